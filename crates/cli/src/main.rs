@@ -1,0 +1,3 @@
+//! The `lowwater` command.
+#![forbid(unsafe_code)]
+fn main() {}

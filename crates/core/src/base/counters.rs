@@ -1,0 +1,176 @@
+//! Counters under Linux's MIB names: plain additions on the hot path, names only when somebody reads them.
+use super::why::{DROP_REASONS, DropWhy, WAIT_REASONS, Wait};
+
+macro_rules! counter_group {
+    ($(#[$doc:meta])* $group:ident $title:literal { $($field:ident = $name:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        #[allow(missing_docs, reason = "each field is the Linux counter that its name spells")]
+        pub struct $group { $(pub $field: u64,)* }
+
+        impl $group {
+            /// The group's name as `nstat` prints it before each counter.
+            pub const TITLE: &'static str = $title;
+            /// Calls `f` with the name and value of every counter, in a fixed order.
+            pub fn each(&self, f: &mut dyn FnMut(&'static str, &'static str, u64)) {
+                $(f($title, $name, self.$field);)*
+            }
+        }
+    };
+}
+
+counter_group! {
+    /// IPv4 and IPv6 together, as `/proc/net/snmp` has them for IPv4 (IPv6 under `Ip6` in Linux).
+    Ip "Ip" {
+        in_receives = "InReceives", in_hdr_errors = "InHdrErrors", in_addr_errors = "InAddrErrors",
+        in_unknown_protos = "InUnknownProtos", in_discards = "InDiscards", in_delivers = "InDelivers",
+        out_requests = "OutRequests", out_discards = "OutDiscards", out_no_routes = "OutNoRoutes",
+        reasm_timeout = "ReasmTimeout", reasm_reqds = "ReasmReqds", reasm_oks = "ReasmOKs", reasm_fails = "ReasmFails",
+        frag_oks = "FragOKs", frag_fails = "FragFails", frag_creates = "FragCreates", out_transmits = "OutTransmits",
+    }
+}
+counter_group! {
+    /// Octets and ECN codepoints (`IpExt`).
+    IpExt "IpExt" {
+        in_octets = "InOctets", out_octets = "OutOctets", in_csum_errors = "InCsumErrors",
+        in_no_ect_pkts = "InNoECTPkts", in_ect1_pkts = "InECT1Pkts", in_ect0_pkts = "InECT0Pkts", in_ce_pkts = "InCEPkts",
+    }
+}
+counter_group! {
+    /// ICMPv4 and ICMPv6.
+    Icmp "Icmp" {
+        in_msgs = "InMsgs", in_errors = "InErrors", in_csum_errors = "InCsumErrors", in_dest_unreachs = "InDestUnreachs",
+        in_echos = "InEchos", in_echo_reps = "InEchoReps", out_msgs = "OutMsgs", out_errors = "OutErrors",
+        out_rate_limit_host = "OutRateLimitHost", out_dest_unreachs = "OutDestUnreachs", out_echo_reps = "OutEchoReps",
+    }
+}
+counter_group! {
+    /// UDP.
+    Udp "Udp" {
+        in_datagrams = "InDatagrams", no_ports = "NoPorts", in_errors = "InErrors", out_datagrams = "OutDatagrams",
+        rcvbuf_errors = "RcvbufErrors", sndbuf_errors = "SndbufErrors", in_csum_errors = "InCsumErrors",
+    }
+}
+counter_group! {
+    /// TCP (RFC 4022's names).
+    Tcp "Tcp" {
+        active_opens = "ActiveOpens", passive_opens = "PassiveOpens", attempt_fails = "AttemptFails",
+        estab_resets = "EstabResets", in_segs = "InSegs", out_segs = "OutSegs", retrans_segs = "RetransSegs",
+        in_errs = "InErrs", out_rsts = "OutRsts", in_csum_errors = "InCsumErrors",
+    }
+}
+counter_group! {
+    /// Linux's extended TCP counters (`TcpExt`).
+    TcpExt "TcpExt" {
+        syncookies_sent = "SyncookiesSent", syncookies_recv = "SyncookiesRecv", syncookies_failed = "SyncookiesFailed",
+        tw = "TW", tw_recycled = "TWRecycled", paws_active = "PAWSActive", paws_estab = "PAWSEstab",
+        delayed_acks = "DelayedACKs", delayed_ack_lost = "DelayedACKLost",
+        listen_overflows = "ListenOverflows", listen_drops = "ListenDrops",
+        tcp_hp_hits = "TCPHPHits", tcp_pure_acks = "TCPPureAcks", tcp_hp_acks = "TCPHPAcks",
+        tcp_reno_recovery = "TCPRenoRecovery", tcp_sack_recovery = "TCPSackRecovery", tcp_sack_reneging = "TCPSACKReneging",
+        tcp_sack_reorder = "TCPSACKReorder", tcp_reno_reorder = "TCPRenoReorder", tcp_ts_reorder = "TCPTSReorder",
+        tcp_full_undo = "TCPFullUndo", tcp_partial_undo = "TCPPartialUndo", tcp_dsack_undo = "TCPDSACKUndo",
+        tcp_loss_undo = "TCPLossUndo", tcp_lost_retransmit = "TCPLostRetransmit",
+        tcp_reno_failures = "TCPRenoFailures", tcp_sack_failures = "TCPSackFailures", tcp_loss_failures = "TCPLossFailures",
+        tcp_fast_retrans = "TCPFastRetrans", tcp_slow_start_retrans = "TCPSlowStartRetrans", tcp_timeouts = "TCPTimeouts",
+        tcp_loss_probes = "TCPLossProbes", tcp_loss_probe_recovery = "TCPLossProbeRecovery",
+        tcp_rcv_collapsed = "TCPRcvCollapsed", tcp_backlog_drop = "TCPBacklogDrop",
+        tcp_dsack_old_sent = "TCPDSACKOldSent", tcp_dsack_ofo_sent = "TCPDSACKOfoSent",
+        tcp_dsack_recv = "TCPDSACKRecv", tcp_dsack_ofo_recv = "TCPDSACKOfoRecv",
+        tcp_abort_on_data = "TCPAbortOnData", tcp_abort_on_close = "TCPAbortOnClose", tcp_abort_on_memory = "TCPAbortOnMemory",
+        tcp_abort_on_timeout = "TCPAbortOnTimeout", tcp_abort_on_linger = "TCPAbortOnLinger", tcp_abort_failed = "TCPAbortFailed",
+        tcp_dsack_ignored_old = "TCPDSACKIgnoredOld", tcp_dsack_ignored_no_undo = "TCPDSACKIgnoredNoUndo",
+        tcp_spurious_rtos = "TCPSpuriousRTOs", tcp_sack_shifted = "TCPSackShifted", tcp_sack_merged = "TCPSackMerged",
+        tcp_rcv_coalesce = "TCPRcvCoalesce", tcp_ofo_queue = "TCPOFOQueue", tcp_ofo_drop = "TCPOFODrop", tcp_ofo_merge = "TCPOFOMerge",
+        tcp_challenge_ack = "TCPChallengeACK", tcp_syn_challenge = "TCPSYNChallenge",
+        tcp_from_zero_window_adv = "TCPFromZeroWindowAdv", tcp_to_zero_window_adv = "TCPToZeroWindowAdv", tcp_want_zero_window_adv = "TCPWantZeroWindowAdv",
+        tcp_syn_retrans = "TCPSynRetrans", tcp_orig_data_sent = "TCPOrigDataSent",
+        tcp_hystart_train_detect = "TCPHystartTrainDetect", tcp_hystart_train_cwnd = "TCPHystartTrainCwnd",
+        tcp_hystart_delay_detect = "TCPHystartDelayDetect", tcp_hystart_delay_cwnd = "TCPHystartDelayCwnd",
+        tcp_ack_skipped_syn_recv = "TCPACKSkippedSynRecv", tcp_ack_skipped_paws = "TCPACKSkippedPAWS", tcp_ack_skipped_seq = "TCPACKSkippedSeq",
+        tcp_ack_skipped_challenge = "TCPACKSkippedChallenge", tcp_ack_skipped_time_wait = "TCPACKSkippedTimeWait",
+        tcp_win_probe = "TCPWinProbe", tcp_keep_alive = "TCPKeepAlive", tcp_delivered = "TCPDelivered", tcp_delivered_ce = "TCPDeliveredCE",
+        tcp_ack_compressed = "TCPAckCompressed", tcp_zero_window_drop = "TCPZeroWindowDrop", tcp_rcv_q_drop = "TCPRcvQDrop",
+        tcp_rto_undo = "TCPRTOUndo", tcp_auto_corking = "TCPAutoCorking", tcp_mem_pressures = "TCPMemoryPressures",
+    }
+}
+counter_group! {
+    /// What only lowwater counts.
+    Own "Lowwater" {
+        events = "Events", packets_not_now = "PacketsNotNow", packets_dropped_below = "PacketsDroppedBelow",
+        completions = "Completions", timer_fired = "TimerFired", timer_early = "TimerEarly", timer_armed = "TimerArmed",
+        gro_merged = "GroMerged", gso_segmented = "GsoSegmented", clock_backwards = "ClockBackwards",
+    }
+}
+
+/// All counters of a stack.
+#[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "each group is documented at its type")]
+pub struct Counters {
+    pub ip: Ip,
+    pub ip_ext: IpExt,
+    pub icmp: Icmp,
+    pub udp: Udp,
+    pub tcp: Tcp,
+    pub tcp_ext: TcpExt,
+    pub own: Own,
+    waits: [u64; WAIT_REASONS],
+    drops: [u64; DROP_REASONS],
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        Self {
+            ip: Ip::default(),
+            ip_ext: IpExt::default(),
+            icmp: Icmp::default(),
+            udp: Udp::default(),
+            tcp: Tcp::default(),
+            tcp_ext: TcpExt::default(),
+            own: Own::default(),
+            waits: [0; WAIT_REASONS],
+            drops: [0; DROP_REASONS],
+        }
+    }
+}
+
+impl Counters {
+    /// Counts one silence.
+    pub fn wait(&mut self, why: Wait) {
+        self.waits[why as usize] += 1;
+    }
+
+    /// Counts one drop.
+    pub fn dropped(&mut self, why: DropWhy) {
+        self.drops[why as usize] += 1;
+    }
+
+    /// How often flows were silent for this reason.
+    #[must_use]
+    pub fn waits(&self, why: Wait) -> u64 {
+        self.waits[why as usize]
+    }
+
+    /// How many packets were dropped for this reason.
+    #[must_use]
+    pub fn drops(&self, why: DropWhy) -> u64 {
+        self.drops[why as usize]
+    }
+
+    /// Calls `f` with group, name and value of every counter, in a fixed order.
+    pub fn each(&self, f: &mut dyn FnMut(&'static str, &'static str, u64)) {
+        self.ip.each(f);
+        self.ip_ext.each(f);
+        self.icmp.each(f);
+        self.udp.each(f);
+        self.tcp.each(f);
+        self.tcp_ext.each(f);
+        self.own.each(f);
+        for why in Wait::ALL {
+            f("Wait", why.name(), self.waits(why));
+        }
+        for &why in DropWhy::ALL {
+            f("Drop", why.name(), self.drops(why));
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! The context that every layer function receives: now, chance, settings, counters, trace.
+use super::id::SocketId;
+use super::trace::{Ev, Trace};
+use super::{Counters, Instant, Rng, Sysctl};
+
+/// Time, chance and order are arguments: this is how they travel.
+#[derive(Debug)]
+pub struct Cx<'a> {
+    /// The instant of the input that is being processed.
+    pub now: Instant,
+    /// The stack's stream of chance.
+    pub rng: &'a mut Rng,
+    /// Settings.
+    pub sysctl: &'a Sysctl,
+    /// Counters.
+    pub count: &'a mut Counters,
+    /// The flight recorder.
+    pub trace: &'a mut Trace,
+    /// The socket at work, for the trace.
+    pub socket: Option<SocketId>,
+}
+
+impl Cx<'_> {
+    /// Records a change in the flight recorder.
+    pub fn trace(&mut self, event: Ev) {
+        self.trace.record(self.now, self.socket, event);
+    }
+}

@@ -1,0 +1,26 @@
+//! Every bound of the core that is not a sysctl, with the reason for its size.
+
+/// Largest IP packet, super-packets included (`IP_MAX_MTU`).
+pub const MAX_PACKET_BYTES: usize = 65_535;
+/// Room for link, IP and transport headers in one packet: 14 + 40 + 8 (fragment) + 60, rounded up.
+pub const HEAD_BYTES: usize = 128;
+/// Largest super-packet that a device may announce (`GSO_LEGACY_MAX_SIZE`).
+pub const GSO_MAX_SIZE: usize = 65_536;
+/// Most segments in one super-packet (`GSO_MAX_SEGS`).
+pub const GSO_MAX_SEGS: u16 = 65_535;
+/// Smallest MSS that is honoured, so that a peer cannot make us send tiny segments (`TCP_MIN_SND_MSS`).
+pub const TCP_MIN_SND_MSS: u16 = 48;
+/// Smallest path MTU that an ICMPv4 error may set (`ip_rt_min_pmtu`).
+pub const MIN_PMTU_V4: u16 = 552;
+/// Smallest IPv6 MTU (RFC 8200 section 5).
+pub const MIN_PMTU_V6: u16 = 1_280;
+/// Packets that wait for one neighbour's link address; the oldest goes first (`unres_qlen_bytes` in packets).
+pub const NEIGHBOUR_QUEUE_PACKETS: usize = 64;
+/// Neighbours per stack (`gc_thresh3`).
+pub const NEIGHBOURS_MAX: usize = 1_024;
+/// Path MTU entries per stack.
+pub const PMTU_ENTRIES_MAX: usize = 1_024;
+/// Routes per stack.
+pub const ROUTES_MAX: usize = 4_096;
+/// Events that may wait for the driver before new ones merge into old ones.
+pub const TRACE_RECORDS: usize = 256;

@@ -1,0 +1,21 @@
+//! Plain data that every layer shares: time, chance, identities, reasons, counters. No protocol lives here.
+pub mod counters;
+pub mod cx;
+pub mod error;
+pub mod hash;
+pub mod id;
+pub mod limits;
+pub mod rng;
+pub mod sysctl;
+pub mod time;
+pub mod trace;
+pub mod why;
+
+pub use counters::Counters;
+pub use cx::Cx;
+pub use error::Error;
+pub use id::{DeviceId, FlowId, SocketId};
+pub use rng::Rng;
+pub use sysctl::Sysctl;
+pub use time::{Duration, Instant};
+pub use why::{DropWhy, Wait};

@@ -1,0 +1,276 @@
+//! Settings of a stack under Linux's sysctl names, with Linux's defaults (6.1), looked up by name or by field.
+
+/// Three sizes in bytes: minimum, default, maximum (`tcp_rmem`, `tcp_wmem`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Triple {
+    /// Smallest size, kept even under memory pressure.
+    pub min: u32,
+    /// Size at the start.
+    pub default: u32,
+    /// Bound for autotuning.
+    pub max: u32,
+}
+
+/// How a sysctl's value is written and bounded.
+trait Value: Sized {
+    fn parse(text: &str) -> Option<Self>;
+    fn print(&self) -> String;
+}
+
+impl Value for u32 {
+    fn parse(text: &str) -> Option<Self> {
+        text.trim().parse().ok()
+    }
+    fn print(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Value for bool {
+    fn parse(text: &str) -> Option<Self> {
+        match text.trim() {
+            "0" => Some(false),
+            "1" => Some(true),
+            _ => None,
+        }
+    }
+    fn print(&self) -> String {
+        u32::from(*self).to_string()
+    }
+}
+
+impl Value for Triple {
+    fn parse(text: &str) -> Option<Self> {
+        let mut words = text.split_whitespace().map(str::parse);
+        let triple =
+            Self { min: words.next()?.ok()?, default: words.next()?.ok()?, max: words.next()?.ok()? };
+        (words.next().is_none() && triple.min <= triple.max).then_some(triple)
+    }
+    fn print(&self) -> String {
+        format!("{} {} {}", self.min, self.default, self.max)
+    }
+}
+
+/// The congestion controllers that can be named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CongestionKind {
+    /// RFC 5681.
+    Reno,
+    /// RFC 9438, Linux's default.
+    Cubic,
+}
+
+impl CongestionKind {
+    /// All kinds, in the order in which they are listed to users.
+    pub const ALL: [Self; 2] = [Self::Reno, Self::Cubic];
+    /// The name in `tcp_congestion_control` and TCP_CONGESTION.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Reno => "reno",
+            Self::Cubic => "cubic",
+        }
+    }
+}
+
+impl Value for CongestionKind {
+    fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|k| k.name() == text.trim())
+    }
+    fn print(&self) -> String {
+        self.name().to_owned()
+    }
+}
+
+macro_rules! sysctls {
+    ($($(#[$doc:meta])* $field:ident : $ty:ty = $default:expr, $name:literal, $range:literal;)*) => {
+        /// All settings of a stack. Fields may be set before the stack is built, or by name at run time.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub struct Sysctl { $($(#[$doc])* pub $field: $ty,)* }
+
+        impl Default for Sysctl {
+            fn default() -> Self {
+                Self { $($field: $default,)* }
+            }
+        }
+
+        impl Sysctl {
+            /// Names with the values they allow, in the order of the table in docs/sysctl.md.
+            pub const NAMES: &'static [(&'static str, &'static str)] = &[$(($name, $range),)*];
+
+            /// Sets `name` (with or without `net.ipv4.`) to `value`.
+            ///
+            /// # Errors
+            /// One sentence that names the place and the allowed values.
+            pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+                match short_name(name) {
+                    $($name => match <$ty as Value>::parse(value) {
+                        Some(v) => { self.$field = v; Ok(()) }
+                        None => Err(format!("sysctl {name}: '{value}' is not allowed; it takes {}", $range)),
+                    },)*
+                    _ => Err(format!("sysctl {name}: no such setting; `lowwater serve --help` tells where the list is")),
+                }
+            }
+
+            /// The value of `name` as text, where there is such a setting.
+            #[must_use]
+            pub fn get(&self, name: &str) -> Option<String> {
+                match short_name(name) {
+                    $($name => Some(self.$field.print()),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+fn short_name(name: &str) -> &str {
+    name.trim()
+        .trim_start_matches("net.ipv4.")
+        .trim_start_matches("net.core.")
+        .trim_start_matches("net.lowwater.")
+}
+
+sysctls! {
+    /// Offer and accept window scaling (RFC 7323).
+    tcp_window_scaling: bool = true, "tcp_window_scaling", "0 or 1";
+    /// Offer and accept timestamps (RFC 7323): 0 off, 1 with a random offset per connection, 2 without.
+    tcp_timestamps: u32 = 1, "tcp_timestamps", "0, 1 or 2";
+    /// Offer and accept selective acknowledgements (RFC 2018).
+    tcp_sack: bool = true, "tcp_sack", "0 or 1";
+    /// Report duplicates (RFC 2883).
+    tcp_dsack: bool = true, "tcp_dsack", "0 or 1";
+    /// ECN (RFC 3168): 0 never, 1 ask and accept, 2 accept only.
+    tcp_ecn: u32 = 2, "tcp_ecn", "0, 1 or 2";
+    /// Fall back to no ECN when the ECN-setup SYN is retransmitted (RFC 3168 section 6.1.1.1).
+    tcp_ecn_fallback: bool = true, "tcp_ecn_fallback", "0 or 1";
+    /// The congestion controller of new connections.
+    tcp_congestion_control: CongestionKind = CongestionKind::Cubic, "tcp_congestion_control", "reno or cubic";
+    /// SYN retransmissions of an active open before it fails.
+    tcp_syn_retries: u32 = 6, "tcp_syn_retries", "a number from 1 to 127";
+    /// SYN-ACK retransmissions before a request is forgotten.
+    tcp_synack_retries: u32 = 5, "tcp_synack_retries", "a number from 0 to 255";
+    /// Retransmissions after which the route is suspected (RFC 9293 R1).
+    tcp_retries1: u32 = 3, "tcp_retries1", "a number from 1 to 255";
+    /// Retransmissions after which a connection fails (RFC 9293 R2), as a count at exponential backoff.
+    tcp_retries2: u32 = 15, "tcp_retries2", "a number from 0 to 255";
+    /// The same for connections that no application owns any more; 0 means 8.
+    tcp_orphan_retries: u32 = 0, "tcp_orphan_retries", "a number from 0 to 255";
+    /// Seconds in FIN-WAIT-2 without an owner.
+    tcp_fin_timeout: u32 = 60, "tcp_fin_timeout", "seconds";
+    /// Seconds of silence before the first keepalive probe.
+    tcp_keepalive_time: u32 = 7_200, "tcp_keepalive_time", "seconds";
+    /// Seconds between keepalive probes.
+    tcp_keepalive_intvl: u32 = 75, "tcp_keepalive_intvl", "seconds";
+    /// Unanswered keepalive probes before the connection fails.
+    tcp_keepalive_probes: u32 = 9, "tcp_keepalive_probes", "a number from 1 to 255";
+    /// Segments out of order before loss is assumed, at the start.
+    tcp_reordering: u32 = 3, "tcp_reordering", "a number";
+    /// Bound for the measured reordering.
+    tcp_max_reordering: u32 = 300, "tcp_max_reordering", "a number";
+    /// Bits: 1 RACK, 2 static reordering window, 4 no dupack threshold.
+    tcp_recovery: u32 = 1, "tcp_recovery", "bits 1, 2 and 4";
+    /// 0 no tail loss probe, 3 or 4 with (RFC 8985 section 7).
+    tcp_early_retrans: u32 = 3, "tcp_early_retrans", "0 to 4";
+    /// Forward RTO recovery (RFC 5682).
+    tcp_frto: u32 = 2, "tcp_frto", "0 to 2";
+    /// Shrink the congestion window after an idle RTO (RFC 2861).
+    tcp_slow_start_after_idle: bool = true, "tcp_slow_start_after_idle", "0 or 1";
+    /// Let a lost remembered metric not limit the next connection.
+    tcp_no_metrics_save: bool = false, "tcp_no_metrics_save", "0 or 1";
+    /// Grow the receive buffer with what the application reads (dynamic right-sizing).
+    tcp_moderate_rcvbuf: bool = true, "tcp_moderate_rcvbuf", "0 or 1";
+    /// Bytes of a receive buffer; the charge of what waits, metadata included.
+    tcp_rmem: Triple = Triple { min: 4_096, default: 131_072, max: 6_291_456 }, "tcp_rmem", "three sizes: minimum default maximum";
+    /// Bytes of a send buffer; the charge of what waits or is in flight, metadata included.
+    tcp_wmem: Triple = Triple { min: 4_096, default: 16_384, max: 4_194_304 }, "tcp_wmem", "three sizes: minimum default maximum";
+    /// Share of a receive buffer that overhead takes: charge/2^n, or charge - charge/2^-n when negative.
+    tcp_adv_win_scale: u32 = 1, "tcp_adv_win_scale", "a number from 0 to 31";
+    /// Unsent bytes under which a socket is writable; 4294967295 means no limit.
+    tcp_notsent_lowat: u32 = u32::MAX, "tcp_notsent_lowat", "bytes";
+    /// Bound for what an unpaced flow may have below the transport.
+    tcp_limit_output_bytes: u32 = 1_048_576, "tcp_limit_output_bytes", "bytes";
+    /// Segments in the smallest super-packet that autosizing makes.
+    tcp_min_tso_segs: u32 = 2, "tcp_min_tso_segs", "a number from 1";
+    /// A window this many times the segment is worth sending at once.
+    tcp_tso_win_divisor: u32 = 3, "tcp_tso_win_divisor", "a number; 0 never defers";
+    /// Near peers get larger bursts: the RTT in microseconds is shifted by this; 0 switches it off.
+    tcp_tso_rtt_log: u32 = 9, "tcp_tso_rtt_log", "a number from 0 to 31";
+    /// Pacing rate in slow start, percent of cwnd/srtt.
+    tcp_pacing_ss_ratio: u32 = 200, "tcp_pacing_ss_ratio", "percent";
+    /// Pacing rate in congestion avoidance, percent of cwnd/srtt.
+    tcp_pacing_ca_ratio: u32 = 120, "tcp_pacing_ca_ratio", "percent";
+    /// Challenge ACKs per second over all connections (RFC 5961 section 7).
+    tcp_challenge_ack_limit: u32 = 1_000, "tcp_challenge_ack_limit", "a number";
+    /// Milliseconds between answers to invalid segments of one connection.
+    tcp_invalid_ratelimit: u32 = 500, "tcp_invalid_ratelimit", "milliseconds";
+    /// Requests that may wait for their final ACK, per listener.
+    tcp_max_syn_backlog: u32 = 4_096, "tcp_max_syn_backlog", "a number";
+    /// Bound for a listener's accept backlog.
+    somaxconn: u32 = 4_096, "somaxconn", "a number";
+    /// Reset connections that find the accept backlog full instead of letting them try again.
+    tcp_abort_on_overflow: bool = false, "tcp_abort_on_overflow", "0 or 1";
+    /// Objects in TIME-WAIT; above it connections are closed at once.
+    tcp_max_tw_buckets: u32 = 65_536, "tcp_max_tw_buckets", "a number";
+    /// Connections without an owner.
+    tcp_max_orphans: u32 = 65_536, "tcp_max_orphans", "a number";
+    /// Drop RSTs for connections in TIME-WAIT (RFC 1337).
+    tcp_rfc1337: bool = false, "tcp_rfc1337", "0 or 1";
+    /// Lowest and highest source port of active opens.
+    ip_local_port_range: (u16, u16) = (32_768, 60_999), "ip_local_port_range", "two ports: lowest highest";
+    /// TTL and hop limit of what we send.
+    ip_default_ttl: u32 = 64, "ip_default_ttl", "a number from 1 to 255";
+    /// Do not learn path MTUs: 0 learn, 1 never set DF.
+    ip_no_pmtu_disc: u32 = 0, "ip_no_pmtu_disc", "0 or 1";
+    /// Bytes that waiting fragments may hold.
+    ipfrag_high_thresh: u32 = 4_194_304, "ipfrag_high_thresh", "bytes";
+    /// Seconds that a fragment waits for the rest.
+    ipfrag_time: u32 = 30, "ipfrag_time", "seconds";
+    /// Bytes of a UDP socket's receive buffer (`net.core.rmem_default`).
+    rmem_default: u32 = 212_992, "rmem_default", "bytes";
+    /// Bytes of a UDP socket's send buffer (`net.core.wmem_default`).
+    wmem_default: u32 = 212_992, "wmem_default", "bytes";
+    /// Which slow-start exit cubic uses: 0 none, 1 HyStart as Linux has it, 2 HyStart++ (RFC 9406). Ours.
+    hystart: u32 = 1, "hystart", "0, 1 or 2";
+    /// Smallest retransmission timeout in microseconds (`TCP_RTO_MIN`).
+    tcp_rto_min_us: u32 = 200_000, "tcp_rto_min_us", "microseconds";
+    /// Largest retransmission timeout in milliseconds (`TCP_RTO_MAX`).
+    tcp_rto_max_ms: u32 = 120_000, "tcp_rto_max_ms", "milliseconds";
+    /// Largest delay of an acknowledgement in microseconds (`TCP_DELACK_MAX`); the minimum is 40 ms.
+    tcp_delack_max_us: u32 = 200_000, "tcp_delack_max_us", "microseconds";
+    /// Resolution of the clock that the driver uses, in nanoseconds. Ours: coarse clocks widen RACK's window.
+    clock_resolution_ns: u32 = 1, "clock_resolution_ns", "nanoseconds";
+}
+
+impl Value for (u16, u16) {
+    fn parse(text: &str) -> Option<Self> {
+        let mut words = text.split_whitespace().map(str::parse);
+        let range = (words.next()?.ok()?, words.next()?.ok()?);
+        (words.next().is_none() && range.0 > 0 && range.0 <= range.1).then_some(range)
+    }
+    fn print(&self) -> String {
+        format!("{} {}", self.0, self.1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_prints_and_parses_its_own_value() {
+        let mut s = Sysctl::default();
+        for (name, _) in Sysctl::NAMES {
+            let text = s.get(name).expect("listed");
+            s.set(&format!("net.ipv4.{name}"), &text).expect("its own value");
+        }
+        assert_eq!(s, Sysctl::default());
+    }
+
+    #[test]
+    fn a_bad_value_is_answered_in_one_sentence() {
+        let e = Sysctl::default().set("tcp_sack", "yes").unwrap_err();
+        assert_eq!(e, "sysctl tcp_sack: 'yes' is not allowed; it takes 0 or 1");
+        assert!(Sysctl::default().set("tcp_sakc", "1").is_err());
+    }
+}

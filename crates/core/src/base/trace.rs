@@ -1,0 +1,73 @@
+//! The flight recorder: a ring of small records of what changed, dumped when something fails.
+use super::id::SocketId;
+use super::limits::TRACE_RECORDS;
+use super::time::Instant;
+
+/// What changed. Only setters trace, so a record is a change of state and not a visit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Ev {
+    /// A connection changed state; names as in RFC 9293.
+    State(&'static str, &'static str),
+    /// Congestion window and slow-start threshold, in segments.
+    Cwnd(u32, u32),
+    /// The congestion state machine moved (`Open`, `Disorder`, `CWR`, `Recovery`, `Loss`).
+    CaState(&'static str, &'static str),
+    /// A timer was set; its kind and deadline.
+    Timer(&'static str, Instant),
+    /// A segment went out: sequence number, length, flags byte.
+    Out(u32, u32, u8),
+    /// A segment came in: sequence number, length, flags byte.
+    In(u32, u32, u8),
+    /// A packet was dropped; the reason's name.
+    Dropped(&'static str),
+}
+
+/// One record of the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// When.
+    pub at: Instant,
+    /// Whose, where it belongs to a socket.
+    pub socket: Option<SocketId>,
+    /// What.
+    pub event: Ev,
+}
+
+/// A bounded ring of [`Record`]s. Disabled, it costs one branch.
+#[derive(Debug, Default)]
+pub struct Trace {
+    ring: Vec<Record>,
+    next: usize,
+    enabled: bool,
+}
+
+impl Trace {
+    /// Starts or stops recording; the ring is allocated at the first start.
+    pub fn enable(&mut self, on: bool) {
+        self.enabled = on;
+        if on {
+            self.ring.reserve_exact(TRACE_RECORDS.saturating_sub(self.ring.len()));
+        }
+    }
+
+    /// Records `event`.
+    pub fn record(&mut self, at: Instant, socket: Option<SocketId>, event: Ev) {
+        if !self.enabled {
+            return;
+        }
+        let record = Record { at, socket, event };
+        if self.ring.len() < TRACE_RECORDS {
+            self.ring.push(record);
+        } else {
+            self.ring[self.next] = record;
+        }
+        self.next = (self.next + 1) % TRACE_RECORDS;
+    }
+
+    /// The records, oldest first.
+    pub fn records(&self) -> impl Iterator<Item = &Record> {
+        let split = if self.ring.len() < TRACE_RECORDS { 0 } else { self.next };
+        self.ring[split..].iter().chain(self.ring[..split].iter())
+    }
+}

@@ -1,0 +1,132 @@
+//! The contract between a transport and its congestion controller: facts in, window out.
+//!
+//! Windows count segments, as Linux does, because packetdrill and TCP_INFO show them so. The transport keeps what is in
+//! flight; the controller keeps only what its algorithm needs.
+use crate::base::Cx;
+use crate::base::time::{Duration, Instant};
+
+/// The congestion window and what moderates it. Only setters that trace change it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Congestion window in segments.
+    pub cwnd: u32,
+    /// Slow-start threshold in segments; `u32::MAX` until the first congestion.
+    pub ssthresh: u32,
+    /// Segments acknowledged towards the next increase of `cwnd` in congestion avoidance.
+    pub cwnd_cnt: u32,
+    /// Bound for `cwnd`.
+    pub clamp: u32,
+}
+
+impl Window {
+    /// `ssthresh` before any congestion (`TCP_INFINITE_SSTHRESH`).
+    pub const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
+    /// Initial window in segments (RFC 6928, `TCP_INIT_CWND`).
+    pub const INITIAL: u32 = 10;
+
+    /// The window of a new connection.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { cwnd: Self::INITIAL, ssthresh: Self::INFINITE_SSTHRESH, cwnd_cnt: 0, clamp: u32::MAX }
+    }
+
+    /// True below `ssthresh`.
+    #[must_use]
+    pub const fn in_slow_start(&self) -> bool {
+        self.cwnd < self.ssthresh
+    }
+}
+
+impl Default for Window {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// State of the congestion control machine; names and order as in Linux (`tcpi_ca_state`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[repr(u8)]
+pub enum CaState {
+    /// Nothing unusual.
+    #[default]
+    Open = 0,
+    /// Duplicate or selective acknowledgements were seen.
+    Disorder = 1,
+    /// The window is being reduced for a local drop or an ECN echo.
+    Cwr = 2,
+    /// Fast recovery.
+    Recovery = 3,
+    /// A retransmission timeout.
+    Loss = 4,
+}
+
+/// Single facts that a controller may want.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CaEvent {
+    /// First transmission when nothing was in flight; carries when the last one was.
+    TxStart {
+        /// When the flow last sent data.
+        last_sent: Instant,
+    },
+    /// The window was restarted after idleness (RFC 2861).
+    CwndRestart,
+    /// The reduction of a CWR episode is complete.
+    CompleteCwr,
+    /// A retransmission timeout was declared.
+    Loss,
+}
+
+/// What one acknowledgement told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct AckSample {
+    /// Segments newly delivered, cumulatively or selectively.
+    pub delivered: u32,
+    /// Segments newly acknowledged cumulatively.
+    pub acked: u32,
+    /// Segments newly marked lost.
+    pub lost: u32,
+    /// Segments in flight before this acknowledgement.
+    pub prior_in_flight: u32,
+    /// Segments in flight after it.
+    pub in_flight: u32,
+    /// Round-trip time sample, never from an ambiguous retransmission (Karn).
+    pub rtt: Option<Duration>,
+    /// Smoothed RTT, if known.
+    pub srtt: Option<Duration>,
+    /// Smallest RTT of the last minutes, if known.
+    pub min_rtt: Option<Duration>,
+    /// Delivery rate sample in bytes per second, if one is valid.
+    pub delivery_rate: Option<u64>,
+    /// The sample was taken while the application did not fill the window.
+    pub app_limited: bool,
+    /// The flow used its whole window when it last sent (`is_cwnd_limited`).
+    pub cwnd_limited: bool,
+    /// The acknowledgement carried ECE.
+    pub ece: bool,
+    /// First unacknowledged sequence number after it, counted from the ISN without wrapping.
+    pub una: u64,
+    /// Next sequence number to send, counted likewise.
+    pub nxt: u64,
+}
+
+/// A congestion controller. The laws in `law.rs` hold for every implementation.
+pub trait Congestion {
+    /// The name in TCP_CONGESTION.
+    fn name(&self) -> &'static str;
+    /// The new `ssthresh` when congestion is declared; may remember the window for [`Congestion::undo_cwnd`].
+    fn ssthresh(&mut self, cx: &mut Cx<'_>, window: &Window) -> u32;
+    /// Grows the window for an acknowledgement outside recovery. Called only when the flow was window-limited or in slow start.
+    fn cong_avoid(&mut self, cx: &mut Cx<'_>, window: &mut Window, sample: &AckSample);
+    /// Learns from every acknowledgement, whether or not the window may grow (HyStart's delay samples; `pkts_acked`).
+    fn on_ack(&mut self, cx: &mut Cx<'_>, window: &mut Window, sample: &AckSample);
+    /// The machine moved to `state`.
+    fn on_state(&mut self, cx: &mut Cx<'_>, window: &Window, state: CaState);
+    /// A single fact.
+    fn on_event(&mut self, cx: &mut Cx<'_>, window: &Window, event: CaEvent);
+    /// The window to return to when a reduction proved spurious.
+    fn undo_cwnd(&self, window: &Window) -> u32;
+    /// Pacing rate in bytes per second where the controller sets it itself; `None` lets the transport derive it.
+    fn pacing_rate(&self) -> Option<u64>;
+    /// Multiple of the window that the send buffer grows to (2; 3 for BBR).
+    fn sndbuf_expand(&self) -> u32;
+}

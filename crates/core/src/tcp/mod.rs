@@ -1,0 +1,2 @@
+//! TCP (RFC 9293): one file per job. Knows nothing of sockets, IP, queues below or devices.
+pub mod seq;

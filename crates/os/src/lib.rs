@@ -1,0 +1,1 @@
+//! Devices, clocks and entropy of the operating system; the only crate with `unsafe`.

@@ -1,0 +1,2 @@
+//! A deterministic world of hosts and links in virtual time around the production core.
+#![forbid(unsafe_code)]

@@ -1,0 +1,3 @@
+//! Chores of the project, by name.
+#![forbid(unsafe_code)]
+fn main() {}
