@@ -1,2 +1,20 @@
 //! Typed views and representations of the packets on the wire; parsing never panics.
+//!
+//! Every protocol has two types: a borrowed `…View` over bytes, whose `parse` checks all lengths once so that its getters
+//! cannot fail, and a `…Repr` value with `parse`, `buffer_len` and `emit`. Views tolerate what the Robustness Principle
+//! asks to tolerate; representations hold what this stack understands, so that `parse(emit(r)) == r`.
+#![no_std]
 #![forbid(unsafe_code)]
+
+#[cfg(test)]
+extern crate std;
+
+pub mod checksum;
+pub mod ipv4;
+pub mod ipv6;
+pub mod malformed;
+pub mod protocol;
+pub mod tcp;
+pub mod udp;
+
+pub use malformed::Malformed;

@@ -1,0 +1,213 @@
+//! The options of a TCP segment, read in any layout and written in Linux's.
+use super::{FastOpenCookie, MAX_OPTIONS_LEN, SackBlocks};
+
+/// Largest window scale; a larger one counts as this (RFC 7323 section 2.3).
+pub const MAX_WINDOW_SCALE: u8 = 14;
+
+const END: u8 = 0;
+const NOP: u8 = 1;
+const MSS: u8 = 2;
+const WINDOW_SCALE: u8 = 3;
+const SACK_PERMITTED: u8 = 4;
+const SACK: u8 = 5;
+const TIMESTAMPS: u8 = 8;
+const FAST_OPEN: u8 = 34;
+
+/// Lengths with the NOPs that align them.
+const MSS_LEN: usize = 4;
+const WINDOW_SCALE_LEN: usize = 4;
+const SACK_PERMITTED_LEN: usize = 4;
+const TIMESTAMPS_LEN: usize = 12;
+const SACK_BASE_LEN: usize = 4;
+const SACK_BLOCK_LEN: usize = 8;
+
+/// The timestamps option (RFC 7323 section 3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Timestamps {
+    /// TSval: the sender's clock.
+    pub value: u32,
+    /// TSecr: the echo of the receiver's clock, meaningful with ACK only.
+    pub echo: u32,
+}
+
+/// The options that this stack knows. Which of them mean anything on a segment without SYN is the receiver's business.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct TcpOptions {
+    /// Maximum segment size (RFC 9293 section 3.7.1). 0 on the wire counts as absent, as in Linux.
+    pub mss: Option<u16>,
+    /// Window scale shift, at most [`MAX_WINDOW_SCALE`].
+    pub window_scale: Option<u8>,
+    /// SACK-permitted (RFC 2018 section 2).
+    pub sack_permitted: bool,
+    /// Timestamps.
+    pub timestamps: Option<Timestamps>,
+    /// SACK blocks.
+    pub sack: SackBlocks,
+    /// Fast Open cookie or cookie request.
+    pub fastopen: Option<FastOpenCookie>,
+}
+
+impl TcpOptions {
+    /// No options.
+    pub const EMPTY: Self = Self {
+        mss: None,
+        window_scale: None,
+        sack_permitted: false,
+        timestamps: None,
+        sack: SackBlocks::EMPTY,
+        fastopen: None,
+    };
+
+    /// Reads the options of a header. Never fails: unknown options and known ones of the wrong length are skipped, and reading
+    /// ends at one that is cut short, with what was read before kept (Linux: `tcp_parse_options`). A repeated option counts in
+    /// its last form.
+    #[must_use]
+    #[inline]
+    pub fn parse(bytes: &[u8]) -> Self {
+        // Nearly all segments of a connection with timestamps: NOP, NOP, TS.
+        if let [NOP, NOP, TIMESTAMPS, 10, a, b, c, d, e, f, g, h] = *bytes {
+            let (value, echo) = (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]));
+            return Self { timestamps: Some(Timestamps { value, echo }), ..Self::EMPTY };
+        }
+        Self::parse_any(bytes)
+    }
+
+    fn parse_any(mut bytes: &[u8]) -> Self {
+        let mut options = Self::EMPTY;
+        loop {
+            match *bytes {
+                [] | [END, ..] => return options,
+                [NOP, ref rest @ ..] => bytes = rest,
+                [kind, len, ..] if len >= 2 && usize::from(len) <= bytes.len() => {
+                    let (option, rest) = bytes.split_at(usize::from(len));
+                    options.take(kind, &option[2..]);
+                    bytes = rest;
+                }
+                _ => return options,
+            }
+        }
+    }
+
+    fn take(&mut self, kind: u8, data: &[u8]) {
+        match (kind, data) {
+            (MSS, &[a, b]) => self.mss = Some(u16::from_be_bytes([a, b])).filter(|mss| *mss != 0),
+            (WINDOW_SCALE, &[shift]) => self.window_scale = Some(shift.min(MAX_WINDOW_SCALE)),
+            (SACK_PERMITTED, []) => self.sack_permitted = true,
+            (SACK, data) => {
+                let (blocks, rest) = data.as_chunks::<SACK_BLOCK_LEN>();
+                if rest.is_empty() {
+                    self.sack = blocks.iter().map(|block| pair(*block)).collect();
+                }
+            }
+            (TIMESTAMPS, data) => {
+                if let Ok(both) = data.try_into() {
+                    let (value, echo) = pair(both);
+                    self.timestamps = Some(Timestamps { value, echo });
+                }
+            }
+            (FAST_OPEN, data) => self.fastopen = FastOpenCookie::new(data).or(self.fastopen),
+            _ => {}
+        }
+    }
+
+    /// Bytes that [`Self::emit`] writes, a multiple of 4 and at most 40.
+    #[must_use]
+    pub fn buffer_len(&self) -> usize {
+        let fixed = self.fixed_len();
+        let sack = sack_len(self.sack_room());
+        fixed + sack + self.fastopen_that_fits(fixed + sack).map_or(0, fastopen_len)
+    }
+
+    /// Length of all but SACK blocks and cookie, which together always fit.
+    fn fixed_len(&self) -> usize {
+        let timestamps = self.timestamps.is_some();
+        let mut len = 0;
+        len += if self.mss.is_some() { MSS_LEN } else { 0 };
+        len += if timestamps { TIMESTAMPS_LEN } else { 0 };
+        // With timestamps, SACK-permitted takes the place of their NOPs.
+        len += if self.sack_permitted && !timestamps { SACK_PERMITTED_LEN } else { 0 };
+        len += if self.window_scale.is_some() { WINDOW_SCALE_LEN } else { 0 };
+        len
+    }
+
+    /// How many SACK blocks go out: as many as fit, which is 3 beside timestamps.
+    #[must_use]
+    pub fn sack_room(&self) -> usize {
+        let room = MAX_OPTIONS_LEN - self.fixed_len();
+        self.sack.len().min(room.saturating_sub(SACK_BASE_LEN) / SACK_BLOCK_LEN)
+    }
+
+    fn fastopen_that_fits(&self, used: usize) -> Option<&FastOpenCookie> {
+        self.fastopen.as_ref().filter(|cookie| used + fastopen_len(cookie) <= MAX_OPTIONS_LEN)
+    }
+
+    /// Writes the options to the front of `buffer` in Linux's order and padding (`tcp_options_write`): MSS, timestamps with
+    /// SACK-permitted or two NOPs in front, SACK-permitted on its own, window scale, SACK blocks, Fast Open. SACK blocks, then
+    /// the cookie, are left out if they do not fit. Returns the number of bytes written.
+    ///
+    /// # Panics
+    /// When `buffer` is shorter than [`Self::buffer_len`].
+    pub fn emit(&self, buffer: &mut [u8]) -> usize {
+        let mut out = Writer { buffer, at: 0 };
+        if let Some(mss) = self.mss {
+            let [a, b] = mss.to_be_bytes();
+            out.put([MSS, 4, a, b]);
+        }
+        if let Some(timestamps) = self.timestamps {
+            let [a, b] = if self.sack_permitted { [SACK_PERMITTED, 2] } else { [NOP, NOP] };
+            out.put([a, b, TIMESTAMPS, 10]);
+            out.put(timestamps.value.to_be_bytes());
+            out.put(timestamps.echo.to_be_bytes());
+        } else if self.sack_permitted {
+            out.put([NOP, NOP, SACK_PERMITTED, 2]);
+        }
+        if let Some(shift) = self.window_scale {
+            out.put([NOP, WINDOW_SCALE, 3, shift.min(MAX_WINDOW_SCALE)]);
+        }
+        let blocks = self.sack_room();
+        if blocks > 0 {
+            out.put([NOP, NOP, SACK, (2 + blocks * SACK_BLOCK_LEN) as u8]);
+            for (left, right) in self.sack.iter().take(blocks) {
+                out.put(left.to_be_bytes());
+                out.put(right.to_be_bytes());
+            }
+        }
+        if let Some(cookie) = self.fastopen_that_fits(out.at) {
+            let end = out.at + fastopen_len(cookie);
+            out.put([FAST_OPEN, 2 + cookie.len() as u8]);
+            out.put_slice(cookie.as_slice());
+            out.buffer[out.at..end].fill(NOP);
+            out.at = end;
+        }
+        out.at
+    }
+}
+
+fn pair(block: [u8; 8]) -> (u32, u32) {
+    let [a, b, c, d, e, f, g, h] = block;
+    (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]))
+}
+
+const fn sack_len(blocks: usize) -> usize {
+    if blocks == 0 { 0 } else { SACK_BASE_LEN + blocks * SACK_BLOCK_LEN }
+}
+
+const fn fastopen_len(cookie: &FastOpenCookie) -> usize {
+    (2 + cookie.len()).next_multiple_of(4)
+}
+
+struct Writer<'a> {
+    buffer: &'a mut [u8],
+    at: usize,
+}
+
+impl Writer<'_> {
+    fn put<const N: usize>(&mut self, bytes: [u8; N]) {
+        self.put_slice(&bytes);
+    }
+
+    fn put_slice(&mut self, bytes: &[u8]) {
+        self.buffer[self.at..][..bytes.len()].copy_from_slice(bytes);
+        self.at += bytes.len();
+    }
+}
