@@ -9,6 +9,7 @@ pub mod rng;
 pub mod sysctl;
 pub mod time;
 pub mod trace;
+pub mod tuple;
 pub mod why;
 
 pub use counters::Counters;
@@ -18,4 +19,5 @@ pub use id::{DeviceId, FlowId, SocketId};
 pub use rng::Rng;
 pub use sysctl::Sysctl;
 pub use time::{Duration, Instant};
+pub use tuple::Tuple;
 pub use why::{DropWhy, Wait};

@@ -1,2 +1,77 @@
 //! TCP (RFC 9293): one file per job. Knows nothing of sockets, IP, queues below or devices.
+pub mod conn;
+pub mod info;
+pub mod isn;
+pub mod negotiated;
+pub mod options;
+pub mod ready;
+pub mod request;
+pub mod reset;
+pub mod segment;
 pub mod seq;
+pub mod state;
+pub mod timewait;
+
+mod window {
+    //! Stand-in until the receiver lands.
+    use super::SocketOptions;
+    use crate::base::Sysctl;
+    #[derive(Clone, Debug)]
+    pub(super) struct InitialWindow {
+        pub(super) rcv_wnd: u32,
+        pub(super) wscale: u8,
+    }
+    pub(super) fn initial(_: &Sysctl, _: &SocketOptions, _: u16, _: bool) -> InitialWindow {
+        InitialWindow { rcv_wnd: 65_535, wscale: 7 }
+    }
+}
+
+pub use conn::Conn;
+pub use info::TcpInfo;
+pub use options::SocketOptions;
+pub use ready::{Fate, How, Notice, Ready, SendFlags};
+pub use request::{Request, RequestTimeout, RequestVerdict};
+pub use reset::reset_for;
+pub use segment::{Chunks, Ecn, Outgoing, Segment};
+pub use seq::Seq;
+pub use state::State;
+pub use timewait::{TimeWait, TimeWaitVerdict};
+
+use crate::base::{DropWhy, Tuple};
+
+/// Facts that a new connection or request needs from the layers around it.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The flow.
+    pub tuple: Tuple,
+    /// MTU of the path.
+    pub mtu: u16,
+    /// Initial sequence number ([`isn::Secrets::isn`]).
+    pub isn: Seq,
+    /// Offset of the timestamp clock ([`isn::Secrets::ts_offset`]).
+    pub ts_offset: u32,
+    /// Options of the socket.
+    pub options: SocketOptions,
+}
+
+/// What the device below can take; asked anew for every output call, since routes change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathCaps {
+    /// Largest super-packet in bytes, headers included; 0 for none.
+    pub gso_max_size: u32,
+    /// Most segments in one super-packet.
+    pub gso_max_segs: u16,
+    /// The queue below honours departure times.
+    pub fq: bool,
+}
+
+/// What became of a segment.
+#[derive(Clone, Debug)]
+pub enum Disposition {
+    /// Processed; what it caused shows in the connection's state and notices.
+    Done,
+    /// Answer with this reset.
+    Reset(Outgoing),
+    /// Dropped.
+    Drop(DropWhy),
+}

@@ -1,0 +1,185 @@
+//! What the handshake settled, and the timestamps of RFC 7323 that live on with the connection.
+use super::options::SocketOptions;
+use super::segment::Segment;
+use crate::base::limits::TCP_MIN_SND_MSS;
+use crate::base::time::Instant;
+use crate::base::{Sysctl, Tuple};
+use lowwater_wire::tcp::{TcpFlags, TcpOptions, Timestamps};
+
+/// Longest interval after which ts_recent is not trusted any more: 24 days (RFC 7323 section 5.5).
+const PAWS_24DAYS_NS: u64 = 24 * 24 * 3_600 * 1_000_000_000;
+/// A timestamp may be this much older than ts_recent on an RST or for a while after, as in Linux (`TCP_PAWS_WINDOW`).
+const PAWS_WINDOW: i32 = 1;
+/// Ticks of our timestamp clock per second (`TCP_TS_HZ`).
+const TS_NS: u64 = 1_000_000;
+/// Largest shift of a window scale (RFC 7323 section 2.3).
+pub(crate) const MAX_WSCALE: u8 = 14;
+
+/// Bytes that the timestamp option takes in every segment, padding included.
+pub(crate) const TS_OPTION_BYTES: u16 = 12;
+
+/// MSS that a path with this MTU allows, without options (RFC 9293 section 3.7.1, RFC 6691).
+pub(crate) const fn mss_of_mtu(mtu: u16, v6: bool) -> u16 {
+    mtu.saturating_sub(if v6 { 60 } else { 40 })
+}
+
+/// Options that both sides agreed on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Negotiated {
+    /// Timestamps on every segment.
+    pub ts: bool,
+    /// Selective acknowledgements.
+    pub sack: bool,
+    /// Window scaling, both ways.
+    pub wscale: bool,
+    /// Shift of the windows that the peer advertises.
+    pub snd_wscale: u8,
+    /// Shift of the windows that we advertise.
+    pub rcv_wscale: u8,
+    /// ECN.
+    pub ecn: bool,
+    /// MSS that the peer announced, or the default of RFC 9293 section 3.7.1.
+    pub mss_clamp: u16,
+    /// MSS that we announce.
+    pub advmss: u16,
+    /// The timestamps themselves.
+    pub stamps: Stamps,
+}
+
+/// Our timestamp clock and the peer's last timestamp.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stamps {
+    /// Offset of our clock towards this peer.
+    pub offset: u32,
+    /// TS.Recent.
+    pub recent: u32,
+    /// When TS.Recent was taken; `None` while there is none.
+    pub recent_at: Option<Instant>,
+}
+
+impl Stamps {
+    /// Our clock: milliseconds, moved by the offset.
+    pub(crate) const fn now(&self, now: Instant) -> u32 {
+        ((now.as_nanos() / TS_NS) as u32).wrapping_add(self.offset)
+    }
+
+    /// The option of an outgoing segment.
+    pub(crate) const fn option(&self, now: Instant) -> Timestamps {
+        Timestamps { value: self.now(now), echo: self.recent }
+    }
+
+    /// PAWS (RFC 7323 section 5.3): true when the segment is too old.
+    pub(crate) fn reject(&self, seg: &Segment) -> bool {
+        let (Some(ts), Some(at)) = (seg.options.timestamps, self.recent_at) else {
+            return false;
+        };
+        let older = self.recent.wrapping_sub(ts.value) as i32;
+        if older <= PAWS_WINDOW {
+            return false;
+        }
+        // An idle connection's TS.Recent expires (section 5.5).
+        if seg.at.nanos_since(at) >= PAWS_24DAYS_NS {
+            return false;
+        }
+        // A reset is trusted when the last timestamp is older than a minute (`tcp_paws_reject`).
+        !(seg.has(TcpFlags::RST) && seg.at.nanos_since(at) >= 60 * 1_000_000_000)
+    }
+
+    /// Takes TS.Recent over from a segment that RFC 7323 section 4.3 allows (SEG.SEQ <= Last.ACK.sent).
+    pub(crate) fn store(&mut self, seg: &Segment) {
+        if let Some(ts) = seg.options.timestamps {
+            let newer = ts.value.wrapping_sub(self.recent) as i32 >= 0;
+            if newer || self.recent_at.is_none_or(|at| seg.at.nanos_since(at) >= PAWS_24DAYS_NS) {
+                self.recent = ts.value;
+                self.recent_at = Some(seg.at);
+            }
+        }
+    }
+}
+
+impl Negotiated {
+    /// What we would offer: the intersection with the peer's SYN is taken by [`Negotiated::accept`].
+    pub(crate) fn offer(
+        sysctl: &Sysctl,
+        tuple: &Tuple,
+        mtu: u16,
+        options: &SocketOptions,
+        ts_offset: u32,
+    ) -> Self {
+        let mut advmss = mss_of_mtu(mtu, tuple.is_v6());
+        if options.maxseg != 0 {
+            advmss = advmss.min(options.maxseg);
+        }
+        Self {
+            ts: sysctl.tcp_timestamps != 0,
+            sack: sysctl.tcp_sack,
+            wscale: sysctl.tcp_window_scaling,
+            snd_wscale: 0,
+            rcv_wscale: 0,
+            ecn: false,
+            mss_clamp: default_mss(tuple),
+            advmss: advmss.max(TCP_MIN_SND_MSS),
+            stamps: Stamps {
+                offset: if sysctl.tcp_timestamps == 1 { ts_offset } else { 0 },
+                recent: 0,
+                recent_at: None,
+            },
+        }
+    }
+
+    /// Keeps of the offer what the peer's SYN or SYN-ACK also carries.
+    pub(crate) fn accept(&mut self, seg: &Segment, user_mss: u16) {
+        let o = &seg.options;
+        self.ts &= o.timestamps.is_some();
+        self.sack &= o.sack_permitted;
+        self.wscale &= o.window_scale.is_some();
+        if self.wscale {
+            self.snd_wscale = o.window_scale.unwrap_or(0).min(MAX_WSCALE);
+        } else {
+            self.rcv_wscale = 0;
+        }
+        if let Some(mss) = o.mss {
+            self.mss_clamp = mss;
+        }
+        if user_mss != 0 {
+            self.mss_clamp = self.mss_clamp.min(user_mss);
+        }
+        self.mss_clamp = self.mss_clamp.max(TCP_MIN_SND_MSS);
+        if self.ts {
+            self.stamps.recent_at = None;
+            self.stamps.store(seg);
+        }
+    }
+
+    /// Bytes of options in every data segment.
+    pub(crate) const fn data_option_bytes(&self) -> u16 {
+        if self.ts { TS_OPTION_BYTES } else { 0 }
+    }
+
+    /// Payload bytes of a full segment on a path with this MTU (`tcp_sync_mss`).
+    pub(crate) fn mss(&self, mtu: u16, v6: bool) -> u16 {
+        let whole = mss_of_mtu(mtu, v6).min(self.mss_clamp).max(TCP_MIN_SND_MSS);
+        whole - self.data_option_bytes()
+    }
+
+    /// Options of our SYN or SYN-ACK.
+    pub(crate) fn syn_options(&self, now: Instant) -> TcpOptions {
+        TcpOptions {
+            mss: Some(self.advmss),
+            window_scale: self.wscale.then_some(self.rcv_wscale),
+            sack_permitted: self.sack,
+            timestamps: self.ts.then(|| self.stamps.option(now)),
+            ..TcpOptions::default()
+        }
+    }
+
+    /// Options of every other segment, without selective acknowledgements.
+    pub(crate) fn options(&self, now: Instant) -> TcpOptions {
+        TcpOptions { timestamps: self.ts.then(|| self.stamps.option(now)), ..TcpOptions::default() }
+    }
+}
+
+/// MSS of a peer that does not announce one (RFC 9293 section 3.7.1).
+pub(crate) const fn default_mss(tuple: &Tuple) -> u16 {
+    if tuple.is_v6() { 1_220 } else { 536 }
+}

@@ -1,0 +1,78 @@
+//! What an application may set on a TCP socket, under Linux's option names.
+use crate::base::Sysctl;
+use crate::base::sysctl::CongestionKind;
+use crate::base::time::Duration;
+
+/// Socket options. Inherited by the connections that a listener accepts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SocketOptions {
+    /// TCP_NODELAY: no Nagle.
+    pub nodelay: bool,
+    /// TCP_CORK: hold partial segments, 200 ms at the most.
+    pub cork: bool,
+    /// SO_KEEPALIVE.
+    pub keepalive: bool,
+    /// TCP_KEEPIDLE in seconds; 0 takes tcp_keepalive_time.
+    pub keepidle: u32,
+    /// TCP_KEEPINTVL in seconds; 0 takes tcp_keepalive_intvl.
+    pub keepintvl: u32,
+    /// TCP_KEEPCNT; 0 takes tcp_keepalive_probes.
+    pub keepcnt: u32,
+    /// SO_LINGER.
+    pub linger: Option<Duration>,
+    /// TCP_LINGER2 in seconds: time in FIN-WAIT-2 without an owner; 0 takes tcp_fin_timeout, negative none.
+    pub linger2: i32,
+    /// TCP_USER_TIMEOUT in milliseconds; 0 takes tcp_retries2.
+    pub user_timeout_ms: u32,
+    /// TCP_NOTSENT_LOWAT in bytes; 0 takes the sysctl.
+    pub notsent_lowat: u32,
+    /// SO_SNDBUF as read back (twice what was asked for); `None` autotunes.
+    pub sndbuf: Option<u32>,
+    /// SO_RCVBUF as read back (twice what was asked for); `None` autotunes.
+    pub rcvbuf: Option<u32>,
+    /// SO_MAX_PACING_RATE in bytes per second; `u64::MAX` for none.
+    pub max_pacing_rate: u64,
+    /// TCP_MAXSEG; 0 takes the path's.
+    pub maxseg: u16,
+    /// TCP_SYNCNT; 0 takes tcp_syn_retries.
+    pub syncnt: u8,
+    /// TCP_WINDOW_CLAMP in bytes; 0 for none.
+    pub window_clamp: u32,
+    /// TCP_CONGESTION.
+    pub congestion: CongestionKind,
+    /// IP_TOS or IPV6_TCLASS, without the ECN bits.
+    pub tos: u8,
+    /// IP_TTL or IPV6_UNICAST_HOPS; 0 takes ip_default_ttl.
+    pub ttl: u8,
+    /// SO_REUSEADDR.
+    pub reuseaddr: bool,
+}
+
+impl SocketOptions {
+    /// The options of a new socket of a stack with these settings.
+    #[must_use]
+    pub const fn new(sysctl: &Sysctl) -> Self {
+        Self {
+            nodelay: false,
+            cork: false,
+            keepalive: false,
+            keepidle: 0,
+            keepintvl: 0,
+            keepcnt: 0,
+            linger: None,
+            linger2: 0,
+            user_timeout_ms: 0,
+            notsent_lowat: 0,
+            sndbuf: None,
+            rcvbuf: None,
+            max_pacing_rate: u64::MAX,
+            maxseg: 0,
+            syncnt: 0,
+            window_clamp: 0,
+            congestion: sysctl.tcp_congestion_control,
+            tos: 0,
+            ttl: 0,
+            reuseaddr: false,
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! A parsed segment on its way up, and a planned one on its way down.
+use super::seq::Seq;
+use crate::base::time::Instant;
+use bytes::Bytes;
+use lowwater_wire::tcp::{TcpFlags, TcpOptions, TcpRepr};
+use smallvec::SmallVec;
+
+/// Payload of a segment: one piece, or several where packets were coalesced.
+pub type Chunks = SmallVec<[Bytes; 1]>;
+
+/// ECN codepoint of a packet (RFC 3168 section 5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub enum Ecn {
+    /// The sender does not understand ECN.
+    #[default]
+    NotEct = 0,
+    /// ECN-capable, codepoint 1.
+    Ect1 = 1,
+    /// ECN-capable, codepoint 0.
+    Ect0 = 2,
+    /// A router met congestion.
+    Ce = 3,
+}
+
+impl Ecn {
+    /// The codepoint in the low two bits of a TOS or traffic class byte.
+    #[must_use]
+    pub const fn of_tos(tos: u8) -> Self {
+        match tos & 3 {
+            0 => Self::NotEct,
+            1 => Self::Ect1,
+            2 => Self::Ect0,
+            _ => Self::Ce,
+        }
+    }
+}
+
+/// A segment as it came in: validated by checksum, not yet by sequence number.
+#[derive(Clone, Debug)]
+pub struct Segment {
+    /// When the packet reached this host: RTT samples end here, not when it is processed.
+    pub at: Instant,
+    /// Sequence number of the first byte, or of the SYN.
+    pub seq: Seq,
+    /// Acknowledgement number; meaningful with ACK only.
+    pub ack: Seq,
+    /// Flags.
+    pub flags: TcpFlags,
+    /// Window field, unscaled.
+    pub window: u16,
+    /// Urgent pointer; meaningful with URG only.
+    pub urgent: u16,
+    /// Options.
+    pub options: TcpOptions,
+    /// ECN codepoint of the packet.
+    pub ecn: Ecn,
+    /// Payload.
+    pub payload: Chunks,
+}
+
+impl Segment {
+    /// Payload bytes.
+    #[must_use]
+    pub fn payload_len(&self) -> u32 {
+        self.payload.iter().map(|c| c.len() as u32).sum()
+    }
+
+    /// Sequence space that the segment occupies (SEG.LEN of RFC 9293).
+    #[must_use]
+    pub fn seq_len(&self) -> u32 {
+        self.payload_len()
+            + u32::from(self.flags.contains(TcpFlags::SYN))
+            + u32::from(self.flags.contains(TcpFlags::FIN))
+    }
+
+    /// True when all of `flags` are set.
+    #[must_use]
+    pub fn has(&self, flags: TcpFlags) -> bool {
+        self.flags.contains(flags)
+    }
+}
+
+/// A segment that a connection wants to send; IP, queue and device take it from here.
+#[derive(Clone, Debug)]
+pub struct Outgoing {
+    /// Header.
+    pub repr: TcpRepr,
+    /// Payload, shared with the send queue.
+    pub payload: Bytes,
+    /// Payload bytes per packet when the payload is larger than one; 0 for an ordinary segment.
+    pub gso_size: u16,
+    /// Segments in it (1 unless `gso_size` is set).
+    pub segs: u16,
+    /// ECN codepoint and DSCP of the packet.
+    pub tos: u8,
+    /// Time to live or hop limit; 0 takes the stack's default.
+    pub ttl: u8,
+    /// Credit that the flow has charged for it; 0 for what no flow pays for.
+    pub charge: u32,
+    /// Earliest departure.
+    pub depart_at: Instant,
+}
+
+impl Outgoing {
+    /// A segment without payload that nobody pays for.
+    #[must_use]
+    pub const fn control(repr: TcpRepr) -> Self {
+        Self {
+            repr,
+            payload: Bytes::new(),
+            gso_size: 0,
+            segs: 1,
+            tos: 0,
+            ttl: 0,
+            charge: 0,
+            depart_at: Instant::ZERO,
+        }
+    }
+}

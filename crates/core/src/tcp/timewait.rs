@@ -1,0 +1,189 @@
+//! TIME-WAIT as a small object (RFC 9293 section 3.10.7.4, RFC 6191, RFC 1337), and FIN-WAIT-2 without an owner.
+use super::negotiated::Negotiated;
+use super::segment::{Outgoing, Segment};
+use super::seq::Seq;
+use crate::base::time::{Duration, Instant};
+use crate::base::{Cx, DropWhy, Tuple};
+use lowwater_wire::tcp::{TcpFlags, TcpRepr};
+
+/// Length of TIME-WAIT (`TCP_TIMEWAIT_LEN`; RFC 9293 asks for 2 MSL, Linux waits 60 s).
+pub const TIME_WAIT: Duration = Duration::from_secs(60);
+/// Distance of a reopened connection's ISN from the old one's last number (`tcp_timewait_state_process`).
+const ISN_STEP: u32 = 65_535 + 2;
+
+/// What is left of a connection: enough to answer old segments and to tell new connections from them.
+#[derive(Clone, Debug)]
+pub struct TimeWait {
+    tuple: Tuple,
+    peer: Negotiated,
+    snd_nxt: Seq,
+    rcv_nxt: Seq,
+    rcv_wnd: u32,
+    fin_wait2: bool,
+    deadline: Instant,
+    last_ack: Option<Instant>,
+    tos: u8,
+}
+
+/// What to do with a segment for an object in TIME-WAIT.
+#[derive(Debug)]
+pub enum TimeWaitVerdict {
+    /// Nothing.
+    Drop(DropWhy),
+    /// Answer with this.
+    Reply(Outgoing),
+    /// Answer with this reset, and remove the object.
+    Reset(Outgoing),
+    /// A new SYN that is safely newer (RFC 9293 section 3.6.1, RFC 6191): remove the object and give the SYN to the listener,
+    /// with this ISN.
+    Reopen {
+        /// First ISN that cannot be taken for the old connection's.
+        isn: Seq,
+    },
+    /// The peer reset it: remove the object.
+    Gone,
+}
+
+/// What a connection hands over at its end.
+pub(super) struct Remains {
+    pub(super) tuple: Tuple,
+    pub(super) peer: Negotiated,
+    pub(super) snd_nxt: Seq,
+    pub(super) rcv_nxt: Seq,
+    pub(super) rcv_wnd: u32,
+    pub(super) tos: u8,
+}
+
+impl TimeWait {
+    /// The object of a connection that has seen both FINs, or, with `fin_wait2`, one that nobody owns any more and that only
+    /// waits for the peer's FIN.
+    pub(super) fn new(remains: Remains, fin_wait2: bool, deadline: Instant) -> Self {
+        let Remains { tuple, peer, snd_nxt, rcv_nxt, rcv_wnd, tos } = remains;
+        Self { tuple, peer, snd_nxt, rcv_nxt, rcv_wnd, fin_wait2, deadline, last_ack: None, tos }
+    }
+
+    /// When the object may be forgotten.
+    #[must_use]
+    pub const fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// The flow.
+    #[must_use]
+    pub const fn tuple(&self) -> &Tuple {
+        &self.tuple
+    }
+
+    /// Answers a segment (`tcp_timewait_state_process`).
+    pub fn input(&mut self, cx: &mut Cx<'_>, seg: &Segment) -> TimeWaitVerdict {
+        let paws = self.peer.ts && self.peer.stamps.reject(seg);
+        if self.fin_wait2 { self.input_fin_wait2(cx, seg, paws) } else { self.input_time_wait(cx, seg, paws) }
+    }
+
+    fn input_fin_wait2(&mut self, cx: &mut Cx<'_>, seg: &Segment, paws: bool) -> TimeWaitVerdict {
+        let end = seg.seq + seg.seq_len();
+        if paws || !in_window(seg.seq, end, self.rcv_nxt, self.rcv_nxt + self.rcv_wnd) {
+            return self.ack_limited(cx, DropWhy::TcpOutOfWindow);
+        }
+        if seg.has(TcpFlags::RST) {
+            return TimeWaitVerdict::Gone;
+        }
+        if seg.has(TcpFlags::SYN) && !seg.seq.before(self.rcv_nxt) {
+            return self.reset(seg);
+        }
+        if !seg.has(TcpFlags::ACK) || !end.after(self.rcv_nxt) || end == seg.seq {
+            return TimeWaitVerdict::Drop(DropWhy::TcpClosed);
+        }
+        // Nobody is left to read new data, so it is answered with a reset (RFC 9293 section 3.6).
+        if !seg.has(TcpFlags::FIN) || end != self.rcv_nxt + 1 {
+            return self.reset(seg);
+        }
+        self.fin_wait2 = false;
+        self.rcv_nxt = end;
+        if self.peer.ts {
+            self.peer.stamps.store(seg);
+        }
+        self.deadline = cx.now + TIME_WAIT;
+        TimeWaitVerdict::Reply(self.ack(cx))
+    }
+
+    fn input_time_wait(&mut self, cx: &mut Cx<'_>, seg: &Segment, paws: bool) -> TimeWaitVerdict {
+        let empty = seg.seq_len() == 0;
+        if !paws && seg.seq == self.rcv_nxt && (empty || seg.has(TcpFlags::RST)) {
+            if seg.has(TcpFlags::RST) {
+                if !cx.sysctl.tcp_rfc1337 {
+                    return TimeWaitVerdict::Gone;
+                }
+            } else {
+                self.deadline = cx.now + TIME_WAIT;
+            }
+            if self.peer.ts {
+                self.peer.stamps.store(seg);
+            }
+            return TimeWaitVerdict::Drop(DropWhy::TcpClosed);
+        }
+        let new_syn = seg.has(TcpFlags::SYN) && !seg.has(TcpFlags::RST) && !seg.has(TcpFlags::ACK);
+        if new_syn && !paws && (seg.seq.after(self.rcv_nxt) || self.timestamp_is_newer(seg)) {
+            cx.count.tcp_ext.tw_recycled += 1;
+            return TimeWaitVerdict::Reopen { isn: self.snd_nxt + ISN_STEP };
+        }
+        if paws {
+            cx.count.tcp_ext.paws_estab += 1;
+        }
+        if seg.has(TcpFlags::RST) {
+            return TimeWaitVerdict::Drop(DropWhy::TcpOutOfWindow);
+        }
+        // A retransmitted FIN or a stray segment: acknowledge, and start the wait anew (RFC 9293 section 3.10.7.4).
+        if paws || seg.has(TcpFlags::ACK) {
+            self.deadline = cx.now + TIME_WAIT;
+        }
+        self.ack_limited(cx, DropWhy::TcpOutOfWindow)
+    }
+
+    fn timestamp_is_newer(&self, seg: &Segment) -> bool {
+        let ts = if self.peer.ts { seg.options.timestamps } else { None };
+        ts.is_some_and(|ts| (self.peer.stamps.recent.wrapping_sub(ts.value) as i32) < 0)
+    }
+
+    fn ack_limited(&mut self, cx: &mut Cx<'_>, why: DropWhy) -> TimeWaitVerdict {
+        let interval = u64::from(cx.sysctl.tcp_invalid_ratelimit) * 1_000_000;
+        if self.last_ack.is_some_and(|at| cx.now.nanos_since(at) < interval) {
+            cx.count.tcp_ext.tcp_ack_skipped_time_wait += 1;
+            return TimeWaitVerdict::Drop(why);
+        }
+        self.last_ack = Some(cx.now);
+        TimeWaitVerdict::Reply(self.ack(cx))
+    }
+
+    fn ack(&self, cx: &Cx<'_>) -> Outgoing {
+        let mut out = Outgoing::control(TcpRepr {
+            src_port: self.tuple.local_port,
+            dst_port: self.tuple.remote_port,
+            seq: self.snd_nxt.0,
+            ack: self.rcv_nxt.0,
+            flags: TcpFlags::ACK,
+            window: (self.rcv_wnd >> self.peer.rcv_wscale).min(65_535) as u16,
+            urgent: 0,
+            options: self.peer.options(cx.now),
+        });
+        out.tos = self.tos;
+        out
+    }
+
+    fn reset(&self, seg: &Segment) -> TimeWaitVerdict {
+        super::reset::reset_for(&self.tuple, seg).map_or(TimeWaitVerdict::Gone, TimeWaitVerdict::Reset)
+    }
+}
+
+/// A segment touches the window (`tcp_in_window`).
+fn in_window(seq: Seq, end: Seq, win: Seq, win_end: Seq) -> bool {
+    if seq == win {
+        return true;
+    }
+    if end.after(win) && seq.before(win_end) {
+        return true;
+    }
+    seq == win_end && seq == end
+}
+
+const _: () = assert!(size_of::<TimeWait>() <= 168);
