@@ -1,6 +1,9 @@
 //! The lowwater stack: one owner, no I/O, time and chance as arguments.
 #![forbid(unsafe_code)]
 pub mod base;
+#[allow(dead_code, clippy::default_constructed_unit_structs, reason = "the interface lands before its parts")]
+pub mod ip;
+pub mod offload;
 pub mod packet;
 pub mod path;
 pub mod tcp;

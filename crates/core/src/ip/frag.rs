@@ -1,0 +1,1 @@
+//! Fragmentation of what is too big for the path.

@@ -1,0 +1,66 @@
+//! From a destination to a [`Dst`]: route, source address, path MTU and next hop in one answer that a flow may cache.
+use super::{Dst, Ip, Route, source};
+use crate::base::limits::{MIN_PMTU_V4, MIN_PMTU_V6};
+use crate::base::{Error, Instant};
+use core::net::IpAddr;
+
+impl Ip {
+    /// The way to `dst`, from `src` where the caller is bound to one.
+    ///
+    /// # Errors
+    /// [`Error::NoRoute`] when there is none, [`Error::AddressNotAvailable`] when no address of ours may be the source.
+    pub fn lookup(&self, src: Option<IpAddr>, dst: IpAddr, now: Instant) -> Result<Dst, Error> {
+        if src.is_some_and(|s| s.is_ipv4() != dst.is_ipv4()) {
+            return Err(Error::Invalid);
+        }
+        let route = self.best_route(src, dst).ok_or(Error::NoRoute)?;
+        let iface = self.ifaces.get(route.device).ok_or(Error::NoRoute)?;
+        let src = match src {
+            Some(bound) => bound,
+            None if self.ifaces.owner_of(dst).is_some() => dst,
+            None => route
+                .src
+                .filter(|s| self.ifaces.owner_of(*s).is_some())
+                .or_else(|| source::select(self.ifaces.candidates(), dst, route.device))
+                .ok_or(Error::AddressNotAvailable)?,
+        };
+        let mut mtu = iface.mtu.min(route.mtu.unwrap_or(u16::MAX));
+        mtu = mtu.min(self.pmtu.get(dst, now).unwrap_or(u16::MAX));
+        Ok(Dst {
+            device: route.device,
+            next_hop: route.gateway.unwrap_or(dst),
+            src,
+            mtu,
+            generation: self.generation,
+            local: self.ifaces.owner_of(dst).is_some(),
+        })
+    }
+
+    /// Our own addresses are reached over loopback where there is one. Link-local destinations leave by the device that the source belongs to; all others by the best route.
+    fn best_route(&self, src: Option<IpAddr>, dst: IpAddr) -> Option<Route> {
+        if self.ifaces.owner_of(dst).is_some()
+            && let Some(loopback) = self.ifaces.loopback()
+        {
+            return Some(Route::on_link(super::Cidr::host(dst), loopback));
+        }
+        if source::scope(dst) == source::LINK
+            && let Some(device) = src.and_then(|s| self.ifaces.owner_of(s))
+        {
+            return Some(Route::on_link(super::Cidr::host(dst), device));
+        }
+        self.routes.lookup(dst, |_| true).copied()
+    }
+
+    /// Lowers the path MTU to `dst` after an error that the transport has validated (RFC 5927 section 7); true when
+    /// that changed something. Values below the family's floor are raised to it.
+    pub fn lower_path_mtu(&mut self, dst: IpAddr, mtu: u16, now: Instant) -> bool {
+        let floor = if dst.is_ipv4() { MIN_PMTU_V4 } else { MIN_PMTU_V6 };
+        let mtu = mtu.max(floor);
+        let current = self.lookup(None, dst, now).map_or(u16::MAX, |d| d.mtu);
+        if mtu >= current || !self.pmtu.lower(dst, mtu, now) {
+            return false;
+        }
+        self.generation += 1;
+        true
+    }
+}

@@ -1,0 +1,1 @@
+//! Neighbour Discovery messages (RFC 4861).

@@ -1,0 +1,92 @@
+//! The path MTU cache: what validated ICMP errors have taught about destinations, bounded and ageing (RFC 1191, RFC 8201).
+use crate::base::limits::PMTU_ENTRIES_MAX;
+use crate::base::{Duration, Instant};
+use core::net::IpAddr;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How long a lowered MTU is believed (Linux's `mtu_expires`; RFC 1191 section 6.3 asks for 10 minutes).
+pub const PMTU_EXPIRES: Duration = Duration::from_secs(600);
+
+/// Path MTUs below those of the routes.
+#[derive(Debug, Default)]
+pub struct PmtuCache {
+    entries: BTreeMap<IpAddr, (u16, Instant)>,
+    by_expiry: BTreeSet<(Instant, IpAddr)>,
+}
+
+impl PmtuCache {
+    /// The MTU learnt for `dst`, in bytes of IP packet, unless it has expired.
+    #[must_use]
+    pub fn get(&self, dst: IpAddr, now: Instant) -> Option<u16> {
+        self.entries.get(&dst).filter(|(_, expires)| now < *expires).map(|&(mtu, _)| mtu)
+    }
+
+    /// Lowers the MTU of `dst`; true when that changed something. An error never raises it.
+    pub(super) fn lower(&mut self, dst: IpAddr, mtu: u16, now: Instant) -> bool {
+        if let Some(&(old, expires)) = self.entries.get(&dst) {
+            if now < expires && old <= mtu {
+                return false;
+            }
+            self.by_expiry.remove(&(expires, dst));
+        } else if self.entries.len() >= PMTU_ENTRIES_MAX {
+            // The one that expires first is the one that was confirmed longest ago.
+            if let Some((_, oldest)) = self.by_expiry.pop_first() {
+                self.entries.remove(&oldest);
+            }
+        }
+        let expires = now + PMTU_EXPIRES;
+        self.entries.insert(dst, (mtu, expires));
+        self.by_expiry.insert((expires, dst));
+        true
+    }
+
+    /// When the next entry expires.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.by_expiry.first().map(|&(at, _)| at)
+    }
+
+    /// Forgets what has expired; true when anything has.
+    pub(super) fn on_timeout(&mut self, now: Instant) -> bool {
+        let before = self.entries.len();
+        while let Some(&(at, dst)) = self.by_expiry.first() {
+            if at > now {
+                break;
+            }
+            self.by_expiry.pop_first();
+            self.entries.remove(&dst);
+        }
+        self.entries.len() != before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_lower_and_time_restores() {
+        let mut p = PmtuCache::default();
+        let a: IpAddr = "10.0.0.1".parse().expect("valid");
+        let t0 = Instant::from_millis(1);
+        assert!(p.lower(a, 1400, t0));
+        assert!(!p.lower(a, 1450, t0), "an error must not raise it");
+        assert!(p.lower(a, 1300, t0));
+        assert_eq!(p.get(a, t0), Some(1300));
+        let late = t0 + PMTU_EXPIRES;
+        assert_eq!(p.get(a, late), None);
+        assert_eq!(p.next_deadline(), Some(late));
+        assert!(p.on_timeout(late) && !p.on_timeout(late));
+        assert_eq!(p.next_deadline(), None);
+    }
+
+    #[test]
+    fn the_cache_is_bounded_and_forgets_the_oldest() {
+        let mut p = PmtuCache::default();
+        for n in 0..=PMTU_ENTRIES_MAX as u32 {
+            p.lower(IpAddr::from(n.to_be_bytes()), 1400, Instant::from_millis(u64::from(n)));
+        }
+        assert_eq!((p.entries.len(), p.by_expiry.len()), (PMTU_ENTRIES_MAX, PMTU_ENTRIES_MAX));
+        assert_eq!(p.get(IpAddr::from([0, 0, 0, 0]), Instant::ZERO), None);
+    }
+}
