@@ -1,2 +1,7 @@
-//! A deterministic world of hosts and links in virtual time around the production core.
+//! The deterministic simulator: the production core in virtual time, with links, faults, programs and checkers from one seed.
 #![forbid(unsafe_code)]
+pub mod edit;
+pub mod link;
+pub mod pcap;
+pub mod schedule;
+pub mod split;

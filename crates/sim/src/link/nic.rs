@@ -1,0 +1,188 @@
+//! The sending host's device: a finite transmit queue that serialises, completes, and says "not now" when it is full.
+use super::{PipeCounts, serialisation_ns};
+use crate::edit::wire_size;
+use lowwater_core::base::{Instant, Rng};
+use lowwater_core::packet::{Owner, Packet};
+use std::collections::VecDeque;
+
+/// The answer of a device to a packet.
+#[derive(Debug)]
+pub enum Submitted {
+    /// Taken.
+    Sent,
+    /// No room now: the packet comes back, and the device will say when there is room.
+    NotNow(Packet),
+    /// Thrown away for good: the packet's owner gets its credit back at once.
+    Dropped,
+}
+
+/// Something the device tells its host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Completion {
+    /// A packet has left; its credit comes back.
+    Left(Owner),
+    /// There is room again after "not now".
+    Ready,
+}
+
+/// How super-packets cross the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Carry {
+    /// As a whole: the receiver sees what a perfect GRO would make.
+    #[default]
+    Whole,
+    /// Cut into segments by the sending device.
+    Segments,
+}
+
+/// What a device is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NicSpec {
+    /// Bits per second of IP bytes; 0 is unlimited.
+    pub rate: u64,
+    /// Packets (super-packets count as one) that fit; 0 is unlimited.
+    pub packets: usize,
+    /// Bytes that fit; 0 is unlimited. One packet always fits.
+    pub bytes: u64,
+    /// How super-packets cross.
+    pub carry: Carry,
+    /// Chance that a packet is refused with "not now" though there is room, in 10^-6.
+    pub not_now_ppm: u32,
+    /// How long such a refusal lasts, in nanoseconds.
+    pub not_now_ns: u64,
+}
+
+struct Leaving {
+    at: Instant,
+    packet: Packet,
+    owner: Option<Owner>,
+    last: bool,
+    bytes: u64,
+}
+
+/// A host's transmit device.
+pub struct Nic {
+    spec: NicSpec,
+    rng: Rng,
+    queue: VecDeque<Leaving>,
+    packets: usize,
+    bytes: u64,
+    free_at: Instant,
+    stopped: bool,
+    refusal_ends: Option<Instant>,
+}
+
+impl Nic {
+    /// An idle device.
+    #[must_use]
+    pub fn new(spec: NicSpec, rng: Rng) -> Self {
+        Self {
+            spec,
+            rng,
+            queue: VecDeque::new(),
+            packets: 0,
+            bytes: 0,
+            free_at: Instant::ZERO,
+            stopped: false,
+            refusal_ends: None,
+        }
+    }
+
+    fn has_room(&self, len: u64) -> bool {
+        (self.spec.packets == 0 || self.packets < self.spec.packets)
+            && (self.spec.bytes == 0 || self.bytes == 0 || self.bytes + len <= self.spec.bytes)
+    }
+
+    /// Takes a packet or refuses it.
+    pub fn submit(&mut self, now: Instant, mut packet: Packet, counts: &mut PipeCounts) -> Submitted {
+        let refused = self.refusal_ends.is_some();
+        if refused || !self.has_room(packet.len() as u64) {
+            self.stopped = true;
+            return Submitted::NotNow(packet);
+        }
+        if self.rng.chance_ppm(self.spec.not_now_ppm) {
+            self.stopped = true;
+            self.refusal_ends = Some(now.plus_nanos(self.spec.not_now_ns));
+            return Submitted::NotNow(packet);
+        }
+        let owner = packet.owner.take();
+        self.packets += 1;
+        counts.accepted += 1;
+        if self.spec.carry == Carry::Segments && packet.offload.gso_size != 0 {
+            crate::split::segment(packet, &mut |segment| {
+                counts.split += 1;
+                self.append(now, segment);
+            });
+            counts.split -= 1;
+        } else {
+            self.append(now, packet);
+        }
+        if let Some(last) = self.queue.back_mut() {
+            last.owner = owner;
+            last.last = true;
+        }
+        Submitted::Sent
+    }
+
+    fn append(&mut self, now: Instant, packet: Packet) {
+        let (_, wire) = wire_size(&packet);
+        let bytes = packet.len() as u64;
+        self.bytes += bytes;
+        self.free_at = self.free_at.max(now).plus_nanos(serialisation_ns(u64::from(wire), self.spec.rate));
+        self.queue.push_back(Leaving { at: self.free_at, packet, owner: None, last: false, bytes });
+    }
+
+    /// The next packet on the wire at `now`.
+    pub fn release(&mut self, now: Instant, completions: &mut Vec<Completion>) -> Option<Packet> {
+        if self.refusal_ends.is_some_and(|t| t <= now) {
+            self.refusal_ends = None;
+            self.tell_room(completions);
+        }
+        if self.queue.front()?.at > now {
+            return None;
+        }
+        let leaving = self.queue.pop_front()?;
+        self.bytes -= leaving.bytes;
+        if let Some(owner) = leaving.owner {
+            completions.push(Completion::Left(owner));
+        }
+        if leaving.last {
+            self.packets -= 1;
+            self.tell_room(completions);
+        }
+        Some(leaving.packet)
+    }
+
+    fn tell_room(&mut self, completions: &mut Vec<Completion>) {
+        // Half empty before it calls again, as drivers do, so that a full device is not woken per packet.
+        let low = self.spec.packets == 0 || self.packets * 2 <= self.spec.packets;
+        let low = low && (self.spec.bytes == 0 || self.bytes * 2 <= self.spec.bytes);
+        if self.stopped && low && self.refusal_ends.is_none() {
+            self.stopped = false;
+            completions.push(Completion::Ready);
+        }
+    }
+
+    /// When the next packet leaves or the next refusal ends.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        self.queue.front().map(|l| l.at).into_iter().chain(self.refusal_ends).min()
+    }
+
+    /// Packets (segments, where they were cut) inside.
+    #[must_use]
+    pub fn held(&self) -> u64 {
+        self.queue.len() as u64
+    }
+
+    /// IP bytes inside.
+    #[must_use]
+    pub fn backlog_bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Stops refusing at random.
+    pub fn heal(&mut self) {
+        self.spec.not_now_ppm = 0;
+    }
+}
