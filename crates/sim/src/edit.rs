@@ -109,7 +109,9 @@ pub fn addresses(packet: &Packet) -> Option<(IpAddr, IpAddr)> {
             Some((at(12), at(16)))
         }
         6 if n >= 40 => {
-            let at = |i: usize| -> Option<IpAddr> { Some(IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(&b[i..i + 16]).ok()?))) };
+            let at = |i: usize| -> Option<IpAddr> {
+                Some(IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(&b[i..i + 16]).ok()?)))
+            };
             Some((at(8)?, at(24)?))
         }
         _ => None,

@@ -20,7 +20,15 @@ impl Queue {
     /// `rate` in bits per second (0 unlimited), bounds in packets and bytes (0 unlimited), ECN threshold in bytes (0 off).
     #[must_use]
     pub fn new(rate: u64, max_packets: usize, max_bytes: u64, mark_bytes: u64) -> Self {
-        Self { rate, max_packets, max_bytes, mark_bytes, waiting: VecDeque::new(), bytes: 0, free_at: Instant::ZERO }
+        Self {
+            rate,
+            max_packets,
+            max_bytes,
+            mark_bytes,
+            waiting: VecDeque::new(),
+            bytes: 0,
+            free_at: Instant::ZERO,
+        }
     }
 }
 

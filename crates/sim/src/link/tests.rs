@@ -41,7 +41,9 @@ fn a_device_serialises_completes_and_refuses_when_full() {
     for n in 0..4 {
         assert!(matches!(pipe.submit(Instant::ZERO, packet(n, 1000, true)), Submitted::Sent));
     }
-    let Submitted::NotNow(back) = pipe.submit(Instant::ZERO, packet(4, 1000, true)) else { panic!("it was full") };
+    let Submitted::NotNow(back) = pipe.submit(Instant::ZERO, packet(4, 1000, true)) else {
+        panic!("it was full")
+    };
     assert_eq!(number(&back), 4);
     assert!(back.owner.is_some(), "a refused packet keeps its owner");
     let (out, completions) = drain(&mut pipe);
@@ -96,7 +98,8 @@ fn jitter_keeps_order_and_reordering_does_not() {
 #[test]
 fn losses_come_at_their_rates_and_stop_when_healed() {
     let loss = LossSpec { random_ppm: 100_000, ..LossSpec::default() };
-    let mut pipe = PipeSpec { loss, duplicate_ppm: 50_000, corrupt_ppm: 50_000, ..PipeSpec::default() }.build(&Rng::new(9));
+    let mut pipe = PipeSpec { loss, duplicate_ppm: 50_000, corrupt_ppm: 50_000, ..PipeSpec::default() }
+        .build(&Rng::new(9));
     for n in 0..10_000 {
         pipe.accept(Instant::from_nanos(n), packet(n, 100, false));
         pipe.advance(Instant::from_nanos(n), &mut Vec::new());
