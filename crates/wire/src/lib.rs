@@ -9,12 +9,17 @@
 #[cfg(test)]
 extern crate std;
 
+pub mod arp;
 pub mod checksum;
+pub mod ether;
+pub mod icmp4;
+pub mod icmp6;
 pub mod ipv4;
 pub mod ipv6;
 pub mod malformed;
 pub mod protocol;
 pub mod tcp;
 pub mod udp;
+pub mod vnet_hdr;
 
 pub use malformed::Malformed;
