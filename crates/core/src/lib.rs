@@ -1,9 +1,12 @@
 //! The lowwater stack: one owner, no I/O, time and chance as arguments.
 #![forbid(unsafe_code)]
 pub mod base;
+pub mod credit;
 #[allow(dead_code, clippy::default_constructed_unit_structs, reason = "the interface lands before its parts")]
 pub mod ip;
 pub mod offload;
 pub mod packet;
 pub mod path;
+pub mod ranges;
 pub mod tcp;
+pub mod timer;

@@ -7,6 +7,8 @@ pub mod id;
 pub mod limits;
 pub mod rng;
 pub mod sysctl;
+#[cfg(test)]
+pub(crate) mod testing;
 pub mod time;
 pub mod trace;
 pub mod tuple;

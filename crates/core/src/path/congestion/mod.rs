@@ -2,15 +2,22 @@
 //!
 //! Windows count segments, as Linux does, because packetdrill and TCP_INFO show them so. The transport keeps what is in
 //! flight; the controller keeps only what its algorithm needs.
+pub mod any;
+pub mod cubic;
+pub mod reno;
+
+pub use any::AnyCongestion;
+
 use crate::base::Cx;
 use crate::base::time::{Duration, Instant};
+use crate::base::trace::Ev;
 
 /// The congestion window and what moderates it. Only setters that trace change it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Window {
     /// Congestion window in segments.
     pub cwnd: u32,
-    /// Slow-start threshold in segments; `u32::MAX` until the first congestion.
+    /// Slow-start threshold in segments; [`Window::INFINITE_SSTHRESH`] until the first congestion.
     pub ssthresh: u32,
     /// Segments acknowledged towards the next increase of `cwnd` in congestion avoidance.
     pub cwnd_cnt: u32,
@@ -34,6 +41,52 @@ impl Window {
     #[must_use]
     pub const fn in_slow_start(&self) -> bool {
         self.cwnd < self.ssthresh
+    }
+
+    /// Sets the window; it never closes altogether, for then nothing could open it.
+    pub fn set_cwnd(&mut self, cx: &mut Cx<'_>, segments: u32) {
+        let segments = segments.max(1);
+        if self.cwnd != segments {
+            self.cwnd = segments;
+            cx.trace(Ev::Cwnd(self.cwnd, self.ssthresh));
+        }
+    }
+
+    /// Sets the slow-start threshold.
+    pub fn set_ssthresh(&mut self, cx: &mut Cx<'_>, segments: u32) {
+        if self.ssthresh != segments {
+            self.ssthresh = segments;
+            cx.trace(Ev::Cwnd(self.cwnd, self.ssthresh));
+        }
+    }
+
+    /// Slow start for `acked` segments, up to `ssthresh`; returns those left for congestion avoidance (`tcp_slow_start`).
+    #[must_use]
+    pub fn slow_start(&mut self, cx: &mut Cx<'_>, acked: u32) -> u32 {
+        let grown = self.cwnd.saturating_add(acked).min(self.ssthresh).max(self.cwnd);
+        let left = acked - (grown - self.cwnd);
+        self.grow_to(cx, grown);
+        left
+    }
+
+    /// Additive increase: one segment for every `per` acknowledged, remembered across calls (`tcp_cong_avoid_ai`).
+    pub fn additive_increase(&mut self, cx: &mut Cx<'_>, per: u32, acked: u32) {
+        let per = per.max(1);
+        let mut cwnd = self.cwnd;
+        // The rate grew since the credit was earned: it is worth one segment, not several.
+        if self.cwnd_cnt >= per {
+            self.cwnd_cnt = 0;
+            cwnd = cwnd.saturating_add(1);
+        }
+        self.cwnd_cnt = self.cwnd_cnt.saturating_add(acked);
+        cwnd = cwnd.saturating_add(self.cwnd_cnt / per);
+        self.cwnd_cnt %= per;
+        self.grow_to(cx, cwnd);
+    }
+
+    /// Grows to `cwnd` within the clamp; a clamp that was lowered meanwhile takes effect here.
+    fn grow_to(&mut self, cx: &mut Cx<'_>, cwnd: u32) {
+        self.set_cwnd(cx, cwnd.min(self.clamp));
     }
 }
 
@@ -101,6 +154,10 @@ pub struct AckSample {
     pub app_limited: bool,
     /// The flow used its whole window when it last sent (`is_cwnd_limited`).
     pub cwnd_limited: bool,
+    /// Somebody paces the flow: spacing of acknowledgements is then no sign of a queue.
+    pub paced: bool,
+    /// Time that batching on the way may add to the spacing of acknowledgements ([`super::pacing::Pacing::burst_delay`]).
+    pub burst_delay: Duration,
     /// The acknowledgement carried ECE.
     pub ece: bool,
     /// First unacknowledged sequence number after it, counted from the ISN without wrapping.
@@ -115,7 +172,8 @@ pub trait Congestion {
     fn name(&self) -> &'static str;
     /// The new `ssthresh` when congestion is declared; may remember the window for [`Congestion::undo_cwnd`].
     fn ssthresh(&mut self, cx: &mut Cx<'_>, window: &Window) -> u32;
-    /// Grows the window for an acknowledgement outside recovery. Called only when the flow was window-limited or in slow start.
+    /// Grows the window for an acknowledgement outside recovery, if [`AckSample::cwnd_limited`] says that it was used.
+    /// Called after [`Congestion::on_ack`] of the same acknowledgement.
     fn cong_avoid(&mut self, cx: &mut Cx<'_>, window: &mut Window, sample: &AckSample);
     /// Learns from every acknowledgement, whether or not the window may grow (HyStart's delay samples; `pkts_acked`).
     fn on_ack(&mut self, cx: &mut Cx<'_>, window: &mut Window, sample: &AckSample);

@@ -1,0 +1,144 @@
+//! How much of one flow sits below the transport, and whether more may (TCP small queues).
+//!
+//! Everything handed to a queueing discipline or a device holds credit until its completion comes back as an input event.
+//! Source: transmit-path.md 3; Linux `tcp_small_queue_check`, commit 46d3ceabd8d9.
+
+/// A flow's ledger.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Credit {
+    below: u32,
+    throttled: bool,
+}
+
+/// What the limit depends on. Each field is a fact about the flow or about the packet that wants to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// Charge of the packet, as it will really go out: after the split of transmit-path.md 2.
+    pub charge: u32,
+    /// Pacing rate in bytes per second; computed for unpaced flows too.
+    pub pacing_rate: u64,
+    /// `pacing_rate >> pacing_shift` is what may be below: 10 means about a millisecond's worth.
+    pub pacing_shift: u8,
+    /// Cap for flows that are not paced (`tcp_limit_output_bytes`); `None` for paced flows.
+    pub cap: Option<u32>,
+    /// Retransmissions get twice the room.
+    pub retransmission: bool,
+    /// The retransmit queue holds at most one element: such a flow is never held back, since completions may come late.
+    pub rtx_single: bool,
+}
+
+/// The ledger's answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// There is room.
+    Granted,
+    /// There is none, but the flow has at most one element in flight; counted as `CreditExempt`.
+    Exempt,
+    /// Wait: the flow is now marked, and the refund that lets it go says so.
+    Throttled,
+}
+
+impl Ask {
+    /// Bytes that may be below when another packet is admitted.
+    #[must_use]
+    pub fn limit(&self) -> u64 {
+        let by_rate = self.pacing_rate.checked_shr(u32::from(self.pacing_shift)).unwrap_or(0);
+        let limit = by_rate.max(2 * u64::from(self.charge));
+        let limit = self.cap.map_or(limit, |cap| limit.min(u64::from(cap)));
+        limit.saturating_mul(if self.retransmission { 2 } else { 1 })
+    }
+}
+
+impl Credit {
+    /// Nothing below.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { below: 0, throttled: false }
+    }
+
+    /// Charge handed down and not completed, in bytes.
+    #[must_use]
+    pub const fn below(&self) -> u32 {
+        self.below
+    }
+
+    /// True while the flow waits for a refund. Such a flow is neither application-limited nor window-limited.
+    #[must_use]
+    pub const fn is_throttled(&self) -> bool {
+        self.throttled
+    }
+
+    /// A packet goes down.
+    pub const fn charge(&mut self, charge: u32) {
+        self.below = self.below.saturating_add(charge);
+    }
+
+    /// A packet is done: true when the flow was throttled and belongs on the ready list now. Never send from inside.
+    #[must_use]
+    pub fn refund(&mut self, charge: u32) -> bool {
+        debug_assert!(charge <= self.below, "refund of {charge} with {} below", self.below);
+        self.below = self.below.saturating_sub(charge);
+        core::mem::take(&mut self.throttled)
+    }
+
+    /// May another packet go down? What is *already* below counts, so the level may reach the limit plus one packet.
+    #[must_use]
+    pub fn ask(&mut self, ask: &Ask) -> Admission {
+        if u64::from(self.below) <= ask.limit() {
+            return Admission::Granted;
+        }
+        if ask.rtx_single {
+            return Admission::Exempt;
+        }
+        // Linux marks first and tests again, since a completion may come in between. Here completions are events of the same
+        // owner, so nothing can come in between, and one test is enough; the mark still precedes the answer.
+        self.throttled = true;
+        Admission::Throttled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ASK: Ask = Ask {
+        charge: 2_304,
+        pacing_rate: 125_000_000,
+        pacing_shift: 10,
+        cap: Some(1_048_576),
+        retransmission: false,
+        rtx_single: false,
+    };
+
+    #[test]
+    fn the_limit_is_a_millisecond_of_the_rate_but_at_least_two_packets() {
+        assert_eq!(ASK.limit(), 122_070);
+        assert_eq!(Ask { pacing_rate: 1_000_000, ..ASK }.limit(), 4_608);
+        assert_eq!(Ask { pacing_rate: 5_000_000_000, ..ASK }.limit(), 1_048_576);
+        assert_eq!(Ask { pacing_rate: 5_000_000_000, cap: None, ..ASK }.limit(), 4_882_812);
+        assert_eq!(Ask { retransmission: true, ..ASK }.limit(), 244_140);
+        assert_eq!(
+            Ask { pacing_rate: u64::MAX, cap: None, retransmission: true, ..ASK }.limit(),
+            (u64::MAX >> 10) * 2
+        );
+    }
+
+    #[test]
+    fn the_level_reaches_the_limit_plus_one_packet_and_a_refund_wakes_once() {
+        let ask = Ask { pacing_rate: 0, charge: 1_000, ..ASK };
+        let mut credit = Credit::new();
+        for _ in 0..3 {
+            assert_eq!(credit.ask(&ask), Admission::Granted);
+            credit.charge(1_000);
+        }
+        assert_eq!(credit.below(), 3_000);
+        assert_eq!(credit.ask(&Ask { rtx_single: true, ..ask }), Admission::Exempt);
+        assert!(!credit.is_throttled());
+        assert_eq!(credit.ask(&Ask { retransmission: true, ..ask }), Admission::Granted);
+        assert_eq!(credit.ask(&ask), Admission::Throttled);
+        assert!(credit.is_throttled());
+        assert!(credit.refund(1_000));
+        assert!(!credit.refund(1_000));
+        assert_eq!(credit.below(), 1_000);
+    }
+}

@@ -1,0 +1,174 @@
+//! Pacing: the rate at which a flow should leave, the departure time of each packet, and the size of a packet at that rate.
+//!
+//! Source: transmit-path.md 2 and 4; Linux `tcp_update_pacing_rate`, `tcp_update_skb_after_send`, `tcp_tso_autosize`.
+use crate::base::Instant;
+use crate::base::sysctl::Sysctl;
+use crate::base::time::Duration;
+
+/// `rate >> PACING_SHIFT` bytes are about a millisecond's worth (`sk_pacing_shift`).
+pub const PACING_SHIFT: u8 = 10;
+/// Segments at the start of a flow that are not paced (`TCP_INIT_CWND`).
+pub const UNPACED_SEGMENTS: u64 = 10;
+/// Largest time that the cushion for bursts may take (`hystart_ack_delay`).
+const BURST_DELAY_MAX: Duration = Duration::from_millis(1);
+
+/// Who holds the flow back to its rate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Status {
+    /// Nobody: the rate only sizes packets and limits credit.
+    #[default]
+    None,
+    /// The flow must be paced, and the transport does it with its own timer.
+    Needed,
+    /// The queueing discipline below honours departure times.
+    Fq,
+}
+
+/// What the rate of a loss-based controller follows from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Demand {
+    /// Segment size in bytes.
+    pub mss: u32,
+    /// Congestion window in segments.
+    pub cwnd: u32,
+    /// Slow-start threshold in segments.
+    pub ssthresh: u32,
+    /// Segments sent and not acknowledged.
+    pub packets_out: u32,
+    /// Smoothed RTT in eighths of a microsecond, 0 when unknown.
+    pub srtt8_us: u32,
+}
+
+/// Rate and departure times of one flow on one path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pacing {
+    rate: u64,
+    max_rate: u64,
+    wstamp: Instant,
+    status: Status,
+}
+
+impl Default for Pacing {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Pacing {
+    /// No rate yet, no bound, nobody paces.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { rate: u64::MAX, max_rate: u64::MAX, wstamp: Instant::ZERO, status: Status::None }
+    }
+
+    /// Bytes per second; `u64::MAX` when unknown, then nothing is held back.
+    #[must_use]
+    pub const fn rate(&self) -> u64 {
+        self.rate
+    }
+
+    /// The bound, SO_MAX_PACING_RATE; `u64::MAX` for none.
+    #[must_use]
+    pub const fn max_rate(&self) -> u64 {
+        self.max_rate
+    }
+
+    /// Who paces.
+    #[must_use]
+    pub const fn status(&self) -> Status {
+        self.status
+    }
+
+    /// True when somebody does: then the flow's credit is not capped and HyStart doubles its patience.
+    #[must_use]
+    pub fn is_paced(&self) -> bool {
+        self.status != Status::None
+    }
+
+    /// The controller wants pacing, or the queueing discipline below changed.
+    pub const fn set_status(&mut self, status: Status) {
+        self.status = status;
+    }
+
+    /// SO_MAX_PACING_RATE in bytes per second. A bound makes pacing needed; it takes effect at once.
+    pub fn set_max_rate(&mut self, bytes_per_second: u64) {
+        self.max_rate = bytes_per_second.max(1);
+        self.rate = self.rate.min(self.max_rate);
+        if bytes_per_second != u64::MAX && self.status == Status::None {
+            self.status = Status::Needed;
+        }
+    }
+
+    /// The controller's own rate in bytes per second.
+    pub fn set_rate(&mut self, bytes_per_second: u64) {
+        self.rate = bytes_per_second.min(self.max_rate);
+    }
+
+    /// A window per round trip, times 200 % below half of `ssthresh` and 120 % above: the first to let slow start double,
+    /// the second to probe for more.
+    pub fn derive_rate(&mut self, sysctl: &Sysctl, demand: &Demand) {
+        let percent = if demand.cwnd < demand.ssthresh / 2 {
+            sysctl.tcp_pacing_ss_ratio
+        } else {
+            sysctl.tcp_pacing_ca_ratio
+        };
+        let bytes = u128::from(demand.mss) * u128::from(demand.cwnd.max(demand.packets_out));
+        // Eighths of a microsecond per second, divided by a hundred per cent. Without an RTT the rate is as good as unlimited.
+        let rate = bytes * u128::from(percent) * 80_000 / u128::from(demand.srtt8_us.max(1));
+        self.set_rate(u64::try_from(rate).unwrap_or(u64::MAX));
+    }
+
+    /// When the next packet may leave, if that is after `now` and the transport has to wait for it itself.
+    #[must_use]
+    pub fn not_before(&self, now: Instant) -> Option<Instant> {
+        (self.status == Status::Needed && self.wstamp > now).then_some(self.wstamp)
+    }
+
+    /// A packet with `len_bytes` of payload leaves now: its departure time, after which the next one's is known.
+    /// `segments_sent` counts what the flow has sent before it.
+    ///
+    /// Time that the flow could have sent in but did not is credit for this packet, up to half of its duration: enough to
+    /// make up for a late timer, too little for a burst.
+    pub fn on_send(&mut self, now: Instant, len_bytes: u64, segments_sent: u64) -> Instant {
+        let prior = self.wstamp;
+        let departure = prior.max(now);
+        self.wstamp = departure;
+        if self.is_paced() && self.rate != u64::MAX && segments_sent >= UNPACED_SEGMENTS {
+            let len_ns = self.nanos_for(len_bytes);
+            let credit = departure.nanos_since(prior);
+            self.wstamp = departure.plus_nanos(len_ns - credit.min(len_ns / 2));
+        }
+        departure
+    }
+
+    /// Nanoseconds that `len_bytes` take at the rate.
+    fn nanos_for(&self, len_bytes: u64) -> u64 {
+        let ns = u128::from(len_bytes) * 1_000_000_000 / u128::from(self.rate.max(1));
+        u64::try_from(ns).unwrap_or(u64::MAX)
+    }
+
+    /// Payload bytes that one packet should carry: a millisecond's worth, and more for near peers, whose ACKs come back
+    /// before a burst could hurt (`tcp_tso_autosize`). 0 for `tcp_tso_rtt_log` switches the second part off.
+    #[must_use]
+    pub fn autosize_bytes(&self, sysctl: &Sysctl, gso_max_bytes: u32, min_rtt: Option<Duration>) -> u32 {
+        let mut bytes = self.rate >> PACING_SHIFT;
+        if sysctl.tcp_tso_rtt_log > 0 {
+            let us = min_rtt.map_or(u128::MAX, |rtt| rtt.as_micros());
+            let halvings = us.checked_shr(sysctl.tcp_tso_rtt_log).unwrap_or(0);
+            if halvings < 32 {
+                bytes = bytes.saturating_add(u64::from(gso_max_bytes >> halvings));
+            }
+        }
+        bytes.min(u64::from(gso_max_bytes)) as u32
+    }
+
+    /// Time that four of the largest packets take at the rate, at most a millisecond: what batching on the way may add to
+    /// the spacing of acknowledgements (`hystart_ack_delay`; for [`super::congestion::AckSample::burst_delay`]).
+    #[must_use]
+    pub fn burst_delay(&self, gso_max_bytes: u32) -> Duration {
+        BURST_DELAY_MAX.min(Duration::from_nanos(self.nanos_for(4 * u64::from(gso_max_bytes))))
+    }
+}
+
+#[cfg(test)]
+mod tests;

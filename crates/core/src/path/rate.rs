@@ -1,0 +1,235 @@
+//! Delivery rate: how fast segments really arrive, measured from snapshots kept with every segment in flight.
+//!
+//! draft-cheng-iccrg-delivery-rate-estimation: each transmission remembers how much had been delivered when it left; when it
+//! is delivered itself, what was delivered in between, divided by the longer of the two intervals (sending and
+//! acknowledging), is one sample. The sending interval guards against ACKs that arrive compressed.
+use crate::base::Instant;
+use crate::base::time::{Duration, nanos};
+
+/// State of the flow when a segment left; kept with the record of the segment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// When the flow's count of delivered segments last moved. `FAR_FUTURE` once used: a record counts once.
+    delivered_at: Instant,
+    /// When the first segment of the sampling interval left.
+    first_sent_at: Instant,
+    /// Segments delivered so far, modulo 2^32.
+    delivered: u32,
+    /// The application did not fill the window then.
+    app_limited: bool,
+}
+
+/// What one acknowledgement collects: of all segments it delivers, the one sent last counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sampler {
+    /// The snapshot of the segment sent last, and when it was sent.
+    newest: Option<(Snapshot, Instant)>,
+    retransmitted: bool,
+}
+
+/// One sample of the delivery rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateSample {
+    /// Segments delivered in the interval.
+    pub delivered: u32,
+    /// The longer of the sending and the acknowledging interval.
+    pub interval: Duration,
+    /// The application did not fill the window: the path may be faster.
+    pub app_limited: bool,
+    /// The segment that counts had been retransmitted.
+    pub retransmitted: bool,
+}
+
+impl RateSample {
+    /// The rate in bytes per second for segments of `mss` bytes.
+    #[must_use]
+    pub fn bytes_per_second(&self, mss: u32) -> u64 {
+        let bytes = u128::from(self.delivered) * u128::from(mss) * 1_000_000_000;
+        u64::try_from(bytes / u128::from(nanos(self.interval).max(1))).unwrap_or(u64::MAX)
+    }
+}
+
+/// The flow's side: the counters that snapshots are taken of, and the last good sample.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rate {
+    delivered_at: Instant,
+    first_sent_at: Instant,
+    delivered: u32,
+    /// The count of delivered segments until which samples are application-limited; `None` when they are not.
+    app_limited_until: Option<u32>,
+    best: Option<RateSample>,
+}
+
+impl Rate {
+    /// Nothing delivered yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            delivered_at: Instant::ZERO,
+            first_sent_at: Instant::ZERO,
+            delivered: 0,
+            app_limited_until: None,
+            best: None,
+        }
+    }
+
+    /// A segment leaves at `now`. `idle` says that nothing else is out: then a new interval begins (`tcp_rate_skb_sent`).
+    pub fn on_sent(&mut self, now: Instant, idle: bool) -> Snapshot {
+        if idle {
+            (self.first_sent_at, self.delivered_at) = (now, now);
+        }
+        Snapshot {
+            delivered_at: self.delivered_at,
+            first_sent_at: self.first_sent_at,
+            delivered: self.delivered,
+            app_limited: self.app_limited_until.is_some(),
+        }
+    }
+
+    /// A record that left at `sent_at` was delivered; its snapshot is used up (`tcp_rate_skb_delivered`).
+    pub fn on_delivered(
+        &mut self,
+        sampler: &mut Sampler,
+        snapshot: &mut Snapshot,
+        sent_at: Instant,
+        retransmitted: bool,
+    ) {
+        if snapshot.delivered_at == Instant::FAR_FUTURE {
+            return;
+        }
+        if sampler.newest.is_none_or(|(_, at)| sent_at >= at) {
+            sampler.newest = Some((*snapshot, sent_at));
+            sampler.retransmitted = retransmitted;
+            // The sending interval of the next sample begins where this one ends.
+            self.first_sent_at = sent_at;
+        }
+        snapshot.delivered_at = Instant::FAR_FUTURE;
+    }
+
+    /// The end of an acknowledgement that delivered `delivered` segments: the sample, where there is a valid one
+    /// (`tcp_rate_gen`). `reneged` says that the peer took back what it had acknowledged selectively.
+    pub fn on_ack(
+        &mut self,
+        now: Instant,
+        delivered: u32,
+        sampler: &Sampler,
+        min_rtt: Option<Duration>,
+        reneged: bool,
+    ) -> Option<RateSample> {
+        self.delivered = self.delivered.wrapping_add(delivered);
+        if self.app_limited_until.is_some_and(|until| (until.wrapping_sub(self.delivered) as i32) < 0) {
+            self.app_limited_until = None;
+        }
+        if delivered > 0 {
+            self.delivered_at = now;
+        }
+        let (snapshot, sent_at) = sampler.newest.filter(|_| !reneged)?;
+        let sample = RateSample {
+            delivered: self.delivered.wrapping_sub(snapshot.delivered),
+            interval: sent_at.since(snapshot.first_sent_at).max(now.since(snapshot.delivered_at)),
+            app_limited: snapshot.app_limited,
+            retransmitted: sampler.retransmitted,
+        };
+        // Shorter than any round trip: the clock stood still or a retransmission was taken for the original.
+        if sample.interval.is_zero() || min_rtt.is_some_and(|min| sample.interval < min) {
+            return None;
+        }
+        let rate = sample.bytes_per_second(1 << 16);
+        if !sample.app_limited || self.best.is_none_or(|best| rate >= best.bytes_per_second(1 << 16)) {
+            self.best = Some(sample);
+        }
+        Some(sample)
+    }
+
+    /// The application has nothing more to send while the window is open and nothing waits below: samples until
+    /// everything in flight is delivered do not show what the path can carry (`tcp_rate_check_app_limited`).
+    pub fn mark_app_limited(&mut self, in_flight: u32) {
+        self.app_limited_until = Some(self.delivered.wrapping_add(in_flight));
+    }
+
+    /// True while samples are marked.
+    #[must_use]
+    pub const fn is_app_limited(&self) -> bool {
+        self.app_limited_until.is_some()
+    }
+
+    /// Segments delivered so far, modulo 2^32 (`tcpi_delivered`).
+    #[must_use]
+    pub const fn delivered(&self) -> u32 {
+        self.delivered
+    }
+
+    /// The last sample that was not application-limited, or a faster one that was (`tcpi_delivery_rate`).
+    #[must_use]
+    pub const fn best(&self) -> Option<RateSample> {
+        self.best
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(n: u64) -> Instant {
+        Instant::from_millis(n)
+    }
+
+    fn ack(rate: &mut Rate, now: Instant, records: &mut [(Snapshot, Instant)]) -> Option<RateSample> {
+        let mut sampler = Sampler::default();
+        for (snapshot, sent_at) in records.iter_mut() {
+            rate.on_delivered(&mut sampler, snapshot, *sent_at, false);
+        }
+        rate.on_ack(now, records.len() as u32, &sampler, Some(Duration::from_millis(50)), false)
+    }
+
+    #[test]
+    fn a_steady_flow_shows_its_rate() {
+        assert!(size_of::<Snapshot>() <= 24);
+        // One segment each 10 ms over 100 ms: 100 segments per second.
+        let mut rate = Rate::new();
+        let mut out: Vec<_> = (0..30).map(|_| (Snapshot::default(), ms(0))).collect();
+        for i in 0..30u64 {
+            out[i as usize] = (rate.on_sent(ms(10 * i), i == 0), ms(10 * i));
+            if i >= 10 {
+                let j = i as usize - 10;
+                let sample = ack(&mut rate, ms(10 * i), &mut out[j..=j]).expect("valid");
+                if j > 10 {
+                    assert_eq!((sample.delivered, sample.interval), (11, Duration::from_millis(110)));
+                    assert_eq!(sample.bytes_per_second(1_000), 100_000);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn compressed_acks_do_not_raise_the_rate() {
+        let mut rate = Rate::new();
+        let mut out: Vec<_> = (0..11u64).map(|i| (rate.on_sent(ms(10 * i), i == 0), ms(10 * i))).collect();
+        assert!(ack(&mut rate, ms(100), &mut out[..1]).is_some());
+        // The others arrive all at once at 200 ms; sending them took 100 ms, acknowledging 200 ms.
+        let sample = ack(&mut rate, ms(200), &mut out[1..]).expect("valid");
+        assert_eq!((sample.delivered, sample.interval), (11, Duration::from_millis(200)));
+        assert_eq!(rate.best(), Some(RateSample { delivered: 11, ..sample }));
+    }
+
+    #[test]
+    fn a_record_counts_once_and_a_short_interval_is_no_sample() {
+        let mut rate = Rate::new();
+        let mut out = [(rate.on_sent(ms(0), true), ms(0))];
+        assert_eq!(ack(&mut rate, ms(10), &mut out), None);
+        assert_eq!(rate.delivered(), 1);
+        assert_eq!(ack(&mut rate, ms(100), &mut out), None);
+    }
+
+    #[test]
+    fn the_mark_lasts_until_everything_in_flight_then_is_delivered() {
+        let mut rate = Rate::new();
+        let mut out: Vec<_> = (0..2).map(|_| (rate.on_sent(ms(0), false), ms(0))).collect();
+        rate.mark_app_limited(2);
+        let mut later = [(rate.on_sent(ms(1), false), ms(1))];
+        assert!(!ack(&mut rate, ms(100), &mut out).expect("valid").app_limited);
+        assert!(rate.is_app_limited());
+        assert!(ack(&mut rate, ms(101), &mut later).expect("valid").app_limited);
+        assert!(!rate.is_app_limited());
+    }
+}

@@ -1,0 +1,189 @@
+//! Round-trip time: the smoothed estimate, its deviation, the retransmission timeout and the windowed minimum.
+//!
+//! RFC 6298 with Linux's refinements (`tcp_rtt_estimator`): the variance falls only once per round trip, so that many samples
+//! per round do not forget the peaks, and a sample below the average moves the deviation by an eighth of its usual weight.
+//! Fixed point: `srtt` in eighths, `mdev` in quarters of a microsecond.
+use super::min_filter::MinFilter;
+use crate::base::sysctl::Sysctl;
+use crate::base::time::{Duration, nanos};
+use crate::base::{Cx, Instant};
+
+/// Timeout before the first sample (RFC 6298 section 2.1, `TCP_TIMEOUT_INIT`).
+pub const RTO_INITIAL: Duration = Duration::from_secs(1);
+/// Timeout when data begins after a handshake whose SYN had to be repeated (RFC 6298 section 5.7, `TCP_TIMEOUT_FALLBACK`).
+pub const RTO_FALLBACK: Duration = Duration::from_secs(3);
+/// Window of the minimum in milliseconds (`tcp_min_rtt_wlen`, 300 s).
+pub const MIN_RTT_WINDOW_MS: u32 = 300_000;
+/// Longest sample that counts, in microseconds: what still fits the fixed point with room for its deviation.
+const SAMPLE_MAX_US: u64 = 200_000_000;
+/// Doublings beyond which the timeout is at its bound in any case.
+const BACKOFF_MAX: u8 = 30;
+
+/// The estimator of one path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rtt {
+    /// Smoothed RTT in eighths of a microsecond; 0 before the first sample.
+    srtt8: u32,
+    /// Mean deviation in quarters of a microsecond.
+    mdev4: u32,
+    /// Largest `mdev4` of this round trip.
+    mdev_max4: u32,
+    /// What the timeout adds to the RTT, in microseconds: four deviations, smoothed once per round trip. Before the first
+    /// sample it is the whole timeout.
+    rttvar: u32,
+    /// `snd.nxt` when this round trip of the deviation began.
+    round_end: u64,
+    min: MinFilter,
+    backoff: u8,
+}
+
+impl Default for Rtt {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Rtt {
+    /// No sample yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        let initial = RTO_INITIAL.as_micros() as u32;
+        Self {
+            srtt8: 0,
+            mdev4: initial,
+            mdev_max4: initial,
+            rttvar: initial,
+            round_end: 0,
+            min: MinFilter::new(),
+            backoff: 0,
+        }
+    }
+
+    /// A sample for the timeout, never from an ambiguous retransmission (Karn's rule). Ends the backoff.
+    /// `una` and `nxt` count bytes from the ISN, after the acknowledgement.
+    pub fn sample(&mut self, cx: &Cx<'_>, rtt: Duration, una: u64, nxt: u64) {
+        let m = sample_us(cx.sysctl, rtt);
+        let floor = cx.sysctl.tcp_rto_min_us;
+        self.backoff = 0;
+        if self.srtt8 == 0 {
+            self.srtt8 = (m << 3).max(1);
+            // Half the sample, in quarters: RFC 6298 section 2.2.
+            self.mdev4 = m << 1;
+            self.rttvar = self.mdev4.max(floor);
+            self.mdev_max4 = self.rttvar;
+            self.round_end = nxt;
+            return;
+        }
+        let error = i64::from(m) - i64::from(self.srtt8 >> 3);
+        self.srtt8 = (i64::from(self.srtt8) + error).max(1) as u32;
+        let mut growth = error.abs() - i64::from(self.mdev4 >> 2);
+        if error < 0 && growth > 0 {
+            // The RTT fell: that is no reason for a longer timeout (the Eifel fix).
+            growth >>= 3;
+        }
+        self.mdev4 = (i64::from(self.mdev4) + growth).max(0) as u32;
+        if self.mdev4 > self.mdev_max4 {
+            self.mdev_max4 = self.mdev4;
+            self.rttvar = self.rttvar.max(self.mdev_max4);
+        }
+        if una > self.round_end {
+            self.rttvar -= self.rttvar.saturating_sub(self.mdev_max4) >> 2;
+            self.round_end = nxt;
+            self.mdev_max4 = floor;
+        }
+    }
+
+    /// A sample for the minimum: also from selective acknowledgements (`tcp_update_rtt_min`).
+    pub fn sample_min(&mut self, cx: &Cx<'_>, rtt: Duration) {
+        self.min.update(cx.now.as_millis() as u32, MIN_RTT_WINDOW_MS, sample_us(cx.sysctl, rtt));
+    }
+
+    /// Data begins, and the handshake gave no sample because its SYN was repeated (RFC 6298 section 5.7).
+    pub fn fall_back(&mut self) {
+        if self.srtt8 == 0 {
+            let fallback = RTO_FALLBACK.as_micros() as u32;
+            (self.rttvar, self.mdev4, self.mdev_max4) = (fallback, fallback, fallback);
+        }
+    }
+
+    /// The retransmission timer ran out: the timeout doubles (RFC 6298 section 5.5).
+    pub fn back_off(&mut self) {
+        self.backoff = (self.backoff + 1).min(BACKOFF_MAX);
+    }
+
+    /// The timeout returns to what the estimate says.
+    pub fn reset_backoff(&mut self) {
+        self.backoff = 0;
+    }
+
+    /// Doublings in force (`icsk_backoff`).
+    #[must_use]
+    pub const fn backoff(&self) -> u8 {
+        self.backoff
+    }
+
+    /// The retransmission timeout with the doublings in force.
+    #[must_use]
+    pub fn rto(&self, sysctl: &Sysctl) -> Duration {
+        let max = u64::from(sysctl.tcp_rto_max_ms) * 1_000;
+        Duration::from_micros((self.base_us(sysctl) << self.backoff).min(max))
+    }
+
+    /// The retransmission timeout without doublings (`__tcp_set_rto`).
+    #[must_use]
+    pub fn base_rto(&self, sysctl: &Sysctl) -> Duration {
+        Duration::from_micros(self.base_us(sysctl))
+    }
+
+    fn base_us(&self, sysctl: &Sysctl) -> u64 {
+        // RFC 6298 section 2.3: at least one tick of the clock is added.
+        let granularity = sysctl.clock_resolution_ns.div_ceil(1_000);
+        let us = u64::from(self.srtt8 >> 3) + u64::from(self.rttvar.max(granularity));
+        us.min(u64::from(sysctl.tcp_rto_max_ms) * 1_000)
+    }
+
+    /// Smoothed RTT (`tcpi_rtt`).
+    #[must_use]
+    pub fn srtt(&self) -> Option<Duration> {
+        (self.srtt8 != 0).then(|| Duration::from_micros(u64::from(self.srtt8 >> 3)))
+    }
+
+    /// Smoothed RTT in eighths of a microsecond, 0 when unknown.
+    #[must_use]
+    pub const fn srtt8_us(&self) -> u32 {
+        self.srtt8
+    }
+
+    /// Mean deviation (`tcpi_rttvar`).
+    #[must_use]
+    pub const fn mdev(&self) -> Duration {
+        Duration::from_micros((self.mdev4 >> 2) as u64)
+    }
+
+    /// What the timeout adds to the smoothed RTT (`rttvar_us`).
+    #[must_use]
+    pub const fn rttvar(&self) -> Duration {
+        Duration::from_micros(self.rttvar as u64)
+    }
+
+    /// Smallest RTT of the last five minutes (`tcpi_min_rtt`).
+    #[must_use]
+    pub fn min_rtt(&self) -> Option<Duration> {
+        self.min.get().map(|us| Duration::from_micros(u64::from(us)))
+    }
+}
+
+/// A sample in whole microseconds: at least one, and at least one tick of a coarse clock.
+fn sample_us(sysctl: &Sysctl, rtt: Duration) -> u32 {
+    let ns = nanos(rtt).max(u64::from(sysctl.clock_resolution_ns));
+    (ns / 1_000).clamp(1, SAMPLE_MAX_US) as u32
+}
+
+/// The RTT of something sent at `sent` and acknowledged by a packet that reached this host at `received`.
+#[must_use]
+pub const fn between(sent: Instant, received: Instant) -> Duration {
+    received.since(sent)
+}
+
+#[cfg(test)]
+mod tests;
