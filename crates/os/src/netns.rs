@@ -82,7 +82,10 @@ pub fn can_net_admin() -> Result<(), String> {
 #[must_use]
 pub fn net_admin() -> bool {
     let Err(lack) = can_net_admin() else { return true };
-    assert!(std::env::var_os(REQUIRE_NET).is_none_or(|v| v != "1"), "{REQUIRE_NET}=1, but this test needs {lack}");
+    assert!(
+        std::env::var_os(REQUIRE_NET).is_none_or(|v| v != "1"),
+        "{REQUIRE_NET}=1, but this test needs {lack}"
+    );
     eprintln!("skipped: needs {lack}");
     false
 }

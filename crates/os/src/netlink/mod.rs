@@ -44,8 +44,8 @@ impl Link {
         let (netlink, raw) = (AddressFamily::NETLINK, SocketType::RAW);
         // Protocol 0 is NETLINK_ROUTE.
         let socket = socket_with(netlink, raw, SocketFlags::CLOEXEC, None).map_err(failed)?;
-        let lookup =
-            socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None).map_err(failed)?;
+        let lookup = socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
+            .map_err(failed)?;
         let index = rustix::net::netdevice::name_to_index(&lookup, name)
             .map_err(|_| SetupError::NoSuchLink { name: name.into() })?;
         Ok(Self { socket, seq: Cell::new(0), index, name: name.into() })

@@ -6,7 +6,10 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 #[test]
 fn networks_clear_the_hosts_bits() {
     let v4 = |p| network(Ipv4Addr::new(10, 1, 2, 3).into(), p).to_string();
-    assert_eq!([v4(0), v4(8), v4(30), v4(32), v4(200)], ["0.0.0.0", "10.0.0.0", "10.1.2.0", "10.1.2.3", "10.1.2.3"]);
+    assert_eq!(
+        [v4(0), v4(8), v4(30), v4(32), v4(200)],
+        ["0.0.0.0", "10.0.0.0", "10.1.2.0", "10.1.2.3", "10.1.2.3"]
+    );
     let v6: Ipv6Addr = "fd00:1::2".parse().unwrap();
     assert_eq!(network(v6.into(), 16).to_string(), "fd00::");
     assert_eq!(network(v6.into(), 0).to_string(), "::");

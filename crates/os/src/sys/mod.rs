@@ -3,4 +3,6 @@ mod ns;
 mod tun;
 
 pub(crate) use ns::unshare_net;
-pub(crate) use tun::{TunFlags, attach, interface, set_little_endian, set_offload, set_sndbuf, set_vnet_hdr_len};
+pub(crate) use tun::{
+    TunFlags, attach, interface, set_little_endian, set_offload, set_sndbuf, set_vnet_hdr_len,
+};

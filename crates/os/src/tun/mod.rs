@@ -162,8 +162,7 @@ impl Tun {
         let (name, flags) = sys::interface(&fd).map_err(failed)?;
         let mode = rustix::fs::fcntl_getfl(&fd).map_err(failed)?;
         rustix::fs::fcntl_setfl(&fd, mode | rustix::fs::OFlags::NONBLOCK).map_err(failed)?;
-        let layer =
-            if flags & libc::IFF_TAP as TunFlags != 0 { Layer::Ethernet } else { Layer::Ip };
+        let layer = if flags & libc::IFF_TAP as TunFlags != 0 { Layer::Ethernet } else { Layer::Ip };
         let tun = Self::over(fd, name, layer, flags & libc::IFF_VNET_HDR as TunFlags != 0, mtu);
         tun.negotiate(None).map_err(failed)?;
         Ok(tun)

@@ -98,11 +98,8 @@ fn not_now_returns_the_packet_untouched() {
     let mut packet = Packet::received(payload.clone(), Offload::default(), Instant::from_micros(5));
     packet.head.prepend(20).fill(0x45);
     packet.owner = Some(Owner { flow: FlowId(SocketId::default()), charge: 30_100 });
-    packet.offload = Offload {
-        gso: GsoKind::Tcp4,
-        gso_size: 1_400,
-        csum: Csum::Partial { start: 20, offset: 16 },
-    };
+    packet.offload =
+        Offload { gso: GsoKind::Tcp4, gso_size: 1_400, csum: Csum::Partial { start: 20, offset: 16 } };
     let back = loop {
         match tun.submit(packet.clone()) {
             Submit::Sent => {}
@@ -110,7 +107,10 @@ fn not_now_returns_the_packet_untouched() {
             Submit::Dropped => panic!("a full device is no loss"),
         }
     };
-    assert_eq!((back.to_bytes(), back.owner, back.offload), (packet.to_bytes(), packet.owner, packet.offload));
+    assert_eq!(
+        (back.to_bytes(), back.owner, back.offload),
+        (packet.to_bytes(), packet.owner, packet.offload)
+    );
     assert_eq!(back.payload.as_ptr(), payload.as_ptr());
     assert_eq!(tun.counters().not_now, 1);
     let mut bytes = vec![0; 70_000];

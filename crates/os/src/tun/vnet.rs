@@ -2,16 +2,12 @@
 //!
 //! Virtual I/O Device specification 1.2, section 5.1.6; the device is told to use little-endian numbers.
 use lowwater_core::packet::{Csum, GsoKind, Offload, Packet};
+use lowwater_wire::Malformed;
+use lowwater_wire::vnet_hdr::{self, GSO_ECN, GSO_NONE, GSO_TCPV4, GSO_TCPV6, VnetHdr};
 
 /// Length with `num_buffers`: keeps the IP header behind it aligned to four bytes.
-pub(super) const VNET_HDR_LEN: usize = 12;
+pub(super) const VNET_HDR_LEN: usize = vnet_hdr::LEN_MERGEABLE;
 
-const F_NEEDS_CSUM: u8 = 1;
-const F_DATA_VALID: u8 = 2;
-const GSO_NONE: u8 = 0;
-const GSO_TCPV4: u8 = 1;
-const GSO_TCPV6: u8 = 4;
-const GSO_ECN: u8 = 0x80;
 /// Offset of the checksum in the TCP header.
 const TCP_CSUM_OFFSET: u16 = 16;
 /// Offset of the byte with CWR (0x80) in the TCP header.
@@ -19,83 +15,76 @@ const TCP_FLAGS: usize = 13;
 /// Shortest IP header, and shortest TCP header.
 const MIN_HEADER: usize = 20;
 
-/// The header contradicts the frame or names a kind of super-packet that was not asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Malformed;
-
 /// What the header says about `frame`, whose IP header is at `link_len`. Nothing in the header is taken on trust: every
-/// offset is checked against the frame, so that the core may index by it.
+/// offset is checked against the frame, so that the core may index by it. Kinds of super-packets that were not asked for
+/// are refused.
 pub(super) fn decode(
     header: &[u8; VNET_HDR_LEN],
     frame: &[u8],
     link_len: usize,
 ) -> Result<Offload, Malformed> {
-    let [flags, kind, _, _, size_lo, size_hi, start_lo, start_hi, offset_lo, offset_hi, _, _] = *header;
-    let version = frame.get(link_len).ok_or(Malformed)? >> 4;
-    let csum = if flags & F_NEEDS_CSUM != 0 {
-        let start = usize::from(u16::from_le_bytes([start_lo, start_hi]));
-        let offset = u16::from_le_bytes([offset_lo, offset_hi]);
-        let start = start.checked_sub(link_len).filter(|s| *s >= MIN_HEADER).ok_or(Malformed)?;
-        if link_len + start + usize::from(offset) + 2 > frame.len() {
-            return Err(Malformed);
-        }
-        Csum::Partial { start: start as u16, offset }
-    } else if flags & F_DATA_VALID != 0 {
+    let header = VnetHdr::parse_mergeable(header)?;
+    header.check(frame.len())?;
+    let version = frame.get(link_len).ok_or(Malformed::Truncated)? >> 4;
+    let csum = if header.needs_csum() {
+        let start = usize::from(header.csum_start).checked_sub(link_len).filter(|s| *s >= MIN_HEADER);
+        Csum::Partial { start: start.ok_or(Malformed::Field)? as u16, offset: header.csum_offset }
+    } else if header.data_valid() {
         Csum::Valid
     } else {
         Csum::None
     };
-    let (gso, expected_version) = match kind & !GSO_ECN {
+    let (gso, expected_version) = match header.gso_kind() {
         GSO_NONE => return Ok(Offload { gso: GsoKind::None, gso_size: 0, csum }),
         GSO_TCPV4 => (GsoKind::Tcp4, 4),
         GSO_TCPV6 => (GsoKind::Tcp6, 6),
-        _ => return Err(Malformed),
+        _ => return Err(Malformed::Field),
     };
-    let gso_size = u16::from_le_bytes([size_lo, size_hi]);
     let tcp_fits = match csum {
         Csum::Partial { start, offset } => {
             offset == TCP_CSUM_OFFSET && link_len + usize::from(start) + MIN_HEADER <= frame.len()
         }
         _ => link_len + 2 * MIN_HEADER <= frame.len(),
     };
-    if gso_size == 0 || version != expected_version || !tcp_fits {
-        return Err(Malformed);
+    if version != expected_version || !tcp_fits {
+        return Err(Malformed::Field);
     }
-    Ok(Offload { gso, gso_size, csum })
+    Ok(Offload { gso, gso_size: header.gso_size, csum })
 }
 
 /// The header for a packet whose IP header is at `link_len`.
 pub(super) fn encode(packet: &Packet, link_len: usize) -> [u8; VNET_HDR_LEN] {
-    let mut header = [0; VNET_HDR_LEN];
-    let Offload { gso, gso_size, csum } = packet.offload;
-    let mut tcp_at = None;
-    if let Csum::Partial { start, offset } = csum {
-        let start = start + link_len as u16;
-        header[0] = F_NEEDS_CSUM;
-        header[6..8].copy_from_slice(&start.to_le_bytes());
-        header[8..10].copy_from_slice(&offset.to_le_bytes());
-        tcp_at = Some(usize::from(start));
+    let mut header = VnetHdr::default();
+    if let Csum::Partial { start, offset } = packet.offload.csum {
+        header.flags = vnet_hdr::F_NEEDS_CSUM;
+        header.csum_start = start.saturating_add(link_len as u16);
+        header.csum_offset = offset;
     }
-    header[1] = match gso {
-        GsoKind::None => return header,
+    header.gso_type = match packet.offload.gso {
+        GsoKind::None => GSO_NONE,
         GsoKind::Tcp4 => GSO_TCPV4,
         GsoKind::Tcp6 => GSO_TCPV6,
     };
-    header[4..6].copy_from_slice(&gso_size.to_le_bytes());
-    if let Some(at) = tcp_at {
-        // Only the first segment of a super-packet may carry CWR (RFC 3168 section 6.1.2); the flag asks for that.
-        if byte(packet, at + TCP_FLAGS) & 0x80 != 0 {
-            header[1] |= GSO_ECN;
+    if header.gso_type != GSO_NONE {
+        header.gso_size = packet.offload.gso_size;
+        if header.needs_csum() {
+            let tcp_at = usize::from(header.csum_start);
+            // Only the first segment of a super-packet may carry CWR (RFC 3168 section 6.1.2); the flag asks for that.
+            if byte(packet, tcp_at + TCP_FLAGS) & 0x80 != 0 {
+                header.gso_type |= GSO_ECN;
+            }
+            let tcp_len = u16::from(byte(packet, tcp_at + TCP_FLAGS - 1) >> 4) * 4;
+            header.hdr_len = header.csum_start.saturating_add(tcp_len);
         }
-        let data_offset = u16::from(byte(packet, at + TCP_FLAGS - 1) >> 4) * 4;
-        header[2..4].copy_from_slice(&(at as u16 + data_offset).to_le_bytes());
     }
-    header
+    let mut bytes = [0; VNET_HDR_LEN];
+    header.emit_mergeable(&mut bytes);
+    bytes
 }
 
 fn byte(packet: &Packet, at: usize) -> u8 {
     let head = packet.head.as_slice();
-    let byte = head.get(at).or_else(|| packet.payload.get(at - head.len()));
+    let byte = head.get(at).or_else(|| packet.payload.get(at.wrapping_sub(head.len())));
     byte.copied().unwrap_or_default()
 }
 
@@ -125,9 +114,24 @@ mod tests {
         for (link, h, version, want) in [
             (0, header(0, 0, 0, 0, 0), 4, Offload::default()),
             (0, header(2, 0, 0, 0, 0), 4, Offload { csum: Csum::Valid, ..Offload::default() }),
-            (0, header(1, 0, 0, 20, 6), 4, Offload { csum: Csum::Partial { start: 20, offset: 6 }, ..Offload::default() }),
-            (0, header(1, 1, 1448, 20, 16), 4, Offload { gso: GsoKind::Tcp4, gso_size: 1448, csum: partial(20) }),
-            (14, header(1, 4, 1428, 54, 16), 6, Offload { gso: GsoKind::Tcp6, gso_size: 1428, csum: partial(40) }),
+            (
+                0,
+                header(1, 0, 0, 20, 6),
+                4,
+                Offload { csum: Csum::Partial { start: 20, offset: 6 }, ..Offload::default() },
+            ),
+            (
+                0,
+                header(1, 1, 1448, 20, 16),
+                4,
+                Offload { gso: GsoKind::Tcp4, gso_size: 1448, csum: partial(20) },
+            ),
+            (
+                14,
+                header(1, 4, 1428, 54, 16),
+                6,
+                Offload { gso: GsoKind::Tcp6, gso_size: 1428, csum: partial(40) },
+            ),
         ] {
             let mut bytes = frame(version, link, 5_000);
             let got = decode(&h, &bytes, link).unwrap();
@@ -173,12 +177,12 @@ mod tests {
             ("super-packet with UDP's checksum", header(1, 1, 1000, 20, 6)),
             ("TCP header beyond the end", header(1, 1, 1000, 81, 16)),
         ] {
-            assert_eq!(decode(&h, &v4, 0), Err(Malformed), "{what}");
+            assert!(decode(&h, &v4, 0).is_err(), "{what}");
         }
-        assert_eq!(decode(&header(0, 0, 0, 0, 0), &[], 0), Err(Malformed), "no frame");
-        assert_eq!(decode(&header(0, 0, 0, 0, 0), &[0; 14], 14), Err(Malformed), "nothing behind the link header");
-        assert_eq!(decode(&header(1, 0, 0, 20, 16), &frame(4, 14, 100), 14), Err(Malformed), "inside the link header");
-        assert_eq!(decode(&header(0, 1, 1000, 0, 0), &frame(4, 0, 39), 0), Err(Malformed), "too short for TCP");
+        assert!(decode(&header(0, 0, 0, 0, 0), &[], 0).is_err(), "no frame");
+        assert!(decode(&header(0, 0, 0, 0, 0), &[0; 14], 14).is_err(), "nothing behind the link header");
+        assert!(decode(&header(1, 0, 0, 20, 16), &frame(4, 14, 100), 14).is_err(), "inside the link header");
+        assert!(decode(&header(0, 1, 1000, 0, 0), &frame(4, 0, 39), 0).is_err(), "too short for TCP");
     }
 
     #[test]
