@@ -2,6 +2,8 @@
 use super::seq::Seq;
 use crate::base::time::nanos;
 use crate::base::{Cx, Duration, Instant};
+#[cfg(test)]
+mod tests;
 
 /// Most segments acknowledged one by one when the delayed-ACK engine (re)starts (`TCP_MAX_QUICKACKS`).
 pub const MAX_QUICKACKS: u32 = 16;

@@ -2,6 +2,8 @@
 use super::seq::Seq;
 use super::window::win_from_space;
 use crate::base::{Duration, Instant, Sysctl};
+#[cfg(test)]
+mod tests;
 
 /// Headers and metadata that a full segment is assumed to pin beside its payload.
 const SEGMENT_OVERHEAD: u32 = super::rx_queue::CHUNK_OVERHEAD + 128;

@@ -9,6 +9,8 @@ use super::window::{InitialWindow, RcvBuf, RcvWindow, win_from_space};
 use crate::base::{Cx, Duration, Instant, Sysctl};
 use bytes::Bytes;
 use core::ops::Range;
+#[cfg(test)]
+mod tests;
 
 /// Stream offset of the first byte: far from zero, so that old sequence numbers have offsets too.
 const FIRST_OFFSET: u64 = 1 << 32;
@@ -418,10 +420,14 @@ impl Receiver {
 
     /// After each segment, once all its effects are known: decides about the owed ACK (`tcp_ack_snd_check`).
     pub fn check_ack(&mut self, cx: &Cx<'_>, rtt: RttFacts) {
+        let unacked_bytes = self.nxt.since(self.window.wup());
+        // Asking for the window ends quick mode when memory is short: only where the answer counts.
+        let window_moves = unacked_bytes > self.ack.rcv_mss()
+            && (self.queue.readable_bytes() < self.lowat || self.offer(cx) >= self.window.wnd());
         let facts = AckFacts {
-            unacked_bytes: self.nxt.since(self.window.wup()),
+            unacked_bytes,
             rcv_nxt: self.nxt,
-            window_moves: self.queue.readable_bytes() < self.lowat || self.offer(cx) >= self.window.wnd(),
+            window_moves,
             hole: self.queue.has_hole(),
             sack: self.sack_ok,
             rcv_rtt: self.space.rtt(),

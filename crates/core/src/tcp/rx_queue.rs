@@ -7,6 +7,8 @@ use chunk::Feed;
 pub use chunk::{CHUNK_OVERHEAD, Chunk, Pieces};
 use core::ops::Range;
 use std::collections::{BTreeMap, VecDeque};
+#[cfg(test)]
+mod tests;
 
 /// No FIN seen yet.
 const NO_FIN: u64 = u64::MAX;
@@ -152,22 +154,22 @@ impl RxQueue {
         }
         let feed = Feed::new(offset, chunks);
         if offset <= self.next {
-            self.enqueue_in_order(feed, offset, data_end, &mut out);
+            self.enqueue_in_order(feed, offset..end, data_end, &mut out);
         } else {
             self.enqueue_held(feed, offset..end, data_end, &mut out);
         }
         out
     }
 
-    fn enqueue_in_order(&mut self, mut feed: Feed, offset: u64, data_end: u64, out: &mut Enqueued) {
+    fn enqueue_in_order(&mut self, mut feed: Feed, new: Range<u64>, data_end: u64, out: &mut Enqueued) {
         let before = self.next;
-        out.add_duplicate(offset, self.next);
+        out.add_duplicate(new.start, self.next);
         while let Some((_, chunk)) = feed.next_piece(before, data_end) {
             self.charge += chunk.charge();
             self.push_ready(chunk);
         }
         self.next = self.next.max(data_end);
-        self.deliver_held(out);
+        self.deliver_held(new.end, out);
         if self.next == self.fin_at {
             self.next += 1;
             out.fin = true;
@@ -176,15 +178,15 @@ impl RxQueue {
         out.advanced = self.next - before;
     }
 
-    /// Moves what has become contiguous from `held` to `ready`.
-    fn deliver_held(&mut self, out: &mut Enqueued) {
+    /// Moves what has become contiguous from `held` to `ready`; the segment that closed the hole ends at `new_end`.
+    fn deliver_held(&mut self, new_end: u64, out: &mut Enqueued) {
         while let Some(run) = self.runs.first_entry() {
             if *run.key() > self.next {
                 break;
             }
             let (start, end) = run.remove_entry();
-            out.merged |= start < self.next;
-            out.add_duplicate(start, end.min(self.next));
+            out.merged |= start < new_end;
+            out.add_duplicate(start, end.min(new_end));
             while let Some(entry) = self.held.first_entry() {
                 if *entry.key() >= end {
                     break;

@@ -99,3 +99,41 @@ impl SackOut {
         out
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn s(pairs: &[(u32, u32)]) -> Vec<(Seq, Seq)> {
+        pairs.iter().map(|&(a, b)| (Seq(a), Seq(b))).collect()
+    }
+
+    #[test]
+    fn the_most_recently_changed_range_comes_first() {
+        let mut out = SackOut::new();
+        out.changed(Seq(100), Seq(200));
+        out.changed(Seq(300), Seq(400));
+        out.changed(Seq(100), Seq(250));
+        assert_eq!(out.blocks(4).to_vec(), s(&[(100, 250), (300, 400)]));
+        // The hole between them is filled: one range.
+        out.changed(Seq(100), Seq(400));
+        assert_eq!(out.blocks(4).to_vec(), s(&[(100, 400)]));
+    }
+
+    #[test]
+    fn a_fifth_range_pushes_the_oldest_out_and_a_duplicate_takes_a_place() {
+        let mut out = SackOut::new();
+        for i in 1..=4 {
+            assert!(!out.changed(Seq(i * 100), Seq(i * 100 + 10)));
+        }
+        assert!(out.changed(Seq(500), Seq(510)));
+        assert_eq!(out.blocks(4).to_vec(), s(&[(500, 510), (400, 410), (300, 310), (200, 210)]));
+        out.set_dsack(Seq(1), Seq(2));
+        assert_eq!(out.blocks(3).to_vec(), s(&[(1, 2), (500, 510), (400, 410)]));
+        out.clear_dsack();
+        out.delivered(Seq(310));
+        assert_eq!(out.blocks(4).to_vec(), s(&[(500, 510), (400, 410)]));
+        out.pruned(Seq(405));
+        assert_eq!(out.blocks(4).to_vec(), s(&[(400, 405)]));
+    }
+}

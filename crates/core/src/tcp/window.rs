@@ -2,6 +2,8 @@
 use super::options::SocketOptions;
 use super::seq::Seq;
 use crate::base::{Cx, Sysctl};
+#[cfg(test)]
+mod tests;
 
 /// Largest window that the header's field can carry unscaled.
 const U16_MAX: u32 = 65_535;

@@ -7,6 +7,9 @@ pub const CHUNK_OVERHEAD: u32 = 160;
 /// A copy is made only when it frees at least this many bytes: below it the allocation costs more than it saves.
 const COPYBREAK_GAIN: usize = 256;
 
+/// Most that one chunk is charged, so that a wrong hint cannot overflow the sum.
+const PINNED_MAX: usize = 1 << 24;
+
 /// The payload of one segment: one piece from a device, several when frames were coalesced without copying.
 pub type Pieces = SmallVec<[Chunk; 1]>;
 
@@ -83,7 +86,7 @@ impl Chunk {
 }
 
 fn charge_of(pinned: usize) -> u32 {
-    u32::try_from(pinned).unwrap_or(u32::MAX / 4).saturating_add(CHUNK_OVERHEAD)
+    pinned.min(PINNED_MAX) as u32 + CHUNK_OVERHEAD
 }
 
 /// A segment's chunks, cut along rising offsets.
