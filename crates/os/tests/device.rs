@@ -2,7 +2,7 @@
 mod craft;
 
 use bytes::Bytes;
-use craft::{ACK, PSH, Peer, SYN, ipv4, parse};
+use craft::{ACK, Peer, RST, SYN, complete, ipv4, parse};
 use lowwater_core::base::{Duration, Instant};
 use lowwater_core::packet::{Csum, GsoKind, Offload, Packet};
 use lowwater_os::netns::{NetNs, net_admin};
@@ -86,8 +86,30 @@ fn connect(tun: &mut Tun) -> (TcpStream, Peer) {
     let syn = until(tun, |p| parse(p).filter(|s| s.flags == SYN));
     let mut peer = Peer::accept(STACK, KERNEL, &syn);
     let answer = peer.segment(SYN | ACK, Bytes::new());
-    sent(tun, answer);
+    sent(tun, if tun.offload() { answer } else { complete(answer) });
     (client.join().unwrap(), peer)
+}
+
+#[test]
+fn without_offload_no_super_packet_and_no_unfinished_checksum_comes() {
+    if !net_admin() {
+        return;
+    }
+    NetNs::new().unwrap().run(|| {
+        let mut tun = ready(&TunOptions { offload: false, ..TunOptions::new("") });
+        let (mut client, mut peer) = connect(&mut tun);
+        client.write_all(&[7; 10_000]).unwrap();
+        let mut received = 0;
+        while received < 10_000 {
+            let (segment, offload) =
+                until(&mut tun, |p| parse(p).filter(|s| s.len > 0).map(|s| (s, p.offload)));
+            assert!(segment.len <= 1_460 && offload == Offload::default(), "{segment:?}");
+            received += segment.len;
+        }
+        sent(&mut tun, complete(peer.segment(ACK | RST, Bytes::new())));
+        let reset = client.read(&mut [0; 1]).unwrap_err();
+        assert_eq!(reset.kind(), std::io::ErrorKind::ConnectionReset);
+    });
 }
 
 #[test]
@@ -101,7 +123,7 @@ fn super_packets_cross_in_one_call_each_way() {
 
         let payload: Vec<u8> = (0..60_000u32).map(|i| (i * 7 + i / 251) as u8).collect();
         let written = tun.counters().frames_out;
-        let packet = peer.segment(ACK | PSH, payload.clone().into());
+        let packet = peer.segment(ACK, payload.clone().into());
         assert_eq!((packet.offload.gso, packet.len()), (GsoKind::Tcp4, 60_040));
         sent(&mut tun, packet);
         let mut got = vec![0; payload.len()];

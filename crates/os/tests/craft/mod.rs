@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 
 pub(crate) const FIN: u8 = 1;
 pub(crate) const SYN: u8 = 2;
-pub(crate) const PSH: u8 = 8;
+pub(crate) const RST: u8 = 4;
 pub(crate) const ACK: u8 = 16;
 /// Window scale of the peer.
 pub(crate) const SCALE: u8 = 8;
@@ -34,6 +34,15 @@ pub(crate) fn ipv4(from: Ipv4Addr, to: Ipv4Addr, protocol: u8, len: usize) -> [u
     let check = !sum(&h, 0);
     h[10..12].copy_from_slice(&check.to_be_bytes());
     h
+}
+
+/// The TCP packet with its checksum completed, for devices that do not do it.
+pub(crate) fn complete(mut packet: Packet) -> Packet {
+    let whole = packet.to_bytes();
+    let check = !sum(&whole[20..], 0);
+    packet.head.as_mut_slice()[36..38].copy_from_slice(&check.to_be_bytes());
+    packet.offload.csum = Csum::None;
+    packet
 }
 
 /// One side of a TCP connection, reduced to numbers.
