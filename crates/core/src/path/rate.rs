@@ -238,6 +238,21 @@ mod tests {
         assert_eq!(ack(&mut rate, ms(100), &mut out), None);
     }
 
+    /// One acknowledgement delivers several records in any order: the one sent last makes the sample.
+    #[test]
+    fn the_record_sent_last_counts() {
+        for reversed in [false, true] {
+            let mut rate = Rate::new();
+            let mut first = [(rate.on_sent(ms(0), true), ms(0))];
+            let old = (rate.on_sent(ms(10), false), ms(10));
+            assert!(ack(&mut rate, ms(100), &mut first).is_some());
+            let new = (rate.on_sent(ms(110), false), ms(110));
+            let mut out = if reversed { [new, old] } else { [old, new] };
+            let sample = ack(&mut rate, ms(210), &mut out).expect("valid");
+            assert_eq!((sample.delivered, sample.interval), (2, Duration::from_millis(110)));
+        }
+    }
+
     #[test]
     fn a_slower_application_limited_sample_does_not_replace_the_best() {
         let mut rate = Rate::new();

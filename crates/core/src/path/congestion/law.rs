@@ -40,7 +40,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         1 => Just(Operation::TxStart),
         1 => Just(Operation::Restart),
         8 => prop_oneof![4 => 1..100_000_000u64, 1 => any::<u64>()].prop_map(|ns| Operation::Wait { ns }),
-        1 => number().prop_map(Operation::Clamp),
+        1 => prop_oneof![Just(0), number()].prop_map(Operation::Clamp),
     ]
 }
 

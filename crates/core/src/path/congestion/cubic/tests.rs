@@ -95,6 +95,31 @@ fn before_the_first_congestion_it_grows_by_five_per_cent_per_round() {
 }
 
 #[test]
+fn a_second_reduction_begins_a_new_epoch() {
+    let (mut cubic, mut window) = reduced(1_000);
+    let (mut now, rtt) = (Instant::from_millis(1), Duration::from_millis(100));
+    while now < Instant::from_millis(5_000) {
+        round(&mut cubic, &mut window, &mut now, rtt);
+    }
+    window.ssthresh = cubic.ssthresh(&mut World::new().cx(now), &window);
+    window.cwnd = window.ssthresh;
+    let start = now;
+    round(&mut cubic, &mut window, &mut now, rtt);
+    assert!(cubic.curve.epoch.is_some_and(|epoch| epoch > start), "{:?}", cubic.curve);
+}
+
+/// The target is where the cubic will be one RTT from now (RFC 9438 section 4.2).
+#[test]
+fn the_curve_is_read_one_round_trip_ahead() {
+    let (mut cubic, window) = reduced(1_000);
+    cubic.curve.begin_epoch(window.cwnd, 1);
+    let without = cubic.curve.cubic_cnt(1_000_000_000, window.cwnd);
+    cubic.curve.delay_min_us = 1_000_000;
+    // 8.08 s before the plateau: 1,000 - 0.4 x 8.08^3 = 789; another second on 844.
+    assert_eq!((without, cubic.curve.cubic_cnt(1_000_000_000, window.cwnd)), (700 / 89, 700 / 144));
+}
+
+#[test]
 fn idle_time_is_not_time_on_the_curve() {
     let (mut cubic, mut window) = reduced(1_000);
     let (mut now, rtt) = (Instant::from_millis(1), Duration::from_millis(100));
