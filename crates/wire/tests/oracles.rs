@@ -104,17 +104,17 @@ proptest! {
         repr.emit(&mut emitted);
         let len = 8 + payload.len();
         udp::fill_checksum(&mut emitted, checksum::pseudo_v4(src, dst, protocol::UDP, len), &[&payload]);
-        let oracle = UdpHeader { source_port: ports.0, destination_port: ports.1, length: len as u16, checksum: 0 };
-        let field = oracle.calc_checksum_ipv4_raw(src.octets(), dst.octets(), &payload).unwrap();
-        prop_assert_eq!(emitted, UdpHeader { checksum: field, ..oracle.clone() }.to_bytes());
+        let oracle = || UdpHeader { source_port: ports.0, destination_port: ports.1, length: len as u16, checksum: 0 };
+        let field = oracle().calc_checksum_ipv4_raw(src.octets(), dst.octets(), &payload).unwrap();
+        prop_assert_eq!(emitted, UdpHeader { checksum: field, ..oracle() }.to_bytes());
         udp::fill_checksum(&mut emitted, checksum::pseudo_v6(src6, dst6, protocol::UDP, len), &[&payload]);
-        let field = oracle.calc_checksum_ipv6_raw(src6.octets(), dst6.octets(), &payload).unwrap();
-        prop_assert_eq!(emitted, UdpHeader { checksum: field, ..oracle }.to_bytes());
+        let field = oracle().calc_checksum_ipv6_raw(src6.octets(), dst6.octets(), &payload).unwrap();
+        prop_assert_eq!(emitted, UdpHeader { checksum: field, ..oracle() }.to_bytes());
     }
 
     #[test]
     fn tcp_header_is_that_of_etherparse(mut data in bytes(16..90), src: Ipv4Addr, dst: Ipv4Addr, src6: Ipv6Addr, dst6: Ipv6Addr) {
-        data[12] = data[12] & 0x01 | (data[12] & 0x70) + 0x40;
+        data[12] = (data[12] & 0x01) | ((data[12] & 0x70) + 0x40);
         match (tcp::TcpView::parse(&data), TcpHeader::from_slice(&data)) {
             (Ok(view), Ok((oracle, rest))) => {
                 prop_assert_eq!((view.src_port(), view.dst_port()), (oracle.source_port, oracle.destination_port));
