@@ -38,8 +38,26 @@ pub fn number() -> io::Result<u64> {
     Ok(u64::from_ne_bytes(bytes))
 }
 
+/// A random Ethernet address: unicast, locally administered (IEEE 802 section 8.4).
+///
+/// # Errors
+/// As [`fill`].
+pub fn ethernet() -> io::Result<[u8; 6]> {
+    let mut bytes = [0; 6];
+    fill(&mut bytes)?;
+    bytes[0] = bytes[0] & 0xfc | 2;
+    Ok(bytes)
+}
+
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn ethernet_addresses_are_local_and_unicast() {
+        for _ in 0..64 {
+            assert_eq!(super::ethernet().unwrap()[0] & 3, 2);
+        }
+    }
+
     #[test]
     fn seeds_differ() {
         let seed = super::seed().unwrap();

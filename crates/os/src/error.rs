@@ -11,9 +11,13 @@ pub enum SetupError {
     NotPermitted {
         /// What was tried, as the subject of a sentence: "creating a TUN device".
         doing: String,
+        /// The capability that allows it.
+        capability: &'static str,
     },
     /// There is no /dev/net/tun. (ENOENT, ENODEV, ENXIO)
     NoTunDriver,
+    /// /dev/net/tun is there, and this user may not open it. (EACCES)
+    TunDriverClosed,
     /// The device exists and another process holds it, or with another queue mode. (EBUSY)
     Busy {
         /// Name of the device.
@@ -43,13 +47,13 @@ impl SetupError {
     /// Command lines map it to exit code 77, tests to "skipped".
     #[must_use]
     pub const fn is_environment(&self) -> bool {
-        matches!(self, Self::NotPermitted { .. } | Self::NoTunDriver)
+        matches!(self, Self::NotPermitted { .. } | Self::NoTunDriver | Self::TunDriverClosed)
     }
 
     pub(crate) fn from_errno(doing: impl Into<String>, errno: Errno) -> Self {
         let doing = doing.into();
         match errno {
-            Errno::PERM | Errno::ACCESS => Self::NotPermitted { doing },
+            Errno::PERM | Errno::ACCESS => Self::NotPermitted { doing, capability: "CAP_NET_ADMIN" },
             other => Self::Os { doing, source: other.into() },
         }
     }
@@ -58,12 +62,15 @@ impl SetupError {
 impl fmt::Display for SetupError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotPermitted { doing } => {
-                write!(f, "{doing} needs CAP_NET_ADMIN: run as root or inside `unshare -rn`")
+            Self::NotPermitted { doing, capability } => {
+                write!(f, "{doing} needs {capability}: run as root or inside `unshare -rn`")
             }
             Self::NoTunDriver => f.write_str(
                 "/dev/net/tun is missing: load the driver with `modprobe tun`, or give the container the device \
                  (`--device /dev/net/tun`)",
+            ),
+            Self::TunDriverClosed => f.write_str(
+                "this user may not open /dev/net/tun: run as root, or allow it with `chmod 666 /dev/net/tun`",
             ),
             Self::Busy { name } => write!(
                 f,
@@ -92,7 +99,7 @@ impl std::error::Error for SetupError {
 impl From<SetupError> for io::Error {
     fn from(e: SetupError) -> Self {
         let kind = match &e {
-            SetupError::NotPermitted { .. } => io::ErrorKind::PermissionDenied,
+            SetupError::NotPermitted { .. } | SetupError::TunDriverClosed => io::ErrorKind::PermissionDenied,
             SetupError::NoTunDriver | SetupError::NoSuchLink { .. } => io::ErrorKind::NotFound,
             SetupError::Busy { .. } => io::ErrorKind::ResourceBusy,
             SetupError::BadName { .. } => io::ErrorKind::InvalidInput,

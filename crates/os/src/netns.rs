@@ -4,6 +4,7 @@ use crate::netlink::Link;
 use crate::sys;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, open};
+use rustix::io::Errno;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::io;
 use std::thread;
@@ -26,7 +27,7 @@ impl NetNs {
     pub fn new() -> Result<Self, SetupError> {
         // The thread ends inside the new namespace, so that no other code ever runs there by accident.
         let fd = on_thread(|| {
-            sys::unshare_net().map_err(|e| SetupError::from_errno("making a network namespace", e))?;
+            sys::unshare_net().map_err(refused)?;
             Link::by_name("lo")?.up()?;
             own_namespace()
         })?;
@@ -66,7 +67,7 @@ impl AsFd for NetNs {
 /// Whether this process can make namespaces and devices in them; otherwise what it lacks, to follow "needs".
 ///
 /// # Errors
-/// The missing thing as text, for example "root (making a network namespace needs CAP_NET_ADMIN: ...)".
+/// The missing thing as text, for example "root (making a network namespace needs CAP_SYS_ADMIN: ...)".
 pub fn can_net_admin() -> Result<(), String> {
     let ns = NetNs::new().map_err(|e| format!("root ({e})"))?;
     ns.run(|| crate::tun::Tun::open(&crate::tun::TunOptions::new("")))
@@ -88,6 +89,14 @@ pub fn net_admin() -> bool {
     );
     eprintln!("skipped: needs {lack}");
     false
+}
+
+fn refused(errno: Errno) -> SetupError {
+    let doing = "making a network namespace";
+    match errno {
+        Errno::PERM => SetupError::NotPermitted { doing: doing.into(), capability: "CAP_SYS_ADMIN" },
+        e => SetupError::from_errno(doing, e),
+    }
 }
 
 fn own_namespace() -> Result<OwnedFd, SetupError> {

@@ -9,8 +9,8 @@ type Shelf = Arc<Mutex<Vec<Vec<u8>>>>;
 
 /// Buffers of one size. The last one returned is the next one taken, because it is still in the cache.
 ///
-/// Without it each super-packet would cost an allocation that the allocator gives back to the kernel again and again,
-/// and sixteen page faults.
+/// Without it the allocator gives the memory back to the kernel again and again: 3.7 page faults per super-packet and
+/// 38 instead of 65 Gbit/s, measured by `examples/tun_ceiling.rs` with frames that are consumed at once.
 #[derive(Debug)]
 pub(crate) struct Pool {
     shelf: Shelf,

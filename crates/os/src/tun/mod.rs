@@ -222,6 +222,8 @@ impl Tun {
         let flags = (kind | libc::IFF_NO_PI | vnet) as TunFlags | more;
         let (fd, name) = sys::attach(name, flags).map_err(|e| match e {
             Errno::NOENT | Errno::NODEV | Errno::NXIO => SetupError::NoTunDriver,
+            // Only opening the node answers so; the ioctl says EPERM.
+            Errno::ACCESS => SetupError::TunDriverClosed,
             Errno::BUSY => SetupError::Busy { name: name.clone() },
             e => SetupError::from_errno("creating a TUN device", e),
         })?;

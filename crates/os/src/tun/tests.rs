@@ -158,3 +158,14 @@ fn a_socket_is_no_device() {
     let (a, _b) = socketpair(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::empty(), None).unwrap();
     assert!(Tun::from_fd(a, 1_500).is_err());
 }
+
+#[test]
+fn handles_may_move_between_threads() {
+    fn send<T: Send>() {}
+    fn shared<T: Send + Sync>() {}
+    send::<Tun>();
+    send::<crate::Link>();
+    send::<crate::Poller>();
+    shared::<crate::Waker>();
+    shared::<crate::netns::NetNs>();
+}
