@@ -273,11 +273,12 @@ fn missing_privileges_are_said_plainly() {
         return;
     }
     NetNs::new().unwrap().run(|| {
+        let made = Tun::open_queues(&TunOptions { mtu: 9_000, ..TunOptions::new("lw0") }, 1).unwrap();
         // The capabilities belong to this thread alone, which ends with the closure.
         let mut caps = rustix::thread::capabilities(None).unwrap();
         caps.effective = rustix::thread::CapabilitySet::empty();
         rustix::thread::set_capabilities(None, caps).unwrap();
-        let e = Tun::open(&TunOptions::new("lw0")).unwrap_err();
+        let e = Tun::open(&TunOptions::new("lw1")).unwrap_err();
         assert!(e.is_environment());
         assert_eq!(
             e.to_string(),
@@ -285,5 +286,7 @@ fn missing_privileges_are_said_plainly() {
         );
         let e = Link::by_name("lo").unwrap().set_mtu(1_400).unwrap_err();
         assert!(e.is_environment(), "{e}");
+        let joined = Tun::open_queues(&TunOptions::new("lw0"), 1).unwrap();
+        assert_eq!((joined[0].mtu(), made[0].mtu()), (9_000, 9_000), "an existing device keeps its MTU");
     });
 }

@@ -2,7 +2,7 @@
 mod msg;
 
 use crate::error::SetupError;
-use msg::{Message, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
+use msg::{Message, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NLMSG_ERROR};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
@@ -20,6 +20,8 @@ const IFA_F_NODAD: u32 = 2;
 const RTA_DST: u16 = 1;
 const RTA_OIF: u16 = 4;
 const RTA_GATEWAY: u16 = 5;
+/// Length of `struct ifinfomsg`.
+const IFINFO_LEN: usize = 16;
 /// Answers read while looking for ours; others can only be leftovers.
 const ANSWERS_MAX: usize = 16;
 
@@ -77,6 +79,27 @@ impl Link {
     /// As [`Link::up`].
     pub fn down(&self) -> Result<(), SetupError> {
         self.link(format!("setting {} down", self.name), 0, |_| {})
+    }
+
+    /// The MTU in bytes, without the link header; needs no privileges.
+    ///
+    /// # Errors
+    /// [`SetupError::NoSuchLink`] when the device is gone.
+    pub fn mtu(&self) -> Result<u32, SetupError> {
+        let doing = format!("asking for the MTU of {}", self.name);
+        let mut mtu = None;
+        self.request_with(
+            doing,
+            (libc::RTM_GETLINK, 0),
+            |m| self.ifinfo(m, 0, 0),
+            |kind, body| {
+                let attrs = body.get(IFINFO_LEN..).unwrap_or_default();
+                if let (libc::RTM_NEWLINK, Some(value)) = (kind, msg::find_attr(attrs, IFLA_MTU)) {
+                    mtu = value.first_chunk::<4>().map(|v| u32::from_ne_bytes(*v));
+                }
+            },
+        )?;
+        mtu.ok_or_else(|| SetupError::NoSuchLink { name: self.name.clone() })
     }
 
     /// Sets the MTU in bytes, without the link header.
@@ -200,26 +223,41 @@ impl Link {
         flags: u16,
         body: impl FnOnce(&mut Message),
     ) -> Result<(), SetupError> {
+        self.request_with(doing, (kind, flags), body, |_, _| {})
+    }
+
+    /// Sends a request and hands every answer before the acknowledgement to `take`, as type and body.
+    fn request_with(
+        &self,
+        doing: String,
+        (kind, flags): (u16, u16),
+        body: impl FnOnce(&mut Message),
+        mut take: impl FnMut(u16, &[u8]),
+    ) -> Result<(), SetupError> {
         let seq = self.seq.get().wrapping_add(1);
         self.seq.set(seq);
         let mut message = Message::new(kind, flags, seq);
         body(&mut message);
-        match self.exchange(&message.finish(), seq) {
+        match self.exchange(&message.finish(), seq, &mut take) {
             Ok(()) => Ok(()),
             Err(Errno::NODEV) => Err(SetupError::NoSuchLink { name: self.name.clone() }),
             Err(e) => Err(SetupError::from_errno(doing, e)),
         }
     }
 
-    fn exchange(&self, message: &[u8], seq: u32) -> Result<(), Errno> {
+    fn exchange(&self, message: &[u8], seq: u32, take: &mut dyn FnMut(u16, &[u8])) -> Result<(), Errno> {
         sendto(&self.socket, message, SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
-        let mut bytes = [0u8; 4096];
+        let mut bytes = [0u8; 8192];
         for _ in 0..ANSWERS_MAX {
             let (len, _) = rustix::io::retry_on_intr(|| recv(&self.socket, &mut bytes, RecvFlags::empty()))?;
-            match msg::answer(&bytes[..len], seq) {
-                Some(0) => return Ok(()),
-                Some(code) => return Err(Errno::from_raw_os_error(code)),
-                None => {}
+            for (kind, body) in msg::answers(&bytes[..len], seq) {
+                match (kind, msg::error_code(body)) {
+                    (NLMSG_ERROR, Some(0)) => return Ok(()),
+                    (NLMSG_ERROR, code) => {
+                        return Err(code.map_or(Errno::PROTO, Errno::from_raw_os_error));
+                    }
+                    _ => take(kind, body),
+                }
             }
         }
         Err(Errno::PROTO)

@@ -64,22 +64,39 @@ impl Message {
     }
 }
 
-/// The error number in the answer to request `seq`: 0 for success, `None` when there is no such answer in `bytes`.
-pub(super) fn answer(mut bytes: &[u8], seq: u32) -> Option<i32> {
-    while let Some(header) = bytes.first_chunk::<HEADER>() {
-        let len = u32::from_ne_bytes([header[0], header[1], header[2], header[3]]) as usize;
-        let kind = u16::from_ne_bytes([header[4], header[5]]);
-        let their_seq = u32::from_ne_bytes([header[8], header[9], header[10], header[11]]);
-        if len < HEADER || len > bytes.len() {
-            return None;
+/// Type and body of each message in `bytes` that answers request `seq`.
+pub(super) fn answers(mut bytes: &[u8], seq: u32) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        loop {
+            let header = bytes.first_chunk::<HEADER>()?;
+            let len = u32::from_ne_bytes([header[0], header[1], header[2], header[3]]) as usize;
+            let kind = u16::from_ne_bytes([header[4], header[5]]);
+            let their_seq = u32::from_ne_bytes([header[8], header[9], header[10], header[11]]);
+            let body = bytes.get(HEADER..len)?;
+            bytes = bytes.get(len.next_multiple_of(4)..).unwrap_or_default();
+            if their_seq == seq {
+                return Some((kind, body));
+            }
         }
-        if kind == NLMSG_ERROR && their_seq == seq {
-            let code = bytes[..len].get(HEADER..)?.first_chunk::<4>()?;
-            return Some(i32::from_ne_bytes(*code).saturating_neg());
+    })
+}
+
+/// The error number in the body of an [`NLMSG_ERROR`]: 0 for success.
+pub(super) fn error_code(body: &[u8]) -> Option<i32> {
+    Some(i32::from_ne_bytes(*body.first_chunk::<4>()?).saturating_neg())
+}
+
+/// The value of the first attribute of type `kind`.
+pub(super) fn find_attr(mut attrs: &[u8], kind: u16) -> Option<&[u8]> {
+    loop {
+        let [a, b, c, d] = *attrs.first_chunk::<4>()?;
+        let len = usize::from(u16::from_ne_bytes([a, b]));
+        let value = attrs.get(4..len)?;
+        if u16::from_ne_bytes([c, d]) == kind {
+            return Some(value);
         }
-        bytes = &bytes[len.next_multiple_of(4).min(bytes.len())..];
+        attrs = attrs.get(len.next_multiple_of(4)..)?;
     }
-    None
 }
 
 #[cfg(test)]
@@ -98,6 +115,10 @@ mod tests {
 
     #[test]
     fn answers_are_found_behind_other_messages_and_garbage_is_refused() {
+        let answer = |bytes: &[u8], seq| {
+            let mut found = answers(bytes, seq).filter(|(kind, _)| *kind == NLMSG_ERROR);
+            found.next().and_then(|(_, body)| error_code(body))
+        };
         let mut other = Message::new(16, 0, 1);
         other.u8(1);
         let mut all = other.finish();
@@ -112,5 +133,19 @@ mod tests {
         }
         assert_eq!(answer(&[0; 64], 0), None, "a length of zero ends the walk");
         assert_eq!(answer(&[0xff; 64], 0), None);
+    }
+
+    #[test]
+    fn attributes_are_found_and_garbage_is_refused() {
+        let mut m = Message::new(16, 0, 1);
+        m.attr(3, b"lo\0").attr_u32(4, 1_500);
+        let bytes = m.finish();
+        let attrs = &bytes[HEADER..];
+        assert_eq!(find_attr(attrs, 4), Some(&1_500u32.to_ne_bytes()[..]));
+        assert_eq!(find_attr(attrs, 5), None);
+        for cut in 0..attrs.len() {
+            assert_eq!(find_attr(&attrs[..cut], 4), None);
+        }
+        assert_eq!(find_attr(&[0; 32], 4), None, "a length of zero ends the walk");
     }
 }

@@ -46,6 +46,7 @@ fn addresses_and_routes_come_and_go() {
         lo.add_route(elsewhere.ip(), 24, None).unwrap();
         socket.connect(elsewhere).unwrap();
         lo.set_mtu(9_000).unwrap();
+        assert_eq!(lo.mtu().unwrap(), 9_000);
         lo.down().unwrap();
         lo.up().unwrap();
     });

@@ -56,7 +56,7 @@ pub struct TunOptions {
     pub layer: Layer,
     /// Super-packets (TSO4, TSO6, with ECN) and unfinished checksums in both directions, by a virtio-net header.
     pub offload: bool,
-    /// MTU in bytes.
+    /// MTU in bytes. A device that was made for this user by somebody else keeps its own: see [`Tun::mtu`].
     pub mtu: u32,
     /// Packets that wait in the device towards the stack. The kernel's own sender is not held back by them (the driver
     /// orphans packets, so that small queues do not act), hence the room for a whole window of single packets.
@@ -127,7 +127,7 @@ impl Tun {
     /// # Errors
     /// Every variant of [`SetupError`].
     pub fn open(options: &TunOptions) -> Result<Self, SetupError> {
-        let tun = Self::attach(options, 0)?;
+        let mut tun = Self::attach(options, 0)?;
         tun.configure(options)?;
         Ok(tun)
     }
@@ -142,9 +142,9 @@ impl Tun {
             let doing = format!("making a device with {queues} queues (1 to {QUEUES_MAX} are possible)");
             return Err(SetupError::from_errno(doing, Errno::INVAL));
         }
-        let first = Self::attach(options, libc::IFF_MULTI_QUEUE as TunFlags)?;
+        let mut first = Self::attach(options, libc::IFF_MULTI_QUEUE as TunFlags)?;
         first.configure(options)?;
-        let same = TunOptions { name: first.name.clone(), ..options.clone() };
+        let same = TunOptions { name: first.name.clone(), mtu: first.mtu, ..options.clone() };
         let mut all = vec![first];
         while all.len() < queues {
             all.push(Self::attach(&same, libc::IFF_MULTI_QUEUE as TunFlags)?);
@@ -194,7 +194,7 @@ impl Tun {
         self.vnet
     }
 
-    /// MTU in bytes as set when it was opened.
+    /// MTU in bytes when it was opened.
     #[must_use]
     pub const fn mtu(&self) -> u32 {
         self.mtu
@@ -254,10 +254,14 @@ impl Tun {
         Ok(())
     }
 
-    fn configure(&self, options: &TunOptions) -> Result<(), SetupError> {
+    /// A device that an administrator has made for this user can be joined, but not changed: it stays as it is.
+    fn configure(&mut self, options: &TunOptions) -> Result<(), SetupError> {
         let link = self.link()?;
-        link.set_mtu(options.mtu)?;
-        link.set_txqueuelen(options.txqueuelen)
+        match link.set_mtu(options.mtu).and_then(|()| link.set_txqueuelen(options.txqueuelen)) {
+            Err(SetupError::NotPermitted { .. }) => self.mtu = link.mtu()?,
+            other => other?,
+        }
+        Ok(())
     }
 }
 
