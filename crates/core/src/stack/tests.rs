@@ -1,1 +1,0 @@
-//! Two stacks over hand-made links.

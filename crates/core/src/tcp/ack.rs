@@ -1,0 +1,259 @@
+//! One acknowledgement from beginning to end: marks, RTT, machine, window, timer, in Linux's order (`tcp_ack`).
+use super::recovery::{Ack, Env, Recovery, fact};
+use super::sender::AckOut;
+use super::tx_queue::flag;
+use super::usage::Usage;
+use crate::base::time::{Duration, Instant};
+use crate::path::congestion::{AckSample, Congestion as _};
+
+/// Everything that an acknowledgement touches.
+#[derive(Debug)]
+pub(super) struct Work<'a, 'c> {
+    pub(super) e: Env<'a, 'c>,
+    pub(super) recovery: &'a mut Recovery,
+    pub(super) usage: &'a Usage,
+    pub(super) ack: Ack,
+    pub(super) out: AckOut,
+}
+
+/// What the removal of acknowledged records told.
+#[derive(Debug, Default)]
+struct Cleaned {
+    /// Segments acknowledged.
+    acked: u32,
+    /// First and last departure of what was never retransmitted nor sacked.
+    sent_at: Option<(Instant, Instant)>,
+    /// Round trip for the estimator.
+    rtt: Option<Duration>,
+    /// Round trip of the last delivered segment, for the controller.
+    last_rtt: Option<Duration>,
+}
+
+impl Work<'_, '_> {
+    /// The whole of it. `blocks`: SACK blocks as offsets.
+    pub(super) fn run(&mut self, blocks: &[(u64, u64)]) {
+        let prior_una = self.ack.prior_una;
+        if self.ack.ack < prior_una {
+            self.old_ack(blocks);
+            return;
+        }
+        let (prior_out, prior_in_flight) = (self.e.flight.packets_out, self.e.flight.in_flight());
+        let (lost, delivered_ce) = (self.e.flight.lost, self.ack.has(fact::ECE));
+        let fack = if self.e.flight.sack_ok { self.e.flight.highest_sack() } else { prior_una };
+        if self.ack.ack > prior_una {
+            self.ack.facts |= fact::UNA_ADVANCED;
+            self.recovery.retransmits = 0;
+            self.e.flight.advance_una(self.ack.ack);
+            self.out.advanced = self.ack.ack - prior_una;
+        }
+        if !blocks.is_empty() {
+            self.recovery.sack(&mut self.e, &mut self.ack, blocks);
+        }
+        if prior_out == 0 {
+            self.nothing_out();
+            return;
+        }
+        let cleaned = self.clean(fack);
+        let delivered = self.e.path.rate.delivered().wrapping_add(self.ack.delivered);
+        let prior_delivered = self.ack.sampler.prior_delivered();
+        self.recovery.rack.update_reo_wnd(self.e.cx.sysctl, prior_delivered, delivered);
+        self.recovery.process_tlp_ack(&mut self.e, &self.ack);
+        if self.recovery.is_dubious(&self.ack) {
+            self.out.rexmit = self.recovery.alert(&mut self.e, &mut self.ack);
+        }
+        if self.ack.has(fact::SET_XMIT_TIMER) {
+            self.recovery.set_xmit_timer(&mut self.e);
+        }
+        self.out.progress = self.ack.has(fact::FORWARD_PROGRESS);
+        let mut sample = AckSample {
+            delivered: self.ack.delivered,
+            acked: cleaned.acked,
+            lost: self.e.flight.lost.wrapping_sub(lost),
+            prior_in_flight,
+            in_flight: self.e.flight.in_flight(),
+            rtt: cleaned.last_rtt,
+            ece: delivered_ce,
+            una: self.e.flight.tx.una(),
+            nxt: self.e.flight.tx.nxt(),
+            ..AckSample::default()
+        };
+        self.sample_rate(&mut sample);
+        self.control(&sample);
+    }
+
+    /// Nothing was in flight: a D-SACK may still undo something (`no_queue`).
+    fn nothing_out(&mut self) {
+        self.out.was_idle = true;
+        if self.ack.has(fact::DSACKING_ACK) {
+            self.out.rexmit = self.recovery.alert(&mut self.e, &mut self.ack);
+            self.count_delivered();
+        }
+        self.recovery.process_tlp_ack(&mut self.e, &self.ack);
+    }
+
+    /// An acknowledgement overtaken by a later one: only its SACK blocks are news (`old_ack`).
+    fn old_ack(&mut self, blocks: &[(u64, u64)]) {
+        if blocks.is_empty() {
+            return;
+        }
+        self.recovery.sack(&mut self.e, &mut self.ack, blocks);
+        self.out.rexmit = self.recovery.alert(&mut self.e, &mut self.ack);
+        self.count_delivered();
+    }
+
+    fn count_delivered(&mut self) {
+        let (delivered, now) = (self.ack.delivered, self.ack.at);
+        self.e.path.rate.on_ack(now, delivered, &crate::path::rate::Sampler::default(), None, false);
+        self.e.cx.count.tcp_ext.tcp_delivered += u64::from(delivered);
+    }
+
+    /// Removes what is cumulatively acknowledged and takes RTT samples (`tcp_clean_rtx_queue`).
+    fn clean(&mut self, fack: u64) -> Cleaned {
+        let mut cleaned = Cleaned::default();
+        let mut reord = self.e.flight.tx.nxt();
+        while let Some(record) = self.e.flight.take_acked(self.ack.ack) {
+            if record.segs == 0 {
+                break;
+            }
+            let partial = record.end > self.ack.ack;
+            self.acknowledged(&mut cleaned, &mut reord, record);
+            if partial {
+                break;
+            }
+        }
+        let ends = u64::from(self.out.fin_acked) + u64::from(self.out.syn_acked);
+        self.out.acked_bytes = self.out.advanced.saturating_sub(ends);
+        if self.e.flight.reneged() {
+            self.ack.facts |= fact::SACK_RENEGING;
+        }
+        self.take_rtt(&mut cleaned);
+        if self.ack.has(fact::ACKED) {
+            self.ack.facts |= fact::SET_XMIT_TIMER;
+            if !self.e.flight.sack_ok {
+                let acked = cleaned.acked;
+                self.recovery.remove_reno_sacks(&mut self.e, &mut self.ack, acked);
+                // Without SACK nothing tells the original from the retransmission.
+                if self.ack.has(fact::RETRANS_DATA_ACKED) {
+                    self.ack.facts &= !fact::ORIG_SACK_ACKED;
+                }
+            } else if reord < fack {
+                self.recovery.check_reordering(&mut self.e, reord, false);
+            }
+        } else if self.out.rtt_sampled
+            && let Some((first, _)) = self.ack.sacked_at
+            && self.e.flight.tx.first().is_some_and(|(_, head)| first < head.sent_at)
+        {
+            // The timer moves on only if what was sacked had left before the head did for the last time.
+            self.ack.facts |= fact::SET_XMIT_TIMER;
+        }
+        cleaned
+    }
+
+    fn acknowledged(&mut self, cleaned: &mut Cleaned, reord: &mut u64, record: super::tx_queue::Acked) {
+        let resent = record.has(flag::RETRANS | flag::EVER_RETRANS);
+        let sacked = record.has(flag::SACKED);
+        if resent {
+            self.ack.facts |= fact::RETRANS_DATA_ACKED;
+        } else if !sacked {
+            let first = cleaned.sent_at.map_or(record.sent_at, |(first, _)| first);
+            cleaned.sent_at = Some((first, record.sent_at));
+            *reord = (*reord).min(record.start);
+            if record.end <= self.recovery.high_seq {
+                self.ack.facts |= fact::ORIG_SACK_ACKED;
+            }
+        }
+        if sacked {
+            self.recovery.dupack.on_acked(record.start, record.segs);
+        } else {
+            if self.e.flight.sack_ok {
+                self.ack.delivered += u32::from(record.segs);
+                let e = &self.e;
+                self.recovery.rack.advance(e.path, &self.ack, record.flags, record.end, record.sent_at);
+            }
+            let mut stamp = record.stamp;
+            self.e.path.rate.on_delivered(&mut self.ack.sampler, &mut stamp, record.sent_at, resent);
+        }
+        cleaned.acked += u32::from(record.segs);
+        if record.has(flag::SYN) {
+            self.ack.facts |= fact::SYN_ACKED;
+            self.out.syn_acked = true;
+            self.recovery.undo.stamp = None;
+        } else {
+            self.ack.facts |= fact::DATA_ACKED;
+        }
+        if record.has(flag::FIN) && record.end <= self.ack.ack {
+            self.out.fin_acked = true;
+        }
+    }
+
+    /// RTT samples: by sequence number first, then by SACK, then by timestamp (`tcp_ack_update_rtt`); never from what was
+    /// retransmitted (Karn), and up to the packet's arrival.
+    fn take_rtt(&mut self, cleaned: &mut Cleaned) {
+        let at = self.ack.at;
+        if let Some((first, last)) = cleaned.sent_at.filter(|_| !self.ack.has(fact::RETRANS_DATA_ACKED)) {
+            cleaned.rtt = Some(at.since(first));
+            cleaned.last_rtt = Some(at.since(last));
+        }
+        if let Some((first, last)) = self.ack.sacked_at {
+            cleaned.rtt = cleaned.rtt.or(Some(at.since(first)));
+            cleaned.last_rtt = Some(at.since(last));
+        }
+        if cleaned.rtt.is_none()
+            && self.ack.has(fact::ACKED)
+            && let Some(echo) = self.ack.tsecr
+        {
+            let ms = (at.as_millis() as u32).wrapping_sub(echo);
+            if ms < i32::MAX as u32 / 1_000 {
+                cleaned.rtt = Some(Duration::from_millis(u64::from(ms.max(1))));
+                cleaned.last_rtt = cleaned.rtt;
+            }
+        }
+        let Some(rtt) = cleaned.rtt else { return };
+        let (una, nxt) = (self.e.flight.tx.una(), self.e.flight.tx.nxt());
+        self.e.path.rtt.sample_min(self.e.cx, cleaned.last_rtt.unwrap_or(rtt));
+        self.e.path.rtt.sample(self.e.cx, rtt, una, nxt);
+        self.out.rtt_sampled = true;
+    }
+
+    fn sample_rate(&mut self, sample: &mut AckSample) {
+        let e = &mut self.e;
+        sample.srtt = e.path.rtt.srtt();
+        sample.min_rtt = e.path.rtt.min_rtt();
+        sample.cwnd_limited = self.usage.is_limited(e.path);
+        e.cx.count.tcp_ext.tcp_delivered += u64::from(sample.delivered);
+        if self.ack.has(fact::ECE) {
+            e.cx.count.tcp_ext.tcp_delivered_ce += u64::from(sample.delivered);
+        }
+        let reneged = self.recovery.reneged;
+        let rate =
+            e.path.rate.on_ack(self.ack.at, sample.delivered, &self.ack.sampler, sample.min_rtt, reneged);
+        if let Some(rate) = rate {
+            sample.delivery_rate = Some(rate.bytes_per_second(u32::from(e.flight.mss)));
+            sample.app_limited = rate.app_limited;
+        }
+        if sample.rtt.is_some() || sample.acked > 0 {
+            e.path.congestion.on_ack(e.cx, &mut e.path.window, sample);
+        }
+    }
+
+    /// Moves the window (`tcp_cong_control`).
+    fn control(&mut self, sample: &AckSample) {
+        if self.recovery.in_reduction() {
+            self.recovery.reduce(&mut self.e, sample.delivered, sample.lost, Some(&self.ack));
+        } else if self.may_raise() && sample.cwnd_limited {
+            let e = &mut self.e;
+            e.path.congestion.cong_avoid(e.cx, &mut e.path.window, sample);
+        }
+        let (mss, out) = (self.e.flight.mss, self.e.flight.packets_out);
+        self.e.path.update_pacing_rate(self.e.cx, mss, out);
+    }
+
+    /// With much reordering any progress may open the window, else only cumulative progress (`tcp_may_raise_cwnd`).
+    fn may_raise(&self) -> bool {
+        if self.recovery.reorder.degree > self.e.cx.sysctl.tcp_reordering {
+            self.ack.has(fact::FORWARD_PROGRESS)
+        } else {
+            self.ack.has(fact::DATA_ACKED)
+        }
+    }
+}

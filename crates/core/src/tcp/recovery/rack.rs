@@ -1,0 +1,294 @@
+//! RACK (RFC 8985 section 6): what was sent sufficiently long before something that arrived is lost.
+//!
+//! First transmissions leave in sequence order, so a cursor separates what has been judged from what has not;
+//! retransmissions wait in a queue in the order of their departure. Neither is walked twice.
+use super::rto::{TIMEOUT_MIN, TimerKind};
+use super::{Ack, Env, Reorder};
+use crate::base::Sysctl;
+use crate::base::time::{Duration, Instant, nanos};
+use crate::path::Path;
+use crate::path::congestion::CaState;
+use crate::tcp::scoreboard::Flight;
+use crate::tcp::tx_queue::{Sent, flag};
+use std::collections::VecDeque;
+
+/// Recoveries for which a window widened by D-SACKs stays (`TCP_RACK_RECOVERY_THRESH`).
+const PERSIST: u8 = 16;
+/// Bit of tcp_recovery: RACK is on.
+const LOSS_DETECTION: u32 = 1;
+/// Bit of tcp_recovery: the reordering window does not adapt.
+const STATIC_REO_WND: u32 = 2;
+/// Bit of tcp_recovery: the number of duplicates does not matter.
+const NO_DUPTHRESH: u32 = 4;
+
+/// True when tcp_recovery switches RACK on.
+pub(super) const fn enabled(sysctl: &Sysctl) -> bool {
+    sysctl.tcp_recovery & LOSS_DETECTION != 0
+}
+
+/// A retransmission, in case it is lost too. It holds while the records in its range say the same time.
+#[derive(Clone, Copy, Debug)]
+struct Resent {
+    at: Instant,
+    start: u64,
+    end: u64,
+}
+
+/// State of RACK.
+#[derive(Debug)]
+pub struct Rack {
+    /// Departure of the segment sent last of those that arrived (RACK.xmit_ts).
+    sent_at: Instant,
+    /// Its end (RACK.end_seq).
+    end_seq: u64,
+    /// Its round trip (RACK.rtt).
+    rtt: Duration,
+    /// Every first transmission below is judged: sacked, lost or retransmitted.
+    cursor: u64,
+    /// The cursor when the last timeout marked everything lost, for the case that it was spurious.
+    cursor_before_rto: u64,
+    resent: VecDeque<Resent>,
+    /// `delivered` when the reordering window was last adapted.
+    last_delivered: u32,
+    /// Quarters of min_rtt in the reordering window (RACK.reo_wnd_mult).
+    steps: u8,
+    /// Recoveries left until it shrinks back (RACK.reo_wnd_persist).
+    persist: u8,
+    /// A D-SACK waits for its adaptation.
+    dsack_seen: bool,
+    /// Something arrived since the last judgement.
+    advanced: bool,
+    /// `sent_at` belongs to a retransmission, so it says nothing about what was sent around `end_seq`.
+    by_resent: bool,
+}
+
+/// RACK_sent_after of RFC 8985 section 6.2: time first, position among equals.
+fn sent_after(a: (Instant, u64), b: (Instant, u64)) -> bool {
+    a > b
+}
+
+impl Rack {
+    pub(super) const fn new() -> Self {
+        Self {
+            sent_at: Instant::ZERO,
+            end_seq: 0,
+            rtt: Duration::ZERO,
+            cursor: 0,
+            cursor_before_rto: 0,
+            resent: VecDeque::new(),
+            last_delivered: 0,
+            steps: 1,
+            persist: 0,
+            dsack_seen: false,
+            advanced: false,
+            by_resent: false,
+        }
+    }
+
+    /// Something sent at `sent_at`, ending at `end`, arrived (`tcp_rack_advance`, RFC 8985 section 6.2 step 2).
+    pub(in crate::tcp) fn advance(&mut self, path: &Path, ack: &Ack, flags: u16, end: u64, sent_at: Instant) {
+        let rtt = ack.at.since(sent_at);
+        let resent = flags & (flag::EVER_RETRANS | flag::RETRANS) != 0;
+        // Sooner than any round trip, or with an older echo: it was the original that arrived.
+        if resent && (path.rtt.min_rtt().is_some_and(|min| rtt < min) || ack.echoes_before(sent_at)) {
+            return;
+        }
+        self.advanced = true;
+        self.rtt = rtt;
+        if sent_after((sent_at, end), (self.sent_at, self.end_seq)) {
+            (self.sent_at, self.end_seq, self.by_resent) = (sent_at, end, resent);
+        }
+    }
+
+    /// A record went out again.
+    pub(in crate::tcp) fn on_resent(&mut self, at: Instant, start: u64, end: u64) {
+        self.resent.push_back(Resent { at, start, end });
+    }
+
+    /// Marks what is lost by now; true when the reordering timer runs for more (`tcp_rack_mark_lost`).
+    pub(super) fn mark_lost(
+        &mut self,
+        e: &mut Env<'_, '_>,
+        ca: CaState,
+        reorder: &Reorder,
+        now: Instant,
+    ) -> bool {
+        if !self.advanced {
+            return false;
+        }
+        self.advanced = false;
+        let Some(wait) = self.detect(e, ca, reorder, now) else { return false };
+        let rto = e.path.rtt.rto(e.cx.sysctl);
+        e.timer.set(e.cx, TimerKind::Reorder, e.cx.now + (wait + TIMEOUT_MIN).min(rto));
+        true
+    }
+
+    /// Marks what is lost at `now` (RFC 8985 section 6.2 step 5); how long until the rest can be judged, if there is a rest.
+    pub(super) fn detect(
+        &mut self,
+        e: &mut Env<'_, '_>,
+        ca: CaState,
+        reorder: &Reorder,
+        now: Instant,
+    ) -> Option<Duration> {
+        let patience = self.rtt + self.reo_wnd(e, ca, reorder);
+        let first = self.judge_first(e, now, patience);
+        let again = self.judge_resent(e, now, patience);
+        let last = match (first, again) {
+            (None, None) => return None,
+            (a, b) => a.max(b)?,
+        };
+        Some((last + patience).since(now))
+    }
+
+    /// Moves the cursor over first transmissions; when the last undecided one was sent, if any is undecided.
+    fn judge_first(&mut self, e: &mut Env<'_, '_>, now: Instant, patience: Duration) -> Option<Instant> {
+        while let Some((start, sent)) = e.flight.tx.at_or_after(self.cursor) {
+            let end = start + sent.span();
+            if !sent.has(flag::SACKED | flag::EVER_RETRANS | flag::LOST) {
+                if !sent_after((self.sent_at, self.end_seq), (sent.sent_at, end)) {
+                    return None;
+                }
+                if sent.sent_at + patience > now {
+                    return Some(self.last_first(e.flight));
+                }
+                e.flight.mark_lost(e.cx, start);
+            }
+            self.cursor = end;
+        }
+        None
+    }
+
+    /// When the last first transmission before `sent_at` left; `sent_at` itself where that cannot be told by a look-up.
+    fn last_first(&self, flight: &Flight) -> Instant {
+        let bound = if self.by_resent { flight.tx.nxt() } else { self.end_seq };
+        match flight.last_unsacked_below(bound) {
+            Some((_, sent)) if !sent.has(flag::EVER_RETRANS | flag::LOST) => sent.sent_at.min(self.sent_at),
+            _ => self.sent_at,
+        }
+    }
+
+    /// The same for retransmissions.
+    fn judge_resent(&mut self, e: &mut Env<'_, '_>, now: Instant, patience: Duration) -> Option<Instant> {
+        while let Some(&resent) = self.resent.front() {
+            if let Some((start, end)) = piece(e.flight, &resent, resent.start) {
+                if !sent_after((self.sent_at, self.end_seq), (resent.at, end)) {
+                    return None;
+                }
+                if resent.at + patience > now {
+                    return Some(self.last_resent());
+                }
+                let mut next = Some(start);
+                while let Some(at) = next {
+                    e.flight.mark_lost(e.cx, at);
+                    next = piece(e.flight, &resent, at + 1).map(|(start, _)| start);
+                }
+            }
+            self.resent.pop_front();
+        }
+        self.resent = VecDeque::new();
+        None
+    }
+
+    fn last_resent(&self) -> Instant {
+        let before = self.resent.partition_point(|r| r.at < self.sent_at);
+        before.checked_sub(1).and_then(|i| self.resent.get(i)).map_or(self.sent_at, |r| r.at)
+    }
+
+    /// The reordering window (RFC 8985 section 6.2 step 4, `tcp_rack_reo_wnd`), widened by a coarse clock's resolution.
+    fn reo_wnd(&self, e: &Env<'_, '_>, ca: CaState, reorder: &Reorder) -> Duration {
+        let coarse = Duration::from_nanos(u64::from(e.cx.sysctl.clock_resolution_ns) / 1_000 * 1_000);
+        if reorder.seen == 0 {
+            let dupthresh =
+                e.flight.sacked_out >= reorder.degree && e.cx.sysctl.tcp_recovery & NO_DUPTHRESH == 0;
+            if ca >= CaState::Recovery || dupthresh {
+                return coarse;
+            }
+        }
+        let min_rtt = e.path.rtt.min_rtt().map_or(u64::MAX, nanos);
+        let window = (min_rtt / 4).saturating_mul(u64::from(self.steps));
+        let srtt = e.path.rtt.srtt().map_or(0, nanos);
+        Duration::from_nanos(window.min(srtt)) + coarse
+    }
+
+    /// Adapts the reordering window to D-SACKs, at most once per round trip (`tcp_rack_update_reo_wnd`). `prior_delivered` is
+    /// what had been delivered when the newest of the delivered segments left, `delivered` what has been by now.
+    pub(in crate::tcp) fn update_reo_wnd(
+        &mut self,
+        sysctl: &Sysctl,
+        prior_delivered: Option<u32>,
+        delivered: u32,
+    ) {
+        let Some(prior) = prior_delivered.filter(|p| *p != 0) else { return };
+        if sysctl.tcp_recovery & STATIC_REO_WND != 0 {
+            return;
+        }
+        if (prior.wrapping_sub(self.last_delivered) as i32) < 0 {
+            self.dsack_seen = false;
+        }
+        if self.dsack_seen {
+            self.steps = self.steps.saturating_add(1);
+            self.dsack_seen = false;
+            self.last_delivered = delivered;
+            self.persist = PERSIST;
+        } else if self.persist == 0 {
+            self.steps = 1;
+        }
+    }
+
+    /// A D-SACK that may be due to reordering.
+    pub(super) fn on_dsack(&mut self) {
+        self.dsack_seen = true;
+    }
+
+    /// A recovery ended without undo (`reo_wnd_persist`).
+    pub(super) fn end_of_recovery(&mut self) {
+        self.persist = self.persist.saturating_sub(1);
+    }
+
+    /// A recovery was undone by D-SACK: the widened window stays longer.
+    pub(super) fn persist_more(&mut self) {
+        self.persist = (self.persist + 1).min(PERSIST);
+    }
+
+    /// Judges again at the next acknowledgement, whatever it brings.
+    pub(super) fn look_again(&mut self) {
+        self.advanced = true;
+    }
+
+    /// A timeout is about to mark records that were not judged.
+    pub(super) fn on_rto(&mut self) {
+        self.cursor_before_rto = self.cursor;
+    }
+
+    /// All marks were taken back: what a timeout alone had marked is undecided again.
+    pub(super) fn on_unmarked(&mut self) {
+        self.cursor = self.cursor.min(self.cursor_before_rto);
+        self.cursor_before_rto = self.cursor;
+    }
+
+    /// How long until the record sent at `sent_at` has had its round trip (`tcp_rack_skb_timeout` without patience).
+    pub(super) fn is_recent(&self, sent_at: Instant, now: Instant) -> bool {
+        sent_at + self.rtt > now
+    }
+
+    /// Quarters of min_rtt in the reordering window.
+    #[must_use]
+    pub const fn reo_wnd_steps(&self) -> u8 {
+        self.steps
+    }
+}
+
+/// Start and end of the first record at or after `from` that is still in flight as of that retransmission.
+fn piece(flight: &Flight, resent: &Resent, from: u64) -> Option<(u64, u64)> {
+    let mut records = flight.tx.range(from, resent.end);
+    records.find(|(_, sent)| holds(sent, resent)).map(|(start, sent)| (start, start + sent.span()))
+}
+
+/// The record is still in flight as of that retransmission.
+fn holds(sent: &Sent, resent: &Resent) -> bool {
+    sent.sent_at == resent.at
+        && sent.has(flag::EVER_RETRANS)
+        && !sent.has(flag::SACKED)
+        && sent.flags & (flag::LOST | flag::RETRANS) != flag::LOST
+}

@@ -1,0 +1,252 @@
+//! The retransmission timeout (RFC 6298): one timer shared with TLP and RACK, entry into Loss, backoff and giving up.
+use super::{Ack, Env, Recovery, fact};
+use crate::base::Cx;
+use crate::base::time::{Duration, Instant};
+use crate::base::trace::Ev;
+use crate::path::congestion::{CaEvent, CaState, Congestion as _};
+use crate::path::rtt::RTO_INITIAL;
+use crate::tcp::tx_queue::flag;
+
+/// Smallest delay of a timer that waits for an acknowledgement, against timers that fire between packets of one burst
+/// (`TCP_TIMEOUT_MIN`).
+pub(super) const TIMEOUT_MIN: Duration = Duration::from_millis(2);
+/// Wait after a retransmission that could not be sent for local reasons (`TCP_RESOURCE_PROBE_INTERVAL`).
+pub(in crate::tcp) const RESOURCE_PROBE_INTERVAL: Duration = Duration::from_millis(500);
+/// Shortest wait before a peer that reneged is treated like a timeout.
+const RENEGE_DELAY_MIN: Duration = Duration::from_millis(10);
+
+/// What the transmission timer is set for (`icsk_pending`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimerKind {
+    /// Retransmission timeout.
+    Rto,
+    /// Tail loss probe.
+    Tlp,
+    /// RACK's reordering timer.
+    Reorder,
+}
+
+/// The transmission timer: at most one of the three purposes at a time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct XmitTimer {
+    set: Option<(TimerKind, Instant)>,
+}
+
+impl XmitTimer {
+    /// Kind and deadline, when it is set.
+    #[must_use]
+    pub const fn get(&self) -> Option<(TimerKind, Instant)> {
+        self.set
+    }
+
+    pub(in crate::tcp) fn set(&mut self, cx: &mut Cx<'_>, kind: TimerKind, at: Instant) {
+        if self.set != Some((kind, at)) {
+            self.set = Some((kind, at));
+            let name = match kind {
+                TimerKind::Rto => "rto",
+                TimerKind::Tlp => "tlp",
+                TimerKind::Reorder => "reorder",
+            };
+            cx.trace(Ev::Timer(name, at));
+        }
+    }
+
+    pub(in crate::tcp) fn clear(&mut self) {
+        self.set = None;
+    }
+
+    fn is(&self, kind: TimerKind) -> bool {
+        self.set.is_some_and(|(k, _)| k == kind)
+    }
+}
+
+impl Env<'_, '_> {
+    /// Sets the RTO timer (`tcp_rearm_rto`): from now, but from the head's transmission when TLP or RACK held the timer.
+    pub(in crate::tcp) fn rearm_rto(&mut self) {
+        if self.flight.packets_out == 0 {
+            self.timer.clear();
+            return;
+        }
+        let rto = self.path.rtt.rto(self.cx.sysctl);
+        let at = if self.timer.is(TimerKind::Tlp) || self.timer.is(TimerKind::Reorder) {
+            self.head_deadline(rto).max(self.cx.now + Duration::from_micros(1))
+        } else {
+            self.cx.now + rto
+        };
+        self.timer.set(self.cx, TimerKind::Rto, at);
+    }
+}
+
+/// The head of the queue is sacked though `una` reached it: the peer threw away what it had sacked (RFC 2018 section 8).
+/// Only a short timer tells that from reordered acknowledgements (`tcp_check_sack_reneging`); true when it was set.
+pub(super) fn check_reneging(e: &mut Env<'_, '_>, ack: &mut Ack) -> bool {
+    if !(ack.has(fact::SACK_RENEGING) && ack.has(fact::UNA_ADVANCED)) {
+        return false;
+    }
+    let delay = e.path.rtt.srtt().map_or(RENEGE_DELAY_MIN, |srtt| (srtt / 2).max(RENEGE_DELAY_MIN));
+    e.timer.set(e.cx, TimerKind::Rto, e.cx.now + delay);
+    ack.facts &= !fact::SET_XMIT_TIMER;
+    true
+}
+
+impl Recovery {
+    /// Arms TLP, or RTO where TLP does not apply (`tcp_set_xmit_timer`).
+    pub(in crate::tcp) fn set_xmit_timer(&mut self, e: &mut Env<'_, '_>) {
+        if !self.schedule_probe(e, true) {
+            e.rearm_rto();
+        }
+    }
+
+    /// The timeout is real as far as we know: everything out is lost (`tcp_enter_loss`, RFC 5681 section 3.1).
+    pub(in crate::tcp) fn enter_loss(&mut self, e: &mut Env<'_, '_>) {
+        let new_recovery = self.ca < CaState::Recovery;
+        self.mark_all_lost(e);
+        let una = e.flight.tx.una();
+        if self.ca <= CaState::Disorder
+            || self.high_seq <= una
+            || (self.ca == CaState::Loss && self.retransmits == 0)
+        {
+            self.undo.prior_ssthresh = self.current_ssthresh(e.path);
+            self.prr.prior_cwnd = e.path.window.cwnd;
+            let ssthresh = e.path.congestion.ssthresh(e.cx, &e.path.window);
+            e.path.window.set_ssthresh(e.cx, ssthresh);
+            e.path.congestion.on_event(e.cx, &e.path.window, CaEvent::Loss);
+            self.undo.begin(e.flight, &self.tlp);
+        }
+        let cwnd = e.flight.in_flight() + 1;
+        e.path.window.set_cwnd(e.cx, cwnd);
+        e.path.window.cwnd_cnt = 0;
+        // Many duplicates and still a timeout: reordering was overestimated.
+        let reordering = e.cx.sysctl.tcp_reordering;
+        if self.ca <= CaState::Disorder && e.flight.sacked_out >= reordering {
+            self.reorder.degree = self.reorder.degree.min(reordering);
+        }
+        self.set_ca(e, CaState::Loss);
+        self.high_seq = e.flight.tx.nxt();
+        self.cwr_pending = true;
+        self.frto = e.cx.sysctl.tcp_frto > 0 && (new_recovery || self.retransmits > 0);
+    }
+
+    /// Marks everything lost but what RACK knows to be younger than a round trip (`tcp_timeout_mark_lost`). Walks the window,
+    /// once per timeout.
+    fn mark_all_lost(&mut self, e: &mut Env<'_, '_>) {
+        let reneged = e.flight.reneged();
+        if reneged {
+            e.cx.count.tcp_ext.tcp_sack_reneging += 1;
+            e.flight.forget_sacks();
+            self.reneged = true;
+        } else if !e.flight.sack_ok {
+            e.flight.sacked_out = 0;
+        }
+        self.rack.on_rto();
+        let rack = e.flight.sack_ok && super::rack::enabled(e.cx.sysctl) && !reneged;
+        let mut next = e.flight.tx.first().map(|(start, sent)| (start, sent.span(), false));
+        while let Some((start, span, recent)) = next {
+            if !recent {
+                e.flight.mark_lost(e.cx, start);
+            }
+            let (from, to) = (start + span, e.flight.tx.nxt());
+            next = e.flight.tx.range(from, to).next().map(|(start, sent)| {
+                (start, sent.span(), rack && self.rack.is_recent(sent.sent_at, e.cx.now))
+            });
+        }
+        self.dupack.reset();
+    }
+
+    /// The RTO timer fired: counts, enters Loss, backs off, and sets the timer again (`tcp_retransmit_timer`). With
+    /// `zero_window` the peer's window is shut, and the retransmission is a probe that does not count as a failure.
+    pub(in crate::tcp) fn on_rto(&mut self, e: &mut Env<'_, '_>, zero_window: bool) {
+        if !zero_window {
+            self.count_timeout(e);
+        }
+        self.enter_loss(e);
+        self.tlp.high_seq = None;
+        if !zero_window {
+            self.retransmits = self.retransmits.saturating_add(1);
+        }
+        e.path.rtt.back_off();
+        e.timer.clear();
+        e.rearm_rto();
+    }
+
+    fn count_timeout(&self, e: &mut Env<'_, '_>) {
+        let c = &mut e.cx.count.tcp_ext;
+        c.tcp_timeouts += 1;
+        if self.retransmits > 0 {
+            return;
+        }
+        match self.ca {
+            CaState::Loss => c.tcp_loss_failures += 1,
+            CaState::Recovery | CaState::Disorder if e.flight.sack_ok => c.tcp_sack_failures += 1,
+            CaState::Recovery | CaState::Disorder => c.tcp_reno_failures += 1,
+            _ => {}
+        }
+    }
+
+    /// The reordering timer fired (`tcp_rack_reo_timeout`); true when there is something to retransmit.
+    pub(in crate::tcp) fn on_reorder_timeout(&mut self, e: &mut Env<'_, '_>) -> bool {
+        let (prior, lost) = (e.flight.in_flight(), e.flight.lost);
+        self.rack.detect(e, self.ca, &self.reorder, e.cx.now);
+        let found = prior != e.flight.in_flight();
+        if found && self.ca != CaState::Recovery {
+            self.enter_recovery(e, false);
+            self.reduce(e, 1, e.flight.lost.wrapping_sub(lost), None);
+        }
+        found
+    }
+
+    /// The path's MTU shrank: what is too long for it is lost, without being a sign of congestion (`tcp_simple_retransmit`).
+    /// True when something is to be sent again.
+    pub(in crate::tcp) fn on_mss_reduced(&mut self, e: &mut Env<'_, '_>) -> bool {
+        let (mss, prior) = (e.flight.mss, e.flight.lost_out);
+        let mut next = e.flight.tx.first().map(|(start, _)| start);
+        while let Some(start) = next {
+            let Some(sent) = e.flight.tx.get(start) else { break };
+            let end = start + sent.span();
+            if sent.mss > mss && sent.payload.len() > usize::from(mss) && !sent.has(flag::SACKED) {
+                e.flight.mark_lost(e.cx, start);
+            }
+            next = e.flight.tx.range(end, u64::MAX).next().map(|(start, _)| start);
+        }
+        if e.flight.lost_out == prior {
+            return false;
+        }
+        if !e.flight.sack_ok {
+            e.flight.limit_reno_sacked();
+        }
+        if self.ca != CaState::Loss {
+            self.high_seq = e.flight.tx.nxt();
+            let ssthresh = self.current_ssthresh(e.path);
+            e.path.window.set_ssthresh(e.cx, ssthresh);
+            self.undo.prior_ssthresh = 0;
+            self.undo.marker = None;
+            self.set_ca(e, CaState::Loss);
+        }
+        true
+    }
+
+    /// True when retransmissions have gone on for longer than `retries` of them would take at exponential backoff, or for
+    /// `user_timeout` where that is set (RFC 9293 section 3.8.3, `retransmits_timed_out`).
+    pub(in crate::tcp) fn timed_out(
+        &self,
+        cx: &Cx<'_>,
+        retries: u32,
+        user_timeout: Option<Duration>,
+        syn: bool,
+    ) -> bool {
+        let Some(since) = self.undo.stamp.filter(|_| self.retransmits > 0) else { return false };
+        let base = if syn { RTO_INITIAL } else { Duration::from_micros(u64::from(cx.sysctl.tcp_rto_min_us)) };
+        let limit = user_timeout.unwrap_or_else(|| {
+            let max = Duration::from_millis(u64::from(cx.sysctl.tcp_rto_max_ms));
+            model_timeout(retries, base.max(Duration::from_millis(1)), max)
+        });
+        cx.now.since(since) >= limit
+    }
+}
+
+/// Time until `retries` retransmissions have timed out, doubling from `base` up to `max` (`tcp_model_timeout`).
+fn model_timeout(retries: u32, base: Duration, max: Duration) -> Duration {
+    let doublings = (max.as_millis() / base.as_millis().max(1)).checked_ilog2().unwrap_or(0).min(20);
+    let doubled = base * ((2u32 << retries.min(doublings)) - 1);
+    doubled + max * retries.saturating_sub(doublings)
+}

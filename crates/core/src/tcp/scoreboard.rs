@@ -1,0 +1,365 @@
+//! The scoreboard: which in-flight segments are sacked, lost or retransmitted, counted as Linux counts them.
+use super::tx_queue::{Sent, TxQueue, flag};
+use crate::base::Cx;
+use crate::base::time::Instant;
+use crate::ranges::RangeSet;
+
+/// Records that one D-SACK block above the window's edge may visit: an honest one reports a segment.
+const DSACK_RECORDS_MAX: usize = 64;
+
+/// The send queue with marks on what is in flight.
+///
+/// Every record is in exactly one of these states: in flight, sacked, lost and waiting for retransmission, lost and
+/// retransmitted. The counters are sums over records; the range sets are indices into them, so that no acknowledgement walks
+/// the window.
+#[derive(Debug)]
+pub struct Flight {
+    /// The queue.
+    pub tx: TxQueue,
+    /// Segments in flight or believed lost: everything between `una` and `nxt` (`packets_out`).
+    pub packets_out: u32,
+    /// Segments sacked; for a peer without SACK, duplicate acknowledgements (`sacked_out`).
+    pub sacked_out: u32,
+    /// Segments believed lost (`lost_out`).
+    pub lost_out: u32,
+    /// Segments of which a retransmission is in flight (`retrans_out`).
+    pub retrans_out: u32,
+    /// Segments ever marked lost; differences tell what one event marked (`tp->lost`).
+    pub lost: u32,
+    /// The effective MSS (`mss_cache`).
+    pub mss: u16,
+    /// The peer selectively acknowledges.
+    pub sack_ok: bool,
+    sacked: RangeSet,
+    to_resend: RangeSet,
+}
+
+/// What marking one record as sacked told.
+#[derive(Clone, Copy, Debug)]
+pub struct SackedRecord {
+    /// Where the record starts.
+    pub start: u64,
+    /// Where it ends.
+    pub end: u64,
+    /// Marks before.
+    pub flags: u16,
+    /// Its segments.
+    pub segs: u16,
+    /// When it was last sent.
+    pub sent_at: Instant,
+    /// Delivery-rate snapshot of that transmission.
+    pub stamp: crate::path::rate::Snapshot,
+}
+
+impl SackedRecord {
+    fn of(start: u64, sent: &Sent) -> Self {
+        Self {
+            start,
+            end: start + sent.span(),
+            flags: sent.flags,
+            segs: sent.segs,
+            sent_at: sent.sent_at,
+            stamp: sent.stamp,
+        }
+    }
+
+    /// True when any of `bits` was set before.
+    #[must_use]
+    pub const fn had(&self, bits: u16) -> bool {
+        self.flags & bits != 0
+    }
+}
+
+impl Flight {
+    /// Nothing in flight; the next offset is `start`.
+    #[must_use]
+    pub const fn new(start: u64, mss: u16) -> Self {
+        Self {
+            tx: TxQueue::new(start),
+            packets_out: 0,
+            sacked_out: 0,
+            lost_out: 0,
+            retrans_out: 0,
+            lost: 0,
+            mss,
+            sack_ok: false,
+            sacked: RangeSet::new(),
+            to_resend: RangeSet::new(),
+        }
+    }
+
+    /// Segments that the network still holds, as far as we know (`tcp_packets_in_flight`).
+    #[must_use]
+    pub const fn in_flight(&self) -> u32 {
+        (self.packets_out + self.retrans_out).saturating_sub(self.sacked_out + self.lost_out)
+    }
+
+    /// Segments that left the network: sacked or lost (`tcp_left_out`).
+    #[must_use]
+    pub const fn left_out(&self) -> u32 {
+        self.sacked_out + self.lost_out
+    }
+
+    /// One past the highest sacked offset, `una` when none is (`tcp_highest_sack_seq`).
+    #[must_use]
+    pub fn highest_sack(&self) -> u64 {
+        self.sacked.last().map_or(self.tx.una(), |(_, end)| end)
+    }
+
+    /// True when a retransmission may still be in flight (`tcp_any_retrans_done`).
+    #[must_use]
+    pub fn any_retrans_done(&self) -> bool {
+        self.retrans_out > 0 || self.tx.first().is_some_and(|(_, head)| head.has(flag::EVER_RETRANS))
+    }
+
+    /// True when the peer dropped data that it had sacked: the head of the queue is sacked (RFC 2018 section 8).
+    #[must_use]
+    pub fn reneged(&self) -> bool {
+        self.tx.first().is_some_and(|(_, head)| head.has(flag::SACKED))
+    }
+
+    /// The last offset below `bound` that is not sacked, and the record it belongs to.
+    #[must_use]
+    pub fn last_unsacked_below(&self, bound: u64) -> Option<(u64, &Sent)> {
+        let last = bound.checked_sub(1).filter(|l| *l >= self.tx.una())?;
+        let at = match self.sacked.range_at(last) {
+            Some((start, _)) => start.checked_sub(1)?,
+            None => last,
+        };
+        self.tx.covering(at)
+    }
+
+    /// Takes note of a first transmission: the record at `start` is in flight.
+    pub fn on_sent(&mut self, start: u64) {
+        if let Some(sent) = self.tx.get(start) {
+            self.packets_out += u32::from(sent.segs);
+        }
+    }
+
+    /// Marks one record lost; true when that is news (`tcp_mark_skb_lost`).
+    pub fn mark_lost(&mut self, cx: &mut Cx<'_>, start: u64) -> bool {
+        let Some(sent) = self.tx.get_mut(start) else { return false };
+        let (segs, end) = (u32::from(sent.segs), start + sent.span());
+        if sent.has(flag::SACKED) || sent.flags & (flag::LOST | flag::RETRANS) == flag::LOST {
+            return false;
+        }
+        if sent.has(flag::LOST) {
+            sent.flags &= !flag::RETRANS;
+            self.retrans_out -= segs;
+            cx.count.tcp_ext.tcp_lost_retransmit += u64::from(segs);
+        } else {
+            sent.flags |= flag::LOST;
+            self.lost_out += segs;
+        }
+        if !sent.has(flag::RETRANS) {
+            self.to_resend.insert(start, end);
+        }
+        self.lost = self.lost.wrapping_add(segs);
+        true
+    }
+
+    /// Takes back every loss mark: the reduction was spurious. Walks the window; at most once per recovery.
+    pub fn unmark_lost(&mut self) {
+        for (_, sent) in self.tx.range_mut(0, u64::MAX) {
+            sent.flags &= !flag::LOST;
+        }
+        self.lost_out = 0;
+        self.to_resend.clear();
+    }
+
+    /// The first record that is lost and not retransmitted.
+    #[must_use]
+    pub fn next_lost(&self) -> Option<(u64, &Sent)> {
+        self.tx.covering(self.to_resend.first()?.0)
+    }
+
+    /// The record at `start` went out again at `at`; `counted` unless it is a tail loss probe, which does not enter
+    /// `retrans_out`.
+    pub fn on_resent(&mut self, start: u64, at: Instant, stamp: crate::path::rate::Snapshot, counted: bool) {
+        let Some(sent) = self.tx.get_mut(start) else { return };
+        sent.sent_at = at;
+        sent.stamp = stamp;
+        sent.flags |= flag::EVER_RETRANS;
+        if counted {
+            if !sent.has(flag::RETRANS) {
+                self.retrans_out += u32::from(sent.segs);
+            }
+            sent.flags |= flag::RETRANS;
+            let end = start + sent.span();
+            self.to_resend.remove(start, end);
+        }
+    }
+
+    /// Splits the record at `start` after `len` bytes; false when it stays whole.
+    pub fn split(&mut self, start: u64, len: usize) -> bool {
+        let Some(delta) = self.tx.split_record(start, len) else { return false };
+        self.adjust(start, delta);
+        true
+    }
+
+    /// Counts the record at `start` at the present MSS, as every retransmission must.
+    pub fn recount(&mut self, start: u64) {
+        let delta = self.tx.recount(start, self.mss);
+        self.adjust(start, delta);
+    }
+
+    /// The segments of a record's range changed by `delta` (`tcp_adjust_pcount`).
+    fn adjust(&mut self, start: u64, delta: i32) {
+        let Some(flags) = self.tx.get(start).map(|s| s.flags) else { return };
+        self.packets_out = self.packets_out.saturating_add_signed(delta);
+        if flags & flag::SACKED != 0 {
+            self.sacked_out = self.sacked_out.saturating_add_signed(delta);
+        }
+        if flags & flag::RETRANS != 0 {
+            self.retrans_out = self.retrans_out.saturating_add_signed(delta);
+        }
+        if flags & flag::LOST != 0 {
+            self.lost_out = self.lost_out.saturating_add_signed(delta);
+        }
+    }
+
+    /// Marks as sacked what of `start..end` is not yet, in whole segments, and tells `each` of every record newly marked.
+    ///
+    /// Parts that earlier blocks covered cost one look-up, however often they are repeated.
+    pub fn sack(&mut self, start: u64, end: u64, each: &mut dyn FnMut(SackedRecord)) {
+        let mut at = start;
+        while let Some((from, to)) = self.sacked.first_gap(at, end) {
+            let mut next = from;
+            while next < to {
+                let Some((first, sent)) = self.tx.covering(next) else { break };
+                next = first + sent.span();
+                if let Some(first) = self.cut_to(first, start, end) {
+                    next = self.sack_record(first, each).max(next.min(to));
+                    if let Some(sent) = self.tx.get(first) {
+                        next = first + sent.span();
+                    }
+                }
+            }
+            at = to;
+        }
+    }
+
+    /// Cuts the record at `first` so that a record lies wholly within `start..end`; where that starts. SACKs cover whole
+    /// segments only (`tcp_match_skb_to_sack`).
+    fn cut_to(&mut self, first: u64, start: u64, end: u64) -> Option<u64> {
+        let sent = self.tx.get(first)?;
+        let (last, mss) = (first + sent.span(), u64::from(sent.mss));
+        if first >= start && last <= end {
+            return Some(first);
+        }
+        if sent.segs < 2 {
+            return None;
+        }
+        let mut first = first;
+        if first < start {
+            let skip = (start - first).div_ceil(mss) * mss;
+            if first + skip >= last || first + skip >= end || !self.split(first, skip as usize) {
+                return None;
+            }
+            first += skip;
+        }
+        let last = first + self.tx.get(first)?.span();
+        if last > end {
+            let keep = (end - first) / mss * mss;
+            if keep == 0 || !self.split(first, keep as usize) {
+                return None;
+            }
+        }
+        Some(first)
+    }
+
+    /// Marks the record at `start` as sacked (`tcp_sacktag_one`); where it ends.
+    fn sack_record(&mut self, start: u64, each: &mut dyn FnMut(SackedRecord)) -> u64 {
+        let Some(sent) = self.tx.get_mut(start) else { return start };
+        let told = SackedRecord::of(start, sent);
+        if told.had(flag::SACKED) {
+            return told.end;
+        }
+        let segs = u32::from(told.segs);
+        if told.had(flag::LOST) {
+            // Not lost: the retransmission in flight is what arrived. Without the mark it may still be on its way.
+            if told.had(flag::RETRANS) {
+                sent.flags &= !flag::RETRANS;
+                self.retrans_out -= segs;
+            }
+            sent.flags &= !flag::LOST;
+            self.lost_out -= segs;
+            self.to_resend.remove(start, told.end);
+        }
+        sent.flags |= flag::SACKED;
+        self.sacked_out += segs;
+        self.sacked.insert(start, told.end);
+        each(told);
+        told.end
+    }
+
+    /// A D-SACK for `start..end`, not below `una`: tells `each` of the retransmitted records in it and takes their
+    /// retransmissions out of flight.
+    pub fn dsack(&mut self, start: u64, end: u64, each: &mut dyn FnMut(SackedRecord)) {
+        let mut cleared = 0;
+        for (at, sent) in self.tx.range_mut(start, end).take(DSACK_RECORDS_MAX) {
+            if at + sent.span() > end || !sent.has(flag::RETRANS | flag::EVER_RETRANS) {
+                continue;
+            }
+            each(SackedRecord::of(at, sent));
+            if sent.flags & (flag::RETRANS | flag::LOST) == flag::RETRANS {
+                sent.flags &= !flag::RETRANS;
+                cleared += u32::from(sent.segs);
+            }
+        }
+        self.retrans_out -= cleared;
+    }
+
+    /// Takes the first record, or the front of it, out of flight because `ack` covers it; counters follow.
+    pub fn take_acked(&mut self, ack: u64) -> Option<super::tx_queue::Acked> {
+        let acked = match self.tx.pop_acked(ack) {
+            Some(acked) => acked,
+            None => self.tx.trim_acked(ack)?,
+        };
+        let segs = u32::from(acked.segs);
+        self.packets_out -= segs;
+        if acked.has(flag::SACKED) {
+            self.sacked_out -= segs;
+        }
+        if acked.has(flag::LOST) {
+            self.lost_out -= segs;
+        }
+        if acked.has(flag::RETRANS) {
+            self.retrans_out -= segs;
+        }
+        Some(acked)
+    }
+
+    /// Everything below `ack` is gone: buffers and indices follow.
+    pub fn advance_una(&mut self, ack: u64) {
+        self.tx.advance_una(ack);
+        for set in [&mut self.sacked, &mut self.to_resend] {
+            if !set.is_empty() {
+                set.remove_below(ack);
+                if set.is_empty() {
+                    set.clear();
+                }
+            }
+        }
+    }
+
+    /// Forgets every SACK: the peer reneged.
+    pub fn forget_sacks(&mut self) {
+        for (_, sent) in self.tx.range_mut(0, u64::MAX) {
+            sent.flags &= !flag::SACKED;
+        }
+        self.sacked_out = 0;
+        self.sacked.clear();
+    }
+
+    /// Counts duplicate acknowledgements as sacked segments for peers without SACK; true when they were more than can be,
+    /// which shows reordering (`tcp_limit_reno_sacked`).
+    pub fn limit_reno_sacked(&mut self) -> bool {
+        let holes = self.lost_out.max(1).min(self.packets_out);
+        if self.sacked_out + holes > self.packets_out {
+            self.sacked_out = self.packets_out - holes;
+            return true;
+        }
+        false
+    }
+}

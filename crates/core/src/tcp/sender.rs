@@ -1,0 +1,624 @@
+//! TCP's sending side below the state machine: queue, scoreboard, recovery and retransmission timer as one object.
+//!
+//! Everything here is in offsets from the ISN; only this file converts to and from sequence numbers. What may be sent when
+//! (peer's window, Nagle, pacing, credit) is decided by the caller between `peek_*` and `commit_*`.
+use super::recovery::rto::{TimerKind, XmitTimer};
+use super::recovery::{Ack, Env, Recovery, fact};
+use super::scoreboard::Flight;
+use super::seq::Seq;
+use super::tx_queue::{HeadInfo, flag};
+use super::usage::Usage;
+use crate::base::time::{Duration, Instant};
+use crate::base::{Cx, Sysctl};
+use crate::path::Path;
+use crate::path::congestion::CaState;
+use bytes::Bytes;
+
+/// Most SACK blocks that one segment's options hold.
+pub const SACK_BLOCKS_MAX: usize = 4;
+
+/// What an acceptable segment with ACK told, as far as sending is concerned.
+#[derive(Clone, Copy, Debug)]
+pub struct AckIn<'a> {
+    /// SEG.ACK; the caller has checked that it is not above `snd_nxt` and not too old (RFC 5961 section 5).
+    pub ack: Seq,
+    /// SACK blocks in the order of the option.
+    pub sack: &'a [(Seq, Seq)],
+    /// TSecr without the connection's offset, that is in milliseconds of the stack's clock modulo 2^32; `None` without the
+    /// option or when it is 0.
+    pub tsecr: Option<u32>,
+    /// When the packet reached this host.
+    pub at: Instant,
+    /// The segment carries data, SYN or FIN.
+    pub has_data: bool,
+    /// It changed the peer's window.
+    pub window_changed: bool,
+    /// It carries ECE and ECN is in use.
+    pub ece: bool,
+    /// End of the peer's window after this segment (`tcp_wnd_end`).
+    pub wnd_end: Seq,
+}
+
+/// What the caller should send after an acknowledgement, beside what `peek_unsent` allows in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Rexmit {
+    /// Nothing in particular.
+    #[default]
+    None,
+    /// Ask [`Sender::next_retransmit`].
+    Lost,
+    /// F-RTO: try new data first, with Nagle off; then call [`Sender::frto_sent`] and ask [`Sender::next_retransmit`] if it
+    /// says so.
+    New,
+}
+
+/// What an acknowledgement changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct AckOut {
+    /// `snd.una` moved by this much sequence space.
+    pub advanced: u64,
+    /// Payload bytes newly acknowledged.
+    pub acked_bytes: u64,
+    /// Our SYN is acknowledged by this segment.
+    pub syn_acked: bool,
+    /// Our FIN is acknowledged by this segment.
+    pub fin_acked: bool,
+    /// An RTT sample was taken.
+    pub rtt_sampled: bool,
+    /// Data was acknowledged, cumulatively or selectively: the path is alive (`FLAG_FORWARD_PROGRESS`).
+    pub progress: bool,
+    /// Nothing was in flight before: only the window can have changed (`tcp_ack_probe`).
+    pub was_idle: bool,
+    /// What to send now.
+    pub rexmit: Rexmit,
+}
+
+/// Something that goes out: the first time or again. The payload is shared with the queue.
+#[derive(Clone, Debug)]
+pub struct SendPlan {
+    /// Sequence number of the first byte, or of the SYN.
+    pub seq: Seq,
+    /// Payload.
+    pub payload: Bytes,
+    /// SYN in front of it.
+    pub syn: bool,
+    /// PSH on the last segment.
+    pub push: bool,
+    /// FIN behind it.
+    pub fin: bool,
+    /// Segments.
+    pub segs: u16,
+    /// Payload bytes per segment when there are several.
+    pub mss: u16,
+    /// When the record was last sent: for telling whether it can still be below us.
+    pub last_sent: Option<Instant>,
+}
+
+/// A retransmission that is due; give it back to [`Sender::commit_retransmit`] to send it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resend {
+    pub(super) start: u64,
+    /// Sequence number of its first byte.
+    pub seq: Seq,
+    /// Sequence space it takes.
+    pub len: u32,
+    /// Segments it takes.
+    pub segs: u16,
+    /// When it was last sent.
+    pub last_sent: Instant,
+}
+
+/// What a tail loss probe should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Probe {
+    /// One segment of new data, if the peer's window takes it; else nothing. Then [`Sender::tlp_done`].
+    New,
+    /// This retransmission. Then [`Sender::tlp_done`].
+    Resend(Resend),
+    /// None now; the timer is set anew.
+    Nothing,
+}
+
+/// The sending side of one connection.
+#[derive(Debug)]
+pub struct Sender {
+    iss: Seq,
+    flight: Flight,
+    recovery: Recovery,
+    timer: XmitTimer,
+    usage: Usage,
+    /// Largest window that the peer ever offered (`max_window`).
+    max_window: u32,
+}
+
+impl Sender {
+    /// The sending side of an active open: the SYN is offset 0 and yet to be sent.
+    #[must_use]
+    pub fn new(sysctl: &Sysctl, iss: Seq, mss: u16) -> Self {
+        Self::starting_at(sysctl, iss, mss, 0)
+    }
+
+    /// The sending side of a connection whose SYN is already acknowledged (passive open).
+    #[must_use]
+    pub fn established(sysctl: &Sysctl, iss: Seq, mss: u16) -> Self {
+        Self::starting_at(sysctl, iss, mss, 1)
+    }
+
+    fn starting_at(sysctl: &Sysctl, iss: Seq, mss: u16, start: u64) -> Self {
+        Self {
+            iss,
+            flight: Flight::new(start, mss),
+            recovery: Recovery::new(sysctl.tcp_reordering),
+            timer: XmitTimer::default(),
+            usage: Usage::new(),
+            max_window: 0,
+        }
+    }
+
+    /// The queue: for filling it (`fill_tail`, `begin_element`, `append_bytes`, `mark_push`, `mark_eor`, `queue_fin`) and for
+    /// asking (`unsent_bytes`, `queued_charge`, `is_empty`).
+    pub const fn queue(&mut self) -> &mut super::tx_queue::TxQueue {
+        &mut self.flight.tx
+    }
+
+    /// The queue, for asking.
+    #[must_use]
+    pub const fn queue_ref(&self) -> &super::tx_queue::TxQueue {
+        &self.flight.tx
+    }
+
+    /// The scoreboard's counters.
+    #[must_use]
+    pub const fn flight(&self) -> &Flight {
+        &self.flight
+    }
+
+    /// First unacknowledged sequence number.
+    #[must_use]
+    pub fn snd_una(&self) -> Seq {
+        self.seq(self.flight.tx.una())
+    }
+
+    /// Next sequence number to send.
+    #[must_use]
+    pub fn snd_nxt(&self) -> Seq {
+        self.seq(self.flight.tx.nxt())
+    }
+
+    /// End of what was queued.
+    #[must_use]
+    pub fn write_seq(&self) -> Seq {
+        self.seq(self.flight.tx.write_seq())
+    }
+
+    /// Initial sequence number.
+    #[must_use]
+    pub const fn iss(&self) -> Seq {
+        self.iss
+    }
+
+    /// Bytes of payload cumulatively acknowledged and sent so far, SYN and FIN counted with them.
+    #[must_use]
+    pub const fn una_offset(&self) -> u64 {
+        self.flight.tx.una()
+    }
+
+    /// True when there is neither unsent nor unacknowledged data.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.flight.tx.is_empty()
+    }
+
+    /// Segments in flight.
+    #[must_use]
+    pub const fn in_flight(&self) -> u32 {
+        self.flight.in_flight()
+    }
+
+    /// Segments that the congestion window lets out now.
+    #[must_use]
+    pub const fn cwnd_room(&self, path: &Path) -> u32 {
+        path.window.cwnd.saturating_sub(self.flight.in_flight())
+    }
+
+    /// The congestion state (`tcpi_ca_state`).
+    #[must_use]
+    pub const fn ca_state(&self) -> CaState {
+        self.recovery.ca
+    }
+
+    /// Consecutive timeouts without progress (`tcpi_retransmits`).
+    #[must_use]
+    pub const fn retransmits(&self) -> u8 {
+        self.recovery.retransmits
+    }
+
+    /// Segments ever retransmitted (`tcpi_total_retrans`).
+    #[must_use]
+    pub const fn total_retrans(&self) -> u32 {
+        self.recovery.undo.total_retrans
+    }
+
+    /// Measured reordering (`tcpi_reordering`, `tcpi_reord_seen`).
+    #[must_use]
+    pub const fn reordering(&self) -> super::recovery::Reorder {
+        self.recovery.reorder
+    }
+
+    /// The MSS in force.
+    #[must_use]
+    pub const fn mss(&self) -> u16 {
+        self.flight.mss
+    }
+
+    /// Sets the MSS for what is sent from now on.
+    pub const fn set_mss(&mut self, mss: u16) {
+        self.flight.mss = mss;
+    }
+
+    /// The handshake said whether the peer sends SACK blocks.
+    pub const fn set_sack(&mut self, on: bool) {
+        self.flight.sack_ok = on;
+    }
+
+    /// The peer offered this window: the largest counts.
+    pub fn note_window(&mut self, window: u32) {
+        self.max_window = self.max_window.max(window);
+    }
+
+    /// Largest window that the peer ever offered (`max_window`).
+    #[must_use]
+    pub const fn max_window(&self) -> u32 {
+        self.max_window
+    }
+
+    /// The transmission timer: its purpose and deadline, when it is set.
+    #[must_use]
+    pub const fn timer(&self) -> Option<(TimerKind, Instant)> {
+        self.timer.get()
+    }
+
+    /// True once after a reduction: the next new data must carry CWR, where ECN is in use (RFC 3168 section 6.1.2).
+    pub fn take_cwr(&mut self) -> bool {
+        core::mem::take(&mut self.recovery.cwr_pending)
+    }
+
+    /// The head of the unsent part.
+    #[must_use]
+    pub fn peek_unsent(&self) -> Option<HeadInfo> {
+        self.flight.tx.head()
+    }
+
+    /// Puts a SYN into flight and sets the timer.
+    pub fn commit_syn(&mut self, cx: &mut Cx<'_>, path: &mut Path) -> SendPlan {
+        let stamp = path.rate.on_sent(cx.now, true);
+        let start = self.flight.tx.send_syn(cx.now, stamp);
+        self.flight.on_sent(start);
+        let mut e = Env { cx, path, flight: &mut self.flight, timer: &mut self.timer };
+        e.rearm_rto();
+        self.plan(start, None)
+    }
+
+    /// Sends `len` payload bytes of the head element (all of it when `len` is larger); `None` when nothing is unsent.
+    pub fn commit_send(&mut self, cx: &mut Cx<'_>, path: &mut Path, len: usize) -> Option<SendPlan> {
+        use crate::path::congestion::{CaEvent, Congestion as _};
+        let prior = self.flight.packets_out;
+        if self.flight.in_flight() == 0
+            && let Some(last_sent) = self.usage.last_sent
+        {
+            path.congestion.on_event(cx, &path.window, CaEvent::TxStart { last_sent });
+        }
+        let stamp = path.rate.on_sent(cx.now, prior == 0);
+        let start = self.flight.tx.send_head(len, self.flight.mss, cx.now, stamp)?;
+        self.flight.on_sent(start);
+        self.usage.last_sent = Some(cx.now);
+        let mut e = Env { cx, path, flight: &mut self.flight, timer: &mut self.timer };
+        if prior == 0 || matches!(e.timer.get(), Some((TimerKind::Tlp, _))) {
+            e.rearm_rto();
+        }
+        let plan = self.plan(start, None);
+        cx.count.tcp_ext.tcp_orig_data_sent += u64::from(plan.segs);
+        Some(plan)
+    }
+
+    /// The end of a round of sending new data: `segs` segments left, and the window was or was not what stopped it
+    /// (`tcp_write_xmit`'s end). `sndbuf_wait` says that the application waits for room, so it is not what limits the flow.
+    pub fn after_write(
+        &mut self,
+        cx: &mut Cx<'_>,
+        path: &mut Path,
+        segs: u32,
+        cwnd_limited: bool,
+        sndbuf_wait: bool,
+    ) {
+        let limited = cwnd_limited || self.flight.in_flight() >= path.window.cwnd;
+        let mut e = Env { cx, path, flight: &mut self.flight, timer: &mut self.timer };
+        if segs > 0 || limited {
+            self.usage.validate(&self.recovery, &mut e, limited, sndbuf_wait);
+        }
+        if segs > 0 {
+            if self.recovery.in_reduction() {
+                self.recovery.prr.out = self.recovery.prr.out.saturating_add(segs);
+            }
+            self.recovery.schedule_probe(&mut e, false);
+        }
+    }
+
+    /// The window was the limit when this flow last sent, or would have been (`tcp_is_cwnd_limited`).
+    #[must_use]
+    pub const fn is_cwnd_limited(&self, path: &Path) -> bool {
+        self.usage.is_limited(path)
+    }
+
+    /// The application writes after a pause longer than the RTO: the window is no longer proven (RFC 2861,
+    /// `tcp_slow_start_after_idle_check`). To be called before an idle connection sends.
+    pub fn check_idle_restart(&mut self, cx: &mut Cx<'_>, path: &mut Path) {
+        if cx.sysctl.tcp_slow_start_after_idle && self.flight.packets_out == 0 {
+            self.usage.restart(&self.recovery, cx, path);
+        }
+    }
+
+    /// The next retransmission that recovery wants and the window allows: lost segments in order, at most `max_segs` of them,
+    /// none beyond the peer's window. Nothing changes until [`Self::commit_retransmit`].
+    pub fn next_retransmit(&mut self, path: &Path, max_segs: u16, wnd_end: Seq) -> Option<Resend> {
+        let room = self.cwnd_room(path).min(u32::from(max_segs.max(1))) as u16;
+        if room == 0 || self.flight.lost_out == 0 {
+            return None;
+        }
+        let (start, _) = self.flight.next_lost()?;
+        let wnd_end = self.offset(wnd_end);
+        self.resend(start, room, wnd_end)
+    }
+
+    /// Prepares the record at `start` for retransmission: at most `segs` segments at the present MSS, within the window.
+    fn resend(&mut self, start: u64, segs: u16, wnd_end: u64) -> Option<Resend> {
+        let mss = usize::from(self.flight.mss);
+        let sent = self.flight.tx.get(start)?;
+        let mut limit = mss * usize::from(segs);
+        let room = wnd_end.saturating_sub(start) as usize;
+        if room < limit && room < sent.payload.len() {
+            // A shut window still takes the head: that is the probe (RFC 9293 section 3.8.6.1).
+            limit = match room {
+                0 if start != self.flight.tx.una() => return None,
+                0 => mss,
+                room if room >= mss => room / mss * mss,
+                room => room,
+            };
+        }
+        if sent.payload.len() > limit && !self.flight.split(start, limit) {
+            return None;
+        }
+        if self.flight.tx.get(start)?.mss != self.flight.mss {
+            self.flight.recount(start);
+        }
+        let sent = self.flight.tx.get(start)?;
+        Some(Resend {
+            start,
+            seq: self.seq(start),
+            len: sent.span() as u32,
+            segs: sent.segs,
+            last_sent: sent.sent_at,
+        })
+    }
+
+    /// Sends a retransmission that [`Self::next_retransmit`] or [`Self::on_rto`] proposed.
+    pub fn commit_retransmit(&mut self, cx: &mut Cx<'_>, path: &mut Path, resend: &Resend) -> SendPlan {
+        let (start, segs) = (resend.start, resend.segs);
+        let at_head = self.flight.tx.first().is_some_and(|(head, _)| head == start);
+        self.send_again(cx, path, resend, true);
+        self.recovery.undo.on_retransmit(segs, cx.now);
+        if self.recovery.in_reduction() {
+            self.recovery.prr.out = self.recovery.prr.out.saturating_add(u32::from(segs));
+        }
+        if self.recovery.ca == CaState::Loss {
+            cx.count.tcp_ext.tcp_slow_start_retrans += u64::from(segs);
+        } else {
+            cx.count.tcp_ext.tcp_fast_retrans += u64::from(segs);
+        }
+        if at_head && !matches!(self.timer.get(), Some((TimerKind::Reorder, _))) {
+            let rto = path.rtt.rto(cx.sysctl);
+            let at = cx.now + rto;
+            self.timer.set(cx, TimerKind::Rto, at);
+        }
+        self.plan(start, Some(resend.last_sent))
+    }
+
+    fn send_again(&mut self, cx: &mut Cx<'_>, path: &mut Path, resend: &Resend, counted: bool) {
+        let stamp = path.rate.on_sent(cx.now, false);
+        self.flight.on_resent(resend.start, cx.now, stamp, counted);
+        let end = resend.start + u64::from(resend.len);
+        self.recovery.rack.on_resent(cx.now, resend.start, end);
+        self.recovery.undo.total_retrans =
+            self.recovery.undo.total_retrans.saturating_add(u32::from(resend.segs));
+        cx.count.tcp.retrans_segs += u64::from(resend.segs);
+        if resend.start == 0 {
+            cx.count.tcp_ext.tcp_syn_retrans += 1;
+        }
+    }
+
+    /// The RTO timer fired: enters Loss, backs off, sets the timer again. The head is to be sent again at once, whatever the
+    /// window says. `zero_window`: the peer's window is shut and the retransmission is a probe.
+    ///
+    /// Whether the connection should rather give up is asked before, with [`Self::timed_out`].
+    pub fn on_rto(&mut self, cx: &mut Cx<'_>, path: &mut Path, zero_window: bool) -> Option<Resend> {
+        let mut e = Env { cx, path, flight: &mut self.flight, timer: &mut self.timer };
+        e.timer.clear();
+        if e.flight.packets_out == 0 {
+            return None;
+        }
+        self.recovery.on_rto(&mut e, zero_window);
+        let (start, _) = self.flight.tx.first()?;
+        self.resend(start, 1, u64::MAX)
+    }
+
+    /// Sends what [`Self::on_rto`] proposed.
+    pub fn commit_rto(&mut self, cx: &mut Cx<'_>, path: &mut Path, resend: &Resend) -> SendPlan {
+        self.send_again(cx, path, resend, true);
+        self.recovery.undo.on_retransmit(resend.segs, cx.now);
+        self.plan(resend.start, Some(resend.last_sent))
+    }
+
+    /// What [`Self::on_rto`] proposed could not be sent for a local reason: tried again in half a second.
+    pub fn defer_rto(&mut self, cx: &mut Cx<'_>) {
+        let at = cx.now + super::recovery::rto::RESOURCE_PROBE_INTERVAL;
+        self.timer.set(cx, TimerKind::Rto, at);
+    }
+
+    /// The TLP timer fired: what to send. New data if the peer's window takes a segment (`window_room`), else the last segment
+    /// again. Report with [`Self::tlp_done`] or send it with [`Self::commit_tlp`].
+    pub fn on_tlp(&mut self, window_room: bool) -> Probe {
+        self.timer.clear();
+        if self.recovery.tlp.high_seq.is_some() || self.flight.packets_out == 0 {
+            return Probe::Nothing;
+        }
+        self.recovery.tlp.retrans = false;
+        if window_room && self.flight.tx.head().is_some() {
+            return Probe::New;
+        }
+        let Some((start, last)) = self.flight.tx.last() else { return Probe::Nothing };
+        let mut start = start;
+        if last.segs > 1 {
+            let front = usize::from(last.segs - 1) * usize::from(last.mss);
+            if self.flight.split(start, front) {
+                start += front as u64;
+            }
+        }
+        self.resend(start, 1, u64::MAX).map_or(Probe::Nothing, Probe::Resend)
+    }
+
+    /// Sends the retransmission of [`Probe::Resend`]. [`Self::tlp_done`] still has to follow.
+    pub fn commit_tlp(&mut self, cx: &mut Cx<'_>, path: &mut Path, resend: &Resend) -> SendPlan {
+        self.send_again(cx, path, resend, false);
+        self.plan(resend.start, Some(resend.last_sent))
+    }
+
+    /// The end of a probe: `sent` says whether one left, and whether it was a retransmission. Sets the RTO timer.
+    pub fn tlp_done(&mut self, cx: &mut Cx<'_>, path: &mut Path, sent: Option<bool>) {
+        let mut e = Env { cx, path, flight: &mut self.flight, timer: &mut self.timer };
+        self.recovery.on_probe(&mut e, sent);
+    }
+
+    /// RACK's reordering timer fired; true when [`Self::next_retransmit`] should be asked.
+    pub fn on_reorder_timeout(&mut self, cx: &mut Cx<'_>, path: &mut Path) -> bool {
+        let mut e = Env { cx, path, flight: &mut self.flight, timer: &mut self.timer };
+        let found = self.recovery.on_reorder_timeout(&mut e);
+        e.rearm_rto();
+        found
+    }
+
+    /// The path's MTU shrank and [`Self::set_mss`] was told; true when [`Self::next_retransmit`] should be asked.
+    pub fn on_mss_reduced(&mut self, cx: &mut Cx<'_>, path: &mut Path) -> bool {
+        let mut e = Env { cx, path, flight: &mut self.flight, timer: &mut self.timer };
+        self.recovery.on_mss_reduced(&mut e)
+    }
+
+    /// A queue of our own host dropped one of our packets: one reduction per window, and nothing is marked lost.
+    pub fn enter_cwr(&mut self, cx: &mut Cx<'_>, path: &mut Path) {
+        let mut e = Env { cx, path, flight: &mut self.flight, timer: &mut self.timer };
+        self.recovery.enter_cwr(&mut e);
+    }
+
+    /// F-RTO: new data was tried after [`Rexmit::New`]; true when none left, so that [`Self::next_retransmit`] is due.
+    pub fn frto_sent(&mut self) -> bool {
+        if self.flight.tx.nxt() > self.recovery.high_seq {
+            return false;
+        }
+        self.recovery.frto = false;
+        true
+    }
+
+    /// True when retransmissions have gone on for too long: `retries` as in tcp_retries2 or tcp_syn_retries (`syn`), or
+    /// TCP_USER_TIMEOUT where it is set.
+    #[must_use]
+    pub fn timed_out(&self, cx: &Cx<'_>, retries: u32, user_timeout: Option<Duration>, syn: bool) -> bool {
+        self.recovery.timed_out(cx, retries, user_timeout, syn)
+    }
+
+    /// The connection is established and its first window begins: what the handshake's retransmissions did to the window is
+    /// forgotten, unless the SYN was lost twice (`tcp_init_transfer`).
+    pub fn init_transfer(&mut self, cx: &mut Cx<'_>, path: &mut Path, initial_cwnd: u32) {
+        let lost_syn = self.recovery.undo.total_retrans > 1 && self.recovery.undo.marker.is_some();
+        path.window.set_cwnd(cx, if lost_syn { 1 } else { initial_cwnd });
+        self.usage.stamp = cx.now;
+        self.usage.round_end = self.flight.tx.nxt();
+    }
+
+    /// An acknowledgement (`tcp_ack`).
+    pub fn on_ack(&mut self, cx: &mut Cx<'_>, path: &mut Path, input: &AckIn<'_>) -> AckOut {
+        let ack = self.ack_of(input);
+        let mut blocks: smallvec::SmallVec<[(u64, u64); SACK_BLOCKS_MAX]> = smallvec::SmallVec::new();
+        if self.flight.sack_ok {
+            let base = input.sack.iter().take(SACK_BLOCKS_MAX);
+            blocks.extend(base.map(|&(s, t)| (self.offset(s), self.offset(t))));
+        }
+        let mut work = super::ack::Work {
+            e: Env { cx, path, flight: &mut self.flight, timer: &mut self.timer },
+            recovery: &mut self.recovery,
+            usage: &self.usage,
+            ack,
+            out: AckOut::default(),
+        };
+        work.run(&blocks);
+        work.out
+    }
+
+    fn ack_of(&self, input: &AckIn<'_>) -> Ack {
+        let mut facts = 0;
+        for (on, bit) in
+            [(input.has_data, fact::DATA), (input.window_changed, fact::WIN_UPDATE), (input.ece, fact::ECE)]
+        {
+            if on {
+                facts |= bit;
+            }
+        }
+        Ack {
+            facts,
+            ack: self.offset(input.ack).min(self.flight.tx.nxt()),
+            prior_una: self.flight.tx.una(),
+            at: input.at,
+            tsecr: input.tsecr,
+            delivered: 0,
+            reord: u64::MAX,
+            sampler: crate::path::rate::Sampler::default(),
+            sacked_at: None,
+            max_window: self.max_window,
+            wnd_end: self.offset(input.wnd_end),
+        }
+    }
+
+    /// Throws everything away (reset, abort).
+    pub fn clear(&mut self) {
+        let (mss, sack_ok) = (self.flight.mss, self.flight.sack_ok);
+        let mut tx = core::mem::replace(&mut self.flight, Flight::new(0, mss)).tx;
+        tx.clear();
+        self.flight.tx = tx;
+        self.flight.sack_ok = sack_ok;
+        self.timer.clear();
+    }
+
+    fn plan(&self, start: u64, last_sent: Option<Instant>) -> SendPlan {
+        let sent = self.flight.tx.get(start).expect("the record was just sent");
+        SendPlan {
+            seq: self.seq(start),
+            payload: sent.payload.clone(),
+            syn: sent.has(flag::SYN),
+            push: sent.has(flag::PUSH),
+            fin: sent.has(flag::FIN),
+            segs: sent.segs,
+            mss: sent.mss,
+            last_sent,
+        }
+    }
+
+    /// The sequence number of an offset.
+    fn seq(&self, offset: u64) -> Seq {
+        self.iss + offset as u32
+    }
+
+    /// The offset nearest to `una` that has this sequence number; 0 for what would be before the ISN.
+    fn offset(&self, seq: Seq) -> u64 {
+        let una = self.flight.tx.una();
+        let delta = seq.since(self.seq(una)) as i32;
+        una.saturating_add_signed(i64::from(delta))
+    }
+}

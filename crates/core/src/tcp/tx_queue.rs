@@ -1,0 +1,519 @@
+//! The send queue: unsent elements and in-flight records, payload split without being copied.
+//!
+//! Positions are stream offsets counted from the ISN in 64 bits (SYN is offset 0, the first byte 1, FIN takes one), so
+//! nothing wraps; [`super::sender::Sender`] converts at the border.
+use crate::base::limits::TCP_MIN_SND_MSS;
+use crate::base::time::Instant;
+use crate::path::rate::Snapshot as TxStamp;
+use bytes::{Buf, Bytes, BytesMut};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Smallest buffer that an element starts with.
+const ELEMENT_BYTES_MIN: usize = 512;
+/// `Bytes` shorter than this are copied into the tail: pinning them apart would cost more than the copy.
+const COPY_BELOW: usize = 4_096;
+/// Charge of one element beside its buffer: its slots in two queues and the shared handle of the buffer.
+const ELEMENT_CHARGE: usize = 2 * (size_of::<Element>() + size_of::<Pin>()) + 48;
+/// Charge of one in-flight record: a slot of a B-tree leaf, filled to six of eleven by appending.
+const RECORD_CHARGE: usize = (size_of::<Sent>() + size_of::<u64>() + 4) * 11 / 6;
+/// What records made by splitting may cost beyond twice the payload (CVE-2019-11478).
+const SPLIT_ALLOWANCE: usize = 128 * 1_024;
+
+/// State and header bits of a [`Sent`] record.
+pub mod flag {
+    /// Selectively acknowledged.
+    pub const SACKED: u16 = 1;
+    /// Believed lost; cleared only by an acknowledgement or an undo.
+    pub const LOST: u16 = 2;
+    /// A retransmission is believed to be in flight.
+    pub const RETRANS: u16 = 4;
+    /// Was retransmitted at some time: its acknowledgement is ambiguous (Karn).
+    pub const EVER_RETRANS: u16 = 8;
+    /// PSH on the last segment.
+    pub const PUSH: u16 = 16;
+    /// Ends with FIN.
+    pub const FIN: u16 = 32;
+    /// Starts with SYN.
+    pub const SYN: u16 = 64;
+    /// End of a record of the application: nothing is appended behind it (MSG_EOR).
+    pub const EOR: u16 = 128;
+    /// A part of the element was sent already: its buffer is shared and cannot grow.
+    pub(super) const SHARED: u16 = 256;
+}
+
+/// One transmitted piece of the stream that is not yet cumulatively acknowledged; a super-packet or a part of one.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    /// Payload.
+    pub payload: Bytes,
+    /// Time of the last transmission.
+    pub sent_at: Instant,
+    /// Delivery-rate snapshot of the last transmission.
+    pub stamp: TxStamp,
+    /// Segments it counts for (`tcp_skb_pcount`).
+    pub segs: u16,
+    /// The MSS at which they were counted.
+    pub mss: u16,
+    /// Bits of [`flag`].
+    pub flags: u16,
+}
+
+impl Sent {
+    /// Length in sequence space.
+    #[must_use]
+    pub const fn span(&self) -> u64 {
+        self.payload.len() as u64 + self.has(flag::FIN) as u64 + self.has(flag::SYN) as u64
+    }
+
+    /// True when any of `bits` is set.
+    #[must_use]
+    pub const fn has(&self, bits: u16) -> bool {
+        self.flags & bits != 0
+    }
+
+    fn count(&mut self, mss: u16) {
+        self.mss = mss.max(TCP_MIN_SND_MSS);
+        self.segs = segs_of(self.payload.len(), self.mss);
+    }
+}
+
+/// Segments that `len` bytes make at `mss`; at least one.
+#[must_use]
+pub fn segs_of(len: usize, mss: u16) -> u16 {
+    len.div_ceil(usize::from(mss.max(1))).clamp(1, usize::from(u16::MAX)) as u16
+}
+
+/// What is left to know of a record, or of the front of one, that was cumulatively acknowledged.
+#[derive(Clone, Copy, Debug)]
+pub struct Acked {
+    /// Where it started.
+    pub start: u64,
+    /// Where the record ends: above the acknowledgement if only its front was acknowledged.
+    pub end: u64,
+    /// Segments acknowledged.
+    pub segs: u16,
+    /// Bits of [`flag`].
+    pub flags: u16,
+    /// Time of the last transmission.
+    pub sent_at: Instant,
+    /// Delivery-rate snapshot of the last transmission.
+    pub stamp: TxStamp,
+}
+
+impl Acked {
+    const fn of(start: u64, sent: &Sent, segs: u16) -> Self {
+        Self {
+            start,
+            end: start + sent.span(),
+            segs,
+            flags: sent.flags,
+            sent_at: sent.sent_at,
+            stamp: sent.stamp,
+        }
+    }
+
+    /// True when any of `bits` is set.
+    #[must_use]
+    pub const fn has(&self, bits: u16) -> bool {
+        self.flags & bits != 0
+    }
+}
+
+#[derive(Debug)]
+enum Data {
+    Open(BytesMut),
+    Sealed(Bytes),
+}
+
+/// One contiguous piece of the unsent stream.
+#[derive(Debug)]
+struct Element {
+    data: Data,
+    flags: u16,
+}
+
+impl Element {
+    fn len(&self) -> usize {
+        match &self.data {
+            Data::Open(b) => b.len(),
+            Data::Sealed(b) => b.len(),
+        }
+    }
+}
+
+/// A buffer that stays allocated until everything before `end` is acknowledged.
+#[derive(Clone, Copy, Debug)]
+struct Pin {
+    end: u64,
+    charge: usize,
+}
+
+/// What the head of the unsent part looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeadInfo {
+    /// Payload bytes of the head element.
+    pub len: usize,
+    /// The element carries PSH.
+    pub push: bool,
+    /// A FIN follows its last byte.
+    pub fin: bool,
+    /// It ends a record of the application.
+    pub eor: bool,
+    /// Nothing unsent follows it.
+    pub is_last: bool,
+}
+
+/// The send queue of a connection.
+#[derive(Debug)]
+pub struct TxQueue {
+    unsent: VecDeque<Element>,
+    sent: BTreeMap<u64, Sent>,
+    pins: VecDeque<Pin>,
+    pinned: usize,
+    una: u64,
+    nxt: u64,
+    end: u64,
+}
+
+impl TxQueue {
+    /// An empty queue whose next offset is `start`: 0 before an active open's SYN, 1 when the SYN-ACK is already acknowledged.
+    #[must_use]
+    pub const fn new(start: u64) -> Self {
+        Self {
+            unsent: VecDeque::new(),
+            sent: BTreeMap::new(),
+            pins: VecDeque::new(),
+            pinned: 0,
+            una: start,
+            nxt: start,
+            end: start,
+        }
+    }
+
+    /// First unacknowledged offset.
+    #[must_use]
+    pub const fn una(&self) -> u64 {
+        self.una
+    }
+
+    /// Next offset to send.
+    #[must_use]
+    pub const fn nxt(&self) -> u64 {
+        self.nxt
+    }
+
+    /// End of what was queued.
+    #[must_use]
+    pub const fn write_seq(&self) -> u64 {
+        self.end
+    }
+
+    /// Offsets queued and never sent (`tcp_notsent`), FIN included.
+    #[must_use]
+    pub const fn unsent_bytes(&self) -> u64 {
+        self.end - self.nxt
+    }
+
+    /// True when nothing is unsent and nothing in flight.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.unsent.is_empty() && self.sent.is_empty()
+    }
+
+    /// Memory that the queue pins: buffers whole, and its own bookkeeping.
+    #[must_use]
+    pub fn queued_charge(&self) -> usize {
+        self.pinned + self.sent.len() * RECORD_CHARGE
+    }
+
+    /// Copies the front of `data` into the open tail element, up to `goal` bytes in it; the number of bytes taken.
+    pub fn fill_tail(&mut self, data: &[u8], goal: usize) -> usize {
+        let Some(Element { data: Data::Open(tail), flags }) = self.unsent.back_mut() else { return 0 };
+        if *flags & (flag::EOR | flag::FIN) != 0 {
+            return 0;
+        }
+        let want = data.len().min(goal.saturating_sub(tail.len()));
+        let spare = tail.capacity() - tail.len();
+        if spare < want && *flags & flag::SHARED == 0 {
+            let before = tail.capacity();
+            let target = (before * 2).clamp(tail.len() + want, goal.max(tail.len() + want));
+            tail.reserve(target - tail.len());
+            let grown = tail.capacity() - before;
+            self.pinned += grown;
+            if let Some(pin) = self.pins.back_mut() {
+                pin.charge += grown;
+            }
+        }
+        let take = want.min(tail.capacity() - tail.len());
+        tail.extend_from_slice(&data[..take]);
+        self.extend(take as u64);
+        take
+    }
+
+    /// Begins an element with the front of `data` (at most `goal` bytes); `hint` bytes are expected in all. The number taken.
+    pub fn begin_element(&mut self, data: &[u8], hint: usize, goal: usize) -> usize {
+        let take = data.len().min(goal);
+        if take == 0 {
+            return 0;
+        }
+        let capacity = hint.max(take).max(ELEMENT_BYTES_MIN.min(goal)).min(goal);
+        let mut buffer = BytesMut::with_capacity(capacity);
+        buffer.extend_from_slice(&data[..take]);
+        let pinned = buffer.capacity();
+        self.push_element(Data::Open(buffer), take, pinned);
+        take
+    }
+
+    /// Queues `data` without a copy, cut into elements of `goal` bytes; short pieces are copied into the tail instead.
+    pub fn append_bytes(&mut self, mut data: Bytes, goal: usize) {
+        let goal = goal.max(1);
+        if data.len() < COPY_BELOW {
+            let mut rest = &data[..];
+            rest = &rest[self.fill_tail(rest, goal)..];
+            while !rest.is_empty() {
+                rest = &rest[self.begin_element(rest, rest.len(), goal)..];
+            }
+            return;
+        }
+        while data.has_remaining() {
+            let piece = data.split_to(data.len().min(goal));
+            let len = piece.len();
+            self.push_element(Data::Sealed(piece), len, len);
+        }
+    }
+
+    /// PSH after the last byte queued so far.
+    pub fn mark_push(&mut self) {
+        if let Some(tail) = self.unsent.back_mut() {
+            tail.flags |= flag::PUSH;
+        }
+    }
+
+    /// Ends a record: nothing is appended to the tail element any more (MSG_EOR).
+    pub fn mark_eor(&mut self) {
+        if let Some(tail) = self.unsent.back_mut() {
+            tail.flags |= flag::EOR;
+        }
+    }
+
+    /// Queues FIN, once, behind everything.
+    pub fn queue_fin(&mut self) {
+        if let Some(tail) = self.unsent.back_mut() {
+            if tail.flags & flag::FIN == 0 {
+                tail.flags |= flag::FIN;
+                self.extend(1);
+            }
+            return;
+        }
+        self.push_element(Data::Sealed(Bytes::new()), 0, 0);
+        self.queue_fin();
+    }
+
+    /// The head of the unsent part.
+    #[must_use]
+    pub fn head(&self) -> Option<HeadInfo> {
+        let head = self.unsent.front()?;
+        Some(HeadInfo {
+            len: head.len(),
+            push: head.flags & flag::PUSH != 0,
+            fin: head.flags & flag::FIN != 0,
+            eor: head.flags & flag::EOR != 0,
+            is_last: self.unsent.len() == 1,
+        })
+    }
+
+    /// Moves `len` bytes of the head element (all of it when `len` is larger) into flight; where the record starts.
+    ///
+    /// FIN and PSH stay with the last part. `None` when nothing is unsent.
+    pub fn send_head(&mut self, len: usize, mss: u16, at: Instant, stamp: TxStamp) -> Option<u64> {
+        let head = self.unsent.front_mut()?;
+        let whole = len >= head.len();
+        let mut flags = 0;
+        let payload = if whole {
+            let Element { data, flags: of } = self.unsent.pop_front()?;
+            flags = of & (flag::PUSH | flag::FIN | flag::EOR);
+            match data {
+                Data::Open(b) => b.freeze(),
+                Data::Sealed(b) => b,
+            }
+        } else {
+            head.flags |= flag::SHARED;
+            match &mut head.data {
+                Data::Open(b) => b.split_to(len).freeze(),
+                Data::Sealed(b) => b.split_to(len),
+            }
+        };
+        Some(self.record(Sent { payload, sent_at: at, stamp, segs: 1, mss, flags }))
+    }
+
+    /// Puts a SYN into flight: the first thing sent by an active open.
+    pub fn send_syn(&mut self, at: Instant, stamp: TxStamp) -> u64 {
+        self.end += 1;
+        self.record(Sent {
+            payload: Bytes::new(),
+            sent_at: at,
+            stamp,
+            segs: 1,
+            mss: TCP_MIN_SND_MSS,
+            flags: flag::SYN,
+        })
+    }
+
+    /// Number of records in flight.
+    #[must_use]
+    pub fn records(&self) -> usize {
+        self.sent.len()
+    }
+
+    /// The first record in flight.
+    #[must_use]
+    pub fn first(&self) -> Option<(u64, &Sent)> {
+        self.sent.first_key_value().map(|(k, v)| (*k, v))
+    }
+
+    /// The last record in flight.
+    #[must_use]
+    pub fn last(&self) -> Option<(u64, &Sent)> {
+        self.sent.last_key_value().map(|(k, v)| (*k, v))
+    }
+
+    /// The record that starts at `start`.
+    #[must_use]
+    pub fn get(&self, start: u64) -> Option<&Sent> {
+        self.sent.get(&start)
+    }
+
+    /// The record that starts at `start`. Its length and segment count must be changed by methods of the queue only.
+    pub fn get_mut(&mut self, start: u64) -> Option<&mut Sent> {
+        self.sent.get_mut(&start)
+    }
+
+    /// The record that holds `offset`.
+    #[must_use]
+    pub fn covering(&self, offset: u64) -> Option<(u64, &Sent)> {
+        let (start, sent) = self.sent.range(..=offset).next_back()?;
+        (start + sent.span() > offset).then_some((*start, sent))
+    }
+
+    /// The first record that starts at `offset` or later.
+    #[must_use]
+    pub fn at_or_after(&self, offset: u64) -> Option<(u64, &Sent)> {
+        self.sent.range(offset..).next().map(|(k, v)| (*k, v))
+    }
+
+    /// Records that start in `from..to`, in order.
+    pub fn range(&self, from: u64, to: u64) -> impl DoubleEndedIterator<Item = (u64, &Sent)> {
+        self.sent.range(from..to.max(from)).map(|(k, v)| (*k, v))
+    }
+
+    /// Records that start in `from..to`, in order, for changing flags.
+    pub fn range_mut(&mut self, from: u64, to: u64) -> impl Iterator<Item = (u64, &mut Sent)> {
+        self.sent.range_mut(from..to.max(from)).map(|(k, v)| (*k, v))
+    }
+
+    /// Splits the record at `start` after `len` bytes; both parts keep marks and times. The change in the number of segments,
+    /// or `None` when there is no such record, nothing to split, or too many records already (CVE-2019-11478).
+    pub fn split_record(&mut self, start: u64, len: usize) -> Option<i32> {
+        if self.sent.len() * RECORD_CHARGE > 2 * self.pinned + SPLIT_ALLOWANCE {
+            return None;
+        }
+        let record = self.sent.get_mut(&start)?;
+        if len == 0 || len >= record.payload.len() || record.has(flag::SYN) {
+            return None;
+        }
+        let before = i32::from(record.segs);
+        let mut rest = record.clone();
+        rest.payload = record.payload.split_off(len);
+        record.flags &= !(flag::PUSH | flag::FIN | flag::EOR);
+        let mss = record.mss;
+        record.count(mss);
+        rest.count(mss);
+        let after = i32::from(record.segs) + i32::from(rest.segs);
+        self.sent.insert(start + len as u64, rest);
+        Some(after - before)
+    }
+
+    /// Counts the segments of the record at `start` anew at `mss`; the change.
+    pub fn recount(&mut self, start: u64, mss: u16) -> i32 {
+        let Some(record) = self.sent.get_mut(&start) else { return 0 };
+        let before = i32::from(record.segs);
+        record.count(mss);
+        i32::from(record.segs) - before
+    }
+
+    /// Removes the first record when it ends at or before `ack`.
+    pub fn pop_acked(&mut self, ack: u64) -> Option<Acked> {
+        let (start, sent) = self.sent.first_key_value()?;
+        if start + sent.span() > ack {
+            return None;
+        }
+        let (start, sent) = self.sent.pop_first()?;
+        if self.sent.is_empty() && self.unsent.is_empty() {
+            // An emptied B-tree keeps a leaf, and the rings their buffers: an idle connection should pin nothing.
+            self.sent = BTreeMap::new();
+            self.unsent = VecDeque::new();
+        }
+        Some(Acked::of(start, &sent, sent.segs))
+    }
+
+    /// Cuts what is below `ack` off the first record, if that has several segments and ends above `ack` (`tcp_tso_acked`).
+    pub fn trim_acked(&mut self, ack: u64) -> Option<Acked> {
+        let (start, sent) = self.sent.first_key_value()?;
+        let start = *start;
+        if sent.segs < 2 || ack <= start || ack >= start + sent.span() {
+            return None;
+        }
+        let mut rest = self.sent.remove(&start)?;
+        let mut acked = Acked::of(start, &rest, rest.segs);
+        rest.payload.advance(((ack - start) as usize).min(rest.payload.len()));
+        let mss = rest.mss;
+        rest.count(mss);
+        acked.segs -= rest.segs.min(acked.segs);
+        self.sent.insert(ack, rest);
+        Some(acked)
+    }
+
+    /// Everything before `ack` is acknowledged: gives buffers free.
+    pub fn advance_una(&mut self, ack: u64) {
+        self.una = self.una.max(ack.min(self.nxt));
+        while let Some(pin) = self.pins.front()
+            && pin.end <= self.una
+        {
+            self.pinned -= pin.charge;
+            self.pins.pop_front();
+        }
+        if self.pins.is_empty() {
+            self.pins = VecDeque::new();
+        }
+    }
+
+    /// Throws everything away (reset, abort).
+    pub fn clear(&mut self) {
+        *self = Self { una: self.una, nxt: self.nxt, end: self.nxt, ..Self::new(0) };
+    }
+
+    fn push_element(&mut self, data: Data, len: usize, pinned: usize) {
+        self.unsent.push_back(Element { data, flags: 0 });
+        let charge = pinned + ELEMENT_CHARGE;
+        self.pinned += charge;
+        self.pins.push_back(Pin { end: self.end, charge });
+        self.extend(len as u64);
+    }
+
+    /// The stream, and with it the last buffer's reach, grew by `len`.
+    fn extend(&mut self, len: u64) {
+        self.end += len;
+        if let Some(pin) = self.pins.back_mut() {
+            pin.end = self.end;
+        }
+    }
+
+    fn record(&mut self, mut sent: Sent) -> u64 {
+        let mss = sent.mss;
+        sent.count(mss);
+        let start = self.nxt;
+        self.nxt += sent.span();
+        self.sent.insert(start, sent);
+        start
+    }
+}

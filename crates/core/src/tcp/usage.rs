@@ -1,0 +1,105 @@
+//! Congestion window validation: a window that was not used is not proven (RFC 2861, RFC 7661's problem, `tcp_cwnd_validate`).
+use super::recovery::{Env, Recovery};
+use crate::base::Cx;
+use crate::base::time::Instant;
+use crate::path::Path;
+use crate::path::congestion::{CaEvent, CaState, Congestion as _, Window};
+
+/// How the window was used.
+#[derive(Debug)]
+pub(super) struct Usage {
+    /// Most segments out in this round.
+    max_packets_out: u32,
+    /// Most segments out since the window was last full.
+    cwnd_used: u32,
+    /// End of the round (`cwnd_usage_seq`).
+    pub(super) round_end: u64,
+    /// The window, not the application, was the limit in this round.
+    limited: bool,
+    /// When the window was last full, or changed (`snd_cwnd_stamp`).
+    pub(super) stamp: Instant,
+    /// When data was last sent (`lsndtime`).
+    pub(super) last_sent: Option<Instant>,
+}
+
+impl Usage {
+    pub(super) const fn new() -> Self {
+        Self {
+            max_packets_out: 0,
+            cwnd_used: 0,
+            round_end: 0,
+            limited: false,
+            stamp: Instant::ZERO,
+            last_sent: None,
+        }
+    }
+
+    /// `tcp_is_cwnd_limited`: in slow start a window half used may still grow.
+    pub(super) const fn is_limited(&self, path: &Path) -> bool {
+        self.limited || (path.window.in_slow_start() && path.window.cwnd < 2 * self.max_packets_out)
+    }
+
+    /// A round of sending ended.
+    pub(super) fn validate(
+        &mut self,
+        recovery: &Recovery,
+        e: &mut Env<'_, '_>,
+        limited: bool,
+        sndbuf_wait: bool,
+    ) {
+        let out = e.flight.packets_out;
+        if e.flight.tx.una() >= self.round_end || limited || (!self.limited && out > self.max_packets_out) {
+            self.limited = limited;
+            self.max_packets_out = out;
+            self.round_end = e.flight.tx.nxt();
+        }
+        if self.is_limited(e.path) {
+            self.cwnd_used = 0;
+            self.stamp = e.cx.now;
+            return;
+        }
+        self.cwnd_used = self.cwnd_used.max(out);
+        if e.cx.sysctl.tcp_slow_start_after_idle && e.cx.now.since(self.stamp) >= e.path.rtt.rto(e.cx.sysctl)
+        {
+            self.application_limited(recovery, e, sndbuf_wait);
+        }
+    }
+
+    /// The application has not used the window for an RTO: it shrinks halfway to what was used (RFC 2861 section 3.2).
+    fn application_limited(&mut self, recovery: &Recovery, e: &mut Env<'_, '_>, sndbuf_wait: bool) {
+        if recovery.ca == CaState::Open && !sndbuf_wait {
+            let used = self.cwnd_used.max(Window::INITIAL);
+            let cwnd = e.path.window.cwnd;
+            if used < cwnd {
+                let ssthresh = recovery.current_ssthresh(e.path);
+                e.path.window.set_ssthresh(e.cx, ssthresh);
+                e.path.window.set_cwnd(e.cx, (cwnd + used) >> 1);
+            }
+            self.cwnd_used = 0;
+        }
+        self.stamp = e.cx.now;
+    }
+
+    /// Nothing was sent for longer than an RTO: the window halves for every RTO, down to the initial one
+    /// (`tcp_cwnd_restart`).
+    pub(super) fn restart(&mut self, recovery: &Recovery, cx: &mut Cx<'_>, path: &mut Path) {
+        let Some(last) = self.last_sent else { return };
+        let rto = path.rtt.rto(cx.sysctl);
+        let mut idle = cx.now.since(last);
+        if idle <= rto || rto.is_zero() {
+            return;
+        }
+        path.congestion.on_event(cx, &path.window, CaEvent::CwndRestart);
+        let ssthresh = recovery.current_ssthresh(path);
+        path.window.set_ssthresh(cx, ssthresh);
+        let mut cwnd = path.window.cwnd;
+        let floor = Window::INITIAL.min(cwnd);
+        while cwnd > floor && idle > rto {
+            idle -= rto;
+            cwnd >>= 1;
+        }
+        path.window.set_cwnd(cx, cwnd.max(floor));
+        self.stamp = cx.now;
+        self.cwnd_used = 0;
+    }
+}
