@@ -2,11 +2,16 @@
 #![forbid(unsafe_code)]
 pub mod base;
 pub mod credit;
+pub mod device;
 #[allow(dead_code, clippy::default_constructed_unit_structs, reason = "the interface lands before its parts")]
 pub mod ip;
 pub mod offload;
 pub mod packet;
 pub mod path;
+pub mod qdisc;
 pub mod ranges;
+pub mod socket;
+pub mod stack;
 pub mod tcp;
 pub mod timer;
+pub mod udp;

@@ -1,1 +1,21 @@
 //! Devices, clocks and entropy of the operating system; the only crate with `unsafe`.
+//!
+//! `unsafe` lives in `sys/` alone, one argued block per system call that has no safe wrapper; everything else here is
+//! ordinary code over rustix.
+#![cfg(target_os = "linux")]
+
+pub mod clock;
+pub mod entropy;
+pub mod error;
+pub mod netlink;
+pub mod netns;
+pub mod poll;
+mod pool;
+mod sys;
+pub mod tun;
+
+pub use clock::Clock;
+pub use error::SetupError;
+pub use netlink::Link;
+pub use poll::{Interest, Poller, Ready, Waker};
+pub use tun::{Layer, Tun, TunOptions};

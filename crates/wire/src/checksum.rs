@@ -13,8 +13,31 @@ const LANES: usize = BLOCK / 8;
 /// Adds 32-bit halves into 64-bit lanes in little-endian order and swaps once at the end (RFC 1071 section 2B), which the
 /// compiler turns into vector code without any target feature.
 #[must_use]
+#[inline]
 pub fn sum(bytes: &[u8]) -> u64 {
     let (blocks, rest) = bytes.as_chunks::<BLOCK>();
+    let mut total = if blocks.is_empty() { 0 } else { sum_blocks(blocks) };
+    let (words, tail) = rest.as_chunks::<8>();
+    for word in words {
+        let word = u64::from_le_bytes(*word);
+        total += (word & 0xffff_ffff) + (word >> 32);
+    }
+    // Not by copying into a zeroed word: a call of memcpy would cost more than a header's whole sum.
+    let (halves, tail) = tail.as_chunks::<4>();
+    for half in halves {
+        total += u64::from(u32::from_le_bytes(*half));
+    }
+    let (pairs, tail) = tail.as_chunks::<2>();
+    for pair in pairs {
+        total += u64::from(u16::from_le_bytes(*pair));
+    }
+    if let [last] = tail {
+        total += u64::from(*last);
+    }
+    u64::from(fold(total).swap_bytes())
+}
+
+fn sum_blocks(blocks: &[[u8; BLOCK]]) -> u64 {
     let mut low = [0u64; LANES];
     let mut high = [0u64; LANES];
     for block in blocks {
@@ -26,22 +49,7 @@ pub fn sum(bytes: &[u8]) -> u64 {
         }
     }
     // At most 2^26 blocks per 4 GiB: lanes stay below 2^58, so their sum needs the fold in between.
-    let mut total = 0u64;
-    for lane in 0..LANES {
-        total += fold_to_u32(low[lane]) + fold_to_u32(high[lane]);
-    }
-    let (words, tail) = rest.as_chunks::<8>();
-    for word in words {
-        let word = u64::from_le_bytes(*word);
-        total += (word & 0xffff_ffff) + (word >> 32);
-    }
-    if !tail.is_empty() {
-        let mut last = [0u8; 8];
-        last[..tail.len()].copy_from_slice(tail);
-        let word = u64::from_le_bytes(last);
-        total += (word & 0xffff_ffff) + (word >> 32);
-    }
-    u64::from(fold(total).swap_bytes())
+    (0..LANES).map(|lane| fold_to_u32(low[lane]) + fold_to_u32(high[lane])).sum()
 }
 
 /// Partial sum over the concatenation of `parts`, whatever their lengths.

@@ -220,19 +220,26 @@ impl Ipv4Repr {
         if self.more_fragments {
             flags_offset |= MORE_FRAGMENTS;
         }
-        let mut header = Header {
+        let total_len = self.payload_len.saturating_add(HEADER_LEN as u16);
+        // Summed from the fields: reading back bytes that were just written one by one would stall.
+        let words = [0x4500 | u16::from(self.tos), total_len, self.ident, flags_offset]
+            .into_iter()
+            .fold(u64::from(u16::from_be_bytes([self.ttl, self.protocol])), |sum, word| {
+                sum + u64::from(word)
+            });
+        let addresses = u64::from(self.src.to_bits()) + u64::from(self.dst.to_bits());
+        let header = Header {
             version_ihl: 0x45,
             tos: self.tos,
-            total_len: self.payload_len.saturating_add(HEADER_LEN as u16).into(),
+            total_len: total_len.into(),
             ident: self.ident.into(),
             flags_offset: flags_offset.into(),
             ttl: self.ttl,
             protocol: self.protocol,
-            checksum: U16::ZERO,
+            checksum: checksum::finish(words + addresses).into(),
             src: self.src.octets(),
             dst: self.dst.octets(),
         };
-        header.checksum = checksum::checksum(header.as_bytes()).into();
         buffer[..HEADER_LEN].copy_from_slice(header.as_bytes());
     }
 }

@@ -74,6 +74,7 @@ counter_group! {
         tcp_reno_failures = "TCPRenoFailures", tcp_sack_failures = "TCPSackFailures", tcp_loss_failures = "TCPLossFailures",
         tcp_fast_retrans = "TCPFastRetrans", tcp_slow_start_retrans = "TCPSlowStartRetrans", tcp_timeouts = "TCPTimeouts",
         tcp_loss_probes = "TCPLossProbes", tcp_loss_probe_recovery = "TCPLossProbeRecovery",
+        prune_called = "PruneCalled", rcv_pruned = "RcvPruned", ofo_pruned = "OfoPruned",
         tcp_rcv_collapsed = "TCPRcvCollapsed", tcp_backlog_drop = "TCPBacklogDrop",
         tcp_dsack_old_sent = "TCPDSACKOldSent", tcp_dsack_ofo_sent = "TCPDSACKOfoSent",
         tcp_dsack_recv = "TCPDSACKRecv", tcp_dsack_ofo_recv = "TCPDSACKOfoRecv",

@@ -186,6 +186,14 @@ sysctls! {
     tcp_wmem: Triple = Triple { min: 4_096, default: 16_384, max: 4_194_304 }, "tcp_wmem", "three sizes: minimum default maximum";
     /// Share of a receive buffer that overhead takes: charge/2^n, or charge - charge/2^-n when negative.
     tcp_adv_win_scale: u32 = 1, "tcp_adv_win_scale", "a number from 0 to 31";
+    /// Share of the window kept for the application at the start: window/2^n (31 keeps nothing).
+    tcp_app_win: u32 = 31, "tcp_app_win", "a number from 0 to 31";
+    /// Bound for SO_RCVBUF, and for the window scale that is offered (`net.core.rmem_max`).
+    rmem_max: u32 = 212_992, "rmem_max", "bytes";
+    /// Longest delay of a compressed acknowledgement, in nanoseconds.
+    tcp_comp_sack_delay_ns: u32 = 1_000_000, "tcp_comp_sack_delay_ns", "nanoseconds";
+    /// Acknowledgements that may be compressed into one; 0 switches it off.
+    tcp_comp_sack_nr: u32 = 44, "tcp_comp_sack_nr", "a number from 0 to 255";
     /// Unsent bytes under which a socket is writable; 4294967295 means no limit.
     tcp_notsent_lowat: u32 = u32::MAX, "tcp_notsent_lowat", "bytes";
     /// Bound for what an unpaced flow may have below the transport.

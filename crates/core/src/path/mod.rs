@@ -10,7 +10,7 @@ pub mod rtt;
 
 use crate::base::Cx;
 use crate::base::sysctl::CongestionKind;
-use congestion::{AnyCongestion, Window};
+use congestion::{AnyCongestion, Congestion as _, Window};
 use ecn::Ecn;
 use pacing::{Demand, Pacing};
 use pmtu::Pmtu;
@@ -72,8 +72,6 @@ impl Path {
         }
     }
 }
-
-use congestion::Congestion as _;
 
 #[cfg(test)]
 mod tests {

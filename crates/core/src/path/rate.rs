@@ -6,8 +6,9 @@
 use crate::base::Instant;
 use crate::base::time::{Duration, nanos};
 
-/// State of the flow when a segment left; kept with the record of the segment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// State of the flow when a segment left; kept with the record of the segment. The default belongs to nothing and gives no
+/// sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     /// When the flow's count of delivered segments last moved. `FAR_FUTURE` once used: a record counts once.
     delivered_at: Instant,
@@ -17,6 +18,17 @@ pub struct Snapshot {
     delivered: u32,
     /// The application did not fill the window then.
     app_limited: bool,
+}
+
+impl Default for Snapshot {
+    fn default() -> Self {
+        Self {
+            delivered_at: Instant::FAR_FUTURE,
+            first_sent_at: Instant::ZERO,
+            delivered: 0,
+            app_limited: false,
+        }
+    }
 }
 
 /// What one acknowledgement collects: of all segments it delivers, the one sent last counts.
@@ -54,6 +66,12 @@ impl RateSample {
     pub fn bytes_per_second(&self, mss: u32) -> u64 {
         let bytes = u128::from(self.delivered) * u128::from(mss) * 1_000_000_000;
         u64::try_from(bytes / u128::from(nanos(self.interval).max(1))).unwrap_or(u64::MAX)
+    }
+
+    /// At least as fast as `other`, without dividing.
+    fn reaches(&self, other: &Self) -> bool {
+        u128::from(self.delivered) * u128::from(nanos(other.interval))
+            >= u128::from(other.delivered) * u128::from(nanos(self.interval))
     }
 }
 
@@ -142,8 +160,7 @@ impl Rate {
         if sample.interval.is_zero() || min_rtt.is_some_and(|min| sample.interval < min) {
             return None;
         }
-        let rate = sample.bytes_per_second(1 << 16);
-        if !sample.app_limited || self.best.is_none_or(|best| rate >= best.bytes_per_second(1 << 16)) {
+        if !sample.app_limited || self.best.is_none_or(|best| sample.reaches(&best)) {
             self.best = Some(sample);
         }
         Some(sample)
@@ -227,6 +244,37 @@ mod tests {
         assert_eq!(ack(&mut rate, ms(10), &mut out), None);
         assert_eq!(rate.delivered(), 1);
         assert_eq!(ack(&mut rate, ms(100), &mut out), None);
+    }
+
+    /// One acknowledgement delivers several records in any order: the one sent last makes the sample.
+    #[test]
+    fn the_record_sent_last_counts() {
+        for reversed in [false, true] {
+            let mut rate = Rate::new();
+            let mut first = [(rate.on_sent(ms(0), true), ms(0))];
+            let old = (rate.on_sent(ms(10), false), ms(10));
+            assert!(ack(&mut rate, ms(100), &mut first).is_some());
+            let new = (rate.on_sent(ms(110), false), ms(110));
+            let mut out = if reversed { [new, old] } else { [old, new] };
+            let sample = ack(&mut rate, ms(210), &mut out).expect("valid");
+            assert_eq!((sample.delivered, sample.interval), (2, Duration::from_millis(110)));
+        }
+    }
+
+    #[test]
+    fn a_slower_application_limited_sample_does_not_replace_the_best() {
+        let mut rate = Rate::new();
+        let mut out = [(rate.on_sent(ms(0), true), ms(0)), (rate.on_sent(ms(0), false), ms(0))];
+        let best = ack(&mut rate, ms(100), &mut out).expect("valid");
+        rate.mark_app_limited(0);
+        let mut out = [(rate.on_sent(ms(100), true), ms(100))];
+        assert!(ack(&mut rate, ms(200), &mut out).expect("valid").app_limited);
+        assert_eq!(rate.best(), Some(best));
+        let mut out: Vec<_> = (0..3).map(|i| (rate.on_sent(ms(200), i == 0), ms(200))).collect();
+        let faster = ack(&mut rate, ms(300), &mut out);
+        assert_eq!((rate.best(), faster.map(|s| s.delivered)), (faster, Some(3)));
+        let mut none = [(Snapshot::default(), ms(400))];
+        assert_eq!(ack(&mut rate, ms(400), &mut none), None);
     }
 
     #[test]

@@ -4,9 +4,9 @@
 //! per round do not forget the peaks, and a sample below the average moves the deviation by an eighth of its usual weight.
 //! Fixed point: `srtt` in eighths, `mdev` in quarters of a microsecond.
 use super::min_filter::MinFilter;
+use crate::base::Cx;
 use crate::base::sysctl::Sysctl;
 use crate::base::time::{Duration, nanos};
-use crate::base::{Cx, Instant};
 
 /// Timeout before the first sample (RFC 6298 section 2.1, `TCP_TIMEOUT_INIT`).
 pub const RTO_INITIAL: Duration = Duration::from_secs(1);
@@ -177,12 +177,6 @@ impl Rtt {
 fn sample_us(sysctl: &Sysctl, rtt: Duration) -> u32 {
     let ns = nanos(rtt).max(u64::from(sysctl.clock_resolution_ns));
     (ns / 1_000).clamp(1, SAMPLE_MAX_US) as u32
-}
-
-/// The RTT of something sent at `sent` and acknowledged by a packet that reached this host at `received`.
-#[must_use]
-pub const fn between(sent: Instant, received: Instant) -> Duration {
-    received.since(sent)
 }
 
 #[cfg(test)]

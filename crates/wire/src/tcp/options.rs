@@ -90,12 +90,13 @@ impl TcpOptions {
 
     fn take(&mut self, kind: u8, data: &[u8]) {
         match (kind, data) {
-            (MSS, &[a, b]) => self.mss = Some(u16::from_be_bytes([a, b])).filter(|mss| *mss != 0),
+            (MSS, &[0, 0]) => {}
+            (MSS, &[a, b]) => self.mss = Some(u16::from_be_bytes([a, b])),
             (WINDOW_SCALE, &[shift]) => self.window_scale = Some(shift.min(MAX_WINDOW_SCALE)),
             (SACK_PERMITTED, []) => self.sack_permitted = true,
             (SACK, data) => {
                 let (blocks, rest) = data.as_chunks::<SACK_BLOCK_LEN>();
-                if rest.is_empty() {
+                if rest.is_empty() && !blocks.is_empty() {
                     self.sack = blocks.iter().map(|block| pair(*block)).collect();
                 }
             }

@@ -4,6 +4,10 @@
 //! flight; the controller keeps only what its algorithm needs.
 pub mod any;
 pub mod cubic;
+pub mod hystart;
+pub mod hystart_pp;
+#[cfg(test)]
+mod law;
 pub mod reno;
 
 pub use any::AnyCongestion;

@@ -85,6 +85,27 @@ fn a_second_of_sending_at_any_rate_takes_a_second() {
     }
 }
 
+/// Timers fire late; the rate must not suffer (transmit-path.md 4).
+#[test]
+fn late_wakes_do_not_lower_the_rate_and_very_late_ones_do_not_burst() {
+    let mut pacing = Pacing::new();
+    pacing.set_max_rate(1_000_000);
+    let (mut now, late_ns) = (Instant::from_millis(1), 450_000);
+    for _ in 0..1_000 {
+        pacing.on_send(now, 1_000, 10);
+        now = pacing.not_before(now).expect("paced").plus_nanos(late_ns);
+    }
+    let took = now.nanos_since(Instant::from_millis(1));
+    assert!((999_000_000..=1_001_000_000).contains(&took), "{took}");
+    // A second late: the next packet goes after half of its time, and only that one.
+    now = now.plus_nanos(1_000_000_000);
+    pacing.on_send(now, 1_000, 10);
+    assert_eq!(pacing.not_before(now), Some(now.plus_nanos(500_000)));
+    now = now.plus_nanos(500_000);
+    pacing.on_send(now, 1_000, 10);
+    assert_eq!(pacing.not_before(now), Some(now.plus_nanos(1_000_000)));
+}
+
 #[test]
 fn packets_grow_with_the_rate_and_with_nearness() {
     let sysctl = Sysctl::default();

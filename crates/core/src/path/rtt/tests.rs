@@ -1,5 +1,6 @@
 //! The estimator against values computed by hand from the rules.
 use super::*;
+use crate::base::Instant;
 use crate::base::testing::World;
 use proptest::prelude::*;
 

@@ -1,0 +1,46 @@
+//! A listening socket: its backlog of complete connections and the count of its requests.
+use super::addr::{ListenAddr, ListenOptions};
+use crate::base::SocketId;
+use crate::base::Sysctl;
+use crate::tcp::Ready;
+use std::collections::VecDeque;
+
+/// A TCP listener.
+#[derive(Debug)]
+pub struct Listener {
+    /// Where it listens, the port chosen.
+    pub addr: ListenAddr,
+    /// How it behaves; the backlog is bounded by `somaxconn`.
+    pub options: ListenOptions,
+    /// Complete connections, oldest first.
+    pub accept: VecDeque<SocketId>,
+    /// Requests that wait for a decision or for the final ACK.
+    pub requests: u32,
+}
+
+impl Listener {
+    /// A listener at `addr`.
+    #[must_use]
+    pub fn new(addr: ListenAddr, mut options: ListenOptions, sysctl: &Sysctl) -> Self {
+        options.backlog = options.backlog.min(sysctl.somaxconn);
+        Self { addr, options, accept: VecDeque::new(), requests: 0 }
+    }
+
+    /// No further connection fits (`sk_acceptq_is_full`: a backlog of n holds n + 1).
+    #[must_use]
+    pub fn accept_full(&self) -> bool {
+        self.accept.len() > self.options.backlog as usize
+    }
+
+    /// No further request fits (`inet_csk_reqsk_queue_is_full`, bounded by `tcp_max_syn_backlog` too).
+    #[must_use]
+    pub fn requests_full(&self, sysctl: &Sysctl) -> bool {
+        self.requests >= self.options.backlog.max(1).min(sysctl.tcp_max_syn_backlog)
+    }
+
+    /// Level readiness.
+    #[must_use]
+    pub fn poll(&self) -> Ready {
+        if self.accept.is_empty() { Ready::NONE } else { Ready::IN }
+    }
+}

@@ -1,0 +1,117 @@
+//! Control operations: devices, addresses, routes, queueing disciplines, settings.
+use super::Stack;
+use super::link::{LOOPBACK, LOOPBACK_MTU, Link};
+use crate::base::{DeviceId, Error, Sysctl};
+use crate::device::DeviceCaps;
+use crate::ip::{self, Cidr, Iface, Ip, Route};
+use crate::qdisc::{Dequeued, Qdisc};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+impl Stack {
+    /// The loopback device, with 127.0.0.1/8 and ::1, which every stack has.
+    pub(super) fn add_loopback(&mut self) {
+        let id = self.add_device(DeviceCaps { checksum: true, ..DeviceCaps::offloading(LOOPBACK_MTU) });
+        debug_assert_eq!(id, LOOPBACK);
+        for (addr, len) in [(IpAddr::V4(Ipv4Addr::LOCALHOST), 8), (IpAddr::V6(Ipv6Addr::LOCALHOST), 128)] {
+            let added = self.add_address(LOOPBACK, addr, len);
+            debug_assert_eq!(added, Ok(()));
+        }
+    }
+
+    /// Attaches a device. Its name is the next free number; the driver keeps it.
+    ///
+    /// # Panics
+    /// Beyond 256 devices ([`ip::iface::DEVICES_MAX`]), which is a bug of the program.
+    pub fn add_device(&mut self, caps: DeviceCaps) -> DeviceId {
+        let id = DeviceId(self.links.len() as u16);
+        let link = caps.ethernet.map_or(ip::Link::Ip, ip::Link::Ethernet);
+        self.ip.add_device(id, Iface::new(link, caps.mtu)).expect("fewer than 256 devices");
+        self.links.push(Link::new(caps));
+        id
+    }
+
+    /// Gives a device an address, and a route to the subnet around it.
+    ///
+    /// # Errors
+    /// [`Error::AddressInUse`] when some device has it, [`Error::Invalid`] for what no host may have,
+    /// [`Error::NoBuffers`] at a bound, [`Error::NoSuchSocket`] without the device.
+    pub fn add_address(&mut self, dev: DeviceId, addr: IpAddr, prefix: u8) -> Result<(), Error> {
+        self.ip.add_address(dev, Cidr::new(addr, prefix).ok_or(Error::Invalid)?)
+    }
+
+    /// Lets a device accept packets to any unicast destination, or stops that.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`] without the device.
+    pub fn set_any_address(&mut self, dev: DeviceId, on: bool) -> Result<(), Error> {
+        self.ip.set_any_address(dev, on)
+    }
+
+    /// Adds a route to `dest`/`prefix`, on the link or through `via`.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`] without the device, [`Error::Invalid`] for a prefix or gateway that cannot be,
+    /// [`Error::NoBuffers`] at the bound for routes.
+    pub fn add_route(
+        &mut self,
+        dest: IpAddr,
+        prefix: u8,
+        via: Option<IpAddr>,
+        dev: DeviceId,
+    ) -> Result<(), Error> {
+        let dst = Cidr::new(dest, prefix).ok_or(Error::Invalid)?;
+        self.ip.add_route(Route { gateway: via, ..Route::on_link(dst, dev) })
+    }
+
+    /// Changes a device's MTU in bytes of IP packet.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`] without the device, [`Error::Invalid`] below 68 bytes.
+    pub fn set_mtu(&mut self, dev: DeviceId, mtu: u16) -> Result<(), Error> {
+        self.ip.set_mtu(dev, mtu)?;
+        self.links[usize::from(dev.0)].caps.mtu = mtu;
+        Ok(())
+    }
+
+    /// Puts another queueing discipline in front of a device; the packets of the old one move over as far as there is room.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`] without the device.
+    pub fn set_qdisc(&mut self, dev: DeviceId, qdisc: Box<dyn Qdisc>) -> Result<(), Error> {
+        let link = self.links.get_mut(usize::from(dev.0)).ok_or(Error::NoSuchSocket)?;
+        let mut old = core::mem::replace(&mut link.qdisc, qdisc);
+        link.not_before = None;
+        loop {
+            match old.dequeue(&mut self.cx(None)) {
+                Dequeued::Packet(packet) | Dequeued::Dropped(packet) => self.enqueue(dev, packet),
+                // What the old discipline would have sent later is lost with it, as in Linux; its credit is not.
+                Dequeued::NotBefore(_) | Dequeued::Empty => return Ok(()),
+            }
+        }
+    }
+
+    /// The settings.
+    #[must_use]
+    pub const fn sysctl(&self) -> &Sysctl {
+        &self.env.sysctl
+    }
+
+    /// Changes a setting by its Linux name.
+    ///
+    /// # Errors
+    /// One sentence that names the setting and the allowed values.
+    pub fn set_sysctl(&mut self, name: &str, value: &str) -> Result<(), String> {
+        self.env.sysctl.set(name, value)
+    }
+
+    /// Starts or stops the flight recorder.
+    pub fn set_trace(&mut self, on: bool) {
+        self.env.trace.enable(on);
+    }
+
+    /// The IP layer, for what needs its tables.
+    #[must_use]
+    pub const fn ip(&self) -> &Ip {
+        &self.ip
+    }
+}

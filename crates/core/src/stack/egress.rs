@@ -1,0 +1,334 @@
+//! The transmit path: from a flow's turn to the device.
+//!
+//! ```text
+//! transmit ─▶ ready list ─▶ a flow's turn: output ─▶ headers ─▶ ip.output ─▶ qdisc.enqueue ──┐ (full: the flow is told)
+//!                 ▲             (bounded packets; credit charged by the flow)                │
+//!                 │                                                                          ▼
+//!             credit back ◀── completed ◀── device.submit ◀── segment, checksum ◀── qdisc.dequeue
+//!                                             └▶ not now: held in front until device_ready
+//! ```
+//! Flows write as far as their credit and the budget go, never looking at the queue below: its backlog is for the queueing
+//! discipline to judge.
+use super::link::LOOPBACK;
+use super::{Stack, Transmitted};
+use crate::base::{DeviceId, DropWhy, Error, FlowId, SocketId, Tuple};
+use crate::device::{Device, Submit};
+use crate::ip::{Dst, OutputParams};
+use crate::offload::{self, Coalesced};
+use crate::packet::{Csum, GsoKind, Head, Offload, Owner, Packet};
+use crate::qdisc::Dequeued;
+use crate::socket::{Path, Socket, Turn};
+use crate::tcp::{Outgoing, PathCaps};
+use core::net::IpAddr;
+use lowwater_wire::protocol;
+use lowwater_wire::tcp::{CHECKSUM_OFFSET, TcpFlags};
+use smallvec::SmallVec;
+
+/// Packets that a flow may send before the next flow has its turn.
+const TURN_PACKETS: usize = 4;
+/// Packets that go round the loopback device in one call.
+const LOOPBACK_BUDGET: usize = 64;
+
+impl Stack {
+    /// Alternates turns of flows with emptying the queue, until both have used the budget or have nothing to do.
+    pub(super) fn run_device(
+        &mut self,
+        dev: DeviceId,
+        budget: usize,
+        device: &mut dyn Device,
+    ) -> Transmitted {
+        let mut done = Transmitted::default();
+        if usize::from(dev.0) >= self.links.len() {
+            return done;
+        }
+        let mut turns = budget;
+        loop {
+            let sent = self.turn(dev, turns);
+            turns = turns.saturating_sub(sent);
+            self.drain(dev, budget, device, &mut done);
+            if turns == 0 || sent == 0 {
+                break;
+            }
+        }
+        let link = &self.links[usize::from(dev.0)];
+        done.stopped = link.stopped;
+        done.more = link.wants_transmit(self.now);
+        done
+    }
+
+    /// The next flow's turn; what it used of `budget`, 0 when no flow waits.
+    fn turn(&mut self, dev: DeviceId, budget: usize) -> usize {
+        if budget == 0 {
+            return 0;
+        }
+        let link = &mut self.links[usize::from(dev.0)];
+        let Some(id) = link.ready.pop() else { return 0 };
+        let caps = link.path_caps();
+        let Some(entry) = self.sockets.get_mut(id) else { return 1 };
+        entry.turn = Turn::NONE;
+        match entry.socket {
+            Socket::Tcp(_) => self.tcp_turn(id, &caps, budget.min(TURN_PACKETS)).max(1),
+            Socket::Udp(_) => self.udp_turn(id, budget.min(TURN_PACKETS)).max(1),
+            Socket::Listener(_) => 1,
+        }
+    }
+
+    fn tcp_turn(&mut self, id: SocketId, caps: &PathCaps, budget: usize) -> usize {
+        let reachable = self.refresh_path(id);
+        for sent in 0..budget {
+            let Some(entry) = self.sockets.get_mut(id) else { return sent };
+            let Socket::Tcp(conn) = &mut entry.socket else { return sent };
+            let Some(out) = conn.output(&mut self.env.cx(self.now, Some(id)), caps) else {
+                self.settle(id, Turn::NONE);
+                return sent;
+            };
+            let owner = (out.charge > 0).then_some(Owner { flow: FlowId(id), charge: out.charge });
+            let tuple = *conn.tuple();
+            match entry.path.as_mut().filter(|_| reachable) {
+                Some(path) => {
+                    let dst = path.dst;
+                    let ident = path.ids.take(out.segs);
+                    let numbers = (Some(ident), path.ids.flow_label);
+                    self.send_tcp(&tuple, &dst, numbers, owner, out);
+                }
+                None => {
+                    self.env.count.ip.out_no_routes += 1;
+                    self.env.count.dropped(DropWhy::NoRoute);
+                    if let Some(owner) = owner {
+                        self.refund(owner, true);
+                    }
+                }
+            }
+        }
+        self.settle(id, Turn::AGAIN);
+        budget
+    }
+
+    /// A segment that no flow pays for: SYN-ACKs of requests, answers of TIME-WAIT, resets.
+    pub(super) fn send_control(&mut self, tuple: &Tuple, out: Outgoing) {
+        self.env.count.tcp.out_segs += 1;
+        self.env.count.tcp.out_rsts += u64::from(out.repr.flags.contains(TcpFlags::RST));
+        match self.path(Some(tuple.local_ip), tuple) {
+            Ok(mut path) => {
+                let numbers = (Some(path.ids.take(1)), path.ids.flow_label);
+                self.send_tcp(tuple, &path.dst, numbers, None, out);
+            }
+            Err(_) => {
+                self.env.count.ip.out_no_routes += 1;
+                self.env.count.dropped(DropWhy::NoRoute);
+            }
+        }
+    }
+
+    /// Writes the TCP header and sends the packet on its way; its checksum is completed at the device's door.
+    fn send_tcp(
+        &mut self,
+        tuple: &Tuple,
+        dst: &Dst,
+        numbers: (Option<u16>, u32),
+        owner: Option<Owner>,
+        out: Outgoing,
+    ) {
+        let mut head = Head::new();
+        let header = head.prepend(out.repr.buffer_len());
+        out.repr.emit(header);
+        let len = header.len() + out.payload.len();
+        let pseudo = pseudo_header(tuple.local_ip, tuple.remote_ip, protocol::TCP, len);
+        lowwater_wire::tcp::fill_checksum_partial(header, pseudo);
+        let gso = match (out.gso_size, tuple.is_v6()) {
+            (0, _) => GsoKind::None,
+            (_, false) => GsoKind::Tcp4,
+            (_, true) => GsoKind::Tcp6,
+        };
+        let csum = Csum::Partial { start: 0, offset: CHECKSUM_OFFSET as u16 };
+        let offload = Offload { gso, gso_size: out.gso_size, csum };
+        let packet = Packet { head, payload: out.payload, offload, owner, at: out.depart_at.max(self.now) };
+        let params = OutputParams {
+            tos: out.tos,
+            ttl: if out.ttl == 0 { self.default_ttl() } else { out.ttl },
+            dont_fragment: self.env.sysctl.ip_no_pmtu_disc == 0,
+            ident: numbers.0,
+            flow_label: numbers.1,
+            ..OutputParams::new(tuple.local_ip, tuple.remote_ip, protocol::TCP)
+        };
+        self.ip.output(&mut self.env.cx(self.now, None), dst, &params, packet, &mut self.outbox);
+        self.dispatch();
+    }
+
+    pub(super) fn default_ttl(&self) -> u8 {
+        self.env.sysctl.ip_default_ttl.clamp(1, 255) as u8
+    }
+
+    /// Carries out what the IP layer left to be done: frames go to their queues, losses to their flows.
+    pub(super) fn dispatch(&mut self) {
+        // A loss may make a flow say something, never at once: so this ends.
+        while !self.outbox.is_empty() {
+            let mut outbox = core::mem::take(&mut self.outbox);
+            for (dev, packet) in outbox.frames.drain(..) {
+                self.enqueue(dev, packet);
+            }
+            for (packet, why) in outbox.dropped.drain(..) {
+                self.packet_lost(&packet, why);
+            }
+            if self.outbox.is_empty() {
+                self.outbox = outbox;
+            }
+        }
+    }
+
+    /// Gives a packet to the device's queueing discipline.
+    pub(super) fn enqueue(&mut self, dev: DeviceId, packet: Packet) {
+        let Some(link) = self.links.get_mut(usize::from(dev.0)) else {
+            return self.packet_lost(&packet, DropWhy::NoRoute);
+        };
+        if let Err(victim) = link.qdisc.enqueue(&mut self.env.cx(self.now, None), packet) {
+            self.env.count.ip.out_discards += 1;
+            self.packet_lost(&victim, DropWhy::QueueFull);
+        }
+    }
+
+    fn packet_lost(&mut self, packet: &Packet, why: DropWhy) {
+        self.env.count.dropped(why);
+        if let Some(owner) = packet.owner {
+            self.refund(owner, true);
+        }
+    }
+
+    /// From the queue to the device, as far as both allow.
+    fn drain(&mut self, dev: DeviceId, budget: usize, device: &mut dyn Device, done: &mut Transmitted) {
+        while done.packets < budget && !self.links[usize::from(dev.0)].stopped {
+            let Some(packet) = self.next_packet(dev) else { return };
+            let (owner, len) = (packet.owner, packet.len() as u64);
+            match device.submit(self.now, packet) {
+                Submit::Sent => {}
+                Submit::Completed => {
+                    if let Some(owner) = owner {
+                        self.credit_back(owner);
+                    }
+                }
+                Submit::NotNow(packet) => {
+                    self.env.count.own.packets_not_now += 1;
+                    let link = &mut self.links[usize::from(dev.0)];
+                    link.held.push_front(packet);
+                    link.stopped = true;
+                    return;
+                }
+                Submit::Dropped => {
+                    self.env.count.own.packets_dropped_below += 1;
+                    self.env.count.dropped(DropWhy::Device);
+                    if let Some(owner) = owner {
+                        self.refund(owner, true);
+                    }
+                    continue;
+                }
+            }
+            done.packets += 1;
+            done.bytes += len;
+        }
+    }
+
+    /// The next packet for the device, as the device can take it.
+    fn next_packet(&mut self, dev: DeviceId) -> Option<Packet> {
+        loop {
+            let link = &mut self.links[usize::from(dev.0)];
+            if let Some(packet) = link.held.pop_front() {
+                return Some(packet);
+            }
+            link.not_before = None;
+            let packet = match link.qdisc.dequeue(&mut self.env.cx(self.now, None)) {
+                Dequeued::Packet(packet) => packet,
+                Dequeued::Dropped(packet) => {
+                    self.packet_lost(&packet, DropWhy::QueueFull);
+                    continue;
+                }
+                Dequeued::NotBefore(at) => {
+                    link.not_before = Some(at);
+                    return None;
+                }
+                Dequeued::Empty => return None,
+            };
+            let (caps, link_len) = (link.caps, link.caps.link_len());
+            let too_large = packet.len() - link_len.min(packet.len()) > caps.gso_max_size as usize;
+            if packet.offload.gso_size > 0 && (too_large || !caps.checksum) {
+                self.env.count.own.gso_segmented += 1;
+                link.held.extend(offload::segment(packet, link_len, !caps.checksum));
+                continue;
+            }
+            let mut packet = packet;
+            if !caps.checksum {
+                offload::csum::fill(&mut packet, link_len);
+            }
+            return Some(packet);
+        }
+    }
+
+    /// Carries packets to this stack's own addresses round the loopback device.
+    pub(super) fn run_loopback(&mut self) {
+        if !self.links[usize::from(LOOPBACK.0)].wants_transmit(self.now) {
+            return;
+        }
+        let mut looped = Vec::new();
+        let mut collect = |_, packet: Packet| {
+            looped.push(packet);
+            Submit::Sent
+        };
+        self.run_device(LOOPBACK, LOOPBACK_BUDGET, &mut collect);
+        for mut packet in looped {
+            let owner = packet.owner.take();
+            packet.at = self.now;
+            let whole = Coalesced { packet, more: SmallVec::new(), push: false, fixed_id: false };
+            self.ingress_packet(LOOPBACK, whole);
+            if let Some(owner) = owner {
+                self.credit_back(owner);
+            }
+        }
+    }
+
+    /// The way to `dst`; to an own address it leads round the loopback device.
+    pub(super) fn route(&self, src: Option<IpAddr>, dst: IpAddr) -> Result<Dst, Error> {
+        let mut found = self.ip.lookup(src, dst, self.now)?;
+        if found.local {
+            found.device = LOOPBACK;
+            found.next_hop = dst;
+            found.mtu = self.links[usize::from(LOOPBACK.0)].caps.mtu;
+        }
+        Ok(found)
+    }
+
+    /// The way of a flow, with fresh packet numbers.
+    pub(super) fn path(&self, src: Option<IpAddr>, tuple: &Tuple) -> Result<Path, Error> {
+        let dst = self.route(src, tuple.remote_ip)?;
+        let (local, remote) = ((dst.src, tuple.local_port), (tuple.remote_ip, tuple.remote_port));
+        Ok(Path { dst, ids: self.ip.flow_ids(local, remote, protocol::TCP) })
+    }
+
+    /// Asks for the route again if routes have changed; false when there is none now.
+    fn refresh_path(&mut self, id: SocketId) -> bool {
+        let Some(entry) = self.sockets.get(id) else { return false };
+        let (Some(path), Socket::Tcp(conn)) = (&entry.path, &entry.socket) else { return false };
+        if path.dst.generation == self.ip.generation() {
+            return true;
+        }
+        let (old, tuple) = (path.dst, *conn.tuple());
+        let Ok(dst) = self.route(Some(tuple.local_ip), tuple.remote_ip) else { return false };
+        let Some(entry) = self.sockets.get_mut(id) else { return false };
+        if let Some(path) = &mut entry.path {
+            path.dst = dst;
+        }
+        if let Socket::Tcp(conn) = &mut entry.socket
+            && dst.mtu != old.mtu
+        {
+            conn.on_pmtu(&mut self.env.cx(self.now, Some(id)), dst.mtu, None);
+        }
+        true
+    }
+}
+
+/// The pseudo-header's sum; 0 for addresses of different families, which no flow has.
+pub(super) fn pseudo_header(src: IpAddr, dst: IpAddr, protocol: u8, len: usize) -> u64 {
+    match (src, dst) {
+        (IpAddr::V4(s), IpAddr::V4(d)) => lowwater_wire::checksum::pseudo_v4(s, d, protocol, len),
+        (IpAddr::V6(s), IpAddr::V6(d)) => lowwater_wire::checksum::pseudo_v6(s, d, protocol, len),
+        _ => 0,
+    }
+}

@@ -1,0 +1,33 @@
+//! What every layer function is given: settings, chance, counters, the trace, and the secrets of handshakes.
+use crate::base::trace::Trace;
+use crate::base::{Counters, Cx, Instant, Rng, SocketId, Sysctl};
+use crate::tcp::isn::Secrets;
+
+/// The environment of one stack.
+#[derive(Debug)]
+pub(super) struct Env {
+    pub(super) sysctl: Sysctl,
+    pub(super) rng: Rng,
+    pub(super) count: Counters,
+    pub(super) trace: Trace,
+    pub(super) secrets: Secrets,
+}
+
+impl Env {
+    pub(super) fn new(sysctl: Sysctl, seed: u64) -> Self {
+        let rng = Rng::new(seed);
+        let secrets = Secrets::new(&mut rng.fork("isn"));
+        Self { sysctl, rng: rng.fork("stack"), count: Counters::default(), trace: Trace::default(), secrets }
+    }
+
+    pub(super) const fn cx(&mut self, now: Instant, socket: Option<SocketId>) -> Cx<'_> {
+        Cx {
+            now,
+            rng: &mut self.rng,
+            sysctl: &self.sysctl,
+            count: &mut self.count,
+            trace: &mut self.trace,
+            socket,
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! ICMP errors: from the packet that they embed to the flow that sent it.
+use super::Stack;
+use super::demux::Flow;
+use crate::base::{DropWhy, Error, Tuple};
+use crate::ip::{IcmpError, IcmpKind, Unreachable};
+use crate::socket::{Event, Holder, Socket, Turn};
+use crate::tcp::Seq;
+use lowwater_wire::protocol;
+
+/// What the application hears (RFC 1122 section 4.2.3.9 and RFC 4443 section 3, by Linux's table `icmp_err_convert`).
+const fn error_of(kind: IcmpKind) -> Error {
+    match kind {
+        IcmpKind::Unreachable(Unreachable::Port | Unreachable::Protocol) => Error::Refused,
+        IcmpKind::Unreachable(Unreachable::Net) => Error::NoRoute,
+        IcmpKind::TooBig(_) => Error::MessageTooLong,
+        IcmpKind::Unreachable(Unreachable::Host | Unreachable::Admin)
+        | IcmpKind::TimeExceeded
+        | IcmpKind::ParamProblem => Error::HostUnreachable,
+    }
+}
+
+impl Stack {
+    /// Delivers an error to its flow; what fits no flow is dropped (RFC 5927 section 4).
+    pub(super) fn icmp_error(&mut self, error: &IcmpError) {
+        let e = &error.embedded;
+        let tuple =
+            Tuple { local_ip: e.src, remote_ip: e.dst, local_port: e.src_port, remote_port: e.dst_port };
+        let known = match e.protocol {
+            protocol::TCP => self.icmp_error_tcp(&tuple, error),
+            protocol::UDP => self.icmp_error_udp(&tuple, error),
+            // Our own echo replies and resets: only what they teach about the path would matter.
+            _ => false,
+        };
+        if !known {
+            self.env.count.dropped(DropWhy::IcmpForeign);
+        }
+    }
+
+    fn icmp_error_tcp(&mut self, tuple: &Tuple, error: &IcmpError) -> bool {
+        let Some(Flow::Conn(id)) = self.demux.flows.get(tuple).copied() else { return false };
+        let Some(entry) = self.sockets.get_mut(id) else { return false };
+        let Socket::Tcp(conn) = &mut entry.socket else { return false };
+        let mut cx = self.env.cx(self.now, Some(id));
+        let seq = error.embedded.seq.map(Seq);
+        match error.kind {
+            IcmpKind::TooBig(mtu) => {
+                conn.on_pmtu(&mut cx, mtu, seq);
+                self.ip.lower_path_mtu(tuple.remote_ip, mtu, self.now);
+            }
+            kind => conn.on_icmp(&mut cx, error_of(kind), seq),
+        }
+        self.settle(id, Turn::INPUT);
+        true
+    }
+
+    fn icmp_error_udp(&mut self, tuple: &Tuple, error: &IcmpError) -> bool {
+        let Some(id) = self.demux.udp(tuple) else { return false };
+        let Some(entry) = self.sockets.get_mut(id) else { return false };
+        let Socket::Udp(udp) = &mut entry.socket else { return false };
+        match error.kind {
+            IcmpKind::TooBig(mtu) => {
+                if udp.dont_fragment {
+                    udp.on_icmp(Error::MessageTooLong);
+                }
+                self.ip.lower_path_mtu(tuple.remote_ip, mtu, self.now);
+            }
+            kind => {
+                if udp.on_icmp(error_of(kind)) && entry.holder == Holder::Owner {
+                    self.events.push(&mut entry.pending, Event::Readable(id));
+                }
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,254 @@
+//! Passive opens: from a SYN by way of a request, perhaps a question to the application, into an accept backlog.
+use super::demux::Flow;
+use super::expiry::TimerKey;
+use super::{Decision, Stack};
+use crate::base::{DropWhy, Duration, Error, Instant, SocketId, Tuple};
+use crate::socket::{
+    Asked, Entry, Event, Holder, Listener, Path, Pending, RequestEntry, RequestId, Socket, Turn, TwId,
+};
+use crate::tcp::{
+    Conn, Disposition, Request, RequestVerdict, Segment, Seq, Setup, TimeWaitVerdict, reset_for,
+};
+use crate::timer::Lazy;
+use lowwater_wire::tcp::TcpFlags;
+
+/// How long a SYN waits for the application's decision: the peer sends it again after one second and after three.
+const DECISION_TIMEOUT: Duration = Duration::from_secs(3);
+
+impl Stack {
+    /// A segment for which there is no flow (RFC 9293 section 3.10.7.1 and .2).
+    pub(super) fn segment_without_flow(&mut self, tuple: &Tuple, seg: &Segment, isn: Option<Seq>) {
+        let listener = self.demux.listener(tuple.local());
+        let Some(listener) = listener.filter(|_| !seg.has(TcpFlags::ACK)) else {
+            self.env.count.dropped(DropWhy::NoSocket);
+            return self.answer_with_reset(tuple, seg);
+        };
+        if seg.has(TcpFlags::RST) || !seg.has(TcpFlags::SYN) {
+            return self.env.count.dropped(DropWhy::TcpFlags);
+        }
+        if let Err(why) = self.open_request(listener, tuple, seg, isn) {
+            self.env.count.dropped(why);
+        }
+    }
+
+    fn answer_with_reset(&mut self, tuple: &Tuple, seg: &Segment) {
+        if let Some(out) = reset_for(tuple, seg) {
+            self.send_control(tuple, out);
+        }
+    }
+
+    fn listener(&mut self, id: SocketId) -> Option<&mut Listener> {
+        match self.sockets.get_mut(id).map(|e| &mut e.socket) {
+            Some(Socket::Listener(l)) => Some(l),
+            _ => None,
+        }
+    }
+
+    fn open_request(
+        &mut self,
+        listener: SocketId,
+        tuple: &Tuple,
+        syn: &Segment,
+        isn: Option<Seq>,
+    ) -> Result<(), DropWhy> {
+        let Some(Socket::Listener(l)) = self.sockets.get(listener).map(|e| &e.socket) else {
+            return Err(DropWhy::NoSocket);
+        };
+        let accept_full = l.accept_full();
+        if accept_full || l.requests_full(&self.env.sysctl) {
+            self.env.count.tcp_ext.listen_overflows += u64::from(accept_full);
+            self.env.count.tcp_ext.listen_drops += 1;
+            return Err(DropWhy::ListenOverflow);
+        }
+        let (options, ask) = (l.options.options.clone(), l.options.ask);
+        let dst = self.route(Some(tuple.local_ip), tuple.remote_ip).map_err(|_| DropWhy::NoRoute)?;
+        let isn = isn.unwrap_or_else(|| self.env.secrets.isn(tuple, self.now));
+        let ts_offset = self.env.secrets.ts_offset(tuple);
+        let setup = Setup { tuple: *tuple, mtu: dst.mtu, isn, ts_offset, options };
+        if ask {
+            self.ask(listener, setup, syn);
+            return Ok(());
+        }
+        let request = Request::new(&mut self.env.cx(self.now, Some(listener)), setup, syn)?;
+        let id = self.insert_request(listener, *tuple, Pending::Sent(Box::new(request)));
+        self.send_syn_ack(id);
+        Ok(())
+    }
+
+    fn insert_request(&mut self, listener: SocketId, tuple: Tuple, pending: Pending) -> RequestId {
+        let id = self.small.requests.insert(RequestEntry { pending, listener, timer: Lazy::new() });
+        self.demux.flows.insert(tuple, Flow::Request(id));
+        if let Some(l) = self.listener(listener) {
+            l.requests += 1;
+        }
+        id
+    }
+
+    fn ask(&mut self, listener: SocketId, setup: Setup, syn: &Segment) {
+        let tuple = setup.tuple;
+        let asked = Asked { syn: syn.clone(), setup };
+        let request = self.insert_request(listener, tuple, Pending::Asked(Box::new(asked)));
+        self.schedule_request(request);
+        self.events.push_single(Event::Incoming { listener, request, tuple });
+    }
+
+    /// The application's answer to [`Event::Incoming`].
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`] when the request is gone: decided before, timed out, or its listener was closed.
+    pub fn tcp_decide(&mut self, now: Instant, request: RequestId, decision: Decision) -> Result<(), Error> {
+        self.enter(now);
+        let entry = self.small.requests.get(request).ok_or(Error::NoSuchSocket)?;
+        let Pending::Asked(asked) = &entry.pending else { return Err(Error::NoSuchSocket) };
+        let (syn, setup, listener) = (asked.syn.clone(), asked.setup.clone(), entry.listener);
+        let tuple = setup.tuple;
+        self.remove_request(request);
+        match decision {
+            Decision::Drop => self.env.count.dropped(DropWhy::ListenFilter),
+            Decision::Refuse => {
+                self.env.count.dropped(DropWhy::ListenFilter);
+                self.answer_with_reset(&tuple, &syn);
+            }
+            Decision::Accept => match Request::new(&mut self.env.cx(self.now, Some(listener)), setup, &syn) {
+                Ok(request) => {
+                    let id = self.insert_request(listener, tuple, Pending::Sent(Box::new(request)));
+                    self.send_syn_ack(id);
+                }
+                Err(why) => self.env.count.dropped(why),
+            },
+        }
+        Ok(())
+    }
+
+    fn send_syn_ack(&mut self, id: RequestId) {
+        let Some(entry) = self.small.requests.get_mut(id) else { return };
+        let Pending::Sent(request) = &mut entry.pending else { return };
+        let out = request.syn_ack(&mut self.env.cx(self.now, Some(entry.listener)));
+        let tuple = *request.tuple();
+        self.schedule_request(id);
+        self.send_control(&tuple, out);
+    }
+
+    pub(super) fn schedule_request(&mut self, id: RequestId) {
+        let Some(entry) = self.small.requests.get_mut(id) else { return };
+        let deadline = match &entry.pending {
+            Pending::Asked(_) => self.now + DECISION_TIMEOUT,
+            Pending::Sent(request) => request.deadline(),
+        };
+        let mut cx = self.env.cx(self.now, Some(entry.listener));
+        entry.timer.set(&mut cx, &mut self.wheel, TimerKey::Request(id), Some(deadline));
+    }
+
+    /// Forgets a request; its flow is free.
+    pub(super) fn remove_request(&mut self, id: RequestId) -> Option<Pending> {
+        let mut entry = self.small.requests.remove(id)?;
+        entry.timer.cancel(&mut self.wheel);
+        let tuple = match &entry.pending {
+            Pending::Asked(asked) => &asked.setup.tuple,
+            Pending::Sent(request) => request.tuple(),
+        };
+        self.demux.flows.remove(tuple);
+        if let Some(l) = self.listener(entry.listener) {
+            l.requests = l.requests.saturating_sub(1);
+        }
+        Some(entry.pending)
+    }
+
+    /// A segment for a flow in SYN-RECEIVED.
+    pub(super) fn request_input(&mut self, id: RequestId, tuple: &Tuple, seg: Segment) {
+        let Some(entry) = self.small.requests.get_mut(id) else { return };
+        let listener = entry.listener;
+        let Pending::Sent(request) = &mut entry.pending else {
+            // The peer repeats its SYN while the application thinks, or has given up: then the decision finds nobody.
+            return self.env.count.dropped(DropWhy::ListenFilter);
+        };
+        match request.input(&mut self.env.cx(self.now, Some(listener)), &seg) {
+            RequestVerdict::Drop(why) => self.env.count.dropped(why),
+            RequestVerdict::Reply(out) | RequestVerdict::Reset(out) => {
+                self.schedule_request(id);
+                self.send_control(tuple, out);
+            }
+            RequestVerdict::Gone(answer) => {
+                self.remove_request(id);
+                if let Some(out) = answer {
+                    self.send_control(tuple, out);
+                }
+            }
+            RequestVerdict::Spawn => self.spawn(id, listener, tuple, seg),
+        }
+    }
+
+    /// The final ACK has come: the request becomes a connection, if the backlog has room.
+    fn spawn(&mut self, id: RequestId, listener: SocketId, tuple: &Tuple, seg: Segment) {
+        if self.listener(listener).is_none_or(|l| l.accept_full()) {
+            self.env.count.tcp_ext.listen_overflows += 1;
+            self.env.count.tcp_ext.listen_drops += 1;
+            self.env.count.dropped(DropWhy::ListenOverflow);
+            if self.env.sysctl.tcp_abort_on_overflow {
+                self.remove_request(id);
+                self.answer_with_reset(tuple, &seg);
+            }
+            return;
+        }
+        let Some(Pending::Sent(request)) = self.remove_request(id) else { return };
+        let conn = request.into_conn(&mut self.env.cx(self.now, Some(listener)));
+        let path = self.path(Some(tuple.local_ip), tuple).ok();
+        let child = self.insert_conn(conn, path, Holder::Backlog);
+        if let Some(entry) = self.sockets.get_mut(listener)
+            && let Socket::Listener(l) = &mut entry.socket
+        {
+            l.accept.push_back(child);
+            self.events.push(&mut entry.pending, Event::Accepted(listener));
+        }
+        self.conn_input(child, tuple, seg);
+    }
+
+    /// Adds a connection to the table and to the flows.
+    pub(super) fn insert_conn(&mut self, conn: Conn, path: Option<Path>, holder: Holder) -> SocketId {
+        let tuple = *conn.tuple();
+        let id = self.sockets.insert(Entry::new(Socket::Tcp(Box::new(conn)), path, holder));
+        self.demux.flows.insert(tuple, Flow::Conn(id));
+        id
+    }
+
+    /// A segment for a connection.
+    pub(super) fn conn_input(&mut self, id: SocketId, tuple: &Tuple, seg: Segment) {
+        let Some(entry) = self.sockets.get_mut(id) else { return };
+        let Socket::Tcp(conn) = &mut entry.socket else { return };
+        match conn.input(&mut self.env.cx(self.now, Some(id)), seg) {
+            Disposition::Done => {}
+            Disposition::Reset(out) => self.send_control(tuple, out),
+            Disposition::Drop(why) => self.env.count.dropped(why),
+        }
+        self.settle(id, Turn::INPUT);
+    }
+
+    /// A segment for a flow in TIME-WAIT.
+    pub(super) fn time_wait_input(&mut self, id: TwId, tuple: &Tuple, seg: &Segment) {
+        let Some(entry) = self.small.time_waits.get_mut(id) else { return };
+        let mut cx = self.env.cx(self.now, None);
+        let verdict = entry.time_wait.input(&mut cx, seg);
+        let deadline = entry.time_wait.deadline();
+        entry.timer.set(&mut cx, &mut self.wheel, TimerKey::TimeWait(id), Some(deadline));
+        match verdict {
+            TimeWaitVerdict::Drop(why) => cx.count.dropped(why),
+            TimeWaitVerdict::Reply(out) => self.send_control(tuple, out),
+            TimeWaitVerdict::Reset(out) => {
+                self.remove_time_wait(id);
+                self.send_control(tuple, out);
+            }
+            TimeWaitVerdict::Gone => self.remove_time_wait(id),
+            TimeWaitVerdict::Reopen { isn } => {
+                self.remove_time_wait(id);
+                self.segment_without_flow(tuple, seg, Some(isn));
+            }
+        }
+    }
+
+    pub(super) fn remove_time_wait(&mut self, id: TwId) {
+        if let Some(mut entry) = self.small.time_waits.remove(id) {
+            entry.timer.cancel(&mut self.wheel);
+            self.demux.flows.remove(entry.time_wait.tuple());
+        }
+    }
+}

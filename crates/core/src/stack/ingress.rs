@@ -1,0 +1,185 @@
+//! The receive path: from a device's frame to the object that it belongs to.
+//!
+//! ```text
+//! receive ─▶ link header ─▶ gro ─▶ ip.input ─▶ demux ─┬▶ connection   ─▶ settle (events, turn, timer, fate)
+//!            (ARP, ND ◀──────────┘   │  │             ├▶ request      ─▶ reply, or spawn a connection
+//!             answers leave by       │  │             ├▶ TIME-WAIT    ─▶ reply, or reopen
+//!             dispatch)              │  └▶ UDP socket └▶ listener, or a reset
+//!                                    └▶ ICMP error ─▶ its flow; echo is answered inside ip
+//! ```
+use super::Stack;
+use super::demux::Flow;
+use crate::base::{DeviceId, DropWhy, Tuple};
+use crate::ip::{FrameInput, Ingress, Input, Unreachable};
+use crate::offload::Coalesced;
+use crate::packet::Packet;
+use crate::socket::{Event, Holder, Socket};
+use crate::tcp::{Chunks, Ecn, Segment, Seq};
+use crate::udp::Datagram;
+use core::net::SocketAddr;
+use lowwater_wire::protocol;
+use lowwater_wire::tcp::{TcpFlags, TcpView};
+use lowwater_wire::udp::HEADER_LEN as UDP_HEADER_LEN;
+
+impl Stack {
+    /// Takes the link header off and gathers the packet with its neighbours in the batch.
+    pub(super) fn ingress_frame(&mut self, dev: DeviceId, frame: Packet) {
+        if self.batch.device.is_some_and(|d| d != dev) {
+            self.ingress_flush();
+        }
+        let mut cx = self.env.cx(self.now, None);
+        match self.ip.input_frame(&mut cx, dev, frame, &mut self.outbox) {
+            FrameInput::Packet(packet) => {
+                self.batch.device = Some(dev);
+                self.batch.gro.receive(packet, &mut self.batch.merged);
+                self.ingress_merged(dev);
+            }
+            FrameInput::Consumed => {}
+            FrameInput::Drop(why) => cx.count.dropped(why),
+        }
+        self.dispatch();
+    }
+
+    /// Ends the batch: nothing waits for more packets to merge with.
+    pub(super) fn ingress_flush(&mut self) {
+        if let Some(dev) = self.batch.device.take() {
+            self.batch.gro.flush(&mut self.batch.merged);
+            self.ingress_merged(dev);
+        }
+    }
+
+    fn ingress_merged(&mut self, dev: DeviceId) {
+        let mut merged = core::mem::take(&mut self.batch.merged);
+        for coalesced in merged.drain(..) {
+            self.ingress_packet(dev, coalesced);
+        }
+        self.batch.merged = merged;
+    }
+
+    /// One IP packet, possibly of several segments.
+    pub(super) fn ingress_packet(&mut self, dev: DeviceId, coalesced: Coalesced) {
+        let Coalesced { packet, more, push, .. } = coalesced;
+        let mut cx = self.env.cx(self.now, None);
+        match self.ip.input(&mut cx, dev, packet, &mut self.outbox) {
+            Input::Deliver(ingress) => match ingress.protocol {
+                protocol::TCP => self.tcp_input(&ingress, more, push),
+                protocol::UDP => self.udp_input(&ingress),
+                _ => {
+                    cx.count.ip.in_unknown_protos += 1;
+                    cx.count.dropped(DropWhy::Protocol);
+                    self.ip.unreachable(&mut cx, &ingress, Unreachable::Protocol, &mut self.outbox);
+                }
+            },
+            Input::Error(error) => self.icmp_error(&error),
+            Input::Consumed => {}
+            Input::Drop(why) => cx.count.dropped(why),
+        }
+        self.dispatch();
+    }
+
+    fn tcp_input(&mut self, ingress: &Ingress, more: impl IntoIterator<Item = bytes::Bytes>, push: bool) {
+        let count = &mut self.env.count;
+        count.tcp.in_segs += 1;
+        // Neither SYNs nor data for a group make sense (RFC 9293 section 3.9.2.3, MUST-57).
+        if ingress.to_group(&self.ip) {
+            return count.dropped(DropWhy::NotForUs);
+        }
+        let Ok(view) = TcpView::parse(ingress.l4()) else {
+            count.tcp.in_errs += 1;
+            return count.dropped(DropWhy::Malformed);
+        };
+        if !ingress.checksum_ok() {
+            count.tcp.in_errs += 1;
+            count.tcp.in_csum_errors += 1;
+            return count.dropped(DropWhy::Checksum);
+        }
+        let mut payload = Chunks::new();
+        let first = ingress.payload(view.header_len());
+        if !first.is_empty() {
+            payload.push(first);
+        }
+        payload.extend(more);
+        // Of a merged packet each part was one segment; of a super-packet its size tells.
+        count.tcp.in_segs += payload.len().saturating_sub(1) as u64 + gso_segments(ingress, &payload) - 1;
+        let mut flags = view.flags();
+        if push {
+            flags.insert(TcpFlags::PSH);
+        }
+        let seg = Segment {
+            at: ingress.packet.at,
+            seq: Seq(view.seq()),
+            ack: Seq(view.ack()),
+            flags,
+            window: view.window(),
+            urgent: view.urgent(),
+            options: view.options(),
+            ecn: Ecn::of_tos(ingress.tos),
+            payload,
+        };
+        let tuple = tuple_of(ingress, view.src_port(), view.dst_port());
+        self.tcp_segment(&tuple, seg);
+    }
+
+    /// The one place that decides whose segment it is.
+    fn tcp_segment(&mut self, tuple: &Tuple, seg: Segment) {
+        match self.demux.flows.get(tuple).copied() {
+            Some(Flow::Conn(id)) => self.conn_input(id, tuple, seg),
+            Some(Flow::Request(id)) => self.request_input(id, tuple, seg),
+            Some(Flow::TimeWait(id)) => self.time_wait_input(id, tuple, &seg),
+            None => self.segment_without_flow(tuple, &seg, None),
+        }
+    }
+
+    fn udp_input(&mut self, ingress: &Ingress) {
+        let count = &mut self.env.count;
+        let l4 = ingress.l4();
+        let (len, stated) = (ingress.l4_len(), l4.get(4..6).map_or(0, |b| usize::from(u16_of(b))));
+        if l4.len() < UDP_HEADER_LEN || stated < UDP_HEADER_LEN || stated > len {
+            count.udp.in_errors += 1;
+            return count.dropped(DropWhy::Malformed);
+        }
+        if !ingress.checksum_ok() {
+            count.udp.in_errors += 1;
+            count.udp.in_csum_errors += 1;
+            return count.dropped(DropWhy::Checksum);
+        }
+        let tuple = tuple_of(ingress, u16_of(&l4[..2]), u16_of(&l4[2..4]));
+        let Some(id) = self.demux.udp(&tuple) else {
+            count.udp.no_ports += 1;
+            count.dropped(DropWhy::NoSocket);
+            let mut cx = self.env.cx(self.now, None);
+            return self.ip.unreachable(&mut cx, ingress, Unreachable::Port, &mut self.outbox);
+        };
+        let mut data = ingress.payload(UDP_HEADER_LEN);
+        data.truncate(stated - UDP_HEADER_LEN);
+        let local = SocketAddr::new(ingress.dst, tuple.local_port);
+        let Some(entry) = self.sockets.get_mut(id) else { return };
+        let Socket::Udp(udp) = &mut entry.socket else { return };
+        if !udp.deliver(Datagram { data, peer: tuple.remote(), local }) {
+            count.udp.in_errors += 1;
+            count.udp.rcvbuf_errors += 1;
+            return count.dropped(DropWhy::ReceiveBufferFull);
+        }
+        count.udp.in_datagrams += 1;
+        if entry.holder == Holder::Owner {
+            self.events.push(&mut entry.pending, Event::Readable(id));
+        }
+    }
+}
+
+/// Segments that a super-packet stands for.
+fn gso_segments(ingress: &Ingress, payload: &Chunks) -> u64 {
+    let size = u64::from(ingress.packet.offload.gso_size);
+    match payload.first() {
+        Some(first) if size > 0 => (first.len() as u64).div_ceil(size).max(1),
+        _ => 1,
+    }
+}
+
+const fn tuple_of(ingress: &Ingress, src_port: u16, dst_port: u16) -> Tuple {
+    Tuple { local_ip: ingress.dst, remote_ip: ingress.src, local_port: dst_port, remote_port: src_port }
+}
+
+const fn u16_of(bytes: &[u8]) -> u16 {
+    u16::from_be_bytes([bytes[0], bytes[1]])
+}

@@ -1,0 +1,66 @@
+//! A device as the stack drives it: capabilities, queueing discipline, ready list, and what it gave back.
+use super::ready::ReadyList;
+use crate::base::{DeviceId, Instant};
+use crate::device::DeviceCaps;
+use crate::packet::Packet;
+use crate::qdisc::{Pfifo, Qdisc};
+use crate::tcp::PathCaps;
+use std::collections::VecDeque;
+
+/// The device that leads back to this stack.
+pub(super) const LOOPBACK: DeviceId = DeviceId(0);
+/// MTU of the loopback device: the largest packet (Linux's `lo` has one byte more, which IPv4 cannot say).
+pub(super) const LOOPBACK_MTU: u16 = u16::MAX;
+
+/// One device.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) caps: DeviceCaps,
+    pub(super) qdisc: Box<dyn Qdisc>,
+    /// What left the queueing discipline and not yet the stack: the packet that met "not now", and the rest of a
+    /// super-packet that was segmented here.
+    pub(super) held: VecDeque<Packet>,
+    pub(super) ready: ReadyList,
+    /// The device said "not now" and has not called since.
+    pub(super) stopped: bool,
+    /// The queueing discipline lets nothing go before this.
+    pub(super) not_before: Option<Instant>,
+}
+
+impl Link {
+    pub(super) fn new(caps: DeviceCaps) -> Self {
+        Self {
+            caps,
+            qdisc: Box::new(Pfifo::default()),
+            held: VecDeque::new(),
+            ready: ReadyList::default(),
+            stopped: false,
+            not_before: None,
+        }
+    }
+
+    /// What a transport may ask of this device. Super-packets are made even for a device that takes none: segmenting
+    /// them at its door is cheaper than making the segments one by one above.
+    pub(super) fn path_caps(&self) -> PathCaps {
+        let gso = self.caps.gso_max_size > 0;
+        PathCaps {
+            gso_max_size: if gso { self.caps.gso_max_size } else { SOFTWARE_GSO_SIZE },
+            gso_max_segs: if gso { self.caps.gso_max_segs } else { SOFTWARE_GSO_SEGS },
+            fq: self.qdisc.honours_departure(),
+        }
+    }
+
+    /// Something could be handed to the device, or some flow has a turn.
+    pub(super) fn wants_transmit(&self, now: Instant) -> bool {
+        if !self.ready.is_empty() {
+            return true;
+        }
+        let due = self.not_before.is_none_or(|at| at <= now);
+        !self.stopped && (!self.held.is_empty() || (due && !self.qdisc.is_empty()))
+    }
+}
+
+/// Size of super-packets for a device that takes none (`GSO_LEGACY_MAX_SIZE`).
+const SOFTWARE_GSO_SIZE: u32 = 65_536;
+/// Segments in them.
+const SOFTWARE_GSO_SEGS: u16 = 64;

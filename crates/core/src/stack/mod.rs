@@ -1,0 +1,224 @@
+//! The mediator: owns every object of a stack, carries values between the layers, and knows the whole path of a packet.
+//!
+//! The verbs that drivers call are here; [`ingress`] and [`egress`] read as diagrams of the two directions.
+mod control;
+mod demux;
+mod egress;
+mod env;
+mod errors;
+mod expiry;
+mod handshake;
+mod ingress;
+mod link;
+mod ready;
+mod report;
+mod settle;
+mod tcp;
+mod udp;
+
+pub use crate::socket::{Decision, Event, ListenAddr, ListenOptions, RequestId};
+pub use report::{Report, SocketKind, SocketReport};
+
+use crate::base::hash::KeyedState;
+use crate::base::{Cx, DeviceId, Instant, SocketId, Sysctl};
+use crate::device::Device;
+use crate::ip::{Ip, Outbox};
+use crate::offload::{Coalesced, Gro};
+use crate::packet::{Owner, Packet};
+use crate::socket::ports::Ports;
+use crate::socket::{Events, RequestEntry, Table, TwEntry, TwId};
+use crate::timer::Wheel;
+use demux::Demux;
+use env::Env;
+use expiry::TimerKey;
+use link::Link;
+use slotmap::SlotMap;
+
+/// What a stack is made with.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// Settings.
+    pub sysctl: Sysctl,
+    /// Where all chance and all secrets come from.
+    pub seed: u64,
+}
+
+/// What one call of [`Stack::transmit`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Transmitted {
+    /// Packets that the device took (super-packets count as one).
+    pub packets: usize,
+    /// Their bytes.
+    pub bytes: u64,
+    /// The budget is used up and there may be more: call again after looking at the other work.
+    pub more: bool,
+    /// The device said "not now": call [`Stack::device_ready`] when there is room.
+    pub stopped: bool,
+}
+
+/// Small objects that peers create: requests and TIME-WAIT, and the count of connections without an owner.
+#[derive(Debug, Default)]
+struct Small {
+    requests: SlotMap<RequestId, RequestEntry>,
+    time_waits: SlotMap<TwId, TwEntry>,
+    orphans: u32,
+}
+
+/// Packets that were received and wait to be processed as one batch.
+#[derive(Debug, Default)]
+struct Batch {
+    gro: Gro,
+    /// Where the packets that wait in `gro` came in.
+    device: Option<DeviceId>,
+    merged: Vec<Coalesced>,
+}
+
+/// One stack: an owner, no I/O, no clock. See the crate's documentation for the order of calls.
+#[derive(Debug)]
+pub struct Stack {
+    now: Instant,
+    env: Env,
+    ip: Ip,
+    outbox: Outbox,
+    links: Vec<Link>,
+    batch: Batch,
+    sockets: Table,
+    small: Small,
+    demux: Demux,
+    wheel: Wheel<TimerKey>,
+    events: Events,
+    ports: Ports,
+}
+
+impl Stack {
+    /// A stack without devices, at `now`.
+    #[must_use]
+    pub fn new(config: Config, now: Instant) -> Self {
+        let env = Env::new(config.sysctl, config.seed);
+        let mut keys = env.rng.fork("keys");
+        let mut key = || KeyedState::new(keys.next_u64(), keys.next_u64());
+        let (demux, ports) = (Demux::new(key()), Ports::new(key()));
+        let mut stack = Self {
+            now,
+            ip: Ip::new(&mut env.rng.fork("ip")),
+            env,
+            outbox: Outbox::default(),
+            links: Vec::new(),
+            batch: Batch::default(),
+            sockets: Table::with_key(),
+            small: Small::default(),
+            demux,
+            wheel: Wheel::new(now),
+            events: Events::default(),
+            ports,
+        };
+        stack.add_loopback();
+        stack
+    }
+
+    /// A packet (or a frame, on an Ethernet device) came in. `packet.at` is when it reached this host. Packets that are
+    /// received one after another may be merged; they are processed by the next verb of another kind, or by
+    /// [`Stack::flush`].
+    pub fn receive(&mut self, now: Instant, dev: DeviceId, packet: Packet) {
+        self.advance(now);
+        self.ingress_frame(dev, packet);
+    }
+
+    /// Processes what [`Stack::receive`] has gathered. Every verb that is not `receive` does this first.
+    pub fn flush(&mut self, now: Instant) {
+        self.enter(now);
+    }
+
+    /// A packet that the device had taken has left: its credit comes back. Never sends from inside.
+    pub fn complete(&mut self, now: Instant, dev: DeviceId, owner: Owner) {
+        self.enter(now);
+        debug_assert!(usize::from(dev.0) < self.links.len(), "a device of this stack");
+        self.credit_back(owner);
+    }
+
+    /// The device that had said "not now" has room again.
+    pub fn device_ready(&mut self, now: Instant, dev: DeviceId) {
+        self.enter(now);
+        if let Some(link) = self.links.get_mut(usize::from(dev.0)) {
+            link.stopped = false;
+        }
+    }
+
+    /// Does what is due. Input that has arrived by then must be given to [`Stack::receive`] before: after a stall of the
+    /// driver a timer must not act on news that is already here.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.enter(now);
+        self.expire();
+        if self.links.len() == 1 {
+            self.run_loopback();
+        }
+    }
+
+    /// Gives `device` up to `budget` packets: flows in turn, then the queueing discipline, then the device.
+    pub fn transmit(
+        &mut self,
+        now: Instant,
+        dev: DeviceId,
+        budget: usize,
+        device: &mut dyn Device,
+    ) -> Transmitted {
+        self.enter(now);
+        self.run_loopback();
+        self.run_device(dev, budget, device)
+    }
+
+    /// When [`Stack::handle_timeout`] or, for packets with a departure time, [`Stack::transmit`] must be called at the
+    /// latest. A time that has passed means "now".
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Instant> {
+        let queues = self.links.iter().filter(|l| !l.stopped).filter_map(|l| l.not_before).min();
+        let local = (self.links.len() == 1 && self.links[0].wants_transmit(self.now)).then_some(self.now);
+        [self.wheel.next_deadline(), self.ip.next_deadline(), queues, local].into_iter().flatten().min()
+    }
+
+    /// [`Stack::transmit`] has something to do for this device, or for the loopback device.
+    #[must_use]
+    pub fn needs_transmit(&self, dev: DeviceId) -> bool {
+        let wants = |index: usize| self.links.get(index).is_some_and(|l| l.wants_transmit(self.now));
+        !self.batch.merged.is_empty() || wants(0) || wants(usize::from(dev.0))
+    }
+
+    /// The oldest event that the driver has not taken.
+    pub fn next_event(&mut self) -> Option<Event> {
+        let (event, cleared) = self.events.pop()?;
+        if let Some((id, bit)) = cleared
+            && let Some(entry) = self.sockets.get_mut(id)
+        {
+            entry.pending &= !bit;
+        }
+        Some(event)
+    }
+
+    /// The latest instant that a verb was called with.
+    #[must_use]
+    pub const fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// Time never runs backwards: an earlier instant than the last one is counted and taken as the last one.
+    fn advance(&mut self, now: Instant) {
+        if now < self.now {
+            self.env.count.own.clock_backwards += 1;
+        }
+        self.now = self.now.max(now);
+        self.env.count.own.events += 1;
+    }
+
+    /// The start of every verb but `receive`: time, then what was received before.
+    fn enter(&mut self, now: Instant) {
+        self.advance(now);
+        self.ingress_flush();
+    }
+
+    const fn cx(&mut self, socket: Option<SocketId>) -> Cx<'_> {
+        self.env.cx(self.now, socket)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,141 @@
+//! Snapshots for people and tools: counters, the flight recorder, and the list of sockets.
+use super::Stack;
+use crate::base::trace::Trace;
+use crate::base::{Counters, SocketId};
+use crate::socket::{Holder, Pending, Socket};
+use crate::tcp::{State, TcpInfo};
+use core::net::SocketAddr;
+
+/// Kind of a socket in a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SocketKind {
+    /// A TCP connection, request or TIME-WAIT.
+    Tcp,
+    /// A TCP listener.
+    TcpListener,
+    /// A UDP socket.
+    Udp,
+}
+
+/// One line of `ss`.
+#[derive(Clone, Debug)]
+pub struct SocketReport {
+    /// Its name, where it has one (requests and TIME-WAIT have none).
+    pub id: Option<SocketId>,
+    /// Its kind.
+    pub kind: SocketKind,
+    /// State of TCP; `Close` for an unconnected UDP socket, `Established` for a connected one, as `ss` has it.
+    pub state: State,
+    /// Our side; port 0 stands for any.
+    pub local: Option<SocketAddr>,
+    /// The other side.
+    pub remote: Option<SocketAddr>,
+    /// Bytes to read; of a listener, connections to accept.
+    pub recv_queue: u64,
+    /// Bytes written and not acknowledged; of a listener, its backlog; of a UDP socket, charge on the way out.
+    pub send_queue: u64,
+    /// The application holds it.
+    pub owned: bool,
+    /// TCP_INFO of a connection.
+    pub info: Option<TcpInfo>,
+}
+
+/// All sockets at one instant.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// In the order of their names; requests and TIME-WAITs after the sockets.
+    pub sockets: Vec<SocketReport>,
+}
+
+impl Stack {
+    /// The counters.
+    #[must_use]
+    pub const fn counters(&self) -> &Counters {
+        &self.env.count
+    }
+
+    /// The flight recorder.
+    #[must_use]
+    pub const fn trace(&self) -> &Trace {
+        &self.env.trace
+    }
+
+    /// Sockets that exist: those with an owner, those in a backlog, and those that close in the background. Requests and
+    /// TIME-WAITs are not counted, since they need no draining.
+    #[must_use]
+    pub fn open_sockets(&self) -> usize {
+        self.sockets.len()
+    }
+
+    /// Requests, TIME-WAITs and connections without an owner, for checks of leaks.
+    #[must_use]
+    pub fn small_objects(&self) -> (usize, usize, usize) {
+        (self.small.requests.len(), self.small.time_waits.len(), self.small.orphans as usize)
+    }
+
+    /// A list of all sockets.
+    pub fn report(&mut self) -> Report {
+        let mut sockets = Vec::with_capacity(self.sockets.len());
+        for (id, entry) in &self.sockets {
+            let mut line = SocketReport {
+                id: Some(id),
+                kind: SocketKind::Tcp,
+                state: State::Listen,
+                local: None,
+                remote: None,
+                recv_queue: 0,
+                send_queue: 0,
+                owned: entry.holder == Holder::Owner,
+                info: None,
+            };
+            match &entry.socket {
+                Socket::Tcp(conn) => {
+                    let info = conn.info(&self.env.cx(self.now, Some(id)));
+                    line.state = conn.state();
+                    (line.local, line.remote) = (Some(conn.tuple().local()), Some(conn.tuple().remote()));
+                    line.info = Some(info);
+                }
+                Socket::Listener(l) => {
+                    line.kind = SocketKind::TcpListener;
+                    line.local = l.addr.ip.map(|ip| SocketAddr::new(ip, l.addr.port.unwrap_or(0)));
+                    line.recv_queue = l.accept.len() as u64;
+                    line.send_queue = u64::from(l.options.backlog);
+                }
+                Socket::Udp(u) => {
+                    line.kind = SocketKind::Udp;
+                    line.state = if u.remote.is_some() { State::Established } else { State::Close };
+                    (line.local, line.remote) = (Some(u.local), u.remote);
+                    (line.recv_queue, line.send_queue) = u.queues();
+                }
+            }
+            sockets.push(line);
+        }
+        sockets.extend(self.small_reports());
+        Report { sockets }
+    }
+
+    fn small_reports(&self) -> impl Iterator<Item = SocketReport> + '_ {
+        let line = |state, tuple: &crate::base::Tuple| SocketReport {
+            id: None,
+            kind: SocketKind::Tcp,
+            state,
+            local: Some(tuple.local()),
+            remote: Some(tuple.remote()),
+            recv_queue: 0,
+            send_queue: 0,
+            owned: false,
+            info: None,
+        };
+        let requests = self.small.requests.values().map(move |r| {
+            line(
+                State::SynRecv,
+                match &r.pending {
+                    Pending::Asked(asked) => &asked.setup.tuple,
+                    Pending::Sent(request) => request.tuple(),
+                },
+            )
+        });
+        let waits = self.small.time_waits.values().map(move |t| line(State::TimeWait, t.time_wait.tuple()));
+        requests.chain(waits)
+    }
+}

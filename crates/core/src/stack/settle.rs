@@ -1,0 +1,129 @@
+//! After every verb on a connection: edges become events, silence or eagerness becomes a turn, an end becomes a smaller object.
+use super::Stack;
+use super::demux::Flow;
+use super::expiry::TimerKey;
+use crate::base::{FlowId, SocketId};
+use crate::packet::Owner;
+use crate::socket::{Event, Holder, Socket, Turn, TwEntry};
+use crate::tcp::{Fate, State};
+use crate::timer::Lazy;
+
+impl Stack {
+    /// Draws the conclusions from what was done to a connection. [`Turn::NONE`] asks for no turn: the connection has just
+    /// said that it has nothing to send.
+    pub(super) fn settle(&mut self, id: SocketId, why: Turn) {
+        let Some(entry) = self.sockets.get_mut(id) else { return };
+        let Socket::Tcp(conn) = &mut entry.socket else { return };
+        let notice = conn.take_notice();
+        if entry.holder == Holder::Owner && !notice.is_empty() {
+            self.events.push_notice(&mut entry.pending, id, notice);
+        }
+        if !entry.bound {
+            return self.bury(id);
+        }
+        let wants = why != Turn::NONE && conn.wants_output();
+        let fate = conn.fate();
+        if wants || fate == Fate::Alive {
+            let mut cx = self.env.cx(self.now, Some(id));
+            entry.timer.set(&mut cx, &mut self.wheel, TimerKey::Socket(id), conn.next_deadline());
+        }
+        if wants {
+            return self.mark_ready(id, why);
+        }
+        match fate {
+            // A dead connection that its owner still holds must not keep its flow from a new one.
+            Fate::Alive if conn.state() == State::Close => self.retire(id),
+            Fate::Alive => {}
+            Fate::TimeWait => self.enter_time_wait(id),
+            Fate::Dead => self.retire(id),
+        }
+    }
+
+    /// Gives a socket a turn on the device that its route leads to.
+    pub(super) fn mark_ready(&mut self, id: SocketId, why: Turn) {
+        let Some(entry) = self.sockets.get_mut(id) else { return };
+        let dev = entry.path.map_or(super::link::LOOPBACK, |p| p.dst.device);
+        if let Some(link) = self.links.get_mut(usize::from(dev.0)) {
+            link.ready.mark(id, entry, why);
+        }
+    }
+
+    /// The connection ends in TIME-WAIT: once nobody holds it, a small object takes its place among the flows.
+    fn enter_time_wait(&mut self, id: SocketId) {
+        if self.sockets.get(id).is_none_or(|e| e.holder != Holder::Nobody) {
+            return;
+        }
+        if self.small.time_waits.len() >= self.env.sysctl.tcp_max_tw_buckets as usize {
+            return self.retire(id);
+        }
+        let Some(mut entry) = self.sockets.remove(id) else { return };
+        entry.timer.cancel(&mut self.wheel);
+        self.small.orphans = self.small.orphans.saturating_sub(1);
+        self.events.push_single(Event::Gone(id));
+        let Socket::Tcp(conn) = entry.socket else { return };
+        let mut cx = self.env.cx(self.now, Some(id));
+        let time_wait = conn.into_time_wait(&mut cx);
+        let (tuple, deadline) = (*time_wait.tuple(), time_wait.deadline());
+        let tw = self.small.time_waits.insert(TwEntry { time_wait, timer: Lazy::new() });
+        let timer = &mut self.small.time_waits[tw].timer;
+        timer.set(&mut cx, &mut self.wheel, TimerKey::TimeWait(tw), Some(deadline));
+        self.demux.flows.insert(tuple, Flow::TimeWait(tw));
+    }
+
+    /// The connection is over: its flow is free.
+    fn retire(&mut self, id: SocketId) {
+        let Some(entry) = self.sockets.get_mut(id) else { return };
+        let Socket::Tcp(conn) = &entry.socket else { return };
+        self.demux.flows.remove(conn.tuple());
+        entry.bound = false;
+        entry.timer.cancel(&mut self.wheel);
+        self.bury(id);
+    }
+
+    /// Frees a socket that is out of the demultiplexer, unless somebody still holds it.
+    pub(super) fn bury(&mut self, id: SocketId) {
+        let Some(entry) = self.sockets.get_mut(id) else { return };
+        if entry.holder != Holder::Nobody {
+            return;
+        }
+        entry.timer.cancel(&mut self.wheel);
+        if matches!(entry.socket, Socket::Tcp(_)) {
+            self.small.orphans = self.small.orphans.saturating_sub(1);
+        }
+        self.sockets.remove(id);
+        self.events.push_single(Event::Gone(id));
+    }
+
+    /// A packet has left the device, or will never come to it: the flow gets its credit back.
+    pub(super) fn credit_back(&mut self, owner: Owner) {
+        self.env.count.own.completions += 1;
+        self.refund(owner, false);
+    }
+
+    /// Gives a flow its credit back; `dropped` when the packet was lost on this side of the wire.
+    pub(super) fn refund(&mut self, owner: Owner, dropped: bool) {
+        let FlowId(id) = owner.flow;
+        let Some(entry) = self.sockets.get_mut(id) else { return };
+        match &mut entry.socket {
+            Socket::Tcp(conn) => {
+                let mut cx = self.env.cx(self.now, Some(id));
+                if dropped {
+                    conn.on_dropped(&mut cx, owner.charge);
+                } else {
+                    conn.on_complete(&mut cx, owner.charge);
+                }
+                self.settle(id, Turn::CREDIT);
+            }
+            Socket::Udp(udp) => {
+                self.env.count.udp.sndbuf_errors += u64::from(dropped);
+                if udp.on_complete(owner.charge) && entry.holder == Holder::Owner {
+                    self.events.push(&mut entry.pending, Event::Writable(id));
+                }
+                if entry.holder == Holder::Nobody && udp.is_idle() {
+                    self.bury(id);
+                }
+            }
+            Socket::Listener(_) => {}
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! What applications call on TCP sockets, and what sockets of every kind share: close, poll, addresses, errors.
+use super::Stack;
+use crate::base::{Cx, Error, Instant, SocketId, Tuple};
+use crate::socket::{Entry, Event, Holder, ListenAddr, ListenOptions, Listener, Socket, Turn};
+use crate::tcp::{Conn, How, Ready, SendFlags, Setup, SocketOptions, State, TcpInfo};
+use bytes::Bytes;
+use core::net::{IpAddr, SocketAddr};
+
+impl Stack {
+    /// Opens a connection to `remote`, from `local` where given (an unspecified address or port 0 leaves that to the stack).
+    /// [`Event::Connected`] or [`Event::Closed`] follows.
+    ///
+    /// # Errors
+    /// [`Error::NoRoute`], [`Error::AddressNotAvailable`], [`Error::AddressInUse`], [`Error::Invalid`] for a destination
+    /// that cannot be connected to.
+    pub fn tcp_connect(
+        &mut self,
+        now: Instant,
+        remote: SocketAddr,
+        local: Option<SocketAddr>,
+        options: &SocketOptions,
+    ) -> Result<SocketId, Error> {
+        self.enter(now);
+        if remote.port() == 0 || remote.ip().is_unspecified() || remote.ip().is_multicast() {
+            return Err(Error::Invalid);
+        }
+        let bound = local.map(|l| l.ip()).filter(|ip| !ip.is_unspecified());
+        if let Some(ip) = bound {
+            self.check_own(ip)?;
+        }
+        let src = self.route(bound, remote.ip())?.src;
+        let port = self.local_port(src, remote, local.map_or(0, |l| l.port()))?;
+        let tuple = Tuple::new(SocketAddr::new(src, port), remote);
+        let path = self.path(Some(src), &tuple)?;
+        let setup = Setup {
+            tuple,
+            mtu: path.dst.mtu,
+            isn: self.env.secrets.isn(&tuple, self.now),
+            ts_offset: self.env.secrets.ts_offset(&tuple),
+            options: options.clone(),
+        };
+        let conn = Conn::connect(&mut self.env.cx(self.now, None), setup);
+        let id = self.insert_conn(conn, Some(path), Holder::Owner);
+        self.settle(id, Turn::APP);
+        Ok(id)
+    }
+
+    /// The port of an active open: the one asked for, if the flow is free, or an ephemeral one.
+    fn local_port(&mut self, src: IpAddr, remote: SocketAddr, port: u16) -> Result<u16, Error> {
+        let flows = &self.demux.flows;
+        let free = |port| !flows.contains_key(&Tuple::new(SocketAddr::new(src, port), remote));
+        if port != 0 {
+            return if free(port) { Ok(port) } else { Err(Error::AddressInUse) };
+        }
+        let range = self.env.sysctl.ip_local_port_range;
+        let free = |port| free(port) && self.demux.may_listen(port, Some(src));
+        self.ports.choose(range, &(src, remote), free).ok_or(Error::AddressInUse)
+    }
+
+    /// An address that a socket may be bound to: ours, or any one on a stack that accepts any.
+    pub(super) fn check_own(&self, ip: IpAddr) -> Result<(), Error> {
+        let ifaces = self.ip.ifaces();
+        let ours = ifaces.owner_of(ip).is_some() || ifaces.iter().any(|(_, iface)| iface.any_address);
+        if ours { Ok(()) } else { Err(Error::AddressNotAvailable) }
+    }
+
+    /// Listens at `local`.
+    ///
+    /// # Errors
+    /// [`Error::AddressInUse`], [`Error::AddressNotAvailable`].
+    pub fn tcp_listen(
+        &mut self,
+        now: Instant,
+        local: ListenAddr,
+        options: ListenOptions,
+    ) -> Result<SocketId, Error> {
+        self.enter(now);
+        let mut addr = local;
+        if let Some(ip) = addr.ip {
+            self.check_own(ip)?;
+        }
+        if addr.port == Some(0) {
+            let (range, demux) = (self.env.sysctl.ip_local_port_range, &self.demux);
+            let free = |port| demux.may_listen(port, addr.ip);
+            addr.port = Some(self.ports.choose(range, &addr.ip, free).ok_or(Error::AddressInUse)?);
+        }
+        let listener = Listener::new(addr, options, &self.env.sysctl);
+        let id = self.sockets.insert(Entry::new(Socket::Listener(Box::new(listener)), None, Holder::Owner));
+        if !self.demux.listen(addr, id) {
+            self.sockets.remove(id);
+            return Err(Error::AddressInUse);
+        }
+        Ok(id)
+    }
+
+    /// The oldest complete connection of a listener, with the peer's address. Poll the new socket once: what came in before
+    /// is told by an event, but only if there was something.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`] when there is none; [`Error::Invalid`] when `listener` is none.
+    pub fn tcp_accept(&mut self, now: Instant, listener: SocketId) -> Result<(SocketId, SocketAddr), Error> {
+        self.enter(now);
+        let entry = self.sockets.get_mut(listener).filter(|e| e.holder == Holder::Owner);
+        let Socket::Listener(l) = &mut entry.ok_or(Error::NoSuchSocket)?.socket else {
+            return Err(Error::Invalid);
+        };
+        let id = l.accept.pop_front().ok_or(Error::WouldBlock)?;
+        let entry = self.sockets.get_mut(id).ok_or(Error::WouldBlock)?;
+        entry.holder = Holder::Owner;
+        let Socket::Tcp(conn) = &mut entry.socket else { return Err(Error::Invalid) };
+        if conn.poll(&self.env.cx(self.now, Some(id))).contains(Ready::IN) {
+            self.events.push(&mut entry.pending, Event::Readable(id));
+        }
+        Ok((id, conn.tuple().remote()))
+    }
+
+    /// Calls a method of a connection that the application holds, and draws the conclusions.
+    fn with_conn<R>(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        call: impl FnOnce(&mut Conn, &mut Cx<'_>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        self.enter(now);
+        let entry = self.sockets.get_mut(id).filter(|e| e.holder == Holder::Owner);
+        let Socket::Tcp(conn) = &mut entry.ok_or(Error::NoSuchSocket)?.socket else {
+            return Err(Error::Unsupported);
+        };
+        let result = call(conn, &mut self.env.cx(self.now, Some(id)));
+        self.settle(id, Turn::APP);
+        result
+    }
+
+    /// Queues a copy of `data` for sending; how much of it found room.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`] when nothing did, [`Error::BrokenPipe`], [`Error::NotConnected`], or the connection's error.
+    pub fn tcp_send(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        data: &[u8],
+        flags: SendFlags,
+    ) -> Result<usize, Error> {
+        self.with_conn(now, id, |conn, cx| conn.send(cx, data, flags))
+    }
+
+    /// Queues the front of `data` for sending without a copy and takes it off.
+    ///
+    /// # Errors
+    /// Those of [`Stack::tcp_send`].
+    pub fn tcp_send_bytes(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        data: &mut Bytes,
+        flags: SendFlags,
+    ) -> Result<usize, Error> {
+        self.with_conn(now, id, |conn, cx| conn.send_bytes(cx, data, flags))
+    }
+
+    /// Copies received data to `buf`; 0 at the end of the stream. With `peek` it stays.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`] when there is none, [`Error::NotConnected`], or the connection's error.
+    pub fn tcp_recv(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        buf: &mut [u8],
+        peek: bool,
+    ) -> Result<usize, Error> {
+        self.with_conn(now, id, |conn, cx| conn.recv(cx, buf, peek))
+    }
+
+    /// Up to `max` bytes of received data without a copy; `None` at the end of the stream.
+    ///
+    /// # Errors
+    /// Those of [`Stack::tcp_recv`].
+    pub fn tcp_read_chunk(&mut self, now: Instant, id: SocketId, max: usize) -> Result<Option<Bytes>, Error> {
+        self.with_conn(now, id, |conn, cx| conn.read_chunk(cx, max))
+    }
+
+    /// Closes one direction or both, keeping the socket.
+    ///
+    /// # Errors
+    /// [`Error::NotConnected`]; [`Error::Unsupported`] on anything but a connection.
+    pub fn shutdown(&mut self, now: Instant, id: SocketId, how: How) -> Result<(), Error> {
+        self.with_conn(now, id, |conn, cx| conn.shutdown(cx, how))
+    }
+
+    /// Gives a socket of any kind up. A connection closes in the background; [`Event::Gone`] tells when it is over.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`].
+    pub fn close(&mut self, now: Instant, id: SocketId) -> Result<(), Error> {
+        self.enter(now);
+        self.give_up(id, false)
+    }
+
+    /// As [`Stack::close`], but a connection is reset.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`].
+    pub fn abort(&mut self, now: Instant, id: SocketId) -> Result<(), Error> {
+        self.enter(now);
+        self.give_up(id, true)
+    }
+
+    fn give_up(&mut self, id: SocketId, abort: bool) -> Result<(), Error> {
+        let entry = self.sockets.get_mut(id).filter(|e| e.holder == Holder::Owner);
+        let entry = entry.ok_or(Error::NoSuchSocket)?;
+        match &mut entry.socket {
+            Socket::Tcp(_) => self.orphan(id, abort),
+            Socket::Listener(_) => self.close_listener(id),
+            Socket::Udp(_) => self.close_udp(id),
+        }
+        Ok(())
+    }
+
+    /// Nobody holds this connection any more.
+    fn orphan(&mut self, id: SocketId, abort: bool) {
+        let Some(entry) = self.sockets.get_mut(id) else { return };
+        let Socket::Tcp(conn) = &mut entry.socket else { return };
+        entry.holder = Holder::Nobody;
+        self.small.orphans += 1;
+        let mut cx = self.env.cx(self.now, Some(id));
+        let too_many = self.small.orphans > cx.sysctl.tcp_max_orphans;
+        cx.count.tcp_ext.tcp_abort_on_memory += u64::from(too_many);
+        if abort || too_many {
+            conn.abort(&mut cx);
+        } else {
+            conn.close(&mut cx);
+        }
+        self.settle(id, Turn::APP);
+    }
+
+    fn close_listener(&mut self, id: SocketId) {
+        let Some(entry) = self.sockets.get_mut(id) else { return };
+        let Socket::Listener(l) = &mut entry.socket else { return };
+        entry.holder = Holder::Nobody;
+        self.demux.unlisten(l.addr);
+        let (waiting, requests) = (core::mem::take(&mut l.accept), l.requests);
+        if requests > 0 {
+            let ours =
+                |(request, r): (_, &crate::socket::RequestEntry)| (r.listener == id).then_some(request);
+            let gone: Vec<_> = self.small.requests.iter().filter_map(ours).collect();
+            for request in gone {
+                self.remove_request(request);
+            }
+        }
+        for child in waiting {
+            self.orphan(child, true);
+        }
+        self.bury(id);
+    }
+
+    /// Level readiness of a socket of any kind. A stale name is [`Ready::HUP`] with [`Ready::ERR`].
+    pub fn poll(&mut self, now: Instant, id: SocketId) -> Ready {
+        self.enter(now);
+        let cx = self.env.cx(self.now, Some(id));
+        match self.sockets.get_mut(id).filter(|e| e.holder == Holder::Owner) {
+            Some(entry) => entry.poll(&cx),
+            None => Ready(Ready::HUP.0 | Ready::ERR.0),
+        }
+    }
+
+    /// The pending error, once (SO_ERROR).
+    pub fn take_error(&mut self, id: SocketId) -> Option<Error> {
+        match &mut self.sockets.get_mut(id)?.socket {
+            Socket::Tcp(conn) => conn.take_error(),
+            Socket::Udp(udp) => udp.error.take(),
+            Socket::Listener(_) => None,
+        }
+    }
+
+    /// Our side; of a listener, an unspecified address stands for any and port 0 for any.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`].
+    pub fn local_addr(&self, id: SocketId) -> Result<SocketAddr, Error> {
+        Ok(match &self.sockets.get(id).ok_or(Error::NoSuchSocket)?.socket {
+            Socket::Tcp(conn) => conn.tuple().local(),
+            Socket::Udp(udp) => udp.local,
+            Socket::Listener(l) => {
+                let any = IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED);
+                SocketAddr::new(l.addr.ip.unwrap_or(any), l.addr.port.unwrap_or(0))
+            }
+        })
+    }
+
+    /// The peer.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`]; [`Error::NotConnected`] where there is no peer.
+    pub fn peer_addr(&self, id: SocketId) -> Result<SocketAddr, Error> {
+        match &self.sockets.get(id).ok_or(Error::NoSuchSocket)?.socket {
+            Socket::Tcp(conn) => Ok(conn.tuple().remote()),
+            Socket::Udp(udp) => udp.remote.ok_or(Error::NotConnected),
+            Socket::Listener(_) => Err(Error::NotConnected),
+        }
+    }
+
+    /// The options of a connection, or those that a listener hands on.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`]; [`Error::Unsupported`] on a UDP socket.
+    pub fn options(&self, id: SocketId) -> Result<&SocketOptions, Error> {
+        match &self.sockets.get(id).ok_or(Error::NoSuchSocket)?.socket {
+            Socket::Tcp(conn) => Ok(conn.options()),
+            Socket::Listener(l) => Ok(&l.options.options),
+            Socket::Udp(_) => Err(Error::Unsupported),
+        }
+    }
+
+    /// Changes the options of a connection, or those that a listener hands on.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`]; [`Error::Unsupported`] on a UDP socket.
+    pub fn set_options(&mut self, now: Instant, id: SocketId, options: SocketOptions) -> Result<(), Error> {
+        self.enter(now);
+        let entry = self.sockets.get_mut(id).ok_or(Error::NoSuchSocket)?;
+        match &mut entry.socket {
+            Socket::Tcp(conn) => conn.set_options(&mut self.env.cx(self.now, Some(id)), options),
+            Socket::Listener(l) => l.options.options = options,
+            Socket::Udp(_) => return Err(Error::Unsupported),
+        }
+        self.settle(id, Turn::APP);
+        Ok(())
+    }
+
+    /// TCP_INFO.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`]; [`Error::Unsupported`] on anything but a connection.
+    pub fn tcp_info(&mut self, id: SocketId) -> Result<TcpInfo, Error> {
+        match &self.sockets.get(id).ok_or(Error::NoSuchSocket)?.socket {
+            Socket::Tcp(conn) => Ok(conn.info(&self.env.cx(self.now, Some(id)))),
+            _ => Err(Error::Unsupported),
+        }
+    }
+
+    /// The state of a connection.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`]; [`Error::Unsupported`] on a UDP socket.
+    pub fn tcp_state(&self, id: SocketId) -> Result<State, Error> {
+        match &self.sockets.get(id).ok_or(Error::NoSuchSocket)?.socket {
+            Socket::Tcp(conn) => Ok(conn.state()),
+            Socket::Listener(_) => Ok(State::Listen),
+            Socket::Udp(_) => Err(Error::Unsupported),
+        }
+    }
+}

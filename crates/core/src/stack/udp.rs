@@ -1,0 +1,220 @@
+//! What applications call on UDP sockets, and their turn to send.
+use super::Stack;
+use super::egress::pseudo_header;
+use crate::base::{DropWhy, Error, FlowId, Instant, SocketId, Tuple};
+use crate::ip::{Dst, OutputParams};
+use crate::packet::{Csum, Head, Offload, Owner, Packet};
+use crate::socket::{Entry, Holder, Socket, Turn};
+use crate::udp::{Datagram, UdpSocket};
+use bytes::Bytes;
+use core::net::{IpAddr, SocketAddr};
+use lowwater_wire::protocol;
+use lowwater_wire::udp::{self as wire, UdpRepr};
+
+/// The address of a place; unspecified means any.
+fn place(addr: SocketAddr) -> Option<IpAddr> {
+    (!addr.ip().is_unspecified()).then(|| addr.ip())
+}
+
+impl Stack {
+    fn udp(&mut self, id: SocketId) -> Result<&mut UdpSocket, Error> {
+        let entry = self.sockets.get_mut(id).filter(|e| e.holder == Holder::Owner);
+        match &mut entry.ok_or(Error::NoSuchSocket)?.socket {
+            Socket::Udp(udp) => Ok(udp),
+            _ => Err(Error::Unsupported),
+        }
+    }
+
+    /// A socket bound to `local`. An unspecified address takes datagrams to any address of either family; port 0 takes a
+    /// free one.
+    ///
+    /// # Errors
+    /// [`Error::AddressInUse`], [`Error::AddressNotAvailable`].
+    pub fn udp_bind(&mut self, now: Instant, local: SocketAddr) -> Result<SocketId, Error> {
+        self.enter(now);
+        let ip = place(local);
+        if let Some(ip) = ip {
+            self.check_own(ip)?;
+        }
+        let mut local = local;
+        if local.port() == 0 {
+            let (range, demux) = (self.env.sysctl.ip_local_port_range, &self.demux);
+            let port = self.ports.choose(range, &(ip, "udp"), |port| demux.udp_free(port, ip));
+            local.set_port(port.ok_or(Error::AddressInUse)?);
+        }
+        if !self.demux.udp_free(local.port(), ip) {
+            return Err(Error::AddressInUse);
+        }
+        let socket = Box::new(UdpSocket::new(local, &self.env.sysctl));
+        let id = self.sockets.insert(Entry::new(Socket::Udp(socket), None, Holder::Owner));
+        self.demux.udp_bind(local.port(), ip, id);
+        Ok(id)
+    }
+
+    /// Fixes the peer: only its datagrams come in, and ICMP errors about them are told. An unspecified address dissolves it.
+    ///
+    /// # Errors
+    /// [`Error::NoRoute`], [`Error::AddressInUse`] when another socket has this flow.
+    pub fn udp_connect(&mut self, now: Instant, id: SocketId, remote: SocketAddr) -> Result<(), Error> {
+        self.enter(now);
+        let udp = self.udp(id)?;
+        let (local, old) = (udp.local, udp.remote);
+        if remote.ip().is_unspecified() {
+            self.udp(id)?.remote = None;
+            if let Some(old) = old {
+                self.demux.udp_disconnect(&Tuple::new(local, old));
+            }
+            return Ok(());
+        }
+        if remote.port() == 0 {
+            return Err(Error::Invalid);
+        }
+        let src = self.route(place(local), remote.ip())?.src;
+        let bound = SocketAddr::new(src, local.port());
+        if self.demux.udp_flow_taken(&Tuple::new(bound, remote), id) {
+            return Err(Error::AddressInUse);
+        }
+        if let Some(old) = old {
+            self.demux.udp_disconnect(&Tuple::new(local, old));
+        }
+        // As in Linux, connecting fixes the local address; the place stays registered as it was bound.
+        self.demux.udp_rebind(local.port(), place(local), Some(src), id);
+        self.demux.udp_connect(Tuple::new(bound, remote), id);
+        let udp = self.udp(id)?;
+        udp.remote = Some(remote);
+        udp.local = bound;
+        Ok(())
+    }
+
+    /// Refuses datagrams beyond the path MTU instead of fragmenting them (IP_MTU_DISCOVER).
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`], [`Error::Unsupported`].
+    pub fn udp_set_dont_fragment(&mut self, id: SocketId, on: bool) -> Result<(), Error> {
+        self.udp(id)?.dont_fragment = on;
+        Ok(())
+    }
+
+    /// Sends a datagram to `remote`.
+    ///
+    /// # Errors
+    /// [`Error::MessageTooLong`], [`Error::WouldBlock`] when the send buffer is full, [`Error::NoRoute`], or a pending error.
+    pub fn udp_send_to(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        data: Bytes,
+        remote: SocketAddr,
+    ) -> Result<usize, Error> {
+        self.enter(now);
+        if remote.port() == 0 {
+            return Err(Error::Invalid);
+        }
+        let local = self.udp(id)?.local;
+        let dst = self.route(place(local), remote.ip())?;
+        let udp = self.udp(id)?;
+        let overhead = wire::HEADER_LEN + if remote.is_ipv4() { 20 } else { 40 };
+        if udp.dont_fragment && data.len() + overhead > usize::from(dst.mtu) {
+            return Err(Error::MessageTooLong);
+        }
+        let sent =
+            udp.send(Datagram { data, peer: remote, local: SocketAddr::new(dst.src, local.port()) })?;
+        if let Some(entry) = self.sockets.get_mut(id)
+            && let Some(link) = self.links.get_mut(usize::from(dst.device.0))
+        {
+            link.ready.mark(id, entry, Turn::APP);
+        }
+        Ok(sent)
+    }
+
+    /// Sends a datagram to the connected peer.
+    ///
+    /// # Errors
+    /// [`Error::NotConnected`], and those of [`Stack::udp_send_to`].
+    pub fn udp_send(&mut self, now: Instant, id: SocketId, data: Bytes) -> Result<usize, Error> {
+        let remote = self.udp(id)?.remote.ok_or(Error::NotConnected)?;
+        self.udp_send_to(now, id, data, remote)
+    }
+
+    /// The oldest datagram and where it came from.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`] when there is none, or a pending error.
+    pub fn udp_recv_from(&mut self, now: Instant, id: SocketId) -> Result<(Bytes, SocketAddr), Error> {
+        self.enter(now);
+        self.udp(id)?.recv().map(|datagram| (datagram.data, datagram.peer))
+    }
+
+    pub(super) fn close_udp(&mut self, id: SocketId) {
+        let Some(entry) = self.sockets.get_mut(id) else { return };
+        let Socket::Udp(udp) = &mut entry.socket else { return };
+        entry.holder = Holder::Nobody;
+        self.demux.udp_unbind(udp.local.port(), place(udp.local));
+        if let Some(remote) = udp.remote {
+            self.demux.udp_disconnect(&Tuple::new(udp.local, remote));
+        }
+        // What was written still goes out; the last credit frees the socket.
+        if udp.is_idle() {
+            self.bury(id);
+        }
+    }
+
+    /// Sends up to `budget` of a socket's datagrams.
+    pub(super) fn udp_turn(&mut self, id: SocketId, budget: usize) -> usize {
+        for sent in 0..budget {
+            let Some(entry) = self.sockets.get_mut(id) else { return sent };
+            let Socket::Udp(udp) = &mut entry.socket else { return sent };
+            let dont_fragment = udp.dont_fragment;
+            let Some(datagram) = udp.next_unsent() else { return sent };
+            self.send_datagram(id, datagram, dont_fragment);
+        }
+        if let Some(Socket::Udp(udp)) = self.sockets.get(id).map(|e| &e.socket)
+            && udp.wants_output()
+        {
+            self.mark_ready(id, Turn::AGAIN);
+        }
+        budget
+    }
+
+    fn send_datagram(&mut self, id: SocketId, datagram: Datagram, dont_fragment: bool) {
+        let owner = Owner { flow: FlowId(id), charge: datagram.charge() };
+        let (local, peer) = (datagram.local, datagram.peer);
+        let Ok(dst) = self.route(Some(local.ip()), peer.ip()) else {
+            self.env.count.ip.out_no_routes += 1;
+            self.env.count.dropped(DropWhy::NoRoute);
+            return self.refund(owner, true);
+        };
+        self.env.count.udp.out_datagrams += 1;
+        let packet = udp_packet(&dst, datagram, owner, self.now);
+        let fits = packet.len() + if peer.is_ipv4() { 20 } else { 40 } <= usize::from(dst.mtu);
+        let params = OutputParams {
+            ttl: self.default_ttl(),
+            // IP_PMTUDISC_WANT: routers must not fragment what fits the path as we know it.
+            dont_fragment: dont_fragment || (fits && self.env.sysctl.ip_no_pmtu_disc == 0),
+            ..OutputParams::new(local.ip(), peer.ip(), protocol::UDP)
+        };
+        self.ip.output(&mut self.env.cx(self.now, Some(id)), &dst, &params, packet, &mut self.outbox);
+        self.dispatch();
+    }
+}
+
+/// The UDP packet without its IP header. The checksum of what will be fragmented must be complete before.
+fn udp_packet(dst: &Dst, datagram: Datagram, owner: Owner, now: Instant) -> Packet {
+    let (local, peer) = (datagram.local, datagram.peer);
+    let len = wire::HEADER_LEN + datagram.data.len();
+    let pseudo = pseudo_header(local.ip(), peer.ip(), protocol::UDP, len);
+    let repr =
+        UdpRepr { src_port: local.port(), dst_port: peer.port(), payload_len: datagram.data.len() as u16 };
+    let mut head = Head::new();
+    let header = head.prepend(wire::HEADER_LEN);
+    repr.emit(header);
+    let csum = if len + 40 > usize::from(dst.mtu) {
+        wire::fill_checksum(header, pseudo, &[&datagram.data]);
+        Csum::None
+    } else {
+        wire::fill_checksum_partial(header, pseudo);
+        Csum::Partial { start: 0, offset: wire::CHECKSUM_OFFSET as u16 }
+    };
+    let offload = Offload { csum, ..Offload::default() };
+    Packet { head, payload: datagram.data, offload, owner: Some(owner), at: now }
+}

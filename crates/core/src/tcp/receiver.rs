@@ -1,0 +1,569 @@
+//! The receiving half of a connection: ties queue, window, SACK and acknowledgement policy together (`tcp_data_queue`).
+use super::ack_policy::{AckFacts, AckPolicy, MAX_QUICKACKS, RttFacts, SegmentFacts, initial_rcv_mss};
+use super::rcv_space::RcvSpace;
+use super::rx_queue::{Chunk, Enqueued, Pieces, RxQueue};
+use super::sack_out::SackOut;
+use super::segment::Chunks;
+use super::seq::Seq;
+use super::window::{InitialWindow, RcvBuf, RcvWindow, win_from_space};
+use crate::base::{Cx, Duration, Instant, Sysctl};
+use bytes::Bytes;
+use core::ops::Range;
+#[cfg(test)]
+mod tests;
+
+/// Stream offset of the first byte: far from zero, so that old sequence numbers have offsets too.
+const FIRST_OFFSET: u64 = 1 << 32;
+/// Payload from which a segment says something about the overhead of later ones.
+const GROW_MIN_BYTES: u32 = 128;
+
+/// One data segment, acceptable and stripped of its headers.
+#[derive(Debug)]
+pub struct Arrival {
+    /// Sequence number of the first byte.
+    pub seq: Seq,
+    /// The payload.
+    pub chunks: Chunks,
+    /// Memory that each chunk pins where it is a slice of something larger, in bytes; 0 for its own length.
+    pub pinned_bytes: usize,
+    /// FIN was set.
+    pub fin: bool,
+    /// Any of FIN, SYN, URG or PSH was set.
+    pub remnant: bool,
+    /// Payload bytes per segment of a coalesced packet; 0 for a single segment.
+    pub gso_size: u32,
+    /// Length of the TCP header with options, in bytes.
+    pub header_bytes: u32,
+}
+
+/// What became of a data segment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Received {
+    /// By how much RCV.NXT moved.
+    pub advanced: u32,
+    /// The FIN has been reached: RCV.NXT is behind it.
+    pub fin: bool,
+    /// The segment (or part of it) lies beyond a hole.
+    pub out_of_order: bool,
+    /// Refused for lack of memory or window, or wholly old.
+    pub dropped: bool,
+    /// The application can now read enough to be told (`tcp_data_ready`).
+    pub readable: bool,
+}
+
+/// What the handshake settled, as far as receiving is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Negotiated {
+    /// SACK is on.
+    pub sack: bool,
+    /// Window scaling is on.
+    pub wscale: bool,
+    /// TCP header of every segment from now on: 20, or 32 with timestamps.
+    pub header_bytes: u8,
+    /// The MSS of what we send, for the first guess at what the peer sends.
+    pub mss: u16,
+}
+
+/// RCV.NXT, the data behind it and the window before it. No heap while both queues are empty.
+///
+/// Output asks [`Self::ack_due`], fills headers from [`Self::select_window`] and [`Self::sack_blocks`] and reports
+/// [`Self::on_ack_sent`] for every segment that carries an ACK. [`Self::deadline`] is lazy: it may move in both directions.
+#[derive(Debug)]
+pub struct Receiver {
+    queue: RxQueue,
+    window: RcvWindow,
+    /// Acknowledgement policy; public for the rules that need more than receiving (ECN, FIN, handshake).
+    pub ack: AckPolicy,
+    sacks: SackOut,
+    space: RcvSpace,
+    nxt: Seq,
+    /// Bytes that must wait before the application is told (SO_RCVLOWAT).
+    lowat: u32,
+    sack_ok: bool,
+    header_bytes: u8,
+}
+
+impl Receiver {
+    /// The receiver as its own SYN offers it. `advmss` is the MSS in that SYN.
+    #[must_use]
+    pub const fn new(initial: InitialWindow, buf: RcvBuf, advmss: u16) -> Self {
+        Self {
+            queue: RxQueue::new(FIRST_OFFSET),
+            window: RcvWindow::new(initial, buf, advmss),
+            ack: AckPolicy::new(536),
+            sacks: SackOut::new(),
+            space: RcvSpace::new(),
+            nxt: Seq(0),
+            lowat: 1,
+            sack_ok: false,
+            header_bytes: 20,
+        }
+    }
+
+    /// The peer's SYN has come: RCV.NXT = IRS + 1. The window of our SYN or SYN-ACK counts from there.
+    pub const fn synchronize(&mut self, irs: Seq) {
+        self.nxt = Seq(irs.0.wrapping_add(1));
+        self.window.synchronize(self.nxt);
+    }
+
+    /// The handshake is over, or this side has all it needs from it (`tcp_init_transfer`).
+    pub fn establish(&mut self, cx: &Cx<'_>, with: Negotiated) {
+        self.sack_ok = with.sack;
+        self.header_bytes = with.header_bytes;
+        if !with.wscale {
+            self.window.no_scaling();
+        }
+        self.window.establish(cx.sysctl);
+        let (advmss, wnd) = (self.window.advmss(), self.window.wnd());
+        self.ack = AckPolicy::new(initial_rcv_mss(advmss, u32::from(with.mss), wnd));
+        self.space.establish(cx.now, self.copied_seq(), self.window.ssthresh(), wnd, advmss);
+    }
+
+    /// RCV.NXT: the next sequence number expected.
+    #[must_use]
+    pub const fn nxt(&self) -> Seq {
+        self.nxt
+    }
+
+    /// RCV.WND as the peer may still use it: bytes from RCV.NXT to the right edge.
+    #[must_use]
+    pub fn open_window(&self) -> u32 {
+        self.window.open(self.nxt)
+    }
+
+    /// The window's state, for reports and the acceptability test (`wup`, `wnd`, `scale`, bounds).
+    #[must_use]
+    pub const fn window(&self) -> &RcvWindow {
+        &self.window
+    }
+
+    /// Sequence number of the next byte that the application will read (`copied_seq`).
+    #[must_use]
+    pub fn copied_seq(&self) -> Seq {
+        self.nxt - self.queue.readable_bytes() - u32::from(self.queue.fin_reached())
+    }
+
+    /// Bytes that the application can read now.
+    #[must_use]
+    pub const fn readable_bytes(&self) -> u32 {
+        self.queue.readable_bytes()
+    }
+
+    /// True when the peer's FIN is in order.
+    #[must_use]
+    pub const fn fin_reached(&self) -> bool {
+        self.queue.fin_reached()
+    }
+
+    /// True when everything up to the FIN has been read.
+    #[must_use]
+    pub const fn at_eof(&self) -> bool {
+        self.queue.at_eof()
+    }
+
+    /// True while data is held beyond a hole.
+    #[must_use]
+    pub fn has_hole(&self) -> bool {
+        self.queue.has_hole()
+    }
+
+    /// Memory that waits here, in bytes (`sk_rmem_alloc`).
+    #[must_use]
+    pub const fn charge(&self) -> u32 {
+        self.queue.charge()
+    }
+
+    /// The round trip as the receiver measures it; zero while unknown.
+    #[must_use]
+    pub const fn rtt(&self) -> Duration {
+        self.space.rtt()
+    }
+
+    /// Bytes read in the last measured round trip (`tcpi_rcv_space`).
+    #[must_use]
+    pub const fn rcv_space(&self) -> u32 {
+        self.space.space()
+    }
+
+    /// Whether to tell the application: enough to read, or no room for more (`tcp_epollin_ready`).
+    #[must_use]
+    pub fn is_readable(&self) -> bool {
+        let waiting = self.queue.readable_bytes();
+        let buf = self.window.buf().bytes;
+        self.queue.fin_reached()
+            || (waiting > 0
+                && (waiting >= self.lowat
+                    || self.queue.charge() > buf - buf / 8
+                    || self.open_window() <= self.ack.rcv_mss()))
+    }
+
+    /// SO_RCVLOWAT: also makes the buffer large enough for it (`tcp_set_rcvlowat`).
+    pub fn set_lowat(&mut self, sysctl: &Sysctl, bytes: u32) {
+        let cap = if self.window.buf().locked { self.window.buf().bytes } else { sysctl.tcp_rmem.max } / 2;
+        self.lowat = bytes.min(cap).max(1);
+        self.window.widen(sysctl, self.lowat.saturating_mul(2));
+    }
+
+    /// SO_RCVBUF as it reads back (see [`RcvBuf::so_rcvbuf`]).
+    pub fn set_rcvbuf(&mut self, bytes: u32) {
+        self.window.set_rcvbuf(bytes);
+    }
+
+    /// TCP_WINDOW_CLAMP.
+    pub fn set_window_clamp(&mut self, bytes: u32) {
+        self.window.set_clamp(bytes);
+    }
+
+    /// An acceptable segment echoed our timestamp `tsecr` after `ticks_ms` milliseconds; call before [`Self::on_data`].
+    pub fn on_timestamp_echo(&mut self, tsecr: u32, ticks_ms: u32, payload_bytes: u32) {
+        self.space.on_timestamp(tsecr, ticks_ms, payload_bytes >= self.ack.rcv_mss());
+    }
+
+    /// A segment with data or FIN that passed the acceptability test (`tcp_data_queue`).
+    pub fn on_data(&mut self, cx: &mut Cx<'_>, arrival: Arrival, rtt: RttFacts) -> Received {
+        let Arrival { seq, chunks, pinned_bytes, fin, remnant, gso_size, header_bytes } = arrival;
+        let chunks: Pieces = chunks.into_iter().map(|bytes| Chunk::admit(bytes, pinned_bytes)).collect();
+        let payload_bytes = chunks.iter().map(|c| c.len() as u32).sum::<u32>();
+        let charge = chunks.iter().map(|c| c.charge()).sum::<u32>();
+        let end = seq + payload_bytes + u32::from(fin);
+        if end == seq || self.queue.fin_reached() {
+            return Received { dropped: true, ..Received::default() };
+        }
+        self.sacks.clear_dsack();
+        if end.at_or_before(self.nxt) {
+            cx.count.tcp_ext.delayed_ack_lost += 1;
+            self.set_dsack(cx, seq, end);
+            return self.refuse();
+        }
+        let open = self.open_window();
+        if seq.at_or_before(self.nxt) && open == 0 {
+            if seq.before(self.nxt) {
+                self.set_dsack(cx, seq, self.nxt);
+            }
+            cx.count.tcp_ext.tcp_zero_window_drop += 1;
+            return self.refuse();
+        }
+        if seq.at_or_after(self.nxt + open.max(1)) {
+            return self.refuse();
+        }
+        let facts = SegmentFacts { payload_bytes, gso_size, header_bytes, remnant };
+        if seq.after(self.nxt) {
+            self.queue_held(cx, seq, chunks, fin, (payload_bytes, charge))
+        } else {
+            self.queue_in_order(cx, seq, chunks, fin, (&facts, charge, rtt))
+        }
+    }
+
+    /// Out of the window or old: the peer needs to hear where we are, soon and repeatedly.
+    fn refuse(&mut self) -> Received {
+        self.ack.enter_quick(self.window.wnd(), MAX_QUICKACKS);
+        self.ack.schedule();
+        Received { dropped: true, ..Received::default() }
+    }
+
+    fn queue_in_order(
+        &mut self,
+        cx: &mut Cx<'_>,
+        seq: Seq,
+        chunks: Pieces,
+        fin: bool,
+        (facts, charge, rtt): (&SegmentFacts, u32, RttFacts),
+    ) -> Received {
+        // The first segment of an empty queue always fits: without it nothing could ever move.
+        if self.queue.readable_bytes() > 0 && !self.make_room(cx, None) {
+            cx.count.tcp_ext.tcp_rcv_q_drop += 1;
+            return Received { dropped: true, readable: true, ..Received::default() };
+        }
+        let had_hole = self.queue.has_hole();
+        let done = self.queue.enqueue(self.offset(seq), chunks, fin);
+        self.nxt += done.advanced as u32;
+        if facts.payload_bytes > 0 {
+            self.event_data_recv(cx, facts, charge, rtt);
+        }
+        self.note_duplicate(cx, &done);
+        self.sacks.delivered(self.nxt);
+        if had_hole && !self.queue.has_hole() {
+            self.ack.demand();
+        }
+        if done.fin {
+            self.ack.schedule();
+        }
+        Received {
+            advanced: done.advanced as u32,
+            fin: done.fin,
+            readable: self.is_readable(),
+            ..Received::default()
+        }
+    }
+
+    fn queue_held(
+        &mut self,
+        cx: &mut Cx<'_>,
+        seq: Seq,
+        chunks: Pieces,
+        fin: bool,
+        (len, charge): (u32, u32),
+    ) -> Received {
+        let offset = self.offset(seq);
+        if !self.make_room(cx, Some(offset)) {
+            cx.count.tcp_ext.tcp_ofo_drop += 1;
+            return Received { dropped: true, readable: self.is_readable(), ..Received::default() };
+        }
+        self.ack.schedule();
+        cx.count.tcp_ext.tcp_ofo_queue += 1;
+        let done = self.queue.enqueue(offset, chunks, fin);
+        self.note_duplicate(cx, &done);
+        if let Some(Range { start, end }) = done.out_of_order
+            && self.sack_ok
+        {
+            if self.sacks.changed(self.seq(start), self.seq(end)) && self.ack.compresses_many() {
+                self.ack.send_now();
+            }
+            // Without SACK a moving window would hide the duplicate ACKs.
+            self.grow_window(cx, len, charge);
+        }
+        Received { out_of_order: true, ..Received::default() }
+    }
+
+    /// Everything that a segment in order teaches (`tcp_event_data_recv`).
+    fn event_data_recv(&mut self, cx: &Cx<'_>, facts: &SegmentFacts, charge: u32, rtt: RttFacts) {
+        let advmss = self.window.advmss();
+        self.space.on_data(cx.now, self.nxt, self.window.wnd());
+        self.ack.measure_ato(cx.now, rtt, self.window.wnd());
+        self.ack.on_data(cx.now, facts, advmss, u32::from(self.header_bytes));
+        if facts.payload_bytes >= GROW_MIN_BYTES {
+            self.grow_window(cx, facts.payload_bytes, charge);
+        }
+    }
+
+    fn grow_window(&mut self, cx: &Cx<'_>, len: u32, charge: u32) {
+        if self.window.grow(cx.sysctl, self.queue.charge(), len, charge, self.ack.rcv_mss()) {
+            self.ack.nudge_quick();
+        }
+    }
+
+    /// Makes room for one more segment, out of order from `held_at` (`tcp_try_rmem_schedule`, `tcp_prune_queue`). The limit may
+    /// be exceeded by that one segment.
+    fn make_room(&mut self, cx: &mut Cx<'_>, held_at: Option<u64>) -> bool {
+        let fits = |r: &Self| r.queue.charge() <= r.window.buf().bytes;
+        if fits(self) {
+            return true;
+        }
+        cx.count.tcp_ext.prune_called += 1;
+        self.ack.stop_quick();
+        self.window.press(cx.sysctl, self.queue.charge());
+        if fits(self) {
+            return true;
+        }
+        let limit = self.window.buf().bytes;
+        cx.count.tcp_ext.tcp_rcv_collapsed += self.queue.collapse(limit);
+        if fits(self) {
+            return true;
+        }
+        // What is nearer is worth more: what has been reported by SACK may be dropped (RFC 2018 section 8), but never for
+        // something even further away.
+        let nearer = held_at.is_none_or(|at| self.queue.furthest().is_some_and(|end| at < end));
+        if nearer && let Some(cut) = self.queue.prune_held(limit) {
+            cx.count.tcp_ext.ofo_pruned += 1;
+            let cut = self.seq(cut);
+            self.sacks.pruned(cut);
+        }
+        if !fits(self) {
+            cx.count.tcp_ext.rcv_pruned += 1;
+        }
+        fits(self)
+    }
+
+    /// Offset of a sequence number within 2^31 of RCV.NXT.
+    fn offset(&self, seq: Seq) -> u64 {
+        let delta = seq.0.wrapping_sub(self.nxt.0) as i32;
+        self.queue.next_offset().wrapping_add_signed(i64::from(delta))
+    }
+
+    /// Sequence number of an offset.
+    fn seq(&self, offset: u64) -> Seq {
+        Seq(self.nxt.0.wrapping_add(offset.wrapping_sub(self.queue.next_offset()) as u32))
+    }
+
+    fn note_duplicate(&mut self, cx: &mut Cx<'_>, done: &Enqueued) {
+        if done.merged {
+            cx.count.tcp_ext.tcp_ofo_merge += 1;
+        }
+        if let Some(Range { start, end }) = done.duplicate.clone() {
+            let (start, end) = (self.seq(start), self.seq(end));
+            self.set_dsack(cx, start, end);
+        }
+    }
+
+    fn set_dsack(&mut self, cx: &mut Cx<'_>, start: Seq, end: Seq) {
+        if !self.sack_ok || !cx.sysctl.tcp_dsack {
+            return;
+        }
+        if start.before(self.nxt) {
+            cx.count.tcp_ext.tcp_dsack_old_sent += 1;
+        } else {
+            cx.count.tcp_ext.tcp_dsack_ofo_sent += 1;
+        }
+        self.sacks.set_dsack(start, end);
+    }
+
+    /// A segment failed the acceptability test: an ACK goes out at once, with D-SACK if it carried old data
+    /// (`tcp_send_dupack`). `end` is behind its last byte, FIN included.
+    pub fn on_unacceptable(&mut self, cx: &mut Cx<'_>, seq: Seq, end: Seq) {
+        if end != seq && seq.before(self.nxt) {
+            cx.count.tcp_ext.delayed_ack_lost += 1;
+            self.ack.enter_quick(self.window.wnd(), MAX_QUICKACKS);
+            self.set_dsack(cx, seq, end.min(self.nxt));
+        }
+        self.ack.send_now();
+    }
+
+    /// After each segment, once all its effects are known: decides about the owed ACK (`tcp_ack_snd_check`).
+    pub fn check_ack(&mut self, cx: &Cx<'_>, rtt: RttFacts) {
+        let unacked_bytes = self.nxt.since(self.window.wup());
+        // Asking for the window ends quick mode when memory is short: only where the answer counts.
+        let window_moves = unacked_bytes > self.ack.rcv_mss()
+            && (self.queue.readable_bytes() < self.lowat || self.offer(cx) >= self.window.wnd());
+        let facts = AckFacts {
+            unacked_bytes,
+            rcv_nxt: self.nxt,
+            window_moves,
+            hole: self.queue.has_hole(),
+            sack: self.sack_ok,
+            rcv_rtt: self.space.rtt(),
+        };
+        self.ack.check(cx, rtt, &facts);
+    }
+
+    fn offer(&mut self, cx: &Cx<'_>) -> u32 {
+        let offer = self.window.offer(cx.sysctl, self.queue.charge(), self.ack.rcv_mss());
+        if offer.tight {
+            self.ack.stop_quick();
+        }
+        offer.wnd
+    }
+
+    /// Acknowledges the next segments one by one (ECN's CE, two for `tcp_ecn_check_ce`).
+    pub fn enter_quickack(&mut self, max: u32) {
+        self.ack.enter_quick(self.window.wnd(), max);
+    }
+
+    /// TCP_QUICKACK (`__tcp_sock_set_quickack`).
+    pub fn set_quickack(&mut self, cx: &Cx<'_>, value: u32) {
+        if value == 0 {
+            return self.ack.set_pingpong(true);
+        }
+        self.ack.set_pingpong(false);
+        if self.ack.owed() {
+            self.ack.push();
+            self.cleanup(cx, true, false);
+        }
+        if value & 1 == 0 {
+            self.ack.set_pingpong(true);
+        }
+    }
+
+    /// An ACK must go out with the next run of the output.
+    #[must_use]
+    pub const fn ack_due(&self) -> bool {
+        self.ack.due()
+    }
+
+    /// When [`Self::on_deadline`] wants to be called (delayed or compressed ACK).
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        self.ack.deadline()
+    }
+
+    /// The deadline may have passed; see [`Self::ack_due`] afterwards.
+    pub fn on_deadline(&mut self, cx: &mut Cx<'_>, rto: Duration) {
+        self.ack.on_deadline(cx, rto);
+    }
+
+    /// The window field of a segment that goes out now, SYNs excepted. The right edge never moves left.
+    pub fn select_window(&mut self, cx: &mut Cx<'_>) -> u16 {
+        let (field, tight) = self.window.select(cx, self.nxt, self.queue.charge(), self.ack.rcv_mss());
+        if tight {
+            self.ack.stop_quick();
+        }
+        field
+    }
+
+    /// Up to `max` SACK blocks for the header: 4, or 3 beside timestamps.
+    #[must_use]
+    pub fn sack_blocks(&self, max: usize) -> super::sack_out::Blocks {
+        self.sacks.blocks(max)
+    }
+
+    /// Number of blocks that [`Self::sack_blocks`] has to offer.
+    #[must_use]
+    pub fn sack_count(&self) -> usize {
+        self.sacks.count()
+    }
+
+    /// A segment with ACK went out with the current window and blocks.
+    pub fn on_ack_sent(&mut self, cx: &mut Cx<'_>) {
+        self.sacks.clear_dsack();
+        self.ack.on_ack_sent(cx);
+    }
+
+    /// Data went out: the traffic may be interactive.
+    pub fn on_data_sent(&mut self, now: Instant) {
+        self.ack.on_data_sent(now);
+    }
+
+    /// Copies received bytes; with `peek` they stay. Returns how many. May make an ACK due.
+    pub fn recv(&mut self, cx: &Cx<'_>, buf: &mut [u8], peek: bool) -> usize {
+        let n = self.queue.recv(buf, peek);
+        if n > 0 && !peek {
+            self.after_read(cx);
+        }
+        n
+    }
+
+    /// Takes the next piece without copying, at most `max` bytes. May make an ACK due.
+    pub fn read_chunk(&mut self, cx: &Cx<'_>, max: usize) -> Option<Bytes> {
+        let piece = self.queue.read_chunk(max)?;
+        self.after_read(cx);
+        Some(piece)
+    }
+
+    /// Discards everything received and forgets what is held; returns the bytes that nobody read.
+    pub fn discard(&mut self) -> u32 {
+        self.sacks.clear();
+        self.queue.clear()
+    }
+
+    fn after_read(&mut self, cx: &Cx<'_>) {
+        let copied = self.copied_seq();
+        let advmss = self.window.advmss();
+        if let Some(bytes) = self.space.adjust(cx.sysctl, cx.now, copied, advmss) {
+            self.window.widen(cx.sysctl, bytes);
+        }
+        self.cleanup(cx, true, self.queue.fin_reached());
+    }
+
+    /// After a read: acknowledges what waited for it, or tells of a window that opened widely (`tcp_cleanup_rbuf`).
+    fn cleanup(&mut self, cx: &Cx<'_>, copied: bool, shut: bool) {
+        let unacked = self.nxt.since(self.window.wup());
+        if self.ack.wants_ack_after_read(unacked, copied, self.queue.charge() == 0) {
+            return self.ack.send_now();
+        }
+        if !copied || shut {
+            return;
+        }
+        let open = self.open_window();
+        if 2 * open <= self.window.clamp() {
+            let offer = self.offer(cx);
+            if offer > 0 && offer >= 2 * open {
+                self.ack.send_now();
+            }
+        }
+    }
+
+    /// Window that the whole buffer would allow, in bytes (`tcp_full_space`).
+    #[must_use]
+    pub fn full_space(&self, sysctl: &Sysctl) -> u32 {
+        win_from_space(sysctl, self.window.buf().bytes)
+    }
+}

@@ -1,0 +1,366 @@
+//! Received bytes: in order for the application, out of order for reassembly, charged with the memory they pin.
+mod chunk;
+mod collapse;
+
+use bytes::{Buf as _, Bytes};
+use chunk::Feed;
+pub use chunk::{CHUNK_OVERHEAD, Chunk, Pieces};
+use core::ops::Range;
+use std::collections::{BTreeMap, VecDeque};
+#[cfg(test)]
+mod tests;
+
+/// No FIN seen yet.
+const NO_FIN: u64 = u64::MAX;
+/// Slots of the in-order queue that survive its being emptied, so that steady reading does not allocate.
+const KEPT_SLOTS: usize = 8;
+
+/// What became of one segment. Ranges are stream offsets; a FIN counts as one byte, as in sequence space.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Enqueued {
+    /// By how much the left edge of the window moved.
+    pub advanced: u64,
+    /// True when the FIN has been reached: nothing follows.
+    pub fin: bool,
+    /// For a segment beyond a hole: the maximal range now held around it (RFC 2018 section 4, first block).
+    pub out_of_order: Option<Range<u64>>,
+    /// The first range of the segment that was held or delivered before (RFC 2883).
+    pub duplicate: Option<Range<u64>>,
+    /// True when held data out of order was swallowed or already covered the segment (TCPOFOMerge).
+    pub merged: bool,
+}
+
+impl Enqueued {
+    /// Notes a duplicate; a later one only extends the first, as one block is all that can be reported.
+    fn add_duplicate(&mut self, start: u64, end: u64) {
+        if start >= end {
+            return;
+        }
+        match &mut self.duplicate {
+            Some(d) if start <= d.end && d.start <= end => *d = d.start.min(start)..d.end.max(end),
+            Some(_) => {}
+            none => *none = Some(start..end),
+        }
+    }
+}
+
+/// Both receive queues of one connection. No heap while empty; every operation is amortised O(log n).
+///
+/// Offsets are 64 bits wide and never wrap. The number of chunks is bounded by the caller's bound on [`Self::charge`],
+/// since each is charged at least [`CHUNK_OVERHEAD`].
+#[derive(Debug)]
+pub struct RxQueue {
+    ready: VecDeque<Chunk>,
+    /// Pieces out of order by offset; they never overlap.
+    held: BTreeMap<u64, Chunk>,
+    /// Maximal contiguous ranges of `held` (FIN included): start to end.
+    runs: BTreeMap<u64, u64>,
+    next: u64,
+    fin_at: u64,
+    ready_bytes: u32,
+    held_bytes: u32,
+    charge: u32,
+    /// Overhead that the last collapse could not squeeze out; the next one waits until there is clearly more.
+    floor: u32,
+}
+
+impl RxQueue {
+    /// An empty queue whose first byte will have `offset`.
+    #[must_use]
+    pub const fn new(offset: u64) -> Self {
+        Self {
+            ready: VecDeque::new(),
+            held: BTreeMap::new(),
+            runs: BTreeMap::new(),
+            next: offset,
+            fin_at: NO_FIN,
+            ready_bytes: 0,
+            held_bytes: 0,
+            charge: 0,
+            floor: 0,
+        }
+    }
+
+    /// Offset of the next byte in order (RCV.NXT).
+    #[must_use]
+    pub const fn next_offset(&self) -> u64 {
+        self.next
+    }
+
+    /// Bytes that the application can read now.
+    #[must_use]
+    pub const fn readable_bytes(&self) -> u32 {
+        self.ready_bytes
+    }
+
+    /// Bytes held beyond a hole.
+    #[must_use]
+    pub const fn held_bytes(&self) -> u32 {
+        self.held_bytes
+    }
+
+    /// True while anything is held beyond a hole (data or FIN).
+    #[must_use]
+    pub fn has_hole(&self) -> bool {
+        !self.runs.is_empty()
+    }
+
+    /// Memory that both queues pin, metadata included, in bytes (`sk_rmem_alloc`).
+    #[must_use]
+    pub const fn charge(&self) -> u32 {
+        self.charge
+    }
+
+    /// True when the FIN is in order: after the readable bytes comes the end.
+    #[must_use]
+    pub const fn fin_reached(&self) -> bool {
+        self.next > self.fin_at
+    }
+
+    /// True when the application has read everything up to the FIN.
+    #[must_use]
+    pub const fn at_eof(&self) -> bool {
+        self.fin_reached() && self.ready_bytes == 0
+    }
+
+    /// The ranges held out of order, lowest first.
+    pub fn ranges(&self) -> impl Iterator<Item = Range<u64>> + '_ {
+        self.runs.iter().map(|(&start, &end)| start..end)
+    }
+
+    /// End of the furthest range held out of order.
+    #[must_use]
+    pub fn furthest(&self) -> Option<u64> {
+        self.runs.last_key_value().map(|(_, &end)| end)
+    }
+
+    /// Takes in a segment whose first byte has `offset`. Bytes that were there before are kept, the new copy is dropped.
+    pub fn enqueue(&mut self, offset: u64, chunks: Pieces, fin: bool) -> Enqueued {
+        let mut out = Enqueued::default();
+        let len: u64 = chunks.iter().map(|c| c.len() as u64).sum();
+        let fin_at = offset + len;
+        if fin && self.fin_at == NO_FIN && fin_at >= self.next.max(self.furthest().unwrap_or(0)) {
+            self.fin_at = fin_at;
+        }
+        // Nothing exists beyond a FIN, nor a FIN before data: a peer that says so is not believed.
+        let data_end = (offset + len).min(self.fin_at);
+        let end = data_end + u64::from(data_end == self.fin_at && fin);
+        if end <= offset {
+            return out;
+        }
+        if end <= self.next {
+            out.add_duplicate(offset, end);
+            return out;
+        }
+        let feed = Feed::new(offset, chunks);
+        if offset <= self.next {
+            self.enqueue_in_order(feed, offset..end, data_end, &mut out);
+        } else {
+            self.enqueue_held(feed, offset..end, data_end, &mut out);
+        }
+        out
+    }
+
+    fn enqueue_in_order(&mut self, mut feed: Feed, new: Range<u64>, data_end: u64, out: &mut Enqueued) {
+        let before = self.next;
+        out.add_duplicate(new.start, self.next);
+        while let Some((_, chunk)) = feed.next_piece(before, data_end) {
+            self.charge += chunk.charge();
+            self.push_ready(chunk);
+        }
+        self.next = self.next.max(data_end);
+        self.deliver_held(new.end, out);
+        if self.next == self.fin_at {
+            self.next += 1;
+            out.fin = true;
+            self.discard_held();
+        }
+        out.advanced = self.next - before;
+    }
+
+    /// Moves what has become contiguous from `held` to `ready`; the segment that closed the hole ends at `new_end`.
+    fn deliver_held(&mut self, new_end: u64, out: &mut Enqueued) {
+        while let Some(run) = self.runs.first_entry() {
+            if *run.key() > self.next {
+                break;
+            }
+            let (start, end) = run.remove_entry();
+            out.merged |= start < new_end;
+            out.add_duplicate(start, end.min(new_end));
+            while let Some(entry) = self.held.first_entry() {
+                if *entry.key() >= end {
+                    break;
+                }
+                let (at, mut chunk) = entry.remove_entry();
+                self.held_bytes -= chunk.len() as u32;
+                self.charge -= chunk.charge();
+                let known = self.next.saturating_sub(at);
+                if known < chunk.len() as u64 {
+                    chunk.trim_front(known as usize);
+                    self.charge += chunk.charge();
+                    self.next += chunk.len() as u64;
+                    self.push_ready(chunk);
+                }
+            }
+            self.next = self.next.max(end.min(self.fin_at));
+        }
+        self.sink_floor();
+    }
+
+    fn enqueue_held(&mut self, mut feed: Feed, new: Range<u64>, data_end: u64, out: &mut Enqueued) {
+        let mut run = new.clone();
+        let mut cursor = new.start;
+        if let Some((&start, &end)) = self.runs.range(..=new.start).next_back()
+            && end >= new.start
+        {
+            out.add_duplicate(new.start, end.min(new.end));
+            run.start = start;
+            run.end = run.end.max(end);
+            cursor = end;
+        }
+        while cursor < new.end {
+            // A run that begins exactly at the end touches and is merged too.
+            let Some((&start, &end)) = self.runs.range(cursor..=new.end).next() else { break };
+            self.hold(&mut feed, cursor..start.min(data_end));
+            out.merged |= start < new.end;
+            out.add_duplicate(start, end.min(new.end));
+            self.runs.remove(&start);
+            run.end = run.end.max(end);
+            cursor = end;
+        }
+        out.merged |= cursor >= new.end && out.duplicate.as_ref() == Some(&new);
+        self.hold(&mut feed, cursor..data_end);
+        self.runs.insert(run.start, run.end);
+        out.out_of_order = Some(run);
+    }
+
+    /// Holds the part of the segment that fills `gap`.
+    fn hold(&mut self, feed: &mut Feed, gap: Range<u64>) {
+        while let Some((at, chunk)) = feed.next_piece(gap.start, gap.end) {
+            self.held_bytes += chunk.len() as u32;
+            self.charge += chunk.charge();
+            self.held.insert(at, chunk);
+        }
+    }
+
+    fn push_ready(&mut self, chunk: Chunk) {
+        self.ready_bytes += chunk.len() as u32;
+        self.ready.push_back(chunk);
+    }
+
+    /// Forgets everything beyond the hole.
+    fn discard_held(&mut self) {
+        for chunk in self.held.values() {
+            self.charge -= chunk.charge();
+        }
+        self.held.clear();
+        self.runs.clear();
+        self.held_bytes = 0;
+        self.sink_floor();
+    }
+
+    /// Drops the furthest data out of order until the charge fits `limit` and an eighth of it has been freed, so that the
+    /// next segment does not come here again (`tcp_prune_ofo_queue`). Returns the offset from which nothing is held.
+    pub fn prune_held(&mut self, limit: u32) -> Option<u64> {
+        let mut freed = 0;
+        let mut cut = None;
+        while self.charge > limit || freed < limit / 8 {
+            let Some((at, chunk)) = self.held.pop_last() else { break };
+            freed += chunk.charge();
+            self.charge -= chunk.charge();
+            self.held_bytes -= chunk.len() as u32;
+            cut = Some(at);
+        }
+        let cut = cut?;
+        while let Some(mut run) = self.runs.last_entry() {
+            if *run.key() >= cut {
+                run.remove();
+                continue;
+            }
+            let end = run.get_mut();
+            *end = (*end).min(cut);
+            break;
+        }
+        if self.fin_at >= cut {
+            self.fin_at = NO_FIN;
+        }
+        self.sink_floor();
+        Some(cut)
+    }
+
+    /// Copies readable bytes into `buf`; with `peek` they stay. Returns how many.
+    pub fn recv(&mut self, buf: &mut [u8], peek: bool) -> usize {
+        if peek {
+            return self.peek(buf);
+        }
+        let mut done = 0;
+        while done < buf.len() {
+            let Some(chunk) = self.ready.front_mut() else { break };
+            let n = chunk.len().min(buf.len() - done);
+            chunk.bytes_mut().copy_to_slice(&mut buf[done..done + n]);
+            done += n;
+            if chunk.is_empty() {
+                self.pop_ready();
+            }
+        }
+        self.after_read(done);
+        done
+    }
+
+    fn peek(&self, buf: &mut [u8]) -> usize {
+        let mut done = 0;
+        for chunk in &self.ready {
+            let n = chunk.len().min(buf.len() - done);
+            buf[done..done + n].copy_from_slice(&chunk.as_slice()[..n]);
+            done += n;
+            if done == buf.len() {
+                break;
+            }
+        }
+        done
+    }
+
+    /// Takes the next contiguous piece, at most `max` bytes, without copying.
+    pub fn read_chunk(&mut self, max: usize) -> Option<Bytes> {
+        let chunk = self.ready.front_mut().filter(|_| max > 0)?;
+        let n = chunk.len().min(max);
+        let piece = chunk.bytes_mut().split_to(n);
+        if chunk.is_empty() {
+            self.pop_ready();
+        }
+        self.after_read(n);
+        Some(piece)
+    }
+
+    /// Discards everything that waits, as a connection does when nobody will read it. Returns the bytes discarded in order.
+    pub fn clear(&mut self) -> u32 {
+        let bytes = self.ready_bytes;
+        self.ready = VecDeque::new();
+        self.discard_held();
+        (self.ready_bytes, self.charge, self.floor) = (0, 0, 0);
+        bytes
+    }
+
+    fn pop_ready(&mut self) {
+        if let Some(chunk) = self.ready.pop_front() {
+            self.charge -= chunk.charge();
+        }
+    }
+
+    fn after_read(&mut self, bytes: usize) {
+        self.ready_bytes -= bytes as u32;
+        if self.ready.is_empty() && self.ready.capacity() > KEPT_SLOTS {
+            self.ready = VecDeque::new();
+        }
+        self.sink_floor();
+    }
+
+    /// Memory pinned beyond the bytes themselves. Bytes read from a chunk that is still there count as overhead.
+    const fn overhead(&self) -> u32 {
+        self.charge - self.ready_bytes - self.held_bytes
+    }
+
+    fn sink_floor(&mut self) {
+        self.floor = self.floor.min(self.overhead());
+    }
+}

@@ -1,0 +1,115 @@
+//! Squeezing many small chunks into few large ones when the receive buffer is over its limit (`tcp_collapse`).
+use super::{CHUNK_OVERHEAD, Chunk, RxQueue};
+use bytes::Bytes;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Bytes gathered into one piece.
+const PIECE_BYTES: usize = 32 * 1024;
+
+/// Neighbouring chunks that are about to become one.
+#[derive(Default)]
+struct Group {
+    chunks: Vec<Chunk>,
+    len: usize,
+}
+
+impl Group {
+    /// True when `chunk` should be left as it is: it is large and pins little beside itself.
+    fn leaves(chunk: &Chunk) -> bool {
+        chunk.len() >= PIECE_BYTES / 2 && chunk.charge() as usize <= chunk.len() + chunk.len() / 8
+    }
+
+    fn add(&mut self, chunk: Chunk) {
+        self.len += chunk.len();
+        self.chunks.push(chunk);
+    }
+
+    fn is_full(&self) -> bool {
+        self.len >= PIECE_BYTES
+    }
+
+    /// One chunk in place of all, and how many fewer there are.
+    fn flush(&mut self) -> Option<(Chunk, u64)> {
+        let count = self.chunks.len() as u64;
+        let len = core::mem::take(&mut self.len);
+        if count == 1 {
+            let chunk = self.chunks.pop()?;
+            // Alone, it is worth a copy only when it pins at least twice what it holds.
+            if chunk.charge() as usize <= 2 * chunk.len() + CHUNK_OVERHEAD as usize {
+                return Some((chunk, 0));
+            }
+            self.chunks.push(chunk);
+        }
+        if count == 0 {
+            return None;
+        }
+        let mut all = Vec::with_capacity(len);
+        for chunk in self.chunks.drain(..) {
+            all.extend_from_slice(chunk.as_slice());
+        }
+        Some((Chunk::admit(Bytes::from(all), 0), count - 1))
+    }
+}
+
+impl RxQueue {
+    /// Merges neighbouring chunks, in order and held, by copying. Does nothing until overhead worth an eighth of `limit` has
+    /// gathered since the last time, so that its cost stays proportional to what was received. Returns the chunks saved.
+    pub fn collapse(&mut self, limit: u32) -> u64 {
+        if self.overhead() < self.floor.saturating_add(limit / 8) {
+            return 0;
+        }
+        let saved = self.collapse_ready() + self.collapse_held();
+        self.charge = self.ready.iter().chain(self.held.values()).map(Chunk::charge).sum();
+        self.floor = self.overhead();
+        saved
+    }
+
+    fn collapse_ready(&mut self) -> u64 {
+        let mut saved = 0;
+        let mut group = Group::default();
+        let mut out = VecDeque::new();
+        for chunk in core::mem::take(&mut self.ready) {
+            let leave = Group::leaves(&chunk);
+            if (leave || group.is_full())
+                && let Some((whole, fewer)) = group.flush()
+            {
+                out.push_back(whole);
+                saved += fewer;
+            }
+            if leave {
+                out.push_back(chunk);
+            } else {
+                group.add(chunk);
+            }
+        }
+        if let Some((whole, fewer)) = group.flush() {
+            out.push_back(whole);
+            saved += fewer;
+        }
+        self.ready = out;
+        saved
+    }
+
+    fn collapse_held(&mut self) -> u64 {
+        let mut saved = 0;
+        let mut group = Group::default();
+        let mut out = BTreeMap::new();
+        let mut start = 0;
+        for (at, chunk) in core::mem::take(&mut self.held) {
+            if at != start + group.len as u64 || group.is_full() || Group::leaves(&chunk) {
+                if let Some((whole, fewer)) = group.flush() {
+                    out.insert(start, whole);
+                    saved += fewer;
+                }
+                start = at;
+            }
+            group.add(chunk);
+        }
+        if let Some((whole, fewer)) = group.flush() {
+            out.insert(start, whole);
+            saved += fewer;
+        }
+        self.held = out;
+        saved
+    }
+}

@@ -1,0 +1,238 @@
+//! The queue against a naive array of bytes.
+use super::*;
+use crate::base::Rng;
+
+const BASE: u64 = 1 << 32;
+
+fn byte(at: u64) -> u8 {
+    (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
+}
+
+fn payload(start: u64, end: u64) -> Bytes {
+    (start..end).map(byte).collect::<Vec<u8>>().into()
+}
+
+fn pieces(rng: &mut Rng, start: u64, end: u64) -> Pieces {
+    let mut out = Pieces::new();
+    let mut at = start;
+    while at < end {
+        let stop = (at + 1 + rng.below(end - at)).min(end);
+        let pinned = if rng.chance_ppm(300_000) { rng.below(4_000) as usize } else { 0 };
+        out.push(Chunk::admit(payload(at, stop), pinned));
+        at = stop;
+    }
+    out
+}
+
+fn one(start: u64, end: u64) -> Pieces {
+    let mut out = Pieces::new();
+    if end > start {
+        out.push(Chunk::admit(payload(start, end), 0));
+    }
+    out
+}
+
+/// What is held, one flag per byte of the stream; the FIN is the last one.
+struct Model {
+    have: Vec<bool>,
+    read: u64,
+}
+
+impl Model {
+    fn next(&self) -> u64 {
+        BASE + self.have.iter().take_while(|h| **h).count() as u64
+    }
+
+    fn ranges(&self) -> Vec<Range<u64>> {
+        let mut out: Vec<Range<u64>> = Vec::new();
+        for at in self.next()..BASE + self.have.len() as u64 {
+            if self.have[(at - BASE) as usize] {
+                match out.last_mut() {
+                    Some(r) if r.end == at => r.end += 1,
+                    _ => out.push(at..at + 1),
+                }
+            }
+        }
+        out
+    }
+}
+
+fn assert_same(q: &RxQueue, m: &Model, fin_at: u64) {
+    assert_eq!(q.next_offset(), m.next());
+    assert_eq!(q.ranges().collect::<Vec<_>>(), m.ranges());
+    assert_eq!(u64::from(q.readable_bytes()), m.next().min(fin_at) - m.read);
+    let charge: u32 = q.ready.iter().chain(q.held.values()).map(Chunk::charge).sum();
+    assert_eq!(q.charge(), charge);
+    assert_eq!(q.held_bytes, q.held.values().map(|c| c.len() as u32).sum::<u32>());
+    let mut end = q.next_offset();
+    for (&at, chunk) in &q.held {
+        assert!(at >= end && !chunk.is_empty(), "held chunks overlap");
+        end = at + chunk.len() as u64;
+        assert_eq!(chunk.as_slice(), &payload(at, end)[..]);
+    }
+    assert_eq!(q.fin_reached(), m.next() > fin_at);
+}
+
+fn run(seed: u64) {
+    let mut rng = Rng::new(seed);
+    let len = 1 + rng.below(3_000);
+    let fin_at = BASE + len;
+    let mut m = Model { have: vec![false; len as usize + 1], read: BASE };
+    let mut q = RxQueue::new(BASE);
+    let mut rounds = 0;
+    while !q.at_eof() {
+        rounds += 1;
+        assert!(rounds < 100_000, "seed {seed}: no progress");
+        match rng.below(20) {
+            0 => {
+                let limit = rng.below(4_000) as u32;
+                if let Some(cut) = q.prune_held(limit) {
+                    m.have[(cut - BASE) as usize..].fill(false);
+                }
+            }
+            1 => {
+                let before = q.charge();
+                q.collapse(rng.below(2_000) as u32);
+                assert!(q.charge() <= before, "collapsing must not cost memory");
+            }
+            2..5 => {
+                let mut buf = vec![0; rng.below(500) as usize];
+                let peek = rng.chance_ppm(300_000);
+                let n = q.recv(&mut buf, peek);
+                assert_eq!(buf[..n], payload(m.read, m.read + n as u64)[..]);
+                m.read += if peek { 0 } else { n as u64 };
+            }
+            5 => {
+                if let Some(piece) = q.read_chunk(1 + rng.below(300) as usize) {
+                    assert_eq!(piece, payload(m.read, m.read + piece.len() as u64));
+                    m.read += piece.len() as u64;
+                }
+            }
+            _ => segment(&mut rng, &mut q, &mut m, fin_at),
+        }
+        assert_same(&q, &m, fin_at);
+    }
+    assert_eq!(q.charge(), 0);
+    assert!(q.ready.capacity() <= KEPT_SLOTS && q.held.is_empty() && q.runs.is_empty());
+}
+
+fn segment(rng: &mut Rng, q: &mut RxQueue, m: &mut Model, fin_at: u64) {
+    // Mostly near the left edge, at times anywhere.
+    let near = q.next_offset().saturating_sub(20).max(BASE);
+    let start = if rng.chance_ppm(300_000) { BASE + rng.below(fin_at - BASE) } else { near + rng.below(200) };
+    let start = start.min(fin_at);
+    let end = (start + rng.below(120)).min(fin_at);
+    let fin = end == fin_at && rng.chance_ppm(500_000);
+    let new = start..end + u64::from(fin);
+    let before = m.have.clone();
+    let next = m.next();
+    let done = q.enqueue(start, pieces(rng, start, end), fin);
+    for at in new.clone() {
+        m.have[(at - BASE) as usize] = true;
+    }
+    assert_eq!(done.advanced, m.next() - next);
+    assert_eq!(done.fin, m.next() > fin_at && next <= fin_at);
+    let known: Vec<u64> = new.clone().filter(|at| before[(at - BASE) as usize]).collect();
+    match done.duplicate {
+        None => assert!(known.is_empty()),
+        Some(d) => {
+            assert!(d.clone().all(|at| known.contains(&at)), "D-SACK for bytes that are new");
+            assert_eq!(d.start, known[0], "the first duplicate is the one to report");
+        }
+    }
+    if let Some(held) = done.out_of_order {
+        assert!(m.ranges().contains(&held) && held.start <= new.start && new.end <= held.end);
+    } else {
+        assert!(new.start <= next || new.is_empty());
+    }
+}
+
+#[test]
+fn behaves_like_an_array_of_bytes() {
+    for seed in 0..400 {
+        run(seed);
+    }
+}
+
+#[test]
+fn an_empty_queue_has_no_heap() {
+    let q = RxQueue::new(0);
+    assert_eq!((q.ready.capacity(), q.charge()), (0, 0));
+    assert!(size_of::<RxQueue>() <= 128, "{}", size_of::<RxQueue>());
+}
+
+#[test]
+fn a_small_slice_of_a_large_buffer_is_copied() {
+    let frame = payload(0, 65_000);
+    let slice = frame.slice(100..200);
+    let chunk = Chunk::admit(slice.clone(), 65_000);
+    assert_eq!(chunk.charge(), 100 + CHUNK_OVERHEAD);
+    assert_ne!(chunk.as_slice().as_ptr(), slice.as_ptr());
+    let most = frame.slice(100..60_000);
+    let chunk = Chunk::admit(most.clone(), 65_000);
+    assert_eq!(chunk.charge(), 65_000 + CHUNK_OVERHEAD);
+    assert_eq!(chunk.as_slice().as_ptr(), most.as_ptr());
+}
+
+#[test]
+fn data_in_order_is_never_copied() {
+    let data = payload(BASE, BASE + 1_448);
+    let mut q = RxQueue::new(BASE);
+    let mut in_order = Pieces::new();
+    in_order.push(Chunk::admit(data.clone(), 1_514));
+    assert_eq!(q.enqueue(BASE, in_order, false).advanced, 1_448);
+    assert_eq!(q.read_chunk(usize::MAX).expect("data").as_ptr(), data.as_ptr());
+}
+
+#[test]
+fn collapse_merges_small_chunks_and_then_waits_for_new_overhead() {
+    let mut q = RxQueue::new(BASE);
+    for i in 0..1_000 {
+        q.enqueue(BASE + i * 10, one(BASE + i * 10, BASE + i * 10 + 10), false);
+        q.enqueue(BASE + 20_000 + i * 10, one(BASE + 20_000 + i * 10, BASE + 20_010 + i * 10), false);
+    }
+    assert_eq!(q.charge(), 2_000 * (10 + CHUNK_OVERHEAD));
+    assert_eq!(q.collapse(100_000), 1_998);
+    assert_eq!(q.charge(), 2 * (10_000 + CHUNK_OVERHEAD));
+    assert_eq!(q.collapse(100_000), 0);
+    assert_eq!(q.ready.len() + q.held.len(), 2);
+}
+
+#[test]
+fn prune_drops_the_furthest_and_an_eighth_at_least() {
+    let mut q = RxQueue::new(BASE);
+    for i in 1..=100 {
+        q.enqueue(BASE + i * 200, one(BASE + i * 200, BASE + i * 200 + 100), false);
+    }
+    let each = 100 + CHUNK_OVERHEAD;
+    assert_eq!(q.charge(), 100 * each);
+    // One over the limit: an eighth of 99 chunks is 12.4, so 13 go.
+    assert_eq!(q.prune_held(99 * each), Some(BASE + 88 * 200));
+    assert_eq!(q.charge(), 87 * each);
+    assert_eq!(q.furthest(), Some(BASE + 87 * 200 + 100));
+}
+
+#[test]
+fn a_pruned_fin_is_forgotten_and_may_come_again() {
+    let mut q = RxQueue::new(BASE);
+    q.enqueue(BASE + 100, one(BASE + 100, BASE + 200), true);
+    assert_eq!(q.ranges().collect::<Vec<_>>(), vec![Range { start: BASE + 100, end: BASE + 201 }]);
+    assert_eq!(q.prune_held(0), Some(BASE + 100));
+    assert_eq!(q.enqueue(BASE, one(BASE, BASE + 200), false).advanced, 200);
+    assert!(!q.fin_reached());
+    assert_eq!(q.enqueue(BASE + 200, Pieces::new(), true).advanced, 1);
+    assert!(q.fin_reached() && !q.at_eof());
+}
+
+#[test]
+fn a_fin_before_known_data_and_data_behind_a_fin_are_not_believed() {
+    let mut q = RxQueue::new(BASE);
+    q.enqueue(BASE + 100, one(BASE + 100, BASE + 200), false);
+    q.enqueue(BASE + 100, one(BASE + 100, BASE + 150), true);
+    assert_eq!(q.enqueue(BASE, one(BASE, BASE + 150), true).advanced, 200);
+    assert!(!q.fin_reached());
+    assert!(q.enqueue(BASE + 200, Pieces::new(), true).fin);
+    let late = q.enqueue(BASE + 201, one(BASE + 201, BASE + 300), false);
+    assert_eq!((late.advanced, late.out_of_order), (0, None));
+    assert_eq!(q.readable_bytes(), 200);
+}

@@ -1,0 +1,336 @@
+//! Which receive window to advertise: never shrink it, never invite silly segments (RFC 9293 sections 3.8.6, 3.8.6.2.2).
+use super::options::SocketOptions;
+use super::seq::Seq;
+use crate::base::{Cx, Sysctl};
+#[cfg(test)]
+mod tests;
+
+/// Largest window that the header's field can carry unscaled.
+const U16_MAX: u32 = 65_535;
+/// Largest shift of RFC 7323 section 2.3.
+pub const MAX_WSCALE: u8 = 14;
+/// Smallest receive buffer that SO_RCVBUF can ask for (`SOCK_MIN_RCVBUF`).
+pub const MIN_RCVBUF: u32 = 2_304;
+
+/// The receive buffer as the application and autotuning have set it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RcvBuf {
+    /// Bound for the charge of what waits, in bytes; SO_RCVBUF reads this.
+    pub bytes: u32,
+    /// The application's bound for the window (TCP_WINDOW_CLAMP); 0 for none.
+    pub clamp: u32,
+    /// Set by SO_RCVBUF: autotuning keeps its hands off.
+    pub locked: bool,
+}
+
+impl RcvBuf {
+    /// The buffer of a socket with these options.
+    #[must_use]
+    pub fn of(sysctl: &Sysctl, options: &SocketOptions) -> Self {
+        Self {
+            bytes: options.rcvbuf.map_or(sysctl.tcp_rmem.default, |bytes| bytes.max(MIN_RCVBUF)),
+            clamp: options.window_clamp,
+            locked: options.rcvbuf.is_some(),
+        }
+    }
+
+    /// What SO_RCVBUF reads back after `bytes` were asked for: doubled for metadata and kept within `rmem_max`.
+    #[must_use]
+    pub fn so_rcvbuf(sysctl: &Sysctl, bytes: u32) -> u32 {
+        bytes.min(sysctl.rmem_max).saturating_mul(2).max(MIN_RCVBUF)
+    }
+}
+
+/// Window bytes that fit a buffer of `space` bytes, overhead left aside (`tcp_win_from_space`).
+#[must_use]
+pub fn win_from_space(sysctl: &Sysctl, space: u32) -> u32 {
+    match sysctl.tcp_adv_win_scale.min(31) {
+        0 => space,
+        n => space - (space >> n),
+    }
+}
+
+/// What a SYN or SYN-ACK offers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InitialWindow {
+    /// The window of the SYN itself, never scaled, in bytes.
+    pub rcv_wnd: u32,
+    /// Bound for every later window.
+    pub clamp: u32,
+    /// The shift to offer; 0 also when scaling is off.
+    pub wscale: u8,
+}
+
+/// The first window of a socket with these options (see [`initial_window`]).
+#[must_use]
+pub fn initial(sysctl: &Sysctl, options: &SocketOptions, mss: u16, scaling: bool) -> InitialWindow {
+    initial_window(sysctl, RcvBuf::of(sysctl, options), u32::from(mss), scaling)
+}
+
+/// Chooses the first window and the scale (`tcp_select_initial_window`). `mss` is the payload of a full segment from the
+/// peer: the MSS we offer, less 12 when timestamps are known to be on.
+#[must_use]
+pub fn initial_window(sysctl: &Sysctl, buf: RcvBuf, mss: u32, scaling: bool) -> InitialWindow {
+    let full = win_from_space(sysctl, buf.bytes);
+    let mut clamp = if buf.clamp == 0 { U16_MAX << MAX_WSCALE } else { buf.clamp };
+    if buf.locked {
+        clamp = clamp.min(full);
+    }
+    let mut space = full.min(clamp);
+    if space > mss && mss > 0 {
+        space -= space % mss;
+    }
+    let mut scale = 0;
+    if scaling {
+        let largest = space.max(sysctl.tcp_rmem.max).max(sysctl.rmem_max).min(clamp);
+        scale = largest.checked_ilog2().unwrap_or(0).saturating_sub(15).min(u32::from(MAX_WSCALE)) as u8;
+    }
+    InitialWindow { rcv_wnd: space.min(U16_MAX), clamp: clamp.min(U16_MAX << scale), wscale: scale }
+}
+
+/// The receive window of one connection: what was promised, and the bounds of what may be.
+#[derive(Clone, Copy, Debug)]
+pub struct RcvWindow {
+    /// The last window sent, counted from `wup` (RCV.WND).
+    wnd: u32,
+    /// RCV.NXT when it was sent: everything before has been acknowledged.
+    wup: Seq,
+    /// Bound for every window (`window_clamp`).
+    clamp: u32,
+    /// Slow start of the window: how far the data seen so far justifies opening it (`rcv_ssthresh`).
+    ssthresh: u32,
+    buf: RcvBuf,
+    advmss: u16,
+    scale: u8,
+}
+
+/// A window that could be advertised now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// The window in bytes.
+    pub wnd: u32,
+    /// Less than half the buffer is free: stop acknowledging every segment.
+    pub tight: bool,
+}
+
+impl RcvWindow {
+    /// The window as the SYN offers it; `wup` is set with the peer's ISN.
+    #[must_use]
+    pub const fn new(initial: InitialWindow, buf: RcvBuf, advmss: u16) -> Self {
+        let InitialWindow { rcv_wnd: wnd, clamp, wscale: scale } = initial;
+        Self { wnd, wup: Seq(0), clamp, ssthresh: wnd, buf, advmss, scale }
+    }
+
+    /// The receive buffer.
+    #[must_use]
+    pub const fn buf(&self) -> RcvBuf {
+        self.buf
+    }
+
+    /// The last window sent, in bytes.
+    #[must_use]
+    pub const fn wnd(&self) -> u32 {
+        self.wnd
+    }
+
+    /// RCV.NXT when the last window was sent.
+    #[must_use]
+    pub const fn wup(&self) -> Seq {
+        self.wup
+    }
+
+    /// Bound for every window, in bytes.
+    #[must_use]
+    pub const fn clamp(&self) -> u32 {
+        self.clamp
+    }
+
+    /// Slow-start threshold of the window, in bytes (`tcpi_rcv_ssthresh`).
+    #[must_use]
+    pub const fn ssthresh(&self) -> u32 {
+        self.ssthresh
+    }
+
+    /// The shift in use.
+    #[must_use]
+    pub const fn scale(&self) -> u8 {
+        self.scale
+    }
+
+    /// The MSS we offered.
+    #[must_use]
+    pub const fn advmss(&self) -> u32 {
+        self.advmss as u32
+    }
+
+    /// First sequence number that the peer may not send yet.
+    #[must_use]
+    pub fn right_edge(&self) -> Seq {
+        self.wup + self.wnd
+    }
+
+    /// Bytes that the peer may still send (`tcp_receive_window`).
+    #[must_use]
+    pub fn open(&self, rcv_nxt: Seq) -> u32 {
+        let edge = self.right_edge();
+        if edge.after(rcv_nxt) { edge.since(rcv_nxt) } else { 0 }
+    }
+
+    /// The peer's SYN has come: its ISN is consumed.
+    pub const fn synchronize(&mut self, rcv_nxt: Seq) {
+        self.wup = rcv_nxt;
+    }
+
+    /// The peer does not scale windows (RFC 7323 section 2.2).
+    pub fn no_scaling(&mut self) {
+        self.scale = 0;
+        self.clamp = self.clamp.min(U16_MAX);
+        self.ssthresh = self.ssthresh.min(self.clamp);
+    }
+
+    /// The handshake is over: fits the bounds to the buffer (`tcp_init_buffer_space`).
+    pub fn establish(&mut self, sysctl: &Sysctl) {
+        let full = win_from_space(sysctl, self.buf.bytes);
+        let advmss = self.advmss();
+        let share = sysctl.tcp_app_win;
+        if self.clamp >= full {
+            self.clamp = full;
+            if share > 0 && full > 4 * advmss {
+                self.clamp = (full - (full >> share.min(31))).max(4 * advmss);
+            }
+        }
+        // One segment stays in reserve.
+        if share > 0 && self.clamp > 2 * advmss && self.clamp + advmss > full {
+            self.clamp = (2 * advmss).max(full.saturating_sub(advmss));
+        }
+        self.ssthresh = self.ssthresh.min(self.clamp);
+    }
+
+    /// The largest window that fits now, without silly steps (`__tcp_select_window`).
+    #[must_use]
+    pub fn offer(&self, sysctl: &Sysctl, charge: u32, rcv_mss: u32) -> Offer {
+        let allowed = win_from_space(sysctl, self.buf.bytes);
+        let full = self.clamp.min(allowed);
+        let mss = rcv_mss.min(full);
+        if mss == 0 {
+            return Offer { wnd: 0, tight: false };
+        }
+        let mut free = win_from_space(sysctl, self.buf.bytes.saturating_sub(charge));
+        let tight = free < full / 2;
+        if tight {
+            // Rounded down, or the scale alone would widen what memory no longer allows.
+            free = free >> self.scale << self.scale;
+            if free < allowed / 16 || free < mss {
+                return Offer { wnd: 0, tight };
+            }
+        }
+        let free = free.min(self.ssthresh);
+        let wnd = if self.scale > 0 { self.align(free) } else { self.unscaled(free, mss, full) };
+        Offer { wnd, tight }
+    }
+
+    /// Rounded up to what the scaled field can say, so that a small window is not scaled away.
+    fn align(&self, wnd: u32) -> u32 {
+        let unit = (1_u32 << self.scale) - 1;
+        wnd.saturating_add(unit) & !unit
+    }
+
+    /// Without scaling the window moves in whole segments, or by half the buffer (RFC 9293 section 3.8.6.2.2).
+    const fn unscaled(&self, free: u32, mss: u32, full: u32) -> u32 {
+        let wnd = self.wnd;
+        if wnd + mss <= free || wnd > free {
+            return free - free % mss;
+        }
+        if mss == full && free > wnd + full / 2 { free } else { wnd }
+    }
+
+    /// Chooses the window for a segment that is going out and remembers it (`tcp_select_window`). Returns the header field
+    /// and whether the buffer is tight.
+    pub fn select(&mut self, cx: &mut Cx<'_>, rcv_nxt: Seq, charge: u32, rcv_mss: u32) -> (u16, bool) {
+        let old = self.wnd;
+        let open = self.open(rcv_nxt);
+        let Offer { mut wnd, tight } = self.offer(cx.sysctl, charge, rcv_mss);
+        if wnd < open {
+            // The right edge never moves left (RFC 9293 section 3.8.6).
+            if wnd == 0 {
+                cx.count.tcp_ext.tcp_want_zero_window_adv += 1;
+            }
+            wnd = self.align(open);
+        }
+        self.wnd = wnd.min(U16_MAX << self.scale);
+        self.wup = rcv_nxt;
+        let field = (self.wnd >> self.scale) as u16;
+        if field == 0 && old != 0 {
+            cx.count.tcp_ext.tcp_to_zero_window_adv += 1;
+        } else if field != 0 && old == 0 {
+            cx.count.tcp_ext.tcp_from_zero_window_adv += 1;
+        }
+        (field, tight)
+    }
+
+    /// Data of `len` bytes came that pins `charge`: opens the window further if the buffer would hold as many bytes at this
+    /// overhead (`tcp_grow_window`). `queued` is the charge of both queues. True when it grew.
+    pub fn grow(&mut self, sysctl: &Sysctl, queued: u32, len: u32, charge: u32, rcv_mss: u32) -> bool {
+        let space = win_from_space(sysctl, self.buf.bytes.saturating_sub(queued));
+        let room = self.clamp.min(space).saturating_sub(self.ssthresh);
+        if room == 0 {
+            return false;
+        }
+        let step = if win_from_space(sysctl, charge) <= len {
+            2 * self.advmss()
+        } else {
+            self.cautious_step(sysctl, len, charge, rcv_mss)
+        };
+        if step == 0 {
+            return false;
+        }
+        self.ssthresh += room.min(step.max(2 * len));
+        true
+    }
+
+    /// The smaller the window still is, the more overhead is tolerated (`__tcp_grow_window`).
+    fn cautious_step(&self, sysctl: &Sysctl, len: u32, charge: u32, rcv_mss: u32) -> u32 {
+        let mut charge = win_from_space(sysctl, charge) / 2;
+        let mut window = win_from_space(sysctl, sysctl.tcp_rmem.max) / 2;
+        // At most 32 rounds: both are halved each time.
+        while self.ssthresh <= window && window > 0 {
+            if charge <= len {
+                return 2 * rcv_mss;
+            }
+            charge /= 2;
+            window /= 2;
+        }
+        0
+    }
+
+    /// The buffer is over its limit: widen it within the sysctl, or close the window (`tcp_clamp_window`).
+    pub fn press(&mut self, sysctl: &Sysctl, charge: u32) {
+        if self.buf.bytes < sysctl.tcp_rmem.max && !self.buf.locked {
+            self.buf.bytes = charge.min(sysctl.tcp_rmem.max).max(self.buf.bytes);
+        }
+        if charge > self.buf.bytes {
+            self.ssthresh = self.clamp.min(2 * self.advmss());
+        }
+    }
+
+    /// Autotuning has chosen a larger buffer; the bound follows.
+    pub fn widen(&mut self, sysctl: &Sysctl, bytes: u32) {
+        if bytes > self.buf.bytes && !self.buf.locked {
+            self.buf.bytes = bytes;
+            self.clamp = win_from_space(sysctl, bytes);
+        }
+    }
+
+    /// SO_RCVBUF on a living connection, as it reads back. The window follows as it is filled or grown.
+    pub fn set_rcvbuf(&mut self, bytes: u32) {
+        self.buf.bytes = bytes.max(MIN_RCVBUF);
+        self.buf.locked = true;
+    }
+
+    /// TCP_WINDOW_CLAMP on a living connection (`tcp_set_window_clamp`).
+    pub fn set_clamp(&mut self, bytes: u32) {
+        self.buf.clamp = bytes.max(MIN_RCVBUF / 2);
+        self.clamp = self.buf.clamp;
+        self.ssthresh = self.wnd.min(self.clamp);
+    }
+}

@@ -1,0 +1,174 @@
+//! One UDP socket: datagrams received and not yet read, datagrams written and not yet sent.
+use crate::base::{Error, Sysctl};
+use bytes::Bytes;
+use core::net::SocketAddr;
+use std::collections::VecDeque;
+
+/// Largest payload over IPv4: 65,535 less the IP and UDP headers.
+const MAX_PAYLOAD_V4: usize = 65_535 - 20 - 8;
+/// Largest payload over IPv6 without a jumbogram: the payload length counts the UDP header.
+const MAX_PAYLOAD_V6: usize = 65_535 - 8;
+/// What a queued datagram costs beside its bytes, so that empty datagrams are bounded too.
+const OVERHEAD: u32 = 512;
+
+/// A datagram with the other end's address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Datagram {
+    /// Payload.
+    pub data: Bytes,
+    /// Where it came from, or where it goes.
+    pub peer: SocketAddr,
+    /// Our address in it: the destination of what came in; for what goes out, unspecified lets the route choose.
+    pub local: SocketAddr,
+}
+
+impl Datagram {
+    /// What it is charged to a buffer.
+    #[must_use]
+    pub fn charge(&self) -> u32 {
+        OVERHEAD + self.data.len() as u32
+    }
+}
+
+/// A UDP socket.
+#[derive(Debug)]
+pub struct UdpSocket {
+    /// Bound address; unspecified for any.
+    pub local: SocketAddr,
+    /// Connected peer.
+    pub remote: Option<SocketAddr>,
+    /// Never fragment here and set DF: datagrams beyond the path MTU are refused (IP_PMTUDISC_DO).
+    pub dont_fragment: bool,
+    /// SO_ERROR.
+    pub error: Option<Error>,
+    /// SO_RCVBUF and SO_SNDBUF in bytes of charge.
+    pub buffers: (u32, u32),
+    received: VecDeque<Datagram>,
+    received_charge: u32,
+    unsent: VecDeque<Datagram>,
+    sent_charge: u32,
+    no_space: bool,
+}
+
+impl UdpSocket {
+    /// A socket bound to `local`.
+    #[must_use]
+    pub const fn new(local: SocketAddr, sysctl: &Sysctl) -> Self {
+        Self {
+            local,
+            remote: None,
+            dont_fragment: false,
+            error: None,
+            buffers: (sysctl.rmem_default, sysctl.wmem_default),
+            received: VecDeque::new(),
+            received_charge: 0,
+            unsent: VecDeque::new(),
+            sent_charge: 0,
+            no_space: false,
+        }
+    }
+
+    /// Takes in a datagram; false when the receive buffer is full and the datagram is dropped. (`RcvbufErrors`)
+    pub fn deliver(&mut self, datagram: Datagram) -> bool {
+        // Linux's rule: what is queued already decides, so one datagram of any size fits an empty buffer.
+        if self.received_charge > self.buffers.0 {
+            return false;
+        }
+        self.received_charge += datagram.charge();
+        self.received.push_back(datagram);
+        true
+    }
+
+    /// The oldest datagram.
+    ///
+    /// # Errors
+    /// A pending error, once; else `WouldBlock`.
+    pub fn recv(&mut self) -> Result<Datagram, Error> {
+        if let Some(error) = self.error.take() {
+            return Err(error);
+        }
+        let datagram = self.received.pop_front().ok_or(Error::WouldBlock)?;
+        self.received_charge -= datagram.charge();
+        Ok(datagram)
+    }
+
+    /// Queues a datagram for sending.
+    ///
+    /// # Errors
+    /// `MessageTooLong` for what no IP packet can carry, `WouldBlock` when the send buffer is full, or a pending error.
+    pub fn send(&mut self, datagram: Datagram) -> Result<usize, Error> {
+        if let Some(error) = self.error.take() {
+            return Err(error);
+        }
+        let max = if datagram.peer.is_ipv4() { MAX_PAYLOAD_V4 } else { MAX_PAYLOAD_V6 };
+        if datagram.data.len() > max {
+            return Err(Error::MessageTooLong);
+        }
+        if self.sent_charge > 0 && self.sent_charge + datagram.charge() > self.buffers.1 {
+            self.no_space = true;
+            return Err(Error::WouldBlock);
+        }
+        self.sent_charge += datagram.charge();
+        let len = datagram.data.len();
+        self.unsent.push_back(datagram);
+        Ok(len)
+    }
+
+    /// The next datagram to put on the wire. Its charge stays until [`UdpSocket::on_complete`].
+    pub fn next_unsent(&mut self) -> Option<Datagram> {
+        self.unsent.pop_front()
+    }
+
+    /// True when a datagram waits to be sent.
+    #[must_use]
+    pub fn wants_output(&self) -> bool {
+        !self.unsent.is_empty()
+    }
+
+    /// Nothing is on the way out.
+    #[must_use]
+    pub const fn is_idle(&self) -> bool {
+        self.sent_charge == 0
+    }
+
+    /// Credit comes back; true when a writer that had seen "full" may go on.
+    pub fn on_complete(&mut self, charge: u32) -> bool {
+        debug_assert!(charge <= self.sent_charge, "credit comes back once");
+        self.sent_charge = self.sent_charge.saturating_sub(charge);
+        let wake = self.no_space && self.writable();
+        self.no_space &= !wake;
+        wake
+    }
+
+    /// An ICMP error about this socket's flow; true when the application must be told (connected sockets only).
+    pub fn on_icmp(&mut self, error: Error) -> bool {
+        if self.remote.is_some() {
+            self.error = Some(error);
+        }
+        self.remote.is_some()
+    }
+
+    /// Bytes of payload that wait to be read, and bytes of charge that are on the way out.
+    #[must_use]
+    pub fn queues(&self) -> (u64, u64) {
+        (self.received.iter().map(|d| d.data.len() as u64).sum(), u64::from(self.sent_charge))
+    }
+
+    /// A reader would find a datagram or an error.
+    #[must_use]
+    pub fn readable(&self) -> bool {
+        !self.received.is_empty() || self.error.is_some()
+    }
+
+    /// A writer would find room for half a buffer; when not, the socket remembers that a writer waits.
+    #[must_use]
+    pub const fn poll_writable(&mut self) -> bool {
+        let writable = self.writable();
+        self.no_space |= !writable;
+        writable
+    }
+
+    const fn writable(&self) -> bool {
+        self.sent_charge < self.buffers.1 / 2
+    }
+}

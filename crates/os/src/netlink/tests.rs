@@ -1,0 +1,53 @@
+//! Tests of the kernel-side configuration, on `lo` and a TUN in namespaces of their own.
+use super::*;
+use crate::netns::{NetNs, net_admin};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+
+#[test]
+fn networks_clear_the_hosts_bits() {
+    let v4 = |p| network(Ipv4Addr::new(10, 1, 2, 3).into(), p).to_string();
+    assert_eq!(
+        [v4(0), v4(8), v4(30), v4(32), v4(200)],
+        ["0.0.0.0", "10.0.0.0", "10.1.2.0", "10.1.2.3", "10.1.2.3"]
+    );
+    let v6: Ipv6Addr = "fd00:1::2".parse().unwrap();
+    assert_eq!(network(v6.into(), 16).to_string(), "fd00::");
+    assert_eq!(network(v6.into(), 0).to_string(), "::");
+}
+
+#[test]
+fn an_unknown_device_is_named() {
+    let e = Link::by_name("nosuchdev0").unwrap_err();
+    assert_eq!(e.to_string(), "there is no network device nosuchdev0");
+}
+
+#[test]
+fn addresses_and_routes_come_and_go() {
+    if !net_admin() {
+        return;
+    }
+    NetNs::new().unwrap().run(|| {
+        let lo = Link::by_name("lo").unwrap();
+        for ip in ["10.9.0.1", "fd09::1"] {
+            let ip: IpAddr = ip.parse().unwrap();
+            let bound = SocketAddr::new(ip, 0);
+            UdpSocket::bind(bound).unwrap_err();
+            lo.add_address(ip, if ip.is_ipv4() { 24 } else { 64 }).unwrap();
+            UdpSocket::bind(bound).unwrap();
+            let again = lo.add_address(ip, if ip.is_ipv4() { 24 } else { 64 }).unwrap_err();
+            assert!(matches!(again, SetupError::Os { .. }), "{again}");
+            lo.remove_address(ip, if ip.is_ipv4() { 24 } else { 64 }).unwrap();
+            UdpSocket::bind(bound).unwrap_err();
+        }
+        let elsewhere: SocketAddr = "192.0.2.7:9".parse().unwrap();
+        let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+        socket.connect(elsewhere).unwrap_err();
+        lo.add_route(elsewhere.ip(), 24, None).unwrap();
+        lo.add_route(elsewhere.ip(), 24, None).unwrap();
+        socket.connect(elsewhere).unwrap();
+        lo.set_mtu(9_000).unwrap();
+        assert_eq!(lo.mtu().unwrap(), 9_000);
+        lo.down().unwrap();
+        lo.up().unwrap();
+    });
+}

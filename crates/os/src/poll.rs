@@ -1,0 +1,213 @@
+//! Waiting for devices, other threads and deadlines in one call.
+use crate::clock::Clock;
+use core::num::NonZeroU64;
+use core::time::Duration;
+use lowwater_core::base::Instant;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::Errno;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// Descriptors reported by one wait at most; the rest stay ready for the next.
+const EVENTS_PER_WAIT: usize = 64;
+/// Token of the poller's own eventfd.
+const WAKE: u64 = u64::MAX;
+
+/// What to wait for on a descriptor. Level-triggered: a wait reports what is still there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interest {
+    /// Something to read.
+    Read,
+    /// Room to write.
+    Write,
+    /// Both.
+    ReadWrite,
+}
+
+impl Interest {
+    const fn flags(self) -> EventFlags {
+        match self {
+            Self::Read => EventFlags::IN,
+            Self::Write => EventFlags::OUT,
+            Self::ReadWrite => EventFlags::IN.union(EventFlags::OUT),
+        }
+    }
+}
+
+/// A descriptor that has become ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ready {
+    /// The token it was added with.
+    pub token: u64,
+    /// There is something to read, an end, or an error to fetch by reading.
+    pub readable: bool,
+    /// There is room to write, or an error to fetch by writing.
+    pub writable: bool,
+}
+
+const AWAKE: u8 = 0;
+const ASLEEP: u8 = 1;
+const NOTIFIED: u8 = 2;
+
+#[derive(Debug)]
+struct Bell {
+    fd: OwnedFd,
+    state: AtomicU8,
+}
+
+/// Ends a [`Poller::wait`] from any thread; the eventfd is touched only when the poller sleeps.
+#[derive(Clone, Debug)]
+pub struct Waker(Arc<Bell>);
+
+impl Waker {
+    /// Makes the current wait return, or the next one not block. Calls merge.
+    ///
+    /// What the caller wrote before is visible to the thread that returns from `wait`.
+    pub fn wake(&self) {
+        if self.0.state.swap(NOTIFIED, Ordering::AcqRel) == ASLEEP {
+            // It can only fail when the counter is full, and then the poller is being woken anyway.
+            let _ = rustix::io::write(&self.0.fd, &1u64.to_ne_bytes());
+        }
+    }
+}
+
+/// Waits for descriptors, a [`Waker`] and a deadline with nanosecond resolution.
+///
+/// The descriptors sit in an epoll set, which a closed descriptor leaves by itself; the sleep is a ppoll on that set,
+/// because ppoll takes nanoseconds on every kernel whereas epoll_pwait2 needs Linux 5.11.
+#[derive(Debug)]
+pub struct Poller {
+    epoll: OwnedFd,
+    bell: Waker,
+}
+
+impl Poller {
+    /// A poller without descriptors.
+    ///
+    /// # Errors
+    /// When the process is out of descriptors.
+    pub fn new() -> io::Result<Self> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        epoll::add(&epoll, &fd, EventData::new_u64(WAKE), EventFlags::IN)?;
+        Ok(Self { epoll, bell: Waker(Arc::new(Bell { fd, state: AtomicU8::new(AWAKE) })) })
+    }
+
+    /// Adds a descriptor. It leaves the set by [`Poller::remove`] or when its last duplicate is closed.
+    ///
+    /// # Errors
+    /// When it is already there, cannot be polled, or `token` is `u64::MAX`, which is the poller's own.
+    pub fn add(&self, fd: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
+        if token == WAKE {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        Ok(epoll::add(&self.epoll, fd, EventData::new_u64(token), interest.flags())?)
+    }
+
+    /// Changes what is waited for on a descriptor.
+    ///
+    /// # Errors
+    /// When it is not there, or `token` is `u64::MAX`.
+    pub fn modify(&self, fd: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
+        if token == WAKE {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        Ok(epoll::modify(&self.epoll, fd, EventData::new_u64(token), interest.flags())?)
+    }
+
+    /// Removes a descriptor.
+    ///
+    /// # Errors
+    /// When it is not there.
+    pub fn remove(&self, fd: impl AsFd) -> io::Result<()> {
+        Ok(epoll::delete(&self.epoll, fd)?)
+    }
+
+    /// A handle that ends waits; clones are equal.
+    #[must_use]
+    pub fn waker(&self) -> Waker {
+        self.bell.clone()
+    }
+
+    /// Waits until `deadline` by `clock` (`None`: without end), a wake, or a ready descriptor; fills `ready` anew.
+    /// Returns whether [`Waker::wake`] was called since the last wait. A deadline in the past polls once.
+    ///
+    /// # Errors
+    /// None that a correct program can meet; signals are no errors and end the wait early.
+    pub fn wait(
+        &mut self,
+        clock: &Clock,
+        deadline: Option<Instant>,
+        ready: &mut Vec<Ready>,
+    ) -> io::Result<bool> {
+        let timeout = deadline.map(|at| at.since(clock.now()));
+        self.wait_for(timeout, ready)
+    }
+
+    /// [`Poller::wait`] with a delay from now instead of a deadline.
+    ///
+    /// # Errors
+    /// As [`Poller::wait`].
+    pub fn wait_for(&mut self, timeout: Option<Duration>, ready: &mut Vec<Ready>) -> io::Result<bool> {
+        ready.clear();
+        let state = &self.bell.0.state;
+        let sleeps = timeout != Some(Duration::ZERO)
+            && state.compare_exchange(AWAKE, ASLEEP, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        let slept = if sleeps { self.sleep(timeout) } else { Ok(()) };
+        let woken = state.swap(AWAKE, Ordering::AcqRel) == NOTIFIED;
+        slept?;
+        self.collect(ready)?;
+        Ok(woken)
+    }
+
+    fn sleep(&self, timeout: Option<Duration>) -> io::Result<()> {
+        let timeout = timeout.map(|d| Timespec {
+            tv_sec: i64::try_from(d.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: d.subsec_nanos().into(),
+        });
+        match poll(&mut [PollFd::new(&self.epoll, PollFlags::IN)], timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    fn collect(&self, ready: &mut Vec<Ready>) -> io::Result<()> {
+        let none = epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) };
+        let mut events = [none; EVENTS_PER_WAIT];
+        let count = match epoll::wait(&self.epoll, &mut events, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) {
+            Ok(n) => n,
+            Err(Errno::INTR) => 0,
+            Err(e) => return Err(e.into()),
+        };
+        for event in &events[..count] {
+            let (flags, data) = (event.flags, event.data);
+            if data.u64() == WAKE {
+                // The state says whether there was a wake; the eventfd only ends the sleep.
+                let _ = rustix::io::read(&self.bell.0.fd, &mut [0u8; 8]);
+                continue;
+            }
+            let failed = flags.intersects(EventFlags::ERR | EventFlags::HUP);
+            ready.push(Ready {
+                token: data.u64(),
+                readable: failed || flags.contains(EventFlags::IN),
+                writable: failed || flags.contains(EventFlags::OUT),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Lets the calling thread's timers end within a microsecond of their deadline instead of the usual 50
+/// (PR_SET_TIMERSLACK); for the thread that owns a stack.
+///
+/// # Errors
+/// Where the kernel lacks the call; waits then only end later.
+pub fn precise_timers() -> io::Result<()> {
+    Ok(rustix::thread::set_current_timer_slack(NonZeroU64::new(1_000))?)
+}
+
+#[cfg(test)]
+mod tests;

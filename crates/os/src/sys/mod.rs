@@ -1,0 +1,8 @@
+//! System calls without a safe wrapper: the only `unsafe` of the project, one argued block per call.
+mod ns;
+mod tun;
+
+pub(crate) use ns::unshare_net;
+pub(crate) use tun::{
+    TunFlags, attach, interface, set_little_endian, set_offload, set_sndbuf, set_vnet_hdr_len,
+};
