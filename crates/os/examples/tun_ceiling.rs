@@ -7,9 +7,9 @@ mod craft;
 use bytes::Bytes;
 use craft::{ACK, Peer, RST, SYN, complete, parse};
 use lowwater_core::base::{Duration, Instant};
+use lowwater_core::device::{Device as _, Submit};
 use lowwater_core::packet::Packet;
 use lowwater_os::netns::{NetNs, can_net_admin};
-use lowwater_os::tun::Submit;
 use lowwater_os::{Clock, Interest, Poller, Tun, TunOptions};
 use std::collections::VecDeque;
 use std::io::Write;
@@ -51,7 +51,7 @@ fn write_ceiling(tun: &mut Tun, len: usize) {
     let packet = peer.segment(ACK, Bytes::from(vec![7; len]));
     let meter = Meter::start(tun);
     while meter.clock.now() < Instant::ZERO + RUN {
-        assert!(matches!(tun.submit(packet.clone()), Submit::Sent));
+        assert!(matches!(tun.submit(Instant::ZERO, packet.clone()), Submit::Completed));
     }
     meter.print("write, dropped by the kernel's routing", tun);
 }
@@ -98,7 +98,7 @@ fn read_ceiling(tun: &mut Tun, held: usize) {
 
 fn answer(tun: &mut Tun, packet: Packet) {
     let packet = if tun.offload() { packet } else { complete(packet) };
-    assert!(matches!(tun.submit(packet), Submit::Sent));
+    assert!(matches!(tun.submit(Instant::ZERO, packet), Submit::Completed));
 }
 
 struct Meter {

@@ -4,9 +4,9 @@ mod craft;
 use bytes::Bytes;
 use craft::{ACK, Peer, RST, SYN, complete, ipv4, parse};
 use lowwater_core::base::{Duration, Instant};
+use lowwater_core::device::{Device as _, Submit};
 use lowwater_core::packet::{Csum, GsoKind, Offload, Packet};
 use lowwater_os::netns::{NetNs, net_admin};
-use lowwater_os::tun::Submit;
 use lowwater_os::{Clock, Interest, Layer, Link, Poller, SetupError, Tun, TunOptions};
 use std::collections::HashSet;
 use std::io::{Read, Write};
@@ -45,7 +45,7 @@ fn until<T>(tun: &mut Tun, mut wanted: impl FnMut(&Packet) -> Option<T>) -> T {
 }
 
 fn sent(tun: &mut Tun, packet: Packet) {
-    assert!(matches!(tun.submit(packet), Submit::Sent));
+    assert!(matches!(tun.submit(Instant::ZERO, packet), Submit::Completed));
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn a_device_that_is_down_drops() {
             Offload::default(),
             Instant::ZERO,
         );
-        assert!(matches!(tun.submit(packet), Submit::Dropped));
+        assert!(matches!(tun.submit(Instant::ZERO, packet), Submit::Dropped));
     });
 }
 
@@ -199,6 +199,7 @@ fn taps_speak_ethernet() {
     }
     NetNs::new().unwrap().run(|| {
         let mut tap = ready(&TunOptions { layer: Layer::Ethernet, ..TunOptions::new("lwtap") });
+        assert_eq!(tap.caps().link_len(), 14);
         UdpSocket::bind((KERNEL, 0)).unwrap().send_to(b"x", (STACK, 9)).unwrap();
         let arp = until(&mut tap, |p| (p.payload[12..14] == [8, 6]).then(|| p.clone()));
         assert_eq!((&arp.payload[..6], &arp.payload[38..42]), (&[0xff; 6][..], &STACK.octets()[..]));

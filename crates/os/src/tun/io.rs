@@ -4,22 +4,11 @@ use super::{Direction, Tun};
 use crate::clock::Clock;
 use bytes::Bytes;
 use lowwater_core::base::Instant;
+use lowwater_core::device::{Device, Submit};
 use lowwater_core::packet::{Offload, Packet};
 use rustix::buffer::spare_capacity;
 use rustix::io::{Errno, read, retry_on_intr, writev};
 use std::io::{self, IoSlice};
-
-/// What became of a packet that was given to the device.
-#[derive(Debug)]
-#[must_use]
-pub enum Submit {
-    /// The kernel has taken it; its credit may return.
-    Sent,
-    /// No room now: here it is again, untouched. Never a loss; try after the descriptor is writable or a moment later.
-    NotNow(Packet),
-    /// The kernel refused it: the device is down, gone, or finds the packet wrong.
-    Dropped,
-}
 
 /// One read.
 enum Read {
@@ -58,32 +47,6 @@ impl Tun {
             }
         }
         Ok(max)
-    }
-
-    /// Hands a packet to the kernel, which runs its receive path within the call.
-    pub fn submit(&mut self, packet: Packet) -> Submit {
-        let header = if self.vnet { vnet::encode(&packet, self.layer.link_len()) } else { [0; _] };
-        let header = &header[..if self.vnet { VNET_HDR_LEN } else { 0 }];
-        let parts =
-            [IoSlice::new(header), IoSlice::new(packet.head.as_slice()), IoSlice::new(&packet.payload)];
-        match retry_on_intr(|| writev(&self.fd, &parts)) {
-            Ok(_) => {
-                self.counters.frames_out += 1;
-                self.counters.bytes_out += packet.len() as u64;
-                if let Some(observer) = &mut self.observer {
-                    observer(Direction::Out, &packet);
-                }
-                Submit::Sent
-            }
-            Err(Errno::AGAIN | Errno::NOBUFS) => {
-                self.counters.not_now += 1;
-                Submit::NotNow(packet)
-            }
-            Err(_) => {
-                self.counters.dropped += 1;
-                Submit::Dropped
-            }
-        }
     }
 
     fn read_frame(&mut self, at: Instant) -> io::Result<Read> {
@@ -127,5 +90,35 @@ impl Tun {
         }
         let full = core::mem::replace(&mut self.buffer, self.pool.take());
         self.pool.freeze(full, skip)
+    }
+}
+
+impl Device for Tun {
+    /// The kernel runs its receive path within the call and keeps nothing of ours, hence never [`Submit::Sent`].
+    /// After [`Submit::NotNow`] the descriptor becomes writable when there is room; only where the kernel was short of
+    /// memory (ENOBUFS) it is so at once, and a driver does well to wait a moment.
+    fn submit(&mut self, _: Instant, packet: Packet) -> Submit {
+        let header = if self.vnet { vnet::encode(&packet, self.layer.link_len()) } else { [0; _] };
+        let header = &header[..if self.vnet { VNET_HDR_LEN } else { 0 }];
+        let parts =
+            [IoSlice::new(header), IoSlice::new(packet.head.as_slice()), IoSlice::new(&packet.payload)];
+        match retry_on_intr(|| writev(&self.fd, &parts)) {
+            Ok(_) => {
+                self.counters.frames_out += 1;
+                self.counters.bytes_out += packet.len() as u64;
+                if let Some(observer) = &mut self.observer {
+                    observer(Direction::Out, &packet);
+                }
+                Submit::Completed
+            }
+            Err(Errno::AGAIN | Errno::NOBUFS) => {
+                self.counters.not_now += 1;
+                Submit::NotNow(packet)
+            }
+            Err(_) => {
+                self.counters.dropped += 1;
+                Submit::Dropped
+            }
+        }
     }
 }

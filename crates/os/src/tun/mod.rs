@@ -6,12 +6,13 @@
 mod io;
 mod vnet;
 
+use crate::entropy;
 use crate::error::SetupError;
 use crate::netlink::Link;
 use crate::pool::Pool;
 use crate::sys::{self, TunFlags};
 use core::fmt;
-pub use io::Submit;
+use lowwater_core::device::DeviceCaps;
 use lowwater_core::packet::Packet;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -114,6 +115,7 @@ pub struct Tun {
     layer: Layer,
     vnet: bool,
     mtu: u32,
+    ethernet: Option<[u8; 6]>,
     pool: Pool,
     buffer: Vec<u8>,
     observer: Option<Observer>,
@@ -147,7 +149,9 @@ impl Tun {
         let same = TunOptions { name: first.name.clone(), mtu: first.mtu, ..options.clone() };
         let mut all = vec![first];
         while all.len() < queues {
-            all.push(Self::attach(&same, libc::IFF_MULTI_QUEUE as TunFlags)?);
+            let mut next = Self::attach(&same, libc::IFF_MULTI_QUEUE as TunFlags)?;
+            next.ethernet = all[0].ethernet;
+            all.push(next);
         }
         Ok(all)
     }
@@ -163,8 +167,9 @@ impl Tun {
         let mode = rustix::fs::fcntl_getfl(&fd).map_err(failed)?;
         rustix::fs::fcntl_setfl(&fd, mode | rustix::fs::OFlags::NONBLOCK).map_err(failed)?;
         let layer = if flags & libc::IFF_TAP as TunFlags != 0 { Layer::Ethernet } else { Layer::Ip };
-        let tun = Self::over(fd, name, layer, flags & libc::IFF_VNET_HDR as TunFlags != 0, mtu);
+        let mut tun = Self::over(fd, name, layer, flags & libc::IFF_VNET_HDR as TunFlags != 0, mtu);
         tun.negotiate(None).map_err(failed)?;
+        tun.choose_ethernet()?;
         Ok(tun)
     }
 
@@ -200,6 +205,15 @@ impl Tun {
         self.mtu
     }
 
+    /// What the device can do, for `Stack::add_device`. A TAP comes with a random Ethernet address for the stack, the
+    /// same for all queues; the caller may put another in its place.
+    #[must_use]
+    pub fn caps(&self) -> DeviceCaps {
+        let mtu = u16::try_from(self.mtu).unwrap_or(u16::MAX);
+        let caps = if self.vnet { DeviceCaps::offloading(mtu) } else { DeviceCaps::plain(mtu) };
+        DeviceCaps { ethernet: self.ethernet, ..caps }
+    }
+
     /// What has passed.
     #[must_use]
     pub const fn counters(&self) -> &TunCounters {
@@ -227,15 +241,16 @@ impl Tun {
             Errno::BUSY => SetupError::Busy { name: name.clone() },
             e => SetupError::from_errno("creating a TUN device", e),
         })?;
-        let tun = Self::over(fd, name, options.layer, options.offload, options.mtu);
+        let mut tun = Self::over(fd, name, options.layer, options.offload, options.mtu);
         tun.negotiate(options.sndbuf).map_err(|e| SetupError::from_errno("setting up a TUN device", e))?;
+        tun.choose_ethernet()?;
         Ok(tun)
     }
 
     fn over(fd: OwnedFd, name: String, layer: Layer, vnet: bool, mtu: u32) -> Self {
         let pool = Pool::new(READ_BYTES);
         let (buffer, observer, counters) = (pool.take(), None, TunCounters::default());
-        Self { fd, name, layer, vnet, mtu, pool, buffer, observer, counters }
+        Self { fd, name, layer, vnet, mtu, ethernet: None, pool, buffer, observer, counters }
     }
 
     /// The offloads are a property of the device, not of the descriptor: a device that was used with them before would
@@ -250,6 +265,14 @@ impl Tun {
         sys::set_offload(&self.fd, offloads)?;
         if let Some(bytes) = sndbuf {
             sys::set_sndbuf(&self.fd, i32::try_from(bytes.max(1)).unwrap_or(i32::MAX))?;
+        }
+        Ok(())
+    }
+
+    fn choose_ethernet(&mut self) -> Result<(), SetupError> {
+        if self.layer == Layer::Ethernet {
+            let failed = |source| SetupError::Os { doing: "choosing an Ethernet address".into(), source };
+            self.ethernet = Some(entropy::ethernet().map_err(failed)?);
         }
         Ok(())
     }

@@ -3,6 +3,7 @@ use super::*;
 use crate::clock::Clock;
 use bytes::Bytes;
 use lowwater_core::base::{FlowId, Instant, SocketId};
+use lowwater_core::device::{Device as _, Submit};
 use lowwater_core::packet::{Csum, GsoKind, Offload, Owner};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::sync::{Arc, Mutex};
@@ -101,10 +102,10 @@ fn not_now_returns_the_packet_untouched() {
     packet.offload =
         Offload { gso: GsoKind::Tcp4, gso_size: 1_400, csum: Csum::Partial { start: 20, offset: 16 } };
     let back = loop {
-        match tun.submit(packet.clone()) {
-            Submit::Sent => {}
+        match tun.submit(Instant::ZERO, packet.clone()) {
+            Submit::Completed => {}
             Submit::NotNow(back) => break back,
-            Submit::Dropped => panic!("a full device is no loss"),
+            Submit::Sent | Submit::Dropped => panic!("a full device is no loss"),
         }
     };
     assert_eq!(
@@ -117,7 +118,7 @@ fn not_now_returns_the_packet_untouched() {
     let (len, _) = rustix::io::read(&device, &mut bytes).map(|n| (n, ())).unwrap();
     assert_eq!(bytes[12..len], packet.to_bytes()[..]);
     while rustix::io::read(&device, &mut bytes).is_ok() {}
-    assert!(matches!(tun.submit(back), Submit::Sent));
+    assert!(matches!(tun.submit(Instant::ZERO, back), Submit::Completed));
 }
 
 #[test]
@@ -125,7 +126,7 @@ fn a_device_that_is_gone_drops() {
     let (mut tun, device) = pair(false);
     drop(device);
     let packet = Packet::received(v4(40).into(), Offload::default(), Instant::ZERO);
-    assert!(matches!(tun.submit(packet), Submit::Dropped));
+    assert!(matches!(tun.submit(Instant::ZERO, packet), Submit::Dropped));
     assert_eq!(tun.counters().dropped, 1);
 }
 
@@ -139,7 +140,7 @@ fn the_observer_sees_what_passes_and_nothing_else() {
     give(&device, &[1; 12], &v4(20));
     let packet = tun.recv(Instant::ZERO).unwrap().unwrap();
     assert!(tun.recv(Instant::ZERO).unwrap().is_none());
-    assert!(matches!(tun.submit(packet), Submit::Sent));
+    assert!(matches!(tun.submit(Instant::ZERO, packet), Submit::Completed));
     assert_eq!(*seen.lock().unwrap(), [(Direction::In, 77), (Direction::Out, 77)]);
 }
 
