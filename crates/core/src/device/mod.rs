@@ -1,6 +1,28 @@
 //! The contract between the stack and what carries its packets.
+//!
+//! Invariants: a device knows packets, never flows, routes or sockets; it answers at once and calls nobody back. Laws, run over
+//! every implementor by the `law` tests:
+//! 1. [`Submit::NotNow`] gives the packet back as it was. It is never a loss, and a device that says it will accept again.
+//! 2. The owner of an accepted packet gets its credit back exactly once: after [`Submit::Sent`] by `Stack::complete`, when the
+//!    packet has left; with [`Submit::Completed`] at once.
+//! 3. A dropped packet neither leaves nor completes.
+//! 4. Packets leave in the order in which they were accepted, with payload shared, headers and offload state untouched.
+//! 5. A device holds a bounded number of packets and bytes.
+pub mod owned;
+pub mod pair;
+pub mod steer;
+pub mod tap;
+
+#[cfg(test)]
+mod law;
+
+pub use owned::{LinkCredit, OwnedLink, OwnedPacket};
+pub use pair::{Pair, PairEnd, Side};
+pub use steer::{ShardId, Steering};
+pub use tap::{Balky, Direction, Observed};
+
 use crate::base::Instant;
-use crate::base::limits::{GSO_MAX_SEGS, GSO_MAX_SIZE};
+use crate::base::limits::{GSO_MAX_SEGS, GSO_MAX_SIZE, MAX_PACKET_BYTES};
 use crate::packet::Packet;
 
 /// What a device can do, told once when it is attached.
@@ -42,6 +64,14 @@ impl DeviceCaps {
     pub const fn link_len(&self) -> usize {
         if self.ethernet.is_some() { 14 } else { 0 }
     }
+
+    /// True when a device with these abilities can carry `packet`: its size fits, whole or as a super-packet.
+    #[must_use]
+    pub fn carries(&self, packet: &Packet) -> bool {
+        let gso = packet.offload.gso_size > 0 && self.gso_max_size > 0;
+        let max = if gso { self.gso_max_size as usize } else { usize::from(self.mtu) };
+        packet.len().saturating_sub(self.link_len()) <= max.min(MAX_PACKET_BYTES)
+    }
 }
 
 /// A device's answer to a packet.
@@ -68,5 +98,29 @@ pub trait Device {
 impl<F: FnMut(Instant, Packet) -> Submit> Device for F {
     fn submit(&mut self, now: Instant, packet: Packet) -> Submit {
         self(now, packet)
+    }
+}
+
+/// Bound of a queue in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueLimit {
+    /// Packets.
+    pub packets: usize,
+    /// Bytes, headers included; one packet always fits an empty queue.
+    pub bytes: usize,
+}
+
+impl Default for QueueLimit {
+    /// Room for sixteen super-packets, or as many small packets as a small network card holds (256 descriptors).
+    fn default() -> Self {
+        Self { packets: 256, bytes: 16 * GSO_MAX_SIZE }
+    }
+}
+
+impl QueueLimit {
+    /// True when `more` bytes in one packet may join `packets` packets of `bytes` bytes.
+    #[must_use]
+    pub const fn admits(&self, packets: usize, bytes: usize, more: usize) -> bool {
+        packets == 0 || (packets < self.packets && bytes + more <= self.bytes)
     }
 }

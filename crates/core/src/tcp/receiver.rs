@@ -106,7 +106,8 @@ impl Receiver {
         self.window.synchronize(self.nxt);
     }
 
-    /// The handshake is over, or this side has all it needs from it (`tcp_init_transfer`).
+    /// The handshake is over, or this side has all it needs from it (`tcp_init_transfer`). The acknowledgement policy starts
+    /// afresh: owe the handshake's last ACK after this.
     pub fn establish(&mut self, cx: &Cx<'_>, with: Negotiated) {
         self.sack_ok = with.sack;
         self.header_bytes = with.header_bytes;
@@ -226,14 +227,18 @@ impl Receiver {
         let payload_bytes = chunks.iter().map(|c| c.len() as u32).sum::<u32>();
         let charge = chunks.iter().map(|c| c.charge()).sum::<u32>();
         let end = seq + payload_bytes + u32::from(fin);
-        if end == seq || self.queue.fin_reached() {
+        if end == seq {
             return Received { dropped: true, ..Received::default() };
         }
         self.sacks.clear_dsack();
         if end.at_or_before(self.nxt) {
+            // A FIN that comes again comes here too: its ACK was lost.
             cx.count.tcp_ext.delayed_ack_lost += 1;
             self.set_dsack(cx, seq, end);
             return self.refuse();
+        }
+        if self.queue.fin_reached() {
+            return Received { dropped: true, ..Received::default() };
         }
         let open = self.open_window();
         if seq.at_or_before(self.nxt) && open == 0 {

@@ -119,6 +119,11 @@ fn the_end_of_the_stream() {
     assert_eq!(w.rx.nxt(), IRS + 202);
     assert_eq!(w.rx.copied_seq(), IRS + 1);
     assert!(!w.rx.at_eof());
+    // The FIN comes again because its ACK was lost; data behind it is ignored.
+    w.ack();
+    assert!(w.data(100, 100, true).dropped && w.rx.ack_due());
+    w.ack();
+    assert!(w.data(202, 10, false).dropped && !w.rx.ack_due());
     let mut buf = [0; 300];
     assert_eq!(w.with(|rx, cx| rx.recv(cx, &mut buf, false)), 200);
     assert!(w.rx.at_eof());
