@@ -3,7 +3,6 @@
 pub mod base;
 pub mod credit;
 pub mod device;
-#[allow(dead_code, clippy::default_constructed_unit_structs, reason = "the interface lands before its parts")]
 pub mod ip;
 pub mod offload;
 pub mod packet;

@@ -1,8 +1,9 @@
-//! ICMP for both families: what an error says, whom it concerns, and the limits on sending our own.
-use super::{Ingress, Ip, Outbox, reasm};
-use crate::base::{Cx, Rng};
+//! ICMP errors as values: what happened, and about which packet of ours.
 use crate::packet::Packet;
 use core::net::IpAddr;
+use lowwater_wire::ipv4::Ipv4View;
+use lowwater_wire::ipv6::{self, Ipv6View};
+use lowwater_wire::{protocol, tcp};
 
 /// What could not be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +25,7 @@ pub enum Unreachable {
 pub enum IcmpKind {
     /// Destination unreachable.
     Unreachable(Unreachable),
-    /// Too big for a link of this MTU in bytes of IP packet, floor applied, never above the embedded packet's own length.
+    /// Too big for a link of this MTU in bytes of IP packet, not below the family's floor.
     TooBig(u16),
     /// TTL or reassembly time ran out.
     TimeExceeded,
@@ -41,12 +42,44 @@ pub struct Embedded {
     pub dst: IpAddr,
     /// Its transport protocol.
     pub protocol: u8,
-    /// Our port.
+    /// Our port; 0 for protocols without ports.
     pub src_port: u16,
     /// The other port.
     pub dst_port: u16,
     /// TCP's sequence number, which the transport must find in its window (RFC 5927 section 4.1).
     pub seq: Option<u32>,
+    /// Length that the embedded header states: no path MTU can be meant that is not below it.
+    pub len: u16,
+}
+
+impl Embedded {
+    /// Reads the quoted beginning of a packet; `None` when it does not reach the ports, or is a later fragment.
+    pub(super) fn parse(quoted: &[u8]) -> Option<Self> {
+        let (src, dst, protocol, l4, len) = if quoted.first()? >> 4 == 4 {
+            let view = Ipv4View::parse_quoted(quoted).ok().filter(|view| view.fragment_offset() == 0)?;
+            (view.src().into(), view.dst().into(), view.protocol(), view.payload(), view.total_len())
+        } else {
+            let view = Ipv6View::parse_quoted(quoted).ok()?;
+            let chain = ipv6::walk(view.next_header(), view.payload()).ok()?;
+            if chain.fragment.is_some_and(|fragment| fragment.offset != 0) {
+                return None;
+            }
+            let len = view.total_len().min(usize::from(u16::MAX)) as u16;
+            (view.src().into(), view.dst().into(), chain.protocol, view.payload().get(chain.offset..)?, len)
+        };
+        // UDP and SCTP have their ports in the same place as TCP.
+        let has_ports = matches!(protocol, protocol::TCP | protocol::UDP | protocol::SCTP);
+        let quoted = if has_ports { Some(tcp::quoted(l4).ok()?) } else { None };
+        Some(Self {
+            src,
+            dst,
+            protocol,
+            src_port: quoted.map_or(0, |q| q.src_port),
+            dst_port: quoted.map_or(0, |q| q.dst_port),
+            seq: quoted.filter(|_| protocol == protocol::TCP).map(|q| q.seq),
+            len,
+        })
+    }
 }
 
 /// An ICMP error as the flow it concerns sees it.
@@ -61,33 +94,12 @@ pub struct IcmpError {
 }
 
 impl IcmpError {
-    /// The error that the loss of our own `packet` (from its IP header on, or with a link header of `link_len` bytes) below
-    /// the transport amounts to.
+    /// The error that the loss of our own `packet` below the transport amounts to; it starts with an IP header, or with
+    /// `link_len` bytes in front of it.
     #[must_use]
     pub fn local(packet: &Packet, link_len: usize, kind: IcmpKind) -> Option<Self> {
-        let _ = (packet, link_len, kind);
-        None
-    }
-}
-
-/// Rate limit on what we send without being asked by an application.
-#[derive(Debug)]
-pub struct Limiter {}
-
-impl Limiter {
-    pub(super) fn new(rng: &mut Rng) -> Self {
-        let _ = rng;
-        Self {}
-    }
-}
-
-impl Ip {
-    /// Answers `ingress` with "destination unreachable", within the limits of RFC 1812 section 4.3.2 and RFC 4443 section 2.4.
-    pub fn unreachable(&mut self, cx: &mut Cx<'_>, ingress: &Ingress, what: Unreachable, out: &mut Outbox) {
-        let _ = (cx, ingress, what, out);
-    }
-
-    pub(super) fn reassembly_timed_out(&mut self, cx: &mut Cx<'_>, a: &reasm::Abandoned, out: &mut Outbox) {
-        let _ = (cx, a, out);
+        let bytes = if packet.head.is_empty() { &packet.payload } else { packet.head.as_slice() };
+        let embedded = Embedded::parse(bytes.get(link_len..)?)?;
+        Some(Self { kind, from: embedded.src, embedded })
     }
 }

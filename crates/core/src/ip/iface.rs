@@ -2,6 +2,7 @@
 use super::cidr::Cidr;
 use crate::base::{DeviceId, Error};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use lowwater_wire::ether::{self, EtherAddr};
 use std::collections::BTreeMap;
 
 /// Devices per stack.
@@ -29,7 +30,7 @@ impl Link {
     pub const fn header_len(self) -> usize {
         match self {
             Self::Ip | Self::Loopback => 0,
-            Self::Ethernet(_) => 14,
+            Self::Ethernet(_) => ether::HEADER_LEN,
         }
     }
 }
@@ -51,6 +52,15 @@ impl Iface {
     #[must_use]
     pub const fn new(link: Link, mtu: u16) -> Self {
         Self { link, mtu, any_address: false, addresses: Vec::new() }
+    }
+
+    /// Its Ethernet address, where it has one.
+    #[must_use]
+    pub const fn mac(&self) -> Option<EtherAddr> {
+        match self.link {
+            Link::Ethernet(mac) => Some(EtherAddr(mac)),
+            Link::Ip | Link::Loopback => None,
+        }
     }
 
     /// Its addresses in the order in which they were added.

@@ -1,82 +1,15 @@
-//! The input path of IP: parse, verify, validate the source, reassemble, classify.
-use super::{IcmpError, Ip, Outbox};
-use crate::base::{Cx, DeviceId, DropWhy};
-use crate::packet::{Csum, Packet};
+//! The input path of IP: parse, verify, validate addresses, reassemble, classify.
+use super::icmp_output::{About, Report};
+use super::iface::{Iface, Link};
+use super::reasm::{Fragment, Key, Outcome};
+use super::{IcmpError, Ingress, Ip, Outbox, source};
+use crate::base::{Cx, DeviceId, DropWhy, Instant};
+use crate::packet::{Head, Packet};
 use bytes::Bytes;
-use core::net::IpAddr;
-
-/// A packet for a transport.
-#[derive(Clone, Debug)]
-pub struct Ingress {
-    /// Device it came in by.
-    pub device: DeviceId,
-    /// Source address.
-    pub src: IpAddr,
-    /// Destination address: ours, or any in "any address" mode, or a group's or broadcast.
-    pub dst: IpAddr,
-    /// Transport protocol (`wire::protocol`).
-    pub protocol: u8,
-    /// Type of service or traffic class: DSCP, and ECN in the low two bits.
-    pub tos: u8,
-    /// TTL or hop limit.
-    pub ttl: u8,
-    /// Offset of the transport header from the start of the IP header.
-    pub l4_offset: u16,
-    /// The whole packet from its IP header on, link padding removed.
-    pub packet: Packet,
-}
-
-impl Ingress {
-    /// Length of the transport's header and payload.
-    #[must_use]
-    pub fn l4_len(&self) -> usize {
-        self.packet.len().saturating_sub(usize::from(self.l4_offset))
-    }
-
-    /// The transport header and what lies contiguously behind it: all of the payload in a packet from a device, none of it
-    /// in one from a link in memory. Take the payload from [`Self::payload`], not from here.
-    #[must_use]
-    pub fn l4(&self) -> &[u8] {
-        let (at, head) = (usize::from(self.l4_offset), self.packet.head.as_slice());
-        match at.checked_sub(head.len()) {
-            None => &head[at..],
-            Some(at) => self.packet.payload.get(at..).unwrap_or_default(),
-        }
-    }
-
-    /// What follows the first `header_len` bytes of the transport, without a copy.
-    #[must_use]
-    pub fn payload(&self, header_len: usize) -> Bytes {
-        let at = (usize::from(self.l4_offset) + header_len).saturating_sub(self.packet.head.len());
-        self.packet.payload.slice(at.min(self.packet.payload.len())..)
-    }
-
-    /// ECN codepoint: 0 not-ECT, 1 ECT(1), 2 ECT(0), 3 CE (RFC 3168 section 5).
-    #[must_use]
-    pub const fn ecn(&self) -> u8 {
-        self.tos & 3
-    }
-
-    /// True for broadcast and multicast destinations, which TCP must ignore (RFC 9293 section 3.9.2.3).
-    #[must_use]
-    pub fn to_group(&self, ip: &Ip) -> bool {
-        match self.dst {
-            IpAddr::V4(dst) => {
-                dst.is_multicast() || ip.ifaces.get(self.device).is_some_and(|i| i.is_broadcast(dst))
-            }
-            IpAddr::V6(dst) => dst.is_multicast(),
-        }
-    }
-
-    /// True when the transport checksum at `l4` adds up, or the device vouches for it, or it never left this machine.
-    #[must_use]
-    pub fn checksum_ok(&self) -> bool {
-        match self.packet.offload.csum {
-            Csum::Valid | Csum::Partial { .. } => true,
-            Csum::None => false,
-        }
-    }
-}
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use lowwater_wire::ipv4::Ipv4View;
+use lowwater_wire::ipv6::{self, ExtError, Ipv6View};
+use lowwater_wire::protocol;
 
 /// What became of a packet.
 #[derive(Debug)]
@@ -92,10 +25,322 @@ pub enum Input {
     Drop(DropWhy),
 }
 
+/// The contiguous bytes in which the headers lie.
+fn headers(packet: &Packet) -> &[u8] {
+    if packet.head.is_empty() { &packet.payload } else { packet.head.as_slice() }
+}
+
+/// Makes the whole packet one contiguous piece.
+fn flatten(packet: Packet) -> Packet {
+    if packet.head.is_empty() {
+        return packet;
+    }
+    Packet { payload: packet.to_bytes(), head: Head::new(), ..packet }
+}
+
+/// Cuts off what the link added behind the packet.
+fn trim(packet: Packet, total: usize) -> Packet {
+    if packet.len() <= total {
+        return packet;
+    }
+    let mut packet = if total < packet.head.len() { flatten(packet) } else { packet };
+    packet.payload.truncate(total - packet.head.len());
+    packet
+}
+
+/// A loose or strict source route, which no packet may dictate to a host (RFC 7126 section 4.3; Linux: `accept_source_route`).
+fn has_source_route(mut options: &[u8]) -> bool {
+    loop {
+        match *options {
+            [] | [0, ..] => return false,
+            [1, ref rest @ ..] => options = rest,
+            [131 | 137, ..] => return true,
+            [_, len, ..] if len >= 2 && usize::from(len) <= options.len() => {
+                options = &options[usize::from(len)..];
+            }
+            _ => return false,
+        }
+    }
+}
+
 impl Ip {
     /// Takes in one packet without link header. Answers to it (echo replies, errors, neighbour advertisements) go to `out`.
     pub fn input(&mut self, cx: &mut Cx<'_>, device: DeviceId, packet: Packet, out: &mut Outbox) -> Input {
-        let _ = (cx, device, packet, out);
-        Input::Drop(DropWhy::Malformed)
+        cx.count.ip.in_receives += 1;
+        cx.count.ip_ext.in_octets += packet.len() as u64;
+        let verdict = self.classify(cx, device, packet, true, out);
+        match &verdict {
+            Input::Deliver(ingress) => {
+                cx.count.ip.in_delivers += 1;
+                let ext = &mut cx.count.ip_ext;
+                match ingress.ecn() {
+                    0 => ext.in_no_ect_pkts += 1,
+                    1 => ext.in_ect1_pkts += 1,
+                    2 => ext.in_ect0_pkts += 1,
+                    _ => ext.in_ce_pkts += 1,
+                }
+            }
+            Input::Drop(DropWhy::Malformed | DropWhy::Checksum | DropWhy::ExtensionHeader) => {
+                cx.count.ip.in_hdr_errors += 1;
+            }
+            Input::Drop(DropWhy::NotForUs | DropWhy::BadSource) => cx.count.ip.in_addr_errors += 1,
+            Input::Error(_) | Input::Consumed | Input::Drop(_) => {}
+        }
+        verdict
+    }
+
+    /// `fragments` is false for what has been reassembled: a fragment inside a fragment serves no honest purpose.
+    fn classify(
+        &mut self,
+        cx: &mut Cx<'_>,
+        device: DeviceId,
+        packet: Packet,
+        fragments: bool,
+        out: &mut Outbox,
+    ) -> Input {
+        let version = headers(&packet).first().map(|byte| byte >> 4);
+        let result = match version {
+            Some(4) => self.classify_v4(cx, device, packet, fragments),
+            Some(6) => self.classify_v6(cx, device, packet, fragments, out),
+            _ => Err(DropWhy::Malformed),
+        };
+        match result {
+            Ok(Classified::Whole(ingress)) => self.deliver(cx, ingress, out),
+            Ok(Classified::Reassembled(whole, at)) => {
+                let packet = Packet::received(whole, crate::packet::Offload::default(), at);
+                self.classify(cx, device, packet, false, out)
+            }
+            Ok(Classified::Waiting) => Input::Consumed,
+            Err(why) => Input::Drop(why),
+        }
+    }
+
+    fn classify_v4(
+        &mut self,
+        cx: &mut Cx<'_>,
+        device: DeviceId,
+        packet: Packet,
+        fragments: bool,
+    ) -> Result<Classified, DropWhy> {
+        let Ok(view) = Ipv4View::parse_quoted(headers(&packet)) else { return Err(DropWhy::Malformed) };
+        let total = usize::from(view.total_len());
+        if total > packet.len() {
+            return Err(DropWhy::Malformed);
+        }
+        if !view.checksum_ok() {
+            cx.count.ip_ext.in_csum_errors += 1;
+            return Err(DropWhy::Checksum);
+        }
+        let Some(iface) = self.ifaces.get(device) else { return Err(DropWhy::NotForUs) };
+        let (src, dst) = (view.src(), view.dst());
+        if self.is_bad_source_v4(src, iface) || has_source_route(view.options()) {
+            return Err(DropWhy::BadSource);
+        }
+        let to_group = dst.is_multicast() || iface.is_broadcast(dst);
+        if !self.is_for_us(dst.into(), to_group, device, iface) {
+            return Err(DropWhy::NotForUs);
+        }
+        if view.is_fragment() {
+            if !fragments {
+                return Err(DropWhy::BadFragment);
+            }
+            return self.reassemble_v4(cx, device, &flatten(trim(packet, total)));
+        }
+        let ingress = Ingress {
+            device,
+            src: src.into(),
+            dst: dst.into(),
+            protocol: view.protocol(),
+            tos: view.tos(),
+            ttl: view.ttl(),
+            to_group,
+            l4_offset: view.header_len() as u16,
+            packet: trim(packet, total),
+        };
+        Ok(Classified::Whole(ingress))
+    }
+
+    fn reassemble_v4(
+        &mut self,
+        cx: &mut Cx<'_>,
+        device: DeviceId,
+        packet: &Packet,
+    ) -> Result<Classified, DropWhy> {
+        let bytes = &packet.payload;
+        let Ok(view) = Ipv4View::parse(bytes) else { return Err(DropWhy::Malformed) };
+        let key = Key {
+            src: view.src().into(),
+            dst: view.dst().into(),
+            protocol: view.protocol(),
+            ident: view.ident().into(),
+        };
+        let fragment = Fragment {
+            offset: view.fragment_offset(),
+            more: view.more_fragments(),
+            headers: &bytes[..view.header_len()],
+            data: view.payload(),
+            next_header: (0, 0),
+            ecn: view.tos() & 3,
+            device,
+        };
+        self.reassembled(cx, key, &fragment, packet)
+    }
+
+    fn reassembled(
+        &mut self,
+        cx: &mut Cx<'_>,
+        key: Key,
+        fragment: &Fragment<'_>,
+        packet: &Packet,
+    ) -> Result<Classified, DropWhy> {
+        match self.reasm.insert(cx, key, fragment) {
+            Outcome::Waiting => Ok(Classified::Waiting),
+            Outcome::Complete(whole) => Ok(Classified::Reassembled(whole, packet.at)),
+            Outcome::Drop(why) => Err(why),
+        }
+    }
+
+    fn classify_v6(
+        &mut self,
+        cx: &mut Cx<'_>,
+        device: DeviceId,
+        packet: Packet,
+        fragments: bool,
+        out: &mut Outbox,
+    ) -> Result<Classified, DropWhy> {
+        let Ok(view) = Ipv6View::parse_quoted(headers(&packet)) else { return Err(DropWhy::Malformed) };
+        let (src, dst, total) = (view.src(), view.dst(), view.total_len());
+        let transport = matches!(view.next_header(), protocol::TCP | protocol::UDP);
+        if total > packet.len() {
+            return Err(DropWhy::Malformed);
+        }
+        let Some(iface) = self.ifaces.get(device) else { return Err(DropWhy::NotForUs) };
+        if self.is_bad_source_v6(src, iface) {
+            return Err(DropWhy::BadSource);
+        }
+        let to_group = dst.is_multicast();
+        if !self.is_for_us(dst.into(), to_group, device, iface) {
+            return Err(DropWhy::NotForUs);
+        }
+        let packet = trim(packet, total);
+        // Extension headers and ICMP are read as one piece.
+        let packet = if transport { packet } else { flatten(packet) };
+        let Ok(view) = Ipv6View::parse_quoted(headers(&packet)) else { return Err(DropWhy::Malformed) };
+        let chain = match ipv6::walk(view.next_header(), view.payload()) {
+            Ok(chain) => chain,
+            Err(error) => {
+                let about = About { src: src.into(), dst: dst.into(), to_group, quote: &packet };
+                return Err(self.refuse_extension(cx, &about, error, out));
+            }
+        };
+        // RFC 4861 section 7.1.1 needs the unspecified source; nothing else does.
+        if src.is_unspecified() && chain.protocol != protocol::ICMPV6 {
+            return Err(DropWhy::BadSource);
+        }
+        let l4_offset = ipv6::HEADER_LEN + chain.offset;
+        if let Some(header) = chain.fragment {
+            if !fragments {
+                return Err(DropWhy::BadFragment);
+            }
+            let key = Key { src: src.into(), dst: dst.into(), protocol: 0, ident: header.ident };
+            let fragment = Fragment {
+                offset: header.offset,
+                more: header.more,
+                headers: packet.payload.get(..l4_offset).unwrap_or_default(),
+                data: packet.payload.get(l4_offset..).unwrap_or_default(),
+                next_header: (chain.fragment_at, header.next_header),
+                ecn: view.traffic_class() & 3,
+                device,
+            };
+            return self.reassembled(cx, key, &fragment, &packet);
+        }
+        let (tos, ttl) = (view.traffic_class(), view.hop_limit());
+        let (src, dst, protocol) = (src.into(), dst.into(), chain.protocol);
+        let l4_offset = l4_offset as u16;
+        Ok(Classified::Whole(Ingress { device, src, dst, protocol, tos, ttl, to_group, l4_offset, packet }))
+    }
+
+    fn refuse_extension(
+        &mut self,
+        cx: &mut Cx<'_>,
+        about: &About<'_>,
+        error: ExtError,
+        out: &mut Outbox,
+    ) -> DropWhy {
+        match error {
+            ExtError::Malformed(_) => DropWhy::Malformed,
+            ExtError::Discard => DropWhy::ExtensionHeader,
+            ExtError::ParameterProblem { code, pointer, unless_multicast } => {
+                if !(unless_multicast && about.to_group) {
+                    self.report(cx, about, Report::Problem { code, pointer }, out);
+                }
+                DropWhy::ExtensionHeader
+            }
+        }
+    }
+
+    /// Sources that no packet may carry (RFC 1122 section 3.2.1.3; Linux: martian sources).
+    fn is_bad_source_v4(&self, src: Ipv4Addr, iface: &Iface) -> bool {
+        if iface.link == Link::Loopback {
+            return src.is_multicast() || src.is_broadcast() || src.is_unspecified();
+        }
+        src.octets()[0] == 0
+            || src.is_loopback()
+            || src.octets()[0] >= 224
+            || iface.is_broadcast(src)
+            || self.ifaces.owner_of(src.into()).is_some()
+    }
+
+    /// The same for IPv6 (RFC 4291 section 2). The unspecified address is judged later.
+    fn is_bad_source_v6(&self, src: Ipv6Addr, iface: &Iface) -> bool {
+        if iface.link == Link::Loopback {
+            return src.is_multicast();
+        }
+        src.is_multicast()
+            || src.is_loopback()
+            || src.to_ipv4_mapped().is_some()
+            || self.ifaces.owner_of(src.into()).is_some()
+    }
+
+    fn is_for_us(&self, dst: IpAddr, to_group: bool, device: DeviceId, iface: &Iface) -> bool {
+        if to_group {
+            // Broadcasts need no membership.
+            return !dst.is_multicast() || iface.is_member(dst);
+        }
+        if dst.is_unspecified() || dst.is_loopback() {
+            return dst.is_loopback() && iface.link == Link::Loopback;
+        }
+        match self.ifaces.owner_of(dst) {
+            // Link-local addresses belong to their link; all others to the host.
+            Some(owner) => owner == device || source::scope(dst) != source::LINK,
+            None => iface.any_address,
+        }
+    }
+
+    fn deliver(&mut self, cx: &mut Cx<'_>, ingress: Ingress, out: &mut Outbox) -> Input {
+        match (ingress.protocol, ingress.dst) {
+            (protocol::ICMP, IpAddr::V4(_)) => self.input_icmp4(cx, &flat(ingress), out),
+            (protocol::ICMPV6, IpAddr::V6(dst)) => match ingress.src {
+                IpAddr::V6(src) => self.input_icmp6(cx, &flat(ingress), (src, dst), out),
+                IpAddr::V4(_) => Input::Drop(DropWhy::Malformed),
+            },
+            _ => Input::Deliver(ingress),
+        }
     }
 }
+
+/// What parsing made of a packet.
+#[allow(clippy::large_enum_variant, reason = "the large one is the common one, and is moved once")]
+enum Classified {
+    Whole(Ingress),
+    Reassembled(Bytes, Instant),
+    /// A fragment; others are missing.
+    Waiting,
+}
+
+fn flat(ingress: Ingress) -> Ingress {
+    Ingress { packet: flatten(ingress.packet), ..ingress }
+}
+
+#[cfg(test)]
+mod tests;

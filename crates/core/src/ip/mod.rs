@@ -7,9 +7,13 @@ mod config;
 mod ethernet;
 pub mod frag;
 pub mod icmp;
+mod icmp_input;
+mod icmp_output;
 pub mod ident;
 pub mod iface;
+mod ingress;
 pub mod input;
+mod limiter;
 mod lookup;
 pub mod nd;
 pub mod neigh;
@@ -24,7 +28,8 @@ pub use ethernet::FrameInput;
 pub use icmp::{Embedded, IcmpError, IcmpKind, Unreachable};
 pub use ident::FlowIds;
 pub use iface::{Iface, Link, Mac};
-pub use input::{Ingress, Input};
+pub use ingress::Ingress;
+pub use input::Input;
 pub use output::OutputParams;
 pub use route::{Dst, Route};
 
@@ -57,7 +62,7 @@ pub struct Ip {
     neigh: neigh::Neighbours,
     reasm: reasm::Reassembly,
     pmtu: pmtu::PmtuCache,
-    limiter: icmp::Limiter,
+    limiter: limiter::Limiter,
     idents: ident::Idents,
     generation: u64,
 }
@@ -72,7 +77,7 @@ impl Ip {
             neigh: neigh::Neighbours::default(),
             reasm: reasm::Reassembly::default(),
             pmtu: pmtu::PmtuCache::default(),
-            limiter: icmp::Limiter::new(rng),
+            limiter: limiter::Limiter::new(rng),
             idents: ident::Idents::new(rng),
             generation: 1,
         }
@@ -96,6 +101,12 @@ impl Ip {
         &self.routes
     }
 
+    /// The neighbours on Ethernet devices.
+    #[must_use]
+    pub const fn neighbours(&self) -> &neigh::Neighbours {
+        &self.neigh
+    }
+
     /// When [`Ip::on_timeout`] wants to be called next.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
@@ -113,8 +124,8 @@ impl Ip {
         while let Some(abandoned) = self.reasm.on_timeout(cx.now) {
             self.reassembly_timed_out(cx, &abandoned, out);
         }
-        while let Some(due) = self.neigh.on_timeout(cx.now) {
-            self.neighbour_due(due, out);
+        while let Some(due) = self.neigh.on_timeout(cx) {
+            self.neighbour_due(cx, due, out);
         }
     }
 }

@@ -24,7 +24,11 @@ impl Stack {
     /// Beyond 256 devices ([`ip::iface::DEVICES_MAX`]), which is a bug of the program.
     pub fn add_device(&mut self, caps: DeviceCaps) -> DeviceId {
         let id = DeviceId(self.links.len() as u16);
-        let link = caps.ethernet.map_or(ip::Link::Ip, ip::Link::Ethernet);
+        let link = match caps.ethernet {
+            _ if id == LOOPBACK => ip::Link::Loopback,
+            Some(mac) => ip::Link::Ethernet(mac),
+            None => ip::Link::Ip,
+        };
         self.ip.add_device(id, Iface::new(link, caps.mtu)).expect("fewer than 256 devices");
         self.links.push(Link::new(caps));
         id

@@ -81,7 +81,7 @@ impl Stack {
         let count = &mut self.env.count;
         count.tcp.in_segs += 1;
         // Neither SYNs nor data for a group make sense (RFC 9293 section 3.9.2.3, MUST-57).
-        if ingress.to_group(&self.ip) {
+        if ingress.to_group {
             return count.dropped(DropWhy::NotForUs);
         }
         let Ok(view) = TcpView::parse(ingress.l4()) else {

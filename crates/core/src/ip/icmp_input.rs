@@ -1,0 +1,182 @@
+//! Incoming ICMP: answers echo requests, and turns errors into [`IcmpError`]s for the flows they concern.
+use super::icmp::{Embedded, IcmpError, IcmpKind, Unreachable};
+use super::icmp_output::message_packet;
+use super::{Ingress, Input, Ip, Outbox, OutputParams};
+use crate::base::limits::{MIN_PMTU_V4, MIN_PMTU_V6};
+use crate::base::{Cx, DropWhy};
+use core::net::{IpAddr, Ipv6Addr};
+use lowwater_wire::icmp4::{self, Icmp4Repr, Icmp4View};
+use lowwater_wire::icmp6::{self, Icmp6Repr, Icmp6View};
+use lowwater_wire::protocol;
+
+/// Path MTUs that were in use when routers did not yet say theirs (RFC 1191 section 7.1).
+const PLATEAUS: [u16; 9] = [32_000, 17_914, 8_166, 4_352, 2_002, 1_492, 1_006, 508, 296];
+
+/// The MTU an error means: what it says, or the next plateau below the packet's length; not below the floor.
+fn mtu_v4(stated: u16, packet_len: u16) -> u16 {
+    let mtu = match stated {
+        0 => PLATEAUS.into_iter().find(|mtu| *mtu < packet_len).unwrap_or(0),
+        mtu => mtu,
+    };
+    mtu.max(MIN_PMTU_V4)
+}
+
+fn kind_v4(repr: &Icmp4Repr<'_>, packet_len: u16) -> Option<IcmpKind> {
+    Some(match *repr {
+        Icmp4Repr::Unreachable { code, mtu, .. } => IcmpKind::Unreachable(match code {
+            0 | 6 | 11 => Unreachable::Net,
+            2 => Unreachable::Protocol,
+            3 => Unreachable::Port,
+            icmp4::FRAGMENTATION_NEEDED => return Some(IcmpKind::TooBig(mtu_v4(mtu, packet_len))),
+            9 | 10 | 13..=15 => Unreachable::Admin,
+            1 | 5 | 7 | 8 | 12 => Unreachable::Host,
+            _ => return None,
+        }),
+        Icmp4Repr::TimeExceeded { .. } => IcmpKind::TimeExceeded,
+        Icmp4Repr::ParameterProblem { .. } => IcmpKind::ParamProblem,
+        Icmp4Repr::EchoRequest { .. } | Icmp4Repr::EchoReply { .. } => return None,
+    })
+}
+
+fn kind_v6(repr: &Icmp6Repr<'_>) -> Option<IcmpKind> {
+    Some(match *repr {
+        Icmp6Repr::Unreachable { code, .. } => IcmpKind::Unreachable(match code {
+            icmp6::NO_ROUTE => Unreachable::Net,
+            icmp6::PORT_UNREACHABLE => Unreachable::Port,
+            // 5 and 6: source address failed policy, reject route (RFC 4443 section 3.1).
+            icmp6::ADMIN_PROHIBITED | 5 | 6 => Unreachable::Admin,
+            _ => Unreachable::Host,
+        }),
+        Icmp6Repr::PacketTooBig { mtu, .. } => {
+            IcmpKind::TooBig(u16::try_from(mtu).unwrap_or(u16::MAX).max(MIN_PMTU_V6))
+        }
+        Icmp6Repr::TimeExceeded { .. } => IcmpKind::TimeExceeded,
+        Icmp6Repr::ParameterProblem { code: icmp6::UNRECOGNIZED_NEXT_HEADER, .. } => {
+            IcmpKind::Unreachable(Unreachable::Protocol)
+        }
+        Icmp6Repr::ParameterProblem { .. } => IcmpKind::ParamProblem,
+        Icmp6Repr::EchoRequest { .. } | Icmp6Repr::EchoReply { .. } | Icmp6Repr::Nd(_) => return None,
+    })
+}
+
+impl Ip {
+    pub(super) fn input_icmp4(&mut self, cx: &mut Cx<'_>, ingress: &Ingress, out: &mut Outbox) -> Input {
+        cx.count.icmp.in_msgs += 1;
+        let Ok(view) = Icmp4View::parse(ingress.l4()) else {
+            cx.count.icmp.in_errors += 1;
+            return Input::Drop(DropWhy::Malformed);
+        };
+        if !view.checksum_ok() {
+            cx.count.icmp.in_csum_errors += 1;
+            return Input::Drop(DropWhy::Checksum);
+        }
+        match Icmp4Repr::parse(&view) {
+            // Linux's icmp_echo_ignore_broadcasts: no amplification.
+            Ok(Icmp4Repr::EchoRequest { .. }) if ingress.to_group => Input::Drop(DropWhy::IcmpIgnored),
+            Ok(Icmp4Repr::EchoRequest { ident, seq, data }) => {
+                let reply = Icmp4Repr::EchoReply { ident, seq, data };
+                let mut bytes = vec![0; reply.buffer_len()];
+                reply.emit(&mut bytes);
+                self.echo_reply(cx, ingress, protocol::ICMP, bytes, out)
+            }
+            Ok(Icmp4Repr::EchoReply { .. }) => {
+                cx.count.icmp.in_echo_reps += 1;
+                Input::Consumed
+            }
+            Ok(error) => self.input_error(cx, ingress.src, view.quoted(), |len| kind_v4(&error, len)),
+            Err(_) => Input::Drop(DropWhy::IcmpIgnored),
+        }
+    }
+
+    pub(super) fn input_icmp6(
+        &mut self,
+        cx: &mut Cx<'_>,
+        ingress: &Ingress,
+        (src, dst): (Ipv6Addr, Ipv6Addr),
+        out: &mut Outbox,
+    ) -> Input {
+        cx.count.icmp.in_msgs += 1;
+        let Ok(view) = Icmp6View::parse(ingress.l4()) else {
+            cx.count.icmp.in_errors += 1;
+            return Input::Drop(DropWhy::Malformed);
+        };
+        if !view.checksum_ok(src, dst) {
+            cx.count.icmp.in_csum_errors += 1;
+            return Input::Drop(DropWhy::Checksum);
+        }
+        let repr = Icmp6Repr::parse(&view);
+        if src.is_unspecified() && !matches!(repr, Ok(Icmp6Repr::Nd(_))) {
+            return Input::Drop(DropWhy::BadSource);
+        }
+        match repr {
+            Ok(Icmp6Repr::Nd(nd)) => self.input_nd(cx, ingress, &nd, out),
+            Ok(Icmp6Repr::EchoRequest { ident, seq, data }) => {
+                let Some(IpAddr::V6(from)) = self.answering_address(ingress, cx) else {
+                    return Input::Drop(DropWhy::NoRoute);
+                };
+                let reply = Icmp6Repr::EchoReply { ident, seq, data };
+                let mut bytes = vec![0; reply.buffer_len()];
+                reply.emit(from, src, &mut bytes);
+                self.echo_reply(cx, ingress, protocol::ICMPV6, bytes, out)
+            }
+            Ok(Icmp6Repr::EchoReply { .. }) => {
+                cx.count.icmp.in_echo_reps += 1;
+                Input::Consumed
+            }
+            Ok(error) => self.input_error(cx, ingress.src, view.quoted(), |_| kind_v6(&error)),
+            Err(_) => Input::Drop(DropWhy::IcmpIgnored),
+        }
+    }
+
+    /// The source of an answer: where the question went, unless that was a group.
+    fn answering_address(&self, ingress: &Ingress, cx: &Cx<'_>) -> Option<IpAddr> {
+        if !ingress.to_group {
+            return Some(ingress.dst);
+        }
+        let mut on_device = self.ifaces.candidates().filter(|c| c.0 == ingress.device);
+        super::source::select(&mut on_device, ingress.src, ingress.device)
+            .or_else(|| self.lookup(None, ingress.src, cx.now).ok().map(|dst| dst.src))
+    }
+
+    fn echo_reply(
+        &mut self,
+        cx: &mut Cx<'_>,
+        ingress: &Ingress,
+        protocol: u8,
+        message: Vec<u8>,
+        out: &mut Outbox,
+    ) -> Input {
+        cx.count.icmp.in_echos += 1;
+        let Some(src) = self.answering_address(ingress, cx) else { return Input::Drop(DropWhy::NoRoute) };
+        // RFC 1122 section 3.2.2.6: the answer carries the question's type of service; never its CE mark.
+        let mut params =
+            OutputParams { tos: ingress.tos & !3, ..OutputParams::new(src, ingress.src, protocol) };
+        params.ttl = cx.sysctl.ip_default_ttl.min(255) as u8;
+        if self.send(cx, &params, message_packet(cx, message), out).is_err() {
+            return Input::Drop(DropWhy::NoRoute);
+        }
+        cx.count.icmp.out_msgs += 1;
+        cx.count.icmp.out_echo_reps += 1;
+        Input::Consumed
+    }
+
+    fn input_error(
+        &mut self,
+        cx: &mut Cx<'_>,
+        from: IpAddr,
+        quoted: &[u8],
+        kind: impl Fn(u16) -> Option<IcmpKind>,
+    ) -> Input {
+        let Some(embedded) = Embedded::parse(quoted) else { return Input::Drop(DropWhy::IcmpIgnored) };
+        let Some(kind) = kind(embedded.len) else { return Input::Drop(DropWhy::IcmpIgnored) };
+        cx.count.icmp.in_dest_unreachs +=
+            u64::from(matches!(kind, IcmpKind::Unreachable(_) | IcmpKind::TooBig(_)));
+        // RFC 5927 section 4: first of all it must be about a packet that we could have sent.
+        let ours = self.ifaces.owner_of(embedded.src).is_some()
+            || self.ifaces.iter().any(|(_, iface)| iface.any_address);
+        if !ours || embedded.src.is_ipv4() != from.is_ipv4() {
+            return Input::Drop(DropWhy::IcmpForeign);
+        }
+        Input::Error(IcmpError { kind, from, embedded })
+    }
+}

@@ -1,0 +1,190 @@
+//! Outgoing ICMP errors: about which packets they may be sent, how often, and what they quote.
+use super::icmp::Unreachable;
+use super::{Ingress, Ip, Outbox, OutputParams, reasm};
+use crate::base::{Cx, DropWhy};
+use crate::packet::{Head, Offload, Packet};
+use bytes::Bytes;
+use core::net::IpAddr;
+use lowwater_wire::icmp4::{self, Icmp4Repr};
+use lowwater_wire::icmp6::{self, Icmp6Repr};
+use lowwater_wire::ipv4::Ipv4View;
+use lowwater_wire::ipv6::{self, Ipv6View};
+use lowwater_wire::protocol;
+
+/// The packet that an error of ours is about.
+#[derive(Debug)]
+pub(super) struct About<'a> {
+    pub(super) src: IpAddr,
+    pub(super) dst: IpAddr,
+    pub(super) to_group: bool,
+    /// The packet from its IP header on.
+    pub(super) quote: &'a Packet,
+}
+
+/// What an error of ours says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Report {
+    Unreachable(Unreachable),
+    ReassemblyTimeExceeded,
+    /// IPv6 only.
+    Problem {
+        code: u8,
+        pointer: u32,
+    },
+}
+
+impl Ip {
+    /// Answers `ingress` with "destination unreachable" (for an unknown protocol over IPv6: "unrecognized next header"),
+    /// within the limits of RFC 1812 section 4.3.2 and RFC 4443 section 2.4.
+    pub fn unreachable(&mut self, cx: &mut Cx<'_>, ingress: &Ingress, what: Unreachable, out: &mut Outbox) {
+        let about =
+            About { src: ingress.src, dst: ingress.dst, to_group: ingress.to_group, quote: &ingress.packet };
+        self.report(cx, &about, Report::Unreachable(what), out);
+    }
+
+    pub(super) fn reassembly_timed_out(&mut self, cx: &mut Cx<'_>, a: &reasm::Abandoned, out: &mut Outbox) {
+        cx.count.ip.reasm_timeout += 1;
+        cx.count.ip.reasm_fails += 1;
+        for _ in 0..a.pieces {
+            cx.count.dropped(DropWhy::ReassemblyTimeout);
+        }
+        let Some(first) = &a.first else { return };
+        let to_group = self.ifaces.owner_of(a.key.dst).is_none()
+            && !self.ifaces.get(a.device).is_some_and(|iface| iface.any_address);
+        let quote = Packet::received(Bytes::copy_from_slice(first), Offload::default(), cx.now);
+        let about = About { src: a.key.src, dst: a.key.dst, to_group, quote: &quote };
+        self.report(cx, &about, Report::ReassemblyTimeExceeded, out);
+    }
+
+    /// Sends an error about a packet, if errors about such a packet may be sent.
+    pub(super) fn report(&mut self, cx: &mut Cx<'_>, about: &About<'_>, report: Report, out: &mut Outbox) {
+        // RFC 4443 section 2.4 (e.3): only an unrecognized option may be reported to the sender of a multicast.
+        let multicast_allowed =
+            matches!(report, Report::Problem { code: icmp6::UNRECOGNIZED_OPTION, .. }) && about.dst.is_ipv6();
+        if (about.to_group && !multicast_allowed) || about.src.is_unspecified() || is_icmp_error(about.quote)
+        {
+            return;
+        }
+        let from = if about.to_group || self.ifaces.owner_of(about.dst).is_none() && about.dst.is_multicast()
+        {
+            self.lookup(None, about.src, cx.now).ok().map(|dst| dst.src)
+        } else {
+            Some(about.dst)
+        };
+        let Some(from) = from else { return };
+        if !self.limiter.allow(cx, about.src) {
+            cx.count.dropped(DropWhy::RateLimited);
+            return;
+        }
+        let Some((protocol, message)) = compose(from, about, report) else { return };
+        let mut params = OutputParams::new(from, about.src, protocol);
+        params.ttl = cx.sysctl.ip_default_ttl.min(255) as u8;
+        if self.send(cx, &params, message_packet(cx, message), out).is_ok() {
+            cx.count.icmp.out_msgs += 1;
+            cx.count.icmp.out_errors += 1;
+            cx.count.icmp.out_dest_unreachs += u64::from(matches!(report, Report::Unreachable(_)));
+        }
+    }
+}
+
+pub(super) fn message_packet(cx: &Cx<'_>, message: Vec<u8>) -> Packet {
+    Packet {
+        head: Head::new(),
+        payload: message.into(),
+        offload: Offload::default(),
+        owner: None,
+        at: cx.now,
+    }
+}
+
+/// The first `max` bytes of a packet.
+fn quote(packet: &Packet, max: usize) -> Vec<u8> {
+    packet
+        .head
+        .as_slice()
+        .iter()
+        .chain(&packet.payload[..max.min(packet.payload.len())])
+        .take(max)
+        .copied()
+        .collect()
+}
+
+/// True for an ICMP error, or an ICMP message that cannot be read: no error may answer it (RFC 1812 section 4.3.2.7).
+fn is_icmp_error(packet: &Packet) -> bool {
+    let bytes = quote(packet, icmp6::MAX_QUOTED);
+    let kind = |at: usize| bytes.get(at).copied();
+    match bytes.first().map_or(0, |byte| byte >> 4) {
+        4 => Ipv4View::parse_quoted(&bytes).is_ok_and(|view| {
+            let query = [0, 8, 9, 10, 13, 14, 15, 16, 17, 18];
+            view.protocol() == protocol::ICMP && !kind(view.header_len()).is_some_and(|k| query.contains(&k))
+        }),
+        6 => Ipv6View::parse_quoted(&bytes).is_ok_and(|view| {
+            let chain = ipv6::walk(view.next_header(), view.payload());
+            chain.is_ok_and(|chain| {
+                chain.protocol == protocol::ICMPV6
+                    && kind(ipv6::HEADER_LEN + chain.offset).is_none_or(|k| k < 128)
+            })
+        }),
+        _ => true,
+    }
+}
+
+/// Protocol and bytes of an error message from `from`; `None` for what the family has no message for.
+fn compose(from: IpAddr, about: &About<'_>, report: Report) -> Option<(u8, Vec<u8>)> {
+    match (from, about.src) {
+        (IpAddr::V4(_), IpAddr::V4(_)) => {
+            let quoted = &quote(about.quote, icmp4::MAX_QUOTED)[..];
+            let repr = match report {
+                Report::Unreachable(what) => {
+                    let code = match what {
+                        Unreachable::Net => icmp4::NET_UNREACHABLE,
+                        Unreachable::Host => icmp4::HOST_UNREACHABLE,
+                        Unreachable::Protocol => icmp4::PROTOCOL_UNREACHABLE,
+                        Unreachable::Port => icmp4::PORT_UNREACHABLE,
+                        Unreachable::Admin => icmp4::ADMIN_PROHIBITED,
+                    };
+                    Icmp4Repr::Unreachable { code, mtu: 0, quoted }
+                }
+                Report::ReassemblyTimeExceeded => {
+                    Icmp4Repr::TimeExceeded { code: icmp4::REASSEMBLY_EXCEEDED, quoted }
+                }
+                Report::Problem { .. } => return None,
+            };
+            let mut bytes = vec![0; repr.buffer_len()];
+            repr.emit(&mut bytes);
+            Some((protocol::ICMP, bytes))
+        }
+        (IpAddr::V6(from), IpAddr::V6(to)) => {
+            let quoted = &quote(about.quote, icmp6::MAX_QUOTED)[..];
+            let repr = match report {
+                Report::Unreachable(Unreachable::Protocol) => {
+                    let pointer = next_header_at(quoted)?;
+                    Icmp6Repr::ParameterProblem { code: icmp6::UNRECOGNIZED_NEXT_HEADER, pointer, quoted }
+                }
+                Report::Unreachable(what) => {
+                    let code = match what {
+                        Unreachable::Net => icmp6::NO_ROUTE,
+                        Unreachable::Host | Unreachable::Protocol => icmp6::ADDRESS_UNREACHABLE,
+                        Unreachable::Port => icmp6::PORT_UNREACHABLE,
+                        Unreachable::Admin => icmp6::ADMIN_PROHIBITED,
+                    };
+                    Icmp6Repr::Unreachable { code, quoted }
+                }
+                Report::ReassemblyTimeExceeded => {
+                    Icmp6Repr::TimeExceeded { code: icmp6::REASSEMBLY_EXCEEDED, quoted }
+                }
+                Report::Problem { code, pointer } => Icmp6Repr::ParameterProblem { code, pointer, quoted },
+            };
+            let mut bytes = vec![0; repr.buffer_len()];
+            repr.emit(from, to, &mut bytes);
+            Some((protocol::ICMPV6, bytes))
+        }
+        _ => None,
+    }
+}
+
+/// Where the next header value lies that nobody understood.
+fn next_header_at(quoted: &[u8]) -> Option<u32> {
+    let view = Ipv6View::parse_quoted(quoted).ok()?;
+    ipv6::walk(view.next_header(), view.payload()).ok().map(|chain| chain.protocol_at as u32)
+}
