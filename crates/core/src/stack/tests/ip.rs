@@ -44,18 +44,14 @@ fn an_echo_request_is_answered() {
 
 #[test]
 fn neighbours_on_ethernet_are_found_before_the_first_packet() {
-    let caps =
-        [1, 2].map(|n| DeviceCaps { ethernet: Some([2, 0, 0, 0, 0, n]), ..DeviceCaps::plain(1_500) });
+    let caps = [1, 2].map(|n| DeviceCaps { ethernet: Some([2, 0, 0, 0, 0, n]), ..DeviceCaps::plain(1_500) });
     for (a, b) in [(v4(1), v4(2)), (v6(1), v6(2))] {
         let mut w = World::new(caps);
         let client = w.stacks[0].udp_bind(w.now, at(a, 0)).expect("free");
         let server = w.stacks[1].udp_bind(w.now, at(b, 7)).expect("free");
         w.stacks[0].udp_send_to(w.now, client, Bytes::from_static(b"over"), at(b, 7)).expect("room");
         w.run(SECOND);
-        assert_eq!(
-            w.stacks[1].udp_recv_from(w.now, server).map(|(d, _)| d),
-            Ok(Bytes::from_static(b"over"))
-        );
+        assert_eq!(w.stacks[1].udp_recv_from(w.now, server).map(|(d, _)| d), Ok(Bytes::from_static(b"over")));
         assert_eq!(w.crossed, [2, 1], "a question, its answer, the datagram");
         w.stacks[0].close(w.now, client).expect("open");
         w.run(SECOND);

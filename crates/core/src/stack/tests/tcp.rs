@@ -97,10 +97,8 @@ fn a_connection_opens_carries_data_both_ways_and_closes() {
 
 #[test]
 fn bulk_crosses_devices_of_every_kind() {
-    let ethernet = [1, 2].map(|n| DeviceCaps {
-        ethernet: Some([2, 0, 0, 0, 0, n]),
-        ..DeviceCaps::offloading(1_500)
-    });
+    let ethernet =
+        [1, 2].map(|n| DeviceCaps { ethernet: Some([2, 0, 0, 0, 0, n]), ..DeviceCaps::offloading(1_500) });
     for caps in [[DeviceCaps::plain(1_500); 2], [DeviceCaps::offloading(9_000); 2], ethernet] {
         let mut w = World::new(caps);
         w.ring = 5;

@@ -172,6 +172,6 @@ impl World {
     /// True when this event came on `side`; it is taken.
     pub(super) fn saw(&mut self, side: usize, event: Event) -> bool {
         let at = self.events[side].iter().position(|e| *e == event);
-        at.inspect(|&at| drop(self.events[side].remove(at))).is_some()
+        at.map(|at| self.events[side].remove(at)).is_some()
     }
 }
