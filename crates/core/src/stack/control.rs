@@ -6,7 +6,6 @@ use crate::device::DeviceCaps;
 use crate::ip::{self, Cidr, Iface, Ip, Route};
 use crate::qdisc::{Dequeued, Qdisc};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use lowwater_wire::ether::EtherAddr;
 
 impl Stack {
     /// The loopback device, with 127.0.0.1/8 and ::1, which every stack has.
@@ -24,7 +23,7 @@ impl Stack {
     /// # Panics
     /// Beyond 256 devices ([`ip::iface::DEVICES_MAX`]), which is a bug of the program.
     pub fn add_device(&mut self, caps: DeviceCaps) -> DeviceId {
-        let link = caps.ethernet.map_or(ip::Link::Ip, |mac| ip::Link::Ethernet(EtherAddr(mac)));
+        let link = caps.ethernet.map_or(ip::Link::Ip, ip::Link::Ethernet);
         self.attach(link, caps)
     }
 

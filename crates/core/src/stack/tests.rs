@@ -1,5 +1,4 @@
 //! Two stacks over hand-made links, in virtual time.
 mod ip;
-mod tcp;
 mod udp;
 mod world;
