@@ -113,6 +113,12 @@ impl StuckGuard {
         self.events < STUCK_EVENTS
     }
 
+    /// True once [`STUCK_EVENTS`] happened at one instant.
+    #[must_use]
+    pub fn is_stuck(&self) -> bool {
+        self.events >= STUCK_EVENTS
+    }
+
     /// Where it stands still: the instant and the last kinds of events.
     #[must_use]
     pub fn place(&self) -> String {

@@ -1,4 +1,1 @@
-//! Two stacks over hand-made links, in virtual time.
-mod ip;
-mod udp;
-mod world;
+//! Two stacks over hand-made links.

@@ -1,8 +1,8 @@
 //! The sending host's device: a finite transmit queue that serialises, completes, and says "not now" when it is full.
 use super::{PipeCounts, serialisation_ns};
-use crate::edit::wire_size;
+use crate::edit::{wire_bytes, wire_size};
 use lowwater_core::base::{Instant, Rng};
-use lowwater_core::packet::{Owner, Packet};
+use lowwater_core::packet::{Offload, Owner, Packet};
 use std::collections::VecDeque;
 
 /// The answer of a device to a packet.
@@ -31,7 +31,8 @@ pub enum Carry {
     /// As a whole: the receiver sees what a perfect GRO would make.
     #[default]
     Whole,
-    /// Cut into segments by the sending device.
+    /// As bare bytes: super-packets are cut by the sending device, every checksum is complete, and the receiver must
+    /// verify all of it.
     Segments,
 }
 
@@ -108,10 +109,10 @@ impl Nic {
         let owner = packet.owner.take();
         self.packets += 1;
         counts.accepted += 1;
-        if self.spec.carry == Carry::Segments && packet.offload.gso_size != 0 {
+        if self.spec.carry == Carry::Segments {
             crate::split::segment(packet, &mut |segment| {
                 counts.split += 1;
-                self.append(now, segment);
+                self.append(now, Packet::received(wire_bytes(&segment), Offload::default(), now));
             });
             counts.split -= 1;
         } else {

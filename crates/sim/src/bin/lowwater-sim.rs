@@ -1,0 +1,188 @@
+//! Runs worlds from seeds until one breaks a promise: what `cargo xtask sim` starts.
+use clap::Parser;
+use indicatif::{ProgressBar, ProgressStyle};
+use lowwater_sim::runner::{Report, run_draw, run_seeds};
+use lowwater_sim::swarm::{self, Canary, Draw};
+use lowwater_sim::world::Recording;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Runs the stack in virtual time, in worlds drawn from seeds: links with faults, programs, and checkers that judge them.
+///
+/// Without options: seeds 0 to 999. Exit code 1 and a report with the line to replay it when a world breaks a promise.
+#[derive(Debug, Parser)]
+#[command(name = "lowwater-sim")]
+struct Arguments {
+    /// One seed.
+    #[arg(long, conflicts_with_all = ["seeds", "minutes"])]
+    seed: Option<u64>,
+    /// A range of seeds, its end excluded: A..B
+    #[arg(long, value_parser = range, conflicts_with = "minutes")]
+    seeds: Option<(u64, u64)>,
+    /// New seeds for that many minutes, from a start that depends on the clock.
+    #[arg(long)]
+    minutes: Option<u64>,
+    /// With --seed: print the options and every record of the flight recorders, and write the capture in any case.
+    #[arg(long, requires = "seed")]
+    trace: bool,
+    /// Go on after a failure.
+    #[arg(long)]
+    keep_going: bool,
+    /// Threads; one per core without it.
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Where captures go.
+    #[arg(long, default_value = "target/sim")]
+    out: PathBuf,
+    /// Fail on purpose, to see what a failure looks like.
+    #[arg(long)]
+    canary: bool,
+}
+
+fn range(text: &str) -> Result<(u64, u64), String> {
+    let bad = || format!("'{text}' is not a range of seeds; write A..B, for example 0..1000");
+    let (a, b) = text.split_once("..").ok_or_else(bad)?;
+    let (a, b) = (a.trim().parse().map_err(|_| bad())?, b.trim().parse().map_err(|_| bad())?);
+    if a < b { Ok((a, b)) } else { Err(bad()) }
+}
+
+/// A start for runs by the clock. The simulator itself never sees the clock.
+#[allow(clippy::disallowed_methods, reason = "only the choice of seeds depends on the time of day")]
+fn first_seed() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(1, |d| d.as_secs()) << 20
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    // A panic inside a world is part of its report, not of the terminal.
+    std::panic::set_hook(Box::new(|info| {
+        if std::env::var_os("LOWWATER_SIM_PANIC").is_some() {
+            eprintln!("{info}\n{}", std::backtrace::Backtrace::force_capture());
+        }
+    }));
+    match arguments.seed {
+        Some(seed) => one(seed, &arguments),
+        None => many(&arguments),
+    }
+}
+
+fn one(seed: u64, arguments: &Arguments) -> ExitCode {
+    let mut draw = Draw::new(seed);
+    if arguments.canary {
+        draw.canary = Canary::Checker;
+    }
+    if arguments.trace {
+        trace(&draw, &arguments.out);
+    }
+    match run_draw(&draw, &arguments.out).outcome {
+        Ok(s) => {
+            println!(
+                "seed {seed}: ok, {} bytes in {} virtual seconds, {} events, {} retransmissions, {} packets dropped",
+                s.bytes, s.virtual_time, s.events, s.retrans_segs, s.dropped
+            );
+            ExitCode::SUCCESS
+        }
+        Err(failure) => {
+            eprint!("{}", failure.text);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn trace(draw: &Draw, out: &Path) {
+    println!("{draw:#?}");
+    let mut world = swarm::build(draw, Recording { capture: true, trace: true, journal: false });
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| swarm::run(&mut world, draw)));
+    for (host, r) in world.last_records(usize::MAX) {
+        println!("{} host{host} {:?} {:?}", r.at, r.socket, r.event);
+    }
+    println!("outcome: {outcome:?}");
+    let path = out.join(format!("seed-{}.pcapng", draw.seed));
+    let written = std::fs::create_dir_all(out)
+        .and_then(|()| std::fs::write(&path, world.take_capture().unwrap_or_default()));
+    match written {
+        Ok(()) => println!("capture: {}", path.display()),
+        Err(e) => println!("capture: {}: {e}", path.display()),
+    }
+}
+
+#[derive(Default)]
+struct Tally {
+    ok: u64,
+    failed: Vec<u64>,
+    bytes: u64,
+    virtual_s: f64,
+}
+
+#[allow(clippy::disallowed_methods, reason = "wall time is what a run by the clock is about")]
+fn many(arguments: &Arguments) -> ExitCode {
+    let (first, end) = match (arguments.seeds, arguments.minutes) {
+        (Some(range), _) => range,
+        (None, Some(_)) => (first_seed(), u64::MAX),
+        (None, None) => (0, 1_000),
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    let on_signal = Arc::clone(&stop);
+    if let Err(e) = ctrlc::set_handler(move || on_signal.store(true, Ordering::Relaxed)) {
+        eprintln!("Ctrl-C will not be answered: {e}");
+    }
+    let threads =
+        arguments.threads.or_else(|| std::thread::available_parallelism().ok().map(usize::from)).unwrap_or(1);
+    let limit = arguments.minutes.map(|m| Duration::from_secs(m * 60));
+    let (begun, bar) = (Instant::now(), progress_bar(end.saturating_sub(first), limit));
+    let mut tally = Tally::default();
+    run_seeds(first, end, &arguments.out, (threads, arguments.keep_going), &stop, &mut |report: Report| {
+        if limit.is_some_and(|l| begun.elapsed() >= l) {
+            stop.store(true, Ordering::Relaxed);
+        }
+        match report.outcome {
+            Ok(s) => {
+                tally.ok += 1;
+                tally.bytes += s.bytes;
+                tally.virtual_s += s.virtual_time.as_nanos() as f64 / 1e9;
+            }
+            Err(failure) => {
+                tally.failed.push(report.seed);
+                bar.suspend(|| eprint!("{}", failure.text));
+            }
+        }
+        bar.set_position(if limit.is_some() {
+            begun.elapsed().as_secs()
+        } else {
+            tally.ok + tally.failed.len() as u64
+        });
+        bar.set_message(format!(
+            "{} seeds, {} failed",
+            tally.ok + tally.failed.len() as u64,
+            tally.failed.len()
+        ));
+    });
+    bar.finish_and_clear();
+    println!(
+        "{} seeds ok, {} failed; {:.1} MB in {:.0} virtual seconds, {:.1} s of wall time on {threads} threads",
+        tally.ok,
+        tally.failed.len(),
+        tally.bytes as f64 / 1e6,
+        tally.virtual_s,
+        begun.elapsed().as_secs_f64()
+    );
+    if tally.failed.is_empty() {
+        return ExitCode::SUCCESS;
+    }
+    tally.failed.sort_unstable();
+    println!("failed: {:?}", tally.failed);
+    ExitCode::FAILURE
+}
+
+/// Seconds of the time that was asked for, or seeds; hidden where standard error is no terminal.
+fn progress_bar(seeds: u64, limit: Option<Duration>) -> ProgressBar {
+    let bar = ProgressBar::new(limit.map_or(seeds, |l| l.as_secs()));
+    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} {msg} ({elapsed})") {
+        bar.set_style(style);
+    }
+    bar
+}

@@ -1,0 +1,59 @@
+//! The checkers: what must hold in every world, one file each, and the ledger that programs write their facts to.
+pub mod bytes;
+pub mod clock;
+pub mod conservation;
+pub mod credit;
+pub mod liveness;
+pub mod timers;
+
+use lowwater_core::base::Instant;
+use std::fmt;
+
+/// A broken promise: which checker, when, and what it saw.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken {
+    /// The checker's name.
+    pub checker: &'static str,
+    /// Virtual time.
+    pub at: Instant,
+    /// What was wrong, with the numbers.
+    pub message: String,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at {}: {}", self.checker, self.at, self.message)
+    }
+}
+
+/// Facts that programs and drivers report while a world runs. The first broken promise is kept.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    /// Byte streams by their key.
+    pub bytes: bytes::Bytes,
+    /// Events of kind `Writable` that programs received.
+    pub writable_events: u64,
+    broken: Option<Broken>,
+}
+
+impl Ledger {
+    /// Notes a broken promise; only the first one counts.
+    pub fn fail(&mut self, checker: &'static str, at: Instant, message: impl Into<String>) {
+        if self.broken.is_none() {
+            self.broken = Some(Broken { checker, at, message: message.into() });
+        }
+    }
+
+    /// Notes a result of a check.
+    pub fn check(&mut self, checker: &'static str, at: Instant, result: Result<(), String>) {
+        if let Err(message) = result {
+            self.fail(checker, at, message);
+        }
+    }
+
+    /// The first broken promise.
+    #[must_use]
+    pub fn broken(&self) -> Option<&Broken> {
+        self.broken.as_ref()
+    }
+}

@@ -1,0 +1,326 @@
+//! A simulated host: one stack with its device, its programs, and the loop that a driver would run around them.
+mod core;
+
+pub use self::core::Core;
+
+use crate::app::{App, Io};
+use crate::check::Ledger;
+use crate::link::{Pipe, Submitted};
+use crate::pcap::Direction;
+use crate::schedule::{Step, StuckGuard};
+use crate::world::Capture;
+use lowwater_core::base::{Instant, Rng, SocketId, Sysctl};
+use lowwater_core::device::{DeviceCaps, Submit};
+use lowwater_core::packet::{Owner, Packet};
+use lowwater_core::socket::Event;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// What a host is.
+#[derive(Clone, Debug)]
+pub struct HostSpec {
+    /// Settings of its stack.
+    pub sysctl: Sysctl,
+    /// Its device.
+    pub caps: DeviceCaps,
+    /// Its addresses; everything else is reached over the device.
+    pub addresses: Vec<IpAddr>,
+    /// How long the device gathers packets before the stack gets them (interrupt coalescing), in nanoseconds.
+    pub rx_coalesce_ns: u64,
+    /// Budget of one transmit call in packets.
+    pub budget: usize,
+}
+
+impl HostSpec {
+    /// A host with one address and a device that offloads everything.
+    #[must_use]
+    pub fn new(address: IpAddr) -> Self {
+        Self {
+            sysctl: Sysctl::default(),
+            caps: DeviceCaps::offloading(1500),
+            addresses: vec![address],
+            rx_coalesce_ns: 0,
+            budget: 64,
+        }
+    }
+}
+
+struct Slot {
+    app: Box<dyn App>,
+    rng: Rng,
+    wake_at: Option<Instant>,
+}
+
+/// What a host reaches outside itself while it runs.
+pub(crate) struct Outside<'a> {
+    pub(crate) pipe: Option<&'a mut Pipe>,
+    pub(crate) ledger: &'a mut Ledger,
+    pub(crate) guard: &'a mut StuckGuard,
+    pub(crate) capture: &'a mut Option<Capture>,
+    pub(crate) host: usize,
+}
+
+/// Counts of packets and of credit at the border of a host.
+#[derive(Clone, Copy, Debug, Default)]
+struct Account {
+    arrived: u64,
+    taken: u64,
+    charged: u64,
+    refunded: u64,
+}
+
+/// A host.
+pub struct Host {
+    core: Core,
+    apps: Vec<Slot>,
+    owners: BTreeMap<SocketId, usize>,
+    rx: VecDeque<Packet>,
+    rx_at: Option<Instant>,
+    rx_coalesce_ns: u64,
+    budget: usize,
+    stopped: bool,
+    addresses: Vec<IpAddr>,
+    account: Account,
+}
+
+impl Host {
+    /// A host at rest; with `journal`, every input of its stack is recorded from the first.
+    pub(crate) fn new(spec: HostSpec, seed: u64, now: Instant, journal: bool) -> Self {
+        let mut core = Core::new(seed, spec.sysctl, now);
+        if journal {
+            core.record();
+        }
+        core.add_device(now, spec.caps);
+        for ip in &spec.addresses {
+            let prefix = if ip.is_ipv4() { 24 } else { 64 };
+            core.add_address(now, *ip, prefix).expect("a fresh stack takes an address");
+        }
+        for any in [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)] {
+            core.add_route(now, any, 0, None).expect("a fresh stack takes a route");
+        }
+        Self {
+            core,
+            apps: Vec::new(),
+            owners: BTreeMap::new(),
+            rx: VecDeque::new(),
+            rx_at: None,
+            rx_coalesce_ns: spec.rx_coalesce_ns,
+            budget: spec.budget.max(1),
+            stopped: false,
+            addresses: spec.addresses,
+            account: Account::default(),
+        }
+    }
+
+    pub(crate) fn add_app(&mut self, app: Box<dyn App>, rng: Rng) {
+        self.apps.push(Slot { app, rng, wake_at: None });
+    }
+
+    /// Its programs.
+    pub fn apps(&self) -> impl Iterator<Item = &dyn App> {
+        self.apps.iter().map(|s| &*s.app)
+    }
+
+    /// Its stack.
+    #[must_use]
+    pub fn core(&self) -> &Core {
+        &self.core
+    }
+
+    /// Its stack.
+    pub fn core_mut(&mut self) -> &mut Core {
+        &mut self.core
+    }
+
+    /// Its addresses.
+    #[must_use]
+    pub fn addresses(&self) -> &[IpAddr] {
+        &self.addresses
+    }
+
+    /// Packets that arrived, that the stack has taken, and that wait in the device.
+    #[must_use]
+    pub fn received_packets(&self) -> (u64, u64, u64) {
+        (self.account.arrived, self.account.taken, self.rx.len() as u64)
+    }
+
+    /// Bytes of credit that went to the device, and that came back.
+    #[must_use]
+    pub fn credit(&self) -> (u64, u64) {
+        (self.account.charged, self.account.refunded)
+    }
+
+    /// A packet reached the device.
+    pub(crate) fn arrive(&mut self, now: Instant, mut packet: Packet) {
+        packet.at = now;
+        packet.owner = None;
+        self.account.arrived += 1;
+        self.rx.push_back(packet);
+        self.rx_at.get_or_insert(now.plus_nanos(self.rx_coalesce_ns));
+    }
+
+    /// A packet has left the device.
+    pub(crate) fn complete(&mut self, now: Instant, owner: Owner) {
+        self.account.refunded += u64::from(owner.charge);
+        self.core.complete(now, owner);
+    }
+
+    /// The device has room again.
+    pub(crate) fn device_ready(&mut self, now: Instant) {
+        self.stopped = false;
+        self.core.device_ready(now);
+    }
+
+    /// When the host must run next.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        let wakes = self.apps.iter().filter_map(|s| s.wake_at);
+        wakes.chain(self.rx_at).chain(self.core.next_deadline()).min()
+    }
+
+    /// Does everything that is due: input first, then timers, then programs, then output.
+    pub(crate) fn run(&mut self, now: Instant, outside: &mut Outside<'_>) {
+        if self.rx_at.is_some_and(|t| t <= now) {
+            self.rx_at = None;
+            while let Some(packet) = self.rx.pop_front() {
+                self.account.taken += 1;
+                if let Some(capture) = outside.capture {
+                    capture.packet(outside.host, now, Direction::In, &packet);
+                }
+                self.core.receive(now, packet);
+            }
+            self.core.flush(now);
+        }
+        if self.core.next_deadline().is_some_and(|t| t <= now) {
+            self.core.handle_timeout(now);
+        }
+        for i in 0..self.apps.len() {
+            if self.apps[i].wake_at.is_some_and(|t| t <= now) {
+                self.apps[i].wake_at = None;
+                self.with_app(now, i, outside, |app, io| app.wake(io));
+            }
+        }
+        self.settle(now, outside);
+    }
+
+    /// Calls every program's `start` or `stop`.
+    pub(crate) fn each_app(
+        &mut self,
+        now: Instant,
+        outside: &mut Outside<'_>,
+        call: fn(&mut dyn App, &mut Io<'_>),
+    ) {
+        for i in 0..self.apps.len() {
+            self.with_app(now, i, outside, call);
+        }
+        self.settle(now, outside);
+    }
+
+    fn with_app(
+        &mut self,
+        now: Instant,
+        i: usize,
+        outside: &mut Outside<'_>,
+        call: impl FnOnce(&mut dyn App, &mut Io<'_>),
+    ) {
+        let mut opened = Vec::new();
+        let slot = &mut self.apps[i];
+        let mut io = Io {
+            core: &mut self.core,
+            now,
+            rng: &mut slot.rng,
+            ledger: outside.ledger,
+            opened: &mut opened,
+            wake_at: &mut slot.wake_at,
+        };
+        call(&mut *slot.app, &mut io);
+        self.owners.extend(opened.into_iter().map(|id| (id, i)));
+    }
+
+    /// Hands out events and packets until there are none.
+    pub(crate) fn settle(&mut self, now: Instant, outside: &mut Outside<'_>) {
+        loop {
+            if !outside.guard.step(now, Step { kind: "settle", index: outside.host }) {
+                return;
+            }
+            let mut progress = false;
+            while let Some(event) = self.core.next_event(now) {
+                progress = true;
+                self.dispatch(now, event, outside);
+                if !outside.guard.step(now, Step { kind: event_name(&event), index: outside.host }) {
+                    return;
+                }
+            }
+            if self.core.needs_transmit() {
+                progress |= self.transmit(now, outside);
+            }
+            if !progress {
+                return;
+            }
+        }
+    }
+
+    fn transmit(&mut self, now: Instant, outside: &mut Outside<'_>) -> bool {
+        let Self { core, account, .. } = self;
+        let Outside { pipe, capture, host, .. } = outside;
+        let mut device = |at: Instant, packet: Packet| {
+            let Some(pipe) = pipe.as_deref_mut() else { return Submit::Dropped };
+            let charge = packet.owner.map_or(0, |o| u64::from(o.charge));
+            let copy = capture.is_some().then(|| packet.clone());
+            match pipe.submit(at, packet) {
+                Submitted::Sent => {
+                    account.charged += charge;
+                    if let (Some(capture), Some(copy)) = (capture.as_mut(), copy) {
+                        capture.packet(*host, at, Direction::Out, &copy);
+                    }
+                    Submit::Sent
+                }
+                Submitted::NotNow(packet) => Submit::NotNow(packet),
+                Submitted::Dropped => Submit::Dropped,
+            }
+        };
+        let done = core.transmit(now, self.budget, &mut device);
+        self.stopped |= done.stopped;
+        let progress = done.packets > 0 || done.more;
+        if !progress
+            && !self.stopped
+            && self.core.needs_transmit()
+            && self.core.next_deadline().is_none_or(|t| t > now)
+        {
+            outside.ledger.fail("driver", now, "needs_transmit stays true though transmit has nothing to do");
+        }
+        progress
+    }
+
+    fn dispatch(&mut self, now: Instant, event: Event, outside: &mut Outside<'_>) {
+        let (Event::Readable(id)
+        | Event::Writable(id)
+        | Event::Connected(id)
+        | Event::Accepted(id)
+        | Event::Closed(id)
+        | Event::Gone(id)
+        | Event::Incoming { listener: id, .. }) = event;
+        if matches!(event, Event::Writable(_)) {
+            outside.ledger.writable_events += 1;
+        }
+        let owner = if matches!(event, Event::Gone(_)) {
+            self.owners.remove(&id)
+        } else {
+            self.owners.get(&id).copied()
+        };
+        if let Some(i) = owner {
+            self.with_app(now, i, outside, |app, io| app.event(io, event));
+        }
+    }
+}
+
+fn event_name(event: &Event) -> &'static str {
+    match event {
+        Event::Readable(_) => "readable",
+        Event::Writable(_) => "writable",
+        Event::Connected(_) => "connected",
+        Event::Accepted(_) => "accepted",
+        Event::Incoming { .. } => "incoming",
+        Event::Closed(_) => "closed",
+        Event::Gone(_) => "gone",
+    }
+}

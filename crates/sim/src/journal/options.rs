@@ -1,0 +1,162 @@
+//! Socket options, devices and packets in the journal's bytes.
+use super::codec::{Decoder, Encoder};
+use bytes::Bytes;
+use lowwater_core::base::sysctl::CongestionKind;
+use lowwater_core::base::{FlowId, Instant};
+use lowwater_core::device::DeviceCaps;
+use lowwater_core::packet::{Csum, GsoKind, Head, Offload, Owner, Packet};
+use lowwater_core::tcp::SocketOptions;
+
+/// Destructured so that a new option cannot be forgotten here.
+pub(super) fn put_options(e: &mut Encoder, o: &SocketOptions) {
+    let SocketOptions {
+        nodelay,
+        cork,
+        keepalive,
+        keepidle,
+        keepintvl,
+        keepcnt,
+        linger,
+        linger2,
+        user_timeout_ms,
+        notsent_lowat,
+        sndbuf,
+        rcvbuf,
+        max_pacing_rate,
+        maxseg,
+        syncnt,
+        window_clamp,
+        congestion,
+        tos,
+        ttl,
+        reuseaddr,
+    } = o;
+    for on in [nodelay, cork, keepalive, reuseaddr] {
+        e.flag(*on);
+    }
+    for n in [keepidle, keepintvl, keepcnt, user_timeout_ms, notsent_lowat, window_clamp] {
+        e.number(u64::from(*n));
+    }
+    e.duration(*linger);
+    e.number(u64::from(linger2.cast_unsigned()));
+    e.optional(sndbuf.map(u64::from));
+    e.optional(rcvbuf.map(u64::from));
+    e.number(*max_pacing_rate);
+    e.number(u64::from(*maxseg));
+    e.slice(&[*syncnt, *tos, *ttl]);
+    e.slice(congestion.name().as_bytes());
+}
+
+pub(super) fn get_options(d: &mut Decoder<'_>) -> Option<SocketOptions> {
+    let (nodelay, cork, keepalive, reuseaddr) = (d.flag()?, d.flag()?, d.flag()?, d.flag()?);
+    let (keepidle, keepintvl, keepcnt) = (d.small()?, d.small()?, d.small()?);
+    let (user_timeout_ms, notsent_lowat, window_clamp) = (d.small()?, d.small()?, d.small()?);
+    let linger = d.duration()?;
+    let linger2 = d.small::<u32>()?.cast_signed();
+    let buffer = |n: Option<u64>| n.and_then(|n| u32::try_from(n).ok());
+    let (sndbuf, rcvbuf) = (buffer(d.optional()?), buffer(d.optional()?));
+    let (max_pacing_rate, maxseg) = (d.number()?, d.small()?);
+    let &[syncnt, tos, ttl] = d.slice()? else { return None };
+    let name = d.slice()?;
+    let congestion = CongestionKind::ALL.into_iter().find(|k| k.name().as_bytes() == name)?;
+    Some(SocketOptions {
+        nodelay,
+        cork,
+        keepalive,
+        keepidle,
+        keepintvl,
+        keepcnt,
+        linger,
+        linger2,
+        user_timeout_ms,
+        notsent_lowat,
+        sndbuf,
+        rcvbuf,
+        max_pacing_rate,
+        maxseg,
+        syncnt,
+        window_clamp,
+        congestion,
+        tos,
+        ttl,
+        reuseaddr,
+    })
+}
+
+pub(super) fn put_caps(e: &mut Encoder, caps: &DeviceCaps) {
+    let DeviceCaps { mtu, ethernet, gso_max_size, gso_max_segs, checksum } = caps;
+    e.number((*mtu).into());
+    e.slice(ethernet.as_ref().map_or(&[][..], |m| &m[..]));
+    e.number((*gso_max_size).into());
+    e.number((*gso_max_segs).into());
+    e.flag(*checksum);
+}
+
+pub(super) fn get_caps(d: &mut Decoder<'_>) -> Option<DeviceCaps> {
+    Some(DeviceCaps {
+        mtu: d.small()?,
+        ethernet: d.slice()?.try_into().ok(),
+        gso_max_size: d.small()?,
+        gso_max_segs: d.small()?,
+        checksum: d.flag()?,
+    })
+}
+
+pub(super) fn put_owner(e: &mut Encoder, owner: Owner) {
+    e.socket(owner.flow.0);
+    e.number(owner.charge.into());
+}
+
+pub(super) fn get_owner(d: &mut Decoder<'_>) -> Option<Owner> {
+    Some(Owner { flow: FlowId(d.socket()?), charge: d.small()? })
+}
+
+/// Headers and payload apart, since the stack may treat them differently.
+pub(super) fn put_packet(e: &mut Encoder, p: &Packet) {
+    e.slice(p.head.as_slice());
+    e.slice(&p.payload);
+    e.number(match p.offload.gso {
+        GsoKind::None => 0,
+        GsoKind::Tcp4 => 1,
+        GsoKind::Tcp6 => 2,
+    });
+    e.number(p.offload.gso_size.into());
+    let (kind, start, offset) = match p.offload.csum {
+        Csum::None => (0, 0, 0),
+        Csum::Partial { start, offset } => (1, start, offset),
+        Csum::Valid => (2, 0, 0),
+    };
+    e.number(kind);
+    e.number(start.into());
+    e.number(offset.into());
+    e.number(p.at.as_nanos());
+    e.flag(p.owner.is_some());
+    if let Some(owner) = p.owner {
+        put_owner(e, owner);
+    }
+}
+
+pub(super) fn get_packet(d: &mut Decoder<'_>) -> Option<Packet> {
+    let mut head = Head::new();
+    let bytes = d.slice()?;
+    if bytes.len() > lowwater_core::base::limits::HEAD_BYTES {
+        return None;
+    }
+    head.prepend(bytes.len()).copy_from_slice(bytes);
+    let payload = Bytes::copy_from_slice(d.slice()?);
+    let gso = match d.number()? {
+        1 => GsoKind::Tcp4,
+        2 => GsoKind::Tcp6,
+        _ => GsoKind::None,
+    };
+    let gso_size = d.small()?;
+    let (kind, start, offset) = (d.number()?, d.small()?, d.small()?);
+    let csum = match kind {
+        1 => Csum::Partial { start, offset },
+        2 => Csum::Valid,
+        _ => Csum::None,
+    };
+    let at = Instant::from_nanos(d.number()?);
+    let owner = if d.flag()? { Some(get_owner(d)?) } else { None };
+    Some(Packet { head, payload, offload: Offload { gso, gso_size, csum }, owner, at })
+}

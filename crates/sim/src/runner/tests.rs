@@ -1,0 +1,46 @@
+//! The canary: failures and panics on purpose come out with everything that is needed to see them again.
+use super::*;
+use crate::swarm::{AppDraw, Canary};
+
+fn canary(seed: u64, canary: Canary) -> Draw {
+    let udp = AppDraw::Udp { count: 10, size: 500, every_ms: 1, start_ms: 0 };
+    Draw { apps: vec![udp], canary, ..Draw::new(seed) }
+}
+
+fn out(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("lowwater-sim-test-{name}-{}", std::process::id()))
+}
+
+#[test]
+fn a_failure_prints_the_replay_line_and_leaves_a_capture() {
+    let out = out("checker");
+    let report = run_draw(&canary(7, Canary::Checker), &out);
+    let failure = report.outcome.expect_err("on purpose");
+    assert_eq!(failure.broken.checker, "canary", "{}", failure.text);
+    for part in ["seed 7", "commit: ", "options: ", "broken: canary at ", "last records:", "capture: "] {
+        assert!(failure.text.contains(part), "{part} is missing in {}", failure.text);
+    }
+    assert!(failure.text.trim_end().ends_with("replay: cargo xtask sim --seed 7"));
+    assert!(!failure.text.contains("NOT REPRODUCED"));
+    let file = std::fs::read(failure.capture.expect("it was written")).expect("it is there");
+    assert_eq!(&file[..4], &[0x0a, 0x0d, 0x0d, 0x0a], "a section header begins a pcapng file");
+    std::fs::remove_dir_all(out).expect("ours");
+}
+
+#[test]
+fn a_panic_is_a_failure_like_any_other() {
+    let out = out("panic");
+    let failure = run_draw(&canary(8, Canary::Panic), &out).outcome.expect_err("on purpose");
+    assert_eq!(failure.broken.checker, "panic");
+    assert!(failure.broken.message.contains("on purpose"));
+    std::fs::remove_dir_all(out).expect("ours");
+}
+
+#[test]
+fn seeds_run_on_threads_and_each_is_reported_once() {
+    let mut seen = Vec::new();
+    let stop = AtomicBool::new(false);
+    run_seeds(100, 108, &out("threads"), (3, true), &stop, &mut |r| seen.push(r.seed));
+    seen.sort_unstable();
+    assert_eq!(seen, (100..108).collect::<Vec<_>>());
+}

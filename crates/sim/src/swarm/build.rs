@@ -1,0 +1,197 @@
+//! From drawn options to a world: hosts, pipes, programs.
+use super::draw::{AppDraw, Draw, Faults};
+use crate::app::{
+    Bulk, BulkSpec, Churn, ChurnSpec, Echo, Pace, Rr, RrSpec, Sink, UdpEcho, UdpPing, UdpPingSpec,
+};
+use crate::host::HostSpec;
+use crate::link::PipeSpec;
+use crate::link::spec::{DelaySpec, LossSpec, NicSpec, QueueSpec};
+use crate::world::{Recording, To, World};
+use lowwater_core::base::{Instant, Rng, Sysctl};
+use lowwater_core::device::DeviceCaps;
+use lowwater_core::socket::ListenOptions;
+use lowwater_core::tcp::SocketOptions;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// Ports of the servers: sinks by reader, echo, and echo over UDP.
+const SINK_PORT: u16 = 5_001;
+const ECHO_PORT: u16 = 7;
+const UDP_PORT: u16 = 9_007;
+
+fn address(v6: bool, host: usize) -> IpAddr {
+    let n = host as u16 + 1;
+    if v6 {
+        IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, n))
+    } else {
+        IpAddr::V4(Ipv4Addr::new(10, 0, 0, n as u8))
+    }
+}
+
+fn settings(set: &[(&'static str, String)]) -> Sysctl {
+    let mut sysctl = Sysctl::default();
+    for (name, value) in set {
+        sysctl.set(name, value).expect("a drawn setting is legal");
+    }
+    sysctl
+}
+
+fn host(draw: &Draw, index: usize, set: &[(&'static str, String)]) -> HostSpec {
+    let mut caps = if draw.gso { DeviceCaps::offloading(draw.mtu) } else { DeviceCaps::plain(draw.mtu) };
+    // Super-packets need unfinished checksums, as devices go.
+    caps.checksum = draw.checksum_offload || draw.gso;
+    HostSpec {
+        sysctl: settings(set),
+        caps,
+        addresses: vec![address(draw.v6, index)],
+        rx_coalesce_ns: draw.rx_coalesce_ns,
+        budget: draw.budget,
+    }
+}
+
+fn nic(draw: &Draw, rate: u64) -> NicSpec {
+    NicSpec {
+        rate,
+        packets: draw.nic_packets,
+        bytes: 0,
+        carry: draw.carry,
+        not_now_ppm: draw.not_now_ppm,
+        not_now_ns: 20_000,
+    }
+}
+
+/// The hop with the bottleneck and one direction's faults.
+fn hop(draw: &Draw, faults: &Faults, nic: Option<NicSpec>) -> PipeSpec {
+    let ms = Instant::from_millis;
+    PipeSpec {
+        nic,
+        mtu: draw.hop_mtu,
+        mtu_silent: false,
+        queue: Some(QueueSpec {
+            rate: draw.rate,
+            packets: draw.queue_packets,
+            bytes: 0,
+            mark_bytes: draw.mark_bytes,
+        }),
+        loss: LossSpec {
+            random_ppm: faults.loss_ppm,
+            to_bad_ppm: faults.burst_ppm.0,
+            to_good_ppm: faults.burst_ppm.1,
+            bad_ppm: faults.burst_ppm.2,
+            blackouts: faults.blackouts_ms.iter().map(|&(a, b)| (ms(a), ms(b))).collect(),
+            nth: Vec::new(),
+        },
+        duplicate_ppm: faults.duplicate_ppm,
+        corrupt_ppm: faults.corrupt_ppm,
+        delay: DelaySpec {
+            delay_ns: draw.delay_ns,
+            jitter_ns: faults.jitter_ns,
+            reorder_ppm: faults.reorder.0,
+            reorder_ns: faults.reorder.1,
+        },
+    }
+}
+
+/// Host 0 is the server; clients follow.
+pub(super) fn world(draw: &Draw, recording: Recording) -> World {
+    let mut world = World::new(draw.seed, recording);
+    let server = world.add_host(host(draw, 0, &draw.server_sysctl));
+    let clients: Vec<usize> =
+        (1..=draw.clients).map(|n| world.add_host(host(draw, n, &draw.client_sysctl))).collect();
+    // Devices are some times faster than the bottleneck.
+    let fast = draw.rate * 4;
+    if let [client] = clients[..] {
+        world.add_pipe(Some(client), &hop(draw, &draw.faults[0], Some(nic(draw, fast))), To::Host(server));
+        world.add_pipe(Some(server), &hop(draw, &draw.faults[1], Some(nic(draw, fast))), To::Host(client));
+    } else {
+        let shared = world.add_pipe(None, &hop(draw, &draw.faults[0], None), To::Host(server));
+        let mut table = Vec::new();
+        for &client in &clients {
+            let access = PipeSpec { nic: Some(nic(draw, fast)), ..PipeSpec::default() };
+            world.add_pipe(Some(client), &access, To::Router(vec![(address(draw.v6, server), shared)]));
+            let back = world.add_pipe(None, &hop(draw, &draw.faults[1], None), To::Host(client));
+            table.push((address(draw.v6, client), back));
+        }
+        let access = PipeSpec { nic: Some(nic(draw, fast)), ..PipeSpec::default() };
+        world.add_pipe(Some(server), &access, To::Router(table));
+    }
+    add_programs(&mut world, draw, &clients);
+    world
+}
+
+fn socket_options(draw: &Draw, set: &[(&'static str, String)]) -> SocketOptions {
+    let mut o = SocketOptions::new(&settings(set));
+    o.sndbuf = (draw.sndbuf != 0).then_some(draw.sndbuf);
+    o.rcvbuf = (draw.rcvbuf != 0).then_some(draw.rcvbuf);
+    o
+}
+
+const fn pace(reader: u8) -> Pace {
+    match reader {
+        0 | 1 => Pace::Eager,
+        2 => Pace::Owned,
+        _ => Pace::Slow { bytes: 16_384, every_ns: 10_000_000 },
+    }
+}
+
+fn add_programs(world: &mut World, draw: &Draw, clients: &[usize]) {
+    let listen = ListenOptions::new(socket_options(draw, &draw.server_sysctl));
+    for reader in 0..4u8 {
+        let expected =
+            draw.apps.iter().filter(|a| matches!(a, AppDraw::Bulk { reader: r, .. } if *r == reader)).count();
+        if expected > 0 {
+            let port = SINK_PORT + u16::from(reader);
+            world.add_app(0, Box::new(Sink::new(port, listen.clone(), pace(reader), expected)));
+        }
+    }
+    let local = address(draw.v6, 0);
+    world.add_app(0, Box::new(Echo::new(ECHO_PORT, listen)));
+    world.add_app(0, Box::new(UdpEcho::new(SocketAddr::new(local, UDP_PORT))));
+    let keys = Rng::new(draw.seed).fork("keys");
+    for (n, app) in draw.apps.iter().enumerate() {
+        let client = clients[n % clients.len()];
+        let key = keys.fork(&n.to_string()).next_u64();
+        let options = socket_options(draw, &draw.client_sysctl);
+        add_client(world, client, app, key, (address(draw.v6, client), local), options);
+    }
+}
+
+fn add_client(
+    world: &mut World,
+    client: usize,
+    app: &AppDraw,
+    key: u64,
+    (from, to): (IpAddr, IpAddr),
+    options: SocketOptions,
+) {
+    let server = |port| SocketAddr::new(to, port);
+    let ms = |n: u64| n * 1_000_000;
+    match *app {
+        AppDraw::Bulk { bytes, write, owned, reader, start_ms } => {
+            let (remote, start) = (server(SINK_PORT + u16::from(reader)), Instant::from_millis(start_ms));
+            let spec = BulkSpec { remote, key, bytes, write, owned, start, options };
+            world.add_app(client, Box::new(Bulk::new(spec)));
+        }
+        AppDraw::Rr { rounds, size, think_ms, start_ms } => {
+            let (remote, start) = (server(ECHO_PORT), Instant::from_millis(start_ms));
+            let spec = RrSpec { remote, key, rounds, size, think_ns: ms(think_ms), start, options };
+            world.add_app(client, Box::new(Rr::new(spec)));
+        }
+        AppDraw::Churn { rounds, pause_ms, start_ms } => {
+            let (remote, start) = (server(ECHO_PORT), Instant::from_millis(start_ms));
+            let spec = ChurnSpec { remote, rounds, start, pause_ns: ms(pause_ms), options };
+            world.add_app(client, Box::new(Churn::new(spec)));
+        }
+        AppDraw::Udp { count, size, every_ms, start_ms } => {
+            let spec = UdpPingSpec {
+                local: SocketAddr::new(from, 0),
+                remote: server(UDP_PORT),
+                key,
+                count,
+                size,
+                every_ns: ms(every_ms),
+                start: Instant::from_millis(start_ms),
+            };
+            world.add_app(client, Box::new(UdpPing::new(spec)));
+        }
+    }
+}

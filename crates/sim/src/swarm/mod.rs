@@ -1,0 +1,86 @@
+//! A world drawn from a seed: every option a draw, run through a phase of faults and a phase without, then judged.
+mod build;
+mod draw;
+
+pub use draw::{AppDraw, Canary, Draw, Faults};
+
+use crate::check::{self, Broken};
+use crate::world::{Recording, World};
+use lowwater_core::base::{Duration, Instant};
+
+/// Virtual time after the faults within which every program must finish.
+pub const HEAL_LIMIT: Duration = Duration::from_secs(900);
+/// Virtual time in which a stack must forget everything after its programs are gone: orphans, TIME-WAIT, and room.
+pub const QUIET_LIMIT: Duration = Duration::from_secs(1_200);
+
+/// What a world did, when it kept all promises.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Events of the world.
+    pub events: u64,
+    /// Bytes that readers got.
+    pub bytes: u64,
+    /// Virtual time.
+    pub virtual_time: Instant,
+    /// Segments retransmitted.
+    pub retrans_segs: u64,
+    /// Packets that the links dropped.
+    pub dropped: u64,
+}
+
+/// Builds the world of a draw.
+#[must_use]
+pub fn build(draw: &Draw, recording: Recording) -> World {
+    build::world(draw, recording)
+}
+
+/// Runs a world through its phases.
+///
+/// # Errors
+/// The first broken promise.
+pub fn run(world: &mut World, draw: &Draw) -> Result<Summary, Broken> {
+    world.start();
+    world.run_while(draw.faults_end, |w| !w.all_done())?;
+    world.heal();
+    let limit = world.now() + HEAL_LIMIT;
+    world.run_while(limit, |w| !w.all_done())?;
+    verdict(world, check::liveness::NAME, check::liveness::check)?;
+    verdict(world, check::bytes::NAME, |w| w.ledger.bytes.finish())?;
+    world.stop();
+    // The links carry the last segments; a stack then keeps only what time removes.
+    let limit = world.now() + QUIET_LIMIT;
+    world.run_while(limit, |w| !w.is_quiet())?;
+    verdict(world, check::timers::NAME, check::timers::check)?;
+    verdict(world, check::credit::NAME, check::credit::check)?;
+    verdict(world, check::conservation::NAME, check::conservation::check)?;
+    verdict(world, check::clock::NAME, check::clock::check)?;
+    match draw.canary {
+        Canary::None => Ok(summary(world)),
+        Canary::Checker => {
+            let message = String::from("broken on purpose, to prove that failures are reported");
+            Err(Broken { checker: "canary", at: world.now(), message })
+        }
+        Canary::Panic => panic!("a panic on purpose, to prove that panics are reported"),
+    }
+}
+
+fn verdict(
+    world: &World,
+    checker: &'static str,
+    check: impl Fn(&World) -> Result<(), String>,
+) -> Result<(), Broken> {
+    check(world).map_err(|message| Broken { checker, at: world.now(), message })
+}
+
+fn summary(world: &World) -> Summary {
+    Summary {
+        events: world.events(),
+        bytes: world.ledger.bytes.total_received(),
+        virtual_time: world.now(),
+        retrans_segs: world.hosts().iter().map(|h| h.core().stack().counters().tcp.retrans_segs).sum(),
+        dropped: world.pipes().map(|p| p.counts().dropped()).sum(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,31 @@
+//! Draws are functions of the seed, and worlds functions of the draw.
+use super::*;
+
+#[test]
+fn a_seed_draws_the_same_options_again_and_most_options_occur() {
+    assert_eq!(Draw::new(5), Draw::new(5));
+    assert_ne!(Draw::new(5), Draw::new(6));
+    let draws: Vec<Draw> = (0..300).map(Draw::new).collect();
+    assert!(draws.iter().any(|d| d.v6) && draws.iter().any(|d| !d.v6));
+    assert!(draws.iter().any(|d| d.clients > 1));
+    assert!(draws.iter().any(|d| d.hop_mtu != 0));
+    assert!(draws.iter().any(|d| d.not_now_ppm != 0));
+    assert!(draws.iter().any(|d| d.faults[0] == Faults::default()));
+    assert!(draws.iter().any(|d| d.faults[0].corrupt_ppm != 0));
+    for name in ["tcp_sack", "tcp_timestamps", "tcp_ecn", "tcp_congestion_control", "hystart", "tcp_rmem"] {
+        assert!(draws.iter().any(|d| d.client_sysctl.iter().any(|(n, _)| *n == name)), "{name}");
+    }
+}
+
+#[test]
+fn a_world_runs_twice_to_the_same_bytes() {
+    for seed in 0..4 {
+        let draw = Draw::new(seed);
+        let once = || {
+            let mut world = build(&draw, Recording { capture: true, ..Recording::default() });
+            let outcome = run(&mut world, &draw);
+            (outcome, world.events(), world.now(), world.take_capture())
+        };
+        assert!(once() == once(), "seed {seed}");
+    }
+}

@@ -1,0 +1,138 @@
+//! Worlds of datagrams: links, routers, captures and determinism, without TCP.
+use super::*;
+use crate::app::{UdpEcho, UdpPing, UdpPingSpec};
+use crate::check::conservation;
+use crate::link::spec::{Carry, DelaySpec, LossSpec, NicSpec, QueueSpec};
+use std::net::SocketAddr;
+
+fn ip(n: u8) -> IpAddr {
+    IpAddr::from([10, 0, 0, n])
+}
+
+/// Two hosts, datagrams there and back over lossy links.
+fn datagrams(seed: u64, size: usize, loss_ppm: u32, recording: Recording) -> World {
+    let mut world = World::new(seed, recording);
+    let a = world.add_host(HostSpec::new(ip(1)));
+    let b = world.add_host(HostSpec::new(ip(2)));
+    let spec = PipeSpec {
+        nic: Some(NicSpec { rate: 10_000_000, packets: 100, carry: Carry::Segments, ..NicSpec::default() }),
+        loss: LossSpec { random_ppm: loss_ppm, ..LossSpec::default() },
+        duplicate_ppm: loss_ppm,
+        corrupt_ppm: loss_ppm,
+        delay: DelaySpec { delay_ns: 5_000_000, jitter_ns: 1_000_000, ..DelaySpec::default() },
+        ..PipeSpec::default()
+    };
+    world.add_pipe(Some(a), &spec, To::Host(b));
+    world.add_pipe(Some(b), &spec, To::Host(a));
+    let ping = UdpPingSpec {
+        local: SocketAddr::new(ip(1), 0),
+        remote: SocketAddr::new(ip(2), 9_007),
+        key: 1,
+        count: 50,
+        size,
+        every_ns: 1_000_000,
+        start: Instant::ZERO,
+    };
+    world.add_app(a, Box::new(UdpPing::new(ping)));
+    world.add_app(b, Box::new(UdpEcho::new(SocketAddr::new(ip(2), 9_007))));
+    world.start();
+    world
+}
+
+fn finish(world: &mut World) {
+    world.run_while(Instant::from_millis(10_000), |w| !w.all_done()).expect("no promise is broken");
+    world.run_until(world.now() + std::time::Duration::from_secs(60)).expect("no promise is broken");
+    conservation::check(world).expect("every packet is accounted for");
+}
+
+#[test]
+fn datagrams_come_back_over_clean_links() {
+    for size in [8, 1_000, 4_000] {
+        let mut world = datagrams(1, size, 0, Recording::default());
+        finish(&mut world);
+        let progress: Vec<String> = world.hosts()[0].apps().map(App::progress).collect();
+        assert_eq!(progress, ["50 of 50 sent, 50 returned"], "size {size}");
+    }
+}
+
+#[test]
+fn datagrams_that_come_back_over_bad_links_are_whole() {
+    let mut world = datagrams(2, 3_000, 100_000, Recording::default());
+    finish(&mut world);
+    assert!(
+        world.pipes().all(|p| p.counts().lost > 0 && p.counts().corrupted > 0 && p.counts().duplicated > 0)
+    );
+}
+
+#[test]
+fn one_seed_gives_one_capture_and_another_seed_another() {
+    let capture = |seed| {
+        let mut world = datagrams(seed, 2_000, 50_000, Recording { capture: true, ..Recording::default() });
+        finish(&mut world);
+        world.take_capture().expect("it was on")
+    };
+    let first = capture(3);
+    assert!(first.len() > 50_000);
+    assert_eq!(first, capture(3));
+    assert_ne!(first, capture(4));
+}
+
+#[test]
+fn routers_share_a_bottleneck() {
+    let mut world = World::new(5, Recording::default());
+    let hosts: Vec<usize> = (1..=3).map(|n| world.add_host(HostSpec::new(ip(n)))).collect();
+    let queue = QueueSpec { rate: 1_000_000, packets: 5, ..QueueSpec::default() };
+    let shared =
+        world.add_pipe(None, &PipeSpec { queue: Some(queue), ..PipeSpec::default() }, To::Host(hosts[2]));
+    let access = PipeSpec { nic: Some(NicSpec::default()), ..PipeSpec::default() };
+    for n in [0, 1] {
+        world.add_pipe(Some(hosts[n]), &access, To::Router(vec![(ip(3), shared)]));
+        let spec = UdpPingSpec {
+            local: SocketAddr::new(ip(n as u8 + 1), 0),
+            remote: SocketAddr::new(ip(3), 9_007),
+            key: 7,
+            count: 20,
+            size: 1_000,
+            every_ns: 1_000_000,
+            start: Instant::ZERO,
+        };
+        world.add_app(hosts[n], Box::new(UdpPing::new(spec)));
+    }
+    world.add_app(hosts[2], Box::new(UdpEcho::new(SocketAddr::new(ip(3), 9_007))));
+    world.start();
+    finish(&mut world);
+    let shared = world.pipes().next().expect("it is there").counts();
+    assert_eq!(shared.accepted, 40);
+    assert!(shared.queue_full > 20, "a queue of five at 1 Mbit/s cannot hold them: {shared:?}");
+}
+
+#[test]
+fn a_world_that_stands_still_says_where() {
+    struct Spinner;
+    impl App for Spinner {
+        fn name(&self) -> &'static str {
+            "spinner"
+        }
+        fn start(&mut self, io: &mut crate::app::Io<'_>) {
+            io.wake_at(io.now);
+        }
+        fn event(&mut self, _: &mut crate::app::Io<'_>, _: lowwater_core::socket::Event) {}
+        fn wake(&mut self, io: &mut crate::app::Io<'_>) {
+            io.wake_at(io.now);
+        }
+        fn done(&self) -> bool {
+            false
+        }
+        fn stop(&mut self, _: &mut crate::app::Io<'_>) {}
+        fn progress(&self) -> String {
+            String::new()
+        }
+    }
+    let mut world = World::new(1, Recording::default());
+    let h = world.add_host(HostSpec::new(ip(1)));
+    world.add_app(h, Box::new(Spinner));
+    world.start();
+    let broken = world.run_until(Instant::from_millis(1)).expect_err("it spins");
+    assert_eq!(broken.checker, "progress");
+    assert!(broken.message.contains("host#0"), "{}", broken.message);
+}
