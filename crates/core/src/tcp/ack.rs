@@ -3,6 +3,7 @@ use super::recovery::{Ack, Env, Recovery, fact};
 use super::sender::AckOut;
 use super::tx_queue::flag;
 use super::usage::Usage;
+use crate::base::limits::GSO_MAX_SIZE;
 use crate::base::time::{Duration, Instant};
 use crate::path::congestion::{AckSample, Congestion as _};
 
@@ -220,6 +221,8 @@ impl Work<'_, '_> {
         sample.srtt = e.path.rtt.srtt();
         sample.min_rtt = e.path.rtt.min_rtt();
         sample.cwnd_limited = self.usage.is_limited(e.path);
+        sample.paced = e.path.pacing.is_paced();
+        sample.burst_delay = e.path.pacing.burst_delay(GSO_MAX_SIZE as u32);
         e.cx.count.tcp_ext.tcp_delivered += u64::from(sample.delivered);
         if self.ack.has(fact::ECE) {
             e.cx.count.tcp_ext.tcp_delivered_ce += u64::from(sample.delivered);
@@ -242,7 +245,9 @@ impl Work<'_, '_> {
             self.recovery.reduce(&mut self.e, sample.delivered, sample.lost, Some(&self.ack));
         } else if self.may_raise() && sample.cwnd_limited {
             let e = &mut self.e;
-            e.path.congestion.cong_avoid(e.cx, &mut e.path.window, sample);
+            // Growth follows what was delivered, by SACK too, so that a hole's repair is not counted twice.
+            let sample = AckSample { acked: sample.delivered, ..*sample };
+            e.path.congestion.cong_avoid(e.cx, &mut e.path.window, &sample);
         }
         let (mss, out) = (self.e.flight.mss, self.e.flight.packets_out);
         self.e.path.update_pacing_rate(self.e.cx, mss, out);

@@ -363,3 +363,6 @@ impl Flight {
         false
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -622,3 +622,6 @@ impl Sender {
         una.saturating_add_signed(i64::from(delta))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -517,3 +517,6 @@ impl TxQueue {
         start
     }
 }
+
+#[cfg(test)]
+mod tests;

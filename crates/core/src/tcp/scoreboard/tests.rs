@@ -1,0 +1,156 @@
+//! The scoreboard against a naive model: one mark per byte, everything recounted.
+use super::*;
+use crate::base::testing::World;
+use proptest::prelude::*;
+
+impl Flight {
+    /// Recounts everything from the records and compares.
+    pub(in crate::tcp) fn check_counters(&self) {
+        let (mut packets, mut lost, mut retrans, mut sacked) = (0u32, 0u32, 0u32, 0u32);
+        let mut next = None;
+        for (start, sent) in self.tx.range(0, u64::MAX) {
+            assert!(next.is_none_or(|n| n == start), "records are contiguous");
+            next = Some(start + sent.span());
+            // The front of a single segment may be acknowledged already; the indices know only the rest.
+            let (from, to) = (start.max(self.tx.una()), start + sent.span());
+            let segs = u32::from(sent.segs);
+            packets += segs;
+            lost += segs * u32::from(sent.has(flag::LOST));
+            retrans += segs * u32::from(sent.has(flag::RETRANS));
+            sacked += segs * u32::from(sent.has(flag::SACKED));
+            let resend = sent.flags & (flag::LOST | flag::RETRANS) == flag::LOST;
+            assert_eq!(resend, self.to_resend.covers(from, to), "to_resend at {start}");
+            assert_eq!(sent.has(flag::SACKED), self.sacked.covers(from, to), "at {start}");
+            assert!(!(sent.has(flag::SACKED) && sent.has(flag::LOST)), "sacked and lost at {start}");
+        }
+        assert_eq!((self.packets_out, self.lost_out, self.retrans_out), (packets, lost, retrans));
+        if self.sack_ok {
+            assert_eq!(self.sacked_out, sacked);
+        }
+        assert!(next.is_none_or(|n| n == self.tx.nxt()));
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Send(u16, bool),
+    Sack(u16, u16),
+    Ack(u16),
+    Lose(u16),
+    Resend,
+    Unmark,
+    Renege,
+    Mss(u16),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        4 => (1..6_000u16, any::<bool>()).prop_map(|(n, w)| Op::Send(n, w)),
+        4 => (0..12_000u16, 1..4_000u16).prop_map(|(s, n)| Op::Sack(s, n)),
+        2 => (0..4_000u16).prop_map(Op::Ack),
+        3 => (0..12_000u16).prop_map(Op::Lose),
+        3 => Just(Op::Resend),
+        1 => Just(Op::Unmark),
+        1 => Just(Op::Renege),
+        1 => (100..900u16).prop_map(Op::Mss),
+    ]
+}
+
+/// Bytes by their offset: what was written, and whether a SACK block covered it since the last reneging.
+#[derive(Default)]
+struct Model {
+    covered: std::collections::BTreeSet<u64>,
+}
+
+fn send(f: &mut Flight, n: u16, whole: bool, clock: u64) {
+    let data: Vec<u8> = (0..n).map(|i| (f.tx.write_seq() + u64::from(i)) as u8).collect();
+    f.tx.begin_element(&data, data.len(), 64_000);
+    let len = if whole { 64_000 } else { usize::from(f.mss) };
+    while let Some(at) = f.tx.send_head(len, f.mss, Instant::from_millis(clock), Default::default()) {
+        f.on_sent(at);
+    }
+}
+
+fn step(world: &mut World, f: &mut Flight, m: &mut Model, op: &Op, clock: u64) {
+    let now = Instant::from_millis(clock);
+    let mut cx = world.cx(now);
+    let (una, nxt) = (f.tx.una(), f.tx.nxt());
+    match *op {
+        Op::Send(n, whole) => send(f, n, whole, clock),
+        Op::Sack(s, n) => {
+            let (start, end) = ((una + 1 + u64::from(s)).min(nxt), (una + 1 + u64::from(s + n)).min(nxt));
+            f.sack(start, end, &mut |r| {
+                assert!(r.start >= start && r.end <= end, "only what the block covers");
+            });
+            m.covered.extend(start..end);
+        }
+        Op::Ack(n) => {
+            let ack = (una + u64::from(n)).min(nxt);
+            f.advance_una(ack);
+            while let Some(a) = f.take_acked(ack) {
+                if a.end > ack {
+                    break;
+                }
+            }
+        }
+        Op::Lose(s) => {
+            if let Some((start, _)) = f.tx.covering(una + u64::from(s)) {
+                f.mark_lost(&mut cx, start);
+            }
+        }
+        Op::Resend => {
+            if let Some((start, sent)) = f.next_lost() {
+                let (segs, mss) = (sent.segs, usize::from(sent.mss));
+                if segs > 2 {
+                    f.split(start, 2 * mss);
+                }
+                f.recount(start);
+                f.on_resent(start, now, Default::default(), true);
+            }
+        }
+        Op::Unmark => f.unmark_lost(),
+        Op::Renege => {
+            f.forget_sacks();
+            m.covered.clear();
+        }
+        Op::Mss(mss) => f.mss = mss,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+    #[test]
+    fn counters_are_sums_and_bytes_stay_in_place(ops in prop::collection::vec(op(), 1..60)) {
+        let mut world = World::new();
+        let mut f = Flight::new(1, 500);
+        f.sack_ok = true;
+        let mut m = Model::default();
+        for (clock, op) in ops.iter().enumerate() {
+            step(&mut world, &mut f, &mut m, op, clock as u64);
+            f.check_counters();
+            for (start, sent) in f.tx.range(0, u64::MAX) {
+                for (i, b) in sent.payload.iter().enumerate() {
+                    prop_assert_eq!(*b, (start + i as u64) as u8);
+                }
+                // Exactly the whole segments that blocks covered are sacked, and never a byte that none did.
+                if sent.has(flag::SACKED) {
+                    prop_assert!((start..start + sent.span()).all(|o| o < f.tx.una() || m.covered.contains(&o)));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn repeated_blocks_cost_nothing_new() {
+    let mut f = Flight::new(1, 1_000);
+    f.sack_ok = true;
+    send(&mut f, 60_000, false, 0);
+    let mut told = 0;
+    f.sack(10_001, 20_001, &mut |_| told += 1);
+    f.sack(10_001, 20_001, &mut |_| told += 1);
+    f.sack(9_001, 22_001, &mut |_| told += 1);
+    assert_eq!((told, f.sacked_out, f.highest_sack()), (13, 13, 22_001));
+    assert_eq!(f.last_unsacked_below(22_001).map(|(s, _)| s), Some(8_001));
+    f.check_counters();
+}

@@ -1,0 +1,93 @@
+//! The queue by itself: nothing is copied, nothing is lost, memory is accounted for.
+use super::*;
+
+fn stamp() -> TxStamp {
+    TxStamp::default()
+}
+
+fn fill(q: &mut TxQueue, data: &[u8], goal: usize) {
+    let mut rest = data;
+    while !rest.is_empty() {
+        rest = &rest[q.fill_tail(rest, goal)..];
+        if !rest.is_empty() {
+            rest = &rest[q.begin_element(rest, rest.len(), goal)..];
+        }
+    }
+}
+
+#[test]
+fn records_are_lean() {
+    assert!(size_of::<Sent>() <= 80, "{}", size_of::<Sent>());
+    assert!(size_of::<TxQueue>() <= 128, "{}", size_of::<TxQueue>());
+}
+
+#[test]
+fn small_writes_gather_in_one_element_that_grows() {
+    let mut q = TxQueue::new(1);
+    for _ in 0..1_000 {
+        fill(&mut q, &[1; 10], 4_000);
+    }
+    assert_eq!((q.unsent_bytes(), q.head().expect("data").len), (10_000, 4_000));
+    assert!(q.queued_charge() < 13_000, "{}", q.queued_charge());
+    let mut one = TxQueue::new(1);
+    fill(&mut one, &[1], 64_000);
+    assert!(one.queued_charge() < 1_200, "{}", one.queued_charge());
+}
+
+#[test]
+fn fin_and_push_stay_with_the_last_part() {
+    let mut q = TxQueue::new(1);
+    fill(&mut q, &[1; 2_500], 64_000);
+    q.mark_push();
+    q.queue_fin();
+    let a = q.send_head(1_000, 1_000, Instant::ZERO, stamp()).expect("data");
+    assert!(!q.get(a).expect("sent").has(flag::PUSH | flag::FIN));
+    assert_eq!(q.head(), Some(HeadInfo { len: 1_500, push: true, fin: true, eor: false, is_last: true }));
+    let b = q.send_head(9_999, 1_000, Instant::ZERO, stamp()).expect("data");
+    let sent = q.get(b).expect("sent");
+    assert!(sent.has(flag::PUSH) && sent.has(flag::FIN) && sent.span() == 1_501 && sent.segs == 2);
+    assert_eq!(q.split_record(b, 1_000), Some(0));
+    assert!(!q.get(b).expect("front").has(flag::FIN) && q.get(b + 1_000).expect("rest").has(flag::FIN));
+    assert_eq!((q.nxt(), q.write_seq()), (2_502, 2_502));
+}
+
+#[test]
+fn shared_payload_is_not_copied() {
+    let data = Bytes::from(vec![5u8; 200_000]);
+    let mut q = TxQueue::new(1);
+    q.append_bytes(data.clone(), 64_000);
+    let at = q.send_head(3_000, 1_000, Instant::ZERO, stamp()).expect("data");
+    assert_eq!(q.get(at).expect("sent").payload.as_ptr(), data.as_ptr());
+    q.mark_eor();
+    q.append_bytes(Bytes::from_static(b"x"), 64_000);
+    assert_eq!(q.unsent.len(), 5);
+}
+
+#[test]
+fn a_buffer_is_charged_until_its_last_byte_is_acknowledged() {
+    let mut q = TxQueue::new(1);
+    fill(&mut q, &[1; 8_000], 8_000);
+    let full = q.queued_charge();
+    for _ in 0..8 {
+        q.send_head(1_000, 1_000, Instant::ZERO, stamp());
+    }
+    while q.pop_acked(7_001).is_some() {}
+    q.advance_una(7_001);
+    assert!(q.queued_charge() >= full);
+    while q.pop_acked(8_001).is_some() {}
+    q.advance_una(8_001);
+    assert_eq!((q.queued_charge(), q.is_empty()), (0, true));
+}
+
+#[test]
+fn splitting_is_bounded() {
+    let mut q = TxQueue::new(1);
+    fill(&mut q, &[1; 64_000], 64_000);
+    let mut at = q.send_head(64_000, 48, Instant::ZERO, stamp()).expect("data");
+    let mut splits = 0;
+    while q.split_record(at, 48).is_some() {
+        at += 48;
+        splits += 1;
+    }
+    assert!((500..2_000).contains(&splits), "{splits}");
+}
