@@ -1,89 +1,277 @@
-//! A TCP connection from SYN-SENT to its end (stand-in until the state machine lands).
-#![allow(missing_docs, unused_variables, clippy::needless_pass_by_value, reason = "stand-in")]
-use super::*;
-use crate::base::{Cx, Error, Instant};
-use bytes::Bytes;
+//! A TCP connection from SYN-SENT to its end: the parts and their birth; what they do is in the files beside this one.
+use super::lowat::Level;
+use super::negotiated::Negotiated;
+use super::options::SocketOptions;
+use super::output::nagle::Hold;
+use super::pending::Pending;
+use super::ready::{Fate, Notice};
+use super::receiver::Receiver;
+use super::request::Accepted;
+use super::send_window::SendWindow;
+use super::sender::Sender;
+use super::seq::Seq;
+use super::state::State;
+use super::timers::Timers;
+use super::timewait::{Remains, TIME_WAIT, TimeWait};
+use super::{Setup, window};
+use crate::base::time::{Duration, Instant};
+use crate::base::trace::Ev;
+use crate::base::{Cx, Error, Tuple};
+use crate::path::Path;
+use crate::path::pmtu::Pmtu;
 
+/// A connection. Its owner calls one verb at a time; each verb leaves its consequences in the state, in notices for the
+/// application, and in what [`Conn::output`] returns next.
 #[derive(Debug)]
 pub struct Conn {
-    tuple: Tuple,
-    options: SocketOptions,
+    pub(super) state: State,
+    pub(super) tuple: Tuple,
+    pub(super) options: SocketOptions,
+    pub(super) peer: Negotiated,
+    pub(super) snd: SendWindow,
+    pub(super) tx: Sender,
+    pub(super) rx: Receiver,
+    pub(super) path: Path,
+    pub(super) timers: Timers,
+    pub(super) app: App,
+    pub(super) out: Pending,
+    pub(super) stats: Stats,
+}
+
+/// The application's side of a connection.
+#[derive(Clone, Debug, Default)]
+pub(super) struct App {
+    /// Edges that it has not taken yet.
+    pub(super) notice: Notice,
+    /// It saw "full" and waits for room (SOCK_NOSPACE).
+    pub(super) nospace: bool,
+    /// It will read nothing more.
+    pub(super) rcv_shutdown: bool,
+    /// It will write nothing more.
+    pub(super) snd_shutdown: bool,
+    /// It has let go of the connection (an orphan).
+    pub(super) orphan: bool,
+    /// What went wrong, for SO_ERROR.
+    pub(super) error: Option<Error>,
+    /// Something not fatal that ICMP said; it names the reason if the connection times out.
+    pub(super) soft_error: Option<Error>,
+    /// The object is finished: TIME-WAIT or nothing is left.
+    pub(super) fate: Option<Fate>,
+    /// Charge of the send buffer's bound (`sk_sndbuf`).
+    pub(super) sndbuf: u32,
+}
+
+/// What only reports want.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Stats {
+    pub(super) bytes_received: u64,
+    pub(super) bytes_sent: u64,
+    pub(super) bytes_retrans: u64,
+    pub(super) segs_in: u32,
+    pub(super) segs_out: u32,
+    pub(super) data_segs_in: u32,
+    pub(super) data_segs_out: u32,
+    pub(super) last_data_recv: Instant,
+    pub(super) last_ack_recv: Instant,
 }
 
 impl Conn {
+    /// An active open: the SYN is the first thing that [`Conn::output`] returns.
+    #[must_use]
     pub fn connect(cx: &mut Cx<'_>, setup: Setup) -> Self {
-        Self { tuple: setup.tuple, options: setup.options }
+        let Setup { tuple, mtu, isn, ts_offset, options } = setup;
+        let mut peer = Negotiated::offer(cx.sysctl, &tuple, mtu, &options, ts_offset);
+        let window = window::initial(cx.sysctl, &options, peer.advmss, peer.wscale);
+        peer.rcv_wscale = window.wscale;
+        let mut conn = Self {
+            state: State::SynSent,
+            snd: SendWindow::new(0, Seq(0), isn),
+            tx: Sender::new(isn, peer.mss(mtu, tuple.is_v6()), cx),
+            rx: Receiver::new(cx, &options, &window, peer.advmss),
+            path: new_path(cx, mtu, &tuple, &options),
+            timers: Timers::default(),
+            app: App { sndbuf: options.sndbuf.unwrap_or(cx.sysctl.tcp_wmem.default), ..App::default() },
+            out: Pending::default(),
+            stats: Stats::default(),
+            tuple,
+            options,
+            peer,
+        };
+        cx.count.tcp.active_opens += 1;
+        conn.tx.queue_syn();
+        conn.out.try_send(Hold::Push);
+        conn
     }
-    pub(super) fn accept(cx: &mut Cx<'_>, from: super::request::Accepted) -> Self {
-        Self { tuple: from.setup.tuple, options: from.setup.options }
+
+    /// A passive open: the connection of a request whose handshake is complete but for the segment at hand.
+    pub(super) fn accept(cx: &mut Cx<'_>, from: Accepted) -> Self {
+        let Accepted { setup, peer, window, irs, snd_wnd, synack_sent, synack_retransmitted } = from;
+        let Setup { tuple, mtu, isn, options, .. } = setup;
+        let mut conn = Self {
+            state: State::SynRecv,
+            snd: SendWindow::new(u32::from(snd_wnd), irs, isn + 1),
+            tx: Sender::new_passive(isn, peer.mss(mtu, tuple.is_v6()), cx),
+            rx: Receiver::new(cx, &options, &window, peer.advmss),
+            path: new_path(cx, mtu, &tuple, &options),
+            timers: Timers::default(),
+            app: App { sndbuf: options.sndbuf.unwrap_or(cx.sysctl.tcp_wmem.default), ..App::default() },
+            out: Pending::default(),
+            stats: Stats::default(),
+            tuple,
+            options,
+            peer,
+        };
+        cx.count.tcp.passive_opens += 1;
+        conn.rx.set_irs(irs);
+        conn.path.ecn.set_negotiated(conn.peer.ecn);
+        conn.timers.synack_sent = synack_sent;
+        if synack_retransmitted {
+            conn.path.rtt.fall_back();
+        }
+        conn
     }
-    pub fn input(&mut self, cx: &mut Cx<'_>, seg: Segment) -> Disposition {
-        Disposition::Done
-    }
-    pub fn output(&mut self, cx: &mut Cx<'_>, caps: &PathCaps) -> Option<Outgoing> {
-        None
-    }
-    pub fn wants_output(&self) -> bool {
-        false
-    }
-    pub fn on_timeout(&mut self, cx: &mut Cx<'_>) {}
-    pub fn next_deadline(&self) -> Option<Instant> {
-        None
-    }
-    pub fn on_complete(&mut self, cx: &mut Cx<'_>, charge: u32) {}
-    pub fn on_dropped(&mut self, cx: &mut Cx<'_>, charge: u32) {}
-    pub fn on_icmp(&mut self, cx: &mut Cx<'_>, error: Error, seq: Option<Seq>) {}
-    pub fn on_pmtu(&mut self, cx: &mut Cx<'_>, mtu: u16, seq: Option<Seq>) {}
-    pub fn send(&mut self, cx: &mut Cx<'_>, data: &[u8], flags: SendFlags) -> Result<usize, Error> {
-        Err(Error::WouldBlock)
-    }
-    pub fn send_bytes(
-        &mut self,
-        cx: &mut Cx<'_>,
-        data: &mut Bytes,
-        flags: SendFlags,
-    ) -> Result<usize, Error> {
-        Err(Error::WouldBlock)
-    }
-    pub fn recv(&mut self, cx: &mut Cx<'_>, buf: &mut [u8], peek: bool) -> Result<usize, Error> {
-        Err(Error::WouldBlock)
-    }
-    pub fn read_chunk(&mut self, cx: &mut Cx<'_>, max: usize) -> Result<Option<Bytes>, Error> {
-        Err(Error::WouldBlock)
-    }
-    pub fn shutdown(&mut self, cx: &mut Cx<'_>, how: How) -> Result<(), Error> {
-        Ok(())
-    }
-    pub fn close(&mut self, cx: &mut Cx<'_>) {}
-    pub fn abort(&mut self, cx: &mut Cx<'_>) {}
-    pub fn poll(&mut self, cx: &Cx<'_>) -> Ready {
-        Ready::NONE
-    }
-    pub fn take_notice(&mut self) -> Notice {
-        Notice::NONE
-    }
-    pub fn take_error(&mut self) -> Option<Error> {
-        None
-    }
-    pub fn options(&self) -> &SocketOptions {
-        &self.options
-    }
-    pub fn set_options(&mut self, cx: &mut Cx<'_>, options: SocketOptions) {
-        self.options = options;
-    }
-    pub fn state(&self) -> State {
-        State::Close
-    }
-    pub fn tuple(&self) -> &Tuple {
+
+    /// The flow.
+    #[must_use]
+    pub const fn tuple(&self) -> &Tuple {
         &self.tuple
     }
-    pub fn info(&self, cx: &Cx<'_>) -> TcpInfo {
-        TcpInfo::default()
+
+    /// The state.
+    #[must_use]
+    pub const fn state(&self) -> State {
+        self.state
     }
+
+    /// The options.
+    #[must_use]
+    pub const fn options(&self) -> &SocketOptions {
+        &self.options
+    }
+
+    /// Payload bytes of a full segment, options taken off.
+    pub(super) fn mss(&self) -> u16 {
+        self.tx.mss()
+    }
+
+    /// The one way to change state.
+    pub(super) fn set_state(&mut self, cx: &mut Cx<'_>, next: State) {
+        debug_assert!(self.state.may_become(next), "{} -> {}", self.state.name(), next.name());
+        cx.trace(Ev::State(self.state.name(), next.name()));
+        self.state = next;
+    }
+
+    /// The send queue as the writability rule sees it.
+    pub(super) fn level(&self, cx: &Cx<'_>) -> Level {
+        let lowat =
+            if self.options.notsent_lowat != 0 { self.options.notsent_lowat } else { cx.sysctl.tcp_notsent_lowat };
+        Level {
+            queued_charge: self.tx.queued_charge() as u64,
+            sndbuf: u64::from(self.app.sndbuf),
+            unsent: self.tx.unsent_bytes(),
+            lowat: u64::from(lowat),
+        }
+    }
+
+    /// Grows the send buffer with the window: room for what is in flight and as much again (`tcp_sndbuf_expand`).
+    pub(super) fn expand_sndbuf(&mut self, cx: &Cx<'_>) {
+        use crate::path::congestion::Congestion as _;
+        if self.options.sndbuf.is_some() {
+            return;
+        }
+        let window = self.path.window.cwnd.max(crate::path::congestion::Window::INITIAL);
+        let segments = u64::from(window.max(self.tx.reordering() + 1));
+        let per_mss = u64::from(self.mss()).next_power_of_two() + ELEMENT_OVERHEAD;
+        let wanted = u64::from(self.path.congestion.sndbuf_expand()) * segments * per_mss;
+        let wanted = wanted.min(u64::from(cx.sysctl.tcp_wmem.max)) as u32;
+        self.app.sndbuf = self.app.sndbuf.max(wanted);
+    }
+
+    /// A waiter that saw "full" is told once the rule turns true (`tcp_check_space`). Called after every event that lowers the
+    /// unsent part or the charge, or raises a limit.
+    pub(super) fn check_space(&mut self, cx: &Cx<'_>) {
+        if self.app.nospace && self.level(cx).writable() {
+            self.app.nospace = false;
+            self.app.notice.insert(Notice::WRITABLE);
+        }
+    }
+
+    /// What becomes of the object.
+    #[must_use]
     pub fn fate(&self) -> Fate {
-        Fate::Alive
+        self.app.fate.unwrap_or(Fate::Alive)
     }
+
+    /// The small object that stays for a connection whose fate is TIME-WAIT.
+    #[must_use]
     pub fn into_time_wait(self, cx: &mut Cx<'_>) -> TimeWait {
-        unreachable!("stand-in")
+        let fin_wait2 = self.state == State::FinWait2;
+        let length = if fin_wait2 { self.fin_timeout(cx) } else { TIME_WAIT };
+        cx.count.tcp_ext.tw += 1;
+        TimeWait::new(
+            Remains {
+                tuple: self.tuple,
+                snd_nxt: self.tx.snd_nxt(),
+                rcv_nxt: self.rx.rcv_nxt(),
+                rcv_wnd: self.rx.receive_window(),
+                tos: self.options.tos,
+                peer: self.peer,
+            },
+            fin_wait2,
+            cx.now + length,
+        )
     }
+
+    /// How long an orphan stays in FIN-WAIT-2 (TCP_LINGER2, tcp_fin_timeout).
+    pub(super) fn fin_timeout(&self, cx: &Cx<'_>) -> Duration {
+        let seconds = match self.options.linger2 {
+            0 => cx.sysctl.tcp_fin_timeout,
+            n => n.max(0).unsigned_abs(),
+        };
+        // At least 3.5 RTO, so that a lost FIN can be sent again (`tcp_fin_time`).
+        let rto = self.path.rtt.base_rto(cx.sysctl);
+        Duration::from_secs(u64::from(seconds)).max(rto * 7 / 2)
+    }
+
+    /// The connection is over: tells the application why and lets the stack remove the object (`tcp_done`).
+    pub(super) fn finish(&mut self, cx: &mut Cx<'_>, error: Option<Error>) {
+        if self.state != State::Close {
+            self.set_state(cx, State::Close);
+        }
+        self.app.error = self.app.error.or(error);
+        self.app.rcv_shutdown = true;
+        self.app.snd_shutdown = true;
+        self.app.notice.insert(Notice::CLOSED);
+        self.app.notice.insert(Notice::READABLE);
+        self.app.notice.insert(Notice::WRITABLE);
+        self.timers = Timers::default();
+        self.tx.clear();
+        self.out.stop();
+        if self.app.orphan {
+            self.app.fate = Some(Fate::Dead);
+        }
+    }
+
+    /// Both FINs are through: the small object takes over once nobody holds this one (`tcp_time_wait`).
+    pub(super) fn enter_time_wait(&mut self, cx: &mut Cx<'_>) {
+        self.set_state(cx, State::TimeWait);
+        self.timers.stop_all();
+        self.app.notice.insert(Notice::CLOSED);
+        self.app.notice.insert(Notice::READABLE);
+        self.app.notice.insert(Notice::WRITABLE);
+        self.app.snd_shutdown = true;
+        self.app.fate = Some(Fate::TimeWait);
+    }
+}
+
+/// Metadata that each queued element pins beside its bytes.
+const ELEMENT_OVERHEAD: u64 = 128;
+
+fn new_path(cx: &Cx<'_>, mtu: u16, tuple: &Tuple, options: &SocketOptions) -> Path {
+    let mut path = Path::new(cx, Pmtu::new(mtu, tuple.is_v6()));
+    path.set_congestion(options.congestion);
+    if options.max_pacing_rate != u64::MAX {
+        path.pacing.set_max_rate(options.max_pacing_rate);
+    }
+    path
 }

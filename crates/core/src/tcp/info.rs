@@ -1,4 +1,7 @@
 //! A snapshot of a connection under the names of Linux's `struct tcp_info`.
+use super::conn::Conn;
+use crate::base::Cx;
+use crate::base::time::Duration;
 
 /// What TCP_INFO reports; times in microseconds unless the name says otherwise.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,4 +56,72 @@ pub struct TcpInfo {
     pub reord_seen: u32,
     pub rcv_ooopack: u32,
     pub snd_wnd: u32,
+}
+
+fn micros(d: Duration) -> u32 {
+    u32::try_from(d.as_micros()).unwrap_or(u32::MAX)
+}
+
+impl Conn {
+    /// TCP_INFO.
+    #[must_use]
+    pub fn info(&self, cx: &Cx<'_>) -> TcpInfo {
+        let flight = self.tx.counts();
+        let ms_since = |at| cx.now.since(at).as_millis() as u32;
+        let mut options = u8::from(self.peer.ts);
+        options |= u8::from(self.peer.sack) << 1;
+        options |= u8::from(self.peer.wscale) << 2;
+        options |= u8::from(self.peer.ecn) << 3;
+        TcpInfo {
+            state: self.state as u8,
+            ca_state: self.tx.ca_state() as u8,
+            retransmits: self.tx.retransmits(),
+            probes: self.timers.probes_out,
+            backoff: self.path.rtt.backoff(),
+            options,
+            snd_wscale: self.peer.snd_wscale,
+            rcv_wscale: self.peer.rcv_wscale,
+            rto: micros(self.path.rtt.rto(cx.sysctl)),
+            ato: micros(self.rx.ack.ato()),
+            snd_mss: u32::from(self.mss()),
+            rcv_mss: self.rx.ack.rcv_mss(),
+            unacked: flight.packets_out,
+            sacked: flight.sacked_out,
+            lost: flight.lost_out,
+            retrans: flight.retrans_out,
+            last_data_sent_ms: ms_since(self.snd.last_data),
+            last_data_recv_ms: ms_since(self.stats.last_data_recv),
+            last_ack_recv_ms: ms_since(self.stats.last_ack_recv),
+            pmtu: u32::from(self.path.pmtu.mtu()),
+            rcv_ssthresh: self.rx.window().ssthresh(),
+            rtt: micros(self.path.rtt.srtt().unwrap_or_default()),
+            rttvar: micros(self.path.rtt.mdev()),
+            snd_ssthresh: self.path.window.ssthresh,
+            snd_cwnd: self.path.window.cwnd,
+            advmss: u32::from(self.peer.advmss),
+            reordering: self.tx.reordering(),
+            rcv_rtt: micros(self.rx.rtt()),
+            rcv_space: self.rx.rcv_space(),
+            total_retrans: self.tx.total_retrans(),
+            pacing_rate: self.path.pacing.rate(),
+            max_pacing_rate: self.path.pacing.max_rate(),
+            bytes_acked: self.tx.una().saturating_sub(1),
+            bytes_received: self.stats.bytes_received,
+            segs_out: self.stats.segs_out,
+            segs_in: self.stats.segs_in,
+            notsent_bytes: u32::try_from(self.tx.unsent_bytes()).unwrap_or(u32::MAX),
+            min_rtt: self.path.rtt.min_rtt().map_or(u32::MAX, micros),
+            data_segs_in: self.stats.data_segs_in,
+            data_segs_out: self.stats.data_segs_out,
+            delivery_rate: self.path.rate.best().map_or(0, |r| r.bytes_per_second(u32::from(self.mss()))),
+            delivered: self.path.rate.delivered(),
+            delivered_ce: 0,
+            bytes_sent: self.stats.bytes_sent,
+            bytes_retrans: self.stats.bytes_retrans,
+            dsack_dups: self.tx.dsack_dups(),
+            reord_seen: self.tx.reord_seen(),
+            rcv_ooopack: 0,
+            snd_wnd: self.snd.wnd,
+        }
+    }
 }

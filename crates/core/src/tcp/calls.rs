@@ -1,0 +1,207 @@
+//! What the application calls on a connection: send, recv, poll, options (`tcp_sendmsg`, `tcp_recvmsg`, `tcp_poll`).
+use super::conn::Conn;
+use super::options::SocketOptions;
+use super::output::autosize;
+use super::output::nagle::Hold;
+use super::ready::{Notice, Ready, SendFlags};
+use super::state::State;
+use crate::base::limits::GSO_MAX_SIZE;
+use crate::base::{Cx, Error};
+use crate::path::pmtu::bound_to_half_window;
+use bytes::Bytes;
+
+impl Conn {
+    /// Takes bytes of `data` into the send queue, copying them; returns how many fitted.
+    ///
+    /// The question whether there is room is asked each time a new element begins, never per byte, so a call may end up to one
+    /// element above the limit.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`] when not a byte fitted; a later [`Notice::WRITABLE`] tells of room. [`Error::BrokenPipe`] after the
+    /// sending direction was closed. The connection's error, once, if it failed.
+    pub fn send(&mut self, cx: &mut Cx<'_>, data: &[u8], flags: SendFlags) -> Result<usize, Error> {
+        self.may_send()?;
+        let goal = self.size_goal();
+        let mut rest = data;
+        while !rest.is_empty() {
+            let mut taken = self.tx.fill_tail(rest, goal);
+            if taken == 0 {
+                if !self.level(cx).memory_free(false) {
+                    self.app.nospace = true;
+                    break;
+                }
+                taken = self.tx.begin_element(rest, rest.len(), goal);
+            }
+            rest = &rest[taken..];
+        }
+        self.sent_by_call(data.len() - rest.len(), data.is_empty(), rest.is_empty(), flags)
+    }
+
+    /// Takes what fits off the front of `data` without copying it (short pieces are copied, to keep elements long).
+    ///
+    /// # Errors
+    /// As [`Conn::send`].
+    pub fn send_bytes(&mut self, cx: &mut Cx<'_>, data: &mut Bytes, flags: SendFlags) -> Result<usize, Error> {
+        self.may_send()?;
+        let goal = self.size_goal();
+        let (before, empty) = (data.len(), data.is_empty());
+        while !data.is_empty() {
+            if !self.level(cx).memory_free(false) {
+                self.app.nospace = true;
+                break;
+            }
+            let piece = data.split_to(data.len().min(goal));
+            self.tx.append_bytes(piece, goal);
+        }
+        self.sent_by_call(before - data.len(), empty, data.is_empty(), flags)
+    }
+
+    fn may_send(&mut self) -> Result<(), Error> {
+        if let Some(error) = self.app.error.take() {
+            return Err(error);
+        }
+        if self.app.snd_shutdown {
+            return Err(Error::BrokenPipe);
+        }
+        if matches!(self.state, State::SynSent | State::SynRecv) {
+            self.app.nospace = true;
+            return Err(Error::WouldBlock);
+        }
+        if self.state.can_send() { Ok(()) } else { Err(Error::BrokenPipe) }
+    }
+
+    fn sent_by_call(&mut self, taken: usize, empty: bool, all: bool, flags: SendFlags) -> Result<usize, Error> {
+        if taken == 0 {
+            return if empty { Ok(0) } else { Err(Error::WouldBlock) };
+        }
+        if flags.eor && all {
+            self.tx.mark_eor();
+        }
+        // A push ends what the application has handed over, or each half of the largest window (`forced_push`).
+        let forced = self.tx.write_seq().after(self.snd.pushed + (self.snd.max_wnd >> 1));
+        if !flags.more || forced || !all {
+            self.tx.mark_push();
+            self.snd.pushed = self.tx.write_seq();
+        }
+        let hold = if flags.more && all && !forced { Hold::Cork } else { self.default_hold() };
+        self.out.try_send(hold);
+        Ok(taken)
+    }
+
+    /// Payload bytes that an element is filled up to: the largest super-packet in whole segments, bound to half the largest
+    /// window that the peer ever offered (`tcp_xmit_size_goal`).
+    fn size_goal(&self) -> usize {
+        let mss = u32::from(self.mss());
+        let max = autosize::gso_payload_max(GSO_MAX_SIZE as u32);
+        let goal = bound_to_half_window(max, self.peer.data_option_bytes(), self.snd.max_wnd);
+        (goal / mss * mss).max(mss) as usize
+    }
+
+    /// Copies received bytes into `buf`; with `peek` they stay. `Ok(0)` is the end of the stream.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`] when nothing waits. The connection's error, once, if it failed.
+    pub fn recv(&mut self, cx: &mut Cx<'_>, buf: &mut [u8], peek: bool) -> Result<usize, Error> {
+        if buf.is_empty() {
+            return Ok(0);
+        }
+        match self.rx.recv(cx, buf, peek) {
+            0 => self.nothing_to_read().map(|()| 0),
+            n => Ok(n),
+        }
+    }
+
+    /// Takes the next received piece without copying, at most `max` bytes. `Ok(None)` is the end of the stream.
+    ///
+    /// # Errors
+    /// As [`Conn::recv`].
+    pub fn read_chunk(&mut self, cx: &mut Cx<'_>, max: usize) -> Result<Option<Bytes>, Error> {
+        match self.rx.read_chunk(cx, max) {
+            None => self.nothing_to_read().map(|()| None),
+            some => Ok(some),
+        }
+    }
+
+    /// `Ok` at the end of the stream.
+    fn nothing_to_read(&mut self) -> Result<(), Error> {
+        if let Some(error) = self.app.error.take() {
+            return Err(error);
+        }
+        let over = self.rx.at_eof() || self.app.rcv_shutdown || matches!(self.state, State::Close | State::TimeWait);
+        if over { Ok(()) } else { Err(Error::WouldBlock) }
+    }
+
+    /// Level readiness. Asking while it is not writable counts as having seen "full": a wake-up will follow.
+    pub fn poll(&mut self, cx: &Cx<'_>) -> Ready {
+        let mut ready = Ready::NONE;
+        let rcv_over = self.app.rcv_shutdown || self.rx.fin_reached();
+        let over = self.state == State::Close || (rcv_over && self.app.snd_shutdown);
+        if self.app.error.is_some() {
+            ready.insert(Ready::ERR);
+        }
+        if over {
+            ready.insert(Ready::HUP);
+        }
+        if rcv_over {
+            ready.insert(Ready::IN);
+            ready.insert(Ready::RDHUP);
+        }
+        if matches!(self.state, State::SynSent | State::SynRecv) {
+            return ready;
+        }
+        if self.rx.is_readable() {
+            ready.insert(Ready::IN);
+        }
+        if self.app.snd_shutdown || self.level(cx).writable() {
+            ready.insert(Ready::OUT);
+        } else {
+            self.app.nospace = true;
+        }
+        ready
+    }
+
+    /// The edges since the last call.
+    pub fn take_notice(&mut self) -> Notice {
+        core::mem::take(&mut self.app.notice)
+    }
+
+    /// SO_ERROR: the connection's error, once.
+    pub fn take_error(&mut self) -> Option<Error> {
+        self.app.error.take()
+    }
+
+    /// Replaces the options; each takes effect at once where it can.
+    pub fn set_options(&mut self, cx: &mut Cx<'_>, options: SocketOptions) {
+        let old = core::mem::replace(&mut self.options, options);
+        if let Some(bytes) = self.options.sndbuf {
+            self.app.sndbuf = bytes;
+        }
+        if let Some(bytes) = self.options.rcvbuf
+            && old.rcvbuf != self.options.rcvbuf
+        {
+            self.rx.set_rcvbuf(bytes);
+        }
+        if old.window_clamp != self.options.window_clamp {
+            self.rx.set_window_clamp(self.options.window_clamp);
+        }
+        if old.congestion != self.options.congestion {
+            self.path.set_congestion(self.options.congestion);
+        }
+        if old.max_pacing_rate != self.options.max_pacing_rate {
+            self.path.pacing.set_max_rate(self.options.max_pacing_rate);
+        }
+        if old.keepalive != self.options.keepalive || old.keepidle != self.options.keepidle {
+            self.arm_keepalive(cx);
+        }
+        // Uncorking and switching Nagle off push what was held (`__tcp_sock_set_cork`, `__tcp_sock_set_nodelay`).
+        if (old.cork && !self.options.cork) || (!old.nodelay && self.options.nodelay) {
+            self.out.try_send(self.default_hold().min(Hold::Nagle));
+        }
+        self.check_space(cx);
+    }
+
+    /// TCP_QUICKACK.
+    pub fn set_quickack(&mut self, cx: &Cx<'_>, value: u32) {
+        self.rx.set_quickack(cx, value);
+    }
+}

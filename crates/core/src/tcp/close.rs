@@ -1,0 +1,95 @@
+//! The ways to end: shutdown, close, linger, abort, orphans (RFC 9293 sections 3.6 and 3.10.4 to 3.10.5; `tcp_close`).
+use super::conn::Conn;
+use super::output::nagle::Hold;
+use super::ready::{Fate, How, Notice};
+use super::state::State;
+use crate::base::{Cx, Error};
+
+impl Conn {
+    /// Ends one or both directions for the application.
+    ///
+    /// # Errors
+    /// [`Error::NotConnected`] when there is no connection.
+    pub fn shutdown(&mut self, cx: &mut Cx<'_>, how: How) -> Result<(), Error> {
+        if matches!(self.state, State::SynSent | State::Close) {
+            return Err(Error::NotConnected);
+        }
+        if how != How::Write && !self.app.rcv_shutdown {
+            self.app.rcv_shutdown = true;
+            self.app.notice.insert(Notice::READABLE);
+        }
+        if how != How::Read {
+            self.send_fin(cx);
+        }
+        Ok(())
+    }
+
+    /// A FIN follows what is queued.
+    fn send_fin(&mut self, cx: &mut Cx<'_>) {
+        if core::mem::replace(&mut self.app.snd_shutdown, true) {
+            return;
+        }
+        let next = match self.state {
+            State::Established | State::SynRecv => State::FinWait1,
+            State::CloseWait => State::LastAck,
+            _ => return,
+        };
+        self.tx.queue_fin();
+        self.set_state(cx, next);
+        self.out.try_send(Hold::Push);
+    }
+
+    /// The application lets go. What is queued still goes out in the background, unless it left data unread (RFC 2525
+    /// section 2.17) or lingers for zero seconds: then the peer is told by a reset.
+    pub fn close(&mut self, cx: &mut Cx<'_>) {
+        if core::mem::replace(&mut self.app.orphan, true) {
+            return;
+        }
+        self.app.rcv_shutdown = true;
+        match self.state {
+            State::SynSent | State::Close => {
+                self.finish(cx, None);
+                return;
+            }
+            State::TimeWait => {
+                self.app.fate = Some(Fate::TimeWait);
+                return;
+            }
+            _ => {}
+        }
+        let unread = self.rx.discard() > 0;
+        if unread {
+            cx.count.tcp_ext.tcp_abort_on_close += 1;
+        } else if self.options.linger.is_some_and(|d| d.is_zero()) {
+            cx.count.tcp_ext.tcp_abort_on_data += 1;
+        } else {
+            self.send_fin(cx);
+            if self.state == State::FinWait2 {
+                self.orphan_in_fin_wait2(cx);
+            }
+            return;
+        }
+        self.send_reset(cx);
+        self.finish(cx, None);
+    }
+
+    /// Ends the connection at once; the peer gets a reset.
+    pub fn abort(&mut self, cx: &mut Cx<'_>) {
+        self.app.orphan = true;
+        if self.state != State::TimeWait {
+            self.send_reset(cx);
+        }
+        self.finish(cx, Some(Error::Aborted));
+    }
+
+    /// Our side is done and nobody waits for the peer's: a small object does (TCP_LINGER2 below zero: nobody at all).
+    pub(super) fn orphan_in_fin_wait2(&mut self, cx: &mut Cx<'_>) {
+        if self.options.linger2 < 0 {
+            cx.count.tcp_ext.tcp_abort_on_linger += 1;
+            self.send_reset(cx);
+            self.finish(cx, None);
+            return;
+        }
+        self.app.fate = Some(Fate::TimeWait);
+    }
+}

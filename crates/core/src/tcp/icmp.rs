@@ -1,0 +1,41 @@
+//! ICMP errors about a connection (RFC 5461, RFC 5927 section 4, RFC 1191; `tcp_v4_err`).
+use super::conn::Conn;
+use super::seq::Seq;
+use super::state::State;
+use crate::base::{Cx, Error};
+
+impl Conn {
+    /// An error that names this flow. During the handshake it ends the attempt; later it only explains a timeout, since anybody
+    /// could have sent it.
+    pub fn on_icmp(&mut self, cx: &mut Cx<'_>, error: Error, seq: Option<Seq>) {
+        if !self.names_our_data(seq) {
+            return;
+        }
+        match self.state {
+            State::SynSent | State::SynRecv => {
+                cx.count.tcp.attempt_fails += 1;
+                self.finish(cx, Some(error));
+            }
+            State::Close | State::TimeWait => {}
+            _ => self.app.soft_error = Some(error),
+        }
+    }
+
+    /// A router says that packets above `mtu` bytes do not pass: what is in flight in larger ones is cut and sent again.
+    pub fn on_pmtu(&mut self, cx: &mut Cx<'_>, mtu: u16, seq: Option<Seq>) {
+        if !self.names_our_data(seq) || matches!(self.state, State::Close | State::TimeWait) {
+            return;
+        }
+        if self.path.pmtu.too_big(u32::from(mtu)).is_none() {
+            return;
+        }
+        let mss = self.peer.mss(self.path.pmtu.mtu(), self.tuple.is_v6());
+        self.tx.on_mtu_reduced(cx, &mut self.path, mss);
+        self.out.try_send(self.default_hold());
+    }
+
+    /// Between SND.UNA and SND.NXT: nobody off the path knows such a number (RFC 5927 section 4.1).
+    fn names_our_data(&self, seq: Option<Seq>) -> bool {
+        seq.is_none_or(|seq| seq.between(self.tx.snd_una(), self.tx.snd_nxt()))
+    }
+}

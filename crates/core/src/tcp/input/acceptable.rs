@@ -1,0 +1,116 @@
+//! Is the segment acceptable? PAWS, sequence check, RST and SYN rules (RFC 9293 section 3.10.7.4, RFC 7323 section 5.3,
+//! RFC 5961 sections 3 and 4; `tcp_validate_incoming`).
+use crate::base::{Cx, DropWhy, Error};
+use crate::tcp::Disposition;
+use crate::tcp::conn::Conn;
+use crate::tcp::segment::Segment;
+use crate::tcp::state::State;
+use lowwater_wire::tcp::TcpFlags;
+
+impl Conn {
+    /// `None` when the segment may be processed further.
+    pub(super) fn check_acceptable(&mut self, cx: &mut Cx<'_>, seg: &Segment) -> Option<Disposition> {
+        if self.peer.ts && !seg.has(TcpFlags::RST) && self.peer.stamps.reject(seg) {
+            cx.count.tcp_ext.paws_estab += 1;
+            self.answer_unacceptable(cx, seg);
+            return Some(Disposition::Drop(DropWhy::TcpPaws));
+        }
+        if !self.in_window(seg) {
+            if seg.has(TcpFlags::RST) {
+                return Some(Disposition::Drop(DropWhy::TcpOutOfWindow));
+            }
+            if seg.has(TcpFlags::SYN) {
+                return Some(self.challenge_syn(cx));
+            }
+            self.answer_unacceptable(cx, seg);
+            return Some(Disposition::Drop(DropWhy::TcpOutOfWindow));
+        }
+        if seg.has(TcpFlags::RST) {
+            return Some(self.input_reset(cx, seg));
+        }
+        if seg.has(TcpFlags::SYN) && !self.completes_simultaneous_open(seg) {
+            return Some(self.challenge_syn(cx));
+        }
+        None
+    }
+
+    /// The segment touches the receive window (`tcp_sequence`).
+    fn in_window(&self, seg: &Segment) -> bool {
+        let end = seg.seq + seg.seq_len();
+        let edge = self.rx.nxt() + self.rx.open_window();
+        !end.before(self.rx.window().wup()) && !seg.seq.after(edge)
+    }
+
+    /// RFC 5961 section 3.2: only the exact next number resets, anything else in the window is challenged. A reset may also
+    /// name the end of what was selectively acknowledged, since that is all that a peer without state for us can know.
+    fn input_reset(&mut self, cx: &mut Cx<'_>, seg: &Segment) -> Disposition {
+        let nxt = self.rx.nxt();
+        let after_fin = matches!(self.state, State::CloseWait | State::LastAck | State::Closing) && seg.seq == nxt - 1;
+        if seg.seq == nxt || after_fin || self.rx.highest_held() == Some(seg.seq) {
+            return self.reset_by_peer(cx);
+        }
+        self.challenge(cx);
+        Disposition::Drop(DropWhy::TcpOutOfWindow)
+    }
+
+    fn reset_by_peer(&mut self, cx: &mut Cx<'_>) -> Disposition {
+        let error = match self.state {
+            State::SynSent => Error::Refused,
+            State::CloseWait => Error::BrokenPipe,
+            _ => Error::Reset,
+        };
+        match self.state {
+            State::SynRecv => cx.count.tcp.attempt_fails += 1,
+            State::Established | State::CloseWait => cx.count.tcp.estab_resets += 1,
+            _ => {}
+        }
+        self.finish(cx, Some(error));
+        Disposition::Done
+    }
+
+    /// The SYN-ACK that answers our SYN-ACK of a simultaneous open.
+    fn completes_simultaneous_open(&self, seg: &Segment) -> bool {
+        self.state == State::SynRecv
+            && seg.has(TcpFlags::ACK)
+            && seg.seq + 1 == self.rx.nxt()
+            && seg.seq_len() == 1
+            && seg.ack == self.tx.snd_nxt()
+    }
+
+    /// RFC 5961 section 4.2: a SYN in the window is answered with an ACK, whatever its number.
+    fn challenge_syn(&mut self, cx: &mut Cx<'_>) -> Disposition {
+        cx.count.tcp_ext.tcp_syn_challenge += 1;
+        self.challenge(cx);
+        Disposition::Drop(DropWhy::TcpFlags)
+    }
+
+    /// A challenge ACK, limited per connection so that it tells an attacker nothing about others (RFC 5961 section 7).
+    pub(super) fn challenge(&mut self, cx: &mut Cx<'_>) {
+        if self.out_of_window_ack_allowed(cx) {
+            cx.count.tcp_ext.tcp_challenge_ack += 1;
+            self.rx.ack.send_now();
+        } else {
+            cx.count.tcp_ext.tcp_ack_skipped_challenge += 1;
+        }
+    }
+
+    /// Answers a segment outside the window with a duplicate ACK. Segments with data are always answered, empty ones at most
+    /// once per tcp_invalid_ratelimit, or two confused peers could answer each other for ever.
+    fn answer_unacceptable(&mut self, cx: &mut Cx<'_>, seg: &Segment) {
+        let has_data = seg.seq_len() > 0 && !seg.has(TcpFlags::SYN);
+        if !has_data && !self.out_of_window_ack_allowed(cx) {
+            cx.count.tcp_ext.tcp_ack_skipped_seq += 1;
+            return;
+        }
+        self.rx.on_unacceptable(cx, seg.seq, seg.seq + seg.seq_len());
+    }
+
+    fn out_of_window_ack_allowed(&mut self, cx: &Cx<'_>) -> bool {
+        let interval = u64::from(cx.sysctl.tcp_invalid_ratelimit) * 1_000_000;
+        if self.stats.last_oow_ack.is_some_and(|at| cx.now.nanos_since(at) < interval) {
+            return false;
+        }
+        self.stats.last_oow_ack = Some(cx.now);
+        true
+    }
+}

@@ -1,0 +1,173 @@
+//! The acknowledgement of a segment: window, what it covers, and where it moves the state (RFC 9293 section 3.10.7.4, fifth
+//! step; `tcp_ack` and the ACK part of `tcp_rcv_state_process`).
+use crate::base::{Cx, DropWhy};
+use crate::path::congestion::CaState;
+use crate::tcp::conn::Conn;
+use crate::tcp::ready::Notice;
+use crate::tcp::segment::Segment;
+use crate::tcp::sender::{AckIn, AckOut, SACK_BLOCKS_MAX};
+use crate::tcp::seq::Seq;
+use crate::tcp::state::State;
+use crate::tcp::{Disposition, reset_for};
+use lowwater_wire::tcp::TcpFlags;
+use smallvec::SmallVec;
+
+impl Conn {
+    /// `None` when the segment may be processed further.
+    pub(super) fn input_ack(&mut self, cx: &mut Cx<'_>, seg: &Segment) -> Option<Disposition> {
+        let una = self.tx.snd_una();
+        if self.state == State::SynRecv && !(seg.ack.after(una) || self.handshake_acked(seg)) {
+            return reset_for(&self.tuple, seg).map(Disposition::Reset);
+        }
+        if seg.ack.before(una) {
+            return self.old_ack(cx, seg);
+        }
+        if seg.ack.after(self.tx.snd_nxt()) {
+            if self.state != State::Established {
+                self.challenge(cx);
+            }
+            return Some(Disposition::Drop(DropWhy::TcpBadAck));
+        }
+        if self.state == State::SynRecv {
+            self.complete_passive_open(cx, seg);
+        }
+        self.store_timestamp(seg);
+        self.input_ecn_flags(seg);
+        let window = u32::from(seg.window) << self.peer.snd_wscale;
+        let changed = self.snd.update(una, seg.ack, seg.seq, window);
+        let out = self.acknowledge(cx, seg, changed);
+        self.after_ack(cx, &out);
+        self.advance_state(cx, &out)
+    }
+
+    /// A passive connection begins with nothing in flight: the final ACK of its handshake names SND.UNA itself.
+    fn handshake_acked(&self, seg: &Segment) -> bool {
+        !self.tx.has_in_flight() && seg.ack == self.tx.snd_una()
+    }
+
+    /// Below SND.UNA: too old is an attack (RFC 5961 section 5.2), otherwise it still may carry selective acknowledgements.
+    fn old_ack(&mut self, cx: &mut Cx<'_>, seg: &Segment) -> Option<Disposition> {
+        let una = self.tx.snd_una();
+        if seg.ack.before(una - self.snd.max_wnd) {
+            self.challenge(cx);
+            return Some(Disposition::Drop(DropWhy::TcpBadAck));
+        }
+        if !seg.options.sack.is_empty() {
+            self.acknowledge(cx, seg, false);
+            self.out.try_send(self.default_hold());
+        }
+        None
+    }
+
+    /// RFC 7323 section 4.3: TS.Recent follows segments at the left edge of what was last acknowledged.
+    pub(super) fn store_timestamp(&mut self, seg: &Segment) {
+        if self.peer.ts && !seg.seq.after(self.rx.window().wup()) {
+            self.peer.stamps.store(seg);
+        }
+    }
+
+    /// Hands the facts to the sender.
+    pub(super) fn acknowledge(&mut self, cx: &mut Cx<'_>, seg: &Segment, window_changed: bool) -> AckOut {
+        let sack: SmallVec<[(Seq, Seq); SACK_BLOCKS_MAX]> = if self.peer.sack {
+            seg.options.sack.iter().map(|(left, right)| (Seq(left), Seq(right))).collect()
+        } else {
+            SmallVec::new()
+        };
+        let tsecr = seg.options.timestamps.filter(|ts| self.peer.ts && ts.echo != 0);
+        let tsecr = tsecr.map(|ts| ts.echo.wrapping_sub(self.peer.stamps.offset));
+        if let Some(tsecr) = tsecr {
+            let ticks = (seg.at.as_millis() as u32).wrapping_sub(tsecr);
+            self.rx.on_timestamp_echo(tsecr, ticks, seg.payload_len());
+        }
+        let before = self.tx.ca_state();
+        let out = self.tx.on_ack(
+            cx,
+            &mut self.path,
+            &AckIn {
+                ack: seg.ack,
+                sack: &sack,
+                tsecr,
+                at: seg.at,
+                has_data: seg.seq_len() > 0,
+                window_changed,
+                ece: self.peer.ecn && seg.has(TcpFlags::ECE) && !seg.has(TcpFlags::SYN),
+                wnd_end: self.tx.snd_una().max(seg.ack) + self.snd.wnd,
+            },
+        );
+        // RFC 3168 section 6.1.2: each reduction is told to the receiver with CWR on the next new segment.
+        if self.peer.ecn && before < CaState::Cwr && self.tx.ca_state() >= CaState::Cwr {
+            self.out.cwr = true;
+        }
+        out
+    }
+
+    fn after_ack(&mut self, cx: &mut Cx<'_>, out: &AckOut) {
+        self.stats.last_ack_recv = cx.now;
+        self.timers.probe_answered();
+        if out.was_idle {
+            self.after_probe_answer(cx);
+        } else if out.advanced > 0 {
+            self.timers.stop_probing();
+        }
+        if out.advanced > 0 {
+            if self.app.nospace && self.tx.in_flight() < self.path.window.cwnd {
+                self.expand_sndbuf(cx);
+            }
+            self.check_space(cx);
+        }
+    }
+
+    /// Nothing was in flight: the window may have opened (`tcp_ack_probe`).
+    fn after_probe_answer(&mut self, cx: &Cx<'_>) {
+        let Some(head) = self.tx.peek_unsent() else {
+            return;
+        };
+        let end = self.tx.snd_una() + self.snd.wnd;
+        if !(self.tx.snd_nxt() + head.len as u32).after(end) {
+            self.timers.stop_probing();
+        } else if self.timers.probe.is_some() {
+            self.timers.probe = Some(cx.now + self.probe_delay(cx));
+        }
+    }
+
+    fn complete_passive_open(&mut self, cx: &mut Cx<'_>, seg: &Segment) {
+        self.set_state(cx, State::Established);
+        if let Some(sent) = self.timers.synack_sent.take() {
+            let (una, nxt) = (self.tx.una(), self.tx.nxt());
+            self.path.rtt.sample(cx, seg.at.since(sent), una, nxt);
+            self.path.rtt.sample_min(cx, seg.at.since(sent));
+        }
+        self.snd.wl1 = seg.seq;
+        self.snd.wnd = u32::from(seg.window) << self.peer.snd_wscale;
+        self.snd.max_wnd = self.snd.wnd.max(1);
+        self.establish(cx);
+        self.app.notice.insert(Notice::CONNECTED);
+        self.app.notice.insert(Notice::WRITABLE);
+    }
+
+    /// Our FIN may be acknowledged.
+    fn advance_state(&mut self, cx: &mut Cx<'_>, out: &AckOut) -> Option<Disposition> {
+        if !out.fin_acked {
+            return None;
+        }
+        match self.state {
+            State::FinWait1 => {
+                self.set_state(cx, State::FinWait2);
+                self.app.notice.insert(Notice::WRITABLE);
+                if self.app.orphan {
+                    self.orphan_in_fin_wait2(cx);
+                }
+                None
+            }
+            State::Closing => {
+                self.enter_time_wait(cx);
+                Some(Disposition::Done)
+            }
+            State::LastAck => {
+                self.finish(cx, None);
+                Some(Disposition::Done)
+            }
+            _ => None,
+        }
+    }
+}

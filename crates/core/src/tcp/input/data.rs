@@ -1,0 +1,79 @@
+//! Payload and FIN of an acceptable segment (RFC 9293 section 3.10.7.4, seventh and eighth step; `tcp_data_queue`, `tcp_fin`).
+use crate::base::Cx;
+use crate::tcp::conn::Conn;
+use crate::tcp::ready::Notice;
+use crate::tcp::receiver::Arrival;
+use crate::tcp::segment::Segment;
+use crate::tcp::state::State;
+use crate::tcp::{Disposition, reset_for};
+use lowwater_wire::tcp::TcpFlags;
+
+/// Flags that say a segment may be shorter than the peer could make it.
+const REMNANT: TcpFlags = TcpFlags::FIN.union(TcpFlags::SYN).union(TcpFlags::URG).union(TcpFlags::PSH);
+
+impl Conn {
+    /// `Some` when the segment ended the connection.
+    pub(super) fn input_data(&mut self, cx: &mut Cx<'_>, seg: Segment) -> Option<Disposition> {
+        if !self.state.can_receive() && !seg.seq.before(self.rx.nxt()) {
+            return None;
+        }
+        let fin = seg.has(TcpFlags::FIN);
+        let end = seg.seq + seg.payload_len();
+        // Nobody is left to read: new data is answered with a reset so that the peer learns it was lost (RFC 2525 2.17).
+        if self.app.rcv_shutdown && self.app.orphan && seg.payload_len() > 0 && end.after(self.rx.nxt()) {
+            cx.count.tcp_ext.tcp_abort_on_data += 1;
+            let answer = reset_for(&self.tuple, &seg);
+            self.finish(cx, None);
+            return Some(answer.map_or(Disposition::Done, Disposition::Reset));
+        }
+        self.input_ecn_mark(&seg);
+        let len = seg.payload_len();
+        self.stats.data_segs_in = self.stats.data_segs_in.wrapping_add(1);
+        let rtt = self.rtt_facts(cx);
+        let received = self.rx.on_data(
+            cx,
+            Arrival {
+                seq: seg.seq,
+                fin,
+                remnant: seg.flags.intersects(REMNANT),
+                gso_size: u32::from(seg.gso_size),
+                header_bytes: 20 + seg.options.buffer_len() as u32,
+                pinned_bytes: seg.pinned_bytes as usize,
+                chunks: seg.payload,
+            },
+            rtt,
+        );
+        if len > 0 {
+            self.stats.last_data_recv = cx.now;
+        }
+        self.stats.bytes_received += u64::from(received.advanced);
+        if received.readable {
+            self.app.notice.insert(Notice::READABLE);
+        }
+        if received.fin { self.input_fin(cx) } else { None }
+    }
+
+    /// RCV.NXT has passed the peer's FIN.
+    fn input_fin(&mut self, cx: &mut Cx<'_>) -> Option<Disposition> {
+        self.app.notice.insert(Notice::READABLE);
+        self.rx.ack.schedule();
+        match self.state {
+            State::Established | State::SynRecv => {
+                self.set_state(cx, State::CloseWait);
+                self.rx.ack.set_pingpong(true);
+                None
+            }
+            State::FinWait1 => {
+                self.rx.ack.send_now();
+                self.set_state(cx, State::Closing);
+                None
+            }
+            State::FinWait2 => {
+                self.rx.ack.send_now();
+                self.enter_time_wait(cx);
+                Some(Disposition::Done)
+            }
+            _ => None,
+        }
+    }
+}

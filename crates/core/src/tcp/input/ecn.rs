@@ -1,0 +1,30 @@
+//! ECN as a receiver and as a sender that is told (RFC 3168 section 6.1).
+use crate::tcp::conn::Conn;
+use crate::tcp::segment::{Ecn, Segment};
+use lowwater_wire::tcp::TcpFlags;
+
+/// Segments that are acknowledged one by one after a congestion mark, so that the sender hears of it soon.
+const QUICK_AFTER_CE: u32 = 2;
+
+impl Conn {
+    /// CWR from the peer ends our echo; its window may be a single segment now, so it hears from us at once.
+    pub(super) fn input_ecn_flags(&mut self, seg: &Segment) {
+        if self.peer.ecn && seg.has(TcpFlags::CWR) {
+            self.out.ece = false;
+            if seg.payload_len() > 0 {
+                self.rx.ack.send_now();
+            }
+        }
+    }
+
+    /// The IP header's codepoint of a data segment (`tcp_data_ecn_check`).
+    pub(super) fn input_ecn_mark(&mut self, seg: &Segment) {
+        if !self.peer.ecn || seg.ecn != Ecn::Ce {
+            return;
+        }
+        if !self.out.ece {
+            self.rx.enter_quickack(QUICK_AFTER_CE);
+        }
+        self.out.ece = true;
+    }
+}

@@ -1,0 +1,105 @@
+//! A segment arrives: the steps of RFC 9293 section 3.10.7 in their order.
+mod acceptable;
+mod ack;
+mod data;
+mod ecn;
+mod syn_sent;
+
+use super::Disposition;
+use super::conn::Conn;
+use super::receiver::{Negotiated as Receiving, RttFacts};
+use super::segment::Segment;
+use super::state::State;
+use super::timewait::TimeWaitVerdict;
+use crate::base::trace::Ev;
+use crate::base::{Cx, DropWhy, Duration};
+use lowwater_wire::tcp::TcpFlags;
+
+impl Conn {
+    /// Processes a segment of this flow whose checksum is right.
+    pub fn input(&mut self, cx: &mut Cx<'_>, seg: Segment) -> Disposition {
+        cx.trace(Ev::In(seg.seq.0, seg.payload_len(), seg.flags.bits() as u8));
+        self.stats.segs_in = self.stats.segs_in.wrapping_add(1);
+        match self.state {
+            State::SynSent => self.input_syn_sent(cx, &seg),
+            State::TimeWait => self.input_time_wait(cx, &seg),
+            State::Close | State::Listen => {
+                super::reset_for(&self.tuple, &seg).map_or(Disposition::Drop(DropWhy::TcpClosed), Disposition::Reset)
+            }
+            _ => self.input_synchronized(cx, seg),
+        }
+    }
+
+    fn input_synchronized(&mut self, cx: &mut Cx<'_>, seg: Segment) -> Disposition {
+        if let Some(answer) = self.check_acceptable(cx, &seg) {
+            return answer;
+        }
+        if !seg.has(TcpFlags::ACK) {
+            return Disposition::Drop(DropWhy::TcpFlags);
+        }
+        if let Some(answer) = self.input_ack(cx, &seg) {
+            return answer;
+        }
+        if self.state == State::Close {
+            return Disposition::Done;
+        }
+        if seg.payload_len() > 0 || seg.has(TcpFlags::FIN) {
+            if let Some(answer) = self.input_data(cx, seg) {
+                return answer;
+            }
+            let rtt = self.rtt_facts(cx);
+            self.rx.check_ack(cx, rtt);
+        }
+        self.out.try_send(self.default_hold());
+        Disposition::Done
+    }
+
+    /// The application still holds a connection that is in TIME-WAIT: its small object answers.
+    fn input_time_wait(&mut self, cx: &mut Cx<'_>, seg: &Segment) -> Disposition {
+        let Some(time_wait) = self.time_wait.as_mut() else {
+            return Disposition::Drop(DropWhy::TcpClosed);
+        };
+        match time_wait.input(cx, seg) {
+            TimeWaitVerdict::Drop(why) => Disposition::Drop(why),
+            TimeWaitVerdict::Reply(out) => {
+                self.out.reset = Some(Box::new(out));
+                Disposition::Done
+            }
+            TimeWaitVerdict::Reset(out) => {
+                self.finish(cx, None);
+                Disposition::Reset(out)
+            }
+            TimeWaitVerdict::Reopen { isn } => {
+                self.finish(cx, None);
+                Disposition::Reopen { isn }
+            }
+            TimeWaitVerdict::Gone => {
+                self.finish(cx, None);
+                Disposition::Done
+            }
+        }
+    }
+
+    /// The handshake is complete: the parts learn what it settled.
+    pub(super) fn establish(&mut self, cx: &mut Cx<'_>) {
+        let mss = self.peer.mss(self.path.pmtu.mtu(), self.tuple.is_v6());
+        self.path.pmtu.set_peer_mss(Some(self.peer.mss_clamp));
+        self.path.ecn.set_negotiated(self.peer.ecn);
+        self.tx.establish(mss, self.peer.sack, self.peer.ts);
+        self.rx.establish(
+            cx,
+            Receiving {
+                sack: self.peer.sack,
+                wscale: self.peer.wscale,
+                header_bytes: 20 + self.peer.data_option_bytes() as u8,
+                mss,
+            },
+        );
+        self.expand_sndbuf(cx);
+        self.arm_keepalive(cx);
+    }
+
+    pub(super) fn rtt_facts(&self, cx: &Cx<'_>) -> RttFacts {
+        RttFacts { srtt: self.path.rtt.srtt().unwrap_or(Duration::ZERO), rto: self.path.rtt.rto(cx.sysctl) }
+    }
+}

@@ -1,0 +1,69 @@
+//! SYN-SENT (RFC 9293 section 3.10.7.3; `tcp_rcv_synsent_state_process`).
+use crate::base::{Cx, DropWhy, Error};
+use crate::tcp::conn::Conn;
+use crate::tcp::output::nagle::Hold;
+use crate::tcp::ready::Notice;
+use crate::tcp::segment::Segment;
+use crate::tcp::state::State;
+use crate::tcp::{Disposition, reset_for};
+use lowwater_wire::tcp::TcpFlags;
+
+impl Conn {
+    pub(super) fn input_syn_sent(&mut self, cx: &mut Cx<'_>, seg: &Segment) -> Disposition {
+        if seg.has(TcpFlags::ACK) {
+            if !self.acks_our_syn(seg) {
+                return reset_for(&self.tuple, seg).map_or(Disposition::Drop(DropWhy::TcpBadAck), Disposition::Reset);
+            }
+            if seg.has(TcpFlags::RST) {
+                cx.count.tcp.attempt_fails += 1;
+                self.finish(cx, Some(Error::Refused));
+                return Disposition::Done;
+            }
+        }
+        if seg.has(TcpFlags::RST) {
+            return Disposition::Drop(DropWhy::TcpBadAck);
+        }
+        if !seg.has(TcpFlags::SYN) {
+            return Disposition::Drop(DropWhy::TcpFlags);
+        }
+        if seg.has(TcpFlags::ACK) { self.complete_active_open(cx, seg) } else { self.cross(cx, seg) }
+        Disposition::Done
+    }
+
+    /// Our SYN is acknowledged, and the echoed timestamp is one that we sent.
+    fn acks_our_syn(&self, seg: &Segment) -> bool {
+        seg.ack.after(self.tx.snd_una()) && !seg.ack.after(self.tx.snd_nxt())
+    }
+
+    fn settle(&mut self, cx: &mut Cx<'_>, seg: &Segment) {
+        self.peer.accept(seg, self.options.maxseg);
+        self.rx.synchronize(seg.seq);
+        self.snd.wl1 = seg.seq;
+        self.snd.wnd = u32::from(seg.window);
+        self.snd.max_wnd = self.snd.wnd;
+        self.stats.last_ack_recv = cx.now;
+    }
+
+    fn complete_active_open(&mut self, cx: &mut Cx<'_>, seg: &Segment) {
+        self.settle(cx, seg);
+        // RFC 3168 section 6.1.1: the answer to an ECN-setup SYN carries ECE and not CWR.
+        let asked = self.out.ecn_asked;
+        self.peer.ecn = asked && seg.has(TcpFlags::ECE) && !seg.has(TcpFlags::CWR);
+        self.acknowledge(cx, seg, true);
+        self.set_state(cx, State::Established);
+        self.establish(cx);
+        self.rx.ack.send_now();
+        self.app.notice.insert(Notice::CONNECTED);
+        self.app.notice.insert(Notice::WRITABLE);
+        self.out.try_send(self.default_hold());
+    }
+
+    /// Simultaneous open: the peer's SYN crossed ours (RFC 9293 section 3.5, figure 8).
+    fn cross(&mut self, cx: &mut Cx<'_>, seg: &Segment) {
+        self.settle(cx, seg);
+        self.peer.ecn = cx.sysctl.tcp_ecn != 0 && seg.has(TcpFlags::ECE) && seg.has(TcpFlags::CWR);
+        self.set_state(cx, State::SynRecv);
+        self.tx.resend_syn();
+        self.out.try_send(Hold::Push);
+    }
+}

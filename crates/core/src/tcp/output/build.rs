@@ -1,0 +1,154 @@
+//! From a plan to a segment: flags, options, window (`__tcp_transmit_skb`).
+use super::PACKET_CHARGE;
+use crate::base::Cx;
+use crate::base::trace::Ev;
+use crate::tcp::conn::Conn;
+use crate::tcp::segment::{Ecn, Outgoing};
+use crate::tcp::sender::SendPlan;
+use crate::tcp::seq::Seq;
+use crate::tcp::state::State;
+use bytes::Bytes;
+use lowwater_wire::tcp::{TcpFlags, TcpOptions, TcpRepr};
+
+impl Conn {
+    /// A header with ACK, window, timestamps and selective acknowledgements; the acknowledgement counts as sent.
+    fn header(&mut self, cx: &mut Cx<'_>, seq: Seq, flags: TcpFlags) -> TcpRepr {
+        let mut options = self.peer.options(cx.now);
+        if self.peer.sack && self.rx.sack_count() > 0 {
+            for (left, right) in self.rx.sack_blocks(options.sack_room()) {
+                options.sack.push(left.0, right.0);
+            }
+        }
+        let mut flags = flags | TcpFlags::ACK;
+        if self.peer.ecn && self.out.ece {
+            flags.insert(TcpFlags::ECE);
+        }
+        let window = self.rx.select_window(cx);
+        self.rx.on_ack_sent(cx);
+        self.repr(seq, flags, window, options)
+    }
+
+    pub(super) fn repr(&self, seq: Seq, flags: TcpFlags, window: u16, options: TcpOptions) -> TcpRepr {
+        let ack = if flags.contains(TcpFlags::ACK) { self.rx.nxt().0 } else { 0 };
+        TcpRepr {
+            src_port: self.tuple.local_port,
+            dst_port: self.tuple.remote_port,
+            seq: seq.0,
+            ack,
+            flags,
+            window,
+            urgent: 0,
+            options,
+        }
+    }
+
+    /// Wraps a header that nobody pays for.
+    pub(super) fn control(&mut self, cx: &mut Cx<'_>, repr: TcpRepr) -> Outgoing {
+        cx.trace(Ev::Out(repr.seq, 0, repr.flags.bits() as u8));
+        self.stats.segs_out = self.stats.segs_out.wrapping_add(1);
+        cx.count.tcp.out_segs += 1;
+        let mut out = Outgoing::control(repr);
+        out.tos = self.options.tos;
+        out.ttl = self.options.ttl;
+        out
+    }
+
+    /// An acknowledgement without data.
+    pub(super) fn pure_ack(&mut self, cx: &mut Cx<'_>) -> Outgoing {
+        // SND.NXT, but never beyond what the peer accepts after it shrank its window (`tcp_acceptable_seq`).
+        let repr = self.header(cx, self.tx.snd_nxt(), TcpFlags::EMPTY);
+        self.control(cx, repr)
+    }
+
+    /// A probe that makes the peer answer and occupies no sequence space: one before SND.UNA (`tcp_xmit_probe_skb`).
+    pub(super) fn probe_segment(&mut self, cx: &mut Cx<'_>, urgent_una: bool) -> Outgoing {
+        let seq = if urgent_una { self.tx.snd_una() } else { self.tx.snd_una() - 1 };
+        let repr = self.header(cx, seq, TcpFlags::EMPTY);
+        self.control(cx, repr)
+    }
+
+    /// SYN, or the SYN-ACK of a simultaneous open.
+    pub(super) fn syn_segment(&mut self, cx: &mut Cx<'_>, plan: &SendPlan) -> Outgoing {
+        let mut options = self.peer.syn_options(cx.now);
+        let mut flags = TcpFlags::SYN;
+        if self.state == State::SynRecv {
+            flags.insert(TcpFlags::ACK);
+            if self.peer.ecn {
+                flags.insert(TcpFlags::ECE);
+            }
+        } else {
+            options.timestamps = options.timestamps.map(|mut ts| {
+                ts.echo = 0;
+                ts
+            });
+            if self.out.ecn_syn(cx.sysctl, self.tx.retransmits()) {
+                flags = flags | TcpFlags::ECE | TcpFlags::CWR;
+            }
+        }
+        let window = self.rx.window().wnd().min(65_535) as u16;
+        let repr = self.repr(plan.seq, flags, window, options);
+        if self.state == State::SynRecv {
+            self.rx.on_ack_sent(cx);
+        }
+        let mut out = self.control(cx, repr);
+        out.depart_at = cx.now;
+        out
+    }
+
+    /// A segment or super-packet with data or FIN.
+    pub(super) fn data_segment(&mut self, cx: &mut Cx<'_>, plan: &SendPlan, again: bool) -> Outgoing {
+        let mut flags = TcpFlags::EMPTY;
+        if plan.push || plan.segs > 1 {
+            flags.insert(TcpFlags::PSH);
+        }
+        if plan.fin {
+            flags.insert(TcpFlags::FIN);
+        }
+        let len = plan.payload.len() as u32;
+        let ect = self.peer.ecn && !again && len > 0;
+        if ect && core::mem::take(&mut self.out.cwr) {
+            flags.insert(TcpFlags::CWR);
+        }
+        let repr = self.header(cx, plan.seq, flags);
+        cx.trace(Ev::Out(repr.seq, len, repr.flags.bits() as u8));
+        let charge = len + PACKET_CHARGE;
+        self.out.credit.charge(charge);
+        self.snd.last_departure = self.path.pacing.on_send(cx.now, u64::from(len), u64::from(self.stats.data_segs_out));
+        self.count_data(cx, plan, again);
+        Outgoing {
+            repr,
+            gso_size: if plan.segs > 1 { plan.mss } else { 0 },
+            segs: plan.segs,
+            tos: self.options.tos | if ect { Ecn::Ect0 as u8 } else { 0 },
+            ttl: self.options.ttl,
+            charge,
+            depart_at: self.snd.last_departure,
+            payload: plan.payload.clone(),
+        }
+    }
+
+    fn count_data(&mut self, cx: &mut Cx<'_>, plan: &SendPlan, again: bool) {
+        let segs = u32::from(plan.segs);
+        self.stats.segs_out = self.stats.segs_out.wrapping_add(segs);
+        self.stats.bytes_sent += plan.payload.len() as u64;
+        cx.count.tcp.out_segs += u64::from(segs);
+        if plan.payload.is_empty() {
+            return;
+        }
+        self.stats.data_segs_out = self.stats.data_segs_out.wrapping_add(segs);
+        if !again {
+            cx.count.tcp_ext.tcp_orig_data_sent += u64::from(segs);
+        }
+    }
+
+    /// Queues the reset that ends this connection (`tcp_send_active_reset`).
+    pub(in crate::tcp) fn send_reset(&mut self, cx: &mut Cx<'_>) {
+        if matches!(self.state, State::SynSent | State::Close) {
+            return;
+        }
+        cx.count.tcp.out_rsts += 1;
+        let repr = self.repr(self.tx.snd_nxt(), TcpFlags::RST | TcpFlags::ACK, 0, self.peer.options(cx.now));
+        let out = Outgoing { payload: Bytes::new(), ..self.control(cx, repr) };
+        self.out.reset = Some(Box::new(out));
+    }
+}

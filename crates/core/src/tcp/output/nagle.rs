@@ -1,0 +1,61 @@
+//! Nagle's algorithm in Minshall's form, and the cork (RFC 9293 section 3.7.4; draft-minshall-nagle).
+use crate::base::Wait;
+
+/// How much a partial segment may be held back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::tcp) enum Hold {
+    /// Send it at once: TCP_NODELAY, a timer's push, or the element is not the last one.
+    Push,
+    /// Nagle's algorithm.
+    Nagle,
+    /// TCP_CORK or MSG_MORE: until the segment is full.
+    Cork,
+}
+
+/// Facts about the element at the head of the queue.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::tcp) struct Facts {
+    /// Shorter than one MSS (or, for a super-packet, a remainder shorter than one MSS).
+    pub(in crate::tcp) partial: bool,
+    /// A FIN ends the element.
+    pub(in crate::tcp) fin: bool,
+    /// Something is in flight.
+    pub(in crate::tcp) in_flight: bool,
+    /// A small segment was sent and is not acknowledged yet.
+    pub(in crate::tcp) small_in_flight: bool,
+}
+
+/// Why a partial segment must wait, if it must.
+pub(in crate::tcp) const fn check(hold: Hold, facts: Facts) -> Option<Wait> {
+    if facts.fin || !facts.partial {
+        return None;
+    }
+    match hold {
+        Hold::Push => None,
+        Hold::Cork => Some(Wait::Cork),
+        Hold::Nagle if facts.in_flight && facts.small_in_flight => Some(Wait::Nagle),
+        Hold::Nagle => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PARTIAL: Facts = Facts { partial: true, fin: false, in_flight: true, small_in_flight: true };
+
+    #[test]
+    fn only_a_second_small_segment_waits() {
+        assert_eq!(check(Hold::Nagle, PARTIAL), Some(Wait::Nagle));
+        assert_eq!(check(Hold::Nagle, Facts { small_in_flight: false, ..PARTIAL }), None);
+        assert_eq!(check(Hold::Nagle, Facts { in_flight: false, ..PARTIAL }), None);
+        assert_eq!(check(Hold::Nagle, Facts { partial: false, ..PARTIAL }), None);
+    }
+
+    #[test]
+    fn a_fin_and_a_push_never_wait() {
+        assert_eq!(check(Hold::Cork, Facts { fin: true, ..PARTIAL }), None);
+        assert_eq!(check(Hold::Push, PARTIAL), None);
+        assert_eq!(check(Hold::Cork, Facts { in_flight: false, ..PARTIAL }), Some(Wait::Cork));
+    }
+}

@@ -1,0 +1,30 @@
+//! Window probes and keepalives (RFC 9293 sections 3.8.6.1 and 3.8.4; `tcp_write_wakeup`).
+use super::nagle::Hold;
+use crate::base::Cx;
+use crate::tcp::conn::Conn;
+use crate::tcp::segment::Outgoing;
+
+impl Conn {
+    /// Asks a peer whose window is closed, or pushes out what a cork held for too long.
+    pub(super) fn window_probe(&mut self, cx: &mut Cx<'_>) -> Outgoing {
+        let mss = self.mss_now();
+        let room = self.send_window_room();
+        if let Some(head) = self.tx.peek_unsent()
+            && room > 0
+        {
+            // Some room: send what fits, with PSH, whatever Nagle and the congestion window say.
+            let len = head.len.min(u64::from(room)).min(u64::from(mss));
+            self.tx.mark_push();
+            return self.commit_new(cx, len, mss);
+        }
+        cx.count.tcp_ext.tcp_win_probe += 1;
+        self.probe_segment(cx, false)
+    }
+
+    /// Asks a silent peer whether it is still there.
+    pub(super) fn keepalive_probe(&mut self, cx: &mut Cx<'_>) -> Outgoing {
+        cx.count.tcp_ext.tcp_keep_alive += 1;
+        self.out.try_send(Hold::Push);
+        self.probe_segment(cx, false)
+    }
+}

@@ -1,0 +1,80 @@
+//! The window that the peer offers, and what was sent into it (RFC 9293 section 3.3.1: SND.WND, SND.WL1).
+use super::seq::Seq;
+use crate::base::time::Instant;
+
+/// Send-side variables that belong neither to loss recovery nor to the path.
+#[derive(Clone, Debug)]
+pub(super) struct SendWindow {
+    /// SND.WND in bytes, unscaled.
+    pub(super) wnd: u32,
+    /// SND.WL1: sequence number of the segment that updated the window last.
+    pub(super) wl1: Seq,
+    /// Largest window that the peer ever offered.
+    pub(super) max_wnd: u32,
+    /// End of the last small segment sent, for Minshall's form of Nagle's algorithm.
+    pub(super) sml: Seq,
+    /// Write sequence number of the last PSH that was set because half of the largest window was filled.
+    pub(super) pushed: Seq,
+    /// Departure of the last segment with data (`tcp_wstamp_ns`).
+    pub(super) last_departure: Instant,
+    /// When data was last sent (`lsndtime`), for the restart after idleness.
+    pub(super) last_data: Instant,
+}
+
+impl SendWindow {
+    pub(super) const fn new(wnd: u32, wl1: Seq, iss: Seq) -> Self {
+        Self {
+            wnd,
+            wl1,
+            max_wnd: wnd,
+            sml: iss,
+            pushed: iss,
+            last_departure: Instant::ZERO,
+            last_data: Instant::ZERO,
+        }
+    }
+
+    /// Takes the window of an acceptable ACK (RFC 9293 section 3.10.7.4; `tcp_ack_update_window`). True when it changed.
+    pub(super) fn update(&mut self, una: Seq, ack: Seq, seq: Seq, wnd: u32) -> bool {
+        let newer = ack.after(una) || seq.after(self.wl1) || (seq == self.wl1 && wnd > self.wnd);
+        if !newer {
+            return false;
+        }
+        self.wl1 = seq;
+        if self.wnd == wnd {
+            return false;
+        }
+        self.wnd = wnd;
+        self.max_wnd = self.max_wnd.max(wnd);
+        true
+    }
+
+    /// Bytes that a single packet should not exceed: half of the largest window offered (`tcp_bound_to_half_wnd`), so that two
+    /// packets fit and the receiver's silly-window rule never blocks the second.
+    pub(super) fn bound_to_half(&self, bytes: u32) -> u32 {
+        let cutoff = if self.max_wnd > 536 { self.max_wnd >> 1 } else { self.max_wnd };
+        if cutoff != 0 && bytes > cutoff { cutoff.max(48) } else { bytes }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_old_segment_does_not_change_the_window() {
+        let mut w = SendWindow::new(1_000, Seq(10), Seq(0));
+        assert!(!w.update(Seq(5), Seq(5), Seq(9), 2_000), "seq before wl1, nothing new acknowledged");
+        assert!(w.update(Seq(5), Seq(5), Seq(10), 2_000), "same segment, larger window");
+        assert!(!w.update(Seq(5), Seq(5), Seq(10), 500), "same segment, smaller window: reordered");
+        assert!(w.update(Seq(5), Seq(6), Seq(10), 500), "new data acknowledged");
+        assert_eq!((w.wnd, w.max_wnd), (500, 2_000));
+    }
+
+    #[test]
+    fn a_packet_is_bound_to_half_the_largest_window() {
+        assert_eq!(SendWindow::new(65_535, Seq(0), Seq(0)).bound_to_half(65_160), 32_767);
+        assert_eq!(SendWindow::new(500, Seq(0), Seq(0)).bound_to_half(65_160), 500);
+        assert_eq!(SendWindow::new(1 << 20, Seq(0), Seq(0)).bound_to_half(65_160), 65_160);
+    }
+}

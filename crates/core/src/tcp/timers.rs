@@ -1,0 +1,272 @@
+//! The deadlines of a connection and what happens when they pass: one wheel entry serves them all.
+use super::conn::Conn;
+use super::output::nagle::Hold;
+use super::sender::TimerKind;
+use super::state::State;
+use crate::base::time::{Duration, Instant, nanos};
+use crate::base::{Cx, Error};
+
+/// Deadlines that belong to no other part. Retransmission has its own in the sender, delayed ACKs theirs in the receiver.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Timers {
+    /// Zero-window probe, or the end of a cork's patience.
+    pub(super) probe: Option<Instant>,
+    /// Next keepalive check.
+    pub(super) keepalive: Option<Instant>,
+    /// The pacer lets the next packet go.
+    pub(super) pace: Option<Instant>,
+    /// Window probes without an answer (`icsk_probes_out`), shared with keepalive as in Linux.
+    pub(super) probes_out: u8,
+    /// Exponent of the probe timer's backoff.
+    pub(super) probe_backoff: u8,
+    /// When probing began, for TCP_USER_TIMEOUT.
+    pub(super) probing_since: Option<Instant>,
+    /// When the SYN-ACK of a passive open went out, until it has given an RTT sample.
+    pub(super) synack_sent: Option<Instant>,
+}
+
+impl Timers {
+    pub(super) const fn stop_all(&mut self) {
+        self.probe = None;
+        self.keepalive = None;
+        self.pace = None;
+    }
+
+    /// An acknowledgement opened the window again, or showed that the peer lives.
+    pub(super) const fn probe_answered(&mut self) {
+        self.probes_out = 0;
+    }
+
+    pub(super) const fn stop_probing(&mut self) {
+        self.probe = None;
+        self.probe_backoff = 0;
+        self.probing_since = None;
+    }
+}
+
+impl Conn {
+    /// The earliest deadline of this connection. It may move later without notice; being called early does no harm.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Instant> {
+        [
+            self.tx.timer().map(|(_, at)| at),
+            self.rx.ack.deadline(),
+            self.timers.probe,
+            self.timers.keepalive,
+            self.timers.pace,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// Fires what is due.
+    pub fn on_timeout(&mut self, cx: &mut Cx<'_>) {
+        if self.timers.pace.is_some_and(|at| at <= cx.now) {
+            self.timers.pace = None;
+            self.out.try_send(self.default_hold());
+        }
+        if self.rx.ack.deadline().is_some_and(|at| at <= cx.now) {
+            let rto = self.path.rtt.rto(cx.sysctl);
+            self.rx.ack.on_deadline(cx, rto);
+        }
+        if let Some((kind, at)) = self.tx.timer()
+            && at <= cx.now
+        {
+            self.on_retransmission_timer(cx, kind);
+        }
+        if self.timers.probe.is_some_and(|at| at <= cx.now) {
+            self.timers.probe = None;
+            self.on_probe_timer(cx);
+        }
+        if self.timers.keepalive.is_some_and(|at| at <= cx.now) {
+            self.timers.keepalive = None;
+            self.on_keepalive_timer(cx);
+        }
+    }
+
+    fn on_retransmission_timer(&mut self, cx: &mut Cx<'_>, kind: TimerKind) {
+        match kind {
+            TimerKind::Rto => self.on_rto(cx),
+            TimerKind::Tlp => {
+                if self.tx.on_tlp(cx, &mut self.path) {
+                    self.out.tail_probe = true;
+                }
+                self.out.try_send(Hold::Push);
+            }
+            TimerKind::Reorder => {
+                self.tx.on_reorder_timeout(cx, &mut self.path);
+                self.out.try_send(self.default_hold());
+            }
+        }
+    }
+
+    fn on_rto(&mut self, cx: &mut Cx<'_>) {
+        // A peer that closed its window while data was in flight still acknowledges; it is alive (`tcp_retransmit_timer`).
+        if self.snd.wnd == 0 && self.state.is_synchronized() && self.tx.has_data_in_flight() {
+            if cx.now.since(self.stats.last_ack_recv) > Duration::from_millis(u64::from(cx.sysctl.tcp_rto_max_ms)) {
+                self.give_up(cx);
+                return;
+            }
+        } else if self.retries_spent(cx) {
+            self.give_up(cx);
+            return;
+        }
+        self.tx.on_rto(cx, &mut self.path);
+        self.out.try_send(Hold::Push);
+    }
+
+    /// RFC 9293 section 3.8.3 R2: retransmissions are counted, or timed where the user says so (`tcp_write_timeout`).
+    fn retries_spent(&self, cx: &Cx<'_>) -> bool {
+        let retries = u32::from(self.tx.retransmits());
+        if matches!(self.state, State::SynSent | State::SynRecv) {
+            let limit =
+                if self.options.syncnt != 0 { u32::from(self.options.syncnt) } else { cx.sysctl.tcp_syn_retries };
+            return retries >= limit;
+        }
+        let limit = if self.app.orphan { self.orphan_retries(cx) } else { cx.sysctl.tcp_retries2 };
+        if self.options.user_timeout_ms != 0 {
+            let timeout = Duration::from_millis(u64::from(self.options.user_timeout_ms));
+            return self.tx.first_retransmit().is_some_and(|at| cx.now.since(at) >= timeout);
+        }
+        if retries == 0 {
+            return false;
+        }
+        let rto_min = u64::from(cx.sysctl.tcp_rto_min_us) * 1_000;
+        let boundary = timeout_of_retries(limit, rto_min, u64::from(cx.sysctl.tcp_rto_max_ms) * 1_000_000);
+        self.tx.first_retransmit().is_some_and(|at| cx.now.nanos_since(at) >= boundary)
+    }
+
+    /// Retries of a connection without an owner (`tcp_orphan_retries`).
+    fn orphan_retries(&self, cx: &Cx<'_>) -> u32 {
+        if self.app.soft_error.is_some() {
+            return 0;
+        }
+        if cx.sysctl.tcp_orphan_retries == 0 { 8 } else { cx.sysctl.tcp_orphan_retries }
+    }
+
+    /// The peer stopped answering (`tcp_write_err`).
+    pub(super) fn give_up(&mut self, cx: &mut Cx<'_>) {
+        cx.count.tcp_ext.tcp_abort_on_timeout += 1;
+        if !self.state.is_synchronized() {
+            cx.count.tcp.attempt_fails += 1;
+        }
+        let error = self.app.soft_error.unwrap_or(Error::TimedOut);
+        self.finish(cx, Some(error));
+    }
+
+    fn on_probe_timer(&mut self, cx: &mut Cx<'_>) {
+        if self.tx.has_in_flight() || self.tx.unsent_bytes() == 0 {
+            self.timers.stop_probing();
+            return;
+        }
+        let since = *self.timers.probing_since.get_or_insert(cx.now);
+        let user_timeout = Duration::from_millis(u64::from(self.options.user_timeout_ms));
+        if self.options.user_timeout_ms != 0 && cx.now.since(since) >= user_timeout {
+            self.give_up(cx);
+            return;
+        }
+        let limit = if self.app.orphan { self.orphan_retries(cx) } else { cx.sysctl.tcp_retries2 };
+        if u32::from(self.timers.probes_out) >= limit {
+            self.give_up(cx);
+            return;
+        }
+        self.out.probe = true;
+        if self.timers.probe_backoff < cx.sysctl.tcp_retries2.min(63) as u8 {
+            self.timers.probe_backoff += 1;
+        }
+        self.timers.probes_out = self.timers.probes_out.saturating_add(1);
+        self.timers.probe = Some(cx.now + self.probe_delay(cx));
+    }
+
+    /// Time to the next window probe: the RTO, at least 200 ms, doubled per probe (RFC 9293 section 3.8.6.1).
+    pub(super) fn probe_delay(&self, cx: &Cx<'_>) -> Duration {
+        let base = self.path.rtt.base_rto(cx.sysctl).max(Duration::from_micros(u64::from(cx.sysctl.tcp_rto_min_us)));
+        let max = Duration::from_millis(u64::from(cx.sysctl.tcp_rto_max_ms));
+        let doubled = nanos(base).saturating_mul(1 << self.timers.probe_backoff.min(20));
+        Duration::from_nanos(doubled).min(max)
+    }
+
+    /// Starts probing when something waits, nothing is in flight and no other timer would wake us (`tcp_check_probe_timer`).
+    pub(super) fn arm_probe_if_stuck(&mut self, cx: &Cx<'_>) {
+        if self.timers.probe.is_none() && !self.tx.has_in_flight() && self.tx.timer().is_none() {
+            self.timers.probe = Some(cx.now + self.probe_delay(cx));
+        }
+    }
+
+    fn on_keepalive_timer(&mut self, cx: &mut Cx<'_>) {
+        if self.state == State::FinWait2 && self.app.orphan {
+            self.finish(cx, None);
+            return;
+        }
+        if !self.options.keepalive || !self.state.is_synchronized() || self.state == State::TimeWait {
+            return;
+        }
+        let idle = self.keepalive_idle(cx);
+        let sysctl = cx.sysctl;
+        let pick = |own: u32, default: u32| Duration::from_secs(u64::from(if own != 0 { own } else { default }));
+        // Data in flight or unsent keeps other timers running: they find out whether the peer lives.
+        if self.tx.has_in_flight() || self.tx.unsent_bytes() > 0 {
+            self.timers.keepalive = Some(cx.now + pick(self.options.keepidle, sysctl.tcp_keepalive_time));
+            return;
+        }
+        let time = pick(self.options.keepidle, sysctl.tcp_keepalive_time);
+        if idle < time {
+            self.timers.keepalive = Some(cx.now + (time - idle));
+            return;
+        }
+        let probes = if self.options.keepcnt != 0 { self.options.keepcnt } else { sysctl.tcp_keepalive_probes };
+        let user_timeout = Duration::from_millis(u64::from(self.options.user_timeout_ms));
+        let spent = if self.options.user_timeout_ms != 0 {
+            idle >= user_timeout && self.timers.probes_out > 0
+        } else {
+            u32::from(self.timers.probes_out) >= probes
+        };
+        if spent {
+            self.send_reset(cx);
+            self.give_up(cx);
+            return;
+        }
+        self.out.keepalive = true;
+        self.timers.probes_out = self.timers.probes_out.saturating_add(1);
+        self.timers.keepalive = Some(cx.now + pick(self.options.keepintvl, sysctl.tcp_keepalive_intvl));
+    }
+
+    /// Time since anything came from the peer.
+    fn keepalive_idle(&self, cx: &Cx<'_>) -> Duration {
+        cx.now.since(self.stats.last_ack_recv.max(self.stats.last_data_recv))
+    }
+
+    /// SO_KEEPALIVE was switched, or the connection was established with it on.
+    pub(super) fn arm_keepalive(&mut self, cx: &Cx<'_>) {
+        self.timers.keepalive = self.options.keepalive.then(|| {
+            let own = self.options.keepidle;
+            cx.now + Duration::from_secs(u64::from(if own != 0 { own } else { cx.sysctl.tcp_keepalive_time }))
+        });
+    }
+}
+
+/// Time that `retries` retransmissions take from the smallest RTO on: exponential up to the largest RTO, then linear
+/// (`tcp_model_timeout`; RFC 1122 section 4.2.3.5 counts in time, not in packets).
+fn timeout_of_retries(retries: u32, rto_min_ns: u64, rto_max_ns: u64) -> u64 {
+    let exponential = (rto_max_ns / rto_min_ns.max(1)).max(1).ilog2();
+    if retries <= exponential {
+        ((2u64 << retries) - 1).saturating_mul(rto_min_ns)
+    } else {
+        ((2u64 << exponential) - 1)
+            .saturating_mul(rto_min_ns)
+            .saturating_add(u64::from(retries - exponential).saturating_mul(rto_max_ns))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::timeout_of_retries;
+
+    #[test]
+    fn fifteen_retries_are_924_6_seconds() {
+        // The documented effective timeout of tcp_retries2 = 15.
+        assert_eq!(timeout_of_retries(15, 200_000_000, 120_000_000_000), 924_600_000_000);
+        assert_eq!(timeout_of_retries(3, 200_000_000, 120_000_000_000), 3_000_000_000);
+    }
+}
