@@ -20,17 +20,17 @@ impl Conn {
     /// [`Error::WouldBlock`] when not a byte fitted; a later [`Notice::WRITABLE`] tells of room. [`Error::BrokenPipe`] after the
     /// sending direction was closed. The connection's error, once, if it failed.
     pub fn send(&mut self, cx: &mut Cx<'_>, data: &[u8], flags: SendFlags) -> Result<usize, Error> {
-        self.may_send()?;
+        self.may_send(cx)?;
         let goal = self.size_goal();
         let mut rest = data;
         while !rest.is_empty() {
-            let mut taken = self.tx.fill_tail(rest, goal);
+            let mut taken = self.tx.queue().fill_tail(rest, goal);
             if taken == 0 {
                 if !self.level(cx).memory_free(false) {
                     self.app.nospace = true;
                     break;
                 }
-                taken = self.tx.begin_element(rest, rest.len(), goal);
+                taken = self.tx.queue().begin_element(rest, rest.len(), goal);
             }
             rest = &rest[taken..];
         }
@@ -42,7 +42,7 @@ impl Conn {
     /// # Errors
     /// As [`Conn::send`].
     pub fn send_bytes(&mut self, cx: &mut Cx<'_>, data: &mut Bytes, flags: SendFlags) -> Result<usize, Error> {
-        self.may_send()?;
+        self.may_send(cx)?;
         let goal = self.size_goal();
         let (before, empty) = (data.len(), data.is_empty());
         while !data.is_empty() {
@@ -51,12 +51,12 @@ impl Conn {
                 break;
             }
             let piece = data.split_to(data.len().min(goal));
-            self.tx.append_bytes(piece, goal);
+            self.tx.queue().append_bytes(piece, goal);
         }
         self.sent_by_call(before - data.len(), empty, data.is_empty(), flags)
     }
 
-    fn may_send(&mut self) -> Result<(), Error> {
+    fn may_send(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
         if let Some(error) = self.app.error.take() {
             return Err(error);
         }
@@ -67,7 +67,11 @@ impl Conn {
             self.app.nospace = true;
             return Err(Error::WouldBlock);
         }
-        if self.state.can_send() { Ok(()) } else { Err(Error::BrokenPipe) }
+        if !self.state.can_send() {
+            return Err(Error::BrokenPipe);
+        }
+        self.tx.check_idle_restart(cx, &mut self.path);
+        Ok(())
     }
 
     fn sent_by_call(&mut self, taken: usize, empty: bool, all: bool, flags: SendFlags) -> Result<usize, Error> {
@@ -75,12 +79,12 @@ impl Conn {
             return if empty { Ok(0) } else { Err(Error::WouldBlock) };
         }
         if flags.eor && all {
-            self.tx.mark_eor();
+            self.tx.queue().mark_eor();
         }
         // A push ends what the application has handed over, or each half of the largest window (`forced_push`).
-        let forced = self.tx.write_seq().after(self.snd.pushed + (self.snd.max_wnd >> 1));
+        let forced = self.tx.write_seq().after(self.snd.pushed + (self.tx.max_window() >> 1));
         if !flags.more || forced || !all {
-            self.tx.mark_push();
+            self.tx.queue().mark_push();
             self.snd.pushed = self.tx.write_seq();
         }
         let hold = if flags.more && all && !forced { Hold::Cork } else { self.default_hold() };
@@ -93,7 +97,7 @@ impl Conn {
     fn size_goal(&self) -> usize {
         let mss = u32::from(self.mss());
         let max = autosize::gso_payload_max(GSO_MAX_SIZE as u32);
-        let goal = bound_to_half_window(max, self.peer.data_option_bytes(), self.snd.max_wnd);
+        let goal = bound_to_half_window(max, self.peer.data_option_bytes(), self.tx.max_window());
         (goal / mss * mss).max(mss) as usize
     }
 

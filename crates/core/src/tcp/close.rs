@@ -1,7 +1,7 @@
 //! The ways to end: shutdown, close, linger, abort, orphans (RFC 9293 sections 3.6 and 3.10.4 to 3.10.5; `tcp_close`).
 use super::conn::Conn;
 use super::output::nagle::Hold;
-use super::ready::{Fate, How, Notice};
+use super::ready::{How, Notice};
 use super::state::State;
 use crate::base::{Cx, Error};
 
@@ -34,7 +34,7 @@ impl Conn {
             State::CloseWait => State::LastAck,
             _ => return,
         };
-        self.tx.queue_fin();
+        self.tx.queue().queue_fin();
         self.set_state(cx, next);
         self.out.try_send(Hold::Push);
     }
@@ -51,10 +51,7 @@ impl Conn {
                 self.finish(cx, None);
                 return;
             }
-            State::TimeWait => {
-                self.app.fate = Some(Fate::TimeWait);
-                return;
-            }
+            State::TimeWait => return,
             _ => {}
         }
         let unread = self.rx.discard() > 0;
@@ -82,14 +79,13 @@ impl Conn {
         self.finish(cx, Some(Error::Aborted));
     }
 
-    /// Our side is done and nobody waits for the peer's: a small object does (TCP_LINGER2 below zero: nobody at all).
+    /// Our side is done and nobody waits for the peer's: a small object will (see [`Conn::fate`]), or with TCP_LINGER2 below
+    /// zero nobody at all.
     pub(super) fn orphan_in_fin_wait2(&mut self, cx: &mut Cx<'_>) {
         if self.options.linger2 < 0 {
             cx.count.tcp_ext.tcp_abort_on_linger += 1;
             self.send_reset(cx);
             self.finish(cx, None);
-            return;
         }
-        self.app.fate = Some(Fate::TimeWait);
     }
 }

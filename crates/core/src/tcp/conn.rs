@@ -13,7 +13,8 @@ use super::seq::Seq;
 use super::state::State;
 use super::timers::Timers;
 use super::timewait::{Remains, TIME_WAIT, TimeWait};
-use super::{Setup, window};
+use super::window::{self, RcvBuf};
+use super::Setup;
 use crate::base::time::{Duration, Instant};
 use crate::base::trace::Ev;
 use crate::base::{Cx, Error, Tuple};
@@ -35,7 +36,7 @@ pub struct Conn {
     pub(super) timers: Timers,
     pub(super) app: App,
     pub(super) out: Pending,
-    pub(super) stats: Stats,
+    pub(super) rest: Rest,
 }
 
 /// The application's side of a connection.
@@ -55,10 +56,19 @@ pub(super) struct App {
     pub(super) error: Option<Error>,
     /// Something not fatal that ICMP said; it names the reason if the connection times out.
     pub(super) soft_error: Option<Error>,
-    /// The object is finished: TIME-WAIT or nothing is left.
-    pub(super) fate: Option<Fate>,
     /// Charge of the send buffer's bound (`sk_sndbuf`).
     pub(super) sndbuf: u32,
+}
+
+/// What is seldom needed.
+#[derive(Debug, Default)]
+pub(super) struct Rest {
+    /// Counts for reports.
+    pub(super) stats: Stats,
+    /// When a segment outside the window was last answered (RFC 5961 section 7).
+    pub(super) last_oow_ack: Option<Instant>,
+    /// In TIME-WAIT while the application still holds the connection: what answers.
+    pub(super) time_wait: Option<Box<TimeWait>>,
 }
 
 /// What only reports want.
@@ -86,19 +96,18 @@ impl Conn {
         let mut conn = Self {
             state: State::SynSent,
             snd: SendWindow::new(0, Seq(0), isn),
-            tx: Sender::new(isn, peer.mss(mtu, tuple.is_v6()), cx),
-            rx: Receiver::new(cx, &options, &window, peer.advmss),
+            tx: Sender::new(cx.sysctl, isn, peer.mss(mtu, tuple.is_v6())),
+            rx: Receiver::new(window, RcvBuf::of(cx.sysctl, &options), peer.advmss),
             path: new_path(cx, mtu, &tuple, &options),
             timers: Timers::default(),
             app: App { sndbuf: options.sndbuf.unwrap_or(cx.sysctl.tcp_wmem.default), ..App::default() },
             out: Pending::default(),
-            stats: Stats::default(),
+            rest: Rest::default(),
             tuple,
             options,
             peer,
         };
         cx.count.tcp.active_opens += 1;
-        conn.tx.queue_syn();
         conn.out.try_send(Hold::Push);
         conn
     }
@@ -110,19 +119,19 @@ impl Conn {
         let mut conn = Self {
             state: State::SynRecv,
             snd: SendWindow::new(u32::from(snd_wnd), irs, isn + 1),
-            tx: Sender::new_passive(isn, peer.mss(mtu, tuple.is_v6()), cx),
-            rx: Receiver::new(cx, &options, &window, peer.advmss),
+            tx: Sender::established(cx.sysctl, isn, peer.mss(mtu, tuple.is_v6())),
+            rx: Receiver::new(window, RcvBuf::of(cx.sysctl, &options), peer.advmss),
             path: new_path(cx, mtu, &tuple, &options),
             timers: Timers::default(),
             app: App { sndbuf: options.sndbuf.unwrap_or(cx.sysctl.tcp_wmem.default), ..App::default() },
             out: Pending::default(),
-            stats: Stats::default(),
+            rest: Rest::default(),
             tuple,
             options,
             peer,
         };
         cx.count.tcp.passive_opens += 1;
-        conn.rx.set_irs(irs);
+        conn.rx.synchronize(irs);
         conn.path.ecn.set_negotiated(conn.peer.ecn);
         conn.timers.synack_sent = synack_sent;
         if synack_retransmitted {
@@ -151,7 +160,7 @@ impl Conn {
 
     /// Payload bytes of a full segment, options taken off.
     pub(super) fn mss(&self) -> u16 {
-        self.tx.mss()
+        self.path.pmtu.mss(self.peer.data_option_bytes())
     }
 
     /// The one way to change state.
@@ -166,9 +175,9 @@ impl Conn {
         let lowat =
             if self.options.notsent_lowat != 0 { self.options.notsent_lowat } else { cx.sysctl.tcp_notsent_lowat };
         Level {
-            queued_charge: self.tx.queued_charge() as u64,
+            queued_charge: self.tx.queue_ref().queued_charge() as u64,
             sndbuf: u64::from(self.app.sndbuf),
-            unsent: self.tx.unsent_bytes(),
+            unsent: self.tx.queue_ref().unsent_bytes(),
             lowat: u64::from(lowat),
         }
     }
@@ -180,7 +189,7 @@ impl Conn {
             return;
         }
         let window = self.path.window.cwnd.max(crate::path::congestion::Window::INITIAL);
-        let segments = u64::from(window.max(self.tx.reordering() + 1));
+        let segments = u64::from(window.max(self.tx.reordering().degree + 1));
         let per_mss = u64::from(self.mss()).next_power_of_two() + ELEMENT_OVERHEAD;
         let wanted = u64::from(self.path.congestion.sndbuf_expand()) * segments * per_mss;
         let wanted = wanted.min(u64::from(cx.sysctl.tcp_wmem.max)) as u32;
@@ -196,15 +205,30 @@ impl Conn {
         }
     }
 
-    /// What becomes of the object.
+    /// What becomes of the object. It stays until its last segment has gone out.
     #[must_use]
     pub fn fate(&self) -> Fate {
-        self.app.fate.unwrap_or(Fate::Alive)
+        if self.wants_output() {
+            return Fate::Alive;
+        }
+        match (self.state, self.app.orphan) {
+            (State::Close, true) => Fate::Dead,
+            (State::Close, false) => Fate::Detached,
+            (State::TimeWait | State::FinWait2, true) => Fate::TimeWait,
+            _ => Fate::Alive,
+        }
     }
 
     /// The small object that stays for a connection whose fate is TIME-WAIT.
     #[must_use]
-    pub fn into_time_wait(self, cx: &mut Cx<'_>) -> TimeWait {
+    pub fn into_time_wait(mut self, cx: &mut Cx<'_>) -> TimeWait {
+        match self.rest.time_wait.take() {
+            Some(time_wait) => *time_wait,
+            None => self.remains(cx),
+        }
+    }
+
+    fn remains(&self, cx: &mut Cx<'_>) -> TimeWait {
         let fin_wait2 = self.state == State::FinWait2;
         let length = if fin_wait2 { self.fin_timeout(cx) } else { TIME_WAIT };
         cx.count.tcp_ext.tw += 1;
@@ -212,10 +236,10 @@ impl Conn {
             Remains {
                 tuple: self.tuple,
                 snd_nxt: self.tx.snd_nxt(),
-                rcv_nxt: self.rx.rcv_nxt(),
-                rcv_wnd: self.rx.receive_window(),
+                rcv_nxt: self.rx.nxt(),
+                rcv_wnd: self.rx.open_window(),
                 tos: self.options.tos,
-                peer: self.peer,
+                peer: self.peer.clone(),
             },
             fin_wait2,
             cx.now + length,
@@ -247,9 +271,6 @@ impl Conn {
         self.timers = Timers::default();
         self.tx.clear();
         self.out.stop();
-        if self.app.orphan {
-            self.app.fate = Some(Fate::Dead);
-        }
     }
 
     /// Both FINs are through: the small object takes over once nobody holds this one (`tcp_time_wait`).
@@ -260,7 +281,15 @@ impl Conn {
         self.app.notice.insert(Notice::READABLE);
         self.app.notice.insert(Notice::WRITABLE);
         self.app.snd_shutdown = true;
-        self.app.fate = Some(Fate::TimeWait);
+        let time_wait = self.remains(cx);
+        self.timers.probe = None;
+        self.timers.keepalive = Some(time_wait.deadline());
+        self.rest.time_wait = Some(Box::new(time_wait));
+    }
+
+    /// Something sent is not acknowledged.
+    pub(super) const fn has_in_flight(&self) -> bool {
+        self.tx.flight().packets_out > 0
     }
 }
 

@@ -29,8 +29,9 @@ impl Conn {
         if self.path.pmtu.too_big(u32::from(mtu)).is_none() {
             return;
         }
-        let mss = self.peer.mss(self.path.pmtu.mtu(), self.tuple.is_v6());
-        self.tx.on_mtu_reduced(cx, &mut self.path, mss);
+        let mss = self.mss();
+        self.tx.set_mss(mss);
+        self.tx.on_mss_reduced(cx, &mut self.path);
         self.out.try_send(self.default_hold());
     }
 

@@ -49,12 +49,9 @@ pub struct TcpInfo {
     pub data_segs_out: u32,
     pub delivery_rate: u64,
     pub delivered: u32,
-    pub delivered_ce: u32,
     pub bytes_sent: u64,
     pub bytes_retrans: u64,
-    pub dsack_dups: u32,
     pub reord_seen: u32,
-    pub rcv_ooopack: u32,
     pub snd_wnd: u32,
 }
 
@@ -66,7 +63,7 @@ impl Conn {
     /// TCP_INFO.
     #[must_use]
     pub fn info(&self, cx: &Cx<'_>) -> TcpInfo {
-        let flight = self.tx.counts();
+        let flight = self.tx.flight();
         let ms_since = |at| cx.now.since(at).as_millis() as u32;
         let mut options = u8::from(self.peer.ts);
         options |= u8::from(self.peer.sack) << 1;
@@ -90,8 +87,8 @@ impl Conn {
             lost: flight.lost_out,
             retrans: flight.retrans_out,
             last_data_sent_ms: ms_since(self.snd.last_data),
-            last_data_recv_ms: ms_since(self.stats.last_data_recv),
-            last_ack_recv_ms: ms_since(self.stats.last_ack_recv),
+            last_data_recv_ms: ms_since(self.rest.stats.last_data_recv),
+            last_ack_recv_ms: ms_since(self.rest.stats.last_ack_recv),
             pmtu: u32::from(self.path.pmtu.mtu()),
             rcv_ssthresh: self.rx.window().ssthresh(),
             rtt: micros(self.path.rtt.srtt().unwrap_or_default()),
@@ -99,28 +96,25 @@ impl Conn {
             snd_ssthresh: self.path.window.ssthresh,
             snd_cwnd: self.path.window.cwnd,
             advmss: u32::from(self.peer.advmss),
-            reordering: self.tx.reordering(),
+            reordering: self.tx.reordering().degree,
             rcv_rtt: micros(self.rx.rtt()),
             rcv_space: self.rx.rcv_space(),
             total_retrans: self.tx.total_retrans(),
             pacing_rate: self.path.pacing.rate(),
             max_pacing_rate: self.path.pacing.max_rate(),
-            bytes_acked: self.tx.una().saturating_sub(1),
-            bytes_received: self.stats.bytes_received,
-            segs_out: self.stats.segs_out,
-            segs_in: self.stats.segs_in,
-            notsent_bytes: u32::try_from(self.tx.unsent_bytes()).unwrap_or(u32::MAX),
+            bytes_acked: self.tx.una_offset().saturating_sub(1),
+            bytes_received: self.rest.stats.bytes_received,
+            segs_out: self.rest.stats.segs_out,
+            segs_in: self.rest.stats.segs_in,
+            notsent_bytes: u32::try_from(self.tx.queue_ref().unsent_bytes()).unwrap_or(u32::MAX),
             min_rtt: self.path.rtt.min_rtt().map_or(u32::MAX, micros),
-            data_segs_in: self.stats.data_segs_in,
-            data_segs_out: self.stats.data_segs_out,
+            data_segs_in: self.rest.stats.data_segs_in,
+            data_segs_out: self.rest.stats.data_segs_out,
             delivery_rate: self.path.rate.best().map_or(0, |r| r.bytes_per_second(u32::from(self.mss()))),
             delivered: self.path.rate.delivered(),
-            delivered_ce: 0,
-            bytes_sent: self.stats.bytes_sent,
-            bytes_retrans: self.stats.bytes_retrans,
-            dsack_dups: self.tx.dsack_dups(),
-            reord_seen: self.tx.reord_seen(),
-            rcv_ooopack: 0,
+            bytes_sent: self.rest.stats.bytes_sent,
+            bytes_retrans: self.rest.stats.bytes_retrans,
+            reord_seen: self.tx.reordering().seen,
             snd_wnd: self.snd.wnd,
         }
     }

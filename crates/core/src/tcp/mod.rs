@@ -1,12 +1,18 @@
 //! TCP (RFC 9293): one file per job. Knows nothing of sockets, IP, queues below or devices.
-#![allow(dead_code, reason = "the state machine that uses the rest lands next")]
 mod ack;
 pub mod ack_policy;
+mod calls;
+mod close;
 pub mod conn;
+mod icmp;
 pub mod info;
+mod input;
 pub mod isn;
+mod lowat;
 pub mod negotiated;
 pub mod options;
+mod output;
+mod pending;
 pub mod rcv_space;
 pub mod ready;
 pub mod receiver;
@@ -17,9 +23,11 @@ pub mod rx_queue;
 pub mod sack_out;
 pub mod scoreboard;
 pub mod segment;
+mod send_window;
 pub mod sender;
 pub mod seq;
 pub mod state;
+mod timers;
 pub mod timewait;
 pub mod tx_queue;
 mod usage;
@@ -74,4 +82,9 @@ pub enum Disposition {
     Reset(Outgoing),
     /// Dropped.
     Drop(DropWhy),
+    /// The connection was in TIME-WAIT and is over; the segment is a SYN for its listener, which should use this ISN.
+    Reopen {
+        /// First ISN that cannot be taken for the old connection's.
+        isn: Seq,
+    },
 }

@@ -1,6 +1,8 @@
 //! What a connection still wants to hand down, and the credit of what it has handed down.
 use super::output::nagle::Hold;
 use super::segment::Outgoing;
+use super::sender::{Probe, Resend, Rexmit};
+use crate::base::Sysctl;
 use crate::credit::Credit;
 
 /// Work for [`super::Conn::output`]. Verbs only mark it; nothing is sent from inside a verb.
@@ -12,16 +14,22 @@ pub(super) struct Pending {
     pub(super) probe: bool,
     /// Send one keepalive probe.
     pub(super) keepalive: bool,
-    /// A tail loss probe wants one segment of new data, whatever the congestion window says.
-    pub(super) tail_probe: bool,
-    /// The connection was aborted: this reset goes first and last.
+    /// A tail loss probe wants this, whatever the congestion window says.
+    pub(super) tail_probe: Option<Probe>,
+    /// The retransmission timer wants this, whatever the congestion window says.
+    pub(super) timeout: Option<Resend>,
+    /// What the last acknowledgements asked for.
+    pub(super) rexmit: Rexmit,
+    /// Segments of new data since the last pause.
+    pub(super) burst_segs: u32,
+    /// A ready-made segment that goes first: the reset of an abort, an answer in TIME-WAIT.
     pub(super) reset: Option<Box<Outgoing>>,
     /// What is below us.
     pub(super) credit: Credit,
     /// ECN: the peer must hear of a congestion mark until it answers with CWR.
     pub(super) ece: bool,
-    /// ECN: the next new segment tells the peer that the window was reduced.
-    pub(super) cwr: bool,
+    /// ECN: our SYN asked for it.
+    pub(super) ecn_asked: bool,
 }
 
 impl Pending {
@@ -38,7 +46,13 @@ impl Pending {
     /// Nothing more can be sent until something happens.
     pub(super) const fn tried(&mut self) {
         self.try_send = None;
-        self.tail_probe = false;
+        self.burst_segs = 0;
+    }
+
+    /// Whether the SYN asks for ECN (RFC 3168 section 6.1.1); a retransmitted one does not insist (section 6.1.1.1).
+    pub(super) const fn ecn_syn(&mut self, sysctl: &Sysctl, retransmits: u8) -> bool {
+        self.ecn_asked = sysctl.tcp_ecn == 1 && !(retransmits > 0 && sysctl.tcp_ecn_fallback);
+        self.ecn_asked
     }
 
     /// Drops all work but a reset that is already due.
@@ -46,11 +60,13 @@ impl Pending {
         self.try_send = None;
         self.probe = false;
         self.keepalive = false;
-        self.tail_probe = false;
+        self.tail_probe = None;
+        self.timeout = None;
+        self.rexmit = Rexmit::None;
     }
 
     /// True while [`super::Conn::output`] may return something.
     pub(super) const fn any(&self) -> bool {
-        self.try_send.is_some() || self.probe || self.keepalive || self.tail_probe || self.reset.is_some()
+        self.try_send.is_some() || self.probe || self.keepalive || self.reset.is_some()
     }
 }

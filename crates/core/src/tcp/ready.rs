@@ -79,6 +79,8 @@ bits! {
 pub enum Fate {
     /// It goes on.
     Alive,
+    /// Nothing of the network is left, the flow's name is free again; the object stays until the application closes it.
+    Detached,
     /// It ends in TIME-WAIT: replace it by the small object and tell the owner, if there is one.
     TimeWait,
     /// It is over.

@@ -168,6 +168,12 @@ impl Receiver {
         self.queue.has_hole()
     }
 
+    /// End of the furthest data held beyond a hole: the highest number that SACK has told the peer.
+    #[must_use]
+    pub fn highest_held(&self) -> Option<Seq> {
+        self.queue.furthest().map(|end| self.seq(end))
+    }
+
     /// Memory that waits here, in bytes (`sk_rmem_alloc`).
     #[must_use]
     pub const fn charge(&self) -> u32 {

@@ -55,6 +55,10 @@ pub struct Segment {
     pub options: TcpOptions,
     /// ECN codepoint of the packet.
     pub ecn: Ecn,
+    /// Payload bytes per segment where packets were coalesced; 0 for a single segment.
+    pub gso_size: u16,
+    /// Bytes that each piece of the payload pins where it is a slice of something larger; 0 for its own length.
+    pub pinned_bytes: u32,
     /// Payload.
     pub payload: Chunks,
 }

@@ -9,8 +9,6 @@ pub(super) struct SendWindow {
     pub(super) wnd: u32,
     /// SND.WL1: sequence number of the segment that updated the window last.
     pub(super) wl1: Seq,
-    /// Largest window that the peer ever offered.
-    pub(super) max_wnd: u32,
     /// End of the last small segment sent, for Minshall's form of Nagle's algorithm.
     pub(super) sml: Seq,
     /// Write sequence number of the last PSH that was set because half of the largest window was filled.
@@ -26,7 +24,6 @@ impl SendWindow {
         Self {
             wnd,
             wl1,
-            max_wnd: wnd,
             sml: iss,
             pushed: iss,
             last_departure: Instant::ZERO,
@@ -45,15 +42,7 @@ impl SendWindow {
             return false;
         }
         self.wnd = wnd;
-        self.max_wnd = self.max_wnd.max(wnd);
         true
-    }
-
-    /// Bytes that a single packet should not exceed: half of the largest window offered (`tcp_bound_to_half_wnd`), so that two
-    /// packets fit and the receiver's silly-window rule never blocks the second.
-    pub(super) fn bound_to_half(&self, bytes: u32) -> u32 {
-        let cutoff = if self.max_wnd > 536 { self.max_wnd >> 1 } else { self.max_wnd };
-        if cutoff != 0 && bytes > cutoff { cutoff.max(48) } else { bytes }
     }
 }
 
@@ -68,13 +57,6 @@ mod tests {
         assert!(w.update(Seq(5), Seq(5), Seq(10), 2_000), "same segment, larger window");
         assert!(!w.update(Seq(5), Seq(5), Seq(10), 500), "same segment, smaller window: reordered");
         assert!(w.update(Seq(5), Seq(6), Seq(10), 500), "new data acknowledged");
-        assert_eq!((w.wnd, w.max_wnd), (500, 2_000));
-    }
-
-    #[test]
-    fn a_packet_is_bound_to_half_the_largest_window() {
-        assert_eq!(SendWindow::new(65_535, Seq(0), Seq(0)).bound_to_half(65_160), 32_767);
-        assert_eq!(SendWindow::new(500, Seq(0), Seq(0)).bound_to_half(65_160), 500);
-        assert_eq!(SendWindow::new(1 << 20, Seq(0), Seq(0)).bound_to_half(65_160), 65_160);
+        assert_eq!(w.wnd, 500);
     }
 }

@@ -401,6 +401,12 @@ impl Sender {
         })
     }
 
+    /// The oldest record in flight, to be sent again with [`Self::commit_rto`] (the SYN of a simultaneous open).
+    pub fn resend_head(&mut self) -> Option<Resend> {
+        let (start, _) = self.flight.tx.first()?;
+        self.resend(start, 1, u64::MAX)
+    }
+
     /// Sends a retransmission that [`Self::next_retransmit`] or [`Self::on_rto`] proposed.
     pub fn commit_retransmit(&mut self, cx: &mut Cx<'_>, path: &mut Path, resend: &Resend) -> SendPlan {
         let (start, segs) = (resend.start, resend.segs);

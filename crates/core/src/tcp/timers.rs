@@ -1,7 +1,6 @@
 //! The deadlines of a connection and what happens when they pass: one wheel entry serves them all.
 use super::conn::Conn;
-use super::output::nagle::Hold;
-use super::sender::TimerKind;
+use super::recovery::rto::TimerKind;
 use super::state::State;
 use crate::base::time::{Duration, Instant, nanos};
 use crate::base::{Cx, Error};
@@ -89,10 +88,11 @@ impl Conn {
         match kind {
             TimerKind::Rto => self.on_rto(cx),
             TimerKind::Tlp => {
-                if self.tx.on_tlp(cx, &mut self.path) {
-                    self.out.tail_probe = true;
-                }
-                self.out.try_send(Hold::Push);
+                let mss = usize::from(self.mss());
+                let room = self.send_window_room() as usize;
+                let fits = self.tx.peek_unsent().is_some_and(|head| head.len.min(mss) <= room);
+                self.out.tail_probe = Some(self.tx.on_tlp(fits));
+                self.out.try_send(self.default_hold());
             }
             TimerKind::Reorder => {
                 self.tx.on_reorder_timeout(cx, &mut self.path);
@@ -103,8 +103,9 @@ impl Conn {
 
     fn on_rto(&mut self, cx: &mut Cx<'_>) {
         // A peer that closed its window while data was in flight still acknowledges; it is alive (`tcp_retransmit_timer`).
-        if self.snd.wnd == 0 && self.state.is_synchronized() && self.tx.has_data_in_flight() {
-            if cx.now.since(self.stats.last_ack_recv) > Duration::from_millis(u64::from(cx.sysctl.tcp_rto_max_ms)) {
+        let zero_window = self.snd.wnd == 0 && self.state.is_synchronized();
+        if zero_window {
+            if cx.now.since(self.rest.stats.last_ack_recv) > Duration::from_millis(u64::from(cx.sysctl.tcp_rto_max_ms)) {
                 self.give_up(cx);
                 return;
             }
@@ -112,29 +113,20 @@ impl Conn {
             self.give_up(cx);
             return;
         }
-        self.tx.on_rto(cx, &mut self.path);
-        self.out.try_send(Hold::Push);
+        self.out.timeout = self.tx.on_rto(cx, &mut self.path, zero_window);
+        self.out.try_send(self.default_hold());
     }
 
-    /// RFC 9293 section 3.8.3 R2: retransmissions are counted, or timed where the user says so (`tcp_write_timeout`).
+    /// RFC 9293 section 3.8.3 R2, or TCP_USER_TIMEOUT where the user says so (`tcp_write_timeout`).
     fn retries_spent(&self, cx: &Cx<'_>) -> bool {
-        let retries = u32::from(self.tx.retransmits());
+        let user_timeout = Duration::from_millis(u64::from(self.options.user_timeout_ms));
+        let user_timeout = (!user_timeout.is_zero()).then_some(user_timeout);
         if matches!(self.state, State::SynSent | State::SynRecv) {
-            let limit =
-                if self.options.syncnt != 0 { u32::from(self.options.syncnt) } else { cx.sysctl.tcp_syn_retries };
-            return retries >= limit;
+            let own = u32::from(self.options.syncnt);
+            return self.tx.timed_out(cx, if own != 0 { own } else { cx.sysctl.tcp_syn_retries }, user_timeout, true);
         }
-        let limit = if self.app.orphan { self.orphan_retries(cx) } else { cx.sysctl.tcp_retries2 };
-        if self.options.user_timeout_ms != 0 {
-            let timeout = Duration::from_millis(u64::from(self.options.user_timeout_ms));
-            return self.tx.first_retransmit().is_some_and(|at| cx.now.since(at) >= timeout);
-        }
-        if retries == 0 {
-            return false;
-        }
-        let rto_min = u64::from(cx.sysctl.tcp_rto_min_us) * 1_000;
-        let boundary = timeout_of_retries(limit, rto_min, u64::from(cx.sysctl.tcp_rto_max_ms) * 1_000_000);
-        self.tx.first_retransmit().is_some_and(|at| cx.now.nanos_since(at) >= boundary)
+        let retries = if self.app.orphan { self.orphan_retries(cx) } else { cx.sysctl.tcp_retries2 };
+        self.tx.timed_out(cx, retries, user_timeout, false)
     }
 
     /// Retries of a connection without an owner (`tcp_orphan_retries`).
@@ -156,7 +148,7 @@ impl Conn {
     }
 
     fn on_probe_timer(&mut self, cx: &mut Cx<'_>) {
-        if self.tx.has_in_flight() || self.tx.unsent_bytes() == 0 {
+        if self.has_in_flight() || self.tx.queue_ref().unsent_bytes() == 0 {
             self.timers.stop_probing();
             return;
         }
@@ -189,24 +181,27 @@ impl Conn {
 
     /// Starts probing when something waits, nothing is in flight and no other timer would wake us (`tcp_check_probe_timer`).
     pub(super) fn arm_probe_if_stuck(&mut self, cx: &Cx<'_>) {
-        if self.timers.probe.is_none() && !self.tx.has_in_flight() && self.tx.timer().is_none() {
+        if self.timers.probe.is_none() && !self.has_in_flight() && self.tx.timer().is_none() {
             self.timers.probe = Some(cx.now + self.probe_delay(cx));
         }
     }
 
     fn on_keepalive_timer(&mut self, cx: &mut Cx<'_>) {
-        if self.state == State::FinWait2 && self.app.orphan {
-            self.finish(cx, None);
+        if self.state == State::TimeWait {
+            match self.rest.time_wait.as_ref().map(|tw| tw.deadline()) {
+                Some(at) if at > cx.now => self.timers.keepalive = Some(at),
+                _ => self.finish(cx, None),
+            }
             return;
         }
-        if !self.options.keepalive || !self.state.is_synchronized() || self.state == State::TimeWait {
+        if !self.options.keepalive || !self.state.is_synchronized() {
             return;
         }
         let idle = self.keepalive_idle(cx);
         let sysctl = cx.sysctl;
         let pick = |own: u32, default: u32| Duration::from_secs(u64::from(if own != 0 { own } else { default }));
         // Data in flight or unsent keeps other timers running: they find out whether the peer lives.
-        if self.tx.has_in_flight() || self.tx.unsent_bytes() > 0 {
+        if self.has_in_flight() || self.tx.queue_ref().unsent_bytes() > 0 {
             self.timers.keepalive = Some(cx.now + pick(self.options.keepidle, sysctl.tcp_keepalive_time));
             return;
         }
@@ -234,7 +229,7 @@ impl Conn {
 
     /// Time since anything came from the peer.
     fn keepalive_idle(&self, cx: &Cx<'_>) -> Duration {
-        cx.now.since(self.stats.last_ack_recv.max(self.stats.last_data_recv))
+        cx.now.since(self.rest.stats.last_ack_recv.max(self.rest.stats.last_data_recv))
     }
 
     /// SO_KEEPALIVE was switched, or the connection was established with it on.
@@ -243,30 +238,5 @@ impl Conn {
             let own = self.options.keepidle;
             cx.now + Duration::from_secs(u64::from(if own != 0 { own } else { cx.sysctl.tcp_keepalive_time }))
         });
-    }
-}
-
-/// Time that `retries` retransmissions take from the smallest RTO on: exponential up to the largest RTO, then linear
-/// (`tcp_model_timeout`; RFC 1122 section 4.2.3.5 counts in time, not in packets).
-fn timeout_of_retries(retries: u32, rto_min_ns: u64, rto_max_ns: u64) -> u64 {
-    let exponential = (rto_max_ns / rto_min_ns.max(1)).max(1).ilog2();
-    if retries <= exponential {
-        ((2u64 << retries) - 1).saturating_mul(rto_min_ns)
-    } else {
-        ((2u64 << exponential) - 1)
-            .saturating_mul(rto_min_ns)
-            .saturating_add(u64::from(retries - exponential).saturating_mul(rto_max_ns))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::timeout_of_retries;
-
-    #[test]
-    fn fifteen_retries_are_924_6_seconds() {
-        // The documented effective timeout of tcp_retries2 = 15.
-        assert_eq!(timeout_of_retries(15, 200_000_000, 120_000_000_000), 924_600_000_000);
-        assert_eq!(timeout_of_retries(3, 200_000_000, 120_000_000_000), 3_000_000_000);
     }
 }

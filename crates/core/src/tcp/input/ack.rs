@@ -1,7 +1,6 @@
 //! The acknowledgement of a segment: window, what it covers, and where it moves the state (RFC 9293 section 3.10.7.4, fifth
 //! step; `tcp_ack` and the ACK part of `tcp_rcv_state_process`).
 use crate::base::{Cx, DropWhy};
-use crate::path::congestion::CaState;
 use crate::tcp::conn::Conn;
 use crate::tcp::ready::Notice;
 use crate::tcp::segment::Segment;
@@ -35,6 +34,7 @@ impl Conn {
         self.input_ecn_flags(seg);
         let window = u32::from(seg.window) << self.peer.snd_wscale;
         let changed = self.snd.update(una, seg.ack, seg.seq, window);
+        self.tx.note_window(self.snd.wnd);
         let out = self.acknowledge(cx, seg, changed);
         self.after_ack(cx, &out);
         self.advance_state(cx, &out)
@@ -42,13 +42,13 @@ impl Conn {
 
     /// A passive connection begins with nothing in flight: the final ACK of its handshake names SND.UNA itself.
     fn handshake_acked(&self, seg: &Segment) -> bool {
-        !self.tx.has_in_flight() && seg.ack == self.tx.snd_una()
+        !self.has_in_flight() && seg.ack == self.tx.snd_una()
     }
 
     /// Below SND.UNA: too old is an attack (RFC 5961 section 5.2), otherwise it still may carry selective acknowledgements.
     fn old_ack(&mut self, cx: &mut Cx<'_>, seg: &Segment) -> Option<Disposition> {
         let una = self.tx.snd_una();
-        if seg.ack.before(una - self.snd.max_wnd) {
+        if seg.ack.before(una - self.tx.max_window()) {
             self.challenge(cx);
             return Some(Disposition::Drop(DropWhy::TcpBadAck));
         }
@@ -79,7 +79,6 @@ impl Conn {
             let ticks = (seg.at.as_millis() as u32).wrapping_sub(tsecr);
             self.rx.on_timestamp_echo(tsecr, ticks, seg.payload_len());
         }
-        let before = self.tx.ca_state();
         let out = self.tx.on_ack(
             cx,
             &mut self.path,
@@ -94,15 +93,12 @@ impl Conn {
                 wnd_end: self.tx.snd_una().max(seg.ack) + self.snd.wnd,
             },
         );
-        // RFC 3168 section 6.1.2: each reduction is told to the receiver with CWR on the next new segment.
-        if self.peer.ecn && before < CaState::Cwr && self.tx.ca_state() >= CaState::Cwr {
-            self.out.cwr = true;
-        }
+        self.out.rexmit = out.rexmit;
         out
     }
 
     fn after_ack(&mut self, cx: &mut Cx<'_>, out: &AckOut) {
-        self.stats.last_ack_recv = cx.now;
+        self.rest.stats.last_ack_recv = cx.now;
         self.timers.probe_answered();
         if out.was_idle {
             self.after_probe_answer(cx);
@@ -133,13 +129,12 @@ impl Conn {
     fn complete_passive_open(&mut self, cx: &mut Cx<'_>, seg: &Segment) {
         self.set_state(cx, State::Established);
         if let Some(sent) = self.timers.synack_sent.take() {
-            let (una, nxt) = (self.tx.una(), self.tx.nxt());
+            let (una, nxt) = (self.tx.queue_ref().una(), self.tx.queue_ref().nxt());
             self.path.rtt.sample(cx, seg.at.since(sent), una, nxt);
             self.path.rtt.sample_min(cx, seg.at.since(sent));
         }
         self.snd.wl1 = seg.seq;
         self.snd.wnd = u32::from(seg.window) << self.peer.snd_wscale;
-        self.snd.max_wnd = self.snd.wnd.max(1);
         self.establish(cx);
         self.app.notice.insert(Notice::CONNECTED);
         self.app.notice.insert(Notice::WRITABLE);

@@ -28,7 +28,7 @@ impl Conn {
         }
         self.input_ecn_mark(&seg);
         let len = seg.payload_len();
-        self.stats.data_segs_in = self.stats.data_segs_in.wrapping_add(1);
+        self.rest.stats.data_segs_in = self.rest.stats.data_segs_in.wrapping_add(1);
         let rtt = self.rtt_facts(cx);
         let received = self.rx.on_data(
             cx,
@@ -44,9 +44,9 @@ impl Conn {
             rtt,
         );
         if len > 0 {
-            self.stats.last_data_recv = cx.now;
+            self.rest.stats.last_data_recv = cx.now;
         }
-        self.stats.bytes_received += u64::from(received.advanced);
+        self.rest.stats.bytes_received += u64::from(received.advanced);
         if received.readable {
             self.app.notice.insert(Notice::READABLE);
         }

@@ -7,19 +7,21 @@ mod syn_sent;
 
 use super::Disposition;
 use super::conn::Conn;
-use super::receiver::{Negotiated as Receiving, RttFacts};
+use super::ack_policy::RttFacts;
+use super::receiver::Negotiated as Receiving;
 use super::segment::Segment;
 use super::state::State;
 use super::timewait::TimeWaitVerdict;
 use crate::base::trace::Ev;
 use crate::base::{Cx, DropWhy, Duration};
+use crate::path::congestion::Window;
 use lowwater_wire::tcp::TcpFlags;
 
 impl Conn {
     /// Processes a segment of this flow whose checksum is right.
     pub fn input(&mut self, cx: &mut Cx<'_>, seg: Segment) -> Disposition {
         cx.trace(Ev::In(seg.seq.0, seg.payload_len(), seg.flags.bits() as u8));
-        self.stats.segs_in = self.stats.segs_in.wrapping_add(1);
+        self.rest.stats.segs_in = self.rest.stats.segs_in.wrapping_add(1);
         match self.state {
             State::SynSent => self.input_syn_sent(cx, &seg),
             State::TimeWait => self.input_time_wait(cx, &seg),
@@ -56,7 +58,7 @@ impl Conn {
 
     /// The application still holds a connection that is in TIME-WAIT: its small object answers.
     fn input_time_wait(&mut self, cx: &mut Cx<'_>, seg: &Segment) -> Disposition {
-        let Some(time_wait) = self.time_wait.as_mut() else {
+        let Some(time_wait) = self.rest.time_wait.as_mut() else {
             return Disposition::Drop(DropWhy::TcpClosed);
         };
         match time_wait.input(cx, seg) {
@@ -85,7 +87,10 @@ impl Conn {
         let mss = self.peer.mss(self.path.pmtu.mtu(), self.tuple.is_v6());
         self.path.pmtu.set_peer_mss(Some(self.peer.mss_clamp));
         self.path.ecn.set_negotiated(self.peer.ecn);
-        self.tx.establish(mss, self.peer.sack, self.peer.ts);
+        self.tx.set_mss(mss);
+        self.tx.set_sack(self.peer.sack);
+        self.tx.note_window(self.snd.wnd);
+        self.tx.init_transfer(cx, &mut self.path, Window::INITIAL);
         self.rx.establish(
             cx,
             Receiving {

@@ -40,8 +40,7 @@ impl Conn {
         self.rx.synchronize(seg.seq);
         self.snd.wl1 = seg.seq;
         self.snd.wnd = u32::from(seg.window);
-        self.snd.max_wnd = self.snd.wnd;
-        self.stats.last_ack_recv = cx.now;
+        self.rest.stats.last_ack_recv = cx.now;
     }
 
     fn complete_active_open(&mut self, cx: &mut Cx<'_>, seg: &Segment) {
@@ -63,7 +62,7 @@ impl Conn {
         self.settle(cx, seg);
         self.peer.ecn = cx.sysctl.tcp_ecn != 0 && seg.has(TcpFlags::ECE) && seg.has(TcpFlags::CWR);
         self.set_state(cx, State::SynRecv);
-        self.tx.resend_syn();
+        self.out.timeout = self.tx.resend_head();
         self.out.try_send(Hold::Push);
     }
 }

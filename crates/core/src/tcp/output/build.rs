@@ -45,7 +45,7 @@ impl Conn {
     /// Wraps a header that nobody pays for.
     pub(super) fn control(&mut self, cx: &mut Cx<'_>, repr: TcpRepr) -> Outgoing {
         cx.trace(Ev::Out(repr.seq, 0, repr.flags.bits() as u8));
-        self.stats.segs_out = self.stats.segs_out.wrapping_add(1);
+        self.rest.stats.segs_out = self.rest.stats.segs_out.wrapping_add(1);
         cx.count.tcp.out_segs += 1;
         let mut out = Outgoing::control(repr);
         out.tos = self.options.tos;
@@ -55,7 +55,6 @@ impl Conn {
 
     /// An acknowledgement without data.
     pub(super) fn pure_ack(&mut self, cx: &mut Cx<'_>) -> Outgoing {
-        // SND.NXT, but never beyond what the peer accepts after it shrank its window (`tcp_acceptable_seq`).
         let repr = self.header(cx, self.tx.snd_nxt(), TcpFlags::EMPTY);
         self.control(cx, repr)
     }
@@ -106,15 +105,15 @@ impl Conn {
         }
         let len = plan.payload.len() as u32;
         let ect = self.peer.ecn && !again && len > 0;
-        if ect && core::mem::take(&mut self.out.cwr) {
+        if ect && self.tx.take_cwr() {
             flags.insert(TcpFlags::CWR);
         }
         let repr = self.header(cx, plan.seq, flags);
         cx.trace(Ev::Out(repr.seq, len, repr.flags.bits() as u8));
         let charge = len + PACKET_CHARGE;
         self.out.credit.charge(charge);
-        self.snd.last_departure = self.path.pacing.on_send(cx.now, u64::from(len), u64::from(self.stats.data_segs_out));
-        self.count_data(cx, plan, again);
+        self.snd.last_departure = self.path.pacing.on_send(cx.now, u64::from(len), u64::from(self.rest.stats.data_segs_out));
+        self.count_data(cx, plan);
         Outgoing {
             repr,
             gso_size: if plan.segs > 1 { plan.mss } else { 0 },
@@ -127,18 +126,15 @@ impl Conn {
         }
     }
 
-    fn count_data(&mut self, cx: &mut Cx<'_>, plan: &SendPlan, again: bool) {
+    fn count_data(&mut self, cx: &mut Cx<'_>, plan: &SendPlan) {
         let segs = u32::from(plan.segs);
-        self.stats.segs_out = self.stats.segs_out.wrapping_add(segs);
-        self.stats.bytes_sent += plan.payload.len() as u64;
+        self.rest.stats.segs_out = self.rest.stats.segs_out.wrapping_add(segs);
+        self.rest.stats.bytes_sent += plan.payload.len() as u64;
         cx.count.tcp.out_segs += u64::from(segs);
         if plan.payload.is_empty() {
             return;
         }
-        self.stats.data_segs_out = self.stats.data_segs_out.wrapping_add(segs);
-        if !again {
-            cx.count.tcp_ext.tcp_orig_data_sent += u64::from(segs);
-        }
+        self.rest.stats.data_segs_out = self.rest.stats.data_segs_out.wrapping_add(segs);
     }
 
     /// Queues the reset that ends this connection (`tcp_send_active_reset`).

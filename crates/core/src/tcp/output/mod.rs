@@ -8,7 +8,8 @@ mod probe;
 use super::PathCaps;
 use super::conn::Conn;
 use super::segment::Outgoing;
-use super::sender::Probe;
+use super::sender::{Probe, Resend, Rexmit, SendPlan};
+use super::seq::Seq;
 use super::state::State;
 use super::tx_queue::HeadInfo;
 use crate::base::time::nanos;
@@ -84,70 +85,66 @@ impl Conn {
             return Err(Wait::Empty);
         }
         let mss = self.mss_now();
+        self.tx.set_mss(mss);
         let max_segs = autosize::segments(cx.sysctl, &self.path, caps, mss);
-        if self.tx.syn_unsent() {
+        if self.state == State::SynSent && self.tx.queue_ref().nxt() == 0 {
             let plan = self.tx.commit_syn(cx, &mut self.path);
             return Ok(self.syn_segment(cx, &plan));
         }
-        if let Some(probe) = self.tail_probe(cx)? {
+        if let Some(resend) = self.out.timeout.take() {
+            return Ok(self.timeout_segment(cx, &resend));
+        }
+        if let Some(probe) = self.tail_probe(cx, mss) {
             return Ok(probe);
         }
-        if self.tx.prefers_new_data() && hold_allows_new(self.state) {
+        if self.out.rexmit == Rexmit::New {
             // F-RTO: new data tells more than a retransmission (RFC 5682 section 2.1 step 2b).
             if let Ok(segment) = self.new_data(cx, mss, max_segs, Hold::Push) {
                 return Ok(segment);
             }
+            self.out.rexmit = Rexmit::None;
             self.tx.frto_sent();
         }
-        if let Some(resend) = self.tx.next_retransmit(cx, &self.path, max_segs) {
-            return self.retransmit(cx, resend);
+        if let Some(resend) = self.tx.next_retransmit(&self.path, max_segs, self.window_end()) {
+            return self.retransmit(cx, &resend);
         }
         if matches!(self.state, State::SynSent | State::SynRecv) {
-            return Err(if self.tx.unsent_bytes() > 0 { Wait::Handshake } else { Wait::Empty });
+            return Err(if self.tx.queue_ref().unsent_bytes() > 0 { Wait::Handshake } else { Wait::Empty });
         }
         self.new_data(cx, mss, max_segs, hold)
     }
 
-    fn retransmit(&mut self, cx: &mut Cx<'_>, resend: super::sender::Resend) -> Result<Outgoing, Wait> {
+    fn retransmit(&mut self, cx: &mut Cx<'_>, resend: &Resend) -> Result<Outgoing, Wait> {
         self.pacing_gate(cx)?;
-        let charge = resend.len + PACKET_CHARGE;
-        self.credit_gate(cx, charge, true)?;
-        // Windows may have shrunk behind what is in flight (RFC 9293 section 3.8.6).
-        let window_end = self.tx.snd_una() + self.snd.wnd;
-        if !resend.seq.before(window_end) && resend.seq != self.tx.snd_una() {
-            return Err(Wait::RecvWindow);
-        }
+        self.credit_gate(cx, resend.len + PACKET_CHARGE, true)?;
         let plan = self.tx.commit_retransmit(cx, &mut self.path, resend);
-        cx.count.tcp.retrans_segs += u64::from(plan.segs);
-        self.stats.bytes_retrans += plan.payload.len() as u64;
-        if plan.syn {
-            cx.count.tcp_ext.tcp_syn_retrans += 1;
-            return Ok(self.syn_segment(cx, &plan));
-        }
-        Ok(self.data_segment(cx, &plan, true))
+        Ok(self.again(cx, &plan))
+    }
+
+    /// The first retransmission of a timeout is neither paced nor held back.
+    fn timeout_segment(&mut self, cx: &mut Cx<'_>, resend: &Resend) -> Outgoing {
+        let plan = self.tx.commit_rto(cx, &mut self.path, resend);
+        self.again(cx, &plan)
+    }
+
+    fn again(&mut self, cx: &mut Cx<'_>, plan: &SendPlan) -> Outgoing {
+        self.rest.stats.bytes_retrans += plan.payload.len() as u64;
+        if plan.syn { self.syn_segment(cx, plan) } else { self.data_segment(cx, plan, true) }
     }
 
     /// What a tail loss probe asks for: one segment past the congestion window (RFC 8985 section 7.3).
-    fn tail_probe(&mut self, cx: &mut Cx<'_>) -> Result<Option<Outgoing>, Wait> {
-        let Some(probe) = self.out.tail_probe.take() else {
-            return Ok(None);
-        };
-        let segment = match probe {
-            Probe::Resend(resend) => Some(self.retransmit(cx, resend)),
-            Probe::New => {
-                let mss = self.mss_now();
-                let head = self.tx.peek_unsent();
-                let room = self.send_window_room();
-                head.filter(|h| room >= h.len.min(u64::from(mss)) as u32).map(|h| {
-                    let len = h.len.min(u64::from(mss));
-                    Ok(self.commit_new(cx, len, mss))
-                })
+    fn tail_probe(&mut self, cx: &mut Cx<'_>, mss: u16) -> Option<Outgoing> {
+        let (segment, retransmitted) = match self.out.tail_probe.take()? {
+            Probe::Resend(resend) => {
+                let plan = self.tx.commit_tlp(cx, &mut self.path, &resend);
+                (Some(self.again(cx, &plan)), true)
             }
-            Probe::Nothing => None,
+            Probe::New => (self.commit_new(cx, usize::from(mss)), false),
+            Probe::Nothing => (None, false),
         };
-        let sent = matches!(segment, Some(Ok(_)));
+        let sent = segment.is_some().then_some(retransmitted);
         self.tx.tlp_done(cx, &mut self.path, sent);
-        segment.transpose()
+        segment
     }
 
     fn new_data(
@@ -163,38 +160,35 @@ impl Conn {
         self.pacing_gate(cx)?;
         let quota = self.cwnd_quota(&head, mss)?;
         let room = self.send_window_room();
-        let first = head.len.min(u64::from(mss)) as u32;
+        let first = head.len.min(usize::from(mss)) as u32;
         if room < first {
             return Err(Wait::RecvWindow);
         }
-        let hold = if head.last { hold } else { Hold::Push };
-        if max_segs == 1 || head.len <= u64::from(mss) {
-            let facts = self.nagle_facts(&head, head.len < u64::from(mss));
+        let hold = if head.is_last { hold } else { Hold::Push };
+        if head.len <= usize::from(mss) {
+            let facts = self.nagle_facts(&head, head.len < usize::from(mss));
             if let Some(why) = nagle::check(hold, facts) {
                 return Err(why);
             }
-        } else if hold < Hold::Cork || head.len >= u64::from(mss) {
-            let facts = self.defer_facts(cx, &head, mss, max_segs, room);
-            if self.tx.has_in_flight()
-                && let Some(why) = defer::check(&facts)
-            {
-                return Err(why);
-            }
+        } else if let Some(why) = defer::check(&self.defer_facts(cx, &head, mss, max_segs, room)) {
+            return Err(why);
         }
         let len = self.split_point(&head, mss, quota.min(max_segs).max(1), room, hold);
         self.credit_gate(cx, len as u32 + PACKET_CHARGE, false)?;
-        Ok(self.commit_new(cx, len, mss))
+        self.commit_new(cx, len).ok_or(Wait::Empty)
     }
 
-    fn commit_new(&mut self, cx: &mut Cx<'_>, len: u64, mss: u16) -> Outgoing {
-        let plan = self.tx.commit_send(cx, &mut self.path, len as usize, mss);
-        if plan.payload.len() < usize::from(mss) * usize::from(plan.segs) {
+    /// Takes `len` bytes off the head element and sends them for the first time.
+    fn commit_new(&mut self, cx: &mut Cx<'_>, len: usize) -> Option<Outgoing> {
+        let plan = self.tx.commit_send(cx, &mut self.path, len)?;
+        if plan.payload.len() < usize::from(plan.mss) * usize::from(plan.segs) {
             self.snd.sml = plan.seq + plan.payload.len() as u32 + u32::from(plan.fin);
         }
+        self.out.burst_segs += u32::from(plan.segs);
         self.snd.last_data = cx.now;
         self.rx.on_data_sent(cx.now);
         self.check_space(cx);
-        self.data_segment(cx, &plan, false)
+        Some(self.data_segment(cx, &plan, false))
     }
 
     fn pacing_gate(&mut self, cx: &Cx<'_>) -> Result<(), Wait> {
@@ -215,7 +209,7 @@ impl Conn {
             pacing_shift: PACING_SHIFT,
             cap: (!paced).then_some(cx.sysctl.tcp_limit_output_bytes),
             retransmission,
-            rtx_single: self.tx.records() <= 1,
+            rtx_single: self.tx.queue_ref().records() <= 1,
         };
         match self.out.credit.ask(&ask) {
             Admission::Granted => Ok(()),
@@ -230,7 +224,7 @@ impl Conn {
     /// Segments that the congestion window allows in one packet: at most half the window, so that two are in flight
     /// (`tcp_cwnd_test`). A lone FIN always passes.
     fn cwnd_quota(&self, head: &HeadInfo, mss: u16) -> Result<u16, Wait> {
-        if head.fin && head.len <= u64::from(mss) {
+        if head.fin && head.len <= usize::from(mss) {
             return Ok(1);
         }
         let (cwnd, in_flight) = (self.path.window.cwnd, self.tx.in_flight());
@@ -241,9 +235,14 @@ impl Conn {
     }
 
     /// Bytes between SND.NXT and the end of the peer's window.
-    fn send_window_room(&self) -> u32 {
-        let end = self.tx.snd_una() + self.snd.wnd;
+    pub(super) fn send_window_room(&self) -> u32 {
+        let end = self.window_end();
         if self.tx.snd_nxt().before(end) { end.since(self.tx.snd_nxt()) } else { 0 }
+    }
+
+    /// SND.UNA + SND.WND.
+    fn window_end(&self) -> Seq {
+        self.tx.snd_una() + self.snd.wnd
     }
 
     fn nagle_facts(&self, head: &HeadInfo, partial: bool) -> nagle::Facts {
@@ -251,7 +250,7 @@ impl Conn {
         nagle::Facts {
             partial,
             fin: head.fin,
-            in_flight: self.tx.has_in_flight(),
+            in_flight: self.has_in_flight(),
             small_in_flight: sml.after(self.tx.snd_una()) && !sml.after(self.tx.snd_nxt()),
         }
     }
@@ -260,16 +259,16 @@ impl Conn {
         let mss = u64::from(mss);
         let (cwnd, in_flight) = (u64::from(self.path.window.cwnd), u64::from(self.tx.in_flight()));
         defer::Facts {
-            len: head.len,
+            len: head.len as u64,
             sealed: head.fin || head.eor,
-            last: head.last,
+            last: head.is_last,
             send_win: u64::from(room),
             cong_win: cwnd.saturating_sub(in_flight) * mss,
             whole_win: u64::from(self.snd.wnd).min(cwnd * mss),
             goal: u64::from(max_segs) * mss,
             recovering: self.tx.ca_state() >= CaState::Recovery,
             since_sent_ns: cx.now.nanos_since(self.snd.last_departure),
-            oldest_ns: self.tx.oldest_sent_at().map(|at| cx.now.nanos_since(at)),
+            oldest_ns: self.tx.queue_ref().first().map(|(_, sent)| cx.now.nanos_since(sent.sent_at)),
             srtt_ns: self.path.rtt.srtt().map_or(0, nanos),
             win_divisor: u64::from(cx.sysctl.tcp_tso_win_divisor),
             three_mss: 3 * mss,
@@ -277,11 +276,11 @@ impl Conn {
     }
 
     /// How much of the head element goes: whole segments, unless the rest may go too (`tcp_mss_split_point`).
-    fn split_point(&self, head: &HeadInfo, mss: u16, max_segs: u16, room: u32, hold: Hold) -> u64 {
-        let (mss, max) = (u64::from(mss), u64::from(mss) * u64::from(max_segs));
-        let room = u64::from(room);
-        if head.len > max && max <= room {
-            return max;
+    fn split_point(&self, head: &HeadInfo, mss: u16, max_segs: u16, room: u32, hold: Hold) -> usize {
+        let (mss, max) = (usize::from(mss), usize::from(mss) * usize::from(max_segs));
+        let room = room as usize;
+        if max <= room && !head.is_last {
+            return max.min(head.len);
         }
         let needed = head.len.min(room);
         if needed >= max {
@@ -289,15 +288,13 @@ impl Conn {
         }
         let partial = needed % mss;
         let facts = self.nagle_facts(head, partial != 0);
-        let held = nagle::check(hold, facts).is_some() || needed < head.len;
-        if partial != 0 && needed > mss && held { needed - partial } else { needed }
+        if needed > mss && nagle::check(hold, facts).is_some() { needed - partial } else { needed }
     }
 
     /// What each reason for silence needs: nothing, or the one timer that would otherwise be missing.
     fn wait(&mut self, cx: &mut Cx<'_>, why: Wait) {
-        let limited = why == Wait::Cwnd;
-        self.tx.on_pause(cx, &mut self.path, limited);
-        if why == Wait::Empty || (why == Wait::Nagle && self.tx.unsent_bytes() < u64::from(self.mss())) {
+        self.tx.after_write(cx, &mut self.path, self.out.burst_segs, why == Wait::Cwnd, self.app.nospace);
+        if why == Wait::Empty || (why == Wait::Nagle && self.tx.queue_ref().unsent_bytes() < u64::from(self.mss())) {
             self.mark_app_limited();
         }
         if matches!(why, Wait::RecvWindow | Wait::Nagle | Wait::Cork | Wait::Defer) {
@@ -309,7 +306,7 @@ impl Conn {
     /// Rate samples taken from now on show what the application offered, not what the path could carry
     /// (`tcp_rate_check_app_limited`).
     fn mark_app_limited(&mut self) {
-        if self.out.credit.below() == 0 && self.tx.in_flight() < self.path.window.cwnd && self.tx.losses_resent() {
+        if self.out.credit.below() == 0 && self.tx.in_flight() < self.path.window.cwnd && self.tx.flight().lost_out <= self.tx.flight().retrans_out {
             self.path.rate.mark_app_limited(self.tx.in_flight());
         }
     }
@@ -339,8 +336,4 @@ impl Conn {
         self.on_complete(cx, charge);
         self.tx.enter_cwr(cx, &mut self.path);
     }
-}
-
-const fn hold_allows_new(state: State) -> bool {
-    !matches!(state, State::SynSent | State::SynRecv)
 }

@@ -13,9 +13,11 @@ impl Conn {
             && room > 0
         {
             // Some room: send what fits, with PSH, whatever Nagle and the congestion window say.
-            let len = head.len.min(u64::from(room)).min(u64::from(mss));
-            self.tx.mark_push();
-            return self.commit_new(cx, len, mss);
+            let len = head.len.min(room as usize).min(usize::from(mss));
+            self.tx.queue().mark_push();
+            if let Some(segment) = self.commit_new(cx, len) {
+                return segment;
+            }
         }
         cx.count.tcp_ext.tcp_win_probe += 1;
         self.probe_segment(cx, false)
