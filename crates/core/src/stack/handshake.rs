@@ -7,7 +7,7 @@ use crate::socket::{
     Asked, Entry, Event, Holder, Listener, Path, Pending, RequestEntry, RequestId, Socket, Turn, TwId,
 };
 use crate::tcp::{
-    Conn, Disposition, Request, RequestVerdict, Segment, Seq, Setup, TimeWaitVerdict, reset_for,
+    Conn, Disposition, Request, RequestVerdict, Segment, Seq, Setup, State, TimeWaitVerdict, reset_for,
 };
 use crate::timer::Lazy;
 use lowwater_wire::tcp::TcpFlags;
@@ -215,12 +215,19 @@ impl Stack {
     pub(super) fn conn_input(&mut self, id: SocketId, tuple: &Tuple, seg: Segment) {
         let Some(entry) = self.sockets.get_mut(id) else { return };
         let Socket::Tcp(conn) = &mut entry.socket else { return };
-        match conn.input(&mut self.env.cx(self.now, Some(id)), seg) {
+        let syn = (conn.state() == State::TimeWait && seg.has(TcpFlags::SYN)).then(|| seg.clone());
+        let disposition = conn.input(&mut self.env.cx(self.now, Some(id)), seg);
+        self.settle(id, Turn::INPUT);
+        match disposition {
             Disposition::Done => {}
             Disposition::Reset(out) => self.send_control(tuple, out),
             Disposition::Drop(why) => self.env.count.dropped(why),
+            Disposition::Reopen { isn } => {
+                if let Some(syn) = syn {
+                    self.segment_without_flow(tuple, &syn, Some(isn));
+                }
+            }
         }
-        self.settle(id, Turn::INPUT);
     }
 
     /// A segment for a flow in TIME-WAIT.

@@ -114,6 +114,8 @@ impl Stack {
             urgent: view.urgent(),
             options: view.options(),
             ecn: Ecn::of_tos(ingress.tos),
+            gso_size: ingress.packet.offload.gso_size,
+            pinned_bytes: ingress.packet.payload.len() as u32,
             payload,
         };
         let tuple = tuple_of(ingress, view.src_port(), view.dst_port());

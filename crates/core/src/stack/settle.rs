@@ -5,7 +5,7 @@ use super::expiry::TimerKey;
 use crate::base::{FlowId, SocketId};
 use crate::packet::Owner;
 use crate::socket::{Event, Holder, Socket, Turn, TwEntry};
-use crate::tcp::{Fate, State};
+use crate::tcp::Fate;
 use crate::timer::Lazy;
 
 impl Stack {
@@ -31,11 +31,10 @@ impl Stack {
             return self.mark_ready(id, why);
         }
         match fate {
-            // A dead connection that its owner still holds must not keep its flow from a new one.
-            Fate::Alive if conn.state() == State::Close => self.retire(id),
             Fate::Alive => {}
             Fate::TimeWait => self.enter_time_wait(id),
-            Fate::Dead => self.retire(id),
+            // A dead connection that its owner still holds must not keep its flow from a new one.
+            Fate::Detached | Fate::Dead => self.retire(id),
         }
     }
 

@@ -85,14 +85,10 @@ impl Request {
         }
         let Setup { tuple, mtu, isn, ts_offset, options } = setup;
         let mut peer = Negotiated::offer(cx.sysctl, &tuple, mtu, &options, ts_offset);
-        let window = window::initial(
-            cx.sysctl,
-            &options,
-            peer.advmss,
-            peer.wscale && syn.options.window_scale.is_some(),
-        );
-        peer.rcv_wscale = window.wscale;
         peer.accept(syn, options.maxseg);
+        let payload = peer.advmss - peer.data_option_bytes();
+        let window = window::initial(cx.sysctl, &options, payload, peer.wscale);
+        peer.rcv_wscale = if peer.wscale { window.wscale } else { 0 };
         // RFC 3168 section 6.1.1: an ECN-setup SYN carries ECE and CWR, and its packet is not ECN-capable.
         peer.ecn = cx.sysctl.tcp_ecn != 0
             && syn.has(TcpFlags::ECE)
