@@ -41,7 +41,12 @@ impl Conn {
     ///
     /// # Errors
     /// As [`Conn::send`].
-    pub fn send_bytes(&mut self, cx: &mut Cx<'_>, data: &mut Bytes, flags: SendFlags) -> Result<usize, Error> {
+    pub fn send_bytes(
+        &mut self,
+        cx: &mut Cx<'_>,
+        data: &mut Bytes,
+        flags: SendFlags,
+    ) -> Result<usize, Error> {
         self.may_send(cx)?;
         let goal = self.size_goal();
         let (before, empty) = (data.len(), data.is_empty());
@@ -74,7 +79,13 @@ impl Conn {
         Ok(())
     }
 
-    fn sent_by_call(&mut self, taken: usize, empty: bool, all: bool, flags: SendFlags) -> Result<usize, Error> {
+    fn sent_by_call(
+        &mut self,
+        taken: usize,
+        empty: bool,
+        all: bool,
+        flags: SendFlags,
+    ) -> Result<usize, Error> {
         if taken == 0 {
             return if empty { Ok(0) } else { Err(Error::WouldBlock) };
         }
@@ -131,7 +142,8 @@ impl Conn {
         if let Some(error) = self.app.error.take() {
             return Err(error);
         }
-        let over = self.rx.at_eof() || self.app.rcv_shutdown || matches!(self.state, State::Close | State::TimeWait);
+        let over =
+            self.rx.at_eof() || self.app.rcv_shutdown || matches!(self.state, State::Close | State::TimeWait);
         if over { Ok(()) } else { Err(Error::WouldBlock) }
     }
 

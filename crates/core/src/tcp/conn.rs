@@ -1,4 +1,5 @@
 //! A TCP connection from SYN-SENT to its end: the parts and their birth; what they do is in the files beside this one.
+use super::Setup;
 use super::lowat::Level;
 use super::negotiated::Negotiated;
 use super::options::SocketOptions;
@@ -14,7 +15,6 @@ use super::state::State;
 use super::timers::Timers;
 use super::timewait::{Remains, TIME_WAIT, TimeWait};
 use super::window::{self, RcvBuf};
-use super::Setup;
 use crate::base::time::{Duration, Instant};
 use crate::base::trace::Ev;
 use crate::base::{Cx, Error, Tuple};
@@ -172,8 +172,11 @@ impl Conn {
 
     /// The send queue as the writability rule sees it.
     pub(super) fn level(&self, cx: &Cx<'_>) -> Level {
-        let lowat =
-            if self.options.notsent_lowat != 0 { self.options.notsent_lowat } else { cx.sysctl.tcp_notsent_lowat };
+        let lowat = if self.options.notsent_lowat != 0 {
+            self.options.notsent_lowat
+        } else {
+            cx.sysctl.tcp_notsent_lowat
+        };
         Level {
             queued_charge: self.tx.queue_ref().queued_charge() as u64,
             sndbuf: u64::from(self.app.sndbuf),

@@ -21,14 +21,7 @@ pub(super) struct SendWindow {
 
 impl SendWindow {
     pub(super) const fn new(wnd: u32, wl1: Seq, iss: Seq) -> Self {
-        Self {
-            wnd,
-            wl1,
-            sml: iss,
-            pushed: iss,
-            last_departure: Instant::ZERO,
-            last_data: Instant::ZERO,
-        }
+        Self { wnd, wl1, sml: iss, pushed: iss, last_departure: Instant::ZERO, last_data: Instant::ZERO }
     }
 
     /// Takes the window of an acceptable ACK (RFC 9293 section 3.10.7.4; `tcp_ack_update_window`). True when it changed.

@@ -105,7 +105,9 @@ impl Conn {
         // A peer that closed its window while data was in flight still acknowledges; it is alive (`tcp_retransmit_timer`).
         let zero_window = self.snd.wnd == 0 && self.state.is_synchronized();
         if zero_window {
-            if cx.now.since(self.rest.stats.last_ack_recv) > Duration::from_millis(u64::from(cx.sysctl.tcp_rto_max_ms)) {
+            if cx.now.since(self.rest.stats.last_ack_recv)
+                > Duration::from_millis(u64::from(cx.sysctl.tcp_rto_max_ms))
+            {
                 self.give_up(cx);
                 return;
             }
@@ -123,7 +125,12 @@ impl Conn {
         let user_timeout = (!user_timeout.is_zero()).then_some(user_timeout);
         if matches!(self.state, State::SynSent | State::SynRecv) {
             let own = u32::from(self.options.syncnt);
-            return self.tx.timed_out(cx, if own != 0 { own } else { cx.sysctl.tcp_syn_retries }, user_timeout, true);
+            return self.tx.timed_out(
+                cx,
+                if own != 0 { own } else { cx.sysctl.tcp_syn_retries },
+                user_timeout,
+                true,
+            );
         }
         let retries = if self.app.orphan { self.orphan_retries(cx) } else { cx.sysctl.tcp_retries2 };
         self.tx.timed_out(cx, retries, user_timeout, false)
@@ -173,7 +180,8 @@ impl Conn {
 
     /// Time to the next window probe: the RTO, at least 200 ms, doubled per probe (RFC 9293 section 3.8.6.1).
     pub(super) fn probe_delay(&self, cx: &Cx<'_>) -> Duration {
-        let base = self.path.rtt.base_rto(cx.sysctl).max(Duration::from_micros(u64::from(cx.sysctl.tcp_rto_min_us)));
+        let base =
+            self.path.rtt.base_rto(cx.sysctl).max(Duration::from_micros(u64::from(cx.sysctl.tcp_rto_min_us)));
         let max = Duration::from_millis(u64::from(cx.sysctl.tcp_rto_max_ms));
         let doubled = nanos(base).saturating_mul(1 << self.timers.probe_backoff.min(20));
         Duration::from_nanos(doubled).min(max)
@@ -199,7 +207,8 @@ impl Conn {
         }
         let idle = self.keepalive_idle(cx);
         let sysctl = cx.sysctl;
-        let pick = |own: u32, default: u32| Duration::from_secs(u64::from(if own != 0 { own } else { default }));
+        let pick =
+            |own: u32, default: u32| Duration::from_secs(u64::from(if own != 0 { own } else { default }));
         // Data in flight or unsent keeps other timers running: they find out whether the peer lives.
         if self.has_in_flight() || self.tx.queue_ref().unsent_bytes() > 0 {
             self.timers.keepalive = Some(cx.now + pick(self.options.keepidle, sysctl.tcp_keepalive_time));
@@ -210,7 +219,8 @@ impl Conn {
             self.timers.keepalive = Some(cx.now + (time - idle));
             return;
         }
-        let probes = if self.options.keepcnt != 0 { self.options.keepcnt } else { sysctl.tcp_keepalive_probes };
+        let probes =
+            if self.options.keepcnt != 0 { self.options.keepcnt } else { sysctl.tcp_keepalive_probes };
         let user_timeout = Duration::from_millis(u64::from(self.options.user_timeout_ms));
         let spent = if self.options.user_timeout_ms != 0 {
             idle >= user_timeout && self.timers.probes_out > 0

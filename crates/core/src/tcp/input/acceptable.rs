@@ -45,7 +45,8 @@ impl Conn {
     /// name the end of what was selectively acknowledged, since that is all that a peer without state for us can know.
     fn input_reset(&mut self, cx: &mut Cx<'_>, seg: &Segment) -> Disposition {
         let nxt = self.rx.nxt();
-        let after_fin = matches!(self.state, State::CloseWait | State::LastAck | State::Closing) && seg.seq == nxt - 1;
+        let after_fin =
+            matches!(self.state, State::CloseWait | State::LastAck | State::Closing) && seg.seq == nxt - 1;
         if seg.seq == nxt || after_fin || self.rx.highest_held() == Some(seg.seq) {
             return self.reset_by_peer(cx);
         }

@@ -6,8 +6,8 @@ mod ecn;
 mod syn_sent;
 
 use super::Disposition;
-use super::conn::Conn;
 use super::ack_policy::RttFacts;
+use super::conn::Conn;
 use super::receiver::Negotiated as Receiving;
 use super::segment::Segment;
 use super::state::State;
@@ -25,9 +25,8 @@ impl Conn {
         match self.state {
             State::SynSent => self.input_syn_sent(cx, &seg),
             State::TimeWait => self.input_time_wait(cx, &seg),
-            State::Close | State::Listen => {
-                super::reset_for(&self.tuple, &seg).map_or(Disposition::Drop(DropWhy::TcpClosed), Disposition::Reset)
-            }
+            State::Close | State::Listen => super::reset_for(&self.tuple, &seg)
+                .map_or(Disposition::Drop(DropWhy::TcpClosed), Disposition::Reset),
             _ => self.input_synchronized(cx, seg),
         }
     }

@@ -12,7 +12,8 @@ impl Conn {
     pub(super) fn input_syn_sent(&mut self, cx: &mut Cx<'_>, seg: &Segment) -> Disposition {
         if seg.has(TcpFlags::ACK) {
             if !self.acks_our_syn(seg) {
-                return reset_for(&self.tuple, seg).map_or(Disposition::Drop(DropWhy::TcpBadAck), Disposition::Reset);
+                return reset_for(&self.tuple, seg)
+                    .map_or(Disposition::Drop(DropWhy::TcpBadAck), Disposition::Reset);
             }
             if seg.has(TcpFlags::RST) {
                 cx.count.tcp.attempt_fails += 1;
@@ -26,7 +27,11 @@ impl Conn {
         if !seg.has(TcpFlags::SYN) {
             return Disposition::Drop(DropWhy::TcpFlags);
         }
-        if seg.has(TcpFlags::ACK) { self.complete_active_open(cx, seg) } else { self.cross(cx, seg) }
+        if seg.has(TcpFlags::ACK) {
+            self.complete_active_open(cx, seg);
+        } else {
+            self.cross(cx, seg);
+        }
         Disposition::Done
     }
 

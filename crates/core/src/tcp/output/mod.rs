@@ -147,13 +147,7 @@ impl Conn {
         segment
     }
 
-    fn new_data(
-        &mut self,
-        cx: &mut Cx<'_>,
-        mss: u16,
-        max_segs: u16,
-        hold: Hold,
-    ) -> Result<Outgoing, Wait> {
+    fn new_data(&mut self, cx: &mut Cx<'_>, mss: u16, max_segs: u16, hold: Hold) -> Result<Outgoing, Wait> {
         let Some(head) = self.tx.peek_unsent() else {
             return Err(Wait::Empty);
         };
@@ -294,7 +288,9 @@ impl Conn {
     /// What each reason for silence needs: nothing, or the one timer that would otherwise be missing.
     fn wait(&mut self, cx: &mut Cx<'_>, why: Wait) {
         self.tx.after_write(cx, &mut self.path, self.out.burst_segs, why == Wait::Cwnd, self.app.nospace);
-        if why == Wait::Empty || (why == Wait::Nagle && self.tx.queue_ref().unsent_bytes() < u64::from(self.mss())) {
+        if why == Wait::Empty
+            || (why == Wait::Nagle && self.tx.queue_ref().unsent_bytes() < u64::from(self.mss()))
+        {
             self.mark_app_limited();
         }
         if matches!(why, Wait::RecvWindow | Wait::Nagle | Wait::Cork | Wait::Defer) {
@@ -306,7 +302,10 @@ impl Conn {
     /// Rate samples taken from now on show what the application offered, not what the path could carry
     /// (`tcp_rate_check_app_limited`).
     fn mark_app_limited(&mut self) {
-        if self.out.credit.below() == 0 && self.tx.in_flight() < self.path.window.cwnd && self.tx.flight().lost_out <= self.tx.flight().retrans_out {
+        if self.out.credit.below() == 0
+            && self.tx.in_flight() < self.path.window.cwnd
+            && self.tx.flight().lost_out <= self.tx.flight().retrans_out
+        {
             self.path.rate.mark_app_limited(self.tx.in_flight());
         }
     }
