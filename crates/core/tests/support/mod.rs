@@ -58,10 +58,10 @@ pub fn ip(side: Side) -> IpAddr {
 
 impl World {
     pub fn new(delay: Duration) -> Self {
-        Self::with_sysctl(delay, Sysctl::default())
+        Self::with_sysctl(delay, &Sysctl::default())
     }
 
-    pub fn with_sysctl(delay: Duration, sysctl: Sysctl) -> Self {
+    pub fn with_sysctl(delay: Duration, sysctl: &Sysctl) -> Self {
         let pair = Pair::new(1500, QueueLimit { packets: 100_000, bytes: 1 << 30 });
         let mut dev = DeviceId(0);
         let mut make = |side: Side, seed| {
