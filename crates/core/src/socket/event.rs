@@ -25,6 +25,14 @@ pub enum Event {
         /// The flow: the local side is where the peer wants to go.
         tuple: Tuple,
     },
+    /// A request of a listener that asks came to nothing: nobody decided in time, the peer did not complete the handshake,
+    /// or it took its SYN back.
+    RequestGone {
+        /// The listener.
+        listener: SocketId,
+        /// The flow, as in [`Event::Incoming`].
+        tuple: Tuple,
+    },
     /// The connection is over in both directions; an error may wait in `take_error`. The socket remains until it is closed.
     Closed(SocketId),
     /// A socket that was closed is gone for good, the background close included. Its name is stale from now on.
@@ -41,7 +49,7 @@ const fn kind(event: &Event) -> Option<(SocketId, u8)> {
         Event::Connected(id) => Some((id, Notice::CONNECTED.0)),
         Event::Closed(id) => Some((id, Notice::CLOSED.0)),
         Event::Accepted(id) => Some((id, ACCEPTED)),
-        Event::Incoming { .. } | Event::Gone(_) => None,
+        Event::Incoming { .. } | Event::RequestGone { .. } | Event::Gone(_) => None,
     }
 }
 

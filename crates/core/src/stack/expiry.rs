@@ -55,8 +55,7 @@ impl Stack {
         }
         let Pending::Sent(request) = &mut entry.pending else {
             // Nobody decided in time; the peer will send its SYN again.
-            self.remove_request(id);
-            return;
+            return self.fail_request(id);
         };
         match request.on_timeout(&mut cx) {
             RequestTimeout::Resend(out) => {
@@ -64,9 +63,7 @@ impl Stack {
                 self.schedule_request(id);
                 self.send_control(&tuple, out);
             }
-            RequestTimeout::Expired => {
-                self.remove_request(id);
-            }
+            RequestTimeout::Expired => self.fail_request(id),
             RequestTimeout::NotYet => self.schedule_request(id),
         }
     }

@@ -114,7 +114,10 @@ impl Stack {
                     let id = self.insert_request(listener, tuple, Pending::Sent(Box::new(request)));
                     self.send_syn_ack(id);
                 }
-                Err(why) => self.env.count.dropped(why),
+                Err(why) => {
+                    self.env.count.dropped(why);
+                    self.tell_request_gone(listener, tuple);
+                }
             },
         }
         Ok(())
@@ -154,6 +157,24 @@ impl Stack {
         Some(entry.pending)
     }
 
+    /// Forgets a request that came to nothing; a listener that asked about it is told.
+    pub(super) fn fail_request(&mut self, id: RequestId) {
+        let Some(entry) = self.small.requests.get(id) else { return };
+        let listener = entry.listener;
+        let tuple = match &entry.pending {
+            Pending::Asked(asked) => asked.setup.tuple,
+            Pending::Sent(request) => *request.tuple(),
+        };
+        self.remove_request(id);
+        self.tell_request_gone(listener, tuple);
+    }
+
+    fn tell_request_gone(&mut self, listener: SocketId, tuple: Tuple) {
+        if self.listener(listener).is_some_and(|l| l.options.ask) {
+            self.events.push_single(Event::RequestGone { listener, tuple });
+        }
+    }
+
     /// A segment for a flow in SYN-RECEIVED.
     pub(super) fn request_input(&mut self, id: RequestId, tuple: &Tuple, seg: Segment) {
         let Some(entry) = self.small.requests.get_mut(id) else { return };
@@ -169,7 +190,7 @@ impl Stack {
                 self.send_control(tuple, out);
             }
             RequestVerdict::Gone(answer) => {
-                self.remove_request(id);
+                self.fail_request(id);
                 if let Some(out) = answer {
                     self.send_control(tuple, out);
                 }
@@ -185,7 +206,7 @@ impl Stack {
             self.env.count.tcp_ext.listen_drops += 1;
             self.env.count.dropped(DropWhy::ListenOverflow);
             if self.env.sysctl.tcp_abort_on_overflow {
-                self.remove_request(id);
+                self.fail_request(id);
                 self.answer_with_reset(tuple, &seg);
             }
             return;

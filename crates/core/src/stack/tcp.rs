@@ -218,6 +218,20 @@ impl Stack {
         Ok(())
     }
 
+    /// Resets every connection that closes in the background; how many there were. For the end of a stack.
+    pub fn abort_orphans(&mut self, now: Instant) -> usize {
+        self.enter(now);
+        let orphan = |(id, e): (SocketId, &Entry)| (e.holder == Holder::Nobody && e.bound).then_some(id);
+        let ids: Vec<SocketId> = self.sockets.iter().filter_map(orphan).collect();
+        for &id in &ids {
+            if let Some(Entry { socket: Socket::Tcp(conn), .. }) = self.sockets.get_mut(id) {
+                conn.abort(&mut self.env.cx(self.now, Some(id)));
+                self.settle(id, Turn::APP);
+            }
+        }
+        ids.len()
+    }
+
     /// Nobody holds this connection any more.
     fn orphan(&mut self, id: SocketId, abort: bool) {
         let Some(entry) = self.sockets.get_mut(id) else { return };
