@@ -1,5 +1,6 @@
 //! The core's stack behind a TUN and a TAP, talking UDP and ICMP with the kernel.
-use lowwater_core::base::{DeviceId, Duration, Instant, SocketId, Sysctl};
+use lowwater_core::base::{DeviceId, Duration, Instant, Rng, SocketId, Sysctl};
+use lowwater_core::device::Balky;
 use lowwater_core::stack::{Config, Stack};
 use lowwater_os::netns::{NetNs, net_admin};
 use lowwater_os::{Clock, Interest, Layer, Poller, Tun, TunOptions, Waker, entropy, poll};
@@ -22,12 +23,12 @@ struct Driver {
     poller: Poller,
     stack: Stack,
     dev: DeviceId,
-    tun: Tun,
+    tun: Balky<Tun>,
     echo: SocketId,
 }
 
 impl Driver {
-    fn new(options: &TunOptions) -> Self {
+    fn new(options: &TunOptions, not_now_ppm: u32) -> Self {
         let (clock, poller, tun) = (Clock::start(), Poller::new().unwrap(), Tun::open(options).unwrap());
         poller.add(&tun, 0, Interest::Read).unwrap();
         let config = Config { sysctl: Sysctl::default(), seed: entropy::number().unwrap() };
@@ -40,6 +41,7 @@ impl Driver {
         link.add_address(ip("10.77.0.1"), 24).unwrap();
         link.add_address(ip("fd77::1"), 64).unwrap();
         let echo = stack.udp_bind(clock.now(), "[::]:7".parse().unwrap()).unwrap();
+        let tun = Balky::new(tun, Rng::new(1), not_now_ppm);
         Self { clock, poller, stack, dev, tun, echo }
     }
 
@@ -47,7 +49,7 @@ impl Driver {
         poll::precise_timers().unwrap();
         let (mut events, mut frames) = (Vec::new(), Vec::new());
         while !stop.load(Ordering::Acquire) {
-            let full = self.tun.recv_batch(&self.clock, BUDGET, &mut frames).unwrap() == BUDGET;
+            let full = self.tun.device().recv_batch(&self.clock, BUDGET, &mut frames).unwrap() == BUDGET;
             for frame in frames.drain(..) {
                 self.stack.receive(self.clock.now(), self.dev, frame);
             }
@@ -61,8 +63,11 @@ impl Driver {
                 let _ = self.stack.udp_send_to(now, self.echo, data, from);
             }
             let done = self.stack.transmit(self.clock.now(), self.dev, BUDGET, &mut self.tun);
-            assert!(!done.stopped, "nothing limits this device");
-            let deadline = if full || done.more { Some(Instant::ZERO) } else { self.stack.next_deadline() };
+            if done.stopped {
+                self.stack.device_ready(self.clock.now(), self.dev);
+            }
+            let more = full || done.more || done.stopped;
+            let deadline = if more { Some(Instant::ZERO) } else { self.stack.next_deadline() };
             self.poller.wait(&self.clock, deadline, &mut events).unwrap();
         }
     }
@@ -83,15 +88,16 @@ fn with_each_device(kernel: fn()) {
     if !net_admin() {
         return;
     }
-    for (layer, offload, mtu) in [
-        (Layer::Ip, true, 1_500),
-        (Layer::Ip, false, 1_500),
-        (Layer::Ethernet, true, 9_000),
-        (Layer::Ethernet, false, 1_500),
+    for (layer, offload, mtu, not_now_ppm) in [
+        (Layer::Ip, true, 1_500, 0),
+        (Layer::Ip, true, 1_500, 500_000),
+        (Layer::Ip, false, 1_500, 0),
+        (Layer::Ethernet, true, 9_000, 0),
+        (Layer::Ethernet, false, 1_500, 500_000),
     ] {
         NetNs::new().unwrap().run(|| {
-            println!("{layer:?}, offload {offload}, MTU {mtu}");
-            let driver = Driver::new(&TunOptions { layer, offload, mtu, ..TunOptions::new("") });
+            println!("{layer:?}, offload {offload}, MTU {mtu}, not now {not_now_ppm} ppm");
+            let driver = Driver::new(&TunOptions { layer, offload, mtu, ..TunOptions::new("") }, not_now_ppm);
             let stop = AtomicBool::new(false);
             let guard = Stop(&stop, driver.poller.waker());
             thread::scope(|s| {

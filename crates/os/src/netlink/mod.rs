@@ -2,12 +2,13 @@
 mod msg;
 
 use crate::error::SetupError;
+use core::time::Duration;
 use msg::{Message, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NLMSG_ERROR};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, sendto, socket_with};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
 
 const IFLA_IFNAME: u16 = 3;
@@ -22,6 +23,14 @@ const RTA_OIF: u16 = 4;
 const RTA_GATEWAY: u16 = 5;
 /// Length of `struct ifinfomsg`.
 const IFINFO_LEN: usize = 16;
+/// Offset of the flags in it.
+const IFINFO_FLAGS: usize = 8;
+/// Offset of the type in `struct rtmsg`.
+const RTMSG_TYPE: usize = 7;
+/// Looks for the route of a new IPv6 address, which takes well under a millisecond on an idle machine.
+const LOCAL_WAITS_MAX: usize = 2_000;
+/// Time between two looks.
+const LOCAL_WAIT: Duration = Duration::from_millis(1);
 /// Answers read while looking for ours; others can only be leftovers.
 const ANSWERS_MAX: usize = 16;
 
@@ -34,6 +43,8 @@ pub struct Link {
     seq: Cell<u32>,
     index: u32,
     name: String,
+    /// IPv6 addresses that begin to work when the device is up.
+    waiting: RefCell<Vec<IpAddr>>,
 }
 
 impl Link {
@@ -50,7 +61,7 @@ impl Link {
             .map_err(failed)?;
         let index = rustix::net::netdevice::name_to_index(&lookup, name)
             .map_err(|_| SetupError::NoSuchLink { name: name.into() })?;
-        Ok(Self { socket, seq: Cell::new(0), index, name: name.into() })
+        Ok(Self { socket, seq: Cell::new(0), index, name: name.into(), waiting: RefCell::default() })
     }
 
     /// The device's index.
@@ -70,7 +81,11 @@ impl Link {
     /// # Errors
     /// [`SetupError::NotPermitted`] without CAP_NET_ADMIN in the namespace; [`SetupError::Os`] otherwise.
     pub fn up(&self) -> Result<(), SetupError> {
-        self.link(format!("setting {} up", self.name), libc::IFF_UP as u32, |_| {})
+        self.link(format!("setting {} up", self.name), libc::IFF_UP as u32, |_| {})?;
+        for ip in self.waiting.take() {
+            self.await_local(ip);
+        }
+        Ok(())
     }
 
     /// Sets the device down.
@@ -86,20 +101,17 @@ impl Link {
     /// # Errors
     /// [`SetupError::NoSuchLink`] when the device is gone.
     pub fn mtu(&self) -> Result<u32, SetupError> {
-        let doing = format!("asking for the MTU of {}", self.name);
-        let mut mtu = None;
-        self.request_with(
-            doing,
-            (libc::RTM_GETLINK, 0),
-            |m| self.ifinfo(m, 0, 0),
-            |kind, body| {
-                let attrs = body.get(IFINFO_LEN..).unwrap_or_default();
-                if let (libc::RTM_NEWLINK, Some(value)) = (kind, msg::find_attr(attrs, IFLA_MTU)) {
-                    mtu = value.first_chunk::<4>().map(|v| u32::from_ne_bytes(*v));
-                }
-            },
-        )?;
-        mtu.ok_or_else(|| SetupError::NoSuchLink { name: self.name.clone() })
+        let mtu = self.ask(|body| number(msg::find_attr(body.get(IFINFO_LEN..)?, IFLA_MTU)?));
+        mtu?.ok_or_else(|| SetupError::NoSuchLink { name: self.name.clone() })
+    }
+
+    /// Whether the device is up; needs no privileges.
+    ///
+    /// # Errors
+    /// [`SetupError::NoSuchLink`] when the device is gone.
+    pub fn is_up(&self) -> Result<bool, SetupError> {
+        let flags = self.ask(|body| number(body.get(IFINFO_FLAGS..)?))?;
+        Ok(flags.unwrap_or(0) & libc::IFF_UP as u32 != 0)
     }
 
     /// Sets the MTU in bytes, without the link header.
@@ -132,8 +144,8 @@ impl Link {
         Ok(())
     }
 
-    /// Gives the kernel's side an address; its prefix becomes a route to the device. IPv6 addresses work at once:
-    /// duplicate detection is switched off for them.
+    /// Gives the kernel's side an address; its prefix becomes a route to the device. IPv6 addresses have
+    /// duplicate detection switched off and work when this, or on a device that is down [`Link::up`], returns.
     ///
     /// # Errors
     /// As [`Link::up`]; EEXIST when the device has the address already.
@@ -148,7 +160,11 @@ impl Link {
             if ip.is_ipv6() {
                 m.attr_u32(IFA_FLAGS, IFA_F_NODAD);
             }
-        })
+        })?;
+        if ip.is_ipv6() {
+            if self.is_up()? { self.await_local(ip) } else { self.waiting.borrow_mut().push(ip) }
+        }
+        Ok(())
     }
 
     /// Takes an address away.
@@ -204,6 +220,37 @@ impl Link {
             self.ifinfo(m, 0, 0);
             more(m);
         })
+    }
+
+    /// What `find` sees in the kernel's description of the device.
+    fn ask(&self, find: impl Fn(&[u8]) -> Option<u32>) -> Result<Option<u32>, SetupError> {
+        let (doing, mut found) = (format!("asking about {}", self.name), None);
+        let take = |kind, body: &[u8]| {
+            if kind == libc::RTM_NEWLINK {
+                found = find(body);
+            }
+        };
+        self.request_with(doing, (libc::RTM_GETLINK, 0), |m| self.ifinfo(m, 0, 0), take)?;
+        Ok(found)
+    }
+
+    /// Waits until packets to `ip` are the kernel's own: it makes the route of an IPv6 address in the background, even
+    /// without duplicate detection, and drops what comes before. Whatever takes longer than the bound is not our doing.
+    fn await_local(&self, ip: IpAddr) {
+        for _ in 0..LOCAL_WAITS_MAX {
+            let mut local = false;
+            let ask = |m: &mut Message| {
+                m.u8(family(ip)).u8(128).u8(0).u8(0).u8(0).u8(0).u8(0).u8(0).u32(0).attr_ip(RTA_DST, ip);
+            };
+            let take = |kind, body: &[u8]| {
+                local |= kind == libc::RTM_NEWROUTE && body.get(RTMSG_TYPE) == Some(&libc::RTN_LOCAL);
+            };
+            let asked = self.request_with("asking for a route".into(), (libc::RTM_GETROUTE, 0), ask, take);
+            if local || asked.is_err() {
+                return;
+            }
+            std::thread::sleep(LOCAL_WAIT);
+        }
     }
 
     /// `struct ifinfomsg`.
@@ -262,6 +309,10 @@ impl Link {
         }
         Err(Errno::PROTO)
     }
+}
+
+fn number(value: &[u8]) -> Option<u32> {
+    Some(u32::from_ne_bytes(*value.first_chunk::<4>()?))
 }
 
 const fn family(ip: IpAddr) -> u8 {

@@ -48,6 +48,12 @@ fn addresses_and_routes_come_and_go() {
         lo.set_mtu(9_000).unwrap();
         assert_eq!(lo.mtu().unwrap(), 9_000);
         lo.down().unwrap();
+        assert!(!lo.is_up().unwrap());
+        lo.add_address("fd09::2".parse().unwrap(), 64).unwrap();
         lo.up().unwrap();
+        assert!(lo.is_up().unwrap());
+        let (a, b) = (UdpSocket::bind("[fd09::2]:0").unwrap(), UdpSocket::bind("[fd09::2]:0").unwrap());
+        a.send_to(b"x", b.local_addr().unwrap()).unwrap();
+        b.recv(&mut [0; 1]).unwrap();
     });
 }

@@ -1,10 +1,10 @@
 //! Frames in and out of one queue: one system call each, without a copy for super-packets.
+use super::Tun;
 use super::vnet::{self, VNET_HDR_LEN};
-use super::{Direction, Tun};
 use crate::clock::Clock;
 use bytes::Bytes;
 use lowwater_core::base::Instant;
-use lowwater_core::device::{Device, Submit};
+use lowwater_core::device::{Device, Direction, Submit};
 use lowwater_core::packet::{Offload, Packet};
 use rustix::buffer::spare_capacity;
 use rustix::io::{Errno, read, retry_on_intr, writev};

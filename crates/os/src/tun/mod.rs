@@ -12,7 +12,7 @@ use crate::netlink::Link;
 use crate::pool::Pool;
 use crate::sys::{self, TunFlags};
 use core::fmt;
-use lowwater_core::device::DeviceCaps;
+use lowwater_core::device::{DeviceCaps, Direction};
 use lowwater_core::packet::Packet;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -73,15 +73,6 @@ impl TunOptions {
         let (layer, offload, mtu, txqueuelen, sndbuf) = (Layer::Ip, true, 1_500, 5_000, None);
         Self { name: name.into(), layer, offload, mtu, txqueuelen, sndbuf }
     }
-}
-
-/// Which way a packet went past an [`Observer`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// From the device to the stack.
-    In,
-    /// From the stack into the device, which has taken it.
-    Out,
 }
 
 /// Sees every packet that passes, super-packets and unfinished checksums as they are: for captures.
