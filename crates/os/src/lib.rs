@@ -3,6 +3,7 @@
 //! `unsafe` lives in `sys/` alone, one argued block per system call that has no safe wrapper; everything else here is
 //! ordinary code over rustix.
 #![cfg(target_os = "linux")]
+#![deny(unsafe_code)]
 
 pub mod clock;
 pub mod entropy;
@@ -11,6 +12,7 @@ pub mod netlink;
 pub mod netns;
 pub mod poll;
 mod pool;
+#[allow(unsafe_code, reason = "the ioctls of TUN and unshare have no safe wrapper")]
 mod sys;
 pub mod tun;
 
