@@ -1,3 +1,79 @@
-//! Chores of the project, by name.
+//! The one door to everything a contributor runs: `cargo xtask` lists it.
 #![forbid(unsafe_code)]
-fn main() {}
+mod census;
+mod ci;
+mod command;
+mod tidy;
+mod tools;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Chores of lowwater. Each works from any directory of the workspace.
+#[derive(Parser)]
+#[command(name = "cargo xtask", arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// All that CI runs, stage by stage, with the time of each; stops at the first stage that fails
+    Ci {
+        /// Run only these stages, by name
+        #[arg(long = "stage", value_name = "NAME")]
+        stages: Vec<String>,
+        /// Say which stages there are and run none
+        #[arg(long)]
+        list: bool,
+    },
+    /// House rules that the compiler does not know: import ranks, walls, words, tables in the docs
+    Tidy,
+    /// The tests of the workspace (`cargo test --workspace`)
+    Test {
+        /// Handed on to `cargo test`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        rest: Vec<String>,
+    },
+    /// The simulator: some seeds, one seed, or as many as fit into some minutes
+    Sim {
+        /// Handed on to the simulator: `--seed N`, `--seeds A..B`, `--minutes M`, ...
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        rest: Vec<String>,
+    },
+    /// The structured fuzzer over the whole input path
+    Fuzz {
+        /// Handed on to the fuzzer: `--seconds N`, `--seed N`, `--target NAME`, ...
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        rest: Vec<String>,
+    },
+    /// The benchmarks (`cargo bench --workspace`)
+    Bench {
+        /// Handed on to `cargo bench`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        rest: Vec<String>,
+    },
+    /// Counts `unsafe` by file, so that a review sees the number move
+    UnsafeCensus,
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().chore {
+        Chore::Ci { list: true, .. } => ci::list(),
+        Chore::Ci { stages, list: false } => ci::run_stages(&stages),
+        Chore::Tidy => tidy::run(),
+        Chore::Test { rest } => tools::test(&rest),
+        Chore::Sim { rest } => tools::sim(&rest),
+        Chore::Fuzz { rest } => tools::fuzz(&rest),
+        Chore::Bench { rest } => tools::bench(&rest),
+        Chore::UnsafeCensus => census::run(),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("xtask: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}

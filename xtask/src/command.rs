@@ -1,0 +1,53 @@
+//! Runs other programs from the workspace's root and says plainly when they fail.
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What a chore answers: nothing, or one sentence that says why it failed.
+pub(crate) type Outcome = Result<(), String>;
+
+/// The root of the workspace: the parent of this crate.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace").to_path_buf()
+}
+
+/// `cargo` with these arguments at the root.
+pub(crate) fn cargo<S: AsRef<str>>(args: &[S]) -> Command {
+    program(&std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()), args)
+}
+
+/// Any program with these arguments at the root.
+pub(crate) fn program<S: AsRef<str>>(name: &str, args: &[S]) -> Command {
+    let mut command = Command::new(name);
+    command.args(args.iter().map(AsRef::as_ref)).current_dir(root());
+    command
+}
+
+/// Runs to the end; an exit code other than zero is a failure.
+pub(crate) fn run(command: &mut Command) -> Outcome {
+    let status = command.status().map_err(|e| format!("{}: {e}", describe(command)))?;
+    if status.success() { Ok(()) } else { Err(format!("{}: {status}", describe(command))) }
+}
+
+/// Runs to the end, hands its standard output through line by line, and shows each line to `watch`.
+pub(crate) fn run_watched(command: &mut Command, watch: &mut dyn FnMut(&str)) -> Outcome {
+    use std::io::{BufRead as _, BufReader};
+    let mut child =
+        command.stdout(Stdio::piped()).spawn().map_err(|e| format!("{}: {e}", describe(command)))?;
+    let pipe = child.stdout.take().expect("stdout is piped");
+    for line in BufReader::new(pipe).split(b'\n') {
+        let line = line.map_err(|e| format!("{}: {e}", describe(command)))?;
+        let line = String::from_utf8_lossy(&line);
+        println!("{line}");
+        watch(&line);
+    }
+    let status = child.wait().map_err(|e| format!("{}: {e}", describe(command)))?;
+    if status.success() { Ok(()) } else { Err(format!("{}: {status}", describe(command))) }
+}
+
+/// The command as one could type it.
+pub(crate) fn describe(command: &Command) -> String {
+    let mut words =
+        vec![Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy().into_owned()];
+    words.extend(command.get_args().map(|a| a.to_string_lossy().into_owned()));
+    words.join(" ")
+}

@@ -1,0 +1,106 @@
+//! Each rule sees the breach that it is for, and lets the honest neighbour pass.
+use super::source::File;
+use super::{Breach, ranks, size, tables, words};
+
+fn core_file(path: &str, text: &str) -> File {
+    File::rust(&format!("crates/core/src/{path}"), text).expect("the sample parses")
+}
+
+fn ranks_of(path: &str, text: &str) -> Vec<Breach> {
+    let mut out = Vec::new();
+    ranks::check_file(&core_file(path, text), &mut out);
+    out
+}
+
+#[test]
+fn a_lower_rank_may_be_imported() {
+    let text =
+        "use crate::base::Cx;\nuse crate::{packet::Packet, timer};\nuse super::seq::Seq;\nuse bytes::Bytes;";
+    assert_eq!(ranks_of("tcp/conn.rs", text), []);
+}
+
+#[test]
+fn an_equal_rank_is_a_stranger() {
+    assert_eq!(ranks_of("tcp/conn.rs", "use crate::ip::Ip;").len(), 1);
+    assert_eq!(ranks_of("tcp/conn.rs", "use crate::{base::Cx, qdisc};").len(), 1);
+    assert_eq!(ranks_of("timer/wheel.rs", "fn f() { use crate::ranges as r; }").len(), 1);
+}
+
+#[test]
+fn a_higher_rank_is_refused_even_by_super() {
+    assert_eq!(ranks_of("tcp/conn.rs", "use super::super::stack::Stack;").len(), 1);
+    assert_eq!(ranks_of("credit.rs", "use super::tcp;").len(), 1);
+    assert_eq!(ranks_of("tcp/mod.rs", "use super::stack;").len(), 1);
+    assert_eq!(ranks_of("tcp/mod.rs", "mod tests { use super::stack; use super::super::socket; }").len(), 1);
+}
+
+#[test]
+fn a_crate_path_in_code_is_refused() {
+    assert_eq!(ranks_of("tcp/conn.rs", "fn f() { crate::base::go(); }").len(), 1);
+    assert_eq!(ranks_of("tcp/conn.rs", "fn f() { assert!(crate::base::go()); }").len(), 1);
+    assert_eq!(ranks_of("tcp/conn.rs", "pub(crate) fn f() {} pub(in crate::tcp) fn g() {}"), []);
+}
+
+#[test]
+fn a_module_without_a_rank_is_refused() {
+    assert_eq!(ranks_of("novel.rs", "").len(), 1);
+}
+
+fn sizes_of(text: &str) -> Vec<&'static str> {
+    let mut out = Vec::new();
+    size::check_file(&core_file("tcp/conn.rs", text), &mut out);
+    out.into_iter().map(|b| b.rule).collect()
+}
+
+#[test]
+fn walls_are_where_they_are_said_to_be() {
+    let body = |n: usize| format!("fn f() {{\n{}}}", "g();\n".repeat(n - 2));
+    assert_eq!(sizes_of(&body(70)), [""; 0]);
+    assert_eq!(sizes_of(&body(71)), ["fn-lines"]);
+    let fields = |n: usize, name: &str| {
+        let list: Vec<String> = (0..n).map(|i| format!("f{i}: u8")).collect();
+        format!("struct {name} {{ {} }}", list.join(", "))
+    };
+    assert_eq!(sizes_of(&fields(12, "Conn")), [""; 0]);
+    assert_eq!(sizes_of(&fields(13, "Conn")), ["fields"]);
+    assert_eq!(sizes_of(&fields(13, "TcpInfo")), [""; 0]);
+    assert_eq!(sizes_of("fn f(a: u8, b: u8, c: u8, d: u8, e: u8, f: u8) {}"), [""; 0]);
+    assert_eq!(sizes_of("fn f(a: u8, b: u8, c: u8, d: u8, e: u8, f: u8, g: u8) {}"), ["fn-args"]);
+}
+
+#[test]
+fn trailing_tests_are_not_production_lines() {
+    let text =
+        format!("{}#[cfg(test)]\nmod tests {{\n{}}}\n", "use a;\n".repeat(800), "fn x() {}\n".repeat(500));
+    assert_eq!(sizes_of(&text), [""; 0]);
+    assert_eq!(sizes_of(&"use a;\n".repeat(801)), ["file-lines"]);
+}
+
+#[test]
+fn foreign_words_are_found_inside_of_identifiers() {
+    assert!(words::has_word("let rx_skb = 1;", "skb"));
+    assert!(words::has_word("struct SkbList;", "skb"));
+    assert!(!words::has_word("let updup = 1;", "pdu"));
+    let mut out = Vec::new();
+    let text = "// as `skb` in Linux\nfn f() {} // a skb\n";
+    words::check_file(&core_file("tcp/conn.rs", text), &mut out);
+    assert_eq!(out.iter().map(|b| b.line).collect::<Vec<_>>(), [2]);
+}
+
+#[test]
+fn sysctl_names_are_those_of_the_core() {
+    let source = include_str!("../../../crates/core/src/base/sysctl.rs");
+    let ours: Vec<&str> = lowwater_core::base::Sysctl::NAMES.iter().map(|(name, _)| *name).collect();
+    assert_eq!(tables::names_in(source), ours);
+}
+
+#[test]
+fn the_table_of_sysctls_has_the_defaults_of_the_code() {
+    let table = include_str!("../../../docs/sysctl.md");
+    let sysctl = lowwater_core::base::Sysctl::default();
+    for (name, _) in lowwater_core::base::Sysctl::NAMES {
+        let default = sysctl.get(name).expect("a listed name can be read");
+        let row = format!("| `{name}` | {default} |");
+        assert!(table.contains(&row), "docs/sysctl.md lacks a row that begins: {row}");
+    }
+}
