@@ -10,7 +10,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 impl Stack {
     /// The loopback device, with 127.0.0.1/8 and ::1, which every stack has.
     pub(super) fn add_loopback(&mut self) {
-        let id = self.add_device(DeviceCaps { checksum: true, ..DeviceCaps::offloading(LOOPBACK_MTU) });
+        let id = self.attach(ip::Link::Loopback, DeviceCaps::offloading(LOOPBACK_MTU));
         debug_assert_eq!(id, LOOPBACK);
         for (addr, len) in [(IpAddr::V4(Ipv4Addr::LOCALHOST), 8), (IpAddr::V6(Ipv6Addr::LOCALHOST), 128)] {
             let added = self.add_address(LOOPBACK, addr, len);
@@ -23,12 +23,12 @@ impl Stack {
     /// # Panics
     /// Beyond 256 devices ([`ip::iface::DEVICES_MAX`]), which is a bug of the program.
     pub fn add_device(&mut self, caps: DeviceCaps) -> DeviceId {
+        let link = caps.ethernet.map_or(ip::Link::Ip, ip::Link::Ethernet);
+        self.attach(link, caps)
+    }
+
+    fn attach(&mut self, link: ip::Link, caps: DeviceCaps) -> DeviceId {
         let id = DeviceId(self.links.len() as u16);
-        let link = match caps.ethernet {
-            _ if id == LOOPBACK => ip::Link::Loopback,
-            Some(mac) => ip::Link::Ethernet(mac),
-            None => ip::Link::Ip,
-        };
         self.ip.add_device(id, Iface::new(link, caps.mtu)).expect("fewer than 256 devices");
         self.links.push(Link::new(caps));
         id

@@ -286,13 +286,7 @@ impl Stack {
 
     /// The way to `dst`; to an own address it leads round the loopback device.
     pub(super) fn route(&self, src: Option<IpAddr>, dst: IpAddr) -> Result<Dst, Error> {
-        let mut found = self.ip.lookup(src, dst, self.now)?;
-        if found.local {
-            found.device = LOOPBACK;
-            found.next_hop = dst;
-            found.mtu = self.links[usize::from(LOOPBACK.0)].caps.mtu;
-        }
-        Ok(found)
+        self.ip.lookup(src, dst, self.now)
     }
 
     /// The way of a flow, with fresh packet numbers.

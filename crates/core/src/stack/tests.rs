@@ -1,1 +1,5 @@
-//! Two stacks over hand-made links.
+//! Two stacks over hand-made links, in virtual time.
+mod ip;
+mod tcp;
+mod udp;
+mod world;

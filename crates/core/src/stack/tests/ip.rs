@@ -1,0 +1,80 @@
+//! What the stack does below the transports: echo, neighbours, drops.
+use super::world::{World, at, v4, v6};
+use crate::base::{Duration, Instant};
+use crate::device::DeviceCaps;
+use crate::packet::{Offload, Packet};
+use bytes::Bytes;
+use lowwater_wire::{checksum, ipv4, protocol};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// An ICMP echo request from 10.0.0.1 to 10.0.0.2.
+fn echo_request() -> Packet {
+    let mut icmp = vec![8, 0, 0, 0, 0x12, 0x34, 0, 1];
+    icmp.extend_from_slice(b"ping");
+    let sum = checksum::checksum(&icmp);
+    icmp[2..4].copy_from_slice(&sum.to_be_bytes());
+    let repr = ipv4::Ipv4Repr {
+        src: [10, 0, 0, 1].into(),
+        dst: [10, 0, 0, 2].into(),
+        protocol: protocol::ICMP,
+        ttl: 64,
+        tos: 0,
+        ident: 7,
+        dont_fragment: true,
+        more_fragments: false,
+        fragment_offset: 0,
+        payload_len: icmp.len() as u16,
+    };
+    let mut bytes = vec![0; repr.buffer_len()];
+    repr.emit(&mut bytes);
+    bytes.extend(icmp);
+    Packet::received(Bytes::from(bytes), Offload::default(), Instant::ZERO)
+}
+
+#[test]
+fn an_echo_request_is_answered() {
+    let mut w = World::plain();
+    w.stacks[1].receive(w.now, w.devs[1], echo_request());
+    w.run(SECOND);
+    let icmp = &w.stacks[1].counters().icmp;
+    assert_eq!((icmp.in_echos, icmp.out_echo_reps), (1, 1));
+    assert_eq!(w.crossed, [0, 1]);
+}
+
+#[test]
+fn neighbours_on_ethernet_are_found_before_the_first_packet() {
+    let caps = [1, 2].map(|n| DeviceCaps { ethernet: Some([2, 0, 0, 0, 0, n]), ..DeviceCaps::plain(1_500) });
+    for (a, b) in [(v4(1), v4(2)), (v6(1), v6(2))] {
+        let mut w = World::new(caps);
+        let client = w.stacks[0].udp_bind(w.now, at(a, 0)).expect("free");
+        let server = w.stacks[1].udp_bind(w.now, at(b, 7)).expect("free");
+        w.stacks[0].udp_send_to(w.now, client, Bytes::from_static(b"over"), at(b, 7)).expect("room");
+        w.run(SECOND);
+        assert_eq!(w.stacks[1].udp_recv_from(w.now, server).map(|(d, _)| d), Ok(Bytes::from_static(b"over")));
+        assert_eq!(w.crossed, [2, 1], "a question, its answer, the datagram");
+        w.stacks[0].close(w.now, client).expect("open");
+        w.run(SECOND);
+        assert_eq!(w.stacks[0].open_sockets(), 0, "its credit came back");
+    }
+}
+
+#[test]
+fn a_neighbour_that_does_not_exist_gives_the_credit_back() {
+    let mac = Some([2, 0, 0, 0, 0, 1]);
+    let mut w = World::new([DeviceCaps { ethernet: mac, ..DeviceCaps::plain(1_500) }; 2]);
+    let client = w.stacks[0].udp_bind(w.now, at(v4(1), 0)).expect("free");
+    w.stacks[0].udp_send_to(w.now, client, Bytes::from_static(b"lost"), at(v4(77), 7)).expect("room");
+    w.stacks[0].close(w.now, client).expect("open");
+    w.run(SECOND * 30);
+    assert_eq!(w.stacks[0].open_sockets(), 0);
+}
+
+#[test]
+fn time_never_runs_backwards() {
+    let mut w = World::plain();
+    w.stacks[0].handle_timeout(Instant::from_millis(10));
+    w.stacks[0].handle_timeout(Instant::from_millis(5));
+    assert_eq!(w.stacks[0].now(), Instant::from_millis(10));
+    assert_eq!(w.stacks[0].counters().own.clock_backwards, 1);
+}

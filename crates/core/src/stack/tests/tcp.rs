@@ -1,0 +1,330 @@
+//! TCP end to end.
+use super::world::{World, at, v4, v6};
+use crate::base::{Duration, Error, SocketId};
+use crate::device::DeviceCaps;
+use crate::stack::{Decision, Event, ListenAddr, ListenOptions};
+use crate::tcp::{How, SendFlags, SocketOptions, State};
+use bytes::Bytes;
+use core::net::IpAddr;
+
+const SECOND: Duration = Duration::from_secs(1);
+const NO_FLAGS: SendFlags = SendFlags { more: false, eor: false };
+
+fn options(w: &World) -> SocketOptions {
+    SocketOptions::new(w.stacks[0].sysctl())
+}
+
+fn listen(w: &mut World, addr: ListenAddr) -> SocketId {
+    let options = ListenOptions::new(options(w));
+    w.stacks[1].tcp_listen(w.now, addr, options).expect("free")
+}
+
+fn connect(w: &mut World, ip: IpAddr, port: u16) -> SocketId {
+    let options = options(w);
+    w.stacks[0].tcp_connect(w.now, at(ip, port), None, &options).expect("a route")
+}
+
+/// A connection between the two stacks: the client's and the server's end.
+fn pair(w: &mut World, ip: IpAddr) -> (SocketId, SocketId) {
+    let listener = listen(w, ListenAddr::port(80));
+    let client = connect(w, ip, 80);
+    w.until("connected", |w| w.saw(0, Event::Connected(client)));
+    w.until("accepted", |w| w.saw(1, Event::Accepted(listener)));
+    let (server, peer) = w.stacks[1].tcp_accept(w.now, listener).expect("one waits");
+    assert_eq!(Ok(peer), w.stacks[0].local_addr(client));
+    w.stacks[1].close(w.now, listener).expect("open");
+    (client, server)
+}
+
+fn byte(n: usize) -> u8 {
+    (n ^ (n >> 8) ^ (n >> 16)) as u8
+}
+
+/// Moves `total` bytes from one socket to the other and checks every one.
+fn transfer(w: &mut World, from: (usize, SocketId), to: (usize, SocketId), total: usize) {
+    let (mut sent, mut got) = (0, 0);
+    w.until("transfer", |w| {
+        while sent < total {
+            let end = (sent + 16_384).min(total);
+            let data: Vec<u8> = (sent..end).map(byte).collect();
+            match w.stacks[from.0].tcp_send(w.now, from.1, &data, NO_FLAGS) {
+                Ok(n) => sent += n,
+                Err(Error::WouldBlock) => break,
+                Err(e) => panic!("send: {e}"),
+            }
+        }
+        loop {
+            match w.stacks[to.0].tcp_read_chunk(w.now, to.1, usize::MAX) {
+                Ok(Some(data)) => {
+                    assert!(data.iter().enumerate().all(|(i, &b)| b == byte(got + i)), "at {got}");
+                    got += data.len();
+                }
+                Ok(None) => panic!("the stream ended at {got}"),
+                Err(Error::WouldBlock) => break,
+                Err(e) => panic!("recv: {e}"),
+            }
+        }
+        got == total
+    });
+}
+
+fn close_both(w: &mut World, client: SocketId, server: SocketId) {
+    w.stacks[0].close(w.now, client).expect("open");
+    w.run(SECOND);
+    assert_eq!(w.stacks[1].tcp_recv(w.now, server, &mut [0; 8], false), Ok(0));
+    w.stacks[1].close(w.now, server).expect("open");
+    w.run(SECOND);
+    assert!(w.saw(0, Event::Gone(client)) && w.saw(1, Event::Gone(server)));
+    assert_eq!((w.stacks[0].open_sockets(), w.stacks[1].open_sockets()), (0, 0));
+    assert_eq!(w.stacks[0].small_objects(), (0, 1, 0), "the one who closed first waits");
+    assert_eq!(w.stacks[1].small_objects(), (0, 0, 0));
+    w.run(SECOND * 61);
+    assert_eq!(w.stacks[0].small_objects(), (0, 0, 0));
+    assert!(w.stacks.iter().all(|s| s.wheel.is_empty()), "no timer is left");
+}
+
+#[test]
+fn a_connection_opens_carries_data_both_ways_and_closes() {
+    for ip in [v4(2), v6(2)] {
+        let mut w = World::plain();
+        let (client, server) = pair(&mut w, ip);
+        assert_eq!(w.stacks[0].tcp_state(client), Ok(State::Established));
+        transfer(&mut w, (0, client), (1, server), 100_000);
+        transfer(&mut w, (1, server), (0, client), 100_000);
+        close_both(&mut w, client, server);
+    }
+}
+
+#[test]
+fn bulk_crosses_devices_of_every_kind() {
+    let ethernet =
+        [1, 2].map(|n| DeviceCaps { ethernet: Some([2, 0, 0, 0, 0, n]), ..DeviceCaps::offloading(1_500) });
+    for caps in [[DeviceCaps::plain(1_500); 2], [DeviceCaps::offloading(9_000); 2], ethernet] {
+        let mut w = World::new(caps);
+        w.ring = 5;
+        let (client, server) = pair(&mut w, v4(2));
+        transfer(&mut w, (0, client), (1, server), 5_000_000);
+        close_both(&mut w, client, server);
+        assert_eq!(w.stacks[0].counters().tcp.retrans_segs, 0);
+    }
+}
+
+#[test]
+fn bulk_survives_loss() {
+    let mut w = World::plain();
+    w.lose_every = 50;
+    let (client, server) = pair(&mut w, v4(2));
+    transfer(&mut w, (0, client), (1, server), 3_000_000);
+    assert!(w.stacks[0].counters().tcp.retrans_segs > 0);
+}
+
+#[test]
+fn unread_data_survives_the_end_of_the_connection() {
+    let mut w = World::plain();
+    let (client, server) = pair(&mut w, v4(2));
+    w.stacks[0].shutdown(w.now, client, How::Write).expect("connected");
+    w.run(SECOND);
+    w.stacks[1].tcp_send(w.now, server, b"last words", NO_FLAGS).expect("room");
+    w.stacks[1].close(w.now, server).expect("open");
+    w.run(SECOND);
+    let mut buf = [0; 32];
+    assert_eq!(w.stacks[0].tcp_recv(w.now, client, &mut buf, false), Ok(10));
+    assert_eq!(w.stacks[0].tcp_recv(w.now, client, &mut buf, false), Ok(0));
+    w.stacks[0].close(w.now, client).expect("open");
+    w.run(SECOND);
+    assert_eq!(w.stacks[0].open_sockets(), 0);
+    assert_eq!(w.stacks[0].small_objects(), (0, 1, 0));
+}
+
+#[test]
+fn a_closed_port_refuses() {
+    let mut w = World::plain();
+    let client = connect(&mut w, v4(2), 81);
+    w.until("closed", |w| w.saw(0, Event::Closed(client)));
+    assert_eq!(w.stacks[0].take_error(client), Some(Error::Refused));
+    w.stacks[0].close(w.now, client).expect("open");
+    assert!(w.stacks[0].next_event() == Some(Event::Gone(client)) && w.stacks[0].open_sockets() == 0);
+    assert_eq!(w.stacks[1].counters().tcp.out_rsts, 1);
+}
+
+#[test]
+fn a_listener_that_asks_accepts_refuses_and_drops() {
+    for decision in [Decision::Accept, Decision::Refuse, Decision::Drop] {
+        let mut w = World::plain();
+        w.stacks[1].set_any_address(w.devs[1], true).expect("a device");
+        let ask = ListenOptions { ask: true, ..ListenOptions::new(options(&w)) };
+        let listener = w.stacks[1].tcp_listen(w.now, ListenAddr::ANY, ask).expect("free");
+        let client = connect(&mut w, v4(200), 4_321);
+        let mut request = None;
+        w.until("asked", |w| {
+            request = w.events[1].iter().find_map(|e| match e {
+                Event::Incoming { listener: l, request, tuple } if *l == listener => {
+                    Some((*request, tuple.local()))
+                }
+                _ => None,
+            });
+            request.is_some()
+        });
+        let (request, wanted) = request.expect("just seen");
+        assert_eq!(wanted, at(v4(200), 4_321));
+        assert_eq!(w.stacks[1].counters().tcp.out_segs, 0, "nothing was said before the decision");
+        w.stacks[1].tcp_decide(w.now, request, decision).expect("waits");
+        assert_eq!(w.stacks[1].tcp_decide(w.now, request, decision), Err(Error::NoSuchSocket));
+        w.run(Duration::from_millis(900));
+        match decision {
+            Decision::Accept => {
+                assert!(w.saw(0, Event::Connected(client)));
+                let (server, _) = w.stacks[1].tcp_accept(w.now, listener).expect("one waits");
+                assert_eq!(w.stacks[1].local_addr(server), Ok(wanted));
+                transfer(&mut w, (1, server), (0, client), 10_000);
+            }
+            Decision::Refuse => assert_eq!(w.stacks[0].take_error(client), Some(Error::Refused)),
+            Decision::Drop => {
+                assert_eq!(w.stacks[0].tcp_state(client), Ok(State::SynSent));
+                w.run(SECOND * 5);
+                assert!(w.events[1].iter().filter(|e| matches!(e, Event::Incoming { .. })).count() > 1);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_question_without_an_answer_expires() {
+    let mut w = World::plain();
+    let ask = ListenOptions { ask: true, ..ListenOptions::new(options(&w)) };
+    w.stacks[1].tcp_listen(w.now, ListenAddr::port(80), ask).expect("free");
+    let client = connect(&mut w, v4(2), 80);
+    w.run(Duration::from_millis(500));
+    w.stacks[0].abort(w.now, client).expect("open");
+    assert_eq!(w.stacks[1].small_objects().0, 1);
+    w.run(SECOND * 5);
+    assert_eq!(w.stacks[1].small_objects().0, 0);
+}
+
+#[test]
+fn a_full_backlog_drops_and_recovers() {
+    let mut w = World::plain();
+    let small = ListenOptions { backlog: 1, ..ListenOptions::new(options(&w)) };
+    let listener = w.stacks[1].tcp_listen(w.now, ListenAddr::port(80), small).expect("free");
+    let clients: Vec<_> = (0..4).map(|_| connect(&mut w, v4(2), 80)).collect();
+    w.run(SECOND * 20);
+    assert!(w.stacks[1].counters().tcp_ext.listen_drops > 0);
+    let mut accepted = 0;
+    for _ in 0..10 {
+        while w.stacks[1].tcp_accept(w.now, listener).is_ok() {
+            accepted += 1;
+        }
+        w.run(SECOND * 10);
+    }
+    assert_eq!(accepted, clients.len(), "whoever waits gets in");
+}
+
+#[test]
+fn closing_a_listener_resets_what_nobody_accepted() {
+    let mut w = World::plain();
+    let listener = listen(&mut w, ListenAddr::port(80));
+    let client = connect(&mut w, v4(2), 80);
+    w.until("connected", |w| w.saw(0, Event::Connected(client)));
+    w.run(SECOND);
+    w.stacks[1].close(w.now, listener).expect("open");
+    w.run(SECOND);
+    assert_eq!(w.stacks[0].take_error(client), Some(Error::Reset));
+    assert_eq!((w.stacks[1].open_sockets(), w.stacks[1].small_objects()), (0, (0, 0, 0)));
+    let again = listen(&mut w, ListenAddr::port(80));
+    assert_ne!(again, listener);
+}
+
+#[test]
+fn listeners_take_places_by_address_and_port() {
+    let mut w = World::plain();
+    let o = ListenOptions::new(options(&w));
+    let s = &mut w.stacks[1];
+    let on = |ip, port| ListenAddr { ip, port };
+    s.tcp_listen(w.now, on(Some(v4(2)), Some(80)), o.clone()).expect("free");
+    let taken = Err(Error::AddressInUse);
+    assert_eq!(s.tcp_listen(w.now, on(Some(v4(2)), Some(80)), o.clone()), taken);
+    assert_eq!(s.tcp_listen(w.now, on(None, Some(80)), o.clone()), taken);
+    s.tcp_listen(w.now, on(Some(v6(2)), Some(80)), o.clone()).expect("another address");
+    s.tcp_listen(w.now, ListenAddr::ANY, o.clone()).expect("any port is another place");
+    assert_eq!(s.tcp_listen(w.now, ListenAddr::ANY, o.clone()), taken);
+    let picked = s.tcp_listen(w.now, on(None, Some(0)), o.clone()).expect("free");
+    assert_ne!(s.local_addr(picked).expect("bound").port(), 0);
+    assert_eq!(s.tcp_listen(w.now, on(Some(v4(9)), Some(80)), o), Err(Error::AddressNotAvailable));
+}
+
+#[test]
+fn a_stack_connects_to_itself() {
+    let mut w = World::plain();
+    for ip in [v4(1), "127.0.0.1".parse().expect("valid"), "::1".parse().expect("valid")] {
+        let options = ListenOptions::new(options(&w));
+        let listener = w.stacks[0].tcp_listen(w.now, ListenAddr::port(80), options).expect("free");
+        let client = connect(&mut w, ip, 80);
+        w.until("connected", |w| w.saw(0, Event::Connected(client)));
+        w.until("accepted", |w| w.saw(0, Event::Accepted(listener)));
+        let (server, _) = w.stacks[0].tcp_accept(w.now, listener).expect("one waits");
+        transfer(&mut w, (0, client), (0, server), 1_000_000);
+        w.stacks[0].close(w.now, listener).expect("open");
+        w.stacks[0].close(w.now, client).expect("open");
+        w.stacks[0].close(w.now, server).expect("open");
+        w.run(SECOND * 70);
+        assert_eq!((w.stacks[0].open_sockets(), w.stacks[0].small_objects()), (0, (0, 0, 0)));
+    }
+    assert_eq!(w.crossed, [0, 0]);
+}
+
+#[test]
+fn a_thousand_connections() {
+    let mut w = World::plain();
+    let listener = listen(&mut w, ListenAddr::port(80));
+    let clients: Vec<_> = (0..1_000).map(|_| connect(&mut w, v4(2), 80)).collect();
+    let mut servers = Vec::new();
+    w.until("all accepted", |w| {
+        while let Ok((id, _)) = w.stacks[1].tcp_accept(w.now, listener) {
+            servers.push(id);
+        }
+        servers.len() == 1_000
+    });
+    w.run(SECOND);
+    let hello = Bytes::from_static(b"hello, world");
+    for &id in &clients {
+        assert_eq!(w.stacks[0].tcp_send_bytes(w.now, id, &mut hello.clone(), NO_FLAGS), Ok(12));
+    }
+    w.run(SECOND);
+    for &id in &servers {
+        assert_eq!(w.stacks[1].tcp_read_chunk(w.now, id, 100), Ok(Some(hello.clone())));
+        w.stacks[1].close(w.now, id).expect("open");
+    }
+    for &id in &clients {
+        w.stacks[0].close(w.now, id).expect("open");
+    }
+    w.run(SECOND * 70);
+    assert_eq!((w.stacks[0].open_sockets(), w.stacks[0].small_objects()), (0, (0, 0, 0)));
+    assert_eq!((w.stacks[1].open_sockets(), w.stacks[1].small_objects()), (1, (0, 0, 0)));
+}
+
+#[test]
+fn flows_share_the_device_in_turn() {
+    let mut w = World::plain();
+    w.ring = 1;
+    let listener = listen(&mut w, ListenAddr::port(80));
+    let clients: Vec<_> = (0..4).map(|_| connect(&mut w, v4(2), 80)).collect();
+    w.run(SECOND);
+    let servers: Vec<_> = core::iter::from_fn(|| w.stacks[1].tcp_accept(w.now, listener).ok()).collect();
+    assert_eq!(servers.len(), 4);
+    let data = vec![0; 1_000_000];
+    let mut got = [0usize; 4];
+    let end = w.now + SECOND;
+    w.until("a second of bulk", |w| {
+        for &id in &clients {
+            let _ = w.stacks[0].tcp_send(w.now, id, &data, NO_FLAGS);
+        }
+        for (got, (id, _)) in got.iter_mut().zip(&servers) {
+            while let Ok(Some(chunk)) = w.stacks[1].tcp_read_chunk(w.now, *id, usize::MAX) {
+                *got += chunk.len();
+            }
+        }
+        w.now >= end
+    });
+    let (least, most) = (got.iter().min().expect("four"), got.iter().max().expect("four"));
+    assert!(*least > 0 && most < &(least * 2), "{got:?}");
+}

@@ -1,0 +1,123 @@
+//! UDP end to end.
+use super::world::{World, at, v4, v6};
+use crate::base::{Duration, Error};
+use crate::device::DeviceCaps;
+use crate::stack::Event;
+use bytes::Bytes;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn a_datagram_is_echoed_over_both_families() {
+    for (a, b) in [(v4(1), v4(2)), (v6(1), v6(2))] {
+        let mut w = World::plain();
+        let client = w.stacks[0].udp_bind(w.now, at(a, 0)).expect("free");
+        let server = w.stacks[1].udp_bind(w.now, "0.0.0.0:7".parse().expect("valid")).expect("free");
+        let hello = Bytes::from_static(b"hello");
+        assert_eq!(w.stacks[0].udp_send_to(w.now, client, hello.clone(), at(b, 7)), Ok(5));
+        w.run(SECOND);
+        assert!(w.saw(1, Event::Readable(server)));
+        let (data, from) = w.stacks[1].udp_recv_from(w.now, server).expect("arrived");
+        assert_eq!((&data, from), (&hello, w.stacks[0].local_addr(client).expect("bound")));
+        w.stacks[1].udp_send_to(w.now, server, data, from).expect("room");
+        w.run(SECOND);
+        assert_eq!(w.stacks[0].udp_recv_from(w.now, client), Ok((hello, at(b, 7))));
+        assert_eq!(w.stacks[0].udp_recv_from(w.now, client), Err(Error::WouldBlock));
+        let udp = &w.stacks[1].counters().udp;
+        assert_eq!((udp.in_datagrams, udp.out_datagrams), (1, 1));
+    }
+}
+
+#[test]
+fn large_datagrams_are_fragmented_and_reassembled_unless_forbidden() {
+    for (a, b) in [(v4(1), v4(2)), (v6(1), v6(2))] {
+        let mut w = World::plain();
+        let client = w.stacks[0].udp_bind(w.now, at(a, 0)).expect("free");
+        let server = w.stacks[1].udp_bind(w.now, at(b, 9)).expect("free");
+        let big: Bytes = (0..60_000u32).map(|n| n as u8).collect();
+        w.stacks[0].udp_send_to(w.now, client, big.clone(), at(b, 9)).expect("room");
+        w.run(SECOND);
+        assert_eq!(w.stacks[1].udp_recv_from(w.now, server).map(|(d, _)| d), Ok(big.clone()));
+        w.stacks[0].udp_set_dont_fragment(client, true).expect("a socket");
+        assert_eq!(w.stacks[0].udp_send_to(w.now, client, big, at(b, 9)), Err(Error::MessageTooLong));
+        let huge = Bytes::from(vec![0; 65_530]);
+        assert_eq!(w.stacks[0].udp_send_to(w.now, client, huge, at(b, 9)), Err(Error::MessageTooLong));
+        w.stacks[0].close(w.now, client).expect("open");
+        w.run(SECOND);
+        assert_eq!(w.stacks[0].open_sockets(), 0);
+    }
+}
+
+#[test]
+fn a_closed_port_refuses_a_connected_socket_only() {
+    for (a, b) in [(v4(1), v4(2)), (v6(1), v6(2))] {
+        let mut w = World::plain();
+        let loose = w.stacks[0].udp_bind(w.now, at(a, 0)).expect("free");
+        let client = w.stacks[0].udp_bind(w.now, at(a, 0)).expect("free");
+        w.stacks[0].udp_connect(w.now, client, at(b, 99)).expect("a route");
+        w.stacks[0].udp_send_to(w.now, loose, Bytes::from_static(b"x"), at(b, 98)).expect("room");
+        w.stacks[0].udp_send(w.now, client, Bytes::from_static(b"x")).expect("room");
+        w.run(SECOND);
+        assert_eq!(w.stacks[0].udp_recv_from(w.now, loose), Err(Error::WouldBlock));
+        assert!(w.saw(0, Event::Readable(client)));
+        assert_eq!(w.stacks[0].udp_recv_from(w.now, client), Err(Error::Refused));
+        assert_eq!(w.stacks[1].counters().udp.no_ports, 2);
+    }
+}
+
+#[test]
+fn ports_are_taken_once_and_given_back() {
+    let mut w = World::plain();
+    let s = &mut w.stacks[0];
+    let any = "0.0.0.0:53".parse().expect("valid");
+    let first = s.udp_bind(w.now, any).expect("free");
+    assert_eq!(s.udp_bind(w.now, at(v4(1), 53)), Err(Error::AddressInUse));
+    assert_eq!(s.udp_bind(w.now, any), Err(Error::AddressInUse));
+    assert_eq!(s.udp_bind(w.now, at(v4(9), 53)), Err(Error::AddressNotAvailable));
+    s.close(w.now, first).expect("open");
+    assert_eq!(s.next_event(), Some(Event::Gone(first)));
+    let second = s.udp_bind(w.now, at(v4(1), 53)).expect("free again");
+    assert_eq!(s.udp_bind(w.now, any), Err(Error::AddressInUse));
+    assert_ne!(first, second);
+    assert_eq!(s.udp_recv_from(w.now, first), Err(Error::NoSuchSocket));
+}
+
+#[test]
+fn the_receive_buffer_is_bounded_and_the_send_buffer_pushes_back() {
+    let mut w = World::new([DeviceCaps::offloading(9_000); 2]);
+    w.ring = 4;
+    let client = w.stacks[0].udp_bind(w.now, at(v4(1), 0)).expect("free");
+    let server = w.stacks[1].udp_bind(w.now, at(v4(2), 9)).expect("free");
+    let data = Bytes::from(vec![7; 8_000]);
+    let mut sent = 0u64;
+    while w.stacks[0].udp_send_to(w.now, client, data.clone(), at(v4(2), 9)).is_ok() {
+        sent += 1;
+        assert!(sent < 100);
+    }
+    assert_eq!(sent, u64::from(w.stacks[0].sysctl().wmem_default) / (8_000 + 512));
+    w.run(SECOND);
+    assert!(w.saw(0, Event::Writable(client)));
+    for _ in 0..20 {
+        w.stacks[0].udp_send_to(w.now, client, data.clone(), at(v4(2), 9)).expect("room again");
+    }
+    w.run(SECOND);
+    let udp = &w.stacks[1].counters().udp;
+    assert!(udp.rcvbuf_errors > 0 && udp.in_datagrams + udp.rcvbuf_errors == sent + 20);
+    let queued = core::iter::from_fn(|| w.stacks[1].udp_recv_from(w.now, server).ok()).count() as u64;
+    assert_eq!(queued, w.stacks[1].counters().udp.in_datagrams);
+}
+
+#[test]
+fn a_stack_talks_to_itself() {
+    let mut w = World::plain();
+    for ip in [v4(1), v6(1), "127.0.0.1".parse().expect("valid"), "::1".parse().expect("valid")] {
+        let server = w.stacks[0].udp_bind(w.now, at(ip, 5_000)).expect("free");
+        let client = w.stacks[0].udp_bind(w.now, at(ip, 0)).expect("free");
+        w.stacks[0].udp_send_to(w.now, client, Bytes::from_static(b"me"), at(ip, 5_000)).expect("room");
+        w.run(SECOND);
+        let (data, from) = w.stacks[0].udp_recv_from(w.now, server).expect("arrived");
+        assert_eq!((&data[..], from.ip()), (&b"me"[..], ip));
+        w.stacks[0].close(w.now, server).expect("open");
+    }
+    assert_eq!(w.crossed, [0, 0]);
+}

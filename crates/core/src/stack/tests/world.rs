@@ -1,0 +1,177 @@
+//! The world of these tests: two stacks, a wire with a delay between them, and a clock that jumps.
+use crate::base::{DeviceId, Duration, Instant};
+use crate::device::{DeviceCaps, Submit};
+use crate::packet::{Owner, Packet};
+use crate::stack::{Config, Event, Stack};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::collections::VecDeque;
+
+/// One way of the wire.
+#[derive(Default)]
+struct Wire {
+    flying: VecDeque<(Instant, Packet)>,
+    owners: VecDeque<Owner>,
+}
+
+/// Two stacks and what is between them.
+pub(super) struct World {
+    pub(super) now: Instant,
+    pub(super) stacks: [Stack; 2],
+    pub(super) devs: [DeviceId; 2],
+    pub(super) events: [Vec<Event>; 2],
+    /// One-way delay.
+    pub(super) delay: Duration,
+    /// Packets that crossed, per sender.
+    pub(super) crossed: [u64; 2],
+    /// The device takes this many packets between two completions; then it says "not now".
+    pub(super) ring: usize,
+    /// Drops every n-th packet of the first sender.
+    pub(super) lose_every: u64,
+    wires: [Wire; 2],
+}
+
+pub(super) fn v4(host: u8) -> IpAddr {
+    IpAddr::V4(Ipv4Addr::new(10, 0, 0, host))
+}
+
+pub(super) fn v6(host: u16) -> IpAddr {
+    IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, host))
+}
+
+pub(super) fn at(ip: IpAddr, port: u16) -> SocketAddr {
+    SocketAddr::new(ip, port)
+}
+
+impl World {
+    /// Two stacks with 10.0.0.1 and 10.0.0.2, fd00::1 and fd00::2.
+    pub(super) fn new(caps: [DeviceCaps; 2]) -> Self {
+        let mut hosts = 1..;
+        let mut devs = [DeviceId(0); 2];
+        let stacks = caps.map(|caps| {
+            let host: u8 = hosts.next().expect("endless");
+            let config = Config { seed: u64::from(host), ..Config::default() };
+            let mut stack = Stack::new(config, Instant::ZERO);
+            let dev = stack.add_device(caps);
+            stack.add_address(dev, v4(host), 24).expect("free");
+            stack.add_address(dev, v6(u16::from(host)), 64).expect("free");
+            devs[usize::from(host) - 1] = dev;
+            stack
+        });
+        Self {
+            now: Instant::from_millis(1),
+            stacks,
+            devs,
+            events: Default::default(),
+            delay: Duration::from_millis(5),
+            crossed: [0; 2],
+            ring: 64,
+            lose_every: 0,
+            wires: Default::default(),
+        }
+    }
+
+    pub(super) fn plain() -> Self {
+        Self::new([DeviceCaps::plain(1_500); 2])
+    }
+
+    /// Lets both stacks send until they have nothing to say; true when anything moved.
+    fn transmit(&mut self) -> bool {
+        let mut moved = false;
+        for side in 0..2 {
+            while self.stacks[side].needs_transmit(self.devs[side]) {
+                let (wire, ring, due) = (&mut self.wires[side], self.ring, self.now + self.delay);
+                let mut taken = 0;
+                let mut device = |_, mut packet: Packet| {
+                    if taken == ring {
+                        return Submit::NotNow(packet);
+                    }
+                    taken += 1;
+                    wire.owners.extend(packet.owner.take());
+                    wire.flying.push_back((due, packet));
+                    Submit::Sent
+                };
+                let done = self.stacks[side].transmit(self.now, self.devs[side], 8, &mut device);
+                moved |= done.packets > 0;
+                for owner in core::mem::take(&mut self.wires[side].owners) {
+                    self.stacks[side].complete(self.now, self.devs[side], owner);
+                }
+                if done.stopped {
+                    self.stacks[side].device_ready(self.now, self.devs[side]);
+                }
+            }
+        }
+        moved
+    }
+
+    fn deliver(&mut self) {
+        for side in 0..2 {
+            while self.wires[side].flying.front().is_some_and(|(due, _)| *due <= self.now) {
+                let (_, mut packet) = self.wires[side].flying.pop_front().expect("just seen");
+                packet.at = self.now;
+                self.crossed[side] += 1;
+                if side == 0 && self.lose_every > 0 && self.crossed[0].is_multiple_of(self.lose_every) {
+                    continue;
+                }
+                self.stacks[1 - side].receive(self.now, self.devs[1 - side], packet);
+            }
+        }
+    }
+
+    /// One step: send, then move time to whatever comes next. False when nothing ever will.
+    pub(super) fn step(&mut self) -> bool {
+        self.transmit();
+        let flying = self.wires.iter().filter_map(|w| w.flying.front().map(|(due, _)| *due));
+        let timers = self.stacks.iter().filter_map(Stack::next_deadline);
+        let Some(next) = flying.chain(timers).min() else {
+            self.take_events();
+            return false;
+        };
+        self.now = self.now.max(next);
+        self.deliver();
+        for stack in &mut self.stacks {
+            stack.handle_timeout(self.now);
+        }
+        self.take_events();
+        true
+    }
+
+    fn take_events(&mut self) {
+        for (stack, events) in self.stacks.iter_mut().zip(&mut self.events) {
+            events.extend(core::iter::from_fn(|| stack.next_event()));
+        }
+    }
+
+    /// Runs for `time`, or until nothing happens any more.
+    pub(super) fn run(&mut self, time: Duration) {
+        let end = self.now + time;
+        for _ in 0..1_000_000 {
+            self.transmit();
+            let flying = self.wires.iter().filter_map(|w| w.flying.front().map(|(due, _)| *due));
+            let timers = self.stacks.iter().filter_map(Stack::next_deadline);
+            if flying.chain(timers).min().is_none_or(|next| next > end) {
+                self.take_events();
+                self.now = end;
+                return;
+            }
+            self.step();
+        }
+        panic!("a million steps without an end");
+    }
+
+    /// Steps until `done` says so.
+    pub(super) fn until(&mut self, what: &str, mut done: impl FnMut(&mut Self) -> bool) {
+        for _ in 0..1_000_000 {
+            if done(self) {
+                return;
+            }
+            assert!(self.step(), "nothing happens any more, waiting for: {what}");
+        }
+        panic!("a million steps, waiting for: {what}");
+    }
+
+    /// True when this event came on `side`; it is taken.
+    pub(super) fn saw(&mut self, side: usize, event: Event) -> bool {
+        let at = self.events[side].iter().position(|e| *e == event);
+        at.map(|at| self.events[side].remove(at)).is_some()
+    }
+}
