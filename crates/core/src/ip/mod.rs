@@ -131,4 +131,6 @@ impl Ip {
 }
 
 #[cfg(test)]
+mod testing;
+#[cfg(test)]
 mod tests;

@@ -1,1 +1,345 @@
-//! Tests of the whole IP layer.
+//! Tests of the whole layer: two hosts that talk, ICMP both ways, path MTU, neighbours on a wire.
+use super::testing::{DEV, World, cidr, flat, host, ip, send_udp};
+use super::*;
+use crate::base::limits::{MIN_PMTU_V4, MIN_PMTU_V6};
+use crate::packet::Offload;
+use bytes::Bytes;
+use core::net::IpAddr;
+use lowwater_wire::icmp4::{self, Icmp4Repr};
+use lowwater_wire::icmp6::{self, Icmp6Repr};
+use lowwater_wire::protocol;
+
+const MACS: [Mac; 3] = [[2, 0, 0, 0, 0, 0], [2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
+
+/// Hands every frame to the other host until there are none; returns what reached a transport or a flow.
+fn talk(w: &mut World, hosts: &mut [Ip; 2], first: Outbox) -> Vec<(usize, Input)> {
+    let mut queue: Vec<(usize, Packet)> = first.frames.into_iter().map(|(_, p)| (1, p)).collect();
+    let mut got = Vec::new();
+    for _ in 0..1_000 {
+        if queue.is_empty() {
+            return got;
+        }
+        let (to, frame) = queue.remove(0);
+        let mut out = Outbox::default();
+        let cx = &mut w.cx();
+        if let FrameInput::Packet(p) = hosts[to].input_frame(cx, DEV, flat(&frame), &mut out) {
+            match hosts[to].input(cx, DEV, p, &mut out) {
+                Input::Consumed => {}
+                other => got.push((to, other)),
+            }
+        }
+        queue.extend(out.frames.into_iter().map(|(_, p)| (1 - to, p)));
+    }
+    panic!("the hosts never fall silent");
+}
+
+fn ethernet_pair(w: &mut World) -> [Ip; 2] {
+    [host(w, 1, Link::Ethernet(MACS[1])), host(w, 2, Link::Ethernet(MACS[2]))]
+}
+
+#[test]
+fn neighbours_find_each_other_and_lose_nothing() {
+    for (src, dst) in [("10.0.0.1", "10.0.0.2"), ("fd00::1", "fd00::2")] {
+        let mut w = World::new(4);
+        let mut hosts = ethernet_pair(&mut w);
+        let mut first = send_udp(&mut w, &mut hosts[0], src, dst, 10);
+        let more = send_udp(&mut w, &mut hosts[0], src, dst, 20);
+        assert_eq!((first.frames.len(), more.frames.len()), (1, 0), "one question; both packets wait");
+        first.frames.extend(more.frames);
+        let got = talk(&mut w, &mut hosts, first);
+        let lens: Vec<usize> =
+            got.iter().map(|(_, i)| if let Input::Deliver(i) = i { i.l4_len() } else { 0 }).collect();
+        assert_eq!(lens, [18, 28], "in order");
+        // The one that was asked has learnt who asked: its answer needs no question.
+        let back = send_udp(&mut w, &mut hosts[1], dst, src, 5);
+        assert!(matches!(
+            hosts[0].input_frame(&mut w.cx(), DEV, flat(&back.frames[0].1), &mut Outbox::default()),
+            FrameInput::Packet(_)
+        ));
+        let way = hosts[0].lookup(None, ip(dst), w.now).expect("a route");
+        hosts[0].confirm_neighbour(&mut w.cx(), &way);
+        assert_eq!(hosts[0].neighbours().get(DEV, ip(dst)).map(|n| n.0), Some(neigh::State::Reachable));
+    }
+}
+
+#[test]
+fn an_absent_neighbour_costs_three_questions_and_is_reported() {
+    let mut w = World::new(4);
+    let mut a = host(&mut w, 1, Link::Ethernet(MACS[1]));
+    let mut questions = send_udp(&mut w, &mut a, "10.0.0.1", "10.0.0.77", 10).frames.len();
+    let mut out = Outbox::default();
+    for _ in 0..10 {
+        w.sleep(1_000);
+        a.on_timeout(&mut w.cx(), &mut out);
+        questions += core::mem::take(&mut out.frames).len();
+    }
+    assert_eq!(questions, 3);
+    let (packet, why) = out.dropped.pop().expect("given up");
+    assert_eq!(why, DropWhy::Neighbour);
+    let error = IcmpError::local(&packet, 0, IcmpKind::Unreachable(Unreachable::Host)).expect("readable");
+    assert_eq!((error.embedded.src_port, error.embedded.dst_port), (1000, 2000));
+    assert_eq!(error.embedded.dst, ip("10.0.0.77"));
+}
+
+#[test]
+fn frames_for_others_and_lies_about_us_are_dropped() {
+    let mut w = World::new(4);
+    let mut hosts = ethernet_pair(&mut w);
+    let arp = send_udp(&mut w, &mut hosts[0], "10.0.0.1", "10.0.0.2", 10).frames.remove(0).1;
+    let frame = |patch: &dyn Fn(&mut [u8])| {
+        let mut bytes = arp.to_bytes().to_vec();
+        patch(&mut bytes);
+        Packet::received(Bytes::from(bytes), Offload::default(), Instant::ZERO)
+    };
+    let mut out = Outbox::default();
+    let mut input = |p| match hosts[1].input_frame(&mut w.cx(), DEV, p, &mut out) {
+        FrameInput::Drop(why) => Some(why),
+        _ => None,
+    };
+    assert_eq!(input(frame(&|b| b[..6].copy_from_slice(&MACS[0]))), Some(DropWhy::NotForUs));
+    assert_eq!(input(frame(&|b| b[12] = 0x88)), Some(DropWhy::EtherType));
+    assert_eq!(input(frame(&|b| b[14 + 17] = 2)), Some(DropWhy::BadSource), "our own address as sender");
+    assert_eq!(input(frame(&|b| b[14 + 8] |= 1)), Some(DropWhy::BadSource), "a group's link address");
+    assert_eq!(
+        input(Packet::received(Bytes::from_static(&[0; 13]), Offload::default(), Instant::ZERO)),
+        Some(DropWhy::Malformed)
+    );
+    // A duplicate address probe is answered, but teaches nothing (RFC 5227).
+    assert_eq!(input(frame(&|b| b[14 + 14..14 + 18].fill(0))), None);
+    assert_eq!((out.frames.len(), hosts[1].neighbours().iter().count()), (1, 0));
+}
+
+fn ping(w: &mut World, from: &mut Ip, src: &str, dst: &str, len: usize) -> Outbox {
+    let data = vec![5; len];
+    let (src, dst) = (ip(src), ip(dst));
+    let (proto, bytes) = match (src, dst) {
+        (IpAddr::V6(s), IpAddr::V6(d)) => {
+            let repr = Icmp6Repr::EchoRequest { ident: 1, seq: 2, data: &data };
+            let mut bytes = vec![0; repr.buffer_len()];
+            repr.emit(s, d, &mut bytes);
+            (protocol::ICMPV6, bytes)
+        }
+        _ => {
+            let repr = Icmp4Repr::EchoRequest { ident: 1, seq: 2, data: &data };
+            let mut bytes = vec![0; repr.buffer_len()];
+            repr.emit(&mut bytes);
+            (protocol::ICMP, bytes)
+        }
+    };
+    let packet = Packet::received(Bytes::from(bytes), Offload::default(), w.now);
+    let mut out = Outbox::default();
+    from.send(&mut w.cx(), &OutputParams::new(src, dst, proto), packet, &mut out).expect("a route");
+    out
+}
+
+#[test]
+fn echo_is_answered_whatever_its_size() {
+    for (src, dst) in [("10.0.0.1", "10.0.0.2"), ("fd00::1", "fd00::2"), ("fd00::1", "ff02::1")] {
+        for len in [0, 56, 1_400, 9_000] {
+            let mut w = World::new(4);
+            let mut hosts = [host(&mut w, 1, Link::Ip), host(&mut w, 2, Link::Ip)];
+            // A link-local destination has no route on its own.
+            hosts[0].add_route(Route::on_link(cidr("ff00::/8"), DEV)).expect("room");
+            let first = ping(&mut w, &mut hosts[0], src, dst, len);
+            assert!(talk(&mut w, &mut hosts, first).is_empty());
+            assert_eq!((w.count.icmp.in_echos, w.count.icmp.in_echo_reps), (1, 1), "{dst} {len}");
+        }
+    }
+    let mut w = World::new(4);
+    let mut hosts = [host(&mut w, 1, Link::Ip), host(&mut w, 2, Link::Ip)];
+    let first = ping(&mut w, &mut hosts[0], "10.0.0.1", "10.0.0.255", 8);
+    assert!(
+        matches!(talk(&mut w, &mut hosts, first)[..], [(1, Input::Drop(DropWhy::IcmpIgnored))]),
+        "no amplification"
+    );
+}
+
+/// Sends a datagram, has the receiver say "unreachable", and returns what the sender hears.
+fn unreachable(
+    w: &mut World,
+    hosts: &mut [Ip; 2],
+    src: &str,
+    dst: &str,
+    what: Unreachable,
+) -> Option<IcmpError> {
+    let sent = send_udp(w, &mut hosts[0], src, dst, 100);
+    let got = talk(w, hosts, sent);
+    let [(1, Input::Deliver(i))] = &got[..] else { panic!("{got:?}") };
+    let mut out = Outbox::default();
+    hosts[1].unreachable(&mut w.cx(), i, what, &mut out);
+    let (_, frame) = out.frames.pop()?;
+    match hosts[0].input(&mut w.cx(), DEV, flat(&frame), &mut out) {
+        Input::Error(error) => Some(error),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn errors_reach_the_flow_that_caused_them_and_are_limited() {
+    for (src, dst) in [("10.0.0.1", "10.0.0.2"), ("fd00::1", "fd00::2")] {
+        let mut w = World::new(4);
+        let mut hosts = [host(&mut w, 1, Link::Ip), host(&mut w, 2, Link::Ip)];
+        for what in [Unreachable::Port, Unreachable::Protocol, Unreachable::Admin] {
+            let error = unreachable(&mut w, &mut hosts, src, dst, what).expect("within the burst");
+            assert_eq!((error.kind, error.from), (IcmpKind::Unreachable(what), ip(dst)));
+            let e = error.embedded;
+            assert_eq!((e.src, e.dst, e.protocol), (ip(src), ip(dst), protocol::UDP));
+            assert_eq!((e.src_port, e.dst_port, e.seq), (1000, 2000, None));
+        }
+        let more = (0..20)
+            .filter(|_| unreachable(&mut w, &mut hosts, src, dst, Unreachable::Port).is_some())
+            .count();
+        assert_eq!(more, 3, "six at once");
+        assert_eq!(w.count.icmp.out_rate_limit_host, 17);
+        w.sleep(1_000);
+        assert!(unreachable(&mut w, &mut hosts, src, dst, Unreachable::Port).is_some(), "then one a second");
+    }
+}
+
+#[test]
+fn nothing_is_said_about_errors_or_groups() {
+    let mut w = World::new(4);
+    let mut hosts = [host(&mut w, 1, Link::Ip), host(&mut w, 2, Link::Ip)];
+    let sent = send_udp(&mut w, &mut hosts[0], "10.0.0.1", "10.0.0.255", 100);
+    let got = talk(&mut w, &mut hosts, sent);
+    let [(1, Input::Deliver(i))] = &got[..] else { panic!("{got:?}") };
+    let mut out = Outbox::default();
+    hosts[1].unreachable(&mut w.cx(), i, Unreachable::Port, &mut out);
+    assert!(out.is_empty(), "a broadcast");
+    let mut error = Ingress { dst: ip("10.0.0.2"), to_group: false, ..i.clone() };
+    let mut bytes = error.packet.payload.to_vec();
+    (bytes[9], bytes[20]) = (protocol::ICMP, icmp4::UNREACHABLE);
+    error.packet.payload = Bytes::from(bytes);
+    hosts[1].unreachable(&mut w.cx(), &error, Unreachable::Protocol, &mut out);
+    assert!(out.is_empty(), "an error");
+}
+
+/// An ICMP "too big" about `sent`, from a router.
+fn too_big(w: &mut World, sent: &Packet, mtu: u32) -> Packet {
+    let quoted = &sent.to_bytes()[..48];
+    let v6 = quoted[0] >> 4 == 6;
+    let (proto, bytes, params) = if v6 {
+        let (IpAddr::V6(s), IpAddr::V6(d)) = (ip("fd00::99"), ip("fd00::1")) else { panic!("IPv6") };
+        let repr = Icmp6Repr::PacketTooBig { mtu, quoted };
+        let mut bytes = vec![0; repr.buffer_len()];
+        repr.emit(s, d, &mut bytes);
+        (protocol::ICMPV6, bytes, (IpAddr::V6(s), IpAddr::V6(d)))
+    } else {
+        let repr = Icmp4Repr::Unreachable { code: icmp4::FRAGMENTATION_NEEDED, mtu: mtu as u16, quoted };
+        let mut bytes = vec![0; repr.buffer_len()];
+        repr.emit(&mut bytes);
+        (protocol::ICMP, bytes, (ip("10.0.0.99"), ip("10.0.0.1")))
+    };
+    let mut router = host(w, 99, Link::Ip);
+    let packet = Packet::received(Bytes::from(bytes), Offload::default(), w.now);
+    let mut out = Outbox::default();
+    router
+        .send(&mut w.cx(), &OutputParams::new(params.0, params.1, proto), packet, &mut out)
+        .expect("a route");
+    flat(&out.frames[0].1)
+}
+
+#[test]
+fn path_mtus_are_learnt_clamped_and_forgotten() {
+    for (src, dst, floor) in [("10.0.0.1", "8.8.8.8", MIN_PMTU_V4), ("fd00::1", "2001:db8::8", MIN_PMTU_V6)] {
+        let mut w = World::new(4);
+        let mut a = host(&mut w, 1, Link::Ip);
+        let sent = send_udp(&mut w, &mut a, src, dst, 1_400).frames.remove(0).1;
+        let hear = |w: &mut World, a: &mut Ip, mtu| {
+            let p = too_big(w, &sent, mtu);
+            match a.input(&mut w.cx(), DEV, p, &mut Outbox::default()) {
+                Input::Error(IcmpError { kind: IcmpKind::TooBig(mtu), .. }) => mtu,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(hear(&mut w, &mut a, 1_400), 1_400);
+        assert_eq!(hear(&mut w, &mut a, 60), floor, "an attacker cannot make packets tiny");
+        if ip(src).is_ipv4() {
+            assert_eq!(hear(&mut w, &mut a, 0), 1_006, "the plateau below 1,428");
+        }
+        let before = a.generation();
+        let way = a.lookup(None, ip(dst), w.now).expect("a route");
+        assert_eq!(way.mtu, 1_500);
+        assert!(a.lower_path_mtu(ip(dst), 1_400, w.now));
+        assert!(!a.lower_path_mtu(ip(dst), 1_450, w.now) && !a.lower_path_mtu(ip(dst), 9_000, w.now));
+        assert_ne!(a.generation(), before, "flows ask again");
+        assert_eq!(a.lookup(None, ip(dst), w.now).expect("a route").mtu, 1_400);
+        w.sleep(600_000);
+        assert_eq!(a.next_deadline(), Some(w.now));
+        a.on_timeout(&mut w.cx(), &mut Outbox::default());
+        assert_eq!(a.lookup(None, ip(dst), w.now).expect("a route").mtu, 1_500);
+    }
+}
+
+#[test]
+fn errors_about_strangers_are_foreign() {
+    let mut w = World::new(4);
+    let mut other = host(&mut w, 3, Link::Ip);
+    let sent = send_udp(&mut w, &mut other, "10.0.0.3", "8.8.8.8", 100).frames.remove(0).1;
+    let mut a = host(&mut w, 1, Link::Ip);
+    let p = too_big(&mut w, &sent, 1_400);
+    assert!(matches!(
+        a.input(&mut w.cx(), DEV, p, &mut Outbox::default()),
+        Input::Drop(DropWhy::IcmpForeign)
+    ));
+}
+
+#[test]
+fn a_datagram_never_completed_is_reported_if_its_head_came() {
+    for (src, dst) in [("10.0.0.1", "10.0.0.2"), ("fd00::1", "fd00::2")] {
+        for keep in [0, 1] {
+            let mut w = World::new(4);
+            let mut hosts = [host(&mut w, 1, Link::Ip), host(&mut w, 2, Link::Ip)];
+            let sent = send_udp(&mut w, &mut hosts[0], src, dst, 2_000);
+            assert_eq!(sent.frames.len(), 2);
+            let mut out = Outbox::default();
+            assert!(matches!(
+                hosts[1].input(&mut w.cx(), DEV, flat(&sent.frames[keep].1), &mut out),
+                Input::Consumed
+            ));
+            w.sleep(30_000);
+            assert_eq!(hosts[1].next_deadline(), Some(w.now));
+            hosts[1].on_timeout(&mut w.cx(), &mut out);
+            assert_eq!(w.count.ip.reasm_timeout, 1);
+            let Some((_, report)) = out.frames.pop() else {
+                assert_eq!(keep, 1, "no head, no report");
+                continue;
+            };
+            assert_eq!(keep, 0);
+            let code = report.to_bytes()[if ip(src).is_ipv4() { 20 } else { 40 }..][..2].to_vec();
+            let want = if ip(src).is_ipv4() { [icmp4::TIME_EXCEEDED, 1] } else { [icmp6::TIME_EXCEEDED, 1] };
+            assert_eq!(code, want);
+            let heard = hosts[0].input(&mut w.cx(), DEV, flat(&report), &mut out);
+            assert!(
+                matches!(heard, Input::Error(IcmpError { kind: IcmpKind::TimeExceeded, .. })),
+                "{heard:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn routes_sources_and_generations_follow_the_configuration() {
+    let mut w = World::new(4);
+    let mut a = host(&mut w, 1, Link::Ip);
+    let second = DeviceId(1);
+    a.add_device(second, Iface::new(Link::Ethernet(MACS[1]), 9_000)).expect("room");
+    let g = a.generation();
+    a.add_address(second, cidr("192.168.0.5/24")).expect("free");
+    assert_ne!(a.generation(), g);
+    let way = a.lookup(None, ip("192.168.0.9"), w.now).expect("on link");
+    assert_eq!(
+        (way.device, way.next_hop, way.src, way.mtu),
+        (second, ip("192.168.0.9"), ip("192.168.0.5"), 9_000)
+    );
+    let way = a.lookup(None, ip("1.2.3.4"), w.now).expect("by the gateway");
+    assert_eq!((way.device, way.next_hop, way.src), (DEV, ip("10.0.0.1"), ip("10.0.0.1")));
+    let local = ip("fe80::ff:fe00:1");
+    let way = a.lookup(Some(local), ip("fe80::7"), w.now).expect("the source's link");
+    assert_eq!((way.device, way.next_hop), (second, ip("fe80::7")));
+    assert!(a.remove_address(second, ip("192.168.0.5")) && !a.remove_address(second, ip("192.168.0.5")));
+    assert_eq!(a.lookup(None, ip("192.168.0.9"), w.now).expect("by the gateway").device, DEV);
+    let mut out = Outbox::default();
+    a.remove_device(DEV, &mut out);
+    assert_eq!(a.lookup(None, ip("1.2.3.4"), w.now), Err(crate::base::Error::NoRoute));
+}
