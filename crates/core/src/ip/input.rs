@@ -4,7 +4,7 @@ use super::iface::{Iface, Link};
 use super::reasm::{Fragment, Key, Outcome};
 use super::{IcmpError, Ingress, Ip, Outbox, source};
 use crate::base::{Cx, DeviceId, DropWhy, Instant};
-use crate::packet::{Head, Packet};
+use crate::packet::{Head, Offload, Packet};
 use bytes::Bytes;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use lowwater_wire::ipv4::Ipv4View;
@@ -107,7 +107,7 @@ impl Ip {
         match result {
             Ok(Classified::Whole(ingress)) => self.deliver(cx, ingress, out),
             Ok(Classified::Reassembled(whole, at)) => {
-                let packet = Packet::received(whole, crate::packet::Offload::default(), at);
+                let packet = Packet::received(whole, Offload::default(), at);
                 self.classify(cx, device, packet, false, out)
             }
             Ok(Classified::Waiting) => Input::Consumed,

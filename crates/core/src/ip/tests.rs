@@ -1,6 +1,7 @@
 //! Tests of the whole layer: two hosts that talk, ICMP both ways, path MTU, neighbours on a wire.
 use super::testing::{DEV, World, cidr, flat, host, ip, send_udp};
 use super::*;
+use crate::base::Error;
 use crate::base::limits::{MIN_PMTU_V4, MIN_PMTU_V6};
 use crate::packet::Offload;
 use bytes::Bytes;
@@ -341,5 +342,5 @@ fn routes_sources_and_generations_follow_the_configuration() {
     assert_eq!(a.lookup(None, ip("192.168.0.9"), w.now).expect("by the gateway").device, DEV);
     let mut out = Outbox::default();
     a.remove_device(DEV, &mut out);
-    assert_eq!(a.lookup(None, ip("1.2.3.4"), w.now), Err(crate::base::Error::NoRoute));
+    assert_eq!(a.lookup(None, ip("1.2.3.4"), w.now), Err(Error::NoRoute));
 }

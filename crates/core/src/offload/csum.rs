@@ -62,6 +62,7 @@ fn write_at(packet: &mut Packet, at: usize, value: u16) {
 mod tests {
     use super::super::samples::{Sample, tcp_packet};
     use super::*;
+    use crate::packet::{Head, Offload};
 
     #[test]
     fn a_filled_checksum_verifies_in_every_form() {
@@ -72,8 +73,7 @@ mod tests {
                 fill(&mut p, 0);
                 assert_eq!(p.offload.csum, Csum::None);
                 assert!(verify(&p, sample.l4(), sample.pseudo(len)), "{sample:?}");
-                let mut flat =
-                    Packet { head: crate::packet::Head::new(), payload: p.to_bytes(), ..p.clone() };
+                let mut flat = Packet { head: Head::new(), payload: p.to_bytes(), ..p.clone() };
                 assert!(verify(&flat, sample.l4(), sample.pseudo(len)));
                 assert!(!verify(&flat, sample.l4(), sample.pseudo(len) + 1));
                 flat.payload = tcp_packet(&sample).to_bytes();
@@ -91,6 +91,6 @@ mod tests {
         let before = p.to_bytes();
         fill(&mut p, 14);
         assert_eq!(p.to_bytes(), before);
-        assert!(!verify(&Packet { offload: crate::packet::Offload::default(), ..p }, 70_000, 0));
+        assert!(!verify(&Packet { offload: Offload::default(), ..p }, 70_000, 0));
     }
 }

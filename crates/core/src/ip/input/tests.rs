@@ -1,8 +1,7 @@
 //! Tests: what is taken in, what is not, and that nothing can panic.
 use super::super::testing::{DEV, World, cidr, host, ip, send_udp};
-use super::super::{FrameInput, Input, Ip, Link, Outbox};
-use crate::base::{DeviceId, DropWhy, Duration};
-use crate::ip::Iface;
+use super::super::{FrameInput, Iface, Input, Ip, Link, Outbox, Unreachable};
+use crate::base::{DeviceId, DropWhy, Duration, Instant};
 use crate::packet::{Csum, Head, Offload, Packet};
 use bytes::Bytes;
 use core::net::IpAddr;
@@ -34,7 +33,7 @@ fn v4(src: &str, dst: &str, patch: impl Fn(&mut Vec<u8>)) -> Packet {
         let sum = checksum::checksum(&bytes[..len]);
         bytes[10..12].copy_from_slice(&sum.to_be_bytes());
     }
-    Packet::received(Bytes::from(bytes), Offload::default(), crate::base::Instant::ZERO)
+    Packet::received(Bytes::from(bytes), Offload::default(), Instant::ZERO)
 }
 
 fn v6(src: &str, dst: &str, next_header: u8, payload: &[u8]) -> Packet {
@@ -45,7 +44,7 @@ fn v6(src: &str, dst: &str, next_header: u8, payload: &[u8]) -> Packet {
     let mut bytes = vec![0; 40];
     repr.emit(&mut bytes);
     bytes.extend_from_slice(payload);
-    Packet::received(Bytes::from(bytes), Offload::default(), crate::base::Instant::ZERO)
+    Packet::received(Bytes::from(bytes), Offload::default(), Instant::ZERO)
 }
 
 struct Host {
@@ -212,7 +211,7 @@ proptest! {
             {
                 prop_assert!(usize::from(i.l4_offset) <= i.packet.len());
                 let _ = (i.l4(), i.payload(20), i.checksum_ok(), i.pseudo());
-                h.ip.unreachable(&mut cx, &i, crate::ip::Unreachable::Port, out);
+                h.ip.unreachable(&mut cx, &i, Unreachable::Port, out);
             }
             h.w.now += Duration::from_millis(sleep);
             h.ip.on_timeout(&mut h.w.cx(), &mut h.out);

@@ -2,6 +2,7 @@
 use super::super::samples::{Sample, flat, tcp_packet};
 use super::super::segment;
 use super::*;
+use crate::base::Instant;
 use proptest::prelude::*;
 
 fn run(packets: Vec<Packet>) -> Vec<Coalesced> {
@@ -112,7 +113,7 @@ proptest! {
             if bytes.len() > 40 {
                 (bytes[0], bytes[if *v6 { 6 } else { 9 }]) = (if *v6 { 0x60 } else { 0x45 }, 6);
             }
-            Packet::received(Bytes::from(bytes), Offload::default(), crate::base::Instant::ZERO)
+            Packet::received(Bytes::from(bytes), Offload::default(), Instant::ZERO)
         }).collect();
         let want: usize = packets.iter().map(Packet::len).sum();
         let got: usize = run(packets).into_iter().map(|c| c.packet.len() + c.more_len()).sum();
