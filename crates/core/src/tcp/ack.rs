@@ -85,6 +85,7 @@ impl Work<'_, '_> {
     /// Nothing was in flight: a D-SACK may still undo something (`no_queue`).
     fn nothing_out(&mut self) {
         self.out.was_idle = true;
+        self.ack.facts |= fact::OLD;
         if self.ack.has(fact::DSACKING_ACK) {
             self.out.rexmit = self.recovery.alert(&mut self.e, &mut self.ack);
             self.count_delivered();
@@ -97,6 +98,7 @@ impl Work<'_, '_> {
         if blocks.is_empty() {
             return;
         }
+        self.ack.facts |= fact::OLD;
         self.recovery.sack(&mut self.e, &mut self.ack, blocks);
         self.out.rexmit = self.recovery.alert(&mut self.e, &mut self.ack);
         self.count_delivered();

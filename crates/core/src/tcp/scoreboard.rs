@@ -247,7 +247,7 @@ impl Flight {
         if first >= start && last <= end {
             return Some(first);
         }
-        if sent.segs < 2 {
+        if sent.segs < 2 || self.tx.splits_exhausted() {
             return None;
         }
         let mut first = first;

@@ -13,6 +13,7 @@ use crate::base::{Cx, Sysctl};
 use crate::path::Path;
 use crate::path::congestion::CaState;
 use bytes::Bytes;
+use core::fmt;
 
 /// Most SACK blocks that one segment's options hold.
 pub const SACK_BLOCKS_MAX: usize = 4;
@@ -74,7 +75,7 @@ pub struct AckOut {
 }
 
 /// Something that goes out: the first time or again. The payload is shared with the queue.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct SendPlan {
     /// Sequence number of the first byte, or of the SYN.
     pub seq: Seq,
@@ -94,7 +95,23 @@ pub struct SendPlan {
     pub last_sent: Option<Instant>,
 }
 
-/// A retransmission that is due; give it back to [`Sender::commit_retransmit`] to send it.
+/// Never the payload: it is the user's, and large.
+impl fmt::Debug for SendPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (len, segs) = (self.payload.len(), self.segs);
+        write!(f, "{:?}+{len}/{segs} syn {} push {} fin {}", self.seq, self.syn, self.push, self.fin)
+    }
+}
+
+impl SendPlan {
+    /// An empty segment, which a peer ignores: the answer to a caller that broke the contract.
+    const fn nothing(seq: Seq) -> Self {
+        let payload = Bytes::new();
+        Self { seq, payload, syn: false, push: false, fin: false, segs: 1, mss: 0, last_sent: None }
+    }
+}
+
+/// A retransmission that is due; give it back to [`Sender::commit_retransmit`] to send it, before anything else happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resend {
     pub(super) start: u64,
@@ -373,6 +390,8 @@ impl Sender {
     /// Prepares the record at `start` for retransmission: at most `segs` segments at the present MSS, within the window.
     fn resend(&mut self, start: u64, segs: u16, wnd_end: u64) -> Option<Resend> {
         let mss = usize::from(self.flight.mss);
+        // What is acknowledged of a segment is not sent again.
+        let start = self.flight.tx.drop_acked_front().unwrap_or(start).max(start);
         let sent = self.flight.tx.get(start)?;
         let mut limit = mss * usize::from(segs);
         let room = wnd_end.saturating_sub(start) as usize;
@@ -473,7 +492,6 @@ impl Sender {
     /// The TLP timer fired: what to send. New data if the peer's window takes a segment (`window_room`), else the last segment
     /// again. Report with [`Self::tlp_done`] or send it with [`Self::commit_tlp`].
     pub fn on_tlp(&mut self, window_room: bool) -> Probe {
-        self.timer.clear();
         if self.recovery.tlp.high_seq.is_some() || self.flight.packets_out == 0 {
             return Probe::Nothing;
         }
@@ -603,7 +621,10 @@ impl Sender {
     }
 
     fn plan(&self, start: u64, last_sent: Option<Instant>) -> SendPlan {
-        let sent = self.flight.tx.get(start).expect("the record was just sent");
+        let Some(sent) = self.flight.tx.get(start) else {
+            debug_assert!(false, "a plan outlived its record");
+            return SendPlan::nothing(self.snd_nxt());
+        };
         SendPlan {
             seq: self.seq(start),
             payload: sent.payload.clone(),
@@ -629,5 +650,7 @@ impl Sender {
     }
 }
 
+#[cfg(test)]
+mod link;
 #[cfg(test)]
 mod tests;

@@ -6,6 +6,7 @@ use crate::base::limits::TCP_MIN_SND_MSS;
 use crate::base::time::Instant;
 use crate::path::rate::Snapshot as TxStamp;
 use bytes::{Buf, Bytes, BytesMut};
+use core::fmt;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Smallest buffer that an element starts with.
@@ -42,7 +43,7 @@ pub mod flag {
 }
 
 /// One transmitted piece of the stream that is not yet cumulatively acknowledged; a super-packet or a part of one.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Sent {
     /// Payload.
     pub payload: Bytes,
@@ -74,6 +75,14 @@ impl Sent {
     fn count(&mut self, mss: u16) {
         self.mss = mss.max(TCP_MIN_SND_MSS);
         self.segs = segs_of(self.payload.len(), self.mss);
+    }
+}
+
+/// Never the payload: it is the user's, and large.
+impl fmt::Debug for Sent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (len, segs, flags) = (self.span(), self.segs, self.flags);
+        write!(f, "{len}/{segs} flags {flags:#x} at {}", self.sent_at)
     }
 }
 
@@ -119,10 +128,18 @@ impl Acked {
     }
 }
 
-#[derive(Debug)]
 enum Data {
     Open(BytesMut),
     Sealed(Bytes),
+}
+
+impl fmt::Debug for Data {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Open(b) => write!(f, "Open({})", b.len()),
+            Self::Sealed(b) => write!(f, "Sealed({})", b.len()),
+        }
+    }
 }
 
 /// One contiguous piece of the unsent stream.
@@ -411,12 +428,15 @@ impl TxQueue {
         self.sent.range_mut(from..to.max(from)).map(|(k, v)| (*k, v))
     }
 
+    /// True when a peer's SACKs have made so many records that they may not make more (CVE-2019-11478).
+    #[must_use]
+    pub fn splits_exhausted(&self) -> bool {
+        self.sent.len() * RECORD_CHARGE > 2 * self.pinned + SPLIT_ALLOWANCE
+    }
+
     /// Splits the record at `start` after `len` bytes; both parts keep marks and times. The change in the number of segments,
-    /// or `None` when there is no such record, nothing to split, or too many records already (CVE-2019-11478).
+    /// or `None` when there is no such record or nothing to split.
     pub fn split_record(&mut self, start: u64, len: usize) -> Option<i32> {
-        if self.sent.len() * RECORD_CHARGE > 2 * self.pinned + SPLIT_ALLOWANCE {
-            return None;
-        }
         let record = self.sent.get_mut(&start)?;
         if len == 0 || len >= record.payload.len() || record.has(flag::SYN) {
             return None;
@@ -471,6 +491,19 @@ impl TxQueue {
         acked.segs -= rest.segs.min(acked.segs);
         self.sent.insert(ack, rest);
         Some(acked)
+    }
+
+    /// Cuts what is below `una` off a first record that reaches below it, whatever its segments; where it starts then.
+    pub fn drop_acked_front(&mut self) -> Option<u64> {
+        let (start, sent) = self.sent.first_key_value()?;
+        let start = *start;
+        if start >= self.una || self.una >= start + sent.span() {
+            return None;
+        }
+        let mut rest = self.sent.remove(&start)?;
+        rest.payload.advance(((self.una - start) as usize).min(rest.payload.len()));
+        self.sent.insert(self.una, rest);
+        Some(self.una)
     }
 
     /// Everything before `ack` is acknowledged: gives buffers free.

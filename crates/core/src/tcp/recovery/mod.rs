@@ -50,6 +50,8 @@ pub(super) mod fact {
     pub(crate) const SET_XMIT_TIMER: u32 = 1 << 12;
     /// A retransmission was found lost.
     pub(crate) const LOST_RETRANS: u32 = 1 << 13;
+    /// It came too late, or with nothing in flight: no duplicate acknowledgement in either case.
+    pub(crate) const OLD: u32 = 1 << 14;
 
     /// Something new was acknowledged cumulatively.
     pub(crate) const ACKED: u32 = DATA_ACKED | SYN_ACKED;
@@ -90,7 +92,7 @@ impl Ack {
 
     /// A duplicate acknowledgement as RFC 5681 counts them.
     const fn is_dup(&self) -> bool {
-        !self.has(fact::UNA_ADVANCED | fact::NOT_DUP | fact::DSACKING_ACK)
+        !self.has(fact::UNA_ADVANCED | fact::NOT_DUP | fact::DSACKING_ACK | fact::OLD)
     }
 
     /// True when the timestamp that it echoes is older than `sent`.

@@ -156,7 +156,7 @@ impl Rig {
 
 #[test]
 fn an_idle_sender_is_small_and_owns_no_heap() {
-    assert!(size_of::<Sender>() <= 640, "{}", size_of::<Sender>());
+    assert!(size_of::<Sender>() <= 512, "{}", size_of::<Sender>());
     let rig = Rig::warm();
     assert_eq!(rig.s.queue_ref().queued_charge(), 0);
     assert_eq!(rig.s.timer(), None);
@@ -460,6 +460,35 @@ fn a_peer_that_reneges_is_treated_like_a_timeout() {
     rig.fire();
     assert_eq!(rig.world.count.tcp_ext.tcp_sack_reneging, 1);
     assert_eq!((rig.s.flight().sacked_out, rig.s.flight().lost_out), (0, 3));
+}
+
+#[test]
+fn an_overtaken_acknowledgement_is_no_duplicate() {
+    let mut rig = Rig::warm();
+    rig.send(10, false);
+    rig.ms += RTT;
+    rig.ack(5, &[(6, 7)]);
+    rig.ack(5, &[(6, 8)]);
+    rig.ack(3, &[(6, 9)]);
+    assert_eq!((rig.s.ca_state(), rig.s.flight().sacked_out), (CaState::Recovery, 3));
+    let mut reno = Rig::without_sack();
+    reno.send(10, false);
+    reno.ms += RTT;
+    reno.ack(5, &[]);
+    reno.ack(3, &[]);
+    assert_eq!(reno.s.flight().sacked_out, 0);
+}
+
+#[test]
+fn only_the_unacknowledged_rest_of_a_segment_is_sent_again() {
+    let mut rig = Rig::warm();
+    rig.world.sysctl.tcp_early_retrans = 0;
+    rig.send(1, false);
+    let half = rig.seq(1) + 500;
+    rig.ack_with(1, &[], |a| a.ack = half);
+    let mut cx = rig.world.cx(Instant::from_millis(rig.ms + 300));
+    let r = rig.s.on_rto(&mut cx, &mut rig.path, false).expect("the rest");
+    assert_eq!((r.seq, r.len), (half, 500));
 }
 
 #[test]
