@@ -298,7 +298,8 @@ impl Host {
         | Event::Accepted(id)
         | Event::Closed(id)
         | Event::Gone(id)
-        | Event::Incoming { listener: id, .. }) = event;
+        | Event::Incoming { listener: id, .. }
+        | Event::RequestGone { listener: id, .. }) = event;
         if matches!(event, Event::Writable(_)) {
             outside.ledger.writable_events += 1;
         }
@@ -320,6 +321,7 @@ fn event_name(event: &Event) -> &'static str {
         Event::Connected(_) => "connected",
         Event::Accepted(_) => "accepted",
         Event::Incoming { .. } => "incoming",
+        Event::RequestGone { .. } => "request gone",
         Event::Closed(_) => "closed",
         Event::Gone(_) => "gone",
     }
