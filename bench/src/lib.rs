@@ -1,0 +1,3 @@
+//! What the benchmarks share: a counting allocator and two stacks in one process.
+pub mod counting;
+pub mod duo;
