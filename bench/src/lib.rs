@@ -1,3 +1,4 @@
 //! What the benchmarks share: a counting allocator and two stacks in one process.
+#![forbid(unsafe_code)]
 pub mod counting;
 pub mod duo;

@@ -1,12 +1,12 @@
 //! Bulk transfer between two stacks in one process and one thread: Gbit/s, allocations, and bytes per idle connection.
 use bytes::Bytes;
-use lowwater_bench::counting::{self, Counting};
+use lowwater_bench::counting::{self, INSTRUMENTED_SYSTEM, StatsAlloc, System};
 use lowwater_bench::duo::Duo;
 use lowwater_core::base::{Instant, Sysctl};
 use lowwater_core::tcp::SendFlags;
 
 #[global_allocator]
-static COUNTING: Counting = Counting;
+static COUNTING: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const WRITE: usize = 262_144;
 
@@ -33,7 +33,10 @@ fn idle(n: usize) {
         let ends = duo2.connect(n);
         let at = duo2.now.plus_nanos(1_000_000_000);
         duo2.turn(at);
-        println!("idle: {} bytes per end of {n} connections", (counting::live_bytes() - base) / (2 * n as u64));
+        println!(
+            "idle: {} bytes per end of {n} connections",
+            (counting::live_bytes() - base) / (2 * n as u64)
+        );
         ends
     };
     drop(ends);
