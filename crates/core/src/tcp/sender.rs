@@ -104,14 +104,14 @@ impl fmt::Debug for SendPlan {
 }
 
 impl SendPlan {
-    /// An empty segment, which a peer ignores: the answer to a caller that broke the contract.
+    /// An empty segment.
     const fn nothing(seq: Seq) -> Self {
         let payload = Bytes::new();
         Self { seq, payload, syn: false, push: false, fin: false, segs: 1, mss: 0, last_sent: None }
     }
 }
 
-/// A retransmission that is due; give it back to [`Sender::commit_retransmit`] to send it, before anything else happens.
+/// A retransmission that is due; give it back to [`Sender::commit_retransmit`] to send it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resend {
     pub(super) start: u64,
@@ -313,7 +313,7 @@ impl Sender {
         self.flight.on_sent(start);
         let mut e = Env { cx, path, flight: &mut self.flight, timer: &mut self.timer };
         e.rearm_rto();
-        self.plan(start, None)
+        self.plan(start, None).unwrap_or_else(|| SendPlan::nothing(self.snd_nxt()))
     }
 
     /// Sends `len` payload bytes of the head element (all of it when `len` is larger); `None` when nothing is unsent.
@@ -333,7 +333,7 @@ impl Sender {
         if prior == 0 || matches!(e.timer.get(), Some((TimerKind::Tlp, _))) {
             e.rearm_rto();
         }
-        let plan = self.plan(start, None);
+        let plan = self.plan(start, None)?;
         cx.count.tcp_ext.tcp_orig_data_sent += u64::from(plan.segs);
         Some(plan)
     }
@@ -379,7 +379,7 @@ impl Sender {
     /// none beyond the peer's window. Nothing changes until [`Self::commit_retransmit`].
     pub fn next_retransmit(&mut self, path: &Path, max_segs: u16, wnd_end: Seq) -> Option<Resend> {
         let room = self.cwnd_room(path).min(u32::from(max_segs.max(1))) as u16;
-        if room == 0 || self.flight.lost_out == 0 {
+        if room == 0 || self.flight.lost_out == 0 || self.recovery.frto.hold {
             return None;
         }
         let (start, _) = self.flight.next_lost()?;
@@ -427,7 +427,17 @@ impl Sender {
     }
 
     /// Sends a retransmission that [`Self::next_retransmit`] or [`Self::on_rto`] proposed.
-    pub fn commit_retransmit(&mut self, cx: &mut Cx<'_>, path: &mut Path, resend: &Resend) -> SendPlan {
+    ///
+    /// `None` when an acknowledgement came in between and the record is no longer what it was: then nothing is sent.
+    pub fn commit_retransmit(
+        &mut self,
+        cx: &mut Cx<'_>,
+        path: &mut Path,
+        resend: &Resend,
+    ) -> Option<SendPlan> {
+        if !self.holds(resend) {
+            return None;
+        }
         let (start, segs) = (resend.start, resend.segs);
         let at_head = self.flight.tx.first().is_some_and(|(head, _)| head == start);
         self.send_again(cx, path, resend, true);
@@ -446,6 +456,16 @@ impl Sender {
             self.timer.set(cx, TimerKind::Rto, at);
         }
         self.plan(start, Some(resend.last_sent))
+    }
+
+    /// The record is as it was when the retransmission was proposed.
+    fn holds(&self, resend: &Resend) -> bool {
+        self.flight.tx.get(resend.start).is_some_and(|sent| {
+            sent.span() == u64::from(resend.len)
+                && sent.sent_at == resend.last_sent
+                && sent.segs == resend.segs
+                && !sent.has(flag::SACKED)
+        })
     }
 
     fn send_again(&mut self, cx: &mut Cx<'_>, path: &mut Path, resend: &Resend, counted: bool) {
@@ -476,8 +496,11 @@ impl Sender {
         self.resend(start, 1, u64::MAX)
     }
 
-    /// Sends what [`Self::on_rto`] proposed.
-    pub fn commit_rto(&mut self, cx: &mut Cx<'_>, path: &mut Path, resend: &Resend) -> SendPlan {
+    /// Sends what [`Self::on_rto`] proposed; `None` when an acknowledgement has overtaken it.
+    pub fn commit_rto(&mut self, cx: &mut Cx<'_>, path: &mut Path, resend: &Resend) -> Option<SendPlan> {
+        if !self.holds(resend) {
+            return None;
+        }
         self.send_again(cx, path, resend, true);
         self.recovery.undo.on_retransmit(resend.segs, cx.now);
         self.plan(resend.start, Some(resend.last_sent))
@@ -492,6 +515,7 @@ impl Sender {
     /// The TLP timer fired: what to send. New data if the peer's window takes a segment (`window_room`), else the last segment
     /// again. Report with [`Self::tlp_done`] or send it with [`Self::commit_tlp`].
     pub fn on_tlp(&mut self, window_room: bool) -> Probe {
+        self.timer.clear();
         if self.recovery.tlp.high_seq.is_some() || self.flight.packets_out == 0 {
             return Probe::Nothing;
         }
@@ -510,8 +534,12 @@ impl Sender {
         self.resend(start, 1, u64::MAX).map_or(Probe::Nothing, Probe::Resend)
     }
 
-    /// Sends the retransmission of [`Probe::Resend`]. [`Self::tlp_done`] still has to follow.
-    pub fn commit_tlp(&mut self, cx: &mut Cx<'_>, path: &mut Path, resend: &Resend) -> SendPlan {
+    /// Sends the retransmission of [`Probe::Resend`]; `None` when an acknowledgement has overtaken it. [`Self::tlp_done`] still
+    /// has to follow.
+    pub fn commit_tlp(&mut self, cx: &mut Cx<'_>, path: &mut Path, resend: &Resend) -> Option<SendPlan> {
+        if !self.holds(resend) {
+            return None;
+        }
         self.send_again(cx, path, resend, false);
         self.plan(resend.start, Some(resend.last_sent))
     }
@@ -547,7 +575,8 @@ impl Sender {
         if self.flight.tx.nxt() > self.recovery.high_seq {
             return false;
         }
-        self.recovery.frto = false;
+        self.recovery.frto.on = false;
+        self.recovery.frto.hold = false;
         true
     }
 
@@ -620,12 +649,9 @@ impl Sender {
         self.timer.clear();
     }
 
-    fn plan(&self, start: u64, last_sent: Option<Instant>) -> SendPlan {
-        let Some(sent) = self.flight.tx.get(start) else {
-            debug_assert!(false, "a plan outlived its record");
-            return SendPlan::nothing(self.snd_nxt());
-        };
-        SendPlan {
+    fn plan(&self, start: u64, last_sent: Option<Instant>) -> Option<SendPlan> {
+        let sent = self.flight.tx.get(start)?;
+        Some(SendPlan {
             seq: self.seq(start),
             payload: sent.payload.clone(),
             syn: sent.has(flag::SYN),
@@ -634,7 +660,7 @@ impl Sender {
             segs: sent.segs,
             mss: sent.mss,
             last_sent,
-        }
+        })
     }
 
     /// The sequence number of an offset.

@@ -91,8 +91,10 @@ impl Conn {
             let plan = self.tx.commit_syn(cx, &mut self.path);
             return Ok(self.syn_segment(cx, &plan));
         }
-        if let Some(resend) = self.out.timeout.take() {
-            return Ok(self.timeout_segment(cx, &resend));
+        if let Some(resend) = self.out.timeout.take()
+            && let Some(segment) = self.timeout_segment(cx, &resend)
+        {
+            return Ok(segment);
         }
         if let Some(probe) = self.tail_probe(cx, mss) {
             return Ok(probe);
@@ -117,14 +119,14 @@ impl Conn {
     fn retransmit(&mut self, cx: &mut Cx<'_>, resend: &Resend) -> Result<Outgoing, Wait> {
         self.pacing_gate(cx)?;
         self.credit_gate(cx, resend.len + PACKET_CHARGE, true)?;
-        let plan = self.tx.commit_retransmit(cx, &mut self.path, resend);
+        let plan = self.tx.commit_retransmit(cx, &mut self.path, resend).ok_or(Wait::Empty)?;
         Ok(self.again(cx, &plan))
     }
 
     /// The first retransmission of a timeout is neither paced nor held back.
-    fn timeout_segment(&mut self, cx: &mut Cx<'_>, resend: &Resend) -> Outgoing {
-        let plan = self.tx.commit_rto(cx, &mut self.path, resend);
-        self.again(cx, &plan)
+    fn timeout_segment(&mut self, cx: &mut Cx<'_>, resend: &Resend) -> Option<Outgoing> {
+        let plan = self.tx.commit_rto(cx, &mut self.path, resend)?;
+        Some(self.again(cx, &plan))
     }
 
     fn again(&mut self, cx: &mut Cx<'_>, plan: &SendPlan) -> Outgoing {
@@ -137,7 +139,7 @@ impl Conn {
         let (segment, retransmitted) = match self.out.tail_probe.take()? {
             Probe::Resend(resend) => {
                 let plan = self.tx.commit_tlp(cx, &mut self.path, &resend);
-                (Some(self.again(cx, &plan)), true)
+                (plan.map(|plan| self.again(cx, &plan)), true)
             }
             Probe::New => (self.commit_new(cx, usize::from(mss)), false),
             Probe::Nothing => (None, false),

@@ -2,6 +2,15 @@
 use super::{Ack, Env, Recovery, fact};
 use crate::tcp::sender::Rexmit;
 
+/// State of F-RTO.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Frto {
+    /// It watches the acknowledgements after a timeout.
+    pub(in crate::tcp) on: bool,
+    /// The last acknowledgement asked for new data, or for nothing: retransmissions wait for the next one.
+    pub(in crate::tcp) hold: bool,
+}
+
 impl Recovery {
     /// An acknowledgement in Loss; what to send for it.
     pub(super) fn process_loss(&mut self, e: &mut Env<'_, '_>, ack: &mut Ack, dup: bool) -> Rexmit {
@@ -10,7 +19,7 @@ impl Recovery {
         if advanced && self.try_undo_loss(e, ack, false) {
             return Rexmit::None;
         }
-        if self.frto {
+        if self.frto.on {
             // Step 3.b: something sent before the timeout arrived without having been retransmitted.
             if ack.has(fact::ORIG_SACK_ACKED) && self.try_undo_loss(e, ack, true) {
                 return Rexmit::None;
@@ -18,7 +27,7 @@ impl Recovery {
             if e.flight.tx.nxt() > self.high_seq {
                 // Step 3.a: new data went out and duplicates come back: the loss was real.
                 if ack.has(fact::DATA_SACKED) || dup {
-                    self.frto = false;
+                    self.frto.on = false;
                 }
             } else if advanced && !recovered {
                 self.high_seq = e.flight.tx.nxt();
@@ -26,7 +35,7 @@ impl Recovery {
                 if e.flight.tx.unsent_bytes() > 0 && ack.wnd_end > e.flight.tx.nxt() {
                     return Rexmit::New;
                 }
-                self.frto = false;
+                self.frto.on = false;
             }
         }
         if recovered {

@@ -131,8 +131,7 @@ pub struct Recovery {
     pub(super) rack: rack::Rack,
     pub(super) tlp: tlp::Tlp,
     pub(super) dupack: dupack::Dupack,
-    /// F-RTO is watching (RFC 5682).
-    pub(super) frto: bool,
+    pub(super) frto: frto::Frto,
     /// The peer reneged in this episode: rate samples are worthless.
     pub(super) reneged: bool,
     /// Consecutive timeouts without progress (`icsk_retransmits`).
@@ -153,7 +152,7 @@ impl Recovery {
             rack: rack::Rack::new(),
             tlp: tlp::Tlp::default(),
             dupack: dupack::Dupack::default(),
-            frto: false,
+            frto: frto::Frto::default(),
             reneged: false,
             retransmits: 0,
             cwr_pending: false,
@@ -178,8 +177,15 @@ impl Recovery {
         !ack.has(fact::NOT_DUP) || ack.has(fact::CA_ALERT) || self.ca != CaState::Open
     }
 
-    /// The machine (`tcp_fastretrans_alert`): what to send in answer.
+    /// The machine: what to send in answer. What it does not ask for must not be sent, whoever calls next.
     pub(super) fn alert(&mut self, e: &mut Env<'_, '_>, ack: &mut Ack) -> Rexmit {
+        let rexmit = self.fast_retrans_alert(e, ack);
+        self.frto.hold = self.ca >= CaState::Recovery && rexmit != Rexmit::Lost;
+        rexmit
+    }
+
+    /// `tcp_fastretrans_alert`.
+    fn fast_retrans_alert(&mut self, e: &mut Env<'_, '_>, ack: &mut Ack) -> Rexmit {
         let dup = ack.is_dup();
         let mut do_lost = dup || (ack.has(fact::DATA_SACKED) && self.force_fast(e.flight));
         if e.flight.packets_out == 0 {

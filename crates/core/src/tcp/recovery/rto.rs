@@ -124,7 +124,7 @@ impl Recovery {
         self.set_ca(e, CaState::Loss);
         self.high_seq = e.flight.tx.nxt();
         self.cwr_pending = true;
-        self.frto = e.cx.sysctl.tcp_frto > 0 && (new_recovery || self.retransmits > 0);
+        self.frto.on = e.cx.sysctl.tcp_frto > 0 && (new_recovery || self.retransmits > 0);
     }
 
     /// Marks everything lost but what RACK knows to be younger than a round trip (`tcp_timeout_mark_lost`). Walks the window,
@@ -161,6 +161,7 @@ impl Recovery {
         }
         self.enter_loss(e);
         self.tlp.high_seq = None;
+        self.frto.hold = false;
         if !zero_window {
             self.retransmits = self.retransmits.saturating_add(1);
         }
@@ -187,6 +188,7 @@ impl Recovery {
     pub(in crate::tcp) fn on_reorder_timeout(&mut self, e: &mut Env<'_, '_>) -> bool {
         let (prior, lost) = (e.flight.in_flight(), e.flight.lost);
         self.rack.detect(e, self.ca, &self.reorder, e.cx.now);
+        self.frto.hold = false;
         let found = prior != e.flight.in_flight();
         if found && self.ca != CaState::Recovery {
             self.enter_recovery(e, false);
@@ -222,6 +224,7 @@ impl Recovery {
             self.undo.marker = None;
             self.set_ca(e, CaState::Loss);
         }
+        self.frto.hold = false;
         true
     }
 

@@ -106,7 +106,8 @@ impl Net {
         while rexmit == Rexmit::Lost
             && let Some(r) = self.s.next_retransmit(&self.path, 8, far)
         {
-            let plan = self.s.commit_retransmit(&mut self.world.cx(self.now), &mut self.path, &r);
+            let mut cx = self.world.cx(self.now);
+            let plan = self.s.commit_retransmit(&mut cx, &mut self.path, &r).expect("fresh");
             self.transmit(&plan);
         }
         self.send_new();
@@ -173,7 +174,7 @@ impl Net {
         match kind {
             TimerKind::Rto => {
                 let r = self.s.on_rto(&mut cx, &mut self.path, false).expect("the timer runs for something");
-                let plan = self.s.commit_rto(&mut cx, &mut self.path, &r);
+                let plan = self.s.commit_rto(&mut cx, &mut self.path, &r).expect("fresh");
                 self.transmit(&plan);
             }
             TimerKind::Tlp => {
@@ -184,7 +185,7 @@ impl Net {
                         Some(false)
                     }
                     Probe::Resend(r) => {
-                        let plan = self.s.commit_tlp(&mut cx, &mut self.path, &r);
+                        let plan = self.s.commit_tlp(&mut cx, &mut self.path, &r).expect("fresh");
                         self.transmit(&plan);
                         Some(true)
                     }

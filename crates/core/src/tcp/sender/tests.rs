@@ -102,7 +102,7 @@ impl Rig {
         let far = self.s.snd_nxt();
         while let Some(r) = self.s.next_retransmit(&self.path, 64, far) {
             let mut cx = self.world.cx(Instant::from_millis(self.ms));
-            let plan = self.s.commit_retransmit(&mut cx, &mut self.path, &r);
+            let plan = self.s.commit_retransmit(&mut cx, &mut self.path, &r).expect("fresh");
             assert_eq!(plan.payload.len() + usize::from(plan.fin), r.len as usize);
             sent.push((u64::from(plan.seq.since(self.s.iss()) - 1) / u64::from(MSS), plan.segs));
         }
@@ -123,7 +123,7 @@ impl Rig {
         match kind {
             TimerKind::Rto => {
                 let r = self.s.on_rto(&mut cx, &mut self.path, false).expect("a head");
-                self.s.commit_rto(&mut cx, &mut self.path, &r);
+                self.s.commit_rto(&mut cx, &mut self.path, &r).expect("fresh");
             }
             TimerKind::Tlp => match self.s.on_tlp(true) {
                 Probe::New => {
@@ -131,7 +131,7 @@ impl Rig {
                     self.s.tlp_done(&mut cx, &mut self.path, Some(false));
                 }
                 Probe::Resend(r) => {
-                    self.s.commit_tlp(&mut cx, &mut self.path, &r);
+                    self.s.commit_tlp(&mut cx, &mut self.path, &r).expect("fresh");
                     self.s.tlp_done(&mut cx, &mut self.path, Some(true));
                 }
                 Probe::Nothing => self.s.tlp_done(&mut cx, &mut self.path, None),
@@ -320,6 +320,7 @@ fn frto_finds_a_spurious_timeout_without_timestamps() {
     rig.s.commit_send(&mut cx, &mut rig.path, 1_000);
     rig.s.commit_send(&mut cx, &mut rig.path, 1_000);
     assert!(!rig.s.frto_sent());
+    assert_eq!(rig.resend(), [], "new data asks; a retransmission would spoil the answer");
     rig.ms += 1;
     rig.ack(3, &[]);
     assert_eq!((rig.s.ca_state(), rig.world.count.tcp_ext.tcp_spurious_rtos), (CaState::Open, 1));
@@ -480,6 +481,21 @@ fn an_overtaken_acknowledgement_is_no_duplicate() {
 }
 
 #[test]
+fn a_retransmission_that_an_acknowledgement_overtakes_is_not_sent() {
+    let mut rig = Rig::warm();
+    rig.world.sysctl.tcp_early_retrans = 0;
+    rig.send(3, true);
+    rig.ms = rig.timer().1;
+    let mut cx = rig.world.cx(Instant::from_millis(rig.ms));
+    let r = rig.s.on_rto(&mut cx, &mut rig.path, false).expect("a head");
+    rig.ack(3, &[]);
+    let mut cx = rig.world.cx(Instant::from_millis(rig.ms));
+    assert!(rig.s.commit_rto(&mut cx, &mut rig.path, &r).is_none());
+    assert!(rig.s.commit_tlp(&mut cx, &mut rig.path, &r).is_none());
+    assert!(rig.s.commit_retransmit(&mut cx, &mut rig.path, &r).is_none());
+}
+
+#[test]
 fn only_the_unacknowledged_rest_of_a_segment_is_sent_again() {
     let mut rig = Rig::warm();
     rig.world.sysctl.tcp_early_retrans = 0;
@@ -571,7 +587,7 @@ fn syn_and_fin_take_sequence_space() {
     assert_eq!(s.timer(), Some((TimerKind::Rto, Instant::from_millis(1_005))));
     let mut cx = world.cx(Instant::from_millis(1_005));
     let again = s.on_rto(&mut cx, &mut path, false).expect("the SYN");
-    assert!(s.commit_rto(&mut cx, &mut path, &again).syn);
+    assert!(s.commit_rto(&mut cx, &mut path, &again).expect("fresh").syn);
     s.set_sack(true);
     let input = AckIn {
         ack: Seq(11),
