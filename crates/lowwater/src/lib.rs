@@ -1,2 +1,78 @@
 //! TCP and UDP sockets in user space, for tokio and for blocking programs.
+//!
+//! A [`Stack`] is a whole TCP/IP stack with addresses of its own. It reaches the world by a TUN or TAP device, another stack
+//! of the process by a [link in memory](link::pair), or whatever the application does with its packets
+//! ([`link::owned`]). Sockets are those of tokio ([`TcpListener`], [`TcpStream`], [`UdpSocket`]) and of std
+//! ([`blocking`]), with the stack as one more argument; errors have std's kinds and numbers.
+//!
+//! ```
+//! use tokio::io::{AsyncReadExt, AsyncWriteExt};
+//!
+//! # fn main() -> std::io::Result<()> {
+//! // Two stacks, joined in memory: no root, no device. `Stack::builder().tun("lw0")` talks to the kernel instead.
+//! let (a, b) = lowwater::link::pair(1500);
+//! let server = lowwater::Stack::builder().device(a).address("10.0.0.1/24").build()?;
+//! let client = lowwater::Stack::builder().device(b).address("10.0.0.2/24").build()?;
+//!
+//! tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+//!     let listener = lowwater::TcpListener::bind(&server, "10.0.0.1:7").await?;
+//!     let echo = async {
+//!         let (mut stream, _) = listener.accept().await?;
+//!         let (mut read, mut write) = stream.split();
+//!         tokio::io::copy(&mut read, &mut write).await
+//!     };
+//!     let ask = async {
+//!         let mut stream = lowwater::TcpStream::connect(&client, "10.0.0.1:7").await?;
+//!         stream.write_all(b"hello").await?;
+//!         stream.shutdown(std::net::Shutdown::Write)?;
+//!         let mut answer = String::new();
+//!         stream.read_to_string(&mut answer).await?;
+//!         assert_eq!(answer, "hello");
+//!         std::io::Result::Ok(())
+//!     };
+//!     tokio::try_join!(echo, ask)?;
+//!     std::io::Result::Ok(())
+//! })
+//! # }
+//! ```
+//!
+//! # How it works
+//! One thread owns a stack's devices: it reads packets in batches, gives them to the core, runs timers, takes what the core
+//! wants to send and writes it ([`Driver`]). Sockets share the core with it under one lock that is never held across a
+//! system call: a read or a write is a function call, not a message to another thread. Wakers do the rest, so the futures
+//! run on any runtime. Nothing is global; a process may have as many stacks as it likes.
+//!
+//! # Ends
+//! Dropping a socket closes it in the background. [`Stack::shutdown`] waits for that, with a limit; a program that just
+//! returns from `main` cuts off what has not been sent by then, since the stack ends with the process.
+//!
+//! # Features
+//! `tokio` (default): tokio's `AsyncRead` and `AsyncWrite`. `futures-io`: those of the futures crates.
 #![forbid(unsafe_code)]
+
+mod asks;
+pub mod blocking;
+mod builder;
+mod driver;
+mod error;
+pub mod link;
+mod observe;
+pub mod port;
+mod registry;
+pub mod shard;
+mod shared;
+mod sock;
+mod stack;
+pub mod tcp;
+mod udp;
+
+pub use builder::Builder;
+pub use driver::Driver;
+pub use observe::{Direction, Observer};
+pub use stack::{Drained, Stack};
+pub use tcp::{ConnectOptions, Incoming, ListenOptions, TcpListener, TcpStream};
+pub use udp::UdpSocket;
+
+pub use lowwater_core as core;
+pub use lowwater_core::tcp::{SocketOptions, TcpInfo};
+pub use lowwater_os::{Layer, SetupError, TunOptions};

@@ -1,0 +1,230 @@
+//! How a stack is described: settings, devices, addresses, routes.
+use crate::asks::Asks;
+use crate::driver::{Attached, Driver};
+use crate::error::{invalid, io_error};
+use crate::observe::Observer;
+use crate::port::Port;
+use crate::registry::Registry;
+use crate::shared::{Handle, Inner, Phase, Shared};
+use crate::stack::Stack;
+use lowwater_core::base::Instant;
+use lowwater_core::ip::Cidr;
+use lowwater_core::stack::{Config, Stack as Core};
+use lowwater_os::{Clock, Layer, Poller, Tun, TunOptions};
+use std::io;
+use std::net::IpAddr;
+
+enum Open {
+    Tun(TunOptions),
+    Port(Box<dyn Port>),
+}
+
+/// One device to be opened.
+struct Planned {
+    open: Open,
+    addresses: Vec<Cidr>,
+    host_addresses: Vec<Cidr>,
+    routes: Vec<(Cidr, Option<IpAddr>)>,
+    any_address: bool,
+}
+
+/// Describes a stack. Addresses and routes belong to the device that was named last; mistakes are told by
+/// [`Builder::build`].
+///
+/// ```no_run
+/// # fn main() -> std::io::Result<()> {
+/// let stack = lowwater::Stack::builder()
+///     .tun("lw0")
+///     .address("10.9.0.2/24")
+///     .address("fd00:9::2/64")
+///     .host_address("10.9.0.1/24")
+///     .sysctl("tcp_congestion_control", "cubic")
+///     .build()?;
+/// # let _ = stack;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a builder does nothing until `build`"]
+pub struct Builder {
+    config: Config,
+    seeded: bool,
+    devices: Vec<Planned>,
+    observer: Option<Observer>,
+    mistake: Option<String>,
+}
+
+impl Builder {
+    pub(crate) fn new() -> Self {
+        Self { config: Config::default(), seeded: false, devices: Vec::new(), observer: None, mistake: None }
+    }
+
+    /// Sets a sysctl by its Linux name.
+    pub fn sysctl(mut self, name: &str, value: &str) -> Self {
+        if let Err(why) = self.config.sysctl.set(name, value) {
+            self.mistake.get_or_insert(why);
+        }
+        self
+    }
+
+    /// Takes all chance and all secrets (ports, ISNs) from this seed. Only for tests: without it the operating system's
+    /// random source is asked.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.config.seed = seed;
+        self.seeded = true;
+        self
+    }
+
+    /// Adds a TUN device with offloads; see [`TunOptions::new`]. Needs CAP_NET_ADMIN, unless the device was made for this
+    /// user before.
+    pub fn tun(self, name: &str) -> Self {
+        self.tun_with(TunOptions::new(name))
+    }
+
+    /// Adds a TAP device with offloads.
+    pub fn tap(self, name: &str) -> Self {
+        self.tun_with(TunOptions { layer: Layer::Ethernet, ..TunOptions::new(name) })
+    }
+
+    /// Adds a TUN or TAP device with these options.
+    pub fn tun_with(self, options: TunOptions) -> Self {
+        self.plan(Open::Tun(options))
+    }
+
+    /// Adds a device: an end of [`crate::link::pair`], a link of the application ([`crate::link::owned`]), or one of your
+    /// own.
+    pub fn device(self, port: impl Port + 'static) -> Self {
+        self.plan(Open::Port(Box::new(port)))
+    }
+
+    fn plan(mut self, open: Open) -> Self {
+        self.devices.push(Planned {
+            open,
+            addresses: Vec::new(),
+            host_addresses: Vec::new(),
+            routes: Vec::new(),
+            any_address: false,
+        });
+        self
+    }
+
+    /// Gives the stack an address, as "10.9.0.2/24", and a route to the subnet around it.
+    pub fn address(self, cidr: &str) -> Self {
+        self.with_cidr(cidr, |device, cidr| device.addresses.push(cidr))
+    }
+
+    /// Gives the kernel's side of a TUN or TAP an address, as "10.9.0.1/24". It is up without this too.
+    pub fn host_address(self, cidr: &str) -> Self {
+        self.with_cidr(cidr, |device, cidr| device.host_addresses.push(cidr))
+    }
+
+    /// Adds a route, as "0.0.0.0/0", on the link or by a gateway on it.
+    pub fn route(self, to: &str, via: Option<IpAddr>) -> Self {
+        self.with_cidr(to, |device, to| device.routes.push((to, via)))
+    }
+
+    /// Accepts packets to any unicast address, for proxies ([`crate::TcpListener::bind_any`]).
+    pub fn any_address(mut self) -> Self {
+        match self.devices.last_mut() {
+            Some(device) => device.any_address = true,
+            None => self.no_device(),
+        }
+        self
+    }
+
+    fn with_cidr(mut self, text: &str, f: impl FnOnce(&mut Planned, Cidr)) -> Self {
+        match (text.parse(), self.devices.last_mut()) {
+            (Ok(cidr), Some(device)) => f(device, cidr),
+            (Err(why), _) => {
+                self.mistake.get_or_insert(format!("{text:?} is {why}"));
+            }
+            (_, None) => self.no_device(),
+        }
+        self
+    }
+
+    fn no_device(&mut self) {
+        self.mistake.get_or_insert("name a device before its addresses and routes".into());
+    }
+
+    /// Lets `observer` see every packet; see [`Observer`].
+    pub fn observe(mut self, observer: Observer) -> Self {
+        self.observer = Some(observer);
+        self
+    }
+
+    /// Opens the devices, in the calling thread's network namespace, and starts the thread that serves the stack.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] for a mistake in the description; for devices what [`lowwater_os::SetupError`] says,
+    /// which is the source of the error (`get_ref`).
+    pub fn build(self) -> io::Result<Stack> {
+        let (stack, driver) = self.build_driver()?;
+        std::thread::Builder::new().name("lowwater".into()).spawn(move || driver.run())?;
+        Ok(stack)
+    }
+
+    /// As [`Builder::build`], but leaves it to the caller to [run](Driver::run) the stack on a thread.
+    ///
+    /// # Errors
+    /// Those of [`Builder::build`].
+    pub fn build_driver(mut self) -> io::Result<(Stack, Driver)> {
+        if let Some(mistake) = self.mistake {
+            return Err(invalid(mistake));
+        }
+        if !self.seeded {
+            self.config.seed = lowwater_os::entropy::number()?;
+        }
+        let (clock, poller) = (Clock::start(), Poller::new()?);
+        let mut core = Core::new(self.config, Instant::ZERO);
+        let mut ports = Vec::new();
+        for planned in self.devices {
+            let token = ports.len() as u64;
+            let mut port = attach(&mut core, planned)?;
+            port.port.attach(&poller, token)?;
+            ports.push(port);
+        }
+        let inner = Inner {
+            core,
+            registry: Registry::default(),
+            asks: Asks::default(),
+            devices: ports.iter().map(|p| p.id).collect(),
+            phase: Phase::Running,
+            asleep: None,
+            mourners: Vec::new(),
+            observer: None,
+            failure: None,
+        };
+        let shared = Shared::new(inner, clock, poller.waker());
+        let stack = Stack { handle: Handle::new(&shared) };
+        Ok((stack, Driver { shared, poller, ports, observer: self.observer, input_first: 0 }))
+    }
+}
+
+fn attach(core: &mut Core, planned: Planned) -> io::Result<Attached> {
+    let port: Box<dyn Port> = match planned.open {
+        Open::Tun(options) => {
+            let tun = Tun::open(&options)?;
+            let link = tun.link()?;
+            link.up()?;
+            for cidr in &planned.host_addresses {
+                link.add_address(cidr.addr(), cidr.len())?;
+            }
+            Box::new(tun)
+        }
+        Open::Port(_) if !planned.host_addresses.is_empty() => {
+            return Err(invalid("only a TUN or TAP has a kernel's side that could get an address"));
+        }
+        Open::Port(port) => port,
+    };
+    let id = core.add_device(port.caps());
+    for cidr in planned.addresses {
+        core.add_address(id, cidr.addr(), cidr.len()).map_err(io_error)?;
+    }
+    for (to, via) in planned.routes {
+        core.add_route(to.addr(), to.len(), via, id).map_err(io_error)?;
+    }
+    if planned.any_address {
+        core.set_any_address(id, true).map_err(io_error)?;
+    }
+    Ok(Attached::new(id, port))
+}

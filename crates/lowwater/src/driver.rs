@@ -1,0 +1,271 @@
+//! The loop of the thread that owns a stack and its devices: read, process, hand out, write, wait.
+use crate::observe::{Direction, Observer};
+use crate::port::{BATCH_PACKETS, Port};
+use crate::registry::Wakes;
+use crate::shared::{Inner, Phase, Shared};
+use lowwater_core::base::{DeviceId, Instant};
+use lowwater_core::device::Submit;
+use lowwater_core::packet::{Owner, Packet};
+use lowwater_os::Poller;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::Waker;
+
+/// Turns in a row in which timers wait because a device still has input: after a stall news comes before timers, yet a
+/// flood does not stop time.
+const INPUT_FIRST_TURNS: u32 = 64;
+
+/// One device with what is between it and the stack.
+pub(crate) struct Attached {
+    pub(crate) id: DeviceId,
+    pub(crate) port: Box<dyn Port>,
+    /// Received and not yet given to the stack.
+    inbox: Vec<Packet>,
+    /// Taken from the stack and not yet taken by the device.
+    outbox: VecDeque<Packet>,
+    /// Owners whose packets have left.
+    done: Vec<Owner>,
+    /// It met "not now" and is tried again then.
+    retry_at: Option<Instant>,
+    more_input: bool,
+    failed: Option<String>,
+}
+
+impl Attached {
+    pub(crate) fn new(id: DeviceId, port: Box<dyn Port>) -> Self {
+        Self {
+            id,
+            port,
+            inbox: Vec::new(),
+            outbox: VecDeque::new(),
+            done: Vec::new(),
+            retry_at: None,
+            more_input: false,
+            failed: None,
+        }
+    }
+
+    fn read(&mut self, at: Instant) {
+        self.more_input = false;
+        if self.failed.is_some() {
+            return;
+        }
+        match self.port.recv(at, BATCH_PACKETS, &mut self.inbox) {
+            Ok(more) => self.more_input = more,
+            Err(e) => self.failed = Some(e.to_string()),
+        }
+        self.port.completions(&mut self.done);
+    }
+
+    /// Gives the device what it takes; true when it took something.
+    fn write(&mut self, now: Instant, mut observer: Option<(usize, &mut Observer)>) -> bool {
+        let mut moved = false;
+        self.retry_at = None;
+        while let Some(packet) = self.outbox.pop_front() {
+            let owner = packet.owner;
+            let seen = observer.is_some().then(|| packet.clone());
+            let taken = match self.port.submit(now, packet) {
+                Submit::Sent => true,
+                Submit::Completed => {
+                    self.done.extend(owner);
+                    true
+                }
+                Submit::NotNow(packet) => {
+                    self.outbox.push_front(packet);
+                    self.retry_at = Some(self.port.retry_after().map_or(Instant::FAR_FUTURE, |d| now + d));
+                    break;
+                }
+                // Lost between here and the wire, as in a network: the transport will find out.
+                Submit::Dropped => {
+                    self.done.extend(owner);
+                    false
+                }
+            };
+            moved = true;
+            if let (true, Some(seen), Some((index, observe))) = (taken, seen, &mut observer) {
+                observe(*index, Direction::Out, &seen);
+            }
+        }
+        if moved {
+            self.port.flush();
+            self.port.completions(&mut self.done);
+        }
+        moved
+    }
+}
+
+/// What the driver does after having processed.
+enum Next {
+    /// There is more to do.
+    Go,
+    /// Nothing until then.
+    Sleep(Instant),
+    /// The stack has ended.
+    Stop,
+}
+
+/// The loop that serves one stack. [`crate::Builder::build`] runs it on a thread of its own;
+/// [`crate::Builder::build_driver`] hands it out.
+pub struct Driver {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) poller: Poller,
+    pub(crate) ports: Vec<Attached>,
+    pub(crate) observer: Option<Observer>,
+    pub(crate) input_first: u32,
+}
+
+impl Driver {
+    /// Serves the stack on the calling thread until [`crate::Stack::shutdown`] has ended, or until all handles are gone and
+    /// what they had opened has closed.
+    pub fn run(mut self) {
+        // Only costs precision where it fails.
+        let _ = lowwater_os::poll::precise_timers();
+        let mut ready = Vec::new();
+        let mut wakes = Wakes::new();
+        loop {
+            // The one look at the clock of this turn: timers see the time before the device was read.
+            let at = self.shared.clock.now();
+            for (index, attached) in self.ports.iter_mut().enumerate() {
+                attached.read(at);
+                if let Some(observe) = &mut self.observer {
+                    attached.inbox.iter().for_each(|packet| observe(index, Direction::In, packet));
+                }
+            }
+            let next = self.process(at, &mut wakes);
+            wakes.drain(..).for_each(Waker::wake);
+            let wrote = self.write(at);
+            match next {
+                Next::Stop => return self.stop(),
+                Next::Sleep(until) if !wrote => {
+                    let until = self.ports.iter().filter_map(|p| p.retry_at).fold(until, Instant::min);
+                    if self.poller.wait(&self.shared.clock, Some(until), &mut ready).is_err() {
+                        return self.stop();
+                    }
+                }
+                Next::Go | Next::Sleep(_) => {}
+            }
+        }
+    }
+
+    fn write(&mut self, at: Instant) -> bool {
+        let mut wrote = false;
+        for (index, attached) in self.ports.iter_mut().enumerate() {
+            if attached.outbox.is_empty()
+                || attached.retry_at.is_some_and(|retry| retry > at && retry != Instant::FAR_FUTURE)
+            {
+                continue;
+            }
+            wrote |= attached.write(at, self.observer.as_mut().map(|o| (index, o)));
+        }
+        wrote
+    }
+
+    /// The part under the lock: what came in, what is due, what goes out, who is woken.
+    fn process(&mut self, at: Instant, wakes: &mut Wakes) -> Next {
+        let mut guard = self.shared.lock();
+        let inner = &mut *guard;
+        inner.asleep = None;
+        if let Some(observer) = inner.observer.take() {
+            self.observer = observer;
+        }
+        // A handle may have looked at the clock since.
+        let now = at.max(inner.core.now());
+        let mut more_input = false;
+        for attached in &mut self.ports {
+            input(inner, now, attached);
+            more_input |= attached.more_input;
+        }
+        inner.core.flush(now);
+        if more_input && self.input_first < INPUT_FIRST_TURNS {
+            self.input_first += 1;
+        } else {
+            self.input_first = 0;
+            inner.core.handle_timeout(now);
+        }
+        let ended = end(inner, now);
+        let mut collected = false;
+        for attached in &mut self.ports {
+            collected |= output(inner, now, attached);
+        }
+        inner.dispatch(now, wakes);
+        if ended {
+            return Next::Stop;
+        }
+        if more_input || collected || self.ports.iter().any(|p| !p.done.is_empty()) {
+            return Next::Go;
+        }
+        let mut until = inner.core.next_deadline().unwrap_or(Instant::FAR_FUTURE);
+        if let Phase::Draining(end) = inner.phase {
+            until = until.min(end);
+        }
+        let waits = |p: &Attached| inner.core.needs_transmit(p.id) && p.outbox.is_empty();
+        if until <= now || self.ports.iter().any(waits) {
+            return Next::Go;
+        }
+        inner.asleep = Some(until);
+        Next::Sleep(until)
+    }
+
+    /// Nobody is left waiting for a stack that has ended, however it ended.
+    fn stop(&mut self) {
+        let mut wakes = Wakes::new();
+        let mut inner = self.shared.lock();
+        if !matches!(inner.phase, Phase::Stopped(_)) {
+            inner.phase = Phase::Stopped(inner.registry.len());
+        }
+        inner.registry.wake_everybody(&mut wakes);
+        wakes.extend(inner.mourners.drain(..));
+        drop(inner);
+        wakes.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Input events of one device.
+fn input(inner: &mut Inner, now: Instant, attached: &mut Attached) {
+    if let Some(why) = &attached.failed
+        && inner.failure.is_none()
+    {
+        inner.failure = Some(why.clone());
+    }
+    for owner in attached.done.drain(..) {
+        inner.core.complete(now, attached.id, owner);
+    }
+    for packet in attached.inbox.drain(..) {
+        inner.core.receive(now, attached.id, packet);
+    }
+}
+
+/// Takes a batch of packets for one device, unless the last one is not gone yet; true when there are some.
+fn output(inner: &mut Inner, now: Instant, attached: &mut Attached) -> bool {
+    if !attached.outbox.is_empty() {
+        return false;
+    }
+    let outbox = &mut attached.outbox;
+    let mut collect = |_, packet: Packet| {
+        outbox.push_back(packet);
+        Submit::Sent
+    };
+    inner.core.transmit(now, attached.id, BATCH_PACKETS, &mut collect);
+    !attached.outbox.is_empty()
+}
+
+/// Ends a stack that drains: true when nothing closes in the background any more, or when its time is over.
+fn end(inner: &mut Inner, now: Instant) -> bool {
+    let Phase::Draining(until) = inner.phase else { return false };
+    if inner.background() > 0 && now < until {
+        return false;
+    }
+    let mut aborted = inner.core.abort_orphans(now);
+    let held: Vec<_> = inner.registry.ids().collect();
+    for id in held {
+        aborted += usize::from(inner.core.peer_addr(id).is_ok() && inner.core.abort(now, id).is_ok());
+    }
+    inner.phase = Phase::Stopped(aborted);
+    true
+}

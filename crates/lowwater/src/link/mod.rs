@@ -1,0 +1,7 @@
+//! Links in memory: between two stacks of the process, or between a stack and the application.
+mod owned;
+mod pair;
+
+pub use lowwater_core::device::QueueLimit;
+pub use owned::{Link, LinkPacket, OwnedPort, owned};
+pub use pair::{PairPort, pair, pair_with};

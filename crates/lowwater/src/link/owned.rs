@@ -1,0 +1,269 @@
+//! A link that the application owns: it takes the stack's packets, carries them wherever it likes, and brings others.
+use crate::error::stopped;
+use crate::port::Port;
+use bytes::Bytes;
+use lowwater_core::base::Instant;
+use lowwater_core::device::{Device, DeviceCaps, LinkCredit, OwnedLink, QueueLimit, Submit};
+use lowwater_core::packet::{Owner, Packet};
+use lowwater_os::{Poller, Waker as Bell};
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::io;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+/// Waiters in one direction that are remembered; with more, all are woken to ask again.
+const WAITERS_MAX: usize = 64;
+
+#[derive(Debug)]
+struct State {
+    /// From the stack to the application.
+    out: OwnedLink,
+    /// From the application to the stack.
+    inbound: VecDeque<Bytes>,
+    inbound_bytes: usize,
+    limit: QueueLimit,
+    readers: Vec<Waker>,
+    writers: Vec<Waker>,
+    /// The stack is gone.
+    closed: bool,
+}
+
+#[derive(Debug)]
+struct Shared {
+    /// Taken for one packet or one batch at a time, with no other lock held or taken inside.
+    state: Mutex<State>,
+    bell: OnceLock<Bell>,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ring(&self) {
+        if let Some(bell) = self.bell.get() {
+            bell.wake();
+        }
+    }
+
+    fn complete(&self, credit: LinkCredit) {
+        self.state().out.complete(credit);
+        self.ring();
+    }
+}
+
+/// A link of finished IP packets with this MTU: the stack's end, to be given to [`crate::Builder::device`], and the
+/// application's. `limit` bounds each direction; packets that the application holds count until they are dropped, so that
+/// flows see a tunnel's backlog as their own queue.
+#[must_use]
+pub fn owned(mtu: u16, limit: QueueLimit) -> (OwnedPort, Link) {
+    let out = OwnedLink::new(mtu, limit);
+    let caps = out.caps();
+    let state = State {
+        out,
+        inbound: VecDeque::new(),
+        inbound_bytes: 0,
+        limit,
+        readers: Vec::new(),
+        writers: Vec::new(),
+        closed: false,
+    };
+    let shared = Arc::new(Shared { state: Mutex::new(state), bell: OnceLock::new() });
+    (OwnedPort { shared: shared.clone(), caps }, Link(shared))
+}
+
+/// A packet of the stack, in the hands of the application. Drop it when it has really left: only then its flow may send
+/// more.
+#[derive(Debug)]
+pub struct LinkPacket {
+    bytes: Bytes,
+    credit: Option<LinkCredit>,
+    shared: Arc<Shared>,
+}
+
+impl LinkPacket {
+    /// The IP packet; a cheap clone that may outlive the credit.
+    #[must_use]
+    pub fn bytes(&self) -> Bytes {
+        self.bytes.clone()
+    }
+}
+
+impl Deref for LinkPacket {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for LinkPacket {
+    fn drop(&mut self) {
+        if let Some(credit) = self.credit.take() {
+            self.shared.complete(credit);
+        }
+    }
+}
+
+/// The application's end. Clones share it; its methods may be called from any thread and are cancel-safe.
+#[derive(Clone, Debug)]
+pub struct Link(Arc<Shared>);
+
+impl Link {
+    /// The next packet of the stack; `None` when the stack is gone.
+    pub async fn recv(&self) -> Option<LinkPacket> {
+        poll_fn(|cx| self.poll_recv(cx)).await
+    }
+
+    /// [`Link::recv`] for programs without async.
+    #[must_use]
+    pub fn recv_blocking(&self) -> Option<LinkPacket> {
+        crate::blocking::wait(None, |cx| self.poll_recv(cx).map(Ok)).ok().flatten()
+    }
+
+    /// [`Link::recv`] as a poll function.
+    pub fn poll_recv(&self, cx: &mut Context<'_>) -> Poll<Option<LinkPacket>> {
+        let mut state = self.0.state();
+        if let Some(packet) = state.out.pop() {
+            let (bytes, credit) = (packet.bytes, Some(packet.credit));
+            return Poll::Ready(Some(LinkPacket { bytes, credit, shared: self.0.clone() }));
+        }
+        if state.closed {
+            return Poll::Ready(None);
+        }
+        wait(&mut state.readers, cx);
+        Poll::Pending
+    }
+
+    /// The next packet of the stack, if one waits.
+    #[must_use]
+    pub fn try_recv(&self) -> Option<LinkPacket> {
+        match self.poll_recv(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(packet) => packet,
+            Poll::Pending => None,
+        }
+    }
+
+    /// Gives the stack an IP packet; waits while the link is full.
+    ///
+    /// # Errors
+    /// When the stack is gone.
+    pub async fn send(&self, packet: Bytes) -> io::Result<()> {
+        poll_fn(|cx| self.poll_send(cx, &packet)).await
+    }
+
+    /// [`Link::send`] for programs without async.
+    ///
+    /// # Errors
+    /// When the stack is gone.
+    pub fn send_blocking(&self, packet: &Bytes) -> io::Result<()> {
+        crate::blocking::wait(None, |cx| self.poll_send(cx, packet))
+    }
+
+    /// Gives the stack an IP packet if there is room; an application that carries datagrams drops it otherwise.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`], or the stack is gone.
+    pub fn try_send(&self, packet: &Bytes) -> io::Result<()> {
+        match self.poll_send(&mut Context::from_waker(Waker::noop()), packet) {
+            Poll::Ready(result) => result,
+            Poll::Pending => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+
+    /// [`Link::send`] as a poll function; `packet` shares its memory.
+    ///
+    /// # Errors
+    /// When the stack is gone.
+    pub fn poll_send(&self, cx: &mut Context<'_>, packet: &Bytes) -> Poll<io::Result<()>> {
+        let mut state = self.0.state();
+        if state.closed {
+            return Poll::Ready(Err(stopped()));
+        }
+        if !state.limit.admits(state.inbound.len(), state.inbound_bytes, packet.len()) {
+            wait(&mut state.writers, cx);
+            return Poll::Pending;
+        }
+        state.inbound_bytes += packet.len();
+        state.inbound.push_back(packet.clone());
+        drop(state);
+        self.0.ring();
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// Remembers who waits; beyond the bound the oldest is woken, to ask again if it still exists.
+fn wait(waiters: &mut Vec<Waker>, cx: &Context<'_>) {
+    if waiters.iter().any(|w| w.will_wake(cx.waker())) {
+        return;
+    }
+    if waiters.len() >= WAITERS_MAX {
+        waiters.remove(0).wake();
+    }
+    waiters.push(cx.waker().clone());
+}
+
+/// The stack's end.
+#[derive(Debug)]
+pub struct OwnedPort {
+    shared: Arc<Shared>,
+    caps: DeviceCaps,
+}
+
+impl Device for OwnedPort {
+    fn submit(&mut self, now: Instant, packet: Packet) -> Submit {
+        self.shared.state().out.submit(now, packet)
+    }
+}
+
+impl Port for OwnedPort {
+    fn caps(&self) -> DeviceCaps {
+        self.caps
+    }
+
+    fn recv(&mut self, at: Instant, max: usize, into: &mut Vec<Packet>) -> io::Result<bool> {
+        let mut state = self.shared.state();
+        let count = state.inbound.len().min(max);
+        let taken: Vec<Bytes> = state.inbound.drain(..count).collect();
+        state.inbound_bytes -= taken.iter().map(Bytes::len).sum::<usize>();
+        let more = !state.inbound.is_empty();
+        let writers = if count > 0 { std::mem::take(&mut state.writers) } else { Vec::new() };
+        drop(state);
+        writers.into_iter().for_each(Waker::wake);
+        into.extend(taken.into_iter().map(|bytes| OwnedLink::received(bytes, at)));
+        Ok(more)
+    }
+
+    fn completions(&mut self, into: &mut Vec<Owner>) {
+        self.shared.state().out.completions(into);
+    }
+
+    fn flush(&mut self) {
+        let readers = std::mem::take(&mut self.shared.state().readers);
+        readers.into_iter().for_each(Waker::wake);
+    }
+
+    fn attach(&mut self, poller: &Poller, _token: u64) -> io::Result<()> {
+        // A port is attached once.
+        let _ = self.shared.bell.set(poller.waker());
+        Ok(())
+    }
+
+    /// The application rings when it gives a credit back.
+    fn retry_after(&self) -> Option<Duration> {
+        None
+    }
+}
+
+impl Drop for OwnedPort {
+    fn drop(&mut self) {
+        let mut state = self.shared.state();
+        state.closed = true;
+        let mut waiters = std::mem::take(&mut state.readers);
+        waiters.append(&mut state.writers);
+        drop(state);
+        waiters.into_iter().for_each(Waker::wake);
+    }
+}

@@ -1,0 +1,113 @@
+//! A device as the driver serves it: packets in by batches, packets out, and how the driver is woken for it.
+use lowwater_core::base::{Instant, Rng};
+use lowwater_core::device::{Device, DeviceCaps, Submit};
+use lowwater_core::packet::{Owner, Packet};
+use lowwater_os::{Interest, Poller, Tun};
+use std::io;
+use std::time::Duration;
+
+/// Most packets of one batch.
+pub(crate) const BATCH_PACKETS: usize = 64;
+/// A batch of packets read ends beyond this many bytes, so that it stays in the cache.
+pub(crate) const BATCH_BYTES: usize = 512 * 1_024;
+
+/// A device that a stack's thread drives. Implement it to attach one of your own.
+///
+/// All calls come from the thread that owns the stack, and none may block.
+pub trait Port: Device + Send {
+    /// What the device can do; asked once.
+    fn caps(&self) -> DeviceCaps;
+
+    /// Appends packets that wait, `max` at most, as having arrived `at`. True when more may wait.
+    ///
+    /// # Errors
+    /// When the device is gone for good: it is not served any more.
+    fn recv(&mut self, at: Instant, max: usize, into: &mut Vec<Packet>) -> io::Result<bool>;
+
+    /// Appends the owners of packets that were answered with [`Submit::Sent`] and have left since the last call.
+    fn completions(&mut self, into: &mut Vec<Owner>) {
+        let _ = into;
+    }
+
+    /// A batch of submits is over.
+    fn flush(&mut self) {}
+
+    /// Arranges that `poller` wakes when a packet waits, when there are completions, and when there is room after "not now".
+    ///
+    /// # Errors
+    /// When the descriptor cannot be polled.
+    fn attach(&mut self, poller: &Poller, token: u64) -> io::Result<()>;
+
+    /// After how long a packet that met "not now" is tried again; `None` where the device wakes the poller then.
+    fn retry_after(&self) -> Option<Duration> {
+        Some(Duration::from_micros(100))
+    }
+}
+
+impl Port for Tun {
+    fn caps(&self) -> DeviceCaps {
+        Self::caps(self)
+    }
+
+    fn recv(&mut self, at: Instant, max: usize, into: &mut Vec<Packet>) -> io::Result<bool> {
+        let mut bytes = 0;
+        for _ in 0..max {
+            let Some(packet) = Self::recv(self, at)? else { return Ok(false) };
+            bytes += packet.len();
+            into.push(packet);
+            if bytes > BATCH_BYTES {
+                break;
+            }
+        }
+        Ok(true)
+    }
+
+    fn attach(&mut self, poller: &Poller, token: u64) -> io::Result<()> {
+        poller.add(&*self, token, Interest::Read)
+    }
+}
+
+/// A wrapper that says "not now" at random: what a stack must survive without losing a packet. For tests.
+#[derive(Debug)]
+pub struct NotNow<P> {
+    port: P,
+    rng: Rng,
+    ppm: u32,
+}
+
+impl<P> NotNow<P> {
+    /// Refuses with a probability of `ppm` in a million.
+    pub const fn new(port: P, rng: Rng, ppm: u32) -> Self {
+        Self { port, rng, ppm }
+    }
+}
+
+impl<P: Port> Device for NotNow<P> {
+    fn submit(&mut self, now: Instant, packet: Packet) -> Submit {
+        if self.rng.chance_ppm(self.ppm) {
+            return Submit::NotNow(packet);
+        }
+        self.port.submit(now, packet)
+    }
+}
+
+impl<P: Port> Port for NotNow<P> {
+    fn caps(&self) -> DeviceCaps {
+        self.port.caps()
+    }
+    fn recv(&mut self, at: Instant, max: usize, into: &mut Vec<Packet>) -> io::Result<bool> {
+        self.port.recv(at, max, into)
+    }
+    fn completions(&mut self, into: &mut Vec<Owner>) {
+        self.port.completions(into);
+    }
+    fn flush(&mut self) {
+        self.port.flush();
+    }
+    fn attach(&mut self, poller: &Poller, token: u64) -> io::Result<()> {
+        self.port.attach(poller, token)
+    }
+    fn retry_after(&self) -> Option<Duration> {
+        Some(Duration::from_micros(20))
+    }
+}

@@ -1,0 +1,200 @@
+//! What a stack's driver and its handles share: the core under one lock, and the rule by which a handle wakes the driver.
+//!
+//! Lock order: the lock of [`Shared`] first, locks of links in memory never inside it (the driver calls ports without it);
+//! wakers are woken and bells rung with no lock held. System calls, wakers and the application's code never run under it.
+use crate::asks::Asks;
+use crate::error::stopped;
+use crate::observe::Observer;
+use crate::registry::{Registry, Wakes};
+use lowwater_core::base::{DeviceId, Instant, SocketId};
+use lowwater_core::stack::{Event, Stack as Core};
+use lowwater_os::{Clock, Waker as Bell};
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Waker;
+use std::time::Duration;
+
+/// How long connections may still close in the background after the last handle of a stack is gone.
+const LINGER_AFTER_LAST_HANDLE: Duration = Duration::from_secs(60);
+
+/// How far a stack's life is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// It works.
+    Running,
+    /// It waits until this instant for connections that close in the background.
+    Draining(Instant),
+    /// The driver has ended, after aborting this many connections.
+    Stopped(usize),
+}
+
+/// What the lock protects.
+pub(crate) struct Inner {
+    pub(crate) core: Core,
+    pub(crate) registry: Registry,
+    pub(crate) asks: Asks,
+    pub(crate) devices: Vec<DeviceId>,
+    pub(crate) phase: Phase,
+    /// Until when the driver sleeps; `None` while it is awake and will look again before it sleeps.
+    pub(crate) asleep: Option<Instant>,
+    /// Who waits for the end of the stack.
+    pub(crate) mourners: Vec<Waker>,
+    /// An observer on its way to the driver.
+    pub(crate) observer: Option<Option<Observer>>,
+    /// The first failure of a device.
+    pub(crate) failure: Option<String>,
+}
+
+impl Inner {
+    /// Hands the core's events to those who wait for them.
+    pub(crate) fn dispatch(&mut self, now: Instant, wakes: &mut Wakes) {
+        use crate::registry::Side::{Read, Write};
+        while let Some(event) = self.core.next_event() {
+            match event {
+                Event::Readable(id) => self.registry.wake(id, Read, wakes),
+                Event::Writable(id) => self.registry.wake(id, Write, wakes),
+                Event::Connected(id) | Event::Closed(id) => self.registry.wake_all(id, wakes),
+                Event::Accepted(id) => {
+                    self.adopt(now, id, wakes);
+                    self.registry.wake(id, Read, wakes);
+                }
+                Event::Incoming { listener, request, tuple } => {
+                    self.asks.incoming(listener, request, tuple);
+                    self.registry.wake(listener, Read, wakes);
+                }
+                Event::RequestGone { listener, tuple } => self.asks.gone(listener, &tuple, wakes),
+                Event::Gone(_) => {}
+            }
+        }
+    }
+
+    /// Connections of a listener that asks go to whoever decided about them.
+    fn adopt(&mut self, now: Instant, listener: SocketId, wakes: &mut Wakes) {
+        if !self.asks.knows(listener) {
+            return;
+        }
+        while let Ok((child, peer)) = self.core.tcp_accept(now, listener) {
+            let local = self.core.local_addr(child);
+            if local.is_ok_and(|local| self.asks.arrived(listener, local, peer, child, wakes)) {
+                self.registry.insert(child);
+            } else {
+                // Nobody waits for it any more.
+                let _ = self.core.abort(now, child);
+            }
+        }
+    }
+
+    /// The core has something for the driver that should not wait until `until`.
+    pub(crate) fn has_work(&self, until: Instant) -> bool {
+        self.devices.iter().any(|&dev| self.core.needs_transmit(dev))
+            || self.core.next_deadline().is_some_and(|at| at < until)
+    }
+
+    /// Sockets that nobody holds any more and that still close in the background.
+    pub(crate) fn background(&self) -> usize {
+        self.core.open_sockets().saturating_sub(self.registry.len())
+    }
+
+    /// Starts draining: listeners go at once, with what waits in their backlogs.
+    pub(crate) fn drain(&mut self, now: Instant, until: Instant) {
+        match self.phase {
+            Phase::Running => {
+                let listeners: Vec<SocketId> =
+                    self.registry.ids().filter(|&id| self.is_listener(id)).collect();
+                for id in listeners {
+                    let _ = self.core.close(now, id);
+                }
+                self.phase = Phase::Draining(until);
+            }
+            Phase::Draining(before) => self.phase = Phase::Draining(before.min(until)),
+            Phase::Stopped(_) => {}
+        }
+    }
+
+    fn is_listener(&self, id: SocketId) -> bool {
+        self.core.tcp_state(id) == Ok(lowwater_core::tcp::State::Listen)
+    }
+}
+
+/// One stack as its driver and its handles see it.
+pub(crate) struct Shared {
+    inner: Mutex<Inner>,
+    pub(crate) clock: Clock,
+    pub(crate) bell: Bell,
+    handles: AtomicUsize,
+}
+
+impl Shared {
+    pub(crate) fn new(inner: Inner, clock: Clock, bell: Bell) -> Arc<Self> {
+        Arc::new(Self { inner: Mutex::new(inner), clock, bell, handles: AtomicUsize::new(0) })
+    }
+
+    /// Runs `f` under the lock, tells everybody what came of it, and wakes the driver if it sleeps and has work now.
+    pub(crate) fn enter<R>(&self, f: impl FnOnce(&mut Inner, Instant, &mut Wakes) -> R) -> R {
+        let mut wakes = Wakes::new();
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        // Read under the lock, so that the core's time never runs backwards.
+        let now = self.clock.now();
+        let result = f(&mut inner, now, &mut wakes);
+        inner.dispatch(now, &mut wakes);
+        let ring = inner.asleep.is_some_and(|until| inner.has_work(until));
+        if ring {
+            inner.asleep = None;
+        }
+        drop(inner);
+        if ring {
+            self.bell.wake();
+        }
+        wakes.into_iter().for_each(Waker::wake);
+        result
+    }
+
+    /// As [`Shared::enter`], while the stack lives.
+    pub(crate) fn enter_live<R>(
+        &self,
+        f: impl FnOnce(&mut Inner, Instant, &mut Wakes) -> io::Result<R>,
+    ) -> io::Result<R> {
+        self.enter(|inner, now, wakes| match inner.phase {
+            Phase::Stopped(_) => Err(stopped()),
+            Phase::Running | Phase::Draining(_) => f(inner, now, wakes),
+        })
+    }
+
+    /// The lock for the driver, which hands out events and wakes by itself.
+    pub(crate) fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One of the handles on a stack. The driver ends when the last one is gone and the background closes are done.
+pub(crate) struct Handle(pub(crate) Arc<Shared>);
+
+impl Handle {
+    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
+        shared.handles.fetch_add(1, Ordering::Relaxed);
+        Self(shared.clone())
+    }
+}
+
+impl Clone for Handle {
+    fn clone(&self) -> Self {
+        Self::new(&self.0)
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if self.0.handles.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.enter(|inner, now, _| inner.drain(now, now + LINGER_AFTER_LAST_HANDLE));
+            self.0.bell.wake();
+        }
+    }
+}
+
+impl std::ops::Deref for Handle {
+    type Target = Shared;
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
+}

@@ -1,0 +1,222 @@
+//! A socket as every handle holds it: its stack, its name, and the three ways to call the core.
+use crate::error::{io_error, stopped};
+use crate::registry::Side;
+use crate::shared::{Handle, Inner, Phase};
+use bytes::Bytes;
+use lowwater_core::base::{Error, Instant, SocketId};
+use lowwater_core::stack::Stack as Core;
+use lowwater_core::tcp::{How, Ready, SendFlags, SocketOptions, State, TcpInfo};
+use std::io;
+use std::net::{Shutdown, SocketAddr};
+use std::task::{Context, Poll};
+
+/// Most bytes that one call copies under the lock of the stack.
+const COPY_MAX: usize = 256 * 1_024;
+
+/// One socket. Dropping it closes it in the background.
+pub(crate) struct Sock {
+    pub(crate) handle: Handle,
+    pub(crate) id: SocketId,
+}
+
+impl Sock {
+    /// Takes over a socket that the registry knows already.
+    pub(crate) fn new(handle: Handle, id: SocketId) -> Self {
+        Self { handle, id }
+    }
+
+    /// Makes a socket.
+    pub(crate) fn open(
+        handle: &Handle,
+        make: impl FnOnce(&mut Inner, Instant) -> Result<SocketId, Error>,
+    ) -> io::Result<Self> {
+        let id = handle.enter_live(|inner, now, _| {
+            if inner.phase != Phase::Running {
+                return Err(stopped());
+            }
+            let id = make(inner, now).map_err(io_error)?;
+            inner.registry.insert(id);
+            Ok(id)
+        })?;
+        Ok(Self::new(handle.clone(), id))
+    }
+
+    /// Calls the core.
+    pub(crate) fn call<R>(
+        &self,
+        f: impl FnOnce(&mut Core, Instant, SocketId) -> Result<R, Error>,
+    ) -> io::Result<R> {
+        self.handle.enter_live(|inner, now, _| f(&mut inner.core, now, self.id).map_err(io_error))
+    }
+
+    /// Calls the core; when it would block, the task waits.
+    pub(crate) fn poll<R>(
+        &self,
+        cx: &mut Context<'_>,
+        side: Side,
+        f: impl FnOnce(&mut Core, Instant, SocketId) -> Result<R, Error>,
+    ) -> Poll<io::Result<R>> {
+        self.poll_side(cx, side, |inner, now| f(&mut inner.core, now, self.id))
+    }
+
+    /// As [`Sock::poll`], for what needs more than the core and waits for something to read.
+    pub(crate) fn poll_inner<R>(
+        &self,
+        cx: &mut Context<'_>,
+        f: impl FnOnce(&mut Inner, Instant) -> Result<R, Error>,
+    ) -> Poll<io::Result<R>> {
+        self.poll_side(cx, Side::Read, f)
+    }
+
+    /// Finding out and registering are one critical section, so that no edge gets lost between them.
+    fn poll_side<R>(
+        &self,
+        cx: &mut Context<'_>,
+        side: Side,
+        f: impl FnOnce(&mut Inner, Instant) -> Result<R, Error>,
+    ) -> Poll<io::Result<R>> {
+        self.handle.enter(|inner, now, wakes| {
+            if let Phase::Stopped(_) = inner.phase {
+                return Poll::Ready(Err(stopped()));
+            }
+            match f(inner, now) {
+                Err(Error::WouldBlock) => {
+                    inner.registry.wait(self.id, side, cx.waker(), wakes);
+                    Poll::Pending
+                }
+                other => Poll::Ready(other.map_err(io_error)),
+            }
+        })
+    }
+
+    pub(crate) fn poll_recv(
+        &self,
+        cx: &mut Context<'_>,
+        buf: &mut [u8],
+        peek: bool,
+    ) -> Poll<io::Result<usize>> {
+        self.poll(cx, Side::Read, |core, now, id| recv(core, now, id, buf, peek))
+    }
+
+    pub(crate) fn try_recv(&self, buf: &mut [u8], peek: bool) -> io::Result<usize> {
+        self.call(|core, now, id| recv(core, now, id, buf, peek))
+    }
+
+    pub(crate) fn poll_send(&self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        if data.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        self.poll(cx, Side::Write, |core, now, id| send(core, now, id, data))
+    }
+
+    pub(crate) fn try_send(&self, data: &[u8]) -> io::Result<usize> {
+        self.call(|core, now, id| send(core, now, id, data))
+    }
+
+    /// Takes what fits off the front of `data`, without a copy. What is left of it is not sent.
+    pub(crate) fn poll_send_bytes(&self, cx: &mut Context<'_>, data: &mut Bytes) -> Poll<io::Result<usize>> {
+        if data.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        self.poll(cx, Side::Write, |core, now, id| core.tcp_send_bytes(now, id, data, SendFlags::default()))
+    }
+
+    pub(crate) fn poll_chunk(&self, cx: &mut Context<'_>, max: usize) -> Poll<io::Result<Option<Bytes>>> {
+        self.poll(cx, Side::Read, |core, now, id| core.tcp_read_chunk(now, id, max))
+    }
+
+    /// Waits until the socket is ready in this direction, an error and an end included.
+    pub(crate) fn poll_ready(&self, cx: &mut Context<'_>, side: Side) -> Poll<io::Result<()>> {
+        let any = match side {
+            Side::Read => Ready::IN.0 | Ready::RDHUP.0 | Ready::HUP.0 | Ready::ERR.0,
+            Side::Write => Ready::OUT.0 | Ready::HUP.0 | Ready::ERR.0,
+        };
+        self.poll(
+            cx,
+            side,
+            |core, now, id| {
+                if core.poll(now, id).0 & any == 0 { Err(Error::WouldBlock) } else { Ok(()) }
+            },
+        )
+    }
+
+    /// Waits for the end of the handshake.
+    pub(crate) fn poll_connected(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll(cx, Side::Write, |core, _, id| match core.tcp_state(id)? {
+            State::SynSent | State::SynRecv => Err(Error::WouldBlock),
+            State::Close => Err(core.take_error(id).unwrap_or(Error::Reset)),
+            _ => Ok(()),
+        })
+    }
+
+    pub(crate) fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        let how = match how {
+            Shutdown::Read => How::Read,
+            Shutdown::Write => How::Write,
+            Shutdown::Both => How::Both,
+        };
+        self.call(|core, now, id| core.shutdown(now, id, how))
+    }
+
+    pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.call(|core, _, id| core.local_addr(id))
+    }
+
+    pub(crate) fn peer_addr(&self) -> io::Result<SocketAddr> {
+        self.call(|core, _, id| core.peer_addr(id))
+    }
+
+    pub(crate) fn take_error(&self) -> io::Result<Option<io::Error>> {
+        self.call(|core, _, id| Ok(core.take_error(id).map(io_error)))
+    }
+
+    pub(crate) fn options(&self) -> io::Result<SocketOptions> {
+        self.call(|core, _, id| core.options(id).cloned())
+    }
+
+    pub(crate) fn set_options(&self, change: impl FnOnce(&mut SocketOptions)) -> io::Result<()> {
+        self.call(|core, now, id| {
+            let mut options = core.options(id)?.clone();
+            change(&mut options);
+            core.set_options(now, id, options)
+        })
+    }
+
+    pub(crate) fn info(&self) -> io::Result<TcpInfo> {
+        self.call(|core, _, id| core.tcp_info(id))
+    }
+
+    /// Resets the connection; the handle is good for nothing afterwards but to be dropped.
+    pub(crate) fn abort(&self) {
+        let _ = self.call(Core::abort);
+    }
+}
+
+fn recv(core: &mut Core, now: Instant, id: SocketId, buf: &mut [u8], peek: bool) -> Result<usize, Error> {
+    let len = buf.len().min(COPY_MAX);
+    core.tcp_recv(now, id, &mut buf[..len], peek)
+}
+
+fn send(core: &mut Core, now: Instant, id: SocketId, data: &[u8]) -> Result<usize, Error> {
+    core.tcp_send(now, id, &data[..data.len().min(COPY_MAX)], SendFlags::default())
+}
+
+impl Drop for Sock {
+    fn drop(&mut self) {
+        self.handle.enter(|inner, now, wakes| {
+            let _ = inner.core.close(now, self.id);
+            for child in inner.asks.remove(self.id, wakes) {
+                let _ = inner.core.abort(now, child);
+                inner.registry.remove(child, wakes);
+            }
+            inner.registry.remove(self.id, wakes);
+        });
+    }
+}
+
+impl std::fmt::Debug for Sock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (local, peer) = (self.local_addr().ok(), self.peer_addr().ok());
+        f.debug_struct("Socket").field("local", &local).field("peer", &peer).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,131 @@
+//! The handle on a stack: what it is asked about and how it ends.
+use crate::builder::Builder;
+use crate::error::{invalid, io_error};
+use crate::observe::Observer;
+use crate::shared::{Handle, Phase};
+use lowwater_core::base::{Counters, Sysctl};
+use lowwater_core::stack::Report;
+use std::future::poll_fn;
+use std::io;
+use std::net::IpAddr;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// A TCP/IP stack. Cheap to clone, usable from any thread; a thread of its own does the work.
+///
+/// Its life ends by [`Stack::shutdown`], or when the last handle is gone (this one, its clones, and all sockets): then
+/// connections that close in the background have 60 seconds left, unless the process ends first.
+#[derive(Clone)]
+pub struct Stack {
+    pub(crate) handle: Handle,
+}
+
+/// How a stack ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drained {
+    /// Connections that were reset because they had not closed by themselves, or were still held by the program.
+    pub aborted: usize,
+}
+
+impl Stack {
+    /// A stack to be described.
+    #[must_use]
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    /// A snapshot of all counters, under Linux's names.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.handle.enter(|inner, _, _| inner.core.counters().clone())
+    }
+
+    /// All sockets, as `ss` lists them.
+    #[must_use]
+    pub fn sockets(&self) -> Report {
+        self.handle.enter(|inner, _, _| inner.core.report())
+    }
+
+    /// The settings.
+    #[must_use]
+    pub fn sysctl(&self) -> Sysctl {
+        self.handle.enter(|inner, _, _| inner.core.sysctl().clone())
+    }
+
+    /// Changes a setting by its Linux name; it acts on new connections, where Linux's does.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] with a sentence that names the allowed values.
+    pub fn set_sysctl(&self, name: &str, value: &str) -> io::Result<()> {
+        self.handle.enter(|inner, _, _| inner.core.set_sysctl(name, value)).map_err(invalid)
+    }
+
+    /// Adds a route by the stack's `device`-th device, counted from 0 in order of the builder's calls.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] for a device that is not there, a bad prefix or a gateway that cannot be.
+    pub fn add_route(&self, to: IpAddr, prefix: u8, via: Option<IpAddr>, device: usize) -> io::Result<()> {
+        self.handle.enter_live(|inner, _, _| {
+            let &dev = inner.devices.get(device).ok_or_else(|| invalid("the stack has no such device"))?;
+            inner.core.add_route(to, prefix, via, dev).map_err(io_error)
+        })
+    }
+
+    /// Lets `observer` see every packet from now on; `None` ends that. See [`Builder::observe`].
+    pub fn observe(&self, observer: Option<Observer>) {
+        self.handle.enter(|inner, _, _| inner.observer = Some(observer));
+        self.handle.bell.wake();
+    }
+
+    /// Why a device stopped working, where one did; connections over it time out.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        self.handle.enter(|inner, _, _| inner.failure.clone())
+    }
+
+    /// Ends the stack: listeners close at once; connections that close in the background have `within` to do so; then all
+    /// that is left is reset, connections that the program still holds included. Ready when nothing of the stack runs any
+    /// more.
+    ///
+    /// Cancel-safe: the end takes its course once this was polled, and a second call waits for the same end.
+    pub async fn shutdown(&self, within: Duration) -> Drained {
+        let mut started = false;
+        poll_fn(|cx| {
+            if !std::mem::replace(&mut started, true) {
+                self.start_shutdown(within);
+            }
+            self.poll_end(cx)
+        })
+        .await
+    }
+
+    /// [`Stack::shutdown`] for programs without async.
+    pub fn shutdown_blocking(&self, within: Duration) -> Drained {
+        self.start_shutdown(within);
+        // No deadline, hence no error.
+        crate::blocking::wait(None, |cx| self.poll_end(cx).map(Ok)).unwrap_or(Drained { aborted: 0 })
+    }
+
+    fn start_shutdown(&self, within: Duration) {
+        self.handle.enter(|inner, now, _| inner.drain(now, now + within));
+        self.handle.bell.wake();
+    }
+
+    fn poll_end(&self, cx: &mut Context<'_>) -> Poll<Drained> {
+        self.handle.enter(|inner, _, _| {
+            if let Phase::Stopped(aborted) = inner.phase {
+                return Poll::Ready(Drained { aborted });
+            }
+            if !inner.mourners.iter().any(|w| w.will_wake(cx.waker())) {
+                inner.mourners.push(cx.waker().clone());
+            }
+            Poll::Pending
+        })
+    }
+}
+
+impl std::fmt::Debug for Stack {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Stack").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,13 @@
+//! TCP for async programs: listeners, streams, their halves, and requests that wait for a decision.
+mod incoming;
+mod io;
+mod listener;
+mod split;
+mod stream;
+
+pub use incoming::Incoming;
+pub use listener::{ListenOptions, TcpListener};
+pub(crate) use listener::{bind_first, poll_accept, poll_incoming};
+pub use split::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf};
+pub(crate) use stream::start_connect;
+pub use stream::{ConnectOptions, TcpStream};
