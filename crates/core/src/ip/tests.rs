@@ -261,6 +261,7 @@ fn path_mtus_are_learnt_clamped_and_forgotten() {
         let before = a.generation();
         let way = a.lookup(None, ip(dst), w.now).expect("a route");
         assert_eq!(way.mtu, 1_500);
+        assert!(!a.lower_path_mtu(ip(dst), 1_500, w.now), "no lower than the link's own");
         assert!(a.lower_path_mtu(ip(dst), 1_400, w.now));
         assert!(!a.lower_path_mtu(ip(dst), 1_450, w.now) && !a.lower_path_mtu(ip(dst), 9_000, w.now));
         assert_ne!(a.generation(), before, "flows ask again");
@@ -343,4 +344,39 @@ fn routes_sources_and_generations_follow_the_configuration() {
     let mut out = Outbox::default();
     a.remove_device(DEV, &mut out);
     assert_eq!(a.lookup(None, ip("1.2.3.4"), w.now), Err(Error::NoRoute));
+}
+
+#[test]
+fn damaged_messages_are_not_believed() {
+    for (src, dst) in [("10.0.0.1", "10.0.0.2"), ("fd00::1", "fd00::2")] {
+        let mut w = World::new(4);
+        let (mut a, mut b) = (host(&mut w, 1, Link::Ip), host(&mut w, 2, Link::Ip));
+        let ping = ping(&mut w, &mut a, src, dst, 9).frames.remove(0).1;
+        let mut bytes = ping.to_bytes().to_vec();
+        let last = bytes.len() - 1;
+        bytes[last] ^= 1;
+        let damaged = Packet::received(Bytes::from(bytes), Offload::default(), w.now);
+        let got = b.input(&mut w.cx(), DEV, damaged, &mut Outbox::default());
+        assert!(matches!(got, Input::Drop(DropWhy::Checksum)), "{got:?}");
+        assert_eq!(w.count.icmp.in_csum_errors, 1);
+    }
+}
+
+#[test]
+fn only_a_neighbour_can_solicit() {
+    let mut w = World::new(4);
+    let mut hosts = ethernet_pair(&mut w);
+    let solicit = send_udp(&mut w, &mut hosts[0], "fd00::1", "fd00::2", 10).frames.remove(0).1;
+    for (hop_limit, answers) in [(254, 0), (255, 1)] {
+        let mut bytes = solicit.to_bytes().to_vec();
+        assert_eq!(bytes[14 + 7], 255);
+        bytes[14 + 7] = hop_limit;
+        let frame = Packet::received(Bytes::from(bytes), Offload::default(), w.now);
+        let mut out = Outbox::default();
+        let FrameInput::Packet(p) = hosts[1].input_frame(&mut w.cx(), DEV, frame, &mut out) else {
+            panic!("to our group")
+        };
+        let _ = hosts[1].input(&mut w.cx(), DEV, p, &mut out);
+        assert_eq!(out.frames.len(), answers, "hop limit {hop_limit}");
+    }
 }

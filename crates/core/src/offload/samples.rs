@@ -14,6 +14,7 @@ pub(super) struct Sample {
     pub(super) ident: u16,
     pub(super) seq: u32,
     pub(super) ack: u32,
+    pub(super) window: u16,
     pub(super) flags: TcpFlags,
     pub(super) timestamps: Option<u32>,
     /// Offset of the payload in the stream from which all samples take theirs.
@@ -31,6 +32,7 @@ impl Default for Sample {
             ident: 77,
             seq: 1_000,
             ack: 9,
+            window: 512,
             flags: TcpFlags::ACK,
             timestamps: Some(5),
             from: 0,
@@ -55,7 +57,7 @@ impl Sample {
             seq: self.seq,
             ack: self.ack,
             flags: self.flags,
-            window: 512,
+            window: self.window,
             urgent: 0,
             options: TcpOptions { timestamps, ..TcpOptions::EMPTY },
         }

@@ -77,6 +77,7 @@ proptest! {
             s.timestamps = if odd == 4 { Some(9) } else { Some(8) };
             s.tos = if odd == 5 { 3 } else { 2 };
             s.ack += u32::from(odd == 6);
+            s.window += u16::from(odd == 8);
             s.ident = s.ident.wrapping_add(u16::from(odd != 7));
             s.seq = s.seq.wrapping_add(u32::from(skip == 0));
             packets.push(received(s));
