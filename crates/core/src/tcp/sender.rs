@@ -677,6 +677,8 @@ impl Sender {
 }
 
 #[cfg(test)]
+mod hostile;
+#[cfg(test)]
 mod link;
 #[cfg(test)]
 mod tests;
