@@ -300,17 +300,18 @@ impl Stack {
     fn refresh_path(&mut self, id: SocketId) -> bool {
         let Some(entry) = self.sockets.get(id) else { return false };
         let (Some(path), Socket::Tcp(conn)) = (&entry.path, &entry.socket) else { return false };
-        if path.dst.generation == self.ip.generation() {
+        // A connection that grew out of a request may be older than what the path's MTU has become since its SYN.
+        if path.dst.generation == self.ip.generation() && path.dst.mtu >= conn.path_mtu() {
             return true;
         }
-        let (old, tuple) = (path.dst, *conn.tuple());
+        let tuple = *conn.tuple();
         let Ok(dst) = self.route(Some(tuple.local_ip), tuple.remote_ip) else { return false };
         let Some(entry) = self.sockets.get_mut(id) else { return false };
         if let Some(path) = &mut entry.path {
             path.dst = dst;
         }
         if let Socket::Tcp(conn) = &mut entry.socket
-            && dst.mtu != old.mtu
+            && dst.mtu < conn.path_mtu()
         {
             conn.on_pmtu(&mut self.env.cx(self.now, Some(id)), dst.mtu, None);
         }

@@ -163,6 +163,12 @@ impl Conn {
         self.path.pmtu.mss(self.peer.data_option_bytes())
     }
 
+    /// MTU of the path as the connection knows it.
+    #[must_use]
+    pub const fn path_mtu(&self) -> u16 {
+        self.path.pmtu.mtu()
+    }
+
     /// The one way to change state.
     pub(super) fn set_state(&mut self, cx: &mut Cx<'_>, next: State) {
         debug_assert!(self.state.may_become(next), "{} -> {}", self.state.name(), next.name());
