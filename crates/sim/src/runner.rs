@@ -64,6 +64,14 @@ pub fn run_draw(draw: &Draw, out: &Path) -> Report {
     }
 }
 
+/// A smaller world that fails under the same checker; the draw itself when it does not fail at all.
+#[must_use]
+pub fn shrink_draw(draw: &Draw) -> Draw {
+    let outcome = |d: &Draw| guarded(&mut swarm::build(d, Recording::default()), d).err().map(|b| b.checker);
+    let Some(checker) = outcome(draw) else { return draw.clone() };
+    swarm::shrink(draw, &mut |d| outcome(d) == Some(checker))
+}
+
 fn explain(draw: &Draw, broken: Broken, out: &Path) -> Failure {
     let mut world = swarm::build(draw, Recording { capture: true, trace: true, journal: false });
     let again = guarded(&mut world, draw);

@@ -331,6 +331,8 @@ impl World {
                     .collect();
                 for (pipe, packet) in next {
                     self.pipes[pipe].pipe.accept(self.now, packet);
+                    // What the first stage answers at once (an ICMP error) must not wait for the next packet.
+                    self.forward(pipe);
                     self.arm_pipe(pipe);
                 }
             }

@@ -1,7 +1,7 @@
 //! Runs worlds from seeds until one breaks a promise: what `cargo xtask sim` starts.
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
-use lowwater_sim::runner::{Report, run_draw, run_seeds};
+use lowwater_sim::runner::{Report, run_draw, run_seeds, shrink_draw};
 use lowwater_sim::swarm::{self, Canary, Draw};
 use lowwater_sim::world::Recording;
 use std::path::{Path, PathBuf};
@@ -28,6 +28,9 @@ struct Arguments {
     /// With --seed: print the options and every record of the flight recorders, and write the capture in any case.
     #[arg(long, requires = "seed")]
     trace: bool,
+    /// With --seed: when it fails, look for a smaller world that fails in the same way and report that one.
+    #[arg(long, requires = "seed")]
+    shrink: bool,
     /// Go on after a failure.
     #[arg(long)]
     keep_going: bool,
@@ -75,6 +78,9 @@ fn one(seed: u64, arguments: &Arguments) -> ExitCode {
     if arguments.canary {
         draw.canary = Canary::Checker;
     }
+    if arguments.shrink {
+        draw = shrink_draw(&draw);
+    }
     if arguments.trace {
         trace(&draw, &arguments.out);
     }
@@ -116,6 +122,8 @@ struct Tally {
     failed: Vec<u64>,
     bytes: u64,
     virtual_s: f64,
+    retrans: u64,
+    dropped: u64,
 }
 
 #[allow(clippy::disallowed_methods, reason = "wall time is what a run by the clock is about")]
@@ -143,6 +151,8 @@ fn many(arguments: &Arguments) -> ExitCode {
             Ok(s) => {
                 tally.ok += 1;
                 tally.bytes += s.bytes;
+                tally.retrans += s.retrans_segs;
+                tally.dropped += s.dropped;
                 tally.virtual_s += s.virtual_time.as_nanos() as f64 / 1e9;
             }
             Err(failure) => {
@@ -163,10 +173,13 @@ fn many(arguments: &Arguments) -> ExitCode {
     });
     bar.finish_and_clear();
     println!(
-        "{} seeds ok, {} failed; {:.1} MB in {:.0} virtual seconds, {:.1} s of wall time on {threads} threads",
+        "{} seeds ok, {} failed; {:.1} MB, {} packets dropped, {} segments sent again in {:.0} virtual seconds, \
+         {:.1} s of wall time on {threads} threads",
         tally.ok,
         tally.failed.len(),
         tally.bytes as f64 / 1e6,
+        tally.dropped,
+        tally.retrans,
         tally.virtual_s,
         begun.elapsed().as_secs_f64()
     );

@@ -9,7 +9,7 @@ fn the_same_parameters_give_the_same_figures() {
 }
 
 #[test]
-#[ignore = "waits for the TCP connection"]
+
 fn a_clean_path_is_filled_and_a_lossy_one_recovers() {
     let clean = BulkParams { rtt: Duration::from_millis(20), bytes: 10_000_000, ..BulkParams::default() };
     let f = bulk(&clean).expect("no promise is broken");

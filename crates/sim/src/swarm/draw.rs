@@ -200,19 +200,19 @@ impl AppDraw {
         let start_ms = if toss(rng, 50) { 0 } else { rng.below(2_000) };
         match rng.below(10) {
             0..=5 => {
-                // As much as the bottleneck carries in about eight seconds, and no more than a few megabytes.
-                let most = (rate / share).clamp(20_000, 4_000_000 / share);
-                let bytes = log_between(rng, 16, most).max(16);
+                // As much as the bottleneck carries in about eight seconds, and no more than some megabytes.
+                let most = (rate / share).clamp(20_000, 24_000_000 / share);
+                let bytes = if toss(rng, 50) { log_between(rng, 16, most) } else { between(rng, 16, most) };
                 let write = log_between(rng, 1_000, 262_144).min(bytes.max(2_048)) as usize;
                 Self::Bulk { bytes, write, owned: toss(rng, 40), reader: rng.below(4) as u8, start_ms }
             }
             6 | 7 => Self::Rr {
-                rounds: log_between(rng, 1, 60) as u32,
+                rounds: log_between(rng, 1, 300) as u32,
                 size: log_between(rng, 1, 40_000) as usize,
                 think_ms: if toss(rng, 60) { 0 } else { log_between(rng, 1, 400) },
                 start_ms,
             },
-            8 => Self::Churn { rounds: log_between(rng, 2, 40) as u32, pause_ms: rng.below(100), start_ms },
+            8 => Self::Churn { rounds: log_between(rng, 2, 200) as u32, pause_ms: rng.below(100), start_ms },
             _ => Self::Udp {
                 count: log_between(rng, 5, 100) as u32,
                 size: log_between(rng, 8, 9_000) as usize,
@@ -233,8 +233,8 @@ impl Draw {
         let carry = if toss(&mut links, 55) { Carry::Segments } else { Carry::Whole };
         let mtu = pick(&mut links, &[1500, 1500, 1500, 9000, 1280, 2000]);
         let queue_packets = log_between(&mut links, 4, 1_000) as usize;
-        let count = if toss(&mut apps, 50) { 1 } else { between(&mut apps, 2, 6) };
-        Self {
+        let count = if toss(&mut apps, 50) { 1 } else { between(&mut apps, 2, 10) };
+        let mut draw = Self {
             seed,
             clients: if toss(&mut hosts, 70) { 1 } else { between(&mut hosts, 2, 4) as usize },
             v6: toss(&mut hosts, 40),
@@ -270,6 +270,35 @@ impl Draw {
             faults_end: Instant::from_millis(between(&mut links, 1_000, 20_000)),
             apps: (0..count).map(|_| AppDraw::draw(&mut apps, rate, count)).collect(),
             canary: Canary::None,
+        };
+        draw.bound_bytes();
+        draw
+    }
+
+    /// Small buffers on long paths carry one window per round trip: as many bytes as that moves in a minute.
+    fn bound_bytes(&mut self) {
+        let largest = |set: &[(&'static str, String)], name: &str| {
+            let value = set.iter().find(|(n, _)| *n == name).map(|(_, v)| v.as_str());
+            value.and_then(|v| v.rsplit(' ').next()?.parse::<u64>().ok()).unwrap_or(u64::MAX)
+        };
+        let fixed = |bytes: u32| if bytes == 0 { u64::MAX } else { u64::from(bytes) };
+        let window = [
+            largest(&self.server_sysctl, "tcp_rmem").max(131_072 * u64::from(self.rcvbuf != 0)),
+            largest(&self.client_sysctl, "tcp_wmem"),
+            fixed(self.sndbuf),
+            fixed(self.rcvbuf),
+        ];
+        let window = window.into_iter().min().unwrap_or(u64::MAX) / 2;
+        let round_ms = 300 + 2 * self.delay_ns / 1_000_000;
+        let most = window.saturating_mul(60_000 / round_ms).max(20_000);
+        for app in &mut self.apps {
+            match app {
+                AppDraw::Bulk { bytes, .. } => *bytes = (*bytes).min(most),
+                AppDraw::Rr { rounds, size, .. } => {
+                    *rounds = (*rounds).min((most / *size as u64).max(1) as u32);
+                }
+                AppDraw::Churn { .. } | AppDraw::Udp { .. } => {}
+            }
         }
     }
 }

@@ -1,8 +1,10 @@
 //! A world drawn from a seed: every option a draw, run through a phase of faults and a phase without, then judged.
 mod build;
 mod draw;
+mod shrink;
 
 pub use draw::{AppDraw, Canary, Draw, Faults};
+pub use shrink::shrink;
 
 use crate::check::{self, Broken};
 use crate::world::{Recording, World};

@@ -1,0 +1,102 @@
+//! Makes a failing world smaller while it keeps failing in the same way: fewer programs, bytes, faults and settings.
+use super::draw::{AppDraw, Draw, Faults};
+
+/// Rounds of shrinking; each tries every step once.
+const ROUNDS: usize = 8;
+
+/// The smallest draw found for which `fails` still holds.
+pub fn shrink(draw: &Draw, fails: &mut dyn FnMut(&Draw) -> bool) -> Draw {
+    let mut best = draw.clone();
+    for _ in 0..ROUNDS {
+        let before = best.clone();
+        for step in steps(&best) {
+            let mut smaller = best.clone();
+            step(&mut smaller);
+            if smaller != best && fails(&smaller) {
+                best = smaller;
+            }
+        }
+        if best == before {
+            break;
+        }
+    }
+    best
+}
+
+type Change = Box<dyn Fn(&mut Draw)>;
+
+fn steps(draw: &Draw) -> Vec<Change> {
+    let mut all: Vec<Change> = Vec::new();
+    // From the back, so that an earlier removal does not move a later one.
+    for i in (0..draw.apps.len()).rev() {
+        all.push(Box::new(move |d| {
+            if d.apps.len() > 1 && i < d.apps.len() {
+                d.apps.remove(i);
+            }
+        }));
+        all.push(Box::new(move |d| {
+            if let Some(app) = d.apps.get_mut(i) {
+                halve(app);
+            }
+        }));
+    }
+    for side in [0, 1] {
+        all.push(Box::new(move |d| d.faults[side] = Faults::default()));
+        let each: [fn(&mut Faults); 7] = [
+            |f| f.loss_ppm = 0,
+            |f| f.burst_ppm = (0, 0, 0),
+            |f| f.blackouts_ms.clear(),
+            |f| f.jitter_ns = 0,
+            |f| f.reorder = (0, 0),
+            |f| f.duplicate_ppm = 0,
+            |f| f.corrupt_ppm = 0,
+        ];
+        all.extend(each.map(|clear| -> Change { Box::new(move |d| clear(&mut d.faults[side])) }));
+    }
+    for i in (0..draw.client_sysctl.len()).rev() {
+        all.push(Box::new(move |d| {
+            if i < d.client_sysctl.len() {
+                d.client_sysctl.remove(i);
+            }
+        }));
+    }
+    for i in (0..draw.server_sysctl.len()).rev() {
+        all.push(Box::new(move |d| {
+            if i < d.server_sysctl.len() {
+                d.server_sysctl.remove(i);
+            }
+        }));
+    }
+    let plain: [fn(&mut Draw); 11] = [
+        |d| d.clients = 1,
+        |d| d.v6 = false,
+        |d| d.mark_bytes = 0,
+        |d| d.hop_mtu = 0,
+        |d| d.mtu = 1500,
+        |d| d.not_now_ppm = 0,
+        |d| d.rx_coalesce_ns = 0,
+        |d| d.sndbuf = 0,
+        |d| d.rcvbuf = 0,
+        |d| d.nic_packets = 1_000,
+        |d| d.queue_packets = 1_000,
+    ];
+    all.extend(plain.map(|change| -> Change { Box::new(change) }));
+    all
+}
+
+fn halve(app: &mut AppDraw) {
+    match app {
+        AppDraw::Bulk { bytes, start_ms, .. } => {
+            *bytes = (*bytes / 2).max(16);
+            *start_ms /= 2;
+        }
+        AppDraw::Rr { rounds, start_ms, .. } | AppDraw::Churn { rounds, start_ms, .. } => {
+            *rounds = (*rounds / 2).max(1);
+            *start_ms /= 2;
+        }
+        AppDraw::Udp { count, start_ms, .. } => {
+            *count = (*count / 2).max(1);
+            *start_ms /= 2;
+        }
+    }
+}
