@@ -6,6 +6,7 @@ use super::usage::Usage;
 use crate::base::limits::GSO_MAX_SIZE;
 use crate::base::time::{Duration, Instant};
 use crate::path::congestion::{AckSample, Congestion as _};
+use crate::path::rate::Sampler;
 
 /// Everything that an acknowledgement touches.
 #[derive(Debug)]
@@ -106,7 +107,7 @@ impl Work<'_, '_> {
 
     fn count_delivered(&mut self) {
         let (delivered, now) = (self.ack.delivered, self.ack.at);
-        self.e.path.rate.on_ack(now, delivered, &crate::path::rate::Sampler::default(), None, false);
+        self.e.path.rate.on_ack(now, delivered, &Sampler::default(), None, false);
         self.e.cx.count.tcp_ext.tcp_delivered += u64::from(delivered);
     }
 

@@ -2,6 +2,7 @@
 use super::tx_queue::{Sent, TxQueue, flag};
 use crate::base::Cx;
 use crate::base::time::Instant;
+use crate::path::rate::Snapshot;
 use crate::ranges::RangeSet;
 
 /// Records that one D-SACK block above the window's edge may visit: an honest one reports a segment.
@@ -48,7 +49,7 @@ pub struct SackedRecord {
     /// When it was last sent.
     pub sent_at: Instant,
     /// Delivery-rate snapshot of that transmission.
-    pub stamp: crate::path::rate::Snapshot,
+    pub stamp: Snapshot,
 }
 
 impl SackedRecord {
@@ -175,7 +176,7 @@ impl Flight {
 
     /// The record at `start` went out again at `at`; `counted` unless it is a tail loss probe, which does not enter
     /// `retrans_out`.
-    pub fn on_resent(&mut self, start: u64, at: Instant, stamp: crate::path::rate::Snapshot, counted: bool) {
+    pub fn on_resent(&mut self, start: u64, at: Instant, stamp: Snapshot, counted: bool) {
         let Some(sent) = self.tx.get_mut(start) else { return };
         sent.sent_at = at;
         sent.stamp = stamp;

@@ -12,6 +12,7 @@ use crate::base::time::{Duration, Instant};
 use crate::base::{Cx, Sysctl};
 use crate::path::Path;
 use crate::path::congestion::CaState;
+use crate::path::rate::Sampler;
 use bytes::Bytes;
 use core::fmt;
 
@@ -632,7 +633,7 @@ impl Sender {
             tsecr: input.tsecr,
             delivered: 0,
             reord: u64::MAX,
-            sampler: crate::path::rate::Sampler::default(),
+            sampler: Sampler::default(),
             sacked_at: None,
             max_window: self.max_window,
             wnd_end: self.offset(input.wnd_end),
