@@ -13,7 +13,7 @@ use super::link::LOOPBACK;
 use super::{Stack, Transmitted};
 use crate::base::{DeviceId, DropWhy, Error, FlowId, SocketId, Tuple};
 use crate::device::{Device, Submit};
-use crate::ip::{Dst, OutputParams};
+use crate::ip::{Dst, IcmpError, IcmpKind, OutputParams, Unreachable};
 use crate::offload::{self, Coalesced};
 use crate::packet::{Csum, GsoKind, Head, Offload, Owner, Packet};
 use crate::qdisc::Dequeued;
@@ -191,6 +191,12 @@ impl Stack {
         self.env.count.dropped(why);
         if let Some(owner) = packet.owner {
             self.refund(owner, true);
+        }
+        // Nobody else will tell the flow that its next hop does not answer (RFC 4861 section 7.2.2).
+        if why == DropWhy::Neighbour
+            && let Some(error) = IcmpError::local(packet, 0, IcmpKind::Unreachable(Unreachable::Host))
+        {
+            self.icmp_error(&error);
         }
     }
 

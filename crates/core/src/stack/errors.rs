@@ -44,7 +44,9 @@ impl Stack {
         let seq = error.embedded.seq.map(Seq);
         match error.kind {
             IcmpKind::TooBig(mtu) => {
-                conn.on_pmtu(&mut cx, mtu, seq);
+                if !conn.on_pmtu(&mut cx, mtu, seq) {
+                    return false;
+                }
                 self.ip.lower_path_mtu(tuple.remote_ip, mtu, self.now);
             }
             kind => conn.on_icmp(&mut cx, error_of(kind), seq),

@@ -238,6 +238,9 @@ impl Stack {
         let Socket::Tcp(conn) = &mut entry.socket else { return };
         let syn = (conn.state() == State::TimeWait && seg.has(TcpFlags::SYN)).then(|| seg.clone());
         let disposition = conn.input(&mut self.env.cx(self.now, Some(id)), seg);
+        if let (Disposition::Done, Some(path)) = (&disposition, &entry.path) {
+            self.ip.confirm_neighbour(&mut self.env.cx(self.now, Some(id)), &path.dst);
+        }
         self.settle(id, Turn::INPUT);
         match disposition {
             Disposition::Done => {}

@@ -26,7 +26,7 @@ use crate::ip::{Ip, Outbox};
 use crate::offload::{Coalesced, Gro};
 use crate::packet::{Owner, Packet};
 use crate::socket::ports::Ports;
-use crate::socket::{Events, RequestEntry, Table, TwEntry, TwId};
+use crate::socket::{Events, Holder, RequestEntry, Table, TwEntry, TwId};
 use crate::timer::Wheel;
 use demux::Demux;
 use env::Env;
@@ -172,7 +172,8 @@ impl Stack {
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
         let queues = self.links.iter().filter(|l| !l.stopped).filter_map(|l| l.not_before).min();
-        let local = (self.links.len() == 1 && self.links[0].wants_transmit(self.now)).then_some(self.now);
+        let local = self.links.len() == 1 && self.links[0].wants_transmit(self.now);
+        let local = (local || self.batch.device.is_some()).then_some(self.now);
         [self.wheel.next_deadline(), self.ip.next_deadline(), queues, local].into_iter().flatten().min()
     }
 
@@ -180,18 +181,23 @@ impl Stack {
     #[must_use]
     pub fn needs_transmit(&self, dev: DeviceId) -> bool {
         let wants = |index: usize| self.links.get(index).is_some_and(|l| l.wants_transmit(self.now));
-        !self.batch.merged.is_empty() || wants(0) || wants(usize::from(dev.0))
+        self.batch.device.is_some() || wants(0) || wants(usize::from(dev.0))
     }
 
     /// The oldest event that the driver has not taken.
     pub fn next_event(&mut self) -> Option<Event> {
-        let (event, cleared) = self.events.pop()?;
-        if let Some((id, bit)) = cleared
-            && let Some(entry) = self.sockets.get_mut(id)
-        {
-            entry.pending &= !bit;
+        self.ingress_flush();
+        loop {
+            let (event, cleared) = self.events.pop()?;
+            let Some((id, bit)) = cleared else { return Some(event) };
+            // What was queued before its owner gave the socket up concerns nobody any more.
+            if let Some(entry) = self.sockets.get_mut(id) {
+                entry.pending &= !bit;
+                if entry.holder == Holder::Owner {
+                    return Some(event);
+                }
+            }
         }
-        Some(event)
     }
 
     /// The latest instant that a verb was called with.

@@ -92,6 +92,7 @@ impl Stack {
                 Socket::Tcp(conn) => {
                     let info = conn.info(&self.env.cx(self.now, Some(id)));
                     line.state = conn.state();
+                    (line.recv_queue, line.send_queue) = conn.queues();
                     (line.local, line.remote) = (Some(conn.tuple().local()), Some(conn.tuple().remote()));
                     line.info = Some(info);
                 }

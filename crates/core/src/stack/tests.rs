@@ -1,5 +1,6 @@
 //! Two stacks over hand-made links, in virtual time.
 mod ip;
+mod noise;
 mod tcp;
 mod udp;
 mod world;

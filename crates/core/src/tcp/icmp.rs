@@ -21,18 +21,20 @@ impl Conn {
         }
     }
 
-    /// A router says that packets above `mtu` bytes do not pass: what is in flight in larger ones is cut and sent again.
-    pub fn on_pmtu(&mut self, cx: &mut Cx<'_>, mtu: u16, seq: Option<Seq>) {
+    /// A router says that packets above `mtu` bytes do not pass: what is in flight in larger ones is cut and sent again. False
+    /// when the error is none of this connection's, so that nobody else should believe it either.
+    pub fn on_pmtu(&mut self, cx: &mut Cx<'_>, mtu: u16, seq: Option<Seq>) -> bool {
         if !self.names_our_data(seq) || matches!(self.state, State::Close | State::TimeWait) {
-            return;
+            return false;
         }
         if self.path.pmtu.too_big(u32::from(mtu)).is_none() {
-            return;
+            return true;
         }
         let mss = self.mss();
         self.tx.set_mss(mss);
         self.tx.on_mss_reduced(cx, &mut self.path);
         self.out.try_send(self.default_hold());
+        true
     }
 
     /// Between SND.UNA and SND.NXT: nobody off the path knows such a number (RFC 5927 section 4.1).

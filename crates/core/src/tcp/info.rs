@@ -60,6 +60,12 @@ fn micros(d: Duration) -> u32 {
 }
 
 impl Conn {
+    /// Bytes that wait to be read, and bytes written that the peer has not acknowledged: the queues as `ss` shows them.
+    #[must_use]
+    pub fn queues(&self) -> (u64, u64) {
+        (u64::from(self.rx.readable_bytes()), self.tx.queue_ref().write_seq() - self.tx.una_offset())
+    }
+
     /// TCP_INFO.
     #[must_use]
     pub fn info(&self, cx: &Cx<'_>) -> TcpInfo {

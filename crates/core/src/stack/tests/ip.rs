@@ -1,10 +1,10 @@
 //! What the stack does below the transports: echo, neighbours, drops.
-use super::world::{World, at, v4, v6};
+use super::world::{World, at, ipv4_packet, v4, v6};
 use crate::base::{Duration, Instant};
 use crate::device::DeviceCaps;
-use crate::packet::{Offload, Packet};
+use crate::packet::Packet;
 use bytes::Bytes;
-use lowwater_wire::{checksum, ipv4, protocol};
+use lowwater_wire::{checksum, protocol};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -14,22 +14,7 @@ fn echo_request() -> Packet {
     icmp.extend_from_slice(b"ping");
     let sum = checksum::checksum(&icmp);
     icmp[2..4].copy_from_slice(&sum.to_be_bytes());
-    let repr = ipv4::Ipv4Repr {
-        src: [10, 0, 0, 1].into(),
-        dst: [10, 0, 0, 2].into(),
-        protocol: protocol::ICMP,
-        ttl: 64,
-        tos: 0,
-        ident: 7,
-        dont_fragment: true,
-        more_fragments: false,
-        fragment_offset: 0,
-        payload_len: icmp.len() as u16,
-    };
-    let mut bytes = vec![0; repr.buffer_len()];
-    repr.emit(&mut bytes);
-    bytes.extend(icmp);
-    Packet::received(Bytes::from(bytes), Offload::default(), Instant::ZERO)
+    ipv4_packet([10, 0, 0, 1], [10, 0, 0, 2], protocol::ICMP, &icmp, Instant::ZERO)
 }
 
 #[test]

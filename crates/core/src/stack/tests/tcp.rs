@@ -328,3 +328,66 @@ fn flows_share_the_device_in_turn() {
     let (least, most) = (got.iter().min().expect("four"), got.iter().max().expect("four"));
     assert!(*least > 0 && most < &(least * 2), "{got:?}");
 }
+
+#[test]
+fn a_router_that_says_too_big_lowers_the_path_mtu() {
+    let mut w = World::plain();
+    let (client, server) = pair(&mut w, v4(2));
+    w.path_mtu = Some(1_000);
+    transfer(&mut w, (0, client), (1, server), 200_000);
+    assert_eq!(w.stacks[0].tcp_info(client).map(|i| i.pmtu), Ok(1_000));
+    let listener = listen(&mut w, ListenAddr::port(81));
+    let next = connect(&mut w, v4(2), 81);
+    w.until("connected", |w| w.saw(0, Event::Connected(next)));
+    w.until("accepted", |w| w.saw(1, Event::Accepted(listener)));
+    assert_eq!(w.stacks[0].tcp_info(next).map(|i| i.pmtu), Ok(1_000), "the next connection knows");
+}
+
+#[test]
+fn a_device_that_drops_is_survived() {
+    let mut w = World::plain();
+    let (client, server) = pair(&mut w, v4(2));
+    w.refuse_every = 40;
+    transfer(&mut w, (0, client), (1, server), 500_000);
+    assert!(w.stacks[0].counters().own.packets_dropped_below > 0);
+    close_both(&mut w, client, server);
+}
+
+#[test]
+fn a_host_that_does_not_answer_arp_is_unreachable() {
+    let mac = Some([2, 0, 0, 0, 0, 1]);
+    let mut w = World::new([DeviceCaps { ethernet: mac, ..DeviceCaps::plain(1_500) }; 2]);
+    let client = connect(&mut w, v4(77), 80);
+    w.until("closed", |w| w.saw(0, Event::Closed(client)));
+    assert_eq!(w.stacks[0].take_error(client), Some(Error::HostUnreachable));
+}
+
+#[test]
+fn time_wait_gives_way_to_a_new_connection_of_the_same_flow() {
+    let mut w = World::plain();
+    let (client, server) = pair(&mut w, v4(2));
+    let local = w.stacks[0].local_addr(client).expect("bound");
+    // The server closes first, so that TIME-WAIT is at its side and the client may come again.
+    w.stacks[1].close(w.now, server).expect("open");
+    w.run(SECOND);
+    w.stacks[0].close(w.now, client).expect("open");
+    w.run(SECOND);
+    assert_eq!((w.stacks[0].small_objects(), w.stacks[1].small_objects()), ((0, 0, 0), (0, 1, 0)));
+    let listener = listen(&mut w, ListenAddr::port(80));
+    let options = options(&w);
+    let again = w.stacks[0].tcp_connect(w.now, at(v4(2), 80), Some(local), &options).expect("free");
+    w.until("connected", |w| w.saw(0, Event::Connected(again)));
+    w.until("accepted", |w| w.saw(1, Event::Accepted(listener)));
+    assert_eq!(w.stacks[1].small_objects().1, 0);
+    assert_eq!(w.stacks[1].counters().tcp_ext.tw_recycled, 1);
+}
+
+#[test]
+fn an_idle_connection_stays_below_two_kibibytes_without_its_buffers() {
+    use crate::base::Tuple;
+    let fixed = size_of::<crate::tcp::Conn>()
+        + size_of::<crate::socket::Entry>()
+        + 2 * (size_of::<Tuple>() + size_of::<super::super::demux::Flow>())
+        + 48;
+    assert!(fixed <= 2_048, "{fixed}");
+}

@@ -1,9 +1,11 @@
 //! The world of these tests: two stacks, a wire with a delay between them, and a clock that jumps.
 use crate::base::{DeviceId, Duration, Instant};
 use crate::device::{DeviceCaps, Submit};
-use crate::packet::{Owner, Packet};
+use crate::packet::{Offload, Owner, Packet};
 use crate::stack::{Config, Event, Stack};
+use bytes::Bytes;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use lowwater_wire::{checksum, ipv4, protocol};
 use std::collections::VecDeque;
 
 /// One way of the wire.
@@ -27,6 +29,11 @@ pub(super) struct World {
     pub(super) ring: usize,
     /// Drops every n-th packet of the first sender.
     pub(super) lose_every: u64,
+    /// The first sender's device refuses every n-th packet for good.
+    pub(super) refuse_every: u64,
+    /// A router behind the first sender answers larger packets with "fragmentation needed".
+    pub(super) path_mtu: Option<u16>,
+    submitted: u64,
     wires: [Wire; 2],
 }
 
@@ -66,6 +73,9 @@ impl World {
             crossed: [0; 2],
             ring: 64,
             lose_every: 0,
+            refuse_every: 0,
+            path_mtu: None,
+            submitted: 0,
             wires: Default::default(),
         }
     }
@@ -80,12 +90,17 @@ impl World {
         for side in 0..2 {
             while self.stacks[side].needs_transmit(self.devs[side]) {
                 let (wire, ring, due) = (&mut self.wires[side], self.ring, self.now + self.delay);
+                let (submitted, refuse) = (&mut self.submitted, self.refuse_every);
                 let mut taken = 0;
                 let mut device = |_, mut packet: Packet| {
                     if taken == ring {
                         return Submit::NotNow(packet);
                     }
                     taken += 1;
+                    *submitted += 1;
+                    if side == 0 && refuse > 0 && submitted.is_multiple_of(refuse) {
+                        return Submit::Dropped;
+                    }
                     wire.owners.extend(packet.owner.take());
                     wire.flying.push_back((due, packet));
                     Submit::Sent
@@ -110,6 +125,11 @@ impl World {
                 packet.at = self.now;
                 self.crossed[side] += 1;
                 if side == 0 && self.lose_every > 0 && self.crossed[0].is_multiple_of(self.lose_every) {
+                    continue;
+                }
+                if let Some(mtu) = self.path_mtu.filter(|&mtu| side == 0 && packet.len() > usize::from(mtu)) {
+                    let error = too_big(&packet, mtu, self.now);
+                    self.stacks[0].receive(self.now, self.devs[0], error);
                     continue;
                 }
                 self.stacks[1 - side].receive(self.now, self.devs[1 - side], packet);
@@ -174,4 +194,35 @@ impl World {
         let at = self.events[side].iter().position(|e| *e == event);
         at.map(|at| self.events[side].remove(at)).is_some()
     }
+}
+
+/// ICMP "fragmentation needed" from 10.0.0.254 about `packet`.
+fn too_big(packet: &Packet, mtu: u16, now: Instant) -> Packet {
+    let quote = packet.to_bytes().slice(..28.min(packet.len()));
+    let mut icmp = vec![3, 4, 0, 0, 0, 0];
+    icmp.extend(mtu.to_be_bytes());
+    icmp.extend_from_slice(&quote);
+    let sum = checksum::checksum(&icmp);
+    icmp[2..4].copy_from_slice(&sum.to_be_bytes());
+    ipv4_packet([10, 0, 0, 254], [10, 0, 0, 1], protocol::ICMP, &icmp, now)
+}
+
+/// A packet as it comes from a device.
+pub(super) fn ipv4_packet(src: [u8; 4], dst: [u8; 4], protocol: u8, l4: &[u8], now: Instant) -> Packet {
+    let repr = ipv4::Ipv4Repr {
+        src: src.into(),
+        dst: dst.into(),
+        protocol,
+        ttl: 64,
+        tos: 0,
+        ident: 7,
+        dont_fragment: true,
+        more_fragments: false,
+        fragment_offset: 0,
+        payload_len: l4.len() as u16,
+    };
+    let mut bytes = vec![0; repr.buffer_len()];
+    repr.emit(&mut bytes);
+    bytes.extend_from_slice(l4);
+    Packet::received(Bytes::from(bytes), Offload::default(), now)
 }
