@@ -15,7 +15,7 @@ impl Conn {
     fn header(&mut self, cx: &mut Cx<'_>, seq: Seq, flags: TcpFlags) -> TcpRepr {
         let mut options = self.peer.options(cx.now);
         if self.peer.sack && self.rx.sack_count() > 0 {
-            for (left, right) in self.rx.sack_blocks(options.sack_room()) {
+            for (left, right) in self.rx.sack_blocks(self.sack_room()) {
                 options.sack.push(left.0, right.0);
             }
         }
