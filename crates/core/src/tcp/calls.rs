@@ -206,8 +206,11 @@ impl Conn {
         if old.max_pacing_rate != self.options.max_pacing_rate {
             self.path.pacing.set_max_rate(self.options.max_pacing_rate);
         }
-        if old.keepalive != self.options.keepalive || old.keepidle != self.options.keepidle {
+        if old.keepalive != self.options.keepalive {
             self.arm_keepalive(cx);
+        }
+        if old.keepidle != self.options.keepidle {
+            self.change_keepidle(cx);
         }
         // Uncorking and switching Nagle off push what was held (`__tcp_sock_set_cork`, `__tcp_sock_set_nodelay`).
         if (old.cork && !self.options.cork) || (!old.nodelay && self.options.nodelay) {

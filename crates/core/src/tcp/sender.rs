@@ -311,6 +311,8 @@ impl Sender {
     pub fn commit_syn(&mut self, cx: &mut Cx<'_>, path: &mut Path) -> SendPlan {
         let stamp = path.rate.on_sent(cx.now, true);
         let start = self.flight.tx.send_syn(cx.now, stamp);
+        // The patience with a handshake counts from its first SYN (`tcp_connect`), with data from the first retransmission.
+        self.recovery.undo.stamp = Some(cx.now);
         self.flight.on_sent(start);
         let mut e = Env { cx, path, flight: &mut self.flight, timer: &mut self.timer };
         e.rearm_rto();
@@ -495,6 +497,17 @@ impl Sender {
         self.recovery.on_rto(&mut e, zero_window);
         let (start, _) = self.flight.tx.first()?;
         self.resend(start, 1, u64::MAX)
+    }
+
+    /// The RTO timer fires no later than `limit` after the first retransmission (`tcp_clamp_rto_to_user_timeout`).
+    pub fn clamp_rto(&mut self, cx: &mut Cx<'_>, limit: Duration) {
+        let latest = self.recovery.undo.stamp.unwrap_or(cx.now) + limit;
+        if let Some((TimerKind::Rto, at)) = self.timer.get()
+            && latest < at
+        {
+            let latest = latest.max(cx.now + Duration::from_millis(1));
+            self.timer.set(cx, TimerKind::Rto, latest);
+        }
     }
 
     /// Sends what [`Self::on_rto`] proposed; `None` when an acknowledgement has overtaken it.

@@ -116,24 +116,29 @@ impl Conn {
             return;
         }
         self.out.timeout = self.tx.on_rto(cx, &mut self.path, zero_window);
+        if let Some(limit) = self.user_timeout() {
+            self.tx.clamp_rto(cx, limit);
+        }
         self.out.try_send(self.default_hold());
     }
 
     /// RFC 9293 section 3.8.3 R2, or TCP_USER_TIMEOUT where the user says so (`tcp_write_timeout`).
     fn retries_spent(&self, cx: &Cx<'_>) -> bool {
-        let user_timeout = Duration::from_millis(u64::from(self.options.user_timeout_ms));
-        let user_timeout = (!user_timeout.is_zero()).then_some(user_timeout);
+        let user_timeout = self.user_timeout();
         if matches!(self.state, State::SynSent | State::SynRecv) {
             let own = u32::from(self.options.syncnt);
-            return self.tx.timed_out(
-                cx,
-                if own != 0 { own } else { cx.sysctl.tcp_syn_retries },
-                user_timeout,
-                true,
-            );
+            let retries = if own != 0 { own } else { cx.sysctl.tcp_syn_retries };
+            return u32::from(self.tx.retransmits()) >= retries
+                || self.tx.timed_out(cx, retries, user_timeout, true);
         }
         let retries = if self.app.orphan { self.orphan_retries(cx) } else { cx.sysctl.tcp_retries2 };
         self.tx.timed_out(cx, retries, user_timeout, false)
+    }
+
+    /// TCP_USER_TIMEOUT where it is set.
+    fn user_timeout(&self) -> Option<Duration> {
+        let ms = u64::from(self.options.user_timeout_ms);
+        (ms != 0).then(|| Duration::from_millis(ms))
     }
 
     /// Retries of a connection without an owner (`tcp_orphan_retries`).
@@ -160,8 +165,7 @@ impl Conn {
             return;
         }
         let since = *self.timers.probing_since.get_or_insert(cx.now);
-        let user_timeout = Duration::from_millis(u64::from(self.options.user_timeout_ms));
-        if self.options.user_timeout_ms != 0 && cx.now.since(since) >= user_timeout {
+        if self.user_timeout().is_some_and(|limit| cx.now.since(since) >= limit) {
             self.give_up(cx);
             return;
         }
@@ -184,7 +188,14 @@ impl Conn {
             self.path.rtt.base_rto(cx.sysctl).max(Duration::from_micros(u64::from(cx.sysctl.tcp_rto_min_us)));
         let max = Duration::from_millis(u64::from(cx.sysctl.tcp_rto_max_ms));
         let doubled = nanos(base).saturating_mul(1 << self.timers.probe_backoff.min(20));
-        Duration::from_nanos(doubled).min(max)
+        let delay = Duration::from_nanos(doubled).min(max);
+        // The last wait ends when TCP_USER_TIMEOUT does (`tcp_clamp_probe0_to_user_timeout`).
+        match (self.user_timeout(), self.timers.probing_since) {
+            (Some(limit), Some(since)) => {
+                delay.min(limit.saturating_sub(cx.now.since(since)).max(Duration::from_millis(2)))
+            }
+            _ => delay,
+        }
     }
 
     /// Starts probing when something waits, nothing is in flight and no other timer would wake us (`tcp_check_probe_timer`).
@@ -221,11 +232,9 @@ impl Conn {
         }
         let probes =
             if self.options.keepcnt != 0 { self.options.keepcnt } else { sysctl.tcp_keepalive_probes };
-        let user_timeout = Duration::from_millis(u64::from(self.options.user_timeout_ms));
-        let spent = if self.options.user_timeout_ms != 0 {
-            idle >= user_timeout && self.timers.probes_out > 0
-        } else {
-            u32::from(self.timers.probes_out) >= probes
+        let spent = match self.user_timeout() {
+            Some(limit) => idle >= limit && self.timers.probes_out > 0,
+            None => u32::from(self.timers.probes_out) >= probes,
         };
         if spent {
             self.send_reset(cx);
@@ -248,5 +257,15 @@ impl Conn {
             let own = self.options.keepidle;
             cx.now + Duration::from_secs(u64::from(if own != 0 { own } else { cx.sysctl.tcp_keepalive_time }))
         });
+    }
+
+    /// TCP_KEEPIDLE was set: the silence so far counts (`tcp_sock_set_keepidle_locked`).
+    pub(super) fn change_keepidle(&mut self, cx: &Cx<'_>) {
+        if !self.options.keepalive || !self.state.is_synchronized() {
+            return;
+        }
+        let own = self.options.keepidle;
+        let time = Duration::from_secs(u64::from(if own != 0 { own } else { cx.sysctl.tcp_keepalive_time }));
+        self.timers.keepalive = Some(cx.now + time.saturating_sub(self.keepalive_idle(cx)));
     }
 }
