@@ -103,6 +103,7 @@ impl Rtt {
         if self.srtt8 == 0 {
             let fallback = RTO_FALLBACK.as_micros() as u32;
             (self.rttvar, self.mdev4, self.mdev_max4) = (fallback, fallback, fallback);
+            self.backoff = 0;
         }
     }
 

@@ -114,7 +114,7 @@ impl Conn {
 
     /// A passive open: the connection of a request whose handshake is complete but for the segment at hand.
     pub(super) fn accept(cx: &mut Cx<'_>, from: Accepted) -> Self {
-        let Accepted { setup, peer, window, irs, snd_wnd, synack_sent, synack_retransmitted } = from;
+        let Accepted { setup, peer, window, irs, snd_wnd, synack_sent } = from;
         let Setup { tuple, mtu, isn, options, .. } = setup;
         let mut conn = Self {
             state: State::SynRecv,
@@ -134,9 +134,6 @@ impl Conn {
         conn.rx.synchronize(irs);
         conn.path.ecn.set_negotiated(conn.peer.ecn);
         conn.timers.synack_sent = synack_sent;
-        if synack_retransmitted {
-            conn.path.rtt.fall_back();
-        }
         conn
     }
 
@@ -158,9 +155,9 @@ impl Conn {
         &self.options
     }
 
-    /// Payload bytes of a full segment, options taken off.
+    /// Payload bytes of a full segment, options taken off, and at most half of the largest window that the peer ever offered.
     pub(super) fn mss(&self) -> u16 {
-        self.path.pmtu.mss(self.peer.data_option_bytes())
+        self.path.pmtu.mss_within(self.peer.data_option_bytes(), self.tx.max_window())
     }
 
     /// MTU of the path as the connection knows it.

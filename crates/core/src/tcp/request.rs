@@ -26,7 +26,10 @@ pub struct Request {
     iss: Seq,
     irs: Seq,
     snd_wnd: u16,
+    /// SYN-ACKs after the first, for whatever reason (`num_retrans`).
     retransmits: u8,
+    /// Those that the timer sent: only these use up tcp_synack_retries, a peer that repeats its SYN does not (`num_timeout`).
+    timeouts: u8,
     sent_at: Instant,
     deadline: Instant,
     last_answer: Option<Instant>,
@@ -67,7 +70,6 @@ pub(super) struct Accepted {
     pub(super) snd_wnd: u16,
     /// When the SYN-ACK went out, unless it was retransmitted (Karn).
     pub(super) synack_sent: Option<Instant>,
-    pub(super) synack_retransmitted: bool,
 }
 
 impl Request {
@@ -104,6 +106,7 @@ impl Request {
             irs: syn.seq,
             snd_wnd: syn.window,
             retransmits: 0,
+            timeouts: 0,
             sent_at: cx.now,
             deadline: cx.now + TIMEOUT_INIT,
             last_answer: None,
@@ -188,6 +191,7 @@ impl Request {
         self.last_answer = Some(cx.now);
         if syn {
             self.retransmits = self.retransmits.saturating_add(1);
+            self.deadline = cx.now + self.patience(cx);
             return RequestVerdict::Reply(self.syn_ack(cx));
         }
         RequestVerdict::Reply(Outgoing::control(TcpRepr {
@@ -216,17 +220,22 @@ impl Request {
         if cx.now < self.deadline {
             return RequestTimeout::NotYet;
         }
-        if u32::from(self.retransmits) >= cx.sysctl.tcp_synack_retries {
+        if u32::from(self.timeouts) >= cx.sysctl.tcp_synack_retries {
             return RequestTimeout::Expired;
         }
-        self.retransmits += 1;
+        self.timeouts += 1;
+        self.retransmits = self.retransmits.saturating_add(1);
         cx.count.tcp_ext.tcp_timeouts += 1;
         cx.count.tcp_ext.tcp_syn_retrans += 1;
         cx.count.tcp.retrans_segs += 1;
-        let max = Duration::from_millis(u64::from(cx.sysctl.tcp_rto_max_ms));
-        let delay = TIMEOUT_INIT.saturating_mul(1 << self.retransmits.min(16)).min(max);
-        self.deadline = cx.now + delay;
+        self.deadline = cx.now + self.patience(cx);
         RequestTimeout::Resend(self.syn_ack(cx))
+    }
+
+    /// Time until the SYN-ACK is sent again.
+    fn patience(&self, cx: &Cx<'_>) -> Duration {
+        let max = Duration::from_millis(u64::from(cx.sysctl.tcp_rto_max_ms));
+        TIMEOUT_INIT.saturating_mul(1 << self.timeouts.min(16)).min(max)
     }
 
     /// The connection, in SYN-RECEIVED; give it the segment that completed the handshake.
@@ -248,7 +257,6 @@ impl Request {
                 irs: self.irs,
                 snd_wnd: self.snd_wnd,
                 synack_sent: (!retransmitted).then_some(self.sent_at),
-                synack_retransmitted: retransmitted,
             },
         )
     }

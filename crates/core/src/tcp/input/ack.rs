@@ -1,6 +1,6 @@
 //! The acknowledgement of a segment: window, what it covers, and where it moves the state (RFC 9293 section 3.10.7.4, fifth
 //! step; `tcp_ack` and the ACK part of `tcp_rcv_state_process`).
-use crate::base::{Cx, DropWhy};
+use crate::base::{Cx, DropWhy, Duration};
 use crate::tcp::conn::Conn;
 use crate::tcp::ready::Notice;
 use crate::tcp::segment::Segment;
@@ -48,7 +48,9 @@ impl Conn {
     /// Below SND.UNA: too old is an attack (RFC 5961 section 5.2), otherwise it still may carry selective acknowledgements.
     fn old_ack(&mut self, cx: &mut Cx<'_>, seg: &Segment) -> Option<Disposition> {
         let una = self.tx.snd_una();
-        if seg.ack.before(una - self.tx.max_window()) {
+        // Nor can bytes be acknowledged that were never sent: the bound is no further back than the first byte.
+        let sent = u32::try_from(self.tx.una_offset().saturating_sub(1)).unwrap_or(u32::MAX);
+        if seg.ack.before(una - self.tx.max_window().min(sent)) {
             self.challenge(cx);
             return Some(Disposition::Drop(DropWhy::TcpBadAck));
         }
@@ -128,16 +130,26 @@ impl Conn {
 
     fn complete_passive_open(&mut self, cx: &mut Cx<'_>, seg: &Segment) {
         self.set_state(cx, State::Established);
-        if let Some(sent) = self.timers.synack_sent.take() {
+        // A repeated SYN-ACK gives no sample, unless the echoed timestamp tells which was answered (`tcp_synack_rtt_meas`).
+        let sent = self.timers.synack_sent.take();
+        let rtt = sent.map(|sent| seg.at.since(sent)).or_else(|| self.echoed_rtt(seg));
+        if let Some(rtt) = rtt {
             let (una, nxt) = (self.tx.queue_ref().una(), self.tx.queue_ref().nxt());
-            self.path.rtt.sample(cx, seg.at.since(sent), una, nxt);
-            self.path.rtt.sample_min(cx, seg.at.since(sent));
+            self.path.rtt.sample(cx, rtt, una, nxt);
+            self.path.rtt.sample_min(cx, rtt);
         }
         self.snd.wl1 = seg.seq;
         self.snd.wnd = u32::from(seg.window) << self.peer.snd_wscale;
         self.establish(cx);
         self.app.notice.insert(Notice::CONNECTED);
         self.app.notice.insert(Notice::WRITABLE);
+    }
+
+    /// The round trip that the echo of our timestamp shows, in whole milliseconds.
+    fn echoed_rtt(&self, seg: &Segment) -> Option<Duration> {
+        let ts = seg.options.timestamps.filter(|ts| self.peer.ts && ts.echo != 0)?;
+        let ms = self.peer.stamps.now(seg.at).wrapping_sub(ts.echo);
+        (ms < i32::MAX as u32 / 1_000).then(|| Duration::from_millis(u64::from(ms.max(1))))
     }
 
     /// Our FIN may be acknowledged.

@@ -99,6 +99,8 @@ impl Conn {
                 mss,
             },
         );
+        // RFC 6298 section 5.7, where the handshake gave no sample.
+        self.path.rtt.fall_back();
         self.expand_sndbuf(cx);
         self.arm_keepalive(cx);
     }
