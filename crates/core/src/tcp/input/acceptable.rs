@@ -17,7 +17,11 @@ impl Conn {
         }
         if !self.in_window(seg) {
             if seg.has(TcpFlags::RST) {
-                return Some(Disposition::Drop(DropWhy::TcpOutOfWindow));
+                return Some(if self.resets_after_fin(seg) {
+                    self.reset_by_peer(cx)
+                } else {
+                    Disposition::Drop(DropWhy::TcpOutOfWindow)
+                });
             }
             if seg.has(TcpFlags::SYN) {
                 return Some(self.challenge_syn(cx));
@@ -45,13 +49,17 @@ impl Conn {
     /// name the end of what was selectively acknowledged, since that is all that a peer without state for us can know.
     fn input_reset(&mut self, cx: &mut Cx<'_>, seg: &Segment) -> Disposition {
         let nxt = self.rx.nxt();
-        let after_fin =
-            matches!(self.state, State::CloseWait | State::LastAck | State::Closing) && seg.seq == nxt - 1;
-        if seg.seq == nxt || after_fin || self.rx.highest_held() == Some(seg.seq) {
+        if seg.seq == nxt || self.resets_after_fin(seg) || self.rx.highest_held() == Some(seg.seq) {
             return self.reset_by_peer(cx);
         }
         self.challenge(cx);
         Disposition::Drop(DropWhy::TcpOutOfWindow)
+    }
+
+    /// Some peers that die after their FIN reset with the FIN's own number, just before the window (`tcp_reset_check`).
+    fn resets_after_fin(&self, seg: &Segment) -> bool {
+        matches!(self.state, State::CloseWait | State::LastAck | State::Closing)
+            && seg.seq + 1 == self.rx.nxt()
     }
 
     fn reset_by_peer(&mut self, cx: &mut Cx<'_>) -> Disposition {
