@@ -12,6 +12,9 @@ use std::collections::{BTreeMap, VecDeque};
 /// Smallest buffer that an element starts with.
 const ELEMENT_BYTES_MIN: usize = 512;
 /// `Bytes` shorter than this are copied into the tail: pinning them apart would cost more than the copy.
+/// A tail whose front is in flight is copied when it is shorter than this and more is written: two segments, so that the cost
+/// per segment is bounded.
+const UNSHARE_BELOW: usize = 4_096;
 const COPY_BELOW: usize = 4_096;
 /// Charge of one element beside its buffer: its slots in two queues and the shared handle of the buffer.
 const ELEMENT_CHARGE: usize = 2 * (size_of::<Element>() + size_of::<Pin>()) + 48;
@@ -251,7 +254,19 @@ impl TxQueue {
         }
         let want = data.len().min(goal.saturating_sub(tail.len()));
         let spare = tail.capacity() - tail.len();
-        if spare < want && *flags & flag::SHARED == 0 {
+        if spare < want && *flags & flag::SHARED != 0 && tail.len() < UNSHARE_BELOW {
+            // Its front is in flight and holds the buffer. A short rest moves to a buffer of its own, or what is written next
+            // would begin another element and leave this one a small segment in the middle of the stream.
+            let capacity = (tail.len() + want).max(ELEMENT_BYTES_MIN.min(goal));
+            let mut own = BytesMut::with_capacity(capacity);
+            own.extend_from_slice(tail);
+            *tail = own;
+            *flags &= !flag::SHARED;
+            self.pinned += tail.capacity();
+            if let Some(pin) = self.pins.back_mut() {
+                pin.charge += tail.capacity();
+            }
+        } else if spare < want && *flags & flag::SHARED == 0 {
             let before = tail.capacity();
             let target = (before * 2).clamp(tail.len() + want, goal.max(tail.len() + want));
             tail.reserve(target - tail.len());
