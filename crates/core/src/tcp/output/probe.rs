@@ -3,6 +3,7 @@ use super::nagle::Hold;
 use crate::base::Cx;
 use crate::tcp::conn::Conn;
 use crate::tcp::segment::Outgoing;
+use lowwater_wire::tcp::TcpFlags;
 
 impl Conn {
     /// Asks a peer whose window is closed, or pushes out what a cork held for too long.
@@ -15,7 +16,8 @@ impl Conn {
             // Some room: send what fits, with PSH, whatever Nagle and the congestion window say.
             let len = head.len.min(room as usize).min(usize::from(mss));
             self.tx.queue().mark_push();
-            if let Some(segment) = self.commit_new(cx, len) {
+            if let Some(mut segment) = self.commit_new(cx, len) {
+                segment.repr.flags.insert(TcpFlags::PSH);
                 return segment;
             }
         }
