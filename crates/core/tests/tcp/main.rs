@@ -1,0 +1,15 @@
+//! TCP against a peer made by hand: packet scripts in virtual time, one file per feature.
+#![allow(unreachable_pub, reason = "the modules of a test binary")]
+#![allow(dead_code, reason = "the harness offers more than every build of the scripts uses")]
+mod acks;
+mod closing;
+mod handshake;
+mod keepalive;
+mod nagle;
+mod peer;
+mod resets;
+mod sack;
+mod text;
+mod timestamps;
+mod timewait;
+mod windows;

@@ -1,0 +1,585 @@
+//! A peer made by hand: a stack with one device, into which a script injects segments and from which it takes what leaves,
+//! each at an exact instant of virtual time.
+use super::text::{Seg, flags_text};
+use bytes::Bytes;
+use lowwater_core::base::{DeviceId, Duration, Error, Instant, SocketId, Sysctl};
+use lowwater_core::device::{DeviceCaps, Submit};
+use lowwater_core::packet::{Offload, Packet};
+use lowwater_core::stack::{Config, Event, ListenAddr, ListenOptions, Stack};
+use lowwater_core::tcp::{How, SendFlags, SocketOptions, State, TcpInfo};
+use lowwater_wire::icmp4::Icmp4Repr;
+use lowwater_wire::ipv4::{Ipv4Repr, Ipv4View};
+use lowwater_wire::tcp::{TcpFlags, TcpOptions, TcpRepr, TcpView, Timestamps, fill_checksum};
+use lowwater_wire::{checksum, protocol};
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{Ipv4Addr, SocketAddr};
+
+pub const US: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+pub const PEER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+/// The peer's ISN: near the end of the number space, so that everything wraps.
+const PEER_ISN: u32 = 0xffff_ff00;
+
+/// Byte `offset` of a pattern that no shift of itself matches.
+pub fn pattern(offset: u64) -> u8 {
+    (offset.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
+}
+
+/// How a connection is made.
+#[derive(Clone)]
+pub struct Shape {
+    pub sysctl: Sysctl,
+    /// Changes the options of the stack's socket.
+    pub options: fn(&mut SocketOptions),
+    /// What the peer's SYN says.
+    pub syn: &'static str,
+    /// Round trip of the handshake.
+    pub rtt_ms: u64,
+    /// Window field of the peer's segments when the script does not say.
+    pub win: u16,
+}
+
+impl Default for Shape {
+    fn default() -> Self {
+        Self {
+            sysctl: Sysctl::default(),
+            options: |_| {},
+            syn: "win 65535 mss 1460 sackOK",
+            rtt_ms: 100,
+            win: 65_535,
+        }
+    }
+}
+
+/// The world of a script.
+pub struct Peer {
+    pub stack: Stack,
+    pub sock: SocketId,
+    pub listener: SocketId,
+    pub events: Vec<Event>,
+    /// Window field of the peer's segments when the script does not say.
+    pub win: u16,
+    dev: DeviceId,
+    now: Instant,
+    zero: Instant,
+    out: VecDeque<(Instant, Seg)>,
+    iss: Option<u32>,
+    iss_of: BTreeMap<u16, u32>,
+    ts_base: Option<u32>,
+    last_tsval: u32,
+    ts_auto: bool,
+    ports: (u16, u16),
+    last_packet: Bytes,
+    journal: Vec<String>,
+    written: u64,
+    read: u64,
+    shape: Shape,
+}
+
+impl Peer {
+    pub fn new(shape: Shape) -> Self {
+        let now = Instant::from_millis(1_000_000);
+        let mut stack = Stack::new(Config { sysctl: shape.sysctl.clone(), seed: 7 }, now);
+        let dev = stack.add_device(DeviceCaps::plain(1_500));
+        stack.add_address(dev, US.into(), 24).unwrap();
+        Self {
+            stack,
+            sock: SocketId::default(),
+            listener: SocketId::default(),
+            events: Vec::new(),
+            win: shape.win,
+            dev,
+            now,
+            zero: now,
+            out: VecDeque::new(),
+            iss: None,
+            iss_of: BTreeMap::new(),
+            ts_base: None,
+            last_tsval: 0,
+            ts_auto: false,
+            ports: (80, 5_000),
+            last_packet: Bytes::new(),
+            journal: Vec::new(),
+            written: 0,
+            read: 0,
+            shape,
+        }
+    }
+
+    /// A listener of the stack; the peer's next SYN opens a connection to it.
+    pub fn listening(shape: Shape, backlog: u32) -> Self {
+        let mut p = Self::new(shape);
+        let options = p.socket_options();
+        let addr = ListenAddr { ip: None, port: Some(80) };
+        let listen = ListenOptions { backlog, ask: false, options };
+        p.listener = p.stack.tcp_listen(p.now, addr, listen).unwrap();
+        p
+    }
+
+    /// The stack has sent its SYN, which still waits to be expected.
+    pub fn connecting(shape: Shape) -> Self {
+        let mut p = Self::new(shape);
+        p.connect();
+        p
+    }
+
+    pub fn connect(&mut self) {
+        let options = self.socket_options();
+        let remote = SocketAddr::new(PEER.into(), 80);
+        self.sock = self.stack.tcp_connect(self.now, remote, None, &options).unwrap();
+        self.ports = (self.stack.local_addr(self.sock).unwrap().port(), 80);
+        self.pump();
+    }
+
+    /// A connection that the peer opened; time zero is when it was accepted.
+    pub fn server(shape: Shape) -> Self {
+        let (syn, rtt) = (shape.syn, shape.rtt_ms);
+        let mut p = Self::listening(shape, 128);
+        p.inject(&format!("S 0 {syn}"));
+        p.drain();
+        p.ts_auto = p.ts_base.is_some();
+        p.at(rtt);
+        p.inject(". 1 ack 1");
+        p.accept();
+        p.zero = p.now;
+        p
+    }
+
+    /// A connection that the stack opened; time zero is when it was established.
+    pub fn client(shape: Shape) -> Self {
+        let (syn, rtt) = (shape.syn, shape.rtt_ms);
+        let mut p = Self::connecting(shape);
+        p.drain();
+        p.at(rtt);
+        p.ts_auto = syn.contains("ts ");
+        p.inject(&format!("S. 0 ack 1 {syn}"));
+        p.expect(". 1 ack 1");
+        p.zero = p.now;
+        p
+    }
+
+    pub fn accept(&mut self) {
+        self.sock = self.stack.tcp_accept(self.now, self.listener).expect("a connection to accept").0;
+    }
+
+    fn socket_options(&self) -> SocketOptions {
+        let mut options = SocketOptions::new(self.stack.sysctl());
+        (self.shape.options)(&mut options);
+        options
+    }
+
+    pub fn set(&mut self, change: fn(&mut SocketOptions)) {
+        let mut options = self.stack.options(self.sock).unwrap().clone();
+        change(&mut options);
+        self.stack.set_options(self.now, self.sock, options).unwrap();
+        self.pump();
+    }
+
+    /// From now on the peer is somebody else: another port, and sequence numbers from zero.
+    pub fn other_peer(&mut self, port: u16) {
+        (self.iss, self.ts_base, self.ports.1) = (None, None, port);
+    }
+
+    /// Speaks as another peer, whose flow began before; returns what [`Self::swap_peer_back`] wants.
+    pub fn swap_peer(&mut self, port: u16) -> Option<u32> {
+        let iss = self.iss;
+        self.iss = self.iss_of.get(&port).copied();
+        self.ports.1 = port;
+        iss
+    }
+
+    pub fn swap_peer_back(&mut self, port: u16, iss: Option<u32>) {
+        (self.iss, self.ports.1) = (iss, port);
+    }
+
+    /// The next SYN of the stack begins a new numbering.
+    pub fn forget_iss(&mut self) -> Option<u32> {
+        self.ts_base = None;
+        self.iss.take()
+    }
+
+    pub fn iss(&self) -> u32 {
+        self.iss.expect("the stack has sent something")
+    }
+
+    /// The peer's timestamps: none, or by its clock.
+    pub fn auto_timestamps(&mut self, on: bool) {
+        self.ts_auto = on;
+    }
+
+    pub fn ms(&self) -> u64 {
+        self.now.since(self.zero).as_millis() as u64
+    }
+
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    pub fn set_zero(&mut self) {
+        self.zero = self.now;
+    }
+
+    // ----- time -----
+
+    fn advance(&mut self, to: Instant) {
+        self.pump();
+        for _ in 0..1_000_000 {
+            match self.stack.next_deadline().filter(|&at| at <= to) {
+                Some(at) => self.now = self.now.max(at),
+                None => {
+                    self.now = self.now.max(to);
+                    return;
+                }
+            }
+            self.stack.handle_timeout(self.now);
+            self.pump();
+        }
+        panic!("the stack's deadlines never end\n{}", self.log());
+    }
+
+    /// Goes to `ms` after time zero; nothing may leave on the way.
+    pub fn at(&mut self, ms: u64) {
+        self.at_us(ms * 1_000);
+    }
+
+    pub fn at_us(&mut self, us: u64) {
+        self.quiet();
+        let to = self.zero + Duration::from_micros(us);
+        assert!(to >= self.now, "the script goes back in time to {us} us\n{}", self.log());
+        self.advance(to);
+        self.quiet();
+    }
+
+    /// Goes to `ms` and returns what left on the way, with times.
+    pub fn run_to(&mut self, ms: u64) -> Vec<(u64, Seg)> {
+        self.advance(self.zero + Duration::from_millis(ms));
+        let zero = self.zero;
+        self.out.drain(..).map(|(at, seg)| (at.since(zero).as_millis() as u64, seg)).collect()
+    }
+
+    // ----- what leaves -----
+
+    fn pump(&mut self) {
+        loop {
+            let (now, dev) = (self.now, self.dev);
+            let mut got = Vec::new();
+            let mut device = |_: Instant, packet: Packet| {
+                got.push(packet.to_bytes());
+                Submit::Completed
+            };
+            self.stack.transmit(now, dev, 64, &mut device);
+            let any = !got.is_empty();
+            for bytes in got {
+                self.capture(&bytes);
+            }
+            while let Some(event) = self.stack.next_event() {
+                self.events.push(event);
+            }
+            if !any {
+                return;
+            }
+        }
+    }
+
+    fn capture(&mut self, bytes: &Bytes) {
+        let ip = Ipv4View::parse(bytes).expect("an IPv4 packet");
+        assert!(ip.checksum_ok() && ip.src() == US && ip.dst() == PEER);
+        assert!(bytes.len() <= 1_500, "a packet above the MTU");
+        assert_eq!(ip.protocol(), protocol::TCP);
+        let tcp = TcpView::parse(ip.payload()).expect("a TCP segment");
+        let pseudo = checksum::pseudo_v4(US, PEER, protocol::TCP, ip.payload().len());
+        assert!(tcp.checksum_ok(pseudo), "TCP checksum");
+        assert_eq!((tcp.src_port(), tcp.dst_port()), self.ports, "ports");
+        let (flags, options) = (tcp.flags(), tcp.options());
+        if flags.contains(TcpFlags::SYN) && self.iss.is_none() {
+            self.iss = Some(tcp.seq());
+            self.iss_of.insert(self.ports.1, tcp.seq());
+        }
+        let iss = self.iss.unwrap_or(0);
+        let data_at = tcp.seq().wrapping_sub(iss).wrapping_sub(1);
+        for (i, &byte) in tcp.payload().iter().enumerate() {
+            assert_eq!(byte, pattern(u64::from(data_at) + i as u64), "payload at {}", data_at as usize + i);
+        }
+        let base = options.timestamps.map(|ts| *self.ts_base.get_or_insert(ts.value));
+        if let Some(ts) = options.timestamps {
+            self.last_tsval = ts.value;
+        }
+        let extra = u32::from(flags.contains(TcpFlags::SYN)) + u32::from(flags.contains(TcpFlags::FIN));
+        let seg = Seg {
+            flags: flags_text(flags),
+            seq: Some(tcp.seq().wrapping_sub(iss)),
+            len: if extra > 0 && tcp.payload().is_empty() { 0 } else { tcp.payload().len() as u32 },
+            ack: flags.contains(TcpFlags::ACK).then(|| tcp.ack().wrapping_sub(PEER_ISN)),
+            win: Some(tcp.window().into()),
+            mss: options.mss,
+            ws: options.window_scale,
+            sack_ok: options.sack_permitted,
+            ts: options.timestamps.map(|ts| (ts.value.wrapping_sub(base.unwrap_or(0)), ts.echo)),
+            sack: options
+                .sack
+                .iter()
+                .map(|(a, b)| (a.wrapping_sub(PEER_ISN), b.wrapping_sub(PEER_ISN)))
+                .collect(),
+            ecn: Some(ip.tos() & 3),
+            all_options: false,
+        };
+        self.journal.push(format!("{:>12} > {seg}", self.stamp()));
+        self.out.push_back((self.now, seg));
+        self.last_packet = bytes.clone();
+    }
+
+    fn stamp(&self) -> String {
+        let us = self.now.since(self.zero).as_micros();
+        if self.now < self.zero { "before".into() } else { format!("{}.{:03}", us / 1_000, us % 1_000) }
+    }
+
+    fn log(&self) -> String {
+        let from = self.journal.len().saturating_sub(60);
+        format!("--- at {} ms; so far:\n{}", self.stamp(), self.journal[from..].join("\n"))
+    }
+
+    /// Nothing has left that the script does not know of.
+    #[track_caller]
+    pub fn quiet(&mut self) {
+        self.pump();
+        if let Some((_, seg)) = self.out.front() {
+            panic!("not expected: {seg}\n{}", self.log());
+        }
+    }
+
+    /// The next segment leaves at this very instant and fits `text`.
+    #[track_caller]
+    pub fn expect(&mut self, text: &str) -> Seg {
+        self.pump();
+        let Some((at, seg)) = self.out.pop_front() else {
+            panic!("nothing left, but expected: {text}\n{}", self.log());
+        };
+        assert!(seg.fits(&Seg::parse(text)), "expected: {text}\n     got: {seg}\n{}", self.log());
+        assert_eq!(at, self.now, "it left at another time: {seg}\n{}", self.log());
+        seg
+    }
+
+    /// The next segment leaves `ms` after time zero, not before and not after.
+    #[track_caller]
+    pub fn expect_at(&mut self, ms: u64, text: &str) -> Seg {
+        self.expect_at_us(ms * 1_000, text)
+    }
+
+    #[track_caller]
+    pub fn expect_at_us(&mut self, us: u64, text: &str) -> Seg {
+        let to = self.zero + Duration::from_micros(us);
+        self.advance(to);
+        if let Some(&(at, ref seg)) = self.out.front() {
+            let got = at.since(self.zero).as_micros();
+            assert_eq!(got, u128::from(us), "{seg} left at another time, in us\n{}", self.log());
+        }
+        self.expect(text)
+    }
+
+    /// Several segments, all at this instant.
+    #[track_caller]
+    pub fn expect_all(&mut self, texts: &[&str]) {
+        for text in texts {
+            self.expect(text);
+        }
+        self.quiet();
+    }
+
+    /// Data segments of `mss` bytes from `from` to `to`, all at this instant; the last may be shorter.
+    #[track_caller]
+    pub fn expect_data(&mut self, from: u32, to: u32, mss: u32) {
+        let mut at = from;
+        while at < to {
+            let end = (at + mss).min(to);
+            self.expect(&format!(". {at}:{end}"));
+            at = end;
+        }
+    }
+
+    /// Takes what has left.
+    pub fn drain(&mut self) -> Vec<Seg> {
+        self.pump();
+        self.out.drain(..).map(|(_, seg)| seg).collect()
+    }
+
+    // ----- what comes -----
+
+    /// A segment of the peer arrives. Everything that left before must have been expected.
+    #[track_caller]
+    pub fn inject(&mut self, text: &str) {
+        self.quiet();
+        self.inject_more(text);
+    }
+
+    /// The same without looking at what has left.
+    pub fn inject_more(&mut self, text: &str) {
+        let seg = Seg::parse(text);
+        self.journal.push(format!("{:>12} < {text}", self.stamp()));
+        let packet = self.build(&seg);
+        let packet = Packet::received(packet, Offload::default(), self.now);
+        self.stack.receive(self.now, self.dev, packet);
+        self.pump();
+    }
+
+    fn build(&self, seg: &Seg) -> Bytes {
+        let (iss, flags) = (self.iss.unwrap_or(0), seg.tcp_flags());
+        let mut options = TcpOptions {
+            mss: seg.mss,
+            window_scale: seg.ws,
+            sack_permitted: seg.sack_ok,
+            ..TcpOptions::default()
+        };
+        for &(a, b) in &seg.sack {
+            options.sack.push(a.wrapping_add(iss), b.wrapping_add(iss));
+        }
+        let base = self.ts_base.unwrap_or(0);
+        if let Some((value, echo)) = seg.ts {
+            let echo = if flags.contains(TcpFlags::ACK) { echo.wrapping_add(base) } else { echo };
+            options.timestamps = Some(Timestamps { value, echo });
+        } else if self.ts_auto {
+            options.timestamps = Some(Timestamps { value: self.peer_clock(), echo: self.last_tsval });
+        }
+        assert_eq!(flags.contains(TcpFlags::ACK), seg.ack.is_some(), "ack goes with the dot");
+        let seq = seg.seq.expect("a sequence number");
+        let repr = TcpRepr {
+            src_port: self.ports.1,
+            dst_port: self.ports.0,
+            seq: seq.wrapping_add(PEER_ISN),
+            ack: seg.ack.map_or(0, |ack| ack.wrapping_add(iss)),
+            flags,
+            window: seg.win.map_or(self.win, |w| w as u16),
+            urgent: 0,
+            options,
+        };
+        let from = if flags.contains(TcpFlags::SYN) { seq } else { seq.wrapping_sub(1) };
+        let payload: Vec<u8> = (0..seg.len).map(|i| pattern(u64::from(from.wrapping_add(i)))).collect();
+        let mut tcp = vec![0; repr.buffer_len()];
+        repr.emit(&mut tcp);
+        let len = tcp.len() + payload.len();
+        fill_checksum(&mut tcp, checksum::pseudo_v4(PEER, US, protocol::TCP, len), &[&payload]);
+        tcp.extend_from_slice(&payload);
+        self.ip(protocol::TCP, seg.ecn.unwrap_or(0), &tcp)
+    }
+
+    /// The peer's timestamp clock: 1 ms per tick, 500,000 at the beginning of the world.
+    pub fn peer_clock(&self) -> u32 {
+        (self.now.as_millis() - 500_000) as u32
+    }
+
+    fn ip(&self, protocol: u8, tos: u8, payload: &[u8]) -> Bytes {
+        let repr = Ipv4Repr {
+            src: PEER,
+            dst: US,
+            protocol,
+            ttl: 64,
+            tos,
+            ident: 1,
+            dont_fragment: true,
+            more_fragments: false,
+            fragment_offset: 0,
+            payload_len: payload.len() as u16,
+        };
+        let mut packet = vec![0; repr.buffer_len()];
+        repr.emit(&mut packet);
+        packet.extend_from_slice(payload);
+        packet.into()
+    }
+
+    /// An ICMP error arrives about a segment of ours that began at `seq`.
+    pub fn icmp(&mut self, code: u8, mtu: u16, seq: u32) {
+        self.quiet();
+        self.journal.push(format!("{:>12} < icmp unreachable code {code} mtu {mtu} seq {seq}", self.stamp()));
+        let mut quoted = self.last_packet[..28].to_vec();
+        quoted[24..28].copy_from_slice(&seq.wrapping_add(self.iss()).to_be_bytes());
+        let repr = Icmp4Repr::Unreachable { code, mtu, quoted: &quoted };
+        let mut message = vec![0; repr.buffer_len()];
+        repr.emit(&mut message);
+        let packet = self.ip(protocol::ICMP, 0, &message);
+        self.stack.receive(self.now, self.dev, Packet::received(packet, Offload::default(), self.now));
+        self.pump();
+    }
+
+    // ----- the application -----
+
+    /// Writes `n` bytes, all of which must find room.
+    #[track_caller]
+    pub fn write(&mut self, n: usize) {
+        assert_eq!(self.try_write(n, SendFlags::default()), Ok(n), "{}", self.log());
+    }
+
+    #[track_caller]
+    pub fn write_more(&mut self, n: usize) {
+        let flags = SendFlags { more: true, ..SendFlags::default() };
+        assert_eq!(self.try_write(n, flags), Ok(n), "{}", self.log());
+    }
+
+    pub fn try_write(&mut self, n: usize, flags: SendFlags) -> Result<usize, Error> {
+        let data: Vec<u8> = (0..n as u64).map(|i| pattern(self.written + i)).collect();
+        self.journal.push(format!("{:>12}   write {n}", self.stamp()));
+        let done = self.stack.tcp_send(self.now, self.sock, &data, flags);
+        self.written += done.unwrap_or(0) as u64;
+        self.pump();
+        done
+    }
+
+    /// Reads up to `n` bytes and checks each.
+    pub fn try_read(&mut self, n: usize) -> Result<usize, Error> {
+        let mut buf = vec![0; n];
+        let done = self.stack.tcp_recv(self.now, self.sock, &mut buf, false);
+        self.journal.push(format!("{:>12}   read {n}: {done:?}", self.stamp()));
+        for &byte in &buf[..done.unwrap_or(0)] {
+            assert_eq!(byte, pattern(self.read), "byte {} of what was read", self.read);
+            self.read += 1;
+        }
+        self.pump();
+        done
+    }
+
+    #[track_caller]
+    pub fn read(&mut self, n: usize) {
+        assert_eq!(self.try_read(n), Ok(n), "{}", self.log());
+    }
+
+    /// The peer sends 16 segments of 1,000 bytes, which ends the time of quick acknowledgements; all is read. The next byte
+    /// of the peer is 16,001.
+    pub fn end_quick_acks(&mut self, ack: u32) {
+        for i in 0..16 {
+            self.inject(&format!(". {}:{} ack {ack}", i * 1_000 + 1, i * 1_000 + 1_001));
+            self.expect(&format!(". {ack} ack {}", i * 1_000 + 1_001));
+            self.read(1_000);
+        }
+    }
+
+    pub fn close(&mut self) {
+        self.journal.push(format!("{:>12}   close", self.stamp()));
+        self.stack.close(self.now, self.sock).unwrap();
+        self.pump();
+    }
+
+    pub fn abort(&mut self) {
+        self.stack.abort(self.now, self.sock).unwrap();
+        self.pump();
+    }
+
+    pub fn shutdown(&mut self, how: How) {
+        self.journal.push(format!("{:>12}   shutdown {how:?}", self.stamp()));
+        self.stack.shutdown(self.now, self.sock, how).unwrap();
+        self.pump();
+    }
+
+    pub fn state(&self) -> State {
+        self.stack.tcp_state(self.sock).unwrap()
+    }
+
+    pub fn info(&mut self) -> TcpInfo {
+        self.stack.tcp_info(self.sock).unwrap()
+    }
+
+    pub fn error(&mut self) -> Option<Error> {
+        self.stack.take_error(self.sock)
+    }
+
+    /// Sockets of every kind, small objects included.
+    pub fn sockets(&self) -> usize {
+        self.stack.open_sockets()
+    }
+}
