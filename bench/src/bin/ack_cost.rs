@@ -4,7 +4,7 @@
 //! by SACK, then the holes are filled) or `send` (the cost of sending a segment into a window this full).
 use bytes::Bytes;
 use lowwater_core::base::trace::Trace;
-use lowwater_core::base::{Counters, Cx, Duration, Instant, Rng, Sysctl};
+use lowwater_core::base::{Counters, Cx, Duration, Instant, Pool, Rng, Sysctl};
 use lowwater_core::path::Path;
 use lowwater_core::path::pmtu::Pmtu;
 use lowwater_core::tcp::Seq;
@@ -19,6 +19,7 @@ struct World {
     sysctl: Sysctl,
     count: Counters,
     trace: Trace,
+    pool: Pool,
     path: Path,
     sender: Sender,
     now: Instant,
@@ -34,6 +35,7 @@ impl World {
             sysctl: &sysctl,
             count: &mut count,
             trace: &mut trace,
+            pool: &mut Pool::default(),
             socket: None,
         };
         let mut path = Path::new(&cx, Pmtu::new(1500, false));
@@ -43,10 +45,19 @@ impl World {
         sender.init_transfer(&mut cx, &mut path, 10);
         path.window.set_cwnd(&mut cx, window);
         path.window.set_ssthresh(&mut cx, window);
-        let mut world = Self { rng, sysctl, count, trace, path, sender, now: Instant::from_millis(1_000) };
+        let mut world = Self {
+            rng,
+            sysctl,
+            count,
+            trace,
+            pool: Pool::default(),
+            path,
+            sender,
+            now: Instant::from_millis(1_000),
+        };
         let data = Bytes::from(vec![0; usize::from(MSS)]);
         for _ in 0..window + MEASURED {
-            world.sender.queue().append_bytes(data.clone(), usize::from(MSS));
+            world.sender.queue().append_bytes(&mut world.pool, data.clone(), usize::from(MSS));
         }
         world
     }
@@ -58,6 +69,7 @@ impl World {
             sysctl: &self.sysctl,
             count: &mut self.count,
             trace: &mut self.trace,
+            pool: &mut self.pool,
             socket: None,
         };
         f(&mut cx, &mut self.path, &mut self.sender)

@@ -1,7 +1,7 @@
 //! The context that every layer function receives: now, chance, settings, counters, trace.
 use super::id::SocketId;
 use super::trace::{Ev, Trace};
-use super::{Counters, Instant, Rng, Sysctl};
+use super::{Counters, Instant, Pool, Rng, Sysctl};
 
 /// Time, chance and order are arguments: this is how they travel.
 #[derive(Debug)]
@@ -16,6 +16,8 @@ pub struct Cx<'a> {
     pub count: &'a mut Counters,
     /// The flight recorder.
     pub trace: &'a mut Trace,
+    /// Spare buffers for send queues.
+    pub pool: &'a mut Pool,
     /// The socket at work, for the trace.
     pub socket: Option<SocketId>,
 }

@@ -24,3 +24,5 @@ pub const PMTU_ENTRIES_MAX: usize = 1_024;
 pub const ROUTES_MAX: usize = 4_096;
 /// Events that may wait for the driver before new ones merge into old ones.
 pub const TRACE_RECORDS: usize = 256;
+/// Bytes of spare send buffers that a stack keeps: a few dozen super-packets.
+pub const POOL_BYTES_MAX: usize = 4 << 20;

@@ -5,6 +5,7 @@ pub mod error;
 pub mod hash;
 pub mod id;
 pub mod limits;
+pub mod pool;
 pub mod rng;
 pub mod sysctl;
 #[cfg(test)]
@@ -18,6 +19,7 @@ pub use counters::Counters;
 pub use cx::Cx;
 pub use error::Error;
 pub use id::{DeviceId, FlowId, SocketId};
+pub use pool::Pool;
 pub use rng::Rng;
 pub use sysctl::Sysctl;
 pub use time::{Duration, Instant};

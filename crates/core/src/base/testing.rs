@@ -1,6 +1,6 @@
 //! What a unit test needs to make a context: one owner of chance, settings, counters and trace.
 use super::trace::Trace;
-use super::{Counters, Cx, Instant, Rng, Sysctl};
+use super::{Counters, Cx, Instant, Pool, Rng, Sysctl};
 
 /// Owner of everything that a [`Cx`] borrows.
 pub(crate) struct World {
@@ -8,6 +8,7 @@ pub(crate) struct World {
     pub(crate) sysctl: Sysctl,
     pub(crate) count: Counters,
     pub(crate) trace: Trace,
+    pub(crate) pool: Pool,
 }
 
 impl World {
@@ -18,6 +19,7 @@ impl World {
             sysctl: Sysctl::default(),
             count: Counters::default(),
             trace: Trace::default(),
+            pool: Pool::default(),
         }
     }
 
@@ -29,6 +31,7 @@ impl World {
             sysctl: &self.sysctl,
             count: &mut self.count,
             trace: &mut self.trace,
+            pool: &mut self.pool,
             socket: None,
         }
     }

@@ -1,7 +1,7 @@
 //! What the tests of this layer share: a context that is owned, and hosts to put into it.
 use super::{Cidr, Iface, Ip, Link, Outbox, OutputParams, Route};
 use crate::base::trace::Trace;
-use crate::base::{Counters, Cx, DeviceId, Duration, Instant, Rng, Sysctl};
+use crate::base::{Counters, Cx, DeviceId, Duration, Instant, Pool, Rng, Sysctl};
 use crate::packet::{Csum, Head, Offload, Packet};
 use bytes::Bytes;
 use core::net::{IpAddr, SocketAddr};
@@ -14,6 +14,7 @@ pub(super) struct World {
     pub(super) sysctl: Sysctl,
     pub(super) count: Counters,
     pub(super) trace: Trace,
+    pub(super) pool: Pool,
 }
 
 impl World {
@@ -24,6 +25,7 @@ impl World {
             sysctl: Sysctl::default(),
             count: Counters::default(),
             trace: Trace::default(),
+            pool: Pool::default(),
         }
     }
 
@@ -34,6 +36,7 @@ impl World {
             sysctl: &self.sysctl,
             count: &mut self.count,
             trace: &mut self.trace,
+            pool: &mut self.pool,
             socket: None,
         }
     }

@@ -19,6 +19,7 @@ fn what_goes_in_comes_out_once_in_order_and_a_full_queue_hands_back() {
         sysctl: &sysctl,
         count: &mut count,
         trace: &mut trace,
+        pool: &mut crate::base::Pool::default(),
         socket: None,
     };
     let mut q = Pfifo::new(3);

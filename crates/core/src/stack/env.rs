@@ -1,6 +1,6 @@
 //! What every layer function is given: settings, chance, counters, the trace, and the secrets of handshakes.
 use crate::base::trace::Trace;
-use crate::base::{Counters, Cx, Instant, Rng, SocketId, Sysctl};
+use crate::base::{Counters, Cx, Instant, Pool, Rng, SocketId, Sysctl};
 use crate::tcp::isn::Secrets;
 
 /// The environment of one stack.
@@ -10,6 +10,7 @@ pub(super) struct Env {
     pub(super) rng: Rng,
     pub(super) count: Counters,
     pub(super) trace: Trace,
+    pub(super) pool: Pool,
     pub(super) secrets: Secrets,
 }
 
@@ -17,7 +18,14 @@ impl Env {
     pub(super) fn new(sysctl: Sysctl, seed: u64) -> Self {
         let rng = Rng::new(seed);
         let secrets = Secrets::new(&mut rng.fork("isn"));
-        Self { sysctl, rng: rng.fork("stack"), count: Counters::default(), trace: Trace::default(), secrets }
+        Self {
+            sysctl,
+            rng: rng.fork("stack"),
+            count: Counters::default(),
+            trace: Trace::default(),
+            pool: Pool::default(),
+            secrets,
+        }
     }
 
     pub(super) const fn cx(&mut self, now: Instant, socket: Option<SocketId>) -> Cx<'_> {
@@ -27,6 +35,7 @@ impl Env {
             sysctl: &self.sysctl,
             count: &mut self.count,
             trace: &mut self.trace,
+            pool: &mut self.pool,
             socket,
         }
     }

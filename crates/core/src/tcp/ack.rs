@@ -115,7 +115,7 @@ impl Work<'_, '_> {
     fn clean(&mut self, fack: u64) -> Cleaned {
         let mut cleaned = Cleaned::default();
         let mut reord = self.e.flight.tx.nxt();
-        while let Some(record) = self.e.flight.take_acked(self.ack.ack) {
+        while let Some(record) = self.e.flight.take_acked(self.e.cx.pool, self.ack.ack) {
             if record.segs == 0 {
                 break;
             }

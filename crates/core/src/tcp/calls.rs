@@ -30,7 +30,7 @@ impl Conn {
                     self.app.nospace = true;
                     break;
                 }
-                taken = self.tx.queue().begin_element(rest, rest.len(), goal);
+                taken = self.tx.queue().begin_element(cx.pool, rest, rest.len(), goal);
             }
             rest = &rest[taken..];
         }
@@ -56,7 +56,7 @@ impl Conn {
                 break;
             }
             let piece = data.split_to(data.len().min(goal));
-            self.tx.queue().append_bytes(piece, goal);
+            self.tx.queue().append_bytes(cx.pool, piece, goal);
         }
         self.sent_by_call(before - data.len(), empty, data.is_empty(), flags)
     }

@@ -1,7 +1,7 @@
 //! The scoreboard: which in-flight segments are sacked, lost or retransmitted, counted as Linux counts them.
 use super::tx_queue::{Sent, TxQueue, flag};
-use crate::base::Cx;
 use crate::base::time::Instant;
+use crate::base::{Cx, Pool};
 use crate::path::rate::Snapshot;
 use crate::ranges::RangeSet;
 
@@ -312,8 +312,8 @@ impl Flight {
     }
 
     /// Takes the first record, or the front of it, out of flight because `ack` covers it; counters follow.
-    pub fn take_acked(&mut self, ack: u64) -> Option<super::tx_queue::Acked> {
-        let acked = match self.tx.pop_acked(ack) {
+    pub fn take_acked(&mut self, pool: &mut Pool, ack: u64) -> Option<super::tx_queue::Acked> {
+        let acked = match self.tx.pop_acked(pool, ack) {
             Some(acked) => acked,
             None => self.tx.trim_acked(ack)?,
         };

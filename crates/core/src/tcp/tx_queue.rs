@@ -2,6 +2,7 @@
 //!
 //! Positions are stream offsets counted from the ISN in 64 bits (SYN is offset 0, the first byte 1, FIN takes one), so
 //! nothing wraps; [`super::sender::Sender`] converts at the border.
+use crate::base::Pool;
 use crate::base::limits::TCP_MIN_SND_MSS;
 use crate::base::time::Instant;
 use crate::path::rate::Snapshot as TxStamp;
@@ -283,13 +284,13 @@ impl TxQueue {
     }
 
     /// Begins an element with the front of `data` (at most `goal` bytes); `hint` bytes are expected in all. The number taken.
-    pub fn begin_element(&mut self, data: &[u8], hint: usize, goal: usize) -> usize {
+    pub fn begin_element(&mut self, pool: &mut Pool, data: &[u8], hint: usize, goal: usize) -> usize {
         let take = data.len().min(goal);
         if take == 0 {
             return 0;
         }
         let capacity = hint.max(take).max(ELEMENT_BYTES_MIN.min(goal)).min(goal);
-        let mut buffer = BytesMut::with_capacity(capacity);
+        let mut buffer = pool.take(capacity);
         buffer.extend_from_slice(&data[..take]);
         let pinned = buffer.capacity();
         self.push_element(Data::Open(buffer), take, pinned);
@@ -297,13 +298,13 @@ impl TxQueue {
     }
 
     /// Queues `data` without a copy, cut into elements of `goal` bytes; short pieces are copied into the tail instead.
-    pub fn append_bytes(&mut self, mut data: Bytes, goal: usize) {
+    pub fn append_bytes(&mut self, pool: &mut Pool, mut data: Bytes, goal: usize) {
         let goal = goal.max(1);
         if data.len() < COPY_BELOW {
             let mut rest = &data[..];
             rest = &rest[self.fill_tail(rest, goal)..];
             while !rest.is_empty() {
-                rest = &rest[self.begin_element(rest, rest.len(), goal)..];
+                rest = &rest[self.begin_element(pool, rest, rest.len(), goal)..];
             }
             return;
         }
@@ -477,7 +478,7 @@ impl TxQueue {
     }
 
     /// Removes the first record when it ends at or before `ack`.
-    pub fn pop_acked(&mut self, ack: u64) -> Option<Acked> {
+    pub fn pop_acked(&mut self, pool: &mut Pool, ack: u64) -> Option<Acked> {
         let (start, sent) = self.sent.first_key_value()?;
         if start + sent.span() > ack {
             return None;
@@ -488,7 +489,9 @@ impl TxQueue {
             self.sent = BTreeMap::new();
             self.unsent = VecDeque::new();
         }
-        Some(Acked::of(start, &sent, sent.segs))
+        let acked = Acked::of(start, &sent, sent.segs);
+        pool.give(sent.payload);
+        Some(acked)
     }
 
     /// Cuts what is below `ack` off the first record, if that has several segments and ends above `ack` (`tcp_tso_acked`).

@@ -43,6 +43,7 @@ impl World {
             sysctl: &self.sysctl,
             count: &mut self.count,
             trace: &mut self.trace,
+            pool: &mut crate::base::Pool::default(),
             socket: None,
         };
         f(&mut self.rx, &mut cx)

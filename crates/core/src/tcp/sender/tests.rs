@@ -52,7 +52,7 @@ impl Rig {
         while !rest.is_empty() {
             let mut n = self.s.queue().fill_tail(rest, 64_000);
             if n == 0 {
-                n = self.s.queue().begin_element(rest, rest.len(), 64_000);
+                n = self.s.queue().begin_element(&mut crate::base::Pool::default(), rest, rest.len(), 64_000);
             }
             rest = &rest[n..];
         }

@@ -10,7 +10,7 @@ fn fill(q: &mut TxQueue, data: &[u8], goal: usize) {
     while !rest.is_empty() {
         rest = &rest[q.fill_tail(rest, goal)..];
         if !rest.is_empty() {
-            rest = &rest[q.begin_element(rest, rest.len(), goal)..];
+            rest = &rest[q.begin_element(&mut crate::base::Pool::default(), rest, rest.len(), goal)..];
         }
     }
 }
@@ -55,11 +55,11 @@ fn fin_and_push_stay_with_the_last_part() {
 fn shared_payload_is_not_copied() {
     let data = Bytes::from(vec![5u8; 200_000]);
     let mut q = TxQueue::new(1);
-    q.append_bytes(data.clone(), 64_000);
+    q.append_bytes(&mut crate::base::Pool::default(), data.clone(), 64_000);
     let at = q.send_head(3_000, 1_000, Instant::ZERO, stamp()).expect("data");
     assert_eq!(q.get(at).expect("sent").payload.as_ptr(), data.as_ptr());
     q.mark_eor();
-    q.append_bytes(Bytes::from_static(b"x"), 64_000);
+    q.append_bytes(&mut crate::base::Pool::default(), Bytes::from_static(b"x"), 64_000);
     assert_eq!(q.unsent.len(), 5);
 }
 
@@ -71,10 +71,10 @@ fn a_buffer_is_charged_until_its_last_byte_is_acknowledged() {
     for _ in 0..8 {
         q.send_head(1_000, 1_000, Instant::ZERO, stamp());
     }
-    while q.pop_acked(7_001).is_some() {}
+    while q.pop_acked(&mut crate::base::Pool::default(), 7_001).is_some() {}
     q.advance_una(7_001);
     assert!(q.queued_charge() >= full);
-    while q.pop_acked(8_001).is_some() {}
+    while q.pop_acked(&mut crate::base::Pool::default(), 8_001).is_some() {}
     q.advance_una(8_001);
     assert_eq!((q.queued_charge(), q.is_empty()), (0, true));
 }

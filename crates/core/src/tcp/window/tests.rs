@@ -23,6 +23,7 @@ fn select(w: &mut RcvWindow, sysctl: &Sysctl, nxt: Seq, charge: u32, mss: u32) -
         sysctl,
         count: &mut count,
         trace: &mut Trace::default(),
+        pool: &mut crate::base::Pool::default(),
         socket: None,
     };
     let field = w.select(&mut cx, nxt, charge, mss).0;

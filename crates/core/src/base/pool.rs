@@ -1,0 +1,84 @@
+//! Buffers of the send queues that were acknowledged and serve again: bulk senders allocate nothing and touch warm memory.
+use super::limits::POOL_BYTES_MAX;
+use bytes::{Bytes, BytesMut};
+
+/// A buffer smaller than this is cheaper to allocate than to keep.
+const KEEP_FROM: usize = 16 * 1_024;
+
+/// A larger one was somebody else's, lent to the queue without copying.
+const KEEP_UP_TO: usize = 128 * 1_024;
+
+/// Spare buffers of one stack, bounded by [`POOL_BYTES_MAX`].
+#[derive(Debug, Default)]
+pub struct Pool {
+    spare: Vec<BytesMut>,
+    bytes: usize,
+}
+
+impl Pool {
+    /// An empty buffer with room for at least `capacity` bytes; a spare one may have more.
+    pub fn take(&mut self, capacity: usize) -> BytesMut {
+        if capacity >= KEEP_FROM
+            && let Some(mut buffer) = self.spare.pop()
+        {
+            self.bytes -= buffer.capacity();
+            if buffer.capacity() >= capacity {
+                return buffer;
+            }
+            buffer.reserve(capacity);
+            return buffer;
+        }
+        BytesMut::with_capacity(capacity)
+    }
+
+    /// Keeps the buffer behind `bytes`, if nobody else holds a part of it and it is worth it.
+    pub fn give(&mut self, bytes: Bytes) {
+        if self.bytes >= POOL_BYTES_MAX {
+            return;
+        }
+        let Ok(mut buffer) = bytes.try_into_mut() else { return };
+        buffer.clear();
+        // Recovers what lies in front of the last piece: the whole allocation is ours again.
+        if buffer.try_reclaim(KEEP_FROM) && buffer.capacity() <= KEEP_UP_TO {
+            self.bytes += buffer.capacity();
+            self.spare.push(buffer);
+        }
+    }
+
+    /// Bytes kept.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_comes_back_whole_when_its_last_piece_does() {
+        let mut pool = Pool::default();
+        let mut buffer = pool.take(65_160);
+        buffer.extend_from_slice(&[7; 65_160]);
+        let at = buffer.as_ptr();
+        let (first, second) = (buffer.split_to(30_000).freeze(), buffer.freeze());
+        pool.give(first);
+        assert_eq!(pool.bytes(), 0, "the second piece still lives");
+        pool.give(second);
+        assert!(pool.bytes() >= 65_160);
+        let again = pool.take(65_160);
+        assert_eq!((again.as_ptr(), again.len()), (at, 0));
+    }
+
+    #[test]
+    fn the_pool_is_bounded_and_small_buffers_are_not_kept() {
+        let mut pool = Pool::default();
+        pool.give(Bytes::from(vec![0; 1_000]));
+        assert_eq!(pool.bytes(), 0);
+        for _ in 0..200 {
+            pool.give(Bytes::from(vec![0; 65_536]));
+        }
+        assert!(pool.bytes() <= POOL_BYTES_MAX + 65_536);
+    }
+}
