@@ -38,8 +38,10 @@ impl Pool {
         }
         let Ok(mut buffer) = bytes.try_into_mut() else { return };
         buffer.clear();
-        // Recovers what lies in front of the last piece: the whole allocation is ours again.
-        if buffer.try_reclaim(KEEP_FROM) && buffer.capacity() <= KEEP_UP_TO {
+        // What lies in front of the last piece is ours again too; asking for more than there is behind it finds it.
+        let behind = buffer.capacity();
+        let _ = buffer.try_reclaim(behind + 1);
+        if (KEEP_FROM..=KEEP_UP_TO).contains(&buffer.capacity()) {
             self.bytes += buffer.capacity();
             self.spare.push(buffer);
         }

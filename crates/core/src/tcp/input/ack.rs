@@ -4,7 +4,7 @@ use crate::base::{Cx, DropWhy, Duration};
 use crate::tcp::conn::Conn;
 use crate::tcp::ready::Notice;
 use crate::tcp::segment::Segment;
-use crate::tcp::sender::{AckIn, AckOut, SACK_BLOCKS_MAX};
+use crate::tcp::sender::{AckIn, AckOut, Rexmit, SACK_BLOCKS_MAX};
 use crate::tcp::seq::Seq;
 use crate::tcp::state::State;
 use crate::tcp::{Disposition, reset_for};
@@ -95,7 +95,10 @@ impl Conn {
                 wnd_end: self.tx.snd_una().max(seg.ack) + self.snd.wnd,
             },
         );
-        self.out.rexmit = out.rexmit;
+        // What an earlier one asked for stays asked for.
+        if out.rexmit != Rexmit::None {
+            self.out.rexmit = out.rexmit;
+        }
         out
     }
 
