@@ -7,8 +7,6 @@ const LIST: &[(&str, &str)] = &[
     ("fields", "crates/core/src/tcp/output/defer.rs"),
     ("fields", "crates/sim/src/swarm/draw.rs"),
     ("forbid-unsafe", "crates/sim/src/bin/lowwater-sim.rs"),
-    ("ranks", "crates/core/src/stack/report.rs"),
-    ("ranks", "crates/core/src/stack/tcp.rs"),
     ("ranks", "crates/core/src/tcp/ack.rs"),
     ("ranks", "crates/core/src/tcp/conn.rs"),
     ("ranks", "crates/core/src/tcp/scoreboard.rs"),

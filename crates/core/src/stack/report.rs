@@ -1,7 +1,7 @@
 //! Snapshots for people and tools: counters, the flight recorder, and the list of sockets.
 use super::Stack;
 use crate::base::trace::Trace;
-use crate::base::{Counters, SocketId};
+use crate::base::{Counters, SocketId, Tuple};
 use crate::socket::{Holder, Pending, Socket};
 use crate::tcp::{State, TcpInfo};
 use core::net::SocketAddr;
@@ -116,7 +116,7 @@ impl Stack {
     }
 
     fn small_reports(&self) -> impl Iterator<Item = SocketReport> + '_ {
-        let line = |state, tuple: &crate::base::Tuple| SocketReport {
+        let line = |state, tuple: &Tuple| SocketReport {
             id: None,
             kind: SocketKind::Tcp,
             state,

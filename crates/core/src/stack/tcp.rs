@@ -1,7 +1,7 @@
 //! What applications call on TCP sockets, and what sockets of every kind share: close, poll, addresses, errors.
 use super::Stack;
 use crate::base::{Cx, Error, Instant, SocketId, Tuple};
-use crate::socket::{Entry, Event, Holder, ListenAddr, ListenOptions, Listener, Socket, Turn};
+use crate::socket::{Entry, Event, Holder, ListenAddr, ListenOptions, Listener, RequestEntry, Socket, Turn};
 use crate::tcp::{Conn, How, Ready, SendFlags, Setup, SocketOptions, State, TcpInfo};
 use bytes::Bytes;
 use core::net::{IpAddr, SocketAddr};
@@ -256,8 +256,7 @@ impl Stack {
         self.demux.unlisten(l.addr);
         let (waiting, requests) = (core::mem::take(&mut l.accept), l.requests);
         if requests > 0 {
-            let ours =
-                |(request, r): (_, &crate::socket::RequestEntry)| (r.listener == id).then_some(request);
+            let ours = |(request, r): (_, &RequestEntry)| (r.listener == id).then_some(request);
             let gone: Vec<_> = self.small.requests.iter().filter_map(ours).collect();
             for request in gone {
                 self.remove_request(request);
