@@ -2,3 +2,4 @@
 #![forbid(unsafe_code)]
 pub mod counting;
 pub mod duo;
+pub mod single;

@@ -1,4 +1,5 @@
 //! Work per acknowledgement at a given window: run under callgrind, which counts only what `acknowledge` does.
+#![forbid(unsafe_code)]
 //!
 //! `ack_cost WINDOW MODE` with MODE `ack` (each ACK takes one segment off the front), `sack` (every second segment is reported
 //! by SACK, then the holes are filled) or `send` (the cost of sending a segment into a window this full).

@@ -1,4 +1,5 @@
 //! Bulk transfer between two stacks in one process and one thread: Gbit/s, allocations, and bytes per idle connection.
+#![forbid(unsafe_code)]
 use bytes::Bytes;
 use lowwater_bench::counting::{self, INSTRUMENTED_SYSTEM, StatsAlloc, System};
 use lowwater_bench::duo::Duo;

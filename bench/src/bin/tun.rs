@@ -1,0 +1,179 @@
+//! Bulk transfer between the stack and the kernel over TUN, beside kernel to kernel over veth in the same minute.
+#![forbid(unsafe_code)]
+//!
+//! `tun [--seconds S] [--pairs N] [--flows N]`: needs root and iperf3. Rows: one thread that runs the stack, its device and the
+//! application; the facade (the stack's thread and the application's). Our payload is hashed on both sides, iperf3's is not.
+use lowwater_bench::single::{Role, Single};
+use lowwater_os::netns::NetNs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const OURS: &str = "10.77.0.2";
+const HOST: &str = "10.77.0.1";
+
+type Run = fn(Duration, usize, Role) -> f64;
+const RUNS: [(Run, Role); 4] = [
+    (one_thread, Role::Discard),
+    (one_thread, Role::Generate),
+    (facade, Role::Discard),
+    (facade, Role::Generate),
+];
+
+fn main() {
+    if let Err(why) = lowwater_os::netns::can_net_admin() {
+        eprintln!("skipped: needs {why}");
+        std::process::exit(77);
+    }
+    let arg = |name: &str, default: u64| {
+        let mut args = std::env::args().skip_while(|a| a != name).skip(1);
+        args.next().map_or(default, |v| v.parse().expect("a number"))
+    };
+    let seconds = Duration::from_secs(arg("--seconds", 3));
+    let only = arg("--only", 0);
+    let (pairs, flows) = (arg("--pairs", 5), arg("--flows", 1) as usize);
+    let mut kernel = Vec::new();
+    let mut rows: [Vec<f64>; 4] = Default::default();
+    for round in 0..pairs {
+        kernel.push(veth(seconds, flows));
+        for (row, (run, role)) in
+            RUNS.iter().enumerate().filter(|(row, _)| only == 0 || only == *row as u64 + 1)
+        {
+            rows[row].push(run(seconds, flows, *role));
+        }
+        eprintln!("pair {}/{pairs} done", round + 1);
+    }
+    let base = median(&mut kernel);
+    println!("kernel to kernel, veth, iperf3 -P {flows}: {base:.1} Gbit/s");
+    let names = [
+        "kernel -> stack, one thread",
+        "stack -> kernel, one thread",
+        "kernel -> stack, facade",
+        "stack -> kernel, facade",
+    ];
+    for (name, row) in names.iter().zip(&mut rows).filter(|(_, row)| !row.is_empty()) {
+        let m = median(row);
+        println!("{name}: {m:.1} Gbit/s, ratio {:.2}", m / base);
+    }
+}
+
+fn median(v: &mut [f64]) -> f64 {
+    v.sort_by(f64::total_cmp);
+    v[v.len() / 2]
+}
+
+/// iperf3 between two namespaces over veth with TSO, in Gbit/s.
+fn veth(seconds: Duration, flows: usize) -> f64 {
+    let script = format!(
+        "set -e; ip link add name lwa type veth peer name lwb; ip netns add lwb$$; ip link set lwb netns lwb$$; \
+         trap 'ip netns del lwb$$' EXIT; \
+         ip addr add 10.78.0.1/24 dev lwa; ip link set lwa up; \
+         ip -n lwb$$ addr add 10.78.0.2/24 dev lwb; ip -n lwb$$ link set lwb up; ip -n lwb$$ link set lo up; \
+         ip netns exec lwb$$ iperf3 -s -1 -B 10.78.0.2 >/dev/null & sleep 0.5; \
+         iperf3 -c 10.78.0.2 -t {} -P {flows} -J; wait",
+        seconds.as_secs()
+    );
+    let ns = NetNs::new().expect("a namespace");
+    let out = ns.run(|| {
+        Command::new("bash").args(["-c", &script]).stderr(Stdio::inherit()).output().expect("bash runs")
+    });
+    let text = String::from_utf8_lossy(&out.stdout);
+    let end = text
+        .split("\"sum_received\"")
+        .nth(1)
+        .or_else(|| text.split("\"sum_sent\"").nth(1))
+        .expect("iperf3's sum");
+    let bits = end.split("\"bits_per_second\":").nth(1).expect("a rate");
+    let number: String = bits.trim_start().chars().take_while(|c| !",\n }".contains(*c)).collect();
+    number.parse::<f64>().expect("a number") / 1e9
+}
+
+/// The kernel's end: a thread per flow; returns Gbit/s of the payload that crossed.
+fn kernel_end(addr: SocketAddr, seconds: Duration, flows: usize, role: Role) -> f64 {
+    let start = Instant::now();
+    let bytes: u64 = std::thread::scope(|scope| {
+        let ends: Vec<_> =
+            (0..flows).map(|_| scope.spawn(move || one_kernel_flow(addr, seconds, role))).collect();
+        ends.into_iter().map(|t| t.join().expect("a flow ends")).sum()
+    });
+    bytes as f64 * 8.0 / start.elapsed().as_secs_f64() / 1e9
+}
+
+fn one_kernel_flow(addr: SocketAddr, seconds: Duration, role: Role) -> u64 {
+    let mut stream = (0..50)
+        .find_map(|_| {
+            TcpStream::connect_timeout(&addr, Duration::from_secs(1)).ok().or_else(|| {
+                std::thread::sleep(Duration::from_millis(20));
+                None
+            })
+        })
+        .expect("the stack answers");
+    let (end, mut total, mut buf, mut crc) = (Instant::now() + seconds, 0u64, vec![0x5a; 262_144], 0);
+    while Instant::now() < end {
+        let n = match role {
+            Role::Discard => stream.write(&buf),
+            Role::Generate => stream.read(&mut buf),
+        };
+        let n = n.expect("the flow lives");
+        crc = crc32c::crc32c_append(crc, &buf[..n]);
+        total += n as u64;
+    }
+    std::hint::black_box(crc);
+    total
+}
+
+fn one_thread(seconds: Duration, flows: usize, role: Role) -> f64 {
+    let ns = NetNs::new().expect("a namespace");
+    ns.run(|| {
+        let mut single = Single::open("lw0", OURS, HOST);
+        let stop = single.stopper();
+        std::thread::scope(|scope| {
+            let server = scope.spawn(move || single.serve(role));
+            let rate =
+                kernel_end(SocketAddr::new(OURS.parse().expect("an address"), 9), seconds, flows, role);
+            stop();
+            server.join().expect("the stack's thread ends");
+            rate
+        })
+    })
+}
+
+fn facade(seconds: Duration, flows: usize, role: Role) -> f64 {
+    use lowwater::blocking::TcpListener;
+    let ns = NetNs::new().expect("a namespace");
+    ns.run(|| {
+        let (own, host) = (format!("{OURS}/24"), format!("{HOST}/24"));
+        let stack =
+            lowwater::Stack::builder().tun("lw0").address(&own).host_address(&host).build().expect("a stack");
+        let listener = TcpListener::bind(&stack, (OURS, 9)).expect("the port is free");
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..flows {
+                    let (stream, _) = listener.accept().expect("a client comes");
+                    scope.spawn(move || match role {
+                        Role::Discard => discard(&stream),
+                        Role::Generate => generate(&stream),
+                    });
+                }
+            });
+            kernel_end(SocketAddr::new(OURS.parse().expect("an address"), 9), seconds, flows, role)
+        })
+    })
+}
+
+fn discard(stream: &lowwater::blocking::TcpStream) {
+    let mut crc = 0;
+    while let Ok(Some(piece)) = stream.read_chunk() {
+        crc = crc32c::crc32c_append(crc, &piece);
+    }
+    std::hint::black_box(crc);
+}
+
+fn generate(stream: &lowwater::blocking::TcpStream) {
+    let (data, mut crc) = (bytes::Bytes::from(vec![0x5a; 262_144]), 0);
+    while stream.write_bytes(data.clone()).is_ok() {
+        crc = crc32c::crc32c_append(crc, &data);
+    }
+    std::hint::black_box(crc);
+}
