@@ -1,3 +1,26 @@
-//! The `lowwater` command.
+//! The `lowwater` command: parses, calls, prints, and turns failures into exit codes.
 #![forbid(unsafe_code)]
-fn main() {}
+mod args;
+mod failure;
+mod get;
+mod lab;
+mod net;
+mod serve;
+
+use clap::Parser as _;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let outcome = match args::Cli::parse().command {
+        args::Command::Lab(lab) => lab::run(lab),
+        args::Command::Serve(serve) => serve::run(&serve),
+        args::Command::Get(get) => get::run(&get),
+    };
+    match outcome {
+        Ok(code) => code,
+        Err(failure) => {
+            eprintln!("lowwater: {failure}");
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! The command line as clap parses it, with the help that teaches.
+use clap::{Args, Parser, Subcommand};
+use lowwater_core::base::Sysctl;
+use lowwater_core::ip::Cidr;
+use std::path::PathBuf;
+
+const OVERVIEW: &str = "\
+Examples:
+  lowwater lab                                      experiments in virtual time, no root, under a minute
+  sudo lowwater serve --tun lw0 --addr 10.9.0.2/24  a web server on the stack; the kernel's curl can talk to it
+  sudo lowwater get --tun lw0 --addr 10.9.0.2/24 http://10.9.0.1:8000/file -o file
+
+Without root, `unshare -rn` gives a shell in a network of its own in which serve and get work.
+Exit codes: 0 done, 1 failed, 2 bad command line, 77 the environment lacks something, 130 stopped by Ctrl-C.";
+
+const LAB: &str = "\
+Examples:
+  lowwater lab                                all experiments
+  lowwater lab list                           their names, variants and parameters
+  lowwater lab run bulk --variant reno        one variant of one experiment
+  lowwater lab run bulk --set loss_percent=0.5 --set tcp_sack=0 --set bytes=50000000
+  lowwater lab --json | jq -c '[.variant, .figures.goodput_mbps]'
+
+The same seed gives the same figures on every machine.";
+
+const SERVE: &str = "\
+Examples:
+  sudo lowwater serve --tun lw0 --addr 10.9.0.2/24 --root .
+  curl http://10.9.0.2/                            what is there
+  curl -O http://10.9.0.2/README.md                download
+  curl -T big.iso http://10.9.0.2/big.iso          upload
+  sudo lowwater serve --tun lw0 --addr 10.9.0.2/24 --addr6 fd00:9::2/64 --set tcp_congestion_control=reno \\
+      --pcap serve.pcapng --stats stats.json
+
+Ports: 80 HTTP, 7 echo (TCP and UDP), 9 discard, 19 chargen.
+--set takes the sysctl names of Linux (tcp_sack, tcp_wmem=\"4096 16384 4194304\", ...); a wrong name lists them all.
+Ctrl-C ends it and removes the device.";
+
+const GET: &str = "\
+Examples:
+  python3 -m http.server 8000 &
+  sudo lowwater get --tun lw0 --addr 10.9.0.2/24 http://10.9.0.1:8000/README.md
+  sudo lowwater get --tun lw0 --addr fd00:9::2/64 'http://[fd00:9::1]:8000/big' -o big
+
+The kernel's side of the device gets the first free address of the subnet: 10.9.0.1 here.";
+
+/// lowwater: TCP and UDP in user space, with Linux's behaviour, on real devices and in virtual time.
+#[derive(Debug, Parser)]
+#[command(name = "lowwater", version, after_help = OVERVIEW, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run experiments in the simulator: the same stack in virtual time, no root
+    #[command(after_help = LAB)]
+    Lab(Lab),
+    /// Serve files by HTTP (and echo, discard, chargen) from a stack on a TUN device
+    #[command(after_help = SERVE)]
+    Serve(Serve),
+    /// Fetch a file by HTTP with the stack as the client
+    #[command(after_help = GET)]
+    Get(Get),
+}
+
+/// `lowwater lab`.
+#[derive(Debug, Args)]
+pub(crate) struct Lab {
+    #[command(subcommand)]
+    pub(crate) action: Option<LabAction>,
+    #[command(flatten)]
+    pub(crate) options: LabOptions,
+}
+
+/// What to do in the lab.
+#[derive(Debug, Subcommand)]
+pub(crate) enum LabAction {
+    /// List experiments, their variants and their parameters
+    List,
+    /// Run the named experiments
+    Run {
+        /// Experiments, as `lab list` names them
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
+    },
+}
+
+/// Options of all runs in the lab.
+#[derive(Debug, Args)]
+pub(crate) struct LabOptions {
+    /// Only this variant (may be repeated)
+    #[arg(long, value_name = "V", global = true)]
+    pub(crate) variant: Vec<String>,
+    /// A parameter of the experiment or a sysctl of both hosts, in all variants (may be repeated)
+    #[arg(long, value_name = "KEY=VALUE", global = true, value_parser = key_value)]
+    pub(crate) set: Vec<(String, String)>,
+    /// All chance comes from this number
+    #[arg(long, value_name = "N", default_value_t = 1, global = true)]
+    pub(crate) seed: u64,
+    /// One JSON object per run on stdout, and nothing else
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Also write runs.jsonl and a CSV of samples over time per run into this directory
+    #[arg(long, value_name = "DIR", global = true)]
+    pub(crate) out: Option<PathBuf>,
+}
+
+/// The stack and its device, for `serve` and `get`.
+#[derive(Debug, Args)]
+pub(crate) struct Net {
+    /// Name of the TUN device to make
+    #[arg(long, value_name = "NAME")]
+    pub(crate) tun: String,
+    /// Address of the stack with its subnet, as 10.9.0.2/24
+    #[arg(long, value_name = "CIDR")]
+    pub(crate) addr: Cidr,
+    /// A second address of the stack, of the other family, as fd00:9::2/64
+    #[arg(long, value_name = "CIDR")]
+    pub(crate) addr6: Option<Cidr>,
+    /// Address of the kernel's side [default: the first free address of --addr's subnet]
+    #[arg(long, value_name = "CIDR")]
+    pub(crate) host_addr: Option<Cidr>,
+    /// Address of the kernel's side beside --addr6 [default: the first free address of its subnet]
+    #[arg(long, value_name = "CIDR", requires = "addr6")]
+    pub(crate) host_addr6: Option<Cidr>,
+    /// Set a sysctl of the stack by Linux's name (may be repeated)
+    #[arg(long, value_name = "KEY=VALUE", value_parser = sysctl)]
+    pub(crate) set: Vec<(String, String)>,
+    /// Write all packets to this pcapng file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pcap: Option<PathBuf>,
+    /// MTU of the device
+    #[arg(long, value_name = "N", default_value_t = 1500, value_parser = clap::value_parser!(u16).range(576..))]
+    pub(crate) mtu: u16,
+    /// Single segments and finished checksums on the device instead of super-packets
+    #[arg(long)]
+    pub(crate) no_offload: bool,
+    /// The device says "not now" half the time (for tests)
+    #[arg(long, hide = true)]
+    pub(crate) fault_not_now: bool,
+}
+
+/// `lowwater serve`.
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    #[command(flatten)]
+    pub(crate) net: Net,
+    /// Directory whose files are served and to which uploads go
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub(crate) root: PathBuf,
+    /// Write the counters as JSON to this file, every second and at the end
+    #[arg(long, value_name = "FILE")]
+    pub(crate) stats: Option<PathBuf>,
+    /// Print JSON objects instead of sentences
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `lowwater get`.
+#[derive(Debug, Args)]
+pub(crate) struct Get {
+    #[command(flatten)]
+    pub(crate) net: Net,
+    /// What to fetch: http://ADDRESS[:PORT]/PATH
+    #[arg(value_name = "URL")]
+    pub(crate) url: String,
+    /// Write to this file instead of stdout
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+fn key_value(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("it takes KEY=VALUE, as tcp_sack=0")?;
+    Ok((key.trim().to_owned(), value.trim().to_owned()))
+}
+
+fn sysctl(text: &str) -> Result<(String, String), String> {
+    let (key, value) = key_value(text)?;
+    let mut scratch = Sysctl::default();
+    if scratch.get(&key).is_none() {
+        return Err(unknown_setting(&key));
+    }
+    scratch.set(&key, &value)?;
+    Ok((key, value))
+}
+
+/// Says that there is no such sysctl, and which there are.
+pub(crate) fn unknown_setting(key: &str) -> String {
+    let names: Vec<_> = Sysctl::NAMES.iter().map(|(name, _)| *name).collect();
+    format!("there is no sysctl {key}; there are {}", names.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn settings_are_checked_at_once() {
+        assert_eq!(sysctl("tcp_sack=0"), Ok(("tcp_sack".into(), "0".into())));
+        assert!(sysctl("tcp_sack").unwrap_err().contains("KEY=VALUE"));
+        assert!(sysctl("tcp_sack=maybe").unwrap_err().contains("0 or 1"));
+        assert!(sysctl("tcp_sakc=1").unwrap_err().contains("tcp_sack,"));
+    }
+}

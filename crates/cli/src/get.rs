@@ -1,0 +1,155 @@
+//! `lowwater get`: one file by HTTP, with the stack as the client.
+use crate::args::Get;
+use crate::failure::Failure;
+use crate::net::sink::Sink;
+use crate::net::{self, Opened};
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Empty};
+use hyper::body::{Body as _, Incoming};
+use hyper::header::{CONNECTION, HOST, LOCATION, USER_AGENT};
+use hyper::{Request, Response, Uri};
+use hyper_util::rt::TokioIo;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use lowwater::TcpStream;
+use std::fs::File;
+use std::io::{self, IsTerminal as _, Write};
+use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// How long the connection may take to close at the end.
+const CLOSE: Duration = Duration::from_secs(1);
+/// Exit code after Ctrl-C, as shells have it: 128 + SIGINT.
+const INTERRUPTED: u8 = 130;
+
+/// Where to ask, and for what.
+struct Target {
+    addresses: Vec<SocketAddr>,
+    host: String,
+    path: String,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &Get) -> Result<ExitCode, Failure> {
+    let target = target(&args.url)?;
+    let opened = net::open(&args.net)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| Failure::io("starting the runtime", &e))?;
+    let outcome = runtime.block_on(async {
+        tokio::select! {
+            done = fetch(args, &opened, &target) => done.map(|()| ExitCode::SUCCESS),
+            _ = tokio::signal::ctrl_c() => {
+                eprintln!("lowwater: stopped: what was written is incomplete");
+                Ok(ExitCode::from(INTERRUPTED))
+            }
+        }
+    });
+    opened.stack.shutdown_blocking(CLOSE);
+    runtime.shutdown_background();
+    opened.finish()?;
+    outcome
+}
+
+fn target(url: &str) -> Result<Target, Failure> {
+    let bad = |why: &str| Failure::usage(format!("{url}: {why}; it takes http://ADDRESS[:PORT]/PATH"));
+    let uri: Uri = url.parse().map_err(|_| bad("this is no URL"))?;
+    match uri.scheme_str() {
+        Some("http") => {}
+        Some("https") => return Err(bad("https is not there")),
+        _ => return Err(bad("the scheme is missing")),
+    }
+    let authority = uri.authority().ok_or_else(|| bad("the host is missing"))?;
+    let name = authority.host().trim_start_matches('[').trim_end_matches(']');
+    let port = authority.port_u16().unwrap_or(80);
+    let addresses =
+        (name, port).to_socket_addrs().map_err(|e| Failure::io(format!("looking up {name}"), &e))?;
+    let path = uri.path_and_query().map_or("/", |p| p.as_str()).to_owned();
+    Ok(Target { addresses: addresses.collect(), host: authority.as_str().to_owned(), path })
+}
+
+async fn fetch(args: &Get, opened: &Opened, target: &Target) -> Result<(), Failure> {
+    let failed =
+        |doing: &str, e: &dyn std::fmt::Display| Failure::other(format!("{}: {doing}: {e}", args.url));
+    let addresses = &target.addresses[..];
+    let stream = TcpStream::connect(&opened.stack, addresses).await.map_err(|e| failed("connecting", &e))?;
+    let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
+    let (mut sender, connection) = handshake.map_err(|e| failed("starting HTTP", &e))?;
+    let driver = tokio::spawn(connection);
+    let request = Request::get(&target.path)
+        .header(HOST, &target.host)
+        .header(USER_AGENT, concat!("lowwater/", env!("CARGO_PKG_VERSION")))
+        .header(CONNECTION, "close")
+        .body(Empty::<Bytes>::new())
+        .map_err(|e| failed("the request", &e))?;
+    let began = Instant::now();
+    let response = sender.send_request(request).await.map_err(|e| failed("no answer", &e))?;
+    if !response.status().is_success() {
+        let to = response.headers().get(LOCATION).and_then(|v| v.to_str().ok());
+        let hint = to.map_or(String::new(), |to| format!(" (it is at {to})"));
+        return Err(failed("the server answered", &format!("{}{hint}", response.status())));
+    }
+    let bytes = receive(args, response).await?;
+    let seconds = began.elapsed().as_secs_f64();
+    let mbps = bytes as f64 * 8.0 / seconds.max(1e-9) / 1e6;
+    eprintln!("lowwater: {bytes} bytes in {seconds:.3} s, {mbps:.1} Mbit/s");
+    driver.abort();
+    Ok(())
+}
+
+async fn receive(args: &Get, response: Response<Incoming>) -> Result<u64, Failure> {
+    let (name, inner): (String, Box<dyn Write + Send>) = match &args.output {
+        Some(path) => {
+            let file =
+                File::create(path).map_err(|e| Failure::io(format!("creating {}", path.display()), &e))?;
+            (path.display().to_string(), Box::new(file))
+        }
+        None => ("stdout".to_owned(), Box::new(io::stdout())),
+    };
+    let writing = |e: &io::Error| Failure::io(format!("writing to {name}"), e);
+    let mut body = response.into_body();
+    let bar = bar(body.size_hint().exact(), args.output.is_some());
+    let mut sink = Sink::new(inner);
+    let mut bytes = 0;
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|e| {
+            Failure::other(format!("{}: the transfer broke off after {bytes} bytes: {e}", args.url))
+        })?;
+        if let Ok(piece) = frame.into_data() {
+            bytes += piece.len() as u64;
+            bar.set_position(bytes);
+            sink.push(piece).await.map_err(|e| writing(&e))?;
+        }
+    }
+    sink.finish().await.map_err(|e| writing(&e))?;
+    bar.finish_and_clear();
+    Ok(bytes)
+}
+
+/// A bar where somebody sees it, and where it does not mix with the file.
+fn bar(total: Option<u64>, to_file: bool) -> ProgressBar {
+    let shown = io::stderr().is_terminal() && (to_file || !io::stdout().is_terminal());
+    let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+    let bar = ProgressBar::with_draw_target(total, target);
+    if let Ok(style) = ProgressStyle::with_template("{bar:40} {bytes}/{total_bytes}  {bytes_per_sec}  {eta}")
+    {
+        bar.set_style(style);
+    }
+    bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_taken_apart_or_refused() {
+        let t = target("http://[fd00::1]:8000/a?b=c").expect("a URL");
+        assert_eq!((t.addresses[0].to_string().as_str(), t.path.as_str()), ("[fd00::1]:8000", "/a?b=c"));
+        assert_eq!(target("http://10.0.0.1").expect("a URL").addresses[0].port(), 80);
+        for bad in ["https://10.0.0.1/", "10.0.0.1/x", "ftp://10.0.0.1/", "http://", "::"] {
+            assert_eq!(target(bad).err().map(|e| e.exit_code()), Some(2), "{bad}");
+        }
+    }
+}

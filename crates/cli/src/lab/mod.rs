@@ -1,0 +1,100 @@
+//! `lowwater lab`: which runs, on which threads, and what is printed about them.
+mod catalog;
+mod params;
+mod render;
+mod runs;
+
+use crate::args::{Lab, LabAction, LabOptions};
+use crate::failure::Failure;
+use catalog::{EXPERIMENTS, Experiment};
+use render::Render;
+use runs::Plan;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Exit code after Ctrl-C, as shells have it: 128 + SIGINT.
+const INTERRUPTED: u8 = 130;
+
+/// Runs the command.
+pub(crate) fn run(lab: Lab) -> Result<ExitCode, Failure> {
+    let names = match lab.action {
+        Some(LabAction::List) => {
+            render::list(lab.options.json)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Some(LabAction::Run { names }) => names,
+        None => EXPERIMENTS.iter().map(|e| e.name.to_owned()).collect(),
+    };
+    let plans = plan(&names, &lab.options)?;
+    let stop = stop_on_ctrl_c()?;
+    let mut render = Render::start(&lab.options, plans.len())?;
+    runs::run_all(&plans, &stop, |event| render.on_event(event))?;
+    let done = render.finish(stop.load(Ordering::Relaxed), plans.len())?;
+    if stop.load(Ordering::Relaxed) {
+        return Ok(ExitCode::from(INTERRUPTED));
+    }
+    match done.iter().find_map(|d| d.broken.as_ref().map(|b| (d, b))) {
+        Some((d, broken)) => Err(Failure::other(format!(
+            "{} {} with seed {} broke a promise: {broken}. This is a bug of lowwater: please report it with the command line",
+            d.plan.experiment, d.plan.name, d.plan.params.bulk.seed
+        ))),
+        None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+fn plan(names: &[String], options: &LabOptions) -> Result<Vec<Plan>, Failure> {
+    let mut plans = Vec::new();
+    for name in names {
+        let experiment = find(name)?;
+        plans.extend(experiment.plan(options.seed, &options.set).map_err(Failure::usage)?);
+    }
+    for wanted in &options.variant {
+        if !plans.iter().any(|p| p.answers_to(wanted)) {
+            let mut have: Vec<_> = plans.iter().map(|p| p.variant).collect();
+            have.dedup();
+            return Err(Failure::usage(format!(
+                "there is no variant {wanted}; there are {}",
+                have.join(", ")
+            )));
+        }
+    }
+    if !options.variant.is_empty() {
+        plans.retain(|p| options.variant.iter().any(|v| p.answers_to(v)));
+    }
+    Ok(plans)
+}
+
+fn find(name: &str) -> Result<&'static Experiment, Failure> {
+    EXPERIMENTS.iter().find(|e| e.name == name).ok_or_else(|| {
+        let have: Vec<_> = EXPERIMENTS.iter().map(|e| e.name).collect();
+        Failure::usage(format!(
+            "there is no experiment {name}; there are {} (`lowwater lab list`)",
+            have.join(", ")
+        ))
+    })
+}
+
+/// A flag that the first Ctrl-C raises.
+fn stop_on_ctrl_c() -> Result<Arc<AtomicBool>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let raised = stop.clone();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| Failure::io("starting the signal handler", &e))?;
+    let (armed, ready) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        runtime.block_on(async {
+            let interrupt = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt());
+            let _ = armed.send(());
+            if let Ok(mut interrupt) = interrupt {
+                interrupt.recv().await;
+                raised.store(true, Ordering::Relaxed);
+            }
+        });
+    });
+    // Only a thread that could not arm it does not answer; then Ctrl-C ends the program at once, as ever.
+    let _ = ready.recv();
+    Ok(stop)
+}

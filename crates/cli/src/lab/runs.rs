@@ -1,0 +1,134 @@
+//! Runs on all cores, reported in the order of the plan as soon as that is possible.
+use super::params::Params;
+use crate::failure::Failure;
+use lowwater_sim::check::Broken;
+use lowwater_sim::scenario::{Figures, bulk_with};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::time::Instant;
+
+/// One run to be done.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// The experiment.
+    pub(crate) experiment: &'static str,
+    /// The variant.
+    pub(crate) variant: &'static str,
+    /// The variant with what tells its runs apart.
+    pub(crate) name: String,
+    /// What to run.
+    pub(crate) params: Params,
+}
+
+impl Plan {
+    /// `wanted` names this run or its variant.
+    pub(crate) fn answers_to(&self, wanted: &str) -> bool {
+        self.variant == wanted || self.name == wanted
+    }
+}
+
+/// One run that ended.
+#[derive(Clone, Debug)]
+pub(crate) struct Done {
+    /// What was run.
+    pub(crate) plan: Plan,
+    /// What it measured; with a broken promise nothing.
+    pub(crate) figures: Option<Figures>,
+    /// The promise that was broken.
+    pub(crate) broken: Option<Broken>,
+    /// Seconds on the wall.
+    pub(crate) wall_s: f64,
+}
+
+/// What the printing side hears.
+pub(crate) enum Event {
+    /// How much of run number `.0` is complete, from 0 to 1.
+    Progress(usize, f64),
+    /// The next run, in the order of the plan.
+    Done(Box<Done>),
+}
+
+/// Runs all plans; a run that `stop` cuts short is not reported.
+pub(crate) fn run_all(
+    plans: &[Plan],
+    stop: &AtomicBool,
+    mut on_event: impl FnMut(Event) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(plans.len());
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        let (tell, hear) = mpsc::channel();
+        for _ in 0..threads {
+            let (tell, next) = (tell.clone(), &next);
+            scope.spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(plan) = plans.get(index) else { return };
+                    if let Some(done) = run_one(index, plan, stop, &tell) {
+                        // Nobody hears it when printing has failed.
+                        let _ = tell.send((index, Message::Done(Box::new(done))));
+                    }
+                }
+            });
+        }
+        drop(tell);
+        let mut waiting: Vec<Option<Box<Done>>> = plans.iter().map(|_| None).collect();
+        let mut printed = 0;
+        let mut outcome = Ok(());
+        for (index, message) in hear {
+            if outcome.is_err() {
+                continue;
+            }
+            outcome = match message {
+                Message::Progress(fraction) => on_event(Event::Progress(index, fraction)),
+                Message::Done(done) => {
+                    waiting[index] = Some(done);
+                    let mut result = Ok(());
+                    while let Some(done) = waiting.get_mut(printed).and_then(Option::take) {
+                        printed += 1;
+                        result = result.and_then(|()| on_event(Event::Done(done)));
+                    }
+                    result
+                }
+            };
+            if outcome.is_err() {
+                stop.store(true, Ordering::Relaxed);
+            }
+        }
+        // After a stop: what ended behind a run that did not.
+        for done in waiting.into_iter().flatten() {
+            outcome = outcome.and_then(|()| on_event(Event::Done(done)));
+        }
+        outcome
+    })
+}
+
+enum Message {
+    Progress(f64),
+    Done(Box<Done>),
+}
+
+fn run_one(
+    index: usize,
+    plan: &Plan,
+    stop: &AtomicBool,
+    tell: &mpsc::Sender<(usize, Message)>,
+) -> Option<Done> {
+    let began = Instant::now();
+    let mut told = began;
+    let result = bulk_with(&plan.params.bulk, &mut |fraction| {
+        if told.elapsed().as_millis() >= 50 {
+            told = Instant::now();
+            let _ = tell.send((index, Message::Progress(fraction)));
+        }
+        !stop.load(Ordering::Relaxed)
+    });
+    if stop.load(Ordering::Relaxed) && !matches!(&result, Ok(f) if f.complete) {
+        return None;
+    }
+    let (figures, broken) = match result {
+        Ok(figures) => (Some(figures), None),
+        Err(broken) => (None, Some(broken)),
+    };
+    Some(Done { plan: plan.clone(), figures, broken, wall_s: began.elapsed().as_secs_f64() })
+}

@@ -1,0 +1,141 @@
+//! The stack on its TUN device, as `serve` and `get` use it: set-up, addresses of the kernel's side, capture.
+mod capture;
+pub(crate) mod sink;
+
+use crate::args::Net;
+use crate::failure::Failure;
+use capture::Capture;
+use lowwater::port::NotNow;
+use lowwater::{Stack, TunOptions};
+use lowwater_core::base::Rng;
+use lowwater_core::ip::Cidr;
+use lowwater_os::Tun;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Half of all submits, in 10^-6.
+const HALF: u32 = 500_000;
+
+/// A running stack and what is known about its surroundings.
+pub(crate) struct Opened {
+    /// The stack.
+    pub(crate) stack: Stack,
+    /// Name of the device.
+    pub(crate) device: String,
+    /// Addresses of the stack.
+    pub(crate) addresses: Vec<IpAddr>,
+    /// Addresses of the kernel's side.
+    pub(crate) hosts: Vec<Cidr>,
+    capture: Option<Capture>,
+}
+
+/// Makes the device, configures the kernel's side and starts the stack.
+pub(crate) fn open(net: &Net) -> Result<Opened, Failure> {
+    let mut sides = vec![(net.addr, host_side("--host-addr", net.addr, net.host_addr)?)];
+    if let Some(addr6) = net.addr6 {
+        sides.push((addr6, host_side("--host-addr6", addr6, net.host_addr6)?));
+    }
+    let capture = net.pcap.as_deref().map(Capture::create).transpose()?;
+    let options = TunOptions { offload: !net.no_offload, mtu: net.mtu.into(), ..TunOptions::new(&net.tun) };
+    let tun = Tun::open(&options)?;
+    let device = tun.name().to_owned();
+    let link = tun.link()?;
+    link.up()?;
+    for (_, host) in &sides {
+        link.add_address(host.addr(), host.len())?;
+    }
+    let mut builder = match net.fault_not_now {
+        true => Stack::builder().device(NotNow::new(tun, Rng::new(1), HALF)),
+        false => Stack::builder().device(tun),
+    };
+    for (own, host) in &sides {
+        let all = if own.addr().is_ipv4() { "0.0.0.0/0" } else { "::/0" };
+        builder = builder.address(&own.to_string()).route(all, Some(host.addr()));
+    }
+    for (key, value) in &net.set {
+        builder = builder.sysctl(key, value);
+    }
+    if let Some(capture) = &capture {
+        builder = builder.observe(capture.observer());
+    }
+    let stack = builder.build().map_err(|e| Failure::io("starting the stack", &e))?;
+    let addresses = sides.iter().map(|(own, _)| own.addr()).collect();
+    let hosts = sides.iter().map(|(_, host)| *host).collect();
+    Ok(Opened { stack, device, addresses, hosts, capture })
+}
+
+impl Opened {
+    /// After the stack was shut down: completes the capture.
+    pub(crate) fn finish(self) -> Result<(), Failure> {
+        self.capture.map_or(Ok(()), Capture::finish)
+    }
+}
+
+fn host_side(flag: &str, own: Cidr, given: Option<Cidr>) -> Result<Cidr, Failure> {
+    let Some(host) = given else {
+        return first_free(own).ok_or_else(|| {
+            Failure::usage(format!(
+                "the subnet of {own} has no second address: give one with a prefix, as {}, or name the kernel's side by {flag}",
+                if own.addr().is_ipv4() { "10.9.0.2/24" } else { "fd00:9::2/64" }
+            ))
+        });
+    };
+    if host.addr() == own.addr() {
+        return Err(Failure::usage(format!(
+            "{flag} {host} is the stack's own address: the kernel's side needs another one"
+        )));
+    }
+    if !host.contains(own.addr()) {
+        return Err(Failure::usage(format!(
+            "{flag} {host} does not contain the stack's {}: the kernel could not reach it",
+            own.addr()
+        )));
+    }
+    Ok(host)
+}
+
+/// The first address of the subnet that is not the stack's, nor the network's (RFC 3021 gives both of a /31 to hosts).
+fn first_free(own: Cidr) -> Option<Cidr> {
+    let bits = if own.addr().is_ipv4() { 32 } else { 128 };
+    let room = bits - own.len();
+    let first = u32::from(room > 1);
+    (first..first + 2)
+        .filter(|n| room > 0 && (room > 1 || *n < 2))
+        .filter_map(|n| match own.network().addr() {
+            IpAddr::V4(a) => Some(IpAddr::V4(Ipv4Addr::from_bits(a.to_bits().checked_add(n)?))),
+            IpAddr::V6(a) => Some(IpAddr::V6(Ipv6Addr::from_bits(a.to_bits().checked_add(n.into())?))),
+        })
+        .find(|a| *a != own.addr() && own.contains(*a))
+        .and_then(|a| Cidr::new(a, own.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_gets_the_first_address_that_is_free() {
+        for (own, host) in [
+            ("10.9.0.2/24", Some("10.9.0.1/24")),
+            ("10.9.0.1/24", Some("10.9.0.2/24")),
+            ("10.9.0.77/30", Some("10.9.0.78/30")),
+            ("10.9.0.4/31", Some("10.9.0.5/31")),
+            ("10.9.0.5/31", Some("10.9.0.4/31")),
+            ("10.9.0.5/32", None),
+            ("fd00:9::2/64", Some("fd00:9::1/64")),
+            ("fd00:9::1/127", Some("fd00:9::/127")),
+            ("fd00:9::1/128", None),
+        ] {
+            let found = first_free(own.parse().expect("valid"));
+            assert_eq!(found.map(|c| c.to_string()).as_deref(), host, "{own}");
+        }
+    }
+
+    #[test]
+    fn host_addresses_that_cannot_work_are_refused() {
+        let own: Cidr = "10.9.0.2/24".parse().expect("valid");
+        for bad in ["10.9.0.2/24", "10.8.0.1/24", "fd00::1/64"] {
+            assert!(host_side("--host-addr", own, Some(bad.parse().expect("valid"))).is_err(), "{bad}");
+        }
+        assert!(host_side("--host-addr", own, Some("10.9.0.9/16".parse().expect("valid"))).is_ok());
+    }
+}

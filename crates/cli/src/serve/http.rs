@@ -1,0 +1,198 @@
+//! HTTP/1.1 over the stack's own sockets: connections, methods, and answers.
+use super::accept;
+use super::body::Answer;
+use super::files::{Entry, Root, listing, names};
+use super::lent::{Lent, LentStream};
+use super::over;
+use super::upload::put;
+use hyper::body::Incoming;
+use hyper::header::{
+    ACCEPT_RANGES, ALLOW, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, HeaderValue, LOCATION, RANGE,
+};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use lowwater::{TcpListener, TcpStream};
+use std::convert::Infallible;
+use std::io;
+use std::ops::Range;
+use std::pin::pin;
+use std::sync::Arc;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// Connections at the same time; more wait in the backlog.
+const CONNECTIONS_MAX: usize = 16_384;
+
+/// Serves until the end, and then until the requests in progress are answered.
+pub(crate) async fn serve(listener: TcpListener, root: Arc<Root>, mut ended: watch::Receiver<bool>) {
+    let mut connections = JoinSet::new();
+    while let Some((stream, _)) = accept(&listener, &mut ended).await {
+        while connections.try_join_next().is_some() {}
+        if connections.len() >= CONNECTIONS_MAX {
+            connections.join_next().await;
+        }
+        connections.spawn(connection(stream, root.clone(), ended.clone()));
+    }
+    drop(listener);
+    while connections.join_next().await.is_some() {}
+}
+
+async fn connection(stream: TcpStream, root: Arc<Root>, mut ended: watch::Receiver<bool>) {
+    // Answers are written as a whole; the end of one must not wait for an acknowledgement.
+    let _ = stream.set_nodelay(true);
+    let lent = Lent::default();
+    let io = TokioIo::new(LentStream::new(stream, lent.clone()));
+    let service = service_fn(move |request| {
+        let (root, lent) = (root.clone(), lent.clone());
+        async move { Ok::<_, Infallible>(answer(root, lent, request).await) }
+    });
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).half_close(true);
+    let mut connection = pin!(builder.serve_connection(io, service));
+    // An error is the peer's: it went away or spoke something else. Its answer, if any, is sent already.
+    tokio::select! {
+        _ = connection.as_mut() => {}
+        () = over(&mut ended) => {
+            connection.as_mut().graceful_shutdown();
+            let _ = connection.await;
+        }
+    }
+}
+
+async fn answer(root: Arc<Root>, lent: Lent, request: Request<Incoming>) -> Response<Answer> {
+    let Some(names) = names(request.uri().path()) else {
+        return respond(StatusCode::BAD_REQUEST, "this path is not allowed\n");
+    };
+    match *request.method() {
+        Method::GET | Method::HEAD => {
+            let range = request.headers().get(RANGE).cloned();
+            let path = request.uri().path().to_owned();
+            let found =
+                tokio::task::spawn_blocking(move || get(&root, &names, &path, range.as_ref(), lent)).await;
+            match found.map_err(io::Error::other).flatten() {
+                Ok(answer) => answer,
+                Err(e) => refuse(&e),
+            }
+        }
+        Method::PUT => put(root, names, request).await,
+        _ => {
+            let mut answer = respond(StatusCode::METHOD_NOT_ALLOWED, "GET, HEAD and PUT are there\n");
+            answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD, PUT"));
+            answer
+        }
+    }
+}
+
+fn get(
+    root: &Root,
+    names: &[Vec<u8>],
+    path: &str,
+    range: Option<&HeaderValue>,
+    lent: Lent,
+) -> io::Result<Response<Answer>> {
+    let (file, len) = match root.entry(names)? {
+        Entry::File(file, len) => (file, len),
+        Entry::Dir(dir) if path.ends_with('/') => {
+            let mut answer = respond(StatusCode::OK, listing(&dir, names)?);
+            answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+            return Ok(answer);
+        }
+        // Links of a listing are relative to its directory.
+        Entry::Dir(_) => {
+            let mut answer = respond(StatusCode::MOVED_PERMANENTLY, "a directory ends with /\n");
+            let to =
+                HeaderValue::try_from(format!("/{}/", path.trim_matches('/'))).map_err(io::Error::other)?;
+            answer.headers_mut().insert(LOCATION, to);
+            return Ok(answer);
+        }
+    };
+    let (status, part) = match range.map(|r| parse_range(r, len)) {
+        None | Some(Wanted::All) => (StatusCode::OK, 0..len),
+        Some(Wanted::Part(part)) => (StatusCode::PARTIAL_CONTENT, part),
+        Some(Wanted::Nothing) => {
+            let mut answer = respond(StatusCode::RANGE_NOT_SATISFIABLE, "");
+            set(&mut answer, CONTENT_RANGE, format!("bytes */{len}"));
+            return Ok(answer);
+        }
+    };
+    let mut answer = Response::new(Answer::file(file, part.start, part.end, lent));
+    *answer.status_mut() = status;
+    set(&mut answer, CONTENT_LENGTH, (part.end - part.start).to_string());
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+    answer.headers_mut().insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    if status == StatusCode::PARTIAL_CONTENT {
+        set(&mut answer, CONTENT_RANGE, format!("bytes {}-{}/{len}", part.start, part.end - 1));
+    }
+    Ok(answer)
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Wanted {
+    All,
+    Part(Range<u64>),
+    Nothing,
+}
+
+/// One range of bytes (RFC 9110 section 14.1.2). What we do not understand, several ranges too, is ignored as the RFC allows.
+fn parse_range(header: &HeaderValue, len: u64) -> Wanted {
+    let spec = header.to_str().ok().and_then(|text| text.trim().strip_prefix("bytes="));
+    let Some((first, last)) = spec.and_then(|spec| spec.trim().split_once('-')) else { return Wanted::All };
+    let number = |text: &str| text.parse::<u64>().ok();
+    let part = match (number(first), number(last)) {
+        (Some(first), Some(last)) if first <= last => first..last.saturating_add(1).min(len),
+        (Some(first), None) if last.is_empty() => first..len,
+        (None, Some(suffix)) if first.is_empty() => len.saturating_sub(suffix)..len,
+        _ => return Wanted::All,
+    };
+    if part.start < part.end { Wanted::Part(part) } else { Wanted::Nothing }
+}
+
+fn set(answer: &mut Response<Answer>, name: hyper::header::HeaderName, value: String) {
+    // Digits and slashes are always allowed.
+    if let Ok(value) = HeaderValue::try_from(value) {
+        answer.headers_mut().insert(name, value);
+    }
+}
+
+/// An answer with a text.
+pub(crate) fn respond(status: StatusCode, text: impl Into<bytes::Bytes>) -> Response<Answer> {
+    let mut answer = Response::new(Answer::text(text));
+    *answer.status_mut() = status;
+    answer
+}
+
+/// The answer to a failure of the file system.
+pub(crate) fn refuse(e: &io::Error) -> Response<Answer> {
+    use io::ErrorKind::{
+        InvalidFilename, IsADirectory, NotADirectory, NotFound, PermissionDenied, QuotaExceeded, StorageFull,
+    };
+    match e.kind() {
+        NotFound | NotADirectory | InvalidFilename => respond(StatusCode::NOT_FOUND, "not found\n"),
+        PermissionDenied => respond(StatusCode::FORBIDDEN, "not allowed\n"),
+        IsADirectory => respond(StatusCode::CONFLICT, "this is a directory\n"),
+        StorageFull | QuotaExceeded => respond(StatusCode::INSUFFICIENT_STORAGE, "the disk is full\n"),
+        _ => respond(StatusCode::INTERNAL_SERVER_ERROR, format!("{e}\n")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_cut_to_the_file() {
+        let wanted = |text: &'static str, len| parse_range(&HeaderValue::from_static(text), len);
+        assert_eq!(wanted("bytes=0-9", 100), Wanted::Part(0..10));
+        assert_eq!(wanted("bytes=90-", 100), Wanted::Part(90..100));
+        assert_eq!(wanted("bytes=-5", 100), Wanted::Part(95..100));
+        assert_eq!(wanted("bytes=-500", 100), Wanted::Part(0..100));
+        assert_eq!(wanted("bytes=5-18446744073709551615", 100), Wanted::Part(5..100));
+        assert_eq!(wanted("bytes=100-", 100), Wanted::Nothing);
+        assert_eq!(wanted("bytes=-0", 100), Wanted::Nothing);
+        for ignored in ["bytes=9-5", "bytes=a-b", "bytes=0-1,5-6", "lines=1-2", "bytes"] {
+            assert_eq!(wanted(ignored, 100), Wanted::All, "{ignored}");
+        }
+    }
+}

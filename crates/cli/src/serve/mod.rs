@@ -1,0 +1,180 @@
+//! `lowwater serve`: listeners on a stack behind a TUN device, from set-up to a clean end.
+mod body;
+mod files;
+mod http;
+mod lent;
+mod small;
+mod stats;
+mod upload;
+
+use crate::args::Serve;
+use crate::failure::Failure;
+use crate::net::{self, Opened};
+use files::Root;
+use lowwater::{ListenOptions, Stack, TcpListener, UdpSocket};
+use serde_json::json;
+use stats::Stats;
+use std::io::{self, Write as _};
+use std::net::{IpAddr, SocketAddr};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// How long requests may take to end after the first signal.
+const REQUESTS_END: Duration = Duration::from_secs(2);
+/// How long connections may then take to close.
+const CONNECTIONS_CLOSE: Duration = Duration::from_secs(1);
+/// Connections that may wait to be accepted, per port.
+const BACKLOG: u32 = 4_096;
+
+/// Runs the command.
+pub(crate) fn run(args: &Serve) -> Result<ExitCode, Failure> {
+    let root = Root::open(&args.root)
+        .map_err(|e| Failure::io(format!("--root {}: opening the directory", args.root.display()), &e))?;
+    let stats = args.stats.as_deref().map(Stats::new);
+    let opened = net::open(&args.net)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| Failure::io("starting the runtime", &e))?;
+    let served = runtime.block_on(serve(args, &opened, &Arc::new(root), stats.as_ref()));
+    let drained = opened.stack.shutdown_blocking(CONNECTIONS_CLOSE);
+    if let Some(stats) = &stats {
+        stats.write(&opened.stack)?;
+    }
+    runtime.shutdown_background();
+    opened.finish()?;
+    served?;
+    if args.json {
+        say(&json!({"event": "ended", "aborted_connections": drained.aborted}).to_string())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn serve(
+    args: &Serve,
+    opened: &Opened,
+    root: &Arc<Root>,
+    stats: Option<&Stats>,
+) -> Result<(), Failure> {
+    let signals = |e| Failure::io("waiting for signals", &e);
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(signals)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(signals)?;
+    let (end, ended) = watch::channel(false);
+    let mut tasks = JoinSet::new();
+    let http = listen(&opened.stack, 80)?;
+    tasks.spawn(http::serve(http, root.clone(), ended.clone()));
+    let (echo, discard, chargen) =
+        (listen(&opened.stack, 7)?, listen(&opened.stack, 9)?, listen(&opened.stack, 19)?);
+    tasks.spawn(small::serve(echo, ended.clone(), small::echo));
+    tasks.spawn(small::serve(discard, ended.clone(), small::discard));
+    tasks.spawn(small::serve(chargen, ended.clone(), small::chargen));
+    for &ip in &opened.addresses {
+        let socket = UdpSocket::bind(&opened.stack, (ip, 7)).await;
+        tasks.spawn(small::echo_datagrams(
+            socket.map_err(|e| Failure::io(format!("UDP port 7 of {ip}"), &e))?,
+            ended.clone(),
+        ));
+    }
+    announce(args, opened)?;
+    let watched = watch_over(&opened.stack, stats, &mut interrupt, &mut terminate).await;
+    let _ = end.send(true);
+    let all_end = async { while tasks.join_next().await.is_some() {} };
+    tokio::select! {
+        () = all_end => {}
+        () = tokio::time::sleep(REQUESTS_END) => {}
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+    watched
+}
+
+/// Until a signal comes or the device fails; writes the counters meanwhile.
+async fn watch_over(
+    stack: &Stack,
+    stats: Option<&Stats>,
+    interrupt: &mut Signal,
+    terminate: &mut Signal,
+) -> Result<(), Failure> {
+    let mut second = tokio::time::interval(Duration::from_secs(1));
+    loop {
+        tokio::select! {
+            _ = interrupt.recv() => return Ok(()),
+            _ = terminate.recv() => return Ok(()),
+            _ = second.tick() => {
+                if let Some(stats) = stats {
+                    stats.write(stack)?;
+                }
+                if let Some(why) = stack.failure() {
+                    return Err(Failure::other(format!("the device stopped working ({why}): was it deleted?")));
+                }
+            }
+        }
+    }
+}
+
+fn listen(stack: &Stack, port: u16) -> Result<TcpListener, Failure> {
+    let options = ListenOptions { port: Some(port), backlog: BACKLOG, ..ListenOptions::default() };
+    TcpListener::listen(stack, &options).map_err(|e| Failure::io(format!("TCP port {port}"), &e))
+}
+
+fn url(ip: IpAddr) -> String {
+    match ip {
+        IpAddr::V4(ip) => format!("http://{ip}/"),
+        IpAddr::V6(ip) => format!("http://[{ip}]/"),
+    }
+}
+
+fn announce(args: &Serve, opened: &Opened) -> Result<(), Failure> {
+    let urls: Vec<_> = opened.addresses.iter().map(|ip| url(*ip)).collect();
+    let hosts: Vec<_> = opened.hosts.iter().map(ToString::to_string).collect();
+    let root = args.root.display();
+    if args.json {
+        return say(&json!({
+            "event": "serving", "tun": opened.device, "urls": urls, "addresses": opened.addresses,
+            "host_addresses": hosts, "root": root.to_string(), "http": 80, "echo": 7, "discard": 9, "chargen": 19,
+        })
+        .to_string());
+    }
+    say(&format!(
+        "serving {root} on {} (device {}, kernel's side {}), echo on port 7, discard on 9, chargen on 19; try: curl {}",
+        urls.join(" and "),
+        opened.device,
+        hosts.join(" and "),
+        urls[0],
+    ))
+}
+
+/// A line on stdout; a reader that has gone is no reason to end.
+fn say(line: &str) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    match writeln!(stdout, "{line}").and_then(|()| stdout.flush()) {
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(Failure::io("writing to stdout", &e)),
+        _ => Ok(()),
+    }
+}
+
+/// The next connection, or `None` at the end.
+async fn accept(
+    listener: &TcpListener,
+    ended: &mut watch::Receiver<bool>,
+) -> Option<(lowwater::TcpStream, SocketAddr)> {
+    loop {
+        tokio::select! {
+            () = over(ended) => return None,
+            accepted = listener.accept() => match accepted {
+                Ok(accepted) => return Some(accepted),
+                // A connection that is gone again is no reason to end; a stack that is gone raises `ended`.
+                Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+            },
+        }
+    }
+}
+
+/// Ready at the end of service. (The guard that `wait_for` answers with must not live across an await.)
+async fn over(ended: &mut watch::Receiver<bool>) {
+    let _ = ended.wait_for(|end| *end).await;
+}

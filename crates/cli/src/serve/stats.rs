@@ -1,0 +1,59 @@
+//! `--stats`: the counters as JSON under Linux's names, replaced as a whole each time.
+use crate::failure::Failure;
+use lowwater::Stack;
+use lowwater_core::stack::SocketKind;
+use lowwater_core::tcp::State;
+use serde_json::{Map, Value, json};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// Where the counters go.
+pub(crate) struct Stats {
+    path: PathBuf,
+    began: Instant,
+}
+
+impl Stats {
+    /// To this file.
+    pub(crate) fn new(path: &Path) -> Self {
+        Self { path: path.to_owned(), began: Instant::now() }
+    }
+
+    /// Writes them; readers see the old file or the new one.
+    pub(crate) fn write(&self, stack: &Stack) -> Result<(), Failure> {
+        let mut name = self.path.file_name().unwrap_or_default().to_owned();
+        name.push(".new");
+        let fresh = self.path.with_file_name(name);
+        let text = format!("{:#}\n", snapshot(stack, self.began.elapsed().as_secs_f64()));
+        std::fs::write(&fresh, text)
+            .and_then(|()| std::fs::rename(&fresh, &self.path))
+            .map_err(|e| Failure::io(format!("writing --stats {}", self.path.display()), &e))
+    }
+}
+
+fn snapshot(stack: &Stack, at_s: f64) -> Value {
+    let mut groups = Map::new();
+    groups.insert("at_s".into(), json!(at_s));
+    stack.counters().each(&mut |group, name, value| {
+        let group = groups.entry(group).or_insert_with(|| json!({}));
+        group[name] = json!(value);
+    });
+    let (mut states, mut held) = (Map::new(), [0u64; 2]);
+    let mut established = 0u64;
+    for socket in stack.sockets().sockets {
+        if socket.kind == SocketKind::Tcp {
+            let count = states.entry(format!("{:?}", socket.state)).or_insert_with(|| json!(0));
+            *count = json!(count.as_u64().unwrap_or(0) + 1);
+            established += u64::from(matches!(socket.state, State::Established | State::CloseWait));
+            held[0] += socket.recv_queue;
+            held[1] += socket.send_queue;
+        }
+    }
+    // RFC 4022's gauge, which the core does not keep as a counter.
+    groups.entry("Tcp").or_insert_with(|| json!({}))["CurrEstab"] = json!(established);
+    groups.insert(
+        "Sockets".into(),
+        json!({"tcp_states": states, "tcp_recv_queue_bytes": held[0], "tcp_send_queue_bytes": held[1]}),
+    );
+    Value::Object(groups)
+}
