@@ -183,9 +183,7 @@ fn table(done: &[Done]) -> Table {
                     format!("{:.1}", f.segs_per_packet),
                 ]);
             }
-            None => {
-                row.extend(["broke a promise".to_owned()].into_iter().chain((0..6).map(|_| String::new())))
-            }
+            None => row.extend(["broke a promise", "", "", "", "", "", ""].map(str::to_owned)),
         }
         row.push(format!("{:.2}", d.wall_s));
         let cells = row.into_iter().enumerate();
