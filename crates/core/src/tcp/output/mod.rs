@@ -144,6 +144,8 @@ impl Conn {
             Probe::New => (self.commit_new(cx, usize::from(mss)), false),
             Probe::Nothing => (None, false),
         };
+        // A probe is no part of a burst: after one the RTO timer runs, not the next probe's (`tcp_write_xmit`, push_one = 2).
+        self.out.burst_segs = 0;
         let sent = segment.is_some().then_some(retransmitted);
         self.tx.tlp_done(cx, &mut self.path, sent);
         segment
