@@ -3,13 +3,16 @@
 #![allow(dead_code, reason = "the harness offers more than every build of the scripts uses")]
 mod acks;
 mod closing;
+mod congestion;
 mod handshake;
 mod keepalive;
 mod nagle;
 mod peer;
+mod recovery;
 mod resets;
 mod sack;
 mod text;
+mod timeouts;
 mod timestamps;
 mod timewait;
 mod windows;

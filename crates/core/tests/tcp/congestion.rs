@@ -1,0 +1,262 @@
+//! The congestion window: slow start, validation, idle restart, ECN (RFC 5681, 6928, 2861, 3168).
+use super::peer::{Peer, Shape};
+use lowwater_core::base::Sysctl;
+use lowwater_core::base::sysctl::CongestionKind;
+
+fn server() -> Peer {
+    let options = |o: &mut lowwater_core::tcp::SocketOptions| o.sndbuf = Some(1 << 20);
+    Peer::server(Shape { syn: "win 65535 mss 1000 sackOK", options, ..Shape::default() })
+}
+
+#[test]
+fn the_initial_window_is_ten_segments() {
+    // RFC 6928.
+    let mut p = server();
+    p.write(15_000);
+    p.expect_data(1, 10_001, 1_000);
+    p.quiet();
+    // The first data of a connection whose SYN was lost twice begins with one (RFC 5681 section 3.1, Linux).
+    assert_eq!(p.info().snd_cwnd, 10);
+}
+
+#[test]
+fn slow_start_grows_by_what_is_acknowledged() {
+    // RFC 5681 section 3.1 with L = the whole ACK, as in Linux (appropriate byte counting without a limit).
+    let mut p = server();
+    p.write(60_000);
+    p.expect_data(1, 10_001, 1_000);
+    p.at(100);
+    p.inject(". 1 ack 2001");
+    assert_eq!(p.info().snd_cwnd, 12);
+    p.expect_data(10_001, 14_001, 1_000);
+    p.quiet();
+    p.at(102);
+    p.inject(". 1 ack 10001");
+    assert_eq!(p.info().snd_cwnd, 20);
+    p.expect_data(14_001, 30_001, 1_000);
+    p.quiet();
+}
+
+#[test]
+fn acknowledgements_of_parts_of_a_segment_bring_nothing() {
+    // Ack division (Savage 1999): the window counts whole segments.
+    let mut p = server();
+    p.write(60_000);
+    p.expect_data(1, 10_001, 1_000);
+    p.at(100);
+    for i in 1..10 {
+        p.inject(&format!(". 1 ack {}", i * 100 + 1));
+    }
+    assert_eq!(p.info().snd_cwnd, 10);
+    p.quiet();
+    p.inject(". 1 ack 1001");
+    assert_eq!(p.info().snd_cwnd, 11);
+    p.expect_data(10_001, 12_001, 1_000);
+    p.quiet();
+}
+
+#[test]
+fn a_window_that_is_not_used_does_not_grow() {
+    // RFC 7661's problem; Linux: in slow start it grows while at least half of it is used.
+    let mut p = server();
+    p.write(3_000);
+    p.expect_data(1, 3_001, 1_000);
+    p.at(100);
+    p.inject(". 1 ack 3001");
+    assert_eq!(p.info().snd_cwnd, 10);
+    p.write(6_000);
+    p.expect_data(3_001, 9_001, 1_000);
+    p.at(200);
+    p.inject(". 1 ack 9001");
+    assert_eq!(p.info().snd_cwnd, 16);
+}
+
+/// A window of 20 at 100 ms, all acknowledged at 200 ms.
+fn grown(sysctl: Sysctl) -> Peer {
+    let mut p = Peer::server(Shape { syn: "win 65535 mss 1000 sackOK", sysctl, ..Shape::default() });
+    p.write(30_000);
+    p.expect_data(1, 10_001, 1_000);
+    p.at(100);
+    p.inject(". 1 ack 10001");
+    p.expect_data(10_001, 30_001, 1_000);
+    p.at(200);
+    p.inject(". 1 ack 30001");
+    p.quiet();
+    p
+}
+
+#[test]
+fn after_idleness_the_window_halves_per_timeout_down_to_ten() {
+    // RFC 2861 section 3.1, RFC 5681 section 4.1; Linux's tcp_slow_start_after_idle.
+    let mut p = grown(Sysctl::default());
+    let before = p.info().snd_cwnd;
+    assert!(before >= 30, "{before}");
+    p.at(250);
+    p.write(1);
+    p.expect("P. 30001:30002");
+    assert_eq!(p.info().snd_cwnd, before, "too short a pause");
+    p.at(350);
+    p.inject(". 1 ack 30002");
+    p.at(10_000);
+    p.write(1);
+    p.expect("P. 30002:30003");
+    assert_eq!(p.info().snd_cwnd, 10);
+    // Three quarters are remembered.
+    assert!(p.info().snd_ssthresh >= before * 3 / 4);
+}
+
+#[test]
+fn the_sysctl_keeps_the_window_over_idleness() {
+    let sysctl = Sysctl { tcp_slow_start_after_idle: false, ..Sysctl::default() };
+    let mut p = grown(sysctl);
+    let before = p.info().snd_cwnd;
+    p.at(10_000);
+    p.write(1);
+    p.expect("P. 30001:30002");
+    assert_eq!(p.info().snd_cwnd, before);
+}
+
+#[test]
+fn reno_halves_and_cubic_takes_seven_tenths() {
+    for (kind, want) in [(CongestionKind::Reno, 5), (CongestionKind::Cubic, 7)] {
+        let sysctl = Sysctl { tcp_congestion_control: kind, ..Sysctl::default() };
+        let mut p = Peer::server(Shape { syn: "win 65535 mss 1000 sackOK", sysctl, ..Shape::default() });
+        p.write(10_000);
+        p.expect_data(1, 10_001, 1_000);
+        p.at(100);
+        p.inject(". 1 ack 1 sack 1001:4001");
+        p.expect(". 1:1001");
+        p.inject(". 1 ack 1 sack 1001:10001");
+        p.at(200);
+        p.inject(". 1 ack 10001");
+        assert_eq!(p.info().snd_cwnd, want);
+    }
+}
+
+// ----- ECN -----
+
+fn ecn(tcp_ecn: u32) -> Sysctl {
+    Sysctl { tcp_ecn, ..Sysctl::default() }
+}
+
+fn ecn_client() -> Peer {
+    let mut p = Peer::connecting(Shape { sysctl: ecn(1), ..Shape::default() });
+    p.expect("SEW 0 notect");
+    p.at(100);
+    p.inject("SE. 0 ack 1 win 65535 mss 1000 sackOK");
+    p.expect(". 1 ack 1 notect");
+    p.set_zero();
+    p
+}
+
+#[test]
+fn an_active_open_asks_for_ecn_only_with_the_sysctl() {
+    // RFC 3168 section 6.1.1.
+    for mode in [0, 2] {
+        let mut p = Peer::connecting(Shape { sysctl: ecn(mode), ..Shape::default() });
+        p.expect("S 0 notect");
+    }
+    let mut p = ecn_client();
+    p.write(100);
+    p.expect("P. 1:101 ect0");
+}
+
+#[test]
+fn a_peer_that_does_not_answer_ece_alone_gets_no_ecn() {
+    for answer in ["S. 0 ack 1 win 65535 mss 1000", "SEW. 0 ack 1 win 65535 mss 1000"] {
+        let mut p = Peer::connecting(Shape { sysctl: ecn(1), ..Shape::default() });
+        p.expect("SEW 0");
+        p.inject(answer);
+        p.expect(". 1 ack 1");
+        p.write(100);
+        p.expect("P. 1:101 notect");
+    }
+}
+
+#[test]
+fn a_repeated_syn_does_not_insist() {
+    // RFC 3168 section 6.1.1.1; tcp_ecn_fallback.
+    let mut p = Peer::connecting(Shape { sysctl: ecn(1), ..Shape::default() });
+    p.expect("SEW 0");
+    p.expect_at(1_000, "S 0");
+    let sysctl = Sysctl { tcp_ecn_fallback: false, ..ecn(1) };
+    let mut p = Peer::connecting(Shape { sysctl, ..Shape::default() });
+    p.expect("SEW 0");
+    p.expect_at(1_000, "SEW 0");
+}
+
+#[test]
+fn a_passive_open_agrees_unless_the_sysctl_says_never() {
+    for (mode, syn, answer) in [
+        (2, "SEW", "SE. 0 ack 1 notect"),
+        (1, "SEW", "SE. 0 ack 1 notect"),
+        (0, "SEW", "S. 0 ack 1"),
+        (2, "S", "S. 0 ack 1"),
+        (2, "SE", "S. 0 ack 1"),
+    ] {
+        let mut p = Peer::listening(Shape { sysctl: ecn(mode), ..Shape::default() }, 1);
+        p.inject(&format!("{syn} 0 win 65535 mss 1000"));
+        p.expect(answer);
+    }
+}
+
+#[test]
+fn only_new_data_is_ecn_capable() {
+    // RFC 3168 sections 6.1.4 to 6.1.6: not pure ACKs, retransmissions, window probes.
+    let mut p = ecn_client();
+    p.inject("P. 1:101 ack 1 ect0");
+    p.expect(". 1 ack 101 notect");
+    p.read(100);
+    p.write(100);
+    p.expect("P. 1:101 ect0");
+    p.expect_at(300, "P. 1:101 notect");
+}
+
+#[test]
+fn a_mark_is_echoed_until_the_peer_has_reduced() {
+    // RFC 3168 section 6.1.3.
+    let mut p = ecn_client();
+    p.inject("P. 1:101 ack 1 ce");
+    p.expect("E. 1 ack 101");
+    p.inject("P. 101:201 ack 1 ect0");
+    p.expect("E. 1 ack 201");
+    p.write(10);
+    p.expect("PE. 1:11 ack 201 ect0");
+    p.inject("PW. 201:301 ack 11 ect0");
+    p.expect(". 11 ack 301");
+    p.inject("P. 301:401 ack 11 ce");
+    p.expect("E. 11 ack 401");
+}
+
+#[test]
+fn an_echo_reduces_once_per_window_and_is_answered_with_cwr() {
+    // RFC 3168 section 6.1.2: like a loss, without retransmission; CWR on the next new data.
+    let mut p = ecn_client();
+    p.write(30_000);
+    p.expect_data(1, 10_001, 1_000);
+    p.at(100);
+    p.inject("E. 1 ack 1001");
+    assert_eq!((p.info().ca_state, p.info().snd_ssthresh), (2, 7));
+    let mut first = p.drain();
+    for i in 2..=10 {
+        p.inject_more(&format!("E. 1 ack {}", i * 1_000 + 1));
+        first.extend(p.drain());
+    }
+    assert_eq!(p.info().snd_ssthresh, 7, "one reduction only");
+    assert!(first[0].flags.contains('W'), "{}", first[0]);
+    assert_eq!(first.iter().filter(|s| s.flags.contains('W')).count(), 1);
+    assert!(first.iter().all(|s| s.seq.unwrap() >= 10_001));
+    assert_eq!((p.info().total_retrans, p.info().snd_cwnd), (0, 7));
+}
+
+#[test]
+fn echoes_without_ecn_mean_nothing() {
+    let mut p = server();
+    p.write(10_000);
+    p.expect_data(1, 10_001, 1_000);
+    p.at(100);
+    p.inject("E. 1 ack 5001");
+    assert_eq!((p.info().ca_state, p.info().snd_ssthresh > 1_000_000), (0, true));
+    p.inject("P. 1:11 ack 5001 ce");
+    p.expect(". 10001 ack 11");
+}
