@@ -184,8 +184,9 @@ pub(crate) fn settings(world: &mut World, n: usize, rng: &mut Rng) {
         1 => side.stack.set_trace(rng.below(2) == 0),
         _ => {
             let (name, _) = Sysctl::NAMES[rng.below(Sysctl::NAMES.len() as u64) as usize];
-            // Buffers stay within what the judge of memory allows.
-            let bytes = ["mem", "thresh", "rto", "clock"].iter().any(|part| name.contains(part));
+            // Buffers stay within what the judge of memory allows, and ends within the time that he waits.
+            let bytes =
+                ["mem", "thresh", "rto", "clock", "fin_timeout"].iter().any(|part| name.contains(part));
             let value = ["0", "1", "2", "3", "100", "4294967295", "-1", "x"][rng.below(8) as usize];
             if !bytes {
                 ignore(side.stack.set_sysctl(name, value));

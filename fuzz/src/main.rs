@@ -47,10 +47,7 @@ fn main() -> ExitCode {
     shrink::watch_for_hangs();
     if let Some(seed) = cli.seed {
         let case = shrink::Case { seed, only: cli.only, trace: cli.trace };
-        return report(
-            shrink::attempt(&case).map(|steps| println!("seed {seed}: {steps} steps passed")),
-            &case,
-        );
+        return report(shrink::attempt(&case).map(|r| println!("seed {seed}: passed, {r:?}")), &case);
     }
     many(&cli)
 }
@@ -58,13 +55,13 @@ fn main() -> ExitCode {
 /// Seed after seed until the time is up.
 fn many(cli: &Cli) -> ExitCode {
     let (start, limit) = (Instant::now(), Duration::from_secs(cli.seconds));
-    let (mut seed, mut steps) = (cli.from, 0_u64);
+    let (mut seed, mut reach) = (cli.from, shrink::Reach::default());
     let mut kinds: Vec<(shrink::Failure, u32)> = Vec::new();
     while start.elapsed() < limit {
         let case = shrink::Case { seed, only: None, trace: false };
         seed += 1;
         match shrink::attempt(&case) {
-            Ok(n) => steps += u64::from(n),
+            Ok(r) => reach += r,
             Err(failure) => match kinds.iter_mut().find(|(f, _)| shrink::alike(&f.what, &failure.what)) {
                 Some((_, times)) => *times += 1,
                 None => {
@@ -82,7 +79,17 @@ fn many(cli: &Cli) -> ExitCode {
     }
     let failed: u32 = kinds.iter().map(|(_, times)| times).sum();
     let passed = seed - cli.from - u64::from(failed);
-    println!("fuzz: {passed} cases passed, {failed} failed; {steps} steps, seeds {}..{seed}", cli.from);
+    println!(
+        "fuzz: {} steps, {} connections accepted, {} segments and {} datagrams in, {} packets dropped",
+        reach.steps, reach.connections, reach.segments, reach.datagrams, reach.drops
+    );
+    if reach.known > 0 {
+        println!(
+            "fuzz: {} times a breach that is known and open: no rest for a connection to itself",
+            reach.known
+        );
+    }
+    println!("fuzz: {passed} cases passed, {failed} failed, seeds {}..{seed}", cli.from);
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 

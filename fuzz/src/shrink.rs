@@ -74,8 +74,31 @@ pub(crate) fn watch_for_hangs() {
     });
 }
 
-/// Runs the case; how many steps it took.
-pub(crate) fn attempt(case: &Case) -> Result<u32, Failure> {
+/// What cases that passed have exercised, so that a fuzzer that hits nothing shows.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Reach {
+    pub(crate) steps: u64,
+    pub(crate) segments: u64,
+    pub(crate) connections: u64,
+    pub(crate) datagrams: u64,
+    pub(crate) drops: u64,
+    /// Breaches that are known and open: see [`World::rest`].
+    pub(crate) known: u64,
+}
+
+impl std::ops::AddAssign for Reach {
+    fn add_assign(&mut self, o: Self) {
+        self.steps += o.steps;
+        self.segments += o.segments;
+        self.connections += o.connections;
+        self.datagrams += o.datagrams;
+        self.drops += o.drops;
+        self.known += o.known;
+    }
+}
+
+/// Runs the case; what it reached.
+pub(crate) fn attempt(case: &Case) -> Result<Reach, Failure> {
     CASES.fetch_add(1, Ordering::Relaxed);
     AT_WORK.store(case.seed + 1, Ordering::Relaxed);
     let mut step = 0;
@@ -91,11 +114,11 @@ pub(crate) fn attempt(case: &Case) -> Result<u32, Failure> {
         }
         step = world.steps;
         world.finish()?;
-        Ok(chosen.len() as u32)
+        Ok(world.reach(chosen.len()))
     }));
     AT_WORK.store(0, Ordering::Relaxed);
     match outcome {
-        Ok(Ok(steps)) => Ok(steps),
+        Ok(Ok(reach)) => Ok(reach),
         Ok(Err(what)) => Err(Failure { step, what }),
         Err(_) => Err(Failure { step, what: PANIC.with(|p| p.borrow().clone()) }),
     }

@@ -189,13 +189,13 @@ fn complete(world: &mut World, n: usize, rng: &mut Rng) {
     }
 }
 
-/// Mostly a little, sometimes a lot, sometimes just to the next deadline.
+/// Mostly a little, sometimes a lot, sometimes just to the next deadline, unless that is at the end of time.
 fn pass_time(world: &mut World, rng: &mut Rng) {
     let side = &world.sides[rng.below(2) as usize];
     world.now = match (rng.below(8), side.stack.next_deadline()) {
         (0, _) => world.now + Duration::from_secs(rng.below(100_000)),
         (1, _) => world.now + Duration::from_secs(rng.below(120)),
-        (2..5, Some(at)) => world.now.max(at),
+        (2..5, Some(at)) => world.now.max(at).min(world.now + Duration::from_secs(1_000_000)),
         _ => world.now + Duration::from_micros(rng.below(400_000)),
     };
 }

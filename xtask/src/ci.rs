@@ -31,6 +31,7 @@ const STAGES: &[Stage] = &[
     Stage { name: "docs", what: "cargo doc --workspace --no-deps, warnings refused", run: |_| docs() },
     Stage { name: "test", what: "cargo test --workspace, namespaces included", run: test },
     Stage { name: "seeds", what: "1,000 seeds of the simulator", run: seeds },
+    Stage { name: "fuzz", what: "the structured fuzzer for 60 s", run: fuzz },
 ];
 
 /// What test programs said at their ends, added up.
@@ -76,7 +77,6 @@ fn seeds(_: &mut Tests) -> Outcome {
     tools::sim(&["--seeds".to_owned(), SEEDS.to_owned()])
 }
 
-#[allow(dead_code, reason = "a stage of CI as soon as what the fuzzer found is mended")]
 fn fuzz(_: &mut Tests) -> Outcome {
     tools::fuzz(&["--seconds".to_owned(), FUZZ_SECONDS.to_owned()])
 }

@@ -16,6 +16,8 @@ pub(crate) struct File {
     pub(crate) text: String,
     /// The syntax tree of a Rust file.
     pub(crate) ast: Option<syn::File>,
+    /// Another file declares it under `#[cfg(test)]`.
+    declared_for_tests: bool,
 }
 
 impl File {
@@ -23,12 +25,13 @@ impl File {
     pub(crate) fn rust(path: &str, text: &str) -> Result<Self, String> {
         let ast = syn::parse_file(text)
             .map_err(|e| format!("{path}:{}: does not parse: {e}", e.span().start().line))?;
-        Ok(Self { path: path.to_owned(), text: text.to_owned(), ast: Some(ast) })
+        Ok(Self { path: path.to_owned(), text: text.to_owned(), ast: Some(ast), declared_for_tests: false })
     }
 
-    /// True for a file that only tests compile: its name or a directory says so.
+    /// True for a file that only tests compile: its name, a directory or its declaration says so.
     pub(crate) fn is_test(&self) -> bool {
-        self.path.split('/').any(|part| matches!(part, "tests" | "tests.rs" | "benches" | "bench"))
+        self.declared_for_tests
+            || self.path.split('/').any(|part| matches!(part, "tests" | "tests.rs" | "benches" | "bench"))
     }
 }
 
@@ -43,6 +46,10 @@ impl Tree {
         let mut tree = Self { files: Vec::new() };
         tree.walk(&root(), "")?;
         tree.files.sort_by(|a, b| a.path.cmp(&b.path));
+        let declared: Vec<String> = tree.rust().flat_map(test_modules).collect();
+        for file in &mut tree.files {
+            file.declared_for_tests = declared.contains(&file.path);
+        }
         Ok(tree)
     }
 
@@ -90,9 +97,27 @@ impl Tree {
         let file = if ending == "rs" {
             File::rust(path, &text)?
         } else {
-            File { path: path.to_owned(), text, ast: None }
+            File { path: path.to_owned(), text, ast: None, declared_for_tests: false }
         };
         self.files.push(file);
         Ok(())
     }
+}
+
+/// Paths of the modules that `file` declares under `#[cfg(test)]`.
+fn test_modules(file: &File) -> Vec<String> {
+    let stem = file.path.trim_end_matches(".rs");
+    let (dir, name) = stem.rsplit_once('/').unwrap_or(("", stem));
+    let home = if matches!(name, "mod" | "lib" | "main") { dir } else { stem };
+    let items = file.ast.as_ref().map_or(&[][..], |a| &a.items);
+    items
+        .iter()
+        .filter_map(|item| match item {
+            syn::Item::Mod(m) if m.content.is_none() && super::size::is_test(&m.attrs) => {
+                Some([format!("{home}/{}.rs", m.ident), format!("{home}/{}/mod.rs", m.ident)])
+            }
+            _ => None,
+        })
+        .flatten()
+        .collect()
 }

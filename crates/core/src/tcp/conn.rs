@@ -21,6 +21,9 @@ use crate::base::{Cx, Error, Tuple};
 use crate::path::Path;
 use crate::path::pmtu::Pmtu;
 
+/// Most seconds that TCP_LINGER2 may ask for (`TCP_FIN_TIMEOUT_MAX`).
+const FIN_TIMEOUT_MAX: u32 = 120;
+
 /// A connection. Its owner calls one verb at a time; each verb leaves its consequences in the state, in notices for the
 /// application, and in what [`Conn::output`] returns next.
 #[derive(Debug)]
@@ -195,7 +198,7 @@ impl Conn {
             return;
         }
         let window = self.path.window.cwnd.max(crate::path::congestion::Window::INITIAL);
-        let segments = u64::from(window.max(self.tx.reordering().degree + 1));
+        let segments = u64::from(window.max(self.tx.reordering().degree.saturating_add(1)));
         let per_mss = u64::from(self.mss()).next_power_of_two() + ELEMENT_OVERHEAD;
         let wanted = u64::from(self.path.congestion.sndbuf_expand()) * segments * per_mss;
         let wanted = wanted.min(u64::from(cx.sysctl.tcp_wmem.max)) as u32;
@@ -252,11 +255,11 @@ impl Conn {
         )
     }
 
-    /// How long an orphan stays in FIN-WAIT-2 (TCP_LINGER2, tcp_fin_timeout).
+    /// How long an orphan stays in FIN-WAIT-2 (TCP_LINGER2, tcp_fin_timeout); an option asks for two minutes at the most.
     pub(super) fn fin_timeout(&self, cx: &Cx<'_>) -> Duration {
         let seconds = match self.options.linger2 {
             0 => cx.sysctl.tcp_fin_timeout,
-            n => n.max(0).unsigned_abs(),
+            n => n.max(0).unsigned_abs().min(FIN_TIMEOUT_MAX),
         };
         // At least 3.5 RTO, so that a lost FIN can be sent again (`tcp_fin_time`).
         let rto = self.path.rtt.base_rto(cx.sysctl);

@@ -96,7 +96,7 @@ impl RcvSpace {
         } else if by_window {
             self.rtt8_us.min(sample8)
         } else {
-            self.rtt8_us - self.rtt8_us / 8 + us
+            (self.rtt8_us - self.rtt8_us / 8).saturating_add(us)
         };
     }
 
