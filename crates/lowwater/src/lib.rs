@@ -24,7 +24,7 @@
 //!     let ask = async {
 //!         let mut stream = lowwater::TcpStream::connect(&client, "10.0.0.1:7").await?;
 //!         stream.write_all(b"hello").await?;
-//!         stream.shutdown(std::net::Shutdown::Write)?;
+//!         stream.shutdown().await?;
 //!         let mut answer = String::new();
 //!         stream.read_to_string(&mut answer).await?;
 //!         assert_eq!(answer, "hello");

@@ -118,7 +118,7 @@ mod tests {
         let (mut registry, mut wakes, id) = (Registry::default(), Wakes::new(), names.insert(()));
         registry.insert(id);
         let count = Arc::new(Count::default());
-        let waker = Waker::from(count.clone());
+        let waker = Waker::from(count);
         registry.wait(id, Side::Read, &waker, &mut wakes);
         registry.wait(id, Side::Read, &waker, &mut wakes);
         registry.wake(id, Side::Write, &mut wakes);

@@ -29,7 +29,6 @@ pub struct Drained {
 
 impl Stack {
     /// A stack to be described.
-    #[must_use]
     pub fn builder() -> Builder {
         Builder::new()
     }

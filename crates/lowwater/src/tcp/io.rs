@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 impl TcpStream {
     /// As tokio has it, what is not connected any more is closed already.
     fn poll_close_write(&self) -> Poll<io::Result<()>> {
-        match self.shutdown(Shutdown::Write) {
+        match self.shutdown_half(Shutdown::Write) {
             Err(e) if e.kind() == io::ErrorKind::NotConnected => Poll::Ready(Ok(())),
             other => Poll::Ready(other),
         }

@@ -90,7 +90,7 @@ impl OwnedWriteHalf {
 impl Drop for OwnedWriteHalf {
     fn drop(&mut self) {
         if self.shutdown {
-            let _ = self.stream.shutdown(Shutdown::Write);
+            let _ = self.stream.shutdown_half(Shutdown::Write);
         }
     }
 }

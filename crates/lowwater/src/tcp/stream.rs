@@ -183,11 +183,11 @@ impl TcpStream {
         self.sock.poll_chunk(cx, max)
     }
 
-    /// Closes one direction or both.
+    /// Closes one direction or both, as std's `shutdown`. (`AsyncWriteExt::shutdown` closes the writing direction.)
     ///
     /// # Errors
     /// [`io::ErrorKind::NotConnected`].
-    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+    pub fn shutdown_half(&self, how: Shutdown) -> io::Result<()> {
         self.sock.shutdown(how)
     }
 

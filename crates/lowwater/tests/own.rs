@@ -1,0 +1,387 @@
+//! What tokio's and std's sockets do not have: decisions before the handshake, no-copy I/O, links of the application, ends.
+use bytes::Bytes;
+use lowwater::core::base::Rng;
+use lowwater::core::device::DeviceCaps;
+use lowwater::link::{self, QueueLimit};
+use lowwater::{
+    ConnectOptions, Direction, Driver, Incoming, ListenOptions, Stack, TcpListener, TcpStream, UdpSocket,
+    blocking,
+};
+use std::io::{ErrorKind, Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+fn two() -> (Stack, Stack) {
+    let (a, b) = link::pair(1500);
+    let stack = |port, address| Stack::builder().device(port).address(address).build().unwrap();
+    (stack(a, "10.0.0.1/24"), stack(b, "10.0.0.2/24"))
+}
+
+async fn connection(server: &Stack, client: &Stack) -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind(server, "10.0.0.1:0").await.unwrap();
+    let addr = listener.local_addr().unwrap();
+    let (client, server) = tokio::join!(TcpStream::connect(client, addr), listener.accept());
+    (client.unwrap(), server.unwrap().0)
+}
+
+async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(30), future).await.expect("this takes too long")
+}
+
+const fn send_and_sync<T: Send + Sync>() {}
+const fn send<T: Send>(_: &T) {}
+
+#[test]
+fn handles_go_to_any_thread() {
+    send_and_sync::<Stack>();
+    send_and_sync::<TcpListener>();
+    send_and_sync::<TcpStream>();
+    send_and_sync::<UdpSocket>();
+    send_and_sync::<Incoming>();
+    send_and_sync::<blocking::TcpListener>();
+    send_and_sync::<blocking::TcpStream>();
+    send_and_sync::<blocking::UdpSocket>();
+    send_and_sync::<link::Link>();
+    send_and_sync::<lowwater::tcp::OwnedReadHalf>();
+    send_and_sync::<lowwater::tcp::OwnedWriteHalf>();
+    let (a, _b) = two();
+    send(&TcpStream::connect(&a, "10.0.0.2:1"));
+    send(&a.shutdown(Duration::ZERO));
+}
+
+#[tokio::test]
+async fn no_copy_on_either_side() {
+    let (a, b) = two();
+    let (client, server) = soon(connection(&a, &b)).await;
+    let data = Bytes::from((0..3_000_000u32).map(|i| (i >> 7) as u8).collect::<Vec<_>>());
+    let sent = data.clone();
+    let sender = tokio::spawn(async move {
+        client.write_bytes(sent).await.unwrap();
+        client
+    });
+    let mut got = 0;
+    let inside = data.as_ptr_range();
+    let mut shared = 0;
+    while got < data.len() {
+        let chunk = soon(server.read_chunk()).await.unwrap().unwrap();
+        assert_eq!(chunk, data.slice(got..got + chunk.len()));
+        shared += usize::from(inside.contains(&chunk.as_ptr()));
+        got += chunk.len();
+    }
+    assert!(shared > 0, "over a link in memory the reader gets the writer's own bytes");
+    drop(sender.await.unwrap());
+    assert!(soon(server.read_chunk()).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_listener_asks_before_the_handshake() {
+    let (a, b) = two();
+    b.add_route("0.0.0.0".parse().unwrap(), 0, None, 0).unwrap();
+    let listener = TcpListener::bind_any(&a).unwrap();
+    let server = tokio::spawn(async move {
+        loop {
+            let request = listener.incoming_request().await.unwrap();
+            assert_eq!(request.peer().ip().to_string(), "10.0.0.2");
+            match request.local().port() {
+                80 => {
+                    let to = request.local();
+                    let mut stream = request.accept().await.unwrap();
+                    assert_eq!(stream.local_addr().unwrap(), to);
+                    stream.write_all(to.to_string().as_bytes()).await.unwrap();
+                }
+                81 => request.refuse(),
+                82 => request.drop_silently(),
+                83 => drop(request),
+                _ => return,
+            }
+        }
+    });
+    for to in ["10.0.0.1:80", "198.51.100.7:80"] {
+        let mut answer = String::new();
+        let mut stream = soon(TcpStream::connect(&b, to)).await.unwrap();
+        soon(stream.read_to_string(&mut answer)).await.unwrap();
+        assert_eq!(answer, to);
+    }
+    for to in ["203.0.113.5:81", "203.0.113.5:83"] {
+        let e = soon(TcpStream::connect(&b, to)).await.unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::ConnectionRefused);
+    }
+    let silent = TcpStream::connect(&b, "203.0.113.5:82");
+    assert!(tokio::time::timeout(Duration::from_millis(100), silent).await.is_err());
+    let last = TcpStream::connect(&b, "203.0.113.5:84");
+    assert_eq!(soon(last).await.unwrap_err().kind(), ErrorKind::ConnectionRefused);
+    soon(server).await.unwrap();
+}
+
+#[test]
+fn blocking_programs_are_asked_too() {
+    let (a, b) = two();
+    let options = ListenOptions {
+        ask: true,
+        ..ListenOptions::from("10.0.0.1:80".parse::<std::net::SocketAddr>().unwrap())
+    };
+    let listener = blocking::TcpListener::listen(&a, &options).unwrap();
+    let server = thread::spawn(move || {
+        let mut stream = listener.incoming_request().unwrap().accept_blocking().unwrap();
+        stream.write_all(b"asked").unwrap();
+    });
+    let mut answer = String::new();
+    blocking::TcpStream::connect(&b, "10.0.0.1:80").unwrap().read_to_string(&mut answer).unwrap();
+    assert_eq!(answer, "asked");
+    server.join().unwrap();
+}
+
+#[tokio::test]
+async fn shutdown_drains() {
+    let (a, b) = two();
+    let (mut client, mut server) = soon(connection(&a, &b)).await;
+    let data = vec![7; 1_000_000];
+    let reader = tokio::spawn(async move {
+        let mut got = Vec::new();
+        server.read_to_end(&mut got).await.unwrap();
+        got
+    });
+    client.write_all(&data).await.unwrap();
+    drop(client);
+    let drained = soon(b.shutdown(Duration::from_secs(10))).await;
+    assert_eq!(drained.aborted, 0);
+    assert!(soon(reader).await.unwrap() == data);
+    let e = soon(TcpStream::connect(&b, "10.0.0.1:80")).await.unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::NotConnected);
+}
+
+#[tokio::test]
+async fn shutdown_resets_what_is_left_and_wakes_who_waits() {
+    let (a, b) = two();
+    let (mut client, mut server) = soon(connection(&a, &b)).await;
+    let waits = tokio::spawn(async move { client.read(&mut [0; 1]).await });
+    tokio::task::yield_now().await;
+    let start = Instant::now();
+    assert_eq!(b.shutdown_blocking(Duration::from_millis(100)).aborted, 1);
+    assert!(start.elapsed() < Duration::from_secs(5));
+    soon(waits).await.unwrap().unwrap_err();
+    let e = soon(server.read(&mut [0; 1])).await.unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::ConnectionReset);
+}
+
+#[test]
+fn a_driver_runs_on_a_thread_of_the_program_and_ends_with_the_last_handle() {
+    let (a, b) = link::pair(1500);
+    let (stack, driver) = Stack::builder().device(a).address("10.0.0.1/24").build_driver().unwrap();
+    let other = Stack::builder().device(b).address("10.0.0.2/24").build().unwrap();
+    let thread = thread::spawn(move || Driver::run(driver));
+    let listener = blocking::TcpListener::bind(&stack, "10.0.0.1:80").unwrap();
+    let client = blocking::TcpStream::connect(&other, "10.0.0.1:80").unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    server.write_all(b"last words").unwrap();
+    drop((listener, server, stack));
+    let mut got = String::new();
+    (&client).read_to_string(&mut got).unwrap();
+    assert_eq!(got, "last words");
+    drop(client);
+    thread.join().unwrap();
+}
+
+#[test]
+fn the_futures_run_without_a_runtime() {
+    let (a, b) = two();
+    let socket = UdpSocket::bind_blocking(&a);
+    let client = blocking::UdpSocket::bind(&b, "10.0.0.2:0").unwrap();
+    client.send_to(b"x", socket.local_addr().unwrap()).unwrap();
+    let got = block_on(socket.recv_bytes_from()).unwrap();
+    assert_eq!(&got.0[..], b"x");
+}
+
+trait BindBlocking {
+    fn bind_blocking(stack: &Stack) -> UdpSocket;
+}
+
+impl BindBlocking for UdpSocket {
+    fn bind_blocking(stack: &Stack) -> UdpSocket {
+        block_on(Self::bind(stack, "10.0.0.1:0")).unwrap()
+    }
+}
+
+/// The smallest executor there is.
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    struct Unpark(thread::Thread);
+    impl std::task::Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Arc::new(Unpark(thread::current())).into();
+    let mut future = std::pin::pin!(future);
+    loop {
+        if let std::task::Poll::Ready(out) = future.as_mut().poll(&mut std::task::Context::from_waker(&waker))
+        {
+            return out;
+        }
+        thread::park();
+    }
+}
+
+#[test]
+fn the_application_carries_the_packets() {
+    let limit = QueueLimit { packets: 32, bytes: 64 << 10 };
+    let (port_a, link_a) = link::owned(1400, limit);
+    let (port_b, link_b) = link::owned(1400, limit);
+    let a = Stack::builder().device(port_a).address("10.0.0.1/24").build().unwrap();
+    let b = Stack::builder().device(port_b).address("10.0.0.2/24").build().unwrap();
+    let largest = Arc::new(AtomicUsize::new(0));
+    for (from, to) in [(link_a.clone(), link_b.clone()), (link_b, link_a)] {
+        let largest = largest.clone();
+        thread::spawn(move || {
+            while let Some(packet) = from.recv_blocking() {
+                largest.fetch_max(packet.len(), Ordering::Relaxed);
+                if to.send_blocking(&packet.bytes()).is_err() {
+                    return;
+                }
+            }
+        });
+    }
+    let listener = blocking::TcpListener::bind(&a, "10.0.0.1:80").unwrap();
+    let mut client = blocking::TcpStream::connect(&b, "10.0.0.1:80").unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    let data = vec![42; 5_000_000];
+    let sent = data.clone();
+    let sender = thread::spawn(move || client.write_all(&sent).unwrap());
+    let mut got = Vec::new();
+    server.read_to_end(&mut got).unwrap();
+    sender.join().unwrap();
+    assert!(got == data);
+    assert_eq!(largest.load(Ordering::Relaxed), 1400, "packets are finished and fill the MTU");
+}
+
+#[tokio::test]
+async fn a_link_that_says_not_now_loses_nothing() {
+    for caps in [DeviceCaps::offloading(1500), DeviceCaps::plain(1500)] {
+        let (a, b) = link::pair_with(caps, QueueLimit { packets: 4, bytes: 100_000 });
+        let not_now = |port, seed| lowwater::port::NotNow::new(port, Rng::new(seed), 500_000);
+        let a = Stack::builder().device(not_now(a, 1)).address("10.0.0.1/24").build().unwrap();
+        let b = Stack::builder().device(not_now(b, 2)).address("10.0.0.2/24").build().unwrap();
+        let (client, mut server) = soon(connection(&a, &b)).await;
+        let data = Bytes::from(vec![1; 4_000_000]);
+        let sent = data.clone();
+        let sender = tokio::spawn(async move { client.write_bytes(sent).await.unwrap() });
+        let mut got = Vec::new();
+        soon(server.read_to_end(&mut got)).await.unwrap();
+        sender.await.unwrap();
+        assert!(got == data);
+        // A probe may be due where the machine is slow; nothing was lost.
+        let counters = b.counters();
+        let probes = counters.tcp_ext.tcp_loss_probes;
+        assert!(counters.tcp.retrans_segs <= probes, "not now is no loss: {counters:?}");
+    }
+}
+
+#[tokio::test]
+async fn observers_see_both_directions_and_reports_name_sockets() {
+    let (a, b) = link::pair(1500);
+    let seen = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
+    let count = seen.clone();
+    let observer = Box::new(move |device: usize, way: Direction, _: &_| {
+        assert_eq!(device, 0);
+        count[usize::from(way == Direction::Out)].fetch_add(1, Ordering::Relaxed);
+    });
+    let a = Stack::builder().device(a).address("10.0.0.1/24").observe(observer).build().unwrap();
+    let b = Stack::builder().device(b).address("10.0.0.2/24").build().unwrap();
+    let (mut client, mut server) = soon(connection(&a, &b)).await;
+    client.write_all(b"x").await.unwrap();
+    server.read_u8().await.unwrap();
+    // SYN, ACK, data in; SYN-ACK out.
+    assert!(seen[0].load(Ordering::Relaxed) >= 3 && seen[1].load(Ordering::Relaxed) >= 1);
+    let report = a.sockets();
+    assert!(report.sockets.iter().any(|s| s.remote == client.local_addr().ok() && s.owned), "{report:?}");
+    assert_eq!(a.counters().tcp.passive_opens, 1);
+    a.observe(None);
+    let before = seen[0].load(Ordering::Relaxed);
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    client.write_all(b"y").await.unwrap();
+    server.read_u8().await.unwrap();
+    assert_eq!(seen[0].load(Ordering::Relaxed), before);
+}
+
+#[tokio::test]
+async fn a_stack_talks_to_itself() {
+    let stack = Stack::builder().build().unwrap();
+    let listener = TcpListener::bind(&stack, "127.0.0.1:0").await.unwrap();
+    let addr = listener.local_addr().unwrap();
+    let (client, server) =
+        soon(async { tokio::join!(TcpStream::connect(&stack, addr), listener.accept()) }).await;
+    let (mut client, (mut server, _)) = (client.unwrap(), server.unwrap());
+    client.write_all(b"me").await.unwrap();
+    let mut buf = [0; 2];
+    soon(server.read_exact(&mut buf)).await.unwrap();
+    assert_eq!(&buf, b"me");
+}
+
+#[tokio::test]
+async fn options_from_the_first_segment_on() {
+    let (a, b) = two();
+    let listener = TcpListener::bind(&a, "10.0.0.1:80").await.unwrap();
+    let mut socket_options = listener_defaults(&b);
+    socket_options.nodelay = true;
+    let options =
+        ConnectOptions { local: Some("10.0.0.2:4000".parse().unwrap()), options: Some(socket_options) };
+    let client = soon(TcpStream::connect_with(&b, "10.0.0.1:80", &options)).await.unwrap();
+    assert_eq!(client.local_addr().unwrap().port(), 4000);
+    assert!(client.nodelay().unwrap());
+    assert_eq!(soon(listener.accept()).await.unwrap().1.port(), 4000);
+    let info = client.info().unwrap();
+    assert!(format!("{info:?}").contains("rtt"));
+    client.abort();
+}
+
+fn listener_defaults(stack: &Stack) -> lowwater::SocketOptions {
+    lowwater::SocketOptions::new(&stack.sysctl())
+}
+
+#[test]
+fn mistakes_of_the_builder_are_told_in_words() {
+    let told = |builder: lowwater::Builder| builder.build().unwrap_err().to_string();
+    assert!(told(Stack::builder().address("10.0.0.1/24")).contains("device"));
+    let port = || link::pair(1500).0;
+    assert!(told(Stack::builder().device(port()).address("10.0.0.1/33")).contains("10.0.0.1/33"));
+    assert!(told(Stack::builder().sysctl("tcp_no_such", "1")).contains("tcp_no_such"));
+    assert!(told(Stack::builder().device(port()).host_address("10.0.0.1/24")).contains("TUN"));
+    let stack = Stack::builder().build().unwrap();
+    assert_eq!(stack.set_sysctl("tcp_sack", "7").unwrap_err().kind(), ErrorKind::InvalidInput);
+}
+
+#[test]
+fn threads_share_one_stack() {
+    let (a, b) = two();
+    let listener = blocking::TcpListener::bind(&a, "10.0.0.1:80").unwrap();
+    let server = thread::spawn(move || {
+        let workers: Vec<_> = listener
+            .incoming()
+            .take(16)
+            .map(|stream| {
+                thread::spawn(move || {
+                    std::io::copy(&mut stream.as_ref().unwrap(), &mut stream.as_ref().unwrap())
+                })
+            })
+            .collect();
+        workers.into_iter().for_each(|w| drop(w.join().unwrap()));
+    });
+    let clients: Vec<_> = (0..16u8)
+        .map(|n| {
+            let b = b.clone();
+            thread::spawn(move || {
+                let mut stream = blocking::TcpStream::connect(&b, "10.0.0.1:80").unwrap();
+                for _ in 0..200 {
+                    let (data, mut back) = ([n; 500], [0; 500]);
+                    stream.write_all(&data).unwrap();
+                    stream.read_exact(&mut back).unwrap();
+                    assert_eq!(data, back);
+                }
+            })
+        })
+        .collect();
+    clients.into_iter().for_each(|c| c.join().unwrap());
+    server.join().unwrap();
+}
