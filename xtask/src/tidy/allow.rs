@@ -7,8 +7,6 @@ const LIST: &[(&str, &str)] = &[
     ("fields", "crates/core/src/tcp/request.rs"),
     ("fields", "crates/core/src/tcp/output/defer.rs"),
     ("fields", "crates/sim/src/swarm/draw.rs"),
-    ("forbid-unsafe", "bench/src/bin/ack_cost.rs"),
-    ("forbid-unsafe", "bench/src/bin/pair.rs"),
     ("forbid-unsafe", "crates/sim/src/bin/lowwater-sim.rs"),
     ("ranks", "crates/core/src/tcp/conn.rs"),
     ("words", "crates/core/tests/tcp/handshake.rs"),
