@@ -219,8 +219,9 @@ impl Conn {
         let idle = self.keepalive_idle(cx);
         let sysctl = cx.sysctl;
         // A second at least: a timer that is due again at once would never end.
-        let pick =
-            |own: u32, default: u32| Duration::from_secs(u64::from(if own != 0 { own } else { default.max(1) }));
+        let pick = |own: u32, default: u32| {
+            Duration::from_secs(u64::from(if own != 0 { own } else { default.max(1) }))
+        };
         // Data in flight or unsent keeps other timers running: they find out whether the peer lives.
         if self.has_in_flight() || self.tx.queue_ref().unsent_bytes() > 0 {
             self.timers.keepalive = Some(cx.now + pick(self.options.keepidle, sysctl.tcp_keepalive_time));
