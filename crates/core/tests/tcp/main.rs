@@ -4,10 +4,13 @@
 mod acks;
 mod closing;
 mod congestion;
+mod explore;
 mod handshake;
 mod keepalive;
+mod lowat;
 mod nagle;
 mod peer;
+mod pmtu;
 mod recovery;
 mod resets;
 mod sack;
