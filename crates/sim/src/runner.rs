@@ -2,12 +2,14 @@
 use crate::check::Broken;
 use crate::swarm::{self, Draw, Summary};
 use crate::world::{Recording, World};
+use lowwater_core::base::Instant;
 use std::any::Any;
 use std::fmt::Write as _;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
+use std::time::{Duration, Instant as WallInstant};
 
 /// Records of the flight recorders in a report.
 const RECORDS: usize = 40;
@@ -118,8 +120,57 @@ fn commit() -> String {
         .map_or_else(|| String::from("unknown"), |o| String::from_utf8_lossy(&o.stdout).trim().to_owned())
 }
 
+/// Wall time after which a seed counts as hanging inside one call, where the world's own guard cannot see it.
+pub const HANG: Duration = Duration::from_secs(120);
+
+/// What threads tell.
+enum Note {
+    Begun(usize, u64),
+    Done(Box<Report>),
+}
+
+/// What each thread is at and since when, in wall time.
+struct Watch {
+    begun: Vec<Option<(u64, WallInstant)>>,
+}
+
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the watchdog measures wall time on purpose; worlds never see it"
+)]
+impl Watch {
+    fn begin(&mut self, thread: usize, seed: u64) {
+        self.begun[thread] = Some((seed, WallInstant::now()));
+    }
+
+    fn done(&mut self, seed: u64) {
+        for slot in &mut self.begun {
+            slot.take_if(|(s, _)| *s == seed);
+        }
+    }
+
+    fn hanging(&mut self) -> Option<u64> {
+        let slot = self.begun.iter_mut().find(|b| b.is_some_and(|(_, at)| at.elapsed() > HANG))?;
+        slot.take().map(|(seed, _)| seed)
+    }
+}
+
+fn hang_report(seed: u64) -> Report {
+    let message =
+        format!("no call returned for {} s of wall time: an endless loop inside one verb", HANG.as_secs());
+    let broken = Broken { checker: "hang", at: Instant::ZERO, message };
+    let text = format!(
+        "FAILED: sim swarm, seed {seed}\ncommit: {}\noptions: {:#?}\nbroken: {broken}\nreplay: cargo xtask sim --seed {seed}\n",
+        commit(),
+        Draw::new(seed)
+    );
+    Report { seed, outcome: Err(Box::new(Failure { broken, text, capture: None })) }
+}
+
 /// Runs seeds from `first` on until `end` (exclusive) or until `stop` is set, on `threads` threads; `on_report` sees each
 /// report as it comes. After a failure no new seed is begun unless `keep_going`.
+///
+/// A seed that hangs cannot be stopped: its report has the checker `hang`, and `on_report` should end the process.
 pub fn run_seeds(
     first: u64,
     end: u64,
@@ -129,21 +180,40 @@ pub fn run_seeds(
     on_report: &mut dyn FnMut(Report),
 ) {
     let next = AtomicU64::new(first);
+    let threads = threads.max(1);
+    let mut watch = Watch { begun: vec![None; threads] };
     let (sender, receiver) = mpsc::channel();
     std::thread::scope(|scope| {
-        for _ in 0..threads.max(1) {
+        for thread in 0..threads {
             let (sender, next) = (sender.clone(), &next);
             scope.spawn(move || {
                 while !stop.load(Ordering::Relaxed) {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= end || sender.send(run_seed(seed, out)).is_err() {
+                    if seed >= end || sender.send(Note::Begun(thread, seed)).is_err() {
+                        return;
+                    }
+                    let report = Box::new(run_seed(seed, out));
+                    if sender.send(Note::Done(report)).is_err() {
                         return;
                     }
                 }
             });
         }
         drop(sender);
-        for report in receiver {
+        loop {
+            let report = match receiver.recv_timeout(Duration::from_secs(1)) {
+                Ok(Note::Done(report)) => *report,
+                Ok(Note::Begun(thread, seed)) => {
+                    watch.begin(thread, seed);
+                    continue;
+                }
+                Err(mpsc::RecvTimeoutError::Disconnected) => return,
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    let Some(seed) = watch.hanging() else { continue };
+                    hang_report(seed)
+                }
+            };
+            watch.done(report.seed);
             if report.outcome.is_err() && !keep_going {
                 stop.store(true, Ordering::Relaxed);
             }

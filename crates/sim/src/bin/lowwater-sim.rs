@@ -158,6 +158,9 @@ fn many(arguments: &Arguments) -> ExitCode {
             Err(failure) => {
                 tally.failed.push(report.seed);
                 bar.suspend(|| eprint!("{}", failure.text));
+                if failure.broken.checker == "hang" {
+                    std::process::exit(1);
+                }
             }
         }
         bar.set_position(if limit.is_some() {
