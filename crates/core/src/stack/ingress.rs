@@ -51,6 +51,7 @@ impl Stack {
     fn ingress_merged(&mut self, dev: DeviceId) {
         let mut merged = core::mem::take(&mut self.batch.merged);
         for coalesced in merged.drain(..) {
+            self.env.count.own.gro_merged += coalesced.more.len() as u64;
             self.ingress_packet(dev, coalesced);
         }
         self.batch.merged = merged;

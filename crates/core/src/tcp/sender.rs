@@ -423,6 +423,15 @@ impl Sender {
         })
     }
 
+    /// A retransmission that was proposed before the present MSS was known: SACK blocks of the receiving side may have come
+    /// since, and a segment that was full before them would not pass the path. None when it has been acknowledged since.
+    pub fn refit(&mut self, proposed: Resend) -> Option<Resend> {
+        if proposed.len <= u32::from(self.flight.mss) {
+            return Some(proposed);
+        }
+        self.resend(proposed.start, 1, u64::MAX)
+    }
+
     /// The oldest record in flight, to be sent again with [`Self::commit_rto`] (the SYN of a simultaneous open).
     pub fn resend_head(&mut self) -> Option<Resend> {
         let (start, _) = self.flight.tx.first()?;

@@ -91,7 +91,7 @@ impl Conn {
             let plan = self.tx.commit_syn(cx, &mut self.path);
             return Ok(self.syn_segment(cx, &plan));
         }
-        if let Some(resend) = self.out.timeout.take()
+        if let Some(resend) = self.out.timeout.take().and_then(|r| self.tx.refit(r))
             && let Some(segment) = self.timeout_segment(cx, &resend)
         {
             return Ok(segment);
@@ -137,8 +137,9 @@ impl Conn {
     /// What a tail loss probe asks for: one segment past the congestion window (RFC 8985 section 7.3).
     fn tail_probe(&mut self, cx: &mut Cx<'_>, mss: u16) -> Option<Outgoing> {
         let (segment, retransmitted) = match self.out.tail_probe.take()? {
-            Probe::Resend(resend) => {
-                let plan = self.tx.commit_tlp(cx, &mut self.path, &resend);
+            Probe::Resend(proposed) => {
+                let resend = self.tx.refit(proposed);
+                let plan = resend.and_then(|r| self.tx.commit_tlp(cx, &mut self.path, &r));
                 (plan.map(|plan| self.again(cx, &plan)), true)
             }
             Probe::New => (self.commit_new(cx, usize::from(mss)), false),
