@@ -2,7 +2,7 @@
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use lowwater_sim::runner::{Report, run_draw, run_seeds, shrink_draw};
-use lowwater_sim::swarm::{self, Canary, Draw};
+use lowwater_sim::swarm::{self, Canary, Draw, Summary};
 use lowwater_sim::world::Recording;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -40,6 +40,9 @@ struct Arguments {
     /// Where captures go.
     #[arg(long, default_value = "target/sim")]
     out: PathBuf,
+    /// Print every counter of every stack, added up over all seeds: what is zero was never reached.
+    #[arg(long)]
+    coverage: bool,
     /// Fail on purpose, to see what a failure looks like.
     #[arg(long)]
     canary: bool,
@@ -124,6 +127,7 @@ struct Tally {
     virtual_s: f64,
     retrans: u64,
     dropped: u64,
+    counters: Vec<u64>,
 }
 
 #[allow(clippy::disallowed_methods, reason = "wall time is what a run by the clock is about")]
@@ -153,6 +157,8 @@ fn many(arguments: &Arguments) -> ExitCode {
                 tally.bytes += s.bytes;
                 tally.retrans += s.retrans_segs;
                 tally.dropped += s.dropped;
+                tally.counters.resize(s.counters.len(), 0);
+                tally.counters.iter_mut().zip(&s.counters).for_each(|(sum, n)| *sum += n);
                 tally.virtual_s += s.virtual_time.as_nanos() as f64 / 1e9;
             }
             Err(failure) => {
@@ -175,6 +181,11 @@ fn many(arguments: &Arguments) -> ExitCode {
         ));
     });
     bar.finish_and_clear();
+    if arguments.coverage {
+        for (name, value) in Summary::counter_names().iter().zip(&tally.counters) {
+            println!("{name:34} {value}");
+        }
+    }
     println!(
         "{} seeds ok, {} failed; {:.1} MB, {} packets dropped, {} segments sent again in {:.0} virtual seconds, \
          {:.1} s of wall time on {threads} threads",

@@ -287,6 +287,8 @@ impl Draw {
             largest(&self.client_sysctl, "tcp_wmem"),
             fixed(self.sndbuf),
             fixed(self.rcvbuf),
+            // A short queue in front of a long line loses every larger burst.
+            self.queue_packets as u64 * 1_500,
         ];
         let window = window.into_iter().min().unwrap_or(u64::MAX) / 2;
         let round_ms = 300 + 2 * self.delay_ns / 1_000_000;

@@ -8,7 +8,7 @@ pub use shrink::shrink;
 
 use crate::check::{self, Broken};
 use crate::world::{Recording, World};
-use lowwater_core::base::{Duration, Instant};
+use lowwater_core::base::{Counters, Duration, Instant};
 
 /// Virtual time after the faults within which every program must finish.
 pub const HEAL_LIMIT: Duration = Duration::from_secs(900);
@@ -16,7 +16,7 @@ pub const HEAL_LIMIT: Duration = Duration::from_secs(900);
 pub const QUIET_LIMIT: Duration = Duration::from_secs(1_200);
 
 /// What a world did, when it kept all promises.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Events of the world.
     pub events: u64,
@@ -28,6 +28,18 @@ pub struct Summary {
     pub retrans_segs: u64,
     /// Packets that the links dropped.
     pub dropped: u64,
+    /// Every counter of every stack, added up, in the order of [`lowwater_core::base::Counters::each`].
+    pub counters: Vec<u64>,
+}
+
+impl Summary {
+    /// Names of [`Summary::counters`]. What stays zero over many seeds is a mechanism that no world reached.
+    #[must_use]
+    pub fn counter_names() -> Vec<String> {
+        let mut names = Vec::new();
+        Counters::default().each(&mut |group, name, _| names.push(format!("{group}{name}")));
+        names
+    }
 }
 
 /// Builds the world of a draw.
@@ -81,6 +93,17 @@ fn summary(world: &World) -> Summary {
         virtual_time: world.now(),
         retrans_segs: world.hosts().iter().map(|h| h.core().stack().counters().tcp.retrans_segs).sum(),
         dropped: world.pipes().map(|p| p.counts().dropped()).sum(),
+        counters: world.hosts().iter().fold(Vec::new(), |mut sums, h| {
+            let mut i = 0;
+            h.core().stack().counters().each(&mut |_, _, value| {
+                if sums.len() <= i {
+                    sums.push(0);
+                }
+                sums[i] += value;
+                i += 1;
+            });
+            sums
+        }),
     }
 }
 
