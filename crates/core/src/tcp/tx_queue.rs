@@ -271,6 +271,7 @@ impl TxQueue {
             let before = tail.capacity();
             let target = (before * 2).clamp(tail.len() + want, goal.max(tail.len() + want));
             tail.reserve(target - tail.len());
+            trim(tail, target);
             let grown = tail.capacity() - before;
             self.pinned += grown;
             if let Some(pin) = self.pins.back_mut() {
@@ -291,6 +292,7 @@ impl TxQueue {
         }
         let capacity = hint.max(take).max(ELEMENT_BYTES_MIN.min(goal)).min(goal);
         let mut buffer = pool.take(capacity);
+        trim(&mut buffer, capacity);
         buffer.extend_from_slice(&data[..take]);
         let pinned = buffer.capacity();
         self.push_element(Data::Open(buffer), take, pinned);
@@ -566,6 +568,14 @@ impl TxQueue {
         self.nxt += sent.span();
         self.sent.insert(start, sent);
         start
+    }
+}
+
+/// Gives up room beyond `capacity`. What a buffer happens to have more depends on who still holds packets below, and where
+/// elements end, with it what is sent, must depend on inputs alone: a journal replays to the same bytes.
+fn trim(buffer: &mut BytesMut, capacity: usize) {
+    if buffer.capacity() > capacity {
+        drop(buffer.split_off(capacity));
     }
 }
 
