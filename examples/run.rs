@@ -1,0 +1,24 @@
+//! Runs every example; each checks itself and says so by its exit code.
+#![forbid(unsafe_code)]
+use std::process::Command;
+
+fn run(program: &str) {
+    let output = Command::new(program).output().expect("the example was built");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+}
+
+#[test]
+fn axum_over_rustls() {
+    run(env!("CARGO_BIN_EXE_axum_rustls"));
+}
+
+#[test]
+fn a_proxy_for_any_destination() {
+    run(env!("CARGO_BIN_EXE_any_proxy"));
+}
+
+#[test]
+fn a_tunnel() {
+    run(env!("CARGO_BIN_EXE_tunnel"));
+}
