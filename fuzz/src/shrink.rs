@@ -82,8 +82,6 @@ pub(crate) struct Reach {
     pub(crate) connections: u64,
     pub(crate) datagrams: u64,
     pub(crate) drops: u64,
-    /// Breaches that are known and open: see [`World::rest`].
-    pub(crate) known: u64,
 }
 
 impl std::ops::AddAssign for Reach {
@@ -93,7 +91,6 @@ impl std::ops::AddAssign for Reach {
         self.connections += o.connections;
         self.datagrams += o.datagrams;
         self.drops += o.drops;
-        self.known += o.known;
     }
 }
 

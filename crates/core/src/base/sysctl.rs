@@ -250,6 +250,15 @@ sysctls! {
     clock_resolution_ns: u32 = 1, "clock_resolution_ns", "nanoseconds";
 }
 
+impl Sysctl {
+    /// `tcp_invalid_ratelimit` in nanoseconds. Zero still keeps a millisecond: without any pause a connection to itself, or two
+    /// confused peers on one host, would answer each other for ever without time passing.
+    #[must_use]
+    pub(crate) fn invalid_ratelimit_ns(&self) -> u64 {
+        u64::from(self.tcp_invalid_ratelimit.max(1)) * 1_000_000
+    }
+}
+
 impl Value for (u16, u16) {
     fn parse(text: &str) -> Option<Self> {
         let mut words = text.split_whitespace().map(str::parse);

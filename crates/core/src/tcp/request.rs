@@ -183,7 +183,7 @@ impl Request {
 
     /// Answers a repeated SYN with the SYN-ACK and anything else out of place with an ACK, both rate-limited.
     fn answer(&mut self, cx: &mut Cx<'_>, syn: bool) -> RequestVerdict {
-        let interval = u64::from(cx.sysctl.tcp_invalid_ratelimit) * 1_000_000;
+        let interval = cx.sysctl.invalid_ratelimit_ns();
         if self.last_answer.is_some_and(|at| cx.now.nanos_since(at) < interval) {
             cx.count.tcp_ext.tcp_ack_skipped_syn_recv += 1;
             return RequestVerdict::Drop(DropWhy::RateLimited);

@@ -146,7 +146,7 @@ impl TimeWait {
     }
 
     fn ack_limited(&mut self, cx: &mut Cx<'_>, why: DropWhy) -> TimeWaitVerdict {
-        let interval = u64::from(cx.sysctl.tcp_invalid_ratelimit) * 1_000_000;
+        let interval = cx.sysctl.invalid_ratelimit_ns();
         if self.last_ack.is_some_and(|at| cx.now.nanos_since(at) < interval) {
             cx.count.tcp_ext.tcp_ack_skipped_time_wait += 1;
             return TimeWaitVerdict::Drop(why);

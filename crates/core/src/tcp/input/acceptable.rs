@@ -115,7 +115,7 @@ impl Conn {
     }
 
     fn out_of_window_ack_allowed(&mut self, cx: &Cx<'_>) -> bool {
-        let interval = u64::from(cx.sysctl.tcp_invalid_ratelimit) * 1_000_000;
+        let interval = cx.sysctl.invalid_ratelimit_ns();
         if self.rest.last_oow_ack.is_some_and(|at| cx.now.nanos_since(at) < interval) {
             return false;
         }
