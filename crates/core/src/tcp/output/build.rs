@@ -55,8 +55,17 @@ impl Conn {
 
     /// An acknowledgement without data.
     pub(super) fn pure_ack(&mut self, cx: &mut Cx<'_>) -> Outgoing {
-        let repr = self.header(cx, self.tx.snd_nxt(), TcpFlags::EMPTY);
+        let repr = self.header(cx, self.acceptable_seq(), TcpFlags::EMPTY);
         self.control(cx, repr)
+    }
+
+    /// SND.NXT, or the end of the peer's window where it has shrunk below that: beyond it the peer would drop our ACKs
+    /// (`tcp_acceptable_seq`).
+    fn acceptable_seq(&self) -> Seq {
+        let (nxt, end) = (self.tx.snd_nxt(), self.window_end());
+        // A window that was only rounded down by its scale has not shrunk.
+        let rounding = if self.peer.wscale { 1 << self.peer.rcv_wscale } else { 1 };
+        if end.before(nxt) && nxt.since(end) >= rounding { end } else { nxt }
     }
 
     /// A probe that makes the peer answer and occupies no sequence space: one before SND.UNA (`tcp_xmit_probe_skb`).
@@ -144,7 +153,8 @@ impl Conn {
             return;
         }
         cx.count.tcp.out_rsts += 1;
-        let repr = self.repr(self.tx.snd_nxt(), TcpFlags::RST | TcpFlags::ACK, 0, self.peer.options(cx.now));
+        let repr =
+            self.repr(self.acceptable_seq(), TcpFlags::RST | TcpFlags::ACK, 0, self.peer.options(cx.now));
         let out = Outgoing { payload: Bytes::new(), ..self.control(cx, repr) };
         self.out.reset = Some(Box::new(out));
     }

@@ -240,7 +240,7 @@ impl Conn {
     }
 
     /// SND.UNA + SND.WND.
-    fn window_end(&self) -> Seq {
+    pub(super) fn window_end(&self) -> Seq {
         self.tx.snd_una() + self.snd.wnd
     }
 
