@@ -2,7 +2,7 @@
 //!
 //! Everything here is in offsets from the ISN; only this file converts to and from sequence numbers. What may be sent when
 //! (peer's window, Nagle, pacing, credit) is decided by the caller between `peek_*` and `commit_*`.
-use super::recovery::rto::{TimerKind, XmitTimer};
+use super::recovery::rto::{TIMEOUT_MIN, TimerKind, XmitTimer};
 use super::recovery::{Ack, Env, Recovery, fact};
 use super::scoreboard::Flight;
 use super::seq::Seq;
@@ -506,6 +506,20 @@ impl Sender {
         self.recovery.on_rto(&mut e, zero_window);
         let (start, _) = self.flight.tx.first()?;
         self.resend(start, 1, u64::MAX)
+    }
+
+    /// When patience began to be counted: the first SYN of a handshake, or the first retransmission (`retrans_stamp`).
+    #[must_use]
+    pub const fn patience_began(&self) -> Option<Instant> {
+        self.recovery.undo.stamp
+    }
+
+    /// The peer confuses our SYN with an older connection's; its reset is on the way, so the SYN goes again soon
+    /// (`tcp_rcv_synsent_state_process`).
+    pub fn hurry_syn(&mut self, cx: &mut Cx<'_>) {
+        if self.recovery.retransmits == 0 {
+            self.timer.set(cx, TimerKind::Rto, cx.now + TIMEOUT_MIN);
+        }
     }
 
     /// The RTO timer fires no later than `limit` after the first retransmission (`tcp_clamp_rto_to_user_timeout`).

@@ -11,7 +11,7 @@ use lowwater_wire::tcp::TcpFlags;
 impl Conn {
     pub(super) fn input_syn_sent(&mut self, cx: &mut Cx<'_>, seg: &Segment) -> Disposition {
         if seg.has(TcpFlags::ACK) {
-            if !self.acks_our_syn(seg) {
+            if !self.acks_our_syn(cx, seg) {
                 return reset_for(&self.tuple, seg)
                     .map_or(Disposition::Drop(DropWhy::TcpBadAck), Disposition::Reset);
             }
@@ -36,8 +36,17 @@ impl Conn {
     }
 
     /// Our SYN is acknowledged, and the echoed timestamp is one that we sent.
-    fn acks_our_syn(&self, seg: &Segment) -> bool {
-        seg.ack.after(self.tx.snd_una()) && !seg.ack.after(self.tx.snd_nxt())
+    fn acks_our_syn(&mut self, cx: &mut Cx<'_>, seg: &Segment) -> bool {
+        if !seg.ack.after(self.tx.snd_una()) || seg.ack.after(self.tx.snd_nxt()) {
+            self.tx.hurry_syn(cx);
+            return false;
+        }
+        let echo = seg.options.timestamps.map_or(0, |ts| ts.echo);
+        let Some(began) = self.tx.patience_began().filter(|_| self.peer.ts && echo != 0) else { return true };
+        let (first, last) = (self.peer.stamps.now(began), self.peer.stamps.now(cx.now));
+        let ours = echo.wrapping_sub(first) <= last.wrapping_sub(first);
+        cx.count.tcp_ext.paws_active += u64::from(!ours);
+        ours
     }
 
     fn settle(&mut self, cx: &mut Cx<'_>, seg: &Segment) {

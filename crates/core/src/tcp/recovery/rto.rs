@@ -9,7 +9,7 @@ use crate::tcp::tx_queue::flag;
 
 /// Smallest delay of a timer that waits for an acknowledgement, against timers that fire between packets of one burst
 /// (`TCP_TIMEOUT_MIN`).
-pub(super) const TIMEOUT_MIN: Duration = Duration::from_millis(2);
+pub(in crate::tcp) const TIMEOUT_MIN: Duration = Duration::from_millis(2);
 /// Wait after a retransmission that could not be sent for local reasons (`TCP_RESOURCE_PROBE_INTERVAL`).
 pub(in crate::tcp) const RESOURCE_PROBE_INTERVAL: Duration = Duration::from_millis(500);
 /// Shortest wait before a peer that reneged is treated like a timeout.
