@@ -1,7 +1,7 @@
 //! Every small life of a connection: two stacks, a few bytes, all orders of closing, and each of the first packets lost, doubled
 //! or late, one or two faults at a time. Both sides always finish, bytes are exact, and nothing stays behind.
 use super::peer::pattern;
-use lowwater_core::base::{DeviceId, Duration, Error, Instant, SocketId};
+use lowwater_core::base::{DeviceId, Duration, Error, Instant, SocketId, Sysctl};
 use lowwater_core::device::{DeviceCaps, Submit};
 use lowwater_core::packet::{Offload, Packet};
 use lowwater_core::stack::{Config, ListenAddr, ListenOptions, Stack};
@@ -39,16 +39,18 @@ struct Life {
     bytes: [usize; 2],
     /// Both sides connect; else the first connects to the second, which listens.
     simultaneous: bool,
+    /// Without SACK, timestamps, window scaling, tail loss probes.
+    bare: bool,
 }
 
 const LIVES: [Life; 7] = [
-    Life { close: [Close::First, Close::Answer], bytes: [300, 200], simultaneous: false },
-    Life { close: [Close::Answer, Close::First], bytes: [300, 200], simultaneous: false },
-    Life { close: [Close::First, Close::First], bytes: [300, 200], simultaneous: false },
-    Life { close: [Close::GiveUp, Close::Answer], bytes: [3_000, 0], simultaneous: false },
-    Life { close: [Close::Answer, Close::GiveUp], bytes: [0, 3_000], simultaneous: false },
-    Life { close: [Close::First, Close::First], bytes: [0, 0], simultaneous: false },
-    Life { close: [Close::First, Close::Answer], bytes: [300, 200], simultaneous: true },
+    Life { close: [Close::First, Close::Answer], bytes: [300, 200], simultaneous: false, bare: false },
+    Life { close: [Close::Answer, Close::First], bytes: [300, 200], simultaneous: false, bare: false },
+    Life { close: [Close::First, Close::First], bytes: [300, 200], simultaneous: false, bare: false },
+    Life { close: [Close::GiveUp, Close::Answer], bytes: [3_000, 0], simultaneous: false, bare: false },
+    Life { close: [Close::Answer, Close::GiveUp], bytes: [0, 3_000], simultaneous: false, bare: false },
+    Life { close: [Close::First, Close::First], bytes: [0, 0], simultaneous: false, bare: false },
+    Life { close: [Close::First, Close::Answer], bytes: [300, 200], simultaneous: true, bare: false },
 ];
 
 struct App {
@@ -81,7 +83,12 @@ impl World {
         let now = Instant::from_millis(5_000);
         let mut dev = DeviceId(0);
         let stacks = [0, 1].map(|side| {
-            let mut stack = Stack::new(Config { seed: side as u64 + 1, ..Config::default() }, now);
+            let mut sysctl = Sysctl::default();
+            if life.bare {
+                (sysctl.tcp_timestamps, sysctl.tcp_early_retrans) = (0, 0);
+                (sysctl.tcp_sack, sysctl.tcp_window_scaling) = (false, false);
+            }
+            let mut stack = Stack::new(Config { seed: side as u64 + 1, sysctl }, now);
             dev = stack.add_device(DeviceCaps::plain(1_500));
             stack.add_address(dev, ip(side), 24).unwrap();
             stack
@@ -305,4 +312,26 @@ fn nothing_but_fins() {
 #[test]
 fn both_open_at_once() {
     explore(LIVES[6]);
+}
+
+#[test]
+fn peers_without_options() {
+    for life in [LIVES[0], LIVES[2], LIVES[3], LIVES[6]] {
+        explore(Life { bare: true, ..life });
+    }
+}
+
+#[test]
+fn three_losses() {
+    for life in [LIVES[0], LIVES[2], LIVES[4], LIVES[6]] {
+        for a in 0..8 {
+            for b in a + 1..9 {
+                for c in b + 1..10 {
+                    for fault in [Fault::Lose, Fault::VeryLate] {
+                        live(life, &[(a, Fault::Lose), (b, Fault::Lose), (c, fault)]).unwrap();
+                    }
+                }
+            }
+        }
+    }
 }

@@ -386,3 +386,32 @@ fn an_icmp_error_ends_an_attempt_but_not_a_connection() {
     p.icmp(1, 0, 1);
     assert_eq!((p.state(), p.error()), (State::Established, None));
 }
+
+#[test]
+fn a_peer_with_an_old_connection_gets_the_syn_again_soon() {
+    // RFC 9293 section 3.5.1, figure 9: the old half answers with its ACK, our reset ends it; Linux does not wait a second.
+    let mut p = Peer::connecting(Shape::default());
+    p.expect("S 0");
+    p.at(100);
+    p.inject(". 1000 ack 77777");
+    p.expect("R 77777");
+    p.expect_at(102, "S 0");
+    p.inject("S. 0 ack 1 win 65535 mss 1460");
+    p.expect(". 1 ack 1");
+    assert_eq!(p.state(), State::Established);
+}
+
+#[test]
+fn a_syn_ack_that_echoes_no_timestamp_of_ours_is_refused() {
+    // RFC 7323 section 5.3 in SYN-SENT; Linux's PAWSActive.
+    let mut p = Peer::connecting(Shape::default());
+    p.expect("S 0 ts 0/0");
+    p.at(100);
+    p.inject("S. 0 ack 1 win 65535 mss 1460 ts 5/101");
+    p.expect("R 1");
+    p.inject("S. 0 ack 1 win 65535 mss 1460 ts 5/-1");
+    p.expect("R 1");
+    assert_eq!(p.stack.counters().tcp_ext.paws_active, 2);
+    p.inject("S. 0 ack 1 win 65535 mss 1460 ts 5/0");
+    p.expect(". 1 ack 1");
+}

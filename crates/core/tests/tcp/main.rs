@@ -14,6 +14,7 @@ mod pmtu;
 mod recovery;
 mod resets;
 mod sack;
+mod settings;
 mod text;
 mod timeouts;
 mod timestamps;

@@ -327,6 +327,16 @@ impl Peer {
         self.last_packet = bytes.clone();
     }
 
+    /// Type of service and time to live of the last packet that left.
+    pub fn last_tos_ttl(&self) -> (u8, u8) {
+        let ip = Ipv4View::parse(&self.last_packet).expect("an IPv4 packet");
+        (ip.tos(), ip.ttl())
+    }
+
+    pub fn our_port(&self) -> u16 {
+        self.ports.0
+    }
+
     fn stamp(&self) -> String {
         let us = self.now.since(self.zero).as_micros();
         if self.now < self.zero { "before".into() } else { format!("{}.{:03}", us / 1_000, us % 1_000) }

@@ -195,3 +195,17 @@ fn our_window_closes_as_the_buffer_fills_and_its_edge_never_moves_back() {
     assert_eq!(update.len(), 1, "{update:?}");
     assert!(update[0].win.unwrap() >= 4_000, "{update:?}");
 }
+
+#[test]
+fn acknowledgements_stay_inside_a_window_that_shrank() {
+    // RFC 9293 section 3.8.6 (SHLD-15 is broken by the peer): beyond its window it would drop our ACKs.
+    let mut p = Peer::server(Shape::default());
+    p.write(5_000);
+    p.expect_data(1, 5_001, 1_460);
+    p.inject(". 1 ack 1461 win 100");
+    p.inject("P. 1:11 ack 1461 win 100");
+    p.expect(". 1561 ack 11");
+    p.read(10);
+    p.abort();
+    p.expect("R. 1561 ack 11");
+}

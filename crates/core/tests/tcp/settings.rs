@@ -1,0 +1,163 @@
+//! Settings that no other script turns: sysctls and options one by one, where they act and where not.
+use super::peer::{Peer, Shape};
+use lowwater_core::base::{Error, Sysctl};
+use lowwater_core::tcp::{SocketOptions, State};
+
+const SYN: &str = "win 65535 mss 1000 sackOK";
+
+fn with(change: impl FnOnce(&mut Sysctl)) -> Shape {
+    let mut sysctl = Sysctl::default();
+    change(&mut sysctl);
+    Shape { sysctl, syn: SYN, ..Shape::default() }
+}
+
+#[test]
+fn window_scaling_off_is_neither_offered_nor_accepted() {
+    let off = || with(|s| s.tcp_window_scaling = false);
+    let mut p = Peer::connecting(off());
+    p.expect("S 0 win 64240 mss 1460 sackOK ts 0/0 opts");
+    let mut p = Peer::listening(off(), 1);
+    p.inject("S 0 win 65535 mss 1000 ws 7");
+    p.expect("S. 0 ack 1 win 64240 mss 1460 opts");
+    p.inject(". 1 ack 1 win 500");
+    p.accept();
+    assert_eq!((p.info().snd_wnd, p.info().snd_wscale), (500, 0));
+}
+
+#[test]
+fn without_f_rto_a_spurious_timeout_is_not_noticed() {
+    let mut p = Peer::server(with(|s| s.tcp_frto = 0));
+    p.write(30_000);
+    p.expect_data(1, 10_001, 1_000);
+    p.expect_at(202, ". 10001:11001");
+    p.expect_at(502, ". 1:1001");
+    p.at(520);
+    p.inject(". 1 ack 2001");
+    p.drain();
+    assert_eq!(p.stack.counters().tcp_ext.tcp_spurious_rtos, 0);
+    assert_eq!((p.info().ca_state, p.info().snd_ssthresh), (4, 7));
+}
+
+#[test]
+fn orphan_retries_count_for_orphans_only() {
+    // 1 means (2^2 - 1) * 200 ms after the first retransmission at 600 ms.
+    let mut p = Peer::server(with(|s| s.tcp_orphan_retries = 1));
+    p.close();
+    p.expect("F. 1 ack 1");
+    p.expect_at(300, "F. 1 ack 1");
+    p.expect_at(600, "F. 1 ack 1");
+    p.at(1_199);
+    assert_eq!(p.stack.small_objects().2, 1);
+    p.at(1_200);
+    assert_eq!(p.stack.small_objects().2, 0);
+    let mut p = Peer::server(with(|s| s.tcp_orphan_retries = 1));
+    p.write(1);
+    p.run_to(10_000);
+    assert_eq!(p.state(), State::Established);
+}
+
+#[test]
+fn too_many_orphans_are_reset() {
+    let mut p = Peer::server(with(|s| s.tcp_max_orphans = 0));
+    p.close();
+    p.expect("R. 1 ack 1");
+    assert_eq!(p.stack.small_objects(), (0, 0, 0));
+    assert_eq!(p.stack.counters().tcp_ext.tcp_abort_on_memory, 1);
+}
+
+#[test]
+fn compressed_acknowledgements_can_be_switched_off() {
+    let mut p = Peer::server(with(|s| s.tcp_comp_sack_nr = 0));
+    p.end_quick_acks(1);
+    for i in 17..=24 {
+        p.inject(&format!(". {i}001:{}001 ack 1", i + 1));
+        p.expect(&format!(". 1 ack 16001 sack 17001:{}001", i + 1));
+    }
+}
+
+#[test]
+fn a_window_clamp_bounds_the_offer() {
+    // 10,000 in whole segments of 1,460.
+    let options = |o: &mut SocketOptions| o.window_clamp = 10_000;
+    let mut p = Peer::connecting(Shape { options, ..Shape::default() });
+    p.expect("S 0 win 8760 ws 0");
+    p.inject("S. 0 ack 1 win 65535 mss 1460");
+    p.expect(". 1 ack 1 win 8760");
+}
+
+#[test]
+fn type_of_service_and_time_to_live_mark_every_packet() {
+    let options = |o: &mut SocketOptions| (o.tos, o.ttl) = (0x10, 9);
+    let mut p = Peer::server(Shape { options, ..Shape::default() });
+    assert_eq!(p.last_tos_ttl(), (0x10, 9), "the SYN-ACK");
+    p.write(1);
+    p.drain();
+    assert_eq!(p.last_tos_ttl(), (0x10, 9));
+    p.inject("P. 1:11 ack 2");
+    p.expect(". 2 ack 11");
+    assert_eq!(p.last_tos_ttl(), (0x10, 9));
+    let mut p = Peer::server(with(|s| s.ip_default_ttl = 33));
+    p.write(1);
+    p.drain();
+    assert_eq!(p.last_tos_ttl(), (0, 33));
+}
+
+#[test]
+fn the_port_range_bounds_active_opens() {
+    let mut p = Peer::connecting(with(|s| s.ip_local_port_range = (40_000, 40_000)));
+    p.expect("S 0");
+    assert_eq!(p.our_port(), 40_000);
+    let remote = std::net::SocketAddr::new(super::peer::PEER.into(), 80);
+    let options = SocketOptions::new(p.stack.sysctl());
+    let again = p.stack.tcp_connect(p.now(), remote, None, &options);
+    assert_eq!(again, Err(Error::AddressInUse));
+}
+
+#[test]
+fn the_smallest_and_the_largest_timeout() {
+    // RTT 10 ms: four deviations are 20 ms, below the floor of 50.
+    let mut p = Peer::server(Shape { rtt_ms: 10, ..with(|s| s.tcp_rto_min_us = 50_000) });
+    assert_eq!(p.info().rto, 60_000);
+    let mut p = Peer::server(Shape { syn: "win 65535 mss 1000", ..with(|s| s.tcp_rto_max_ms = 1_000) });
+    p.write(1);
+    p.expect("P. 1:2");
+    for ms in [300, 900, 1_900, 2_900, 3_900] {
+        p.expect_at(ms, "P. 1:2");
+    }
+}
+
+#[test]
+fn a_fixed_receive_buffer_is_not_tuned() {
+    for (tuned, on) in [(false, false), (true, true)] {
+        let syn = "win 65535 mss 1460 ws 7 ts 500000/0 sackOK";
+        let mut p = Peer::server(Shape { syn, win: 512, ..with(|s| s.tcp_moderate_rcvbuf = on) });
+        let (mut at, mut win, mut right) = (1, 0, 60_000);
+        for round in 1..8 {
+            let mut seen: Vec<_> = p.run_to(round * 100).into_iter().map(|(_, seg)| seg).collect();
+            while at + 1_448 < right {
+                p.inject_more(&format!(". {at}:{} ack 1", at + 1_448));
+                at += 1_448;
+                while p.try_read(65_536).is_ok_and(|n| n > 0) {}
+                seen.extend(p.drain());
+                for seg in seen.drain(..) {
+                    win = seg.win.unwrap() << 7;
+                    right = right.max(seg.ack.unwrap() + win);
+                }
+                if at > (round as u32) * 100_000 {
+                    break;
+                }
+            }
+        }
+        assert_eq!(win > 70_000, tuned, "{win}");
+    }
+}
+
+#[test]
+fn user_timeouts_and_names_can_be_set_at_run_time() {
+    let mut p = Peer::server(Shape { syn: SYN, ..Shape::default() });
+    assert!(p.stack.set_sysctl("net.ipv4.tcp_retries2", "2").is_ok());
+    assert!(p.stack.set_sysctl("net.ipv4.tcp_nonsense", "2").is_err());
+    p.write(1);
+    p.run_to(10_000);
+    assert_eq!((p.state(), p.error()), (State::Close, Some(Error::TimedOut)));
+}
