@@ -1,4 +1,5 @@
 //! Prints the figures of one bulk transfer: the experiment "tso-autosize" of the lab, and the same path with loss.
+#![forbid(unsafe_code)]
 use lowwater_sim::scenario::{BulkParams, bulk};
 use std::time::Duration;
 

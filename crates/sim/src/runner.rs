@@ -1,6 +1,6 @@
 //! Runs seeds on all cores, catches whatever goes wrong, and tells how to see it again.
 use crate::check::Broken;
-use crate::swarm::{self, Draw, Summary};
+use crate::swarm::{self, Summary, WorldSpec};
 use crate::world::{Recording, World};
 use lowwater_core::base::Instant;
 use std::any::Any;
@@ -42,7 +42,7 @@ fn panic_text(payload: &(dyn Any + Send)) -> String {
 }
 
 /// Runs a world; a panic inside counts as a broken promise.
-fn guarded(world: &mut World, draw: &Draw) -> Result<Summary, Broken> {
+fn guarded(world: &mut World, draw: &WorldSpec) -> Result<Summary, Broken> {
     match panic::catch_unwind(AssertUnwindSafe(|| swarm::run(world, draw))) {
         Ok(outcome) => outcome,
         Err(payload) => Err(Broken { checker: "panic", at: world.now(), message: panic_text(&*payload) }),
@@ -52,12 +52,12 @@ fn guarded(world: &mut World, draw: &Draw) -> Result<Summary, Broken> {
 /// Runs the world of `seed`. When it breaks a promise it is run again with every recorder on, which changes nothing else.
 #[must_use]
 pub fn run_seed(seed: u64, out: &Path) -> Report {
-    run_draw(&Draw::new(seed), out)
+    run_draw(&WorldSpec::new(seed), out)
 }
 
 /// Runs the world of the given options.
 #[must_use]
-pub fn run_draw(draw: &Draw, out: &Path) -> Report {
+pub fn run_draw(draw: &WorldSpec, out: &Path) -> Report {
     let first = guarded(&mut swarm::build(draw, Recording::default()), draw);
     let seed = draw.seed;
     match first {
@@ -68,13 +68,14 @@ pub fn run_draw(draw: &Draw, out: &Path) -> Report {
 
 /// A smaller world that fails under the same checker; the draw itself when it does not fail at all.
 #[must_use]
-pub fn shrink_draw(draw: &Draw) -> Draw {
-    let outcome = |d: &Draw| guarded(&mut swarm::build(d, Recording::default()), d).err().map(|b| b.checker);
+pub fn shrink_draw(draw: &WorldSpec) -> WorldSpec {
+    let outcome =
+        |d: &WorldSpec| guarded(&mut swarm::build(d, Recording::default()), d).err().map(|b| b.checker);
     let Some(checker) = outcome(draw) else { return draw.clone() };
     swarm::shrink(draw, &mut |d| outcome(d) == Some(checker))
 }
 
-fn explain(draw: &Draw, broken: Broken, out: &Path) -> Failure {
+fn explain(draw: &WorldSpec, broken: Broken, out: &Path) -> Failure {
     let mut world = swarm::build(draw, Recording { capture: true, trace: true, journal: false });
     let again = guarded(&mut world, draw);
     let mut text = String::new();
@@ -162,7 +163,7 @@ fn hang_report(seed: u64) -> Report {
     let text = format!(
         "FAILED: sim swarm, seed {seed}\ncommit: {}\noptions: {:#?}\nbroken: {broken}\nreplay: cargo xtask sim --seed {seed}\n",
         commit(),
-        Draw::new(seed)
+        WorldSpec::new(seed)
     );
     Report { seed, outcome: Err(Box::new(Failure { broken, text, capture: None })) }
 }

@@ -6,8 +6,6 @@ const LIST: &[(&str, &str)] = &[
     ("fields", "crates/core/src/path/congestion/mod.rs"),
     ("fields", "crates/core/src/tcp/request.rs"),
     ("fields", "crates/core/src/tcp/output/defer.rs"),
-    ("fields", "crates/sim/src/swarm/draw.rs"),
-    ("forbid-unsafe", "crates/sim/src/bin/lowwater-sim.rs"),
     ("ranks", "crates/core/src/tcp/conn.rs"),
     ("words", "crates/core/tests/tcp/handshake.rs"),
 ];

@@ -1,8 +1,9 @@
 //! Runs worlds from seeds until one breaks a promise: what `cargo xtask sim` starts.
+#![forbid(unsafe_code)]
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use lowwater_sim::runner::{Report, run_draw, run_seeds, shrink_draw};
-use lowwater_sim::swarm::{self, Canary, Draw, Summary};
+use lowwater_sim::swarm::{self, Canary, Summary, WorldSpec};
 use lowwater_sim::world::Recording;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -77,7 +78,7 @@ fn main() -> ExitCode {
 }
 
 fn one(seed: u64, arguments: &Arguments) -> ExitCode {
-    let mut draw = Draw::new(seed);
+    let mut draw = WorldSpec::new(seed);
     if arguments.canary {
         draw.canary = Canary::Checker;
     }
@@ -102,7 +103,7 @@ fn one(seed: u64, arguments: &Arguments) -> ExitCode {
     }
 }
 
-fn trace(draw: &Draw, out: &Path) {
+fn trace(draw: &WorldSpec, out: &Path) {
     println!("{draw:#?}");
     let mut world = swarm::build(draw, Recording { capture: true, trace: true, journal: false });
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| swarm::run(&mut world, draw)));
@@ -130,6 +131,47 @@ struct Tally {
     counters: Vec<u64>,
 }
 
+impl Tally {
+    fn seeds(&self) -> u64 {
+        self.ok + self.failed.len() as u64
+    }
+
+    fn add(&mut self, s: &Summary) {
+        self.ok += 1;
+        self.bytes += s.bytes;
+        self.retrans += s.retrans_segs;
+        self.dropped += s.dropped;
+        self.virtual_s += s.virtual_time.as_nanos() as f64 / 1e9;
+        self.counters.resize(s.counters.len(), 0);
+        self.counters.iter_mut().zip(&s.counters).for_each(|(sum, n)| *sum += n);
+    }
+
+    fn print(&mut self, wall: Duration, threads: usize, coverage: bool) -> ExitCode {
+        if coverage {
+            for (name, value) in Summary::counter_names().iter().zip(&self.counters) {
+                println!("{name:34} {value}");
+            }
+        }
+        println!(
+            "{} seeds ok, {} failed; {:.1} MB, {} packets dropped, {} segments sent again in {:.0} virtual seconds, \
+             {:.1} s of wall time on {threads} threads",
+            self.ok,
+            self.failed.len(),
+            self.bytes as f64 / 1e6,
+            self.dropped,
+            self.retrans,
+            self.virtual_s,
+            wall.as_secs_f64()
+        );
+        if self.failed.is_empty() {
+            return ExitCode::SUCCESS;
+        }
+        self.failed.sort_unstable();
+        println!("failed: {:?}", self.failed);
+        ExitCode::FAILURE
+    }
+}
+
 #[allow(clippy::disallowed_methods, reason = "wall time is what a run by the clock is about")]
 fn many(arguments: &Arguments) -> ExitCode {
     let (first, end) = match (arguments.seeds, arguments.minutes) {
@@ -142,25 +184,17 @@ fn many(arguments: &Arguments) -> ExitCode {
     if let Err(e) = ctrlc::set_handler(move || on_signal.store(true, Ordering::Relaxed)) {
         eprintln!("Ctrl-C will not be answered: {e}");
     }
-    let threads =
-        arguments.threads.or_else(|| std::thread::available_parallelism().ok().map(usize::from)).unwrap_or(1);
+    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = arguments.threads.unwrap_or_else(cores);
     let limit = arguments.minutes.map(|m| Duration::from_secs(m * 60));
     let (begun, bar) = (Instant::now(), progress_bar(end.saturating_sub(first), limit));
     let mut tally = Tally::default();
-    run_seeds(first, end, &arguments.out, (threads, arguments.keep_going), &stop, &mut |report: Report| {
+    let mut on_report = |report: Report| {
         if limit.is_some_and(|l| begun.elapsed() >= l) {
             stop.store(true, Ordering::Relaxed);
         }
         match report.outcome {
-            Ok(s) => {
-                tally.ok += 1;
-                tally.bytes += s.bytes;
-                tally.retrans += s.retrans_segs;
-                tally.dropped += s.dropped;
-                tally.counters.resize(s.counters.len(), 0);
-                tally.counters.iter_mut().zip(&s.counters).for_each(|(sum, n)| *sum += n);
-                tally.virtual_s += s.virtual_time.as_nanos() as f64 / 1e9;
-            }
+            Ok(summary) => tally.add(&summary),
             Err(failure) => {
                 tally.failed.push(report.seed);
                 bar.suspend(|| eprint!("{}", failure.text));
@@ -169,40 +203,12 @@ fn many(arguments: &Arguments) -> ExitCode {
                 }
             }
         }
-        bar.set_position(if limit.is_some() {
-            begun.elapsed().as_secs()
-        } else {
-            tally.ok + tally.failed.len() as u64
-        });
-        bar.set_message(format!(
-            "{} seeds, {} failed",
-            tally.ok + tally.failed.len() as u64,
-            tally.failed.len()
-        ));
-    });
+        bar.set_position(if limit.is_some() { begun.elapsed().as_secs() } else { tally.seeds() });
+        bar.set_message(format!("{} seeds, {} failed", tally.seeds(), tally.failed.len()));
+    };
+    run_seeds(first, end, &arguments.out, (threads, arguments.keep_going), &stop, &mut on_report);
     bar.finish_and_clear();
-    if arguments.coverage {
-        for (name, value) in Summary::counter_names().iter().zip(&tally.counters) {
-            println!("{name:34} {value}");
-        }
-    }
-    println!(
-        "{} seeds ok, {} failed; {:.1} MB, {} packets dropped, {} segments sent again in {:.0} virtual seconds, \
-         {:.1} s of wall time on {threads} threads",
-        tally.ok,
-        tally.failed.len(),
-        tally.bytes as f64 / 1e6,
-        tally.dropped,
-        tally.retrans,
-        tally.virtual_s,
-        begun.elapsed().as_secs_f64()
-    );
-    if tally.failed.is_empty() {
-        return ExitCode::SUCCESS;
-    }
-    tally.failed.sort_unstable();
-    println!("failed: {:?}", tally.failed);
-    ExitCode::FAILURE
+    tally.print(begun.elapsed(), threads, arguments.coverage)
 }
 
 /// Seconds of the time that was asked for, or seeds; hidden where standard error is no terminal.

@@ -1,10 +1,10 @@
 //! A journal replays to the same bytes, and damage is an error, not a panic.
 use super::*;
-use crate::swarm::{self, Draw};
+use crate::swarm::{self, WorldSpec};
 use crate::world::Recording;
 
 fn recorded(seed: u64) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let draw = Draw::new(seed);
+    let draw = WorldSpec::new(seed);
     let mut world = swarm::build(&draw, Recording { journal: true, ..Recording::default() });
     world.start();
     // What the world thinks of the run does not matter here, only that it can be repeated.

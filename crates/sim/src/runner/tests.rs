@@ -2,9 +2,9 @@
 use super::*;
 use crate::swarm::{AppDraw, Canary};
 
-fn canary(seed: u64, canary: Canary) -> Draw {
+fn canary(seed: u64, canary: Canary) -> WorldSpec {
     let udp = AppDraw::Udp { count: 10, size: 500, every_ms: 1, start_ms: 0 };
-    Draw { apps: vec![udp], canary, ..Draw::new(seed) }
+    WorldSpec { apps: vec![udp], canary, ..WorldSpec::new(seed) }
 }
 
 fn out(name: &str) -> PathBuf {

@@ -1,5 +1,5 @@
 //! From drawn options to a world: hosts, pipes, programs.
-use super::draw::{AppDraw, Draw, Faults};
+use super::draw::{AppDraw, Faults, WorldSpec};
 use crate::app::{
     Bulk, BulkSpec, Churn, ChurnSpec, Echo, Pace, Rr, RrSpec, Sink, UdpEcho, UdpPing, UdpPingSpec,
 };
@@ -35,7 +35,7 @@ fn settings(set: &[(&'static str, String)]) -> Sysctl {
     sysctl
 }
 
-fn host(draw: &Draw, index: usize, set: &[(&'static str, String)]) -> HostSpec {
+fn host(draw: &WorldSpec, index: usize, set: &[(&'static str, String)]) -> HostSpec {
     let mut caps = if draw.gso { DeviceCaps::offloading(draw.mtu) } else { DeviceCaps::plain(draw.mtu) };
     // Super-packets need unfinished checksums, as devices go.
     caps.checksum = draw.checksum_offload || draw.gso;
@@ -48,7 +48,7 @@ fn host(draw: &Draw, index: usize, set: &[(&'static str, String)]) -> HostSpec {
     }
 }
 
-fn nic(draw: &Draw, rate: u64) -> NicSpec {
+fn nic(draw: &WorldSpec, rate: u64) -> NicSpec {
     NicSpec {
         rate,
         packets: draw.nic_packets,
@@ -60,7 +60,7 @@ fn nic(draw: &Draw, rate: u64) -> NicSpec {
 }
 
 /// The hop with the bottleneck and one direction's faults.
-fn hop(draw: &Draw, faults: &Faults, nic: Option<NicSpec>) -> PipeSpec {
+fn hop(draw: &WorldSpec, faults: &Faults, nic: Option<NicSpec>) -> PipeSpec {
     let ms = Instant::from_millis;
     PipeSpec {
         nic,
@@ -92,7 +92,7 @@ fn hop(draw: &Draw, faults: &Faults, nic: Option<NicSpec>) -> PipeSpec {
 }
 
 /// Host 0 is the server; clients follow.
-pub(super) fn world(draw: &Draw, recording: Recording) -> World {
+pub(super) fn world(draw: &WorldSpec, recording: Recording) -> World {
     let mut world = World::new(draw.seed, recording);
     let server = world.add_host(host(draw, 0, &draw.server_sysctl));
     let clients: Vec<usize> =
@@ -118,7 +118,7 @@ pub(super) fn world(draw: &Draw, recording: Recording) -> World {
     world
 }
 
-fn socket_options(draw: &Draw, set: &[(&'static str, String)]) -> SocketOptions {
+fn socket_options(draw: &WorldSpec, set: &[(&'static str, String)]) -> SocketOptions {
     let mut o = SocketOptions::new(&settings(set));
     o.sndbuf = (draw.sndbuf != 0).then_some(draw.sndbuf);
     o.rcvbuf = (draw.rcvbuf != 0).then_some(draw.rcvbuf);
@@ -133,7 +133,7 @@ const fn pace(reader: u8) -> Pace {
     }
 }
 
-fn add_programs(world: &mut World, draw: &Draw, clients: &[usize]) {
+fn add_programs(world: &mut World, draw: &WorldSpec, clients: &[usize]) {
     let listen = ListenOptions::new(socket_options(draw, &draw.server_sysctl));
     for reader in 0..4u8 {
         let expected =

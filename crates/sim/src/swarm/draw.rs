@@ -45,7 +45,7 @@ pub enum Canary {
 
 /// Everything that distinguishes one world from another.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Draw {
+pub struct WorldSpec {
     /// The seed, from which the world's chance comes too.
     pub seed: u64,
     /// Client hosts behind a router; one is joined to the server directly.
@@ -223,7 +223,7 @@ impl AppDraw {
     }
 }
 
-impl Draw {
+impl WorldSpec {
     /// The options of `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Self {

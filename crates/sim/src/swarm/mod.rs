@@ -3,7 +3,7 @@ mod build;
 mod draw;
 mod shrink;
 
-pub use draw::{AppDraw, Canary, Draw, Faults};
+pub use draw::{AppDraw, Canary, Faults, WorldSpec};
 pub use shrink::shrink;
 
 use crate::check::{self, Broken};
@@ -44,7 +44,7 @@ impl Summary {
 
 /// Builds the world of a draw.
 #[must_use]
-pub fn build(draw: &Draw, recording: Recording) -> World {
+pub fn build(draw: &WorldSpec, recording: Recording) -> World {
     build::world(draw, recording)
 }
 
@@ -52,7 +52,7 @@ pub fn build(draw: &Draw, recording: Recording) -> World {
 ///
 /// # Errors
 /// The first broken promise.
-pub fn run(world: &mut World, draw: &Draw) -> Result<Summary, Broken> {
+pub fn run(world: &mut World, draw: &WorldSpec) -> Result<Summary, Broken> {
     world.start();
     world.run_while(draw.faults_end, |w| !w.all_done())?;
     world.heal();

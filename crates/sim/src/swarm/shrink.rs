@@ -1,11 +1,11 @@
 //! Makes a failing world smaller while it keeps failing in the same way: fewer programs, bytes, faults and settings.
-use super::draw::{AppDraw, Draw, Faults};
+use super::draw::{AppDraw, Faults, WorldSpec};
 
 /// Rounds of shrinking; each tries every step once.
 const ROUNDS: usize = 8;
 
 /// The smallest draw found for which `fails` still holds.
-pub fn shrink(draw: &Draw, fails: &mut dyn FnMut(&Draw) -> bool) -> Draw {
+pub fn shrink(draw: &WorldSpec, fails: &mut dyn FnMut(&WorldSpec) -> bool) -> WorldSpec {
     let mut best = draw.clone();
     for _ in 0..ROUNDS {
         let before = best.clone();
@@ -23,9 +23,9 @@ pub fn shrink(draw: &Draw, fails: &mut dyn FnMut(&Draw) -> bool) -> Draw {
     best
 }
 
-type Change = Box<dyn Fn(&mut Draw)>;
+type Change = Box<dyn Fn(&mut WorldSpec)>;
 
-fn steps(draw: &Draw) -> Vec<Change> {
+fn steps(draw: &WorldSpec) -> Vec<Change> {
     let mut all: Vec<Change> = Vec::new();
     // From the back, so that an earlier removal does not move a later one.
     for i in (0..draw.apps.len()).rev() {
@@ -67,7 +67,7 @@ fn steps(draw: &Draw) -> Vec<Change> {
             }
         }));
     }
-    let plain: [fn(&mut Draw); 11] = [
+    let plain: [fn(&mut WorldSpec); 11] = [
         |d| d.clients = 1,
         |d| d.v6 = false,
         |d| d.mark_bytes = 0,

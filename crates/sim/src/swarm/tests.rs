@@ -3,9 +3,9 @@ use super::*;
 
 #[test]
 fn a_seed_draws_the_same_options_again_and_most_options_occur() {
-    assert_eq!(Draw::new(5), Draw::new(5));
-    assert_ne!(Draw::new(5), Draw::new(6));
-    let draws: Vec<Draw> = (0..300).map(Draw::new).collect();
+    assert_eq!(WorldSpec::new(5), WorldSpec::new(5));
+    assert_ne!(WorldSpec::new(5), WorldSpec::new(6));
+    let draws: Vec<WorldSpec> = (0..300).map(WorldSpec::new).collect();
     assert!(draws.iter().any(|d| d.v6) && draws.iter().any(|d| !d.v6));
     assert!(draws.iter().any(|d| d.clients > 1));
     assert!(draws.iter().any(|d| d.hop_mtu != 0));
@@ -20,7 +20,7 @@ fn a_seed_draws_the_same_options_again_and_most_options_occur() {
 #[test]
 fn a_world_runs_twice_to_the_same_bytes() {
     for seed in 0..4 {
-        let draw = Draw::new(seed);
+        let draw = WorldSpec::new(seed);
         let once = || {
             let mut world = build(&draw, Recording { capture: true, ..Recording::default() });
             let outcome = run(&mut world, &draw);
@@ -34,7 +34,7 @@ fn a_world_runs_twice_to_the_same_bytes() {
 fn some_seeds_reach_the_mechanisms_that_matter() {
     let mut sums: Vec<u64> = Vec::new();
     for seed in 0..60 {
-        let draw = Draw::new(seed);
+        let draw = WorldSpec::new(seed);
         let summary = run(&mut build(&draw, Recording::default()), &draw).expect("no promise is broken");
         sums.resize(summary.counters.len(), 0);
         sums.iter_mut().zip(&summary.counters).for_each(|(sum, n)| *sum += n);
