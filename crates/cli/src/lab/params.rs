@@ -33,7 +33,7 @@ impl Params {
     /// The experiment's own parameters.
     pub(crate) fn new(seed: u64, loss_ppm: u32) -> Self {
         let sample_every = Duration::from_millis(20);
-        Self { bulk: BulkParams { seed, loss_ppm, sample_every, ..BulkParams::default() } }
+        Self { bulk: BulkParams { seed, loss_ppm, sample_every, bytes: 50_000_000, ..BulkParams::default() } }
     }
 
     /// Random loss in percent.

@@ -12,6 +12,7 @@ use crate::failure::Failure;
 use crate::net::{self, Opened};
 use files::Root;
 use lowwater::{ListenOptions, Stack, TcpListener, UdpSocket};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 use stats::Stats;
 use std::io::{self, Write as _};
@@ -35,6 +36,7 @@ pub(crate) fn run(args: &Serve) -> Result<ExitCode, Failure> {
     let root = Root::open(&args.root)
         .map_err(|e| Failure::io(format!("--root {}: opening the directory", args.root.display()), &e))?;
     let stats = args.stats.as_deref().map(Stats::new);
+    allow_open_files();
     let opened = net::open(&args.net)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -52,6 +54,13 @@ pub(crate) fn run(args: &Serve) -> Result<ExitCode, Failure> {
         say(&json!({"event": "ended", "aborted_connections": drained.aborted}).to_string())?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Each answer holds a file open (connections need no descriptor): take what the system allows.
+fn allow_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    // Where it is refused, answers beyond the limit say so.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 async fn serve(

@@ -1,0 +1,188 @@
+//! What needs no root: help, mistakes, exit codes, and the lab.
+mod support;
+
+use rustix::process::{Signal, geteuid};
+use serde_json::Value;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+use support::{Dir, Ended, Proc, lowwater, run};
+
+const SOON: Duration = Duration::from_secs(20);
+
+fn say(args: &[&str]) -> Ended {
+    run(&mut lowwater(args), SOON)
+}
+
+/// The runs without what may differ.
+fn runs(ended: &Ended) -> Vec<Value> {
+    let parse = |line: &str| {
+        let mut run: Value = serde_json::from_str(line).expect("a JSON object per line");
+        assert!(run["wall_s"].as_f64().is_some_and(|s| s >= 0.0), "{run}");
+        run["wall_s"] = Value::Null;
+        run
+    };
+    ended.stdout.lines().map(parse).collect()
+}
+
+#[test]
+fn help_teaches_by_examples() {
+    for (args, wanted) in [
+        (&["--help"][..], "lowwater lab"),
+        (&["lab", "--help"], "lab run bulk"),
+        (&["serve", "--help"], "curl http://10.9.0.2/"),
+        (&["get", "--help"], "python3 -m http.server"),
+    ] {
+        let ended = say(args).ok();
+        assert!(ended.stdout.contains("Examples:") && ended.stdout.contains(wanted), "{}", ended.stdout);
+        assert!(!ended.stdout.contains("not-now"), "what is for tests is hidden");
+    }
+    assert!(say(&["--version"]).ok().stdout.starts_with("lowwater "));
+}
+
+#[test]
+fn mistakes_end_with_2_and_say_what_is_allowed() {
+    for (args, wanted) in [
+        (&[][..], "Usage"),
+        (&["labs"], "lab"),
+        (&["lab", "run"], "NAME"),
+        (&["lab", "run", "bulky"], "bulk"),
+        (&["lab", "--variant", "bbr"], "cubic-no-sack"),
+        (&["lab", "--set", "tcp_sakc=1"], "tcp_sack"),
+        (&["lab", "--set", "mtu=5"], "576"),
+        (&["lab", "--set", "mtu"], "KEY=VALUE"),
+        (&["serve", "--tun", "lw0"], "--addr"),
+        (&["serve", "--tun", "lw0", "--addr", "10.9.0.2.1"], "10.0.0.1/24"),
+        (&["serve", "--tun", "lw0", "--addr", "10.9.0.2"], "--host-addr"),
+        (
+            &["serve", "--tun", "lw0", "--addr", "10.9.0.2/24", "--host-addr", "10.8.0.1/24"],
+            "does not contain",
+        ),
+        (&["serve", "--tun", "lw0", "--addr", "10.9.0.2/24", "--set", "tcp_sack=2"], "0 or 1"),
+        (&["get", "--tun", "lw0", "--addr", "10.9.0.2/24", "https://10.9.0.1/"], "http://"),
+    ] {
+        let ended = say(args);
+        assert_eq!(ended.code(), Some(2), "{args:?}: {ended:?}");
+        assert!(ended.stderr.contains(wanted), "{args:?} does not speak of {wanted}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn other_failures_end_with_1_and_name_the_place() {
+    let ended = say(&["serve", "--tun", "lw0", "--addr", "10.9.0.2/24", "--root", "/nonexistent"]);
+    assert_eq!(ended.code(), Some(1));
+    assert!(ended.stderr.contains("/nonexistent"), "{}", ended.stderr);
+}
+
+#[test]
+fn without_privileges_the_exit_code_is_77() {
+    let args = ["serve", "--tun", "lw0", "--addr", "10.9.0.2/24"];
+    let mut command = lowwater(args);
+    // Nobody may not read the build directory of root: a copy elsewhere.
+    let dir = Dir::within(&std::env::temp_dir());
+    if geteuid().is_root() {
+        let copy = dir.join("lowwater");
+        std::fs::copy(env!("CARGO_BIN_EXE_lowwater"), &copy).unwrap();
+        std::fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
+        command = Command::new(copy);
+        command.args(args).current_dir("/").uid(65_534).gid(65_534);
+    }
+    let ended = run(&mut command, SOON);
+    assert_eq!(ended.code(), Some(77), "{ended:?}");
+    let tells = ["CAP_NET_ADMIN", "/dev/net/tun"];
+    assert!(tells.iter().any(|t| ended.stderr.contains(t)), "{}", ended.stderr);
+}
+
+#[test]
+fn the_lab_lists_what_it_can_do() {
+    let text = say(&["lab", "list"]).ok().stdout;
+    for wanted in ["bulk", "cubic-hystart++", "reno", "rtt_ms", "loss_percent"] {
+        assert!(text.contains(wanted), "{text}");
+    }
+    let json = say(&["lab", "list", "--json"]).ok().stdout;
+    assert_eq!(serde_json::from_str::<Value>(json.trim()).expect("JSON")["experiment"], "bulk");
+}
+
+#[test]
+fn all_experiments_run_in_time_and_print_a_table() {
+    let began = Instant::now();
+    let ended = run(&mut lowwater(["lab"]), Duration::from_secs(60)).ok();
+    assert!(began.elapsed() < Duration::from_secs(60));
+    assert_eq!(ended.stdout.matches("bulk").count(), 15, "{}", ended.stdout);
+    assert!(ended.stderr.is_empty(), "no bar without a terminal: {:?}", ended.stderr);
+}
+
+#[test]
+fn json_has_one_object_per_run_and_the_same_seed_gives_the_same_figures() {
+    let args = ["lab", "run", "bulk", "--json", "--set", "bytes=3000000", "--seed", "7"];
+    let (first, second) = (runs(&say(&args).ok()), runs(&say(&args).ok()));
+    assert_eq!(first.len(), 15);
+    assert_eq!(first, second);
+    for run in &first {
+        assert_eq!(
+            (&run["experiment"], &run["seed"], &run["complete"]),
+            (&"bulk".into(), &7.into(), &true.into())
+        );
+        assert_eq!(run["params"]["bytes"], 3_000_000);
+        assert!(run["virtual_s"].as_f64() > Some(0.2), "{run}");
+        for figure in
+            ["goodput_mbps", "retrans_segs", "srtt_ms", "backlog_bytes_max", "segs_per_packet", "elapsed_s"]
+        {
+            assert!(run["figures"][figure].is_number(), "{figure}: {run}");
+        }
+    }
+    let other = runs(&say(&[&args[..7], &["8"]].concat()).ok());
+    let lossy = |runs: &[Value]| {
+        runs.iter().filter(|r| r["params"]["loss_percent"] != 0.0).cloned().collect::<Vec<_>>()
+    };
+    assert_ne!(lossy(&first)[0]["figures"], lossy(&other)[0]["figures"]);
+}
+
+#[test]
+fn variants_and_settings_act() {
+    let ended = say(&[
+        "lab",
+        "run",
+        "bulk",
+        "--json",
+        "--variant",
+        "cubic",
+        "--variant",
+        "cubic-no-sack",
+        "--set",
+        "loss_percent=0.5",
+        "--set",
+        "bytes=3000000",
+    ]);
+    let runs = runs(&ended.ok());
+    let names: Vec<_> = runs.iter().map(|r| r["variant"].as_str().unwrap_or_default()).collect();
+    assert_eq!(names, ["cubic", "cubic-no-sack"]);
+    assert_eq!(runs[1]["params"]["tcp_sack"], "0");
+    assert!(runs[0]["params"].get("tcp_sack").is_none(), "only what differs from the defaults is listed");
+    assert_ne!(runs[0]["figures"], runs[1]["figures"]);
+}
+
+#[test]
+fn files_have_the_runs_and_the_samples() {
+    let dir = Dir::new();
+    let mut command = lowwater(["lab", "--variant", "reno/0%", "--set", "bytes=1000000", "--out"]);
+    run(command.arg(dir.path()), SOON).ok();
+    let lines = std::fs::read_to_string(dir.join("runs.jsonl")).unwrap();
+    assert_eq!(lines.lines().count(), 1);
+    let csv = std::fs::read_to_string(dir.join(Path::new("bulk-reno-0pct.csv"))).unwrap();
+    assert!(csv.starts_with("at_s,flow,cwnd") && csv.lines().count() > 10, "{csv}");
+}
+
+#[test]
+fn ctrl_c_ends_the_lab_and_the_table_is_said_to_be_partial() {
+    let lab = Proc::start(&mut lowwater(["lab", "--set", "bytes=10000000000", "--variant", "cubic"]));
+    std::thread::sleep(Duration::from_millis(700));
+    lab.signal(Signal::INT);
+    let ended = lab.wait(SOON);
+    assert_eq!(ended.code(), Some(130), "{ended:?}");
+    assert!(ended.stderr.contains("partial, 0 of 3 runs"), "{ended:?}");
+    assert!(ended.stdout.contains("experiment"), "{ended:?}");
+}

@@ -1,0 +1,96 @@
+//! `get`: the stack as the client of a kernel server.
+use crate::served::{LIMIT, MIB, can_run, content, in_namespace, sha256_file};
+use crate::support::{Dir, Ended, lowwater, run};
+use lowwater_os::{Link, SetupError};
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+
+/// A server for one file at /file; a few lines over the kernel's sockets. It ends with its namespace's last test thread.
+fn kernel_server(file: PathBuf) -> u16 {
+    let listener = TcpListener::bind("[::]:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let file = file.clone();
+            // A client that has gone is the test's business.
+            std::thread::spawn(move || stream.and_then(|s| answer(s, &file)));
+        }
+    });
+    port
+}
+
+fn answer(mut stream: TcpStream, file: &PathBuf) -> io::Result<()> {
+    let mut request = BufReader::new(stream.try_clone()?);
+    let mut first = String::new();
+    request.read_line(&mut first)?;
+    let mut line = String::new();
+    while request.read_line(&mut line)? > 2 {
+        line.clear();
+    }
+    if first.starts_with("GET /cut ") {
+        return stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nonly this");
+    }
+    if !first.starts_with("GET /file ") {
+        return stream.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n");
+    }
+    let mut file = File::open(file)?;
+    write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", file.metadata()?.len())?;
+    io::copy(&mut file, &mut stream).map(drop)
+}
+
+fn get(args: &[&str]) -> Ended {
+    run(
+        lowwater(["get", "--tun", "lw0", "--addr", "10.9.0.2/24", "--addr6", "fd00:9::2/64"]).args(args),
+        LIMIT,
+    )
+}
+
+#[test]
+fn a_file_comes_by_both_families_with_and_without_offload() {
+    if !can_run(&[]) {
+        return;
+    }
+    in_namespace(|| {
+        let dir = Dir::new();
+        let (source, copy) = (dir.join("source"), dir.join("copy"));
+        let hash = content(&source, 64 * MIB);
+        let port = kernel_server(source);
+        let copy_name = copy.display().to_string();
+        for host in ["10.9.0.1", "[fd00:9::1]"] {
+            for more in [&[][..], &["--no-offload"], &["--mtu", "9000", "--fault-not-now"]] {
+                let url = format!("http://{host}:{port}/file");
+                let ended = get(&[&[&url, "-o", &copy_name], more].concat()).ok();
+                assert!(ended.stdout.is_empty() && ended.stderr.contains("Mbit/s"), "{ended:?}");
+                assert_eq!(sha256_file(&copy), hash, "{host} {more:?}");
+                std::fs::remove_file(&copy).unwrap();
+            }
+        }
+        assert!(matches!(Link::by_name("lw0"), Err(SetupError::NoSuchLink { .. })));
+    });
+}
+
+#[test]
+fn stdout_gets_the_file_and_failures_say_what_went_wrong() {
+    if !can_run(&[]) {
+        return;
+    }
+    in_namespace(|| {
+        let dir = Dir::new();
+        std::fs::write(dir.join("source"), "the text").unwrap();
+        let port = kernel_server(dir.join("source"));
+        let at = |path: &str| format!("http://10.9.0.1:{port}/{path}");
+        assert_eq!(get(&[&at("file")]).ok().stdout, "the text");
+        for (url, wanted) in
+            [(at("none"), "404"), (at("cut"), "broke off"), ("http://10.9.0.1:1/".to_owned(), "refused")]
+        {
+            let ended = get(&[&url]);
+            assert_eq!(ended.code(), Some(1), "{ended:?}");
+            assert!(ended.stderr.to_lowercase().contains(wanted), "{url}: {}", ended.stderr);
+        }
+        let ended = get(&[&at("file"), "-o", "/nonexistent/x"]);
+        assert_eq!(ended.code(), Some(1));
+        assert!(ended.stderr.contains("/nonexistent/x"), "{ended:?}");
+    });
+}

@@ -1,0 +1,217 @@
+//! Files both ways between the kernel's curl and the stack, and what `serve` answers.
+use crate::served::{
+    LIMIT, MIB, Served, V4, V6, ask, can_run, content, curl, download, in_namespace, sha256_file, upload,
+};
+use crate::support::run;
+use lowwater_os::{Link, SetupError};
+use rustix::process::Signal;
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, TcpStream, UdpSocket};
+use std::time::Duration;
+
+/// Up and down by both families with equal hashes.
+fn both_ways(args: &[&str], len: u64, hosts: &[&str]) -> serde_json::Value {
+    let served = Served::start(args);
+    let source = served.dir.join("source");
+    let hash = content(&source, len);
+    std::fs::hard_link(&source, served.root("down")).unwrap();
+    for host in hosts {
+        assert_eq!(download(&format!("http://{host}/down")), hash, "download from {host} with {args:?}");
+        upload(&source, &format!("http://{host}/up"));
+        assert_eq!(sha256_file(&served.root("up")), hash, "upload to {host} with {args:?}");
+        std::fs::remove_file(served.root("up")).unwrap();
+    }
+    let (stats, _dir) = served.stop(Signal::INT);
+    assert_eq!(stats["Tcp"]["InCsumErrors"], 0, "{args:?}");
+    assert_eq!(stats["Tcp"]["CurrEstab"], 0, "{args:?}");
+    stats
+}
+
+#[test]
+fn a_gibibyte_each_way() {
+    if can_run(&["curl"]) {
+        in_namespace(|| {
+            let stats = both_ways(&[], 1_024 * MIB, &[V4]);
+            let octets = stats["IpExt"]["OutOctets"].as_u64().unwrap();
+            assert!(octets > 1_024 * MIB && octets < 1_200 * MIB, "{octets}");
+        });
+    }
+}
+
+#[test]
+fn both_families_with_small_packets_and_offload() {
+    if can_run(&["curl"]) {
+        in_namespace(|| drop(both_ways(&["--mtu", "1500"], 64 * MIB, &[V4, V6])));
+    }
+}
+
+#[test]
+fn both_families_with_large_packets_and_offload() {
+    if can_run(&["curl"]) {
+        in_namespace(|| drop(both_ways(&["--mtu", "9000"], 64 * MIB, &[V4, V6])));
+    }
+}
+
+#[test]
+fn both_families_with_small_packets_without_offload() {
+    if can_run(&["curl"]) {
+        in_namespace(|| drop(both_ways(&["--mtu", "1500", "--no-offload"], 64 * MIB, &[V4, V6])));
+    }
+}
+
+#[test]
+fn both_families_with_large_packets_without_offload() {
+    if can_run(&["curl"]) {
+        in_namespace(|| drop(both_ways(&["--mtu", "9000", "--no-offload"], 64 * MIB, &[V4, V6])));
+    }
+}
+
+#[test]
+fn a_device_that_says_not_now_half_the_time_loses_nothing() {
+    if can_run(&["curl"]) {
+        in_namespace(|| {
+            let stats = both_ways(&["--fault-not-now"], 64 * MIB, &[V4]);
+            let (sent, again) = (stats["Tcp"]["OutSegs"].as_u64(), stats["Tcp"]["RetransSegs"].as_u64());
+            assert!(again.unwrap() * 1_000 < sent.unwrap(), "{again:?} of {sent:?} segments were sent again");
+        });
+    }
+}
+
+#[test]
+fn settings_act_on_the_wire_and_are_reported() {
+    if !can_run(&["curl"]) {
+        return;
+    }
+    in_namespace(|| {
+        let served = Served::start(&[
+            "--set",
+            "tcp_timestamps=0",
+            "--set",
+            "net.ipv4.tcp_sack=0",
+            "--host-addr",
+            "10.9.0.77/24",
+        ]);
+        assert_eq!(served.said["host_addresses"][0], "10.9.0.77/24");
+        assert_eq!(served.said["urls"][1], "http://[fd00:9::2]/");
+        // Without either option the kernel's segments carry none: 20 bytes of header.
+        let stream = TcpStream::connect((V4, 7)).unwrap();
+        assert_eq!(stream.local_addr().unwrap().ip().to_string(), "10.9.0.77");
+        drop(stream);
+        served.stop(Signal::TERM);
+    });
+}
+
+#[test]
+fn http_answers_what_is_asked_and_nothing_outside_the_root() {
+    if !can_run(&["curl"]) {
+        return;
+    }
+    in_namespace(|| {
+        let served = Served::start(&[]);
+        std::fs::write(served.dir.join("secret"), "secret").unwrap();
+        std::fs::write(served.dir.join("source"), "uploaded").unwrap();
+        let source = served.dir.join("source").display().to_string();
+        std::fs::create_dir(served.root("sub")).unwrap();
+        std::fs::write(served.root("sub/a b"), "0123456789").unwrap();
+        std::os::unix::fs::symlink("../secret", served.root("link")).unwrap();
+        let at = |path: &str| format!("http://{V4}{path}");
+        assert_eq!(ask(&[&at("/sub/a%20b")]), "0123456789");
+        assert_eq!(ask(&["-r", "2-4", &at("/sub/a%20b")]), "234");
+        assert_eq!(ask(&["-r", "-3", &at("/sub/a%20b")]), "789");
+        assert!(ask(&[&at("/sub/")]).contains("a%20b"));
+        assert!(ask(&["-L", &at("/sub")]).contains("a%20b"));
+        assert!(ask(&["-I", &at("/sub/a%20b")]).contains("content-length: 10"));
+        let status = |args: &[&str]| {
+            let ended =
+                run(curl(&["--path-as-is", "-o", "/dev/null", "-w", "%{http_code}"]).args(args), LIMIT);
+            ended.stdout
+        };
+        for (args, wanted) in [
+            (&[at("/none")][..], "404"),
+            (&[at("/../secret")], "400"),
+            (&[at("/%2e%2e/secret")], "400"),
+            (&[at("/sub/..%2f..%2fsecret")], "400"),
+            (&[at("/link")], "403"),
+            (&["-r".into(), "99-".into(), at("/sub/a%20b")], "416"),
+            (&["-X".into(), "DELETE".into(), at("/sub/a%20b")], "405"),
+            (&["-T".into(), source.clone(), at("/no/such/dir")], "409"),
+            (&["-T".into(), source.clone(), at("/../up")], "400"),
+            (&["-T".into(), source.clone(), at("/sub/new")], "201"),
+            (&["-T".into(), source.clone(), at("/sub/new")], "200"),
+            (&["-T".into(), source.clone(), at("/link")], "200"),
+        ] {
+            let args: Vec<_> = args.iter().map(String::as_str).collect();
+            assert_eq!(status(&args), wanted, "{args:?}");
+        }
+        assert_eq!(std::fs::read_to_string(served.dir.join("secret")).unwrap(), "secret");
+        assert_eq!(std::fs::read(served.root("sub/new")).unwrap(), b"uploaded");
+        served.stop(Signal::INT);
+    });
+}
+
+#[test]
+fn the_small_services_answer() {
+    if !can_run(&[]) {
+        return;
+    }
+    in_namespace(|| {
+        let served = Served::start(&[]);
+        let timeout = Some(Duration::from_secs(5));
+        let connect = |port: u16| {
+            let stream = TcpStream::connect((V4, port)).unwrap();
+            stream.set_read_timeout(timeout).unwrap();
+            stream
+        };
+        let mut echo = connect(7);
+        echo.write_all(b"again").unwrap();
+        echo.shutdown(Shutdown::Write).unwrap();
+        let mut answer = String::new();
+        echo.read_to_string(&mut answer).unwrap();
+        assert_eq!(answer, "again");
+
+        let mut discard = connect(9);
+        discard.write_all(&vec![0; 1 << 20]).unwrap();
+        discard.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(discard.read(&mut [0; 1]).unwrap(), 0);
+
+        let mut lines = vec![0; 74 * 3];
+        connect(19).read_exact(&mut lines).unwrap();
+        assert!(
+            lines.starts_with(b" !\"#") && lines[74..].starts_with(b"!\"#$"),
+            "{}",
+            String::from_utf8_lossy(&lines)
+        );
+
+        for (own, peer) in [("10.9.0.1:0", "10.9.0.2:7"), ("[fd00:9::1]:0", "[fd00:9::2]:7")] {
+            let socket = UdpSocket::bind(own).unwrap();
+            socket.set_read_timeout(timeout).unwrap();
+            socket.send_to(b"datagram", peer).unwrap();
+            let mut buffer = [0; 64];
+            let (n, from) = socket.recv_from(&mut buffer).unwrap();
+            assert_eq!((&buffer[..n], from.to_string().as_str()), (&b"datagram"[..], peer));
+        }
+        let (stats, _dir) = served.stop(Signal::INT);
+        assert_eq!((&stats["Udp"]["InDatagrams"], &stats["Udp"]["OutDatagrams"]), (&2.into(), &2.into()));
+    });
+}
+
+#[test]
+fn a_signal_ends_it_in_the_middle_of_a_transfer_and_removes_the_device() {
+    if !can_run(&["curl"]) {
+        return;
+    }
+    in_namespace(|| {
+        for signal in [Signal::INT, Signal::TERM] {
+            let served = Served::start(&[]);
+            std::fs::File::create(served.root("zeros")).unwrap().set_len(1 << 40).unwrap();
+            let url = format!("http://{V4}/zeros");
+            let slow =
+                crate::support::Proc::start(&mut curl(&["-o", "/dev/null", "--limit-rate", "10M", &url]));
+            served.stats_show("the transfer", |s| s["IpExt"]["OutOctets"].as_u64() > Some(MIB));
+            assert!(Link::by_name("lw0").is_ok());
+            served.stop(signal);
+            assert!(matches!(Link::by_name("lw0"), Err(SetupError::NoSuchLink { .. })));
+            assert!(!slow.wait(LIMIT).status.success(), "curl was told that the transfer is incomplete");
+        }
+    });
+}

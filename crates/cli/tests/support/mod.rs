@@ -1,0 +1,175 @@
+//! Processes that are bounded in time and end with their handle, and directories that end with theirs.
+#![allow(dead_code, reason = "each test program uses its part")]
+use rustix::process::{Pid, Signal, kill_process};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// The command under test.
+pub(crate) fn lowwater<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lowwater"));
+    command.args(args);
+    command
+}
+
+/// A process; killed when it is dropped.
+pub(crate) struct Proc {
+    child: Child,
+    stdout: Option<JoinHandle<Vec<u8>>>,
+    stderr: Option<JoinHandle<Vec<u8>>>,
+}
+
+/// How a process ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) status: ExitStatus,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ended {
+    pub(crate) fn code(&self) -> Option<i32> {
+        self.status.code()
+    }
+
+    /// It succeeded, or the test fails with what it said.
+    pub(crate) fn ok(self) -> Self {
+        assert!(self.status.success(), "{self:?}");
+        self
+    }
+}
+
+fn gather(mut from: impl std::io::Read + Send + 'static) -> JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut all = Vec::new();
+        let _ = from.read_to_end(&mut all);
+        all
+    })
+}
+
+impl Proc {
+    /// Starts it; what it prints is gathered.
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let mut proc = Self::piped(command);
+        proc.stdout = proc.child.stdout.take().map(gather);
+        proc
+    }
+
+    /// Starts it; its stdout is left to the caller.
+    pub(crate) fn piped(command: &mut Command) -> Self {
+        let piped = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = piped.spawn().unwrap_or_else(|e| panic!("{command:?}: {e}"));
+        let stderr = child.stderr.take().map(gather);
+        Self { child, stdout: None, stderr }
+    }
+
+    pub(crate) fn stdout(&mut self) -> std::process::ChildStdout {
+        self.child.stdout.take().expect("its stdout is taken once")
+    }
+
+    /// Goes on gathering what is left of a stdout that was taken.
+    pub(crate) fn gather_rest(&mut self, rest: impl std::io::Read + Send + 'static) {
+        self.stdout = Some(gather(rest));
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, signal).expect("a process that has not been waited for");
+    }
+
+    pub(crate) fn running(&mut self) -> bool {
+        self.child.try_wait().expect("waiting for a child").is_none()
+    }
+
+    /// Waits for the end; a process that takes longer is killed and fails the test.
+    pub(crate) fn wait(mut self, limit: Duration) -> Ended {
+        let deadline = Instant::now() + limit;
+        let status = loop {
+            if let Some(status) = self.child.try_wait().expect("waiting for a child") {
+                break status;
+            }
+            if Instant::now() >= deadline {
+                let _ = self.child.kill();
+                let _ = self.child.wait();
+                let (stdout, stderr) = self.said();
+                panic!("a process did not end within {limit:?}; it said {stdout:?} {stderr:?}");
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        };
+        let (stdout, stderr) = self.said();
+        Ended { status, stdout, stderr }
+    }
+
+    fn said(&mut self) -> (String, String) {
+        let text = |gatherer: Option<JoinHandle<Vec<u8>>>| {
+            let bytes = gatherer.map(|g| g.join().expect("a reader of a pipe"));
+            String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned()
+        };
+        (text(self.stdout.take()), text(self.stderr.take()))
+    }
+}
+
+impl Drop for Proc {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Runs a command to its end.
+pub(crate) fn run(command: &mut Command, limit: Duration) -> Ended {
+    Proc::start(command).wait(limit)
+}
+
+/// A directory on disk that is removed at the end.
+pub(crate) struct Dir(PathBuf);
+
+impl Dir {
+    pub(crate) fn new() -> Self {
+        Self::within(Path::new(env!("CARGO_TARGET_TMPDIR")))
+    }
+
+    pub(crate) fn within(parent: &Path) -> Self {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let dir = parent.join(format!("lowwater-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        Self(dir)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(crate) fn join(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Tries until it holds; false after `limit`.
+pub(crate) fn eventually(limit: Duration, mut holds: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + limit;
+    while !holds() {
+        if Instant::now() >= deadline {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    true
+}
+
+/// Reads all of it.
+pub(crate) fn slurp(mut from: impl std::io::Read) -> Vec<u8> {
+    let mut all = Vec::new();
+    from.read_to_end(&mut all).unwrap();
+    all
+}
