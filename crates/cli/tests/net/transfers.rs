@@ -138,7 +138,7 @@ fn http_answers_what_is_asked_and_nothing_outside_the_root() {
             (&["-T".into(), source.clone(), at("/../up")], "400"),
             (&["-T".into(), source.clone(), at("/sub/new")], "201"),
             (&["-T".into(), source.clone(), at("/sub/new")], "200"),
-            (&["-T".into(), source.clone(), at("/link")], "200"),
+            (&["-T".into(), source, at("/link")], "200"),
         ] {
             let args: Vec<_> = args.iter().map(String::as_str).collect();
             assert_eq!(status(&args), wanted, "{args:?}");
