@@ -1,5 +1,5 @@
 //! Payload and FIN of an acceptable segment (RFC 9293 section 3.10.7.4, seventh and eighth step; `tcp_data_queue`, `tcp_fin`).
-use crate::base::Cx;
+use crate::base::{Cx, Error};
 use crate::tcp::conn::Conn;
 use crate::tcp::ready::Notice;
 use crate::tcp::receiver::Arrival;
@@ -20,10 +20,11 @@ impl Conn {
         let fin = seg.has(TcpFlags::FIN);
         let end = seg.seq + seg.payload_len();
         // Nobody is left to read: new data is answered with a reset so that the peer learns it was lost (RFC 2525 2.17).
-        if self.app.rcv_shutdown && self.app.orphan && seg.payload_len() > 0 && end.after(self.rx.nxt()) {
+        let both_shut = self.app.rcv_shutdown && matches!(self.state, State::FinWait1 | State::FinWait2);
+        if (both_shut || self.app.orphan) && seg.payload_len() > 0 && end.after(self.rx.nxt()) {
             cx.count.tcp_ext.tcp_abort_on_data += 1;
             let answer = reset_for(&self.tuple, &seg);
-            self.finish(cx, None);
+            self.finish(cx, (!self.app.orphan).then_some(Error::Reset));
             return Some(answer.map_or(Disposition::Done, Disposition::Reset));
         }
         self.input_ecn_mark(&seg);
