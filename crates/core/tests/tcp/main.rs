@@ -9,6 +9,7 @@ mod handshake;
 mod keepalive;
 mod lowat;
 mod nagle;
+mod owners;
 mod peer;
 mod pmtu;
 mod recovery;
