@@ -115,7 +115,7 @@ impl Stack {
             urgent: view.urgent(),
             options: view.options(),
             ecn: Ecn::of_tos(ingress.tos),
-            gso_size: ingress.packet.offload.gso_size,
+            gso_size: segment_size(ingress, &payload),
             pinned_bytes: ingress.packet.payload.len() as u32,
             payload,
         };
@@ -169,6 +169,14 @@ impl Stack {
         if entry.holder == Holder::Owner {
             self.events.push(&mut entry.pending, Event::Readable(id));
         }
+    }
+}
+
+/// Payload of one segment in what was coalesced, here or by the device; 0 for a single segment.
+fn segment_size(ingress: &Ingress, payload: &Chunks) -> u16 {
+    match payload.as_slice() {
+        [first, _, ..] => first.len() as u16,
+        _ => ingress.packet.offload.gso_size,
     }
 }
 

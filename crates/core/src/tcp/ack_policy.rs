@@ -51,6 +51,8 @@ pub struct SegmentFacts {
     pub header_bytes: u32,
     /// Any of FIN, SYN, URG or PSH: the segment may be shorter than the peer could make it.
     pub remnant: bool,
+    /// PSH: the application's write ends here.
+    pub push: bool,
 }
 
 /// The state that `__tcp_ack_snd_check` looks at beside the policy's own.
@@ -252,6 +254,10 @@ impl AckPolicy {
         let len = if seg.gso_size > 0 { seg.gso_size } else { seg.payload_bytes };
         if len >= self.rcv_mss() {
             self.rcv_mss = len.min(advmss).min(u32::from(u16::MAX)) as u16;
+            // A whole segment may also be the last of a write, and its sender may wait for the ACK.
+            if seg.push {
+                self.pending |= PUSHED;
+            }
             return;
         }
         // Header and payload together are the same for every full segment, however much of it SACK takes.

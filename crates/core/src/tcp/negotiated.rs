@@ -85,6 +85,11 @@ impl Stamps {
         !(seg.has(TcpFlags::RST) && seg.at.nanos_since(at) >= 60 * 1_000_000_000)
     }
 
+    /// By how much the segment's timestamp is older than TS.Recent, in the peer's ticks taken for milliseconds.
+    pub(crate) fn lag_ms(&self, seg: &Segment) -> Option<u128> {
+        seg.options.timestamps.map(|ts| u128::from(self.recent.wrapping_sub(ts.value)))
+    }
+
     /// Takes TS.Recent over from a segment that RFC 7323 section 4.3 allows (SEG.SEQ <= Last.ACK.sent).
     pub(crate) fn store(&mut self, seg: &Segment) {
         if let Some(ts) = seg.options.timestamps {

@@ -30,6 +30,8 @@ pub struct Arrival {
     pub fin: bool,
     /// Any of FIN, SYN, URG or PSH was set.
     pub remnant: bool,
+    /// PSH was set.
+    pub push: bool,
     /// Payload bytes per segment of a coalesced packet; 0 for a single segment.
     pub gso_size: u32,
     /// Length of the TCP header with options, in bytes.
@@ -228,7 +230,7 @@ impl Receiver {
 
     /// A segment with data or FIN that passed the acceptability test (`tcp_data_queue`).
     pub fn on_data(&mut self, cx: &mut Cx<'_>, arrival: Arrival, rtt: RttFacts) -> Received {
-        let Arrival { seq, chunks, pinned_bytes, fin, remnant, gso_size, header_bytes } = arrival;
+        let Arrival { seq, chunks, pinned_bytes, fin, remnant, push, gso_size, header_bytes } = arrival;
         let chunks: Pieces = chunks.into_iter().map(|bytes| Chunk::admit(bytes, pinned_bytes)).collect();
         let payload_bytes = chunks.iter().map(|c| c.len() as u32).sum::<u32>();
         let charge = chunks.iter().map(|c| c.charge()).sum::<u32>();
@@ -257,7 +259,7 @@ impl Receiver {
         if seq.at_or_after(self.nxt + open.max(1)) {
             return self.refuse();
         }
-        let facts = SegmentFacts { payload_bytes, gso_size, header_bytes, remnant };
+        let facts = SegmentFacts { payload_bytes, gso_size, header_bytes, remnant, push };
         if seq.after(self.nxt) {
             self.queue_held(cx, seq, chunks, fin, (payload_bytes, charge))
         } else {

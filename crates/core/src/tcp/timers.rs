@@ -218,16 +218,12 @@ impl Conn {
         }
         let idle = self.keepalive_idle(cx);
         let sysctl = cx.sysctl;
-        // A second at least: a timer that is due again at once would never end.
-        let pick = |own: u32, default: u32| {
-            Duration::from_secs(u64::from(if own != 0 { own } else { default.max(1) }))
-        };
+        let time = self.keepalive_time(cx);
         // Data in flight or unsent keeps other timers running: they find out whether the peer lives.
         if self.has_in_flight() || self.tx.queue_ref().unsent_bytes() > 0 {
-            self.timers.keepalive = Some(cx.now + pick(self.options.keepidle, sysctl.tcp_keepalive_time));
+            self.timers.keepalive = Some(cx.now + time);
             return;
         }
-        let time = pick(self.options.keepidle, sysctl.tcp_keepalive_time);
         if idle < time {
             self.timers.keepalive = Some(cx.now + (time - idle));
             return;
@@ -245,7 +241,12 @@ impl Conn {
         }
         self.out.keepalive = true;
         self.timers.probes_out = self.timers.probes_out.saturating_add(1);
-        self.timers.keepalive = Some(cx.now + pick(self.options.keepintvl, sysctl.tcp_keepalive_intvl));
+        self.timers.keepalive = Some(cx.now + own_or(self.options.keepintvl, sysctl.tcp_keepalive_intvl));
+    }
+
+    /// How long silence lasts before it is questioned.
+    fn keepalive_time(&self, cx: &Cx<'_>) -> Duration {
+        own_or(self.options.keepidle, cx.sysctl.tcp_keepalive_time)
     }
 
     /// Time since anything came from the peer.
@@ -255,10 +256,7 @@ impl Conn {
 
     /// SO_KEEPALIVE was switched, or the connection was established with it on.
     pub(super) fn arm_keepalive(&mut self, cx: &Cx<'_>) {
-        self.timers.keepalive = self.options.keepalive.then(|| {
-            let own = self.options.keepidle;
-            cx.now + Duration::from_secs(u64::from(if own != 0 { own } else { cx.sysctl.tcp_keepalive_time }))
-        });
+        self.timers.keepalive = self.options.keepalive.then(|| cx.now + self.keepalive_time(cx));
     }
 
     /// TCP_KEEPIDLE was set: the silence so far counts (`tcp_sock_set_keepidle_locked`).
@@ -266,8 +264,12 @@ impl Conn {
         if !self.options.keepalive || !self.state.is_synchronized() {
             return;
         }
-        let own = self.options.keepidle;
-        let time = Duration::from_secs(u64::from(if own != 0 { own } else { cx.sysctl.tcp_keepalive_time }));
+        let time = self.keepalive_time(cx);
         self.timers.keepalive = Some(cx.now + time.saturating_sub(self.keepalive_idle(cx)));
     }
+}
+
+/// The socket's own number of seconds, or the system's; never none at all, or a timer would fire without end.
+fn own_or(own: u32, default: u32) -> Duration {
+    Duration::from_secs(u64::from(if own != 0 { own } else { default }.max(1)))
 }

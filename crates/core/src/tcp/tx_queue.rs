@@ -184,6 +184,21 @@ pub struct HeadInfo {
     pub is_last: bool,
 }
 
+impl HeadInfo {
+    /// Sequence space of the first segment that it makes; a FIN needs room in the peer's window too.
+    #[must_use]
+    pub fn first_segment_span(&self, mss: u16) -> u32 {
+        let mss = usize::from(mss);
+        if self.len > mss { mss as u32 } else { self.span() }
+    }
+
+    /// Its sequence space.
+    #[must_use]
+    pub const fn span(&self) -> u32 {
+        self.len as u32 + self.fin as u32
+    }
+}
+
 /// The send queue of a connection.
 #[derive(Debug)]
 pub struct TxQueue {

@@ -4,6 +4,7 @@
 mod acks;
 mod closing;
 mod congestion;
+mod corners;
 mod explore;
 mod handshake;
 mod keepalive;

@@ -61,7 +61,13 @@ impl World {
     fn data(&mut self, len: u32, ms: u64) -> bool {
         self.now = self.now.plus_nanos(ms * 1_000_000);
         self.unacked += len;
-        let seg = SegmentFacts { payload_bytes: len, gso_size: 0, header_bytes: 32, remnant: len < 1_448 };
+        let seg = SegmentFacts {
+            payload_bytes: len,
+            gso_size: 0,
+            header_bytes: 32,
+            remnant: len < 1_448,
+            push: false,
+        };
         self.ack.measure_ato(self.now, RTT, 64_240);
         self.ack.on_data(self.now, &seg, 1_460, 32);
         self.check()
@@ -206,6 +212,7 @@ fn the_peers_mss_is_found_despite_sack_options() {
         gso_size: 0,
         header_bytes: header,
         remnant: false,
+        push: false,
     };
     w.ack.on_data(w.now, &facts(1_448, 32), 1_460, 32);
     assert_eq!(w.ack.rcv_mss(), 1_448);
@@ -215,7 +222,8 @@ fn the_peers_mss_is_found_despite_sack_options() {
     w.ack.on_data(w.now, &facts(988, 44), 1_460, 32);
     assert_eq!(w.ack.rcv_mss(), 1_000);
     // A coalesced packet counts by its segments, and nothing exceeds what we offered.
-    let gso = SegmentFacts { payload_bytes: 60_000, gso_size: 9_000, header_bytes: 32, remnant: true };
+    let gso =
+        SegmentFacts { payload_bytes: 60_000, gso_size: 9_000, header_bytes: 32, remnant: true, push: true };
     w.ack.on_data(w.now, &gso, 1_460, 32);
     assert_eq!(w.ack.rcv_mss(), 1_460);
     assert_eq!(initial_rcv_mss(1_460, 1_448, 64_240), 536);

@@ -10,7 +10,11 @@ use lowwater_wire::tcp::TcpFlags;
 impl Conn {
     /// `None` when the segment may be processed further.
     pub(super) fn check_acceptable(&mut self, cx: &mut Cx<'_>, seg: &Segment) -> Option<Disposition> {
-        if self.peer.ts && !seg.has(TcpFlags::RST) && self.peer.stamps.reject(seg) {
+        if self.peer.ts
+            && !seg.has(TcpFlags::RST)
+            && self.peer.stamps.reject(seg)
+            && !self.is_disordered_ack(cx, seg)
+        {
             cx.count.tcp_ext.paws_estab += 1;
             self.answer_unacceptable(cx, seg);
             return Some(Disposition::Drop(DropWhy::TcpPaws));
@@ -36,6 +40,19 @@ impl Conn {
             return Some(self.challenge_syn(cx));
         }
         None
+    }
+
+    /// A duplicate ACK overtaken on its way by a younger one: it changes nothing but what loss recovery counts, so a replay
+    /// does no harm for as long as a retransmission could last (`tcp_disordered_ack`).
+    fn is_disordered_ack(&self, cx: &Cx<'_>, seg: &Segment) -> bool {
+        let window = u32::from(seg.window) << self.peer.snd_wscale;
+        let updates = seg.seq.after(self.snd.wl1) || (seg.seq == self.snd.wl1 && window > self.snd.wnd);
+        seg.has(TcpFlags::ACK)
+            && seg.seq_len() == 0
+            && seg.seq == self.rx.nxt()
+            && seg.ack == self.tx.snd_una()
+            && !updates
+            && self.peer.stamps.lag_ms(seg).is_some_and(|ms| ms <= self.path.rtt.rto(cx.sysctl).as_millis())
     }
 
     /// The segment touches the receive window (`tcp_sequence`).

@@ -124,7 +124,7 @@ impl Conn {
             return;
         };
         let end = self.tx.snd_una() + self.snd.wnd;
-        if !(self.tx.snd_nxt() + head.len as u32).after(end) {
+        if !(self.tx.snd_nxt() + head.span()).after(end) {
             self.timers.stop_probing();
         } else if self.timers.probe.is_some() {
             self.timers.probe = Some(cx.now + self.probe_delay(cx));

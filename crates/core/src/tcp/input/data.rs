@@ -37,6 +37,7 @@ impl Conn {
                 seq: seg.seq,
                 fin,
                 remnant: seg.flags.intersects(REMNANT),
+                push: seg.has(TcpFlags::PSH),
                 gso_size: u32::from(seg.gso_size),
                 header_bytes: 20 + seg.options.buffer_len() as u32,
                 pinned_bytes: seg.pinned_bytes as usize,

@@ -153,8 +153,7 @@ impl Conn {
             return;
         }
         cx.count.tcp.out_rsts += 1;
-        let repr =
-            self.repr(self.acceptable_seq(), TcpFlags::RST | TcpFlags::ACK, 0, self.peer.options(cx.now));
+        let repr = self.header(cx, self.acceptable_seq(), TcpFlags::RST);
         let out = Outgoing { payload: Bytes::new(), ..self.control(cx, repr) };
         self.out.reset = Some(Box::new(out));
     }

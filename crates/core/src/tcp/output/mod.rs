@@ -159,8 +159,7 @@ impl Conn {
         self.pacing_gate(cx)?;
         let quota = self.cwnd_quota(&head, mss)?;
         let room = self.send_window_room();
-        let first = head.len.min(usize::from(mss)) as u32;
-        if room < first {
+        if room < head.first_segment_span(mss) {
             return Err(Wait::RecvWindow);
         }
         let hold = if head.is_last { hold } else { Hold::Push };

@@ -58,6 +58,7 @@ impl World {
             pinned_bytes: 0,
             fin,
             remnant: fin,
+            push: false,
             gso_size: 0,
             header_bytes: 32,
         };
