@@ -7,8 +7,8 @@ use std::time::Duration;
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Connections; a power of two, so that tables which double are full rather than half empty.
-const CONNECTIONS: usize = 4_096;
+/// Connections. Tables double at powers of two; this is between the two extremes of their fill.
+const CONNECTIONS: usize = 3_000;
 /// Bound per end.
 const BYTES_MAX: usize = 2_048;
 

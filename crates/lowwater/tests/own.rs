@@ -385,3 +385,19 @@ fn threads_share_one_stack() {
     clients.into_iter().for_each(|c| c.join().unwrap());
     server.join().unwrap();
 }
+
+#[test]
+fn an_idle_stack_sleeps() {
+    let (a, b) = two();
+    let listener = blocking::TcpListener::bind(&a, "10.0.0.1:80").unwrap();
+    let client = blocking::TcpStream::connect(&b, "10.0.0.1:80").unwrap();
+    let (server, _) = listener.accept().unwrap();
+    thread::sleep(Duration::from_millis(200));
+    let events = || a.counters().own.events + b.counters().own.events;
+    let before = events();
+    thread::sleep(Duration::from_millis(300));
+    // The calls that read the counters are not verbs; timers that pass by may be a few.
+    let woken = events() - before;
+    assert!(woken < 20, "{woken} calls of the core while nothing happened");
+    drop((client, server));
+}

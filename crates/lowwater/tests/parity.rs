@@ -399,6 +399,25 @@ macro_rules! parity {
             }
 
             #[tokio::test]
+            async fn a_busy_reader_lets_other_tasks_run() {
+                let world = World::new();
+                let (client, mut server) = soon(connection(&world)).await;
+                let (mut read, mut write) = halves(client);
+                let feeder =
+                    tokio::spawn(async move { while write.write_all(&[1; 65_536]).await.is_ok() {} });
+                let drain =
+                    tokio::spawn(async move { while matches!(server.read(&mut [0; 64]).await, Ok(1..)) {} });
+                for _ in 0..1_000 {
+                    tokio::task::yield_now().await;
+                }
+                feeder.abort();
+                drain.abort();
+                let e = soon(drain).await.unwrap_err();
+                assert!(e.is_cancelled());
+                let _ = soon(read.read(&mut [0; 1])).await;
+            }
+
+            #[tokio::test]
             async fn datagrams() {
                 let world = World::new();
                 let (server, client) = world.udp().await;

@@ -33,8 +33,13 @@ macro_rules! read {
                 if room.is_empty() {
                     return Poll::Ready(Ok(()));
                 }
-                let stream: &TcpStream = self.as_ref().get_ref().as_stream();
-                stream.sock.poll_recv(cx, room, false).map_ok(|n| buf.advance(n))
+                // A task that always finds data must let others run: tokio's budget, as its own sockets spend it.
+                let budget = std::task::ready!(tokio::task::coop::poll_proceed(cx));
+                let polled = self.as_ref().get_ref().as_stream().sock.poll_recv(cx, room, false);
+                if polled.is_ready() {
+                    budget.made_progress();
+                }
+                polled.map_ok(|n| buf.advance(n))
             }
         }
 
@@ -63,7 +68,12 @@ macro_rules! write {
                 cx: &mut Context<'_>,
                 data: &[u8],
             ) -> Poll<io::Result<usize>> {
-                self.as_ref().get_ref().as_stream().sock.poll_send(cx, data)
+                let budget = std::task::ready!(tokio::task::coop::poll_proceed(cx));
+                let polled = self.as_ref().get_ref().as_stream().sock.poll_send(cx, data);
+                if polled.is_ready() {
+                    budget.made_progress();
+                }
+                polled
             }
 
             /// Nothing is held back here: the stack sends on its own.
