@@ -209,3 +209,53 @@ fn acknowledgements_stay_inside_a_window_that_shrank() {
     p.abort();
     p.expect("R. 1561 ack 11");
 }
+
+#[test]
+fn a_window_that_closes_with_the_last_ack_is_probed() {
+    let mut p = Peer::server(Shape { syn: "win 65535 mss 1000 sackOK", ..Shape::default() });
+    p.write(20_000);
+    p.expect_data(1, 10_001, 1_000);
+    p.at(100);
+    p.inject(". 1 ack 10001 win 0");
+    p.at(399);
+    p.expect_at(400, ". 10000 ack 1");
+    // The update was lost; the answer to the probe tells it.
+    p.inject(". 1 ack 10001 win 3000");
+    p.expect_data(10_001, 13_001, 1_000);
+    p.quiet();
+}
+
+#[test]
+fn an_orphan_probes_a_closed_window_and_delivers_when_it_opens() {
+    let mut p = Peer::server(Shape { win: 0, ..Shape::default() });
+    p.write(1_000);
+    p.close();
+    p.expect_at(300, ". 0 ack 1");
+    p.expect_at(900, ". 0 ack 1");
+    p.at(1_000);
+    p.inject(". 1 ack 1 win 65535");
+    p.expect("FP. 1:1001");
+    p.inject("F. 1 ack 1002");
+    p.expect(". 1002 ack 2");
+    p.at(61_000);
+    assert_eq!((p.sockets(), p.stack.small_objects()), (1, (0, 0, 0)));
+}
+
+#[test]
+fn an_orphan_before_a_closed_window_is_not_kept_for_ever() {
+    let mut p = Peer::server(Shape { win: 0, ..Shape::default() });
+    p.write(1_000);
+    p.close();
+    let probes = p.run_to(300_000);
+    assert!((7..=9).contains(&probes.len()), "{probes:?}");
+    assert_eq!((p.sockets(), p.stack.small_objects()), (1, (0, 0, 0)));
+}
+
+#[test]
+fn a_fin_alone_needs_no_window() {
+    // Linux sends a lone FIN into a closed window; it takes no room in the buffer.
+    let mut p = Peer::server(Shape { win: 0, ..Shape::default() });
+    p.close();
+    let out = p.run_to(400);
+    assert!(out.iter().any(|(_, s)| s.flags.contains('F')), "{out:?}");
+}
