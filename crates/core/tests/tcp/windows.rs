@@ -252,10 +252,11 @@ fn an_orphan_before_a_closed_window_is_not_kept_for_ever() {
 }
 
 #[test]
-fn a_fin_alone_needs_no_window() {
-    // Linux sends a lone FIN into a closed window; it takes no room in the buffer.
+fn a_fin_alone_waits_for_the_window() {
+    // It takes sequence space (RFC 9293 section 3.4), so Linux probes before it sends one into a closed window.
     let mut p = Peer::server(Shape { win: 0, ..Shape::default() });
     p.close();
-    let out = p.run_to(400);
-    assert!(out.iter().any(|(_, s)| s.flags.contains('F')), "{out:?}");
+    p.expect_at(300, ". 0 ack 1");
+    p.inject(". 1 ack 1 win 65535");
+    p.expect("F. 1 ack 1");
 }
