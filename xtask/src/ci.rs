@@ -30,6 +30,7 @@ const STAGES: &[Stage] = &[
     },
     Stage { name: "docs", what: "cargo doc --workspace --no-deps, warnings refused", run: |_| docs() },
     Stage { name: "test", what: "cargo test --workspace, namespaces included", run: test },
+    Stage { name: "lab", what: "the README's first command, as JSON", run: |_| lab() },
     Stage { name: "seeds", what: "1,000 seeds of the simulator", run: seeds },
     Stage { name: "fuzz", what: "the structured fuzzer for 60 s", run: fuzz },
 ];
@@ -71,6 +72,10 @@ fn docs() -> Outcome {
 
 fn test(tests: &mut Tests) -> Outcome {
     run_watched(&mut cargo(&["test", "--workspace"]), &mut |line| tests.watch(line))
+}
+
+fn lab() -> Outcome {
+    run(&mut cargo(&["run", "--release", "--quiet", "--", "lab", "--json"]))
 }
 
 fn seeds(_: &mut Tests) -> Outcome {
