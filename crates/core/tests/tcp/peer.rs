@@ -1,12 +1,14 @@
 //! A peer made by hand: a stack with one device, into which a script injects segments and from which it takes what leaves,
 //! each at an exact instant of virtual time.
+mod app;
+
 use super::text::{Seg, flags_text};
 use bytes::Bytes;
-use lowwater_core::base::{DeviceId, Duration, Error, Instant, SocketId, Sysctl};
+use lowwater_core::base::{DeviceId, Duration, Instant, SocketId, Sysctl};
 use lowwater_core::device::{DeviceCaps, Submit};
 use lowwater_core::packet::{Offload, Packet};
 use lowwater_core::stack::{Config, Event, ListenAddr, ListenOptions, Stack};
-use lowwater_core::tcp::{How, SendFlags, SocketOptions, State, TcpInfo};
+use lowwater_core::tcp::SocketOptions;
 use lowwater_wire::icmp4::Icmp4Repr;
 use lowwater_wire::ipv4::{Ipv4Repr, Ipv4View};
 use lowwater_wire::tcp::{TcpFlags, TcpOptions, TcpRepr, TcpView, Timestamps, fill_checksum};
@@ -506,90 +508,5 @@ impl Peer {
         let packet = self.ip(protocol::ICMP, 0, &message);
         self.stack.receive(self.now, self.dev, Packet::received(packet, Offload::default(), self.now));
         self.pump();
-    }
-
-    // ----- the application -----
-
-    /// Writes `n` bytes, all of which must find room.
-    #[track_caller]
-    pub fn write(&mut self, n: usize) {
-        assert_eq!(self.try_write(n, SendFlags::default()), Ok(n), "{}", self.log());
-    }
-
-    #[track_caller]
-    pub fn write_more(&mut self, n: usize) {
-        let flags = SendFlags { more: true, ..SendFlags::default() };
-        assert_eq!(self.try_write(n, flags), Ok(n), "{}", self.log());
-    }
-
-    pub fn try_write(&mut self, n: usize, flags: SendFlags) -> Result<usize, Error> {
-        let data: Vec<u8> = (0..n as u64).map(|i| pattern(self.written + i)).collect();
-        self.journal.push(format!("{:>12}   write {n}", self.stamp()));
-        let done = self.stack.tcp_send(self.now, self.sock, &data, flags);
-        self.written += done.unwrap_or(0) as u64;
-        self.pump();
-        done
-    }
-
-    /// Reads up to `n` bytes and checks each.
-    pub fn try_read(&mut self, n: usize) -> Result<usize, Error> {
-        let mut buf = vec![0; n];
-        let done = self.stack.tcp_recv(self.now, self.sock, &mut buf, false);
-        self.journal.push(format!("{:>12}   read {n}: {done:?}", self.stamp()));
-        for &byte in &buf[..done.unwrap_or(0)] {
-            assert_eq!(byte, pattern(self.read), "byte {} of what was read", self.read);
-            self.read += 1;
-        }
-        self.pump();
-        done
-    }
-
-    #[track_caller]
-    pub fn read(&mut self, n: usize) {
-        assert_eq!(self.try_read(n), Ok(n), "{}", self.log());
-    }
-
-    /// The peer sends 16 segments of 1,000 bytes, which ends the time of quick acknowledgements; all is read. The next byte
-    /// of the peer is 16,001.
-    pub fn end_quick_acks(&mut self, ack: u32) {
-        for i in 0..16 {
-            self.inject(&format!(". {}:{} ack {ack}", i * 1_000 + 1, i * 1_000 + 1_001));
-            self.expect(&format!(". {ack} ack {}", i * 1_000 + 1_001));
-            self.read(1_000);
-        }
-    }
-
-    pub fn close(&mut self) {
-        self.journal.push(format!("{:>12}   close", self.stamp()));
-        self.stack.close(self.now, self.sock).unwrap();
-        self.pump();
-    }
-
-    pub fn abort(&mut self) {
-        self.stack.abort(self.now, self.sock).unwrap();
-        self.pump();
-    }
-
-    pub fn shutdown(&mut self, how: How) {
-        self.journal.push(format!("{:>12}   shutdown {how:?}", self.stamp()));
-        self.stack.shutdown(self.now, self.sock, how).unwrap();
-        self.pump();
-    }
-
-    pub fn state(&self) -> State {
-        self.stack.tcp_state(self.sock).unwrap()
-    }
-
-    pub fn info(&mut self) -> TcpInfo {
-        self.stack.tcp_info(self.sock).unwrap()
-    }
-
-    pub fn error(&mut self) -> Option<Error> {
-        self.stack.take_error(self.sock)
-    }
-
-    /// Sockets of every kind, small objects included.
-    pub fn sockets(&self) -> usize {
-        self.stack.open_sockets()
     }
 }
