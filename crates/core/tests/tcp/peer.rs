@@ -1,6 +1,7 @@
 //! A peer made by hand: a stack with one device, into which a script injects segments and from which it takes what leaves,
 //! each at an exact instant of virtual time.
 mod app;
+mod icmp;
 
 use super::text::{Seg, flags_text};
 use bytes::Bytes;
@@ -9,7 +10,6 @@ use lowwater_core::device::{DeviceCaps, Submit};
 use lowwater_core::packet::{Offload, Packet};
 use lowwater_core::stack::{Config, Event, ListenAddr, ListenOptions, Stack};
 use lowwater_core::tcp::SocketOptions;
-use lowwater_wire::icmp4::Icmp4Repr;
 use lowwater_wire::ipv4::{Ipv4Repr, Ipv4View};
 use lowwater_wire::tcp::{TcpFlags, TcpOptions, TcpRepr, TcpView, Timestamps, fill_checksum};
 use lowwater_wire::{checksum, protocol};
@@ -494,19 +494,5 @@ impl Peer {
         repr.emit(&mut packet);
         packet.extend_from_slice(payload);
         packet.into()
-    }
-
-    /// An ICMP error arrives about a segment of ours that began at `seq`.
-    pub fn icmp(&mut self, code: u8, mtu: u16, seq: u32) {
-        self.quiet();
-        self.journal.push(format!("{:>12} < icmp unreachable code {code} mtu {mtu} seq {seq}", self.stamp()));
-        let mut quoted = self.last_packet[..28].to_vec();
-        quoted[24..28].copy_from_slice(&seq.wrapping_add(self.iss()).to_be_bytes());
-        let repr = Icmp4Repr::Unreachable { code, mtu, quoted: &quoted };
-        let mut message = vec![0; repr.buffer_len()];
-        repr.emit(&mut message);
-        let packet = self.ip(protocol::ICMP, 0, &message);
-        self.stack.receive(self.now, self.dev, Packet::received(packet, Offload::default(), self.now));
-        self.pump();
     }
 }
