@@ -110,8 +110,10 @@ impl Stack {
         self.env.count.tcp.out_rsts += u64::from(out.repr.flags.contains(TcpFlags::RST));
         match self.path(Some(tuple.local_ip), tuple) {
             Ok(mut path) => {
-                let numbers = (Some(path.ids.take(1)), path.ids.flow_label);
-                self.send_tcp(tuple, &path.dst, numbers, None, out);
+                // Never fragmented, such a packet needs no number, and zero tells nothing (RFC 6864 section 4.1; Linux too).
+                let atomic = self.env.sysctl.ip_no_pmtu_disc == 0;
+                let ident = if atomic { 0 } else { path.ids.take(1) };
+                self.send_tcp(tuple, &path.dst, (Some(ident), path.ids.flow_label), None, out);
             }
             Err(_) => {
                 self.env.count.ip.out_no_routes += 1;
