@@ -136,7 +136,8 @@ impl Stack {
                 },
             )
         });
-        let waits = self.small.time_waits.values().map(move |t| line(State::TimeWait, t.time_wait.tuple()));
+        let waits = self.small.time_waits.values().map(|t| &t.time_wait);
+        let waits = waits.map(move |t| line(t.state(), t.tuple()));
         requests.chain(waits)
     }
 }

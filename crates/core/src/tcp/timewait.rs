@@ -2,6 +2,7 @@
 use super::negotiated::Negotiated;
 use super::segment::{Outgoing, Segment};
 use super::seq::Seq;
+use super::state::State;
 use crate::base::time::{Duration, Instant};
 use crate::base::{Cx, DropWhy, Tuple};
 use lowwater_wire::tcp::{TcpFlags, TcpRepr};
@@ -66,6 +67,12 @@ impl TimeWait {
     #[must_use]
     pub const fn deadline(&self) -> Instant {
         self.deadline
+    }
+
+    /// TIME-WAIT, or FIN-WAIT-2 while the peer's FIN is missing: what reports show (`tw_substate`).
+    #[must_use]
+    pub const fn state(&self) -> State {
+        if self.fin_wait2 { State::FinWait2 } else { State::TimeWait }
     }
 
     /// The flow.

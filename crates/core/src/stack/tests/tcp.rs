@@ -1,7 +1,8 @@
 //! TCP end to end.
-use super::world::{World, at, v4, v6};
+use super::world::{World, at, ipv4_packet, v4, v6};
 use crate::base::{Duration, Error, SocketId};
-use crate::device::DeviceCaps;
+use crate::device::{DeviceCaps, Submit};
+use crate::packet::{Csum, Packet};
 use crate::stack::{Decision, Event, ListenAddr, ListenOptions};
 use crate::tcp::{How, SendFlags, SocketOptions, State};
 use bytes::Bytes;
@@ -71,12 +72,15 @@ fn transfer(w: &mut World, from: (usize, SocketId), to: (usize, SocketId), total
 fn close_both(w: &mut World, client: SocketId, server: SocketId) {
     w.stacks[0].close(w.now, client).expect("open");
     w.run(SECOND);
+    let state = |w: &mut World| w.stacks[0].report().sockets.last().map(|line| line.state);
+    assert_eq!(state(w), Some(State::FinWait2), "a small object already, but it waits for the peer's FIN");
     assert_eq!(w.stacks[1].tcp_recv(w.now, server, &mut [0; 8], false), Ok(0));
     w.stacks[1].close(w.now, server).expect("open");
     w.run(SECOND);
     assert!(w.saw(0, Event::Gone(client)) && w.saw(1, Event::Gone(server)));
     assert_eq!((w.stacks[0].open_sockets(), w.stacks[1].open_sockets()), (0, 0));
     assert_eq!(w.stacks[0].small_objects(), (0, 1, 0), "the one who closed first waits");
+    assert_eq!(state(w), Some(State::TimeWait));
     assert_eq!(w.stacks[1].small_objects(), (0, 0, 0));
     w.run(SECOND * 61);
     assert_eq!(w.stacks[0].small_objects(), (0, 0, 0));
@@ -145,6 +149,27 @@ fn a_closed_port_refuses() {
     w.stacks[0].close(w.now, client).expect("open");
     assert!(w.stacks[0].next_event() == Some(Event::Gone(client)) && w.stacks[0].open_sockets() == 0);
     assert_eq!(w.stacks[1].counters().tcp.out_rsts, 1);
+}
+
+#[test]
+fn what_no_flow_pays_for_has_no_ip_number() {
+    let mut w = World::plain();
+    // A SYN from port 1 to port 9, where nobody listens.
+    let syn = [0, 1, 0, 9, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, 2, 0xff, 0xff, 0, 0, 0, 0];
+    for (no_pmtu_disc, zero) in [("0", true), ("1", false)] {
+        w.stacks[0].set_sysctl("ip_no_pmtu_disc", no_pmtu_disc).expect("known");
+        let mut packet = ipv4_packet([10, 0, 0, 2], [10, 0, 0, 1], lowwater_wire::protocol::TCP, &syn, w.now);
+        packet.offload.csum = Csum::Valid;
+        w.stacks[0].receive(w.now, w.devs[0], packet);
+        let mut idents = Vec::new();
+        let mut device = |_, packet: Packet| {
+            idents.push(u16::from_be_bytes([packet.head.as_slice()[4], packet.head.as_slice()[5]]));
+            Submit::Completed
+        };
+        w.stacks[0].transmit(w.now, w.devs[0], 8, &mut device);
+        assert_eq!(idents.len(), 1, "a reset");
+        assert_eq!(idents[0] == 0, zero);
+    }
 }
 
 #[test]
