@@ -33,7 +33,15 @@ pub(crate) struct Setup {
 impl Default for Setup {
     fn default() -> Self {
         let faults = Faults::default();
-        Self { offload: true, mtu: 1_500, faults, seed: 1, kernel: Vec::new(), ours: Vec::new(), congestion: "cubic" }
+        Self {
+            offload: true,
+            mtu: 1_500,
+            faults,
+            seed: 1,
+            kernel: Vec::new(),
+            ours: Vec::new(),
+            congestion: "cubic",
+        }
     }
 }
 
@@ -80,10 +88,7 @@ pub(crate) fn in_world(setup: &Setup, f: impl FnOnce(&World) + Send) {
     }
     NetNs::new().unwrap().run(|| {
         // The host's choices would leak in.
-        for (name, value) in [
-            ("tcp_rmem", "4096 131072 6291456"),
-            ("tcp_wmem", "4096 16384 4194304"),
-        ] {
+        for (name, value) in [("tcp_rmem", "4096 131072 6291456"), ("tcp_wmem", "4096 16384 4194304")] {
             set_kernel(name, value);
         }
         for (name, value) in &setup.kernel {
