@@ -1,6 +1,7 @@
 //! `lowwater get`: one file by HTTP, with the stack as the client.
 use crate::args::Get;
 use crate::failure::Failure;
+use crate::net::lent::{Lent, LentStream};
 use crate::net::sink::Sink;
 use crate::net::{self, Opened};
 use bytes::Bytes;
@@ -74,7 +75,8 @@ async fn fetch(args: &Get, opened: &Opened, target: &Target) -> Result<(), Failu
         |doing: &str, e: &dyn std::fmt::Display| Failure::other(format!("{}: {doing}: {e}", args.url));
     let addresses = &target.addresses[..];
     let stream = TcpStream::connect(&opened.stack, addresses).await.map_err(|e| failed("connecting", &e))?;
-    let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
+    let io = LentStream::new(stream, Lent::default());
+    let handshake = hyper::client::conn::http1::handshake(TokioIo::new(io)).await;
     let (mut sender, connection) = handshake.map_err(|e| failed("starting HTTP", &e))?;
     let driver = tokio::spawn(connection);
     let request = Request::get(&target.path)

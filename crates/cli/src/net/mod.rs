@@ -1,5 +1,6 @@
 //! The stack on its TUN device, as `serve` and `get` use it: set-up, addresses of the kernel's side, capture.
 mod capture;
+pub(crate) mod lent;
 pub(crate) mod sink;
 
 use crate::args::Net;

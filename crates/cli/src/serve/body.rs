@@ -1,5 +1,5 @@
 //! Bodies of answers: short texts, and files read ahead in large pieces on blocking threads.
-use super::lent::Lent;
+use crate::net::lent::Lent;
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use rustix::buffer::spare_capacity;

@@ -2,9 +2,9 @@
 use super::accept;
 use super::body::Answer;
 use super::files::{Entry, Root, listing, names};
-use super::lent::{Lent, LentStream};
 use super::over;
 use super::upload::put;
+use crate::net::lent::{Lent, LentStream};
 use hyper::body::Incoming;
 use hyper::header::{
     ACCEPT_RANGES, ALLOW, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, HeaderValue, LOCATION, RANGE,

@@ -2,7 +2,6 @@
 mod body;
 mod files;
 mod http;
-mod lent;
 mod small;
 mod stats;
 mod upload;
@@ -87,6 +86,9 @@ async fn serve(
             socket.map_err(|e| Failure::io(format!("UDP port 7 of {ip}"), &e))?,
             ended.clone(),
         ));
+    }
+    if let Some(stats) = stats {
+        stats.write(&opened.stack)?;
     }
     announce(args, opened)?;
     let watched = watch_over(&opened.stack, stats, &mut interrupt, &mut terminate).await;

@@ -1,4 +1,4 @@
-//! Bodies without a copy: hyper writes slices of the body's pieces, and they are given to the stack as the pieces they are.
+//! Connections under hyper with few copies: slices of a body's pieces are given to the stack as the pieces they are.
 use bytes::Bytes;
 use lowwater::TcpStream;
 use std::collections::VecDeque;
@@ -64,12 +64,14 @@ impl LentStream {
 }
 
 impl AsyncRead for LentStream {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buf)
+    /// One copy, from the received packet; the buffer needs no zeros before it.
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if buf.remaining() > 0
+            && let Some(piece) = ready!(self.stream.poll_read_chunk(cx, buf.remaining()))?
+        {
+            buf.put_slice(&piece);
+        }
+        Poll::Ready(Ok(()))
     }
 }
 
