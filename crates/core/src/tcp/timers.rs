@@ -88,9 +88,7 @@ impl Conn {
         match kind {
             TimerKind::Rto => self.on_rto(cx),
             TimerKind::Tlp => {
-                let mss = usize::from(self.mss());
-                let room = self.send_window_room() as usize;
-                let fits = self.tx.peek_unsent().is_some_and(|head| head.len.min(mss) <= room);
+                let fits = self.head_fits_window(self.mss());
                 self.out.tail_probe = Some(self.tx.on_tlp(fits));
                 self.out.try_send(self.default_hold());
             }

@@ -1,6 +1,6 @@
 //! Corners that a reading of the code found: each was wrong once.
 use super::peer::{Peer, Shape};
-use lowwater_core::base::Sysctl;
+use lowwater_core::base::{Duration, Sysctl};
 use lowwater_core::tcp::State;
 
 #[test]
@@ -99,4 +99,23 @@ fn fin_wait_2_lasts_two_minutes_at_most() {
     p.at(121_000);
     p.inject(". 1 ack 2");
     p.expect("R 2");
+}
+
+#[test]
+fn a_tail_loss_probe_does_not_overrun_a_window_that_has_just_closed() {
+    let mut p = Peer::server(Shape::default());
+    p.write(100);
+    p.expect("P. 1:101");
+    p.write(100);
+    p.quiet();
+    // The probe is decided upon, then an acknowledgement comes in before it leaves.
+    p.at(299);
+    let due = p.now() + Duration::from_millis(1);
+    p.stack.handle_timeout(due);
+    p.inject_more(". 1 ack 101 win 0");
+    p.quiet();
+    p.at(700);
+    p.drain();
+    p.inject(". 1 ack 101 win 65535");
+    p.expect("P. 101:201");
 }

@@ -142,7 +142,11 @@ impl Conn {
                 let plan = resend.and_then(|r| self.tx.commit_tlp(cx, &mut self.path, &r));
                 (plan.map(|plan| self.again(cx, &plan)), true)
             }
-            Probe::New => (self.commit_new(cx, usize::from(mss)), false),
+            // The acknowledgement of all may have come since, or one that shut the window.
+            Probe::New if self.has_in_flight() && self.head_fits_window(mss) => {
+                (self.commit_new(cx, usize::from(mss)), false)
+            }
+            Probe::New => (None, false),
             Probe::Nothing => (None, false),
         };
         // A probe is no part of a burst: after one the RTO timer runs, not the next probe's (`tcp_write_xmit`, push_one = 2).
@@ -158,10 +162,10 @@ impl Conn {
         };
         self.pacing_gate(cx)?;
         let quota = self.cwnd_quota(&head, mss)?;
-        let room = self.send_window_room();
-        if room < head.first_segment_span(mss) {
+        if !self.head_fits_window(mss) {
             return Err(Wait::RecvWindow);
         }
+        let room = self.send_window_room();
         let hold = if head.is_last { hold } else { Hold::Push };
         if head.len <= usize::from(mss) {
             let facts = self.nagle_facts(&head, head.len < usize::from(mss));
@@ -236,6 +240,11 @@ impl Conn {
     pub(super) fn send_window_room(&self) -> u32 {
         let end = self.window_end();
         if self.tx.snd_nxt().before(end) { end.since(self.tx.snd_nxt()) } else { 0 }
+    }
+
+    /// The peer's window takes the next new segment (`tcp_snd_wnd_test`).
+    pub(super) fn head_fits_window(&self, mss: u16) -> bool {
+        self.tx.peek_unsent().is_some_and(|head| head.first_segment_span(mss) <= self.send_window_room())
     }
 
     /// SND.UNA + SND.WND.
