@@ -3,7 +3,7 @@
 //! `cargo run -p lowwater-examples --bin any_proxy` drives it over a link in memory: connections to port 80 of any address
 //! go to a server on loopback, port 25 is refused, the rest meets silence.
 //! With the name of a TUN as argument it listens there: route something to it (`ip route add 198.51.100.0/24 dev NAME`), and
-//! connections are made by the kernel to the same destination on behalf of the client.
+//! connections to whatever address arrive at the same port of loopback.
 #![forbid(unsafe_code)]
 use lowwater::{Incoming, Stack, TcpListener, TcpStream};
 use std::io;
@@ -72,7 +72,10 @@ async fn main() -> io::Result<()> {
     if let Some(tun) = std::env::args().nth(1) {
         let stack = Stack::builder().tun(&tun).address("10.9.0.2/24").host_address("10.9.0.1/24").build()?;
         println!("proxying what is routed to {tun}");
-        return proxy(TcpListener::bind_any(&stack)?, Decision::To).await;
+        return proxy(TcpListener::bind_any(&stack)?, |wanted| {
+            Decision::To(SocketAddr::from(([127, 0, 0, 1], wanted.port())))
+        })
+        .await;
     }
 
     let (a, b) = lowwater::link::pair(1500);

@@ -42,12 +42,11 @@ impl axum::serve::Listener for TlsListener {
     }
 }
 
-async fn serve(stack: &Stack, addr: &str, tls: ServerConfig) -> Result<(), Error> {
+async fn serve(tcp: TcpListener, tls: ServerConfig) -> Result<(), Error> {
     async fn hello(ConnectInfo(Peer(peer)): ConnectInfo<Peer>) -> String {
         format!("hello, {}\n", peer.ip())
     }
     let app = Router::new().route("/", get(hello));
-    let tcp = TcpListener::bind(stack, addr).await?;
     let listener = TlsListener { tcp, tls: TlsAcceptor::from(Arc::new(tls)) };
     Ok(axum::serve(listener, app.into_make_service_with_connect_info::<Peer>()).await?)
 }
@@ -89,14 +88,16 @@ async fn main() -> Result<(), Error> {
     if let Some(tun) = std::env::args().nth(1) {
         let stack = Stack::builder().tun(&tun).address("10.9.0.2/24").host_address("10.9.0.1/24").build()?;
         println!("serving on {tun}: curl -k https://10.9.0.2/");
-        return serve(&stack, "10.9.0.2:443", tls).await;
+        return serve(TcpListener::bind(&stack, "10.9.0.2:443").await?, tls).await;
     }
 
     let (a, b) = lowwater::link::pair(1500);
     let server = Stack::builder().device(a).address("10.9.0.2/24").build()?;
     let client = Stack::builder().device(b).address("10.9.0.1/24").build()?;
+    // Before anybody connects: nobody says which branch below runs first.
+    let listener = TcpListener::bind(&server, "10.9.0.2:443").await?;
     let answer = tokio::select! {
-        ended = serve(&server, "10.9.0.2:443", tls) => return ended,
+        ended = serve(listener, tls) => return ended,
         answer = ask(&client, "10.9.0.2:443", certificate) => answer?,
     };
     assert_eq!(answer, "hello, 10.9.0.1\n");
