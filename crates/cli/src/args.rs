@@ -164,7 +164,7 @@ pub(crate) struct Serve {
 pub(crate) struct Get {
     #[command(flatten)]
     pub(crate) net: Net,
-    /// What to fetch: http://ADDRESS[:PORT]/PATH
+    /// What to fetch, as http://10.9.0.1:8000/file
     #[arg(value_name = "URL")]
     pub(crate) url: String,
     /// Write to this file instead of stdout

@@ -84,6 +84,11 @@ fn without_privileges_the_exit_code_is_77() {
     // Nobody may not read the build directory of root: a copy elsewhere.
     let dir = Dir::within(&std::env::temp_dir());
     if geteuid().is_root() {
+        // In a namespace with a single user there is nobody else to be.
+        if !std::fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| map.contains("4294967295")) {
+            eprintln!("skipped: needs a second user id");
+            return;
+        }
         let copy = dir.join("lowwater");
         std::fs::copy(env!("CARGO_BIN_EXE_lowwater"), &copy).unwrap();
         std::fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
