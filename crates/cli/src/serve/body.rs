@@ -7,23 +7,39 @@ use std::fs::File;
 use std::future::Future as _;
 use std::io;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll, ready};
 use tokio::task::JoinHandle;
 
-/// Bytes of one piece of a file.
+/// Bytes of one piece of a file, while few are sent.
 const PIECE: usize = 512 * 1_024;
+/// Bytes of one piece while many files are sent.
+const PIECE_MIN: usize = 64 * 1_024;
+/// What the pieces of all files together are to hold, as far as [`PIECE_MIN`] allows; read-ahead doubles it.
+const PIECES_TOTAL: usize = 16 << 20;
 /// Buffers that are kept for the next pieces; more are freed.
 const POOL_MAX: usize = 64;
 
 /// Buffers of pieces that the peer has acknowledged. Fresh memory would cost a page fault each 4 KiB.
 static POOL: OnceLock<Mutex<Vec<Vec<u8>>>> = OnceLock::new();
 
+/// Files that are being sent.
+static SENDING: AtomicUsize = AtomicUsize::new(0);
+
+/// Bytes of the next piece.
+fn piece_len() -> usize {
+    (PIECES_TOTAL / SENDING.load(Ordering::Relaxed).max(1)).clamp(PIECE_MIN, PIECE)
+}
+
 /// One buffer on loan; it goes back when the last reference to the piece is dropped.
 struct Loan(Vec<u8>);
 
 impl Loan {
-    fn take() -> Self {
+    fn take(len: usize) -> Self {
+        if len < PIECE {
+            return Self(Vec::with_capacity(len));
+        }
         let pool = POOL.get_or_init(Mutex::default);
         let kept = pool.lock().unwrap_or_else(PoisonError::into_inner).pop();
         Self(kept.unwrap_or_else(|| Vec::with_capacity(PIECE)))
@@ -39,6 +55,9 @@ impl AsRef<[u8]> for Loan {
 impl Drop for Loan {
     fn drop(&mut self) {
         let mut buffer = std::mem::take(&mut self.0);
+        if buffer.capacity() < PIECE {
+            return;
+        }
         buffer.clear();
         if let Some(pool) = POOL.get() {
             let mut pool = pool.lock().unwrap_or_else(PoisonError::into_inner);
@@ -49,10 +68,9 @@ impl Drop for Loan {
     }
 }
 
-/// Reads up to a piece at `offset`.
-fn read_piece(file: &File, offset: u64, max: u64) -> io::Result<Bytes> {
-    let mut loan = Loan::take();
-    let max = max.min(PIECE as u64) as usize;
+/// Reads `max` bytes at `offset`, fewer at the end of the file.
+fn read_piece(file: &File, offset: u64, max: usize) -> io::Result<Bytes> {
+    let mut loan = Loan::take(max);
     while loan.0.len() < max {
         let at = offset + loan.0.len() as u64;
         let n = rustix::io::pread(file, spare_capacity(&mut loan.0), at)?;
@@ -85,8 +103,9 @@ pub(crate) struct Part {
 impl Part {
     fn read_on(&mut self) {
         if self.offset < self.end && self.reading.is_none() {
-            let (file, offset, max) = (self.file.clone(), self.offset, self.end - self.offset);
-            self.offset += max.min(PIECE as u64);
+            let max = (self.end - self.offset).min(piece_len() as u64) as usize;
+            let (file, offset) = (self.file.clone(), self.offset);
+            self.offset += max as u64;
             self.reading = Some(tokio::task::spawn_blocking(move || read_piece(&file, offset, max)));
         }
     }
@@ -112,6 +131,12 @@ impl Part {
     }
 }
 
+impl Drop for Part {
+    fn drop(&mut self) {
+        SENDING.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// The body of an answer.
 pub(crate) enum Answer {
     /// Text, or nothing.
@@ -131,6 +156,7 @@ impl Answer {
         if start >= end {
             return Self::Text(None);
         }
+        SENDING.fetch_add(1, Ordering::Relaxed);
         Self::File(Part { file: Arc::new(file), offset: start, end, left: end - start, reading: None, lent })
     }
 }

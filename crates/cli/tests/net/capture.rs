@@ -100,3 +100,30 @@ fn the_kernels_capture_is_well_formed_without_offload() {
         }
     });
 }
+
+#[test]
+fn settings_act_on_the_wire_and_are_reported() {
+    if !can_run(&["tshark"]) {
+        return;
+    }
+    in_namespace(|| {
+        let dir = crate::support::Dir::new();
+        let file = dir.join("stack.pcapng");
+        let pcap = ["--pcap", &file.display().to_string(), "--host-addr", "10.9.0.77/24"].map(str::to_owned);
+        let off = ["--set", "tcp_timestamps=0", "--set", "net.ipv4.tcp_sack=0"].map(str::to_owned);
+        for (more, with_options) in [(&off[..], 0), (&[], 1)] {
+            let args: Vec<_> = pcap.iter().chain(more).map(String::as_str).collect();
+            let served = Served::start(&args);
+            assert_eq!(served.said["host_addresses"][0], "10.9.0.77/24");
+            assert_eq!(served.said["urls"][1], "http://[fd00:9::2]/");
+            let stream = std::net::TcpStream::connect((V4, 7)).unwrap();
+            assert_eq!(stream.local_addr().unwrap().ip().to_string(), "10.9.0.77");
+            drop(stream);
+            served.stop(Signal::TERM);
+            let syn_ack = "tcp.flags.syn == 1 && tcp.flags.ack == 1";
+            assert_eq!(frames(&file, syn_ack).len(), 1);
+            let options = format!("{syn_ack} && tcp.options.timestamp.tsval && tcp.options.sack_perm");
+            assert_eq!(frames(&file, &options).len(), with_options, "{more:?}");
+        }
+    });
+}
