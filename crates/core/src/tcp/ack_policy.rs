@@ -92,6 +92,8 @@ pub struct AckPolicy {
     pingpong: bool,
     dup_acks: u8,
     compressed: u8,
+    /// Duplicate ACKs that a peer without SACK still has to count.
+    duplicates: u8,
 }
 
 impl AckPolicy {
@@ -111,6 +113,7 @@ impl AckPolicy {
             pingpong: false,
             dup_acks: 0,
             compressed: 0,
+            duplicates: 0,
         }
     }
 
@@ -172,6 +175,23 @@ impl AckPolicy {
     /// Decides that the ACK goes out with the next run of the output (`tcp_send_ack`).
     pub const fn send_now(&mut self) {
         self.pending |= OWED | DUE;
+    }
+
+    /// Owes one ACK for each of `segments` beyond a hole, however few packets and turns they came in: without SACK their number
+    /// is all that tells the peer of the loss (RFC 5681 sections 3.2 and 4.2).
+    pub const fn owe_duplicates(&mut self, segments: u32) {
+        let more = if segments > u8::MAX as u32 { u8::MAX } else { segments as u8 };
+        self.duplicates = self.duplicates.saturating_add(more);
+    }
+
+    /// RCV.NXT has moved: an ACK would be no duplicate any more.
+    pub const fn forget_duplicates(&mut self) {
+        self.duplicates = 0;
+    }
+
+    /// A segment without data, which the peer counts, is about to go out.
+    pub const fn count_duplicate(&mut self) {
+        self.duplicates = self.duplicates.saturating_sub(1);
     }
 
     /// Demands an ACK at the next check: a gap was filled (RFC 5681 section 4.2).
@@ -368,7 +388,7 @@ impl AckPolicy {
         cx.count.tcp_ext.delayed_acks += 1;
     }
 
-    /// A segment with ACK went out: nothing is owed any more (`tcp_event_ack_sent`).
+    /// A segment with ACK went out: nothing is owed any more (`tcp_event_ack_sent`), duplicates excepted.
     pub fn on_ack_sent(&mut self, cx: &mut Cx<'_>) {
         if self.compressed > 0 {
             cx.count.tcp_ext.tcp_ack_compressed += u64::from(self.compressed);
@@ -381,7 +401,7 @@ impl AckPolicy {
                 self.ato = ATO_MIN_NS as u32;
             }
         }
-        self.pending = 0;
+        self.pending = if self.duplicates > 0 { OWED | DUE } else { 0 };
     }
 
     /// Data went out: an answer within the delay makes the traffic interactive (`tcp_event_data_sent`).

@@ -261,6 +261,11 @@ impl Receiver {
         }
         let facts = SegmentFacts { payload_bytes, gso_size, header_bytes, remnant, push };
         if seq.after(self.nxt) {
+            if !self.sack_ok {
+                // A single segment says no size.
+                let size = if gso_size > 0 { gso_size } else { payload_bytes.max(1) };
+                self.ack.owe_duplicates(payload_bytes.div_ceil(size).max(1));
+            }
             self.queue_held(cx, seq, chunks, fin, (payload_bytes, charge))
         } else {
             self.queue_in_order(cx, seq, chunks, fin, (&facts, charge, rtt))
@@ -290,6 +295,7 @@ impl Receiver {
         let had_hole = self.queue.has_hole();
         let done = self.queue.enqueue(self.offset(seq), chunks, fin);
         self.nxt += done.advanced as u32;
+        self.ack.forget_duplicates();
         if facts.payload_bytes > 0 {
             self.event_data_recv(cx, facts, charge, rtt);
         }

@@ -51,6 +51,11 @@ impl World {
 
     /// Bytes `at..at + len` of the stream arrive.
     fn data(&mut self, at: u32, len: u32, fin: bool) -> Received {
+        self.merged(at, len, fin, 0)
+    }
+
+    /// The same in segments of `gso_size` bytes that came as one.
+    fn merged(&mut self, at: u32, len: u32, fin: bool, gso_size: u32) -> Received {
         let bytes: Vec<u8> = (at..at + len).map(|i| (i % 251) as u8).collect();
         let arrival = Arrival {
             seq: IRS + 1 + at,
@@ -59,7 +64,7 @@ impl World {
             fin,
             remnant: fin,
             push: false,
-            gso_size: 0,
+            gso_size,
             header_bytes: 32,
         };
         self.with(|rx, cx| {
@@ -74,6 +79,7 @@ impl World {
             let field = rx.select_window(cx);
             let rel = |s: Seq| s.since(IRS + 1);
             let blocks = rx.sack_blocks(3).iter().map(|&(a, b)| (rel(a), rel(b))).collect();
+            rx.ack.count_duplicate();
             rx.on_ack_sent(cx);
             (field, blocks)
         })
@@ -109,6 +115,28 @@ fn a_hole_a_duplicate_and_its_filling() {
     let c = &w.count.tcp_ext;
     assert_eq!((c.tcp_dsack_old_sent, c.tcp_dsack_ofo_sent, c.tcp_ofo_queue), (1, 1, 3));
     assert_eq!((c.tcp_ofo_merge, c.delayed_ack_lost), (1, 1));
+}
+
+#[test]
+fn without_sack_every_segment_beyond_a_hole_is_told() {
+    for (sack, acks) in [(false, 5), (true, 1)] {
+        let mut w = World::new(0, 131_072, true, sack);
+        // Three segments that came as one, and two more, before there was a turn to answer.
+        w.merged(1_000, 2_500, false, 1_000);
+        w.data(4_000, 1_000, false);
+        w.data(5_000, 1_000, false);
+        for _ in 0..acks {
+            assert!(w.rx.ack_due());
+            w.ack();
+        }
+        assert!(!w.rx.ack_due());
+        // What is no duplicate any more is told once.
+        w.merged(7_000, 2_500, false, 1_000);
+        w.data(0, 1_000, false);
+        assert!(w.rx.ack_due());
+        w.ack();
+        assert!(!w.rx.ack_due());
+    }
 }
 
 #[test]
