@@ -218,7 +218,7 @@ impl<P: Port> Port for Faulty<P> {
             self.into.enter(at, packet, &faults, &self.control);
         }
         while let Some(packet) = self.into.leave(at) {
-            into.push(packet);
+            into.push(Packet { at, ..packet });
         }
         self.deliver(at);
         self.arm(at);

@@ -1,6 +1,6 @@
 //! Bytes in both directions under drawn settings and faults: all arrive, in bounded time, and TCP_INFO agrees.
 use crate::faults::Faults;
-use crate::world::{Setup, World, connected, in_world};
+use crate::world::{Setup, World, connected, in_world, kernel_counter};
 use lowwater::core::base::Rng;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -109,6 +109,8 @@ fn info_agrees(world: &World, our: &lowwater::blocking::TcpStream, job: Job) {
     assert!(sysctl.tcp_timestamps > 0 || info.options & 1 == 0, "{}", say());
     assert!(sysctl.tcp_sack || info.options & 2 == 0, "{}", say());
     assert!(sysctl.tcp_window_scaling || info.options & 4 == 0, "{}", say());
+    // The line's delay counts from the beginning of a turn of the driver, the RTT from the segment.
+    assert!(info.min_rtt + 1_000 >= 2 * world.delay.as_micros() as u32, "{}", say());
     assert!(info.rtt > 0 && info.rto >= 200_000, "{}", say());
 }
 
@@ -157,9 +159,11 @@ fn matrix(name: &str, faults: Faults, cases: u64, bytes: usize, limit: Duration)
             let gbits = (to_ours + to_kernel) as f64 * 8.0 / took.as_secs_f64() / 1e9;
             let count = world.stack.counters();
             println!(
-                "{name} {case}: {took:?}, {gbits:.2} Gbit/s, {} retransmitted, {} timeouts, {} lost, {} damaged",
+                "{name} {case}: {took:?}, {gbits:.2} Gbit/s, {} retransmitted, {} timeouts, kernel {} and {}, {} lost, {} damaged",
                 count.tcp.retrans_segs,
                 count.tcp_ext.tcp_timeouts,
+                kernel_counter("RetransSegs"),
+                kernel_counter("TCPTimeouts"),
                 world.control.lost.load(Relaxed),
                 world.control.corrupted.load(Relaxed)
             );
@@ -183,6 +187,20 @@ fn a_loss_of_one_in_a_thousand() {
 #[test]
 fn a_loss_of_two_in_a_hundred() {
     matrix("loss 2 %", Faults { loss: 20_000, ..Faults::default() }, 8, 2 * MB, Duration::from_secs(20));
+}
+
+#[test]
+fn losses_without_sack() {
+    let faults = Faults { loss: 20_000, ..Faults::default() };
+    let setup = Setup { offload: false, faults, ..Setup::default() }.both("tcp_sack", "0");
+    for (to_ours, to_kernel) in [(2 * MB, 0), (0, 2 * MB)] {
+        in_world(&setup, |world| {
+            let job = Job { v6: false, kernel_opens: true, to_ours, to_kernel, piece: 16_384 };
+            let (took, timeouts) = (run(world, job), kernel_counter("TCPTimeouts"));
+            println!("no SACK, {to_ours} to us: {took:?}, {timeouts} timeouts of the kernel's");
+            assert!(timeouts < 10, "{took:?}\n{}", world.describe());
+        });
+    }
 }
 
 #[test]

@@ -65,6 +65,8 @@ pub(crate) struct Seen {
 pub(crate) struct World {
     pub(crate) stack: Stack,
     pub(crate) control: Arc<Control>,
+    /// Of the line, one way.
+    pub(crate) delay: Duration,
     congestion: &'static str,
     seen: Arc<Mutex<Vec<Seen>>>,
 }
@@ -127,7 +129,13 @@ impl World {
         for (name, value) in &setup.ours {
             builder = builder.sysctl(name, value);
         }
-        Self { stack: builder.build().unwrap(), control, congestion: setup.congestion, seen }
+        Self {
+            stack: builder.build().unwrap(),
+            control,
+            delay: setup.faults.delay,
+            congestion: setup.congestion,
+            seen,
+        }
     }
 
     /// The packets with SYN, in order.
@@ -194,6 +202,16 @@ fn flags(packet: &[u8]) -> Option<u8> {
         _ => (packet.get(6)?, 40),
     };
     if *protocol == 6 { packet.get(header + 13).copied() } else { None }
+}
+
+/// A counter of the kernel's in this namespace, by the name that nstat gives it without its group.
+pub(crate) fn kernel_counter(name: &str) -> u64 {
+    let read = |file| std::fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap();
+    let text = read("snmp") + &read("netstat");
+    let lines: Vec<&str> = text.lines().collect();
+    let pairs = lines.chunks(2).filter_map(|l| Some(l.first()?.split(' ').zip(l.get(1)?.split(' '))));
+    let value = pairs.flatten().find(|(n, _)| *n == name).map(|(_, v)| v.parse().unwrap());
+    value.unwrap_or_else(|| panic!("the kernel has no counter {name}"))
 }
 
 /// A connection of the kernel's with limits for its patience.
