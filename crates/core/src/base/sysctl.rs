@@ -150,8 +150,6 @@ sysctls! {
     tcp_syn_retries: u32 = 6, "tcp_syn_retries", "a number from 1 to 127";
     /// SYN-ACK retransmissions before a request is forgotten.
     tcp_synack_retries: u32 = 5, "tcp_synack_retries", "a number from 0 to 255";
-    /// Retransmissions after which the route is suspected (RFC 9293 R1).
-    tcp_retries1: u32 = 3, "tcp_retries1", "a number from 1 to 255";
     /// Retransmissions after which a connection fails (RFC 9293 R2), as a count at exponential backoff.
     tcp_retries2: u32 = 15, "tcp_retries2", "a number from 0 to 255";
     /// The same for connections that no application owns any more; 0 means 8.
@@ -176,8 +174,6 @@ sysctls! {
     tcp_frto: u32 = 2, "tcp_frto", "0 to 2";
     /// Shrink the congestion window after an idle RTO (RFC 2861).
     tcp_slow_start_after_idle: bool = true, "tcp_slow_start_after_idle", "0 or 1";
-    /// Let a lost remembered metric not limit the next connection.
-    tcp_no_metrics_save: bool = false, "tcp_no_metrics_save", "0 or 1";
     /// Grow the receive buffer with what the application reads (dynamic right-sizing).
     tcp_moderate_rcvbuf: bool = true, "tcp_moderate_rcvbuf", "0 or 1";
     /// Bytes of a receive buffer; the charge of what waits, metadata included.
@@ -208,8 +204,6 @@ sysctls! {
     tcp_pacing_ss_ratio: u32 = 200, "tcp_pacing_ss_ratio", "percent";
     /// Pacing rate in congestion avoidance, percent of cwnd/srtt.
     tcp_pacing_ca_ratio: u32 = 120, "tcp_pacing_ca_ratio", "percent";
-    /// Challenge ACKs per second over all connections (RFC 5961 section 7).
-    tcp_challenge_ack_limit: u32 = 1_000, "tcp_challenge_ack_limit", "a number";
     /// Milliseconds between answers to invalid segments of one connection.
     tcp_invalid_ratelimit: u32 = 500, "tcp_invalid_ratelimit", "milliseconds";
     /// Requests that may wait for their final ACK, per listener.

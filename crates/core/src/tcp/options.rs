@@ -44,8 +44,6 @@ pub struct SocketOptions {
     pub tos: u8,
     /// IP_TTL or IPV6_UNICAST_HOPS; 0 takes ip_default_ttl.
     pub ttl: u8,
-    /// SO_REUSEADDR.
-    pub reuseaddr: bool,
 }
 
 impl SocketOptions {
@@ -72,7 +70,6 @@ impl SocketOptions {
             congestion: sysctl.tcp_congestion_control,
             tos: 0,
             ttl: 0,
-            reuseaddr: false,
         }
     }
 }

@@ -2,6 +2,7 @@
 #![allow(unreachable_pub, reason = "the modules of a test binary")]
 #![allow(dead_code, reason = "the harness offers more than every build of the scripts uses")]
 mod acks;
+mod bounds;
 mod closing;
 mod congestion;
 mod corners;

@@ -335,6 +335,11 @@ impl Peer {
         (ip.tos(), ip.ttl())
     }
 
+    /// Whether routers may not fragment the last packet that left.
+    pub fn last_dont_fragment(&self) -> bool {
+        Ipv4View::parse(&self.last_packet).expect("an IPv4 packet").dont_fragment()
+    }
+
     pub fn our_port(&self) -> u16 {
         self.ports.0
     }

@@ -29,9 +29,8 @@ pub(super) fn put_options(e: &mut Encoder, o: &SocketOptions) {
         congestion,
         tos,
         ttl,
-        reuseaddr,
     } = o;
-    for on in [nodelay, cork, keepalive, reuseaddr] {
+    for on in [nodelay, cork, keepalive] {
         e.flag(*on);
     }
     for n in [keepidle, keepintvl, keepcnt, user_timeout_ms, notsent_lowat, window_clamp] {
@@ -48,7 +47,7 @@ pub(super) fn put_options(e: &mut Encoder, o: &SocketOptions) {
 }
 
 pub(super) fn get_options(d: &mut Decoder<'_>) -> Option<SocketOptions> {
-    let (nodelay, cork, keepalive, reuseaddr) = (d.flag()?, d.flag()?, d.flag()?, d.flag()?);
+    let (nodelay, cork, keepalive) = (d.flag()?, d.flag()?, d.flag()?);
     let (keepidle, keepintvl, keepcnt) = (d.small()?, d.small()?, d.small()?);
     let (user_timeout_ms, notsent_lowat, window_clamp) = (d.small()?, d.small()?, d.small()?);
     let linger = d.duration()?;
@@ -79,7 +78,6 @@ pub(super) fn get_options(d: &mut Decoder<'_>) -> Option<SocketOptions> {
         congestion,
         tos,
         ttl,
-        reuseaddr,
     })
 }
 

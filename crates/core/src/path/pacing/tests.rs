@@ -24,6 +24,17 @@ fn the_rate_is_a_window_per_round_trip_times_the_ratio() {
 }
 
 #[test]
+fn each_ratio_acts_in_its_phase_alone() {
+    let sysctl = Sysctl { tcp_pacing_ss_ratio: 100, tcp_pacing_ca_ratio: 50, ..Sysctl::default() };
+    let rate = |ssthresh| {
+        let mut pacing = Pacing::new();
+        pacing.derive_rate(&sysctl, &Demand { ssthresh, ..DEMAND });
+        pacing.rate()
+    };
+    assert_eq!((rate(0x7fff_ffff), rate(20)), (144_800, 72_400));
+}
+
+#[test]
 fn a_maximum_bounds_the_rate_at_once_and_makes_pacing_needed() {
     let mut pacing = Pacing::new();
     pacing.derive_rate(&Sysctl::default(), &DEMAND);

@@ -21,3 +21,36 @@ pub(in crate::tcp) fn segments(sysctl: &Sysctl, path: &Path, caps: &PathCaps, ms
     let segments = (bytes / u32::from(mss)).max(sysctl.tcp_min_tso_segs).min(max / u32::from(mss));
     segments.clamp(1, u32::from(caps.gso_max_segs.max(1))) as u16
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::Instant;
+    use crate::base::testing::World;
+    use crate::path::pmtu::Pmtu;
+
+    const CAPS: PathCaps = PathCaps { gso_max_size: 65_536, gso_max_segs: 64, fq: false };
+
+    fn at_rate(bytes_per_second: u64, sysctl: &Sysctl, caps: &PathCaps) -> u16 {
+        let mut path = Path::new(&World::new().cx(Instant::ZERO), Pmtu::new(1_500, false));
+        path.pacing.set_rate(bytes_per_second);
+        segments(sysctl, &path, caps, 1_448)
+    }
+
+    #[test]
+    fn a_packet_is_a_millisecond_of_the_rate_within_bounds() {
+        let default = Sysctl::default();
+        // 14.48 Mbyte/s >> 10 = 14,140 bytes; 65,215 bytes of room hold 45 segments.
+        assert_eq!(at_rate(14_480_000, &default, &CAPS), 9);
+        assert_eq!(at_rate(u64::MAX, &default, &CAPS), 45);
+        assert_eq!(at_rate(u64::MAX, &default, &PathCaps { gso_max_segs: 4, ..CAPS }), 4);
+        assert_eq!(at_rate(u64::MAX, &default, &PathCaps { gso_max_size: 0, ..CAPS }), 1);
+    }
+
+    #[test]
+    fn slow_flows_send_the_least_number_of_segments() {
+        assert_eq!(at_rate(1_000, &Sysctl::default(), &CAPS), 2);
+        let eight = Sysctl { tcp_min_tso_segs: 8, ..Sysctl::default() };
+        assert_eq!((at_rate(1_000, &eight, &CAPS), at_rate(14_480_000, &eight, &CAPS)), (8, 9));
+    }
+}

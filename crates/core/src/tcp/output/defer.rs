@@ -106,4 +106,12 @@ mod tests {
         assert_eq!(check(&Facts { len: 2_000, last: false, ..WAITS }), None);
         assert_eq!(check(&Facts { len: 2_000, sealed: true, ..WAITS }), None);
     }
+
+    #[test]
+    fn without_a_divisor_more_than_three_segments_are_enough() {
+        let by_segments = Facts { win_divisor: 0, ..WAITS };
+        assert_eq!(check(&by_segments), Some(Wait::Cwnd));
+        assert_eq!(check(&Facts { cong_win: 4_344, ..by_segments }), Some(Wait::Cwnd));
+        assert_eq!(check(&Facts { cong_win: 4_345, ..by_segments }), None);
+    }
 }

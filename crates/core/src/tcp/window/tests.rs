@@ -65,6 +65,18 @@ fn establishing_keeps_one_segment_in_reserve() {
 }
 
 #[test]
+fn a_share_of_the_window_can_be_kept_for_the_application() {
+    let clamp = |share| {
+        let sysctl = Sysctl { tcp_app_win: share, ..Sysctl::default() };
+        let mut w = RcvWindow::new(initial_window(&sysctl, buf(131_072), 1_460, true), buf(131_072), 1_460);
+        w.establish(&sysctl);
+        w.clamp()
+    };
+    // Of 65,536: half, a quarter, nothing but the segment in reserve; 0 keeps not even that.
+    assert_eq!((clamp(1), clamp(2), clamp(31), clamp(0)), (32_768, 49_152, 64_076, 65_536));
+}
+
+#[test]
 fn the_scaled_window_is_rounded_up_to_the_scale() {
     let (sysctl, mut w) = default_window();
     w.synchronize(Seq(1));
