@@ -101,7 +101,7 @@ impl Conn {
 
     fn on_rto(&mut self, cx: &mut Cx<'_>) {
         // A peer that closed its window while data was in flight still acknowledges; it is alive (`tcp_retransmit_timer`).
-        let zero_window = self.snd.wnd == 0 && self.state.is_synchronized();
+        let zero_window = self.snd.wnd == 0 && self.state.is_synchronized() && !self.app.orphan;
         if zero_window {
             if cx.now.since(self.rest.stats.last_ack_recv)
                 > Duration::from_millis(u64::from(cx.sysctl.tcp_rto_max_ms))
@@ -129,7 +129,11 @@ impl Conn {
             return u32::from(self.tx.retransmits()) >= retries
                 || self.tx.timed_out(cx, retries, user_timeout, true);
         }
-        let retries = if self.app.orphan { self.orphan_retries(cx) } else { cx.sysctl.tcp_retries2 };
+        let retries = if self.app.orphan {
+            self.orphan_retries(cx, self.path.rtt.rto(cx.sysctl) < rto_max(cx))
+        } else {
+            cx.sysctl.tcp_retries2
+        };
         self.tx.timed_out(cx, retries, user_timeout, false)
     }
 
@@ -139,12 +143,24 @@ impl Conn {
         (ms != 0).then(|| Duration::from_millis(ms))
     }
 
-    /// Retries of a connection without an owner (`tcp_orphan_retries`).
-    fn orphan_retries(&self, cx: &Cx<'_>) -> u32 {
-        if self.app.soft_error.is_some() {
-            return 0;
+    /// Retries of a connection without an owner (`tcp_orphan_retries`); `alive` says that the backoff has not reached its bound.
+    fn orphan_retries(&self, cx: &Cx<'_>, alive: bool) -> u32 {
+        let hopeless = self.app.soft_error.is_some() && !alive;
+        match if hopeless { 0 } else { cx.sysctl.tcp_orphan_retries } {
+            0 if alive => 8,
+            retries => retries,
         }
-        if cx.sysctl.tcp_orphan_retries == 0 { 8 } else { cx.sysctl.tcp_orphan_retries }
+    }
+
+    /// Window probes without an answer after which the peer is given up; `None` when it is to be given up now: a peer that
+    /// answers but never opens its window must not keep what nobody owns for ever (`tcp_probe_timer`).
+    fn probe_limit(&self, cx: &Cx<'_>) -> Option<u32> {
+        if !self.app.orphan {
+            return Some(cx.sysctl.tcp_retries2);
+        }
+        let alive = self.probe_delay(cx) < rto_max(cx);
+        let retries = self.orphan_retries(cx, alive);
+        (alive || u32::from(self.timers.probe_backoff) < retries).then_some(retries)
     }
 
     /// The peer stopped answering (`tcp_write_err`).
@@ -167,8 +183,8 @@ impl Conn {
             self.give_up(cx);
             return;
         }
-        let limit = if self.app.orphan { self.orphan_retries(cx) } else { cx.sysctl.tcp_retries2 };
-        if u32::from(self.timers.probes_out) >= limit {
+        let limit = self.probe_limit(cx);
+        if limit.is_none_or(|limit| u32::from(self.timers.probes_out) >= limit) {
             self.give_up(cx);
             return;
         }
@@ -184,7 +200,7 @@ impl Conn {
     pub(super) fn probe_delay(&self, cx: &Cx<'_>) -> Duration {
         let base =
             self.path.rtt.base_rto(cx.sysctl).max(Duration::from_micros(u64::from(cx.sysctl.tcp_rto_min_us)));
-        let max = Duration::from_millis(u64::from(cx.sysctl.tcp_rto_max_ms));
+        let max = rto_max(cx);
         let doubled = nanos(base).saturating_mul(1 << self.timers.probe_backoff.min(20));
         let delay = Duration::from_nanos(doubled).min(max);
         // The last wait ends when TCP_USER_TIMEOUT does (`tcp_clamp_probe0_to_user_timeout`).
@@ -270,4 +286,9 @@ impl Conn {
 /// The socket's own number of seconds, or the system's; never none at all, or a timer would fire without end.
 fn own_or(own: u32, default: u32) -> Duration {
     Duration::from_secs(u64::from(if own != 0 { own } else { default }.max(1)))
+}
+
+/// The longest a retransmission or probe may wait (`TCP_RTO_MAX`).
+fn rto_max(cx: &Cx<'_>) -> Duration {
+    Duration::from_millis(u64::from(cx.sysctl.tcp_rto_max_ms))
 }

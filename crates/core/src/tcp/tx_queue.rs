@@ -12,10 +12,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// Smallest buffer that an element starts with.
 const ELEMENT_BYTES_MIN: usize = 512;
-/// `Bytes` shorter than this are copied into the tail: pinning them apart would cost more than the copy.
 /// A tail whose front is in flight is copied when it is shorter than this and more is written: two segments, so that the cost
 /// per segment is bounded.
 const UNSHARE_BELOW: usize = 4_096;
+/// `Bytes` shorter than this are copied into the tail: pinning them apart would cost more than the copy.
 const COPY_BELOW: usize = 4_096;
 /// Charge of one element beside its buffer: its slots in two queues and the shared handle of the buffer.
 const ELEMENT_CHARGE: usize = 2 * (size_of::<Element>() + size_of::<Pin>()) + 48;

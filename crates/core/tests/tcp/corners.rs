@@ -1,13 +1,13 @@
 //! Corners that a reading of the code found: each was wrong once.
 use super::peer::{Peer, Shape};
 use lowwater_core::base::{Duration, Sysctl};
-use lowwater_core::tcp::State;
+use lowwater_core::tcp::{How, State};
 
 #[test]
 fn a_fin_needs_room_in_the_window_too() {
     // RFC 9293 section 3.4: FIN takes sequence space. Until then the window is probed, with backoff.
     let mut p = Peer::server(Shape { win: 0, ..Shape::default() });
-    p.shutdown(lowwater_core::tcp::How::Write);
+    p.shutdown(How::Write);
     p.quiet();
     for ms in [300, 900] {
         p.at(ms - 1);
@@ -118,4 +118,46 @@ fn a_tail_loss_probe_does_not_overrun_a_window_that_has_just_closed() {
     p.drain();
     p.inject(". 1 ack 101 win 65535");
     p.expect("P. 101:201");
+}
+
+#[test]
+fn data_after_only_reading_was_shut_waits_in_the_queue() {
+    let mut p = Peer::server(Shape::default());
+    p.shutdown(How::Read);
+    p.inject("P. 1:11 ack 1");
+    p.expect(". 1 ack 11");
+    assert_eq!(p.state(), State::Established);
+}
+
+#[test]
+fn a_peer_that_answers_but_never_opens_its_window_does_not_keep_an_orphan() {
+    // Linux: the background close ends when the backoff has reached its bound, tcp_rto_max.
+    let mut p = Peer::server(Shape { win: 0, ..Shape::default() });
+    p.write(1_000);
+    p.close();
+    while p.sockets() > 1 {
+        let before = p.ms();
+        assert!(before < 600_000, "still there");
+        for _ in p.run_to(before + 100) {
+            p.inject_more(". 1 ack 1 win 0");
+        }
+    }
+    assert!(p.ms() > 60_000, "{}", p.ms());
+}
+
+#[test]
+fn nor_does_one_that_shut_its_window_over_what_is_in_flight() {
+    let mut p = Peer::server(Shape::default());
+    p.write(1_000);
+    p.drain();
+    p.inject("P. 1:11 ack 1 win 0");
+    p.read(10);
+    p.close();
+    while p.sockets() > 1 {
+        let before = p.ms();
+        assert!(before < 1_200_000, "still there");
+        for _ in p.run_to(before + 100) {
+            p.inject_more(". 11 ack 1 win 0");
+        }
+    }
 }
