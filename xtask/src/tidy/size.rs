@@ -13,7 +13,7 @@ const NESTING: usize = 4;
 /// Structs that list what exists instead of grouping what belongs together, by the end of their names.
 const LISTS: &[&str] = &[
     "Config", "Counters", "Counts", "Info", "Repr", "Sysctl", "Options", "Args", "Spec", "Report", "Params",
-    "Figures",
+    "Sample", "Figures",
 ];
 
 /// Checks all Rust files.

@@ -1,6 +1,6 @@
 //! The mediator: owns every object of a stack, carries values between the layers, and knows the whole path of a packet.
 //!
-//! The verbs that drivers call are here; [`ingress`] and [`egress`] read as diagrams of the two directions.
+//! The verbs that drivers call are here; `ingress` and `egress` read as diagrams of the two directions.
 mod control;
 mod demux;
 mod egress;

@@ -19,6 +19,7 @@ use crate::base::time::{Duration, Instant};
 use crate::base::trace::Ev;
 use crate::base::{Cx, Error, Tuple};
 use crate::path::Path;
+use crate::path::congestion::{Congestion as _, Window};
 use crate::path::pmtu::Pmtu;
 
 /// Most seconds that TCP_LINGER2 may ask for (`TCP_FIN_TIMEOUT_MAX`).
@@ -193,11 +194,10 @@ impl Conn {
 
     /// Grows the send buffer with the window: room for what is in flight and as much again (`tcp_sndbuf_expand`).
     pub(super) fn expand_sndbuf(&mut self, cx: &Cx<'_>) {
-        use crate::path::congestion::Congestion as _;
         if self.options.sndbuf.is_some() {
             return;
         }
-        let window = self.path.window.cwnd.max(crate::path::congestion::Window::INITIAL);
+        let window = self.path.window.cwnd.max(Window::INITIAL);
         let segments = u64::from(window.max(self.tx.reordering().degree.saturating_add(1)));
         let per_mss = u64::from(self.mss()).next_power_of_two() + ELEMENT_OVERHEAD;
         let wanted = u64::from(self.path.congestion.sndbuf_expand()) * segments * per_mss;

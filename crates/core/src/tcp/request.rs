@@ -2,7 +2,6 @@
 use super::Setup;
 use super::conn::Conn;
 use super::negotiated::Negotiated;
-use super::options::SocketOptions;
 use super::reset::reset_for;
 use super::segment::{Ecn, Outgoing, Segment};
 use super::seq::Seq;
@@ -18,12 +17,9 @@ pub(super) const TIMEOUT_INIT: Duration = Duration::from_secs(1);
 /// request which carried data (TCP Fast Open) can become a connection before the final ACK.
 #[derive(Debug)]
 pub struct Request {
-    tuple: Tuple,
-    mtu: u16,
-    options: SocketOptions,
+    setup: Setup,
     peer: Negotiated,
     window: InitialWindow,
-    iss: Seq,
     irs: Seq,
     snd_wnd: u16,
     /// SYN-ACKs after the first, for whatever reason (`num_retrans`).
@@ -85,11 +81,11 @@ impl Request {
         {
             return Err(DropWhy::TcpFlags);
         }
-        let Setup { tuple, mtu, isn, ts_offset, options } = setup;
-        let mut peer = Negotiated::offer(cx.sysctl, &tuple, mtu, &options, ts_offset);
+        let options = &setup.options;
+        let mut peer = Negotiated::offer(cx.sysctl, &setup.tuple, setup.mtu, options, setup.ts_offset);
         peer.accept(syn, options.maxseg);
         let payload = peer.advmss - peer.data_option_bytes();
-        let window = window::initial(cx.sysctl, &options, payload, peer.wscale);
+        let window = window::initial(cx.sysctl, options, payload, peer.wscale);
         peer.rcv_wscale = if peer.wscale { window.wscale } else { 0 };
         // RFC 3168 section 6.1.1: an ECN-setup SYN carries ECE and CWR, and its packet is not ECN-capable.
         peer.ecn = cx.sysctl.tcp_ecn != 0
@@ -97,12 +93,9 @@ impl Request {
             && syn.has(TcpFlags::CWR)
             && syn.ecn == Ecn::NotEct;
         Ok(Self {
-            tuple,
-            mtu,
-            options,
+            setup,
             peer,
             window,
-            iss: isn,
             irs: syn.seq,
             snd_wnd: syn.window,
             retransmits: 0,
@@ -116,7 +109,7 @@ impl Request {
     /// The flow.
     #[must_use]
     pub const fn tuple(&self) -> &Tuple {
-        &self.tuple
+        &self.setup.tuple
     }
 
     /// When [`Request::on_timeout`] wants to be called.
@@ -133,17 +126,17 @@ impl Request {
             flags.insert(TcpFlags::ECE);
         }
         let mut out = Outgoing::control(TcpRepr {
-            src_port: self.tuple.local_port,
-            dst_port: self.tuple.remote_port,
-            seq: self.iss.0,
+            src_port: self.setup.tuple.local_port,
+            dst_port: self.setup.tuple.remote_port,
+            seq: self.setup.isn.0,
             ack: (self.irs + 1).0,
             flags,
             window: self.window.rcv_wnd.min(65_535) as u16,
             urgent: 0,
             options: self.peer.syn_options(cx.now),
         });
-        out.tos = self.options.tos;
-        out.ttl = self.options.ttl;
+        out.tos = self.setup.options.tos;
+        out.ttl = self.setup.options.ttl;
         out
     }
 
@@ -154,8 +147,9 @@ impl Request {
         if pure_syn && seg.seq == self.irs && !paws {
             return self.answer(cx, true);
         }
-        if seg.has(TcpFlags::ACK) && seg.ack != self.iss + 1 {
-            return reset_for(&self.tuple, seg).map_or(RequestVerdict::Gone(None), RequestVerdict::Reset);
+        if seg.has(TcpFlags::ACK) && seg.ack != self.setup.isn + 1 {
+            return reset_for(&self.setup.tuple, seg)
+                .map_or(RequestVerdict::Gone(None), RequestVerdict::Reset);
         }
         if paws || !self.in_window(seg) {
             if paws {
@@ -173,7 +167,7 @@ impl Request {
         }
         if seg.has(TcpFlags::SYN) && seg.seq != self.irs {
             cx.count.tcp.attempt_fails += 1;
-            return RequestVerdict::Gone(reset_for(&self.tuple, seg));
+            return RequestVerdict::Gone(reset_for(&self.setup.tuple, seg));
         }
         if !seg.has(TcpFlags::ACK) {
             return RequestVerdict::Drop(DropWhy::TcpFlags);
@@ -195,9 +189,9 @@ impl Request {
             return RequestVerdict::Reply(self.syn_ack(cx));
         }
         RequestVerdict::Reply(Outgoing::control(TcpRepr {
-            src_port: self.tuple.local_port,
-            dst_port: self.tuple.remote_port,
-            seq: (self.iss + 1).0,
+            src_port: self.setup.tuple.local_port,
+            dst_port: self.setup.tuple.remote_port,
+            seq: (self.setup.isn + 1).0,
             ack: (self.irs + 1).0,
             flags: TcpFlags::ACK,
             window: (self.window.rcv_wnd >> self.peer.rcv_wscale).min(65_535) as u16,
@@ -245,13 +239,7 @@ impl Request {
         Conn::accept(
             cx,
             Accepted {
-                setup: Setup {
-                    tuple: self.tuple,
-                    mtu: self.mtu,
-                    isn: self.iss,
-                    ts_offset: self.peer.stamps.offset,
-                    options: self.options,
-                },
+                setup: self.setup,
                 peer: self.peer,
                 window: self.window,
                 irs: self.irs,

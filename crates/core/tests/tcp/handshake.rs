@@ -361,7 +361,7 @@ fn nothing_can_be_written_before_the_handshake_is_complete() {
 
 #[test]
 fn close_before_the_handshake_is_complete_is_silent() {
-    // RFC 9293 section 3.10.4, SYN-SENT: delete the TCB.
+    // RFC 9293 section 3.10.4, SYN-SENT: the connection is deleted.
     let mut p = Peer::connecting(Shape::default());
     p.expect("S 0");
     p.close();

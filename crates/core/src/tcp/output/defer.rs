@@ -19,8 +19,9 @@ pub(in crate::tcp) struct Facts {
     pub(in crate::tcp) send_win: u64,
     /// Room in the congestion window, in bytes.
     pub(in crate::tcp) cong_win: u64,
-    /// min(SND.WND, cwnd), in bytes.
-    pub(in crate::tcp) whole_win: u64,
+    /// An opening of this many bytes is worth using at once: a share of the window (`tcp_tso_win_divisor`), or more than three
+    /// segments where there is no divisor.
+    pub(in crate::tcp) worthwhile: u64,
     /// Bytes of the packet that autosizing aims at.
     pub(in crate::tcp) goal: u64,
     /// In recovery or loss.
@@ -31,10 +32,6 @@ pub(in crate::tcp) struct Facts {
     pub(in crate::tcp) oldest_ns: Option<u64>,
     /// Smoothed RTT.
     pub(in crate::tcp) srtt_ns: u64,
-    /// `tcp_tso_win_divisor`.
-    pub(in crate::tcp) win_divisor: u64,
-    /// Bytes of three segments, the bound when there is no divisor.
-    pub(in crate::tcp) three_mss: u64,
 }
 
 /// Why the element should wait, if it should.
@@ -46,11 +43,7 @@ pub(in crate::tcp) fn check(f: &Facts) -> Option<Wait> {
     if limit >= f.goal || (!f.last && limit >= f.len) {
         return None;
     }
-    let enough = match f.win_divisor {
-        0 => limit > f.three_mss,
-        divisor => limit >= f.whole_win / divisor,
-    };
-    if enough {
+    if limit >= f.worthwhile {
         return None;
     }
     let oldest = f.oldest_ns?;
@@ -78,14 +71,12 @@ mod tests {
         last: true,
         send_win: 1_000_000,
         cong_win: 3_000,
-        whole_win: 100_000,
+        worthwhile: 33_333,
         goal: 65_160,
         recovering: false,
         since_sent_ns: 10_000,
         oldest_ns: Some(39_900_000),
         srtt_ns: 40_000_000,
-        win_divisor: 3,
-        three_mss: 4_344,
     };
 
     #[test]

@@ -265,20 +265,20 @@ impl Conn {
     fn defer_facts(&self, cx: &Cx<'_>, head: &HeadInfo, mss: u16, max_segs: u16, room: u32) -> defer::Facts {
         let mss = u64::from(mss);
         let (cwnd, in_flight) = (u64::from(self.path.window.cwnd), u64::from(self.tx.in_flight()));
+        let whole = u64::from(self.snd.wnd).min(cwnd * mss);
+        let worthwhile = whole.checked_div(u64::from(cx.sysctl.tcp_tso_win_divisor)).unwrap_or(3 * mss + 1);
         defer::Facts {
             len: head.len as u64,
             sealed: head.fin || head.eor,
             last: head.is_last,
             send_win: u64::from(room),
             cong_win: cwnd.saturating_sub(in_flight) * mss,
-            whole_win: u64::from(self.snd.wnd).min(cwnd * mss),
+            worthwhile,
             goal: u64::from(max_segs) * mss,
             recovering: self.tx.ca_state() >= CaState::Recovery,
             since_sent_ns: cx.now.nanos_since(self.snd.last_departure),
             oldest_ns: self.tx.queue_ref().first().map(|(_, sent)| cx.now.nanos_since(sent.sent_at)),
             srtt_ns: self.path.rtt.srtt().map_or(0, nanos),
-            win_divisor: u64::from(cx.sysctl.tcp_tso_win_divisor),
-            three_mss: 3 * mss,
         }
     }
 
