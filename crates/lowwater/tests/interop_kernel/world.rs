@@ -18,6 +18,8 @@ const SYN_AT_MOST: usize = 101;
 /// How the namespace is set up.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
+    /// Captures and observed SYNs are right for IP only.
+    pub(crate) layer: Layer,
     pub(crate) offload: bool,
     pub(crate) mtu: u32,
     pub(crate) faults: Faults,
@@ -34,6 +36,7 @@ impl Default for Setup {
     fn default() -> Self {
         let faults = Faults::default();
         Self {
+            layer: Layer::Ip,
             offload: true,
             mtu: 1_500,
             faults,
@@ -109,8 +112,12 @@ fn set_kernel(name: &str, value: &str) {
 
 impl World {
     fn new(setup: &Setup) -> Self {
-        let options =
-            TunOptions { layer: Layer::Ip, offload: setup.offload, mtu: setup.mtu, ..TunOptions::new("lw0") };
+        let options = TunOptions {
+            layer: setup.layer,
+            offload: setup.offload,
+            mtu: setup.mtu,
+            ..TunOptions::new("lw0")
+        };
         let tun = Tun::open(&options).unwrap();
         let link = tun.link().unwrap();
         link.up().unwrap();
