@@ -1,66 +1,74 @@
 //! The stack's time: nanoseconds since an origin that the driver chooses; it never runs backwards.
 use core::fmt;
+use core::num::NonZeroU64;
 use core::ops::{Add, AddAssign, Sub};
 pub use core::time::Duration;
 
 /// A point in time, in nanoseconds since the driver's origin.
 ///
-/// The core never reads a clock: drivers pass `Instant`s in, and the simulator invents them.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Instant(u64);
+/// The core never reads a clock: drivers pass `Instant`s in, and the simulator invents them. Inside, one more than the number is
+/// kept: a deadline that may be missing takes no more room than one that is there, and a connection has twenty of them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Instant(NonZeroU64);
+
+impl Default for Instant {
+    fn default() -> Self {
+        Self::ZERO
+    }
+}
 
 impl Instant {
     /// The origin.
-    pub const ZERO: Self = Self(0);
+    pub const ZERO: Self = Self::from_nanos(0);
     /// A point that never comes.
-    pub const FAR_FUTURE: Self = Self(u64::MAX);
+    pub const FAR_FUTURE: Self = Self::from_nanos(u64::MAX);
 
-    /// The instant `ns` nanoseconds after the origin.
+    /// The instant `ns` nanoseconds after the origin; the last one, after 584 years, is [`Instant::FAR_FUTURE`].
     #[must_use]
     pub const fn from_nanos(ns: u64) -> Self {
-        Self(ns)
+        Self(NonZeroU64::MIN.saturating_add(ns))
     }
 
     /// The instant `us` microseconds after the origin.
     #[must_use]
     pub const fn from_micros(us: u64) -> Self {
-        Self(us.saturating_mul(1_000))
+        Self::from_nanos(us.saturating_mul(1_000))
     }
 
     /// The instant `ms` milliseconds after the origin.
     #[must_use]
     pub const fn from_millis(ms: u64) -> Self {
-        Self(ms.saturating_mul(1_000_000))
+        Self::from_nanos(ms.saturating_mul(1_000_000))
     }
 
     /// Nanoseconds since the origin.
     #[must_use]
     pub const fn as_nanos(self) -> u64 {
-        self.0
+        self.0.get() - 1
     }
 
     /// Whole microseconds since the origin.
     #[must_use]
     pub const fn as_micros(self) -> u64 {
-        self.0 / 1_000
+        self.as_nanos() / 1_000
     }
 
     /// Whole milliseconds since the origin.
     #[must_use]
     pub const fn as_millis(self) -> u64 {
-        self.0 / 1_000_000
+        self.as_nanos() / 1_000_000
     }
 
     /// Time from `earlier` to `self`; zero when `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
-        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+        Duration::from_nanos(self.nanos_since(earlier))
     }
 
     /// Nanoseconds from `earlier` to `self`; zero when `earlier` is later.
     #[must_use]
     pub const fn nanos_since(self, earlier: Self) -> u64 {
-        self.0.saturating_sub(earlier.0)
+        self.0.get().saturating_sub(earlier.0.get())
     }
 
     /// `self` moved by `ns` nanoseconds, saturating.
@@ -93,18 +101,37 @@ impl AddAssign<Duration> for Instant {
 impl Sub<Duration> for Instant {
     type Output = Self;
     fn sub(self, delay: Duration) -> Self {
-        Self(self.0.saturating_sub(nanos(delay)))
+        Self::from_nanos(self.as_nanos().saturating_sub(nanos(delay)))
     }
 }
 
 impl fmt::Debug for Instant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{:09}", self.0 / 1_000_000_000, self.0 % 1_000_000_000)
+        write!(f, "{}.{:09}", self.as_nanos() / 1_000_000_000, self.as_nanos() % 1_000_000_000)
     }
 }
 
 impl fmt::Display for Instant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_deadline_costs_nothing() {
+        assert_eq!(size_of::<Option<Instant>>(), 8);
+    }
+
+    #[test]
+    fn both_ends_of_time_hold() {
+        assert_eq!(Instant::ZERO.as_nanos(), 0);
+        assert_eq!(Instant::FAR_FUTURE.plus_nanos(1), Instant::FAR_FUTURE);
+        assert_eq!(Instant::from_nanos(u64::MAX), Instant::FAR_FUTURE);
+        assert_eq!(Instant::ZERO - Duration::from_secs(1), Instant::ZERO);
+        assert_eq!(Instant::from_micros(7).nanos_since(Instant::from_nanos(1)), 6_999);
     }
 }

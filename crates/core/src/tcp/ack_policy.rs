@@ -72,26 +72,34 @@ pub struct AckFacts {
     pub rcv_rtt: Duration,
 }
 
+/// Duplicate ACKs that are held together (`tcp_comp_sack_nr`).
+#[derive(Clone, Debug)]
+struct Compression {
+    /// When they go out as one; `FAR_FUTURE` while none is held.
+    deadline: Instant,
+    /// RCV.NXT for which they are counted.
+    rcv_nxt: Seq,
+    /// Sent or held for this RCV.NXT.
+    dup_acks: u8,
+    /// Held.
+    held: u8,
+}
+
 /// Decides when acknowledgements go out. Holds at most one deadline, in no timer.
 #[derive(Clone, Debug)]
 pub struct AckPolicy {
     /// When the delayed ACK goes out, while `TIMER` is set.
     deadline: Instant,
-    /// When the compressed ACK goes out; `FAR_FUTURE` while none is compressed.
-    compressed_deadline: Instant,
     /// When data was received last.
     last_data_at: Instant,
     /// Estimate of the delay that piggybacks most ACKs, in nanoseconds; 0 before the first data (`icsk_ack.ato`).
     ato: u32,
-    /// RCV.NXT for which duplicates are counted.
-    dup_rcv_nxt: Seq,
     rcv_mss: u16,
     last_seg_size: u16,
     quick: u8,
     pending: u8,
     pingpong: bool,
-    dup_acks: u8,
-    compressed: u8,
+    comp: Compression,
     /// Duplicate ACKs that a peer without SACK still has to count.
     duplicates: u8,
 }
@@ -102,17 +110,14 @@ impl AckPolicy {
     pub const fn new(rcv_mss: u16) -> Self {
         Self {
             deadline: Instant::FAR_FUTURE,
-            compressed_deadline: Instant::FAR_FUTURE,
             last_data_at: Instant::ZERO,
             ato: 0,
-            dup_rcv_nxt: Seq(0),
             rcv_mss,
             last_seg_size: 0,
             quick: 0,
             pending: 0,
             pingpong: false,
-            dup_acks: 0,
-            compressed: 0,
+            comp: Compression { deadline: Instant::FAR_FUTURE, rcv_nxt: Seq(0), dup_acks: 0, held: 0 },
             duplicates: 0,
         }
     }
@@ -163,7 +168,7 @@ impl AckPolicy {
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         let delayed = if self.pending & TIMER != 0 { self.deadline } else { Instant::FAR_FUTURE };
-        let first = delayed.min(self.compressed_deadline);
+        let first = delayed.min(self.comp.deadline);
         (first != Instant::FAR_FUTURE && !self.due()).then_some(first)
     }
 
@@ -312,19 +317,19 @@ impl AckPolicy {
 
     /// Duplicate ACKs beyond the third wait a little, so that one carries the news of many (`tcp_comp_sack_*`).
     fn compress(&mut self, cx: &Cx<'_>, rtt: RttFacts, facts: &AckFacts) {
-        if !facts.sack || u32::from(self.compressed) >= cx.sysctl.tcp_comp_sack_nr.min(255) {
+        if !facts.sack || u32::from(self.comp.held) >= cx.sysctl.tcp_comp_sack_nr.min(255) {
             return self.send_now();
         }
-        if self.dup_rcv_nxt != facts.rcv_nxt {
-            self.dup_rcv_nxt = facts.rcv_nxt;
-            self.dup_acks = 0;
+        if self.comp.rcv_nxt != facts.rcv_nxt {
+            self.comp.rcv_nxt = facts.rcv_nxt;
+            self.comp.dup_acks = 0;
         }
-        if self.dup_acks < FAST_RETRANS_DUPACKS {
-            self.dup_acks += 1;
+        if self.comp.dup_acks < FAST_RETRANS_DUPACKS {
+            self.comp.dup_acks += 1;
             return self.send_now();
         }
-        self.compressed += 1;
-        if self.compressed_deadline != Instant::FAR_FUTURE {
+        self.comp.held += 1;
+        if self.comp.deadline != Instant::FAR_FUTURE {
             return;
         }
         let mut round_trip = facts.rcv_rtt;
@@ -332,13 +337,13 @@ impl AckPolicy {
             round_trip = rtt.srtt;
         }
         let delay = (nanos(round_trip) / 20).min(u64::from(cx.sysctl.tcp_comp_sack_delay_ns));
-        self.compressed_deadline = cx.now.plus_nanos(delay);
+        self.comp.deadline = cx.now.plus_nanos(delay);
     }
 
     /// True when enough ACKs are compressed that losing a SACK block would hide a range from the sender.
     #[must_use]
     pub const fn compresses_many(&self) -> bool {
-        self.compressed > FAST_RETRANS_DUPACKS
+        self.comp.held > FAST_RETRANS_DUPACKS
     }
 
     fn delay(&mut self, cx: &Cx<'_>, rtt: RttFacts) {
@@ -365,9 +370,9 @@ impl AckPolicy {
 
     /// The deadline may have passed: decides about the ACK (`tcp_delack_timer_handler`).
     pub fn on_deadline(&mut self, cx: &mut Cx<'_>, rto: Duration) {
-        if self.compressed_deadline <= cx.now {
+        if self.comp.deadline <= cx.now {
             // One of them is about to be sent after all.
-            self.compressed = self.compressed.saturating_sub(1);
+            self.comp.held = self.comp.held.saturating_sub(1);
             return self.send_now();
         }
         if self.pending & TIMER == 0 || self.deadline > cx.now {
@@ -390,11 +395,11 @@ impl AckPolicy {
 
     /// A segment with ACK went out: nothing is owed any more (`tcp_event_ack_sent`), duplicates excepted.
     pub fn on_ack_sent(&mut self, cx: &mut Cx<'_>) {
-        if self.compressed > 0 {
-            cx.count.tcp_ext.tcp_ack_compressed += u64::from(self.compressed);
-            self.compressed = 0;
+        if self.comp.held > 0 {
+            cx.count.tcp_ext.tcp_ack_compressed += u64::from(self.comp.held);
+            self.comp.held = 0;
         }
-        self.compressed_deadline = Instant::FAR_FUTURE;
+        self.comp.deadline = Instant::FAR_FUTURE;
         if self.quick > 0 && self.pending & OWED != 0 {
             self.quick -= 1;
             if self.quick == 0 {

@@ -19,8 +19,7 @@ pub(in crate::tcp) struct Facts {
     pub(in crate::tcp) send_win: u64,
     /// Room in the congestion window, in bytes.
     pub(in crate::tcp) cong_win: u64,
-    /// An opening of this many bytes is worth using at once: a share of the window (`tcp_tso_win_divisor`), or more than three
-    /// segments where there is no divisor.
+    /// An opening of this many bytes is worth using at once; see [`worthwhile`].
     pub(in crate::tcp) worthwhile: u64,
     /// Bytes of the packet that autosizing aims at.
     pub(in crate::tcp) goal: u64,
@@ -32,6 +31,12 @@ pub(in crate::tcp) struct Facts {
     pub(in crate::tcp) oldest_ns: Option<u64>,
     /// Smoothed RTT.
     pub(in crate::tcp) srtt_ns: u64,
+}
+
+/// An opening that is worth using at once: a share of the smaller window (`tcp_tso_win_divisor`), or more than three segments
+/// where there is no divisor.
+pub(in crate::tcp) fn worthwhile(window: u64, divisor: u32, mss: u64) -> u64 {
+    window.checked_div(u64::from(divisor)).unwrap_or(3 * mss + 1)
 }
 
 /// Why the element should wait, if it should.
@@ -100,8 +105,9 @@ mod tests {
 
     #[test]
     fn without_a_divisor_more_than_three_segments_are_enough() {
-        let by_segments = Facts { win_divisor: 0, ..WAITS };
-        assert_eq!(check(&by_segments), Some(Wait::Cwnd));
+        assert_eq!(worthwhile(100_000, 3, 1_448), 33_333);
+        assert_eq!(worthwhile(100_000, 0, 1_448), 4_345);
+        let by_segments = Facts { worthwhile: worthwhile(100_000, 0, 1_448), ..WAITS };
         assert_eq!(check(&Facts { cong_win: 4_344, ..by_segments }), Some(Wait::Cwnd));
         assert_eq!(check(&Facts { cong_win: 4_345, ..by_segments }), None);
     }

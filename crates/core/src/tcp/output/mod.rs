@@ -265,15 +265,14 @@ impl Conn {
     fn defer_facts(&self, cx: &Cx<'_>, head: &HeadInfo, mss: u16, max_segs: u16, room: u32) -> defer::Facts {
         let mss = u64::from(mss);
         let (cwnd, in_flight) = (u64::from(self.path.window.cwnd), u64::from(self.tx.in_flight()));
-        let whole = u64::from(self.snd.wnd).min(cwnd * mss);
-        let worthwhile = whole.checked_div(u64::from(cx.sysctl.tcp_tso_win_divisor)).unwrap_or(3 * mss + 1);
+        let window = u64::from(self.snd.wnd).min(cwnd * mss);
         defer::Facts {
             len: head.len as u64,
             sealed: head.fin || head.eor,
             last: head.is_last,
             send_win: u64::from(room),
             cong_win: cwnd.saturating_sub(in_flight) * mss,
-            worthwhile,
+            worthwhile: defer::worthwhile(window, cx.sysctl.tcp_tso_win_divisor, mss),
             goal: u64::from(max_segs) * mss,
             recovering: self.tx.ca_state() >= CaState::Recovery,
             since_sent_ns: cx.now.nanos_since(self.snd.last_departure),
