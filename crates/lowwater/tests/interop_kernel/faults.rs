@@ -163,9 +163,15 @@ impl<P: Port> Faulty<P> {
     /// What has crossed the line goes to the device underneath.
     fn deliver(&mut self, now: Instant) {
         while let Some(packet) = self.refused.take().or_else(|| self.out.leave(now)) {
-            if let Submit::NotNow(packet) = self.port.submit(now, packet) {
-                self.refused = Some(packet);
-                break;
+            match self.port.submit(now, packet) {
+                Submit::NotNow(packet) => {
+                    self.refused = Some(packet);
+                    break;
+                }
+                Submit::Dropped => {
+                    self.control.lost.fetch_add(1, Relaxed);
+                }
+                Submit::Sent | Submit::Completed => {}
             }
         }
         self.port.flush();
