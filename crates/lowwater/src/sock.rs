@@ -98,6 +98,18 @@ impl Sock {
         self.poll(cx, Side::Read, |core, now, id| recv(core, now, id, buf, peek))
     }
 
+    /// As [`Self::poll_recv`], for a buffer that is not initialised.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn poll_recv_with(
+        &self,
+        cx: &mut Context<'_>,
+        room: usize,
+        take: &mut dyn FnMut(&[u8]),
+    ) -> Poll<io::Result<usize>> {
+        let room = room.min(COPY_MAX);
+        self.poll(cx, Side::Read, |core, now, id| core.tcp_recv_with(now, id, room, take))
+    }
+
     pub(crate) fn try_recv(&self, buf: &mut [u8], peek: bool) -> io::Result<usize> {
         self.call(|core, now, id| recv(core, now, id, buf, peek))
     }

@@ -173,6 +173,20 @@ impl Stack {
         self.with_conn(now, id, |conn, cx| conn.recv(cx, buf, peek))
     }
 
+    /// Hands up to `max` received bytes to `take`, piece by piece; 0 at the end of the stream.
+    ///
+    /// # Errors
+    /// Those of [`Stack::tcp_recv`].
+    pub fn tcp_recv_with(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        max: usize,
+        take: &mut dyn FnMut(&[u8]),
+    ) -> Result<usize, Error> {
+        self.with_conn(now, id, |conn, cx| conn.recv_with(cx, max, take))
+    }
+
     /// Up to `max` bytes of received data without a copy; `None` at the end of the stream.
     ///
     /// # Errors

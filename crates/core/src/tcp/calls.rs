@@ -126,6 +126,30 @@ impl Conn {
         }
     }
 
+    /// Hands up to `max` received bytes to `take`, piece by piece: for a reader whose buffer is not initialised. `Ok(0)` is the
+    /// end of the stream.
+    ///
+    /// # Errors
+    /// As [`Conn::recv`].
+    pub fn recv_with(
+        &mut self,
+        cx: &mut Cx<'_>,
+        max: usize,
+        take: &mut dyn FnMut(&[u8]),
+    ) -> Result<usize, Error> {
+        let mut taken = 0;
+        while taken < max
+            && let Some(piece) = self.rx.read_chunk(cx, max - taken)
+        {
+            take(&piece);
+            taken += piece.len();
+        }
+        if taken == 0 && max > 0 {
+            self.nothing_to_read()?;
+        }
+        Ok(taken)
+    }
+
     /// Takes the next received piece without copying, at most `max` bytes. `Ok(None)` is the end of the stream.
     ///
     /// # Errors

@@ -29,17 +29,18 @@ macro_rules! read {
                 cx: &mut Context<'_>,
                 buf: &mut tokio::io::ReadBuf<'_>,
             ) -> Poll<io::Result<()>> {
-                let room = buf.initialize_unfilled();
-                if room.is_empty() {
+                let room = buf.remaining();
+                if room == 0 {
                     return Poll::Ready(Ok(()));
                 }
                 // A task that always finds data must let others run: tokio's budget, as its own sockets spend it.
                 let budget = std::task::ready!(tokio::task::coop::poll_proceed(cx));
-                let polled = self.as_ref().get_ref().as_stream().sock.poll_recv(cx, room, false);
+                let sock = &self.as_ref().get_ref().as_stream().sock;
+                let polled = sock.poll_recv_with(cx, room, &mut |piece| buf.put_slice(piece));
                 if polled.is_ready() {
                     budget.made_progress();
                 }
-                polled.map_ok(|n| buf.advance(n))
+                polled.map_ok(|_| ())
             }
         }
 
