@@ -18,6 +18,24 @@ pub enum Role {
     Generate,
 }
 
+/// What serving took.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Used {
+    /// Processor time of the thread, in seconds.
+    pub cpu_s: f64,
+    /// Payload bytes that crossed.
+    pub bytes: u64,
+    /// Packets in and out, super-packets as one.
+    pub packets: u64,
+    /// Allocations of the whole process in that time.
+    pub allocations: u64,
+}
+
+fn thread_cpu_s() -> f64 {
+    let t = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    t.tv_sec as f64 + t.tv_nsec as f64 / 1e9
+}
+
 /// Packets per batch.
 const BATCH: usize = 64;
 
@@ -71,7 +89,8 @@ impl Single {
     ///
     /// # Panics
     /// When the device fails.
-    pub fn serve(&mut self, role: Role) {
+    pub fn serve(&mut self, role: Role) -> Used {
+        let (cpu, calls, mut bytes) = (thread_cpu_s(), crate::counting::calls(), 0u64);
         let data = bytes::Bytes::from(vec![0x5a; 262_144]);
         let (mut crc, mut ready, mut writers) = (0u32, Vec::new(), Vec::<SocketId>::new());
         while !self.stop.load(Relaxed) {
@@ -93,6 +112,7 @@ impl Single {
                     Event::Readable(id) => {
                         while let Ok(Some(piece)) = self.stack.tcp_read_chunk(now, id, usize::MAX) {
                             crc = crc32c::crc32c_append(crc, &piece);
+                            bytes += piece.len() as u64;
                         }
                     }
                     Event::Writable(id) => writers.push(id),
@@ -108,6 +128,7 @@ impl Single {
                         break;
                     }
                     crc = crc32c::crc32c_append(crc, &data[..data.len() - piece.len()]);
+                    bytes += (data.len() - piece.len()) as u64;
                 }
             }
             let done = self.stack.transmit(now, self.dev, BATCH, &mut self.tun);
@@ -121,5 +142,12 @@ impl Single {
             }
         }
         std::hint::black_box(crc);
+        let count = &self.stack.counters().ip;
+        Used {
+            cpu_s: thread_cpu_s() - cpu,
+            bytes,
+            packets: count.in_receives + count.out_requests,
+            allocations: crate::counting::calls() - calls,
+        }
     }
 }

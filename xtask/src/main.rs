@@ -48,9 +48,9 @@ enum Chore {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         rest: Vec<String>,
     },
-    /// The benchmarks (`cargo bench --workspace`)
+    /// The benchmarks of bench/README.md: two stacks in one process, then the kernel's peer over TUN (root, iperf3)
     Bench {
-        /// Handed on to `cargo bench`
+        /// Handed on to both programs
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         rest: Vec<String>,
     },

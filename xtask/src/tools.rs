@@ -18,7 +18,13 @@ pub(crate) fn fuzz(rest: &[String]) -> Outcome {
 
 /// The benchmarks.
 pub(crate) fn bench(rest: &[String]) -> Outcome {
-    run(&mut cargo(&with(&["bench", "--workspace"], rest)))
+    for program in ["pair", "tun"] {
+        run(&mut cargo(&with(
+            &["run", "--release", "--quiet", "-p", "lowwater-bench", "--bin", program, "--"],
+            rest,
+        )))?;
+    }
+    Ok(())
 }
 
 fn with(first: &[&str], rest: &[String]) -> Vec<String> {

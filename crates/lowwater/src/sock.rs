@@ -194,6 +194,10 @@ impl Sock {
         })
     }
 
+    pub(crate) fn set_quickack(&self, on: bool) -> io::Result<()> {
+        self.call(|core, now, id| core.tcp_set_quickack(now, id, u32::from(on)))
+    }
+
     pub(crate) fn info(&self) -> io::Result<TcpInfo> {
         self.call(|core, _, id| core.tcp_info(id))
     }

@@ -173,6 +173,17 @@ impl Stack {
         self.with_conn(now, id, |conn, cx| conn.recv(cx, buf, peek))
     }
 
+    /// TCP_QUICKACK: 1 acknowledges every segment for a while, 0 goes back to delayed acknowledgements.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`]; [`Error::Unsupported`] on anything but a connection.
+    pub fn tcp_set_quickack(&mut self, now: Instant, id: SocketId, value: u32) -> Result<(), Error> {
+        self.with_conn(now, id, |conn, cx| {
+            conn.set_quickack(cx, value);
+            Ok(())
+        })
+    }
+
     /// Hands up to `max` received bytes to `take`, piece by piece; 0 at the end of the stream.
     ///
     /// # Errors

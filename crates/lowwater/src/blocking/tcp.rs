@@ -180,6 +180,14 @@ impl TcpStream {
         Ok(())
     }
 
+    /// TCP_QUICKACK: acknowledge at once for a while, or go back to delayed acknowledgements. As in Linux it does not last.
+    ///
+    /// # Errors
+    /// When the stack was shut down.
+    pub fn set_quickack(&self, on: bool) -> io::Result<()> {
+        self.0.sock.set_quickack(on)
+    }
+
     /// TCP_NODELAY.
     ///
     /// # Errors

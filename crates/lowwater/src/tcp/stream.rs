@@ -196,6 +196,14 @@ impl TcpStream {
         self.sock.abort();
     }
 
+    /// TCP_QUICKACK: acknowledge at once for a while, or go back to delayed acknowledgements. As in Linux it does not last.
+    ///
+    /// # Errors
+    /// See [`TcpStream`].
+    pub fn set_quickack(&self, on: bool) -> io::Result<()> {
+        self.sock.set_quickack(on)
+    }
+
     /// TCP_NODELAY.
     ///
     /// # Errors
