@@ -6,12 +6,13 @@ use std::path::PathBuf;
 
 const OVERVIEW: &str = "\
 Examples:
-  lowwater lab                                      experiments in virtual time, no root, under a minute
-  sudo lowwater serve --tun lw0 --addr 10.9.0.2/24  a web server on the stack; the kernel's curl can talk to it
+  lowwater lab                                      experiments in virtual time
+  sudo lowwater serve --tun lw0 --addr 10.9.0.2/24  a web server for the kernel's curl
   sudo lowwater get --tun lw0 --addr 10.9.0.2/24 http://10.9.0.1:8000/file -o file
 
 Without root, `unshare -rn` gives a shell in a network of its own in which serve and get work.
-Exit codes: 0 done, 1 failed, 2 bad command line, 77 the environment lacks something, 130 stopped by Ctrl-C.";
+Exit codes: 0 done, 1 failed, 2 bad command line, 77 the environment lacks something,
+130 lab or get cut short by Ctrl-C (it is how serve ends: 0).";
 
 const LAB: &str = "\
 Examples:
@@ -29,18 +30,20 @@ Examples:
   curl http://10.9.0.2/                            what is there
   curl -O http://10.9.0.2/README.md                download
   curl -T big.iso http://10.9.0.2/big.iso          upload
-  sudo lowwater serve --tun lw0 --addr 10.9.0.2/24 --addr6 fd00:9::2/64 --set tcp_congestion_control=reno \\
-      --pcap serve.pcapng --stats stats.json
+  sudo lowwater serve --tun lw0 --addr 10.9.0.2/24 --addr6 fd00:9::2/64 \\
+      --set tcp_congestion_control=reno --pcap serve.pcapng --stats stats.json
 
 Ports: 80 HTTP, 7 echo (TCP and UDP), 9 discard, 19 chargen.
---set takes the sysctl names of Linux (tcp_sack, tcp_wmem=\"4096 16384 4194304\", ...); a wrong name lists them all.
+--set takes the sysctl names of Linux (tcp_sack=0, tcp_wmem=\"4096 16384 4194304\", ...);
+a wrong name lists them all.
 Ctrl-C ends it and removes the device.";
 
 const GET: &str = "\
 Examples:
-  python3 -m http.server 8000 &
+  python3 -m http.server --bind :: 8000 &
   sudo lowwater get --tun lw0 --addr 10.9.0.2/24 http://10.9.0.1:8000/README.md
-  sudo lowwater get --tun lw0 --addr fd00:9::2/64 'http://[fd00:9::1]:8000/big' -o big
+  sudo lowwater get --tun lw0 --addr fd00:9::2/64 \\
+      'http://[fd00:9::1]:8000/README.md' -o copy.md
 
 The kernel's side of the device gets the first free address of the subnet: 10.9.0.1 here.";
 

@@ -46,7 +46,11 @@ impl fmt::Display for Failure {
 
 impl From<SetupError> for Failure {
     fn from(e: SetupError) -> Self {
-        let code = if e.is_environment() { ENVIRONMENT } else { OTHER };
+        let code = match e {
+            SetupError::BadName { .. } => USAGE,
+            _ if e.is_environment() => ENVIRONMENT,
+            _ => OTHER,
+        };
         Self { code, text: e.to_string() }
     }
 }

@@ -34,7 +34,7 @@ fn help_teaches_by_examples() {
         (&["--help"][..], "lowwater lab"),
         (&["lab", "--help"], "lab run bulk"),
         (&["serve", "--help"], "curl http://10.9.0.2/"),
-        (&["get", "--help"], "python3 -m http.server"),
+        (&["get", "--help"], "python3 -m http.server --bind ::"),
     ] {
         let ended = say(args).ok();
         assert!(ended.stdout.contains("Examples:") && ended.stdout.contains(wanted), "{}", ended.stdout);
@@ -62,6 +62,8 @@ fn mistakes_end_with_2_and_say_what_is_allowed() {
             "does not contain",
         ),
         (&["serve", "--tun", "lw0", "--addr", "10.9.0.2/24", "--set", "tcp_sack=2"], "0 or 1"),
+        (&["serve", "--tun", "lw0", "--addr", "10.9.0.2/24", "--addr6", "10.8.0.2/24"], "other family"),
+        (&["serve", "--tun", "sixteen-letters.", "--addr", "10.9.0.2/24"], "15 bytes"),
         (&["get", "--tun", "lw0", "--addr", "10.9.0.2/24", "https://10.9.0.1/"], "http://"),
     ] {
         let ended = say(args);

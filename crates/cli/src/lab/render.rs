@@ -160,7 +160,7 @@ fn table(done: &[Done]) -> Table {
         "retrans",
         "srtt ms",
         "queue kB mean",
-        "max",
+        "kB max",
         "segs/packet",
         "wall s",
     ]);
@@ -178,8 +178,8 @@ fn table(done: &[Done]) -> Table {
                     format!("{:.2}{late}", f.elapsed_s),
                     f.retrans_segs.to_string(),
                     format!("{:.1}", f.srtt_ms),
-                    format!("{:.0}", f.backlog_bytes_mean / 1_024.0),
-                    format!("{:.0}", f.backlog_bytes_max / 1_024.0),
+                    format!("{:.0}", f.backlog_bytes_mean / 1e3),
+                    format!("{:.0}", f.backlog_bytes_max / 1e3),
                     format!("{:.1}", f.segs_per_packet),
                 ]);
             }

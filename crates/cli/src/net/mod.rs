@@ -33,6 +33,12 @@ pub(crate) struct Opened {
 pub(crate) fn open(net: &Net) -> Result<Opened, Failure> {
     let mut sides = vec![(net.addr, host_side("--host-addr", net.addr, net.host_addr)?)];
     if let Some(addr6) = net.addr6 {
+        if addr6.addr().is_ipv4() == net.addr.addr().is_ipv4() {
+            return Err(Failure::usage(format!(
+                "--addr6 {addr6} is of the same family as --addr {}: it takes one of the other family",
+                net.addr
+            )));
+        }
         sides.push((addr6, host_side("--host-addr6", addr6, net.host_addr6)?));
     }
     let capture = net.pcap.as_deref().map(Capture::create).transpose()?;
