@@ -70,6 +70,9 @@ async fn shouting_server() -> io::Result<SocketAddr> {
 #[tokio::main]
 async fn main() -> io::Result<()> {
     if let Some(tun) = std::env::args().nth(1) {
+        if tun.starts_with('-') {
+            return Err(io::Error::other("usage: any_proxy [TUN]"));
+        }
         let stack = Stack::builder().tun(&tun).address("10.9.0.2/24").host_address("10.9.0.1/24").build()?;
         println!("proxying what is routed to {tun}");
         return proxy(TcpListener::bind_any(&stack)?, |wanted| {

@@ -86,6 +86,9 @@ async fn main() -> Result<(), Error> {
         ServerConfig::builder().with_no_client_auth().with_single_cert(vec![certificate.clone()], key)?;
 
     if let Some(tun) = std::env::args().nth(1) {
+        if tun.starts_with('-') {
+            return Err("usage: axum_rustls [TUN]".into());
+        }
         let stack = Stack::builder().tun(&tun).address("10.9.0.2/24").host_address("10.9.0.1/24").build()?;
         println!("serving on {tun}: curl -k https://10.9.0.2/");
         return serve(TcpListener::bind(&stack, "10.9.0.2:443").await?, tls).await;
