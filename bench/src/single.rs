@@ -142,6 +142,13 @@ impl Single {
             }
         }
         std::hint::black_box(crc);
+        if std::env::var_os("LOWWATER_BENCH_COUNTERS").is_some() {
+            self.stack.counters().each(&mut |group, name, n| {
+                if n > 0 {
+                    eprintln!("    {group}{name} {n}");
+                }
+            });
+        }
         let count = &self.stack.counters().ip;
         Used {
             cpu_s: thread_cpu_s() - cpu,
