@@ -9,6 +9,7 @@ Examples:
   lowwater lab                                      experiments in virtual time
   sudo lowwater serve --tun lw0 --addr 10.9.0.2/24  a web server for the kernel's curl
   sudo lowwater get --tun lw0 --addr 10.9.0.2/24 http://10.9.0.1:8000/file -o file
+  lowwater drill tests/drill                        scripts in packetdrill's language, in virtual time
 
 Without root, `unshare -rn` gives a shell in a network of its own in which serve and get work.
 Exit codes: 0 done, 1 failed, 2 bad command line, 77 the environment lacks something,
@@ -47,6 +48,14 @@ Examples:
 
 The kernel's side of the device gets the first free address of the subnet: 10.9.0.1 here.";
 
+const DRILL: &str = "\
+Examples:
+  lowwater drill tests/drill/tcp/handshake/passive.pkt   one script
+  lowwater drill tests/drill                             all below a directory
+  lowwater drill --json tests/drill | jq -c 'select(.ok | not) | [.script, .line, .what]'
+
+A failure shows the line, what was expected, what happened, and the last packets. docs/drill.md has the language.";
+
 /// lowwater: TCP and UDP in user space, with Linux's behaviour, on real devices and in virtual time.
 #[derive(Debug, Parser)]
 #[command(name = "lowwater", version, after_help = OVERVIEW, arg_required_else_help = true)]
@@ -61,6 +70,9 @@ pub(crate) enum Command {
     /// Run experiments in the simulator: the same stack in virtual time, no root
     #[command(after_help = LAB)]
     Lab(Lab),
+    /// Run scripts in packetdrill's language against the stack in virtual time, no root
+    #[command(after_help = DRILL)]
+    Drill(Drill),
     /// Serve files by HTTP (and echo, discard, chargen) from a stack on a TUN device
     #[command(after_help = SERVE)]
     Serve(Serve),
@@ -173,6 +185,17 @@ pub(crate) struct Get {
     /// Write to this file instead of stdout
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+}
+
+/// `lowwater drill`.
+#[derive(Debug, Args)]
+pub(crate) struct Drill {
+    /// Scripts, and directories with scripts (*.pkt)
+    #[arg(required = true, value_name = "FILE|DIR")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// One JSON object per script on stdout, and nothing else
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 fn key_value(text: &str) -> Result<(String, String), String> {

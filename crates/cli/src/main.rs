@@ -1,6 +1,7 @@
 //! The `lowwater` command: parses, calls, prints, and turns failures into exit codes.
 #![forbid(unsafe_code)]
 mod args;
+mod drill;
 mod failure;
 mod get;
 mod lab;
@@ -13,6 +14,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let outcome = match args::Cli::parse().command {
         args::Command::Lab(lab) => lab::run(lab),
+        args::Command::Drill(drill) => drill::run(&drill),
         args::Command::Serve(serve) => serve::run(&serve),
         args::Command::Get(get) => get::run(&get),
     };

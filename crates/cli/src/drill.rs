@@ -1,0 +1,48 @@
+//! `lowwater drill`: runs scripts and prints what failed, as text or as a JSON object per script.
+use crate::args::Drill;
+use crate::failure::Failure;
+use lowwater_drill::Outcome;
+use serde_json::json;
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+/// Runs the scripts; the exit code is 1 when one failed.
+pub(crate) fn run(args: &Drill) -> Result<ExitCode, Failure> {
+    let scripts = lowwater_drill::collect(&args.paths).map_err(|e| Failure::io("looking for scripts", &e))?;
+    let mut failed = 0;
+    let mut out = io::stdout().lock();
+    for script in &scripts {
+        let outcome = lowwater_drill::drill_file(script).map_err(|e| Failure::io(script.display(), &e))?;
+        failed += usize::from(outcome.failure.is_some());
+        let text = if args.json { object(&outcome) } else { words(&outcome) };
+        writeln!(out, "{text}").map_err(|e| Failure::io("writing", &e))?;
+    }
+    if !args.json {
+        let total = scripts.len();
+        writeln!(out, "{} of {total} scripts passed", total - failed)
+            .map_err(|e| Failure::io("writing", &e))?;
+    }
+    if scripts.is_empty() {
+        return Err(Failure::usage("there is no script (*.pkt) in these directories"));
+    }
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn words(outcome: &Outcome) -> String {
+    match &outcome.failure {
+        None => format!("ok {}", outcome.script.display()),
+        Some(failure) => format!("FAILED {failure}"),
+    }
+}
+
+fn object(outcome: &Outcome) -> String {
+    let script = outcome.script.display().to_string();
+    let object = match &outcome.failure {
+        None => json!({ "script": script, "ok": true }),
+        Some(f) => json!({
+            "script": script, "ok": false, "line": f.line, "source": f.source, "what": f.what,
+            "expected": f.expected, "actual": f.actual, "packets": f.packets, "trace": f.trace, "alone": f.alone(),
+        }),
+    };
+    object.to_string()
+}

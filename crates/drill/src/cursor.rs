@@ -1,0 +1,160 @@
+//! A place in a script's text: skips blanks and comments, reads words and numbers, knows its line.
+use crate::failure::Failure;
+
+/// A reader of a script's text.
+#[derive(Debug)]
+pub(crate) struct Cursor<'a> {
+    text: &'a str,
+    at: usize,
+    line: usize,
+}
+
+impl<'a> Cursor<'a> {
+    pub(crate) const fn new(text: &'a str, line: usize) -> Self {
+        Self { text, at: 0, line }
+    }
+
+    /// The line of what comes next.
+    pub(crate) const fn line(&self) -> usize {
+        self.line
+    }
+
+    /// The text that is left, from here.
+    pub(crate) fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    pub(crate) fn peek(&self) -> char {
+        self.rest().chars().next().unwrap_or('\0')
+    }
+
+    pub(crate) fn fail<T>(&self, what: impl Into<String>) -> Result<T, Box<Failure>> {
+        Err(Failure::new(self.line, what))
+    }
+
+    /// Goes on by `n` bytes, which must be a boundary of characters.
+    pub(crate) fn skip(&mut self, n: usize) -> &'a str {
+        let taken = &self.text[self.at..self.at + n];
+        self.line += taken.matches('\n').count();
+        self.at += n;
+        taken
+    }
+
+    /// Skips blanks and comments.
+    pub(crate) fn blank(&mut self) {
+        loop {
+            let rest = self.rest();
+            let spaces = rest.len() - rest.trim_start().len();
+            let n = if spaces > 0 {
+                spaces
+            } else if rest.starts_with("//") || rest.starts_with('#') {
+                rest.find('\n').unwrap_or(rest.len())
+            } else if rest.starts_with("/*") {
+                rest.find("*/").map_or(rest.len(), |n| n + 2)
+            } else {
+                return;
+            };
+            self.skip(n);
+        }
+    }
+
+    /// Takes `token`, blanks before it skipped, if it is next.
+    pub(crate) fn eat(&mut self, token: &str) -> bool {
+        self.blank();
+        let here = self.rest().starts_with(token);
+        if here {
+            self.skip(token.len());
+        }
+        here
+    }
+
+    /// Takes `token` or fails.
+    pub(crate) fn expect(&mut self, token: &str) -> Result<(), Box<Failure>> {
+        if self.eat(token) {
+            return Ok(());
+        }
+        let next: String = self.rest().chars().take_while(|c| *c != '\n').take(20).collect();
+        self.fail(format!("'{token}' should stand here, not '{next}'"))
+    }
+
+    /// Takes characters while `keep` likes them; blanks before them are skipped.
+    pub(crate) fn take_while(&mut self, keep: impl Fn(char) -> bool) -> &'a str {
+        self.blank();
+        let rest = self.rest();
+        let n = rest.find(|c| !keep(c)).unwrap_or(rest.len());
+        self.skip(n)
+    }
+
+    /// Takes a name; empty if there is none.
+    pub(crate) fn word(&mut self) -> &'a str {
+        self.blank();
+        if self.peek().is_ascii_digit() {
+            return "";
+        }
+        self.take_while(|c| c.is_ascii_alphanumeric() || c == '_')
+    }
+
+    /// Takes `word` if it is the next name.
+    pub(crate) fn eat_word(&mut self, word: &str) -> bool {
+        self.blank();
+        let rest = self.rest();
+        let ends = |c: char| !(c.is_ascii_alphanumeric() || c == '_');
+        let here = rest.strip_prefix(word).is_some_and(|r| r.chars().next().is_none_or(ends));
+        if here {
+            self.skip(word.len());
+        }
+        here
+    }
+
+    /// Takes everything up to `end` and `end` itself.
+    pub(crate) fn until(&mut self, end: &str) -> Result<&'a str, Box<Failure>> {
+        match self.rest().find(end) {
+            Some(n) => {
+                let taken = self.skip(n);
+                self.skip(end.len());
+                Ok(taken)
+            }
+            None => self.fail(format!("no '{end}' ends what begins here")),
+        }
+    }
+
+    /// Takes a number: decimal or 0x.
+    pub(crate) fn number<T: TryFrom<i64>>(&mut self) -> Result<T, Box<Failure>> {
+        self.blank();
+        let negative = self.eat("-");
+        let digits = self.take_while(|c| c.is_ascii_alphanumeric());
+        let parsed = match digits.strip_prefix("0x") {
+            Some(hex) => i64::from_str_radix(hex, 16),
+            None => digits.parse(),
+        };
+        let signed = parsed.ok().map(|n| if negative { -n } else { n });
+        match signed.and_then(|n| T::try_from(n).ok()) {
+            Some(n) => Ok(n),
+            None => self.fail(format!("'{digits}' is no number that fits here")),
+        }
+    }
+
+    /// Takes seconds with a fraction, as microseconds.
+    pub(crate) fn seconds(&mut self) -> Result<u64, Box<Failure>> {
+        self.blank();
+        let rest = self.rest();
+        // Digits, one point: `0.1...0.2` has a range after the fraction, `1...2` one after the whole.
+        let whole = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let mut n = whole;
+        let after = &rest[whole..];
+        if after.starts_with('.') && !after.starts_with("..") {
+            n += 1 + after[1..].bytes().take_while(u8::is_ascii_digit).count();
+        }
+        let text = self.skip(n);
+        let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+        let fraction = format!("{fraction:0<6}");
+        let micros = (whole.parse::<u64>().or(if whole.is_empty() { Ok(0) } else { Err(()) }))
+            .ok()
+            .zip(fraction.get(..6).and_then(|f| f.parse::<u64>().ok()))
+            .and_then(|(s, us)| s.checked_mul(1_000_000)?.checked_add(us));
+        match micros {
+            Some(us) if n > 0 => Ok(us),
+            _ => self.fail(format!("'{text}' is no time in seconds")),
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Why a script failed, with all that is needed to understand it.
+use std::fmt;
+
+/// The first thing in a script that went wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Failure {
+    /// Path of the script.
+    pub script: String,
+    /// Line, from 1.
+    pub line: usize,
+    /// The text of that line.
+    pub source: String,
+    /// What is wrong.
+    pub what: String,
+    /// What the script says; empty where the message says it all.
+    pub expected: String,
+    /// What happened; empty where the message says it all.
+    pub actual: String,
+    /// The last packets, in the script's own numbers, oldest first.
+    pub packets: Vec<String>,
+    /// The last records of the stack's flight recorder, oldest first.
+    pub trace: Vec<String>,
+}
+
+impl Failure {
+    /// A failure that its message explains.
+    pub(crate) fn new(line: usize, what: impl Into<String>) -> Box<Self> {
+        Box::new(Self { line, what: what.into(), ..Self::default() })
+    }
+
+    /// A difference between what the script says and what happened.
+    pub(crate) fn differs(
+        line: usize,
+        what: impl Into<String>,
+        expected: impl Into<String>,
+        actual: impl Into<String>,
+    ) -> Box<Self> {
+        let mut failure = Self::new(line, what);
+        failure.expected = expected.into();
+        failure.actual = actual.into();
+        failure
+    }
+
+    /// Says where it happened.
+    pub(crate) fn in_script(mut self: Box<Self>, name: &str, text: &str) -> Box<Self> {
+        name.clone_into(&mut self.script);
+        let source = text.lines().nth(self.line.saturating_sub(1)).unwrap_or_default();
+        source.trim().clone_into(&mut self.source);
+        self
+    }
+
+    /// The command that runs this script alone.
+    #[must_use]
+    pub fn alone(&self) -> String {
+        format!("lowwater drill {}", self.script)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}:{}: {}", self.script, self.line, self.what)?;
+        writeln!(f, "  line:     {}", self.source)?;
+        if !(self.expected.is_empty() && self.actual.is_empty()) {
+            writeln!(f, "  expected: {}", self.expected)?;
+            writeln!(f, "  actual:   {}", self.actual)?;
+        }
+        for (title, lines) in [("last packets", &self.packets), ("last trace", &self.trace)] {
+            if !lines.is_empty() {
+                writeln!(f, "  {title}:")?;
+            }
+            for line in lines {
+                writeln!(f, "    {line}")?;
+            }
+        }
+        write!(f, "  alone:    {}", self.alone())
+    }
+}
+
+impl std::error::Error for Failure {}

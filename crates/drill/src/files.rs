@@ -1,0 +1,54 @@
+//! Finds scripts in directories and runs them.
+use crate::failure::Failure;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// One script and what became of it.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Its path.
+    pub script: PathBuf,
+    /// Why it failed, if it did.
+    pub failure: Option<Box<Failure>>,
+}
+
+/// The scripts among `paths` in order: files as they are, and all `*.pkt` below directories, sorted.
+///
+/// # Errors
+/// A path that does not exist or cannot be read.
+pub fn collect(paths: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for path in paths {
+        if path.is_dir() {
+            walk(path, &mut found)?;
+        } else {
+            path.metadata()?;
+            found.push(path.clone());
+        }
+    }
+    Ok(found)
+}
+
+fn walk(dir: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
+    let mut entries: Vec<PathBuf> =
+        std::fs::read_dir(dir)?.map(|e| e.map(|e| e.path())).collect::<Result<_, _>>()?;
+    entries.sort();
+    for path in entries {
+        if path.is_dir() {
+            walk(&path, found)?;
+        } else if path.extension().is_some_and(|e| e == "pkt") {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// Runs the script in a file.
+///
+/// # Errors
+/// When the file cannot be read as text.
+pub fn drill_file(path: &Path) -> io::Result<Outcome> {
+    let text = std::fs::read_to_string(path)?;
+    let failure = crate::drill(&path.display().to_string(), &text).err();
+    Ok(Outcome { script: path.to_owned(), failure })
+}

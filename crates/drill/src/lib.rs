@@ -1,0 +1,29 @@
+//! A runner for packetdrill's language: scripts of packets and system calls, against the core, in virtual time.
+//!
+//! [`drill`] takes the text of one script, gives the stack one device with one peer on it, and compares what the stack
+//! does with what the script says, line by line. There is no kernel, no device and no clock: a script that spans minutes runs
+//! in microseconds, and runs the same every time. docs/drill.md says which part of the language works.
+#![forbid(unsafe_code)]
+
+mod cursor;
+mod expr;
+mod failure;
+mod files;
+mod names;
+mod options;
+mod parse;
+mod run;
+mod script;
+mod wire;
+
+pub use failure::Failure;
+pub use files::{Outcome, collect, drill_file};
+
+/// Runs a script; `name` is its path, for messages.
+///
+/// # Errors
+/// The first line that cannot be read, or that the stack does not fulfil.
+pub fn drill(name: &str, text: &str) -> Result<(), Box<Failure>> {
+    let script = parse::script(text).map_err(|e| e.in_script(name, text))?;
+    run::run(&script).map_err(|e| e.in_script(name, text))
+}

@@ -1,0 +1,108 @@
+//! TCP options in the order in which they stand, which the stack's own parser forgets.
+use std::fmt;
+
+/// One option.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum TcpOption {
+    Eol,
+    Nop,
+    Mss(u16),
+    Wscale(u8),
+    SackOk,
+    Sack(Vec<(u32, u32)>),
+    Ts { val: u32, ecr: u32 },
+    Other(u8, Vec<u8>),
+}
+
+/// The bytes of `options`.
+pub(crate) fn encode(options: &[TcpOption]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for option in options {
+        match option {
+            TcpOption::Eol => out.push(0),
+            TcpOption::Nop => out.push(1),
+            TcpOption::Mss(mss) => {
+                out.extend([2, 4]);
+                out.extend(mss.to_be_bytes());
+            }
+            TcpOption::Wscale(shift) => out.extend([3, 3, *shift]),
+            TcpOption::SackOk => out.extend([4, 2]),
+            TcpOption::Sack(blocks) => {
+                out.extend([5, (2 + 8 * blocks.len()) as u8]);
+                for (left, right) in blocks {
+                    out.extend(left.to_be_bytes());
+                    out.extend(right.to_be_bytes());
+                }
+            }
+            TcpOption::Ts { val, ecr } => {
+                out.extend([8, 10]);
+                out.extend(val.to_be_bytes());
+                out.extend(ecr.to_be_bytes());
+            }
+            TcpOption::Other(kind, data) => {
+                out.extend([*kind, (2 + data.len()) as u8]);
+                out.extend(data);
+            }
+        }
+    }
+    out
+}
+
+/// The options in `bytes`, up to what cannot be read.
+pub(crate) fn decode(mut bytes: &[u8]) -> Vec<TcpOption> {
+    let word = |b: &[u8]| u32::from_be_bytes([b[0], b[1], b[2], b[3]]);
+    let mut list = Vec::new();
+    while let [kind, rest @ ..] = bytes {
+        if *kind < 2 {
+            list.push(if *kind == 0 { TcpOption::Eol } else { TcpOption::Nop });
+            bytes = rest;
+            continue;
+        }
+        let Some((data, after)) = rest
+            .first()
+            .and_then(|len| bytes.split_at_checked(usize::from(*len)))
+            .filter(|(d, _)| d.len() >= 2)
+        else {
+            return list;
+        };
+        bytes = after;
+        list.push(match (*kind, &data[2..]) {
+            (2, [a, b]) => TcpOption::Mss(u16::from_be_bytes([*a, *b])),
+            (3, [shift]) => TcpOption::Wscale(*shift),
+            (4, []) => TcpOption::SackOk,
+            (5, blocks) if blocks.len().is_multiple_of(8) => {
+                TcpOption::Sack(blocks.chunks(8).map(|b| (word(b), word(&b[4..]))).collect())
+            }
+            (8, ts) if ts.len() == 8 => TcpOption::Ts { val: word(ts), ecr: word(&ts[4..]) },
+            (kind, data) => TcpOption::Other(kind, data.to_vec()),
+        });
+    }
+    list
+}
+
+/// True when `actual` is what `expected` asks for; the values of timestamps are not compared, as in packetdrill.
+pub(crate) fn same(expected: &[TcpOption], actual: &[TcpOption]) -> bool {
+    let alike = |(e, a): (&TcpOption, &TcpOption)| match (e, a) {
+        (TcpOption::Ts { .. }, TcpOption::Ts { .. }) => true,
+        (e, a) => e == a,
+    };
+    expected.len() == actual.len() && expected.iter().zip(actual).all(alike)
+}
+
+impl fmt::Display for TcpOption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Eol => f.write_str("eol"),
+            Self::Nop => f.write_str("nop"),
+            Self::Mss(mss) => write!(f, "mss {mss}"),
+            Self::Wscale(shift) => write!(f, "wscale {shift}"),
+            Self::SackOk => f.write_str("sackOK"),
+            Self::Sack(blocks) => {
+                f.write_str("sack")?;
+                blocks.iter().try_for_each(|(left, right)| write!(f, " {left}:{right}"))
+            }
+            Self::Ts { val, ecr } => write!(f, "TS val {val} ecr {ecr}"),
+            Self::Other(kind, data) => write!(f, "option {kind} of {} bytes", data.len()),
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Every script of ours passes, and a wrong one fails where it is wrong.
+use std::path::PathBuf;
+
+fn folder() -> PathBuf {
+    let tests = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/drill");
+    tests.canonicalize().expect("the folder of scripts")
+}
+
+#[test]
+fn all_scripts_pass() {
+    let scripts = lowwater_drill::collect(&[folder()]).expect("the folder of scripts");
+    assert!(!scripts.is_empty(), "there are scripts");
+    let mut failures = String::new();
+    for script in scripts {
+        let outcome = lowwater_drill::drill_file(&script).expect("a readable script");
+        if let Some(failure) = outcome.failure {
+            failures.push_str(&format!("{failure}\n\n"));
+        }
+    }
+    assert!(failures.is_empty(), "\n{failures}");
+}
+
+/// A connection at 0.01 s, to be followed by what is under test; seven lines.
+const OPENED: &str = "\
+0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
++0 bind(3, ..., ...) = 0
++0 listen(3, 1) = 0
++0 < S 0:0(0) win 65535 <mss 1000,nop,nop,sackOK>
++0 > S. 0:0(0) ack 1 <...>
++.01 < . 1:1(0) ack 1 win 65535
++0 accept(3, ..., ...) = 4
+";
+
+#[test]
+fn a_wrong_script_fails_in_its_line() {
+    for (text, what, expected, actual) in [
+        ("+0 write(4, ..., 10) = 11", "write has another result", "11", "10"),
+        ("+0 read(4, ..., 10) = 5", "blocks", "5", "nothing yet"),
+        ("+0 write(3, ..., 1) = -1 EAGAIN", "write has another result", "-1 EAGAIN", "-1 EPIPE"),
+        ("+0 > . 1:1(0) ack 1", "does not send", ". 1:1(0) ack 1", "nothing"),
+        ("+0 %{ assert tcpi_snd_cwnd == 11 }%", "assertion", "tcpi_snd_cwnd == 11", "tcpi_snd_cwnd = 10"),
+        ("+0 `tc qdisc add dev tun0 root fq`", "only `sysctl", "", ""),
+        ("+0 `sysctl -q net.ipv4.tcp_sack=maybe`", "0 or 1", "", ""),
+        ("+0 setsockopt(4, SOL_TCP, TCP_QUICKACK, [1], 4) = 0", "TCP_QUICKACK does not work yet", "", ""),
+        ("+0...1 read(4, ..., 10) = 5", "still blocks", "", ""),
+        ("+0 < . 1:1(0) ack 1 win 0 <nop,nop,TS val 1 ecr 77>", "ecr 77", "", ""),
+        ("+0 < [ce] . 1:1(0) ack 1", "needs 'win N'", "", ""),
+    ] {
+        let failure = lowwater_drill::drill("x.pkt", &format!("{OPENED}{text}\n")).expect_err(text);
+        assert_eq!(failure.line, 8, "{failure}");
+        assert!(failure.what.contains(what), "{failure}");
+        assert_eq!((failure.expected.as_str(), failure.actual.as_str()), (expected, actual), "{failure}");
+        assert!(failure.to_string().starts_with("x.pkt:8: "), "{failure}");
+    }
+}
+
+#[test]
+fn packets_are_compared_in_all_that_the_script_says() {
+    for (line, what) in [
+        ("+0 > P. 1:11(10) ack 1 win 64000", "another window"),
+        ("+0 > . 1:11(10) ack 1", "other flags"),
+        ("+0 > P. 2:12(10) ack 1", "another sequence number"),
+        ("+0 > P. 1:12(11) ack 1", "another length"),
+        ("+0 > P. 1:11(10) ack 2", "another acknowledgment number"),
+        ("+0 > P. 1:11(10) ack 1 <nop,nop,TS val 1 ecr 1>", "other options"),
+        ("+0 > [ect0] P. 1:11(10) ack 1", "another ECN mark"),
+        ("+.005 > P. 1:11(10) ack 1", "the wrong time"),
+        ("+.1 > P. 1:11(10) ack 1", "the wrong time"),
+    ] {
+        let text = format!("{OPENED}+0 write(4, ..., 10) = 10\n{line}\n");
+        let failure = lowwater_drill::drill("x.pkt", &text).expect_err(line);
+        assert!(failure.line == 9 && failure.what.ends_with(what), "{failure}");
+        assert!(!failure.packets.is_empty() && !failure.trace.is_empty(), "{failure}");
+    }
+    for line in
+        ["+.003 > P. 1:11(10) ack 1", "* > P. 1:11(10) ack 1 <...>", "+0~+.1 > [noecn] P. 1:11(10) ack 1"]
+    {
+        let text = format!("{OPENED}+0 write(4, ..., 10) = 10\n{line}\n");
+        lowwater_drill::drill("x.pkt", &text).expect(line);
+    }
+}
