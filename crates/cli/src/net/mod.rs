@@ -31,6 +31,12 @@ pub(crate) struct Opened {
 
 /// Makes the device, configures the kernel's side and starts the stack.
 pub(crate) fn open(net: &Net) -> Result<Opened, Failure> {
+    if net.tun.is_empty() {
+        return Err(Failure::usage("--tun needs a name of 1 to 15 bytes, as lw0".to_owned()));
+    }
+    for (flag, own) in [("--addr", Some(net.addr)), ("--addr6", net.addr6)] {
+        own.map_or(Ok(()), |own| host_address(flag, own))?;
+    }
     let mut sides = vec![(net.addr, host_side("--host-addr", net.addr, net.host_addr)?)];
     if let Some(addr6) = net.addr6 {
         if addr6.addr().is_ipv4() == net.addr.addr().is_ipv4() {
@@ -75,6 +81,24 @@ impl Opened {
     pub(crate) fn finish(self) -> Result<(), Failure> {
         self.capture.map_or(Ok(()), Capture::finish)
     }
+}
+
+/// An address that a host may have, not one of the network, of everybody or of the host itself.
+fn host_address(flag: &str, own: Cidr) -> Result<(), Failure> {
+    let addr = own.addr();
+    let in_v4_subnet = addr.is_ipv4() && own.len() < 31;
+    let what = if addr.is_loopback() {
+        "a loopback address"
+    } else if addr.is_multicast() {
+        "a multicast address"
+    } else if addr.is_unspecified() || (in_v4_subnet && own.network().addr() == addr) {
+        "the address of the network itself"
+    } else if in_v4_subnet && own.broadcast().is_some_and(|b| IpAddr::V4(b) == addr) {
+        "the broadcast address of its network"
+    } else {
+        return Ok(());
+    };
+    Err(Failure::usage(format!("{flag} {own} is {what}: give a host's, as 10.9.0.2/24 or fd00:9::2/64")))
 }
 
 fn host_side(flag: &str, own: Cidr, given: Option<Cidr>) -> Result<Cidr, Failure> {
@@ -134,6 +158,24 @@ mod tests {
         ] {
             let found = first_free(own.parse().expect("valid"));
             assert_eq!(found.map(|c| c.to_string()).as_deref(), host, "{own}");
+        }
+    }
+
+    #[test]
+    fn only_addresses_of_hosts_are_taken() {
+        for bad in [
+            "10.9.0.0/24",
+            "10.9.0.255/24",
+            "127.0.0.1/8",
+            "224.0.0.1/24",
+            "0.0.0.0/0",
+            "::1/128",
+            "ff02::1/64",
+        ] {
+            assert!(host_address("--addr", bad.parse().expect("valid")).is_err(), "{bad}");
+        }
+        for good in ["10.9.0.2/24", "10.9.0.0/31", "10.9.0.5/32", "fd00:9::/127", "fd00:9::2/64"] {
+            assert!(host_address("--addr", good.parse().expect("valid")).is_ok(), "{good}");
         }
     }
 
