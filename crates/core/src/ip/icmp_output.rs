@@ -2,14 +2,14 @@
 use super::icmp::Unreachable;
 use super::{Ingress, Ip, Outbox, OutputParams, reasm};
 use crate::base::{Cx, DropWhy};
-use crate::packet::{Head, Offload, Packet};
+use crate::packet::{Csum, Head, Offload, Packet};
 use bytes::Bytes;
 use core::net::IpAddr;
 use lowwater_wire::icmp4::{self, Icmp4Repr};
 use lowwater_wire::icmp6::{self, Icmp6Repr};
 use lowwater_wire::ipv4::Ipv4View;
 use lowwater_wire::ipv6::{self, Ipv6View};
-use lowwater_wire::protocol;
+use lowwater_wire::{checksum, protocol, udp};
 
 /// The packet that an error of ours is about.
 #[derive(Debug)]
@@ -97,16 +97,27 @@ pub(super) fn message_packet(cx: &Cx<'_>, message: Vec<u8>) -> Packet {
     }
 }
 
-/// The first `max` bytes of a packet.
+/// The first `max` bytes of a packet, as they would look on a wire: a checksum that was left to the device is completed.
 fn quote(packet: &Packet, max: usize) -> Vec<u8> {
-    packet
-        .head
-        .as_slice()
-        .iter()
-        .chain(&packet.payload[..max.min(packet.payload.len())])
-        .take(max)
-        .copied()
-        .collect()
+    let head = packet.head.as_slice();
+    let mut bytes: Vec<u8> =
+        head.iter().chain(&packet.payload[..max.min(packet.payload.len())]).take(max).copied().collect();
+    if let Csum::Partial { start, offset } = packet.offload.csum {
+        let (start, field) = (usize::from(start), usize::from(start) + usize::from(offset));
+        let parts = [
+            head.get(start..).unwrap_or_default(),
+            packet.payload.get(start.saturating_sub(head.len())..).unwrap_or_default(),
+        ];
+        if let Some(place) = bytes.get_mut(field..field + 2) {
+            // The field holds the pseudo-header's sum; for UDP zero would mean "none" (RFC 768).
+            let value = match checksum::finish(checksum::sum_parts(&parts)) {
+                0 if usize::from(offset) == udp::CHECKSUM_OFFSET => 0xffff,
+                value => value,
+            };
+            place.copy_from_slice(&value.to_be_bytes());
+        }
+    }
+    bytes
 }
 
 /// True for an ICMP error, or an ICMP message that cannot be read: no error may answer it (RFC 1812 section 4.3.2.7).
@@ -187,4 +198,27 @@ fn compose(from: IpAddr, about: &About<'_>, report: Report) -> Option<(u8, Vec<u
 fn next_header_at(quoted: &[u8]) -> Option<u32> {
     let view = Ipv6View::parse_quoted(quoted).ok()?;
     ipv6::walk(view.next_header(), view.payload()).ok().map(|chain| chain.protocol_at as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::Instant;
+
+    #[test]
+    fn a_quoted_checksum_that_was_left_to_the_device_is_completed() {
+        // An IPv4 header, then UDP from port 1 to port 9 with one byte; the field holds the pseudo-header's sum.
+        let mut frame =
+            [&[0x45, 0, 0, 29, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2][..], &[0; 9]].concat();
+        let (src, dst) = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+        let pseudo = checksum::pseudo_v4(src, dst, protocol::UDP, 9);
+        frame[20..28].copy_from_slice(&[0, 1, 0, 9, 0, 9, 0, 0]);
+        frame[28] = 0x77;
+        frame[26..28].copy_from_slice(&checksum::fold(pseudo).to_be_bytes());
+        let offload = Offload { csum: Csum::Partial { start: 20, offset: 6 }, ..Offload::default() };
+        let packet = Packet::received(Bytes::from(frame), offload, Instant::ZERO);
+        let whole = quote(&packet, 548);
+        assert!(checksum::verify(pseudo, &whole[20..]), "{whole:02x?}");
+        assert_eq!(quote(&packet, 27).len(), 27, "a field that is cut off is left alone");
+    }
 }
