@@ -33,6 +33,7 @@ fn help_teaches_by_examples() {
     for (args, wanted) in [
         (&["--help"][..], "lowwater lab"),
         (&["lab", "--help"], "lab run bulk"),
+        (&["drill", "--help"], "passive.pkt"),
         (&["serve", "--help"], "curl http://10.9.0.2/"),
         (&["get", "--help"], "python3 -m http.server --bind ::"),
     ] {
@@ -192,4 +193,23 @@ fn ctrl_c_ends_the_lab_and_the_table_is_said_to_be_partial() {
     assert_eq!(ended.code(), Some(130), "{ended:?}");
     assert!(ended.stderr.contains("partial, 0 of 3 runs"), "{ended:?}");
     assert!(ended.stdout.contains("experiment"), "{ended:?}");
+}
+
+#[test]
+fn drill_says_which_line_failed() {
+    let dir = Dir::new();
+    let good = dir.join("good.pkt");
+    let bad = dir.join("bad.pkt");
+    std::fs::write(&good, "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n").expect("writable");
+    std::fs::write(&bad, "// bad\n0 close(3) = 0\n").expect("writable");
+    let ended = say(&["drill", &good.display().to_string()]).ok();
+    assert!(ended.stdout.ends_with("1 of 1 scripts passed\n"), "{}", ended.stdout);
+    let ended = say(&["drill", "--json", &dir.path().display().to_string()]);
+    assert_eq!(ended.code(), Some(1), "{}", ended.stdout);
+    let first = ended.stdout.lines().next().expect("a line per script");
+    let failed: Value = serde_json::from_str(first).expect("JSON");
+    assert_eq!(
+        (&failed["ok"], &failed["line"], &failed["actual"]),
+        (&false.into(), &2.into(), &"-1 EBADF".into())
+    );
 }

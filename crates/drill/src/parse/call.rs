@@ -4,10 +4,13 @@ use crate::failure::Failure;
 use crate::names;
 use crate::script::{CallSpec, Value};
 
+/// Deepest nesting of lists and structs.
+const DEPTH_MAX: usize = 8;
+
 pub(crate) fn call(c: &mut Cursor<'_>, end: Option<u64>) -> Result<CallSpec, Box<Failure>> {
     let name = c.word().to_owned();
     c.expect("(")?;
-    let args = values(c, ")")?;
+    let args = values(c, ")", 0)?;
     c.expect("=")?;
     let result = if c.eat("...") { None } else { Some(c.number()?) };
     let mut errno = None;
@@ -22,10 +25,10 @@ pub(crate) fn call(c: &mut Cursor<'_>, end: Option<u64>) -> Result<CallSpec, Box
     Ok(CallSpec { name, args, end, result, errno })
 }
 
-fn values(c: &mut Cursor<'_>, close: &str) -> Result<Vec<Value>, Box<Failure>> {
+fn values(c: &mut Cursor<'_>, close: &str, depth: usize) -> Result<Vec<Value>, Box<Failure>> {
     let mut list = Vec::new();
     while !c.eat(close) {
-        list.push(value(c)?);
+        list.push(value(c, depth)?);
         if !c.eat(",") {
             c.expect(close)?;
             break;
@@ -34,7 +37,10 @@ fn values(c: &mut Cursor<'_>, close: &str) -> Result<Vec<Value>, Box<Failure>> {
     Ok(list)
 }
 
-fn value(c: &mut Cursor<'_>) -> Result<Value, Box<Failure>> {
+fn value(c: &mut Cursor<'_>, depth: usize) -> Result<Value, Box<Failure>> {
+    if depth > DEPTH_MAX {
+        return c.fail("lists nested too deeply");
+    }
     c.blank();
     match c.peek() {
         '.' => c.expect("...").map(|()| Value::Any),
@@ -44,11 +50,11 @@ fn value(c: &mut Cursor<'_>) -> Result<Value, Box<Failure>> {
         }
         '[' => {
             c.eat("[");
-            values(c, "]").map(Value::List)
+            values(c, "]", depth + 1).map(Value::List)
         }
         '{' => {
             c.eat("{");
-            fields(c)
+            fields(c, depth + 1)
         }
         _ => {
             let mut bits = atom(c)?;
@@ -60,7 +66,7 @@ fn value(c: &mut Cursor<'_>) -> Result<Value, Box<Failure>> {
     }
 }
 
-fn fields(c: &mut Cursor<'_>) -> Result<Value, Box<Failure>> {
+fn fields(c: &mut Cursor<'_>, depth: usize) -> Result<Value, Box<Failure>> {
     let mut list = Vec::new();
     while !c.eat("}") {
         c.blank();
@@ -72,7 +78,7 @@ fn fields(c: &mut Cursor<'_>) -> Result<Value, Box<Failure>> {
         if named {
             c.expect("=")?;
         }
-        list.push((name, value(c)?));
+        list.push((name, value(c, depth)?));
         if !c.eat(",") {
             c.expect("}")?;
             break;

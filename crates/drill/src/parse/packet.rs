@@ -5,6 +5,9 @@ use crate::options::{self, TcpOption};
 use crate::script::{EcnSpec, PacketSpec};
 use lowwater_wire::tcp::TcpFlags;
 
+/// Most payload of an inbound packet: what fits IPv4 with all options.
+const INBOUND_MAX: u32 = 65_400;
+
 /// The flag of each letter.
 pub(crate) const LETTERS: [(char, TcpFlags); 9] = [
     ('S', TcpFlags::SYN),
@@ -30,6 +33,9 @@ pub(crate) fn packet(c: &mut Cursor<'_>, inbound: bool) -> Result<PacketSpec, Bo
     c.expect(")")?;
     if end != seq.wrapping_add(len) {
         return c.fail(format!("{seq}:{end}({len}): the numbers do not fit together"));
+    }
+    if inbound && len > INBOUND_MAX {
+        return Err(Failure::new(line, format!("{len} bytes do not fit an IP packet")));
     }
     let mut p = PacketSpec { flags, seq, len, ack: 0, window: None, urgent: 0, options: Some(vec![]), ecn };
     if c.eat_word("ack") {

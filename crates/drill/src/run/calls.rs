@@ -205,14 +205,22 @@ impl Runner {
         if matches!(state, Ok(State::SynSent | State::SynRecv)) {
             return if sock.nonblocking { Answer::Failed("EALREADY") } else { Answer::Blocks(0) };
         }
+        let error = match self.stack.take_error(id) {
+            Some(e) => names::errno(e).0,
+            None if matches!(state, Ok(State::Close) | Err(_)) => "ECONNABORTED",
+            None => {
+                self.sockets.get(fd).into_iter().for_each(|sock| sock.connecting = false);
+                return Answer::Done(0);
+            }
+        };
+        // A connect() that has told its failure leaves a socket that can try again (`tcp_disconnect`).
+        let gone = self.stack.close(self.now, id);
+        debug_assert_eq!(gone, Ok(()));
+        self.sockets.forget_latest();
         if let Some(sock) = self.sockets.get(fd) {
-            sock.connecting = false;
+            (sock.kind, sock.connecting) = (Kind::Fresh, false);
         }
-        match self.stack.take_error(id) {
-            Some(e) => failed(e),
-            None if matches!(state, Ok(State::Close) | Err(_)) => Answer::Failed("ECONNABORTED"),
-            None => Answer::Done(0),
-        }
+        Answer::Failed(error)
     }
 
     fn read(&mut self, fd: i64, count: i64, flags: i64) -> Result<Answer, Box<Failure>> {

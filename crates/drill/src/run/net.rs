@@ -132,6 +132,8 @@ impl Runner {
             return None;
         }
         self.sniffed.waiting.pop_front();
+        let at = seconds(self.micros(mapped.at));
+        self.sniffed.note(format!("{at} > {}", mapped.script(true)));
         Some(mapped)
     }
 
