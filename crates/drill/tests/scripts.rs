@@ -79,3 +79,41 @@ fn packets_are_compared_in_all_that_the_script_says() {
         lowwater_drill::drill("x.pkt", &text).expect(line);
     }
 }
+
+/// A small generator: what it makes is the same everywhere.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % n.max(1)
+    }
+}
+
+#[test]
+fn no_damaged_script_makes_the_runner_or_the_stack_panic() {
+    let mut dice = Dice(3);
+    for script in lowwater_drill::collect(&[folder()]).expect("the folder of scripts") {
+        let text = std::fs::read_to_string(&script).expect("a readable script");
+        for _ in 0..60 {
+            let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+            for _ in 0..=dice.below(3) {
+                let (from, to) = (dice.below(lines.len()), dice.below(lines.len()));
+                match dice.below(4) {
+                    0 => lines.swap(from, to),
+                    1 => lines.insert(to, lines[from].clone()),
+                    2 if lines.len() > 1 => _ = lines.remove(from),
+                    _ => {
+                        let digit = char::from(b'0' + dice.below(10) as u8);
+                        let at = dice.below(lines[from].len());
+                        lines[from] = lines[from]
+                            .char_indices()
+                            .map(|(i, c)| if i >= at && i < at + 3 && c.is_ascii_digit() { digit } else { c })
+                            .collect();
+                    }
+                }
+            }
+            let _ = lowwater_drill::drill("damaged.pkt", &lines.join("\n"));
+        }
+    }
+}
