@@ -7,8 +7,8 @@ use std::time::Duration;
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Connections. Tables double at powers of two; this is between the two extremes of their fill.
-const CONNECTIONS: usize = 3_000;
+/// Connections. Tables double at powers of two: just past one they are emptiest, and a connection costs most.
+const CONNECTIONS: usize = 4_096;
 /// Bound per end.
 const BYTES_MAX: usize = 2_048;
 
