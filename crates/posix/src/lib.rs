@@ -1,0 +1,16 @@
+//! The kernel's socket system calls over the lowwater core, as data and in virtual time.
+//!
+//! A [`Host`] is a stack behind one device, with a table of file descriptors. [`Host::call`] takes a [`Call`] and gives a
+//! [`Reply`], or the name of a call that blocks; blocked calls go on inside the host at the very instant at which an event lets
+//! them. Time passes only by [`Host::advance_until`] and [`Host::next_packet`]. See docs/posix.md.
+#![forbid(unsafe_code)]
+pub mod abi;
+mod call;
+mod errno;
+mod host;
+
+pub use call::{
+    Call, Control, EpollEvent, Fd, Name, Optval, Piece, PollFd, RecvKind, Reply, Room, SendKind, sockaddr,
+};
+pub use errno::Errno;
+pub use host::{CallId, Host, Sent, Settings, Started};
