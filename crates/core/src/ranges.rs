@@ -1,15 +1,22 @@
 //! A set of numbers kept as sorted, coalesced half-open ranges.
 //!
 //! A B-tree rather than a sorted vector: a peer chooses where the holes are, and an insertion at the front of 100,000 ranges
-//! must not move them all. The empty set, which nearly every connection has nearly always, owns no heap memory.
+//! must not move them all. The empty set, which nearly every connection has nearly always, is one word and owns no heap memory.
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Included, Unbounded};
 
 /// Sorted, disjoint, non-adjacent ranges `start..end`. The caller bounds how many there may be ([`RangeSet::len`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RangeSet {
+    /// `None` is the empty set, and the only one.
+    some: Option<Box<Ranges>>,
+}
+
+/// What a set is that is not empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Ranges {
     /// Start to end.
-    ranges: BTreeMap<u64, u64>,
+    map: BTreeMap<u64, u64>,
     total: u64,
 }
 
@@ -17,25 +24,25 @@ impl RangeSet {
     /// The empty set.
     #[must_use]
     pub const fn new() -> Self {
-        Self { ranges: BTreeMap::new(), total: 0 }
+        Self { some: None }
     }
 
     /// True when no number is in it.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.ranges.is_empty()
+    pub const fn is_empty(&self) -> bool {
+        self.some.is_none()
     }
 
     /// Number of ranges.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.ranges.len()
+        self.some.as_ref().map_or(0, |r| r.map.len())
     }
 
     /// How many numbers are in it.
     #[must_use]
-    pub const fn total(&self) -> u64 {
-        self.total
+    pub fn total(&self) -> u64 {
+        self.some.as_ref().map_or(0, |r| r.total)
     }
 
     /// Forgets everything.
@@ -48,23 +55,8 @@ impl RangeSet {
         if start >= end {
             return 0;
         }
-        let before = self.total;
-        let (mut start, mut end) = (start, end);
-        if let Some((&s, &e)) = self.ranges.range(..=start).next_back()
-            && e >= start
-        {
-            if e >= end {
-                return 0;
-            }
-            start = s;
-            self.take(s, e);
-        }
-        while let Some((&s, &e)) = self.ranges.range((Included(start), Included(end))).next() {
-            end = end.max(e);
-            self.take(s, e);
-        }
-        self.put(start, end);
-        self.total - before
+        let ranges = self.some.get_or_insert_default();
+        ranges.insert(start, end)
     }
 
     /// Removes `start..end` and says how many numbers went.
@@ -72,19 +64,12 @@ impl RangeSet {
         if start >= end {
             return 0;
         }
-        let before = self.total;
-        if let Some((&s, &e)) = self.ranges.range(..start).next_back()
-            && e > start
-        {
-            self.take(s, e);
-            self.put(s, start);
-            self.put(end.min(e), e);
+        let Some(ranges) = &mut self.some else { return 0 };
+        let removed = ranges.remove(start, end);
+        if ranges.map.is_empty() {
+            self.some = None;
         }
-        while let Some((&s, &e)) = self.ranges.range((Included(start), Excluded(end))).next() {
-            self.take(s, e);
-            self.put(end.min(e), e);
-        }
-        before - self.total
+        removed
     }
 
     /// Removes every number below `bound` and says how many went.
@@ -107,30 +92,31 @@ impl RangeSet {
     /// The range that holds `number`.
     #[must_use]
     pub fn range_at(&self, number: u64) -> Option<(u64, u64)> {
-        self.ranges.range(..=number).next_back().map(|(&s, &e)| (s, e)).filter(|&(_, e)| number < e)
+        let below = self.some.as_ref()?.map.range(..=number).next_back();
+        below.map(|(&s, &e)| (s, e)).filter(|&(_, e)| number < e)
     }
 
     /// The range with the smallest start at or after `number`.
     #[must_use]
     pub fn range_from(&self, number: u64) -> Option<(u64, u64)> {
-        self.ranges.range((Included(number), Unbounded)).next().map(|(&s, &e)| (s, e))
+        self.some.as_ref()?.map.range((Included(number), Unbounded)).next().map(|(&s, &e)| (s, e))
     }
 
     /// The lowest range.
     #[must_use]
     pub fn first(&self) -> Option<(u64, u64)> {
-        self.ranges.first_key_value().map(|(&s, &e)| (s, e))
+        self.some.as_ref()?.map.first_key_value().map(|(&s, &e)| (s, e))
     }
 
     /// The highest range.
     #[must_use]
     pub fn last(&self) -> Option<(u64, u64)> {
-        self.ranges.last_key_value().map(|(&s, &e)| (s, e))
+        self.some.as_ref()?.map.last_key_value().map(|(&s, &e)| (s, e))
     }
 
     /// All ranges, ascending.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> + '_ {
-        self.ranges.iter().map(|(&s, &e)| (s, e))
+        self.some.iter().flat_map(|r| r.map.iter()).map(|(&s, &e)| (s, e))
     }
 
     /// The first maximal run of numbers in `start..end` that are *not* in the set.
@@ -142,15 +128,52 @@ impl RangeSet {
         }
         Some((from, self.range_from(from).map_or(end, |(s, _)| s.min(end))))
     }
+}
+
+impl Ranges {
+    fn insert(&mut self, mut start: u64, mut end: u64) -> u64 {
+        let before = self.total;
+        if let Some((&s, &e)) = self.map.range(..=start).next_back()
+            && e >= start
+        {
+            if e >= end {
+                return 0;
+            }
+            start = s;
+            self.take(s, e);
+        }
+        while let Some((&s, &e)) = self.map.range((Included(start), Included(end))).next() {
+            end = end.max(e);
+            self.take(s, e);
+        }
+        self.put(start, end);
+        self.total - before
+    }
+
+    fn remove(&mut self, start: u64, end: u64) -> u64 {
+        let before = self.total;
+        if let Some((&s, &e)) = self.map.range(..start).next_back()
+            && e > start
+        {
+            self.take(s, e);
+            self.put(s, start);
+            self.put(end.min(e), e);
+        }
+        while let Some((&s, &e)) = self.map.range((Included(start), Excluded(end))).next() {
+            self.take(s, e);
+            self.put(end.min(e), e);
+        }
+        before - self.total
+    }
 
     fn take(&mut self, start: u64, end: u64) {
-        self.ranges.remove(&start);
+        self.map.remove(&start);
         self.total -= end - start;
     }
 
     fn put(&mut self, start: u64, end: u64) {
         if start < end {
-            self.ranges.insert(start, end);
+            self.map.insert(start, end);
             self.total += end - start;
         }
     }
@@ -163,7 +186,7 @@ mod tests {
 
     #[test]
     fn neighbours_coalesce_and_the_empty_set_is_small() {
-        assert!(size_of::<RangeSet>() <= 32);
+        assert!(size_of::<RangeSet>() <= 8);
         let mut set = RangeSet::new();
         assert_eq!(set.insert(10, 20), 10);
         assert_eq!(set.insert(30, 40), 10);
@@ -176,6 +199,8 @@ mod tests {
         assert_eq!(set.remove_below(8), 2);
         assert_eq!((set.first(), set.last(), set.total()), (Some((8, 50)), Some((8, 50)), 42));
         assert_eq!(set.insert(u64::MAX - 1, u64::MAX), 1);
+        set.remove(0, u64::MAX);
+        assert!(set.is_empty() && set == RangeSet::new() && set.total() == 0);
     }
 
     /// A quadratic set would need minutes for this.

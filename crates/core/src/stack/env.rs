@@ -2,6 +2,7 @@
 use crate::base::trace::Trace;
 use crate::base::{Counters, Cx, Instant, Pool, Rng, SocketId, Sysctl};
 use crate::tcp::isn::Secrets;
+use crate::tcp::options::OptionSets;
 
 /// The environment of one stack.
 #[derive(Debug)]
@@ -12,6 +13,7 @@ pub(super) struct Env {
     pub(super) trace: Trace,
     pub(super) pool: Pool,
     pub(super) secrets: Secrets,
+    pub(super) option_sets: OptionSets,
 }
 
 impl Env {
@@ -25,6 +27,7 @@ impl Env {
             trace: Trace::default(),
             pool: Pool::default(),
             secrets,
+            option_sets: OptionSets::default(),
         }
     }
 

@@ -60,7 +60,7 @@ impl Stack {
             self.env.count.tcp_ext.listen_drops += 1;
             return Err(DropWhy::ListenOverflow);
         }
-        let (options, ask) = (l.options.options.clone(), l.options.ask);
+        let (options, ask) = (self.env.option_sets.share(&l.options.options), l.options.ask);
         let dst = self.route(Some(tuple.local_ip), tuple.remote_ip).map_err(|_| DropWhy::NoRoute)?;
         let isn = isn.unwrap_or_else(|| self.env.secrets.isn(tuple, self.now));
         let ts_offset = self.env.secrets.ts_offset(tuple);

@@ -37,7 +37,7 @@ impl Stack {
             mtu: path.dst.mtu,
             isn: self.env.secrets.isn(&tuple, self.now),
             ts_offset: self.env.secrets.ts_offset(&tuple),
-            options: options.clone(),
+            options: self.env.option_sets.share(options),
         };
         let conn = Conn::connect(&mut self.env.cx(self.now, None), setup);
         let id = self.insert_conn(conn, Some(path), Holder::Owner);
@@ -359,7 +359,10 @@ impl Stack {
         self.enter(now);
         let entry = self.sockets.get_mut(id).ok_or(Error::NoSuchSocket)?;
         match &mut entry.socket {
-            Socket::Tcp(conn) => conn.set_options(&mut self.env.cx(self.now, Some(id)), options),
+            Socket::Tcp(conn) => {
+                let options = self.env.option_sets.share(&options);
+                conn.set_options(&mut self.env.cx(self.now, Some(id)), options);
+            }
             Socket::Listener(l) => l.options.options = options,
             Socket::Udp(_) => return Err(Error::Unsupported),
         }

@@ -9,6 +9,7 @@ use crate::base::limits::GSO_MAX_SIZE;
 use crate::base::{Cx, Error};
 use crate::path::pmtu::bound_to_half_window;
 use bytes::Bytes;
+use std::sync::Arc;
 
 impl Conn {
     /// Takes bytes of `data` into the send queue, copying them; returns how many fitted.
@@ -211,7 +212,7 @@ impl Conn {
     }
 
     /// Replaces the options; each takes effect at once where it can.
-    pub fn set_options(&mut self, cx: &mut Cx<'_>, options: SocketOptions) {
+    pub fn set_options(&mut self, cx: &mut Cx<'_>, options: Arc<SocketOptions>) {
         let old = core::mem::replace(&mut self.options, options);
         if let Some(bytes) = self.options.sndbuf {
             self.app.sndbuf = bytes;

@@ -21,6 +21,7 @@ use crate::base::{Cx, Error, Tuple};
 use crate::path::Path;
 use crate::path::congestion::{Congestion as _, Window};
 use crate::path::pmtu::Pmtu;
+use std::sync::Arc;
 
 /// Most seconds that TCP_LINGER2 may ask for (`TCP_FIN_TIMEOUT_MAX`).
 const FIN_TIMEOUT_MAX: u32 = 120;
@@ -31,7 +32,8 @@ const FIN_TIMEOUT_MAX: u32 = 120;
 pub struct Conn {
     pub(super) state: State,
     pub(super) tuple: Tuple,
-    pub(super) options: SocketOptions,
+    /// Shared with every connection that has the same: few sockets set any.
+    pub(super) options: Arc<SocketOptions>,
     pub(super) peer: Negotiated,
     pub(super) snd: SendWindow,
     pub(super) tx: Sender,
@@ -155,7 +157,7 @@ impl Conn {
 
     /// The options.
     #[must_use]
-    pub const fn options(&self) -> &SocketOptions {
+    pub fn options(&self) -> &SocketOptions {
         &self.options
     }
 

@@ -46,6 +46,7 @@ pub use state::State;
 pub use timewait::{TimeWait, TimeWaitVerdict};
 
 use crate::base::{DropWhy, Tuple};
+use std::sync::Arc;
 
 /// Facts that a new connection or request needs from the layers around it.
 #[derive(Clone, Debug)]
@@ -59,7 +60,7 @@ pub struct Setup {
     /// Offset of the timestamp clock ([`isn::Secrets::ts_offset`]).
     pub ts_offset: u32,
     /// Options of the socket.
-    pub options: SocketOptions,
+    pub options: Arc<SocketOptions>,
 }
 
 /// What the device below can take; asked anew for every output call, since routes change.

@@ -2,6 +2,10 @@
 use crate::base::Sysctl;
 use crate::base::sysctl::CongestionKind;
 use crate::base::time::Duration;
+use std::sync::Arc;
+
+/// Sets of options that a stack remembers for sharing.
+const SETS: usize = 8;
 
 /// Socket options. Inherited by the connections that a listener accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,5 +75,47 @@ impl SocketOptions {
             tos: 0,
             ttl: 0,
         }
+    }
+}
+
+/// The sets of options that were used last. A socket with a set like one of these shares it, so that options cost a connection
+/// one word, however many there are.
+#[derive(Debug, Default)]
+pub struct OptionSets {
+    recent: [Option<Arc<SocketOptions>>; SETS],
+    /// Where the next one goes that is not among them.
+    next: usize,
+}
+
+impl OptionSets {
+    /// These options, shared with whoever has the same.
+    pub fn share(&mut self, options: &SocketOptions) -> Arc<SocketOptions> {
+        if let Some(known) = self.recent.iter().flatten().find(|known| ***known == *options) {
+            return known.clone();
+        }
+        let new = Arc::new(options.clone());
+        self.recent[self.next] = Some(new.clone());
+        self.next = (self.next + 1) % SETS;
+        new
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_options_are_one_object_and_others_are_not() {
+        let (mut sets, plain) = (OptionSets::default(), SocketOptions::new(&Sysctl::default()));
+        let nodelay = SocketOptions { nodelay: true, ..plain.clone() };
+        let (a, b) = (sets.share(&plain), sets.share(&nodelay));
+        assert!(Arc::ptr_eq(&a, &sets.share(&plain)) && Arc::ptr_eq(&b, &sets.share(&nodelay)));
+        assert_eq!((&*a, &*b), (&plain, &nodelay));
+        // A set that was pushed out lives on with its sockets; who comes later gets one that is equal.
+        for ttl in 1..=SETS as u8 {
+            sets.share(&SocketOptions { ttl, ..plain.clone() });
+        }
+        let again = sets.share(&plain);
+        assert!(!Arc::ptr_eq(&a, &again) && a == again);
     }
 }

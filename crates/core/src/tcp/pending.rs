@@ -15,9 +15,9 @@ pub(super) struct Pending {
     /// Send one keepalive probe.
     pub(super) keepalive: bool,
     /// A tail loss probe wants this, whatever the congestion window says.
-    pub(super) tail_probe: Option<Probe>,
+    pub(super) tail_probe: Option<Box<Probe>>,
     /// The retransmission timer wants this, whatever the congestion window says.
-    pub(super) timeout: Option<Resend>,
+    pub(super) timeout: Option<Box<Resend>>,
     /// What the last acknowledgements asked for.
     pub(super) rexmit: Rexmit,
     /// Segments of new data since the last pause.
@@ -56,7 +56,7 @@ impl Pending {
     }
 
     /// Drops all work but a reset that is already due.
-    pub(super) const fn stop(&mut self) {
+    pub(super) fn stop(&mut self) {
         self.try_send = None;
         self.probe = false;
         self.keepalive = false;

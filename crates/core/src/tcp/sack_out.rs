@@ -8,95 +8,99 @@ pub const SACK_BLOCKS: usize = 4;
 /// Blocks as they go into the option: left edge, right edge.
 pub type Blocks = SmallVec<[(Seq, Seq); SACK_BLOCKS]>;
 
-/// The ranges held out of order in the order of their last change, and a pending report of a duplicate.
-#[derive(Clone, Copy, Debug, Default)]
+/// The ranges held out of order in the order of their last change, and a pending report of a duplicate. One word while there is
+/// nothing to report, as nearly always.
+#[derive(Debug, Default)]
 pub struct SackOut {
-    blocks: [(Seq, Seq); SACK_BLOCKS],
-    len: u8,
-    has_dsack: bool,
-    dsack: (Seq, Seq),
+    report: Option<Box<Report>>,
+}
+
+#[derive(Debug, Default)]
+struct Report {
+    blocks: SmallVec<[(Seq, Seq); SACK_BLOCKS]>,
+    dsack: Option<(Seq, Seq)>,
 }
 
 impl SackOut {
     /// Nothing to report.
     #[must_use]
     pub const fn new() -> Self {
-        Self { blocks: [(Seq(0), Seq(0)); SACK_BLOCKS], len: 0, has_dsack: false, dsack: (Seq(0), Seq(0)) }
+        Self { report: None }
     }
 
     /// A segment made `start..end` a maximal held range: it becomes the first block. Returns true when an older block was
     /// forgotten for it.
     pub fn changed(&mut self, start: Seq, end: Seq) -> bool {
-        self.retain(|(s, e)| !(start.at_or_before(s) && e.at_or_before(end)));
-        let len = usize::from(self.len);
-        let forgotten = len == SACK_BLOCKS;
-        self.blocks.copy_within(..len.min(SACK_BLOCKS - 1), 1);
-        self.blocks[0] = (start, end);
-        self.len = (len + 1).min(SACK_BLOCKS) as u8;
+        let Report { blocks, .. } = &mut **self.report.get_or_insert_default();
+        blocks.retain(|(s, e)| !(start.at_or_before(*s) && e.at_or_before(end)));
+        let forgotten = blocks.len() == SACK_BLOCKS;
+        blocks.truncate(SACK_BLOCKS - 1);
+        blocks.insert(0, (start, end));
         forgotten
     }
 
     /// Everything before `rcv_nxt` has been delivered.
     pub fn delivered(&mut self, rcv_nxt: Seq) {
-        self.retain(|(start, _)| start.after(rcv_nxt));
+        self.edit(|r| r.blocks.retain(|(start, _)| start.after(rcv_nxt)));
     }
 
     /// Everything from `cut` on is no longer held.
     pub fn pruned(&mut self, cut: Seq) {
-        self.retain(|(start, _)| start.before(cut));
-        for (_, end) in &mut self.blocks[..usize::from(self.len)] {
-            *end = end.min(cut);
-        }
+        self.edit(|r| {
+            r.blocks.retain(|(start, _)| start.before(cut));
+            for (_, end) in &mut r.blocks {
+                *end = end.min(cut);
+            }
+        });
     }
 
     /// Nothing is held.
     pub fn clear(&mut self) {
-        *self = Self::new();
-    }
-
-    fn retain(&mut self, keep: impl Fn((Seq, Seq)) -> bool) {
-        let mut kept = 0;
-        for i in 0..usize::from(self.len) {
-            let block = self.blocks[i];
-            if keep(block) {
-                self.blocks[kept] = block;
-                kept += 1;
-            }
-        }
-        self.len = kept as u8;
+        self.report = None;
     }
 
     /// The next acknowledgement reports that `start..end` arrived twice (RFC 2883 section 4).
-    pub const fn set_dsack(&mut self, start: Seq, end: Seq) {
-        self.has_dsack = true;
-        self.dsack = (start, end);
+    pub fn set_dsack(&mut self, start: Seq, end: Seq) {
+        self.report.get_or_insert_default().dsack = Some((start, end));
     }
 
     /// The report has been sent, or is out of date.
-    pub const fn clear_dsack(&mut self) {
-        self.has_dsack = false;
+    pub fn clear_dsack(&mut self) {
+        self.edit(|r| r.dsack = None);
     }
 
     /// The pending report of a duplicate.
     #[must_use]
-    pub const fn dsack(&self) -> Option<(Seq, Seq)> {
-        if self.has_dsack { Some(self.dsack) } else { None }
+    pub fn dsack(&self) -> Option<(Seq, Seq)> {
+        self.report.as_ref()?.dsack
     }
 
     /// Number of blocks that [`Self::blocks`] can give.
     #[must_use]
     pub fn count(&self) -> usize {
-        usize::from(self.len) + usize::from(self.has_dsack)
+        self.report.as_ref().map_or(0, |r| r.blocks.len() + usize::from(r.dsack.is_some()))
     }
 
     /// Up to `max` blocks for the next acknowledgement: the duplicate first, then the most recently changed.
     #[must_use]
     pub fn blocks(&self, max: usize) -> Blocks {
         let mut out = Blocks::new();
-        out.extend(self.dsack());
-        out.extend_from_slice(&self.blocks[..usize::from(self.len)]);
-        out.truncate(max);
+        if let Some(report) = &self.report {
+            out.extend(report.dsack);
+            out.extend_from_slice(&report.blocks);
+            out.truncate(max);
+        }
         out
+    }
+
+    /// Takes something away, and the report with it when nothing is left.
+    fn edit(&mut self, change: impl FnOnce(&mut Report)) {
+        if let Some(report) = &mut self.report {
+            change(report);
+            if report.blocks.is_empty() && report.dsack.is_none() {
+                self.report = None;
+            }
+        }
     }
 }
 

@@ -89,7 +89,7 @@ impl Conn {
             TimerKind::Rto => self.on_rto(cx),
             TimerKind::Tlp => {
                 let fits = self.head_fits_window(self.mss());
-                self.out.tail_probe = Some(self.tx.on_tlp(fits));
+                self.out.tail_probe = Some(Box::new(self.tx.on_tlp(fits)));
                 self.out.try_send(self.default_hold());
             }
             TimerKind::Reorder => {
@@ -113,7 +113,7 @@ impl Conn {
             self.give_up(cx);
             return;
         }
-        self.out.timeout = self.tx.on_rto(cx, &mut self.path, zero_window);
+        self.out.timeout = self.tx.on_rto(cx, &mut self.path, zero_window).map(Box::new);
         if let Some(limit) = self.user_timeout() {
             self.tx.clamp_rto(cx, limit);
         }

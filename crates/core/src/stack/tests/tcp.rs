@@ -407,12 +407,10 @@ fn time_wait_gives_way_to_a_new_connection_of_the_same_flow() {
     assert_eq!(w.stacks[1].counters().tcp_ext.tw_recycled, 1);
 }
 
+/// Tables, the facade's handle and its registry need the rest of 1,536 bytes (crates/lowwater/tests/memory.rs). What an idle
+/// connection does not use belongs behind `Option<Box<..>>`, not into the connection.
 #[test]
-fn an_idle_connection_stays_below_two_kibibytes_without_its_buffers() {
-    use crate::base::Tuple;
-    let fixed = size_of::<crate::tcp::Conn>()
-        + size_of::<crate::socket::Entry>()
-        + 2 * (size_of::<Tuple>() + size_of::<super::super::demux::Flow>())
-        + 48;
-    assert!(fixed <= 2_048, "{fixed}");
+fn a_connection_without_its_buffers_is_small() {
+    use crate::tcp::Conn;
+    assert!(size_of::<Conn>() <= 1_280, "{}", size_of::<Conn>());
 }

@@ -76,7 +76,7 @@ impl Conn {
         self.settle(cx, seg);
         self.peer.ecn = cx.sysctl.tcp_ecn != 0 && seg.has(TcpFlags::ECE) && seg.has(TcpFlags::CWR);
         self.set_state(cx, State::SynRecv);
-        self.out.timeout = self.tx.resend_head();
+        self.out.timeout = self.tx.resend_head().map(Box::new);
         self.out.try_send(Hold::Push);
     }
 }

@@ -62,7 +62,7 @@ impl Conn {
     }
 
     /// Nagle's answer for pushes that no flag of a call overrides.
-    pub(super) const fn default_hold(&self) -> Hold {
+    pub(super) fn default_hold(&self) -> Hold {
         match (self.options.cork, self.options.nodelay) {
             (true, _) => Hold::Cork,
             (false, true) => Hold::Push,
@@ -91,7 +91,7 @@ impl Conn {
             let plan = self.tx.commit_syn(cx, &mut self.path);
             return Ok(self.syn_segment(cx, &plan));
         }
-        if let Some(resend) = self.out.timeout.take().and_then(|r| self.tx.refit(r))
+        if let Some(resend) = self.out.timeout.take().and_then(|r| self.tx.refit(*r))
             && let Some(segment) = self.timeout_segment(cx, &resend)
         {
             return Ok(segment);
@@ -136,7 +136,7 @@ impl Conn {
 
     /// What a tail loss probe asks for: one segment past the congestion window (RFC 8985 section 7.3).
     fn tail_probe(&mut self, cx: &mut Cx<'_>, mss: u16) -> Option<Outgoing> {
-        let (segment, retransmitted) = match self.out.tail_probe.take()? {
+        let (segment, retransmitted) = match *self.out.tail_probe.take()? {
             Probe::Resend(proposed) => {
                 let resend = self.tx.refit(proposed);
                 let plan = resend.and_then(|r| self.tx.commit_tlp(cx, &mut self.path, &r));

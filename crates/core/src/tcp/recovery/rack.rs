@@ -34,6 +34,10 @@ struct Resent {
     end: u64,
 }
 
+/// Retransmissions in the order of their departure.
+#[derive(Debug, Default)]
+struct ResentQueue(VecDeque<Resent>);
+
 /// State of RACK.
 #[derive(Debug)]
 pub struct Rack {
@@ -41,13 +45,14 @@ pub struct Rack {
     sent_at: Instant,
     /// Its end (RACK.end_seq).
     end_seq: u64,
-    /// Its round trip (RACK.rtt).
-    rtt: Duration,
+    /// Its round trip in nanoseconds (RACK.rtt).
+    rtt_ns: u64,
     /// Every first transmission below is judged: sacked, lost or retransmitted.
     cursor: u64,
     /// The cursor when the last timeout marked everything lost, for the case that it was spurious.
     cursor_before_rto: u64,
-    resent: VecDeque<Resent>,
+    /// Retransmissions in the order of their departure; `None` when there are none.
+    resent: Option<Box<ResentQueue>>,
     /// `delivered` when the reordering window was last adapted.
     last_delivered: u32,
     /// Quarters of min_rtt in the reordering window (RACK.reo_wnd_mult).
@@ -72,10 +77,10 @@ impl Rack {
         Self {
             sent_at: Instant::ZERO,
             end_seq: 0,
-            rtt: Duration::ZERO,
+            rtt_ns: 0,
             cursor: 0,
             cursor_before_rto: 0,
-            resent: VecDeque::new(),
+            resent: None,
             last_delivered: 0,
             steps: 1,
             persist: 0,
@@ -94,7 +99,7 @@ impl Rack {
             return;
         }
         self.advanced = true;
-        self.rtt = rtt;
+        self.rtt_ns = nanos(rtt);
         if sent_after((sent_at, end), (self.sent_at, self.end_seq)) {
             (self.sent_at, self.end_seq, self.by_resent) = (sent_at, end, resent);
         }
@@ -102,7 +107,7 @@ impl Rack {
 
     /// A record went out again.
     pub(in crate::tcp) fn on_resent(&mut self, at: Instant, start: u64, end: u64) {
-        self.resent.push_back(Resent { at, start, end });
+        self.resent.get_or_insert_default().0.push_back(Resent { at, start, end });
     }
 
     /// Marks what is lost by now; true when the reordering timer runs for more (`tcp_rack_mark_lost`).
@@ -131,7 +136,7 @@ impl Rack {
         reorder: &Reorder,
         now: Instant,
     ) -> Option<Duration> {
-        let patience = self.rtt + self.reo_wnd(e, ca, reorder);
+        let patience = Duration::from_nanos(self.rtt_ns) + self.reo_wnd(e, ca, reorder);
         let first = self.judge_first(e, now, patience);
         let again = self.judge_resent(e, now, patience);
         let last = match (first, again) {
@@ -170,7 +175,7 @@ impl Rack {
 
     /// The same for retransmissions.
     fn judge_resent(&mut self, e: &mut Env<'_, '_>, now: Instant, patience: Duration) -> Option<Instant> {
-        while let Some(&resent) = self.resent.front() {
+        while let Some(&resent) = self.resent.as_ref()?.0.front() {
             if let Some((start, end)) = piece(e.flight, &resent, resent.start) {
                 if !sent_after((self.sent_at, self.end_seq), (resent.at, end)) {
                     return None;
@@ -184,15 +189,16 @@ impl Rack {
                     next = piece(e.flight, &resent, at + 1).map(|(start, _)| start);
                 }
             }
-            self.resent.pop_front();
+            self.resent.as_mut()?.0.pop_front();
         }
-        self.resent = VecDeque::new();
+        self.resent = None;
         None
     }
 
     fn last_resent(&self) -> Instant {
-        let before = self.resent.partition_point(|r| r.at < self.sent_at);
-        before.checked_sub(1).and_then(|i| self.resent.get(i)).map_or(self.sent_at, |r| r.at)
+        let Some(ResentQueue(resent)) = self.resent.as_deref() else { return self.sent_at };
+        let before = resent.partition_point(|r| r.at < self.sent_at);
+        before.checked_sub(1).and_then(|i| resent.get(i)).map_or(self.sent_at, |r| r.at)
     }
 
     /// The reordering window (RFC 8985 section 6.2 step 4, `tcp_rack_reo_wnd`), widened by a coarse clock's resolution.
@@ -269,7 +275,7 @@ impl Rack {
 
     /// How long until the record sent at `sent_at` has had its round trip (`tcp_rack_skb_timeout` without patience).
     pub(super) fn is_recent(&self, sent_at: Instant, now: Instant) -> bool {
-        sent_at + self.rtt > now
+        sent_at.plus_nanos(self.rtt_ns) > now
     }
 
     /// Quarters of min_rtt in the reordering window.
