@@ -1,4 +1,5 @@
-//! The cookie of the TCP Fast Open option (RFC 7413 section 4.1.1).
+//! The cookie of the TCP Fast Open option (RFC 7413 section 4.1.1), in the option's own kind or in its experimental form
+//! (RFC 6994, with the magic number of RFC 7413's drafts).
 
 /// Longest cookie.
 const MAX_LEN: usize = 16;
@@ -11,11 +12,12 @@ pub struct FastOpenCookie {
     // Bytes past `len` stay 0, so that derived equality is right.
     bytes: [u8; MAX_LEN],
     len: u8,
+    experimental: bool,
 }
 
 impl FastOpenCookie {
     /// The cookie request.
-    pub const REQUEST: Self = Self { bytes: [0; MAX_LEN], len: 0 };
+    pub const REQUEST: Self = Self { bytes: [0; MAX_LEN], len: 0, experimental: false };
 
     /// The cookie with these bytes; `None` unless their number is 0, or even and from 4 to 16.
     #[must_use]
@@ -27,7 +29,19 @@ impl FastOpenCookie {
         }
         let mut bytes = [0; MAX_LEN];
         bytes[..len].copy_from_slice(cookie);
-        Some(Self { bytes, len: len as u8 })
+        Some(Self { bytes, len: len as u8, experimental: false })
+    }
+
+    /// The same cookie in the experimental option (kind 254), or in the assigned one (kind 34).
+    #[must_use]
+    pub const fn with_experimental(self, experimental: bool) -> Self {
+        Self { experimental, ..self }
+    }
+
+    /// True for the experimental form of the option.
+    #[must_use]
+    pub const fn is_experimental(&self) -> bool {
+        self.experimental
     }
 
     /// The cookie's bytes.
@@ -51,6 +65,7 @@ impl FastOpenCookie {
 
 impl core::fmt::Debug for FastOpenCookie {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "FastOpenCookie({:02x?})", self.as_slice())
+        let exp = if self.experimental { "Exp" } else { "" };
+        write!(f, "FastOpenCookie{exp}({:02x?})", self.as_slice())
     }
 }

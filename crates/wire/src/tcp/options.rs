@@ -12,6 +12,9 @@ const SACK_PERMITTED: u8 = 4;
 const SACK: u8 = 5;
 const TIMESTAMPS: u8 = 8;
 const FAST_OPEN: u8 = 34;
+const EXPERIMENT: u8 = 254;
+/// Identifies Fast Open among the users of the experimental kind (RFC 6994).
+const FAST_OPEN_MAGIC: [u8; 2] = [0xf9, 0x89];
 
 /// Lengths with the NOPs that align them.
 const MSS_LEN: usize = 4;
@@ -107,6 +110,10 @@ impl TcpOptions {
                 }
             }
             (FAST_OPEN, data) => self.fastopen = FastOpenCookie::new(data).or(self.fastopen),
+            (EXPERIMENT, &[a, b, ref data @ ..]) if [a, b] == FAST_OPEN_MAGIC => {
+                let cookie = FastOpenCookie::new(data).map(|cookie| cookie.with_experimental(true));
+                self.fastopen = cookie.or(self.fastopen);
+            }
             _ => {}
         }
     }
@@ -175,7 +182,12 @@ impl TcpOptions {
         }
         if let Some(cookie) = self.fastopen_that_fits(out.at) {
             let end = out.at + fastopen_len(cookie);
-            out.put([FAST_OPEN, 2 + cookie.len() as u8]);
+            if cookie.is_experimental() {
+                out.put([EXPERIMENT, 4 + cookie.len() as u8]);
+                out.put(FAST_OPEN_MAGIC);
+            } else {
+                out.put([FAST_OPEN, 2 + cookie.len() as u8]);
+            }
             out.put_slice(cookie.as_slice());
             out.buffer[out.at..end].fill(NOP);
             out.at = end;
@@ -194,7 +206,8 @@ const fn sack_len(blocks: usize) -> usize {
 }
 
 const fn fastopen_len(cookie: &FastOpenCookie) -> usize {
-    (2 + cookie.len()).next_multiple_of(4)
+    let base = if cookie.is_experimental() { 4 } else { 2 };
+    (base + cookie.len()).next_multiple_of(4)
 }
 
 struct Writer<'a> {

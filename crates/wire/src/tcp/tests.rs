@@ -7,14 +7,14 @@ use std::vec::Vec;
 prop_compose! {
     fn options()(mss in prop::option::of(1u16..), window_scale in prop::option::of(0u8..=14), sack_permitted: bool,
                  timestamps in prop::option::of(any::<(u32, u32)>()), sack in prop::collection::vec(any::<(u32, u32)>(), 0..=4),
-                 cookie in prop::option::of(prop::sample::select(&[0usize, 4, 6, 8, 10, 12, 14, 16][..]).prop_flat_map(|len| prop::collection::vec(any::<u8>(), len)))) -> TcpOptions {
+                 cookie in prop::option::of(prop::sample::select(&[0usize, 4, 6, 8, 10, 12, 14, 16][..]).prop_flat_map(|len| prop::collection::vec(any::<u8>(), len))), experimental: bool) -> TcpOptions {
         TcpOptions {
             mss,
             window_scale,
             sack_permitted,
             timestamps: timestamps.map(|(value, echo)| Timestamps { value, echo }),
             sack: sack.into_iter().collect(),
-            fastopen: cookie.map(|bytes| FastOpenCookie::new(&bytes).unwrap()),
+            fastopen: cookie.map(|bytes| FastOpenCookie::new(&bytes).unwrap().with_experimental(experimental)),
         }
     }
 }
@@ -30,7 +30,8 @@ fn that_fit(options: TcpOptions) -> TcpOptions {
     let sack: SackBlocks = options.sack.iter().take(options.sack_room()).collect();
     let without = TcpOptions { sack, fastopen: None, ..options };
     let fits = |cookie: &FastOpenCookie| {
-        without.buffer_len() + (2 + cookie.len()).next_multiple_of(4) <= MAX_OPTIONS_LEN
+        let base = if cookie.is_experimental() { 4 } else { 2 };
+        without.buffer_len() + (base + cookie.len()).next_multiple_of(4) <= MAX_OPTIONS_LEN
     };
     TcpOptions { fastopen: options.fastopen.filter(fits), ..without }
 }
@@ -118,6 +119,21 @@ fn syn_is_laid_out_as_linux_does() {
     assert_eq!(cookie[20..], [34, 10, 9, 9, 9, 9, 9, 9, 9, 9, 1, 1]);
     let longest = layout(TcpOptions { fastopen: FastOpenCookie::new(&[9; 16]), ..syn });
     assert_eq!(longest.len(), MAX_OPTIONS_LEN);
+}
+
+#[test]
+fn the_experimental_fast_open_option_carries_its_magic_number() {
+    let exp = |cookie: FastOpenCookie| TcpOptions {
+        fastopen: Some(cookie.with_experimental(true)),
+        ..TcpOptions::EMPTY
+    };
+    assert_eq!(layout(exp(FastOpenCookie::REQUEST)), [254, 4, 0xf9, 0x89]);
+    let cookie = layout(exp(FastOpenCookie::new(&[9; 8]).unwrap()));
+    assert_eq!(cookie, [254, 12, 0xf9, 0x89, 9, 9, 9, 9, 9, 9, 9, 9]);
+    assert!(TcpOptions::parse(&cookie).fastopen.is_some_and(|c| c.is_experimental() && c.len() == 8));
+    // Other users of the kind, and a cookie of odd length.
+    assert_eq!(TcpOptions::parse(&[254, 4, 0xf9, 0x88]).fastopen, None);
+    assert_eq!(TcpOptions::parse(&[254, 9, 0xf9, 0x89, 1, 2, 3, 4, 5]).fastopen, None);
 }
 
 #[test]
