@@ -141,27 +141,10 @@ impl Expr {
     }
 }
 
-macro_rules! fields {
-    ($($field:ident)*) => {
-        /// A field by Linux's name.
-        fn field(info: &TcpInfo, name: &str) -> Option<i64> {
-            let short = name.strip_prefix("tcpi_")?;
-            $(if short == stringify!($field) { return i64::try_from(info.$field).ok().or(Some(i64::MAX)); })*
-            match short {
-                "last_data_sent" => Some(info.last_data_sent_ms.into()),
-                "last_data_recv" => Some(info.last_data_recv_ms.into()),
-                "last_ack_recv" => Some(info.last_ack_recv_ms.into()),
-                _ => None,
-            }
-        }
-    };
-}
-
-fields! {
-    state ca_state retransmits probes backoff options snd_wscale rcv_wscale rto ato snd_mss rcv_mss unacked sacked lost
-    retrans pmtu rcv_ssthresh rtt rttvar snd_ssthresh snd_cwnd advmss reordering rcv_rtt rcv_space total_retrans pacing_rate
-    max_pacing_rate bytes_acked bytes_received segs_out segs_in notsent_bytes min_rtt data_segs_in data_segs_out delivery_rate
-    delivered bytes_sent bytes_retrans reord_seen snd_wnd
+/// A field by Linux's name, `tcpi_` included.
+fn field(info: &TcpInfo, name: &str) -> Option<i64> {
+    let value = name.strip_prefix("tcpi_").and_then(|short| info.get(short))?;
+    Some(i64::try_from(value).unwrap_or(i64::MAX))
 }
 
 #[cfg(test)]

@@ -81,6 +81,8 @@ pub struct Rate {
     delivered_at: Instant,
     first_sent_at: Instant,
     delivered: u32,
+    /// Of them, acknowledged with an ECN echo.
+    delivered_ce: u32,
     /// The count of delivered segments until which samples are application-limited; `None` when they are not.
     app_limited_until: Option<u32>,
     best: Option<RateSample>,
@@ -94,6 +96,7 @@ impl Rate {
             delivered_at: Instant::ZERO,
             first_sent_at: Instant::ZERO,
             delivered: 0,
+            delivered_ce: 0,
             app_limited_until: None,
             best: None,
         }
@@ -182,6 +185,22 @@ impl Rate {
     #[must_use]
     pub const fn delivered(&self) -> u32 {
         self.delivered
+    }
+
+    /// Segments delivered whose acknowledgement carried an ECN echo, modulo 2^32 (`tcpi_delivered_ce`).
+    #[must_use]
+    pub const fn delivered_ce(&self) -> u32 {
+        self.delivered_ce
+    }
+
+    /// The acknowledgement that delivered these carried an ECN echo.
+    pub const fn count_marked(&mut self, delivered: u32) {
+        self.delivered_ce = self.delivered_ce.wrapping_add(delivered);
+    }
+
+    /// The SYN-ACK of a passive open arrived; no record of it was in flight.
+    pub const fn count_syn_ack(&mut self) {
+        self.delivered = self.delivered.wrapping_add(1);
     }
 
     /// The last sample that was not application-limited, or a faster one that was (`tcpi_delivery_rate`).

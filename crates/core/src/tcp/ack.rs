@@ -44,7 +44,7 @@ impl Work<'_, '_> {
         let fack = if self.e.flight.sack_ok { self.e.flight.highest_sack() } else { prior_una };
         if self.ack.ack > prior_una {
             self.ack.facts |= fact::UNA_ADVANCED;
-            self.recovery.retransmits = 0;
+            self.recovery.timeouts.retransmits = 0;
             self.e.flight.advance_una(self.ack.ack);
             self.out.advanced = self.ack.ack - prior_una;
         }
@@ -108,7 +108,15 @@ impl Work<'_, '_> {
     fn count_delivered(&mut self) {
         let (delivered, now) = (self.ack.delivered, self.ack.at);
         self.e.path.rate.on_ack(now, delivered, &Sampler::default(), None, false);
+        self.count_segments(delivered);
+    }
+
+    fn count_segments(&mut self, delivered: u32) {
         self.e.cx.count.tcp_ext.tcp_delivered += u64::from(delivered);
+        if self.ack.has(fact::ECE) {
+            self.e.cx.count.tcp_ext.tcp_delivered_ce += u64::from(delivered);
+            self.e.path.rate.count_marked(delivered);
+        }
     }
 
     /// Removes what is cumulatively acknowledged and takes RTT samples (`tcp_clean_rtx_queue`).
@@ -226,10 +234,8 @@ impl Work<'_, '_> {
         sample.cwnd_limited = self.usage.is_limited(e.path);
         sample.paced = e.path.pacing.is_paced();
         sample.burst_delay = e.path.pacing.burst_delay(GSO_MAX_SIZE as u32);
-        e.cx.count.tcp_ext.tcp_delivered += u64::from(sample.delivered);
-        if self.ack.has(fact::ECE) {
-            e.cx.count.tcp_ext.tcp_delivered_ce += u64::from(sample.delivered);
-        }
+        self.count_segments(sample.delivered);
+        let e = &mut self.e;
         let reneged = self.recovery.reneged;
         let rate =
             e.path.rate.on_ack(self.ack.at, sample.delivered, &self.ack.sampler, sample.min_rtt, reneged);

@@ -122,6 +122,11 @@ impl AckPolicy {
         }
     }
 
+    /// The connection is established: silence counts from here (`lrcvtime`).
+    pub const fn began(&mut self, now: Instant) {
+        self.last_data_at = now;
+    }
+
     /// Estimate of the payload of the peer's full segments, in bytes.
     #[must_use]
     pub const fn rcv_mss(&self) -> u32 {

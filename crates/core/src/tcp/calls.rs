@@ -1,4 +1,5 @@
 //! What the application calls on a connection: send, recv, poll, options (`tcp_sendmsg`, `tcp_recvmsg`, `tcp_poll`).
+use super::chrono::Held;
 use super::conn::Conn;
 use super::options::SocketOptions;
 use super::output::autosize;
@@ -35,7 +36,7 @@ impl Conn {
             }
             rest = &rest[taken..];
         }
-        self.sent_by_call(data.len() - rest.len(), data.is_empty(), rest.is_empty(), flags)
+        self.sent_by_call(cx, data.len() - rest.len(), data.len(), flags)
     }
 
     /// Takes what fits off the front of `data` without copying it (short pieces are copied, to keep elements long).
@@ -50,7 +51,7 @@ impl Conn {
     ) -> Result<usize, Error> {
         self.may_send(cx)?;
         let goal = self.size_goal();
-        let (before, empty) = (data.len(), data.is_empty());
+        let before = data.len();
         while !data.is_empty() {
             if !self.level(cx).memory_free(false) {
                 self.app.nospace = true;
@@ -59,7 +60,7 @@ impl Conn {
             let piece = data.split_to(data.len().min(goal));
             self.tx.queue().append_bytes(cx.pool, piece, goal);
         }
-        self.sent_by_call(before - data.len(), empty, data.is_empty(), flags)
+        self.sent_by_call(cx, before - data.len(), before, flags)
     }
 
     fn may_send(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
@@ -82,14 +83,16 @@ impl Conn {
 
     fn sent_by_call(
         &mut self,
+        cx: &Cx<'_>,
         taken: usize,
-        empty: bool,
-        all: bool,
+        asked: usize,
         flags: SendFlags,
     ) -> Result<usize, Error> {
         if taken == 0 {
-            return if empty { Ok(0) } else { Err(Error::WouldBlock) };
+            return if asked == 0 { Ok(0) } else { Err(Error::WouldBlock) };
         }
+        let all = taken == asked;
+        self.rest.stats.chrono.start(cx.now, Held::Busy);
         if flags.eor && all {
             self.tx.queue().mark_eor();
         }

@@ -1,4 +1,5 @@
 //! The ways to end: shutdown, close, linger, abort, orphans (RFC 9293 sections 3.6 and 3.10.4 to 3.10.5; `tcp_close`).
+use super::chrono::Held;
 use super::conn::Conn;
 use super::output::nagle::Hold;
 use super::ready::{How, Notice};
@@ -35,6 +36,7 @@ impl Conn {
             _ => return,
         };
         self.tx.queue().queue_fin();
+        self.rest.stats.chrono.start(cx.now, Held::Busy);
         self.set_state(cx, next);
         self.out.try_send(Hold::Push);
     }

@@ -1,5 +1,6 @@
 //! A TCP connection from SYN-SENT to its end: the parts and their birth; what they do is in the files beside this one.
 use super::Setup;
+use super::chrono::{Chrono, Held};
 use super::lowat::Level;
 use super::negotiated::Negotiated;
 use super::options::SocketOptions;
@@ -87,8 +88,13 @@ pub(super) struct Stats {
     pub(super) segs_out: u32,
     pub(super) data_segs_in: u32,
     pub(super) data_segs_out: u32,
-    pub(super) last_data_recv: Instant,
+    pub(super) rcv_ooopack: u32,
+    pub(super) received_ce: u32,
     pub(super) last_ack_recv: Instant,
+    /// Where the sender's time goes.
+    pub(super) chrono: Chrono,
+    /// We sent the first SYN.
+    pub(super) active: bool,
 }
 
 impl Conn {
@@ -113,6 +119,7 @@ impl Conn {
             options,
             peer,
         };
+        conn.rest.stats.active = true;
         cx.count.tcp.active_opens += 1;
         conn.out.try_send(Hold::Push);
         conn
@@ -138,6 +145,8 @@ impl Conn {
         };
         cx.count.tcp.passive_opens += 1;
         conn.rx.synchronize(irs);
+        // The SYN, which the request received.
+        conn.rest.stats.segs_in = 1;
         conn.path.ecn.set_negotiated(conn.peer.ecn);
         conn.timers.synack_sent = synack_sent;
         conn
@@ -213,6 +222,7 @@ impl Conn {
         if self.app.nospace && self.level(cx).writable() {
             self.app.nospace = false;
             self.app.notice.insert(Notice::WRITABLE);
+            self.rest.stats.chrono.stop(cx.now, Held::SendBuffer, self.tx.is_empty());
         }
     }
 
@@ -281,6 +291,7 @@ impl Conn {
         self.app.notice.insert(Notice::WRITABLE);
         self.timers = Timers::default();
         self.tx.clear();
+        self.rest.stats.chrono.stop(cx.now, Held::Busy, true);
         self.out.stop();
     }
 

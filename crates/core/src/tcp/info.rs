@@ -1,58 +1,240 @@
-//! A snapshot of a connection under the names of Linux's `struct tcp_info`.
+//! A snapshot of a connection under the names of Linux's `struct tcp_info` (6.18), and its 280 bytes.
+use super::chrono::Chrono;
 use super::conn::Conn;
 use crate::base::Cx;
 use crate::base::time::Duration;
 
-/// What TCP_INFO reports; times in microseconds unless the name says otherwise.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names are those of Linux's struct tcp_info")]
-pub struct TcpInfo {
-    pub state: u8,
-    pub ca_state: u8,
-    pub retransmits: u8,
-    pub probes: u8,
-    pub backoff: u8,
-    pub options: u8,
-    pub snd_wscale: u8,
-    pub rcv_wscale: u8,
-    pub rto: u32,
-    pub ato: u32,
-    pub snd_mss: u32,
-    pub rcv_mss: u32,
-    pub unacked: u32,
-    pub sacked: u32,
-    pub lost: u32,
-    pub retrans: u32,
-    pub last_data_sent_ms: u32,
-    pub last_data_recv_ms: u32,
-    pub last_ack_recv_ms: u32,
-    pub pmtu: u32,
-    pub rcv_ssthresh: u32,
-    pub rtt: u32,
-    pub rttvar: u32,
-    pub snd_ssthresh: u32,
-    pub snd_cwnd: u32,
-    pub advmss: u32,
-    pub reordering: u32,
-    pub rcv_rtt: u32,
-    pub rcv_space: u32,
-    pub total_retrans: u32,
-    pub pacing_rate: u64,
-    pub max_pacing_rate: u64,
-    pub bytes_acked: u64,
-    pub bytes_received: u64,
-    pub segs_out: u32,
-    pub segs_in: u32,
-    pub notsent_bytes: u32,
-    pub min_rtt: u32,
-    pub data_segs_in: u32,
-    pub data_segs_out: u32,
-    pub delivery_rate: u64,
-    pub delivered: u32,
-    pub bytes_sent: u64,
-    pub bytes_retrans: u64,
-    pub reord_seen: u32,
-    pub snd_wnd: u32,
+/// Bytes of the struct in Linux 6.18.
+pub const TCP_INFO_LEN: usize = 280;
+
+/// Bits of `options`: timestamps, SACK, window scaling, ECN negotiated, ECN seen in a packet.
+const OPT_TIMESTAMPS: u8 = 1;
+const OPT_SACK: u8 = 2;
+const OPT_WSCALE: u8 = 4;
+const OPT_ECN: u8 = 8;
+const OPT_ECN_SEEN: u8 = 16;
+
+/// Fills a buffer from the front in little endian.
+struct Writer<'a> {
+    out: &'a mut [u8; TCP_INFO_LEN],
+    at: usize,
+}
+
+impl Writer<'_> {
+    fn put(&mut self, bytes: &[u8]) {
+        let end = self.at + bytes.len();
+        if let Some(place) = self.out.get_mut(self.at..end) {
+            place.copy_from_slice(bytes);
+        }
+        self.at = end;
+    }
+}
+
+macro_rules! tcp_info {
+    (
+        bytes { $($(#[$bdoc:meta])* $byte:ident)* }
+        bits { $($(#[$ndoc:meta])* $bit:ident)* }
+        words { $($(#[$wdoc:meta])* $word:ident : $ty:ty,)* }
+    ) => {
+        /// What TCP_INFO reports, field by field as Linux does. Times are in microseconds where nothing else is said.
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        pub struct TcpInfo {
+            $($(#[$bdoc])* pub $byte: u8,)*
+            $($(#[$ndoc])* pub $bit: u8,)*
+            $($(#[$wdoc])* pub $word: $ty,)*
+        }
+
+        impl TcpInfo {
+            /// The value of a field by Linux's name, with or without `tcpi_`.
+            #[must_use]
+            pub fn get(&self, name: &str) -> Option<u64> {
+                match name.strip_prefix("tcpi_").unwrap_or(name) {
+                    $(stringify!($byte) => Some(u64::from(self.$byte)),)*
+                    $(stringify!($bit) => Some(u64::from(self.$bit)),)*
+                    $(stringify!($word) => Some(u64::from(self.$word)),)*
+                    _ => None,
+                }
+            }
+
+            fn emit_bytes(&self, to: &mut Writer<'_>) {
+                $(to.put(&[self.$byte]);)*
+            }
+
+            fn emit_words(&self, to: &mut Writer<'_>) {
+                $(to.put(&self.$word.to_le_bytes());)*
+            }
+        }
+    };
+}
+
+tcp_info! {
+    bytes {
+        /// State by Linux's number.
+        state
+        /// State of the congestion control machine (TCP_CA_Open ... TCP_CA_Loss).
+        ca_state
+        /// Retransmission timeouts since the last progress.
+        retransmits
+        /// Unanswered window or keepalive probes.
+        probes
+        /// Doublings of the running timer.
+        backoff
+        /// TCPI_OPT_* bits.
+        options
+    }
+    bits {
+        /// Shift of the peer's windows; four bits.
+        snd_wscale
+        /// Shift of our windows; four bits.
+        rcv_wscale
+        /// 1 when `delivery_rate` was limited by the application, as it is before the first sample.
+        delivery_rate_app_limited
+        /// Why Fast Open failed at the client; two bits.
+        fastopen_client_fail
+    }
+    words {
+        /// Retransmission timeout.
+        rto: u32,
+        /// Estimated delay of an acknowledgement.
+        ato: u32,
+        /// Payload bytes of a full segment that we send.
+        snd_mss: u32,
+        /// Estimated payload bytes of the peer's full segments.
+        rcv_mss: u32,
+        /// Segments in flight or believed lost.
+        unacked: u32,
+        /// Segments selectively acknowledged.
+        sacked: u32,
+        /// Segments believed lost.
+        lost: u32,
+        /// Segments of which a retransmission is in flight.
+        retrans: u32,
+        /// Always 0, as in Linux since 4.15.
+        fackets: u32,
+        /// Milliseconds since data was sent.
+        last_data_sent: u32,
+        /// Always 0, as in Linux.
+        last_ack_sent: u32,
+        /// Milliseconds since data came in order.
+        last_data_recv: u32,
+        /// Milliseconds since an acknowledgement came.
+        last_ack_recv: u32,
+        /// Path MTU in bytes.
+        pmtu: u32,
+        /// Slow-start threshold of the window that we offer, in bytes.
+        rcv_ssthresh: u32,
+        /// Smoothed round-trip time.
+        rtt: u32,
+        /// Its mean deviation.
+        rttvar: u32,
+        /// Slow-start threshold in segments.
+        snd_ssthresh: u32,
+        /// Congestion window in segments.
+        snd_cwnd: u32,
+        /// MSS that we announced.
+        advmss: u32,
+        /// Measured reordering in segments.
+        reordering: u32,
+        /// Round trip as the receiver measures it.
+        rcv_rtt: u32,
+        /// Bytes read in the last measured round trip.
+        rcv_space: u32,
+        /// Segments ever retransmitted.
+        total_retrans: u32,
+        /// Bytes per second; `u64::MAX` for none.
+        pacing_rate: u64,
+        /// SO_MAX_PACING_RATE; `u64::MAX` for none.
+        max_pacing_rate: u64,
+        /// Sequence space acknowledged by the peer, our SYN included where we sent the first.
+        bytes_acked: u64,
+        /// Sequence space received in order, the peer's FIN included.
+        bytes_received: u64,
+        /// Segments sent, the SYN-ACK of a passive open excluded.
+        segs_out: u32,
+        /// Segments received.
+        segs_in: u32,
+        /// Bytes queued and never sent.
+        notsent_bytes: u32,
+        /// Smallest round trip of the last minutes; `u32::MAX` while unknown.
+        min_rtt: u32,
+        /// Segments with data received.
+        data_segs_in: u32,
+        /// Segments with data sent.
+        data_segs_out: u32,
+        /// Bytes per second of the last sample that counts.
+        delivery_rate: u64,
+        /// Time with something queued or in flight.
+        busy_time: u64,
+        /// Of it, held by the peer's window.
+        rwnd_limited: u64,
+        /// Of it, held by the send buffer.
+        sndbuf_limited: u64,
+        /// Segments delivered, the SYN included.
+        delivered: u32,
+        /// Of them, acknowledged with an ECN echo.
+        delivered_ce: u32,
+        /// Payload bytes sent, retransmissions included.
+        bytes_sent: u64,
+        /// Payload bytes retransmitted.
+        bytes_retrans: u64,
+        /// Duplicates that the peer reported.
+        dsack_dups: u32,
+        /// Reordering events seen.
+        reord_seen: u32,
+        /// Segments received out of order.
+        rcv_ooopack: u32,
+        /// The peer's window in bytes.
+        snd_wnd: u32,
+        /// The window that we offered last, in bytes.
+        rcv_wnd: u32,
+        /// Changes of the flow's hash. Always 0: no flow changes its path by itself here.
+        rehash: u32,
+        /// Retransmission timeouts ever.
+        total_rto: u16,
+        /// Recoveries that began with a timeout.
+        total_rto_recoveries: u16,
+        /// Milliseconds spent in them.
+        total_rto_time: u32,
+        /// Segments received with a congestion mark.
+        received_ce: u32,
+        /// Accurate ECN, which is not built: always 0, like the fields that follow.
+        delivered_e1_bytes: u32,
+        /// Always 0.
+        delivered_e0_bytes: u32,
+        /// Always 0.
+        delivered_ce_bytes: u32,
+        /// Always 0.
+        received_e1_bytes: u32,
+        /// Always 0.
+        received_e0_bytes: u32,
+        /// Always 0.
+        received_ce_bytes: u32,
+        /// Always 0.
+        accecn_fail_mode: u16,
+        /// Always 0.
+        accecn_opt_seen: u16,
+    }
+}
+
+impl TcpInfo {
+    /// `struct tcp_info` of Linux 6.18, little endian. A caller with a shorter buffer gets the front of it.
+    #[must_use]
+    pub fn emit(&self) -> [u8; TCP_INFO_LEN] {
+        let mut out = [0; TCP_INFO_LEN];
+        let mut to = Writer { out: &mut out, at: 0 };
+        self.emit_bytes(&mut to);
+        to.put(&[
+            (self.snd_wscale & 15) | self.rcv_wscale << 4,
+            (self.delivery_rate_app_limited & 1) | (self.fastopen_client_fail & 3) << 1,
+        ]);
+        self.emit_words(&mut to);
+        debug_assert_eq!(to.at, TCP_INFO_LEN);
+        out
+    }
+
+    fn take_times(&mut self, chrono: &Chrono, cx: &Cx<'_>) {
+        (self.busy_time, self.rwnd_limited, self.sndbuf_limited) = chrono.report_us(cx.now);
+    }
 }
 
 fn micros(d: Duration) -> u32 {
@@ -69,59 +251,141 @@ impl Conn {
     /// TCP_INFO.
     #[must_use]
     pub fn info(&self, cx: &Cx<'_>) -> TcpInfo {
-        let flight = self.tx.flight();
-        let ms_since = |at| cx.now.since(at).as_millis() as u32;
-        let mut options = u8::from(self.peer.ts);
-        options |= u8::from(self.peer.sack) << 1;
-        options |= u8::from(self.peer.wscale) << 2;
-        options |= u8::from(self.peer.ecn) << 3;
-        TcpInfo {
+        let mut info = TcpInfo {
             state: self.state as u8,
-            ca_state: self.tx.ca_state() as u8,
-            retransmits: self.tx.retransmits(),
             probes: self.timers.probes_out,
-            backoff: self.path.rtt.backoff(),
-            options,
+            backoff: self.path.rtt.backoff().max(self.timers.probe_backoff),
+            options: self.option_bits(),
             snd_wscale: self.peer.snd_wscale,
             rcv_wscale: self.peer.rcv_wscale,
-            rto: micros(self.path.rtt.rto(cx.sysctl)),
-            ato: micros(self.rx.ack.ato()),
             snd_mss: u32::from(self.mss()),
-            rcv_mss: self.rx.ack.rcv_mss(),
-            unacked: flight.packets_out,
-            sacked: flight.sacked_out,
-            lost: flight.lost_out,
-            retrans: flight.retrans_out,
-            last_data_sent_ms: ms_since(self.snd.last_data),
-            last_data_recv_ms: ms_since(self.rest.stats.last_data_recv),
-            last_ack_recv_ms: ms_since(self.rest.stats.last_ack_recv),
             pmtu: u32::from(self.path.pmtu.mtu()),
-            rcv_ssthresh: self.rx.window().ssthresh(),
-            rtt: micros(self.path.rtt.srtt().unwrap_or_default()),
-            rttvar: micros(self.path.rtt.mdev()),
-            snd_ssthresh: self.path.window.ssthresh,
-            snd_cwnd: self.path.window.cwnd,
             advmss: u32::from(self.peer.advmss),
-            reordering: self.tx.reordering().degree,
-            rcv_rtt: micros(self.rx.rtt()),
-            rcv_space: self.rx.rcv_space(),
-            total_retrans: self.tx.total_retrans(),
-            pacing_rate: self.path.pacing.rate(),
-            max_pacing_rate: self.path.pacing.max_rate(),
-            bytes_acked: self.tx.una_offset().saturating_sub(1),
-            bytes_received: self.rest.stats.bytes_received,
-            segs_out: self.rest.stats.segs_out,
-            segs_in: self.rest.stats.segs_in,
-            notsent_bytes: u32::try_from(self.tx.queue_ref().unsent_bytes()).unwrap_or(u32::MAX),
-            min_rtt: self.path.rtt.min_rtt().map_or(u32::MAX, micros),
-            data_segs_in: self.rest.stats.data_segs_in,
-            data_segs_out: self.rest.stats.data_segs_out,
-            delivery_rate: self.path.rate.best().map_or(0, |r| r.bytes_per_second(u32::from(self.mss()))),
-            delivered: self.path.rate.delivered(),
-            bytes_sent: self.rest.stats.bytes_sent,
-            bytes_retrans: self.rest.stats.bytes_retrans,
-            reord_seen: self.tx.reordering().seen,
             snd_wnd: self.snd.wnd,
+            ..TcpInfo::default()
+        };
+        info.take_times(&self.rest.stats.chrono, cx);
+        self.sending(&mut info, cx);
+        self.receiving(&mut info, cx);
+        self.path_info(&mut info, cx);
+        info
+    }
+
+    fn option_bits(&self) -> u8 {
+        let bits = [
+            (self.peer.ts, OPT_TIMESTAMPS),
+            (self.peer.sack, OPT_SACK),
+            (self.peer.wscale, OPT_WSCALE),
+            (self.peer.ecn, OPT_ECN),
+            (self.path.ecn.ect_seen(), OPT_ECN_SEEN),
+        ];
+        bits.into_iter().fold(0, |all, (on, bit)| if on { all | bit } else { all })
+    }
+
+    fn sending(&self, info: &mut TcpInfo, cx: &Cx<'_>) {
+        let (flight, stats) = (self.tx.flight(), &self.rest.stats);
+        info.ca_state = self.tx.ca_state() as u8;
+        info.retransmits = self.tx.retransmits();
+        info.unacked = flight.packets_out;
+        info.sacked = flight.sacked_out;
+        info.lost = flight.lost_out;
+        info.retrans = flight.retrans_out;
+        info.last_data_sent = cx.now.since(self.tx.last_data_at()).as_millis() as u32;
+        info.reordering = self.tx.reordering().degree;
+        info.reord_seen = self.tx.reordering().seen;
+        info.total_retrans = self.tx.total_retrans();
+        info.dsack_dups = self.tx.dsack_dups();
+        let timeouts = self.tx.timeouts();
+        info.total_rto = timeouts.total;
+        info.total_rto_recoveries = timeouts.recoveries;
+        info.total_rto_time = timeouts.time_ms(cx.now);
+        // Offset 0 is the SYN; a passive open began at 1, and its SYN-ACK is no connection's.
+        info.bytes_acked = self.tx.una_offset().saturating_sub(u64::from(!stats.active));
+        info.segs_out = stats.segs_out;
+        info.data_segs_out = stats.data_segs_out;
+        info.bytes_sent = stats.bytes_sent;
+        info.bytes_retrans = stats.bytes_retrans;
+        info.notsent_bytes = u32::try_from(self.tx.queue_ref().unsent_bytes()).unwrap_or(u32::MAX);
+    }
+
+    fn receiving(&self, info: &mut TcpInfo, cx: &Cx<'_>) {
+        let stats = &self.rest.stats;
+        info.ato = micros(self.rx.ack.ato()).min(cx.sysctl.tcp_delack_max_us);
+        info.rcv_mss = self.rx.ack.rcv_mss();
+        info.last_data_recv = cx.now.since(self.rx.ack.last_data_at()).as_millis() as u32;
+        info.last_ack_recv = cx.now.since(stats.last_ack_recv).as_millis() as u32;
+        info.rcv_ssthresh = self.rx.window().ssthresh();
+        info.rcv_wnd = self.rx.window().wnd();
+        info.rcv_rtt = micros(self.rx.rtt());
+        info.rcv_space = self.rx.rcv_space();
+        info.bytes_received = stats.bytes_received;
+        info.segs_in = stats.segs_in;
+        info.data_segs_in = stats.data_segs_in;
+        info.rcv_ooopack = stats.rcv_ooopack;
+        info.received_ce = stats.received_ce;
+    }
+
+    fn path_info(&self, info: &mut TcpInfo, cx: &Cx<'_>) {
+        let path = &self.path;
+        info.rto = micros(path.rtt.rto(cx.sysctl));
+        info.rtt = micros(path.rtt.srtt().unwrap_or_default());
+        info.rttvar = micros(path.rtt.mdev());
+        info.min_rtt = path.rtt.min_rtt().map_or(u32::MAX, micros);
+        info.snd_ssthresh = path.window.ssthresh;
+        info.snd_cwnd = path.window.cwnd;
+        info.pacing_rate = path.pacing.rate();
+        info.max_pacing_rate = path.pacing.max_rate();
+        info.delivered = path.rate.delivered();
+        info.delivered_ce = path.rate.delivered_ce();
+        let best = path.rate.best();
+        info.delivery_rate_app_limited = u8::from(best.is_none_or(|rate| rate.app_limited));
+        info.delivery_rate = best.map_or(0, |rate| rate.bytes_per_second(u32::from(self.mss())));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Offsets by the kernel's own type information (BTF of 6.18.44).
+    #[test]
+    fn the_layout_is_that_of_the_kernel() {
+        let info = TcpInfo {
+            state: 1,
+            options: 7,
+            snd_wscale: 7,
+            rcv_wscale: 10,
+            delivery_rate_app_limited: 1,
+            fastopen_client_fail: 2,
+            rto: 0x0403_0201,
+            total_retrans: 100,
+            pacing_rate: 104,
+            segs_out: 136,
+            busy_time: 168,
+            delivered: 192,
+            bytes_sent: 200,
+            rcv_wnd: 232,
+            total_rto: 240,
+            total_rto_recoveries: 242,
+            total_rto_time: 244,
+            received_ce: 248,
+            accecn_opt_seen: 278,
+            ..TcpInfo::default()
+        };
+        let bytes = info.emit();
+        assert_eq!((bytes[0], bytes[5], bytes[6], bytes[7]), (1, 7, 0xa7, 0b101));
+        assert_eq!(bytes[8..12], [1, 2, 3, 4]);
+        // Every other field above holds its own offset.
+        for at in [100, 104, 136, 168, 192, 200, 232, 240, 242, 244, 248, 278] {
+            assert_eq!(u16::from_le_bytes([bytes[at], bytes[at + 1]]), at as u16);
         }
+    }
+
+    #[test]
+    fn fields_are_found_by_linuxs_names() {
+        let info = TcpInfo { snd_cwnd: 10, busy_time: 1 << 40, ..TcpInfo::default() };
+        assert_eq!(info.get("tcpi_snd_cwnd"), Some(10));
+        assert_eq!(info.get("busy_time"), Some(1 << 40));
+        assert_eq!(info.get("tcpi_nonsense"), None);
     }
 }

@@ -2,6 +2,7 @@
 mod ack;
 pub mod ack_policy;
 mod calls;
+mod chrono;
 mod close;
 pub mod conn;
 mod icmp;

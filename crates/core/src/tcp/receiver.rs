@@ -119,6 +119,7 @@ impl Receiver {
         self.window.establish(cx.sysctl);
         let (advmss, wnd) = (self.window.advmss(), self.window.wnd());
         self.ack = AckPolicy::new(initial_rcv_mss(advmss, u32::from(with.mss), wnd));
+        self.ack.began(cx.now);
         self.space.establish(cx.now, self.copied_seq(), self.window.ssthresh(), wnd, advmss);
     }
 

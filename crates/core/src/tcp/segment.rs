@@ -70,6 +70,12 @@ impl Segment {
         self.payload.iter().map(|c| c.len() as u32).sum()
     }
 
+    /// Segments as the peer sent them: several in a coalesced packet, at least one.
+    #[must_use]
+    pub fn segs(&self) -> u32 {
+        if self.gso_size == 0 { 1 } else { self.payload_len().div_ceil(u32::from(self.gso_size)).max(1) }
+    }
+
     /// Sequence space that the segment occupies (SEG.LEN of RFC 9293).
     #[must_use]
     pub fn seq_len(&self) -> u32 {

@@ -15,13 +15,11 @@ pub(super) struct SendWindow {
     pub(super) pushed: Seq,
     /// Departure of the last segment with data (`tcp_wstamp_ns`).
     pub(super) last_departure: Instant,
-    /// When data was last sent (`lsndtime`), for the restart after idleness.
-    pub(super) last_data: Instant,
 }
 
 impl SendWindow {
     pub(super) const fn new(wnd: u32, wl1: Seq, iss: Seq) -> Self {
-        Self { wnd, wl1, sml: iss, pushed: iss, last_departure: Instant::ZERO, last_data: Instant::ZERO }
+        Self { wnd, wl1, sml: iss, pushed: iss, last_departure: Instant::ZERO }
     }
 
     /// Takes the window of an acceptable ACK (RFC 9293 section 3.10.7.4; `tcp_ack_update_window`). True when it changed.

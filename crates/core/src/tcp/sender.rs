@@ -12,7 +12,7 @@ use crate::base::time::{Duration, Instant};
 use crate::base::{Cx, Sysctl};
 use crate::path::Path;
 use crate::path::congestion::CaState;
-use crate::path::rate::Sampler;
+use crate::path::rate::{Sampler, Snapshot};
 use bytes::Bytes;
 use core::fmt;
 
@@ -248,13 +248,31 @@ impl Sender {
     /// Consecutive timeouts without progress (`tcpi_retransmits`).
     #[must_use]
     pub const fn retransmits(&self) -> u8 {
-        self.recovery.retransmits
+        self.recovery.timeouts.retransmits
     }
 
     /// Segments ever retransmitted (`tcpi_total_retrans`).
     #[must_use]
     pub const fn total_retrans(&self) -> u32 {
         self.recovery.undo.total_retrans
+    }
+
+    /// When data was last sent, or the connection established (`lsndtime`).
+    #[must_use]
+    pub const fn last_data_at(&self) -> Instant {
+        self.usage.last_sent
+    }
+
+    /// Duplicates that the peer reported (`tcpi_dsack_dups`).
+    #[must_use]
+    pub const fn dsack_dups(&self) -> u32 {
+        self.recovery.undo.dsack_dups
+    }
+
+    /// Counts of retransmission timeouts.
+    #[must_use]
+    pub const fn timeouts(&self) -> &super::recovery::rto::Timeouts {
+        &self.recovery.timeouts
     }
 
     /// Measured reordering (`tcpi_reordering`, `tcpi_reord_seen`).
@@ -309,8 +327,8 @@ impl Sender {
 
     /// Puts a SYN into flight and sets the timer.
     pub fn commit_syn(&mut self, cx: &mut Cx<'_>, path: &mut Path) -> SendPlan {
-        let stamp = path.rate.on_sent(cx.now, true);
-        let start = self.flight.tx.send_syn(cx.now, stamp);
+        // A SYN gives no sample of the delivery rate: nothing was delivered before it (`tcp_rate_skb_sent`).
+        let start = self.flight.tx.send_syn(cx.now, Snapshot::default());
         // The patience with a handshake counts from its first SYN (`tcp_connect`), with data from the first retransmission.
         self.recovery.undo.stamp = Some(cx.now);
         self.flight.on_sent(start);
@@ -323,26 +341,26 @@ impl Sender {
     pub fn commit_send(&mut self, cx: &mut Cx<'_>, path: &mut Path, len: usize) -> Option<SendPlan> {
         use crate::path::congestion::{CaEvent, Congestion as _};
         let prior = self.flight.packets_out;
-        if self.flight.in_flight() == 0
-            && let Some(last_sent) = self.usage.last_sent
-        {
+        if self.flight.in_flight() == 0 {
+            let last_sent = self.usage.last_sent;
             path.congestion.on_event(cx, &path.window, CaEvent::TxStart { last_sent });
         }
         let stamp = path.rate.on_sent(cx.now, prior == 0);
         let start = self.flight.tx.send_head(len, self.flight.mss, cx.now, stamp)?;
         self.flight.on_sent(start);
-        self.usage.last_sent = Some(cx.now);
         let mut e = Env { cx, path, flight: &mut self.flight, timer: &mut self.timer };
         if prior == 0 || matches!(e.timer.get(), Some((TimerKind::Tlp, _))) {
             e.rearm_rto();
         }
         let plan = self.plan(start, None)?;
+        self.note_data(cx.now, &plan);
         cx.count.tcp_ext.tcp_orig_data_sent += u64::from(plan.segs);
         Some(plan)
     }
 
     /// The end of a round of sending new data: `segs` segments left, and the window was or was not what stopped it
-    /// (`tcp_write_xmit`'s end). `sndbuf_wait` says that the application waits for room, so it is not what limits the flow.
+    /// (`tcp_write_xmit`'s end). `sndbuf_wait` says that the application waits for room, so it is not what limits the flow. True
+    /// when something was sent and the window was not the limit.
     pub fn after_write(
         &mut self,
         cx: &mut Cx<'_>,
@@ -350,17 +368,24 @@ impl Sender {
         segs: u32,
         cwnd_limited: bool,
         sndbuf_wait: bool,
-    ) {
+    ) -> bool {
         let limited = cwnd_limited || self.flight.in_flight() >= path.window.cwnd;
         let mut e = Env { cx, path, flight: &mut self.flight, timer: &mut self.timer };
-        if segs > 0 || limited {
-            self.usage.validate(&self.recovery, &mut e, limited, sndbuf_wait);
-        }
+        let starved =
+            (segs > 0 || limited) && self.usage.validate(&self.recovery, &mut e, limited, sndbuf_wait);
         if segs > 0 {
             if self.recovery.in_reduction() {
                 self.recovery.prr.out = self.recovery.prr.out.saturating_add(segs);
             }
             self.recovery.schedule_probe(&mut e, false);
+        }
+        starved
+    }
+
+    /// Data leaves, the first time or again (`tcp_event_data_sent`).
+    fn note_data(&mut self, now: Instant, plan: &SendPlan) {
+        if !plan.payload.is_empty() {
+            self.usage.last_sent = now;
         }
     }
 
@@ -467,7 +492,13 @@ impl Sender {
             let at = cx.now + rto;
             self.timer.set(cx, TimerKind::Rto, at);
         }
-        self.plan(start, Some(resend.last_sent))
+        self.again(cx.now, resend)
+    }
+
+    fn again(&mut self, now: Instant, resend: &Resend) -> Option<SendPlan> {
+        let plan = self.plan(resend.start, Some(resend.last_sent))?;
+        self.note_data(now, &plan);
+        Some(plan)
     }
 
     /// The record is as it was when the retransmission was proposed.
@@ -517,7 +548,7 @@ impl Sender {
     /// The peer confuses our SYN with an older connection's; its reset is on the way, so the SYN goes again soon
     /// (`tcp_rcv_synsent_state_process`).
     pub fn hurry_syn(&mut self, cx: &mut Cx<'_>) {
-        if self.recovery.retransmits == 0 {
+        if self.recovery.timeouts.retransmits == 0 {
             self.timer.set(cx, TimerKind::Rto, cx.now + TIMEOUT_MIN);
         }
     }
@@ -540,7 +571,7 @@ impl Sender {
         }
         self.send_again(cx, path, resend, true);
         self.recovery.undo.on_retransmit(resend.segs, cx.now);
-        self.plan(resend.start, Some(resend.last_sent))
+        self.again(cx.now, resend)
     }
 
     /// What [`Self::on_rto`] proposed could not be sent for a local reason: tried again in half a second.
@@ -578,7 +609,7 @@ impl Sender {
             return None;
         }
         self.send_again(cx, path, resend, false);
-        self.plan(resend.start, Some(resend.last_sent))
+        self.again(cx.now, resend)
     }
 
     /// The end of a probe: `sent` says whether one left, and whether it was a retransmission. Sets the RTO timer.
@@ -630,6 +661,7 @@ impl Sender {
         let lost_syn = self.recovery.undo.total_retrans > 1 && self.recovery.undo.marker.is_some();
         path.window.set_cwnd(cx, if lost_syn { 1 } else { initial_cwnd });
         self.usage.stamp = cx.now;
+        self.usage.last_sent = cx.now;
         self.usage.round_end = self.flight.tx.nxt();
     }
 

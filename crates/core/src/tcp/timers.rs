@@ -265,7 +265,7 @@ impl Conn {
 
     /// Time since anything came from the peer.
     fn keepalive_idle(&self, cx: &Cx<'_>) -> Duration {
-        cx.now.since(self.rest.stats.last_ack_recv.max(self.rest.stats.last_data_recv))
+        cx.now.since(self.rest.stats.last_ack_recv.max(self.rx.ack.last_data_at()))
     }
 
     /// SO_KEEPALIVE was switched, or the connection was established with it on.

@@ -19,7 +19,7 @@ pub(super) struct Usage {
     /// When the window was last full, or changed (`snd_cwnd_stamp`).
     pub(super) stamp: Instant,
     /// When data was last sent (`lsndtime`).
-    pub(super) last_sent: Option<Instant>,
+    pub(super) last_sent: Instant,
 }
 
 impl Usage {
@@ -30,7 +30,7 @@ impl Usage {
             round_end: 0,
             limited: false,
             stamp: Instant::ZERO,
-            last_sent: None,
+            last_sent: Instant::ZERO,
         }
     }
 
@@ -39,14 +39,14 @@ impl Usage {
         self.limited || (path.window.in_slow_start() && path.window.cwnd < 2 * self.max_packets_out)
     }
 
-    /// A round of sending ended.
+    /// A round of sending ended; true when the window was not what limited it.
     pub(super) fn validate(
         &mut self,
         recovery: &Recovery,
         e: &mut Env<'_, '_>,
         limited: bool,
         sndbuf_wait: bool,
-    ) {
+    ) -> bool {
         let out = e.flight.packets_out;
         if e.flight.tx.una() >= self.round_end || limited || (!self.limited && out > self.max_packets_out) {
             self.limited = limited;
@@ -56,13 +56,14 @@ impl Usage {
         if self.is_limited(e.path) {
             self.cwnd_used = 0;
             self.stamp = e.cx.now;
-            return;
+            return false;
         }
         self.cwnd_used = self.cwnd_used.max(out);
         if e.cx.sysctl.tcp_slow_start_after_idle && e.cx.now.since(self.stamp) >= e.path.rtt.rto(e.cx.sysctl)
         {
             self.application_limited(recovery, e, sndbuf_wait);
         }
+        true
     }
 
     /// The application has not used the window for an RTO: it shrinks halfway to what was used (RFC 2861 section 3.2).
@@ -83,9 +84,8 @@ impl Usage {
     /// Nothing was sent for longer than an RTO: the window halves for every RTO, down to the initial one
     /// (`tcp_cwnd_restart`).
     pub(super) fn restart(&mut self, recovery: &Recovery, cx: &mut Cx<'_>, path: &mut Path) {
-        let Some(last) = self.last_sent else { return };
         let rto = path.rtt.rto(cx.sysctl);
-        let mut idle = cx.now.since(last);
+        let mut idle = cx.now.since(self.last_sent);
         if idle <= rto || rto.is_zero() {
             return;
         }

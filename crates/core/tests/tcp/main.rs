@@ -8,6 +8,7 @@ mod congestion;
 mod corners;
 mod explore;
 mod handshake;
+mod info;
 mod keepalive;
 mod lowat;
 mod nagle;

@@ -1,6 +1,7 @@
 //! The acknowledgement of a segment: window, what it covers, and where it moves the state (RFC 9293 section 3.10.7.4, fifth
 //! step; `tcp_ack` and the ACK part of `tcp_rcv_state_process`).
 use crate::base::{Cx, DropWhy, Duration};
+use crate::tcp::chrono::Held;
 use crate::tcp::conn::Conn;
 use crate::tcp::ready::Notice;
 use crate::tcp::segment::Segment;
@@ -110,6 +111,9 @@ impl Conn {
         } else if out.advanced > 0 {
             self.timers.stop_probing();
         }
+        if self.tx.queue_ref().records() == 0 {
+            self.rest.stats.chrono.stop(cx.now, Held::Busy, self.tx.is_empty());
+        }
         if out.advanced > 0 {
             if self.app.nospace && self.tx.in_flight() < self.path.window.cwnd {
                 self.expand_sndbuf(cx);
@@ -133,6 +137,7 @@ impl Conn {
 
     fn complete_passive_open(&mut self, cx: &mut Cx<'_>, seg: &Segment) {
         self.set_state(cx, State::Established);
+        self.path.rate.count_syn_ack();
         // A repeated SYN-ACK gives no sample, unless the echoed timestamp tells which was answered (`tcp_synack_rtt_meas`).
         let sent = self.timers.synack_sent.take();
         let rtt = sent.map(|sent| seg.at.since(sent)).or_else(|| self.echoed_rtt(seg));

@@ -28,8 +28,7 @@ impl Conn {
             return Some(answer.map_or(Disposition::Done, Disposition::Reset));
         }
         self.input_ecn_mark(&seg);
-        let len = seg.payload_len();
-        self.rest.stats.data_segs_in = self.rest.stats.data_segs_in.wrapping_add(1);
+        let segs = seg.segs();
         let rtt = self.rtt_facts(cx);
         let received = self.rx.on_data(
             cx,
@@ -45,8 +44,8 @@ impl Conn {
             },
             rtt,
         );
-        if len > 0 {
-            self.rest.stats.last_data_recv = cx.now;
+        if received.out_of_order {
+            self.rest.stats.rcv_ooopack = self.rest.stats.rcv_ooopack.wrapping_add(segs);
         }
         self.rest.stats.bytes_received += u64::from(received.advanced);
         if received.readable {

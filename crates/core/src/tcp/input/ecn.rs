@@ -1,4 +1,5 @@
 //! ECN as a receiver and as a sender that is told (RFC 3168 section 6.1).
+use crate::path::ecn::Codepoint;
 use crate::tcp::conn::Conn;
 use crate::tcp::segment::{Ecn, Segment};
 use lowwater_wire::tcp::TcpFlags;
@@ -19,9 +20,19 @@ impl Conn {
 
     /// The IP header's codepoint of a data segment (`tcp_data_ecn_check`).
     pub(super) fn input_ecn_mark(&mut self, seg: &Segment) {
-        if !self.peer.ecn || seg.ecn != Ecn::Ce {
+        if !self.peer.ecn {
             return;
         }
+        let seen = self.path.ecn.ect_seen();
+        self.path.ecn.on_received(Codepoint::of(seg.ecn as u8));
+        if seg.ecn == Ecn::NotEct && seen {
+            // Other segments are capable, this one is not: probably a retransmission, and its sender waits for news.
+            self.rx.enter_quickack(QUICK_AFTER_CE);
+        }
+        if seg.ecn != Ecn::Ce {
+            return;
+        }
+        self.rest.stats.received_ce = self.rest.stats.received_ce.wrapping_add(seg.segs());
         if !self.out.ece {
             self.rx.enter_quickack(QUICK_AFTER_CE);
         }

@@ -21,13 +21,22 @@ impl Conn {
     /// Processes a segment of this flow whose checksum is right.
     pub fn input(&mut self, cx: &mut Cx<'_>, seg: Segment) -> Disposition {
         cx.trace(Ev::In(seg.seq.0, seg.payload_len(), seg.flags.bits() as u8));
-        self.rest.stats.segs_in = self.rest.stats.segs_in.wrapping_add(1);
+        self.count_in(&seg);
         match self.state {
             State::SynSent => self.input_syn_sent(cx, &seg),
             State::TimeWait => self.input_time_wait(cx, &seg),
             State::Close | State::Listen => super::reset_for(&self.tuple, &seg)
                 .map_or(Disposition::Drop(DropWhy::TcpClosed), Disposition::Reset),
             _ => self.input_synchronized(cx, seg),
+        }
+    }
+
+    /// `tcp_segs_in`: whatever becomes of it.
+    fn count_in(&mut self, seg: &Segment) {
+        let (stats, segs) = (&mut self.rest.stats, seg.segs());
+        stats.segs_in = stats.segs_in.wrapping_add(segs);
+        if seg.payload_len() > 0 {
+            stats.data_segs_in = stats.data_segs_in.wrapping_add(segs);
         }
     }
 

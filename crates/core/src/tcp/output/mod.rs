@@ -6,6 +6,7 @@ pub(super) mod nagle;
 mod probe;
 
 use super::PathCaps;
+use super::chrono::Held;
 use super::conn::Conn;
 use super::segment::Outgoing;
 use super::sender::{Probe, Resend, Rexmit, SendPlan};
@@ -187,7 +188,6 @@ impl Conn {
             self.snd.sml = plan.seq + plan.payload.len() as u32 + u32::from(plan.fin);
         }
         self.out.burst_segs += u32::from(plan.segs);
-        self.snd.last_data = cx.now;
         self.rx.on_data_sent(cx.now);
         self.check_space(cx);
         Some(self.data_segment(cx, &plan, false))
@@ -299,7 +299,9 @@ impl Conn {
 
     /// What each reason for silence needs: nothing, or the one timer that would otherwise be missing.
     fn wait(&mut self, cx: &mut Cx<'_>, why: Wait) {
-        self.tx.after_write(cx, &mut self.path, self.out.burst_segs, why == Wait::Cwnd, self.app.nospace);
+        let sent = self.out.burst_segs;
+        let starved = self.tx.after_write(cx, &mut self.path, sent, why == Wait::Cwnd, self.app.nospace);
+        self.keep_time(cx, why, starved);
         if why == Wait::Empty
             || (why == Wait::Nagle && self.tx.queue_ref().unsent_bytes() < u64::from(self.mss()))
         {
@@ -309,6 +311,21 @@ impl Conn {
             self.arm_probe_if_stuck(cx);
         }
         self.out.tried();
+    }
+
+    /// What held the sender at the end of a round (`tcp_write_xmit`, `tcp_cwnd_validate`). A round that found nothing to send and
+    /// sent nothing says nothing.
+    fn keep_time(&mut self, cx: &Cx<'_>, why: Wait, starved: bool) {
+        let chrono = &mut self.rest.stats.chrono;
+        if why == Wait::RecvWindow {
+            chrono.start(cx.now, Held::RecvWindow);
+        } else if why != Wait::Empty || self.out.burst_segs > 0 {
+            chrono.stop(cx.now, Held::RecvWindow, self.tx.is_empty());
+        }
+        let all_sent = self.tx.queue_ref().unsent_bytes() == 0;
+        if starved && all_sent && self.app.nospace && self.state.can_send() {
+            chrono.start(cx.now, Held::SendBuffer);
+        }
     }
 
     /// Rate samples taken from now on show what the application offered, not what the path could carry

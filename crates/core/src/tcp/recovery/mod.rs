@@ -134,8 +134,8 @@ pub struct Recovery {
     pub(super) frto: frto::Frto,
     /// The peer reneged in this episode: rate samples are worthless.
     pub(super) reneged: bool,
-    /// Consecutive timeouts without progress (`icsk_retransmits`).
-    pub(super) retransmits: u8,
+    /// Timeouts, in a row and ever.
+    pub(super) timeouts: rto::Timeouts,
     /// CWR is owed to the peer with the next new data.
     pub(super) cwr_pending: bool,
 }
@@ -154,7 +154,7 @@ impl Recovery {
             dupack: dupack::Dupack::default(),
             frto: frto::Frto::default(),
             reneged: false,
-            retransmits: 0,
+            timeouts: rto::Timeouts::default(),
             cwr_pending: false,
         }
     }
@@ -210,6 +210,9 @@ impl Recovery {
             }
             CaState::Loss => {
                 let rexmit = self.process_loss(e, ack, dup);
+                if self.ca != CaState::Loss {
+                    self.timeouts.recovered(e.cx.now);
+                }
                 self.find_losses(e, ack);
                 if self.ca != CaState::Open && !ack.has(fact::LOST_RETRANS) {
                     return rexmit;

@@ -6,6 +6,7 @@ use crate::base::trace::Ev;
 use crate::path::congestion::{CaEvent, CaState, Congestion as _};
 use crate::path::rtt::RTO_INITIAL;
 use crate::tcp::tx_queue::flag;
+use core::num::NonZeroU32;
 
 /// Smallest delay of a timer that waits for an acknowledgement, against timers that fire between packets of one burst
 /// (`TCP_TIMEOUT_MIN`).
@@ -24,6 +25,44 @@ pub enum TimerKind {
     Tlp,
     /// RACK's reordering timer.
     Reorder,
+}
+
+/// Counts of retransmission timeouts (`tcp_update_rto_stats`, `tcp_update_rto_time`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timeouts {
+    /// In a row without progress (`icsk_retransmits`).
+    pub retransmits: u8,
+    /// Ever, modulo 2^16 (`tcpi_total_rto`).
+    pub total: u16,
+    /// Rows of them, modulo 2^16 (`tcpi_total_rto_recoveries`).
+    pub recoveries: u16,
+    spent_ms: u32,
+    /// When the present row began, in milliseconds of the stack's clock modulo 2^32.
+    since_ms: Option<NonZeroU32>,
+}
+
+impl Timeouts {
+    fn count(&mut self, now: Instant) {
+        if self.retransmits == 0 {
+            self.recoveries = self.recoveries.wrapping_add(1);
+            self.since_ms = NonZeroU32::new(now.as_millis() as u32);
+        }
+        self.retransmits = self.retransmits.saturating_add(1);
+        self.total = self.total.wrapping_add(1);
+    }
+
+    /// Loss recovery after a timeout is over.
+    pub(super) fn recovered(&mut self, now: Instant) {
+        self.spent_ms = self.time_ms(now);
+        self.since_ms = None;
+    }
+
+    /// Milliseconds spent in recoveries from timeouts, the present one included (`tcpi_total_rto_time`).
+    #[must_use]
+    pub fn time_ms(&self, now: Instant) -> u32 {
+        let running = self.since_ms.map_or(0, |since| (now.as_millis() as u32).wrapping_sub(since.get()));
+        self.spent_ms.wrapping_add(running)
+    }
 }
 
 /// The transmission timer: at most one of the three purposes at a time.
@@ -104,7 +143,7 @@ impl Recovery {
         let una = e.flight.tx.una();
         if self.ca <= CaState::Disorder
             || self.high_seq <= una
-            || (self.ca == CaState::Loss && self.retransmits == 0)
+            || (self.ca == CaState::Loss && self.timeouts.retransmits == 0)
         {
             self.undo.prior_ssthresh = self.current_ssthresh(e.path);
             self.prr.prior_cwnd = e.path.window.cwnd;
@@ -124,7 +163,7 @@ impl Recovery {
         self.set_ca(e, CaState::Loss);
         self.high_seq = e.flight.tx.nxt();
         self.cwr_pending = true;
-        self.frto.on = e.cx.sysctl.tcp_frto > 0 && (new_recovery || self.retransmits > 0);
+        self.frto.on = e.cx.sysctl.tcp_frto > 0 && (new_recovery || self.timeouts.retransmits > 0);
     }
 
     /// Marks everything lost but what RACK knows to be younger than a round trip (`tcp_timeout_mark_lost`). Walks the window,
@@ -163,7 +202,7 @@ impl Recovery {
         self.tlp.high_seq = None;
         self.frto.hold = false;
         if !zero_window {
-            self.retransmits = self.retransmits.saturating_add(1);
+            self.timeouts.count(e.cx.now);
         }
         e.path.rtt.back_off();
         e.timer.clear();
@@ -173,7 +212,7 @@ impl Recovery {
     fn count_timeout(&self, e: &mut Env<'_, '_>) {
         let c = &mut e.cx.count.tcp_ext;
         c.tcp_timeouts += 1;
-        if self.retransmits > 0 {
+        if self.timeouts.retransmits > 0 {
             return;
         }
         match self.ca {
@@ -237,7 +276,7 @@ impl Recovery {
         user_timeout: Option<Duration>,
         syn: bool,
     ) -> bool {
-        let Some(since) = self.undo.stamp.filter(|_| self.retransmits > 0) else { return false };
+        let Some(since) = self.undo.stamp.filter(|_| self.timeouts.retransmits > 0) else { return false };
         let base = if syn { RTO_INITIAL } else { Duration::from_micros(u64::from(cx.sysctl.tcp_rto_min_us)) };
         let limit = user_timeout.unwrap_or_else(|| {
             let max = Duration::from_millis(u64::from(cx.sysctl.tcp_rto_max_ms));

@@ -150,7 +150,7 @@ impl Recovery {
         if by_frto {
             e.cx.count.tcp_ext.tcp_spurious_rtos += 1;
         }
-        self.retransmits = 0;
+        self.timeouts.retransmits = 0;
         if !self.holds_for_reno(e) && (by_frto || e.flight.sack_ok) {
             self.set_ca(e, CaState::Open);
             self.reneged = false;
