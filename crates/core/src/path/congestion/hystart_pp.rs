@@ -100,7 +100,7 @@ impl HyStartPp {
             *rounds += 1;
             if *rounds >= CSS_ROUNDS {
                 self.css_round = None;
-                window.set_ssthresh(cx, window.cwnd);
+                window.set_ssthresh(cx, window.cwnd.max(2));
             }
         }
     }
