@@ -1,6 +1,7 @@
 //! Who waits for which socket: wakers by socket and direction, taken when they are woken.
 use lowwater_core::base::SocketId;
-use slotmap::SecondaryMap;
+use lowwater_core::base::slab::reserve_one;
+use slotmap::{Key as _, KeyData};
 use smallvec::SmallVec;
 use std::task::Waker;
 
@@ -19,17 +20,24 @@ pub(crate) enum Side {
     Write,
 }
 
+/// One place, in the order of the sockets' own table: sockets come and go there, so a place says whose it is.
 #[derive(Debug, Default)]
 struct Slot {
-    read: SmallVec<[Waker; 1]>,
-    write: SmallVec<[Waker; 1]>,
+    /// The generation of the socket's name; 0 while no handle holds one here.
+    generation: u32,
+    /// A task that reads is usual, one that writes beside it is not.
+    waiting: SmallVec<[(Side, Waker); 1]>,
 }
 
 impl Slot {
-    fn side(&mut self, side: Side) -> &mut SmallVec<[Waker; 1]> {
-        match side {
-            Side::Read => &mut self.read,
-            Side::Write => &mut self.write,
+    fn wake(&mut self, side: Side, wakes: &mut Wakes) {
+        let mut i = 0;
+        while i < self.waiting.len() {
+            if self.waiting[i].0 == side {
+                wakes.push(self.waiting.remove(i).1);
+            } else {
+                i += 1;
+            }
         }
     }
 }
@@ -37,48 +45,71 @@ impl Slot {
 /// The sockets that handles hold, and their waiters.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
-    slots: SecondaryMap<SocketId, Slot>,
+    slots: Vec<Slot>,
+    len: usize,
+}
+
+/// Place and generation of a name.
+fn parts(id: SocketId) -> (usize, u32) {
+    let ffi = id.data().as_ffi();
+    ((ffi as u32) as usize, (ffi >> 32) as u32)
 }
 
 impl Registry {
     /// A handle holds this socket from now on.
     pub(crate) fn insert(&mut self, id: SocketId) {
-        self.slots.insert(id, Slot::default());
+        let (index, generation) = parts(id);
+        while self.slots.len() <= index {
+            reserve_one(&mut self.slots);
+            self.slots.push(Slot::default());
+        }
+        let slot = &mut self.slots[index];
+        self.len += usize::from(slot.generation == 0);
+        slot.generation = generation;
     }
 
     /// The handle is gone; whoever still waited is woken to find that out.
     pub(crate) fn remove(&mut self, id: SocketId, wakes: &mut Wakes) {
         self.wake_all(id, wakes);
-        self.slots.remove(id);
+        if let Some(slot) = self.slot(id) {
+            *slot = Slot::default();
+            self.len -= 1;
+        }
     }
 
     /// Sockets that handles hold.
     pub(crate) fn len(&self) -> usize {
-        self.slots.len()
+        self.len
     }
 
     /// Their names.
     pub(crate) fn ids(&self) -> impl Iterator<Item = SocketId> + '_ {
-        self.slots.keys()
+        let held = self.slots.iter().enumerate().filter(|(_, slot)| slot.generation != 0);
+        held.map(|(index, slot)| KeyData::from_ffi(u64::from(slot.generation) << 32 | index as u64).into())
+    }
+
+    fn slot(&mut self, id: SocketId) -> Option<&mut Slot> {
+        let (index, generation) = parts(id);
+        self.slots.get_mut(index).filter(|slot| slot.generation == generation)
     }
 
     /// Lets `waker` wait. To be called under the lock under which the socket was found not ready, so that no edge is lost.
     pub(crate) fn wait(&mut self, id: SocketId, side: Side, waker: &Waker, wakes: &mut Wakes) {
-        let Some(slot) = self.slots.get_mut(id) else { return wakes.push(waker.clone()) };
-        let waiters = slot.side(side);
-        if waiters.iter().any(|w| w.will_wake(waker)) {
+        let Some(slot) = self.slot(id) else { return wakes.push(waker.clone()) };
+        let waiters = || slot.waiting.iter().filter(|(of, _)| *of == side);
+        if waiters().any(|(_, w)| w.will_wake(waker)) {
             return;
         }
-        if waiters.len() >= WAITERS_MAX {
-            wakes.extend(waiters.drain(..));
+        if waiters().count() >= WAITERS_MAX {
+            slot.wake(side, wakes);
         }
-        waiters.push(waker.clone());
+        slot.waiting.push((side, waker.clone()));
     }
 
     /// An edge: whoever waits is to be woken and must register anew.
     pub(crate) fn wake(&mut self, id: SocketId, side: Side, wakes: &mut Wakes) {
-        if let Some(slot) = self.slots.get_mut(id) {
-            wakes.extend(slot.side(side).drain(..));
+        if let Some(slot) = self.slot(id) {
+            slot.wake(side, wakes);
         }
     }
 
@@ -90,8 +121,8 @@ impl Registry {
 
     /// The stack has stopped: nobody waits any more.
     pub(crate) fn wake_everybody(&mut self, wakes: &mut Wakes) {
-        for slot in self.slots.values_mut() {
-            wakes.extend(slot.read.drain(..).chain(slot.write.drain(..)));
+        for slot in &mut self.slots {
+            wakes.extend(slot.waiting.drain(..).map(|(_, waker)| waker));
         }
     }
 }
@@ -137,6 +168,22 @@ mod tests {
             registry.wait(id, Side::Read, &Waker::from(Arc::new(Count::default())), &mut wakes);
         }
         assert_eq!(wakes.len(), WAITERS_MAX);
+    }
+
+    #[test]
+    fn a_name_that_came_later_in_the_same_place_is_another_socket() {
+        let (mut registry, mut wakes) = (Registry::default(), Wakes::new());
+        let mut names = SlotMap::<SocketId, ()>::with_key();
+        let old = names.insert(());
+        registry.insert(old);
+        registry.remove(old, &mut wakes);
+        names.remove(old);
+        let new = names.insert(());
+        registry.insert(new);
+        registry.wait(new, Side::Read, Waker::noop(), &mut wakes);
+        registry.wake_all(old, &mut wakes);
+        registry.remove(old, &mut wakes);
+        assert!(wakes.is_empty() && registry.len() == 1 && registry.ids().eq([new]));
     }
 
     #[test]

@@ -7,6 +7,7 @@ pub mod id;
 pub mod limits;
 pub mod pool;
 pub mod rng;
+pub mod slab;
 pub mod sysctl;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -21,6 +22,7 @@ pub use error::Error;
 pub use id::{DeviceId, FlowId, SocketId};
 pub use pool::Pool;
 pub use rng::Rng;
+pub use slab::Slab;
 pub use sysctl::Sysctl;
 pub use time::{Duration, Instant};
 pub use tuple::Tuple;

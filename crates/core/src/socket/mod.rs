@@ -10,12 +10,11 @@ pub use event::{Event, Events};
 pub use listener::Listener;
 pub use small::{Asked, Pending, RequestEntry, RequestId, TwEntry, TwId};
 
-use crate::base::{Cx, SocketId};
+use crate::base::{Cx, Slab, SocketId};
 use crate::ip::{Dst, FlowIds};
 use crate::tcp::{Conn, Ready};
 use crate::timer::Lazy;
 use crate::udp::UdpSocket;
-use slotmap::SlotMap;
 
 /// What a socket is. Boxed, so that the table stays dense and an idle listener does not cost what a connection costs.
 #[derive(Debug)]
@@ -116,4 +115,4 @@ impl Turn {
 }
 
 /// All sockets.
-pub type Table = SlotMap<SocketId, Entry>;
+pub type Table = Slab<SocketId, Entry>;

@@ -1,5 +1,5 @@
 //! The small objects of the handshake and of TIME-WAIT, which peers can create in numbers.
-use crate::base::SocketId;
+use crate::base::{SocketId, Tuple};
 use crate::tcp::{Request, Segment, Setup, TimeWait};
 use crate::timer::Lazy;
 
@@ -26,6 +26,17 @@ pub enum Pending {
     Asked(Box<Asked>),
     /// The SYN-ACK was sent.
     Sent(Box<Request>),
+}
+
+impl Pending {
+    /// Its flow.
+    #[must_use]
+    pub fn tuple(&self) -> &Tuple {
+        match self {
+            Self::Asked(asked) => &asked.setup.tuple,
+            Self::Sent(request) => request.tuple(),
+        }
+    }
 }
 
 /// One request.

@@ -37,7 +37,7 @@ impl Stack {
     }
 
     fn icmp_error_tcp(&mut self, tuple: &Tuple, error: &IcmpError) -> bool {
-        let Some(Flow::Conn(id)) = self.demux.flows.get(tuple).copied() else { return false };
+        let Some(Flow::Conn(id)) = self.flow(tuple) else { return false };
         let Some(entry) = self.sockets.get_mut(id) else { return false };
         let Socket::Tcp(conn) = &mut entry.socket else { return false };
         let mut cx = self.env.cx(self.now, Some(id));

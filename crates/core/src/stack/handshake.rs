@@ -77,7 +77,7 @@ impl Stack {
 
     fn insert_request(&mut self, listener: SocketId, tuple: Tuple, pending: Pending) -> RequestId {
         let id = self.small.requests.insert(RequestEntry { pending, listener, timer: Lazy::new() });
-        self.demux.flows.insert(tuple, Flow::Request(id));
+        self.demux.flows.insert(&tuple, Flow::Request(id));
         if let Some(l) = self.listener(listener) {
             l.requests += 1;
         }
@@ -146,11 +146,7 @@ impl Stack {
     pub(super) fn remove_request(&mut self, id: RequestId) -> Option<Pending> {
         let mut entry = self.small.requests.remove(id)?;
         entry.timer.cancel(&mut self.wheel);
-        let tuple = match &entry.pending {
-            Pending::Asked(asked) => &asked.setup.tuple,
-            Pending::Sent(request) => request.tuple(),
-        };
-        self.demux.flows.remove(tuple);
+        self.demux.flows.remove(entry.pending.tuple(), Flow::Request(id));
         if let Some(l) = self.listener(entry.listener) {
             l.requests = l.requests.saturating_sub(1);
         }
@@ -160,11 +156,7 @@ impl Stack {
     /// Forgets a request that came to nothing; a listener that asked about it is told.
     pub(super) fn fail_request(&mut self, id: RequestId) {
         let Some(entry) = self.small.requests.get(id) else { return };
-        let listener = entry.listener;
-        let tuple = match &entry.pending {
-            Pending::Asked(asked) => asked.setup.tuple,
-            Pending::Sent(request) => *request.tuple(),
-        };
+        let (listener, tuple) = (entry.listener, *entry.pending.tuple());
         self.remove_request(id);
         self.tell_request_gone(listener, tuple);
     }
@@ -228,7 +220,7 @@ impl Stack {
     pub(super) fn insert_conn(&mut self, conn: Conn, path: Option<Path>, holder: Holder) -> SocketId {
         let tuple = *conn.tuple();
         let id = self.sockets.insert(Entry::new(Socket::Tcp(Box::new(conn)), path, holder));
-        self.demux.flows.insert(tuple, Flow::Conn(id));
+        self.demux.flows.insert(&tuple, Flow::Conn(id));
         id
     }
 
@@ -279,7 +271,7 @@ impl Stack {
     pub(super) fn remove_time_wait(&mut self, id: TwId) {
         if let Some(mut entry) = self.small.time_waits.remove(id) {
             entry.timer.cancel(&mut self.wheel);
-            self.demux.flows.remove(entry.time_wait.tuple());
+            self.demux.flows.remove(entry.time_wait.tuple(), Flow::TimeWait(id));
         }
     }
 }

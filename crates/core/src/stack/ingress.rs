@@ -125,7 +125,7 @@ impl Stack {
 
     /// The one place that decides whose segment it is.
     fn tcp_segment(&mut self, tuple: &Tuple, seg: Segment) {
-        match self.demux.flows.get(tuple).copied() {
+        match self.flow(tuple) {
             Some(Flow::Conn(id)) => self.conn_input(id, tuple, seg),
             Some(Flow::Request(id)) => self.request_input(id, tuple, seg),
             Some(Flow::TimeWait(id)) => self.time_wait_input(id, tuple, &seg),

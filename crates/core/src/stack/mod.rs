@@ -20,7 +20,7 @@ pub use crate::socket::{Decision, Event, ListenAddr, ListenOptions, RequestId};
 pub use report::{Report, SocketKind, SocketReport};
 
 use crate::base::hash::KeyedState;
-use crate::base::{Cx, DeviceId, Instant, SocketId, Sysctl};
+use crate::base::{Cx, DeviceId, Instant, Slab, SocketId, Sysctl};
 use crate::device::Device;
 use crate::ip::{Ip, Outbox};
 use crate::offload::{Coalesced, Gro};
@@ -32,7 +32,6 @@ use demux::Demux;
 use env::Env;
 use expiry::TimerKey;
 use link::Link;
-use slotmap::SlotMap;
 
 /// What a stack is made with.
 #[derive(Clone, Debug, Default)]
@@ -59,8 +58,8 @@ pub struct Transmitted {
 /// Small objects that peers create: requests and TIME-WAIT, and the count of connections without an owner.
 #[derive(Debug, Default)]
 struct Small {
-    requests: SlotMap<RequestId, RequestEntry>,
-    time_waits: SlotMap<TwId, TwEntry>,
+    requests: Slab<RequestId, RequestEntry>,
+    time_waits: Slab<TwId, TwEntry>,
     orphans: u32,
 }
 
@@ -105,7 +104,7 @@ impl Stack {
             outbox: Outbox::default(),
             links: Vec::new(),
             batch: Batch::default(),
-            sockets: Table::with_key(),
+            sockets: Table::new(),
             small: Small::default(),
             demux,
             wheel: Wheel::new(now),

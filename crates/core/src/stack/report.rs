@@ -76,7 +76,7 @@ impl Stack {
     /// A list of all sockets.
     pub fn report(&mut self) -> Report {
         let mut sockets = Vec::with_capacity(self.sockets.len());
-        for (id, entry) in &self.sockets {
+        for (id, entry) in self.sockets.iter() {
             let mut line = SocketReport {
                 id: Some(id),
                 kind: SocketKind::Tcp,
@@ -127,7 +127,7 @@ impl Stack {
             owned: false,
             info: None,
         };
-        let requests = self.small.requests.values().map(move |r| {
+        let requests = self.small.requests.iter().map(move |(_, r)| {
             line(
                 State::SynRecv,
                 match &r.pending {
@@ -136,7 +136,7 @@ impl Stack {
                 },
             )
         });
-        let waits = self.small.time_waits.values().map(|t| &t.time_wait);
+        let waits = self.small.time_waits.iter().map(|(_, t)| &t.time_wait);
         let waits = waits.map(move |t| line(t.state(), t.tuple()));
         requests.chain(waits)
     }

@@ -64,16 +64,18 @@ impl Stack {
         let time_wait = conn.into_time_wait(&mut cx);
         let (tuple, deadline) = (*time_wait.tuple(), time_wait.deadline());
         let tw = self.small.time_waits.insert(TwEntry { time_wait, timer: Lazy::new() });
-        let timer = &mut self.small.time_waits[tw].timer;
-        timer.set(&mut cx, &mut self.wheel, TimerKey::TimeWait(tw), Some(deadline));
-        self.demux.flows.insert(tuple, Flow::TimeWait(tw));
+        if let Some(entry) = self.small.time_waits.get_mut(tw) {
+            entry.timer.set(&mut cx, &mut self.wheel, TimerKey::TimeWait(tw), Some(deadline));
+        }
+        self.demux.flows.remove(&tuple, Flow::Conn(id));
+        self.demux.flows.insert(&tuple, Flow::TimeWait(tw));
     }
 
     /// The connection is over: its flow is free.
     fn retire(&mut self, id: SocketId) {
         let Some(entry) = self.sockets.get_mut(id) else { return };
         let Socket::Tcp(conn) = &entry.socket else { return };
-        self.demux.flows.remove(conn.tuple());
+        self.demux.flows.remove(conn.tuple(), Flow::Conn(id));
         entry.bound = false;
         entry.timer.cancel(&mut self.wheel);
         self.bury(id);

@@ -47,13 +47,16 @@ impl Stack {
 
     /// The port of an active open: the one asked for, if the flow is free, or an ephemeral one.
     fn local_port(&mut self, src: IpAddr, remote: SocketAddr, port: u16) -> Result<u16, Error> {
-        let flows = &self.demux.flows;
-        let free = |port| !flows.contains_key(&Tuple::new(SocketAddr::new(src, port), remote));
+        let (demux, sockets, small) = (&self.demux, &self.sockets, &self.small);
+        let free = |port| {
+            let tuple = Tuple::new(SocketAddr::new(src, port), remote);
+            demux.flows.get(&tuple, sockets, small).is_none()
+        };
         if port != 0 {
             return if free(port) { Ok(port) } else { Err(Error::AddressInUse) };
         }
         let range = self.env.sysctl.ip_local_port_range;
-        let free = |port| free(port) && self.demux.may_listen(port, Some(src));
+        let free = |port| free(port) && demux.may_listen(port, Some(src));
         self.ports.choose(range, &(src, remote), free).ok_or(Error::AddressInUse)
     }
 

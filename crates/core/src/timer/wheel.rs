@@ -6,6 +6,7 @@
 //! and that a slot of level 0 holds one single deadline. When time enters a slot of a higher level its entries move down in
 //! list order, so equal deadlines stay in order of insertion.
 use crate::base::Instant;
+use crate::base::slab::reserve_one;
 use core::num::NonZeroU32;
 
 const DIGIT_BITS: u32 = 6;
@@ -106,6 +107,7 @@ impl<K: Copy> Wheel<K> {
         let deadline = deadline.as_nanos().max(self.elapsed);
         let index = if self.free == NIL {
             let index = u32::try_from(self.nodes.len()).ok().filter(|&i| i != NIL).expect("bounded owners");
+            reserve_one(&mut self.nodes);
             self.nodes.push(Node {
                 deadline,
                 key,
