@@ -1,19 +1,19 @@
 //! Received bytes: in order for the application, out of order for reassembly, charged with the memory they pin.
 mod chunk;
 mod collapse;
+mod ready;
 
 use bytes::{Buf as _, Bytes};
 use chunk::Feed;
 pub use chunk::{CHUNK_OVERHEAD, Chunk, Pieces};
 use core::ops::Range;
-use std::collections::{BTreeMap, VecDeque};
+use ready::Ready;
+use std::collections::BTreeMap;
 #[cfg(test)]
 mod tests;
 
 /// No FIN seen yet.
 const NO_FIN: u64 = u64::MAX;
-/// Slots of the in-order queue that survive its being emptied, so that steady reading does not allocate.
-const KEPT_SLOTS: usize = 8;
 
 /// What became of one segment. Ranges are stream offsets; a FIN counts as one byte, as in sequence space.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,18 +50,25 @@ impl Enqueued {
 /// since each is charged at least [`CHUNK_OVERHEAD`].
 #[derive(Debug)]
 pub struct RxQueue {
-    ready: VecDeque<Chunk>,
-    /// Pieces out of order by offset; they never overlap.
-    held: BTreeMap<u64, Chunk>,
-    /// Maximal contiguous ranges of `held` (FIN included): start to end.
-    runs: BTreeMap<u64, u64>,
+    ready: Ready,
+    /// What lies beyond a hole; `None` while there is no hole, as nearly always.
+    held: Option<Box<Held>>,
     next: u64,
     fin_at: u64,
     ready_bytes: u32,
-    held_bytes: u32,
     charge: u32,
     /// Overhead that the last collapse could not squeeze out; the next one waits until there is clearly more.
     floor: u32,
+}
+
+/// Data out of order.
+#[derive(Debug, Default)]
+struct Held {
+    /// Pieces by offset; they never overlap.
+    chunks: BTreeMap<u64, Chunk>,
+    /// Maximal contiguous ranges of `chunks` (FIN included): start to end.
+    runs: BTreeMap<u64, u64>,
+    bytes: u32,
 }
 
 impl RxQueue {
@@ -69,13 +76,11 @@ impl RxQueue {
     #[must_use]
     pub const fn new(offset: u64) -> Self {
         Self {
-            ready: VecDeque::new(),
-            held: BTreeMap::new(),
-            runs: BTreeMap::new(),
+            ready: Ready::new(),
+            held: None,
             next: offset,
             fin_at: NO_FIN,
             ready_bytes: 0,
-            held_bytes: 0,
             charge: 0,
             floor: 0,
         }
@@ -95,14 +100,14 @@ impl RxQueue {
 
     /// Bytes held beyond a hole.
     #[must_use]
-    pub const fn held_bytes(&self) -> u32 {
-        self.held_bytes
+    pub fn held_bytes(&self) -> u32 {
+        self.held.as_ref().map_or(0, |held| held.bytes)
     }
 
     /// True while anything is held beyond a hole (data or FIN).
     #[must_use]
-    pub fn has_hole(&self) -> bool {
-        !self.runs.is_empty()
+    pub const fn has_hole(&self) -> bool {
+        self.held.is_some()
     }
 
     /// Memory that both queues pin, metadata included, in bytes (`sk_rmem_alloc`).
@@ -125,13 +130,13 @@ impl RxQueue {
 
     /// The ranges held out of order, lowest first.
     pub fn ranges(&self) -> impl Iterator<Item = Range<u64>> + '_ {
-        self.runs.iter().map(|(&start, &end)| start..end)
+        self.held.iter().flat_map(|held| &held.runs).map(|(&start, &end)| start..end)
     }
 
     /// End of the furthest range held out of order.
     #[must_use]
     pub fn furthest(&self) -> Option<u64> {
-        self.runs.last_key_value().map(|(_, &end)| end)
+        self.held.as_ref()?.runs.last_key_value().map(|(_, &end)| end)
     }
 
     /// Takes in a segment whose first byte has `offset`. Bytes that were there before are kept, the new copy is dropped.
@@ -180,19 +185,20 @@ impl RxQueue {
 
     /// Moves what has become contiguous from `held` to `ready`; the segment that closed the hole ends at `new_end`.
     fn deliver_held(&mut self, new_end: u64, out: &mut Enqueued) {
-        while let Some(run) = self.runs.first_entry() {
+        let Some(mut held) = self.held.take() else { return };
+        while let Some(run) = held.runs.first_entry() {
             if *run.key() > self.next {
                 break;
             }
             let (start, end) = run.remove_entry();
             out.merged |= start < new_end;
             out.add_duplicate(start, end.min(new_end));
-            while let Some(entry) = self.held.first_entry() {
+            while let Some(entry) = held.chunks.first_entry() {
                 if *entry.key() >= end {
                     break;
                 }
                 let (at, mut chunk) = entry.remove_entry();
-                self.held_bytes -= chunk.len() as u32;
+                held.bytes -= chunk.len() as u32;
                 self.charge -= chunk.charge();
                 let known = self.next.saturating_sub(at);
                 if known < chunk.len() as u64 {
@@ -204,13 +210,15 @@ impl RxQueue {
             }
             self.next = self.next.max(end.min(self.fin_at));
         }
+        self.held = (!held.runs.is_empty()).then_some(held);
         self.sink_floor();
     }
 
     fn enqueue_held(&mut self, mut feed: Feed, new: Range<u64>, data_end: u64, out: &mut Enqueued) {
+        let mut held = self.held.take().unwrap_or_default();
         let mut run = new.clone();
         let mut cursor = new.start;
-        if let Some((&start, &end)) = self.runs.range(..=new.start).next_back()
+        if let Some((&start, &end)) = held.runs.range(..=new.start).next_back()
             && end >= new.start
         {
             out.add_duplicate(new.start, end.min(new.end));
@@ -220,27 +228,19 @@ impl RxQueue {
         }
         while cursor < new.end {
             // A run that begins exactly at the end touches and is merged too.
-            let Some((&start, &end)) = self.runs.range(cursor..=new.end).next() else { break };
-            self.hold(&mut feed, cursor..start.min(data_end));
+            let Some((&start, &end)) = held.runs.range(cursor..=new.end).next() else { break };
+            self.charge += held.add(&mut feed, cursor..start.min(data_end));
             out.merged |= start < new.end;
             out.add_duplicate(start, end.min(new.end));
-            self.runs.remove(&start);
+            held.runs.remove(&start);
             run.end = run.end.max(end);
             cursor = end;
         }
         out.merged |= cursor >= new.end && out.duplicate.as_ref() == Some(&new);
-        self.hold(&mut feed, cursor..data_end);
-        self.runs.insert(run.start, run.end);
+        self.charge += held.add(&mut feed, cursor..data_end);
+        held.runs.insert(run.start, run.end);
+        self.held = Some(held);
         out.out_of_order = Some(run);
-    }
-
-    /// Holds the part of the segment that fills `gap`.
-    fn hold(&mut self, feed: &mut Feed, gap: Range<u64>) {
-        while let Some((at, chunk)) = feed.next_piece(gap.start, gap.end) {
-            self.held_bytes += chunk.len() as u32;
-            self.charge += chunk.charge();
-            self.held.insert(at, chunk);
-        }
     }
 
     fn push_ready(&mut self, chunk: Chunk) {
@@ -250,12 +250,9 @@ impl RxQueue {
 
     /// Forgets everything beyond the hole.
     fn discard_held(&mut self) {
-        for chunk in self.held.values() {
+        for chunk in self.held.take().iter().flat_map(|held| held.chunks.values()) {
             self.charge -= chunk.charge();
         }
-        self.held.clear();
-        self.runs.clear();
-        self.held_bytes = 0;
         self.sink_floor();
     }
 
@@ -264,15 +261,16 @@ impl RxQueue {
     pub fn prune_held(&mut self, limit: u32) -> Option<u64> {
         let mut freed = 0;
         let mut cut = None;
+        let held = self.held.as_mut()?;
         while self.charge > limit || freed < limit / 8 {
-            let Some((at, chunk)) = self.held.pop_last() else { break };
+            let Some((at, chunk)) = held.chunks.pop_last() else { break };
             freed += chunk.charge();
             self.charge -= chunk.charge();
-            self.held_bytes -= chunk.len() as u32;
+            held.bytes -= chunk.len() as u32;
             cut = Some(at);
         }
         let cut = cut?;
-        while let Some(mut run) = self.runs.last_entry() {
+        while let Some(mut run) = held.runs.last_entry() {
             if *run.key() >= cut {
                 run.remove();
                 continue;
@@ -280,6 +278,9 @@ impl RxQueue {
             let end = run.get_mut();
             *end = (*end).min(cut);
             break;
+        }
+        if held.runs.is_empty() {
+            self.held = None;
         }
         if self.fin_at >= cut {
             self.fin_at = NO_FIN;
@@ -309,7 +310,7 @@ impl RxQueue {
 
     fn peek(&self, buf: &mut [u8]) -> usize {
         let mut done = 0;
-        for chunk in &self.ready {
+        for chunk in self.ready.iter() {
             let n = chunk.len().min(buf.len() - done);
             buf[done..done + n].copy_from_slice(&chunk.as_slice()[..n]);
             done += n;
@@ -335,7 +336,7 @@ impl RxQueue {
     /// Discards everything that waits, as a connection does when nobody will read it. Returns the bytes discarded in order.
     pub fn clear(&mut self) -> u32 {
         let bytes = self.ready_bytes;
-        self.ready = VecDeque::new();
+        self.ready = Ready::new();
         self.discard_held();
         (self.ready_bytes, self.charge, self.floor) = (0, 0, 0);
         bytes
@@ -349,18 +350,28 @@ impl RxQueue {
 
     fn after_read(&mut self, bytes: usize) {
         self.ready_bytes -= bytes as u32;
-        if self.ready.is_empty() && self.ready.capacity() > KEPT_SLOTS {
-            self.ready = VecDeque::new();
-        }
         self.sink_floor();
     }
 
     /// Memory pinned beyond the bytes themselves. Bytes read from a chunk that is still there count as overhead.
-    const fn overhead(&self) -> u32 {
-        self.charge - self.ready_bytes - self.held_bytes
+    fn overhead(&self) -> u32 {
+        self.charge - self.ready_bytes - self.held_bytes()
     }
 
     fn sink_floor(&mut self) {
         self.floor = self.floor.min(self.overhead());
+    }
+}
+
+impl Held {
+    /// Adds the part of a segment that fills `gap`; its charge.
+    fn add(&mut self, feed: &mut Feed, gap: Range<u64>) -> u32 {
+        let mut charge = 0;
+        while let Some((at, chunk)) = feed.next_piece(gap.start, gap.end) {
+            self.bytes += chunk.len() as u32;
+            charge += chunk.charge();
+            self.chunks.insert(at, chunk);
+        }
+        charge
     }
 }

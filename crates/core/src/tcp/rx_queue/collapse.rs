@@ -1,7 +1,8 @@
 //! Squeezing many small chunks into few large ones when the receive buffer is over its limit (`tcp_collapse`).
+use super::ready::Ready;
 use super::{CHUNK_OVERHEAD, Chunk, RxQueue};
 use bytes::Bytes;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 /// Bytes gathered into one piece.
 const PIECE_BYTES: usize = 32 * 1024;
@@ -59,7 +60,8 @@ impl RxQueue {
             return 0;
         }
         let saved = self.collapse_ready() + self.collapse_held();
-        self.charge = self.ready.iter().chain(self.held.values()).map(Chunk::charge).sum();
+        let held = self.held.iter().flat_map(|held| held.chunks.values());
+        self.charge = self.ready.iter().chain(held).map(Chunk::charge).sum();
         self.floor = self.overhead();
         saved
     }
@@ -67,8 +69,8 @@ impl RxQueue {
     fn collapse_ready(&mut self) -> u64 {
         let mut saved = 0;
         let mut group = Group::default();
-        let mut out = VecDeque::new();
-        for chunk in core::mem::take(&mut self.ready) {
+        let mut out = Ready::new();
+        while let Some(chunk) = self.ready.pop_front() {
             let leave = Group::leaves(&chunk);
             if (leave || group.is_full())
                 && let Some((whole, fewer)) = group.flush()
@@ -91,11 +93,12 @@ impl RxQueue {
     }
 
     fn collapse_held(&mut self) -> u64 {
+        let Some(held) = &mut self.held else { return 0 };
         let mut saved = 0;
         let mut group = Group::default();
         let mut out = BTreeMap::new();
         let mut start = 0;
-        for (at, chunk) in core::mem::take(&mut self.held) {
+        for (at, chunk) in core::mem::take(&mut held.chunks) {
             if at != start + group.len as u64 || group.is_full() || Group::leaves(&chunk) {
                 if let Some((whole, fewer)) = group.flush() {
                     out.insert(start, whole);
@@ -109,7 +112,7 @@ impl RxQueue {
             out.insert(start, whole);
             saved += fewer;
         }
-        self.held = out;
+        held.chunks = out;
         saved
     }
 }

@@ -1,0 +1,50 @@
+//! Chunks in order. The first lies in the queue itself: who reads as fast as the peer sends never touches the heap.
+use super::Chunk;
+use std::collections::VecDeque;
+
+/// The in-order queue. It owns no heap memory while it is empty, whatever it held before.
+#[derive(Debug, Default)]
+pub(super) struct Ready {
+    first: Option<Chunk>,
+    /// What follows `first`; nothing when that is `None`.
+    rest: Option<Box<Rest>>,
+}
+
+#[derive(Debug, Default)]
+struct Rest(VecDeque<Chunk>);
+
+impl Ready {
+    pub(super) const fn new() -> Self {
+        Self { first: None, rest: None }
+    }
+
+    pub(super) const fn front_mut(&mut self) -> Option<&mut Chunk> {
+        self.first.as_mut()
+    }
+
+    pub(super) fn push_back(&mut self, chunk: Chunk) {
+        if self.first.is_none() {
+            self.first = Some(chunk);
+        } else {
+            self.rest.get_or_insert_default().0.push_back(chunk);
+        }
+    }
+
+    pub(super) fn pop_front(&mut self) -> Option<Chunk> {
+        let next = self.rest.as_mut().and_then(|rest| rest.0.pop_front());
+        if next.is_none() {
+            self.rest = None;
+        }
+        core::mem::replace(&mut self.first, next)
+    }
+
+    /// For tests.
+    #[cfg(test)]
+    pub(super) const fn has_no_heap(&self) -> bool {
+        self.first.is_none() && self.rest.is_none()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Chunk> + '_ {
+        self.first.iter().chain(self.rest.iter().flat_map(|rest| &rest.0))
+    }
+}
