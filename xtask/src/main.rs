@@ -3,6 +3,7 @@
 mod census;
 mod ci;
 mod command;
+mod rules;
 mod tidy;
 mod tools;
 
@@ -54,6 +55,8 @@ enum Chore {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         rest: Vec<String>,
     },
+    /// Which rules of docs/rules.md no script below tests/drill shows
+    Rules,
     /// Counts `unsafe` by file, so that a review sees the number move
     UnsafeCensus,
 }
@@ -67,6 +70,7 @@ fn main() -> ExitCode {
         Chore::Sim { rest } => tools::sim(&rest),
         Chore::Fuzz { rest } => tools::fuzz(&rest),
         Chore::Bench { rest } => tools::bench(&rest),
+        Chore::Rules => rules::run(),
         Chore::UnsafeCensus => census::run(),
     };
     match done {
