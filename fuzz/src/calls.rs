@@ -1,6 +1,6 @@
 //! What applications do, in any order and with any name: stale ones, those of other kinds, closed ones.
 use crate::craft::PORTS;
-use crate::world::{SOCKETS_MAX, Side, World, v4, v6};
+use crate::world::{SOCKETS_MAX, Side, World, v4, v6, value_of};
 use bytes::Bytes;
 use lowwater_core::base::sysctl::CongestionKind;
 use lowwater_core::base::{Duration, Instant, Rng, SocketId, Sysctl};
@@ -184,13 +184,12 @@ pub(crate) fn settings(world: &mut World, n: usize, rng: &mut Rng) {
         1 => side.stack.set_trace(rng.below(2) == 0),
         _ => {
             let (name, _) = Sysctl::NAMES[rng.below(Sysctl::NAMES.len() as u64) as usize];
-            // Buffers stay within what the judge of memory allows, and ends within the time that he waits.
-            let bytes =
-                ["mem", "thresh", "rto", "clock", "fin_timeout"].iter().any(|part| name.contains(part));
-            let value = ["0", "1", "2", "3", "100", "4294967295", "-1", "x"][rng.below(8) as usize];
-            if !bytes {
-                ignore(side.stack.set_sysctl(name, value));
-            }
+            let value = match value_of(name, rng) {
+                Some(value) if rng.below(8) > 0 => value,
+                // What is refused must change nothing. (Buffers stay within what the judge of memory allows.)
+                _ => ["-1", "x", "", "1 2", "0x10", "99999999999999999999"][rng.below(6) as usize].to_owned(),
+            };
+            ignore(side.stack.set_sysctl(name, &value));
         }
     }
 }

@@ -189,15 +189,17 @@ fn complete(world: &mut World, n: usize, rng: &mut Rng) {
     }
 }
 
-/// Mostly a little, sometimes a lot, sometimes just to the next deadline, unless that is at the end of time.
+/// Mostly a little, sometimes a lot, sometimes just to the next deadline, however far that is.
 fn pass_time(world: &mut World, rng: &mut Rng) {
     let side = &world.sides[rng.below(2) as usize];
-    world.now = match (rng.below(8), side.stack.next_deadline()) {
+    let then = match (rng.below(8), side.stack.next_deadline()) {
+        (0, _) if rng.below(16) == 0 => world.now + Duration::from_secs(rng.below(20_000_000_000)),
         (0, _) => world.now + Duration::from_secs(rng.below(100_000)),
         (1, _) => world.now + Duration::from_secs(rng.below(120)),
-        (2..5, Some(at)) => world.now.max(at).min(world.now + Duration::from_secs(1_000_000)),
+        (2..5, Some(at)) => world.now.max(at),
         _ => world.now + Duration::from_micros(rng.below(400_000)),
     };
+    world.now = world.now.max(then.min(world.horizon));
 }
 
 /// Takes some or all events, and remembers the names in them.

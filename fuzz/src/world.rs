@@ -16,13 +16,14 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 pub(crate) const SOCKETS_MAX: usize = 24;
 /// Packets of the conversation that are kept to be changed and sent again.
 const SAMPLES: usize = 48;
-/// Packets that may stand in front of a device.
-const QUEUE_MAX: usize = 2_048;
+/// 292 years: as much again remains for the deadlines that were set.
+const HALF_OF_TIME: Instant = Instant::from_nanos(u64::MAX / 2);
 /// Rounds in which a stack must come to rest when nothing new happens.
 const ROUNDS_TO_REST: u32 = 4_000;
 /// Rounds and virtual time in which everything must be gone after everything was closed.
 const ROUNDS_TO_END: u32 = 50_000;
-const TIME_TO_END: Duration = Duration::from_secs(30 * 24 * 3600);
+/// More than the longest of all settings, `tcp_fin_timeout`, which bounds how long the last small object may stay.
+const TIME_TO_END: Duration = Duration::from_secs(8_589_934 + 30 * 24 * 3_600);
 
 /// One stack with what the fuzzer knows of it.
 pub(crate) struct Side {
@@ -45,6 +46,8 @@ pub(crate) struct Side {
 pub(crate) struct World {
     pub(crate) sides: [Side; 2],
     pub(crate) now: Instant,
+    /// How far time goes in this case: mostly half of the clock, so that all that waits has time to come to its end.
+    pub(crate) horizon: Instant,
     /// Steps of the whole case.
     pub(crate) steps: u32,
     pub(crate) trace: bool,
@@ -62,7 +65,33 @@ pub(crate) fn v6(n: usize) -> IpAddr {
     IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1 + n as u16))
 }
 
-/// Settings of a case: Linux's in some, small buffers and short times in others.
+/// Numbers of a setting that decide how many bytes a case may hold stay below this.
+const BYTES_MAX: u64 = 262_144;
+
+/// A value that `name` takes: mostly an end of its range or next to one, else anywhere. `None` for what takes no numbers.
+pub(crate) fn value_of(name: &str, rng: &mut Rng) -> Option<String> {
+    let (lo, hi) = Sysctl::range(name)?;
+    let bytes = ["mem", "thresh"].iter().any(|part| name.contains(part));
+    let hi = if bytes { hi.min(BYTES_MAX as i64) } else { hi };
+    let mut one = || match rng.below(8) {
+        0 => lo,
+        1 => hi,
+        2 => (lo + 1).min(hi),
+        3 => (hi - 1).max(lo),
+        4 => lo.max(2).min(hi),
+        // Small numbers as often as large ones.
+        _ => (lo + (rng.below((hi - lo) as u64 + 1) >> rng.below(33)) as i64).clamp(lo, hi),
+    };
+    let mut numbers: Vec<i64> = match name {
+        "tcp_rmem" | "tcp_wmem" => vec![one(), one(), one()],
+        "ip_local_port_range" => vec![one(), one()],
+        _ => vec![one()],
+    };
+    numbers.sort_unstable();
+    Some(numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "))
+}
+
+/// Settings of a case: Linux's in some, small buffers and short times in others, anything that is allowed in the rest.
 fn sysctl(rng: &mut Rng) -> Sysctl {
     let mut s = Sysctl::default();
     let small = "4096 16384 262144";
@@ -70,6 +99,18 @@ fn sysctl(rng: &mut Rng) -> Sysctl {
     set("tcp_rmem", small);
     set("tcp_wmem", small);
     set("ipfrag_high_thresh", "262144");
+    if rng.below(3) == 0 {
+        // Half of the settings, or a few.
+        let every = [2, 16][rng.below(2) as usize];
+        for (name, _) in Sysctl::NAMES {
+            if rng.below(every) == 0
+                && let Some(value) = value_of(name, rng)
+            {
+                set(name, &value);
+            }
+        }
+        return s;
+    }
     if rng.below(2) == 0 {
         set("tcp_timestamps", "0");
     }
@@ -110,7 +151,8 @@ impl World {
         let ethernet = rng.below(4) == 0;
         let sides = [0, 1].map(|n| Side::new(&mut rng, n, ethernet, now));
         let steps = [60, 250, 1_000, 3_000][rng.below(4) as usize];
-        Self { sides, now, steps, trace, root, base }
+        let horizon = if rng.below(8) == 0 { Instant::LAST } else { HALF_OF_TIME };
+        Self { sides, now, horizon, steps, trace, root, base }
     }
 
     /// Step number `n`, which draws from a stream of its own.
@@ -151,12 +193,12 @@ impl World {
         let (side, other) = if n == 0 { (a, b) } else { (b, a) };
         let mut nic = Nic { rng, mood, wire: &mut other.inbox, held: &mut side.held, taken: 0 };
         let sent = side.stack.transmit(now, side.dev, budget, &mut nic);
-        // What the device drops is not counted as sent, and a super-packet may be cut for it.
-        if sent.packets > nic.taken || nic.taken > budget + QUEUE_MAX {
+        // What the device refuses for good uses up the budget as well.
+        if sent.packets + sent.dropped != nic.taken || nic.taken > budget {
             let taken = nic.taken;
             return Err(format!(
-                "budget of {budget}: the device took {taken}, the stack says {}",
-                sent.packets
+                "budget of {budget}: the device answered {taken} times, the stack says {} and {} dropped",
+                sent.packets, sent.dropped
             ));
         }
         Ok(sent.more)
@@ -216,6 +258,8 @@ impl World {
                 return Ok(());
             }
             match side.stack.next_deadline() {
+                // At the end of the clock what is due later never comes ([`Instant::LAST`]); all other laws hold.
+                _ if end >= Instant::LAST => return Ok(()),
                 Some(at) if at <= end => self.now = self.now.max(at),
                 _ => break,
             }

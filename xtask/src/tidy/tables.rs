@@ -19,12 +19,12 @@ pub(super) fn check(tree: &Tree, breaches: &mut Vec<Breach>) {
     table(tree, OPTIONS_TABLE, &options, breaches);
 }
 
-/// The literals of the `sysctls!` list: `field: type = default, "name", "range";`.
+/// The literals of the `sysctls!` list: `field: type = default, "name", "text", lo ..= hi;`.
 fn sysctl_names(source: &str) -> Vec<String> {
     let list = source.split_once("\nsysctls! {").map_or("", |(_, rest)| rest);
     list.lines()
         .take_while(|l| *l != "}")
-        .filter(|l| l.trim_end().ends_with("\";") && !l.trim_start().starts_with("//"))
+        .filter(|l| l.trim_end().ends_with(';') && l.contains("\", \"") && !l.trim_start().starts_with("//"))
         .filter_map(|l| l.rsplit("\", \"").nth(1)?.rsplit_once('"').map(|(_, name)| name.to_owned()))
         .collect()
 }

@@ -104,3 +104,14 @@ fn the_table_of_sysctls_has_the_defaults_of_the_code() {
         assert!(table.contains(&row), "docs/sysctl.md lacks a row that begins: {row}");
     }
 }
+
+#[test]
+fn the_table_of_sysctls_has_the_ranges_of_the_code() {
+    let table = include_str!("../../../docs/sysctl.md");
+    for (name, _) in lowwater_core::base::Sysctl::NAMES {
+        let Some((lo, hi)) = lowwater_core::base::Sysctl::range(name) else { continue };
+        let (row, name) = (format!("| {lo} to {hi} | "), format!("`{name}`"));
+        let told = table.lines().any(|line| line.starts_with(&row) && line.contains(&name));
+        assert!(told, "docs/sysctl.md, Ranges: {name} is missing in the row that begins: {row}");
+    }
+}

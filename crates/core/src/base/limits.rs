@@ -22,7 +22,9 @@ pub const NEIGHBOURS_MAX: usize = 1_024;
 pub const PMTU_ENTRIES_MAX: usize = 1_024;
 /// Routes per stack.
 pub const ROUTES_MAX: usize = 4_096;
-/// Events that may wait for the driver before new ones merge into old ones.
+/// Records of the flight recorder before new ones overwrite old ones.
 pub const TRACE_RECORDS: usize = 256;
+/// Sockets whose end the driver has not heard of, before nobody gets another socket: as many as there may be orphans.
+pub const GONE_EVENTS_MAX: usize = 65_536;
 /// Bytes of spare send buffers that a stack keeps: a few dozen super-packets.
 pub const POOL_BYTES_MAX: usize = 4 << 20;

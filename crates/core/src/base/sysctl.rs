@@ -13,26 +13,42 @@ pub struct Triple {
 
 /// How a sysctl's value is written and bounded.
 trait Value: Sized {
-    fn parse(text: &str) -> Option<Self>;
+    /// The value of `text`, where it is one and each number in it lies within `range`.
+    fn parse(text: &str, range: Range) -> Option<Self>;
     fn print(&self) -> String;
 }
 
+/// The lowest and the highest number that a sysctl takes.
+type Range = Option<(i64, i64)>;
+
+/// A number within `range`.
+fn number(text: &str, range: Range) -> Option<i64> {
+    let n = text.trim().parse().ok()?;
+    range.is_none_or(|(lo, hi)| (lo..=hi).contains(&n)).then_some(n)
+}
+
 impl Value for u32 {
-    fn parse(text: &str) -> Option<Self> {
-        text.trim().parse().ok()
+    fn parse(text: &str, range: Range) -> Option<Self> {
+        number(text, range)?.try_into().ok()
     }
     fn print(&self) -> String {
         self.to_string()
     }
 }
 
+impl Value for i32 {
+    fn parse(text: &str, range: Range) -> Option<Self> {
+        number(text, range)?.try_into().ok()
+    }
+    fn print(&self) -> String {
+        self.to_string()
+    }
+}
+
+/// Linux keeps such a switch in a byte and takes what fits it; here it reads back as 0 or 1.
 impl Value for bool {
-    fn parse(text: &str) -> Option<Self> {
-        match text.trim() {
-            "0" => Some(false),
-            "1" => Some(true),
-            _ => None,
-        }
+    fn parse(text: &str, range: Range) -> Option<Self> {
+        Some(number(text, range)? != 0)
     }
     fn print(&self) -> String {
         u32::from(*self).to_string()
@@ -40,10 +56,9 @@ impl Value for bool {
 }
 
 impl Value for Triple {
-    fn parse(text: &str) -> Option<Self> {
-        let mut words = text.split_whitespace().map(str::parse);
-        let triple =
-            Self { min: words.next()?.ok()?, default: words.next()?.ok()?, max: words.next()?.ok()? };
+    fn parse(text: &str, range: Range) -> Option<Self> {
+        let mut words = text.split_whitespace().map(|word| u32::parse(word, range));
+        let triple = Self { min: words.next()??, default: words.next()??, max: words.next()?? };
         (words.next().is_none() && triple.min <= triple.max).then_some(triple)
     }
     fn print(&self) -> String {
@@ -74,7 +89,7 @@ impl CongestionKind {
 }
 
 impl Value for CongestionKind {
-    fn parse(text: &str) -> Option<Self> {
+    fn parse(text: &str, _range: Range) -> Option<Self> {
         Self::ALL.into_iter().find(|k| k.name() == text.trim())
     }
     fn print(&self) -> String {
@@ -83,7 +98,8 @@ impl Value for CongestionKind {
 }
 
 macro_rules! sysctls {
-    ($($(#[$doc:meta])* $field:ident : $ty:ty = $default:expr, $name:literal, $range:literal;)*) => {
+    ($($(#[$doc:meta])* $field:ident : $ty:ty = $default:expr, $name:literal, $what:literal
+        $(, $lo:literal ..= $hi:literal)?;)*) => {
         /// All settings of a stack. Fields may be set before the stack is built, or by name at run time.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub struct Sysctl { $($(#[$doc])* pub $field: $ty,)* }
@@ -96,7 +112,17 @@ macro_rules! sysctls {
 
         impl Sysctl {
             /// Names with the values they allow, in the order of the table in docs/sysctl.md.
-            pub const NAMES: &'static [(&'static str, &'static str)] = &[$(($name, $range),)*];
+            pub const NAMES: &'static [(&'static str, &'static str)] =
+                &[$(($name, concat!($what $(, " from ", $lo, " to ", $hi)?)),)*];
+
+            /// The lowest and the highest number that `name` takes; `None` where it takes no numbers.
+            #[must_use]
+            pub fn range(name: &str) -> Option<(i64, i64)> {
+                match short_name(name) {
+                    $($name => None$(.or(Some(($lo, $hi))))?,)*
+                    _ => None,
+                }
+            }
 
             /// Sets `name` (with or without `net.ipv4.`) to `value`.
             ///
@@ -104,9 +130,12 @@ macro_rules! sysctls {
             /// One sentence that names the place and the allowed values.
             pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
                 match short_name(name) {
-                    $($name => match <$ty as Value>::parse(value) {
+                    $($name => match <$ty as Value>::parse(value, Self::range($name)) {
                         Some(v) => { self.$field = v; Ok(()) }
-                        None => Err(format!("sysctl {name}: '{value}' is not allowed; it takes {}", $range)),
+                        None => Err(format!(
+                            "sysctl {name}: '{value}' is not allowed; it takes {}",
+                            concat!($what $(, " from ", $lo, " to ", $hi)?)
+                        )),
                     },)*
                     _ => Err(format!("sysctl {name}: no such setting; `lowwater serve --help` tells where the list is")),
                 }
@@ -133,115 +162,115 @@ fn short_name(name: &str) -> &str {
 
 sysctls! {
     /// Offer and accept window scaling (RFC 7323).
-    tcp_window_scaling: bool = true, "tcp_window_scaling", "0 or 1";
+    tcp_window_scaling: bool = true, "tcp_window_scaling", "a number (0 is off)", 0 ..= 255;
     /// Offer and accept timestamps (RFC 7323): 0 off, 1 with a random offset per connection, 2 without.
-    tcp_timestamps: u32 = 1, "tcp_timestamps", "0, 1 or 2";
+    tcp_timestamps: u32 = 1, "tcp_timestamps", "a number", 0 ..= 255;
     /// Offer and accept selective acknowledgements (RFC 2018).
-    tcp_sack: bool = true, "tcp_sack", "0 or 1";
+    tcp_sack: bool = true, "tcp_sack", "a number (0 is off)", 0 ..= 255;
     /// Report duplicates (RFC 2883).
-    tcp_dsack: bool = true, "tcp_dsack", "0 or 1";
+    tcp_dsack: bool = true, "tcp_dsack", "a number (0 is off)", 0 ..= 255;
     /// ECN (RFC 3168): 0 never, 1 ask and accept, 2 accept only.
-    tcp_ecn: u32 = 2, "tcp_ecn", "0, 1 or 2";
+    tcp_ecn: u32 = 2, "tcp_ecn", "a number", 0 ..= 2;
     /// Fall back to no ECN when the ECN-setup SYN is retransmitted (RFC 3168 section 6.1.1.1).
-    tcp_ecn_fallback: bool = true, "tcp_ecn_fallback", "0 or 1";
+    tcp_ecn_fallback: bool = true, "tcp_ecn_fallback", "a number", 0 ..= 1;
     /// The congestion controller of new connections.
     tcp_congestion_control: CongestionKind = CongestionKind::Cubic, "tcp_congestion_control", "reno or cubic";
     /// SYN retransmissions of an active open before it fails.
-    tcp_syn_retries: u32 = 6, "tcp_syn_retries", "a number from 1 to 127";
+    tcp_syn_retries: u32 = 6, "tcp_syn_retries", "a number", 1 ..= 127;
     /// SYN-ACK retransmissions before a request is forgotten.
-    tcp_synack_retries: u32 = 5, "tcp_synack_retries", "a number from 0 to 255";
+    tcp_synack_retries: u32 = 5, "tcp_synack_retries", "a number", 0 ..= 255;
     /// Retransmissions after which a connection fails (RFC 9293 R2), as a count at exponential backoff.
-    tcp_retries2: u32 = 15, "tcp_retries2", "a number from 0 to 255";
+    tcp_retries2: u32 = 15, "tcp_retries2", "a number", 0 ..= 255;
     /// The same for connections that no application owns any more; 0 means 8.
-    tcp_orphan_retries: u32 = 0, "tcp_orphan_retries", "a number from 0 to 255";
+    tcp_orphan_retries: u32 = 0, "tcp_orphan_retries", "a number", 0 ..= 255;
     /// Seconds in FIN-WAIT-2 without an owner.
-    tcp_fin_timeout: u32 = 60, "tcp_fin_timeout", "seconds";
+    tcp_fin_timeout: u32 = 60, "tcp_fin_timeout", "seconds", 0 ..= 8589934;
     /// Seconds of silence before the first keepalive probe.
-    tcp_keepalive_time: u32 = 7_200, "tcp_keepalive_time", "seconds";
+    tcp_keepalive_time: u32 = 7_200, "tcp_keepalive_time", "seconds", 0 ..= 8589934;
     /// Seconds between keepalive probes.
-    tcp_keepalive_intvl: u32 = 75, "tcp_keepalive_intvl", "seconds";
+    tcp_keepalive_intvl: u32 = 75, "tcp_keepalive_intvl", "seconds", 0 ..= 8589934;
     /// Unanswered keepalive probes before the connection fails.
-    tcp_keepalive_probes: u32 = 9, "tcp_keepalive_probes", "a number from 1 to 255";
+    tcp_keepalive_probes: u32 = 9, "tcp_keepalive_probes", "a number", 0 ..= 255;
     /// Segments out of order before loss is assumed, at the start.
-    tcp_reordering: u32 = 3, "tcp_reordering", "a number";
+    tcp_reordering: u32 = 3, "tcp_reordering", "a number", 1 ..= 300;
     /// Bound for the measured reordering.
-    tcp_max_reordering: u32 = 300, "tcp_max_reordering", "a number";
+    tcp_max_reordering: u32 = 300, "tcp_max_reordering", "a number", 1 ..= 2147483647;
     /// Bits: 1 RACK, 2 static reordering window, 4 no dupack threshold.
-    tcp_recovery: u32 = 1, "tcp_recovery", "bits 1, 2 and 4";
+    tcp_recovery: u32 = 1, "tcp_recovery", "bits 1, 2 and 4, a number", 0 ..= 255;
     /// 0 no tail loss probe, 3 or 4 with (RFC 8985 section 7).
-    tcp_early_retrans: u32 = 3, "tcp_early_retrans", "0 to 4";
+    tcp_early_retrans: u32 = 3, "tcp_early_retrans", "a number", 0 ..= 4;
     /// Forward RTO recovery (RFC 5682).
-    tcp_frto: u32 = 2, "tcp_frto", "0 to 2";
+    tcp_frto: u32 = 2, "tcp_frto", "a number", 0 ..= 255;
     /// Shrink the congestion window after an idle RTO (RFC 2861).
-    tcp_slow_start_after_idle: bool = true, "tcp_slow_start_after_idle", "0 or 1";
+    tcp_slow_start_after_idle: bool = true, "tcp_slow_start_after_idle", "a number (0 is off)", 0 ..= 255;
     /// Grow the receive buffer with what the application reads (dynamic right-sizing).
-    tcp_moderate_rcvbuf: bool = true, "tcp_moderate_rcvbuf", "0 or 1";
+    tcp_moderate_rcvbuf: bool = true, "tcp_moderate_rcvbuf", "a number (0 is off)", 0 ..= 255;
     /// Bytes of a receive buffer; the charge of what waits, metadata included.
-    tcp_rmem: Triple = Triple { min: 4_096, default: 131_072, max: 6_291_456 }, "tcp_rmem", "three sizes: minimum default maximum";
+    tcp_rmem: Triple = Triple { min: 4_096, default: 131_072, max: 6_291_456 }, "tcp_rmem", "three sizes (minimum default maximum)", 1 ..= 2147483647;
     /// Bytes of a send buffer; the charge of what waits or is in flight, metadata included.
-    tcp_wmem: Triple = Triple { min: 4_096, default: 16_384, max: 4_194_304 }, "tcp_wmem", "three sizes: minimum default maximum";
+    tcp_wmem: Triple = Triple { min: 4_096, default: 16_384, max: 4_194_304 }, "tcp_wmem", "three sizes (minimum default maximum)", 1 ..= 2147483647;
     /// Share of a receive buffer that overhead takes: charge/2^n, or charge - charge/2^-n when negative.
-    tcp_adv_win_scale: u32 = 1, "tcp_adv_win_scale", "a number from 0 to 31";
+    tcp_adv_win_scale: i32 = 1, "tcp_adv_win_scale", "a number", -31 ..= 31;
     /// Share of the window kept for the application at the start: window/2^n (31 keeps nothing).
-    tcp_app_win: u32 = 31, "tcp_app_win", "a number from 0 to 31";
+    tcp_app_win: u32 = 31, "tcp_app_win", "a number", 0 ..= 31;
     /// Bound for SO_RCVBUF, and for the window scale that is offered (`net.core.rmem_max`).
-    rmem_max: u32 = 212_992, "rmem_max", "bytes";
+    rmem_max: u32 = 212_992, "rmem_max", "bytes", 2304 ..= 2147483647;
     /// Longest delay of a compressed acknowledgement, in nanoseconds.
-    tcp_comp_sack_delay_ns: u32 = 1_000_000, "tcp_comp_sack_delay_ns", "nanoseconds";
+    tcp_comp_sack_delay_ns: u32 = 1_000_000, "tcp_comp_sack_delay_ns", "nanoseconds", 0 ..= 4294967295;
     /// Acknowledgements that may be compressed into one; 0 switches it off.
-    tcp_comp_sack_nr: u32 = 44, "tcp_comp_sack_nr", "a number from 0 to 255";
+    tcp_comp_sack_nr: u32 = 44, "tcp_comp_sack_nr", "a number", 0 ..= 255;
     /// Unsent bytes under which a socket is writable; 4294967295 means no limit.
-    tcp_notsent_lowat: u32 = u32::MAX, "tcp_notsent_lowat", "bytes";
+    tcp_notsent_lowat: u32 = u32::MAX, "tcp_notsent_lowat", "bytes", 0 ..= 4294967295;
     /// Bound for what an unpaced flow may have below the transport.
-    tcp_limit_output_bytes: u32 = 1_048_576, "tcp_limit_output_bytes", "bytes";
+    tcp_limit_output_bytes: u32 = 1_048_576, "tcp_limit_output_bytes", "bytes", 0 ..= 2147483647;
     /// Segments in the smallest super-packet that autosizing makes.
-    tcp_min_tso_segs: u32 = 2, "tcp_min_tso_segs", "a number from 1";
+    tcp_min_tso_segs: u32 = 2, "tcp_min_tso_segs", "a number", 1 ..= 255;
     /// A window this many times the segment is worth sending at once.
-    tcp_tso_win_divisor: u32 = 3, "tcp_tso_win_divisor", "a number; 0 never defers";
+    tcp_tso_win_divisor: u32 = 3, "tcp_tso_win_divisor", "a number (0 never defers)", 0 ..= 255;
     /// Near peers get larger bursts: the RTT in microseconds is shifted by this; 0 switches it off.
-    tcp_tso_rtt_log: u32 = 9, "tcp_tso_rtt_log", "a number from 0 to 31";
+    tcp_tso_rtt_log: u32 = 9, "tcp_tso_rtt_log", "a number", 0 ..= 255;
     /// Pacing rate in slow start, percent of cwnd/srtt.
-    tcp_pacing_ss_ratio: u32 = 200, "tcp_pacing_ss_ratio", "percent";
+    tcp_pacing_ss_ratio: u32 = 200, "tcp_pacing_ss_ratio", "percent", 0 ..= 1000;
     /// Pacing rate in congestion avoidance, percent of cwnd/srtt.
-    tcp_pacing_ca_ratio: u32 = 120, "tcp_pacing_ca_ratio", "percent";
+    tcp_pacing_ca_ratio: u32 = 120, "tcp_pacing_ca_ratio", "percent", 0 ..= 1000;
     /// Milliseconds between answers to invalid segments of one connection.
-    tcp_invalid_ratelimit: u32 = 500, "tcp_invalid_ratelimit", "milliseconds";
+    tcp_invalid_ratelimit: u32 = 500, "tcp_invalid_ratelimit", "milliseconds", 0 ..= 2147483647;
     /// Requests that may wait for their final ACK, per listener.
-    tcp_max_syn_backlog: u32 = 4_096, "tcp_max_syn_backlog", "a number";
+    tcp_max_syn_backlog: u32 = 4_096, "tcp_max_syn_backlog", "a number", 0 ..= 2147483647;
     /// Bound for a listener's accept backlog.
-    somaxconn: u32 = 4_096, "somaxconn", "a number";
+    somaxconn: u32 = 4_096, "somaxconn", "a number", 0 ..= 2147483647;
     /// Reset connections that find the accept backlog full instead of letting them try again.
-    tcp_abort_on_overflow: bool = false, "tcp_abort_on_overflow", "0 or 1";
+    tcp_abort_on_overflow: bool = false, "tcp_abort_on_overflow", "a number (0 is off)", 0 ..= 255;
     /// Objects in TIME-WAIT; above it connections are closed at once.
-    tcp_max_tw_buckets: u32 = 65_536, "tcp_max_tw_buckets", "a number";
+    tcp_max_tw_buckets: u32 = 65_536, "tcp_max_tw_buckets", "a number", 0 ..= 2147483647;
     /// Connections without an owner.
-    tcp_max_orphans: u32 = 65_536, "tcp_max_orphans", "a number";
+    tcp_max_orphans: u32 = 65_536, "tcp_max_orphans", "a number", 0 ..= 2147483647;
     /// Drop RSTs for connections in TIME-WAIT (RFC 1337).
-    tcp_rfc1337: bool = false, "tcp_rfc1337", "0 or 1";
+    tcp_rfc1337: bool = false, "tcp_rfc1337", "a number (0 is off)", 0 ..= 255;
     /// Lowest and highest source port of active opens.
-    ip_local_port_range: (u16, u16) = (32_768, 60_999), "ip_local_port_range", "two ports: lowest highest";
+    ip_local_port_range: (u16, u16) = (32_768, 60_999), "ip_local_port_range", "two ports (lowest highest)", 1 ..= 65535;
     /// TTL and hop limit of what we send.
-    ip_default_ttl: u32 = 64, "ip_default_ttl", "a number from 1 to 255";
+    ip_default_ttl: u32 = 64, "ip_default_ttl", "a number", 1 ..= 255;
     /// Do not learn path MTUs: 0 learn, 1 never set DF.
-    ip_no_pmtu_disc: u32 = 0, "ip_no_pmtu_disc", "0 or 1";
+    ip_no_pmtu_disc: u32 = 0, "ip_no_pmtu_disc", "a number", 0 ..= 1;
     /// Bytes that waiting fragments may hold.
-    ipfrag_high_thresh: u32 = 4_194_304, "ipfrag_high_thresh", "bytes";
+    ipfrag_high_thresh: u32 = 4_194_304, "ipfrag_high_thresh", "bytes", 0 ..= 4294967295;
     /// Seconds that a fragment waits for the rest.
-    ipfrag_time: u32 = 30, "ipfrag_time", "seconds";
+    ipfrag_time: u32 = 30, "ipfrag_time", "seconds", 0 ..= 8589934;
     /// Bytes of a UDP socket's receive buffer (`net.core.rmem_default`).
-    rmem_default: u32 = 212_992, "rmem_default", "bytes";
+    rmem_default: u32 = 212_992, "rmem_default", "bytes", 2304 ..= 2147483647;
     /// Bytes of a UDP socket's send buffer (`net.core.wmem_default`).
-    wmem_default: u32 = 212_992, "wmem_default", "bytes";
+    wmem_default: u32 = 212_992, "wmem_default", "bytes", 4608 ..= 2147483647;
     /// Which slow-start exit cubic uses: 0 none, 1 HyStart as Linux has it, 2 HyStart++ (RFC 9406). Ours.
-    hystart: u32 = 1, "hystart", "0, 1 or 2";
+    hystart: u32 = 1, "hystart", "a number", 0 ..= 2;
     /// Smallest retransmission timeout in microseconds (`TCP_RTO_MIN`).
-    tcp_rto_min_us: u32 = 200_000, "tcp_rto_min_us", "microseconds";
+    tcp_rto_min_us: u32 = 200_000, "tcp_rto_min_us", "microseconds", 1 ..= 2147483647;
     /// Largest retransmission timeout in milliseconds (`TCP_RTO_MAX`).
-    tcp_rto_max_ms: u32 = 120_000, "tcp_rto_max_ms", "milliseconds";
+    tcp_rto_max_ms: u32 = 120_000, "tcp_rto_max_ms", "milliseconds", 1000 ..= 120000;
     /// Largest delay of an acknowledgement in microseconds (`TCP_DELACK_MAX`); the minimum is 40 ms.
-    tcp_delack_max_us: u32 = 200_000, "tcp_delack_max_us", "microseconds";
+    tcp_delack_max_us: u32 = 200_000, "tcp_delack_max_us", "microseconds", 1 ..= 200000;
     /// Resolution of the clock that the driver uses, in nanoseconds. Ours: coarse clocks widen RACK's window.
-    clock_resolution_ns: u32 = 1, "clock_resolution_ns", "nanoseconds";
+    clock_resolution_ns: u32 = 1, "clock_resolution_ns", "nanoseconds", 1 ..= 1000000000;
 }
 
 impl Sysctl {
@@ -254,10 +283,10 @@ impl Sysctl {
 }
 
 impl Value for (u16, u16) {
-    fn parse(text: &str) -> Option<Self> {
-        let mut words = text.split_whitespace().map(str::parse);
-        let range = (words.next()?.ok()?, words.next()?.ok()?);
-        (words.next().is_none() && range.0 > 0 && range.0 <= range.1).then_some(range)
+    fn parse(text: &str, range: Range) -> Option<Self> {
+        let mut words = text.split_whitespace().map(|word| number(word, range)?.try_into().ok());
+        let ports: Self = (words.next()??, words.next()??);
+        (words.next().is_none() && ports.0 <= ports.1).then_some(ports)
     }
     fn print(&self) -> String {
         format!("{} {}", self.0, self.1)
@@ -281,7 +310,45 @@ mod tests {
     #[test]
     fn a_bad_value_is_answered_in_one_sentence() {
         let e = Sysctl::default().set("tcp_sack", "yes").unwrap_err();
-        assert_eq!(e, "sysctl tcp_sack: 'yes' is not allowed; it takes 0 or 1");
+        assert_eq!(e, "sysctl tcp_sack: 'yes' is not allowed; it takes a number (0 is off) from 0 to 255");
         assert!(Sysctl::default().set("tcp_sakc", "1").is_err());
+    }
+
+    /// The text around one number that `name` takes: some settings take several.
+    fn value(name: &str, n: i64) -> String {
+        let words = Sysctl::default().get(name).map_or(0, |text| text.split_whitespace().count());
+        vec![n.to_string(); words].join(" ")
+    }
+
+    #[test]
+    fn every_number_has_a_range_that_is_kept_and_told() {
+        for (name, text) in Sysctl::NAMES {
+            if *name == "tcp_congestion_control" {
+                continue;
+            }
+            let (lo, hi) = Sysctl::range(name).unwrap_or_else(|| panic!("{name} has no range"));
+            assert!(text.ends_with(&format!(" from {lo} to {hi}")), "{name}: {text}");
+            let mut s = Sysctl::default();
+            for n in [lo, hi] {
+                s.set(name, &value(name, n)).expect("an end of the range");
+                assert!(s.get(name) == Some(value(name, n)) || s.get(name).as_deref() == Some("1"));
+            }
+            for n in [lo - 1, hi + 1, i64::MIN, i64::MAX] {
+                let e = s.set(name, &value(name, n)).expect_err("outside of the range");
+                assert!(e.ends_with(text), "{e}");
+            }
+        }
+    }
+
+    #[test]
+    fn three_sizes_and_two_ports_are_in_order() {
+        let mut s = Sysctl::default();
+        for bad in ["3 2 1", "1 2", "1 2 3 4", "0 2 3", "1 x 3", ""] {
+            assert!(s.set("tcp_rmem", bad).is_err(), "{bad}");
+        }
+        for bad in ["2 1", "0 1", "1", "1 65536", "1 2 3"] {
+            assert!(s.set("ip_local_port_range", bad).is_err(), "{bad}");
+        }
+        assert_eq!(s, Sysctl::default(), "what is refused changes nothing");
     }
 }

@@ -20,8 +20,10 @@ impl Default for Instant {
 impl Instant {
     /// The origin.
     pub const ZERO: Self = Self::from_nanos(0);
-    /// A point that never comes.
+    /// A point that never comes: a deadline there is none.
     pub const FAR_FUTURE: Self = Self::from_nanos(u64::MAX);
+    /// The last point that comes, after 584 years: the clock of a stack ends here, and what is due later stays for ever.
+    pub const LAST: Self = Self::from_nanos(u64::MAX - 2);
 
     /// The instant `ns` nanoseconds after the origin; the last one, after 584 years, is [`Instant::FAR_FUTURE`].
     #[must_use]

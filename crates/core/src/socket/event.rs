@@ -1,8 +1,14 @@
-//! What the stack tells its driver: edges, merged so that the queue stays bounded by the number of sockets.
+//! What the stack tells its driver: facts, merged so that a driver who takes none cannot make the queue grow.
+//!
+//! A socket stands in the queue at most once, however much there is to tell about it; what that is stands in its own record.
+//! What is told of requests is bounded by the listener's SYN queue: a request counts there until its driver knows that it is
+//! gone, and one that came and went untold leaves nothing to tell. Sockets that are gone are bounded by
+//! [`GONE_EVENTS_MAX`](crate::base::limits::GONE_EVENTS_MAX): nobody gets another socket before some were taken.
 use super::small::RequestId;
+use crate::base::limits::GONE_EVENTS_MAX;
 use crate::base::{SocketId, Tuple};
 use crate::tcp::Notice;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Something that the application may want to act on. At most one event of a kind waits per socket, so the receiver of one
 /// must go on until it meets [`crate::base::Error::WouldBlock`].
@@ -26,7 +32,7 @@ pub enum Event {
         tuple: Tuple,
     },
     /// A request of a listener that asks came to nothing: nobody decided in time, the peer did not complete the handshake,
-    /// or it took its SYN back.
+    /// or it took its SYN back. Told only of requests that were told by [`Event::Incoming`].
     RequestGone {
         /// The listener.
         listener: SocketId,
@@ -39,67 +45,177 @@ pub enum Event {
     Gone(SocketId),
 }
 
-const ACCEPTED: u8 = 16;
+/// An event about a socket.
+type Make = fn(SocketId) -> Event;
 
-/// Bit of an event's kind, for the kinds that merge.
-const fn kind(event: &Event) -> Option<(SocketId, u8)> {
-    match *event {
-        Event::Readable(id) => Some((id, Notice::READABLE.0)),
-        Event::Writable(id) => Some((id, Notice::WRITABLE.0)),
-        Event::Connected(id) => Some((id, Notice::CONNECTED.0)),
-        Event::Closed(id) => Some((id, Notice::CLOSED.0)),
-        Event::Accepted(id) => Some((id, ACCEPTED)),
-        Event::Incoming { .. } | Event::RequestGone { .. } | Event::Gone(_) => None,
+/// The facts about one socket that wait to be told, a bit each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Facts(u8);
+
+impl Facts {
+    /// Nothing waits.
+    pub const NONE: Self = Self(0);
+    /// Connections wait to be accepted.
+    const ACCEPTED: u8 = 16;
+    /// In the order in which they are told.
+    const ORDER: [(u8, Make); 5] = [
+        (Notice::CONNECTED.0, Event::Connected),
+        (Notice::READABLE.0, Event::Readable),
+        (Notice::WRITABLE.0, Event::Writable),
+        (Notice::CLOSED.0, Event::Closed),
+        (Self::ACCEPTED, Event::Accepted),
+    ];
+
+    /// Takes the first fact out, as an event about `id`.
+    pub fn take(&mut self, id: SocketId) -> Option<Event> {
+        let (bit, event) = Self::ORDER.iter().find(|(bit, _)| self.0 & bit != 0)?;
+        self.0 &= !bit;
+        Some(event(id))
     }
+
+    /// True when nothing waits.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+/// How much of a request the driver knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Told {
+    /// There is nothing to tell: its listener does not ask.
+    #[default]
+    Never,
+    /// [`Event::Incoming`] waits under this number.
+    Waiting(u64),
+    /// The driver knows of it, and must hear when it is gone.
+    Yes,
+}
+
+/// A place in the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// There are facts in this socket's record, unless it is gone.
+    Socket(SocketId),
+    /// The socket is gone.
+    Gone(SocketId),
+    /// [`Event::Incoming`] of a request that exists.
+    Incoming(RequestId),
+    /// [`Event::RequestGone`] of a listener that exists.
+    RequestGone(SocketId, Tuple),
 }
 
 /// The queue of events.
 #[derive(Debug, Default)]
 pub struct Events {
-    queue: VecDeque<Event>,
+    /// Numbers the places, so that the oldest comes first.
+    next: u64,
+    sockets: VecDeque<(u64, Place)>,
+    /// Sorted by number; apart, because requests take their places back.
+    requests: BTreeMap<u64, Place>,
+    gone: usize,
 }
 
 impl Events {
-    /// Queues `event` unless one of its kind waits already; `pending` is the socket's record of what waits.
-    pub fn push(&mut self, pending: &mut u8, event: Event) {
-        if let Some((_, bit)) = kind(&event) {
-            if *pending & bit != 0 {
-                return;
-            }
-            *pending |= bit;
+    /// Notes that the listener `id` has connections to accept.
+    pub fn push_accepted(&mut self, pending: &mut Facts, id: SocketId) {
+        self.push(pending, id, Facts::ACCEPTED);
+    }
+
+    /// Notes each edge in `notice`.
+    pub fn push_notice(&mut self, pending: &mut Facts, id: SocketId, notice: Notice) {
+        self.push(pending, id, notice.0);
+    }
+
+    fn push(&mut self, pending: &mut Facts, id: SocketId, bits: u8) {
+        if pending.is_empty() && bits != 0 {
+            let number = self.number();
+            self.sockets.push_back((number, Place::Socket(id)));
         }
-        self.queue.push_back(event);
+        pending.0 |= bits;
     }
 
-    /// Queues an event that never merges.
-    pub fn push_single(&mut self, event: Event) {
-        self.queue.push_back(event);
+    /// Notes that a socket is gone.
+    pub fn push_gone(&mut self, id: SocketId) {
+        self.gone += 1;
+        let number = self.number();
+        self.sockets.push_back((number, Place::Gone(id)));
     }
 
-    /// Queues an event for each edge in `notice`.
-    pub fn push_notice(&mut self, pending: &mut u8, id: SocketId, notice: Notice) {
-        let edges = [
-            (Notice::CONNECTED, Event::Connected(id)),
-            (Notice::READABLE, Event::Readable(id)),
-            (Notice::WRITABLE, Event::Writable(id)),
-            (Notice::CLOSED, Event::Closed(id)),
-        ];
-        for (bit, event) in edges {
-            if notice.contains(bit) {
-                self.push(pending, event);
+    /// True when the driver must take events before anybody gets another socket.
+    #[must_use]
+    pub const fn is_full(&self) -> bool {
+        self.gone >= GONE_EVENTS_MAX
+    }
+
+    /// Notes that a request waits for a decision.
+    pub fn push_incoming(&mut self, request: RequestId) -> Told {
+        let number = self.number();
+        self.requests.insert(number, Place::Incoming(request));
+        Told::Waiting(number)
+    }
+
+    /// Notes that a request is gone: true when that has to be told, which the listener's SYN queue must have room for until
+    /// it is.
+    #[must_use]
+    pub fn push_request_gone(&mut self, listener: SocketId, tuple: Tuple, told: Told) -> bool {
+        match told {
+            Told::Never => false,
+            Told::Waiting(number) => {
+                self.requests.remove(&number);
+                false
+            }
+            Told::Yes => {
+                let number = self.number();
+                self.requests.insert(number, Place::RequestGone(listener, tuple));
+                true
             }
         }
     }
 
-    /// The oldest event, with the socket and the kind bit to clear in its record.
-    pub fn pop(&mut self) -> Option<(Event, Option<(SocketId, u8)>)> {
-        let event = self.queue.pop_front()?;
-        Some((event, kind(&event)))
+    /// A request was decided, or its listener is gone: its own event concerns nobody any more.
+    pub fn forget_request(&mut self, told: Told) {
+        if let Told::Waiting(number) = told {
+            self.requests.remove(&number);
+        }
+    }
+
+    /// A listener is gone: so is what waits about its requests.
+    pub fn forget_listener(&mut self, id: SocketId) {
+        self.requests.retain(|_, place| !matches!(*place, Place::RequestGone(l, _) if l == id));
+    }
+
+    /// The oldest place; it leaves the queue.
+    pub fn pop(&mut self) -> Option<Place> {
+        let request = self.requests.first_key_value().map(|(&number, _)| number);
+        let socket = self.sockets.front().map(|&(number, _)| number);
+        if request.is_some_and(|r| socket.is_none_or(|s| r < s)) {
+            return self.requests.pop_first().map(|(_, place)| place);
+        }
+        let (_, place) = self.sockets.pop_front()?;
+        self.gone -= usize::from(matches!(place, Place::Gone(_)));
+        Some(place)
+    }
+
+    /// Puts a socket back in front that has more to tell.
+    pub fn push_front(&mut self, id: SocketId) {
+        self.sockets.push_front((0, Place::Socket(id)));
+    }
+
+    /// Places in use, for tests of the bound.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.sockets.len() + self.requests.len()
     }
 
     /// True when no event waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.queue.is_empty()
+        self.len() == 0
+    }
+
+    const fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
     }
 }

@@ -14,7 +14,7 @@ pub struct Listener {
     pub options: ListenOptions,
     /// Complete connections, oldest first.
     pub accept: VecDeque<SocketId>,
-    /// Requests that wait for a decision or for the final ACK.
+    /// Requests that wait for a decision or for the final ACK, and those that the driver must still hear are gone.
     pub requests: u32,
 }
 

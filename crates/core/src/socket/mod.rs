@@ -6,7 +6,7 @@ pub mod ports;
 mod small;
 
 pub use addr::{Decision, ListenAddr, ListenOptions};
-pub use event::{Event, Events};
+pub use event::{Event, Events, Facts, Place, Told};
 pub use listener::Listener;
 pub use small::{Asked, Pending, RequestEntry, RequestId, TwEntry, TwId};
 
@@ -60,8 +60,8 @@ pub struct Entry {
     pub bound: bool,
     /// Why it stands on its device's ready list; none when it does not.
     pub turn: Turn,
-    /// Kinds of events that wait in the queue.
-    pub pending: u8,
+    /// Facts that wait to be told.
+    pub pending: Facts,
     /// Its timer.
     pub timer: Lazy,
 }
@@ -70,7 +70,7 @@ impl Entry {
     /// An entry of a socket that the application holds.
     #[must_use]
     pub const fn new(socket: Socket, path: Option<Path>, holder: Holder) -> Self {
-        Self { socket, path, holder, bound: true, turn: Turn::NONE, pending: 0, timer: Lazy::new() }
+        Self { socket, path, holder, bound: true, turn: Turn::NONE, pending: Facts::NONE, timer: Lazy::new() }
     }
 
     /// Level readiness.

@@ -1,4 +1,5 @@
 //! The small objects of the handshake and of TIME-WAIT, which peers can create in numbers.
+use super::event::Told;
 use crate::base::{SocketId, Tuple};
 use crate::tcp::{Request, Segment, Setup, TimeWait};
 use crate::timer::Lazy;
@@ -46,6 +47,8 @@ pub struct RequestEntry {
     pub pending: Pending,
     /// Whose it is.
     pub listener: SocketId,
+    /// What the driver knows of it.
+    pub told: Told,
     /// Its timer.
     pub timer: Lazy,
 }

@@ -204,7 +204,7 @@ impl Stack {
 
     /// From the queue to the device, as far as both allow.
     fn drain(&mut self, dev: DeviceId, budget: usize, device: &mut dyn Device, done: &mut Transmitted) {
-        while done.packets < budget && !self.links[usize::from(dev.0)].stopped {
+        while done.packets + done.dropped < budget && !self.links[usize::from(dev.0)].stopped {
             let Some(packet) = self.next_packet(dev) else { return };
             let (owner, len) = (packet.owner, packet.len() as u64);
             match device.submit(self.now, packet) {
@@ -227,6 +227,7 @@ impl Stack {
                     if let Some(owner) = owner {
                         self.refund(owner, true);
                     }
+                    done.dropped += 1;
                     continue;
                 }
             }

@@ -3,8 +3,8 @@ use super::Stack;
 use super::demux::Flow;
 use crate::base::{DropWhy, Error, Tuple};
 use crate::ip::{IcmpError, IcmpKind, Unreachable};
-use crate::socket::{Event, Holder, Socket, Turn};
-use crate::tcp::Seq;
+use crate::socket::{Holder, Socket, Turn};
+use crate::tcp::{Notice, Seq};
 use lowwater_wire::protocol;
 
 /// What the application hears (RFC 1122 section 4.2.3.9 and RFC 4443 section 3, by Linux's table `icmp_err_convert`).
@@ -68,7 +68,7 @@ impl Stack {
             }
             kind => {
                 if udp.on_icmp(error_of(kind)) && entry.holder == Holder::Owner {
-                    self.events.push(&mut entry.pending, Event::Readable(id));
+                    self.events.push_notice(&mut entry.pending, id, Notice::READABLE);
                 }
             }
         }

@@ -4,7 +4,7 @@ use super::expiry::TimerKey;
 use super::{Decision, Stack};
 use crate::base::{DropWhy, Duration, Error, Instant, SocketId, Tuple};
 use crate::socket::{
-    Asked, Entry, Event, Holder, Listener, Path, Pending, RequestEntry, RequestId, Socket, Turn, TwId,
+    Asked, Entry, Event, Holder, Listener, Path, Pending, RequestEntry, RequestId, Socket, Told, Turn, TwId,
 };
 use crate::tcp::{
     Conn, Disposition, Request, RequestVerdict, Segment, Seq, Setup, State, TimeWaitVerdict, reset_for,
@@ -70,13 +70,19 @@ impl Stack {
             return Ok(());
         }
         let request = Request::new(&mut self.env.cx(self.now, Some(listener)), setup, syn)?;
-        let id = self.insert_request(listener, *tuple, Pending::Sent(Box::new(request)));
+        let id = self.insert_request(listener, *tuple, Pending::Sent(Box::new(request)), Told::Never);
         self.send_syn_ack(id);
         Ok(())
     }
 
-    fn insert_request(&mut self, listener: SocketId, tuple: Tuple, pending: Pending) -> RequestId {
-        let id = self.small.requests.insert(RequestEntry { pending, listener, timer: Lazy::new() });
+    fn insert_request(
+        &mut self,
+        listener: SocketId,
+        tuple: Tuple,
+        pending: Pending,
+        told: Told,
+    ) -> RequestId {
+        let id = self.small.requests.insert(RequestEntry { pending, listener, told, timer: Lazy::new() });
         self.demux.flows.insert(&tuple, Flow::Request(id));
         if let Some(l) = self.listener(listener) {
             l.requests += 1;
@@ -87,9 +93,12 @@ impl Stack {
     fn ask(&mut self, listener: SocketId, setup: Setup, syn: &Segment) {
         let tuple = setup.tuple;
         let asked = Asked { syn: syn.clone(), setup };
-        let request = self.insert_request(listener, tuple, Pending::Asked(Box::new(asked)));
+        let request = self.insert_request(listener, tuple, Pending::Asked(Box::new(asked)), Told::Never);
         self.schedule_request(request);
-        self.events.push_single(Event::Incoming { listener, request, tuple });
+        let told = self.events.push_incoming(request);
+        if let Some(entry) = self.small.requests.get_mut(request) {
+            entry.told = told;
+        }
     }
 
     /// The application's answer to [`Event::Incoming`].
@@ -102,6 +111,7 @@ impl Stack {
         let Pending::Asked(asked) = &entry.pending else { return Err(Error::NoSuchSocket) };
         let (syn, setup, listener) = (asked.syn.clone(), asked.setup.clone(), entry.listener);
         let tuple = setup.tuple;
+        self.events.forget_request(entry.told);
         self.remove_request(request);
         match decision {
             Decision::Drop => self.env.count.dropped(DropWhy::ListenFilter),
@@ -111,12 +121,13 @@ impl Stack {
             }
             Decision::Accept => match Request::new(&mut self.env.cx(self.now, Some(listener)), setup, &syn) {
                 Ok(request) => {
-                    let id = self.insert_request(listener, tuple, Pending::Sent(Box::new(request)));
+                    let id =
+                        self.insert_request(listener, tuple, Pending::Sent(Box::new(request)), Told::Yes);
                     self.send_syn_ack(id);
                 }
                 Err(why) => {
                     self.env.count.dropped(why);
-                    self.tell_request_gone(listener, tuple);
+                    self.tell_request_gone(listener, tuple, Told::Yes);
                 }
             },
         }
@@ -156,15 +167,34 @@ impl Stack {
     /// Forgets a request that came to nothing; a listener that asked about it is told.
     pub(super) fn fail_request(&mut self, id: RequestId) {
         let Some(entry) = self.small.requests.get(id) else { return };
-        let (listener, tuple) = (entry.listener, *entry.pending.tuple());
+        let (listener, tuple, told) = (entry.listener, *entry.pending.tuple(), entry.told);
         self.remove_request(id);
-        self.tell_request_gone(listener, tuple);
+        self.tell_request_gone(listener, tuple, told);
     }
 
-    fn tell_request_gone(&mut self, listener: SocketId, tuple: Tuple) {
-        if self.listener(listener).is_some_and(|l| l.options.ask) {
-            self.events.push_single(Event::RequestGone { listener, tuple });
+    /// Until the driver hears of it, the request keeps its place in the SYN queue.
+    fn tell_request_gone(&mut self, listener: SocketId, tuple: Tuple, told: Told) {
+        if self.events.push_request_gone(listener, tuple, told)
+            && let Some(l) = self.listener(listener)
+        {
+            l.requests += 1;
         }
+    }
+
+    /// [`Event::Incoming`] of a request, while it exists.
+    pub(super) fn tell_incoming(&mut self, request: RequestId) -> Option<Event> {
+        let entry = self.small.requests.get_mut(request)?;
+        let Pending::Asked(asked) = &entry.pending else { return None };
+        entry.told = Told::Yes;
+        Some(Event::Incoming { listener: entry.listener, request, tuple: asked.setup.tuple })
+    }
+
+    /// [`Event::RequestGone`]: the place in the SYN queue is free.
+    pub(super) fn tell_gone(&mut self, listener: SocketId, tuple: Tuple) -> Event {
+        if let Some(l) = self.listener(listener) {
+            l.requests = l.requests.saturating_sub(1);
+        }
+        Event::RequestGone { listener, tuple }
     }
 
     /// A segment for a flow in SYN-RECEIVED.
@@ -211,7 +241,7 @@ impl Stack {
             && let Socket::Listener(l) = &mut entry.socket
         {
             l.accept.push_back(child);
-            self.events.push(&mut entry.pending, Event::Accepted(listener));
+            self.events.push_accepted(&mut entry.pending, listener);
         }
         self.conn_input(child, tuple, seg);
     }

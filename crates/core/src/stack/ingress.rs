@@ -13,8 +13,8 @@ use crate::base::{DeviceId, DropWhy, Tuple};
 use crate::ip::{FrameInput, Ingress, Input, Unreachable};
 use crate::offload::Coalesced;
 use crate::packet::{Csum, Packet};
-use crate::socket::{Event, Holder, Socket};
-use crate::tcp::{Chunks, Ecn, Segment, Seq};
+use crate::socket::{Holder, Socket};
+use crate::tcp::{Chunks, Ecn, Notice, Segment, Seq};
 use crate::udp::Datagram;
 use core::net::SocketAddr;
 use lowwater_wire::protocol;
@@ -167,7 +167,7 @@ impl Stack {
         }
         count.udp.in_datagrams += 1;
         if entry.holder == Holder::Owner {
-            self.events.push(&mut entry.pending, Event::Readable(id));
+            self.events.push_notice(&mut entry.pending, id, Notice::READABLE);
         }
     }
 }

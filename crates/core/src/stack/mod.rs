@@ -20,13 +20,13 @@ pub use crate::socket::{Decision, Event, ListenAddr, ListenOptions, RequestId};
 pub use report::{Report, SocketKind, SocketReport};
 
 use crate::base::hash::KeyedState;
-use crate::base::{Cx, DeviceId, Instant, Slab, SocketId, Sysctl};
+use crate::base::{Cx, DeviceId, Error, Instant, Slab, SocketId, Sysctl};
 use crate::device::Device;
 use crate::ip::{Ip, Outbox};
 use crate::offload::{Coalesced, Gro};
 use crate::packet::{Owner, Packet};
 use crate::socket::ports::Ports;
-use crate::socket::{Events, Holder, RequestEntry, Table, TwEntry, TwId};
+use crate::socket::{Events, Facts, Holder, Place, RequestEntry, Table, TwEntry, TwId};
 use crate::timer::Wheel;
 use demux::Demux;
 use env::Env;
@@ -49,6 +49,8 @@ pub struct Transmitted {
     pub packets: usize,
     /// Their bytes.
     pub bytes: u64,
+    /// Packets that the device refused for good; they use up the budget as well.
+    pub dropped: usize,
     /// The budget is used up and there may be more: call again after looking at the other work.
     pub more: bool,
     /// The device said "not now": call [`Stack::device_ready`] when there is room.
@@ -173,7 +175,8 @@ impl Stack {
         let queues = self.links.iter().filter(|l| !l.stopped).filter_map(|l| l.not_before).min();
         let local = self.links.len() == 1 && self.links[0].wants_transmit(self.now);
         let local = (local || self.batch.device.is_some()).then_some(self.now);
-        [self.wheel.next_deadline(), self.ip.next_deadline(), queues, local].into_iter().flatten().min()
+        let all = [self.wheel.next_deadline(), self.ip.next_deadline(), queues, local];
+        all.into_iter().flatten().min().filter(|&at| at <= Instant::LAST)
     }
 
     /// [`Stack::transmit`] has something to do for this device, or for the loopback device.
@@ -187,16 +190,35 @@ impl Stack {
     pub fn next_event(&mut self) -> Option<Event> {
         self.ingress_flush();
         loop {
-            let (event, cleared) = self.events.pop()?;
-            let Some((id, bit)) = cleared else { return Some(event) };
-            // What was queued before its owner gave the socket up concerns nobody any more.
-            if let Some(entry) = self.sockets.get_mut(id) {
-                entry.pending &= !bit;
-                if entry.holder == Holder::Owner {
-                    return Some(event);
-                }
+            let event = match self.events.pop()? {
+                Place::Socket(id) => self.tell_socket(id),
+                Place::Gone(id) => Some(Event::Gone(id)),
+                Place::Incoming(request) => self.tell_incoming(request),
+                Place::RequestGone(listener, tuple) => Some(self.tell_gone(listener, tuple)),
+            };
+            if event.is_some() {
+                return event;
             }
         }
+    }
+
+    /// The next fact about a socket; what is left keeps its place.
+    fn tell_socket(&mut self, id: SocketId) -> Option<Event> {
+        let entry = self.sockets.get_mut(id)?;
+        if entry.holder != Holder::Owner {
+            // What was queued before its owner gave the socket up concerns nobody any more.
+            entry.pending = Facts::NONE;
+        }
+        let event = entry.pending.take(id);
+        if !entry.pending.is_empty() {
+            self.events.push_front(id);
+        }
+        event
+    }
+
+    /// Nobody gets another socket while too many ends wait to be told.
+    const fn check_events(&self) -> Result<(), Error> {
+        if self.events.is_full() { Err(Error::NoBuffers) } else { Ok(()) }
     }
 
     /// The latest instant that a verb was called with.
@@ -205,12 +227,13 @@ impl Stack {
         self.now
     }
 
-    /// Time never runs backwards: an earlier instant than the last one is counted and taken as the last one.
+    /// Time never runs backwards: an earlier instant than the last one is counted and taken as the last one. It ends at
+    /// [`Instant::LAST`], so that a deadline that saturates is none: else it would be due again as soon as it was met.
     fn advance(&mut self, now: Instant) {
         if now < self.now {
             self.env.count.own.clock_backwards += 1;
         }
-        self.now = self.now.max(now);
+        self.now = self.now.max(now).min(Instant::LAST);
         self.env.count.own.events += 1;
     }
 

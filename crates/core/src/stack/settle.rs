@@ -4,8 +4,8 @@ use super::demux::Flow;
 use super::expiry::TimerKey;
 use crate::base::{FlowId, SocketId};
 use crate::packet::Owner;
-use crate::socket::{Event, Holder, Socket, Turn, TwEntry};
-use crate::tcp::Fate;
+use crate::socket::{Holder, Socket, Turn, TwEntry};
+use crate::tcp::{Fate, Notice};
 use crate::timer::Lazy;
 
 impl Stack {
@@ -58,7 +58,7 @@ impl Stack {
         let Some(mut entry) = self.sockets.remove(id) else { return };
         entry.timer.cancel(&mut self.wheel);
         self.small.orphans = self.small.orphans.saturating_sub(1);
-        self.events.push_single(Event::Gone(id));
+        self.events.push_gone(id);
         let Socket::Tcp(conn) = entry.socket else { return };
         let mut cx = self.env.cx(self.now, Some(id));
         let time_wait = conn.into_time_wait(&mut cx);
@@ -92,7 +92,7 @@ impl Stack {
             self.small.orphans = self.small.orphans.saturating_sub(1);
         }
         self.sockets.remove(id);
-        self.events.push_single(Event::Gone(id));
+        self.events.push_gone(id);
     }
 
     /// A packet has left the device, or will never come to it: the flow gets its credit back.
@@ -118,7 +118,7 @@ impl Stack {
             Socket::Udp(udp) => {
                 self.env.count.udp.sndbuf_errors += u64::from(dropped);
                 if udp.on_complete(owner.charge) && entry.holder == Holder::Owner {
-                    self.events.push(&mut entry.pending, Event::Writable(id));
+                    self.events.push_notice(&mut entry.pending, id, Notice::WRITABLE);
                 }
                 if entry.holder == Holder::Nobody && udp.is_idle() {
                     self.bury(id);

@@ -1,18 +1,19 @@
 //! What applications call on TCP sockets, and what sockets of every kind share: close, poll, addresses, errors.
 use super::Stack;
 use crate::base::{Cx, Error, Instant, SocketId, Tuple};
-use crate::socket::{Entry, Event, Holder, ListenAddr, ListenOptions, Listener, RequestEntry, Socket, Turn};
-use crate::tcp::{Conn, How, Ready, SendFlags, Setup, SocketOptions, State, TcpInfo};
+use crate::socket::{Entry, Holder, ListenAddr, ListenOptions, Listener, RequestEntry, Socket, Told, Turn};
+use crate::tcp::{Conn, How, Notice, Ready, SendFlags, Setup, SocketOptions, State, TcpInfo};
 use bytes::Bytes;
 use core::net::{IpAddr, SocketAddr};
 
 impl Stack {
     /// Opens a connection to `remote`, from `local` where given (an unspecified address or port 0 leaves that to the stack).
-    /// [`Event::Connected`] or [`Event::Closed`] follows.
+    /// [`Event::Connected`](super::Event::Connected) or [`Event::Closed`](super::Event::Closed) follows.
     ///
     /// # Errors
     /// [`Error::NoRoute`], [`Error::AddressNotAvailable`], [`Error::AddressInUse`], [`Error::Invalid`] for a destination
-    /// that cannot be connected to.
+    /// that cannot be connected to, [`Error::NoBuffers`] while [`GONE_EVENTS_MAX`](crate::base::limits::GONE_EVENTS_MAX)
+    /// events about ended sockets wait for the driver.
     pub fn tcp_connect(
         &mut self,
         now: Instant,
@@ -21,6 +22,7 @@ impl Stack {
         options: &SocketOptions,
     ) -> Result<SocketId, Error> {
         self.enter(now);
+        self.check_events()?;
         if remote.port() == 0 || remote.ip().is_unspecified() || remote.ip().is_multicast() {
             return Err(Error::Invalid);
         }
@@ -70,7 +72,7 @@ impl Stack {
     /// Listens at `local`.
     ///
     /// # Errors
-    /// [`Error::AddressInUse`], [`Error::AddressNotAvailable`].
+    /// [`Error::AddressInUse`], [`Error::AddressNotAvailable`], [`Error::NoBuffers`] as [`Stack::tcp_connect`].
     pub fn tcp_listen(
         &mut self,
         now: Instant,
@@ -78,6 +80,7 @@ impl Stack {
         options: ListenOptions,
     ) -> Result<SocketId, Error> {
         self.enter(now);
+        self.check_events()?;
         let mut addr = local;
         if let Some(ip) = addr.ip {
             self.check_own(ip)?;
@@ -100,9 +103,11 @@ impl Stack {
     /// is told by an event, but only if there was something.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`] when there is none; [`Error::Invalid`] when `listener` is none.
+    /// [`Error::WouldBlock`] when there is none; [`Error::Invalid`] when `listener` is none; [`Error::NoBuffers`] as
+    /// [`Stack::tcp_connect`].
     pub fn tcp_accept(&mut self, now: Instant, listener: SocketId) -> Result<(SocketId, SocketAddr), Error> {
         self.enter(now);
+        self.check_events()?;
         let entry = self.sockets.get_mut(listener).filter(|e| e.holder == Holder::Owner);
         let Socket::Listener(l) = &mut entry.ok_or(Error::NoSuchSocket)?.socket else {
             return Err(Error::Invalid);
@@ -112,7 +117,7 @@ impl Stack {
         entry.holder = Holder::Owner;
         let Socket::Tcp(conn) = &mut entry.socket else { return Err(Error::Invalid) };
         if conn.poll(&self.env.cx(self.now, Some(id))).contains(Ready::IN) {
-            self.events.push(&mut entry.pending, Event::Readable(id));
+            self.events.push_notice(&mut entry.pending, id, Notice::READABLE);
         }
         Ok((id, conn.tuple().remote()))
     }
@@ -217,7 +222,7 @@ impl Stack {
         self.with_conn(now, id, |conn, cx| conn.shutdown(cx, how))
     }
 
-    /// Gives a socket of any kind up. A connection closes in the background; [`Event::Gone`] tells when it is over.
+    /// Gives a socket of any kind up. A connection closes in the background; [`Event::Gone`](super::Event::Gone) tells when it is over.
     ///
     /// # Errors
     /// [`Error::NoSuchSocket`].
@@ -287,8 +292,11 @@ impl Stack {
             let ours = |(request, r): (_, &RequestEntry)| (r.listener == id).then_some(request);
             let gone: Vec<_> = self.small.requests.iter().filter_map(ours).collect();
             for request in gone {
+                let told = self.small.requests.get(request).map_or(Told::Never, |r| r.told);
+                self.events.forget_request(told);
                 self.remove_request(request);
             }
+            self.events.forget_listener(id);
         }
         for child in waiting {
             self.orphan(child, true);

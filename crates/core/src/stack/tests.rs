@@ -1,4 +1,5 @@
 //! Two stacks over hand-made links, in virtual time.
+mod events;
 mod ip;
 mod noise;
 mod tcp;

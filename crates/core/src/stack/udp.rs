@@ -29,9 +29,10 @@ impl Stack {
     /// free one.
     ///
     /// # Errors
-    /// [`Error::AddressInUse`], [`Error::AddressNotAvailable`].
+    /// [`Error::AddressInUse`], [`Error::AddressNotAvailable`], [`Error::NoBuffers`] as [`Stack::tcp_connect`].
     pub fn udp_bind(&mut self, now: Instant, local: SocketAddr) -> Result<SocketId, Error> {
         self.enter(now);
+        self.check_events()?;
         let ip = place(local);
         if let Some(ip) = ip {
             self.check_own(ip)?;

@@ -123,8 +123,20 @@ impl RcvSpace {
         let grow = u128::from(base) * u128::from(copied - before) / u128::from(before);
         let window = u128::from(base) + grow * 2;
         let mut cost = advmss + SEGMENT_OVERHEAD;
-        while win_from_space(sysctl, cost) < advmss {
-            cost += COST_STEP;
+        match sysctl.tcp_adv_win_scale {
+            // At most a segment more than one, in steps.
+            1.. => {
+                while win_from_space(sysctl, cost) < advmss {
+                    cost += COST_STEP;
+                }
+            }
+            // Up to 2^31 segments: more than there is time for steps, and than any buffer has.
+            scale => {
+                let least = u64::from(advmss) << scale.unsigned_abs().min(31);
+                let steps = least.saturating_sub(u64::from(cost)).div_ceil(u64::from(COST_STEP));
+                let steps = u32::try_from(steps).unwrap_or(u32::MAX);
+                cost = cost.saturating_add(steps.saturating_mul(COST_STEP));
+            }
         }
         let bytes = window / u128::from(advmss) * u128::from(cost);
         bytes.min(u128::from(sysctl.tcp_rmem.max)) as u32

@@ -44,9 +44,9 @@ impl RcvBuf {
 /// Window bytes that fit a buffer of `space` bytes, overhead left aside (`tcp_win_from_space`).
 #[must_use]
 pub fn win_from_space(sysctl: &Sysctl, space: u32) -> u32 {
-    match sysctl.tcp_adv_win_scale.min(31) {
-        0 => space,
-        n => space - (space >> n),
+    match sysctl.tcp_adv_win_scale {
+        n @ 1.. => space - (space >> n.min(31)),
+        n => space >> n.unsigned_abs().min(31),
     }
 }
 

@@ -3,6 +3,8 @@ use super::world::{World, at, ipv4_packet, v4, v6};
 use crate::base::{Duration, Instant};
 use crate::device::DeviceCaps;
 use crate::packet::Packet;
+use crate::socket::{ListenAddr, ListenOptions};
+use crate::tcp::SocketOptions;
 use bytes::Bytes;
 use lowwater_wire::{checksum, protocol};
 
@@ -53,6 +55,22 @@ fn a_neighbour_that_does_not_exist_gives_the_credit_back() {
     w.stacks[0].close(w.now, client).expect("open");
     w.run(SECOND * 30);
     assert_eq!(w.stacks[0].open_sockets(), 0);
+}
+
+#[test]
+fn at_the_end_of_the_clock_timers_stand_still_instead_of_firing_for_ever() {
+    let mut w = World::plain();
+    let mut options = SocketOptions::new(w.stacks[0].sysctl());
+    options.keepalive = true;
+    w.stacks[1].tcp_listen(w.now, ListenAddr::port(80), ListenOptions::new(options.clone())).expect("free");
+    w.stacks[0].tcp_connect(w.now, at(v4(2), 80), None, &options).expect("a route");
+    w.run(SECOND);
+    assert!(w.stacks[0].next_deadline().is_some(), "a keepalive probe is due in two hours");
+    w.stacks[0].handle_timeout(Instant::FAR_FUTURE);
+    assert_eq!(w.stacks[0].now(), Instant::LAST);
+    assert_eq!(w.stacks[0].next_deadline(), None, "the next one would be due after the end");
+    w.stacks[0].handle_timeout(Instant::FAR_FUTURE);
+    assert_eq!(w.stacks[0].counters().own.clock_backwards, 0);
 }
 
 #[test]

@@ -139,19 +139,22 @@ impl World {
 
     /// One step: send, then move time to whatever comes next. False when nothing ever will.
     pub(super) fn step(&mut self) -> bool {
+        let moved = self.step_without_events(Instant::FAR_FUTURE);
+        self.take_events();
+        moved
+    }
+
+    /// The same up to `end`, by a driver that takes no events.
+    pub(super) fn step_without_events(&mut self, end: Instant) -> bool {
         self.transmit();
         let flying = self.wires.iter().filter_map(|w| w.flying.front().map(|(due, _)| *due));
         let timers = self.stacks.iter().filter_map(Stack::next_deadline);
-        let Some(next) = flying.chain(timers).min() else {
-            self.take_events();
-            return false;
-        };
+        let Some(next) = flying.chain(timers).min().filter(|next| *next <= end) else { return false };
         self.now = self.now.max(next);
         self.deliver();
         for stack in &mut self.stacks {
             stack.handle_timeout(self.now);
         }
-        self.take_events();
         true
     }
 
