@@ -40,7 +40,7 @@ fn a_wrong_script_fails_in_its_line() {
         ("+0 > . 1:1(0) ack 1", "does not send", ". 1:1(0) ack 1", "nothing"),
         ("+0 %{ assert tcpi_snd_cwnd == 11 }%", "assertion", "tcpi_snd_cwnd == 11", "tcpi_snd_cwnd = 10"),
         ("+0 `tc qdisc add dev tun0 root fq`", "only `sysctl", "", ""),
-        ("+0 `sysctl -q net.ipv4.tcp_sack=maybe`", "0 or 1", "", ""),
+        ("+0 `sysctl -q net.ipv4.tcp_sack=maybe`", "from 0 to 255", "", ""),
         ("+0 setsockopt(4, SOL_TCP, TCP_QUICKACK, [1], 4) = 0", "TCP_QUICKACK does not work yet", "", ""),
         ("+0...1 read(4, ..., 10) = 5", "still blocks", "", ""),
         ("+0 < . 1:1(0) ack 1 win 0 <nop,nop,TS val 1 ecr 77>", "ecr 77", "", ""),
