@@ -62,7 +62,7 @@ fn mistakes_end_with_2_and_say_what_is_allowed() {
             &["serve", "--tun", "lw0", "--addr", "10.9.0.2/24", "--host-addr", "10.8.0.1/24"],
             "does not contain",
         ),
-        (&["serve", "--tun", "lw0", "--addr", "10.9.0.2/24", "--set", "tcp_sack=2"], "0 or 1"),
+        (&["serve", "--tun", "lw0", "--addr", "10.9.0.2/24", "--set", "tcp_sack=256"], "from 0 to 255"),
         (&["serve", "--tun", "lw0", "--addr", "10.9.0.2/24", "--addr6", "10.8.0.2/24"], "other family"),
         (&["serve", "--tun", "sixteen-letters.", "--addr", "10.9.0.2/24"], "15 bytes"),
         (&["get", "--tun", "lw0", "--addr", "10.9.0.2/24", "https://10.9.0.1/"], "http://"),
