@@ -1,12 +1,15 @@
 //! A host in virtual time: the stack, its device, the file descriptors and the calls that block.
+use crate::abi::{EPOLLIN, EPOLLOUT, EPOLLPRI, EPOLLRDNORM, EPOLLWRNORM};
+use crate::block::{Progress, Waiting};
 use crate::call::{Call, Fd, Reply};
-use crate::errno::Errno;
+use crate::files::{File, Files};
+use crate::pipe::Pipes;
 use bytes::Bytes;
 use core::net::{IpAddr, SocketAddr};
-use lowwater_core::base::{DeviceId, Error, Instant, SocketId};
+use lowwater_core::base::{DeviceId, Error, Instant, SocketId, Tuple};
 use lowwater_core::device::{DeviceCaps, Submit};
 use lowwater_core::packet::{Offload, Packet};
-use lowwater_core::stack::{Config, Stack};
+use lowwater_core::stack::{Config, Event, Stack};
 use std::collections::VecDeque;
 
 /// Steps within one move of time after which the stack is taken to spin.
@@ -45,7 +48,7 @@ impl Default for Settings {
 
 /// Name of a call that blocks or has blocked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CallId(u64);
+pub struct CallId(pub(crate) u64);
 
 /// What became of a call at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,10 +77,13 @@ pub struct Sent {
 /// A stack behind one device in virtual time, with file descriptors.
 #[derive(Debug)]
 pub struct Host {
-    stack: Stack,
+    pub(crate) stack: Stack,
     dev: DeviceId,
-    now: Instant,
+    pub(crate) now: Instant,
     sent: VecDeque<Sent>,
+    pub(crate) files: Files,
+    pub(crate) pipes: Pipes,
+    pub(crate) waiting: Waiting,
 }
 
 impl Host {
@@ -94,7 +100,15 @@ impl Host {
         for (dest, prefix, via) in settings.routes {
             stack.add_route(dest, prefix, via, dev)?;
         }
-        Ok(Self { stack, dev, now: settings.start, sent: VecDeque::new() })
+        Ok(Self {
+            stack,
+            dev,
+            now: settings.start,
+            sent: VecDeque::new(),
+            files: Files::new(settings.first_fd.max(0)),
+            pipes: Pipes::default(),
+            waiting: Waiting::default(),
+        })
     }
 
     /// The virtual time.
@@ -105,25 +119,43 @@ impl Host {
 
     /// Makes a call, now.
     pub fn call(&mut self, call: Call) -> Started {
-        drop(call);
-        Started::Done(Reply::fail(Errno::ENOSYS))
+        let mut progress = Progress::default();
+        let started = match self.attempt(&call, &mut progress) {
+            Ok(Some(reply)) => Started::Done(reply),
+            Err(errno) => Started::Done(Reply::fail(errno)),
+            Ok(None) => {
+                let on = self.wakes(&call, &progress);
+                match self.waiting.add(call, progress, on) {
+                    Ok(id) => Started::Blocked(id),
+                    Err(errno) => Started::Done(Reply::fail(errno)),
+                }
+            }
+        };
+        self.settle();
+        started
     }
 
     /// The reply of a call that had blocked, with the instant at which it was over; `None` while it blocks. Once.
     pub fn take(&mut self, id: CallId) -> Option<(Instant, Reply)> {
-        let _ = id;
-        None
+        self.waiting.take(id)
     }
 
     /// The call that was over first among those whose reply was not taken.
     #[must_use]
     pub fn finished(&self) -> Option<CallId> {
-        None
+        self.waiting.first_finished()
+    }
+
+    /// The call has not come back.
+    #[must_use]
+    pub fn is_blocked(&self, id: CallId) -> bool {
+        self.waiting.is_blocked(id)
     }
 
     /// Ends a blocked call with EINTR, or with what it has done so far, as a signal would.
     pub fn interrupt(&mut self, id: CallId) {
-        let _ = id;
+        self.interrupt_blocked(id);
+        self.settle();
     }
 
     /// A packet comes in, now, from the IP header on.
@@ -148,8 +180,8 @@ impl Host {
         }
     }
 
-    /// The oldest packet that was sent and not taken; else moves time until one is sent, but not beyond `limit`. `None` leaves
-    /// the time at the last thing that was due, so a caller that wants `limit` itself advances to it.
+    /// The oldest packet that was sent and not taken; else moves time until one is sent, but not beyond `limit`. With `None` the
+    /// time stands at the last thing that was due, so a caller that wants `limit` itself advances to it.
     pub fn next_packet(&mut self, limit: Instant) -> Option<Sent> {
         for _ in 0..STEPS_MAX {
             if let Some(sent) = self.sent.pop_front() {
@@ -162,10 +194,16 @@ impl Host {
         self.sent.pop_front()
     }
 
-    /// When something will happen by itself; `None` for never.
+    /// The oldest packet that was sent and not taken, without time passing.
+    #[must_use]
+    pub fn sent(&self) -> Option<&Sent> {
+        self.sent.front()
+    }
+
+    /// When something will happen by itself, a blocked call's timeout included; `None` for never.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.stack.next_deadline()
+        [self.stack.next_deadline(), self.waiting.deadline()].into_iter().flatten().min()
     }
 
     /// Sets a sysctl by its Linux name, at any time.
@@ -176,18 +214,27 @@ impl Host {
         self.stack.set_sysctl(name, value)
     }
 
+    /// The value of a sysctl as text.
+    #[must_use]
+    pub fn sysctl(&self, name: &str) -> Option<String> {
+        self.stack.sysctl().get(name)
+    }
+
     /// The stack's socket behind a descriptor, where there is one.
     #[must_use]
     pub fn socket_of(&self, fd: Fd) -> Option<SocketId> {
-        let _ = fd;
-        None
+        self.files.sock(fd).ok()?.kind.id()
     }
 
     /// The connection between two addresses, accepted or not.
     #[must_use]
     pub fn lookup(&self, local: SocketAddr, remote: SocketAddr) -> Option<SocketId> {
-        let _ = (local, remote);
-        None
+        self.stack.tcp_lookup(&Tuple::new(local, remote))
+    }
+
+    /// The descriptors that are open, in order.
+    pub fn open_fds(&self) -> impl Iterator<Item = Fd> {
+        self.files.iter().map(|(fd, _)| fd)
     }
 
     /// The stack, to look at. Whoever calls socket verbs on it goes around the file descriptors.
@@ -202,30 +249,82 @@ impl Host {
         self.now = self.now.max(next);
         self.stack.handle_timeout(self.now);
         self.settle();
+        self.expire_blocked();
+        self.settle();
         true
     }
 
-    /// Lets the stack and the blocked calls do all that they can at this instant.
-    fn settle(&mut self) {
-        for _ in 0..STEPS_MAX {
-            while self.stack.next_event().is_some() {}
-            if !self.stack.needs_transmit(self.dev) {
-                return;
-            }
-            let sent = &mut self.sent;
-            let mut device = |now: Instant, packet: Packet| {
-                sent.push_back(Sent {
-                    at: now,
-                    departs_at: packet.at,
-                    gso_size: packet.offload.gso_size,
-                    bytes: packet.to_bytes(),
-                    queued: 0,
-                });
-                Submit::Completed
+    /// Hands the device what the stack wants sent; true when there was something.
+    pub(crate) fn transmit(&mut self) -> bool {
+        if !self.stack.needs_transmit(self.dev) {
+            return false;
+        }
+        let sent = &mut self.sent;
+        let mut device = |now: Instant, packet: Packet| {
+            sent.push_back(Sent {
+                at: now,
+                departs_at: packet.at,
+                gso_size: packet.offload.gso_size,
+                bytes: packet.to_bytes(),
+                queued: 0,
+            });
+            Submit::Completed
+        };
+        self.stack.transmit(self.now, self.dev, BUDGET, &mut device).packets > 0
+    }
+
+    /// Tells epoll sets and blocked calls what the stack has to say; true when it had something.
+    pub(crate) fn gather_events(&mut self) -> bool {
+        let mut woken = Vec::new();
+        while let Some(event) = self.stack.next_event() {
+            let (id, key) = match event {
+                Event::Readable(id) | Event::Accepted(id) => (id, EPOLLIN | EPOLLPRI | EPOLLRDNORM),
+                Event::Writable(id) => (id, EPOLLOUT | EPOLLWRNORM),
+                // A change of state wakes whoever waits for anything (`sock_def_wakeup`).
+                Event::Connected(id) | Event::Closed(id) | Event::Gone(id) => (id, ANY),
+                Event::Incoming { .. } | Event::RequestGone { .. } => continue,
             };
-            if self.stack.transmit(self.now, self.dev, 64, &mut device).packets == 0 {
-                return;
+            woken.push((id, key));
+        }
+        if woken.is_empty() {
+            return false;
+        }
+        for &(id, key) in &woken {
+            if let Some(fd) = self.files.fd_of(id) {
+                self.wake_fd(fd, key);
+            }
+        }
+        let ids: Vec<SocketId> = woken.into_iter().map(|(id, _)| id).collect();
+        self.wake_blocked(&ids);
+        true
+    }
+
+    /// Something about `fd` changed: epoll sets that wait for `key` take note.
+    pub(crate) fn wake_fd(&mut self, fd: Fd, key: u32) {
+        let mut sets = Vec::new();
+        for (set, file) in self.files.iter_mut() {
+            if let File::Epoll(epoll) = file
+                && epoll.wake(fd, key)
+            {
+                sets.push(set);
+            }
+        }
+        // A set that has something is readable itself, for sets that it is in.
+        for set in sets {
+            self.wake_fd_of_set(set);
+        }
+    }
+
+    fn wake_fd_of_set(&mut self, set: Fd) {
+        for (_, file) in self.files.iter_mut() {
+            if let File::Epoll(epoll) = file {
+                epoll.wake(set, EPOLLIN | EPOLLRDNORM);
             }
         }
     }
 }
+
+/// Packets that the device is handed in one turn.
+const BUDGET: usize = 64;
+/// What every waiter waits for.
+pub(crate) const ANY: u32 = 0x0fff_ffff;

@@ -5,9 +5,20 @@
 //! them. Time passes only by [`Host::advance_until`] and [`Host::next_packet`]. See docs/posix.md.
 #![forbid(unsafe_code)]
 pub mod abi;
+mod block;
 mod call;
+mod calls;
+mod dgram;
+mod epoll;
 mod errno;
+mod files;
 mod host;
+mod pipe;
+mod poll;
+mod recv;
+mod send;
+mod sockopt;
+mod stream;
 
 pub use call::{
     Call, Control, EpollEvent, Fd, Name, Optval, Piece, PollFd, RecvKind, Reply, Room, SendKind, sockaddr,

@@ -10,6 +10,7 @@ mod expiry;
 mod handshake;
 mod ingress;
 mod link;
+mod query;
 mod ready;
 mod report;
 mod settle;
@@ -17,6 +18,7 @@ mod tcp;
 mod udp;
 
 pub use crate::socket::{Decision, Event, ListenAddr, ListenOptions, RequestId};
+pub use query::Queues;
 pub use report::{Report, SocketKind, SocketReport};
 
 use crate::base::hash::KeyedState;

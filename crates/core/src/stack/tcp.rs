@@ -123,7 +123,7 @@ impl Stack {
     }
 
     /// Calls a method of a connection that the application holds, and draws the conclusions.
-    fn with_conn<R>(
+    pub(super) fn with_conn<R>(
         &mut self,
         now: Instant,
         id: SocketId,

@@ -146,6 +146,24 @@ impl Stack {
         self.udp(id)?.recv().map(|datagram| (datagram.data, datagram.peer))
     }
 
+    /// The oldest datagram and where it came from; it stays.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`] when there is none, or a pending error.
+    pub fn udp_peek_from(&mut self, now: Instant, id: SocketId) -> Result<(Bytes, SocketAddr), Error> {
+        self.enter(now);
+        self.udp(id)?.peek().map(|datagram| (datagram.data, datagram.peer))
+    }
+
+    /// SO_RCVBUF and SO_SNDBUF as they read back, in bytes of charge.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`], [`Error::Unsupported`].
+    pub fn udp_set_buffers(&mut self, id: SocketId, rcvbuf: u32, sndbuf: u32) -> Result<(), Error> {
+        self.udp(id)?.buffers = (rcvbuf, sndbuf);
+        Ok(())
+    }
+
     pub(super) fn close_udp(&mut self, id: SocketId) {
         let Some(entry) = self.sockets.get_mut(id) else { return };
         let Socket::Udp(udp) = &mut entry.socket else { return };

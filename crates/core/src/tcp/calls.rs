@@ -167,11 +167,14 @@ impl Conn {
 
     /// `Ok` at the end of the stream.
     fn nothing_to_read(&mut self) -> Result<(), Error> {
+        // The end of the stream comes before an error that followed it (SOCK_DONE in `tcp_recvmsg_locked`).
+        if self.rx.at_eof() {
+            return Ok(());
+        }
         if let Some(error) = self.app.error.take() {
             return Err(error);
         }
-        let over =
-            self.rx.at_eof() || self.app.rcv_shutdown || matches!(self.state, State::Close | State::TimeWait);
+        let over = self.app.rcv_shutdown || matches!(self.state, State::Close | State::TimeWait);
         if over { Ok(()) } else { Err(Error::WouldBlock) }
     }
 
@@ -245,6 +248,14 @@ impl Conn {
             self.out.try_send(self.default_hold().min(Hold::Nagle));
         }
         self.check_space(cx);
+    }
+
+    /// SO_RCVLOWAT; readers that are satisfied by it now are told.
+    pub fn set_rcvlowat(&mut self, cx: &Cx<'_>, bytes: u32) {
+        self.rx.set_lowat(cx.sysctl, bytes);
+        if self.rx.is_readable() {
+            self.app.notice.insert(Notice::READABLE);
+        }
     }
 
     /// TCP_QUICKACK.

@@ -237,6 +237,19 @@ impl TcpInfo {
     }
 }
 
+/// Memory of a socket, in bytes of charge (SO_MEMINFO).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// What waits to be read or to be put in order (`sk_rmem_alloc`).
+    pub received: u32,
+    /// Bound of the receive buffer (`sk_rcvbuf`).
+    pub rcvbuf: u32,
+    /// What was written and is not acknowledged (`sk_wmem_queued`).
+    pub queued: u32,
+    /// Bound of the send buffer (`sk_sndbuf`).
+    pub sndbuf: u32,
+}
+
 fn micros(d: Duration) -> u32 {
     u32::try_from(d.as_micros()).unwrap_or(u32::MAX)
 }
@@ -246,6 +259,23 @@ impl Conn {
     #[must_use]
     pub fn queues(&self) -> (u64, u64) {
         (u64::from(self.rx.readable_bytes()), self.tx.queue_ref().write_seq() - self.tx.una_offset())
+    }
+
+    /// Bytes written that were not sent, retransmissions aside.
+    #[must_use]
+    pub const fn unsent_bytes(&self) -> u64 {
+        self.tx.queue_ref().unsent_bytes()
+    }
+
+    /// Memory of both queues with their bounds.
+    #[must_use]
+    pub fn memory(&self) -> Memory {
+        Memory {
+            received: self.rx.charge(),
+            rcvbuf: self.rx.window().buf().bytes,
+            queued: u32::try_from(self.tx.queue_ref().queued_charge()).unwrap_or(u32::MAX),
+            sndbuf: self.app.sndbuf,
+        }
     }
 
     /// TCP_INFO.

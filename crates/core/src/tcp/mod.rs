@@ -35,7 +35,7 @@ mod usage;
 pub mod window;
 
 pub use conn::Conn;
-pub use info::TcpInfo;
+pub use info::{Memory, TcpInfo};
 pub use options::SocketOptions;
 pub use ready::{Fate, How, Notice, Ready, SendFlags};
 pub use receiver::{Arrival, Received, Receiver};

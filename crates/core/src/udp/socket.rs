@@ -79,6 +79,29 @@ impl UdpSocket {
         true
     }
 
+    /// The length of the oldest datagram.
+    #[must_use]
+    pub fn first_len(&self) -> Option<usize> {
+        self.received.front().map(|d| d.data.len())
+    }
+
+    /// What the datagrams that wait are charged.
+    #[must_use]
+    pub const fn received_charge(&self) -> u32 {
+        self.received_charge
+    }
+
+    /// The oldest datagram, which stays (MSG_PEEK).
+    ///
+    /// # Errors
+    /// As [`UdpSocket::recv`].
+    pub fn peek(&mut self) -> Result<Datagram, Error> {
+        match self.error.take() {
+            Some(error) => Err(error),
+            None => self.received.front().cloned().ok_or(Error::WouldBlock),
+        }
+    }
+
     /// The oldest datagram.
     ///
     /// # Errors

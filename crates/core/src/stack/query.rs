@@ -1,0 +1,144 @@
+//! What system calls ask about one socket beside its data: whose flow it is, how much waits, how much memory it has.
+use super::Stack;
+use super::demux::Flow;
+use crate::base::{Error, Instant, SocketId, Tuple};
+use crate::socket::{Holder, Socket};
+use crate::tcp::Memory;
+use core::net::IpAddr;
+
+/// What waits in a socket, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Queues {
+    /// To be read (SIOCINQ); of a UDP socket, the first datagram.
+    pub recv: u64,
+    /// Written and not acknowledged, a FIN counted as one (SIOCOUTQ); of a UDP socket, charge on the way out.
+    pub send: u64,
+    /// Written and not sent (SIOCOUTQNSD).
+    pub unsent: u64,
+}
+
+impl Stack {
+    /// The connection of a flow, in a listener's backlog too.
+    #[must_use]
+    pub fn tcp_lookup(&self, flow: &Tuple) -> Option<SocketId> {
+        match self.demux.flows.get(flow, &self.sockets, &self.small)? {
+            Flow::Conn(id) => Some(id),
+            Flow::Request(_) | Flow::TimeWait(_) => None,
+        }
+    }
+
+    /// A port at which a new listener or an active open from `ip` (`None`: any address) collides with nobody.
+    ///
+    /// # Errors
+    /// [`Error::AddressInUse`] when every port of `ip_local_port_range` is taken.
+    pub fn tcp_free_port(&mut self, ip: Option<IpAddr>) -> Result<u16, Error> {
+        let (range, demux) = (self.env.sysctl.ip_local_port_range, &self.demux);
+        self.ports.choose(range, &ip, |port| demux.may_listen(port, ip)).ok_or(Error::AddressInUse)
+    }
+
+    /// What waits in a socket.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`]; [`Error::Invalid`] on a listener.
+    pub fn queues(&self, id: SocketId) -> Result<Queues, Error> {
+        match &self.sockets.get(id).ok_or(Error::NoSuchSocket)?.socket {
+            Socket::Tcp(conn) => {
+                let (recv, send) = conn.queues();
+                Ok(Queues { recv, send, unsent: conn.unsent_bytes() })
+            }
+            Socket::Udp(udp) => {
+                Ok(Queues { recv: udp.first_len().unwrap_or(0) as u64, send: udp.queues().1, unsent: 0 })
+            }
+            Socket::Listener(_) => Err(Error::Invalid),
+        }
+    }
+
+    /// Memory of a socket; a listener has buffers only.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`].
+    pub fn memory(&self, id: SocketId) -> Result<Memory, Error> {
+        Ok(match &self.sockets.get(id).ok_or(Error::NoSuchSocket)?.socket {
+            Socket::Tcp(conn) => conn.memory(),
+            Socket::Udp(udp) => Memory {
+                received: udp.received_charge(),
+                rcvbuf: udp.buffers.0,
+                queued: 0,
+                sndbuf: udp.buffers.1,
+            },
+            Socket::Listener(l) => {
+                let (options, sysctl) = (&l.options.options, &self.env.sysctl);
+                Memory {
+                    rcvbuf: options.rcvbuf.unwrap_or(sysctl.tcp_rmem.default),
+                    sndbuf: options.sndbuf.unwrap_or(sysctl.tcp_wmem.default),
+                    ..Memory::default()
+                }
+            }
+        })
+    }
+
+    /// SO_RCVLOWAT: a reader is told once so many bytes wait, or no more fit.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`]; [`Error::Unsupported`] on anything but a connection.
+    pub fn tcp_set_rcvlowat(&mut self, now: Instant, id: SocketId, bytes: u32) -> Result<(), Error> {
+        self.with_conn(now, id, |conn, cx| {
+            conn.set_rcvlowat(cx, bytes);
+            Ok(())
+        })
+    }
+
+    /// Connections that wait to be accepted, and how many may.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`]; [`Error::Unsupported`] on anything but a listener.
+    pub fn tcp_backlog(&self, id: SocketId) -> Result<(u32, u32), Error> {
+        match &self.sockets.get(id).ok_or(Error::NoSuchSocket)?.socket {
+            Socket::Listener(l) => Ok((l.accept.len() as u32, l.options.backlog)),
+            _ => Err(Error::Unsupported),
+        }
+    }
+
+    /// MTU of the path to a socket's peer.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`]; [`Error::NotConnected`] where there is no peer; those of finding a route.
+    pub fn path_mtu(&self, id: SocketId) -> Result<u16, Error> {
+        match &self.sockets.get(id).ok_or(Error::NoSuchSocket)?.socket {
+            Socket::Tcp(conn) => Ok(conn.path_mtu()),
+            Socket::Udp(udp) => {
+                let remote = udp.remote.ok_or(Error::NotConnected)?;
+                Ok(self.route(Some(udp.local.ip()), remote.ip())?.mtu)
+            }
+            Socket::Listener(_) => Err(Error::NotConnected),
+        }
+    }
+
+    /// Changes the backlog of a listener, bounded by `somaxconn` (listen() once more).
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`]; [`Error::Unsupported`] on anything but a listener.
+    pub fn tcp_set_backlog(&mut self, now: Instant, id: SocketId, backlog: u32) -> Result<(), Error> {
+        self.enter(now);
+        let entry = self.sockets.get_mut(id).filter(|e| e.holder == Holder::Owner);
+        match &mut entry.ok_or(Error::NoSuchSocket)?.socket {
+            Socket::Listener(l) => {
+                l.options.backlog = backlog.min(self.env.sysctl.somaxconn);
+                Ok(())
+            }
+            _ => Err(Error::Unsupported),
+        }
+    }
+
+    /// The length of the oldest datagram that waits.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`]; [`Error::Unsupported`] on anything but a UDP socket; [`Error::WouldBlock`] when there is none.
+    pub fn udp_first_len(&self, id: SocketId) -> Result<usize, Error> {
+        let entry = self.sockets.get(id).filter(|e| e.holder == Holder::Owner);
+        match &entry.ok_or(Error::NoSuchSocket)?.socket {
+            Socket::Udp(udp) => udp.first_len().ok_or(Error::WouldBlock),
+            _ => Err(Error::Unsupported),
+        }
+    }
+}

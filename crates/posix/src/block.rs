@@ -1,0 +1,177 @@
+//! Calls that block: what they have done so far, when they give up, what wakes them.
+use crate::call::{Call, Reply};
+use crate::errno::Errno;
+use crate::host::{CallId, Host};
+use bytes::BytesMut;
+use lowwater_core::base::{Duration, Instant, SocketId};
+
+/// Calls that may block at once.
+const BLOCKED_MAX: usize = 1_024;
+/// Rounds of waking within one instant after which the stack is taken to spin.
+const ROUNDS_MAX: usize = 100_000;
+
+/// How far a call is.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    /// It was attempted before.
+    pub(crate) begun: bool,
+    /// Its time is over: it answers now, whatever it has.
+    pub(crate) expired: bool,
+    /// It was interrupted: as `expired`, but with EINTR if it has nothing.
+    pub(crate) interrupted: bool,
+    /// When its time is over.
+    pub(crate) deadline: Option<Instant>,
+    /// Bytes sent, or read and thrown away.
+    pub(crate) done: usize,
+    /// Bytes read.
+    pub(crate) data: BytesMut,
+    /// A socket that lingers behind a closed descriptor.
+    pub(crate) lingers: Option<SocketId>,
+}
+
+impl Progress {
+    /// The call would wait, for `timeout` at the most (`None`: for ever). `Err` when it must not wait any more.
+    pub(crate) fn wait(&mut self, now: Instant, timeout: Option<Duration>) -> Result<Option<Reply>, Errno> {
+        if self.interrupted {
+            return Err(Errno::EINTR);
+        }
+        if self.expired {
+            return Err(Errno::EAGAIN);
+        }
+        self.arm(now, timeout);
+        Ok(None)
+    }
+
+    /// Sets the deadline the first time.
+    pub(crate) fn arm(&mut self, now: Instant, timeout: Option<Duration>) {
+        if !self.begun {
+            self.deadline = timeout.map(|t| now + t);
+        }
+    }
+
+    /// It must not wait any more.
+    pub(crate) const fn over(&self) -> bool {
+        self.expired || self.interrupted
+    }
+}
+
+/// A call that has not come back.
+#[derive(Debug)]
+pub(crate) struct Blocked {
+    id: CallId,
+    call: Call,
+    progress: Progress,
+    /// The socket whose events wake it; `None` for a call that any event may concern.
+    on: Option<SocketId>,
+}
+
+/// All calls that block, and replies that wait to be taken.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting {
+    blocked: Vec<Blocked>,
+    finished: Vec<(CallId, Instant, Reply)>,
+    next: u64,
+}
+
+impl Waiting {
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.blocked.iter().filter_map(|b| b.progress.deadline).min()
+    }
+
+    pub(crate) fn add(
+        &mut self,
+        call: Call,
+        mut progress: Progress,
+        on: Option<SocketId>,
+    ) -> Result<CallId, Errno> {
+        if self.blocked.len() >= BLOCKED_MAX {
+            return Err(Errno::ENOMEM);
+        }
+        let id = CallId(self.next);
+        self.next += 1;
+        progress.begun = true;
+        self.blocked.push(Blocked { id, call, progress, on });
+        Ok(id)
+    }
+
+    pub(crate) fn first_finished(&self) -> Option<CallId> {
+        self.finished.first().map(|(id, ..)| *id)
+    }
+
+    pub(crate) fn take(&mut self, id: CallId) -> Option<(Instant, Reply)> {
+        let at = self.finished.iter().position(|(finished, ..)| *finished == id)?;
+        let (_, when, reply) = self.finished.remove(at);
+        Some((when, reply))
+    }
+
+    pub(crate) fn is_blocked(&self, id: CallId) -> bool {
+        self.blocked.iter().any(|b| b.id == id)
+    }
+}
+
+impl Host {
+    /// Lets the calls go on whose time is over.
+    pub(crate) fn expire_blocked(&mut self) {
+        let now = self.now;
+        let due = |p: &Progress| p.deadline.is_some_and(|d| d <= now);
+        let ids: Vec<CallId> =
+            self.waiting.blocked.iter().filter(|b| due(&b.progress)).map(|b| b.id).collect();
+        for id in ids {
+            self.go_on(id, |p| (p.expired, p.deadline) = (true, None));
+        }
+    }
+
+    pub(crate) fn interrupt_blocked(&mut self, id: CallId) {
+        self.go_on(id, |p| p.interrupted = true);
+    }
+
+    /// Lets the calls go on that an event of one of these sockets may concern, oldest first.
+    pub(crate) fn wake_blocked(&mut self, woken: &[SocketId]) {
+        let concerned = |b: &Blocked| b.on.is_none_or(|id| woken.contains(&id));
+        let ids: Vec<CallId> = self.waiting.blocked.iter().filter(|b| concerned(b)).map(|b| b.id).collect();
+        for id in ids {
+            self.go_on(id, |_| {});
+        }
+    }
+
+    /// Attempts a blocked call again.
+    fn go_on(&mut self, id: CallId, change: impl FnOnce(&mut Progress)) {
+        let Some(at) = self.waiting.blocked.iter().position(|b| b.id == id) else { return };
+        let mut blocked = self.waiting.blocked.remove(at);
+        change(&mut blocked.progress);
+        let reply = match self.attempt(&blocked.call, &mut blocked.progress) {
+            Ok(None) => {
+                blocked.on = self.wakes(&blocked.call, &blocked.progress);
+                self.waiting.blocked.insert(at.min(self.waiting.blocked.len()), blocked);
+                return;
+            }
+            Ok(Some(reply)) => reply,
+            Err(errno) => Reply::fail(errno),
+        };
+        self.waiting.finished.push((id, self.now, reply));
+    }
+
+    /// The socket whose events may let a call go on.
+    pub(crate) fn wakes(&self, call: &Call, progress: &Progress) -> Option<SocketId> {
+        match call {
+            Call::Recv { fd, .. }
+            | Call::Send { fd, .. }
+            | Call::Accept { fd, .. }
+            | Call::Connect { fd, .. } => self.files.sock(*fd).ok()?.kind.id(),
+            Call::Close { .. } => progress.lingers,
+            _ => None,
+        }
+    }
+
+    /// Lets the stack and the blocked calls do all that they can at this instant.
+    pub(crate) fn settle(&mut self) {
+        for _ in 0..ROUNDS_MAX {
+            let events = self.gather_events();
+            let sent = self.transmit();
+            if !events && !sent {
+                return;
+            }
+        }
+        debug_assert!(false, "the stack comes to rest at every instant");
+    }
+}

@@ -1,0 +1,219 @@
+//! From a call to the function that carries it out.
+use crate::abi::{
+    AF_INET, AF_INET6, AF_UNIX, F_GETFD, F_GETFL, F_GETPIPE_SZ, F_SETFD, F_SETFL, FIONBIO, FIONREAD,
+    IPPROTO_TCP, IPPROTO_UDP, O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY, SIOCATMARK, SIOCOUTQ, SIOCOUTQNSD,
+    SOCK_CLOEXEC, SOCK_DGRAM, SOCK_NONBLOCK, SOCK_RAW, SOCK_STREAM,
+};
+use crate::block::Progress;
+use crate::call::{Call, Fd, RecvKind, Reply, SendKind};
+use crate::errno::Errno;
+use crate::files::{File, Kind, Sock};
+use crate::host::Host;
+use crate::pipe::{PIPE_BYTES, Side};
+use bytes::Bytes;
+use lowwater_core::base::Error;
+use lowwater_core::stack::Queues;
+use lowwater_core::tcp::{SocketOptions, State};
+
+/// What a call comes to: a reply, or `None` while it blocks.
+pub(crate) type Answer = Result<Option<Reply>, Errno>;
+
+/// The bits of socket(2)'s type that are the type (`SOCK_TYPE_MASK`), and the types there are (`SOCK_MAX`).
+const TYPE_MASK: i32 = 0xf;
+const TYPE_MAX: i32 = 11;
+/// Address families that Linux has numbers for (`AF_MAX`), and protocols (`IPPROTO_MAX`, MPTCP included).
+const PROTOCOL_MAX: i32 = 263;
+/// iovecs of one call (`UIO_MAXIOV`), bytes of one call (`MAX_RW_COUNT`).
+pub(crate) const IOVECS_MAX: usize = 1_024;
+pub(crate) const BYTES_MAX: usize = 0x7fff_f000;
+
+impl Host {
+    /// Attempts a call, for the first time or again.
+    pub(crate) fn attempt(&mut self, call: &Call, p: &mut Progress) -> Answer {
+        let done = match call {
+            Call::Socket { domain, ty, protocol } => self.socket(*domain, *ty, *protocol),
+            Call::Bind { fd, addr } => self.bind(*fd, *addr),
+            Call::Listen { fd, backlog } => self.listen(*fd, *backlog),
+            Call::Accept { fd, flags } => return self.accept(*fd, *flags, p),
+            Call::Connect { fd, addr } => return self.connect(*fd, *addr, p),
+            Call::Recv { fd, kind, .. } => {
+                return match (self.files.get(*fd)?, kind) {
+                    (File::Socket(sock), _) if sock.stream => self.tcp_recv(call, p),
+                    (File::Socket(_), _) => self.udp_recv(call, p),
+                    (File::Pipe(id, side), RecvKind::Read | RecvKind::Readv) => {
+                        let (id, side) = (*id, *side);
+                        self.pipe_read(id, side, call, p)
+                    }
+                    (File::Epoll(_), RecvKind::Read | RecvKind::Readv) => Err(Errno::EINVAL),
+                    _ => Err(Errno::ENOTSOCK),
+                };
+            }
+            Call::Send { fd, kind, .. } => {
+                return match (self.files.get(*fd)?, kind) {
+                    (File::Socket(sock), _) if sock.stream => self.tcp_send(call, p),
+                    (File::Socket(_), _) => self.udp_send(call, p),
+                    (File::Pipe(id, side), SendKind::Write | SendKind::Writev) => {
+                        let (id, side) = (*id, *side);
+                        self.pipe_write(id, side, call, p)
+                    }
+                    (File::Epoll(_), SendKind::Write | SendKind::Writev) => Err(Errno::EINVAL),
+                    _ => Err(Errno::ENOTSOCK),
+                };
+            }
+            Call::Shutdown { fd, how } => self.shutdown(*fd, *how),
+            Call::Close { fd } => return self.close(*fd, p),
+            Call::Fcntl { fd, cmd, arg } => self.fcntl(*fd, *cmd, *arg),
+            Call::Ioctl { fd, request, arg } => self.ioctl(*fd, *request, *arg),
+            Call::Getsockopt { fd, level, name, len } => self.getsockopt(*fd, *level, *name, *len),
+            Call::Setsockopt { fd, level, name, value } => self.setsockopt(*fd, *level, *name, value),
+            Call::Getsockname { fd } => self.getsockname(*fd),
+            Call::Getpeername { fd } => self.getpeername(*fd),
+            Call::Poll { fds, timeout_ms } => return self.poll(fds, *timeout_ms, p),
+            Call::EpollCreate { size, flags } => self.epoll_create(*size, *flags),
+            Call::EpollCtl { epfd, op, fd, event } => self.epoll_ctl(*epfd, *op, *fd, *event),
+            Call::EpollWait { epfd, max_events, timeout_ms } => {
+                return self.epoll_wait(*epfd, *max_events, *timeout_ms, p);
+            }
+            Call::Pipe { flags } => self.pipe(*flags),
+            Call::Splice { .. } => return self.splice(call, p),
+        };
+        done.map(Some)
+    }
+
+    /// socket(2): `__sys_socket`, `inet_create`, `inet6_create`.
+    fn socket(&mut self, domain: i32, ty: i32, protocol: i32) -> Result<Reply, Errno> {
+        let (kind, flags) = (ty & TYPE_MASK, ty & !TYPE_MASK);
+        if flags & !(SOCK_NONBLOCK | SOCK_CLOEXEC) != 0 || kind >= TYPE_MAX {
+            return Err(Errno::EINVAL);
+        }
+        // AF_UNIX and the rest are not there.
+        let v6 = match domain {
+            AF_INET => false,
+            AF_INET6 => true,
+            AF_UNIX => return Err(Errno::EAFNOSUPPORT),
+            _ => return Err(Errno::EAFNOSUPPORT),
+        };
+        if !(0..PROTOCOL_MAX).contains(&protocol) {
+            return Err(Errno::EINVAL);
+        }
+        let stream = match (kind, protocol) {
+            (SOCK_STREAM, 0 | IPPROTO_TCP) => true,
+            (SOCK_DGRAM, 0 | IPPROTO_UDP) => false,
+            (SOCK_STREAM | SOCK_DGRAM | SOCK_RAW, _) => return Err(Errno::EPROTONOSUPPORT),
+            _ => return Err(Errno::ESOCKTNOSUPPORT),
+        };
+        let options = SocketOptions::new(self.stack.sysctl());
+        let sock = Sock::new(stream, v6, flags & SOCK_NONBLOCK != 0, options);
+        Ok(Reply::ok(self.files.add(File::Socket(Box::new(sock)))?.into()))
+    }
+
+    /// fcntl(2) on what is here; descriptors are not duplicated.
+    fn fcntl(&mut self, fd: Fd, cmd: i32, arg: i64) -> Result<Reply, Errno> {
+        let file = self.files.get_mut(fd)?;
+        let nonblocking = match file {
+            File::Socket(sock) => sock.nonblocking,
+            File::Epoll(_) => false,
+            File::Pipe(id, side) => self.pipes.nonblocking(*id, *side),
+        };
+        let mode = match file {
+            File::Pipe(_, Side::Read) => O_RDONLY,
+            File::Pipe(_, Side::Write) => O_WRONLY,
+            _ => O_RDWR,
+        };
+        match cmd {
+            F_GETFL => Ok(Reply::ok((mode | if nonblocking { O_NONBLOCK } else { 0 }).into())),
+            F_SETFL => {
+                let on = arg & i64::from(O_NONBLOCK) != 0;
+                match file {
+                    File::Socket(sock) => sock.nonblocking = on,
+                    File::Epoll(_) => {}
+                    File::Pipe(id, side) => self.pipes.set_nonblocking(*id, *side, on),
+                }
+                Ok(Reply::ok(0))
+            }
+            // No program is ever executed here, so FD_CLOEXEC has nothing to do.
+            F_GETFD | F_SETFD => Ok(Reply::ok(0)),
+            F_GETPIPE_SZ if matches!(file, File::Pipe(..)) => Ok(Reply::ok(PIPE_BYTES as i64)),
+            F_GETPIPE_SZ => Err(Errno::EBADF),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
+    /// ioctl(2): `tcp_ioctl`, `udp_ioctl`, `pipe_ioctl`.
+    fn ioctl(&mut self, fd: Fd, request: u64, arg: Option<i32>) -> Result<Reply, Errno> {
+        let request = i32::try_from(request).unwrap_or(0);
+        if request == FIONBIO {
+            let on = arg.ok_or(Errno::EFAULT)? != 0;
+            self.fcntl(fd, F_SETFL, if on { i64::from(O_NONBLOCK) } else { 0 })?;
+            return Ok(Reply::ok(0));
+        }
+        let told = match self.files.get(fd)? {
+            File::Epoll(_) => return Err(Errno::ENOTTY),
+            File::Pipe(id, _) if request == FIONREAD => self.pipes.waiting(*id) as u64,
+            File::Pipe(..) => return Err(Errno::ENOTTY),
+            File::Socket(sock) => self.socket_ioctl(sock, request)?,
+        };
+        arg.ok_or(Errno::EFAULT)?;
+        let int = i32::try_from(told).unwrap_or(i32::MAX);
+        Ok(Reply { value: Bytes::copy_from_slice(&int.to_ne_bytes()), ..Reply::ok(0) })
+    }
+
+    fn socket_ioctl(&self, sock: &Sock, request: i32) -> Result<u64, Errno> {
+        let known = match request {
+            FIONREAD | SIOCOUTQ => true,
+            SIOCOUTQNSD | SIOCATMARK => sock.stream,
+            _ => false,
+        };
+        if !known {
+            return Err(Errno::ENOTTY);
+        }
+        if request == SIOCATMARK {
+            // There is no urgent mark before there is urgent data (`tcp_ioctl`).
+            return Ok(0);
+        }
+        let queues = match sock.kind {
+            Kind::Listener(_) => return Err(Errno::EINVAL),
+            Kind::Fresh => Queues::default(),
+            Kind::Conn(id) => {
+                let early = matches!(self.stack.tcp_state(id), Ok(State::SynSent | State::SynRecv));
+                if early { Queues::default() } else { self.queues(id) }
+            }
+            Kind::Udp(id) => self.queues(id),
+        };
+        Ok(match request {
+            FIONREAD => queues.recv,
+            SIOCOUTQ => queues.send,
+            _ => queues.unsent,
+        })
+    }
+
+    pub(crate) fn queues(&self, id: lowwater_core::base::SocketId) -> Queues {
+        self.stack.queues(id).unwrap_or_default()
+    }
+
+    /// getsockname(2).
+    fn getsockname(&mut self, fd: Fd) -> Result<Reply, Errno> {
+        let sock = self.files.sock(fd)?;
+        let addr = match sock.kind {
+            Kind::Conn(id) | Kind::Udp(id) => self.stack.local_addr(id).ok().or(sock.bound),
+            Kind::Fresh | Kind::Listener(_) => sock.bound,
+        };
+        let any = core::net::SocketAddr::new(core::net::Ipv4Addr::UNSPECIFIED.into(), 0);
+        Ok(Reply { addr: Some(sock.shown(addr.unwrap_or(any))), ..Reply::ok(0) })
+    }
+
+    /// getpeername(2): not before the handshake is through, not after the end (`inet_getname`).
+    pub(crate) fn getpeername(&mut self, fd: Fd) -> Result<Reply, Errno> {
+        let sock = self.files.sock(fd)?;
+        let addr = match sock.kind {
+            Kind::Conn(id) => {
+                let gone = !matches!(self.stack.tcp_state(id), Ok(s) if !matches!(s, State::SynSent | State::Close | State::TimeWait));
+                if gone { Err(Error::NotConnected) } else { self.stack.peer_addr(id) }
+            }
+            Kind::Udp(id) => self.stack.peer_addr(id),
+            Kind::Fresh | Kind::Listener(_) => Err(Error::NotConnected),
+        };
+        let addr = addr.map_err(|_| Errno::ENOTCONN)?;
+        Ok(Reply { addr: Some(sock.shown(addr)), ..Reply::ok(0) })
+    }
+}

@@ -1,0 +1,128 @@
+//! UDP sockets: connect, send and receive datagrams (`udp_sendmsg`, `udp_recvmsg`).
+use crate::abi::{MSG_DONTWAIT, MSG_ERRQUEUE, MSG_OOB, MSG_PEEK, MSG_TRUNC};
+use crate::block::Progress;
+use crate::call::{Call, Fd, Name, RecvKind, Reply};
+use crate::calls::Answer;
+use crate::errno::Errno;
+use crate::files::{Kind, Sock, take_addr};
+use crate::host::Host;
+use crate::recv::Read;
+use crate::send::Write;
+use core::net::{Ipv4Addr, SocketAddr};
+use lowwater_core::base::{Error, SocketId};
+
+/// The longest datagram that anybody may ask for (`udp_sendmsg`).
+const LEN_MAX: usize = 0xffff;
+
+impl Host {
+    /// Makes the stack's socket for one that was bound.
+    pub(crate) fn bind_udp(&mut self, sock: &mut Sock) -> Result<(), Errno> {
+        let bound = sock.bound.ok_or(Errno::EINVAL)?;
+        let id = self.stack.udp_bind(self.now, bound)?;
+        sock.kind = Kind::Udp(id);
+        self.apply_udp_options(sock, id);
+        Ok(())
+    }
+
+    fn udp_id(&mut self, fd: Fd) -> Result<SocketId, Errno> {
+        self.autobind(fd)?;
+        self.files.sock(fd)?.kind.id().ok_or(Errno::EINVAL)
+    }
+
+    /// connect() of a datagram socket.
+    pub(crate) fn udp_connect(&mut self, fd: Fd, name: Name) -> Result<Reply, Errno> {
+        if name == Name::Unspec {
+            if let Kind::Udp(id) = self.files.sock(fd)?.kind {
+                self.stack.udp_connect(self.now, id, SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0))?;
+            }
+            self.files.sock_mut(fd)?.shut = 0;
+            return Ok(Reply::ok(0));
+        }
+        let remote = take_addr(self.files.sock(fd)?.v6, name)?;
+        let id = self.udp_id(fd)?;
+        self.stack.udp_connect(self.now, id, remote)?;
+        Ok(Reply::ok(0))
+    }
+
+    pub(crate) fn udp_recv(&mut self, call: &Call, p: &mut Progress) -> Answer {
+        let read = Read::of(call)?;
+        if read.want == 0 && matches!(read.kind, RecvKind::Read | RecvKind::Readv) {
+            return Ok(Some(Reply::ok(0)));
+        }
+        let sock = self.files.sock(read.fd)?;
+        if read.has(MSG_ERRQUEUE) {
+            return Err(Errno::EAGAIN);
+        }
+        let patient = !(sock.nonblocking || read.has(MSG_DONTWAIT));
+        let (timeout, shut) = (sock.knobs.rcvtimeo, sock.shut & 1 != 0);
+        let got = match sock.kind {
+            Kind::Udp(id) if read.has(MSG_PEEK) => self.stack.udp_peek_from(self.now, id),
+            Kind::Udp(id) => self.stack.udp_recv_from(self.now, id),
+            _ => Err(Error::WouldBlock),
+        };
+        let (data, from) = match got {
+            Ok(got) => got,
+            Err(Error::WouldBlock) if shut => return Ok(Some(Reply::ok(0))),
+            Err(Error::WouldBlock) if !patient => return Err(Errno::EAGAIN),
+            Err(Error::WouldBlock) => return p.wait(self.now, timeout),
+            Err(e) => return Err(e.into()),
+        };
+        let copied = data.len().min(read.want);
+        if copied > read.good {
+            return Err(Errno::EFAULT);
+        }
+        let cut = data.len() > copied;
+        let ret = if read.has(MSG_TRUNC) { data.len() } else { copied };
+        let addr = Some(self.files.sock(read.fd)?.shown(from));
+        let msg_flags = if cut { MSG_TRUNC } else { 0 };
+        Ok(Some(Reply { data: data.slice(..copied), addr, msg_flags, ..Reply::ok(ret as i64) }))
+    }
+
+    pub(crate) fn udp_send(&mut self, call: &Call, p: &mut Progress) -> Answer {
+        let write = Write::of(call)?;
+        let sock = self.files.sock(write.fd)?;
+        let patient = !(sock.nonblocking || write.has(MSG_DONTWAIT));
+        let (timeout, shut) = (sock.knobs.sndtimeo, sock.shut & 2 != 0);
+        if write.data.len() > LEN_MAX {
+            return Err(Errno::EMSGSIZE);
+        }
+        if write.has(MSG_OOB) {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let to = match write.to {
+            None | Some(Name::Unspec) => None,
+            Some(Name::Inet(addr @ SocketAddr::V4(_))) if sock.v6 => {
+                // An AF_INET6 socket takes a sockaddr_in here (`udpv6_sendmsg`).
+                if sock.v6only() {
+                    return Err(Errno::ENETUNREACH);
+                }
+                Some(addr)
+            }
+            Some(name) => Some(take_addr(sock.v6, name)?),
+        };
+        if to.is_some_and(|to| to.port() == 0) {
+            return Err(Errno::EINVAL);
+        }
+        let connected = matches!(sock.kind, Kind::Udp(id) if self.stack.peer_addr(id).is_ok());
+        if to.is_none() && !connected {
+            return Err(Errno::EDESTADDRREQ);
+        }
+        if shut {
+            return Ok(Some(write.fail(Errno::EPIPE)));
+        }
+        if write.bad {
+            return Err(Errno::EFAULT);
+        }
+        let id = self.udp_id(write.fd)?;
+        let sent = match to {
+            Some(to) => self.stack.udp_send_to(self.now, id, write.data, to),
+            None => self.stack.udp_send(self.now, id, write.data),
+        };
+        match sent {
+            Ok(n) => Ok(Some(Reply::ok(n as i64))),
+            Err(Error::WouldBlock) if !patient => Err(Errno::EAGAIN),
+            Err(Error::WouldBlock) => p.wait(self.now, timeout),
+            Err(e) => Err(e.into()),
+        }
+    }
+}

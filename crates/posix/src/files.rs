@@ -1,0 +1,223 @@
+//! What is behind a file descriptor: sockets, epoll sets, ends of pipes.
+use crate::abi::{AF_INET6, IPPROTO_TCP, IPPROTO_UDP, SOCK_DGRAM, SOCK_STREAM};
+use crate::call::Fd;
+use crate::epoll::Epoll;
+use crate::errno::Errno;
+use crate::pipe::{PipeId, Side};
+use core::net::{IpAddr, Ipv6Addr, SocketAddr};
+use lowwater_core::base::{Duration, SocketId};
+use lowwater_core::tcp::SocketOptions;
+use std::collections::BTreeMap;
+
+/// Descriptors that may be open at once (RLIMIT_NOFILE's usual soft limit).
+pub(crate) const FDS_MAX: usize = 1_024;
+
+/// What is behind a file descriptor.
+#[derive(Debug)]
+pub(crate) enum File {
+    Socket(Box<Sock>),
+    Epoll(Epoll),
+    Pipe(PipeId, Side),
+}
+
+/// How far a socket is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Neither listening nor connected (TCP_CLOSE).
+    Fresh,
+    /// A TCP listener.
+    Listener(SocketId),
+    /// A TCP connection, or one that is being made.
+    Conn(SocketId),
+    /// A UDP socket that has a port.
+    Udp(SocketId),
+}
+
+impl Kind {
+    pub(crate) const fn id(self) -> Option<SocketId> {
+        match self {
+            Self::Fresh => None,
+            Self::Listener(id) | Self::Conn(id) | Self::Udp(id) => Some(id),
+        }
+    }
+}
+
+/// One socket.
+#[derive(Clone, Debug)]
+pub(crate) struct Sock {
+    pub(crate) kind: Kind,
+    /// SOCK_STREAM or SOCK_DGRAM.
+    pub(crate) stream: bool,
+    /// AF_INET6.
+    pub(crate) v6: bool,
+    pub(crate) nonblocking: bool,
+    /// connect() has not told its result yet (SS_CONNECTING).
+    pub(crate) connecting: bool,
+    /// Where it was bound, the port chosen; mapped addresses in their IPv4 form.
+    pub(crate) bound: Option<SocketAddr>,
+    /// Of a socket without a connection: the directions that were shut down all the same, 1 for reading, 2 for writing.
+    pub(crate) shut: u8,
+    /// An error for SO_ERROR that the stack does not hold.
+    pub(crate) error: Option<Errno>,
+    /// TCP's options while the stack has no socket for them.
+    pub(crate) options: SocketOptions,
+    /// Every other option.
+    pub(crate) knobs: Knobs,
+}
+
+/// Options that the stack does not have: what the calls here obey, and what is only remembered.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Knobs {
+    /// SO_RCVTIMEO and SO_SNDTIMEO.
+    pub(crate) rcvtimeo: Option<Duration>,
+    pub(crate) sndtimeo: Option<Duration>,
+    /// Options that are one number, by level and name, where they were set.
+    pub(crate) plain: BTreeMap<(i32, i32), i32>,
+}
+
+impl Sock {
+    pub(crate) fn new(stream: bool, v6: bool, nonblocking: bool, options: SocketOptions) -> Self {
+        Self {
+            kind: Kind::Fresh,
+            stream,
+            v6,
+            nonblocking,
+            connecting: false,
+            bound: None,
+            shut: 0,
+            error: None,
+            options,
+            knobs: Knobs::default(),
+        }
+    }
+
+    /// What accept() makes of a listener: options are inherited, the rest is new.
+    pub(crate) fn child(&self, id: SocketId, nonblocking: bool) -> Self {
+        Self { kind: Kind::Conn(id), nonblocking, connecting: false, shut: 0, error: None, ..self.clone() }
+    }
+
+    pub(crate) const fn protocol(&self) -> i32 {
+        if self.stream { IPPROTO_TCP } else { IPPROTO_UDP }
+    }
+
+    pub(crate) const fn ty(&self) -> i32 {
+        if self.stream { SOCK_STREAM } else { SOCK_DGRAM }
+    }
+
+    /// An option that is one number.
+    pub(crate) fn plain(&self, level: i32, name: i32) -> i32 {
+        self.knobs.plain.get(&(level, name)).copied().unwrap_or(0)
+    }
+
+    /// IPV6_V6ONLY.
+    pub(crate) fn v6only(&self) -> bool {
+        self.v6 && self.plain(AF_V6.0, AF_V6.1) != 0
+    }
+
+    /// An address as this socket's family writes it.
+    pub(crate) fn shown(&self, addr: SocketAddr) -> SocketAddr {
+        match addr.ip() {
+            IpAddr::V4(v4) if self.v6 => {
+                let ip = if v4.is_unspecified() { Ipv6Addr::UNSPECIFIED } else { v4.to_ipv6_mapped() };
+                SocketAddr::new(ip.into(), addr.port())
+            }
+            _ => addr,
+        }
+    }
+}
+
+/// Level and name of IPV6_V6ONLY.
+const AF_V6: (i32, i32) = (crate::abi::SOL_IPV6, crate::abi::IPV6_V6ONLY);
+
+/// An address of the caller as the stack knows it.
+///
+/// # Errors
+/// Those of `inet_bind` and `inet6_bind`, which are those of connect() too: EINVAL for what is too short, EAFNOSUPPORT for
+/// another family.
+pub(crate) fn take_addr(v6: bool, name: crate::call::Name) -> Result<SocketAddr, Errno> {
+    use crate::call::Name;
+    match name {
+        Name::Bad => Err(Errno::EFAULT),
+        Name::Short(_) => Err(Errno::EINVAL),
+        Name::Unspec => Err(Errno::EAFNOSUPPORT),
+        Name::Other(family) => {
+            let longer = v6 && i32::from(family) != AF_INET6;
+            Err(if longer { Errno::EINVAL } else { Errno::EAFNOSUPPORT })
+        }
+        // A sockaddr_in is shorter than what an AF_INET6 socket wants; the other way round only the family is wrong.
+        Name::Inet(SocketAddr::V4(_)) if v6 => Err(Errno::EINVAL),
+        Name::Inet(SocketAddr::V6(_)) if !v6 => Err(Errno::EAFNOSUPPORT),
+        Name::Inet(addr) => Ok(SocketAddr::new(addr.ip().to_canonical(), addr.port())),
+    }
+}
+
+/// The table of file descriptors.
+#[derive(Debug)]
+pub(crate) struct Files {
+    table: BTreeMap<Fd, File>,
+    first: Fd,
+}
+
+impl Files {
+    pub(crate) const fn new(first: Fd) -> Self {
+        Self { table: BTreeMap::new(), first }
+    }
+
+    /// Gives a file the lowest number that is free.
+    pub(crate) fn add(&mut self, file: File) -> Result<Fd, Errno> {
+        if self.table.len() >= FDS_MAX {
+            return Err(Errno::EMFILE);
+        }
+        let mut fd = self.first;
+        for &taken in self.table.keys() {
+            if taken != fd {
+                break;
+            }
+            fd = fd.checked_add(1).ok_or(Errno::EMFILE)?;
+        }
+        self.table.insert(fd, file);
+        Ok(fd)
+    }
+
+    pub(crate) fn remove(&mut self, fd: Fd) -> Option<File> {
+        self.table.remove(&fd)
+    }
+
+    pub(crate) fn get(&self, fd: Fd) -> Result<&File, Errno> {
+        self.table.get(&fd).ok_or(Errno::EBADF)
+    }
+
+    pub(crate) fn get_mut(&mut self, fd: Fd) -> Result<&mut File, Errno> {
+        self.table.get_mut(&fd).ok_or(Errno::EBADF)
+    }
+
+    pub(crate) fn sock(&self, fd: Fd) -> Result<&Sock, Errno> {
+        match self.get(fd)? {
+            File::Socket(sock) => Ok(sock),
+            _ => Err(Errno::ENOTSOCK),
+        }
+    }
+
+    pub(crate) fn sock_mut(&mut self, fd: Fd) -> Result<&mut Sock, Errno> {
+        match self.get_mut(fd)? {
+            File::Socket(sock) => Ok(sock),
+            _ => Err(Errno::ENOTSOCK),
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Fd, &File)> {
+        self.table.iter().map(|(fd, file)| (*fd, file))
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (Fd, &mut File)> {
+        self.table.iter_mut().map(|(fd, file)| (*fd, file))
+    }
+
+    /// The descriptor of a socket of the stack.
+    pub(crate) fn fd_of(&self, id: SocketId) -> Option<Fd> {
+        self.iter().find_map(|(fd, file)| match file {
+            File::Socket(sock) if sock.kind.id() == Some(id) => Some(fd),
+            _ => None,
+        })
+    }
+}

@@ -1,0 +1,336 @@
+//! Pipes in memory, and splice(2) between them and sockets.
+use crate::abi::{
+    EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLRDNORM, EPOLLWRNORM, O_CLOEXEC, O_DIRECT, O_NONBLOCK,
+    SPLICE_F_MORE, SPLICE_F_NONBLOCK,
+};
+use crate::block::Progress;
+use crate::call::{Call, Fd, Reply};
+use crate::calls::Answer;
+use crate::errno::Errno;
+use crate::files::{File, Kind};
+use crate::host::{ANY, Host};
+use crate::recv::Read;
+use crate::send::Write;
+use bytes::{Buf as _, BytesMut};
+use lowwater_core::base::{Error, SocketId};
+use lowwater_core::tcp::SendFlags;
+use std::collections::BTreeMap;
+
+/// Bytes that a pipe holds (pipe(7)).
+pub(crate) const PIPE_BYTES: usize = 65_536;
+/// A write of at most so many bytes is all or nothing (PIPE_BUF).
+const PIPE_BUF: usize = 4_096;
+/// Flags of splice(2).
+const SPLICE_F_ALL: u32 = 0xf;
+
+/// Name of a pipe.
+pub(crate) type PipeId = u64;
+
+/// Which end of a pipe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Read,
+    Write,
+}
+
+#[derive(Debug, Default)]
+struct Pipe {
+    data: BytesMut,
+    /// Ends that are open, and their O_NONBLOCK: to read, to write.
+    open: [bool; 2],
+    nonblocking: [bool; 2],
+}
+
+/// All pipes.
+#[derive(Debug, Default)]
+pub(crate) struct Pipes {
+    pipes: BTreeMap<PipeId, Pipe>,
+    next: PipeId,
+}
+
+const fn index(side: Side) -> usize {
+    match side {
+        Side::Read => 0,
+        Side::Write => 1,
+    }
+}
+
+impl Pipes {
+    fn get(&mut self, id: PipeId) -> Result<&mut Pipe, Errno> {
+        self.pipes.get_mut(&id).ok_or(Errno::EBADF)
+    }
+
+    pub(crate) fn waiting(&self, id: PipeId) -> usize {
+        self.pipes.get(&id).map_or(0, |pipe| pipe.data.len())
+    }
+
+    fn room(&self, id: PipeId) -> usize {
+        PIPE_BYTES.saturating_sub(self.waiting(id))
+    }
+
+    pub(crate) fn nonblocking(&self, id: PipeId, side: Side) -> bool {
+        self.pipes.get(&id).is_some_and(|pipe| pipe.nonblocking[index(side)])
+    }
+
+    pub(crate) fn set_nonblocking(&mut self, id: PipeId, side: Side, on: bool) {
+        if let Some(pipe) = self.pipes.get_mut(&id) {
+            pipe.nonblocking[index(side)] = on;
+        }
+    }
+
+    fn is_open(&self, id: PipeId, side: Side) -> bool {
+        self.pipes.get(&id).is_some_and(|pipe| pipe.open[index(side)])
+    }
+
+    /// `pipe_poll`.
+    pub(crate) fn readiness(&self, id: PipeId, side: Side) -> u32 {
+        let bit = |on: bool, bits: u32| if on { bits } else { 0 };
+        match side {
+            Side::Read => {
+                bit(self.waiting(id) > 0, EPOLLIN | EPOLLRDNORM)
+                    | bit(!self.is_open(id, Side::Write), EPOLLHUP)
+            }
+            Side::Write => {
+                bit(self.room(id) > 0, EPOLLOUT | EPOLLWRNORM) | bit(!self.is_open(id, Side::Read), EPOLLERR)
+            }
+        }
+    }
+}
+
+impl Host {
+    /// pipe2(2).
+    pub(crate) fn pipe(&mut self, flags: i32) -> Result<Reply, Errno> {
+        if flags & !(O_CLOEXEC | O_NONBLOCK | O_DIRECT) != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let id = self.pipes.next;
+        let read = self.files.add(File::Pipe(id, Side::Read))?;
+        let write = match self.files.add(File::Pipe(id, Side::Write)) {
+            Ok(write) => write,
+            Err(errno) => {
+                self.files.remove(read);
+                return Err(errno);
+            }
+        };
+        self.pipes.next += 1;
+        let nonblocking = flags & O_NONBLOCK != 0;
+        let pipe = Pipe { data: BytesMut::new(), open: [true; 2], nonblocking: [nonblocking; 2] };
+        self.pipes.pipes.insert(id, pipe);
+        Ok(Reply { pipe: Some((read, write)), ..Reply::ok(0) })
+    }
+
+    pub(crate) fn close_pipe(&mut self, id: PipeId, side: Side) {
+        let Ok(pipe) = self.pipes.get(id) else { return };
+        pipe.open[index(side)] = false;
+        if pipe.open == [false; 2] {
+            self.pipes.pipes.remove(&id);
+        }
+        self.wake_pipe(id);
+    }
+
+    /// Both ends of a pipe have news, for whoever waits.
+    fn wake_pipe(&mut self, id: PipeId) {
+        let ends: Vec<Fd> = self
+            .files
+            .iter()
+            .filter(|(_, f)| matches!(f, File::Pipe(p, _) if *p == id))
+            .map(|(fd, _)| fd)
+            .collect();
+        for fd in ends {
+            self.wake_fd(fd, ANY);
+        }
+        self.wake_blocked(&[]);
+    }
+
+    pub(crate) fn pipe_read(&mut self, id: PipeId, side: Side, call: &Call, p: &mut Progress) -> Answer {
+        let read = Read::of(call)?;
+        if side != Side::Read {
+            return Err(Errno::EBADF);
+        }
+        if read.want == 0 {
+            return Ok(Some(Reply::ok(0)));
+        }
+        let n = self.pipes.waiting(id).min(read.want);
+        if n > 0 {
+            if n > read.good {
+                return Err(Errno::EFAULT);
+            }
+            let data = self.pipes.get(id)?.data.split_to(n).freeze();
+            self.wake_pipe(id);
+            return Ok(Some(Reply { data, ..Reply::ok(n as i64) }));
+        }
+        if !self.pipes.is_open(id, Side::Write) {
+            return Ok(Some(Reply::ok(0)));
+        }
+        if self.pipes.nonblocking(id, side) { Err(Errno::EAGAIN) } else { p.wait(self.now, None) }
+    }
+
+    pub(crate) fn pipe_write(&mut self, id: PipeId, side: Side, call: &Call, p: &mut Progress) -> Answer {
+        let write = Write::of(call)?;
+        if side != Side::Write {
+            return Err(Errno::EBADF);
+        }
+        if write.bad {
+            return Err(Errno::EFAULT);
+        }
+        if write.data.is_empty() {
+            return Ok(Some(Reply::ok(0)));
+        }
+        if !self.pipes.is_open(id, Side::Read) {
+            let done = p.done as i64;
+            return Ok(Some(if done > 0 { Reply::ok(done) } else { write.fail(Errno::EPIPE) }));
+        }
+        let rest = write.data.len() - p.done;
+        let room = self.pipes.room(id);
+        let fits = if write.data.len() <= PIPE_BUF && room < rest { 0 } else { room.min(rest) };
+        if fits > 0 {
+            self.pipes.get(id)?.data.extend_from_slice(&write.data[p.done..p.done + fits]);
+            p.done += fits;
+            self.wake_pipe(id);
+        }
+        let patient = !self.pipes.nonblocking(id, side);
+        if p.done == write.data.len() || (p.done > 0 && (!patient || p.over())) {
+            return Ok(Some(Reply::ok(p.done as i64)));
+        }
+        if patient { p.wait(self.now, None) } else { Err(Errno::EAGAIN) }
+    }
+
+    /// splice(2): `do_splice`.
+    pub(crate) fn splice(&mut self, call: &Call, p: &mut Progress) -> Answer {
+        let Call::Splice { fd_in, off_in, fd_out, off_out, len, flags } = call else {
+            return Err(Errno::EINVAL);
+        };
+        if *len == 0 {
+            return Ok(Some(Reply::ok(0)));
+        }
+        if flags & !SPLICE_F_ALL != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let (from, to) = (self.splice_end(*fd_in)?, self.splice_end(*fd_out)?);
+        let patient = flags & SPLICE_F_NONBLOCK as u32 == 0;
+        match (from, to) {
+            (End::Pipe(..), End::Pipe(..)) if off_in.is_some() || off_out.is_some() => Err(Errno::ESPIPE),
+            (End::Pipe(a, Side::Read), End::Pipe(b, Side::Write)) if a != b => {
+                self.splice_pipes(a, b, *len, patient, p)
+            }
+            (End::Pipe(a, Side::Read), End::Socket(fd)) => match (off_in, off_out) {
+                (Some(_), _) => Err(Errno::ESPIPE),
+                (_, Some(_)) => Err(Errno::EINVAL),
+                _ => self.splice_out(a, fd, *len, *flags, p),
+            },
+            (End::Socket(fd), End::Pipe(b, Side::Write)) => match (off_in, off_out) {
+                (_, Some(_)) => Err(Errno::ESPIPE),
+                (Some(_), _) => Err(Errno::EINVAL),
+                _ => self.splice_in(fd, b, *len, patient, p),
+            },
+            (End::Pipe(_, Side::Write), _) | (_, End::Pipe(_, Side::Read)) => Err(Errno::EBADF),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
+    fn splice_end(&self, fd: Fd) -> Result<End, Errno> {
+        match self.files.get(fd)? {
+            File::Pipe(id, side) => Ok(End::Pipe(*id, *side)),
+            File::Socket(_) => Ok(End::Socket(fd)),
+            File::Epoll(_) => Err(Errno::EINVAL),
+        }
+    }
+
+    fn splice_pipes(
+        &mut self,
+        from: PipeId,
+        to: PipeId,
+        len: usize,
+        patient: bool,
+        p: &mut Progress,
+    ) -> Answer {
+        if !self.pipes.is_open(to, Side::Read) {
+            return Ok(Some(Reply { sigpipe: true, ..Reply::fail(Errno::EPIPE) }));
+        }
+        let n = len.min(self.pipes.waiting(from)).min(self.pipes.room(to));
+        if n == 0 {
+            if self.pipes.waiting(from) == 0 && !self.pipes.is_open(from, Side::Write) {
+                return Ok(Some(Reply::ok(0)));
+            }
+            return if patient { p.wait(self.now, None) } else { Err(Errno::EAGAIN) };
+        }
+        let data = self.pipes.get(from)?.data.split_to(n);
+        self.pipes.get(to)?.data.extend_from_slice(&data);
+        self.wake_pipe(from);
+        self.wake_pipe(to);
+        Ok(Some(Reply::ok(n as i64)))
+    }
+
+    /// From a socket (`tcp_splice_read`): waits for data as read() does, for room as a pipe does.
+    fn splice_in(&mut self, fd: Fd, to: PipeId, len: usize, patient: bool, p: &mut Progress) -> Answer {
+        let sock = self.files.sock(fd)?;
+        let (nonblocking, timeout) = (sock.nonblocking, sock.knobs.rcvtimeo);
+        let Kind::Conn(id) = sock.kind else { return Err(Errno::ENOTCONN) };
+        if !self.pipes.is_open(to, Side::Read) {
+            return Ok(Some(Reply { sigpipe: true, ..Reply::fail(Errno::EPIPE) }));
+        }
+        let room = self.pipes.room(to);
+        if room == 0 {
+            return if patient { p.wait(self.now, None) } else { Err(Errno::EAGAIN) };
+        }
+        let mut data = BytesMut::new();
+        let mut take = |piece: &[u8]| data.extend_from_slice(piece);
+        match self.stack.tcp_recv_with(self.now, id, len.min(room), &mut take) {
+            Ok(n) => {
+                self.pipes.get(to)?.data.unsplit(data);
+                self.wake_pipe(to);
+                Ok(Some(Reply::ok(n as i64)))
+            }
+            Err(Error::WouldBlock) if nonblocking => Err(Errno::EAGAIN),
+            Err(Error::WouldBlock) => p.wait(self.now, timeout),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// To a socket (`splice_to_socket`).
+    fn splice_out(&mut self, from: PipeId, fd: Fd, len: usize, flags: u32, p: &mut Progress) -> Answer {
+        let sock = self.files.sock(fd)?;
+        let (nonblocking, timeout, kind) = (sock.nonblocking, sock.knobs.sndtimeo, sock.kind);
+        let waiting = self.pipes.waiting(from);
+        let n = (len - p.done.min(len)).min(waiting);
+        if n == 0 {
+            let over = p.done > 0 || !self.pipes.is_open(from, Side::Write);
+            if over {
+                return Ok(Some(Reply::ok(p.done as i64)));
+            }
+            let patient = flags & SPLICE_F_NONBLOCK as u32 == 0;
+            return if patient { p.wait(self.now, None) } else { Err(Errno::EAGAIN) };
+        }
+        let Kind::Conn(id) = kind else {
+            return Ok(Some(Reply { sigpipe: true, ..Reply::fail(Errno::EPIPE) }));
+        };
+        match self.splice_send(from, id, n, flags & SPLICE_F_MORE as u32 != 0 || n < waiting) {
+            Ok(sent) => p.done += sent,
+            Err(Error::WouldBlock) if p.done == 0 && nonblocking => return Err(Errno::EAGAIN),
+            Err(Error::WouldBlock) => {}
+            Err(_) if p.done > 0 => return Ok(Some(Reply::ok(p.done as i64))),
+            Err(e) => {
+                let errno = Errno::from(e);
+                return Ok(Some(Reply { sigpipe: errno == Errno::EPIPE, ..Reply::fail(errno) }));
+            }
+        }
+        let done = p.done == len || self.pipes.waiting(from) == 0;
+        if done || nonblocking { Ok(Some(Reply::ok(p.done as i64))) } else { p.wait(self.now, timeout) }
+    }
+
+    fn splice_send(&mut self, from: PipeId, id: SocketId, n: usize, more: bool) -> Result<usize, Error> {
+        let Ok(pipe) = self.pipes.get(from) else { return Err(Error::NoSuchSocket) };
+        let data = pipe.data.get(..n).unwrap_or_default();
+        let sent = self.stack.tcp_send(self.now, id, data, SendFlags { more, eor: false })?;
+        pipe.data.advance(sent);
+        self.wake_pipe(from);
+        Ok(sent)
+    }
+}
+
+/// One end of a splice.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Pipe(PipeId, Side),
+    Socket(Fd),
+}

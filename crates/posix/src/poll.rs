@@ -1,0 +1,102 @@
+//! What a file is ready for, and poll(2) (`tcp_poll`, `datagram_poll`, `pipe_poll`).
+use crate::abi::{
+    EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLRDHUP, EPOLLRDNORM, EPOLLWRBAND, EPOLLWRNORM, POLLERR,
+    POLLHUP, POLLNVAL,
+};
+use crate::block::Progress;
+use crate::call::{Fd, PollFd, Reply};
+use crate::calls::Answer;
+use crate::errno::Errno;
+use crate::files::{FDS_MAX, File, Kind};
+use crate::host::Host;
+use lowwater_core::base::Duration;
+use lowwater_core::tcp::Ready;
+
+const READING: u32 = EPOLLIN | EPOLLRDNORM;
+const WRITING: u32 = EPOLLOUT | EPOLLWRNORM;
+const READY: [(Ready, u32); 5] = [
+    (Ready::IN, READING),
+    (Ready::OUT, WRITING),
+    (Ready::ERR, EPOLLERR),
+    (Ready::HUP, EPOLLHUP),
+    (Ready::RDHUP, EPOLLRDHUP),
+];
+/// Epoll sets within epoll sets that are looked into (`EP_MAX_NESTS`).
+const NESTS_MAX: usize = 4;
+
+/// A timeout in milliseconds; below zero it never comes.
+pub(crate) fn timeout(ms: i32) -> Option<Duration> {
+    u64::try_from(ms).ok().map(Duration::from_millis)
+}
+
+impl Host {
+    /// What a file is ready for, in the bits of epoll; `None` without such a file.
+    pub(crate) fn readiness(&mut self, fd: Fd) -> Option<u32> {
+        self.readiness_within(fd, 0)
+    }
+
+    fn readiness_within(&mut self, fd: Fd, nest: usize) -> Option<u32> {
+        match self.files.get(fd).ok()? {
+            File::Pipe(id, side) => Some(self.pipes.readiness(*id, *side)),
+            File::Epoll(epoll) => {
+                if nest >= NESTS_MAX {
+                    return Some(0);
+                }
+                let waiting: Vec<(Fd, u32)> = epoll.waiting().collect();
+                let any = waiting
+                    .into_iter()
+                    .any(|(fd, events)| self.readiness_within(fd, nest + 1).is_some_and(|r| r & events != 0));
+                Some(if any { READING } else { 0 })
+            }
+            File::Socket(sock) => {
+                let (kind, stream, shut, failed) = (sock.kind, sock.stream, sock.shut, sock.error.is_some());
+                let mut bits = match kind {
+                    Kind::Fresh if stream => WRITING | EPOLLHUP,
+                    Kind::Fresh => WRITING | EPOLLWRBAND,
+                    Kind::Conn(id) | Kind::Listener(id) | Kind::Udp(id) => {
+                        let ready = self.stack.poll(self.now, id);
+                        let bits = READY.iter().filter(|(bit, _)| ready.contains(*bit));
+                        let bits = bits.fold(0, |all, (_, bits)| all | bits);
+                        if matches!(kind, Kind::Udp(_)) && bits & EPOLLOUT != 0 {
+                            bits | EPOLLWRBAND
+                        } else {
+                            bits
+                        }
+                    }
+                };
+                if shut & 1 != 0 {
+                    bits |= READING | EPOLLRDHUP;
+                }
+                if shut == 3 {
+                    bits |= EPOLLHUP;
+                }
+                if failed {
+                    bits |= EPOLLERR;
+                }
+                Some(bits)
+            }
+        }
+    }
+
+    /// poll(2).
+    pub(crate) fn poll(&mut self, fds: &[PollFd], timeout_ms: i32, p: &mut Progress) -> Answer {
+        if fds.len() > FDS_MAX {
+            return Err(Errno::EINVAL);
+        }
+        let mut revents = Vec::with_capacity(fds.len());
+        for entry in fds {
+            let wanted = i32::from(entry.events) | POLLERR | POLLHUP;
+            let bits = match self.readiness(entry.fd) {
+                _ if entry.fd < 0 => 0,
+                None => POLLNVAL,
+                Some(bits) => bits as i32 & wanted & 0xffff,
+            };
+            revents.push(bits as i16);
+        }
+        let ready = revents.iter().filter(|r| **r != 0).count();
+        if ready > 0 || timeout_ms == 0 || p.expired {
+            return Ok(Some(Reply { revents, ..Reply::ok(ready as i64) }));
+        }
+        p.wait(self.now, timeout(timeout_ms))
+    }
+}

@@ -1,0 +1,189 @@
+//! Reading from a TCP socket: read, readv, recv, recvfrom, recvmsg (`tcp_recvmsg_locked`).
+use crate::abi::{
+    MSG_CTRUNC, MSG_DONTWAIT, MSG_ERRQUEUE, MSG_OOB, MSG_PEEK, MSG_TRUNC, MSG_WAITALL, SO_RCVLOWAT,
+    SOL_SOCKET, SOL_TCP, TCP_CM_INQ, TCP_INQ,
+};
+use crate::block::Progress;
+use crate::call::{Call, Control, Fd, RecvKind, Reply, Room};
+use crate::calls::{Answer, BYTES_MAX, IOVECS_MAX};
+use crate::errno::Errno;
+use crate::files::{Kind, Sock};
+use crate::host::Host;
+use bytes::BytesMut;
+use lowwater_core::base::{Error, SocketId};
+use lowwater_core::tcp::Ready;
+
+/// A reading call, taken apart.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Read {
+    pub(crate) fd: Fd,
+    pub(crate) kind: RecvKind,
+    /// Bytes that are asked for.
+    pub(crate) want: usize,
+    /// Bytes in front of a pointer that cannot be written to.
+    pub(crate) good: usize,
+    pub(crate) flags: i32,
+    pub(crate) control_len: usize,
+}
+
+impl Read {
+    /// # Errors
+    /// EINVAL for too many iovecs, or too many bytes.
+    pub(crate) fn of(call: &Call) -> Result<Self, Errno> {
+        let Call::Recv { fd, kind, rooms, flags, control_len } = call else { return Err(Errno::EINVAL) };
+        let (fd, kind, flags, control_len) = (*fd, *kind, *flags, *control_len);
+        if rooms.len() > IOVECS_MAX {
+            return Err(if kind == RecvKind::Recvmsg { Errno::EMSGSIZE } else { Errno::EINVAL });
+        }
+        let sum = |rooms: &[Room]| {
+            rooms.iter().try_fold(0_usize, |sum, room| sum.checked_add(room.len)).ok_or(Errno::EINVAL)
+        };
+        let want = sum(rooms)?.min(BYTES_MAX);
+        let bad = rooms.iter().position(|room| room.bad && room.len > 0).unwrap_or(rooms.len());
+        let good = sum(rooms.get(..bad).unwrap_or_default())?.min(want);
+        let plain = matches!(kind, RecvKind::Read | RecvKind::Readv);
+        Ok(Self { fd, kind, want, good, flags: if plain { 0 } else { flags }, control_len })
+    }
+
+    pub(crate) const fn has(&self, flag: i32) -> bool {
+        self.flags & flag != 0
+    }
+}
+
+impl Host {
+    pub(crate) fn tcp_recv(&mut self, call: &Call, p: &mut Progress) -> Answer {
+        let read = Read::of(call)?;
+        // read() of nothing is nothing, whatever the state (`sock_read_iter`).
+        if read.want == 0 && matches!(read.kind, RecvKind::Read | RecvKind::Readv) {
+            return Ok(Some(Reply::ok(0)));
+        }
+        if read.has(MSG_ERRQUEUE) {
+            self.files.sock(read.fd)?;
+            return Err(Errno::EAGAIN);
+        }
+        let sock = self.files.sock(read.fd)?;
+        let id = match sock.kind {
+            Kind::Conn(id) => id,
+            Kind::Listener(_) | Kind::Udp(_) => return Err(Errno::ENOTCONN),
+            Kind::Fresh => return self.recv_unconnected(read.fd).map(Some),
+        };
+        if read.has(MSG_OOB) {
+            // `tcp_recv_urg` without urgent data.
+            return Err(Errno::EINVAL);
+        }
+        let lowat = sock.plain(SOL_SOCKET, SO_RCVLOWAT).max(1) as usize;
+        let patient = !(sock.nonblocking || read.has(MSG_DONTWAIT));
+        let timeout = sock.knobs.rcvtimeo;
+        let target = if read.has(MSG_WAITALL) { read.want } else { lowat.min(read.want) }.max(1);
+        let taken = if read.has(MSG_PEEK) { self.peek(id, &read, p)? } else { self.take_data(id, &read, p)? };
+        let waiting = self.queues(id).recv;
+        if taken >= target || (read.want == 0 && waiting > 0) {
+            return self.received(&read, id, taken, p).map(Some);
+        }
+        let ready = self.stack.poll(self.now, id);
+        let over = ready.contains(Ready::ERR) || ready.contains(Ready::HUP) || ready.contains(Ready::RDHUP);
+        if taken > 0 {
+            if over || !patient || p.over() {
+                return self.received(&read, id, taken, p).map(Some);
+            }
+            p.arm(self.now, timeout);
+            return Ok(None);
+        }
+        match self.stack.tcp_recv_with(self.now, id, usize::MAX, &mut |_| {}) {
+            Ok(_) => self.received(&read, id, 0, p).map(Some),
+            Err(Error::WouldBlock) if !patient => Err(Errno::EAGAIN),
+            Err(Error::WouldBlock) => p.wait(self.now, timeout),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// Reading from what was never connected, or is no more.
+    fn recv_unconnected(&mut self, fd: Fd) -> Result<Reply, Errno> {
+        let sock = self.files.sock_mut(fd)?;
+        match sock.error.take() {
+            Some(errno) => Err(errno),
+            None if sock.shut & 1 != 0 => Ok(Reply::ok(0)),
+            None => Err(Errno::ENOTCONN),
+        }
+    }
+
+    /// Copies what waits without taking it; how much there is.
+    fn peek(&mut self, id: SocketId, read: &Read, p: &mut Progress) -> Result<usize, Errno> {
+        let there = usize::try_from(self.queues(id).recv).unwrap_or(usize::MAX).min(read.want);
+        if there > read.good && !read.has(MSG_TRUNC) {
+            return Err(Errno::EFAULT);
+        }
+        if there == 0 {
+            return Ok(0);
+        }
+        let mut buf = BytesMut::zeroed(there);
+        let n = self.stack.tcp_recv(self.now, id, &mut buf, true)?;
+        buf.truncate(n);
+        if !read.has(MSG_TRUNC) {
+            p.data = buf;
+        }
+        Ok(n)
+    }
+
+    /// Takes what waits, as much as is still asked for; how much the call has altogether.
+    fn take_data(&mut self, id: SocketId, read: &Read, p: &mut Progress) -> Result<usize, Errno> {
+        let there = usize::try_from(self.queues(id).recv).unwrap_or(usize::MAX);
+        let max = there.min(read.want - p.done.min(read.want));
+        if max == 0 {
+            return Ok(p.done);
+        }
+        let keep = !read.has(MSG_TRUNC);
+        if keep && p.done + max > read.good {
+            return if p.done > 0 { Ok(p.done) } else { Err(Errno::EFAULT) };
+        }
+        let data = &mut p.data;
+        let mut take = |piece: &[u8]| {
+            if keep {
+                data.extend_from_slice(piece);
+            }
+        };
+        p.done += self.stack.tcp_recv_with(self.now, id, max, &mut take)?;
+        Ok(p.done)
+    }
+
+    fn received(
+        &mut self,
+        read: &Read,
+        id: SocketId,
+        taken: usize,
+        p: &mut Progress,
+    ) -> Result<Reply, Errno> {
+        let data = core::mem::take(&mut p.data).freeze();
+        let mut reply = Reply { data, ..Reply::ok(taken as i64) };
+        if read.kind == RecvKind::Recvmsg && self.files.sock(read.fd)?.plain(SOL_TCP, TCP_INQ) != 0 {
+            let over = self.stack.poll(self.now, id).contains(Ready::RDHUP);
+            let hint = self.queues(id).recv.max(u64::from(over));
+            let hint = i32::try_from(hint).unwrap_or(i32::MAX);
+            put_control(&mut reply, read.control_len, Control::int(SOL_TCP, TCP_CM_INQ, hint));
+        }
+        Ok(reply)
+    }
+}
+
+/// Adds a control message as far as there is room (`put_cmsg`).
+pub(crate) fn put_control(reply: &mut Reply, control_len: usize, mut control: Control) {
+    let used: usize = reply.control.iter().map(Control::space).sum();
+    let room = control_len.saturating_sub(used);
+    let header = control.len() - control.data.len();
+    if room < header {
+        reply.msg_flags |= MSG_CTRUNC;
+        return;
+    }
+    if room < control.len() {
+        reply.msg_flags |= MSG_CTRUNC;
+        control.data.truncate(room - header);
+    }
+    reply.control.push(control);
+}
+
+impl Sock {
+    /// The next thing that a call on a socket without a connection tells: its error, once.
+    pub(crate) const fn take_error(&mut self) -> Option<Errno> {
+        self.error.take()
+    }
+}

@@ -1,0 +1,102 @@
+//! Writing to a TCP socket: write, writev, send, sendto, sendmsg (`tcp_sendmsg_locked`).
+use crate::abi::{MSG_DONTWAIT, MSG_EOR, MSG_FASTOPEN, MSG_MORE, MSG_NOSIGNAL, MSG_OOB};
+use crate::block::Progress;
+use crate::call::{Call, Name, Piece, Reply, SendKind};
+use crate::calls::{Answer, BYTES_MAX, IOVECS_MAX};
+use crate::errno::Errno;
+use crate::files::Kind;
+use crate::host::Host;
+use bytes::{Bytes, BytesMut};
+use lowwater_core::base::{Error, SocketId};
+use lowwater_core::tcp::{SendFlags, State};
+
+/// A writing call, taken apart.
+#[derive(Clone, Debug)]
+pub(crate) struct Write {
+    pub(crate) fd: i32,
+    pub(crate) data: Bytes,
+    /// Some of the data cannot be read.
+    pub(crate) bad: bool,
+    pub(crate) flags: i32,
+    pub(crate) to: Option<Name>,
+}
+
+impl Write {
+    /// # Errors
+    /// EINVAL for too many iovecs.
+    pub(crate) fn of(call: &Call) -> Result<Self, Errno> {
+        let Call::Send { fd, kind, data, flags, to, .. } = call else { return Err(Errno::EINVAL) };
+        if data.len() > IOVECS_MAX {
+            return Err(if *kind == SendKind::Sendmsg { Errno::EMSGSIZE } else { Errno::EINVAL });
+        }
+        let bad = data.iter().any(|piece| matches!(piece, Piece::Bad(len) if *len > 0));
+        let joined = match data.as_slice() {
+            [Piece::Data(one)] => one.clone(),
+            _ => {
+                let mut all = BytesMut::new();
+                for piece in data {
+                    if let Piece::Data(bytes) = piece {
+                        all.extend_from_slice(bytes);
+                    }
+                }
+                all.freeze()
+            }
+        };
+        let plain = matches!(kind, SendKind::Write | SendKind::Writev);
+        let data = joined.slice(..joined.len().min(BYTES_MAX));
+        Ok(Self { fd: *fd, data, bad, flags: if plain { 0 } else { *flags }, to: *to })
+    }
+
+    pub(crate) const fn has(&self, flag: i32) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// The failure of a writing call: EPIPE comes with SIGPIPE unless the caller does not want it.
+    pub(crate) fn fail(&self, errno: Errno) -> Reply {
+        let sigpipe = errno == Errno::EPIPE && !self.has(MSG_NOSIGNAL);
+        Reply { sigpipe, ..Reply::fail(errno) }
+    }
+}
+
+impl Host {
+    pub(crate) fn tcp_send(&mut self, call: &Call, p: &mut Progress) -> Answer {
+        let write = Write::of(call)?;
+        if write.has(MSG_FASTOPEN) || write.has(MSG_OOB) {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let sock = self.files.sock_mut(write.fd)?;
+        let Kind::Conn(id) = sock.kind else {
+            let errno = sock.take_error().unwrap_or(Errno::EPIPE);
+            return Ok(Some(write.fail(errno)));
+        };
+        let patient = !(sock.nonblocking || write.has(MSG_DONTWAIT));
+        let timeout = sock.knobs.sndtimeo;
+        match self.send_some(id, &write, p) {
+            Ok(_) if write.bad && !self.connecting(id) => return Err(Errno::EFAULT),
+            Ok(n) => p.done += n,
+            Err(Error::WouldBlock) => {}
+            Err(_) if p.done > 0 => return Ok(Some(Reply::ok(p.done as i64))),
+            Err(e) => return Ok(Some(write.fail(e.into()))),
+        }
+        if p.done >= write.data.len() && !self.connecting(id) {
+            return Ok(Some(Reply::ok(p.done as i64)));
+        }
+        if !patient || p.over() {
+            let nothing = if p.interrupted { Errno::EINTR } else { Errno::EAGAIN };
+            return if p.done > 0 { Ok(Some(Reply::ok(p.done as i64))) } else { Err(nothing) };
+        }
+        p.wait(self.now, timeout)
+    }
+
+    fn connecting(&self, id: SocketId) -> bool {
+        matches!(self.stack.tcp_state(id), Ok(State::SynSent | State::SynRecv))
+    }
+
+    fn send_some(&mut self, id: SocketId, write: &Write, p: &Progress) -> Result<usize, Error> {
+        let rest = write.data.get(p.done..).unwrap_or_default();
+        let flags = SendFlags { more: write.has(MSG_MORE), eor: write.has(MSG_EOR) };
+        // What cannot be read fails as a whole; the state of the connection comes first.
+        let rest = if write.bad { &[] } else { rest };
+        self.stack.tcp_send(self.now, id, rest, flags)
+    }
+}

@@ -1,0 +1,88 @@
+//! Options of the level SOL_IP (`do_ip_setsockopt`, `do_ip_getsockopt`).
+use super::{Told, Value};
+use crate::abi::*;
+use crate::call::Fd;
+use crate::errno::Errno;
+use crate::files::{Kind, Sock};
+use crate::host::Host;
+use bytes::Bytes;
+
+/// IP_PMTUDISC_DO and IP_PMTUDISC_PROBE refuse what the path does not carry whole.
+pub(super) fn never_fragments(sock: &Sock) -> bool {
+    let of = |level, name| matches!(sock.plain(level, name), IP_PMTUDISC_DO | IP_PMTUDISC_PROBE);
+    of(SOL_IP, IP_MTU_DISCOVER) || of(SOL_IPV6, IPV6_MTU_DISCOVER)
+}
+
+/// An int, or one byte, or nothing for zero.
+fn number(value: &Value<'_>) -> Result<i32, Errno> {
+    match value.len() {
+        0 => Ok(0),
+        1..4 => Ok(value.bytes()?.first().copied().unwrap_or(0).into()),
+        _ => value.int(),
+    }
+}
+
+impl Host {
+    pub(super) fn get_ip(&mut self, fd: Fd, name: i32) -> Result<Told, Errno> {
+        let sock = self.files.sock(fd)?;
+        let options = self.options_of(sock);
+        Ok(match name {
+            IP_TOS => Told::Int(options.tos.into()),
+            IP_TTL if options.ttl != 0 => Told::Int(options.ttl.into()),
+            IP_TTL => Told::Int(self.stack.sysctl().ip_default_ttl as i32),
+            IP_MTU => Told::Int(self.path_mtu(sock).ok_or(Errno::ENOTCONN)?),
+            IP_OPTIONS | IP_PKTOPTIONS => Told::Bytes(Bytes::new()),
+            IP_MULTICAST_TTL => Told::Int(1),
+            _ => self.get_plain(fd, SOL_IP, name)?,
+        })
+    }
+
+    /// MTU of the path that a connected socket knows.
+    pub(super) fn path_mtu(&self, sock: &Sock) -> Option<i32> {
+        match sock.kind {
+            Kind::Conn(id) | Kind::Udp(id) => self.stack.path_mtu(id).ok().map(i32::from),
+            _ => None,
+        }
+    }
+
+    pub(super) fn set_ip(&mut self, fd: Fd, name: i32, value: &Value<'_>) -> Result<(), Errno> {
+        let n = number(value)?;
+        match name {
+            IP_TOS => {
+                // TCP keeps the ECN bits to itself (`__ip_sock_set_tos`).
+                let keep = if self.files.sock(fd)?.stream { !3 } else { !0 };
+                self.change(fd, |o| o.tos = n as u8 & keep)
+            }
+            IP_TTL => {
+                let empty = value.len() == 0;
+                let ttl = match n {
+                    -1 => 0,
+                    1..=255 if !empty => n as u8,
+                    _ => return Err(Errno::EINVAL),
+                };
+                self.change(fd, |o| o.ttl = ttl)
+            }
+            IP_OPTIONS if value.len() == 0 => Ok(()),
+            IP_MTU | IP_OPTIONS | IP_PKTOPTIONS => Err(Errno::ENOPROTOOPT),
+            IP_MULTICAST_TTL | IP_MULTICAST_IF if self.files.sock(fd)?.stream => Err(Errno::EINVAL),
+            IP_UNICAST_IF if n != 0 => Err(Errno::EADDRNOTAVAIL),
+            IP_FREEBIND | IP_TRANSPARENT | IP_MINTTL | IP_MULTICAST_LOOP if value.len() == 0 => {
+                Err(Errno::EINVAL)
+            }
+            IP_MTU_DISCOVER => {
+                self.set_plain(fd, SOL_IP, name, n)?;
+                self.renew_udp(fd)
+            }
+            _ => self.set_plain(fd, SOL_IP, name, n),
+        }
+    }
+
+    /// Hands a UDP socket's options to the stack again.
+    pub(super) fn renew_udp(&mut self, fd: Fd) -> Result<(), Errno> {
+        let sock = self.files.sock(fd)?.clone();
+        if let Kind::Udp(id) = sock.kind {
+            self.apply_udp_options(&sock, id);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,57 @@
+//! Options of the level SOL_IPV6 (`do_ipv6_setsockopt`, `do_ipv6_getsockopt`).
+use super::{Told, Value};
+use crate::abi::*;
+use crate::call::Fd;
+use crate::errno::Errno;
+use crate::files::Kind;
+use crate::host::Host;
+
+impl Host {
+    pub(super) fn get_ipv6(&mut self, fd: Fd, name: i32) -> Result<Told, Errno> {
+        let sock = self.files.sock(fd)?;
+        let options = self.options_of(sock);
+        Ok(match name {
+            IPV6_TCLASS => Told::Int(options.tos.into()),
+            IPV6_UNICAST_HOPS if options.ttl != 0 => Told::Int(options.ttl.into()),
+            IPV6_UNICAST_HOPS => Told::Int(self.stack.sysctl().ip_default_ttl as i32),
+            IPV6_MULTICAST_HOPS => Told::Int(1),
+            IPV6_MTU => Told::Int(self.path_mtu(sock).ok_or(Errno::ENOTCONN)?),
+            IPV6_V6ONLY => Told::Int(sock.v6only().into()),
+            _ => self.get_plain(fd, SOL_IPV6, name)?,
+        })
+    }
+
+    pub(super) fn set_ipv6(&mut self, fd: Fd, name: i32, value: &Value<'_>) -> Result<(), Errno> {
+        let short = value.len() < 4;
+        let n = if short { 0 } else { value.int()? };
+        let in_byte =
+            || if short || !(-1..=255).contains(&n) { Err(Errno::EINVAL) } else { Ok(n.max(0) as u8) };
+        match name {
+            IPV6_TCLASS => {
+                // TCP keeps the ECN bits to itself.
+                let keep = if self.files.sock(fd)?.stream { !3 } else { !0 };
+                let tclass = in_byte()? & keep;
+                self.change(fd, |o| o.tos = tclass)
+            }
+            IPV6_UNICAST_HOPS => {
+                let hops = in_byte()?;
+                self.change(fd, |o| o.ttl = hops)
+            }
+            IPV6_V6ONLY => {
+                let sock = self.files.sock_mut(fd)?;
+                if short || sock.bound.is_some() || sock.kind != Kind::Fresh {
+                    return Err(Errno::EINVAL);
+                }
+                sock.knobs.plain.insert((SOL_IPV6, IPV6_V6ONLY), i32::from(n != 0));
+                Ok(())
+            }
+            IPV6_MTU => Err(Errno::EINVAL),
+            _ if short => Err(Errno::EINVAL),
+            IPV6_MTU_DISCOVER => {
+                self.set_plain(fd, SOL_IPV6, name, n)?;
+                self.renew_udp(fd)
+            }
+            _ => self.set_plain(fd, SOL_IPV6, name, n),
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! getsockopt and setsockopt on bytes, with Linux's layouts, lengths and errors.
+mod ip;
+mod ipv6;
+mod plain;
+mod socket;
+mod tcp;
+
+use crate::abi::{IPPROTO_TCP, SO_RCVLOWAT, SOL_IP, SOL_IPV6, SOL_SOCKET};
+use crate::call::{Fd, Optval, Reply};
+use crate::errno::Errno;
+use crate::files::{Kind, Sock};
+use crate::host::Host;
+use bytes::Bytes;
+use lowwater_core::base::SocketId;
+use lowwater_core::tcp::SocketOptions;
+
+/// What getsockopt tells: an int, or bytes of a length of their own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    Int(i32),
+    Bytes(Bytes),
+}
+
+impl Told {
+    fn copy(bytes: &[u8]) -> Self {
+        Self::Bytes(Bytes::copy_from_slice(bytes))
+    }
+}
+
+/// The value of setsockopt as its option wants it.
+pub(crate) struct Value<'a>(&'a Optval);
+
+impl Value<'_> {
+    /// optlen.
+    pub(crate) fn len(&self) -> usize {
+        match self.0 {
+            Optval::Bytes(bytes) => bytes.len(),
+            Optval::Bad(len) => usize::try_from(*len).unwrap_or(0),
+        }
+    }
+
+    /// # Errors
+    /// EFAULT for what cannot be read.
+    pub(crate) fn bytes(&self) -> Result<&[u8], Errno> {
+        match self.0 {
+            Optval::Bytes(bytes) => Ok(bytes),
+            Optval::Bad(_) => Err(Errno::EFAULT),
+        }
+    }
+
+    /// # Errors
+    /// EINVAL for less than an int, EFAULT for what cannot be read.
+    pub(crate) fn int(&self) -> Result<i32, Errno> {
+        if self.len() < 4 {
+            return Err(Errno::EINVAL);
+        }
+        let word = self.bytes()?.first_chunk::<4>().ok_or(Errno::EINVAL)?;
+        Ok(i32::from_ne_bytes(*word))
+    }
+
+    /// The `index`th 64-bit number.
+    pub(crate) fn long(&self, index: usize) -> Result<i64, Errno> {
+        let at = index * 8;
+        let bytes = self.bytes()?.get(at..at + 8).ok_or(Errno::EINVAL)?;
+        Ok(i64::from_ne_bytes(bytes.try_into().map_err(|_| Errno::EINVAL)?))
+    }
+}
+
+impl Host {
+    /// getsockopt(2).
+    pub(crate) fn getsockopt(&mut self, fd: Fd, level: i32, name: i32, len: i32) -> Result<Reply, Errno> {
+        let stream = self.files.sock(fd)?.stream;
+        let len = usize::try_from(len).map_err(|_| Errno::EINVAL)?;
+        let told = match level {
+            SOL_SOCKET => self.get_socket(fd, name, len)?,
+            SOL_IP => self.get_ip(fd, name)?,
+            SOL_IPV6 if self.files.sock(fd)?.v6 => self.get_ipv6(fd, name)?,
+            IPPROTO_TCP if stream => self.get_tcp(fd, name, len)?,
+            _ => return Err(Errno::ENOPROTOOPT),
+        };
+        let value = match told {
+            // IP options that fit a byte may be asked for as one (`do_ip_getsockopt`).
+            Told::Int(int) if level == SOL_IP && (1..4).contains(&len) && (0..=255).contains(&int) => {
+                Bytes::copy_from_slice(&[int as u8])
+            }
+            Told::Int(int) => Bytes::copy_from_slice(&int.to_ne_bytes()[..len.min(4)]),
+            Told::Bytes(bytes) => bytes.slice(..bytes.len().min(len)),
+        };
+        Ok(Reply { value, ..Reply::ok(0) })
+    }
+
+    /// setsockopt(2).
+    pub(crate) fn setsockopt(
+        &mut self,
+        fd: Fd,
+        level: i32,
+        name: i32,
+        value: &Optval,
+    ) -> Result<Reply, Errno> {
+        let stream = self.files.sock(fd)?.stream;
+        if matches!(value, Optval::Bad(len) if *len < 0) {
+            return Err(Errno::EINVAL);
+        }
+        let value = Value(value);
+        match level {
+            SOL_SOCKET => self.set_socket(fd, name, &value)?,
+            SOL_IP => self.set_ip(fd, name, &value)?,
+            SOL_IPV6 if self.files.sock(fd)?.v6 => self.set_ipv6(fd, name, &value)?,
+            IPPROTO_TCP if stream => self.set_tcp(fd, name, &value)?,
+            _ => return Err(Errno::ENOPROTOOPT),
+        }
+        Ok(Reply::ok(0))
+    }
+
+    /// TCP's options of a socket, wherever they are.
+    pub(crate) fn options_of(&self, sock: &Sock) -> SocketOptions {
+        match sock.kind {
+            Kind::Conn(id) | Kind::Listener(id) => {
+                self.stack.options(id).cloned().unwrap_or_else(|_| sock.options.clone())
+            }
+            Kind::Fresh | Kind::Udp(_) => sock.options.clone(),
+        }
+    }
+
+    /// Changes TCP's options of a socket, wherever they are.
+    pub(crate) fn change(&mut self, fd: Fd, change: impl FnOnce(&mut SocketOptions)) -> Result<(), Errno> {
+        let sock = self.files.sock(fd)?;
+        let (kind, mut options) = (sock.kind, self.options_of(sock));
+        change(&mut options);
+        if let Kind::Conn(id) | Kind::Listener(id) = kind {
+            self.stack.set_options(self.now, id, options.clone())?;
+        }
+        self.files.sock_mut(fd)?.options = options;
+        Ok(())
+    }
+
+    pub(crate) fn conn(&self, fd: Fd) -> Result<Option<SocketId>, Errno> {
+        match self.files.sock(fd)?.kind {
+            Kind::Conn(id) => Ok(Some(id)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Options that only a connection has, given to one that has just been made.
+    pub(crate) fn apply_late_options(&mut self, fd: Fd) {
+        let Ok(sock) = self.files.sock(fd) else { return };
+        let (kind, lowat) = (sock.kind, sock.plain(SOL_SOCKET, SO_RCVLOWAT));
+        if let (Kind::Conn(id), 2..) = (kind, lowat) {
+            let set = self.stack.tcp_set_rcvlowat(self.now, id, lowat.unsigned_abs());
+            debug_assert_eq!(set, Ok(()), "a connection that was just made");
+        }
+    }
+
+    /// Options of a UDP socket that has just got its port.
+    pub(crate) fn apply_udp_options(&mut self, sock: &Sock, id: SocketId) {
+        let sysctl = self.stack.sysctl();
+        let rcvbuf = sock.options.rcvbuf.unwrap_or(sysctl.rmem_default);
+        let sndbuf = sock.options.sndbuf.unwrap_or(sysctl.wmem_default);
+        let buffers = self.stack.udp_set_buffers(id, rcvbuf, sndbuf);
+        let whole = self.stack.udp_set_dont_fragment(id, ip::never_fragments(sock));
+        debug_assert_eq!((buffers, whole), (Ok(()), Ok(())), "a socket that was just made");
+    }
+}

@@ -1,0 +1,208 @@
+//! Options of the level SOL_SOCKET (`sk_setsockopt`, `sk_getsockopt`).
+use super::{Told, Value};
+use crate::abi::*;
+use crate::call::{Fd, sockaddr};
+use crate::errno::Errno;
+use crate::files::{Kind, Sock};
+use crate::host::Host;
+use bytes::{BufMut as _, Bytes, BytesMut};
+use lowwater_core::base::Duration;
+use lowwater_core::tcp::Memory;
+
+/// Smallest SO_SNDBUF and SO_RCVBUF as they read back (`SOCK_MIN_SNDBUF`, `SOCK_MIN_RCVBUF`).
+const SNDBUF_MIN: u32 = 4_608;
+const RCVBUF_MIN: u32 = 2_304;
+/// What a socket may ask for before it is doubled (`net.core.wmem_max`).
+const WMEM_MAX: u32 = 212_992;
+/// Bytes of struct ucred: no process, nobody, no group.
+const NO_PEER: [i32; 3] = [0, -1, -1];
+
+/// struct timeval of a timeout; zero for none.
+fn timeval(timeout: Option<Duration>) -> Told {
+    let mut out = BytesMut::new();
+    let t = timeout.unwrap_or_default();
+    out.put_slice(&t.as_secs().to_ne_bytes());
+    out.put_slice(&u64::from(t.subsec_micros()).to_ne_bytes());
+    Told::Bytes(out.freeze())
+}
+
+/// `sock_set_timeout`: zero waits for ever, below zero does not wait at all.
+fn read_timeval(value: &Value<'_>) -> Result<Option<Duration>, Errno> {
+    if value.len() < 16 {
+        return Err(Errno::EINVAL);
+    }
+    let (seconds, micros) = (value.long(0)?, value.long(1)?);
+    if !(0..1_000_000).contains(&micros) {
+        return Err(Errno::EDOM);
+    }
+    let Ok(seconds) = u64::try_from(seconds) else { return Ok(Some(Duration::ZERO)) };
+    let t = Duration::from_secs(seconds) + Duration::from_micros(micros.unsigned_abs());
+    Ok((!t.is_zero()).then_some(t))
+}
+
+fn clamp(n: i32, max: u32, min: u32) -> u32 {
+    // A number below zero is a very large one (`sk_setsockopt` compares it without a sign).
+    (n as u32).min(max).min(i32::MAX as u32 / 2).saturating_mul(2).max(min)
+}
+
+impl Host {
+    pub(super) fn get_socket(&mut self, fd: Fd, name: i32, len: usize) -> Result<Told, Errno> {
+        let sock = self.files.sock(fd)?;
+        let options = self.options_of(sock);
+        Ok(match name {
+            SO_TYPE => Told::Int(sock.ty()),
+            SO_PROTOCOL => Told::Int(sock.protocol()),
+            SO_DOMAIN => Told::Int(if sock.v6 { AF_INET6 } else { AF_INET }),
+            SO_ACCEPTCONN => Told::Int(matches!(sock.kind, Kind::Listener(_)).into()),
+            SO_ERROR => Told::Int(self.take_error(fd)?),
+            SO_KEEPALIVE => Told::Int(options.keepalive.into()),
+            SO_SNDBUF => Told::Int(self.memory_of(sock).sndbuf as i32),
+            SO_RCVBUF => Told::Int(self.memory_of(sock).rcvbuf as i32),
+            SO_RCVLOWAT => Told::Int(sock.plain(SOL_SOCKET, SO_RCVLOWAT).max(1)),
+            SO_BSDCOMPAT => Told::Int(0),
+            SO_LINGER => {
+                let seconds = options.linger.map_or(0, |l| i32::try_from(l.as_secs()).unwrap_or(i32::MAX));
+                let on = i32::from(options.linger.is_some());
+                Told::copy(&[on.to_ne_bytes(), seconds.to_ne_bytes()].concat())
+            }
+            SO_RCVTIMEO | SO_RCVTIMEO_NEW => timeval(sock.knobs.rcvtimeo),
+            SO_SNDTIMEO | SO_SNDTIMEO_NEW => timeval(sock.knobs.sndtimeo),
+            SO_BINDTODEVICE | SO_ATTACH_FILTER => Told::Bytes(Bytes::new()),
+            SO_PEERCRED => Told::copy(&NO_PEER.map(i32::to_ne_bytes).concat()),
+            SO_PEERNAME => {
+                let addr = self.getpeername(fd)?.addr.ok_or(Errno::ENOTCONN)?;
+                let name = sockaddr(addr);
+                if name.len() < len {
+                    return Err(Errno::EINVAL);
+                }
+                Told::Bytes(name)
+            }
+            SO_MAX_PACING_RATE if len >= 8 => Told::copy(&options.max_pacing_rate.to_ne_bytes()),
+            SO_MAX_PACING_RATE => {
+                Told::Int(u32::try_from(options.max_pacing_rate).unwrap_or(u32::MAX) as i32)
+            }
+            SO_MEMINFO => meminfo(self.memory_of(sock)),
+            SO_COOKIE | SO_NETNS_COOKIE if len < 8 => return Err(Errno::EINVAL),
+            // Descriptors are unique, and there is one network.
+            SO_COOKIE => Told::copy(&(fd as u64 + 1).to_ne_bytes()),
+            SO_NETNS_COOKIE => Told::copy(&1_u64.to_ne_bytes()),
+            _ => self.get_plain(fd, SOL_SOCKET, name)?,
+        })
+    }
+
+    fn memory_of(&self, sock: &Sock) -> Memory {
+        let live = match sock.kind {
+            Kind::Conn(id) | Kind::Udp(id) => self.stack.memory(id).ok(),
+            // A listener's buffers are those that it hands on.
+            Kind::Fresh | Kind::Listener(_) => None,
+        };
+        let (options, sysctl) = (self.options_of(sock), self.stack.sysctl());
+        let (rcv, snd) = if sock.stream {
+            (sysctl.tcp_rmem.default, sysctl.tcp_wmem.default)
+        } else {
+            (sysctl.rmem_default, sysctl.wmem_default)
+        };
+        live.unwrap_or(Memory {
+            rcvbuf: options.rcvbuf.unwrap_or(rcv),
+            sndbuf: options.sndbuf.unwrap_or(snd),
+            ..Memory::default()
+        })
+    }
+
+    /// The pending error, once.
+    fn take_error(&mut self, fd: Fd) -> Result<i32, Errno> {
+        let sock = self.files.sock_mut(fd)?;
+        let kind = sock.kind;
+        if let Some(errno) = sock.take_error() {
+            return Ok(errno.number());
+        }
+        let error = kind.id().and_then(|id| self.stack.take_error(id));
+        Ok(error.map_or(0, |e| Errno::from(e).number()))
+    }
+
+    pub(super) fn set_socket(&mut self, fd: Fd, name: i32, value: &Value<'_>) -> Result<(), Errno> {
+        if name == SO_BINDTODEVICE {
+            // The empty name unbinds; there is no device that has one.
+            let named = value.bytes()?.first().is_some_and(|b| *b != 0);
+            return if named { Err(Errno::ENODEV) } else { Ok(()) };
+        }
+        let n = value.int()?;
+        let rmem_max = self.stack.sysctl().rmem_max;
+        match name {
+            SO_TYPE | SO_PROTOCOL | SO_DOMAIN | SO_ERROR | SO_ACCEPTCONN | SO_PEERNAME | SO_PEERCRED => {
+                Err(Errno::ENOPROTOOPT)
+            }
+            SO_KEEPALIVE => self.change(fd, |o| o.keepalive = n != 0),
+            SO_SNDBUF => self.set_buffer(fd, None, Some(clamp(n, WMEM_MAX, SNDBUF_MIN))),
+            SO_RCVBUF => self.set_buffer(fd, Some(clamp(n, rmem_max, RCVBUF_MIN)), None),
+            SO_SNDBUFFORCE => self.set_buffer(fd, None, Some(clamp(n.max(0), u32::MAX, SNDBUF_MIN))),
+            SO_RCVBUFFORCE => self.set_buffer(fd, Some(clamp(n.max(0), u32::MAX, RCVBUF_MIN)), None),
+            SO_RCVLOWAT => self.set_rcvlowat(fd, n),
+            SO_BSDCOMPAT | SO_CNX_ADVICE => Ok(()),
+            SO_BUSY_POLL_BUDGET if (0..=0xffff).contains(&n) => Ok(()),
+            SO_BUSY_POLL_BUDGET => Err(Errno::EINVAL),
+            SO_LINGER => {
+                if value.len() < 8 {
+                    return Err(Errno::EINVAL);
+                }
+                let word = value.bytes()?.get(4..8).and_then(|b| b.try_into().ok()).map(i32::from_ne_bytes);
+                let seconds = word.ok_or(Errno::EINVAL)?;
+                // A number below zero is one of 32 bits without a sign, as in the kernel.
+                let linger = (n != 0).then(|| Duration::from_secs(u64::from(seconds as u32)));
+                self.change(fd, |o| o.linger = linger)
+            }
+            SO_RCVTIMEO | SO_RCVTIMEO_NEW => {
+                self.files.sock_mut(fd)?.knobs.rcvtimeo = read_timeval(value)?;
+                Ok(())
+            }
+            SO_SNDTIMEO | SO_SNDTIMEO_NEW => {
+                self.files.sock_mut(fd)?.knobs.sndtimeo = read_timeval(value)?;
+                Ok(())
+            }
+            SO_MAX_PACING_RATE => {
+                let rate = match (value.len(), n) {
+                    (8.., _) => value.long(0)? as u64,
+                    (_, -1) => u64::MAX,
+                    (_, n) => u64::from(n as u32),
+                };
+                self.change(fd, |o| o.max_pacing_rate = rate)
+            }
+            SO_DETACH_FILTER => Err(Errno::ENOENT),
+            SO_ATTACH_FILTER | SO_ATTACH_BPF | SO_ATTACH_REUSEPORT_CBPF | SO_ATTACH_REUSEPORT_EBPF => {
+                Err(Errno::EINVAL)
+            }
+            SO_BINDTOIFINDEX if n > 0 => Err(Errno::ENODEV),
+            _ => self.set_plain_int(fd, SOL_SOCKET, name, value),
+        }
+    }
+
+    fn set_buffer(&mut self, fd: Fd, rcvbuf: Option<u32>, sndbuf: Option<u32>) -> Result<(), Errno> {
+        self.change(fd, |o| {
+            o.rcvbuf = rcvbuf.or(o.rcvbuf);
+            o.sndbuf = sndbuf.or(o.sndbuf);
+        })?;
+        let sock = self.files.sock(fd)?.clone();
+        if let Kind::Udp(id) = sock.kind {
+            self.apply_udp_options(&sock, id);
+        }
+        Ok(())
+    }
+
+    fn set_rcvlowat(&mut self, fd: Fd, n: i32) -> Result<(), Errno> {
+        // Below zero is without bound, zero is one (`sk_setsockopt`).
+        let lowat = if n < 0 { i32::MAX } else { n.max(1) };
+        self.files.sock_mut(fd)?.knobs.plain.insert((SOL_SOCKET, SO_RCVLOWAT), lowat);
+        if let Some(id) = self.conn(fd)? {
+            self.stack.tcp_set_rcvlowat(self.now, id, lowat.unsigned_abs())?;
+        }
+        Ok(())
+    }
+}
+
+/// The nine numbers of SO_MEMINFO: what the stack does not count is 0.
+fn meminfo(m: Memory) -> Told {
+    let (forward, optmem, backlog, drops, wmem_alloc) = (0, 0, 0, 0, 0);
+    let words: [u32; 9] =
+        [m.received, m.rcvbuf, wmem_alloc, m.sndbuf, forward, m.queued, optmem, backlog, drops];
+    Told::copy(&words.map(u32::to_ne_bytes).concat())
+}

@@ -1,0 +1,213 @@
+//! Options of the level SOL_TCP (`do_tcp_setsockopt`, `do_tcp_getsockopt`).
+use super::{Told, Value};
+use crate::abi::*;
+use crate::call::Fd;
+use crate::errno::Errno;
+use crate::files::{Kind, Sock};
+use crate::host::Host;
+use bytes::Bytes;
+use lowwater_core::base::sysctl::CongestionKind;
+use lowwater_core::tcp::{SocketOptions, State, TcpInfo};
+
+/// Bytes of a congestion controller's name, the NUL included (`TCP_CA_NAME_MAX`).
+const NAME_MAX: usize = 16;
+/// Smallest and largest TCP_MAXSEG (`TCP_MIN_MSS`, `MAX_TCP_WINDOW`).
+const MSS_RANGE: (u32, u32) = (88, 32_767);
+/// The MSS before there is a peer (`TCP_MSS_DEFAULT`).
+const MSS_DEFAULT: i32 = 536;
+/// Largest TCP_LINGER2 in seconds (`TCP_FIN_TIMEOUT_MAX`).
+const LINGER2_MAX: i32 = 120;
+/// Seconds of the first retransmission timeout, and of the longest, as TCP_DEFER_ACCEPT counts them.
+const RTO_SECONDS: (i32, i32) = (1, 120);
+/// Smallest TCP_WINDOW_CLAMP but 0: half of the smallest receive buffer.
+const CLAMP_MIN: u32 = 1_152;
+
+/// Retransmissions that fit so many seconds (`secs_to_retrans`).
+fn seconds_to_retrans(seconds: i32) -> i32 {
+    if seconds <= 0 {
+        return 0;
+    }
+    let (mut period, mut timeout, mut res) = (RTO_SECONDS.0, RTO_SECONDS.0, 1);
+    while seconds > period && res < 255 {
+        res += 1;
+        timeout = (timeout << 1).min(RTO_SECONDS.1);
+        period += timeout;
+    }
+    res
+}
+
+/// Seconds of so many retransmissions (`retrans_to_secs`).
+fn retrans_to_seconds(mut retrans: i32) -> i32 {
+    let (mut period, mut timeout) = (0, RTO_SECONDS.0);
+    if retrans > 0 {
+        period = timeout;
+        retrans -= 1;
+        while retrans > 0 {
+            timeout = (timeout << 1).min(RTO_SECONDS.1);
+            period += timeout;
+            retrans -= 1;
+        }
+    }
+    period
+}
+
+impl Host {
+    pub(super) fn get_tcp(&mut self, fd: Fd, name: i32, len: usize) -> Result<Told, Errno> {
+        let sock = self.files.sock(fd)?;
+        let o = self.options_of(sock);
+        let sysctl = self.stack.sysctl();
+        let or = |value: u32, default: u32| Told::Int(if value == 0 { default } else { value } as i32);
+        Ok(match name {
+            TCP_NODELAY => Told::Int(o.nodelay.into()),
+            TCP_CORK => Told::Int(o.cork.into()),
+            TCP_KEEPIDLE => or(o.keepidle, sysctl.tcp_keepalive_time),
+            TCP_KEEPINTVL => or(o.keepintvl, sysctl.tcp_keepalive_intvl),
+            TCP_KEEPCNT => or(o.keepcnt, sysctl.tcp_keepalive_probes),
+            TCP_SYNCNT => or(o.syncnt.into(), sysctl.tcp_syn_retries),
+            TCP_LINGER2 if o.linger2 == 0 => Told::Int(sysctl.tcp_fin_timeout as i32),
+            TCP_LINGER2 => Told::Int(o.linger2),
+            TCP_USER_TIMEOUT => Told::Int(o.user_timeout_ms as i32),
+            TCP_NOTSENT_LOWAT => Told::Int(o.notsent_lowat as i32),
+            TCP_WINDOW_CLAMP => Told::Int(o.window_clamp as i32),
+            TCP_DEFER_ACCEPT => Told::Int(retrans_to_seconds(sock.plain(SOL_TCP, TCP_DEFER_ACCEPT))),
+            TCP_THIN_DUPACK => Told::Int(0),
+            TCP_QUICKACK => Told::Int(self.quickack(sock)),
+            TCP_MAXSEG => Told::Int(self.maxseg(fd, &o)?),
+            TCP_INFO => Told::copy(&self.info(fd)?.emit()),
+            TCP_CC_INFO | TCP_SAVED_SYN | TCP_ULP => Told::Bytes(Bytes::new()),
+            TCP_CONGESTION => {
+                let mut name = [0; NAME_MAX];
+                for (to, from) in name.iter_mut().zip(o.congestion.name().bytes()) {
+                    *to = from;
+                }
+                Told::copy(&name)
+            }
+            TCP_RTO_MAX_MS => Told::Int(sysctl.tcp_rto_max_ms as i32),
+            TCP_RTO_MIN_US => Told::Int(sysctl.tcp_rto_min_us as i32),
+            TCP_DELACK_MAX_US => Told::Int(sysctl.tcp_delack_max_us as i32),
+            TCP_ZEROCOPY_RECEIVE if len > 0 => return Err(Errno::EINVAL),
+            _ => self.get_plain(fd, SOL_TCP, name)?,
+        })
+    }
+
+    /// TCP_QUICKACK is on until the application answers (`inet_csk_in_pingpong_mode`).
+    fn quickack(&self, sock: &Sock) -> i32 {
+        sock.knobs.plain.get(&(SOL_TCP, TCP_QUICKACK)).copied().unwrap_or(1)
+    }
+
+    fn maxseg(&mut self, fd: Fd, o: &SocketOptions) -> Result<i32, Errno> {
+        if let Some(id) = self.conn(fd)?
+            && let Ok(info) = self.stack.tcp_info(id)
+            && (info.state != State::Close as u8 || o.maxseg == 0)
+        {
+            return Ok(info.snd_mss as i32);
+        }
+        Ok(if o.maxseg > 0 { o.maxseg.into() } else { MSS_DEFAULT })
+    }
+
+    /// TCP_INFO of a socket in any state.
+    fn info(&mut self, fd: Fd) -> Result<TcpInfo, Errno> {
+        let kind = self.files.sock(fd)?.kind;
+        let mut info = match kind {
+            Kind::Conn(id) => self.stack.tcp_info(id)?,
+            Kind::Listener(id) => {
+                // Of a listener: connections that wait to be accepted, and the backlog.
+                let (unacked, sacked) = self.stack.tcp_backlog(id)?;
+                TcpInfo { state: State::Listen as u8, unacked, sacked, ..TcpInfo::default() }
+            }
+            Kind::Fresh | Kind::Udp(_) => TcpInfo { state: State::Close as u8, ..TcpInfo::default() },
+        };
+        // Who holds a connection in TIME-WAIT sees a closed one (`tcp_time_wait`).
+        if info.state == State::TimeWait as u8 {
+            info.state = State::Close as u8;
+        }
+        Ok(info)
+    }
+
+    pub(super) fn set_tcp(&mut self, fd: Fd, name: i32, value: &Value<'_>) -> Result<(), Errno> {
+        match name {
+            TCP_CONGESTION => return self.set_congestion(fd, value),
+            TCP_ULP if value.len() == 0 => return Err(Errno::EINVAL),
+            TCP_ULP => return value.bytes().and(Err(Errno::ENOENT)),
+            _ => {}
+        }
+        let n = value.int()?;
+        let within = |low: u32, high: u32| match u32::try_from(n) {
+            Ok(v) if (low..=high).contains(&v) => Ok(v),
+            _ => Err(Errno::EINVAL),
+        };
+        match name {
+            TCP_NODELAY => self.change(fd, |o| o.nodelay = n != 0),
+            TCP_CORK => self.change(fd, |o| o.cork = n != 0),
+            TCP_KEEPIDLE => within(1, 32_767).and_then(|v| self.change(fd, |o| o.keepidle = v)),
+            TCP_KEEPINTVL => within(1, 32_767).and_then(|v| self.change(fd, |o| o.keepintvl = v)),
+            TCP_KEEPCNT => within(1, 127).and_then(|v| self.change(fd, |o| o.keepcnt = v)),
+            TCP_SYNCNT => within(1, 127).and_then(|v| self.change(fd, |o| o.syncnt = v as u8)),
+            TCP_USER_TIMEOUT => {
+                within(0, i32::MAX as u32).and_then(|v| self.change(fd, |o| o.user_timeout_ms = v))
+            }
+            TCP_NOTSENT_LOWAT => self.change(fd, |o| o.notsent_lowat = n as u32),
+            TCP_LINGER2 => self.change(fd, |o| o.linger2 = n.clamp(-1, LINGER2_MAX)),
+            TCP_MAXSEG if n == 0 => self.change(fd, |o| o.maxseg = 0),
+            TCP_MAXSEG => {
+                within(MSS_RANGE.0, MSS_RANGE.1).and_then(|v| self.change(fd, |o| o.maxseg = v as u16))
+            }
+            TCP_WINDOW_CLAMP => self.set_window_clamp(fd, n),
+            TCP_DEFER_ACCEPT => {
+                let retrans = seconds_to_retrans(n);
+                self.files.sock_mut(fd)?.knobs.plain.insert((SOL_TCP, TCP_DEFER_ACCEPT), retrans);
+                Ok(())
+            }
+            TCP_QUICKACK => {
+                self.files
+                    .sock_mut(fd)?
+                    .knobs
+                    .plain
+                    .insert((SOL_TCP, TCP_QUICKACK), i32::from(n & 1 != 0 && n != 0));
+                match self.conn(fd)? {
+                    Some(id) => Ok(self.stack.tcp_set_quickack(self.now, id, n as u32)?),
+                    None => Ok(()),
+                }
+            }
+            TCP_THIN_DUPACK => within(0, 1).map(|_| ()),
+            TCP_RTO_MAX_MS | TCP_RTO_MIN_US | TCP_DELACK_MAX_US => Err(Errno::ENOPROTOOPT),
+            _ => self.set_plain_int(fd, SOL_TCP, name, value),
+        }
+    }
+
+    fn set_window_clamp(&mut self, fd: Fd, n: i32) -> Result<(), Errno> {
+        if n == 0 {
+            let closed = matches!(self.files.sock(fd)?.kind, Kind::Fresh);
+            return if closed { self.change(fd, |o| o.window_clamp = 0) } else { Err(Errno::EINVAL) };
+        }
+        // Below zero is below the smallest.
+        let clamp = u32::try_from(n).unwrap_or(0).max(CLAMP_MIN);
+        self.change(fd, |o| o.window_clamp = clamp)
+    }
+
+    fn set_congestion(&mut self, fd: Fd, value: &Value<'_>) -> Result<(), Errno> {
+        if value.len() == 0 {
+            return Err(Errno::EINVAL);
+        }
+        let bytes = value.bytes()?;
+        let name = bytes.get(..bytes.len().min(NAME_MAX - 1)).unwrap_or_default();
+        let name = name.split(|b| *b == 0).next().unwrap_or_default();
+        let kind =
+            CongestionKind::ALL.into_iter().find(|k| k.name().as_bytes() == name).ok_or(Errno::ENOENT)?;
+        self.change(fd, |o| o.congestion = kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{retrans_to_seconds, seconds_to_retrans};
+
+    #[test]
+    fn defer_accept_counts_retransmissions() {
+        let round = [(0, 0, 0), (1, 1, 1), (2, 2, 3), (3, 2, 3), (4, 3, 7), (10, 4, 15), (-5, 0, 0)];
+        for (seconds, retrans, back) in round {
+            assert_eq!(seconds_to_retrans(seconds), retrans, "{seconds}");
+            assert_eq!(retrans_to_seconds(retrans), back, "{seconds}");
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! The life of a TCP socket: bind, listen, accept, connect, shutdown, close.
+use crate::abi::{
+    SHUT_RD, SHUT_RDWR, SHUT_WR, SO_REUSEADDR, SO_REUSEPORT, SOCK_CLOEXEC, SOCK_NONBLOCK, SOL_IP, SOL_SOCKET,
+};
+use crate::block::Progress;
+use crate::call::{Fd, Name, Reply};
+use crate::calls::Answer;
+use crate::errno::Errno;
+use crate::files::{File, Kind, Sock, take_addr};
+use crate::host::{ANY, Host};
+use core::net::{IpAddr, SocketAddr};
+use lowwater_core::base::{Error, SocketId};
+use lowwater_core::stack::{ListenAddr, ListenOptions};
+use lowwater_core::tcp::{How, State};
+
+/// Directions that are shut down.
+const READING: u8 = 1;
+const WRITING: u8 = 2;
+
+/// What two sockets that are bound to one port must agree on.
+fn collide(a: &Sock, b: &Sock) -> bool {
+    let (Some(x), Some(y)) = (a.bound, b.bound) else { return false };
+    let (x_any, y_any) = (x.ip().is_unspecified(), y.ip().is_unspecified());
+    if x.port() != y.port() || a.stream != b.stream || !(x.ip() == y.ip() || x_any || y_any) {
+        return false;
+    }
+    let families = |s: &Sock, ip: IpAddr| (!s.v6 || (!ip.is_unspecified() && ip.is_ipv4()), s.v6only());
+    // A socket of one family alone does not meet one of the other.
+    let ((x_v4, x_only), (y_v4, y_only)) = (families(a, x.ip()), families(b, y.ip()));
+    if x_v4 != y_v4 && (x_only || y_only || (!x_any && !y_any)) {
+        return false;
+    }
+    let both = |name| a.plain(SOL_SOCKET, name) != 0 && b.plain(SOL_SOCKET, name) != 0;
+    let listens = matches!(b.kind, Kind::Listener(_));
+    // SO_REUSEADDR shares a port unless the other listens; of UDP always (`inet_csk_bind_conflict`, `inet_rcv_saddr_equal`).
+    !(both(SO_REUSEPORT) || (both(SO_REUSEADDR) && (!listens || !a.stream)))
+}
+
+impl Host {
+    /// bind(2): `__inet_bind`, `__inet6_bind`.
+    pub(crate) fn bind(&mut self, fd: Fd, name: Name) -> Result<Reply, Errno> {
+        let sock = self.files.sock(fd)?;
+        let v6 = sock.v6;
+        let addr = match name {
+            // AF_UNSPEC with the address 0.0.0.0 is an old way to write AF_INET.
+            Name::Unspec if !v6 => SocketAddr::new(core::net::Ipv4Addr::UNSPECIFIED.into(), 0),
+            name => take_addr(v6, name)?,
+        };
+        if v6 && sock.v6only() && addr.is_ipv4() {
+            return Err(Errno::EINVAL);
+        }
+        let free = sock.plain(SOL_IP, crate::abi::IP_FREEBIND) != 0;
+        if !free && !addr.ip().is_unspecified() && !self.is_ours(addr.ip()) {
+            return Err(Errno::EADDRNOTAVAIL);
+        }
+        if sock.bound.is_some() || sock.kind != Kind::Fresh {
+            return Err(Errno::EINVAL);
+        }
+        self.take_port(fd, addr)?;
+        Ok(Reply::ok(0))
+    }
+
+    /// An address of some device, or one that any may have.
+    fn is_ours(&self, ip: IpAddr) -> bool {
+        let ifaces = self.stack.ip().ifaces();
+        ifaces.owner_of(ip).is_some()
+            || ip.is_loopback()
+            || ip == IpAddr::V4(core::net::Ipv4Addr::BROADCAST)
+            || ifaces.iter().any(|(_, iface)| iface.any_address)
+    }
+
+    /// Binds a socket to an address, at a port of its choice or the one that is asked for (`inet_csk_get_port`).
+    fn take_port(&mut self, fd: Fd, addr: SocketAddr) -> Result<(), Errno> {
+        let ip = (!addr.ip().is_unspecified()).then(|| addr.ip());
+        let mut sock = self.files.sock(fd)?.clone();
+        // Ports of other descriptors are asked too: a socket that is bound only has no object in the stack.
+        for _ in 0..=u16::MAX {
+            let port = if addr.port() == 0 { self.stack.tcp_free_port(ip)? } else { addr.port() };
+            sock.bound = Some(SocketAddr::new(addr.ip(), port));
+            let taken = self.collides(fd, &sock);
+            if !taken {
+                if !sock.stream {
+                    self.bind_udp(&mut sock)?;
+                }
+                *self.files.sock_mut(fd)? = sock;
+                return Ok(());
+            }
+            if addr.port() != 0 {
+                break;
+            }
+        }
+        Err(Errno::EADDRINUSE)
+    }
+
+    fn collides(&self, fd: Fd, sock: &Sock) -> bool {
+        self.files.iter().any(|(other, file)| match file {
+            File::Socket(b) => other != fd && collide(sock, b),
+            _ => false,
+        })
+    }
+
+    /// Gives a socket that was never bound a port, before it is used.
+    pub(crate) fn autobind(&mut self, fd: Fd) -> Result<(), Errno> {
+        let sock = self.files.sock(fd)?;
+        if sock.bound.is_some() {
+            return Ok(());
+        }
+        let any: IpAddr = core::net::Ipv4Addr::UNSPECIFIED.into();
+        self.take_port(fd, SocketAddr::new(any, 0))
+    }
+
+    /// listen(2): `inet_listen`, which changes the backlog of a listener.
+    pub(crate) fn listen(&mut self, fd: Fd, backlog: i32) -> Result<Reply, Errno> {
+        let sock = self.files.sock(fd)?;
+        if !sock.stream {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let backlog = u32::try_from(backlog).unwrap_or(u32::MAX);
+        match sock.kind {
+            Kind::Fresh => {}
+            Kind::Listener(id) => {
+                self.stack.tcp_set_backlog(self.now, id, backlog)?;
+                return Ok(Reply::ok(0));
+            }
+            _ => return Err(Errno::EINVAL),
+        }
+        self.autobind(fd)?;
+        let sock = self.files.sock(fd)?.clone();
+        let Some(bound) = sock.bound else { return Err(Errno::EADDRINUSE) };
+        if self.collides(fd, &sock) {
+            return Err(Errno::EADDRINUSE);
+        }
+        let options = ListenOptions { backlog, ask: false, options: sock.options };
+        let id = self.stack.tcp_listen(self.now, ListenAddr::from(bound), options)?;
+        let sock = self.files.sock_mut(fd)?;
+        (sock.kind, sock.shut) = (Kind::Listener(id), 0);
+        Ok(Reply::ok(0))
+    }
+
+    /// accept(2): `inet_csk_accept`.
+    pub(crate) fn accept(&mut self, fd: Fd, flags: i32, p: &mut Progress) -> Answer {
+        let sock = self.files.sock(fd)?.clone();
+        if flags & !(SOCK_NONBLOCK | SOCK_CLOEXEC) != 0 {
+            return Err(Errno::EINVAL);
+        }
+        if !sock.stream {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let Kind::Listener(listener) = sock.kind else { return Err(Errno::EINVAL) };
+        let (id, peer) = match self.stack.tcp_accept(self.now, listener) {
+            Ok(accepted) => accepted,
+            Err(Error::WouldBlock) if sock.nonblocking => return Err(Errno::EAGAIN),
+            Err(Error::WouldBlock) => return p.wait(self.now, sock.knobs.rcvtimeo),
+            Err(e) => return Err(e.into()),
+        };
+        let child = sock.child(id, flags & SOCK_NONBLOCK != 0);
+        let addr = Some(child.shown(peer));
+        match self.files.add(File::Socket(Box::new(child))) {
+            Ok(new) => Ok(Some(Reply { addr, ..Reply::ok(new.into()) })),
+            Err(errno) => {
+                self.stack.abort(self.now, id)?;
+                Err(errno)
+            }
+        }
+    }
+
+    /// connect(2): `__inet_stream_connect`, `inet_dgram_connect`.
+    pub(crate) fn connect(&mut self, fd: Fd, name: Name, p: &mut Progress) -> Answer {
+        let sock = self.files.sock(fd)?;
+        match name {
+            Name::Bad => return Err(Errno::EFAULT),
+            Name::Short(0) => return Err(Errno::EINVAL),
+            _ => {}
+        }
+        if !sock.stream {
+            return self.udp_connect(fd, name).map(Some);
+        }
+        if name == Name::Unspec {
+            self.disconnect(fd)?;
+            return Ok(Some(Reply::ok(0)));
+        }
+        let nonblocking = sock.nonblocking;
+        match sock.kind {
+            Kind::Listener(_) | Kind::Udp(_) => Err(Errno::EISCONN),
+            Kind::Conn(id) if sock.connecting => {
+                let first = if p.begun { Errno::EINPROGRESS } else { Errno::EALREADY };
+                self.connect_result(fd, id, nonblocking, first, p)
+            }
+            Kind::Conn(_) => Err(Errno::EISCONN),
+            Kind::Fresh => {
+                let remote = take_addr(sock.v6, name)?;
+                let id = self.begin_connect(fd, remote)?;
+                self.connect_result(fd, id, nonblocking, Errno::EINPROGRESS, p)
+            }
+        }
+    }
+
+    fn begin_connect(&mut self, fd: Fd, remote: SocketAddr) -> Result<SocketId, Errno> {
+        let sock = self.files.sock(fd)?;
+        if sock.v6only() && remote.is_ipv4() {
+            return Err(Errno::ENETUNREACH);
+        }
+        if remote.ip().is_multicast() || remote.ip() == IpAddr::V4(core::net::Ipv4Addr::BROADCAST) {
+            return Err(Errno::ENETUNREACH);
+        }
+        let remote = self.stack_remote(remote);
+        let (bound, options) = (sock.bound, sock.options.clone());
+        let id = self.stack.tcp_connect(self.now, remote, bound, &options).map_err(|e| match e {
+            // The flow of a socket that was bound is taken; without a port none is left (`__inet_hash_connect`).
+            Error::AddressInUse => Errno::EADDRNOTAVAIL,
+            e => e.into(),
+        })?;
+        let local = self.stack.local_addr(id).ok();
+        let sock = self.files.sock_mut(fd)?;
+        (sock.kind, sock.connecting, sock.shut, sock.error) = (Kind::Conn(id), true, 0, None);
+        sock.bound = sock.bound.or_else(|| local.map(|l| SocketAddr::new(unspecified(l.ip()), 0)));
+        self.apply_late_options(fd);
+        Ok(id)
+    }
+
+    /// The unspecified address means this host.
+    fn stack_remote(&self, remote: SocketAddr) -> SocketAddr {
+        let ip = match remote.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => core::net::Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(ip) if ip.is_unspecified() => core::net::Ipv6Addr::LOCALHOST.into(),
+            ip => ip,
+        };
+        SocketAddr::new(ip, remote.port())
+    }
+
+    /// What a connect() under way comes to.
+    fn connect_result(
+        &mut self,
+        fd: Fd,
+        id: SocketId,
+        nonblocking: bool,
+        still: Errno,
+        p: &mut Progress,
+    ) -> Answer {
+        match self.stack.tcp_state(id) {
+            Ok(State::SynSent | State::SynRecv) => {
+                if nonblocking || p.expired {
+                    return Err(still);
+                }
+                let timeout = self.files.sock(fd)?.knobs.sndtimeo;
+                p.wait(self.now, timeout)
+            }
+            Ok(State::Close) | Err(_) => {
+                let error = self.stack.take_error(id).map_or(Errno::ECONNABORTED, Errno::from);
+                // A connect() that has told its failure leaves a socket that can try again (`tcp_disconnect`).
+                self.forget(fd, Some(id))?;
+                Err(error)
+            }
+            Ok(_) => {
+                self.files.sock_mut(fd)?.connecting = false;
+                Ok(Some(Reply::ok(0)))
+            }
+        }
+    }
+
+    /// The socket is as new, its options and what it was bound to kept.
+    fn forget(&mut self, fd: Fd, id: Option<SocketId>) -> Result<(), Errno> {
+        if let Some(id) = id {
+            let sock = self.files.sock(fd)?;
+            let options = self.stack.options(id).cloned().unwrap_or_else(|_| sock.options.clone());
+            self.files.sock_mut(fd)?.options = options;
+        }
+        let sock = self.files.sock_mut(fd)?;
+        (sock.kind, sock.connecting) = (Kind::Fresh, false);
+        // A port that connect() chose is given back, one that bind() chose stays.
+        if sock.bound.is_some_and(|b| b.port() == 0) {
+            sock.bound = None;
+        }
+        if let Some(id) = id {
+            self.stack.close(self.now, id)?;
+        }
+        Ok(())
+    }
+
+    /// connect() with AF_UNSPEC, and shutdown() of what is not connected yet (`tcp_disconnect`).
+    fn disconnect(&mut self, fd: Fd) -> Result<(), Errno> {
+        let kind = self.files.sock(fd)?.kind;
+        match kind {
+            Kind::Fresh | Kind::Udp(_) => {
+                let sock = self.files.sock_mut(fd)?;
+                (sock.shut, sock.error) = (0, None);
+            }
+            Kind::Listener(id) => self.forget(fd, Some(id))?,
+            Kind::Conn(id) => {
+                let state = self.stack.tcp_state(id);
+                let options = self.stack.options(id).cloned();
+                if matches!(state, Ok(State::Close | State::TimeWait | State::SynSent) | Err(_)) {
+                    self.stack.close(self.now, id)?;
+                } else {
+                    self.stack.abort(self.now, id)?;
+                }
+                let sock = self.files.sock_mut(fd)?;
+                if let Ok(options) = options {
+                    sock.options = options;
+                }
+                let silent = matches!(state, Ok(State::Close | State::TimeWait) | Err(_));
+                sock.error = (!silent).then_some(Errno::ECONNRESET);
+                sock.shut = 0;
+                self.forget(fd, None)?;
+            }
+        }
+        self.wake_fd(fd, ANY);
+        self.wake_blocked(&kind.id().into_iter().collect::<Vec<_>>());
+        Ok(())
+    }
+
+    /// shutdown(2): `inet_shutdown`.
+    pub(crate) fn shutdown(&mut self, fd: Fd, how: i32) -> Result<Reply, Errno> {
+        let sock = self.files.sock(fd)?;
+        let (directions, how) = match how {
+            SHUT_RD => (READING, How::Read),
+            SHUT_WR => (WRITING, How::Write),
+            SHUT_RDWR => (READING | WRITING, How::Both),
+            _ => return Err(Errno::EINVAL),
+        };
+        match sock.kind {
+            Kind::Listener(_) => {
+                if directions & READING != 0 {
+                    self.disconnect(fd)?;
+                }
+            }
+            Kind::Conn(id) => match self.stack.tcp_state(id) {
+                Ok(State::SynSent) => self.disconnect(fd)?,
+                Ok(State::Close | State::TimeWait) | Err(_) => return Err(Errno::ENOTCONN),
+                Ok(_) => self.stack.shutdown(self.now, id, how)?,
+            },
+            Kind::Fresh | Kind::Udp(_) => {
+                let connected = matches!(sock.kind, Kind::Udp(id) if self.stack.peer_addr(id).is_ok());
+                self.files.sock_mut(fd)?.shut |= directions;
+                self.wake_fd(fd, ANY);
+                self.wake_blocked(&[]);
+                if !connected {
+                    return Err(Errno::ENOTCONN);
+                }
+            }
+        }
+        Ok(Reply::ok(0))
+    }
+
+    /// close(2), which lingers if SO_LINGER says so (`sock_release`, `tcp_close`).
+    pub(crate) fn close(&mut self, fd: Fd, p: &mut Progress) -> Answer {
+        if let Some(id) = p.lingers {
+            let busy =
+                matches!(self.stack.tcp_state(id), Ok(State::FinWait1 | State::Closing | State::LastAck));
+            return Ok((!busy || p.over()).then(|| Reply::ok(0)));
+        }
+        let file = self.files.remove(fd).ok_or(Errno::EBADF)?;
+        for (_, other) in self.files.iter_mut() {
+            if let File::Epoll(epoll) = other {
+                epoll.forget(fd);
+            }
+        }
+        match file {
+            File::Epoll(_) => {}
+            File::Pipe(id, side) => self.close_pipe(id, side),
+            File::Socket(sock) => {
+                let Some(id) = sock.kind.id() else { return Ok(Some(Reply::ok(0))) };
+                let linger = self.stack.options(id).ok().and_then(|o| o.linger).filter(|l| !l.is_zero());
+                self.stack.close(self.now, id)?;
+                let busy =
+                    matches!(self.stack.tcp_state(id), Ok(State::FinWait1 | State::Closing | State::LastAck));
+                if let (Kind::Conn(_), Some(linger), true) = (sock.kind, linger, busy) {
+                    p.lingers = Some(id);
+                    p.arm(self.now, Some(linger));
+                    return Ok(None);
+                }
+            }
+        }
+        Ok(Some(Reply::ok(0)))
+    }
+}
+
+fn unspecified(ip: IpAddr) -> IpAddr {
+    match ip {
+        IpAddr::V4(_) => core::net::Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => core::net::Ipv6Addr::UNSPECIFIED.into(),
+    }
+}

@@ -1,0 +1,234 @@
+//! The life of a TCP socket between two hosts: what each call gives, what blocks, what goes on when.
+mod support;
+
+use bytes::Bytes;
+use lowwater_core::base::Duration;
+use lowwater_posix::abi::*;
+use lowwater_posix::{Call, Errno, Name, Piece, RecvKind, Room, SendKind};
+use support::*;
+
+const MS: fn(u64) -> Duration = Duration::from_millis;
+
+#[test]
+fn a_connection_carries_bytes_and_ends() {
+    let mut net = Net::new();
+    let (a, b) = net.connected();
+    assert_eq!(ok(&mut net.a, write(a, b"hello")), 5);
+    let id = blocks(&mut net.b, read(b, 100));
+    net.run(MS(50));
+    assert_eq!(finished(&mut net.b, id).data, "hello");
+    ok(&mut net.a, Call::Shutdown { fd: a, how: SHUT_WR });
+    net.run(MS(50));
+    assert_eq!(ok(&mut net.b, read(b, 100)), 0, "the end of the stream");
+    ok(&mut net.b, Call::Close { fd: b });
+    net.run(MS(50));
+    assert_eq!(ok(&mut net.a, read(a, 100)), 0);
+    ok(&mut net.a, Call::Close { fd: a });
+    assert_eq!(fails(&mut net.a, read(a, 1)), Errno::EBADF);
+}
+
+#[test]
+fn accept_tells_the_peer_in_the_family_of_the_listener() {
+    let mut net = Net::new();
+    let listener = stream6(&mut net.b);
+    ok(&mut net.b, bind(listener, "::", 80));
+    ok(&mut net.b, Call::Listen { fd: listener, backlog: 1 });
+    let accept = blocks(&mut net.b, Call::Accept { fd: listener, flags: 0 });
+    let a = stream(&mut net.a);
+    ok(&mut net.a, bind(a, A, 1_234));
+    blocks(&mut net.a, connect(a, B, 80));
+    net.run(MS(100));
+    let reply = finished(&mut net.b, accept);
+    assert_eq!(reply.addr, Some(at("::ffff:10.0.0.1", 1_234)));
+    let name = done(&mut net.b, Call::Getsockname { fd: reply.ret as i32 }).addr;
+    assert_eq!(name, Some(at("::ffff:10.0.0.2", 80)));
+    let a6 = stream6(&mut net.a);
+    blocks(&mut net.a, connect(a6, B6, 80));
+    net.run(MS(100));
+    let second = done(&mut net.b, Call::Accept { fd: listener, flags: SOCK_NONBLOCK });
+    assert_eq!(second.addr.map(|a| a.ip()), Some(A6.parse().expect("an address")));
+    assert_eq!(
+        ok(&mut net.b, Call::Fcntl { fd: second.ret as i32, cmd: F_GETFL, arg: 0 }),
+        O_RDWR | O_NONBLOCK
+    );
+}
+
+#[test]
+fn a_blocked_writer_goes_on_at_the_instant_of_the_acknowledgement() {
+    let mut net = Net::new();
+    let (a, b) = net.connected();
+    ok(&mut net.a, setint(a, SOL_SOCKET, SO_SNDBUF, 10_000));
+    let id = blocks(&mut net.a, write(a, &[7; 200_000]));
+    let begun = net.a.now();
+    let mut got = 0;
+    while net.a.is_blocked(id) {
+        net.run(MS(1));
+        let reply = done(&mut net.b, recv(b, 1 << 20, MSG_DONTWAIT));
+        got += reply.data.len();
+        assert!(net.a.now().since(begun) < Duration::from_secs(100), "it gets through");
+    }
+    let (when, reply) = net.a.take(id).expect("it is over");
+    assert_eq!(reply.ret, 200_000);
+    assert!(when > begun + MS(40) && when <= net.a.now());
+    net.run(Duration::from_secs(5));
+    got += done(&mut net.b, recv(b, 1 << 20, MSG_DONTWAIT)).data.len();
+    assert_eq!(got, 200_000);
+}
+
+#[test]
+fn timeouts_end_calls_with_what_they_have() {
+    let mut net = Net::new();
+    let (a, b) = net.connected();
+    let half_second = [0_i64.to_ne_bytes(), 500_000_i64.to_ne_bytes()].concat();
+    for (host, fd, name) in [(&mut net.b, b, SO_RCVTIMEO), (&mut net.a, a, SO_SNDTIMEO)] {
+        let value = lowwater_posix::Optval::Bytes(Bytes::from(half_second.clone()));
+        ok(host, Call::Setsockopt { fd, level: SOL_SOCKET, name, value });
+    }
+    let nothing = blocks(&mut net.b, read(b, 100));
+    let begun = net.b.now();
+    net.run(MS(600));
+    let (when, reply) = net.b.take(nothing).expect("its time is over");
+    assert_eq!((when, reply.errno), (begun + MS(500), Some(Errno::EAGAIN)));
+    // With something, the something is the result.
+    let id = blocks(&mut net.b, recv(b, 10, MSG_WAITALL));
+    ok(&mut net.a, write(a, b"abc"));
+    net.run(MS(600));
+    assert_eq!(finished(&mut net.b, id).data, "abc");
+    ok(&mut net.a, setint(a, SOL_SOCKET, SO_SNDBUF, 5_000));
+    let id = blocks(&mut net.a, write(a, &[0; 1_000_000]));
+    net.run(Duration::from_secs(2));
+    let sent = finished(&mut net.a, id).ret;
+    assert!((1..1_000_000).contains(&sent), "{sent}");
+}
+
+#[test]
+fn waitall_waits_for_all_and_peek_takes_nothing() {
+    let mut net = Net::new();
+    let (a, b) = net.connected();
+    let id = blocks(&mut net.b, recv(b, 6, MSG_WAITALL));
+    ok(&mut net.a, write(a, b"abc"));
+    net.run(MS(50));
+    assert!(net.b.is_blocked(id));
+    ok(&mut net.a, write(a, b"defgh"));
+    net.run(MS(50));
+    assert_eq!(finished(&mut net.b, id).data, "abcdef");
+    assert_eq!(done(&mut net.b, recv(b, 10, MSG_PEEK)).data, "gh");
+    assert_eq!(done(&mut net.b, recv(b, 1, MSG_TRUNC)).ret, 1);
+    assert_eq!(done(&mut net.b, recv(b, 10, 0)).data, "h");
+    assert_eq!(fails(&mut net.b, recv(b, 10, MSG_DONTWAIT)), Errno::EAGAIN);
+}
+
+#[test]
+fn trunc_throws_data_away_and_needs_no_buffer() {
+    let mut net = Net::new();
+    let (a, b) = net.connected();
+    ok(&mut net.a, write(a, b"abcdef"));
+    net.run(MS(50));
+    let bad = |len, flags| Call::Recv {
+        fd: b,
+        kind: RecvKind::Recv,
+        rooms: vec![Room::bad(len)],
+        flags,
+        control_len: 0,
+    };
+    assert_eq!(fails(&mut net.b, bad(3, 0)), Errno::EFAULT);
+    let reply = done(&mut net.b, bad(3, MSG_TRUNC));
+    assert_eq!((reply.ret, reply.data.len()), (3, 0));
+    assert_eq!(done(&mut net.b, read(b, 10)).data, "def");
+}
+
+#[test]
+fn connect_without_blocking_tells_how_far_it_is() {
+    let mut net = Net::new();
+    let listening = listener(&mut net.b, 80);
+    let a = nonblocking(&mut net.a);
+    assert_eq!(fails(&mut net.a, connect(a, B, 80)), Errno::EINPROGRESS);
+    assert_eq!(fails(&mut net.a, connect(a, B, 80)), Errno::EALREADY);
+    assert_eq!(revents(&mut net.a, a), 0);
+    assert_eq!(fails(&mut net.a, write(a, b"x")), Errno::EAGAIN);
+    net.run(MS(100));
+    assert_eq!(revents(&mut net.a, a), POLLOUT | POLLWRNORM);
+    assert_eq!(ok(&mut net.a, connect(a, B, 80)), 0, "the first one that asks is told");
+    assert_eq!(fails(&mut net.a, connect(a, B, 80)), Errno::EISCONN);
+    ok(&mut net.b, Call::Close { fd: listening });
+}
+
+#[test]
+fn a_refused_connection_can_be_tried_again() {
+    let mut net = Net::new();
+    let a = stream(&mut net.a);
+    let id = blocks(&mut net.a, connect(a, B, 80));
+    net.run(MS(100));
+    assert_eq!(finished(&mut net.a, id).errno, Some(Errno::ECONNREFUSED));
+    listener(&mut net.b, 80);
+    let id = blocks(&mut net.a, connect(a, B, 80));
+    net.run(MS(100));
+    assert_eq!(finished(&mut net.a, id).ret, 0);
+    // Without blocking: SO_ERROR takes the reason away, connect() says that there was one.
+    let c = nonblocking(&mut net.a);
+    assert_eq!(fails(&mut net.a, connect(c, B, 81)), Errno::EINPROGRESS);
+    net.run(MS(100));
+    let all = POLLIN | POLLOUT | POLLERR | POLLHUP | POLLRDNORM | POLLWRNORM | POLLRDHUP;
+    assert_eq!(revents(&mut net.a, c), all);
+    assert_eq!(done(&mut net.a, get(c, SOL_SOCKET, SO_ERROR, 4)).int(), Some(Errno::ECONNREFUSED.number()));
+    assert_eq!(done(&mut net.a, get(c, SOL_SOCKET, SO_ERROR, 4)).int(), Some(0));
+    assert_eq!(fails(&mut net.a, connect(c, B, 81)), Errno::ECONNABORTED);
+    assert_eq!(fails(&mut net.a, connect(c, B, 81)), Errno::EINPROGRESS);
+}
+
+#[test]
+fn unspec_dissolves_a_connection() {
+    let mut net = Net::new();
+    let (a, b) = net.connected();
+    ok(&mut net.a, Call::Connect { fd: a, addr: Name::Unspec });
+    net.run(MS(50));
+    assert_eq!(fails(&mut net.b, read(b, 1)), Errno::ECONNRESET);
+    assert_eq!(done(&mut net.a, get(a, SOL_SOCKET, SO_ERROR, 4)).int(), Some(Errno::ECONNRESET.number()));
+    assert_eq!(fails(&mut net.a, read(a, 1)), Errno::ENOTCONN);
+    listener(&mut net.b, 80);
+    let id = blocks(&mut net.a, connect(a, B, 80));
+    net.run(MS(100));
+    assert_eq!(finished(&mut net.a, id).ret, 0);
+}
+
+#[test]
+fn a_linger_waits_for_the_acknowledgement() {
+    let mut net = Net::new();
+    let (a, b) = net.connected();
+    let value =
+        lowwater_posix::Optval::Bytes(Bytes::from([1_i32.to_ne_bytes(), 5_i32.to_ne_bytes()].concat()));
+    ok(&mut net.a, Call::Setsockopt { fd: a, level: SOL_SOCKET, name: SO_LINGER, value });
+    ok(&mut net.a, write(a, b"bye"));
+    let begun = net.a.now();
+    let id = blocks(&mut net.a, Call::Close { fd: a });
+    assert_eq!(fails(&mut net.a, read(a, 1)), Errno::EBADF, "the descriptor is gone at once");
+    net.run(MS(500));
+    let (when, reply) = net.a.take(id).expect("the FIN is acknowledged");
+    assert_eq!(reply.ret, 0);
+    assert!(when.since(begun) >= 2 * DELAY && when.since(begun) < MS(500), "{:?}", when.since(begun));
+    assert_eq!(done(&mut net.b, read(b, 10)).data, "bye");
+}
+
+#[test]
+fn a_write_with_a_bad_pointer_sends_nothing() {
+    let mut net = Net::new();
+    let (a, b) = net.connected();
+    let data = vec![Piece::Data(Bytes::from_static(b"abc")), Piece::Bad(5)];
+    let call = Call::Send { fd: a, kind: SendKind::Writev, data, flags: 0, to: None, control: Vec::new() };
+    assert_eq!(fails(&mut net.a, call), Errno::EFAULT);
+    net.run(MS(50));
+    assert_eq!(fails(&mut net.b, recv(b, 10, MSG_DONTWAIT)), Errno::EAGAIN);
+}
+
+#[test]
+fn tcp_info_is_linuxs_struct() {
+    let mut net = Net::new();
+    let (a, _) = net.connected();
+    let reply = done(&mut net.a, get(a, SOL_TCP, TCP_INFO, 500));
+    assert_eq!(reply.value.len(), 280);
+    assert_eq!(i32::from(reply.value[0]), TCP_ESTABLISHED);
+    assert_eq!(done(&mut net.a, get(a, SOL_TCP, TCP_INFO, 100)).value.len(), 100);
+    assert_eq!(done(&mut net.a, get(a, SOL_SOCKET, SO_MEMINFO, 100)).value.len(), 36);
+    assert_eq!(done(&mut net.a, get(a, SOL_TCP, TCP_CC_INFO, 100)).value.len(), 0);
+    assert_eq!(done(&mut net.a, get(a, SOL_TCP, TCP_CONGESTION, 4)).value, "cubi");
+}
