@@ -2,7 +2,7 @@
 use crate::device::{Mood, Nic};
 use crate::judge::Before;
 use crate::shrink::Reach;
-use crate::{meter, steps};
+use crate::{judge, meter, steps};
 use bytes::Bytes;
 use lowwater_core::base::{DeviceId, DropWhy, Duration, Instant, Rng, SocketId, Sysctl};
 use lowwater_core::device::DeviceCaps;
@@ -160,7 +160,8 @@ impl World {
         let mut rng = self.root.fork(&format!("step {n}"));
         let before = Before::new(self.nows());
         steps::run(self, &mut rng, n)?;
-        before.check(self.nows(), self.base)
+        before.check(self.nows(), self.base)?;
+        self.sides.iter().try_for_each(judge::credit)
     }
 
     /// What this case has exercised.

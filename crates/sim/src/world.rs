@@ -1,6 +1,6 @@
 //! The world: hosts and pipes in virtual time, stepped event by event from one seed.
 use crate::app::App;
-use crate::check::{Broken, Ledger};
+use crate::check::{self, Broken, Ledger};
 use crate::edit::addresses;
 use crate::host::{Host, HostSpec, Outside};
 use crate::link::{Completion, Pipe, PipeSpec};
@@ -272,6 +272,11 @@ impl World {
             host: h,
         };
         call(&mut self.hosts[h], self.now, &mut outside);
+        // A walk over all that waits, after every step: in the profile of the simulations, not in programs that show figures.
+        if cfg!(debug_assertions) {
+            let balance = check::credit::host(&self.hosts[h]).map_err(|e| format!("host {h}: {e}"));
+            self.ledger.check(check::credit::NAME, self.now, balance);
+        }
         self.arm_host(h);
         if let Some(p) = slot {
             self.arm_pipe(p);

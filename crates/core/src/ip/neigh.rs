@@ -259,6 +259,11 @@ impl Neighbours {
         }
     }
 
+    /// Shows every packet that waits for a neighbour to `f`.
+    pub fn each_waiting(&self, f: &mut dyn FnMut(&Packet)) {
+        self.entries.values().flat_map(|e| &e.queue).for_each(f);
+    }
+
     /// What is known of a neighbour.
     #[must_use]
     pub fn get(&self, device: DeviceId, addr: IpAddr) -> Option<(State, EtherAddr)> {

@@ -34,6 +34,8 @@ pub trait Qdisc: core::fmt::Debug + Send {
     fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Result<(), Packet>;
     /// The next packet that may go now.
     fn dequeue(&mut self, cx: &mut Cx<'_>) -> Dequeued;
+    /// Shows every packet in the queue to `f`, in any order; for reports.
+    fn each(&self, f: &mut dyn FnMut(&Packet));
     /// Packets in the queue.
     fn len(&self) -> usize;
     /// Bytes in the queue.

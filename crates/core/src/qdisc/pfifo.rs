@@ -53,6 +53,10 @@ impl Qdisc for Pfifo {
         }
     }
 
+    fn each(&self, f: &mut dyn FnMut(&Packet)) {
+        self.queue.iter().for_each(f);
+    }
+
     fn len(&self) -> usize {
         self.queue.len()
     }

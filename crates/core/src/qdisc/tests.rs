@@ -28,6 +28,9 @@ fn what_goes_in_comes_out_once_in_order_and_a_full_queue_hands_back() {
     }
     assert_eq!(q.enqueue(cx, packet(4)).expect_err("full").len(), 4);
     assert_eq!((q.len(), q.bytes()), (3, 6));
+    let mut seen = 0;
+    q.each(&mut |packet| seen += packet.len());
+    assert_eq!(seen, 6, "reports see what waits");
     for n in 1..=3 {
         assert!(matches!(q.dequeue(cx), Dequeued::Packet(p) if p.len() == n));
     }

@@ -9,6 +9,7 @@ mod errors;
 mod expiry;
 mod handshake;
 mod ingress;
+mod ledger;
 mod link;
 mod query;
 mod ready;
@@ -18,6 +19,7 @@ mod tcp;
 mod udp;
 
 pub use crate::socket::{Decision, Event, ListenAddr, ListenOptions, RequestId};
+pub use ledger::FlowCredit;
 pub use query::Queues;
 pub use report::{Report, SocketKind, SocketReport};
 

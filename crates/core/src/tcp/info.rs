@@ -255,6 +255,12 @@ fn micros(d: Duration) -> u32 {
 }
 
 impl Conn {
+    /// Bytes of charge that were handed down and have not come back.
+    #[must_use]
+    pub const fn charge_below(&self) -> u32 {
+        self.out.credit.below()
+    }
+
     /// Bytes that wait to be read, and bytes written that the peer has not acknowledged: the queues as `ss` shows them.
     #[must_use]
     pub fn queues(&self) -> (u64, u64) {

@@ -163,6 +163,13 @@ impl UdpSocket {
         wake
     }
 
+    /// Bytes of charge that were handed down and have not come back.
+    #[must_use]
+    pub fn charge_below(&self) -> u64 {
+        let above: u64 = self.unsent.iter().map(|d| u64::from(d.charge())).sum();
+        u64::from(self.sent_charge).saturating_sub(above)
+    }
+
     /// An ICMP error about this socket's flow; true when the application must be told (connected sockets only).
     pub fn on_icmp(&mut self, error: Error) -> bool {
         if self.remote.is_some() {

@@ -9,7 +9,7 @@ use crate::link::{Pipe, Submitted};
 use crate::pcap::Direction;
 use crate::schedule::{Step, StuckGuard};
 use crate::world::Capture;
-use lowwater_core::base::{Instant, Rng, SocketId, Sysctl};
+use lowwater_core::base::{FlowId, Instant, Rng, SocketId, Sysctl};
 use lowwater_core::device::{DeviceCaps, Submit};
 use lowwater_core::packet::{Owner, Packet};
 use lowwater_core::socket::Event;
@@ -61,12 +61,35 @@ pub(crate) struct Outside<'a> {
 }
 
 /// Counts of packets and of credit at the border of a host.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Account {
     arrived: u64,
     taken: u64,
     charged: u64,
     refunded: u64,
+    /// Credit that the device must still give back, by flow.
+    owed: BTreeMap<SocketId, u64>,
+}
+
+impl Account {
+    /// The device took a packet.
+    fn charge(&mut self, owner: Option<Owner>) {
+        if let Some(Owner { flow: FlowId(id), charge }) = owner {
+            self.charged += u64::from(charge);
+            *self.owed.entry(id).or_default() += u64::from(charge);
+        }
+    }
+
+    /// It has left.
+    fn settle(&mut self, owner: Owner) {
+        let FlowId(id) = owner.flow;
+        if let Some(owed) = self.owed.get_mut(&id) {
+            *owed = owed.saturating_sub(u64::from(owner.charge));
+            if *owed == 0 {
+                self.owed.remove(&id);
+            }
+        }
+    }
 }
 
 /// A host.
@@ -150,6 +173,12 @@ impl Host {
         (self.account.charged, self.account.refunded)
     }
 
+    /// Bytes of a flow's credit that the device must still give back.
+    #[must_use]
+    pub fn owed(&self, socket: SocketId) -> u64 {
+        self.account.owed.get(&socket).copied().unwrap_or(0)
+    }
+
     /// A packet reached the device.
     pub(crate) fn arrive(&mut self, now: Instant, mut packet: Packet) {
         packet.at = now;
@@ -162,6 +191,7 @@ impl Host {
     /// A packet has left the device.
     pub(crate) fn complete(&mut self, now: Instant, owner: Owner) {
         self.account.refunded += u64::from(owner.charge);
+        self.account.settle(owner);
         self.core.complete(now, owner);
     }
 
@@ -264,11 +294,11 @@ impl Host {
         let Outside { pipe, capture, host, .. } = outside;
         let mut device = |at: Instant, packet: Packet| {
             let Some(pipe) = pipe.as_deref_mut() else { return Submit::Dropped };
-            let charge = packet.owner.map_or(0, |o| u64::from(o.charge));
+            let owner = packet.owner;
             let copy = capture.is_some().then(|| packet.clone());
             match pipe.submit(at, packet) {
                 Submitted::Sent => {
-                    account.charged += charge;
+                    account.charge(owner);
                     if let (Some(capture), Some(copy)) = (capture.as_mut(), copy) {
                         capture.packet(*host, at, Direction::Out, &copy);
                     }

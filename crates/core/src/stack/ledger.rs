@@ -1,0 +1,59 @@
+//! The credit of all flows at one instant, so that a checker can see that none is lost and none is made.
+use super::Stack;
+use crate::base::{FlowId, SocketId};
+use crate::packet::Packet;
+use crate::socket::Socket;
+use std::collections::BTreeMap;
+
+/// The credit of one flow: what it has handed down and not got back, and how much of that has not left the stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowCredit {
+    /// The flow's socket.
+    pub socket: SocketId,
+    /// Bytes of charge in the flow's own account.
+    pub below: u64,
+    /// Bytes of charge in packets that this stack holds: waiting for a neighbour, in a queueing discipline, or in front of a
+    /// device that said "not now". The rest is at the device, between `Submit::Sent` and [`Stack::complete`].
+    pub held: u64,
+}
+
+impl FlowCredit {
+    /// Bytes of charge that the device must still give back; negative when credit was made from nothing.
+    #[must_use]
+    pub const fn at_device(&self) -> i64 {
+        self.below as i64 - self.held as i64
+    }
+}
+
+impl Stack {
+    /// The credit of every flow that has some below it, in the order of the sockets' names. It walks over all sockets and all
+    /// packets that wait, for checkers alone: nothing on the way of a packet keeps these sums.
+    #[must_use]
+    pub fn credits(&self) -> Vec<FlowCredit> {
+        let mut held: BTreeMap<SocketId, u64> = BTreeMap::new();
+        let mut add = |packet: &Packet| {
+            if let Some(owner) = packet.owner {
+                let FlowId(id) = owner.flow;
+                *held.entry(id).or_default() += u64::from(owner.charge);
+            }
+        };
+        for link in &self.links {
+            link.qdisc.each(&mut add);
+            link.held.iter().for_each(&mut add);
+        }
+        self.ip.neighbours().each_waiting(&mut add);
+        let mut credits = Vec::new();
+        for (socket, entry) in self.sockets.iter() {
+            let below = match &entry.socket {
+                Socket::Tcp(conn) => u64::from(conn.charge_below()),
+                Socket::Udp(udp) => udp.charge_below(),
+                Socket::Listener(_) => 0,
+            };
+            let held = held.get(&socket).copied().unwrap_or(0);
+            if below > 0 || held > 0 {
+                credits.push(FlowCredit { socket, below, held });
+            }
+        }
+        credits
+    }
+}
