@@ -73,6 +73,11 @@ impl Credit {
         self.below = self.below.saturating_add(charge);
     }
 
+    /// The flow waits for the next refund although it could go on; false when it waits already.
+    pub const fn throttle(&mut self) -> bool {
+        !core::mem::replace(&mut self.throttled, true)
+    }
+
     /// A packet is done: true when the flow was throttled and belongs on the ready list now. Never send from inside.
     #[must_use]
     pub fn refund(&mut self, charge: u32) -> bool {

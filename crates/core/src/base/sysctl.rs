@@ -221,6 +221,10 @@ sysctls! {
     tcp_comp_sack_nr: u32 = 44, "tcp_comp_sack_nr", "a number", 0 ..= 255;
     /// Unsent bytes under which a socket is writable; 4294967295 means no limit.
     tcp_notsent_lowat: u32 = u32::MAX, "tcp_notsent_lowat", "bytes", 0 ..= 4294967295;
+    /// Let small writes wait while a packet of the flow is below the transport (autocorking).
+    tcp_autocorking: bool = true, "tcp_autocorking", "a number", 0 ..= 1;
+    /// The urgent pointer names the urgent byte (RFC 1122) rather than the one behind it, for what is received.
+    tcp_stdurg: bool = false, "tcp_stdurg", "a number", 0 ..= 1;
     /// Bound for what an unpaced flow may have below the transport.
     tcp_limit_output_bytes: u32 = 1_048_576, "tcp_limit_output_bytes", "bytes", 0 ..= 2147483647;
     /// Segments in the smallest super-packet that autosizing makes.

@@ -20,6 +20,8 @@ pub enum Wait {
     Defer,
     /// Enough of this flow is already below the transport (TCP small queues).
     Credit,
+    /// A small write waits for more while something of this flow is below the transport (`tcp_should_autocork`).
+    Autocork,
     /// The pacer's departure time has not come.
     Pacing,
     /// The packet that would be retransmitted still waits below us.
@@ -29,7 +31,7 @@ pub enum Wait {
 }
 
 /// Number of [`Wait`] reasons.
-pub const WAIT_REASONS: usize = 11;
+pub const WAIT_REASONS: usize = 12;
 
 impl Wait {
     /// All reasons in the order of their discriminants.
@@ -42,6 +44,7 @@ impl Wait {
         Self::Cork,
         Self::Defer,
         Self::Credit,
+        Self::Autocork,
         Self::Pacing,
         Self::HostQueue,
         Self::NoPath,
@@ -59,6 +62,7 @@ impl Wait {
             Self::Cork => "cork",
             Self::Defer => "defer",
             Self::Credit => "credit",
+            Self::Autocork => "autocork",
             Self::Pacing => "pacing",
             Self::HostQueue => "host_queue",
             Self::NoPath => "no_path",

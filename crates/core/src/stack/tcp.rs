@@ -2,7 +2,7 @@
 use super::Stack;
 use crate::base::{Cx, Error, Instant, SocketId, Tuple};
 use crate::socket::{Entry, Holder, ListenAddr, ListenOptions, Listener, RequestEntry, Socket, Told, Turn};
-use crate::tcp::{Conn, How, Notice, Ready, SendFlags, Setup, SocketOptions, State, TcpInfo};
+use crate::tcp::{Conn, How, Inq, Notice, Ready, SendFlags, Setup, SocketOptions, State, TcpInfo};
 use bytes::Bytes;
 use core::net::{IpAddr, SocketAddr};
 
@@ -212,6 +212,25 @@ impl Stack {
     /// Those of [`Stack::tcp_recv`].
     pub fn tcp_read_chunk(&mut self, now: Instant, id: SocketId, max: usize) -> Result<Option<Bytes>, Error> {
         self.with_conn(now, id, |conn, cx| conn.read_chunk(cx, max))
+    }
+
+    /// MSG_OOB: the urgent byte, which `peek` leaves; `None` at the end of the stream.
+    ///
+    /// # Errors
+    /// Those of [`Conn::recv_oob`].
+    pub fn tcp_recv_oob(&mut self, now: Instant, id: SocketId, peek: bool) -> Result<Option<u8>, Error> {
+        self.with_conn(now, id, |conn, _| conn.recv_oob(peek))
+    }
+
+    /// What waits to be read, as SIOCINQ, SIOCATMARK and TCP_INQ tell it.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`]; [`Error::Unsupported`] on anything but a connection.
+    pub fn tcp_inq(&self, id: SocketId) -> Result<Inq, Error> {
+        match &self.sockets.get(id).ok_or(Error::NoSuchSocket)?.socket {
+            Socket::Tcp(conn) => Ok(conn.inq()),
+            Socket::Listener(_) | Socket::Udp(_) => Err(Error::Unsupported),
+        }
     }
 
     /// Closes one direction or both, keeping the socket.

@@ -2,15 +2,26 @@
 use super::chrono::Held;
 use super::conn::Conn;
 use super::options::SocketOptions;
-use super::output::autosize;
 use super::output::nagle::Hold;
+use super::output::{PACKET_CHARGE, autosize};
 use super::ready::{Notice, Ready, SendFlags};
 use super::state::State;
 use crate::base::limits::GSO_MAX_SIZE;
-use crate::base::{Cx, Error};
+use crate::base::{Cx, Error, Wait};
 use crate::path::pmtu::bound_to_half_window;
 use bytes::Bytes;
 use std::sync::Arc;
+
+/// Bytes that wait to be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Inq {
+    /// SIOCINQ: bytes up to the urgent mark or to the end, the FIN not counted.
+    pub bytes: u32,
+    /// TCP_INQ: all of them, and one more once the FIN has come, so that a reader reads on (`tcp_inq_hint`).
+    pub hint: u32,
+    /// SIOCATMARK.
+    pub at_mark: bool,
+}
 
 impl Conn {
     /// Takes bytes of `data` into the send queue, copying them; returns how many fitted.
@@ -83,7 +94,7 @@ impl Conn {
 
     fn sent_by_call(
         &mut self,
-        cx: &Cx<'_>,
+        cx: &mut Cx<'_>,
         taken: usize,
         asked: usize,
         flags: SendFlags,
@@ -92,6 +103,9 @@ impl Conn {
             return if asked == 0 { Ok(0) } else { Err(Error::WouldBlock) };
         }
         let all = taken == asked;
+        if flags.oob {
+            self.snd.up = self.tx.write_seq();
+        }
         self.rest.stats.chrono.start(cx.now, Held::Busy);
         if flags.eor && all {
             self.tx.queue().mark_eor();
@@ -102,9 +116,32 @@ impl Conn {
             self.tx.queue().mark_push();
             self.snd.pushed = self.tx.write_seq();
         }
-        let hold = if flags.more && all && !forced { Hold::Cork } else { self.default_hold() };
+        if self.autocorks(cx) {
+            return Ok(taken);
+        }
+        // What stops for lack of room is pushed whatever Nagle says: the writer may wait for its acknowledgement.
+        let hold = match (all, flags.more && !forced) {
+            (false, _) => Hold::Push,
+            (true, true) => Hold::Cork,
+            (true, false) => self.default_hold(),
+        };
         self.out.try_send(hold);
         Ok(taken)
+    }
+
+    /// A small write waits for more while something of the flow sits below: its completion sends both (`tcp_should_autocork`).
+    fn autocorks(&mut self, cx: &mut Cx<'_>) -> bool {
+        let queue = self.tx.queue_ref();
+        let Some((len, sealed)) = queue.tail().filter(|_| cx.sysctl.tcp_autocorking) else { return false };
+        let below = self.out.credit.below();
+        if sealed || queue.records() == 0 || len >= self.size_goal() || below < len as u32 + PACKET_CHARGE {
+            return false;
+        }
+        if self.out.credit.throttle() {
+            cx.count.tcp_ext.tcp_auto_corking += 1;
+            cx.count.wait(Wait::Autocork);
+        }
+        true
     }
 
     /// Payload bytes that an element is filled up to: the largest super-packet in whole segments, bound to half the largest
@@ -143,6 +180,7 @@ impl Conn {
     ) -> Result<usize, Error> {
         let mut taken = 0;
         while taken < max
+            && !(taken > 0 && self.rx.at_mark())
             && let Some(piece) = self.rx.read_chunk(cx, max - taken)
         {
             take(&piece);
@@ -162,6 +200,32 @@ impl Conn {
         match self.rx.read_chunk(cx, max) {
             None => self.nothing_to_read().map(|()| None),
             some => Ok(some),
+        }
+    }
+
+    /// MSG_OOB: the urgent byte, which `peek` leaves; `Ok(None)` is the end of the stream.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when there is none, it was read before, or SO_OOBINLINE is set; [`Error::WouldBlock`] when its pointer
+    /// came before it; [`Error::NotConnected`].
+    pub fn recv_oob(&mut self, peek: bool) -> Result<Option<u8>, Error> {
+        match self.rx.recv_urgent(peek)? {
+            Some(byte) if self.state != State::Close || self.rx.fin_reached() => Ok(Some(byte)),
+            Some(_) => Err(Error::NotConnected),
+            None if self.state == State::Close || self.app.rcv_shutdown || self.rx.fin_reached() => Ok(None),
+            None => Err(Error::WouldBlock),
+        }
+    }
+
+    /// What waits, as SIOCINQ, SIOCATMARK and TCP_INQ tell it.
+    #[must_use]
+    pub fn inq(&self) -> Inq {
+        let handshake = matches!(self.state, State::SynSent | State::SynRecv);
+        let fin = u32::from(self.rx.fin_reached());
+        Inq {
+            bytes: if handshake { 0 } else { self.rx.inq() },
+            hint: self.rx.readable_bytes() + fin,
+            at_mark: self.rx.at_mark(),
         }
     }
 
@@ -185,6 +249,9 @@ impl Conn {
         let over = self.state == State::Close || (rcv_over && self.app.snd_shutdown);
         if self.app.error.is_some() {
             ready.insert(Ready::ERR);
+        }
+        if self.rx.has_urgent() {
+            ready.insert(Ready::PRI);
         }
         if over {
             ready.insert(Ready::HUP);
@@ -231,6 +298,7 @@ impl Conn {
         if old.window_clamp != self.options.window_clamp {
             self.rx.set_window_clamp(self.options.window_clamp);
         }
+        self.rx.set_oob_inline(self.options.oobinline);
         if old.congestion != self.options.congestion {
             self.path.set_congestion(self.options.congestion);
         }

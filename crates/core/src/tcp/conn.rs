@@ -120,6 +120,7 @@ impl Conn {
             peer,
         };
         conn.rest.stats.active = true;
+        conn.rx.set_oob_inline(conn.options.oobinline);
         cx.count.tcp.active_opens += 1;
         conn.out.try_send(Hold::Push);
         conn
@@ -147,6 +148,7 @@ impl Conn {
         conn.rx.synchronize(irs);
         // The SYN, which the request received.
         conn.rest.stats.segs_in = 1;
+        conn.rx.set_oob_inline(conn.options.oobinline);
         conn.path.ecn.set_negotiated(conn.peer.ecn);
         conn.timers.synack_sent = synack_sent;
         conn

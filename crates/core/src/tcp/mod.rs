@@ -34,6 +34,7 @@ pub mod tx_queue;
 mod usage;
 pub mod window;
 
+pub use calls::Inq;
 pub use conn::Conn;
 pub use info::{Memory, TcpInfo};
 pub use options::SocketOptions;

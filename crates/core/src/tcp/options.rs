@@ -22,6 +22,8 @@ pub struct SocketOptions {
     pub keepintvl: u32,
     /// TCP_KEEPCNT; 0 takes tcp_keepalive_probes.
     pub keepcnt: u32,
+    /// SO_OOBINLINE: urgent data stays in the stream.
+    pub oobinline: bool,
     /// SO_LINGER.
     pub linger: Option<Duration>,
     /// TCP_LINGER2 in seconds: time in FIN-WAIT-2 without an owner; 0 takes tcp_fin_timeout, negative none.
@@ -61,6 +63,7 @@ impl SocketOptions {
             keepidle: 0,
             keepintvl: 0,
             keepcnt: 0,
+            oobinline: false,
             linger: None,
             linger2: 0,
             user_timeout_ms: 0,

@@ -57,6 +57,8 @@ bits! {
         HUP = 8,
         /// An error waits.
         ERR = 16,
+        /// Urgent data can be read out of band.
+        PRI = 32,
     }
 }
 
@@ -105,4 +107,6 @@ pub struct SendFlags {
     pub more: bool,
     /// MSG_EOR: end of record, never joined with what follows.
     pub eor: bool,
+    /// MSG_OOB: the last byte is urgent.
+    pub oob: bool,
 }

@@ -9,6 +9,9 @@ use super::window::{InitialWindow, RcvBuf, RcvWindow, win_from_space};
 use crate::base::{Cx, Duration, Instant, Sysctl};
 use bytes::Bytes;
 use core::ops::Range;
+use urgent::Urgent;
+mod urgent;
+
 #[cfg(test)]
 mod tests;
 
@@ -81,6 +84,7 @@ pub struct Receiver {
     nxt: Seq,
     /// Bytes that must wait before the application is told (SO_RCVLOWAT).
     lowat: u32,
+    urgent: Urgent,
     sack_ok: bool,
     header_bytes: u8,
 }
@@ -97,6 +101,7 @@ impl Receiver {
             space: RcvSpace::new(),
             nxt: Seq(0),
             lowat: 1,
+            urgent: Urgent::new(),
             sack_ok: false,
             header_bytes: 20,
         }
@@ -202,7 +207,7 @@ impl Receiver {
         let buf = self.window.buf().bytes;
         self.queue.fin_reached()
             || (waiting > 0
-                && (waiting >= self.lowat
+                && (waiting >= self.lowat + self.urgent_bytes()
                     || self.queue.charge() > buf - buf / 8
                     || self.open_window() <= self.ack.rcv_mss()))
     }
@@ -534,8 +539,14 @@ impl Receiver {
 
     /// Copies received bytes; with `peek` they stay. Returns how many. May make an ACK due.
     pub fn recv(&mut self, cx: &Cx<'_>, buf: &mut [u8], peek: bool) -> usize {
-        let n = self.queue.recv(buf, peek);
-        if n > 0 && !peek {
+        let (step, max) = self.up_to_mark(buf.len());
+        let buf = &mut buf[..max];
+        if peek {
+            return self.queue.peek(usize::from(step), buf);
+        }
+        self.queue.skip(usize::from(step));
+        let n = self.queue.recv(buf);
+        if n > 0 || step {
             self.after_read(cx);
         }
         n
@@ -543,9 +554,13 @@ impl Receiver {
 
     /// Takes the next piece without copying, at most `max` bytes. May make an ACK due.
     pub fn read_chunk(&mut self, cx: &Cx<'_>, max: usize) -> Option<Bytes> {
-        let piece = self.queue.read_chunk(max)?;
-        self.after_read(cx);
-        Some(piece)
+        let (step, max) = self.up_to_mark(max);
+        self.queue.skip(usize::from(step));
+        let piece = self.queue.read_chunk(max);
+        if step || piece.is_some() {
+            self.after_read(cx);
+        }
+        piece
     }
 
     /// Discards everything received and forgets what is held; returns the bytes that nobody read.
@@ -555,6 +570,7 @@ impl Receiver {
     }
 
     fn after_read(&mut self, cx: &Cx<'_>) {
+        self.leave_mark();
         let copied = self.copied_seq();
         let advmss = self.window.advmss();
         if let Some(bytes) = self.space.adjust(cx.sysctl, cx.now, copied, advmss) {

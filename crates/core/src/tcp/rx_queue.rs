@@ -289,11 +289,8 @@ impl RxQueue {
         Some(cut)
     }
 
-    /// Copies readable bytes into `buf`; with `peek` they stay. Returns how many.
-    pub fn recv(&mut self, buf: &mut [u8], peek: bool) -> usize {
-        if peek {
-            return self.peek(buf);
-        }
+    /// Copies readable bytes into `buf` and takes them out. Returns how many.
+    pub fn recv(&mut self, buf: &mut [u8]) -> usize {
         let mut done = 0;
         while done < buf.len() {
             let Some(chunk) = self.ready.front_mut() else { break };
@@ -308,17 +305,30 @@ impl RxQueue {
         done
     }
 
-    fn peek(&self, buf: &mut [u8]) -> usize {
-        let mut done = 0;
+    /// Copies readable bytes into `buf` from the `skip`-th on; they stay. Returns how many.
+    pub fn peek(&self, skip: usize, buf: &mut [u8]) -> usize {
+        let (mut done, mut skip) = (0, skip);
         for chunk in self.ready.iter() {
-            let n = chunk.len().min(buf.len() - done);
-            buf[done..done + n].copy_from_slice(&chunk.as_slice()[..n]);
+            let from = skip.min(chunk.len());
+            skip -= from;
+            let n = (chunk.len() - from).min(buf.len() - done);
+            buf[done..done + n].copy_from_slice(&chunk.as_slice()[from..from + n]);
             done += n;
             if done == buf.len() {
                 break;
             }
         }
         done
+    }
+
+    /// Throws up to `n` readable bytes away.
+    pub fn skip(&mut self, n: usize) {
+        let mut left = n;
+        while left > 0
+            && let Some(piece) = self.read_chunk(left)
+        {
+            left -= piece.len();
+        }
     }
 
     /// Takes the next contiguous piece, at most `max` bytes, without copying.

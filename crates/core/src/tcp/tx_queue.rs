@@ -372,6 +372,12 @@ impl TxQueue {
         })
     }
 
+    /// Payload bytes of the last unsent element, and whether nothing may be added to it any more.
+    #[must_use]
+    pub fn tail(&self) -> Option<(usize, bool)> {
+        self.unsent.back().map(|tail| (tail.len(), tail.flags & (flag::EOR | flag::FIN) != 0))
+    }
+
     /// Moves `len` bytes of the head element (all of it when `len` is larger) into flight; where the record starts.
     ///
     /// FIN and PSH stay with the last part. `None` when nothing is unsent.

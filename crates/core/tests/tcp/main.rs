@@ -2,6 +2,7 @@
 #![allow(unreachable_pub, reason = "the modules of a test binary")]
 #![allow(dead_code, reason = "the harness offers more than every build of the scripts uses")]
 mod acks;
+mod autocork;
 mod bounds;
 mod closing;
 mod congestion;
@@ -23,4 +24,5 @@ mod text;
 mod timeouts;
 mod timestamps;
 mod timewait;
+mod urgent;
 mod windows;

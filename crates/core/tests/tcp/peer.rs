@@ -7,7 +7,7 @@ use super::text::{Seg, flags_text};
 use bytes::Bytes;
 use lowwater_core::base::{DeviceId, Duration, Instant, SocketId, Sysctl};
 use lowwater_core::device::{DeviceCaps, Submit};
-use lowwater_core::packet::{Offload, Packet};
+use lowwater_core::packet::{Offload, Owner, Packet};
 use lowwater_core::stack::{Config, Event, ListenAddr, ListenOptions, Stack};
 use lowwater_core::tcp::SocketOptions;
 use lowwater_wire::ipv4::{Ipv4Repr, Ipv4View};
@@ -75,6 +75,8 @@ pub struct Peer {
     written: u64,
     read: u64,
     shape: Shape,
+    /// Packets that the device has not completed, where it is slow.
+    below: Option<Vec<Owner>>,
 }
 
 impl Peer {
@@ -104,7 +106,21 @@ impl Peer {
             written: 0,
             read: 0,
             shape,
+            below: None,
         }
+    }
+
+    /// From now on the device keeps what it was given until [`Self::complete`].
+    pub fn slow_device(&mut self) {
+        self.below = Some(Vec::new());
+    }
+
+    /// The device is done with the oldest `n` packets.
+    pub fn complete(&mut self, n: usize) {
+        for owner in self.below.as_mut().expect("a slow device").drain(..n) {
+            self.stack.complete(self.now, self.dev, owner);
+        }
+        self.pump();
     }
 
     /// A listener of the stack; the peer's next SYN opens a connection to it.
@@ -264,9 +280,16 @@ impl Peer {
         loop {
             let (now, dev) = (self.now, self.dev);
             let mut got = Vec::new();
+            let below = &mut self.below;
             let mut device = |_: Instant, packet: Packet| {
                 got.push(packet.to_bytes());
-                Submit::Completed
+                match below {
+                    Some(below) => {
+                        below.extend(packet.owner);
+                        Submit::Sent
+                    }
+                    None => Submit::Completed,
+                }
             };
             self.stack.transmit(now, dev, 64, &mut device);
             let any = !got.is_empty();
@@ -312,6 +335,7 @@ impl Peer {
             len: if extra > 0 && tcp.payload().is_empty() { 0 } else { tcp.payload().len() as u32 },
             ack: flags.contains(TcpFlags::ACK).then(|| tcp.ack().wrapping_sub(PEER_ISN)),
             win: Some(tcp.window().into()),
+            urg: flags.contains(TcpFlags::URG).then(|| tcp.urgent()),
             mss: options.mss,
             ws: options.window_scale,
             sack_ok: options.sack_permitted,
@@ -464,7 +488,7 @@ impl Peer {
             ack: seg.ack.map_or(0, |ack| ack.wrapping_add(iss)),
             flags,
             window: seg.win.map_or(self.win, |w| w as u16),
-            urgent: 0,
+            urgent: seg.urg.unwrap_or(0),
             options,
         };
         let from = if flags.contains(TcpFlags::SYN) { seq } else { seq.wrapping_sub(1) };

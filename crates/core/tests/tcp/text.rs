@@ -1,6 +1,6 @@
 //! The notation of the scripts: one TCP segment as a line of text, read and written.
 //!
-//! `FLAGS [START[:END]] [ack N] [win N] [mss N] [ws N] [sackOK] [ts V/E] [sack A:B ...] [ect0|ect1|ce] [opts]`
+//! `FLAGS [START[:END]] [ack N] [win N] [urg N] [mss N] [ws N] [sackOK] [ts V/E] [sack A:B ...] [ect0|ect1|ce] [opts]`
 //!
 //! FLAGS are of `S F R P . E W U` (a dot is ACK). Numbers count from each side's ISN, so a SYN is 0 and the first byte 1.
 //! In an expectation what is not named is not compared, with three exceptions: flags (but PSH only where the text has `P`,
@@ -15,6 +15,7 @@ pub struct Seg {
     pub len: u32,
     pub ack: Option<u32>,
     pub win: Option<u32>,
+    pub urg: Option<u16>,
     pub mss: Option<u16>,
     pub ws: Option<u8>,
     pub sack_ok: bool,
@@ -68,6 +69,7 @@ impl Seg {
             match word {
                 "ack" => seg.ack = Some(number(value())),
                 "win" => seg.win = Some(number(value())),
+                "urg" => seg.urg = Some(number(value()) as u16),
                 "mss" => seg.mss = Some(number(value()) as u16),
                 "ws" => seg.ws = Some(number(value()) as u8),
                 "sackOK" => seg.sack_ok = true,
@@ -115,6 +117,7 @@ impl Seg {
             && (want.seq.is_none() || (want.seq == self.seq && want.len == self.len))
             && same(&want.ack, &self.ack)
             && same(&want.win, &self.win)
+            && same(&want.urg, &self.urg)
             && same(&want.ts, &self.ts)
             && same(&want.ecn, &self.ecn)
             && want.sack == self.sack
@@ -136,6 +139,9 @@ impl std::fmt::Display for Seg {
         }
         if let Some(win) = self.win {
             write!(f, " win {win}")?;
+        }
+        if let Some(urg) = self.urg {
+            write!(f, " urg {urg}")?;
         }
         if let Some(mss) = self.mss {
             write!(f, " mss {mss}")?;

@@ -237,7 +237,7 @@ impl Runner {
         let Some((id, nonblocking)) = self.conn(fd) else { return Ok(Answer::Failed("EPIPE")) };
         let dont_wait = nonblocking || flags & MSG_DONTWAIT != 0;
         let data = vec![0; count.clamp(0, BYTES_MAX) as usize];
-        let send = SendFlags { more: flags & MSG_MORE != 0, eor: flags & MSG_EOR != 0 };
+        let send = SendFlags { more: flags & MSG_MORE != 0, eor: flags & MSG_EOR != 0, oob: false };
         let rest = &data[written.min(data.len())..];
         Ok(match self.stack.tcp_send(self.now, id, rest, send) {
             Ok(n) if n < rest.len() && !dont_wait => Answer::Blocks(written + n),

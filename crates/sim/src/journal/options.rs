@@ -16,6 +16,7 @@ pub(super) fn put_options(e: &mut Encoder, o: &SocketOptions) {
         keepidle,
         keepintvl,
         keepcnt,
+        oobinline,
         linger,
         linger2,
         user_timeout_ms,
@@ -30,7 +31,7 @@ pub(super) fn put_options(e: &mut Encoder, o: &SocketOptions) {
         tos,
         ttl,
     } = o;
-    for on in [nodelay, cork, keepalive] {
+    for on in [nodelay, cork, keepalive, oobinline] {
         e.flag(*on);
     }
     for n in [keepidle, keepintvl, keepcnt, user_timeout_ms, notsent_lowat, window_clamp] {
@@ -47,7 +48,7 @@ pub(super) fn put_options(e: &mut Encoder, o: &SocketOptions) {
 }
 
 pub(super) fn get_options(d: &mut Decoder<'_>) -> Option<SocketOptions> {
-    let (nodelay, cork, keepalive) = (d.flag()?, d.flag()?, d.flag()?);
+    let (nodelay, cork, keepalive, oobinline) = (d.flag()?, d.flag()?, d.flag()?, d.flag()?);
     let (keepidle, keepintvl, keepcnt) = (d.small()?, d.small()?, d.small()?);
     let (user_timeout_ms, notsent_lowat, window_clamp) = (d.small()?, d.small()?, d.small()?);
     let linger = d.duration()?;
@@ -65,6 +66,7 @@ pub(super) fn get_options(d: &mut Decoder<'_>) -> Option<SocketOptions> {
         keepidle,
         keepintvl,
         keepcnt,
+        oobinline,
         linger,
         linger2,
         user_timeout_ms,

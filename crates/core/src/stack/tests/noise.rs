@@ -118,7 +118,7 @@ impl Scramble {
                     now,
                     id,
                     &vec![3; len],
-                    SendFlags { more: len.is_multiple_of(3), eor: false },
+                    SendFlags { more: len.is_multiple_of(3), eor: false, oob: len.is_multiple_of(7) },
                 );
                 None
             }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use core::net::IpAddr;
 
 const SECOND: Duration = Duration::from_secs(1);
-const NO_FLAGS: SendFlags = SendFlags { more: false, eor: false };
+const NO_FLAGS: SendFlags = SendFlags { more: false, eor: false, oob: false };
 
 fn options(w: &World) -> SocketOptions {
     SocketOptions::new(w.stacks[0].sysctl())

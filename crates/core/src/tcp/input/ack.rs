@@ -37,6 +37,9 @@ impl Conn {
         let changed = self.snd.update(una, seg.ack, seg.seq, window);
         self.tx.note_window(self.snd.wnd);
         let out = self.acknowledge(cx, seg, changed);
+        if self.snd.up.between(una, self.tx.snd_una()) {
+            self.snd.up = self.tx.snd_una();
+        }
         self.after_ack(cx, &out);
         self.advance_state(cx, &out)
     }

@@ -8,6 +8,7 @@ mod syn_sent;
 use super::Disposition;
 use super::ack_policy::RttFacts;
 use super::conn::Conn;
+use super::ready::Notice;
 use super::receiver::Negotiated as Receiving;
 use super::segment::Segment;
 use super::state::State;
@@ -52,6 +53,9 @@ impl Conn {
         }
         if self.state == State::Close {
             return Disposition::Done;
+        }
+        if self.rx.on_urgent(cx.sysctl, &seg) {
+            self.app.notice.insert(Notice::READABLE);
         }
         if seg.payload_len() > 0 || seg.has(TcpFlags::FIN) {
             if let Some(answer) = self.input_data(cx, seg) {

@@ -63,6 +63,7 @@ impl Conn {
         let asked = self.out.ecn_asked;
         self.peer.ecn = asked && seg.has(TcpFlags::ECE) && !seg.has(TcpFlags::CWR);
         self.acknowledge(cx, seg, true);
+        self.snd.up = self.tx.snd_una();
         self.set_state(cx, State::Established);
         self.establish(cx);
         self.rx.ack.send_now();

@@ -30,6 +30,8 @@ impl Conn {
 
     pub(super) fn repr(&self, seq: Seq, flags: TcpFlags, window: u16, options: TcpOptions) -> TcpRepr {
         let ack = if flags.contains(TcpFlags::ACK) { self.rx.nxt().0 } else { 0 };
+        let urgent = self.urgent_pointer(seq);
+        let flags = if urgent.is_some() { flags | TcpFlags::URG } else { flags };
         TcpRepr {
             src_port: self.tuple.local_port,
             dst_port: self.tuple.remote_port,
@@ -37,8 +39,20 @@ impl Conn {
             ack,
             flags,
             window,
-            urgent: 0,
+            urgent: urgent.unwrap_or(0),
             options,
+        }
+    }
+
+    /// The urgent pointer of a segment that begins at `seq`: the end of urgent data, where it lies ahead and within reach; just
+    /// far away where what was sent ends before it (`__tcp_transmit_skb`).
+    fn urgent_pointer(&self, seq: Seq) -> Option<u16> {
+        if !self.urgent_mode() || !seq.before(self.snd.up) {
+            return None;
+        }
+        match u16::try_from(self.snd.up.since(seq)) {
+            Ok(ahead) => Some(ahead),
+            Err(_) => (seq + u32::from(u16::MAX)).after(self.tx.snd_nxt()).then_some(u16::MAX),
         }
     }
 

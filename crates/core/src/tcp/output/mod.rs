@@ -21,7 +21,7 @@ use crate::path::pacing::Status;
 use nagle::Hold;
 
 /// Memory that a packet below us pins beside its payload: its headers, and its slots in queue and device.
-const PACKET_CHARGE: u32 = 768;
+pub(super) const PACKET_CHARGE: u32 = 768;
 /// log2 of the packets per second that one flow may have below it (`sk_pacing_shift`).
 const PACING_SHIFT: u8 = 10;
 
@@ -87,7 +87,9 @@ impl Conn {
         }
         let mss = self.mss_now();
         self.tx.set_mss(mss);
-        let max_segs = autosize::segments(cx.sysctl, &self.path, caps, mss);
+        // Each segment carries an urgent pointer of its own.
+        let urgent = self.urgent_mode();
+        let max_segs = if urgent { 1 } else { autosize::segments(cx.sysctl, &self.path, caps, mss) };
         if self.state == State::SynSent && self.tx.queue_ref().nxt() == 0 {
             let plan = self.tx.commit_syn(cx, &mut self.path);
             return Ok(self.syn_segment(cx, &plan));
@@ -247,6 +249,11 @@ impl Conn {
         self.tx.peek_unsent().is_some_and(|head| head.first_segment_span(mss) <= self.send_window_room())
     }
 
+    /// Urgent data is not acknowledged yet (`tcp_urg_mode`).
+    pub(super) fn urgent_mode(&self) -> bool {
+        self.snd.up != self.tx.snd_una()
+    }
+
     /// SND.UNA + SND.WND.
     pub(super) fn window_end(&self) -> Seq {
         self.tx.snd_una() + self.snd.wnd
@@ -256,7 +263,7 @@ impl Conn {
         let sml = self.snd.sml;
         nagle::Facts {
             partial,
-            fin: head.fin,
+            fin: head.fin || self.urgent_mode(),
             in_flight: self.has_in_flight(),
             small_in_flight: sml.after(self.tx.snd_una()) && !sml.after(self.tx.snd_nxt()),
         }

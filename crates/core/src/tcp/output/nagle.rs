@@ -17,7 +17,7 @@ pub(in crate::tcp) enum Hold {
 pub(in crate::tcp) struct Facts {
     /// Shorter than one MSS (or, for a super-packet, a remainder shorter than one MSS).
     pub(in crate::tcp) partial: bool,
-    /// A FIN ends the element.
+    /// A FIN ends the element, or urgent data is on its way.
     pub(in crate::tcp) fin: bool,
     /// Something is in flight.
     pub(in crate::tcp) in_flight: bool,

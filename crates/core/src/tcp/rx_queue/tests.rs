@@ -104,7 +104,7 @@ fn run(seed: u64) {
             2..5 => {
                 let mut buf = vec![0; rng.below(500) as usize];
                 let peek = rng.chance_ppm(300_000);
-                let n = q.recv(&mut buf, peek);
+                let n = if peek { q.peek(0, &mut buf) } else { q.recv(&mut buf) };
                 assert_eq!(buf[..n], payload(m.read, m.read + n as u64)[..]);
                 m.read += if peek { 0 } else { n as u64 };
             }
