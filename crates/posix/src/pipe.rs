@@ -321,7 +321,7 @@ impl Host {
     fn splice_send(&mut self, from: PipeId, id: SocketId, n: usize, more: bool) -> Result<usize, Error> {
         let Ok(pipe) = self.pipes.get(from) else { return Err(Error::NoSuchSocket) };
         let data = pipe.data.get(..n).unwrap_or_default();
-        let sent = self.stack.tcp_send(self.now, id, data, SendFlags { more, eor: false })?;
+        let sent = self.stack.tcp_send(self.now, id, data, SendFlags { more, ..SendFlags::default() })?;
         pipe.data.advance(sent);
         self.wake_pipe(from);
         Ok(sent)

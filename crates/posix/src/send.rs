@@ -94,7 +94,7 @@ impl Host {
 
     fn send_some(&mut self, id: SocketId, write: &Write, p: &Progress) -> Result<usize, Error> {
         let rest = write.data.get(p.done..).unwrap_or_default();
-        let flags = SendFlags { more: write.has(MSG_MORE), eor: write.has(MSG_EOR) };
+        let flags = SendFlags { more: write.has(MSG_MORE), eor: write.has(MSG_EOR), oob: write.has(MSG_OOB) };
         // What cannot be read fails as a whole; the state of the connection comes first.
         let rest = if write.bad { &[] } else { rest };
         self.stack.tcp_send(self.now, id, rest, flags)
