@@ -142,13 +142,14 @@ impl Host {
     /// ioctl(2): `tcp_ioctl`, `udp_ioctl`, `pipe_ioctl`.
     fn ioctl(&mut self, fd: Fd, request: u64, arg: Option<i32>) -> Result<Reply, Errno> {
         let request = i32::try_from(request).unwrap_or(0);
+        self.files.get(fd)?;
         if request == FIONBIO {
             let on = arg.ok_or(Errno::EFAULT)? != 0;
             self.fcntl(fd, F_SETFL, if on { i64::from(O_NONBLOCK) } else { 0 })?;
             return Ok(Reply::ok(0));
         }
         let told = match self.files.get(fd)? {
-            File::Epoll(_) => return Err(Errno::ENOTTY),
+            File::Epoll(_) => return Err(Errno::EINVAL),
             File::Pipe(id, _) if request == FIONREAD => self.pipes.waiting(*id) as u64,
             File::Pipe(..) => return Err(Errno::ENOTTY),
             File::Socket(sock) => self.socket_ioctl(sock, request)?,

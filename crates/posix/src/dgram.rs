@@ -62,8 +62,9 @@ impl Host {
         };
         let (data, from) = match got {
             Ok(got) => got,
-            Err(Error::WouldBlock) if shut => return Ok(Some(Reply::ok(0))),
             Err(Error::WouldBlock) if !patient => return Err(Errno::EAGAIN),
+            // Only who would wait is told that nothing will come (`__skb_wait_for_more_packets`).
+            Err(Error::WouldBlock) if shut => return Ok(Some(Reply::ok(0))),
             Err(Error::WouldBlock) => return p.wait(self.now, timeout),
             Err(e) => return Err(e.into()),
         };
@@ -108,10 +109,12 @@ impl Host {
             return Err(Errno::EDESTADDRREQ);
         }
         if shut {
-            return Ok(Some(write.fail(Errno::EPIPE)));
+            // Without SIGPIPE: that is for streams.
+            return Err(Errno::EPIPE);
         }
         if write.bad {
-            return Err(Errno::EFAULT);
+            let pending = sock.kind.id().and_then(|id| self.stack.take_error(id));
+            return Err(pending.map_or(Errno::EFAULT, Errno::from));
         }
         let id = self.udp_id(write.fd)?;
         let sent = match to {

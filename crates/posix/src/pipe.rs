@@ -4,14 +4,14 @@ use crate::abi::{
     SPLICE_F_MORE, SPLICE_F_NONBLOCK,
 };
 use crate::block::Progress;
-use crate::call::{Call, Fd, Reply};
+use crate::call::{Call, Fd, Piece, RecvKind, Reply, Room, SendKind};
 use crate::calls::Answer;
 use crate::errno::Errno;
 use crate::files::{File, Kind};
 use crate::host::{ANY, Host};
 use crate::recv::Read;
 use crate::send::Write;
-use bytes::{Buf as _, BytesMut};
+use bytes::{Buf as _, Bytes, BytesMut};
 use lowwater_core::base::{Error, SocketId};
 use lowwater_core::tcp::SendFlags;
 use std::collections::BTreeMap;
@@ -170,15 +170,15 @@ impl Host {
         if side != Side::Write {
             return Err(Errno::EBADF);
         }
-        if write.bad {
-            return Err(Errno::EFAULT);
-        }
-        if write.data.is_empty() {
+        if write.data.is_empty() && !write.bad {
             return Ok(Some(Reply::ok(0)));
         }
         if !self.pipes.is_open(id, Side::Read) {
             let done = p.done as i64;
             return Ok(Some(if done > 0 { Reply::ok(done) } else { write.fail(Errno::EPIPE) }));
+        }
+        if write.bad {
+            return Err(Errno::EFAULT);
         }
         let rest = write.data.len() - p.done;
         let room = self.pipes.room(id);
@@ -261,11 +261,8 @@ impl Host {
         Ok(Some(Reply::ok(n as i64)))
     }
 
-    /// From a socket (`tcp_splice_read`): waits for data as read() does, for room as a pipe does.
+    /// From a socket (`tcp_splice_read`, `copy_splice_read`): waits for data as read() does, for room as a pipe does.
     fn splice_in(&mut self, fd: Fd, to: PipeId, len: usize, patient: bool, p: &mut Progress) -> Answer {
-        let sock = self.files.sock(fd)?;
-        let (nonblocking, timeout) = (sock.nonblocking, sock.knobs.rcvtimeo);
-        let Kind::Conn(id) = sock.kind else { return Err(Errno::ENOTCONN) };
         if !self.pipes.is_open(to, Side::Read) {
             return Ok(Some(Reply { sigpipe: true, ..Reply::fail(Errno::EPIPE) }));
         }
@@ -273,18 +270,14 @@ impl Host {
         if room == 0 {
             return if patient { p.wait(self.now, None) } else { Err(Errno::EAGAIN) };
         }
-        let mut data = BytesMut::new();
-        let mut take = |piece: &[u8]| data.extend_from_slice(piece);
-        match self.stack.tcp_recv_with(self.now, id, len.min(room), &mut take) {
-            Ok(n) => {
-                self.pipes.get(to)?.data.unsplit(data);
-                self.wake_pipe(to);
-                Ok(Some(Reply::ok(n as i64)))
-            }
-            Err(Error::WouldBlock) if nonblocking => Err(Errno::EAGAIN),
-            Err(Error::WouldBlock) => p.wait(self.now, timeout),
-            Err(e) => Err(e.into()),
-        }
+        let rooms = vec![Room::new(len.min(room))];
+        let call = Call::Recv { fd, kind: RecvKind::Recv, rooms, flags: 0, control_len: 0 };
+        let answer =
+            if self.files.sock(fd)?.stream { self.tcp_recv(&call, p) } else { self.udp_recv(&call, p) };
+        let Some(reply) = answer? else { return Ok(None) };
+        self.pipes.get(to)?.data.extend_from_slice(&reply.data);
+        self.wake_pipe(to);
+        Ok(Some(Reply::ok(reply.data.len() as i64)))
     }
 
     /// To a socket (`splice_to_socket`).
@@ -302,7 +295,7 @@ impl Host {
             return if patient { p.wait(self.now, None) } else { Err(Errno::EAGAIN) };
         }
         let Kind::Conn(id) = kind else {
-            return Ok(Some(Reply { sigpipe: true, ..Reply::fail(Errno::EPIPE) }));
+            return self.splice_unconnected(from, fd, n, p);
         };
         match self.splice_send(from, id, n, flags & SPLICE_F_MORE as u32 != 0 || n < waiting) {
             Ok(sent) => p.done += sent,
@@ -316,6 +309,21 @@ impl Host {
         }
         let done = p.done == len || self.pipes.waiting(from) == 0;
         if done || nonblocking { Ok(Some(Reply::ok(p.done as i64))) } else { p.wait(self.now, timeout) }
+    }
+
+    /// To what is no connection: a datagram, or an error.
+    fn splice_unconnected(&mut self, from: PipeId, fd: Fd, n: usize, p: &mut Progress) -> Answer {
+        let data = Bytes::copy_from_slice(self.pipes.get(from)?.data.get(..n).unwrap_or_default());
+        let data = vec![Piece::Data(data)];
+        let call = Call::Send { fd, kind: SendKind::Send, data, flags: 0, to: None, control: Vec::new() };
+        let answer =
+            if self.files.sock(fd)?.stream { self.tcp_send(&call, p) } else { self.udp_send(&call, p) };
+        let reply = answer?;
+        if let Some(sent) = reply.as_ref().and_then(|r| usize::try_from(r.ret).ok()) {
+            self.pipes.get(from)?.data.advance(sent.min(n));
+            self.wake_pipe(from);
+        }
+        Ok(reply)
     }
 
     fn splice_send(&mut self, from: PipeId, id: SocketId, n: usize, more: bool) -> Result<usize, Error> {

@@ -9,7 +9,7 @@ use crate::calls::Answer;
 use crate::errno::Errno;
 use crate::files::{FDS_MAX, File, Kind};
 use crate::host::Host;
-use lowwater_core::base::Duration;
+use lowwater_core::base::{Duration, SocketId};
 use lowwater_core::tcp::Ready;
 
 const READING: u32 = EPOLLIN | EPOLLRDNORM;
@@ -57,11 +57,7 @@ impl Host {
                         let ready = self.stack.poll(self.now, id);
                         let bits = READY.iter().filter(|(bit, _)| ready.contains(*bit));
                         let bits = bits.fold(0, |all, (_, bits)| all | bits);
-                        if matches!(kind, Kind::Udp(_)) && bits & EPOLLOUT != 0 {
-                            bits | EPOLLWRBAND
-                        } else {
-                            bits
-                        }
+                        if matches!(kind, Kind::Udp(_)) { self.datagram_bits(id, bits) } else { bits }
                     }
                 };
                 if shut & 1 != 0 {
@@ -76,6 +72,13 @@ impl Host {
                 Some(bits)
             }
         }
+    }
+
+    /// An error alone is nothing to read, and datagrams are written to a band too (`datagram_poll`).
+    fn datagram_bits(&self, id: SocketId, bits: u32) -> u32 {
+        let empty = self.stack.udp_first_len(id).is_err();
+        let bits = if empty { bits & !READING } else { bits };
+        if bits & EPOLLOUT != 0 { bits | EPOLLWRBAND } else { bits }
     }
 
     /// poll(2).

@@ -65,10 +65,11 @@ impl Host {
         let id = match sock.kind {
             Kind::Conn(id) => id,
             Kind::Listener(_) | Kind::Udp(_) => return Err(Errno::ENOTCONN),
+            // `tcp_recv_urg` without urgent data.
+            Kind::Fresh if read.has(MSG_OOB) => return Err(Errno::EINVAL),
             Kind::Fresh => return self.recv_unconnected(read.fd).map(Some),
         };
         if read.has(MSG_OOB) {
-            // `tcp_recv_urg` without urgent data.
             return Err(Errno::EINVAL);
         }
         let lowat = sock.plain(SOL_SOCKET, SO_RCVLOWAT).max(1) as usize;
@@ -98,7 +99,7 @@ impl Host {
     }
 
     /// Reading from what was never connected, or is no more.
-    fn recv_unconnected(&mut self, fd: Fd) -> Result<Reply, Errno> {
+    pub(crate) fn recv_unconnected(&mut self, fd: Fd) -> Result<Reply, Errno> {
         let sock = self.files.sock_mut(fd)?;
         match sock.error.take() {
             Some(errno) => Err(errno),

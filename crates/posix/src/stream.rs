@@ -49,15 +49,26 @@ impl Host {
         if v6 && sock.v6only() && addr.is_ipv4() {
             return Err(Errno::EINVAL);
         }
-        let free = sock.plain(SOL_IP, crate::abi::IP_FREEBIND) != 0;
-        if !free && !addr.ip().is_unspecified() && !self.is_ours(addr.ip()) {
+        let any = sock.plain(SOL_IP, crate::abi::IP_FREEBIND) != 0;
+        if !any && !addr.ip().is_unspecified() && !self.is_ours(addr.ip()) {
             return Err(Errno::EADDRNOTAVAIL);
         }
-        if sock.bound.is_some() || sock.kind != Kind::Fresh {
+        // A connection that is over has given a port back that connect() had chosen; one that bind() chose it keeps.
+        let free = match sock.kind {
+            Kind::Fresh => sock.bound.is_none(),
+            Kind::Conn(id) => self.is_over(id) && sock.bound.is_none_or(|b| b.port() == 0),
+            Kind::Listener(_) | Kind::Udp(_) => false,
+        };
+        if !free {
             return Err(Errno::EINVAL);
         }
         self.take_port(fd, addr)?;
         Ok(Reply::ok(0))
+    }
+
+    /// The connection is over: what Linux calls TCP_CLOSE, TIME-WAIT included.
+    pub(crate) fn is_over(&self, id: SocketId) -> bool {
+        matches!(self.stack.tcp_state(id), Ok(State::Close | State::TimeWait) | Err(_))
     }
 
     /// An address of some device, or one that any may have.
@@ -139,10 +150,11 @@ impl Host {
 
     /// accept(2): `inet_csk_accept`.
     pub(crate) fn accept(&mut self, fd: Fd, flags: i32, p: &mut Progress) -> Answer {
-        let sock = self.files.sock(fd)?.clone();
+        self.files.get(fd)?;
         if flags & !(SOCK_NONBLOCK | SOCK_CLOEXEC) != 0 {
             return Err(Errno::EINVAL);
         }
+        let sock = self.files.sock(fd)?.clone();
         if !sock.stream {
             return Err(Errno::EOPNOTSUPP);
         }
@@ -156,7 +168,10 @@ impl Host {
         let child = sock.child(id, flags & SOCK_NONBLOCK != 0);
         let addr = Some(child.shown(peer));
         match self.files.add(File::Socket(Box::new(child))) {
-            Ok(new) => Ok(Some(Reply { addr, ..Reply::ok(new.into()) })),
+            Ok(new) => {
+                self.apply_late_options(new);
+                Ok(Some(Reply { addr, ..Reply::ok(new.into()) }))
+            }
             Err(errno) => {
                 self.stack.abort(self.now, id)?;
                 Err(errno)

@@ -76,7 +76,9 @@ impl Host {
             SOL_IP => self.get_ip(fd, name)?,
             SOL_IPV6 if self.files.sock(fd)?.v6 => self.get_ipv6(fd, name)?,
             IPPROTO_TCP if stream => self.get_tcp(fd, name, len)?,
-            _ => return Err(Errno::ENOPROTOOPT),
+            // IPv4 and IPv6 differ here (`do_ip_getsockopt`, `ipv6_getsockopt`).
+            _ if self.files.sock(fd)?.v6 => return Err(Errno::ENOPROTOOPT),
+            _ => return Err(Errno::EOPNOTSUPP),
         };
         let value = match told {
             // IP options that fit a byte may be asked for as one (`do_ip_getsockopt`).

@@ -177,7 +177,10 @@ impl Host {
 
     fn set_window_clamp(&mut self, fd: Fd, n: i32) -> Result<(), Errno> {
         if n == 0 {
-            let closed = matches!(self.files.sock(fd)?.kind, Kind::Fresh);
+            let closed = match self.files.sock(fd)?.kind {
+                Kind::Conn(id) => self.is_over(id),
+                kind => kind == Kind::Fresh,
+            };
             return if closed { self.change(fd, |o| o.window_clamp = 0) } else { Err(Errno::EINVAL) };
         }
         // Below zero is below the smallest.
