@@ -64,8 +64,12 @@ fn walls_are_where_they_are_said_to_be() {
     assert_eq!(sizes_of(&fields(12, "Conn")), [""; 0]);
     assert_eq!(sizes_of(&fields(13, "Conn")), ["fields"]);
     assert_eq!(sizes_of(&fields(13, "TcpInfo")), [""; 0]);
+    assert_eq!(sizes_of(&format!("#[repr(C)] {}", fields(13, "Conn"))), [""; 0]);
+    assert_eq!(sizes_of(&format!("#[repr(packed)] {}", fields(13, "Conn"))), ["fields"]);
     assert_eq!(sizes_of("fn f(a: u8, b: u8, c: u8, d: u8, e: u8, f: u8) {}"), [""; 0]);
     assert_eq!(sizes_of("fn f(a: u8, b: u8, c: u8, d: u8, e: u8, f: u8, g: u8) {}"), ["fn-args"]);
+    let c = "extern \"C\" fn f(a: u8, b: u8, c: u8, d: u8, e: u8, f: u8, g: u8) {}";
+    assert_eq!(sizes_of(c), [""; 0]);
 }
 
 #[test]

@@ -1,0 +1,102 @@
+//! The calls that make, join and end sockets, and their options.
+use super::User;
+use super::calls::{make, name, put_name, simple};
+use super::memory;
+use super::system::{Number, give};
+use core::ffi::{c_int, c_void};
+use libc::{sockaddr, socklen_t};
+use lowwater_posix::{Call, Optval};
+
+pub(super) extern "C" fn socket(_: User, domain: c_int, ty: c_int, protocol: c_int) -> c_int {
+    give(|| simple(Call::Socket { domain, ty, protocol }))
+}
+
+pub(super) unsafe extern "C" fn bind(_: User, fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
+    // SAFETY: bind(2) demands an address of this length.
+    give(|| simple(Call::Bind { fd, addr: unsafe { name(addr, len) } }))
+}
+
+pub(super) extern "C" fn listen(_: User, fd: c_int, backlog: c_int) -> c_int {
+    give(|| simple(Call::Listen { fd, backlog }))
+}
+
+pub(super) unsafe extern "C" fn accept(
+    _: User,
+    fd: c_int,
+    addr: *mut sockaddr,
+    len: *mut socklen_t,
+) -> c_int {
+    give(|| {
+        let reply = make(Call::Accept { fd, flags: 0 })?;
+        // SAFETY: accept(2) demands NULL or an address with its length.
+        if let Err(number) = unsafe { put_name(&reply, addr, len) } {
+            // As in Linux the connection is lost.
+            simple(Call::Close { fd: c_int::try_from(reply.ret).unwrap_or(-1) })?;
+            return Err(number);
+        }
+        Ok(reply.ret)
+    })
+}
+
+pub(super) unsafe extern "C" fn connect(_: User, fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
+    // SAFETY: connect(2) demands an address of this length.
+    give(|| simple(Call::Connect { fd, addr: unsafe { name(addr, len) } }))
+}
+
+pub(super) extern "C" fn shutdown(_: User, fd: c_int, how: c_int) -> c_int {
+    give(|| simple(Call::Shutdown { fd, how }))
+}
+
+pub(super) unsafe extern "C" fn getsockopt(
+    _: User,
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    value: *mut c_void,
+    len: *mut socklen_t,
+) -> c_int {
+    // SAFETY: getsockopt(2) demands room of the length that `len` points to.
+    give(|| unsafe { getsockopt_of(fd, level, name, value, len) })
+}
+
+/// # Safety
+/// As getsockopt(2) demands.
+pub(super) unsafe fn getsockopt_of(
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    value: *mut c_void,
+    len: *mut socklen_t,
+) -> Result<i64, Number> {
+    // SAFETY: the caller's promise.
+    let room = unsafe { memory::value(len.cast_const().cast::<c_int>()) };
+    // Without a length there is still the question whether there is such a socket: EBADF comes before EFAULT.
+    let reply = make(Call::Getsockopt { fd, level, name, len: room.unwrap_or(0) });
+    let (reply, room) = (reply?, room?);
+    let fits = &reply.value[..reply.value.len().min(usize::try_from(room).unwrap_or(0))];
+    // SAFETY: no more than the caller's length.
+    unsafe { memory::fill(value, fits) }?;
+    // SAFETY: the caller's promise.
+    unsafe { memory::put(len, fits.len() as socklen_t) }?;
+    Ok(reply.ret)
+}
+
+pub(super) unsafe extern "C" fn setsockopt(
+    _: User,
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    value: *const c_void,
+    len: socklen_t,
+) -> c_int {
+    give(|| {
+        // optlen is a signed number in the kernel.
+        let signed = len.cast_signed();
+        let value = match usize::try_from(signed) {
+            // SAFETY: setsockopt(2) demands a value of this length.
+            Ok(len) => unsafe { memory::bytes(value, len) }.map_or(Optval::Bad(signed), Optval::Bytes),
+            Err(_) => Optval::Bad(signed),
+        };
+        simple(Call::Setsockopt { fd, level, name, value })
+    })
+}

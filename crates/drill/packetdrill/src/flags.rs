@@ -1,0 +1,174 @@
+//! `--so_flags`: what packetdrill knows of addresses and the device and its interface does not tell.
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::str::FromStr;
+
+/// Bytes of an IPv4 packet, and of an IPv6 one whose segments are as long.
+const MTU: [u16; 2] = [1_500, 1_520];
+/// RFC 791's smallest packet that every host must take.
+const MTU_MIN: u16 = 576;
+/// The keys, for messages.
+const KEYS: &str = "ip_version, local_ip, remote_ip, gateway_ip, prefix_len, mtu";
+
+/// What the sockets of the script are made with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) enum IpVersion {
+    /// Not told: both families have an address.
+    #[default]
+    Unknown,
+    /// AF_INET.
+    V4,
+    /// AF_INET6 with addresses mapped from IPv4 (RFC 4291 section 2.5.5.2).
+    Mapped,
+    /// AF_INET6.
+    V6,
+}
+
+/// The flags after parsing.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub(crate) struct Flags {
+    version: IpVersion,
+    local: Option<IpAddr>,
+    remote: Option<IpAddr>,
+    gateway: Option<IpAddr>,
+    prefix: Option<u8>,
+    mtu: Option<u16>,
+}
+
+impl Flags {
+    /// Reads `key=value,key=value`; an empty text is what packetdrill's own defaults are.
+    ///
+    /// # Errors
+    /// One sentence: a key that is not known, a value that does not fit, or addresses of another family.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let mut flags = Self::default();
+        for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
+            let (key, value) = item.split_once('=').ok_or_else(|| format!("'{item}' is no KEY=VALUE"))?;
+            let (key, value) = (key.trim(), value.trim());
+            match key {
+                "ip_version" => flags.version = version(value)?,
+                "local_ip" => flags.local = Some(address(key, value)?),
+                "remote_ip" => flags.remote = Some(address(key, value)?),
+                "gateway_ip" => flags.gateway = Some(address(key, value)?),
+                "prefix_len" => flags.prefix = Some(number(key, value, "a number from 0 to 128")?),
+                "mtu" => flags.mtu = Some(number(key, value, "a number from 576 to 65535")?),
+                _ => return Err(format!("no flag '{key}'; there are {KEYS}")),
+            }
+        }
+        flags.check()?;
+        Ok(flags)
+    }
+
+    /// Addresses of the stack with the lengths of their prefixes.
+    pub(crate) fn addresses(&self) -> Vec<(IpAddr, u8)> {
+        let prefix = |default: u8| self.prefix.unwrap_or(default);
+        match (self.local, self.version) {
+            (Some(local @ IpAddr::V4(_)), _) => vec![(local, prefix(16))],
+            (Some(local @ IpAddr::V6(_)), _) => vec![(local, prefix(48))],
+            (None, IpVersion::V4 | IpVersion::Mapped) => vec![(LOCAL_V4, prefix(16))],
+            (None, IpVersion::V6) => vec![(LOCAL_V6, prefix(48))],
+            (None, IpVersion::Unknown) => vec![(LOCAL_V4, 16), (LOCAL_V6, 48)],
+        }
+    }
+
+    /// Bytes of the largest packet.
+    pub(crate) fn mtu(&self) -> u16 {
+        self.mtu.unwrap_or(MTU[usize::from(self.version == IpVersion::V6)])
+    }
+
+    /// Everything that has a family has the one of `ip_version`, and what is a length fits it.
+    fn check(&self) -> Result<(), String> {
+        let given = [("local_ip", self.local), ("remote_ip", self.remote), ("gateway_ip", self.gateway)];
+        let first = given.iter().find_map(|(_, ip)| *ip).map(|ip| ip.is_ipv6());
+        let v6 = match self.version {
+            IpVersion::V4 | IpVersion::Mapped => Some(false),
+            IpVersion::V6 => Some(true),
+            IpVersion::Unknown => first,
+        };
+        for (key, ip) in given {
+            if ip.is_some_and(|ip| Some(ip.is_ipv6()) != v6) {
+                return Err(format!(
+                    "{key} is not of the family that ip_version or the other addresses have"
+                ));
+            }
+        }
+        let bits = if v6 == Some(false) { 32 } else { 128 };
+        match (self.prefix, v6) {
+            (Some(len), Some(_)) if len > bits => Err(format!("prefix_len={len} does not fit {bits} bits")),
+            (Some(_), None) => Err("prefix_len needs ip_version or an address".to_owned()),
+            _ if self.mtu.is_some_and(|mtu| mtu < MTU_MIN) => Err(format!("mtu is at least {MTU_MIN}")),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Where packetdrill puts the host under test.
+const LOCAL_V4: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 168, 0, 1));
+const LOCAL_V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd3d, 0x0a0b, 0x17d6, 0, 0, 0, 0, 1));
+
+fn version(value: &str) -> Result<IpVersion, String> {
+    match value {
+        "ipv4" => Ok(IpVersion::V4),
+        "ipv4-mapped-ipv6" | "ipv4-mapped-v6" => Ok(IpVersion::Mapped),
+        "ipv6" => Ok(IpVersion::V6),
+        _ => Err(format!("ip_version={value}: it is ipv4, ipv4-mapped-ipv6 or ipv6")),
+    }
+}
+
+/// An address; one that is mapped from IPv4 is the IPv4 address that the wire has.
+fn address(key: &str, value: &str) -> Result<IpAddr, String> {
+    let ip = IpAddr::from_str(value).map_err(|_| format!("{key}={value} is no IP address"))?;
+    Ok(ip.to_canonical())
+}
+
+fn number<T: FromStr>(key: &str, value: &str, allowed: &str) -> Result<T, String> {
+    value.parse().map_err(|_| format!("{key}={value}: it takes {allowed}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_usual_runner_passes() {
+        let text = "ip_version=ipv6,local_ip=fd3d:a0b:17d6::1,remote_ip=fd3d:fa7b:d17d::1,\
+                    gateway_ip=fd3d:a0b:17d6::2,prefix_len=48,mtu=1520";
+        let flags = Flags::parse(text).unwrap();
+        assert_eq!(flags.addresses(), [(LOCAL_V6, 48)]);
+        assert_eq!(flags.mtu(), 1_520);
+        let text = "ip_version=ipv4-mapped-ipv6,local_ip=::ffff:192.168.0.1,remote_ip=192.0.2.1,mtu=1400";
+        let flags = Flags::parse(text).unwrap();
+        assert_eq!(flags.addresses(), [(LOCAL_V4, 16)], "mapped addresses are IPv4 on the wire");
+        assert_eq!(flags.mtu(), 1_400);
+    }
+
+    #[test]
+    fn without_flags_both_families_have_an_address() {
+        let flags = Flags::parse("").unwrap();
+        assert_eq!(flags.addresses(), [(LOCAL_V4, 16), (LOCAL_V6, 48)]);
+        assert_eq!(flags.mtu(), 1_500);
+        assert_eq!(
+            Flags::parse("ip_version=ipv6").unwrap().mtu(),
+            1_520,
+            "segments are as long in both families"
+        );
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_with_the_reason() {
+        for (text, part) in [
+            ("tso=1", "no flag 'tso'; there are ip_version"),
+            ("mtu", "'mtu' is no KEY=VALUE"),
+            ("mtu=575", "at least 576"),
+            ("mtu=65536", "from 576 to 65535"),
+            ("ip_version=5", "ip_version=5"),
+            ("local_ip=1.2.3", "no IP address"),
+            ("local_ip=1.2.3.4,remote_ip=fd00::1", "remote_ip is not of the family"),
+            ("ip_version=ipv6,local_ip=1.2.3.4", "local_ip is not of the family"),
+            ("local_ip=1.2.3.4,prefix_len=33", "does not fit 32 bits"),
+            ("prefix_len=8", "prefix_len needs"),
+        ] {
+            let error = Flags::parse(text).unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! The host under test as packetdrill meets it: calls by the kernel's file descriptors, settings read late, a clock in microseconds.
+use crate::failure::say;
+use crate::fds::Fds;
+use crate::flags::Flags;
+use crate::sysctls::Sysctls;
+use bytes::Bytes;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use lowwater_core::base::Instant;
+use lowwater_core::device::DeviceCaps;
+use lowwater_posix::abi::{F_DUPFD, F_DUPFD_CLOEXEC, MSG_FASTOPEN};
+use lowwater_posix::{Call, CallId, Errno, Fd, Host, Reply, Settings, Started};
+
+/// Microseconds since 1970 at the origin of the host's time. A constant, so that every run is the same.
+const EPOCH_US: u64 = 1_700_000_000_000_000;
+/// How far [`Machine::next_packet`] looks: longer than every timer of a silent connection together, keepalive included (2.2 h).
+const PATIENCE_NS: u64 = 24 * 3_600 * 1_000_000_000;
+/// IPv4 and IPv6 protocol number of TCP, and the bits of its flags that tell a SYN from a SYN-ACK.
+const TCP: u8 = 6;
+const SYN: u8 = 0x02;
+const SYN_ACK: u8 = 0x12;
+
+/// The stack, its descriptors and its settings.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    host: Host,
+    fds: Fds,
+    sysctls: Sysctls,
+    /// What [`Machine::children`] was when the settings were read last.
+    children: Option<u64>,
+    /// Tells whether a child process has ended since: a script's shell command.
+    count_children: fn() -> u64,
+}
+
+/// What a call came to, or that it blocks.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// It is over.
+    Done(Reply),
+    /// [`Machine::take`] has the reply later.
+    Blocked(Blocked),
+}
+
+/// A call that blocks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Blocked {
+    id: CallId,
+    /// Its result will be a descriptor.
+    gives_fd: bool,
+}
+
+/// A packet that the host has sent.
+#[derive(Debug)]
+pub(crate) struct Sniffed {
+    /// Microseconds since 1970 at which it was sent.
+    pub(crate) at_us: u64,
+    /// From the IP header on.
+    pub(crate) bytes: Bytes,
+}
+
+impl Machine {
+    /// A host with the addresses of `flags`; `count_children` changes whenever a child process has ended.
+    ///
+    /// # Errors
+    /// What the stack says about an address, as a sentence.
+    pub(crate) fn new(flags: &Flags, count_children: fn() -> u64) -> Result<Self, String> {
+        let any: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
+        let settings = Settings {
+            // As the device of a script: no offloads, one segment per packet.
+            caps: DeviceCaps::plain(flags.mtu()),
+            addresses: flags.addresses(),
+            // The device has no link layer, so a gateway would change nothing on the wire.
+            routes: any.map(|any| (any, 0, None)).to_vec(),
+            ..Settings::default()
+        };
+        let host = Host::new(settings).map_err(|e| format!("the stack's addresses: {e}"))?;
+        let (fds, sysctls) = (Fds::default(), Sysctls::of_namespace());
+        Ok(Self { host, fds, sysctls, children: None, count_children })
+    }
+
+    /// Makes a call. Descriptors in `call` are the kernel's numbers, and so are those in the reply.
+    pub(crate) fn call(&mut self, mut call: Call) -> Outcome {
+        self.settings(consults_settings(&call));
+        let gives_fd = match &call {
+            Call::Socket { .. } | Call::Accept { .. } | Call::EpollCreate { .. } => true,
+            Call::Fcntl { cmd, .. } => matches!(*cmd, F_DUPFD | F_DUPFD_CLOEXEC),
+            _ => false,
+        };
+        let closes = match &call {
+            Call::Close { fd } => Some(*fd),
+            _ => None,
+        };
+        self.number_for_host(&mut call);
+        let started = self.host.call(call);
+        // As in Linux the number is free even while close() lingers.
+        closes.inspect(|fd| self.fds.release(*fd));
+        match started {
+            Started::Done(reply) => Outcome::Done(self.number_for_caller(reply, gives_fd)),
+            Started::Blocked(id) => Outcome::Blocked(Blocked { id, gives_fd }),
+        }
+    }
+
+    /// The reply of a call that had blocked, with the microsecond at which it was over.
+    pub(crate) fn take(&mut self, blocked: Blocked) -> Option<(u64, Reply)> {
+        let (at, reply) = self.host.take(blocked.id)?;
+        Some((micros(at), self.number_for_caller(reply, blocked.gives_fd)))
+    }
+
+    /// A call that had blocked is over, and nobody has taken its reply.
+    pub(crate) fn has_finished(&self) -> bool {
+        self.host.finished().is_some()
+    }
+
+    /// Lets time pass until the next thing happens by itself; false when nothing ever will.
+    pub(crate) fn step(&mut self) -> bool {
+        let Some(next) = self.host.next_deadline().filter(|next| *next <= self.patience()) else {
+            return false;
+        };
+        self.host.advance_until(next.max(self.host.now()));
+        true
+    }
+
+    /// Lets so much time pass.
+    pub(crate) fn sleep(&mut self, us: u64) {
+        self.settings(false);
+        self.host.advance_until(self.host.now().plus_nanos(us.saturating_mul(1_000)));
+    }
+
+    /// A packet comes in.
+    pub(crate) fn inject(&mut self, packet: Bytes) {
+        self.settings(is_syn(&packet));
+        self.host.inject(packet);
+    }
+
+    /// The oldest packet that was sent and not taken; else time passes until one is sent. `None`: never.
+    pub(crate) fn next_packet(&mut self) -> Option<Sniffed> {
+        self.settings(false);
+        let sent = self.host.next_packet(self.patience())?;
+        Some(Sniffed { at_us: micros(sent.at), bytes: sent.bytes })
+    }
+
+    /// The clock, in microseconds since 1970. Reading it takes a microsecond when `ticking`: packetdrill waits for a time in a loop.
+    pub(crate) fn clock(&mut self, ticking: bool) -> u64 {
+        if ticking {
+            self.host.advance_until(self.host.now().plus_nanos(1_000));
+        }
+        micros(self.host.now())
+    }
+
+    /// The descriptor is the host's.
+    pub(crate) fn has(&self, fd: Fd) -> bool {
+        self.fds.has(fd)
+    }
+
+    fn patience(&self) -> Instant {
+        self.host.now().plus_nanos(PATIENCE_NS)
+    }
+
+    /// Reads the namespace's settings: always where the stack is about to look at many of them, else when a command has run.
+    fn settings(&mut self, always: bool) {
+        let children = (self.count_children)();
+        if !always && self.children == Some(children) {
+            return;
+        }
+        self.children = Some(children);
+        let host = &mut self.host;
+        for line in self.sysctls.refresh(|name, value| host.set_sysctl(name, value)) {
+            say(&line);
+        }
+    }
+
+    fn number_for_host(&self, call: &mut Call) {
+        let map = |fd: &mut Fd| *fd = self.fds.host(*fd);
+        match call {
+            Call::Socket { .. } | Call::EpollCreate { .. } | Call::Pipe { .. } => {}
+            Call::Bind { fd, .. }
+            | Call::Listen { fd, .. }
+            | Call::Accept { fd, .. }
+            | Call::Connect { fd, .. }
+            | Call::Recv { fd, .. }
+            | Call::Send { fd, .. }
+            | Call::Shutdown { fd, .. }
+            | Call::Close { fd }
+            | Call::Fcntl { fd, .. }
+            | Call::Ioctl { fd, .. }
+            | Call::Getsockopt { fd, .. }
+            | Call::Setsockopt { fd, .. }
+            | Call::Getsockname { fd }
+            | Call::Getpeername { fd }
+            | Call::EpollWait { epfd: fd, .. } => map(fd),
+            Call::EpollCtl { epfd, fd, .. } => [epfd, fd].into_iter().for_each(map),
+            Call::Splice { fd_in, fd_out, .. } => [fd_in, fd_out].into_iter().for_each(map),
+            Call::Poll { fds, .. } => fds.iter_mut().for_each(|entry| map(&mut entry.fd)),
+        }
+    }
+
+    /// Gives the descriptors of a reply numbers of the kernel; what has none is closed again.
+    fn number_for_caller(&mut self, mut reply: Reply, gives_fd: bool) -> Reply {
+        if gives_fd
+            && let Ok(host) = Fd::try_from(reply.ret)
+            && host >= 0
+        {
+            match self.fds.adopt(host) {
+                Some(fd) => reply.ret = fd.into(),
+                None => return self.give_up(&[host]),
+            }
+        }
+        if let Some((read, write)) = reply.pipe {
+            reply.pipe = self.fds.adopt(read).zip(self.fds.adopt(write));
+            if reply.pipe.is_none() {
+                return self.give_up(&[read, write]);
+            }
+        }
+        reply
+    }
+
+    fn give_up(&mut self, hosts: &[Fd]) -> Reply {
+        for fd in hosts {
+            self.host.call(Call::Close { fd: *fd });
+        }
+        Reply::fail(Errno::EMFILE)
+    }
+}
+
+const fn micros(at: Instant) -> u64 {
+    EPOCH_US + at.nanos_since(Instant::ZERO) / 1_000
+}
+
+/// Calls at which settings become those of a socket, a listener or a connection.
+fn consults_settings(call: &Call) -> bool {
+    match call {
+        Call::Socket { .. } | Call::Listen { .. } | Call::Connect { .. } => true,
+        Call::Send { flags, .. } => flags & MSG_FASTOPEN != 0,
+        _ => false,
+    }
+}
+
+/// True for a TCP packet with SYN and without ACK, as far as it is long enough to tell.
+fn is_syn(packet: &[u8]) -> bool {
+    let (protocol, header) = match packet.first().map(|b| (b >> 4, usize::from(b & 0xf) * 4)) {
+        Some((4, header)) => (packet.get(9), header),
+        Some((6, _)) => (packet.get(6), 40),
+        _ => return false,
+    };
+    let flags = packet.get(header + 13).copied().unwrap_or_default();
+    protocol == Some(&TCP) && flags & SYN_ACK == SYN
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn syns_are_known_by_their_first_bytes() {
+        let mut v4 = vec![0_u8; 40];
+        (v4[0], v4[9], v4[33]) = (0x45, TCP, SYN);
+        assert!(is_syn(&v4));
+        v4[33] = SYN_ACK;
+        assert!(!is_syn(&v4));
+        let mut v6 = vec![0_u8; 60];
+        (v6[0], v6[6], v6[53]) = (0x60, TCP, SYN);
+        assert!(is_syn(&v6));
+        for len in 0..53 {
+            assert!(!is_syn(&v6[..len]));
+        }
+        assert!(!is_syn(&[]));
+    }
+}

@@ -1,0 +1,136 @@
+//! The one machine of the process behind its lock: who drives the clock, who sleeps until woken, and what time the woken sees.
+use crate::failure::die;
+use crate::flags::Flags;
+use crate::machine::{Blocked, Machine, Outcome, Sniffed};
+use bytes::Bytes;
+use core::cell::Cell;
+use lowwater_posix::{Call, Errno, Fd, Reply};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Steps of the clock within one call after which the stack is taken to spin.
+const STEPS_MAX: usize = 10_000_000;
+
+thread_local! {
+    /// This thread made the machine. Its calls move the clock; packetdrill's second thread only makes calls that may block.
+    static DRIVES: Cell<bool> = const { Cell::new(false) };
+    /// When this thread's last call that blocked was over, until it asks for the time.
+    static WOKEN_AT: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// The machine, from `packetdrill_interface_init` until `free`.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    machine: Mutex<Option<Machine>>,
+    /// A call that had blocked is over.
+    over: Condvar,
+}
+
+/// What the C functions work on: packetdrill's calls of libc that are redirected bring no pointer with them.
+pub(crate) static SHARED: Shared = Shared { machine: Mutex::new(None), over: Condvar::new() };
+
+impl Shared {
+    /// Makes the machine; the calling thread drives its clock. Flags that do not fit end the process: the interface has no other way to
+    /// refuse.
+    pub(crate) fn start(&self, flags: &str, count_children: fn() -> u64) {
+        match Flags::parse(flags).and_then(|flags| Machine::new(&flags, count_children)) {
+            Ok(machine) => *self.lock() = Some(machine),
+            Err(what) => die(&format!("--so_flags: {what}")),
+        }
+        DRIVES.set(true);
+    }
+
+    /// Ends the machine with its descriptors.
+    pub(crate) fn end(&self) {
+        let machine = self.lock().take();
+        self.over.notify_all();
+        drop(machine);
+    }
+
+    /// Makes a call and waits for its end: asleep, or, in the thread that drives the clock, by letting time pass.
+    pub(crate) fn call(&self, call: Call) -> Reply {
+        self.with(|machine| machine.call(call)).map_or_else(
+            || Reply::fail(Errno::EBADF),
+            |outcome| match outcome {
+                Outcome::Done(reply) => reply,
+                Outcome::Blocked(blocked) if DRIVES.get() => self.drive(blocked),
+                Outcome::Blocked(blocked) => self.wait(blocked),
+            },
+        )
+    }
+
+    /// Lets so many microseconds pass.
+    pub(crate) fn sleep(&self, us: u64) {
+        self.with(|machine| machine.sleep(us));
+    }
+
+    /// A packet comes in.
+    pub(crate) fn inject(&self, packet: Bytes) {
+        self.with(|machine| machine.inject(packet));
+    }
+
+    /// The next packet that was or will be sent; `None`: there will never be one.
+    pub(crate) fn next_packet(&self) -> Option<Sniffed> {
+        self.with(Machine::next_packet).flatten()
+    }
+
+    /// The time in microseconds. A thread whose call had blocked sees at first when that call was over, however far the clock has been
+    /// driven meanwhile: packetdrill takes this time for the end of the call.
+    pub(crate) fn clock(&self) -> u64 {
+        WOKEN_AT.take().unwrap_or_else(|| {
+            let ticking = DRIVES.get();
+            self.with(|machine| machine.clock(ticking)).unwrap_or_default()
+        })
+    }
+
+    /// The descriptor is one of the machine's.
+    pub(crate) fn has(&self, fd: Fd) -> bool {
+        self.lock().as_ref().is_some_and(|machine| machine.has(fd))
+    }
+
+    /// Works on the machine and wakes those whose calls are over by that; `None` without a machine.
+    fn with<T>(&self, work: impl FnOnce(&mut Machine) -> T) -> Option<T> {
+        let mut guard = self.lock();
+        let machine = guard.as_mut()?;
+        let result = work(machine);
+        if machine.has_finished() {
+            self.over.notify_all();
+        }
+        Some(result)
+    }
+
+    /// Nobody else lets time pass while the driving thread waits: it does so itself.
+    fn drive(&self, blocked: Blocked) -> Reply {
+        for _ in 0..STEPS_MAX {
+            let step = self.with(|machine| match machine.take(blocked) {
+                Some((_, reply)) => Ok(Some(reply)),
+                None if machine.step() => Ok(None),
+                None => Err(()),
+            });
+            match step {
+                Some(Ok(Some(reply))) => return reply,
+                Some(Ok(None)) => {}
+                Some(Err(())) => die("this call blocks, and nothing will ever happen that could end it"),
+                None => return Reply::fail(Errno::EBADF),
+            }
+        }
+        die("this call blocks, and the stack's timers spin")
+    }
+
+    /// Sleeps interruptibly (packetdrill looks for state S in /proc) and without the lock.
+    fn wait(&self, blocked: Blocked) -> Reply {
+        let mut guard = self.lock();
+        loop {
+            let Some(machine) = guard.as_mut() else { return Reply::fail(Errno::EBADF) };
+            if let Some((at, reply)) = machine.take(blocked) {
+                WOKEN_AT.set(Some(at));
+                return reply;
+            }
+            guard = self.over.wait(guard).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Machine>> {
+        // After a panic the process ends; until then there is nothing better than what is there.
+        self.machine.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

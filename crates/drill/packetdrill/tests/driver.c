@@ -1,0 +1,680 @@
+/* Loads the shared object as packetdrill does and drives it: `driver LIBRARY SCENARIO [ipv4|mapped|ipv6]`.
+ * Ends with 0, with 1 and the line that failed, or with 77 and what is missing. */
+#define _GNU_SOURCE
+#include "drive.h"
+#include <sys/mman.h>
+
+/* --- one thread --- */
+
+/* mss 1460, sackOK, timestamps, nop, wscale 7 */
+static const char SYN_STAMPED[] = "\2\4\5\264\4\2\10\12\0\0\3\350\0\0\0\0\1\3\3\7";
+
+/* Takes segments until `len` bytes from `seq` on have come; the payload is that of `data`. */
+static void expect_bytes(uint32_t seq, uint32_t ack, const char *data, int len)
+{
+	int seen = 0;
+
+	while (seen < len) {
+		sniff();
+		CHECK(got.flags & ACK);
+		EQ(got.seq - isn, seq + (uint32_t)seen);
+		EQ(got.ack - peer_isn, ack);
+		CHECK(got.len > 0 && got.len <= 1460);
+		EQ(memcmp(got.payload, data + seen, (size_t)got.len), 0);
+		seen += got.len;
+	}
+	EQ(seen, len);
+	CHECK(got.flags & PSH);
+}
+
+static void options(void)
+{
+	int fd = listener();
+	long long start = now_us();
+
+	inject(SYN, 0, 0, SYN_STAMPED, 20, 0);
+	expect(SYN | ACK, 0, 1, 0);
+	near(got.at_us, start);
+	/* Linux's order: mss, sackOK, timestamps, nop, wscale. */
+	EQ(got.options_len, 20);
+	EQ(memcmp(got.options, "\2\4\5\264\4\2\10\12", 8), 0);
+	EQ(get32(got.options + 12), 1000);
+	EQ(memcmp(got.options + 16, "\1\3\3", 3), 0);
+	/* Nobody answers: it comes again after a second, then after two. */
+	long long first = got.at_us;
+	expect(SYN | ACK, 0, 1, 0);
+	near(got.at_us, first + 1000000);
+	expect(SYN | ACK, 0, 1, 0);
+	near(got.at_us, first + 3000000);
+	teardown(&fd, 1, 1, 1);
+}
+
+static void passive(void)
+{
+	char buf[2000], data[3000];
+	int fd = listener();
+
+	ERR(so.read(U, fd, buf, 1), ENOTCONN);
+	EQ(so.fcntl(U, fd, F_GETFL), O_RDWR);
+	EQ(so.fcntl(U, fd, F_SETFL, O_RDWR | O_NONBLOCK), 0);
+	ERR(so.accept(U, fd, NULL, NULL), EAGAIN);
+	int conn = established(fd);
+	EQ(so.fcntl(U, conn, F_GETFL), O_RDWR);
+
+	for (int i = 0; i < 3000; i++)
+		data[i] = (char)(i * 7);
+	EQ(so.write(U, conn, data, 3000), 3000);
+	expect_bytes(1, 1, data, 3000);
+	inject_plain(ACK, 1, 3001, 0);
+
+	int queued = -1;
+	inject_plain(ACK | PSH, 1, 3001, 500);
+	expect(ACK, 3001, 501, 0);
+	EQ(so.ioctl(U, conn, SIOCINQ, &queued), 0);
+	EQ(queued, 500);
+	EQ(so.recv(U, conn, buf, 100, MSG_PEEK), 100);
+	struct iovec iov[2] = {{buf, 200}, {buf + 1000, 1000}};
+	EQ(so.readv(U, conn, iov, 2), 500);
+	for (int i = 0; i < 500; i++)
+		EQ((uint8_t)(i < 200 ? buf[i] : buf[800 + i]), (uint8_t)(1 + i));
+	ERR(so.recv(U, conn, buf, 1, MSG_DONTWAIT), EAGAIN);
+
+	/* The peer closes first. */
+	inject_plain(ACK | FIN, 501, 3001, 0);
+	expect(ACK, 3001, 502, 0);
+	EQ(so.read(U, conn, buf, 10), 0);
+	EQ(so.close(U, conn), 0);
+	expect(FIN | ACK, 3001, 502, 0);
+	inject_plain(ACK, 502, 3002, 0);
+	ERR(so.read(U, conn, buf, 1), EBADF);
+	expect_silence();
+	teardown(&fd, 1, 502, 3002);
+}
+
+static void active(void)
+{
+	struct sockaddr_storage remote;
+	int error = -1, fd = so.socket(U, domain, SOCK_STREAM, IPPROTO_TCP);
+	socklen_t len = sizeof error;
+	struct pollfd p = {fd, POLLIN | POLLOUT, 77};
+
+	peer_port = PORT;
+	EQ(so.fcntl(U, fd, F_SETFL, O_RDWR | O_NONBLOCK), 0);
+	ERR(so.connect(U, fd, (void *)&remote, address(&remote, world.remote, PORT)), EINPROGRESS);
+	expect(SYN, 0, 0, 0);
+	CHECK(local_port != 0);
+	EQ(so.poll(U, &p, 1, 0), 0);
+	EQ(p.revents, 0);
+	ERR(so.connect(U, fd, (void *)&remote, address(&remote, world.remote, PORT)), EALREADY);
+	inject_syn(SYN | ACK, 1);
+	expect(ACK, 1, 1, 0);
+	EQ(so.poll(U, &p, 1, 0), 1);
+	EQ(p.revents, POLLOUT);
+	EQ(so.getsockopt(U, fd, SOL_SOCKET, SO_ERROR, &error, &len), 0);
+	EQ(error, 0);
+	EQ(len, 4);
+
+	/* We close first; TIME-WAIT ends in silence. */
+	EQ(so.sendto(U, fd, "abc", 3, MSG_NOSIGNAL, NULL, 0), 3);
+	expect_bytes(1, 1, "abc", 3);
+	EQ(so.shutdown(U, fd, SHUT_WR), 0);
+	expect(FIN | ACK, 4, 1, 0);
+	inject_plain(ACK, 1, 5, 0);
+	inject_plain(FIN | ACK, 1, 5, 0);
+	expect(ACK, 5, 2, 0);
+	ERR(so.send(U, fd, "x", 1, MSG_NOSIGNAL), EPIPE);
+	EQ(so.close(U, fd), 0);
+	expect_silence();
+	teardown(NULL, 0, 2, 5);
+}
+
+static void errors(void)
+{
+	struct sockaddr_storage local;
+	socklen_t len = address(&local, world.local, PORT);
+	char byte;
+	int value = 1, fd = listener(), conn = established(fd);
+
+	ERR(so.socket(U, 12345, SOCK_STREAM, 0), EAFNOSUPPORT);
+	ERR(so.read(U, 99999, &byte, 1), EBADF);
+	ERR(so.close(U, 99999), EBADF);
+	ERR(so.listen(U, -1, 1), EBADF);
+	ERR(so.bind(U, conn, (void *)&local, len), EINVAL);
+	ERR(so.bind(U, conn, NULL, len), EFAULT);
+	ERR(so.write(U, conn, NULL, 10), EFAULT);
+	inject_plain(ACK | PSH, 1, 1, 10);
+	expect(ACK, 1, 11, 0);
+	ERR(so.read(U, conn, NULL, 10), EFAULT);
+	/* MSG_TRUNC discards: there is no need for a buffer. */
+	EQ(so.recv(U, conn, NULL, 4, MSG_TRUNC), 4);
+	EQ(so.read(U, conn, &byte, 1), 1);
+	EQ((uint8_t)byte, 5);
+	ERR(so.setsockopt(U, conn, IPPROTO_TCP, 9999, &value, sizeof value), ENOPROTOOPT);
+	ERR(so.setsockopt(U, conn, SOL_SOCKET, SO_SNDBUF, NULL, 4), EFAULT);
+	ERR(so.setsockopt(U, conn, IPPROTO_TCP, TCP_NODELAY, &value, 3), EINVAL);
+	struct pollfd p[3] = {{conn, POLLIN, 77}, {99999, POLLIN, 77}, {-1, POLLIN, 77}};
+	EQ(so.poll(U, p, 3, 0), 2);
+	EQ(p[0].revents, POLLIN);
+	EQ(p[1].revents, POLLNVAL);
+	EQ(p[2].revents, 0);
+	ERR(so.epoll_ctl(U, conn, EPOLL_CTL_DEL, fd, NULL), EINVAL);
+	/* SO_SNDBUF is told doubled, in as many bytes as there is room for. */
+	value = 40000;
+	EQ(so.setsockopt(U, conn, SOL_SOCKET, SO_SNDBUF, &value, sizeof value), 0);
+	len = 4;
+	EQ(so.getsockopt(U, conn, SOL_SOCKET, SO_SNDBUF, &value, &len), 0);
+	EQ(value, 80000);
+	EQ(len, 4);
+	int fds[] = {fd, conn};
+	teardown(fds, 2, 11, 1);
+}
+
+static void messages(void)
+{
+	char buf[64], control[64];
+	struct iovec iov = {buf, sizeof buf}, out[2] = {{"ab", 2}, {"cde", 3}};
+	struct msghdr m = {.msg_iov = out, .msg_iovlen = 2};
+	struct sockaddr_storage peer;
+	socklen_t len = sizeof peer;
+	int fd = listener(), conn = established(fd);
+
+	EQ(so.sendmsg(U, conn, &m, 0), 5);
+	expect_bytes(1, 1, "abcde", 5);
+	EQ(so.writev(U, conn, out, 2), 5);
+	expect_bytes(6, 1, "abcde", 5);
+	inject_plain(ACK | PSH, 1, 11, 20);
+	expect(ACK, 11, 21, 0);
+	/* TCP names no sender. */
+	EQ(so.recvfrom(U, conn, buf, 5, 0, (void *)&peer, &len), 5);
+	EQ(len, 0);
+	m = (struct msghdr){.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+	m.msg_flags = -1;
+	EQ(so.recvmsg(U, conn, &m, 0), 15);
+	EQ((uint8_t)buf[0], 6);
+	EQ(m.msg_controllen, 0);
+	EQ(m.msg_flags, 0);
+	m.msg_iovlen = 1025;
+	ERR(so.recvmsg(U, conn, &m, 0), EMSGSIZE);
+	ERR(so.sendmsg(U, conn, NULL, 0), EFAULT);
+
+	/* With TCP_INQ the bytes that are left come along. */
+	int one = 1;
+	EQ(so.setsockopt(U, conn, IPPROTO_TCP, TCP_INQ, &one, sizeof one), 0);
+	inject_plain(ACK | PSH, 21, 11, 30);
+	m = (struct msghdr){.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+	iov.iov_len = 10;
+	EQ(so.recvmsg(U, conn, &m, 0), 10);
+	EQ(m.msg_controllen, CMSG_SPACE(sizeof(int)));
+	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+	EQ(c->cmsg_level, IPPROTO_TCP);
+	EQ(c->cmsg_type, TCP_CM_INQ);
+	EQ(c->cmsg_len, CMSG_LEN(sizeof(int)));
+	memcpy(&one, CMSG_DATA(c), sizeof one);
+	EQ(one, 20);
+	int fds[] = {fd, conn};
+	teardown(fds, 2, 51, 11);
+}
+
+static void epoll(void)
+{
+	struct epoll_event e[4], untouched[4];
+	int fd = listener(), conn = established(fd), ep = so.epoll_create(U, 1);
+	long long start;
+
+	CHECK(ep >= 0);
+	memset(e, 0, sizeof e), memset(untouched, 0xa5, sizeof untouched);
+	e[0].events = EPOLLIN | EPOLLOUT | EPOLLET, e[0].data.u64 = 0xfedcba9876543210;
+	EQ(so.epoll_ctl(U, ep, EPOLL_CTL_ADD, conn, &e[0]), 0);
+	ERR(so.epoll_ctl(U, ep, EPOLL_CTL_ADD, conn, &e[0]), EEXIST);
+	memcpy(e, untouched, sizeof e);
+	EQ(so.epoll_wait(U, ep, e, 4, 0), 1);
+	EQ(e[0].events, EPOLLOUT);
+	EQ(e[0].data.u64, 0xfedcba9876543210);
+	EQ(memcmp(&e[1], &untouched[1], sizeof e - sizeof e[0]), 0);
+
+	/* An edge is told once; a result of 0 leaves the array alone, and its timeout passes. */
+	memcpy(e, untouched, sizeof e);
+	start = now_us();
+	EQ(so.epoll_wait(U, ep, e, 4, 300), 0);
+	near(now_us(), start + 300000);
+	EQ(memcmp(e, untouched, sizeof e), 0);
+	inject_plain(ACK | PSH, 1, 1, 10);
+	EQ(so.epoll_wait(U, ep, e, 4, -1), 1);
+	EQ(e[0].events, EPOLLIN | EPOLLOUT);
+
+	/* Level-triggered it is told again. */
+	e[0].events = EPOLLIN, e[0].data.u64 = 1;
+	EQ(so.epoll_ctl(U, ep, EPOLL_CTL_MOD, conn, &e[0]), 0);
+	for (int i = 0; i < 3; i++) {
+		memcpy(e, untouched, sizeof e);
+		EQ(so.epoll_wait(U, ep, e, 4, 0), 1);
+		EQ(e[0].events, EPOLLIN);
+		EQ(e[0].data.u64, 1);
+	}
+	EQ(so.epoll_ctl(U, ep, EPOLL_CTL_DEL, conn, NULL), 0);
+	EQ(so.epoll_wait(U, ep, e, 4, 0), 0);
+	ERR(so.epoll_wait(U, ep, e, 0, 0), EINVAL);
+	int fds[] = {ep, fd, conn};
+	teardown(fds, 3, 11, 1);
+}
+
+/* What packetdrill calls in libc although the sockets are ours. */
+static void snippets(void)
+{
+	union {
+		char bytes[512];
+		struct tcp_info info;
+		uint32_t words[9];
+	} u;
+	socklen_t len;
+	int fd = listener(), conn = established(fd);
+	int type = 0, real = socket(AF_INET, SOCK_DGRAM, 0), file = memfd_create("driver", 0);
+
+	CHECK(real >= 0 && real != conn && real != fd);
+	EQ(so.write(U, conn, "abcdefghij", 10), 10);
+	expect_bytes(1, 1, "abcdefghij", 10);
+	memset(&u, 0xff, sizeof u), len = sizeof u;
+	EQ(getsockopt(conn, IPPROTO_TCP, TCP_INFO, &u, &len), 0);
+	CHECK(len >= 280 && len < sizeof u);
+	EQ(u.bytes[len], -1);
+	EQ(u.info.tcpi_state, 1);
+	EQ(u.info.tcpi_options & 7, 2 | 4);
+	EQ(u.info.tcpi_snd_mss, 1460);
+	EQ(u.info.tcpi_snd_cwnd, 10);
+	EQ(u.info.tcpi_unacked, 1);
+	EQ(u.info.tcpi_ca_state, 0);
+	len = sizeof u;
+	EQ(getsockopt(conn, IPPROTO_TCP, TCP_CC_INFO, &u, &len), 0);
+	len = sizeof u;
+	EQ(getsockopt(conn, SOL_SOCKET, 55 /* SO_MEMINFO */, &u, &len), 0);
+	EQ(len, 36);
+	CHECK(u.words[1] > 0 && u.words[3] > 0);
+
+	/* Files of the kernel stay libc's. */
+	len = sizeof type;
+	EQ(getsockopt(real, SOL_SOCKET, SO_TYPE, &type, &len), 0);
+	EQ(type, SOCK_DGRAM);
+	EQ(close(real), 0);
+	ERR(close(real), EBADF);
+	ERR(getsockopt(real, SOL_SOCKET, SO_TYPE, &type, &len), EBADF);
+
+	/* sendfile() with and without an offset; small segments wait for no ACK. */
+	EQ(so.setsockopt(U, conn, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int)), 0);
+	off_t offset = 2;
+	EQ(write(file, "0123456789", 10), 10);
+	EQ(sendfile(conn, file, &offset, 5), 5);
+	EQ(offset, 7);
+	expect_bytes(11, 1, "23456", 5);
+	EQ(lseek(file, 8, SEEK_SET), 8);
+	EQ(sendfile(conn, file, NULL, 100), 2);
+	expect_bytes(16, 1, "89", 2);
+	EQ(lseek(file, 0, SEEK_CUR), 10);
+	EQ(close(file), 0);
+
+	/* libc's close() of a socket closes the connection and frees the number. */
+	inject_plain(ACK, 1, 18, 0);
+	CHECK(fcntl(conn, F_GETFD) >= 0);
+	EQ(close(conn), 0);
+	ERR(fcntl(conn, F_GETFD), EBADF);
+	ERR(so.write(U, conn, "x", 1), EBADF);
+	ERR(close(conn), EBADF);
+	expect(FIN | ACK, 18, 1, 0);
+	teardown(&fd, 1, 1, 19);
+}
+
+static void pipes(void)
+{
+	int p[2], fd = listener(), conn = established(fd), file = memfd_create("driver", 0);
+	loff_t zero = 0;
+	char buf[32];
+
+	EQ(so.pipe(U, p), 0);
+	CHECK(p[0] != p[1]);
+	inject_plain(ACK | PSH, 1, 1, 20);
+	expect(ACK, 1, 21, 0);
+	/* packetdrill passes pointers to offsets; one to 0 is the script's NULL. */
+	EQ(so.splice(U, conn, &zero, p[1], &zero, 20, 0), 20);
+	EQ(so.splice(U, p[0], &zero, conn, &zero, 5, 0), 5);
+	expect(ACK | PSH, 1, 21, 5);
+	EQ(so.read(U, p[0], buf, sizeof buf), 15);
+	EQ((uint8_t)buf[0], 6);
+	/* A file that the script has opened with libc's open(). */
+	EQ(so.write(U, file, "0123456789", 10), 10);
+	EQ(lseek(file, 0, SEEK_SET), 0);
+	EQ(so.splice(U, file, NULL, p[1], NULL, 10, 0), 10);
+	EQ(so.read(U, p[0], buf, sizeof buf), 10);
+	EQ(memcmp(buf, "0123456789", 10), 0);
+	EQ(so.close(U, file), 0);
+	ERR(so.close(U, file), EBADF);
+	int fds[] = {p[0], p[1], fd, conn};
+	teardown(fds, 4, 21, 6);
+}
+
+/* --- two threads --- */
+
+static ssize_t (*job)(void);
+static volatile int job_tid;
+static ssize_t job_ret;
+static int job_errno, job_fd;
+static long long job_end, job_later;
+static sem_t returned, go_on;
+static pthread_t thread;
+
+static void *worker(void *unused)
+{
+	job_tid = (int)syscall(SYS_gettid);
+	job_ret = job();
+	job_errno = errno;
+	sem_post(&returned);
+	sem_wait(&go_on);
+	job_end = now_us(), job_later = now_us();
+	return unused;
+}
+
+static char thread_state(void)
+{
+	char path[64], line[256], state = 0;
+
+	snprintf(path, sizeof path, "/proc/%d/task/%d/stat", getpid(), job_tid);
+	FILE *f = fopen(path, "r");
+	if (!f || !fgets(line, sizeof line, f) || sscanf(line, "%*d (%*[^)]) %c", &state) != 1)
+		FAIL("%s cannot be read", path);
+	fclose(f);
+	return state;
+}
+
+/* Starts a call in a second thread, and waits until the kernel says that it sleeps. */
+static void start_blocking(ssize_t (*call)(void))
+{
+	job = call, job_tid = 0;
+	sem_init(&returned, 0, 0), sem_init(&go_on, 0, 0);
+	EQ(pthread_create(&thread, NULL, worker, NULL), 0);
+	for (int asleep = 0; asleep < 20; sched_yield(), usleep(100))
+		asleep = job_tid && thread_state() == 'S' ? asleep + 1 : 0;
+	EQ(sem_trywait(&returned), -1);
+}
+
+/* The call is over; the main thread has driven the clock on to `later` meanwhile. */
+static void finish_blocking(long long end, long long later)
+{
+	wait_until(later);
+	sem_wait(&returned);
+	sem_post(&go_on);
+	EQ(pthread_join(thread, NULL), 0);
+	CHECK(job_end >= end && job_end <= end + 50);
+	CHECK(job_later >= later);
+}
+
+static char job_buf[200000];
+static ssize_t job_read(void) { return so.read(U, job_fd, job_buf, 1000); }
+static ssize_t job_write(void) { return so.write(U, job_fd, job_buf, sizeof job_buf); }
+static ssize_t job_accept(void) { return accept_one(job_fd); }
+static ssize_t job_poll(void)
+{
+	struct pollfd p = {job_fd, POLLIN, 77};
+	ssize_t n = so.poll(U, &p, 1, 300);
+	EQ(p.revents, 0);
+	return n;
+}
+static ssize_t job_connect(void)
+{
+	struct sockaddr_storage remote;
+	return so.connect(U, job_fd, (void *)&remote, address(&remote, world.remote, PORT));
+}
+
+static void blocking(void)
+{
+	int fd = listener(), fds[4] = {fd};
+	long long start, instant;
+
+	/* accept() */
+	job_fd = fd, start = now_us();
+	start_blocking(job_accept);
+	wait_until(start + 100000);
+	inject_syn(SYN, 0);
+	expect(SYN | ACK, 0, 1, 0);
+	wait_until(start + 200000);
+	EQ(sem_trywait(&returned), -1);
+	instant = now_us();
+	inject_plain(ACK, 1, 1, 0);
+	finish_blocking(instant, start + 1000000);
+	int conn = fds[1] = (int)job_ret;
+	CHECK(conn >= 0);
+
+	/* read() */
+	job_fd = conn, start = now_us();
+	start_blocking(job_read);
+	wait_until(start + 200000);
+	EQ(sem_trywait(&returned), -1);
+	instant = now_us();
+	inject_plain(ACK | PSH, 1, 1, 100);
+	finish_blocking(instant, start + 1500000);
+	EQ(job_ret, 100);
+	EQ((uint8_t)job_buf[99], 100);
+	expect(ACK, 1, 101, 0);
+
+	/* poll() with a timeout that passes */
+	start = now_us();
+	start_blocking(job_poll);
+	finish_blocking(start + 300000, start + 2000000);
+	EQ(job_ret, 0);
+
+	/* write() of more than the buffer holds: what ACKs make room for is sent at their instant. */
+	int small = 10000;
+	EQ(so.setsockopt(U, conn, SOL_SOCKET, SO_SNDBUF, &small, sizeof small), 0);
+	memset(job_buf, 0, sizeof job_buf);
+	start_blocking(job_write);
+	uint32_t sent = 0;
+	for (start = now_us(); sent < sizeof job_buf; start = now_us()) {
+		sniff();
+		CHECK(got.len > 0);
+		near(got.at_us, start);
+		EQ(got.seq - isn, 1 + sent);
+		sent += (uint32_t)got.len;
+		instant = now_us();
+		inject_plain(ACK, 101, 1 + sent, 0);
+	}
+	sem_wait(&returned), sem_post(&go_on);
+	EQ(pthread_join(thread, NULL), 0);
+	EQ(job_ret, sizeof job_buf);
+	inject_plain(RST | ACK, 101, 1 + sent, 0);
+
+	/* connect(), which is refused */
+	uint16_t accepted_port = peer_port;
+	job_fd = fds[2] = so.socket(U, domain, SOCK_STREAM, IPPROTO_TCP);
+	peer_port = PORT;
+	start_blocking(job_connect);
+	expect(SYN, 0, 0, 0);
+	wait_until(now_us() + 50000);
+	instant = now_us();
+	inject_plain(RST | ACK, 0, 1, 0);
+	finish_blocking(instant, instant + 500000);
+	EQ(job_ret, -1);
+	EQ(job_errno, ECONNREFUSED);
+	peer_port = accepted_port, local_port = PORT;
+	teardown(fds, 3, 101, 1 + sent);
+}
+
+/* --- time --- */
+
+static void end_of_time(void)
+{
+	int fd = listener();
+	long long start = now_us();
+
+	expect_silence();
+	int conn = established(fd);
+	expect_silence();
+	near(now_us(), start);
+	int fds[] = {fd, conn};
+	teardown(fds, 2, 1, 1);
+}
+
+/* A thousand virtual seconds cost a bounded number of calls, however long they take. */
+static void timing(void)
+{
+	int error = 0, fd = listener(), conn = established(fd), sent = 0;
+	socklen_t len = sizeof error;
+	long long start, last, gap = 0;
+
+	/* The peer is gone: after a probe data is sent again at doubled distances, 120 s at most, until the stack gives up. */
+	EQ(so.write(U, conn, "abc", 3), 3);
+	expect_bytes(1, 1, "abc", 3);
+	start = last = got.at_us;
+	while (try_sniff()) {
+		EQ(got.seq - isn, 1);
+		EQ(got.len, 3);
+		sent++;
+		if (sent > 2) {
+			gap = sent == 3 ? got.at_us - last : 2 * gap < 120000000 ? 2 * gap : 120000000;
+			CHECK(got.at_us - last > gap - gap / 8 && got.at_us - last < gap + gap / 8);
+		}
+		last = got.at_us;
+	}
+	CHECK(sent >= 15 && sent <= 17);
+	CHECK(last - start > 600000000);
+	EQ(so.getsockopt(U, conn, SOL_SOCKET, SO_ERROR, &error, &len), 0);
+	EQ(error, ETIMEDOUT);
+	CHECK(clock_reads < 5);
+
+	/* packetdrill's way to an event: usleep() to 20 us before it, then it looks at the clock until the time has come. */
+	start = now_us();
+	for (int i = 1; i <= 1000; i++) {
+		wait_until(start + i * 1000000LL);
+		CHECK(now_us() < start + i * 1000000LL + 100);
+	}
+	CHECK(clock_reads < 1000 * 30);
+	int fds[] = {fd, conn};
+	teardown(fds, 2, 1, 4);
+}
+
+/* --- the process and its namespace --- */
+
+/* Settings are those of the network namespace, read when they matter. */
+static void settings(void)
+{
+	int fd = listener(), one = 1;
+
+	/* Between listen() and the SYN. */
+	EQ(system("echo 0 > /proc/sys/net/ipv4/tcp_timestamps"), 0);
+	inject(SYN, 0, 0, SYN_STAMPED, 20, 0);
+	expect(SYN | ACK, 0, 1, 0);
+	EQ(got.options_len, 12);
+	EQ(memcmp(got.options, "\2\4\5\264\1\1\4\2\1\3\3", 11), 0);
+	inject_plain(ACK, 1, 1, 0);
+	int conn = accept_one(fd);
+
+	/* In the middle of a connection, by a command of the script. */
+	EQ(system("echo 5 > /proc/sys/net/ipv4/tcp_keepalive_time"), 0);
+	long long start = now_us();
+	EQ(so.setsockopt(U, conn, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one), 0);
+	expect(ACK, 0, 1, 0);
+	near(got.at_us, start + 5000000);
+	inject_plain(RST | ACK, 1, 1, 0);
+
+	/* The largest receive buffer makes the window scale. */
+	EQ(system("echo 4096 540000 15728640 > /proc/sys/net/ipv4/tcp_rmem"), 0);
+	peer_port++;
+	int next = established(fd);
+	(void)next;
+	peer_port++;
+	inject_syn(SYN, 0);
+	expect(SYN | ACK, 0, 1, 0);
+	EQ(got.options[11], 8);
+	int fds[] = {fd, conn, next};
+	teardown(fds, 3, 1, 1);
+}
+
+/* After mlockall() and with SCHED_RR, as packetdrill runs: no thread of ours, no big arena. */
+static void footprint(void)
+{
+	long pages = 0, before = 0;
+	FILE *f = fopen("/proc/self/statm", "r");
+
+	CHECK(f && fscanf(f, "%*d %ld", &before) == 1);
+	fclose(f);
+	for (int i = 0; i < 20; i++) {
+		int fd = listener(), conn = established(fd), fds[] = {fd, conn};
+		for (int j = 0; j < 2; j++)
+			EQ(so.close(U, fds[j]), 0);
+		inject_plain(RST | ACK, 1, 1, 0);
+		peer_port++;
+	}
+	f = fopen("/proc/self/statm", "r");
+	CHECK(f && fscanf(f, "%*d %ld", &pages) == 1);
+	fclose(f);
+	if (pages > 64 << 8)
+		FAIL("%ld pages are resident (%ld before)", pages, before);
+	f = popen("ls /proc/$PPID/task | wc -l", "r");
+	int threads = 0;
+	CHECK(f && fscanf(f, "%d", &threads) == 1);
+	pclose(f);
+	EQ(threads, 1);
+	teardown(NULL, 0, 1, 1);
+}
+
+/* Without --so_flags both families have packetdrill's addresses. */
+static void no_flags(void)
+{
+	so.free(U);
+	init(NULL);
+	int fd = listener(), conn = established(fd);
+	inject_plain(RST | ACK, 1, 1, 0);
+	EQ(so.close(U, fd), 0);
+	EQ(so.close(U, conn), 0);
+	world.v6 = 1, domain = AF_INET6;
+	inet_pton(AF_INET6, "fd3d:a0b:17d6::1", world.local);
+	inet_pton(AF_INET6, "fd3d:fa7b:d17d::1", world.remote);
+	fd = listener(), conn = established(fd);
+	int fds[] = {fd, conn};
+	teardown(fds, 2, 1, 1);
+}
+
+/* --- what ends the process with 1 and a reason --- */
+
+static void bad_flag(void) { init("ip_version=ipv4,tso=1"); }
+
+static void deadlock(void)
+{
+	char byte;
+	int fd = listener(), conn = established(fd);
+
+	so.read(U, conn, &byte, 1);
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} scenarios[] = {
+	{"options", options},     {"passive", passive},     {"active", active},       {"errors", errors},
+	{"messages", messages},   {"epoll", epoll},         {"snippets", snippets},   {"pipes", pipes},
+	{"blocking", blocking},   {"end", end_of_time},     {"timing", timing},       {"settings", settings},
+	{"footprint", footprint}, {"no_flags", no_flags},   {"bad_flag", bad_flag},   {"deadlock", deadlock},
+};
+
+int main(int argc, char **argv)
+{
+	if (argc < 3)
+		FAIL("usage: driver LIBRARY SCENARIO [ipv4|mapped|ipv6]");
+	/* A namespace of its own has the kernel's default settings, whatever this machine's are. */
+	if (unshare(CLONE_NEWNET) != 0 && strcmp(argv[2], "settings") == 0) {
+		fprintf(stderr, "root (a network namespace)\n");
+		return 77;
+	}
+	if (geteuid() == 0) {
+		struct sched_param p = {.sched_priority = 1};
+
+		/* Where a container allows them, what packetdrill does first. */
+		(void)!mlockall(MCL_CURRENT | MCL_FUTURE);
+		(void)!sched_setscheduler(0, SCHED_RR, &p);
+	}
+	open_library(argv[1]);
+	load(argc > 3 ? argv[3] : "ipv4");
+	for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++) {
+		if (strcmp(scenarios[i].name, argv[2]) == 0) {
+			scenarios[i].run();
+			return 0;
+		}
+	}
+	FAIL("no scenario '%s'", argv[2]);
+}

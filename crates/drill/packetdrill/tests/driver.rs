@@ -1,0 +1,198 @@
+//! Compiles `driver.c`, which loads the shared object as packetdrill does, and runs its scenarios, each in a process of its own.
+use std::env;
+use std::io::{ErrorKind, Read as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::thread;
+use std::time::Duration;
+
+/// Set to 1 where tests must not skip what needs programs or privileges.
+const REQUIRE: &str = "LOWWATER_REQUIRE_NET";
+/// The driver's exit code for "something is missing", which it names.
+const LACKS: i32 = 77;
+/// A scenario that takes longer hangs; each takes well under a second.
+const HANGS: Duration = Duration::from_secs(120);
+/// A program at any address whose table is read-only (how distributions build), and one at a fixed address that binds late.
+const PIE: &[&str] = &["-fPIE", "-pie", "-Wl,-z,relro,-z,now"];
+const FIXED: &[&str] = &["-fno-pie", "-no-pie", "-Wl,-z,lazy"];
+/// The three worlds of packetdrill's usual runner.
+const MODES: [&str; 3] = ["ipv4", "mapped", "ipv6"];
+
+/// The shared object, which cargo puts beside the tests that belong to it.
+fn library() -> PathBuf {
+    let tests = env::current_exe().unwrap();
+    let path = tests.parent().unwrap().join("liblowwater_packetdrill.so");
+    assert!(path.exists(), "{} is missing", path.display());
+    path
+}
+
+/// Compiles the driver; `Err` names what is missing.
+fn compile(name: &str, flags: &[&str]) -> Result<PathBuf, String> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/driver.c");
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("driver-{name}-{}", std::process::id()));
+    let done = Command::new("cc")
+        .args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-Wno-missing-field-initializers"])
+        .args(flags)
+        .args(["-o".as_ref(), out.as_os_str(), source.as_os_str()])
+        .args(["-lpthread", "-ldl"])
+        .output();
+    match done {
+        Ok(done) if done.status.success() => Ok(out),
+        Ok(done) => panic!("cc: {}", String::from_utf8_lossy(&done.stderr)),
+        Err(e) if e.kind() == ErrorKind::NotFound => Err("cc".to_owned()),
+        Err(e) => panic!("cc: {e}"),
+    }
+}
+
+/// The driver as a program at any address.
+fn driver() -> Option<&'static Path> {
+    static DRIVER: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    DRIVER.get_or_init(|| compile("pie", PIE)).as_deref().map_err(|lack| skip(lack)).ok()
+}
+
+fn skip(lack: &str) {
+    assert!(env::var_os(REQUIRE).is_none_or(|v| v != "1"), "{REQUIRE}=1, but this test needs {lack}");
+    eprintln!("skipped: needs {lack}");
+}
+
+fn run(driver: &Path, scenario: &str, mode: &str) -> Output {
+    let child = Command::new(driver)
+        .arg(library())
+        .args([scenario, mode])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    finish(child, &format!("{} {scenario} {mode}", driver.display()))
+}
+
+/// Waits for the end; what hangs is ended, and fails.
+fn finish(mut child: Child, what: &str) -> Output {
+    let pause = Duration::from_millis(5);
+    for _ in 0..HANGS.as_millis() / pause.as_millis() {
+        if child.try_wait().unwrap().is_some() {
+            return child.wait_with_output().unwrap();
+        }
+        thread::sleep(pause);
+    }
+    child.kill().unwrap();
+    let mut said = String::new();
+    _ = child.stderr.take().unwrap().read_to_string(&mut said);
+    _ = child.wait();
+    panic!("{what}: hangs\n{said}");
+}
+
+fn passes_in(driver: &Path, scenario: &str, mode: &str) {
+    let done = run(driver, scenario, mode);
+    let said = String::from_utf8_lossy(&done.stderr);
+    if done.status.code() == Some(LACKS) {
+        return skip(said.trim());
+    }
+    assert!(done.status.success(), "{} {scenario} {mode}: {}\n{said}", driver.display(), done.status);
+}
+
+fn passes(scenario: &str) {
+    let Some(driver) = driver() else { return };
+    passes_in(driver, scenario, "ipv4");
+}
+
+fn passes_in_every_mode(scenario: &str) {
+    let Some(driver) = driver() else { return };
+    MODES.iter().for_each(|mode| passes_in(driver, scenario, mode));
+}
+
+/// The process ends with 1, and says why.
+fn refuses(scenario: &str, why: &str) {
+    let Some(driver) = driver() else { return };
+    let done = run(driver, scenario, "ipv4");
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(1), "{said}");
+    assert!(said.contains(why), "{said}");
+}
+
+#[test]
+fn a_passive_open_with_data_both_ways_and_close() {
+    passes_in_every_mode("passive");
+}
+
+#[test]
+fn an_active_open_that_closes_first() {
+    passes_in_every_mode("active");
+}
+
+#[test]
+fn options_of_the_syn_stand_in_linuxs_order() {
+    passes_in_every_mode("options");
+}
+
+#[test]
+fn errnos_and_bad_pointers() {
+    passes("errors");
+}
+
+#[test]
+fn messages_with_buffers_and_control_data() {
+    passes("messages");
+}
+
+#[test]
+fn epoll_gives_data_back_verbatim_and_leaves_the_rest_alone() {
+    passes("epoll");
+}
+
+#[test]
+fn libcs_getsockopt_close_and_sendfile_reach_our_sockets() {
+    let Some(driver) = driver() else { return };
+    passes_in(driver, "snippets", "ipv4");
+    match compile("fixed", FIXED) {
+        Ok(driver) => passes_in(&driver, "snippets", "ipv4"),
+        Err(lack) => skip(&lack),
+    }
+}
+
+#[test]
+fn pipes_and_splice() {
+    passes("pipes");
+}
+
+#[test]
+fn calls_of_a_second_thread_sleep_and_end_at_their_instant() {
+    passes_in_every_mode("blocking");
+}
+
+#[test]
+fn the_end_of_time_is_a_packet_of_no_bytes() {
+    passes("end");
+}
+
+#[test]
+fn a_thousand_virtual_seconds_cost_few_calls() {
+    passes("timing");
+}
+
+#[test]
+fn settings_are_those_of_the_namespace_at_that_time() {
+    passes("settings");
+}
+
+#[test]
+fn no_thread_and_little_memory() {
+    passes("footprint");
+}
+
+#[test]
+fn without_flags_both_families_work() {
+    passes("no_flags");
+}
+
+#[test]
+fn an_unknown_flag_ends_the_process() {
+    refuses("bad_flag", "no flag 'tso'");
+}
+
+#[test]
+fn a_call_that_blocks_for_ever_ends_the_process() {
+    refuses("deadlock", "nothing will ever happen");
+}

@@ -1,0 +1,145 @@
+/* The peer's side of the wire: builds and reads IPv4 and IPv6 packets with TCP, and checks every checksum. */
+#ifndef WIRE_H
+#define WIRE_H
+#include <arpa/inet.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FAIL(...)                                                                                                      \
+	do {                                                                                                           \
+		fprintf(stderr, "driver: %s:%d: ", __FILE__, __LINE__);                                                \
+		fprintf(stderr, __VA_ARGS__);                                                                          \
+		fprintf(stderr, "\n");                                                                                 \
+		_exit(1);                                                                                              \
+	} while (0)
+#define CHECK(what)                                                                                                    \
+	do {                                                                                                           \
+		if (!(what))                                                                                           \
+			FAIL("%s does not hold (errno %d)", #what, errno);                                             \
+	} while (0)
+#define EQ(actual, expected)                                                                                           \
+	do {                                                                                                           \
+		long long a_ = (long long)(actual), e_ = (long long)(expected);                                        \
+		if (a_ != e_)                                                                                          \
+			FAIL("%s is %lld, not %s = %lld (errno %d)", #actual, a_, #expected, e_, errno);               \
+	} while (0)
+/* A call that fails with this errno. */
+#define ERR(call, number)                                                                                              \
+	do {                                                                                                           \
+		errno = 0;                                                                                             \
+		long long r_ = (long long)(call);                                                                      \
+		if (r_ != -1 || errno != (number))                                                                     \
+			FAIL("%s gives %lld with errno %d, not -1 with %s", #call, r_, errno, #number);                \
+	} while (0)
+
+enum { FIN = 1, SYN = 2, RST = 4, PSH = 8, ACK = 16 };
+enum { MAX_PACKET = 65536, PORT = 8080 };
+
+/* Addresses as on the wire. */
+struct world {
+	int v6;
+	uint8_t local[16], remote[16];
+};
+
+struct segment {
+	long long at_us;
+	uint16_t from, to;
+	uint32_t seq, ack;
+	uint16_t window;
+	uint8_t flags;
+	uint8_t options[40];
+	int options_len;
+	int len;
+	uint8_t payload[MAX_PACKET];
+};
+
+static uint32_t sum16(const uint8_t *p, size_t n, uint32_t sum)
+{
+	for (; n > 1; p += 2, n -= 2)
+		sum += (uint32_t)p[0] << 8 | p[1];
+	return n ? sum + ((uint32_t)p[0] << 8) : sum;
+}
+
+static uint16_t fold(uint32_t sum)
+{
+	while (sum >> 16)
+		sum = (sum & 0xffff) + (sum >> 16);
+	return (uint16_t)~sum;
+}
+
+static uint16_t get16(const uint8_t *p) { return (uint16_t)(p[0] << 8 | p[1]); }
+static uint32_t get32(const uint8_t *p) { return (uint32_t)get16(p) << 16 | get16(p + 2); }
+static void put16(uint8_t *p, uint32_t v) { p[0] = (uint8_t)(v >> 8), p[1] = (uint8_t)v; }
+static void put32(uint8_t *p, uint32_t v) { put16(p, v >> 16), put16(p + 2, v & 0xffff); }
+
+static uint16_t tcp_checksum(const struct world *w, const uint8_t *src, const uint8_t *dst, const uint8_t *tcp, int len)
+{
+	size_t addr = w->v6 ? 16 : 4;
+	uint32_t sum = sum16(src, addr, 0) + sum16(dst, addr, 0) + 6 + (uint32_t)len;
+	return fold(sum16(tcp, (size_t)len, sum));
+}
+
+/* Writes the packet of a segment from the peer; returns its length. */
+static size_t build(const struct world *w, const struct segment *s, uint8_t *p)
+{
+	int ip = w->v6 ? 40 : 20, header = 20 + s->options_len, tcp_len = header + s->len;
+	uint8_t *tcp = p + ip;
+
+	memset(p, 0, (size_t)(ip + header));
+	if (w->v6) {
+		p[0] = 0x60;
+		put16(p + 4, (uint32_t)tcp_len);
+		p[6] = 6, p[7] = 255;
+		memcpy(p + 8, w->remote, 16), memcpy(p + 24, w->local, 16);
+	} else {
+		p[0] = 0x45;
+		put16(p + 2, (uint32_t)(ip + tcp_len));
+		p[8] = 255, p[9] = 6;
+		memcpy(p + 12, w->remote, 4), memcpy(p + 16, w->local, 4);
+		put16(p + 10, fold(sum16(p, 20, 0)));
+	}
+	put16(tcp, s->from), put16(tcp + 2, s->to);
+	put32(tcp + 4, s->seq), put32(tcp + 8, s->ack);
+	tcp[12] = (uint8_t)(header / 4 << 4), tcp[13] = s->flags;
+	put16(tcp + 14, s->window);
+	memcpy(tcp + 20, s->options, (size_t)s->options_len);
+	memcpy(tcp + header, s->payload, (size_t)s->len);
+	put16(tcp + 16, tcp_checksum(w, w->remote, w->local, tcp, tcp_len));
+	return (size_t)(ip + tcp_len);
+}
+
+/* Reads a packet of the stack; everything in it must be right. */
+static void dissect(const struct world *w, const uint8_t *p, size_t n, struct segment *s)
+{
+	int ip = w->v6 ? 40 : 20, tcp_len, header;
+	const uint8_t *tcp = p + ip, *src = w->v6 ? p + 8 : p + 12, *dst = w->v6 ? p + 24 : p + 16;
+	size_t addr = w->v6 ? 16 : 4;
+
+	if (n < (size_t)ip + 20)
+		FAIL("a packet of %zu bytes", n);
+	if (w->v6) {
+		if (p[0] >> 4 != 6 || (size_t)get16(p + 4) + 40 != n || p[6] != 6)
+			FAIL("no IPv6 packet with TCP of %zu bytes", n);
+	} else if (p[0] != 0x45 || get16(p + 2) != n || p[9] != 6 || fold(sum16(p, 20, 0)) != 0) {
+		FAIL("no IPv4 packet with TCP of %zu bytes, or a wrong header checksum", n);
+	}
+	if (memcmp(src, w->local, addr) != 0 || memcmp(dst, w->remote, addr) != 0)
+		FAIL("a packet with other addresses");
+	tcp_len = (int)n - ip;
+	header = tcp[12] >> 4 << 2;
+	if (header < 20 || header > tcp_len)
+		FAIL("a TCP header of %d bytes", header);
+	if (tcp_checksum(w, src, dst, tcp, tcp_len) != 0)
+		FAIL("a wrong TCP checksum");
+	memset(s, 0, offsetof(struct segment, payload));
+	s->from = get16(tcp), s->to = get16(tcp + 2);
+	s->seq = get32(tcp + 4), s->ack = get32(tcp + 8);
+	s->flags = tcp[13], s->window = get16(tcp + 14);
+	s->options_len = header - 20;
+	memcpy(s->options, tcp + 20, (size_t)s->options_len);
+	s->len = tcp_len - header;
+	memcpy(s->payload, tcp + header, (size_t)s->len);
+}
+#endif
