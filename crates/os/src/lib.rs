@@ -1,4 +1,4 @@
-//! Devices, clocks and entropy of the operating system; the only crate with `unsafe`.
+//! Devices, clocks and entropy of the operating system.
 //!
 //! `unsafe` lives in `sys/` alone, one argued block per system call that has no safe wrapper; everything else here is
 //! ordinary code over rustix.

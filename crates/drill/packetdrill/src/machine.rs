@@ -77,9 +77,10 @@ impl Machine {
         Ok(Self { host, fds, sysctls, children: None, count_children })
     }
 
-    /// Makes a call. Descriptors in `call` are the kernel's numbers, and so are those in the reply.
-    pub(crate) fn call(&mut self, mut call: Call) -> Outcome {
-        self.settings(consults_settings(&call));
+    /// Makes a call. Descriptors in `call` are the kernel's numbers, and so are those in the reply. With `prompt` the settings are read only
+    /// after a command: reading them takes a while, and packetdrill watches whether its second thread sleeps.
+    pub(crate) fn call(&mut self, mut call: Call, prompt: bool) -> Outcome {
+        self.settings(!prompt && consults_settings(&call));
         let gives_fd = match &call {
             Call::Socket { .. } | Call::Accept { .. } | Call::EpollCreate { .. } => true,
             Call::Fcntl { cmd, .. } => matches!(*cmd, F_DUPFD | F_DUPFD_CLOEXEC),

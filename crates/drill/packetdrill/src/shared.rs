@@ -48,14 +48,13 @@ impl Shared {
 
     /// Makes a call and waits for its end: asleep, or, in the thread that drives the clock, by letting time pass.
     pub(crate) fn call(&self, call: Call) -> Reply {
-        self.with(|machine| machine.call(call)).map_or_else(
-            || Reply::fail(Errno::EBADF),
-            |outcome| match outcome {
-                Outcome::Done(reply) => reply,
-                Outcome::Blocked(blocked) if DRIVES.get() => self.drive(blocked),
-                Outcome::Blocked(blocked) => self.wait(blocked),
-            },
-        )
+        let drives = DRIVES.get();
+        match self.with(|machine| machine.call(call, !drives)) {
+            Some(Outcome::Done(reply)) => reply,
+            Some(Outcome::Blocked(blocked)) if drives => self.drive(blocked),
+            Some(Outcome::Blocked(blocked)) => self.wait(blocked),
+            None => Reply::fail(Errno::EBADF),
+        }
     }
 
     /// Lets so many microseconds pass.

@@ -1,4 +1,4 @@
-//! System calls without a safe wrapper: the only `unsafe` of the project, one argued block per call.
+//! System calls without a safe wrapper, one argued `unsafe` block per call.
 mod ns;
 mod tun;
 
