@@ -63,6 +63,14 @@ counter_group! {
     /// Linux's extended TCP counters (`TcpExt`).
     TcpExt "TcpExt" {
         syncookies_sent = "SyncookiesSent", syncookies_recv = "SyncookiesRecv", syncookies_failed = "SyncookiesFailed",
+        embryonic_rsts = "EmbryonicRsts", tw_killed = "TWKilled", paws_old_ack = "PAWSOldAck", tsecr_rejected = "TSEcrRejected",
+        beyond_window = "BeyondWindow", tcp_time_wait_overflow = "TCPTimeWaitOverflow",
+        tcp_req_q_full_do_cookies = "TCPReqQFullDoCookies", tcp_req_q_full_drop = "TCPReqQFullDrop",
+        tcp_defer_accept_drop = "TCPDeferAcceptDrop", tcp_ack_skipped_fin_wait2 = "TCPACKSkippedFinWait2",
+        tcp_fast_open_active = "TCPFastOpenActive", tcp_fast_open_active_fail = "TCPFastOpenActiveFail",
+        tcp_fast_open_passive = "TCPFastOpenPassive", tcp_fast_open_passive_fail = "TCPFastOpenPassiveFail",
+        tcp_fast_open_listen_overflow = "TCPFastOpenListenOverflow", tcp_fast_open_cookie_reqd = "TCPFastOpenCookieReqd",
+        tcp_fast_open_blackhole = "TCPFastOpenBlackhole", tcp_fast_open_passive_alt_key = "TCPFastOpenPassiveAltKey",
         tw = "TW", tw_recycled = "TWRecycled", paws_active = "PAWSActive", paws_estab = "PAWSEstab",
         delayed_acks = "DelayedACKs", delayed_ack_lost = "DelayedACKLost",
         listen_overflows = "ListenOverflows", listen_drops = "ListenDrops",

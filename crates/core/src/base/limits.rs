@@ -20,6 +20,8 @@ pub const NEIGHBOUR_QUEUE_PACKETS: usize = 64;
 pub const NEIGHBOURS_MAX: usize = 1_024;
 /// Path MTU entries per stack.
 pub const PMTU_ENTRIES_MAX: usize = 1_024;
+/// Servers whose Fast Open cookie a stack remembers; the oldest is forgotten first.
+pub const FASTOPEN_SERVERS_MAX: usize = 1_024;
 /// Routes per stack.
 pub const ROUTES_MAX: usize = 4_096;
 /// Records of the flight recorder before new ones overwrite old ones.

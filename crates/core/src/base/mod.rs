@@ -2,6 +2,7 @@
 pub mod counters;
 pub mod cx;
 pub mod error;
+pub mod fastopen_keys;
 pub mod hash;
 pub mod id;
 pub mod limits;
@@ -19,6 +20,7 @@ pub mod why;
 pub use counters::Counters;
 pub use cx::Cx;
 pub use error::Error;
+pub use fastopen_keys::FastOpenKeys;
 pub use id::{DeviceId, FlowId, SocketId};
 pub use pool::Pool;
 pub use rng::Rng;

@@ -1,5 +1,7 @@
 //! Settings of a stack under Linux's sysctl names, with Linux's defaults (6.1), looked up by name or by field.
 
+use super::fastopen_keys::{FastOpenKeys, KEY_BYTES};
+
 /// Three sizes in bytes: minimum, default, maximum (`tcp_rmem`, `tcp_wmem`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Triple {
@@ -21,9 +23,13 @@ trait Value: Sized {
 /// The lowest and the highest number that a sysctl takes.
 type Range = Option<(i64, i64)>;
 
-/// A number within `range`.
+/// A number within `range`: decimal, or hexadecimal as people write bits (`0x70403`).
 fn number(text: &str, range: Range) -> Option<i64> {
-    let n = text.trim().parse().ok()?;
+    let text = text.trim();
+    let n = match text.strip_prefix("0x") {
+        Some(digits) => i64::from_str_radix(digits, 16).ok()?,
+        None => text.parse().ok()?,
+    };
     range.is_none_or(|(lo, hi)| (lo..=hi).contains(&n)).then_some(n)
 }
 
@@ -63,6 +69,17 @@ impl Value for Triple {
     }
     fn print(&self) -> String {
         format!("{} {} {}", self.min, self.default, self.max)
+    }
+}
+
+impl Value for Option<FastOpenKeys> {
+    /// All zeros stand for a key that the stack draws, as before the first use in Linux.
+    fn parse(text: &str, _range: Range) -> Option<Self> {
+        FastOpenKeys::parse(text)
+            .map(|keys| Some(keys).filter(|k| k.primary != [0; KEY_BYTES] || k.backup.is_some()))
+    }
+    fn print(&self) -> String {
+        self.unwrap_or(FastOpenKeys { primary: [0; KEY_BYTES], backup: None }).to_string()
     }
 }
 
@@ -239,6 +256,13 @@ sysctls! {
     tcp_pacing_ca_ratio: u32 = 120, "tcp_pacing_ca_ratio", "percent", 0 ..= 1000;
     /// Milliseconds between answers to invalid segments of one connection.
     tcp_invalid_ratelimit: u32 = 500, "tcp_invalid_ratelimit", "milliseconds", 0 ..= 2147483647;
+    /// TCP Fast Open (RFC 7413), bits: 1 clients, 2 listeners with TCP_FASTOPEN, 4 clients without cookie, 0x200 listeners
+    /// without cookie, 0x400 all listeners.
+    tcp_fastopen: u32 = 1, "tcp_fastopen", "bits 1, 2, 4, 0x200 and 0x400, a number", 0 ..= 2147483647;
+    /// Keys of Fast Open cookies: one, or one and a backup; zeros stand for one that the stack draws.
+    tcp_fastopen_key: Option<FastOpenKeys> = None, "tcp_fastopen_key", "four hexadecimal numbers with dashes, a backup after a comma";
+    /// Seconds without active Fast Open after a path seemed to swallow it, doubled with each suspicion; 0 never rests.
+    tcp_fastopen_blackhole_timeout_sec: u32 = 0, "tcp_fastopen_blackhole_timeout_sec", "seconds", 0 ..= 2147483647;
     /// Requests that may wait for their final ACK, per listener.
     tcp_max_syn_backlog: u32 = 4_096, "tcp_max_syn_backlog", "a number", 0 ..= 2147483647;
     /// Bound for a listener's accept backlog.
@@ -327,7 +351,7 @@ mod tests {
     #[test]
     fn every_number_has_a_range_that_is_kept_and_told() {
         for (name, text) in Sysctl::NAMES {
-            if *name == "tcp_congestion_control" {
+            if matches!(*name, "tcp_congestion_control" | "tcp_fastopen_key") {
                 continue;
             }
             let (lo, hi) = Sysctl::range(name).unwrap_or_else(|| panic!("{name} has no range"));
@@ -342,6 +366,19 @@ mod tests {
                 assert!(e.ends_with(text), "{e}");
             }
         }
+    }
+
+    #[test]
+    fn bits_may_be_hexadecimal_and_a_key_of_zeros_is_none() {
+        let mut s = Sysctl::default();
+        s.set("net.ipv4.tcp_fastopen", "0x70403").expect("hexadecimal");
+        assert_eq!((s.tcp_fastopen, s.get("tcp_fastopen")), (0x7_0403, Some("459779".into())));
+        let key = "a1a1a1a1-b2b2b2b2-c3c3c3c3-d4d4d4d4";
+        s.set("tcp_fastopen_key", key).expect("a key");
+        assert_eq!(s.get("tcp_fastopen_key").as_deref(), Some(key));
+        s.set("tcp_fastopen_key", "0-0-0-0").expect("zeros");
+        assert_eq!(s.tcp_fastopen_key, None);
+        assert!(s.set("tcp_fastopen_key", key.split_at(8).0).is_err());
     }
 
     #[test]

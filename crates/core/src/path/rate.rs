@@ -181,6 +181,13 @@ impl Rate {
         self.app_limited_until.is_some()
     }
 
+    /// SYN and data that left in one packet were counted as two.
+    pub const fn join_syn_and_data(&mut self) {
+        if self.delivered > 1 {
+            self.delivered -= 1;
+        }
+    }
+
     /// Segments delivered so far, modulo 2^32 (`tcpi_delivered`).
     #[must_use]
     pub const fn delivered(&self) -> u32 {

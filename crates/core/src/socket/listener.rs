@@ -2,7 +2,8 @@
 use super::addr::{ListenAddr, ListenOptions};
 use crate::base::SocketId;
 use crate::base::Sysctl;
-use crate::tcp::Ready;
+use crate::tcp::fastopen::{Queue, mode};
+use crate::tcp::{Crowd, Ready, SocketOptions};
 use std::collections::VecDeque;
 
 /// A TCP listener.
@@ -16,6 +17,10 @@ pub struct Listener {
     pub accept: VecDeque<SocketId>,
     /// Requests that wait for a decision or for the final ACK, and those that the driver must still hear are gone.
     pub requests: u32,
+    /// Those of them whose SYN-ACK was not repeated yet.
+    pub young: u32,
+    /// Connections that began with data and wait for their final ACK.
+    pub fastopen: Queue,
 }
 
 impl Listener {
@@ -23,7 +28,26 @@ impl Listener {
     #[must_use]
     pub fn new(addr: ListenAddr, mut options: ListenOptions, sysctl: &Sysctl) -> Self {
         options.backlog = options.backlog.min(sysctl.somaxconn);
-        Self { addr, options, accept: VecDeque::new(), requests: 0 }
+        // For all listeners, unless this one has a bound of its own (`inet_listen`).
+        let all = sysctl.tcp_fastopen & mode::ALL_LISTENERS != 0 && sysctl.tcp_fastopen & mode::SERVER != 0;
+        let bound =
+            if all && options.options.fastopen == 0 { options.backlog } else { options.options.fastopen };
+        let fastopen = Queue::new(bound.min(sysctl.somaxconn));
+        Self { addr, options, accept: VecDeque::new(), requests: 0, young: 0, fastopen }
+    }
+
+    /// Changes the options of connections to come, and TCP_FASTOPEN.
+    pub fn set_options(&mut self, options: SocketOptions, sysctl: &Sysctl) {
+        if options.fastopen != self.options.options.fastopen {
+            self.fastopen.set_max(options.fastopen.min(sysctl.somaxconn));
+        }
+        self.options.options = options;
+    }
+
+    /// How crowded it is.
+    #[must_use]
+    pub const fn crowd(&self) -> Crowd {
+        Crowd { requests: self.requests, young: self.young, backlog: self.options.backlog }
     }
 
     /// No further connection fits (`sk_acceptq_is_full`: a backlog of n holds n + 1).

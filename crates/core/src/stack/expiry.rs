@@ -53,11 +53,16 @@ impl Stack {
         if !entry.timer.fired(&mut cx, &mut self.wheel, TimerKey::Request(id)) {
             return;
         }
+        let listener = self.sockets.get_mut(entry.listener).map(|e| &mut e.socket);
+        let Some(Socket::Listener(listener)) = listener else { return self.fail_request(id) };
         let Pending::Sent(request) = &mut entry.pending else {
             // Nobody decided in time; the peer will send its SYN again.
             return self.fail_request(id);
         };
-        match request.on_timeout(&mut cx) {
+        let young = request.is_young();
+        let verdict = request.on_timeout(&mut cx, &listener.crowd());
+        listener.young = listener.young.saturating_sub(u32::from(young && !request.is_young()));
+        match verdict {
             RequestTimeout::Resend(out) => {
                 let tuple = *request.tuple();
                 self.schedule_request(id);

@@ -10,7 +10,7 @@ use crate::tcp::{
     Conn, Disposition, Request, RequestVerdict, Segment, Seq, Setup, State, TimeWaitVerdict, reset_for,
 };
 use crate::timer::Lazy;
-use lowwater_wire::tcp::TcpFlags;
+use lowwater_wire::tcp::{FastOpenCookie, TcpFlags};
 
 /// How long a SYN waits for the application's decision: the peer sends it again after one second and after three.
 const DECISION_TIMEOUT: Duration = Duration::from_secs(3);
@@ -69,9 +69,26 @@ impl Stack {
             self.ask(listener, setup, syn);
             return Ok(());
         }
+        self.begin_request(listener, setup, syn, Told::Never)
+    }
+
+    /// Answers a SYN: with a connection where Fast Open allows it, else with a request.
+    fn begin_request(
+        &mut self,
+        listener: SocketId,
+        setup: Setup,
+        syn: &Segment,
+        told: Told,
+    ) -> Result<(), DropWhy> {
         let request = Request::new(&mut self.env.cx(self.now, Some(listener)), setup, syn)?;
-        let id = self.insert_request(listener, *tuple, Pending::Sent(Box::new(request)), Told::Never);
-        self.send_syn_ack(id);
+        let tuple = *request.tuple();
+        let grant = self.fast_open_grant(listener, &tuple, syn);
+        if grant.child {
+            self.spawn_fast(listener, request, syn, &grant);
+            return Ok(());
+        }
+        let id = self.insert_request(listener, tuple, Pending::Sent(Box::new(request)), told);
+        self.send_syn_ack(id, grant.cookie);
         Ok(())
     }
 
@@ -86,6 +103,7 @@ impl Stack {
         self.demux.flows.insert(&tuple, Flow::Request(id));
         if let Some(l) = self.listener(listener) {
             l.requests += 1;
+            l.young += 1;
         }
         id
     }
@@ -119,25 +137,20 @@ impl Stack {
                 self.env.count.dropped(DropWhy::ListenFilter);
                 self.answer_with_reset(&tuple, &syn);
             }
-            Decision::Accept => match Request::new(&mut self.env.cx(self.now, Some(listener)), setup, &syn) {
-                Ok(request) => {
-                    let id =
-                        self.insert_request(listener, tuple, Pending::Sent(Box::new(request)), Told::Yes);
-                    self.send_syn_ack(id);
-                }
-                Err(why) => {
+            Decision::Accept => {
+                if let Err(why) = self.begin_request(listener, setup, &syn, Told::Yes) {
                     self.env.count.dropped(why);
                     self.tell_request_gone(listener, tuple, Told::Yes);
                 }
-            },
+            }
         }
         Ok(())
     }
 
-    fn send_syn_ack(&mut self, id: RequestId) {
+    fn send_syn_ack(&mut self, id: RequestId, cookie: Option<FastOpenCookie>) {
         let Some(entry) = self.small.requests.get_mut(id) else { return };
         let Pending::Sent(request) = &mut entry.pending else { return };
-        let out = request.syn_ack(&mut self.env.cx(self.now, Some(entry.listener)));
+        let out = request.syn_ack(&mut self.env.cx(self.now, Some(entry.listener)), cookie);
         let tuple = *request.tuple();
         self.schedule_request(id);
         self.send_control(&tuple, out);
@@ -158,8 +171,10 @@ impl Stack {
         let mut entry = self.small.requests.remove(id)?;
         entry.timer.cancel(&mut self.wheel);
         self.demux.flows.remove(entry.pending.tuple(), Flow::Request(id));
+        let young = !matches!(&entry.pending, Pending::Sent(request) if !request.is_young());
         if let Some(l) = self.listener(entry.listener) {
             l.requests = l.requests.saturating_sub(1);
+            l.young = l.young.saturating_sub(u32::from(young));
         }
         Some(entry.pending)
     }
@@ -230,6 +245,10 @@ impl Stack {
             if self.env.sysctl.tcp_abort_on_overflow {
                 self.fail_request(id);
                 self.answer_with_reset(tuple, &seg);
+            } else if let Some(Pending::Sent(request)) =
+                self.small.requests.get_mut(id).map(|e| &mut e.pending)
+            {
+                request.note_acked();
             }
             return;
         }

@@ -7,6 +7,7 @@ mod egress;
 mod env;
 mod errors;
 mod expiry;
+mod fastopen;
 mod handshake;
 mod ingress;
 mod ledger;
@@ -35,6 +36,7 @@ use crate::timer::Wheel;
 use demux::Demux;
 use env::Env;
 use expiry::TimerKey;
+use fastopen::FastOpenHost;
 use link::Link;
 
 /// What a stack is made with.
@@ -69,6 +71,13 @@ struct Small {
     orphans: u32,
 }
 
+/// What handshakes need of the whole stack.
+#[derive(Debug)]
+struct Openers {
+    ports: Ports,
+    fastopen: FastOpenHost,
+}
+
 /// Packets that were received and wait to be processed as one batch.
 #[derive(Debug, Default)]
 struct Batch {
@@ -92,7 +101,7 @@ pub struct Stack {
     demux: Demux,
     wheel: Wheel<TimerKey>,
     events: Events,
-    ports: Ports,
+    openers: Openers,
 }
 
 impl Stack {
@@ -102,7 +111,8 @@ impl Stack {
         let env = Env::new(config.sysctl, config.seed);
         let mut keys = env.rng.fork("keys");
         let mut key = || KeyedState::new(keys.next_u64(), keys.next_u64());
-        let (demux, ports) = (Demux::new(key()), Ports::new(key()));
+        let demux = Demux::new(key());
+        let openers = Openers { ports: Ports::new(key()), fastopen: FastOpenHost::new(&env.rng) };
         let mut stack = Self {
             now,
             ip: Ip::new(&mut env.rng.fork("ip")),
@@ -115,7 +125,7 @@ impl Stack {
             demux,
             wheel: Wheel::new(now),
             events: Events::default(),
-            ports,
+            openers,
         };
         stack.add_loopback();
         stack

@@ -33,7 +33,7 @@ impl Stack {
     /// [`Error::AddressInUse`] when every port of `ip_local_port_range` is taken.
     pub fn tcp_free_port(&mut self, ip: Option<IpAddr>) -> Result<u16, Error> {
         let (range, demux) = (self.env.sysctl.ip_local_port_range, &self.demux);
-        self.ports.choose(range, &ip, |port| demux.may_listen(port, ip)).ok_or(Error::AddressInUse)
+        self.openers.ports.choose(range, &ip, |port| demux.may_listen(port, ip)).ok_or(Error::AddressInUse)
     }
 
     /// What waits in a socket.

@@ -14,6 +14,11 @@ impl Stack {
     pub(super) fn settle(&mut self, id: SocketId, why: Turn) {
         let Some(entry) = self.sockets.get_mut(id) else { return };
         let Socket::Tcp(conn) = &mut entry.socket else { return };
+        if let Some(news) = conn.take_news() {
+            let (tuple, holder) = (*conn.tuple(), entry.holder);
+            self.hear(&tuple, holder, &news);
+            return self.settle(id, why);
+        }
         let notice = conn.take_notice();
         if entry.holder == Holder::Owner && !notice.is_empty() {
             self.events.push_notice(&mut entry.pending, id, notice);

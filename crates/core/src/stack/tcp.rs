@@ -1,7 +1,9 @@
 //! What applications call on TCP sockets, and what sockets of every kind share: close, poll, addresses, errors.
 use super::Stack;
 use crate::base::{Cx, Error, Instant, SocketId, Tuple};
-use crate::socket::{Entry, Holder, ListenAddr, ListenOptions, Listener, RequestEntry, Socket, Told, Turn};
+use crate::socket::{
+    Entry, Holder, ListenAddr, ListenOptions, Listener, Path, RequestEntry, Socket, Told, Turn,
+};
 use crate::tcp::{Conn, How, Inq, Notice, Ready, SendFlags, Setup, SocketOptions, State, TcpInfo};
 use bytes::Bytes;
 use core::net::{IpAddr, SocketAddr};
@@ -23,6 +25,26 @@ impl Stack {
     ) -> Result<SocketId, Error> {
         self.enter(now);
         self.check_events()?;
+        let (setup, path) = self.prepare_connect(remote, local, options)?;
+        let conn = if options.fastopen_connect {
+            let cx = self.env.cx(self.now, None);
+            let plan = self.openers.fastopen.cache.plan(&cx, &setup.tuple, options.fastopen_no_cookie);
+            Conn::connect_fast(&mut self.env.cx(self.now, None), setup, &plan, true)
+        } else {
+            Conn::connect(&mut self.env.cx(self.now, None), setup)
+        };
+        let id = self.insert_conn(conn, Some(path), Holder::Owner);
+        self.settle(id, Turn::APP);
+        Ok(id)
+    }
+
+    /// Chooses addresses, port, path and initial numbers of an active open.
+    pub(super) fn prepare_connect(
+        &mut self,
+        remote: SocketAddr,
+        local: Option<SocketAddr>,
+        options: &SocketOptions,
+    ) -> Result<(Setup, Path), Error> {
         if remote.port() == 0 || remote.ip().is_unspecified() || remote.ip().is_multicast() {
             return Err(Error::Invalid);
         }
@@ -41,10 +63,7 @@ impl Stack {
             ts_offset: self.env.secrets.ts_offset(&tuple),
             options: self.env.option_sets.share(options),
         };
-        let conn = Conn::connect(&mut self.env.cx(self.now, None), setup);
-        let id = self.insert_conn(conn, Some(path), Holder::Owner);
-        self.settle(id, Turn::APP);
-        Ok(id)
+        Ok((setup, path))
     }
 
     /// The port of an active open: the one asked for, if the flow is free, or an ephemeral one.
@@ -59,7 +78,7 @@ impl Stack {
         }
         let range = self.env.sysctl.ip_local_port_range;
         let free = |port| free(port) && demux.may_listen(port, Some(src));
-        self.ports.choose(range, &(src, remote), free).ok_or(Error::AddressInUse)
+        self.openers.ports.choose(range, &(src, remote), free).ok_or(Error::AddressInUse)
     }
 
     /// An address that a socket may be bound to: ours, or any one on a stack that accepts any.
@@ -88,7 +107,7 @@ impl Stack {
         if addr.port == Some(0) {
             let (range, demux) = (self.env.sysctl.ip_local_port_range, &self.demux);
             let free = |port| demux.may_listen(port, addr.ip);
-            addr.port = Some(self.ports.choose(range, &addr.ip, free).ok_or(Error::AddressInUse)?);
+            addr.port = Some(self.openers.ports.choose(range, &addr.ip, free).ok_or(Error::AddressInUse)?);
         }
         let listener = Listener::new(addr, options, &self.env.sysctl);
         let id = self.sockets.insert(Entry::new(Socket::Listener(Box::new(listener)), None, Holder::Owner));
@@ -393,7 +412,7 @@ impl Stack {
                 let options = self.env.option_sets.share(&options);
                 conn.set_options(&mut self.env.cx(self.now, Some(id)), options);
             }
-            Socket::Listener(l) => l.options.options = options,
+            Socket::Listener(l) => l.set_options(options, &self.env.sysctl),
             Socket::Udp(_) => return Err(Error::Unsupported),
         }
         self.settle(id, Turn::APP);

@@ -40,7 +40,7 @@ impl Stack {
         let mut local = local;
         if local.port() == 0 {
             let (range, demux) = (self.env.sysctl.ip_local_port_range, &self.demux);
-            let port = self.ports.choose(range, &(ip, "udp"), |port| demux.udp_free(port, ip));
+            let port = self.openers.ports.choose(range, &(ip, "udp"), |port| demux.udp_free(port, ip));
             local.set_port(port.ok_or(Error::AddressInUse)?);
         }
         if !self.demux.udp_free(local.port(), ip) {

@@ -9,7 +9,7 @@ use super::state::State;
 use crate::base::limits::GSO_MAX_SIZE;
 use crate::base::{Cx, Error, Wait};
 use crate::path::pmtu::bound_to_half_window;
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes};
 use std::sync::Arc;
 
 /// Bytes that wait to be read.
@@ -33,6 +33,9 @@ impl Conn {
     /// [`Error::WouldBlock`] when not a byte fitted; a later [`Notice::WRITABLE`] tells of room. [`Error::BrokenPipe`] after the
     /// sending direction was closed. The connection's error, once, if it failed.
     pub fn send(&mut self, cx: &mut Cx<'_>, data: &[u8], flags: SendFlags) -> Result<usize, Error> {
+        if self.is_deferred() {
+            return self.send_with_syn(data);
+        }
         self.may_send(cx)?;
         let goal = self.size_goal();
         let mut rest = data;
@@ -60,6 +63,11 @@ impl Conn {
         data: &mut Bytes,
         flags: SendFlags,
     ) -> Result<usize, Error> {
+        if self.is_deferred() {
+            let taken = self.send_with_syn(data)?;
+            data.advance(taken);
+            return Ok(taken);
+        }
         self.may_send(cx)?;
         let goal = self.size_goal();
         let before = data.len();
@@ -80,6 +88,9 @@ impl Conn {
         }
         if self.app.snd_shutdown {
             return Err(Error::BrokenPipe);
+        }
+        if self.is_child() && self.state == State::SynRecv {
+            return Ok(());
         }
         if matches!(self.state, State::SynSent | State::SynRecv) {
             self.app.nospace = true;
@@ -260,7 +271,10 @@ impl Conn {
             ready.insert(Ready::IN);
             ready.insert(Ready::RDHUP);
         }
-        if matches!(self.state, State::SynSent | State::SynRecv) {
+        if matches!(self.state, State::SynSent | State::SynRecv) && !self.is_child() {
+            if self.is_deferred() {
+                ready.insert(Ready::OUT);
+            }
             return ready;
         }
         if self.rx.is_readable() {

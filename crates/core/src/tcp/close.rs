@@ -20,16 +20,26 @@ impl Conn {
             self.app.notice.insert(Notice::READABLE);
         }
         if how != How::Read {
-            self.send_fin(cx);
+            // SYN-RECEIVED has no way back from FIN-WAIT-1: the FIN waits for the handshake (`tcp_shutdown`).
+            if self.state == State::SynRecv {
+                self.app.snd_shutdown = true;
+            } else {
+                self.send_fin(cx);
+            }
         }
         Ok(())
     }
 
+    /// The FIN that was asked for before the handshake was complete.
+    pub(super) fn finish_shutdown(&mut self, cx: &mut Cx<'_>) {
+        if self.app.snd_shutdown && self.state == State::Established {
+            self.send_fin(cx);
+        }
+    }
+
     /// A FIN follows what is queued.
     fn send_fin(&mut self, cx: &mut Cx<'_>) {
-        if core::mem::replace(&mut self.app.snd_shutdown, true) {
-            return;
-        }
+        self.app.snd_shutdown = true;
         let next = match self.state {
             State::Established | State::SynRecv => State::FinWait1,
             State::CloseWait => State::LastAck,

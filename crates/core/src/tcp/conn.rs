@@ -1,6 +1,7 @@
 //! A TCP connection from SYN-SENT to its end: the parts and their birth; what they do is in the files beside this one.
 use super::Setup;
 use super::chrono::{Chrono, Held};
+use super::fastopen::FastOpen;
 use super::lowat::Level;
 use super::negotiated::Negotiated;
 use super::options::SocketOptions;
@@ -76,6 +77,8 @@ pub(super) struct Rest {
     pub(super) last_oow_ack: Option<Instant>,
     /// In TIME-WAIT while the application still holds the connection: what answers.
     pub(super) time_wait: Option<Box<TimeWait>>,
+    /// TCP Fast Open.
+    pub(super) fast: FastOpen,
 }
 
 /// What only reports want.
@@ -128,7 +131,7 @@ impl Conn {
 
     /// A passive open: the connection of a request whose handshake is complete but for the segment at hand.
     pub(super) fn accept(cx: &mut Cx<'_>, from: Accepted) -> Self {
-        let Accepted { setup, peer, window, irs, snd_wnd, synack_sent } = from;
+        let Accepted { setup, peer, window, irs, snd_wnd, sent } = from;
         let Setup { tuple, mtu, isn, options, .. } = setup;
         let mut conn = Self {
             state: State::SynRecv,
@@ -150,7 +153,10 @@ impl Conn {
         conn.rest.stats.segs_in = 1;
         conn.rx.set_oob_inline(conn.options.oobinline);
         conn.path.ecn.set_negotiated(conn.peer.ecn);
-        conn.timers.synack_sent = synack_sent;
+        if let Some(sent) = sent {
+            conn.timers.synack_sent = (sent.again == 0).then_some(sent.first);
+            conn.tx.note_syn_acks(cx.now, &sent);
+        }
         conn
     }
 
@@ -282,6 +288,8 @@ impl Conn {
 
     /// The connection is over: tells the application why and lets the stack remove the object (`tcp_done`).
     pub(super) fn finish(&mut self, cx: &mut Cx<'_>, error: Option<Error>) {
+        self.judge_fast_open();
+        self.release(false);
         if self.state != State::Close {
             self.set_state(cx, State::Close);
         }
@@ -299,6 +307,7 @@ impl Conn {
 
     /// Both FINs are through: the small object takes over once nobody holds this one (`tcp_time_wait`).
     pub(super) fn enter_time_wait(&mut self, cx: &mut Cx<'_>) {
+        self.judge_fast_open();
         self.set_state(cx, State::TimeWait);
         self.timers.stop_all();
         self.app.notice.insert(Notice::CLOSED);

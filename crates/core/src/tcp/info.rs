@@ -1,6 +1,7 @@
 //! A snapshot of a connection under the names of Linux's `struct tcp_info` (6.18), and its 280 bytes.
 use super::chrono::Chrono;
 use super::conn::Conn;
+use super::fastopen::fact;
 use crate::base::Cx;
 use crate::base::time::Duration;
 
@@ -13,6 +14,7 @@ const OPT_SACK: u8 = 2;
 const OPT_WSCALE: u8 = 4;
 const OPT_ECN: u8 = 8;
 const OPT_ECN_SEEN: u8 = 16;
+const OPT_SYN_DATA: u8 = 32;
 
 /// Fills a buffer from the front in little endian.
 struct Writer<'a> {
@@ -298,6 +300,7 @@ impl Conn {
             pmtu: u32::from(self.path.pmtu.mtu()),
             advmss: u32::from(self.peer.advmss),
             snd_wnd: self.snd.wnd,
+            fastopen_client_fail: self.rest.fast.fail as u8,
             ..TcpInfo::default()
         };
         info.take_times(&self.rest.stats.chrono, cx);
@@ -314,6 +317,7 @@ impl Conn {
             (self.peer.wscale, OPT_WSCALE),
             (self.peer.ecn, OPT_ECN),
             (self.path.ecn.ect_seen(), OPT_ECN_SEEN),
+            (self.rest.fast.has(fact::DATA_ACKED), OPT_SYN_DATA),
         ];
         bits.into_iter().fold(0, |all, (on, bit)| if on { all | bit } else { all })
     }

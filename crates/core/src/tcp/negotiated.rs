@@ -8,8 +8,10 @@ use lowwater_wire::tcp::{TcpFlags, TcpOptions, Timestamps};
 
 /// Longest interval after which ts_recent is not trusted any more: 24 days (RFC 7323 section 5.5).
 const PAWS_24DAYS_NS: u64 = 24 * 24 * 3_600 * 1_000_000_000;
-/// A timestamp may be this much older than ts_recent on an RST or for a while after, as in Linux (`TCP_PAWS_WINDOW`).
+/// On an established connection a timestamp may be this much older than TS.Recent (`TCP_PAWS_WINDOW`).
 const PAWS_WINDOW: i32 = 1;
+/// Age of TS.Recent beyond which a reset with an older timestamp is believed (`TCP_PAWS_MSL`).
+const PAWS_MSL_NS: u64 = 60 * 1_000_000_000;
 /// Ticks of our timestamp clock per second (`TCP_TS_HZ`).
 const TS_NS: u64 = 1_000_000;
 /// Largest shift of a window scale (RFC 7323 section 2.3).
@@ -68,21 +70,27 @@ impl Stamps {
         Timestamps { value: self.now(now), echo: self.recent }
     }
 
-    /// PAWS (RFC 7323 section 5.3): true when the segment is too old.
+    /// PAWS (RFC 7323 section 5.3) for a connection: true when the segment is too old.
+    pub(crate) fn too_old(&self, seg: &Segment) -> bool {
+        self.older_by_more_than(PAWS_WINDOW, seg)
+    }
+
+    /// PAWS for requests and TIME-WAIT, which allow nothing; but when TS.Recent is a minute old, a peer may have rebooted, and
+    /// its resets must end what is left here (`tcp_paws_reject`).
     pub(crate) fn reject(&self, seg: &Segment) -> bool {
+        let rebooted = |at| seg.has(TcpFlags::RST) && seg.at.nanos_since(at) >= PAWS_MSL_NS;
+        self.older_by_more_than(0, seg) && !self.recent_at.is_some_and(rebooted)
+    }
+
+    fn older_by_more_than(&self, window: i32, seg: &Segment) -> bool {
         let (Some(ts), Some(at)) = (seg.options.timestamps, self.recent_at) else {
             return false;
         };
-        let older = self.recent.wrapping_sub(ts.value) as i32;
-        if older <= PAWS_WINDOW {
-            return false;
-        }
-        // An idle connection's TS.Recent expires (section 5.5).
-        if seg.at.nanos_since(at) >= PAWS_24DAYS_NS {
-            return false;
-        }
-        // A reset is trusted when the last timestamp is older than a minute (`tcp_paws_reject`).
-        !(seg.has(TcpFlags::RST) && seg.at.nanos_since(at) >= 60 * 1_000_000_000)
+        // TS.Recent expires on an idle connection (section 5.5); zero is what some hosts send in their SYNs before they have a
+        // clock (`tcp_paws_check`).
+        self.recent.wrapping_sub(ts.value) as i32 > window
+            && seg.at.nanos_since(at) < PAWS_24DAYS_NS
+            && self.recent != 0
     }
 
     /// By how much the segment's timestamp is older than TS.Recent, in the peer's ticks taken for milliseconds.

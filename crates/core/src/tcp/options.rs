@@ -1,9 +1,11 @@
 //! What an application may set on a TCP socket, under Linux's option names.
-use crate::base::Sysctl;
 use crate::base::sysctl::CongestionKind;
 use crate::base::time::Duration;
+use crate::base::{FastOpenKeys, Sysctl};
 use std::sync::Arc;
 
+/// Longest timeout, in seconds (`TCP_RTO_MAX`).
+const RTO_MAX_SECS: u32 = 120;
 /// Sets of options that a stack remembers for sharing.
 const SETS: usize = 8;
 
@@ -44,6 +46,16 @@ pub struct SocketOptions {
     pub syncnt: u8,
     /// TCP_WINDOW_CLAMP in bytes; 0 for none.
     pub window_clamp: u32,
+    /// TCP_FASTOPEN of a listener: connections that may be accepted with their SYN and wait for its last ACK; 0 for none.
+    pub fastopen: u32,
+    /// TCP_FASTOPEN_KEY of a listener; `None` takes tcp_fastopen_key.
+    pub fastopen_key: Option<FastOpenKeys>,
+    /// TCP_FASTOPEN_CONNECT: connect sends nothing while a cookie is known; the first write goes with the SYN.
+    pub fastopen_connect: bool,
+    /// TCP_FASTOPEN_NO_COOKIE, for both roles.
+    pub fastopen_no_cookie: bool,
+    /// TCP_DEFER_ACCEPT in timeouts of the SYN-ACK ([`secs_to_retrans`]); 0 for none.
+    pub defer_accept: u8,
     /// TCP_CONGESTION.
     pub congestion: CongestionKind,
     /// IP_TOS or IPV6_TCLASS, without the ECN bits.
@@ -74,11 +86,41 @@ impl SocketOptions {
             maxseg: 0,
             syncnt: 0,
             window_clamp: 0,
+            fastopen: 0,
+            fastopen_key: None,
+            fastopen_connect: false,
+            fastopen_no_cookie: false,
+            defer_accept: 0,
             congestion: sysctl.tcp_congestion_control,
             tos: 0,
             ttl: 0,
         }
     }
+}
+
+/// Timeouts of a SYN-ACK, doubling from one second to two minutes, that last at least as long (`secs_to_retrans`): how
+/// TCP_DEFER_ACCEPT keeps its seconds.
+#[must_use]
+pub const fn secs_to_retrans(seconds: u32) -> u8 {
+    let (mut retries, mut period, mut timeout) = (0, 0_u32, 1_u32);
+    while period < seconds && retries < u8::MAX {
+        period = period.saturating_add(timeout);
+        retries += 1;
+        timeout = if timeout * 2 > RTO_MAX_SECS { RTO_MAX_SECS } else { timeout * 2 };
+    }
+    retries
+}
+
+/// How many seconds so many timeouts last (`retrans_to_secs`): what TCP_DEFER_ACCEPT reads back.
+#[must_use]
+pub const fn retrans_to_secs(retries: u8) -> u32 {
+    let (mut n, mut period, mut timeout) = (0, 0, 1);
+    while n < retries {
+        period += timeout;
+        n += 1;
+        timeout = if timeout * 2 > RTO_MAX_SECS { RTO_MAX_SECS } else { timeout * 2 };
+    }
+    period
 }
 
 /// The sets of options that were used last. A socket with a set like one of these shares it, so that options cost a connection

@@ -234,6 +234,21 @@ impl Receiver {
         self.space.on_timestamp(tsecr, ticks_ms, payload_bytes >= self.ack.rcv_mss());
     }
 
+    /// Data that came with the peer's SYN or SYN-ACK, which acknowledges or is acknowledged with it; true when a FIN ends it.
+    /// Says nothing about the peer's segments (`tcp_fastopen_add_skb`).
+    pub fn take_syn_data(&mut self, chunks: Pieces, fin: bool) -> bool {
+        let done = self.queue.enqueue(self.offset(self.nxt), chunks, fin);
+        self.nxt += done.advanced as u32;
+        self.window.synchronize(self.nxt);
+        done.fin
+    }
+
+    /// Nothing waits beyond a hole but a FIN.
+    #[must_use]
+    pub fn holds_only_fin(&self) -> bool {
+        self.queue.has_hole() && self.queue.held_bytes() == 0
+    }
+
     /// A segment with data or FIN that passed the acceptability test (`tcp_data_queue`).
     pub fn on_data(&mut self, cx: &mut Cx<'_>, arrival: Arrival, rtt: RttFacts) -> Received {
         let Arrival { seq, chunks, pinned_bytes, fin, remnant, push, gso_size, header_bytes } = arrival;

@@ -8,27 +8,51 @@ use super::seq::Seq;
 use super::window::{self, InitialWindow};
 use crate::base::time::{Duration, Instant};
 use crate::base::{Cx, DropWhy, Tuple};
-use lowwater_wire::tcp::{TcpFlags, TcpRepr};
+use lowwater_wire::tcp::{FastOpenCookie, TcpFlags, TcpOptions, TcpRepr};
 
 /// First retransmission of a SYN or SYN-ACK (`TCP_TIMEOUT_INIT`, RFC 6298 section 2.1).
 pub(super) const TIMEOUT_INIT: Duration = Duration::from_secs(1);
 
-/// A connection before the handshake's last segment. It holds no buffers; `into_conn` may be called at any time, so that a
-/// request which carried data (TCP Fast Open) can become a connection before the final ACK.
+/// A connection before the handshake's last segment. It holds no buffers. One that was accepted with data in its SYN (TCP Fast
+/// Open) lives on inside the connection until the SYN-ACK is acknowledged.
 #[derive(Debug)]
 pub struct Request {
     setup: Setup,
     peer: Negotiated,
     window: InitialWindow,
     irs: Seq,
+    /// Next number expected: behind the SYN, or behind the data that was accepted with it.
+    rcv_nxt: Seq,
     snd_wnd: u16,
-    /// SYN-ACKs after the first, for whatever reason (`num_retrans`).
-    retransmits: u8,
-    /// Those that the timer sent: only these use up tcp_synack_retries, a peer that repeats its SYN does not (`num_timeout`).
-    timeouts: u8,
-    sent_at: Instant,
+    sent: SynAcks,
     deadline: Instant,
     last_answer: Option<Instant>,
+}
+
+/// What is known of the SYN-ACKs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SynAcks {
+    /// When the first and the last one left.
+    pub(super) first: Instant,
+    pub(super) last: Instant,
+    /// All after the first, for whatever reason (`num_retrans`).
+    pub(super) again: u8,
+    /// Those that the timer sent: only these use up tcp_synack_retries, a peer that repeats its SYN does not (`num_timeout`).
+    pub(super) timeouts: u8,
+    /// The peer has acknowledged one, but the connection could not begin: the backlog was full, or TCP_DEFER_ACCEPT waits for
+    /// data.
+    pub(super) acked: bool,
+}
+
+/// How crowded a listener is, for the patience with its requests.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Crowd {
+    /// Requests.
+    pub requests: u32,
+    /// Those whose SYN-ACK was not repeated yet.
+    pub young: u32,
+    /// The backlog.
+    pub backlog: u32,
 }
 
 /// What to do with a segment for a request.
@@ -58,14 +82,15 @@ pub enum RequestTimeout {
 }
 
 /// What a connection takes over from its request.
+#[derive(Debug)]
 pub(super) struct Accepted {
     pub(super) setup: Setup,
     pub(super) peer: Negotiated,
     pub(super) window: InitialWindow,
     pub(super) irs: Seq,
     pub(super) snd_wnd: u16,
-    /// When the SYN-ACK went out, unless it was retransmitted (Karn).
-    pub(super) synack_sent: Option<Instant>,
+    /// `None` after a SYN cookie, which tells no time.
+    pub(super) sent: Option<SynAcks>,
 }
 
 impl Request {
@@ -92,18 +117,23 @@ impl Request {
             && syn.has(TcpFlags::ECE)
             && syn.has(TcpFlags::CWR)
             && syn.ecn == Ecn::NotEct;
+        let sent = SynAcks { first: cx.now, last: cx.now, again: 0, timeouts: 0, acked: false };
         Ok(Self {
             setup,
             peer,
             window,
             irs: syn.seq,
+            rcv_nxt: syn.seq + 1,
             snd_wnd: syn.window,
-            retransmits: 0,
-            timeouts: 0,
-            sent_at: cx.now,
+            sent,
             deadline: cx.now + TIMEOUT_INIT,
             last_answer: None,
         })
+    }
+
+    /// The data of the SYN is accepted with it: the SYN-ACK acknowledges it.
+    pub fn accept_data(&mut self, syn: &Segment) {
+        self.rcv_nxt = self.irs + 1 + syn.payload_len();
     }
 
     /// The flow.
@@ -118,9 +148,25 @@ impl Request {
         self.deadline
     }
 
-    /// The SYN-ACK.
-    pub fn syn_ack(&mut self, cx: &mut Cx<'_>) -> Outgoing {
-        self.sent_at = cx.now;
+    /// No SYN-ACK was repeated by the timer yet.
+    #[must_use]
+    pub const fn is_young(&self) -> bool {
+        self.sent.timeouts == 0
+    }
+
+    /// What was sent, for the round trip that the final ACK shows.
+    pub(super) const fn sent(&self) -> SynAcks {
+        self.sent
+    }
+
+    /// The connection could not begin, though the peer did what it had to.
+    pub const fn note_acked(&mut self) {
+        self.sent.acked = true;
+    }
+
+    /// The SYN-ACK, the first one with a Fast Open cookie where one is due.
+    pub fn syn_ack(&mut self, cx: &mut Cx<'_>, cookie: Option<FastOpenCookie>) -> Outgoing {
+        self.sent.last = cx.now;
         let mut flags = TcpFlags::SYN | TcpFlags::ACK;
         if self.peer.ecn {
             flags.insert(TcpFlags::ECE);
@@ -129,11 +175,11 @@ impl Request {
             src_port: self.setup.tuple.local_port,
             dst_port: self.setup.tuple.remote_port,
             seq: self.setup.isn.0,
-            ack: (self.irs + 1).0,
+            ack: self.rcv_nxt.0,
             flags,
             window: self.window.rcv_wnd.min(65_535) as u16,
             urgent: 0,
-            options: self.peer.syn_options(cx.now),
+            options: TcpOptions { fastopen: cookie, ..self.peer.syn_options(cx.now) },
         });
         out.tos = self.setup.options.tos;
         out.ttl = self.setup.options.ttl;
@@ -142,57 +188,89 @@ impl Request {
 
     /// Looks at a segment of this flow.
     pub fn input(&mut self, cx: &mut Cx<'_>, seg: &Segment) -> RequestVerdict {
+        self.look(cx, seg, None)
+    }
+
+    /// Looks at a segment for the connection that this request began with data; `snd_nxt` is the connection's.
+    pub(super) fn input_child(&mut self, cx: &mut Cx<'_>, seg: &Segment, snd_nxt: Seq) -> RequestVerdict {
+        self.look(cx, seg, Some(snd_nxt))
+    }
+
+    fn look(&mut self, cx: &mut Cx<'_>, seg: &Segment, child: Option<Seq>) -> RequestVerdict {
         let paws = self.peer.ts && self.peer.stamps.reject(seg);
         let pure_syn = seg.has(TcpFlags::SYN) && !seg.has(TcpFlags::ACK) && !seg.has(TcpFlags::RST);
         if pure_syn && seg.seq == self.irs && !paws {
-            return self.answer(cx, true);
+            return self.answer(cx, seg, None);
         }
-        if seg.has(TcpFlags::ACK) && seg.ack != self.setup.isn + 1 {
+        if seg.has(TcpFlags::ACK) && child.is_none() && seg.ack != self.setup.isn + 1 {
             return reset_for(&self.setup.tuple, seg)
                 .map_or(RequestVerdict::Gone(None), RequestVerdict::Reset);
         }
-        if paws || !self.in_window(seg) {
-            if paws {
-                cx.count.tcp_ext.paws_estab += 1;
-            }
+        let foreign = child.is_none() && self.echoes_none_of_ours(seg);
+        if paws || foreign || !self.in_window(seg) {
+            cx.count.tcp_ext.paws_estab += u64::from(paws);
+            cx.count.tcp_ext.tsecr_rejected += u64::from(foreign && !paws);
             return if seg.has(TcpFlags::RST) {
                 RequestVerdict::Drop(DropWhy::TcpOutOfWindow)
             } else {
-                self.answer(cx, false)
+                self.answer(cx, seg, Some(child.unwrap_or(self.setup.isn + 1)))
             };
+        }
+        if self.peer.ts && !seg.seq.after(self.rcv_nxt) {
+            self.peer.stamps.store(seg);
         }
         if seg.has(TcpFlags::RST) {
             cx.count.tcp.attempt_fails += 1;
+            cx.count.tcp_ext.embryonic_rsts += u64::from(child.is_none());
             return RequestVerdict::Gone(None);
         }
         if seg.has(TcpFlags::SYN) && seg.seq != self.irs {
             cx.count.tcp.attempt_fails += 1;
+            cx.count.tcp_ext.embryonic_rsts += u64::from(child.is_none());
             return RequestVerdict::Gone(reset_for(&self.setup.tuple, seg));
         }
         if !seg.has(TcpFlags::ACK) {
             return RequestVerdict::Drop(DropWhy::TcpFlags);
         }
+        if child.is_none() && self.sent.timeouts < self.setup.options.defer_accept && seg.seq_len() == 0 {
+            // TCP_DEFER_ACCEPT: an acknowledgement alone is not worth waking anybody.
+            self.sent.acked = true;
+            cx.count.tcp_ext.tcp_defer_accept_drop += 1;
+            return RequestVerdict::Drop(DropWhy::ListenFilter);
+        }
         RequestVerdict::Spawn
     }
 
-    /// Answers a repeated SYN with the SYN-ACK and anything else out of place with an ACK, both rate-limited.
-    fn answer(&mut self, cx: &mut Cx<'_>, syn: bool) -> RequestVerdict {
-        let interval = cx.sysctl.invalid_ratelimit_ns();
-        if self.last_answer.is_some_and(|at| cx.now.nanos_since(at) < interval) {
-            cx.count.tcp_ext.tcp_ack_skipped_syn_recv += 1;
-            return RequestVerdict::Drop(DropWhy::RateLimited);
+    /// The echoed timestamp is none that a SYN-ACK carried.
+    fn echoes_none_of_ours(&self, seg: &Segment) -> bool {
+        let echo = seg.options.timestamps.filter(|ts| self.peer.ts && ts.echo != 0).map(|ts| ts.echo);
+        let (first, last) = (self.peer.stamps.now(self.sent.first), self.peer.stamps.now(self.sent.last));
+        echo.is_some_and(|echo| echo.wrapping_sub(first) > last.wrapping_sub(first))
+    }
+
+    /// Answers a repeated SYN with the SYN-ACK (`seq` is none) and anything else out of place with an ACK. What carries data is
+    /// always answered, anything else at most once per tcp_invalid_ratelimit (`tcp_oow_rate_limited`).
+    fn answer(&mut self, cx: &mut Cx<'_>, seg: &Segment, seq: Option<Seq>) -> RequestVerdict {
+        if seg.has(TcpFlags::SYN) || seg.seq_len() == 0 {
+            let interval = cx.sysctl.invalid_ratelimit_ns();
+            if self.last_answer.is_some_and(|at| cx.now.nanos_since(at) < interval) {
+                cx.count.tcp_ext.tcp_ack_skipped_syn_recv += 1;
+                return RequestVerdict::Drop(DropWhy::RateLimited);
+            }
+            self.last_answer = Some(cx.now);
         }
-        self.last_answer = Some(cx.now);
-        if syn {
-            self.retransmits = self.retransmits.saturating_add(1);
+        let Some(seq) = seq else {
+            self.sent.again = self.sent.again.saturating_add(1);
+            cx.count.tcp_ext.tcp_syn_retrans += 1;
+            cx.count.tcp.retrans_segs += 1;
             self.deadline = cx.now + self.patience(cx);
-            return RequestVerdict::Reply(self.syn_ack(cx));
-        }
+            return RequestVerdict::Reply(self.syn_ack(cx, None));
+        };
         RequestVerdict::Reply(Outgoing::control(TcpRepr {
             src_port: self.setup.tuple.local_port,
             dst_port: self.setup.tuple.remote_port,
-            seq: (self.setup.isn + 1).0,
-            ack: (self.irs + 1).0,
+            seq: seq.0,
+            ack: self.rcv_nxt.0,
             flags: TcpFlags::ACK,
             window: (self.window.rcv_wnd >> self.peer.rcv_wscale).min(65_535) as u16,
             urgent: 0,
@@ -201,7 +279,7 @@ impl Request {
     }
 
     fn in_window(&self, seg: &Segment) -> bool {
-        let nxt = self.irs + 1;
+        let nxt = self.rcv_nxt;
         let end = nxt + self.window.rcv_wnd;
         let seg_end = seg.seq + seg.seq_len();
         seg.seq == nxt
@@ -209,33 +287,86 @@ impl Request {
             || (seg.seq == end && seg_end == seg.seq)
     }
 
-    /// Retransmits the SYN-ACK with backoff, until tcp_synack_retries are spent.
-    pub fn on_timeout(&mut self, cx: &mut Cx<'_>) -> RequestTimeout {
+    /// Retransmits the SYN-ACK with backoff, until the retries are spent (`reqsk_timer_handler`, `syn_ack_recalc`).
+    pub fn on_timeout(&mut self, cx: &mut Cx<'_>, crowd: &Crowd) -> RequestTimeout {
         if cx.now < self.deadline {
             return RequestTimeout::NotYet;
         }
-        if u32::from(self.timeouts) >= cx.sysctl.tcp_synack_retries {
+        let (timeouts, defer) = (self.sent.timeouts, self.setup.options.defer_accept);
+        let spent = u32::from(timeouts) >= self.retries(cx, crowd);
+        let expired = spent && (defer == 0 || !self.sent.acked || timeouts >= defer);
+        // A peer whose data is awaited has acknowledged the SYN-ACK; it is reminded once, at the end.
+        let resend = defer == 0 || !self.sent.acked || timeouts >= defer - 1;
+        cx.count.tcp_ext.tcp_timeouts += 1;
+        if expired {
             return RequestTimeout::Expired;
         }
-        self.timeouts += 1;
-        self.retransmits = self.retransmits.saturating_add(1);
+        self.sent.timeouts = timeouts.saturating_add(1);
+        self.deadline = cx.now + self.patience(cx);
+        if !resend {
+            return RequestTimeout::NotYet;
+        }
+        RequestTimeout::Resend(self.again(cx))
+    }
+
+    /// The SYN-ACK once more, by the timer of the connection that began with data; `None` when `retries` are spent.
+    pub(super) fn resend(&mut self, cx: &mut Cx<'_>, retries: u32) -> Option<Outgoing> {
         cx.count.tcp_ext.tcp_timeouts += 1;
+        if u32::from(self.sent.timeouts) >= retries {
+            return None;
+        }
+        self.sent.timeouts = self.sent.timeouts.saturating_add(1);
+        self.deadline = cx.now + self.patience(cx);
+        Some(self.again(cx))
+    }
+
+    fn again(&mut self, cx: &mut Cx<'_>) -> Outgoing {
+        self.sent.again = self.sent.again.saturating_add(1);
         cx.count.tcp_ext.tcp_syn_retrans += 1;
         cx.count.tcp.retrans_segs += 1;
-        self.deadline = cx.now + self.patience(cx);
-        RequestTimeout::Resend(self.syn_ack(cx))
+        self.syn_ack(cx, None)
+    }
+
+    /// TCP_SYNCNT of the listener, or tcp_synack_retries; fewer while old requests fill more than half of the backlog, which is
+    /// for young ones (`reqsk_timer_handler`).
+    fn retries(&self, cx: &Cx<'_>, crowd: &Crowd) -> u32 {
+        let own = u32::from(self.setup.options.syncnt);
+        let mut retries = if own == 0 { cx.sysctl.tcp_synack_retries } else { own };
+        let mut young = u64::from(crowd.young) * 2;
+        if u64::from(crowd.requests) * 2 > u64::from(crowd.backlog).max(8) {
+            // Ends after 32 rounds at the latest: the number of requests has so many bits.
+            while retries > 2 && u64::from(crowd.requests) >= young && young > 0 {
+                retries -= 1;
+                young *= 2;
+            }
+            if young == 0 {
+                retries = retries.min(2);
+            }
+        }
+        retries
     }
 
     /// Time until the SYN-ACK is sent again.
     fn patience(&self, cx: &Cx<'_>) -> Duration {
         let max = Duration::from_millis(u64::from(cx.sysctl.tcp_rto_max_ms));
-        TIMEOUT_INIT.saturating_mul(1 << self.timeouts.min(16)).min(max)
+        TIMEOUT_INIT.saturating_mul(1 << self.sent.timeouts.min(16)).min(max)
+    }
+
+    /// What the connection takes over, while the request lives on.
+    pub(super) fn accepted(&self) -> Accepted {
+        Accepted {
+            setup: self.setup.clone(),
+            peer: self.peer.clone(),
+            window: self.window,
+            irs: self.irs,
+            snd_wnd: self.snd_wnd,
+            sent: Some(self.sent),
+        }
     }
 
     /// The connection, in SYN-RECEIVED; give it the segment that completed the handshake.
     #[must_use]
     pub fn into_conn(self, cx: &mut Cx<'_>) -> Conn {
-        let retransmitted = self.retransmits > 0;
         Conn::accept(
             cx,
             Accepted {
@@ -244,7 +375,7 @@ impl Request {
                 window: self.window,
                 irs: self.irs,
                 snd_wnd: self.snd_wnd,
-                synack_sent: (!retransmitted).then_some(self.sent_at),
+                sent: Some(self.sent),
             },
         )
     }

@@ -2,7 +2,7 @@
 //!
 //! Everything here is in offsets from the ISN; only this file converts to and from sequence numbers. What may be sent when
 //! (peer's window, Nagle, pacing, credit) is decided by the caller between `peek_*` and `commit_*`.
-use super::recovery::rto::{TIMEOUT_MIN, TimerKind, XmitTimer};
+use super::recovery::rto::{TimerKind, XmitTimer};
 use super::recovery::{Ack, Env, Recovery, fact};
 use super::scoreboard::Flight;
 use super::seq::Seq;
@@ -12,7 +12,7 @@ use crate::base::time::{Duration, Instant};
 use crate::base::{Cx, Sysctl};
 use crate::path::Path;
 use crate::path::congestion::CaState;
-use crate::path::rate::{Sampler, Snapshot};
+use crate::path::rate::Sampler;
 use bytes::Bytes;
 use core::fmt;
 
@@ -325,18 +325,6 @@ impl Sender {
         self.flight.tx.head()
     }
 
-    /// Puts a SYN into flight and sets the timer.
-    pub fn commit_syn(&mut self, cx: &mut Cx<'_>, path: &mut Path) -> SendPlan {
-        // A SYN gives no sample of the delivery rate: nothing was delivered before it (`tcp_rate_skb_sent`).
-        let start = self.flight.tx.send_syn(cx.now, Snapshot::default());
-        // The patience with a handshake counts from its first SYN (`tcp_connect`), with data from the first retransmission.
-        self.recovery.undo.stamp = Some(cx.now);
-        self.flight.on_sent(start);
-        let mut e = Env { cx, path, flight: &mut self.flight, timer: &mut self.timer };
-        e.rearm_rto();
-        self.plan(start, None).unwrap_or_else(|| SendPlan::nothing(self.snd_nxt()))
-    }
-
     /// Sends `len` payload bytes of the head element (all of it when `len` is larger); `None` when nothing is unsent.
     pub fn commit_send(&mut self, cx: &mut Cx<'_>, path: &mut Path, len: usize) -> Option<SendPlan> {
         use crate::path::congestion::{CaEvent, Congestion as _};
@@ -545,14 +533,6 @@ impl Sender {
         self.recovery.undo.stamp
     }
 
-    /// The peer confuses our SYN with an older connection's; its reset is on the way, so the SYN goes again soon
-    /// (`tcp_rcv_synsent_state_process`).
-    pub fn hurry_syn(&mut self, cx: &mut Cx<'_>) {
-        if self.recovery.timeouts.retransmits == 0 {
-            self.timer.set(cx, TimerKind::Rto, cx.now + TIMEOUT_MIN);
-        }
-    }
-
     /// The RTO timer fires no later than `limit` after the first retransmission (`tcp_clamp_rto_to_user_timeout`).
     pub fn clamp_rto(&mut self, cx: &mut Cx<'_>, limit: Duration) {
         let latest = self.recovery.undo.stamp.unwrap_or(cx.now) + limit;
@@ -745,6 +725,7 @@ impl Sender {
     }
 }
 
+mod handshake;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]

@@ -48,7 +48,7 @@ impl Conn {
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
         [
-            self.tx.timer().map(|(_, at)| at),
+            if self.is_child() { self.child_deadline() } else { self.tx.timer().map(|(_, at)| at) },
             self.rx.ack.deadline(),
             self.timers.probe,
             self.timers.keepalive,
@@ -69,7 +69,9 @@ impl Conn {
             let rto = self.path.rtt.rto(cx.sysctl);
             self.rx.ack.on_deadline(cx, rto);
         }
-        if let Some((kind, at)) = self.tx.timer()
+        if self.is_child() {
+            self.on_child_timer(cx);
+        } else if let Some((kind, at)) = self.tx.timer()
             && at <= cx.now
         {
             self.on_retransmission_timer(cx, kind);
@@ -109,9 +111,13 @@ impl Conn {
                 self.give_up(cx);
                 return;
             }
-        } else if self.retries_spent(cx) {
-            self.give_up(cx);
-            return;
+        } else {
+            let expired = self.retries_spent(cx);
+            self.suspect_path(cx, expired);
+            if expired {
+                self.give_up(cx);
+                return;
+            }
         }
         self.out.timeout = self.tx.on_rto(cx, &mut self.path, zero_window).map(Box::new);
         if let Some(limit) = self.user_timeout() {

@@ -2,7 +2,8 @@
 use super::peer::{Peer, Shape};
 use lowwater_core::base::{Error, Sysctl};
 use lowwater_core::stack::Event;
-use lowwater_core::tcp::{SendFlags, State};
+use lowwater_core::tcp::options::secs_to_retrans;
+use lowwater_core::tcp::{SendFlags, SocketOptions, State};
 
 #[test]
 fn active_open_offers_linux_options_and_completes() {
@@ -414,4 +415,48 @@ fn a_syn_ack_that_echoes_no_timestamp_of_ours_is_refused() {
     assert_eq!(p.stack.counters().tcp_ext.paws_active, 2);
     p.inject("S. 0 ack 1 win 65535 mss 1460 ts 5/0");
     p.expect(". 1 ack 1");
+}
+
+#[test]
+fn an_acknowledgement_alone_wakes_nobody_who_waits_for_data() {
+    // TCP_DEFER_ACCEPT of 3 seconds: two timeouts of the SYN-ACK.
+    let options: fn(&mut SocketOptions) = |o| o.defer_accept = secs_to_retrans(3);
+    let mut p = Peer::listening(Shape { options, ..Shape::default() }, 8);
+    p.inject("S 0 win 65535 mss 1460");
+    p.expect("S. 0 ack 1");
+    p.inject(". 1 ack 1");
+    p.quiet();
+    assert_eq!(p.stack.small_objects().0, 1);
+    // Data is what was waited for.
+    p.at(500);
+    p.inject("P. 1:11 ack 1");
+    p.accept();
+    p.read(10);
+    p.drain();
+    // A silent peer is reminded at the end of the wait, and its next acknowledgement is enough.
+    p.other_peer(5_001);
+    p.inject("S 0 win 65535 mss 1460");
+    p.expect("S. 0 ack 1");
+    p.inject(". 1 ack 1");
+    p.at(1_600);
+    p.expect_at(3_500, "S. 0 ack 1");
+    p.inject(". 1 ack 1");
+    p.accept();
+    assert_eq!(p.stack.counters().tcp_ext.tcp_defer_accept_drop, 2);
+}
+
+#[test]
+fn a_connecting_socket_that_defers_keeps_its_last_ack_for_its_data() {
+    let mut p = Peer::connecting(Shape { options: |o| o.defer_accept = 1, ..Shape::default() });
+    p.expect("S 0");
+    p.inject("S. 0 ack 1 win 65535 mss 1460");
+    p.quiet();
+    p.at(100);
+    p.write(10);
+    p.expect("P. 1:11 ack 1");
+    // Without data it leaves after the delayed acknowledgement's time.
+    let mut p = Peer::connecting(Shape { options: |o| o.defer_accept = 1, ..Shape::default() });
+    p.expect("S 0");
+    p.inject("S. 0 ack 1 win 65535 mss 1460");
+    p.expect_at(200, ". 1 ack 1");
 }

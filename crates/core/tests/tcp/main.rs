@@ -8,6 +8,7 @@ mod closing;
 mod congestion;
 mod corners;
 mod explore;
+mod fastopen;
 mod handshake;
 mod info;
 mod keepalive;

@@ -148,6 +148,25 @@ impl Peer {
         self.pump();
     }
 
+    /// As `connect`, with `n` bytes for the SYN; how many of them went along.
+    pub fn connect_with_data(&mut self, n: usize) -> usize {
+        let options = self.socket_options();
+        let data: Vec<u8> = (0..n as u64).map(pattern).collect();
+        let remote = SocketAddr::new(PEER.into(), 80);
+        let (sock, taken) =
+            self.stack.tcp_connect_with_data(self.now, remote, None, &options, &data).unwrap();
+        (self.sock, self.written) = (sock, taken as u64);
+        self.ports = (self.stack.local_addr(self.sock).unwrap().port(), 80);
+        self.pump();
+        taken
+    }
+
+    /// The next connection is a new one: numbers and data begin anew.
+    pub fn next_connection(&mut self) {
+        self.forget_iss();
+        (self.written, self.read) = (0, 0);
+    }
+
     /// A connection that the peer opened; time zero is when it was accepted.
     pub fn server(shape: Shape) -> Self {
         let (syn, rtt) = (shape.syn, shape.rtt_ms);
@@ -213,6 +232,11 @@ impl Peer {
     pub fn forget_iss(&mut self) -> Option<u32> {
         self.ts_base = None;
         self.iss.take()
+    }
+
+    /// Numbers count from the beginning of an earlier connection.
+    pub fn set_iss(&mut self, iss: u32) {
+        self.iss = Some(iss);
     }
 
     pub fn iss(&self) -> u32 {
@@ -320,7 +344,8 @@ impl Peer {
             self.iss_of.insert(self.ports.1, tcp.seq());
         }
         let iss = self.iss.unwrap_or(0);
-        let data_at = tcp.seq().wrapping_sub(iss).wrapping_sub(1);
+        let syn = u32::from(flags.contains(TcpFlags::SYN));
+        let data_at = tcp.seq().wrapping_sub(iss).wrapping_sub(1).wrapping_add(syn);
         for (i, &byte) in tcp.payload().iter().enumerate() {
             assert_eq!(byte, pattern(u64::from(data_at) + i as u64), "payload at {}", data_at as usize + i);
         }
@@ -346,6 +371,7 @@ impl Peer {
                 .map(|(a, b)| (a.wrapping_sub(PEER_ISN), b.wrapping_sub(PEER_ISN)))
                 .collect(),
             ecn: Some(ip.tos() & 3),
+            fastopen: options.fastopen,
             all_options: false,
         };
         self.journal.push(format!("{:>12} > {seg}", self.stamp()));
@@ -467,6 +493,7 @@ impl Peer {
             mss: seg.mss,
             window_scale: seg.ws,
             sack_permitted: seg.sack_ok,
+            fastopen: seg.fastopen,
             ..TcpOptions::default()
         };
         for &(a, b) in &seg.sack {

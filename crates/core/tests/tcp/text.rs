@@ -1,11 +1,12 @@
 //! The notation of the scripts: one TCP segment as a line of text, read and written.
 //!
-//! `FLAGS [START[:END]] [ack N] [win N] [urg N] [mss N] [ws N] [sackOK] [ts V/E] [sack A:B ...] [ect0|ect1|ce] [opts]`
+//! `FLAGS [START[:END]] [ack N] [win N] [urg N] [mss N] [ws N] [sackOK] [ts V/E] [sack A:B ...] [ect0|ect1|ce]
+//! [fo|foexp [HEX|-]] [opts]`
 //!
 //! FLAGS are of `S F R P . E W U` (a dot is ACK). Numbers count from each side's ISN, so a SYN is 0 and the first byte 1.
 //! In an expectation what is not named is not compared, with three exceptions: flags (but PSH only where the text has `P`,
-//! its absence where it has `p`), SACK blocks, and, where the text says `opts`, all options of the handshake.
-use lowwater_wire::tcp::TcpFlags;
+//! its absence where it has `p`), SACK blocks and Fast Open cookies (`-` asks for one), and, where the text says `opts`, all options of the handshake.
+use lowwater_wire::tcp::{FastOpenCookie, TcpFlags};
 
 /// A segment in relative numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,7 +23,14 @@ pub struct Seg {
     pub ts: Option<(u32, u32)>,
     pub sack: Vec<(u32, u32)>,
     pub ecn: Option<u8>,
+    pub fastopen: Option<FastOpenCookie>,
     pub all_options: bool,
+}
+
+fn cookie(hex: &str) -> FastOpenCookie {
+    let byte = |i: usize| u8::from_str_radix(&hex[i..i + 2], 16).expect("hexadecimal digits");
+    let bytes: Vec<u8> = (0..hex.trim_matches('-').len()).step_by(2).map(byte).collect();
+    FastOpenCookie::new(&bytes).expect("a cookie's length")
 }
 
 const FLAGS: [(char, TcpFlags); 8] = [
@@ -83,6 +91,8 @@ impl Seg {
                 "ect1" => seg.ecn = Some(1),
                 "ect0" => seg.ecn = Some(2),
                 "ce" => seg.ecn = Some(3),
+                "fo" => seg.fastopen = Some(cookie(value())),
+                "foexp" => seg.fastopen = Some(cookie(value()).with_experimental(true)),
                 "opts" => seg.all_options = true,
                 _ => panic!("'{word}' in '{text}'"),
             }
@@ -121,6 +131,7 @@ impl Seg {
             && same(&want.ts, &self.ts)
             && same(&want.ecn, &self.ecn)
             && want.sack == self.sack
+            && want.fastopen == self.fastopen
             && (want.mss.is_none() || want.mss == self.mss)
             && (want.ws.is_none() || want.ws == self.ws)
             && (!want.sack_ok || self.sack_ok)
@@ -160,6 +171,9 @@ impl std::fmt::Display for Seg {
             for (a, b) in &self.sack {
                 write!(f, " {a}:{b}")?;
             }
+        }
+        if let Some(cookie) = self.fastopen {
+            write!(f, " {cookie:?}")?;
         }
         match self.ecn {
             Some(1) => write!(f, " ect1"),

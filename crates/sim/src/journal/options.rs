@@ -2,7 +2,7 @@
 use super::codec::{Decoder, Encoder};
 use bytes::Bytes;
 use lowwater_core::base::sysctl::CongestionKind;
-use lowwater_core::base::{FlowId, Instant};
+use lowwater_core::base::{FastOpenKeys, FlowId, Instant};
 use lowwater_core::device::DeviceCaps;
 use lowwater_core::packet::{Csum, GsoKind, Head, Offload, Owner, Packet};
 use lowwater_core::tcp::SocketOptions;
@@ -27,14 +27,19 @@ pub(super) fn put_options(e: &mut Encoder, o: &SocketOptions) {
         maxseg,
         syncnt,
         window_clamp,
+        fastopen,
+        fastopen_key,
+        fastopen_connect,
+        fastopen_no_cookie,
+        defer_accept,
         congestion,
         tos,
         ttl,
     } = o;
-    for on in [nodelay, cork, keepalive, oobinline] {
+    for on in [nodelay, cork, keepalive, oobinline, fastopen_connect, fastopen_no_cookie] {
         e.flag(*on);
     }
-    for n in [keepidle, keepintvl, keepcnt, user_timeout_ms, notsent_lowat, window_clamp] {
+    for n in [keepidle, keepintvl, keepcnt, user_timeout_ms, notsent_lowat, window_clamp, fastopen] {
         e.number(u64::from(*n));
     }
     e.duration(*linger);
@@ -43,20 +48,24 @@ pub(super) fn put_options(e: &mut Encoder, o: &SocketOptions) {
     e.optional(rcvbuf.map(u64::from));
     e.number(*max_pacing_rate);
     e.number(u64::from(*maxseg));
-    e.slice(&[*syncnt, *tos, *ttl]);
+    e.slice(&[*syncnt, *tos, *ttl, *defer_accept]);
+    e.slice(&fastopen_key.map_or(Vec::new(), |keys| keys.to_bytes()));
     e.slice(congestion.name().as_bytes());
 }
 
 pub(super) fn get_options(d: &mut Decoder<'_>) -> Option<SocketOptions> {
     let (nodelay, cork, keepalive, oobinline) = (d.flag()?, d.flag()?, d.flag()?, d.flag()?);
+    let (fastopen_connect, fastopen_no_cookie) = (d.flag()?, d.flag()?);
     let (keepidle, keepintvl, keepcnt) = (d.small()?, d.small()?, d.small()?);
     let (user_timeout_ms, notsent_lowat, window_clamp) = (d.small()?, d.small()?, d.small()?);
+    let fastopen = d.small()?;
     let linger = d.duration()?;
     let linger2 = d.small::<u32>()?.cast_signed();
     let buffer = |n: Option<u64>| n.and_then(|n| u32::try_from(n).ok());
     let (sndbuf, rcvbuf) = (buffer(d.optional()?), buffer(d.optional()?));
     let (max_pacing_rate, maxseg) = (d.number()?, d.small()?);
-    let &[syncnt, tos, ttl] = d.slice()? else { return None };
+    let &[syncnt, tos, ttl, defer_accept] = d.slice()? else { return None };
+    let fastopen_key = FastOpenKeys::from_bytes(d.slice()?);
     let name = d.slice()?;
     let congestion = CongestionKind::ALL.into_iter().find(|k| k.name().as_bytes() == name)?;
     Some(SocketOptions {
@@ -77,6 +86,11 @@ pub(super) fn get_options(d: &mut Decoder<'_>) -> Option<SocketOptions> {
         maxseg,
         syncnt,
         window_clamp,
+        fastopen,
+        fastopen_key,
+        fastopen_connect,
+        fastopen_no_cookie,
+        defer_accept,
         congestion,
         tos,
         ttl,

@@ -12,7 +12,7 @@ impl Conn {
     pub(super) fn check_acceptable(&mut self, cx: &mut Cx<'_>, seg: &Segment) -> Option<Disposition> {
         if self.peer.ts
             && !seg.has(TcpFlags::RST)
-            && self.peer.stamps.reject(seg)
+            && self.peer.stamps.too_old(seg)
             && !self.is_disordered_ack(cx, seg)
         {
             cx.count.tcp_ext.paws_estab += 1;
@@ -69,6 +69,7 @@ impl Conn {
         if seg.seq == nxt || self.resets_after_fin(seg) || self.rx.highest_held() == Some(seg.seq) {
             return self.reset_by_peer(cx);
         }
+        self.suspect_reset();
         self.challenge(cx);
         Disposition::Drop(DropWhy::TcpOutOfWindow)
     }
@@ -79,7 +80,7 @@ impl Conn {
             && seg.seq + 1 == self.rx.nxt()
     }
 
-    fn reset_by_peer(&mut self, cx: &mut Cx<'_>) -> Disposition {
+    pub(in crate::tcp) fn reset_by_peer(&mut self, cx: &mut Cx<'_>) -> Disposition {
         let error = match self.state {
             State::SynSent => Error::Refused,
             State::CloseWait => Error::BrokenPipe,

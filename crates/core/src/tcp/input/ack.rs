@@ -1,6 +1,6 @@
 //! The acknowledgement of a segment: window, what it covers, and where it moves the state (RFC 9293 section 3.10.7.4, fifth
 //! step; `tcp_ack` and the ACK part of `tcp_rcv_state_process`).
-use crate::base::{Cx, DropWhy, Duration};
+use crate::base::{Cx, DropWhy, Duration, Instant};
 use crate::tcp::chrono::Held;
 use crate::tcp::conn::Conn;
 use crate::tcp::ready::Notice;
@@ -16,7 +16,7 @@ impl Conn {
     /// `None` when the segment may be processed further.
     pub(super) fn input_ack(&mut self, cx: &mut Cx<'_>, seg: &Segment) -> Option<Disposition> {
         let una = self.tx.snd_una();
-        if self.state == State::SynRecv && !(seg.ack.after(una) || self.handshake_acked(seg)) {
+        if self.state == State::SynRecv && !self.acks_syn_ack(seg) {
             return reset_for(&self.tuple, seg).map(Disposition::Reset);
         }
         if seg.ack.before(una) {
@@ -28,7 +28,8 @@ impl Conn {
             }
             return Some(Disposition::Drop(DropWhy::TcpBadAck));
         }
-        if self.state == State::SynRecv {
+        let child = self.is_child();
+        if self.state == State::SynRecv && !child {
             self.complete_passive_open(cx, seg);
         }
         self.store_timestamp(seg);
@@ -37,6 +38,9 @@ impl Conn {
         let changed = self.snd.update(una, seg.ack, seg.seq, window);
         self.tx.note_window(self.snd.wnd);
         let out = self.acknowledge(cx, seg, changed);
+        if child {
+            self.child_complete(cx, seg);
+        }
         if self.snd.up.between(una, self.tx.snd_una()) {
             self.snd.up = self.tx.snd_una();
         }
@@ -44,9 +48,12 @@ impl Conn {
         self.advance_state(cx, &out)
     }
 
-    /// A passive connection begins with nothing in flight: the final ACK of its handshake names SND.UNA itself.
-    fn handshake_acked(&self, seg: &Segment) -> bool {
-        !self.has_in_flight() && seg.ack == self.tx.snd_una()
+    /// In SYN-RECEIVED: acknowledges our SYN and nothing that was not sent. A passive connection begins with its SYN-ACK out of
+    /// the queue, so the final ACK may name SND.UNA itself.
+    fn acks_syn_ack(&self, seg: &Segment) -> bool {
+        let una = self.tx.snd_una();
+        let passive = self.tx.una_offset() > 0;
+        (seg.ack.after(una) || (passive && seg.ack == una)) && !seg.ack.after(self.tx.snd_nxt())
     }
 
     /// Below SND.UNA: too old is an attack (RFC 5961 section 5.2), otherwise it still may carry selective acknowledgements.
@@ -143,17 +150,25 @@ impl Conn {
         self.path.rate.count_syn_ack();
         // A repeated SYN-ACK gives no sample, unless the echoed timestamp tells which was answered (`tcp_synack_rtt_meas`).
         let sent = self.timers.synack_sent.take();
-        let rtt = sent.map(|sent| seg.at.since(sent)).or_else(|| self.echoed_rtt(seg));
-        if let Some(rtt) = rtt {
-            let (una, nxt) = (self.tx.queue_ref().una(), self.tx.queue_ref().nxt());
-            self.path.rtt.sample(cx, rtt, una, nxt);
-            self.path.rtt.sample_min(cx, rtt);
-        }
+        self.sample_handshake(cx, seg, sent);
+        let echo = seg.options.timestamps.filter(|_| self.peer.ts).map(|ts| ts.echo);
+        self.tx.undo_spurious_syn_ack(echo.map(|echo| echo.wrapping_sub(self.peer.stamps.offset)));
         self.snd.wl1 = seg.seq;
         self.snd.wnd = u32::from(seg.window) << self.peer.snd_wscale;
         self.establish(cx);
         self.app.notice.insert(Notice::CONNECTED);
         self.app.notice.insert(Notice::WRITABLE);
+        self.finish_shutdown(cx);
+    }
+
+    /// The round trip of the SYN-ACK that left at `sent`, unless something better was measured.
+    pub(in crate::tcp) fn sample_handshake(&mut self, cx: &Cx<'_>, seg: &Segment, sent: Option<Instant>) {
+        let rtt = sent.map(|sent| seg.at.since(sent)).or_else(|| self.echoed_rtt(seg));
+        if let Some(rtt) = rtt.filter(|_| self.path.rtt.srtt().is_none()) {
+            let (una, nxt) = (self.tx.queue_ref().una(), self.tx.queue_ref().nxt());
+            self.path.rtt.sample(cx, rtt, una, nxt);
+            self.path.rtt.sample_min(cx, rtt);
+        }
     }
 
     /// The round trip that the echo of our timestamp shows, in whole milliseconds.

@@ -55,7 +55,7 @@ impl Conn {
     }
 
     /// RCV.NXT has passed the peer's FIN.
-    fn input_fin(&mut self, cx: &mut Cx<'_>) -> Option<Disposition> {
+    pub(in crate::tcp) fn input_fin(&mut self, cx: &mut Cx<'_>) -> Option<Disposition> {
         self.app.notice.insert(Notice::READABLE);
         self.rx.ack.schedule();
         match self.state {

@@ -42,6 +42,9 @@ impl Conn {
     }
 
     fn input_synchronized(&mut self, cx: &mut Cx<'_>, seg: Segment) -> Disposition {
+        if let Some(answer) = self.check_child(cx, &seg) {
+            return answer;
+        }
         if let Some(answer) = self.check_acceptable(cx, &seg) {
             return answer;
         }

@@ -1,5 +1,6 @@
 //! SYN-SENT (RFC 9293 section 3.10.7.3; `tcp_rcv_synsent_state_process`).
-use crate::base::{Cx, DropWhy, Error};
+use crate::base::{Cx, DropWhy, Duration, Error};
+use crate::tcp::ack_policy::MAX_QUICKACKS;
 use crate::tcp::conn::Conn;
 use crate::tcp::output::nagle::Hold;
 use crate::tcp::ready::Notice;
@@ -66,7 +67,14 @@ impl Conn {
         self.snd.up = self.tx.snd_una();
         self.set_state(cx, State::Established);
         self.establish(cx);
-        self.rx.ack.send_now();
+        let refused = self.fast_syn_answered(cx, seg);
+        if self.options.defer_accept == 0 || refused {
+            self.rx.ack.send_now();
+        } else {
+            // The data that the server waits for may carry it.
+            self.rx.enter_quickack(MAX_QUICKACKS);
+            self.rx.ack.delay_by(cx.now, Duration::from_micros(u64::from(cx.sysctl.tcp_delack_max_us)));
+        }
         self.app.notice.insert(Notice::CONNECTED);
         self.app.notice.insert(Notice::WRITABLE);
         self.out.try_send(self.default_hold());

@@ -8,7 +8,7 @@ use crate::tcp::sender::SendPlan;
 use crate::tcp::seq::Seq;
 use crate::tcp::state::State;
 use bytes::Bytes;
-use lowwater_wire::tcp::{TcpFlags, TcpOptions, TcpRepr};
+use lowwater_wire::tcp::{FastOpenCookie, TcpFlags, TcpOptions, TcpRepr};
 
 impl Conn {
     /// A header with ACK, window, timestamps and selective acknowledgements; the acknowledgement counts as sent.
@@ -91,8 +91,13 @@ impl Conn {
     }
 
     /// SYN, or the SYN-ACK of a simultaneous open.
-    pub(super) fn syn_segment(&mut self, cx: &mut Cx<'_>, plan: &SendPlan) -> Outgoing {
-        let mut options = self.peer.syn_options(cx.now);
+    pub(in crate::tcp) fn syn_segment(
+        &mut self,
+        cx: &mut Cx<'_>,
+        plan: &SendPlan,
+        cookie: Option<FastOpenCookie>,
+    ) -> Outgoing {
+        let mut options = TcpOptions { fastopen: cookie, ..self.peer.syn_options(cx.now) };
         let mut flags = TcpFlags::SYN;
         if self.state == State::SynRecv {
             flags.insert(TcpFlags::ACK);
@@ -160,6 +165,12 @@ impl Conn {
             return;
         }
         self.rest.stats.data_segs_out = self.rest.stats.data_segs_out.wrapping_add(segs);
+    }
+
+    /// Data went out with a SYN.
+    pub(in crate::tcp) fn count_syn_data(&mut self, len: usize) {
+        self.rest.stats.bytes_sent += len as u64;
+        self.rest.stats.data_segs_out = self.rest.stats.data_segs_out.wrapping_add(1);
     }
 
     /// Queues the reset that ends this connection (`tcp_send_active_reset`).

@@ -91,13 +91,19 @@ impl Conn {
         let urgent = self.urgent_mode();
         let max_segs = if urgent { 1 } else { autosize::segments(cx.sysctl, &self.path, caps, mss) };
         if self.state == State::SynSent && self.tx.queue_ref().nxt() == 0 {
-            let plan = self.tx.commit_syn(cx, &mut self.path);
-            return Ok(self.syn_segment(cx, &plan));
+            return if self.is_deferred() { Err(Wait::Handshake) } else { Ok(self.first_syn(cx)) };
         }
         if let Some(resend) = self.out.timeout.take().and_then(|r| self.tx.refit(*r))
             && let Some(segment) = self.timeout_segment(cx, &resend)
         {
             return Ok(segment);
+        }
+        if self.is_child() {
+            // Nothing is sent again before the SYN-ACK is acknowledged.
+            return self.new_data(cx, mss, max_segs, hold);
+        }
+        if matches!(self.state, State::SynSent | State::SynRecv) {
+            return Err(if self.tx.queue_ref().unsent_bytes() > 0 { Wait::Handshake } else { Wait::Empty });
         }
         if let Some(probe) = self.tail_probe(cx, mss) {
             return Ok(probe);
@@ -112,9 +118,6 @@ impl Conn {
         }
         if let Some(resend) = self.tx.next_retransmit(&self.path, max_segs, self.window_end()) {
             return self.retransmit(cx, &resend);
-        }
-        if matches!(self.state, State::SynSent | State::SynRecv) {
-            return Err(if self.tx.queue_ref().unsent_bytes() > 0 { Wait::Handshake } else { Wait::Empty });
         }
         self.new_data(cx, mss, max_segs, hold)
     }
@@ -134,7 +137,7 @@ impl Conn {
 
     fn again(&mut self, cx: &mut Cx<'_>, plan: &SendPlan) -> Outgoing {
         self.rest.stats.bytes_retrans += plan.payload.len() as u64;
-        if plan.syn { self.syn_segment(cx, plan) } else { self.data_segment(cx, plan, true) }
+        if plan.syn { self.syn_segment(cx, plan, None) } else { self.data_segment(cx, plan, true) }
     }
 
     /// What a tail loss probe asks for: one segment past the congestion window (RFC 8985 section 7.3).

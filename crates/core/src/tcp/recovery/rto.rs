@@ -42,7 +42,7 @@ pub struct Timeouts {
 }
 
 impl Timeouts {
-    fn count(&mut self, now: Instant) {
+    pub(in crate::tcp) fn count(&mut self, now: Instant) {
         if self.retransmits == 0 {
             self.recoveries = self.recoveries.wrapping_add(1);
             self.since_ms = NonZeroU32::new(now.as_millis() as u32);
@@ -51,8 +51,14 @@ impl Timeouts {
         self.total = self.total.wrapping_add(1);
     }
 
+    /// The SYN-ACK of a passive open timed out so often, first sent `since` ago (`tcp_create_openreq_child`).
+    pub(in crate::tcp) fn note_syn_acks(&mut self, timeouts: u8, since: Duration) {
+        (self.total, self.recoveries) = (u16::from(timeouts), 1);
+        self.spent_ms = since.as_millis() as u32;
+    }
+
     /// Loss recovery after a timeout is over.
-    pub(super) fn recovered(&mut self, now: Instant) {
+    pub(in crate::tcp) fn recovered(&mut self, now: Instant) {
         self.spent_ms = self.time_ms(now);
         self.since_ms = None;
     }
@@ -255,6 +261,12 @@ impl Recovery {
         if !e.flight.sack_ok {
             e.flight.limit_reno_sacked();
         }
+        self.retransmit_without_congestion(e);
+        true
+    }
+
+    /// What is marked lost goes again, though the path is not to blame (`tcp_non_congestion_loss_retransmit`).
+    pub(in crate::tcp) fn retransmit_without_congestion(&mut self, e: &mut Env<'_, '_>) {
         if self.ca != CaState::Loss {
             self.high_seq = e.flight.tx.nxt();
             let ssthresh = self.current_ssthresh(e.path);
@@ -264,7 +276,6 @@ impl Recovery {
             self.set_ca(e, CaState::Loss);
         }
         self.frto.hold = false;
-        true
     }
 
     /// True when retransmissions have gone on for longer than `retries` of them would take at exponential backoff, or for

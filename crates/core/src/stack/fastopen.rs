@@ -1,0 +1,115 @@
+//! TCP Fast Open between sockets: cookies, connections that begin with their SYN, and what clients learn (RFC 7413).
+use super::Stack;
+use crate::base::fastopen_keys::KEY_BYTES;
+use crate::base::hash::KeyedState;
+use crate::base::{Error, FastOpenKeys, Instant, Rng, SocketId, Tuple};
+use crate::socket::{Holder, Socket, Turn};
+use crate::tcp::fastopen::{Cache, Grant, News, mode, server};
+use crate::tcp::{Conn, Request, Segment, SocketOptions};
+use core::net::SocketAddr;
+
+/// What a stack keeps for Fast Open.
+#[derive(Debug)]
+pub(super) struct FastOpenHost {
+    /// Keys while `tcp_fastopen_key` gives none.
+    pub(super) drawn: FastOpenKeys,
+    /// What clients remember.
+    pub(super) cache: Cache,
+}
+
+impl FastOpenHost {
+    pub(super) fn new(rng: &Rng) -> Self {
+        let mut rng = rng.fork("fastopen");
+        let mut primary = [0; KEY_BYTES];
+        for half in primary.as_chunks_mut::<8>().0 {
+            *half = rng.next_u64().to_le_bytes();
+        }
+        let cache = Cache::new(KeyedState::new(rng.next_u64(), rng.next_u64()));
+        Self { drawn: FastOpenKeys { primary, backup: None }, cache }
+    }
+}
+
+impl Stack {
+    /// Opens a connection as [`Stack::tcp_connect`] does, with the front of `data` in its SYN where a cookie is known, or none is
+    /// needed (MSG_FASTOPEN): the socket, and how much of `data` went along. Without a cookie the SYN asks for one and takes
+    /// nothing; the rest can be sent when the connection is there.
+    ///
+    /// # Errors
+    /// Those of [`Stack::tcp_connect`]; [`Error::Unsupported`] unless `tcp_fastopen` has bit 1.
+    pub fn tcp_connect_with_data(
+        &mut self,
+        now: Instant,
+        remote: SocketAddr,
+        local: Option<SocketAddr>,
+        options: &SocketOptions,
+        data: &[u8],
+    ) -> Result<(SocketId, usize), Error> {
+        self.enter(now);
+        self.check_events()?;
+        if self.env.sysctl.tcp_fastopen & mode::CLIENT == 0 {
+            return Err(Error::Unsupported);
+        }
+        let (setup, path) = self.prepare_connect(remote, local, options)?;
+        let cx = self.env.cx(self.now, None);
+        let plan = self.openers.fastopen.cache.plan(&cx, &setup.tuple, options.fastopen_no_cookie);
+        let mut conn = Conn::connect_fast(&mut self.env.cx(self.now, None), setup, &plan, false);
+        let taken = conn.send_with_syn(data).unwrap_or(0);
+        let id = self.insert_conn(conn, Some(path), Holder::Owner);
+        self.settle(id, Turn::APP);
+        Ok((id, taken))
+    }
+
+    /// What the listener does with a SYN that is about to be answered.
+    pub(super) fn fast_open_grant(&mut self, listener: SocketId, tuple: &Tuple, syn: &Segment) -> Grant {
+        let drawn = self.openers.fastopen.drawn;
+        let Some(Socket::Listener(l)) = self.sockets.get_mut(listener).map(|e| &mut e.socket) else {
+            return Grant::default();
+        };
+        let options = &l.options.options;
+        let keys = options.fastopen_key.or(self.env.sysctl.tcp_fastopen_key).unwrap_or(drawn);
+        let no_cookie = options.fastopen_no_cookie;
+        let mut cx = self.env.cx(self.now, Some(listener));
+        server::judge(&mut cx, tuple, &keys, no_cookie, &mut l.fastopen, syn)
+    }
+
+    /// The connection begins with its SYN, and waits in the backlog like one whose handshake is complete.
+    pub(super) fn spawn_fast(
+        &mut self,
+        listener: SocketId,
+        mut request: Request,
+        syn: &Segment,
+        grant: &Grant,
+    ) {
+        request.accept_data(syn);
+        let tuple = *request.tuple();
+        let mut cx = self.env.cx(self.now, Some(listener));
+        let syn_ack = request.syn_ack(&mut cx, grant.cookie);
+        let conn = Conn::open_fast(&mut cx, request, listener, syn);
+        let path = self.path(Some(tuple.local_ip), &tuple).ok();
+        let child = self.insert_conn(conn, path, Holder::Backlog);
+        if let Some(entry) = self.sockets.get_mut(listener)
+            && let Socket::Listener(l) = &mut entry.socket
+        {
+            l.fastopen.enter();
+            l.accept.push_back(child);
+            self.events.push_accepted(&mut entry.pending, listener);
+        }
+        self.send_control(&tuple, syn_ack);
+        self.settle(child, Turn::INPUT);
+    }
+
+    /// Does what a connection has to say.
+    pub(super) fn hear(&mut self, tuple: &Tuple, holder: Holder, news: &News) {
+        let mut cx = self.env.cx(self.now, None);
+        match news {
+            News::Learnt(learnt) => self.openers.fastopen.cache.learn(tuple, learnt),
+            News::Blackhole => self.openers.fastopen.cache.suspect(&mut cx),
+            News::Proven => self.openers.fastopen.cache.trust(),
+            News::Released { listener, reset } => {
+                if let Some(Socket::Listener(l)) = self.sockets.get_mut(*listener).map(|e| &mut e.socket) {
+                    l.fastopen.leave(self.now, *reset && holder != Holder::Backlog);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! A connection that was accepted with its SYN (RFC 7413 section 4.2.2): it may read, write and close before the peer has shown
+//! that it is where it says (`tcp_fastopen_create_child`, `tcp_rcv_synrecv_state_fastopen`).
+use super::{Child, News, Open, fact};
+use crate::base::{Cx, Instant, SocketId};
+use crate::tcp::Disposition;
+use crate::tcp::conn::Conn;
+use crate::tcp::ready::Notice;
+use crate::tcp::request::{Request, RequestVerdict};
+use crate::tcp::rx_queue::{Chunk, Pieces};
+use crate::tcp::segment::Segment;
+use crate::tcp::state::State;
+use lowwater_wire::tcp::TcpFlags;
+
+impl Conn {
+    /// The connection of a request whose SYN was accepted with its data. The SYN-ACK is the caller's to send.
+    #[must_use]
+    pub fn open_fast(cx: &mut Cx<'_>, request: Request, listener: SocketId, syn: &Segment) -> Self {
+        let mut conn = Self::accept(cx, request.accepted());
+        conn.establish(cx);
+        conn.rest.stats.data_segs_in = u32::from(syn.payload_len() > 0);
+        conn.take_syn_data(cx, syn);
+        let child = Child { request, listener };
+        conn.rest.fast.open = Some(Box::new(Open::Child(Box::new(child))));
+        conn
+    }
+
+    fn child(&self) -> Option<&Child> {
+        match self.rest.fast.open.as_deref() {
+            Some(Open::Child(child)) => Some(child),
+            _ => None,
+        }
+    }
+
+    /// The handshake of a connection that was accepted with its SYN is not complete (`fastopen_rsk`).
+    pub(in crate::tcp) fn is_child(&self) -> bool {
+        self.child().is_some()
+    }
+
+    /// Data in a SYN or SYN-ACK (`tcp_fastopen_add_skb`): what is acknowledged with it needs no acknowledgement of its own.
+    pub(super) fn take_syn_data(&mut self, cx: &mut Cx<'_>, seg: &Segment) {
+        let len = seg.payload_len();
+        if len == 0 && !seg.has(TcpFlags::FIN) {
+            return;
+        }
+        let chunks: Pieces =
+            seg.payload.iter().map(|bytes| Chunk::admit(bytes.clone(), seg.pinned_bytes as usize)).collect();
+        let fin = self.rx.take_syn_data(chunks, seg.has(TcpFlags::FIN));
+        self.rest.fast.facts |= fact::DATA_ACKED;
+        self.rest.stats.bytes_received = u64::from(len);
+        self.app.notice.insert(Notice::READABLE);
+        if fin {
+            self.input_fin(cx);
+        }
+    }
+
+    /// What the request says to a segment comes first (`tcp_check_req` with `fastopen`). `None` lets it pass.
+    pub(in crate::tcp) fn check_child(&mut self, cx: &mut Cx<'_>, seg: &Segment) -> Option<Disposition> {
+        let nxt = self.tx.snd_nxt();
+        let Some(Open::Child(child)) = self.rest.fast.open.as_deref_mut() else { return None };
+        match child.request.input_child(cx, seg, nxt) {
+            RequestVerdict::Drop(why) => Some(Disposition::Drop(why)),
+            RequestVerdict::Reply(out) => {
+                self.out.reset = Some(Box::new(out));
+                Some(Disposition::Done)
+            }
+            // A SYN that does not belong here is told so, but does not end what a cookie has begun.
+            RequestVerdict::Reset(out) | RequestVerdict::Gone(Some(out)) => Some(Disposition::Reset(out)),
+            RequestVerdict::Gone(None) => {
+                self.release(true);
+                Some(self.reset_by_peer(cx))
+            }
+            RequestVerdict::Spawn => None,
+        }
+    }
+
+    /// The SYN-ACK is acknowledged: a connection like any other from now on.
+    pub(in crate::tcp) fn child_complete(&mut self, cx: &mut Cx<'_>, seg: &Segment) {
+        let Some(child) = self.child() else { return };
+        let sent = child.request.sent();
+        let sent = (sent.again == 0).then_some(sent.first);
+        if self.state == State::SynRecv {
+            self.set_state(cx, State::Established);
+            self.sample_handshake(cx, seg, sent);
+            self.snd.wl1 = seg.seq;
+            self.snd.wnd = u32::from(seg.window) << self.peer.snd_wscale;
+            self.tx.note_window(self.snd.wnd);
+            self.path.rate.count_syn_ack();
+            self.app.notice.insert(Notice::WRITABLE);
+        }
+        self.release(false);
+        self.tx.on_handshake_complete(cx, &mut self.path);
+        // A FIN that shutdown asked for waited for this; that of close does not wait.
+        self.finish_shutdown(cx);
+    }
+
+    /// When the SYN-ACK goes again: nothing else is sent again before it is acknowledged.
+    pub(in crate::tcp) fn child_deadline(&self) -> Option<Instant> {
+        self.child().map(|child| child.request.deadline())
+    }
+
+    /// The SYN-ACK's timer (`tcp_fastopen_synack_timer`).
+    pub(in crate::tcp) fn on_child_timer(&mut self, cx: &mut Cx<'_>) {
+        let own = u32::from(self.options.syncnt);
+        let retries = if own == 0 { cx.sysctl.tcp_synack_retries.saturating_add(1) } else { own };
+        let Some(Open::Child(child)) = self.rest.fast.open.as_deref_mut() else { return };
+        if child.request.deadline() > cx.now {
+            return;
+        }
+        let Some(out) = child.request.resend(cx, retries) else {
+            return self.give_up(cx);
+        };
+        self.out.reset = Some(Box::new(out));
+        self.tx.on_syn_ack_timeout(cx, &mut self.path);
+    }
+
+    /// The request is no longer needed; the stack tells the listener.
+    pub(in crate::tcp) fn release(&mut self, reset: bool) {
+        if let Some(child) = self.child() {
+            let news = News::Released { listener: child.listener, reset };
+            self.rest.fast.open = Some(Box::new(Open::News(news)));
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! An active open with data in its SYN, and what the SYN-ACK made of it (RFC 7413 section 4.2.1; `tcp_send_syn_data`,
+//! `tcp_rcv_fastopen_synack`).
+use super::cache::{Learnt, SynPlan};
+use super::{ClientFail, FastOpen, News, Open, Syn, fact};
+use crate::base::limits::TCP_MIN_SND_MSS;
+use crate::base::{Cx, Error};
+use crate::tcp::Setup;
+use crate::tcp::chrono::Held;
+use crate::tcp::conn::Conn;
+use crate::tcp::negotiated::{default_mss, mss_of_mtu};
+use crate::tcp::output::nagle::Hold;
+use crate::tcp::segment::{Outgoing, Segment};
+use crate::tcp::state::State;
+use bytes::Bytes;
+
+/// Room that a SYN with data leaves for options, its own and those of middleboxes (`MAX_TCP_OPTION_SPACE`).
+const OPTION_SPACE: u16 = 40;
+
+impl Conn {
+    /// An active open whose SYN may carry the option and data. `deferred` leaves the SYN to the first [`Conn::send`]
+    /// (TCP_FASTOPEN_CONNECT); it has no effect unless data may go along.
+    pub fn connect_fast(cx: &mut Cx<'_>, setup: Setup, plan: &SynPlan, deferred: bool) -> Self {
+        let mtu = setup.mtu;
+        let mut conn = Self::connect(cx, setup);
+        let clamp = if plan.mss == 0 { conn.peer.advmss } else { plan.mss };
+        let user = conn.options.maxseg;
+        let clamp = if user == 0 { clamp } else { clamp.min(user) };
+        let mss = mss_of_mtu(mtu, conn.tuple.is_v6()).min(clamp).max(TCP_MIN_SND_MSS);
+        let deferred = deferred && plan.data;
+        let space = if plan.data { mss - OPTION_SPACE } else { 0 };
+        let syn = Syn { option: plan.option, space, deferred, data: Bytes::new() };
+        conn.rest.fast = FastOpen {
+            facts: if plan.trial { fact::TRIAL } else { 0 },
+            fail: plan.fail,
+            open: Some(Box::new(Open::Syn(syn))),
+        };
+        if deferred {
+            conn.out.tried();
+        }
+        conn
+    }
+
+    /// The SYN waits for the first write.
+    pub(in crate::tcp) fn is_deferred(&self) -> bool {
+        matches!(self.rest.fast.open.as_deref(), Some(Open::Syn(Syn { deferred: true, .. })))
+    }
+
+    /// Takes the front of `data` along with the SYN that is yet to leave; how much of it. For a new connection that was not
+    /// deferred to be called before its SYN leaves.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`] when the SYN takes no data, or has left.
+    pub fn send_with_syn(&mut self, data: &[u8]) -> Result<usize, Error> {
+        let Some(Open::Syn(syn)) = self.rest.fast.open.as_deref_mut() else { return Err(Error::WouldBlock) };
+        if self.state != State::SynSent || !syn.data.is_empty() || self.tx.queue_ref().nxt() > 0 {
+            return Err(Error::WouldBlock);
+        }
+        let taken = data.len().min(usize::from(syn.space));
+        syn.data = Bytes::copy_from_slice(&data[..taken]);
+        syn.deferred = false;
+        self.out.try_send(Hold::Push);
+        if taken == 0 && !data.is_empty() { Err(Error::WouldBlock) } else { Ok(taken) }
+    }
+
+    /// The first SYN: with the option and the data, which stays in the queue apart from the SYN, to be sent again without it.
+    pub(in crate::tcp) fn first_syn(&mut self, cx: &mut Cx<'_>) -> Outgoing {
+        let syn = match self.rest.fast.open.take().map(|open| *open) {
+            Some(Open::Syn(syn)) => syn,
+            _ => Syn { option: None, space: 0, deferred: false, data: Bytes::new() },
+        };
+        let plan = self.tx.commit_syn(cx, &mut self.path);
+        if let Some(option) = &syn.option {
+            self.rest.fast.facts |= fact::OPTION;
+            self.rest.fast.facts |= if option.is_experimental() { fact::EXPERIMENTAL } else { 0 };
+        }
+        let mut out = self.syn_segment(cx, &plan, syn.option);
+        if !syn.data.is_empty() {
+            self.rest.fast.facts |= fact::DATA;
+            out.payload = self.commit_syn_data(cx, syn.data);
+        }
+        out
+    }
+
+    fn commit_syn_data(&mut self, cx: &mut Cx<'_>, data: Bytes) -> Bytes {
+        let len = data.len();
+        self.tx.queue().append_bytes(cx.pool, data, len);
+        self.tx.queue().mark_push();
+        self.rest.stats.chrono.start(cx.now, Held::Busy);
+        self.snd.pushed = self.tx.write_seq();
+        self.tx.set_mss(len as u16);
+        let Some(plan) = self.tx.commit_send(cx, &mut self.path, len) else { return Bytes::new() };
+        self.count_syn_data(plan.payload.len());
+        self.out.tried();
+        plan.payload
+    }
+
+    /// The SYN-ACK has come, and what it acknowledges is out of the queue (`tcp_rcv_fastopen_synack`). True when the data has
+    /// to be sent again: then that acknowledges the SYN-ACK.
+    pub(in crate::tcp) fn fast_syn_answered(&mut self, cx: &mut Cx<'_>, seg: &Segment) -> bool {
+        if !self.rest.fast.has(fact::OPTION | fact::DATA) {
+            return false;
+        }
+        let resent = self.tx.total_retrans() > 0;
+        let data = self.rest.fast.has(fact::DATA) && self.has_in_flight();
+        let asked = self.rest.fast.has(fact::OPTION);
+        let got = seg.options.fastopen.filter(|_| asked);
+        let mut learnt = Learnt {
+            mss: seg.options.mss.unwrap_or_else(|| default_mss(&self.tuple)),
+            cookie: got,
+            syn_lost: false,
+            try_exp: 0,
+        };
+        if asked && resent {
+            // Only a later SYN got through, or only the answer to one.
+            learnt.syn_lost = got.is_none() && data;
+        } else if asked && got.is_none() && !self.rest.fast.has(fact::DATA) {
+            learnt.try_exp = if self.rest.fast.has(fact::EXPERIMENTAL) { 2 } else { 1 };
+        }
+        self.rest.fast.open = Some(Box::new(Open::News(News::Learnt(learnt))));
+        if data {
+            self.rest.fast.fail =
+                if resent { ClientFail::SynRetransmitted } else { ClientFail::DataNotAcked };
+            cx.count.tcp_ext.tcp_fast_open_active_fail += 1;
+            self.tx.on_syn_data_refused(cx, &mut self.path);
+            return true;
+        }
+        if self.rest.fast.has(fact::DATA) {
+            self.rest.fast.facts |= fact::DATA_ACKED;
+            cx.count.tcp_ext.tcp_fast_open_active += 1;
+            self.path.rate.join_syn_and_data();
+        }
+        self.take_syn_data(cx, seg);
+        false
+    }
+
+    /// Too many timeouts in a row make us suspect that something on the path swallows Fast Open
+    /// (`tcp_fastopen_active_detect_blackhole`). `expired`: the connection is given up.
+    pub(in crate::tcp) fn suspect_path(&mut self, cx: &mut Cx<'_>, expired: bool) {
+        if !self.rest.fast.has(fact::OPTION | fact::DATA | fact::DATA_ACKED) {
+            return;
+        }
+        let timeouts = self.tx.retransmits();
+        if timeouts == 2 || (timeouts < 2 && expired) {
+            self.tell(News::Blackhole);
+            cx.count.tcp_ext.tcp_fast_open_active_fail += 1;
+        }
+    }
+
+    /// A reset out of order before any data came (`tcp_validate_incoming`).
+    pub(in crate::tcp) fn suspect_reset(&mut self) {
+        if self.rest.fast.has(fact::OPTION)
+            && self.rest.stats.data_segs_in == 0
+            && self.state == State::Established
+        {
+            self.tell(News::Blackhole);
+        }
+    }
+
+    /// The end: nothing came but a FIN beyond a hole, or data after Fast Open had been suspended
+    /// (`tcp_fastopen_active_disable_ofo_check`).
+    pub(in crate::tcp) fn judge_fast_open(&mut self) {
+        if !self.rest.fast.has(fact::OPTION) {
+            return;
+        }
+        if self.rest.stats.data_segs_in == 0 {
+            if self.rx.holds_only_fin() {
+                self.tell(News::Blackhole);
+            }
+        } else if self.rest.fast.has(fact::TRIAL) {
+            self.tell(News::Proven);
+        }
+    }
+
+    /// Leaves word for the stack; what it has not taken yet matters more.
+    fn tell(&mut self, news: News) {
+        if self.rest.fast.open.is_none() {
+            self.rest.fast.open = Some(Box::new(Open::News(news)));
+        }
+    }
+
+    /// What the stack has to hear, once.
+    pub fn take_news(&mut self) -> Option<News> {
+        match self.rest.fast.open.as_deref() {
+            Some(Open::News(news)) => {
+                let news = news.clone();
+                self.rest.fast.open = None;
+                Some(news)
+            }
+            _ => None,
+        }
+    }
+}

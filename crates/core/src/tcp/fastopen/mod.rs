@@ -1,0 +1,141 @@
+//! TCP Fast Open (RFC 7413): data in the SYN, for clients and servers, with Linux's caution about paths that eat it.
+//!
+//! | file | job |
+//! |---|---|
+//! | `cookie` | the cookie of an address |
+//! | `server` | what a listener answers to a SYN |
+//! | `queue` | how many connections may live before their handshake is complete |
+//! | `child` | such a connection |
+//! | `cache` | what clients remember of servers, and of paths that cannot carry it |
+//! | `client` | the SYN of an active open and its answer |
+pub mod cache;
+mod child;
+mod client;
+pub mod cookie;
+pub mod queue;
+pub mod server;
+
+pub use cache::{Cache, Learnt, SynPlan};
+pub use queue::Queue;
+pub use server::Grant;
+
+use super::request::Request;
+use crate::base::{Instant, SocketId};
+use bytes::Bytes;
+use lowwater_wire::tcp::FastOpenCookie;
+
+/// Bits of `tcp_fastopen`.
+pub mod mode {
+    /// Clients may send data in SYNs.
+    pub const CLIENT: u32 = 1;
+    /// Listeners with TCP_FASTOPEN accept it.
+    pub const SERVER: u32 = 2;
+    /// Clients do so without a cookie.
+    pub const CLIENT_NO_COOKIE: u32 = 4;
+    /// Listeners ask for no cookie.
+    pub const SERVER_NO_COOKIE: u32 = 0x200;
+    /// All listeners accept it.
+    pub const ALL_LISTENERS: u32 = 0x400;
+}
+
+/// Why an active Fast Open failed (`tcpi_fastopen_client_fail`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub enum ClientFail {
+    /// It did not, or there was none.
+    #[default]
+    None = 0,
+    /// There was no cookie.
+    CookieUnavailable = 1,
+    /// The SYN-ACK did not acknowledge the data.
+    DataNotAcked = 2,
+    /// The SYN had to be sent again.
+    SynRetransmitted = 3,
+}
+
+/// What happened in the life of a connection with Fast Open.
+pub(super) mod fact {
+    /// Our SYN carried the option (`syn_fastopen`).
+    pub(crate) const OPTION: u8 = 1;
+    /// ... in its experimental form (`syn_fastopen_exp`).
+    pub(crate) const EXPERIMENTAL: u8 = 2;
+    /// Our SYN carried data (`syn_data`).
+    pub(crate) const DATA: u8 = 4;
+    /// Data in a SYN was acknowledged, ours or the peer's (`syn_data_acked`).
+    pub(crate) const DATA_ACKED: u8 = 8;
+    /// Fast Open was off for a while: this connection finds out whether it works again (`syn_fastopen_ch`).
+    pub(crate) const TRIAL: u8 = 16;
+}
+
+/// A connection's part in Fast Open; a word and two bytes where there is none.
+#[derive(Debug, Default)]
+pub(super) struct FastOpen {
+    /// Bits of [`fact`].
+    pub(super) facts: u8,
+    pub(super) fail: ClientFail,
+    pub(super) open: Option<Box<Open>>,
+}
+
+impl FastOpen {
+    pub(super) const fn has(&self, facts: u8) -> bool {
+        self.facts & facts != 0
+    }
+}
+
+/// What a connection holds until its handshake is complete, or until the stack has heard how it went.
+#[derive(Debug)]
+pub(super) enum Open {
+    /// An active open that has not sent its SYN.
+    Syn(Syn),
+    /// A connection that was accepted with its SYN: the request repeats the SYN-ACK and looks at what comes.
+    Child(Box<Child>),
+    /// Something for the stack.
+    News(News),
+}
+
+/// What the first SYN will carry.
+#[derive(Debug)]
+pub(super) struct Syn {
+    /// The option.
+    pub(super) option: Option<FastOpenCookie>,
+    /// Bytes that may go with it.
+    pub(super) space: u16,
+    /// The SYN waits for the application's first write (TCP_FASTOPEN_CONNECT).
+    pub(super) deferred: bool,
+    /// What goes with it.
+    pub(super) data: Bytes,
+}
+
+/// The request of a connection that began with data.
+#[derive(Debug)]
+pub(super) struct Child {
+    pub(super) request: Request,
+    pub(super) listener: SocketId,
+}
+
+/// What the stack has to hear of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum News {
+    /// The answer to a SYN with the option.
+    Learnt(Learnt),
+    /// The path seems to swallow Fast Open connections.
+    Blackhole,
+    /// A connection that tried after such a suspicion got data.
+    Proven,
+    /// The handshake of a connection that was accepted with its SYN is over.
+    Released {
+        /// Whose it was.
+        listener: SocketId,
+        /// The peer reset it.
+        reset: bool,
+    },
+}
+
+/// How long a reset connection still counts against its listener's limit: cookies that were used from a forged address cost
+/// the victim a reset, and the server its Fast Open (RFC 7413 section 5.1).
+const RESET_PENALTY_NS: u64 = 60 * 1_000_000_000;
+
+/// When a reset at `now` is forgiven.
+const fn forgiven(now: Instant) -> Instant {
+    now.plus_nanos(RESET_PENALTY_NS)
+}
