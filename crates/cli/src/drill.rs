@@ -5,11 +5,12 @@ use lowwater_drill::Outcome;
 use serde_json::json;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
+use std::time::Instant;
 
 /// Runs the scripts; the exit code is 1 when one failed.
 pub(crate) fn run(args: &Drill) -> Result<ExitCode, Failure> {
     let scripts = lowwater_drill::collect(&args.paths).map_err(|e| Failure::io("looking for scripts", &e))?;
-    let mut failed = 0;
+    let (mut failed, begun) = (0, Instant::now());
     let mut out = io::stdout().lock();
     for script in &scripts {
         let outcome = lowwater_drill::drill_file(script).map_err(|e| Failure::io(script.display(), &e))?;
@@ -19,7 +20,10 @@ pub(crate) fn run(args: &Drill) -> Result<ExitCode, Failure> {
     }
     if !args.json {
         let total = scripts.len();
-        writeln!(out, "{} of {total} scripts passed", total - failed)
+        let seconds = begun.elapsed().as_secs_f64().max(1e-9);
+        let rate = total as f64 / seconds;
+        let passed = total - failed;
+        writeln!(out, "{passed} of {total} scripts passed in {:.1} ms, {rate:.0} a second", seconds * 1e3)
             .map_err(|e| Failure::io("writing", &e))?;
     }
     if scripts.is_empty() {
@@ -30,7 +34,10 @@ pub(crate) fn run(args: &Drill) -> Result<ExitCode, Failure> {
 
 fn words(outcome: &Outcome) -> String {
     match &outcome.failure {
-        None => format!("ok {}", outcome.script.display()),
+        None => {
+            let printed: String = outcome.printed.iter().map(|line| format!("\n  | {line}")).collect();
+            format!("ok {}{printed}", outcome.script.display())
+        }
         Some(failure) => format!("FAILED {failure}"),
     }
 }
@@ -38,10 +45,11 @@ fn words(outcome: &Outcome) -> String {
 fn object(outcome: &Outcome) -> String {
     let script = outcome.script.display().to_string();
     let object = match &outcome.failure {
-        None => json!({ "script": script, "ok": true }),
+        None => json!({ "script": script, "ok": true, "printed": outcome.printed }),
         Some(f) => json!({
             "script": script, "ok": false, "line": f.line, "source": f.source, "what": f.what,
-            "expected": f.expected, "actual": f.actual, "packets": f.packets, "trace": f.trace, "alone": f.alone(),
+            "expected": f.expected, "actual": f.actual, "packets": f.packets, "trace": f.trace,
+            "printed": f.printed, "alone": f.alone(),
         }),
     };
     object.to_string()

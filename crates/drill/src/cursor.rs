@@ -68,6 +68,15 @@ impl<'a> Cursor<'a> {
         here
     }
 
+    /// Takes `token` if it is next, without a blank before it.
+    pub(crate) fn eat_here(&mut self, token: &str) -> bool {
+        let here = self.rest().starts_with(token);
+        if here {
+            self.skip(token.len());
+        }
+        here
+    }
+
     /// Takes `token` or fails.
     pub(crate) fn expect(&mut self, token: &str) -> Result<(), Box<Failure>> {
         if self.eat(token) {
@@ -83,6 +92,20 @@ impl<'a> Cursor<'a> {
         let rest = self.rest();
         let n = rest.find(|c| !keep(c)).unwrap_or(rest.len());
         self.skip(n)
+    }
+
+    /// Takes characters from here up to the first that `stop` likes.
+    pub(crate) fn take_until(&mut self, stop: impl Fn(char) -> bool) -> &'a str {
+        let rest = self.rest();
+        let n = rest.find(stop).unwrap_or(rest.len());
+        self.skip(n)
+    }
+
+    /// The name that comes next, left in place; empty if there is none.
+    pub(crate) fn peek_word(&self) -> &'a str {
+        let rest = self.rest().trim_start();
+        let n = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
+        if rest.starts_with(|c: char| c.is_ascii_digit()) { "" } else { &rest[..n] }
     }
 
     /// Takes a name; empty if there is none.
@@ -116,6 +139,13 @@ impl<'a> Cursor<'a> {
             }
             None => self.fail(format!("no '{end}' ends what begins here")),
         }
+    }
+
+    /// True when something that is not a blank follows before the line ends.
+    pub(crate) fn more_on_line(&mut self) -> bool {
+        let line = self.line;
+        self.blank();
+        self.line == line && !self.rest().is_empty()
     }
 
     /// Takes a number: decimal or 0x.

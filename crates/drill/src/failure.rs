@@ -20,6 +20,8 @@ pub struct Failure {
     pub packets: Vec<String>,
     /// The last records of the stack's flight recorder, oldest first.
     pub trace: Vec<String>,
+    /// What print() in snippets said.
+    pub printed: Vec<String>,
 }
 
 impl Failure {
@@ -64,7 +66,9 @@ impl fmt::Display for Failure {
             writeln!(f, "  expected: {}", self.expected)?;
             writeln!(f, "  actual:   {}", self.actual)?;
         }
-        for (title, lines) in [("last packets", &self.packets), ("last trace", &self.trace)] {
+        let parts =
+            [("last packets", &self.packets), ("last trace", &self.trace), ("printed", &self.printed)];
+        for (title, lines) in parts {
             if !lines.is_empty() {
                 writeln!(f, "  {title}:")?;
             }

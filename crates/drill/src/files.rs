@@ -10,6 +10,8 @@ pub struct Outcome {
     pub script: PathBuf,
     /// Why it failed, if it did.
     pub failure: Option<Box<Failure>>,
+    /// What print() in its snippets said, if it passed.
+    pub printed: Vec<String>,
 }
 
 /// The scripts among `paths` in order: files as they are, and all `*.pkt` below directories, sorted.
@@ -49,6 +51,9 @@ fn walk(dir: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
 /// When the file cannot be read as text.
 pub fn drill_file(path: &Path) -> io::Result<Outcome> {
     let text = std::fs::read_to_string(path)?;
-    let failure = crate::drill(&path.display().to_string(), &text).err();
-    Ok(Outcome { script: path.to_owned(), failure })
+    let (failure, printed) = match crate::drill(&path.display().to_string(), &text) {
+        Ok(printed) => (None, printed),
+        Err(failure) => (Some(failure), Vec::new()),
+    };
+    Ok(Outcome { script: path.to_owned(), failure, printed })
 }

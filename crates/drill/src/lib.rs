@@ -5,13 +5,14 @@
 //! in microseconds, and runs the same every time. docs/drill.md says which part of the language works.
 #![forbid(unsafe_code)]
 
+mod config;
 mod cursor;
-mod expr;
 mod failure;
 mod files;
 mod names;
 mod options;
 mod parse;
+mod py;
 mod run;
 mod script;
 mod wire;
@@ -19,11 +20,14 @@ mod wire;
 pub use failure::Failure;
 pub use files::{Outcome, collect, drill_file};
 
-/// Runs a script; `name` is its path, for messages.
+use std::path::Path;
+
+/// Runs a script and gives what its snippets printed. `name` is its path, for messages and for the files that it names.
 ///
 /// # Errors
 /// The first line that cannot be read, or that the stack does not fulfil.
-pub fn drill(name: &str, text: &str) -> Result<(), Box<Failure>> {
+pub fn drill(name: &str, text: &str) -> Result<Vec<String>, Box<Failure>> {
     let script = parse::script(text).map_err(|e| e.in_script(name, text))?;
-    run::run(&script).map_err(|e| e.in_script(name, text))
+    let folder = Path::new(name).parent().unwrap_or(Path::new(""));
+    run::run(&script, folder).map_err(|e| e.in_script(name, text))
 }

@@ -1,6 +1,13 @@
 //! TCP options in the order in which they stand, which the stack's own parser forgets.
 use std::fmt;
 
+/// Kind of TCP Fast Open's option (RFC 7413 section 4.1.1).
+pub(crate) const FAST_OPEN: u8 = 34;
+/// Kind of the experimental options that begin with a magic number (RFC 6994).
+pub(crate) const EXPERIMENT: u8 = 254;
+/// The magic number under which Fast Open was an experiment.
+pub(crate) const FAST_OPEN_MAGIC: [u8; 2] = [0xf9, 0x89];
+
 /// One option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TcpOption {
@@ -89,6 +96,10 @@ pub(crate) fn same(expected: &[TcpOption], actual: &[TcpOption]) -> bool {
     expected.len() == actual.len() && expected.iter().zip(actual).all(alike)
 }
 
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
 impl fmt::Display for TcpOption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -102,7 +113,11 @@ impl fmt::Display for TcpOption {
                 blocks.iter().try_for_each(|(left, right)| write!(f, " {left}:{right}"))
             }
             Self::Ts { val, ecr } => write!(f, "TS val {val} ecr {ecr}"),
-            Self::Other(kind, data) => write!(f, "option {kind} of {} bytes", data.len()),
+            Self::Other(FAST_OPEN, cookie) => write!(f, "FO {}", hex(cookie)),
+            Self::Other(EXPERIMENT, data) if data.starts_with(&FAST_OPEN_MAGIC) => {
+                write!(f, "FOEXP {}", hex(&data[2..]))
+            }
+            Self::Other(kind, data) => write!(f, "opt {kind} {}", hex(data)),
         }
     }
 }

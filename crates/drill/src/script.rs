@@ -1,14 +1,17 @@
 //! A script as a value: events with their times.
-use crate::expr::Expr;
+use crate::config::Config;
 use crate::options::TcpOption;
+use crate::py::Program;
+use core::net::IpAddr;
 use lowwater_wire::tcp::TcpFlags;
+use std::fmt;
 
 /// A whole script.
 #[derive(Debug, Default)]
 pub(crate) struct Script {
-    /// `--name=value` lines in front, with their lines.
-    pub(crate) flags: Vec<(usize, String, String)>,
-    /// What happens.
+    /// What the options in front ask for.
+    pub(crate) config: Config,
+    /// What happens; the init command first, the cleanup command last.
     pub(crate) events: Vec<Event>,
 }
 
@@ -42,30 +45,90 @@ pub(crate) enum Action {
     Call(CallSpec),
     /// Shell commands, a line each with its number.
     Command(Vec<(usize, String)>),
-    /// Assertions over TCP_INFO.
-    Code(Vec<Assert>),
+    /// A snippet of Python.
+    Code(Program),
+    /// The device under the stack does something.
+    Device(DeviceAct),
 }
 
-/// `assert EXPR`.
-#[derive(Debug)]
-pub(crate) struct Assert {
-    pub(crate) line: usize,
-    pub(crate) text: String,
-    pub(crate) expr: Expr,
-}
-
-/// What a packet's ECN field must be.
+/// What the device does when the script says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum EcnSpec {
-    /// Exactly these two bits.
-    Bits(u8),
-    /// One of the two ECT codepoints.
-    Ect01,
+pub(crate) enum DeviceAct {
+    /// So many of the oldest packets leave it; `None` for all.
+    Complete(Option<usize>),
+    /// It answers "not now" until it is ready.
+    Busy,
+    /// It has room again.
+    Ready,
 }
 
-/// A TCP packet in the script's numbers.
+/// A packet in the script's numbers.
 #[derive(Clone, Debug)]
 pub(crate) struct PacketSpec {
+    pub(crate) ip: IpSpec,
+    /// Addresses and ports, where the line has them.
+    pub(crate) ends: Option<EndsSpec>,
+    pub(crate) body: BodySpec,
+    pub(crate) marks: Marks,
+}
+
+/// What a line says about the IP header.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct IpSpec {
+    pub(crate) tos: Option<TosSpec>,
+    pub(crate) ttl: Option<u8>,
+    pub(crate) flow_label: Option<u32>,
+}
+
+/// What a packet's TOS or traffic class must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TosSpec {
+    /// Exactly these two bits of ECN.
+    Ecn(u8),
+    /// One of the two ECT codepoints.
+    Ect01,
+    /// The whole byte.
+    Tos(u8),
+}
+
+impl TosSpec {
+    /// The byte that an inbound packet gets.
+    pub(crate) const fn byte(self) -> u8 {
+        match self {
+            Self::Ecn(bits) | Self::Tos(bits) => bits,
+            Self::Ect01 => 2,
+        }
+    }
+
+    /// True for a byte that is as it must be.
+    pub(crate) const fn allows(self, tos: u8) -> bool {
+        match self {
+            Self::Ecn(bits) => tos & 3 == bits,
+            Self::Ect01 => matches!(tos & 3, 1 | 2),
+            Self::Tos(byte) => tos == byte,
+        }
+    }
+}
+
+/// Addresses and ports of a line; without addresses those of the script's world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EndsSpec {
+    pub(crate) src: (Option<IpAddr>, u16),
+    pub(crate) dst: (Option<IpAddr>, u16),
+}
+
+/// What the packet carries.
+#[derive(Clone, Debug)]
+pub(crate) enum BodySpec {
+    Tcp(TcpSpec),
+    /// UDP with so many bytes.
+    Udp(u16),
+    Icmp(IcmpSpec),
+}
+
+/// A TCP segment.
+#[derive(Clone, Debug)]
+pub(crate) struct TcpSpec {
     pub(crate) flags: TcpFlags,
     pub(crate) seq: u32,
     pub(crate) len: u32,
@@ -74,11 +137,52 @@ pub(crate) struct PacketSpec {
     pub(crate) urgent: u16,
     /// `None` for `<...>`.
     pub(crate) options: Option<Vec<TcpOption>>,
-    pub(crate) ecn: Option<EcnSpec>,
+}
+
+/// An ICMP message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct IcmpSpec {
+    pub(crate) kind: u8,
+    pub(crate) code: u8,
+    pub(crate) mtu: Option<u32>,
+    pub(crate) id: Option<u16>,
+    pub(crate) quoted: Quoted,
+}
+
+/// The packet that an ICMP error quotes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Quoted {
+    /// A segment with this sequence number and so much payload.
+    Tcp { seq: u32, len: u32 },
+    /// A datagram of so many bytes.
+    Udp(u16),
+    /// No packet but so many bytes of zeros, header of the message included.
+    Raw(u16),
+}
+
+/// What a line says about how a packet left the stack.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Marks {
+    /// Segments in this one packet.
+    pub(crate) segs: Option<u32>,
+    /// Payload of each segment but the last; 0 for a packet that is no super-packet.
+    pub(crate) gso: Option<u32>,
+    /// When it may leave, in microseconds after it was handed to the device.
+    pub(crate) departs: Option<u64>,
+    /// Bytes and packets in the device, this one included.
+    pub(crate) queued: Option<u64>,
+    pub(crate) packets: Option<u64>,
+}
+
+impl Marks {
+    /// True when there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// A system call.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct CallSpec {
     pub(crate) name: String,
     pub(crate) args: Vec<Value>,
@@ -95,10 +199,13 @@ pub(crate) enum Value {
     /// `...`
     Any,
     Int(i64),
-    Text(String),
+    /// Bytes; no zero at the end.
+    Text(Vec<u8>),
     List(Vec<Value>),
     /// Fields with their names, where they have one.
     Struct(Vec<(String, Value)>),
+    /// An address, `inet_addr("...")` or `inet6_addr("...")`.
+    Addr(IpAddr),
 }
 
 impl Value {
@@ -115,5 +222,42 @@ impl Value {
     pub(crate) fn field(&self, name: &str) -> Option<&Self> {
         let Self::Struct(fields) = self else { return None };
         fields.iter().find(|(n, _)| n == name).map(|(_, v)| v)
+    }
+
+    /// What a list contains; a struct without names counts as one.
+    pub(crate) fn items(&self) -> Option<Vec<&Self>> {
+        match self {
+            Self::List(items) => Some(items.iter().collect()),
+            Self::Struct(fields) if fields.iter().all(|(n, _)| n.is_empty()) => {
+                Some(fields.iter().map(|(_, v)| v).collect())
+            }
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Any => f.write_str("..."),
+            Self::Int(n) => write!(f, "{n}"),
+            Self::Text(bytes) => write!(f, "\"{}\"", bytes.escape_ascii()),
+            Self::Addr(ip) => write!(f, "{ip}"),
+            Self::List(items) => {
+                f.write_str("[")?;
+                for (i, item) in items.iter().enumerate() {
+                    write!(f, "{}{item}", if i == 0 { "" } else { ", " })?;
+                }
+                f.write_str("]")
+            }
+            Self::Struct(fields) => {
+                f.write_str("{")?;
+                for (i, (name, value)) in fields.iter().enumerate() {
+                    let equals = if name.is_empty() { "" } else { "=" };
+                    write!(f, "{}{name}{equals}{value}", if i == 0 { "" } else { ", " })?;
+                }
+                f.write_str("}")
+            }
+        }
     }
 }

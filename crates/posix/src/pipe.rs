@@ -297,7 +297,7 @@ impl Host {
         let Kind::Conn(id) = kind else {
             return self.splice_unconnected(from, fd, n, p);
         };
-        match self.splice_send(from, id, n, flags & SPLICE_F_MORE as u32 != 0 || n < waiting) {
+        match self.splice_send(from, id, n, flags & SPLICE_F_MORE as u32 != 0) {
             Ok(sent) => p.done += sent,
             Err(Error::WouldBlock) if p.done == 0 && nonblocking => return Err(Errno::EAGAIN),
             Err(Error::WouldBlock) => {}

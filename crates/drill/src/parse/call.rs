@@ -1,34 +1,52 @@
 //! Reads a system call: `name(args) = result ERRNO (note)`.
+use super::Scope;
 use crate::cursor::Cursor;
 use crate::failure::Failure;
 use crate::names;
 use crate::script::{CallSpec, Value};
+use core::net::{Ipv4Addr, Ipv6Addr};
 
 /// Deepest nesting of lists and structs.
 const DEPTH_MAX: usize = 8;
 
-pub(crate) fn call(c: &mut Cursor<'_>, end: Option<u64>) -> Result<CallSpec, Box<Failure>> {
-    let name = c.word().to_owned();
+pub(super) fn call(
+    c: &mut Cursor<'_>,
+    scope: &Scope<'_>,
+    end: Option<u64>,
+) -> Result<CallSpec, Box<Failure>> {
+    let word = c.word();
+    let name = scope.defines.get(word).map_or(word, String::as_str).to_owned();
     c.expect("(")?;
-    let args = values(c, ")", 0)?;
+    let args = values(c, scope, ")", 0)?;
     c.expect("=")?;
-    let result = if c.eat("...") { None } else { Some(c.number()?) };
+    let result = match value(c, scope, 0)? {
+        Value::Any => None,
+        Value::Int(n) => Some(n),
+        other => return c.fail(format!("a call returns a number or '...', not {other}")),
+    };
     let mut errno = None;
-    c.blank();
-    if c.peek() == 'E' {
-        errno = Some(c.word().to_owned());
+    if c.more_on_line() && c.peek() == 'E' {
+        let name = c.word();
+        if names::errno(name).is_none() {
+            return c.fail(format!("'{name}' is no error that Linux knows"));
+        }
+        errno = Some(name.to_owned());
     }
-    // On the same line only: nothing else begins with a parenthesis, but a note never stands alone.
-    if c.eat("(") {
+    if c.more_on_line() && c.eat("(") {
         c.until(")")?;
     }
     Ok(CallSpec { name, args, end, result, errno })
 }
 
-fn values(c: &mut Cursor<'_>, close: &str, depth: usize) -> Result<Vec<Value>, Box<Failure>> {
+fn values(
+    c: &mut Cursor<'_>,
+    scope: &Scope<'_>,
+    close: &str,
+    depth: usize,
+) -> Result<Vec<Value>, Box<Failure>> {
     let mut list = Vec::new();
     while !c.eat(close) {
-        list.push(value(c, depth)?);
+        list.push(value(c, scope, depth)?);
         if !c.eat(",") {
             c.expect(close)?;
             break;
@@ -37,48 +55,81 @@ fn values(c: &mut Cursor<'_>, close: &str, depth: usize) -> Result<Vec<Value>, B
     Ok(list)
 }
 
-fn value(c: &mut Cursor<'_>, depth: usize) -> Result<Value, Box<Failure>> {
+fn value(c: &mut Cursor<'_>, scope: &Scope<'_>, depth: usize) -> Result<Value, Box<Failure>> {
     if depth > DEPTH_MAX {
         return c.fail("lists nested too deeply");
     }
     c.blank();
     match c.peek() {
         '.' => c.expect("...").map(|()| Value::Any),
-        '"' => {
-            c.eat("\"");
-            Ok(Value::Text(c.until("\"")?.to_owned()))
-        }
+        '"' => strings(c).map(Value::Text),
         '[' => {
             c.eat("[");
-            values(c, "]", depth + 1).map(Value::List)
+            values(c, scope, "]", depth + 1).map(Value::List)
         }
         '{' => {
             c.eat("{");
-            fields(c, depth + 1)
+            fields(c, scope, depth + 1)
         }
         _ => {
-            let mut bits = atom(c)?;
+            let first = atom(c, scope, depth)?;
+            let Value::Int(mut bits) = first else { return Ok(first) };
             while c.eat("|") {
-                bits |= atom(c)?;
+                match atom(c, scope, depth)? {
+                    Value::Int(more) => bits |= more,
+                    other => return c.fail(format!("'|' joins numbers, not {other}")),
+                }
             }
             Ok(Value::Int(bits))
         }
     }
 }
 
-fn fields(c: &mut Cursor<'_>, depth: usize) -> Result<Value, Box<Failure>> {
+/// Strings that follow one another are one; `...` behind them says that more follows, which nobody compares.
+fn strings(c: &mut Cursor<'_>) -> Result<Vec<u8>, Box<Failure>> {
+    let mut bytes = Vec::new();
+    while c.eat("\"") {
+        loop {
+            let plain = c.take_until(|ch| ch == '"' || ch == '\\');
+            bytes.extend(plain.as_bytes());
+            if c.eat_here("\"") {
+                break;
+            }
+            if !c.eat_here("\\") {
+                return c.fail("no '\"' ends what begins here");
+            }
+            bytes.push(escape(c)?);
+        }
+    }
+    c.eat("...");
+    Ok(bytes)
+}
+
+fn escape(c: &mut Cursor<'_>) -> Result<u8, Box<Failure>> {
+    let letter = c.peek();
+    let byte = match letter {
+        'n' => b'\n',
+        'r' => b'\r',
+        't' => b'\t',
+        '0' => 0,
+        '\\' | '"' | '\'' => letter as u8,
+        'x' => {
+            let hex = c.rest().get(1..3).and_then(|d| u8::from_str_radix(d, 16).ok());
+            let Some(byte) = hex else { return c.fail("'\\x' needs two hexadecimal digits") };
+            c.skip(3);
+            return Ok(byte);
+        }
+        _ => return c.fail(format!("'\\{letter}' is no character")),
+    };
+    c.skip(1);
+    Ok(byte)
+}
+
+fn fields(c: &mut Cursor<'_>, scope: &Scope<'_>, depth: usize) -> Result<Value, Box<Failure>> {
     let mut list = Vec::new();
     while !c.eat("}") {
-        c.blank();
-        let rest = c.rest();
-        let word =
-            rest.len() - rest.trim_start_matches(|ch: char| ch.is_ascii_alphanumeric() || ch == '_').len();
-        let named = !c.peek().is_ascii_digit() && word > 0 && rest[word..].trim_start().starts_with('=');
-        let name = if named { c.word().to_owned() } else { String::new() };
-        if named {
-            c.expect("=")?;
-        }
-        list.push((name, value(c, depth)?));
+        let name = field_name(c)?;
+        list.push((name, value(c, scope, depth)?));
         if !c.eat(",") {
             c.expect("}")?;
             break;
@@ -87,14 +138,59 @@ fn fields(c: &mut Cursor<'_>, depth: usize) -> Result<Value, Box<Failure>> {
     Ok(Value::Struct(list))
 }
 
-fn atom(c: &mut Cursor<'_>) -> Result<i64, Box<Failure>> {
+/// `name=`, or `name(n)=` as in `msg_iov(2)=`, whose number says again what the list says; or nothing.
+fn field_name(c: &mut Cursor<'_>) -> Result<String, Box<Failure>> {
+    c.blank();
+    let word = c.peek_word();
+    let after = c.rest().get(word.len()..).unwrap_or_default().trim_start();
+    let counted = matches!(word, "msg_name" | "msg_iov") && after.starts_with('(');
+    if word.is_empty() || !(after.starts_with('=') || counted) {
+        return Ok(String::new());
+    }
+    c.word();
+    if counted {
+        c.until(")")?;
+    }
+    c.expect("=")?;
+    Ok(word.to_owned())
+}
+
+fn atom(c: &mut Cursor<'_>, scope: &Scope<'_>, depth: usize) -> Result<Value, Box<Failure>> {
     c.blank();
     if c.peek().is_ascii_digit() || c.peek() == '-' {
-        return c.number();
+        return c.number().map(Value::Int);
     }
     let name = c.word();
-    match names::constant(name) {
-        Some(n) => Ok(n),
-        None => c.fail(format!("the name '{name}' is not known")),
+    if let Some(text) = scope.defines.get(name) {
+        // What a definition stands for is read like what it replaces, but knows no definitions itself.
+        let plain = std::collections::BTreeMap::new();
+        let scope = Scope { v6: scope.v6, defines: &plain };
+        return value(&mut Cursor::new(text, c.line()), &scope, depth + 1);
+    }
+    match name {
+        "htons" => {
+            c.expect("(")?;
+            let port: u16 = c.number()?;
+            c.expect(")")?;
+            Ok(Value::Int(port.into()))
+        }
+        "inet_addr" | "inet6_addr" => {
+            c.expect("(")?;
+            let text = String::from_utf8(strings(c)?).unwrap_or_default();
+            c.expect(")")?;
+            let v4 = text.parse::<Ipv4Addr>().ok().filter(|_| name == "inet_addr").map(Into::into);
+            match v4.or_else(|| text.parse::<Ipv6Addr>().ok().map(Into::into)) {
+                Some(ip) => Ok(Value::Addr(ip)),
+                None => c.fail(format!("'{text}' is no address")),
+            }
+        }
+        "" => {
+            let next: String = c.rest().chars().take_while(|ch| *ch != '\n').take(20).collect();
+            c.fail(format!("a value should stand here, not '{next}'"))
+        }
+        _ => match names::constant(name) {
+            Some(n) => Ok(Value::Int(n)),
+            None => c.fail(format!("the name '{name}' is not known")),
+        },
     }
 }

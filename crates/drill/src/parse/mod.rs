@@ -1,39 +1,126 @@
 //! Reads a script: options in front, then events, each with a time and an action.
 mod call;
+mod icmp;
+mod ip;
 mod packet;
+mod tcp;
 
-pub(crate) use packet::LETTERS;
+pub(crate) use icmp::{code_name, kind_name};
+pub(crate) use tcp::LETTERS;
 
+use crate::config::{Config, Family, Flag};
 use crate::cursor::Cursor;
-use crate::expr;
 use crate::failure::Failure;
-use crate::script::{Action, Assert, Event, Script, When};
+use crate::py;
+use crate::script::{Action, DeviceAct, Event, Script, When};
+use std::collections::BTreeMap;
+
+/// What reading depends on.
+#[derive(Debug)]
+pub(crate) struct Scope<'a> {
+    /// Packets are IPv6.
+    v6: bool,
+    /// `--define=NAME=value`.
+    defines: &'a BTreeMap<String, String>,
+}
 
 /// Reads the text of a script.
 pub(crate) fn script(text: &str) -> Result<Script, Box<Failure>> {
     let mut c = Cursor::new(text, 1);
-    let mut script = Script::default();
-    loop {
-        c.blank();
-        if !c.rest().starts_with("--") {
-            break;
-        }
-        let line = c.line();
-        c.eat("--");
-        let name = c.word().to_owned();
-        let value = if c.rest().starts_with('=') { c.take_while(|ch| !ch.is_whitespace()) } else { "" };
-        script.flags.push((line, name, value.trim_start_matches('=').to_owned()));
+    let config = Config::new(&flags(&mut c)?)?;
+    let mut events = Vec::new();
+    let scope = Scope { v6: config.family == Family::V6, defines: &config.defines };
+    if let Some(init) = bare_command(&mut c, &scope)? {
+        events.push(init);
     }
+    let mut timed = 0;
     loop {
         c.blank();
         if c.rest().is_empty() {
-            return Ok(script);
+            break;
         }
-        script.events.push(event(&mut c)?);
+        if let Some(cleanup) = bare_command(&mut c, &scope)? {
+            c.blank();
+            if !c.rest().is_empty() {
+                return c.fail("a command without a time is either the first or the last thing in a script");
+            }
+            events.push(cleanup);
+            break;
+        }
+        events.push(event(&mut c, &scope)?);
+        timed += 1;
+        check_order(&events, timed)?;
+    }
+    Ok(Script { config, events })
+}
+
+/// The options in front: `--name=value` or `--name`.
+fn flags(c: &mut Cursor<'_>) -> Result<Vec<Flag>, Box<Failure>> {
+    let mut flags = Vec::new();
+    while c.eat("--") {
+        let line = c.line();
+        let name = c.word().to_owned();
+        let value = if c.rest().starts_with('=') {
+            c.eat("=");
+            Some(flag_value(c)?)
+        } else {
+            None
+        };
+        flags.push(Flag { line, name, value });
+    }
+    Ok(flags)
+}
+
+/// Up to a blank; quotation marks of both kinds hold blanks together, and fall away around the whole.
+fn flag_value(c: &mut Cursor<'_>) -> Result<String, Box<Failure>> {
+    let mut value = String::new();
+    loop {
+        let plain = c.take_until(|ch| ch.is_whitespace() || ch == '"' || ch == '`');
+        value.push_str(plain);
+        let quote = c.peek();
+        if quote != '"' && quote != '`' {
+            return Ok(value);
+        }
+        let alone = quote == '"' && value.is_empty();
+        c.skip(1);
+        let inner = c.until(if quote == '"' { "\"" } else { "`" })?;
+        if alone {
+            value.push_str(inner);
+        } else {
+            value.extend([quote]);
+            value.push_str(inner);
+            value.extend([quote]);
+        }
     }
 }
 
-fn event(c: &mut Cursor<'_>) -> Result<Event, Box<Failure>> {
+/// A command without a time: the init command or the cleanup command.
+fn bare_command(c: &mut Cursor<'_>, scope: &Scope<'_>) -> Result<Option<Event>, Box<Failure>> {
+    c.blank();
+    let line = c.line();
+    let action = match c.peek() {
+        '`' => Action::Command(command(c)?),
+        ch if ch.is_ascii_alphabetic() => match defined_command(c, scope) {
+            Some(lines) => Action::Command(lines),
+            None => return Ok(None),
+        },
+        _ => return Ok(None),
+    };
+    Ok(Some(Event { line, when: When::Relative(0, 0), action }))
+}
+
+/// A name that `--define` made a command.
+fn defined_command(c: &mut Cursor<'_>, scope: &Scope<'_>) -> Option<Vec<(usize, String)>> {
+    let name = c.peek_word();
+    let text = scope.defines.get(name)?.strip_prefix('`')?.strip_suffix('`')?.to_owned();
+    let line = c.line();
+    c.word();
+    Some(lines_of(&text, line))
+}
+
+fn event(c: &mut Cursor<'_>, scope: &Scope<'_>) -> Result<Event, Box<Failure>> {
+    c.blank();
+    let begin = c.line();
     let when = when(c)?;
     let end = if c.eat("...") { Some(c.seconds()?) } else { None };
     c.blank();
@@ -41,21 +128,50 @@ fn event(c: &mut Cursor<'_>) -> Result<Event, Box<Failure>> {
     let action = match c.peek() {
         '<' => {
             c.eat("<");
-            Action::Inbound(packet::packet(c, true)?)
+            Action::Inbound(packet::packet(c, scope, true)?)
         }
         '>' => {
             c.eat(">");
-            Action::Outbound(packet::packet(c, false)?)
+            Action::Outbound(packet::packet(c, scope, false)?)
         }
         '`' => Action::Command(command(c)?),
         '%' => Action::Code(code(c)?),
-        ch if ch.is_ascii_alphabetic() => Action::Call(call::call(c, end)?),
+        ch if ch.is_ascii_alphabetic() => match defined_command(c, scope) {
+            Some(lines) => Action::Command(lines),
+            None if c.peek_word() == "device" => Action::Device(device(c)?),
+            None => Action::Call(call::call(c, scope, end)?),
+        },
         ch => return c.fail(format!("'{ch}' begins neither a packet nor a call nor a command")),
     };
     if end.is_some() && !matches!(action, Action::Call(_)) {
         return Err(Failure::new(line, "only a call may take time ('...'); for a range write '~'"));
     }
+    let vague = match when {
+        When::Any => true,
+        When::Absolute(from, to) | When::Relative(from, to) => from != to,
+    };
+    if vague && !matches!(action, Action::Outbound(_)) {
+        return Err(Failure::new(
+            begin,
+            "only a packet that the stack sends may have '*' or a range of time",
+        ));
+    }
     Ok(Event { line, when, action })
+}
+
+/// A script begins at 0, and times do not go backwards.
+fn check_order(events: &[Event], timed: usize) -> Result<(), Box<Failure>> {
+    let [before @ .., last] = events else { return Ok(()) };
+    if timed == 1 && !matches!(last.when, When::Absolute(0, _) | When::Relative(0, _)) {
+        return Err(Failure::new(last.line, "the first event happens at 0"));
+    }
+    let earlier = before.last().map(|e| e.when);
+    match (earlier, last.when) {
+        (Some(When::Absolute(earlier, _)), When::Absolute(now, _)) if now < earlier => {
+            Err(Failure::new(last.line, "this event comes before the one above it"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn when(c: &mut Cursor<'_>) -> Result<When, Box<Failure>> {
@@ -65,12 +181,14 @@ fn when(c: &mut Cursor<'_>) -> Result<When, Box<Failure>> {
     }
     let relative = c.eat("+");
     if !relative && !c.peek().is_ascii_digit() && c.peek() != '.' {
-        return Ok(When::Relative(0, 0));
+        return c.fail("an event begins with its time: 0.1, +0.1 or *");
     }
     let from = c.seconds()?;
     let mut to = from;
     if c.eat("~") {
-        c.eat("+");
+        if relative {
+            c.expect("+")?;
+        }
         to = c.seconds()?;
         if to < from {
             return c.fail("a range of time that ends before it begins");
@@ -82,37 +200,52 @@ fn when(c: &mut Cursor<'_>) -> Result<When, Box<Failure>> {
 fn command(c: &mut Cursor<'_>) -> Result<Vec<(usize, String)>, Box<Failure>> {
     c.eat("`");
     let first = c.line();
-    let text = c.until("`")?;
-    let mut lines = Vec::new();
+    Ok(lines_of(c.until("`")?, first))
+}
+
+/// Splits a shell script into commands; `\` at the end of a line goes on in the next.
+pub(crate) fn lines_of(text: &str, first: usize) -> Vec<(usize, String)> {
+    let mut lines: Vec<(usize, String)> = Vec::new();
+    let mut held = String::new();
     for (n, line) in text.lines().enumerate() {
+        let line = if line.trim_start().starts_with('#') { "" } else { line };
         let line = line.split(" #").next().unwrap_or_default();
-        for part in line.replace("&&", ";").split(';') {
-            let part = part.trim();
-            if !part.is_empty() && !part.starts_with('#') {
-                lines.push((first + n, part.to_owned()));
+        if let Some(more) = line.trim_end().strip_suffix('\\') {
+            held.push_str(more);
+            held.push(' ');
+            continue;
+        }
+        let whole = std::mem::take(&mut held) + line;
+        for part in whole.replace("&&", ";").split(';') {
+            if !part.trim().is_empty() {
+                lines.push((first + n, part.trim().to_owned()));
             }
         }
     }
-    Ok(lines)
+    if !held.trim().is_empty() {
+        lines.push((first, held.trim().to_owned()));
+    }
+    lines
 }
 
-fn code(c: &mut Cursor<'_>) -> Result<Vec<Assert>, Box<Failure>> {
+fn code(c: &mut Cursor<'_>) -> Result<py::Program, Box<Failure>> {
     c.expect("%{")?;
     let first = c.line();
-    let text = c.until("}%")?;
-    let mut asserts = Vec::new();
-    for (n, line) in text.lines().enumerate() {
-        let number = first + n;
-        let line = line.split('#').next().unwrap_or_default();
-        for part in line.split(';').map(str::trim).filter(|p| !p.is_empty()) {
-            let Some(body) = part.strip_prefix("assert") else {
-                return Err(Failure::new(number, format!("only assertions work in %{{ }}%, not '{part}'")));
-            };
-            let expr = expr::parse(body, number)?;
-            asserts.push(Assert { line: number, text: body.trim().to_owned(), expr });
+    py::parse(c.until("}%")?, first)
+}
+
+/// `device complete N|all`, `device busy`, `device ready`: ours.
+fn device(c: &mut Cursor<'_>) -> Result<DeviceAct, Box<Failure>> {
+    c.word();
+    match c.word() {
+        "complete" if c.eat_word("all") => Ok(DeviceAct::Complete(None)),
+        "complete" => Ok(DeviceAct::Complete(Some(c.number()?))),
+        "busy" => Ok(DeviceAct::Busy),
+        "ready" => Ok(DeviceAct::Ready),
+        other => {
+            c.fail(format!("a device does 'complete N', 'complete all', 'busy' or 'ready', not '{other}'"))
         }
     }
-    Ok(asserts)
 }
 
 #[cfg(test)]

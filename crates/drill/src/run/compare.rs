@@ -1,65 +1,219 @@
 //! Compares what the stack sends with what the script says it sends.
+use super::net::Whose;
 use super::{Runner, at, seconds};
 use crate::failure::Failure;
-use crate::options;
-use crate::script::{EcnSpec, PacketSpec};
-use crate::wire::Wire;
+use crate::options::{self, TcpOption};
+use crate::script::{BodySpec, IcmpSpec, Marks, PacketSpec, Quoted, TcpSpec};
+use crate::wire::{Body, Handed, Icmp, Ip, Line, Quote, Shown, Tcp, Udp, Wire};
+use core::net::SocketAddr;
+use lowwater_core::base::Instant;
+use lowwater_wire::protocol;
 use lowwater_wire::tcp::TcpFlags;
 
-/// How long after its time an expected packet is waited for, to say when it came: seconds of virtual time.
+/// How long after its time an expected packet is waited for, to say when it came: microseconds of virtual time.
 const PATIENCE_US: u64 = 200_000_000;
 
-impl Runner {
-    /// Waits for a packet between `from` and `to` and compares it; when it went out.
+/// When a packet is due and when it may come, in microseconds of the script.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Window {
+    pub(super) from: u64,
+    pub(super) to: u64,
+    pub(super) early: u64,
+    pub(super) late: u64,
+}
+
+impl Runner<'_> {
+    /// Waits for a packet and compares it.
     pub(super) fn outbound(
         &mut self,
         line: usize,
         spec: &PacketSpec,
-        (from, to): (u64, u64),
-    ) -> Result<u64, Box<Failure>> {
-        let limit =
-            to.saturating_add(PATIENCE_US).min(self.micros(self.now).saturating_add(10 * PATIENCE_US));
-        let expected = describe(spec);
-        let Some(mut packet) = self.sniff(at(limit), line)? else {
-            return Err(Failure::differs(line, "the stack does not send this packet", expected, "nothing"));
+        window: Window,
+    ) -> Result<(), Box<Failure>> {
+        let limit = window.late.saturating_add(PATIENCE_US).min(self.now().saturating_add(10 * PATIENCE_US));
+        let whose = self.whose(spec);
+        let shown = shown(spec);
+        let expected = self.expected(spec);
+        let describe = |wire: &Wire| {
+            let any = matches!(&spec.body, BodySpec::Tcp(t) if t.options.is_none());
+            format!("{}{}", Line(wire, shown), if any { " <...>" } else { "" })
         };
-        if packet.len < spec.len && packet.seq == spec.seq {
-            self.glue(&mut packet, spec, line)?;
+        let Some(mut packet) = self.sniff(whose, at(limit), line)? else {
+            return Err(Failure::differs(
+                line,
+                "the stack does not send this packet",
+                describe(&expected),
+                "nothing",
+            ));
+        };
+        if let BodySpec::Tcp(tcp) = &spec.body {
+            self.begin(tcp, &mut packet);
+            if !self.config.judge.strict_segments {
+                self.glue(whose, &mut packet, tcp, line)?;
+            }
         }
-        if let Some(what) = difference(spec, &packet) {
-            let actual = packet.script(spec.window.is_some()).to_string();
-            return Err(Failure::differs(line, format!("the packet has {what}"), expected, actual));
+        let what = difference(spec, &packet).or_else(|| self.wrong_stamp(spec, &packet));
+        if let Some(what) = what {
+            let actual = Line(&packet, shown).to_string();
+            return Err(Failure::differs(
+                line,
+                format!("the packet has {what}"),
+                describe(&expected),
+                actual,
+            ));
         }
-        if let (Some(flow), Some(options)) = (&mut self.flow, &spec.options) {
-            flow.stamp(options, &packet.options);
+        if let (BodySpec::Tcp(tcp), Some(live)) = (&spec.body, packet.tcp()) {
+            let (local, remote) = packet.ends();
+            let flow = self.flows.find(local, remote);
+            flow.zip(tcp.options.as_ref()).into_iter().for_each(|(f, o)| f.stamp(o, &live.options));
         }
         let when = self.micros(packet.at);
-        if when.saturating_add(self.tolerance) < from || when > to.saturating_add(self.tolerance) {
-            let wanted =
-                if from == to { seconds(from) } else { format!("{} to {}", seconds(from), seconds(to)) };
+        if when < window.early || when > window.late {
+            let (from, to) = (seconds(window.from), seconds(window.to));
+            let wanted = if window.from == window.to { from } else { format!("{from} to {to}") };
             return Err(Failure::differs(line, "the packet has the wrong time", wanted, seconds(when)));
         }
-        Ok(when)
+        Ok(())
+    }
+
+    /// A SYN of the stack for which the script has a number of its own.
+    fn begin(&mut self, spec: &TcpSpec, packet: &mut Wire) {
+        let (local, remote) = packet.ends();
+        let Some(tcp) = packet.tcp_mut().filter(|t| t.flags.syn() && spec.flags.syn()) else { return };
+        if let Some(flow) = self.flows.find(local, remote) {
+            let live = flow.live_seq(tcp.seq);
+            flow.begins_with(spec.seq, live);
+            tcp.seq = spec.seq;
+        }
     }
 
     /// Joins segments that follow one another, as packetdrill does without --strict_segments: a stack without TSO sends in
     /// several packets what a script writes as one.
-    fn glue(&mut self, packet: &mut Wire, spec: &PacketSpec, line: usize) -> Result<(), Box<Failure>> {
-        while packet.len < spec.len {
-            self.pump(line)?;
-            let (next, room, ack) = (packet.seq.wrapping_add(packet.len), spec.len - packet.len, packet.ack);
-            let more = self.sniff_if(|p| p.seq == next && p.len > 0 && p.len <= room && p.ack == ack);
-            let Some(more) = more else { return Ok(()) };
-            packet.len += more.len;
+    fn glue(
+        &mut self,
+        whose: Whose,
+        packet: &mut Wire,
+        spec: &TcpSpec,
+        line: usize,
+    ) -> Result<(), Box<Failure>> {
+        let short = |tcp: &&mut Tcp| tcp.len > 0 && tcp.len < spec.len && tcp.seq == spec.seq;
+        while let Some(tcp) = packet.tcp_mut().filter(short) {
+            let (next, room) = (tcp.seq.wrapping_add(tcp.len), spec.len - tcp.len);
+            let (ack, window) = (tcp.ack, tcp.window);
+            let more = self.sniff_if(whose, line, |p| {
+                p.tcp().is_some_and(|t| {
+                    t.seq == next && t.len > 0 && t.len <= room && (t.ack, t.window) == (ack, window)
+                })
+            })?;
+            let Some(more) = more.and_then(|p| p.tcp().cloned()) else { return Ok(()) };
+            tcp.len += more.len;
             // All flags but CWR are those of the last segment.
-            packet.flags = (packet.flags & TcpFlags::CWR) | more.flags;
+            tcp.flags = (tcp.flags & TcpFlags::CWR) | more.flags;
         }
         Ok(())
     }
+
+    /// With --tcp_ts_tick_usecs the stack's timestamps must advance as the script's do.
+    fn wrong_stamp(&mut self, spec: &PacketSpec, packet: &Wire) -> Option<&'static str> {
+        let judge = self.config.judge;
+        let (BodySpec::Tcp(spec), true) = (&spec.body, judge.ts_tick_us > 0) else { return None };
+        let stamp = |options: &[TcpOption]| {
+            options.iter().find_map(|o| if let TcpOption::Ts { val, .. } = o { Some(*val) } else { None })
+        };
+        let expected = stamp(spec.options.as_deref()?)?;
+        let actual = stamp(&packet.tcp()?.options)?;
+        let (local, remote) = packet.ends();
+        let drift = self.flows.find(local, remote)?.drift(expected, actual);
+        let ticks = judge.tolerance_us / u64::from(judge.ts_tick_us) + 1;
+        if drift.unsigned_abs() > ticks { Some("another TS val") } else { None }
+    }
+
+    /// What a line expects, as a packet.
+    fn expected(&self, spec: &PacketSpec) -> Wire {
+        let world = &self.config.ends;
+        let (src, dst) =
+            spec.ends.map_or((SocketAddr::new(world.local, 0), SocketAddr::new(world.remote, 0)), |ends| {
+                let src = SocketAddr::new(ends.src.0.unwrap_or(world.local), ends.src.1);
+                (src, SocketAddr::new(ends.dst.0.unwrap_or(world.remote), ends.dst.1))
+            });
+        let ip = Ip {
+            src: src.ip(),
+            dst: dst.ip(),
+            tos: spec.ip.tos.map_or(0, |tos| tos.byte()),
+            ttl: spec.ip.ttl.unwrap_or_default(),
+            flow_label: spec.ip.flow_label.unwrap_or_default(),
+        };
+        let body = match &spec.body {
+            BodySpec::Tcp(tcp) => Body::Tcp(Tcp {
+                src_port: src.port(),
+                dst_port: dst.port(),
+                seq: tcp.seq,
+                ack: tcp.ack,
+                flags: tcp.flags,
+                window: tcp.window.unwrap_or_default(),
+                urgent: tcp.urgent,
+                options: tcp.options.clone().unwrap_or_default(),
+                len: tcp.len,
+            }),
+            BodySpec::Udp(len) => Body::Udp(Udp { src_port: src.port(), dst_port: dst.port(), len: *len }),
+            BodySpec::Icmp(icmp) => Body::Icmp(expected_message(icmp, src, dst)),
+        };
+        let marks = &spec.marks;
+        let handed = Handed {
+            gso: marks.gso.unwrap_or_default() as u16,
+            wait_ns: marks.departs.unwrap_or_default().saturating_mul(1_000),
+            queued: marks.queued.unwrap_or_default(),
+            packets: marks.packets.unwrap_or_default(),
+        };
+        Wire { at: Instant::ZERO, ip, body, handed }
+    }
+}
+
+/// What the messages about a line show.
+fn shown(spec: &PacketSpec) -> Shown {
+    let window = matches!(&spec.body, BodySpec::Tcp(t) if t.window.is_some());
+    Shown { window, ports: spec.ends.is_some(), marks: !spec.marks.is_empty(), ..Shown::of(&spec.ip) }
+}
+
+fn expected_message(spec: &IcmpSpec, src: SocketAddr, dst: SocketAddr) -> Icmp {
+    let quote = |protocol, seq, len| Some(Quote { src: dst, dst: src, protocol, seq, len, kept: 8 });
+    let (quoted, len) = match spec.quoted {
+        Quoted::Raw(len) => (None, len.into()),
+        Quoted::Udp(len) => (quote(protocol::UDP, 0, len.into()), 0),
+        Quoted::Tcp { seq, len } => (quote(protocol::TCP, seq, len), 0),
+    };
+    let rest = spec.mtu.unwrap_or_else(|| u32::from(spec.id.unwrap_or_default()) << 16);
+    Icmp { kind: spec.kind, code: spec.code, rest, quoted, len }
 }
 
 /// The first thing in which a packet differs.
 fn difference(spec: &PacketSpec, p: &Wire) -> Option<&'static str> {
+    let body = match (&spec.body, &p.body) {
+        (BodySpec::Tcp(spec), Body::Tcp(p)) => segment(spec, p),
+        (BodySpec::Udp(len), Body::Udp(p)) => (*len != p.len).then_some("another length"),
+        (BodySpec::Icmp(spec), Body::Icmp(p)) => message(spec, p),
+        _ => Some("another protocol"),
+    };
+    if body.is_some() {
+        return body;
+    }
+    match spec.ip.tos {
+        Some(tos) if !tos.allows(p.ip.tos) => {
+            let whole = matches!(tos, crate::script::TosSpec::Tos(_));
+            return Some(if whole { "another TOS" } else { "another ECN mark" });
+        }
+        _ => {}
+    }
+    if spec.ip.ttl.is_some_and(|ttl| ttl != p.ip.ttl) {
+        return Some("another TTL");
+    }
+    if spec.ip.flow_label.is_some_and(|label| label != p.ip.flow_label) {
+        return Some("another flow label");
+    }
+    marks(&spec.marks, p)
+}
+
+fn segment(spec: &TcpSpec, p: &Tcp) -> Option<&'static str> {
     if spec.flags != p.flags {
         return Some("other flags");
     }
@@ -78,37 +232,49 @@ fn difference(spec: &PacketSpec, p: &Wire) -> Option<&'static str> {
     if spec.urgent != p.urgent {
         return Some("another urgent pointer");
     }
-    if spec.options.as_ref().is_some_and(|expected| !options::same(expected, &p.options)) {
-        return Some("other options");
-    }
-    let ecn = match spec.ecn {
-        None => true,
-        Some(EcnSpec::Bits(bits)) => p.tos & 3 == bits,
-        Some(EcnSpec::Ect01) => matches!(p.tos & 3, 1 | 2),
-    };
-    if ecn { None } else { Some("another ECN mark") }
+    let options = spec.options.as_ref().is_some_and(|expected| !options::same(expected, &p.options));
+    options.then_some("other options")
 }
 
-fn describe(spec: &PacketSpec) -> String {
-    let any = core::net::SocketAddr::from(([0, 0, 0, 0], 0));
-    let ecn = match spec.ecn {
-        Some(EcnSpec::Bits(bits)) => bits,
-        Some(EcnSpec::Ect01) => 2,
-        None => 0,
-    };
-    let wire = Wire {
-        at: lowwater_core::base::Instant::ZERO,
-        src: any,
-        dst: any,
-        seq: spec.seq,
-        ack: spec.ack,
-        flags: spec.flags,
-        window: spec.window.unwrap_or_default(),
-        urgent: spec.urgent,
-        options: spec.options.clone().unwrap_or_default(),
-        tos: ecn,
-        len: spec.len,
-    };
-    let rest = if spec.options.is_none() { " <...>" } else { "" };
-    format!("{}{rest}", wire.script(spec.window.is_some()))
+fn message(spec: &IcmpSpec, p: &Icmp) -> Option<&'static str> {
+    if spec.kind != p.kind {
+        return Some("another type");
+    }
+    if spec.code != p.code {
+        return Some("another code");
+    }
+    if spec.mtu.is_some_and(|mtu| mtu != p.rest) {
+        return Some("another MTU");
+    }
+    if spec.id.is_some_and(|id| u32::from(id) != p.rest >> 16) {
+        return Some("another identifier");
+    }
+    match (spec.quoted, &p.quoted) {
+        (Quoted::Raw(len), None) => (u32::from(len) != p.len).then_some("another length"),
+        (Quoted::Udp(len), Some(q)) if q.protocol == protocol::UDP => {
+            (u32::from(len) != q.len).then_some("a quoted packet of another length")
+        }
+        (Quoted::Tcp { seq, len }, Some(q)) if q.protocol == protocol::TCP => {
+            ((seq, len) != (q.seq, q.len)).then_some("another quoted segment")
+        }
+        _ => Some("another kind of quoted packet"),
+    }
+}
+
+fn marks(spec: &Marks, p: &Wire) -> Option<&'static str> {
+    let handed = &p.handed;
+    if spec.segs.is_some_and(|segs| segs != p.segs()) {
+        return Some("another number of segments");
+    }
+    if spec.gso.is_some_and(|gso| gso != u32::from(handed.gso)) {
+        return Some("another GSO size");
+    }
+    // To the microsecond: virtual time is exact.
+    if spec.departs.is_some_and(|us| us.abs_diff(handed.wait_ns / 1_000) > 1) {
+        return Some("another departure time");
+    }
+    if spec.queued.is_some_and(|bytes| bytes != handed.queued) {
+        return Some("another number of bytes in the queue");
+    }
+    spec.packets.is_some_and(|n| n != handed.packets).then_some("another number of packets in the queue")
 }

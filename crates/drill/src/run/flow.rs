@@ -1,13 +1,18 @@
-//! The connection under test: whose packets they are, and how the script's numbers map to the stack's.
+//! Connections as the script sees them: whose packets they are, and how the script's numbers map to the stack's.
 use crate::options::TcpOption;
-use crate::wire::Wire;
+use crate::wire::{Body, Quote, Tcp, Wire};
 use core::net::SocketAddr;
+use lowwater_wire::protocol;
 use std::collections::BTreeMap;
 
 /// Added to the peer's sequence numbers, so that no script depends on theirs being small.
 const REMOTE_ISN: u32 = 0x7fff_f000;
+/// Connections that a script may have.
+const FLOWS_MAX: usize = 4_096;
+/// Timestamps of outgoing lines that one connection remembers.
+const STAMPS_MAX: usize = 65_536;
 
-/// A connection as the script sees it.
+/// One connection.
 #[derive(Debug)]
 pub(super) struct Flow {
     pub(super) local: SocketAddr,
@@ -16,47 +21,92 @@ pub(super) struct Flow {
     offset: Option<u32>,
     /// The stack's timestamps by the script's.
     stamps: BTreeMap<u32, u32>,
+    /// The first pair of them: the script's and the stack's.
+    first_stamp: Option<(u32, u32)>,
 }
 
 impl Flow {
-    /// A connection whose numbers are not known yet; the script calls the stack's ISN 0.
-    pub(super) const fn new(local: SocketAddr, remote: SocketAddr) -> Self {
-        Self { local, remote, offset: None, stamps: BTreeMap::new() }
+    /// A connection whose numbers are not known yet.
+    const fn new(local: SocketAddr, remote: SocketAddr) -> Self {
+        Self { local, remote, offset: None, stamps: BTreeMap::new(), first_stamp: None }
     }
 
-    /// Takes note of a packet from the stack; false if it is not this connection's.
-    pub(super) fn learn(&mut self, packet: &Wire) -> bool {
-        if (packet.src, packet.dst) != (self.local, self.remote) {
-            return false;
+    /// True for a packet of the stack that belongs to this connection: its segments, and ICMP errors about the peer's.
+    pub(super) fn owns(&self, packet: &Wire) -> bool {
+        match &packet.body {
+            Body::Tcp(_) => packet.ends() == (self.local, self.remote),
+            Body::Icmp(icmp) => icmp
+                .quoted
+                .is_some_and(|q| q.protocol == protocol::TCP && (q.dst, q.src) == (self.local, self.remote)),
+            Body::Udp(_) => false,
         }
-        if packet.flags.syn() {
-            self.offset = Some(packet.seq);
+    }
+
+    /// Takes note of a packet from the stack: its SYN tells its numbers.
+    pub(super) fn learn(&mut self, packet: &Wire) {
+        if let Some(tcp) = packet.tcp().filter(|tcp| tcp.flags.syn()) {
+            self.offset.get_or_insert(tcp.seq);
         }
-        true
+    }
+
+    /// The stack's number for one of the script's.
+    pub(super) fn live_seq(&self, script: u32) -> u32 {
+        script.wrapping_add(self.offset.unwrap_or_default())
+    }
+
+    /// A line of the script stands for this SYN of the stack: the script may call its first number what it likes.
+    pub(super) const fn begins_with(&mut self, script_seq: u32, live_seq: u32) {
+        self.offset = Some(live_seq.wrapping_sub(script_seq));
+    }
+
+    /// The stack has begun anew with other numbers, as after a connection of the same ports is over.
+    pub(super) fn forget(&mut self) {
+        *self = Self::new(self.local, self.remote);
     }
 
     /// Remembers which timestamp of the stack a line of the script stood for.
     pub(super) fn stamp(&mut self, script: &[TcpOption], live: &[TcpOption]) {
         for (s, l) in script.iter().zip(live) {
             if let (TcpOption::Ts { val: s, .. }, TcpOption::Ts { val: l, .. }) = (s, l) {
+                self.first_stamp.get_or_insert((*s, *l));
+                if self.stamps.len() == STAMPS_MAX {
+                    self.stamps.pop_first();
+                }
                 self.stamps.insert(*s, *l);
             }
         }
     }
 
+    /// How many ticks the stack's timestamp is ahead of what the script says, counted from the first.
+    pub(super) fn drift(&self, script: u32, live: u32) -> i64 {
+        let Some((script0, live0)) = self.first_stamp else { return 0 };
+        i64::from(live.wrapping_sub(live0) as i32) - i64::from(script.wrapping_sub(script0) as i32)
+    }
+
     /// A packet of the stack in the script's numbers. Timestamps stay as they are.
     pub(super) fn to_script(&self, live: &Wire) -> Wire {
         let mut p = live.clone();
-        p.seq = p.seq.wrapping_sub(self.offset.unwrap_or_default());
-        if p.flags.ack() {
-            p.ack = p.ack.wrapping_sub(REMOTE_ISN);
+        match &mut p.body {
+            Body::Tcp(tcp) => {
+                tcp.seq = tcp.seq.wrapping_sub(self.offset.unwrap_or_default());
+                if tcp.flags.ack() {
+                    tcp.ack = tcp.ack.wrapping_sub(REMOTE_ISN);
+                }
+                shift_sack(&mut tcp.options, REMOTE_ISN.wrapping_neg());
+            }
+            // What the stack quotes is the peer's.
+            Body::Icmp(icmp) => {
+                if let Some(quote) = &mut icmp.quoted {
+                    quote.seq = quote.seq.wrapping_sub(REMOTE_ISN);
+                }
+            }
+            Body::Udp(_) => {}
         }
-        shift_sack(&mut p.options, REMOTE_ISN.wrapping_neg());
         p
     }
 
-    /// A packet of the peer in the stack's numbers.
-    pub(super) fn to_live(&self, script: &Wire) -> Result<Wire, String> {
+    /// A segment of the peer in the stack's numbers.
+    pub(super) fn to_live(&self, script: &Tcp) -> Result<Tcp, String> {
         let mut p = script.clone();
         p.seq = p.seq.wrapping_add(REMOTE_ISN);
         let offset = self.offset.unwrap_or_default();
@@ -72,6 +122,12 @@ impl Flow {
         }
         Ok(p)
     }
+
+    /// A segment of the stack as a router quotes it, with the script's sequence number.
+    pub(super) fn quote(&self, seq: u32, len: u32) -> Quote {
+        let seq = seq.wrapping_add(self.offset.unwrap_or_default());
+        Quote { src: self.local, dst: self.remote, protocol: protocol::TCP, seq, len, kept: 8 + len }
+    }
 }
 
 fn shift_sack(options: &mut [TcpOption], by: u32) {
@@ -81,5 +137,48 @@ fn shift_sack(options: &mut [TcpOption], by: u32) {
                 (*left, *right) = (left.wrapping_add(by), right.wrapping_add(by));
             }
         }
+    }
+}
+
+/// All connections of a script.
+#[derive(Debug, Default)]
+pub(super) struct Flows {
+    all: Vec<Flow>,
+    /// The one that lines without ports speak of.
+    current: Option<usize>,
+}
+
+impl Flows {
+    /// The connection under test.
+    pub(super) fn current(&mut self) -> Option<&mut Flow> {
+        self.all.get_mut(self.current?)
+    }
+
+    /// The connection between these two, if there is one.
+    pub(super) fn find(&mut self, local: SocketAddr, remote: SocketAddr) -> Option<&mut Flow> {
+        self.all.iter_mut().rev().find(|f| (f.local, f.remote) == (local, remote))
+    }
+
+    /// True when some connection owns this packet.
+    pub(super) fn owned(&self, packet: &Wire) -> bool {
+        self.all.iter().any(|f| f.owns(packet))
+    }
+
+    /// Makes a connection the one under test, a new one if need be; `None` when there are too many.
+    pub(super) fn turn_to(&mut self, local: SocketAddr, remote: SocketAddr) -> Option<&mut Flow> {
+        let known = self.all.iter().rposition(|f| (f.local, f.remote) == (local, remote));
+        if known.is_none() {
+            if self.all.len() == FLOWS_MAX {
+                return None;
+            }
+            self.all.push(Flow::new(local, remote));
+        }
+        self.current = known.or(self.all.len().checked_sub(1));
+        self.current()
+    }
+
+    /// A new connect(): lines without ports wait for its SYN.
+    pub(super) const fn expect_new(&mut self) {
+        self.current = None;
     }
 }

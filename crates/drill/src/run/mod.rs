@@ -1,134 +1,125 @@
 //! Carries a script out: keeps time, takes events in order, says what differs.
-mod assertions;
+mod args;
 mod calls;
+mod check;
 mod commands;
 mod compare;
+mod fds;
 mod flow;
+mod inbound;
+mod info;
 mod net;
-mod sockets;
-mod sockopt;
+mod snippet;
 
+use crate::config::{Config, Family};
 use crate::failure::Failure;
-use crate::script::{Action, Event, Script, When};
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use flow::Flow;
-use lowwater_core::base::{DeviceId, Instant};
+use crate::py::Env;
+use crate::script::{Action, DeviceAct, Event, Script, When};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use fds::Fds;
+use flow::Flows;
+use lowwater_core::base::Instant;
 use lowwater_core::device::DeviceCaps;
-use lowwater_core::stack::{Config, Stack};
+use lowwater_posix::{Host, Settings};
 use net::Sniffed;
-use sockets::{Blocked, Sockets};
+use std::path::Path;
 
 /// When a script's time begins, on the stack's clock.
 const ORIGIN: Instant = Instant::from_millis(10_000);
-/// How far an event may be from its time, in microseconds, as in packetdrill.
-const TOLERANCE_US: u64 = 4_000;
 /// Records of the flight recorder and packets that a failure shows.
 const SHOWN: usize = 16;
 
 /// A script on its way.
-pub(crate) struct Runner {
-    stack: Stack,
-    dev: DeviceId,
-    now: Instant,
-    local: IpAddr,
-    remote: IpAddr,
-    tolerance: u64,
-    /// Time of the event before, in microseconds of the script.
-    last: u64,
+pub(crate) struct Runner<'a> {
+    host: Host,
+    config: &'a Config,
+    /// Where files of commands are looked for.
+    folder: &'a Path,
+    /// The time that the event before had in the script, in microseconds.
+    before: u64,
     sniffed: Sniffed,
-    /// The connection under test.
-    flow: Option<Flow>,
-    sockets: Sockets,
-    blocked: Option<Blocked>,
-    /// When a blocked poll() gives up.
-    wake: Option<Instant>,
+    flows: Flows,
+    fds: Fds,
+    blocked: Option<calls::Blocked>,
+    env: Env,
 }
 
-/// Runs a script.
-pub(crate) fn run(script: &Script) -> Result<(), Box<Failure>> {
-    let mut runner = Runner::new(script)?;
-    for event in &script.events {
-        runner.event(event).map_err(|failure| runner.explain(failure))?;
-    }
-    match runner.blocked.take() {
-        Some(blocked) => {
-            let failure = Failure::new(blocked.line, "this call still blocks at the end of the script");
-            Err(runner.explain(failure))
-        }
-        None => Ok(()),
+/// Runs a script; what its snippets printed.
+pub(crate) fn run(script: &Script, folder: &Path) -> Result<Vec<String>, Box<Failure>> {
+    let mut runner = Runner::new(&script.config, folder)?;
+    match runner.events(script) {
+        Ok(()) => Ok(runner.env.printed),
+        Err(failure) => Err(runner.explain(failure)),
     }
 }
 
-impl Runner {
-    fn new(script: &Script) -> Result<Self, Box<Failure>> {
-        let mut v6 = false;
-        let mut mtu: Option<u16> = None;
-        let mut tolerance = TOLERANCE_US;
-        for (line, name, value) in &script.flags {
-            let bad = || Failure::new(*line, format!("--{name}={value} does not work here"));
-            match name.as_str() {
-                "ip_version" if value == "ipv4" => v6 = false,
-                "ip_version" if value == "ipv6" => v6 = true,
-                "mtu" => mtu = Some(value.parse().ok().filter(|m| *m >= 576).ok_or_else(bad)?),
-                "tolerance_usecs" => tolerance = value.parse().map_err(|_| bad())?,
-                _ => return Err(bad()),
-            }
+impl<'a> Runner<'a> {
+    fn new(config: &'a Config, folder: &'a Path) -> Result<Self, Box<Failure>> {
+        let mut caps = DeviceCaps::plain(config.mtu);
+        if config.device.gso > 0 {
+            caps = DeviceCaps { gso_max_size: config.device.gso, ..DeviceCaps::offloading(config.mtu) };
         }
-        let (local, remote, prefix, any): (IpAddr, IpAddr, u8, IpAddr) = if v6 {
-            let host = |net, id| Ipv6Addr::new(0xfd3d, net, 0x17d, 0, 0, 0, 0, id).into();
-            (host(0xa0b, 1), host(0xfa7b, 1), 48, Ipv6Addr::UNSPECIFIED.into())
-        } else {
-            (
-                Ipv4Addr::new(192, 168, 0, 1).into(),
-                Ipv4Addr::new(192, 0, 2, 1).into(),
-                16,
-                Ipv4Addr::UNSPECIFIED.into(),
-            )
+        let any: IpAddr = match config.family {
+            Family::V6 => Ipv6Addr::UNSPECIFIED.into(),
+            _ => Ipv4Addr::UNSPECIFIED.into(),
         };
-        let mut stack = Stack::new(Config::default(), Instant::ZERO);
-        stack.set_trace(true);
-        // The IPv6 header is 20 bytes longer: with 1520 the segments are as long as over IPv4.
-        let dev = stack.add_device(DeviceCaps::plain(mtu.unwrap_or(if v6 { 1_520 } else { 1_500 })));
-        stack
-            .add_address(dev, local, prefix)
-            .and_then(|()| stack.add_route(any, 0, None, dev))
-            .map_err(|e| Failure::new(1, format!("the stack's addresses: {e}")))?;
+        let settings = Settings {
+            caps,
+            addresses: vec![(config.ends.local, config.ends.prefix)],
+            routes: vec![(any, 0, None)],
+            start: ORIGIN,
+            ..Settings::default()
+        };
+        let mut host =
+            Host::new(settings).map_err(|e| Failure::new(1, format!("the stack's addresses: {e}")))?;
+        host.stack().set_trace(true);
         Ok(Self {
-            stack,
-            dev,
-            now: ORIGIN,
-            local,
-            remote,
-            tolerance,
-            last: 0,
+            host,
+            config,
+            folder,
+            before: 0,
             sniffed: Sniffed::default(),
-            flow: None,
-            sockets: Sockets::default(),
+            flows: Flows::default(),
+            fds: Fds::default(),
             blocked: None,
-            wake: None,
+            env: Env::default(),
         })
     }
 
+    fn events(&mut self, script: &Script) -> Result<(), Box<Failure>> {
+        for (line, file) in &script.config.init_scripts {
+            self.commands(&[(*line, file.clone())])?;
+        }
+        for event in &script.events {
+            self.event(event)?;
+        }
+        self.last_call()
+    }
+
     fn event(&mut self, event: &Event) -> Result<(), Box<Failure>> {
-        let base = self.last;
+        let base = self.now();
         let (from, to) = match event.when {
-            When::Any => (self.micros(self.now), u64::MAX),
+            When::Any => (base, u64::MAX),
             When::Absolute(from, to) => (from, to),
             When::Relative(from, to) => (base.saturating_add(from), base.saturating_add(to)),
         };
+        let tolerance = self.config.judge.tolerance(from.saturating_sub(self.before));
         if let Action::Outbound(spec) = &event.action {
             let any = event.when == When::Any;
-            let at = self.outbound(event.line, spec, if any { (0, u64::MAX) } else { (from, to) })?;
-            self.last = if any || to > from { at } else { from };
-            return Ok(());
+            let early = if any { 0 } else { from.saturating_sub(tolerance) };
+            let window = compare::Window { from, to, early, late: to.saturating_add(tolerance) };
+            self.outbound(event.line, spec, window)?;
+            self.before = from;
+            return self.finished_call();
         }
         self.advance(at(from), event.line)?;
-        let late = self.micros(self.now);
-        if late > from.saturating_add(self.tolerance) && event.when != When::Any {
+        let late = self.now();
+        if late > from.saturating_add(tolerance) {
             let (expected, actual) = (seconds(from), seconds(late));
             return Err(Failure::differs(event.line, "it is too late for this event", expected, actual));
         }
-        self.last = from;
+        self.before = from;
+        self.finished_call()?;
         match &event.action {
             Action::Inbound(spec) => self.inbound(event.line, spec)?,
             Action::Outbound(_) => {}
@@ -137,9 +128,21 @@ impl Runner {
                 self.call(event.line, spec, spec.end.map(|end| end.saturating_add(offset)))?;
             }
             Action::Command(lines) => self.commands(lines)?,
-            Action::Code(asserts) => self.assertions(asserts)?,
+            Action::Code(program) => self.snippet(event.line, program)?,
+            Action::Device(act) => self.device(event.line, *act)?,
         }
-        self.pump(event.line)
+        self.gather(event.line)?;
+        self.finished_call()
+    }
+
+    fn device(&mut self, line: usize, act: DeviceAct) -> Result<(), Box<Failure>> {
+        let _ = act;
+        Err(Failure::new(line, "the device completes by itself; --device_queue=N leaves that to the script"))
+    }
+
+    /// Microseconds of the script, now.
+    fn now(&self) -> u64 {
+        self.micros(self.host.now())
     }
 
     /// Microseconds of the script at a point of the stack's time.
@@ -147,13 +150,22 @@ impl Runner {
         now.nanos_since(ORIGIN) / 1_000
     }
 
+    /// An address as sockets of this script have it: mapped into IPv6 where they speak IPv4 through AF_INET6.
+    fn name(&self, ip: IpAddr, port: u16) -> SocketAddr {
+        match (self.config.family, ip) {
+            (Family::Mapped, IpAddr::V4(v4)) => SocketAddr::new(v4.to_ipv6_mapped().into(), port),
+            _ => SocketAddr::new(ip, port),
+        }
+    }
+
     /// Adds what was seen last.
-    fn explain(&self, mut failure: Box<Failure>) -> Box<Failure> {
+    fn explain(&mut self, mut failure: Box<Failure>) -> Box<Failure> {
         failure.packets = self.sniffed.log.iter().cloned().collect();
-        let records: Vec<_> = self.stack.trace().records().collect();
+        failure.printed = std::mem::take(&mut self.env.printed);
+        let origin = |at: Instant| at.nanos_since(ORIGIN) / 1_000;
+        let records: Vec<_> = self.host.stack().trace().records().collect();
         let shown = &records[records.len().saturating_sub(SHOWN)..];
-        failure.trace =
-            shown.iter().map(|r| format!("{} {:?}", seconds(self.micros(r.at)), r.event)).collect();
+        failure.trace = shown.iter().map(|r| format!("{} {:?}", seconds(origin(r.at)), r.event)).collect();
         failure
     }
 }

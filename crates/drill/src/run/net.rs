@@ -1,36 +1,30 @@
-//! The wire: moves virtual time, gathers what the stack sends, hands it what the peer sends.
-use super::flow::Flow;
+//! The wire: moves virtual time, gathers what the stack sends, finds the packet that a line waits for.
 use super::{Runner, SHOWN, seconds};
 use crate::failure::Failure;
-use crate::script::{EcnSpec, PacketSpec};
-use crate::wire::{self, Wire};
+use crate::wire::{self, Body, Handed, Line, Shown, Wire};
 use core::net::SocketAddr;
 use lowwater_core::base::Instant;
-use lowwater_core::device::Submit;
-use lowwater_core::packet::{Offload, Packet};
+use lowwater_posix::Sent;
+use lowwater_wire::protocol;
 use std::collections::VecDeque;
 
-/// Steps within one wait after which the stack is taken to spin.
-const STEPS_MAX: usize = 1_000_000;
 /// Packets that the stack may send without the script taking one.
 const SNIFFED_MAX: usize = 100_000;
-/// The peer's first port; every SYN to a listener comes from another.
-const REMOTE_PORT: u16 = 40_000;
-/// What the scripts' system calls bind and connect to.
-pub(super) const PORT: u16 = 8_080;
 
 /// Packets that the stack has sent and no line of the script has taken.
 #[derive(Default)]
 pub(super) struct Sniffed {
-    waiting: VecDeque<Wire>,
+    pub(super) waiting: VecDeque<Wire>,
     /// The last packets in both directions, for messages.
     pub(super) log: VecDeque<String>,
     /// SYNs that came to listeners.
-    flows: u16,
+    pub(super) syns: u16,
+    /// The ends of the last datagram, the stack's first.
+    pub(super) datagram: Option<(SocketAddr, SocketAddr)>,
 }
 
 impl Sniffed {
-    fn note(&mut self, line: String) {
+    pub(super) fn note(&mut self, line: String) {
         if self.log.len() == SHOWN {
             self.log.pop_front();
         }
@@ -38,148 +32,152 @@ impl Sniffed {
     }
 }
 
-impl Runner {
-    /// Lets the stack and a blocked call do all that they can at this instant.
-    pub(super) fn pump(&mut self, line: usize) -> Result<(), Box<Failure>> {
-        for _ in 0..STEPS_MAX {
-            let mut sent = Vec::new();
-            while self.stack.needs_transmit(self.dev) {
-                let mut device = |now: Instant, packet: Packet| {
-                    sent.push((now, packet.to_bytes()));
-                    Submit::Completed
-                };
-                let done = self.stack.transmit(self.now, self.dev, 64, &mut device);
-                if done.packets == 0 {
-                    break;
-                }
-            }
-            while self.stack.next_event().is_some() {}
-            let idle = sent.is_empty();
-            for (at, bytes) in sent {
-                let packet = wire::read(&bytes, at).map_err(|what| Failure::new(line, what))?;
-                self.sniffed.waiting.extend(packet);
-            }
-            if self.sniffed.waiting.len() > SNIFFED_MAX {
-                return Err(Failure::new(line, "the stack sends without end"));
-            }
-            if !self.retry_blocked()? && idle {
-                return Ok(());
-            }
+/// Whose packet a line waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whose {
+    /// Of the connection under test; of a new one when there is none.
+    Current,
+    /// Of the connection between these two.
+    Between(SocketAddr, SocketAddr),
+    /// Datagrams, and ICMP that is not about a TCP connection.
+    Loose,
+    /// ICMP about the connection under test, or about none.
+    Message,
+}
+
+impl Runner<'_> {
+    /// Reads the packets that the stack has sent up to now.
+    pub(super) fn gather(&mut self, line: usize) -> Result<(), Box<Failure>> {
+        let now = self.host.now();
+        while let Some(sent) = self.host.next_packet(now) {
+            self.note_sent(&sent, line)?;
         }
-        Err(Failure::new(line, "the stack does not come to rest"))
+        Ok(())
     }
 
-    /// Moves to the next timer that is not after `until`; false when there is none.
-    fn step(&mut self, until: Instant, line: usize) -> Result<bool, Box<Failure>> {
-        self.pump(line)?;
-        let timers = [self.stack.next_deadline(), self.wake];
-        let Some(next) = timers.into_iter().flatten().min().filter(|next| *next <= until) else {
-            return Ok(false);
+    fn note_sent(&mut self, sent: &Sent, line: usize) -> Result<(), Box<Failure>> {
+        let handed = Handed {
+            gso: sent.gso_size,
+            wait_ns: sent.departs_at.nanos_since(sent.at),
+            queued: sent.queued as u64,
+            packets: 0,
         };
-        self.now = self.now.max(next);
-        self.stack.handle_timeout(self.now);
-        self.pump(line)?;
-        Ok(true)
+        let packet = wire::read(&sent.bytes, sent.at, handed).map_err(|what| Failure::new(line, what))?;
+        self.sniffed.waiting.extend(packet);
+        if self.sniffed.waiting.len() > SNIFFED_MAX {
+            return Err(Failure::new(line, "the stack sends without end"));
+        }
+        Ok(())
     }
 
     /// Moves time to `until`.
     pub(super) fn advance(&mut self, until: Instant, line: usize) -> Result<(), Box<Failure>> {
-        for _ in 0..STEPS_MAX {
-            if !self.step(until, line)? {
-                if until > self.now {
-                    self.now = until;
-                    self.stack.handle_timeout(until);
-                }
-                return self.pump(line);
-            }
-        }
-        Err(Failure::new(line, "the stack's timers spin"))
+        self.host.advance_until(until);
+        self.gather(line)
     }
 
-    /// The next packet of the flow under test, if one comes until `limit`.
-    pub(super) fn sniff(&mut self, limit: Instant, line: usize) -> Result<Option<Wire>, Box<Failure>> {
-        for _ in 0..STEPS_MAX {
-            self.pump(line)?;
-            while let Some(packet) = self.sniffed.waiting.pop_front() {
-                let flow = match &mut self.flow {
-                    // The first SYN of an active open tells its port.
-                    none @ None if packet.flags.syn() && !packet.flags.ack() => {
-                        none.insert(Flow::new(packet.src, packet.dst))
-                    }
-                    None => continue,
-                    Some(flow) => flow,
-                };
-                if flow.learn(&packet) {
-                    let mapped = flow.to_script(&packet);
-                    let at = seconds(self.micros(packet.at));
-                    self.sniffed.note(format!("{at} > {}", mapped.script(true)));
-                    return Ok(Some(mapped));
-                }
+    /// The next packet that `whose` speaks of, in the script's numbers, if one comes until `limit`.
+    pub(super) fn sniff(
+        &mut self,
+        whose: Whose,
+        limit: Instant,
+        line: usize,
+    ) -> Result<Option<Wire>, Box<Failure>> {
+        loop {
+            self.gather(line)?;
+            if let Some(at) = self.find(whose) {
+                return Ok(self.take(at));
             }
-            if !self.step(limit, line)? {
-                return Ok(None);
+            match self.host.next_packet(limit) {
+                Some(sent) => self.note_sent(&sent, line)?,
+                None => return Ok(None),
             }
         }
-        Err(Failure::new(line, "the stack's timers spin"))
     }
 
-    /// Looks at the next packet without time passing, and takes it if `wanted` likes it.
-    pub(super) fn sniff_if(&mut self, wanted: impl Fn(&Wire) -> bool) -> Option<Wire> {
-        let flow = self.flow.as_mut()?;
-        let front = self.sniffed.waiting.front().filter(|p| flow.learn(p))?;
-        let mapped = flow.to_script(front);
-        if !wanted(&mapped) {
-            return None;
+    /// Looks at the next such packet without time passing, and takes it if `wanted` likes it.
+    pub(super) fn sniff_if(
+        &mut self,
+        whose: Whose,
+        line: usize,
+        wanted: impl Fn(&Wire) -> bool,
+    ) -> Result<Option<Wire>, Box<Failure>> {
+        self.gather(line)?;
+        let Some(at) = self.find(whose) else { return Ok(None) };
+        let Some(front) = self.sniffed.waiting.get(at).cloned() else { return Ok(None) };
+        let mapped = self.mapped(&front);
+        Ok(if wanted(&mapped) { self.take(at) } else { None })
+    }
+
+    /// Where the first such packet waits.
+    fn find(&mut self, whose: Whose) -> Option<usize> {
+        if whose == Whose::Current && self.flows.current().is_none() {
+            self.adopt();
         }
-        self.sniffed.waiting.pop_front();
+        let Self { flows, sniffed, .. } = self;
+        let tcp = |p: &Wire| matches!(&p.body, Body::Icmp(i) if i.quoted.is_some_and(|q| q.protocol == protocol::TCP));
+        let loose = |p: &Wire| p.tcp().is_none() && !tcp(p);
+        match whose {
+            Whose::Current => {
+                let flow = flows.current()?;
+                sniffed.waiting.iter().position(|p| flow.owns(p))
+            }
+            Whose::Between(local, remote) => {
+                let direct = |p: &Wire| p.ends() == (local, remote);
+                match flows.find(local, remote) {
+                    Some(flow) => sniffed.waiting.iter().position(|p| flow.owns(p) || direct(p)),
+                    None => sniffed.waiting.iter().position(direct),
+                }
+            }
+            Whose::Loose => sniffed.waiting.iter().position(loose),
+            Whose::Message => {
+                let flow = flows.current();
+                sniffed.waiting.iter().position(|p| loose(p) || flow.as_ref().is_some_and(|f| f.owns(p)))
+            }
+        }
+    }
+
+    /// Without a connection under test the first SYN of the stack that belongs to none makes one.
+    pub(super) fn adopt(&mut self) {
+        let Self { flows, sniffed, .. } = self;
+        let opens = |p: &&Wire| p.tcp().is_some_and(|t| t.flags.syn() && !t.flags.ack()) && !flows.owned(p);
+        if let Some((local, remote)) = sniffed.waiting.iter().find(opens).map(Wire::ends) {
+            flows.turn_to(local, remote);
+        }
+    }
+
+    fn take(&mut self, at: usize) -> Option<Wire> {
+        let packet = self.sniffed.waiting.remove(at)?;
+        let (local, remote) = packet.ends();
+        match &packet.body {
+            Body::Tcp(_) => {
+                if self.flows.find(local, remote).is_none() {
+                    self.flows.turn_to(local, remote);
+                }
+                self.flows.find(local, remote).into_iter().for_each(|flow| flow.learn(&packet));
+            }
+            Body::Udp(_) => self.sniffed.datagram = Some((local, remote)),
+            Body::Icmp(_) => {}
+        }
+        let mapped = self.mapped(&packet);
+        let shown = Shown { window: true, ..Shown::default() };
         let at = seconds(self.micros(mapped.at));
-        self.sniffed.note(format!("{at} > {}", mapped.script(true)));
+        self.sniffed.note(format!("{at} > {}", Line(&mapped, shown)));
         Some(mapped)
     }
 
-    /// The peer sends a packet.
-    pub(super) fn inbound(&mut self, line: usize, spec: &PacketSpec) -> Result<(), Box<Failure>> {
-        if self.flow.is_none() {
-            // Without a line for our SYN (a simultaneous open), it still tells the flow's numbers.
-            let syn = self.sniffed.waiting.iter().find(|p| p.flags.syn() && !p.flags.ack());
-            self.flow = syn.map(|syn| Flow::new(syn.src, syn.dst));
-            self.flow.iter_mut().zip(syn).for_each(|(flow, syn)| _ = flow.learn(syn));
+    /// A packet of the stack in the script's numbers.
+    fn mapped(&mut self, packet: &Wire) -> Wire {
+        let (local, remote) = match &packet.body {
+            Body::Icmp(icmp) => match icmp.quoted {
+                Some(q) => (q.dst, q.src),
+                None => return packet.clone(),
+            },
+            _ => packet.ends(),
+        };
+        match self.flows.find(local, remote) {
+            Some(flow) => flow.to_script(packet),
+            None => packet.clone(),
         }
-        // As in packetdrill, every SYN to a listener is a connection of its own.
-        if let Some(local) = self.sockets.listening_port().filter(|_| spec.flags.syn() && !spec.flags.ack()) {
-            let port = REMOTE_PORT.wrapping_add(self.sniffed.flows);
-            self.sniffed.flows = self.sniffed.flows.wrapping_add(1);
-            let local = SocketAddr::new(self.local, local);
-            self.flow = Some(Flow::new(local, SocketAddr::new(self.remote, port)));
-            self.sockets.forget_latest();
-        }
-        let Some(flow) = &self.flow else {
-            return Err(Failure::new(line, "no connection that this packet could belong to"));
-        };
-        let tos = match spec.ecn {
-            Some(EcnSpec::Bits(bits)) => bits,
-            Some(EcnSpec::Ect01) => 2,
-            None => 0,
-        };
-        let script = Wire {
-            at: self.now,
-            src: flow.remote,
-            dst: flow.local,
-            seq: spec.seq,
-            ack: spec.ack,
-            flags: spec.flags,
-            window: spec.window.unwrap_or_default(),
-            urgent: spec.urgent,
-            options: spec.options.clone().unwrap_or_default(),
-            tos,
-            len: spec.len,
-        };
-        let live = flow.to_live(&script).map_err(|what| Failure::new(line, what))?;
-        let now = seconds(self.micros(self.now));
-        self.sniffed.note(format!("{now} < {}", script.script(true)));
-        let packet = Packet::received(live.write(), Offload::default(), self.now);
-        self.stack.receive(self.now, self.dev, packet);
-        self.stack.flush(self.now);
-        Ok(())
     }
 }

@@ -1,0 +1,303 @@
+//! The options in front of a script, `--name=value`: which world it runs in and how strictly it is judged.
+use crate::failure::Failure;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+/// How far an event may be from its time, in microseconds, as in packetdrill.
+const TOLERANCE_US: u64 = 4_000;
+/// The same in parts per thousand of the time since the event before.
+const TOLERANCE_PERMILLE: u64 = 125;
+/// Most packets that a device which completes by hand may hold.
+const DEVICE_QUEUE_MAX: usize = 10_000;
+/// Smallest and largest super-packet that `--gso` may ask for.
+const GSO_RANGE: (u32, u32) = (1_500, 65_535);
+
+/// Which addresses sockets and packets have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Family {
+    /// AF_INET sockets, IPv4 packets.
+    V4,
+    /// AF_INET6 sockets, IPv4 packets.
+    Mapped,
+    /// AF_INET6 sockets, IPv6 packets.
+    V6,
+}
+
+/// A script's options.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Config {
+    pub(crate) family: Family,
+    pub(crate) ends: Ends,
+    pub(crate) mtu: u16,
+    pub(crate) judge: Judge,
+    pub(crate) device: DeviceConfig,
+    /// `--define=NAME=value`.
+    pub(crate) defines: BTreeMap<String, String>,
+    /// Files of commands that run first.
+    pub(crate) init_scripts: Vec<(usize, String)>,
+}
+
+/// Addresses and ports of both ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ends {
+    pub(crate) local: IpAddr,
+    pub(crate) remote: IpAddr,
+    pub(crate) prefix: u8,
+    pub(crate) bind_port: u16,
+    pub(crate) connect_port: u16,
+}
+
+/// How strictly a script is judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Judge {
+    pub(crate) tolerance_us: u64,
+    pub(crate) tolerance_permille: u64,
+    /// Microseconds per tick of the timestamps of outgoing packets; 0 does not compare them.
+    pub(crate) ts_tick_us: u32,
+    /// Segments are not joined.
+    pub(crate) strict_segments: bool,
+}
+
+impl Judge {
+    /// What an event may be away from its time when it comes `since` microseconds after the one before.
+    pub(crate) fn tolerance(&self, since: u64) -> u64 {
+        self.tolerance_us.max(since.saturating_mul(self.tolerance_permille) / 1_000)
+    }
+}
+
+/// What the device under the stack can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) struct DeviceConfig {
+    /// Largest super-packet in bytes; 0 for one segment per packet.
+    pub(crate) gso: u32,
+    /// Packets that it holds until the script completes them; `None` for a device that completes at once.
+    pub(crate) queue: Option<usize>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let judge = Judge {
+            tolerance_us: TOLERANCE_US,
+            tolerance_permille: TOLERANCE_PERMILLE,
+            ts_tick_us: 0,
+            strict_segments: false,
+        };
+        Self {
+            family: Family::V4,
+            ends: Ends::of(Family::V4),
+            mtu: 1_500,
+            judge,
+            device: DeviceConfig::default(),
+            defines: BTreeMap::new(),
+            init_scripts: Vec::new(),
+        }
+    }
+}
+
+impl Ends {
+    /// The addresses that packetdrill's usual runner takes.
+    const fn of(family: Family) -> Self {
+        let (local, remote, prefix) = match family {
+            Family::V4 | Family::Mapped => {
+                (IpAddr::V4(Ipv4Addr::new(192, 168, 0, 1)), IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 16)
+            }
+            Family::V6 => (
+                IpAddr::V6(Ipv6Addr::new(0xfd3d, 0x0a0b, 0x17d6, 0, 0, 0, 0, 1)),
+                IpAddr::V6(Ipv6Addr::new(0xfd3d, 0xfa7b, 0xd17d, 0, 0, 0, 0, 1)),
+                48,
+            ),
+        };
+        Self { local, remote, prefix, bind_port: 8_080, connect_port: 8_080 }
+    }
+}
+
+/// One `--name=value`, or `--name`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Flag {
+    pub(crate) line: usize,
+    pub(crate) name: String,
+    pub(crate) value: Option<String>,
+}
+
+impl Config {
+    /// The world that these options ask for.
+    pub(crate) fn new(flags: &[Flag]) -> Result<Self, Box<Failure>> {
+        let mut config = Self::default();
+        // Whatever depends on the family comes after it, in whatever order the lines stand.
+        let family = flags.iter().rev().find(|f| f.name == "ip_version");
+        if let Some(flag) = family {
+            config.family = match flag.value.as_deref() {
+                Some("ipv4") => Family::V4,
+                Some("ipv4-mapped-ipv6" | "ipv4-mapped-v6") => Family::Mapped,
+                Some("ipv6") => Family::V6,
+                _ => return flag.refuse("it takes ipv4, ipv4-mapped-ipv6 or ipv6"),
+            };
+            config.ends = Ends::of(config.family);
+            // The IPv6 header is 20 bytes longer: with 1520 the segments are as long as over IPv4.
+            config.mtu = if config.family == Family::V6 { 1_520 } else { 1_500 };
+        }
+        for flag in flags {
+            config.set(flag)?;
+        }
+        Ok(config)
+    }
+
+    fn set(&mut self, flag: &Flag) -> Result<(), Box<Failure>> {
+        let v6 = self.family == Family::V6;
+        match flag.name.as_str() {
+            "ip_version" => {}
+            "mtu" => self.mtu = flag.number(if v6 { 1_280 } else { 68 }, 65_535)?,
+            "bind_port" => self.ends.bind_port = flag.number(1, 65_535)?,
+            "connect_port" => self.ends.connect_port = flag.number(1, 65_535)?,
+            "local_ip" => self.ends.local = flag.address(v6)?,
+            "remote_ip" => self.ends.remote = flag.address(v6)?,
+            "netmask_ip" => self.ends.prefix = flag.netmask()?,
+            // The peer is on the link: whatever the gateway, every packet leaves by the one device.
+            "gateway_ip" => drop(flag.address(v6)?),
+            "tolerance_usecs" => self.judge.tolerance_us = flag.number(1, u64::MAX)?,
+            "tolerance_percent" => self.judge.tolerance_permille = flag.permille()?,
+            "tcp_ts_tick_usecs" => self.judge.ts_tick_us = flag.number(0, 1_000_000)?,
+            "strict_segments" => {
+                flag.bare()?;
+                self.judge.strict_segments = true;
+            }
+            "gso" => self.device.gso = flag.number(GSO_RANGE.0, GSO_RANGE.1)?,
+            "device_queue" => self.device.queue = Some(flag.number(1, DEVICE_QUEUE_MAX)?),
+            "define" => {
+                let (name, value) = flag.definition()?;
+                self.defines.insert(name.to_owned(), value.to_owned());
+            }
+            "init_scripts" => {
+                let files = flag.text()?.split(',').map(|f| (flag.line, f.trim().to_owned()));
+                self.init_scripts.extend(files);
+            }
+            // They speak of packetdrill's own ways; a script means the same without them.
+            "code_command" | "code_format" | "code_sockopt" | "speed" | "send_omit_free" | "debug"
+            | "verbose" | "dry_run" => {}
+            "non_fatal" => return flag.refuse("every difference counts here"),
+            "wire_client" | "wire_server" | "wire_server_ip" | "wire_server_at" | "wire_server_port"
+            | "wire_client_dev" | "wire_server_dev" => return flag.refuse("there is no second machine here"),
+            "so_filename" | "so_flags" => return flag.refuse("the stack is built in"),
+            "is_anyip" | "mss" | "tcp_ts_ecr_scaled" => return flag.refuse("it does not work here"),
+            _ => return flag.refuse("there is no such option"),
+        }
+        Ok(())
+    }
+}
+
+impl Flag {
+    fn refuse<T>(&self, why: &str) -> Result<T, Box<Failure>> {
+        let value = self.value.as_ref().map(|v| format!("={v}")).unwrap_or_default();
+        Err(Failure::new(self.line, format!("--{}{value}: {why}", self.name)))
+    }
+
+    fn text(&self) -> Result<&str, Box<Failure>> {
+        match self.value.as_deref() {
+            Some(text) if !text.is_empty() => Ok(text),
+            _ => self.refuse("it needs a value"),
+        }
+    }
+
+    fn bare(&self) -> Result<(), Box<Failure>> {
+        if self.value.is_some() { self.refuse("it takes no value") } else { Ok(()) }
+    }
+
+    fn number<T: FromStr + PartialOrd + std::fmt::Display + Copy>(
+        &self,
+        low: T,
+        high: T,
+    ) -> Result<T, Box<Failure>> {
+        match self.text()?.parse() {
+            Ok(n) if n >= low && n <= high => Ok(n),
+            _ => self.refuse(&format!("it takes a number from {low} to {high}")),
+        }
+    }
+
+    fn permille(&self) -> Result<u64, Box<Failure>> {
+        let percent: Option<f64> = self.text()?.parse().ok();
+        match percent.filter(|p| (0.0..=100.0).contains(p)) {
+            Some(percent) => Ok((percent * 10.0) as u64),
+            None => self.refuse("it takes a number from 0 to 100"),
+        }
+    }
+
+    /// An address, with or without `/prefix`.
+    fn address(&self, v6: bool) -> Result<IpAddr, Box<Failure>> {
+        let text = self.text()?;
+        let bare = text.split('/').next().unwrap_or(text);
+        match bare.parse::<IpAddr>() {
+            Ok(ip) if ip.is_ipv6() == v6 => Ok(ip),
+            Ok(_) => self.refuse("--ip_version says that packets have the other kind of address"),
+            Err(_) => self.refuse("it takes an address"),
+        }
+    }
+
+    fn netmask(&self) -> Result<u8, Box<Failure>> {
+        let mask: Option<Ipv4Addr> = self.text()?.parse().ok();
+        let bits = mask.map(Ipv4Addr::to_bits).filter(|b| b.count_ones() == b.leading_ones());
+        match bits {
+            Some(bits) => Ok(bits.leading_ones() as u8),
+            None => self.refuse("it takes a netmask such as 255.255.0.0"),
+        }
+    }
+
+    fn definition(&self) -> Result<(&str, &str), Box<Failure>> {
+        let pair = self.text()?.split_once('=').filter(|(name, _)| {
+            name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+                && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+        });
+        pair.map_or_else(|| self.refuse("it takes NAME=value"), Ok)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flag(name: &str, value: &str) -> Flag {
+        Flag { line: 3, name: name.into(), value: (!value.is_empty()).then(|| value.into()) }
+    }
+
+    #[test]
+    fn options_make_the_world() {
+        let flags = [
+            flag("local_ip", "fd00::5"),
+            flag("ip_version", "ipv6"),
+            flag("mtu", "1400"),
+            flag("bind_port", "80"),
+            flag("tolerance_percent", "2.5"),
+            flag("strict_segments", ""),
+            flag("define", "N=`x y`"),
+            flag("gso", "65535"),
+        ];
+        let config = Config::new(&flags).expect("all of them");
+        assert_eq!(config.ends.local, IpAddr::V6("fd00::5".parse().expect("an address")));
+        assert_eq!((config.mtu, config.ends.bind_port, config.ends.connect_port), (1_400, 80, 8_080));
+        assert_eq!((config.judge.tolerance(1_000_000), config.judge.tolerance(10)), (25_000, 4_000));
+        assert!(config.judge.strict_segments && config.device.gso == 65_535);
+        assert_eq!(config.defines.get("N").map(String::as_str), Some("`x y`"));
+        assert_eq!(Config::new(&[flag("ip_version", "ipv6")]).expect("v6").mtu, 1_520);
+    }
+
+    #[test]
+    fn wrong_options_name_their_line() {
+        for (name, value, why) in [
+            ("mtu", "20", "number from 68"),
+            ("mtu", "", "needs a value"),
+            ("ip_version", "ipx", "ipv4"),
+            ("remote_ip", "fd00::1", "other kind"),
+            ("remote_ip", "yes", "an address"),
+            ("netmask_ip", "255.0.255.0", "netmask"),
+            ("strict_segments", "1", "no value"),
+            ("define", "=3", "NAME=value"),
+            ("so_filename", "x", "built in"),
+            ("wire_client", "", "second machine"),
+            ("nonsense", "1", "no such option"),
+            ("gso", "70000", "65535"),
+        ] {
+            let e = Config::new(&[flag(name, value)]).expect_err(name);
+            assert!(e.line == 3 && e.what.contains(why), "{name}={value}: {e:?}");
+        }
+    }
+}

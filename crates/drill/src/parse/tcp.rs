@@ -1,0 +1,189 @@
+//! Reads a TCP segment: `FLAGS seq:end(len) ack N win N urg N <options>`.
+use super::Scope;
+use crate::cursor::Cursor;
+use crate::failure::Failure;
+use crate::options::{self, EXPERIMENT, FAST_OPEN, FAST_OPEN_MAGIC, TcpOption};
+use crate::script::TcpSpec;
+use lowwater_wire::tcp::TcpFlags;
+
+/// Most payload of an inbound packet: what fits IPv4 with all options.
+pub(super) const INBOUND_MAX: u32 = 65_400;
+/// Most payload that a line may give to the stack's packets, which are joined.
+const OUTBOUND_MAX: u32 = 1 << 24;
+/// Longest Fast Open cookie (RFC 7413 section 4.1.1); longer ones are for scripts that break the rule.
+const COOKIE_MAX: usize = 36;
+
+/// The flag of each letter.
+pub(crate) const LETTERS: [(char, TcpFlags); 9] = [
+    ('S', TcpFlags::SYN),
+    ('F', TcpFlags::FIN),
+    ('R', TcpFlags::RST),
+    ('P', TcpFlags::PSH),
+    ('U', TcpFlags::URG),
+    ('E', TcpFlags::ECE),
+    ('W', TcpFlags::CWR),
+    ('A', TcpFlags::AE),
+    ('.', TcpFlags::ACK),
+];
+
+pub(super) fn segment(c: &mut Cursor<'_>, scope: &Scope<'_>, inbound: bool) -> Result<TcpSpec, Box<Failure>> {
+    let line = c.line();
+    let flags = flags(c)?;
+    let (seq, len) = range(c)?;
+    let most = if inbound { INBOUND_MAX } else { OUTBOUND_MAX };
+    if len > most {
+        return Err(Failure::new(line, format!("{len} bytes do not fit an IP packet")));
+    }
+    let mut p = TcpSpec { flags, seq, len, ack: 0, window: None, urgent: 0, options: Some(vec![]) };
+    if c.eat_word("ack") {
+        p.ack = c.number()?;
+    } else if flags.ack() {
+        return Err(Failure::new(line, "a packet with ACK ('.') needs 'ack N'"));
+    }
+    if c.eat_word("win") {
+        p.window = Some(c.number()?);
+    } else if inbound {
+        return Err(Failure::new(line, "an inbound packet needs 'win N'"));
+    }
+    if c.eat_word("urg") {
+        p.urgent = c.number()?;
+    }
+    // On the same line only: '<' at the beginning of another line is the next event.
+    if c.more_on_line() && c.eat("<") {
+        p.options = options(c, scope)?;
+        if inbound && p.options.is_none() {
+            return c.fail("an inbound packet cannot have any options: say which");
+        }
+    }
+    Ok(p)
+}
+
+/// `seq:end(len)`: the first number and the length.
+pub(super) fn range(c: &mut Cursor<'_>) -> Result<(u32, u32), Box<Failure>> {
+    let seq: u32 = c.number()?;
+    c.expect(":")?;
+    let end: u32 = c.number()?;
+    c.expect("(")?;
+    let len: u32 = c.number()?;
+    c.expect(")")?;
+    if end != seq.wrapping_add(len) {
+        return c.fail(format!("{seq}:{end}({len}): the numbers do not fit together"));
+    }
+    Ok((seq, len))
+}
+
+fn flags(c: &mut Cursor<'_>) -> Result<TcpFlags, Box<Failure>> {
+    let word = c.take_while(|ch| ch.is_ascii_alphanumeric() || ch == '.' || ch == '-' || ch == '_');
+    let mut flags = TcpFlags::EMPTY;
+    for letter in word.chars().filter(|l| *l != '-') {
+        // A digit is AccECN's counter in the three bits AE, CWR and ECE.
+        if let Some(counter @ 0..=7) = letter.to_digit(10) {
+            for (bit, flag) in [(4, TcpFlags::AE), (2, TcpFlags::CWR), (1, TcpFlags::ECE)] {
+                if counter & bit != 0 {
+                    flags.insert(flag);
+                }
+            }
+            continue;
+        }
+        match LETTERS.iter().find(|(l, _)| *l == letter) {
+            Some((_, flag)) => flags.insert(*flag),
+            None => {
+                return c.fail(format!("'{letter}' in '{word}' is no TCP flag; there are SFRPUEWA and '.'"));
+            }
+        }
+    }
+    if word.is_empty() {
+        return c.fail("TCP flags should stand here ('-' for none)");
+    }
+    Ok(flags)
+}
+
+fn options(c: &mut Cursor<'_>, scope: &Scope<'_>) -> Result<Option<Vec<TcpOption>>, Box<Failure>> {
+    if c.eat("...") {
+        c.expect(">")?;
+        return Ok(None);
+    }
+    let mut list = Vec::new();
+    while !c.eat(">") {
+        list.push(option(c, scope)?);
+        if !c.eat(",") {
+            c.expect(">")?;
+            break;
+        }
+    }
+    let len = options::encode(&list).len();
+    if !len.is_multiple_of(4) {
+        return c.fail(format!("options of {len} bytes: pad them with nop or eol to a multiple of 4"));
+    }
+    if len > 40 {
+        return c.fail(format!("options of {len} bytes: 40 fit"));
+    }
+    Ok(Some(list))
+}
+
+fn option(c: &mut Cursor<'_>, scope: &Scope<'_>) -> Result<TcpOption, Box<Failure>> {
+    let word = c.word();
+    Ok(match word {
+        "nop" => TcpOption::Nop,
+        "eol" => TcpOption::Eol,
+        "mss" => TcpOption::Mss(c.number()?),
+        "wscale" => TcpOption::Wscale(c.number()?),
+        "sackOK" => TcpOption::SackOk,
+        "TS" => {
+            c.expect("val")?;
+            let val = c.number()?;
+            c.expect("ecr")?;
+            TcpOption::Ts { val, ecr: c.number()? }
+        }
+        "sack" => sack(c)?,
+        "FO" => TcpOption::Other(FAST_OPEN, hex(c, scope)?),
+        "FOEXP" => {
+            let mut data = FAST_OPEN_MAGIC.to_vec();
+            data.extend(hex(c, scope)?);
+            TcpOption::Other(EXPERIMENT, data)
+        }
+        "opt" => {
+            let kind: u8 = c.number()?;
+            if kind < 2 {
+                return c.fail("kinds 0 and 1 are eol and nop and have no data");
+            }
+            TcpOption::Other(kind, hex(c, scope)?)
+        }
+        "md5" => {
+            return c.fail("'md5': the stack has no MD5 signatures (RFC 2385), so no script can use them");
+        }
+        other => {
+            let names = "mss, wscale, sackOK, sack, TS, nop, eol, FO, FOEXP, opt KIND HEX";
+            return c.fail(format!("'{other}' is no TCP option; there are {names}"));
+        }
+    })
+}
+
+fn sack(c: &mut Cursor<'_>) -> Result<TcpOption, Box<Failure>> {
+    let mut blocks = Vec::new();
+    loop {
+        c.blank();
+        if !c.peek().is_ascii_digit() {
+            break;
+        }
+        let left = c.number()?;
+        c.expect(":")?;
+        blocks.push((left, c.number()?));
+    }
+    if blocks.is_empty() { c.fail("'sack' needs blocks: sack 1:1001") } else { Ok(TcpOption::Sack(blocks)) }
+}
+
+/// Bytes in hexadecimal, or none; a name may stand for them.
+fn hex(c: &mut Cursor<'_>, scope: &Scope<'_>) -> Result<Vec<u8>, Box<Failure>> {
+    let word = c.take_while(|ch| ch.is_ascii_alphanumeric() || ch == '_');
+    let word = scope.defines.get(word).map_or(word, String::as_str);
+    let digits: Option<Vec<u8>> = word.chars().map(|d| d.to_digit(16).map(|d| d as u8)).collect();
+    match digits {
+        Some(digits) if digits.len().is_multiple_of(2) && digits.len() / 2 <= COOKIE_MAX => {
+            Ok(digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect())
+        }
+        _ => {
+            c.fail(format!("'{word}' should be bytes in hexadecimal, two digits each, at most {COOKIE_MAX}"))
+        }
+    }
+}

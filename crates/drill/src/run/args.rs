@@ -1,0 +1,412 @@
+//! From a call in a script to a call of the host: numbers, buffers, addresses, structures.
+use super::Runner;
+use crate::failure::Failure;
+use crate::names;
+use crate::script::{CallSpec, Value};
+use bytes::Bytes;
+use core::net::{Ipv4Addr, SocketAddr};
+use lowwater_posix::{Call, Control, EpollEvent, Fd, Name, Optval, Piece, PollFd, RecvKind, Room, SendKind};
+
+/// Most bytes of one buffer.
+const BYTES_MAX: i64 = 1 << 26;
+/// Room for control messages where the script expects some.
+const CONTROL_ROOM: usize = 4_096;
+/// Calls that packetdrill knows and that have no place here.
+const ABSENT: [&str; 3] = ["open", "sendfile", "cap_set"];
+
+/// A call with the line it stands in.
+pub(super) struct Args<'a> {
+    pub(super) line: usize,
+    pub(super) spec: &'a CallSpec,
+}
+
+impl Args<'_> {
+    pub(super) fn fail<T>(&self, what: impl Into<String>) -> Result<T, Box<Failure>> {
+        Err(Failure::new(self.line, what))
+    }
+
+    /// An argument.
+    fn value(&self, index: usize) -> Result<&Value, Box<Failure>> {
+        let count = self.spec.args.len();
+        match self.spec.args.get(index) {
+            Some(value) => Ok(value),
+            None => self.fail(format!("{} has {count} arguments here and needs more", self.spec.name)),
+        }
+    }
+
+    /// An argument that must be a number.
+    pub(super) fn number(&self, index: usize) -> Result<i64, Box<Failure>> {
+        let name = &self.spec.name;
+        match self.value(index)?.int() {
+            Some(n) => Ok(n),
+            None => self.fail(format!("argument {} of {name} must be a number", index + 1)),
+        }
+    }
+
+    /// The same, narrowed to what the kernel looks at.
+    pub(super) fn int(&self, index: usize) -> Result<i32, Box<Failure>> {
+        // Flags use the highest bit (EPOLLET, MSG_CMSG_CLOEXEC), so 32 bits without a sign are taken too.
+        let n = self.number(index)?;
+        match i32::try_from(n).ok().or_else(|| u32::try_from(n).ok().map(|n| n as i32)) {
+            Some(n) => Ok(n),
+            None => self.fail(format!("{n} does not fit an int")),
+        }
+    }
+
+    /// No more arguments than these.
+    pub(super) fn at_most(&self, count: usize) -> Result<(), Box<Failure>> {
+        if self.spec.args.len() > count {
+            return self.fail(format!("{} takes {count} arguments", self.spec.name));
+        }
+        Ok(())
+    }
+
+    /// Length of a buffer.
+    fn length(&self, index: usize) -> Result<usize, Box<Failure>> {
+        match self.number(index)? {
+            n @ 0..=BYTES_MAX => Ok(n as usize),
+            n => self.fail(format!("a buffer of {n} bytes is more than a script may have")),
+        }
+    }
+
+    /// A buffer to write from: `...` is zeros, a string its bytes with zeros behind, NULL a bad pointer.
+    fn piece(&self, buffer: &Value, len: usize) -> Result<Piece, Box<Failure>> {
+        match buffer {
+            Value::Any => Ok(Piece::zeros(len)),
+            Value::Int(0) => Ok(Piece::Bad(len)),
+            Value::Text(text) => {
+                let mut data = text.clone();
+                data.resize(len, 0);
+                Ok(Piece::Data(Bytes::from(data)))
+            }
+            other => self.fail(format!("a buffer is '...', a string or NULL, not {other}")),
+        }
+    }
+
+    fn room(&self, buffer: &Value, len: usize) -> Result<Room, Box<Failure>> {
+        match buffer {
+            Value::Any | Value::Text(_) => Ok(Room::new(len)),
+            Value::Int(0) => Ok(Room::bad(len)),
+            other => self.fail(format!("a buffer is '...', a string or NULL, not {other}")),
+        }
+    }
+
+    /// `[{..., 1000}, {..., 500}]`: buffers with their lengths.
+    pub(super) fn iovecs<'v>(&self, value: &'v Value) -> Result<Vec<(&'v Value, usize)>, Box<Failure>> {
+        let Value::List(list) = value else {
+            return self.fail("buffers are a list: [{..., 1000}, {..., 500}]");
+        };
+        let mut all = Vec::new();
+        for item in list {
+            let parts = item.items().unwrap_or_default();
+            match parts.as_slice() {
+                [buffer, Value::Int(len @ 0..=BYTES_MAX)] => all.push((*buffer, *len as usize)),
+                _ => return self.fail(format!("a buffer is {{..., 1000}}, not {item}")),
+            }
+        }
+        Ok(all)
+    }
+
+    fn rooms(&self, value: &Value) -> Result<Vec<Room>, Box<Failure>> {
+        self.iovecs(value)?.into_iter().map(|(buffer, len)| self.room(buffer, len)).collect()
+    }
+
+    fn pieces(&self, value: &Value) -> Result<Vec<Piece>, Box<Failure>> {
+        self.iovecs(value)?.into_iter().map(|(buffer, len)| self.piece(buffer, len)).collect()
+    }
+
+    fn field<'v>(&self, value: &'v Value, name: &str) -> Result<&'v Value, Box<Failure>> {
+        match value.field(name) {
+            Some(field) => Ok(field),
+            None => self.fail(format!("{} needs the field {name}, not {value}", self.spec.name)),
+        }
+    }
+
+    fn field_int(&self, value: &Value, name: &str) -> Result<i64, Box<Failure>> {
+        match self.field(value, name)?.int() {
+            Some(n) => Ok(n),
+            None => self.fail(format!("the field {name} must be a number")),
+        }
+    }
+
+    /// Control messages to send.
+    fn controls(&self, message: &Value) -> Result<Vec<Control>, Box<Failure>> {
+        let Some(list) = message.field("msg_control") else { return Ok(Vec::new()) };
+        let mut all = Vec::new();
+        for item in list.items().unwrap_or_default() {
+            let (level, ty) = (self.field_int(item, "cmsg_level")?, self.field_int(item, "cmsg_type")?);
+            let data = match self.field(item, "cmsg_data")? {
+                Value::Text(text) => Bytes::copy_from_slice(text),
+                value => Bytes::from(self.layout(value, 4)?),
+            };
+            all.push(Control { level: level as i32, ty: ty as i32, data });
+        }
+        Ok(all)
+    }
+
+    /// A value as the bytes that Linux lays it out in, when the caller says that it has `len`.
+    pub(super) fn layout(&self, value: &Value, len: usize) -> Result<Vec<u8>, Box<Failure>> {
+        let ints = |list: &[i64], wide: bool| -> Vec<u8> {
+            let narrow = |n: &i64| (*n as i32).to_ne_bytes().to_vec();
+            list.iter().flat_map(|n| if wide { n.to_ne_bytes().to_vec() } else { narrow(n) }).collect()
+        };
+        let numbers: Option<Vec<i64>> = match value {
+            Value::Struct(fields) => fields.iter().map(|(_, v)| v.int()).collect(),
+            Value::List(items) => items.iter().map(Value::int).collect(),
+            Value::Int(n) => Some(vec![*n]),
+            _ => None,
+        };
+        let mut bytes = match (value, numbers) {
+            (Value::Text(text), _) => text.clone(),
+            (Value::List(items), _) if matches!(items.as_slice(), [Value::Text(_) | Value::Struct(_)]) => {
+                return self.layout(&items[0], len);
+            }
+            (_, Some(list)) => match (list.as_slice(), len) {
+                ([n], 1..=8) => return Ok(n.to_le_bytes()[..len].to_vec()),
+                // struct timeval has two longs, struct linger two ints.
+                ([_, _], 16) => ints(&list, true),
+                _ => ints(&list, false),
+            },
+            _ => return self.fail(format!("{value} has no layout that is known here")),
+        };
+        bytes.resize(len, 0);
+        Ok(bytes)
+    }
+}
+
+impl Runner<'_> {
+    /// The call that a line of the script stands for.
+    pub(super) fn build(&self, line: usize, spec: &CallSpec) -> Result<Call, Box<Failure>> {
+        let a = Args { line, spec };
+        let fd = || a.number(0).map(|fd| self.fds.live(fd));
+        Ok(match spec.name.as_str() {
+            "socket" => self.socket(&a)?,
+            "bind" => Call::Bind { fd: fd()?, addr: self.bind_name(&a)? },
+            "listen" => Call::Listen { fd: fd()?, backlog: a.int(1)? },
+            "accept" => Call::Accept { fd: fd()?, flags: 0 },
+            "accept4" => Call::Accept { fd: fd()?, flags: a.int(3)? },
+            "connect" => Call::Connect { fd: fd()?, addr: self.peer_name(&a, a.value(1)?)? },
+            "read" | "readv" | "recv" | "recvfrom" | "recvmsg" => self.recv(&a, fd()?)?,
+            "write" | "writev" | "send" | "sendto" | "sendmsg" => self.send(&a, fd()?)?,
+            "shutdown" => Call::Shutdown { fd: fd()?, how: a.int(1)? },
+            "close" => {
+                a.at_most(1)?;
+                Call::Close { fd: fd()? }
+            }
+            "fcntl" => {
+                let arg = spec.args.get(2).and_then(Value::int).unwrap_or_default();
+                Call::Fcntl { fd: fd()?, cmd: a.int(1)?, arg }
+            }
+            "ioctl" => {
+                let arg = match spec.args.get(2) {
+                    Some(Value::Int(0)) => None,
+                    Some(value) => Some(value.int().unwrap_or_default() as i32),
+                    None => Some(0),
+                };
+                Call::Ioctl { fd: fd()?, request: a.number(1)? as u64, arg }
+            }
+            "getsockopt" => {
+                let len = match a.value(4)? {
+                    Value::Any => 4,
+                    _ => a.int(4)?,
+                };
+                Call::Getsockopt { fd: fd()?, level: a.int(1)?, name: a.int(2)?, len }
+            }
+            "setsockopt" => self.setsockopt(&a, fd()?)?,
+            "getsockname" => Call::Getsockname { fd: fd()? },
+            "getpeername" => Call::Getpeername { fd: fd()? },
+            "poll" => self.poll(&a)?,
+            "epoll_create" => Call::EpollCreate { size: a.int(0)?, flags: 0 },
+            "epoll_create1" => Call::EpollCreate { size: 1, flags: a.int(0)? },
+            "epoll_ctl" => self.epoll_ctl(&a, fd()?)?,
+            "epoll_wait" => Call::EpollWait { epfd: fd()?, max_events: a.int(2)?, timeout_ms: a.int(3)? },
+            "pipe" => Call::Pipe { flags: 0 },
+            "pipe2" => Call::Pipe { flags: a.int(1)? },
+            "splice" => self.splice(&a)?,
+            name if ABSENT.contains(&name) => {
+                return a
+                    .fail(format!("{name}: files and privileges of the machine are not there for scripts"));
+            }
+            name => return a.fail(format!("there is no call '{name}'")),
+        })
+    }
+
+    fn socket(&self, a: &Args<'_>) -> Result<Call, Box<Failure>> {
+        a.at_most(3)?;
+        let domain = match a.value(0)? {
+            // As the script's addresses are.
+            Value::Any => match self.name(self.config.ends.local, 0) {
+                SocketAddr::V4(_) => 2,
+                SocketAddr::V6(_) => 10,
+            },
+            _ => a.int(0)?,
+        };
+        Ok(Call::Socket { domain, ty: a.int(1)?, protocol: a.int(2)? })
+    }
+
+    /// `...` is the script's own address, else a struct sockaddr.
+    fn bind_name(&self, a: &Args<'_>) -> Result<Name, Box<Failure>> {
+        let ends = &self.config.ends;
+        self.sockaddr(a, a.value(1)?, self.name(ends.local, ends.bind_port))
+    }
+
+    fn peer_name(&self, a: &Args<'_>, value: &Value) -> Result<Name, Box<Failure>> {
+        let ends = &self.config.ends;
+        self.sockaddr(a, value, self.name(ends.remote, ends.connect_port))
+    }
+
+    fn sockaddr(&self, a: &Args<'_>, value: &Value, usual: SocketAddr) -> Result<Name, Box<Failure>> {
+        match value {
+            Value::Any => Ok(Name::Inet(usual)),
+            Value::Int(0) => Ok(Name::Bad),
+            Value::Struct(_) => {
+                let family = a.field_int(value, "sa_family")?;
+                if family == 0 {
+                    return Ok(Name::Unspec);
+                }
+                if family != 2 && family != 10 {
+                    return Ok(Name::Other(family as u16));
+                }
+                let ip = match a.field(value, "sin_addr")? {
+                    Value::Addr(ip) => *ip,
+                    Value::Int(0) => Ipv4Addr::UNSPECIFIED.into(),
+                    other => return a.fail(format!("sin_addr is inet_addr(\"...\"), not {other}")),
+                };
+                let port = a.field_int(value, "sin_port")?;
+                Ok(Name::Inet(SocketAddr::new(ip, port as u16)))
+            }
+            other => a.fail(format!("an address is '...' or {{sa_family = ...}}, not {other}")),
+        }
+    }
+
+    fn recv(&self, a: &Args<'_>, fd: Fd) -> Result<Call, Box<Failure>> {
+        let one = || Ok::<_, Box<Failure>>(vec![a.room(a.value(1)?, a.length(2)?)?]);
+        let (kind, rooms, flags, control_len) = match a.spec.name.as_str() {
+            "read" => {
+                a.at_most(3)?;
+                (RecvKind::Read, one()?, 0, 0)
+            }
+            "readv" => (RecvKind::Readv, a.rooms(a.value(1)?)?, 0, 0),
+            "recv" => {
+                a.at_most(4)?;
+                (RecvKind::Recv, one()?, a.int(3)?, 0)
+            }
+            "recvfrom" => {
+                a.at_most(6)?;
+                (RecvKind::Recvfrom, one()?, a.int(3)?, 0)
+            }
+            _ => {
+                a.at_most(3)?;
+                let message = a.value(1)?;
+                let room = if message.field("msg_control").is_some() { CONTROL_ROOM } else { 0 };
+                (RecvKind::Recvmsg, a.rooms(a.field(message, "msg_iov")?)?, a.int(2)?, room)
+            }
+        };
+        Ok(Call::Recv { fd, kind, rooms, flags, control_len })
+    }
+
+    fn send(&self, a: &Args<'_>, fd: Fd) -> Result<Call, Box<Failure>> {
+        let one = || Ok::<_, Box<Failure>>(vec![a.piece(a.value(1)?, a.length(2)?)?]);
+        let to = |value: Option<&Value>| match value {
+            None | Some(Value::Int(0)) => Ok(None),
+            Some(value) => self.peer_name(a, value).map(Some),
+        };
+        let (kind, data, flags, to, control) = match a.spec.name.as_str() {
+            "write" => {
+                a.at_most(3)?;
+                (SendKind::Write, one()?, 0, None, Vec::new())
+            }
+            "writev" => (SendKind::Writev, a.pieces(a.value(1)?)?, 0, None, Vec::new()),
+            "send" => {
+                a.at_most(4)?;
+                (SendKind::Send, one()?, a.int(3)?, None, Vec::new())
+            }
+            "sendto" => {
+                a.at_most(6)?;
+                (SendKind::Sendto, one()?, a.int(3)?, to(a.spec.args.get(4))?, Vec::new())
+            }
+            _ => {
+                a.at_most(3)?;
+                let message = a.value(1)?;
+                let data = a.pieces(a.field(message, "msg_iov")?)?;
+                let to = to(message.field("msg_name"))?;
+                (SendKind::Sendmsg, data, a.int(2)?, to, a.controls(message)?)
+            }
+        };
+        Ok(Call::Send { fd, kind, data, flags, to, control })
+    }
+
+    fn setsockopt(&self, a: &Args<'_>, fd: Fd) -> Result<Call, Box<Failure>> {
+        a.at_most(5)?;
+        let (level, name, len) = (a.int(1)?, a.int(2)?, a.int(4)?);
+        let value = match a.value(3)? {
+            Value::Int(0) => Optval::Bad(len),
+            value => match usize::try_from(len) {
+                Ok(room) if room <= CONTROL_ROOM => Optval::Bytes(a.layout(value, room)?.into()),
+                _ => Optval::Bad(len),
+            },
+        };
+        Ok(Call::Setsockopt { fd, level, name, value })
+    }
+
+    fn poll(&self, a: &Args<'_>) -> Result<Call, Box<Failure>> {
+        let mut fds = Vec::new();
+        for entry in a.value(0)?.items().unwrap_or_default() {
+            let (fd, events) = (a.field_int(entry, "fd")?, a.field_int(entry, "events")?);
+            let fd = if fd < 0 { fd as Fd } else { self.fds.live(fd) };
+            fds.push(PollFd { fd, events: events as i16 });
+        }
+        let count = a.number(1)?;
+        if usize::try_from(count).ok() != Some(fds.len()) {
+            return a.fail(format!("poll says {count} descriptors and lists {}", fds.len()));
+        }
+        Ok(Call::Poll { fds, timeout_ms: a.int(2)? })
+    }
+
+    fn epoll_ctl(&self, a: &Args<'_>, epfd: Fd) -> Result<Call, Box<Failure>> {
+        let fd = self.fds.live(a.number(2)?);
+        let event = match a.spec.args.get(3) {
+            None | Some(Value::Int(0)) => None,
+            Some(value) => Some(epoll_event(a, value)?),
+        };
+        Ok(Call::EpollCtl { epfd, op: a.int(1)?, fd, event })
+    }
+
+    fn splice(&self, a: &Args<'_>) -> Result<Call, Box<Failure>> {
+        let offset = |index| match a.value(index)? {
+            Value::List(items) => Ok(items.first().and_then(Value::int)),
+            _ => a.number(index).map(|n| Some(n).filter(|n| *n != 0)),
+        };
+        Ok(Call::Splice {
+            fd_in: self.fds.live(a.number(0)?),
+            off_in: offset(1)?,
+            fd_out: self.fds.live(a.number(2)?),
+            off_out: offset(3)?,
+            len: a.length(4)?,
+            flags: a.int(5)? as u32,
+        })
+    }
+}
+
+/// `{events=EPOLLIN, fd=4}`; fd and u32 fill the lower half of the data, ptr and u64 the whole.
+pub(super) fn epoll_event(a: &Args<'_>, value: &Value) -> Result<EpollEvent, Box<Failure>> {
+    let value = match value {
+        Value::List(items) if items.len() == 1 => &items[0],
+        other => other,
+    };
+    let events = a.field_int(value, "events")? as u32;
+    let data = ["fd", "u32", "u64", "ptr"].iter().find_map(|name| Some((*name, value.field(name)?.int()?)));
+    match data {
+        Some(("fd" | "u32", n)) => Ok(EpollEvent { events, data: u64::from(n as u32) }),
+        Some((_, n)) => Ok(EpollEvent { events, data: n as u64 }),
+        None => a.fail("an epoll event has one of fd, u32, u64 and ptr"),
+    }
+}
+
+/// What a message calls the option of a call.
+pub(super) fn option_name(a: &Args<'_>) -> String {
+    match (a.number(1), a.number(2)) {
+        (Ok(level), Ok(name)) => names::option(level, name),
+        _ => "the option".to_owned(),
+    }
+}

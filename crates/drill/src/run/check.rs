@@ -1,0 +1,263 @@
+//! Compares what a call has written with what the script says: data, addresses, options, events, control messages.
+use super::Runner;
+use super::args::{Args, epoll_event, option_name};
+use super::info;
+use crate::failure::Failure;
+use crate::script::{CallSpec, Value};
+use core::net::SocketAddr;
+use lowwater_posix::{Control, EpollEvent, Reply};
+use std::fmt;
+
+/// Lengths of sockaddr_in and sockaddr_in6.
+const SOCKADDR_IN: i64 = 16;
+const SOCKADDR_IN6: i64 = 28;
+/// Where IP_RECVERR and SCM_TIMESTAMPING have their fields: name, offset, size.
+const EXTENDED_ERR: [(&str, usize, usize); 6] = [
+    ("ee_errno", 0, 4),
+    ("ee_origin", 4, 1),
+    ("ee_type", 5, 1),
+    ("ee_code", 6, 1),
+    ("ee_info", 8, 4),
+    ("ee_data", 12, 4),
+];
+const TIMESTAMP: [(&str, usize, usize); 2] = [("scm_sec", 0, 8), ("scm_nsec", 8, 8)];
+
+impl Runner<'_> {
+    /// The first thing that a call has written otherwise than its line says.
+    pub(super) fn check_output(
+        &self,
+        line: usize,
+        spec: &CallSpec,
+        reply: &Reply,
+    ) -> Result<(), Box<Failure>> {
+        let a = Args { line, spec };
+        let arg = |index: usize| spec.args.get(index);
+        match spec.name.as_str() {
+            "read" | "recv" => same_data(&a, arg(1).into_iter(), reply),
+            "readv" => self.same_vectors(&a, arg(1), reply),
+            "recvfrom" => {
+                same_data(&a, arg(1).into_iter(), reply)?;
+                same_addr(&a, arg(4), arg(5), reply.addr)
+            }
+            "recvmsg" => self.same_message(&a, arg(1), reply),
+            "accept" | "accept4" | "getsockname" | "getpeername" => same_addr(&a, arg(1), arg(2), reply.addr),
+            "getsockopt" => same_option(&a, reply),
+            "ioctl" => {
+                let expected = arg(2).and_then(|v| if let Value::List(_) = v { v.int() } else { None });
+                match (expected, reply.int()) {
+                    (Some(expected), Some(actual)) if expected != i64::from(actual) => {
+                        differs(line, "ioctl tells another number", expected, actual)
+                    }
+                    _ => Ok(()),
+                }
+            }
+            "poll" => same_revents(&a, arg(0), reply),
+            "epoll_wait" => same_events(&a, arg(1), reply),
+            _ => Ok(()),
+        }
+    }
+
+    fn same_vectors(&self, a: &Args<'_>, value: Option<&Value>, reply: &Reply) -> Result<(), Box<Failure>> {
+        let buffers = value.map_or(Ok(Vec::new()), |v| a.iovecs(v))?;
+        let mut rest = reply.data.as_ref();
+        for (buffer, len) in buffers {
+            let (here, after) = rest.split_at(len.min(rest.len()));
+            same_bytes(a, buffer, here)?;
+            rest = after;
+        }
+        Ok(())
+    }
+
+    fn same_message(&self, a: &Args<'_>, value: Option<&Value>, reply: &Reply) -> Result<(), Box<Failure>> {
+        let Some(message) = value else { return Ok(()) };
+        self.same_vectors(a, message.field("msg_iov"), reply)?;
+        same_addr(a, message.field("msg_name"), None, reply.addr)?;
+        if let Some(flags) = message.field("msg_flags").and_then(Value::int)
+            && flags != i64::from(reply.msg_flags)
+        {
+            let (expected, actual) = (format!("{flags:#x}"), format!("{:#x}", reply.msg_flags));
+            return differs(a.line, "recvmsg has other flags", expected, actual);
+        }
+        let expected = message.field("msg_control").and_then(Value::items).unwrap_or_default();
+        let whole = || {
+            let list: Vec<String> = reply.control.iter().map(control_shown).collect();
+            format!("[{}]", list.join(", "))
+        };
+        if expected.len() != reply.control.len() {
+            let count = format!("{} control messages", expected.len());
+            return differs(a.line, "recvmsg has another number of control messages", count, whole());
+        }
+        for (expected, actual) in expected.into_iter().zip(&reply.control) {
+            if !same_control(a, expected, actual)? {
+                return differs(a.line, "recvmsg has another control message", expected, whole());
+            }
+        }
+        Ok(())
+    }
+}
+
+fn differs<T>(
+    line: usize,
+    what: impl Into<String>,
+    expected: impl fmt::Display,
+    actual: impl fmt::Display,
+) -> Result<T, Box<Failure>> {
+    Err(Failure::differs(line, what, expected.to_string(), actual.to_string()))
+}
+
+fn same_data<'v>(
+    a: &Args<'_>,
+    mut buffers: impl Iterator<Item = &'v Value>,
+    reply: &Reply,
+) -> Result<(), Box<Failure>> {
+    buffers.try_for_each(|buffer| same_bytes(a, buffer, &reply.data))
+}
+
+/// A string in a script is what the data begins with, as far as there is data.
+fn same_bytes(a: &Args<'_>, buffer: &Value, data: &[u8]) -> Result<(), Box<Failure>> {
+    let Value::Text(text) = buffer else { return Ok(()) };
+    let n = text.len().min(data.len());
+    if text[..n] == data[..n] && data[n..].iter().all(|b| *b == 0) {
+        return Ok(());
+    }
+    let actual = format!("\"{}\"", data.escape_ascii());
+    differs(a.line, format!("{} has other data", a.spec.name), buffer, actual)
+}
+
+fn same_addr(
+    a: &Args<'_>,
+    value: Option<&Value>,
+    len: Option<&Value>,
+    actual: Option<SocketAddr>,
+) -> Result<(), Box<Failure>> {
+    let Some(actual) = actual else { return Ok(()) };
+    let number = |name| value.and_then(|v| v.field(name)).and_then(Value::int);
+    let family = if actual.is_ipv4() { 2 } else { 10 };
+    let ip = value.and_then(|v| v.field("sin_addr"));
+    let same = number("sa_family").is_none_or(|f| f == family)
+        && number("sin_port").is_none_or(|p| p == i64::from(actual.port()))
+        && ip.is_none_or(|ip| *ip == Value::Any || *ip == Value::Addr(actual.ip()));
+    if let (false, Some(expected)) = (same, value) {
+        return differs(a.line, format!("{} tells another address", a.spec.name), expected, actual);
+    }
+    let actual_len = if actual.is_ipv4() { SOCKADDR_IN } else { SOCKADDR_IN6 };
+    match len.and_then(|v| if let Value::List(_) = v { v.int() } else { None }) {
+        // The script says what the caller's room is, or what the kernel makes of it.
+        Some(expected) if expected < actual_len => {
+            differs(a.line, format!("{} tells another length", a.spec.name), expected, actual_len)
+        }
+        _ => Ok(()),
+    }
+}
+
+fn same_option(a: &Args<'_>, reply: &Reply) -> Result<(), Box<Failure>> {
+    let name = option_name(a);
+    let actual = reply.value.as_ref();
+    if let Some(Value::List(_)) = a.spec.args.get(4) {
+        let len = a.number(4)?;
+        if usize::try_from(len).ok() != Some(actual.len()) {
+            return differs(a.line, format!("{name} has another length"), len, actual.len());
+        }
+    }
+    let wrong = |expected: &Value, actual: String| {
+        differs(a.line, format!("{name} has another value"), expected, actual)
+    };
+    let shown = || match reply.int() {
+        Some(n) => n.to_string(),
+        None => format!("\"{}\"", actual.escape_ascii()),
+    };
+    match a.spec.args.get(3) {
+        None | Some(Value::Any) => Ok(()),
+        Some(expected @ Value::Text(text)) => {
+            let zero = actual.iter().position(|b| *b == 0).unwrap_or(actual.len());
+            if actual[..zero] == text[..] || actual == text { Ok(()) } else { wrong(expected, shown()) }
+        }
+        // struct tcp_info, field by field: ours.
+        Some(Value::Struct(fields)) if fields.iter().all(|(n, _)| n.starts_with("tcpi_")) => {
+            for (field, expected) in fields {
+                let actual = info::field(actual, field);
+                if expected.int().map(i128::from) != actual && *expected != Value::Any {
+                    let told = actual.map_or_else(|| "no such field".to_owned(), |n| n.to_string());
+                    return differs(a.line, format!("{field} has another value"), expected, told);
+                }
+            }
+            Ok(())
+        }
+        Some(expected) => {
+            let bytes = a.layout(expected, actual.len())?;
+            if bytes != actual {
+                let brief = if let (Some(n), true) = (expected.int(), actual.len() <= 8) {
+                    let mut wide = [0; 8];
+                    wide[..actual.len()].copy_from_slice(actual);
+                    let unsigned = u64::from_le_bytes(wide);
+                    let shown = reply.int().map_or_else(|| unsigned.to_string(), |n| n.to_string());
+                    return differs(a.line, format!("{name} has another value"), n, shown);
+                } else {
+                    format!("{actual:?}")
+                };
+                return wrong(expected, brief);
+            }
+            Ok(())
+        }
+    }
+}
+
+fn same_revents(a: &Args<'_>, value: Option<&Value>, reply: &Reply) -> Result<(), Box<Failure>> {
+    let entries = value.and_then(Value::items).unwrap_or_default();
+    for (entry, actual) in entries.iter().zip(&reply.revents) {
+        let expected = entry.field("revents").map_or(Some(0), Value::int);
+        if let Some(expected) = expected.filter(|e| *e != i64::from(*actual)) {
+            let fd = entry.field("fd").and_then(Value::int).unwrap_or_default();
+            let what = format!("poll tells other events of {fd}");
+            return differs(a.line, what, format!("{expected:#x}"), format!("{actual:#x}"));
+        }
+    }
+    Ok(())
+}
+
+/// epoll_wait's events in their order; a result of 0 leaves the array as it was, so nothing is compared.
+fn same_events(a: &Args<'_>, value: Option<&Value>, reply: &Reply) -> Result<(), Box<Failure>> {
+    let expected = match value {
+        None | Some(Value::Any) => return Ok(()),
+        Some(Value::List(items)) => items.iter().collect(),
+        Some(one) => vec![one],
+    };
+    let show = |e: &EpollEvent| format!("{{events={:#x}, data={}}}", e.events, e.data);
+    for (expected, actual) in expected.into_iter().zip(&reply.events) {
+        let wanted = epoll_event(a, expected)?;
+        let half = ["fd", "u32"].iter().any(|name| expected.field(name).is_some());
+        let same = if half { wanted.data as u32 == actual.data as u32 } else { wanted.data == actual.data };
+        if !same || wanted.events != actual.events {
+            return differs(a.line, "epoll_wait tells another event", show(&wanted), show(actual));
+        }
+    }
+    Ok(())
+}
+
+fn same_control(a: &Args<'_>, expected: &Value, actual: &Control) -> Result<bool, Box<Failure>> {
+    let number = |name| expected.field(name).and_then(Value::int);
+    if number("cmsg_level") != Some(actual.level.into()) || number("cmsg_type") != Some(actual.ty.into()) {
+        return Ok(false);
+    }
+    let data = actual.data.as_ref();
+    Ok(match expected.field("cmsg_data") {
+        None | Some(Value::Any) => true,
+        Some(Value::Text(text)) => text == data,
+        Some(Value::Struct(fields)) if fields.iter().any(|(n, _)| !n.is_empty()) => {
+            fields.iter().all(|(name, value)| {
+                let known = EXTENDED_ERR.iter().chain(&TIMESTAMP).find(|(n, ..)| n == name);
+                let actual = known.and_then(|(_, at, size)| info::number(data, *at, *size));
+                *value == Value::Any || value.int().map(i128::from) == actual
+            })
+        }
+        Some(value) => a.layout(value, data.len())? == data,
+    })
+}
+
+fn control_shown(control: &Control) -> String {
+    let data = match <[u8; 4]>::try_from(control.data.as_ref()) {
+        Ok(bytes) => i32::from_ne_bytes(bytes).to_string(),
+        Err(_) => format!("{:?}", control.data.as_ref()),
+    };
+    format!("{{cmsg_level={}, cmsg_type={}, cmsg_data={data}}}", control.level, control.ty)
+}

@@ -1,0 +1,80 @@
+//! The script's file descriptors and what is behind them.
+use super::Runner;
+use lowwater_posix::{Call, Fd, Started};
+use std::collections::BTreeMap;
+
+/// What a descriptor is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Stream,
+    Datagram,
+    /// A pipe or an epoll set.
+    Other,
+}
+
+/// All descriptors by the script's numbers.
+#[derive(Debug, Default)]
+pub(super) struct Fds {
+    by_script: BTreeMap<i64, (Fd, Kind)>,
+    /// The stream socket that was made or accepted last.
+    latest: Option<i64>,
+    /// Listeners with their ports, the last at the end.
+    listening: Vec<(i64, u16)>,
+}
+
+impl Fds {
+    /// The host's number; one that no host gives for what the script never had.
+    pub(super) fn live(&self, script: i64) -> Fd {
+        self.by_script.get(&script).map_or(-1, |(live, _)| *live)
+    }
+
+    /// Gives a new descriptor the script's number; false when that is taken.
+    pub(super) fn insert(&mut self, script: i64, live: Fd, kind: Kind) -> bool {
+        if kind == Kind::Stream {
+            self.latest = Some(script);
+        }
+        self.by_script.insert(script, (live, kind)).is_none()
+    }
+
+    pub(super) fn remove(&mut self, script: i64) {
+        self.by_script.remove(&script);
+        self.listening.retain(|(fd, _)| *fd != script);
+    }
+
+    pub(super) fn kind(&self, script: i64) -> Option<Kind> {
+        self.by_script.get(&script).map(|(_, kind)| *kind)
+    }
+
+    pub(super) fn listens(&mut self, script: i64, port: u16) {
+        self.listening.retain(|(fd, _)| *fd != script);
+        self.listening.push((script, port));
+    }
+
+    pub(super) fn listening_port(&self) -> Option<u16> {
+        self.listening.last().map(|(_, port)| *port)
+    }
+
+    /// A new connection is under test that nobody has accepted yet.
+    pub(super) const fn forget_latest(&mut self) {
+        self.latest = None;
+    }
+
+    /// The socket of the connection under test.
+    pub(super) fn latest(&self) -> Option<Fd> {
+        self.by_script.get(&self.latest?).map(|(live, _)| *live)
+    }
+}
+
+impl Runner<'_> {
+    /// The port of the last datagram socket, and its peer's if it is connected.
+    pub(super) fn datagram_socket(&mut self) -> Option<(u16, Option<u16>)> {
+        let of_datagrams = |(live, kind): &(Fd, Kind)| (*kind == Kind::Datagram).then_some(*live);
+        let fd = self.fds.by_script.values().rev().find_map(of_datagrams)?;
+        let mut port = |call| match self.host.call(call) {
+            Started::Done(reply) => reply.addr.map(|a| a.port()),
+            Started::Blocked(_) => None,
+        };
+        let local = port(Call::Getsockname { fd })?;
+        Some((local, port(Call::Getpeername { fd })))
+    }
+}

@@ -1,0 +1,191 @@
+//! What the peer sends: lines of the script as packets.
+use super::net::Whose;
+use super::{Runner, seconds};
+use crate::failure::Failure;
+use crate::script::{BodySpec, EndsSpec, IcmpSpec, IpSpec, PacketSpec, Quoted, TcpSpec};
+use crate::wire::{Body, Handed, Icmp, Ip, Line, Quote, Shown, Tcp, Udp, Wire};
+use core::net::SocketAddr;
+use lowwater_wire::protocol;
+
+/// The peer's first port; every SYN to a listener comes from another.
+const REMOTE_PORT: u16 = 40_000;
+/// TTL of what the peer sends when the line does not say.
+const TTL: u8 = 255;
+
+impl Runner<'_> {
+    /// The peer sends a packet.
+    pub(super) fn inbound(&mut self, line: usize, spec: &PacketSpec) -> Result<(), Box<Failure>> {
+        let ends = spec.ends.map(|ends| self.ends(&ends));
+        let (src, dst, body, shown) = match &spec.body {
+            BodySpec::Tcp(tcp) => self.segment(line, tcp, ends)?,
+            BodySpec::Udp(len) => {
+                let (src, dst) = ends.unwrap_or_else(|| self.datagram_ends());
+                self.sniffed.datagram = Some((dst, src));
+                let udp = Body::Udp(Udp { src_port: src.port(), dst_port: dst.port(), len: *len });
+                (src, dst, udp.clone(), udp)
+            }
+            BodySpec::Icmp(icmp) => self.message(line, icmp, ends)?,
+        };
+        let ip = Ip {
+            src: src.ip(),
+            dst: dst.ip(),
+            tos: spec.ip.tos.map_or(0, |tos| tos.byte()),
+            ttl: spec.ip.ttl.unwrap_or(TTL),
+            flow_label: spec.ip.flow_label.unwrap_or_default(),
+        };
+        let live = Wire { at: self.host.now(), ip, body, handed: Handed::default() };
+        let now = seconds(self.now());
+        let bytes = live.write();
+        let script = Wire { body: shown, ..live };
+        let shown = Shown { window: true, ..Shown::of(&spec.ip) };
+        self.sniffed.note(format!("{now} < {}", Line(&script, shown)));
+        self.host.inject(bytes);
+        Ok(())
+    }
+
+    /// The ends of a line, source first.
+    pub(super) fn ends(&self, spec: &EndsSpec) -> (SocketAddr, SocketAddr) {
+        let ends = &self.config.ends;
+        let src = SocketAddr::new(spec.src.0.unwrap_or(ends.remote), spec.src.1);
+        (src, SocketAddr::new(spec.dst.0.unwrap_or(ends.local), spec.dst.1))
+    }
+
+    fn segment(
+        &mut self,
+        line: usize,
+        spec: &TcpSpec,
+        ends: Option<(SocketAddr, SocketAddr)>,
+    ) -> Result<(SocketAddr, SocketAddr, Body, Body), Box<Failure>> {
+        let too_many = || Failure::new(line, "too many connections for one script");
+        let opens = spec.flags.syn() && !spec.flags.ack();
+        if let Some((src, dst)) = ends {
+            let flow = self.flows.turn_to(dst, src).ok_or_else(too_many)?;
+            if opens {
+                flow.forget();
+            }
+        } else if let Some(port) = self.fds.listening_port().filter(|_| opens) {
+            // As in packetdrill, every SYN to a listener is a connection of its own.
+            let from = REMOTE_PORT.wrapping_add(self.sniffed.syns);
+            self.sniffed.syns = self.sniffed.syns.wrapping_add(1);
+            let local = SocketAddr::new(self.config.ends.local, port);
+            let remote = SocketAddr::new(self.config.ends.remote, from);
+            self.flows.turn_to(local, remote).ok_or_else(too_many)?.forget();
+            self.fds.forget_latest();
+        } else if self.flows.current().is_none() {
+            // Without a line for our SYN (a simultaneous open), it still tells the flow's numbers.
+            self.adopt();
+            let Self { flows, sniffed, .. } = self;
+            let syn = flows.current().and_then(|f| sniffed.waiting.iter().find(|p| f.owns(p)));
+            flows.current().zip(syn).into_iter().for_each(|(flow, syn)| flow.learn(syn));
+        }
+        let Some(flow) = self.flows.current() else {
+            return Err(Failure::new(line, "no connection that this packet could belong to"));
+        };
+        let script = Tcp {
+            src_port: flow.remote.port(),
+            dst_port: flow.local.port(),
+            seq: spec.seq,
+            ack: spec.ack,
+            flags: spec.flags,
+            window: spec.window.unwrap_or_default(),
+            urgent: spec.urgent,
+            options: spec.options.clone().unwrap_or_default(),
+            len: spec.len,
+        };
+        let live = flow.to_live(&script).map_err(|what| Failure::new(line, what))?;
+        Ok((flow.remote, flow.local, Body::Tcp(live), Body::Tcp(script)))
+    }
+
+    fn message(
+        &mut self,
+        line: usize,
+        spec: &IcmpSpec,
+        ends: Option<(SocketAddr, SocketAddr)>,
+    ) -> Result<(SocketAddr, SocketAddr, Body, Body), Box<Failure>> {
+        let world = &self.config.ends;
+        let (src, dst) = ends.unwrap_or((SocketAddr::new(world.remote, 0), SocketAddr::new(world.local, 0)));
+        let udp = |(local, remote): (SocketAddr, SocketAddr), len: u16| Quote {
+            src: local,
+            dst: remote,
+            protocol: protocol::UDP,
+            seq: 0,
+            len: len.into(),
+            kept: 8,
+        };
+        let (quoted, len) = match spec.quoted {
+            Quoted::Raw(len) => (None, u32::from(len)),
+            Quoted::Udp(len) => {
+                let (remote, local) = self.datagram_ends();
+                (Some(udp((local, remote), len)), 0)
+            }
+            Quoted::Tcp { seq, len } => {
+                let known = self.find_current();
+                let Some(flow) = self.flows.current().filter(|_| known) else {
+                    return Err(Failure::new(line, "no connection that this message could be about"));
+                };
+                (Some(flow.quote(seq, len)), 0)
+            }
+        };
+        let rest = spec.mtu.unwrap_or_else(|| u32::from(spec.id.unwrap_or_default()) << 16);
+        let live = Icmp { kind: spec.kind, code: spec.code, rest, quoted, len };
+        let script_quote = quoted.map(|q| match spec.quoted {
+            Quoted::Tcp { seq, .. } => Quote { seq, ..q },
+            _ => q,
+        });
+        Ok((src, dst, Body::Icmp(live), Body::Icmp(Icmp { quoted: script_quote, ..live })))
+    }
+
+    /// True when there is a connection under test, if need be by its first SYN.
+    fn find_current(&mut self) -> bool {
+        if self.flows.current().is_none() {
+            self.adopt();
+        }
+        self.flows.current().is_some()
+    }
+
+    /// The ends of a datagram without ends of its own, the peer's first: those of the last one, else what the sockets say.
+    fn datagram_ends(&mut self) -> (SocketAddr, SocketAddr) {
+        if let Some((local, remote)) = self.sniffed.datagram {
+            return (remote, local);
+        }
+        let world = self.config.ends;
+        let (local, remote) = self.datagram_socket().unwrap_or((world.bind_port, None));
+        let remote = remote.unwrap_or(REMOTE_PORT);
+        (SocketAddr::new(world.remote, remote), SocketAddr::new(world.local, local))
+    }
+
+    /// Whose packets a line speaks of.
+    pub(super) fn whose(&self, spec: &PacketSpec) -> Whose {
+        match (&spec.body, &spec.ends) {
+            (_, Some(ends)) => {
+                let world = &self.config.ends;
+                let local = SocketAddr::new(ends.src.0.unwrap_or(world.local), ends.src.1);
+                Whose::Between(local, SocketAddr::new(ends.dst.0.unwrap_or(world.remote), ends.dst.1))
+            }
+            (BodySpec::Tcp(_), None) => Whose::Current,
+            (BodySpec::Udp(_), None) => Whose::Loose,
+            (BodySpec::Icmp(icmp), None) => {
+                if matches!(icmp.quoted, Quoted::Tcp { .. }) {
+                    Whose::Message
+                } else {
+                    Whose::Loose
+                }
+            }
+        }
+    }
+}
+
+impl Shown {
+    /// What a line of the script speaks of.
+    pub(crate) const fn of(spec: &IpSpec) -> Self {
+        let tos = matches!(spec.tos, Some(crate::script::TosSpec::Tos(_)));
+        Self {
+            window: false,
+            tos,
+            ttl: spec.ttl.is_some(),
+            flow_label: spec.flow_label.is_some(),
+            ports: false,
+            marks: false,
+        }
+    }
+}

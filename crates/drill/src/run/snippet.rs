@@ -1,0 +1,74 @@
+//! Snippets over the connection under test: which facts they know.
+use super::{Runner, info};
+use crate::failure::Failure;
+use crate::names;
+use crate::py::Program;
+use lowwater_core::tcp::TcpInfo;
+use lowwater_posix::{Call, Fd, Started};
+
+/// What snippets may ask of a connection: level, option, room.
+const TCP_INFO: (i32, i32, i32) = (6, 11, 280);
+const TCP_CC_INFO: (i32, i32, i32) = (6, 26, 64);
+const SO_MEMINFO: (i32, i32, i32) = (1, 55, 36);
+
+/// TCP_INFO as it was told.
+enum Told {
+    /// By getsockopt.
+    Bytes(Vec<u8>),
+    /// By the stack, of a connection that has no descriptor yet.
+    Early(Box<TcpInfo>),
+}
+
+impl Told {
+    fn field(&self, name: &str) -> Option<i128> {
+        match self {
+            Self::Bytes(bytes) => info::field(bytes, name),
+            Self::Early(info) => info.get(name.strip_prefix("tcpi_")?).map(Into::into),
+        }
+    }
+}
+
+impl Runner<'_> {
+    /// Carries a snippet out.
+    pub(super) fn snippet(&mut self, line: usize, program: &Program) -> Result<(), Box<Failure>> {
+        let Some(tcp) = self.tcp_info() else {
+            return Err(Failure::new(line, "there is no connection to assert anything about"));
+        };
+        let (congestion, memory) = match self.fds.latest() {
+            Some(fd) => (self.ask(fd, TCP_CC_INFO), self.ask(fd, SO_MEMINFO)),
+            None => (None, None),
+        };
+        let (congestion, memory) = (congestion.unwrap_or_default(), memory.unwrap_or_default());
+        let facts = |name: &str| {
+            let constant = || {
+                let known = ["TCP_", "TCPI_", "E"].iter().any(|p| name.starts_with(p));
+                names::constant(name).filter(|_| known).map(i128::from)
+            };
+            tcp.field(name)
+                .or_else(|| info::memory(&memory, name))
+                .or_else(|| info::congestion(&congestion, name))
+                .or_else(constant)
+        };
+        self.env
+            .run(program, &facts)
+            .map_err(|wrong| Failure::differs(wrong.line, wrong.what, wrong.expected, wrong.actual))
+    }
+
+    /// TCP_INFO of the connection under test, also before somebody has accepted it.
+    fn tcp_info(&mut self) -> Option<Told> {
+        if let Some(fd) = self.fds.latest() {
+            return self.ask(fd, TCP_INFO).map(Told::Bytes);
+        }
+        let flow = self.flows.current()?;
+        let (local, remote) = (flow.local, flow.remote);
+        let id = self.host.lookup(local, remote)?;
+        self.host.stack().tcp_info(id).ok().map(|info| Told::Early(Box::new(info)))
+    }
+
+    fn ask(&mut self, fd: Fd, (level, name, len): (i32, i32, i32)) -> Option<Vec<u8>> {
+        match self.host.call(Call::Getsockopt { fd, level, name, len }) {
+            Started::Done(reply) if reply.ret == 0 => Some(reply.value.to_vec()),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Every part of the language is compared: one word of a script that passes is changed, and it fails in that line.
+use std::fs;
+use std::path::PathBuf;
+
+/// A script that passes, what is changed in it, and what the failure says.
+type Change = (&'static str, &'static str, &'static str, &'static str);
+
+const CHANGES: &[Change] = &[
+    // Addresses, ports, headers.
+    ("lang/ports.pkt", "> 8080 > 1000 P.", "> 8080 > 2000 P.", "does not send"),
+    ("lang/ports.pkt", "192.0.2.9:2000: S.", "192.0.2.8:2000: S.", "does not send"),
+    ("lang/ports.pkt", "ack 6 <mss 1460>", "ack 5 <mss 1460>", "another acknowledgment"),
+    ("lang/ports.pkt", "htons(2000), sin_addr", "htons(2001), sin_addr", "accept tells another address"),
+    (
+        "lang/ports.pkt",
+        "inet_addr(\"192.0.2.9\")}, [16]",
+        "inet_addr(\"192.0.2.8\")}, [16]",
+        "another address",
+    ),
+    ("lang/ports.pkt", "...}, [16]", "...}, [8]", "another length"),
+    ("lang/mapped.pkt", "AF_INET6, sin_port = htons(7)", "AF_INET, sin_port = htons(7)", "another address"),
+    ("lang/mapped.pkt", "[tos 0x28]", "[tos 0x20]", "another TOS"),
+    ("lang/mapped.pkt", "> [ttl 9]", "> [ttl 8]", "another TTL"),
+    ("lang/mapped.pkt", "--bind_port=7", "--bind_port=9", "another address"),
+    ("lang/ipv6.pkt", "[noecn]", "[flowlabel 0x1]", "another flow label"),
+    ("lang/ipv6.pkt", "[noecn]", "[ect0]", "another ECN mark"),
+    ("lang/ipv6.pkt", "ack 1 <mss 1340>", "ack 1 <mss 1440>", "other options"),
+    // UDP and ICMP.
+    ("udp/echo.pkt", "> udp (50)", "> udp (51)", "another length"),
+    ("udp/echo.pkt", "8080 > 8080 (30)", "8080 > 8081 (30)", "does not send"),
+    ("udp/echo.pkt", "= 100\n", "= 101\n", "another result"),
+    ("udp/echo.pkt", "-1 ECONNREFUSED", "-1 EHOSTUNREACH", "another result"),
+    (
+        "udp/echo.pkt",
+        "> icmp unreachable port_unreachable",
+        "> icmp unreachable host_unreachable",
+        "another code",
+    ),
+    ("udp/echo.pkt", "[udp (10)]", "[udp (11)]", "quoted packet of another length"),
+    ("udp/echo.pkt", "[udp (10)]", "[0:10(10)]", "another kind of quoted packet"),
+    ("udp/echo.pkt", "echo_reply id 7", "echo_reply id 8", "another identifier"),
+    ("udp/echo.pkt", "echo_reply id 7 [raw (64)]", "echo_reply id 7 [raw (65)]", "another length"),
+    ("udp/echo.pkt", "> icmp echo_reply", "> icmp time_exceeded", "another type"),
+    ("udp/echo.pkt", "> udp (50)", "> . 1:1(0) ack 1", "does not send"),
+    ("tcp/icmp/unreachable.pkt", "[0:0(0)]", "[5:5(0)]", "still blocks"),
+    ("tcp/icmp/unreachable.pkt", "EHOSTUNREACH", "ECONNREFUSED", "another result"),
+    ("tcp/icmp/unreachable.pkt", "+.1 < icmp", "+.2 < icmp", "wrong time"),
+    ("tcp/icmp/frag_needed.pkt", "mtu 700 [5001:6461(1460)]", "mtu 700 [1:1461(1460)]", "wrong time"),
+    // Messages and data.
+    ("lang/messages.pkt", "\"xy\", 5", "\"xy\", 6", "another result"),
+    ("lang/messages.pkt", "cmsg_data=70", "cmsg_data=71", "another control message"),
+    (
+        "lang/messages.pkt",
+        ", msg_control=[{cmsg_level=SOL_TCP, cmsg_type=TCP_CM_INQ, cmsg_data=70}]",
+        "",
+        "other flags",
+    ),
+    (
+        "lang/messages.pkt",
+        "msg_control=[{cmsg_level=SOL_TCP, cmsg_type=TCP_CM_INQ, cmsg_data=70}]",
+        "msg_control=[]",
+        "number of control",
+    ),
+    ("lang/messages.pkt", "msg_flags=0, msg_control", "msg_flags=MSG_CTRUNC, msg_control", "other flags"),
+    ("lang/messages.pkt", "[100]) = 0", "[99]) = 0", "ioctl tells another number"),
+    ("lang/messages.pkt", "\"\\x00\\x00\"", "\"\\x00z\"", "other data"),
+    ("lang/messages.pkt", "-1 EFAULT", "-1 EINVAL", "another result"),
+    (
+        "lang/messages.pkt",
+        "[{..., 10}, {..., 20}], 2) = 30\n+0 recv",
+        "[{..., 10}, 20], 2) = 30\n+0 recv",
+        "a buffer is",
+    ),
+    // Events.
+    ("lang/epoll.pkt", "{events=EPOLLOUT, ptr=77}", "{events=EPOLLIN, ptr=77}", "another event"),
+    ("lang/epoll.pkt", "{events=EPOLLOUT, ptr=77}", "{events=EPOLLOUT, ptr=78}", "another event"),
+    (
+        "lang/epoll.pkt",
+        "[{events=EPOLLIN, fd=4}], 1, 0) = 1",
+        "[{events=EPOLLIN, fd=5}], 1, 0) = 1",
+        "another event",
+    ),
+    ("lang/epoll.pkt", "ptr=0}, 1, 0) = 0", "ptr=0}, 1, 0) = 1", "another result"),
+    ("lang/epoll.pkt", "+0...0.1 epoll", "+0...0.2 epoll", "wrong time"),
+    ("lang/epoll.pkt", "revents=POLLIN|POLLOUT", "revents=POLLIN", "other events of 4"),
+    ("lang/epoll.pkt", "1, 0) = 1\n+0 pipe", "2, 0) = 1\n+0 pipe", "lists 1"),
+    ("lang/epoll.pkt", "pipe([6, 7])", "pipe([4, 7])", "already"),
+    ("lang/epoll.pkt", "= 0x2 (flags", "= 0x802 (flags", "another result"),
+    ("lang/epoll.pkt", "-1 EBADF", "-1 EINVAL", "another result"),
+    // Options.
+    (
+        "lang/options.pkt",
+        "{onoff=1, linger=5}, [8]",
+        "{onoff=1, linger=6}, [8]",
+        "SO_LINGER has another value",
+    ),
+    (
+        "lang/options.pkt",
+        "{tv_sec=1, tv_usec=500000}, [16]",
+        "{tv_sec=1, tv_usec=0}, [16]",
+        "SO_RCVTIMEO has another value",
+    ),
+    ("lang/options.pkt", "\"reno\", [4]", "\"cubi\", [4]", "TCP_CONGESTION has another value"),
+    ("lang/options.pkt", "tcpi_rtt=100000", "tcpi_rtt=100001", "tcpi_rtt has another value"),
+    ("lang/options.pkt", "tcpi_rtt=100000", "tcpi_speed=1", "tcpi_speed has another value"),
+    ("lang/options.pkt", "[ECONNRESET]", "[ECONNREFUSED]", "SO_ERROR has another value"),
+    ("lang/options.pkt", "+0...1.5 read", "+0...1.2 read", "wrong time"),
+    ("lang/options.pkt", "--define=NAME=\"reno\"", "--define=NAME=\"nano\"", "another result"),
+    // Commands.
+    ("lang/defaults.pkt", "defaults.sh", "nothing.sh", "nothing.sh"),
+    ("lang/defaults.pkt", "echo 0 > /proc", "echo -5 > /proc", "tcp_early_retrans"),
+    (
+        "lang/defaults.pkt",
+        "ipv4/tcp_early_retrans",
+        "ipv4/tcp_early_retrnas",
+        "near it are tcp_early_retrans",
+    ),
+    (
+        "lang/defaults.pkt",
+        "`sysctl -q net.ipv4.tcp_slow",
+        "`tc qdisc add; sysctl -q net.ipv4.tcp_slow",
+        "no queueing discipline",
+    ),
+    ("lang/defaults.pkt", "wscale 8>", "wscale 7>", "other options"),
+    // Snippets.
+    ("lang/snippets.pkt", "0 < tcpi_unacked <= 2", "0 < tcpi_unacked < 2", "assertion is wrong"),
+    ("lang/snippets.pkt", "expected = 2000", "expected = 1999", "assertion is wrong: sent 2000"),
+    ("lang/snippets.pkt", "cwnd == cwnd, tcpi", "cwnd == cwnd + 3, tcpi", "assertion is wrong: 10"),
+    ("lang/snippets.pkt", "in (TCP_CA_Open, TCP_CA_Disorder)", "in (TCP_CA_Disorder,)", "assertion is wrong"),
+    ("lang/snippets.pkt", "WMEM_QUEUED >= 2000", "WMEM_QUEUED >= 200000", "assertion is wrong"),
+    ("lang/snippets.pkt", "tcpi_bytes_sent ==", "tcpi_bytes_snt ==", "TCP_INFO has no 'tcpi_bytes_snt'"),
+];
+
+#[test]
+fn one_changed_word_fails_in_its_line() {
+    let scripts = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/drill");
+    let mut wrong = String::new();
+    for (file, from, to, wanted) in CHANGES {
+        let path = scripts.join(file);
+        let text = fs::read_to_string(&path).expect(file);
+        let Some(at) = text.find(from) else { panic!("{file} has no '{from}'") };
+        let line = text[..at].matches('\n').count() + 1;
+        let changed = text.replacen(from, to, 1);
+        let told = match lowwater_drill::drill(&path.display().to_string(), &changed) {
+            Ok(_) => "it passes".to_owned(),
+            Err(failure) if !failure.what.contains(wanted) => failure.to_string(),
+            // What is set in one line may show in a later one, in an earlier one only if that takes time.
+            Err(failure) if !wanted.contains("time") && !wanted.contains("blocks") && failure.line < line => {
+                failure.to_string()
+            }
+            Err(_) => continue,
+        };
+        wrong.push_str(&format!("{file}: '{from}' -> '{to}' should say '{wanted}', but:\n{told}\n\n"));
+    }
+    assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+#[test]
+fn snippets_print() {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/drill/lang/snippets.pkt");
+    let outcome = lowwater_drill::drill_file(&path).expect("a script");
+    assert_eq!(outcome.printed, ["cwnd 10"]);
+}
