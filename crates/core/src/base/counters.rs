@@ -100,6 +100,7 @@ counter_group! {
         tcp_ack_skipped_challenge = "TCPACKSkippedChallenge", tcp_ack_skipped_time_wait = "TCPACKSkippedTimeWait",
         tcp_win_probe = "TCPWinProbe", tcp_keep_alive = "TCPKeepAlive", tcp_delivered = "TCPDelivered", tcp_delivered_ce = "TCPDeliveredCE",
         tcp_ack_compressed = "TCPAckCompressed", tcp_zero_window_drop = "TCPZeroWindowDrop", tcp_rcv_q_drop = "TCPRcvQDrop",
+        tcp_mtup_fail = "TCPMTUPFail", tcp_mtup_success = "TCPMTUPSuccess",
         tcp_rto_undo = "TCPRTOUndo", tcp_auto_corking = "TCPAutoCorking", tcp_mem_pressures = "TCPMemoryPressures",
     }
 }

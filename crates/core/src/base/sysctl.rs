@@ -198,6 +198,20 @@ sysctls! {
     tcp_synack_retries: u32 = 5, "tcp_synack_retries", "a number", 0 ..= 255;
     /// Retransmissions after which a connection fails (RFC 9293 R2), as a count at exponential backoff.
     tcp_retries2: u32 = 15, "tcp_retries2", "a number", 0 ..= 255;
+    /// Retransmissions after which a black hole is suspected (RFC 9293 R1), as a count at exponential backoff.
+    tcp_retries1: u32 = 3, "tcp_retries1", "a number", 0 ..= 255;
+    /// RFC 4821: 0 off, 1 once a black hole is suspected, 2 always.
+    tcp_mtu_probing: u32 = 0, "tcp_mtu_probing", "a number", 0 ..= 255;
+    /// Payload bytes, options excluded, with which the search for the path MTU begins.
+    tcp_base_mss: u32 = 1_024, "tcp_base_mss", "bytes", 0 ..= 2147483647;
+    /// Least MSS that a peer or a router can bring us to, options included.
+    tcp_min_snd_mss: u32 = 48, "tcp_min_snd_mss", "bytes", 48 ..= 65535;
+    /// Least MSS that black holes can bring us to.
+    tcp_mtu_probe_floor: u32 = 48, "tcp_mtu_probe_floor", "bytes", 48 ..= 65535;
+    /// A range of packet sizes narrower than this is not searched further.
+    tcp_probe_threshold: u32 = 8, "tcp_probe_threshold", "bytes", 0 ..= 2147483647;
+    /// Seconds after which the search begins anew.
+    tcp_probe_interval: u32 = 600, "tcp_probe_interval", "seconds", 0 ..= 86401;
     /// The same for connections that no application owns any more; 0 means 8.
     tcp_orphan_retries: u32 = 0, "tcp_orphan_retries", "a number", 0 ..= 255;
     /// Seconds in FIN-WAIT-2 without an owner.
@@ -241,7 +255,7 @@ sysctls! {
     /// Let small writes wait while a packet of the flow is below the transport (autocorking).
     tcp_autocorking: bool = true, "tcp_autocorking", "a number", 0 ..= 1;
     /// The urgent pointer names the urgent byte (RFC 1122) rather than the one behind it, for what is received.
-    tcp_stdurg: bool = false, "tcp_stdurg", "a number", 0 ..= 1;
+    tcp_stdurg: bool = false, "tcp_stdurg", "a number (0 is off)", 0 ..= 255;
     /// Bound for what an unpaced flow may have below the transport.
     tcp_limit_output_bytes: u32 = 1_048_576, "tcp_limit_output_bytes", "bytes", 0 ..= 2147483647;
     /// Segments in the smallest super-packet that autosizing makes.

@@ -22,6 +22,8 @@ pub enum Wait {
     Credit,
     /// A small write waits for more while something of this flow is below the transport (`tcp_should_autocork`).
     Autocork,
+    /// A probe of the path's MTU needs room in the windows first (`tcp_mtu_probe`).
+    MtuProbe,
     /// The pacer's departure time has not come.
     Pacing,
     /// The packet that would be retransmitted still waits below us.
@@ -31,7 +33,7 @@ pub enum Wait {
 }
 
 /// Number of [`Wait`] reasons.
-pub const WAIT_REASONS: usize = 12;
+pub const WAIT_REASONS: usize = 13;
 
 impl Wait {
     /// All reasons in the order of their discriminants.
@@ -45,6 +47,7 @@ impl Wait {
         Self::Defer,
         Self::Credit,
         Self::Autocork,
+        Self::MtuProbe,
         Self::Pacing,
         Self::HostQueue,
         Self::NoPath,
@@ -63,6 +66,7 @@ impl Wait {
             Self::Defer => "defer",
             Self::Credit => "credit",
             Self::Autocork => "autocork",
+            Self::MtuProbe => "mtu_probe",
             Self::Pacing => "pacing",
             Self::HostQueue => "host_queue",
             Self::NoPath => "no_path",

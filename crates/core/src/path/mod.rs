@@ -4,6 +4,7 @@ pub mod congestion;
 pub mod ecn;
 pub mod min_filter;
 pub mod pacing;
+pub mod plpmtud;
 pub mod pmtu;
 pub mod rate;
 pub mod rtt;
@@ -13,6 +14,7 @@ use crate::base::sysctl::CongestionKind;
 use congestion::{AnyCongestion, Congestion as _, Window};
 use ecn::Ecn;
 use pacing::{Demand, Pacing};
+use plpmtud::Plpmtud;
 use pmtu::Pmtu;
 use rate::Rate;
 use rtt::Rtt;
@@ -32,6 +34,8 @@ pub struct Path {
     pub rate: Rate,
     /// Path MTU and segment size.
     pub pmtu: Pmtu,
+    /// The search for a larger MTU, or for one that passes at all; `None` while it is off, as by default.
+    pub plpmtud: Option<Box<Plpmtud>>,
     /// Explicit congestion notification.
     pub ecn: Ecn,
 }
@@ -47,8 +51,14 @@ impl Path {
             pacing: Pacing::new(),
             rate: Rate::new(),
             pmtu,
+            plpmtud: None,
             ecn: Ecn::default(),
         }
+    }
+
+    /// Begins the search for the MTU; segments carry `options` bytes of options each.
+    pub fn search_mtu(&mut self, cx: &Cx<'_>, options: u16) {
+        self.plpmtud = Some(Box::new(Plpmtud::new(cx.sysctl, cx.now, &self.pmtu, options)));
     }
 
     /// Replaces the controller (TCP_CONGESTION). The window stays; what the old controller learnt is forgotten.

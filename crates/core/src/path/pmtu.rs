@@ -15,6 +15,8 @@ const SMALLEST_PACKET: u32 = 68;
 pub struct Pmtu {
     mtu: u16,
     peer_mss: u16,
+    /// Least payload of a segment, options included (`tcp_min_snd_mss`).
+    min_mss: u16,
     v6: bool,
 }
 
@@ -22,7 +24,12 @@ impl Pmtu {
     /// A path whose first link carries `mtu` bytes per packet; the peer has offered nothing yet.
     #[must_use]
     pub fn new(mtu: u16, v6: bool) -> Self {
-        Self { mtu: mtu.max(Self::header(v6) + TCP_HEADER), peer_mss: u16::MAX, v6 }
+        Self { mtu: mtu.max(Self::header(v6) + TCP_HEADER), peer_mss: u16::MAX, min_mss: TCP_MIN_SND_MSS, v6 }
+    }
+
+    /// tcp_min_snd_mss.
+    pub fn set_min_mss(&mut self, bytes: u32) {
+        self.min_mss = u16::try_from(bytes).unwrap_or(u16::MAX).max(TCP_MIN_SND_MSS);
     }
 
     /// The path MTU in bytes of an IP packet.
@@ -52,8 +59,26 @@ impl Pmtu {
     /// Payload bytes per segment when every segment carries `option_bytes` of options (`mss_cache`).
     #[must_use]
     pub fn mss(&self, option_bytes: u16) -> u16 {
-        let by_path = self.mtu - Self::header(self.v6) - TCP_HEADER;
-        by_path.min(self.peer_mss).max(TCP_MIN_SND_MSS).saturating_sub(option_bytes).max(1)
+        self.mss_at(self.mtu, option_bytes)
+    }
+
+    /// The same on a path that carries packets of `mtu` bytes (`tcp_mtu_to_mss`).
+    #[must_use]
+    pub fn mss_at(&self, mtu: u16, option_bytes: u16) -> u16 {
+        let by_path = mtu.saturating_sub(Self::header(self.v6) + TCP_HEADER);
+        by_path.min(self.peer_mss).max(self.min_mss).saturating_sub(option_bytes).max(1)
+    }
+
+    /// Bytes of a packet with `mss` bytes of payload and `option_bytes` of options (`tcp_mss_to_mtu`).
+    #[must_use]
+    pub const fn mtu_of(&self, mss: u16, option_bytes: u16) -> u16 {
+        mss.saturating_add(option_bytes + Self::header(self.v6) + TCP_HEADER)
+    }
+
+    /// Bytes of the largest packet that the peer takes.
+    #[must_use]
+    pub const fn peer_mtu(&self) -> u16 {
+        self.mtu_of(self.peer_mss, 0)
     }
 
     /// The same, and at most half of the largest window that the peer ever offered: two segments must fit, or silly-window

@@ -19,6 +19,7 @@ use crate::packet::{Csum, GsoKind, Head, Offload, Owner, Packet};
 use crate::qdisc::Dequeued;
 use crate::socket::{Path, Socket, Turn};
 use crate::tcp::{Outgoing, PathCaps};
+use core::cmp::Ordering;
 use core::net::IpAddr;
 use lowwater_wire::protocol;
 use lowwater_wire::tcp::{CHECKSUM_OFFSET, TcpFlags};
@@ -148,7 +149,7 @@ impl Stack {
         let params = OutputParams {
             tos: out.tos,
             ttl: if out.ttl == 0 { self.default_ttl() } else { out.ttl },
-            dont_fragment: self.env.sysctl.ip_no_pmtu_disc == 0,
+            dont_fragment: out.dont_fragment.unwrap_or(self.env.sysctl.ip_no_pmtu_disc == 0),
             ident: numbers.0,
             flow_label: numbers.1,
             ..OutputParams::new(tuple.local_ip, tuple.remote_ip, protocol::TCP)
@@ -319,10 +320,13 @@ impl Stack {
         if let Some(path) = &mut entry.path {
             path.dst = dst;
         }
-        if let Socket::Tcp(conn) = &mut entry.socket
-            && dst.mtu < conn.path_mtu()
-        {
-            conn.on_pmtu(&mut self.env.cx(self.now, Some(id)), dst.mtu, None);
+        let Socket::Tcp(conn) = &mut entry.socket else { return false };
+        match dst.mtu.cmp(&conn.path_mtu()) {
+            Ordering::Less => {
+                conn.on_pmtu(&mut self.env.cx(self.now, Some(id)), dst.mtu, None);
+            }
+            Ordering::Greater => conn.raise_pmtu(dst.mtu),
+            Ordering::Equal => {}
         }
         true
     }

@@ -141,6 +141,7 @@ impl Work<'_, '_> {
         self.take_rtt(&mut cleaned);
         if self.ack.has(fact::ACKED) {
             self.ack.facts |= fact::SET_XMIT_TIMER;
+            self.probe_acknowledged();
             if !self.e.flight.sack_ok {
                 let acked = cleaned.acked;
                 self.recovery.remove_reno_sacks(&mut self.e, &mut self.ack, acked);
@@ -159,6 +160,22 @@ impl Work<'_, '_> {
             self.ack.facts |= fact::SET_XMIT_TIMER;
         }
         cleaned
+    }
+
+    /// A probe of the path's MTU arrived: the window holds as many bytes as before, in larger segments
+    /// (`tcp_mtup_probe_success`).
+    fn probe_acknowledged(&mut self) {
+        let e = &mut self.e;
+        let Some(search) = &mut e.path.plpmtud else { return };
+        let before = search.packet(&e.path.pmtu, e.flight.mss);
+        let Some(size) = search.acknowledged(e.flight.tx.una()) else { return };
+        e.cx.count.tcp_ext.tcp_mtup_success += 1;
+        self.recovery.undo.prior_ssthresh = self.recovery.current_ssthresh(e.path);
+        let cwnd = u64::from(e.path.window.cwnd) * u64::from(before) / u64::from(size.max(1));
+        e.path.window.set_cwnd(e.cx, u32::try_from(cwnd).unwrap_or(u32::MAX).max(1));
+        e.path.window.cwnd_cnt = 0;
+        let ssthresh = self.recovery.current_ssthresh(e.path);
+        e.path.window.set_ssthresh(e.cx, ssthresh);
     }
 
     fn acknowledged(&mut self, cleaned: &mut Cleaned, reord: &mut u64, record: super::tx_queue::Acked) {

@@ -180,7 +180,8 @@ impl Conn {
 
     /// Payload bytes of a full segment, options taken off, and at most half of the largest window that the peer ever offered.
     pub(super) fn mss(&self) -> u16 {
-        self.path.pmtu.mss_within(self.peer.data_option_bytes(), self.tx.max_window())
+        let mss = self.path.pmtu.mss_within(self.peer.data_option_bytes(), self.tx.max_window());
+        self.path.plpmtud.as_ref().map_or(mss, |search| mss.min(search.mss(&self.path.pmtu)))
     }
 
     /// MTU of the path as the connection knows it.
@@ -330,7 +331,9 @@ impl Conn {
 const ELEMENT_OVERHEAD: u64 = 128;
 
 fn new_path(cx: &Cx<'_>, mtu: u16, tuple: &Tuple, options: &SocketOptions) -> Path {
-    let mut path = Path::new(cx, Pmtu::new(mtu, tuple.is_v6()));
+    let mut pmtu = Pmtu::new(mtu, tuple.is_v6());
+    pmtu.set_min_mss(cx.sysctl.tcp_min_snd_mss);
+    let mut path = Path::new(cx, pmtu);
     path.set_congestion(options.congestion);
     if options.max_pacing_rate != u64::MAX {
         path.pacing.set_max_rate(options.max_pacing_rate);

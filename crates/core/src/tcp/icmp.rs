@@ -27,14 +27,25 @@ impl Conn {
         if !self.names_our_data(seq) || matches!(self.state, State::Close | State::TimeWait) {
             return false;
         }
+        if seq.is_some() && !self.options.accepts_pmtu() {
+            return false;
+        }
         if self.path.pmtu.too_big(u32::from(mtu)).is_none() {
             return true;
+        }
+        if let Some(search) = &mut self.path.plpmtud {
+            search.bound(self.path.pmtu.mtu());
         }
         let mss = self.mss();
         self.tx.set_mss(mss);
         self.tx.on_mss_reduced(cx, &mut self.path);
         self.out.try_send(self.default_hold());
         true
+    }
+
+    /// What was learnt of the path grew too old: packets of `mtu` bytes may pass again (RFC 1191 section 6.3).
+    pub fn raise_pmtu(&mut self, mtu: u16) {
+        self.path.pmtu.reset(mtu);
     }
 
     /// Between SND.UNA and SND.NXT: nobody off the path knows such a number (RFC 5927 section 4.1).

@@ -60,6 +60,8 @@ pub struct SocketOptions {
     pub congestion: CongestionKind,
     /// IP_TOS or IPV6_TCLASS, without the ECN bits.
     pub tos: u8,
+    /// IP_MTU_DISCOVER or IPV6_MTU_DISCOVER by Linux's number: 0 dont, 1 want, 2 do, 3 probe, 4 interface, 5 omit.
+    pub mtu_discover: u8,
     /// IP_TTL or IPV6_UNICAST_HOPS; 0 takes ip_default_ttl.
     pub ttl: u8,
 }
@@ -93,8 +95,21 @@ impl SocketOptions {
             defer_accept: 0,
             congestion: sysctl.tcp_congestion_control,
             tos: 0,
+            mtu_discover: if sysctl.ip_no_pmtu_disc == 0 { 1 } else { 0 },
             ttl: 0,
         }
+    }
+
+    /// What routers say about the path's MTU counts (`tcp_v4_mtu_reduced`).
+    #[must_use]
+    pub const fn accepts_pmtu(&self) -> bool {
+        matches!(self.mtu_discover, 1..=3)
+    }
+
+    /// Routers may not fragment (`ip_dont_fragment`).
+    #[must_use]
+    pub const fn dont_fragment(&self) -> bool {
+        matches!(self.mtu_discover, 1 | 2)
     }
 }
 

@@ -106,6 +106,8 @@ pub struct Outgoing {
     pub tos: u8,
     /// Time to live or hop limit; 0 takes the stack's default.
     pub ttl: u8,
+    /// Routers may not fragment it; `None` takes the stack's setting.
+    pub dont_fragment: Option<bool>,
     /// Credit that the flow has charged for it; 0 for what no flow pays for.
     pub charge: u32,
     /// Earliest departure.
@@ -123,6 +125,7 @@ impl Outgoing {
             segs: 1,
             tos: 0,
             ttl: 0,
+            dont_fragment: None,
             charge: 0,
             depart_at: Instant::ZERO,
         }

@@ -15,6 +15,7 @@ use crate::path::congestion::CaState;
 use crate::path::rate::Sampler;
 use bytes::Bytes;
 use core::fmt;
+use core::ops::Range;
 
 /// Most SACK blocks that one segment's options hold.
 pub const SACK_BLOCKS_MAX: usize = 4;
@@ -346,6 +347,31 @@ impl Sender {
         Some(plan)
     }
 
+    /// Sends `size` payload bytes as one segment, gathered from the queue whatever the MSS; where it lies in the stream. `None`
+    /// when they do not belong together (MSG_EOR).
+    pub fn commit_mtu_probe(
+        &mut self,
+        cx: &mut Cx<'_>,
+        path: &mut Path,
+        size: u16,
+    ) -> Option<(SendPlan, Range<u64>)> {
+        let prior = self.flight.packets_out;
+        if !self.flight.tx.may_gather(usize::from(size)) {
+            return None;
+        }
+        let stamp = path.rate.on_sent(cx.now, prior == 0);
+        let start = self.flight.tx.send_gathered(usize::from(size), cx.now, stamp)?;
+        self.flight.on_sent(start);
+        let mut e = Env { cx, path, flight: &mut self.flight, timer: &mut self.timer };
+        if prior == 0 || matches!(e.timer.get(), Some((TimerKind::Tlp, _))) {
+            e.rearm_rto();
+        }
+        let plan = self.plan(start, None)?;
+        self.note_data(cx.now, &plan);
+        cx.count.tcp_ext.tcp_orig_data_sent += u64::from(plan.segs);
+        Some((plan, start..start + u64::from(size)))
+    }
+
     /// The end of a round of sending new data: `segs` segments left, and the window was or was not what stopped it
     /// (`tcp_write_xmit`'s end). `sndbuf_wait` says that the application waits for room, so it is not what limits the flow. True
     /// when something was sent and the window was not the limit.
@@ -500,6 +526,9 @@ impl Sender {
     }
 
     fn send_again(&mut self, cx: &mut Cx<'_>, path: &mut Path, resend: &Resend, counted: bool) {
+        if let Some(search) = &mut path.plpmtud {
+            search.forget();
+        }
         let stamp = path.rate.on_sent(cx.now, false);
         self.flight.on_resent(resend.start, cx.now, stamp, counted);
         let end = resend.start + u64::from(resend.len);

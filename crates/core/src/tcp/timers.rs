@@ -127,13 +127,16 @@ impl Conn {
     }
 
     /// RFC 9293 section 3.8.3 R2, or TCP_USER_TIMEOUT where the user says so (`tcp_write_timeout`).
-    fn retries_spent(&self, cx: &Cx<'_>) -> bool {
+    fn retries_spent(&mut self, cx: &Cx<'_>) -> bool {
         let user_timeout = self.user_timeout();
         if matches!(self.state, State::SynSent | State::SynRecv) {
             let own = u32::from(self.options.syncnt);
             let retries = if own != 0 { own } else { cx.sysctl.tcp_syn_retries };
             return u32::from(self.tx.retransmits()) >= retries
                 || self.tx.timed_out(cx, retries, user_timeout, true);
+        }
+        if self.tx.timed_out(cx, cx.sysctl.tcp_retries1, None, false) {
+            self.suspect_black_hole(cx);
         }
         let retries = if self.app.orphan {
             self.orphan_retries(cx, self.path.rtt.rto(cx.sysctl) < rto_max(cx))

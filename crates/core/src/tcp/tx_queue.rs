@@ -402,6 +402,58 @@ impl TxQueue {
         Some(self.record(Sent { payload, sent_at: at, stamp, segs: 1, mss, flags }))
     }
 
+    /// True when the first `len` unsent bytes may share a segment: no record of the application ends within them.
+    #[must_use]
+    pub fn may_gather(&self, len: usize) -> bool {
+        let mut left = len;
+        for element in &self.unsent {
+            if left <= element.len() {
+                return len > 0;
+            }
+            if element.flags & flag::EOR != 0 {
+                return false;
+            }
+            left -= element.len();
+        }
+        false
+    }
+
+    /// Moves the first `len` unsent bytes into flight as one segment, copied together where they are apart; where it starts.
+    /// `None` when there are fewer.
+    pub fn send_gathered(&mut self, len: usize, at: Instant, stamp: TxStamp) -> Option<u64> {
+        let mss = u16::try_from(len).ok()?;
+        if self.unsent.front()?.len() > len {
+            return self.send_head(len, mss, at, stamp);
+        }
+        if self.unsent_bytes() < len as u64 {
+            return None;
+        }
+        let (mut whole, mut flags) = (BytesMut::with_capacity(len), 0);
+        while whole.len() < len {
+            let head = self.unsent.front_mut()?;
+            let part = (len - whole.len()).min(head.len());
+            match &mut head.data {
+                Data::Open(b) => whole.extend_from_slice(&b.split_to(part)),
+                Data::Sealed(b) => whole.extend_from_slice(&b.split_to(part)),
+            }
+            if head.len() == 0 {
+                flags |= head.flags & (flag::PUSH | flag::EOR | flag::FIN);
+                self.unsent.pop_front();
+            } else {
+                head.flags |= flag::SHARED;
+                break;
+            }
+        }
+        // The copy stays as long as the buffer that holds its end.
+        let end = self.nxt + len as u64;
+        if let Some(pin) = self.pins.iter_mut().find(|pin| pin.end >= end) {
+            pin.charge += whole.capacity();
+            self.pinned += whole.capacity();
+        }
+        let payload = whole.freeze();
+        Some(self.record(Sent { payload, sent_at: at, stamp, segs: 1, mss, flags }))
+    }
+
     /// Puts a SYN into flight: the first thing sent by an active open.
     pub fn send_syn(&mut self, at: Instant, stamp: TxStamp) -> u64 {
         self.end += 1;

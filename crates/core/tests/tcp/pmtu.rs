@@ -129,3 +129,231 @@ fn an_unreachable_host_is_the_reason_of_a_timeout() {
     p.run_to(60_000);
     assert_eq!((p.state(), p.error()), (State::Close, Some(lowwater_core::base::Error::HostUnreachable)));
 }
+
+// ----- RFC 4821 -----
+
+/// A search from the start: 1,064 bytes of packet pass for certain, 1,500 may.
+fn searching() -> Peer {
+    let sysctl = Sysctl { tcp_mtu_probing: 2, ..Sysctl::default() };
+    let mut p = Peer::server(Shape { syn: "win 65535 mss 1460 sackOK", sysctl, ..Shape::default() });
+    assert_eq!(p.info().snd_mss, 1_024);
+    p.write(10_240);
+    // Ten segments: a window of ten is too small for a probe.
+    p.expect_data(1, 10_241, 1_024);
+    p.at(100);
+    p.inject(". 1 ack 2049");
+    assert_eq!(p.info().snd_cwnd, 12);
+    p
+}
+
+fn probes(p: &Peer) -> (u64, u64) {
+    let c = &p.stack.counters().tcp_ext;
+    (c.tcp_mtup_success, c.tcp_mtup_fail)
+}
+
+#[test]
+fn a_probe_that_arrives_makes_segments_larger() {
+    let mut p = searching();
+    p.write(20_000);
+    // 1,282 bytes of packet, the middle; it counts for two segments.
+    p.expect(". 10241:11483");
+    assert_eq!(p.info().snd_cwnd, 11);
+    p.expect_data(11_483, 13_531, 1_024);
+    p.quiet();
+    p.at(200);
+    p.inject(". 1 ack 11483");
+    // The next one at once: the middle of 1,282 and 1,500.
+    p.expect(". 13531:14882");
+    p.expect(". 14882:16124");
+    p.drain();
+    assert_eq!((probes(&p), p.info().snd_mss), ((1, 0), 1_242));
+    // 11 segments of 1,064 bytes are as many bytes as nine of 1,282; nine were acknowledged, and the new probe costs one.
+    assert_eq!(p.info().snd_cwnd, 17);
+    assert_eq!(p.info().snd_ssthresh, 0x7fff_ffff);
+}
+
+#[test]
+fn a_probe_that_is_lost_is_no_sign_of_congestion() {
+    let mut p = searching();
+    p.write(20_000);
+    p.expect(". 10241:11483");
+    p.expect_data(11_483, 13_531, 1_024);
+    p.at(200);
+    p.inject(". 1 ack 10241");
+    p.drain();
+    let before = p.info().snd_cwnd;
+    p.at(230);
+    p.inject(". 1 ack 10241 sack 11483:17000");
+    // What it carried goes again in segments that pass.
+    p.expect(". 10241:11265 ack 1");
+    p.expect(". 11265:11483 ack 1");
+    let i = p.info();
+    assert_eq!((probes(&p), i.snd_mss, i.total_retrans), ((0, 1), 1_024, 2));
+    assert!(i.snd_cwnd > before, "{} {before}", i.snd_cwnd);
+    assert_eq!(i.snd_ssthresh, 0x7fff_ffff);
+}
+
+#[test]
+fn no_probe_without_enough_behind_it() {
+    let mut p = searching();
+    // 1,242 bytes and four segments would be 5,338.
+    p.write(5_000);
+    p.expect_data(10_241, 14_337, 1_024);
+    assert_eq!((probes(&p), p.info().snd_cwnd), ((0, 0), 12));
+}
+
+#[test]
+fn a_probe_waits_until_the_windows_have_room_for_it() {
+    let mut p = searching();
+    p.write(1_024);
+    p.expect("P. 10241:11265");
+    p.write(3_072);
+    p.expect_data(11_265, 14_337, 1_024);
+    // The congestion window is full: 12 segments are out.
+    p.write(20_000);
+    p.quiet();
+    p.at(110);
+    p.inject(". 1 ack 3073");
+    // 11 of 13 are out: there is room for the two that a probe counts for.
+    p.expect(". 14337:15579");
+    p.quiet();
+    let before = p.stack.counters().waits(lowwater_core::base::Wait::MtuProbe);
+    assert!(before > 0);
+}
+
+#[test]
+fn no_probe_crosses_the_end_of_a_record() {
+    let mut p = searching();
+    let eor = lowwater_core::tcp::SendFlags { eor: true, more: true, ..Default::default() };
+    assert_eq!(p.try_write(1_000, eor), Ok(1_000));
+    p.write(20_000);
+    p.expect(". 10241:11241");
+    assert_eq!(p.info().snd_cwnd, 12);
+}
+
+fn black_hole(probing: u32) -> Peer {
+    let sysctl = Sysctl { tcp_mtu_probing: probing, ..Sysctl::default() };
+    let mut p = Peer::server(Shape { syn: "win 65535 mss 1460", sysctl, ..Shape::default() });
+    p.write(1_460);
+    p.expect("P. 1:1461");
+    for at in [300, 900, 2_100] {
+        p.expect_at(at, "P. 1:1461");
+    }
+    p
+}
+
+#[test]
+fn after_tcp_retries1_a_black_hole_is_suspected() {
+    let mut p = black_hole(1);
+    p.expect_at(4_500, ". 1:1025");
+    assert_eq!(p.info().snd_mss, 1_024);
+    p.expect_at(9_300, ". 1:513");
+    p.at(9_400);
+    p.inject(". 1 ack 513");
+    p.expect(". 513:1025");
+    p.drain();
+    assert_eq!(p.info().snd_mss, 512);
+}
+
+#[test]
+fn without_the_sysctl_the_size_stays() {
+    let mut p = black_hole(0);
+    p.expect_at(4_500, "P. 1:1461");
+    p.expect_at(9_300, "P. 1:1461");
+    assert_eq!(p.info().snd_mss, 1_460);
+}
+
+#[test]
+fn the_sysctls_bound_the_search() {
+    let sysctl =
+        Sysctl { tcp_mtu_probing: 2, tcp_base_mss: 700, tcp_probe_threshold: 2_000, ..Sysctl::default() };
+    let mut p = Peer::server(Shape { syn: "win 65535 mss 1460 sackOK", sysctl, ..Shape::default() });
+    assert_eq!(p.info().snd_mss, 700);
+    p.write(7_000);
+    p.expect_data(1, 7_001, 700);
+    p.at(100);
+    p.inject(". 1 ack 7001");
+    p.write(20_000);
+    p.expect(". 7001:7701");
+    p.drain();
+    assert_eq!(p.info().snd_cwnd, 20, "the range is too narrow for a probe");
+    // Ten minutes later it would be searched again, but never beyond the threshold.
+    let sysctl = Sysctl { tcp_min_snd_mss: 500, ..Sysctl::default() };
+    let mut p = Peer::server(Shape { syn: "win 65535 mss 100", sysctl, ..Shape::default() });
+    assert_eq!(p.info().snd_mss, 500);
+    p.write(1_000);
+    p.expect_data(1, 1_001, 500);
+}
+
+#[test]
+fn the_floor_bounds_what_black_holes_do() {
+    let sysctl =
+        Sysctl { tcp_mtu_probing: 1, tcp_mtu_probe_floor: 900, tcp_retries1: 1, ..Sysctl::default() };
+    let mut p = Peer::server(Shape { syn: "win 65535 mss 1460", sysctl, ..Shape::default() });
+    p.write(1_460);
+    p.expect("P. 1:1461");
+    p.expect_at(300, "P. 1:1461");
+    // 600 ms of patience at one retry.
+    p.expect_at(900, ". 1:1025");
+    p.expect_at(2_100, ". 1:901");
+    p.expect_at(4_500, ". 1:901");
+}
+
+#[test]
+fn a_search_begins_anew_after_its_interval() {
+    let sysctl =
+        Sysctl { tcp_mtu_probing: 2, tcp_base_mss: 1_456, tcp_probe_interval: 5, ..Sysctl::default() };
+    let mut p = Peer::server(Shape { syn: "win 65535 mss 1460 sackOK", sysctl, ..Shape::default() });
+    p.write(14_560);
+    p.expect_data(1, 14_561, 1_456);
+    p.at(100);
+    p.inject(". 1 ack 14561");
+    // Four bytes between what passes and what may: nothing to search, now or later.
+    p.write(14_560);
+    p.expect_data(14_561, 29_121, 1_456);
+    p.at(200);
+    p.inject(". 1 ack 29121");
+    p.at(6_000);
+    p.write(14_560);
+    p.expect_data(29_121, 43_681, 1_456);
+}
+
+#[test]
+fn what_was_learnt_is_forgotten_after_ten_minutes() {
+    let mut p = server();
+    p.write(1_460);
+    p.expect("P. 1:1461");
+    p.at(10);
+    p.icmp(FRAG_NEEDED, 1_400, 1);
+    p.drain();
+    p.at(100);
+    p.inject(". 1 ack 1461");
+    p.at(590_000);
+    p.write(1_460);
+    p.expect(". 1461:2821");
+    p.drain();
+    p.at(590_100);
+    p.inject(". 1 ack 2921");
+    p.at(611_000);
+    p.write(1_460);
+    p.expect("P. 2921:4381");
+    assert_eq!((p.info().pmtu, p.info().snd_mss), (1_500, 1_460));
+}
+
+#[test]
+fn a_socket_may_refuse_to_learn() {
+    // IP_PMTUDISC_DONT: routers fragment, and their errors change nothing.
+    let mut p = Peer::server(Shape { options: |o| o.mtu_discover = 0, ..Shape::default() });
+    p.write(1_460);
+    p.expect("P. 1:1461");
+    assert!(!p.last_dont_fragment());
+    p.icmp(FRAG_NEEDED, 1_400, 1);
+    p.quiet();
+    assert_eq!(p.info().snd_mss, 1_460);
+    // IP_PMTUDISC_DO forbids fragments whatever the sysctl says.
+    let sysctl = Sysctl { ip_no_pmtu_disc: 1, ..Sysctl::default() };
+    let mut p = Peer::server(Shape { options: |o| o.mtu_discover = 2, sysctl, ..Shape::default() });
+    p.write(1_460);
+    p.expect("P. 1:1461");
+    assert!(p.last_dont_fragment());
+}

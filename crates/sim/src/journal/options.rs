@@ -34,6 +34,7 @@ pub(super) fn put_options(e: &mut Encoder, o: &SocketOptions) {
         defer_accept,
         congestion,
         tos,
+        mtu_discover,
         ttl,
     } = o;
     for on in [nodelay, cork, keepalive, oobinline, fastopen_connect, fastopen_no_cookie] {
@@ -48,7 +49,7 @@ pub(super) fn put_options(e: &mut Encoder, o: &SocketOptions) {
     e.optional(rcvbuf.map(u64::from));
     e.number(*max_pacing_rate);
     e.number(u64::from(*maxseg));
-    e.slice(&[*syncnt, *tos, *ttl, *defer_accept]);
+    e.slice(&[*syncnt, *tos, *ttl, *defer_accept, *mtu_discover]);
     e.slice(&fastopen_key.map_or(Vec::new(), |keys| keys.to_bytes()));
     e.slice(congestion.name().as_bytes());
 }
@@ -64,7 +65,7 @@ pub(super) fn get_options(d: &mut Decoder<'_>) -> Option<SocketOptions> {
     let buffer = |n: Option<u64>| n.and_then(|n| u32::try_from(n).ok());
     let (sndbuf, rcvbuf) = (buffer(d.optional()?), buffer(d.optional()?));
     let (max_pacing_rate, maxseg) = (d.number()?, d.small()?);
-    let &[syncnt, tos, ttl, defer_accept] = d.slice()? else { return None };
+    let &[syncnt, tos, ttl, defer_accept, mtu_discover] = d.slice()? else { return None };
     let fastopen_key = FastOpenKeys::from_bytes(d.slice()?);
     let name = d.slice()?;
     let congestion = CongestionKind::ALL.into_iter().find(|k| k.name().as_bytes() == name)?;
@@ -93,6 +94,7 @@ pub(super) fn get_options(d: &mut Decoder<'_>) -> Option<SocketOptions> {
         defer_accept,
         congestion,
         tos,
+        mtu_discover,
         ttl,
     })
 }

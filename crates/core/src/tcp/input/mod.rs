@@ -102,6 +102,9 @@ impl Conn {
         let mss = self.peer.mss(self.path.pmtu.mtu(), self.tuple.is_v6());
         self.path.pmtu.set_peer_mss(Some(self.peer.mss_clamp));
         self.path.ecn.set_negotiated(self.peer.ecn);
+        if cx.sysctl.tcp_mtu_probing > 1 {
+            self.path.search_mtu(cx, self.peer.data_option_bytes());
+        }
         self.tx.set_mss(mss);
         self.tx.set_sack(self.peer.sack);
         self.tx.note_window(self.snd.wnd);

@@ -64,6 +64,7 @@ impl Conn {
         let mut out = Outgoing::control(repr);
         out.tos = self.options.tos;
         out.ttl = self.options.ttl;
+        out.dont_fragment = Some(self.options.dont_fragment());
         out
     }
 
@@ -150,6 +151,7 @@ impl Conn {
             segs: plan.segs,
             tos: self.options.tos | if ect { Ecn::Ect0 as u8 } else { 0 },
             ttl: self.options.ttl,
+            dont_fragment: Some(self.options.dont_fragment()),
             charge,
             depart_at: self.snd.last_departure,
             payload: plan.payload.clone(),

@@ -2,6 +2,7 @@
 pub(super) mod autosize;
 mod build;
 pub(super) mod defer;
+mod mtu_probe;
 pub(super) mod nagle;
 mod probe;
 
@@ -166,6 +167,12 @@ impl Conn {
         let Some(head) = self.tx.peek_unsent() else {
             return Err(Wait::Empty);
         };
+        if self.path.plpmtud.is_some()
+            && self.out.burst_segs == 0
+            && let Some(probe) = self.mtu_probe(cx, mss)?
+        {
+            return Ok(probe);
+        }
         self.pacing_gate(cx)?;
         let quota = self.cwnd_quota(&head, mss)?;
         if !self.head_fits_window(mss) {

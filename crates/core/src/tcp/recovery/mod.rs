@@ -217,17 +217,17 @@ impl Recovery {
                 if self.ca != CaState::Open && !ack.has(fact::LOST_RETRANS) {
                     return rexmit;
                 }
-                if !self.in_order(e, ack, dup) {
-                    return rexmit;
+                match self.in_order(e, ack, dup) {
+                    Verdict::Nothing => return rexmit,
+                    Verdict::Resend => return Rexmit::Lost,
+                    Verdict::Recover => fast_rexmit = true,
                 }
-                fast_rexmit = true;
             }
-            _ => {
-                if !self.in_order(e, ack, dup) {
-                    return Rexmit::None;
-                }
-                fast_rexmit = true;
-            }
+            _ => match self.in_order(e, ack, dup) {
+                Verdict::Nothing => return Rexmit::None,
+                Verdict::Resend => return Rexmit::Lost,
+                Verdict::Recover => fast_rexmit = true,
+            },
         }
         if !rack::enabled(e.cx.sysctl) && do_lost {
             self.dupack.update(e, self.reorder.degree, fast_rexmit);
@@ -283,7 +283,7 @@ impl Recovery {
     }
 
     /// Open, Disorder, CWR, or a Loss that proved wrong; true when recovery begins.
-    fn in_order(&mut self, e: &mut Env<'_, '_>, ack: &mut Ack, dup: bool) -> bool {
+    fn in_order(&mut self, e: &mut Env<'_, '_>, ack: &mut Ack, dup: bool) -> Verdict {
         if !e.flight.sack_ok {
             if ack.has(fact::UNA_ADVANCED) {
                 e.flight.sacked_out = 0;
@@ -296,9 +296,26 @@ impl Recovery {
         self.find_losses(e, ack);
         if !self.time_to_recover(e) {
             self.try_to_open(e, ack.has(fact::ECE));
-            return false;
+            return Verdict::Nothing;
+        }
+        if self.ca < CaState::Cwr && self.probe_failed(e) {
+            return Verdict::Resend;
         }
         self.enter_recovery(e, ack.has(fact::ECE));
+        Verdict::Recover
+    }
+
+    /// What is lost is a probe of the path's MTU: that says nothing about congestion (RFC 4821 section 7.5).
+    fn probe_failed(&mut self, e: &mut Env<'_, '_>) -> bool {
+        let una = e.flight.tx.una();
+        if !e.path.plpmtud.as_mut().is_some_and(|search| search.lost(una)) {
+            return false;
+        }
+        e.cx.count.tcp_ext.tcp_mtup_fail += 1;
+        // What the probe had taken from the window comes back.
+        let cwnd = e.path.window.cwnd + 1;
+        e.path.window.set_cwnd(e.cx, cwnd);
+        self.on_mss_reduced(e);
         true
     }
 
@@ -400,6 +417,16 @@ impl Recovery {
             e.cx.count.tcp_ext.tcp_sack_reorder += 1;
         }
     }
+}
+
+/// What an acknowledgement outside of recovery leads to.
+enum Verdict {
+    /// Nothing to send again.
+    Nothing,
+    /// Marks were made without a reduction.
+    Resend,
+    /// Recovery began.
+    Recover,
 }
 
 /// A state's name in traces.
