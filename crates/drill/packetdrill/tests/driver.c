@@ -350,6 +350,37 @@ static void pipes(void)
 	teardown(fds, 4, 21, 6);
 }
 
+/* UDP has a sender in every datagram. */
+static void datagrams(void)
+{
+	static uint8_t packet[MAX_PACKET];
+	struct sockaddr_storage addr, expected;
+	socklen_t len = address(&addr, world.local, PORT);
+	char buf[16];
+	int fd = so.socket(U, domain, SOCK_DGRAM, IPPROTO_UDP);
+	size_t n = sizeof packet;
+	long long at, start = now_us();
+
+	EQ(so.bind(U, fd, (void *)&addr, len), 0);
+	ERR(so.recv(U, fd, buf, sizeof buf, MSG_DONTWAIT), EAGAIN);
+	EQ(so.netdev_send(U, packet, build_udp(&world, 4000, PORT, "hello", 5, packet)), 0);
+	len = sizeof addr;
+	EQ(so.recvfrom(U, fd, buf, 3, MSG_TRUNC, (void *)&addr, &len), 5);
+	EQ(memcmp(buf, "hel", 3), 0);
+	EQ(len, address(&expected, world.remote, 4000));
+	EQ(memcmp(&addr, &expected, len), 0);
+	EQ(so.sendto(U, fd, "answer", 6, 0, (void *)&addr, len), 6);
+	EQ(so.netdev_receive(U, packet, &n, &at), 0);
+	int ip = check_ip(&world, 17, packet, n);
+	EQ(get16(packet + ip), PORT);
+	EQ(get16(packet + ip + 2), 4000);
+	EQ(n, (size_t)ip + 8 + 6);
+	near(at, start);
+	expect_silence();
+	EQ(close(fd), 0);
+	so.free(U);
+}
+
 /* --- two threads --- */
 
 static ssize_t (*job)(void);
@@ -649,7 +680,7 @@ static const struct {
 	{"options", options},     {"passive", passive},     {"active", active},       {"errors", errors},
 	{"messages", messages},   {"epoll", epoll},         {"snippets", snippets},   {"pipes", pipes},
 	{"blocking", blocking},   {"end", end_of_time},     {"timing", timing},       {"settings", settings},
-	{"footprint", footprint}, {"no_flags", no_flags},   {"bad_flag", bad_flag},   {"deadlock", deadlock},
+	{"datagrams", datagrams}, {"footprint", footprint}, {"no_flags", no_flags},   {"bad_flag", bad_flag},   {"deadlock", deadlock},
 };
 
 int main(int argc, char **argv)

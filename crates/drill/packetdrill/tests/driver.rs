@@ -153,6 +153,11 @@ fn libcs_getsockopt_close_and_sendfile_reach_our_sockets() {
 }
 
 #[test]
+fn datagrams_with_their_senders() {
+    passes_in_every_mode("datagrams");
+}
+
+#[test]
 fn pipes_and_splice() {
     passes("pipes");
 }

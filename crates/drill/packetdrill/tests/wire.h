@@ -74,65 +74,94 @@ static uint32_t get32(const uint8_t *p) { return (uint32_t)get16(p) << 16 | get1
 static void put16(uint8_t *p, uint32_t v) { p[0] = (uint8_t)(v >> 8), p[1] = (uint8_t)v; }
 static void put32(uint8_t *p, uint32_t v) { put16(p, v >> 16), put16(p + 2, v & 0xffff); }
 
-static uint16_t tcp_checksum(const struct world *w, const uint8_t *src, const uint8_t *dst, const uint8_t *tcp, int len)
+static uint16_t checksum(const struct world *w, const uint8_t *ip, int protocol, const uint8_t *data, int len)
 {
-	size_t addr = w->v6 ? 16 : 4;
-	uint32_t sum = sum16(src, addr, 0) + sum16(dst, addr, 0) + 6 + (uint32_t)len;
-	return fold(sum16(tcp, (size_t)len, sum));
+	const uint8_t *addresses = w->v6 ? ip + 8 : ip + 12;
+	uint32_t sum = sum16(addresses, w->v6 ? 32 : 8, 0) + (uint32_t)protocol + (uint32_t)len;
+	return fold(sum16(data, (size_t)len, sum));
+}
+
+/* Writes the header of a packet from the peer with so many bytes after it; returns its length. */
+static int build_ip(const struct world *w, int protocol, int len, uint8_t *p)
+{
+	int ip = w->v6 ? 40 : 20;
+
+	memset(p, 0, (size_t)ip);
+	if (w->v6) {
+		p[0] = 0x60;
+		put16(p + 4, (uint32_t)len);
+		p[6] = (uint8_t)protocol, p[7] = 255;
+		memcpy(p + 8, w->remote, 16), memcpy(p + 24, w->local, 16);
+	} else {
+		p[0] = 0x45;
+		put16(p + 2, (uint32_t)(ip + len));
+		p[8] = 255, p[9] = (uint8_t)protocol;
+		memcpy(p + 12, w->remote, 4), memcpy(p + 16, w->local, 4);
+		put16(p + 10, fold(sum16(p, 20, 0)));
+	}
+	return ip;
+}
+
+/* Writes a datagram from the peer; returns the packet's length. */
+static size_t build_udp(const struct world *w, uint16_t from, uint16_t to, const char *data, int len, uint8_t *p)
+{
+	int ip = build_ip(w, 17, 8 + len, p);
+	uint8_t *udp = p + ip;
+
+	put16(udp, from), put16(udp + 2, to), put16(udp + 4, (uint32_t)(8 + len)), put16(udp + 6, 0);
+	memcpy(udp + 8, data, (size_t)len);
+	put16(udp + 6, checksum(w, p, 17, udp, 8 + len));
+	return (size_t)(ip + 8 + len);
 }
 
 /* Writes the packet of a segment from the peer; returns its length. */
 static size_t build(const struct world *w, const struct segment *s, uint8_t *p)
 {
-	int ip = w->v6 ? 40 : 20, header = 20 + s->options_len, tcp_len = header + s->len;
+	int header = 20 + s->options_len, tcp_len = header + s->len, ip = build_ip(w, 6, tcp_len, p);
 	uint8_t *tcp = p + ip;
 
-	memset(p, 0, (size_t)(ip + header));
-	if (w->v6) {
-		p[0] = 0x60;
-		put16(p + 4, (uint32_t)tcp_len);
-		p[6] = 6, p[7] = 255;
-		memcpy(p + 8, w->remote, 16), memcpy(p + 24, w->local, 16);
-	} else {
-		p[0] = 0x45;
-		put16(p + 2, (uint32_t)(ip + tcp_len));
-		p[8] = 255, p[9] = 6;
-		memcpy(p + 12, w->remote, 4), memcpy(p + 16, w->local, 4);
-		put16(p + 10, fold(sum16(p, 20, 0)));
-	}
+	memset(tcp, 0, (size_t)header);
 	put16(tcp, s->from), put16(tcp + 2, s->to);
 	put32(tcp + 4, s->seq), put32(tcp + 8, s->ack);
 	tcp[12] = (uint8_t)(header / 4 << 4), tcp[13] = s->flags;
 	put16(tcp + 14, s->window);
 	memcpy(tcp + 20, s->options, (size_t)s->options_len);
 	memcpy(tcp + header, s->payload, (size_t)s->len);
-	put16(tcp + 16, tcp_checksum(w, w->remote, w->local, tcp, tcp_len));
+	put16(tcp + 16, checksum(w, p, 6, tcp, tcp_len));
 	return (size_t)(ip + tcp_len);
+}
+
+/* Checks the header of a packet of the stack, which carries this protocol, and its checksum; returns its length. */
+static int check_ip(const struct world *w, int protocol, const uint8_t *p, size_t n)
+{
+	int ip = w->v6 ? 40 : 20;
+	const uint8_t *src = w->v6 ? p + 8 : p + 12;
+	size_t addr = w->v6 ? 16 : 4;
+
+	if (n < (size_t)ip + 8)
+		FAIL("a packet of %zu bytes", n);
+	if (w->v6) {
+		if (p[0] >> 4 != 6 || (size_t)get16(p + 4) + 40 != n || p[6] != protocol)
+			FAIL("no IPv6 packet with protocol %d of %zu bytes", protocol, n);
+	} else if (p[0] != 0x45 || get16(p + 2) != n || p[9] != protocol || fold(sum16(p, 20, 0)) != 0) {
+		FAIL("no IPv4 packet with protocol %d of %zu bytes, or a wrong header checksum", protocol, n);
+	}
+	if (memcmp(src, w->local, addr) != 0 || memcmp(src + addr, w->remote, addr) != 0)
+		FAIL("a packet with other addresses");
+	if (checksum(w, p, protocol, p + ip, (int)n - ip) != 0)
+		FAIL("a wrong checksum of protocol %d", protocol);
+	return ip;
 }
 
 /* Reads a packet of the stack; everything in it must be right. */
 static void dissect(const struct world *w, const uint8_t *p, size_t n, struct segment *s)
 {
-	int ip = w->v6 ? 40 : 20, tcp_len, header;
-	const uint8_t *tcp = p + ip, *src = w->v6 ? p + 8 : p + 12, *dst = w->v6 ? p + 24 : p + 16;
-	size_t addr = w->v6 ? 16 : 4;
+	int ip = check_ip(w, 6, p, n), tcp_len = (int)n - ip, header;
+	const uint8_t *tcp = p + ip;
 
-	if (n < (size_t)ip + 20)
-		FAIL("a packet of %zu bytes", n);
-	if (w->v6) {
-		if (p[0] >> 4 != 6 || (size_t)get16(p + 4) + 40 != n || p[6] != 6)
-			FAIL("no IPv6 packet with TCP of %zu bytes", n);
-	} else if (p[0] != 0x45 || get16(p + 2) != n || p[9] != 6 || fold(sum16(p, 20, 0)) != 0) {
-		FAIL("no IPv4 packet with TCP of %zu bytes, or a wrong header checksum", n);
-	}
-	if (memcmp(src, w->local, addr) != 0 || memcmp(dst, w->remote, addr) != 0)
-		FAIL("a packet with other addresses");
-	tcp_len = (int)n - ip;
-	header = tcp[12] >> 4 << 2;
+	header = tcp_len < 20 ? 0 : tcp[12] >> 4 << 2;
 	if (header < 20 || header > tcp_len)
 		FAIL("a TCP header of %d bytes", header);
-	if (tcp_checksum(w, src, dst, tcp, tcp_len) != 0)
-		FAIL("a wrong TCP checksum");
 	memset(s, 0, offsetof(struct segment, payload));
 	s->from = get16(tcp), s->to = get16(tcp + 2);
 	s->seq = get32(tcp + 4), s->ack = get32(tcp + 8);

@@ -68,7 +68,8 @@ pub(super) extern "C" fn fcntl(_: User, fd: c_int, cmd: c_int, arg: c_long) -> c
             // SAFETY: the commands that scripts have take a number; those with a pointer are the caller's to answer for.
             return forwarded(unsafe { libc::fcntl(fd, cmd, arg) }.into());
         }
-        simple(Call::Fcntl { fd, cmd, arg })
+        // What packetdrill passes is an int, and the upper half of the register is not its own. Linux looks at the int, too.
+        simple(Call::Fcntl { fd, cmd, arg: i64::from(arg as c_int) })
     })
 }
 

@@ -83,8 +83,9 @@ pub(super) unsafe fn fill(at: *mut c_void, data: &[u8]) -> Result<(), Number> {
 
 /// One buffer to read into.
 pub(super) fn room(at: *const c_void, len: usize) -> Room {
+    let nowhere = is_bad(at) || isize::try_from(len).is_err();
     let len = len.min(RW_MAX);
-    if is_bad(at) { Room::bad(len) } else { Room::new(len) }
+    if nowhere { Room::bad(len) } else { Room::new(len) }
 }
 
 /// One buffer to write from.
@@ -92,6 +93,9 @@ pub(super) fn room(at: *const c_void, len: usize) -> Room {
 /// # Safety
 /// As for [`bytes`].
 pub(super) unsafe fn piece(at: *const c_void, len: usize) -> Piece {
+    if isize::try_from(len).is_err() {
+        return Piece::Bad(RW_MAX);
+    }
     let len = len.min(RW_MAX);
     // SAFETY: the caller's promise.
     unsafe { bytes(at, len) }.map_or(Piece::Bad(len), Piece::Data)
@@ -104,6 +108,7 @@ mod tests {
 
     #[test]
     fn null_is_a_fault_and_nothing_is_not() {
+        let somewhere = 0_u8;
         // SAFETY: every pointer is NULL.
         unsafe {
             assert_eq!(value::<i32>(null()), Err(libc::EFAULT));
@@ -114,6 +119,11 @@ mod tests {
             assert_eq!(piece(null(), 7), Piece::Bad(7));
         }
         assert_eq!(room(null(), 7), Room::bad(7));
+        assert_eq!(
+            room((&raw const somewhere).cast(), usize::MAX),
+            Room::bad(RW_MAX),
+            "no object is so long"
+        );
     }
 
     #[test]
