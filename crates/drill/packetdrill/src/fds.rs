@@ -1,7 +1,7 @@
 //! File descriptors as packetdrill sees them: each is a real one of the kernel, so that numbers never collide and libc's close() of it succeeds.
 use lowwater_posix::Fd;
 use rustix::event::{EventfdFlags, eventfd};
-use rustix::fd::{AsRawFd as _, OwnedFd};
+use rustix::fd::{AsRawFd as _, IntoRawFd as _, OwnedFd};
 use std::collections::BTreeMap;
 
 /// What the host is asked for a descriptor that it does not have: no host's table is so long.
@@ -17,7 +17,7 @@ pub(crate) struct Fds {
 struct Entry {
     host: Fd,
     /// An eventfd that nobody uses: it holds the number.
-    _reserved: OwnedFd,
+    reserved: OwnedFd,
 }
 
 impl Fds {
@@ -25,7 +25,7 @@ impl Fds {
     pub(crate) fn adopt(&mut self, host: Fd) -> Option<Fd> {
         let reserved = eventfd(0, EventfdFlags::CLOEXEC).ok()?;
         let kernel = reserved.as_raw_fd();
-        self.by_kernel.insert(kernel, Entry { host, _reserved: reserved });
+        self.by_kernel.insert(kernel, Entry { host, reserved });
         Some(kernel)
     }
 
@@ -46,6 +46,14 @@ impl Fds {
     /// Gives the number back to the kernel.
     pub(crate) fn release(&mut self, kernel: Fd) {
         self.by_kernel.remove(&kernel);
+    }
+
+    /// Leaves the numbers to the end of the process. Where libc's close() could not be redirected, they are closed already and may be
+    /// those of other files.
+    pub(crate) fn abandon(self) {
+        for entry in self.by_kernel.into_values() {
+            _ = entry.reserved.into_raw_fd();
+        }
     }
 }
 

@@ -147,6 +147,11 @@ impl Machine {
         micros(self.host.now())
     }
 
+    /// The end, after which packetdrill's process ends too.
+    pub(crate) fn end(self) {
+        self.fds.abandon();
+    }
+
     /// The descriptor is the host's.
     pub(crate) fn has(&self, fd: Fd) -> bool {
         self.fds.has(fd)

@@ -39,11 +39,13 @@ impl Shared {
         DRIVES.set(true);
     }
 
-    /// Ends the machine with its descriptors.
+    /// Ends the machine.
     pub(crate) fn end(&self) {
         let machine = self.lock().take();
         self.over.notify_all();
-        drop(machine);
+        if let Some(machine) = machine {
+            machine.end();
+        }
     }
 
     /// Makes a call and waits for its end: asleep, or, in the thread that drives the clock, by letting time pass.
