@@ -13,7 +13,7 @@ use crate::pipe::{PIPE_BYTES, Side};
 use bytes::Bytes;
 use lowwater_core::base::Error;
 use lowwater_core::stack::Queues;
-use lowwater_core::tcp::{SocketOptions, State};
+use lowwater_core::tcp::{Inq, SocketOptions, State};
 
 /// What a call comes to: a reply, or `None` while it blocks.
 pub(crate) type Answer = Result<Option<Reply>, Errno>;
@@ -168,16 +168,20 @@ impl Host {
         if !known {
             return Err(Errno::ENOTTY);
         }
+        let inq = match sock.kind {
+            Kind::Conn(id) => self.stack.tcp_inq(id).unwrap_or_default(),
+            _ => Inq::default(),
+        };
         if request == SIOCATMARK {
-            // There is no urgent mark before there is urgent data (`tcp_ioctl`).
-            return Ok(0);
+            return Ok(inq.at_mark.into());
         }
         let queues = match sock.kind {
             Kind::Listener(_) => return Err(Errno::EINVAL),
             Kind::Fresh => Queues::default(),
             Kind::Conn(id) => {
                 let early = matches!(self.stack.tcp_state(id), Ok(State::SynSent | State::SynRecv));
-                if early { Queues::default() } else { self.queues(id) }
+                let queues = if early { Queues::default() } else { self.queues(id) };
+                Queues { recv: inq.bytes.into(), ..queues }
             }
             Kind::Udp(id) => self.queues(id),
         };

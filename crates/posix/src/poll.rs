@@ -1,7 +1,7 @@
 //! What a file is ready for, and poll(2) (`tcp_poll`, `datagram_poll`, `pipe_poll`).
 use crate::abi::{
-    EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLRDHUP, EPOLLRDNORM, EPOLLWRBAND, EPOLLWRNORM, POLLERR,
-    POLLHUP, POLLNVAL,
+    EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLPRI, EPOLLRDHUP, EPOLLRDNORM, EPOLLWRBAND, EPOLLWRNORM,
+    POLLERR, POLLHUP, POLLNVAL,
 };
 use crate::block::Progress;
 use crate::call::{Fd, PollFd, Reply};
@@ -14,7 +14,8 @@ use lowwater_core::tcp::Ready;
 
 const READING: u32 = EPOLLIN | EPOLLRDNORM;
 const WRITING: u32 = EPOLLOUT | EPOLLWRNORM;
-const READY: [(Ready, u32); 5] = [
+const READY: [(Ready, u32); 6] = [
+    (Ready::PRI, EPOLLPRI),
     (Ready::IN, READING),
     (Ready::OUT, WRITING),
     (Ready::ERR, EPOLLERR),

@@ -9,7 +9,7 @@ use crate::calls::{Answer, BYTES_MAX, IOVECS_MAX};
 use crate::errno::Errno;
 use crate::files::{Kind, Sock};
 use crate::host::Host;
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use lowwater_core::base::{Error, SocketId};
 use lowwater_core::tcp::Ready;
 
@@ -65,12 +65,11 @@ impl Host {
         let id = match sock.kind {
             Kind::Conn(id) => id,
             Kind::Listener(_) | Kind::Udp(_) => return Err(Errno::ENOTCONN),
-            // `tcp_recv_urg` without urgent data.
             Kind::Fresh if read.has(MSG_OOB) => return Err(Errno::EINVAL),
             Kind::Fresh => return self.recv_unconnected(read.fd).map(Some),
         };
         if read.has(MSG_OOB) {
-            return Err(Errno::EINVAL);
+            return self.recv_urgent(id, &read).map(Some);
         }
         let lowat = sock.plain(SOL_SOCKET, SO_RCVLOWAT).max(1) as usize;
         let patient = !(sock.nonblocking || read.has(MSG_DONTWAIT));
@@ -78,7 +77,9 @@ impl Host {
         let target = if read.has(MSG_WAITALL) { read.want } else { lowat.min(read.want) }.max(1);
         let taken = if read.has(MSG_PEEK) { self.peek(id, &read, p)? } else { self.take_data(id, &read, p)? };
         let waiting = self.queues(id).recv;
-        if taken >= target || (read.want == 0 && waiting > 0) {
+        // The urgent mark ends what is read in one go.
+        let mark = taken > 0 && self.stack.tcp_inq(id).is_ok_and(|inq| inq.at_mark);
+        if taken >= target || mark || (read.want == 0 && waiting > 0) {
             return self.received(&read, id, taken, p).map(Some);
         }
         let ready = self.stack.poll(self.now, id);
@@ -106,6 +107,20 @@ impl Host {
             None if sock.shut & 1 != 0 => Ok(Reply::ok(0)),
             None => Err(Errno::ENOTCONN),
         }
+    }
+
+    /// MSG_OOB (`tcp_recv_urg`).
+    fn recv_urgent(&mut self, id: SocketId, read: &Read) -> Result<Reply, Errno> {
+        let Some(byte) = self.stack.tcp_recv_oob(self.now, id, read.has(MSG_PEEK))? else {
+            return Ok(Reply::ok(0));
+        };
+        if read.want == 0 {
+            return Ok(Reply { msg_flags: MSG_OOB | MSG_TRUNC, ..Reply::ok(0) });
+        }
+        if read.good == 0 && !read.has(MSG_TRUNC) {
+            return Err(Errno::EFAULT);
+        }
+        Ok(Reply { data: Bytes::copy_from_slice(&[byte]), msg_flags: MSG_OOB, ..Reply::ok(1) })
     }
 
     /// Copies what waits without taking it; how much there is.
@@ -157,8 +172,7 @@ impl Host {
         let data = core::mem::take(&mut p.data).freeze();
         let mut reply = Reply { data, ..Reply::ok(taken as i64) };
         if read.kind == RecvKind::Recvmsg && self.files.sock(read.fd)?.plain(SOL_TCP, TCP_INQ) != 0 {
-            let over = self.stack.poll(self.now, id).contains(Ready::RDHUP);
-            let hint = self.queues(id).recv.max(u64::from(over));
+            let hint = self.stack.tcp_inq(id)?.hint;
             let hint = i32::try_from(hint).unwrap_or(i32::MAX);
             put_control(&mut reply, read.control_len, Control::int(SOL_TCP, TCP_CM_INQ, hint));
         }

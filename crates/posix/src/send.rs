@@ -61,7 +61,7 @@ impl Write {
 impl Host {
     pub(crate) fn tcp_send(&mut self, call: &Call, p: &mut Progress) -> Answer {
         let write = Write::of(call)?;
-        if write.has(MSG_FASTOPEN) || write.has(MSG_OOB) {
+        if write.has(MSG_FASTOPEN) {
             return Err(Errno::EOPNOTSUPP);
         }
         let sock = self.files.sock_mut(write.fd)?;

@@ -232,3 +232,48 @@ fn tcp_info_is_linuxs_struct() {
     assert_eq!(done(&mut net.a, get(a, SOL_TCP, TCP_CC_INFO, 100)).value.len(), 0);
     assert_eq!(done(&mut net.a, get(a, SOL_TCP, TCP_CONGESTION, 4)).value, "cubi");
 }
+
+#[test]
+fn urgent_data_comes_out_of_band_or_in_line() {
+    let mut net = Net::new();
+    let (a, b) = net.connected();
+    ok(&mut net.a, send(a, b"abX", MSG_OOB));
+    ok(&mut net.a, send(a, b"cd", 0));
+    net.run(MS(50));
+    let bits = POLLIN | POLLPRI | POLLOUT | POLLRDNORM | POLLWRNORM;
+    assert_eq!(revents(&mut net.b, b), bits);
+    let inq = |net: &mut Net, request| done(&mut net.b, Call::Ioctl { fd: b, request, arg: Some(0) }).int();
+    assert_eq!(inq(&mut net, 0x541b), Some(2), "up to the mark");
+    assert_eq!(done(&mut net.b, recv(b, 10, 0)).data, "ab", "one read ends at the mark");
+    assert_eq!(inq(&mut net, 0x8905), Some(1), "SIOCATMARK");
+    let urgent = done(&mut net.b, recvmsg(b, 10, MSG_OOB, 0));
+    assert_eq!((urgent.data.as_ref(), urgent.msg_flags), (b"X".as_ref(), MSG_OOB));
+    assert_eq!(fails(&mut net.b, recv(b, 1, MSG_OOB)), Errno::EINVAL, "it was read");
+    assert_eq!(done(&mut net.b, recv(b, 10, 0)).data, "cd");
+    ok(&mut net.b, setint(b, SOL_SOCKET, SO_OOBINLINE, 1));
+    ok(&mut net.a, send(a, b"eY", MSG_OOB));
+    net.run(MS(50));
+    assert_eq!(done(&mut net.b, recv(b, 10, 0)).data, "e");
+    assert_eq!(done(&mut net.b, recv(b, 10, 0)).data, "Y");
+}
+
+#[test]
+fn tcp_inq_tells_how_much_is_left_and_of_the_end() {
+    let mut net = Net::new();
+    let (a, b) = net.connected();
+    ok(&mut net.b, setint(b, SOL_TCP, TCP_INQ, 1));
+    ok(&mut net.a, write(a, b"abcdef"));
+    net.run(MS(50));
+    let left = |net: &mut Net, len, room| {
+        let reply = done(&mut net.b, recvmsg(b, len, 0, room));
+        (reply.control.first().map(|c| (c.level, c.ty, c.data.to_vec())), reply.msg_flags)
+    };
+    let told = |n: i32| Some((SOL_TCP, TCP_CM_INQ, n.to_ne_bytes().to_vec()));
+    assert_eq!(left(&mut net, 2, 100), (told(4), 0));
+    assert_eq!(left(&mut net, 1, 10), (None, MSG_CTRUNC), "no room for a header");
+    assert_eq!(left(&mut net, 1, 18).1, MSG_CTRUNC, "room for half of it");
+    ok(&mut net.a, Call::Shutdown { fd: a, how: SHUT_WR });
+    net.run(MS(50));
+    assert_eq!(left(&mut net, 10, 100), (told(1), 0), "the end is something to read");
+    assert_eq!(done(&mut net.b, recv(b, 10, 0)).control, [], "recv has no control messages");
+}

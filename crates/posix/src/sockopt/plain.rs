@@ -30,7 +30,6 @@ const ROWS: &[Row] = &[
     (SOL_SOCKET, SO_REUSEPORT, Some(0), Rule::Bool),
     (SOL_SOCKET, SO_DONTROUTE, Some(0), Rule::Bool),
     (SOL_SOCKET, SO_BROADCAST, Some(0), Rule::Bool),
-    (SOL_SOCKET, SO_OOBINLINE, Some(0), Rule::Bool),
     (SOL_SOCKET, SO_NO_CHECK, Some(0), Rule::Bool),
     (SOL_SOCKET, SO_PRIORITY, Some(0), Rule::Any),
     (SOL_SOCKET, SO_SNDLOWAT, Some(1), Rule::Read),

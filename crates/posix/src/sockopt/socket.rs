@@ -56,6 +56,7 @@ impl Host {
             SO_ACCEPTCONN => Told::Int(matches!(sock.kind, Kind::Listener(_)).into()),
             SO_ERROR => Told::Int(self.take_error(fd)?),
             SO_KEEPALIVE => Told::Int(options.keepalive.into()),
+            SO_OOBINLINE => Told::Int(options.oobinline.into()),
             SO_SNDBUF => Told::Int(self.memory_of(sock).sndbuf as i32),
             SO_RCVBUF => Told::Int(self.memory_of(sock).rcvbuf as i32),
             SO_RCVLOWAT => Told::Int(sock.plain(SOL_SOCKET, SO_RCVLOWAT).max(1)),
@@ -133,6 +134,7 @@ impl Host {
                 Err(Errno::ENOPROTOOPT)
             }
             SO_KEEPALIVE => self.change(fd, |o| o.keepalive = n != 0),
+            SO_OOBINLINE => self.change(fd, |o| o.oobinline = n != 0),
             SO_SNDBUF => self.set_buffer(fd, None, Some(clamp(n, WMEM_MAX, SNDBUF_MIN))),
             SO_RCVBUF => self.set_buffer(fd, Some(clamp(n, rmem_max, RCVBUF_MIN)), None),
             SO_SNDBUFFORCE => self.set_buffer(fd, None, Some(clamp(n.max(0), u32::MAX, SNDBUF_MIN))),
