@@ -64,6 +64,8 @@ errnos! {
     ENOSYS = 38;
     /// Too many levels (nested epoll sets).
     ELOOP = 40;
+    /// Nothing there: no peer has credentials.
+    ENODATA = 61;
     /// Not a socket.
     ENOTSOCK = 88;
     /// Needs a destination.

@@ -31,6 +31,7 @@ impl Host {
             IP_TTL if options.ttl != 0 => Told::Int(options.ttl.into()),
             IP_TTL => Told::Int(self.stack.sysctl().ip_default_ttl as i32),
             IP_MTU => Told::Int(self.path_mtu(sock).ok_or(Errno::ENOTCONN)?),
+            IP_PKTOPTIONS if !sock.stream => return Err(Errno::ENOPROTOOPT),
             IP_OPTIONS | IP_PKTOPTIONS => Told::Bytes(Bytes::new()),
             IP_MULTICAST_TTL => Told::Int(1),
             _ => self.get_plain(fd, SOL_IP, name)?,
@@ -64,7 +65,10 @@ impl Host {
             }
             IP_OPTIONS if value.len() == 0 => Ok(()),
             IP_MTU | IP_OPTIONS | IP_PKTOPTIONS => Err(Errno::ENOPROTOOPT),
-            IP_MULTICAST_TTL | IP_MULTICAST_IF if self.files.sock(fd)?.stream => Err(Errno::EINVAL),
+            IP_RECVFRAGSIZE | IP_MULTICAST_TTL | IP_MULTICAST_IF if self.files.sock(fd)?.stream => {
+                Err(Errno::EINVAL)
+            }
+            IP_UNICAST_IF if value.len() < 4 => Err(Errno::EINVAL),
             IP_UNICAST_IF if n != 0 => Err(Errno::EADDRNOTAVAIL),
             IP_FREEBIND | IP_TRANSPARENT | IP_MINTTL | IP_MULTICAST_LOOP if value.len() == 0 => {
                 Err(Errno::EINVAL)

@@ -45,8 +45,10 @@ impl Host {
                 sock.knobs.plain.insert((SOL_IPV6, IPV6_V6ONLY), i32::from(n != 0));
                 Ok(())
             }
+            IPV6_MTU if n == 0 && !short => Ok(()),
             IPV6_MTU => Err(Errno::EINVAL),
-            _ if short => Err(Errno::EINVAL),
+            IPV6_DONTFRAG | IPV6_AUTOFLOWLABEL => self.set_plain(fd, SOL_IPV6, name, n),
+            _ if short => Self::may_set_plain(SOL_IPV6, name).and(Err(Errno::EINVAL)),
             IPV6_MTU_DISCOVER => {
                 self.set_plain(fd, SOL_IPV6, name, n)?;
                 self.renew_udp(fd)

@@ -16,6 +16,8 @@ enum Rule {
     Range(i32, i32),
     /// Nothing: ENOPROTOOPT, as for an option that does not exist.
     Read,
+    /// Nothing; reading tells that there is nobody (ENODATA).
+    Nobody,
     /// Nothing, with this error; `None` for the value: reading fails with it too.
     Refused(Errno),
 }
@@ -46,13 +48,15 @@ const ROWS: &[Row] = &[
     (SOL_SOCKET, SO_BUSY_POLL, Some(0), Rule::Range(0, i32::MAX)),
     (SOL_SOCKET, SO_PREFER_BUSY_POLL, Some(0), Rule::Bool),
     (SOL_SOCKET, SO_BPF_EXTENSIONS, Some(64), Rule::Read),
-    (SOL_SOCKET, SO_INCOMING_CPU, Some(0), Rule::Any),
+    (SOL_SOCKET, SO_INCOMING_CPU, Some(-1), Rule::Any),
     (SOL_SOCKET, SO_INCOMING_NAPI_ID, Some(0), Rule::Read),
     (SOL_SOCKET, SO_BUF_LOCK, Some(0), Rule::Range(0, 3)),
     (SOL_SOCKET, SO_RESERVE_MEM, Some(0), Rule::Refused(Errno::EOPNOTSUPP)),
-    (SOL_SOCKET, SO_TXREHASH, Some(1), Rule::Range(-1, 1)),
+    (SOL_SOCKET, SO_TXREHASH, Some(1), Rule::Range(0, 1)),
     (SOL_SOCKET, SO_RCVMARK, Some(0), Rule::Bool),
     (SOL_SOCKET, SO_RCVPRIORITY, Some(0), Rule::Bool),
+    (SOL_SOCKET, SO_PEERGROUPS, None, Rule::Nobody),
+    (SOL_SOCKET, SO_PEERPIDFD, None, Rule::Nobody),
     (SOL_SOCKET, SO_BINDTOIFINDEX, Some(0), Rule::Range(0, 0)),
     (SOL_IP, IP_HDRINCL, Some(0), Rule::Read),
     (SOL_IP, IP_NODEFRAG, Some(0), Rule::Read),
@@ -72,6 +76,10 @@ const ROWS: &[Row] = &[
     (SOL_IP, IP_BIND_ADDRESS_NO_PORT, Some(0), Rule::Bool),
     (SOL_IP, IP_RECVERR_RFC4884, Some(0), Rule::Range(0, 1)),
     (SOL_IP, IP_MULTICAST_LOOP, Some(1), Rule::Bool),
+    (SOL_IP, IP_MULTICAST_IF, Some(0), Rule::Refused(Errno::EINVAL)),
+    (SOL_IP, IP_RECVFRAGSIZE, Some(0), Rule::Bool),
+    (SOL_IP, IP_UNICAST_IF, Some(0), Rule::Range(0, 0)),
+    (SOL_IP, IP_PROTOCOL, Some(0), Rule::Read),
     (SOL_IPV6, IPV6_MTU_DISCOVER, Some(1), Rule::Range(0, 5)),
     (SOL_IPV6, IPV6_RECVERR, Some(0), Rule::Bool),
     (SOL_IPV6, IPV6_RECVPKTINFO, Some(0), Rule::Bool),
@@ -82,7 +90,8 @@ const ROWS: &[Row] = &[
     (SOL_IPV6, IPV6_MINHOPCOUNT, Some(0), Rule::Range(0, 255)),
     (SOL_IPV6, IPV6_FREEBIND, Some(0), Rule::Bool),
     (SOL_IPV6, IPV6_TRANSPARENT, Some(0), Rule::Bool),
-    (SOL_IPV6, IPV6_MULTICAST_LOOP, Some(1), Rule::Bool),
+    (SOL_IPV6, IPV6_MULTICAST_LOOP, Some(1), Rule::Range(0, 1)),
+    (SOL_IPV6, IPV6_MULTICAST_IF, Some(0), Rule::Read),
     (SOL_IPV6, IPV6_FLOWINFO_SEND, Some(0), Rule::Bool),
     (SOL_TCP, TCP_THIN_LINEAR_TIMEOUTS, Some(0), Rule::Range(0, 1)),
     (SOL_TCP, TCP_SAVE_SYN, Some(0), Rule::Range(0, 2)),
@@ -101,6 +110,14 @@ fn row(level: i32, name: i32) -> Result<&'static Row, Errno> {
 }
 
 impl Host {
+    /// Such an option exists and can be written.
+    pub(super) fn may_set_plain(level: i32, name: i32) -> Result<(), Errno> {
+        match row(level, name)?.3 {
+            Rule::Read | Rule::Nobody => Err(Errno::ENOPROTOOPT),
+            _ => Ok(()),
+        }
+    }
+
     /// Reads an option that is one number.
     pub(super) fn get_plain(&self, fd: Fd, level: i32, name: i32) -> Result<Told, Errno> {
         let (_, _, start, rule) = row(level, name)?;
@@ -109,6 +126,7 @@ impl Host {
             (Some(start), _) => Ok(Told::Int(set.unwrap_or(*start))),
             (None, Rule::Refused(Errno::EPERM | Errno::EINVAL)) => Err(Errno::EINVAL),
             (None, Rule::Refused(errno)) => Err(*errno),
+            (None, Rule::Nobody) => Err(Errno::ENODATA),
             (None, _) => Err(Errno::ENOPROTOOPT),
         }
     }
@@ -121,7 +139,7 @@ impl Host {
             Rule::Any => n,
             Rule::Range(low, high) if (low..=high).contains(&n) => n,
             Rule::Range(..) => return Err(Errno::EINVAL),
-            Rule::Read => return Err(Errno::ENOPROTOOPT),
+            Rule::Read | Rule::Nobody => return Err(Errno::ENOPROTOOPT),
             Rule::Refused(errno) => return Err(errno),
         };
         self.files.sock_mut(fd)?.knobs.plain.insert((level, name), value);

@@ -82,6 +82,7 @@ impl Host {
             SO_MAX_PACING_RATE => {
                 Told::Int(u32::try_from(options.max_pacing_rate).unwrap_or(u32::MAX) as i32)
             }
+            SO_TXREHASH if !sock.stream => return Err(Errno::EOPNOTSUPP),
             SO_MEMINFO => meminfo(self.memory_of(sock)),
             SO_COOKIE | SO_NETNS_COOKIE if len < 8 => return Err(Errno::EINVAL),
             // Descriptors are unique, and there is one network.
@@ -169,10 +170,16 @@ impl Host {
                 };
                 self.change(fd, |o| o.max_pacing_rate = rate)
             }
+            SO_TXREHASH if !self.files.sock(fd)?.stream => Err(Errno::EOPNOTSUPP),
+            SO_RESERVE_MEM if n < 0 => Err(Errno::EINVAL),
+            // Below zero it is what the sysctl says, which is on.
+            SO_TXREHASH if n == -1 => self.set_plain(fd, SOL_SOCKET, name, 1),
             SO_DETACH_FILTER => Err(Errno::ENOENT),
-            SO_ATTACH_FILTER | SO_ATTACH_BPF | SO_ATTACH_REUSEPORT_CBPF | SO_ATTACH_REUSEPORT_EBPF => {
-                Err(Errno::EINVAL)
-            }
+            SO_ATTACH_FILTER
+            | SO_ATTACH_BPF
+            | SO_ATTACH_REUSEPORT_CBPF
+            | SO_ATTACH_REUSEPORT_EBPF
+            | SO_DETACH_REUSEPORT_BPF => Err(Errno::EINVAL),
             SO_BINDTOIFINDEX if n > 0 => Err(Errno::ENODEV),
             _ => self.set_plain_int(fd, SOL_SOCKET, name, value),
         }
@@ -193,6 +200,10 @@ impl Host {
     fn set_rcvlowat(&mut self, fd: Fd, n: i32) -> Result<(), Errno> {
         // Below zero is without bound, zero is one (`sk_setsockopt`).
         let lowat = if n < 0 { i32::MAX } else { n.max(1) };
+        let sock = self.files.sock(fd)?;
+        // No more than half of the buffer can be waited for (`tcp_set_rcvlowat`).
+        let buffer = self.options_of(sock).rcvbuf.unwrap_or(self.stack.sysctl().tcp_rmem.max) / 2;
+        let lowat = if sock.stream { lowat.min(i32::try_from(buffer).unwrap_or(i32::MAX)) } else { lowat };
         self.files.sock_mut(fd)?.knobs.plain.insert((SOL_SOCKET, SO_RCVLOWAT), lowat);
         if let Some(id) = self.conn(fd)? {
             self.stack.tcp_set_rcvlowat(self.now, id, lowat.unsigned_abs())?;

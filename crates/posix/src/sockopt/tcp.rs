@@ -82,6 +82,7 @@ impl Host {
                 }
                 Told::copy(&name)
             }
+            TCP_REPAIR_OPTIONS => return Err(Errno::ENOPROTOOPT),
             TCP_RTO_MAX_MS => Told::Int(sysctl.tcp_rto_max_ms as i32),
             TCP_RTO_MIN_US => Told::Int(sysctl.tcp_rto_min_us as i32),
             TCP_DELACK_MAX_US => Told::Int(sysctl.tcp_delack_max_us as i32),
@@ -159,11 +160,7 @@ impl Host {
                 Ok(())
             }
             TCP_QUICKACK => {
-                self.files
-                    .sock_mut(fd)?
-                    .knobs
-                    .plain
-                    .insert((SOL_TCP, TCP_QUICKACK), i32::from(n & 1 != 0 && n != 0));
+                self.files.sock_mut(fd)?.knobs.plain.insert((SOL_TCP, TCP_QUICKACK), i32::from(n != 0));
                 match self.conn(fd)? {
                     Some(id) => Ok(self.stack.tcp_set_quickack(self.now, id, n as u32)?),
                     None => Ok(()),
