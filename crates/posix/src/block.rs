@@ -23,6 +23,8 @@ pub(crate) struct Progress {
     pub(crate) deadline: Option<Instant>,
     /// Bytes sent, or read and thrown away.
     pub(crate) done: usize,
+    /// A write that opened its connection itself, or may have.
+    pub(crate) fast: bool,
     /// Bytes read.
     pub(crate) data: BytesMut,
     /// A socket that lingers behind a closed descriptor.

@@ -11,6 +11,7 @@ mod calls;
 mod dgram;
 mod epoll;
 mod errno;
+mod fastopen;
 mod files;
 mod host;
 mod pipe;

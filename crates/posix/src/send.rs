@@ -4,7 +4,7 @@ use crate::block::Progress;
 use crate::call::{Call, Name, Piece, Reply, SendKind};
 use crate::calls::{Answer, BYTES_MAX, IOVECS_MAX};
 use crate::errno::Errno;
-use crate::files::Kind;
+use crate::files::{Kind, Sock};
 use crate::host::Host;
 use bytes::{Bytes, BytesMut};
 use lowwater_core::base::{Error, SocketId};
@@ -51,6 +51,15 @@ impl Write {
         self.flags & flag != 0
     }
 
+    /// It must not wait.
+    pub(crate) fn impatient(&self, sock: &Sock) -> bool {
+        sock.nonblocking || self.has(MSG_DONTWAIT) || sock.knobs.sndtimeo.is_some_and(|t| t.is_zero())
+    }
+
+    pub(crate) const fn send_flags(&self) -> SendFlags {
+        SendFlags { more: self.has(MSG_MORE), eor: self.has(MSG_EOR), oob: self.has(MSG_OOB) }
+    }
+
     /// The failure of a writing call: EPIPE comes with SIGPIPE unless the caller does not want it.
     pub(crate) fn fail(&self, errno: Errno) -> Reply {
         let sigpipe = errno == Errno::EPIPE && !self.has(MSG_NOSIGNAL);
@@ -61,24 +70,31 @@ impl Write {
 impl Host {
     pub(crate) fn tcp_send(&mut self, call: &Call, p: &mut Progress) -> Answer {
         let write = Write::of(call)?;
-        if write.has(MSG_FASTOPEN) {
-            return Err(Errno::EOPNOTSUPP);
+        let kind = self.files.sock(write.fd)?.kind;
+        let deferred = matches!(kind, Kind::Conn(id) if self.stack.tcp_is_deferred(id));
+        if write.has(MSG_FASTOPEN) || deferred || p.fast {
+            p.fast = true;
+            match self.send_fast(&write, p) {
+                Ok(None) => {}
+                Ok(Some(answer)) => return answer,
+                Err(errno) => return Ok(Some(write.fail(errno))),
+            }
         }
         let sock = self.files.sock_mut(write.fd)?;
         let Kind::Conn(id) = sock.kind else {
             let errno = sock.take_error().unwrap_or(Errno::EPIPE);
             return Ok(Some(write.fail(errno)));
         };
-        let patient = !(sock.nonblocking || write.has(MSG_DONTWAIT));
-        let timeout = sock.knobs.sndtimeo;
+        let (patient, timeout) = (!write.impatient(sock), sock.knobs.sndtimeo);
         match self.send_some(id, &write, p) {
-            Ok(_) if write.bad && !self.connecting(id) => return Err(Errno::EFAULT),
+            Ok(_) if write.bad => return Err(Errno::EFAULT),
             Ok(n) => p.done += n,
-            Err(Error::WouldBlock) => {}
+            Err(Error::WouldBlock) if p.done < write.data.len() || write.data.is_empty() => {}
+            Err(Error::WouldBlock) => return Ok(Some(Reply::ok(p.done as i64))),
             Err(_) if p.done > 0 => return Ok(Some(Reply::ok(p.done as i64))),
             Err(e) => return Ok(Some(write.fail(e.into()))),
         }
-        if p.done >= write.data.len() && !self.connecting(id) {
+        if p.done >= write.data.len() && !self.waits_to_connect(id) {
             return Ok(Some(Reply::ok(p.done as i64)));
         }
         if !patient || p.over() {
@@ -88,15 +104,15 @@ impl Host {
         p.wait(self.now, timeout)
     }
 
-    fn connecting(&self, id: SocketId) -> bool {
-        matches!(self.stack.tcp_state(id), Ok(State::SynSent | State::SynRecv))
+    /// Nothing can be written before the handshake is through.
+    fn waits_to_connect(&self, id: SocketId) -> bool {
+        matches!(self.stack.tcp_state(id), Ok(State::SynSent))
     }
 
     fn send_some(&mut self, id: SocketId, write: &Write, p: &Progress) -> Result<usize, Error> {
         let rest = write.data.get(p.done..).unwrap_or_default();
-        let flags = SendFlags { more: write.has(MSG_MORE), eor: write.has(MSG_EOR), oob: write.has(MSG_OOB) };
         // What cannot be read fails as a whole; the state of the connection comes first.
         let rest = if write.bad { &[] } else { rest };
-        self.stack.tcp_send(self.now, id, rest, flags)
+        self.stack.tcp_send(self.now, id, rest, write.send_flags())
     }
 }

@@ -8,7 +8,7 @@ use crate::calls::Answer;
 use crate::errno::Errno;
 use crate::files::{File, Kind, Sock, take_addr};
 use crate::host::{ANY, Host};
-use core::net::{IpAddr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use lowwater_core::base::{Error, SocketId};
 use lowwater_core::stack::{ListenAddr, ListenOptions};
 use lowwater_core::tcp::{How, State};
@@ -43,7 +43,7 @@ impl Host {
         let v6 = sock.v6;
         let addr = match name {
             // AF_UNSPEC with the address 0.0.0.0 is an old way to write AF_INET.
-            Name::Unspec if !v6 => SocketAddr::new(core::net::Ipv4Addr::UNSPECIFIED.into(), 0),
+            Name::Unspec if !v6 => SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0),
             name => take_addr(v6, name)?,
         };
         if v6 && sock.v6only() && addr.is_ipv4() {
@@ -76,7 +76,7 @@ impl Host {
         let ifaces = self.stack.ip().ifaces();
         ifaces.owner_of(ip).is_some()
             || ip.is_loopback()
-            || ip == IpAddr::V4(core::net::Ipv4Addr::BROADCAST)
+            || ip == IpAddr::V4(Ipv4Addr::BROADCAST)
             || ifaces.iter().any(|(_, iface)| iface.any_address)
     }
 
@@ -116,7 +116,7 @@ impl Host {
         if sock.bound.is_some() {
             return Ok(());
         }
-        let any: IpAddr = core::net::Ipv4Addr::UNSPECIFIED.into();
+        let any: IpAddr = Ipv4Addr::UNSPECIFIED.into();
         self.take_port(fd, SocketAddr::new(any, 0))
     }
 
@@ -197,6 +197,8 @@ impl Host {
         let nonblocking = sock.nonblocking;
         match sock.kind {
             Kind::Listener(_) | Kind::Udp(_) => Err(Errno::EISCONN),
+            // The SYN waits for the first write.
+            Kind::Conn(id) if self.stack.tcp_is_deferred(id) => Err(Errno::EISCONN),
             Kind::Conn(id) if sock.connecting => {
                 let first = if p.begun { Errno::EINPROGRESS } else { Errno::EALREADY };
                 self.connect_result(fd, id, nonblocking, first, p)
@@ -204,23 +206,36 @@ impl Host {
             Kind::Conn(_) => Err(Errno::EISCONN),
             Kind::Fresh => {
                 let remote = take_addr(sock.v6, name)?;
-                let id = self.begin_connect(fd, remote)?;
+                let (id, _) = self.open_connection(fd, remote, None)?;
+                if self.stack.tcp_is_deferred(id) {
+                    return Ok(Some(Reply::ok(0)));
+                }
                 self.connect_result(fd, id, nonblocking, Errno::EINPROGRESS, p)
             }
         }
     }
 
-    fn begin_connect(&mut self, fd: Fd, remote: SocketAddr) -> Result<SocketId, Errno> {
+    /// Begins to connect, with as much of `data` as the SYN takes (Fast Open); how much that is.
+    pub(crate) fn open_connection(
+        &mut self,
+        fd: Fd,
+        remote: SocketAddr,
+        data: Option<&[u8]>,
+    ) -> Result<(SocketId, usize), Errno> {
         let sock = self.files.sock(fd)?;
         if sock.v6only() && remote.is_ipv4() {
             return Err(Errno::ENETUNREACH);
         }
-        if remote.ip().is_multicast() || remote.ip() == IpAddr::V4(core::net::Ipv4Addr::BROADCAST) {
+        if remote.ip().is_multicast() || remote.ip() == IpAddr::V4(Ipv4Addr::BROADCAST) {
             return Err(Errno::ENETUNREACH);
         }
         let remote = self.stack_remote(remote);
         let (bound, options) = (sock.bound, sock.options.clone());
-        let id = self.stack.tcp_connect(self.now, remote, bound, &options).map_err(|e| match e {
+        let opened = match data {
+            Some(data) => self.stack.tcp_connect_with_data(self.now, remote, bound, &options, data),
+            None => self.stack.tcp_connect(self.now, remote, bound, &options).map(|id| (id, 0)),
+        };
+        let (id, taken) = opened.map_err(|e| match e {
             // The flow of a socket that was bound is taken; without a port none is left (`__inet_hash_connect`).
             Error::AddressInUse => Errno::EADDRNOTAVAIL,
             e => e.into(),
@@ -230,21 +245,21 @@ impl Host {
         (sock.kind, sock.connecting, sock.shut, sock.error) = (Kind::Conn(id), true, 0, None);
         sock.bound = sock.bound.or_else(|| local.map(|l| SocketAddr::new(unspecified(l.ip()), 0)));
         self.apply_late_options(fd);
-        Ok(id)
+        Ok((id, taken))
     }
 
     /// The unspecified address means this host.
     fn stack_remote(&self, remote: SocketAddr) -> SocketAddr {
         let ip = match remote.ip() {
-            IpAddr::V4(ip) if ip.is_unspecified() => core::net::Ipv4Addr::LOCALHOST.into(),
-            IpAddr::V6(ip) if ip.is_unspecified() => core::net::Ipv6Addr::LOCALHOST.into(),
+            IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
             ip => ip,
         };
         SocketAddr::new(ip, remote.port())
     }
 
     /// What a connect() under way comes to.
-    fn connect_result(
+    pub(crate) fn connect_result(
         &mut self,
         fd: Fd,
         id: SocketId,
@@ -392,7 +407,7 @@ impl Host {
 
 fn unspecified(ip: IpAddr) -> IpAddr {
     match ip {
-        IpAddr::V4(_) => core::net::Ipv4Addr::UNSPECIFIED.into(),
-        IpAddr::V6(_) => core::net::Ipv6Addr::UNSPECIFIED.into(),
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     }
 }

@@ -77,6 +77,23 @@ impl Stack {
         })
     }
 
+    /// The SYN of an active open waits for the first write (TCP_FASTOPEN_CONNECT).
+    #[must_use]
+    pub fn tcp_is_deferred(&self, id: SocketId) -> bool {
+        matches!(self.sockets.get(id).map(|e| &e.socket), Some(Socket::Tcp(conn)) if conn.is_deferred())
+    }
+
+    /// TCP_QUICKACK as it reads back.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`]; [`Error::Unsupported`] on anything but a connection.
+    pub fn tcp_quickack(&self, id: SocketId) -> Result<bool, Error> {
+        match &self.sockets.get(id).ok_or(Error::NoSuchSocket)?.socket {
+            Socket::Tcp(conn) => Ok(conn.quickack()),
+            _ => Err(Error::Unsupported),
+        }
+    }
+
     /// SO_RCVLOWAT: a reader is told once so many bytes wait, or no more fit.
     ///
     /// # Errors

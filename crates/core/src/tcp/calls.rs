@@ -332,6 +332,12 @@ impl Conn {
         self.check_space(cx);
     }
 
+    /// Acknowledgements are not delayed for answers to ride on (TCP_QUICKACK as it reads back).
+    #[must_use]
+    pub const fn quickack(&self) -> bool {
+        !self.rx.ack.pingpong()
+    }
+
     /// SO_RCVLOWAT; readers that are satisfied by it now are told.
     pub fn set_rcvlowat(&mut self, cx: &Cx<'_>, bytes: u32) {
         self.rx.set_lowat(cx.sysctl, bytes);

@@ -6,7 +6,9 @@ use crate::errno::Errno;
 use crate::files::{Kind, Sock};
 use crate::host::Host;
 use bytes::Bytes;
+use lowwater_core::base::FastOpenKeys;
 use lowwater_core::base::sysctl::CongestionKind;
+use lowwater_core::tcp::options::{retrans_to_secs, secs_to_retrans};
 use lowwater_core::tcp::{SocketOptions, State, TcpInfo};
 
 /// Bytes of a congestion controller's name, the NUL included (`TCP_CA_NAME_MAX`).
@@ -17,39 +19,8 @@ const MSS_RANGE: (u32, u32) = (88, 32_767);
 const MSS_DEFAULT: i32 = 536;
 /// Largest TCP_LINGER2 in seconds (`TCP_FIN_TIMEOUT_MAX`).
 const LINGER2_MAX: i32 = 120;
-/// Seconds of the first retransmission timeout, and of the longest, as TCP_DEFER_ACCEPT counts them.
-const RTO_SECONDS: (i32, i32) = (1, 120);
 /// Smallest TCP_WINDOW_CLAMP but 0: half of the smallest receive buffer.
 const CLAMP_MIN: u32 = 1_152;
-
-/// Retransmissions that fit so many seconds (`secs_to_retrans`).
-fn seconds_to_retrans(seconds: i32) -> i32 {
-    if seconds <= 0 {
-        return 0;
-    }
-    let (mut period, mut timeout, mut res) = (RTO_SECONDS.0, RTO_SECONDS.0, 1);
-    while seconds > period && res < 255 {
-        res += 1;
-        timeout = (timeout << 1).min(RTO_SECONDS.1);
-        period += timeout;
-    }
-    res
-}
-
-/// Seconds of so many retransmissions (`retrans_to_secs`).
-fn retrans_to_seconds(mut retrans: i32) -> i32 {
-    let (mut period, mut timeout) = (0, RTO_SECONDS.0);
-    if retrans > 0 {
-        period = timeout;
-        retrans -= 1;
-        while retrans > 0 {
-            timeout = (timeout << 1).min(RTO_SECONDS.1);
-            period += timeout;
-            retrans -= 1;
-        }
-    }
-    period
-}
 
 impl Host {
     pub(super) fn get_tcp(&mut self, fd: Fd, name: i32, len: usize) -> Result<Told, Errno> {
@@ -69,7 +40,14 @@ impl Host {
             TCP_USER_TIMEOUT => Told::Int(o.user_timeout_ms as i32),
             TCP_NOTSENT_LOWAT => Told::Int(o.notsent_lowat as i32),
             TCP_WINDOW_CLAMP => Told::Int(o.window_clamp as i32),
-            TCP_DEFER_ACCEPT => Told::Int(retrans_to_seconds(sock.plain(SOL_TCP, TCP_DEFER_ACCEPT))),
+            TCP_DEFER_ACCEPT => Told::Int(retrans_to_secs(o.defer_accept) as i32),
+            TCP_FASTOPEN => Told::Int(o.fastopen as i32),
+            TCP_FASTOPEN_CONNECT => Told::Int(o.fastopen_connect.into()),
+            TCP_FASTOPEN_NO_COOKIE => Told::Int(o.fastopen_no_cookie.into()),
+            TCP_FASTOPEN_KEY => {
+                let keys = o.fastopen_key.or(sysctl.tcp_fastopen_key);
+                Told::Bytes(keys.map_or_else(Bytes::new, |keys| Bytes::from(keys.to_bytes())))
+            }
             TCP_THIN_DUPACK => Told::Int(0),
             TCP_QUICKACK => Told::Int(self.quickack(sock)),
             TCP_MAXSEG => Told::Int(self.maxseg(fd, &o)?),
@@ -93,7 +71,10 @@ impl Host {
 
     /// TCP_QUICKACK is on until the application answers (`inet_csk_in_pingpong_mode`).
     fn quickack(&self, sock: &Sock) -> i32 {
-        sock.knobs.plain.get(&(SOL_TCP, TCP_QUICKACK)).copied().unwrap_or(1)
+        match sock.kind {
+            Kind::Conn(id) => self.stack.tcp_quickack(id).map_or(1, i32::from),
+            _ => sock.knobs.plain.get(&(SOL_TCP, TCP_QUICKACK)).copied().unwrap_or(1),
+        }
     }
 
     fn maxseg(&mut self, fd: Fd, o: &SocketOptions) -> Result<i32, Errno> {
@@ -128,6 +109,10 @@ impl Host {
     pub(super) fn set_tcp(&mut self, fd: Fd, name: i32, value: &Value<'_>) -> Result<(), Errno> {
         match name {
             TCP_CONGESTION => return self.set_congestion(fd, value),
+            TCP_FASTOPEN_KEY => {
+                let keys = FastOpenKeys::from_bytes(value.bytes()?).ok_or(Errno::EINVAL)?;
+                return self.change(fd, |o| o.fastopen_key = Some(keys));
+            }
             TCP_ULP if value.len() == 0 => return Err(Errno::EINVAL),
             TCP_ULP => return value.bytes().and(Err(Errno::ENOENT)),
             _ => {}
@@ -155,10 +140,10 @@ impl Host {
             }
             TCP_WINDOW_CLAMP => self.set_window_clamp(fd, n),
             TCP_DEFER_ACCEPT => {
-                let retrans = seconds_to_retrans(n);
-                self.files.sock_mut(fd)?.knobs.plain.insert((SOL_TCP, TCP_DEFER_ACCEPT), retrans);
-                Ok(())
+                let timeouts = secs_to_retrans(u32::try_from(n).unwrap_or(0));
+                self.change(fd, |o| o.defer_accept = timeouts)
             }
+            TCP_FASTOPEN | TCP_FASTOPEN_CONNECT | TCP_FASTOPEN_NO_COOKIE => self.set_fastopen(fd, name, n),
             TCP_QUICKACK => {
                 self.files.sock_mut(fd)?.knobs.plain.insert((SOL_TCP, TCP_QUICKACK), i32::from(n != 0));
                 match self.conn(fd)? {
@@ -169,6 +154,26 @@ impl Host {
             TCP_THIN_DUPACK => within(0, 1).map(|_| ()),
             TCP_RTO_MAX_MS | TCP_RTO_MIN_US | TCP_DELACK_MAX_US => Err(Errno::ENOPROTOOPT),
             _ => self.set_plain_int(fd, SOL_TCP, name, value),
+        }
+    }
+
+    /// Fast Open's numbers, each in its states (`do_tcp_setsockopt`).
+    fn set_fastopen(&mut self, fd: Fd, name: i32, n: i32) -> Result<(), Errno> {
+        let kind = self.files.sock(fd)?.kind;
+        let closed = kind == Kind::Fresh || matches!(kind, Kind::Conn(id) if self.is_over(id));
+        let listens = matches!(kind, Kind::Listener(_));
+        let flag = (0..=1).contains(&n);
+        match name {
+            TCP_FASTOPEN if n >= 0 && (closed || listens) => {
+                self.change(fd, |o| o.fastopen = n.unsigned_abs())
+            }
+            TCP_FASTOPEN_CONNECT if !flag => Err(Errno::EINVAL),
+            TCP_FASTOPEN_CONNECT if self.stack.sysctl().tcp_fastopen & 1 == 0 => Err(Errno::EOPNOTSUPP),
+            TCP_FASTOPEN_CONNECT if closed => self.change(fd, |o| o.fastopen_connect = n != 0),
+            TCP_FASTOPEN_NO_COOKIE if flag && (closed || listens) => {
+                self.change(fd, |o| o.fastopen_no_cookie = n != 0)
+            }
+            _ => Err(Errno::EINVAL),
         }
     }
 
@@ -195,19 +200,5 @@ impl Host {
         let kind =
             CongestionKind::ALL.into_iter().find(|k| k.name().as_bytes() == name).ok_or(Errno::ENOENT)?;
         self.change(fd, |o| o.congestion = kind)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{retrans_to_seconds, seconds_to_retrans};
-
-    #[test]
-    fn defer_accept_counts_retransmissions() {
-        let round = [(0, 0, 0), (1, 1, 1), (2, 2, 3), (3, 2, 3), (4, 3, 7), (10, 4, 15), (-5, 0, 0)];
-        for (seconds, retrans, back) in round {
-            assert_eq!(seconds_to_retrans(seconds), retrans, "{seconds}");
-            assert_eq!(retrans_to_seconds(retrans), back, "{seconds}");
-        }
     }
 }

@@ -41,7 +41,8 @@ impl Conn {
     }
 
     /// The SYN waits for the first write.
-    pub(in crate::tcp) fn is_deferred(&self) -> bool {
+    #[must_use]
+    pub fn is_deferred(&self) -> bool {
         matches!(self.rest.fast.open.as_deref(), Some(Open::Syn(Syn { deferred: true, .. })))
     }
 

@@ -1,0 +1,69 @@
+//! TCP Fast Open in the client's calls: MSG_FASTOPEN, and the first write after TCP_FASTOPEN_CONNECT (`tcp_sendmsg_fastopen`).
+use crate::block::Progress;
+use crate::call::{Name, Reply};
+use crate::calls::Answer;
+use crate::errno::Errno;
+use crate::files::{Kind, take_addr};
+use crate::host::Host;
+use crate::send::Write;
+use lowwater_core::base::{Error, SocketId};
+
+/// Bit of `tcp_fastopen` that lets clients send data with a SYN.
+const CLIENT: u32 = 1;
+
+impl Host {
+    /// The part of a write that goes with the SYN. `Ok(None)` when the connection is there and the write goes on as any other.
+    ///
+    /// # Errors
+    /// EOPNOTSUPP, EISCONN, EALREADY, EINPROGRESS when the SYN took nothing, or why connecting failed.
+    pub(crate) fn send_fast(&mut self, write: &Write, p: &mut Progress) -> Result<Option<Answer>, Errno> {
+        if self.stack.sysctl().tcp_fastopen & CLIENT == 0 || write.to == Some(Name::Unspec) {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let sock = self.files.sock(write.fd)?;
+        let nonblocking = write.impatient(sock);
+        match sock.kind {
+            Kind::Fresh => {
+                let remote = take_addr(sock.v6, write.to.ok_or(Errno::EINVAL)?)?;
+                let (id, taken) = self.open_connection(write.fd, remote, Some(&write.data))?;
+                p.done = taken;
+                self.after_syn(write, id, nonblocking, p)
+            }
+            Kind::Conn(id) if self.stack.tcp_is_deferred(id) => {
+                p.done = match self.stack.tcp_send(self.now, id, &write.data, write.send_flags()) {
+                    Ok(taken) => taken,
+                    Err(Error::WouldBlock) => 0,
+                    Err(e) => return Err(e.into()),
+                };
+                self.after_syn(write, id, nonblocking, p)
+            }
+            Kind::Conn(id) if sock.connecting => {
+                let still = if p.begun { Errno::EINPROGRESS } else { Errno::EALREADY };
+                match self.connect_result(write.fd, id, nonblocking, still, p)? {
+                    Some(_) => Ok(None),
+                    None => Ok(Some(Ok(None))),
+                }
+            }
+            // The part before a wait is done; a call on what is connected must not ask for a connection.
+            Kind::Conn(_) if p.begun => Ok(None),
+            Kind::Conn(_) | Kind::Listener(_) | Kind::Udp(_) => Err(Errno::EISCONN),
+        }
+    }
+
+    /// The SYN is on its way: who must not wait has what it took.
+    fn after_syn(
+        &mut self,
+        write: &Write,
+        id: SocketId,
+        nonblocking: bool,
+        p: &mut Progress,
+    ) -> Result<Option<Answer>, Errno> {
+        if nonblocking && p.done > 0 {
+            return Ok(Some(Ok(Some(Reply::ok(p.done as i64)))));
+        }
+        match self.connect_result(write.fd, id, nonblocking, Errno::EINPROGRESS, p)? {
+            Some(_) => Ok(None),
+            None => Ok(Some(Ok(None))),
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! TCP Fast Open as programs see it: MSG_FASTOPEN, TCP_FASTOPEN_CONNECT, and the options of a listener.
+mod support;
+
+use lowwater_core::base::Duration;
+use lowwater_posix::abi::*;
+use lowwater_posix::{Call, CallId, Errno, Fd, Host, Name, Piece, Reply, SendKind};
+use support::*;
+
+const MS: fn(u64) -> Duration = Duration::from_millis;
+
+fn fast(fd: Fd, data: &[u8], flags: i32) -> Call {
+    let to = Some(Name::Inet(at(B, 80)));
+    let data = vec![Piece::Data(bytes::Bytes::copy_from_slice(data))];
+    Call::Send { fd, kind: SendKind::Sendto, data, flags: flags | MSG_FASTOPEN, to, control: Vec::new() }
+}
+
+/// Two hosts that have Fast Open, a listener at b, and a cookie at a, as a first connection leaves it.
+fn net_with_cookie() -> (Net, Fd) {
+    let mut net = Net::new();
+    for host in [&mut net.a, &mut net.b] {
+        host.set_sysctl("tcp_fastopen", "3").expect("client and server");
+    }
+    let listener = listener(&mut net.b, 80);
+    ok(&mut net.b, setint(listener, SOL_TCP, TCP_FASTOPEN, 5));
+    let a = nonblocking(&mut net.a);
+    assert_eq!(
+        fails(&mut net.a, fast(a, b"abc", 0)),
+        Errno::EINPROGRESS,
+        "the SYN asks for a cookie and takes nothing"
+    );
+    net.run(MS(100));
+    let b = done(&mut net.b, Call::Accept { fd: listener, flags: SOCK_NONBLOCK }).ret as Fd;
+    assert_eq!(fails(&mut net.b, recv(b, 10, 0)), Errno::EAGAIN);
+    assert_eq!(ok(&mut net.a, fast(a, b"abc", 0)), 3, "it has become connected: a write like any other");
+    assert_eq!(fails(&mut net.a, fast(a, b"abc", 0)), Errno::EISCONN);
+    net.run(MS(100));
+    assert_eq!(done(&mut net.b, recv(b, 10, 0)).data, "abc");
+    for (host, fd) in [(&mut net.a, a), (&mut net.b, b)] {
+        ok(host, Call::Close { fd });
+    }
+    net.run(MS(100));
+    (net, listener)
+}
+
+fn accepted(net: &mut Net, listener: Fd) -> Fd {
+    done(&mut net.b, Call::Accept { fd: listener, flags: SOCK_NONBLOCK }).ret as Fd
+}
+
+fn finish(host: &mut Host, id: CallId) -> Reply {
+    finished(host, id)
+}
+
+#[test]
+fn data_goes_with_the_syn_once_there_is_a_cookie() {
+    let (mut net, listener) = net_with_cookie();
+    let a = nonblocking(&mut net.a);
+    assert_eq!(ok(&mut net.a, fast(a, b"hello", 0)), 5);
+    assert_eq!(fails(&mut net.a, fast(a, b"x", 0)), Errno::EALREADY);
+    net.run(MS(11));
+    let b = accepted(&mut net, listener);
+    assert_eq!(done(&mut net.b, recv(b, 10, 0)).data, "hello", "after half a round trip");
+    assert_eq!(ok(&mut net.b, write(b, b"there")), 5, "before the last segment of the handshake");
+    net.run(MS(10));
+    assert_eq!(done(&mut net.a, recv(a, 10, 0)).data, "there");
+}
+
+#[test]
+fn a_blocking_write_comes_back_when_the_connection_is_there() {
+    let (mut net, listener) = net_with_cookie();
+    let a = stream(&mut net.a);
+    let begun = net.a.now();
+    let data = vec![7; 5_000];
+    let id = blocks(&mut net.a, fast(a, &data, 0));
+    net.run(MS(200));
+    let (when, reply) = net.a.take(id).expect("it is over");
+    assert_eq!((reply.ret, when), (5_000, begun + 2 * DELAY));
+    let b = accepted(&mut net, listener);
+    assert_eq!(done(&mut net.b, recv(b, 10_000, 0)).data, data);
+}
+
+#[test]
+fn connect_leaves_the_syn_to_the_first_write() {
+    let (mut net, listener) = net_with_cookie();
+    let a = nonblocking(&mut net.a);
+    ok(&mut net.a, setint(a, SOL_TCP, TCP_FASTOPEN_CONNECT, 1));
+    assert_eq!(ok(&mut net.a, connect(a, B, 80)), 0);
+    assert_eq!(fails(&mut net.a, connect(a, B, 80)), Errno::EISCONN);
+    assert_eq!(revents(&mut net.a, a) & POLLOUT, POLLOUT, "so that who waits for it writes");
+    net.run(MS(100));
+    assert_eq!(fails(&mut net.b, Call::Accept { fd: listener, flags: SOCK_NONBLOCK | 1 }), Errno::EINVAL);
+    assert_eq!(ok(&mut net.a, write(a, b"hello")), 5);
+    net.run(MS(11));
+    let b = accepted(&mut net, listener);
+    assert_eq!(done(&mut net.b, recv(b, 10, 0)).data, "hello");
+}
+
+#[test]
+fn without_the_sysctl_or_an_address_nothing_is_fast() {
+    let mut host = host(A, A6);
+    let a = nonblocking(&mut host);
+    let unspec = Call::Send {
+        fd: a,
+        kind: SendKind::Sendto,
+        data: vec![Piece::zeros(1)],
+        flags: MSG_FASTOPEN,
+        to: Some(Name::Unspec),
+        control: Vec::new(),
+    };
+    assert_eq!(fails(&mut host, unspec), Errno::EOPNOTSUPP);
+    assert_eq!(fails(&mut host, send(a, b"x", MSG_FASTOPEN)), Errno::EINVAL);
+    host.set_sysctl("tcp_fastopen", "0").expect("off");
+    assert_eq!(fails(&mut host, fast(a, b"x", 0)), Errno::EOPNOTSUPP);
+    assert_eq!(fails(&mut host, setint(a, SOL_TCP, TCP_FASTOPEN_CONNECT, 1)), Errno::EOPNOTSUPP);
+}
+
+#[test]
+fn a_refusal_is_told_to_the_writer_who_waits() {
+    let (mut net, listener) = net_with_cookie();
+    ok(&mut net.b, Call::Close { fd: listener });
+    let a = stream(&mut net.a);
+    let id = blocks(&mut net.a, fast(a, b"abc", 0));
+    net.run(MS(100));
+    assert_eq!(finish(&mut net.a, id).errno, Some(Errno::ECONNREFUSED));
+    assert_eq!(done(&mut net.a, get(a, SOL_SOCKET, SO_ERROR, 4)).int(), Some(0));
+}
