@@ -194,6 +194,10 @@ sysctls! {
     tcp_congestion_control: CongestionKind = CongestionKind::Cubic, "tcp_congestion_control", "reno or cubic";
     /// SYN retransmissions of an active open before it fails.
     tcp_syn_retries: u32 = 6, "tcp_syn_retries", "a number", 1 ..= 127;
+    /// SYN retransmissions of an active open, in front of those of `tcp_syn_retries`, that do not double the timeout (Linux 6.5).
+    tcp_syn_linear_timeouts: u32 = 4, "tcp_syn_linear_timeouts", "a number", 0 ..= 127;
+    /// Small segments are retransmitted together, up to a full one.
+    tcp_retrans_collapse: bool = true, "tcp_retrans_collapse", "a number (0 is off)", 0 ..= 255;
     /// SYN-ACK retransmissions before a request is forgotten.
     tcp_synack_retries: u32 = 5, "tcp_synack_retries", "a number", 0 ..= 255;
     /// Retransmissions after which a connection fails (RFC 9293 R2), as a count at exponential backoff.

@@ -59,7 +59,7 @@ impl Listener {
     /// No further request fits (`inet_csk_reqsk_queue_is_full`, bounded by `tcp_max_syn_backlog` too).
     #[must_use]
     pub fn requests_full(&self, sysctl: &Sysctl) -> bool {
-        self.requests >= self.options.backlog.max(1).min(sysctl.tcp_max_syn_backlog)
+        self.requests > self.options.backlog || self.requests >= sysctl.tcp_max_syn_backlog
     }
 
     /// Level readiness.

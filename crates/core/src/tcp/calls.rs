@@ -38,17 +38,23 @@ impl Conn {
         }
         self.may_send(cx)?;
         let goal = self.size_goal();
-        let mut rest = data;
+        let (mut rest, mut ahead) = (data, 0);
         while !rest.is_empty() {
-            let mut taken = self.tx.queue().fill_tail(rest, goal);
+            let fill = self.fill_goal(goal, ahead);
+            let mut taken = self.tx.queue().fill_tail(rest, fill);
             if taken == 0 {
-                if !self.level(cx).memory_free(false) {
+                let mut level = self.level(cx);
+                level.unsent = level.unsent.saturating_sub(ahead);
+                if !level.memory_free(false) {
                     self.app.nospace = true;
                     break;
                 }
                 taken = self.tx.queue().begin_element(cx.pool, rest, rest.len(), goal);
             }
             rest = &rest[taken..];
+            if !rest.is_empty() {
+                ahead = self.push_within(cx, ahead);
+            }
         }
         self.sent_by_call(cx, data.len() - rest.len(), data.len(), flags)
     }
@@ -78,8 +84,21 @@ impl Conn {
             }
             let piece = data.split_to(data.len().min(goal));
             self.tx.queue().append_bytes(cx.pool, piece, goal);
+            if !data.is_empty() && self.push_is_forced() {
+                self.mark_push();
+            }
         }
         self.sent_by_call(cx, before - data.len(), before, flags)
+    }
+
+    /// More than half of the peer's largest window has been written since the last push (`forced_push`).
+    pub(super) fn push_is_forced(&self) -> bool {
+        self.tx.write_seq().after(self.snd.pushed + (self.tx.max_window() >> 1))
+    }
+
+    pub(super) fn mark_push(&mut self) {
+        self.tx.queue().mark_push();
+        self.snd.pushed = self.tx.write_seq();
     }
 
     fn may_send(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
@@ -121,11 +140,10 @@ impl Conn {
         if flags.eor && all {
             self.tx.queue().mark_eor();
         }
-        // A push ends what the application has handed over, or each half of the largest window (`forced_push`).
-        let forced = self.tx.write_seq().after(self.snd.pushed + (self.tx.max_window() >> 1));
+        // A push ends what the application has handed over, or each half of the largest window.
+        let forced = self.push_is_forced();
         if !flags.more || forced || !all {
-            self.tx.queue().mark_push();
-            self.snd.pushed = self.tx.write_seq();
+            self.mark_push();
         }
         if self.autocorks(cx) {
             return Ok(taken);
@@ -326,8 +344,11 @@ impl Conn {
             self.change_keepidle(cx);
         }
         // Uncorking and switching Nagle off push what was held (`__tcp_sock_set_cork`, `__tcp_sock_set_nodelay`).
-        if (old.cork && !self.options.cork) || (!old.nodelay && self.options.nodelay) {
-            self.out.try_send(self.default_hold().min(Hold::Nagle));
+        // Nodelay pushes even what a cork holds, once.
+        if !old.nodelay && self.options.nodelay {
+            self.out.try_send(Hold::Push);
+        } else if old.cork && !self.options.cork {
+            self.out.try_send(self.default_hold());
         }
         self.check_space(cx);
     }

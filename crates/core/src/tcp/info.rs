@@ -2,6 +2,7 @@
 use super::chrono::Chrono;
 use super::conn::Conn;
 use super::fastopen::fact;
+use super::state::State;
 use crate::base::Cx;
 use crate::base::time::Duration;
 
@@ -290,7 +291,8 @@ impl Conn {
     #[must_use]
     pub fn info(&self, cx: &Cx<'_>) -> TcpInfo {
         let mut info = TcpInfo {
-            state: self.state as u8,
+            // What is left of a connection in TIME-WAIT is no socket any more; the application's is closed.
+            state: if self.state == State::TimeWait { State::Close } else { self.state } as u8,
             probes: self.timers.probes_out,
             backoff: self.path.rtt.backoff().max(self.timers.probe_backoff),
             options: self.option_bits(),
@@ -298,7 +300,7 @@ impl Conn {
             rcv_wscale: self.peer.rcv_wscale,
             snd_mss: u32::from(self.mss()),
             pmtu: u32::from(self.path.pmtu.mtu()),
-            advmss: u32::from(self.peer.advmss),
+            advmss: self.rx.window().advmss(),
             snd_wnd: self.snd.wnd,
             fastopen_client_fail: self.rest.fast.fail as u8,
             ..TcpInfo::default()

@@ -121,6 +121,7 @@ impl Receiver {
         if !with.wscale {
             self.window.no_scaling();
         }
+        self.window.allow_for_options(u16::from(with.header_bytes).saturating_sub(20));
         self.window.establish(cx.sysctl);
         let (advmss, wnd) = (self.window.advmss(), self.window.wnd());
         self.ack = AckPolicy::new(initial_rcv_mss(advmss, u32::from(with.mss), wnd));
@@ -353,10 +354,8 @@ impl Receiver {
         cx.count.tcp_ext.tcp_ofo_queue += 1;
         let done = self.queue.enqueue(offset, chunks, fin);
         self.note_duplicate(cx, &done);
-        if let Some(Range { start, end }) = done.out_of_order
-            && self.sack_ok
-        {
-            if self.sacks.changed(self.seq(start), self.seq(end)) && self.ack.compresses_many() {
+        if done.out_of_order.is_some() && self.sack_ok {
+            if self.sacks.changed(seq, seq + (len + u32::from(fin))) && self.ack.compresses_many() {
                 self.ack.send_now();
             }
             // Without SACK a moving window would hide the duplicate ACKs.

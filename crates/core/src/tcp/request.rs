@@ -220,6 +220,10 @@ impl Request {
             self.peer.stamps.store(seg);
         }
         if seg.has(TcpFlags::RST) {
+            if seg.seq != self.rcv_nxt {
+                // In the window, but not the next number: challenged (RFC 5961 section 3.2; later Linux).
+                return self.answer(cx, seg, Some(child.unwrap_or(self.setup.isn + 1)));
+            }
             cx.count.tcp.attempt_fails += 1;
             cx.count.tcp_ext.embryonic_rsts += u64::from(child.is_none());
             return RequestVerdict::Gone(None);

@@ -28,11 +28,27 @@ impl SackOut {
         Self { report: None }
     }
 
-    /// A segment made `start..end` a maximal held range: it becomes the first block. Returns true when an older block was
-    /// forgotten for it.
-    pub fn changed(&mut self, start: Seq, end: Seq) -> bool {
+    /// A segment with `start..end` is held out of order. The block that it touches grows by it and becomes the first, and
+    /// takes in those that it touches then; without one it is the first by itself. Returns true when an older block was
+    /// forgotten for it. As in Linux a forgotten block stays so: later ones do not show what it held (`tcp_sack_new_ofo_skb`).
+    pub fn changed(&mut self, mut start: Seq, mut end: Seq) -> bool {
         let Report { blocks, .. } = &mut **self.report.get_or_insert_default();
-        blocks.retain(|(s, e)| !(start.at_or_before(*s) && e.at_or_before(end)));
+        let mut grown = false;
+        let mut at = 0;
+        while let Some(&(s, e)) = blocks.get(at) {
+            if start.after(e) || s.after(end) {
+                at += 1;
+                continue;
+            }
+            (start, end) = (start.min(s), end.max(e));
+            blocks.remove(at);
+            grown = true;
+            at = 0;
+        }
+        if grown {
+            blocks.insert(0, (start, end));
+            return false;
+        }
         let forgotten = blocks.len() == SACK_BLOCKS;
         blocks.truncate(SACK_BLOCKS - 1);
         blocks.insert(0, (start, end));
@@ -120,7 +136,7 @@ mod tests {
         out.changed(Seq(100), Seq(250));
         assert_eq!(out.blocks(4).to_vec(), s(&[(100, 250), (300, 400)]));
         // The hole between them is filled: one range.
-        out.changed(Seq(100), Seq(400));
+        out.changed(Seq(250), Seq(300));
         assert_eq!(out.blocks(4).to_vec(), s(&[(100, 400)]));
     }
 
@@ -132,6 +148,14 @@ mod tests {
         }
         assert!(out.changed(Seq(500), Seq(510)));
         assert_eq!(out.blocks(4).to_vec(), s(&[(500, 510), (400, 410), (300, 310), (200, 210)]));
+        // What the forgotten block held is not shown again when its neighbour grows down to it.
+        out.changed(Seq(110), Seq(200));
+        assert_eq!(out.blocks(4)[0], (Seq(110), Seq(210)));
+        out.changed(Seq(500), Seq(510));
+        out.changed(Seq(400), Seq(410));
+        out.changed(Seq(300), Seq(310));
+        out.changed(Seq(400), Seq(410));
+        out.changed(Seq(500), Seq(510));
         out.set_dsack(Seq(1), Seq(2));
         assert_eq!(out.blocks(3).to_vec(), s(&[(1, 2), (500, 510), (400, 410)]));
         out.clear_dsack();

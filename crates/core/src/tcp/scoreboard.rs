@@ -31,6 +31,8 @@ pub struct Flight {
     pub mss: u16,
     /// The peer selectively acknowledges.
     pub sack_ok: bool,
+    /// Small segments are retransmitted together (tcp_retrans_collapse).
+    pub collapses: bool,
     sacked: RangeSet,
     to_resend: RangeSet,
 }
@@ -84,6 +86,7 @@ impl Flight {
             lost: 0,
             mss,
             sack_ok: false,
+            collapses: true,
             sacked: RangeSet::new(),
             to_resend: RangeSet::new(),
         }
@@ -204,9 +207,26 @@ impl Flight {
         self.adjust(start, delta);
     }
 
+    /// Small segments behind the record at `start` are sent again with it, up to `space` bytes in all
+    /// (`tcp_retrans_try_collapse`).
+    pub fn collapse(&mut self, start: u64, space: usize) {
+        while self.collapses && self.tx.get(start).is_some_and(|sent| sent.payload.len() < space) {
+            let Some((from, to, flags)) = self.tx.join_next(start, space) else { return };
+            self.adjust_marked(flags, -1);
+            self.to_resend.remove(from, to);
+            if self.tx.get(start).is_some_and(|s| s.flags & (flag::LOST | flag::RETRANS) == flag::LOST) {
+                self.to_resend.insert(start, to);
+            }
+        }
+    }
+
     /// The segments of a record's range changed by `delta` (`tcp_adjust_pcount`).
     fn adjust(&mut self, start: u64, delta: i32) {
         let Some(flags) = self.tx.get(start).map(|s| s.flags) else { return };
+        self.adjust_marked(flags, delta);
+    }
+
+    fn adjust_marked(&mut self, flags: u16, delta: i32) {
         self.packets_out = self.packets_out.saturating_add_signed(delta);
         if flags & flag::SACKED != 0 {
             self.sacked_out = self.sacked_out.saturating_add_signed(delta);

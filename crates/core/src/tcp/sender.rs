@@ -2,7 +2,7 @@
 //!
 //! Everything here is in offsets from the ISN; only this file converts to and from sequence numbers. What may be sent when
 //! (peer's window, Nagle, pacing, credit) is decided by the caller between `peek_*` and `commit_*`.
-use super::recovery::rto::{TimerKind, XmitTimer};
+use super::recovery::rto::{Timeout, TimerKind, XmitTimer};
 use super::recovery::{Ack, Env, Recovery, fact};
 use super::scoreboard::Flight;
 use super::seq::Seq;
@@ -282,6 +282,11 @@ impl Sender {
         self.recovery.reorder
     }
 
+    /// Whether small segments are retransmitted together.
+    pub const fn set_collapse(&mut self, on: bool) {
+        self.flight.collapses = on;
+    }
+
     /// The MSS in force.
     #[must_use]
     pub const fn mss(&self) -> u16 {
@@ -452,6 +457,7 @@ impl Sender {
         if self.flight.tx.get(start)?.mss != self.flight.mss {
             self.flight.recount(start);
         }
+        self.flight.collapse(start, mss.min(room));
         let sent = self.flight.tx.get(start)?;
         Some(Resend {
             start,
@@ -542,16 +548,16 @@ impl Sender {
     }
 
     /// The RTO timer fired: enters Loss, backs off, sets the timer again. The head is to be sent again at once, whatever the
-    /// window says. `zero_window`: the peer's window is shut and the retransmission is a probe.
+    /// window says.
     ///
     /// Whether the connection should rather give up is asked before, with [`Self::timed_out`].
-    pub fn on_rto(&mut self, cx: &mut Cx<'_>, path: &mut Path, zero_window: bool) -> Option<Resend> {
+    pub fn on_rto(&mut self, cx: &mut Cx<'_>, path: &mut Path, kind: Timeout) -> Option<Resend> {
         let mut e = Env { cx, path, flight: &mut self.flight, timer: &mut self.timer };
         e.timer.clear();
         if e.flight.packets_out == 0 {
             return None;
         }
-        self.recovery.on_rto(&mut e, zero_window);
+        self.recovery.on_rto(&mut e, kind);
         let (start, _) = self.flight.tx.first()?;
         self.resend(start, 1, u64::MAX)
     }

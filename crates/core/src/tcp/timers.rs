@@ -1,6 +1,6 @@
 //! The deadlines of a connection and what happens when they pass: one wheel entry serves them all.
 use super::conn::Conn;
-use super::recovery::rto::TimerKind;
+use super::recovery::rto::{Timeout, TimerKind};
 use super::state::State;
 use crate::base::time::{Duration, Instant, nanos};
 use crate::base::{Cx, Error};
@@ -119,7 +119,14 @@ impl Conn {
                 return;
             }
         }
-        self.out.timeout = self.tx.on_rto(cx, &mut self.path, zero_window).map(Box::new);
+        let linear = self.state == State::SynSent
+            && u32::from(self.tx.retransmits()) < cx.sysctl.tcp_syn_linear_timeouts;
+        let kind = match (zero_window, linear) {
+            (true, _) => Timeout::Probe,
+            (false, true) => Timeout::Linear,
+            (false, false) => Timeout::Backoff,
+        };
+        self.out.timeout = self.tx.on_rto(cx, &mut self.path, kind).map(Box::new);
         if let Some(limit) = self.user_timeout() {
             self.tx.clamp_rto(cx, limit);
         }
@@ -132,7 +139,8 @@ impl Conn {
         if matches!(self.state, State::SynSent | State::SynRecv) {
             let own = u32::from(self.options.syncnt);
             let retries = if own != 0 { own } else { cx.sysctl.tcp_syn_retries };
-            return u32::from(self.tx.retransmits()) >= retries
+            let linear = if self.state == State::SynSent { cx.sysctl.tcp_syn_linear_timeouts } else { 0 };
+            return u32::from(self.tx.retransmits()) >= retries.saturating_add(linear)
                 || self.tx.timed_out(cx, retries, user_timeout, true);
         }
         if self.tx.timed_out(cx, cx.sysctl.tcp_retries1, None, false) {

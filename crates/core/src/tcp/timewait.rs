@@ -90,7 +90,7 @@ impl TimeWait {
     fn input_fin_wait2(&mut self, cx: &mut Cx<'_>, seg: &Segment, paws: bool) -> TimeWaitVerdict {
         let end = seg.seq + seg.seq_len();
         if paws || !in_window(seg.seq, end, self.rcv_nxt, self.rcv_nxt + self.rcv_wnd) {
-            return self.ack_limited(cx, DropWhy::TcpOutOfWindow);
+            return self.ack_limited(cx, seg, DropWhy::TcpOutOfWindow);
         }
         if seg.has(TcpFlags::RST) {
             return TimeWaitVerdict::Gone;
@@ -144,7 +144,7 @@ impl TimeWait {
         if paws || seg.has(TcpFlags::ACK) {
             self.deadline = cx.now + TIME_WAIT;
         }
-        self.ack_limited(cx, DropWhy::TcpOutOfWindow)
+        self.ack_limited(cx, seg, DropWhy::TcpOutOfWindow)
     }
 
     fn timestamp_is_newer(&self, seg: &Segment) -> bool {
@@ -152,7 +152,11 @@ impl TimeWait {
         ts.is_some_and(|ts| (self.peer.stamps.recent.wrapping_sub(ts.value) as i32) < 0)
     }
 
-    fn ack_limited(&mut self, cx: &mut Cx<'_>, why: DropWhy) -> TimeWaitVerdict {
+    /// Data is no part of a loop of acknowledgements, so it is always answered (`tcp_oow_rate_limited`).
+    fn ack_limited(&mut self, cx: &mut Cx<'_>, seg: &Segment, why: DropWhy) -> TimeWaitVerdict {
+        if seg.seq_len() > 0 && !seg.has(TcpFlags::SYN) {
+            return TimeWaitVerdict::Reply(self.ack(cx));
+        }
         let interval = cx.sysctl.invalid_ratelimit_ns();
         if self.last_ack.is_some_and(|at| cx.now.nanos_since(at) < interval) {
             cx.count.tcp_ext.tcp_ack_skipped_time_wait += 1;

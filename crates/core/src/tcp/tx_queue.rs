@@ -250,6 +250,12 @@ impl TxQueue {
         self.end - self.nxt
     }
 
+    /// Bytes of the last element that waits.
+    #[must_use]
+    pub fn tail_len(&self) -> u64 {
+        self.unsent.back().map_or(0, |element| element.len() as u64)
+    }
+
     /// True when nothing is unsent and nothing in flight.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -542,6 +548,31 @@ impl TxQueue {
         let after = i32::from(record.segs) + i32::from(rest.segs);
         self.sent.insert(start + len as u64, rest);
         Some(after - before)
+    }
+
+    /// Joins to the record at `start` the one behind it, if both are single segments, together at most `space` bytes, and nothing
+    /// forbids it: marks of the former, a SACK of the latter. Where it started and its marks (`tcp_collapse_retrans`).
+    pub fn join_next(&mut self, start: u64, space: usize) -> Option<(u64, u64, u16)> {
+        let record = self.sent.get(&start)?;
+        let at = start + record.span();
+        let next = self.sent.get(&at)?;
+        let len = record.payload.len() + next.payload.len();
+        if record.has(flag::SYN | flag::FIN | flag::EOR)
+            || next.has(flag::SACKED)
+            || record.segs > 1
+            || next.segs > 1
+            || len > space
+        {
+            return None;
+        }
+        let next = self.sent.remove(&at)?;
+        let record = self.sent.get_mut(&start)?;
+        let mut both = BytesMut::with_capacity(len);
+        both.extend_from_slice(&record.payload);
+        both.extend_from_slice(&next.payload);
+        record.payload = both.freeze();
+        record.flags |= next.flags & (flag::EVER_RETRANS | flag::PUSH | flag::FIN | flag::EOR);
+        Some((at, at + next.span(), next.flags))
     }
 
     /// Counts the segments of the record at `start` anew at `mss`; the change.

@@ -188,6 +188,11 @@ impl RcvWindow {
         self.ssthresh = self.ssthresh.min(self.clamp);
     }
 
+    /// Every segment of the peer will carry `bytes` of options, so that much less of its MSS is payload.
+    pub const fn allow_for_options(&mut self, bytes: u16) {
+        self.advmss = self.advmss.saturating_sub(bytes);
+    }
+
     /// The handshake is over: fits the bounds to the buffer (`tcp_init_buffer_space`).
     pub fn establish(&mut self, sysctl: &Sysctl) {
         let full = win_from_space(sysctl, self.buf.bytes);

@@ -153,7 +153,8 @@ fn syn_sent_believes_no_reset_without_its_number() {
 #[test]
 fn a_syn_is_sent_seven_times_in_127_seconds_and_then_fails() {
     // tcp_syn_retries 6: 1, 3, 7, 15, 31 and 63 s after the first, failure at 127 s (RFC 6298 section 5.5).
-    let mut p = Peer::connecting(Shape::default());
+    let sysctl = Sysctl { tcp_syn_linear_timeouts: 0, ..Sysctl::default() };
+    let mut p = Peer::connecting(Shape { sysctl, ..Shape::default() });
     p.expect("S 0");
     for second in [1, 3, 7, 15, 31, 63] {
         p.expect_at(second * 1_000, "S 0 win 64240 mss 1460 sackOK ws 7");
@@ -167,11 +168,26 @@ fn a_syn_is_sent_seven_times_in_127_seconds_and_then_fails() {
 }
 
 #[test]
+fn the_first_syn_timeouts_are_linear() {
+    // tcp_syn_linear_timeouts 4: four more at the first timeout's distance, then doubling; patience stays that of tcp_syn_retries.
+    let mut p = Peer::connecting(Shape::default());
+    p.expect("S 0");
+    for second in [1, 2, 3, 4, 5, 7, 11, 19, 35, 67] {
+        p.expect_at(second * 1_000, "S 0");
+    }
+    p.at(130_999);
+    assert_eq!(p.state(), State::SynSent);
+    p.at(131_000);
+    assert_eq!(p.error(), Some(Error::TimedOut));
+}
+
+#[test]
 fn syncnt_bounds_the_syns() {
     let mut p = Peer::connecting(Shape { options: |o| o.syncnt = 2, ..Shape::default() });
     p.expect("S 0");
-    p.expect_at(1_000, "S 0");
-    p.expect_at(3_000, "S 0");
+    for second in 1..=5 {
+        p.expect_at(second * 1_000, "S 0");
+    }
     p.at(6_999);
     p.at(7_000);
     assert_eq!(p.error(), Some(Error::TimedOut));

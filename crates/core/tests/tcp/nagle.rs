@@ -1,5 +1,6 @@
 //! Small segments: Nagle in Minshall's form, TCP_NODELAY, TCP_CORK, MSG_MORE, PSH (RFC 9293 section 3.7.4).
 use super::peer::{Peer, Shape};
+use lowwater_core::base::Sysctl;
 use lowwater_core::tcp::{How, SendFlags};
 
 #[test]
@@ -159,7 +160,9 @@ fn an_end_of_record_is_not_joined_with_what_follows() {
 #[test]
 fn push_marks_the_end_of_a_write_and_not_its_middle() {
     // RFC 9293 section 3.9.1.2 (MAY-16): the last segment of what was handed over.
-    let mut p = Peer::server(Shape::default());
+    // One packet: the last segment of each packet of several has it anyway.
+    let sysctl = Sysctl { tcp_min_tso_segs: 3, ..Sysctl::default() };
+    let mut p = Peer::server(Shape { sysctl, ..Shape::default() });
     p.write(4_000);
     p.expect("p. 1:1461");
     p.expect("p. 1461:2921");

@@ -23,9 +23,8 @@ impl Conn {
             return self.old_ack(cx, seg);
         }
         if seg.ack.after(self.tx.snd_nxt()) {
-            if self.state != State::Established {
-                self.challenge(cx);
-            }
+            // Later Linux, in any state; before it, an established connection was silent (RFC 9293 section 3.10.7.4).
+            self.challenge(cx);
             return Some(Disposition::Drop(DropWhy::TcpBadAck));
         }
         let child = self.is_child();

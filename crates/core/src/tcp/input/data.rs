@@ -21,10 +21,13 @@ impl Conn {
         let end = seg.seq + seg.payload_len();
         // Nobody is left to read: new data is answered with a reset so that the peer learns it was lost (RFC 2525 2.17).
         let both_shut = self.app.rcv_shutdown && matches!(self.state, State::FinWait1 | State::FinWait2);
-        if (both_shut || self.app.orphan) && seg.payload_len() > 0 && end.after(self.rx.nxt()) {
+        // The same holds for data behind the peer's own FIN (`tcp_rcv_state_process`).
+        let shut = both_shut || self.app.orphan || !self.state.can_receive();
+        if shut && seg.payload_len() > 0 && end.after(self.rx.nxt()) {
             cx.count.tcp_ext.tcp_abort_on_data += 1;
             let answer = reset_for(&self.tuple, &seg);
-            self.finish(cx, (!self.app.orphan).then_some(Error::Reset));
+            let error = if self.state == State::CloseWait { Error::BrokenPipe } else { Error::Reset };
+            self.finish(cx, (!self.app.orphan).then_some(error));
             return Some(answer.map_or(Disposition::Done, Disposition::Reset));
         }
         self.input_ecn_mark(&seg);

@@ -120,6 +120,8 @@ impl Conn {
         );
         // RFC 6298 section 5.7, where the handshake gave no sample.
         self.path.rtt.fall_back();
+        // The first packets have the size for the rate that the handshake showed (`tcp_rcv_state_process`).
+        self.path.update_pacing_rate(cx, mss, 0);
         self.expand_sndbuf(cx);
         self.arm_keepalive(cx);
     }

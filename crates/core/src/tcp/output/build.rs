@@ -101,6 +101,10 @@ impl Conn {
         let mut options = TcpOptions { fastopen: cookie, ..self.peer.syn_options(cx.now) };
         let mut flags = TcpFlags::SYN;
         if self.state == State::SynRecv {
+            // What was offered is offered again, whether or not the crossing SYN has it (`tcp_syn_options`).
+            options.timestamps = (cx.sysctl.tcp_timestamps != 0).then(|| self.peer.stamps.option(cx.now));
+            options.sack_permitted = cx.sysctl.tcp_sack;
+            options.window_scale = cx.sysctl.tcp_window_scaling.then(|| self.rx.window().scale());
             flags.insert(TcpFlags::ACK);
             if self.peer.ecn {
                 flags.insert(TcpFlags::ECE);

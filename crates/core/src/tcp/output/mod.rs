@@ -5,6 +5,7 @@ pub(super) mod defer;
 mod mtu_probe;
 pub(super) mod nagle;
 mod probe;
+mod within;
 
 use super::PathCaps;
 use super::chrono::Held;
@@ -88,6 +89,7 @@ impl Conn {
         }
         let mss = self.mss_now();
         self.tx.set_mss(mss);
+        self.tx.set_collapse(cx.sysctl.tcp_retrans_collapse);
         // Each segment carries an urgent pointer of its own.
         let urgent = self.urgent_mode();
         let max_segs = if urgent { 1 } else { autosize::segments(cx.sysctl, &self.path, caps, mss) };

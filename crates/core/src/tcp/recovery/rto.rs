@@ -16,6 +16,17 @@ pub(in crate::tcp) const RESOURCE_PROBE_INTERVAL: Duration = Duration::from_mill
 /// Shortest wait before a peer that reneged is treated like a timeout.
 const RENEGE_DELAY_MIN: Duration = Duration::from_millis(10);
 
+/// What a retransmission timeout means for the next one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timeout {
+    /// It doubles (RFC 6298 section 5.5).
+    Backoff,
+    /// One of the first of a SYN: it stays (`tcp_syn_linear_timeouts`).
+    Linear,
+    /// The peer's window is shut: it doubles, and the retransmission is a probe that does not count as a failure.
+    Probe,
+}
+
 /// What the transmission timer is set for (`icsk_pending`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimerKind {
@@ -198,19 +209,21 @@ impl Recovery {
         self.dupack.reset();
     }
 
-    /// The RTO timer fired: counts, enters Loss, backs off, and sets the timer again (`tcp_retransmit_timer`). With
-    /// `zero_window` the peer's window is shut, and the retransmission is a probe that does not count as a failure.
-    pub(in crate::tcp) fn on_rto(&mut self, e: &mut Env<'_, '_>, zero_window: bool) {
-        if !zero_window {
+    /// The RTO timer fired: counts, enters Loss, backs off, and sets the timer again (`tcp_retransmit_timer`).
+    pub(in crate::tcp) fn on_rto(&mut self, e: &mut Env<'_, '_>, kind: Timeout) {
+        let probe = kind == Timeout::Probe;
+        if !probe {
             self.count_timeout(e);
         }
         self.enter_loss(e);
         self.tlp.high_seq = None;
         self.frto.hold = false;
-        if !zero_window {
+        if !probe {
             self.timeouts.count(e.cx.now);
         }
-        e.path.rtt.back_off();
+        if kind != Timeout::Linear {
+            e.path.rtt.back_off();
+        }
         e.timer.clear();
         e.rearm_rto();
     }

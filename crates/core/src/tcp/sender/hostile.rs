@@ -34,7 +34,7 @@ fn fire(s: &mut Sender, path: &mut Path, cx: &mut Cx<'_>) {
     let Some((kind, _)) = s.timer() else { return };
     match kind {
         TimerKind::Rto => {
-            if let Some(r) = s.on_rto(cx, path, false) {
+            if let Some(r) = s.on_rto(cx, path, Timeout::Backoff) {
                 s.commit_rto(cx, path, &r);
             }
         }

@@ -174,7 +174,10 @@ impl Net {
         let mut cx = self.world.cx(self.now);
         match kind {
             TimerKind::Rto => {
-                let r = self.s.on_rto(&mut cx, &mut self.path, false).expect("the timer runs for something");
+                let r = self
+                    .s
+                    .on_rto(&mut cx, &mut self.path, Timeout::Backoff)
+                    .expect("the timer runs for something");
                 let plan = self.s.commit_rto(&mut cx, &mut self.path, &r).expect("fresh");
                 self.transmit(&plan);
             }

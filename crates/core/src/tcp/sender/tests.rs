@@ -122,7 +122,7 @@ impl Rig {
         let mut cx = self.world.cx(Instant::from_millis(self.ms));
         match kind {
             TimerKind::Rto => {
-                let r = self.s.on_rto(&mut cx, &mut self.path, false).expect("a head");
+                let r = self.s.on_rto(&mut cx, &mut self.path, Timeout::Backoff).expect("a head");
                 self.s.commit_rto(&mut cx, &mut self.path, &r).expect("fresh");
             }
             TimerKind::Tlp => match self.s.on_tlp(true) {
@@ -487,7 +487,7 @@ fn a_retransmission_that_an_acknowledgement_overtakes_is_not_sent() {
     rig.send(3, true);
     rig.ms = rig.timer().1;
     let mut cx = rig.world.cx(Instant::from_millis(rig.ms));
-    let r = rig.s.on_rto(&mut cx, &mut rig.path, false).expect("a head");
+    let r = rig.s.on_rto(&mut cx, &mut rig.path, Timeout::Backoff).expect("a head");
     rig.ack(3, &[]);
     let mut cx = rig.world.cx(Instant::from_millis(rig.ms));
     assert!(rig.s.commit_rto(&mut cx, &mut rig.path, &r).is_none());
@@ -503,7 +503,7 @@ fn only_the_unacknowledged_rest_of_a_segment_is_sent_again() {
     let half = rig.seq(1) + 500;
     rig.ack_with(1, &[], |a| a.ack = half);
     let mut cx = rig.world.cx(Instant::from_millis(rig.ms + 300));
-    let r = rig.s.on_rto(&mut cx, &mut rig.path, false).expect("the rest");
+    let r = rig.s.on_rto(&mut cx, &mut rig.path, Timeout::Backoff).expect("the rest");
     assert_eq!((r.seq, r.len), (half, 500));
 }
 
@@ -586,7 +586,7 @@ fn syn_and_fin_take_sequence_space() {
     assert!(plan.syn && plan.seq == Seq(10) && s.snd_nxt() == Seq(11));
     assert_eq!(s.timer(), Some((TimerKind::Rto, Instant::from_millis(1_005))));
     let mut cx = world.cx(Instant::from_millis(1_005));
-    let again = s.on_rto(&mut cx, &mut path, false).expect("the SYN");
+    let again = s.on_rto(&mut cx, &mut path, Timeout::Backoff).expect("the SYN");
     assert!(s.commit_rto(&mut cx, &mut path, &again).expect("fresh").syn);
     s.set_sack(true);
     let input = AckIn {
@@ -612,4 +612,51 @@ fn syn_and_fin_take_sequence_space() {
     assert!(fin.fin && fin.payload.is_empty());
     let out = s.on_ack(&mut cx, &mut path, &AckIn { ack: Seq(12), ..input });
     assert!(out.fin_acked && out.acked_bytes == 0);
+}
+
+/// Four segments of 100 bytes, of which `sacked` are sacked: what a timeout sends again, and what is counted as in flight.
+fn small_segments_again(collapse: bool, sacked: &[(u32, u32)]) -> (usize, u32) {
+    let mut rig = Rig::warm();
+    rig.world.sysctl.tcp_early_retrans = 0;
+    rig.s.set_collapse(collapse);
+    let una = rig.s.snd_una();
+    for _ in 0..4 {
+        rig.write(100);
+        let mut cx = rig.world.cx(Instant::from_millis(rig.ms));
+        rig.s.commit_send(&mut cx, &mut rig.path, 100).expect("queued");
+    }
+    let blocks: Vec<_> = sacked.iter().map(|&(a, b)| (una + a, una + b)).collect();
+    if !blocks.is_empty() {
+        let input = AckIn {
+            ack: una,
+            sack: &blocks,
+            tsecr: None,
+            at: Instant::from_millis(rig.ms),
+            has_data: false,
+            window_changed: false,
+            ece: false,
+            wnd_end: una + 100_000,
+        };
+        let mut cx = rig.world.cx(Instant::from_millis(rig.ms));
+        rig.s.on_ack(&mut cx, &mut rig.path, &input);
+    }
+    rig.ms += 1_000;
+    let mut cx = rig.world.cx(Instant::from_millis(rig.ms));
+    let again = rig.s.on_rto(&mut cx, &mut rig.path, Timeout::Backoff).expect("a head");
+    let len = rig.s.commit_rto(&mut cx, &mut rig.path, &again).expect("the head").payload.len();
+    rig.check();
+    (len, rig.s.flight().packets_out)
+}
+
+#[test]
+fn small_segments_are_retransmitted_together() {
+    assert_eq!(small_segments_again(true, &[]), (400, 1));
+    // What the peer has is not sent again.
+    assert_eq!(small_segments_again(true, &[(200, 300)]), (200, 3));
+    assert_eq!(small_segments_again(true, &[(100, 200)]), (100, 4));
+}
+
+#[test]
+fn small_segments_are_retransmitted_one_by_one_without_collapse() {
+    assert_eq!(small_segments_again(false, &[]), (100, 4));
 }
