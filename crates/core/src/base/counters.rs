@@ -89,7 +89,7 @@ counter_group! {
         tcp_abort_on_data = "TCPAbortOnData", tcp_abort_on_close = "TCPAbortOnClose", tcp_abort_on_memory = "TCPAbortOnMemory",
         tcp_abort_on_timeout = "TCPAbortOnTimeout", tcp_abort_on_linger = "TCPAbortOnLinger", tcp_abort_failed = "TCPAbortFailed",
         tcp_dsack_ignored_old = "TCPDSACKIgnoredOld", tcp_dsack_ignored_no_undo = "TCPDSACKIgnoredNoUndo",
-        tcp_spurious_rtos = "TCPSpuriousRTOs", tcp_sack_shifted = "TCPSackShifted", tcp_sack_merged = "TCPSackMerged",
+        tcp_spurious_rtos = "TCPSpuriousRTOs", tcp_spurious_rtx_host_queues = "TCPSpuriousRtxHostQueues", tcp_sack_shifted = "TCPSackShifted", tcp_sack_merged = "TCPSackMerged",
         tcp_rcv_coalesce = "TCPRcvCoalesce", tcp_ofo_queue = "TCPOFOQueue", tcp_ofo_drop = "TCPOFODrop", tcp_ofo_merge = "TCPOFOMerge",
         tcp_challenge_ack = "TCPChallengeACK", tcp_syn_challenge = "TCPSYNChallenge",
         tcp_from_zero_window_adv = "TCPFromZeroWindowAdv", tcp_to_zero_window_adv = "TCPToZeroWindowAdv", tcp_want_zero_window_adv = "TCPWantZeroWindowAdv",

@@ -124,6 +124,7 @@ impl Conn {
         };
         conn.rest.stats.active = true;
         conn.rx.set_oob_inline(conn.options.oobinline);
+        conn.tx.follow_departures();
         cx.count.tcp.active_opens += 1;
         conn.out.try_send(Hold::Push);
         conn
@@ -147,6 +148,7 @@ impl Conn {
             options,
             peer,
         };
+        conn.tx.follow_departures();
         cx.count.tcp.passive_opens += 1;
         conn.rx.synchronize(irs);
         // The SYN, which the request received.

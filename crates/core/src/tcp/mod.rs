@@ -1,6 +1,7 @@
 //! TCP (RFC 9293): one file per job. Knows nothing of sockets, IP, queues below or devices.
 mod ack;
 pub mod ack_policy;
+mod below;
 mod calls;
 mod chrono;
 mod close;

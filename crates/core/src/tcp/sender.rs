@@ -125,6 +125,8 @@ pub struct Resend {
     pub segs: u16,
     /// When it was last sent.
     pub last_sent: Instant,
+    /// That transmission has not left this host.
+    pub below: bool,
 }
 
 /// What a tail loss probe should be.
@@ -465,6 +467,7 @@ impl Sender {
             len: sent.span() as u32,
             segs: sent.segs,
             last_sent: sent.sent_at,
+            below: self.flight.tx.below.holds(sent.number),
         })
     }
 
@@ -760,6 +763,7 @@ impl Sender {
     }
 }
 
+mod departures;
 mod handshake;
 #[cfg(test)]
 mod hostile;

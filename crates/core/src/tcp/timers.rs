@@ -3,7 +3,7 @@ use super::conn::Conn;
 use super::recovery::rto::{Timeout, TimerKind};
 use super::state::State;
 use crate::base::time::{Duration, Instant, nanos};
-use crate::base::{Cx, Error};
+use crate::base::{Cx, Error, Wait};
 
 /// Deadlines that belong to no other part. Retransmission has its own in the sender, delayed ACKs theirs in the receiver.
 #[derive(Clone, Debug, Default)]
@@ -61,6 +61,7 @@ impl Conn {
 
     /// Fires what is due.
     pub fn on_timeout(&mut self, cx: &mut Cx<'_>) {
+        self.settle_below();
         if self.timers.pace.is_some_and(|at| at <= cx.now) {
             self.timers.pace = None;
             self.out.try_send(self.default_hold());
@@ -119,6 +120,12 @@ impl Conn {
                 return;
             }
         }
+        if self.tx.head_is_below() {
+            cx.count.tcp_ext.tcp_spurious_rtx_host_queues += 1;
+            cx.count.wait(Wait::HostQueue);
+            self.tx.on_rto_below(cx, &mut self.path);
+            return self.clamp_rto(cx);
+        }
         let linear = self.state == State::SynSent
             && u32::from(self.tx.retransmits()) < cx.sysctl.tcp_syn_linear_timeouts;
         let kind = match (zero_window, linear) {
@@ -127,10 +134,15 @@ impl Conn {
             (false, false) => Timeout::Backoff,
         };
         self.out.timeout = self.tx.on_rto(cx, &mut self.path, kind).map(Box::new);
+        self.clamp_rto(cx);
+        self.out.try_send(self.default_hold());
+    }
+
+    /// The last wait ends when TCP_USER_TIMEOUT does (`tcp_clamp_rto_to_user_timeout`).
+    pub(super) fn clamp_rto(&mut self, cx: &mut Cx<'_>) {
         if let Some(limit) = self.user_timeout() {
             self.tx.clamp_rto(cx, limit);
         }
-        self.out.try_send(self.default_hold());
     }
 
     /// RFC 9293 section 3.8.3 R2, or TCP_USER_TIMEOUT where the user says so (`tcp_write_timeout`).

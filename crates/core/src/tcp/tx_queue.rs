@@ -2,6 +2,7 @@
 //!
 //! Positions are stream offsets counted from the ISN in 64 bits (SYN is offset 0, the first byte 1, FIN takes one), so
 //! nothing wraps; [`super::sender::Sender`] converts at the border.
+use super::below::Below;
 use crate::base::Pool;
 use crate::base::limits::TCP_MIN_SND_MSS;
 use crate::base::time::Instant;
@@ -61,6 +62,8 @@ pub struct Sent {
     pub mss: u16,
     /// Bits of [`flag`].
     pub flags: u16,
+    /// Number of its last transmission among the packets handed down ([`Below`]).
+    pub number: u16,
 }
 
 impl Sent {
@@ -209,6 +212,8 @@ pub struct TxQueue {
     una: u64,
     nxt: u64,
     end: u64,
+    /// What of it has not left this host.
+    pub below: Below,
 }
 
 impl TxQueue {
@@ -223,6 +228,7 @@ impl TxQueue {
             una: start,
             nxt: start,
             end: start,
+            below: Below::new(),
         }
     }
 
@@ -405,7 +411,8 @@ impl TxQueue {
                 Data::Sealed(b) => b.split_to(len),
             }
         };
-        Some(self.record(Sent { payload, sent_at: at, stamp, segs: 1, mss, flags }))
+        let number = self.below.hand_down();
+        Some(self.record(Sent { payload, sent_at: at, stamp, segs: 1, mss, flags, number }))
     }
 
     /// True when the first `len` unsent bytes may share a segment: no record of the application ends within them.
@@ -457,7 +464,8 @@ impl TxQueue {
             self.pinned += whole.capacity();
         }
         let payload = whole.freeze();
-        Some(self.record(Sent { payload, sent_at: at, stamp, segs: 1, mss, flags }))
+        let number = self.below.hand_down();
+        Some(self.record(Sent { payload, sent_at: at, stamp, segs: 1, mss, flags, number }))
     }
 
     /// Puts a SYN into flight: the first thing sent by an active open.
@@ -470,6 +478,7 @@ impl TxQueue {
             segs: 1,
             mss: TCP_MIN_SND_MSS,
             flags: flag::SYN,
+            number: self.below.none(),
         })
     }
 

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "the harness offers more than every build of the scripts uses")]
 mod acks;
 mod autocork;
+mod below;
 mod bounds;
 mod closing;
 mod congestion;

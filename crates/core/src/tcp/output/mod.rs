@@ -34,6 +34,7 @@ impl Conn {
         if let Some(reset) = self.out.reset.take() {
             return Some(*reset);
         }
+        self.settle_below();
         self.delegate_pacing(caps);
         if let Some(hold) = self.out.hold() {
             match self.next_data(cx, caps, hold) {
@@ -126,14 +127,26 @@ impl Conn {
     }
 
     fn retransmit(&mut self, cx: &mut Cx<'_>, resend: &Resend) -> Result<Outgoing, Wait> {
+        self.host_queue_gate(cx, resend)?;
         self.pacing_gate(cx)?;
         self.credit_gate(cx, resend.len + PACKET_CHARGE, true)?;
         let plan = self.tx.commit_retransmit(cx, &mut self.path, resend).ok_or(Wait::Empty)?;
         Ok(self.again(cx, &plan))
     }
 
+    /// What has not left this host is not sent again; the flow goes on when something of it has left.
+    fn host_queue_gate(&mut self, cx: &mut Cx<'_>, resend: &Resend) -> Result<(), Wait> {
+        if !resend.below {
+            return Ok(());
+        }
+        cx.count.tcp_ext.tcp_spurious_rtx_host_queues += 1;
+        let _ = self.out.credit.throttle(); // the next refund wakes it in any case
+        Err(Wait::HostQueue)
+    }
+
     /// The first retransmission of a timeout is neither paced nor held back.
     fn timeout_segment(&mut self, cx: &mut Cx<'_>, resend: &Resend) -> Option<Outgoing> {
+        self.host_queue_gate(cx, resend).ok()?;
         let plan = self.tx.commit_rto(cx, &mut self.path, resend)?;
         Some(self.again(cx, &plan))
     }
@@ -148,6 +161,7 @@ impl Conn {
         let (segment, retransmitted) = match *self.out.tail_probe.take()? {
             Probe::Resend(proposed) => {
                 let resend = self.tx.refit(proposed);
+                let resend = resend.filter(|r| self.host_queue_gate(cx, r).is_ok());
                 let plan = resend.and_then(|r| self.tx.commit_tlp(cx, &mut self.path, &r));
                 (plan.map(|plan| self.again(cx, &plan)), true)
             }
@@ -371,16 +385,32 @@ impl Conn {
     }
 
     /// A packet of this flow has left the device: its credit comes back, and a throttled flow may go on.
-    pub fn on_complete(&mut self, _cx: &mut Cx<'_>, charge: u32) {
+    pub fn on_complete(&mut self, cx: &mut Cx<'_>, charge: u32) {
+        if self.tx.on_left(cx, &mut self.path) {
+            self.clamp_rto(cx);
+        }
+        self.refund(charge);
+    }
+
+    fn refund(&mut self, charge: u32) {
         if self.out.credit.refund(charge) {
             self.out.try_send(self.default_hold());
+        }
+        self.settle_below();
+    }
+
+    /// The account of credit knows best when nothing is below: what no credit was taken for (data in a SYN) is not waited for.
+    pub(super) fn settle_below(&mut self) {
+        if self.out.credit.below() == 0 {
+            self.tx.on_all_back();
         }
     }
 
     /// The queue below refused a packet at enqueue: it was never sent, which says something about the queue, not about the
     /// path. One reduction per window, as Linux has it (`tcp_enter_cwr` on NET_XMIT_CN); the range is found lost by RACK.
     pub fn on_dropped(&mut self, cx: &mut Cx<'_>, charge: u32) {
-        self.on_complete(cx, charge);
+        self.tx.on_refused();
+        self.refund(charge);
         self.tx.enter_cwr(cx, &mut self.path);
     }
 }

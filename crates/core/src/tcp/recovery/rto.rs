@@ -68,6 +68,11 @@ impl Timeouts {
         self.spent_ms = since.as_millis() as u32;
     }
 
+    /// A timeout for what has not left this host: it uses up patience, but nothing recovers from it.
+    pub(in crate::tcp) const fn attempt(&mut self) {
+        self.retransmits = self.retransmits.saturating_add(1);
+    }
+
     /// Loss recovery after a timeout is over.
     pub(in crate::tcp) fn recovered(&mut self, now: Instant) {
         self.spent_ms = self.time_ms(now);
@@ -203,7 +208,9 @@ impl Recovery {
             }
             let (from, to) = (start + span, e.flight.tx.nxt());
             next = e.flight.tx.range(from, to).next().map(|(start, sent)| {
-                (start, sent.span(), rack && self.rack.is_recent(sent.sent_at, e.cx.now))
+                // What has not left this host cannot be lost.
+                let below = e.flight.tx.below.holds(sent.number);
+                (start, sent.span(), below || (rack && self.rack.is_recent(sent.sent_at, e.cx.now)))
             });
         }
         self.dupack.reset();

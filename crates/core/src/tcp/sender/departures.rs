@@ -1,0 +1,69 @@
+//! What has left this host, as the sender's timers see it.
+use super::Sender;
+use crate::base::Cx;
+use crate::path::Path;
+use crate::tcp::recovery::Env;
+use crate::tcp::recovery::rto::{TIMEOUT_MIN, TimerKind};
+use crate::tcp::tx_queue::Sent;
+
+impl Sender {
+    /// From now on [`Self::on_left`] or [`Self::on_refused`] is called for each packet that is paid for.
+    pub fn follow_departures(&mut self) {
+        self.flight.tx.below.follow();
+    }
+
+    /// The oldest packet below has left this host. Where that took its time, timers count from now and not from when it was
+    /// handed down (RFC 6298 section 5.1 starts them when a segment is sent); true when the RTO timer was set anew.
+    pub fn on_left(&mut self, cx: &mut Cx<'_>, path: &mut Path) -> bool {
+        let tx = &mut self.flight.tx;
+        tx.below.on_left();
+        match self.timer.get() {
+            Some((TimerKind::Rto, at)) => {
+                let due = cx.now + path.rtt.rto(cx.sysctl);
+                let late = |head: &Sent| {
+                    tx.below.left_last(head.number) && cx.now.since(head.sent_at) >= TIMEOUT_MIN
+                };
+                // The first test keeps the usual completion, which comes at once, from looking at the queue.
+                if at + TIMEOUT_MIN <= due && tx.first().is_some_and(|(_, head)| late(head)) {
+                    self.timer.set(cx, TimerKind::Rto, due);
+                    return true;
+                }
+            }
+            Some((TimerKind::Tlp, _))
+                if tx.below.is_empty() && cx.now.since(self.usage.last_sent) >= TIMEOUT_MIN =>
+            {
+                let mut e = Env { cx, path, flight: &mut self.flight, timer: &mut self.timer };
+                self.recovery.schedule_probe(&mut e, true);
+            }
+            _ => {}
+        }
+        false
+    }
+
+    /// The newest packet was refused below and will never leave.
+    pub fn on_refused(&mut self) {
+        self.flight.tx.below.on_refused();
+    }
+
+    /// Nothing of the flow is below.
+    pub fn on_all_back(&mut self) {
+        self.flight.tx.below.on_all_back();
+    }
+
+    /// The oldest record in flight has not left this host.
+    #[must_use]
+    pub fn head_is_below(&self) -> bool {
+        self.flight.tx.first().is_some_and(|(_, head)| self.flight.tx.below.holds(head.number))
+    }
+
+    /// The RTO timer fired for a head that has not left this host. Linux enters Loss and finds that it must not send; here
+    /// nothing is lost, but the attempt counts, so that a device that takes nothing for ever ends the connection in time.
+    pub fn on_rto_below(&mut self, cx: &mut Cx<'_>, path: &mut Path) {
+        self.recovery.timeouts.attempt();
+        self.recovery.undo.stamp.get_or_insert(cx.now);
+        path.rtt.back_off();
+        let mut e = Env { cx, path, flight: &mut self.flight, timer: &mut self.timer };
+        e.timer.clear();
+        e.rearm_rto();
+    }
+}

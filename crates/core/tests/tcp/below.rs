@@ -1,0 +1,113 @@
+//! What has not left this host: a device that says "not now" is no loss, and timers count from the departure
+//! (`skb_still_in_host_queue`, RFC 6298 section 5.1).
+use super::peer::{Peer, Shape};
+use lowwater_core::base::Error;
+
+/// A connection with a round trip of 100 ms, and then a device that completes nothing by itself.
+fn slow(syn: &'static str) -> Peer {
+    let mut p = Peer::server(Shape { syn, ..Shape::default() });
+    for n in 0..20_u32 {
+        let from = 1 + 100 * n;
+        p.write(100);
+        p.expect(&format!("P. {from}:{}", from + 100));
+        p.at(100 * (u64::from(n) + 1));
+        p.inject(&format!(". 1 ack {}", from + 100));
+    }
+    p.set_zero();
+    p.slow_device();
+    p
+}
+
+/// Retransmissions, timeouts, probes, and how often something was held back because it had not left.
+fn counts(p: &Peer) -> (u64, u64, u64, u64) {
+    let c = p.stack.counters();
+    let ext = &c.tcp_ext;
+    (c.tcp.retrans_segs, ext.tcp_timeouts, ext.tcp_loss_probes, ext.tcp_spurious_rtx_host_queues)
+}
+
+const SACK: &str = "win 65535 mss 1000 sackOK";
+const PLAIN: &str = "win 65535 mss 1000";
+
+#[test]
+fn what_has_not_left_is_neither_probed_nor_sent_again() {
+    for syn in [SACK, PLAIN] {
+        let mut p = slow(syn);
+        let cwnd = p.info().snd_cwnd;
+        p.write(100);
+        p.expect("P. 2001:2101");
+        // Two probes or timeouts would have come by now.
+        p.at(2_000);
+        let (resent, timeouts, probes, held) = counts(&p);
+        assert_eq!((resent, timeouts, probes), (0, 0, 0));
+        assert!(held >= 2, "{held}");
+        assert_eq!(p.info().snd_cwnd, cwnd, "nothing was lost");
+        // It leaves, and its acknowledgement comes a round trip later.
+        p.complete(1);
+        p.at(2_100);
+        p.inject(". 1 ack 2101");
+        p.at(100_000);
+        assert_eq!(counts(&p), (0, 0, 0, held));
+    }
+}
+
+#[test]
+fn the_timeout_counts_from_the_departure() {
+    let mut p = slow(PLAIN);
+    p.write(100);
+    p.expect("P. 2001:2101");
+    let rto = u64::from(p.info().rto) / 1_000;
+    p.at(rto - 50);
+    p.complete(1);
+    p.expect_at(rto - 50 + rto, "P. 2001:2101");
+    assert_eq!(counts(&p), (1, 1, 0, 0));
+}
+
+#[test]
+fn a_probe_counts_from_the_departure_of_the_last() {
+    let mut p = slow(SACK);
+    p.write(100);
+    p.expect("P. 2001:2101");
+    // One segment in flight: twice the round trip and the smallest timeout (RFC 8985 section 7.2), bound by the timeout.
+    let pto = (2 * u64::from(p.info().rtt) / 1_000 + 200).min(u64::from(p.info().rto) / 1_000);
+    p.at(pto - 20);
+    p.complete(1);
+    let probe = p.run_to(pto - 20 + pto + 1);
+    assert_eq!(probe.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [pto - 20 + pto], "{probe:?}");
+    assert_eq!(counts(&p), (1, 0, 1, 0));
+}
+
+#[test]
+fn what_leaves_at_once_is_probed_and_sent_again_as_ever() {
+    let mut p = Peer::server(Shape { syn: PLAIN, ..Shape::default() });
+    p.write(100);
+    p.expect("P. 1:101");
+    p.expect_at(300, "P. 1:101");
+    assert_eq!(counts(&p), (1, 1, 0, 0));
+}
+
+#[test]
+fn a_timeout_loses_only_what_has_left() {
+    let mut p = slow(PLAIN);
+    p.write(3_000);
+    p.expect_data(2_001, 5_001, 1_000);
+    p.complete(1);
+    let rto = u64::from(p.info().rto) / 1_000;
+    // The first packet, of two segments, has left and is lost; the other stands below.
+    p.expect_at(rto, ". 2001:3001");
+    assert_eq!(p.info().lost, 2);
+    p.complete(2);
+    p.at(rto + 100);
+    p.inject(". 1 ack 5001");
+    p.at(100_000);
+    assert_eq!(counts(&p), (1, 1, 0, 0));
+}
+
+#[test]
+fn a_device_that_takes_nothing_for_ever_ends_the_connection_in_time() {
+    let mut p = slow(SACK);
+    p.write(100);
+    p.expect("P. 2001:2101");
+    p.at(1_200_000);
+    assert_eq!(p.error(), Some(Error::TimedOut));
+    assert_eq!(counts(&p).0, 0);
+}
