@@ -161,7 +161,7 @@ pub(crate) enum Quoted {
 }
 
 /// What a line says about how a packet left the stack.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Marks {
     /// Segments in this one packet.
     pub(crate) segs: Option<u32>,
@@ -175,10 +175,8 @@ pub(crate) struct Marks {
 }
 
 impl Marks {
-    /// True when there are none.
-    pub(crate) fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
+    /// None of them.
+    pub(crate) const NONE: Self = Self { segs: None, gso: None, departs: None, queued: None, packets: None };
 }
 
 /// A system call.

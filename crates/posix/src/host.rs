@@ -2,15 +2,15 @@
 use crate::abi::{EPOLLIN, EPOLLOUT, EPOLLPRI, EPOLLRDNORM, EPOLLWRNORM};
 use crate::block::{Progress, Waiting};
 use crate::call::{Call, Fd, Reply};
+use crate::device::{Device, Sent};
 use crate::files::{File, Files};
 use crate::pipe::Pipes;
 use bytes::Bytes;
 use core::net::{IpAddr, SocketAddr};
 use lowwater_core::base::{DeviceId, Error, Instant, SocketId, Tuple};
-use lowwater_core::device::{DeviceCaps, Submit};
+use lowwater_core::device::DeviceCaps;
 use lowwater_core::packet::{Offload, Packet};
 use lowwater_core::stack::{Config, Event, Stack};
-use std::collections::VecDeque;
 
 /// Steps within one move of time after which the stack is taken to spin.
 const STEPS_MAX: usize = 1_000_000;
@@ -22,6 +22,8 @@ pub struct Settings {
     pub config: Config,
     /// What its device can do.
     pub caps: DeviceCaps,
+    /// Packets that the device holds until [`Host::complete`]; `None` for a device that completes at once.
+    pub device_room: Option<usize>,
     /// Its addresses with the lengths of their prefixes.
     pub addresses: Vec<(IpAddr, u8)>,
     /// Routes through the device: destination, prefix, gateway.
@@ -38,6 +40,7 @@ impl Default for Settings {
         Self {
             config: Config::default(),
             caps: DeviceCaps::plain(1_500),
+            device_room: None,
             addresses: Vec::new(),
             routes: Vec::new(),
             start: Instant::from_millis(10_000),
@@ -59,28 +62,13 @@ pub enum Started {
     Blocked(CallId),
 }
 
-/// A packet that the host has sent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sent {
-    /// When it was handed to the device.
-    pub at: Instant,
-    /// Its earliest departure time, as pacing wants it; not after `at` where the queue in front of the device waits for it.
-    pub departs_at: Instant,
-    /// The packet, from the IP header on.
-    pub bytes: Bytes,
-    /// Payload bytes per segment of a super-packet; 0 for an ordinary packet.
-    pub gso_size: u16,
-    /// Bytes that waited in the queue in front of the device when it left.
-    pub queued: usize,
-}
-
 /// A stack behind one device in virtual time, with file descriptors.
 #[derive(Debug)]
 pub struct Host {
     pub(crate) stack: Stack,
-    dev: DeviceId,
+    pub(crate) dev: DeviceId,
     pub(crate) now: Instant,
-    sent: VecDeque<Sent>,
+    pub(crate) device: Device,
     pub(crate) files: Files,
     pub(crate) pipes: Pipes,
     pub(crate) waiting: Waiting,
@@ -104,7 +92,7 @@ impl Host {
             stack,
             dev,
             now: settings.start,
-            sent: VecDeque::new(),
+            device: Device::new(settings.device_room),
             files: Files::new(settings.first_fd.max(0)),
             pipes: Pipes::default(),
             waiting: Waiting::default(),
@@ -184,20 +172,20 @@ impl Host {
     /// time stands at the last thing that was due, so a caller that wants `limit` itself advances to it.
     pub fn next_packet(&mut self, limit: Instant) -> Option<Sent> {
         for _ in 0..STEPS_MAX {
-            if let Some(sent) = self.sent.pop_front() {
+            if let Some(sent) = self.device.sent.pop_front() {
                 return Some(sent);
             }
             if !self.step(limit) {
                 break;
             }
         }
-        self.sent.pop_front()
+        self.device.sent.pop_front()
     }
 
     /// The oldest packet that was sent and not taken, without time passing.
     #[must_use]
     pub fn sent(&self) -> Option<&Sent> {
-        self.sent.front()
+        self.device.sent.front()
     }
 
     /// When something will happen by itself, a blocked call's timeout included; `None` for never.
@@ -259,18 +247,9 @@ impl Host {
         if !self.stack.needs_transmit(self.dev) {
             return false;
         }
-        let sent = &mut self.sent;
-        let mut device = |now: Instant, packet: Packet| {
-            sent.push_back(Sent {
-                at: now,
-                departs_at: packet.at,
-                gso_size: packet.offload.gso_size,
-                bytes: packet.to_bytes(),
-                queued: 0,
-            });
-            Submit::Completed
-        };
-        self.stack.transmit(self.now, self.dev, BUDGET, &mut device).packets > 0
+        let device = &mut self.device;
+        let mut submit = |now: Instant, packet: Packet| device.submit(now, packet);
+        self.stack.transmit(self.now, self.dev, BUDGET, &mut submit).packets > 0
     }
 
     /// Tells epoll sets and blocked calls what the stack has to say; true when it had something.

@@ -8,6 +8,7 @@ pub mod abi;
 mod block;
 mod call;
 mod calls;
+mod device;
 mod dgram;
 mod epoll;
 mod errno;
@@ -24,5 +25,6 @@ mod stream;
 pub use call::{
     Call, Control, EpollEvent, Fd, Name, Optval, Piece, PollFd, RecvKind, Reply, Room, SendKind, sockaddr,
 };
+pub use device::Sent;
 pub use errno::Errno;
-pub use host::{CallId, Host, Sent, Settings, Started};
+pub use host::{CallId, Host, Settings, Started};

@@ -30,7 +30,7 @@ pub(super) fn packet(
         _ => BodySpec::Tcp(tcp::segment(c, scope, inbound)?),
     };
     let marks = marks(c)?;
-    if inbound && !marks.is_empty() {
+    if inbound && marks != Marks::NONE {
         return c.fail("marks in braces are for packets of the stack");
     }
     Ok(PacketSpec { ip: info, ends, body, marks })
@@ -38,7 +38,7 @@ pub(super) fn packet(
 
 /// `{segs 10, gso 1460, departs +.003, queued 28960, packets 2}`: ours; on the packet's last line.
 fn marks(c: &mut Cursor<'_>) -> Result<Marks, Box<Failure>> {
-    let mut marks = Marks::default();
+    let mut marks = Marks::NONE;
     if !c.more_on_line() || !c.eat("{") {
         return Ok(marks);
     }

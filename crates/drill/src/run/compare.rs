@@ -3,7 +3,7 @@ use super::net::Whose;
 use super::{Runner, at, seconds};
 use crate::failure::Failure;
 use crate::options::{self, TcpOption};
-use crate::script::{BodySpec, IcmpSpec, Marks, PacketSpec, Quoted, TcpSpec};
+use crate::script::{BodySpec, IcmpSpec, Marks, PacketSpec, Quoted, TcpSpec, TosSpec};
 use crate::wire::{Body, Handed, Icmp, Ip, Line, Quote, Shown, Tcp, Udp, Wire};
 use core::net::SocketAddr;
 use lowwater_core::base::Instant;
@@ -160,6 +160,7 @@ impl Runner<'_> {
         };
         let marks = &spec.marks;
         let handed = Handed {
+            segs: marks.segs.unwrap_or_default(),
             gso: marks.gso.unwrap_or_default() as u16,
             wait_ns: marks.departs.unwrap_or_default().saturating_mul(1_000),
             queued: marks.queued.unwrap_or_default(),
@@ -172,7 +173,7 @@ impl Runner<'_> {
 /// What the messages about a line show.
 fn shown(spec: &PacketSpec) -> Shown {
     let window = matches!(&spec.body, BodySpec::Tcp(t) if t.window.is_some());
-    Shown { window, ports: spec.ends.is_some(), marks: !spec.marks.is_empty(), ..Shown::of(&spec.ip) }
+    Shown { window, ports: spec.ends.is_some(), marks: spec.marks, ..Shown::of(&spec.ip) }
 }
 
 fn expected_message(spec: &IcmpSpec, src: SocketAddr, dst: SocketAddr) -> Icmp {
@@ -199,7 +200,7 @@ fn difference(spec: &PacketSpec, p: &Wire) -> Option<&'static str> {
     }
     match spec.ip.tos {
         Some(tos) if !tos.allows(p.ip.tos) => {
-            let whole = matches!(tos, crate::script::TosSpec::Tos(_));
+            let whole = matches!(tos, TosSpec::Tos(_));
             return Some(if whole { "another TOS" } else { "another ECN mark" });
         }
         _ => {}
@@ -263,7 +264,7 @@ fn message(spec: &IcmpSpec, p: &Icmp) -> Option<&'static str> {
 
 fn marks(spec: &Marks, p: &Wire) -> Option<&'static str> {
     let handed = &p.handed;
-    if spec.segs.is_some_and(|segs| segs != p.segs()) {
+    if spec.segs.is_some_and(|segs| segs != handed.segs) {
         return Some("another number of segments");
     }
     if spec.gso.is_some_and(|gso| gso != u32::from(handed.gso)) {

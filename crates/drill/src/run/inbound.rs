@@ -2,7 +2,7 @@
 use super::net::Whose;
 use super::{Runner, seconds};
 use crate::failure::Failure;
-use crate::script::{BodySpec, EndsSpec, IcmpSpec, IpSpec, PacketSpec, Quoted, TcpSpec};
+use crate::script::{BodySpec, EndsSpec, IcmpSpec, IpSpec, Marks, PacketSpec, Quoted, TcpSpec, TosSpec};
 use crate::wire::{Body, Handed, Icmp, Ip, Line, Quote, Shown, Tcp, Udp, Wire};
 use core::net::SocketAddr;
 use lowwater_wire::protocol;
@@ -178,14 +178,14 @@ impl Runner<'_> {
 impl Shown {
     /// What a line of the script speaks of.
     pub(crate) const fn of(spec: &IpSpec) -> Self {
-        let tos = matches!(spec.tos, Some(crate::script::TosSpec::Tos(_)));
+        let tos = matches!(spec.tos, Some(TosSpec::Tos(_)));
         Self {
             window: false,
             tos,
             ttl: spec.ttl.is_some(),
             flow_label: spec.flow_label.is_some(),
             ports: false,
-            marks: false,
+            marks: Marks::NONE,
         }
     }
 }

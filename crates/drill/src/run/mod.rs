@@ -65,6 +65,7 @@ impl<'a> Runner<'a> {
         };
         let settings = Settings {
             caps,
+            device_room: config.device.queue,
             addresses: vec![(config.ends.local, config.ends.prefix)],
             routes: vec![(any, 0, None)],
             start: ORIGIN,
@@ -136,8 +137,23 @@ impl<'a> Runner<'a> {
     }
 
     fn device(&mut self, line: usize, act: DeviceAct) -> Result<(), Box<Failure>> {
-        let _ = act;
-        Err(Failure::new(line, "the device completes by itself; --device_queue=N leaves that to the script"))
+        match act {
+            DeviceAct::Busy => self.host.set_busy(true),
+            DeviceAct::Ready => self.host.set_busy(false),
+            DeviceAct::Complete(_) if self.config.device.queue.is_none() => {
+                let what = "the device completes by itself; --device_queue=N leaves that to the script";
+                return Err(Failure::new(line, what));
+            }
+            DeviceAct::Complete(None) => _ = self.host.complete(usize::MAX),
+            DeviceAct::Complete(Some(count)) => {
+                let left = self.host.complete(count);
+                if left < count {
+                    let what = "the device holds fewer packets";
+                    return Err(Failure::differs(line, what, count.to_string(), left.to_string()));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Microseconds of the script, now.

@@ -57,10 +57,11 @@ impl Runner<'_> {
 
     fn note_sent(&mut self, sent: &Sent, line: usize) -> Result<(), Box<Failure>> {
         let handed = Handed {
+            segs: 0,
             gso: sent.gso_size,
             wait_ns: sent.departs_at.nanos_since(sent.at),
             queued: sent.queued as u64,
-            packets: 0,
+            packets: sent.packets as u64,
         };
         let packet = wire::read(&sent.bytes, sent.at, handed).map_err(|what| Failure::new(line, what))?;
         self.sniffed.waiting.extend(packet);

@@ -90,6 +90,8 @@ pub(crate) struct Quote {
 /// How a packet of the stack came to the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Handed {
+    /// Segments in this one packet.
+    pub(crate) segs: u32,
     /// Payload per segment; 0 for an ordinary packet.
     pub(crate) gso: u16,
     /// Nanoseconds from handing over to the earliest departure.
@@ -123,14 +125,6 @@ impl Wire {
         match &mut self.body {
             Body::Tcp(tcp) => Some(tcp),
             _ => None,
-        }
-    }
-
-    /// Segments that leave the host when this packet does.
-    pub(crate) const fn segs(&self) -> u32 {
-        match &self.body {
-            Body::Tcp(tcp) if self.handed.gso > 0 => tcp.len.div_ceil(self.handed.gso as u32),
-            _ => 1,
         }
     }
 }

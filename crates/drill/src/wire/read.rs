@@ -8,7 +8,6 @@ use lowwater_wire::udp::UdpView;
 use lowwater_wire::{checksum, icmp4, icmp6, ipv4, ipv6, protocol};
 
 /// Reads an IP packet; `None` for what no script speaks of (neighbour discovery, other protocols), `Err` for what is wrong.
-/// The transport's checksum of a super-packet is left to the device and not looked at.
 pub(crate) fn read(bytes: &[u8], at: Instant, handed: Handed) -> Result<Option<Wire>, String> {
     let broken = |what: &str| format!("the stack sent {what}");
     let (ip, proto, l4) = header(bytes)?;
@@ -16,7 +15,7 @@ pub(crate) fn read(bytes: &[u8], at: Instant, handed: Handed) -> Result<Option<W
     let body = match proto {
         protocol::TCP => {
             let tcp = TcpView::parse(l4).map_err(|e| broken(&format!("a bad TCP header: {e:?}")))?;
-            if handed.gso == 0 && !tcp.checksum_ok(pseudo()) {
+            if !tcp.checksum_ok(pseudo()) {
                 return Err(broken("a wrong TCP checksum"));
             }
             Body::Tcp(segment(&tcp))
@@ -35,7 +34,11 @@ pub(crate) fn read(bytes: &[u8], at: Instant, handed: Handed) -> Result<Option<W
         },
         _ => return Ok(None),
     };
-    Ok(Some(Wire { at, ip, body, handed }))
+    let segs = match &body {
+        Body::Tcp(tcp) if handed.gso > 0 => tcp.len.div_ceil(u32::from(handed.gso)),
+        _ => 1,
+    };
+    Ok(Some(Wire { at, ip, body, handed: Handed { segs, ..handed } }))
 }
 
 /// The IP header, the protocol and what it carries.

@@ -1,19 +1,27 @@
 //! Shows a packet as a line of a script would have it.
-use super::{Body, Icmp, Tcp, Wire};
+use super::{Body, Handed, Icmp, Tcp, Wire};
 use crate::parse::{LETTERS, code_name, kind_name};
+use crate::script::Marks;
 use core::fmt;
 use lowwater_wire::protocol;
 use lowwater_wire::tcp::TcpFlags;
 
 /// What a line shows beside what every line shows.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Shown {
     pub(crate) window: bool,
     pub(crate) tos: bool,
     pub(crate) ttl: bool,
     pub(crate) flow_label: bool,
     pub(crate) ports: bool,
-    pub(crate) marks: bool,
+    /// Those that are shown.
+    pub(crate) marks: Marks,
+}
+
+impl Default for Shown {
+    fn default() -> Self {
+        Self { window: false, tos: false, ttl: false, flow_label: false, ports: false, marks: Marks::NONE }
+    }
 }
 
 /// A packet in the script's language.
@@ -46,15 +54,22 @@ impl fmt::Display for Line<'_> {
             Body::Udp(udp) => write!(f, "udp ({})", udp.len)?,
             Body::Icmp(icmp) => message(f, icmp, p.ip.src.is_ipv6())?,
         }
-        if shown.marks {
-            let (gso, queued, packets) = (p.handed.gso, p.handed.queued, p.handed.packets);
-            let wait = p.handed.wait_ns / 1_000;
-            let departs = format!("+{}.{:06}", wait / 1_000_000, wait % 1_000_000);
-            let segs = p.segs();
-            write!(f, " {{segs {segs}, gso {gso}, departs {departs}, queued {queued}, packets {packets}}}")?;
-        }
-        Ok(())
+        marks(f, &shown.marks, &p.handed)
     }
+}
+
+/// Those marks of which the line speaks.
+fn marks(f: &mut fmt::Formatter<'_>, shown: &Marks, handed: &Handed) -> fmt::Result {
+    let wait = handed.wait_ns / 1_000;
+    let all = [
+        shown.segs.map(|_| format!("segs {}", handed.segs)),
+        shown.gso.map(|_| format!("gso {}", handed.gso)),
+        shown.departs.map(|_| format!("departs +{}.{:06}", wait / 1_000_000, wait % 1_000_000)),
+        shown.queued.map(|_| format!("queued {}", handed.queued)),
+        shown.packets.map(|_| format!("packets {}", handed.packets)),
+    ];
+    let all: Vec<String> = all.into_iter().flatten().collect();
+    if all.is_empty() { Ok(()) } else { write!(f, " {{{}}}", all.join(", ")) }
 }
 
 fn segment(f: &mut fmt::Formatter<'_>, p: &Tcp, window: bool) -> fmt::Result {

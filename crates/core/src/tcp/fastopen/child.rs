@@ -85,6 +85,7 @@ impl Conn {
             self.snd.wnd = u32::from(seg.window) << self.peer.snd_wscale;
             self.tx.note_window(self.snd.wnd);
             self.path.rate.count_syn_ack();
+            self.first_pacing_rate(cx);
             self.app.notice.insert(Notice::WRITABLE);
         }
         self.release(false);

@@ -155,9 +155,17 @@ impl Conn {
         self.snd.wl1 = seg.seq;
         self.snd.wnd = u32::from(seg.window) << self.peer.snd_wscale;
         self.establish(cx);
+        self.first_pacing_rate(cx);
         self.app.notice.insert(Notice::CONNECTED);
         self.app.notice.insert(Notice::WRITABLE);
         self.finish_shutdown(cx);
+    }
+
+    /// A passive open has a round trip before it has data, so its first packets are sized by the rate already; an active one has no
+    /// rate before the first acknowledgement of data (Linux: `tcp_rcv_state_process` in SYN-RECEIVED).
+    pub(in crate::tcp) fn first_pacing_rate(&mut self, cx: &Cx<'_>) {
+        let out = self.tx.flight().packets_out;
+        self.path.update_pacing_rate(cx, self.mss(), out);
     }
 
     /// The round trip of the SYN-ACK that left at `sent`, unless something better was measured.

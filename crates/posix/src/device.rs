@@ -1,0 +1,175 @@
+//! The device of a host: takes packets, holds them until they are completed where that is asked for, says "not now" when full or busy.
+use crate::host::Host;
+use bytes::Bytes;
+use lowwater_core::base::Instant;
+use lowwater_core::device::Submit;
+use lowwater_core::offload::csum;
+use lowwater_core::packet::{Owner, Packet};
+use std::collections::VecDeque;
+
+/// A packet that the host has sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// When it was handed to the device.
+    pub at: Instant,
+    /// Its earliest departure time, as pacing wants it; not after `at` where the queue in front of the device waits for it.
+    pub departs_at: Instant,
+    /// The packet, from the IP header on, with its checksums.
+    pub bytes: Bytes,
+    /// Payload bytes per segment of a super-packet; 0 for an ordinary packet.
+    pub gso_size: u16,
+    /// Bytes in the device that have not been completed, this packet included; its own where the device completes at once.
+    pub queued: usize,
+    /// The same in packets.
+    pub packets: usize,
+}
+
+/// A device.
+#[derive(Debug, Default)]
+pub(crate) struct Device {
+    /// Packets that nobody has taken from the host yet.
+    pub(crate) sent: VecDeque<Sent>,
+    /// How many packets it holds until they are completed; `None` completes at once.
+    room: Option<usize>,
+    /// What it holds: owner and bytes.
+    held: VecDeque<(Option<Owner>, usize)>,
+    bytes: usize,
+    /// It takes nothing, whatever its room.
+    busy: bool,
+    /// It said "not now" and has not said "ready" since.
+    refused: bool,
+}
+
+impl Device {
+    /// A device that holds so many packets until they are completed, or completes at once.
+    pub(crate) fn new(room: Option<usize>) -> Self {
+        Self { room, ..Self::default() }
+    }
+
+    pub(crate) fn submit(&mut self, now: Instant, mut packet: Packet) -> Submit {
+        let full = self.room.is_some_and(|room| self.held.len() >= room);
+        if full || self.busy {
+            self.refused = true;
+            return Submit::NotNow(packet);
+        }
+        // What a device with checksum offload would do; of a super-packet the one checksum covers the whole.
+        csum::fill(&mut packet, 0);
+        let len = packet.len();
+        let mut sent = Sent {
+            at: now,
+            departs_at: packet.at,
+            gso_size: packet.offload.gso_size,
+            bytes: packet.to_bytes(),
+            queued: len,
+            packets: 1,
+        };
+        if self.room.is_none() {
+            self.sent.push_back(sent);
+            return Submit::Completed;
+        }
+        self.held.push_back((packet.owner, len));
+        self.bytes += len;
+        (sent.queued, sent.packets) = (self.bytes, self.held.len());
+        self.sent.push_back(sent);
+        Submit::Sent
+    }
+
+    /// The oldest packet leaves; its owner, if there was one.
+    fn complete(&mut self) -> Option<Option<Owner>> {
+        let (owner, len) = self.held.pop_front()?;
+        self.bytes -= len;
+        Some(owner)
+    }
+}
+
+impl Host {
+    /// So many of the oldest packets leave the device, whose [`crate::Settings::device_room`] made it hold them. How many did: fewer when
+    /// it had fewer.
+    pub fn complete(&mut self, packets: usize) -> usize {
+        let mut left = 0;
+        while left < packets {
+            let Some(owner) = self.device.complete() else { break };
+            left += 1;
+            if let Some(owner) = owner {
+                self.stack.complete(self.now, self.dev, owner);
+            }
+        }
+        if left > 0 && !self.device.busy {
+            self.ready();
+        }
+        self.settle();
+        left
+    }
+
+    /// From now on the device says "not now" to everything, until it is ready again.
+    pub fn set_busy(&mut self, busy: bool) {
+        self.device.busy = busy;
+        if !busy {
+            self.ready();
+            self.settle();
+        }
+    }
+
+    fn ready(&mut self) {
+        if std::mem::take(&mut self.device.refused) {
+            self.stack.device_ready(self.now, self.dev);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Call, Name, Piece, SendKind, Settings, Started};
+
+    fn host(room: Option<usize>) -> Host {
+        let addresses = vec![([192, 0, 2, 1].into(), 24)];
+        Host::new(Settings { addresses, device_room: room, ..Settings::default() }).expect("a host")
+    }
+
+    /// Sends datagrams of 100 bytes; how many packets came out.
+    fn send(host: &mut Host, fd: i32, count: usize) -> Vec<(usize, usize)> {
+        let to = Name::Inet("192.0.2.9:9".parse().expect("an address"));
+        for _ in 0..count {
+            let (data, control) = (vec![Piece::zeros(100)], Vec::new());
+            let call = Call::Send { fd, kind: SendKind::Sendto, data, flags: 0, to: Some(to), control };
+            assert!(matches!(host.call(call), Started::Done(reply) if reply.ret == 100));
+        }
+        taken(host)
+    }
+
+    fn taken(host: &mut Host) -> Vec<(usize, usize)> {
+        let now = host.now();
+        std::iter::from_fn(|| host.next_packet(now)).map(|s| (s.packets, s.queued)).collect()
+    }
+
+    fn socket(host: &mut Host) -> i32 {
+        match host.call(Call::Socket { domain: 2, ty: 2, protocol: 0 }) {
+            Started::Done(reply) => reply.ret as i32,
+            Started::Blocked(_) => panic!("socket() never blocks"),
+        }
+    }
+
+    #[test]
+    fn a_device_with_room_holds_packets_until_they_are_completed() {
+        let mut host = host(Some(2));
+        let fd = socket(&mut host);
+        assert_eq!(send(&mut host, fd, 3), [(1, 128), (2, 256)]);
+        assert_eq!(host.complete(1), 1);
+        assert_eq!(taken(&mut host), [(2, 256)], "the third had waited");
+        assert_eq!(host.complete(9), 2);
+        assert_eq!(host.complete(1), 0);
+        assert_eq!(send(&mut host, fd, 1), [(1, 128)]);
+    }
+
+    #[test]
+    fn a_busy_device_loses_nothing() {
+        let mut host = host(None);
+        let fd = socket(&mut host);
+        assert_eq!(send(&mut host, fd, 2), [(1, 128), (1, 128)], "without room every packet leaves at once");
+        host.set_busy(true);
+        assert_eq!(send(&mut host, fd, 2), []);
+        host.set_busy(false);
+        assert_eq!(taken(&mut host), [(1, 128), (1, 128)]);
+    }
+}
