@@ -198,6 +198,8 @@ sysctls! {
     tcp_syn_linear_timeouts: u32 = 4, "tcp_syn_linear_timeouts", "a number", 0 ..= 127;
     /// Small segments are retransmitted together, up to a full one.
     tcp_retrans_collapse: bool = true, "tcp_retrans_collapse", "a number (0 is off)", 0 ..= 255;
+    /// SYN cookies (RFC 4987) when a listener's queue of requests is full: 0 never, 1 then, 2 always.
+    tcp_syncookies: u32 = 1, "tcp_syncookies", "a number", 0 ..= 255;
     /// SYN-ACK retransmissions before a request is forgotten.
     tcp_synack_retries: u32 = 5, "tcp_synack_retries", "a number", 0 ..= 255;
     /// Retransmissions after which a connection fails (RFC 9293 R2), as a count at exponential backoff.
@@ -281,7 +283,7 @@ sysctls! {
     tcp_fastopen_key: Option<FastOpenKeys> = None, "tcp_fastopen_key", "four hexadecimal numbers with dashes, a backup after a comma";
     /// Seconds without active Fast Open after a path seemed to swallow it, doubled with each suspicion; 0 never rests.
     tcp_fastopen_blackhole_timeout_sec: u32 = 0, "tcp_fastopen_blackhole_timeout_sec", "seconds", 0 ..= 2147483647;
-    /// Requests that may wait for their final ACK, per listener.
+    /// Without SYN cookies: requests that may wait for their final ACK, per listener, less a quarter.
     tcp_max_syn_backlog: u32 = 4_096, "tcp_max_syn_backlog", "a number", 0 ..= 2147483647;
     /// Bound for a listener's accept backlog.
     somaxconn: u32 = 4_096, "somaxconn", "a number", 0 ..= 2147483647;

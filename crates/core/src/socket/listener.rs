@@ -1,7 +1,7 @@
 //! A listening socket: its backlog of complete connections and the count of its requests.
 use super::addr::{ListenAddr, ListenOptions};
 use crate::base::SocketId;
-use crate::base::Sysctl;
+use crate::base::{Instant, Sysctl};
 use crate::tcp::fastopen::{Queue, mode};
 use crate::tcp::{Crowd, Ready, SocketOptions};
 use std::collections::VecDeque;
@@ -21,6 +21,8 @@ pub struct Listener {
     pub young: u32,
     /// Connections that began with data and wait for their final ACK.
     pub fastopen: Queue,
+    /// When a SYN cookie left last.
+    pub cookie_at: Option<Instant>,
 }
 
 impl Listener {
@@ -33,7 +35,7 @@ impl Listener {
         let bound =
             if all && options.options.fastopen == 0 { options.backlog } else { options.options.fastopen };
         let fastopen = Queue::new(bound.min(sysctl.somaxconn));
-        Self { addr, options, accept: VecDeque::new(), requests: 0, young: 0, fastopen }
+        Self { addr, options, accept: VecDeque::new(), requests: 0, young: 0, fastopen, cookie_at: None }
     }
 
     /// Changes the options of connections to come, and TCP_FASTOPEN.
@@ -56,10 +58,10 @@ impl Listener {
         self.accept.len() > self.options.backlog as usize
     }
 
-    /// No further request fits (`inet_csk_reqsk_queue_is_full`, bounded by `tcp_max_syn_backlog` too).
+    /// No further request fits (`inet_csk_reqsk_queue_is_full`: a backlog of n holds n + 1 of these too).
     #[must_use]
-    pub fn requests_full(&self, sysctl: &Sysctl) -> bool {
-        self.requests > self.options.backlog || self.requests >= sysctl.tcp_max_syn_backlog
+    pub const fn requests_full(&self) -> bool {
+        self.requests > self.options.backlog
     }
 
     /// Level readiness.

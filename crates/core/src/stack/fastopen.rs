@@ -87,13 +87,10 @@ impl Stack {
         let conn = Conn::open_fast(&mut cx, request, listener, syn);
         let path = self.path(Some(tuple.local_ip), &tuple).ok();
         let child = self.insert_conn(conn, path, Holder::Backlog);
-        if let Some(entry) = self.sockets.get_mut(listener)
-            && let Socket::Listener(l) = &mut entry.socket
-        {
+        if let Some(l) = self.listener(listener) {
             l.fastopen.enter();
-            l.accept.push_back(child);
-            self.events.push_accepted(&mut entry.pending, listener);
         }
+        self.queue_child(listener, child);
         self.send_control(&tuple, syn_ack);
         self.settle(child, Turn::INPUT);
     }

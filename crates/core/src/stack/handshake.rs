@@ -1,6 +1,7 @@
 //! Passive opens: from a SYN by way of a request, perhaps a question to the application, into an accept backlog.
 use super::demux::Flow;
 use super::expiry::TimerKey;
+use super::syncookie::Admission;
 use super::{Decision, Stack};
 use crate::base::{DropWhy, Duration, Error, Instant, SocketId, Tuple};
 use crate::socket::{
@@ -19,6 +20,11 @@ impl Stack {
     /// A segment for which there is no flow (RFC 9293 section 3.10.7.1 and .2).
     pub(super) fn segment_without_flow(&mut self, tuple: &Tuple, seg: &Segment, isn: Option<Seq>) {
         let listener = self.demux.listener(tuple.local());
+        if let Some(listener) = listener.filter(|_| seg.has(TcpFlags::ACK))
+            && self.accept_cookie(listener, tuple, seg)
+        {
+            return;
+        }
         let Some(listener) = listener.filter(|_| !seg.has(TcpFlags::ACK)) else {
             self.env.count.dropped(DropWhy::NoSocket);
             return self.answer_with_reset(tuple, seg);
@@ -37,7 +43,7 @@ impl Stack {
         }
     }
 
-    fn listener(&mut self, id: SocketId) -> Option<&mut Listener> {
+    pub(super) fn listener(&mut self, id: SocketId) -> Option<&mut Listener> {
         match self.sockets.get_mut(id).map(|e| &mut e.socket) {
             Some(Socket::Listener(l)) => Some(l),
             _ => None,
@@ -51,20 +57,21 @@ impl Stack {
         syn: &Segment,
         isn: Option<Seq>,
     ) -> Result<(), DropWhy> {
+        let admission = self.admit_syn(listener, isn.is_some());
+        if admission == Admission::Drop {
+            return Err(DropWhy::ListenOverflow);
+        }
         let Some(Socket::Listener(l)) = self.sockets.get(listener).map(|e| &e.socket) else {
             return Err(DropWhy::NoSocket);
         };
-        let accept_full = l.accept_full();
-        if accept_full || l.requests_full(&self.env.sysctl) {
-            self.env.count.tcp_ext.listen_overflows += u64::from(accept_full);
-            self.env.count.tcp_ext.listen_drops += 1;
-            return Err(DropWhy::ListenOverflow);
-        }
         let (options, ask) = (self.env.option_sets.share(&l.options.options), l.options.ask);
         let dst = self.route(Some(tuple.local_ip), tuple.remote_ip).map_err(|_| DropWhy::NoRoute)?;
         let isn = isn.unwrap_or_else(|| self.env.secrets.isn(tuple, self.now));
         let ts_offset = self.env.secrets.ts_offset(tuple);
         let setup = Setup { tuple: *tuple, mtu: dst.mtu, isn, ts_offset, options };
+        if admission == Admission::Cookie {
+            return self.send_cookie(listener, setup, syn);
+        }
         if ask {
             self.ask(listener, setup, syn);
             return Ok(());
@@ -256,13 +263,18 @@ impl Stack {
         let conn = request.into_conn(&mut self.env.cx(self.now, Some(listener)));
         let path = self.path(Some(tuple.local_ip), tuple).ok();
         let child = self.insert_conn(conn, path, Holder::Backlog);
+        self.queue_child(listener, child);
+        self.conn_input(child, tuple, seg);
+    }
+
+    /// Puts a connection into its listener's backlog.
+    pub(super) fn queue_child(&mut self, listener: SocketId, child: SocketId) {
         if let Some(entry) = self.sockets.get_mut(listener)
             && let Socket::Listener(l) = &mut entry.socket
         {
             l.accept.push_back(child);
             self.events.push_accepted(&mut entry.pending, listener);
         }
-        self.conn_input(child, tuple, seg);
     }
 
     /// Adds a connection to the table and to the flows.

@@ -16,6 +16,7 @@ mod query;
 mod ready;
 mod report;
 mod settle;
+mod syncookie;
 mod tcp;
 mod udp;
 
@@ -32,6 +33,7 @@ use crate::offload::{Coalesced, Gro};
 use crate::packet::{Owner, Packet};
 use crate::socket::ports::Ports;
 use crate::socket::{Events, Facts, Holder, Place, RequestEntry, Table, TwEntry, TwId};
+use crate::tcp::syncookie::SynCookies;
 use crate::timer::Wheel;
 use demux::Demux;
 use env::Env;
@@ -76,6 +78,7 @@ struct Small {
 struct Openers {
     ports: Ports,
     fastopen: FastOpenHost,
+    cookies: SynCookies,
 }
 
 /// Packets that were received and wait to be processed as one batch.
@@ -112,7 +115,11 @@ impl Stack {
         let mut keys = env.rng.fork("keys");
         let mut key = || KeyedState::new(keys.next_u64(), keys.next_u64());
         let demux = Demux::new(key());
-        let openers = Openers { ports: Ports::new(key()), fastopen: FastOpenHost::new(&env.rng) };
+        let openers = Openers {
+            ports: Ports::new(key()),
+            fastopen: FastOpenHost::new(&env.rng),
+            cookies: SynCookies::new(&mut env.rng.fork("syncookies")),
+        };
         let mut stack = Self {
             now,
             ip: Ip::new(&mut env.rng.fork("ip")),

@@ -30,6 +30,7 @@ mod send_window;
 pub mod sender;
 pub mod seq;
 pub mod state;
+pub mod syncookie;
 mod timers;
 pub mod timewait;
 pub mod tx_queue;

@@ -154,6 +154,11 @@ impl Request {
         self.sent.timeouts == 0
     }
 
+    /// What both sides agreed on.
+    pub(super) const fn peer(&self) -> &Negotiated {
+        &self.peer
+    }
+
     /// What was sent, for the round trip that the final ACK shows.
     pub(super) const fn sent(&self) -> SynAcks {
         self.sent
@@ -386,3 +391,39 @@ impl Request {
 }
 
 const _: () = assert!(size_of::<Request>() <= 384);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::testing::World;
+    use crate::tcp::{Chunks, SocketOptions};
+    use core::net::SocketAddr;
+
+    #[test]
+    fn old_requests_make_room_for_young_ones() {
+        let mut w = World::new();
+        let tuple = Tuple::new(SocketAddr::from(([10, 0, 0, 1], 80)), SocketAddr::from(([10, 0, 0, 2], 5)));
+        let options = std::sync::Arc::new(SocketOptions::new(&w.sysctl));
+        let setup = Setup { tuple, mtu: 1_500, isn: Seq(0), ts_offset: 0, options };
+        let syn = Segment {
+            at: Instant::ZERO,
+            seq: Seq(0),
+            ack: Seq(0),
+            flags: TcpFlags::SYN,
+            window: 100,
+            urgent: 0,
+            options: TcpOptions::EMPTY,
+            ecn: Ecn::NotEct,
+            gso_size: 0,
+            pinned_bytes: 0,
+            payload: Chunks::new(),
+        };
+        let cx = &mut w.cx(Instant::ZERO);
+        let request = Request::new(cx, setup, &syn).expect("a SYN");
+        let retries = |requests, young| request.retries(cx, &Crowd { requests, young, backlog: 16 });
+        assert_eq!(retries(8, 0), 5, "half of the backlog");
+        assert_eq!(retries(9, 0), 2, "nobody is young");
+        assert_eq!(retries(9, 9), 5, "all are");
+        assert_eq!(retries(16, 4), 3);
+    }
+}

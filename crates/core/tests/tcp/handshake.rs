@@ -183,6 +183,7 @@ fn the_first_syn_timeouts_are_linear() {
 
 #[test]
 fn syncnt_bounds_the_syns() {
+    // Two doublings would take seven seconds; that is the end, whatever came before.
     let mut p = Peer::connecting(Shape { options: |o| o.syncnt = 2, ..Shape::default() });
     p.expect("S 0");
     for second in 1..=5 {
@@ -191,6 +192,34 @@ fn syncnt_bounds_the_syns() {
     p.at(6_999);
     p.at(7_000);
     assert_eq!(p.error(), Some(Error::TimedOut));
+}
+
+#[test]
+fn a_syn_ack_that_was_lost_twice_leaves_one_segment_unless_a_timestamp_clears_it() {
+    for (echo, cwnd) in [("", 1), (" ts 10/0", 10), (" ts 10/1000", 1)] {
+        let mut p = Peer::listening(Shape::default(), 8);
+        let ts = if echo.is_empty() { "" } else { " ts 5/0" };
+        p.inject(&format!("S 0 win 65535 mss 1460{ts}"));
+        p.expect("S. 0 ack 1");
+        p.expect_at(1_000, "S. 0 ack 1");
+        p.expect_at(3_000, "S. 0 ack 1");
+        p.inject(&format!(". 1 ack 1{echo}"));
+        p.accept();
+        assert_eq!((p.info().snd_cwnd, p.info().total_retrans, p.info().total_rto), (cwnd, 2, 2), "{echo}");
+    }
+}
+
+#[test]
+fn an_acknowledgement_that_echoes_no_timestamp_of_the_syn_acks_opens_nothing() {
+    let mut p = Peer::listening(Shape::default(), 8);
+    p.inject("S 0 win 65535 mss 1460 ts 5/0");
+    p.expect("S. 0 ack 1");
+    p.at(100);
+    p.inject(". 1 ack 1 ts 10/1");
+    p.expect(". 1 ack 1");
+    assert_eq!(p.stack.counters().tcp_ext.tsecr_rejected, 1);
+    p.inject(". 1 ack 1 ts 10/0");
+    p.accept();
 }
 
 #[test]

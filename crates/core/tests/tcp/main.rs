@@ -22,6 +22,7 @@ mod recovery;
 mod resets;
 mod sack;
 mod settings;
+mod syncookies;
 mod text;
 mod timeouts;
 mod timestamps;

@@ -63,6 +63,9 @@ impl Conn {
         // RFC 3168 section 6.1.1: the answer to an ECN-setup SYN carries ECE and not CWR.
         let asked = self.out.ecn_asked;
         self.peer.ecn = asked && seg.has(TcpFlags::ECE) && !seg.has(TcpFlags::CWR);
+        // The answer to the first SYN: only patience was lacking (`tcp_try_undo_spurious_syn`).
+        let echo = seg.options.timestamps.filter(|_| self.peer.ts).map(|ts| ts.echo);
+        self.tx.undo_spurious_syn(echo.map(|echo| echo.wrapping_sub(self.peer.stamps.offset)));
         self.acknowledge(cx, seg, true);
         self.snd.up = self.tx.snd_una();
         self.set_state(cx, State::Established);

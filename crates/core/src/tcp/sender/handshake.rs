@@ -42,8 +42,14 @@ impl Sender {
     /// The final ACK of a passive open echoes the timestamp `echo`, without offset: that of the first SYN-ACK shows that only
     /// patience was lacking (`tcp_try_undo_spurious_syn`).
     pub fn undo_spurious_syn_ack(&mut self, echo: Option<u32>) {
+        self.undo_spurious_syn(echo);
+        self.recovery.undo.stamp = None;
+    }
+
+    /// The SYN-ACK echoes the timestamp of the first SYN, which was not lost then.
+    pub fn undo_spurious_syn(&mut self, echo: Option<u32>) {
         let undo = &mut self.recovery.undo;
-        if undo.stamp.take().is_some_and(|first| echo == Some(first.as_millis() as u32)) {
+        if undo.stamp.is_some_and(|first| echo == Some(first.as_millis() as u32)) {
             undo.marker = None;
         }
     }
