@@ -56,7 +56,7 @@ impl Stack {
     }
 
     fn icmp_error_udp(&mut self, tuple: &Tuple, error: &IcmpError) -> bool {
-        let Some(id) = self.demux.udp(tuple) else { return false };
+        let Some(id) = self.udp_receiver(tuple) else { return false };
         let Some(entry) = self.sockets.get_mut(id) else { return false };
         let Socket::Udp(udp) = &mut entry.socket else { return false };
         match error.kind {

@@ -149,7 +149,8 @@ impl Stack {
             return count.dropped(DropWhy::Checksum);
         }
         let tuple = tuple_of(ingress, u16_of(&l4[..2]), u16_of(&l4[2..4]));
-        let Some(id) = self.demux.udp(&tuple) else {
+        let Some(id) = self.udp_receiver(&tuple) else {
+            let count = &mut self.env.count;
             count.udp.no_ports += 1;
             count.dropped(DropWhy::NoSocket);
             let mut cx = self.env.cx(self.now, None);
@@ -158,6 +159,7 @@ impl Stack {
         let mut data = ingress.payload(UDP_HEADER_LEN);
         data.truncate(stated - UDP_HEADER_LEN);
         let local = SocketAddr::new(ingress.dst, tuple.local_port);
+        let count = &mut self.env.count;
         let Some(entry) = self.sockets.get_mut(id) else { return };
         let Socket::Udp(udp) = &mut entry.socket else { return };
         if !udp.deliver(Datagram { data, peer: tuple.remote(), local }) {

@@ -164,6 +164,13 @@ impl Stack {
         Ok(())
     }
 
+    /// The socket for a datagram of this flow. A connected one hears its peer alone (`compute_score` in net/ipv4/udp.c).
+    pub(super) fn udp_receiver(&self, tuple: &Tuple) -> Option<SocketId> {
+        let id = self.demux.udp(tuple)?;
+        let Socket::Udp(udp) = &self.sockets.get(id)?.socket else { return None };
+        udp.remote.is_none_or(|remote| remote == tuple.remote()).then_some(id)
+    }
+
     pub(super) fn close_udp(&mut self, id: SocketId) {
         let Some(entry) = self.sockets.get_mut(id) else { return };
         let Socket::Udp(udp) = &mut entry.socket else { return };

@@ -6,11 +6,11 @@ use crate::errno::Errno;
 use crate::files::{Kind, Sock};
 use crate::host::Host;
 use bytes::Bytes;
+use lowwater_core::tcp::SocketOptions;
 
 /// IP_PMTUDISC_DO and IP_PMTUDISC_PROBE refuse what the path does not carry whole.
-pub(super) fn never_fragments(sock: &Sock) -> bool {
-    let of = |level, name| matches!(sock.plain(level, name), IP_PMTUDISC_DO | IP_PMTUDISC_PROBE);
-    of(SOL_IP, IP_MTU_DISCOVER) || of(SOL_IPV6, IPV6_MTU_DISCOVER)
+pub(super) fn never_fragments(options: &SocketOptions) -> bool {
+    matches!(i32::from(options.mtu_discover), IP_PMTUDISC_DO | IP_PMTUDISC_PROBE)
 }
 
 /// An int, or one byte, or nothing for zero.
@@ -28,6 +28,7 @@ impl Host {
         let options = self.options_of(sock);
         Ok(match name {
             IP_TOS => Told::Int(options.tos.into()),
+            IP_MTU_DISCOVER => Told::Int(options.mtu_discover.into()),
             IP_TTL if options.ttl != 0 => Told::Int(options.ttl.into()),
             IP_TTL => Told::Int(self.stack.sysctl().ip_default_ttl as i32),
             IP_MTU => Told::Int(self.path_mtu(sock).ok_or(Errno::ENOTCONN)?),
@@ -73,12 +74,18 @@ impl Host {
             IP_FREEBIND | IP_TRANSPARENT | IP_MINTTL | IP_MULTICAST_LOOP if value.len() == 0 => {
                 Err(Errno::EINVAL)
             }
-            IP_MTU_DISCOVER => {
-                self.set_plain(fd, SOL_IP, name, n)?;
-                self.renew_udp(fd)
-            }
+            IP_MTU_DISCOVER => self.set_mtu_discover(fd, n),
             _ => self.set_plain(fd, SOL_IP, name, n),
         }
+    }
+
+    /// IP_MTU_DISCOVER and IPV6_MTU_DISCOVER, from IP_PMTUDISC_DONT to IP_PMTUDISC_OMIT.
+    pub(super) fn set_mtu_discover(&mut self, fd: Fd, n: i32) -> Result<(), Errno> {
+        if !(IP_PMTUDISC_DONT..=IP_PMTUDISC_OMIT).contains(&n) {
+            return Err(Errno::EINVAL);
+        }
+        self.change(fd, |o| o.mtu_discover = n as u8)?;
+        self.renew_udp(fd)
     }
 
     /// Hands a UDP socket's options to the stack again.

@@ -12,6 +12,7 @@ impl Host {
         let options = self.options_of(sock);
         Ok(match name {
             IPV6_TCLASS => Told::Int(options.tos.into()),
+            IPV6_MTU_DISCOVER => Told::Int(options.mtu_discover.into()),
             IPV6_UNICAST_HOPS if options.ttl != 0 => Told::Int(options.ttl.into()),
             IPV6_UNICAST_HOPS => Told::Int(self.stack.sysctl().ip_default_ttl as i32),
             IPV6_MULTICAST_HOPS => Told::Int(1),
@@ -47,12 +48,10 @@ impl Host {
             }
             IPV6_MTU if n == 0 && !short => Ok(()),
             IPV6_MTU => Err(Errno::EINVAL),
+            IPV6_MTU_DISCOVER if short => Err(Errno::EINVAL),
             IPV6_DONTFRAG | IPV6_AUTOFLOWLABEL => self.set_plain(fd, SOL_IPV6, name, n),
             _ if short => Self::may_set_plain(SOL_IPV6, name).and(Err(Errno::EINVAL)),
-            IPV6_MTU_DISCOVER => {
-                self.set_plain(fd, SOL_IPV6, name, n)?;
-                self.renew_udp(fd)
-            }
+            IPV6_MTU_DISCOVER => self.set_mtu_discover(fd, n),
             _ => self.set_plain(fd, SOL_IPV6, name, n),
         }
     }

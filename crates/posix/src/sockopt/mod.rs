@@ -159,7 +159,7 @@ impl Host {
         let rcvbuf = sock.options.rcvbuf.unwrap_or(sysctl.rmem_default);
         let sndbuf = sock.options.sndbuf.unwrap_or(sysctl.wmem_default);
         let buffers = self.stack.udp_set_buffers(id, rcvbuf, sndbuf);
-        let whole = self.stack.udp_set_dont_fragment(id, ip::never_fragments(sock));
+        let whole = self.stack.udp_set_dont_fragment(id, ip::never_fragments(&sock.options));
         debug_assert_eq!((buffers, whole), (Ok(()), Ok(())), "a socket that was just made");
     }
 }

@@ -1,0 +1,92 @@
+//! UDP sockets: datagrams whole and cut, peeking, errors of ICMP, addresses of both families.
+mod support;
+
+use bytes::Bytes;
+use lowwater_core::base::Duration;
+use lowwater_posix::abi::*;
+use lowwater_posix::{Call, Errno, Fd, Host, Name, Piece, SendKind};
+use support::*;
+
+const MS: fn(u64) -> Duration = Duration::from_millis;
+
+fn udp(host: &mut Host, domain: i32) -> Fd {
+    ok(host, Call::Socket { domain, ty: SOCK_DGRAM, protocol: IPPROTO_UDP })
+}
+
+fn sendto(fd: Fd, data: &'static [u8], ip: &str, port: u16) -> Call {
+    let to = Some(Name::Inet(at(ip, port)));
+    let data = vec![Piece::Data(Bytes::from_static(data))];
+    Call::Send { fd, kind: SendKind::Sendto, data, flags: 0, to, control: Vec::new() }
+}
+
+#[test]
+fn datagrams_keep_their_borders_and_tell_their_sender() {
+    let mut net = Net::new();
+    let (a, b) = (udp(&mut net.a, AF_INET), udp(&mut net.b, AF_INET6));
+    ok(&mut net.a, bind(a, A, 1_000));
+    ok(&mut net.b, bind(b, "::", 2_000));
+    let id = blocks(&mut net.b, recvmsg(b, 4, 0, 0));
+    for data in [&b"abcdef"[..], b"", b"gh"] {
+        ok(&mut net.a, sendto(a, data, B, 2_000));
+    }
+    net.run(MS(50));
+    let first = finished(&mut net.b, id);
+    assert_eq!((first.data.as_ref(), first.ret, first.msg_flags), (&b"abcd"[..], 4, MSG_TRUNC));
+    assert_eq!(first.addr, Some(at("::ffff:10.0.0.1", 1_000)));
+    assert_eq!(done(&mut net.b, recv(b, 9, 0)).ret, 0, "an empty datagram is one");
+    assert_eq!(done(&mut net.b, recv(b, 1, MSG_PEEK | MSG_TRUNC)).ret, 2);
+    assert_eq!(done(&mut net.b, Call::Ioctl { fd: b, request: 0x541b, arg: Some(0) }).int(), Some(2));
+    assert_eq!(done(&mut net.b, recv(b, 9, 0)).data, "gh");
+    assert_eq!(fails(&mut net.b, recv(b, 9, MSG_DONTWAIT)), Errno::EAGAIN);
+}
+
+#[test]
+fn a_connected_socket_hears_its_peer_alone_until_it_is_dissolved() {
+    let mut net = Net::new();
+    let (a, other, b) = (udp(&mut net.a, AF_INET), udp(&mut net.a, AF_INET), udp(&mut net.b, AF_INET));
+    ok(&mut net.a, bind(a, A, 1_000));
+    ok(&mut net.b, bind(b, B, 2_000));
+    ok(&mut net.b, connect(b, A, 1_000));
+    ok(&mut net.a, sendto(other, b"stranger", B, 2_000));
+    ok(&mut net.a, sendto(a, b"peer", B, 2_000));
+    net.run(MS(50));
+    assert_eq!(done(&mut net.b, recv(b, 9, 0)).data, "peer");
+    assert_eq!(fails(&mut net.b, recv(b, 9, MSG_DONTWAIT)), Errno::EAGAIN);
+    ok(&mut net.b, Call::Connect { fd: b, addr: Name::Unspec });
+    assert_eq!(fails(&mut net.b, send(b, b"x", 0)), Errno::EDESTADDRREQ);
+    ok(&mut net.a, sendto(other, b"stranger", B, 2_000));
+    net.run(MS(50));
+    assert_eq!(done(&mut net.b, recv(b, 9, 0)).data, "stranger");
+}
+
+#[test]
+fn ports_collide_unless_both_want_to_share() {
+    let mut host = host(A, A6);
+    let (x, y) = (udp(&mut host, AF_INET), udp(&mut host, AF_INET));
+    ok(&mut host, bind(x, A, 53));
+    assert_eq!(fails(&mut host, bind(y, A, 53)), Errno::EADDRINUSE);
+    assert_eq!(fails(&mut host, bind(y, "0.0.0.0", 53)), Errno::EADDRINUSE);
+    let s = stream(&mut host);
+    ok(&mut host, bind(s, A, 53));
+    let (s4, s6) = (stream(&mut host), stream6(&mut host));
+    assert_eq!(fails(&mut host, bind(s6, "::", 53)), Errno::EADDRINUSE, "it would take IPv4 too");
+    ok(&mut host, setint(s6, SOL_IPV6, IPV6_V6ONLY, 1));
+    ok(&mut host, bind(s6, "::", 53));
+    ok(&mut host, setint(s4, SOL_SOCKET, SO_REUSEADDR, 1));
+    assert_eq!(fails(&mut host, bind(s4, A, 53)), Errno::EADDRINUSE, "the other does not want to");
+    ok(&mut host, setint(s, SOL_SOCKET, SO_REUSEADDR, 1));
+    ok(&mut host, bind(s4, A, 53));
+    ok(&mut host, Call::Listen { fd: s, backlog: 1 });
+    assert_eq!(fails(&mut host, Call::Listen { fd: s4, backlog: 1 }), Errno::EADDRINUSE);
+}
+
+#[test]
+fn a_datagram_too_long_for_the_path_is_refused_where_it_must_not_be_cut() {
+    let mut host = host(A, A6);
+    let s = udp(&mut host, AF_INET);
+    assert_eq!(ok(&mut host, sendto(s, &[0; 3_000], B, 9)), 3_000);
+    ok(&mut host, setint(s, SOL_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO));
+    assert_eq!(fails(&mut host, sendto(s, &[0; 3_000], B, 9)), Errno::EMSGSIZE);
+    ok(&mut host, connect(s, B, 9));
+    assert_eq!(done(&mut host, get(s, SOL_IP, IP_MTU, 4)).int(), Some(1_500));
+}

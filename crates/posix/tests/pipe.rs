@@ -1,0 +1,107 @@
+//! Pipes, and splice between pipes and sockets.
+mod support;
+
+use lowwater_core::base::Duration;
+use lowwater_posix::abi::*;
+use lowwater_posix::{Call, Errno, Fd, Host};
+use support::*;
+
+const MS: fn(u64) -> Duration = Duration::from_millis;
+
+fn pipe(host: &mut Host, flags: i32) -> (Fd, Fd) {
+    done(host, Call::Pipe { flags }).pipe.expect("two ends")
+}
+
+fn splice(fd_in: Fd, fd_out: Fd, len: usize) -> Call {
+    Call::Splice { fd_in, off_in: None, fd_out, off_out: None, len, flags: 0 }
+}
+
+#[test]
+fn a_pipe_blocks_when_it_is_empty_or_full() {
+    let mut host = host(A, A6);
+    let (r, w) = pipe(&mut host, 0);
+    let reader = blocks(&mut host, read(r, 10));
+    ok(&mut host, write(w, b"abc"));
+    assert_eq!(finished(&mut host, reader).data, "abc");
+    assert_eq!(ok(&mut host, write(w, &[1; 65_000])), 65_000);
+    let writer = blocks(&mut host, write(w, &[2; 1_000]));
+    assert_eq!(
+        done(&mut host, Call::Ioctl { fd: r, request: 0x541b, arg: Some(0) }).int(),
+        Some(65_000),
+        "all or nothing"
+    );
+    ok(&mut host, read(r, 1_000));
+    assert_eq!(finished(&mut host, writer).ret, 1_000);
+    let writer = blocks(&mut host, write(w, &[3; 5_000]));
+    ok(&mut host, read(r, 70_000));
+    assert_eq!(finished(&mut host, writer).ret, 5_000, "long ones go in pieces");
+    ok(&mut host, read(r, 70_000));
+    let reader = blocks(&mut host, read(r, 10));
+    ok(&mut host, Call::Close { fd: w });
+    assert_eq!(finished(&mut host, reader).ret, 0);
+}
+
+#[test]
+fn a_writer_without_a_reader_gets_a_signal() {
+    let mut host = host(A, A6);
+    let (r, w) = pipe(&mut host, O_NONBLOCK);
+    assert_eq!(fails(&mut host, read(r, 1)), Errno::EAGAIN);
+    ok(&mut host, Call::Close { fd: r });
+    let reply = done(&mut host, write(w, b"x"));
+    assert_eq!((reply.errno, reply.sigpipe), (Some(Errno::EPIPE), true));
+    assert_eq!(fails(&mut host, Call::Pipe { flags: 1 }), Errno::EINVAL);
+}
+
+#[test]
+fn splice_moves_bytes_from_a_socket_to_a_socket() {
+    let mut net = Net::new();
+    let (a, b) = net.connected();
+    let (r, w) = pipe(&mut net.b, 0);
+    let into = blocks(&mut net.b, splice(b, w, 100));
+    ok(&mut net.a, write(a, b"hello, world"));
+    net.run(MS(50));
+    assert_eq!(finished(&mut net.b, into).ret, 12);
+    assert_eq!(ok(&mut net.b, splice(r, b, 5)), 5);
+    assert_eq!(ok(&mut net.b, splice(r, b, 100)), 7);
+    net.run(MS(50));
+    assert_eq!(done(&mut net.a, recv(a, 100, 0)).data, "hello, world");
+    ok(&mut net.a, Call::Shutdown { fd: a, how: SHUT_WR });
+    net.run(MS(50));
+    assert_eq!(ok(&mut net.b, splice(b, w, 100)), 0, "the end of the stream");
+}
+
+#[test]
+fn splice_refuses_what_linux_refuses() {
+    let mut net = Net::new();
+    let (_, b) = net.connected();
+    let host = &mut net.b;
+    let (r, w) = pipe(host, O_NONBLOCK);
+    let (r2, w2) = pipe(host, O_NONBLOCK);
+    let other = stream(host);
+    let table = [
+        (splice(b, other, 1), Errno::EINVAL),
+        (splice(r, w, 1), Errno::EINVAL),
+        (splice(w, b, 1), Errno::EBADF),
+        (splice(b, r, 1), Errno::EBADF),
+        (splice(99, w, 1), Errno::EBADF),
+        (splice(other, w, 1), Errno::ENOTCONN),
+        (
+            Call::Splice { fd_in: r, off_in: Some(0), fd_out: b, off_out: None, len: 1, flags: 0 },
+            Errno::ESPIPE,
+        ),
+        (
+            Call::Splice { fd_in: b, off_in: None, fd_out: w, off_out: Some(0), len: 1, flags: 0 },
+            Errno::ESPIPE,
+        ),
+        (Call::Splice { fd_in: b, off_in: None, fd_out: w, off_out: None, len: 1, flags: 64 }, Errno::EINVAL),
+        (Call::Splice { fd_in: r, off_in: None, fd_out: w2, off_out: None, len: 1, flags: 2 }, Errno::EAGAIN),
+    ];
+    for (call, errno) in table {
+        let shown = format!("{call:?}");
+        assert_eq!(fails(host, call), errno, "{shown}");
+    }
+    ok(host, write(w, b"abc"));
+    assert_eq!(ok(host, splice(r, w2, 2)), 2);
+    assert_eq!(done(host, read(r2, 9)).data, "ab");
+    assert_eq!(ok(host, splice(r, w2, 0)), 0);
+}
