@@ -196,6 +196,9 @@ pub(crate) struct Drill {
     /// One JSON object per script on stdout, and nothing else
     #[arg(long)]
     pub(crate) json: bool,
+    /// A page in Markdown with every script and its result on stdout, and nothing else
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) page: bool,
 }
 
 fn key_value(text: &str) -> Result<(String, String), String> {

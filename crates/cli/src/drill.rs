@@ -4,6 +4,7 @@ use crate::failure::Failure;
 use lowwater_drill::Outcome;
 use serde_json::json;
 use std::io::{self, Write as _};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -12,13 +13,21 @@ pub(crate) fn run(args: &Drill) -> Result<ExitCode, Failure> {
     let scripts = lowwater_drill::collect(&args.paths).map_err(|e| Failure::io("looking for scripts", &e))?;
     let (mut failed, begun) = (0, Instant::now());
     let mut out = io::stdout().lock();
+    let mut outcomes = Vec::new();
     for script in &scripts {
         let outcome = lowwater_drill::drill_file(script).map_err(|e| Failure::io(script.display(), &e))?;
-        failed += usize::from(outcome.failure.is_some());
+        failed += usize::from(!outcome.as_expected());
+        if args.page {
+            outcomes.push(outcome);
+            continue;
+        }
         let text = if args.json { object(&outcome) } else { words(&outcome) };
         writeln!(out, "{text}").map_err(|e| Failure::io("writing", &e))?;
     }
-    if !args.json {
+    if args.page {
+        let page = lowwater_drill::page(Path::new(""), &outcomes);
+        out.write_all(page.as_bytes()).map_err(|e| Failure::io("writing", &e))?;
+    } else if !args.json {
         let total = scripts.len();
         let seconds = begun.elapsed().as_secs_f64().max(1e-9);
         let rate = total as f64 / seconds;
@@ -34,22 +43,28 @@ pub(crate) fn run(args: &Drill) -> Result<ExitCode, Failure> {
 
 fn words(outcome: &Outcome) -> String {
     match &outcome.failure {
+        None if outcome.fails_because.is_some() => {
+            format!("FAILED {}: passes, though its head says that it fails", outcome.script.display())
+        }
         None => {
             let printed: String = outcome.printed.iter().map(|line| format!("\n  | {line}")).collect();
             format!("ok {}{printed}", outcome.script.display())
         }
-        Some(failure) => format!("FAILED {failure}"),
+        Some(failure) => match &outcome.fails_because {
+            Some(why) => format!("fails, as expected, {}:{}: {why}", failure.script, failure.line),
+            None => format!("FAILED {failure}"),
+        },
     }
 }
 
 fn object(outcome: &Outcome) -> String {
     let script = outcome.script.display().to_string();
     let object = match &outcome.failure {
-        None => json!({ "script": script, "ok": true, "printed": outcome.printed }),
+        None => json!({ "script": script, "ok": outcome.as_expected(), "printed": outcome.printed }),
         Some(f) => json!({
-            "script": script, "ok": false, "line": f.line, "source": f.source, "what": f.what,
+            "script": script, "ok": outcome.as_expected(), "line": f.line, "source": f.source, "what": f.what,
             "expected": f.expected, "actual": f.actual, "packets": f.packets, "trace": f.trace,
-            "printed": f.printed, "alone": f.alone(),
+            "printed": f.printed, "alone": f.alone(), "fails_because": outcome.fails_because,
         }),
     };
     object.to_string()

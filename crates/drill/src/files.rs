@@ -12,6 +12,23 @@ pub struct Outcome {
     pub failure: Option<Box<Failure>>,
     /// What print() in its snippets said, if it passed.
     pub printed: Vec<String>,
+    /// The first comment of its head: what it shows.
+    pub shows: String,
+    /// Why it is expected to fail: `// fails: WHY` in its head.
+    pub fails_because: Option<String>,
+}
+
+impl Outcome {
+    /// It passed, or failed and its head says so.
+    #[must_use]
+    pub const fn as_expected(&self) -> bool {
+        self.failure.is_some() == self.fails_because.is_some()
+    }
+}
+
+/// The comments before the first event.
+fn head(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().map_while(|line| line.trim().strip_prefix("//")).map(str::trim)
 }
 
 /// The scripts among `paths` in order: files as they are, and all `*.pkt` below directories, sorted.
@@ -55,5 +72,8 @@ pub fn drill_file(path: &Path) -> io::Result<Outcome> {
         Ok(printed) => (None, printed),
         Err(failure) => (Some(failure), Vec::new()),
     };
-    Ok(Outcome { script: path.to_owned(), failure, printed })
+    let shows = head(&text).next().unwrap_or_default().to_owned();
+    let fails_because =
+        head(&text).find_map(|line| line.strip_prefix("fails:")).map(|why| why.trim().to_owned());
+    Ok(Outcome { script: path.to_owned(), failure, printed, shows, fails_because })
 }

@@ -11,6 +11,7 @@ mod failure;
 mod files;
 mod names;
 mod options;
+mod page;
 mod parse;
 mod py;
 mod run;
@@ -19,6 +20,7 @@ mod wire;
 
 pub use failure::Failure;
 pub use files::{Outcome, collect, drill_file};
+pub use page::page;
 
 use std::path::Path;
 

@@ -13,11 +13,33 @@ fn all_scripts_pass() {
     let mut failures = String::new();
     for script in scripts {
         let outcome = lowwater_drill::drill_file(&script).expect("a readable script");
-        if let Some(failure) = outcome.failure {
-            failures.push_str(&format!("{failure}\n\n"));
+        match outcome.failure {
+            _ if outcome.fails_because.is_some() == outcome.failure.is_some() => {}
+            Some(failure) => failures.push_str(&format!("{failure}\n\n")),
+            None => failures.push_str(&format!("{} passes and says that it fails\n", script.display())),
         }
     }
     assert!(failures.is_empty(), "\n{failures}");
+}
+
+#[test]
+fn a_script_that_is_expected_to_fail_must_fail() {
+    let dir = std::env::temp_dir().join(format!("lowwater-drill-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).expect("a folder");
+    let outcome = |text: &str| {
+        let path = dir.join("x.pkt");
+        std::fs::write(&path, text).expect("a script");
+        lowwater_drill::drill_file(&path).expect("a readable script")
+    };
+    let wrong = outcome("// Shows | nothing.\n// fails: a reason\n0 close(3) = 0\n");
+    assert!(wrong.as_expected() && wrong.fails_because.as_deref() == Some("a reason"));
+    assert!(!outcome("// Shows nothing.\n0 close(3) = 0\n").as_expected());
+    let right = outcome("// fails: not at all\n0 close(3) = -1 EBADF\n");
+    assert!(right.failure.is_none() && !right.as_expected());
+    let page = lowwater_drill::page(&dir, &[wrong, right]);
+    assert!(page.contains("| `x.pkt` | Shows \\| nothing. | fails, as expected: a reason |"), "{page}");
+    assert!(page.contains("passes, though its head"), "{page}");
+    std::fs::remove_dir_all(&dir).expect("removed");
 }
 
 /// A connection at 0.01 s, to be followed by what is under test; seven lines.
