@@ -2,4 +2,5 @@
 #![forbid(unsafe_code)]
 pub mod counting;
 pub mod duo;
+pub mod hash;
 pub mod single;

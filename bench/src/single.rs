@@ -1,21 +1,33 @@
 //! The stack, its TUN and the application in one thread: the smallest driver there can be.
-use lowwater_core::base::{DeviceId, SocketId};
+use crate::hash::Hash;
+use lowwater_core::base::{DeviceId, Instant, SocketId};
 use lowwater_core::packet::Packet;
 use lowwater_core::stack::{Config, Event, ListenAddr, ListenOptions, Stack};
-use lowwater_core::tcp::{SendFlags, SocketOptions};
+use lowwater_core::tcp::{How, SendFlags, SocketOptions};
 use lowwater_os::poll::Interest;
-use lowwater_os::{Clock, Poller, Tun, TunOptions};
+use lowwater_os::{Clock, KernelWork, Poller, Tun, TunOptions};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// What the stack's side does with each connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// Reads and hashes.
-    Discard,
-    /// Writes and hashes.
-    Generate,
+/// Packets per batch.
+const BATCH: usize = 64;
+/// A batch ends beyond this many bytes, so that it stays in the cache.
+const BATCH_BYTES: usize = 512 * 1_024;
+
+/// Where the kernel does its part: `--work inline|spread|thread` on the command line.
+///
+/// # Panics
+/// When the word is another.
+#[must_use]
+pub fn work() -> KernelWork {
+    let named = std::env::args().skip_while(|arg| arg != "--work").nth(1);
+    match named.as_deref() {
+        Some("thread") => KernelWork::Thread,
+        Some("spread") => KernelWork::Spread,
+        Some("inline") | None => KernelWork::default(),
+        Some(other) => panic!("--work takes inline, spread or thread, not {other}"),
+    }
 }
 
 /// What serving took.
@@ -23,21 +35,22 @@ pub enum Role {
 pub struct Used {
     /// Processor time of the thread, in seconds.
     pub cpu_s: f64,
-    /// Payload bytes that crossed.
-    pub bytes: u64,
     /// Packets in and out, super-packets as one.
     pub packets: u64,
     /// Allocations of the whole process in that time.
     pub allocations: u64,
+    /// Payload bytes that the stack and its device copied in user space, all copies counted.
+    pub copied_bytes: u64,
 }
 
-fn thread_cpu_s() -> f64 {
-    let t = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    t.tv_sec as f64 + t.tv_nsec as f64 / 1e9
-}
+/// What runs on the stack. Its thread calls it between packets in and packets out.
+pub trait App {
+    /// Something happened to a socket.
+    fn event(&mut self, stack: &mut Stack, now: Instant, event: &Event);
 
-/// Packets per batch.
-const BATCH: usize = 64;
+    /// All events of this turn are told; false ends the serving.
+    fn turn(&mut self, stack: &mut Stack, now: Instant) -> bool;
+}
 
 /// One thread's world.
 pub struct Single {
@@ -50,14 +63,22 @@ pub struct Single {
     inbox: Vec<Packet>,
 }
 
+fn thread_cpu_s() -> f64 {
+    let t = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    t.tv_sec as f64 + t.tv_nsec as f64 / 1e9
+}
+
 impl Single {
-    /// A TUN of this name, the stack's address and the kernel's.
+    /// A TUN of this name, the stack's address and the kernel's; the stack listens on port 9.
     ///
     /// # Panics
     /// When the device cannot be made: a benchmark has nothing to do then.
     #[must_use]
-    pub fn open(name: &str, own: &str, host: &str) -> Self {
-        let tun = Tun::open(&TunOptions::new(name)).expect("a TUN");
+    pub fn open(name: &str, own: &str, host: &str, work: KernelWork) -> Self {
+        let tun = Tun::open(&TunOptions { work, ..TunOptions::new(name) }).expect("a TUN");
+        if let Some(why) = tun.degraded() {
+            eprintln!("the kernel works inline: {why}");
+        }
         let link = tun.link().expect("the device has a name");
         link.add_address(host.parse::<IpAddr>().expect("an address"), 24)
             .expect("the kernel takes an address");
@@ -66,8 +87,7 @@ impl Single {
         let mut stack = Stack::new(Config { seed: 7, ..Config::default() }, clock.now());
         let dev = stack.add_device(tun.caps());
         stack.add_address(dev, own.parse().expect("an address"), 24).expect("a fresh stack takes an address");
-        let options =
-            ListenOptions { backlog: 1_024, ask: false, options: SocketOptions::new(stack.sysctl()) };
+        let options = ListenOptions { backlog: 1_024, ask: false, options: nodelay(&stack) };
         stack
             .tcp_listen(clock.now(), ListenAddr { ip: None, port: Some(9) }, options)
             .expect("the port is free");
@@ -85,63 +105,37 @@ impl Single {
         }
     }
 
-    /// Serves until it is stopped.
+    /// Serves until it is stopped or the application has had enough.
     ///
     /// # Panics
     /// When the device fails.
-    pub fn serve(&mut self, role: Role) -> Used {
-        let (cpu, calls, mut bytes) = (thread_cpu_s(), crate::counting::calls(), 0u64);
-        let data = bytes::Bytes::from(vec![0x5a; 262_144]);
-        let (mut crc, mut ready, mut writers) = (0u32, Vec::new(), Vec::<SocketId>::new());
+    pub fn serve(&mut self, app: &mut impl App) -> Used {
+        let (cpu, calls) = (thread_cpu_s(), crate::counting::calls());
+        let mut ready = Vec::new();
         while !self.stop.load(Relaxed) {
             let now = self.clock.now();
-            let got = self.tun.recv_batch(&self.clock, BATCH, &mut self.inbox).expect("the device lives");
+            let more =
+                self.tun.recv_batch(now, BATCH, BATCH_BYTES, &mut self.inbox).expect("the device lives");
             for packet in self.inbox.drain(..) {
                 self.stack.receive(now, self.dev, packet);
             }
             self.stack.handle_timeout(now);
             while let Some(event) = self.stack.next_event() {
-                match event {
-                    Event::Accepted(listener) => {
-                        while let Ok((id, _)) = self.stack.tcp_accept(now, listener) {
-                            if role == Role::Generate {
-                                writers.push(id);
-                            }
-                        }
-                    }
-                    Event::Readable(id) => {
-                        while let Ok(Some(piece)) = self.stack.tcp_read_chunk(now, id, usize::MAX) {
-                            crc = crc32c::crc32c_append(crc, &piece);
-                            bytes += piece.len() as u64;
-                        }
-                    }
-                    Event::Writable(id) => writers.push(id),
-                    _ => {}
-                }
+                app.event(&mut self.stack, now, &event);
             }
-            for id in writers.drain(..) {
-                loop {
-                    let mut piece = data.clone();
-                    if role != Role::Generate
-                        || self.stack.tcp_send_bytes(now, id, &mut piece, SendFlags::default()).is_err()
-                    {
-                        break;
-                    }
-                    crc = crc32c::crc32c_append(crc, &data[..data.len() - piece.len()]);
-                    bytes += (data.len() - piece.len()) as u64;
-                }
+            if !app.turn(&mut self.stack, now) {
+                break;
             }
             let done = self.stack.transmit(now, self.dev, BATCH, &mut self.tun);
             if done.stopped {
                 self.stack.device_ready(now, self.dev);
             }
-            if got == 0 && !done.more && !done.stopped {
+            if !more && !done.more && !done.stopped {
                 let until = self.stack.next_deadline();
                 self.poller.wait(&self.clock, until, &mut ready).expect("the poller lives");
                 ready.clear();
             }
         }
-        std::hint::black_box(crc);
         if std::env::var_os("LOWWATER_BENCH_COUNTERS").is_some() {
             self.stack.counters().each(&mut |group, name, n| {
                 if n > 0 {
@@ -149,12 +143,185 @@ impl Single {
                 }
             });
         }
-        let count = &self.stack.counters().ip;
+        let count = self.stack.counters();
         Used {
             cpu_s: thread_cpu_s() - cpu,
-            bytes,
-            packets: count.in_receives + count.out_requests,
+            packets: count.ip.in_receives + count.ip.out_requests,
             allocations: crate::counting::calls() - calls,
+            copied_bytes: self.tun.counters().copied_bytes,
         }
+    }
+}
+
+/// Default options but for TCP_NODELAY, which programs that ask and answer set.
+fn nodelay(stack: &Stack) -> SocketOptions {
+    SocketOptions { nodelay: true, ..SocketOptions::new(stack.sysctl()) }
+}
+
+/// What the stack's side of a bulk transfer does with each connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Reads and hashes.
+    Discard,
+    /// Writes and hashes.
+    Generate,
+}
+
+/// Bulk transfer.
+#[derive(Debug)]
+pub struct Bulk {
+    role: Role,
+    data: bytes::Bytes,
+    hash: Hash,
+    writers: Vec<SocketId>,
+    /// Payload bytes that crossed.
+    pub bytes: u64,
+}
+
+impl Bulk {
+    /// For any number of connections.
+    #[must_use]
+    pub fn new(role: Role) -> Self {
+        let data = bytes::Bytes::from(vec![0x5a; 262_144]);
+        Self { role, data, hash: Hash::new(), writers: Vec::new(), bytes: 0 }
+    }
+}
+
+impl App for Bulk {
+    fn event(&mut self, stack: &mut Stack, now: Instant, event: &Event) {
+        match *event {
+            Event::Accepted(listener) => {
+                while let Ok((id, _)) = stack.tcp_accept(now, listener) {
+                    if self.role == Role::Generate {
+                        self.writers.push(id);
+                    }
+                }
+            }
+            Event::Readable(id) => {
+                while let Ok(Some(piece)) = stack.tcp_read_chunk(now, id, usize::MAX) {
+                    self.hash.update(&piece);
+                    self.bytes += piece.len() as u64;
+                }
+            }
+            Event::Writable(id) if self.role == Role::Generate => self.writers.push(id),
+            _ => {}
+        }
+    }
+
+    fn turn(&mut self, stack: &mut Stack, now: Instant) -> bool {
+        for id in self.writers.drain(..) {
+            loop {
+                let mut piece = self.data.clone();
+                if stack.tcp_send_bytes(now, id, &mut piece, SendFlags::default()).is_err() {
+                    break;
+                }
+                let sent = self.data.len() - piece.len();
+                self.hash.update(&self.data[..sent]);
+                self.bytes += sent as u64;
+            }
+        }
+        true
+    }
+}
+
+/// Answers every byte with the same byte, and a FIN with a FIN.
+#[derive(Debug, Default)]
+pub struct Echo;
+
+impl App for Echo {
+    fn event(&mut self, stack: &mut Stack, now: Instant, event: &Event) {
+        match *event {
+            Event::Accepted(listener) => while let Ok((_, _)) = stack.tcp_accept(now, listener) {},
+            Event::Readable(id) => {
+                let mut buf = [0; 64];
+                loop {
+                    match stack.tcp_recv(now, id, &mut buf, false) {
+                        Ok(0) => {
+                            let _ = stack.close(now, id);
+                            break;
+                        }
+                        Ok(n) => {
+                            let _ = stack.tcp_send(now, id, &buf[..n], SendFlags::default());
+                        }
+                        Err(_) => break,
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn turn(&mut self, _: &mut Stack, _: Instant) -> bool {
+        true
+    }
+}
+
+/// The stack as client of an echo: one byte there and back, again and again, or connections opened and closed.
+#[derive(Debug)]
+pub struct Asker {
+    remote: std::net::SocketAddr,
+    connects: bool,
+    end: std::time::Instant,
+    limit: u64,
+    /// Round trips, or connections opened.
+    pub done: u64,
+    open: Option<SocketId>,
+    over: bool,
+}
+
+impl Asker {
+    /// Asks `remote` until `end`, or `limit` times.
+    #[must_use]
+    pub const fn new(
+        remote: std::net::SocketAddr,
+        connects: bool,
+        end: std::time::Instant,
+        limit: u64,
+    ) -> Self {
+        Self { remote, connects, end, limit, done: 0, open: None, over: false }
+    }
+}
+
+impl App for Asker {
+    fn event(&mut self, stack: &mut Stack, now: Instant, event: &Event) {
+        match *event {
+            Event::Connected(id) if self.connects => {
+                let _ = stack.shutdown(now, id, How::Write);
+            }
+            Event::Connected(id) => {
+                let _ = stack.tcp_send(now, id, b"x", SendFlags::default());
+            }
+            Event::Readable(id) if !self.over => {
+                let mut buf = [0; 64];
+                while let Ok(n) = stack.tcp_recv(now, id, &mut buf, false) {
+                    self.done += 1;
+                    if n == 0 {
+                        // The other side has closed in answer.
+                        let _ = stack.close(now, id);
+                        self.open = None;
+                        break;
+                    }
+                    let _ = stack.tcp_send(now, id, &buf[..n], SendFlags::default());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// At the end everything is closed, so that the other side ends too; the listener is what stays.
+    fn turn(&mut self, stack: &mut Stack, now: Instant) -> bool {
+        self.over |= self.done >= self.limit || std::time::Instant::now() >= self.end;
+        match self.open {
+            None if !self.over => {
+                let options = nodelay(stack);
+                self.open = stack.tcp_connect(now, self.remote, None, &options).ok();
+            }
+            Some(id) if self.over => {
+                let _ = stack.close(now, id);
+                self.open = None;
+            }
+            _ => {}
+        }
+        !self.over || stack.open_sockets() > 1
     }
 }

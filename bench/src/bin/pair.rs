@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use lowwater_bench::counting::{self, INSTRUMENTED_SYSTEM, StatsAlloc, System};
 use lowwater_bench::duo::Duo;
+use lowwater_bench::hash::Hash;
 use lowwater_core::base::{Instant, Sysctl};
 use lowwater_core::tcp::SendFlags;
 
@@ -51,7 +52,7 @@ fn bulk(total: u64, mtu: u16, flows: usize, owned: bool) {
     let whole = Bytes::from(data.clone());
     let start = std::time::Instant::now();
     let base = duo.now;
-    let (mut received, mut crc, calls) = (0u64, 0u32, counting::calls());
+    let (mut received, mut crc, calls) = (0u64, Hash::new(), counting::calls());
     let mut buf = vec![0; WRITE];
     while received < total {
         let at: Instant = base.plus_nanos(start.elapsed().as_nanos() as u64);
@@ -68,7 +69,7 @@ fn bulk(total: u64, mtu: u16, flows: usize, owned: bool) {
             if owned {
                 while let Ok(Some(piece)) = duo.stacks[1].tcp_read_chunk(at, server, usize::MAX) {
                     received += piece.len() as u64;
-                    crc = crc32c::crc32c_append(crc, &piece);
+                    crc.update(&piece);
                 }
             } else {
                 while let Ok(n) = duo.stacks[1].tcp_recv(at, server, &mut buf, false) {
@@ -76,7 +77,7 @@ fn bulk(total: u64, mtu: u16, flows: usize, owned: bool) {
                         break;
                     }
                     received += n as u64;
-                    crc = crc32c::crc32c_append(crc, &buf[..n]);
+                    crc.update(&buf[..n]);
                 }
             }
         }
@@ -84,7 +85,7 @@ fn bulk(total: u64, mtu: u16, flows: usize, owned: bool) {
     let seconds = start.elapsed().as_secs_f64();
     let count = duo.stacks[0].counters();
     println!(
-        "mtu {mtu} flows {flows} {}: {:.1} Gbit/s, {} packets, {} segments, {} retransmitted, {} allocations ({:.2} per packet), crc {crc:08x}",
+        "mtu {mtu} flows {flows} {}: {:.1} Gbit/s, {} packets, {} segments, {} retransmitted, {} allocations ({:.2} per packet), crc {:08x}",
         if owned { "Bytes, no copy" } else { "slices, one copy each side" },
         received as f64 * 8.0 / seconds / 1e9,
         count.ip.out_requests,
@@ -92,5 +93,6 @@ fn bulk(total: u64, mtu: u16, flows: usize, owned: bool) {
         count.tcp.retrans_segs,
         counting::calls() - calls,
         (counting::calls() - calls) as f64 / count.ip.out_requests as f64,
+        crc.value(),
     );
 }

@@ -4,7 +4,8 @@
 //! application; the facade (the stack's thread and the application's). Our payload is hashed on both sides, iperf3's is not.
 #![forbid(unsafe_code)]
 use lowwater_bench::counting::{INSTRUMENTED_SYSTEM, StatsAlloc, System};
-use lowwater_bench::single::{Role, Single};
+use lowwater_bench::hash::Hash;
+use lowwater_bench::single::{Bulk, Role, Single};
 use lowwater_os::netns::NetNs;
 use lowwater_os::poll::Interest;
 use lowwater_os::{Clock, Poller};
@@ -44,7 +45,11 @@ fn main() {
     let mut kernel = Vec::new();
     let mut rows: [Vec<f64>; 4] = Default::default();
     for round in 0..pairs {
-        kernel.push(veth(seconds, flows.min(IPERF_FLOWS_MAX)));
+        kernel.push(if std::env::var_os("ALONE").is_some() {
+            1.0
+        } else {
+            veth(seconds, flows.min(IPERF_FLOWS_MAX))
+        });
         for (row, (run, role)) in
             RUNS.iter().enumerate().filter(|(row, _)| only == 0 || only == *row as u64 + 1)
         {
@@ -131,7 +136,7 @@ fn serve_flows(streams: &[TcpStream], seconds: Duration, role: Role) -> u64 {
         poller.add(stream, token as u64, interest).expect("the poller takes a socket");
     }
     let (clock, end) = (Clock::start(), Instant::now() + seconds);
-    let (mut total, mut buf, mut crc, mut ready) = (0u64, vec![0x5a; 262_144], 0, Vec::new());
+    let (mut total, mut buf, mut crc, mut ready) = (0u64, vec![0x5a; 262_144], Hash::new(), Vec::new());
     while Instant::now() < end {
         let until = clock.now() + Duration::from_millis(20);
         poller.wait(&clock, Some(until), &mut ready).expect("the poller lives");
@@ -143,7 +148,7 @@ fn serve_flows(streams: &[TcpStream], seconds: Duration, role: Role) -> u64 {
             };
             match done {
                 Ok(n) => {
-                    crc = crc32c::crc32c_append(crc, &buf[..n]);
+                    crc.update(&buf[..n]);
                     total += n as u64;
                 }
                 Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {}
@@ -151,27 +156,28 @@ fn serve_flows(streams: &[TcpStream], seconds: Duration, role: Role) -> u64 {
             }
         }
     }
-    std::hint::black_box(crc);
+    std::hint::black_box(crc.value());
     total
 }
 
 fn one_thread(seconds: Duration, flows: usize, role: Role) -> f64 {
     let ns = NetNs::new().expect("a namespace");
     ns.run(|| {
-        let mut single = Single::open("lw0", OURS, HOST);
+        let mut single = Single::open("lw0", OURS, HOST, lowwater_bench::single::work());
         let stop = single.stopper();
         std::thread::scope(|scope| {
-            let server = scope.spawn(move || single.serve(role));
+            let mut bulk = Bulk::new(role);
+            let server = scope.spawn(move || (single.serve(&mut bulk), bulk.bytes));
             let rate =
                 kernel_end(SocketAddr::new(OURS.parse().expect("an address"), 9), seconds, flows, role);
             if std::env::var_os("LOWWATER_BENCH_COUNTERS").is_some() {
                 let _ = Command::new("bash").args(["-c", "ip -s link show lw0; tc -s qdisc show dev lw0; nstat -az 2>/dev/null | awk '$2>0'"]).status();
             }
             stop();
-            let used = server.join().expect("the stack's thread ends");
+            let (used, bytes) = server.join().expect("the stack's thread ends");
             eprintln!(
                 "  {role:?}: {:.1} Gbit/s per core of the stack's thread, {:.2} allocations per packet, no copy of payload in user space",
-                used.bytes as f64 * 8.0 / used.cpu_s / 1e9,
+                bytes as f64 * 8.0 / used.cpu_s / 1e9,
                 used.allocations as f64 / used.packets as f64,
             );
             rate
@@ -203,17 +209,17 @@ fn facade(seconds: Duration, flows: usize, role: Role) -> f64 {
 }
 
 fn discard(stream: &lowwater::blocking::TcpStream) {
-    let mut crc = 0;
+    let mut crc = Hash::new();
     while let Ok(Some(piece)) = stream.read_chunk() {
-        crc = crc32c::crc32c_append(crc, &piece);
+        crc.update(&piece);
     }
-    std::hint::black_box(crc);
+    std::hint::black_box(crc.value());
 }
 
 fn generate(stream: &lowwater::blocking::TcpStream) {
-    let (data, mut crc) = (bytes::Bytes::from(vec![0x5a; 262_144]), 0);
+    let (data, mut crc) = (bytes::Bytes::from(vec![0x5a; 262_144]), Hash::new());
     while stream.write_bytes(data.clone()).is_ok() {
-        crc = crc32c::crc32c_append(crc, &data);
+        crc.update(&data);
     }
-    std::hint::black_box(crc);
+    std::hint::black_box(crc.value());
 }

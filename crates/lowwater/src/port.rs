@@ -50,16 +50,7 @@ impl Port for Tun {
     }
 
     fn recv(&mut self, at: Instant, max: usize, into: &mut Vec<Packet>) -> io::Result<bool> {
-        let mut bytes = 0;
-        for _ in 0..max {
-            let Some(packet) = Self::recv(self, at)? else { return Ok(false) };
-            bytes += packet.len();
-            into.push(packet);
-            if bytes > BATCH_BYTES {
-                break;
-            }
-        }
-        Ok(true)
+        self.recv_batch(at, max, BATCH_BYTES, into)
     }
 
     fn attach(&mut self, poller: &Poller, token: u64) -> io::Result<()> {

@@ -12,12 +12,16 @@ pub mod netlink;
 pub mod netns;
 pub mod poll;
 mod pool;
-#[allow(unsafe_code, reason = "the ioctls of TUN and unshare have no safe wrapper")]
+#[allow(
+    unsafe_code,
+    reason = "the ioctls of TUN, unshare and reading into fresh memory have no safe wrapper"
+)]
 mod sys;
+mod sysfs;
 pub mod tun;
 
 pub use clock::Clock;
 pub use error::SetupError;
 pub use netlink::Link;
 pub use poll::{Interest, Poller, Ready, Waker};
-pub use tun::{Layer, Tun, TunOptions};
+pub use tun::{KernelWork, Layer, Tun, TunOptions};

@@ -4,9 +4,12 @@ use core::num::NonZeroU64;
 use core::time::Duration;
 use lowwater_core::base::Instant;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
+};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -15,6 +18,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 const EVENTS_PER_WAIT: usize = 64;
 /// Token of the poller's own eventfd.
 const WAKE: u64 = u64::MAX;
+/// Token of the poller's own timer.
+const TIMER: u64 = u64::MAX - 1;
 
 /// What to wait for on a descriptor. Level-triggered: a wait reports what is still there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,12 +81,16 @@ impl Waker {
 
 /// Waits for descriptors, a [`Waker`] and a deadline with nanosecond resolution.
 ///
-/// The descriptors sit in an epoll set, which a closed descriptor leaves by itself; the sleep is a ppoll on that set,
-/// because ppoll takes nanoseconds on every kernel whereas epoll_pwait2 needs Linux 5.11.
+/// One system call per wait: descriptors, eventfd and a timerfd sit in one epoll set, which a closed descriptor leaves by
+/// itself. The timer is set only for a deadline earlier than the one it is set for already: deadlines of a busy stack move
+/// later with every packet, and a timer that fires early costs less than one that is set anew each time.
 #[derive(Debug)]
 pub struct Poller {
     epoll: OwnedFd,
     bell: Waker,
+    timer: OwnedFd,
+    /// What the timer is set for.
+    armed: Option<Instant>,
 }
 
 impl Poller {
@@ -92,16 +101,21 @@ impl Poller {
     pub fn new() -> io::Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let timer =
+            timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
         epoll::add(&epoll, &fd, EventData::new_u64(WAKE), EventFlags::IN)?;
-        Ok(Self { epoll, bell: Waker(Arc::new(Bell { fd, state: AtomicU8::new(AWAKE) })) })
+        // Edge-triggered: it need not be read, setting it anew is enough.
+        epoll::add(&epoll, &timer, EventData::new_u64(TIMER), EventFlags::IN | EventFlags::ET)?;
+        let bell = Waker(Arc::new(Bell { fd, state: AtomicU8::new(AWAKE) }));
+        Ok(Self { epoll, bell, timer, armed: None })
     }
 
     /// Adds a descriptor. It leaves the set by [`Poller::remove`] or when its last duplicate is closed.
     ///
     /// # Errors
-    /// When it is already there, cannot be polled, or `token` is `u64::MAX`, which is the poller's own.
+    /// When it is already there, cannot be polled, or `token` is one of the poller's own, `u64::MAX` and the one before.
     pub fn add(&self, fd: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
-        if token == WAKE {
+        if token >= TIMER {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         Ok(epoll::add(&self.epoll, fd, EventData::new_u64(token), interest.flags())?)
@@ -110,9 +124,9 @@ impl Poller {
     /// Changes what is waited for on a descriptor.
     ///
     /// # Errors
-    /// When it is not there, or `token` is `u64::MAX`.
+    /// When it is not there, or `token` is the poller's own.
     pub fn modify(&self, fd: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
-        if token == WAKE {
+        if token >= TIMER {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         Ok(epoll::modify(&self.epoll, fd, EventData::new_u64(token), interest.flags())?)
@@ -143,61 +157,100 @@ impl Poller {
         deadline: Option<Instant>,
         ready: &mut Vec<Ready>,
     ) -> io::Result<bool> {
-        let timeout = deadline.map(|at| at.since(clock.now()));
-        self.wait_for(timeout, ready)
+        let deadline = deadline.filter(|at| *at != Instant::FAR_FUTURE);
+        loop {
+            if let Some(at) = deadline
+                && self.armed.is_none_or(|armed| at < armed)
+            {
+                self.arm(clock, at)?;
+            }
+            let woke = self.sleep(None, ready)?;
+            // The timer alone may have fired, and for a deadline that has moved since.
+            let early = woke.timer && !woke.bell && ready.is_empty();
+            if !early || deadline.is_some_and(|at| clock.now() >= at) {
+                return Ok(woke.bell);
+            }
+        }
     }
 
-    /// [`Poller::wait`] with a delay from now instead of a deadline.
+    /// [`Poller::wait`] with a delay from now instead of a deadline, for those who have no clock; it may end early. Delays
+    /// that are not whole milliseconds need Linux 5.11.
     ///
     /// # Errors
     /// As [`Poller::wait`].
     pub fn wait_for(&mut self, timeout: Option<Duration>, ready: &mut Vec<Ready>) -> io::Result<bool> {
+        Ok(self.sleep(timeout, ready)?.bell)
+    }
+
+    /// A time that has passed fires at once.
+    fn arm(&mut self, clock: &Clock, at: Instant) -> io::Result<()> {
+        let ns = clock.monotonic_nanos(at);
+        let it_value = Timespec {
+            tv_sec: (ns / 1_000_000_000) as i64,
+            // Zero would disarm it.
+            tv_nsec: (ns % 1_000_000_000).max(1) as _,
+        };
+        let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value };
+        timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &once)?;
+        self.armed = Some(at);
+        Ok(())
+    }
+
+    fn sleep(&mut self, timeout: Option<Duration>, ready: &mut Vec<Ready>) -> io::Result<Woke> {
         ready.clear();
         let state = &self.bell.0.state;
         let sleeps = timeout != Some(Duration::ZERO)
             && state.compare_exchange(AWAKE, ASLEEP, Ordering::AcqRel, Ordering::Acquire).is_ok();
-        let slept = if sleeps { self.sleep(timeout) } else { Ok(()) };
-        let woken = state.swap(AWAKE, Ordering::AcqRel) == NOTIFIED;
-        slept?;
-        self.collect(ready)?;
-        Ok(woken)
+        let timeout = if sleeps { timeout } else { Some(Duration::ZERO) };
+        let timer = self.collect(timeout, ready);
+        let bell = self.bell.0.state.swap(AWAKE, Ordering::AcqRel) == NOTIFIED;
+        Ok(Woke { bell, timer: timer? })
     }
 
-    fn sleep(&self, timeout: Option<Duration>) -> io::Result<()> {
+    /// Waits and fills `ready`; true when the timer has fired.
+    fn collect(&mut self, timeout: Option<Duration>, ready: &mut Vec<Ready>) -> io::Result<bool> {
         let timeout = timeout.map(|d| Timespec {
             tv_sec: i64::try_from(d.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: d.subsec_nanos().into(),
         });
-        match poll(&mut [PollFd::new(&self.epoll, PollFlags::IN)], timeout.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => Ok(()),
-            Err(e) => Err(e.into()),
-        }
-    }
-
-    fn collect(&self, ready: &mut Vec<Ready>) -> io::Result<()> {
         let none = epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) };
         let mut events = [none; EVENTS_PER_WAIT];
-        let count = match epoll::wait(&self.epoll, &mut events, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) {
+        let count = match epoll::wait(&self.epoll, &mut events, timeout.as_ref()) {
             Ok(n) => n,
             Err(Errno::INTR) => 0,
             Err(e) => return Err(e.into()),
         };
+        let mut timer = false;
         for event in &events[..count] {
             let (flags, data) = (event.flags, event.data);
-            if data.u64() == WAKE {
-                // The state says whether there was a wake; the eventfd only ends the sleep.
-                let _ = rustix::io::read(&self.bell.0.fd, &mut [0u8; 8]);
-                continue;
+            match data.u64() {
+                WAKE => {
+                    // The state says whether there was a wake; the eventfd only ends the sleep.
+                    let _ = rustix::io::read(&self.bell.0.fd, &mut [0u8; 8]);
+                }
+                TIMER => {
+                    self.armed = None;
+                    timer = true;
+                }
+                token => {
+                    let failed = flags.intersects(EventFlags::ERR | EventFlags::HUP);
+                    ready.push(Ready {
+                        token,
+                        readable: failed || flags.contains(EventFlags::IN),
+                        writable: failed || flags.contains(EventFlags::OUT),
+                    });
+                }
             }
-            let failed = flags.intersects(EventFlags::ERR | EventFlags::HUP);
-            ready.push(Ready {
-                token: data.u64(),
-                readable: failed || flags.contains(EventFlags::IN),
-                writable: failed || flags.contains(EventFlags::OUT),
-            });
         }
-        Ok(())
+        Ok(timer)
     }
+}
+
+/// What ended a sleep, beside descriptors.
+#[derive(Clone, Copy, Debug)]
+struct Woke {
+    bell: bool,
+    timer: bool,
 }
 
 /// Lets the calling thread's timers end within a microsecond of their deadline instead of the usual 50

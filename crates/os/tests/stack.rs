@@ -3,7 +3,7 @@ use lowwater_core::base::{DeviceId, Duration, Instant, Rng, SocketId, Sysctl};
 use lowwater_core::device::Balky;
 use lowwater_core::stack::{Config, Stack};
 use lowwater_os::netns::{NetNs, net_admin};
-use lowwater_os::{Clock, Interest, Layer, Poller, Tun, TunOptions, Waker, entropy, poll};
+use lowwater_os::{Clock, Interest, KernelWork, Layer, Poller, Tun, TunOptions, Waker, entropy, poll};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto, recv, sendto};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,7 +49,8 @@ impl Driver {
         poll::precise_timers().unwrap();
         let (mut events, mut frames) = (Vec::new(), Vec::new());
         while !stop.load(Ordering::Acquire) {
-            let full = self.tun.device().recv_batch(&self.clock, BUDGET, &mut frames).unwrap() == BUDGET;
+            let full =
+                self.tun.device().recv_batch(self.clock.now(), BUDGET, usize::MAX, &mut frames).unwrap();
             for frame in frames.drain(..) {
                 self.stack.receive(self.clock.now(), self.dev, frame);
             }
@@ -88,16 +89,18 @@ fn with_each_device(kernel: fn()) {
     if !net_admin() {
         return;
     }
-    for (layer, offload, mtu, not_now_ppm) in [
-        (Layer::Ip, true, 1_500, 0),
-        (Layer::Ip, true, 1_500, 500_000),
-        (Layer::Ip, false, 1_500, 0),
-        (Layer::Ethernet, true, 9_000, 0),
-        (Layer::Ethernet, false, 1_500, 500_000),
+    for (layer, offload, mtu, work, not_now_ppm) in [
+        (Layer::Ip, true, 1_500, KernelWork::Inline, 0),
+        (Layer::Ip, true, 1_500, KernelWork::Inline, 500_000),
+        (Layer::Ip, false, 1_500, KernelWork::Spread, 0),
+        (Layer::Ip, true, 1_500, KernelWork::Thread, 0),
+        (Layer::Ethernet, true, 9_000, KernelWork::Spread, 0),
+        (Layer::Ethernet, false, 1_500, KernelWork::Thread, 500_000),
     ] {
         NetNs::new().unwrap().run(|| {
-            println!("{layer:?}, offload {offload}, MTU {mtu}, not now {not_now_ppm} ppm");
-            let driver = Driver::new(&TunOptions { layer, offload, mtu, ..TunOptions::new("") }, not_now_ppm);
+            println!("{layer:?}, offload {offload}, MTU {mtu}, {work:?}, not now {not_now_ppm} ppm");
+            let options = TunOptions { layer, offload, mtu, work, ..TunOptions::new("") };
+            let driver = Driver::new(&options, not_now_ppm);
             let stop = AtomicBool::new(false);
             let guard = Stop(&stop, driver.poller.waker());
             thread::scope(|s| {

@@ -17,6 +17,24 @@ fn deadlines_are_kept_to_the_microsecond_scale() {
 }
 
 #[test]
+fn a_deadline_that_moves_is_kept_and_the_timer_set_only_for_earlier_ones() {
+    let (clock, mut poller, mut ready) = (Clock::start(), Poller::new().unwrap(), Vec::new());
+    let (a, b) = UnixStream::pair().unwrap();
+    poller.add(&a, 7, Interest::Read).unwrap();
+    rustix::io::write(&b, b"x").unwrap();
+    let begin = clock.now();
+    let at = |ms| Some(begin + Duration::from_millis(ms));
+    poller.wait(&clock, at(20), &mut ready).unwrap();
+    poller.wait(&clock, at(60), &mut ready).unwrap();
+    assert_eq!((ready.len(), poller.armed), (1, at(20)), "a later deadline leaves the timer alone");
+    rustix::io::read(&a, &mut [0u8; 8]).unwrap();
+    assert!(!poller.wait(&clock, at(60), &mut ready).unwrap());
+    assert!(clock.now() >= begin + Duration::from_millis(60) && ready.is_empty(), "woke early");
+    poller.wait(&clock, at(10), &mut ready).unwrap();
+    assert_eq!(poller.armed, None, "a deadline in the past fires at once");
+}
+
+#[test]
 fn descriptors_report_their_token_until_served() {
     let (mut poller, mut ready) = (Poller::new().unwrap(), Vec::new());
     let (a, b) = UnixStream::pair().unwrap();
@@ -34,7 +52,9 @@ fn descriptors_report_their_token_until_served() {
     drop(a);
     poller.wait_for(Some(Duration::from_millis(1)), &mut ready).unwrap();
     assert_eq!(ready, [], "a closed descriptor leaves by itself");
-    assert!(poller.add(&b, u64::MAX, Interest::Read).is_err());
+    for own in [u64::MAX, u64::MAX - 1] {
+        assert!(poller.add(&b, own, Interest::Read).is_err());
+    }
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! System calls without a safe wrapper, one argued `unsafe` block per call.
+mod io;
 mod ns;
 mod tun;
 
+pub(crate) use io::read_into;
 pub(crate) use ns::unshare_net;
 pub(crate) use tun::{
     TunFlags, attach, interface, set_little_endian, set_offload, set_sndbuf, set_vnet_hdr_len,

@@ -1,13 +1,12 @@
 //! Frames in and out of one queue: one system call each, without a copy for super-packets.
 use super::Tun;
 use super::vnet::{self, VNET_HDR_LEN};
-use crate::clock::Clock;
+use crate::sys;
 use bytes::Bytes;
 use lowwater_core::base::Instant;
 use lowwater_core::device::{Device, Direction, Submit};
 use lowwater_core::packet::{Offload, Packet};
-use rustix::buffer::spare_capacity;
-use rustix::io::{Errno, read, retry_on_intr, writev};
+use rustix::io::{Errno, retry_on_intr, writev};
 use std::io::{self, IoSlice};
 
 /// One read.
@@ -33,25 +32,44 @@ impl Tun {
         }
     }
 
-    /// Appends up to `max` frames to `into`, each with the time at which it was read; returns how many reads met a
-    /// frame. Fewer than `max` means that the device is empty.
+    /// Appends frames to `into`, as having arrived `at`, until `max` of them or more than `max_bytes` are there. True when more
+    /// may wait. False means that the device was empty, or is likely to be: where single frames come and are answered, the
+    /// read that would meet nothing is left out, and who sleeps until the descriptor is readable misses nothing.
     ///
     /// # Errors
     /// As [`Tun::recv`]; frames read before are in `into`.
-    pub fn recv_batch(&mut self, clock: &Clock, max: usize, into: &mut Vec<Packet>) -> io::Result<usize> {
-        for n in 0..max {
-            match self.read_frame(clock.now())? {
-                Read::Frame(packet) => into.push(packet),
+    pub fn recv_batch(
+        &mut self,
+        at: Instant,
+        max: usize,
+        max_bytes: usize,
+        into: &mut Vec<Packet>,
+    ) -> io::Result<bool> {
+        let (mut frames, mut bytes) = (0, 0);
+        while frames < max && bytes <= max_bytes {
+            match self.read_frame(at)? {
+                Read::Frame(packet) => {
+                    bytes += packet.len();
+                    into.push(packet);
+                }
                 Read::Malformed => {}
-                Read::Empty => return Ok(n),
+                Read::Empty => {
+                    self.pace.met_none(frames);
+                    return Ok(false);
+                }
+            }
+            frames += 1;
+            if frames == 1 && self.pace.is_single() {
+                return Ok(false);
             }
         }
-        Ok(max)
+        self.pace = Pace::default();
+        Ok(true)
     }
 
     fn read_frame(&mut self, at: Instant) -> io::Result<Read> {
         self.buffer.clear();
-        match retry_on_intr(|| read(&self.fd, spare_capacity(&mut self.buffer))) {
+        match retry_on_intr(|| sys::read_into(&self.fd, &mut self.buffer)) {
             Ok(_) => {}
             Err(Errno::AGAIN) => return Ok(Read::Empty),
             Err(e) => return Err(e.into()),
@@ -79,17 +97,37 @@ impl Tun {
         vnet::decode(header, frame, link_len).ok()
     }
 
-    /// The frame in the buffer as bytes that pin at most twice their size: a frame that fills less than half of the
-    /// buffer is copied, which takes under a microsecond, and the buffer, warm in the cache, serves the next read.
+    /// The frame in the buffer; a small one is copied, so that it does not pin the whole buffer.
     fn take_frame(&mut self) -> Bytes {
         let skip = if self.vnet { VNET_HDR_LEN } else { 0 };
-        let frame = &self.buffer[skip..];
-        if frame.len() * 2 < self.buffer.capacity() {
+        let (frame, copied) = self.pool.freeze(&mut self.buffer, skip);
+        if copied {
             self.counters.copied += 1;
-            return Bytes::copy_from_slice(frame);
+            self.counters.copied_bytes += frame.len() as u64;
         }
-        let full = core::mem::replace(&mut self.buffer, self.pool.take());
-        self.pool.freeze(full, skip)
+        frame
+    }
+}
+
+/// Whether frames come one by one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Pace {
+    /// Batches in a row that may end after one frame without looking for a second.
+    single: u8,
+}
+
+impl Pace {
+    /// After that many single frames the device is asked again whether there is a second.
+    const UNASKED: u8 = 15;
+
+    fn met_none(&mut self, frames: usize) {
+        self.single = if frames == 1 { Self::UNASKED } else { 0 };
+    }
+
+    const fn is_single(&mut self) -> bool {
+        let single = self.single > 0;
+        self.single = self.single.saturating_sub(1);
+        single
     }
 }
 

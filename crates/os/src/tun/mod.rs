@@ -5,12 +5,16 @@
 //! second system-call layer (nix) and address handling beside rustix for three ioctls.
 mod io;
 mod vnet;
+mod work;
+
+pub use work::KernelWork;
 
 use crate::entropy;
 use crate::error::SetupError;
 use crate::netlink::Link;
 use crate::pool::Pool;
 use crate::sys::{self, TunFlags};
+use bytes::BytesMut;
 use core::fmt;
 use lowwater_core::device::{DeviceCaps, Direction};
 use lowwater_core::packet::Packet;
@@ -64,6 +68,8 @@ pub struct TunOptions {
     pub txqueuelen: u32,
     /// Bytes on their way into the kernel above which a write answers "not now"; `None`: no bound. (TUNSETSNDBUF)
     pub sndbuf: Option<u32>,
+    /// Where the kernel processes what the stack writes.
+    pub work: KernelWork,
 }
 
 impl TunOptions {
@@ -71,7 +77,7 @@ impl TunOptions {
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         let (layer, offload, mtu, txqueuelen, sndbuf) = (Layer::Ip, true, 1_500, 5_000, None);
-        Self { name: name.into(), layer, offload, mtu, txqueuelen, sndbuf }
+        Self { name: name.into(), layer, offload, mtu, txqueuelen, sndbuf, work: KernelWork::default() }
     }
 }
 
@@ -87,6 +93,8 @@ pub struct TunCounters {
     pub bytes_in: u64,
     /// Frames copied into an allocation of their own size, because they filled less than half of the read buffer.
     pub copied: u64,
+    /// Their bytes.
+    pub copied_bytes: u64,
     /// Frames dropped because their virtio-net header contradicts them.
     pub malformed: u64,
     /// Frames written.
@@ -108,9 +116,12 @@ pub struct Tun {
     mtu: u32,
     ethernet: Option<[u8; 6]>,
     pool: Pool,
-    buffer: Vec<u8>,
+    buffer: BytesMut,
+    /// Frames since the last read that met none: see [`Tun::recv_batch`].
+    pace: io::Pace,
     observer: Option<Observer>,
     counters: TunCounters,
+    degraded: Option<String>,
 }
 
 impl Tun {
@@ -122,6 +133,7 @@ impl Tun {
     pub fn open(options: &TunOptions) -> Result<Self, SetupError> {
         let mut tun = Self::attach(options, 0)?;
         tun.configure(options)?;
+        tun.degraded = options.work.arrange(&tun.name, 1).err();
         Ok(tun)
     }
 
@@ -144,6 +156,7 @@ impl Tun {
             next.ethernet = all[0].ethernet;
             all.push(next);
         }
+        all[0].degraded = options.work.arrange(&same.name, queues).err();
         Ok(all)
     }
 
@@ -205,6 +218,12 @@ impl Tun {
         DeviceCaps { ethernet: self.ethernet, ..caps }
     }
 
+    /// Why [`TunOptions::work`] could not be arranged; the device works all the same, as with [`KernelWork::Inline`].
+    #[must_use]
+    pub fn degraded(&self) -> Option<&str> {
+        self.degraded.as_deref()
+    }
+
     /// What has passed.
     #[must_use]
     pub const fn counters(&self) -> &TunCounters {
@@ -224,7 +243,7 @@ impl Tun {
             Layer::Ethernet => libc::IFF_TAP,
         };
         let vnet = if options.offload { libc::IFF_VNET_HDR } else { 0 };
-        let flags = (kind | libc::IFF_NO_PI | vnet) as TunFlags | more;
+        let flags = (kind | libc::IFF_NO_PI | vnet) as TunFlags | options.work.flags() | more;
         let (fd, name) = sys::attach(name, flags).map_err(|e| match e {
             Errno::NOENT | Errno::NODEV | Errno::NXIO => SetupError::NoTunDriver,
             // Only opening the node answers so; the ioctl says EPERM.
@@ -239,9 +258,22 @@ impl Tun {
     }
 
     fn over(fd: OwnedFd, name: String, layer: Layer, vnet: bool, mtu: u32) -> Self {
-        let pool = Pool::new(READ_BYTES);
+        let mut pool = Pool::new(READ_BYTES);
         let (buffer, observer, counters) = (pool.take(), None, TunCounters::default());
-        Self { fd, name, layer, vnet, mtu, ethernet: None, pool, buffer, observer, counters }
+        Self {
+            fd,
+            name,
+            layer,
+            vnet,
+            mtu,
+            ethernet: None,
+            pool,
+            buffer,
+            pace: io::Pace::default(),
+            observer,
+            counters,
+            degraded: None,
+        }
     }
 
     /// The offloads are a property of the device, not of the descriptor: a device that was used with them before would

@@ -1,6 +1,5 @@
 //! Tests of frames in and out, over a pair of sockets instead of a device: no privileges needed.
 use super::*;
-use crate::clock::Clock;
 use bytes::Bytes;
 use lowwater_core::base::{FlowId, Instant, SocketId};
 use lowwater_core::device::{Device as _, Submit};
@@ -75,21 +74,46 @@ fn malformed_headers_are_counted_and_passed_over() {
     give(&device, &beyond_the_end, &v4(100));
     give(&device, &PLAIN, &v4(51));
     let mut batch = Vec::new();
-    assert_eq!(tun.recv_batch(&Clock::start(), 8, &mut batch).unwrap(), 2);
+    assert!(!tun.recv_batch(Instant::ZERO, 8, usize::MAX, &mut batch).unwrap());
     assert_eq!((batch.len(), batch[0].len()), (1, 51));
 }
 
 #[test]
-fn batches_end_at_their_bound() {
+fn batches_end_at_their_bounds() {
     let (mut tun, device) = pair(false);
-    for n in 0..5 {
+    for n in 0..6 {
         give(&device, &[], &v4(20 + n));
     }
-    let (clock, mut batch) = (Clock::start(), Vec::new());
-    assert_eq!(tun.recv_batch(&clock, 3, &mut batch).unwrap(), 3);
-    assert_eq!(tun.recv_batch(&clock, 3, &mut batch).unwrap(), 2);
-    assert_eq!(batch.iter().map(Packet::len).collect::<Vec<_>>(), [20, 21, 22, 23, 24]);
-    assert!(batch.is_sorted_by_key(|p| p.at));
+    let (at, mut batch) = (Instant::from_millis(3), Vec::new());
+    assert!(tun.recv_batch(at, 2, usize::MAX, &mut batch).unwrap());
+    assert!(tun.recv_batch(at, 64, 40, &mut batch).unwrap(), "more than 40 bytes end it");
+    assert!(!tun.recv_batch(at, 64, usize::MAX, &mut batch).unwrap());
+    assert_eq!(batch.iter().map(Packet::len).collect::<Vec<_>>(), [20, 21, 22, 23, 24, 25]);
+    assert!(batch.iter().all(|packet| packet.at == at));
+}
+
+#[test]
+fn single_frames_are_taken_without_looking_for_a_second_and_a_second_is_found_soon() {
+    let (mut tun, device) = pair(false);
+    let mut batch = Vec::new();
+    let mut recv = |tun: &mut Tun| {
+        let more = tun.recv_batch(Instant::ZERO, 64, usize::MAX, &mut batch).unwrap();
+        (std::mem::take(&mut batch).len(), more)
+    };
+    give(&device, &[], &v4(20));
+    assert_eq!(recv(&mut tun), (1, false), "a second is looked for");
+    for _ in 0..100 {
+        give(&device, &[], &v4(20));
+    }
+    let (mut batches, mut frames) = (0, 0);
+    while frames < 100 {
+        let (n, more) = recv(&mut tun);
+        assert!(n > 0, "a descriptor that is readable gives a frame");
+        frames += n;
+        batches += 1 + usize::from(more);
+    }
+    assert!(batches <= 18, "{batches} batches");
+    assert_eq!(recv(&mut tun), (0, false));
 }
 
 #[test]

@@ -1,0 +1,192 @@
+//! Request and response of one byte, and connect with close: the stack and the kernel over TUN, beside kernel and kernel over veth.
+//!
+//! `rr [--seconds S] [--pairs N] [--only ROW]`: needs root and iproute2. Every side is one thread that sleeps while it waits;
+//! TCP_NODELAY is set; rounds interleave the rows, and of each row the median counts.
+#![forbid(unsafe_code)]
+use lowwater_bench::counting::{INSTRUMENTED_SYSTEM, StatsAlloc, System};
+use lowwater_bench::single::{Asker, Echo, Single, Used};
+use lowwater_os::netns::NetNs;
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+#[global_allocator]
+static COUNTING: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+const OURS: &str = "10.77.0.2";
+const HOST: &str = "10.77.0.1";
+/// Connections of one run: fewer than there are ephemeral ports, since each stays in TIME-WAIT.
+const CONNECTIONS_MAX: u64 = 25_000;
+
+/// What is repeated.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum What {
+    /// One byte there and back on one connection.
+    Ask,
+    /// A connection opened and closed.
+    Connect,
+}
+
+type Run = fn(What, Duration) -> f64;
+const ROWS: [(&str, Run); 3] =
+    [("kernel <-> kernel, veth", veth), ("kernel -> stack, TUN", server), ("stack -> kernel, TUN", client)];
+
+fn main() {
+    if let Err(why) = lowwater_os::netns::can_net_admin() {
+        eprintln!("skipped: needs {why}");
+        std::process::exit(77);
+    }
+    let arg = |name: &str, default: u64| {
+        let mut args = std::env::args().skip_while(|a| a != name).skip(1);
+        args.next().map_or(default, |v| v.parse().expect("a number"))
+    };
+    let (seconds, pairs, only) =
+        (Duration::from_secs(arg("--seconds", 2)), arg("--pairs", 5), arg("--only", 0));
+    for (what, unit) in [(What::Ask, "round trips"), (What::Connect, "connections")] {
+        let mut rates: [Vec<f64>; 3] = Default::default();
+        for _ in 0..pairs {
+            for (row, (_, run)) in ROWS.iter().enumerate().filter(|(row, _)| only == 0 || only == *row as u64)
+            {
+                rates[row].push(run(what, seconds));
+            }
+        }
+        let mut base = f64::NAN;
+        for (row, ((name, _), rates)) in
+            ROWS.iter().zip(&mut rates).enumerate().filter(|(_, r)| !r.1.is_empty())
+        {
+            let rate = median(rates);
+            base = if row == 0 { rate } else { base };
+            println!("{name}: {rate:.0} {unit}/s, ratio {:.2}", rate / base);
+        }
+    }
+}
+
+fn median(v: &mut [f64]) -> f64 {
+    v.sort_by(f64::total_cmp);
+    v[v.len() / 2]
+}
+
+/// The kernel's server: it serves one connection after the other until a client that says nothing has come and gone.
+fn kernel_server(listener: &TcpListener, what: What) {
+    let mut byte = [0; 64];
+    for _ in 0..if what == What::Ask { 1 } else { u64::MAX } {
+        let Ok((mut stream, _)) = listener.accept() else { return };
+        stream.set_nodelay(true).expect("a socket takes the option");
+        while let Ok(n @ 1..) = stream.read(&mut byte) {
+            if byte[0] == b'q' || stream.write_all(&byte[..n]).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// The kernel's client; how often per second it succeeded.
+fn kernel_client(addr: SocketAddr, what: What, time: Duration) -> f64 {
+    let connect = || {
+        let stream = TcpStream::connect(addr).expect("the server answers");
+        stream.set_nodelay(true).expect("a socket takes the option");
+        stream
+    };
+    let (mut done, mut byte) = (0u64, [b'x']);
+    let mut stream = connect();
+    let start = Instant::now();
+    while start.elapsed() < time && done < CONNECTIONS_MAX * if what == What::Ask { 1_000 } else { 1 } {
+        match what {
+            What::Ask => {
+                stream.write_all(&byte).expect("the connection lives");
+                stream.read_exact(&mut byte).expect("the connection lives");
+            }
+            What::Connect => {
+                // Our end, the server's in answer, and the next one.
+                stream.shutdown(Shutdown::Write).expect("the connection lives");
+                assert_eq!(stream.read(&mut byte).expect("the server closes"), 0);
+                stream = connect();
+            }
+        }
+        done += 1;
+    }
+    let rate = done as f64 / start.elapsed().as_secs_f64();
+    if what == What::Connect {
+        // Ends a server of the kernel's; ours echoes it.
+        let _ = stream.write_all(b"q");
+    }
+    rate
+}
+
+fn veth(what: What, time: Duration) -> f64 {
+    let (a, b) = (NetNs::new().expect("a namespace"), NetNs::new().expect("a namespace"));
+    let mut holder = b.run(|| Command::new("sleep").arg("60").spawn()).expect("sleep runs");
+    a.run(|| {
+        ip(&format!("link add lwa type veth peer name lwb netns {}", holder.id()));
+        ip("addr add 10.78.0.1/24 dev lwa");
+        ip("link set lwa up");
+    });
+    b.run(|| {
+        ip("addr add 10.78.0.2/24 dev lwb");
+        ip("link set lwb up");
+    });
+    let _ = holder.kill();
+    let _ = holder.wait();
+    let addr: SocketAddr = "10.78.0.2:9".parse().expect("an address");
+    std::thread::scope(|scope| {
+        let listener = b.run(|| TcpListener::bind(addr)).expect("the port is free");
+        let server = scope.spawn(move || kernel_server(&listener, what));
+        let rate = a.run(|| kernel_client(addr, what, time));
+        server.join().expect("the server ends");
+        rate
+    })
+}
+
+fn ip(args: &str) {
+    let status = Command::new("ip").args(args.split(' ')).status().expect("ip runs");
+    assert!(status.success(), "ip {args}");
+}
+
+/// The stack as server of a kernel's client.
+fn server(what: What, time: Duration) -> f64 {
+    NetNs::new().expect("a namespace").run(|| {
+        let mut single = Single::open("lw0", OURS, HOST, lowwater_bench::single::work());
+        let stop = single.stopper();
+        std::thread::scope(|scope| {
+            let stack = scope.spawn(move || single.serve(&mut Echo));
+            let rate = kernel_client(SocketAddr::new(OURS.parse().expect("an address"), 9), what, time);
+            stop();
+            say(&stack.join().expect("the stack's thread ends"), rate * time.as_secs_f64());
+            rate
+        })
+    })
+}
+
+/// The stack as client of a kernel's server.
+fn client(what: What, time: Duration) -> f64 {
+    NetNs::new().expect("a namespace").run(|| {
+        let mut single = Single::open("lw0", OURS, HOST, lowwater_bench::single::work());
+        let addr: SocketAddr = SocketAddr::new(HOST.parse().expect("an address"), 9);
+        let listener = TcpListener::bind(addr).expect("the port is free");
+        std::thread::scope(|scope| {
+            let server = scope.spawn(move || kernel_server(&listener, what));
+            let (start, limit) = (Instant::now(), if what == What::Ask { u64::MAX } else { CONNECTIONS_MAX });
+            let mut asker = Asker::new(addr, what == What::Connect, start + time, limit);
+            let used = single.serve(&mut asker);
+            let rate = asker.done as f64 / start.elapsed().as_secs_f64();
+            say(&used, asker.done as f64);
+            if what == What::Connect {
+                kernel_client(addr, what, Duration::ZERO);
+            }
+            server.join().expect("the server ends");
+            rate
+        })
+    })
+}
+
+fn say(used: &Used, times: f64) {
+    if std::env::var_os("LOWWATER_BENCH_VERBOSE").is_some() {
+        eprintln!(
+            "  {:.2} us of the stack's thread, {:.1} packets, {:.1} allocations each time",
+            used.cpu_s * 1e6 / times,
+            used.packets as f64 / times,
+            used.allocations as f64 / times
+        );
+    }
+}
