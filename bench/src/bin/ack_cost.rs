@@ -37,6 +37,7 @@ impl World {
             count: &mut count,
             trace: &mut trace,
             pool: &mut Pool::default(),
+            pressure: lowwater_core::base::Pressure::Low,
             socket: None,
         };
         let mut path = Path::new(&cx, Pmtu::new(1500, false));
@@ -71,6 +72,7 @@ impl World {
             count: &mut self.count,
             trace: &mut self.trace,
             pool: &mut self.pool,
+            pressure: lowwater_core::base::Pressure::Low,
             socket: None,
         };
         f(&mut cx, &mut self.path, &mut self.sender)

@@ -1,5 +1,6 @@
 //! The context that every layer function receives: now, chance, settings, counters, trace.
 use super::id::SocketId;
+use super::memory::Pressure;
 use super::trace::{Ev, Trace};
 use super::{Counters, Instant, Pool, Rng, Sysctl};
 
@@ -18,6 +19,8 @@ pub struct Cx<'a> {
     pub trace: &'a mut Trace,
     /// Spare buffers for send queues.
     pub pool: &'a mut Pool,
+    /// How short memory is.
+    pub pressure: Pressure,
     /// The socket at work, for the trace.
     pub socket: Option<SocketId>,
 }

@@ -242,6 +242,8 @@ sysctls! {
     tcp_slow_start_after_idle: bool = true, "tcp_slow_start_after_idle", "a number (0 is off)", 0 ..= 255;
     /// Grow the receive buffer with what the application reads (dynamic right-sizing).
     tcp_moderate_rcvbuf: bool = true, "tcp_moderate_rcvbuf", "a number (0 is off)", 0 ..= 255;
+    /// Pages of 4,096 bytes that all connections together may hold: where buffers stop growing, where pressure begins, and the limit.
+    tcp_mem: Triple = Triple { min: 95_325, default: 127_100, max: 190_650 }, "tcp_mem", "three numbers of pages: low pressure high, each", 0 ..= 2147483647;
     /// Bytes of a receive buffer; the charge of what waits, metadata included.
     tcp_rmem: Triple = Triple { min: 4_096, default: 131_072, max: 6_291_456 }, "tcp_rmem", "three sizes (minimum default maximum)", 1 ..= 2147483647;
     /// Bytes of a send buffer; the charge of what waits or is in flight, metadata included.

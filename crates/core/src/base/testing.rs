@@ -32,6 +32,7 @@ impl World {
             count: &mut self.count,
             trace: &mut self.trace,
             pool: &mut self.pool,
+            pressure: crate::base::Pressure::Low,
             socket: None,
         }
     }

@@ -20,6 +20,7 @@ fn what_goes_in_comes_out_once_in_order_and_a_full_queue_hands_back() {
         count: &mut count,
         trace: &mut trace,
         pool: &mut crate::base::Pool::default(),
+        pressure: crate::base::Pressure::Low,
         socket: None,
     };
     let mut q = Pfifo::new(3);

@@ -1,6 +1,6 @@
 //! What every layer function is given: settings, chance, counters, the trace, and the secrets of handshakes.
 use crate::base::trace::Trace;
-use crate::base::{Counters, Cx, Instant, Pool, Rng, SocketId, Sysctl};
+use crate::base::{Counters, Cx, Instant, Memory, Pool, Rng, SocketId, Sysctl};
 use crate::tcp::isn::Secrets;
 use crate::tcp::options::OptionSets;
 
@@ -12,6 +12,8 @@ pub(super) struct Env {
     pub(super) count: Counters,
     pub(super) trace: Trace,
     pub(super) pool: Pool,
+    /// What all connections hold.
+    pub(super) memory: Memory,
     pub(super) secrets: Secrets,
     pub(super) option_sets: OptionSets,
 }
@@ -26,6 +28,7 @@ impl Env {
             count: Counters::default(),
             trace: Trace::default(),
             pool: Pool::default(),
+            memory: Memory::default(),
             secrets,
             option_sets: OptionSets::default(),
         }
@@ -39,6 +42,7 @@ impl Env {
             count: &mut self.count,
             trace: &mut self.trace,
             pool: &mut self.pool,
+            pressure: self.memory.level(),
             socket,
         }
     }

@@ -20,6 +20,8 @@ impl Stack {
             return self.settle(id, why);
         }
         let notice = conn.take_notice();
+        let (before, after) = conn.recharge();
+        self.env.memory.account(&self.env.sysctl, &mut self.env.count, before, after);
         if entry.holder == Holder::Owner && !notice.is_empty() {
             self.events.push_notice(&mut entry.pending, id, notice);
         }
@@ -65,6 +67,7 @@ impl Stack {
         self.small.orphans = self.small.orphans.saturating_sub(1);
         self.events.push_gone(id);
         let Socket::Tcp(conn) = entry.socket else { return };
+        self.env.memory.account(&self.env.sysctl, &mut self.env.count, conn.accounted(), 0);
         let mut cx = self.env.cx(self.now, Some(id));
         let time_wait = conn.into_time_wait(&mut cx);
         let (tuple, deadline) = (*time_wait.tuple(), time_wait.deadline());
@@ -93,7 +96,8 @@ impl Stack {
             return;
         }
         entry.timer.cancel(&mut self.wheel);
-        if matches!(entry.socket, Socket::Tcp(_)) {
+        if let Socket::Tcp(conn) = &entry.socket {
+            self.env.memory.account(&self.env.sysctl, &mut self.env.count, conn.accounted(), 0);
             self.small.orphans = self.small.orphans.saturating_sub(1);
         }
         self.sockets.remove(id);

@@ -1,6 +1,6 @@
 //! What applications call on TCP sockets, and what sockets of every kind share: close, poll, addresses, errors.
 use super::Stack;
-use crate::base::{Cx, Error, Instant, SocketId, Tuple};
+use crate::base::{Cx, Error, Instant, Pressure, SocketId, Tuple};
 use crate::socket::{
     Entry, Holder, ListenAddr, ListenOptions, Listener, Path, RequestEntry, Socket, Told, Turn,
 };
@@ -310,7 +310,9 @@ impl Stack {
         entry.holder = Holder::Nobody;
         self.small.orphans += 1;
         let mut cx = self.env.cx(self.now, Some(id));
-        let too_many = self.small.orphans > cx.sysctl.tcp_max_orphans;
+        // Beyond the bound, or with much to send where memory is exhausted, nobody waits for it (`tcp_check_oom`).
+        let out_of_memory = cx.pressure == Pressure::Exhausted && conn.queues_much();
+        let too_many = self.small.orphans > cx.sysctl.tcp_max_orphans || out_of_memory;
         cx.count.tcp_ext.tcp_abort_on_memory += u64::from(too_many);
         if abort || too_many {
             conn.abort(&mut cx);

@@ -19,7 +19,7 @@ use super::timewait::{Remains, TIME_WAIT, TimeWait};
 use super::window::{self, RcvBuf};
 use crate::base::time::{Duration, Instant};
 use crate::base::trace::Ev;
-use crate::base::{Cx, Error, Tuple};
+use crate::base::{Cx, Error, Pressure, Tuple};
 use crate::path::Path;
 use crate::path::congestion::{Congestion as _, Window};
 use crate::path::pmtu::Pmtu;
@@ -66,6 +66,8 @@ pub(super) struct App {
     pub(super) soft_error: Option<Error>,
     /// Charge of the send buffer's bound (`sk_sndbuf`).
     pub(super) sndbuf: u32,
+    /// Memory that the stack has been told of.
+    pub(super) accounted: u32,
 }
 
 /// What is seldom needed.
@@ -208,15 +210,39 @@ impl Conn {
         };
         Level {
             queued_charge: self.tx.queue_ref().queued_charge() as u64,
-            sndbuf: u64::from(self.app.sndbuf),
+            sndbuf: u64::from(self.app.sndbuf.min(self.allowance(cx))),
             unsent: self.tx.queue_ref().unsent_bytes(),
             lowat: u64::from(lowat),
         }
     }
 
+    /// Bytes that the send queue may hold while memory is exhausted: the least buffer, so that nobody waits for others.
+    fn allowance(&self, cx: &Cx<'_>) -> u32 {
+        if cx.pressure == Pressure::Exhausted { cx.sysctl.tcp_wmem.min } else { u32::MAX }
+    }
+
+    /// Memory that both queues hold: what the stack was told last, and what it is now.
+    pub fn recharge(&mut self) -> (u32, u32) {
+        let queued = u32::try_from(self.tx.queue_ref().queued_charge()).unwrap_or(u32::MAX);
+        let now = self.rx.charge().saturating_add(queued);
+        (core::mem::replace(&mut self.app.accounted, now), now)
+    }
+
+    /// Memory that the stack has been told of.
+    #[must_use]
+    pub const fn accounted(&self) -> u32 {
+        self.app.accounted
+    }
+
+    /// The send queue holds more than the least buffer (`tcp_out_of_memory`).
+    #[must_use]
+    pub fn queues_much(&self) -> bool {
+        self.tx.queue_ref().queued_charge() > SOCK_MIN_SNDBUF
+    }
+
     /// Grows the send buffer with the window: room for what is in flight and as much again (`tcp_sndbuf_expand`).
     pub(super) fn expand_sndbuf(&mut self, cx: &Cx<'_>) {
-        if self.options.sndbuf.is_some() {
+        if self.options.sndbuf.is_some() || cx.pressure >= Pressure::Moderate {
             return;
         }
         let window = self.path.window.cwnd.max(Window::INITIAL);
@@ -329,6 +355,8 @@ impl Conn {
     }
 }
 
+/// Smallest send buffer (`SOCK_MIN_SNDBUF`).
+const SOCK_MIN_SNDBUF: usize = 4_608;
 /// Metadata that each queued element pins beside its bytes.
 const ELEMENT_OVERHEAD: u64 = 128;
 

@@ -6,7 +6,7 @@ use super::sack_out::SackOut;
 use super::segment::Chunks;
 use super::seq::Seq;
 use super::window::{InitialWindow, RcvBuf, RcvWindow, win_from_space};
-use crate::base::{Cx, Duration, Instant, Sysctl};
+use crate::base::{Cx, Duration, Instant, Pressure, Sysctl};
 use bytes::Bytes;
 use core::ops::Range;
 use urgent::Urgent;
@@ -310,8 +310,15 @@ impl Receiver {
         (facts, charge, rtt): (&SegmentFacts, u32, RttFacts),
     ) -> Received {
         // The first segment of an empty queue always fits: without it nothing could ever move.
-        if self.queue.readable_bytes() > 0 && !self.make_room(cx, None) {
+        let at = self.queue.next_offset();
+        if self.queue.readable_bytes() > 0
+            && facts.payload_bytes > 0
+            && !self.make_room(cx, at, facts.payload_bytes)
+        {
             cx.count.tcp_ext.tcp_rcv_q_drop += 1;
+            // The peer learns at once that there is no room, although its window said so (ICSK_ACK_NOMEM).
+            self.window.shut();
+            self.ack.send_now();
             return Received { dropped: true, readable: true, ..Received::default() };
         }
         let had_hole = self.queue.has_hole();
@@ -346,7 +353,7 @@ impl Receiver {
         (len, charge): (u32, u32),
     ) -> Received {
         let offset = self.offset(seq);
-        if !self.make_room(cx, Some(offset)) {
+        if !self.make_room(cx, offset, len) {
             cx.count.tcp_ext.tcp_ofo_drop += 1;
             return Received { dropped: true, readable: self.is_readable(), ..Received::default() };
         }
@@ -376,41 +383,56 @@ impl Receiver {
     }
 
     fn grow_window(&mut self, cx: &Cx<'_>, len: u32, charge: u32) {
+        if cx.pressure >= Pressure::Pressed {
+            return self.window.economize();
+        }
         if self.window.grow(cx.sysctl, self.queue.charge(), len, charge, self.ack.rcv_mss()) {
             self.ack.nudge_quick();
         }
     }
 
-    /// Makes room for one more segment, out of order from `held_at` (`tcp_try_rmem_schedule`, `tcp_prune_queue`). The limit may
-    /// be exceeded by that one segment.
-    fn make_room(&mut self, cx: &mut Cx<'_>, held_at: Option<u64>) -> bool {
-        let fits = |r: &Self| r.queue.charge() <= r.window.buf().bytes;
-        if fits(self) {
+    /// The buffer takes `len` more bytes of payload (`tcp_can_ingest`).
+    fn ingests(&self, len: u32) -> bool {
+        self.queue.charge().saturating_add(len) <= self.window.buf().bytes
+    }
+
+    /// The stack's memory takes more: always below the least buffer, and until it is exhausted; beyond a hole until it is short.
+    fn granted(&self, cx: &Cx<'_>, held: bool) -> bool {
+        let limit = if held { Pressure::Pressed } else { Pressure::Exhausted };
+        cx.pressure < limit || self.queue.charge() < cx.sysctl.tcp_rmem.min
+    }
+
+    /// Makes room for a segment of `len` bytes at the offset `at` (`tcp_try_rmem_schedule`, `tcp_prune_queue`): by squeezing what
+    /// waits, then by giving up what lies further beyond the hole. What is nearer is worth more, so data that SACK has reported may
+    /// be dropped (RFC 2018 section 8), but never for something even further away.
+    fn make_room(&mut self, cx: &mut Cx<'_>, at: u64, len: u32) -> bool {
+        let held = at > self.queue.next_offset();
+        if self.ingests(len) && self.granted(cx, held) {
             return true;
         }
         cx.count.tcp_ext.prune_called += 1;
-        self.ack.stop_quick();
-        self.window.press(cx.sysctl, self.queue.charge());
-        if fits(self) {
-            return true;
+        if !self.ingests(len) {
+            self.ack.stop_quick();
+            self.window.press(cx, self.queue.charge());
+        } else {
+            self.window.economize();
         }
         let limit = self.window.buf().bytes;
-        cx.count.tcp_ext.tcp_rcv_collapsed += self.queue.collapse(limit);
-        if fits(self) {
-            return true;
+        if !self.ingests(len) {
+            cx.count.tcp_ext.tcp_rcv_collapsed += self.queue.collapse(limit);
         }
-        // What is nearer is worth more: what has been reported by SACK may be dropped (RFC 2018 section 8), but never for
-        // something even further away.
-        let nearer = held_at.is_none_or(|at| self.queue.furthest().is_some_and(|end| at < end));
-        if nearer && let Some(cut) = self.queue.prune_held(limit) {
+        // At least an eighth goes at a time, so that the next segment does not come here again (`tcp_prune_ofo_queue`).
+        while !(self.ingests(len) && self.granted(cx, held)) {
+            let Some(cut) = self.queue.prune_held(limit / 8, at) else { break };
             cx.count.tcp_ext.ofo_pruned += 1;
             let cut = self.seq(cut);
             self.sacks.pruned(cut);
         }
-        if !fits(self) {
+        if !self.ingests(len) {
             cx.count.tcp_ext.rcv_pruned += 1;
+            return false;
         }
-        fits(self)
+        self.granted(cx, held)
     }
 
     /// Offset of a sequence number within 2^31 of RCV.NXT.

@@ -256,14 +256,15 @@ impl RxQueue {
         self.sink_floor();
     }
 
-    /// Drops the furthest data out of order until the charge fits `limit` and an eighth of it has been freed, so that the
-    /// next segment does not come here again (`tcp_prune_ofo_queue`). Returns the offset from which nothing is held.
-    pub fn prune_held(&mut self, limit: u32) -> Option<u64> {
+    /// Drops the furthest data out of order until `goal` bytes of charge are freed, but nothing before the offset `keep`. Returns
+    /// the offset from which nothing is held; `None` when nothing was dropped.
+    pub fn prune_held(&mut self, goal: u32, keep: u64) -> Option<u64> {
         let mut freed = 0;
         let mut cut = None;
         let held = self.held.as_mut()?;
-        while self.charge > limit || freed < limit / 8 {
-            let Some((at, chunk)) = held.chunks.pop_last() else { break };
+        while freed < goal.max(1) {
+            let Some(last) = held.chunks.last_entry().filter(|last| *last.key() >= keep) else { break };
+            let (at, chunk) = last.remove_entry();
             freed += chunk.charge();
             self.charge -= chunk.charge();
             held.bytes -= chunk.len() as u32;

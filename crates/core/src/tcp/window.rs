@@ -1,7 +1,7 @@
 //! Which receive window to advertise: never shrink it, never invite silly segments (RFC 9293 sections 3.8.6, 3.8.6.2.2).
 use super::options::SocketOptions;
 use super::seq::Seq;
-use crate::base::{Cx, Sysctl};
+use crate::base::{Cx, Pressure, Sysctl};
 #[cfg(test)]
 mod tests;
 
@@ -102,6 +102,8 @@ pub struct RcvWindow {
     buf: RcvBuf,
     advmss: u16,
     scale: u8,
+    /// Something was just refused.
+    no_room: bool,
 }
 
 /// A window that could be advertised now.
@@ -118,7 +120,7 @@ impl RcvWindow {
     #[must_use]
     pub const fn new(initial: InitialWindow, buf: RcvBuf, advmss: u16) -> Self {
         let InitialWindow { rcv_wnd: wnd, clamp, wscale: scale } = initial;
-        Self { wnd, wup: Seq(0), clamp, ssthresh: wnd, buf, advmss, scale }
+        Self { wnd, wup: Seq(0), clamp, ssthresh: wnd, buf, advmss, scale, no_room: false }
     }
 
     /// The receive buffer.
@@ -253,6 +255,11 @@ impl RcvWindow {
     /// and whether the buffer is tight.
     pub fn select(&mut self, cx: &mut Cx<'_>, rcv_nxt: Seq, charge: u32, rcv_mss: u32) -> (u16, bool) {
         let old = self.wnd;
+        if core::mem::take(&mut self.no_room) {
+            (self.wnd, self.wup) = (0, rcv_nxt);
+            cx.count.tcp_ext.tcp_to_zero_window_adv += u64::from(old != 0);
+            return (0, true);
+        }
         let open = self.open(rcv_nxt);
         let Offer { mut wnd, tight } = self.offer(cx.sysctl, charge, rcv_mss);
         if wnd < open {
@@ -309,13 +316,24 @@ impl RcvWindow {
     }
 
     /// The buffer is over its limit: widen it within the sysctl, or close the window (`tcp_clamp_window`).
-    pub fn press(&mut self, sysctl: &Sysctl, charge: u32) {
-        if self.buf.bytes < sysctl.tcp_rmem.max && !self.buf.locked {
-            self.buf.bytes = charge.min(sysctl.tcp_rmem.max).max(self.buf.bytes);
+    pub fn press(&mut self, cx: &Cx<'_>, charge: u32) {
+        let most = cx.sysctl.tcp_rmem.max;
+        if self.buf.bytes < most && !self.buf.locked && cx.pressure == Pressure::Low {
+            self.buf.bytes = charge.min(most).max(self.buf.bytes);
         }
         if charge > self.buf.bytes {
             self.ssthresh = self.clamp.min(2 * self.advmss());
         }
+    }
+
+    /// Memory is short: four segments are window enough (`tcp_adjust_rcv_ssthresh`).
+    pub fn economize(&mut self) {
+        self.ssthresh = self.ssthresh.min(4 * self.advmss());
+    }
+
+    /// What came found no room: the next segment says that the window is shut, whatever was promised (`tcp_select_window`).
+    pub const fn shut(&mut self) {
+        self.no_room = true;
     }
 
     /// Autotuning has chosen a larger buffer; the bound follows.

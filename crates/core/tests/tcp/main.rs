@@ -14,6 +14,7 @@ mod handshake;
 mod info;
 mod keepalive;
 mod lowat;
+mod memory;
 mod nagle;
 mod owners;
 mod peer;

@@ -47,6 +47,7 @@ impl World {
             count: &mut self.count,
             trace: &mut self.trace,
             pool: &mut crate::base::Pool::default(),
+            pressure: crate::base::Pressure::Low,
             socket: None,
         };
         f(&mut self.ack, &mut cx)

@@ -19,7 +19,7 @@ impl Conn {
             self.answer_unacceptable(cx, seg);
             return Some(Disposition::Drop(DropWhy::TcpPaws));
         }
-        if !self.in_window(seg) {
+        if !self.in_window(cx, seg) {
             if seg.has(TcpFlags::RST) {
                 return Some(if self.resets_after_fin(seg) {
                     self.reset_by_peer(cx)
@@ -55,11 +55,17 @@ impl Conn {
             && self.peer.stamps.lag_ms(seg).is_some_and(|ms| ms <= self.path.rtt.rto(cx.sysctl).as_millis())
     }
 
-    /// The segment touches the receive window (`tcp_sequence`).
-    fn in_window(&self, seg: &Segment) -> bool {
+    /// The segment touches the receive window. One that begins in it and ends behind it is taken only while nothing waits to be
+    /// read, as by senders that ignore windows; its FIN takes no room (`tcp_sequence`, Linux 6.17).
+    fn in_window(&self, cx: &mut Cx<'_>, seg: &Segment) -> bool {
         let end = seg.seq + seg.seq_len();
         let edge = self.rx.nxt() + self.rx.open_window();
-        !end.before(self.rx.window().wup()) && !seg.seq.after(edge)
+        if end.before(self.rx.window().wup()) || seg.seq.after(edge) {
+            return false;
+        }
+        let beyond = (seg.seq + seg.payload_len()).after(edge) && self.rx.readable_bytes() > 0;
+        cx.count.tcp_ext.beyond_window += u64::from(beyond);
+        !beyond
     }
 
     /// RFC 5961 section 3.2: only the exact next number resets, anything else in the window is challenged. A reset may also

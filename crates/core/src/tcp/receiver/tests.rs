@@ -44,6 +44,7 @@ impl World {
             count: &mut self.count,
             trace: &mut self.trace,
             pool: &mut crate::base::Pool::default(),
+            pressure: crate::base::Pressure::Low,
             socket: None,
         };
         f(&mut self.rx, &mut cx)

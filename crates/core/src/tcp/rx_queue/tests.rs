@@ -92,7 +92,7 @@ fn run(seed: u64) {
         match rng.below(20) {
             0 => {
                 let limit = rng.below(4_000) as u32;
-                if let Some(cut) = q.prune_held(limit) {
+                if let Some(cut) = q.prune_held(limit, 0) {
                     m.have[(cut - BASE) as usize..].fill(false);
                 }
             }
@@ -212,10 +212,13 @@ fn prune_drops_the_furthest_and_an_eighth_at_least() {
     }
     let each = 100 + CHUNK_OVERHEAD;
     assert_eq!(q.charge(), 100 * each);
-    // One over the limit: an eighth of 99 chunks is 12.4, so 13 go.
-    assert_eq!(q.prune_held(99 * each), Some(BASE + 88 * 200));
+    // An eighth of 99 chunks is 12.4, so 13 go.
+    assert_eq!(q.prune_held(99 * each / 8, 0), Some(BASE + 88 * 200));
     assert_eq!(q.charge(), 87 * each);
     assert_eq!(q.furthest(), Some(BASE + 87 * 200 + 100));
+    // Nothing goes for something even further away.
+    assert_eq!(q.prune_held(1, BASE + 87 * 200 + 1), None);
+    assert_eq!(q.prune_held(10_000, BASE + 86 * 200), Some(BASE + 86 * 200));
 }
 
 #[test]
@@ -223,7 +226,7 @@ fn a_pruned_fin_is_forgotten_and_may_come_again() {
     let mut q = RxQueue::new(BASE);
     q.enqueue(BASE + 100, one(BASE + 100, BASE + 200), true);
     assert_eq!(q.ranges().collect::<Vec<_>>(), vec![Range { start: BASE + 100, end: BASE + 201 }]);
-    assert_eq!(q.prune_held(0), Some(BASE + 100));
+    assert_eq!(q.prune_held(0, 0), Some(BASE + 100));
     assert_eq!(q.enqueue(BASE, one(BASE, BASE + 200), false).advanced, 200);
     assert!(!q.fin_reached());
     assert_eq!(q.enqueue(BASE + 200, Pieces::new(), true).advanced, 1);

@@ -24,6 +24,7 @@ fn select(w: &mut RcvWindow, sysctl: &Sysctl, nxt: Seq, charge: u32, mss: u32) -
         count: &mut count,
         trace: &mut Trace::default(),
         pool: &mut crate::base::Pool::default(),
+        pressure: crate::base::Pressure::Low,
         socket: None,
     };
     let field = w.select(&mut cx, nxt, charge, mss).0;
@@ -146,8 +147,16 @@ fn data_with_little_overhead_opens_the_window_by_two_segments() {
 #[test]
 fn pressure_widens_the_buffer_up_to_the_sysctl_and_then_closes_the_window() {
     let (sysctl, mut w) = default_window();
-    w.press(&sysctl, 200_000);
+    let mut world = crate::base::testing::World::new();
+    world.sysctl = sysctl;
+    w.press(&world.cx(Instant::ZERO), 200_000);
     assert_eq!((w.buf().bytes, w.ssthresh()), (200_000, 64_076));
-    w.press(&sysctl, 7_000_000);
+    w.press(&world.cx(Instant::ZERO), 7_000_000);
     assert_eq!((w.buf().bytes, w.ssthresh()), (6_291_456, 2_920));
+    // Where all sockets together hold much, none grows.
+    let (_, mut w) = default_window();
+    w.press(&Cx { pressure: Pressure::Moderate, ..world.cx(Instant::ZERO) }, 200_000);
+    assert_eq!((w.buf().bytes, w.ssthresh()), (131_072, 2_920));
+    w.economize();
+    assert_eq!(w.ssthresh(), 2_920);
 }
