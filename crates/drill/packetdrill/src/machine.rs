@@ -4,6 +4,7 @@ use crate::fds::Fds;
 use crate::flags::Flags;
 use crate::sysctls::Sysctls;
 use bytes::Bytes;
+use core::mem;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use lowwater_core::base::Instant;
 use lowwater_core::device::DeviceCaps;
@@ -29,6 +30,8 @@ pub(crate) struct Machine {
     children: Option<u64>,
     /// Tells whether a child process has ended since: a script's shell command.
     count_children: fn() -> u64,
+    /// It was said that no packet will ever come.
+    said_end: bool,
 }
 
 /// What a call came to, or that it blocks.
@@ -74,7 +77,7 @@ impl Machine {
         };
         let host = Host::new(settings).map_err(|e| format!("the stack's addresses: {e}"))?;
         let (fds, sysctls) = (Fds::default(), Sysctls::of_namespace());
-        Ok(Self { host, fds, sysctls, children: None, count_children })
+        Ok(Self { host, fds, sysctls, children: None, count_children, said_end: false })
     }
 
     /// Makes a call. Descriptors in `call` are the kernel's numbers, and so are those in the reply. With `prompt` the settings are read only
@@ -135,8 +138,11 @@ impl Machine {
     /// The oldest packet that was sent and not taken; else time passes until one is sent. `None`: never.
     pub(crate) fn next_packet(&mut self) -> Option<Sniffed> {
         self.settings(false);
-        let sent = self.host.next_packet(self.patience())?;
-        Some(Sniffed { at_us: micros(sent.at), bytes: sent.bytes })
+        let sent = self.host.next_packet(self.patience());
+        if sent.is_none() && !mem::replace(&mut self.said_end, true) {
+            say("nothing is left that could ever send a packet");
+        }
+        sent.map(|sent| Sniffed { at_us: micros(sent.at), bytes: sent.bytes })
     }
 
     /// The clock, in microseconds since 1970. Reading it takes a microsecond when `ticking`: packetdrill waits for a time in a loop.

@@ -188,6 +188,8 @@ static void inject(uint8_t flags, uint32_t seq, uint32_t ack, const char *option
 
 /* mss 1460, sackOK, nop, wscale 7 */
 static const char SYN_OPTIONS[] = "\2\4\5\264\4\2\1\1\1\3\3\7";
+/* mss 1460, sackOK, timestamps, nop, wscale 7 */
+static const char SYN_STAMPED[] = "\2\4\5\264\4\2\10\12\0\0\3\350\0\0\0\0\1\3\3\7";
 #define inject_syn(flags, ack) inject(flags, 0, ack, SYN_OPTIONS, 12, 0)
 #define inject_plain(flags, seq, ack, len) inject(flags, seq, ack, "", 0, len)
 

@@ -2,12 +2,10 @@
  * Ends with 0, with 1 and the line that failed, or with 77 and what is missing. */
 #define _GNU_SOURCE
 #include "drive.h"
+#include "noise.h"
 #include <sys/mman.h>
 
 /* --- one thread --- */
-
-/* mss 1460, sackOK, timestamps, nop, wscale 7 */
-static const char SYN_STAMPED[] = "\2\4\5\264\4\2\10\12\0\0\3\350\0\0\0\0\1\3\3\7";
 
 /* Takes segments until `len` bytes from `seq` on have come; the payload is that of `data`. */
 static void expect_bytes(uint32_t seq, uint32_t ack, const char *data, int len)
@@ -697,6 +695,7 @@ static const struct {
 	{"messages", messages},   {"epoll", epoll},         {"snippets", snippets},   {"pipes", pipes}, {"second_belt", second_belt},
 	{"blocking", blocking},   {"end", end_of_time},     {"timing", timing},       {"settings", settings},
 	{"datagrams", datagrams}, {"footprint", footprint}, {"no_flags", no_flags},   {"bad_flag", bad_flag},   {"deadlock", deadlock},
+	{"noise", noise},
 };
 
 int main(int argc, char **argv)

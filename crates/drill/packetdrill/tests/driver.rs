@@ -56,16 +56,17 @@ fn skip(lack: &str) {
     eprintln!("skipped: needs {lack}");
 }
 
-fn run(driver: &Path, scenario: &str, mode: &str) -> Output {
+fn run(driver: &Path, scenario: &str, mode: &str, seed: u32) -> Output {
     let child = Command::new(driver)
         .arg(library())
         .args([scenario, mode])
+        .env("SEED", seed.to_string())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    finish(child, &format!("{} {scenario} {mode}", driver.display()))
+    finish(child, &format!("SEED={seed} {} LIBRARY {scenario} {mode}", driver.display()))
 }
 
 /// Waits for the end; what hangs is ended, and fails.
@@ -85,12 +86,17 @@ fn finish(mut child: Child, what: &str) -> Output {
 }
 
 fn passes_in(driver: &Path, scenario: &str, mode: &str) {
-    let done = run(driver, scenario, mode);
+    passes_with(driver, scenario, mode, 1);
+}
+
+fn passes_with(driver: &Path, scenario: &str, mode: &str, seed: u32) {
+    let done = run(driver, scenario, mode, seed);
     let said = String::from_utf8_lossy(&done.stderr);
     if done.status.code() == Some(LACKS) {
         return skip(said.trim());
     }
-    assert!(done.status.success(), "{} {scenario} {mode}: {}\n{said}", driver.display(), done.status);
+    let how = format!("SEED={seed} {} {} {scenario} {mode}", driver.display(), library().display());
+    assert!(done.status.success(), "{how}: {}\n{said}", done.status);
 }
 
 fn passes(scenario: &str) {
@@ -106,7 +112,7 @@ fn passes_in_every_mode(scenario: &str) {
 /// The process ends with 1, and says why.
 fn refuses(scenario: &str, why: &str) {
     let Some(driver) = driver() else { return };
-    let done = run(driver, scenario, "ipv4");
+    let done = run(driver, scenario, "ipv4", 1);
     let said = String::from_utf8_lossy(&done.stderr);
     assert_eq!(done.status.code(), Some(1), "{said}");
     assert!(said.contains(why), "{said}");
@@ -195,6 +201,14 @@ fn no_thread_and_little_memory() {
 #[test]
 fn without_flags_both_families_work() {
     passes("no_flags");
+}
+
+#[test]
+fn calls_and_packets_that_nobody_should_make_harm_nobody() {
+    let Some(driver) = driver() else { return };
+    for seed in 1..=4 {
+        MODES.iter().for_each(|mode| passes_with(driver, "noise", mode, seed));
+    }
 }
 
 #[test]

@@ -59,6 +59,10 @@ unsafe extern "C" fn sendfile(out: c_int, file: c_int, offset: *mut off_t, len: 
 /// # Safety
 /// As sendfile(2) demands.
 unsafe fn sendfile_of(out: c_int, file: c_int, offset: *mut off_t, len: size_t) -> Result<i64, Number> {
+    if !foreign(file) {
+        // Linux reads from regular files and block devices here.
+        return Err(libc::EINVAL);
+    }
     if offset.is_null() {
         return files::move_in(file, None, out, len);
     }

@@ -2,7 +2,6 @@
 use super::User;
 use super::memory;
 use super::system::give;
-use crate::failure::say;
 use crate::shared::SHARED;
 use core::ffi::{c_int, c_longlong, c_uint, c_void};
 use libc::{size_t, timeval};
@@ -31,7 +30,6 @@ pub(super) unsafe extern "C" fn receive(
         // SAFETY: packetdrill passes the room in `buf`.
         let room = unsafe { memory::value(len.cast_const()) }?;
         let Some(sniffed) = SHARED.next_packet() else {
-            say("nothing is left that could ever send a packet");
             // SAFETY: as above.
             unsafe { memory::put(len, 0) }?;
             return Ok(0);
