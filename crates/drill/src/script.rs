@@ -56,6 +56,8 @@ pub(crate) enum Action {
 pub(crate) enum DeviceAct {
     /// So many of the oldest packets leave it; `None` for all.
     Complete(Option<usize>),
+    /// It drops so many of the next packets as it takes them.
+    Drop(usize),
     /// It answers "not now" until it is ready.
     Busy,
     /// It has room again.

@@ -46,6 +46,18 @@ const CHANGES: &[Change] = &[
     ("tcp/icmp/unreachable.pkt", "EHOSTUNREACH", "ECONNREFUSED", "another result"),
     ("tcp/icmp/unreachable.pkt", "+.1 < icmp", "+.2 < icmp", "wrong time"),
     ("tcp/icmp/frag_needed.pkt", "mtu 700 [5001:6461(1460)]", "mtu 700 [1:1461(1460)]", "wrong time"),
+    ("tcp/icmp/too_big.pkt", "packet_too_big mtu 1300", "time_exceeded exceeded_hop_limit", "wrong time"),
+    ("tcp/icmp/too_big.pkt", "> [ttl 64] icmp", "> [ttl 63] icmp", "another TTL"),
+    ("tcp/icmp/too_big.pkt", "mtu 1300 [1:1461(1460)]", "mtu 1300 [3000:3010(10)]", "wrong time"),
+    // Numbers, timestamps, joining, times.
+    ("lang/strict.pkt", "val 250 ecr 750>\n+0 > P.", "val 260 ecr 750>\n+0 > P.", "another TS val"),
+    ("lang/strict.pkt", "> . 5001:5989(988)", "> P. 5001:6977(1976)", "other flags"),
+    ("lang/strict.pkt", "S. 5000:5000(0)", "S. 5001:5001(0)", "blocks"),
+    ("lang/strict.pkt", "ecr 250>", "ecr 251>", "no packet with this TS val"),
+    ("lang/strict.pkt", "+0 > . 5001", "+.002 > . 5001", "wrong time"),
+    ("lang/gro.pkt", "ack 10001\n+0 read", "ack 9001\n+0 read", "another acknowledgment"),
+    ("lang/gro.pkt", "urg 50", "urg 500", "another result"),
+    ("lang/gro.pkt", "ack 1 <mss 1460>", "ack 1 <mss 1460,opt 30 01,nop>", "other options"),
     // Messages and data.
     ("lang/messages.pkt", "\"xy\", 5", "\"xy\", 6", "another result"),
     ("lang/messages.pkt", "cmsg_data=70", "cmsg_data=71", "another control message"),

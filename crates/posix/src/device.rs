@@ -36,6 +36,8 @@ pub(crate) struct Device {
     bytes: usize,
     /// It takes nothing, whatever its room.
     busy: bool,
+    /// So many of the next packets it drops.
+    drops: usize,
     /// It said "not now" and has not said "ready" since.
     refused: bool,
 }
@@ -51,6 +53,10 @@ impl Device {
         if full || self.busy {
             self.refused = true;
             return Submit::NotNow(packet);
+        }
+        if self.drops > 0 {
+            self.drops -= 1;
+            return Submit::Dropped;
         }
         // What a device with checksum offload would do; of a super-packet the one checksum covers the whole.
         csum::fill(&mut packet, 0);
@@ -108,6 +114,11 @@ impl Host {
             self.ready();
             self.settle();
         }
+    }
+
+    /// The next so many packets are dropped by the device as it takes them.
+    pub const fn set_drops(&mut self, packets: usize) {
+        self.device.drops = packets;
     }
 
     fn ready(&mut self) {
@@ -171,5 +182,7 @@ mod tests {
         assert_eq!(send(&mut host, fd, 2), []);
         host.set_busy(false);
         assert_eq!(taken(&mut host), [(1, 128), (1, 128)]);
+        host.set_drops(2);
+        assert_eq!(send(&mut host, fd, 3), [(1, 128)], "two are lost");
     }
 }

@@ -234,17 +234,18 @@ fn code(c: &mut Cursor<'_>) -> Result<py::Program, Box<Failure>> {
     py::parse(c.until("}%")?, first)
 }
 
-/// `device complete N|all`, `device busy`, `device ready`: ours.
+/// `device complete N|all`, `device drop N`, `device busy`, `device ready`: ours.
 fn device(c: &mut Cursor<'_>) -> Result<DeviceAct, Box<Failure>> {
     c.word();
     match c.word() {
         "complete" if c.eat_word("all") => Ok(DeviceAct::Complete(None)),
         "complete" => Ok(DeviceAct::Complete(Some(c.number()?))),
+        "drop" => Ok(DeviceAct::Drop(c.number()?)),
         "busy" => Ok(DeviceAct::Busy),
         "ready" => Ok(DeviceAct::Ready),
-        other => {
-            c.fail(format!("a device does 'complete N', 'complete all', 'busy' or 'ready', not '{other}'"))
-        }
+        other => c.fail(format!(
+            "a device does 'complete N', 'complete all', 'drop N', 'busy' or 'ready', not '{other}'"
+        )),
     }
 }
 

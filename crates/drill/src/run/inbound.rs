@@ -62,6 +62,7 @@ impl Runner<'_> {
             let flow = self.flows.turn_to(dst, src).ok_or_else(too_many)?;
             if opens {
                 flow.forget();
+                self.fds.forget_latest();
             }
         } else if let Some(port) = self.fds.listening_port().filter(|_| opens) {
             // As in packetdrill, every SYN to a listener is a connection of its own.

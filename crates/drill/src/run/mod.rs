@@ -139,6 +139,7 @@ impl<'a> Runner<'a> {
     fn device(&mut self, line: usize, act: DeviceAct) -> Result<(), Box<Failure>> {
         match act {
             DeviceAct::Busy => self.host.set_busy(true),
+            DeviceAct::Drop(count) => self.host.set_drops(count),
             DeviceAct::Ready => self.host.set_busy(false),
             DeviceAct::Complete(_) if self.config.device.queue.is_none() => {
                 let what = "the device completes by itself; --device_queue=N leaves that to the script";
