@@ -37,7 +37,7 @@ impl Progress {
         if self.interrupted {
             return Err(Errno::EINTR);
         }
-        if self.expired {
+        if self.expired || timeout.is_some_and(|t| t.is_zero()) {
             return Err(Errno::EAGAIN);
         }
         self.arm(now, timeout);

@@ -85,7 +85,7 @@ impl Host {
         let ready = self.stack.poll(self.now, id);
         let over = ready.contains(Ready::ERR) || ready.contains(Ready::HUP) || ready.contains(Ready::RDHUP);
         if taken > 0 {
-            if over || !patient || p.over() {
+            if over || !patient || p.over() || timeout.is_some_and(|t| t.is_zero()) {
                 return self.received(&read, id, taken, p).map(Some);
             }
             p.arm(self.now, timeout);

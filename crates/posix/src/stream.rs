@@ -116,7 +116,7 @@ impl Host {
         if sock.bound.is_some() {
             return Ok(());
         }
-        let any: IpAddr = Ipv4Addr::UNSPECIFIED.into();
+        let any: IpAddr = if sock.v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
         self.take_port(fd, SocketAddr::new(any, 0))
     }
 
@@ -141,8 +141,13 @@ impl Host {
         if self.collides(fd, &sock) {
             return Err(Errno::EADDRINUSE);
         }
+        let only = sock.v6only();
         let options = ListenOptions { backlog, ask: false, options: sock.options };
-        let id = self.stack.tcp_listen(self.now, ListenAddr::from(bound), options)?;
+        // Only an AF_INET6 socket without IPV6_V6ONLY listens for both families.
+        let both = bound.ip().is_unspecified() && bound.is_ipv6() && !only;
+        let ip = (!both).then(|| bound.ip());
+        let addr = ListenAddr { ip, port: Some(bound.port()) };
+        let id = self.stack.tcp_listen(self.now, addr, options)?;
         let sock = self.files.sock_mut(fd)?;
         (sock.kind, sock.shut) = (Kind::Listener(id), 0);
         Ok(Reply::ok(0))
@@ -269,10 +274,10 @@ impl Host {
     ) -> Answer {
         match self.stack.tcp_state(id) {
             Ok(State::SynSent | State::SynRecv) => {
-                if nonblocking || p.expired {
+                let timeout = self.files.sock(fd)?.knobs.sndtimeo;
+                if nonblocking || p.expired || timeout.is_some_and(|t| t.is_zero()) {
                     return Err(still);
                 }
-                let timeout = self.files.sock(fd)?.knobs.sndtimeo;
                 p.wait(self.now, timeout)
             }
             Ok(State::Close) | Err(_) => {

@@ -90,3 +90,23 @@ fn a_datagram_too_long_for_the_path_is_refused_where_it_must_not_be_cut() {
     ok(&mut host, connect(s, B, 9));
     assert_eq!(done(&mut host, get(s, SOL_IP, IP_MTU, 4)).int(), Some(1_500));
 }
+
+#[test]
+fn datagrams_carry_the_type_of_service_and_the_hops_of_their_socket() {
+    let mut host = host(A, A6);
+    let (s, s6) = (udp(&mut host, AF_INET), udp(&mut host, AF_INET6));
+    let packet = |host: &mut Host, call| {
+        ok(host, call);
+        let now = host.now();
+        host.next_packet(now).expect("a datagram").bytes
+    };
+    let plain = packet(&mut host, sendto(s, b"x", B, 9));
+    assert_eq!((plain[1], plain[8]), (0, 64));
+    ok(&mut host, setint(s, SOL_IP, IP_TOS, 0x2e));
+    ok(&mut host, setint(s, SOL_IP, IP_TTL, 7));
+    let marked = packet(&mut host, sendto(s, b"x", B, 9));
+    assert_eq!((marked[1], marked[8]), (0x2e, 7));
+    ok(&mut host, setint(s6, SOL_IPV6, IPV6_TCLASS, 0x2e));
+    ok(&mut host, setint(s6, SOL_IPV6, IPV6_UNICAST_HOPS, 9));
+    ok(&mut host, sendto(s6, b"x", B6, 9));
+}

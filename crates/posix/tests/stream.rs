@@ -277,3 +277,75 @@ fn tcp_inq_tells_how_much_is_left_and_of_the_end() {
     assert_eq!(left(&mut net, 10, 100), (told(1), 0), "the end is something to read");
     assert_eq!(done(&mut net.b, recv(b, 10, 0)).control, [], "recv has no control messages");
 }
+
+#[test]
+fn a_listener_of_one_family_hears_no_other() {
+    let mut net = Net::new();
+    let (v4, v6) = (stream(&mut net.b), stream6(&mut net.b));
+    ok(&mut net.b, setint(v6, SOL_IPV6, IPV6_V6ONLY, 1));
+    ok(&mut net.b, bind(v4, "0.0.0.0", 80));
+    ok(&mut net.b, bind(v6, "::", 80));
+    for fd in [v4, v6] {
+        ok(&mut net.b, Call::Listen { fd, backlog: 1 });
+    }
+    let (a4, a6) = (stream(&mut net.a), stream6(&mut net.a));
+    let (id4, id6) = (blocks(&mut net.a, connect(a4, B, 80)), blocks(&mut net.a, connect(a6, B6, 80)));
+    net.run(MS(100));
+    assert_eq!((finished(&mut net.a, id4).ret, finished(&mut net.a, id6).ret), (0, 0));
+    let mut peer =
+        |fd| done(&mut net.b, Call::Accept { fd, flags: 0 }).addr.map(|addr| addr.ip().to_string());
+    assert_eq!((peer(v4).as_deref(), peer(v6).as_deref()), (Some(A), Some(A6)));
+    ok(&mut net.b, Call::Close { fd: v6 });
+    let a6 = stream6(&mut net.a);
+    let id = blocks(&mut net.a, connect(a6, B6, 80));
+    net.run(MS(100));
+    assert_eq!(finished(&mut net.a, id).errno, Some(Errno::ECONNREFUSED), "IPv4's listener is none for IPv6");
+}
+
+#[test]
+fn a_timeout_below_zero_does_not_wait() {
+    let mut net = Net::new();
+    let (_, b) = net.connected();
+    let value = Bytes::from([(-1_i64).to_ne_bytes(), 0_i64.to_ne_bytes()].concat());
+    let value = lowwater_posix::Optval::Bytes(value);
+    ok(&mut net.b, Call::Setsockopt { fd: b, level: SOL_SOCKET, name: SO_RCVTIMEO, value });
+    assert_eq!(fails(&mut net.b, read(b, 1)), Errno::EAGAIN);
+    assert_eq!(fails(&mut net.b, recv(b, 5, MSG_WAITALL)), Errno::EAGAIN);
+}
+
+#[test]
+fn rcvlowat_keeps_readers_waiting_and_poll_silent() {
+    let mut net = Net::new();
+    let (a, b) = net.connected();
+    ok(&mut net.b, setint(b, SOL_SOCKET, SO_RCVLOWAT, 5));
+    let id = blocks(&mut net.b, read(b, 100));
+    ok(&mut net.a, write(a, b"abc"));
+    net.run(MS(50));
+    assert!(net.b.is_blocked(id));
+    assert_eq!(revents(&mut net.b, b), POLLOUT | POLLWRNORM);
+    ok(&mut net.a, write(a, b"de"));
+    net.run(MS(50));
+    assert_eq!(finished(&mut net.b, id).data, "abcde");
+    ok(&mut net.a, write(a, b"f"));
+    net.run(MS(50));
+    assert_eq!(
+        done(&mut net.b, recv(b, 100, MSG_DONTWAIT)).data,
+        "f",
+        "who does not wait takes what there is"
+    );
+}
+
+#[test]
+fn tcp_info_of_what_is_not_connected_is_the_kernels() {
+    let mut host = host(A, A6);
+    let fd = stream(&mut host);
+    let words = |host: &mut lowwater_posix::Host, fd| {
+        let info = done(host, get(fd, SOL_TCP, TCP_INFO, 280)).value;
+        let word = |n: usize| u32::from_le_bytes(info[8 + 4 * n..12 + 4 * n].try_into().expect("four bytes"));
+        (info[0], info[7], [word(0), word(2), word(4), word(5), word(16), word(17), word(18), word(20)])
+    };
+    let fresh = [1_000_000, 536, 0, 0, 250_000, i32::MAX as u32, 10, 3];
+    assert_eq!(words(&mut host, fd), (7, 1, fresh));
+    ok(&mut host, Call::Listen { fd, backlog: 7 });
+    assert_eq!(words(&mut host, fd), (10, 0, [0, 0, 0, 7, 0, 0, 10, 3]));
+}

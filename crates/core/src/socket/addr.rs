@@ -5,7 +5,7 @@ use core::net::{IpAddr, SocketAddr};
 /// Address and port of a listener; each may be left open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ListenAddr {
-    /// The address, or any of either family.
+    /// The address; an unspecified one is any of its family, `None` any of either.
     pub ip: Option<IpAddr>,
     /// The port; `Some(0)` takes a free one, `None` listens on every port that no other listener has.
     pub port: Option<u16>,

@@ -4,7 +4,7 @@ use crate::base::hash::{KeyedState, Map};
 use crate::base::{SocketId, Tuple};
 use crate::socket::{ListenAddr, RequestId, Socket, Table, TwId};
 use core::hash::BuildHasher as _;
-use core::net::{IpAddr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use hashbrown::HashTable;
 use std::collections::BTreeMap;
 
@@ -77,10 +77,25 @@ pub(super) struct Demux {
     udp_bound: Places,
 }
 
+/// How a listener on any address of one family is written.
+const fn any_of(ip: IpAddr) -> IpAddr {
+    match ip {
+        IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+    }
+}
+
 /// True when a place of the same port takes packets that `ip` would take too.
 fn overlaps(places: &Places, port: Option<u16>, ip: Option<IpAddr>) -> bool {
     match ip {
-        Some(_) => places.contains_key(&(port, ip)) || (port.is_some() && places.contains_key(&(port, None))),
+        Some(ip) if ip.is_unspecified() => {
+            let mut others = places.range((port, None)..).take_while(|(place, _)| place.0 == port);
+            others.any(|(place, _)| place.1.is_none_or(|other| other.is_ipv4() == ip.is_ipv4()))
+        }
+        Some(one) => {
+            let any = || [None, Some(any_of(one))].iter().any(|&any| places.contains_key(&(port, any)));
+            places.contains_key(&(port, ip)) || (port.is_some() && any())
+        }
         // Addresses sort after `None`, and the port after this one ends the search.
         None => places.range((port, None)..).next().is_some_and(|(&(p, _), _)| p == port),
     }
@@ -117,7 +132,8 @@ impl Demux {
     /// The listener for a SYN to `local`: the most special one, ports before addresses.
     pub(super) fn listener(&self, local: SocketAddr) -> Option<SocketId> {
         let (port, ip) = (Some(local.port()), Some(local.ip()));
-        [(port, ip), (port, None), (None, ip), (None, None)]
+        let family = Some(any_of(local.ip()));
+        [(port, ip), (port, family), (port, None), (None, ip), (None, None)]
             .iter()
             .find_map(|place| self.listeners.get(place))
             .copied()

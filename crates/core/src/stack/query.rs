@@ -77,6 +77,15 @@ impl Stack {
         })
     }
 
+    /// SO_ERROR as Linux has it: the pending error, else what ICMP said that did not end the connection; once.
+    pub fn take_any_error(&mut self, id: SocketId) -> Option<Error> {
+        let error = self.take_error(id);
+        match self.sockets.get_mut(id).map(|e| &mut e.socket) {
+            Some(Socket::Tcp(conn)) if error.is_none() => conn.take_soft_error(),
+            _ => error,
+        }
+    }
+
     /// The SYN of an active open waits for the first write (TCP_FASTOPEN_CONNECT).
     #[must_use]
     pub fn tcp_is_deferred(&self, id: SocketId) -> bool {

@@ -101,7 +101,7 @@ impl Stack {
         self.enter(now);
         self.check_events()?;
         let mut addr = local;
-        if let Some(ip) = addr.ip {
+        if let Some(ip) = addr.ip.filter(|ip| !ip.is_unspecified()) {
             self.check_own(ip)?;
         }
         if addr.port == Some(0) {

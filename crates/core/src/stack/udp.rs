@@ -155,6 +155,15 @@ impl Stack {
         self.udp(id)?.peek().map(|datagram| (datagram.data, datagram.peer))
     }
 
+    /// IP_TOS and IP_TTL, or IPv6's: what datagrams that are sent from now on carry. A TTL of 0 takes ip_default_ttl.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`], [`Error::Unsupported`].
+    pub fn udp_set_marks(&mut self, id: SocketId, tos: u8, ttl: u8) -> Result<(), Error> {
+        self.udp(id)?.marks = (tos, ttl);
+        Ok(())
+    }
+
     /// SO_RCVBUF and SO_SNDBUF as they read back, in bytes of charge.
     ///
     /// # Errors
@@ -190,9 +199,9 @@ impl Stack {
         for sent in 0..budget {
             let Some(entry) = self.sockets.get_mut(id) else { return sent };
             let Socket::Udp(udp) = &mut entry.socket else { return sent };
-            let dont_fragment = udp.dont_fragment;
+            let (dont_fragment, marks) = (udp.dont_fragment, udp.marks);
             let Some(datagram) = udp.next_unsent() else { return sent };
-            self.send_datagram(id, datagram, dont_fragment);
+            self.send_datagram(id, datagram, dont_fragment, marks);
         }
         if let Some(Socket::Udp(udp)) = self.sockets.get(id).map(|e| &e.socket)
             && udp.wants_output()
@@ -202,7 +211,7 @@ impl Stack {
         budget
     }
 
-    fn send_datagram(&mut self, id: SocketId, datagram: Datagram, dont_fragment: bool) {
+    fn send_datagram(&mut self, id: SocketId, datagram: Datagram, dont_fragment: bool, (tos, ttl): (u8, u8)) {
         let owner = Owner { flow: FlowId(id), charge: datagram.charge() };
         let (local, peer) = (datagram.local, datagram.peer);
         let Ok(dst) = self.route(Some(local.ip()), peer.ip()) else {
@@ -214,7 +223,8 @@ impl Stack {
         let packet = udp_packet(&dst, datagram, owner, self.now);
         let fits = packet.len() + if peer.is_ipv4() { 20 } else { 40 } <= usize::from(dst.mtu);
         let params = OutputParams {
-            ttl: self.default_ttl(),
+            ttl: if ttl == 0 { self.default_ttl() } else { ttl },
+            tos,
             // IP_PMTUDISC_WANT: routers must not fragment what fits the path as we know it.
             dont_fragment: dont_fragment || (fits && self.env.sysctl.ip_no_pmtu_disc == 0),
             ..OutputParams::new(local.ip(), peer.ip(), protocol::UDP)

@@ -311,6 +311,11 @@ impl Conn {
         core::mem::take(&mut self.app.notice)
     }
 
+    /// What ICMP said that did not end the connection, once: SO_ERROR tells it where there is no error (`sk_err_soft`).
+    pub fn take_soft_error(&mut self) -> Option<Error> {
+        self.app.soft_error.take()
+    }
+
     /// SO_ERROR: the connection's error, once.
     pub fn take_error(&mut self) -> Option<Error> {
         self.app.error.take()

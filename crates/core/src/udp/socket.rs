@@ -39,6 +39,8 @@ pub struct UdpSocket {
     pub remote: Option<SocketAddr>,
     /// Never fragment here and set DF: datagrams beyond the path MTU are refused (IP_PMTUDISC_DO).
     pub dont_fragment: bool,
+    /// IP_TOS and IP_TTL, or IPv6's; a TTL of 0 takes ip_default_ttl.
+    pub marks: (u8, u8),
     /// SO_ERROR.
     pub error: Option<Error>,
     /// SO_RCVBUF and SO_SNDBUF in bytes of charge.
@@ -58,6 +60,7 @@ impl UdpSocket {
             local,
             remote: None,
             dont_fragment: false,
+            marks: (0, 0),
             error: None,
             buffers: (sysctl.rmem_default, sysctl.wmem_default),
             received: VecDeque::new(),

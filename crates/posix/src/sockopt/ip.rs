@@ -53,7 +53,8 @@ impl Host {
             IP_TOS => {
                 // TCP keeps the ECN bits to itself (`__ip_sock_set_tos`).
                 let keep = if self.files.sock(fd)?.stream { !3 } else { !0 };
-                self.change(fd, |o| o.tos = n as u8 & keep)
+                self.change(fd, |o| o.tos = n as u8 & keep)?;
+                self.renew_udp(fd)
             }
             IP_TTL => {
                 let empty = value.len() == 0;
@@ -62,7 +63,8 @@ impl Host {
                     1..=255 if !empty => n as u8,
                     _ => return Err(Errno::EINVAL),
                 };
-                self.change(fd, |o| o.ttl = ttl)
+                self.change(fd, |o| o.ttl = ttl)?;
+                self.renew_udp(fd)
             }
             IP_OPTIONS if value.len() == 0 => Ok(()),
             IP_MTU | IP_OPTIONS | IP_PKTOPTIONS => Err(Errno::ENOPROTOOPT),

@@ -32,11 +32,13 @@ impl Host {
                 // TCP keeps the ECN bits to itself.
                 let keep = if self.files.sock(fd)?.stream { !3 } else { !0 };
                 let tclass = in_byte()? & keep;
-                self.change(fd, |o| o.tos = tclass)
+                self.change(fd, |o| o.tos = tclass)?;
+                self.renew_udp(fd)
             }
             IPV6_UNICAST_HOPS => {
                 let hops = in_byte()?;
-                self.change(fd, |o| o.ttl = hops)
+                self.change(fd, |o| o.ttl = hops)?;
+                self.renew_udp(fd)
             }
             IPV6_V6ONLY => {
                 let sock = self.files.sock_mut(fd)?;

@@ -160,6 +160,7 @@ impl Host {
         let sndbuf = sock.options.sndbuf.unwrap_or(sysctl.wmem_default);
         let buffers = self.stack.udp_set_buffers(id, rcvbuf, sndbuf);
         let whole = self.stack.udp_set_dont_fragment(id, ip::never_fragments(&sock.options));
-        debug_assert_eq!((buffers, whole), (Ok(()), Ok(())), "a socket that was just made");
+        let marks = self.stack.udp_set_marks(id, sock.options.tos, sock.options.ttl);
+        debug_assert_eq!((buffers, whole, marks), (Ok(()), Ok(()), Ok(())), "a UDP socket that is open");
     }
 }

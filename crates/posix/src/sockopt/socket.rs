@@ -118,7 +118,7 @@ impl Host {
         if let Some(errno) = sock.take_error() {
             return Ok(errno.number());
         }
-        let error = kind.id().and_then(|id| self.stack.take_error(id));
+        let error = kind.id().and_then(|id| self.stack.take_any_error(id));
         Ok(error.map_or(0, |e| Errno::from(e).number()))
     }
 

@@ -8,6 +8,7 @@ use crate::host::Host;
 use bytes::Bytes;
 use lowwater_core::base::FastOpenKeys;
 use lowwater_core::base::sysctl::CongestionKind;
+use lowwater_core::path::congestion::Window;
 use lowwater_core::tcp::options::{retrans_to_secs, secs_to_retrans};
 use lowwater_core::tcp::{SocketOptions, State, TcpInfo};
 
@@ -95,15 +96,36 @@ impl Host {
             Kind::Listener(id) => {
                 // Of a listener: connections that wait to be accepted, and the backlog.
                 let (unacked, sacked) = self.stack.tcp_backlog(id)?;
-                TcpInfo { state: State::Listen as u8, unacked, sacked, ..TcpInfo::default() }
+                TcpInfo { state: State::Listen as u8, unacked, sacked, ..self.info_at_rest() }
             }
-            Kind::Fresh | Kind::Udp(_) => TcpInfo { state: State::Close as u8, ..TcpInfo::default() },
+            // What `tcp_init_sock` leaves.
+            Kind::Fresh | Kind::Udp(_) => TcpInfo {
+                state: State::Close as u8,
+                delivery_rate_app_limited: 1,
+                rto: 1_000_000,
+                rttvar: 250_000,
+                snd_mss: MSS_DEFAULT.unsigned_abs(),
+                snd_ssthresh: i32::MAX as u32,
+                min_rtt: u32::MAX,
+                ..self.info_at_rest()
+            },
         };
         // Who holds a connection in TIME-WAIT sees a closed one (`tcp_time_wait`).
         if info.state == State::TimeWait as u8 {
             info.state = State::Close as u8;
         }
         Ok(info)
+    }
+
+    /// What TCP_INFO tells of a socket without a connection: the initial window and what the sysctls say.
+    fn info_at_rest(&self) -> TcpInfo {
+        TcpInfo {
+            snd_cwnd: Window::INITIAL,
+            reordering: self.stack.sysctl().tcp_reordering,
+            pacing_rate: u64::MAX,
+            max_pacing_rate: u64::MAX,
+            ..TcpInfo::default()
+        }
     }
 
     pub(super) fn set_tcp(&mut self, fd: Fd, name: i32, value: &Value<'_>) -> Result<(), Errno> {
