@@ -130,6 +130,35 @@ static void active(void)
 	teardown(NULL, 0, 2, 5);
 }
 
+/* Packets beyond the MTU, as after GRO; connect() to nowhere; a close that resets. */
+static void large(void)
+{
+	static char buf[20000];
+	struct sockaddr_storage none = {.ss_family = AF_UNSPEC};
+	struct linger now = {.l_onoff = 1, .l_linger = 0};
+	int fd = listener(), conn = established(fd);
+
+	inject_plain(ACK | PSH, 1, 1, 10000);
+	expect(ACK, 1, 10001, 0);
+	EQ(so.read(U, conn, buf, sizeof buf), 10000);
+	for (int i = 0; i < 10000; i++)
+		EQ((uint8_t)buf[i], (uint8_t)(1 + i));
+	EQ(so.setsockopt(U, conn, SOL_SOCKET, SO_LINGER, &now, sizeof now), 0);
+	EQ(so.close(U, conn), 0);
+	expect(RST | ACK, 1, 10001, 0);
+
+	peer_port++;
+	conn = established(fd);
+	EQ(so.connect(U, conn, (void *)&none, sizeof none), 0);
+	expect(RST | ACK, 1, 1, 0);
+	/* tcp_disconnect() leaves ECONNRESET behind, once. */
+	ERR(so.write(U, conn, buf, 1), ECONNRESET);
+	ERR(so.write(U, conn, buf, 1), EPIPE);
+	expect_silence();
+	int fds[] = {fd, conn};
+	teardown(fds, 2, 1, 1);
+}
+
 static void errors(void)
 {
 	struct sockaddr_storage local;
@@ -692,7 +721,7 @@ static const struct {
 	void (*run)(void);
 } scenarios[] = {
 	{"options", options},     {"passive", passive},     {"active", active},       {"errors", errors},
-	{"messages", messages},   {"epoll", epoll},         {"snippets", snippets},   {"pipes", pipes}, {"second_belt", second_belt},
+	{"messages", messages}, {"large", large},   {"epoll", epoll},         {"snippets", snippets},   {"pipes", pipes}, {"second_belt", second_belt},
 	{"blocking", blocking},   {"end", end_of_time},     {"timing", timing},       {"settings", settings},
 	{"datagrams", datagrams}, {"footprint", footprint}, {"no_flags", no_flags},   {"bad_flag", bad_flag},   {"deadlock", deadlock},
 	{"noise", noise},

@@ -139,6 +139,11 @@ fn errnos_and_bad_pointers() {
 }
 
 #[test]
+fn packets_beyond_the_mtu_and_closes_that_reset() {
+    passes_in_every_mode("large");
+}
+
+#[test]
 fn messages_with_buffers_and_control_data() {
     passes("messages");
 }
