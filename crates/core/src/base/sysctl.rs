@@ -204,6 +204,14 @@ sysctls! {
     tcp_synack_retries: u32 = 5, "tcp_synack_retries", "a number", 0 ..= 255;
     /// Retransmissions after which a connection fails (RFC 9293 R2), as a count at exponential backoff.
     tcp_retries2: u32 = 15, "tcp_retries2", "a number", 0 ..= 255;
+    /// Timeouts of thin streams do not double at first.
+    tcp_thin_linear_timeouts: bool = false, "tcp_thin_linear_timeouts", "a number (0 is off)", 0 ..= 255;
+    /// Answers within the delay of an acknowledgement from which on traffic counts as interactive.
+    tcp_pingpong_thresh: u32 = 1, "tcp_pingpong_thresh", "a number", 1 ..= 255;
+    /// Let the receive window shrink with memory although its right edge moves left.
+    tcp_shrink_window: bool = false, "tcp_shrink_window", "a number", 0 ..= 1;
+    /// Answer a SYN with its own type of service, and keep it for the connection.
+    tcp_reflect_tos: bool = false, "tcp_reflect_tos", "a number", 0 ..= 1;
     /// Retransmissions after which a black hole is suspected (RFC 9293 R1), as a count at exponential backoff.
     tcp_retries1: u32 = 3, "tcp_retries1", "a number", 0 ..= 255;
     /// RFC 4821: 0 off, 1 once a black hole is suspected, 2 always.

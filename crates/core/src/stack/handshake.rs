@@ -8,7 +8,8 @@ use crate::socket::{
     Asked, Entry, Event, Holder, Listener, Path, Pending, RequestEntry, RequestId, Socket, Told, Turn, TwId,
 };
 use crate::tcp::{
-    Conn, Disposition, Request, RequestVerdict, Segment, Seq, Setup, State, TimeWaitVerdict, reset_for,
+    Conn, Disposition, Request, RequestVerdict, Segment, Seq, Setup, SocketOptions, State, TimeWaitVerdict,
+    reset_for,
 };
 use crate::timer::Lazy;
 use lowwater_wire::tcp::{FastOpenCookie, TcpFlags};
@@ -64,7 +65,11 @@ impl Stack {
         let Some(Socket::Listener(l)) = self.sockets.get(listener).map(|e| &e.socket) else {
             return Err(DropWhy::NoSocket);
         };
-        let (options, ask) = (self.env.option_sets.share(&l.options.options), l.options.ask);
+        let (mut options, ask) = (self.env.option_sets.share(&l.options.options), l.options.ask);
+        if self.env.sysctl.tcp_reflect_tos && options.tos != syn.tos & !3 {
+            let reflected = SocketOptions { tos: syn.tos & !3, ..(*options).clone() };
+            options = self.env.option_sets.share(&reflected);
+        }
         let dst = self.route(Some(tuple.local_ip), tuple.remote_ip).map_err(|_| DropWhy::NoRoute)?;
         let isn = isn.unwrap_or_else(|| self.env.secrets.isn(tuple, self.now));
         let ts_offset = self.env.secrets.ts_offset(tuple);

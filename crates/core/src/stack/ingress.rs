@@ -115,6 +115,7 @@ impl Stack {
             urgent: view.urgent(),
             options: view.options(),
             ecn: Ecn::of_tos(ingress.tos),
+            tos: ingress.tos,
             gso_size: segment_size(ingress, &payload),
             pinned_bytes: ingress.packet.payload.len() as u32,
             payload,

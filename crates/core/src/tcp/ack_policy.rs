@@ -99,6 +99,8 @@ pub struct AckPolicy {
     quick: u8,
     pending: u8,
     pingpong: bool,
+    /// Answers within the delay, up to `tcp_pingpong_thresh`.
+    answers: u8,
     comp: Compression,
     /// Duplicate ACKs that a peer without SACK still has to count.
     duplicates: u8,
@@ -117,6 +119,7 @@ impl AckPolicy {
             quick: 0,
             pending: 0,
             pingpong: false,
+            answers: 0,
             comp: Compression { deadline: Instant::FAR_FUTURE, rcv_nxt: Seq(0), dup_acks: 0, held: 0 },
             duplicates: 0,
         }
@@ -237,13 +240,14 @@ impl AckPolicy {
     /// Acknowledges the next segments one by one: something is wrong or new (`tcp_enter_quickack_mode`).
     pub fn enter_quick(&mut self, rcv_wnd: u32, max: u32) {
         self.raise_quick(rcv_wnd, max);
-        self.pingpong = false;
+        self.set_pingpong(false);
         self.ato = ATO_MIN_NS as u32;
     }
 
     /// Enters or leaves interactive mode (`inet_csk_enter_pingpong_mode`).
     pub const fn set_pingpong(&mut self, on: bool) {
         self.pingpong = on;
+        self.answers = 0;
     }
 
     /// Data arrived in order: estimates the peer's MSS and the delay (`tcp_event_data_recv`). `advmss` is the MSS we offered,
@@ -389,7 +393,7 @@ impl AckPolicy {
         }
         if self.pingpong {
             // The answer that should have carried the ACK did not come.
-            self.pingpong = false;
+            self.set_pingpong(false);
             self.ato = ATO_MIN_NS as u32;
         } else {
             self.set_ato((u64::from(self.ato) * 2).min(nanos(rto)));
@@ -415,9 +419,10 @@ impl AckPolicy {
     }
 
     /// Data went out: an answer within the delay makes the traffic interactive (`tcp_event_data_sent`).
-    pub fn on_data_sent(&mut self, now: Instant) {
-        if now.nanos_since(self.last_data_at) < u64::from(self.ato) {
-            self.pingpong = true;
+    pub fn on_data_sent(&mut self, cx: &Cx<'_>) {
+        if cx.now.nanos_since(self.last_data_at) < u64::from(self.ato) {
+            self.answers = self.answers.saturating_add(1);
+            self.pingpong |= u32::from(self.answers) >= cx.sysctl.tcp_pingpong_thresh;
         }
     }
 

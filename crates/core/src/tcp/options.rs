@@ -24,6 +24,8 @@ pub struct SocketOptions {
     pub keepintvl: u32,
     /// TCP_KEEPCNT; 0 takes tcp_keepalive_probes.
     pub keepcnt: u32,
+    /// TCP_THIN_LINEAR_TIMEOUTS: timeouts of thin streams do not double at first.
+    pub thin_linear_timeouts: bool,
     /// SO_OOBINLINE: urgent data stays in the stream.
     pub oobinline: bool,
     /// SO_LINGER.
@@ -77,6 +79,7 @@ impl SocketOptions {
             keepidle: 0,
             keepintvl: 0,
             keepcnt: 0,
+            thin_linear_timeouts: false,
             oobinline: false,
             linger: None,
             linger2: 0,

@@ -569,8 +569,8 @@ impl Receiver {
     }
 
     /// Data went out: the traffic may be interactive.
-    pub fn on_data_sent(&mut self, now: Instant) {
-        self.ack.on_data_sent(now);
+    pub fn on_data_sent(&mut self, cx: &Cx<'_>) {
+        self.ack.on_data_sent(cx);
     }
 
     /// Copies received bytes; with `peek` they stay. Returns how many. May make an ACK due.

@@ -414,6 +414,7 @@ mod tests {
             urgent: 0,
             options: TcpOptions::EMPTY,
             ecn: Ecn::NotEct,
+            tos: 0,
             gso_size: 0,
             pinned_bytes: 0,
             payload: Chunks::new(),

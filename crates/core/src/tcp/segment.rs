@@ -55,6 +55,8 @@ pub struct Segment {
     pub options: TcpOptions,
     /// ECN codepoint of the packet.
     pub ecn: Ecn,
+    /// Type of service or traffic class, the ECN bits included.
+    pub tos: u8,
     /// Payload bytes per segment where packets were coalesced; 0 for a single segment.
     pub gso_size: u16,
     /// Bytes that each piece of the payload pins where it is a slice of something larger; 0 for its own length.

@@ -5,6 +5,11 @@ use super::state::State;
 use crate::base::time::{Duration, Instant, nanos};
 use crate::base::{Cx, Error, Wait};
 
+/// Fewer segments in flight cannot make three duplicates (`tcp_stream_is_thin`).
+const THIN_SEGMENTS: u32 = 4;
+/// Timeouts of a thin stream that do not double (`TCP_THIN_LINEAR_RETRIES`).
+const THIN_RETRIES: u32 = 6;
+
 /// Deadlines that belong to no other part. Retransmission has its own in the sender, delayed ACKs theirs in the receiver.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Timers {
@@ -126,16 +131,21 @@ impl Conn {
             self.tx.on_rto_below(cx, &mut self.path);
             return self.clamp_rto(cx);
         }
-        let linear = self.state == State::SynSent
-            && u32::from(self.tx.retransmits()) < cx.sysctl.tcp_syn_linear_timeouts;
-        let kind = match (zero_window, linear) {
-            (true, _) => Timeout::Probe,
-            (false, true) => Timeout::Linear,
-            (false, false) => Timeout::Backoff,
-        };
+        let kind = if zero_window { Timeout::Probe } else { self.timeout_kind(cx) };
         self.out.timeout = self.tx.on_rto(cx, &mut self.path, kind).map(Box::new);
         self.clamp_rto(cx);
         self.out.try_send(self.default_hold());
+    }
+
+    /// Whether the timeout doubles.
+    fn timeout_kind(&self, cx: &Cx<'_>) -> Timeout {
+        let before = u32::from(self.tx.retransmits());
+        if self.state == State::SynSent && before < cx.sysctl.tcp_syn_linear_timeouts {
+            return Timeout::Linear;
+        }
+        let thin = self.options.thin_linear_timeouts || cx.sysctl.tcp_thin_linear_timeouts;
+        let few = self.tx.flight().packets_out < THIN_SEGMENTS && before < THIN_RETRIES;
+        if thin && few && self.state == State::Established { Timeout::Thin } else { Timeout::Backoff }
     }
 
     /// The last wait ends when TCP_USER_TIMEOUT does (`tcp_clamp_rto_to_user_timeout`).

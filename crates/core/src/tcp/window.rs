@@ -224,16 +224,22 @@ impl RcvWindow {
         }
         let mut free = win_from_space(sysctl, self.buf.bytes.saturating_sub(charge));
         let tight = free < full / 2;
-        if tight {
+        let shrinks = self.may_shrink(sysctl);
+        if tight || shrinks {
             // Rounded down, or the scale alone would widen what memory no longer allows.
             free = free >> self.scale << self.scale;
-            if free < allowed / 16 || free < mss {
-                return Offer { wnd: 0, tight };
-            }
+        }
+        if tight && (free < allowed / 16 || free < mss || (shrinks && free >> self.scale == 0)) {
+            return Offer { wnd: 0, tight };
         }
         let free = free.min(self.ssthresh);
         let wnd = if self.scale > 0 { self.align(free) } else { self.unscaled(free, mss, full) };
         Offer { wnd, tight }
+    }
+
+    /// The window follows memory even if its right edge moves left (`tcp_shrink_window`).
+    const fn may_shrink(&self, sysctl: &Sysctl) -> bool {
+        sysctl.tcp_shrink_window && self.scale > 0
     }
 
     /// Rounded up to what the scaled field can say, so that a small window is not scaled away.
@@ -262,7 +268,7 @@ impl RcvWindow {
         }
         let open = self.open(rcv_nxt);
         let Offer { mut wnd, tight } = self.offer(cx.sysctl, charge, rcv_mss);
-        if wnd < open {
+        if wnd < open && !self.may_shrink(cx.sysctl) {
             // The right edge never moves left (RFC 9293 section 3.8.6).
             if wnd == 0 {
                 cx.count.tcp_ext.tcp_want_zero_window_adv += 1;

@@ -77,6 +77,8 @@ pub struct Peer {
     shape: Shape,
     /// Packets that the device has not completed, where it is slow.
     below: Option<Vec<Owner>>,
+    /// Type of service of what the peer sends, ECN aside.
+    pub tos: u8,
 }
 
 impl Peer {
@@ -107,6 +109,7 @@ impl Peer {
             read: 0,
             shape,
             below: None,
+            tos: 0,
         }
     }
 
@@ -525,7 +528,7 @@ impl Peer {
         let len = tcp.len() + payload.len();
         fill_checksum(&mut tcp, checksum::pseudo_v4(PEER, US, protocol::TCP, len), &[&payload]);
         tcp.extend_from_slice(&payload);
-        self.ip(protocol::TCP, seg.ecn.unwrap_or(0), &tcp)
+        self.ip(protocol::TCP, self.tos | seg.ecn.unwrap_or(0), &tcp)
     }
 
     /// The peer's timestamp clock: 1 ms per tick, 500,000 at the beginning of the world.

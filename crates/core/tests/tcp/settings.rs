@@ -161,3 +161,62 @@ fn user_timeouts_and_names_can_be_set_at_run_time() {
     p.run_to(10_000);
     assert_eq!((p.state(), p.error()), (State::Close, Some(Error::TimedOut)));
 }
+
+#[test]
+fn thin_streams_do_not_double_their_first_timeouts() {
+    let thin = |sysctl: bool, option: bool, segments: usize| {
+        let options = if option {
+            |o: &mut SocketOptions| o.thin_linear_timeouts = true
+        } else {
+            |_: &mut SocketOptions| {}
+        };
+        let sysctl = Sysctl { tcp_thin_linear_timeouts: sysctl, ..Sysctl::default() };
+        let mut p = Peer::server(Shape { syn: "win 65535 mss 1000", sysctl, options, ..Shape::default() });
+        p.write(segments * 1_000);
+        p.drain();
+        p.run_to(10_000).iter().filter(|(_, s)| s.seq == Some(1)).map(|(at, _)| *at).collect::<Vec<_>>()
+    };
+    let linear = [300, 600, 900, 1_200, 1_500, 1_800, 2_100, 2_700, 3_900, 6_300];
+    assert_eq!(thin(true, false, 1), linear, "six do not double the next");
+    assert_eq!(thin(false, true, 3), linear);
+    let doubling = [300, 900, 2_100, 4_500, 9_300];
+    assert_eq!(thin(false, false, 1), doubling);
+    assert_eq!(thin(true, true, 4), doubling, "four segments are not thin");
+}
+
+#[test]
+fn the_type_of_service_of_a_syn_can_be_reflected() {
+    for (reflect, tos) in [(true, 0x48), (false, 0)] {
+        let sysctl = Sysctl { tcp_reflect_tos: reflect, ..Sysctl::default() };
+        let mut p = Peer::listening(Shape { sysctl, ..Shape::default() }, 1);
+        p.tos = 0x48;
+        p.inject("S 0 win 65535 mss 1000");
+        p.drain();
+        assert_eq!(p.last_tos_ttl().0, tos);
+        p.tos = 0x10;
+        p.inject(". 1 ack 1");
+        p.accept();
+        p.write(100);
+        p.drain();
+        assert_eq!(p.last_tos_ttl().0, tos, "for the whole connection");
+    }
+}
+
+#[test]
+fn a_living_connection_changes_its_controller() {
+    use lowwater_core::base::sysctl::CongestionKind;
+    let mut p = Peer::server(Shape { syn: "win 65535 mss 1000 sackOK", ..Shape::default() });
+    p.write(10_000);
+    p.expect_data(1, 10_001, 1_000);
+    p.set(|o| o.congestion = CongestionKind::Reno);
+    p.at(100);
+    p.inject(". 1 ack 10001");
+    assert_eq!(p.info().snd_cwnd, 20, "the window stays and goes on growing");
+    p.write(20_000);
+    p.expect_data(10_001, 30_001, 1_000);
+    p.at(200);
+    p.inject(". 1 ack 10001 sack 11001:30001");
+    p.drain();
+    // Half, as Reno has it; CUBIC would take seven tenths.
+    assert_eq!(p.info().snd_ssthresh, 10);
+}

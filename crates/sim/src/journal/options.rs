@@ -16,6 +16,7 @@ pub(super) fn put_options(e: &mut Encoder, o: &SocketOptions) {
         keepidle,
         keepintvl,
         keepcnt,
+        thin_linear_timeouts,
         oobinline,
         linger,
         linger2,
@@ -37,7 +38,9 @@ pub(super) fn put_options(e: &mut Encoder, o: &SocketOptions) {
         mtu_discover,
         ttl,
     } = o;
-    for on in [nodelay, cork, keepalive, oobinline, fastopen_connect, fastopen_no_cookie] {
+    for on in
+        [nodelay, cork, keepalive, oobinline, fastopen_connect, fastopen_no_cookie, thin_linear_timeouts]
+    {
         e.flag(*on);
     }
     for n in [keepidle, keepintvl, keepcnt, user_timeout_ms, notsent_lowat, window_clamp, fastopen] {
@@ -57,6 +60,7 @@ pub(super) fn put_options(e: &mut Encoder, o: &SocketOptions) {
 pub(super) fn get_options(d: &mut Decoder<'_>) -> Option<SocketOptions> {
     let (nodelay, cork, keepalive, oobinline) = (d.flag()?, d.flag()?, d.flag()?, d.flag()?);
     let (fastopen_connect, fastopen_no_cookie) = (d.flag()?, d.flag()?);
+    let thin_linear_timeouts = d.flag()?;
     let (keepidle, keepintvl, keepcnt) = (d.small()?, d.small()?, d.small()?);
     let (user_timeout_ms, notsent_lowat, window_clamp) = (d.small()?, d.small()?, d.small()?);
     let fastopen = d.small()?;
@@ -76,6 +80,7 @@ pub(super) fn get_options(d: &mut Decoder<'_>) -> Option<SocketOptions> {
         keepidle,
         keepintvl,
         keepcnt,
+        thin_linear_timeouts,
         oobinline,
         linger,
         linger2,

@@ -58,6 +58,14 @@ impl World {
         self.with(|a, cx| a.on_ack_sent(cx));
     }
 
+    /// Data went out `ms` after now; the clock stays.
+    fn answer(&mut self, ms: u64) {
+        self.with(|a, cx| {
+            cx.now = cx.now.plus_nanos(ms * 1_000_000);
+            a.on_data_sent(cx);
+        });
+    }
+
     /// A segment after `ms`; true when an ACK is due.
     fn data(&mut self, len: u32, ms: u64) -> bool {
         self.now = self.now.plus_nanos(ms * 1_000_000);
@@ -154,7 +162,7 @@ fn long_estimates_are_bounded_by_the_round_trip_and_the_sysctl() {
 #[test]
 fn an_answer_within_the_delay_makes_the_flow_interactive_until_an_ack_is_missed() {
     let mut w = World::steady();
-    w.ack.on_data_sent(w.now.plus_nanos(5_000_000));
+    w.answer(5);
     assert!(w.ack.pingpong());
     // A long silence gives a quick budget, which pingpong keeps from acting.
     assert!(!w.data(200, 300));
@@ -241,4 +249,21 @@ fn a_small_tail_is_acknowledged_when_it_is_read() {
     assert!(!w.ack.wants_ack_after_read(100, true, true));
     w.data(100, 1);
     assert!(w.ack.wants_ack_after_read(200, true, true));
+}
+
+#[test]
+fn the_sysctl_sets_how_many_answers_make_a_flow_interactive() {
+    let mut w = World::steady();
+    w.sysctl.tcp_pingpong_thresh = 3;
+    w.answer(5);
+    w.answer(6);
+    assert!(!w.ack.pingpong());
+    // One that comes late does not count.
+    w.answer(500);
+    assert!(!w.ack.pingpong());
+    w.answer(7);
+    assert!(w.ack.pingpong());
+    w.ack.set_pingpong(false);
+    w.answer(8);
+    assert!(!w.ack.pingpong(), "they are counted anew");
 }

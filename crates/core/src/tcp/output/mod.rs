@@ -216,7 +216,7 @@ impl Conn {
             self.snd.sml = plan.seq + plan.payload.len() as u32 + u32::from(plan.fin);
         }
         self.out.burst_segs += u32::from(plan.segs);
-        self.rx.on_data_sent(cx.now);
+        self.rx.on_data_sent(cx);
         self.check_space(cx);
         Some(self.data_segment(cx, &plan, false))
     }

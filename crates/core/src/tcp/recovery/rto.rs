@@ -23,6 +23,8 @@ pub enum Timeout {
     Backoff,
     /// One of the first of a SYN: it stays (`tcp_syn_linear_timeouts`).
     Linear,
+    /// The stream is thin: doubling would only make it wait (`tcp_thin_linear_timeouts`).
+    Thin,
     /// The peer's window is shut: it doubles, and the retransmission is a probe that does not count as a failure.
     Probe,
 }
@@ -228,8 +230,10 @@ impl Recovery {
         if !probe {
             self.timeouts.count(e.cx.now);
         }
-        if kind != Timeout::Linear {
-            e.path.rtt.back_off();
+        match kind {
+            Timeout::Linear => {}
+            Timeout::Thin => e.path.rtt.reset_backoff(),
+            Timeout::Backoff | Timeout::Probe => e.path.rtt.back_off(),
         }
         e.timer.clear();
         e.rearm_rto();

@@ -160,3 +160,24 @@ fn pressure_widens_the_buffer_up_to_the_sysctl_and_then_closes_the_window() {
     w.economize();
     assert_eq!(w.ssthresh(), 2_920);
 }
+
+#[test]
+fn the_sysctl_lets_the_window_shrink_with_memory() {
+    for shrink in [false, true] {
+        let (mut sysctl, mut w) = default_window();
+        sysctl.tcp_shrink_window = shrink;
+        let nxt = Seq(1_000);
+        select(&mut w, &sysctl, nxt, 0, 1_448);
+        let before = w.wnd();
+        // 100,000 bytes of charge leave 15,536 of window.
+        select(&mut w, &sysctl, nxt, 100_000, 1_448);
+        assert_eq!(w.wnd(), if shrink { 15_488 } else { before.next_multiple_of(128) });
+        // Without scaling it never shrinks.
+        let (_, mut w) = default_window();
+        w.no_scaling();
+        select(&mut w, &sysctl, nxt, 0, 1_448);
+        let before = w.wnd();
+        select(&mut w, &sysctl, nxt, 100_000, 1_448);
+        assert_eq!(w.wnd(), before);
+    }
+}
