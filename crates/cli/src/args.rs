@@ -199,6 +199,9 @@ pub(crate) struct Drill {
     /// A page in Markdown with every script and its result on stdout, and nothing else
     #[arg(long, conflicts_with = "json")]
     pub(crate) page: bool,
+    /// Against the kernel of this host instead of the stack, in real time (Linux, root; exit code 77 where that cannot be)
+    #[arg(long)]
+    pub(crate) kernel: bool,
 }
 
 fn key_value(text: &str) -> Result<(String, String), String> {

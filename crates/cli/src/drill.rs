@@ -8,14 +8,27 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
+/// What test programs exit with when they cannot run.
+const SKIPPED: u8 = 77;
+/// Runs of a script against the kernel until it passes: a busy machine makes some fail.
+#[cfg(target_os = "linux")]
+const ATTEMPTS: usize = 3;
+
 /// Runs the scripts; the exit code is 1 when one failed.
 pub(crate) fn run(args: &Drill) -> Result<ExitCode, Failure> {
     let scripts = lowwater_drill::collect(&args.paths).map_err(|e| Failure::io("looking for scripts", &e))?;
+    if args.kernel
+        && let Err(lack) = kernel_available()
+    {
+        eprintln!("skipped: needs {lack}");
+        return Ok(ExitCode::from(SKIPPED));
+    }
     let (mut failed, begun) = (0, Instant::now());
     let mut out = io::stdout().lock();
     let mut outcomes = Vec::new();
     for script in &scripts {
-        let outcome = lowwater_drill::drill_file(script).map_err(|e| Failure::io(script.display(), &e))?;
+        let run = if args.kernel { against_kernel(script) } else { lowwater_drill::drill_file(script) };
+        let outcome = run.map_err(|e| Failure::io(script.display(), &e))?;
         failed += usize::from(!outcome.as_expected());
         if args.page {
             outcomes.push(outcome);
@@ -39,6 +52,26 @@ pub(crate) fn run(args: &Drill) -> Result<ExitCode, Failure> {
         return Err(Failure::usage("there is no script (*.pkt) in these directories"));
     }
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+#[cfg(target_os = "linux")]
+fn kernel_available() -> Result<(), String> {
+    lowwater_kernel::available()
+}
+
+#[cfg(target_os = "linux")]
+fn against_kernel(script: &Path) -> io::Result<Outcome> {
+    lowwater_kernel::drill_file(script, ATTEMPTS)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn kernel_available() -> Result<(), String> {
+    Err("Linux".to_owned())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn against_kernel(_: &Path) -> io::Result<Outcome> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 fn words(outcome: &Outcome) -> String {

@@ -19,6 +19,19 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// What became of the script `text` in the file `script`.
+    #[must_use]
+    pub fn of(script: &Path, text: &str, result: Result<Vec<String>, Box<Failure>>) -> Self {
+        let (failure, printed) = match result {
+            Ok(printed) => (None, printed),
+            Err(failure) => (Some(failure), Vec::new()),
+        };
+        let shows = head(text).next().unwrap_or_default().to_owned();
+        let fails_because =
+            head(text).find_map(|line| line.strip_prefix("fails:")).map(|why| why.trim().to_owned());
+        Self { script: script.to_owned(), failure, printed, shows, fails_because }
+    }
+
     /// It passed, or failed and its head says so.
     #[must_use]
     pub const fn as_expected(&self) -> bool {
@@ -68,12 +81,5 @@ fn walk(dir: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
 /// When the file cannot be read as text.
 pub fn drill_file(path: &Path) -> io::Result<Outcome> {
     let text = std::fs::read_to_string(path)?;
-    let (failure, printed) = match crate::drill(&path.display().to_string(), &text) {
-        Ok(printed) => (None, printed),
-        Err(failure) => (Some(failure), Vec::new()),
-    };
-    let shows = head(&text).next().unwrap_or_default().to_owned();
-    let fails_because =
-        head(&text).find_map(|line| line.strip_prefix("fails:")).map(|why| why.trim().to_owned());
-    Ok(Outcome { script: path.to_owned(), failure, printed, shows, fails_because })
+    Ok(Outcome::of(path, &text, crate::drill(&path.display().to_string(), &text)))
 }

@@ -16,11 +16,13 @@ mod parse;
 mod py;
 mod run;
 mod script;
+mod target;
 mod wire;
 
 pub use failure::Failure;
 pub use files::{Outcome, collect, drill_file};
 pub use page::page;
+pub use target::{ORIGIN, Target, World};
 
 use std::path::Path;
 
@@ -32,4 +34,22 @@ pub fn drill(name: &str, text: &str) -> Result<Vec<String>, Box<Failure>> {
     let script = parse::script(text).map_err(|e| e.in_script(name, text))?;
     let folder = Path::new(name).parent().unwrap_or(Path::new(""));
     run::run(&script, folder).map_err(|e| e.in_script(name, text))
+}
+
+/// Runs a script against what `make` gives for its world.
+///
+/// # Errors
+/// As [`drill`], and what `make` says.
+pub fn drill_on(
+    name: &str,
+    text: &str,
+    make: impl FnOnce(&World) -> Result<Box<dyn Target>, String>,
+) -> Result<Vec<String>, Box<Failure>> {
+    let run = || {
+        let script = parse::script(text)?;
+        let folder = Path::new(name).parent().unwrap_or(Path::new(""));
+        let target = make(&World::of(&script.config)).map_err(|what| Failure::new(1, what))?;
+        run::run_on(&script, folder, target)
+    };
+    run().map_err(|e| e.in_script(name, text))
 }

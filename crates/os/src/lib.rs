@@ -14,7 +14,7 @@ pub mod poll;
 mod pool;
 #[allow(
     unsafe_code,
-    reason = "the ioctls of TUN, unshare and reading into fresh memory have no safe wrapper"
+    reason = "the ioctls of TUN, unshare, options as bytes and reading into fresh memory have no safe wrapper"
 )]
 mod sys;
 mod sysfs;
@@ -24,4 +24,5 @@ pub use clock::Clock;
 pub use error::SetupError;
 pub use netlink::Link;
 pub use poll::{Interest, Poller, Ready, Waker};
+pub use sys::socket;
 pub use tun::{KernelWork, Layer, Tun, TunOptions};

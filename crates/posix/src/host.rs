@@ -53,6 +53,14 @@ impl Default for Settings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId(pub(crate) u64);
 
+impl CallId {
+    /// A name for a call that something else than a [`Host`] carries out.
+    #[must_use]
+    pub const fn new(number: u64) -> Self {
+        Self(number)
+    }
+}
+
 /// What became of a call at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Started {

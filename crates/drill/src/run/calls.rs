@@ -71,7 +71,7 @@ impl Runner<'_> {
         let Some((line, from, end)) = self.blocked.as_ref().map(|b| (b.line, b.from, b.end)) else {
             return Ok(());
         };
-        let latest = end.saturating_add(self.config.judge.tolerance(end.saturating_sub(from)));
+        let latest = end.saturating_add(self.tolerance(end.saturating_sub(from)));
         self.advance(at(latest), line)?;
         self.finished_call()?;
         match self.blocked.take() {
@@ -81,7 +81,7 @@ impl Runner<'_> {
     }
 
     fn check_end(&self, line: usize, (from, end): (u64, u64), when: u64) -> Result<(), Box<Failure>> {
-        let tolerance = self.config.judge.tolerance(end.saturating_sub(from));
+        let tolerance = self.tolerance(end.saturating_sub(from));
         if when.abs_diff(end) > tolerance {
             let what = "the call came back at the wrong time";
             return Err(Failure::differs(line, what, seconds(end), seconds(when)));

@@ -10,9 +10,6 @@ use lowwater_core::base::Instant;
 use lowwater_wire::protocol;
 use lowwater_wire::tcp::TcpFlags;
 
-/// How long after its time an expected packet is waited for, to say when it came: microseconds of virtual time.
-const PATIENCE_US: u64 = 200_000_000;
-
 /// When a packet is due and when it may come, in microseconds of the script.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
@@ -30,7 +27,10 @@ impl Runner<'_> {
         spec: &PacketSpec,
         window: Window,
     ) -> Result<(), Box<Failure>> {
-        let limit = window.late.saturating_add(PATIENCE_US).min(self.now().saturating_add(10 * PATIENCE_US));
+        // To say when it came, if it comes too late.
+        let patience = self.host.patience_us();
+        let latest = self.now().saturating_add(patience.saturating_mul(10));
+        let limit = window.late.saturating_add(patience).min(latest);
         let whose = self.whose(spec);
         let shown = shown(spec);
         let expected = self.expected(spec);

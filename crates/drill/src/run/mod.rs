@@ -10,28 +10,26 @@ mod inbound;
 mod info;
 mod net;
 mod snippet;
+mod stack;
 
 use crate::config::{Config, Family};
 use crate::failure::Failure;
 use crate::py::Env;
 use crate::script::{Action, DeviceAct, Event, Script, When};
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use crate::target::{ORIGIN, Target};
+use core::net::{IpAddr, SocketAddr};
 use fds::Fds;
 use flow::Flows;
 use lowwater_core::base::Instant;
-use lowwater_core::device::DeviceCaps;
-use lowwater_posix::{Host, Settings};
 use net::Sniffed;
 use std::path::Path;
 
-/// When a script's time begins, on the stack's clock.
-const ORIGIN: Instant = Instant::from_millis(10_000);
 /// Records of the flight recorder and packets that a failure shows.
 const SHOWN: usize = 16;
 
 /// A script on its way.
 pub(crate) struct Runner<'a> {
-    host: Host,
+    host: Box<dyn Target>,
     config: &'a Config,
     /// Where files of commands are looked for.
     folder: &'a Path,
@@ -44,9 +42,18 @@ pub(crate) struct Runner<'a> {
     env: Env,
 }
 
-/// Runs a script; what its snippets printed.
+/// Runs a script against the stack in virtual time; what its snippets printed.
 pub(crate) fn run(script: &Script, folder: &Path) -> Result<Vec<String>, Box<Failure>> {
-    let mut runner = Runner::new(&script.config, folder)?;
+    run_on(script, folder, Box::new(stack::Stack::new(&script.config)?))
+}
+
+/// Runs a script; what its snippets printed.
+pub(crate) fn run_on(
+    script: &Script,
+    folder: &Path,
+    target: Box<dyn Target>,
+) -> Result<Vec<String>, Box<Failure>> {
+    let mut runner = Runner::new(&script.config, folder, target);
     match runner.events(script) {
         Ok(()) => Ok(runner.env.printed),
         Err(failure) => Err(runner.explain(failure)),
@@ -54,27 +61,8 @@ pub(crate) fn run(script: &Script, folder: &Path) -> Result<Vec<String>, Box<Fai
 }
 
 impl<'a> Runner<'a> {
-    fn new(config: &'a Config, folder: &'a Path) -> Result<Self, Box<Failure>> {
-        let mut caps = DeviceCaps::plain(config.mtu);
-        if config.device.gso > 0 {
-            caps = DeviceCaps { gso_max_size: config.device.gso, ..DeviceCaps::offloading(config.mtu) };
-        }
-        let any: IpAddr = match config.family {
-            Family::V6 => Ipv6Addr::UNSPECIFIED.into(),
-            _ => Ipv4Addr::UNSPECIFIED.into(),
-        };
-        let settings = Settings {
-            caps,
-            device_room: config.device.queue,
-            addresses: vec![(config.ends.local, config.ends.prefix)],
-            routes: vec![(any, 0, None)],
-            start: ORIGIN,
-            ..Settings::default()
-        };
-        let mut host =
-            Host::new(settings).map_err(|e| Failure::new(1, format!("the stack's addresses: {e}")))?;
-        host.stack().set_trace(true);
-        Ok(Self {
+    fn new(config: &'a Config, folder: &'a Path, host: Box<dyn Target>) -> Self {
+        Self {
             host,
             config,
             folder,
@@ -84,7 +72,7 @@ impl<'a> Runner<'a> {
             fds: Fds::default(),
             blocked: None,
             env: Env::default(),
-        })
+        }
     }
 
     fn events(&mut self, script: &Script) -> Result<(), Box<Failure>> {
@@ -104,7 +92,7 @@ impl<'a> Runner<'a> {
             When::Absolute(from, to) => (from, to),
             When::Relative(from, to) => (base.saturating_add(from), base.saturating_add(to)),
         };
-        let tolerance = self.config.judge.tolerance(from.saturating_sub(self.before));
+        let tolerance = self.tolerance(from.saturating_sub(self.before));
         if let Action::Outbound(spec) = &event.action {
             let any = event.when == When::Any;
             let early = if any { 0 } else { from.saturating_sub(tolerance) };
@@ -157,6 +145,11 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
+    /// What an event may be away from its time when it comes `since` microseconds after the one before.
+    fn tolerance(&self, since: u64) -> u64 {
+        self.config.judge.tolerance(since).saturating_add(self.host.slack_us())
+    }
+
     /// Microseconds of the script, now.
     fn now(&self) -> u64 {
         self.micros(self.host.now())
@@ -180,9 +173,8 @@ impl<'a> Runner<'a> {
         failure.packets = self.sniffed.log.iter().cloned().collect();
         failure.printed = std::mem::take(&mut self.env.printed);
         let origin = |at: Instant| at.nanos_since(ORIGIN) / 1_000;
-        let records: Vec<_> = self.host.stack().trace().records().collect();
-        let shown = &records[records.len().saturating_sub(SHOWN)..];
-        failure.trace = shown.iter().map(|r| format!("{} {:?}", seconds(origin(r.at)), r.event)).collect();
+        let records = self.host.trace(SHOWN);
+        failure.trace = records.iter().map(|(at, what)| format!("{} {what}", seconds(origin(*at)))).collect();
         failure
     }
 }

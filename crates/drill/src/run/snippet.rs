@@ -61,8 +61,7 @@ impl Runner<'_> {
         }
         let flow = self.flows.current()?;
         let (local, remote) = (flow.local, flow.remote);
-        let id = self.host.lookup(local, remote)?;
-        self.host.stack().tcp_info(id).ok().map(|info| Told::Early(Box::new(info)))
+        self.host.early_info(local, remote).map(|info| Told::Early(Box::new(info)))
     }
 
     fn ask(&mut self, fd: Fd, (level, name, len): (i32, i32, i32)) -> Option<Vec<u8>> {

@@ -1,6 +1,7 @@
 //! System calls without a safe wrapper, one argued `unsafe` block per call.
 mod io;
 mod ns;
+pub mod socket;
 mod tun;
 
 pub(crate) use io::read_into;

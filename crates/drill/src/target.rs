@@ -1,0 +1,80 @@
+//! What a script runs against: the stack in virtual time, or something else that takes the same calls and packets.
+use crate::config::{Config, DeviceConfig};
+use bytes::Bytes;
+use core::net::{IpAddr, SocketAddr};
+use lowwater_core::base::Instant;
+use lowwater_core::tcp::TcpInfo;
+use lowwater_posix::{Call, CallId, Reply, Sent, Started};
+
+/// When a script's time begins, on the clock of its [`Target`].
+pub const ORIGIN: Instant = Instant::from_millis(10_000);
+
+/// The world that a script asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct World {
+    /// Address of what is tested. Everything else is behind the one device.
+    pub local: IpAddr,
+    /// Length of its prefix.
+    pub prefix: u8,
+    /// The peer's address.
+    pub remote: IpAddr,
+    /// MTU of the device.
+    pub mtu: u16,
+    /// The script wants a device of its own kind: super-packets, or completions by hand.
+    pub special_device: bool,
+}
+
+impl World {
+    pub(crate) fn of(config: &Config) -> Self {
+        let ends = &config.ends;
+        let special_device = config.device != DeviceConfig::default();
+        let mtu = config.mtu;
+        Self { local: ends.local, prefix: ends.prefix, remote: ends.remote, mtu, special_device }
+    }
+}
+
+/// Takes calls and packets, and tells what it sends. Its clock begins at [`ORIGIN`].
+pub trait Target {
+    /// The time.
+    fn now(&self) -> Instant;
+    /// Makes a call, now.
+    fn call(&mut self, call: Call) -> Started;
+    /// The reply of a call that had blocked, once, with the time at which it came back.
+    fn take(&mut self, id: CallId) -> Option<(Instant, Reply)>;
+    /// A packet comes in, from the IP header on.
+    fn inject(&mut self, packet: Bytes);
+    /// Lets time pass until `t`.
+    fn advance_until(&mut self, t: Instant);
+    /// The next packet that was or will be sent until `limit`.
+    fn next_packet(&mut self, limit: Instant) -> Option<Sent>;
+    /// Sets a sysctl by its Linux name.
+    ///
+    /// # Errors
+    /// Why not, in a sentence.
+    fn set_sysctl(&mut self, name: &str, value: &str) -> Result<(), String>;
+    /// TCP_INFO of a connection that nobody has accepted yet, where that can be had.
+    fn early_info(&mut self, local: SocketAddr, remote: SocketAddr) -> Option<TcpInfo>;
+    /// The last records of what happened inside, at most `max`.
+    fn trace(&mut self, max: usize) -> Vec<(Instant, String)>;
+    /// The device says "not now" to everything, or no more.
+    fn set_busy(&mut self, busy: bool) {
+        let _ = busy;
+    }
+    /// The queue in front of the device drops the next `count` packets.
+    fn set_drops(&mut self, count: usize) {
+        let _ = count;
+    }
+    /// The device completes the oldest `count` of the packets that it holds; how many it held.
+    fn complete(&mut self, count: usize) -> usize {
+        let _ = count;
+        0
+    }
+    /// How much further from its time an event may be than the script allows, in microseconds; 0 in virtual time.
+    fn slack_us(&self) -> u64 {
+        0
+    }
+    /// How long after its time a packet is waited for, in microseconds.
+    fn patience_us(&self) -> u64 {
+        200_000_000
+    }
+}

@@ -1,0 +1,224 @@
+//! Calls as values, carried out on sockets of the kernel.
+use bytes::Bytes;
+use lowwater_core::base::Sysctl;
+use lowwater_os::socket::{self, Buffer};
+use lowwater_posix::{
+    Call, Control, EpollEvent, Errno, Fd, Name, Optval, Piece, RecvKind, Reply, Room, SendKind, sockaddr,
+};
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+
+/// Families, the type and the option that sockets need to begin with.
+const AF_INET: u16 = 2;
+const AF_INET6: u16 = 10;
+const SOCK_STREAM: i32 = 1;
+const SOL_TCP: i32 = 6;
+const TCP_CONGESTION: i32 = 13;
+/// Bytes of a sockaddr_in, and of a sockaddr_in6.
+const SOCKADDR: [usize; 2] = [16, 28];
+/// F_SETFL; the other command that works is F_GETFL.
+const F_GETFL: i32 = 3;
+const F_SETFL: i32 = 4;
+/// Bytes of one buffer that a script may ask for.
+const ROOM_MAX: usize = 1 << 26;
+/// Nobody wants the signal.
+const MSG_NOSIGNAL: i32 = 0x4000;
+
+/// The descriptors of a script's process.
+pub(crate) struct Sockets {
+    open: BTreeMap<Fd, OwnedFd>,
+    congestion: Vec<u8>,
+}
+
+impl Drop for Sockets {
+    fn drop(&mut self) {
+        // A peer that never answers must not keep connections for minutes: there is no peer any more.
+        for fd in self.open.values() {
+            let _ = socket::shutdown(Some(fd.as_fd()), 2);
+        }
+    }
+}
+
+type Answer = io::Result<Reply>;
+
+impl Sockets {
+    pub(crate) fn new() -> Self {
+        let congestion = Sysctl::default().get("tcp_congestion_control").unwrap_or_default().into_bytes();
+        Self { open: BTreeMap::new(), congestion }
+    }
+
+    /// The controller of sockets made from now on.
+    pub(crate) fn set_congestion(&mut self, name: String) {
+        self.congestion = name.into_bytes();
+    }
+
+    pub(crate) fn call(&mut self, call: Call) -> Reply {
+        self.carry_out(call).unwrap_or_else(|e| {
+            let errno = e.raw_os_error().and_then(Errno::from_number);
+            Reply::fail(errno.unwrap_or(Errno::EINVAL))
+        })
+    }
+
+    fn fd(&self, fd: Fd) -> socket::Fd<'_> {
+        self.open.get(&fd).map(|fd| fd.as_fd())
+    }
+
+    /// Takes a new descriptor in; its number is the kernel's.
+    fn made(&mut self, fd: OwnedFd) -> Reply {
+        let number = fd.as_raw_fd();
+        self.open.insert(number, fd);
+        Reply::ok(number.into())
+    }
+
+    fn carry_out(&mut self, call: Call) -> Answer {
+        match call {
+            Call::Socket { domain, ty, protocol } => self.socket(domain, ty, protocol),
+            Call::Bind { fd, addr } => socket::bind(self.fd(fd), &name(addr)).map(done),
+            Call::Listen { fd, backlog } => socket::listen(self.fd(fd), backlog).map(done),
+            Call::Accept { fd, flags } => {
+                let (conn, peer) = socket::accept(self.fd(fd), flags)?;
+                Ok(Reply { addr: Name::read(&peer).inet(), ..self.made(conn) })
+            }
+            Call::Connect { fd, addr } => socket::connect(self.fd(fd), &name(addr)).map(done),
+            Call::Recv { fd, kind, rooms, flags, control_len } => {
+                self.recv(fd, kind, &rooms, flags, control_len)
+            }
+            Call::Send { fd, kind, data, flags, to, control } => {
+                let _: SendKind = kind;
+                let pieces: Vec<_> = data.iter().map(piece).collect();
+                let to = to.map(name);
+                let control = Control::write(&control);
+                let n = socket::send(self.fd(fd), &pieces, to.as_deref(), &control, flags | MSG_NOSIGNAL)?;
+                Ok(Reply::ok(n as i64))
+            }
+            Call::Shutdown { fd, how } => socket::shutdown(self.fd(fd), how).map(done),
+            Call::Close { fd } => match self.open.remove(&fd) {
+                Some(fd) => socket::close(fd).map(done),
+                None => Ok(Reply::fail(Errno::EBADF)),
+            },
+            Call::Fcntl { fd, cmd, arg } => match cmd {
+                F_GETFL => socket::status_flags(self.fd(fd), None).map(number),
+                F_SETFL => socket::status_flags(self.fd(fd), Some(arg as i32)).map(number),
+                _ => Ok(Reply::fail(Errno::EINVAL)),
+            },
+            Call::Ioctl { fd, request, arg } => {
+                let mut value = arg.unwrap_or_default();
+                let ret = socket::ioctl_int(self.fd(fd), request, arg.is_some().then_some(&mut value))?;
+                Ok(Reply { value: Bytes::copy_from_slice(&value.to_ne_bytes()), ..Reply::ok(ret as i64) })
+            }
+            call => self.options_and_events(call),
+        }
+    }
+
+    fn options_and_events(&mut self, call: Call) -> Answer {
+        match call {
+            Call::Getsockopt { fd, level, name, len } => {
+                let len =
+                    u32::try_from(len).map_err(|_| io::Error::from_raw_os_error(Errno::EINVAL.number()))?;
+                let value = socket::getsockopt(self.fd(fd), level, name, len)?;
+                Ok(Reply { value: value.into(), ..Reply::ok(0) })
+            }
+            Call::Setsockopt { fd, level, name, value } => {
+                let (bytes, len) = match &value {
+                    Optval::Bytes(bytes) => (Some(&bytes[..]), 0),
+                    Optval::Bad(len) => (None, *len as u32),
+                };
+                socket::setsockopt(self.fd(fd), level, name, bytes, len).map(done)
+            }
+            Call::Getsockname { fd } => self.name_of(fd, false),
+            Call::Getpeername { fd } => self.name_of(fd, true),
+            Call::Poll { fds, timeout_ms } => {
+                let entries: Vec<_> = fds.iter().map(|f| (self.fd(f.fd), f.events)).collect();
+                let (n, revents) = socket::poll(&entries, timeout_ms)?;
+                Ok(Reply { revents, ..Reply::ok(n as i64) })
+            }
+            Call::EpollCreate { size, flags } => match size {
+                ..=0 => Ok(Reply::fail(Errno::EINVAL)),
+                _ => socket::epoll_create(flags).map(|fd| self.made(fd)),
+            },
+            Call::EpollCtl { epfd, op, fd, event } => {
+                let event = event.map(|e| (e.events, e.data));
+                socket::epoll_ctl(self.fd(epfd), op, self.fd(fd), event).map(done)
+            }
+            Call::EpollWait { epfd, max_events, timeout_ms } => {
+                let events = socket::epoll_wait(self.fd(epfd), max_events, timeout_ms)?;
+                let ret = events.len() as i64;
+                let events = events.into_iter().map(|(events, data)| EpollEvent { events, data }).collect();
+                Ok(Reply { events, ..Reply::ok(ret) })
+            }
+            _ => Ok(Reply::fail(Errno::ENOSYS)),
+        }
+    }
+
+    fn socket(&mut self, domain: i32, ty: i32, protocol: i32) -> Answer {
+        let fd = socket::socket(domain, ty, protocol)?;
+        if ty & 0xf == SOCK_STREAM {
+            // Root may choose what the namespace may not have as its default.
+            let _ = socket::setsockopt(Some(fd.as_fd()), SOL_TCP, TCP_CONGESTION, Some(&self.congestion), 0);
+        }
+        Ok(self.made(fd))
+    }
+
+    fn recv(&mut self, fd: Fd, kind: RecvKind, rooms: &[Room], flags: i32, control_len: usize) -> Answer {
+        let mut buffers: Vec<_> = rooms
+            .iter()
+            .map(|r| if r.bad { Buffer::Bad(r.len) } else { Buffer::Bytes(vec![0; r.len.min(ROOM_MAX)]) })
+            .collect();
+        let got = socket::recv(self.fd(fd), &mut buffers, flags, control_len)?;
+        let mut data = Vec::new();
+        for buffer in buffers {
+            if let Buffer::Bytes(bytes) = buffer {
+                data.extend(bytes);
+            }
+        }
+        data.truncate(got.len);
+        let addr =
+            matches!(kind, RecvKind::Recvfrom | RecvKind::Recvmsg).then(|| Name::read(&got.addr).inet());
+        Ok(Reply {
+            data: data.into(),
+            addr: addr.flatten(),
+            msg_flags: got.flags,
+            control: Control::read(&got.control).unwrap_or_default(),
+            ..Reply::ok(got.len as i64)
+        })
+    }
+
+    fn name_of(&self, fd: Fd, peer: bool) -> Answer {
+        let addr = socket::name(self.fd(fd), peer)?;
+        Ok(Reply { addr: Name::read(&addr).inet(), ..Reply::ok(0) })
+    }
+}
+
+fn done((): ()) -> Reply {
+    Reply::ok(0)
+}
+
+fn number(n: usize) -> Reply {
+    Reply::ok(n as i64)
+}
+
+fn piece(piece: &Piece) -> (Option<&[u8]>, usize) {
+    match piece {
+        Piece::Data(data) => (Some(data), data.len()),
+        Piece::Bad(len) => (None, *len),
+    }
+}
+
+/// A struct sockaddr in the kernel's layout.
+fn name(name: Name) -> Vec<u8> {
+    let of = |family: u16, len: usize| {
+        let mut bytes = family.to_ne_bytes().to_vec();
+        bytes.resize(len, 0);
+        bytes
+    };
+    match name {
+        Name::Inet(addr) => sockaddr(addr).to_vec(),
+        Name::Unspec => of(0, SOCKADDR[1]),
+        Name::Other(family) => of(family, SOCKADDR[1]),
+        Name::Short(family) if family == AF_INET => of(family, SOCKADDR[0] - 1),
+        Name::Short(family) if family == AF_INET6 => of(family, SOCKADDR[0]),
+        Name::Short(family) => of(family, 2),
+        Name::Bad => Vec::new(),
+    }
+}

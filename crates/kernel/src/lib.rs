@@ -1,0 +1,215 @@
+//! The kernel of this host as what a script runs against: system calls on real sockets, packets by a TUN, real time.
+//!
+//! Each run has a network namespace of its own, with one TUN without offloads and the addresses of the script, so that it
+//! touches nothing of the host and needs root. The settings in which the kernel's defaults depend on the machine are set to the
+//! stack's. A script that passes here and in virtual time shows that both behave alike as far as it looks. Timers of the kernel
+//! are late by up to an eighth, and a busy machine makes everything late: [`drill_file`] allows for the former and tries a
+//! script again for the latter.
+#![cfg(target_os = "linux")]
+#![forbid(unsafe_code)]
+mod calls;
+mod namespace;
+mod worker;
+
+use bytes::Bytes;
+use core::net::SocketAddr;
+use lowwater_core::base::{Duration, Instant};
+use lowwater_core::tcp::TcpInfo;
+use lowwater_drill::{Failure, ORIGIN, Outcome, Target, World};
+use lowwater_os::Clock;
+use lowwater_os::netns::NetNs;
+use lowwater_posix::{Call, CallId, Reply, Sent, Started};
+use namespace::Namespace;
+use std::collections::VecDeque;
+use std::path::Path;
+use std::{fs, io};
+use worker::Worker;
+
+/// What an event may be late or early beyond the script's tolerance, in microseconds: scheduling, and the timer wheel's steps.
+const SLACK_US: u64 = 40_000;
+/// How long after its time a packet is waited for, in microseconds.
+const PATIENCE_US: u64 = 1_000_000;
+/// A line of a script that begins so tells why the kernel cannot pass it.
+const MARK: &str = "// kernel: ";
+/// So begin options of a script that ask for a device of its own.
+const DEVICE: [&str; 2] = ["--gso", "--device_queue"];
+
+/// The kernel, in a namespace of its own.
+pub struct Kernel {
+    world: Namespace,
+    worker: Worker,
+    clock: Clock,
+    /// What the clock said when the script began.
+    begun: Instant,
+    sent: VecDeque<Sent>,
+    calls: u64,
+    /// The call that blocks.
+    blocked: Option<CallId>,
+}
+
+impl Kernel {
+    /// A kernel for the world of a script. The calling thread moves into the new namespace for good.
+    ///
+    /// # Errors
+    /// What could not be made, in a sentence.
+    pub fn new(world: &World) -> Result<Self, String> {
+        if world.special_device {
+            return Err("the kernel has no such device: --gso and --device_queue are the stack's".to_owned());
+        }
+        let world = Namespace::new(world)?;
+        let clock = Clock::start();
+        let worker = Worker::start(clock)?;
+        let begun = clock.now();
+        Ok(Self { world, worker, clock, begun, sent: VecDeque::new(), calls: 0, blocked: None })
+    }
+
+    /// Waits until `t` or until a packet comes, and takes what came.
+    fn wait(&mut self, t: Instant) {
+        let left = Duration::from_nanos(t.nanos_since(self.now()));
+        self.world.wait(left);
+        self.gather();
+    }
+
+    fn gather(&mut self) {
+        while let Some(bytes) = self.world.recv() {
+            let at = self.now();
+            self.sent.push_back(Sent { at, departs_at: at, bytes, gso_size: 0, queued: 0, packets: 0 });
+        }
+    }
+}
+
+impl Target for Kernel {
+    fn now(&self) -> Instant {
+        ORIGIN.plus_nanos(self.clock.now().nanos_since(self.begun))
+    }
+
+    fn call(&mut self, call: Call) -> Started {
+        self.calls += 1;
+        let id = CallId::new(self.calls);
+        match self.worker.call(call) {
+            Some(reply) => Started::Done(reply),
+            None => {
+                self.blocked = Some(id);
+                Started::Blocked(id)
+            }
+        }
+    }
+
+    fn take(&mut self, id: CallId) -> Option<(Instant, Reply)> {
+        if self.blocked != Some(id) {
+            return None;
+        }
+        let (at, reply) = self.worker.reply()?;
+        self.blocked = None;
+        Some((ORIGIN.plus_nanos(at.nanos_since(self.begun)), reply))
+    }
+
+    fn inject(&mut self, packet: Bytes) {
+        self.gather();
+        self.world.send(&packet);
+        // What the kernel answers at once is there now; a caller that the packet wakes needs a moment.
+        self.gather();
+        if self.blocked.is_some() {
+            self.worker.settle();
+        }
+    }
+
+    fn advance_until(&mut self, t: Instant) {
+        while self.now() < t {
+            self.wait(t);
+        }
+        self.gather();
+    }
+
+    fn next_packet(&mut self, limit: Instant) -> Option<Sent> {
+        self.gather();
+        while self.sent.is_empty() && self.now() < limit {
+            self.wait(limit);
+        }
+        self.sent.pop_front()
+    }
+
+    fn set_sysctl(&mut self, name: &str, value: &str) -> Result<(), String> {
+        if name.ends_with("tcp_congestion_control") {
+            // A namespace may not have every controller as its default; root's sockets may choose it.
+            self.worker.set_congestion(value);
+            let _ = namespace::set_sysctl(name, value);
+            return Ok(());
+        }
+        namespace::set_sysctl(name, value)
+    }
+
+    fn early_info(&mut self, _: SocketAddr, _: SocketAddr) -> Option<TcpInfo> {
+        None
+    }
+
+    fn trace(&mut self, _: usize) -> Vec<(Instant, String)> {
+        Vec::new()
+    }
+
+    fn slack_us(&self) -> u64 {
+        SLACK_US
+    }
+
+    fn patience_us(&self) -> u64 {
+        PATIENCE_US
+    }
+}
+
+/// Why the kernel cannot pass a script, where the script says so in a line `// kernel: ...`.
+#[must_use]
+pub fn excuse(text: &str) -> Option<&str> {
+    let own = |line: &str| DEVICE.iter().any(|option| line.trim_start().starts_with(option));
+    if text.lines().any(own) {
+        return Some("the device is the script's own");
+    }
+    text.lines().find_map(|line| line.strip_prefix(MARK))
+}
+
+/// Runs the script in a file against the kernel, up to `attempts` times until it passes.
+///
+/// # Errors
+/// When the file cannot be read as text.
+///
+/// # Panics
+/// When no thread can be started.
+pub fn drill_file(path: &Path, attempts: usize) -> io::Result<Outcome> {
+    let text = fs::read_to_string(path)?;
+    let name = path.display().to_string();
+    let mut last = once(&name, &text);
+    for _ in 1..attempts {
+        if last.is_ok() {
+            break;
+        }
+        last = once(&name, &text);
+    }
+    // What the stack cannot do yet is no reason for the kernel to fail; what the kernel cannot do is.
+    let fails_because = excuse(&text).map(str::to_owned);
+    Ok(Outcome { fails_because, ..Outcome::of(path, &text, last) })
+}
+
+/// On a thread of its own, since that moves into a namespace.
+fn once(name: &str, text: &str) -> Result<Vec<String>, Box<Failure>> {
+    let run = || {
+        let make = |world: &World| Kernel::new(world).map(|k| Box::new(k) as Box<dyn Target>);
+        lowwater_drill::drill_on(name, text, make)
+    };
+    std::thread::scope(|s| match s.spawn(run).join() {
+        Ok(result) => result,
+        Err(panic) => std::panic::resume_unwind(panic),
+    })
+}
+
+/// Whether scripts can run against the kernel here; otherwise what is missing, to follow "needs".
+///
+/// # Errors
+/// The missing thing, as in [`lowwater_os::netns::can_net_admin`].
+pub fn available() -> Result<(), String> {
+    lowwater_os::netns::can_net_admin()
+}
+
+/// A fresh namespace, entered by the calling thread.
+fn enter() -> Result<(), String> {
+    let ns = NetNs::new().map_err(|e| e.to_string())?;
+    ns.enter().map_err(|e| format!("entering a network namespace: {e}"))
+}

@@ -1,0 +1,85 @@
+//! The world of one script: a namespace with a TUN, addresses, routes and settings.
+use bytes::Bytes;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use lowwater_core::base::{Duration, Instant, Sysctl};
+use lowwater_core::device::{Device as _, Submit};
+use lowwater_core::packet::{Offload, Packet};
+use lowwater_drill::World;
+use lowwater_os::{Tun, TunOptions};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::fs;
+
+/// Settings whose defaults depend on the machine or on the age of the kernel: the stack's are taken.
+const EQUAL: [&str; 4] = ["tcp_rmem", "tcp_wmem", "tcp_syn_retries", "tcp_congestion_control"];
+/// Controller that every namespace may choose.
+const RENO: &str = "reno";
+
+/// A TUN in a namespace of its own, which the calling thread has entered.
+pub(crate) struct Namespace {
+    tun: Tun,
+}
+
+impl Namespace {
+    pub(crate) fn new(world: &World) -> Result<Self, String> {
+        crate::enter()?;
+        let options = TunOptions { offload: false, mtu: world.mtu.into(), ..TunOptions::new("tun0") };
+        let tun = Tun::open(&options).map_err(|e| e.to_string())?;
+        let link = tun.link().map_err(|e| e.to_string())?;
+        if world.local.is_ipv6() {
+            // Addresses are usable at once.
+            set("/proc/sys/net/ipv6/conf/tun0/accept_dad", "0")?;
+            set("/proc/sys/net/ipv6/conf/tun0/router_solicitations", "0")?;
+        }
+        let any: IpAddr = match world.local {
+            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        link.add_address(world.local, world.prefix)
+            .and_then(|()| link.up())
+            .and_then(|()| link.add_route(any, 0, None))
+            .map_err(|e| e.to_string())?;
+        let ours = Sysctl::default();
+        for name in EQUAL {
+            let value = ours.get(name).unwrap_or_default();
+            // CUBIC may be closed to namespaces; sockets choose it by themselves then (TCP_CONGESTION).
+            set_sysctl(name, &value).or_else(|e| match name {
+                "tcp_congestion_control" => set_sysctl(name, RENO),
+                _ => Err(e),
+            })?;
+        }
+        Ok(Self { tun })
+    }
+
+    /// Waits for a packet, at most so long.
+    pub(crate) fn wait(&self, most: Duration) {
+        let mut fds = [PollFd::new(&self.tun, PollFlags::IN)];
+        let most = Timespec { tv_sec: most.as_secs() as i64, tv_nsec: most.subsec_nanos().into() };
+        // A signal ends the wait early; the caller looks at the clock again.
+        let _ = poll(&mut fds, Some(&most));
+    }
+
+    pub(crate) fn recv(&mut self) -> Option<Bytes> {
+        self.tun.recv(Instant::ZERO).ok().flatten().map(|packet| packet.to_bytes())
+    }
+
+    pub(crate) fn send(&mut self, packet: &Bytes) {
+        let packet = Packet::received(packet.clone(), Offload::default(), Instant::ZERO);
+        let taken = self.tun.submit(Instant::ZERO, packet);
+        debug_assert!(matches!(taken, Submit::Completed), "a TUN takes what it is given");
+    }
+}
+
+fn set(path: &str, value: &str) -> Result<(), String> {
+    fs::write(path, value).map_err(|e| format!("{path}: {e}"))
+}
+
+/// Sets a sysctl of the calling thread's namespace.
+pub(crate) fn set_sysctl(name: &str, value: &str) -> Result<(), String> {
+    let name = name.trim().replace('.', "/");
+    let name = if name.contains('/') { name } else { format!("net/ipv4/{name}") };
+    if name.split('/').any(|part| part.is_empty() || part == ".." || part == ".") || !name.starts_with("net/")
+    {
+        return Err(format!("'{name}' is no setting of a network namespace"));
+    }
+    set(&format!("/proc/sys/{name}"), value)
+}

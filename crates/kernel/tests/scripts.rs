@@ -1,0 +1,61 @@
+//! The scripts of tests/drill/tcp against the kernel: what passes in virtual time passes here, or says why it cannot.
+#![cfg(target_os = "linux")]
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::{fs, thread};
+
+/// Runs of one script until it passes: a busy machine makes some fail.
+const ATTEMPTS: usize = 6;
+/// Scripts at a time; they sleep most of the time.
+const THREADS: usize = 8;
+
+fn scripts(folder: &str) -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/drill").join(folder);
+    lowwater_drill::collect(&[root]).expect("the scripts")
+}
+
+fn run(all: Vec<PathBuf>) -> (usize, Vec<String>) {
+    let (queue, results) = (Mutex::new(all), Mutex::new((0, Vec::new())));
+    let work = || {
+        loop {
+            let Some(script) = queue.lock().unwrap().pop() else { return };
+            let outcome = lowwater_kernel::drill_file(&script, ATTEMPTS).unwrap();
+            let mut results = results.lock().unwrap();
+            match outcome.failure {
+                None => results.0 += 1,
+                Some(failure) => results.1.push(format!("{failure}\n")),
+            }
+        }
+    };
+    thread::scope(|s| (0..THREADS).for_each(|_| drop(s.spawn(work))));
+    results.into_inner().unwrap()
+}
+
+#[test]
+fn the_kernel_passes_what_the_stack_passes() {
+    if !lowwater_os::netns::net_admin() {
+        return;
+    }
+    let excused = |path: &PathBuf| lowwater_kernel::excuse(&fs::read_to_string(path).unwrap()).is_some();
+    let (excused, all): (Vec<_>, Vec<_>) = scripts("tcp").into_iter().partition(excused);
+    let total = all.len();
+    let (passed, failed) = run(all);
+    assert!(failed.is_empty(), "{}{passed} of {total} passed", failed.concat());
+    assert!(passed >= 20, "{passed} passed, {} are excused", excused.len());
+}
+
+#[test]
+fn a_wrong_expectation_fails_in_its_line() {
+    if !lowwater_os::netns::net_admin() {
+        return;
+    }
+    let folder = std::env::temp_dir().join(format!("lowwater-kernel-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let script = folder.join("wrong.pkt");
+    let text = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0 bind(3, ..., ...) = 0\n+0 listen(3, 1) = 0\n\
+        +0 < S 0:0(0) win 32792 <mss 1000>\n+0 > S. 0:0(0) ack 2 <mss 1460>\n";
+    fs::write(&script, text).unwrap();
+    let failure = lowwater_kernel::drill_file(&script, 1).unwrap().failure.expect("a difference");
+    assert_eq!((failure.line, failure.what.contains("acknowledgment")), (5, true), "{failure}");
+    fs::remove_dir_all(&folder).unwrap();
+}

@@ -1,0 +1,341 @@
+//! System calls on sockets as they are: addresses, options and control messages as bytes in the kernel's layout. For programs
+//! that compare the kernel with something else, or stand between a program and it; others are better served by `std::net`.
+//!
+//! A descriptor that is `None` is -1, which no process has; a buffer that is [`Buffer::Bad`] or a `None` of an option is a null
+//! pointer with a length: the kernel answers both (EBADF, EFAULT), and nothing is touched.
+use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::io::{Error, Result};
+use std::ptr;
+
+/// Longest address that the kernel tells.
+const ADDRESS_MAX: usize = 128;
+
+/// A descriptor, or none.
+pub type Fd<'a> = Option<BorrowedFd<'a>>;
+
+/// A buffer to be filled.
+#[derive(Debug)]
+pub enum Buffer {
+    /// Its bytes.
+    Bytes(Vec<u8>),
+    /// A null pointer with a length.
+    Bad(usize),
+}
+
+/// What recvmsg(2) told.
+#[derive(Clone, Debug, Default)]
+pub struct Received {
+    /// Bytes received; with MSG_TRUNC more than the buffers hold is possible.
+    pub len: usize,
+    /// The sender's address, empty where there is none.
+    pub addr: Vec<u8>,
+    /// msg_flags.
+    pub flags: i32,
+    /// Control messages, as they stand in their buffer.
+    pub control: Vec<u8>,
+}
+
+fn raw(fd: Fd<'_>) -> RawFd {
+    fd.map_or(-1, |fd| fd.as_raw_fd())
+}
+
+fn check(ret: isize) -> Result<usize> {
+    usize::try_from(ret).map_err(|_| Error::last_os_error())
+}
+
+fn own(ret: i32) -> Result<OwnedFd> {
+    check(ret as isize)?;
+    // SAFETY: the kernel has just made this descriptor, so nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(ret) })
+}
+
+/// socket(2).
+///
+/// # Errors
+/// The kernel's.
+pub fn socket(domain: i32, ty: i32, protocol: i32) -> Result<OwnedFd> {
+    // SAFETY: no pointers.
+    own(unsafe { libc::socket(domain, ty, protocol) })
+}
+
+/// bind(2).
+///
+/// # Errors
+/// The kernel's.
+pub fn bind(fd: Fd<'_>, addr: &[u8]) -> Result<()> {
+    // SAFETY: the pointer and the length are those of `addr`, which is only read.
+    check(unsafe { libc::bind(raw(fd), addr.as_ptr().cast(), addr.len() as u32) } as isize).map(drop)
+}
+
+/// connect(2).
+///
+/// # Errors
+/// The kernel's.
+pub fn connect(fd: Fd<'_>, addr: &[u8]) -> Result<()> {
+    // SAFETY: the pointer and the length are those of `addr`, which is only read.
+    check(unsafe { libc::connect(raw(fd), addr.as_ptr().cast(), addr.len() as u32) } as isize).map(drop)
+}
+
+/// listen(2).
+///
+/// # Errors
+/// The kernel's.
+pub fn listen(fd: Fd<'_>, backlog: i32) -> Result<()> {
+    // SAFETY: no pointers.
+    check(unsafe { libc::listen(raw(fd), backlog) } as isize).map(drop)
+}
+
+/// accept4(2): the connection and the peer's address.
+///
+/// # Errors
+/// The kernel's.
+pub fn accept(fd: Fd<'_>, flags: i32) -> Result<(OwnedFd, Vec<u8>)> {
+    let mut addr = vec![0_u8; ADDRESS_MAX];
+    let mut len = ADDRESS_MAX as u32;
+    // SAFETY: the kernel writes at most `len` bytes to `addr`, which has as many, and the length to `len`.
+    let made = own(unsafe { libc::accept4(raw(fd), addr.as_mut_ptr().cast(), &raw mut len, flags) })?;
+    addr.truncate(len as usize);
+    Ok((made, addr))
+}
+
+/// getsockname(2), or getpeername(2) for the peer's.
+///
+/// # Errors
+/// The kernel's.
+pub fn name(fd: Fd<'_>, peer: bool) -> Result<Vec<u8>> {
+    let mut addr = vec![0_u8; ADDRESS_MAX];
+    let mut len = ADDRESS_MAX as u32;
+    let call = if peer { libc::getpeername } else { libc::getsockname };
+    // SAFETY: the kernel writes at most `len` bytes to `addr`, which has as many, and the length to `len`.
+    check(unsafe { call(raw(fd), addr.as_mut_ptr().cast(), &raw mut len) } as isize)?;
+    addr.truncate(len as usize);
+    Ok(addr)
+}
+
+/// shutdown(2).
+///
+/// # Errors
+/// The kernel's.
+pub fn shutdown(fd: Fd<'_>, how: i32) -> Result<()> {
+    // SAFETY: no pointers.
+    check(unsafe { libc::shutdown(raw(fd), how) } as isize).map(drop)
+}
+
+/// close(2), whose error is told.
+///
+/// # Errors
+/// The kernel's; the descriptor is gone in any case.
+pub fn close(fd: OwnedFd) -> Result<()> {
+    // SAFETY: the descriptor is owned, and given up by into_raw_fd.
+    check(unsafe { libc::close(fd.into_raw_fd()) } as isize).map(drop)
+}
+
+/// fcntl(2) with F_GETFL, or F_SETFL where there is an argument.
+///
+/// # Errors
+/// The kernel's.
+pub fn status_flags(fd: Fd<'_>, set: Option<i32>) -> Result<usize> {
+    let (cmd, arg) = set.map_or((libc::F_GETFL, 0), |flags| (libc::F_SETFL, flags));
+    // SAFETY: these two commands take an int and no pointer.
+    check(unsafe { libc::fcntl(raw(fd), cmd, arg) } as isize)
+}
+
+/// ioctl(2) with a request that reads or writes one int (SIOCINQ, SIOCOUTQ, SIOCOUTQNSD, SIOCATMARK, FIONBIO); others are
+/// answered with EINVAL without asking.
+///
+/// # Errors
+/// The kernel's.
+pub fn ioctl_int(fd: Fd<'_>, request: u64, value: Option<&mut i32>) -> Result<usize> {
+    /// What SIOCOUTQNSD and SIOCATMARK are; libc has no names for them.
+    const OUTQNSD: u64 = 0x894b;
+    const ATMARK: u64 = 0x8905;
+    if ![libc::FIONREAD, libc::TIOCOUTQ, libc::FIONBIO, OUTQNSD, ATMARK].contains(&request) {
+        return Err(Error::from_raw_os_error(libc::EINVAL));
+    }
+    let pointer = value.map_or(ptr::null_mut(), |v| &raw mut *v);
+    // SAFETY: each of these requests reads or writes one int, which the pointer leads to unless it is null.
+    check(unsafe { libc::ioctl(raw(fd), request, pointer) } as isize)
+}
+
+/// getsockopt(2) into a buffer of `len` bytes; what was written.
+///
+/// # Errors
+/// The kernel's.
+pub fn getsockopt(fd: Fd<'_>, level: i32, name: i32, len: u32) -> Result<Vec<u8>> {
+    let mut value = vec![0_u8; len as usize];
+    let mut written = len;
+    // SAFETY: the kernel writes at most `written` bytes to `value`, which has as many, and the number to `written`.
+    check(unsafe { libc::getsockopt(raw(fd), level, name, value.as_mut_ptr().cast(), &raw mut written) }
+        as isize)?;
+    value.truncate(written as usize);
+    Ok(value)
+}
+
+/// setsockopt(2); without a value the pointer is null and optlen `len`.
+///
+/// # Errors
+/// The kernel's.
+pub fn setsockopt(fd: Fd<'_>, level: i32, name: i32, value: Option<&[u8]>, len: u32) -> Result<()> {
+    let (pointer, len) = value.map_or((ptr::null(), len), |v| (v.as_ptr(), v.len() as u32));
+    // SAFETY: the pointer and the length are those of `value`, or the pointer is null; the kernel copies and keeps nothing.
+    check(unsafe { libc::setsockopt(raw(fd), level, name, pointer.cast(), len) } as isize).map(drop)
+}
+
+/// recvmsg(2) into `buffers`, with room for `control` bytes of control messages.
+///
+/// # Errors
+/// The kernel's.
+pub fn recv(fd: Fd<'_>, buffers: &mut [Buffer], flags: i32, control: usize) -> Result<Received> {
+    let mut parts: Vec<libc::iovec> = buffers
+        .iter_mut()
+        .map(|buffer| match buffer {
+            Buffer::Bytes(bytes) => libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() },
+            Buffer::Bad(len) => libc::iovec { iov_base: ptr::null_mut(), iov_len: *len },
+        })
+        .collect();
+    let (mut addr, mut room) = (vec![0_u8; ADDRESS_MAX], vec![0_u8; control]);
+    // SAFETY: a msghdr of zeros is valid: null pointers with lengths of 0.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_name = addr.as_mut_ptr().cast();
+    message.msg_namelen = ADDRESS_MAX as u32;
+    message.msg_iov = parts.as_mut_ptr();
+    message.msg_iovlen = parts.len();
+    if control > 0 {
+        message.msg_control = room.as_mut_ptr().cast();
+        message.msg_controllen = control;
+    }
+    // SAFETY: every pointer in `message` leads to as many bytes as the length beside it says, or is null.
+    let len = check(unsafe { libc::recvmsg(raw(fd), &raw mut message, flags) })?;
+    addr.truncate(message.msg_namelen as usize);
+    room.truncate(message.msg_controllen);
+    Ok(Received { len, addr, flags: message.msg_flags, control: room })
+}
+
+/// sendmsg(2); a piece without bytes is a null pointer with the length beside it.
+///
+/// # Errors
+/// The kernel's.
+pub fn send(
+    fd: Fd<'_>,
+    pieces: &[(Option<&[u8]>, usize)],
+    to: Option<&[u8]>,
+    control: &[u8],
+    flags: i32,
+) -> Result<usize> {
+    let mut parts: Vec<libc::iovec> = pieces
+        .iter()
+        .map(|(bytes, len)| match bytes {
+            Some(bytes) => libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() },
+            None => libc::iovec { iov_base: ptr::null_mut(), iov_len: *len },
+        })
+        .collect();
+    // SAFETY: a msghdr of zeros is valid: null pointers with lengths of 0.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    if let Some(to) = to {
+        message.msg_name = to.as_ptr().cast_mut().cast();
+        message.msg_namelen = to.len() as u32;
+    }
+    message.msg_iov = parts.as_mut_ptr();
+    message.msg_iovlen = parts.len();
+    if !control.is_empty() {
+        message.msg_control = control.as_ptr().cast_mut().cast();
+        message.msg_controllen = control.len();
+    }
+    // SAFETY: every pointer in `message` leads to as many bytes as the length beside it says, or is null; sendmsg only reads.
+    check(unsafe { libc::sendmsg(raw(fd), &raw const message, flags) })
+}
+
+/// poll(2): descriptor and events of each entry; its revents, and the result.
+///
+/// # Errors
+/// The kernel's.
+pub fn poll(entries: &[(Fd<'_>, i16)], timeout_ms: i32) -> Result<(usize, Vec<i16>)> {
+    let mut fds: Vec<libc::pollfd> = entries
+        .iter()
+        .map(|(fd, events)| libc::pollfd { fd: raw(*fd), events: *events, revents: 0 })
+        .collect();
+    // SAFETY: the pointer and the number are those of `fds`.
+    let n = check(unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, timeout_ms) } as isize)?;
+    Ok((n, fds.iter().map(|f| f.revents).collect()))
+}
+
+/// epoll_create1(2).
+///
+/// # Errors
+/// The kernel's.
+pub fn epoll_create(flags: i32) -> Result<OwnedFd> {
+    // SAFETY: no pointers.
+    own(unsafe { libc::epoll_create1(flags) })
+}
+
+/// epoll_ctl(2); an event is its mask and the caller's 64 bits.
+///
+/// # Errors
+/// The kernel's.
+pub fn epoll_ctl(epfd: Fd<'_>, op: i32, fd: Fd<'_>, event: Option<(u32, u64)>) -> Result<()> {
+    let mut event = event.map(|(events, data)| libc::epoll_event { events, u64: data });
+    let pointer = event.as_mut().map_or(ptr::null_mut(), |e| &raw mut *e);
+    // SAFETY: the pointer is null or leads to an event, which the kernel copies.
+    check(unsafe { libc::epoll_ctl(raw(epfd), op, raw(fd), pointer) } as isize).map(drop)
+}
+
+/// epoll_wait(2): the events, each with its mask and 64 bits.
+///
+/// # Errors
+/// The kernel's.
+pub fn epoll_wait(epfd: Fd<'_>, max_events: i32, timeout_ms: i32) -> Result<Vec<(u32, u64)>> {
+    let room = usize::try_from(max_events).unwrap_or(0).min(4_096);
+    let mut events = vec![libc::epoll_event { events: 0, u64: 0 }; room];
+    // SAFETY: the kernel writes at most `max_events` events; there is room for as many, or `max_events` is refused (4,096 is
+    // beyond what a caller here asks for, and is passed instead).
+    let n =
+        check(
+            unsafe { libc::epoll_wait(raw(epfd), events.as_mut_ptr(), max_events.min(4_096), timeout_ms) }
+                as isize,
+        )?;
+    Ok(events.iter().take(n).map(|e| (e.events, e.u64)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fd::AsFd;
+
+    #[test]
+    fn bytes_go_round_and_errors_are_the_kernels() {
+        let loopback = [2, 0, 0, 0, 127, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0];
+        let listener = socket(2, 1, 0).unwrap();
+        bind(Some(listener.as_fd()), &loopback).unwrap();
+        listen(Some(listener.as_fd()), 1).unwrap();
+        let client = socket(2, 1, 0).unwrap();
+        connect(Some(client.as_fd()), &name(Some(listener.as_fd()), false).unwrap()).unwrap();
+        let (server, peer) = accept(Some(listener.as_fd()), 0).unwrap();
+        assert_eq!(peer, name(Some(client.as_fd()), false).unwrap());
+        assert_eq!(
+            send(Some(client.as_fd()), &[(Some(b"ab"), 2), (Some(b"c"), 1)], None, &[], 0).unwrap(),
+            3
+        );
+        assert_eq!(poll(&[(Some(server.as_fd()), 1)], 1_000).unwrap(), (1, vec![1]));
+        let mut waiting = 0;
+        ioctl_int(Some(server.as_fd()), libc::FIONREAD, Some(&mut waiting)).unwrap();
+        assert_eq!(waiting, 3);
+        let mut buffers = [Buffer::Bytes(vec![0; 2]), Buffer::Bytes(vec![0; 8])];
+        assert_eq!(recv(Some(server.as_fd()), &mut buffers, 0, 0).unwrap().len, 3);
+        assert!(
+            matches!(&buffers, [Buffer::Bytes(a), Buffer::Bytes(b)] if a == b"ab" && b.starts_with(b"c"))
+        );
+        let errno = |e: Error| e.raw_os_error();
+        assert_eq!(
+            send(Some(client.as_fd()), &[(None, 5)], None, &[], 0).map_err(errno),
+            Err(Some(libc::EFAULT))
+        );
+        assert_eq!(listen(None, 1).map_err(errno), Err(Some(libc::EBADF)));
+        assert_eq!(ioctl_int(None, 1, None).map_err(errno), Err(Some(libc::EINVAL)));
+        setsockopt(Some(client.as_fd()), 6, 1, Some(&1_i32.to_ne_bytes()), 0).unwrap();
+        assert_eq!(getsockopt(Some(client.as_fd()), 6, 1, 4).unwrap(), 1_i32.to_ne_bytes());
+        let ep = epoll_create(0).unwrap();
+        epoll_ctl(Some(ep.as_fd()), 1, Some(client.as_fd()), Some((4, 77))).unwrap();
+        assert_eq!(epoll_wait(Some(ep.as_fd()), 1, 0).unwrap(), [(4, 77)]);
+        close(client).unwrap();
+    }
+}
