@@ -15,6 +15,8 @@ use lowwater_posix::{Call, CallId, Errno, Fd, Host, Reply, Settings, Started};
 const EPOCH_US: u64 = 1_700_000_000_000_000;
 /// How far [`Machine::next_packet`] looks: longer than every timer of a silent connection together, keepalive included (2.2 h).
 const PATIENCE_NS: u64 = 24 * 3_600 * 1_000_000_000;
+/// Records of the flight recorder that a failed run shows.
+const SHOWN: usize = 16;
 /// IPv4 and IPv6 protocol number of TCP, and the bits of its flags that tell a SYN from a SYN-ACK.
 const TCP: u8 = 6;
 const SYN: u8 = 0x02;
@@ -75,7 +77,8 @@ impl Machine {
             routes: any.map(|any| (any, 0, None)).to_vec(),
             ..Settings::default()
         };
-        let host = Host::new(settings).map_err(|e| format!("the stack's addresses: {e}"))?;
+        let mut host = Host::new(settings).map_err(|e| format!("the stack's addresses: {e}"))?;
+        host.stack().set_trace(true);
         let (fds, sysctls) = (Fds::default(), Sysctls::of_namespace());
         Ok(Self { host, fds, sysctls, children: None, count_children, said_end: false })
     }
@@ -151,6 +154,17 @@ impl Machine {
             self.host.advance_until(self.host.now().plus_nanos(1_000));
         }
         micros(self.host.now())
+    }
+
+    /// The last records of the flight recorder with their times on the stack's clock, as lines.
+    pub(crate) fn last_records(&mut self) -> Vec<String> {
+        let records: Vec<_> = self.host.stack().trace().records().collect();
+        let shown = &records[records.len().saturating_sub(SHOWN)..];
+        let seconds = |at: Instant| {
+            let us = at.nanos_since(Instant::ZERO) / 1_000;
+            format!("{}.{:06}", us / 1_000_000, us % 1_000_000)
+        };
+        shown.iter().map(|r| format!("{} {:?}", seconds(r.at), r.event)).collect()
     }
 
     /// The end, after which packetdrill's process ends too.

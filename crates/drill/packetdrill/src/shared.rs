@@ -1,5 +1,5 @@
 //! The one machine of the process behind its lock: who drives the clock, who sleeps until woken, and what time the woken sees.
-use crate::failure::die;
+use crate::failure::{die, say};
 use crate::flags::Flags;
 use crate::machine::{Blocked, Machine, Outcome, Sniffed};
 use bytes::Bytes;
@@ -45,6 +45,16 @@ impl Shared {
         self.over.notify_all();
         if let Some(machine) = machine {
             machine.end();
+        }
+    }
+
+    /// What the stack did last, for a process that ends before [`Shared::end`]. Nothing where somebody holds the lock for good.
+    pub(crate) fn last_words(&self) {
+        let Ok(mut guard) = self.machine.try_lock() else { return };
+        let records = guard.as_mut().map(Machine::last_records).unwrap_or_default();
+        if !records.is_empty() {
+            say("the run failed; what the stack did last, by its own clock:");
+            records.iter().for_each(|record| say(&format!("  {record}")));
         }
     }
 

@@ -708,6 +708,13 @@ static void no_flags(void)
 
 static void bad_flag(void) { init("ip_version=ipv4,tso=1"); }
 
+/* packetdrill's way to end after a failure: exit() without free(). */
+static void failure(void)
+{
+	established(listener());
+	exit(1);
+}
+
 static void deadlock(void)
 {
 	char byte;
@@ -723,7 +730,7 @@ static const struct {
 	{"options", options},     {"passive", passive},     {"active", active},       {"errors", errors},
 	{"messages", messages}, {"large", large},   {"epoll", epoll},         {"snippets", snippets},   {"pipes", pipes}, {"second_belt", second_belt},
 	{"blocking", blocking},   {"end", end_of_time},     {"timing", timing},       {"settings", settings},
-	{"datagrams", datagrams}, {"footprint", footprint}, {"no_flags", no_flags},   {"bad_flag", bad_flag},   {"deadlock", deadlock},
+	{"datagrams", datagrams}, {"footprint", footprint}, {"no_flags", no_flags},   {"bad_flag", bad_flag},   {"deadlock", deadlock}, {"failure", failure},
 	{"noise", noise},
 };
 

@@ -13,6 +13,8 @@ const REQUIRE: &str = "LOWWATER_REQUIRE_NET";
 const LACKS: i32 = 77;
 /// A scenario that takes longer hangs; each takes well under a second.
 const HANGS: Duration = Duration::from_secs(120);
+/// What a failed run begins its last words with.
+const LAST_WORDS: &str = "the run failed";
 /// A program at any address whose table is read-only (how distributions build), and one at a fixed address that binds late.
 const PIE: &[&str] = &["-fPIE", "-pie", "-Wl,-z,relro,-z,now"];
 const FIXED: &[&str] = &["-fno-pie", "-no-pie", "-Wl,-z,lazy"];
@@ -97,6 +99,7 @@ fn passes_with(driver: &Path, scenario: &str, mode: &str, seed: u32) {
     }
     let how = format!("SEED={seed} {} {} {scenario} {mode}", driver.display(), library().display());
     assert!(done.status.success(), "{how}: {}\n{said}", done.status);
+    assert!(!said.contains(LAST_WORDS), "{how}: nothing has failed\n{said}");
 }
 
 fn passes(scenario: &str) {
@@ -219,6 +222,12 @@ fn calls_and_packets_that_nobody_should_make_harm_nobody() {
 #[test]
 fn an_unknown_flag_ends_the_process() {
     refuses("bad_flag", "no flag 'tso'");
+}
+
+#[test]
+fn a_failed_run_tells_what_the_stack_did_last() {
+    refuses("failure", LAST_WORDS);
+    refuses("failure", "State(\"SYN-RECV\", \"ESTAB\")");
 }
 
 #[test]

@@ -100,6 +100,7 @@ pub unsafe extern "C" fn packetdrill_interface_init(flags: *const c_char, interf
             die("packetdrill_interface_init: no table to fill");
         }
         SHARED.start(flags, system::ended_children);
+        system::speak_at_exit();
         // The second belt is that every descriptor is a real one (`fds.rs`), so this is worth a word and no failure.
         for name in hooks::install() {
             say(&format!(

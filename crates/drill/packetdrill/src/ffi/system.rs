@@ -39,6 +39,15 @@ pub(super) fn ended_children() -> u64 {
     counts.iter().fold(0, |sum: u64, n| sum.wrapping_add_signed(*n))
 }
 
+/// Lets a run that fails tell what the stack did last: packetdrill then ends the process without [`free`].
+pub(super) fn speak_at_exit() {
+    extern "C" fn last_words() {
+        guard(|| SHARED.last_words());
+    }
+    // SAFETY: the function takes and gives nothing, and stays loaded: packetdrill passes RTLD_NODELETE.
+    unsafe { libc::atexit(last_words) };
+}
+
 /// The end of a run. packetdrill does not call it after a failure.
 pub(super) extern "C" fn free(_: User) {
     guard(|| SHARED.end());
