@@ -1,5 +1,6 @@
 //! Counters under Linux's MIB names: plain additions on the hot path, names only when somebody reads them.
 use super::why::{DROP_REASONS, DropWhy, WAIT_REASONS, Wait};
+use super::{Instant, Rng};
 
 macro_rules! counter_group {
     ($(#[$doc:meta])* $group:ident $title:literal { $($field:ident = $name:literal,)* }) => {
@@ -63,7 +64,7 @@ counter_group! {
     /// Linux's extended TCP counters (`TcpExt`).
     TcpExt "TcpExt" {
         syncookies_sent = "SyncookiesSent", syncookies_recv = "SyncookiesRecv", syncookies_failed = "SyncookiesFailed",
-        embryonic_rsts = "EmbryonicRsts", tw_killed = "TWKilled", paws_old_ack = "PAWSOldAck", tsecr_rejected = "TSEcrRejected",
+        embryonic_rsts = "EmbryonicRsts", tw_killed = "TWKilled", paws_old_ack = "PAWSOldAck", paws_timewait = "PAWSTimewait", tsecr_rejected = "TSEcrRejected",
         beyond_window = "BeyondWindow", tcp_time_wait_overflow = "TCPTimeWaitOverflow",
         tcp_req_q_full_do_cookies = "TCPReqQFullDoCookies", tcp_req_q_full_drop = "TCPReqQFullDrop",
         tcp_defer_accept_drop = "TCPDeferAcceptDrop", tcp_ack_skipped_fin_wait2 = "TCPACKSkippedFinWait2",
@@ -114,6 +115,29 @@ counter_group! {
     }
 }
 
+/// Challenge ACKs that may still leave in this second: so many that nobody can count them (RFC 5961 section 7).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Challenges {
+    second: u64,
+    left: u32,
+}
+
+impl Challenges {
+    /// True when one more may leave at `now`. A second's number is drawn from half of `limit` to one and a half, for an exact
+    /// bound over all connections would tell an attacker of one whether the others are active (CVE-2016-5696).
+    pub fn take(&mut self, now: Instant, limit: u32, rng: &mut Rng) -> bool {
+        let second = now.as_nanos() / 1_000_000_000 + 1;
+        if second != self.second {
+            let half = limit.div_ceil(2);
+            let drawn = rng.below(u64::from(limit).max(1)) as u32;
+            (self.second, self.left) = (second, if limit == 0 { 0 } else { half.saturating_add(drawn) });
+        }
+        let may = self.left > 0;
+        self.left -= u32::from(may);
+        may
+    }
+}
+
 /// All counters of a stack.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "each group is documented at its type")]
@@ -125,6 +149,8 @@ pub struct Counters {
     pub tcp: Tcp,
     pub tcp_ext: TcpExt,
     pub own: Own,
+    /// What of a limit over all connections is left.
+    pub challenges: Challenges,
     waits: [u64; WAIT_REASONS],
     drops: [u64; DROP_REASONS],
 }
@@ -139,6 +165,7 @@ impl Default for Counters {
             tcp: Tcp::default(),
             tcp_ext: TcpExt::default(),
             own: Own::default(),
+            challenges: Challenges::default(),
             waits: [0; WAIT_REASONS],
             drops: [0; DROP_REASONS],
         }

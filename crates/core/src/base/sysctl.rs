@@ -284,6 +284,8 @@ sysctls! {
     tcp_pacing_ss_ratio: u32 = 200, "tcp_pacing_ss_ratio", "percent", 0 ..= 1000;
     /// Pacing rate in congestion avoidance, percent of cwnd/srtt.
     tcp_pacing_ca_ratio: u32 = 120, "tcp_pacing_ca_ratio", "percent", 0 ..= 1000;
+    /// Challenge ACKs of all connections in a second (RFC 5961 section 7); 2147483647 sets no limit.
+    tcp_challenge_ack_limit: u32 = 2_147_483_647, "tcp_challenge_ack_limit", "a number", 0 ..= 2147483647;
     /// Milliseconds between answers to invalid segments of one connection.
     tcp_invalid_ratelimit: u32 = 500, "tcp_invalid_ratelimit", "milliseconds", 0 ..= 2147483647;
     /// TCP Fast Open (RFC 7413), bits: 1 clients, 2 listeners with TCP_FASTOPEN, 4 clients without cookie, 0x200 listeners
@@ -307,6 +309,12 @@ sysctls! {
     tcp_rfc1337: bool = false, "tcp_rfc1337", "a number (0 is off)", 0 ..= 255;
     /// Lowest and highest source port of active opens.
     ip_local_port_range: (u16, u16) = (32_768, 60_999), "ip_local_port_range", "two ports (lowest highest)", 1 ..= 65535;
+    /// Ports that are never chosen, only asked for.
+    ip_local_reserved_ports: PortList = PortList::default(), "ip_local_reserved_ports", "ports and ranges (80,8000-8080)";
+    /// Ephemeral ports may take the place of connections in TIME-WAIT whose peer has timestamps: 0 never, 1 always, 2 on loopback.
+    tcp_tw_reuse: u32 = 2, "tcp_tw_reuse", "a number", 0 ..= 2;
+    /// Milliseconds in TIME-WAIT before that (Linux 6.14).
+    tcp_tw_reuse_delay: u32 = 1_000, "tcp_tw_reuse_delay", "milliseconds", 1 ..= 60000;
     /// TTL and hop limit of what we send.
     ip_default_ttl: u32 = 64, "ip_default_ttl", "a number", 1 ..= 255;
     /// Do not learn path MTUs: 0 learn, 1 never set DF.
@@ -337,6 +345,55 @@ impl Sysctl {
     #[must_use]
     pub(crate) fn invalid_ratelimit_ns(&self) -> u64 {
         u64::from(self.tcp_invalid_ratelimit.max(1)) * 1_000_000
+    }
+}
+
+/// A list of ports and ranges of ports, in ascending order (`ip_local_reserved_ports`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PortList {
+    ranges: Vec<(u16, u16)>,
+}
+
+impl PortList {
+    /// The list in a text like `80,8000-8080`; an empty one in an empty text.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let port = |text: &str| text.trim().parse::<u16>().ok();
+        let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
+        let mut ranges: Vec<(u16, u16)> = words
+            .map(|word| {
+                let (low, high) = word.split_once('-').unwrap_or((word, word));
+                let range = (port(low)?, port(high)?);
+                (range.0 <= range.1).then_some(range)
+            })
+            .collect::<Option<_>>()?;
+        ranges.sort_unstable();
+        let mut merged: Vec<(u16, u16)> = Vec::new();
+        for (low, high) in ranges {
+            match merged.last_mut() {
+                Some(last) if u32::from(low) <= u32::from(last.1) + 1 => last.1 = last.1.max(high),
+                _ => merged.push((low, high)),
+            }
+        }
+        Some(Self { ranges: merged })
+    }
+
+    /// True when `port` is in the list.
+    #[must_use]
+    pub fn contains(&self, port: u16) -> bool {
+        let at = self.ranges.partition_point(|&(_, high)| high < port);
+        self.ranges.get(at).is_some_and(|&(low, _)| low <= port)
+    }
+}
+
+impl Value for PortList {
+    fn parse(text: &str, _range: Range) -> Option<Self> {
+        Self::parse(text)
+    }
+    fn print(&self) -> String {
+        let word =
+            |&(low, high): &(u16, u16)| if low == high { low.to_string() } else { format!("{low}-{high}") };
+        self.ranges.iter().map(word).collect::<Vec<_>>().join(",")
     }
 }
 
@@ -381,7 +438,7 @@ mod tests {
     #[test]
     fn every_number_has_a_range_that_is_kept_and_told() {
         for (name, text) in Sysctl::NAMES {
-            if matches!(*name, "tcp_congestion_control" | "tcp_fastopen_key") {
+            if matches!(*name, "tcp_congestion_control" | "tcp_fastopen_key" | "ip_local_reserved_ports") {
                 continue;
             }
             let (lo, hi) = Sysctl::range(name).unwrap_or_else(|| panic!("{name} has no range"));
@@ -409,6 +466,21 @@ mod tests {
         s.set("tcp_fastopen_key", "0-0-0-0").expect("zeros");
         assert_eq!(s.tcp_fastopen_key, None);
         assert!(s.set("tcp_fastopen_key", key.split_at(8).0).is_err());
+    }
+
+    #[test]
+    fn a_list_of_ports_is_sorted_and_joined() {
+        let mut s = Sysctl::default();
+        s.set("ip_local_reserved_ports", "9148-9150, 80,81-90,65535,9151").expect("a list");
+        assert_eq!(s.get("ip_local_reserved_ports").as_deref(), Some("80-90,9148-9151,65535"));
+        let list = &s.ip_local_reserved_ports;
+        let inside = (0..=u16::MAX).filter(|&port| list.contains(port)).count();
+        assert_eq!((inside, list.contains(79), list.contains(91)), (16, false, false));
+        for bad in ["x", "2-1", "65536", "1-2-3", "-1"] {
+            assert!(s.set("ip_local_reserved_ports", bad).is_err(), "{bad}");
+        }
+        s.set("ip_local_reserved_ports", "").expect("none");
+        assert_eq!(s, Sysctl::default());
     }
 
     #[test]

@@ -49,10 +49,11 @@ impl Stack {
         if self.env.sysctl.tcp_fastopen & mode::CLIENT == 0 {
             return Err(Error::Unsupported);
         }
-        let (setup, path) = self.prepare_connect(remote, local, options)?;
+        let (setup, path, old) = self.prepare_connect(remote, local, options)?;
         let cx = self.env.cx(self.now, None);
         let plan = self.openers.fastopen.cache.plan(&cx, &setup.tuple, options.fastopen_no_cookie);
         let mut conn = Conn::connect_fast(&mut self.env.cx(self.now, None), setup, &plan, false);
+        conn.follow(old.as_ref());
         let taken = conn.send_with_syn(data).unwrap_or(0);
         let id = self.insert_conn(conn, Some(path), Holder::Owner);
         self.settle(id, Turn::APP);

@@ -327,6 +327,11 @@ impl Stack {
                 self.send_control(tuple, out);
             }
             TimeWaitVerdict::Gone => self.remove_time_wait(id),
+            // Without anybody who listens the SYN gets the last acknowledgement, as an old one would (`tcp_v4_rcv`).
+            TimeWaitVerdict::Reopen { .. } if self.demux.listener(tuple.local()).is_none() => {
+                let out = entry.time_wait.last_ack(&cx);
+                self.send_control(tuple, out);
+            }
             TimeWaitVerdict::Reopen { isn } => {
                 self.remove_time_wait(id);
                 self.segment_without_flow(tuple, seg, Some(isn));

@@ -116,7 +116,7 @@ impl Stack {
         let mut key = || KeyedState::new(keys.next_u64(), keys.next_u64());
         let demux = Demux::new(key());
         let openers = Openers {
-            ports: Ports::new(key()),
+            ports: Ports::new(key(), env.rng.fork("ports")),
             fastopen: FastOpenHost::new(&env.rng),
             cookies: SynCookies::new(&mut env.rng.fork("syncookies")),
         };

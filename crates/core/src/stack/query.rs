@@ -1,6 +1,7 @@
 //! What system calls ask about one socket beside its data: whose flow it is, how much waits, how much memory it has.
 use super::Stack;
 use super::demux::Flow;
+use super::tcp::ports_of;
 use crate::base::{Error, Instant, SocketId, Tuple};
 use crate::socket::{Holder, Socket};
 use crate::tcp::Memory;
@@ -32,8 +33,8 @@ impl Stack {
     /// # Errors
     /// [`Error::AddressInUse`] when every port of `ip_local_port_range` is taken.
     pub fn tcp_free_port(&mut self, ip: Option<IpAddr>) -> Result<u16, Error> {
-        let (range, demux) = (self.env.sysctl.ip_local_port_range, &self.demux);
-        self.openers.ports.choose(range, &ip, |port| demux.may_listen(port, ip)).ok_or(Error::AddressInUse)
+        let (from, demux) = (ports_of(&self.env.sysctl), &self.demux);
+        self.openers.ports.bind(&from, |port| demux.may_listen(port, ip)).ok_or(Error::AddressInUse)
     }
 
     /// What waits in a socket.

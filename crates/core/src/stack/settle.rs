@@ -60,6 +60,7 @@ impl Stack {
             return;
         }
         if self.small.time_waits.len() >= self.env.sysctl.tcp_max_tw_buckets as usize {
+            self.env.count.tcp_ext.tcp_time_wait_overflow += 1;
             return self.retire(id);
         }
         let Some(mut entry) = self.sockets.remove(id) else { return };

@@ -1,10 +1,14 @@
 //! What applications call on TCP sockets, and what sockets of every kind share: close, poll, addresses, errors.
-use super::Stack;
-use crate::base::{Cx, Error, Instant, Pressure, SocketId, Tuple};
+use super::demux::Flow;
+use super::{Small, Stack};
+use crate::base::{Cx, Error, Instant, Pressure, SocketId, Sysctl, Tuple};
+use crate::socket::ports::PortRange;
 use crate::socket::{
-    Entry, Holder, ListenAddr, ListenOptions, Listener, Path, RequestEntry, Socket, Told, Turn,
+    Entry, Holder, ListenAddr, ListenOptions, Listener, Path, RequestEntry, Socket, Table, Told, Turn,
 };
-use crate::tcp::{Conn, How, Inq, Notice, Ready, SendFlags, Setup, SocketOptions, State, TcpInfo};
+use crate::tcp::{
+    Conn, How, Inq, Notice, Ready, Reusable, SendFlags, Setup, SocketOptions, State, TcpInfo, TimeWait,
+};
 use bytes::Bytes;
 use core::net::{IpAddr, SocketAddr};
 
@@ -25,14 +29,15 @@ impl Stack {
     ) -> Result<SocketId, Error> {
         self.enter(now);
         self.check_events()?;
-        let (setup, path) = self.prepare_connect(remote, local, options)?;
-        let conn = if options.fastopen_connect {
+        let (setup, path, old) = self.prepare_connect(remote, local, options)?;
+        let mut conn = if options.fastopen_connect {
             let cx = self.env.cx(self.now, None);
             let plan = self.openers.fastopen.cache.plan(&cx, &setup.tuple, options.fastopen_no_cookie);
             Conn::connect_fast(&mut self.env.cx(self.now, None), setup, &plan, true)
         } else {
             Conn::connect(&mut self.env.cx(self.now, None), setup)
         };
+        conn.follow(old.as_ref());
         let id = self.insert_conn(conn, Some(path), Holder::Owner);
         self.settle(id, Turn::APP);
         Ok(id)
@@ -44,7 +49,7 @@ impl Stack {
         remote: SocketAddr,
         local: Option<SocketAddr>,
         options: &SocketOptions,
-    ) -> Result<(Setup, Path), Error> {
+    ) -> Result<(Setup, Path, Option<Reusable>), Error> {
         if remote.port() == 0 || remote.ip().is_unspecified() || remote.ip().is_multicast() {
             return Err(Error::Invalid);
         }
@@ -56,29 +61,55 @@ impl Stack {
         let port = self.local_port(src, remote, local.map_or(0, |l| l.port()))?;
         let tuple = Tuple::new(SocketAddr::new(src, port), remote);
         let path = self.path(Some(src), &tuple)?;
+        let old = self.take_time_wait(&tuple);
         let setup = Setup {
             tuple,
             mtu: path.dst.mtu,
-            isn: self.env.secrets.isn(&tuple, self.now),
+            isn: old.as_ref().map_or_else(|| self.env.secrets.isn(&tuple, self.now), |old| old.isn),
             ts_offset: self.env.secrets.ts_offset(&tuple),
             options: self.env.option_sets.share(options),
         };
-        Ok((setup, path))
+        Ok((setup, path, old))
     }
 
     /// The port of an active open: the one asked for, if the flow is free, or an ephemeral one.
     fn local_port(&mut self, src: IpAddr, remote: SocketAddr, port: u16) -> Result<u16, Error> {
         let (demux, sockets, small) = (&self.demux, &self.sockets, &self.small);
-        let free = |port| {
+        let cx = self.env.cx(self.now, None);
+        let free = |port, chosen| {
             let tuple = Tuple::new(SocketAddr::new(src, port), remote);
-            demux.flows.get(&tuple, sockets, small).is_none()
+            match demux.flows.get(&tuple, sockets, small) {
+                None => true,
+                Some(flow) => {
+                    time_wait_of(flow, sockets, small).is_some_and(|tw| tw.reusable(&cx, chosen).is_some())
+                }
+            }
         };
         if port != 0 {
-            return if free(port) { Ok(port) } else { Err(Error::AddressInUse) };
+            return if free(port, false) { Ok(port) } else { Err(Error::AddressNotAvailable) };
         }
-        let range = self.env.sysctl.ip_local_port_range;
-        let free = |port| free(port) && demux.may_listen(port, Some(src));
-        self.openers.ports.choose(range, &(src, remote), free).ok_or(Error::AddressInUse)
+        let from = ports_of(cx.sysctl);
+        let free = |port| demux.may_listen(port, Some(src)) && free(port, true);
+        self.openers.ports.connect(&from, &(src, remote), free).ok_or(Error::AddressNotAvailable)
+    }
+
+    /// Removes what is left of an older connection of this flow, which a new one may follow (RFC 6191).
+    fn take_time_wait(&mut self, tuple: &Tuple) -> Option<Reusable> {
+        let flow = self.demux.flows.get(tuple, &self.sockets, &self.small)?;
+        let cx = self.env.cx(self.now, None);
+        let old = time_wait_of(flow, &self.sockets, &self.small)?.reusable(&cx, false);
+        match flow {
+            Flow::TimeWait(id) => self.remove_time_wait(id),
+            Flow::Conn(id) => {
+                if let Some(Entry { socket: Socket::Tcp(conn), .. }) = self.sockets.get_mut(id) {
+                    conn.yield_flow(&mut self.env.cx(self.now, Some(id)));
+                    self.settle(id, Turn::APP);
+                }
+            }
+            Flow::Request(_) => {}
+        }
+        self.env.count.tcp_ext.tw_recycled += 1;
+        old
     }
 
     /// An address that a socket may be bound to: ours, or any one on a stack that accepts any.
@@ -105,9 +136,7 @@ impl Stack {
             self.check_own(ip)?;
         }
         if addr.port == Some(0) {
-            let (range, demux) = (self.env.sysctl.ip_local_port_range, &self.demux);
-            let free = |port| demux.may_listen(port, addr.ip);
-            addr.port = Some(self.openers.ports.choose(range, &addr.ip, free).ok_or(Error::AddressInUse)?);
+            addr.port = Some(self.tcp_free_port(addr.ip)?);
         }
         let listener = Listener::new(addr, options, &self.env.sysctl);
         let id = self.sockets.insert(Entry::new(Socket::Listener(Box::new(listener)), None, Holder::Owner));
@@ -442,5 +471,22 @@ impl Stack {
             Socket::Listener(_) => Ok(State::Listen),
             Socket::Udp(_) => Err(Error::Unsupported),
         }
+    }
+}
+
+/// Where ephemeral ports come from.
+pub(super) const fn ports_of(sysctl: &Sysctl) -> PortRange<'_> {
+    PortRange { range: sysctl.ip_local_port_range, reserved: &sysctl.ip_local_reserved_ports }
+}
+
+/// The TIME-WAIT of a flow, held by its application still or not.
+fn time_wait_of<'a>(flow: Flow, sockets: &'a Table, small: &'a Small) -> Option<&'a TimeWait> {
+    match flow {
+        Flow::TimeWait(id) => small.time_waits.get(id).map(|entry| &entry.time_wait),
+        Flow::Conn(id) => match sockets.get(id).map(|e| &e.socket) {
+            Some(Socket::Tcp(conn)) => conn.time_wait(),
+            _ => None,
+        },
+        Flow::Request(_) => None,
     }
 }

@@ -1,6 +1,7 @@
 //! What applications call on UDP sockets, and their turn to send.
 use super::Stack;
 use super::egress::pseudo_header;
+use super::tcp::ports_of;
 use crate::base::{DropWhy, Error, FlowId, Instant, SocketId, Tuple};
 use crate::ip::{Dst, OutputParams};
 use crate::packet::{Csum, Head, Offload, Owner, Packet};
@@ -39,8 +40,8 @@ impl Stack {
         }
         let mut local = local;
         if local.port() == 0 {
-            let (range, demux) = (self.env.sysctl.ip_local_port_range, &self.demux);
-            let port = self.openers.ports.choose(range, &(ip, "udp"), |port| demux.udp_free(port, ip));
+            let (from, demux) = (ports_of(&self.env.sysctl), &self.demux);
+            let port = self.openers.ports.bind(&from, |port| demux.udp_free(port, ip));
             local.set_port(port.ok_or(Error::AddressInUse)?);
         }
         if !self.demux.udp_free(local.port(), ip) {

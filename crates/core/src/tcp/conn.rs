@@ -15,7 +15,7 @@ use super::sender::Sender;
 use super::seq::Seq;
 use super::state::State;
 use super::timers::Timers;
-use super::timewait::{Remains, TIME_WAIT, TimeWait};
+use super::timewait::{Remains, Reusable, TIME_WAIT, TimeWait};
 use super::window::{self, RcvBuf};
 use crate::base::time::{Duration, Instant};
 use crate::base::trace::Ev;
@@ -130,6 +130,25 @@ impl Conn {
         cx.count.tcp.active_opens += 1;
         conn.out.try_send(Hold::Push);
         conn
+    }
+
+    /// The connection follows one of the same flow whose TIME-WAIT it has taken: what that knew of the peer's clock goes on
+    /// (`tcp_twsk_unique`).
+    pub fn follow(&mut self, old: Option<&Reusable>) {
+        if let Some(old) = old {
+            (self.peer.stamps.recent, self.peer.stamps.recent_at) = (old.recent, Some(old.recent_at));
+        }
+    }
+
+    /// What answers in TIME-WAIT while the application still holds the connection.
+    #[must_use]
+    pub fn time_wait(&self) -> Option<&TimeWait> {
+        self.rest.time_wait.as_deref().filter(|_| self.state == State::TimeWait)
+    }
+
+    /// Another connection takes the place of this one, which is in TIME-WAIT.
+    pub fn yield_flow(&mut self, cx: &mut Cx<'_>) {
+        self.finish(cx, None);
     }
 
     /// A passive open: the connection of a request whose handshake is complete but for the segment at hand.
@@ -289,7 +308,10 @@ impl Conn {
     fn remains(&self, cx: &mut Cx<'_>) -> TimeWait {
         let fin_wait2 = self.state == State::FinWait2;
         let length = if fin_wait2 { self.fin_timeout(cx) } else { TIME_WAIT };
-        cx.count.tcp_ext.tw += 1;
+        // Those that end soon are counted apart (`__inet_twsk_schedule`).
+        let soon = length <= Duration::from_secs(4);
+        cx.count.tcp_ext.tw_killed += u64::from(soon);
+        cx.count.tcp_ext.tw += u64::from(!soon);
         TimeWait::new(
             Remains {
                 tuple: self.tuple,
@@ -300,7 +322,7 @@ impl Conn {
                 peer: self.peer.clone(),
             },
             fin_wait2,
-            cx.now + length,
+            (cx.now, cx.now + length),
         )
     }
 

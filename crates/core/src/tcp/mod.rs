@@ -48,7 +48,7 @@ pub use reset::reset_for;
 pub use segment::{Chunks, Ecn, Outgoing, Segment};
 pub use seq::Seq;
 pub use state::State;
-pub use timewait::{TimeWait, TimeWaitVerdict};
+pub use timewait::{Reusable, TimeWait, TimeWaitVerdict};
 
 use crate::base::{DropWhy, Tuple};
 use std::sync::Arc;

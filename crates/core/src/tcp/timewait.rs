@@ -21,6 +21,7 @@ pub struct TimeWait {
     rcv_nxt: Seq,
     rcv_wnd: u32,
     fin_wait2: bool,
+    entered: Instant,
     deadline: Instant,
     last_ack: Option<Instant>,
     tos: u8,
@@ -45,6 +46,17 @@ pub enum TimeWaitVerdict {
     Gone,
 }
 
+/// What a new connection of the same flow goes on from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reusable {
+    /// First ISN that cannot be taken for the old connection's.
+    pub isn: Seq,
+    /// TS.Recent of the old one, and when it was taken.
+    pub recent: u32,
+    /// See `recent`.
+    pub recent_at: Instant,
+}
+
 /// What a connection hands over at its end.
 pub(super) struct Remains {
     pub(super) tuple: Tuple,
@@ -58,9 +70,31 @@ pub(super) struct Remains {
 impl TimeWait {
     /// The object of a connection that has seen both FINs, or, with `fin_wait2`, one that nobody owns any more and that only
     /// waits for the peer's FIN.
-    pub(super) fn new(remains: Remains, fin_wait2: bool, deadline: Instant) -> Self {
+    /// `times`: now, and when it ends.
+    pub(super) fn new(remains: Remains, fin_wait2: bool, times: (Instant, Instant)) -> Self {
         let Remains { tuple, peer, snd_nxt, rcv_nxt, rcv_wnd, tos } = remains;
-        Self { tuple, peer, snd_nxt, rcv_nxt, rcv_wnd, fin_wait2, deadline, last_ack: None, tos }
+        let (entered, deadline) = times;
+        Self { tuple, peer, snd_nxt, rcv_nxt, rcv_wnd, fin_wait2, entered, deadline, last_ack: None, tos }
+    }
+
+    /// What a new active open of this flow may go on from: timestamps tell old segments from new ones, so the sequence numbers
+    /// need not (RFC 6191; `tcp_twsk_unique`). `chosen` says that the port is the stack's choice: then tcp_tw_reuse decides.
+    #[must_use]
+    pub fn reusable(&self, cx: &Cx<'_>, chosen: bool) -> Option<Reusable> {
+        let local = self.tuple.local_ip.is_loopback() || self.tuple.remote_ip.is_loopback();
+        let wanted = cx.sysctl.tcp_tw_reuse == 1 || (cx.sysctl.tcp_tw_reuse == 2 && local);
+        let delay = Duration::from_millis(u64::from(cx.sysctl.tcp_tw_reuse_delay));
+        if chosen && (!wanted || self.fin_wait2 || cx.now.since(self.entered) <= delay) {
+            return None;
+        }
+        let recent_at = self.peer.stamps.recent_at.filter(|_| self.peer.ts)?;
+        Some(Reusable { isn: self.snd_nxt + ISN_STEP, recent: self.peer.stamps.recent, recent_at })
+    }
+
+    /// The last acknowledgement once more: for a SYN that could follow if anybody listened.
+    #[must_use]
+    pub fn last_ack(&self, cx: &Cx<'_>) -> Outgoing {
+        self.ack(cx)
     }
 
     /// When the object may be forgotten.
@@ -106,6 +140,7 @@ impl TimeWait {
             return self.reset(seg);
         }
         self.fin_wait2 = false;
+        self.entered = cx.now;
         self.rcv_nxt = end;
         if self.peer.ts {
             self.peer.stamps.store(seg);
@@ -131,11 +166,10 @@ impl TimeWait {
         }
         let new_syn = seg.has(TcpFlags::SYN) && !seg.has(TcpFlags::RST) && !seg.has(TcpFlags::ACK);
         if new_syn && !paws && (seg.seq.after(self.rcv_nxt) || self.timestamp_is_newer(seg)) {
-            cx.count.tcp_ext.tw_recycled += 1;
             return TimeWaitVerdict::Reopen { isn: self.snd_nxt + ISN_STEP };
         }
         if paws {
-            cx.count.tcp_ext.paws_estab += 1;
+            cx.count.tcp_ext.paws_timewait += 1;
         }
         if seg.has(TcpFlags::RST) {
             return TimeWaitVerdict::Drop(DropWhy::TcpOutOfWindow);
@@ -159,7 +193,8 @@ impl TimeWait {
         }
         let interval = cx.sysctl.invalid_ratelimit_ns();
         if self.last_ack.is_some_and(|at| cx.now.nanos_since(at) < interval) {
-            cx.count.tcp_ext.tcp_ack_skipped_time_wait += 1;
+            cx.count.tcp_ext.tcp_ack_skipped_fin_wait2 += u64::from(self.fin_wait2);
+            cx.count.tcp_ext.tcp_ack_skipped_time_wait += u64::from(!self.fin_wait2);
             return TimeWaitVerdict::Drop(why);
         }
         self.last_ack = Some(cx.now);
@@ -197,4 +232,4 @@ fn in_window(seq: Seq, end: Seq, win: Seq, win_end: Seq) -> bool {
     seq == win_end && seq == end
 }
 
-const _: () = assert!(size_of::<TimeWait>() <= 168);
+const _: () = assert!(size_of::<TimeWait>() <= 176);

@@ -5,7 +5,7 @@ mod icmp;
 
 use super::text::{Seg, flags_text};
 use bytes::Bytes;
-use lowwater_core::base::{DeviceId, Duration, Instant, SocketId, Sysctl};
+use lowwater_core::base::{DeviceId, Duration, Error, Instant, SocketId, Sysctl};
 use lowwater_core::device::{DeviceCaps, Submit};
 use lowwater_core::packet::{Offload, Owner, Packet};
 use lowwater_core::stack::{Config, Event, ListenAddr, ListenOptions, Stack};
@@ -149,6 +149,32 @@ impl Peer {
         self.sock = self.stack.tcp_connect(self.now, remote, None, &options).unwrap();
         self.ports = (self.stack.local_addr(self.sock).unwrap().port(), 80);
         self.pump();
+    }
+
+    /// An active open between these ports; numbers go on from the old connection's.
+    pub fn connect_from(&mut self, ours: u16, theirs: u16) -> Result<(), Error> {
+        let options = self.socket_options();
+        let local = SocketAddr::new(US.into(), ours);
+        let remote = SocketAddr::new(PEER.into(), theirs);
+        self.sock = self.stack.tcp_connect(self.now, remote, Some(local), &options)?;
+        self.ports = (ours, theirs);
+        self.pump();
+        Ok(())
+    }
+
+    /// An active open to port 80 that may fail.
+    pub fn try_connect(&mut self) -> Result<(), Error> {
+        let options = self.socket_options();
+        let remote = SocketAddr::new(PEER.into(), 80);
+        self.sock = self.stack.tcp_connect(self.now, remote, None, &options)?;
+        self.ports = (self.stack.local_addr(self.sock).unwrap().port(), 80);
+        self.pump();
+        Ok(())
+    }
+
+    /// The listener is gone.
+    pub fn close_listener(&mut self) {
+        self.stack.close(self.now, self.listener).unwrap();
     }
 
     /// As `connect`, with `n` bytes for the SYN; how many of them went along.

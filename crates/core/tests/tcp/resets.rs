@@ -1,6 +1,6 @@
 //! Resets, blind attacks and what lies outside the window (RFC 9293 section 3.10.7.4, RFC 5961).
 use super::peer::{Peer, Shape};
-use lowwater_core::base::Error;
+use lowwater_core::base::{Error, Sysctl};
 use lowwater_core::stack::Event;
 use lowwater_core::tcp::{How, State};
 
@@ -225,4 +225,46 @@ fn abort_sends_a_reset() {
     p.expect("R. 101 ack 1");
     p.quiet();
     assert_eq!(p.sockets(), 1, "the listener");
+}
+
+#[test]
+fn challenges_over_all_connections_are_limited_where_the_setting_says_so() {
+    // RFC 5961 section 7: two to five in a second at a limit of four; one connection alone has a limit of its own.
+    let sysctl = Sysctl { tcp_challenge_ack_limit: 4, tcp_invalid_ratelimit: 0, ..Sysctl::default() };
+    let mut p = Peer::server(Shape { sysctl, ..Shape::default() });
+    for second in 0..3 {
+        for ms in 1..=10 {
+            p.run_to(second * 1_000 + ms * 2);
+            p.inject("S 5");
+            p.drain();
+        }
+    }
+    let c = &p.stack.counters().tcp_ext;
+    assert!((6..=15).contains(&c.tcp_challenge_ack), "{}", c.tcp_challenge_ack);
+    assert_eq!((c.tcp_syn_challenge, c.tcp_ack_skipped_challenge), (30, 0));
+    let sysctl = Sysctl { tcp_invalid_ratelimit: 0, ..Sysctl::default() };
+    let mut p = Peer::server(Shape { sysctl, ..Shape::default() });
+    for ms in 1..=10 {
+        p.run_to(ms * 2);
+        p.inject("S 5");
+        p.expect(". 1 ack 1");
+    }
+}
+
+#[test]
+fn what_ends_beyond_the_window_is_refused_while_something_waits_to_be_read() {
+    // Linux 6.17: a peer may overrun the window only into an empty queue.
+    let mut p = Peer::server(Shape::default());
+    p.inject("P. 1:11 ack 1");
+    p.expect(". 1 ack 11");
+    let edge = 1 + 64_240;
+    p.inject(&format!(". {}:{} ack 1", edge - 500, edge + 500));
+    p.expect(". 1 ack 11");
+    assert_eq!(p.stack.counters().tcp_ext.beyond_window, 1);
+    p.read(10);
+    p.inject(&format!(". {}:{} ack 1", edge - 500, edge + 500));
+    let seg = p.expect(&format!(". 1 ack 11 sack {}:{}", edge - 500, edge + 500));
+    assert_eq!(seg.sack.len(), 1);
+    // A FIN alone may lie beyond.
+    assert_eq!(p.stack.counters().tcp_ext.beyond_window, 1);
 }

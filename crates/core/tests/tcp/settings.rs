@@ -110,7 +110,22 @@ fn the_port_range_bounds_active_opens() {
     let remote = std::net::SocketAddr::new(super::peer::PEER.into(), 80);
     let options = SocketOptions::new(p.stack.sysctl());
     let again = p.stack.tcp_connect(p.now(), remote, None, &options);
-    assert_eq!(again, Err(Error::AddressInUse));
+    assert_eq!(again, Err(Error::AddressNotAvailable));
+}
+
+#[test]
+fn reserved_ports_are_only_given_to_who_asks() {
+    let mut p = Peer::new(with(|s| {
+        s.ip_local_port_range = (40_000, 40_003);
+        s.set("ip_local_reserved_ports", "40000-40002").unwrap();
+    }));
+    p.connect();
+    p.expect("S 0");
+    assert_eq!(p.our_port(), 40_003);
+    assert_eq!(p.try_connect(), Err(Error::AddressNotAvailable));
+    p.next_connection();
+    p.connect_from(40_001, 80).unwrap();
+    p.expect("S 0");
 }
 
 #[test]

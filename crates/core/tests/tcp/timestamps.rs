@@ -158,3 +158,36 @@ fn round_trips_are_measured_across_retransmissions() {
     // 1,000 - 700 = 300 ms: srtt = 7/8 * 100 + 1/8 * 300 = 125 ms.
     assert_eq!((p.info().rtt, p.info().backoff), (125_000, 0));
 }
+
+#[test]
+fn an_old_syn_is_challenged_and_an_old_acknowledgement_is_silence() {
+    let mut p = Peer::server(Shape { syn: "win 65535 mss 1460 sackOK ts 500000/0", ..Shape::default() });
+    p.auto_timestamps(false);
+    p.inject("P. 1:11 ack 1 ts 510000/0");
+    p.expect(". 1 ack 11");
+    p.inject("S 5 win 65535 ts 1/0");
+    p.expect(". 1 ack 11");
+    // Overtaken on its way: common, and no sign of confusion (Linux 6.14).
+    p.at(1_000);
+    p.inject(". 1 ack 1 ts 500001/0");
+    p.quiet();
+    let c = &p.stack.counters().tcp_ext;
+    assert_eq!((c.tcp_syn_challenge, c.paws_old_ack, c.paws_estab), (1, 1, 0));
+    // Old data is answered.
+    p.inject("P. 11:21 ack 1 ts 500001/0");
+    p.expect(". 1 ack 11");
+    assert_eq!(p.stack.counters().tcp_ext.paws_estab, 1);
+}
+
+#[test]
+fn a_timestamp_of_zero_in_the_syn_forbids_nothing() {
+    // Some hosts have no clock before the connection is there (`tcp_paws_check`).
+    let mut p = Peer::listening(Shape::default(), 8);
+    p.inject("S 0 win 65535 mss 1460 ts 0/0");
+    p.expect("S. 0 ack 1");
+    p.inject(". 1 ack 1 ts 4000000000/0");
+    p.accept();
+    p.inject("P. 1:11 ack 1 ts 3999999000/0");
+    assert_eq!(p.stack.counters().tcp_ext.paws_estab, 0);
+    p.drain();
+}

@@ -7,6 +7,9 @@ use crate::tcp::segment::Segment;
 use crate::tcp::state::State;
 use lowwater_wire::tcp::TcpFlags;
 
+/// `tcp_challenge_ack_limit` that sets none.
+const NO_LIMIT: u32 = i32::MAX.unsigned_abs();
+
 impl Conn {
     /// `None` when the segment may be processed further.
     pub(super) fn check_acceptable(&mut self, cx: &mut Cx<'_>, seg: &Segment) -> Option<Disposition> {
@@ -15,11 +18,10 @@ impl Conn {
             && self.peer.stamps.too_old(seg)
             && !self.is_disordered_ack(cx, seg)
         {
-            cx.count.tcp_ext.paws_estab += 1;
-            self.answer_unacceptable(cx, seg);
-            return Some(Disposition::Drop(DropWhy::TcpPaws));
+            return Some(self.refuse_old(cx, seg));
         }
-        if !self.in_window(cx, seg) {
+        let beyond = self.is_beyond_window(seg);
+        if beyond || (seg.seq + seg.seq_len()).before(self.rx.window().wup()) {
             if seg.has(TcpFlags::RST) {
                 return Some(if self.resets_after_fin(seg) {
                     self.reset_by_peer(cx)
@@ -30,7 +32,10 @@ impl Conn {
             if seg.has(TcpFlags::SYN) {
                 return Some(self.challenge_syn(cx));
             }
-            self.answer_unacceptable(cx, seg);
+            cx.count.tcp_ext.beyond_window += u64::from(beyond);
+            if !self.answer_unacceptable(cx, seg) {
+                cx.count.tcp_ext.tcp_ack_skipped_seq += 1;
+            }
             return Some(Disposition::Drop(DropWhy::TcpOutOfWindow));
         }
         if seg.has(TcpFlags::RST) {
@@ -40,6 +45,23 @@ impl Conn {
             return Some(self.challenge_syn(cx));
         }
         None
+    }
+
+    /// PAWS: too old to be believed. An acknowledgement that was overtaken is common and says nothing; a SYN is challenged like
+    /// any other; the rest may come from a peer that is confused.
+    fn refuse_old(&mut self, cx: &mut Cx<'_>, seg: &Segment) -> Disposition {
+        if seg.has(TcpFlags::SYN) {
+            return self.challenge_syn(cx);
+        }
+        if seg.has(TcpFlags::ACK) && seg.seq_len() == 0 && seg.seq.before(self.rx.nxt()) {
+            cx.count.tcp_ext.paws_old_ack += 1;
+            return Disposition::Drop(DropWhy::TcpPaws);
+        }
+        cx.count.tcp_ext.paws_estab += 1;
+        if !self.answer_unacceptable(cx, seg) {
+            cx.count.tcp_ext.tcp_ack_skipped_paws += 1;
+        }
+        Disposition::Drop(DropWhy::TcpPaws)
     }
 
     /// A duplicate ACK overtaken on its way by a younger one: it changes nothing but what loss recovery counts, so a replay
@@ -55,17 +77,11 @@ impl Conn {
             && self.peer.stamps.lag_ms(seg).is_some_and(|ms| ms <= self.path.rtt.rto(cx.sysctl).as_millis())
     }
 
-    /// The segment touches the receive window. One that begins in it and ends behind it is taken only while nothing waits to be
-    /// read, as by senders that ignore windows; its FIN takes no room (`tcp_sequence`, Linux 6.17).
-    fn in_window(&self, cx: &mut Cx<'_>, seg: &Segment) -> bool {
-        let end = seg.seq + seg.seq_len();
+    /// The segment begins beyond the receive window, or ends there while something waits to be read: only into an empty queue
+    /// may a peer that did not see our window shrink send more than it allows (`tcp_sequence` since Linux 6.17).
+    fn is_beyond_window(&self, seg: &Segment) -> bool {
         let edge = self.rx.nxt() + self.rx.open_window();
-        if end.before(self.rx.window().wup()) || seg.seq.after(edge) {
-            return false;
-        }
-        let beyond = (seg.seq + seg.payload_len()).after(edge) && self.rx.readable_bytes() > 0;
-        cx.count.tcp_ext.beyond_window += u64::from(beyond);
-        !beyond
+        seg.seq.after(edge) || ((seg.seq + seg.payload_len()).after(edge) && self.rx.readable_bytes() > 0)
     }
 
     /// RFC 5961 section 3.2: only the exact next number resets, anything else in the window is challenged. A reset may also
@@ -117,25 +133,29 @@ impl Conn {
         Disposition::Drop(DropWhy::TcpFlags)
     }
 
-    /// A challenge ACK, limited per connection so that it tells an attacker nothing about others (RFC 5961 section 7).
+    /// A challenge ACK, limited per connection so that it tells an attacker nothing about others, and over all connections only
+    /// where the setting asks for it (RFC 5961 section 7; `tcp_send_challenge_ack`).
     pub(super) fn challenge(&mut self, cx: &mut Cx<'_>) {
-        if self.out_of_window_ack_allowed(cx) {
+        if !self.out_of_window_ack_allowed(cx) {
+            cx.count.tcp_ext.tcp_ack_skipped_challenge += 1;
+            return;
+        }
+        let limit = cx.sysctl.tcp_challenge_ack_limit;
+        if limit == NO_LIMIT || cx.count.challenges.take(cx.now, limit, cx.rng) {
             cx.count.tcp_ext.tcp_challenge_ack += 1;
             self.rx.ack.send_now();
-        } else {
-            cx.count.tcp_ext.tcp_ack_skipped_challenge += 1;
         }
     }
 
     /// Answers a segment outside the window with a duplicate ACK. Segments with data are always answered, empty ones at most
-    /// once per tcp_invalid_ratelimit, or two confused peers could answer each other for ever.
-    fn answer_unacceptable(&mut self, cx: &mut Cx<'_>, seg: &Segment) {
+    /// once per tcp_invalid_ratelimit, or two confused peers could answer each other for ever. False when it is not answered.
+    fn answer_unacceptable(&mut self, cx: &mut Cx<'_>, seg: &Segment) -> bool {
         let has_data = seg.seq_len() > 0 && !seg.has(TcpFlags::SYN);
-        if !has_data && !self.out_of_window_ack_allowed(cx) {
-            cx.count.tcp_ext.tcp_ack_skipped_seq += 1;
-            return;
+        let answer = has_data || self.out_of_window_ack_allowed(cx);
+        if answer {
+            self.rx.on_unacceptable(cx, seg.seq, seg.seq + seg.seq_len());
         }
-        self.rx.on_unacceptable(cx, seg.seq, seg.seq + seg.seq_len());
+        answer
     }
 
     fn out_of_window_ack_allowed(&mut self, cx: &Cx<'_>) -> bool {

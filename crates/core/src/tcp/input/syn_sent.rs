@@ -25,6 +25,10 @@ impl Conn {
         if seg.has(TcpFlags::RST) {
             return Disposition::Drop(DropWhy::TcpBadAck);
         }
+        // Only a connection that follows a TIME-WAIT knows of a timestamp by now.
+        if !seg.has(TcpFlags::ACK) && self.peer.stamps.reject(seg) {
+            return Disposition::Drop(DropWhy::TcpPaws);
+        }
         if !seg.has(TcpFlags::SYN) {
             return Disposition::Drop(DropWhy::TcpFlags);
         }

@@ -110,10 +110,6 @@ impl Conn {
                 flags.insert(TcpFlags::ECE);
             }
         } else {
-            options.timestamps = options.timestamps.map(|mut ts| {
-                ts.echo = 0;
-                ts
-            });
             if self.out.ecn_syn(cx.sysctl, self.tx.retransmits()) {
                 flags = flags | TcpFlags::ECE | TcpFlags::CWR;
             }
