@@ -11,6 +11,7 @@ use crate::files::{File, Kind, Sock};
 use crate::host::Host;
 use crate::pipe::{PIPE_BYTES, Side};
 use bytes::Bytes;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use lowwater_core::base::Error;
 use lowwater_core::stack::Queues;
 use lowwater_core::tcp::{Inq, SocketOptions, State};
@@ -203,7 +204,8 @@ impl Host {
             Kind::Conn(id) | Kind::Udp(id) => self.stack.local_addr(id).ok().or(sock.bound),
             Kind::Fresh | Kind::Listener(_) => sock.bound,
         };
-        let any = core::net::SocketAddr::new(core::net::Ipv4Addr::UNSPECIFIED.into(), 0);
+        let any: IpAddr = if sock.v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+        let any = SocketAddr::new(any, 0);
         Ok(Reply { addr: Some(sock.shown(addr.unwrap_or(any))), ..Reply::ok(0) })
     }
 

@@ -38,7 +38,7 @@ impl Host {
             self.files.sock_mut(fd)?.shut = 0;
             return Ok(Reply::ok(0));
         }
-        let remote = take_addr(self.files.sock(fd)?.v6, name)?;
+        let remote = Self::stack_remote(udp_addr(self.files.sock(fd)?, name)?);
         let id = self.udp_id(fd)?;
         self.stack.udp_connect(self.now, id, remote)?;
         Ok(Reply::ok(0))
@@ -91,15 +91,12 @@ impl Host {
             return Err(Errno::EOPNOTSUPP);
         }
         let to = match write.to {
-            None | Some(Name::Unspec) => None,
-            Some(Name::Inet(addr @ SocketAddr::V4(_))) if sock.v6 => {
-                // An AF_INET6 socket takes a sockaddr_in here (`udpv6_sendmsg`).
-                if sock.v6only() {
-                    return Err(Errno::ENETUNREACH);
-                }
-                Some(addr)
-            }
-            Some(name) => Some(take_addr(sock.v6, name)?),
+            None => None,
+            // An AF_INET socket takes it for an AF_INET address with port 0, an AF_INET6 one for none.
+            Some(Name::Unspec) if !sock.v6 => return Err(Errno::EINVAL),
+            Some(Name::Unspec) => None,
+            Some(Name::Other(_)) if sock.v6 => return Err(Errno::EINVAL),
+            Some(name) => Some(Self::stack_remote(udp_addr(sock, name)?)),
         };
         if to.is_some_and(|to| to.port() == 0) {
             return Err(Errno::EINVAL);
@@ -116,6 +113,9 @@ impl Host {
             let pending = sock.kind.id().and_then(|id| self.stack.take_error(id));
             return Err(pending.map_or(Errno::EFAULT, Errno::from));
         }
+        if write.strange {
+            return Err(Errno::EINVAL);
+        }
         let id = self.udp_id(write.fd)?;
         let sent = match to {
             Some(to) => self.stack.udp_send_to(self.now, id, write.data, to),
@@ -128,4 +128,13 @@ impl Host {
             Err(e) => Err(e.into()),
         }
     }
+}
+
+/// An address as datagram sockets take it: those of AF_INET6 take a sockaddr_in too (`udpv6_sendmsg`, `ip6_datagram_connect`).
+fn udp_addr(sock: &Sock, name: Name) -> Result<SocketAddr, Errno> {
+    let addr = match name {
+        Name::Inet(addr @ SocketAddr::V4(_)) => addr,
+        name => take_addr(sock.v6, name)?,
+    };
+    if sock.v6only() && addr.is_ipv4() { Err(Errno::ENETUNREACH) } else { Ok(addr) }
 }

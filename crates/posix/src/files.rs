@@ -1,10 +1,10 @@
 //! What is behind a file descriptor: sockets, epoll sets, ends of pipes.
-use crate::abi::{AF_INET6, IPPROTO_TCP, IPPROTO_UDP, SOCK_DGRAM, SOCK_STREAM};
+use crate::abi::{IPPROTO_TCP, IPPROTO_UDP, SOCK_DGRAM, SOCK_STREAM};
 use crate::call::Fd;
 use crate::epoll::Epoll;
 use crate::errno::Errno;
 use crate::pipe::{PipeId, Side};
-use core::net::{IpAddr, Ipv6Addr, SocketAddr};
+use core::net::{IpAddr, SocketAddr};
 use lowwater_core::base::{Duration, SocketId};
 use lowwater_core::tcp::SocketOptions;
 use std::collections::BTreeMap;
@@ -117,10 +117,7 @@ impl Sock {
     /// An address as this socket's family writes it.
     pub(crate) fn shown(&self, addr: SocketAddr) -> SocketAddr {
         match addr.ip() {
-            IpAddr::V4(v4) if self.v6 => {
-                let ip = if v4.is_unspecified() { Ipv6Addr::UNSPECIFIED } else { v4.to_ipv6_mapped() };
-                SocketAddr::new(ip.into(), addr.port())
-            }
+            IpAddr::V4(v4) if self.v6 => SocketAddr::new(v4.to_ipv6_mapped().into(), addr.port()),
             _ => addr,
         }
     }
@@ -140,10 +137,7 @@ pub(crate) fn take_addr(v6: bool, name: crate::call::Name) -> Result<SocketAddr,
         Name::Bad => Err(Errno::EFAULT),
         Name::Short(_) => Err(Errno::EINVAL),
         Name::Unspec => Err(Errno::EAFNOSUPPORT),
-        Name::Other(family) => {
-            let longer = v6 && i32::from(family) != AF_INET6;
-            Err(if longer { Errno::EINVAL } else { Errno::EAFNOSUPPORT })
-        }
+        Name::Other(_) => Err(Errno::EAFNOSUPPORT),
         // A sockaddr_in is shorter than what an AF_INET6 socket wants; the other way round only the family is wrong.
         Name::Inet(SocketAddr::V4(_)) if v6 => Err(Errno::EINVAL),
         Name::Inet(SocketAddr::V6(_)) if !v6 => Err(Errno::EAFNOSUPPORT),

@@ -1,7 +1,10 @@
 //! Writing to a TCP socket: write, writev, send, sendto, sendmsg (`tcp_sendmsg_locked`).
-use crate::abi::{MSG_DONTWAIT, MSG_EOR, MSG_FASTOPEN, MSG_MORE, MSG_NOSIGNAL, MSG_OOB};
+use crate::abi::{
+    MSG_DONTWAIT, MSG_EOR, MSG_FASTOPEN, MSG_MORE, MSG_NOSIGNAL, MSG_OOB, SCM_CREDENTIALS, SCM_RIGHTS,
+    SO_MARK, SO_PRIORITY, SOL_SOCKET,
+};
 use crate::block::Progress;
-use crate::call::{Call, Name, Piece, Reply, SendKind};
+use crate::call::{Call, Control, Name, Piece, Reply, SendKind};
 use crate::calls::{Answer, BYTES_MAX, IOVECS_MAX};
 use crate::errno::Errno;
 use crate::files::{Kind, Sock};
@@ -17,6 +20,8 @@ pub(crate) struct Write {
     pub(crate) data: Bytes,
     /// Some of the data cannot be read.
     pub(crate) bad: bool,
+    /// A control message that no such socket takes.
+    pub(crate) strange: bool,
     pub(crate) flags: i32,
     pub(crate) to: Option<Name>,
 }
@@ -25,7 +30,7 @@ impl Write {
     /// # Errors
     /// EINVAL for too many iovecs.
     pub(crate) fn of(call: &Call) -> Result<Self, Errno> {
-        let Call::Send { fd, kind, data, flags, to, .. } = call else { return Err(Errno::EINVAL) };
+        let Call::Send { fd, kind, data, flags, to, control } = call else { return Err(Errno::EINVAL) };
         if data.len() > IOVECS_MAX {
             return Err(if *kind == SendKind::Sendmsg { Errno::EMSGSIZE } else { Errno::EINVAL });
         }
@@ -44,7 +49,8 @@ impl Write {
         };
         let plain = matches!(kind, SendKind::Write | SendKind::Writev);
         let data = joined.slice(..joined.len().min(BYTES_MAX));
-        Ok(Self { fd: *fd, data, bad, flags: if plain { 0 } else { *flags }, to: *to })
+        let strange = *kind == SendKind::Sendmsg && control.iter().any(is_strange);
+        Ok(Self { fd: *fd, data, bad, strange, flags: if plain { 0 } else { *flags }, to: *to })
     }
 
     pub(crate) const fn has(&self, flag: i32) -> bool {
@@ -67,6 +73,18 @@ impl Write {
     }
 }
 
+/// `__sock_cmsg_send`: of SOL_SOCKET's messages, a mark and a priority are taken (and do nothing), rights and credentials are
+/// ignored, the rest needs what is not there. Those of other levels are the protocol's, and TCP looks at none.
+fn is_strange(control: &Control) -> bool {
+    let int = control.data.len() == 4;
+    match control.ty {
+        _ if control.level != SOL_SOCKET => false,
+        SO_MARK | SO_PRIORITY => !int,
+        SCM_RIGHTS | SCM_CREDENTIALS => false,
+        _ => true,
+    }
+}
+
 impl Host {
     pub(crate) fn tcp_send(&mut self, call: &Call, p: &mut Progress) -> Answer {
         let write = Write::of(call)?;
@@ -86,6 +104,10 @@ impl Host {
             return Ok(Some(write.fail(errno)));
         };
         let (patient, timeout) = (!write.impatient(sock), sock.knobs.sndtimeo);
+        // After the handshake and before anything else (`sock_cmsg_send`).
+        if write.strange && !self.waits_to_connect(id) {
+            return Err(Errno::EINVAL);
+        }
         match self.send_some(id, &write, p) {
             Ok(_) if write.bad => return Err(Errno::EFAULT),
             Ok(n) => p.done += n,

@@ -49,6 +49,9 @@ impl Host {
         if v6 && sock.v6only() && addr.is_ipv4() {
             return Err(Errno::EINVAL);
         }
+        if matches!(addr.ip(), IpAddr::V6(ip) if ip.is_multicast()) {
+            return Err(Errno::EINVAL);
+        }
         let any = sock.plain(SOL_IP, crate::abi::IP_FREEBIND) != 0;
         if !any && !addr.ip().is_unspecified() && !self.is_ours(addr.ip()) {
             return Err(Errno::EADDRNOTAVAIL);
@@ -234,7 +237,7 @@ impl Host {
         if remote.ip().is_multicast() || remote.ip() == IpAddr::V4(Ipv4Addr::BROADCAST) {
             return Err(Errno::ENETUNREACH);
         }
-        let remote = self.stack_remote(remote);
+        let remote = Self::stack_remote(remote);
         let (bound, options) = (sock.bound, sock.options.clone());
         let opened = match data {
             Some(data) => self.stack.tcp_connect_with_data(self.now, remote, bound, &options, data),
@@ -254,7 +257,7 @@ impl Host {
     }
 
     /// The unspecified address means this host.
-    fn stack_remote(&self, remote: SocketAddr) -> SocketAddr {
+    pub(crate) fn stack_remote(remote: SocketAddr) -> SocketAddr {
         let ip = match remote.ip() {
             IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
             IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),

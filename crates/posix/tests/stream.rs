@@ -349,3 +349,25 @@ fn tcp_info_of_what_is_not_connected_is_the_kernels() {
     ok(&mut host, Call::Listen { fd, backlog: 7 });
     assert_eq!(words(&mut host, fd), (10, 0, [0, 0, 0, 7, 0, 0, 10, 3]));
 }
+
+#[test]
+fn control_messages_of_a_write_are_looked_at() {
+    let mut net = Net::new();
+    let (a, _) = net.connected();
+    let message = |ty, data: &'static [u8]| {
+        let control = vec![lowwater_posix::Control { level: SOL_SOCKET, ty, data: Bytes::from_static(data) }];
+        Call::Send {
+            fd: a,
+            kind: SendKind::Sendmsg,
+            data: vec![Piece::zeros(1)],
+            flags: 0,
+            to: None,
+            control,
+        }
+    };
+    assert_eq!(ok(&mut net.a, message(SO_MARK, &[0; 4])), 1);
+    assert_eq!(ok(&mut net.a, message(SCM_RIGHTS, &[0; 4])), 1);
+    assert_eq!(fails(&mut net.a, message(SO_MARK, &[0; 3])), Errno::EINVAL);
+    assert_eq!(fails(&mut net.a, message(SO_TIMESTAMPING, &[0; 4])), Errno::EINVAL, "no time stamps");
+    assert_eq!(fails(&mut net.a, message(99, &[])), Errno::EINVAL);
+}

@@ -62,7 +62,7 @@ pub struct Sent {
     pub mss: u16,
     /// Bits of [`flag`].
     pub flags: u16,
-    /// Number of its last transmission among the packets handed down ([`Below`]).
+    /// Number of its last transmission among the packets handed down (`Below`).
     pub number: u16,
 }
 
