@@ -115,16 +115,21 @@ impl Dice {
 #[test]
 fn no_damaged_script_makes_the_runner_or_the_stack_panic() {
     let mut dice = Dice(3);
-    for script in lowwater_drill::collect(&[folder()]).expect("the folder of scripts") {
-        let text = std::fs::read_to_string(&script).expect("a readable script");
-        for _ in 0..60 {
+    let read = |script: &PathBuf| std::fs::read_to_string(script).expect("a readable script");
+    let texts: Vec<String> =
+        lowwater_drill::collect(&[folder()]).expect("the folder of scripts").iter().map(read).collect();
+    let others: Vec<&str> = texts.iter().flat_map(|text| text.lines()).collect();
+    for text in &texts {
+        for _ in 0..80 {
             let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
             for _ in 0..=dice.below(3) {
                 let (from, to) = (dice.below(lines.len()), dice.below(lines.len()));
-                match dice.below(4) {
+                match dice.below(5) {
                     0 => lines.swap(from, to),
                     1 => lines.insert(to, lines[from].clone()),
-                    2 if lines.len() > 1 => _ = lines.remove(from),
+                    // A line of another script: calls, packets and options that were never meant for this one.
+                    2 => lines.insert(to, others[dice.below(others.len())].to_owned()),
+                    3 if lines.len() > 1 => _ = lines.remove(from),
                     _ => {
                         let digit = char::from(b'0' + dice.below(10) as u8);
                         let at = dice.below(lines[from].len());
