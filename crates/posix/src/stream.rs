@@ -365,7 +365,12 @@ impl Host {
             Kind::Conn(id) => match self.stack.tcp_state(id) {
                 Ok(State::SynSent) => self.disconnect(fd)?,
                 Ok(State::Close | State::TimeWait) | Err(_) => return Err(Errno::ENOTCONN),
-                Ok(_) => self.stack.shutdown(self.now, id, how)?,
+                Ok(_) => {
+                    self.stack.shutdown(self.now, id, how)?;
+                    // Whoever watches for edges is told, also of what was there before (`inet_shutdown`).
+                    self.wake_fd(fd, ANY);
+                    self.wake_blocked(&[]);
+                }
             },
             Kind::Fresh | Kind::Udp(_) => {
                 let connected = matches!(sock.kind, Kind::Udp(id) if self.stack.peer_addr(id).is_ok());
