@@ -1,11 +1,15 @@
 //! `--stats`: the counters as JSON under Linux's names, replaced as a whole each time.
 use crate::failure::Failure;
 use lowwater::Stack;
-use lowwater_core::stack::SocketKind;
+use lowwater_core::base::Wait;
+use lowwater_core::stack::{SocketKind, SocketReport};
 use lowwater_core::tcp::State;
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+
+/// Connections that are listed one by one.
+const CONNECTIONS_MAX: usize = 1_000;
 
 /// Where the counters go.
 pub(crate) struct Stats {
@@ -38,7 +42,8 @@ fn snapshot(stack: &Stack, at_s: f64) -> Value {
         let group = groups.entry(group).or_insert_with(|| json!({}));
         group[name] = json!(value);
     });
-    let (mut states, mut held) = (Map::new(), [0u64; 2]);
+    let (mut states, mut held) = (Map::new(), [0u64; 3]);
+    let mut connections = Vec::new();
     let mut established = 0u64;
     for socket in stack.sockets().sockets {
         if socket.kind == SocketKind::Tcp {
@@ -48,12 +53,34 @@ fn snapshot(stack: &Stack, at_s: f64) -> Value {
             held[0] += socket.recv_queue;
             held[1] += socket.send_queue;
         }
+        held[2] += socket.below;
+        if connections.len() < CONNECTIONS_MAX {
+            connections.extend(connection(&socket));
+        }
     }
     // RFC 4022's gauge, which the core does not keep as a counter.
     groups.entry("Tcp").or_insert_with(|| json!({}))["CurrEstab"] = json!(established);
     groups.insert(
         "Sockets".into(),
-        json!({"tcp_states": states, "tcp_recv_queue_bytes": held[0], "tcp_send_queue_bytes": held[1]}),
+        json!({"tcp_states": states, "tcp_recv_queue_bytes": held[0], "tcp_send_queue_bytes": held[1],
+            "below_bytes": held[2]}),
     );
+    groups.insert("Connections".into(), json!(connections));
     Value::Object(groups)
+}
+
+/// One connection: what waits in it, and why it does not send.
+fn connection(socket: &SocketReport) -> Option<Value> {
+    let (wait, local, remote) = (socket.wait.as_ref()?, socket.local?, socket.remote?);
+    let counts: Map<_, _> = Wait::ALL
+        .iter()
+        .zip(wait.counts)
+        .filter(|(_, n)| *n > 0)
+        .map(|(why, n)| (why.name().to_owned(), json!(n)))
+        .collect();
+    Some(json!({
+        "local": local.to_string(), "remote": remote.to_string(), "state": format!("{:?}", socket.state),
+        "recv_queue_bytes": socket.recv_queue, "send_queue_bytes": socket.send_queue, "below_bytes": socket.below,
+        "waits_for": wait.why.map(Wait::name), "waits_ms": wait.since.map(|d| d.as_millis() as u64), "waits": counts,
+    }))
 }

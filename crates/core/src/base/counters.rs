@@ -84,14 +84,14 @@ counter_group! {
         tcp_fast_retrans = "TCPFastRetrans", tcp_slow_start_retrans = "TCPSlowStartRetrans", tcp_timeouts = "TCPTimeouts",
         tcp_loss_probes = "TCPLossProbes", tcp_loss_probe_recovery = "TCPLossProbeRecovery",
         prune_called = "PruneCalled", rcv_pruned = "RcvPruned", ofo_pruned = "OfoPruned",
-        tcp_rcv_collapsed = "TCPRcvCollapsed", tcp_backlog_drop = "TCPBacklogDrop",
+        tcp_rcv_collapsed = "TCPRcvCollapsed",
         tcp_dsack_old_sent = "TCPDSACKOldSent", tcp_dsack_ofo_sent = "TCPDSACKOfoSent",
         tcp_dsack_recv = "TCPDSACKRecv", tcp_dsack_ofo_recv = "TCPDSACKOfoRecv",
         tcp_abort_on_data = "TCPAbortOnData", tcp_abort_on_close = "TCPAbortOnClose", tcp_abort_on_memory = "TCPAbortOnMemory",
-        tcp_abort_on_timeout = "TCPAbortOnTimeout", tcp_abort_on_linger = "TCPAbortOnLinger", tcp_abort_failed = "TCPAbortFailed",
+        tcp_abort_on_timeout = "TCPAbortOnTimeout", tcp_abort_on_linger = "TCPAbortOnLinger",
         tcp_dsack_ignored_old = "TCPDSACKIgnoredOld", tcp_dsack_ignored_no_undo = "TCPDSACKIgnoredNoUndo",
-        tcp_spurious_rtos = "TCPSpuriousRTOs", tcp_spurious_rtx_host_queues = "TCPSpuriousRtxHostQueues", tcp_sack_shifted = "TCPSackShifted", tcp_sack_merged = "TCPSackMerged",
-        tcp_rcv_coalesce = "TCPRcvCoalesce", tcp_ofo_queue = "TCPOFOQueue", tcp_ofo_drop = "TCPOFODrop", tcp_ofo_merge = "TCPOFOMerge",
+        tcp_spurious_rtos = "TCPSpuriousRTOs", tcp_spurious_rtx_host_queues = "TCPSpuriousRtxHostQueues",
+        tcp_ofo_queue = "TCPOFOQueue", tcp_ofo_drop = "TCPOFODrop", tcp_ofo_merge = "TCPOFOMerge",
         tcp_challenge_ack = "TCPChallengeACK", tcp_syn_challenge = "TCPSYNChallenge",
         tcp_from_zero_window_adv = "TCPFromZeroWindowAdv", tcp_to_zero_window_adv = "TCPToZeroWindowAdv", tcp_want_zero_window_adv = "TCPWantZeroWindowAdv",
         tcp_syn_retrans = "TCPSynRetrans", tcp_orig_data_sent = "TCPOrigDataSent",
@@ -102,7 +102,7 @@ counter_group! {
         tcp_win_probe = "TCPWinProbe", tcp_keep_alive = "TCPKeepAlive", tcp_delivered = "TCPDelivered", tcp_delivered_ce = "TCPDeliveredCE",
         tcp_ack_compressed = "TCPAckCompressed", tcp_zero_window_drop = "TCPZeroWindowDrop", tcp_rcv_q_drop = "TCPRcvQDrop",
         tcp_mtup_fail = "TCPMTUPFail", tcp_mtup_success = "TCPMTUPSuccess",
-        tcp_rto_undo = "TCPRTOUndo", tcp_auto_corking = "TCPAutoCorking", tcp_mem_pressures = "TCPMemoryPressures",
+        tcp_auto_corking = "TCPAutoCorking", tcp_mem_pressures = "TCPMemoryPressures",
     }
 }
 counter_group! {

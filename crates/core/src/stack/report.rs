@@ -3,7 +3,7 @@ use super::Stack;
 use crate::base::trace::Trace;
 use crate::base::{Counters, SocketId, Tuple};
 use crate::socket::{Holder, Pending, Socket};
-use crate::tcp::{State, TcpInfo};
+use crate::tcp::{State, TcpInfo, WaitReport};
 use core::net::SocketAddr;
 
 /// Kind of a socket in a report.
@@ -36,8 +36,12 @@ pub struct SocketReport {
     pub send_queue: u64,
     /// The application holds it.
     pub owned: bool,
+    /// Bytes of charge that it has below the transport and that have not left: in queues and at the device.
+    pub below: u64,
     /// TCP_INFO of a connection.
     pub info: Option<TcpInfo>,
+    /// Why a connection does not send.
+    pub wait: Option<WaitReport>,
 }
 
 /// All sockets at one instant.
@@ -86,7 +90,9 @@ impl Stack {
                 recv_queue: 0,
                 send_queue: 0,
                 owned: entry.holder == Holder::Owner,
+                below: 0,
                 info: None,
+                wait: None,
             };
             match &entry.socket {
                 Socket::Tcp(conn) => {
@@ -95,6 +101,8 @@ impl Stack {
                     (line.recv_queue, line.send_queue) = conn.queues();
                     (line.local, line.remote) = (Some(conn.tuple().local()), Some(conn.tuple().remote()));
                     line.info = Some(info);
+                    line.below = u64::from(conn.charge_below());
+                    line.wait = Some(conn.wait_report(self.now));
                 }
                 Socket::Listener(l) => {
                     line.kind = SocketKind::TcpListener;
@@ -107,6 +115,7 @@ impl Stack {
                     line.state = if u.remote.is_some() { State::Established } else { State::Close };
                     (line.local, line.remote) = (Some(u.local), u.remote);
                     (line.recv_queue, line.send_queue) = u.queues();
+                    line.below = u.charge_below();
                 }
             }
             sockets.push(line);
@@ -125,7 +134,9 @@ impl Stack {
             recv_queue: 0,
             send_queue: 0,
             owned: false,
+            below: 0,
             info: None,
+            wait: None,
         };
         let requests = self.small.requests.iter().map(move |(_, r)| {
             line(

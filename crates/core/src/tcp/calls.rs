@@ -168,7 +168,7 @@ impl Conn {
         }
         if self.out.credit.throttle() {
             cx.count.tcp_ext.tcp_auto_corking += 1;
-            cx.count.wait(Wait::Autocork);
+            self.count_wait(cx, Wait::Autocork);
         }
         true
     }

@@ -16,10 +16,11 @@ use super::seq::Seq;
 use super::state::State;
 use super::timers::Timers;
 use super::timewait::{Remains, Reusable, TIME_WAIT, TimeWait};
+use super::waits::Seldom;
 use super::window::{self, RcvBuf};
 use crate::base::time::{Duration, Instant};
 use crate::base::trace::Ev;
-use crate::base::{Cx, Error, Pressure, Tuple};
+use crate::base::{Cx, Error, Pressure, Tuple, Wait};
 use crate::path::Path;
 use crate::path::congestion::{Congestion as _, Window};
 use crate::path::pmtu::Pmtu;
@@ -68,6 +69,8 @@ pub(super) struct App {
     pub(super) sndbuf: u32,
     /// Memory that the stack has been told of.
     pub(super) accounted: u32,
+    /// Why what it wrote is not sent; `None` while it is.
+    pub(super) wait: Option<Wait>,
 }
 
 /// What is seldom needed.
@@ -75,12 +78,12 @@ pub(super) struct App {
 pub(super) struct Rest {
     /// Counts for reports.
     pub(super) stats: Stats,
-    /// When a segment outside the window was last answered (RFC 5961 section 7).
-    pub(super) last_oow_ack: Option<Instant>,
     /// In TIME-WAIT while the application still holds the connection: what answers.
     pub(super) time_wait: Option<Box<TimeWait>>,
     /// TCP Fast Open.
     pub(super) fast: FastOpen,
+    /// What only some connections need.
+    pub(super) seldom: Option<Box<Seldom>>,
 }
 
 /// What only reports want.

@@ -35,6 +35,7 @@ mod timers;
 pub mod timewait;
 pub mod tx_queue;
 mod usage;
+mod waits;
 pub mod window;
 
 pub use calls::Inq;
@@ -49,6 +50,7 @@ pub use segment::{Chunks, Ecn, Outgoing, Segment};
 pub use seq::Seq;
 pub use state::State;
 pub use timewait::{Reusable, TimeWait, TimeWaitVerdict};
+pub use waits::{WaitCounts, WaitReport};
 
 use crate::base::{DropWhy, Tuple};
 use std::sync::Arc;

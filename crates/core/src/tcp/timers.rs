@@ -127,7 +127,7 @@ impl Conn {
         }
         if self.tx.head_is_below() {
             cx.count.tcp_ext.tcp_spurious_rtx_host_queues += 1;
-            cx.count.wait(Wait::HostQueue);
+            self.count_wait(cx, Wait::HostQueue);
             self.tx.on_rto_below(cx, &mut self.path);
             return self.clamp_rto(cx);
         }

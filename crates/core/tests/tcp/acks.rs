@@ -179,3 +179,40 @@ fn the_sysctl_bounds_the_delay() {
     p.inject(". 16001:17001 ack 1");
     p.expect_at(10, ". 1 ack 17001");
 }
+
+/// TCPHPHits, TCPHPAcks and TCPPureAcks.
+fn predicted(p: &Peer) -> (u64, u64, u64) {
+    let ext = &p.stack.counters().tcp_ext;
+    (ext.tcp_hp_hits, ext.tcp_hp_acks, ext.tcp_pure_acks)
+}
+
+#[test]
+fn what_header_prediction_would_recognize_is_counted() {
+    for syn in ["win 65535 mss 1000 sackOK", "win 65535 mss 1012 sackOK ts 500000/0"] {
+        let mut p = Peer::server(Shape { syn, ..Shape::default() });
+        p.auto_timestamps(syn.contains("ts"));
+        let (hits, acks, pure) = predicted(&p);
+        // Data in order, with the window as it was.
+        p.inject("P. 1:101 ack 1");
+        assert_eq!(predicted(&p), (hits + 1, acks, pure));
+        p.drain();
+        p.write(100);
+        p.drain();
+        // An acknowledgement of new data.
+        p.inject(". 101 ack 101");
+        assert_eq!(predicted(&p), (hits + 1, acks + 1, pure));
+        // The same again says nothing new, and a window that moved is a surprise.
+        p.inject(". 101 ack 101");
+        assert_eq!(predicted(&p), (hits + 1, acks + 1, pure + 1));
+        p.inject(". 101 ack 101 win 30000");
+        assert_eq!(predicted(&p), (hits + 1, acks + 1, pure + 2));
+        // Beyond a hole, and the data that fills it.
+        p.inject("P. 201:301 ack 101 win 30000");
+        p.drain();
+        p.inject("P. 101:201 ack 101 win 30000");
+        assert_eq!(predicted(&p), (hits + 1, acks + 1, pure + 2));
+        p.drain();
+        p.inject("P. 301:401 ack 101 win 30000");
+        assert_eq!(predicted(&p), (hits + 2, acks + 1, pure + 2));
+    }
+}

@@ -1,8 +1,8 @@
 //! What owners do and hear: errors after the end, listeners that close, both directions shut, pacing they ask for.
 use super::peer::{Peer, Shape};
-use lowwater_core::base::Error;
+use lowwater_core::base::{Duration, Error, Wait};
 use lowwater_core::stack::Event;
-use lowwater_core::tcp::{How, SendFlags, SocketOptions, State};
+use lowwater_core::tcp::{How, SendFlags, SocketOptions, State, WaitReport};
 
 const SYN: &str = "win 65535 mss 1000 sackOK";
 
@@ -132,4 +132,38 @@ fn a_pacing_rate_spreads_packets() {
     p.at(100);
     p.inject(". 1 ack 10001");
     p.expect_data(10_001, 30_001, 1_000);
+}
+
+/// Why the connection that is not the listener does not send.
+fn wait_of(p: &mut Peer) -> (WaitReport, u64) {
+    let sockets = p.stack.report().sockets;
+    let line = sockets.into_iter().find(|s| s.wait.is_some()).expect("a connection");
+    (line.wait.expect("just seen"), line.below)
+}
+
+#[test]
+fn a_connection_says_why_it_does_not_send_and_what_is_below_it() {
+    let mut p = Peer::server(Shape { syn: "win 20000 mss 1000", ..Shape::default() });
+    assert_eq!(wait_of(&mut p).0.why, Some(Wait::Empty));
+    p.set_zero();
+    p.write(12_000);
+    p.drain();
+    let (wait, below) = wait_of(&mut p);
+    assert_eq!((wait.why, below), (Some(Wait::Cwnd), 0), "ten segments are out");
+    p.at(70);
+    assert_eq!(wait_of(&mut p).0.since, Some(Duration::from_millis(70)));
+    p.inject(". 1 ack 10001 win 1000");
+    p.drain();
+    let (wait, _) = wait_of(&mut p);
+    assert_eq!((wait.why, wait.since), (Some(Wait::RecvWindow), Some(Duration::ZERO)));
+    assert!(wait.counts[Wait::Cwnd as usize] > 0 && wait.counts[Wait::RecvWindow as usize] > 0);
+    assert_eq!(wait.counts[Wait::Nagle as usize], 0, "what did not happen is not counted");
+    p.slow_device();
+    p.inject(". 1 ack 11001 win 20000");
+    p.drain();
+    let (wait, below) = wait_of(&mut p);
+    assert_eq!(wait.why, Some(Wait::Empty));
+    assert!((1_000..3_000).contains(&below), "the last segment: {below}");
+    p.complete(1);
+    assert_eq!(wait_of(&mut p).1, 0);
 }

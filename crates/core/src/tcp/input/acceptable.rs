@@ -160,10 +160,11 @@ impl Conn {
 
     fn out_of_window_ack_allowed(&mut self, cx: &Cx<'_>) -> bool {
         let interval = cx.sysctl.invalid_ratelimit_ns();
-        if self.rest.last_oow_ack.is_some_and(|at| cx.now.nanos_since(at) < interval) {
+        let last = &mut self.rest.seldom().last_oow_ack;
+        if last.is_some_and(|at| cx.now.nanos_since(at) < interval) {
             return false;
         }
-        self.rest.last_oow_ack = Some(cx.now);
+        *last = Some(cx.now);
         true
     }
 }

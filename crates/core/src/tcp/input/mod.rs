@@ -3,6 +3,7 @@ mod acceptable;
 mod ack;
 mod data;
 mod ecn;
+mod predicted;
 mod syn_sent;
 
 use super::Disposition;
@@ -51,9 +52,11 @@ impl Conn {
         if !seg.has(TcpFlags::ACK) {
             return Disposition::Drop(DropWhy::TcpFlags);
         }
+        let prediction = self.predict(&seg);
         if let Some(answer) = self.input_ack(cx, &seg) {
             return answer;
         }
+        prediction.count(cx, &seg);
         if self.state == State::Close {
             return Disposition::Done;
         }

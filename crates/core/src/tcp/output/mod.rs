@@ -38,9 +38,12 @@ impl Conn {
         self.delegate_pacing(caps);
         if let Some(hold) = self.out.hold() {
             match self.next_data(cx, caps, hold) {
-                Ok(segment) => return Some(segment),
+                Ok(segment) => {
+                    self.app.wait = None;
+                    return Some(segment);
+                }
                 Err(why) => {
-                    cx.count.wait(why);
+                    self.count_wait(cx, why);
                     self.wait(cx, why);
                 }
             }

@@ -1,0 +1,59 @@
+//! Counts what Linux's header prediction would have recognized (`tcp_rcv_established`, `tcp_fast_path_check`).
+//!
+//! There is no second path here: these counters tell how regular the traffic is, as they do there. One fact is left out, that
+//! Linux takes the slow path too when a segment needs more memory than the socket has set aside.
+use crate::base::Cx;
+use crate::tcp::conn::Conn;
+use crate::tcp::segment::Segment;
+use crate::tcp::seq::Seq;
+use crate::tcp::state::State;
+use lowwater_wire::tcp::{TcpFlags, TcpOptions};
+
+/// What was known before a segment was processed.
+pub(super) struct Prediction {
+    /// Everything about it is as expected.
+    holds: bool,
+    una: Seq,
+}
+
+impl Conn {
+    /// Compares a segment with what the peer would send next if nothing changed.
+    pub(super) fn predict(&self, seg: &Segment) -> Prediction {
+        Prediction {
+            holds: self.state == State::Established && self.is_expected(seg),
+            una: self.tx.snd_una(),
+        }
+    }
+
+    fn is_expected(&self, seg: &Segment) -> bool {
+        let plain = |o: &TcpOptions| {
+            o.timestamps.is_some() == self.peer.ts
+                && o.sack.is_empty()
+                && o.mss.is_none()
+                && o.window_scale.is_none()
+        };
+        seg.flags - TcpFlags::PSH == TcpFlags::ACK
+            && seg.seq == self.rx.nxt()
+            && !seg.ack.after(self.tx.snd_nxt())
+            && u32::from(seg.window) == self.snd.wnd >> self.peer.snd_wscale
+            && plain(&seg.options)
+            && !self.rx.has_hole()
+            && self.rx.open_window() > 0
+    }
+}
+
+impl Prediction {
+    /// The acknowledgement of the segment was taken.
+    pub(super) fn count(self, cx: &mut Cx<'_>, seg: &Segment) {
+        let ext = &mut cx.count.tcp_ext;
+        if seg.ack.before(self.una) {
+            return;
+        }
+        if self.holds && seg.ack.after(self.una) {
+            ext.tcp_hp_acks += 1;
+        } else if seg.seq_len() == 0 {
+            ext.tcp_pure_acks += 1;
+        }
+        ext.tcp_hp_hits += u64::from(self.holds && seg.payload_len() > 0);
+    }
+}

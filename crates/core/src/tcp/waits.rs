@@ -1,0 +1,105 @@
+//! Why one connection does not send: the reason in force, since when, and how often each was met.
+use super::conn::{Conn, Rest};
+use crate::base::Cx;
+use crate::base::time::{Duration, Instant};
+use crate::base::why::{WAIT_REASONS, Wait};
+
+/// How often each reason was met, in the order of [`Wait::ALL`].
+pub type WaitCounts = [u32; WAIT_REASONS];
+
+/// The answer to "why is it not sending?".
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WaitReport {
+    /// The reason; `None` while it sends, or before it tried for the first time.
+    pub why: Option<Wait>,
+    /// For how long the reason has been this one; `None` for a connection that never had to wait with data in hand.
+    pub since: Option<Duration>,
+    /// How often each reason was met, in the order of [`Wait::ALL`].
+    pub counts: WaitCounts,
+}
+
+/// What only some connections need, made on first use: an idle one has none.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Seldom {
+    /// When a segment outside the window was last answered (RFC 5961 section 7).
+    pub(super) last_oow_ack: Option<Instant>,
+    /// When the reason in force began.
+    since: Instant,
+    counts: WaitCounts,
+}
+
+impl Rest {
+    /// What is seldom needed, made if it is not there.
+    pub(super) fn seldom(&mut self) -> &mut Seldom {
+        self.seldom.get_or_insert_default()
+    }
+}
+
+impl Conn {
+    /// Counts a silence, for the stack and for this connection.
+    pub(super) fn count_wait(&mut self, cx: &mut Cx<'_>, why: Wait) {
+        cx.count.wait(why);
+        note(&mut self.app.wait, &mut self.rest, cx.now, why);
+    }
+
+    /// Why it does not send.
+    #[must_use]
+    pub fn wait_report(&self, now: Instant) -> WaitReport {
+        report(self.app.wait, &self.rest, now)
+    }
+}
+
+fn note(wait: &mut Option<Wait>, rest: &mut Rest, now: Instant, why: Wait) {
+    let changed = wait.replace(why) != Some(why);
+    // Having nothing to send is not worth memory.
+    if rest.seldom.is_none() && matches!(why, Wait::Empty | Wait::Handshake) {
+        return;
+    }
+    let seldom = rest.seldom();
+    if changed {
+        seldom.since = now;
+    }
+    let count = &mut seldom.counts[why as usize];
+    *count = count.saturating_add(1);
+}
+
+fn report(why: Option<Wait>, rest: &Rest, now: Instant) -> WaitReport {
+    let seldom = rest.seldom.as_deref();
+    WaitReport {
+        why,
+        since: seldom.filter(|_| why.is_some()).map(|s| now.since(s.since)),
+        counts: seldom.map_or([0; WAIT_REASONS], |s| s.counts),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_lasts_until_another_or_until_something_is_sent() {
+        let at = Instant::from_millis;
+        let ms = |n| Some(Duration::from_millis(n));
+        let (mut wait, mut rest) = (None, Rest::default());
+        assert_eq!(report(wait, &rest, at(5)), WaitReport::default());
+        note(&mut wait, &mut rest, at(0), Wait::Cwnd);
+        note(&mut wait, &mut rest, at(7), Wait::Cwnd);
+        let told = report(wait, &rest, at(10));
+        assert_eq!((told.why, told.since), (Some(Wait::Cwnd), ms(10)));
+        note(&mut wait, &mut rest, at(20), Wait::Credit);
+        assert_eq!(report(wait, &rest, at(25)).since, ms(5));
+        wait = None;
+        let told = report(wait, &rest, at(30));
+        assert_eq!((told.why, told.since), (None, None));
+        assert_eq!((told.counts[Wait::Cwnd as usize], told.counts[Wait::Credit as usize]), (2, 1));
+    }
+
+    #[test]
+    fn a_connection_that_never_had_to_wait_keeps_no_counts() {
+        let (mut wait, mut rest) = (None, Rest::default());
+        note(&mut wait, &mut rest, Instant::ZERO, Wait::Handshake);
+        note(&mut wait, &mut rest, Instant::ZERO, Wait::Empty);
+        assert!(rest.seldom.is_none());
+        assert_eq!(report(wait, &rest, Instant::ZERO).why, Some(Wait::Empty));
+    }
+}
