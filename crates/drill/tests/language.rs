@@ -51,6 +51,7 @@ const CHANGES: &[Change] = &[
     ("tcp/icmp/too_big.pkt", "mtu 1300 [1:1461(1460)]", "mtu 1300 [3000:3010(10)]", "wrong time"),
     // Numbers, timestamps, joining, times.
     ("lang/strict.pkt", "val 250 ecr 750>\n+0 > P.", "val 260 ecr 750>\n+0 > P.", "another TS val"),
+    ("lang/strict.pkt", "val 250 ecr 750>\n+0 > P.", "val 251 ecr 750>\n+0 > P.", "another TS val"),
     ("lang/strict.pkt", "> . 5001:5989(988)", "> P. 5001:6977(1976)", "other flags"),
     ("lang/strict.pkt", "S. 5000:5000(0)", "S. 5001:5001(0)", "blocks"),
     ("lang/strict.pkt", "ecr 250>", "ecr 251>", "no packet with this TS val"),

@@ -52,7 +52,7 @@ impl Runner<'_> {
                 self.glue(whose, &mut packet, tcp, line)?;
             }
         }
-        let what = difference(spec, &packet).or_else(|| self.wrong_stamp(spec, &packet));
+        let what = difference(spec, &packet).or_else(|| self.wrong_stamp(spec, window, &packet));
         if let Some(what) = what {
             let actual = Line(&packet, shown).to_string();
             return Err(Failure::differs(
@@ -114,7 +114,7 @@ impl Runner<'_> {
     }
 
     /// With --tcp_ts_tick_usecs the stack's timestamps must advance as the script's do.
-    fn wrong_stamp(&mut self, spec: &PacketSpec, packet: &Wire) -> Option<&'static str> {
+    fn wrong_stamp(&mut self, spec: &PacketSpec, window: Window, packet: &Wire) -> Option<&'static str> {
         let judge = self.config.judge;
         let (BodySpec::Tcp(spec), true) = (&spec.body, judge.ts_tick_us > 0) else { return None };
         let stamp = |options: &[TcpOption]| {
@@ -124,8 +124,10 @@ impl Runner<'_> {
         let actual = stamp(&packet.tcp()?.options)?;
         let (local, remote) = packet.ends();
         let drift = self.flows.find(local, remote)?.drift(expected, actual);
-        let ticks = judge.tolerance_us / u64::from(judge.ts_tick_us) + 1;
-        if drift.unsigned_abs() > ticks { Some("another TS val") } else { None }
+        // As in packetdrill the share counts from the beginning of the script, not from the event before.
+        let wrong =
+            drift.unsigned_abs().saturating_mul(judge.ts_tick_us.into()) > judge.tolerance(window.from);
+        wrong.then_some("another TS val")
     }
 
     /// What a line expects, as a packet.
