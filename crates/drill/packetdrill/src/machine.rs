@@ -12,7 +12,7 @@ use lowwater_posix::abi::{F_DUPFD, F_DUPFD_CLOEXEC, MSG_FASTOPEN};
 use lowwater_posix::{Call, CallId, Errno, Fd, Host, Reply, Settings, Started};
 
 /// Microseconds since 1970 at the origin of the host's time. A constant, so that every run is the same.
-const EPOCH_US: u64 = 1_700_000_000_000_000;
+pub(crate) const EPOCH_US: u64 = 1_700_000_000_000_000;
 /// How far [`Machine::next_packet`] looks: longer than every timer of a silent connection together, keepalive included (2.2 h).
 const PATIENCE_NS: u64 = 24 * 3_600 * 1_000_000_000;
 /// Records of the flight recorder that a failed run shows.
@@ -34,6 +34,9 @@ pub(crate) struct Machine {
     count_children: fn() -> u64,
     /// It was said that no packet will ever come.
     said_end: bool,
+    /// Where [`Machine::next_packet`] gives up once: scripts that tests run know when they have waited enough.
+    #[cfg(test)]
+    horizon: Option<Instant>,
 }
 
 /// What a call came to, or that it blocks.
@@ -80,7 +83,16 @@ impl Machine {
         let mut host = Host::new(settings).map_err(|e| format!("the stack's addresses: {e}"))?;
         host.stack().set_trace(true);
         let (fds, sysctls) = (Fds::default(), Sysctls::of_namespace());
-        Ok(Self { host, fds, sysctls, children: None, count_children, said_end: false })
+        Ok(Self {
+            host,
+            fds,
+            sysctls,
+            children: None,
+            count_children,
+            said_end: false,
+            #[cfg(test)]
+            horizon: None,
+        })
     }
 
     /// Makes a call. Descriptors in `call` are the kernel's numbers, and so are those in the reply. With `prompt` the settings are read only
@@ -141,7 +153,10 @@ impl Machine {
     /// The oldest packet that was sent and not taken; else time passes until one is sent. `None`: never.
     pub(crate) fn next_packet(&mut self) -> Option<Sniffed> {
         self.settings(false);
-        let sent = self.host.next_packet(self.patience());
+        let limit = self.patience();
+        #[cfg(test)]
+        let limit = self.horizon.take().unwrap_or(limit);
+        let sent = self.host.next_packet(limit);
         if sent.is_none() && !mem::replace(&mut self.said_end, true) {
             say("nothing is left that could ever send a packet");
         }
@@ -170,6 +185,18 @@ impl Machine {
     /// The end, after which packetdrill's process ends too.
     pub(crate) fn end(self) {
         self.fds.abandon();
+    }
+
+    /// The next packet is waited for until `limit` only.
+    #[cfg(test)]
+    pub(crate) const fn set_horizon(&mut self, limit: Instant) {
+        self.horizon = Some(limit);
+    }
+
+    /// The host itself.
+    #[cfg(test)]
+    pub(crate) const fn host(&mut self) -> &mut Host {
+        &mut self.host
     }
 
     /// The descriptor is the host's.

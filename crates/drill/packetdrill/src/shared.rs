@@ -99,7 +99,7 @@ impl Shared {
     }
 
     /// Works on the machine and wakes those whose calls are over by that; `None` without a machine.
-    fn with<T>(&self, work: impl FnOnce(&mut Machine) -> T) -> Option<T> {
+    pub(crate) fn with<T>(&self, work: impl FnOnce(&mut Machine) -> T) -> Option<T> {
         let mut guard = self.lock();
         let machine = guard.as_mut()?;
         let result = work(machine);

@@ -9,6 +9,8 @@ mod messages;
 mod netdev;
 mod sockets;
 mod system;
+#[cfg(test)]
+mod tests;
 
 use crate::failure::{die, guard, say};
 use crate::shared::SHARED;
