@@ -7,7 +7,7 @@ use crate::pipe::{PipeId, Side};
 use core::net::{IpAddr, SocketAddr};
 use lowwater_core::base::{Duration, SocketId};
 use lowwater_core::tcp::SocketOptions;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Descriptors that may be open at once (RLIMIT_NOFILE's usual soft limit).
 pub(crate) const FDS_MAX: usize = 1_024;
@@ -150,11 +150,22 @@ pub(crate) fn take_addr(v6: bool, name: crate::call::Name) -> Result<SocketAddr,
 pub(crate) struct Files {
     table: BTreeMap<Fd, File>,
     first: Fd,
+    /// Which descriptor a socket of the stack has, and the other way round.
+    fds: BTreeMap<SocketId, Fd>,
+    ids: BTreeMap<Fd, SocketId>,
+    /// Those that are epoll sets.
+    sets: BTreeSet<Fd>,
 }
 
 impl Files {
     pub(crate) const fn new(first: Fd) -> Self {
-        Self { table: BTreeMap::new(), first }
+        Self {
+            table: BTreeMap::new(),
+            first,
+            fds: BTreeMap::new(),
+            ids: BTreeMap::new(),
+            sets: BTreeSet::new(),
+        }
     }
 
     /// Gives a file the lowest number that is free.
@@ -169,12 +180,32 @@ impl Files {
             }
             fd = fd.checked_add(1).ok_or(Errno::EMFILE)?;
         }
+        if matches!(file, File::Epoll(_)) {
+            self.sets.insert(fd);
+        }
         self.table.insert(fd, file);
+        self.index(fd);
         Ok(fd)
     }
 
     pub(crate) fn remove(&mut self, fd: Fd) -> Option<File> {
-        self.table.remove(&fd)
+        let file = self.table.remove(&fd);
+        self.sets.remove(&fd);
+        self.index(fd);
+        file
+    }
+
+    /// To be called when a socket has become another one of the stack's, or none.
+    pub(crate) fn index(&mut self, fd: Fd) {
+        if let Some(old) = self.ids.remove(&fd) {
+            self.fds.remove(&old);
+        }
+        if let Ok(sock) = self.sock(fd)
+            && let Some(id) = sock.kind.id()
+        {
+            self.ids.insert(fd, id);
+            self.fds.insert(id, fd);
+        }
     }
 
     pub(crate) fn get(&self, fd: Fd) -> Result<&File, Errno> {
@@ -203,15 +234,23 @@ impl Files {
         self.table.iter().map(|(fd, file)| (*fd, file))
     }
 
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (Fd, &mut File)> {
-        self.table.iter_mut().map(|(fd, file)| (*fd, file))
+    /// Does `f` to every epoll set; the descriptors of those for which it said true.
+    pub(crate) fn each_epoll(&mut self, mut f: impl FnMut(&mut Epoll) -> bool) -> Vec<Fd> {
+        let mut said = Vec::new();
+        for set in &self.sets {
+            if let Some(File::Epoll(epoll)) = self.table.get_mut(set)
+                && f(epoll)
+            {
+                said.push(*set);
+            }
+        }
+        said
     }
 
     /// The descriptor of a socket of the stack.
     pub(crate) fn fd_of(&self, id: SocketId) -> Option<Fd> {
-        self.iter().find_map(|(fd, file)| match file {
-            File::Socket(sock) if sock.kind.id() == Some(id) => Some(fd),
-            _ => None,
-        })
+        let fd = self.fds.get(&id).copied();
+        debug_assert!(fd.is_none_or(|fd| self.sock(fd).is_ok_and(|sock| sock.kind.id() == Some(id))));
+        fd
     }
 }

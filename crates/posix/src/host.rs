@@ -3,7 +3,7 @@ use crate::abi::{EPOLLIN, EPOLLOUT, EPOLLPRI, EPOLLRDNORM, EPOLLWRNORM};
 use crate::block::{Progress, Waiting};
 use crate::call::{Call, Fd, Reply};
 use crate::device::{Device, Sent};
-use crate::files::{File, Files};
+use crate::files::Files;
 use crate::pipe::Pipes;
 use bytes::Bytes;
 use core::net::{IpAddr, SocketAddr};
@@ -288,25 +288,9 @@ impl Host {
 
     /// Something about `fd` changed: epoll sets that wait for `key` take note.
     pub(crate) fn wake_fd(&mut self, fd: Fd, key: u32) {
-        let mut sets = Vec::new();
-        for (set, file) in self.files.iter_mut() {
-            if let File::Epoll(epoll) = file
-                && epoll.wake(fd, key)
-            {
-                sets.push(set);
-            }
-        }
         // A set that has something is readable itself, for sets that it is in.
-        for set in sets {
-            self.wake_fd_of_set(set);
-        }
-    }
-
-    fn wake_fd_of_set(&mut self, set: Fd) {
-        for (_, file) in self.files.iter_mut() {
-            if let File::Epoll(epoll) = file {
-                epoll.wake(set, EPOLLIN | EPOLLRDNORM);
-            }
+        for set in self.files.each_epoll(|epoll| epoll.wake(fd, key)) {
+            self.files.each_epoll(|epoll| epoll.wake(set, EPOLLIN | EPOLLRDNORM));
         }
     }
 }

@@ -97,6 +97,7 @@ impl Host {
                     self.bind_udp(&mut sock)?;
                 }
                 *self.files.sock_mut(fd)? = sock;
+                self.files.index(fd);
                 return Ok(());
             }
             if addr.port() != 0 {
@@ -153,6 +154,7 @@ impl Host {
         let id = self.stack.tcp_listen(self.now, addr, options)?;
         let sock = self.files.sock_mut(fd)?;
         (sock.kind, sock.shut) = (Kind::Listener(id), 0);
+        self.files.index(fd);
         Ok(Reply::ok(0))
     }
 
@@ -252,6 +254,7 @@ impl Host {
         let sock = self.files.sock_mut(fd)?;
         (sock.kind, sock.connecting, sock.shut, sock.error) = (Kind::Conn(id), true, 0, None);
         sock.bound = sock.bound.or_else(|| local.map(|l| SocketAddr::new(unspecified(l.ip()), 0)));
+        self.files.index(fd);
         self.apply_late_options(fd);
         Ok((id, taken))
     }
@@ -309,6 +312,7 @@ impl Host {
         if sock.bound.is_some_and(|b| b.port() == 0) {
             sock.bound = None;
         }
+        self.files.index(fd);
         if let Some(id) = id {
             self.stack.close(self.now, id)?;
         }
@@ -393,11 +397,10 @@ impl Host {
             return Ok((!busy || p.over()).then(|| Reply::ok(0)));
         }
         let file = self.files.remove(fd).ok_or(Errno::EBADF)?;
-        for (_, other) in self.files.iter_mut() {
-            if let File::Epoll(epoll) = other {
-                epoll.forget(fd);
-            }
-        }
+        self.files.each_epoll(|epoll| {
+            epoll.forget(fd);
+            false
+        });
         match file {
             File::Epoll(_) => {}
             File::Pipe(id, side) => self.close_pipe(id, side),

@@ -91,7 +91,6 @@ const ROWS: &[Row] = &[
     (SOL_IPV6, IPV6_MULTICAST_LOOP, Some(1), Rule::Range(0, 1)),
     (SOL_IPV6, IPV6_MULTICAST_IF, Some(0), Rule::Read),
     (SOL_IPV6, IPV6_FLOWINFO_SEND, Some(0), Rule::Bool),
-    (SOL_TCP, TCP_THIN_LINEAR_TIMEOUTS, Some(0), Rule::Range(0, 1)),
     (SOL_TCP, TCP_SAVE_SYN, Some(0), Rule::Range(0, 2)),
     (SOL_TCP, TCP_INQ, Some(0), Rule::Range(0, 1)),
     (SOL_TCP, TCP_IS_MPTCP, Some(0), Rule::Read),

@@ -50,6 +50,7 @@ impl Host {
                 Told::Bytes(keys.map_or_else(Bytes::new, |keys| Bytes::from(keys.to_bytes())))
             }
             TCP_THIN_DUPACK => Told::Int(0),
+            TCP_THIN_LINEAR_TIMEOUTS => Told::Int(o.thin_linear_timeouts.into()),
             TCP_QUICKACK => Told::Int(self.quickack(sock)),
             TCP_MAXSEG => Told::Int(self.maxseg(fd, &o)?),
             TCP_INFO => Told::copy(&self.info(fd)?.emit()),
@@ -172,6 +173,9 @@ impl Host {
                     Some(id) => Ok(self.stack.tcp_set_quickack(self.now, id, n as u32)?),
                     None => Ok(()),
                 }
+            }
+            TCP_THIN_LINEAR_TIMEOUTS => {
+                within(0, 1).and_then(|v| self.change(fd, |o| o.thin_linear_timeouts = v != 0))
             }
             TCP_THIN_DUPACK => within(0, 1).map(|_| ()),
             TCP_RTO_MAX_MS | TCP_RTO_MIN_US | TCP_DELACK_MAX_US => Err(Errno::ENOPROTOOPT),
