@@ -11,8 +11,6 @@ const KERNEL: &str = include_str!("matrix/options.txt");
 
 /// Options that are not there, or not as in the kernel: level, name, why.
 const DIFFERENT: &[(i32, i32, &str)] = &[
-    (SOL_SOCKET, SO_SNDBUF, "bounded by the machine's net.core.wmem_max"),
-    (SOL_SOCKET, SO_RCVBUF, "bounded by the machine's net.core.rmem_max"),
     (SOL_SOCKET, SO_RCVLOWAT, "bounded by the machine's tcp_rmem"),
     (SOL_SOCKET, SO_TIMESTAMP, "no time stamps for sockets: what a kernel without them answers"),
     (SOL_SOCKET, SO_TIMESTAMPNS, "the same"),

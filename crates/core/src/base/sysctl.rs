@@ -261,7 +261,9 @@ sysctls! {
     /// Share of the window kept for the application at the start: window/2^n (31 keeps nothing).
     tcp_app_win: u32 = 31, "tcp_app_win", "a number", 0 ..= 31;
     /// Bound for SO_RCVBUF, and for the window scale that is offered (`net.core.rmem_max`).
-    rmem_max: u32 = 212_992, "rmem_max", "bytes", 2304 ..= 2147483647;
+    rmem_max: u32 = 4_194_304, "rmem_max", "bytes", 2304 ..= 2147483647;
+    /// Bound for SO_SNDBUF (`net.core.wmem_max`).
+    wmem_max: u32 = 4_194_304, "wmem_max", "bytes", 4608 ..= 2147483647;
     /// Longest delay of a compressed acknowledgement, in nanoseconds.
     tcp_comp_sack_delay_ns: u32 = 1_000_000, "tcp_comp_sack_delay_ns", "nanoseconds", 0 ..= 4294967295;
     /// Acknowledgements that may be compressed into one; 0 switches it off.

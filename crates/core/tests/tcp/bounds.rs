@@ -58,7 +58,8 @@ fn buffers_decide_the_first_window_and_its_scale() {
     Peer::connecting(with(|s| s.tcp_adv_win_scale = 2)).expect("S 0 win 65535 ws 7");
     // log2(64 MiB) = 26, 26 - 15 = 11.
     Peer::connecting(with(|s| s.rmem_max = 64 << 20)).expect("S 0 win 64240 ws 11");
-    Peer::connecting(with(|s| s.tcp_rmem.max = 131_072)).expect("S 0 win 64240 ws 2");
+    let small = |s: &mut Sysctl| (s.tcp_rmem.max, s.rmem_max) = (131_072, 212_992);
+    Peer::connecting(with(small)).expect("S 0 win 64240 ws 2");
 }
 
 #[test]

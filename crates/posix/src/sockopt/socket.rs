@@ -12,8 +12,6 @@ use lowwater_core::tcp::Memory;
 /// Smallest SO_SNDBUF and SO_RCVBUF as they read back (`SOCK_MIN_SNDBUF`, `SOCK_MIN_RCVBUF`).
 const SNDBUF_MIN: u32 = 4_608;
 const RCVBUF_MIN: u32 = 2_304;
-/// What a socket may ask for before it is doubled (`net.core.wmem_max`).
-const WMEM_MAX: u32 = 212_992;
 /// Bytes of struct ucred: no process, nobody, no group.
 const NO_PEER: [i32; 3] = [0, -1, -1];
 
@@ -129,14 +127,14 @@ impl Host {
             return if named { Err(Errno::ENODEV) } else { Ok(()) };
         }
         let n = value.int()?;
-        let rmem_max = self.stack.sysctl().rmem_max;
+        let (rmem_max, wmem_max) = (self.stack.sysctl().rmem_max, self.stack.sysctl().wmem_max);
         match name {
             SO_TYPE | SO_PROTOCOL | SO_DOMAIN | SO_ERROR | SO_ACCEPTCONN | SO_PEERNAME | SO_PEERCRED => {
                 Err(Errno::ENOPROTOOPT)
             }
             SO_KEEPALIVE => self.change(fd, |o| o.keepalive = n != 0),
             SO_OOBINLINE => self.change(fd, |o| o.oobinline = n != 0),
-            SO_SNDBUF => self.set_buffer(fd, None, Some(clamp(n, WMEM_MAX, SNDBUF_MIN))),
+            SO_SNDBUF => self.set_buffer(fd, None, Some(clamp(n, wmem_max, SNDBUF_MIN))),
             SO_RCVBUF => self.set_buffer(fd, Some(clamp(n, rmem_max, RCVBUF_MIN)), None),
             SO_SNDBUFFORCE => self.set_buffer(fd, None, Some(clamp(n.max(0), u32::MAX, SNDBUF_MIN))),
             SO_RCVBUFFORCE => self.set_buffer(fd, Some(clamp(n.max(0), u32::MAX, RCVBUF_MIN)), None),
@@ -218,4 +216,35 @@ fn meminfo(m: Memory) -> Told {
     let words: [u32; 9] =
         [m.received, m.rcvbuf, wmem_alloc, m.sndbuf, forward, m.queued, optmem, backlog, drops];
     Told::copy(&words.map(u32::to_ne_bytes).concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::abi::{SO_RCVBUF, SO_SNDBUF, SOL_SOCKET};
+    use crate::{Call, Host, Optval, Reply, Settings, Started};
+
+    fn done(host: &mut Host, call: Call) -> Reply {
+        match host.call(call) {
+            Started::Done(reply) => reply,
+            Started::Blocked(_) => Reply::default(),
+        }
+    }
+
+    #[test]
+    fn so_sndbuf_and_so_rcvbuf_are_bounded_by_sysctls() {
+        let mut host = Host::new(Settings::default()).expect("a host");
+        let fd = done(&mut host, Call::Socket { domain: 2, ty: 1, protocol: 0 }).ret as i32;
+        let mut ask = |host: &mut Host, name, bytes| {
+            done(host, Call::Setsockopt { fd, level: SOL_SOCKET, name, value: Optval::int(bytes) });
+            done(host, Call::Getsockopt { fd, level: SOL_SOCKET, name, len: 4 }).int()
+        };
+        for name in [SO_SNDBUF, SO_RCVBUF] {
+            assert_eq!(ask(&mut host, name, 100_000), Some(200_000));
+            assert_eq!(ask(&mut host, name, i32::MAX), Some(8_388_608));
+        }
+        host.set_sysctl("net.core.wmem_max", "50000").expect("bytes");
+        host.set_sysctl("net.core.rmem_max", "60000").expect("bytes");
+        assert_eq!(ask(&mut host, SO_SNDBUF, 100_000), Some(100_000));
+        assert_eq!(ask(&mut host, SO_RCVBUF, 100_000), Some(120_000));
+    }
 }

@@ -54,7 +54,7 @@ fn a_locked_buffer_bounds_the_window_and_its_scale() {
     // 10000 bytes of window: 6 segments, and no scale is needed.
     let first = initial_window(&sysctl, locked, 1_460, true);
     assert_eq!(first, InitialWindow { rcv_wnd: 8_760, clamp: 10_000, wscale: 0 });
-    assert_eq!(RcvBuf::so_rcvbuf(&sysctl, 1_000_000), 425_984);
+    assert_eq!(RcvBuf::so_rcvbuf(&sysctl, 10_000_000), 8_388_608);
     assert_eq!(RcvBuf::so_rcvbuf(&sysctl, 1), MIN_RCVBUF);
 }
 
