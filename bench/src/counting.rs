@@ -1,4 +1,5 @@
-//! What is allocated, and how often: read from the counting allocator that a benchmark installs.
+//! What is allocated, read from the counting allocator that a benchmark installs, and what is copied, read from the stack's counters.
+use lowwater_core::base::Counters;
 pub use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 pub use std::alloc::System;
 
@@ -13,4 +14,11 @@ pub fn live_bytes() -> u64 {
 #[must_use]
 pub fn calls() -> u64 {
     INSTRUMENTED_SYSTEM.stats().allocations as u64
+}
+
+/// Payload bytes that a stack copied: from writers, to readers, and between its own buffers.
+#[must_use]
+pub const fn copied_bytes(count: &Counters) -> u64 {
+    let own = &count.own;
+    own.payload_copied_in + own.payload_copied_out + own.payload_copied_inside
 }

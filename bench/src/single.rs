@@ -15,7 +15,7 @@ const BATCH: usize = 64;
 /// A batch ends beyond this many bytes, so that it stays in the cache.
 const BATCH_BYTES: usize = 512 * 1_024;
 
-/// Where the kernel does its part: `--work inline|spread|thread` on the command line.
+/// Where the kernel does its part: `--work auto|inline|spread|thread` on the command line.
 ///
 /// # Panics
 /// When the word is another.
@@ -25,8 +25,9 @@ pub fn work() -> KernelWork {
     match named.as_deref() {
         Some("thread") => KernelWork::Thread,
         Some("spread") => KernelWork::Spread,
-        Some("inline") | None => KernelWork::default(),
-        Some(other) => panic!("--work takes inline, spread or thread, not {other}"),
+        Some("inline") => KernelWork::Inline,
+        Some("auto") | None => KernelWork::default(),
+        Some(other) => panic!("--work takes auto, inline, spread or thread, not {other}"),
     }
 }
 
@@ -148,7 +149,7 @@ impl Single {
             cpu_s: thread_cpu_s() - cpu,
             packets: count.ip.in_receives + count.ip.out_requests,
             allocations: crate::counting::calls() - calls,
-            copied_bytes: self.tun.counters().copied_bytes,
+            copied_bytes: crate::counting::copied_bytes(count) + self.tun.counters().copied_bytes,
         }
     }
 }
@@ -266,7 +267,8 @@ pub struct Asker {
     /// Round trips, or connections opened.
     pub done: u64,
     open: Option<SocketId>,
-    over: bool,
+    /// When it had enough; what follows is closing.
+    pub over: Option<std::time::Instant>,
 }
 
 impl Asker {
@@ -278,7 +280,7 @@ impl Asker {
         end: std::time::Instant,
         limit: u64,
     ) -> Self {
-        Self { remote, connects, end, limit, done: 0, open: None, over: false }
+        Self { remote, connects, end, limit, done: 0, open: None, over: None }
     }
 }
 
@@ -291,7 +293,7 @@ impl App for Asker {
             Event::Connected(id) => {
                 let _ = stack.tcp_send(now, id, b"x", SendFlags::default());
             }
-            Event::Readable(id) if !self.over => {
+            Event::Readable(id) if self.over.is_none() => {
                 let mut buf = [0; 64];
                 while let Ok(n) = stack.tcp_recv(now, id, &mut buf, false) {
                     self.done += 1;
@@ -310,18 +312,21 @@ impl App for Asker {
 
     /// At the end everything is closed, so that the other side ends too; the listener is what stays.
     fn turn(&mut self, stack: &mut Stack, now: Instant) -> bool {
-        self.over |= self.done >= self.limit || std::time::Instant::now() >= self.end;
+        let clock = std::time::Instant::now();
+        if self.over.is_none() && (self.done >= self.limit || clock >= self.end) {
+            self.over = Some(clock);
+        }
         match self.open {
-            None if !self.over => {
+            None if self.over.is_none() => {
                 let options = nodelay(stack);
                 self.open = stack.tcp_connect(now, self.remote, None, &options).ok();
             }
-            Some(id) if self.over => {
+            Some(id) if self.over.is_some() => {
                 let _ = stack.close(now, id);
                 self.open = None;
             }
             _ => {}
         }
-        !self.over || stack.open_sockets() > 1
+        self.over.is_none() || stack.open_sockets() > 1
     }
 }

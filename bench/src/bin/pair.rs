@@ -20,7 +20,7 @@ fn main() {
     let gigabytes = arg("--gb", 8);
     let mtu = arg("--mtu", 1500) as u16;
     let flows = arg("--flows", 1) as usize;
-    idle(1_000);
+    idle(4_096);
     bulk(gigabytes * 1_000_000_000, mtu, flows, false);
     bulk(gigabytes * 1_000_000_000, mtu, flows, true);
 }
@@ -83,16 +83,19 @@ fn bulk(total: u64, mtu: u16, flows: usize, owned: bool) {
         }
     }
     let seconds = start.elapsed().as_secs_f64();
+    let calls = counting::calls() - calls;
     let count = duo.stacks[0].counters();
+    let copied: u64 = duo.stacks.iter().map(|stack| counting::copied_bytes(stack.counters())).sum();
     println!(
-        "mtu {mtu} flows {flows} {}: {:.1} Gbit/s, {} packets, {} segments, {} retransmitted, {} allocations ({:.2} per packet), crc {:08x}",
-        if owned { "Bytes, no copy" } else { "slices, one copy each side" },
+        "mtu {mtu} flows {flows} {}: {:.1} Gbit/s, {} packets, {} segments, {} retransmitted, {calls} allocations ({:.2} per packet), \
+         {:.3} copies of each byte, crc {:08x}",
+        if owned { "Bytes" } else { "slices" },
         received as f64 * 8.0 / seconds / 1e9,
         count.ip.out_requests,
         count.tcp.out_segs,
         count.tcp.retrans_segs,
-        counting::calls() - calls,
-        (counting::calls() - calls) as f64 / count.ip.out_requests as f64,
+        calls as f64 / count.ip.out_requests as f64,
+        copied as f64 / received as f64,
         crc.value(),
     );
 }

@@ -1,11 +1,12 @@
 //! Request and response of one byte, and connect with close: the stack and the kernel over TUN, beside kernel and kernel over veth.
 //!
-//! `rr [--seconds S] [--pairs N] [--only ROW]`: needs root and iproute2. Every side is one thread that sleeps while it waits;
+//! `rr [--seconds S] [--pairs N] [--only ROW] [--place same|apart] [--work W]`: needs root and iproute2. Every side is one thread that sleeps while it waits;
 //! TCP_NODELAY is set; rounds interleave the rows, and of each row the median counts.
 #![forbid(unsafe_code)]
 use lowwater_bench::counting::{INSTRUMENTED_SYSTEM, StatsAlloc, System};
 use lowwater_bench::single::{Asker, Echo, Single, Used};
 use lowwater_os::netns::NetNs;
+use rustix::thread::{CpuSet, sched_setaffinity};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
@@ -69,6 +70,7 @@ fn median(v: &mut [f64]) -> f64 {
 
 /// The kernel's server: it serves one connection after the other until a client that says nothing has come and gone.
 fn kernel_server(listener: &TcpListener, what: What) {
+    place(false);
     let mut byte = [0; 64];
     for _ in 0..if what == What::Ask { 1 } else { u64::MAX } {
         let Ok((mut stream, _)) = listener.accept() else { return };
@@ -83,6 +85,7 @@ fn kernel_server(listener: &TcpListener, what: What) {
 
 /// The kernel's client; how often per second it succeeded.
 fn kernel_client(addr: SocketAddr, what: What, time: Duration) -> f64 {
+    place(true);
     let connect = || {
         let stream = TcpStream::connect(addr).expect("the server answers");
         stream.set_nodelay(true).expect("a socket takes the option");
@@ -138,6 +141,21 @@ fn veth(what: What, time: Duration) -> f64 {
     })
 }
 
+/// Puts the calling thread on a processor: the server on the first, the client on the same or on the second (`--place same`,
+/// `--place apart`); without the word the scheduler decides.
+fn place(client: bool) {
+    let word = std::env::args().skip_while(|arg| arg != "--place").nth(1);
+    let cpu = match word.as_deref() {
+        Some("same") => 0,
+        Some("apart") => usize::from(client),
+        None => return,
+        Some(other) => panic!("--place takes same or apart, not {other}"),
+    };
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    sched_setaffinity(None, &set).expect("there is such a processor");
+}
+
 fn ip(args: &str) {
     let status = Command::new("ip").args(args.split(' ')).status().expect("ip runs");
     assert!(status.success(), "ip {args}");
@@ -149,7 +167,10 @@ fn server(what: What, time: Duration) -> f64 {
         let mut single = Single::open("lw0", OURS, HOST, lowwater_bench::single::work());
         let stop = single.stopper();
         std::thread::scope(|scope| {
-            let stack = scope.spawn(move || single.serve(&mut Echo));
+            let stack = scope.spawn(move || {
+                place(false);
+                single.serve(&mut Echo)
+            });
             let rate = kernel_client(SocketAddr::new(OURS.parse().expect("an address"), 9), what, time);
             stop();
             say(&stack.join().expect("the stack's thread ends"), rate * time.as_secs_f64());
@@ -168,8 +189,10 @@ fn client(what: What, time: Duration) -> f64 {
             let server = scope.spawn(move || kernel_server(&listener, what));
             let (start, limit) = (Instant::now(), if what == What::Ask { u64::MAX } else { CONNECTIONS_MAX });
             let mut asker = Asker::new(addr, what == What::Connect, start + time, limit);
+            place(true);
             let used = single.serve(&mut asker);
-            let rate = asker.done as f64 / start.elapsed().as_secs_f64();
+            let took = asker.over.map_or(time, |end| end - start);
+            let rate = asker.done as f64 / took.as_secs_f64();
             say(&used, asker.done as f64);
             if what == What::Connect {
                 kernel_client(addr, what, Duration::ZERO);

@@ -4,7 +4,7 @@
 //! container. A detached mount (fsopen, Linux 5.2) belongs to the calling thread's namespace and is seen by nobody else.
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags, openat};
-use rustix::io::{Errno, write};
+use rustix::io::{Errno, pwrite};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 use std::fmt;
 
@@ -40,15 +40,25 @@ impl Sysfs {
         Ok(Self { root })
     }
 
-    /// Writes `value` to an attribute of device `name`, as "queues/rx-0/rps_cpus".
-    pub(crate) fn set(&self, name: &str, attribute: &str, value: &str) -> Result<(), Refused> {
-        let refused = |errno| Refused { doing: format!("writing {attribute} of {name} in sysfs"), errno };
-        let path = format!("class/net/{name}/{attribute}");
-        let file =
-            openat(&self.root, path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty()).map_err(refused)?;
-        write(&file, value.as_bytes()).map_err(refused)?;
-        Ok(())
+    /// An attribute of device `name`, as "queues/rx-0/rps_cpus".
+    pub(crate) fn open(&self, name: &str, attribute: &str) -> Result<Attribute, Refused> {
+        let doing = format!("writing {attribute} of {name} in sysfs");
+        match openat(
+            &self.root,
+            format!("class/net/{name}/{attribute}"),
+            OFlags::WRONLY | OFlags::CLOEXEC,
+            Mode::empty(),
+        ) {
+            Ok(file) => Ok(Attribute { file, doing }),
+            Err(errno) => Err(Refused { doing, errno }),
+        }
     }
+
+    /// Writes `value` to an attribute of device `name`.
+    pub(crate) fn set(&self, name: &str, attribute: &str, value: &str) -> Result<(), Refused> {
+        self.open(name, attribute)?.set(value)
+    }
+
     /// Reads an attribute, for tests.
     #[cfg(test)]
     pub(crate) fn get(&self, name: &str, attribute: &str) -> String {
@@ -57,5 +67,19 @@ impl Sysfs {
         let mut text = [0; 256];
         let n = rustix::io::read(&file, &mut text).unwrap();
         String::from_utf8_lossy(&text[..n]).trim_end().into()
+    }
+}
+
+/// One attribute, open for writing.
+#[derive(Debug)]
+pub(crate) struct Attribute {
+    file: OwnedFd,
+    doing: String,
+}
+
+impl Attribute {
+    pub(crate) fn set(&self, value: &str) -> Result<(), Refused> {
+        let refused = |errno| Refused { doing: self.doing.clone(), errno };
+        pwrite(&self.file, value.as_bytes(), 0).map(drop).map_err(refused)
     }
 }

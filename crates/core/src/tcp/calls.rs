@@ -56,7 +56,9 @@ impl Conn {
                 ahead = self.push_within(cx, ahead);
             }
         }
-        self.sent_by_call(cx, data.len() - rest.len(), data.len(), flags)
+        let taken = data.len() - rest.len();
+        cx.count.own.payload_copied_in += taken as u64;
+        self.sent_by_call(cx, taken, data.len(), flags)
     }
 
     /// Takes what fits off the front of `data` without copying it (short pieces are copied, to keep elements long).
@@ -83,7 +85,7 @@ impl Conn {
                 break;
             }
             let piece = data.split_to(data.len().min(goal));
-            self.tx.queue().append_bytes(cx.pool, piece, goal);
+            cx.count.own.payload_copied_in += self.tx.queue().append_bytes(cx.pool, piece, goal) as u64;
             if !data.is_empty() && self.push_is_forced() {
                 self.mark_push();
             }
@@ -215,6 +217,7 @@ impl Conn {
             take(&piece);
             taken += piece.len();
         }
+        cx.count.own.payload_copied_out += taken as u64;
         if taken == 0 && max > 0 {
             self.nothing_to_read()?;
         }

@@ -253,7 +253,9 @@ impl Receiver {
     /// A segment with data or FIN that passed the acceptability test (`tcp_data_queue`).
     pub fn on_data(&mut self, cx: &mut Cx<'_>, arrival: Arrival, rtt: RttFacts) -> Received {
         let Arrival { seq, chunks, pinned_bytes, fin, remnant, push, gso_size, header_bytes } = arrival;
-        let chunks: Pieces = chunks.into_iter().map(|bytes| Chunk::admit(bytes, pinned_bytes)).collect();
+        let copied = &mut cx.count.own.payload_copied_inside;
+        let chunks: Pieces =
+            chunks.into_iter().map(|bytes| Chunk::admit(bytes, pinned_bytes, copied)).collect();
         let payload_bytes = chunks.iter().map(|c| c.len() as u32).sum::<u32>();
         let charge = chunks.iter().map(|c| c.charge()).sum::<u32>();
         let end = seq + payload_bytes + u32::from(fin);
@@ -419,7 +421,9 @@ impl Receiver {
         }
         let limit = self.window.buf().bytes;
         if !self.ingests(len) {
-            cx.count.tcp_ext.tcp_rcv_collapsed += self.queue.collapse(limit);
+            let collapsed = self.queue.collapse(limit);
+            cx.count.tcp_ext.tcp_rcv_collapsed += collapsed.chunks;
+            cx.count.own.payload_copied_inside += collapsed.bytes;
         }
         // At least an eighth goes at a time, so that the next segment does not come here again (`tcp_prune_ofo_queue`).
         while !(self.ingests(len) && self.granted(cx, held)) {
@@ -574,14 +578,17 @@ impl Receiver {
     }
 
     /// Copies received bytes; with `peek` they stay. Returns how many. May make an ACK due.
-    pub fn recv(&mut self, cx: &Cx<'_>, buf: &mut [u8], peek: bool) -> usize {
+    pub fn recv(&mut self, cx: &mut Cx<'_>, buf: &mut [u8], peek: bool) -> usize {
         let (step, max) = self.up_to_mark(buf.len());
         let buf = &mut buf[..max];
         if peek {
-            return self.queue.peek(usize::from(step), buf);
+            let n = self.queue.peek(usize::from(step), buf);
+            cx.count.own.payload_copied_out += n as u64;
+            return n;
         }
         self.queue.skip(usize::from(step));
         let n = self.queue.recv(buf);
+        cx.count.own.payload_copied_out += n as u64;
         if n > 0 || step {
             self.after_read(cx);
         }

@@ -6,6 +6,7 @@ mod ready;
 use bytes::{Buf as _, Bytes};
 use chunk::Feed;
 pub use chunk::{CHUNK_OVERHEAD, Chunk, Pieces};
+pub use collapse::Collapsed;
 use core::ops::Range;
 use ready::Ready;
 use std::collections::BTreeMap;

@@ -326,8 +326,9 @@ impl TxQueue {
         take
     }
 
-    /// Queues `data` without a copy, cut into elements of `goal` bytes; short pieces are copied into the tail instead.
-    pub fn append_bytes(&mut self, pool: &mut Pool, mut data: Bytes, goal: usize) {
+    /// Queues `data` without a copy, cut into elements of `goal` bytes; short pieces are copied into the tail instead. How many
+    /// bytes were copied.
+    pub fn append_bytes(&mut self, pool: &mut Pool, mut data: Bytes, goal: usize) -> usize {
         let goal = goal.max(1);
         if data.len() < COPY_BELOW {
             let mut rest = &data[..];
@@ -335,13 +336,14 @@ impl TxQueue {
             while !rest.is_empty() {
                 rest = &rest[self.begin_element(pool, rest, rest.len(), goal)..];
             }
-            return;
+            return data.len();
         }
         while data.has_remaining() {
             let piece = data.split_to(data.len().min(goal));
             let len = piece.len();
             self.push_element(Data::Sealed(piece), len, len);
         }
+        0
     }
 
     /// PSH after the last byte queued so far.

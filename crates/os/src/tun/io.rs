@@ -55,6 +55,9 @@ impl Tun {
                 Read::Malformed => {}
                 Read::Empty => {
                     self.pace.met_none(frames);
+                    if let Some(steering) = &mut self.arranged.steering {
+                        steering.on_batch(at, false);
+                    }
                     return Ok(false);
                 }
             }
@@ -64,6 +67,9 @@ impl Tun {
             }
         }
         self.pace = Pace::default();
+        if let Some(steering) = &mut self.arranged.steering {
+            steering.on_batch(at, true);
+        }
         Ok(true)
     }
 

@@ -121,7 +121,7 @@ pub struct Tun {
     pace: io::Pace,
     observer: Option<Observer>,
     counters: TunCounters,
-    degraded: Option<String>,
+    arranged: work::Arranged,
 }
 
 impl Tun {
@@ -133,7 +133,7 @@ impl Tun {
     pub fn open(options: &TunOptions) -> Result<Self, SetupError> {
         let mut tun = Self::attach(options, 0)?;
         tun.configure(options)?;
-        tun.degraded = options.work.arrange(&tun.name, 1).err();
+        tun.arranged = options.work.arrange(&tun.name, 0);
         Ok(tun)
     }
 
@@ -156,7 +156,10 @@ impl Tun {
             next.ethernet = all[0].ethernet;
             all.push(next);
         }
-        all[0].degraded = options.work.arrange(&same.name, queues).err();
+        // The attributes of a queue are there once all are attached.
+        for (index, tun) in all.iter_mut().enumerate() {
+            tun.arranged = options.work.arrange(&tun.name, index);
+        }
         Ok(all)
     }
 
@@ -221,7 +224,7 @@ impl Tun {
     /// Why [`TunOptions::work`] could not be arranged; the device works all the same, as with [`KernelWork::Inline`].
     #[must_use]
     pub fn degraded(&self) -> Option<&str> {
-        self.degraded.as_deref()
+        self.arranged.degraded.as_deref()
     }
 
     /// What has passed.
@@ -272,7 +275,7 @@ impl Tun {
             pace: io::Pace::default(),
             observer,
             counters,
-            degraded: None,
+            arranged: work::Arranged::default(),
         }
     }
 

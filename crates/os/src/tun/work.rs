@@ -1,13 +1,23 @@
 //! Where the kernel processes what the stack writes to its device: in the writing thread, or beside it.
 use crate::sys::TunFlags;
-use crate::sysfs::Sysfs;
+use crate::sysfs::{Attribute, Refused, Sysfs};
+use core::time::Duration;
+use lowwater_core::base::Instant;
+
+/// Batches in a row that must end at their bound before the stack's thread counts as what holds everything up.
+const BUSY_BATCHES: u32 = 64;
+/// How long after the last such batch the work comes back.
+const CALM: Duration = Duration::from_secs(1);
 
 /// Where the kernel processes what is written to the device. Its work for a packet is the whole of its TCP: an ACK of ours
 /// lets its sender send, and all of that runs in our write unless something moves it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum KernelWork {
-    /// In the thread that writes, before the write returns: the least latency and the least work in all.
+    /// Inline, but spread while packets queue up before the stack: least latency for those who ask and answer, and the stack's
+    /// thread for itself when it is the bottleneck. On one processor it is inline.
     #[default]
+    Auto,
+    /// In the thread that writes, before the write returns: the least latency and the least work in all.
     Inline,
     /// On processors chosen by a hash of the flow, of all there are (receive packet steering, `rps_cpus`).
     Spread,
@@ -20,34 +30,85 @@ impl KernelWork {
     /// What TUNSETIFF must say.
     pub(super) const fn flags(self) -> TunFlags {
         match self {
-            Self::Inline | Self::Spread => 0,
+            Self::Auto | Self::Inline | Self::Spread => 0,
             Self::Thread => libc::IFF_NAPI as TunFlags,
         }
     }
 
-    /// Sets the attributes of the device. Where that is refused it stays as the kernel made it, and the reason is told.
-    pub(super) fn arrange(self, name: &str, queues: usize) -> Result<(), String> {
-        let told = |e: crate::sysfs::Refused| e.to_string();
-        match self {
-            Self::Inline => Ok(()),
-            Self::Spread => {
-                let (sysfs, cpus) = (Sysfs::mount().map_err(told)?, all_cpus());
-                for queue in 0..queues {
-                    sysfs.set(name, &format!("queues/rx-{queue}/rps_cpus"), &cpus).map_err(told)?;
-                }
-                Ok(())
-            }
-            Self::Thread => Sysfs::mount().and_then(|sysfs| sysfs.set(name, "threaded", "1")).map_err(told),
+    /// Sets the attributes of a queue. Where that is refused it stays as the kernel made it, and the reason is told.
+    pub(super) fn arrange(self, name: &str, queue: usize) -> Arranged {
+        match self.try_to_arrange(name, queue) {
+            Ok(steering) => Arranged { steering, degraded: None },
+            Err(refused) => Arranged { steering: None, degraded: Some(refused.to_string()) },
         }
+    }
+
+    fn try_to_arrange(self, name: &str, queue: usize) -> Result<Option<Steering>, Refused> {
+        if self == Self::Inline || (self == Self::Auto && cpus() == 1) {
+            return Ok(None);
+        }
+        let sysfs = Sysfs::mount()?;
+        if self == Self::Thread {
+            return sysfs.set(name, "threaded", "1").map(|()| None);
+        }
+        let steering = Steering::new(sysfs.open(name, &format!("queues/rx-{queue}/rps_cpus"))?);
+        if self == Self::Spread {
+            return steering.switch(true).map(|()| None);
+        }
+        Ok(Some(steering))
     }
 }
 
-/// All processors as sysfs writes sets of them: words of 32 bits, the highest first.
-fn all_cpus() -> String {
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    cpu_mask(cpus)
+/// What came of [`KernelWork`] on one queue.
+#[derive(Debug, Default)]
+pub(super) struct Arranged {
+    /// Where the work moves with the load.
+    pub(super) steering: Option<Steering>,
+    /// Why it could not be arranged.
+    pub(super) degraded: Option<String>,
 }
 
+/// Receive packet steering of one queue, switched on while batches end at their bound.
+#[derive(Debug)]
+pub(super) struct Steering {
+    attribute: Attribute,
+    on: bool,
+    /// Batches in a row that ended at their bound.
+    busy: u32,
+    last_busy: Instant,
+}
+
+impl Steering {
+    const fn new(attribute: Attribute) -> Self {
+        Self { attribute, on: false, busy: 0, last_busy: Instant::ZERO }
+    }
+
+    /// A batch ended `at`, at its bound when it was `full`; else the device was empty.
+    pub(super) fn on_batch(&mut self, at: Instant, full: bool) {
+        if full {
+            self.busy = self.busy.saturating_add(1);
+            self.last_busy = at;
+        } else {
+            self.busy = 0;
+        }
+        let wanted = self.busy >= BUSY_BATCHES || (self.on && at.since(self.last_busy) < CALM);
+        if wanted != self.on {
+            // Refused, it stays as it is; the device works all the same.
+            let _ = self.switch(wanted);
+            self.on = wanted;
+        }
+    }
+
+    fn switch(&self, on: bool) -> Result<(), Refused> {
+        self.attribute.set(&if on { cpu_mask(cpus()) } else { "0".into() })
+    }
+}
+
+fn cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Processors as sysfs writes sets of them: words of 32 bits, the highest first.
 fn cpu_mask(cpus: usize) -> String {
     let words: Vec<String> = (0..cpus.div_ceil(32))
         .rev()
@@ -96,7 +157,38 @@ mod tests {
             assert_eq!(shown(&open(KernelWork::Thread)), (false, true));
             let several = TunOptions { work: KernelWork::Spread, ..TunOptions::new("") };
             let queues = Tun::open_queues(&several, 3).unwrap();
-            assert_eq!((queues.len(), queues[0].degraded()), (3, None));
+            assert!(queues.len() == 3 && queues.iter().all(|tun| tun.degraded().is_none()));
+        });
+    }
+
+    #[test]
+    fn the_work_is_spread_while_packets_queue_up_and_comes_back() {
+        if cpus() == 1 || !net_admin() {
+            return;
+        }
+        NetNs::new().unwrap().run(|| {
+            let mut tun = Tun::open(&TunOptions::new("")).unwrap();
+            assert_eq!(tun.degraded(), None);
+            let name = tun.name().to_owned();
+            let spread = || {
+                Sysfs::mount().unwrap().get(&name, "queues/rx-0/rps_cpus").contains(|c| c != '0' && c != ',')
+            };
+            let steering = tun.arranged.steering.as_mut().unwrap();
+            let mut at = Instant::from_millis(1_000);
+            for _ in 1..BUSY_BATCHES {
+                steering.on_batch(at, true);
+            }
+            // A device that was empty once is not what holds everything up.
+            steering.on_batch(at, false);
+            steering.on_batch(at, true);
+            assert!(!spread());
+            (0..BUSY_BATCHES).for_each(|_| steering.on_batch(at, true));
+            assert!(spread());
+            at += CALM / 2;
+            steering.on_batch(at, false);
+            assert!(spread(), "not at the first pause");
+            steering.on_batch(at + CALM, false);
+            assert!(!spread());
         });
     }
 

@@ -42,8 +42,12 @@ impl Conn {
         if len == 0 && !seg.has(TcpFlags::FIN) {
             return;
         }
-        let chunks: Pieces =
-            seg.payload.iter().map(|bytes| Chunk::admit(bytes.clone(), seg.pinned_bytes as usize)).collect();
+        let copied = &mut cx.count.own.payload_copied_inside;
+        let chunks: Pieces = seg
+            .payload
+            .iter()
+            .map(|bytes| Chunk::admit(bytes.clone(), seg.pinned_bytes as usize, copied))
+            .collect();
         let fin = self.rx.take_syn_data(chunks, seg.has(TcpFlags::FIN));
         self.rest.fast.facts |= fact::DATA_ACKED;
         self.rest.stats.bytes_received = u64::from(len);

@@ -22,12 +22,14 @@ pub struct Chunk {
 
 impl Chunk {
     /// Payload that pins `frame_len` bytes (`truesize`): the length of the buffer it is a slice of, or 0 for its own length.
-    /// A small slice of a large buffer is copied so that it does not pin it.
+    /// A small slice of a large buffer is copied so that it does not pin it, and its bytes are added to `copied`.
     #[must_use]
-    pub fn admit(bytes: Bytes, frame_len: usize) -> Self {
+    pub fn admit(bytes: Bytes, frame_len: usize, copied: &mut u64) -> Self {
         let pinned = frame_len.max(bytes.len());
         let mut chunk = Self { bytes, charge: charge_of(pinned) };
-        chunk.copybreak();
+        if chunk.copybreak() {
+            *copied += chunk.len() as u64;
+        }
         chunk
     }
 
@@ -75,13 +77,15 @@ impl Chunk {
         front
     }
 
-    fn copybreak(&mut self) {
+    fn copybreak(&mut self) -> bool {
         let len = self.bytes.len();
         let pinned = (self.charge - CHUNK_OVERHEAD.min(self.charge)) as usize;
         if pinned >= 2 * len + COPYBREAK_GAIN {
             self.bytes = Bytes::copy_from_slice(&self.bytes);
             self.charge = charge_of(len);
+            return true;
         }
+        false
     }
 }
 

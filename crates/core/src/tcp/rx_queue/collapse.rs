@@ -12,6 +12,16 @@ const PIECE_BYTES: usize = 32 * 1024;
 struct Group {
     chunks: Vec<Chunk>,
     len: usize,
+    done: Collapsed,
+}
+
+/// What collapsing did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Collapsed {
+    /// Chunks that there are fewer now.
+    pub chunks: u64,
+    /// Bytes copied for it.
+    pub bytes: u64,
 }
 
 impl Group {
@@ -29,15 +39,15 @@ impl Group {
         self.len >= PIECE_BYTES
     }
 
-    /// One chunk in place of all, and how many fewer there are.
-    fn flush(&mut self) -> Option<(Chunk, u64)> {
+    /// One chunk in place of all.
+    fn flush(&mut self) -> Option<Chunk> {
         let count = self.chunks.len() as u64;
         let len = core::mem::take(&mut self.len);
         if count == 1 {
             let chunk = self.chunks.pop()?;
             // Alone, it is worth a copy only when it pins at least twice what it holds.
             if chunk.charge() as usize <= 2 * chunk.len() + CHUNK_OVERHEAD as usize {
-                return Some((chunk, 0));
+                return Some(chunk);
             }
             self.chunks.push(chunk);
         }
@@ -48,35 +58,36 @@ impl Group {
         for chunk in self.chunks.drain(..) {
             all.extend_from_slice(chunk.as_slice());
         }
-        Some((Chunk::admit(Bytes::from(all), 0), count - 1))
+        self.done.chunks += count - 1;
+        self.done.bytes += len as u64;
+        Some(Chunk::admit(Bytes::from(all), 0, &mut self.done.bytes))
     }
 }
 
 impl RxQueue {
     /// Merges neighbouring chunks, in order and held, by copying. Does nothing until overhead worth an eighth of `limit` has
-    /// gathered since the last time, so that its cost stays proportional to what was received. Returns the chunks saved.
-    pub fn collapse(&mut self, limit: u32) -> u64 {
+    /// gathered since the last time, so that its cost stays proportional to what was received. Returns what that saved and cost.
+    pub fn collapse(&mut self, limit: u32) -> Collapsed {
         if self.overhead() < self.floor.saturating_add(limit / 8) {
-            return 0;
+            return Collapsed::default();
         }
-        let saved = self.collapse_ready() + self.collapse_held();
+        let mut group = Group::default();
+        self.collapse_ready(&mut group);
+        self.collapse_held(&mut group);
         let held = self.held.iter().flat_map(|held| held.chunks.values());
         self.charge = self.ready.iter().chain(held).map(Chunk::charge).sum();
         self.floor = self.overhead();
-        saved
+        group.done
     }
 
-    fn collapse_ready(&mut self) -> u64 {
-        let mut saved = 0;
-        let mut group = Group::default();
+    fn collapse_ready(&mut self, group: &mut Group) {
         let mut out = Ready::new();
         while let Some(chunk) = self.ready.pop_front() {
             let leave = Group::leaves(&chunk);
             if (leave || group.is_full())
-                && let Some((whole, fewer)) = group.flush()
+                && let Some(whole) = group.flush()
             {
                 out.push_back(whole);
-                saved += fewer;
             }
             if leave {
                 out.push_back(chunk);
@@ -84,35 +95,28 @@ impl RxQueue {
                 group.add(chunk);
             }
         }
-        if let Some((whole, fewer)) = group.flush() {
+        if let Some(whole) = group.flush() {
             out.push_back(whole);
-            saved += fewer;
         }
         self.ready = out;
-        saved
     }
 
-    fn collapse_held(&mut self) -> u64 {
-        let Some(held) = &mut self.held else { return 0 };
-        let mut saved = 0;
-        let mut group = Group::default();
+    fn collapse_held(&mut self, group: &mut Group) {
+        let Some(held) = &mut self.held else { return };
         let mut out = BTreeMap::new();
         let mut start = 0;
         for (at, chunk) in core::mem::take(&mut held.chunks) {
             if at != start + group.len as u64 || group.is_full() || Group::leaves(&chunk) {
-                if let Some((whole, fewer)) = group.flush() {
+                if let Some(whole) = group.flush() {
                     out.insert(start, whole);
-                    saved += fewer;
                 }
                 start = at;
             }
             group.add(chunk);
         }
-        if let Some((whole, fewer)) = group.flush() {
+        if let Some(whole) = group.flush() {
             out.insert(start, whole);
-            saved += fewer;
         }
         held.chunks = out;
-        saved
     }
 }

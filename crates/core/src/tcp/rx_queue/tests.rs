@@ -18,7 +18,7 @@ fn pieces(rng: &mut Rng, start: u64, end: u64) -> Pieces {
     while at < end {
         let stop = (at + 1 + rng.below(end - at)).min(end);
         let pinned = if rng.chance_ppm(300_000) { rng.below(4_000) as usize } else { 0 };
-        out.push(Chunk::admit(payload(at, stop), pinned));
+        out.push(Chunk::admit(payload(at, stop), pinned, &mut 0));
         at = stop;
     }
     out
@@ -27,7 +27,7 @@ fn pieces(rng: &mut Rng, start: u64, end: u64) -> Pieces {
 fn one(start: u64, end: u64) -> Pieces {
     let mut out = Pieces::new();
     if end > start {
-        out.push(Chunk::admit(payload(start, end), 0));
+        out.push(Chunk::admit(payload(start, end), 0, &mut 0));
     }
     out
 }
@@ -171,11 +171,11 @@ fn an_empty_queue_has_no_heap() {
 fn a_small_slice_of_a_large_buffer_is_copied() {
     let frame = payload(0, 65_000);
     let slice = frame.slice(100..200);
-    let chunk = Chunk::admit(slice.clone(), 65_000);
+    let chunk = Chunk::admit(slice.clone(), 65_000, &mut 0);
     assert_eq!(chunk.charge(), 100 + CHUNK_OVERHEAD);
     assert_ne!(chunk.as_slice().as_ptr(), slice.as_ptr());
     let most = frame.slice(100..60_000);
-    let chunk = Chunk::admit(most.clone(), 65_000);
+    let chunk = Chunk::admit(most.clone(), 65_000, &mut 0);
     assert_eq!(chunk.charge(), 65_000 + CHUNK_OVERHEAD);
     assert_eq!(chunk.as_slice().as_ptr(), most.as_ptr());
 }
@@ -185,7 +185,7 @@ fn data_in_order_is_never_copied() {
     let data = payload(BASE, BASE + 1_448);
     let mut q = RxQueue::new(BASE);
     let mut in_order = Pieces::new();
-    in_order.push(Chunk::admit(data.clone(), 1_514));
+    in_order.push(Chunk::admit(data.clone(), 1_514, &mut 0));
     assert_eq!(q.enqueue(BASE, in_order, false).advanced, 1_448);
     assert_eq!(q.read_chunk(usize::MAX).expect("data").as_ptr(), data.as_ptr());
 }
@@ -198,9 +198,9 @@ fn collapse_merges_small_chunks_and_then_waits_for_new_overhead() {
         q.enqueue(BASE + 20_000 + i * 10, one(BASE + 20_000 + i * 10, BASE + 20_010 + i * 10), false);
     }
     assert_eq!(q.charge(), 2_000 * (10 + CHUNK_OVERHEAD));
-    assert_eq!(q.collapse(100_000), 1_998);
+    assert_eq!(q.collapse(100_000), Collapsed { chunks: 1_998, bytes: 20_000 });
     assert_eq!(q.charge(), 2 * (10_000 + CHUNK_OVERHEAD));
-    assert_eq!(q.collapse(100_000), 0);
+    assert_eq!(q.collapse(100_000), Collapsed::default());
     assert_eq!(q.ready.iter().count() + q.held.map_or(0, |held| held.chunks.len()), 2);
 }
 
