@@ -5,7 +5,7 @@ use super::rx_queue::{Chunk, Enqueued, Pieces, RxQueue};
 use super::sack_out::SackOut;
 use super::segment::Chunks;
 use super::seq::Seq;
-use super::window::{InitialWindow, RcvBuf, RcvWindow, win_from_space};
+use super::window::{InitialWindow, RcvBuf, RcvWindow};
 use crate::base::{Cx, Duration, Instant, Pressure, Sysctl};
 use bytes::Bytes;
 use core::ops::Range;
@@ -217,7 +217,7 @@ impl Receiver {
     pub fn set_lowat(&mut self, sysctl: &Sysctl, bytes: u32) {
         let cap = if self.window.buf().locked { self.window.buf().bytes } else { sysctl.tcp_rmem.max } / 2;
         self.lowat = bytes.min(cap).max(1);
-        self.window.widen(sysctl, self.lowat.saturating_mul(2));
+        self.window.widen(self.lowat.saturating_mul(2));
     }
 
     /// SO_RCVBUF as it reads back (see [`RcvBuf::so_rcvbuf`]).
@@ -232,7 +232,8 @@ impl Receiver {
 
     /// An acceptable segment echoed our timestamp `tsecr` after `ticks_ms` milliseconds; call before [`Self::on_data`].
     pub fn on_timestamp_echo(&mut self, tsecr: u32, ticks_ms: u32, payload_bytes: u32) {
-        self.space.on_timestamp(tsecr, ticks_ms, payload_bytes >= self.ack.rcv_mss());
+        let drained = self.queue.readable_bytes() == 0;
+        self.space.on_timestamp(tsecr, ticks_ms, payload_bytes >= self.ack.rcv_mss(), drained);
     }
 
     /// Data that came with the peer's SYN or SYN-ACK, which acknowledges or is acknowledged with it; true when a FIN ends it.
@@ -370,6 +371,9 @@ impl Receiver {
             // Without SACK a moving window would hide the duplicate ACKs.
             self.grow_window(cx, len, charge);
         }
+        // The window has room for what comes behind the hole, so that its repair does not stop the sender.
+        let span = self.queue.furthest().map_or(0, |end| (end - self.queue.next_offset()) as u32);
+        self.grow_buffer(cx, self.space.with_hole(span));
         Received { out_of_order: true, ..Received::default() }
     }
 
@@ -381,6 +385,14 @@ impl Receiver {
         self.ack.on_data(cx.now, facts, advmss, u32::from(self.header_bytes));
         if facts.payload_bytes >= GROW_MIN_BYTES {
             self.grow_window(cx, facts.payload_bytes, charge);
+        }
+    }
+
+    /// Autotuning wants a window of `win` bytes (`tcp_rcvbuf_grow`).
+    fn grow_buffer(&mut self, cx: &Cx<'_>, win: u64) {
+        if cx.sysctl.tcp_moderate_rcvbuf {
+            let bytes = self.window.ratio().space_from_win(win).min(u64::from(cx.sysctl.tcp_rmem.max));
+            self.window.widen(bytes as u32);
         }
     }
 
@@ -615,9 +627,12 @@ impl Receiver {
     fn after_read(&mut self, cx: &Cx<'_>) {
         self.leave_mark();
         let copied = self.copied_seq();
-        let advmss = self.window.advmss();
-        if let Some(bytes) = self.space.adjust(cx.sysctl, cx.now, copied, advmss) {
-            self.window.widen(cx.sysctl, bytes);
+        let waiting = self.queue.readable_bytes();
+        if let Some(mut win) = self.space.adjust(cx.now, copied, waiting) {
+            if let Some(end) = self.queue.furthest() {
+                win += end - self.queue.next_offset();
+            }
+            self.grow_buffer(cx, win);
         }
         self.cleanup(cx, true, self.queue.fin_reached());
     }
@@ -638,11 +653,5 @@ impl Receiver {
                 self.ack.send_now();
             }
         }
-    }
-
-    /// Window that the whole buffer would allow, in bytes (`tcp_full_space`).
-    #[must_use]
-    pub fn full_space(&self, sysctl: &Sysctl) -> u32 {
-        win_from_space(sysctl, self.window.buf().bytes)
     }
 }

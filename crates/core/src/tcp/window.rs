@@ -41,12 +41,31 @@ impl RcvBuf {
     }
 }
 
-/// Window bytes that fit a buffer of `space` bytes, overhead left aside (`tcp_win_from_space`).
-#[must_use]
-pub fn win_from_space(sysctl: &Sysctl, space: u32) -> u32 {
-    match sysctl.tcp_adv_win_scale {
-        n @ 1.. => space - (space >> n.min(31)),
-        n => space >> n.unsigned_abs().min(31),
+/// Payload that 256 bytes of buffer hold, metadata left aside: as `tcp_adv_win_scale` says (`scaling_ratio`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ratio(u8);
+
+impl Ratio {
+    /// A half, or what `tcp_adv_win_scale` says.
+    #[must_use]
+    pub fn initial(sysctl: &Sysctl) -> Self {
+        let share = match sysctl.tcp_adv_win_scale {
+            n if n > 0 => 256 - 256_u32.checked_shr(n.unsigned_abs()).unwrap_or(0),
+            n => 256_u32.checked_shr(n.unsigned_abs()).unwrap_or(0),
+        };
+        Self(share.clamp(1, 255) as u8)
+    }
+
+    /// Window bytes that fit a buffer of `space` bytes (`tcp_win_from_space`).
+    #[must_use]
+    pub fn win_from_space(self, space: u32) -> u32 {
+        ((u64::from(space) * u64::from(self.0)) >> 8) as u32
+    }
+
+    /// The buffer that a window of `win` bytes needs (`tcp_space_from_win`).
+    #[must_use]
+    pub fn space_from_win(self, win: u64) -> u64 {
+        (win << 8) / u64::from(self.0)
     }
 }
 
@@ -71,7 +90,7 @@ pub fn initial(sysctl: &Sysctl, options: &SocketOptions, mss: u16, scaling: bool
 /// peer: the MSS we offer, less 12 when timestamps are known to be on.
 #[must_use]
 pub fn initial_window(sysctl: &Sysctl, buf: RcvBuf, mss: u32, scaling: bool) -> InitialWindow {
-    let full = win_from_space(sysctl, buf.bytes);
+    let full = Ratio::initial(sysctl).win_from_space(buf.bytes);
     let mut clamp = if buf.clamp == 0 { U16_MAX << MAX_WSCALE } else { buf.clamp };
     if buf.locked {
         clamp = clamp.min(full);
@@ -102,6 +121,7 @@ pub struct RcvWindow {
     buf: RcvBuf,
     advmss: u16,
     scale: u8,
+    ratio: Ratio,
     /// Something was just refused.
     no_room: bool,
 }
@@ -120,7 +140,7 @@ impl RcvWindow {
     #[must_use]
     pub const fn new(initial: InitialWindow, buf: RcvBuf, advmss: u16) -> Self {
         let InitialWindow { rcv_wnd: wnd, clamp, wscale: scale } = initial;
-        Self { wnd, wup: Seq(0), clamp, ssthresh: wnd, buf, advmss, scale, no_room: false }
+        Self { wnd, wup: Seq(0), clamp, ssthresh: wnd, buf, advmss, scale, ratio: Ratio(128), no_room: false }
     }
 
     /// The receive buffer.
@@ -197,7 +217,8 @@ impl RcvWindow {
 
     /// The handshake is over: fits the bounds to the buffer (`tcp_init_buffer_space`).
     pub fn establish(&mut self, sysctl: &Sysctl) {
-        let full = win_from_space(sysctl, self.buf.bytes);
+        self.ratio = Ratio::initial(sysctl);
+        let full = self.ratio.win_from_space(self.buf.bytes);
         let advmss = self.advmss();
         let share = sysctl.tcp_app_win;
         if self.clamp >= full {
@@ -216,13 +237,14 @@ impl RcvWindow {
     /// The largest window that fits now, without silly steps (`__tcp_select_window`).
     #[must_use]
     pub fn offer(&self, sysctl: &Sysctl, charge: u32, rcv_mss: u32) -> Offer {
-        let allowed = win_from_space(sysctl, self.buf.bytes);
+        let allowed = self.ratio.win_from_space(self.buf.bytes);
         let full = self.clamp.min(allowed);
-        let mss = rcv_mss.min(full);
+        // A threshold below the MSS must not keep a small buffer shut for ever.
+        let mss = rcv_mss.min(full).min(self.ssthresh);
         if mss == 0 {
             return Offer { wnd: 0, tight: false };
         }
-        let mut free = win_from_space(sysctl, self.buf.bytes.saturating_sub(charge));
+        let mut free = self.ratio.win_from_space(self.buf.bytes.saturating_sub(charge));
         let tight = free < full / 2;
         let shrinks = self.may_shrink(sysctl);
         if tight || shrinks {
@@ -289,12 +311,12 @@ impl RcvWindow {
     /// Data of `len` bytes came that pins `charge`: opens the window further if the buffer would hold as many bytes at this
     /// overhead (`tcp_grow_window`). `queued` is the charge of both queues. True when it grew.
     pub fn grow(&mut self, sysctl: &Sysctl, queued: u32, len: u32, charge: u32, rcv_mss: u32) -> bool {
-        let space = win_from_space(sysctl, self.buf.bytes.saturating_sub(queued));
+        let space = self.ratio.win_from_space(self.buf.bytes.saturating_sub(queued));
         let room = self.clamp.min(space).saturating_sub(self.ssthresh);
         if room == 0 {
             return false;
         }
-        let step = if win_from_space(sysctl, charge) <= len {
+        let step = if self.ratio.win_from_space(charge) <= len {
             2 * self.advmss()
         } else {
             self.cautious_step(sysctl, len, charge, rcv_mss)
@@ -308,8 +330,8 @@ impl RcvWindow {
 
     /// The smaller the window still is, the more overhead is tolerated (`__tcp_grow_window`).
     fn cautious_step(&self, sysctl: &Sysctl, len: u32, charge: u32, rcv_mss: u32) -> u32 {
-        let mut charge = win_from_space(sysctl, charge) / 2;
-        let mut window = win_from_space(sysctl, sysctl.tcp_rmem.max) / 2;
+        let mut charge = self.ratio.win_from_space(charge) / 2;
+        let mut window = self.ratio.win_from_space(sysctl.tcp_rmem.max) / 2;
         // At most 32 rounds: both are halved each time.
         while self.ssthresh <= window && window > 0 {
             if charge <= len {
@@ -343,10 +365,10 @@ impl RcvWindow {
     }
 
     /// Autotuning has chosen a larger buffer; the bound follows.
-    pub fn widen(&mut self, sysctl: &Sysctl, bytes: u32) {
+    pub fn widen(&mut self, bytes: u32) {
         if bytes > self.buf.bytes && !self.buf.locked {
             self.buf.bytes = bytes;
-            self.clamp = win_from_space(sysctl, bytes);
+            self.clamp = self.bounded(self.ratio.win_from_space(bytes));
         }
     }
 
@@ -359,7 +381,23 @@ impl RcvWindow {
     /// TCP_WINDOW_CLAMP on a living connection (`tcp_set_window_clamp`).
     pub fn set_clamp(&mut self, bytes: u32) {
         self.buf.clamp = bytes.max(MIN_RCVBUF / 2);
-        self.clamp = self.buf.clamp;
-        self.ssthresh = self.wnd.min(self.clamp);
+        self.change_clamp(bytes);
+    }
+
+    /// Share of the buffer that payload takes.
+    #[must_use]
+    pub const fn ratio(&self) -> Ratio {
+        self.ratio
+    }
+
+    /// Never more than the application allows.
+    fn bounded(&self, clamp: u32) -> u32 {
+        if self.buf.clamp == 0 { clamp } else { clamp.min(self.buf.clamp) }
+    }
+
+    fn change_clamp(&mut self, bytes: u32) {
+        let (old, new) = (self.clamp, bytes.max(MIN_RCVBUF / 2));
+        self.clamp = new;
+        self.ssthresh = if new < old { self.ssthresh.min(new) } else { self.ssthresh.max(self.wnd.min(new)) };
     }
 }

@@ -142,6 +142,31 @@ fn the_smallest_and_the_largest_timeout() {
 }
 
 #[test]
+fn the_sysctl_keeps_the_buffer_as_it_is() {
+    let most = |moderate| {
+        let sysctl = Sysctl { tcp_moderate_rcvbuf: moderate, ..Sysctl::default() };
+        let mut p = Peer::server(Shape { syn: "win 65535 mss 1460 ws 7", sysctl, ..Shape::default() });
+        let mut at = 1;
+        for round in 1..8 {
+            // A window per round trip, read at once.
+            let end = at + p.info().rcv_wnd / 1_000 * 1_000;
+            while at < end {
+                p.inject_more(&format!(". {at}:{} ack 1", at + 1_000));
+                at += 1_000;
+                p.read(1_000);
+            }
+            p.drain();
+            p.run_to(round * 100);
+        }
+        p.info().rcv_wnd
+    };
+    let (fixed, tuned) = (most(false), most(true));
+    // Half of the buffer.
+    assert!(fixed <= 65_536, "{fixed}");
+    assert!(tuned > 2 * fixed, "{tuned}");
+}
+
+#[test]
 fn a_fixed_receive_buffer_is_not_tuned() {
     for (tuned, on) in [(false, false), (true, true)] {
         let syn = "win 65535 mss 1460 ws 7 ts 500000/0 sackOK";
