@@ -125,7 +125,7 @@ impl Pacing {
     }
 
     /// A packet with `len_bytes` of payload leaves now: its departure time, after which the next one's is known.
-    /// `segments_sent` counts what the flow has sent before it.
+    /// `segments_sent` counts what the flow has sent, this packet included (`tcp_update_skb_after_send`).
     ///
     /// Time that the flow could have sent in but did not is credit for this packet, up to half of its duration: enough to
     /// make up for a late timer, too little for a burst.

@@ -142,9 +142,9 @@ impl Conn {
         cx.trace(Ev::Out(repr.seq, len, repr.flags.bits() as u8));
         let charge = len + PACKET_CHARGE;
         self.out.credit.charge(charge);
+        self.count_data(cx, plan);
         self.snd.last_departure =
             self.path.pacing.on_send(cx.now, u64::from(len), u64::from(self.rest.stats.data_segs_out));
-        self.count_data(cx, plan);
         Outgoing {
             repr,
             gso_size: if plan.segs > 1 { plan.mss } else { 0 },
