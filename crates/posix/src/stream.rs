@@ -91,7 +91,9 @@ impl Host {
         for _ in 0..=u16::MAX {
             let port = if addr.port() == 0 { self.stack.tcp_free_port(ip)? } else { addr.port() };
             sock.bound = Some(SocketAddr::new(addr.ip(), port));
-            let taken = self.collides(fd, &sock);
+            // Who does not share a port gets none on which anything of TCP is left.
+            let alone = sock.stream && addr.port() != 0 && sock.plain(SOL_SOCKET, SO_REUSEADDR) == 0;
+            let taken = self.collides(fd, &sock) || (alone && self.stack.tcp_port_has_connections(port, ip));
             if !taken {
                 if !sock.stream {
                     self.bind_udp(&mut sock)?;

@@ -371,3 +371,23 @@ fn control_messages_of_a_write_are_looked_at() {
     assert_eq!(fails(&mut net.a, message(SO_TIMESTAMPING, &[0; 4])), Errno::EINVAL, "no time stamps");
     assert_eq!(fails(&mut net.a, message(99, &[])), Errno::EINVAL);
 }
+
+#[test]
+fn a_port_in_time_wait_is_bound_by_who_shares_it() {
+    let mut net = Net::new();
+    let (a, b) = net.connected();
+    ok(&mut net.b, Call::Close { fd: b });
+    net.run(MS(50));
+    ok(&mut net.a, Call::Close { fd: a });
+    net.run(MS(50));
+    let again = stream(&mut net.b);
+    assert_eq!(fails(&mut net.b, bind(again, B, 80)), Errno::EADDRINUSE);
+    ok(&mut net.b, bind(again, B, 81));
+    let sharing = stream(&mut net.b);
+    ok(&mut net.b, setint(sharing, SOL_SOCKET, SO_REUSEADDR, 1));
+    ok(&mut net.b, bind(sharing, B, 80));
+    let other = stream(&mut net.b);
+    net.run(Duration::from_secs(61));
+    ok(&mut net.b, Call::Close { fd: sharing });
+    ok(&mut net.b, bind(other, B, 80));
+}

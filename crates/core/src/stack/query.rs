@@ -3,8 +3,8 @@ use super::Stack;
 use super::demux::Flow;
 use super::tcp::ports_of;
 use crate::base::{Error, Instant, SocketId, Tuple};
-use crate::socket::{Holder, Socket};
-use crate::tcp::Memory;
+use crate::socket::{Entry, Holder, Socket};
+use crate::tcp::{Memory, State};
 use core::net::IpAddr;
 
 /// What waits in a socket, in bytes.
@@ -35,6 +35,19 @@ impl Stack {
     pub fn tcp_free_port(&mut self, ip: Option<IpAddr>) -> Result<u16, Error> {
         let (from, demux) = (ports_of(&self.env.sysctl), &self.demux);
         self.openers.ports.bind(&from, |port| demux.may_listen(port, ip)).ok_or(Error::AddressInUse)
+    }
+
+    /// Some connection has this port at `ip` (`None`: at any address), one that closes in the background or is in TIME-WAIT too:
+    /// what keeps a port from who binds it without SO_REUSEADDR (`inet_csk_bind_conflict`). Looks at every connection.
+    #[must_use]
+    pub fn tcp_port_has_connections(&self, port: u16, ip: Option<IpAddr>) -> bool {
+        let here = |flow: &Tuple| flow.local_port == port && ip.is_none_or(|ip| ip == flow.local_ip);
+        let socket = |e: &Entry| match &e.socket {
+            Socket::Tcp(conn) => conn.state() != State::Close && here(conn.tuple()),
+            Socket::Udp(_) | Socket::Listener(_) => false,
+        };
+        self.sockets.iter().any(|(_, e)| socket(e))
+            || self.small.time_waits.iter().any(|(_, tw)| here(tw.time_wait.tuple()))
     }
 
     /// What waits in a socket.

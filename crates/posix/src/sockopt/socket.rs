@@ -234,7 +234,7 @@ mod tests {
     fn so_sndbuf_and_so_rcvbuf_are_bounded_by_sysctls() {
         let mut host = Host::new(Settings::default()).expect("a host");
         let fd = done(&mut host, Call::Socket { domain: 2, ty: 1, protocol: 0 }).ret as i32;
-        let mut ask = |host: &mut Host, name, bytes| {
+        let ask = |host: &mut Host, name, bytes| {
             done(host, Call::Setsockopt { fd, level: SOL_SOCKET, name, value: Optval::int(bytes) });
             done(host, Call::Getsockopt { fd, level: SOL_SOCKET, name, len: 4 }).int()
         };
