@@ -353,6 +353,13 @@ impl TxQueue {
         }
     }
 
+    /// PSH stays with the last record in flight, also when it is sent again.
+    pub fn mark_last_sent_push(&mut self) {
+        if let Some(mut last) = self.sent.last_entry() {
+            last.get_mut().flags |= flag::PUSH;
+        }
+    }
+
     /// Ends a record: nothing is appended to the tail element any more (MSG_EOR).
     pub fn mark_eor(&mut self) {
         if let Some(tail) = self.unsent.back_mut() {

@@ -17,6 +17,7 @@ impl Conn {
             let len = head.len.min(room as usize).min(usize::from(mss));
             self.tx.queue().mark_push();
             if let Some(mut segment) = self.commit_new(cx, len) {
+                self.tx.queue().mark_last_sent_push();
                 segment.repr.flags.insert(TcpFlags::PSH);
                 return segment;
             }
