@@ -7,7 +7,7 @@ use std::{fs, thread};
 /// Runs of one script until it passes: a busy machine makes some fail.
 const ATTEMPTS: usize = 6;
 /// Scripts at a time; they sleep most of the time.
-const THREADS: usize = 8;
+const THREADS: usize = 16;
 
 fn scripts(folder: &str) -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/drill").join(folder);

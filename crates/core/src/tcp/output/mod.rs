@@ -163,7 +163,9 @@ impl Conn {
     fn tail_probe(&mut self, cx: &mut Cx<'_>, mss: u16) -> Option<Outgoing> {
         let (segment, retransmitted) = match *self.out.tail_probe.take()? {
             Probe::Resend(proposed) => {
-                let resend = self.tx.refit(proposed);
+                // What the peer's window no longer takes is not sent; then the timeout is due (`__tcp_retransmit_skb`).
+                let (una, end) = (self.tx.snd_una(), self.window_end());
+                let resend = self.tx.refit(proposed).filter(|r| r.seq == una || r.seq.before(end));
                 let resend = resend.filter(|r| self.host_queue_gate(cx, r).is_ok());
                 let plan = resend.and_then(|r| self.tx.commit_tlp(cx, &mut self.path, &r));
                 (plan.map(|plan| self.again(cx, &plan)), true)
