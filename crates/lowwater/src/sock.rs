@@ -155,6 +155,8 @@ impl Sock {
     /// Waits for the end of the handshake.
     pub(crate) fn poll_connected(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.poll(cx, Side::Write, |core, _, id| match core.tcp_state(id)? {
+            // The first write is the SYN: nothing to wait for (TCP_FASTOPEN_CONNECT).
+            State::SynSent if core.tcp_is_deferred(id) => Ok(()),
             State::SynSent | State::SynRecv => Err(Error::WouldBlock),
             State::Close => Err(core.take_error(id).unwrap_or(Error::Reset)),
             _ => Ok(()),

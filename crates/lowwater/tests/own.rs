@@ -2,6 +2,7 @@
 use bytes::Bytes;
 use lowwater::core::base::Rng;
 use lowwater::core::device::DeviceCaps;
+use lowwater::core::tcp::SocketOptions;
 use lowwater::link::{self, QueueLimit};
 use lowwater::{
     ConnectOptions, Direction, Driver, Incoming, ListenOptions, Stack, TcpListener, TcpStream, UdpSocket,
@@ -132,6 +133,31 @@ fn blocking_programs_are_asked_too() {
     blocking::TcpStream::connect(&b, "10.0.0.1:80").unwrap().read_to_string(&mut answer).unwrap();
     assert_eq!(answer, "asked");
     server.join().unwrap();
+}
+
+#[tokio::test]
+async fn the_second_connection_to_a_server_opens_fast() {
+    let (a, b) = link::pair(1500);
+    let server =
+        Stack::builder().device(a).address("10.0.0.1/24").sysctl("tcp_fastopen", "0x402").build().unwrap();
+    let client = Stack::builder().device(b).address("10.0.0.2/24").build().unwrap();
+    let listener = TcpListener::bind(&server, "10.0.0.1:80").await.unwrap();
+    let mut fast = SocketOptions::new(&client.sysctl());
+    fast.fastopen_connect = true;
+    let options = ConnectOptions { options: Some(fast), ..ConnectOptions::default() };
+    for n in 0..2 {
+        let mut stream = soon(TcpStream::connect_with(&client, "10.0.0.1:80", &options)).await.unwrap();
+        stream.write_all(b"question").await.unwrap();
+        let mut accepted = soon(listener.accept()).await.unwrap().0;
+        let mut question = [0; 8];
+        soon(accepted.read_exact(&mut question)).await.unwrap();
+        accepted.write_all(b"answer").await.unwrap();
+        drop(accepted);
+        let mut answer = String::new();
+        soon(stream.read_to_string(&mut answer)).await.unwrap();
+        assert_eq!((&question, answer.as_str()), (b"question", "answer"));
+        assert_eq!(server.counters().tcp_ext.tcp_fast_open_passive, n, "the first one brings the cookie");
+    }
 }
 
 #[tokio::test]

@@ -61,6 +61,9 @@ impl Host {
         if nonblocking && p.done > 0 {
             return Ok(Some(Ok(Some(Reply::ok(p.done as i64)))));
         }
+        if !nonblocking && p.done < write.data.len() {
+            self.stack.tcp_expect_write(self.now, id)?;
+        }
         match self.connect_result(write.fd, id, nonblocking, Errno::EINPROGRESS, p)? {
             Some(_) => Ok(None),
             None => Ok(Some(Ok(None))),

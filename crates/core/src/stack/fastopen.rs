@@ -60,6 +60,17 @@ impl Stack {
         Ok((id, taken))
     }
 
+    /// A call waits for this connection with more to write: the last ACK of the handshake may wait for it too.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`]; [`Error::Unsupported`] on anything but a connection.
+    pub fn tcp_expect_write(&mut self, now: Instant, id: SocketId) -> Result<(), Error> {
+        self.with_conn(now, id, |conn, _| {
+            conn.expect_write();
+            Ok(())
+        })
+    }
+
     /// What the listener does with a SYN that is about to be answered.
     pub(super) fn fast_open_grant(&mut self, listener: SocketId, tuple: &Tuple, syn: &Segment) -> Grant {
         let drawn = self.openers.fastopen.drawn;

@@ -3,6 +3,7 @@ use super::fds::Kind;
 use super::{Runner, at, seconds};
 use crate::failure::Failure;
 use crate::script::{CallSpec, Value};
+use lowwater_posix::abi::MSG_FASTOPEN;
 use lowwater_posix::{Call, CallId, Errno, Fd, Reply, Started};
 
 /// A call that has not come back.
@@ -32,7 +33,7 @@ impl Runner<'_> {
         let from = self.now();
         match (self.host.call(call), end) {
             (Started::Done(reply), end) => {
-                if reply.ret == 0 || reply.errno == Some(Errno::EINPROGRESS) {
+                if reply.ret >= 0 || reply.errno == Some(Errno::EINPROGRESS) {
                     self.opens(spec);
                 }
                 self.come_back(line, spec, &reply)?;
@@ -114,11 +115,17 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// A connect() of a stream makes the next SYN the beginning of a new connection.
+    /// A connect() of a stream makes the next SYN the beginning of a new connection, and so does a write with MSG_FASTOPEN.
     fn opens(&mut self, spec: &CallSpec) {
         let fd = spec.args.first().and_then(Value::int);
         let stream = fd.is_some_and(|fd| self.fds.kind(fd) == Some(Kind::Stream));
-        if stream && spec.name == "connect" {
+        let flags = match spec.name.as_str() {
+            "sendto" | "send" => spec.args.get(3),
+            "sendmsg" => spec.args.get(2),
+            _ => None,
+        };
+        let fast = flags.and_then(Value::int).is_some_and(|flags| flags & i64::from(MSG_FASTOPEN) != 0);
+        if stream && (fast || spec.name == "connect") {
             self.flows.expect_new();
         }
     }

@@ -138,12 +138,16 @@ impl Runner<'_> {
         }
     }
 
-    /// Without a connection under test the first SYN of the stack that belongs to none makes one.
+    /// Without a connection under test the first SYN of the stack that belongs to none makes one; else one that follows an older
+    /// connection of the same ports.
     pub(super) fn adopt(&mut self) {
         let Self { flows, sniffed, .. } = self;
-        let opens = |p: &&Wire| p.tcp().is_some_and(|t| t.flags.syn() && !t.flags.ack()) && !flows.owned(p);
-        if let Some((local, remote)) = sniffed.waiting.iter().find(opens).map(Wire::ends) {
+        let syn = |p: &&Wire| p.tcp().is_some_and(|t| t.flags.syn() && !t.flags.ack());
+        let first = sniffed.waiting.iter().find(|p| syn(p) && !flows.owned(p)).map(Wire::ends);
+        if let Some((local, remote)) = first {
             flows.turn_to(local, remote);
+        } else if let Some((local, remote)) = sniffed.waiting.iter().find(syn).map(Wire::ends) {
+            flows.turn_to(local, remote).into_iter().for_each(|flow| flow.forget());
         }
     }
 

@@ -63,6 +63,13 @@ impl Conn {
         if taken == 0 && !data.is_empty() { Err(Error::WouldBlock) } else { Ok(taken) }
     }
 
+    /// The application waits for the connection with more to write: that may carry the last ACK of the handshake.
+    pub fn expect_write(&mut self) {
+        if self.state == State::SynSent {
+            self.rest.fast.facts |= fact::MORE;
+        }
+    }
+
     /// The first SYN: with the option and the data, which stays in the queue apart from the SYN, to be sent again without it.
     pub(in crate::tcp) fn first_syn(&mut self, cx: &mut Cx<'_>) -> Outgoing {
         let syn = match self.rest.fast.open.take().map(|open| *open) {

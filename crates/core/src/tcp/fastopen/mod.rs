@@ -63,6 +63,8 @@ pub(super) mod fact {
     pub(crate) const DATA: u8 = 4;
     /// Data in a SYN was acknowledged, ours or the peer's (`syn_data_acked`).
     pub(crate) const DATA_ACKED: u8 = 8;
+    /// The application waits with more to write than went with the SYN (`sk_write_pending`).
+    pub(crate) const MORE: u8 = 32;
     /// Fast Open was off for a while: this connection finds out whether it works again (`syn_fastopen_ch`).
     pub(crate) const TRIAL: u8 = 16;
 }

@@ -2,6 +2,7 @@
 use crate::base::{Cx, DropWhy, Duration, Error};
 use crate::tcp::ack_policy::MAX_QUICKACKS;
 use crate::tcp::conn::Conn;
+use crate::tcp::fastopen::fact;
 use crate::tcp::output::nagle::Hold;
 use crate::tcp::ready::Notice;
 use crate::tcp::segment::Segment;
@@ -75,10 +76,11 @@ impl Conn {
         self.set_state(cx, State::Established);
         self.establish(cx);
         let refused = self.fast_syn_answered(cx, seg);
-        if self.options.defer_accept == 0 || refused {
+        let wait = self.options.defer_accept > 0 || self.rest.fast.has(fact::MORE);
+        if !wait || refused {
             self.rx.ack.send_now();
         } else {
-            // The data that the server waits for may carry it.
+            // The data that the server waits for, or that the application is about to write, may carry it.
             self.rx.enter_quickack(MAX_QUICKACKS);
             self.rx.ack.delay_by(cx.now, Duration::from_micros(u64::from(cx.sysctl.tcp_delack_max_us)));
         }
