@@ -2,6 +2,9 @@
 use super::Chunk;
 use std::collections::VecDeque;
 
+/// Chunks behind the first that a usual burst leaves.
+const BURST: usize = 8;
+
 /// The in-order queue. It owns no heap memory while it is empty, whatever it held before.
 #[derive(Debug, Default)]
 pub(super) struct Ready {
@@ -10,7 +13,7 @@ pub(super) struct Ready {
     rest: Option<Box<Rest>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Rest(VecDeque<Chunk>);
 
 impl Ready {
@@ -26,7 +29,8 @@ impl Ready {
         if self.first.is_none() {
             self.first = Some(chunk);
         } else {
-            self.rest.get_or_insert_default().0.push_back(chunk);
+            let rest = self.rest.get_or_insert_with(|| Box::new(Rest(VecDeque::with_capacity(BURST))));
+            rest.0.push_back(chunk);
         }
     }
 
