@@ -74,7 +74,7 @@ counter_group! {
         tcp_fast_open_blackhole = "TCPFastOpenBlackhole", tcp_fast_open_passive_alt_key = "TCPFastOpenPassiveAltKey",
         tw = "TW", tw_recycled = "TWRecycled", paws_active = "PAWSActive", paws_estab = "PAWSEstab",
         delayed_acks = "DelayedACKs", delayed_ack_lost = "DelayedACKLost",
-        listen_overflows = "ListenOverflows", listen_drops = "ListenDrops",
+        out_of_window_icmps = "OutOfWindowIcmps", listen_overflows = "ListenOverflows", listen_drops = "ListenDrops",
         tcp_hp_hits = "TCPHPHits", tcp_pure_acks = "TCPPureAcks", tcp_hp_acks = "TCPHPAcks",
         tcp_reno_recovery = "TCPRenoRecovery", tcp_sack_recovery = "TCPSackRecovery", tcp_sack_reneging = "TCPSACKReneging",
         tcp_sack_reorder = "TCPSACKReorder", tcp_reno_reorder = "TCPRenoReorder", tcp_ts_reorder = "TCPTSReorder",

@@ -3,7 +3,7 @@ use super::Stack;
 use super::demux::Flow;
 use crate::base::{DropWhy, Error, Tuple};
 use crate::ip::{IcmpError, IcmpKind, Unreachable};
-use crate::socket::{Holder, Socket, Turn};
+use crate::socket::{Holder, Pending, RequestId, Socket, Turn};
 use crate::tcp::{Notice, Seq};
 use lowwater_wire::protocol;
 
@@ -16,6 +16,17 @@ const fn error_of(kind: IcmpKind) -> Error {
         IcmpKind::Unreachable(Unreachable::Host | Unreachable::Admin)
         | IcmpKind::TimeExceeded
         | IcmpKind::ParamProblem => Error::HostUnreachable,
+    }
+}
+
+/// Which errors Linux drops a request for: `tcp_v4_err` names the unreachable ones, `tcp_v6_err` takes those that its table
+/// calls fatal.
+const fn drops_request(kind: IcmpKind, v6: bool) -> bool {
+    match kind {
+        IcmpKind::Unreachable(Unreachable::Net | Unreachable::Host) | IcmpKind::TimeExceeded => !v6,
+        IcmpKind::Unreachable(Unreachable::Admin | Unreachable::Port | Unreachable::Protocol) => v6,
+        IcmpKind::ParamProblem => true,
+        IcmpKind::TooBig(_) => false,
     }
 }
 
@@ -37,7 +48,11 @@ impl Stack {
     }
 
     fn icmp_error_tcp(&mut self, tuple: &Tuple, error: &IcmpError) -> bool {
-        let Some(Flow::Conn(id)) = self.flow(tuple) else { return false };
+        let id = match self.flow(tuple) {
+            Some(Flow::Conn(id)) => id,
+            Some(Flow::Request(id)) => return self.icmp_error_request(id, tuple, error),
+            Some(Flow::TimeWait(_)) | None => return false,
+        };
         let Some(entry) = self.sockets.get_mut(id) else { return false };
         let Socket::Tcp(conn) = &mut entry.socket else { return false };
         let mut cx = self.env.cx(self.now, Some(id));
@@ -52,6 +67,23 @@ impl Stack {
             kind => conn.on_icmp(&mut cx, error_of(kind), seq),
         }
         self.settle(id, Turn::INPUT);
+        true
+    }
+
+    /// A request, known by the number of its SYN-ACK, is dropped in silence where the error says that the peer cannot be
+    /// reached: nobody is told, since no socket exists yet (`tcp_req_err`). Any other error is ignored.
+    fn icmp_error_request(&mut self, id: RequestId, tuple: &Tuple, error: &IcmpError) -> bool {
+        let Some(Pending::Sent(request)) = self.small.requests.get(id).map(|r| &r.pending) else {
+            return false;
+        };
+        if error.embedded.seq.map(Seq) != Some(request.isn()) {
+            self.env.count.tcp_ext.out_of_window_icmps += 1;
+            return false;
+        }
+        if drops_request(error.kind, tuple.is_v6()) {
+            self.env.count.tcp_ext.listen_drops += 1;
+            self.fail_request(id);
+        }
         true
     }
 

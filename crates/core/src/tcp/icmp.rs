@@ -9,6 +9,7 @@ impl Conn {
     /// could have sent it.
     pub fn on_icmp(&mut self, cx: &mut Cx<'_>, error: Error, seq: Option<Seq>) {
         if !self.names_our_data(seq) {
+            cx.count.tcp_ext.out_of_window_icmps += 1;
             return;
         }
         match self.state {
@@ -24,7 +25,11 @@ impl Conn {
     /// A router says that packets above `mtu` bytes do not pass: what is in flight in larger ones is cut and sent again. False
     /// when the error is none of this connection's, so that nobody else should believe it either.
     pub fn on_pmtu(&mut self, cx: &mut Cx<'_>, mtu: u16, seq: Option<Seq>) -> bool {
-        if !self.names_our_data(seq) || matches!(self.state, State::Close | State::TimeWait) {
+        if !self.names_our_data(seq) {
+            cx.count.tcp_ext.out_of_window_icmps += 1;
+            return false;
+        }
+        if matches!(self.state, State::Close | State::TimeWait) {
             return false;
         }
         if seq.is_some() && !self.options.accepts_pmtu() {

@@ -131,6 +131,12 @@ impl Request {
         })
     }
 
+    /// Number of its SYN-ACK.
+    #[must_use]
+    pub const fn isn(&self) -> Seq {
+        self.setup.isn
+    }
+
     /// The data of the SYN is accepted with it: the SYN-ACK acknowledges it.
     pub fn accept_data(&mut self, syn: &Segment) {
         self.rcv_nxt = self.irs + 1 + syn.payload_len();

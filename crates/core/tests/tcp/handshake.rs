@@ -505,3 +505,29 @@ fn a_connecting_socket_that_defers_keeps_its_last_ack_for_its_data() {
     p.inject("S. 0 ack 1 win 65535 mss 1460");
     p.expect_at(200, ". 1 ack 1");
 }
+
+#[test]
+fn an_unreachable_peer_ends_a_request_in_silence() {
+    // Net and host unreachable name the SYN-ACK by its number: the request is dropped (`tcp_req_err`).
+    for (code, seq, dropped) in
+        [(0, 0, true), (1, 0, true), (1, 1, false), (1, 77, false), (3, 0, false), (13, 0, false)]
+    {
+        let mut p = Peer::listening(Shape::default(), 100);
+        p.inject("S 0 win 65535 mss 1460");
+        p.expect("S. 0 ack 1");
+        p.icmp(code, 0, seq);
+        p.quiet();
+        assert_eq!(p.stack.small_objects().0, usize::from(!dropped), "code {code} about {seq}");
+        let ext = &p.stack.counters().tcp_ext;
+        assert_eq!((ext.listen_drops, ext.out_of_window_icmps), (u64::from(dropped), u64::from(seq != 0)));
+        // Nobody was told, and the peer may try again.
+        assert_eq!(p.error(), None);
+        if dropped {
+            p.inject("S 0 win 65535 mss 1460");
+            p.expect("S. 0 ack 1");
+        } else {
+            p.inject(". 1 ack 1");
+            assert_eq!(p.stack.small_objects().0, 0, "the handshake goes on");
+        }
+    }
+}
