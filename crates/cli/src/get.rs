@@ -18,6 +18,9 @@ use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+/// How long connecting may take without a word, and in all: four SYNs.
+const PATIENCE: Duration = Duration::from_secs(1);
+const CONNECT: Duration = Duration::from_secs(15);
 /// How long the connection may take to close at the end.
 const CLOSE: Duration = Duration::from_secs(1);
 /// Exit code after Ctrl-C, as shells have it: 128 + SIGINT.
@@ -74,7 +77,7 @@ async fn fetch(args: &Get, opened: &Opened, target: &Target) -> Result<(), Failu
     let failed =
         |doing: &str, e: &dyn std::fmt::Display| Failure::other(format!("{}: {doing}: {e}", args.url));
     let addresses = &target.addresses[..];
-    let stream = TcpStream::connect(&opened.stack, addresses).await.map_err(|e| failed("connecting", &e))?;
+    let stream = connect(opened, addresses).await.map_err(|e| failed("connecting", &e))?;
     let io = LentStream::new(stream, Lent::default());
     let handshake = hyper::client::conn::http1::handshake(TokioIo::new(io)).await;
     let (mut sender, connection) = handshake.map_err(|e| failed("starting HTTP", &e))?;
@@ -98,6 +101,29 @@ async fn fetch(args: &Get, opened: &Opened, target: &Target) -> Result<(), Failu
     eprintln!("lowwater: {bytes} bytes in {seconds:.3} s, {mbps:.1} Mbit/s");
     driver.abort();
     Ok(())
+}
+
+/// Connects, and says what it waits for when that takes a while.
+async fn connect(opened: &Opened, addresses: &[SocketAddr]) -> io::Result<TcpStream> {
+    let names: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    let names = names.join(", ");
+    let attempt = TcpStream::connect(&opened.stack, addresses);
+    tokio::pin!(attempt);
+    if let Ok(done) = tokio::time::timeout(PATIENCE, &mut attempt).await {
+        return done;
+    }
+    eprintln!("lowwater: waiting for {names} to answer, {} s at most", CONNECT.as_secs());
+    tokio::time::timeout(CONNECT - PATIENCE, attempt).await.unwrap_or_else(|_| {
+        Err(io::Error::new(
+            io::ErrorKind::TimedOut,
+            format!(
+                "no answer from {names} in {} s: does a server listen there (`ss -ltn`), does the other side have \
+                 an address of this subnet or a route to it (`ip addr`, `ip route`), and does a firewall drop \
+                 what comes from the TUN (`nft list ruleset`)?",
+                CONNECT.as_secs()
+            ),
+        ))
+    })
 }
 
 async fn receive(args: &Get, response: Response<Incoming>) -> Result<u64, Failure> {

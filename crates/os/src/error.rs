@@ -23,6 +23,11 @@ pub enum SetupError {
         /// Name of the device.
         name: String,
     },
+    /// A device of another kind has this name: a TAP for a TUN, a card, the loopback device. (EINVAL)
+    OtherKind {
+        /// Name of the device.
+        name: String,
+    },
     /// No network device has this name. (ENODEV)
     NoSuchLink {
         /// The name.
@@ -77,6 +82,11 @@ impl fmt::Display for SetupError {
                 "device {name} is in use by another process (or it was made with a different number of queues): \
                  choose another name"
             ),
+            Self::OtherKind { name } => write!(
+                f,
+                "{name} is a network device of another kind: choose a name that none has (`ip link` lists them), \
+                 such as lw0"
+            ),
             Self::NoSuchLink { name } => write!(f, "there is no network device {name}"),
             Self::BadName { name } => write!(
                 f,
@@ -102,6 +112,7 @@ impl From<SetupError> for io::Error {
             SetupError::NotPermitted { .. } | SetupError::TunDriverClosed => io::ErrorKind::PermissionDenied,
             SetupError::NoTunDriver | SetupError::NoSuchLink { .. } => io::ErrorKind::NotFound,
             SetupError::Busy { .. } => io::ErrorKind::ResourceBusy,
+            SetupError::OtherKind { .. } => io::ErrorKind::AlreadyExists,
             SetupError::BadName { .. } => io::ErrorKind::InvalidInput,
             SetupError::Os { source, .. } => source.kind(),
         };

@@ -165,6 +165,10 @@ fn a_device_ends_with_its_last_descriptor() {
         assert_eq!(tun.name(), "lwgone0");
         let again = Tun::open(&TunOptions::new("lwgone0")).unwrap_err();
         assert!(matches!(again, SetupError::Busy { .. }), "{again}");
+        // The loopback device can never be a TUN, and a name that nobody has is none of another kind.
+        let other = Tun::open(&TunOptions::new("lo")).unwrap_err();
+        assert!(matches!(other, SetupError::OtherKind { .. }), "{other}");
+        assert!(Tun::open(&TunOptions::new("lw9")).is_ok());
         let name = tun.name().to_owned();
         tun.link().unwrap().delete().unwrap();
         assert!(tun.recv(Instant::ZERO).is_err(), "a deleted device says so");

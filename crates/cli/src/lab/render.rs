@@ -159,9 +159,9 @@ fn table(done: &[Done]) -> Table {
         "seconds",
         "retrans",
         "srtt ms",
-        "queue kB mean",
+        "queue\nkB mean",
         "kB max",
-        "segs/packet",
+        "segs/\npacket",
         "wall s",
     ]);
     for d in done {

@@ -85,6 +85,18 @@ async fn answer(root: Arc<Root>, lent: Lent, request: Request<Incoming>) -> Resp
     }
 }
 
+/// What a file is by its name: what a browser shows instead of storing it.
+fn content_type(names: &[Vec<u8>]) -> &'static str {
+    let name = names.last().map_or(&[][..], Vec::as_slice);
+    match name.rsplit(|&b| b == b'.').next().filter(|end| end.len() < name.len()) {
+        Some(b"md") => "text/markdown; charset=utf-8",
+        Some(b"txt" | b"log" | b"rs" | b"toml" | b"pkt") => "text/plain; charset=utf-8",
+        Some(b"html" | b"htm") => "text/html; charset=utf-8",
+        Some(b"json") => "application/json",
+        _ => "application/octet-stream",
+    }
+}
+
 fn get(
     root: &Root,
     names: &[Vec<u8>],
@@ -120,7 +132,7 @@ fn get(
     let mut answer = Response::new(Answer::file(file, part.start, part.end, lent));
     *answer.status_mut() = status;
     set(&mut answer, CONTENT_LENGTH, (part.end - part.start).to_string());
-    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type(names)));
     answer.headers_mut().insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     if status == StatusCode::PARTIAL_CONTENT {
         set(&mut answer, CONTENT_RANGE, format!("bytes {}-{}/{len}", part.start, part.end - 1));
@@ -193,6 +205,16 @@ mod tests {
         assert_eq!(wanted("bytes=-0", 100), Wanted::Nothing);
         for ignored in ["bytes=9-5", "bytes=a-b", "bytes=0-1,5-6", "lines=1-2", "bytes"] {
             assert_eq!(wanted(ignored, 100), Wanted::All, "{ignored}");
+        }
+    }
+
+    #[test]
+    fn names_tell_what_a_file_is() {
+        let of = |name: &str| content_type(&[b"dir".to_vec(), name.as_bytes().to_vec()]);
+        assert_eq!(of("README.md"), "text/markdown; charset=utf-8");
+        assert_eq!(of("a.b.txt"), "text/plain; charset=utf-8");
+        for other in ["md", "README", "a.md.gz", ".", ""] {
+            assert_eq!(of(other), "application/octet-stream", "{other:?}");
         }
     }
 }

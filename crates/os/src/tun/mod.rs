@@ -252,6 +252,9 @@ impl Tun {
             // Only opening the node answers so; the ioctl says EPERM.
             Errno::ACCESS => SetupError::TunDriverClosed,
             Errno::BUSY => SetupError::Busy { name: name.clone() },
+            Errno::INVAL if std::path::Path::new("/sys/class/net").join(name).exists() => {
+                SetupError::OtherKind { name: name.clone() }
+            }
             e => SetupError::from_errno("creating a TUN device", e),
         })?;
         let mut tun = Self::over(fd, name, options.layer, options.offload, options.mtu);
