@@ -83,7 +83,7 @@ pub(crate) fn value_of(name: &str, rng: &mut Rng) -> Option<String> {
         _ => (lo + (rng.below((hi - lo) as u64 + 1) >> rng.below(33)) as i64).clamp(lo, hi),
     };
     let mut numbers: Vec<i64> = match name {
-        "tcp_rmem" | "tcp_wmem" => vec![one(), one(), one()],
+        "tcp_rmem" | "tcp_wmem" | "tcp_mem" => vec![one(), one(), one()],
         "ip_local_port_range" => vec![one(), one()],
         _ => vec![one()],
     };
