@@ -67,6 +67,13 @@ impl Stack {
         self.ip.add_route(Route { gateway: via, ..Route::on_link(dst, dev) })
     }
 
+    /// Takes a route away; connections that have no other wait for one ([`Wait::NoPath`](crate::base::Wait::NoPath)) and ask
+    /// again when their timers run out. False when there is no such route.
+    pub fn remove_route(&mut self, dest: IpAddr, prefix: u8, via: Option<IpAddr>, dev: DeviceId) -> bool {
+        let Some(dst) = Cidr::new(dest, prefix) else { return false };
+        self.ip.remove_route(&Route { gateway: via, ..Route::on_link(dst, dev) })
+    }
+
     /// Changes a device's MTU in bytes of IP packet.
     ///
     /// # Errors

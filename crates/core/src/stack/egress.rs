@@ -76,6 +76,7 @@ impl Stack {
 
     fn tcp_turn(&mut self, id: SocketId, caps: &PathCaps, budget: usize) -> usize {
         let reachable = self.refresh_path(id);
+        let caps = &PathCaps { reachable, ..*caps };
         for sent in 0..budget {
             let Some(entry) = self.sockets.get_mut(id) else { return sent };
             let Socket::Tcp(conn) = &mut entry.socket else { return sent };

@@ -47,6 +47,7 @@ impl Link {
             gso_max_size: if gso { self.caps.gso_max_size } else { SOFTWARE_GSO_SIZE },
             gso_max_segs: if gso { self.caps.gso_max_segs } else { SOFTWARE_GSO_SEGS },
             fq: self.qdisc.honours_departure(),
+            reachable: true,
         }
     }
 

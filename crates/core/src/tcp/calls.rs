@@ -358,6 +358,9 @@ impl Conn {
         } else if old.cork && !self.options.cork {
             self.out.try_send(self.default_hold());
         }
+        // Linux wakes writers when a limit is set, also those that have not seen "full" (`sk_stream_write_space`).
+        let limits = |o: &SocketOptions| (o.notsent_lowat, o.sndbuf);
+        self.app.nospace |= limits(&old) != limits(&self.options) && self.level(cx).writable();
         self.check_space(cx);
     }
 

@@ -79,6 +79,8 @@ pub struct PathCaps {
     pub gso_max_segs: u16,
     /// The queue below honours departure times.
     pub fq: bool,
+    /// There is a route: without one nothing that could wait is sent.
+    pub reachable: bool,
 }
 
 /// What became of a segment.

@@ -30,6 +30,8 @@ pub(super) struct Pending {
     pub(super) ece: bool,
     /// ECN: our SYN asked for it.
     pub(super) ecn_asked: bool,
+    /// There was no route when something was last tried.
+    pub(super) no_path: bool,
 }
 
 impl Pending {

@@ -1,6 +1,6 @@
 //! TCP end to end.
 use super::world::{World, at, ipv4_packet, v4, v6};
-use crate::base::{Duration, Error, SocketId};
+use crate::base::{Duration, Error, SocketId, Wait};
 use crate::device::{DeviceCaps, Submit};
 use crate::packet::{Csum, Packet};
 use crate::stack::{Decision, Event, ListenAddr, ListenOptions};
@@ -97,6 +97,26 @@ fn a_connection_opens_carries_data_both_ways_and_closes() {
         transfer(&mut w, (1, server), (0, client), 100_000);
         close_both(&mut w, client, server);
     }
+}
+
+#[test]
+fn without_a_route_a_connection_waits_and_says_so() {
+    let mut w = World::plain();
+    let (client, server) = pair(&mut w, v4(2));
+    transfer(&mut w, (0, client), (1, server), 100_000);
+    let (dest, dev) = (v4(0), w.devs[0]);
+    let before = w.stacks[0].counters().tcp.retrans_segs;
+    assert!(w.stacks[0].remove_route(dest, 24, None, dev), "the subnet's route");
+    assert!(!w.stacks[0].remove_route(dest, 24, None, dev), "it is gone");
+    w.stacks[0].tcp_send(w.now, client, &[7; 5_000], NO_FLAGS).expect("room");
+    w.run(SECOND * 3);
+    let count = w.stacks[0].counters();
+    assert!(count.waits(Wait::NoPath) > 0, "the reason is counted");
+    assert_eq!(w.stacks[1].tcp_recv(w.now, server, &mut [0; 8], false), Err(Error::WouldBlock));
+    w.stacks[0].add_route(dest, 24, None, dev).expect("a device");
+    w.run(SECOND * 10);
+    assert_eq!(w.stacks[1].tcp_recv(w.now, server, &mut [0; 8_000], false), Ok(5_000));
+    assert_eq!(w.stacks[0].counters().tcp.retrans_segs, before, "nothing counts as lost");
 }
 
 #[test]

@@ -29,7 +29,7 @@ mod tests {
     use crate::base::testing::World;
     use crate::path::pmtu::Pmtu;
 
-    const CAPS: PathCaps = PathCaps { gso_max_size: 65_536, gso_max_segs: 64, fq: false };
+    const CAPS: PathCaps = PathCaps { gso_max_size: 65_536, gso_max_segs: 64, fq: false, reachable: true };
 
     fn at_rate(bytes_per_second: u64, sysctl: &Sysctl, caps: &PathCaps) -> u16 {
         let mut path = Path::new(&World::new().cx(Instant::ZERO), Pmtu::new(1_500, false));

@@ -36,6 +36,7 @@ impl Conn {
         }
         self.settle_below();
         self.delegate_pacing(caps);
+        self.out.no_path = !caps.reachable;
         if let Some(hold) = self.out.hold() {
             match self.next_data(cx, caps, hold) {
                 Ok(segment) => {
@@ -130,6 +131,7 @@ impl Conn {
     }
 
     fn retransmit(&mut self, cx: &mut Cx<'_>, resend: &Resend) -> Result<Outgoing, Wait> {
+        self.path_gate()?;
         self.host_queue_gate(cx, resend)?;
         self.pacing_gate(cx)?;
         self.credit_gate(cx, resend.len + PACKET_CHARGE, true)?;
@@ -184,6 +186,12 @@ impl Conn {
         segment
     }
 
+    /// Without a route a segment would be lost on this very host, and that is no sign of congestion (Linux: a failing
+    /// `ip_queue_xmit` leaves new data unsent). The timers of retransmission and probes try again.
+    const fn path_gate(&self) -> Result<(), Wait> {
+        if self.out.no_path { Err(Wait::NoPath) } else { Ok(()) }
+    }
+
     fn new_data(&mut self, cx: &mut Cx<'_>, mss: u16, max_segs: u16, hold: Hold) -> Result<Outgoing, Wait> {
         let Some(head) = self.tx.peek_unsent() else {
             return Err(Wait::Empty);
@@ -194,6 +202,7 @@ impl Conn {
         {
             return Ok(probe);
         }
+        self.path_gate()?;
         self.pacing_gate(cx)?;
         let quota = self.cwnd_quota(&head, mss)?;
         if !self.head_fits_window(mss) {
@@ -345,7 +354,7 @@ impl Conn {
         {
             self.mark_app_limited();
         }
-        if matches!(why, Wait::RecvWindow | Wait::Nagle | Wait::Cork | Wait::Defer) {
+        if matches!(why, Wait::RecvWindow | Wait::Nagle | Wait::Cork | Wait::Defer | Wait::NoPath) {
             self.arm_probe_if_stuck(cx);
         }
         self.out.tried();

@@ -12,6 +12,7 @@ impl Conn {
         let room = self.send_window_room();
         if let Some(head) = self.tx.peek_unsent()
             && room > 0
+            && !self.out.no_path
         {
             // Some room: send what fits, with PSH, whatever Nagle and the congestion window say.
             let len = head.len.min(room as usize).min(usize::from(mss));

@@ -11,7 +11,8 @@ use crate::tcp::PathCaps;
 use crate::tcp::conn::Conn;
 
 /// The device is not known before it asks: the largest that one takes.
-const CAPS: PathCaps = PathCaps { gso_max_size: GSO_MAX_SIZE as u32, gso_max_segs: u16::MAX, fq: false };
+const CAPS: PathCaps =
+    PathCaps { gso_max_size: GSO_MAX_SIZE as u32, gso_max_segs: u16::MAX, fq: false, reachable: true };
 
 impl Conn {
     /// An element is full and the call goes on. `ahead` bytes are reckoned as sent; how many are after the push that is due.
