@@ -1,6 +1,6 @@
 //! Everything that CI runs, stage by stage, with the time of each and a truthful last line.
 use crate::command::{Outcome, cargo, run, run_watched};
-use crate::{tidy, tools};
+use crate::{rules, tidy, tools};
 use std::time::{Duration, Instant};
 
 /// Seeds of the simulator in CI; more by `cargo xtask sim --minutes N`.
@@ -23,6 +23,7 @@ const STAGES: &[Stage] = &[
         run: |_| run(&mut cargo(&["fmt", "--all", "--check"])),
     },
     Stage { name: "tidy", what: "cargo xtask tidy", run: |_| tidy::run() },
+    Stage { name: "rules", what: "every rule of docs/rules.md has a script", run: |_| rules::run() },
     Stage {
         name: "clippy",
         what: "cargo clippy --workspace --all-targets -- -D warnings",
