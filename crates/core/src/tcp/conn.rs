@@ -1,7 +1,7 @@
 //! A TCP connection from SYN-SENT to its end: the parts and their birth; what they do is in the files beside this one.
 use super::Setup;
 use super::chrono::{Chrono, Held};
-use super::fastopen::FastOpen;
+use super::fastopen::{FastOpen, Open, fact};
 use super::lowat::Level;
 use super::negotiated::Negotiated;
 use super::options::SocketOptions;
@@ -80,8 +80,8 @@ pub(super) struct Rest {
     pub(super) stats: Stats,
     /// In TIME-WAIT while the application still holds the connection: what answers.
     pub(super) time_wait: Option<Box<TimeWait>>,
-    /// TCP Fast Open.
-    pub(super) fast: FastOpen,
+    /// TCP Fast Open, while its handshake lasts.
+    pub(super) fast: Option<Box<Open>>,
     /// What only some connections need.
     pub(super) seldom: Option<Box<Seldom>>,
 }
@@ -101,8 +101,8 @@ pub(super) struct Stats {
     pub(super) last_ack_recv: Instant,
     /// Where the sender's time goes.
     pub(super) chrono: Chrono,
-    /// We sent the first SYN.
-    pub(super) active: bool,
+    /// How it was opened.
+    pub(super) fast: FastOpen,
 }
 
 impl Conn {
@@ -127,7 +127,7 @@ impl Conn {
             options,
             peer,
         };
-        conn.rest.stats.active = true;
+        conn.rest.stats.fast.facts |= fact::ACTIVE;
         conn.rx.set_oob_inline(conn.options.oobinline);
         conn.tx.follow_departures();
         cx.count.tcp.active_opens += 1;

@@ -302,7 +302,7 @@ impl Conn {
             pmtu: u32::from(self.path.pmtu.mtu()),
             advmss: self.rx.window().advmss(),
             snd_wnd: self.snd.wnd,
-            fastopen_client_fail: self.rest.fast.fail as u8,
+            fastopen_client_fail: self.rest.stats.fast.fail as u8,
             ..TcpInfo::default()
         };
         info.take_times(&self.rest.stats.chrono, cx);
@@ -319,7 +319,7 @@ impl Conn {
             (self.peer.wscale, OPT_WSCALE),
             (self.peer.ecn, OPT_ECN),
             (self.path.ecn.ect_seen(), OPT_ECN_SEEN),
-            (self.rest.fast.has(fact::DATA_ACKED), OPT_SYN_DATA),
+            (self.rest.stats.fast.has(fact::DATA_ACKED), OPT_SYN_DATA),
         ];
         bits.into_iter().fold(0, |all, (on, bit)| if on { all | bit } else { all })
     }
@@ -342,7 +342,7 @@ impl Conn {
         info.total_rto_recoveries = timeouts.recoveries;
         info.total_rto_time = timeouts.time_ms(cx.now);
         // Offset 0 is the SYN; a passive open began at 1, and its SYN-ACK is no connection's.
-        info.bytes_acked = self.tx.una_offset().saturating_sub(u64::from(!stats.active));
+        info.bytes_acked = self.tx.una_offset().saturating_sub(u64::from(!stats.fast.has(fact::ACTIVE)));
         info.segs_out = stats.segs_out;
         info.data_segs_out = stats.data_segs_out;
         info.bytes_sent = stats.bytes_sent;

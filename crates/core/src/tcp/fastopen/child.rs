@@ -20,12 +20,12 @@ impl Conn {
         conn.rest.stats.data_segs_in = u32::from(syn.payload_len() > 0);
         conn.take_syn_data(cx, syn);
         let child = Child { request, listener };
-        conn.rest.fast.open = Some(Box::new(Open::Child(Box::new(child))));
+        conn.rest.fast = Some(Box::new(Open::Child(Box::new(child))));
         conn
     }
 
     fn child(&self) -> Option<&Child> {
-        match self.rest.fast.open.as_deref() {
+        match self.rest.fast.as_deref() {
             Some(Open::Child(child)) => Some(child),
             _ => None,
         }
@@ -49,7 +49,7 @@ impl Conn {
             .map(|bytes| Chunk::admit(bytes.clone(), seg.pinned_bytes as usize, copied))
             .collect();
         let fin = self.rx.take_syn_data(chunks, seg.has(TcpFlags::FIN));
-        self.rest.fast.facts |= fact::DATA_ACKED;
+        self.rest.stats.fast.facts |= fact::DATA_ACKED;
         self.rest.stats.bytes_received = u64::from(len);
         self.app.notice.insert(Notice::READABLE);
         if fin {
@@ -60,7 +60,7 @@ impl Conn {
     /// What the request says to a segment comes first (`tcp_check_req` with `fastopen`). `None` lets it pass.
     pub(in crate::tcp) fn check_child(&mut self, cx: &mut Cx<'_>, seg: &Segment) -> Option<Disposition> {
         let nxt = self.tx.snd_nxt();
-        let Some(Open::Child(child)) = self.rest.fast.open.as_deref_mut() else { return None };
+        let Some(Open::Child(child)) = self.rest.fast.as_deref_mut() else { return None };
         match child.request.input_child(cx, seg, nxt) {
             RequestVerdict::Drop(why) => Some(Disposition::Drop(why)),
             RequestVerdict::Reply(out) => {
@@ -107,7 +107,7 @@ impl Conn {
     pub(in crate::tcp) fn on_child_timer(&mut self, cx: &mut Cx<'_>) {
         let own = u32::from(self.options.syncnt);
         let retries = if own == 0 { cx.sysctl.tcp_synack_retries.saturating_add(1) } else { own };
-        let Some(Open::Child(child)) = self.rest.fast.open.as_deref_mut() else { return };
+        let Some(Open::Child(child)) = self.rest.fast.as_deref_mut() else { return };
         if child.request.deadline() > cx.now {
             return;
         }
@@ -122,7 +122,7 @@ impl Conn {
     pub(in crate::tcp) fn release(&mut self, reset: bool) {
         if let Some(child) = self.child() {
             let news = News::Released { listener: child.listener, reset };
-            self.rest.fast.open = Some(Box::new(Open::News(news)));
+            self.rest.fast = Some(Box::new(Open::News(news)));
         }
     }
 }

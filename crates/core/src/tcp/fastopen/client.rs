@@ -1,7 +1,7 @@
 //! An active open with data in its SYN, and what the SYN-ACK made of it (RFC 7413 section 4.2.1; `tcp_send_syn_data`,
 //! `tcp_rcv_fastopen_synack`).
 use super::cache::{Learnt, SynPlan};
-use super::{ClientFail, FastOpen, News, Open, Syn, fact};
+use super::{ClientFail, News, Open, Syn, fact};
 use crate::base::limits::TCP_MIN_SND_MSS;
 use crate::base::{Cx, Error};
 use crate::tcp::Setup;
@@ -29,11 +29,9 @@ impl Conn {
         let deferred = deferred && plan.data;
         let space = if plan.data { mss - OPTION_SPACE } else { 0 };
         let syn = Syn { option: plan.option, space, deferred, data: Bytes::new() };
-        conn.rest.fast = FastOpen {
-            facts: if plan.trial { fact::TRIAL } else { 0 },
-            fail: plan.fail,
-            open: Some(Box::new(Open::Syn(syn))),
-        };
+        conn.rest.stats.fast.facts |= if plan.trial { fact::TRIAL } else { 0 };
+        conn.rest.stats.fast.fail = plan.fail;
+        conn.rest.fast = Some(Box::new(Open::Syn(syn)));
         if deferred {
             conn.out.tried();
         }
@@ -43,7 +41,7 @@ impl Conn {
     /// The SYN waits for the first write.
     #[must_use]
     pub fn is_deferred(&self) -> bool {
-        matches!(self.rest.fast.open.as_deref(), Some(Open::Syn(Syn { deferred: true, .. })))
+        matches!(self.rest.fast.as_deref(), Some(Open::Syn(Syn { deferred: true, .. })))
     }
 
     /// Takes the front of `data` along with the SYN that is yet to leave; how much of it. For a new connection that was not
@@ -52,7 +50,7 @@ impl Conn {
     /// # Errors
     /// [`Error::WouldBlock`] when the SYN takes no data, or has left.
     pub fn send_with_syn(&mut self, data: &[u8]) -> Result<usize, Error> {
-        let Some(Open::Syn(syn)) = self.rest.fast.open.as_deref_mut() else { return Err(Error::WouldBlock) };
+        let Some(Open::Syn(syn)) = self.rest.fast.as_deref_mut() else { return Err(Error::WouldBlock) };
         if self.state != State::SynSent || !syn.data.is_empty() || self.tx.queue_ref().nxt() > 0 {
             return Err(Error::WouldBlock);
         }
@@ -66,24 +64,24 @@ impl Conn {
     /// The application waits for the connection with more to write: that may carry the last ACK of the handshake.
     pub fn expect_write(&mut self) {
         if self.state == State::SynSent {
-            self.rest.fast.facts |= fact::MORE;
+            self.rest.stats.fast.facts |= fact::MORE;
         }
     }
 
     /// The first SYN: with the option and the data, which stays in the queue apart from the SYN, to be sent again without it.
     pub(in crate::tcp) fn first_syn(&mut self, cx: &mut Cx<'_>) -> Outgoing {
-        let syn = match self.rest.fast.open.take().map(|open| *open) {
+        let syn = match self.rest.fast.take().map(|open| *open) {
             Some(Open::Syn(syn)) => syn,
             _ => Syn { option: None, space: 0, deferred: false, data: Bytes::new() },
         };
         let plan = self.tx.commit_syn(cx, &mut self.path);
         if let Some(option) = &syn.option {
-            self.rest.fast.facts |= fact::OPTION;
-            self.rest.fast.facts |= if option.is_experimental() { fact::EXPERIMENTAL } else { 0 };
+            self.rest.stats.fast.facts |= fact::OPTION;
+            self.rest.stats.fast.facts |= if option.is_experimental() { fact::EXPERIMENTAL } else { 0 };
         }
         let mut out = self.syn_segment(cx, &plan, syn.option);
         if !syn.data.is_empty() {
-            self.rest.fast.facts |= fact::DATA;
+            self.rest.stats.fast.facts |= fact::DATA;
             out.payload = self.commit_syn_data(cx, syn.data);
         }
         out
@@ -105,12 +103,12 @@ impl Conn {
     /// The SYN-ACK has come, and what it acknowledges is out of the queue (`tcp_rcv_fastopen_synack`). True when the data has
     /// to be sent again: then that acknowledges the SYN-ACK.
     pub(in crate::tcp) fn fast_syn_answered(&mut self, cx: &mut Cx<'_>, seg: &Segment) -> bool {
-        if !self.rest.fast.has(fact::OPTION | fact::DATA) {
+        if !self.rest.stats.fast.has(fact::OPTION | fact::DATA) {
             return false;
         }
         let resent = self.tx.total_retrans() > 0;
-        let data = self.rest.fast.has(fact::DATA) && self.has_in_flight();
-        let asked = self.rest.fast.has(fact::OPTION);
+        let data = self.rest.stats.fast.has(fact::DATA) && self.has_in_flight();
+        let asked = self.rest.stats.fast.has(fact::OPTION);
         let got = seg.options.fastopen.filter(|_| asked);
         let mut learnt = Learnt {
             mss: seg.options.mss.unwrap_or_else(|| default_mss(&self.tuple)),
@@ -121,19 +119,19 @@ impl Conn {
         if asked && resent {
             // Only a later SYN got through, or only the answer to one.
             learnt.syn_lost = got.is_none() && data;
-        } else if asked && got.is_none() && !self.rest.fast.has(fact::DATA) {
-            learnt.try_exp = if self.rest.fast.has(fact::EXPERIMENTAL) { 2 } else { 1 };
+        } else if asked && got.is_none() && !self.rest.stats.fast.has(fact::DATA) {
+            learnt.try_exp = if self.rest.stats.fast.has(fact::EXPERIMENTAL) { 2 } else { 1 };
         }
-        self.rest.fast.open = Some(Box::new(Open::News(News::Learnt(learnt))));
+        self.rest.fast = Some(Box::new(Open::News(News::Learnt(learnt))));
         if data {
-            self.rest.fast.fail =
+            self.rest.stats.fast.fail =
                 if resent { ClientFail::SynRetransmitted } else { ClientFail::DataNotAcked };
             cx.count.tcp_ext.tcp_fast_open_active_fail += 1;
             self.tx.on_syn_data_refused(cx, &mut self.path);
             return true;
         }
-        if self.rest.fast.has(fact::DATA) {
-            self.rest.fast.facts |= fact::DATA_ACKED;
+        if self.rest.stats.fast.has(fact::DATA) {
+            self.rest.stats.fast.facts |= fact::DATA_ACKED;
             cx.count.tcp_ext.tcp_fast_open_active += 1;
             self.path.rate.join_syn_and_data();
         }
@@ -144,7 +142,7 @@ impl Conn {
     /// Too many timeouts in a row make us suspect that something on the path swallows Fast Open
     /// (`tcp_fastopen_active_detect_blackhole`). `expired`: the connection is given up.
     pub(in crate::tcp) fn suspect_path(&mut self, cx: &mut Cx<'_>, expired: bool) {
-        if !self.rest.fast.has(fact::OPTION | fact::DATA | fact::DATA_ACKED) {
+        if !self.rest.stats.fast.has(fact::OPTION | fact::DATA | fact::DATA_ACKED) {
             return;
         }
         let timeouts = self.tx.retransmits();
@@ -156,7 +154,7 @@ impl Conn {
 
     /// A reset out of order before any data came (`tcp_validate_incoming`).
     pub(in crate::tcp) fn suspect_reset(&mut self) {
-        if self.rest.fast.has(fact::OPTION)
+        if self.rest.stats.fast.has(fact::OPTION)
             && self.rest.stats.data_segs_in == 0
             && self.state == State::Established
         {
@@ -167,31 +165,31 @@ impl Conn {
     /// The end: nothing came but a FIN beyond a hole, or data after Fast Open had been suspended
     /// (`tcp_fastopen_active_disable_ofo_check`).
     pub(in crate::tcp) fn judge_fast_open(&mut self) {
-        if !self.rest.fast.has(fact::OPTION) {
+        if !self.rest.stats.fast.has(fact::OPTION) {
             return;
         }
         if self.rest.stats.data_segs_in == 0 {
             if self.rx.holds_only_fin() {
                 self.tell(News::Blackhole);
             }
-        } else if self.rest.fast.has(fact::TRIAL) {
+        } else if self.rest.stats.fast.has(fact::TRIAL) {
             self.tell(News::Proven);
         }
     }
 
     /// Leaves word for the stack; what it has not taken yet matters more.
     fn tell(&mut self, news: News) {
-        if self.rest.fast.open.is_none() {
-            self.rest.fast.open = Some(Box::new(Open::News(news)));
+        if self.rest.fast.is_none() {
+            self.rest.fast = Some(Box::new(Open::News(news)));
         }
     }
 
     /// What the stack has to hear, once.
     pub fn take_news(&mut self) -> Option<News> {
-        match self.rest.fast.open.as_deref() {
+        match self.rest.fast.as_deref() {
             Some(Open::News(news)) => {
                 let news = news.clone();
-                self.rest.fast.open = None;
+                self.rest.fast = None;
                 Some(news)
             }
             _ => None,

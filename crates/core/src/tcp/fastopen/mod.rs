@@ -65,17 +65,18 @@ pub(super) mod fact {
     pub(crate) const DATA_ACKED: u8 = 8;
     /// The application waits with more to write than went with the SYN (`sk_write_pending`).
     pub(crate) const MORE: u8 = 32;
+    /// We sent the first SYN, with Fast Open or without.
+    pub(crate) const ACTIVE: u8 = 64;
     /// Fast Open was off for a while: this connection finds out whether it works again (`syn_fastopen_ch`).
     pub(crate) const TRIAL: u8 = 16;
 }
 
-/// A connection's part in Fast Open; a word and two bytes where there is none.
-#[derive(Debug, Default)]
+/// What a connection remembers of Fast Open for as long as it lives.
+#[derive(Clone, Debug, Default)]
 pub(super) struct FastOpen {
     /// Bits of [`fact`].
     pub(super) facts: u8,
     pub(super) fail: ClientFail,
-    pub(super) open: Option<Box<Open>>,
 }
 
 impl FastOpen {

@@ -76,7 +76,7 @@ impl Conn {
         self.set_state(cx, State::Established);
         self.establish(cx);
         let refused = self.fast_syn_answered(cx, seg);
-        let wait = self.options.defer_accept > 0 || self.rest.fast.has(fact::MORE);
+        let wait = self.options.defer_accept > 0 || self.rest.stats.fast.has(fact::MORE);
         if !wait || refused {
             self.rx.ack.send_now();
         } else {
