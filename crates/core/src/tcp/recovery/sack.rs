@@ -141,7 +141,7 @@ impl Recovery {
         let mut segs = 1;
         if len > u64::from(e.flight.mss) {
             segs = len.div_ceil(u64::from(e.flight.mss.max(1))) as u32;
-        } else if self.tlp.high_seq == Some(end) {
+        } else if self.tlp.high_seq.is_some_and(|high| high.get() == end) {
             ack.facts |= fact::DSACK_TLP;
         }
         self.undo.dsack_dups = self.undo.dsack_dups.saturating_add(segs);

@@ -4,12 +4,13 @@ use super::{Ack, Env, Recovery, fact};
 use crate::base::time::{Duration, Instant};
 use crate::path::congestion::CaState;
 use crate::path::rtt::RTO_INITIAL;
+use core::num::NonZeroU64;
 
 /// State of the probe.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tlp {
-    /// `snd.nxt` when the probe left; at most one is out (TLP.end_seq).
-    pub high_seq: Option<u64>,
+    /// `snd.nxt` when the probe left; at most one is out (TLP.end_seq). Never 0: a SYN is not probed for.
+    pub high_seq: Option<NonZeroU64>,
     /// It was a retransmission (TLP.is_retrans).
     pub retrans: bool,
 }
@@ -52,7 +53,7 @@ impl Recovery {
     /// A probe left: RTO runs from now. Or it could not: then from the head's transmission (`tcp_send_loss_probe`).
     pub(in crate::tcp) fn on_probe(&mut self, e: &mut Env<'_, '_>, sent: Option<bool>) {
         if let Some(retrans) = sent {
-            self.tlp = Tlp { high_seq: Some(e.flight.tx.nxt()), retrans };
+            self.tlp = Tlp { high_seq: NonZeroU64::new(e.flight.tx.nxt()), retrans };
             e.cx.count.tcp_ext.tcp_loss_probes += 1;
             e.timer.clear();
             e.rearm_rto();
@@ -64,7 +65,9 @@ impl Recovery {
 
     /// An acknowledgement with a probe out: was a loss repaired by it? (`tcp_process_tlp_ack`, RFC 8985 section 7.4.2)
     pub(in crate::tcp) fn process_tlp_ack(&mut self, e: &mut Env<'_, '_>, ack: &Ack) {
-        let Some(high) = self.tlp.high_seq.filter(|high| ack.ack >= *high) else { return };
+        let Some(high) = self.tlp.high_seq.map(NonZeroU64::get).filter(|high| ack.ack >= *high) else {
+            return;
+        };
         if !self.tlp.retrans || ack.has(fact::DSACK_TLP) {
             // New data arrived, or both the original and the probe did.
             self.tlp.high_seq = None;
