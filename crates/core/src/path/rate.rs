@@ -52,8 +52,8 @@ impl Sampler {
 pub struct RateSample {
     /// Segments delivered in the interval.
     pub delivered: u32,
-    /// The longer of the sending and the acknowledging interval.
-    pub interval: Duration,
+    /// See [`RateSample::interval`].
+    interval_ns: u64,
     /// The application did not fill the window: the path may be faster.
     pub app_limited: bool,
     /// The segment that counts had been retransmitted.
@@ -61,17 +61,23 @@ pub struct RateSample {
 }
 
 impl RateSample {
+    /// The longer of the sending and the acknowledging interval.
+    #[must_use]
+    pub const fn interval(&self) -> Duration {
+        Duration::from_nanos(self.interval_ns)
+    }
+
     /// The rate in bytes per second for segments of `mss` bytes.
     #[must_use]
     pub fn bytes_per_second(&self, mss: u32) -> u64 {
         let bytes = u128::from(self.delivered) * u128::from(mss) * 1_000_000_000;
-        u64::try_from(bytes / u128::from(nanos(self.interval).max(1))).unwrap_or(u64::MAX)
+        u64::try_from(bytes / u128::from(self.interval_ns.max(1))).unwrap_or(u64::MAX)
     }
 
     /// At least as fast as `other`, without dividing.
     fn reaches(&self, other: &Self) -> bool {
-        u128::from(self.delivered) * u128::from(nanos(other.interval))
-            >= u128::from(other.delivered) * u128::from(nanos(self.interval))
+        u128::from(self.delivered) * u128::from(other.interval_ns)
+            >= u128::from(other.delivered) * u128::from(self.interval_ns)
     }
 }
 
@@ -155,12 +161,12 @@ impl Rate {
         let (snapshot, sent_at) = sampler.newest.filter(|_| !reneged)?;
         let sample = RateSample {
             delivered: self.delivered.wrapping_sub(snapshot.delivered),
-            interval: sent_at.since(snapshot.first_sent_at).max(now.since(snapshot.delivered_at)),
+            interval_ns: nanos(sent_at.since(snapshot.first_sent_at).max(now.since(snapshot.delivered_at))),
             app_limited: snapshot.app_limited,
             retransmitted: sampler.retransmitted,
         };
         // Shorter than any round trip: the clock stood still or a retransmission was taken for the original.
-        if sample.interval.is_zero() || min_rtt.is_some_and(|min| sample.interval < min) {
+        if sample.interval_ns == 0 || min_rtt.is_some_and(|min| sample.interval_ns < nanos(min)) {
             return None;
         }
         if !sample.app_limited || self.best.is_none_or(|best| sample.reaches(&best)) {
@@ -245,7 +251,7 @@ mod tests {
                 let j = i as usize - 10;
                 let sample = ack(&mut rate, ms(10 * i), &mut out[j..=j]).expect("valid");
                 if j > 10 {
-                    assert_eq!((sample.delivered, sample.interval), (11, Duration::from_millis(110)));
+                    assert_eq!((sample.delivered, sample.interval()), (11, Duration::from_millis(110)));
                     assert_eq!(sample.bytes_per_second(1_000), 100_000);
                 }
             }
@@ -259,7 +265,7 @@ mod tests {
         assert!(ack(&mut rate, ms(100), &mut out[..1]).is_some());
         // The others arrive all at once at 200 ms; sending them took 100 ms, acknowledging 200 ms.
         let sample = ack(&mut rate, ms(200), &mut out[1..]).expect("valid");
-        assert_eq!((sample.delivered, sample.interval), (11, Duration::from_millis(200)));
+        assert_eq!((sample.delivered, sample.interval()), (11, Duration::from_millis(200)));
         assert_eq!(rate.best(), Some(RateSample { delivered: 11, ..sample }));
     }
 
@@ -283,7 +289,7 @@ mod tests {
             let new = (rate.on_sent(ms(110), false), ms(110));
             let mut out = if reversed { [new, old] } else { [old, new] };
             let sample = ack(&mut rate, ms(210), &mut out).expect("valid");
-            assert_eq!((sample.delivered, sample.interval), (2, Duration::from_millis(110)));
+            assert_eq!((sample.delivered, sample.interval()), (2, Duration::from_millis(110)));
         }
     }
 

@@ -94,7 +94,7 @@ impl RcvSpace {
     }
 
     /// The application has read up to `copied_seq`, and `waiting` bytes wait: once per round trip, whether the buffer should grow
-    /// to what [`Self::window`] says (`tcp_rcv_space_adjust`).
+    /// to what `window` says (`tcp_rcv_space_adjust`).
     pub fn adjust(&mut self, now: Instant, copied_seq: Seq, waiting: u32) -> Option<u64> {
         let elapsed = now.nanos_since(self.at) / 1_000;
         if self.rtt8_us == 0 || elapsed < u64::from(self.rtt8_us / 8) {

@@ -1,4 +1,5 @@
 //! What SACK blocks say: validation (RFC 2018), duplicates (RFC 2883), and the marks that follow (`tcp_sacktag_write_queue`).
+use super::undo::Marker;
 use super::{Ack, Env, Recovery, fact};
 use crate::path::congestion::CaState;
 use crate::tcp::scoreboard::SackedRecord;
@@ -55,7 +56,7 @@ impl Recovery {
         if start > una {
             return true;
         }
-        let Some(marker) = self.undo.marker.filter(|_| dup) else { return false };
+        let Some(marker) = self.undo.marker.filter(|_| dup).map(Marker::una) else { return false };
         if end > una {
             return false;
         }
@@ -96,7 +97,7 @@ impl Recovery {
     fn mark_duplicates(&mut self, e: &mut Env<'_, '_>, ack: &mut Ack, start: u64, end: u64) {
         let undo = &mut self.undo;
         e.flight.dsack(start, end, &mut |r| {
-            if undo.retrans > 0 && undo.marker.is_some_and(|marker| r.end > marker) {
+            if undo.retrans > 0 && undo.marker.is_some_and(|marker| r.end > marker.una()) {
                 undo.on_duplicate(u32::from(r.segs));
             }
             if r.had(flag::SACKED) && r.start < ack.reord {
@@ -125,7 +126,7 @@ impl Recovery {
         // About data already forgotten: it can only be counted.
         if self.undo.retrans > 0
             && end <= ack.prior_una
-            && self.undo.marker.is_some_and(|marker| end > marker)
+            && self.undo.marker.is_some_and(|marker| end > marker.una())
         {
             self.undo.on_duplicate(segs);
         }

@@ -4,12 +4,29 @@ use super::{Ack, Env, Recovery};
 use crate::base::time::Instant;
 use crate::path::congestion::{CaState, Congestion as _};
 use crate::tcp::scoreboard::Flight;
+use core::num::NonZeroU64;
+
+/// A place in the stream, in one word also where it is optional.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Marker(NonZeroU64);
+
+impl Marker {
+    /// At `una`, in bytes from the ISN.
+    pub(in crate::tcp) const fn at(una: u64) -> Self {
+        Self(NonZeroU64::MIN.saturating_add(una))
+    }
+
+    /// Where it stands.
+    pub(super) const fn una(self) -> u64 {
+        self.0.get() - 1
+    }
+}
 
 /// What an undo needs to know.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Undo {
     /// `snd.una` when the reduction began; `None` when there is nothing to undo (`undo_marker`).
-    pub marker: Option<u64>,
+    pub marker: Option<Marker>,
     /// Retransmitted segments not yet reported as duplicates; -1 before the first (`undo_retrans`).
     pub retrans: i32,
     /// When the first retransmission of this episode left (`retrans_stamp`).
@@ -25,7 +42,7 @@ pub struct Undo {
 impl Undo {
     /// A reduction begins (`tcp_init_undo`).
     pub(super) fn begin(&mut self, flight: &Flight, tlp: &Tlp) {
-        self.marker = Some(flight.tx.una());
+        self.marker = Some(Marker::at(flight.tx.una()));
         // A tail loss probe that is out is a retransmission too, though retrans_out does not count it.
         let out = flight.retrans_out as i32 + i32::from(tlp.retrans_out());
         self.retrans = if out > 0 { out } else { -1 };

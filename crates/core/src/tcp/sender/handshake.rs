@@ -5,6 +5,7 @@ use crate::path::Path;
 use crate::path::rate::Snapshot;
 use crate::tcp::recovery::Env;
 use crate::tcp::recovery::rto::{TIMEOUT_MIN, TimerKind};
+use crate::tcp::recovery::undo::Marker;
 use crate::tcp::request::SynAcks;
 use crate::tcp::tx_queue::flag;
 
@@ -34,7 +35,7 @@ impl Sender {
         self.recovery.undo.total_retrans = u32::from(sent.again);
         if sent.timeouts > 0 {
             self.recovery.timeouts.note_syn_acks(sent.timeouts, now.since(sent.first));
-            self.recovery.undo.marker = Some(self.flight.tx.una());
+            self.recovery.undo.marker = Some(Marker::at(self.flight.tx.una()));
             self.recovery.undo.stamp = Some(sent.first);
         }
     }
