@@ -53,8 +53,10 @@ impl Pending {
 
     /// Whether the SYN asks for ECN (RFC 3168 section 6.1.1); a retransmitted one does not insist (section 6.1.1.1).
     pub(super) const fn ecn_syn(&mut self, sysctl: &Sysctl, retransmits: u8) -> bool {
-        self.ecn_asked = sysctl.tcp_ecn == 1 && !(retransmits > 0 && sysctl.tcp_ecn_fallback);
-        self.ecn_asked
+        // What the first SYN asked for may still be granted after the fallback (`tcp_ecn_clear_syn`).
+        let ask = sysctl.tcp_ecn == 1 && !(retransmits > 0 && sysctl.tcp_ecn_fallback);
+        self.ecn_asked |= ask;
+        ask
     }
 
     /// Drops all work but a reset that is already due.

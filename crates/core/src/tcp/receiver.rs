@@ -618,9 +618,8 @@ impl Receiver {
         piece
     }
 
-    /// Discards everything received and forgets what is held; returns the bytes that nobody read.
+    /// Discards what waits to be read, not what is held beyond a hole; returns the bytes that nobody read.
     pub fn discard(&mut self) -> u32 {
-        self.sacks.clear();
         self.queue.clear()
     }
 

@@ -345,12 +345,16 @@ impl RxQueue {
         Some(piece)
     }
 
-    /// Discards everything that waits, as a connection does when nobody will read it. Returns the bytes discarded in order.
+    /// Discards what waits to be read, as a connection does when nobody will read it. What lies beyond a hole stays, since the
+    /// peer has been told of it (`__tcp_close`). Returns the bytes discarded.
     pub fn clear(&mut self) -> u32 {
         let bytes = self.ready_bytes;
+        while let Some(chunk) = self.ready.pop_front() {
+            self.charge -= chunk.charge();
+        }
         self.ready = Ready::new();
-        self.discard_held();
-        (self.ready_bytes, self.charge, self.floor) = (0, 0, 0);
+        self.ready_bytes = 0;
+        self.sink_floor();
         bytes
     }
 

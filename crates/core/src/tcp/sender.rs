@@ -11,7 +11,7 @@ use super::usage::Usage;
 use crate::base::time::{Duration, Instant};
 use crate::base::{Cx, Sysctl};
 use crate::path::Path;
-use crate::path::congestion::CaState;
+use crate::path::congestion::{CaState, Window};
 use crate::path::rate::Sampler;
 use bytes::Bytes;
 use core::fmt;
@@ -678,6 +678,8 @@ impl Sender {
     pub fn init_transfer(&mut self, cx: &mut Cx<'_>, path: &mut Path, initial_cwnd: u32) {
         let lost_syn = self.recovery.undo.total_retrans > 1 && self.recovery.undo.marker.is_some();
         path.window.set_cwnd(cx, if lost_syn { 1 } else { initial_cwnd });
+        // No sign of congestion has been seen by data (`tcp_init_metrics`).
+        path.window.set_ssthresh(cx, Window::INFINITE_SSTHRESH);
         self.usage.stamp = cx.now;
         self.usage.last_sent = cx.now;
         self.usage.round_end = self.flight.tx.nxt();

@@ -68,7 +68,8 @@ impl Conn {
     /// does no harm for as long as a retransmission could last (`tcp_disordered_ack`).
     fn is_disordered_ack(&self, cx: &Cx<'_>, seg: &Segment) -> bool {
         let window = u32::from(seg.window) << self.peer.snd_wscale;
-        let updates = seg.seq.after(self.snd.wl1) || (seg.seq == self.snd.wl1 && window > self.snd.wnd);
+        let updates = seg.seq.after(self.snd.wl1)
+            || (seg.seq == self.snd.wl1 && (window > self.snd.wnd || window == 0));
         seg.has(TcpFlags::ACK)
             && seg.seq_len() == 0
             && seg.seq == self.rx.nxt()
