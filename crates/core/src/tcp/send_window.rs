@@ -26,7 +26,8 @@ impl SendWindow {
 
     /// Takes the window of an acceptable ACK (RFC 9293 section 3.10.7.4; `tcp_ack_update_window`). True when it changed.
     pub(super) fn update(&mut self, una: Seq, ack: Seq, seq: Seq, wnd: u32) -> bool {
-        let newer = ack.after(una) || seq.after(self.wl1) || (seq == self.wl1 && wnd > self.wnd);
+        let newer =
+            ack.after(una) || seq.after(self.wl1) || (seq == self.wl1 && (wnd > self.wnd || wnd == 0));
         if !newer {
             return false;
         }
@@ -51,5 +52,9 @@ mod tests {
         assert!(!w.update(Seq(5), Seq(5), Seq(10), 500), "same segment, smaller window: reordered");
         assert!(w.update(Seq(5), Seq(6), Seq(10), 500), "new data acknowledged");
         assert_eq!(w.wnd, 500);
+        assert!(
+            w.update(Seq(6), Seq(6), Seq(10), 0),
+            "same segment, closed: probes find out (`tcp_may_update_window`)"
+        );
     }
 }
