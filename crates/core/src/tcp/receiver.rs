@@ -629,7 +629,7 @@ impl Receiver {
         let waiting = self.queue.readable_bytes();
         if let Some(mut win) = self.space.adjust(cx.now, copied, waiting) {
             if let Some(end) = self.queue.furthest() {
-                win += end - self.queue.next_offset();
+                win = win.saturating_add(end - self.queue.next_offset());
             }
             self.grow_buffer(cx, win);
         }

@@ -541,7 +541,7 @@ impl Sender {
         let stamp = path.rate.on_sent(cx.now, false);
         self.flight.on_resent(resend.start, cx.now, stamp, counted);
         let end = resend.start + u64::from(resend.len);
-        self.recovery.rack.on_resent(cx.now, resend.start, end);
+        self.recovery.rack.on_resent(cx, self.flight.sack_ok, resend.start, end);
         self.recovery.undo.total_retrans =
             self.recovery.undo.total_retrans.saturating_add(u32::from(resend.segs));
         cx.count.tcp.retrans_segs += u64::from(resend.segs);

@@ -4,8 +4,8 @@
 //! retransmissions wait in a queue in the order of their departure. Neither is walked twice.
 use super::rto::{TIMEOUT_MIN, TimerKind};
 use super::{Ack, Env, Reorder};
-use crate::base::Sysctl;
 use crate::base::time::{Duration, Instant, nanos};
+use crate::base::{Cx, Sysctl};
 use crate::path::Path;
 use crate::path::congestion::CaState;
 use crate::tcp::scoreboard::Flight;
@@ -105,9 +105,17 @@ impl Rack {
         }
     }
 
-    /// A record went out again.
-    pub(in crate::tcp) fn on_resent(&mut self, at: Instant, start: u64, end: u64) {
-        self.resent.get_or_insert_default().0.push_back(Resent { at, start, end });
+    /// A record went out again. Remembered only where RACK judges it later: nothing else takes it out.
+    pub(in crate::tcp) fn on_resent(&mut self, cx: &Cx<'_>, sack_ok: bool, start: u64, end: u64) {
+        if sack_ok && enabled(cx.sysctl) {
+            self.resent.get_or_insert_default().0.push_back(Resent { at: cx.now, start, end });
+        }
+    }
+
+    /// Retransmissions that are remembered, for tests of the bound.
+    #[cfg(test)]
+    pub(in crate::tcp) fn remembered(&self) -> usize {
+        self.resent.as_ref().map_or(0, |resent| resent.0.len())
     }
 
     /// Marks what is lost by now; true when the reordering timer runs for more (`tcp_rack_mark_lost`).

@@ -7,7 +7,6 @@ use crate::tcp::recovery::Env;
 use crate::tcp::recovery::rto::{TIMEOUT_MIN, TimerKind};
 use crate::tcp::recovery::undo::Marker;
 use crate::tcp::request::SynAcks;
-use crate::tcp::tx_queue::flag;
 
 impl Sender {
     /// Puts a SYN into flight and sets the timer.
@@ -58,7 +57,8 @@ impl Sender {
     /// The SYN-ACK acknowledges our SYN without the data that went along: the data is lost, without being a sign of congestion.
     pub fn on_syn_data_refused(&mut self, cx: &mut Cx<'_>, path: &mut Path) {
         let mut e = Env { cx, path, flight: &mut self.flight, timer: &mut self.timer };
-        while let Some((start, _)) = e.flight.tx.first().filter(|(_, sent)| !sent.has(flag::LOST)) {
+        // A SYN carries one record.
+        if let Some((start, _)) = e.flight.tx.first() {
             e.flight.mark_lost(e.cx, start);
         }
         self.recovery.retransmit_without_congestion(&mut e);

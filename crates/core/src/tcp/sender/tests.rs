@@ -412,6 +412,20 @@ fn a_sack_in_the_middle_of_a_super_packet_splits_it() {
 }
 
 #[test]
+fn retransmissions_that_rack_never_judges_are_not_remembered() {
+    for (sack, tcp_recovery) in [(true, 1), (true, 0), (false, 1)] {
+        let mut rig = if sack { Rig::warm() } else { Rig::without_sack() };
+        rig.world.sysctl.tcp_recovery = tcp_recovery;
+        rig.send(10, false);
+        for _ in 0..3 {
+            rig.fire();
+        }
+        let judged = sack && tcp_recovery == 1;
+        assert_eq!(rig.s.recovery.rack.remembered() > 0, judged, "SACK {sack}, tcp_recovery {tcp_recovery}");
+    }
+}
+
+#[test]
 fn newreno_repairs_one_hole_per_round_trip() {
     let mut rig = Rig::without_sack();
     rig.send(10, false);
