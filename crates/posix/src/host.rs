@@ -257,7 +257,8 @@ impl Host {
         }
         let device = &mut self.device;
         let mut submit = |now: Instant, packet: Packet| device.submit(now, packet);
-        self.stack.transmit(self.now, self.dev, BUDGET, &mut submit).packets > 0
+        let done = self.stack.transmit(self.now, self.dev, BUDGET, &mut submit);
+        done.packets + done.dropped > 0
     }
 
     /// Tells epoll sets and blocked calls what the stack has to say; true when it had something.

@@ -32,7 +32,7 @@ impl PortRange<'_> {
     /// First port, and how many there are: an even number, so that both parities have the same share.
     fn span(&self) -> Option<(u32, u32)> {
         let (low, high) = (u32::from(self.range.0), u32::from(self.range.1));
-        let count = (high + 1).checked_sub(low)?;
+        let count = (high + 1).checked_sub(low).filter(|&count| count > 0)?;
         Some((low, if count > 1 { count & !1 } else { count }))
     }
 
@@ -129,6 +129,15 @@ mod tests {
         }
         assert_eq!(ports.connect(&from, &1, |p| p % 2 == 1).expect("odd") % 2, 1);
         assert_eq!(ports.bind(&from, |p| p % 2 == 0).expect("even") % 2, 0);
+    }
+
+    #[test]
+    fn a_range_that_ends_before_it_begins_has_no_port() {
+        let (mut ports, reserved) = (ports(6), PortList::default());
+        for range in [(1_000, 999), (1_000, 1), (u16::MAX, 0)] {
+            let from = PortRange { range, reserved: &reserved };
+            assert_eq!((ports.connect(&from, &1, |_| true), ports.bind(&from, |_| true)), (None, None));
+        }
     }
 
     #[test]

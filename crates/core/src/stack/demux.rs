@@ -133,7 +133,7 @@ impl Demux {
     pub(super) fn listener(&self, local: SocketAddr) -> Option<SocketId> {
         let (port, ip) = (Some(local.port()), Some(local.ip()));
         let family = Some(any_of(local.ip()));
-        [(port, ip), (port, family), (port, None), (None, ip), (None, None)]
+        [(port, ip), (port, family), (port, None), (None, ip), (None, family), (None, None)]
             .iter()
             .find_map(|place| self.listeners.get(place))
             .copied()

@@ -300,6 +300,19 @@ fn listeners_take_places_by_address_and_port() {
 }
 
 #[test]
+fn a_listener_on_every_port_of_one_family_hears_that_family_alone() {
+    let mut w = World::plain();
+    let o = ListenOptions::new(options(&w));
+    let addr = ListenAddr { ip: Some(core::net::Ipv4Addr::UNSPECIFIED.into()), port: None };
+    let listener = w.stacks[1].tcp_listen(w.now, addr, o).expect("free");
+    let client = connect(&mut w, v4(2), 4_321);
+    w.until("accepted", |w| w.saw(1, Event::Accepted(listener)));
+    let other = connect(&mut w, v6(2), 4_321);
+    w.until("refused", |w| w.saw(0, Event::Closed(other)));
+    assert!(!w.saw(0, Event::Closed(client)));
+}
+
+#[test]
 fn a_stack_connects_to_itself() {
     let mut w = World::plain();
     for ip in [v4(1), "127.0.0.1".parse().expect("valid"), "::1".parse().expect("valid")] {
