@@ -1,5 +1,6 @@
 //! What the benchmarks share: a counting allocator and two stacks in one process.
 #![forbid(unsafe_code)]
+pub mod args;
 pub mod counting;
 pub mod duo;
 pub mod hash;

@@ -15,19 +15,15 @@ const BATCH: usize = 64;
 /// A batch ends beyond this many bytes, so that it stays in the cache.
 const BATCH_BYTES: usize = 512 * 1_024;
 
-/// Where the kernel does its part: `--work auto|inline|spread|thread` on the command line.
-///
-/// # Panics
-/// When the word is another.
+/// Where the kernel does its part: `--work auto|inline|spread|thread` on the command line. Another word ends the process.
 #[must_use]
 pub fn work() -> KernelWork {
-    let named = std::env::args().skip_while(|arg| arg != "--work").nth(1);
-    match named.as_deref() {
+    match crate::args::word("--work").as_deref() {
         Some("thread") => KernelWork::Thread,
         Some("spread") => KernelWork::Spread,
         Some("inline") => KernelWork::Inline,
         Some("auto") | None => KernelWork::default(),
-        Some(other) => panic!("--work takes auto, inline, spread or thread, not {other}"),
+        Some(other) => crate::args::refuse("--work", &"auto, inline, spread or thread", other),
     }
 }
 

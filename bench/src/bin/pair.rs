@@ -1,6 +1,7 @@
 //! Bulk transfer between two stacks in one process and one thread: Gbit/s, allocations, and bytes per idle connection.
 #![forbid(unsafe_code)]
 use bytes::Bytes;
+use lowwater_bench::args;
 use lowwater_bench::counting::{self, INSTRUMENTED_SYSTEM, StatsAlloc, System};
 use lowwater_bench::duo::Duo;
 use lowwater_bench::hash::Hash;
@@ -13,13 +14,10 @@ static COUNTING: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 const WRITE: usize = 262_144;
 
 fn main() {
-    let arg = |name: &str, default: u64| {
-        let mut args = std::env::args().skip_while(|a| a != name).skip(1);
-        args.next().map_or(default, |v| v.parse().expect("a number"))
-    };
-    let gigabytes = arg("--gb", 8);
-    let mtu = arg("--mtu", 1500) as u16;
-    let flows = arg("--flows", 1) as usize;
+    args::check("pair [--gb N] [--mtu N] [--flows N]");
+    let gigabytes = args::number("--gb", 8, 1, 1_000_000);
+    let mtu = args::number("--mtu", 1500, 576, 65_535) as u16;
+    let flows = args::number("--flows", 1, 1, 10_000) as usize;
     idle(4_096);
     bulk(gigabytes * 1_000_000_000, mtu, flows, false);
     bulk(gigabytes * 1_000_000_000, mtu, flows, true);

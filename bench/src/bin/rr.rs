@@ -3,6 +3,7 @@
 //! `rr [--seconds S] [--pairs N] [--only ROW] [--place same|apart] [--work W]`: needs root and iproute2. Every side is one thread that sleeps while it waits;
 //! TCP_NODELAY is set; rounds interleave the rows, and of each row the median counts.
 #![forbid(unsafe_code)]
+use lowwater_bench::args;
 use lowwater_bench::counting::{INSTRUMENTED_SYSTEM, StatsAlloc, System};
 use lowwater_bench::single::{Asker, Echo, Single, Used};
 use lowwater_os::netns::NetNs;
@@ -34,16 +35,15 @@ const ROWS: [(&str, Run); 3] =
     [("kernel <-> kernel, veth", veth), ("kernel -> stack, TUN", server), ("stack -> kernel, TUN", client)];
 
 fn main() {
+    args::check(
+        "rr [--seconds S] [--pairs N] [--only 1|2] [--place same|apart] [--work auto|inline|spread|thread]",
+    );
     if let Err(why) = lowwater_os::netns::can_net_admin() {
         eprintln!("skipped: needs {why}");
         std::process::exit(77);
     }
-    let arg = |name: &str, default: u64| {
-        let mut args = std::env::args().skip_while(|a| a != name).skip(1);
-        args.next().map_or(default, |v| v.parse().expect("a number"))
-    };
-    let (seconds, pairs, only) =
-        (Duration::from_secs(arg("--seconds", 2)), arg("--pairs", 5), arg("--only", 0));
+    let seconds = Duration::from_secs(args::number("--seconds", 2, 1, 3_600));
+    let (pairs, only) = (args::number("--pairs", 5, 1, 1_000), args::number("--only", 0, 1, 2));
     for (what, unit) in [(What::Ask, "round trips"), (What::Connect, "connections")] {
         let mut rates: [Vec<f64>; 3] = Default::default();
         for _ in 0..pairs {
@@ -52,13 +52,14 @@ fn main() {
                 rates[row].push(run(what, seconds));
             }
         }
-        let mut base = f64::NAN;
+        let mut base = None;
         for (row, ((name, _), rates)) in
             ROWS.iter().zip(&mut rates).enumerate().filter(|(_, r)| !r.1.is_empty())
         {
             let rate = median(rates);
-            base = if row == 0 { rate } else { base };
-            println!("{name}: {rate:.0} {unit}/s, ratio {:.2}", rate / base);
+            base = if row == 0 { Some(rate) } else { base };
+            let ratio = base.map_or(String::new(), |base| format!(", ratio {:.2}", rate / base));
+            println!("{name}: {rate:.0} {unit}/s{ratio}");
         }
     }
 }
@@ -144,12 +145,11 @@ fn veth(what: What, time: Duration) -> f64 {
 /// Puts the calling thread on a processor: the server on the first, the client on the same or on the second (`--place same`,
 /// `--place apart`); without the word the scheduler decides.
 fn place(client: bool) {
-    let word = std::env::args().skip_while(|arg| arg != "--place").nth(1);
-    let cpu = match word.as_deref() {
+    let cpu = match args::word("--place").as_deref() {
         Some("same") => 0,
         Some("apart") => usize::from(client),
         None => return,
-        Some(other) => panic!("--place takes same or apart, not {other}"),
+        Some(other) => args::refuse("--place", &"same or apart", other),
     };
     let mut set = CpuSet::new();
     set.set(cpu);

@@ -3,6 +3,7 @@
 //! `tun [--seconds S] [--pairs N] [--flows N]`: needs root and iperf3. Rows: one thread that runs the stack, its device and the
 //! application; the facade (the stack's thread and the application's). Our payload is hashed on both sides, iperf3's is not.
 #![forbid(unsafe_code)]
+use lowwater_bench::args;
 use lowwater_bench::counting::{INSTRUMENTED_SYSTEM, StatsAlloc, System};
 use lowwater_bench::hash::Hash;
 use lowwater_bench::single::{Bulk, Role, Single};
@@ -31,17 +32,15 @@ const RUNS: [(Run, Role); 4] = [
 ];
 
 fn main() {
+    args::check("tun [--seconds S] [--pairs N] [--flows N] [--only ROW] [--work auto|inline|spread|thread]");
     if let Err(why) = lowwater_os::netns::can_net_admin() {
         eprintln!("skipped: needs {why}");
         std::process::exit(77);
     }
-    let arg = |name: &str, default: u64| {
-        let mut args = std::env::args().skip_while(|a| a != name).skip(1);
-        args.next().map_or(default, |v| v.parse().expect("a number"))
-    };
-    let seconds = Duration::from_secs(arg("--seconds", 3));
-    let only = arg("--only", 0);
-    let (pairs, flows) = (arg("--pairs", 5), arg("--flows", 1) as usize);
+    let seconds = Duration::from_secs(args::number("--seconds", 3, 1, 3_600));
+    let only = args::number("--only", 0, 1, RUNS.len() as u64);
+    let (pairs, flows) =
+        (args::number("--pairs", 5, 1, 1_000), args::number("--flows", 1, 1, 10_000) as usize);
     let mut kernel = Vec::new();
     let mut rows: [Vec<f64>; 4] = Default::default();
     for round in 0..pairs {

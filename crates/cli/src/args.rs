@@ -11,7 +11,8 @@ Examples:
   sudo lowwater get --tun lw0 --addr 10.9.0.2/24 http://10.9.0.1:8000/file -o file
   lowwater drill tests/drill                        scripts in packetdrill's language, in virtual time
 
-Without root, `unshare -rn` gives a shell in a network of its own in which serve and get work.
+Without root, `unshare -rn` gives a shell in a network of its own in which serve and get work
+(where users may open /dev/net/tun).
 Exit codes: 0 done, 1 failed, 2 bad command line, 77 the environment lacks something,
 130 lab or get cut short by Ctrl-C (it is how serve ends: 0).";
 

@@ -17,6 +17,10 @@ const ATTEMPTS: usize = 3;
 /// Runs the scripts; the exit code is 1 when one failed.
 pub(crate) fn run(args: &Drill) -> Result<ExitCode, Failure> {
     let scripts = lowwater_drill::collect(&args.paths).map_err(|e| Failure::io("looking for scripts", &e))?;
+    if scripts.is_empty() {
+        let places: Vec<String> = args.paths.iter().map(|path| path.display().to_string()).collect();
+        return Err(Failure::usage(format!("there is no script (*.pkt) below {}", places.join(", "))));
+    }
     if args.kernel
         && let Err(lack) = kernel_available()
     {
@@ -28,7 +32,7 @@ pub(crate) fn run(args: &Drill) -> Result<ExitCode, Failure> {
     let mut outcomes = Vec::new();
     for script in &scripts {
         let run = if args.kernel { against_kernel(script) } else { lowwater_drill::drill_file(script) };
-        let outcome = run.map_err(|e| Failure::io(script.display(), &e))?;
+        let outcome = run.unwrap_or_else(|e| unreadable(script, &e));
         failed += usize::from(!outcome.as_expected());
         if args.page {
             outcomes.push(outcome);
@@ -47,9 +51,6 @@ pub(crate) fn run(args: &Drill) -> Result<ExitCode, Failure> {
         let passed = total - failed;
         writeln!(out, "{passed} of {total} scripts passed in {:.1} ms, {rate:.0} a second", seconds * 1e3)
             .map_err(|e| Failure::io("writing", &e))?;
-    }
-    if scripts.is_empty() {
-        return Err(Failure::usage("there is no script (*.pkt) in these directories"));
     }
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -72,6 +73,17 @@ fn kernel_available() -> Result<(), String> {
 #[cfg(not(target_os = "linux"))]
 fn against_kernel(_: &Path) -> io::Result<Outcome> {
     Err(io::ErrorKind::Unsupported.into())
+}
+
+/// A file that cannot be read fails like any other script, so that those behind it still run.
+fn unreadable(script: &Path, e: &io::Error) -> Outcome {
+    let what = match e.kind() {
+        io::ErrorKind::InvalidData => "this is no text (UTF-8), so it is no script".to_owned(),
+        _ => format!("the file cannot be read: {e}"),
+    };
+    let failure =
+        lowwater_drill::Failure { script: script.display().to_string(), line: 1, what, ..Default::default() };
+    Outcome::of(script, "", Err(Box::new(failure)))
 }
 
 fn words(outcome: &Outcome) -> String {

@@ -66,7 +66,10 @@ fn target(url: &str) -> Result<Target, Failure> {
     }
     let authority = uri.authority().ok_or_else(|| bad("the host is missing"))?;
     let name = authority.host().trim_start_matches('[').trim_end_matches(']');
-    let port = authority.port_u16().unwrap_or(80);
+    // A port that is no number of 16 bits reads as none: then something stands behind the host.
+    let bare = authority.as_str().trim_end_matches(':').ends_with(authority.host());
+    let port = authority.port_u16().or(bare.then_some(80));
+    let port = port.filter(|port| *port != 0).ok_or_else(|| bad("the port is none from 1 to 65535"))?;
     let addresses =
         (name, port).to_socket_addrs().map_err(|e| Failure::io(format!("looking up {name}"), &e))?;
     let path = uri.path_and_query().map_or("/", |p| p.as_str()).to_owned();
@@ -176,7 +179,15 @@ mod tests {
         let t = target("http://[fd00::1]:8000/a?b=c").expect("a URL");
         assert_eq!((t.addresses[0].to_string().as_str(), t.path.as_str()), ("[fd00::1]:8000", "/a?b=c"));
         assert_eq!(target("http://10.0.0.1").expect("a URL").addresses[0].port(), 80);
-        for bad in ["https://10.0.0.1/", "10.0.0.1/x", "ftp://10.0.0.1/", "http://", "::"] {
+        for bad in [
+            "https://10.0.0.1/",
+            "10.0.0.1/x",
+            "ftp://10.0.0.1/",
+            "http://",
+            "::",
+            "http://10.0.0.1:99999/",
+            "http://[fd00::1]:0/",
+        ] {
             assert_eq!(target(bad).err().map(|e| e.exit_code()), Some(2), "{bad}");
         }
     }

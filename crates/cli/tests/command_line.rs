@@ -217,3 +217,26 @@ fn drill_says_which_line_failed() {
         (&false.into(), &2.into(), &"-1 EBADF".into())
     );
 }
+
+#[test]
+fn drill_names_what_cannot_be_had_and_goes_on() {
+    let dir = Dir::new();
+    let folder = dir.path().display().to_string();
+    let ended = say(&["drill", &folder]);
+    assert_eq!((ended.code(), ended.stdout.as_str()), (Some(2), ""));
+    assert!(ended.stderr.contains(&folder), "{}", ended.stderr);
+    let gone = dir.join("gone.pkt").display().to_string();
+    let ended = say(&["drill", &gone]);
+    assert_eq!(ended.code(), Some(1));
+    assert!(ended.stderr.contains(&gone), "{}", ended.stderr);
+    std::fs::write(dir.join("a.pkt"), [0xff, 0xfe]).expect("writable");
+    std::fs::write(dir.join("b.pkt"), "// nothing happens here\n").expect("writable");
+    std::fs::write(dir.join("c.pkt"), "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n").expect("writable");
+    let ended = say(&["drill", &folder]);
+    assert_eq!(ended.code(), Some(1));
+    for part in
+        ["a.pkt:1: this is no text", "b.pkt:2: the script has no event", "c.pkt\n1 of 3 scripts passed"]
+    {
+        assert!(ended.stdout.contains(part), "{part}: {}", ended.stdout);
+    }
+}

@@ -22,6 +22,8 @@ pub struct Failure {
     pub trace: Vec<String>,
     /// What print() in snippets said.
     pub printed: Vec<String>,
+    /// It ran against the kernel of the host.
+    pub on_kernel: bool,
 }
 
 impl Failure {
@@ -54,7 +56,7 @@ impl Failure {
     /// The command that runs this script alone.
     #[must_use]
     pub fn alone(&self) -> String {
-        format!("lowwater drill {}", self.script)
+        format!("lowwater drill {}{}", if self.on_kernel { "--kernel " } else { "" }, self.script)
     }
 }
 

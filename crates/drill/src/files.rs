@@ -47,23 +47,28 @@ fn head(text: &str) -> impl Iterator<Item = &str> {
 /// The scripts among `paths` in order: files as they are, and all `*.pkt` below directories, sorted.
 ///
 /// # Errors
-/// A path that does not exist or cannot be read.
+/// A path that does not exist or cannot be read, which the error names.
 pub fn collect(paths: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for path in paths {
         if path.is_dir() {
             walk(path, &mut found)?;
         } else {
-            path.metadata()?;
+            path.metadata().map_err(|e| named(path, &e))?;
             found.push(path.clone());
         }
     }
     Ok(found)
 }
 
+/// The error with the path in front.
+fn named(path: &Path, e: &io::Error) -> io::Error {
+    io::Error::new(e.kind(), format!("{}: {e}", path.display()))
+}
+
 fn walk(dir: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
-    let mut entries: Vec<PathBuf> =
-        std::fs::read_dir(dir)?.map(|e| e.map(|e| e.path())).collect::<Result<_, _>>()?;
+    let entries = std::fs::read_dir(dir).and_then(|entries| entries.map(|e| e.map(|e| e.path())).collect());
+    let mut entries: Vec<PathBuf> = entries.map_err(|e| named(dir, &e))?;
     entries.sort();
     for path in entries {
         if path.is_dir() {

@@ -185,6 +185,10 @@ pub fn drill_file(path: &Path, attempts: usize) -> io::Result<Outcome> {
     }
     // What the stack cannot do yet is no reason for the kernel to fail; what the kernel cannot do is.
     let fails_because = excuse(&text).map(str::to_owned);
+    let last = last.map_err(|mut failure| {
+        failure.on_kernel = true;
+        failure
+    });
     Ok(Outcome { fails_because, ..Outcome::of(path, &text, last) })
 }
 

@@ -51,6 +51,9 @@ pub(crate) fn script(text: &str) -> Result<Script, Box<Failure>> {
         timed += 1;
         check_order(&events, timed)?;
     }
+    if events.is_empty() {
+        return c.fail("the script has no event");
+    }
     Ok(Script { config, events })
 }
 
