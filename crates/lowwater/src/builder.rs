@@ -107,7 +107,8 @@ impl Builder {
         self
     }
 
-    /// Gives the stack an address, as "10.9.0.2/24", and a route to the subnet around it.
+    /// Gives the stack an address, as "10.9.0.2/24", and a route to the subnet around it. Without a prefix the address is alone in its subnet:
+    /// nobody else is reached without [`Builder::route`].
     pub fn address(self, cidr: &str) -> Self {
         self.with_cidr(cidr, |device, cidr| device.addresses.push(cidr))
     }

@@ -154,7 +154,7 @@ macro_rules! sysctls {
                             concat!($what $(, " from ", $lo, " to ", $hi)?)
                         )),
                     },)*
-                    _ => Err(format!("sysctl {name}: no such setting; `lowwater serve --help` tells where the list is")),
+                    _ => Err(format!("sysctl {name}: no such setting; docs/sysctl.md and `Sysctl::NAMES` list them")),
                 }
             }
 
