@@ -307,10 +307,21 @@ impl Stack {
         Ok(Path { dst, ids: self.ip.flow_ids(local, remote, protocol::TCP) })
     }
 
+    /// There was no route when a request became this connection; there may be one now.
+    fn find_path(&mut self, id: SocketId) -> bool {
+        let Some(Socket::Tcp(conn)) = self.sockets.get(id).map(|e| &e.socket) else { return false };
+        let tuple = *conn.tuple();
+        let path = self.path(Some(tuple.local_ip), &tuple).ok();
+        let Some(entry) = self.sockets.get_mut(id) else { return false };
+        entry.path = path;
+        entry.path.is_some() && self.refresh_path(id)
+    }
+
     /// Asks for the route again if routes have changed; false when there is none now.
     fn refresh_path(&mut self, id: SocketId) -> bool {
         let Some(entry) = self.sockets.get(id) else { return false };
-        let (Some(path), Socket::Tcp(conn)) = (&entry.path, &entry.socket) else { return false };
+        let Socket::Tcp(conn) = &entry.socket else { return false };
+        let Some(path) = &entry.path else { return self.find_path(id) };
         // A connection that grew out of a request may be older than what the path's MTU has become since its SYN.
         if path.dst.generation == self.ip.generation() && path.dst.mtu >= conn.path_mtu() {
             return true;

@@ -120,6 +120,25 @@ fn without_a_route_a_connection_waits_and_says_so() {
 }
 
 #[test]
+fn a_connection_that_began_without_a_route_takes_the_one_that_comes() {
+    let mut w = World::plain();
+    let listener = listen(&mut w, ListenAddr::port(80));
+    let client = connect(&mut w, v4(2), 80);
+    let (dest, dev) = (v4(0), w.devs[1]);
+    // The SYN-ACK is out, the last ACK is not there yet.
+    w.until("the SYN-ACK", |w| w.crossed[1] > 0);
+    assert!(w.stacks[1].remove_route(dest, 24, None, dev), "the subnet's route");
+    w.until("accepted", |w| w.saw(1, Event::Accepted(listener)));
+    let (server, _) = w.stacks[1].tcp_accept(w.now, listener).expect("one waits");
+    w.stacks[1].tcp_send(w.now, server, &[7; 5_000], NO_FLAGS).expect("room");
+    w.run(SECOND);
+    assert_eq!(w.stacks[0].tcp_recv(w.now, client, &mut [0; 8], false), Err(Error::WouldBlock));
+    w.stacks[1].add_route(dest, 24, None, dev).expect("a device");
+    w.run(SECOND * 10);
+    assert_eq!(w.stacks[0].tcp_recv(w.now, client, &mut [0; 8_000], false), Ok(5_000));
+}
+
+#[test]
 fn bulk_crosses_devices_of_every_kind() {
     let ethernet =
         [1, 2].map(|n| DeviceCaps { ethernet: Some([2, 0, 0, 0, 0, n]), ..DeviceCaps::offloading(1_500) });
