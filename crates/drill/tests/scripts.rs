@@ -23,6 +23,17 @@ fn all_scripts_pass() {
 }
 
 #[test]
+fn the_page_of_results_is_up_to_date() {
+    let root = folder().join("../..").canonicalize().expect("the root");
+    let scripts = lowwater_drill::collect(&[folder()]).expect("the folder of scripts");
+    let outcomes: Vec<_> =
+        scripts.iter().map(|s| lowwater_drill::drill_file(s).expect("a readable script")).collect();
+    let page = std::fs::read_to_string(root.join("docs/conformance.md")).expect("docs/conformance.md");
+    let same = page == lowwater_drill::page(&root, &outcomes);
+    assert!(same, "docs/conformance.md is old: lowwater drill --page tests/drill > docs/conformance.md");
+}
+
+#[test]
 fn a_script_that_is_expected_to_fail_must_fail() {
     let dir = std::env::temp_dir().join(format!("lowwater-drill-{}", std::process::id()));
     std::fs::create_dir_all(&dir).expect("a folder");
