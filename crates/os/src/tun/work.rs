@@ -4,8 +4,9 @@ use crate::sysfs::{Attribute, Refused, Sysfs};
 use core::time::Duration;
 use lowwater_core::base::Instant;
 
-/// Batches in a row that must end at their bound before the stack's thread counts as what holds everything up.
-const BUSY_BATCHES: u32 = 64;
+/// Batches that must end at their bound before the stack's thread counts as what holds everything up; one that does not
+/// halves their number.
+const BUSY_BATCHES: u32 = 8;
 /// How long after the last such batch the work comes back.
 const CALM: Duration = Duration::from_secs(1);
 
@@ -73,7 +74,7 @@ pub(super) struct Arranged {
 pub(super) struct Steering {
     attribute: Attribute,
     on: bool,
-    /// Batches in a row that ended at their bound.
+    /// Batches that ended at their bound, halved by each that did not.
     busy: u32,
     last_busy: Instant,
 }
@@ -89,7 +90,7 @@ impl Steering {
             self.busy = self.busy.saturating_add(1);
             self.last_busy = at;
         } else {
-            self.busy = 0;
+            self.busy /= 2;
         }
         let wanted = self.busy >= BUSY_BATCHES || (self.on && at.since(self.last_busy) < CALM);
         if wanted != self.on {
@@ -178,9 +179,11 @@ mod tests {
             for _ in 1..BUSY_BATCHES {
                 steering.on_batch(at, true);
             }
-            // A device that was empty once is not what holds everything up.
-            steering.on_batch(at, false);
-            steering.on_batch(at, true);
+            // A device that is empty every other time is not what holds everything up.
+            for _ in 0..BUSY_BATCHES {
+                steering.on_batch(at, false);
+                steering.on_batch(at, true);
+            }
             assert!(!spread());
             (0..BUSY_BATCHES).for_each(|_| steering.on_batch(at, true));
             assert!(spread());
