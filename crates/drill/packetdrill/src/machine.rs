@@ -163,11 +163,9 @@ impl Machine {
         sent.map(|sent| Sniffed { at_us: micros(sent.at), bytes: sent.bytes })
     }
 
-    /// The clock, in microseconds since 1970. Reading it takes a microsecond when `ticking`: packetdrill waits for a time in a loop.
-    pub(crate) fn clock(&mut self, ticking: bool) -> u64 {
-        if ticking {
-            self.host.advance_until(self.host.now().plus_nanos(1_000));
-        }
+    /// The clock, in microseconds since 1970. Reading it takes a microsecond: packetdrill waits for a time in a loop.
+    pub(crate) fn clock(&mut self) -> u64 {
+        self.host.advance_until(self.host.now().plus_nanos(1_000));
         micros(self.host.now())
     }
 
@@ -191,6 +189,12 @@ impl Machine {
     #[cfg(test)]
     pub(crate) const fn set_horizon(&mut self, limit: Instant) {
         self.horizon = Some(limit);
+    }
+
+    /// The clock as it stands, in microseconds since 1970.
+    #[cfg(test)]
+    pub(crate) fn now(&self) -> u64 {
+        micros(self.host.now())
     }
 
     /// The host itself.

@@ -11,7 +11,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 const STEPS_MAX: usize = 10_000_000;
 
 thread_local! {
-    /// This thread made the machine. Its calls move the clock; packetdrill's second thread only makes calls that may block.
+    /// This thread made the machine. Its calls that block move the clock; those of packetdrill's second thread sleep.
     static DRIVES: Cell<bool> = const { Cell::new(false) };
     /// When this thread's last call that blocked was over, until it asks for the time.
     static WOKEN_AT: Cell<Option<u64>> = const { Cell::new(None) };
@@ -84,13 +84,17 @@ impl Shared {
         self.with(Machine::next_packet).flatten()
     }
 
-    /// The time in microseconds. A thread whose call had blocked sees at first when that call was over, however far the clock has been
-    /// driven meanwhile: packetdrill takes this time for the end of the call.
+    /// The time in microseconds, one later each time, in whatever thread: the second one too waits in a loop for the time at which its
+    /// call begins. A thread whose call had blocked sees at first when that call was over, however far the clock has been driven
+    /// meanwhile: packetdrill takes this time for the end of the call.
     pub(crate) fn clock(&self) -> u64 {
-        WOKEN_AT.take().unwrap_or_else(|| {
-            let ticking = DRIVES.get();
-            self.with(|machine| machine.clock(ticking)).unwrap_or_default()
-        })
+        WOKEN_AT.take().unwrap_or_else(|| self.with(Machine::clock).unwrap_or_default())
+    }
+
+    /// The same without the microsecond that a look takes: scripts that tests run may be exact to one.
+    #[cfg(test)]
+    pub(crate) fn glance(&self) -> u64 {
+        WOKEN_AT.take().unwrap_or_else(|| self.with(|machine| machine.now()).unwrap_or_default())
     }
 
     /// The descriptor is one of the machine's.

@@ -4,6 +4,7 @@
 #include "drive.h"
 #include "noise.h"
 #include <sys/mman.h>
+#include <sys/times.h>
 
 /* --- one thread --- */
 
@@ -429,13 +430,16 @@ static ssize_t (*job)(void);
 static volatile int job_tid;
 static ssize_t job_ret;
 static int job_errno, job_fd;
-static long long job_end, job_later;
-static sem_t returned, go_on;
+static long long job_begin, job_end, job_later;
+static sem_t dequeued, returned, go_on;
 static pthread_t thread;
 
+/* packetdrill's second thread waits for the time of the call by itself, lets the main thread go on, and makes the call. */
 static void *worker(void *unused)
 {
 	job_tid = (int)syscall(SYS_gettid);
+	wait_until(job_begin);
+	sem_post(&dequeued);
 	job_ret = job();
 	job_errno = errno;
 	sem_post(&returned);
@@ -444,28 +448,38 @@ static void *worker(void *unused)
 	return unused;
 }
 
-static char thread_state(void)
+static bool is_asleep(void)
 {
 	char path[64], line[256], state = 0;
 
 	snprintf(path, sizeof path, "/proc/%d/task/%d/stat", getpid(), job_tid);
-	FILE *f = fopen(path, "r");
-	if (!f || !fgets(line, sizeof line, f) || sscanf(line, "%*d (%*[^)]) %c", &state) != 1)
+	/* Through close(), which the shared object has redirected: it must not disturb the call. */
+	int file = open(path, O_RDONLY);
+	ssize_t n = file < 0 ? -1 : read(file, line, sizeof line - 1);
+	if (n < 0 || close(file) != 0)
 		FAIL("%s cannot be read", path);
-	fclose(f);
-	return state;
+	line[n] = 0;
+	if (sscanf(line, "%*d (%*[^)]) %c", &state) != 1)
+		FAIL("%s: %s", path, line);
+	return state == 'S';
 }
 
-/* Starts a call in a second thread, and waits until the kernel says that it sleeps. */
-static void start_blocking(ssize_t (*call)(void))
+/* Starts a call in a second thread at a time of the clock, and waits until the kernel says that it sleeps. */
+static void start_blocking_at(long long begin, ssize_t (*call)(void))
 {
-	job = call, job_tid = 0;
-	sem_init(&returned, 0, 0), sem_init(&go_on, 0, 0);
+	job = call, job_begin = begin;
+	sem_init(&dequeued, 0, 0), sem_init(&returned, 0, 0), sem_init(&go_on, 0, 0);
 	EQ(pthread_create(&thread, NULL, worker, NULL), 0);
+	sem_wait(&dequeued);
+	/* packetdrill believes its first look. */
+	while (!is_asleep())
+		sched_yield();
 	for (int asleep = 0; asleep < 20; sched_yield(), usleep(100))
-		asleep = job_tid && thread_state() == 'S' ? asleep + 1 : 0;
+		asleep = is_asleep() ? asleep + 1 : 0;
 	EQ(sem_trywait(&returned), -1);
 }
+
+static void start_blocking(ssize_t (*call)(void)) { start_blocking_at(now_us(), call); }
 
 /* The call is over; the main thread has driven the clock on to `later` meanwhile. */
 static void finish_blocking(long long end, long long later)
@@ -526,10 +540,11 @@ static void blocking(void)
 	EQ((uint8_t)job_buf[99], 100);
 	expect(ACK, 1, 101, 0);
 
-	/* poll() with a timeout that passes */
+	/* poll() with a timeout that passes; it begins later than the event before, and the second thread waits for that. */
 	start = now_us();
-	start_blocking(job_poll);
-	finish_blocking(start + 300000, start + 2000000);
+	start_blocking_at(start + 700000, job_poll);
+	near(now_us(), start + 700000);
+	finish_blocking(start + 1000000, start + 2000000);
 	EQ(job_ret, 0);
 
 	/* write() of more than the buffer holds: what ACKs make room for is sent at their instant. */
@@ -569,6 +584,29 @@ static void blocking(void)
 }
 
 /* --- time --- */
+
+/* packetdrill finds its beginning: ten ticks of times(2), at each of which it looks at the clock, then a loop without usleep(). */
+static void calibration(void)
+{
+	long long start = 0, first = now_us();
+	clock_t before = times(NULL);
+
+	for (int ticks = 0; ticks < 10;) {
+		clock_t now = times(NULL);
+		if (now != before)
+			start = now_us(), ticks++;
+		before = now;
+	}
+	EQ(start, first + 10);
+	start += 250, clock_reads = 0;
+	while (now_us() < start)
+		;
+	EQ(clock_reads, 250);
+	/* The first event is late by what it took to look. */
+	int fd = listener();
+	near(now_us(), start);
+	teardown(&fd, 1, 1, 1);
+}
 
 static void end_of_time(void)
 {
@@ -729,7 +767,7 @@ static const struct {
 } scenarios[] = {
 	{"options", options},     {"passive", passive},     {"active", active},       {"errors", errors},
 	{"messages", messages}, {"large", large},   {"epoll", epoll},         {"snippets", snippets},   {"pipes", pipes}, {"second_belt", second_belt},
-	{"blocking", blocking},   {"end", end_of_time},     {"timing", timing},       {"settings", settings},
+	{"blocking", blocking},   {"calibration", calibration}, {"end", end_of_time},     {"timing", timing},       {"settings", settings},
 	{"datagrams", datagrams}, {"footprint", footprint}, {"no_flags", no_flags},   {"bad_flag", bad_flag},   {"deadlock", deadlock}, {"failure", failure},
 	{"noise", noise},
 };

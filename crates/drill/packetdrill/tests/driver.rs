@@ -187,6 +187,11 @@ fn calls_of_a_second_thread_sleep_and_end_at_their_instant() {
 }
 
 #[test]
+fn the_clock_lets_packetdrill_find_its_beginning() {
+    passes("calibration");
+}
+
+#[test]
 fn the_end_of_time_is_a_packet_of_no_bytes() {
     passes("end");
 }

@@ -5,7 +5,6 @@ use crate::shared::SHARED;
 use bytes::Bytes;
 use core::net::SocketAddr;
 use core::ptr::null_mut;
-use libc::timeval;
 use lowwater_core::base::Instant;
 use lowwater_core::tcp::TcpInfo;
 use lowwater_drill::{Target, World};
@@ -61,7 +60,7 @@ impl Interface {
                 flag.store(tid, Ordering::SeqCst);
                 let reply = caller.call(call);
                 flag.store(0, Ordering::SeqCst);
-                if outbox.send((clock(&caller), reply)).is_err() {
+                if outbox.send((SHARED.glance(), reply)).is_err() {
                     return;
                 }
             }
@@ -100,23 +99,14 @@ impl Drop for Interface {
     }
 }
 
-/// The interface's clock in microseconds.
-fn clock(caller: &Caller) -> u64 {
-    let mut at = timeval { tv_sec: 0, tv_usec: 0 };
-    // SAFETY: room for a time.
-    unsafe { (caller.0.gettimeofday)(null_mut(), &raw mut at, null_mut()) };
-    at.tv_sec.cast_unsigned() * 1_000_000 + at.tv_usec.cast_unsigned()
-}
-
 /// The clock's time on the stack's own clock, which the runner's is as well.
 fn instant(us: u64) -> Instant {
     Instant::from_micros(us - crate::machine::EPOCH_US)
 }
 
 impl Target for Interface {
-    /// Without the microsecond that packetdrill's look at the clock takes: scripts may be exact to one.
     fn now(&self) -> Instant {
-        instant(SHARED.with(|machine| machine.clock(false)).unwrap_or_default())
+        instant(SHARED.glance())
     }
 
     fn call(&mut self, call: Call) -> Started {
