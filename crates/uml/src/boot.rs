@@ -1,0 +1,219 @@
+//! Boots the kernel as a child, runs one command in it, and brings back what that wrote.
+use lowwater_os::Clock;
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// The kernel's program, from Debian's package user-mode-linux.
+const PROGRAM: &str = "linux.uml";
+/// Where that package keeps the kernel's modules.
+const MODULES: &str = "/usr/lib/uml/modules";
+/// Time between two looks at the child.
+const LOOK: Duration = Duration::from_millis(20);
+/// Lines of the console that a failure shows.
+const CONSOLE_LINES: usize = 15;
+
+/// A kernel that is to be booted once, for one command.
+#[derive(Clone, Debug)]
+pub struct Guest {
+    /// Modules to load, in order.
+    pub modules: Vec<String>,
+    /// Further words of the kernel's command line, as `vec0:transport=tap,ifname=tap0`.
+    pub args: Vec<String>,
+    /// Memory in MiB.
+    pub memory_mib: u32,
+    /// Real time after which it is ended by force.
+    pub deadline: Duration,
+}
+
+impl Guest {
+    /// A kernel with these modules, 512 MiB and a minute.
+    #[must_use]
+    pub fn new(modules: &[&str]) -> Self {
+        Self {
+            modules: modules.iter().map(|&m| m.to_owned()).collect(),
+            args: Vec::new(),
+            memory_mib: 512,
+            deadline: Duration::from_secs(60),
+        }
+    }
+
+    /// Boots, runs `program` with `args` as root of the guest, and returns what it wrote to its standard output.
+    ///
+    /// # Errors
+    /// In a sentence with the end of the console: the kernel did not boot, the command failed, or time was up.
+    pub fn run(&self, program: &Path, args: &[&str]) -> Result<String, String> {
+        let shared = Shared::new()?;
+        shared.write_init(&self.modules, program, args)?;
+        let console = shared.path("console");
+        let out = File::create(&console).map_err(|e| format!("{}: {e}", console.display()))?;
+        let err = out.try_clone().map_err(|e| format!("{}: {e}", console.display()))?;
+        let child = Command::new(PROGRAM)
+            .arg(format!("mem={}M", self.memory_mib))
+            .args(["root=none", "rootfstype=hostfs", "rw", "con=null", "con0=null,fd:1", "ssl=null"])
+            .arg(format!("init={}", shared.path("init").display()))
+            .args(&self.args)
+            .stdin(Stdio::null())
+            .stdout(out)
+            .stderr(err)
+            .process_group(0)
+            .spawn()
+            .map_err(|e| format!("{PROGRAM}: {e}"))?;
+        let ended = wait(child, self.deadline);
+        let said = fs::read_to_string(shared.path("out")).unwrap_or_default();
+        let code = fs::read_to_string(shared.path("code")).unwrap_or_default();
+        match (ended, code.trim()) {
+            (true, "0") => Ok(said),
+            (false, _) => Err(format!("no end after {} s\n{}", self.deadline.as_secs(), shared.console())),
+            (true, "") => Err(format!("the kernel ended before its command did\n{}", shared.console())),
+            (true, code) => {
+                let wrong = fs::read_to_string(shared.path("err")).unwrap_or_default();
+                Err(format!("exit code {code} in the guest: {}", wrong.trim()))
+            }
+        }
+    }
+}
+
+/// Waits for the kernel's end; false when it had to be ended by force.
+fn wait(mut child: Child, most: Duration) -> bool {
+    let clock = Clock::start();
+    let end = clock.now() + most;
+    while clock.now() < end {
+        // An error means that there is nothing to wait for any more.
+        if child.try_wait().map_or(true, |status| status.is_some()) {
+            return true;
+        }
+        thread::sleep(LOOK);
+    }
+    if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+    let _ = child.wait();
+    false
+}
+
+/// The folder through which host and guest exchange files; it goes when this is dropped.
+struct Shared {
+    folder: PathBuf,
+}
+
+impl Shared {
+    fn new() -> Result<Self, String> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("lowwater-uml-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let folder = std::env::temp_dir().join(name);
+        fs::create_dir_all(folder.join("lib")).map_err(|e| format!("{}: {e}", folder.display()))?;
+        let shared = Self { folder };
+        let link = shared.path("lib/modules");
+        std::os::unix::fs::symlink(MODULES, &link).map_err(|e| format!("{}: {e}", link.display()))?;
+        Ok(shared)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// The first process of the guest: a shell that mounts what is needed, loads modules and runs the command.
+    fn write_init(&self, modules: &[String], program: &Path, args: &[&str]) -> Result<(), String> {
+        use std::os::unix::fs::PermissionsExt as _;
+        let here = quoted(&self.folder.display().to_string());
+        let mut command = quoted(&program.display().to_string());
+        for arg in args {
+            command.push(' ');
+            command.push_str(&quoted(arg));
+        }
+        let mut script = String::from("#!/bin/sh\nexport PATH=/usr/sbin:/usr/bin:/sbin:/bin\n");
+        script.push_str("mount -t proc proc /proc\nmount -t sysfs sysfs /sys\n");
+        for module in modules {
+            script.push_str(&format!("modprobe -d {here} {}\n", quoted(module)));
+        }
+        script.push_str(&format!("{command} >{here}/out 2>{here}/err\necho $? >{here}/code\nhalt -f -p\n"));
+        let path = self.path("init");
+        fs::write(&path, script)
+            .and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(0o755)))
+            .map_err(|e| format!("{}: {e}", path.display()))
+    }
+
+    fn console(&self) -> String {
+        let text = fs::read(self.path("console")).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(CONSOLE_LINES)..].join("\n")
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // What cannot be removed stays in the folder for temporary files.
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// `word` for a shell.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+/// Whether the kernel can be booted here.
+///
+/// # Errors
+/// What is missing, to follow "needs".
+pub fn available() -> Result<(), String> {
+    let on_path = |name: &str| {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&path)
+            .chain(["/usr/sbin".into(), "/sbin".into()])
+            .any(|dir| dir.join(name).is_file())
+    };
+    let packages = [(PROGRAM, "user-mode-linux"), ("modprobe", "kmod"), ("tc", "iproute2")];
+    match packages.iter().find(|(program, _)| !on_path(program)) {
+        Some((program, package)) => Err(format!("{program} (apt-get install {package})")),
+        None if !Path::new(MODULES).is_dir() => Err(format!("{MODULES} (apt-get install user-mode-linux)")),
+        None => Ok(()),
+    }
+}
+
+/// The guard of tests that boot: true when they can; otherwise prints "skipped: needs ...", and panics when the
+/// environment says `LOWWATER_REQUIRE_NET=1`.
+///
+/// # Panics
+/// When skipping is forbidden.
+#[must_use]
+pub fn present() -> bool {
+    let Err(lack) = available() else { return true };
+    let forbidden = std::env::var_os(lowwater_os::netns::REQUIRE_NET).is_some_and(|v| v == "1");
+    assert!(!forbidden, "{}=1, but this test needs {lack}", lowwater_os::netns::REQUIRE_NET);
+    eprintln!("skipped: needs {lack}");
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_runs_inside() {
+        if !present() {
+            return;
+        }
+        let said = Guest::new(&[]).run(Path::new("/bin/uname"), &["-r"]).unwrap();
+        assert!(said.starts_with("6.1."), "{said}");
+    }
+
+    #[test]
+    fn what_fails_inside_is_said() {
+        if !present() {
+            return;
+        }
+        let why = Guest::new(&[]).run(Path::new("/bin/ls"), &["/it's not there"]).unwrap_err();
+        assert!(why.starts_with("exit code 2 in the guest: ") && why.contains("it's not there"), "{why}");
+        let hasty = Guest { deadline: Duration::from_millis(1), ..Guest::new(&[]) };
+        let why = hasty.run(Path::new("/bin/true"), &[]).unwrap_err();
+        assert!(why.starts_with("no end after 0 s"), "{why}");
+    }
+}

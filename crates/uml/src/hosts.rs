@@ -1,0 +1,77 @@
+//! Hosts as network namespaces of the guest, links as pairs of veths, and what can be read and set there.
+use lowwater_os::netns::NetNs;
+use std::fs;
+use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::process::Command;
+
+/// Settings whose defaults depend on the memory of the machine: those of the experiments' common set-up.
+const COMMON: [(&str, &str); 3] = [
+    ("tcp_rmem", "4096 131072 6291456"),
+    ("tcp_wmem", "4096 16384 4194304"),
+    ("tcp_limit_output_bytes", "1048576"),
+];
+
+/// One host.
+pub(crate) struct Host {
+    ns: NetNs,
+}
+
+impl Host {
+    /// A host without links, with the settings of the common set-up.
+    pub(crate) fn new() -> Result<Self, String> {
+        let host = Self { ns: NetNs::new().map_err(|e| e.to_string())? };
+        for (name, value) in COMMON {
+            host.set(name, value)?;
+        }
+        Ok(host)
+    }
+
+    /// Sets `net.ipv4.NAME`.
+    pub(crate) fn set(&self, name: &str, value: &str) -> Result<(), String> {
+        let path = format!("/proc/sys/net/ipv4/{name}");
+        self.ns.run(|| fs::write(&path, value)).map_err(|e| format!("{path} = {value}: {e}"))
+    }
+
+    /// Runs `f` on a thread of the host.
+    pub(crate) fn run<T: Send>(&self, f: impl FnOnce() -> T + Send) -> T {
+        self.ns.run(f)
+    }
+
+    /// Runs a command of the host and returns what it printed.
+    pub(crate) fn command(&self, line: &str) -> Result<String, String> {
+        let mut words = line.split_whitespace();
+        let program = words.next().unwrap_or_default();
+        let output =
+            self.run(|| Command::new(program).args(words).output()).map_err(|e| format!("{program}: {e}"))?;
+        if output.status.success() {
+            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        } else {
+            Err(format!("{line}: {}", String::from_utf8_lossy(&output.stderr).trim()))
+        }
+    }
+
+    /// Links `self` to `other`: each end has its name and address.
+    pub(crate) fn link(&self, end: (&str, &str), other: &Self, far: (&str, &str)) -> Result<(), String> {
+        let place = |host: &Self| format!("/proc/{}/fd/{}", std::process::id(), host.ns.as_fd().as_raw_fd());
+        self.command(&format!("ip link add {} type veth peer name {} netns {}", end.0, far.0, place(other)))?;
+        for (host, (name, address)) in [(self, end), (other, far)] {
+            host.command(&format!("ip addr add {address} dev {name}"))?;
+            host.command(&format!("ip link set {name} up"))?;
+        }
+        Ok(())
+    }
+
+    /// A counter as `/proc/net/snmp` has it, as `("Ip", "OutRequests")`.
+    pub(crate) fn counter(&self, group: &str, name: &str) -> Result<u64, String> {
+        let path = "/proc/thread-self/net/snmp";
+        let text = self.run(|| fs::read_to_string(path)).map_err(|e| format!("{path}: {e}"))?;
+        let mut lines = text.lines().filter(|line| line.split(':').next() == Some(group));
+        let (names, values) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
+        names
+            .split_whitespace()
+            .zip(values.split_whitespace())
+            .find(|(column, _)| *column == name)
+            .and_then(|(_, value)| value.parse().ok())
+            .ok_or_else(|| format!("{path} has no {group} {name}"))
+    }
+}

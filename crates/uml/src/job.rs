@@ -1,0 +1,163 @@
+//! What the guest is asked to do, and its answer: one JSON object a line.
+use crate::{Guest, autosize, queues};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::time::Duration;
+
+/// An experiment that can be translated to namespaces and `tc`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scenario {
+    /// E2, small queues.
+    SmallQueues,
+    /// E3, packet sizes at transmit time.
+    TsoAutosize,
+}
+
+impl Scenario {
+    const ALL: [Self; 2] = [Self::SmallQueues, Self::TsoAutosize];
+
+    /// Its name in the lab.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SmallQueues => "small-queues",
+            Self::TsoAutosize => "tso-autosize",
+        }
+    }
+
+    /// The scenario that the lab calls so.
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|s| s.name() == name)
+    }
+
+    /// Its variants, as the lab calls them.
+    #[must_use]
+    pub fn variants(self) -> Vec<&'static str> {
+        match self {
+            Self::SmallQueues => queues::VARIANTS.iter().map(|v| v.name).collect(),
+            Self::TsoAutosize => autosize::VARIANTS.iter().map(|v| v.name).collect(),
+        }
+    }
+
+    const fn modules(self) -> &'static [&'static str] {
+        match self {
+            Self::SmallQueues => &["veth", "sch_tbf", "sch_netem"],
+            Self::TsoAutosize => &["veth", "sch_netem", "sch_fq", "tcp_bbr"],
+        }
+    }
+}
+
+/// What to measure in one boot.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// The experiment.
+    pub scenario: Scenario,
+    /// Its variants; empty for all.
+    pub variants: Vec<String>,
+    /// Runs of each variant; the median of each figure counts.
+    pub repeat: u32,
+    /// Seconds until measuring begins and seconds of measuring, where the experiment has such.
+    pub seconds: (f64, f64),
+}
+
+/// What one variant measured, under the lab's names.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figures {
+    /// The variant.
+    pub variant: String,
+    /// Name and value of each figure.
+    pub values: Vec<(String, f64)>,
+}
+
+impl Figures {
+    /// The figure of that name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<f64> {
+        self.values.iter().find(|(n, _)| n == name).map(|(_, value)| *value)
+    }
+
+    fn parse(line: &str) -> Option<Self> {
+        let object: Value = serde_json::from_str(line).ok()?;
+        let values = object.get("figures")?.as_object()?;
+        Some(Self {
+            variant: object.get("variant")?.as_str()?.to_owned(),
+            values: values.iter().filter_map(|(k, v)| Some((k.clone(), v.as_f64()?))).collect(),
+        })
+    }
+}
+
+/// Boots the kernel and runs the job in it. `program` is run inside with `words` and the job as last argument, and must
+/// then call [`guest`].
+///
+/// # Errors
+/// What went wrong, in a sentence.
+pub fn run(job: &Job, program: &Path, words: &[&str]) -> Result<Vec<Figures>, String> {
+    let all = job.scenario.variants();
+    if let Some(unknown) = job.variants.iter().find(|v| !all.contains(&v.as_str())) {
+        return Err(format!(
+            "{} has no variant {unknown} on Linux; it has {}",
+            job.scenario.name(),
+            all.join(", ")
+        ));
+    }
+    let text = json!({
+        "scenario": job.scenario.name(),
+        "variants": job.variants,
+        "repeat": job.repeat,
+        "seconds": [job.seconds.0, job.seconds.1],
+    })
+    .to_string();
+    let runs = f64::from(job.repeat.max(1))
+        * if job.variants.is_empty() { all.len() } else { job.variants.len() } as f64;
+    let patience = 60.0 + 2.0 * runs * (5.0 + job.seconds.0 + job.seconds.1);
+    let guest = Guest { deadline: Duration::from_secs_f64(patience), ..Guest::new(job.scenario.modules()) };
+    let mut args = words.to_vec();
+    args.push(&text);
+    let said = guest.run(program, &args)?;
+    said.lines().map(|line| Figures::parse(line).ok_or_else(|| format!("the guest said {line:?}"))).collect()
+}
+
+/// The part of [`run`] that happens in the guest: runs the job in `text` and prints the figures of each variant.
+///
+/// # Errors
+/// What went wrong, in a sentence.
+pub fn guest(text: &str) -> Result<(), String> {
+    let object: Value = serde_json::from_str(text).map_err(|e| format!("the job is no JSON: {e}"))?;
+    let scenario =
+        object["scenario"].as_str().and_then(Scenario::by_name).ok_or("the job names no scenario")?;
+    let wanted: Vec<&str> =
+        object["variants"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let repeat = object["repeat"].as_u64().unwrap_or(1).max(1);
+    let seconds =
+        (object["seconds"][0].as_f64().unwrap_or(1.0), object["seconds"][1].as_f64().unwrap_or(2.0));
+    for variant in scenario.variants() {
+        if !wanted.is_empty() && !wanted.contains(&variant) {
+            continue;
+        }
+        let mut runs = Vec::new();
+        for _ in 0..repeat {
+            runs.push(match scenario {
+                Scenario::SmallQueues => queues::run(variant, seconds)?,
+                Scenario::TsoAutosize => autosize::run(variant)?,
+            });
+        }
+        println!("{}", json!({ "variant": variant, "figures": medians(&runs) }));
+    }
+    Ok(())
+}
+
+/// Name and value of what one run measured.
+pub(crate) type Measured = Vec<(&'static str, f64)>;
+
+/// The median of each figure over the runs.
+fn medians(runs: &[Measured]) -> Value {
+    let mut figures = serde_json::Map::new();
+    for &(name, _) in runs.first().into_iter().flatten() {
+        let mut values: Vec<f64> =
+            runs.iter().flatten().filter(|(n, _)| *n == name).map(|(_, value)| *value).collect();
+        values.sort_by(f64::total_cmp);
+        figures.insert(name.to_owned(), json!(values[values.len() / 2]));
+    }
+    Value::Object(figures)
+}
