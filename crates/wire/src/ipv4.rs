@@ -255,5 +255,19 @@ pub fn decrement_ttl(packet: &mut [u8]) -> Option<u8> {
     Some(header.ttl)
 }
 
+/// Marks the header in `packet` "congestion experienced" and updates its checksum, as a router does (RFC 3168 section 5).
+/// False, without a change, when its transport cannot hear it (Not-ECT) or `packet` is no header; true when it is marked.
+pub fn set_ce(packet: &mut [u8]) -> bool {
+    let Ok((header, _)) = Header::mut_from_prefix(packet) else { return false };
+    if header.tos & 3 == 0 {
+        return false;
+    }
+    let old = u16::from_be_bytes([header.version_ihl, header.tos]);
+    header.tos |= 3;
+    let new = u16::from_be_bytes([header.version_ihl, header.tos]);
+    header.checksum = checksum::update(header.checksum.get(), old, new).into();
+    true
+}
+
 #[cfg(test)]
 mod tests;

@@ -4,6 +4,8 @@
 pub const HOP_BY_HOP: u8 = 0;
 /// ICMP for IPv4.
 pub const ICMP: u8 = 1;
+/// Group management for IPv4.
+pub const IGMP: u8 = 2;
 /// TCP.
 pub const TCP: u8 = 6;
 /// UDP.

@@ -126,6 +126,10 @@ drop_reasons! {
     Neighbour = "neighbour",
     /// A queue below the transport was full.
     QueueFull = "queue_full",
+    /// A queueing discipline gave up a packet that it had taken: congestion on purpose.
+    Aqm = "aqm",
+    /// Lost on a network that a queueing discipline emulates (netem).
+    Emulated = "emulated",
     /// The device refused the packet for good.
     Device = "device",
     /// An ICMP error about a flow or a sequence number that is not ours (RFC 5927 section 4).

@@ -1,18 +1,42 @@
 //! Queueing disciplines: what stands between the flows and a device, and decides who goes next and who must go.
-mod pfifo;
+//!
+//! The laws, which `law.rs` holds against every implementor:
+//! 1. Conservation: what was enqueued has been dequeued, is in [`Gone`], or is in the queue; in packets and in bytes.
+//! 2. Order: packets of one flow leave in the order of their departure times, equal ones as they came.
+//! 3. Bounds: the queue never holds more than its limit.
+//! 4. Drain: when nothing comes any more, everything leaves, at the instants that [`Dequeued::NotBefore`] names.
+//! 5. Honest times: nothing leaves before its time, and nothing that could leave is held back after `NotBefore`.
+//! 6. Credit: the owner of a packet leaves with it, is released once, or ends with it; never two of these.
+//! 7. The statistics add up.
+mod any;
+mod fifo;
+pub mod fq;
+mod gone;
+mod look;
+mod spec;
+mod stats;
+mod store;
+mod units;
 
-pub use pfifo::Pfifo;
+pub use any::Any;
+pub use fifo::Fifo;
+pub use fq::{Fq, FqConfig};
+pub use gone::{Fate, Gone};
+pub use look::LinkFacts;
+pub use stats::{Field, Report, Stats, Value};
 
 use crate::base::{Cx, Instant};
 use crate::packet::Packet;
 
 /// What a queue answers when it is asked for the next packet.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "a packet moves by value; boxing it would allocate on the hot path"
+)]
 #[derive(Debug)]
 pub enum Dequeued {
     /// This one goes next.
     Packet(Packet),
-    /// The queue gave up this packet after it had taken it (an AQM's decision); ask again for another.
-    Dropped(Packet),
     /// There are packets, but none may go before this instant.
     NotBefore(Instant),
     /// There is nothing.
@@ -23,30 +47,38 @@ pub enum Dequeued {
 pub trait Qdisc: core::fmt::Debug + Send {
     /// The name as `tc` prints it.
     fn name(&self) -> &'static str;
-    /// Takes `packet`.
-    ///
-    /// # Errors
-    /// The packet that found no place: this one, or one that had to make room. It was never sent, and its flow hears of it.
-    #[allow(
-        clippy::result_large_err,
-        reason = "a packet moves by value; boxing it would allocate on the hot path"
-    )]
-    fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Result<(), Packet>;
-    /// The next packet that may go now.
-    fn dequeue(&mut self, cx: &mut Cx<'_>) -> Dequeued;
+    /// It now stands before this device: called once, before the first packet. Parameters that nobody has set follow from it.
+    fn attach(&mut self, _cx: &mut Cx<'_>, _link: &LinkFacts) {}
+    /// Takes `packet`; what found no place, this one or one that had to make room, is in `gone`.
+    fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet, gone: &mut Gone);
+    /// The next packet that may go now; what was given up on the way to it is in `gone`.
+    fn dequeue(&mut self, cx: &mut Cx<'_>, gone: &mut Gone) -> Dequeued;
+    /// The next packet, whatever its time, for the discipline that takes over. [`Packet::at`] says when it may go.
+    fn take(&mut self) -> Option<Packet>;
     /// Shows every packet in the queue to `f`, in any order; for reports.
     fn each(&self, f: &mut dyn FnMut(&Packet));
-    /// Packets in the queue.
-    fn len(&self) -> usize;
-    /// Bytes in the queue.
-    fn bytes(&self) -> u64;
+    /// The counts that every discipline keeps.
+    fn stats(&self) -> &Stats;
+    /// The options as `tc qdisc show` prints them.
+    fn options(&self, _out: &mut Vec<Field>) {}
+    /// Counts of its own, as `tc -s` prints them.
+    fn details(&self, _out: &mut Vec<Field>) {}
     /// Departure times ([`Packet::at`]) are honoured, so that transports need no timers for pacing.
-    fn honours_departure(&self) -> bool;
-    /// True when nothing is queued.
+    fn honours_departure(&self) -> bool {
+        false
+    }
+    /// Nothing is queued.
     fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.stats().qlen == 0
+    }
+    /// All of it, for reports.
+    fn report(&self) -> Report {
+        let (mut options, mut details) = (Vec::new(), Vec::new());
+        self.options(&mut options);
+        self.details(&mut details);
+        Report { kind: self.name(), options, stats: *self.stats(), details, children: Vec::new() }
     }
 }
 
 #[cfg(test)]
-mod tests;
+mod law;

@@ -4,7 +4,7 @@ use super::link::{LOOPBACK, LOOPBACK_MTU, Link};
 use crate::base::{DeviceId, Error, Sysctl};
 use crate::device::DeviceCaps;
 use crate::ip::{self, Cidr, Iface, Ip, Route};
-use crate::qdisc::{Dequeued, Qdisc};
+use crate::qdisc::{self, Any, Qdisc as _};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 impl Stack {
@@ -84,21 +84,27 @@ impl Stack {
         Ok(())
     }
 
-    /// Puts another queueing discipline in front of a device; the packets of the old one move over as far as there is room.
+    /// Puts another queueing discipline in front of a device. The packets of the old one move over in their flows' order, with
+    /// their departure times; only what the new one has no room for is given up, and its flows hear of it.
     ///
     /// # Errors
     /// [`Error::NoSuchSocket`] without the device.
-    pub fn set_qdisc(&mut self, dev: DeviceId, qdisc: Box<dyn Qdisc>) -> Result<(), Error> {
+    pub fn set_qdisc(&mut self, dev: DeviceId, qdisc: impl Into<Any>) -> Result<(), Error> {
         let link = self.links.get_mut(usize::from(dev.0)).ok_or(Error::NoSuchSocket)?;
+        let mut qdisc = qdisc.into();
+        qdisc.attach(&mut self.env.cx(self.now, None), &link.facts());
         let mut old = core::mem::replace(&mut link.qdisc, qdisc);
         link.not_before = None;
-        loop {
-            match old.dequeue(&mut self.cx(None)) {
-                Dequeued::Packet(packet) | Dequeued::Dropped(packet) => self.enqueue(dev, packet),
-                // What the old discipline would have sent later is lost with it, as in Linux; its credit is not.
-                Dequeued::NotBefore(_) | Dequeued::Empty => return Ok(()),
-            }
+        while let Some(packet) = old.take() {
+            self.enqueue(dev, packet);
         }
+        Ok(())
+    }
+
+    /// The queueing discipline in front of a device with its statistics, as `tc -s qdisc` shows it.
+    #[must_use]
+    pub fn qdisc(&self, dev: DeviceId) -> Option<qdisc::Report> {
+        self.links.get(usize::from(dev.0)).map(|link| link.qdisc.report())
     }
 
     /// The settings.

@@ -16,7 +16,7 @@ use crate::device::{Device, Submit};
 use crate::ip::{Dst, IcmpError, IcmpKind, OutputParams, Unreachable};
 use crate::offload::{self, Coalesced};
 use crate::packet::{Csum, GsoKind, Head, Offload, Owner, Packet};
-use crate::qdisc::Dequeued;
+use crate::qdisc::{Dequeued, Fate, Gone, Qdisc as _};
 use crate::socket::{Path, Socket, Turn};
 use crate::tcp::{Outgoing, PathCaps};
 use core::cmp::Ordering;
@@ -185,10 +185,30 @@ impl Stack {
         let Some(link) = self.links.get_mut(usize::from(dev.0)) else {
             return self.packet_lost(&packet, DropWhy::NoRoute);
         };
-        if let Err(victim) = link.qdisc.enqueue(&mut self.env.cx(self.now, None), packet) {
-            self.env.count.ip.out_discards += 1;
-            self.packet_lost(&victim, DropWhy::QueueFull);
+        let mut gone = core::mem::take(&mut link.gone);
+        link.qdisc.enqueue(&mut self.env.cx(self.now, None), packet, &mut gone);
+        self.carry_out(dev, gone);
+    }
+
+    /// What a queueing discipline gave up or let go without its owner: counted, and told to whom it concerns.
+    pub(super) fn carry_out(&mut self, dev: DeviceId, mut gone: Gone) {
+        if gone.is_empty() {
+            return self.links[usize::from(dev.0)].gone = gone;
         }
+        for owner in gone.released.drain(..) {
+            self.credit_back(owner);
+        }
+        for (packet, fate) in gone.packets.drain(..) {
+            match fate {
+                Fate::Refused => {
+                    self.env.count.ip.out_discards += 1;
+                    self.packet_lost(&packet, DropWhy::QueueFull);
+                }
+                Fate::Dropped => self.packet_lost(&packet, DropWhy::Aqm),
+                Fate::Lost => self.packet_lost(&packet, DropWhy::Emulated),
+            }
+        }
+        self.links[usize::from(dev.0)].gone = gone;
     }
 
     fn packet_lost(&mut self, packet: &Packet, why: DropWhy) {
@@ -246,12 +266,12 @@ impl Stack {
                 return Some(packet);
             }
             link.not_before = None;
-            let packet = match link.qdisc.dequeue(&mut self.env.cx(self.now, None)) {
+            let mut gone = core::mem::take(&mut link.gone);
+            let next = link.qdisc.dequeue(&mut self.env.cx(self.now, None), &mut gone);
+            self.carry_out(dev, gone);
+            let link = &mut self.links[usize::from(dev.0)];
+            let packet = match next {
                 Dequeued::Packet(packet) => packet,
-                Dequeued::Dropped(packet) => {
-                    self.packet_lost(&packet, DropWhy::QueueFull);
-                    continue;
-                }
                 Dequeued::NotBefore(at) => {
                     link.not_before = Some(at);
                     return None;

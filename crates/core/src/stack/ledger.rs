@@ -2,6 +2,7 @@
 use super::Stack;
 use crate::base::{FlowId, SocketId};
 use crate::packet::Packet;
+use crate::qdisc::Qdisc as _;
 use crate::socket::Socket;
 use std::collections::BTreeMap;
 

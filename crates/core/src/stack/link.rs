@@ -3,7 +3,7 @@ use super::ready::ReadyList;
 use crate::base::{DeviceId, Instant};
 use crate::device::DeviceCaps;
 use crate::packet::Packet;
-use crate::qdisc::{Pfifo, Qdisc};
+use crate::qdisc::{Any, Fifo, Gone, LinkFacts, Qdisc as _};
 use crate::tcp::PathCaps;
 use std::collections::VecDeque;
 
@@ -16,7 +16,9 @@ pub(super) const LOOPBACK_MTU: u16 = u16::MAX;
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) caps: DeviceCaps,
-    pub(super) qdisc: Box<dyn Qdisc>,
+    pub(super) qdisc: Any,
+    /// What the queueing discipline gives up, between its answer and what follows; empty otherwise.
+    pub(super) gone: Gone,
     /// What left the queueing discipline and not yet the stack: the packet that met "not now", and the rest of a
     /// super-packet that was segmented here.
     pub(super) held: VecDeque<Packet>,
@@ -31,7 +33,8 @@ impl Link {
     pub(super) fn new(caps: DeviceCaps) -> Self {
         Self {
             caps,
-            qdisc: Box::new(Pfifo::default()),
+            qdisc: Any::Fifo(Fifo::default()),
+            gone: Gone::default(),
             held: VecDeque::new(),
             ready: ReadyList::default(),
             stopped: false,
@@ -49,6 +52,12 @@ impl Link {
             fq: self.qdisc.honours_departure(),
             reachable: true,
         }
+    }
+
+    /// What a queueing discipline must know of this device.
+    pub(super) fn facts(&self) -> LinkFacts {
+        let tx_queue_len = LinkFacts::TX_QUEUE_LEN;
+        LinkFacts { link_len: self.caps.link_len(), mtu: self.caps.mtu, tx_queue_len }
     }
 
     /// Something could be handed to the device, or some flow has a turn.

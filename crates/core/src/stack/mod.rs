@@ -26,7 +26,7 @@ pub use query::Queues;
 pub use report::{Report, SocketKind, SocketReport};
 
 use crate::base::hash::KeyedState;
-use crate::base::{Cx, DeviceId, Error, Instant, Slab, SocketId, Sysctl};
+use crate::base::{DeviceId, Error, Instant, Slab, SocketId, Sysctl};
 use crate::device::Device;
 use crate::ip::{Ip, Outbox};
 use crate::offload::{Coalesced, Gro};
@@ -262,10 +262,6 @@ impl Stack {
     fn enter(&mut self, now: Instant) {
         self.advance(now);
         self.ingress_flush();
-    }
-
-    const fn cx(&mut self, socket: Option<SocketId>) -> Cx<'_> {
-        self.env.cx(self.now, socket)
     }
 }
 

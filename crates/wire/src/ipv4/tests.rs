@@ -86,3 +86,16 @@ fn a_quoted_packet_may_be_cut_short_but_not_its_header() {
     bytes[0] = 0x48;
     assert_eq!(Ipv4View::parse_quoted(&bytes).err(), Some(Malformed::Truncated));
 }
+
+proptest! {
+    #[test]
+    fn a_router_marks_what_can_be_marked_and_the_checksum_stays_right(tos: u8, ident: u16) {
+        let mut bytes = [0; HEADER_LEN];
+        Ipv4Repr { tos, ident, ..HEADER }.emit(&mut bytes);
+        prop_assert_eq!(set_ce(&mut bytes), tos & 3 != 0);
+        let view = Ipv4View::parse_quoted(&bytes).unwrap();
+        prop_assert!(view.checksum_ok());
+        prop_assert_eq!(view.tos(), if tos & 3 == 0 { tos } else { tos | 3 });
+        prop_assert!(!set_ce(&mut bytes[..10]));
+    }
+}

@@ -178,5 +178,17 @@ impl Ipv6Repr {
     }
 }
 
+/// Marks the header in `packet` "congestion experienced" (RFC 3168 section 5). False, without a change, when its transport
+/// cannot hear it (Not-ECT) or `packet` is no header; true when it is marked.
+pub fn set_ce(packet: &mut [u8]) -> bool {
+    let Ok((header, _)) = Header::mut_from_prefix(packet) else { return false };
+    let word = header.version_class_flow.get();
+    if (word >> 20) & 3 == 0 {
+        return false;
+    }
+    header.version_class_flow = (word | 3 << 20).into();
+    true
+}
+
 #[cfg(test)]
 mod tests;

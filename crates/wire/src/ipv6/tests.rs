@@ -171,3 +171,24 @@ fn the_chain_and_its_options_are_bounded() {
     padded.extend([0; 14]);
     assert_eq!(walk(DESTINATION_OPTIONS, &padded), Err(ExtError::Discard));
 }
+
+#[test]
+fn a_router_marks_what_can_be_marked() {
+    for class in 0..=255 {
+        let repr = Ipv6Repr {
+            src: Ipv6Addr::LOCALHOST,
+            dst: Ipv6Addr::LOCALHOST,
+            next_header: TCP,
+            hop_limit: 9,
+            traffic_class: class,
+            flow_label: 0xf_ffff,
+            payload_len: 0,
+        };
+        let mut bytes = [0; HEADER_LEN];
+        repr.emit(&mut bytes);
+        assert_eq!(set_ce(&mut bytes), class & 3 != 0);
+        let marked = Ipv6Repr { traffic_class: if class & 3 == 0 { class } else { class | 3 }, ..repr };
+        assert_eq!(Ipv6Repr::parse(&Ipv6View::parse(&bytes).unwrap()), marked);
+    }
+    assert!(!set_ce(&mut [0x60; 10]));
+}

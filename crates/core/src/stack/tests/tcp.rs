@@ -8,14 +8,14 @@ use crate::tcp::{How, SendFlags, SocketOptions, State};
 use bytes::Bytes;
 use core::net::IpAddr;
 
-const SECOND: Duration = Duration::from_secs(1);
-const NO_FLAGS: SendFlags = SendFlags { more: false, eor: false, oob: false };
+pub(super) const SECOND: Duration = Duration::from_secs(1);
+pub(super) const NO_FLAGS: SendFlags = SendFlags { more: false, eor: false, oob: false };
 
-fn options(w: &World) -> SocketOptions {
+pub(super) fn options(w: &World) -> SocketOptions {
     SocketOptions::new(w.stacks[0].sysctl())
 }
 
-fn listen(w: &mut World, addr: ListenAddr) -> SocketId {
+pub(super) fn listen(w: &mut World, addr: ListenAddr) -> SocketId {
     let options = ListenOptions::new(options(w));
     w.stacks[1].tcp_listen(w.now, addr, options).expect("free")
 }
@@ -42,7 +42,7 @@ fn byte(n: usize) -> u8 {
 }
 
 /// Moves `total` bytes from one socket to the other and checks every one.
-fn transfer(w: &mut World, from: (usize, SocketId), to: (usize, SocketId), total: usize) {
+pub(super) fn transfer(w: &mut World, from: (usize, SocketId), to: (usize, SocketId), total: usize) {
     let (mut sent, mut got) = (0, 0);
     w.until("transfer", |w| {
         while sent < total {
@@ -69,7 +69,7 @@ fn transfer(w: &mut World, from: (usize, SocketId), to: (usize, SocketId), total
     });
 }
 
-fn close_both(w: &mut World, client: SocketId, server: SocketId) {
+pub(super) fn close_both(w: &mut World, client: SocketId, server: SocketId) {
     w.stacks[0].close(w.now, client).expect("open");
     w.run(SECOND);
     let state = |w: &mut World| w.stacks[0].report().sockets.last().map(|line| line.state);

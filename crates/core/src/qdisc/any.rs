@@ -1,0 +1,98 @@
+//! Any of the disciplines, without a pointer in between; and one of your own behind one.
+use super::look::LinkFacts;
+use super::stats::{Field, Report, Stats};
+use super::{Dequeued, Fifo, Fq, Gone, Qdisc};
+use crate::base::Cx;
+use crate::packet::Packet;
+
+macro_rules! any {
+    ($($(#[$doc:meta])* $variant:ident($type:ty),)*) => {
+        /// A discipline.
+        #[derive(Debug)]
+        #[allow(clippy::large_enum_variant, reason = "a device has one, and every packet passes through it")]
+        pub enum Any { $($(#[$doc])* $variant($type),)* }
+
+        impl Any {
+            #[inline]
+            fn get(&self) -> &dyn Qdisc {
+                match self { $(Self::$variant(q) => q as &dyn Qdisc,)* }
+            }
+        }
+
+        impl Qdisc for Any {
+            fn name(&self) -> &'static str { self.get().name() }
+            fn attach(&mut self, cx: &mut Cx<'_>, link: &LinkFacts) {
+                match self { $(Self::$variant(q) => q.attach(cx, link),)* }
+            }
+            fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet, gone: &mut Gone) {
+                match self { $(Self::$variant(q) => q.enqueue(cx, packet, gone),)* }
+            }
+            fn dequeue(&mut self, cx: &mut Cx<'_>, gone: &mut Gone) -> Dequeued {
+                match self { $(Self::$variant(q) => q.dequeue(cx, gone),)* }
+            }
+            fn take(&mut self) -> Option<Packet> {
+                match self { $(Self::$variant(q) => q.take(),)* }
+            }
+            fn each(&self, f: &mut dyn FnMut(&Packet)) { self.get().each(f) }
+            #[inline]
+            fn stats(&self) -> &Stats {
+                match self { $(Self::$variant(q) => q.stats(),)* }
+            }
+            fn options(&self, out: &mut Vec<Field>) { self.get().options(out) }
+            fn details(&self, out: &mut Vec<Field>) { self.get().details(out) }
+            fn honours_departure(&self) -> bool {
+                match self { $(Self::$variant(q) => q.honours_departure(),)* }
+            }
+            fn report(&self) -> Report { self.get().report() }
+        }
+
+        $(impl From<$type> for Any {
+            fn from(q: $type) -> Self { Self::$variant(q) }
+        })*
+    };
+}
+
+any! {
+    /// `pfifo` and `bfifo`.
+    Fifo(Fifo),
+    /// `fq`.
+    Fq(Fq),
+    /// One of your own.
+    Custom(Box<dyn Qdisc>),
+}
+
+impl Qdisc for Box<dyn Qdisc> {
+    fn name(&self) -> &'static str {
+        (**self).name()
+    }
+    fn attach(&mut self, cx: &mut Cx<'_>, link: &LinkFacts) {
+        (**self).attach(cx, link);
+    }
+    fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet, gone: &mut Gone) {
+        (**self).enqueue(cx, packet, gone);
+    }
+    fn dequeue(&mut self, cx: &mut Cx<'_>, gone: &mut Gone) -> Dequeued {
+        (**self).dequeue(cx, gone)
+    }
+    fn take(&mut self) -> Option<Packet> {
+        (**self).take()
+    }
+    fn each(&self, f: &mut dyn FnMut(&Packet)) {
+        (**self).each(f);
+    }
+    fn stats(&self) -> &Stats {
+        (**self).stats()
+    }
+    fn options(&self, out: &mut Vec<Field>) {
+        (**self).options(out);
+    }
+    fn details(&self, out: &mut Vec<Field>) {
+        (**self).details(out);
+    }
+    fn honours_departure(&self) -> bool {
+        (**self).honours_departure()
+    }
+    fn report(&self) -> Report {
+        (**self).report()
+    }
+}

@@ -1,0 +1,35 @@
+//! What becomes of packets that do not go on to the device, and of credit that comes back before they do.
+use crate::packet::{Owner, Packet};
+
+/// The end of a packet inside of a queueing discipline. Each says something else to the flow that it belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It found no place and was never in the queue: not sent. The flow reduces once per window.
+    Refused,
+    /// It was in the queue and was given up on purpose, by an AQM or to make room: congestion that the sender can hear of at
+    /// once, without a duplicate acknowledgement.
+    Dropped,
+    /// It was lost on a network that is emulated here. Whoever sent it must find out as if it had been lost far away.
+    Lost,
+}
+
+/// Where a queueing discipline puts what it gives up. The stack carries the fates out and empties it.
+#[derive(Debug, Default)]
+pub struct Gone {
+    /// Packets and their ends, in the order in which they ended.
+    pub packets: Vec<(Packet, Fate)>,
+    /// Owners whose packets go on without them: for the flow they have left this host.
+    pub released: Vec<Owner>,
+}
+
+impl Gone {
+    /// Nothing to carry out.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.packets.is_empty() && self.released.is_empty()
+    }
+
+    pub(super) fn refuse(&mut self, packet: Packet) {
+        self.packets.push((packet, Fate::Refused));
+    }
+}

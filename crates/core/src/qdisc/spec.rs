@@ -1,0 +1,146 @@
+//! Disciplines by `tc`'s words: "fq maxrate 48mbit". A mistake is one sentence that names the place and what is allowed.
+use super::{Any, Fifo, Fq, FqConfig, units};
+use core::str::{FromStr, SplitAsciiWhitespace};
+
+/// The names, as the sentence about a wrong one lists them.
+const NAMES: &[&str] = &["pfifo", "bfifo", "fq"];
+
+impl FromStr for Any {
+    type Err = String;
+
+    /// Reads a discipline with its parameters as `tc qdisc add` has them after "root".
+    ///
+    /// # Errors
+    /// One sentence that names the place and the allowed values.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut words = Words { text, words: text.split_ascii_whitespace(), option: "" };
+        let name = words.words.next().unwrap_or("");
+        match name {
+            "pfifo" => words.limit(Words::packets).map(|n| Fifo::packets(n).into()),
+            "bfifo" => words.limit(Words::bytes).map(|n| Fifo::bytes(n).into()),
+            "fq" => FqConfig::parse(&mut words).map(|c| Fq::new(c).into()),
+            _ => Err(words.mistake(&format!("there is none called {name:?}"), &NAMES.join(", "))),
+        }
+    }
+}
+
+/// The words of one discipline.
+#[derive(Clone, Debug)]
+pub(super) struct Words<'a> {
+    text: &'a str,
+    words: SplitAsciiWhitespace<'a>,
+    /// The option that is being read.
+    option: &'a str,
+}
+
+impl<'a> Words<'a> {
+    fn mistake(&self, what: &str, allowed: &str) -> String {
+        format!("queueing discipline {:?}: {what}; allowed: {allowed}", self.text.trim())
+    }
+
+    /// The next word, which must be one of `names`; `None` at the end.
+    pub(super) fn option(&mut self, names: &[&'static str]) -> Result<Option<&'static str>, String> {
+        let Some(word) = self.words.next() else { return Ok(None) };
+        self.option = word;
+        match names.iter().find(|name| **name == word) {
+            Some(name) => Ok(Some(name)),
+            None => Err(self.mistake(&format!("there is no option {word:?}"), &names.join(", "))),
+        }
+    }
+
+    /// The option's value; `allowed` describes it.
+    pub(super) fn value<T>(
+        &mut self,
+        read: impl FnOnce(&str) -> Option<T>,
+        allowed: &str,
+    ) -> Result<T, String> {
+        let Some(word) = self.words.next() else {
+            return Err(self.mistake(&format!("{} lacks its value", self.option), allowed));
+        };
+        read(word).ok_or_else(|| self.mistake(&format!("{} cannot be {word:?}", self.option), allowed))
+    }
+
+    pub(super) fn packets(&mut self) -> Result<u32, String> {
+        let read = |w: &str| w.strip_suffix('p').unwrap_or(w).parse().ok().filter(|&n| n > 0);
+        self.value(read, "1 to 4294967295 packets")
+    }
+
+    pub(super) fn bytes(&mut self) -> Result<u32, String> {
+        let read = |w: &str| units::size(w).and_then(|n| u32::try_from(n).ok()).filter(|&n| n > 0);
+        self.value(read, "1 to 4294967295 bytes, as 3028, 32kb or 1mb")
+    }
+
+    pub(super) fn count(&mut self, least: u32, most: u32) -> Result<u32, String> {
+        let read = |w: &str| w.parse().ok().filter(|n| (least..=most).contains(n));
+        self.value(read, &format!("{least} to {most}"))
+    }
+
+    pub(super) fn rate(&mut self) -> Result<u64, String> {
+        self.value(|w| units::rate(w).filter(|&r| r > 0), RATES)
+    }
+
+    pub(super) fn time(&mut self) -> Result<u64, String> {
+        self.value(units::time, TIMES)
+    }
+
+    /// Nothing, or "limit" with a value.
+    fn limit(&mut self, read: impl FnOnce(&mut Self) -> Result<u32, String>) -> Result<u32, String> {
+        let limit = match self.option(&["limit"])? {
+            Some(_) => read(self)?,
+            None => 0,
+        };
+        self.option(&[]).map(|_| limit)
+    }
+}
+
+pub(super) const RATES: &str = "a rate of 8bit and more, as 48mbit, 1.5gbit or 6mbps (bytes)";
+pub(super) const TIMES: &str = "a time, as 5ms, 100us, 1s or 20 (us)";
+
+#[cfg(test)]
+mod tests {
+    use super::super::Qdisc as _;
+    use super::*;
+
+    fn refused(text: &str) -> String {
+        text.parse::<Any>().map(|q| format!("{q:?}")).expect_err(text)
+    }
+
+    #[test]
+    fn a_mistake_is_one_sentence_that_names_the_place_and_what_is_allowed() {
+        let text = refused("fq maxrate 0");
+        assert_eq!(
+            text,
+            format!("queueing discipline \"fq maxrate 0\": maxrate cannot be \"0\"; allowed: {RATES}")
+        );
+        assert!(
+            refused("fq maxrat 1mbit")
+                .contains("there is no option \"maxrat\"; allowed: limit, flow_limit, quantum")
+        );
+        assert!(refused("fq limit").contains("limit lacks its value; allowed: 1 to 4294967295 packets"));
+        assert!(refused("pfifo limit 0").contains("limit cannot be \"0\""));
+        assert!(refused("pfifo limit 5 limit").contains("there is no option \"limit\""));
+        assert!(refused("fifo").contains("there is none called \"fifo\"; allowed: "));
+        assert!(refused("").contains("there is none called \"\""));
+        for text in [refused("fq orphan_mask 99999999"), refused("fq horizon 1h"), refused("bfifo limit 9gb")]
+        {
+            assert!(text.contains("; allowed: ") && !text.contains('\n'), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_shown_can_be_read_again() {
+        for text in [
+            "pfifo limit 7p",
+            "bfifo limit 1500b",
+            "fq maxrate 48mbit horizon_cap nopacing ce_threshold 1ms quantum 1514 limit 5000",
+        ] {
+            let shown = |q: &Any| {
+                let report = q.report();
+                let words: Vec<String> = report.options.iter().map(ToString::to_string).collect();
+                format!("{} {}", report.kind, words.join(" "))
+            };
+            let once = shown(&text.parse::<Any>().expect(text));
+            assert_eq!(shown(&once.replace("initial_quantum 0b ", "").parse::<Any>().expect(&once)), once);
+        }
+    }
+}
