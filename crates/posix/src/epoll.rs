@@ -9,8 +9,8 @@ use crate::calls::Answer;
 use crate::errno::Errno;
 use crate::files::{FDS_MAX, File};
 use crate::host::Host;
-use crate::poll::timeout;
-use std::collections::{BTreeMap, VecDeque};
+use crate::poll::{READING, timeout};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Bits that say how to watch, not what for (`EP_PRIVATE_BITS`).
 const PRIVATE: u32 = EPOLLWAKEUP | EPOLLONESHOT | EPOLLET | EPOLLEXCLUSIVE;
@@ -26,6 +26,9 @@ const EXCLUSIVE_OK: u32 = EPOLLIN
     | EPOLLEXCLUSIVE;
 /// Most events that one call may ask for (`EP_MAX_EVENTS`).
 const EVENTS_MAX: i32 = i32::MAX / 12;
+
+/// Epoll sets that may stand within one (`EP_MAX_NESTS`).
+const NESTS_MAX: usize = 4;
 
 /// One watched file.
 #[derive(Clone, Copy, Debug)]
@@ -113,7 +116,7 @@ impl Host {
                 return Err(Errno::EINVAL);
             }
         }
-        if nested && op == EPOLL_CTL_ADD && self.reaches(fd, epfd, 0) {
+        if nested && op == EPOLL_CTL_ADD && self.nests_badly(epfd, fd) {
             return Err(Errno::ELOOP);
         }
         let set = self.set(epfd)?;
@@ -145,10 +148,57 @@ impl Host {
         Ok(Reply::ok(0))
     }
 
-    /// An epoll set watches another one, or one that does.
-    fn reaches(&self, from: Fd, to: Fd, nest: usize) -> bool {
-        let Ok(File::Epoll(epoll)) = self.files.get(from) else { return false };
-        nest >= 4 || epoll.items.keys().any(|&fd| fd == to || self.reaches(fd, to, nest + 1))
+    /// With the set `inner` in the set `outer` there would be a circle, or more sets within one another than [`NESTS_MAX`]
+    /// (`ep_loop_check`). Level by level, so that sets which several others watch are looked at once per level.
+    fn nests_badly(&self, outer: Fd, inner: Fd) -> bool {
+        let mut nests = 1;
+        for (first, up) in [(inner, false), (outer, true)] {
+            let mut level = BTreeSet::from([first]);
+            while !level.contains(if up { &inner } else { &outer }) {
+                level = if up { self.sets_around(&level) } else { self.sets_in(&level) };
+                if level.is_empty() {
+                    break;
+                }
+                nests += 1;
+                if nests > NESTS_MAX {
+                    return true;
+                }
+            }
+            if !level.is_empty() {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The sets that these watch.
+    fn sets_in(&self, sets: &BTreeSet<Fd>) -> BTreeSet<Fd> {
+        let watched = |set: &Fd| match self.files.get(*set) {
+            Ok(File::Epoll(epoll)) => epoll.items.keys().copied().collect(),
+            _ => Vec::new(),
+        };
+        let is_set = |fd: &Fd| matches!(self.files.get(*fd), Ok(File::Epoll(_)));
+        sets.iter().flat_map(watched).filter(is_set).collect()
+    }
+
+    /// The sets that watch one of these.
+    fn sets_around(&self, sets: &BTreeSet<Fd>) -> BTreeSet<Fd> {
+        let watches = |file: &File| match file {
+            File::Epoll(epoll) => sets.iter().any(|set| epoll.items.contains_key(set)),
+            _ => false,
+        };
+        self.files.iter().filter(|(_, file)| watches(file)).map(|(fd, _)| fd).collect()
+    }
+
+    /// Something about `fd` changed: the sets that wait for `key` take note, and those around them. A set that has something is
+    /// readable itself.
+    pub(crate) fn wake_fd(&mut self, fd: Fd, key: u32) {
+        let mut seen = BTreeSet::new();
+        let mut woken = VecDeque::from([(fd, key)]);
+        while let Some((fd, key)) = woken.pop_front() {
+            let sets = self.files.each_epoll(|epoll| epoll.wake(fd, key));
+            woken.extend(sets.into_iter().filter(|set| seen.insert(*set)).map(|set| (set, READING)));
+        }
     }
 
     /// epoll_wait(2).

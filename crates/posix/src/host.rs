@@ -286,14 +286,6 @@ impl Host {
         self.wake_blocked(&ids);
         true
     }
-
-    /// Something about `fd` changed: epoll sets that wait for `key` take note.
-    pub(crate) fn wake_fd(&mut self, fd: Fd, key: u32) {
-        // A set that has something is readable itself, for sets that it is in.
-        for set in self.files.each_epoll(|epoll| epoll.wake(fd, key)) {
-            self.files.each_epoll(|epoll| epoll.wake(set, EPOLLIN | EPOLLRDNORM));
-        }
-    }
 }
 
 /// Packets that the device is handed in one turn.

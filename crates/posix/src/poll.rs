@@ -11,8 +11,9 @@ use crate::files::{FDS_MAX, File, Kind};
 use crate::host::Host;
 use lowwater_core::base::{Duration, SocketId};
 use lowwater_core::tcp::Ready;
+use std::collections::BTreeMap;
 
-const READING: u32 = EPOLLIN | EPOLLRDNORM;
+pub(crate) const READING: u32 = EPOLLIN | EPOLLRDNORM;
 const WRITING: u32 = EPOLLOUT | EPOLLWRNORM;
 const READY: [(Ready, u32); 6] = [
     (Ready::PRI, EPOLLPRI),
@@ -22,8 +23,6 @@ const READY: [(Ready, u32); 6] = [
     (Ready::HUP, EPOLLHUP),
     (Ready::RDHUP, EPOLLRDHUP),
 ];
-/// Epoll sets within epoll sets that are looked into (`EP_MAX_NESTS`).
-const NESTS_MAX: usize = 4;
 
 /// A timeout in milliseconds; below zero it never comes.
 pub(crate) fn timeout(ms: i32) -> Option<Duration> {
@@ -33,21 +32,25 @@ pub(crate) fn timeout(ms: i32) -> Option<Duration> {
 impl Host {
     /// What a file is ready for, in the bits of epoll; `None` without such a file.
     pub(crate) fn readiness(&mut self, fd: Fd) -> Option<u32> {
-        self.readiness_within(fd, 0)
+        self.readiness_within(fd, &mut BTreeMap::new())
     }
 
-    fn readiness_within(&mut self, fd: Fd, nest: usize) -> Option<u32> {
+    /// `sets` are epoll sets that were looked at already: several may watch the same ones. None watches itself, and `epoll_ctl` bounds how many
+    /// are within one another.
+    fn readiness_within(&mut self, fd: Fd, sets: &mut BTreeMap<Fd, u32>) -> Option<u32> {
+        if let Some(bits) = sets.get(&fd) {
+            return Some(*bits);
+        }
         match self.files.get(fd).ok()? {
             File::Pipe(id, side) => Some(self.pipes.readiness(*id, *side)),
             File::Epoll(epoll) => {
-                if nest >= NESTS_MAX {
-                    return Some(0);
-                }
                 let waiting: Vec<(Fd, u32)> = epoll.waiting().collect();
                 let any = waiting
                     .into_iter()
-                    .any(|(fd, events)| self.readiness_within(fd, nest + 1).is_some_and(|r| r & events != 0));
-                Some(if any { READING } else { 0 })
+                    .any(|(fd, events)| self.readiness_within(fd, sets).is_some_and(|r| r & events != 0));
+                let bits = if any { READING } else { 0 };
+                sets.insert(fd, bits);
+                Some(bits)
             }
             File::Socket(sock) => {
                 let (kind, stream, shut, failed) = (sock.kind, sock.stream, sock.shut, sock.error.is_some());

@@ -3,7 +3,7 @@ mod support;
 
 use lowwater_core::base::Duration;
 use lowwater_posix::abi::*;
-use lowwater_posix::{Call, EpollEvent, Errno, Fd, Host, PollFd};
+use lowwater_posix::{Call, EpollEvent, Errno, Fd, Host, PollFd, RecvKind, Room};
 use support::*;
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
@@ -219,4 +219,65 @@ fn poll_tells_each_descriptor_and_skips_negative_ones() {
     let begun = net.a.now();
     net.run(MS(300));
     assert_eq!(net.a.take(id).map(|(when, r)| (when, r.ret)), Some((begun + MS(250), 0)));
+}
+
+/// As Linux 6.18 answers: four sets within one another below the outermost, counted over both ends of the new link.
+#[test]
+fn sets_nest_four_deep_however_the_chain_is_made() {
+    let mut net = Net::new();
+    for (upper, lower) in (1..=5).flat_map(|a| (1..=5).map(move |b| (a, b))) {
+        let chain = |host: &mut Host, n: usize| {
+            let sets: Vec<Fd> = (0..n).map(|_| set(host)).collect();
+            for pair in sets.windows(2) {
+                ok(host, ctl(pair[0], EPOLL_CTL_ADD, pair[1], EPOLLIN));
+            }
+            sets
+        };
+        let (above, below) = (chain(&mut net.b, upper), chain(&mut net.b, lower));
+        let link = ctl(above[upper - 1], EPOLL_CTL_ADD, below[0], EPOLLIN);
+        if upper + lower > 5 {
+            assert_eq!(fails(&mut net.b, link), Errno::ELOOP, "{upper} and {lower}");
+            continue;
+        }
+        ok(&mut net.b, link);
+        let (read, write_end) = done(&mut net.b, Call::Pipe { flags: 0 }).pipe.unwrap();
+        ok(&mut net.b, ctl(below[lower - 1], EPOLL_CTL_ADD, read, EPOLLIN));
+        assert_eq!(wait(&mut net.b, above[0]), []);
+        ok(&mut net.b, write(write_end, b"x"));
+        assert_eq!(
+            wait(&mut net.b, above[0]).len(),
+            1,
+            "{upper} and {lower}: it is seen through all of them"
+        );
+        let back = ctl(below[lower - 1], EPOLL_CTL_ADD, above[0], EPOLLIN);
+        assert_eq!(fails(&mut net.b, back), Errno::ELOOP, "a circle");
+    }
+}
+
+/// Every set of a level watches every one of the next: the paths are too many to be walked one by one.
+#[test]
+fn sets_that_many_watch_are_looked_at_once() {
+    const WIDTH: usize = 12;
+    let mut net = Net::new();
+    let levels: Vec<Vec<Fd>> = (0..5).map(|_| (0..WIDTH).map(|_| set(&mut net.b)).collect()).collect();
+    for pair in levels.windows(2) {
+        for (outer, inner) in pair[0].iter().flat_map(|o| pair[1].iter().map(move |i| (*o, *i))) {
+            // The levels' own order keeps each look short: nothing is below yet, and one above.
+            ok(&mut net.b, ctl(outer, EPOLL_CTL_ADD, inner, EPOLLIN));
+        }
+    }
+    let (read, write_end) = done(&mut net.b, Call::Pipe { flags: 0 }).pipe.unwrap();
+    for inner in &levels[4] {
+        ok(&mut net.b, ctl(*inner, EPOLL_CTL_ADD, read, EPOLLIN));
+    }
+    ok(&mut net.b, write(write_end, b"x"));
+    for outer in &levels[0] {
+        let ready = done(&mut net.b, Call::EpollWait { epfd: *outer, max_events: 1_000, timeout_ms: 0 });
+        assert_eq!(ready.ret, WIDTH as i64);
+    }
+    ok(
+        &mut net.b,
+        Call::Recv { fd: read, kind: RecvKind::Read, rooms: vec![Room::new(1)], flags: 0, control_len: 0 },
+    );
+    assert_eq!(wait(&mut net.b, levels[0][0]), []);
 }

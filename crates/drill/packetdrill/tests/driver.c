@@ -243,8 +243,32 @@ static void messages(void)
 	EQ(c->cmsg_len, CMSG_LEN(sizeof(int)));
 	memcpy(&one, CMSG_DATA(c), sizeof one);
 	EQ(one, 20);
+
+	/* packetdrill's room is what it expects and holds that already; without an expectation there is no room, and no message. */
+	memset(control, 0xa5, sizeof control);
+	m = (struct msghdr){.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = CMSG_SPACE(sizeof(int))};
+	EQ(so.recvmsg(U, conn, &m, 0), 10);
+	EQ(m.msg_flags, 0);
+	EQ(m.msg_controllen, CMSG_SPACE(sizeof(int)));
+	memcpy(&one, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof one);
+	EQ(one, 10);
+	EQ((uint8_t)control[CMSG_SPACE(sizeof(int))], 0xa5);
+	m = (struct msghdr){.msg_iov = &iov, .msg_iovlen = 1};
+	EQ(so.recvmsg(U, conn, &m, 0), 10);
+	EQ(m.msg_flags, MSG_CTRUNC);
+	EQ(m.msg_controllen, 0);
+	/* A failure leaves the message as it is. */
+	m = (struct msghdr){.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = 7, .msg_flags = 77};
+	ERR(so.recvmsg(U, conn, &m, MSG_ERRQUEUE | MSG_DONTWAIT), EAGAIN);
+	EQ(m.msg_flags, 77);
+
+	expect(ACK, 11, 51, 0);
+	/* sendto() of a script always has the peer's address, which a connection passes over. */
+	len = address(&peer, world.remote, PORT);
+	EQ(so.sendto(U, conn, "xyz", 3, 0, (void *)&peer, len), 3);
+	expect_bytes(11, 51, "xyz", 3);
 	int fds[] = {fd, conn};
-	teardown(fds, 2, 51, 11);
+	teardown(fds, 2, 51, 14);
 }
 
 static void epoll(void)
@@ -315,8 +339,10 @@ static void snippets(void)
 	EQ(u.info.tcpi_snd_cwnd, 10);
 	EQ(u.info.tcpi_unacked, 1);
 	EQ(u.info.tcpi_ca_state, 0);
+	/* CUBIC tells nothing. */
 	len = sizeof u;
 	EQ(getsockopt(conn, IPPROTO_TCP, TCP_CC_INFO, &u, &len), 0);
+	EQ(len, 0);
 	len = sizeof u;
 	EQ(getsockopt(conn, SOL_SOCKET, 55 /* SO_MEMINFO */, &u, &len), 0);
 	EQ(len, 36);
@@ -742,6 +768,41 @@ static void no_flags(void)
 	teardown(fds, 2, 1, 1);
 }
 
+/* packetdrill's end: for each socket, the youngest first, libc's close() unless the script has closed it, and then an RST. */
+static void end_of_script(void)
+{
+	struct sockaddr_storage remote;
+	int fd = listener(), conn = established(fd);
+	uint16_t port = peer_port;
+	uint32_t first = isn;
+
+	/* One that the script has closed, and one that still connects. */
+	peer_port++;
+	int closed = established(fd);
+	uint32_t second = isn;
+	EQ(so.close(U, closed), 0);
+	expect(FIN | ACK, 1, 1, 0);
+	int active = so.socket(U, domain, SOCK_STREAM, IPPROTO_TCP);
+	EQ(so.fcntl(U, active, F_SETFL, O_RDWR | O_NONBLOCK), 0);
+	peer_port = PORT;
+	ERR(so.connect(U, active, (void *)&remote, address(&remote, world.remote, PORT)), EINPROGRESS);
+	expect(SYN, 0, 0, 0);
+
+	EQ(close(active), 0);
+	inject_plain(RST | ACK, 0, 1, 0);
+	local_port = PORT, peer_port = port + 1, isn = second;
+	inject_plain(RST | ACK, 1, 1, 0);
+	peer_port = port, isn = first;
+	EQ(close(conn), 0);
+	inject_plain(RST | ACK, 1, 1, 0);
+	/* The listener has no connection of its own: nothing is injected. */
+	EQ(close(fd), 0);
+	so.free(U);
+	EQ(dlclose(library), 0);
+	/* RTLD_NODELETE: what the process does at its end is still there. */
+	ERR(close(fd), EBADF);
+}
+
 /* --- what ends the process with 1 and a reason --- */
 
 static void bad_flag(void) { init("ip_version=ipv4,tso=1"); }
@@ -767,7 +828,7 @@ static const struct {
 } scenarios[] = {
 	{"options", options},     {"passive", passive},     {"active", active},       {"errors", errors},
 	{"messages", messages}, {"large", large},   {"epoll", epoll},         {"snippets", snippets},   {"pipes", pipes}, {"second_belt", second_belt},
-	{"blocking", blocking},   {"calibration", calibration}, {"end", end_of_time},     {"timing", timing},       {"settings", settings},
+	{"blocking", blocking},   {"calibration", calibration}, {"end_of_script", end_of_script}, {"end", end_of_time},     {"timing", timing},       {"settings", settings},
 	{"datagrams", datagrams}, {"footprint", footprint}, {"no_flags", no_flags},   {"bad_flag", bad_flag},   {"deadlock", deadlock}, {"failure", failure},
 	{"noise", noise},
 };

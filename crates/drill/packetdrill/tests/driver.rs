@@ -18,6 +18,10 @@ const LAST_WORDS: &str = "the run failed";
 /// A program at any address whose table is read-only (how distributions build), and one at a fixed address that binds late.
 const PIE: &[&str] = &["-fPIE", "-pie", "-Wl,-z,relro,-z,now"];
 const FIXED: &[&str] = &["-fno-pie", "-no-pie", "-Wl,-z,lazy"];
+/// Calls without a table of jumps: the addresses stand among the data.
+const DIRECT: &[&str] = &["-fPIE", "-pie", "-fno-plt", "-Wl,-z,relro,-z,now"];
+/// Without a segment that is read-only after relocation.
+const BARE: &[&str] = &["-fPIE", "-pie", "-Wl,-z,norelro,-z,lazy"];
 /// The three worlds of packetdrill's usual runner.
 const MODES: [&str; 3] = ["ipv4", "mapped", "ipv6"];
 
@@ -160,9 +164,11 @@ fn epoll_gives_data_back_verbatim_and_leaves_the_rest_alone() {
 fn libcs_getsockopt_close_and_sendfile_reach_our_sockets() {
     let Some(driver) = driver() else { return };
     passes_in(driver, "snippets", "ipv4");
-    match compile("fixed", FIXED) {
-        Ok(driver) => passes_in(&driver, "snippets", "ipv4"),
-        Err(lack) => skip(&lack),
+    for (name, flags) in [("fixed", FIXED), ("direct", DIRECT), ("bare", BARE)] {
+        match compile(name, flags) {
+            Ok(driver) => passes_in(&driver, "snippets", "ipv4"),
+            Err(lack) => skip(&lack),
+        }
     }
 }
 
@@ -189,6 +195,11 @@ fn calls_of_a_second_thread_sleep_and_end_at_their_instant() {
 #[test]
 fn the_clock_lets_packetdrill_find_its_beginning() {
     passes("calibration");
+}
+
+#[test]
+fn the_end_of_a_script_closes_and_resets_one_socket_after_the_other() {
+    passes_in_every_mode("end_of_script");
 }
 
 #[test]
