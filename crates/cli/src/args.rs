@@ -220,10 +220,12 @@ fn sysctl(text: &str) -> Result<(String, String), String> {
     Ok((key, value))
 }
 
-/// Says that there is no such sysctl, and which there are.
+/// Says that there is no such sysctl, and which are near to it.
 pub(crate) fn unknown_setting(key: &str) -> String {
-    let names: Vec<_> = Sysctl::NAMES.iter().map(|(name, _)| *name).collect();
-    format!("there is no sysctl {key}; there are {}", names.join(", "))
+    format!(
+        "there is no sysctl {key}; near it are {} (docs/sysctl.md lists all)",
+        Sysctl::near(key).join(", ")
+    )
 }
 
 #[cfg(test)]
@@ -241,6 +243,7 @@ mod tests {
         assert_eq!(sysctl("tcp_sack=0"), Ok(("tcp_sack".into(), "0".into())));
         assert!(sysctl("tcp_sack").unwrap_err().contains("KEY=VALUE"));
         assert!(sysctl("tcp_sack=maybe").unwrap_err().contains("from 0 to 255"));
-        assert!(sysctl("tcp_sakc=1").unwrap_err().contains("tcp_sack,"));
+        let wrong = sysctl("tcp_sakc=1").unwrap_err();
+        assert!(wrong.contains("near it are tcp_sack,") && wrong.len() < 200, "{wrong}");
     }
 }

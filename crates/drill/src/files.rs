@@ -54,11 +54,28 @@ pub fn collect(paths: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
         if path.is_dir() {
             walk(path, &mut found)?;
         } else {
-            path.metadata().map_err(|e| named(path, &e))?;
+            readable(path)?;
             found.push(path.clone());
         }
     }
     Ok(found)
+}
+
+/// The text of a script.
+///
+/// # Errors
+/// What is no regular file, so that nobody waits for the other end of a pipe; a file that cannot be read as text.
+pub fn read(path: &Path) -> io::Result<String> {
+    readable(path)?;
+    std::fs::read_to_string(path)
+}
+
+fn readable(path: &Path) -> io::Result<()> {
+    if path.metadata().map_err(|e| named(path, &e))?.is_file() {
+        return Ok(());
+    }
+    let why = io::Error::new(io::ErrorKind::InvalidInput, "this is no regular file");
+    Err(named(path, &why))
 }
 
 /// The error with the path in front.
@@ -83,8 +100,8 @@ fn walk(dir: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
 /// Runs the script in a file.
 ///
 /// # Errors
-/// When the file cannot be read as text.
+/// Those of [`read`].
 pub fn drill_file(path: &Path) -> io::Result<Outcome> {
-    let text = std::fs::read_to_string(path)?;
+    let text = read(path)?;
     Ok(Outcome::of(path, &text, crate::drill(&path.display().to_string(), &text)))
 }

@@ -20,7 +20,7 @@ mod target;
 mod wire;
 
 pub use failure::Failure;
-pub use files::{Outcome, collect, drill_file};
+pub use files::{Outcome, collect, drill_file, read};
 pub use page::page;
 pub use target::{ORIGIN, Target, World};
 

@@ -1,5 +1,5 @@
 //! Every script of ours passes, and a wrong one fails where it is wrong.
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 fn folder() -> PathBuf {
     let tests = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/drill");
@@ -153,5 +153,15 @@ fn no_damaged_script_makes_the_runner_or_the_stack_panic() {
             }
             let _ = lowwater_drill::drill("damaged.pkt", &lines.join("\n"));
         }
+    }
+}
+
+#[test]
+fn what_is_no_regular_file_is_no_script() {
+    let fifo = Path::new("/dev/zero");
+    for e in
+        [lowwater_drill::drill_file(fifo).unwrap_err(), lowwater_drill::collect(&[fifo.into()]).unwrap_err()]
+    {
+        assert_eq!(e.to_string(), "/dev/zero: this is no regular file");
     }
 }

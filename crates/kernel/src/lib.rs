@@ -21,8 +21,8 @@ use lowwater_os::netns::NetNs;
 use lowwater_posix::{Call, CallId, Reply, Sent, Started};
 use namespace::Namespace;
 use std::collections::VecDeque;
+use std::io;
 use std::path::Path;
-use std::{fs, io};
 use worker::Worker;
 
 /// What an event may be late or early beyond the script's tolerance, in microseconds: scheduling, and the timer wheel's steps.
@@ -169,12 +169,12 @@ pub fn excuse(text: &str) -> Option<&str> {
 /// Runs the script in a file against the kernel, up to `attempts` times until it passes.
 ///
 /// # Errors
-/// When the file cannot be read as text.
+/// Those of [`lowwater_drill::read`].
 ///
 /// # Panics
 /// When no thread can be started.
 pub fn drill_file(path: &Path, attempts: usize) -> io::Result<Outcome> {
-    let text = fs::read_to_string(path)?;
+    let text = lowwater_drill::read(path)?;
     let name = path.display().to_string();
     let mut last = once(&name, &text);
     for _ in 1..attempts {

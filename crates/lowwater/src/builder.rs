@@ -14,6 +14,9 @@ use lowwater_os::{Clock, Layer, Poller, Tun, TunOptions};
 use std::io;
 use std::net::IpAddr;
 
+/// Smallest MTU of a device (RFC 791 section 3.2).
+const MTU_MIN: u16 = 68;
+
 enum Open {
     Tun(TunOptions),
     Port(Box<dyn Port>),
@@ -217,7 +220,11 @@ fn attach(core: &mut Core, planned: Planned) -> io::Result<Attached> {
         }
         Open::Port(port) => port,
     };
-    let id = core.add_device(port.caps());
+    let caps = port.caps();
+    if caps.mtu < MTU_MIN {
+        return Err(invalid(format!("a device has an MTU of {}; IPv4 needs {MTU_MIN} (RFC 791)", caps.mtu)));
+    }
+    let id = core.add_device(caps);
     for cidr in planned.addresses {
         core.add_address(id, cidr.addr(), cidr.len()).map_err(io_error)?;
     }

@@ -6,6 +6,7 @@ use crate::shared::{Inner, Phase, Shared};
 use lowwater_core::base::{DeviceId, Instant};
 use lowwater_core::device::Submit;
 use lowwater_core::packet::{Owner, Packet};
+use lowwater_core::tcp::State;
 use lowwater_os::Poller;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -264,7 +265,10 @@ fn end(inner: &mut Inner, now: Instant) -> bool {
     let mut aborted = inner.core.abort_orphans(now);
     let held: Vec<_> = inner.registry.ids().collect();
     for id in held {
-        aborted += usize::from(inner.core.peer_addr(id).is_ok() && inner.core.abort(now, id).is_ok());
+        // In TIME-WAIT both directions are over: nobody loses anything.
+        let over = matches!(inner.core.tcp_state(id), Ok(State::TimeWait | State::Close));
+        let ended = inner.core.peer_addr(id).is_ok() && inner.core.abort(now, id).is_ok();
+        aborted += usize::from(ended && !over);
     }
     inner.phase = Phase::Stopped(aborted);
     true

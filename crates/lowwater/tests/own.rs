@@ -193,6 +193,32 @@ async fn shutdown_resets_what_is_left_and_wakes_who_waits() {
     assert_eq!(e.kind(), ErrorKind::ConnectionReset);
 }
 
+/// Both directions were over before: nothing is reset that somebody misses.
+#[tokio::test]
+async fn shutdown_counts_no_connection_that_was_over() {
+    let (a, b) = two();
+    let (mut client, mut server) = soon(connection(&a, &b)).await;
+    client.shutdown().await.unwrap();
+    assert_eq!(soon(server.read(&mut [0; 1])).await.unwrap(), 0);
+    server.shutdown().await.unwrap();
+    assert_eq!(soon(client.read(&mut [0; 1])).await.unwrap(), 0);
+    // The client's program still holds its socket, in TIME-WAIT on stack a.
+    assert_eq!(soon(a.shutdown(Duration::from_millis(100))).await.aborted, 0);
+    drop(client);
+}
+
+#[test]
+fn a_link_too_narrow_for_ip_is_refused() {
+    for mtu in [0, 67] {
+        let (a, _b) = link::pair(mtu);
+        let e = Stack::builder().device(a).address("10.0.0.1/24").build().unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::InvalidInput);
+        assert!(e.to_string().contains(&format!("an MTU of {mtu}; IPv4 needs 68")), "{e}");
+    }
+    let (a, _b) = link::pair(68);
+    Stack::builder().device(a).address("10.0.0.1/24").build().unwrap();
+}
+
 #[test]
 fn a_driver_runs_on_a_thread_of_the_program_and_ends_with_the_last_handle() {
     let (a, b) = link::pair(1500);

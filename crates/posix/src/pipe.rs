@@ -165,6 +165,18 @@ impl Host {
         if self.pipes.nonblocking(id, side) { Err(Errno::EAGAIN) } else { p.wait(self.now, None) }
     }
 
+    /// Puts what was read from a pipe back in front, for a caller whose file did not take all of it. Of other descriptors nothing comes back.
+    pub fn unread(&mut self, fd: Fd, rest: &[u8]) {
+        let Ok(File::Pipe(id, Side::Read)) = self.files.get(fd) else { return };
+        let id = *id;
+        if let Ok(pipe) = self.pipes.get(id) {
+            let behind = pipe.data.split();
+            pipe.data.extend_from_slice(rest);
+            pipe.data.unsplit(behind);
+            self.wake_pipe(id);
+        }
+    }
+
     pub(crate) fn pipe_write(&mut self, id: PipeId, side: Side, call: &Call, p: &mut Progress) -> Answer {
         let write = Write::of(call)?;
         if side != Side::Write {

@@ -170,6 +170,35 @@ macro_rules! sysctls {
     };
 }
 
+/// Names that a wrong one is told to be near to.
+const NEAR_MAX: usize = 3;
+
+impl Sysctl {
+    /// The settings whose names are nearest to `name` (with or without `net.ipv4.`), the nearest first: for messages.
+    #[must_use]
+    pub fn near(name: &str) -> Vec<&'static str> {
+        let name = short_name(name);
+        let mut all: Vec<(usize, &str)> = Self::NAMES.iter().map(|(n, _)| (distance(name, n), *n)).collect();
+        all.sort_unstable();
+        all.into_iter().take(NEAR_MAX).map(|(_, known)| known).collect()
+    }
+}
+
+/// How many letters must be added, taken away or changed to make one of the other (Levenshtein).
+fn distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
+    for (i, x) in a.chars().take(100).enumerate() {
+        let mut corner = i;
+        row[0] = i + 1;
+        for (j, y) in b.chars().enumerate() {
+            let changed = corner + usize::from(x != y);
+            corner = row[j + 1];
+            row[j + 1] = changed.min(corner + 1).min(row[j] + 1);
+        }
+    }
+    row.last().copied().unwrap_or_default()
+}
+
 fn short_name(name: &str) -> &str {
     name.trim()
         .trim_start_matches("net.ipv4.")
@@ -422,6 +451,13 @@ mod tests {
             s.set(&format!("net.ipv4.{name}"), &text).expect("its own value");
         }
         assert_eq!(s, Sysctl::default());
+    }
+
+    #[test]
+    fn near_names_are_found() {
+        assert_eq!(Sysctl::near("net.ipv4.tcp_sakc")[0], "tcp_sack");
+        assert!(Sysctl::near("tcp_slow_start_afer_idle").contains(&"tcp_slow_start_after_idle"));
+        assert_eq!((distance("abc", "abc"), distance("", "abc")), (0, 3));
     }
 
     #[test]

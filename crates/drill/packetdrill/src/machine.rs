@@ -150,6 +150,12 @@ impl Machine {
         self.host.inject(packet);
     }
 
+    /// What was read from a pipe and found no place goes back into it.
+    pub(crate) fn unread(&mut self, fd: Fd, rest: &[u8]) {
+        let fd = self.fds.host(fd);
+        self.host.unread(fd, rest);
+    }
+
     /// The oldest packet that was sent and not taken; else time passes until one is sent. `None`: never.
     pub(crate) fn next_packet(&mut self) -> Option<Sniffed> {
         self.settings(false);

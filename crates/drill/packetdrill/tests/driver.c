@@ -4,6 +4,8 @@
 #include "drive.h"
 #include "noise.h"
 #include <sys/mman.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/times.h>
 
 /* --- one thread --- */
@@ -413,6 +415,18 @@ static void pipes(void)
 	EQ(so.splice(U, file, NULL, p[1], NULL, 10, 0), 10);
 	EQ(so.read(U, p[0], buf, sizeof buf), 10);
 	EQ(memcmp(buf, "0123456789", 10), 0);
+	/* To a file that has room for five bytes only: the rest stays in the pipe. */
+	struct rlimit limit = {15, 15};
+	signal(SIGXFSZ, SIG_IGN);
+	EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	EQ(so.write(U, p[1], "abcdefgh", 8), 8);
+	EQ(so.splice(U, p[0], NULL, file, NULL, 8, 0), 5);
+	EQ(so.write(U, p[1], "ij", 2), 2);
+	ERR(so.splice(U, p[0], NULL, file, NULL, 8, 0), EFBIG);
+	EQ(so.read(U, p[0], buf, sizeof buf), 5);
+	EQ(memcmp(buf, "fghij", 5), 0);
+	EQ(pread(file, buf, 15, 0), 15);
+	EQ(memcmp(buf, "0123456789abcde", 15), 0);
 	EQ(so.close(U, file), 0);
 	ERR(so.close(U, file), EBADF);
 	int fds[] = {p[0], p[1], fd, conn};

@@ -6,8 +6,6 @@ use lowwater_core::base::Sysctl;
 
 /// Files of commands that may call one another.
 const NESTED_MAX: usize = 4;
-/// Names that an unknown setting is told to be near to.
-const NEAR_MAX: usize = 3;
 /// Commands that scripts have and that nothing here can do, with the reason.
 const REFUSED: &[(&str, &str)] = &[
     (
@@ -98,7 +96,7 @@ impl Runner<'_> {
         if Sysctl::NAMES.iter().any(|(known, _)| *known == short) {
             return self.host.set_sysctl(&name, value);
         }
-        let near = near(short).join(", ");
+        let near = Sysctl::near(short).join(", ");
         Err(format!("the stack has no setting '{name}'; near it are {near} (docs/sysctl.md lists all)"))
     }
 
@@ -142,29 +140,6 @@ fn words(text: &str) -> Result<Vec<String>, String> {
     Ok(words)
 }
 
-/// The settings whose names are nearest.
-fn near(name: &str) -> Vec<&'static str> {
-    let mut all: Vec<(usize, &str)> =
-        Sysctl::NAMES.iter().map(|(known, _)| (distance(name, known), *known)).collect();
-    all.sort_unstable();
-    all.into_iter().take(NEAR_MAX).map(|(_, known)| known).collect()
-}
-
-/// How many letters must be added, taken away or changed to make one of the other (Levenshtein).
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
-    for (i, x) in a.chars().take(100).enumerate() {
-        let mut corner = i;
-        row[0] = i + 1;
-        for (j, y) in b.chars().enumerate() {
-            let changed = corner + usize::from(x != y);
-            corner = row[j + 1];
-            row[j + 1] = changed.min(corner + 1).min(row[j] + 1);
-        }
-    }
-    row.last().copied().unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -174,13 +149,5 @@ mod tests {
         let cut = words("sysctl -q  net.ipv4.tcp_rmem=\"4096 1 2\" 'a b'c").expect("words");
         assert_eq!(cut, ["sysctl", "-q", "net.ipv4.tcp_rmem=4096 1 2", "a bc"]);
         assert!(words("echo \"x").is_err());
-    }
-
-    #[test]
-    fn near_names_are_found() {
-        assert_eq!(near("tcp_sakc")[0], "tcp_sack");
-        assert!(near("tcp_slow_start_afer_idle").contains(&"tcp_slow_start_after_idle"));
-        assert_eq!(distance("abc", "abc"), 0);
-        assert_eq!(distance("", "abc"), 3);
     }
 }

@@ -35,7 +35,7 @@ pub struct PairPort {
     caps: DeviceCaps,
 }
 
-/// A link with this MTU and the default bound. Super-packets stay whole and checksums unfinished, as between two virtual
+/// A link with this MTU (68 to 65535; a builder refuses less) and the default bound. Super-packets stay whole and checksums unfinished, as between two virtual
 /// machines on one host.
 #[must_use]
 pub fn pair(mtu: u16) -> (PairPort, PairPort) {

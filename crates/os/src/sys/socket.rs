@@ -10,6 +10,9 @@ use std::ptr;
 /// Longest address that the kernel tells.
 const ADDRESS_MAX: usize = 128;
 
+/// Room for the value of an option: no value is longer, and the kernel writes only what there is.
+const OPTION_MAX: u32 = 65_536;
+
 /// A descriptor, or none.
 pub type Fd<'a> = Option<BorrowedFd<'a>>;
 
@@ -162,8 +165,8 @@ pub fn ioctl_int(fd: Fd<'_>, request: u64, value: Option<&mut i32>) -> Result<us
 /// # Errors
 /// The kernel's.
 pub fn getsockopt(fd: Fd<'_>, level: i32, name: i32, len: u32) -> Result<Vec<u8>> {
-    let mut value = vec![0_u8; len as usize];
-    let mut written = len;
+    let mut written = len.min(OPTION_MAX);
+    let mut value = vec![0_u8; written as usize];
     // SAFETY: the kernel writes at most `written` bytes to `value`, which has as many, and the number to `written`.
     check(unsafe { libc::getsockopt(raw(fd), level, name, value.as_mut_ptr().cast(), &raw mut written) }
         as isize)?;
@@ -333,6 +336,10 @@ mod tests {
         assert_eq!(ioctl_int(None, 1, None).map_err(errno), Err(Some(libc::EINVAL)));
         setsockopt(Some(client.as_fd()), 6, 1, Some(&1_i32.to_ne_bytes()), 0).unwrap();
         assert_eq!(getsockopt(Some(client.as_fd()), 6, 1, 4).unwrap(), 1_i32.to_ne_bytes());
+        assert_eq!(
+            getsockopt(Some(client.as_fd()), 6, 1, i32::MAX as u32).unwrap().capacity(),
+            OPTION_MAX as usize
+        );
         let ep = epoll_create(0).unwrap();
         epoll_ctl(Some(ep.as_fd()), 1, Some(client.as_fd()), Some((4, 77))).unwrap();
         assert_eq!(epoll_wait(Some(ep.as_fd()), 1, 0).unwrap(), [(4, 77)]);

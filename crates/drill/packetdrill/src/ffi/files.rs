@@ -4,6 +4,7 @@ use super::calls::{foreign, make, simple};
 use super::memory::{self, RW_MAX};
 use super::messages::{self, IOV_MAX};
 use super::system::{Number, forwarded, give};
+use crate::shared::SHARED;
 use core::ffi::{c_int, c_long, c_uint, c_ulong, c_void};
 use libc::{iovec, loff_t, size_t, ssize_t};
 use lowwater_posix::abi::FIONBIO;
@@ -176,12 +177,28 @@ pub(super) fn move_in(file: c_int, offset: Option<i64>, fd: c_int, len: usize) -
     sent
 }
 
-/// Reads from one of our descriptors and writes it to a file.
+/// Reads from one of our descriptors and writes it to a file. What the file does not take stays in our pipe.
 fn move_out(fd: c_int, file: c_int, len: usize) -> Result<i64, Number> {
     let rooms = vec![Room::new(len.min(MOVE_MAX))];
     let reply = make(Call::Recv { fd, kind: RecvKind::Read, rooms, flags: 0, control_len: 0 })?;
-    // SAFETY: the bytes are ours and live until the call is over.
-    forwarded(unsafe { libc::write(file, reply.data.as_ptr().cast(), reply.data.len()) } as i64)
+    let data = &reply.data[..];
+    let mut done = 0;
+    while done < data.len() {
+        let rest = &data[done..];
+        // SAFETY: the bytes are ours and live until the call is over.
+        let wrote = forwarded(unsafe { libc::write(file, rest.as_ptr().cast(), rest.len()) } as i64);
+        match wrote.map(|n| usize::try_from(n).unwrap_or(0)) {
+            Ok(n) if n > 0 => done += n,
+            stopped => {
+                SHARED.with(|machine| machine.unread(fd, rest));
+                if let (0, Err(number)) = (done, stopped) {
+                    return Err(number);
+                }
+                break;
+            }
+        }
+    }
+    Ok(done as i64)
 }
 
 /// Copies an array of buffers. One that is too long (UIO_MAXIOV) or has a length below zero is EINVAL.
