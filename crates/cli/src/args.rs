@@ -154,6 +154,9 @@ pub(crate) struct Net {
     /// Single segments and finished checksums on the device instead of super-packets
     #[arg(long)]
     pub(crate) no_offload: bool,
+    /// Look at the device for up to US microseconds before sleeping, while that pays: faster answers for processor time
+    #[arg(long, value_name = "US", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
+    pub(crate) busy_poll: u32,
     /// The device says "not now" half the time (for tests)
     #[arg(long, hide = true)]
     pub(crate) fault_not_now: bool,

@@ -1,6 +1,6 @@
 //! How a stack is described: settings, devices, addresses, routes.
 use crate::asks::Asks;
-use crate::driver::{Attached, Driver};
+use crate::driver::{Answers, Attached, Driver};
 use crate::error::{invalid, io_error};
 use crate::observe::Observer;
 use crate::port::Port;
@@ -10,9 +10,10 @@ use crate::stack::Stack;
 use lowwater_core::base::Instant;
 use lowwater_core::ip::Cidr;
 use lowwater_core::stack::{Config, Stack as Core};
-use lowwater_os::{Clock, Layer, Poller, Tun, TunOptions};
+use lowwater_os::{BusyPoll, Clock, Layer, Poller, Tun, TunOptions};
 use std::io;
 use std::net::IpAddr;
+use std::time::Duration;
 
 /// Smallest MTU of a device (RFC 791 section 3.2).
 const MTU_MIN: u16 = 68;
@@ -53,12 +54,21 @@ pub struct Builder {
     seeded: bool,
     devices: Vec<Planned>,
     observer: Option<Observer>,
+    busy_poll: BusyPoll,
     mistake: Option<String>,
 }
 
 impl Builder {
     pub(crate) fn new() -> Self {
-        Self { config: Config::default(), seeded: false, devices: Vec::new(), observer: None, mistake: None }
+        let busy_poll = BusyPoll::default();
+        Self {
+            config: Config::default(),
+            seeded: false,
+            devices: Vec::new(),
+            observer: None,
+            busy_poll,
+            mistake: None,
+        }
     }
 
     /// Sets a sysctl by its Linux name.
@@ -156,6 +166,14 @@ impl Builder {
         self
     }
 
+    /// Lets the stack's thread look at its devices for up to `limit` before it sleeps (as `net.core.busy_poll` does, in whole
+    /// microseconds there): a round trip is spared the time to wake up, for processor time. It gives way to other threads
+    /// all the while, and stops while waits are longer than that. Zero, the default: never.
+    pub fn busy_poll(mut self, limit: Duration) -> Self {
+        self.busy_poll = BusyPoll::new(limit);
+        self
+    }
+
     /// Opens the devices, in the calling thread's network namespace, and starts the thread that serves the stack.
     ///
     /// # Errors
@@ -200,7 +218,11 @@ impl Builder {
         };
         let shared = Shared::new(inner, clock, poller.waker());
         let stack = Stack { handle: Handle::new(&shared) };
-        Ok((stack, Driver { shared, poller, ports, observer: self.observer, input_first: 0 }))
+        let (observer, busy_poll) = (self.observer, self.busy_poll);
+        let answers = Answers::default();
+        let driver =
+            Driver { shared, poller, ports, observer, input_first: 0, busy_poll, answers, looked: true };
+        Ok((stack, driver))
     }
 }
 

@@ -7,7 +7,7 @@ use lowwater_core::base::{DeviceId, Instant};
 use lowwater_core::device::Submit;
 use lowwater_core::packet::{Owner, Packet};
 use lowwater_core::tcp::State;
-use lowwater_os::Poller;
+use lowwater_os::{BusyPoll, Idle, Poller};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
@@ -46,16 +46,18 @@ impl Attached {
         }
     }
 
-    fn read(&mut self, at: Instant) {
+    /// True when something has come, a failure included.
+    fn read(&mut self, at: Instant) -> bool {
         self.more_input = false;
         if self.failed.is_some() {
-            return;
+            return false;
         }
         match self.port.recv(at, BATCH_PACKETS, &mut self.inbox) {
             Ok(more) => self.more_input = more,
             Err(e) => self.failed = Some(e.to_string()),
         }
         self.port.completions(&mut self.done);
+        !self.inbox.is_empty() || !self.done.is_empty() || self.failed.is_some()
     }
 
     /// Gives the device what it takes; true when it took something.
@@ -95,6 +97,28 @@ impl Attached {
     }
 }
 
+/// Whether a device that was just written to is read before the driver sleeps. Bulk data is there by then; where single
+/// requests are answered nothing is, and the read that would meet nothing is left out most of the time.
+#[derive(Debug, Default)]
+pub(crate) struct Answers {
+    unasked: u8,
+}
+
+impl Answers {
+    /// After a read that met nothing, that many are left out.
+    const UNASKED: u8 = 15;
+
+    fn asks(&mut self) -> bool {
+        let asks = self.unasked == 0;
+        self.unasked = self.unasked.saturating_sub(1);
+        asks
+    }
+
+    fn met(&mut self, something: bool) {
+        self.unasked = if something { 0 } else { Self::UNASKED };
+    }
+}
+
 /// What the driver does after having processed.
 enum Next {
     /// There is more to do.
@@ -113,6 +137,10 @@ pub struct Driver {
     pub(crate) ports: Vec<Attached>,
     pub(crate) observer: Option<Observer>,
     pub(crate) input_first: u32,
+    pub(crate) busy_poll: BusyPoll,
+    pub(crate) answers: Answers,
+    /// The devices were read in this turn: timers come after what has arrived.
+    pub(crate) looked: bool,
 }
 
 impl Driver {
@@ -123,15 +151,10 @@ impl Driver {
         let _ = lowwater_os::poll::precise_timers();
         let mut ready = Vec::new();
         let mut wakes = Wakes::new();
+        // The one look at the clock of each turn: timers see the time before the devices were read.
+        let mut at = self.shared.clock.now();
+        self.read(at);
         loop {
-            // The one look at the clock of this turn: timers see the time before the device was read.
-            let at = self.shared.clock.now();
-            for (index, attached) in self.ports.iter_mut().enumerate() {
-                attached.read(at);
-                if let Some(observe) = &mut self.observer {
-                    attached.inbox.iter().for_each(|packet| observe(index, Direction::In, packet));
-                }
-            }
             let next = self.process(at, &mut wakes);
             wakes.drain(..).for_each(Waker::wake);
             let wrote = self.write(at);
@@ -139,13 +162,53 @@ impl Driver {
                 Next::Stop => return self.stop(),
                 Next::Sleep(until) if !wrote => {
                     let until = self.ports.iter().filter_map(|p| p.retry_at).fold(until, Instant::min);
+                    if let Some(now) = self.look_around(until) {
+                        at = now;
+                        continue;
+                    }
                     if self.poller.wait(&self.shared.clock, Some(until), &mut ready).is_err() {
                         return self.stop();
                     }
                 }
                 Next::Go | Next::Sleep(_) => {}
             }
+            at = self.shared.clock.now();
+            self.busy_poll.on_something(at);
+            self.looked = !wrote || self.ports.iter().any(|p| p.more_input) || self.answers.asks();
+            if self.looked {
+                let came = self.read(at);
+                if wrote {
+                    self.answers.met(came);
+                }
+            }
         }
+    }
+
+    /// Reads all devices; true when something has come.
+    fn read(&mut self, at: Instant) -> bool {
+        let mut came = false;
+        for (index, attached) in self.ports.iter_mut().enumerate() {
+            came |= attached.read(at);
+            if let Some(observe) = &mut self.observer {
+                attached.inbox.iter().for_each(|packet| observe(index, Direction::In, packet));
+            }
+        }
+        came
+    }
+
+    /// Busy polling: the time once there is something to do, and what has come by then is read; `None` when it is time to
+    /// sleep. Other threads that want this processor get it at each look.
+    fn look_around(&mut self, until: Instant) -> Option<Instant> {
+        let mut now = self.shared.clock.now();
+        while self.busy_poll.on_nothing(now) == Idle::Look {
+            std::thread::yield_now();
+            now = self.shared.clock.now();
+            if self.read(now) || self.poller.take_wake() || now >= until {
+                self.busy_poll.on_something(now);
+                return Some(now);
+            }
+        }
+        None
     }
 
     fn write(&mut self, at: Instant) -> bool {
@@ -179,7 +242,7 @@ impl Driver {
         inner.core.flush(now);
         if more_input && self.input_first < INPUT_FIRST_TURNS {
             self.input_first += 1;
-        } else {
+        } else if self.looked {
             self.input_first = 0;
             inner.core.handle_timeout(now);
         }

@@ -1,9 +1,11 @@
 //! What tokio's and std's sockets do not have: decisions before the handshake, no-copy I/O, links of the application, ends.
 use bytes::Bytes;
 use lowwater::core::base::Rng;
-use lowwater::core::device::DeviceCaps;
+use lowwater::core::device::{Device, DeviceCaps, Submit};
+use lowwater::core::packet::{Owner, Packet};
 use lowwater::core::tcp::SocketOptions;
 use lowwater::link::{self, QueueLimit};
+use lowwater::port::Port;
 use lowwater::{
     ConnectOptions, Direction, Driver, Incoming, ListenOptions, Stack, TcpListener, TcpStream, UdpSocket,
     blocking,
@@ -453,4 +455,88 @@ fn an_idle_stack_sleeps() {
     let woken = events() - before;
     assert!(woken < 20, "{woken} calls of the core while nothing happened");
     drop((client, server));
+}
+
+/// Counts how often the driver looks for packets.
+struct Looks<P>(P, Arc<AtomicUsize>);
+
+impl<P: Port> Device for Looks<P> {
+    fn submit(&mut self, now: lowwater::core::base::Instant, packet: Packet) -> Submit {
+        self.0.submit(now, packet)
+    }
+}
+
+impl<P: Port> Port for Looks<P> {
+    fn caps(&self) -> DeviceCaps {
+        self.0.caps()
+    }
+    fn recv(
+        &mut self,
+        at: lowwater::core::base::Instant,
+        max: usize,
+        into: &mut Vec<Packet>,
+    ) -> std::io::Result<bool> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.recv(at, max, into)
+    }
+    fn completions(&mut self, into: &mut Vec<Owner>) {
+        self.0.completions(into);
+    }
+    fn attach(&mut self, poller: &lowwater_os::Poller, token: u64) -> std::io::Result<()> {
+        self.0.attach(poller, token)
+    }
+}
+
+#[test]
+fn busy_polling_looks_instead_of_sleeping_and_misses_neither_calls_nor_packets_nor_deadlines() {
+    let (a, b) = link::pair(1500);
+    let looks = [Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0))];
+    let hour = Duration::from_secs(3_600);
+    let server = Stack::builder()
+        .device(Looks(a, looks[0].clone()))
+        .address("10.0.0.1/24")
+        .busy_poll(hour)
+        .build()
+        .unwrap();
+    let client = Stack::builder()
+        .device(Looks(b, looks[1].clone()))
+        .address("10.0.0.2/24")
+        .busy_poll(hour)
+        .build()
+        .unwrap();
+    for looks in &looks {
+        while looks.load(Ordering::Relaxed) < 10_000 {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+    let listener = blocking::TcpListener::bind(&server, "10.0.0.1:80").unwrap();
+    let mut there = blocking::TcpStream::connect(&client, "10.0.0.1:80").unwrap();
+    let (mut here, _) = listener.accept().unwrap();
+    for n in 0..100u8 {
+        let mut byte = [0];
+        there.write_all(&[n]).unwrap();
+        here.read_exact(&mut byte).unwrap();
+        here.write_all(&byte).unwrap();
+        there.read_exact(&mut byte).unwrap();
+        assert_eq!(byte, [n]);
+    }
+    // Nobody answers, so only a timer of the server lets go of this.
+    there.write_all(b"x").unwrap();
+    while there.info().unwrap().unacked > 0 {
+        thread::sleep(Duration::from_millis(1));
+    }
+    drop((there, here, listener));
+    for stack in [client, server] {
+        assert_eq!(stack.shutdown_blocking(Duration::from_secs(30)).aborted, 0);
+    }
+}
+
+#[test]
+fn without_busy_polling_a_stack_without_packets_looks_no_more_than_it_is_woken() {
+    let (a, _b) = link::pair(1500);
+    let looks = Arc::new(AtomicUsize::new(0));
+    let stack = Stack::builder().device(Looks(a, looks.clone())).address("10.0.0.1/24").build().unwrap();
+    thread::sleep(Duration::from_millis(100));
+    assert!(looks.load(Ordering::Relaxed) < 20, "{looks:?}");
+    drop(stack);
 }

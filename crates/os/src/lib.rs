@@ -5,6 +5,7 @@
 #![cfg(target_os = "linux")]
 #![deny(unsafe_code)]
 
+pub mod busy_poll;
 pub mod clock;
 pub mod entropy;
 pub mod error;
@@ -20,6 +21,7 @@ mod sys;
 mod sysfs;
 pub mod tun;
 
+pub use busy_poll::{BusyPoll, Idle};
 pub use clock::Clock;
 pub use error::SetupError;
 pub use netlink::Link;

@@ -146,6 +146,13 @@ impl Poller {
         self.bell.clone()
     }
 
+    /// Whether [`Waker::wake`] was called since the last wait or the last question; the next wait does not count it again.
+    /// For those who look around before they sleep.
+    pub fn take_wake(&mut self) -> bool {
+        self.bell.0.state.load(Ordering::Relaxed) == NOTIFIED
+            && self.bell.0.state.swap(AWAKE, Ordering::AcqRel) == NOTIFIED
+    }
+
     /// Waits until `deadline` by `clock` (`None`: without end), a wake, or a ready descriptor; fills `ready` anew.
     /// Returns whether [`Waker::wake`] was called since the last wait. A deadline in the past polls once.
     ///

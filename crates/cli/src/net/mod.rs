@@ -12,6 +12,7 @@ use lowwater_core::base::Rng;
 use lowwater_core::ip::Cidr;
 use lowwater_os::Tun;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
 
 /// Half of all submits, in 10^-6.
 const HALF: u32 = 500_000;
@@ -64,6 +65,7 @@ pub(crate) fn open(net: &Net) -> Result<Opened, Failure> {
         let all = if own.addr().is_ipv4() { "0.0.0.0/0" } else { "::/0" };
         builder = builder.address(&own.to_string()).route(all, Some(host.addr()));
     }
+    builder = builder.busy_poll(Duration::from_micros(net.busy_poll.into()));
     for (key, value) in &net.set {
         builder = builder.sysctl(key, value);
     }

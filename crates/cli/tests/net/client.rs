@@ -59,7 +59,9 @@ fn a_file_comes_by_both_families_with_and_without_offload() {
         let port = kernel_server(source);
         let copy_name = copy.display().to_string();
         for host in ["10.9.0.1", "[fd00:9::1]"] {
-            for more in [&[][..], &["--no-offload"], &["--mtu", "9000", "--fault-not-now"]] {
+            for more in
+                [&[][..], &["--no-offload"], &["--busy-poll", "100"], &["--mtu", "9000", "--fault-not-now"]]
+            {
                 let url = format!("http://{host}:{port}/file");
                 let ended = get(&[&[&url, "-o", &copy_name], more].concat()).ok();
                 assert!(ended.stdout.is_empty() && ended.stderr.contains("Mbit/s"), "{ended:?}");
