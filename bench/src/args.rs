@@ -4,7 +4,18 @@ use std::fmt::Display;
 use std::process::exit;
 
 /// Options of all benchmarks: each lets those of the others through, since `cargo xtask bench` hands its own to both of its programs.
-const NAMES: [&str; 8] = ["--gb", "--mtu", "--flows", "--seconds", "--pairs", "--only", "--place", "--work"];
+const NAMES: [&str; 10] = [
+    "--busy-poll",
+    "--flows",
+    "--gb",
+    "--mtu",
+    "--only",
+    "--pairs",
+    "--place",
+    "--seconds",
+    "--what",
+    "--work",
+];
 /// Exit code for command lines that make no sense.
 const USAGE: i32 = 2;
 

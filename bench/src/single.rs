@@ -5,10 +5,11 @@ use lowwater_core::packet::Packet;
 use lowwater_core::stack::{Config, Event, ListenAddr, ListenOptions, Stack};
 use lowwater_core::tcp::{How, SendFlags, SocketOptions};
 use lowwater_os::poll::Interest;
-use lowwater_os::{Clock, KernelWork, Poller, Tun, TunOptions};
+use lowwater_os::{BusyPoll, Clock, Idle, KernelWork, Poller, Tun, TunOptions};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
 /// Packets per batch.
 const BATCH: usize = 64;
@@ -27,11 +28,19 @@ pub fn work() -> KernelWork {
     }
 }
 
+/// How long the stack's thread looks at its device before it sleeps: `--busy-poll US`.
+#[must_use]
+pub fn busy_poll(default: u64) -> Duration {
+    Duration::from_micros(crate::args::number("--busy-poll", default, 0, 1_000_000))
+}
+
 /// What serving took.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Used {
     /// Processor time of the thread, in seconds.
     pub cpu_s: f64,
+    /// How often it slept.
+    pub sleeps: u64,
     /// Packets in and out, super-packets as one.
     pub packets: u64,
     /// Allocations of the whole process in that time.
@@ -58,6 +67,7 @@ pub struct Single {
     poller: Poller,
     stop: Arc<AtomicBool>,
     inbox: Vec<Packet>,
+    busy_poll: BusyPoll,
 }
 
 fn thread_cpu_s() -> f64 {
@@ -90,7 +100,23 @@ impl Single {
             .expect("the port is free");
         let poller = Poller::new().expect("a poller");
         poller.add(&tun, 0, Interest::Read).expect("the poller takes the device");
-        Self { stack, tun, dev, clock, poller, stop: Arc::default(), inbox: Vec::new() }
+        Self {
+            stack,
+            tun,
+            dev,
+            clock,
+            poller,
+            stop: Arc::default(),
+            inbox: Vec::new(),
+            busy_poll: BusyPoll::default(),
+        }
+    }
+
+    /// Looks at the device for up to `limit` before it sleeps.
+    #[must_use]
+    pub fn busy_poll(mut self, limit: Duration) -> Self {
+        self.busy_poll = BusyPoll::new(limit);
+        self
     }
 
     /// What ends [`Self::serve`].
@@ -108,11 +134,14 @@ impl Single {
     /// When the device fails.
     pub fn serve(&mut self, app: &mut impl App) -> Used {
         let (cpu, calls) = (thread_cpu_s(), crate::counting::calls());
-        let mut ready = Vec::new();
+        let (mut ready, mut sleeps) = (Vec::new(), 0);
         while !self.stop.load(Relaxed) {
             let now = self.clock.now();
             let more =
                 self.tun.recv_batch(now, BATCH, BATCH_BYTES, &mut self.inbox).expect("the device lives");
+            if !self.inbox.is_empty() {
+                self.busy_poll.on_something(now);
+            }
             for packet in self.inbox.drain(..) {
                 self.stack.receive(now, self.dev, packet);
             }
@@ -129,6 +158,11 @@ impl Single {
             }
             if !more && !done.more && !done.stopped {
                 let until = self.stack.next_deadline();
+                if self.busy_poll.on_nothing(self.clock.now()) == Idle::Look {
+                    std::thread::yield_now();
+                    continue;
+                }
+                sleeps += 1;
                 self.poller.wait(&self.clock, until, &mut ready).expect("the poller lives");
                 ready.clear();
             }
@@ -143,6 +177,7 @@ impl Single {
         let count = self.stack.counters();
         Used {
             cpu_s: thread_cpu_s() - cpu,
+            sleeps,
             packets: count.ip.in_receives + count.ip.out_requests,
             allocations: crate::counting::calls() - calls,
             copied_bytes: crate::counting::copied_bytes(count) + self.tun.counters().copied_bytes,

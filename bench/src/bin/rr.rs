@@ -1,6 +1,6 @@
 //! Request and response of one byte, and connect with close: the stack and the kernel over TUN, beside kernel and kernel over veth.
 //!
-//! `rr [--seconds S] [--pairs N] [--only ROW] [--place same|apart] [--work W]`: needs root and iproute2. Every side is one thread that sleeps while it waits;
+//! `rr [--seconds S] [--pairs N] [--what W] [--only ROW] [--busy-poll US] [--place same|apart] [--work W]`: needs root and iproute2. Every side is one thread that sleeps while it waits;
 //! TCP_NODELAY is set; rounds interleave the rows, and of each row the median counts.
 #![forbid(unsafe_code)]
 use lowwater_bench::args;
@@ -30,41 +30,88 @@ enum What {
     Connect,
 }
 
-type Run = fn(What, Duration) -> f64;
-const ROWS: [(&str, Run); 3] =
-    [("kernel <-> kernel, veth", veth), ("kernel -> stack, TUN", server), ("stack -> kernel, TUN", client)];
+/// What one run gave.
+#[derive(Clone, Copy)]
+struct Rate {
+    per_second: f64,
+    done: f64,
+}
+
+impl Rate {
+    fn over(done: u64, took: Duration) -> Self {
+        Self { per_second: done as f64 / took.as_secs_f64(), done: done as f64 }
+    }
+}
+
+type Run = fn(What, Duration, Duration) -> Rate;
+
+struct Row {
+    name: &'static str,
+    run: Run,
+    /// The stack's thread looks at its device before it sleeps, as `--busy-poll` says.
+    busy: bool,
+}
+
+const ROWS: [Row; 5] = [
+    Row { name: "kernel <-> kernel, veth", run: veth, busy: false },
+    Row { name: "kernel -> stack, TUN", run: server, busy: false },
+    Row { name: "stack -> kernel, TUN", run: client, busy: false },
+    Row { name: "kernel -> stack, TUN, busy polling", run: server, busy: true },
+    Row { name: "stack -> kernel, TUN, busy polling", run: client, busy: true },
+];
 
 fn main() {
     args::check(
-        "rr [--seconds S] [--pairs N] [--only 1|2] [--place same|apart] [--work auto|inline|spread|thread]",
+        "rr [--seconds S] [--pairs N] [--what ask|connect] [--only 0|1|2|3|4] [--busy-poll US] [--place same|apart] \
+         [--work auto|inline|spread|thread]",
     );
     if let Err(why) = lowwater_os::netns::can_net_admin() {
         eprintln!("skipped: needs {why}");
         std::process::exit(77);
     }
     let seconds = Duration::from_secs(args::number("--seconds", 2, 1, 3_600));
-    let (pairs, only) = (args::number("--pairs", 5, 1, 1_000), args::number("--only", 0, 1, 2));
-    for (what, unit) in [(What::Ask, "round trips"), (What::Connect, "connections")] {
-        let mut rates: [Vec<f64>; 3] = Default::default();
+    let pairs = args::number("--pairs", 5, 1, 1_000);
+    let busy = lowwater_bench::single::busy_poll(50);
+    let only = args::word("--only").map(|_| args::number("--only", 0, 0, 4));
+    let what = args::word("--what");
+    for (what, unit) in match what.as_deref() {
+        Some("ask") => &[(What::Ask, "round trips")][..],
+        Some("connect") => &[(What::Connect, "connections")],
+        None => &[(What::Ask, "round trips"), (What::Connect, "connections")],
+        Some(other) => args::refuse("--what", &"ask or connect", other),
+    } {
+        let rows: Vec<_> = (0..).zip(&ROWS).filter(|(row, _)| only.is_none_or(|only| only == *row)).collect();
+        let mut runs: Vec<Vec<(f64, f64)>> = vec![Vec::new(); rows.len()];
         for _ in 0..pairs {
-            for (row, (_, run)) in ROWS.iter().enumerate().filter(|(row, _)| only == 0 || only == *row as u64)
-            {
-                rates[row].push(run(what, seconds));
+            for ((_, row), runs) in rows.iter().zip(&mut runs) {
+                let cpu = cpu_us();
+                let rate = (row.run)(*what, seconds, if row.busy { busy } else { Duration::ZERO });
+                runs.push((rate.per_second, (cpu_us() - cpu) / rate.done));
             }
         }
         let mut base = None;
-        for (row, ((name, _), rates)) in
-            ROWS.iter().zip(&mut rates).enumerate().filter(|(_, r)| !r.1.is_empty())
-        {
-            let rate = median(rates);
-            base = if row == 0 { Some(rate) } else { base };
-            let ratio = base.map_or(String::new(), |base| format!(", ratio {:.2}", rate / base));
-            println!("{name}: {rate:.0} {unit}/s{ratio}");
+        for ((_, row), runs) in rows.iter().zip(&runs) {
+            let rate = median(runs.iter().map(|run| run.0));
+            let cpu = median(runs.iter().map(|run| run.1));
+            let &mut (base_rate, base_cpu) = base.get_or_insert((rate, cpu));
+            println!(
+                "{}: {rate:.0} {unit}/s, ratio {:.2}; {cpu:.2} us of processor time each, ratio {:.2}",
+                row.name,
+                rate / base_rate,
+                base_cpu / cpu
+            );
         }
     }
 }
 
-fn median(v: &mut [f64]) -> f64 {
+/// Processor time of this process, all threads and what the kernel does in them.
+fn cpu_us() -> f64 {
+    let t = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    t.tv_sec as f64 * 1e6 + t.tv_nsec as f64 / 1e3
+}
+
+fn median(v: impl Iterator<Item = f64>) -> f64 {
+    let mut v: Vec<f64> = v.collect();
     v.sort_by(f64::total_cmp);
     v[v.len() / 2]
 }
@@ -84,8 +131,8 @@ fn kernel_server(listener: &TcpListener, what: What) {
     }
 }
 
-/// The kernel's client; how often per second it succeeded.
-fn kernel_client(addr: SocketAddr, what: What, time: Duration) -> f64 {
+/// The kernel's client; how often it succeeded.
+fn kernel_client(addr: SocketAddr, what: What, time: Duration) -> Rate {
     place(true);
     let connect = || {
         let stream = TcpStream::connect(addr).expect("the server answers");
@@ -110,7 +157,7 @@ fn kernel_client(addr: SocketAddr, what: What, time: Duration) -> f64 {
         }
         done += 1;
     }
-    let rate = done as f64 / start.elapsed().as_secs_f64();
+    let rate = Rate::over(done, start.elapsed());
     if what == What::Connect {
         // Ends a server of the kernel's; ours echoes it.
         let _ = stream.write_all(b"q");
@@ -118,7 +165,7 @@ fn kernel_client(addr: SocketAddr, what: What, time: Duration) -> f64 {
     rate
 }
 
-fn veth(what: What, time: Duration) -> f64 {
+fn veth(what: What, time: Duration, _: Duration) -> Rate {
     let (a, b) = (NetNs::new().expect("a namespace"), NetNs::new().expect("a namespace"));
     let mut holder = b.run(|| Command::new("sleep").arg("60").spawn()).expect("sleep runs");
     a.run(|| {
@@ -162,9 +209,9 @@ fn ip(args: &str) {
 }
 
 /// The stack as server of a kernel's client.
-fn server(what: What, time: Duration) -> f64 {
+fn server(what: What, time: Duration, busy: Duration) -> Rate {
     NetNs::new().expect("a namespace").run(|| {
-        let mut single = Single::open("lw0", OURS, HOST, lowwater_bench::single::work());
+        let mut single = Single::open("lw0", OURS, HOST, lowwater_bench::single::work()).busy_poll(busy);
         let stop = single.stopper();
         std::thread::scope(|scope| {
             let stack = scope.spawn(move || {
@@ -173,16 +220,16 @@ fn server(what: What, time: Duration) -> f64 {
             });
             let rate = kernel_client(SocketAddr::new(OURS.parse().expect("an address"), 9), what, time);
             stop();
-            say(&stack.join().expect("the stack's thread ends"), rate * time.as_secs_f64());
+            say(&stack.join().expect("the stack's thread ends"), rate.done);
             rate
         })
     })
 }
 
 /// The stack as client of a kernel's server.
-fn client(what: What, time: Duration) -> f64 {
+fn client(what: What, time: Duration, busy: Duration) -> Rate {
     NetNs::new().expect("a namespace").run(|| {
-        let mut single = Single::open("lw0", OURS, HOST, lowwater_bench::single::work());
+        let mut single = Single::open("lw0", OURS, HOST, lowwater_bench::single::work()).busy_poll(busy);
         let addr: SocketAddr = SocketAddr::new(HOST.parse().expect("an address"), 9);
         let listener = TcpListener::bind(addr).expect("the port is free");
         std::thread::scope(|scope| {
@@ -192,8 +239,8 @@ fn client(what: What, time: Duration) -> f64 {
             place(true);
             let used = single.serve(&mut asker);
             let took = asker.over.map_or(time, |end| end - start);
-            let rate = asker.done as f64 / took.as_secs_f64();
-            say(&used, asker.done as f64);
+            let rate = Rate::over(asker.done, took);
+            say(&used, rate.done);
             if what == What::Connect {
                 kernel_client(addr, what, Duration::ZERO);
             }
@@ -206,8 +253,9 @@ fn client(what: What, time: Duration) -> f64 {
 fn say(used: &Used, times: f64) {
     if std::env::var_os("LOWWATER_BENCH_VERBOSE").is_some() {
         eprintln!(
-            "  {:.2} us of the stack's thread, {:.1} packets, {:.1} allocations each time",
+            "  {:.2} us of the stack's thread, {:.2} sleeps, {:.1} packets, {:.1} allocations each time",
             used.cpu_s * 1e6 / times,
+            used.sleeps as f64 / times,
             used.packets as f64 / times,
             used.allocations as f64 / times
         );

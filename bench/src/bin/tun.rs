@@ -1,15 +1,15 @@
 //! Bulk transfer between the stack and the kernel over TUN, beside kernel to kernel over veth in the same minute.
 //!
-//! `tun [--seconds S] [--pairs N] [--flows N]`: needs root and iperf3. Rows: one thread that runs the stack, its device and the
+//! `tun [--seconds S] [--pairs N] [--flows N] [--busy-poll US]`: needs root and iperf3. Rows: one thread that runs the stack, its device and the
 //! application; the facade (the stack's thread and the application's). Our payload is hashed on both sides, iperf3's is not.
 #![forbid(unsafe_code)]
 use lowwater_bench::args;
 use lowwater_bench::counting::{INSTRUMENTED_SYSTEM, StatsAlloc, System};
 use lowwater_bench::hash::Hash;
-use lowwater_bench::single::{Bulk, Role, Single};
+use lowwater_bench::single::{self, Bulk, Role, Single};
 use lowwater_os::netns::NetNs;
 use lowwater_os::poll::Interest;
-use lowwater_os::{Clock, Poller};
+use lowwater_os::{Clock, Poller, TunOptions};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Command, Stdio};
@@ -32,7 +32,9 @@ const RUNS: [(Run, Role); 4] = [
 ];
 
 fn main() {
-    args::check("tun [--seconds S] [--pairs N] [--flows N] [--only ROW] [--work auto|inline|spread|thread]");
+    args::check(
+        "tun [--seconds S] [--pairs N] [--flows N] [--only ROW] [--busy-poll US] [--work auto|inline|spread|thread]",
+    );
     if let Err(why) = lowwater_os::netns::can_net_admin() {
         eprintln!("skipped: needs {why}");
         std::process::exit(77);
@@ -42,41 +44,62 @@ fn main() {
     let (pairs, flows) =
         (args::number("--pairs", 5, 1, 1_000), args::number("--flows", 1, 1, 10_000) as usize);
     let mut kernel = Vec::new();
-    let mut rows: [Vec<f64>; 4] = Default::default();
+    let mut rows: [Vec<Figures>; 4] = Default::default();
     for round in 0..pairs {
-        kernel.push(if std::env::var_os("ALONE").is_some() {
-            1.0
-        } else {
-            veth(seconds, flows.min(IPERF_FLOWS_MAX))
-        });
+        if std::env::var_os("ALONE").is_none() {
+            kernel.push(veth(seconds, flows.min(IPERF_FLOWS_MAX)));
+        }
         for (row, (run, role)) in
             RUNS.iter().enumerate().filter(|(row, _)| only == 0 || only == *row as u64 + 1)
         {
-            rows[row].push(run(seconds, flows, *role));
+            let cpu = process_cpu_s();
+            let gbits = run(seconds, flows, *role);
+            let gb = gbits / 8.0 * seconds.as_secs_f64();
+            rows[row].push(Figures { gbits, cpu_ms_per_gb: (process_cpu_s() - cpu) * 1e3 / gb });
         }
         eprintln!("pair {}/{pairs} done", round + 1);
     }
-    let base = median(&mut kernel);
-    println!("kernel to kernel, veth, iperf3 -P {}: {base:.1} Gbit/s", flows.min(IPERF_FLOWS_MAX));
     let names = [
         "kernel -> stack, one thread",
         "stack -> kernel, one thread",
         "kernel -> stack, facade",
         "stack -> kernel, facade",
     ];
-    for (name, row) in names.iter().zip(&mut rows).filter(|(_, row)| !row.is_empty()) {
-        let m = median(row);
-        println!("{name}: {m:.1} Gbit/s, ratio {:.2}", m / base);
+    let yardstick = format!("kernel to kernel, veth, iperf3 -P {}", flows.min(IPERF_FLOWS_MAX));
+    let mut base = None;
+    let all = [(yardstick.as_str(), &kernel)].into_iter().chain(names.into_iter().zip(&rows));
+    for (name, runs) in all.filter(|(_, runs)| !runs.is_empty()) {
+        let gbits = median(runs.iter().map(|run| run.gbits));
+        let cpu = median(runs.iter().map(|run| run.cpu_ms_per_gb));
+        let &mut (base_gbits, base_cpu) = base.get_or_insert((gbits, cpu));
+        println!(
+            "{name}: {gbits:.1} Gbit/s, ratio {:.2}; {cpu:.0} ms of processor time per GB, ratio {:.2}",
+            gbits / base_gbits,
+            base_cpu / cpu
+        );
     }
 }
 
-fn median(v: &mut [f64]) -> f64 {
+/// What one run gave.
+struct Figures {
+    gbits: f64,
+    cpu_ms_per_gb: f64,
+}
+
+/// Processor time of this process, all threads and what the kernel does in them.
+fn process_cpu_s() -> f64 {
+    let t = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    t.tv_sec as f64 + t.tv_nsec as f64 / 1e9
+}
+
+fn median(v: impl Iterator<Item = f64>) -> f64 {
+    let mut v: Vec<f64> = v.collect();
     v.sort_by(f64::total_cmp);
     v[v.len() / 2]
 }
 
-/// iperf3 between two namespaces over veth with TSO, in Gbit/s.
-fn veth(seconds: Duration, flows: usize) -> f64 {
+/// iperf3 between two namespaces over veth with TSO; its processor time is what both of its ends say.
+fn veth(seconds: Duration, flows: usize) -> Figures {
     let script = format!(
         "set -e; ip link add name lwa type veth peer name lwb; ip netns add lwb$$; ip link set lwb netns lwb$$; \
          trap 'ip netns del lwb$$' EXIT; \
@@ -91,14 +114,17 @@ fn veth(seconds: Duration, flows: usize) -> f64 {
         Command::new("bash").args(["-c", &script]).stderr(Stdio::inherit()).output().expect("bash runs")
     });
     let text = String::from_utf8_lossy(&out.stdout);
-    let end = text
-        .split("\"sum_received\"")
-        .nth(1)
-        .or_else(|| text.split("\"sum_sent\"").nth(1))
-        .expect("iperf3's sum");
-    let bits = end.split("\"bits_per_second\":").nth(1).expect("a rate");
-    let number: String = bits.trim_start().chars().take_while(|c| !",\n }".contains(*c)).collect();
-    number.parse::<f64>().expect("a number") / 1e9
+    let sum = ["\"sum_received\"", "\"sum_sent\""].iter().find_map(|sum| text.split(sum).nth(1));
+    let gbits = number(sum.expect("iperf3's sum"), "bits_per_second") / 1e9;
+    let percent = number(&text, "host_total") + number(&text, "remote_total");
+    Figures { gbits, cpu_ms_per_gb: percent / 100.0 * 1e3 / (gbits / 8.0) }
+}
+
+/// The number of this name in a text of JSON, the first one.
+fn number(text: &str, name: &str) -> f64 {
+    let rest = text.split(&format!("\"{name}\":")).nth(1).expect("iperf3 says it");
+    let digits: String = rest.trim_start().chars().take_while(|c| !",\n }".contains(*c)).collect();
+    digits.parse().expect("a number")
 }
 
 /// The kernel's end: at most two threads, since a thousand would leave the stack's own no share of the processor. Gbit/s of the
@@ -162,7 +188,7 @@ fn serve_flows(streams: &[TcpStream], seconds: Duration, role: Role) -> u64 {
 fn one_thread(seconds: Duration, flows: usize, role: Role) -> f64 {
     let ns = NetNs::new().expect("a namespace");
     ns.run(|| {
-        let mut single = Single::open("lw0", OURS, HOST, lowwater_bench::single::work());
+        let mut single = Single::open("lw0", OURS, HOST, single::work()).busy_poll(single::busy_poll(0));
         let stop = single.stopper();
         std::thread::scope(|scope| {
             let mut bulk = Bulk::new(role);
@@ -175,8 +201,9 @@ fn one_thread(seconds: Duration, flows: usize, role: Role) -> f64 {
             stop();
             let (used, bytes) = server.join().expect("the stack's thread ends");
             eprintln!(
-                "  {role:?}: {:.1} Gbit/s per core of the stack's thread, {:.2} allocations per packet, {:.3} copies of each payload byte in user space",
+                "  {role:?}: {:.1} Gbit/s per core of the stack's thread, {:.2} sleeps per MB, {:.2} allocations per packet, {:.3} copies of each payload byte in user space",
                 bytes as f64 * 8.0 / used.cpu_s / 1e9,
+                used.sleeps as f64 * 1e6 / bytes as f64,
                 used.allocations as f64 / used.packets as f64,
                 used.copied_bytes as f64 / bytes as f64,
             );
@@ -190,8 +217,9 @@ fn facade(seconds: Duration, flows: usize, role: Role) -> f64 {
     let ns = NetNs::new().expect("a namespace");
     ns.run(|| {
         let (own, host) = (format!("{OURS}/24"), format!("{HOST}/24"));
-        let stack =
-            lowwater::Stack::builder().tun("lw0").address(&own).host_address(&host).build().expect("a stack");
+        let options = TunOptions { work: single::work(), ..TunOptions::new("lw0") };
+        let builder = lowwater::Stack::builder().tun_with(options).address(&own).host_address(&host);
+        let stack = builder.busy_poll(single::busy_poll(0)).build().expect("a stack");
         let listener = TcpListener::bind(&stack, (OURS, 9)).expect("the port is free");
         std::thread::scope(|scope| {
             scope.spawn(|| {
