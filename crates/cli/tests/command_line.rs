@@ -107,11 +107,15 @@ fn without_privileges_the_exit_code_is_77() {
 #[test]
 fn the_lab_lists_what_it_can_do() {
     let text = say(&["lab", "list"]).ok().stdout;
-    for wanted in ["bulk", "cubic-hystart++", "reno", "rtt_ms", "loss_percent"] {
+    for wanted in
+        ["bulk", "cubic-hystart++", "reno", "rtt_ms", "loss_percent", "notsent-lowat", "tso-autosize"]
+    {
         assert!(text.contains(wanted), "{text}");
     }
     let json = say(&["lab", "list", "--json"]).ok().stdout;
-    assert_eq!(serde_json::from_str::<Value>(json.trim()).expect("JSON")["experiment"], "bulk");
+    let listed: Vec<Value> = json.lines().map(|l| serde_json::from_str(l).expect("JSON")).collect();
+    let names: Vec<_> = listed.iter().map(|e| e["experiment"].as_str().unwrap_or_default()).collect();
+    assert_eq!(names, ["notsent-lowat", "tso-autosize", "bulk"]);
 }
 
 #[test]
@@ -119,7 +123,9 @@ fn all_experiments_run_in_time_and_print_a_table() {
     let began = Instant::now();
     let ended = run(&mut lowwater(["lab"]), Duration::from_secs(60)).ok();
     assert!(began.elapsed() < Duration::from_secs(60));
-    assert_eq!(ended.stdout.matches("bulk").count(), 15, "{}", ended.stdout);
+    let rows = |of: &str| ended.stdout.lines().filter(|l| l.starts_with(&format!("│ {of}"))).count();
+    assert_eq!((rows("cubic"), rows("reno")), (12 + 3 + 3, 3), "{}", ended.stdout);
+    assert!(ended.stdout.contains("Linux 725") && ended.stdout.contains("seed 232"), "{}", ended.stdout);
     assert!(ended.stderr.is_empty(), "no bar without a terminal: {:?}", ended.stderr);
 }
 
@@ -182,6 +188,32 @@ fn files_have_the_runs_and_the_samples() {
     assert_eq!(lines.lines().count(), 1);
     let csv = std::fs::read_to_string(dir.join(Path::new("bulk-reno-0pct.csv"))).unwrap();
     assert!(csv.starts_with("at_s,flow,cwnd") && csv.lines().count() > 10, "{csv}");
+}
+
+/// "lowwater must show" of the experiments, as far as it is a comparison of figures.
+#[test]
+fn the_experiments_come_out_as_on_linux() {
+    let e3 = runs(&say(&["lab", "run", "tso-autosize", "--json"]).ok());
+    for run in e3.iter().filter(|run| run["linux"].is_object()) {
+        let of = |whose: &str, figure: &str| run[whose][figure].as_f64().expect("a number");
+        let near = |figure, part: f64| {
+            let (ours, linux) = (of("figures", figure), of("linux", figure));
+            assert!((ours / linux - 1.0).abs() <= part, "{figure}: {ours} against {linux}: {run}");
+        };
+        near("ip_out_requests", 0.1);
+        near("tcp_out_segs", 0.01);
+        near("elapsed_s", 0.02);
+    }
+    let e1 =
+        ["lab", "run", "notsent-lowat", "--json", "--variant", "cubic-unset", "--variant", "cubic-262144"];
+    let e1 = runs(&say(&[&e1[..], &["--set", "warmup_s=3", "--set", "measure_s=4"]].concat()).ok());
+    let of = |run: usize, whose: &str, figure: &str| e1[run][whose][figure].as_f64().expect("a number");
+    for run in 0..2 {
+        let queued = of(run, "figures", "queued_bytes_per_flow") / of(run, "linux", "queued_bytes_per_flow");
+        assert!(queued <= 1.1, "{e1:?}");
+    }
+    assert!(of(1, "figures", "queued_over_bound_max") <= 1.15, "{e1:?}");
+    assert!(of(1, "figures", "goodput_mbps") >= 0.99 * of(0, "figures", "goodput_mbps"), "{e1:?}");
 }
 
 #[test]

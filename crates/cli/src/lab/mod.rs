@@ -1,12 +1,12 @@
 //! `lowwater lab`: which runs, on which threads, and what is printed about them.
 mod catalog;
-mod params;
 mod render;
 mod runs;
+mod table;
 
 use crate::args::{Lab, LabAction, LabOptions};
 use crate::failure::Failure;
-use catalog::{EXPERIMENTS, Experiment};
+use catalog::{EXPERIMENTS, Experiment, Variant};
 use render::Render;
 use runs::Plan;
 use std::process::ExitCode;
@@ -18,15 +18,17 @@ const INTERRUPTED: u8 = 130;
 
 /// Runs the command.
 pub(crate) fn run(lab: Lab) -> Result<ExitCode, Failure> {
-    let names = match lab.action {
+    let (experiments, short) = match lab.action {
         Some(LabAction::List) => {
             render::list(lab.options.json)?;
             return Ok(ExitCode::SUCCESS);
         }
-        Some(LabAction::Run { names }) => names,
-        None => EXPERIMENTS.iter().map(|e| e.name.to_owned()).collect(),
+        Some(LabAction::Run { names }) => {
+            (names.iter().map(|name| find(name)).collect::<Result<Vec<_>, _>>()?, false)
+        }
+        None => (EXPERIMENTS.iter().collect(), true),
     };
-    let plans = plan(&names, &lab.options)?;
+    let plans = plan(&experiments, &lab.options, short)?;
     let stop = stop_on_ctrl_c()?;
     let mut render = Render::start(&lab.options, plans.len())?;
     runs::run_all(&plans, &stop, |event| render.on_event(event))?;
@@ -37,22 +39,38 @@ pub(crate) fn run(lab: Lab) -> Result<ExitCode, Failure> {
     match done.iter().find_map(|d| d.broken.as_ref().map(|b| (d, b))) {
         Some((d, broken)) => Err(Failure::other(format!(
             "{} {} with seed {} broke a promise: {broken}. This is a bug of lowwater: please report it with the command line",
-            d.plan.experiment, d.plan.name, d.plan.params.bulk.seed
+            d.plan.experiment.name, d.plan.name, d.plan.seed
         ))),
         None => Ok(ExitCode::SUCCESS),
     }
 }
 
-fn plan(names: &[String], options: &LabOptions) -> Result<Vec<Plan>, Failure> {
+fn plan(
+    experiments: &[&'static Experiment],
+    options: &LabOptions,
+    short: bool,
+) -> Result<Vec<Plan>, Failure> {
+    for (key, _) in &options.set {
+        if !experiments.iter().any(|e| e.knows(key)) {
+            let all: Vec<_> = experiments.iter().map(|e| e.unknown(key)).collect();
+            return Err(Failure::usage(all.join("\n")));
+        }
+    }
     let mut plans = Vec::new();
-    for name in names {
-        let experiment = find(name)?;
-        plans.extend(experiment.plan(options.seed, &options.set).map_err(Failure::usage)?);
+    let all = || experiments.iter().flat_map(|e| e.variants);
+    for experiment in experiments {
+        // A variant that is asked for runs, also one that is too long for all together.
+        let asked = |v: &&Variant| match &options.variant[..] {
+            [] => v.quick || !short,
+            wanted => wanted.iter().any(|w| w.split('/').next() == Some(v.name)),
+        };
+        let short = short && options.variant.is_empty();
+        let variants = experiment.variants.iter().filter(asked);
+        plans.extend(experiment.plan(variants, options, short).map_err(Failure::usage)?);
     }
     for wanted in &options.variant {
-        if !plans.iter().any(|p| p.answers_to(wanted)) {
-            let mut have: Vec<_> = plans.iter().map(|p| p.variant).collect();
-            have.dedup();
+        if !plans.iter().any(|p: &Plan| p.answers_to(wanted)) {
+            let have: Vec<_> = all().map(|v| v.name).collect();
             return Err(Failure::usage(format!(
                 "there is no variant {wanted}; there are {}",
                 have.join(", ")

@@ -1,9 +1,8 @@
 //! What the lab prints: a bar on a terminal, a table or JSON on stdout, files in a directory.
-use super::catalog::EXPERIMENTS;
+use super::catalog::{EXPERIMENTS, number, report};
 use super::runs::{Done, Event};
-use super::{LabOptions, params};
+use super::{LabOptions, table};
 use crate::failure::Failure;
-use comfy_table::{Cell, CellAlignment, Table};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
@@ -58,7 +57,7 @@ impl Render {
                 Ok(())
             }
             Event::Done(done) => {
-                self.bar.set_message(format!("{} {}", done.plan.experiment, done.plan.name));
+                self.bar.set_message(format!("{} {}", done.plan.experiment.name, done.plan.name));
                 let line = object(&done).to_string();
                 if self.json {
                     print(&line)?;
@@ -72,10 +71,14 @@ impl Render {
 
     fn write_files(&mut self, done: &Done, line: &str) -> Result<(), Failure> {
         let Some((dir, runs)) = &mut self.out else { return Ok(()) };
-        let name =
-            format!("{}-{}.csv", done.plan.experiment, done.plan.name.replace('/', "-").replace('%', "pct"));
+        let name = done.plan.name.replace('/', "-").replace('%', "pct");
+        let name = format!("{}-{name}", done.plan.experiment.name);
         writeln!(runs, "{line}")
-            .and_then(|()| std::fs::write(dir.join(name), series(done)))
+            .and_then(|()| std::fs::write(dir.join(format!("{name}.csv")), series(done)))
+            .and_then(|()| match packets(done) {
+                Some(csv) => std::fs::write(dir.join(format!("{name}-packets.csv")), csv),
+                None => Ok(()),
+            })
             .map_err(|e| Failure::io(format!("writing to {}", dir.display()), &e))
     }
 
@@ -83,7 +86,7 @@ impl Render {
     pub(crate) fn finish(self, stopped: bool, planned: usize) -> Result<Vec<Done>, Failure> {
         self.bar.finish_and_clear();
         if !self.json {
-            print(&table(&self.done).to_string())?;
+            print(&table::all(&self.done))?;
         }
         if stopped {
             eprintln!("lowwater: stopped: this is partial, {} of {planned} runs", self.done.len());
@@ -103,26 +106,42 @@ fn print(line: &str) -> Result<(), Failure> {
 
 /// A run as JSON has it.
 fn object(done: &Done) -> Value {
-    let mut figures = Map::new();
-    for (name, value) in done.figures.iter().flat_map(|f| f.named()) {
-        // Counts are whole numbers, and are to look like it.
-        let whole = value.fract() == 0.0 && value.abs() < 9e15;
-        figures.insert(name.into(), if whole { json!(value as i64) } else { json!(value) });
-    }
+    let named = |figures: &[(&str, f64)]| -> Map<String, Value> {
+        figures.iter().map(|(name, value)| ((*name).to_owned(), number(*value))).collect()
+    };
+    let figures = done.figures.as_ref();
     let mut object = json!({
-        "experiment": done.plan.experiment,
-        "variant": done.plan.variant,
-        "seed": done.plan.params.bulk.seed,
-        "params": done.plan.params.report(),
-        "complete": done.figures.as_ref().is_some_and(|f| f.complete),
-        "virtual_s": done.figures.as_ref().map(|f| f.virtual_s),
+        "experiment": done.plan.experiment.name,
+        "variant": done.plan.variant.name,
+        "seed": done.plan.seed,
+        "params": report(&*done.plan.scenario),
+        "complete": figures.is_some_and(|f| f.complete),
+        "virtual_s": figures.map(|f| f.virtual_s),
         "wall_s": done.wall_s,
-        "figures": figures,
+        "figures": named(figures.map_or(&[], |f| f.named())),
     });
+    if let Some(rounds) = figures.map(|f| &f.rounds).filter(|r| !r.is_empty()) {
+        object["packets_and_segments_by_round_trip"] = json!(rounds);
+    }
+    let references = [("linux", done.plan.variant.linux), ("seed_commit", done.plan.variant.seed)];
+    for (whose, figures) in references.into_iter().filter(|(_, figures)| !figures.is_empty()) {
+        object[whose] = Value::Object(named(figures));
+    }
     if let Some(broken) = &done.broken {
         object["broken"] = json!(broken.to_string());
     }
     object
+}
+
+/// Packets over time, where they were noted: for the picture of their size.
+fn packets(done: &Done) -> Option<String> {
+    let departures = done.figures.as_ref().map(|f| &f.departures).filter(|d| !d.is_empty())?;
+    let mut csv = String::from("at_s,host,bytes,segs\n");
+    for d in departures {
+        let at_s = d.at.as_nanos() as f64 / 1e9;
+        let _ = writeln!(csv, "{at_s},{},{},{}", d.host, d.bytes, d.segs);
+    }
+    Some(csv)
 }
 
 fn series(done: &Done) -> String {
@@ -148,61 +167,18 @@ fn series(done: &Done) -> String {
     csv
 }
 
-fn table(done: &[Done]) -> Table {
-    let mut table = Table::new();
-    table.load_style(comfy_table::presets::UTF8_FULL_CONDENSED);
-    table.set_header([
-        "experiment",
-        "variant",
-        "loss %",
-        "Mbit/s",
-        "seconds",
-        "retrans",
-        "srtt ms",
-        "queue\nkB mean",
-        "kB max",
-        "segs/\npacket",
-        "wall s",
-    ]);
-    for d in done {
-        let mut row = vec![
-            d.plan.experiment.to_owned(),
-            d.plan.variant.to_owned(),
-            d.plan.params.loss_percent().to_string(),
-        ];
-        match &d.figures {
-            Some(f) => {
-                let late = if f.complete { "" } else { " (cut)" };
-                row.extend([
-                    format!("{:.1}", f.goodput_mbps),
-                    format!("{:.2}{late}", f.elapsed_s),
-                    f.retrans_segs.to_string(),
-                    format!("{:.1}", f.srtt_ms),
-                    format!("{:.0}", f.backlog_bytes_mean / 1e3),
-                    format!("{:.0}", f.backlog_bytes_max / 1e3),
-                    format!("{:.1}", f.segs_per_packet),
-                ]);
-            }
-            None => row.extend(["broke a promise", "", "", "", "", "", ""].map(str::to_owned)),
-        }
-        row.push(format!("{:.2}", d.wall_s));
-        let cells = row.into_iter().enumerate();
-        table.add_row(cells.map(|(i, text)| {
-            Cell::new(text).set_alignment(if i < 2 { CellAlignment::Left } else { CellAlignment::Right })
-        }));
-    }
-    table
-}
-
 /// Prints what there is to run.
 pub(crate) fn list(json: bool) -> Result<(), Failure> {
     for e in EXPERIMENTS {
+        let settings = (e.make)().settings();
         if json {
             let variants: Vec<_> =
                 e.variants.iter().map(|v| json!({"name": v.name, "about": v.about})).collect();
-            let params: Vec<_> = params::NAMES
+            let params: Vec<_> = settings
                 .iter()
-                .map(|(n, takes, about)| json!({"name": n, "takes": takes, "about": about}))
+                .map(
+                    |s| json!({"name": s.name, "takes": s.takes, "about": s.about, "value": number(s.value)}),
+                )
                 .collect();
             print(
                 &json!({"experiment": e.name, "about": e.about, "variants": variants, "params": params})
@@ -210,16 +186,17 @@ pub(crate) fn list(json: bool) -> Result<(), Failure> {
             )?;
             continue;
         }
-        let mut text = format!("{}: {}\n  variants (--variant V), each with loss of", e.name, e.about);
-        for ppm in e.losses_ppm {
-            let _ = write!(text, " {} %", f64::from(*ppm) / 1e4);
+        let mut text = format!("{}: {}\n  variants (--variant V)", e.name, e.about);
+        if let Some(grid) = &e.grid {
+            let _ = write!(text, ", each with {} {}", grid.key, grid.values.join(", "));
         }
         for v in e.variants {
-            let _ = write!(text, "\n    {:<18} {}", v.name, v.about);
+            let long = if v.quick { "" } else { "; not in `lowwater lab`" };
+            let _ = write!(text, "\n    {:<22} {}{long}", v.name, v.about);
         }
         text.push_str("\n  parameters (--set KEY=VALUE), beside the sysctls of Linux");
-        for (name, takes, about) in params::NAMES {
-            let _ = write!(text, "\n    {name:<18} {about} ({takes})");
+        for s in settings {
+            let _ = write!(text, "\n    {:<22} {}: {} ({})", s.name, s.about, s.value, s.takes);
         }
         print(&text)?;
     }

@@ -1,34 +1,36 @@
 //! Runs on all cores, reported in the order of the plan as soon as that is possible.
-use super::params::Params;
+use super::catalog::{Experiment, Variant};
 use crate::failure::Failure;
 use lowwater_sim::check::Broken;
-use lowwater_sim::scenario::{Figures, bulk_with};
+use lowwater_sim::scenario::{Figures, Scenario};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::Instant;
 
 /// One run to be done.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Plan {
     /// The experiment.
-    pub(crate) experiment: &'static str,
+    pub(crate) experiment: &'static Experiment,
     /// The variant.
-    pub(crate) variant: &'static str,
+    pub(crate) variant: &'static Variant,
     /// The variant with what tells its runs apart.
     pub(crate) name: String,
+    /// All chance.
+    pub(crate) seed: u64,
     /// What to run.
-    pub(crate) params: Params,
+    pub(crate) scenario: Box<dyn Scenario>,
 }
 
 impl Plan {
     /// `wanted` names this run or its variant.
     pub(crate) fn answers_to(&self, wanted: &str) -> bool {
-        self.variant == wanted || self.name == wanted
+        self.variant.name == wanted || self.name == wanted
     }
 }
 
 /// One run that ended.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Done {
     /// What was run.
     pub(crate) plan: Plan,
@@ -116,7 +118,7 @@ fn run_one(
 ) -> Option<Done> {
     let began = Instant::now();
     let mut told = began;
-    let result = bulk_with(&plan.params.bulk, &mut |fraction| {
+    let result = plan.scenario.run(&mut |fraction| {
         if told.elapsed().as_millis() >= 50 {
             told = Instant::now();
             let _ = tell.send((index, Message::Progress(fraction)));

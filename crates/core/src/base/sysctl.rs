@@ -360,6 +360,8 @@ sysctls! {
     wmem_default: u32 = 212_992, "wmem_default", "bytes", 4608 ..= 2147483647;
     /// Which slow-start exit cubic uses: 0 none, 1 HyStart as Linux has it, 2 HyStart++ (RFC 9406). Ours.
     hystart: u32 = 1, "hystart", "a number", 0 ..= 2;
+    /// Writers are woken under half of TCP_NOTSENT_LOWAT, as in Linux since 4.20; 0: under the whole, for comparison. Ours.
+    notsent_lowat_half: bool = true, "notsent_lowat_half", "a number", 0 ..= 1;
     /// Smallest retransmission timeout in microseconds (`TCP_RTO_MIN`).
     tcp_rto_min_us: u32 = 200_000, "tcp_rto_min_us", "microseconds", 1 ..= 2147483647;
     /// Largest retransmission timeout in milliseconds (`TCP_RTO_MAX`).

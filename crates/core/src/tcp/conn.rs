@@ -235,6 +235,7 @@ impl Conn {
             sndbuf: u64::from(self.app.sndbuf.min(self.allowance(cx))),
             unsent: self.tx.queue_ref().unsent_bytes(),
             lowat: u64::from(lowat),
+            half: cx.sysctl.notsent_lowat_half,
         }
     }
 

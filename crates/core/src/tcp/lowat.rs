@@ -11,6 +11,8 @@ pub(super) struct Level {
     pub(super) unsent: u64,
     /// TCP_NOTSENT_LOWAT, or the sysctl.
     pub(super) lowat: u64,
+    /// The half rule holds (`notsent_lowat_half`).
+    pub(super) half: bool,
 }
 
 impl Level {
@@ -22,7 +24,8 @@ impl Level {
 
     /// What poll() reports as writable, and the condition for a wake-up (`__sk_stream_is_writeable`).
     pub(super) const fn writable(&self) -> bool {
-        self.sndbuf.saturating_sub(self.queued_charge) >= self.queued_charge / 2 && self.memory_free(true)
+        self.sndbuf.saturating_sub(self.queued_charge) >= self.queued_charge / 2
+            && self.memory_free(self.half)
     }
 }
 
@@ -30,13 +33,20 @@ impl Level {
 mod tests {
     use super::Level;
 
-    const OPEN: Level = Level { queued_charge: 0, sndbuf: 87_040, unsent: 0, lowat: 65_536 };
+    const OPEN: Level = Level { queued_charge: 0, sndbuf: 87_040, unsent: 0, lowat: 65_536, half: true };
 
     #[test]
     fn writing_stops_at_the_limit_and_waking_starts_under_half() {
         let at = |unsent| Level { unsent, ..OPEN };
         assert!(at(65_535).memory_free(false) && !at(65_536).memory_free(false));
         assert!(at(32_767).writable() && !at(32_768).writable());
+    }
+
+    #[test]
+    fn without_the_half_rule_waking_starts_at_the_limit() {
+        let at = |unsent| Level { unsent, half: false, ..OPEN };
+        assert!(at(65_535).writable() && !at(65_536).writable());
+        assert!(at(65_535).memory_free(false) && !at(65_536).memory_free(false));
     }
 
     #[test]

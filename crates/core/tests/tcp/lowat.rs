@@ -68,6 +68,24 @@ fn the_waiter_is_woken_under_half_the_limit_and_once() {
 }
 
 #[test]
+fn the_half_rule_can_be_switched_off() {
+    let sysctl = Sysctl { notsent_lowat_half: false, ..Sysctl::default() };
+    let syn = "win 65535 mss 1000 sackOK";
+    let mut p = Peer::server(Shape { syn, options: lowat, sysctl, ..Shape::default() });
+    assert_eq!(p.try_write(32_000, SendFlags::default()), Ok(32_000));
+    p.expect_data(1, 10_001, 1_000);
+    assert_eq!(p.try_write(1, SendFlags::default()), Err(Error::WouldBlock));
+    told(&mut p);
+    for (at, ack, unsent, woken) in [(102, 5_001, 12_000, false), (104, 8_001, 6_000, true)] {
+        p.at(at);
+        p.inject(&format!(". 1 ack {ack}"));
+        p.drain();
+        assert_eq!(p.info().notsent_bytes, unsent);
+        assert_eq!((told(&mut p), writable(&mut p)), (woken, woken), "unsent {unsent}");
+    }
+}
+
+#[test]
 fn what_is_in_flight_does_not_count() {
     let mut p = server(lowat);
     p.write(10_000);

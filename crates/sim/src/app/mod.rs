@@ -2,6 +2,7 @@
 mod bulk;
 mod churn;
 mod echo;
+mod flood;
 pub mod pattern;
 mod rr;
 mod sink;
@@ -10,6 +11,7 @@ mod udp;
 pub use bulk::{Bulk, BulkSpec};
 pub use churn::{Churn, ChurnSpec};
 pub use echo::Echo;
+pub use flood::{Discard, Flood, FloodSpec};
 pub use rr::{Rr, RrSpec};
 pub use sink::{Pace, Sink};
 pub use udp::{UdpEcho, UdpPing, UdpPingSpec};

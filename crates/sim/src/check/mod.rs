@@ -6,7 +6,7 @@ pub mod credit;
 pub mod liveness;
 pub mod timers;
 
-use lowwater_core::base::Instant;
+use lowwater_core::base::{Instant, SocketId};
 use std::fmt;
 
 /// A broken promise: which checker, when, and what it saw.
@@ -26,6 +26,21 @@ impl fmt::Display for Broken {
     }
 }
 
+/// A packet as a host handed it to its device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Departure {
+    /// When.
+    pub at: Instant,
+    /// By which host.
+    pub host: usize,
+    /// Of which flow, where one pays for it.
+    pub flow: Option<SocketId>,
+    /// Payload.
+    pub bytes: u32,
+    /// Segments.
+    pub segs: u32,
+}
+
 /// Facts that programs and drivers report while a world runs. The first broken promise is kept.
 #[derive(Debug, Default)]
 pub struct Ledger {
@@ -33,6 +48,8 @@ pub struct Ledger {
     pub bytes: bytes::Bytes,
     /// Events of kind `Writable` that programs received.
     pub writable_events: u64,
+    /// Packets of all hosts, for scenarios that ask for them.
+    pub departures: Option<Vec<Departure>>,
     broken: Option<Broken>,
 }
 

@@ -4,7 +4,8 @@ mod core;
 pub use self::core::Core;
 
 use crate::app::{App, Io};
-use crate::check::Ledger;
+use crate::check::{Departure, Ledger};
+use crate::edit::wire_size;
 use crate::link::{Pipe, Submitted};
 use crate::pcap::Direction;
 use crate::schedule::{Step, StuckGuard};
@@ -291,14 +292,18 @@ impl Host {
 
     fn transmit(&mut self, now: Instant, outside: &mut Outside<'_>) -> bool {
         let Self { core, account, .. } = self;
-        let Outside { pipe, capture, host, .. } = outside;
+        let Outside { pipe, capture, host, ledger, .. } = outside;
         let mut device = |at: Instant, packet: Packet| {
             let Some(pipe) = pipe.as_deref_mut() else { return Submit::Dropped };
             let owner = packet.owner;
             let copy = capture.is_some().then(|| packet.clone());
+            let noted = ledger.departures.is_some().then(|| departure(at, *host, &packet));
             match pipe.submit(at, packet) {
                 Submitted::Sent => {
                     account.charge(owner);
+                    if let (Some(departures), Some(noted)) = (&mut ledger.departures, noted) {
+                        departures.push(noted);
+                    }
                     if let (Some(capture), Some(copy)) = (capture.as_mut(), copy) {
                         capture.packet(*host, at, Direction::Out, &copy);
                     }
@@ -342,6 +347,12 @@ impl Host {
             self.with_app(now, i, outside, |app, io| app.event(io, event));
         }
     }
+}
+
+fn departure(at: Instant, host: usize, packet: &Packet) -> Departure {
+    let flow = packet.owner.map(|Owner { flow: FlowId(id), .. }| id);
+    let (segs, _) = wire_size(packet);
+    Departure { at, host, flow, bytes: packet.payload.len() as u32, segs }
 }
 
 fn event_name(event: &Event) -> &'static str {

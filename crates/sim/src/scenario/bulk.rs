@@ -1,5 +1,7 @@
 //! Bulk transfers from A over a router to B: the delay on the way of the acknowledgements, the bottleneck where it is wanted.
-use super::{Figures, Point};
+use super::duo::{A, B, FAST, PORT, mean, seconds};
+use super::knobs::{Knob, Setting, from_ms, from_secs, knob, ms, secs, set, settings};
+use super::{Figures, Point, Scenario};
 use crate::app::{Bulk, BulkSpec, Pace, Sink};
 use crate::check::Broken;
 use crate::host::HostSpec;
@@ -11,7 +13,7 @@ use lowwater_core::base::{Duration, Instant, Rng, Sysctl};
 use lowwater_core::device::DeviceCaps;
 use lowwater_core::socket::ListenOptions;
 use lowwater_core::tcp::SocketOptions;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 /// Where the slowest line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -80,11 +82,51 @@ impl Default for BulkParams {
     }
 }
 
-const A: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
-const B: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
-const PORT: u16 = 5_001;
-/// Rate of devices that are not the bottleneck.
-const FAST: u64 = 40_000_000_000;
+const KNOBS: &[Knob<BulkParams>] = &[
+    knob!("rtt_ms", "round-trip time of the empty path", real 0, 60_000,
+        |p| ms(p.rtt), |p, v| p.rtt = from_ms(v)),
+    knob!("rate_mbps", "10^6 bit/s of the bottleneck", real 0.001, 400_000,
+        |p| p.rate as f64 / 1e6, |p, v| p.rate = (v * 1e6) as u64),
+    knob!("loss_percent", "random loss of data packets", real 0, 100,
+        |p| f64::from(p.loss_ppm) / 1e4, |p, v| p.loss_ppm = (v * 1e4).round() as u32),
+    knob!("queue_bytes", "queue of the bottleneck, 0 without a limit", whole 0, u32::MAX,
+        |p| p.queue_bytes as f64, |p, v| p.queue_bytes = v as u64),
+    knob!("bytes", "size of each transfer", whole 1_000, 100_000_000_000u64,
+        |p| p.bytes as f64, |p, v| p.bytes = v as u64),
+    knob!("flows", "transfers at the same time", whole 1, 10_000,
+        |p| p.flows as f64, |p, v| p.flows = v as usize),
+    knob!("write_bytes", "size of the application's writes", whole 1, 64 << 20,
+        |p| p.write as f64, |p, v| p.write = v as usize),
+    knob!("mtu", "MTU of all devices", whole 576, 65_535, |p| f64::from(p.mtu), |p, v| p.mtu = v as u16),
+    knob!("limit_s", "virtual seconds after which a run ends in any case", real 0.001, 1e6,
+        |p| secs(p.limit), |p, v| p.limit = from_secs(v)),
+];
+
+impl Scenario for BulkParams {
+    fn settings(&self) -> Vec<Setting> {
+        settings(KNOBS, self)
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Option<Result<(), String>> {
+        set(KNOBS, self, key, value)
+    }
+
+    fn sysctl(&mut self) -> &mut Sysctl {
+        &mut self.sysctl
+    }
+
+    fn seed(&mut self) -> &mut u64 {
+        &mut self.seed
+    }
+
+    fn run(&self, on_progress: &mut dyn FnMut(f64) -> bool) -> Result<Figures, Broken> {
+        bulk_with(self, on_progress)
+    }
+
+    fn boxed(&self) -> Box<dyn Scenario> {
+        Box::new(self.clone())
+    }
+}
 
 /// Runs bulk transfers.
 ///
@@ -167,28 +209,8 @@ fn sample(world: &mut World, params: &BulkParams, series: &mut Vec<Point>) {
     let sockets: Vec<_> = world.hosts()[0].apps().map(|a| a.sockets().first().copied()).collect();
     for (flow, id) in sockets.into_iter().enumerate() {
         let Some(info) = id.and_then(|id| world.host_mut(0).core_mut().tcp_info(id)) else { continue };
-        series.push(Point {
-            at_s,
-            flow,
-            cwnd: info.snd_cwnd,
-            ssthresh: info.snd_ssthresh,
-            in_flight_bytes: u64::from(info.unacked) * u64::from(info.snd_mss),
-            unsent_bytes: u64::from(info.notsent_bytes),
-            srtt_ms: f64::from(info.rtt) / 1e3,
-            backlog_bytes,
-            acked_bytes: info.bytes_acked,
-            retrans: info.total_retrans,
-        });
+        series.push(Point::of(at_s, flow, &info, backlog_bytes));
     }
-}
-
-fn seconds(at: Instant) -> f64 {
-    at.as_nanos() as f64 / 1e9
-}
-
-fn mean(values: impl Iterator<Item = f64>) -> f64 {
-    let (sum, n) = values.fold((0.0, 0u64), |(s, n), v| (s + v, n + 1));
-    if n == 0 { 0.0 } else { sum / n as f64 }
 }
 
 fn figures(world: &mut World, params: &BulkParams, series: Vec<Point>) -> Figures {
@@ -203,28 +225,36 @@ fn figures(world: &mut World, params: &BulkParams, series: Vec<Point>) -> Figure
     backlogs.sort_unstable();
     let p95 = backlogs.get(backlogs.len().saturating_sub(1) * 95 / 100).copied().unwrap_or(0);
     let acks = world.pipes().nth(1).map_or(0, |p| p.counts().accepted);
-    Figures {
+    let mut figures = Figures {
         complete: world.all_done() && bytes == params.bytes * params.flows as u64,
-        bytes,
-        elapsed_s,
         virtual_s: seconds(world.now()),
         events: world.events(),
-        goodput_mbps: if elapsed_s > 0.0 { bytes as f64 * 8.0 / elapsed_s / 1e6 } else { 0.0 },
-        queued_bytes_per_flow: mean(series.iter().map(|p| (p.in_flight_bytes + p.unsent_bytes) as f64)),
-        unsent_bytes_per_flow: mean(series.iter().map(|p| p.unsent_bytes as f64)),
-        in_flight_bytes_per_flow: mean(series.iter().map(|p| p.in_flight_bytes as f64)),
-        writable_events_per_mb: per_mb(world.ledger.writable_events as f64),
-        acks_per_mb: per_mb(acks as f64),
-        backlog_bytes_mean: mean(backlogs.iter().map(|b| *b as f64)),
-        backlog_bytes_p95: p95 as f64,
-        backlog_bytes_max: backlogs.last().copied().unwrap_or(0) as f64,
-        srtt_ms: mean(series.iter().map(|p| p.srtt_ms)),
-        ip_out_requests: count.ip.out_requests,
-        ip_in_receives: count.ip.in_receives,
-        tcp_out_segs: count.tcp.out_segs,
-        retrans_segs: count.tcp.retrans_segs,
-        segs_per_packet: count.tcp.out_segs as f64 / count.ip.out_requests.max(1) as f64,
-        dropped_packets: world.pipes().map(|p| p.counts().dropped()).sum(),
-        series,
+        ..Figures::default()
+    };
+    let goodput = if elapsed_s > 0.0 { bytes as f64 * 8.0 / elapsed_s / 1e6 } else { 0.0 };
+    let of_flows = |value: fn(&Point) -> u64| mean(series.iter().map(|p| value(p) as f64));
+    let named = [
+        ("goodput_mbps", goodput),
+        ("elapsed_s", elapsed_s),
+        ("queued_bytes_per_flow", of_flows(|p| p.in_flight_bytes + p.unsent_bytes)),
+        ("unsent_bytes_per_flow", of_flows(|p| p.unsent_bytes)),
+        ("in_flight_bytes_per_flow", of_flows(|p| p.in_flight_bytes)),
+        ("writable_events_per_mb", per_mb(world.ledger.writable_events as f64)),
+        ("acks_per_mb", per_mb(acks as f64)),
+        ("backlog_bytes_mean", mean(backlogs.iter().map(|b| *b as f64))),
+        ("backlog_bytes_p95", p95 as f64),
+        ("backlog_bytes_max", backlogs.last().copied().unwrap_or(0) as f64),
+        ("srtt_ms", mean(series.iter().map(|p| p.srtt_ms))),
+        ("ip_out_requests", count.ip.out_requests as f64),
+        ("ip_in_receives", count.ip.in_receives as f64),
+        ("tcp_out_segs", count.tcp.out_segs as f64),
+        ("retrans_segs", count.tcp.retrans_segs as f64),
+        ("segs_per_packet", count.tcp.out_segs as f64 / count.ip.out_requests.max(1) as f64),
+        ("dropped_packets", world.pipes().map(|p| p.counts().dropped()).sum::<u64>() as f64),
+    ];
+    for (name, value) in named {
+        figures.put(name, value);
     }
+    figures.series = series;
+    figures
 }

@@ -1,4 +1,6 @@
 //! The figures of a run under the names in which the lab reports them.
+use crate::check::Departure;
+use lowwater_core::tcp::TcpInfo;
 
 /// One sample of one flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -25,57 +27,58 @@ pub struct Point {
     pub retrans: u32,
 }
 
-/// What a run measured. Names as in the lab's reports.
+impl Point {
+    /// What TCP_INFO says of a flow.
+    #[must_use]
+    pub fn of(at_s: f64, flow: usize, info: &TcpInfo, backlog_bytes: u64) -> Self {
+        Self {
+            at_s,
+            flow,
+            cwnd: info.snd_cwnd,
+            ssthresh: info.snd_ssthresh,
+            in_flight_bytes: u64::from(info.unacked) * u64::from(info.snd_mss),
+            unsent_bytes: u64::from(info.notsent_bytes),
+            srtt_ms: f64::from(info.rtt) / 1e3,
+            backlog_bytes,
+            acked_bytes: info.bytes_acked,
+            retrans: info.total_retrans,
+        }
+    }
+}
+
+/// What a run measured.
 #[derive(Clone, Debug, Default, PartialEq)]
-#[allow(missing_docs, reason = "the lab's documentation explains each figure under its name")]
 pub struct Figures {
+    /// It came to its end.
     pub complete: bool,
-    pub bytes: u64,
-    pub elapsed_s: f64,
+    /// Virtual seconds.
     pub virtual_s: f64,
+    /// Events of the simulator.
     pub events: u64,
-    pub goodput_mbps: f64,
-    pub queued_bytes_per_flow: f64,
-    pub unsent_bytes_per_flow: f64,
-    pub in_flight_bytes_per_flow: f64,
-    pub writable_events_per_mb: f64,
-    pub acks_per_mb: f64,
-    pub backlog_bytes_mean: f64,
-    pub backlog_bytes_p95: f64,
-    pub backlog_bytes_max: f64,
-    pub srtt_ms: f64,
-    pub ip_out_requests: u64,
-    pub ip_in_receives: u64,
-    pub tcp_out_segs: u64,
-    pub retrans_segs: u64,
-    pub segs_per_packet: f64,
-    pub dropped_packets: u64,
     /// Samples over time, for pictures.
     pub series: Vec<Point>,
+    /// Packets and segments of data by round trip, where the scenario counts them.
+    pub rounds: Vec<(u32, u32)>,
+    /// Packets as they were handed to devices, where the scenario notes them.
+    pub departures: Vec<Departure>,
+    pub(super) values: Vec<(&'static str, f64)>,
 }
 
 impl Figures {
+    /// Adds a figure; docs/lab.md explains each name.
+    pub fn put(&mut self, name: &'static str, value: f64) {
+        self.values.push((name, value));
+    }
+
+    /// A figure by name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<f64> {
+        self.values.iter().find(|(n, _)| *n == name).map(|(_, value)| *value)
+    }
+
     /// Name and value of every figure, in a fixed order.
     #[must_use]
-    pub fn named(&self) -> Vec<(&'static str, f64)> {
-        vec![
-            ("goodput_mbps", self.goodput_mbps),
-            ("elapsed_s", self.elapsed_s),
-            ("queued_bytes_per_flow", self.queued_bytes_per_flow),
-            ("unsent_bytes_per_flow", self.unsent_bytes_per_flow),
-            ("in_flight_bytes_per_flow", self.in_flight_bytes_per_flow),
-            ("writable_events_per_mb", self.writable_events_per_mb),
-            ("acks_per_mb", self.acks_per_mb),
-            ("backlog_bytes_mean", self.backlog_bytes_mean),
-            ("backlog_bytes_p95", self.backlog_bytes_p95),
-            ("backlog_bytes_max", self.backlog_bytes_max),
-            ("srtt_ms", self.srtt_ms),
-            ("ip_out_requests", self.ip_out_requests as f64),
-            ("ip_in_receives", self.ip_in_receives as f64),
-            ("tcp_out_segs", self.tcp_out_segs as f64),
-            ("retrans_segs", self.retrans_segs as f64),
-            ("segs_per_packet", self.segs_per_packet),
-            ("dropped_packets", self.dropped_packets as f64),
-        ]
+    pub fn named(&self) -> &[(&'static str, f64)] {
+        &self.values
     }
 }

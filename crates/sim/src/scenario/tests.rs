@@ -2,21 +2,58 @@
 use super::*;
 use lowwater_core::base::Duration;
 
-#[test]
-fn the_same_parameters_give_the_same_figures() {
-    let params = BulkParams { bytes: 500_000, loss_ppm: 5_000, ..BulkParams::default() };
-    assert!(bulk(&params) == bulk(&params));
+/// Every scenario, small enough for a test.
+fn all() -> Vec<Box<dyn Scenario>> {
+    let second = Duration::from_secs(1);
+    vec![
+        Box::new(BulkParams { bytes: 500_000, loss_ppm: 5_000, ..BulkParams::default() }),
+        Box::new(TsoAutosize::default()),
+        Box::new(NotsentLowat {
+            flows: 2,
+            rate: 20_000_000,
+            lowat: 131_072,
+            times: (second, second),
+            ..NotsentLowat::default()
+        }),
+    ]
+}
+
+fn run(scenario: &dyn Scenario) -> Figures {
+    scenario.run(&mut |_| true).expect("no promise is broken")
 }
 
 #[test]
+fn each_parameter_takes_its_own_value_and_refuses_what_is_none() {
+    for mut scenario in all() {
+        for setting in scenario.settings() {
+            let own = setting.value.to_string();
+            assert_eq!(scenario.set(setting.name, &own), Some(Ok(())), "{setting:?}");
+            let refused =
+                scenario.set(setting.name, "-1").expect("it is known").expect_err("nothing takes it");
+            assert!(refused.contains(setting.name) && refused.contains(" from "), "{refused}");
+            assert!(scenario.settings().contains(&setting));
+        }
+        assert_eq!(scenario.set("no such parameter", "1"), None);
+    }
+}
 
+#[test]
+fn the_same_parameters_give_the_same_figures() {
+    for scenario in all() {
+        let figures = run(&*scenario);
+        assert!(figures == run(&*scenario.boxed()) && figures.complete, "{scenario:?}");
+    }
+}
+
+#[test]
 fn a_clean_path_is_filled_and_a_lossy_one_recovers() {
     let clean = BulkParams { rtt: Duration::from_millis(20), bytes: 10_000_000, ..BulkParams::default() };
     let f = bulk(&clean).expect("no promise is broken");
-    assert!(f.complete && f.retrans_segs == 0, "{:?}", f.named());
-    assert!(f.goodput_mbps > 70.0 && f.goodput_mbps < 100.0, "{:?}", f.named());
+    let of = |f: &Figures, name| f.get(name).expect("a figure");
+    assert!(f.complete && of(&f, "retrans_segs") == 0.0, "{:?}", f.named());
+    assert!((70.0..100.0).contains(&of(&f, "goodput_mbps")), "{:?}", f.named());
     assert!(f.series.iter().any(|p| p.cwnd > 100));
     let lossy = BulkParams { loss_ppm: 10_000, bytes: 2_000_000, ..clean };
     let f = bulk(&lossy).expect("no promise is broken");
-    assert!(f.complete && f.retrans_segs > 0, "{:?}", f.named());
+    assert!(f.complete && of(&f, "retrans_segs") > 0.0, "{:?}", f.named());
 }

@@ -1,0 +1,52 @@
+//! bulk: transfers by several controllers over a path with and without loss.
+use super::{Column, Experiment, Grid, Variant};
+use lowwater_core::base::Duration;
+use lowwater_sim::scenario::BulkParams;
+
+/// Time between samples.
+const SAMPLE_EVERY: Duration = Duration::from_millis(20);
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "bulk",
+    about: "a bulk transfer over a path of 100 Mbit/s and 100 ms, with and without random loss",
+    make: || Box::new(BulkParams { sample_every: SAMPLE_EVERY, bytes: 50_000_000, ..BulkParams::default() }),
+    variants: &[
+        Variant { name: "cubic", about: "CUBIC with HyStart and SACK: Linux's defaults", ..Variant::PLAIN },
+        Variant {
+            name: "cubic-hystart++",
+            about: "the slow-start exit of RFC 9406",
+            sets: &[("hystart", "2")],
+            ..Variant::PLAIN
+        },
+        Variant {
+            name: "cubic-no-hystart",
+            about: "slow start ends by loss alone",
+            sets: &[("hystart", "0")],
+            ..Variant::PLAIN
+        },
+        Variant {
+            name: "cubic-no-sack",
+            about: "recovery without selective acknowledgements",
+            sets: &[("tcp_sack", "0")],
+            ..Variant::PLAIN
+        },
+        Variant {
+            name: "reno",
+            about: "RFC 5681's congestion control",
+            sets: &[("tcp_congestion_control", "reno")],
+            ..Variant::PLAIN
+        },
+    ],
+    grid: Some(Grid { key: "loss_percent", values: &["0", "0.1", "1"], unit: "%" }),
+    columns: &[
+        Column { figure: "goodput_mbps", head: "Mbit/s", unit: 1.0 },
+        Column { figure: "elapsed_s", head: "seconds", unit: 1.0 },
+        Column { figure: "retrans_segs", head: "retrans", unit: 1.0 },
+        Column { figure: "srtt_ms", head: "srtt ms", unit: 1.0 },
+        Column { figure: "backlog_bytes_mean", head: "queue\nkB mean", unit: 1e3 },
+        Column { figure: "backlog_bytes_max", head: "kB max", unit: 1e3 },
+        Column { figure: "segs_per_packet", head: "segs/\npacket", unit: 1.0 },
+    ],
+    pairs: &[],
+    short: &[],
+};

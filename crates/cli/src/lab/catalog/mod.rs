@@ -1,0 +1,216 @@
+//! The experiments that the program knows: scenarios with their variants, and what the seeds and Linux measured.
+mod bulk;
+mod notsent_lowat;
+mod tso_autosize;
+
+use super::runs::Plan;
+use crate::args::{LabOptions, unknown_setting};
+use lowwater_sim::scenario::{Scenario, changed_sysctls};
+use serde_json::{Map, Value, json};
+
+/// Figures by name that somebody else measured.
+pub(crate) type Measured = &'static [(&'static str, f64)];
+/// Parameters and sysctls with their values.
+pub(crate) type Settings = &'static [(&'static str, &'static str)];
+
+/// One way to run an experiment.
+pub(crate) struct Variant {
+    /// Its name on the command line.
+    pub(crate) name: &'static str,
+    /// What it is.
+    pub(crate) about: &'static str,
+    /// What makes it.
+    pub(crate) sets: Settings,
+    /// The same on Linux 6.1.
+    pub(crate) linux: Measured,
+    /// The same in the commit that the experiment comes from.
+    pub(crate) seed: Measured,
+    /// It belongs to what `lowwater lab` runs without a name.
+    pub(crate) quick: bool,
+}
+
+impl Variant {
+    /// A variant to which nobody has figures, and that always runs.
+    const PLAIN: Self = Self { name: "", about: "", sets: &[], linux: &[], seed: &[], quick: true };
+}
+
+/// A column of the table.
+pub(crate) struct Column {
+    /// The figure.
+    pub(crate) figure: &'static str,
+    /// Its head.
+    pub(crate) head: &'static str,
+    /// What the figure is divided by: 1024 for kB.
+    pub(crate) unit: f64,
+}
+
+/// Two variants that differ in one mechanism.
+pub(crate) struct Pair {
+    /// The mechanism and what is compared.
+    pub(crate) what: &'static str,
+    /// The figure, and what it is divided by.
+    pub(crate) figure: (&'static str, f64),
+    /// The variant without the mechanism.
+    pub(crate) before: &'static str,
+    /// The variant with it.
+    pub(crate) after: &'static str,
+}
+
+/// A parameter in which each variant runs several times.
+pub(crate) struct Grid {
+    /// Its name.
+    pub(crate) key: &'static str,
+    /// Its values.
+    pub(crate) values: &'static [&'static str],
+    /// What follows the value in the name of a run.
+    pub(crate) unit: &'static str,
+}
+
+/// One experiment.
+pub(crate) struct Experiment {
+    /// Its name on the command line.
+    pub(crate) name: &'static str,
+    /// The question that it answers.
+    pub(crate) about: &'static str,
+    /// The scenario with its own parameters.
+    pub(crate) make: fn() -> Box<dyn Scenario>,
+    /// Its variants.
+    pub(crate) variants: &'static [Variant],
+    /// Each variant runs once for each value.
+    pub(crate) grid: Option<Grid>,
+    /// The table.
+    pub(crate) columns: &'static [Column],
+    /// The table of before and after.
+    pub(crate) pairs: &'static [Pair],
+    /// What makes it short enough for all together to take less than a minute.
+    pub(crate) short: Settings,
+}
+
+/// All experiments.
+pub(crate) const EXPERIMENTS: &[Experiment] =
+    &[notsent_lowat::EXPERIMENT, tso_autosize::EXPERIMENT, bulk::EXPERIMENT];
+
+impl Experiment {
+    /// The runs of `variants`, `set` applied on top of each as far as the experiment knows it; `short` for all experiments
+    /// together.
+    pub(crate) fn plan(
+        &'static self,
+        variants: impl Iterator<Item = &'static Variant>,
+        options: &LabOptions,
+        short: bool,
+    ) -> Result<Vec<Plan>, String> {
+        let LabOptions { seed, set, .. } = options;
+        let seed = *seed;
+        let mut plans = Vec::new();
+        for variant in variants {
+            for (name, value) in self.grid_values(variant, set) {
+                let mut scenario = (self.make)();
+                *scenario.seed() = seed;
+                let own = if short { self.short } else { &[] };
+                let own = own.iter().chain(variant.sets).copied().chain(value);
+                let given = set.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+                for (key, value) in own.chain(given.filter(|(key, _)| self.knows(key))) {
+                    apply(&mut *scenario, key, value)?;
+                }
+                plans.push(Plan { experiment: self, variant, name, seed, scenario });
+            }
+        }
+        Ok(plans)
+    }
+
+    fn grid_values(
+        &self,
+        variant: &Variant,
+        set: &[(String, String)],
+    ) -> Vec<(String, Option<(&'static str, &'static str)>)> {
+        match &self.grid {
+            None => vec![(variant.name.to_owned(), None)],
+            Some(grid) => match set.iter().rfind(|(key, _)| key == grid.key) {
+                Some((_, value)) => vec![(format!("{}/{value}{}", variant.name, grid.unit), None)],
+                None => {
+                    let name = |value| format!("{}/{value}{}", variant.name, grid.unit);
+                    grid.values.iter().map(|value| (name(value), Some((grid.key, *value)))).collect()
+                }
+            },
+        }
+    }
+
+    /// It has a parameter or a sysctl of this name.
+    pub(crate) fn knows(&self, key: &str) -> bool {
+        let mut scenario = (self.make)();
+        scenario.sysctl().get(key).is_some() || scenario.settings().iter().any(|s| s.name == key)
+    }
+
+    /// A sentence about a setting that nobody knows.
+    pub(crate) fn unknown(&self, key: &str) -> String {
+        let own: Vec<_> = (self.make)().settings().iter().map(|s| s.name).collect();
+        format!(
+            "there is no parameter {key}; {} has {}. As a sysctl: {}",
+            self.name,
+            own.join(", "),
+            unknown_setting(key)
+        )
+    }
+
+    /// A variant by name.
+    pub(crate) fn variant(&self, name: &str) -> Option<&'static Variant> {
+        self.variants.iter().find(|v| v.name == name)
+    }
+}
+
+/// Sets a parameter or a sysctl.
+fn apply(scenario: &mut dyn Scenario, key: &str, value: &str) -> Result<(), String> {
+    scenario.set(key, value).unwrap_or_else(|| scenario.sysctl().set(key, value))
+}
+
+/// All parameters of a run, and the sysctls that differ from the defaults.
+pub(crate) fn report(scenario: &dyn Scenario) -> Value {
+    let mut report = Map::new();
+    for setting in scenario.settings() {
+        report.insert(setting.name.into(), number(setting.value));
+    }
+    for (name, value) in changed_sysctls(scenario.boxed().sysctl()) {
+        report.insert(name.into(), json!(value));
+    }
+    Value::Object(report)
+}
+
+/// Whole numbers are to look like it.
+pub(crate) fn number(value: f64) -> Value {
+    if value.fract() == 0.0 && value.abs() < 9e15 { json!(value as i64) } else { json!(value) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_in_the_catalog_means_something() {
+        for e in EXPERIMENTS {
+            for variant in e.variants {
+                let mut scenario = (e.make)();
+                for (key, value) in variant.sets.iter().chain(e.short) {
+                    assert_eq!(apply(&mut *scenario, key, value), Ok(()), "{} {}", e.name, variant.name);
+                }
+            }
+            for pair in e.pairs {
+                assert!(e.variant(pair.before).is_some() && e.variant(pair.after).is_some(), "{}", pair.what);
+            }
+            let names: Vec<_> = e.variants.iter().map(|v| v.name).collect();
+            assert!(names.iter().enumerate().all(|(i, n)| !names[..i].contains(n)), "{names:?}");
+        }
+    }
+
+    #[test]
+    fn mistakes_are_answered_with_what_is_allowed() {
+        let bulk = EXPERIMENTS.iter().find(|e| e.name == "bulk").expect("it is there");
+        let refused = |key: &str, value: &str| {
+            let set = vec![(key.to_owned(), value.to_owned())];
+            let options = LabOptions { variant: Vec::new(), set, seed: 1, json: false, out: None };
+            bulk.plan(bulk.variants.iter(), &options, false).err()
+        };
+        assert!(refused("mtu", "5").is_some_and(|e| e.contains("576")));
+        assert!(refused("loss_percent", "nan").is_some_and(|e| e.contains("100")));
+        assert!(!bulk.knows("los") && bulk.unknown("los").contains("loss_percent"));
+    }
+}

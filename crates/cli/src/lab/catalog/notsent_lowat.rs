@@ -1,0 +1,153 @@
+//! notsent-lowat (E1): figures of Linux 6.1 and of the commit.
+use super::{Column, Experiment, Pair, Variant};
+use lowwater_sim::scenario::NotsentLowat;
+
+/// Charged memory is counted in units of 1024 bytes.
+const KB: f64 = 1_024.0;
+
+/// A point of the curve over the limit, by CUBIC.
+macro_rules! curve {
+    ($name:literal, $lowat:literal) => {
+        Variant {
+            name: $name,
+            about: "a point of the curve over the limit",
+            sets: &[("lowat", $lowat)],
+            quick: false,
+            ..Variant::PLAIN
+        }
+    };
+}
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "notsent-lowat",
+    about: "memory of long flows and wake-ups of their writers by TCP_NOTSENT_LOWAT, 200 Mbit/s and 100 ms",
+    make: || Box::new(NotsentLowat::default()),
+    variants: &[
+        Variant {
+            name: "cubic-unset",
+            about: "10 CUBIC flows, SO_SNDBUF 4,000,000, no limit",
+            linux: &[
+                ("queued_bytes_per_flow", 6_563.0 * KB),
+                ("writable_events_per_mb", 0.37),
+                ("goodput_mbps", 182.0),
+            ],
+            ..Variant::PLAIN
+        },
+        Variant {
+            name: "cubic-262144",
+            about: "the same, limit 262,144",
+            sets: &[("lowat", "262144")],
+            linux: &[
+                ("queued_bytes_per_flow", 725.0 * KB),
+                ("writable_events_per_mb", 5.0),
+                ("goodput_mbps", 183.0),
+            ],
+            ..Variant::PLAIN
+        },
+        Variant {
+            name: "cubic-262144-whole",
+            about: "the same, writers woken under the whole limit instead of half of it",
+            sets: &[("lowat", "262144"), ("notsent_lowat_half", "0")],
+            linux: &[("writable_events_per_mb", 14.1)],
+            ..Variant::PLAIN
+        },
+        curve!("cubic-16384", "16384"),
+        curve!("cubic-32768", "32768"),
+        curve!("cubic-65536", "65536"),
+        curve!("cubic-131072", "131072"),
+        curve!("cubic-524288", "524288"),
+        curve!("cubic-1048576", "1048576"),
+        curve!("cubic-2097152", "2097152"),
+        curve!("cubic-4194304", "4194304"),
+        Variant {
+            name: "seed-unset",
+            about: "the commit's size: 100 flows, 54 MB of buffer each, 10 Gbit/s, no limit",
+            sets: SEED_UNSET,
+            seed: &[("queued_bytes_per_flow", 54e6)],
+            quick: false,
+            ..Variant::PLAIN
+        },
+        Variant {
+            name: "seed-2097152",
+            about: "the same, limit 2 MiB",
+            sets: SEED_LIMIT,
+            seed: &[("queued_bytes_per_flow", 3.5e6)],
+            quick: false,
+            ..Variant::PLAIN
+        },
+        Variant {
+            name: "seed-2097152-whole",
+            about: "the same, writers woken under the whole limit",
+            sets: SEED_WHOLE,
+            quick: false,
+            ..Variant::PLAIN
+        },
+    ],
+    grid: None,
+    columns: &[
+        Column { figure: "queued_bytes_per_flow", head: "queued\nkB/flow", unit: KB },
+        Column { figure: "in_flight_bytes_per_flow", head: "in flight\nkB/flow", unit: KB },
+        Column { figure: "unsent_bytes_per_flow", head: "unsent\nkB/flow", unit: KB },
+        Column { figure: "writable_events_per_mb", head: "wakes/MB", unit: 1.0 },
+        Column { figure: "acks_per_mb", head: "ACKs/MB", unit: 1.0 },
+        Column { figure: "goodput_mbps", head: "Mbit/s", unit: 1.0 },
+    ],
+    pairs: &[
+        Pair {
+            what: "the limit: queued kB per flow",
+            figure: ("queued_bytes_per_flow", KB),
+            before: "cubic-unset",
+            after: "cubic-262144",
+        },
+        Pair {
+            what: "the limit: Mbit/s",
+            figure: ("goodput_mbps", 1.0),
+            before: "cubic-unset",
+            after: "cubic-262144",
+        },
+        Pair {
+            what: "the half rule: wakes per MB",
+            figure: ("writable_events_per_mb", 1.0),
+            before: "cubic-262144-whole",
+            after: "cubic-262144",
+        },
+        Pair {
+            what: "the commit's size: queued kB per flow",
+            figure: ("queued_bytes_per_flow", KB),
+            before: "seed-unset",
+            after: "seed-2097152",
+        },
+        Pair {
+            what: "the same: wakes per MB by the half rule",
+            figure: ("writable_events_per_mb", 1.0),
+            before: "seed-2097152-whole",
+            after: "seed-2097152",
+        },
+    ],
+    short: &[("warmup_s", "3"), ("measure_s", "3")],
+};
+
+const SEED_UNSET: super::Settings = &[
+    ("flows", "100"),
+    ("rate_mbps", "10000"),
+    ("queue_bytes", "125000000"),
+    ("sndbuf", "27000000"),
+    ("owned", "1"),
+];
+const SEED_LIMIT: super::Settings = &[
+    ("flows", "100"),
+    ("rate_mbps", "10000"),
+    ("queue_bytes", "125000000"),
+    ("sndbuf", "27000000"),
+    ("owned", "1"),
+    ("lowat", "2097152"),
+];
+const SEED_WHOLE: super::Settings = &[
+    ("flows", "100"),
+    ("rate_mbps", "10000"),
+    ("queue_bytes", "125000000"),
+    ("sndbuf", "27000000"),
+    ("owned", "1"),
+    ("lowat", "2097152"),
+    ("notsent_lowat_half", "0"),
+];

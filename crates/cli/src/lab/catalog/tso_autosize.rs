@@ -1,0 +1,82 @@
+//! tso-autosize (E3): figures of Linux 6.1 (median of 7 runs) and of the commit.
+use super::{Column, Experiment, Pair, Variant};
+use lowwater_sim::scenario::TsoAutosize;
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "tso-autosize",
+    about: "packets handed to IP for one write of 2,000,000 bytes over 40 ms, handshake and close included",
+    make: || Box::new(TsoAutosize::default()),
+    variants: &[
+        Variant {
+            name: "default",
+            about: "packets sized when they are sent: Linux's defaults",
+            linux: &[
+                ("ip_out_requests", 176.0),
+                ("ip_in_receives", 79.0),
+                ("tcp_out_segs", 1_385.0),
+                ("elapsed_s", 0.322),
+            ],
+            ..Variant::PLAIN
+        },
+        Variant {
+            name: "2-mss",
+            about: "two segments in each packet, which is \"before\"",
+            sets: &[("gso_max_segs", "2")],
+            linux: &[
+                ("ip_out_requests", 694.0),
+                ("ip_in_receives", 198.0),
+                ("tcp_out_segs", 1_385.0),
+                ("elapsed_s", 0.323),
+            ],
+            ..Variant::PLAIN
+        },
+        Variant {
+            name: "seed",
+            about: "the commit's own settings: SO_SNDBUF 1,000,000 and no bonus for near peers",
+            sets: &[("sndbuf", "1000000"), ("tcp_tso_rtt_log", "0")],
+            seed: &[
+                ("ip_out_requests", 232.0),
+                ("ip_in_receives", 221.0),
+                ("tcp_out_segs", 1_397.0),
+                ("elapsed_s", 0.36),
+            ],
+            ..Variant::PLAIN
+        },
+        Variant {
+            name: "seed-2-mss",
+            about: "the same with two segments in each packet; the commit's \"before\" grew with the rate at the time of the write",
+            sets: &[("sndbuf", "1000000"), ("tcp_tso_rtt_log", "0"), ("gso_max_segs", "2")],
+            seed: &[
+                ("ip_out_requests", 599.0),
+                ("ip_in_receives", 600.0),
+                ("tcp_out_segs", 1_397.0),
+                ("elapsed_s", 0.36),
+            ],
+            ..Variant::PLAIN
+        },
+    ],
+    grid: None,
+    columns: &[
+        Column { figure: "ip_out_requests", head: "IpOutRequests", unit: 1.0 },
+        Column { figure: "ip_in_receives", head: "IpInReceives", unit: 1.0 },
+        Column { figure: "tcp_out_segs", head: "TcpOutSegs", unit: 1.0 },
+        Column { figure: "segs_per_packet", head: "segments/\npacket", unit: 1.0 },
+        Column { figure: "elapsed_s", head: "seconds", unit: 1.0 },
+        Column { figure: "goodput_mbps", head: "Mbit/s", unit: 1.0 },
+    ],
+    pairs: &[
+        Pair {
+            what: "autosizing: packets handed to IP",
+            figure: ("ip_out_requests", 1.0),
+            before: "2-mss",
+            after: "default",
+        },
+        Pair {
+            what: "the same with the commit's settings",
+            figure: ("ip_out_requests", 1.0),
+            before: "seed-2-mss",
+            after: "seed",
+        },
+    ],
+    short: &[],
+};

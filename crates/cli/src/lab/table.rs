@@ -1,0 +1,157 @@
+//! The tables of the lab: one per experiment with a row per run, and one of before and after.
+use super::catalog::{Column, EXPERIMENTS, Experiment, Measured, Pair};
+use super::runs::Done;
+use comfy_table::{Cell, CellAlignment, Table};
+
+/// All tables of the runs, in the order of the catalog.
+pub(super) fn all(done: &[Done]) -> String {
+    let mut text = Vec::new();
+    for experiment in EXPERIMENTS {
+        let done: Vec<_> = done.iter().filter(|d| d.plan.experiment.name == experiment.name).collect();
+        if done.is_empty() {
+            continue;
+        }
+        text.push(format!("{}: {}", experiment.name, experiment.about));
+        text.push(runs(experiment, &done).to_string());
+        text.extend(rounds(&done));
+        if let Some(pairs) = pairs(experiment, &done) {
+            text.push(pairs.to_string());
+        }
+    }
+    if text.is_empty() {
+        return "no experiment came to its end".to_owned();
+    }
+    text.join("\n")
+}
+
+fn runs(experiment: &Experiment, done: &[&Done]) -> Table {
+    let mut table = Table::new();
+    table.load_style(comfy_table::presets::UTF8_FULL_CONDENSED);
+    let heads = experiment.columns.iter().map(|column| column.head);
+    table.set_header([experiment.name].into_iter().chain(heads).chain(["wall s"]));
+    for d in done {
+        let mut row = vec![d.plan.name.clone()];
+        match &d.figures {
+            Some(figures) => row.extend(experiment.columns.iter().map(|column| {
+                let cut = if figures.complete || column.figure != "elapsed_s" { "" } else { " (cut)" };
+                let value = figures.get(column.figure).map_or_else(String::new, |v| short(v / column.unit));
+                format!("{value}{cut}{}", references(d, column))
+            })),
+            None => row.push("broke a promise".to_owned()),
+        }
+        row.resize(experiment.columns.len() + 1, String::new());
+        row.push(format!("{:.2}", d.wall_s));
+        table.add_row(aligned(row, 1));
+    }
+    table
+}
+
+/// What others measured for the same variant, each on a line of its own.
+fn references(d: &Done, column: &Column) -> String {
+    let named = [("Linux", d.plan.variant.linux), ("seed", d.plan.variant.seed)];
+    let lines = named.into_iter().filter_map(|(whose, figures)| {
+        of(figures, column.figure).map(|value| format!("\n{whose} {}", short(value / column.unit)))
+    });
+    lines.collect()
+}
+
+/// Packets of data by round trip, where they were counted.
+fn rounds(done: &[&Done]) -> Vec<String> {
+    let counted =
+        done.iter().filter_map(|d| Some((d, d.figures.as_ref()?))).filter(|(_, f)| !f.rounds.is_empty());
+    let lines = counted.map(|(d, figures)| {
+        let rounds = figures.rounds.iter().map(|(packets, segs)| {
+            let each = f64::from(*segs) / f64::from((*packets).max(1));
+            format!(
+                "{packets} x {}",
+                if each.fract() == 0.0 { format!("{each}") } else { format!("{each:.1}") }
+            )
+        });
+        format!(
+            "packets x segments by round trip, {}: {}",
+            d.plan.name,
+            rounds.collect::<Vec<_>>().join(", ")
+        )
+    });
+    lines.collect()
+}
+
+/// Before and after of the runs that are there.
+fn pairs(experiment: &Experiment, done: &[&Done]) -> Option<Table> {
+    let mut table = Table::new();
+    table.load_style(comfy_table::presets::UTF8_FULL_CONDENSED);
+    table.set_header([
+        "before and after",
+        "before",
+        "after",
+        "seed\nbefore",
+        "seed\nafter",
+        "Linux\nbefore",
+        "Linux\nafter",
+    ]);
+    let mut rows = 0;
+    for pair in experiment.pairs {
+        let Some(row) = pair_row(experiment, pair, done) else { continue };
+        table.add_row(aligned(row, 1));
+        rows += 1;
+    }
+    (rows > 0).then_some(table)
+}
+
+fn pair_row(experiment: &Experiment, pair: &Pair, done: &[&Done]) -> Option<Vec<String>> {
+    let (figure, unit) = pair.figure;
+    let ran =
+        |variant: &str| done.iter().find(|d| d.plan.variant.name == variant)?.figures.as_ref()?.get(figure);
+    let (before, after) = (experiment.variant(pair.before)?, experiment.variant(pair.after)?);
+    let told = |figures| of(figures, figure).map_or_else(String::new, |value| short(value / unit));
+    let what = format!("{}\n{} -> {}", pair.what, pair.before, pair.after);
+    Some(vec![
+        what,
+        short(ran(pair.before)? / unit),
+        short(ran(pair.after)? / unit),
+        told(before.seed),
+        told(after.seed),
+        told(before.linux),
+        told(after.linux),
+    ])
+}
+
+fn of(figures: Measured, name: &str) -> Option<f64> {
+    figures.iter().find(|(n, _)| *n == name).map(|(_, value)| *value)
+}
+
+fn aligned(row: Vec<String>, left: usize) -> Vec<Cell> {
+    let align = |i| if i < left { CellAlignment::Left } else { CellAlignment::Right };
+    row.into_iter().enumerate().map(|(i, text)| Cell::new(text).set_alignment(align(i))).collect()
+}
+
+/// Three or four digits of a number, all of a large one.
+fn short(value: f64) -> String {
+    let digits = match value.abs() {
+        v if v >= 100.0 || v.fract() == 0.0 => 0,
+        v if v >= 10.0 => 1,
+        v if v >= 1.0 => 2,
+        _ => 3,
+    };
+    format!("{value:.digits$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::short;
+
+    #[test]
+    fn numbers_have_as_many_digits_as_they_mean() {
+        let cases = [
+            (5.0, "5"),
+            (1_384.0, "1384"),
+            (182.44, "182"),
+            (14.12, "14.1"),
+            (5.04, "5.04"),
+            (0.3221, "0.322"),
+        ];
+        for (value, text) in cases {
+            assert_eq!(short(value), text);
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! The set-up of all experiments: A, a router, B; the bottleneck where it is wanted, the delay on the way of the acknowledgements.
+use crate::host::HostSpec;
+use crate::link::PipeSpec;
+use crate::link::spec::{Carry, DelaySpec, NicSpec, QueueSpec};
+use crate::world::{Recording, To, World};
+use lowwater_core::base::time::nanos;
+use lowwater_core::base::{Duration, Instant, Sysctl};
+use lowwater_core::device::DeviceCaps;
+use lowwater_core::tcp::TcpInfo;
+use std::net::{IpAddr, Ipv4Addr};
+
+/// The sender.
+pub(super) const A: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+/// The receiver.
+pub(super) const B: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
+/// Where B listens.
+pub(super) const PORT: u16 = 5_001;
+/// Rate of devices that are not the bottleneck.
+pub(super) const FAST: u64 = 40_000_000_000;
+
+/// What a world of two hosts needs to know.
+pub(super) struct Duo<'a> {
+    pub(super) seed: u64,
+    pub(super) sysctl: &'a Sysctl,
+    /// The sender's device.
+    pub(super) caps: DeviceCaps,
+    /// The router's queue towards B, where the bottleneck is there.
+    pub(super) queue: Option<QueueSpec>,
+    pub(super) rtt: Duration,
+}
+
+impl Duo<'_> {
+    /// The world, without programs; A is host 0 and B host 1.
+    pub(super) fn build(&self) -> World {
+        let mut world = World::new(self.seed, Recording::default());
+        let host = |ip, caps| HostSpec { sysctl: self.sysctl.clone(), caps, ..HostSpec::new(ip) };
+        let a = world.add_host(host(A, self.caps));
+        let b = world.add_host(host(B, DeviceCaps::offloading(self.caps.mtu)));
+        let nic = Some(NicSpec { rate: FAST, carry: Carry::Whole, ..NicSpec::default() });
+        let forward = PipeSpec { nic: nic.clone(), queue: self.queue, ..PipeSpec::default() };
+        let delay = DelaySpec { delay_ns: nanos(self.rtt), ..DelaySpec::default() };
+        let back = PipeSpec { nic, delay, ..PipeSpec::default() };
+        world.add_pipe(Some(a), &forward, To::Host(b));
+        world.add_pipe(Some(b), &back, To::Host(a));
+        world
+    }
+}
+
+/// TCP_INFO and the charge of the send queue of each program on A that shows a socket, by its number.
+pub(super) fn senders(world: &mut World) -> Vec<(usize, TcpInfo, u32)> {
+    let sockets: Vec<_> = world.hosts()[0].apps().map(|a| a.sockets().first().copied()).collect();
+    let core = world.host_mut(0).core_mut();
+    let mut seen = Vec::with_capacity(sockets.len());
+    for (flow, id) in sockets.into_iter().enumerate() {
+        let Some(id) = id else { continue };
+        let Some(info) = core.tcp_info(id) else { continue };
+        let charge = core.stack().memory(id).map_or(0, |memory| memory.queued);
+        seen.push((flow, info, charge));
+    }
+    seen
+}
+
+pub(super) fn seconds(at: Instant) -> f64 {
+    at.as_nanos() as f64 / 1e9
+}
+
+/// The mean; 0 of nothing.
+pub(super) fn mean(values: impl Iterator<Item = f64>) -> f64 {
+    let (sum, n) = values.fold((0.0, 0u64), |(s, n), v| (s + v, n + 1));
+    if n == 0 { 0.0 } else { sum / n as f64 }
+}

@@ -1,0 +1,123 @@
+//! Parameters of scenarios by name: what `--set` takes, what reports print, and the sentence for what is not allowed.
+use lowwater_core::base::{Duration, Sysctl};
+
+/// A parameter of a scenario `P`.
+pub(super) struct Knob<P> {
+    /// Its name.
+    pub(super) name: &'static str,
+    /// What it means.
+    pub(super) about: &'static str,
+    /// The smallest and the largest value.
+    pub(super) range: (f64, f64),
+    /// Only whole numbers.
+    pub(super) whole: bool,
+    /// Reads it.
+    pub(super) get: fn(&P) -> f64,
+    /// Writes a value within the range.
+    pub(super) put: fn(&mut P, f64),
+}
+
+/// A parameter and its value, for lists and reports.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setting {
+    /// Its name.
+    pub name: &'static str,
+    /// What it means.
+    pub about: &'static str,
+    /// What it takes, in words.
+    pub takes: String,
+    /// Its value.
+    pub value: f64,
+}
+
+/// All parameters of `params` in the order of `knobs`.
+pub(super) fn settings<P>(knobs: &[Knob<P>], params: &P) -> Vec<Setting> {
+    let settings = knobs.iter().map(|knob| Setting {
+        name: knob.name,
+        about: knob.about,
+        takes: knob.takes(),
+        value: (knob.get)(params),
+    });
+    settings.collect()
+}
+
+/// Sets the parameter `key`; `None` when there is none of that name.
+pub(super) fn set<P>(
+    knobs: &[Knob<P>],
+    params: &mut P,
+    key: &str,
+    value: &str,
+) -> Option<Result<(), String>> {
+    let knob = knobs.iter().find(|knob| knob.name == key)?;
+    let parsed: Option<f64> = value.replace('_', "").parse().ok();
+    let allowed = |v: &f64| (knob.range.0..=knob.range.1).contains(v) && (!knob.whole || v.fract() == 0.0);
+    Some(match parsed.filter(allowed) {
+        Some(number) => {
+            (knob.put)(params, number);
+            Ok(())
+        }
+        None => Err(format!("{key}: '{value}' is not allowed; it takes {}", knob.takes())),
+    })
+}
+
+/// The sysctls that differ from the defaults.
+#[must_use]
+pub fn changed_sysctls(sysctl: &Sysctl) -> Vec<(&'static str, String)> {
+    let defaults = Sysctl::default();
+    let values = Sysctl::NAMES.iter().filter_map(|(name, _)| Some((*name, sysctl.get(name)?)));
+    values.filter(|(name, value)| defaults.get(name).as_ref() != Some(value)).collect()
+}
+
+impl<P> Knob<P> {
+    fn takes(&self) -> String {
+        let kind = if self.whole { "a whole number" } else { "a number" };
+        format!("{kind} from {} to {}", self.range.0, self.range.1)
+    }
+}
+
+/// Milliseconds of a duration, and back.
+pub(super) fn ms(d: Duration) -> f64 {
+    d.as_nanos() as f64 / 1e6
+}
+
+pub(super) fn from_ms(ms: f64) -> Duration {
+    Duration::from_nanos((ms * 1e6).round() as u64)
+}
+
+/// Seconds of a duration, and back.
+pub(super) fn secs(d: Duration) -> f64 {
+    d.as_nanos() as f64 / 1e9
+}
+
+pub(super) fn from_secs(s: f64) -> Duration {
+    Duration::from_nanos((s * 1e9).round() as u64)
+}
+
+/// `knob!(name, about, whole|real lowest, highest, how to read it, how to write it)`.
+macro_rules! knob {
+    ($name:literal, $about:literal, whole $lo:expr, $hi:expr, |$p:ident| $get:expr, |$q:ident, $v:ident| $put:expr) => {
+        $crate::scenario::knobs::Knob {
+            name: $name,
+            about: $about,
+            range: ($lo as f64, $hi as f64),
+            whole: true,
+            get: |$p| $get,
+            put: |$q, $v| {
+                $put;
+            },
+        }
+    };
+    ($name:literal, $about:literal, real $lo:expr, $hi:expr, |$p:ident| $get:expr, |$q:ident, $v:ident| $put:expr) => {
+        $crate::scenario::knobs::Knob {
+            name: $name,
+            about: $about,
+            range: ($lo as f64, $hi as f64),
+            whole: false,
+            get: |$p| $get,
+            put: |$q, $v| {
+                $put;
+            },
+        }
+    };
+}
+pub(super) use knob;
