@@ -4,6 +4,7 @@ use crate::driver::{Answers, Attached, Driver};
 use crate::error::{invalid, io_error};
 use crate::observe::Observer;
 use crate::port::Port;
+use crate::ready::Sets;
 use crate::registry::Registry;
 use crate::shared::{Handle, Inner, Phase, Shared};
 use crate::stack::Stack;
@@ -209,6 +210,7 @@ impl Builder {
             core,
             registry: Registry::default(),
             asks: Asks::default(),
+            sets: Sets::default(),
             devices: ports.iter().map(|p| p.id).collect(),
             phase: Phase::Running,
             asleep: None,

@@ -278,6 +278,7 @@ impl Driver {
             inner.phase = Phase::Stopped(inner.registry.len());
         }
         inner.registry.wake_everybody(&mut wakes);
+        inner.sets.wake_everybody(&mut wakes);
         wakes.extend(inner.mourners.drain(..));
         drop(inner);
         wakes.into_iter().for_each(Waker::wake);

@@ -58,6 +58,7 @@ mod error;
 pub mod link;
 mod observe;
 pub mod port;
+pub mod ready;
 mod registry;
 pub mod shard;
 mod shared;

@@ -5,8 +5,10 @@
 use crate::asks::Asks;
 use crate::error::stopped;
 use crate::observe::Observer;
-use crate::registry::{Registry, Wakes};
+use crate::ready::Sets;
+use crate::registry::{Registry, Side, Wakes};
 use lowwater_core::base::{DeviceId, Instant, SocketId};
+use lowwater_core::socket::ready_set::bit;
 use lowwater_core::stack::{Event, Stack as Core};
 use lowwater_os::{Clock, Waker as Bell};
 use std::io;
@@ -34,6 +36,7 @@ pub(crate) struct Inner {
     pub(crate) core: Core,
     pub(crate) registry: Registry,
     pub(crate) asks: Asks,
+    pub(crate) sets: Sets,
     pub(crate) devices: Vec<DeviceId>,
     pub(crate) phase: Phase,
     /// Until when the driver sleeps; `None` while it is awake and will look again before it sleeps.
@@ -49,24 +52,39 @@ pub(crate) struct Inner {
 impl Inner {
     /// Hands the core's events to those who wait for them.
     pub(crate) fn dispatch(&mut self, now: Instant, wakes: &mut Wakes) {
-        use crate::registry::Side::{Read, Write};
         while let Some(event) = self.core.next_event() {
             match event {
-                Event::Readable(id) => self.registry.wake(id, Read, wakes),
-                Event::Writable(id) => self.registry.wake(id, Write, wakes),
-                Event::Connected(id) | Event::Closed(id) => self.registry.wake_all(id, wakes),
+                Event::Readable(id) => self.wake(id, Some(Side::Read), wakes),
+                Event::Writable(id) => self.wake(id, Some(Side::Write), wakes),
+                Event::Connected(id) | Event::Closed(id) => self.wake(id, None, wakes),
                 Event::Accepted(id) => {
                     self.adopt(now, id, wakes);
-                    self.registry.wake(id, Read, wakes);
+                    self.wake(id, Some(Side::Read), wakes);
                 }
                 Event::Incoming { listener, request, tuple } => {
                     self.asks.incoming(listener, request, tuple);
-                    self.registry.wake(listener, Read, wakes);
+                    self.wake(listener, Some(Side::Read), wakes);
                 }
                 Event::RequestGone { listener, tuple } => self.asks.gone(listener, &tuple, wakes),
                 Event::Gone(_) => {}
             }
         }
+    }
+
+    /// An edge on one side of a socket, or on both: those who wait for it, and sets that watch it.
+    fn wake(&mut self, id: SocketId, side: Option<Side>, wakes: &mut Wakes) {
+        let change = match side {
+            Some(side) => {
+                self.registry.wake(id, side, wakes);
+                // Reading has its errors and its ends.
+                if side == Side::Read { bit::ANY & !(bit::OUT | bit::WRNORM) } else { bit::OUT | bit::WRNORM }
+            }
+            None => {
+                self.registry.wake_all(id, wakes);
+                bit::ANY
+            }
+        };
+        self.sets.wake(id, change, wakes);
     }
 
     /// Connections of a listener that asks go to whoever decided about them.

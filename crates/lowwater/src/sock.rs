@@ -228,6 +228,7 @@ impl Drop for Sock {
                 inner.registry.remove(child, wakes);
             }
             inner.registry.remove(self.id, wakes);
+            inner.sets.forget(self.id);
         });
     }
 }

@@ -1,7 +1,7 @@
-//! Epoll sets: who is watched, who has something, level and edge (epoll(7), `ep_poll_callback`, `ep_send_events`).
+//! The calls of epoll(7) on sets of the core (`core::socket::ready_set`), for descriptors of every kind.
 use crate::abi::{
     EPOLL_CLOEXEC, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, EPOLLERR, EPOLLET, EPOLLEXCLUSIVE, EPOLLHUP,
-    EPOLLIN, EPOLLONESHOT, EPOLLOUT, EPOLLRDNORM, EPOLLWAKEUP, EPOLLWRNORM,
+    EPOLLIN, EPOLLOUT, EPOLLRDNORM, EPOLLWAKEUP, EPOLLWRNORM,
 };
 use crate::block::Progress;
 use crate::call::{EpollEvent, Fd, Reply};
@@ -10,10 +10,9 @@ use crate::errno::Errno;
 use crate::files::{FDS_MAX, File};
 use crate::host::Host;
 use crate::poll::{READING, timeout};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use lowwater_core::socket::ready_set::{ReadySet, Watch};
+use std::collections::{BTreeSet, VecDeque};
 
-/// Bits that say how to watch, not what for (`EP_PRIVATE_BITS`).
-const PRIVATE: u32 = EPOLLWAKEUP | EPOLLONESHOT | EPOLLET | EPOLLEXCLUSIVE;
 /// What may stand beside EPOLLEXCLUSIVE (`EPOLLEXCLUSIVE_OK_BITS`).
 const EXCLUSIVE_OK: u32 = EPOLLIN
     | EPOLLOUT
@@ -30,48 +29,8 @@ const EVENTS_MAX: i32 = i32::MAX / 12;
 /// Epoll sets that may stand within one (`EP_MAX_NESTS`).
 const NESTS_MAX: usize = 4;
 
-/// One watched file.
-#[derive(Clone, Copy, Debug)]
-struct Item {
-    event: EpollEvent,
-    /// It stands on the list.
-    listed: bool,
-}
-
 /// An epoll set.
-#[derive(Debug, Default)]
-pub(crate) struct Epoll {
-    items: BTreeMap<Fd, Item>,
-    /// Files that may have something, in the order in which they got it.
-    list: VecDeque<Fd>,
-}
-
-impl Epoll {
-    /// Something about `fd` changed; true when it is watched for it.
-    pub(crate) fn wake(&mut self, fd: Fd, key: u32) -> bool {
-        let Some(item) = self.items.get_mut(&fd) else { return false };
-        // Disarmed by EPOLLONESHOT, or the change is none that it wants.
-        if item.event.events & !PRIVATE == 0 || item.event.events & key == 0 {
-            return false;
-        }
-        if !item.listed {
-            item.listed = true;
-            self.list.push_back(fd);
-        }
-        true
-    }
-
-    /// The file is gone.
-    pub(crate) fn forget(&mut self, fd: Fd) {
-        self.items.remove(&fd);
-        self.list.retain(|listed| *listed != fd);
-    }
-
-    /// Files on the list, with what they are watched for.
-    pub(crate) fn waiting(&self) -> impl Iterator<Item = (Fd, u32)> {
-        self.list.iter().filter_map(|fd| Some((*fd, self.items.get(fd)?.event.events)))
-    }
-}
+pub(crate) type Epoll = ReadySet<Fd>;
 
 impl Host {
     /// epoll_create(2), epoll_create1(2).
@@ -120,7 +79,7 @@ impl Host {
             return Err(Errno::ELOOP);
         }
         let set = self.set(epfd)?;
-        let known = set.items.get(&fd).copied();
+        let known = set.get(fd);
         match (op, known) {
             (EPOLL_CTL_ADD, Some(_)) => return Err(Errno::EEXIST),
             (EPOLL_CTL_DEL | EPOLL_CTL_MOD, None) => return Err(Errno::ENOENT),
@@ -128,21 +87,17 @@ impl Host {
                 set.forget(fd);
                 return Ok(Reply::ok(0));
             }
-            (EPOLL_CTL_MOD, Some(old)) if old.event.events & EPOLLEXCLUSIVE != 0 => {
+            (EPOLL_CTL_MOD, Some(old)) if old.events & EPOLLEXCLUSIVE != 0 => {
                 return Err(Errno::EINVAL);
             }
-            (EPOLL_CTL_ADD, None) if set.items.len() >= FDS_MAX => return Err(Errno::ENOMEM),
+            (EPOLL_CTL_ADD, None) if set.len() >= FDS_MAX => return Err(Errno::ENOMEM),
             (EPOLL_CTL_ADD | EPOLL_CTL_MOD, _) => {}
             _ => return Err(Errno::EINVAL),
         }
-        // Errors and the end are always watched.
-        let event = EpollEvent { events: event.events | EPOLLERR | EPOLLHUP, ..event };
-        let listed = known.is_some_and(|item| item.listed);
-        set.items.insert(fd, Item { event, listed });
+        set.watch(fd, Watch { events: event.events, data: event.data });
         // What is ready already counts as a change.
         let ready = self.readiness(fd).unwrap_or(0);
-        if ready & event.events != 0 {
-            self.set(epfd)?.wake(fd, ready);
+        if self.set(epfd)?.wake(fd, ready) {
             self.wake_blocked(&[]);
         }
         Ok(Reply::ok(0))
@@ -174,7 +129,7 @@ impl Host {
     /// The sets that these watch.
     fn sets_in(&self, sets: &BTreeSet<Fd>) -> BTreeSet<Fd> {
         let watched = |set: &Fd| match self.files.get(*set) {
-            Ok(File::Epoll(epoll)) => epoll.items.keys().copied().collect(),
+            Ok(File::Epoll(epoll)) => epoll.names().collect(),
             _ => Vec::new(),
         };
         let is_set = |fd: &Fd| matches!(self.files.get(*fd), Ok(File::Epoll(_)));
@@ -184,7 +139,7 @@ impl Host {
     /// The sets that watch one of these.
     fn sets_around(&self, sets: &BTreeSet<Fd>) -> BTreeSet<Fd> {
         let watches = |file: &File| match file {
-            File::Epoll(epoll) => sets.iter().any(|set| epoll.items.contains_key(set)),
+            File::Epoll(epoll) => sets.iter().any(|set| epoll.get(*set).is_some()),
             _ => false,
         };
         self.files.iter().filter(|(_, file)| watches(file)).map(|(fd, _)| fd).collect()
@@ -223,25 +178,14 @@ impl Host {
     /// Looks at everybody on the list once, in order. Who is watched by level and has something goes to its end again.
     fn collect(&mut self, epfd: Fd, max: usize) -> Result<Vec<EpollEvent>, Errno> {
         let mut events = Vec::new();
-        for _ in 0..self.set(epfd)?.list.len() {
+        for _ in 0..self.set(epfd)?.listed() {
             if events.len() >= max {
                 break;
             }
-            let Some(fd) = self.set(epfd)?.list.pop_front() else { break };
+            let Some(fd) = self.set(epfd)?.take() else { break };
             let ready = self.readiness(fd).unwrap_or(0);
-            let set = self.set(epfd)?;
-            let Some(item) = set.items.get_mut(&fd) else { continue };
-            let revents = ready & item.event.events & !PRIVATE;
-            item.listed = false;
-            if revents == 0 {
-                continue;
-            }
-            events.push(EpollEvent { events: revents, data: item.event.data });
-            if item.event.events & EPOLLONESHOT != 0 {
-                item.event.events &= PRIVATE;
-            } else if item.event.events & EPOLLET == 0 {
-                item.listed = true;
-                set.list.push_back(fd);
+            if let Some(Watch { events: seen, data }) = self.set(epfd)?.judge(fd, ready) {
+                events.push(EpollEvent { events: seen, data });
             }
         }
         Ok(events)

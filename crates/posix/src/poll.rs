@@ -1,7 +1,7 @@
 //! What a file is ready for, and poll(2) (`tcp_poll`, `datagram_poll`, `pipe_poll`).
 use crate::abi::{
-    EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLPRI, EPOLLRDHUP, EPOLLRDNORM, EPOLLWRBAND, EPOLLWRNORM,
-    POLLERR, POLLHUP, POLLNVAL,
+    EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLRDHUP, EPOLLRDNORM, EPOLLWRBAND, EPOLLWRNORM, POLLERR,
+    POLLHUP, POLLNVAL,
 };
 use crate::block::Progress;
 use crate::call::{Fd, PollFd, Reply};
@@ -10,19 +10,11 @@ use crate::errno::Errno;
 use crate::files::{FDS_MAX, File, Kind};
 use crate::host::Host;
 use lowwater_core::base::{Duration, SocketId};
-use lowwater_core::tcp::Ready;
+use lowwater_core::socket::ready_set;
 use std::collections::BTreeMap;
 
 pub(crate) const READING: u32 = EPOLLIN | EPOLLRDNORM;
 const WRITING: u32 = EPOLLOUT | EPOLLWRNORM;
-const READY: [(Ready, u32); 6] = [
-    (Ready::PRI, EPOLLPRI),
-    (Ready::IN, READING),
-    (Ready::OUT, WRITING),
-    (Ready::ERR, EPOLLERR),
-    (Ready::HUP, EPOLLHUP),
-    (Ready::RDHUP, EPOLLRDHUP),
-];
 
 /// A timeout in milliseconds; below zero it never comes.
 pub(crate) fn timeout(ms: i32) -> Option<Duration> {
@@ -59,8 +51,7 @@ impl Host {
                     Kind::Fresh => WRITING | EPOLLWRBAND,
                     Kind::Conn(id) | Kind::Listener(id) | Kind::Udp(id) => {
                         let ready = self.stack.poll(self.now, id);
-                        let bits = READY.iter().filter(|(bit, _)| ready.contains(*bit));
-                        let bits = bits.fold(0, |all, (_, bits)| all | bits);
+                        let bits = ready_set::bits(ready);
                         if matches!(kind, Kind::Udp(_)) { self.datagram_bits(id, bits) } else { bits }
                     }
                 };

@@ -3,6 +3,7 @@ mod addr;
 mod event;
 mod listener;
 pub mod ports;
+pub mod ready_set;
 mod small;
 
 pub use addr::{Decision, ListenAddr, ListenOptions};

@@ -26,6 +26,10 @@ impl TcpStream {
         Self(Arc::new(Shared { sock, mode: Mode::default() }))
     }
 
+    pub(crate) fn sock(&self) -> &Sock {
+        &self.0.sock
+    }
+
     /// Opens a connection; the addresses are tried in turn.
     ///
     /// # Errors
@@ -284,7 +288,7 @@ impl Write for TcpStream {
 /// A TCP listener that blocks, like `std::net::TcpListener`.
 #[derive(Debug)]
 pub struct TcpListener {
-    listener: tcp::TcpListener,
+    pub(crate) listener: tcp::TcpListener,
     mode: Mode,
 }
 

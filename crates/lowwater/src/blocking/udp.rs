@@ -10,7 +10,7 @@ use std::time::Duration;
 /// A UDP socket that blocks, like `std::net::UdpSocket`.
 #[derive(Debug)]
 pub struct UdpSocket {
-    socket: udp::UdpSocket,
+    pub(crate) socket: udp::UdpSocket,
     mode: Mode,
 }
 

@@ -1,0 +1,234 @@
+//! Sets of watched sockets: who is watched for what, and who may have something; by level, by edge, or once (epoll(7)).
+//!
+//! The set knows neither sockets nor time: its owner tells it of changes ([`ReadySet::wake`]) and answers what a name is ready
+//! for when its turn has come ([`ReadySet::judge`]). Work is done per change and per name with something, never per name watched.
+use crate::tcp::Ready;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Bits of what to watch for and of what was seen, with epoll's values.
+pub mod bit {
+    /// Something can be read, or a connection accepted (EPOLLIN).
+    pub const IN: u32 = 0x1;
+    /// Urgent data (EPOLLPRI).
+    pub const PRI: u32 = 0x2;
+    /// A write will be taken, by the half rule (EPOLLOUT).
+    pub const OUT: u32 = 0x4;
+    /// An error waits (EPOLLERR); always watched for.
+    pub const ERR: u32 = 0x8;
+    /// Both directions are over (EPOLLHUP); always watched for.
+    pub const HUP: u32 = 0x10;
+    /// As [`IN`] (EPOLLRDNORM).
+    pub const RDNORM: u32 = 0x40;
+    /// As [`OUT`] (EPOLLWRNORM).
+    pub const WRNORM: u32 = 0x100;
+    /// The peer will send nothing more (EPOLLRDHUP).
+    pub const RDHUP: u32 = 0x2000;
+    /// Not for all sets at once (EPOLLEXCLUSIVE).
+    pub const EXCLUSIVE: u32 = 1 << 28;
+    /// Keeps a machine awake (EPOLLWAKEUP); nothing here.
+    pub const WAKEUP: u32 = 1 << 29;
+    /// Once, until it is asked for again (EPOLLONESHOT).
+    pub const ONESHOT: u32 = 1 << 30;
+    /// Changes only (EPOLLET).
+    pub const ET: u32 = 1 << 31;
+    /// Bits that say how to watch, not what for (`EP_PRIVATE_BITS`).
+    pub const HOW: u32 = EXCLUSIVE | WAKEUP | ONESHOT | ET;
+    /// A change after which everybody looks.
+    pub const ANY: u32 = !HOW;
+}
+
+/// What a socket is ready for, in the bits of [`bit`].
+#[must_use]
+pub fn bits(ready: Ready) -> u32 {
+    const READY: [(Ready, u32); 6] = [
+        (Ready::PRI, bit::PRI),
+        (Ready::IN, bit::IN | bit::RDNORM),
+        (Ready::OUT, bit::OUT | bit::WRNORM),
+        (Ready::ERR, bit::ERR),
+        (Ready::HUP, bit::HUP),
+        (Ready::RDHUP, bit::RDHUP),
+    ];
+    READY.iter().filter(|(of, _)| ready.contains(*of)).fold(0, |all, (_, bits)| all | bits)
+}
+
+/// What to watch a name for; also what was seen of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Watch {
+    /// Bits of [`bit`].
+    pub events: u32,
+    /// The owner's, verbatim.
+    pub data: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Item {
+    watch: Watch,
+    /// It stands on the list.
+    listed: bool,
+}
+
+/// A set of watched names.
+#[derive(Debug)]
+pub struct ReadySet<K> {
+    items: BTreeMap<K, Item>,
+    /// Names that may have something, in the order in which they got it; each at most once.
+    list: VecDeque<K>,
+}
+
+impl<K> Default for ReadySet<K> {
+    fn default() -> Self {
+        Self { items: BTreeMap::new(), list: VecDeque::new() }
+    }
+}
+
+impl<K: Ord + Copy> ReadySet<K> {
+    /// What `name` is watched for.
+    #[must_use]
+    pub fn get(&self, name: K) -> Option<Watch> {
+        self.items.get(&name).map(|item| item.watch)
+    }
+
+    /// Watches `name` from now on; errors and the end are always watched. What is ready already counts as a change, so the
+    /// owner tells it next.
+    pub fn watch(&mut self, name: K, watch: Watch) {
+        let watch = Watch { events: watch.events | bit::ERR | bit::HUP, ..watch };
+        let listed = self.items.get(&name).is_some_and(|item| item.listed);
+        self.items.insert(name, Item { watch, listed });
+    }
+
+    /// The name is gone, or is not watched any more.
+    pub fn forget(&mut self, name: K) {
+        if self.items.remove(&name).is_some_and(|item| item.listed) {
+            self.list.retain(|listed| *listed != name);
+        }
+    }
+
+    /// Something about `name` changed; true when it is watched for that.
+    pub fn wake(&mut self, name: K, change: u32) -> bool {
+        let Some(item) = self.items.get_mut(&name) else { return false };
+        // Disarmed by ONESHOT, or the change is none that it wants.
+        if item.watch.events & !bit::HOW == 0 || item.watch.events & change == 0 {
+            return false;
+        }
+        if !item.listed {
+            item.listed = true;
+            self.list.push_back(name);
+        }
+        true
+    }
+
+    /// Names that are watched.
+    pub fn names(&self) -> impl Iterator<Item = K> {
+        self.items.keys().copied()
+    }
+
+    /// Number of names that are watched.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Nothing is watched.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// Names that may have something, with what they are watched for.
+    pub fn waiting(&self) -> impl Iterator<Item = (K, u32)> {
+        self.list.iter().filter_map(|name| Some((*name, self.items.get(name)?.watch.events)))
+    }
+
+    /// How many names may have something: as many turns are one round.
+    #[must_use]
+    pub fn listed(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Whose turn it is: ask what it is ready for, then [`judge`](Self::judge).
+    pub fn take(&mut self) -> Option<K> {
+        let name = self.list.pop_front()?;
+        if let Some(item) = self.items.get_mut(&name) {
+            item.listed = false;
+        }
+        Some(name)
+    }
+
+    /// `name` is ready for `ready`: what to report of it, if that is anything. Who is watched by level goes to the end of the
+    /// list again (`ep_send_events`).
+    pub fn judge(&mut self, name: K, ready: u32) -> Option<Watch> {
+        let item = self.items.get_mut(&name)?;
+        let events = ready & item.watch.events & !bit::HOW;
+        if events == 0 {
+            return None;
+        }
+        let told = Watch { events, data: item.watch.data };
+        if item.watch.events & bit::ONESHOT != 0 {
+            item.watch.events &= bit::HOW;
+        } else if item.watch.events & bit::ET == 0 && !item.listed {
+            item.listed = true;
+            self.list.push_back(name);
+        }
+        Some(told)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WATCH: Watch = Watch { events: bit::IN | bit::OUT, data: 7 };
+
+    /// One round: what each name on the list has, `ready` being what it is ready for.
+    fn round(set: &mut ReadySet<u32>, ready: u32) -> Vec<u32> {
+        let turns = set.listed();
+        (0..turns)
+            .filter_map(|_| set.take().and_then(|name| set.judge(name, ready)))
+            .map(|w| w.events)
+            .collect()
+    }
+
+    fn with(how: u32) -> ReadySet<u32> {
+        let mut set = ReadySet::default();
+        set.watch(1, Watch { events: WATCH.events | how, ..WATCH });
+        assert!(set.wake(1, bit::IN));
+        set
+    }
+
+    #[test]
+    fn by_level_it_is_told_until_it_is_over() {
+        let mut set = with(0);
+        assert_eq!(round(&mut set, bit::IN), [bit::IN]);
+        assert_eq!(round(&mut set, bit::IN | bit::OUT), [bit::IN | bit::OUT]);
+        assert!(round(&mut set, 0).is_empty() && set.listed() == 0);
+    }
+
+    #[test]
+    fn by_edge_only_a_change_tells_it_again() {
+        let mut set = with(bit::ET);
+        assert_eq!(round(&mut set, bit::IN), [bit::IN]);
+        assert!(round(&mut set, bit::IN).is_empty());
+        assert!(!set.wake(1, bit::PRI), "not watched for");
+        assert!(set.wake(1, bit::OUT) && set.wake(1, bit::OUT));
+        assert_eq!(set.listed(), 1, "a name stands on the list once");
+        assert_eq!(round(&mut set, bit::IN | bit::OUT), [bit::IN | bit::OUT]);
+    }
+
+    #[test]
+    fn once_means_until_it_is_asked_for_again() {
+        let mut set = with(bit::ONESHOT);
+        assert_eq!(round(&mut set, bit::IN), [bit::IN]);
+        assert!(!set.wake(1, bit::ANY), "not even errors");
+        set.watch(1, WATCH);
+        assert!(set.wake(1, bit::ERR));
+        assert_eq!(round(&mut set, bit::ERR), [bit::ERR]);
+    }
+
+    #[test]
+    fn who_is_forgotten_is_not_told() {
+        let mut set = with(0);
+        set.forget(1);
+        assert!(!set.wake(1, bit::IN) && set.listed() == 0 && set.is_empty());
+        assert!(round(&mut set, bit::IN).is_empty());
+    }
+}
