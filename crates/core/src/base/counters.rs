@@ -111,7 +111,7 @@ counter_group! {
         events = "Events", packets_not_now = "PacketsNotNow", packets_dropped_below = "PacketsDroppedBelow",
         completions = "Completions", timer_fired = "TimerFired", timer_early = "TimerEarly", timer_armed = "TimerArmed",
         gro_merged = "GroMerged", gso_segmented = "GsoSegmented", clock_backwards = "ClockBackwards",
-        credit_exempt = "CreditExempt", payload_copied_in = "PayloadCopiedIn", payload_copied_out = "PayloadCopiedOut",
+        credit_exempt = "CreditExempt", lost_in_queue = "LostInQueue", payload_copied_in = "PayloadCopiedIn", payload_copied_out = "PayloadCopiedOut",
         payload_copied_inside = "PayloadCopiedInside",
     }
 }

@@ -1,7 +1,7 @@
 //! Any of the disciplines, without a pointer in between; and one of your own behind one.
 use super::look::LinkFacts;
 use super::stats::{Field, Report, Stats};
-use super::{Dequeued, Fifo, Fq, Gone, Qdisc};
+use super::{Codel, Dequeued, Fifo, Fq, FqCodel, Gone, Mq, Netem, Noqueue, PfifoFast, Qdisc, Tbf};
 use crate::base::Cx;
 use crate::packet::Packet;
 
@@ -57,6 +57,20 @@ any! {
     Fifo(Fifo),
     /// `fq`.
     Fq(Fq),
+    /// `noqueue`.
+    Noqueue(Noqueue),
+    /// `pfifo_fast`.
+    PfifoFast(PfifoFast),
+    /// `codel`.
+    Codel(Codel),
+    /// `fq_codel`.
+    FqCodel(FqCodel),
+    /// `tbf`.
+    Tbf(Tbf),
+    /// `netem`.
+    Netem(Netem),
+    /// `mq`.
+    Mq(Mq),
     /// One of your own.
     Custom(Box<dyn Qdisc>),
 }

@@ -32,4 +32,18 @@ impl Gone {
     pub(super) fn refuse(&mut self, packet: Packet) {
         self.packets.push((packet, Fate::Refused));
     }
+
+    pub(super) fn drop(&mut self, packet: Packet) {
+        self.packets.push((packet, Fate::Dropped));
+    }
+
+    pub(super) fn lose(&mut self, mut packet: Packet) {
+        self.release(&mut packet);
+        self.packets.push((packet, Fate::Lost));
+    }
+
+    /// The packet goes on as if it had left this host (`skb_orphan`).
+    pub(super) fn release(&mut self, packet: &mut Packet) {
+        self.released.extend(packet.owner.take());
+    }
 }

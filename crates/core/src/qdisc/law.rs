@@ -281,3 +281,44 @@ fn fq_obeys() {
     obeys("fq horizon 10us horizon_cap ce_threshold 1ms", Kind { packets: 10_000, ..Kind::default() });
     obeys("fq horizon 10us horizon_drop", Kind { packets: 10_000, ..Kind::default() });
 }
+
+#[test]
+fn those_that_refuse_at_the_door_obey() {
+    obeys("noqueue", Kind { packets: 256, ..Kind::default() });
+    obeys("pfifo_fast", Kind { packets: 1_000, ..Kind::default() });
+    obeys("mq queues 3", Kind { packets: 3_000, ..Kind::default() });
+    obeys("tbf rate 5mbit burst 5kb limit 30kb", Kind { bytes: 30 << 10, ..Kind::default() });
+    obeys(
+        "tbf rate 5mbit burst 9kb latency 20ms peakrate 8mbit mtu 1500",
+        Kind { bytes: 22_000, ..Kind::default() },
+    );
+}
+
+#[test]
+fn those_that_judge_what_they_have_taken_obey() {
+    let most = |packets| Kind { packets, ..Kind::default() };
+    obeys("codel limit 50 target 100us interval 2ms", most(50));
+    obeys("codel limit 50 target 100us interval 2ms ecn ce_threshold 300us", most(50));
+    obeys("fq_codel limit 50 target 100us interval 2ms noecn", most(50));
+    obeys("fq_codel flows 2 limit 50 drop_batch 5 quantum 300", most(50));
+    obeys("fq_codel memory_limit 30kb", Kind { bytes: 30 << 10, ..Kind::default() });
+}
+
+#[test]
+fn netem_obeys() {
+    let kind = Kind { packets: 1_000, emulates: true, ..Kind::default() };
+    for spec in [
+        "netem",
+        "netem delay 2ms",
+        "netem delay 2ms 1ms 25% distribution normal loss 10% 25%",
+        "netem delay 1ms 500us distribution pareto duplicate 10% corrupt 10%",
+        "netem delay 1ms reorder 25% 50% gap 5",
+        "netem rate 20mbit 20 48 5 loss gemodel 5% 20% 80% 1%",
+        "netem loss state 5% 50% 10% 50% 1% ecn",
+        "netem slot 1ms 3ms packets 4",
+        "netem delay 1ms slot distribution normal 1ms 300us bytes 5000",
+    ] {
+        obeys(spec, kind);
+    }
+    obeys("netem limit 20 rate 10mbit", Kind { packets: 20, ..kind });
+}

@@ -9,21 +9,35 @@
 //! 6. Credit: the owner of a packet leaves with it, is released once, or ends with it; never two of these.
 //! 7. The statistics add up.
 mod any;
+mod codel;
 mod fifo;
 pub mod fq;
+mod fq_codel;
 mod gone;
 mod look;
+mod mq;
+mod netem;
+mod noqueue;
+mod pfifo_fast;
 mod spec;
 mod stats;
 mod store;
+mod tbf;
 mod units;
 
 pub use any::Any;
+pub use codel::Codel;
 pub use fifo::Fifo;
 pub use fq::{Fq, FqConfig};
+pub use fq_codel::FqCodel;
 pub use gone::{Fate, Gone};
 pub use look::LinkFacts;
+pub use mq::Mq;
+pub use netem::{Netem, NetemConfig};
+pub use noqueue::Noqueue;
+pub use pfifo_fast::PfifoFast;
 pub use stats::{Field, Report, Stats, Value};
+pub use tbf::Tbf;
 
 use crate::base::{Cx, Instant};
 use crate::packet::Packet;

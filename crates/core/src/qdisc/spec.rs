@@ -1,9 +1,12 @@
 //! Disciplines by `tc`'s words: "fq maxrate 48mbit". A mistake is one sentence that names the place and what is allowed.
-use super::{Any, Fifo, Fq, FqConfig, units};
+use super::{
+    Any, Codel, Fifo, Fq, FqCodel, FqConfig, Mq, Netem, NetemConfig, Noqueue, PfifoFast, Tbf, units,
+};
 use core::str::{FromStr, SplitAsciiWhitespace};
 
 /// The names, as the sentence about a wrong one lists them.
-const NAMES: &[&str] = &["pfifo", "bfifo", "fq"];
+const NAMES: &[&str] =
+    &["noqueue", "pfifo", "bfifo", "pfifo_fast", "fq", "codel", "fq_codel", "tbf", "netem", "mq"];
 
 impl FromStr for Any {
     type Err = String;
@@ -18,6 +21,13 @@ impl FromStr for Any {
         match name {
             "pfifo" => words.limit(Words::packets).map(|n| Fifo::packets(n).into()),
             "bfifo" => words.limit(Words::bytes).map(|n| Fifo::bytes(n).into()),
+            "noqueue" => words.option(&[]).map(|_| Noqueue::default().into()),
+            "pfifo_fast" => words.option(&[]).map(|_| PfifoFast::default().into()),
+            "codel" => Codel::parse(&mut words).map(Into::into),
+            "fq_codel" => FqCodel::parse(&mut words).map(Into::into),
+            "tbf" => Tbf::parse(&mut words).map(Into::into),
+            "netem" => NetemConfig::parse(&mut words).map(|c| Netem::new(c).into()),
+            "mq" => Mq::parse(&mut words).map(Into::into),
             "fq" => FqConfig::parse(&mut words).map(|c| Fq::new(c).into()),
             _ => Err(words.mistake(&format!("there is none called {name:?}"), &NAMES.join(", "))),
         }
@@ -42,9 +52,10 @@ impl<'a> Words<'a> {
     pub(super) fn option(&mut self, names: &[&'static str]) -> Result<Option<&'static str>, String> {
         let Some(word) = self.words.next() else { return Ok(None) };
         self.option = word;
+        let allowed = if names.is_empty() { "nothing more".into() } else { names.join(", ") };
         match names.iter().find(|name| **name == word) {
             Some(name) => Ok(Some(name)),
-            None => Err(self.mistake(&format!("there is no option {word:?}"), &names.join(", "))),
+            None => Err(self.mistake(&format!("there is no option {word:?}"), &allowed)),
         }
     }
 
@@ -58,6 +69,18 @@ impl<'a> Words<'a> {
             return Err(self.mistake(&format!("{} lacks its value", self.option), allowed));
         };
         read(word).ok_or_else(|| self.mistake(&format!("{} cannot be {word:?}", self.option), allowed))
+    }
+
+    /// The word after this one, where it begins a value of `read`.
+    pub(super) fn maybe<T>(&mut self, read: impl FnOnce(&str) -> Option<T>) -> Option<T> {
+        let value = read(self.words.clone().next()?)?;
+        self.words.next();
+        Some(value)
+    }
+
+    /// An option of its own that the discipline cannot do without.
+    pub(super) fn lacks(&self, option: &str, allowed: &str) -> String {
+        self.mistake(&format!("it needs {option}"), allowed)
     }
 
     pub(super) fn packets(&mut self) -> Result<u32, String> {
@@ -81,6 +104,10 @@ impl<'a> Words<'a> {
 
     pub(super) fn time(&mut self) -> Result<u64, String> {
         self.value(units::time, TIMES)
+    }
+
+    pub(super) fn time_above_zero(&mut self) -> Result<u64, String> {
+        self.value(|w| units::time(w).filter(|&t| t > 0), TIMES)
     }
 
     /// Nothing, or "limit" with a value.
@@ -121,6 +148,15 @@ mod tests {
         assert!(refused("pfifo limit 5 limit").contains("there is no option \"limit\""));
         assert!(refused("fifo").contains("there is none called \"fifo\"; allowed: "));
         assert!(refused("").contains("there is none called \"\""));
+        assert!(
+            refused("tbf rate 0 burst 5kb limit 5kb")
+                .contains("rate cannot be \"0\"; allowed: a rate of 8bit")
+        );
+        assert!(refused("tbf rate 1mbit limit 5kb").contains("it needs burst"));
+        assert!(refused("netem loss 120%").contains("loss cannot be \"120%\"; allowed: 0% to 100%"));
+        assert!(refused("netem reorder 5%").contains("it needs delay beside reorder"));
+        assert!(refused("netem distribution foo").contains("allowed: uniform, normal, pareto"));
+        assert!(refused("pfifo_fast limit 5").contains("there is no option \"limit\""));
         for text in [refused("fq orphan_mask 99999999"), refused("fq horizon 1h"), refused("bfifo limit 9gb")]
         {
             assert!(text.contains("; allowed: ") && !text.contains('\n'), "{text}");

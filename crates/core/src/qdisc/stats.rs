@@ -90,15 +90,21 @@ pub struct Field {
     pub value: Value,
     /// It begins a line of the details.
     pub line: bool,
+    /// `tc` prints the value alone.
+    pub bare: bool,
 }
 
 impl Field {
     pub(super) const fn new(name: &'static str, value: Value) -> Self {
-        Self { name, value, line: false }
+        Self { name, value, line: false, bare: false }
+    }
+
+    pub(super) const fn bare(name: &'static str, value: Value) -> Self {
+        Self { name, value, line: false, bare: true }
     }
 
     pub(super) const fn line(name: &'static str, value: Value) -> Self {
-        Self { name, value, line: true }
+        Self { name, value, line: true, bare: false }
     }
 }
 
@@ -106,6 +112,7 @@ impl fmt::Display for Field {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.value {
             Value::Flag => f.write_str(self.name),
+            _ if self.bare => write!(f, "{}", self.value),
             _ => write!(f, "{} {}", self.name, self.value),
         }
     }

@@ -41,6 +41,10 @@ impl Chain {
     pub(super) const fn len(&self) -> u32 {
         self.len
     }
+    /// Bytes on the wire of all its packets.
+    pub(super) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
 }
 
 /// The places of all queues of one discipline. It grows to the largest number that ever waited, which the discipline bounds.

@@ -78,7 +78,6 @@ pub(super) fn time(text: &str) -> Option<u64> {
 }
 
 /// A share in 2^-32: "1.5%"; a bare number is per cent too.
-#[cfg(test)]
 pub(super) fn share(text: &str) -> Option<u32> {
     let number = text.strip_suffix('%').unwrap_or(text);
     let (n, scale) = decimal(number)?;

@@ -13,10 +13,10 @@ use super::link::LOOPBACK;
 use super::{Stack, Transmitted};
 use crate::base::{DeviceId, DropWhy, Error, FlowId, SocketId, Tuple};
 use crate::device::{Device, Submit};
-use crate::ip::{Dst, IcmpError, IcmpKind, OutputParams, Unreachable};
+use crate::ip::{Dst, OutputParams};
 use crate::offload::{self, Coalesced};
 use crate::packet::{Csum, GsoKind, Head, Offload, Owner, Packet};
-use crate::qdisc::{Dequeued, Fate, Gone, Qdisc as _};
+use crate::qdisc::{Dequeued, Qdisc as _};
 use crate::socket::{Path, Socket, Turn};
 use crate::tcp::{Outgoing, PathCaps};
 use core::cmp::Ordering;
@@ -177,50 +177,6 @@ impl Stack {
             if self.outbox.is_empty() {
                 self.outbox = outbox;
             }
-        }
-    }
-
-    /// Gives a packet to the device's queueing discipline.
-    pub(super) fn enqueue(&mut self, dev: DeviceId, packet: Packet) {
-        let Some(link) = self.links.get_mut(usize::from(dev.0)) else {
-            return self.packet_lost(&packet, DropWhy::NoRoute);
-        };
-        let mut gone = core::mem::take(&mut link.gone);
-        link.qdisc.enqueue(&mut self.env.cx(self.now, None), packet, &mut gone);
-        self.carry_out(dev, gone);
-    }
-
-    /// What a queueing discipline gave up or let go without its owner: counted, and told to whom it concerns.
-    pub(super) fn carry_out(&mut self, dev: DeviceId, mut gone: Gone) {
-        if gone.is_empty() {
-            return self.links[usize::from(dev.0)].gone = gone;
-        }
-        for owner in gone.released.drain(..) {
-            self.credit_back(owner);
-        }
-        for (packet, fate) in gone.packets.drain(..) {
-            match fate {
-                Fate::Refused => {
-                    self.env.count.ip.out_discards += 1;
-                    self.packet_lost(&packet, DropWhy::QueueFull);
-                }
-                Fate::Dropped => self.packet_lost(&packet, DropWhy::Aqm),
-                Fate::Lost => self.packet_lost(&packet, DropWhy::Emulated),
-            }
-        }
-        self.links[usize::from(dev.0)].gone = gone;
-    }
-
-    fn packet_lost(&mut self, packet: &Packet, why: DropWhy) {
-        self.env.count.dropped(why);
-        if let Some(owner) = packet.owner {
-            self.refund(owner, true);
-        }
-        // Nobody else will tell the flow that its next hop does not answer (RFC 4861 section 7.2.2).
-        if why == DropWhy::Neighbour
-            && let Some(error) = IcmpError::local(packet, 0, IcmpKind::Unreachable(Unreachable::Host))
-        {
-            self.icmp_error(&error);
         }
     }
 

@@ -13,6 +13,7 @@ mod ingress;
 mod ledger;
 mod link;
 mod query;
+mod queue;
 mod ready;
 mod report;
 mod settle;

@@ -1,8 +1,9 @@
 //! Queueing disciplines in front of the device: pacing by `fq`, and replacement while flows run.
 use super::tcp::{close_both, listen, options, transfer};
 use super::world::{World, at, v4};
-use crate::base::{Instant, SocketId, Wait};
-use crate::qdisc::Any;
+use crate::base::{Cx, DropWhy, Instant, SocketId, Wait};
+use crate::packet::Packet;
+use crate::qdisc::{Any, Dequeued, Fate, Fifo, Gone, Qdisc, Stats};
 use crate::stack::{Event, ListenAddr};
 
 fn qdisc(w: &mut World, spec: &str) {
@@ -102,4 +103,101 @@ fn what_the_new_discipline_has_no_room_for_is_given_up_and_survived() {
     });
     close_both(&mut w, client, server);
     assert!(w.now > Instant::ZERO && w.stacks[0].credits().is_empty());
+}
+
+/// A FIFO that gives up every n-th packet that is its flow's turn to leave.
+#[derive(Debug)]
+struct GivesUp {
+    fifo: Fifo,
+    every: u64,
+    seen: u64,
+}
+
+impl Qdisc for GivesUp {
+    fn name(&self) -> &'static str {
+        "gives_up"
+    }
+    fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet, gone: &mut Gone) {
+        self.fifo.enqueue(cx, packet, gone);
+    }
+    fn dequeue(&mut self, cx: &mut Cx<'_>, gone: &mut Gone) -> Dequeued {
+        loop {
+            let next = self.fifo.dequeue(cx, gone);
+            let Dequeued::Packet(packet) = next else { return next };
+            self.seen += 1;
+            if packet.owner.is_none() || !self.seen.is_multiple_of(self.every) {
+                return Dequeued::Packet(packet);
+            }
+            gone.packets.push((packet, Fate::Dropped));
+        }
+    }
+    fn take(&mut self) -> Option<Packet> {
+        self.fifo.take()
+    }
+    fn each(&self, f: &mut dyn FnMut(&Packet)) {
+        self.fifo.each(f);
+    }
+    fn stats(&self) -> &Stats {
+        self.fifo.stats()
+    }
+}
+
+#[test]
+fn what_an_aqm_gives_up_is_sent_again_before_any_acknowledgement_could_tell() {
+    let mut w = World::plain();
+    let gives_up: Box<dyn Qdisc> = Box::new(GivesUp { fifo: Fifo::default(), every: 30, seen: 0 });
+    w.stacks[0].set_qdisc(w.devs[0], gives_up).expect("a device");
+    let (client, server) = paced(&mut w, u64::MAX);
+    transfer(&mut w, (0, client), (1, server), 2_000_000);
+    let c = w.stacks[0].counters();
+    let dropped = c.drops(DropWhy::Aqm);
+    assert!(dropped > 10 && c.own.lost_in_queue >= dropped, "{dropped} {}", c.own.lost_in_queue);
+    // A probe of the tail may meet the AQM as well.
+    assert!(c.tcp.retrans_segs <= c.own.lost_in_queue + 5, "{} again", c.tcp.retrans_segs);
+    assert_eq!(c.tcp_ext.tcp_timeouts, 0);
+    let peer = w.stacks[1].counters();
+    let held = peer.tcp_ext.tcp_ofo_queue;
+    assert!(peer.tcp_ext.tcp_dsack_old_sent == 0, "nothing comes twice; {held} waited for a hole");
+    close_both(&mut w, client, server);
+    assert!(w.stacks[0].credits().is_empty());
+}
+
+#[test]
+fn disciplines_that_drop_and_networks_that_lose_are_survived_with_all_credit_back() {
+    for (spec, why, local) in [
+        ("pfifo limit 2", DropWhy::QueueFull, false),
+        ("codel limit 2", DropWhy::QueueFull, false),
+        ("fq limit 5 flow_limit 2", DropWhy::QueueFull, false),
+        ("fq_codel limit 2", DropWhy::Aqm, true),
+        ("tbf rate 40mbit burst 5kb limit 20kb", DropWhy::QueueFull, false),
+        ("netem delay 10ms 2ms loss 2%", DropWhy::Emulated, false),
+        ("netem delay 1ms loss gemodel 10% 30% reorder 1% duplicate 1%", DropWhy::Emulated, false),
+    ] {
+        let mut w = World::plain();
+        qdisc(&mut w, spec);
+        // One completion at a time, so that the queue has something to hold.
+        w.ring = 1;
+        let (client, server) = paced(&mut w, u64::MAX);
+        transfer(&mut w, (0, client), (1, server), 1_000_000);
+        let c = w.stacks[0].counters();
+        assert!(c.drops(why) > 0, "{spec}: {:?}", w.stacks[0].qdisc(w.devs[0]).map(|q| q.to_string()));
+        assert_eq!(c.own.lost_in_queue > 0, local, "{spec}");
+        let got = w.stacks[0].close(w.now, client);
+        assert_eq!(got, Ok(()), "{spec}");
+        w.run(super::tcp::SECOND * 5);
+        assert_eq!(w.stacks[0].credits(), [], "{spec}");
+        let stats = w.stacks[0].qdisc(w.devs[0]).expect("a device").stats;
+        assert_eq!((stats.qlen, stats.backlog), (0, 0), "{spec}");
+    }
+}
+
+#[test]
+fn a_delayed_packet_has_left_its_flow() {
+    let mut w = World::plain();
+    qdisc(&mut w, "netem delay 100ms");
+    let (client, _) = paced(&mut w, u64::MAX);
+    w.stacks[0].tcp_send(w.now, client, &[0; 10_000], super::tcp::NO_FLAGS).expect("room");
+    w.until("it waits", |w| w.stacks[0].qdisc(w.devs[0]).is_some_and(|q| q.stats.qlen > 3));
+    assert_eq!(w.stacks[0].credits(), [], "nothing of the flow is below as far as it knows");
+    assert_eq!(w.stacks[0].counters().own.lost_in_queue, 0);
 }

@@ -420,6 +420,14 @@ impl Conn {
         }
     }
 
+    /// The queue below gave up a packet that it had taken (an AQM, or room for others): `len` bytes from `seq` on are lost, and
+    /// the sender hears of it before any acknowledgement could tell.
+    pub fn on_given_up(&mut self, cx: &mut Cx<'_>, charge: u32, seq: Seq, len: u32) {
+        self.tx.on_given_up(cx, &mut self.path, seq, len);
+        self.refund(charge);
+        self.out.try_send(self.default_hold());
+    }
+
     /// The queue below refused a packet at enqueue: it was never sent, which says something about the queue, not about the
     /// path. One reduction per window, as Linux has it (`tcp_enter_cwr` on NET_XMIT_CN); the range is found lost by RACK.
     pub fn on_dropped(&mut self, cx: &mut Cx<'_>, charge: u32) {

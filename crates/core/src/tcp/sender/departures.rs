@@ -4,7 +4,9 @@ use crate::base::Cx;
 use crate::path::Path;
 use crate::tcp::recovery::Env;
 use crate::tcp::recovery::rto::{TIMEOUT_MIN, TimerKind};
+use crate::tcp::seq::Seq;
 use crate::tcp::tx_queue::Sent;
+use smallvec::SmallVec;
 
 impl Sender {
     /// From now on [`Self::on_left`] or [`Self::on_refused`] is called for each packet that is paid for.
@@ -43,6 +45,26 @@ impl Sender {
     /// The newest packet was refused below and will never leave.
     pub fn on_refused(&mut self) {
         self.flight.tx.below.on_refused();
+    }
+
+    /// A queueing discipline gave up the oldest packet below, which carried `len` bytes (FIN included) from `seq` on: congestion
+    /// on purpose. One reduction per window, and the range is lost at once: no acknowledgement must find that out.
+    pub fn on_given_up(&mut self, cx: &mut Cx<'_>, path: &mut Path, seq: Seq, len: u32) {
+        self.flight.tx.below.on_left();
+        self.enter_cwr(cx, path);
+        let from = self.offset(seq);
+        let to = from + u64::from(len);
+        // A record for each segment of a super-packet at most, and but one unless the MSS has changed since.
+        let whole = |(start, sent): (u64, &Sent)| (start + sent.span() <= to).then_some((start, sent.segs));
+        let records: SmallVec<[(u64, u16); 4]> = self.flight.tx.range(from, to).filter_map(whole).collect();
+        for (start, segs) in records {
+            if self.flight.mark_lost(cx, start) {
+                cx.count.own.lost_in_queue += u64::from(segs);
+            }
+        }
+        if !self.flight.sack_ok {
+            self.flight.limit_reno_sacked();
+        }
     }
 
     /// Nothing of the flow is below.

@@ -26,6 +26,11 @@ fn act(s: &mut Sender, path: &mut Path, cx: &mut Cx<'_>, rng: &mut Rng) {
             s.on_mss_reduced(cx, path);
         }
         _ if rng.below(20) == 0 => s.enter_cwr(cx, path),
+        _ if rng.below(6) == 0 => {
+            let span = u64::from(s.snd_nxt().since(s.snd_una()));
+            let start = s.snd_una() + rng.below(span + 1_000) as u32 - 500;
+            s.on_given_up(cx, path, start, rng.below(5_000) as u32);
+        }
         _ => s.check_idle_restart(cx, path),
     }
 }

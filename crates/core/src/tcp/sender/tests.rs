@@ -551,6 +551,25 @@ fn a_local_drop_reduces_but_marks_nothing_lost() {
 }
 
 #[test]
+fn what_a_queue_gave_up_is_lost_at_once_and_reduces_once() {
+    let mut rig = Rig::warm();
+    rig.send(10, false);
+    for (first, lost) in [(3, 2), (7, 3)] {
+        let (seq, mut cx) = (rig.seq(first), rig.world.cx(Instant::from_millis(rig.ms)));
+        let len = if first == 3 { 2 } else { 1 } * u32::from(rig.s.mss());
+        rig.s.on_given_up(&mut cx, &mut rig.path, seq, len);
+        assert_eq!((rig.s.ca_state(), rig.path.window.ssthresh), (CaState::Cwr, 5));
+        assert_eq!(rig.s.flight().lost_out, lost, "whole records of the range alone");
+    }
+    assert_eq!(rig.world.count.own.lost_in_queue, 3);
+    // The window is full of what is still under way; each delivery lets one of them go again.
+    rig.ms += RTT;
+    rig.ack(3, &[]);
+    assert!(rig.resend().first().is_some_and(|r| r.0 == 3), "{:?}", rig.s);
+    assert_eq!(rig.path.window.ssthresh, 5, "recovery continues the same reduction");
+}
+
+#[test]
 fn without_rack_the_threshold_decides() {
     let mut rig = Rig::warm();
     rig.world.sysctl.tcp_recovery = 0;

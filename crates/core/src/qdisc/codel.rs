@@ -1,0 +1,325 @@
+//! CoDel (RFC 8289): what has waited too long for a whole interval is marked or dropped, at the head of the queue.
+//!
+//! The controller is used by `fq_codel` too. Parameters and statistics are those of Linux's `codel`; the control law takes an
+//! exact integer root where Linux iterates.
+use super::look::{LinkFacts, Reader, Size};
+use super::spec::Words;
+use super::stats::{Field, Stats, Value};
+use super::store::{Chain, Store, Waiting};
+use super::{Dequeued, Gone, Qdisc};
+use crate::base::{Cx, Instant};
+use crate::packet::Packet;
+
+/// Intervals after which an episode of dropping is forgotten.
+const MEMORY_INTERVALS: u64 = 16;
+
+/// Parameters of the controller, in nanoseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Params {
+    /// Waiting time that is acceptable.
+    pub(super) target: u64,
+    /// How long it may be exceeded: about the longest RTT.
+    pub(super) interval: u64,
+    /// Mark instead of dropping where the transport hears it.
+    pub(super) ecn: bool,
+    /// Whatever waited longer is marked; `u64::MAX` for never.
+    pub(super) ce_threshold: u64,
+    /// A backlog of at most this many bytes is never too much.
+    pub(super) mtu: u32,
+}
+
+impl Params {
+    pub(super) const fn new(ecn: bool) -> Self {
+        Self { target: 5_000_000, interval: 100_000_000, ecn, ce_threshold: u64::MAX, mtu: 1_500 }
+    }
+
+    /// Reads the value of an option of the controller.
+    pub(super) fn read(&mut self, option: &str, words: &mut Words<'_>) -> Result<(), String> {
+        match option {
+            "target" => self.target = words.time()?,
+            "interval" => self.interval = words.time_above_zero()?,
+            "ce_threshold" => self.ce_threshold = words.time()?,
+            "ecn" => self.ecn = true,
+            _ => self.ecn = false,
+        }
+        Ok(())
+    }
+
+    pub(super) fn show_times(&self, out: &mut Vec<Field>) {
+        out.push(Field::new("target", Value::Time(self.target)));
+        if self.ce_threshold != u64::MAX {
+            out.push(Field::new("ce_threshold", Value::Time(self.ce_threshold)));
+        }
+        out.push(Field::new("interval", Value::Time(self.interval)));
+    }
+}
+
+/// The state of one queue's controller.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Control {
+    pub(super) count: u32,
+    lastcount: u32,
+    dropping: bool,
+    first_above: Option<Instant>,
+    drop_next: Instant,
+    /// Waiting time of the last packet, in nanoseconds (`ldelay`).
+    delay: u64,
+}
+
+/// Counts of one discipline's controllers.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    /// Largest packet that left.
+    pub(super) maxpacket: u32,
+    pub(super) ecn_mark: u64,
+    pub(super) ce_mark: u64,
+    /// Packets that met a full queue.
+    pub(super) drop_overlimit: u64,
+}
+
+/// What a controller works with: the queue is the discipline's.
+pub(super) struct Line<'a> {
+    pub(super) params: &'a Params,
+    pub(super) counts: &'a mut Counts,
+    pub(super) stats: &'a mut Stats,
+    pub(super) store: &'a mut Store,
+    pub(super) chain: &'a mut Chain,
+    pub(super) reader: &'a Reader,
+}
+
+impl Line<'_> {
+    fn pop(&mut self) -> Option<Waiting> {
+        let waiting = self.store.pop_front(self.chain)?;
+        self.stats.remove(waiting.size);
+        self.counts.maxpacket = self.counts.maxpacket.max(waiting.size.len);
+        Some(waiting)
+    }
+
+    fn drop(&mut self, waiting: Waiting, gone: &mut Gone) {
+        self.stats.drops += 1;
+        gone.drop(waiting.packet);
+    }
+
+    /// Marks instead of a drop, where that is wanted and can be heard.
+    fn mark(&mut self, waiting: &mut Waiting) -> bool {
+        let marked = self.params.ecn && self.reader.mark(&mut waiting.packet);
+        self.counts.ecn_mark += u64::from(marked);
+        marked
+    }
+}
+
+impl Control {
+    /// The next drop comes so much later (RFC 8289 section 3.3).
+    fn law(&self, params: &Params, from: Instant) -> Instant {
+        let square = u128::from(params.interval) * u128::from(params.interval);
+        from.plus_nanos((square / u128::from(self.count.max(1))).isqrt() as u64)
+    }
+
+    /// True when the queue has been too slow for an interval (`dodequeue` of RFC 8289 section 5.6).
+    fn too_long(&mut self, now: Instant, line: &Line<'_>, waiting: Option<&Waiting>) -> bool {
+        let Some(waiting) = waiting else {
+            self.first_above = None;
+            return false;
+        };
+        self.delay = now.nanos_since(waiting.at);
+        if self.delay < line.params.target || line.stats.backlog <= u64::from(line.params.mtu) {
+            self.first_above = None;
+            return false;
+        }
+        match self.first_above {
+            None => {
+                self.first_above = Some(now.plus_nanos(line.params.interval));
+                false
+            }
+            Some(at) => now > at,
+        }
+    }
+
+    /// The next packet that goes on; what is given up before it is in `gone` (RFC 8289 section 5.5).
+    pub(super) fn dequeue(&mut self, now: Instant, line: &mut Line<'_>, gone: &mut Gone) -> Option<Waiting> {
+        let mut next = line.pop();
+        let too_long = self.too_long(now, line, next.as_ref());
+        if self.dropping {
+            if too_long {
+                next = self.keep_dropping(now, line, next, gone);
+            } else {
+                self.dropping = false;
+            }
+        } else if too_long && let Some(mut waiting) = next.take() {
+            if line.mark(&mut waiting) {
+                next = Some(waiting);
+            } else {
+                line.drop(waiting, gone);
+                next = line.pop();
+                self.too_long(now, line, next.as_ref());
+            }
+            self.begin(now, line.params);
+        }
+        if let Some(waiting) = &mut next
+            && now.nanos_since(waiting.at) > line.params.ce_threshold
+            && line.reader.mark(&mut waiting.packet)
+        {
+            line.counts.ce_mark += 1;
+        }
+        next
+    }
+
+    fn keep_dropping(
+        &mut self,
+        now: Instant,
+        line: &mut Line<'_>,
+        mut next: Option<Waiting>,
+        gone: &mut Gone,
+    ) -> Option<Waiting> {
+        while self.dropping && now >= self.drop_next {
+            let mut waiting = next.take()?;
+            self.count = self.count.saturating_add(1);
+            if line.mark(&mut waiting) {
+                self.drop_next = self.law(line.params, self.drop_next);
+                return Some(waiting);
+            }
+            line.drop(waiting, gone);
+            next = line.pop();
+            if self.too_long(now, line, next.as_ref()) {
+                self.drop_next = self.law(line.params, self.drop_next);
+            } else {
+                self.dropping = false;
+            }
+        }
+        next
+    }
+
+    /// An episode begins, where the last one left off if that is not long ago.
+    fn begin(&mut self, now: Instant, params: &Params) {
+        self.dropping = true;
+        let delta = self.count.wrapping_sub(self.lastcount);
+        let recent = now.nanos_since(self.drop_next) < params.interval.saturating_mul(MEMORY_INTERVALS);
+        self.count = if delta > 1 && recent { delta } else { 1 };
+        self.lastcount = self.count;
+        self.drop_next = self.law(params, now);
+    }
+}
+
+/// The discipline: one queue with a controller.
+#[derive(Debug)]
+pub struct Codel {
+    limit: u32,
+    params: Params,
+    control: Control,
+    counts: Counts,
+    reader: Reader,
+    store: Store,
+    chain: Chain,
+    stats: Stats,
+}
+
+impl Default for Codel {
+    fn default() -> Self {
+        Self {
+            limit: 1_000,
+            params: Params::new(false),
+            control: Control::default(),
+            counts: Counts::default(),
+            reader: Reader::default(),
+            store: Store::default(),
+            chain: Chain::default(),
+            stats: Stats::default(),
+        }
+    }
+}
+
+impl Codel {
+    pub(super) fn parse(words: &mut Words<'_>) -> Result<Self, String> {
+        let mut codel = Self::default();
+        while let Some(option) =
+            words.option(&["limit", "target", "interval", "ecn", "noecn", "ce_threshold"])?
+        {
+            match option {
+                "limit" => codel.limit = words.packets()?,
+                _ => codel.params.read(option, words)?,
+            }
+        }
+        Ok(codel)
+    }
+}
+
+impl Qdisc for Codel {
+    fn name(&self) -> &'static str {
+        "codel"
+    }
+
+    fn attach(&mut self, cx: &mut Cx<'_>, link: &LinkFacts) {
+        self.reader = Reader::new(link, &mut cx.rng.fork("codel"));
+        self.params.mtu = link.frame();
+    }
+
+    fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet, gone: &mut Gone) {
+        if self.chain.len() >= self.limit {
+            self.counts.drop_overlimit += 1;
+            self.stats.drops += 1;
+            return gone.refuse(packet);
+        }
+        let size = Size::of(&packet);
+        self.stats.enter(size);
+        self.store.push_back(&mut self.chain, Waiting { packet, size, at: cx.now });
+    }
+
+    fn dequeue(&mut self, cx: &mut Cx<'_>, gone: &mut Gone) -> Dequeued {
+        let mut line = Line {
+            params: &self.params,
+            counts: &mut self.counts,
+            stats: &mut self.stats,
+            store: &mut self.store,
+            chain: &mut self.chain,
+            reader: &self.reader,
+        };
+        let Some(waiting) = self.control.dequeue(cx.now, &mut line, gone) else { return Dequeued::Empty };
+        self.stats.sent(waiting.size);
+        Dequeued::Packet(waiting.packet)
+    }
+
+    fn take(&mut self) -> Option<Packet> {
+        let waiting = self.store.pop_front(&mut self.chain)?;
+        self.stats.remove(waiting.size);
+        Some(waiting.packet)
+    }
+
+    fn each(&self, f: &mut dyn FnMut(&Packet)) {
+        self.store.each(f);
+    }
+
+    fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    fn options(&self, out: &mut Vec<Field>) {
+        out.push(Field::new("limit", Value::Packets(self.limit.into())));
+        self.params.show_times(out);
+        if self.params.ecn {
+            out.push(Field::new("ecn", Value::Flag));
+        }
+    }
+
+    fn details(&self, out: &mut Vec<Field>) {
+        let (c, k) = (&self.control, &self.counts);
+        out.extend([
+            Field::line("count", Value::Count(c.count.into())),
+            Field::new("lastcount", Value::Count(c.lastcount.into())),
+            Field::new("ldelay", Value::Time(c.delay)),
+        ]);
+        if c.dropping {
+            out.push(Field::new("dropping", Value::Flag));
+        }
+        out.extend([
+            Field::line("maxpacket", Value::Count(k.maxpacket.into())),
+            Field::new("ecn_mark", Value::Count(k.ecn_mark)),
+            Field::new("drop_overlimit", Value::Count(k.drop_overlimit)),
+        ]);
+        if k.ce_mark > 0 {
+            out.push(Field::new("ce_mark", Value::Count(k.ce_mark)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,94 @@
+//! `tbf`: rate, bucket, peak, and super-packets larger than the bucket.
+use super::super::Any;
+use super::super::law::packet;
+use super::*;
+use crate::base::testing::World;
+use crate::packet::GsoKind;
+
+struct Rig {
+    world: World,
+    q: Tbf,
+    gone: Gone,
+    now: Instant,
+}
+
+const START: Instant = Instant::from_millis(10);
+
+impl Rig {
+    fn new(spec: &str) -> Self {
+        let Ok(Any::Tbf(mut q)) = spec.parse() else { panic!("{spec} is tbf") };
+        let mut world = World::new();
+        q.attach(&mut world.cx(START), &LinkFacts::ip(1_500));
+        Self { world, q, gone: Gone::default(), now: START }
+    }
+
+    fn add(&mut self, number: u32, len: usize) {
+        let packet = packet(1, number, len, START);
+        self.q.enqueue(&mut self.world.cx(self.now), packet, &mut self.gone);
+    }
+
+    /// When each packet leaves, in microseconds, and its length.
+    fn drain(&mut self) -> Vec<(u64, usize)> {
+        let mut left = Vec::new();
+        loop {
+            match self.q.dequeue(&mut self.world.cx(self.now), &mut self.gone) {
+                Dequeued::Packet(p) => left.push((self.now.nanos_since(START) / 1_000, p.len())),
+                Dequeued::NotBefore(at) => self.now = at,
+                Dequeued::Empty => return left,
+            }
+        }
+    }
+}
+
+#[test]
+fn the_bucket_goes_at_once_and_the_rest_at_the_rate() {
+    let mut rig = Rig::new("tbf rate 12mbit burst 4500 limit 100kb");
+    (0..13).for_each(|number| rig.add(number, 1_460));
+    let left: Vec<u64> = rig.drain().iter().map(|l| l.0).collect();
+    assert_eq!(left, [0, 0, 0, 1_000, 2_000, 3_000, 4_000, 5_000, 6_000, 7_000, 8_000, 9_000, 10_000]);
+    // What is not used is saved up, as far as the bucket goes.
+    rig.now = START.plus_nanos(1_000_000_000);
+    (0..5).for_each(|number| rig.add(number, 1_460));
+    let left: Vec<u64> = rig.drain().iter().map(|l| l.0).collect();
+    assert_eq!(left, [1_000_000, 1_000_000, 1_000_000, 1_001_000, 1_002_000]);
+    assert!(rig.q.stats.overlimits >= 10);
+}
+
+#[test]
+fn the_peak_spreads_the_bucket() {
+    let mut rig = Rig::new("tbf rate 12mbit burst 4500 limit 100kb peakrate 24mbit mtu 1500");
+    (0..6).for_each(|number| rig.add(number, 1_460));
+    let left: Vec<u64> = rig.drain().iter().map(|l| l.0).collect();
+    assert_eq!(left, [0, 500, 1_000, 1_500, 2_000, 3_000]);
+}
+
+#[test]
+fn a_super_packet_larger_than_the_bucket_is_cut_and_one_that_cannot_be_is_refused() {
+    let mut rig = Rig::new("tbf rate 12mbit burst 4500 limit 100kb");
+    let mut big = packet(1, 0, 10_000, START);
+    (big.offload.gso, big.offload.gso_size) = (GsoKind::Tcp4, 1_460);
+    let owner = big.owner;
+    rig.q.enqueue(&mut rig.world.cx(START), big, &mut rig.gone);
+    let mut owners = Vec::new();
+    rig.q.each(&mut |p| owners.extend(p.owner));
+    assert_eq!(
+        (owners, rig.q.stats.qlen),
+        (vec![owner.expect("one")], 7),
+        "the credit travels with the last"
+    );
+    assert_eq!(rig.drain().len(), 7);
+    let mut fits = packet(1, 0, 4_000, START);
+    (fits.offload.gso, fits.offload.gso_size) = (GsoKind::Tcp4, 1_460);
+    rig.q.enqueue(&mut rig.world.cx(rig.now), fits, &mut rig.gone);
+    assert_eq!(rig.q.stats.qlen, 1, "one that fits stays whole");
+    rig.add(1, 5_000);
+    assert_eq!(rig.gone.packets.len(), 1);
+}
+
+#[test]
+fn latency_says_how_much_may_wait() {
+    let mut rig = Rig::new("tbf rate 12mbit burst 3000 latency 10ms");
+    (0..30).for_each(|number| rig.add(number, 1_460));
+    let last = rig.drain().last().map(|l| l.0);
+    assert_eq!((last, rig.gone.packets.len()), (Some(10_000), 18), "15000 bytes at the rate, and the bucket");
+}
