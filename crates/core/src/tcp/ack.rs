@@ -102,7 +102,7 @@ impl Work<'_, '_> {
         self.ack.facts |= fact::OLD;
         self.recovery.sack(&mut self.e, &mut self.ack, blocks);
         self.out.rexmit = self.recovery.alert(&mut self.e, &mut self.ack);
-        self.count_delivered();
+        // What it delivers is not counted (`tcp_ack`, Linux 6.15 and later).
     }
 
     fn count_delivered(&mut self) {
@@ -172,7 +172,7 @@ impl Work<'_, '_> {
         e.cx.count.tcp_ext.tcp_mtup_success += 1;
         self.recovery.undo.prior_ssthresh = self.recovery.current_ssthresh(e.path);
         let cwnd = u64::from(e.path.window.cwnd) * u64::from(before) / u64::from(size.max(1));
-        e.path.window.set_cwnd(e.cx, u32::try_from(cwnd).unwrap_or(u32::MAX).max(1));
+        e.path.window.reset_cwnd(e.cx, u32::try_from(cwnd).unwrap_or(u32::MAX).max(1));
         e.path.window.cwnd_cnt = 0;
         let ssthresh = self.recovery.current_ssthresh(e.path);
         e.path.window.set_ssthresh(e.cx, ssthresh);
@@ -196,8 +196,12 @@ impl Work<'_, '_> {
         } else {
             if self.e.flight.sack_ok {
                 self.ack.delivered += u32::from(record.segs);
-                let e = &self.e;
-                self.recovery.rack.advance(e.path, &self.ack, record.flags, record.end, record.sent_at);
+                // The echo tells originals at the left edge only: what is sacked is acknowledged with an older one
+                // (RFC 7323 section 4.3, `tcp_skb_spurious_retrans`).
+                if !(resent && self.ack.echoes_before(record.sent_at)) {
+                    let (path, left) = (&*self.e.path, record.departure());
+                    self.recovery.rack.advance(path, &self.ack, record.flags, record.end, left);
+                }
             }
             let mut stamp = record.stamp;
             self.e.path.rate.on_delivered(&mut self.ack.sampler, &mut stamp, record.sent_at, resent);
@@ -269,11 +273,15 @@ impl Work<'_, '_> {
     fn control(&mut self, sample: &AckSample) {
         if self.recovery.in_reduction() {
             self.recovery.reduce(&mut self.e, sample.delivered, sample.lost, Some(&self.ack));
-        } else if self.may_raise() && sample.cwnd_limited {
+        } else if self.may_raise() {
             let e = &mut self.e;
-            // Growth follows what was delivered, by SACK too, so that a hole's repair is not counted twice.
-            let sample = AckSample { acked: sample.delivered, ..*sample };
-            e.path.congestion.cong_avoid(e.cx, &mut e.path.window, &sample);
+            if sample.cwnd_limited {
+                // Growth follows what was delivered, by SACK too, so that a hole's repair is not counted twice.
+                let sample = AckSample { acked: sample.delivered, ..*sample };
+                e.path.congestion.cong_avoid(e.cx, &mut e.path.window, &sample);
+            }
+            // Progress proves the window even where it does not grow (`tcp_cong_avoid`).
+            e.path.window.stamp = e.cx.now;
         }
         let (mss, out) = (self.e.flight.mss, self.e.flight.packets_out);
         self.e.path.update_pacing_rate(self.e.cx, mss, out);

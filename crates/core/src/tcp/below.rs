@@ -6,6 +6,28 @@
 //! packets, until all have come back: a retransmission is then late, or as early as without this. The numbers are modulo 2^16;
 //! credit keeps what is below a flow far under that.
 
+use crate::base::time::Instant;
+
+/// When a packet was handed down, and its number for packets of one instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Departure {
+    /// The time.
+    pub at: Instant,
+    /// Its number as of [`Below::hand_down`].
+    pub number: u16,
+}
+
+impl Departure {
+    /// Before everything.
+    pub const NEVER: Self = Self { at: Instant::ZERO, number: 0 };
+
+    /// It was handed down after `other`.
+    #[must_use]
+    pub fn is_after(self, other: Self) -> bool {
+        self.at > other.at || (self.at == other.at && (self.number.wrapping_sub(other.number) as i16) > 0)
+    }
+}
+
 /// The counts of one connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Below {

@@ -8,8 +8,8 @@ use crate::credit::Credit;
 /// Work for [`super::Conn::output`]. Verbs only mark it; nothing is sent from inside a verb.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
-    /// Look for data to send or to send again, holding partial segments back this much.
-    try_send: Option<Hold>,
+    /// Look for something to send.
+    look: Option<Look>,
     /// Send one window probe.
     pub(super) probe: bool,
     /// Send one keepalive probe.
@@ -34,20 +34,44 @@ pub(super) struct Pending {
     pub(super) no_path: bool,
 }
 
+/// What to look for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Look {
+    /// Data to send again, and nothing else: a timer of loss recovery fired.
+    Resend,
+    /// Data to send or to send again, holding partial segments back this much.
+    Send(Hold),
+}
+
 impl Pending {
     /// Marks that sending should be tried; of several holds the weakest counts.
     pub(super) fn try_send(&mut self, hold: Hold) {
-        self.try_send = Some(self.try_send.map_or(hold, |h| h.min(hold)));
+        self.look = Some(Look::Send(self.hold().map_or(hold, |h| h.min(hold))));
     }
 
-    /// The hold, while there is something to try.
+    /// Marks that sending again should be tried. What a timer finds lost makes no room for new data: that waits for the next
+    /// acknowledgement or write (`tcp_retransmit_timer`, `tcp_rack_reo_timeout` and `tcp_send_loss_probe` do not ask
+    /// `tcp_write_xmit` for more).
+    pub(super) fn try_resend(&mut self) {
+        self.look.get_or_insert(Look::Resend);
+    }
+
+    /// There is something to try.
+    pub(super) const fn tries(&self) -> bool {
+        self.look.is_some()
+    }
+
+    /// The hold for new data, while that is to be tried.
     pub(super) const fn hold(&self) -> Option<Hold> {
-        self.try_send
+        match self.look {
+            Some(Look::Send(hold)) => Some(hold),
+            _ => None,
+        }
     }
 
     /// Nothing more can be sent until something happens.
     pub(super) const fn tried(&mut self) {
-        self.try_send = None;
+        self.look = None;
         self.burst_segs = 0;
     }
 
@@ -61,7 +85,7 @@ impl Pending {
 
     /// Drops all work but a reset that is already due.
     pub(super) fn stop(&mut self) {
-        self.try_send = None;
+        self.look = None;
         self.probe = false;
         self.keepalive = false;
         self.tail_probe = None;
@@ -71,6 +95,6 @@ impl Pending {
 
     /// True while [`super::Conn::output`] may return something.
     pub(super) const fn any(&self) -> bool {
-        self.try_send.is_some() || self.probe || self.keepalive || self.reset.is_some()
+        self.tries() || self.probe || self.keepalive || self.reset.is_some()
     }
 }

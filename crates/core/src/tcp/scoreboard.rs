@@ -1,4 +1,5 @@
 //! The scoreboard: which in-flight segments are sacked, lost or retransmitted, counted as Linux counts them.
+use super::below::Departure;
 use super::tx_queue::{Sent, TxQueue, flag};
 use crate::base::time::Instant;
 use crate::base::{Cx, Pool};
@@ -50,6 +51,8 @@ pub struct SackedRecord {
     pub segs: u16,
     /// When it was last sent.
     pub sent_at: Instant,
+    /// The number of that transmission.
+    pub number: u16,
     /// Delivery-rate snapshot of that transmission.
     pub stamp: Snapshot,
 }
@@ -62,8 +65,15 @@ impl SackedRecord {
             flags: sent.flags,
             segs: sent.segs,
             sent_at: sent.sent_at,
+            number: sent.number,
             stamp: sent.stamp,
         }
+    }
+
+    /// The last transmission.
+    #[must_use]
+    pub const fn departure(&self) -> Departure {
+        Departure { at: self.sent_at, number: self.number }
     }
 
     /// True when any of `bits` was set before.

@@ -390,17 +390,25 @@ impl Sender {
         cwnd_limited: bool,
         sndbuf_wait: bool,
     ) -> bool {
-        let limited = cwnd_limited || self.flight.in_flight() >= path.window.cwnd;
+        // With nothing to send nobody looks at the window.
+        let asked = segs > 0 || self.flight.tx.head().is_some();
+        let limited = cwnd_limited || (asked && self.flight.in_flight() >= path.window.cwnd);
         let mut e = Env { cx, path, flight: &mut self.flight, timer: &mut self.timer };
         let starved =
             (segs > 0 || limited) && self.usage.validate(&self.recovery, &mut e, limited, sndbuf_wait);
         if segs > 0 {
-            if self.recovery.in_reduction() {
-                self.recovery.prr.out = self.recovery.prr.out.saturating_add(segs);
-            }
+            self.recovery.count_new(segs);
             self.recovery.schedule_probe(&mut e, false);
         }
         starved
+    }
+
+    /// A tail loss probe of new data left: as [`Self::after_write`], but the RTO timer stays.
+    pub fn after_new_probe(&mut self, cx: &mut Cx<'_>, path: &mut Path, segs: u32, sndbuf_wait: bool) {
+        let limited = self.flight.in_flight() >= path.window.cwnd;
+        let mut e = Env { cx, path, flight: &mut self.flight, timer: &mut self.timer };
+        self.usage.validate(&self.recovery, &mut e, limited, sndbuf_wait);
+        self.recovery.count_new(segs);
     }
 
     /// Data leaves, the first time or again (`tcp_event_data_sent`).
@@ -541,7 +549,7 @@ impl Sender {
         let stamp = path.rate.on_sent(cx.now, false);
         self.flight.on_resent(resend.start, cx.now, stamp, counted);
         let end = resend.start + u64::from(resend.len);
-        self.recovery.rack.on_resent(cx, self.flight.sack_ok, resend.start, end);
+        self.recovery.rack.on_resent(cx, &self.flight, resend.start, end);
         self.recovery.undo.total_retrans =
             self.recovery.undo.total_retrans.saturating_add(u32::from(resend.segs));
         cx.count.tcp.retrans_segs += u64::from(resend.segs);
@@ -680,7 +688,7 @@ impl Sender {
         path.window.set_cwnd(cx, if lost_syn { 1 } else { initial_cwnd });
         // No sign of congestion has been seen by data (`tcp_init_metrics`).
         path.window.set_ssthresh(cx, Window::INFINITE_SSTHRESH);
-        self.usage.stamp = cx.now;
+        path.window.stamp = cx.now;
         self.usage.last_sent = cx.now;
         self.usage.round_end = self.flight.tx.nxt();
     }

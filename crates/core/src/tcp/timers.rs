@@ -98,11 +98,11 @@ impl Conn {
             TimerKind::Tlp => {
                 let fits = self.head_fits_window(self.mss());
                 self.out.tail_probe = Some(Box::new(self.tx.on_tlp(fits)));
-                self.out.try_send(self.default_hold());
+                self.out.try_resend();
             }
             TimerKind::Reorder => {
                 self.tx.on_reorder_timeout(cx, &mut self.path);
-                self.out.try_send(self.default_hold());
+                self.out.try_resend();
             }
         }
     }
@@ -134,7 +134,7 @@ impl Conn {
         let kind = if zero_window { Timeout::Probe } else { self.timeout_kind(cx) };
         self.out.timeout = self.tx.on_rto(cx, &mut self.path, kind).map(Box::new);
         self.clamp_rto(cx);
-        self.out.try_send(self.default_hold());
+        self.out.try_resend();
     }
 
     /// Whether the timeout doubles.

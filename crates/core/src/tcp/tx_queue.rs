@@ -2,7 +2,7 @@
 //!
 //! Positions are stream offsets counted from the ISN in 64 bits (SYN is offset 0, the first byte 1, FIN takes one), so
 //! nothing wraps; [`super::sender::Sender`] converts at the border.
-use super::below::Below;
+use super::below::{Below, Departure};
 use crate::base::Pool;
 use crate::base::limits::TCP_MIN_SND_MSS;
 use crate::base::time::Instant;
@@ -79,6 +79,12 @@ impl Sent {
         self.flags & bits != 0
     }
 
+    /// Its last transmission.
+    #[must_use]
+    pub const fn departure(&self) -> Departure {
+        Departure { at: self.sent_at, number: self.number }
+    }
+
     fn count(&mut self, mss: u16) {
         self.mss = mss.max(TCP_MIN_SND_MSS);
         self.segs = segs_of(self.payload.len(), self.mss);
@@ -112,6 +118,8 @@ pub struct Acked {
     pub flags: u16,
     /// Time of the last transmission.
     pub sent_at: Instant,
+    /// Number of the last transmission.
+    pub number: u16,
     /// Delivery-rate snapshot of the last transmission.
     pub stamp: TxStamp,
 }
@@ -124,8 +132,15 @@ impl Acked {
             segs,
             flags: sent.flags,
             sent_at: sent.sent_at,
+            number: sent.number,
             stamp: sent.stamp,
         }
+    }
+
+    /// The last transmission.
+    #[must_use]
+    pub const fn departure(&self) -> Departure {
+        Departure { at: self.sent_at, number: self.number }
     }
 
     /// True when any of `bits` is set.

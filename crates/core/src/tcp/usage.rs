@@ -16,22 +16,13 @@ pub(super) struct Usage {
     pub(super) round_end: u64,
     /// The window, not the application, was the limit in this round.
     limited: bool,
-    /// When the window was last full, or changed (`snd_cwnd_stamp`).
-    pub(super) stamp: Instant,
     /// When data was last sent (`lsndtime`).
     pub(super) last_sent: Instant,
 }
 
 impl Usage {
     pub(super) const fn new() -> Self {
-        Self {
-            max_packets_out: 0,
-            cwnd_used: 0,
-            round_end: 0,
-            limited: false,
-            stamp: Instant::ZERO,
-            last_sent: Instant::ZERO,
-        }
+        Self { max_packets_out: 0, cwnd_used: 0, round_end: 0, limited: false, last_sent: Instant::ZERO }
     }
 
     /// `tcp_is_cwnd_limited`: in slow start a window half used may still grow.
@@ -55,11 +46,12 @@ impl Usage {
         }
         if self.is_limited(e.path) {
             self.cwnd_used = 0;
-            self.stamp = e.cx.now;
+            e.path.window.stamp = e.cx.now;
             return false;
         }
         self.cwnd_used = self.cwnd_used.max(out);
-        if e.cx.sysctl.tcp_slow_start_after_idle && e.cx.now.since(self.stamp) >= e.path.rtt.rto(e.cx.sysctl)
+        if e.cx.sysctl.tcp_slow_start_after_idle
+            && e.cx.now.since(e.path.window.stamp) >= e.path.rtt.rto(e.cx.sysctl)
         {
             self.application_limited(recovery, e, sndbuf_wait);
         }
@@ -78,7 +70,7 @@ impl Usage {
             }
             self.cwnd_used = 0;
         }
-        self.stamp = e.cx.now;
+        e.path.window.stamp = e.cx.now;
     }
 
     /// Nothing was sent for longer than an RTO: the window halves for every RTO, down to the initial one
@@ -98,8 +90,7 @@ impl Usage {
             idle -= rto;
             cwnd >>= 1;
         }
-        path.window.set_cwnd(cx, cwnd.max(floor));
-        self.stamp = cx.now;
+        path.window.reset_cwnd(cx, cwnd.max(floor));
         self.cwnd_used = 0;
     }
 }

@@ -27,6 +27,8 @@ pub struct Window {
     pub cwnd_cnt: u32,
     /// Bound for `cwnd`.
     pub clamp: u32,
+    /// When the window was last full, changed, or might have grown (`snd_cwnd_stamp`).
+    pub stamp: Instant,
 }
 
 impl Window {
@@ -38,7 +40,8 @@ impl Window {
     /// The window of a new connection.
     #[must_use]
     pub const fn new() -> Self {
-        Self { cwnd: Self::INITIAL, ssthresh: Self::INFINITE_SSTHRESH, cwnd_cnt: 0, clamp: u32::MAX }
+        let (cwnd, ssthresh) = (Self::INITIAL, Self::INFINITE_SSTHRESH);
+        Self { cwnd, ssthresh, cwnd_cnt: 0, clamp: u32::MAX, stamp: Instant::ZERO }
     }
 
     /// True below `ssthresh`.
@@ -54,6 +57,12 @@ impl Window {
             self.cwnd = segments;
             cx.trace(Ev::Cwnd(self.cwnd, self.ssthresh));
         }
+    }
+
+    /// Sets the window to what an event made of it, now.
+    pub fn reset_cwnd(&mut self, cx: &mut Cx<'_>, segments: u32) {
+        self.set_cwnd(cx, segments);
+        self.stamp = cx.now;
     }
 
     /// Sets the slow-start threshold.

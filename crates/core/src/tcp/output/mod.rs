@@ -37,12 +37,15 @@ impl Conn {
         self.settle_below();
         self.delegate_pacing(caps);
         self.out.no_path = !caps.reachable;
-        if let Some(hold) = self.out.hold() {
+        let hold = self.out.hold();
+        if self.out.tries() {
             match self.next_data(cx, caps, hold) {
                 Ok(segment) => {
                     self.app.wait = None;
                     return Some(segment);
                 }
+                // Nothing more to send again, and nothing else was asked for.
+                Err(Wait::Empty) if hold.is_none() => self.out.tried(),
                 Err(why) => {
                     self.count_wait(cx, why);
                     self.wait(cx, why);
@@ -87,8 +90,8 @@ impl Conn {
         }
     }
 
-    /// A retransmission if one is due, else new data.
-    fn next_data(&mut self, cx: &mut Cx<'_>, caps: &PathCaps, hold: Hold) -> Result<Outgoing, Wait> {
+    /// A retransmission if one is due, else new data, where a `hold` says that it may leave.
+    fn next_data(&mut self, cx: &mut Cx<'_>, caps: &PathCaps, hold: Option<Hold>) -> Result<Outgoing, Wait> {
         if self.state == State::Close {
             return Err(Wait::Empty);
         }
@@ -108,7 +111,7 @@ impl Conn {
         }
         if self.is_child() {
             // Nothing is sent again before the SYN-ACK is acknowledged.
-            return self.new_data(cx, mss, max_segs, hold);
+            return hold.map_or(Err(Wait::Empty), |hold| self.new_data(cx, mss, max_segs, hold));
         }
         if matches!(self.state, State::SynSent | State::SynRecv) {
             return Err(if self.tx.queue_ref().unsent_bytes() > 0 { Wait::Handshake } else { Wait::Empty });
@@ -127,7 +130,7 @@ impl Conn {
         if let Some(resend) = self.tx.next_retransmit(&self.path, max_segs, self.window_end()) {
             return self.retransmit(cx, &resend);
         }
-        self.new_data(cx, mss, max_segs, hold)
+        hold.map_or(Err(Wait::Empty), |hold| self.new_data(cx, mss, max_segs, hold))
     }
 
     fn retransmit(&mut self, cx: &mut Cx<'_>, resend: &Resend) -> Result<Outgoing, Wait> {
@@ -180,7 +183,10 @@ impl Conn {
             Probe::Nothing => (None, false),
         };
         // A probe is no part of a burst: after one the RTO timer runs, not the next probe's (`tcp_write_xmit`, push_one = 2).
-        self.out.burst_segs = 0;
+        let new = core::mem::take(&mut self.out.burst_segs);
+        if new > 0 {
+            self.tx.after_new_probe(cx, &mut self.path, new, self.app.nospace);
+        }
         let sent = segment.is_some().then_some(retransmitted);
         self.tx.tlp_done(cx, &mut self.path, sent);
         segment
@@ -204,7 +210,7 @@ impl Conn {
         }
         self.path_gate()?;
         self.pacing_gate(cx)?;
-        let quota = self.cwnd_quota(&head, mss)?;
+        let quota = self.cwnd_quota()?;
         if !self.head_fits_window(mss) {
             return Err(Wait::RecvWindow);
         }
@@ -266,11 +272,8 @@ impl Conn {
     }
 
     /// Segments that the congestion window allows in one packet: at most half the window, so that two are in flight
-    /// (`tcp_cwnd_test`). A lone FIN always passes.
-    fn cwnd_quota(&self, head: &HeadInfo, mss: u16) -> Result<u16, Wait> {
-        if head.fin && head.len <= usize::from(mss) {
-            return Ok(1);
-        }
+    /// (`tcp_cwnd_test`).
+    fn cwnd_quota(&self) -> Result<u16, Wait> {
         let (cwnd, in_flight) = (self.path.window.cwnd, self.tx.in_flight());
         if in_flight >= cwnd {
             return Err(Wait::Cwnd);

@@ -64,11 +64,18 @@ impl Recovery {
         e.path.window.set_cwnd(e.cx, cwnd);
     }
 
+    /// `segs` segments of new data left.
+    pub(in crate::tcp) const fn count_new(&mut self, segs: u32) {
+        if self.in_reduction() {
+            self.prr.out = self.prr.out.saturating_add(segs);
+        }
+    }
+
     /// The reduction is complete (`tcp_end_cwnd_reduction`).
     pub(super) fn end_reduction(&mut self, e: &mut Env<'_, '_>) {
         let ssthresh = e.path.window.ssthresh;
         if ssthresh < Window::INFINITE_SSTHRESH && (self.ca == CaState::Cwr || self.undo.marker.is_some()) {
-            e.path.window.set_cwnd(e.cx, ssthresh);
+            e.path.window.reset_cwnd(e.cx, ssthresh);
         }
         e.path.congestion.on_event(e.cx, &e.path.window, CaEvent::CompleteCwr);
     }

@@ -8,6 +8,7 @@ use crate::base::time::{Duration, Instant, nanos};
 use crate::base::{Cx, Sysctl};
 use crate::path::Path;
 use crate::path::congestion::CaState;
+use crate::tcp::below::Departure;
 use crate::tcp::scoreboard::Flight;
 use crate::tcp::tx_queue::{Sent, flag};
 use std::collections::VecDeque;
@@ -29,7 +30,7 @@ pub(super) const fn enabled(sysctl: &Sysctl) -> bool {
 /// A retransmission, in case it is lost too. It holds while the records in its range say the same time.
 #[derive(Clone, Copy, Debug)]
 struct Resent {
-    at: Instant,
+    left: Departure,
     start: u64,
     end: u64,
 }
@@ -42,15 +43,16 @@ struct ResentQueue(VecDeque<Resent>);
 #[derive(Debug)]
 pub struct Rack {
     /// Departure of the segment sent last of those that arrived (RACK.xmit_ts).
-    sent_at: Instant,
+    sent: Departure,
     /// Its end (RACK.end_seq).
     end_seq: u64,
     /// Its round trip in nanoseconds (RACK.rtt).
     rtt_ns: u64,
     /// Every first transmission below is judged: sacked, lost or retransmitted.
     cursor: u64,
-    /// The cursor when the last timeout marked everything lost, for the case that it was spurious.
-    cursor_before_rto: u64,
+    /// What timeouts have marked lost without judging it, for the case that they were spurious: from the cursor before the first
+    /// of them to what had been sent by the last.
+    by_rto: (u64, u64),
     /// Retransmissions in the order of their departure; `None` when there are none.
     resent: Option<Box<ResentQueue>>,
     /// `delivered` when the reordering window was last adapted.
@@ -63,23 +65,24 @@ pub struct Rack {
     dsack_seen: bool,
     /// Something arrived since the last judgement.
     advanced: bool,
-    /// `sent_at` belongs to a retransmission, so it says nothing about what was sent around `end_seq`.
+    /// `sent` belongs to a retransmission, so it says nothing about what was sent around `end_seq`.
     by_resent: bool,
 }
 
-/// RACK_sent_after of RFC 8985 section 6.2: time first, position among equals.
-fn sent_after(a: (Instant, u64), b: (Instant, u64)) -> bool {
-    a > b
+/// RACK_sent_after of RFC 8985 section 6.2: in the order of departure, then of position where one packet was cut. Time alone
+/// would not do: what several acknowledgements of one instant let out has one time.
+fn sent_after(a: (Departure, u64), b: (Departure, u64)) -> bool {
+    a.0.is_after(b.0) || (a.0 == b.0 && a.1 > b.1)
 }
 
 impl Rack {
     pub(super) const fn new() -> Self {
         Self {
-            sent_at: Instant::ZERO,
+            sent: Departure::NEVER,
             end_seq: 0,
             rtt_ns: 0,
             cursor: 0,
-            cursor_before_rto: 0,
+            by_rto: (0, 0),
             resent: None,
             last_delivered: 0,
             steps: 1,
@@ -90,25 +93,28 @@ impl Rack {
         }
     }
 
-    /// Something sent at `sent_at`, ending at `end`, arrived (`tcp_rack_advance`, RFC 8985 section 6.2 step 2).
-    pub(in crate::tcp) fn advance(&mut self, path: &Path, ack: &Ack, flags: u16, end: u64, sent_at: Instant) {
-        let rtt = ack.at.since(sent_at);
+    /// Something that `left` then, ending at `end`, arrived (`tcp_rack_advance`, RFC 8985 section 6.2 step 2).
+    pub(in crate::tcp) fn advance(&mut self, path: &Path, ack: &Ack, flags: u16, end: u64, left: Departure) {
+        let rtt = ack.at.since(left.at);
         let resent = flags & (flag::EVER_RETRANS | flag::RETRANS) != 0;
-        // Sooner than any round trip, or with an older echo: it was the original that arrived.
-        if resent && (path.rtt.min_rtt().is_some_and(|min| rtt < min) || ack.echoes_before(sent_at)) {
+        // Sooner than any round trip: it was the original that arrived.
+        if resent && path.rtt.min_rtt().is_some_and(|min| rtt < min) {
             return;
         }
         self.advanced = true;
         self.rtt_ns = nanos(rtt);
-        if sent_after((sent_at, end), (self.sent_at, self.end_seq)) {
-            (self.sent_at, self.end_seq, self.by_resent) = (sent_at, end, resent);
+        if sent_after((left, end), (self.sent, self.end_seq)) {
+            (self.sent, self.end_seq, self.by_resent) = (left, end, resent);
         }
     }
 
     /// A record went out again. Remembered only where RACK judges it later: nothing else takes it out.
-    pub(in crate::tcp) fn on_resent(&mut self, cx: &Cx<'_>, sack_ok: bool, start: u64, end: u64) {
-        if sack_ok && enabled(cx.sysctl) {
-            self.resent.get_or_insert_default().0.push_back(Resent { at: cx.now, start, end });
+    pub(in crate::tcp) fn on_resent(&mut self, cx: &Cx<'_>, flight: &Flight, start: u64, end: u64) {
+        if flight.sack_ok
+            && enabled(cx.sysctl)
+            && let Some(left) = flight.tx.get(start).map(Sent::departure)
+        {
+            self.resent.get_or_insert_default().0.push_back(Resent { left, start, end });
         }
     }
 
@@ -159,7 +165,7 @@ impl Rack {
         while let Some((start, sent)) = e.flight.tx.at_or_after(self.cursor) {
             let end = start + sent.span();
             if !sent.has(flag::SACKED | flag::EVER_RETRANS | flag::LOST) {
-                if !sent_after((self.sent_at, self.end_seq), (sent.sent_at, end)) {
+                if !sent_after((self.sent, self.end_seq), (sent.departure(), end)) {
                     return None;
                 }
                 if sent.sent_at + patience > now {
@@ -172,12 +178,12 @@ impl Rack {
         None
     }
 
-    /// When the last first transmission before `sent_at` left; `sent_at` itself where that cannot be told by a look-up.
+    /// When the last first transmission before `sent` left; the time of `sent` itself where that cannot be told by a look-up.
     fn last_first(&self, flight: &Flight) -> Instant {
         let bound = if self.by_resent { flight.tx.nxt() } else { self.end_seq };
         match flight.last_unsacked_below(bound) {
-            Some((_, sent)) if !sent.has(flag::EVER_RETRANS | flag::LOST) => sent.sent_at.min(self.sent_at),
-            _ => self.sent_at,
+            Some((_, sent)) if !sent.has(flag::EVER_RETRANS | flag::LOST) => sent.sent_at.min(self.sent.at),
+            _ => self.sent.at,
         }
     }
 
@@ -185,10 +191,10 @@ impl Rack {
     fn judge_resent(&mut self, e: &mut Env<'_, '_>, now: Instant, patience: Duration) -> Option<Instant> {
         while let Some(&resent) = self.resent.as_ref()?.0.front() {
             if let Some((start, end)) = piece(e.flight, &resent, resent.start) {
-                if !sent_after((self.sent_at, self.end_seq), (resent.at, end)) {
+                if !sent_after((self.sent, self.end_seq), (resent.left, end)) {
                     return None;
                 }
-                if resent.at + patience > now {
+                if resent.left.at + patience > now {
                     return Some(self.last_resent());
                 }
                 let mut next = Some(start);
@@ -204,9 +210,9 @@ impl Rack {
     }
 
     fn last_resent(&self) -> Instant {
-        let Some(ResentQueue(resent)) = self.resent.as_deref() else { return self.sent_at };
-        let before = resent.partition_point(|r| r.at < self.sent_at);
-        before.checked_sub(1).and_then(|i| resent.get(i)).map_or(self.sent_at, |r| r.at)
+        let Some(ResentQueue(resent)) = self.resent.as_deref() else { return self.sent.at };
+        let before = resent.partition_point(|r| self.sent.is_after(r.left));
+        before.checked_sub(1).and_then(|i| resent.get(i)).map_or(self.sent.at, |r| r.left.at)
     }
 
     /// The reordering window (RFC 8985 section 6.2 step 4, `tcp_rack_reo_wnd`), widened by a coarse clock's resolution.
@@ -271,14 +277,20 @@ impl Rack {
     }
 
     /// A timeout is about to mark records that were not judged.
-    pub(super) fn on_rto(&mut self) {
-        self.cursor_before_rto = self.cursor;
+    pub(super) fn on_rto(&mut self, flight: &Flight) {
+        if flight.tx.una() >= self.by_rto.1 {
+            self.by_rto.0 = self.cursor;
+        }
+        self.by_rto.1 = flight.tx.nxt();
     }
 
-    /// All marks were taken back: what a timeout alone had marked is undecided again.
-    pub(super) fn on_unmarked(&mut self) {
-        self.cursor = self.cursor.min(self.cursor_before_rto);
-        self.cursor_before_rto = self.cursor;
+    /// All marks were taken back: what timeouts alone had marked is undecided again. What was judged lost stays judged, until it
+    /// is sent again.
+    pub(super) fn on_unmarked(&mut self, flight: &Flight) {
+        if flight.tx.una() < self.by_rto.1 {
+            self.cursor = self.cursor.min(self.by_rto.0);
+        }
+        self.by_rto = (0, 0);
     }
 
     /// How long until the record sent at `sent_at` has had its round trip (`tcp_rack_skb_timeout` without patience).
@@ -301,7 +313,7 @@ fn piece(flight: &Flight, resent: &Resent, from: u64) -> Option<(u64, u64)> {
 
 /// The record is still in flight as of that retransmission.
 fn holds(sent: &Sent, resent: &Resent) -> bool {
-    sent.sent_at == resent.at
+    sent.departure() == resent.left
         && sent.has(flag::EVER_RETRANS)
         && !sent.has(flag::SACKED)
         && sent.flags & (flag::LOST | flag::RETRANS) != flag::LOST

@@ -177,7 +177,7 @@ impl Recovery {
             self.undo.begin(e.flight, &self.tlp);
         }
         let cwnd = e.flight.in_flight() + 1;
-        e.path.window.set_cwnd(e.cx, cwnd);
+        e.path.window.reset_cwnd(e.cx, cwnd);
         e.path.window.cwnd_cnt = 0;
         // Many duplicates and still a timeout: reordering was overestimated.
         let reordering = e.cx.sysctl.tcp_reordering;
@@ -201,7 +201,7 @@ impl Recovery {
         } else if !e.flight.sack_ok {
             e.flight.sacked_out = 0;
         }
-        self.rack.on_rto();
+        self.rack.on_rto(e.flight);
         let rack = e.flight.sack_ok && super::rack::enabled(e.cx.sysctl) && !reneged;
         let mut next = e.flight.tx.first().map(|(start, sent)| (start, sent.span(), false));
         while let Some((start, span, recent)) = next {

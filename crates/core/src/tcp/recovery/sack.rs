@@ -21,7 +21,7 @@ impl Recovery {
         // In ascending order: what one acknowledgement reports at once did not overtake itself.
         let mut sorted: smallvec::SmallVec<[(u64, u64, bool); SACK_BLOCKS_MAX]> =
             blocks.iter().take(SACK_BLOCKS_MAX).enumerate().map(|(i, b)| (b.0, b.1, dup && i == 0)).collect();
-        sorted.sort_unstable();
+        sorted.sort_by_key(|block| block.0);
         for (start, end, is_dup) in sorted {
             if !self.is_valid(e, ack, (start, end), is_dup) {
                 if is_dup {
@@ -40,7 +40,10 @@ impl Recovery {
             if is_dup {
                 self.mark_duplicates(e, ack, start, end);
             }
-            self.mark_sacked(e, ack, start, end);
+            // What this very acknowledgement covers is about to go.
+            if end > e.flight.tx.una() {
+                self.mark_sacked(e, ack, start, end);
+            }
         }
         if self.ca != CaState::Loss || self.undo.marker.is_some() {
             self.check_reordering(e, ack.reord, false);
@@ -74,7 +77,7 @@ impl Recovery {
 
     /// One record is newly sacked (`tcp_sacktag_one`).
     fn on_sacked(&mut self, e: &mut Env<'_, '_>, ack: &mut Ack, r: &mut SackedRecord, fack: u64) {
-        self.rack.advance(e.path, ack, r.flags, r.end, r.sent_at);
+        self.rack.advance(e.path, ack, r.flags, r.end, r.departure());
         let resent = r.had(flag::RETRANS | flag::EVER_RETRANS);
         if !resent {
             // Never retransmitted and in a hole: it was overtaken.

@@ -81,7 +81,7 @@ impl Recovery {
         if unmark {
             e.flight.unmark_lost();
             self.dupack.reset();
-            self.rack.on_unmarked();
+            self.rack.on_unmarked(e.flight);
         }
         if self.undo.prior_ssthresh != 0 {
             let cwnd = e.path.congestion.undo_cwnd(&e.path.window);
@@ -91,6 +91,7 @@ impl Recovery {
                 self.cwr_pending = false;
             }
         }
+        e.path.window.stamp = e.cx.now;
         self.undo.marker = None;
         self.rack.look_again();
     }
