@@ -199,6 +199,9 @@ impl Driver {
     /// Busy polling: the time once there is something to do, and what has come by then is read; `None` when it is time to
     /// sleep. Other threads that want this processor get it at each look.
     fn look_around(&mut self, until: Instant) -> Option<Instant> {
+        if !self.busy_poll.is_on() {
+            return None;
+        }
         let mut now = self.shared.clock.now();
         while self.busy_poll.on_nothing(now) == Idle::Look {
             std::thread::yield_now();

@@ -32,6 +32,12 @@ impl BusyPoll {
         Self { limit, since: None, in_vain: false }
     }
 
+    /// It may say [`Idle::Look`]; where not, nobody needs to ask, nor to look at a clock for it.
+    #[must_use]
+    pub const fn is_on(&self) -> bool {
+        !self.limit.is_zero()
+    }
+
     /// There is nothing to do `now`.
     pub fn on_nothing(&mut self, now: Instant) -> Idle {
         let since = *self.since.get_or_insert(now);
@@ -63,6 +69,7 @@ mod tests {
     #[test]
     fn a_limit_of_zero_never_spins() {
         let mut busy = BusyPoll::default();
+        assert!(!busy.is_on() && fifty().is_on());
         for at in 0..10 {
             assert_eq!(busy.on_nothing(us(at)), Sleep);
             busy.on_something(us(at));

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use craft::{ACK, Peer, RST, SYN, complete, ipv4, parse};
 use lowwater_core::base::{Duration, Instant};
 use lowwater_core::device::{Device as _, Submit};
-use lowwater_core::packet::{Csum, GsoKind, Offload, Packet};
+use lowwater_core::packet::{Csum, GsoKind, Head, Offload, Packet};
 use lowwater_os::netns::{NetNs, net_admin};
 use lowwater_os::{Clock, Interest, Layer, Link, Poller, SetupError, Tun, TunOptions};
 use std::collections::HashSet;
@@ -76,6 +76,34 @@ fn datagrams_pass_in_both_directions() {
             let mut buffer = [0; 64];
             let (len, from) = socket.recv_from(&mut buffer).unwrap();
             assert_eq!((&buffer[..len], from), (&b"back"[..], SocketAddr::from((STACK, 9))));
+        });
+    }
+}
+
+/// Short frames are put together before they are written, longer ones are not: the kernel must not see where.
+#[test]
+fn a_frame_arrives_whole_at_every_length() {
+    if !net_admin() {
+        return;
+    }
+    for offload in [true, false] {
+        NetNs::new().unwrap().run(|| {
+            let mut tun = ready(&TunOptions { offload, ..TunOptions::new("") });
+            let socket = UdpSocket::bind((KERNEL, 9)).unwrap();
+            for len in 0..600 {
+                let data: Vec<u8> = (0..len).map(|i| (i * 7 + len) as u8).collect();
+                let mut head = Head::new();
+                let udp = head.prepend(8);
+                udp[..4].copy_from_slice(&[0, 9, 0, 9]);
+                udp[4..6].copy_from_slice(&(8 + len as u16).to_be_bytes());
+                head.prepend(20).copy_from_slice(&ipv4(STACK, KERNEL, 17, 8 + len));
+                let payload = Bytes::from(data.clone());
+                let (offload, at) = (Offload::default(), Instant::ZERO);
+                sent(&mut tun, Packet { head, payload, offload, owner: None, at });
+                let mut buffer = [0; 1_000];
+                let (got, _) = socket.recv_from(&mut buffer).unwrap();
+                assert_eq!(buffer[..got], data);
+            }
         });
     }
 }
