@@ -158,7 +158,7 @@ impl Single {
             }
             if !more && !done.more && !done.stopped {
                 let until = self.stack.next_deadline();
-                if self.busy_poll.on_nothing(self.clock.now()) == Idle::Look {
+                if self.busy_poll.is_on() && self.busy_poll.on_nothing(self.clock.now()) == Idle::Look {
                     std::thread::yield_now();
                     continue;
                 }

@@ -4,7 +4,6 @@
 //! TCP_NODELAY is set; rounds interleave the rows, and of each row the median counts.
 #![forbid(unsafe_code)]
 use lowwater_bench::args;
-use lowwater_bench::counting::{INSTRUMENTED_SYSTEM, StatsAlloc, System};
 use lowwater_bench::single::{Asker, Echo, Single, Used};
 use lowwater_os::netns::NetNs;
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -12,9 +11,6 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 use std::time::{Duration, Instant};
-
-#[global_allocator]
-static COUNTING: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const OURS: &str = "10.77.0.2";
 const HOST: &str = "10.77.0.1";
@@ -253,11 +249,10 @@ fn client(what: What, time: Duration, busy: Duration) -> Rate {
 fn say(used: &Used, times: f64) {
     if std::env::var_os("LOWWATER_BENCH_VERBOSE").is_some() {
         eprintln!(
-            "  {:.2} us of the stack's thread, {:.2} sleeps, {:.1} packets, {:.1} allocations each time",
+            "  {:.2} us of the stack's thread, {:.2} sleeps, {:.1} packets each time",
             used.cpu_s * 1e6 / times,
             used.sleeps as f64 / times,
-            used.packets as f64 / times,
-            used.allocations as f64 / times
+            used.packets as f64 / times
         );
     }
 }

@@ -11,7 +11,7 @@ use lowwater_os::netns::NetNs;
 use lowwater_os::poll::Interest;
 use lowwater_os::{Clock, Poller, TunOptions};
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -24,11 +24,12 @@ const HOST: &str = "10.77.0.1";
 const IPERF_FLOWS_MAX: usize = 128;
 
 type Run = fn(Duration, usize, Role) -> f64;
-const RUNS: [(Run, Role); 4] = [
+const RUNS: [(Run, Role); 5] = [
     (one_thread, Role::Discard),
     (one_thread, Role::Generate),
     (facade, Role::Discard),
     (facade, Role::Generate),
+    (kernel_pair, Role::Discard),
 ];
 
 fn main() {
@@ -44,7 +45,7 @@ fn main() {
     let (pairs, flows) =
         (args::number("--pairs", 5, 1, 1_000), args::number("--flows", 1, 1, 10_000) as usize);
     let mut kernel = Vec::new();
-    let mut rows: [Vec<Figures>; 4] = Default::default();
+    let mut rows: [Vec<Figures>; 5] = Default::default();
     for round in 0..pairs {
         if std::env::var_os("ALONE").is_none() {
             kernel.push(veth(seconds, flows.min(IPERF_FLOWS_MAX)));
@@ -64,6 +65,7 @@ fn main() {
         "stack -> kernel, one thread",
         "kernel -> stack, facade",
         "stack -> kernel, facade",
+        "kernel -> kernel, veth, this program",
     ];
     let yardstick = format!("kernel to kernel, veth, iperf3 -P {}", flows.min(IPERF_FLOWS_MAX));
     let mut base = None;
@@ -185,6 +187,42 @@ fn serve_flows(streams: &[TcpStream], seconds: Duration, role: Role) -> u64 {
     total
 }
 
+/// The same kernel's end with the kernel on the other side, read and hashed by one thread: what this program's method costs.
+fn kernel_pair(seconds: Duration, flows: usize, role: Role) -> f64 {
+    let (near, far) = (NetNs::new().expect("a namespace"), NetNs::new().expect("a namespace"));
+    let mut holder = far.run(|| Command::new("sleep").arg("60").spawn()).expect("sleep runs");
+    near.run(|| {
+        ip(&format!("link add lwa type veth peer name lwb netns {}", holder.id()));
+        ip("addr add 10.78.0.1/24 dev lwa");
+        ip("link set lwa up");
+    });
+    far.run(|| {
+        ip("addr add 10.78.0.2/24 dev lwb");
+        ip("link set lwb up");
+    });
+    let _ = holder.kill();
+    let _ = holder.wait();
+    let addr = SocketAddr::from(([10, 78, 0, 2], 9));
+    std::thread::scope(|scope| {
+        let listener = far.run(|| TcpListener::bind(addr)).expect("the port is free");
+        let reader = scope.spawn(move || {
+            let accept = |_| listener.accept().expect("a client comes").0;
+            let streams: Vec<TcpStream> = (0..flows).map(accept).collect();
+            serve_flows(&streams, seconds, Role::Generate);
+            streams
+        });
+        let rate = near.run(|| kernel_end(addr, seconds, flows, role));
+        // Closed before the last write, they would fail it.
+        drop(reader.join().expect("a thread ends"));
+        rate
+    })
+}
+
+fn ip(args: &str) {
+    let status = Command::new("ip").args(args.split(' ')).status().expect("ip runs");
+    assert!(status.success(), "ip {args}");
+}
+
 fn one_thread(seconds: Duration, flows: usize, role: Role) -> f64 {
     let ns = NetNs::new().expect("a namespace");
     ns.run(|| {
@@ -213,14 +251,13 @@ fn one_thread(seconds: Duration, flows: usize, role: Role) -> f64 {
 }
 
 fn facade(seconds: Duration, flows: usize, role: Role) -> f64 {
-    use lowwater::blocking::TcpListener;
     let ns = NetNs::new().expect("a namespace");
     ns.run(|| {
         let (own, host) = (format!("{OURS}/24"), format!("{HOST}/24"));
         let options = TunOptions { work: single::work(), ..TunOptions::new("lw0") };
         let builder = lowwater::Stack::builder().tun_with(options).address(&own).host_address(&host);
         let stack = builder.busy_poll(single::busy_poll(0)).build().expect("a stack");
-        let listener = TcpListener::bind(&stack, (OURS, 9)).expect("the port is free");
+        let listener = lowwater::blocking::TcpListener::bind(&stack, (OURS, 9)).expect("the port is free");
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for _ in 0..flows {
