@@ -206,6 +206,9 @@ pub(crate) struct Drill {
     /// Against the kernel of this host instead of the stack, in real time (Linux, root; exit code 77 where that cannot be)
     #[arg(long)]
     pub(crate) kernel: bool,
+    /// With --kernel: run each script on the stack, too, and fail where both do not send the same at the same times
+    #[arg(long, requires = "kernel")]
+    pub(crate) compare: bool,
 }
 
 fn key_value(text: &str) -> Result<(String, String), String> {

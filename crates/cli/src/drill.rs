@@ -31,7 +31,11 @@ pub(crate) fn run(args: &Drill) -> Result<ExitCode, Failure> {
     let mut out = io::stdout().lock();
     let mut outcomes = Vec::new();
     for script in &scripts {
-        let run = if args.kernel { against_kernel(script) } else { lowwater_drill::drill_file(script) };
+        let run = match (args.compare, args.kernel) {
+            (true, _) => compared(script),
+            (false, true) => against_kernel(script),
+            (false, false) => lowwater_drill::drill_file(script),
+        };
         let outcome = run.unwrap_or_else(|e| unreadable(script, &e));
         failed += usize::from(!outcome.as_expected());
         if args.page {
@@ -63,6 +67,28 @@ fn kernel_available() -> Result<(), String> {
 #[cfg(target_os = "linux")]
 fn against_kernel(script: &Path) -> io::Result<Outcome> {
     lowwater_kernel::drill_file(script, ATTEMPTS)
+}
+
+/// A script that passes, and in which the stack and the kernel still differ, fails with the differences.
+#[cfg(target_os = "linux")]
+fn compared(script: &Path) -> io::Result<Outcome> {
+    let (mut outcome, differences) = lowwater_kernel::compare_file(script, ATTEMPTS)?;
+    if !differences.is_empty() {
+        outcome.failure = Some(Box::new(lowwater_drill::Failure {
+            script: script.display().to_string(),
+            line: 1,
+            what: "the stack (-) and the kernel (+) do not send the same".to_owned(),
+            packets: differences,
+            on_kernel: true,
+            ..Default::default()
+        }));
+    }
+    Ok(outcome)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn compared(script: &Path) -> io::Result<Outcome> {
+    against_kernel(script)
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -22,6 +22,7 @@ mod wire;
 pub use failure::Failure;
 pub use files::{Outcome, collect, drill_file, read};
 pub use page::page;
+pub use run::Transcript;
 pub use target::{ORIGIN, Target, World};
 
 use std::path::Path;
@@ -32,8 +33,38 @@ use std::path::Path;
 /// The first line that cannot be read, or that the stack does not fulfil.
 pub fn drill(name: &str, text: &str) -> Result<Vec<String>, Box<Failure>> {
     let script = parse::script(text).map_err(|e| e.in_script(name, text))?;
-    let folder = Path::new(name).parent().unwrap_or(Path::new(""));
-    run::run(&script, folder).map_err(|e| e.in_script(name, text))
+    run::run(&script, folder(name)).map_err(|e| e.in_script(name, text))
+}
+
+/// Runs a script as [`drill`] does, and tells what the stack sent.
+///
+/// # Errors
+/// As [`drill`].
+pub fn record(name: &str, text: &str) -> Result<(Vec<String>, Transcript), Box<Failure>> {
+    let script = parse::script(text).map_err(|e| e.in_script(name, text))?;
+    run::record(&script, folder(name)).map_err(|e| e.in_script(name, text))
+}
+
+/// Runs a script as [`drill_on`] does, and tells what was sent.
+///
+/// # Errors
+/// As [`drill_on`].
+pub fn record_on(
+    name: &str,
+    text: &str,
+    make: impl FnOnce(&World) -> Result<Box<dyn Target>, String>,
+) -> Result<(Vec<String>, Transcript), Box<Failure>> {
+    let run = || {
+        let script = parse::script(text)?;
+        let target = make(&World::of(&script.config)).map_err(|what| Failure::new(1, what))?;
+        run::record_on(&script, folder(name), target)
+    };
+    run().map_err(|e| e.in_script(name, text))
+}
+
+/// Where a script looks for files.
+fn folder(name: &str) -> &Path {
+    Path::new(name).parent().unwrap_or(Path::new(""))
 }
 
 /// Runs a script against what `make` gives for its world.
@@ -47,9 +78,8 @@ pub fn drill_on(
 ) -> Result<Vec<String>, Box<Failure>> {
     let run = || {
         let script = parse::script(text)?;
-        let folder = Path::new(name).parent().unwrap_or(Path::new(""));
         let target = make(&World::of(&script.config)).map_err(|what| Failure::new(1, what))?;
-        run::run_on(&script, folder, target)
+        run::run_on(&script, folder(name), target)
     };
     run().map_err(|e| e.in_script(name, text))
 }

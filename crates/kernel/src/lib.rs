@@ -15,7 +15,7 @@ use bytes::Bytes;
 use core::net::SocketAddr;
 use lowwater_core::base::{Duration, Instant};
 use lowwater_core::tcp::TcpInfo;
-use lowwater_drill::{Failure, ORIGIN, Outcome, Target, World};
+use lowwater_drill::{Failure, ORIGIN, Outcome, Target, Transcript, World};
 use lowwater_os::Clock;
 use lowwater_os::netns::NetNs;
 use lowwater_posix::{Call, CallId, Reply, Sent, Started};
@@ -31,6 +31,8 @@ const SLACK_US: u64 = 40_000;
 const PATIENCE_US: u64 = 1_000_000;
 /// A line of a script that begins so tells why the kernel cannot pass it.
 const MARK: &str = "// kernel: ";
+/// So begins a line that tells why the stack sends something else here than the kernel, though both pass the script.
+const UNLIKE: &str = "// unlike the kernel: ";
 /// So begin options of a script that ask for a device of its own.
 const DEVICE: [&str; 2] = ["--gso", "--device_queue"];
 
@@ -176,27 +178,67 @@ pub fn excuse(text: &str) -> Option<&str> {
 pub fn drill_file(path: &Path, attempts: usize) -> io::Result<Outcome> {
     let text = lowwater_drill::read(path)?;
     let name = path.display().to_string();
-    let mut last = once(&name, &text);
+    let once = || recorded(&name, &text).map(|(printed, _)| printed);
+    let mut last = once();
     for _ in 1..attempts {
         if last.is_ok() {
             break;
         }
-        last = once(&name, &text);
+        last = once();
     }
+    Ok(outcome(path, &text, last))
+}
+
+fn outcome(path: &Path, text: &str, done: Result<Vec<String>, Box<Failure>>) -> Outcome {
     // What the stack cannot do yet is no reason for the kernel to fail; what the kernel cannot do is.
-    let fails_because = excuse(&text).map(str::to_owned);
-    let last = last.map_err(|mut failure| {
+    let fails_because = excuse(text).map(str::to_owned);
+    let done = done.map_err(|mut failure| {
         failure.on_kernel = true;
         failure
     });
-    Ok(Outcome { fails_because, ..Outcome::of(path, &text, last) })
+    Outcome { fails_because, ..Outcome::of(path, text, done) }
+}
+
+/// Runs the script in a file against the kernel and against the stack, up to `attempts` times until it passes and both have sent
+/// the same at the same times; the lines in which they differ, marked `-` for the stack and `+` for the kernel. They are none where the script
+/// fails, and where it says why it may differ.
+///
+/// # Errors
+/// Those of [`lowwater_drill::read`].
+///
+/// # Panics
+/// When no thread can be started.
+pub fn compare_file(path: &Path, attempts: usize) -> io::Result<(Outcome, Vec<String>)> {
+    let text = lowwater_drill::read(path)?;
+    let name = path.display().to_string();
+    let stack = lowwater_drill::record(&name, &text).ok();
+    let stack = stack.filter(|_| !text.lines().any(|line| line.starts_with(UNLIKE)));
+    let mut best: Option<(Outcome, Vec<String>)> = None;
+    for _ in 0..attempts.max(1) {
+        let mut differences = Vec::new();
+        let done = recorded(&name, &text).map(|(printed, kernel)| {
+            if let Some((_, stack)) = &stack {
+                differences = stack.differences(&kernel, &text);
+            }
+            printed
+        });
+        let outcome = outcome(path, &text, done);
+        if outcome.failure.is_none() && differences.is_empty() {
+            return Ok((outcome, differences));
+        }
+        // A run that passes and differs says more than one that fails.
+        if outcome.failure.is_none() || best.is_none() {
+            best = Some((outcome, differences));
+        }
+    }
+    best.ok_or_else(|| io::ErrorKind::Other.into())
 }
 
 /// On a thread of its own, since that moves into a namespace.
-fn once(name: &str, text: &str) -> Result<Vec<String>, Box<Failure>> {
+fn recorded(name: &str, text: &str) -> Result<(Vec<String>, Transcript), Box<Failure>> {
     let run = || {
         let make = |world: &World| Kernel::new(world).map(|k| Box::new(k) as Box<dyn Target>);
-        lowwater_drill::drill_on(name, text, make)
+        lowwater_drill::record_on(name, text, make)
     };
     std::thread::scope(|s| match s.spawn(run).join() {
         Ok(result) => result,

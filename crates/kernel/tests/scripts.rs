@@ -19,10 +19,17 @@ fn run(all: Vec<PathBuf>) -> (usize, Vec<String>) {
     let work = || {
         loop {
             let Some(script) = queue.lock().unwrap().pop() else { return };
-            let outcome = lowwater_kernel::drill_file(&script, ATTEMPTS).unwrap();
+            let (outcome, differences) = lowwater_kernel::compare_file(&script, ATTEMPTS).unwrap();
             let mut results = results.lock().unwrap();
             match outcome.failure {
-                None => results.0 += 1,
+                None if differences.is_empty() => results.0 += 1,
+                None => {
+                    let list = differences.join("\n");
+                    results.1.push(format!(
+                        "{}: the stack (-) and the kernel (+) differ\n{list}\n",
+                        script.display()
+                    ));
+                }
                 Some(failure) => results.1.push(format!("{failure}\n")),
             }
         }

@@ -37,7 +37,7 @@ impl Stack {
         } else {
             Conn::connect(&mut self.env.cx(self.now, None), setup)
         };
-        conn.follow(old.as_ref());
+        conn.follow(&self.env.sysctl, old.as_ref());
         let id = self.insert_conn(conn, Some(path), Holder::Owner);
         self.settle(id, Turn::APP);
         Ok(id)

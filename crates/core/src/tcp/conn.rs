@@ -3,7 +3,7 @@ use super::Setup;
 use super::chrono::{Chrono, Held};
 use super::fastopen::{FastOpen, Open, fact};
 use super::lowat::Level;
-use super::negotiated::Negotiated;
+use super::negotiated::{Negotiated, TS_OPTION_BYTES};
 use super::options::SocketOptions;
 use super::output::nagle::Hold;
 use super::pending::Pending;
@@ -20,7 +20,7 @@ use super::waits::Seldom;
 use super::window::{self, RcvBuf};
 use crate::base::time::{Duration, Instant};
 use crate::base::trace::Ev;
-use crate::base::{Cx, Error, Pressure, Tuple, Wait};
+use crate::base::{Cx, Error, Pressure, Sysctl, Tuple, Wait};
 use crate::path::Path;
 use crate::path::congestion::{Congestion as _, Window};
 use crate::path::pmtu::Pmtu;
@@ -136,10 +136,15 @@ impl Conn {
     }
 
     /// The connection follows one of the same flow whose TIME-WAIT it has taken: what that knew of the peer's clock goes on
-    /// (`tcp_twsk_unique`).
-    pub fn follow(&mut self, old: Option<&Reusable>) {
-        if let Some(old) = old {
-            (self.peer.stamps.recent, self.peer.stamps.recent_at) = (old.recent, Some(old.recent_at));
+    /// (`tcp_twsk_unique`). With timestamps already known to be on, the window of the SYN counts in what segments with them carry
+    /// (`tcp_connect_init`).
+    pub fn follow(&mut self, sysctl: &Sysctl, old: Option<&Reusable>) {
+        let Some(old) = old else { return };
+        (self.peer.stamps.recent, self.peer.stamps.recent_at) = (old.recent, Some(old.recent_at));
+        if sysctl.tcp_timestamps != 0 {
+            let payload = self.peer.advmss.saturating_sub(TS_OPTION_BYTES);
+            let window = window::initial(sysctl, &self.options, payload, self.peer.wscale);
+            self.rx.reoffer(window, self.peer.advmss);
         }
     }
 

@@ -107,6 +107,11 @@ impl Receiver {
         }
     }
 
+    /// Our SYN, which has not been sent yet, offers another window.
+    pub const fn reoffer(&mut self, initial: InitialWindow, advmss: u16) {
+        self.window = RcvWindow::new(initial, self.window.buf(), advmss);
+    }
+
     /// The peer's SYN has come: RCV.NXT = IRS + 1. The window of our SYN or SYN-ACK counts from there.
     pub const fn synchronize(&mut self, irs: Seq) {
         self.nxt = Seq(irs.0.wrapping_add(1));

@@ -27,7 +27,7 @@ pub(super) struct Flow {
 
 impl Flow {
     /// A connection whose numbers are not known yet.
-    const fn new(local: SocketAddr, remote: SocketAddr) -> Self {
+    pub(super) const fn new(local: SocketAddr, remote: SocketAddr) -> Self {
         Self { local, remote, offset: None, stamps: BTreeMap::new(), first_stamp: None }
     }
 

@@ -9,6 +9,7 @@ mod flow;
 mod inbound;
 mod info;
 mod net;
+mod record;
 mod snippet;
 mod stack;
 
@@ -22,6 +23,7 @@ use fds::Fds;
 use flow::Flows;
 use lowwater_core::base::Instant;
 use net::Sniffed;
+pub use record::Transcript;
 use std::path::Path;
 
 /// Records of the flight recorder and packets that a failure shows.
@@ -40,6 +42,8 @@ pub(crate) struct Runner<'a> {
     fds: Fds,
     blocked: Option<calls::Blocked>,
     env: Env,
+    /// Where somebody wants to know what was sent.
+    record: Option<Transcript>,
 }
 
 /// Runs a script against the stack in virtual time; what its snippets printed.
@@ -60,6 +64,29 @@ pub(crate) fn run_on(
     }
 }
 
+/// Runs a script against the stack, and tells what that sent.
+pub(crate) fn record(script: &Script, folder: &Path) -> Result<(Vec<String>, Transcript), Box<Failure>> {
+    record_on(script, folder, Box::new(stack::Stack::new(&script.config)?))
+}
+
+/// Runs a script; what its snippets printed, and what was sent up to a moment after its last line.
+pub(crate) fn record_on(
+    script: &Script,
+    folder: &Path,
+    target: Box<dyn Target>,
+) -> Result<(Vec<String>, Transcript), Box<Failure>> {
+    let mut runner = Runner::new(&script.config, folder, target);
+    runner.record = Some(Transcript::default());
+    let done = runner.events(script).and_then(|()| {
+        let end = runner.now().saturating_add(record::WATCHED_US);
+        runner.advance(at(end), 1)
+    });
+    match done {
+        Ok(()) => Ok((runner.env.printed, runner.record.unwrap_or_default())),
+        Err(failure) => Err(runner.explain(failure)),
+    }
+}
+
 impl<'a> Runner<'a> {
     fn new(config: &'a Config, folder: &'a Path, host: Box<dyn Target>) -> Self {
         Self {
@@ -72,6 +99,7 @@ impl<'a> Runner<'a> {
             fds: Fds::default(),
             blocked: None,
             env: Env::default(),
+            record: None,
         }
     }
 
@@ -109,6 +137,8 @@ impl<'a> Runner<'a> {
         }
         self.before = from;
         self.finished_call()?;
+        let now = self.now();
+        self.record.iter_mut().for_each(|record| record.line(event.line, now));
         match &event.action {
             Action::Inbound(spec) => self.inbound(event.line, spec)?,
             Action::Outbound(_) => {}

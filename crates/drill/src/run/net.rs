@@ -64,6 +64,8 @@ impl Runner<'_> {
             packets: sent.packets as u64,
         };
         let packet = wire::read(&sent.bytes, sent.at, handed).map_err(|what| Failure::new(line, what))?;
+        let at = self.micros(sent.at);
+        self.record.iter_mut().zip(&packet).for_each(|(record, packet)| record.sent(packet, at));
         self.sniffed.waiting.extend(packet);
         if self.sniffed.waiting.len() > SNIFFED_MAX {
             return Err(Failure::new(line, "the stack sends without end"));
