@@ -11,7 +11,7 @@ use crate::stack::Stack;
 use lowwater_core::base::Instant;
 use lowwater_core::ip::Cidr;
 use lowwater_core::stack::{Config, Stack as Core};
-use lowwater_os::{BusyPoll, Clock, Layer, Poller, Tun, TunOptions};
+use lowwater_os::{BusyPoll, Clock, Layer, PacketDevice, PacketOptions, Poller, Tun, TunOptions};
 use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -21,6 +21,7 @@ const MTU_MIN: u16 = 68;
 
 enum Open {
     Tun(TunOptions),
+    Packet(PacketOptions),
     Port(Box<dyn Port>),
 }
 
@@ -102,6 +103,17 @@ impl Builder {
     /// Adds a TUN or TAP device with these options.
     pub fn tun_with(self, options: TunOptions) -> Self {
         self.plan(Open::Tun(options))
+    }
+
+    /// Adds a network interface of the kernel by packet sockets; see [`PacketOptions::new`]. The stack shares its Ethernet
+    /// address and needs an IP address of its own, which the kernel must not have. Needs CAP_NET_RAW.
+    pub fn packet(self, interface: &str) -> Self {
+        self.packet_with(PacketOptions::new(interface))
+    }
+
+    /// Adds a network interface with these options.
+    pub fn packet_with(self, options: PacketOptions) -> Self {
+        self.plan(Open::Packet(options))
     }
 
     /// Adds a device: an end of [`crate::link::pair`], a link of the application ([`crate::link::owned`]), or one of your
@@ -239,9 +251,10 @@ fn attach(core: &mut Core, planned: Planned) -> io::Result<Attached> {
             }
             Box::new(tun)
         }
-        Open::Port(_) if !planned.host_addresses.is_empty() => {
+        Open::Packet(_) | Open::Port(_) if !planned.host_addresses.is_empty() => {
             return Err(invalid("only a TUN or TAP has a kernel's side that could get an address"));
         }
+        Open::Packet(options) => Box::new(PacketDevice::open(&options)?),
         Open::Port(port) => port,
     };
     let caps = port.caps();

@@ -3,8 +3,8 @@ use crate::observe::{Direction, Observer};
 use crate::port::{BATCH_PACKETS, Port};
 use crate::registry::Wakes;
 use crate::shared::{Inner, Phase, Shared};
-use lowwater_core::base::{DeviceId, Instant};
-use lowwater_core::device::Submit;
+use lowwater_core::base::{DeviceId, Duration, Instant};
+use lowwater_core::device::{QueueLimit, Submit};
 use lowwater_core::packet::{Owner, Packet};
 use lowwater_core::tcp::State;
 use lowwater_os::{BusyPoll, Idle, Poller};
@@ -15,6 +15,9 @@ use std::task::Waker;
 /// Turns in a row in which timers wait because a device still has input: after a stall news comes before timers, yet a
 /// flood does not stop time.
 const INPUT_FIRST_TURNS: u32 = 64;
+
+/// A device that has not taken over all of a batch is asked again after this long.
+const FLUSH_AGAIN: Duration = Duration::from_millis(1);
 
 /// One device with what is between it and the stack.
 pub(crate) struct Attached {
@@ -30,6 +33,8 @@ pub(crate) struct Attached {
     retry_at: Option<Instant>,
     more_input: bool,
     failed: Option<String>,
+    /// The last batch ended because the device had no more room.
+    crowded: bool,
 }
 
 impl Attached {
@@ -43,6 +48,7 @@ impl Attached {
             retry_at: None,
             more_input: false,
             failed: None,
+            crowded: false,
         }
     }
 
@@ -56,8 +62,17 @@ impl Attached {
             Ok(more) => self.more_input = more,
             Err(e) => self.failed = Some(e.to_string()),
         }
+        if self.port.needs_flush() {
+            self.port.flush();
+        }
         self.port.completions(&mut self.done);
         !self.inbox.is_empty() || !self.done.is_empty() || self.failed.is_some()
+    }
+
+    /// Until when the driver may sleep for this device's sake.
+    fn wake_at(&self, at: Instant) -> Instant {
+        let flush = if self.port.needs_flush() { at + FLUSH_AGAIN } else { Instant::FAR_FUTURE };
+        self.retry_at.unwrap_or(Instant::FAR_FUTURE).min(flush)
     }
 
     /// Gives the device what it takes; true when it took something.
@@ -161,7 +176,7 @@ impl Driver {
             match next {
                 Next::Stop => return self.stop(),
                 Next::Sleep(until) if !wrote => {
-                    let until = self.ports.iter().filter_map(|p| p.retry_at).fold(until, Instant::min);
+                    let until = self.ports.iter().map(|p| p.wake_at(at)).fold(until, Instant::min);
                     if let Some(now) = self.look_around(until) {
                         at = now;
                         continue;
@@ -265,7 +280,7 @@ impl Driver {
         if let Phase::Draining(end) = inner.phase {
             until = until.min(end);
         }
-        let waits = |p: &Attached| inner.core.needs_transmit(p.id) && p.outbox.is_empty();
+        let waits = |p: &Attached| inner.core.needs_transmit(p.id) && p.outbox.is_empty() && !p.crowded;
         if until <= now || self.ports.iter().any(waits) {
             return Next::Go;
         }
@@ -314,12 +329,27 @@ fn output(inner: &mut Inner, now: Instant, attached: &mut Attached) -> bool {
     if !attached.outbox.is_empty() {
         return false;
     }
-    let outbox = &mut attached.outbox;
+    let QueueLimit { packets, bytes: mut room } = attached.port.room();
+    if packets == 0 {
+        attached.crowded = true;
+        return false;
+    }
+    if core::mem::take(&mut attached.crowded) {
+        inner.core.device_ready(now, attached.id);
+    }
+    let (outbox, crowded) = (&mut attached.outbox, &mut attached.crowded);
+    let mut full = false;
     let mut collect = |_, packet: Packet| {
+        if full {
+            *crowded = true;
+            return Submit::NotNow(packet);
+        }
+        full = packet.len() > room;
+        room = room.saturating_sub(packet.len());
         outbox.push_back(packet);
         Submit::Sent
     };
-    inner.core.transmit(now, attached.id, BATCH_PACKETS, &mut collect);
+    inner.core.transmit(now, attached.id, BATCH_PACKETS.min(packets), &mut collect);
     !attached.outbox.is_empty()
 }
 

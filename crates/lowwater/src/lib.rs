@@ -76,4 +76,4 @@ pub use udp::UdpSocket;
 
 pub use lowwater_core as core;
 pub use lowwater_core::tcp::{SocketOptions, TcpInfo};
-pub use lowwater_os::{Layer, SetupError, TunOptions};
+pub use lowwater_os::{Layer, PacketOptions, SetupError, TunOptions};

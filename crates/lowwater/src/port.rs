@@ -1,8 +1,8 @@
 //! A device as the driver serves it: packets in by batches, packets out, and how the driver is woken for it.
 use lowwater_core::base::{Instant, Rng};
-use lowwater_core::device::{Device, DeviceCaps, Submit};
+use lowwater_core::device::{Device, DeviceCaps, QueueLimit, Submit};
 use lowwater_core::packet::{Owner, Packet};
-use lowwater_os::{Interest, Poller, Tun};
+use lowwater_os::{Interest, PacketDevice, Poller, Tun};
 use std::io;
 use std::time::Duration;
 
@@ -29,8 +29,19 @@ pub trait Port: Device + Send {
         let _ = into;
     }
 
+    /// What it would take now, so that no more is taken out of the queueing discipline in front of it. A packet that exceeds
+    /// the bytes ends the batch.
+    fn room(&self) -> QueueLimit {
+        QueueLimit { packets: usize::MAX, bytes: usize::MAX }
+    }
+
     /// A batch of submits is over.
     fn flush(&mut self) {}
+
+    /// What was flushed has not all been taken over: [`Port::flush`] is called again, within a millisecond at the latest.
+    fn needs_flush(&self) -> bool {
+        false
+    }
 
     /// Arranges that `poller` wakes when a packet waits, when there are completions, and when there is room after "not now".
     ///
@@ -55,6 +66,41 @@ impl Port for Tun {
 
     fn attach(&mut self, poller: &Poller, token: u64) -> io::Result<()> {
         poller.add(&*self, token, Interest::Read)
+    }
+}
+
+impl Port for PacketDevice {
+    fn caps(&self) -> DeviceCaps {
+        Self::caps(self)
+    }
+
+    fn recv(&mut self, at: Instant, max: usize, into: &mut Vec<Packet>) -> io::Result<bool> {
+        self.recv_batch(at, max, BATCH_BYTES, into)
+    }
+
+    fn completions(&mut self, into: &mut Vec<Owner>) {
+        Self::completions(self, into);
+    }
+
+    fn needs_flush(&self) -> bool {
+        Self::needs_flush(self)
+    }
+
+    fn room(&self) -> QueueLimit {
+        Self::room(self)
+    }
+
+    fn flush(&mut self) {
+        Self::flush(self);
+    }
+
+    fn attach(&mut self, poller: &Poller, token: u64) -> io::Result<()> {
+        poller.add(self.input_fd(), token, Interest::Read)?;
+        poller.add(self.output_fd(), token, Interest::Returns)
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        None
     }
 }
 
@@ -92,8 +138,14 @@ impl<P: Port> Port for NotNow<P> {
     fn completions(&mut self, into: &mut Vec<Owner>) {
         self.port.completions(into);
     }
+    fn room(&self) -> QueueLimit {
+        self.port.room()
+    }
     fn flush(&mut self) {
         self.port.flush();
+    }
+    fn needs_flush(&self) -> bool {
+        self.port.needs_flush()
     }
     fn attach(&mut self, poller: &Poller, token: u64) -> io::Result<()> {
         self.port.attach(poller, token)

@@ -11,20 +11,23 @@ pub mod entropy;
 pub mod error;
 pub mod netlink;
 pub mod netns;
+pub mod packet;
 pub mod poll;
 mod pool;
 #[allow(
     unsafe_code,
-    reason = "the ioctls of TUN, unshare, options as bytes and reading into fresh memory have no safe wrapper"
+    reason = "the ioctls of TUN, unshare, options as bytes, rings shared with the kernel and reading into fresh memory have no safe wrapper"
 )]
 mod sys;
 mod sysfs;
 pub mod tun;
+mod vnet;
 
 pub use busy_poll::{BusyPoll, Idle};
 pub use clock::Clock;
 pub use error::SetupError;
 pub use netlink::Link;
+pub use packet::{PacketDevice, PacketOptions};
 pub use poll::{Interest, Poller, Ready, Waker};
 pub use sys::socket;
 pub use tun::{KernelWork, Layer, Tun, TunOptions};

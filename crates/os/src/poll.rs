@@ -30,6 +30,8 @@ pub enum Interest {
     Write,
     /// Both.
     ReadWrite,
+    /// Each time that room to write comes, told once: slots of a ring that the kernel gives back.
+    Returns,
 }
 
 impl Interest {
@@ -38,6 +40,7 @@ impl Interest {
             Self::Read => EventFlags::IN,
             Self::Write => EventFlags::OUT,
             Self::ReadWrite => EventFlags::IN.union(EventFlags::OUT),
+            Self::Returns => EventFlags::OUT.union(EventFlags::ET),
         }
     }
 }

@@ -8,6 +8,7 @@
 //! 3. A dropped packet neither leaves nor completes.
 //! 4. Packets leave in the order in which they were accepted, with payload shared, headers and offload state untouched.
 //! 5. A device holds a bounded number of packets and bytes.
+pub mod bql;
 pub mod owned;
 pub mod pair;
 pub mod steer;

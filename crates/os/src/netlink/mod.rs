@@ -11,6 +11,7 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, 
 use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
 
+const IFLA_ADDRESS: u16 = 1;
 const IFLA_IFNAME: u16 = 3;
 const IFLA_MTU: u16 = 4;
 const IFLA_TXQLEN: u16 = 13;
@@ -103,6 +104,14 @@ impl Link {
     pub fn mtu(&self) -> Result<u32, SetupError> {
         let mtu = self.ask(|body| number(msg::find_attr(body.get(IFINFO_LEN..)?, IFLA_MTU)?));
         mtu?.ok_or_else(|| SetupError::NoSuchLink { name: self.name.clone() })
+    }
+
+    /// The Ethernet address; `None` where the device has none, as a TUN. Needs no privileges.
+    ///
+    /// # Errors
+    /// [`SetupError::NoSuchLink`] when the device is gone.
+    pub fn ethernet(&self) -> Result<Option<[u8; 6]>, SetupError> {
+        self.ask(|body| msg::find_attr(body.get(IFINFO_LEN..)?, IFLA_ADDRESS)?.try_into().ok())
     }
 
     /// Whether the device is up; needs no privileges.
@@ -223,7 +232,7 @@ impl Link {
     }
 
     /// What `find` sees in the kernel's description of the device.
-    fn ask(&self, find: impl Fn(&[u8]) -> Option<u32>) -> Result<Option<u32>, SetupError> {
+    fn ask<T>(&self, find: impl Fn(&[u8]) -> Option<T>) -> Result<Option<T>, SetupError> {
         let (doing, mut found) = (format!("asking about {}", self.name), None);
         let take = |kind, body: &[u8]| {
             if kind == libc::RTM_NEWLINK {

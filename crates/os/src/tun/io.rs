@@ -1,7 +1,7 @@
 //! Frames in and out of one queue: one system call each, without a copy for super-packets.
 use super::Tun;
-use super::vnet::{self, VNET_HDR_LEN};
 use crate::sys;
+use crate::vnet::{self, VNET_HDR_LEN};
 use bytes::Bytes;
 use lowwater_core::base::Instant;
 use lowwater_core::device::{Device, Direction, Submit};

@@ -4,7 +4,6 @@
 //! super-packets together with TCP ones, which the core does not read, cannot ask for TSO with ECN, and would bring a
 //! second system-call layer (nix) and address handling beside rustix for three ioctls.
 mod io;
-mod vnet;
 mod work;
 
 pub use work::KernelWork;
@@ -14,6 +13,7 @@ use crate::error::SetupError;
 use crate::netlink::Link;
 use crate::pool::Pool;
 use crate::sys::{self, TunFlags};
+use crate::vnet;
 use bytes::BytesMut;
 use core::fmt;
 use lowwater_core::device::{DeviceCaps, Direction};

@@ -1,12 +1,15 @@
-//! The virtio-net header in front of every frame of a TUN or TAP, to and from the core's `Offload`.
+//! The virtio-net header in front of every frame of a TUN, a TAP or a packet socket, to and from the core's `Offload`.
 //!
-//! Virtual I/O Device specification 1.2, section 5.1.6; the device is told to use little-endian numbers.
+//! Virtual I/O Device specification 1.2, section 5.1.6. TUN and TAP are told to use little-endian numbers and the long form;
+//! packet sockets use the machine's order and the short form, which are the same bytes on little-endian machines.
 use lowwater_core::packet::{Csum, GsoKind, Offload, Packet};
 use lowwater_wire::Malformed;
 use lowwater_wire::vnet_hdr::{self, GSO_ECN, GSO_NONE, GSO_TCPV4, GSO_TCPV6, VnetHdr};
 
 /// Length with `num_buffers`: keeps the IP header behind it aligned to four bytes.
-pub(super) const VNET_HDR_LEN: usize = vnet_hdr::LEN_MERGEABLE;
+pub(crate) const VNET_HDR_LEN: usize = vnet_hdr::LEN_MERGEABLE;
+/// Length without it: what packet sockets use.
+pub(crate) const VNET_HDR_SHORT: usize = vnet_hdr::LEN;
 
 /// Offset of the checksum in the TCP header.
 const TCP_CSUM_OFFSET: u16 = 16;
@@ -18,12 +21,8 @@ const MIN_HEADER: usize = 20;
 /// What the header says about `frame`, whose IP header is at `link_len`. Nothing in the header is taken on trust: every
 /// offset is checked against the frame, so that the core may index by it. Kinds of super-packets that were not asked for
 /// are refused.
-pub(super) fn decode(
-    header: &[u8; VNET_HDR_LEN],
-    frame: &[u8],
-    link_len: usize,
-) -> Result<Offload, Malformed> {
-    let header = VnetHdr::parse_mergeable(header)?;
+pub(crate) fn decode(header: &[u8], frame: &[u8], link_len: usize) -> Result<Offload, Malformed> {
+    let header = VnetHdr::parse(header)?;
     header.check(frame.len())?;
     let version = frame.get(link_len).ok_or(Malformed::Truncated)? >> 4;
     let csum = if header.needs_csum() {
@@ -52,8 +51,8 @@ pub(super) fn decode(
     Ok(Offload { gso, gso_size: header.gso_size, csum })
 }
 
-/// The header for a packet whose IP header is at `link_len`.
-pub(super) fn encode(packet: &Packet, link_len: usize) -> [u8; VNET_HDR_LEN] {
+/// The header for a packet whose IP header is at `link_len`; the short form is its front.
+pub(crate) fn encode(packet: &Packet, link_len: usize) -> [u8; VNET_HDR_LEN] {
     let mut header = VnetHdr::default();
     if let Csum::Partial { start, offset } = packet.offload.csum {
         header.flags = vnet_hdr::F_NEEDS_CSUM;

@@ -1,0 +1,159 @@
+//! The stack on a network interface of the kernel (AF_PACKET), against the kernel's TCP behind a pair of interfaces, each test
+//! in namespaces that it makes.
+use lowwater::blocking::{TcpListener, TcpStream};
+use lowwater::{PacketOptions, Stack};
+use lowwater_os::netns::{NetNs, net_admin};
+use std::fmt::Write as _;
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr};
+use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+const STACK: &str = "10.78.0.2";
+const KERNEL: &str = "10.78.0.1";
+const MIB: usize = 1 << 20;
+
+fn command(line: &str) -> String {
+    let mut words = line.split_whitespace();
+    let output = Command::new(words.next().unwrap()).args(words).output().unwrap();
+    assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The stack's side with interface `va` and no address of the kernel's, and the kernel's side.
+struct World {
+    near: NetNs,
+    far: NetNs,
+}
+
+impl World {
+    fn new() -> Self {
+        let world = Self { near: NetNs::new().unwrap(), far: NetNs::new().unwrap() };
+        let place = format!("/proc/{}/fd/{}", std::process::id(), world.far.as_fd().as_raw_fd());
+        world.near.run(|| {
+            command(&format!("ip link add va type veth peer name vb netns {place}"));
+            command("ip link set va up");
+        });
+        world.far.run(|| {
+            command(&format!("ip addr add {KERNEL}/24 dev vb"));
+            command("ip link set vb up");
+        });
+        world
+    }
+
+    fn stack(&self, options: PacketOptions) -> Stack {
+        self.near
+            .run(|| Stack::builder().packet_with(options).address(&format!("{STACK}/24")).build().unwrap())
+    }
+}
+
+fn at(ip: &str, port: u16) -> SocketAddr {
+    SocketAddr::new(ip.parse().unwrap(), port)
+}
+
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
+}
+
+#[test]
+fn bytes_cross_both_ways() {
+    if !net_admin() {
+        return;
+    }
+    let world = World::new();
+    let stack = world.stack(PacketOptions::new("va"));
+    let data = pattern(16 * MIB);
+    let listener = world.far.run(|| std::net::TcpListener::bind(at(KERNEL, 5_000))).unwrap();
+    let kernel = thread::spawn(move || {
+        let (mut peer, _) = listener.accept().unwrap();
+        let mut got = Vec::new();
+        peer.read_to_end(&mut got).unwrap();
+        peer.write_all(&got).unwrap();
+    });
+    let mut ours = TcpStream::connect(&stack, at(KERNEL, 5_000)).unwrap();
+    ours.write_all(&data).unwrap();
+    ours.shutdown(Shutdown::Write).unwrap();
+    let mut echoed = Vec::new();
+    ours.read_to_end(&mut echoed).unwrap();
+    kernel.join().unwrap();
+    assert!(echoed == data, "{} bytes came back changed", echoed.len());
+}
+
+#[test]
+fn the_kernel_connects_to_us() {
+    if !net_admin() {
+        return;
+    }
+    let world = World::new();
+    let stack = world.stack(PacketOptions::new("va"));
+    let listener = TcpListener::bind(&stack, at(STACK, 7)).unwrap();
+    let server = thread::spawn(move || {
+        let (mut peer, _) = listener.accept().unwrap();
+        let mut text = String::new();
+        peer.read_to_string(&mut text).unwrap();
+        writeln!(text, ", answered").unwrap();
+        peer.write_all(text.as_bytes()).unwrap();
+    });
+    let mut client = world.far.run(|| std::net::TcpStream::connect(at(STACK, 7))).unwrap();
+    client.write_all(b"asked").unwrap();
+    client.shutdown(Shutdown::Write).unwrap();
+    let mut text = String::new();
+    client.read_to_string(&mut text).unwrap();
+    server.join().unwrap();
+    assert_eq!(text, "asked, answered\n");
+}
+
+/// Largest backlog in bytes of the kernel's queue of 100 Mbit/s below the stack while one flow sends, after `warm_up`.
+fn backlog(options: PacketOptions) -> u64 {
+    let world = World::new();
+    world.near.run(|| {
+        command("tc qdisc add dev va root handle 1: tbf rate 100mbit burst 70000 limit 100000000");
+        command("tc qdisc add dev va parent 1:1 handle 2: pfifo limit 1000");
+    });
+    let stack = world.stack(options);
+    let listener = world.far.run(|| std::net::TcpListener::bind(at(KERNEL, 5_001))).unwrap();
+    thread::spawn(move || {
+        let (mut peer, _) = listener.accept().unwrap();
+        let mut buffer = vec![0; MIB];
+        while peer.read(&mut buffer).is_ok_and(|n| n > 0) {}
+    });
+    let mut ours = TcpStream::connect(&stack, at(KERNEL, 5_001)).unwrap();
+    let (begun, warm_up, end) = (Instant::now(), Duration::from_millis(700), Duration::from_millis(1_500));
+    let witness = thread::scope(|s| {
+        let witness = s.spawn(|| {
+            let mut most = 0;
+            while begun.elapsed() < end {
+                let text = world.near.run(|| command("tc -s -j qdisc show dev va"));
+                let bytes = text.split("\"backlog\":").nth(1).unwrap();
+                let bytes: u64 = bytes[..bytes.find(',').unwrap()].parse().unwrap();
+                if begun.elapsed() > warm_up {
+                    most = most.max(bytes);
+                }
+                thread::sleep(Duration::from_millis(10));
+            }
+            most
+        });
+        let block = pattern(256 << 10);
+        while begun.elapsed() < end {
+            ours.write_all(&block).unwrap();
+        }
+        witness.join().unwrap()
+    });
+    stack.shutdown_blocking(Duration::ZERO);
+    witness
+}
+
+/// The kernel's own `tc -s qdisc` is the witness: with small queues no more than two super-packets wait (and the packets that
+/// joined since), without them the congestion window does.
+#[test]
+fn small_queues_hold_the_kernels_queue_short() {
+    if !net_admin() {
+        return;
+    }
+    let with = backlog(PacketOptions::new("va"));
+    let without = backlog(PacketOptions { orphan: true, slots: 512, bql: false, ..PacketOptions::new("va") });
+    assert!((1..=3 * 65_536).contains(&with), "{with} bytes waited with small queues");
+    assert!(without > 3 * with, "{with} bytes waited with small queues, {without} without");
+}

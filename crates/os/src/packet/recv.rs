@@ -1,0 +1,87 @@
+//! Frames from the interface: one system call each, without a copy for super-packets.
+use super::PacketDevice;
+use crate::pool::Pool;
+use crate::sys;
+use crate::vnet::{self, VNET_HDR_SHORT};
+use bytes::BytesMut;
+use lowwater_core::base::Instant;
+use lowwater_core::packet::{Offload, Packet};
+use rustix::io::{Errno, retry_on_intr};
+use std::io;
+
+/// Largest read: virtio-net header, Ethernet header, the largest IP packet, rounded up.
+const READ_BYTES: usize = 65_536 + 64;
+/// Length of an Ethernet header.
+const ETHERNET_HEADER: usize = 14;
+
+/// Buffers for reads.
+#[derive(Debug)]
+pub(super) struct Reader {
+    pool: Pool,
+    buffer: BytesMut,
+    /// Bytes of the virtio-net header.
+    skip: usize,
+}
+
+impl Reader {
+    pub(super) fn new(offload: bool) -> Self {
+        let mut pool = Pool::new(READ_BYTES);
+        let buffer = pool.take();
+        Self { pool, buffer, skip: if offload { VNET_HDR_SHORT } else { 0 } }
+    }
+
+    /// The offload state of the frame in the buffer; `None` when its header is wrong or there is no frame.
+    fn offload(&self) -> Option<Offload> {
+        let (header, frame) = self.buffer.split_at_checked(self.skip)?;
+        if header.is_empty() {
+            return (frame.len() > ETHERNET_HEADER).then(Offload::default);
+        }
+        // Frames that are not IP have no version to agree with: they carry no super-packet.
+        vnet::decode(header, frame, ETHERNET_HEADER).ok()
+    }
+}
+
+impl PacketDevice {
+    /// Appends frames to `into`, as having arrived `at`, until `max` of them or more than `max_bytes` are there. True when more
+    /// may wait.
+    ///
+    /// # Errors
+    /// When the interface is gone (ENXIO); frames read before are in `into`. An interface that is only down has no frames.
+    pub fn recv_batch(
+        &mut self,
+        at: Instant,
+        max: usize,
+        max_bytes: usize,
+        into: &mut Vec<Packet>,
+    ) -> io::Result<bool> {
+        self.now = at;
+        let (mut frames, mut bytes) = (0, 0);
+        while frames < max && bytes <= max_bytes {
+            frames += 1;
+            let reader = &mut self.reader;
+            reader.buffer.clear();
+            match retry_on_intr(|| sys::read_into(&self.input, &mut reader.buffer)) {
+                Ok(_) => {}
+                // The interface went down: it may come back.
+                Err(Errno::AGAIN | Errno::NETDOWN) => return Ok(false),
+                // A kind of super-packet that the header cannot describe; the kernel has dropped it.
+                Err(Errno::INVAL) => {
+                    self.counters.malformed += 1;
+                    continue;
+                }
+                Err(e) => return Err(e.into()),
+            }
+            let Some(offload) = reader.offload() else {
+                self.counters.malformed += 1;
+                continue;
+            };
+            let (frame, _) = reader.pool.freeze(&mut reader.buffer, reader.skip);
+            let packet = Packet::received(frame, offload, at);
+            bytes += packet.len();
+            self.counters.frames_in += 1;
+            self.counters.bytes_in += packet.len() as u64;
+            into.push(packet);
+        }
+        Ok(true)
+    }
+}

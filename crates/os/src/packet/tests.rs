@@ -1,0 +1,127 @@
+use super::*;
+use crate::netns::{NetNs, net_admin};
+use bytes::Bytes;
+use lowwater_core::base::{FlowId, SocketId};
+use lowwater_core::device::{Device as _, Submit};
+use lowwater_core::packet::{Offload, Packet};
+use std::process::Command;
+
+fn command(line: &str) {
+    let mut words = line.split_whitespace();
+    let output = Command::new(words.next().unwrap()).args(words).output().unwrap();
+    assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// A namespace with a pair of interfaces, both up.
+fn with_pair(f: impl FnOnce() + Send) {
+    if !net_admin() {
+        return;
+    }
+    NetNs::new().unwrap().run(|| {
+        command("ip link add va type veth peer name vb");
+        command("ip link set va up");
+        command("ip link set vb up");
+        f();
+    });
+}
+
+/// A frame of an EtherType for experiments (IEEE 802), `len` bytes of payload.
+fn frame(to: [u8; 6], len: usize, owner: Option<Owner>) -> Packet {
+    let mut bytes = to.to_vec();
+    bytes.extend([2, 0, 0, 0, 0, 1, 0x88, 0xb5]);
+    bytes.resize(14 + len, 7);
+    Packet { owner, ..Packet::received(Bytes::from(bytes), Offload::default(), Instant::ZERO) }
+}
+
+fn owner(charge: u32) -> Owner {
+    Owner { flow: FlowId(SocketId::default()), charge }
+}
+
+#[test]
+fn frames_cross_and_their_slots_come_back() {
+    with_pair(|| {
+        let (mut a, mut b) = (open("va"), open("vb"));
+        let to = b.caps().ethernet.unwrap();
+        let mut back = Vec::new();
+        for i in 0..300 {
+            assert!(matches!(
+                a.submit(Instant::ZERO, frame(to, 46 + i as usize, Some(owner(i)))),
+                Submit::Sent
+            ));
+            a.flush();
+            a.completions(&mut back);
+        }
+        assert_eq!(back.iter().map(|o| o.charge).collect::<Vec<_>>(), (0..300).collect::<Vec<_>>());
+        assert_eq!((a.in_flight(), a.counters().frames_out, a.counters().completions), (0, 300, 300));
+        let mut frames = Vec::new();
+        while b.recv_batch(Instant::ZERO, 64, 1 << 20, &mut frames).unwrap() {}
+        let ours: Vec<_> = frames.iter().filter(|p| p.payload[12..14] == [0x88, 0xb5]).collect();
+        assert_eq!(ours.len(), 300);
+        assert_eq!(ours[299].len(), 14 + 46 + 299);
+    });
+}
+
+fn open(name: &str) -> PacketDevice {
+    PacketDevice::open(&PacketOptions { bql: false, ..PacketOptions::new(name) }).unwrap()
+}
+
+#[test]
+fn what_waits_in_the_kernels_queue_keeps_its_slot() {
+    with_pair(|| {
+        // A token bucket that lets one small frame pass and then almost nothing.
+        command("tc qdisc add dev va root tbf rate 8kbit burst 200 limit 100000");
+        let mut a =
+            PacketDevice::open(&PacketOptions { slots: 16, bql: false, ..PacketOptions::new("va") }).unwrap();
+        let to = [2, 0, 0, 0, 0, 9];
+        for i in 0..16 {
+            assert!(matches!(a.submit(Instant::ZERO, frame(to, 100, Some(owner(i)))), Submit::Sent));
+        }
+        a.flush();
+        let mut back = Vec::new();
+        a.completions(&mut back);
+        assert!(back.len() < 4, "{back:?}");
+        // The ring is full but for those: not now, and the frame comes back whole.
+        let mut more = 0;
+        let refused = loop {
+            match a.submit(Instant::ZERO, frame(to, 100, None)) {
+                Submit::NotNow(packet) => break packet,
+                _ => more += 1,
+            }
+        };
+        assert_eq!((more, refused.len(), a.counters().not_now), (back.len(), 114, 1));
+        assert_eq!(a.in_flight(), 16);
+        // With the queue its frames go, and each slot and each owner comes back, once.
+        command("tc qdisc del dev va root");
+        a.flush();
+        a.completions(&mut back);
+        back.sort_by_key(|o| o.charge);
+        assert_eq!(back.iter().map(|o| o.charge).collect::<Vec<_>>(), (0..16).collect::<Vec<_>>());
+        assert_eq!(a.in_flight(), 0);
+    });
+}
+
+#[test]
+fn byte_queue_limits_hold_the_ring_short() {
+    with_pair(|| {
+        command("tc qdisc add dev va root tbf rate 8kbit burst 200 limit 100000");
+        let mut a = PacketDevice::open(&PacketOptions::new("va")).unwrap();
+        let mut taken = 0;
+        while matches!(a.submit(Instant::ZERO, frame([2, 0, 0, 0, 0, 9], 1_000, None)), Submit::Sent) {
+            taken += 1;
+        }
+        assert_eq!((taken, a.bql_limit()), (1, Some(0)), "one packet before anything is known");
+    });
+}
+
+#[test]
+fn what_cannot_be_opened_is_said() {
+    with_pair(|| {
+        let open = |options: PacketOptions| PacketDevice::open(&options).map(drop).unwrap_err();
+        assert!(matches!(open(PacketOptions::new("vx")), SetupError::NoSuchLink { .. }));
+        assert!(
+            open(PacketOptions { slots: 7, ..PacketOptions::new("va") }).to_string().contains("8 to 4096")
+        );
+        command("ip link set va down");
+        assert!(open(PacketOptions::new("va")).to_string().contains("on va"));
+    });
+}
