@@ -32,6 +32,7 @@ Examples:
   curl http://10.9.0.2/                            what is there
   curl -O http://10.9.0.2/README.md                download
   curl -T big.iso http://10.9.0.2/big.iso          upload
+  sudo lowwater serve --packet eth1 --addr 192.0.2.7/24 --host-addr 192.0.2.1/24
   sudo lowwater serve --tun lw0 --addr 10.9.0.2/24 --addr6 fd00:9::2/64 \\
       --set tcp_congestion_control=reno --pcap serve.pcapng --stats stats.json
 
@@ -128,18 +129,21 @@ pub(crate) struct LabOptions {
 #[derive(Debug, Args)]
 pub(crate) struct Net {
     /// Name of the TUN device to make
-    #[arg(long, value_name = "NAME")]
-    pub(crate) tun: String,
+    #[arg(long, value_name = "NAME", required_unless_present = "packet", conflicts_with = "packet")]
+    pub(crate) tun: Option<String>,
+    /// Network interface of the kernel to use instead of a TUN, by packet sockets; the kernel must not have --addr
+    #[arg(long, value_name = "IFACE")]
+    pub(crate) packet: Option<String>,
     /// Address of the stack with its subnet, as 10.9.0.2/24
     #[arg(long, value_name = "CIDR")]
     pub(crate) addr: Cidr,
     /// A second address of the stack, of the other family, as fd00:9::2/64
     #[arg(long, value_name = "CIDR")]
     pub(crate) addr6: Option<Cidr>,
-    /// Address of the kernel's side [default: the first free address of --addr's subnet]
+    /// Address of the kernel's side [default: the first free address of --addr's subnet]; with --packet the gateway [default: none]
     #[arg(long, value_name = "CIDR")]
     pub(crate) host_addr: Option<Cidr>,
-    /// Address of the kernel's side beside --addr6 [default: the first free address of its subnet]
+    /// Address of the kernel's side beside --addr6 [default: the first free address of its subnet]; with --packet the gateway [default: none]
     #[arg(long, value_name = "CIDR", requires = "addr6")]
     pub(crate) host_addr6: Option<Cidr>,
     /// Set a sysctl of the stack by Linux's name (may be repeated)
@@ -148,9 +152,9 @@ pub(crate) struct Net {
     /// Write all packets to this pcapng file
     #[arg(long, value_name = "FILE")]
     pub(crate) pcap: Option<PathBuf>,
-    /// MTU of the device
-    #[arg(long, value_name = "N", default_value_t = 1500, value_parser = clap::value_parser!(u16).range(576..))]
-    pub(crate) mtu: u16,
+    /// MTU of the TUN device [default: 1500]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(576..))]
+    pub(crate) mtu: Option<u16>,
     /// Single segments and finished checksums on the device instead of super-packets
     #[arg(long)]
     pub(crate) no_offload: bool,

@@ -1,4 +1,4 @@
-//! The stack on its TUN device, as `serve` and `get` use it: set-up, addresses of the kernel's side, capture.
+//! The stack on its device, as `serve` and `get` use it: set-up, addresses of the kernel's side, capture.
 mod capture;
 pub(crate) mod lent;
 pub(crate) mod sink;
@@ -6,14 +6,16 @@ pub(crate) mod sink;
 use crate::args::Net;
 use crate::failure::Failure;
 use capture::Capture;
-use lowwater::port::NotNow;
-use lowwater::{Stack, TunOptions};
+use lowwater::port::{NotNow, Port};
+use lowwater::{Builder, PacketOptions, Stack, TunOptions};
 use lowwater_core::base::Rng;
 use lowwater_core::ip::Cidr;
-use lowwater_os::Tun;
+use lowwater_os::{PacketDevice, Tun};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
+/// MTU of a TUN.
+const DEFAULT_MTU: u16 = 1_500;
 /// Half of all submits, in 10^-6.
 const HALF: u32 = 500_000;
 
@@ -30,42 +32,26 @@ pub(crate) struct Opened {
     capture: Option<Capture>,
 }
 
-/// Makes the device, configures the kernel's side and starts the stack.
+/// Opens the device, configures the kernel's side of a TUN and starts the stack.
 pub(crate) fn open(net: &Net) -> Result<Opened, Failure> {
-    if net.tun.is_empty() {
-        return Err(Failure::usage("--tun needs a name of 1 to 15 bytes, as lw0".to_owned()));
-    }
-    for (flag, own) in [("--addr", Some(net.addr)), ("--addr6", net.addr6)] {
-        own.map_or(Ok(()), |own| host_address(flag, own))?;
-    }
-    let mut sides = vec![(net.addr, host_side("--host-addr", net.addr, net.host_addr)?)];
-    if let Some(addr6) = net.addr6 {
-        if addr6.addr().is_ipv4() == net.addr.addr().is_ipv4() {
-            return Err(Failure::usage(format!(
-                "--addr6 {addr6} is of the same family as --addr {}: it takes one of the other family",
-                net.addr
-            )));
-        }
-        sides.push((addr6, host_side("--host-addr6", addr6, net.host_addr6)?));
-    }
+    let sides = sides(net)?;
     let capture = net.pcap.as_deref().map(Capture::create).transpose()?;
-    let options = TunOptions { offload: !net.no_offload, mtu: net.mtu.into(), ..TunOptions::new(&net.tun) };
-    let tun = Tun::open(&options)?;
-    let device = tun.name().to_owned();
-    let link = tun.link()?;
-    link.up()?;
-    for (_, host) in &sides {
-        link.add_address(host.addr(), host.len())?;
-    }
-    let mut builder = match net.fault_not_now {
-        true => Stack::builder().device(NotNow::new(tun, Rng::new(1), HALF)),
-        false => Stack::builder().device(tun),
+    let (builder, device) = match &net.packet {
+        Some(interface) => attach(net, packet(net, interface)?, interface.clone()),
+        None => {
+            let tun = tun(net, &sides)?;
+            let name = tun.name().to_owned();
+            attach(net, tun, name)
+        }
     };
-    for (own, host) in &sides {
-        let all = if own.addr().is_ipv4() { "0.0.0.0/0" } else { "::/0" };
-        builder = builder.address(&own.to_string()).route(all, Some(host.addr()));
+    let mut builder = builder.busy_poll(Duration::from_micros(net.busy_poll.into()));
+    for side in &sides {
+        builder = builder.address(&side.own.to_string());
+        if let Some(host) = side.host {
+            let all = if side.own.addr().is_ipv4() { "0.0.0.0/0" } else { "::/0" };
+            builder = builder.route(all, Some(host.addr()));
+        }
     }
-    builder = builder.busy_poll(Duration::from_micros(net.busy_poll.into()));
     for (key, value) in &net.set {
         builder = builder.sysctl(key, value);
     }
@@ -73,9 +59,73 @@ pub(crate) fn open(net: &Net) -> Result<Opened, Failure> {
         builder = builder.observe(capture.observer());
     }
     let stack = builder.build().map_err(|e| Failure::io("starting the stack", &e))?;
-    let addresses = sides.iter().map(|(own, _)| own.addr()).collect();
-    let hosts = sides.iter().map(|(_, host)| *host).collect();
+    let addresses = sides.iter().map(|side| side.own.addr()).collect();
+    let hosts = sides.iter().filter_map(|side| side.host).collect();
     Ok(Opened { stack, device, addresses, hosts, capture })
+}
+
+/// An address of the stack, and the host beside it: the kernel's side of a TUN, or a gateway.
+struct Side {
+    own: Cidr,
+    host: Option<Cidr>,
+}
+
+fn sides(net: &Net) -> Result<Vec<Side>, Failure> {
+    for (flag, own) in [("--addr", Some(net.addr)), ("--addr6", net.addr6)] {
+        own.map_or(Ok(()), |own| host_address(flag, own))?;
+    }
+    let side = |flag, own, given| match (net.packet.is_some(), given) {
+        (true, None) => Ok(Side { own, host: None }),
+        _ => host_side(flag, own, given).map(|host| Side { own, host: Some(host) }),
+    };
+    let mut sides = vec![side("--host-addr", net.addr, net.host_addr)?];
+    if let Some(addr6) = net.addr6 {
+        if addr6.addr().is_ipv4() == net.addr.addr().is_ipv4() {
+            return Err(Failure::usage(format!(
+                "--addr6 {addr6} is of the same family as --addr {}: it takes one of the other family",
+                net.addr
+            )));
+        }
+        sides.push(side("--host-addr6", addr6, net.host_addr6)?);
+    }
+    Ok(sides)
+}
+
+fn tun(net: &Net, sides: &[Side]) -> Result<Tun, Failure> {
+    let name = net.tun.as_deref().unwrap_or_default();
+    if name.is_empty() {
+        return Err(Failure::usage("--tun needs a name of 1 to 15 bytes, as lw0".to_owned()));
+    }
+    let options = TunOptions {
+        offload: !net.no_offload,
+        mtu: net.mtu.unwrap_or(DEFAULT_MTU).into(),
+        ..TunOptions::new(name)
+    };
+    let tun = Tun::open(&options)?;
+    let link = tun.link()?;
+    link.up()?;
+    for host in sides.iter().filter_map(|side| side.host) {
+        link.add_address(host.addr(), host.len())?;
+    }
+    Ok(tun)
+}
+
+fn packet(net: &Net, interface: &str) -> Result<PacketDevice, Failure> {
+    if net.mtu.is_some() {
+        return Err(Failure::usage(format!(
+            "--mtu is for --tun: {interface} has the MTU that `ip link` gave it"
+        )));
+    }
+    let options = PacketOptions { offload: !net.no_offload, ..PacketOptions::new(interface) };
+    Ok(PacketDevice::open(&options)?)
+}
+
+fn attach(net: &Net, port: impl Port + 'static, name: String) -> (Builder, String) {
+    let builder = match net.fault_not_now {
+        true => Stack::builder().device(NotNow::new(port, Rng::new(1), HALF)),
+        false => Stack::builder().device(port),
+    };
+    (builder, name)
 }
 
 impl Opened {

@@ -150,11 +150,15 @@ fn announce(args: &Serve, opened: &Opened) -> Result<(), Failure> {
         })
         .to_string());
     }
+    let beside = match (&args.net.packet, hosts.as_slice()) {
+        (Some(_), []) => String::new(),
+        (Some(_), hosts) => format!(", gateway {}", hosts.join(" and ")),
+        (None, hosts) => format!(", kernel's side {}", hosts.join(" and ")),
+    };
     say(&format!(
-        "serving {root} on {} (device {}, kernel's side {}), echo on port 7, discard on 9, chargen on 19; try: curl {}",
+        "serving {root} on {} (device {}{beside}), echo on port 7, discard on 9, chargen on 19; try: curl {}",
         urls.join(" and "),
         opened.device,
-        hosts.join(" and "),
         urls[0],
     ))
 }

@@ -52,10 +52,15 @@ pub(crate) struct Served {
 impl Served {
     /// Starts it on 10.9.0.2 and fd00:9::2 and waits until it serves.
     pub(crate) fn start(args: &[&str]) -> Self {
+        Self::start_on(["--tun", "lw0"], args)
+    }
+
+    /// The same on another device.
+    pub(crate) fn start_on(device: [&str; 2], args: &[&str]) -> Self {
         let dir = Dir::new();
         std::fs::create_dir(dir.join("root")).unwrap();
-        let mut command =
-            lowwater(["serve", "--json", "--tun", "lw0", "--addr", "10.9.0.2/24", "--addr6", "fd00:9::2/64"]);
+        let mut command = lowwater(["serve", "--json", "--addr", "10.9.0.2/24", "--addr6", "fd00:9::2/64"]);
+        command.args(device);
         command.arg("--root").arg(dir.join("root")).arg("--stats").arg(dir.join("stats.json")).args(args);
         let mut proc = Proc::piped(&mut command);
         let mut lines = BufReader::new(proc.stdout());

@@ -11,7 +11,11 @@ use std::time::Duration;
 
 /// Up and down by both families with equal hashes.
 fn both_ways(args: &[&str], len: u64, hosts: &[&str]) -> serde_json::Value {
-    let served = Served::start(args);
+    both_ways_on(["--tun", "lw0"], args, len, hosts)
+}
+
+fn both_ways_on(device: [&str; 2], args: &[&str], len: u64, hosts: &[&str]) -> serde_json::Value {
+    let served = Served::start_on(device, args);
     let source = served.dir.join("source");
     let hash = content(&source, len);
     std::fs::hard_link(&source, served.root("down")).unwrap();
@@ -34,6 +38,24 @@ fn a_gibibyte_each_way() {
             let stats = both_ways(&[], 1_024 * MIB, &[V4]);
             let octets = stats["IpExt"]["OutOctets"].as_u64().unwrap();
             assert!(octets > 1_024 * MIB && octets < 1_200 * MIB, "{octets}");
+        });
+    }
+}
+
+#[test]
+fn both_families_by_packet_sockets() {
+    if can_run(&["curl", "ip"]) {
+        in_namespace(|| {
+            for line in [
+                "link add va type veth peer name vb",
+                "addr add 10.9.0.1/24 dev vb",
+                "addr add fd00:9::1/64 dev vb nodad",
+                "link set va up",
+                "link set vb up",
+            ] {
+                run(std::process::Command::new("ip").args(line.split(' ')), LIMIT);
+            }
+            drop(both_ways_on(["--packet", "va"], &[], 64 * MIB, &[V4, V6]));
         });
     }
 }

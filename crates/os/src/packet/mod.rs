@@ -92,8 +92,6 @@ pub struct PacketDevice {
     sent: ring::Outstanding,
     /// Byte queue limits, where wanted.
     bql: Option<Bql>,
-    /// See [`PacketOptions::orphan`].
-    orphan: bool,
     /// When it was last told the time.
     now: Instant,
     reader: recv::Reader,
@@ -139,10 +137,9 @@ impl PacketDevice {
             mtu,
             ethernet,
             offload: options.offload,
-            sent: ring::Outstanding::new(ring.slots()),
+            sent: ring::Outstanding::new(ring.slots(), options.orphan),
             ring,
             bql: options.bql.then(Bql::new),
-            orphan: options.orphan,
             now: Instant::ZERO,
             reader: recv::Reader::new(options.offload),
             counters: PacketCounters::default(),

@@ -24,6 +24,8 @@ pub(super) struct Outstanding {
     returned: usize,
     /// The kernel has not taken all of them over: its queueing discipline was full.
     refused: bool,
+    /// Owners get their credit back on entry.
+    orphan: bool,
 }
 
 /// One frame.
@@ -45,8 +47,8 @@ pub(super) struct Returned {
 }
 
 impl Outstanding {
-    pub(super) fn new(slots: usize) -> Self {
-        Self { slots, next: 0, frames: VecDeque::with_capacity(slots), returned: 0, refused: false }
+    pub(super) fn new(slots: usize, orphan: bool) -> Self {
+        Self { slots, next: 0, frames: VecDeque::with_capacity(slots), returned: 0, refused: false, orphan }
     }
 
     /// Frames that the kernel has.
@@ -136,13 +138,13 @@ impl Device for PacketDevice {
             return Submit::Dropped;
         }
         let bytes = packet.len();
-        self.sent.push(packet.owner.filter(|_| !self.orphan), bytes as u32);
+        self.sent.push(packet.owner.filter(|_| !self.sent.orphan), bytes as u32);
         self.counters.frames_out += 1;
         self.counters.bytes_out += bytes as u64;
         if let Some(bql) = &mut self.bql {
             bql.on_queued(bytes as u64);
         }
-        if self.orphan {
+        if self.sent.orphan {
             return Submit::Completed;
         }
         Submit::Sent

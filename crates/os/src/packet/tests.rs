@@ -1,3 +1,4 @@
+//! Packet sockets over a pair of interfaces: frames cross, and slots come back when they have left.
 use super::*;
 use crate::netns::{NetNs, net_admin};
 use bytes::Bytes;
