@@ -148,7 +148,7 @@ fn random_options(sysctl: &Sysctl, rng: &mut Rng) -> SocketOptions {
             13 => o.maxseg = odd(rng) as u16,
             14 => o.window_clamp = odd(rng),
             _ => {
-                o.congestion = CongestionKind::ALL[rng.below(2) as usize];
+                o.congestion = CongestionKind::ALL[rng.below(3) as usize];
                 o.tos = odd(rng) as u8;
                 o.ttl = odd(rng) as u8;
                 o.syncnt = odd(rng) as u8;

@@ -90,17 +90,20 @@ pub enum CongestionKind {
     Reno,
     /// RFC 9438, Linux's default.
     Cubic,
+    /// draft-cardwell-iccrg-bbr-congestion-control-00: BBR version 1, as Linux has it.
+    Bbr,
 }
 
 impl CongestionKind {
     /// All kinds, in the order in which they are listed to users.
-    pub const ALL: [Self; 2] = [Self::Reno, Self::Cubic];
+    pub const ALL: [Self; 3] = [Self::Reno, Self::Cubic, Self::Bbr];
     /// The name in `tcp_congestion_control` and TCP_CONGESTION.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Reno => "reno",
             Self::Cubic => "cubic",
+            Self::Bbr => "bbr",
         }
     }
 }
@@ -220,7 +223,7 @@ sysctls! {
     /// Fall back to no ECN when the ECN-setup SYN is retransmitted (RFC 3168 section 6.1.1.1).
     tcp_ecn_fallback: bool = true, "tcp_ecn_fallback", "a number", 0 ..= 1;
     /// The congestion controller of new connections.
-    tcp_congestion_control: CongestionKind = CongestionKind::Cubic, "tcp_congestion_control", "reno or cubic";
+    tcp_congestion_control: CongestionKind = CongestionKind::Cubic, "tcp_congestion_control", "reno, cubic or bbr";
     /// SYN retransmissions of an active open before it fails.
     tcp_syn_retries: u32 = 6, "tcp_syn_retries", "a number", 1 ..= 127;
     /// SYN retransmissions of an active open, in front of those of `tcp_syn_retries`, that do not double the timeout (Linux 6.5).

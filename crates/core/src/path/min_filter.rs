@@ -62,6 +62,23 @@ impl MinFilter {
     }
 }
 
+/// Windowed maximum of `u32` values, 0 before the first: the minimum of the complements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct MaxFilter(MinFilter);
+
+impl MaxFilter {
+    /// The largest value of the window.
+    #[must_use]
+    pub fn get(&self) -> u32 {
+        self.0.get().map_or(0, |v| !v)
+    }
+
+    /// A new value, measured at `at` in any unit that counts modulo 2^32; the window is `window` of it long.
+    pub fn update(&mut self, at: u32, window: u32, value: u32) {
+        self.0.update(at, window, !value);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,6 +98,18 @@ mod tests {
         assert_eq!(filter.get(), Some(30));
         filter.update(10_000, 100, 60);
         assert_eq!(filter.get(), Some(60));
+    }
+
+    #[test]
+    fn the_maximum_of_ten_rounds_is_forgotten_after_them() {
+        let mut filter = MaxFilter::default();
+        assert_eq!(filter.get(), 0);
+        for (round, value, want) in
+            [(1, 50, 50), (2, 80, 80), (5, 60, 80), (9, 70, 80), (12, 40, 80), (13, 40, 70)]
+        {
+            filter.update(round, 10, value);
+            assert_eq!(filter.get(), want, "round {round}");
+        }
     }
 
     proptest! {

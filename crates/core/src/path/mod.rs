@@ -11,7 +11,7 @@ pub mod rtt;
 
 use crate::base::Cx;
 use crate::base::sysctl::CongestionKind;
-use congestion::{AnyCongestion, Congestion as _, Window};
+use congestion::{AnyCongestion, CaEvent, Congestion as _, Flow, Window};
 use ecn::Ecn;
 use pacing::{Demand, Pacing};
 use plpmtud::Plpmtud;
@@ -61,9 +61,37 @@ impl Path {
         self.plpmtud = Some(Box::new(Plpmtud::new(cx.sysctl, cx.now, &self.pmtu, options)));
     }
 
-    /// Replaces the controller (TCP_CONGESTION). The window stays; what the old controller learnt is forgotten.
+    /// Replaces the controller (TCP_CONGESTION). The window stays; what the old controller learnt is forgotten. On a connection
+    /// that is established [`CaEvent::Start`] has to follow.
     pub fn set_congestion(&mut self, kind: CongestionKind) {
         self.congestion = AnyCongestion::new(kind);
+    }
+
+    /// What the controller may ask of its flow: `mss` is the segment size in force, `in_flight` and `lost` are the transport's.
+    #[must_use]
+    pub fn flow(&self, mss: u16, in_flight: u32, lost: u32) -> Flow {
+        Flow {
+            mss: u32::from(mss),
+            in_flight,
+            delivered: self.rate.delivered(),
+            delivered_at: self.rate.delivered_at(),
+            lost,
+            app_limited: self.rate.is_app_limited(),
+            srtt: self.rtt.srtt(),
+            min_rtt: self.rtt.min_rtt(),
+            departure: self.pacing.wstamp(),
+            pacing_rate: self.pacing.rate(),
+            max_pacing_rate: self.pacing.max_rate(),
+        }
+    }
+
+    /// Tells the controller a fact; what it wants of pacing is done at once.
+    pub fn tell(&mut self, cx: &mut Cx<'_>, event: CaEvent, flow: &Flow) {
+        self.congestion.on_event(cx, &mut self.window, event, flow);
+        if let Some(rate) = self.congestion.wishes().pacing_rate {
+            self.pacing.need();
+            self.pacing.set_rate(rate);
+        }
     }
 
     /// Derives the pacing rate anew after an acknowledgement, unless the controller sets it itself.
@@ -76,7 +104,7 @@ impl Path {
             packets_out,
             srtt8_us: self.rtt.srtt8_us(),
         };
-        match self.congestion.pacing_rate() {
+        match self.congestion.wishes().pacing_rate {
             Some(rate) => self.pacing.set_rate(rate),
             None => self.pacing.derive_rate(cx.sysctl, &demand),
         }

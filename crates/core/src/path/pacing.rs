@@ -8,7 +8,7 @@ use crate::base::time::Duration;
 /// `rate >> PACING_SHIFT` bytes are about a millisecond's worth (`sk_pacing_shift`).
 pub const PACING_SHIFT: u8 = 10;
 /// Segments at the start of a flow that are not paced (`TCP_INIT_CWND`).
-pub const UNPACED_SEGMENTS: u64 = 10;
+pub const UNPACED_SEGMENTS: u8 = 10;
 /// Largest time that the cushion for bursts may take (`hystart_ack_delay`).
 const BURST_DELAY_MAX: Duration = Duration::from_millis(1);
 
@@ -46,6 +46,8 @@ pub struct Pacing {
     max_rate: u64,
     wstamp: Instant,
     status: Status,
+    /// Segments sent, up to those that are not paced.
+    sent: u8,
 }
 
 impl Default for Pacing {
@@ -58,7 +60,7 @@ impl Pacing {
     /// No rate yet, no bound, nobody paces.
     #[must_use]
     pub const fn new() -> Self {
-        Self { rate: u64::MAX, max_rate: u64::MAX, wstamp: Instant::ZERO, status: Status::None }
+        Self { rate: u64::MAX, max_rate: u64::MAX, wstamp: Instant::ZERO, status: Status::None, sent: 0 }
     }
 
     /// Bytes per second; `u64::MAX` when unknown, then nothing is held back.
@@ -85,7 +87,33 @@ impl Pacing {
         self.status != Status::None
     }
 
-    /// The controller wants pacing, or the queueing discipline below changed.
+    /// The controller wants the flow paced.
+    pub fn need(&mut self) {
+        if self.status == Status::None {
+            self.status = Status::Needed;
+        }
+    }
+
+    /// When the next packet may leave by the packets before it; in the past when nothing holds it back (`tcp_wstamp_ns`).
+    #[must_use]
+    pub const fn wstamp(&self) -> Instant {
+        self.wstamp
+    }
+
+    /// When a packet leaves that is handed down now.
+    #[must_use]
+    pub fn departure(&self, now: Instant) -> Instant {
+        self.wstamp.max(now)
+    }
+
+    /// How long after `now` the next packet leaves. Timers that wait for an acknowledgement begin to count then
+    /// (`tcp_pacing_delay`).
+    #[must_use]
+    pub const fn delay(&self, now: Instant) -> Duration {
+        self.wstamp.since(now)
+    }
+
+    /// Who paces from now on: the queueing discipline below changed.
     pub const fn set_status(&mut self, status: Status) {
         self.status = status;
     }
@@ -94,8 +122,8 @@ impl Pacing {
     pub fn set_max_rate(&mut self, bytes_per_second: u64) {
         self.max_rate = bytes_per_second.max(1);
         self.rate = self.rate.min(self.max_rate);
-        if bytes_per_second != u64::MAX && self.status == Status::None {
-            self.status = Status::Needed;
+        if bytes_per_second != u64::MAX {
+            self.need();
         }
     }
 
@@ -124,21 +152,29 @@ impl Pacing {
         (self.status == Status::Needed && self.wstamp > now).then_some(self.wstamp)
     }
 
-    /// A packet with `len_bytes` of payload leaves now: its departure time, after which the next one's is known.
-    /// `segments_sent` counts what the flow has sent, this packet included (`tcp_update_skb_after_send`).
+    /// A packet with `len_bytes` of payload in `segs` segments is handed down now: its departure time, after which the next one's
+    /// is known (`tcp_update_skb_after_send`).
     ///
     /// Time that the flow could have sent in but did not is credit for this packet, up to half of its duration: enough to
     /// make up for a late timer, too little for a burst.
-    pub fn on_send(&mut self, now: Instant, len_bytes: u64, segments_sent: u64) -> Instant {
+    pub fn on_send(&mut self, now: Instant, len_bytes: usize, segs: u16) -> Instant {
+        if len_bytes > 0 {
+            self.count(segs);
+        }
         let prior = self.wstamp;
         let departure = prior.max(now);
         self.wstamp = departure;
-        if self.is_paced() && self.rate != u64::MAX && segments_sent >= UNPACED_SEGMENTS {
-            let len_ns = self.nanos_for(len_bytes);
+        if self.is_paced() && self.rate != u64::MAX && self.sent >= UNPACED_SEGMENTS {
+            let len_ns = self.nanos_for(len_bytes as u64);
             let credit = departure.nanos_since(prior);
             self.wstamp = departure.plus_nanos(len_ns - credit.min(len_ns / 2));
         }
         departure
+    }
+
+    /// Segments with data left in a way that is never paced, such as with a SYN.
+    pub fn count(&mut self, segs: u16) {
+        self.sent = (u16::from(self.sent).saturating_add(segs)).min(UNPACED_SEGMENTS.into()) as u8;
     }
 
     /// Nanoseconds that `len_bytes` take at the rate.

@@ -61,6 +61,12 @@ pub struct RateSample {
 }
 
 impl RateSample {
+    /// `delivered` segments in `interval`, for tests of those who use samples.
+    #[cfg(test)]
+    pub(crate) const fn of(delivered: u32, interval_ns: u64, app_limited: bool) -> Self {
+        Self { delivered, interval_ns, app_limited, retransmitted: false }
+    }
+
     /// The longer of the sending and the acknowledging interval.
     #[must_use]
     pub const fn interval(&self) -> Duration {
@@ -198,6 +204,12 @@ impl Rate {
     #[must_use]
     pub const fn delivered(&self) -> u32 {
         self.delivered
+    }
+
+    /// When the count of delivered segments last moved.
+    #[must_use]
+    pub const fn delivered_at(&self) -> Instant {
+        self.delivered_at
     }
 
     /// Segments delivered whose acknowledgement carried an ECN echo, modulo 2^32 (`tcpi_delivered_ce`).

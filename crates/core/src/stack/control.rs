@@ -85,7 +85,8 @@ impl Stack {
     }
 
     /// Puts another queueing discipline in front of a device. The packets of the old one move over in their flows' order, with
-    /// their departure times; only what the new one has no room for is given up, and its flows hear of it.
+    /// their departure times; only what the new one has no room for is given up, and its flows hear of it. To a discipline that
+    /// does not keep such times a packet comes when its time has come: a paced flow never bursts.
     ///
     /// # Errors
     /// [`Error::NoSuchSocket`] without the device.
@@ -95,8 +96,13 @@ impl Stack {
         qdisc.attach(&mut self.env.cx(self.now, None), &link.facts());
         let mut old = core::mem::replace(&mut link.qdisc, qdisc);
         link.not_before = None;
-        while let Some(packet) = old.take() {
-            self.enqueue(dev, packet);
+        let keeps = link.qdisc.honours_departure();
+        let mut early = core::mem::take(&mut link.early);
+        while let Some(packet) = early.pop_front().or_else(|| old.take()) {
+            match self.links.get_mut(usize::from(dev.0)) {
+                Some(link) if !keeps && packet.at > self.now => link.keep_early(packet),
+                _ => self.enqueue(dev, packet),
+            }
         }
         Ok(())
     }

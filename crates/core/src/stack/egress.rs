@@ -221,6 +221,10 @@ impl Stack {
             if let Some(packet) = link.held.pop_front() {
                 return Some(packet);
             }
+            if let Some(packet) = link.take_due(self.now) {
+                self.enqueue(dev, packet);
+                continue;
+            }
             link.not_before = None;
             let mut gone = core::mem::take(&mut link.gone);
             let next = link.qdisc.dequeue(&mut self.env.cx(self.now, None), &mut gone);

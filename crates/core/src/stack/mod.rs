@@ -194,7 +194,7 @@ impl Stack {
     /// latest. A time that has passed means "now".
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
-        let queues = self.links.iter().filter(|l| !l.stopped).filter_map(|l| l.not_before).min();
+        let queues = self.links.iter().filter_map(Link::wakes_at).min();
         let local = self.links.len() == 1 && self.links[0].wants_transmit(self.now);
         let local = (local || self.batch.device.is_some()).then_some(self.now);
         let all = [self.wheel.next_deadline(), self.ip.next_deadline(), queues, local];

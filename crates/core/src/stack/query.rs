@@ -3,6 +3,7 @@ use super::Stack;
 use super::demux::Flow;
 use super::tcp::ports_of;
 use crate::base::{Error, Instant, SocketId, Tuple};
+use crate::path::congestion::bbr::BbrInfo;
 use crate::socket::{Entry, Holder, Socket};
 use crate::tcp::{Memory, State};
 use core::net::IpAddr;
@@ -19,6 +20,17 @@ pub struct Queues {
 }
 
 impl Stack {
+    /// What BBR believes of a connection's path (TCP_CC_INFO); `None` where another controller is at work.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`]; [`Error::Unsupported`] on anything but a connection.
+    pub fn tcp_bbr_info(&self, id: SocketId) -> Result<Option<BbrInfo>, Error> {
+        match &self.sockets.get(id).ok_or(Error::NoSuchSocket)?.socket {
+            Socket::Tcp(conn) => Ok(conn.bbr_info()),
+            _ => Err(Error::Unsupported),
+        }
+    }
+
     /// The connection of a flow, in a listener's backlog too.
     #[must_use]
     pub fn tcp_lookup(&self, flow: &Tuple) -> Option<SocketId> {

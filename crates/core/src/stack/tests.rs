@@ -2,6 +2,7 @@
 mod events;
 mod ip;
 mod noise;
+mod pacing;
 mod qdisc;
 mod tcp;
 mod udp;

@@ -29,6 +29,8 @@ struct Cleaned {
     rtt: Option<Duration>,
     /// Round trip of the last delivered segment, for the controller.
     last_rtt: Option<Duration>,
+    /// The last record was less than a segment, and is acknowledged whole.
+    runt: bool,
 }
 
 impl Work<'_, '_> {
@@ -72,9 +74,10 @@ impl Work<'_, '_> {
             acked: cleaned.acked,
             lost: self.e.flight.lost.wrapping_sub(lost),
             prior_in_flight,
-            in_flight: self.e.flight.in_flight(),
+            delayed: self.maybe_delayed(&cleaned),
             rtt: cleaned.last_rtt,
             ece: delivered_ce,
+            state: self.recovery.ca,
             una: self.e.flight.tx.una(),
             nxt: self.e.flight.tx.nxt(),
             ..AckSample::default()
@@ -122,6 +125,7 @@ impl Work<'_, '_> {
     /// Removes what is cumulatively acknowledged and takes RTT samples (`tcp_clean_rtx_queue`).
     fn clean(&mut self, fack: u64) -> Cleaned {
         let mut cleaned = Cleaned::default();
+        let prior_sacked = self.e.flight.sacked_out;
         let mut reord = self.e.flight.tx.nxt();
         while let Some(record) = self.e.flight.take_acked(self.e.cx.pool, self.ack.ack) {
             if record.segs == 0 {
@@ -139,6 +143,7 @@ impl Work<'_, '_> {
             self.ack.facts |= fact::SACK_RENEGING;
         }
         self.take_rtt(&mut cleaned);
+        cleaned.runt &= prior_sacked == 0 && !self.ack.has(fact::RETRANS_DATA_ACKED);
         if self.ack.has(fact::ACKED) {
             self.ack.facts |= fact::SET_XMIT_TIMER;
             self.probe_acknowledged();
@@ -207,6 +212,8 @@ impl Work<'_, '_> {
             self.e.path.rate.on_delivered(&mut self.ack.sampler, &mut stamp, record.sent_at, resent);
         }
         cleaned.acked += u32::from(record.segs);
+        let whole = record.end <= self.ack.ack;
+        cleaned.runt = whole && record.end - record.start < u64::from(self.e.flight.mss);
         if record.has(flag::SYN) {
             self.ack.facts |= fact::SYN_ACKED;
             self.out.syn_acked = true;
@@ -250,20 +257,15 @@ impl Work<'_, '_> {
 
     fn sample_rate(&mut self, sample: &mut AckSample) {
         let e = &mut self.e;
-        sample.srtt = e.path.rtt.srtt();
-        sample.min_rtt = e.path.rtt.min_rtt();
         sample.cwnd_limited = self.usage.is_limited(e.path);
         sample.paced = e.path.pacing.is_paced();
         sample.burst_delay = e.path.pacing.burst_delay(GSO_MAX_SIZE as u32);
         self.count_segments(sample.delivered);
         let e = &mut self.e;
         let reneged = self.recovery.reneged;
-        let rate =
-            e.path.rate.on_ack(self.ack.at, sample.delivered, &self.ack.sampler, sample.min_rtt, reneged);
-        if let Some(rate) = rate {
-            sample.delivery_rate = Some(rate.bytes_per_second(u32::from(e.flight.mss)));
-            sample.app_limited = rate.app_limited;
-        }
+        let min_rtt = e.path.rtt.min_rtt();
+        sample.rate = e.path.rate.on_ack(self.ack.at, sample.delivered, &self.ack.sampler, min_rtt, reneged);
+        sample.flow = e.flow();
         if sample.rtt.is_some() || sample.acked > 0 {
             e.path.congestion.on_ack(e.cx, &mut e.path.window, sample);
         }
@@ -271,6 +273,9 @@ impl Work<'_, '_> {
 
     /// Moves the window (`tcp_cong_control`).
     fn control(&mut self, sample: &AckSample) {
+        if self.e.path.congestion.wishes().governs {
+            return self.be_governed(sample);
+        }
         if self.recovery.in_reduction() {
             self.recovery.reduce(&mut self.e, sample.delivered, sample.lost, Some(&self.ack));
         } else if self.may_raise() {
@@ -285,6 +290,28 @@ impl Work<'_, '_> {
         }
         let (mss, out) = (self.e.flight.mss, self.e.flight.packets_out);
         self.e.path.update_pacing_rate(self.e.cx, mss, out);
+    }
+
+    /// A lone short segment was all that was in flight: the peer may have waited for a second one (`FLAG_ACK_MAYBE_DELAYED`).
+    fn maybe_delayed(&self, cleaned: &Cleaned) -> bool {
+        let delivered = self.e.path.rate.delivered().wrapping_add(self.ack.delivered);
+        cleaned.runt
+            && cleaned.acked == 1
+            && self.ack.sampler.prior_delivered().is_some_and(|prior| prior.wrapping_add(1) == delivered)
+            && !self.ack.has(fact::CA_ALERT | fact::SYN_ACKED)
+    }
+
+    /// The controller moves the window and sets the pace in every state.
+    fn be_governed(&mut self, sample: &AckSample) {
+        let e = &mut self.e;
+        e.path.congestion.cong_avoid(e.cx, &mut e.path.window, sample);
+        let wishes = e.path.congestion.wishes();
+        if wishes.app_limited {
+            e.path.rate.mark_app_limited(e.flight.in_flight());
+        }
+        if let Some(rate) = wishes.pacing_rate {
+            e.path.pacing.set_rate(rate);
+        }
     }
 
     /// With much reordering any progress may open the window, else only cumulative progress (`tcp_may_raise_cwnd`).

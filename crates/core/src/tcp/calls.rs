@@ -121,6 +121,7 @@ impl Conn {
             return Err(Error::BrokenPipe);
         }
         self.tx.check_idle_restart(cx, &mut self.path);
+        self.mark_app_limited();
         Ok(())
     }
 
@@ -341,6 +342,9 @@ impl Conn {
         self.rx.set_oob_inline(self.options.oobinline);
         if old.congestion != self.options.congestion {
             self.path.set_congestion(self.options.congestion);
+            if self.state.is_synchronized() {
+                self.tx.start_congestion(cx, &mut self.path);
+            }
         }
         if old.max_pacing_rate != self.options.max_pacing_rate {
             self.path.pacing.set_max_rate(self.options.max_pacing_rate);

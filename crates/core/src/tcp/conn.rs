@@ -277,7 +277,7 @@ impl Conn {
         let segments = u64::from(window.max(self.tx.reordering().degree.saturating_add(1)));
         let segment = u64::from(self.mss().max(self.peer.mss_clamp));
         let per_mss = (segment + SEGMENT_HEADERS).next_power_of_two() + ELEMENT_OVERHEAD;
-        let wanted = u64::from(self.path.congestion.sndbuf_expand()) * segments * per_mss;
+        let wanted = u64::from(self.path.congestion.wishes().sndbuf_expand) * segments * per_mss;
         let wanted = wanted.min(u64::from(cx.sysctl.tcp_wmem.max)) as u32;
         self.app.sndbuf = self.app.sndbuf.max(wanted);
     }

@@ -5,6 +5,8 @@ use super::fastopen::fact;
 use super::state::State;
 use crate::base::Cx;
 use crate::base::time::Duration;
+use crate::path::congestion::AnyCongestion;
+use crate::path::congestion::bbr::BbrInfo;
 
 /// Bytes of the struct in Linux 6.18.
 pub const TCP_INFO_LEN: usize = 280;
@@ -284,6 +286,15 @@ impl Conn {
             rcvbuf: self.rx.window().buf().bytes,
             queued: u32::try_from(self.tx.queue_ref().queued_charge()).unwrap_or(u32::MAX),
             sndbuf: self.app.sndbuf,
+        }
+    }
+
+    /// TCP_CC_INFO, where the controller is BBR.
+    #[must_use]
+    pub fn bbr_info(&self) -> Option<BbrInfo> {
+        match &self.path.congestion {
+            AnyCongestion::Bbr(bbr) => Some(bbr.info(u32::from(self.mss()))),
+            _ => None,
         }
     }
 

@@ -11,11 +11,10 @@ use super::usage::Usage;
 use crate::base::time::{Duration, Instant};
 use crate::base::{Cx, Sysctl};
 use crate::path::Path;
-use crate::path::congestion::{CaState, Window};
+use crate::path::congestion::{CaEvent, CaState, Window};
 use crate::path::rate::Sampler;
 use bytes::Bytes;
 use core::fmt;
-use core::ops::Range;
 
 /// Most SACK blocks that one segment's options hold.
 pub const SACK_BLOCKS_MAX: usize = 4;
@@ -95,6 +94,8 @@ pub struct SendPlan {
     pub mss: u16,
     /// When the record was last sent: for telling whether it can still be below us.
     pub last_sent: Option<Instant>,
+    /// When it leaves: now, or later where the queue below keeps the pace.
+    pub departure: Instant,
 }
 
 /// Never the payload: it is the user's, and large.
@@ -109,7 +110,17 @@ impl SendPlan {
     /// An empty segment.
     const fn nothing(seq: Seq) -> Self {
         let payload = Bytes::new();
-        Self { seq, payload, syn: false, push: false, fin: false, segs: 1, mss: 0, last_sent: None }
+        Self {
+            seq,
+            payload,
+            syn: false,
+            push: false,
+            fin: false,
+            segs: 1,
+            mss: 0,
+            last_sent: None,
+            departure: Instant::ZERO,
+        }
     }
 }
 
@@ -333,52 +344,6 @@ impl Sender {
         self.flight.tx.head()
     }
 
-    /// Sends `len` payload bytes of the head element (all of it when `len` is larger); `None` when nothing is unsent.
-    pub fn commit_send(&mut self, cx: &mut Cx<'_>, path: &mut Path, len: usize) -> Option<SendPlan> {
-        use crate::path::congestion::{CaEvent, Congestion as _};
-        let prior = self.flight.packets_out;
-        if self.flight.in_flight() == 0 {
-            let last_sent = self.usage.last_sent;
-            path.congestion.on_event(cx, &path.window, CaEvent::TxStart { last_sent });
-        }
-        let stamp = path.rate.on_sent(cx.now, prior == 0);
-        let start = self.flight.tx.send_head(len, self.flight.mss, cx.now, stamp)?;
-        self.flight.on_sent(start);
-        let mut e = Env { cx, path, flight: &mut self.flight, timer: &mut self.timer };
-        if prior == 0 || matches!(e.timer.get(), Some((TimerKind::Tlp, _))) {
-            e.rearm_rto();
-        }
-        let plan = self.plan(start, None)?;
-        self.note_data(cx.now, &plan);
-        cx.count.tcp_ext.tcp_orig_data_sent += u64::from(plan.segs);
-        Some(plan)
-    }
-
-    /// Sends `size` payload bytes as one segment, gathered from the queue whatever the MSS; where it lies in the stream. `None`
-    /// when they do not belong together (MSG_EOR).
-    pub fn commit_mtu_probe(
-        &mut self,
-        cx: &mut Cx<'_>,
-        path: &mut Path,
-        size: u16,
-    ) -> Option<(SendPlan, Range<u64>)> {
-        let prior = self.flight.packets_out;
-        if !self.flight.tx.may_gather(usize::from(size)) {
-            return None;
-        }
-        let stamp = path.rate.on_sent(cx.now, prior == 0);
-        let start = self.flight.tx.send_gathered(usize::from(size), cx.now, stamp)?;
-        self.flight.on_sent(start);
-        let mut e = Env { cx, path, flight: &mut self.flight, timer: &mut self.timer };
-        if prior == 0 || matches!(e.timer.get(), Some((TimerKind::Tlp, _))) {
-            e.rearm_rto();
-        }
-        let plan = self.plan(start, None)?;
-        self.note_data(cx.now, &plan);
-        cx.count.tcp_ext.tcp_orig_data_sent += u64::from(plan.segs);
-        Some((plan, start..start + u64::from(size)))
-    }
-
     /// The end of a round of sending new data: `segs` segments left, and the window was or was not what stopped it
     /// (`tcp_write_xmit`'s end). `sndbuf_wait` says that the application waits for room, so it is not what limits the flow. True
     /// when something was sent and the window was not the limit.
@@ -428,7 +393,8 @@ impl Sender {
     /// `tcp_slow_start_after_idle_check`). To be called before an idle connection sends.
     pub fn check_idle_restart(&mut self, cx: &mut Cx<'_>, path: &mut Path) {
         if cx.sysctl.tcp_slow_start_after_idle && self.flight.packets_out == 0 {
-            self.usage.restart(&self.recovery, cx, path);
+            let mut e = Env { cx, path, flight: &mut self.flight, timer: &mut self.timer };
+            self.usage.restart(&self.recovery, &mut e);
         }
     }
 
@@ -494,70 +460,6 @@ impl Sender {
         self.resend(start, 1, u64::MAX)
     }
 
-    /// Sends a retransmission that [`Self::next_retransmit`] or [`Self::on_rto`] proposed.
-    ///
-    /// `None` when an acknowledgement came in between and the record is no longer what it was: then nothing is sent.
-    pub fn commit_retransmit(
-        &mut self,
-        cx: &mut Cx<'_>,
-        path: &mut Path,
-        resend: &Resend,
-    ) -> Option<SendPlan> {
-        if !self.holds(resend) {
-            return None;
-        }
-        let (start, segs) = (resend.start, resend.segs);
-        let at_head = self.flight.tx.first().is_some_and(|(head, _)| head == start);
-        self.send_again(cx, path, resend, true);
-        self.recovery.undo.on_retransmit(segs, cx.now);
-        if self.recovery.in_reduction() {
-            self.recovery.prr.out = self.recovery.prr.out.saturating_add(u32::from(segs));
-        }
-        if self.recovery.ca == CaState::Loss {
-            cx.count.tcp_ext.tcp_slow_start_retrans += u64::from(segs);
-        } else {
-            cx.count.tcp_ext.tcp_fast_retrans += u64::from(segs);
-        }
-        if at_head && !matches!(self.timer.get(), Some((TimerKind::Reorder, _))) {
-            let rto = path.rtt.rto(cx.sysctl);
-            let at = cx.now + rto;
-            self.timer.set(cx, TimerKind::Rto, at);
-        }
-        self.again(cx.now, resend)
-    }
-
-    fn again(&mut self, now: Instant, resend: &Resend) -> Option<SendPlan> {
-        let plan = self.plan(resend.start, Some(resend.last_sent))?;
-        self.note_data(now, &plan);
-        Some(plan)
-    }
-
-    /// The record is as it was when the retransmission was proposed.
-    fn holds(&self, resend: &Resend) -> bool {
-        self.flight.tx.get(resend.start).is_some_and(|sent| {
-            sent.span() == u64::from(resend.len)
-                && sent.sent_at == resend.last_sent
-                && sent.segs == resend.segs
-                && !sent.has(flag::SACKED)
-        })
-    }
-
-    fn send_again(&mut self, cx: &mut Cx<'_>, path: &mut Path, resend: &Resend, counted: bool) {
-        if let Some(search) = &mut path.plpmtud {
-            search.forget();
-        }
-        let stamp = path.rate.on_sent(cx.now, false);
-        self.flight.on_resent(resend.start, cx.now, stamp, counted);
-        let end = resend.start + u64::from(resend.len);
-        self.recovery.rack.on_resent(cx, &self.flight, resend.start, end);
-        self.recovery.undo.total_retrans =
-            self.recovery.undo.total_retrans.saturating_add(u32::from(resend.segs));
-        cx.count.tcp.retrans_segs += u64::from(resend.segs);
-        if resend.start == 0 {
-            cx.count.tcp_ext.tcp_syn_retrans += 1;
-        }
-    }
-
     /// The RTO timer fired: enters Loss, backs off, sets the timer again. The head is to be sent again at once, whatever the
     /// window says.
     ///
@@ -590,16 +492,6 @@ impl Sender {
         }
     }
 
-    /// Sends what [`Self::on_rto`] proposed; `None` when an acknowledgement has overtaken it.
-    pub fn commit_rto(&mut self, cx: &mut Cx<'_>, path: &mut Path, resend: &Resend) -> Option<SendPlan> {
-        if !self.holds(resend) {
-            return None;
-        }
-        self.send_again(cx, path, resend, true);
-        self.recovery.undo.on_retransmit(resend.segs, cx.now);
-        self.again(cx.now, resend)
-    }
-
     /// What [`Self::on_rto`] proposed could not be sent for a local reason: tried again in half a second.
     pub fn defer_rto(&mut self, cx: &mut Cx<'_>) {
         let at = cx.now + super::recovery::rto::RESOURCE_PROBE_INTERVAL;
@@ -626,16 +518,6 @@ impl Sender {
             }
         }
         self.resend(start, 1, u64::MAX).map_or(Probe::Nothing, Probe::Resend)
-    }
-
-    /// Sends the retransmission of [`Probe::Resend`]; `None` when an acknowledgement has overtaken it. [`Self::tlp_done`] still
-    /// has to follow.
-    pub fn commit_tlp(&mut self, cx: &mut Cx<'_>, path: &mut Path, resend: &Resend) -> Option<SendPlan> {
-        if !self.holds(resend) {
-            return None;
-        }
-        self.send_again(cx, path, resend, false);
-        self.again(cx.now, resend)
     }
 
     /// The end of a probe: `sent` says whether one left, and whether it was a retransmission. Sets the RTO timer.
@@ -691,6 +573,13 @@ impl Sender {
         path.window.stamp = cx.now;
         self.usage.last_sent = cx.now;
         self.usage.round_end = self.flight.tx.nxt();
+        self.start_congestion(cx, path);
+    }
+
+    /// The controller's work begins (`tcp_init_congestion_control`).
+    pub fn start_congestion(&mut self, cx: &mut Cx<'_>, path: &mut Path) {
+        let flow = path.flow(self.flight.mss, self.flight.in_flight(), self.flight.lost);
+        path.tell(cx, CaEvent::Start, &flow);
     }
 
     /// An acknowledgement (`tcp_ack`).
@@ -757,6 +646,7 @@ impl Sender {
             segs: sent.segs,
             mss: sent.mss,
             last_sent,
+            departure: sent.sent_at,
         })
     }
 
@@ -773,6 +663,7 @@ impl Sender {
     }
 }
 
+mod commit;
 mod departures;
 mod handshake;
 #[cfg(test)]

@@ -232,7 +232,7 @@ impl Conn {
             self.timers.probe_backoff += 1;
         }
         self.timers.probes_out = self.timers.probes_out.saturating_add(1);
-        self.timers.probe = Some(cx.now + self.probe_delay(cx));
+        self.timers.probe = Some(self.path.pacing.departure(cx.now) + self.probe_delay(cx));
     }
 
     /// Time to the next window probe: the RTO, at least 200 ms, doubled per probe (RFC 9293 section 3.8.6.1).
@@ -254,7 +254,7 @@ impl Conn {
     /// Starts probing when something waits, nothing is in flight and no other timer would wake us (`tcp_check_probe_timer`).
     pub(super) fn arm_probe_if_stuck(&mut self, cx: &Cx<'_>) {
         if self.timers.probe.is_none() && !self.has_in_flight() && self.tx.timer().is_none() {
-            self.timers.probe = Some(cx.now + self.probe_delay(cx));
+            self.timers.probe = Some(self.path.pacing.departure(cx.now) + self.probe_delay(cx));
         }
     }
 

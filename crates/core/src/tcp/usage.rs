@@ -1,6 +1,5 @@
 //! Congestion window validation: a window that was not used is not proven (RFC 2861, RFC 7661's problem, `tcp_cwnd_validate`).
 use super::recovery::{Env, Recovery};
-use crate::base::Cx;
 use crate::base::time::Instant;
 use crate::path::Path;
 use crate::path::congestion::{CaEvent, CaState, Congestion as _, Window};
@@ -52,6 +51,7 @@ impl Usage {
         self.cwnd_used = self.cwnd_used.max(out);
         if e.cx.sysctl.tcp_slow_start_after_idle
             && e.cx.now.since(e.path.window.stamp) >= e.path.rtt.rto(e.cx.sysctl)
+            && !e.path.congestion.wishes().governs
         {
             self.application_limited(recovery, e, sndbuf_wait);
         }
@@ -75,13 +75,18 @@ impl Usage {
 
     /// Nothing was sent for longer than an RTO: the window halves for every RTO, down to the initial one
     /// (`tcp_cwnd_restart`).
-    pub(super) fn restart(&mut self, recovery: &Recovery, cx: &mut Cx<'_>, path: &mut Path) {
+    pub(super) fn restart(&mut self, recovery: &Recovery, e: &mut Env<'_, '_>) {
+        if e.path.congestion.wishes().governs {
+            return;
+        }
+        let flow = e.flow();
+        let Env { cx, path, .. } = e;
         let rto = path.rtt.rto(cx.sysctl);
         let mut idle = cx.now.since(self.last_sent);
         if idle <= rto || rto.is_zero() {
             return;
         }
-        path.congestion.on_event(cx, &path.window, CaEvent::CwndRestart);
+        path.tell(cx, CaEvent::CwndRestart, &flow);
         let ssthresh = recovery.current_ssthresh(path);
         path.window.set_ssthresh(cx, ssthresh);
         let mut cwnd = path.window.cwnd;

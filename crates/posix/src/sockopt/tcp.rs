@@ -54,7 +54,8 @@ impl Host {
             TCP_QUICKACK => Told::Int(self.quickack(sock)),
             TCP_MAXSEG => Told::Int(self.maxseg(fd, &o)?),
             TCP_INFO => Told::copy(&self.info(fd)?.emit()),
-            TCP_CC_INFO | TCP_SAVED_SYN | TCP_ULP => Told::Bytes(Bytes::new()),
+            TCP_CC_INFO => self.congestion_info(fd)?,
+            TCP_SAVED_SYN | TCP_ULP => Told::Bytes(Bytes::new()),
             TCP_CONGESTION => {
                 let mut name = [0; NAME_MAX];
                 for (to, from) in name.iter_mut().zip(o.congestion.name().bytes()) {
@@ -87,6 +88,15 @@ impl Host {
             return Ok(info.snd_mss as i32);
         }
         Ok(if o.maxseg > 0 { o.maxseg.into() } else { MSS_DEFAULT })
+    }
+
+    /// TCP_CC_INFO: `struct tcp_bbr_info` where BBR is at work, nothing for controllers that tell nothing.
+    fn congestion_info(&mut self, fd: Fd) -> Result<Told, Errno> {
+        let info = match self.conn(fd)? {
+            Some(id) => self.stack.tcp_bbr_info(id)?,
+            None => None,
+        };
+        Ok(info.map_or(Told::Bytes(Bytes::new()), |bbr| Told::copy(&bbr.emit())))
     }
 
     /// TCP_INFO of a socket in any state.

@@ -163,7 +163,7 @@ fn sysctls(rng: &mut Rng) -> Vec<(&'static str, String)> {
         ("tcp_timestamps", 30, &["0", "2"]),
         ("tcp_window_scaling", 10, &["0"]),
         ("tcp_ecn", 40, &["1", "1", "0"]),
-        ("tcp_congestion_control", 40, &["reno"]),
+        ("tcp_congestion_control", 40, &["reno", "bbr"]),
         ("hystart", 40, &["0", "2"]),
         ("tcp_recovery", 25, &["0", "3", "5", "7"]),
         ("tcp_early_retrans", 20, &["0"]),

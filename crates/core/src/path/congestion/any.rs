@@ -1,7 +1,8 @@
 //! Every congestion controller in one enum: chosen by name, dispatched without indirection.
+use super::bbr::Bbr;
 use super::cubic::Cubic;
 use super::reno::Reno;
-use super::{AckSample, CaEvent, CaState, Congestion, Window};
+use super::{AckSample, CaEvent, CaState, Congestion, Flow, Window, Wishes};
 use crate::base::Cx;
 use crate::base::sysctl::CongestionKind;
 use core::fmt;
@@ -12,6 +13,8 @@ pub enum AnyCongestion {
     Reno(Reno),
     /// RFC 9438.
     Cubic(Cubic),
+    /// draft-cardwell-iccrg-bbr-congestion-control-00; larger than the others, and seldom used.
+    Bbr(Box<Bbr>),
     /// An application's.
     Custom(Box<dyn Congestion + Send>),
 }
@@ -19,10 +22,11 @@ pub enum AnyCongestion {
 impl AnyCongestion {
     /// A fresh controller of a kind.
     #[must_use]
-    pub const fn new(kind: CongestionKind) -> Self {
+    pub fn new(kind: CongestionKind) -> Self {
         match kind {
             CongestionKind::Reno => Self::Reno(Reno::new()),
             CongestionKind::Cubic => Self::Cubic(Cubic::new()),
+            CongestionKind::Bbr => Self::Bbr(Box::default()),
         }
     }
 }
@@ -32,6 +36,7 @@ impl fmt::Debug for AnyCongestion {
         match self {
             Self::Reno(reno) => reno.fmt(f),
             Self::Cubic(cubic) => cubic.fmt(f),
+            Self::Bbr(bbr) => bbr.fmt(f),
             Self::Custom(custom) => write!(f, "Custom({})", custom.name()),
         }
     }
@@ -42,6 +47,7 @@ macro_rules! each {
         match $any {
             AnyCongestion::Reno($it) => $call,
             AnyCongestion::Cubic($it) => $call,
+            AnyCongestion::Bbr($it) => $call,
             AnyCongestion::Custom($it) => $call,
         }
     };
@@ -50,6 +56,10 @@ macro_rules! each {
 impl Congestion for AnyCongestion {
     fn name(&self) -> &'static str {
         each!(self, it => it.name())
+    }
+
+    fn wishes(&self) -> Wishes {
+        each!(self, it => it.wishes())
     }
 
     fn ssthresh(&mut self, cx: &mut Cx<'_>, window: &Window) -> u32 {
@@ -64,23 +74,15 @@ impl Congestion for AnyCongestion {
         each!(self, it => it.on_ack(cx, window, sample));
     }
 
-    fn on_state(&mut self, cx: &mut Cx<'_>, window: &Window, state: CaState) {
-        each!(self, it => it.on_state(cx, window, state));
+    fn on_state(&mut self, cx: &mut Cx<'_>, window: &Window, state: CaState, flow: &Flow) {
+        each!(self, it => it.on_state(cx, window, state, flow));
     }
 
-    fn on_event(&mut self, cx: &mut Cx<'_>, window: &Window, event: CaEvent) {
-        each!(self, it => it.on_event(cx, window, event));
+    fn on_event(&mut self, cx: &mut Cx<'_>, window: &mut Window, event: CaEvent, flow: &Flow) {
+        each!(self, it => it.on_event(cx, window, event, flow));
     }
 
-    fn undo_cwnd(&self, window: &Window) -> u32 {
+    fn undo_cwnd(&mut self, window: &Window) -> u32 {
         each!(self, it => it.undo_cwnd(window))
-    }
-
-    fn pacing_rate(&self) -> Option<u64> {
-        each!(self, it => it.pacing_rate())
-    }
-
-    fn sndbuf_expand(&self) -> u32 {
-        each!(self, it => it.sndbuf_expand())
     }
 }

@@ -4,7 +4,7 @@
 //! The window is not set to the cubic's value: the controller derives after how many acknowledged segments it grows by one.
 use super::hystart::HyStart;
 use super::hystart_pp::HyStartPp;
-use super::{AckSample, CaEvent, CaState, Congestion, Window};
+use super::{AckSample, CaEvent, CaState, Congestion, Flow, Window};
 use crate::base::time::nanos;
 use crate::base::{Cx, Instant};
 
@@ -230,7 +230,7 @@ impl Congestion for Cubic {
     }
 
     /// After a timeout the path may be a different one: everything learnt goes.
-    fn on_state(&mut self, cx: &mut Cx<'_>, _window: &Window, state: CaState) {
+    fn on_state(&mut self, cx: &mut Cx<'_>, _window: &Window, state: CaState, _flow: &Flow) {
         if state == CaState::Loss {
             self.curve = Curve::default();
             if let Exit::HyStart(hystart) = &mut self.exit {
@@ -240,22 +240,14 @@ impl Congestion for Cubic {
     }
 
     /// Idle time does not count as time on the curve, or the window would jump after it (RFC 9438 section 5.8).
-    fn on_event(&mut self, cx: &mut Cx<'_>, _window: &Window, event: CaEvent) {
+    fn on_event(&mut self, cx: &mut Cx<'_>, _window: &mut Window, event: CaEvent, _flow: &Flow) {
         if let (CaEvent::TxStart { last_sent }, Some(epoch)) = (event, &mut self.curve.epoch) {
             *epoch = epoch.plus_nanos(cx.now.nanos_since(last_sent)).min(cx.now);
         }
     }
 
-    fn undo_cwnd(&self, window: &Window) -> u32 {
+    fn undo_cwnd(&mut self, window: &Window) -> u32 {
         window.cwnd.max(self.prior_cwnd)
-    }
-
-    fn pacing_rate(&self) -> Option<u64> {
-        None
-    }
-
-    fn sndbuf_expand(&self) -> u32 {
-        2
     }
 }
 

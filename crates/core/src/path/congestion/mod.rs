@@ -3,6 +3,7 @@
 //! Windows count segments, as Linux does, because packetdrill and TCP_INFO show them so. The transport keeps what is in
 //! flight; the controller keeps only what its algorithm needs.
 pub mod any;
+pub mod bbr;
 pub mod cubic;
 pub mod hystart;
 pub mod hystart_pp;
@@ -12,6 +13,7 @@ pub mod reno;
 
 pub use any::AnyCongestion;
 
+use super::rate::RateSample;
 use crate::base::Cx;
 use crate::base::time::{Duration, Instant};
 use crate::base::trace::Ev;
@@ -129,6 +131,8 @@ pub enum CaState {
 /// Single facts that a controller may want.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CaEvent {
+    /// The connection is established, or was handed to this controller: its work begins (`tcp_init_congestion_control`).
+    Start,
     /// First transmission when nothing was in flight; carries when the last one was.
     TxStart {
         /// When the flow last sent data.
@@ -142,9 +146,40 @@ pub enum CaEvent {
     Loss,
 }
 
+/// What a controller may ask of its flow at any moment, beside the window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Flow {
+    /// Payload bytes of a full segment.
+    pub mss: u32,
+    /// Segments in flight.
+    pub in_flight: u32,
+    /// Segments delivered so far, modulo 2^32.
+    pub delivered: u32,
+    /// When that count last moved.
+    pub delivered_at: Instant,
+    /// Segments ever marked lost, modulo 2^32.
+    pub lost: u32,
+    /// What is sent now would give samples of the rate that show the application, not the path.
+    pub app_limited: bool,
+    /// Smoothed RTT, if known.
+    pub srtt: Option<Duration>,
+    /// Smallest RTT of the last minutes, if known.
+    pub min_rtt: Option<Duration>,
+    /// When the next packet may leave by its pacing; in the past when it may leave now.
+    pub departure: Instant,
+    /// Pacing rate in force, in bytes per second.
+    pub pacing_rate: u64,
+    /// SO_MAX_PACING_RATE; `u64::MAX` for none.
+    pub max_pacing_rate: u64,
+}
+
 /// What one acknowledgement told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct AckSample {
+    /// The flow after it.
+    pub flow: Flow,
+    /// The machine's state after it.
+    pub state: CaState,
     /// Segments newly delivered, cumulatively or selectively.
     pub delivered: u32,
     /// Segments newly acknowledged cumulatively.
@@ -153,18 +188,12 @@ pub struct AckSample {
     pub lost: u32,
     /// Segments in flight before this acknowledgement.
     pub prior_in_flight: u32,
-    /// Segments in flight after it.
-    pub in_flight: u32,
     /// Round-trip time sample, never from an ambiguous retransmission (Karn).
     pub rtt: Option<Duration>,
-    /// Smoothed RTT, if known.
-    pub srtt: Option<Duration>,
-    /// Smallest RTT of the last minutes, if known.
-    pub min_rtt: Option<Duration>,
-    /// Delivery rate sample in bytes per second, if one is valid.
-    pub delivery_rate: Option<u64>,
-    /// The sample was taken while the application did not fill the window.
-    pub app_limited: bool,
+    /// The peer may have delayed it: `rtt` is perhaps too long.
+    pub delayed: bool,
+    /// Delivery rate sample, if one is valid.
+    pub rate: Option<RateSample>,
     /// The flow used its whole window when it last sent (`is_cwnd_limited`).
     pub cwnd_limited: bool,
     /// Somebody paces the flow: spacing of acknowledgements is then no sign of a queue.
@@ -179,25 +208,48 @@ pub struct AckSample {
     pub nxt: u64,
 }
 
+/// What a controller wants of its transport at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wishes {
+    /// It moves the window at every acknowledgement, in recovery too: [`Congestion::cong_avoid`] is called for each, and the
+    /// transport neither reduces the window by proportional rate reduction nor after idleness (`cong_control`).
+    pub governs: bool,
+    /// Pacing rate in bytes per second where the controller sets it itself, and wants the flow paced; `None` lets the transport
+    /// derive a rate from the window.
+    pub pacing_rate: Option<u64>,
+    /// Least number of segments per packet instead of `tcp_min_tso_segs` (`min_tso_segs`).
+    pub min_tso_segs: Option<u32>,
+    /// Multiple of the window that the send buffer grows to (2; 3 for BBR).
+    pub sndbuf_expand: u32,
+    /// The controller keeps the flow slow on purpose: what is in flight says nothing about the path's rate.
+    pub app_limited: bool,
+}
+
+impl Wishes {
+    /// Those of a controller that leaves everything but the window to the transport.
+    pub const NONE: Self =
+        Self { governs: false, pacing_rate: None, min_tso_segs: None, sndbuf_expand: 2, app_limited: false };
+}
+
 /// A congestion controller. The laws in `law.rs` hold for every implementation.
 pub trait Congestion {
     /// The name in TCP_CONGESTION.
     fn name(&self) -> &'static str;
+    /// What it wants of the transport; asked after each call that may have changed it.
+    fn wishes(&self) -> Wishes {
+        Wishes::NONE
+    }
     /// The new `ssthresh` when congestion is declared; may remember the window for [`Congestion::undo_cwnd`].
     fn ssthresh(&mut self, cx: &mut Cx<'_>, window: &Window) -> u32;
-    /// Grows the window for an acknowledgement outside recovery, if [`AckSample::cwnd_limited`] says that it was used.
-    /// Called after [`Congestion::on_ack`] of the same acknowledgement.
+    /// Moves the window for an acknowledgement. Called after [`Congestion::on_ack`] of the same acknowledgement: outside recovery
+    /// and if [`AckSample::cwnd_limited`] says that the window was used, or for each where [`Wishes::governs`].
     fn cong_avoid(&mut self, cx: &mut Cx<'_>, window: &mut Window, sample: &AckSample);
     /// Learns from every acknowledgement, whether or not the window may grow (HyStart's delay samples; `pkts_acked`).
     fn on_ack(&mut self, cx: &mut Cx<'_>, window: &mut Window, sample: &AckSample);
-    /// The machine moved to `state`.
-    fn on_state(&mut self, cx: &mut Cx<'_>, window: &Window, state: CaState);
+    /// The machine is in `state` from now on; Loss is told at every timeout.
+    fn on_state(&mut self, cx: &mut Cx<'_>, window: &Window, state: CaState, flow: &Flow);
     /// A single fact.
-    fn on_event(&mut self, cx: &mut Cx<'_>, window: &Window, event: CaEvent);
+    fn on_event(&mut self, cx: &mut Cx<'_>, window: &mut Window, event: CaEvent, flow: &Flow);
     /// The window to return to when a reduction proved spurious.
-    fn undo_cwnd(&self, window: &Window) -> u32;
-    /// Pacing rate in bytes per second where the controller sets it itself; `None` lets the transport derive it.
-    fn pacing_rate(&self) -> Option<u64>;
-    /// Multiple of the window that the send buffer grows to (2; 3 for BBR).
-    fn sndbuf_expand(&self) -> u32;
+    fn undo_cwnd(&mut self, window: &Window) -> u32;
 }

@@ -1,5 +1,5 @@
 //! Reno: slow start, additive increase, halving (RFC 5681).
-use super::{AckSample, CaEvent, CaState, Congestion, Window};
+use super::{AckSample, CaEvent, CaState, Congestion, Flow, Window};
 use crate::base::Cx;
 
 /// The controller of RFC 5681; it remembers only the window before the last reduction.
@@ -43,20 +43,12 @@ impl Congestion for Reno {
 
     fn on_ack(&mut self, _cx: &mut Cx<'_>, _window: &mut Window, _sample: &AckSample) {}
 
-    fn on_state(&mut self, _cx: &mut Cx<'_>, _window: &Window, _state: CaState) {}
+    fn on_state(&mut self, _cx: &mut Cx<'_>, _window: &Window, _state: CaState, _flow: &Flow) {}
 
-    fn on_event(&mut self, _cx: &mut Cx<'_>, _window: &Window, _event: CaEvent) {}
+    fn on_event(&mut self, _cx: &mut Cx<'_>, _window: &mut Window, _event: CaEvent, _flow: &Flow) {}
 
-    fn undo_cwnd(&self, window: &Window) -> u32 {
+    fn undo_cwnd(&mut self, window: &Window) -> u32 {
         window.cwnd.max(self.prior_cwnd)
-    }
-
-    fn pacing_rate(&self) -> Option<u64> {
-        None
-    }
-
-    fn sndbuf_expand(&self) -> u32 {
-        2
     }
 }
 

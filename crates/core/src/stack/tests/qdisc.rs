@@ -6,13 +6,13 @@ use crate::packet::Packet;
 use crate::qdisc::{Any, Dequeued, Fate, Fifo, Gone, Qdisc, Stats};
 use crate::stack::{Event, ListenAddr};
 
-fn qdisc(w: &mut World, spec: &str) {
+pub(super) fn qdisc(w: &mut World, spec: &str) {
     let q: Any = spec.parse().expect(spec);
     w.stacks[0].set_qdisc(w.devs[0], q).expect("a device");
 }
 
 /// A connection whose client is paced to `rate` bytes per second.
-fn paced(w: &mut World, rate: u64) -> (SocketId, SocketId) {
+pub(super) fn paced(w: &mut World, rate: u64) -> (SocketId, SocketId) {
     let listener = listen(w, ListenAddr::port(80));
     let options = crate::tcp::SocketOptions { max_pacing_rate: rate, ..options(w) };
     let client = w.stacks[0].tcp_connect(w.now, at(v4(2), 80), None, &options).expect("a route");
@@ -92,7 +92,7 @@ fn what_the_new_discipline_has_no_room_for_is_given_up_and_survived() {
     let data = vec![0; 60_000];
     w.stacks[0].tcp_send(w.now, client, &data, super::tcp::NO_FLAGS).expect("room");
     w.until("a backlog", |w| w.stacks[0].qdisc(w.devs[0]).is_some_and(|q| q.stats.qlen > 2));
-    qdisc(&mut w, "pfifo limit 1");
+    qdisc(&mut w, "fq limit 1");
     assert!(w.stacks[0].qdisc(w.devs[0]).is_some_and(|q| q.stats.drops > 0 && q.stats.qlen == 1));
     let mut got = 0;
     w.until("all", |w| {

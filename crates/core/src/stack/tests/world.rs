@@ -33,6 +33,8 @@ pub(super) struct World {
     pub(super) refuse_every: u64,
     /// A router behind the first sender answers larger packets with "fragmentation needed".
     pub(super) path_mtu: Option<u16>,
+    /// When the first sender's packets went to its device, and their lengths; `None` to note nothing.
+    pub(super) sent: Option<Vec<(Instant, usize)>>,
     submitted: u64,
     wires: [Wire; 2],
 }
@@ -75,6 +77,7 @@ impl World {
             lose_every: 0,
             refuse_every: 0,
             path_mtu: None,
+            sent: None,
             submitted: 0,
             wires: Default::default(),
         }
@@ -85,13 +88,14 @@ impl World {
     }
 
     /// Lets both stacks send until they have nothing to say; true when anything moved.
-    fn transmit(&mut self) -> bool {
+    pub(super) fn transmit(&mut self) -> bool {
         let mut moved = false;
         for side in 0..2 {
             while self.stacks[side].needs_transmit(self.devs[side]) {
                 let (wire, ring, due) = (&mut self.wires[side], self.ring, self.now + self.delay);
                 let (submitted, refuse) = (&mut self.submitted, self.refuse_every);
                 let mut taken = 0;
+                let (now, mut log) = (self.now, self.sent.as_mut().filter(|_| side == 0));
                 let mut device = |_, mut packet: Packet| {
                     if taken == ring {
                         return Submit::NotNow(packet);
@@ -100,6 +104,9 @@ impl World {
                     *submitted += 1;
                     if side == 0 && refuse > 0 && submitted.is_multiple_of(refuse) {
                         return Submit::Dropped;
+                    }
+                    if let Some(log) = &mut log {
+                        log.push((now, packet.len()));
                     }
                     wire.owners.extend(packet.owner.take());
                     wire.flying.push_back((due, packet));

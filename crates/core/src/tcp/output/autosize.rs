@@ -1,6 +1,7 @@
 //! How large a packet should be: about one per millisecond at the flow's rate, larger for near peers (`tcp_tso_autosize`).
 use crate::base::Sysctl;
 use crate::path::Path;
+use crate::path::congestion::Congestion as _;
 use crate::tcp::PathCaps;
 
 /// Room that a super-packet leaves for headers (`MAX_TCP_HEADER` + 1).
@@ -18,7 +19,8 @@ pub(in crate::tcp) fn segments(sysctl: &Sysctl, path: &Path, caps: &PathCaps, ms
         return 1;
     }
     let bytes = path.pacing.autosize_bytes(sysctl, max, path.rtt.min_rtt());
-    let segments = (bytes / u32::from(mss)).max(sysctl.tcp_min_tso_segs).min(max / u32::from(mss));
+    let least = path.congestion.wishes().min_tso_segs.unwrap_or(sysctl.tcp_min_tso_segs);
+    let segments = (bytes / u32::from(mss)).max(least).min(max / u32::from(mss));
     segments.clamp(1, u32::from(caps.gso_max_segs.max(1))) as u16
 }
 

@@ -1,7 +1,7 @@
 //! From a plan to a segment: flags, options, window (`__tcp_transmit_skb`).
 use super::PACKET_CHARGE;
-use crate::base::Cx;
 use crate::base::trace::Ev;
+use crate::base::{Cx, Instant};
 use crate::tcp::conn::Conn;
 use crate::tcp::segment::{Ecn, Outgoing};
 use crate::tcp::sender::SendPlan;
@@ -13,7 +13,12 @@ use lowwater_wire::tcp::{FastOpenCookie, TcpFlags, TcpOptions, TcpRepr};
 impl Conn {
     /// A header with ACK, window, timestamps and selective acknowledgements; the acknowledgement counts as sent.
     fn header(&mut self, cx: &mut Cx<'_>, seq: Seq, flags: TcpFlags) -> TcpRepr {
-        let mut options = self.peer.options(cx.now);
+        self.header_at(cx, cx.now, seq, flags)
+    }
+
+    /// A header whose timestamp is the time at which the segment leaves, so that what it echoes measures the path alone.
+    fn header_at(&mut self, cx: &mut Cx<'_>, departure: Instant, seq: Seq, flags: TcpFlags) -> TcpRepr {
+        let mut options = self.peer.options(departure);
         if self.peer.sack && self.rx.sack_count() > 0 {
             for (left, right) in self.rx.sack_blocks(self.sack_room()) {
                 options.sack.push(left.0, right.0);
@@ -138,13 +143,12 @@ impl Conn {
         if ect && self.tx.take_cwr() {
             flags.insert(TcpFlags::CWR);
         }
-        let repr = self.header(cx, plan.seq, flags);
+        let repr = self.header_at(cx, plan.departure, plan.seq, flags);
         cx.trace(Ev::Out(repr.seq, len, repr.flags.bits() as u8));
         let charge = len + PACKET_CHARGE;
         self.out.credit.charge(charge);
         self.count_data(cx, plan);
-        self.snd.last_departure =
-            self.path.pacing.on_send(cx.now, u64::from(len), u64::from(self.rest.stats.data_segs_out));
+        self.snd.last_departure = plan.departure;
         Outgoing {
             repr,
             gso_size: if plan.segs > 1 { plan.mss } else { 0 },
@@ -153,7 +157,7 @@ impl Conn {
             ttl: self.options.ttl,
             dont_fragment: Some(self.options.dont_fragment()),
             charge,
-            depart_at: self.snd.last_departure,
+            depart_at: plan.departure,
             payload: plan.payload.clone(),
         }
     }
@@ -173,6 +177,7 @@ impl Conn {
     pub(in crate::tcp) fn count_syn_data(&mut self, len: usize) {
         self.rest.stats.bytes_sent += len as u64;
         self.rest.stats.data_segs_out = self.rest.stats.data_segs_out.wrapping_add(1);
+        self.path.pacing.count(1);
     }
 
     /// Queues the reset that ends this connection (`tcp_send_active_reset`).

@@ -175,12 +175,12 @@ impl Conn {
                 let plan = resend.and_then(|r| self.tx.commit_tlp(cx, &mut self.path, &r));
                 (plan.map(|plan| self.again(cx, &plan)), true)
             }
-            // The acknowledgement of all may have come since, or one that shut the window.
+            // The acknowledgement of all may have come since, or one that shut the window. New data keeps to the pace.
             Probe::New if self.has_in_flight() && self.head_fits_window(mss) => {
-                (self.commit_new(cx, usize::from(mss)), false)
+                let may = self.pacing_gate(cx).is_ok();
+                (may.then(|| self.commit_new(cx, usize::from(mss))).flatten(), false)
             }
-            Probe::New => (None, false),
-            Probe::Nothing => (None, false),
+            Probe::New | Probe::Nothing => (None, false),
         };
         // A probe is no part of a burst: after one the RTO timer runs, not the next probe's (`tcp_write_xmit`, push_one = 2).
         let new = core::mem::take(&mut self.out.burst_segs);
@@ -352,11 +352,6 @@ impl Conn {
         let sent = self.out.burst_segs;
         let starved = self.tx.after_write(cx, &mut self.path, sent, why == Wait::Cwnd, self.app.nospace);
         self.keep_time(cx, why, starved);
-        if why == Wait::Empty
-            || (why == Wait::Nagle && self.tx.queue_ref().unsent_bytes() < u64::from(self.mss()))
-        {
-            self.mark_app_limited();
-        }
         if matches!(why, Wait::RecvWindow | Wait::Nagle | Wait::Cork | Wait::Defer | Wait::NoPath) {
             self.arm_probe_if_stuck(cx);
         }
@@ -378,10 +373,11 @@ impl Conn {
         }
     }
 
-    /// Rate samples taken from now on show what the application offered, not what the path could carry
-    /// (`tcp_rate_check_app_limited`).
-    fn mark_app_limited(&mut self) {
-        if self.out.credit.below() == 0
+    /// The application writes, and there was a gap before: rate samples show what it offered, not what the path could carry, until
+    /// what is in flight now is delivered (`tcp_rate_check_app_limited`).
+    pub(in crate::tcp) fn mark_app_limited(&mut self) {
+        if self.tx.queue_ref().unsent_bytes() < u64::from(self.mss())
+            && self.out.credit.below() == 0
             && self.tx.in_flight() < self.path.window.cwnd
             && self.tx.flight().lost_out <= self.tx.flight().retrans_out
         {

@@ -16,7 +16,7 @@ use crate::base::Cx;
 use crate::base::time::Instant;
 use crate::base::trace::Ev;
 use crate::path::Path;
-use crate::path::congestion::{CaState, Congestion as _};
+use crate::path::congestion::{CaState, Congestion as _, Flow};
 use crate::path::rate::Sampler;
 use rto::XmitTimer;
 
@@ -110,6 +110,13 @@ pub(super) struct Env<'a, 'c> {
     pub(super) timer: &'a mut XmitTimer,
 }
 
+impl Env<'_, '_> {
+    /// The flow as the congestion controller sees it.
+    pub(super) fn flow(&self) -> Flow {
+        self.path.flow(self.flight.mss, self.flight.in_flight(), self.flight.lost)
+    }
+}
+
 /// Measured reordering (RFC 4653's idea, Linux's `tcp_check_sack_reordering`).
 #[derive(Clone, Copy, Debug)]
 pub struct Reorder {
@@ -165,10 +172,13 @@ impl Recovery {
     }
 
     pub(super) fn set_ca(&mut self, e: &mut Env<'_, '_>, state: CaState) {
-        if self.ca != state {
-            e.cx.trace(Ev::CaState(name(self.ca), name(state)));
-            self.ca = state;
-            e.path.congestion.on_state(e.cx, &e.path.window, state);
+        let before = core::mem::replace(&mut self.ca, state);
+        if before != state {
+            e.cx.trace(Ev::CaState(name(before), name(state)));
+        }
+        if before != state || state == CaState::Loss {
+            let flow = e.flow();
+            e.path.congestion.on_state(e.cx, &e.path.window, state, &flow);
         }
     }
 

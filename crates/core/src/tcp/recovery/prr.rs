@@ -73,10 +73,14 @@ impl Recovery {
 
     /// The reduction is complete (`tcp_end_cwnd_reduction`).
     pub(super) fn end_reduction(&mut self, e: &mut Env<'_, '_>) {
+        if e.path.congestion.wishes().governs {
+            return;
+        }
         let ssthresh = e.path.window.ssthresh;
         if ssthresh < Window::INFINITE_SSTHRESH && (self.ca == CaState::Cwr || self.undo.marker.is_some()) {
             e.path.window.reset_cwnd(e.cx, ssthresh);
         }
-        e.path.congestion.on_event(e.cx, &e.path.window, CaEvent::CompleteCwr);
+        let flow = e.flow();
+        e.path.tell(e.cx, CaEvent::CompleteCwr, &flow);
     }
 }

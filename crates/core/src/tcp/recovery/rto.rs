@@ -124,7 +124,8 @@ impl XmitTimer {
 }
 
 impl Env<'_, '_> {
-    /// Sets the RTO timer (`tcp_rearm_rto`): from now, but from the head's transmission when TLP or RACK held the timer.
+    /// Sets the RTO timer (`tcp_rearm_rto`): from now, but from the head's transmission when TLP or RACK held the timer; and later
+    /// by the time that the next packet has to wait for its departure.
     pub(in crate::tcp) fn rearm_rto(&mut self) {
         if self.flight.packets_out == 0 {
             self.timer.clear();
@@ -136,6 +137,7 @@ impl Env<'_, '_> {
         } else {
             self.cx.now + rto
         };
+        let at = at + self.path.pacing.delay(self.cx.now);
         self.timer.set(self.cx, TimerKind::Rto, at);
     }
 }
@@ -173,7 +175,8 @@ impl Recovery {
             self.prr.prior_cwnd = e.path.window.cwnd;
             let ssthresh = e.path.congestion.ssthresh(e.cx, &e.path.window);
             e.path.window.set_ssthresh(e.cx, ssthresh);
-            e.path.congestion.on_event(e.cx, &e.path.window, CaEvent::Loss);
+            let flow = e.flow();
+            e.path.tell(e.cx, CaEvent::Loss, &flow);
             self.undo.begin(e.flight, &self.tlp);
         }
         let cwnd = e.flight.in_flight() + 1;
@@ -261,7 +264,9 @@ impl Recovery {
         let found = prior != e.flight.in_flight();
         if found && self.ca != CaState::Recovery {
             self.enter_recovery(e, false);
-            self.reduce(e, 1, e.flight.lost.wrapping_sub(lost), None);
+            if !e.path.congestion.wishes().governs {
+                self.reduce(e, 1, e.flight.lost.wrapping_sub(lost), None);
+            }
         }
         found
     }

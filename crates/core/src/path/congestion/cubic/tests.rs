@@ -127,20 +127,30 @@ fn idle_time_is_not_time_on_the_curve() {
     let epoch = cubic.curve.epoch.expect("in avoidance");
     let last_sent = now;
     now += Duration::from_secs(60);
-    cubic.on_event(&mut World::new().cx(now), &window, CaEvent::TxStart { last_sent });
+    cubic.on_event(
+        &mut World::new().cx(now),
+        &mut window.clone(),
+        CaEvent::TxStart { last_sent },
+        &Flow::default(),
+    );
     assert_eq!(cubic.curve.epoch, Some(epoch + Duration::from_secs(60)));
     let before = window.cwnd;
     round(&mut cubic, &mut window, &mut now, rtt);
     assert!(window.cwnd < before + 20, "{before} {}", window.cwnd);
     // Never into the future.
-    cubic.on_event(&mut World::new().cx(now), &window, CaEvent::TxStart { last_sent: Instant::ZERO });
+    cubic.on_event(
+        &mut World::new().cx(now),
+        &mut window.clone(),
+        CaEvent::TxStart { last_sent: Instant::ZERO },
+        &Flow::default(),
+    );
     assert_eq!(cubic.curve.epoch, Some(now));
 }
 
 #[test]
 fn a_timeout_forgets_the_curve_but_not_how_to_undo() {
     let (mut cubic, window) = reduced(1_000);
-    cubic.on_state(&mut World::new().cx(Instant::ZERO), &window, CaState::Loss);
+    cubic.on_state(&mut World::new().cx(Instant::ZERO), &window, CaState::Loss, &Flow::default());
     assert_eq!(cubic.curve, Curve::default());
     assert_eq!(cubic.undo_cwnd(&window), 1_000);
 }

@@ -1,0 +1,151 @@
+//! What leaves: a decision becomes a record in flight, with its place in the pace and its timer.
+use super::{Resend, SendPlan, Sender};
+use crate::base::{Cx, Instant};
+use crate::path::Path;
+use crate::path::congestion::{CaEvent, CaState};
+use crate::tcp::recovery::Env;
+use crate::tcp::recovery::rto::TimerKind;
+use crate::tcp::tx_queue::flag;
+use core::ops::Range;
+
+impl Sender {
+    /// Sends `len` payload bytes of the head element (all of it when `len` is larger); `None` when nothing is unsent.
+    pub fn commit_send(&mut self, cx: &mut Cx<'_>, path: &mut Path, len: usize) -> Option<SendPlan> {
+        let prior = self.flight.packets_out;
+        if self.flight.in_flight() == 0 {
+            let last_sent = self.usage.last_sent;
+            let flow = path.flow(self.flight.mss, 0, self.flight.lost);
+            path.tell(cx, CaEvent::TxStart { last_sent }, &flow);
+        }
+        let departure = path.pacing.departure(cx.now);
+        let stamp = path.rate.on_sent(departure, prior == 0);
+        let start = self.flight.tx.send_head(len, self.flight.mss, departure, stamp)?;
+        let plan = self.first_sent(cx, path, start, prior)?;
+        Some(plan)
+    }
+
+    /// Sends `size` payload bytes as one segment, gathered from the queue whatever the MSS; where it lies in the stream. `None`
+    /// when they do not belong together (MSG_EOR).
+    pub fn commit_mtu_probe(
+        &mut self,
+        cx: &mut Cx<'_>,
+        path: &mut Path,
+        size: u16,
+    ) -> Option<(SendPlan, Range<u64>)> {
+        let prior = self.flight.packets_out;
+        if !self.flight.tx.may_gather(usize::from(size)) {
+            return None;
+        }
+        let departure = path.pacing.departure(cx.now);
+        let stamp = path.rate.on_sent(departure, prior == 0);
+        let start = self.flight.tx.send_gathered(usize::from(size), departure, stamp)?;
+        let plan = self.first_sent(cx, path, start, prior)?;
+        Some((plan, start..start + u64::from(size)))
+    }
+
+    /// The record at `start` leaves for the first time, with `prior` segments out before it (`tcp_event_new_data_sent`).
+    fn first_sent(&mut self, cx: &mut Cx<'_>, path: &mut Path, start: u64, prior: u32) -> Option<SendPlan> {
+        self.flight.on_sent(start);
+        let plan = self.depart(cx, path, start, None)?;
+        let mut e = Env { cx, path, flight: &mut self.flight, timer: &mut self.timer };
+        if prior == 0 || matches!(e.timer.get(), Some((TimerKind::Tlp, _))) {
+            e.rearm_rto();
+        }
+        cx.count.tcp_ext.tcp_orig_data_sent += u64::from(plan.segs);
+        Some(plan)
+    }
+
+    /// What goes down for the record at `start`, whose place in the pace is taken.
+    fn depart(
+        &mut self,
+        cx: &Cx<'_>,
+        path: &mut Path,
+        start: u64,
+        last_sent: Option<Instant>,
+    ) -> Option<SendPlan> {
+        let mut plan = self.plan(start, last_sent)?;
+        plan.departure = path.pacing.on_send(cx.now, plan.payload.len(), plan.segs);
+        self.note_data(cx.now, &plan);
+        Some(plan)
+    }
+
+    /// Sends a retransmission that [`Self::next_retransmit`] or [`Self::on_rto`] proposed.
+    ///
+    /// `None` when an acknowledgement came in between and the record is no longer what it was: then nothing is sent.
+    pub fn commit_retransmit(
+        &mut self,
+        cx: &mut Cx<'_>,
+        path: &mut Path,
+        resend: &Resend,
+    ) -> Option<SendPlan> {
+        if !self.holds(resend) {
+            return None;
+        }
+        let (start, segs) = (resend.start, resend.segs);
+        let at_head = self.flight.tx.first().is_some_and(|(head, _)| head == start);
+        self.send_again(cx, path, resend, true);
+        let plan = self.depart(cx, path, start, Some(resend.last_sent))?;
+        self.recovery.undo.on_retransmit(segs, plan.departure);
+        if self.recovery.in_reduction() {
+            self.recovery.prr.out = self.recovery.prr.out.saturating_add(u32::from(segs));
+        }
+        if self.recovery.ca == CaState::Loss {
+            cx.count.tcp_ext.tcp_slow_start_retrans += u64::from(segs);
+        } else {
+            cx.count.tcp_ext.tcp_fast_retrans += u64::from(segs);
+        }
+        if at_head && !matches!(self.timer.get(), Some((TimerKind::Reorder, _))) {
+            let at = path.pacing.departure(cx.now) + path.rtt.rto(cx.sysctl);
+            self.timer.set(cx, TimerKind::Rto, at);
+        }
+        Some(plan)
+    }
+
+    /// The record is as it was when the retransmission was proposed.
+    fn holds(&self, resend: &Resend) -> bool {
+        self.flight.tx.get(resend.start).is_some_and(|sent| {
+            sent.span() == u64::from(resend.len)
+                && sent.sent_at == resend.last_sent
+                && sent.segs == resend.segs
+                && !sent.has(flag::SACKED)
+        })
+    }
+
+    fn send_again(&mut self, cx: &mut Cx<'_>, path: &mut Path, resend: &Resend, counted: bool) {
+        if let Some(search) = &mut path.plpmtud {
+            search.forget();
+        }
+        let departure = path.pacing.departure(cx.now);
+        let stamp = path.rate.on_sent(departure, false);
+        self.flight.on_resent(resend.start, departure, stamp, counted);
+        let end = resend.start + u64::from(resend.len);
+        self.recovery.rack.on_resent(cx, &self.flight, resend.start, end);
+        self.recovery.undo.total_retrans =
+            self.recovery.undo.total_retrans.saturating_add(u32::from(resend.segs));
+        cx.count.tcp.retrans_segs += u64::from(resend.segs);
+        if resend.start == 0 {
+            cx.count.tcp_ext.tcp_syn_retrans += 1;
+        }
+    }
+
+    /// Sends what [`Self::on_rto`] proposed; `None` when an acknowledgement has overtaken it.
+    pub fn commit_rto(&mut self, cx: &mut Cx<'_>, path: &mut Path, resend: &Resend) -> Option<SendPlan> {
+        if !self.holds(resend) {
+            return None;
+        }
+        self.send_again(cx, path, resend, true);
+        let plan = self.depart(cx, path, resend.start, Some(resend.last_sent))?;
+        self.recovery.undo.on_retransmit(resend.segs, plan.departure);
+        Some(plan)
+    }
+
+    /// Sends the retransmission of [`Probe::Resend`]; `None` when an acknowledgement has overtaken it. [`Self::tlp_done`] still
+    /// has to follow.
+    pub fn commit_tlp(&mut self, cx: &mut Cx<'_>, path: &mut Path, resend: &Resend) -> Option<SendPlan> {
+        if !self.holds(resend) {
+            return None;
+        }
+        self.send_again(cx, path, resend, false);
+        self.depart(cx, path, resend.start, Some(resend.last_sent))
+    }
+}
