@@ -36,6 +36,16 @@ pub fn drill(name: &str, text: &str) -> Result<Vec<String>, Box<Failure>> {
     run::run(&script, folder(name)).map_err(|e| e.in_script(name, text))
 }
 
+/// Runs a script, and gives the Python program that packetdrill would make of its snippets: each behind the values of its moment.
+/// Empty for a script without snippets.
+///
+/// # Errors
+/// As [`drill`].
+pub fn python(name: &str, text: &str) -> Result<String, Box<Failure>> {
+    let script = parse::script(text).map_err(|e| e.in_script(name, text))?;
+    run::python(&script, folder(name)).map_err(|e| e.in_script(name, text))
+}
+
 /// Runs a script as [`drill`] does, and tells what the stack sent.
 ///
 /// # Errors

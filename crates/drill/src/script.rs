@@ -46,9 +46,17 @@ pub(crate) enum Action {
     /// Shell commands, a line each with its number.
     Command(Vec<(usize, String)>),
     /// A snippet of Python.
-    Code(Program),
+    Code(Snippet),
     /// The device under the stack does something.
     Device(DeviceAct),
+}
+
+/// A snippet.
+#[derive(Debug)]
+pub(crate) struct Snippet {
+    pub(crate) program: Program,
+    /// Its text without the blanks at both ends, as packetdrill hands it to Python.
+    pub(crate) text: String,
 }
 
 /// What the device does when the script says so.

@@ -12,7 +12,7 @@ use crate::config::{Config, Family, Flag};
 use crate::cursor::Cursor;
 use crate::failure::Failure;
 use crate::py;
-use crate::script::{Action, DeviceAct, Event, Script, When};
+use crate::script::{Action, DeviceAct, Event, Script, Snippet, When};
 use std::collections::BTreeMap;
 
 /// What reading depends on.
@@ -231,10 +231,11 @@ pub(crate) fn lines_of(text: &str, first: usize) -> Vec<(usize, String)> {
     lines
 }
 
-fn code(c: &mut Cursor<'_>) -> Result<py::Program, Box<Failure>> {
+fn code(c: &mut Cursor<'_>) -> Result<Snippet, Box<Failure>> {
     c.expect("%{")?;
     let first = c.line();
-    py::parse(c.until("}%")?, first)
+    let text = c.until("}%")?;
+    Ok(Snippet { program: py::parse(text, first)?, text: text.trim_matches([' ', '\t']).to_owned() })
 }
 
 /// `device complete N|all`, `device drop N`, `device busy`, `device ready`: ours.

@@ -68,9 +68,13 @@ const REFUSED: [&str; 14] = [
 pub(crate) fn parse(text: &str, first: usize) -> Result<Program, Box<Failure>> {
     let lines = lines(text, first)?;
     let mut reader = Reader { text, lines, at: 0, column: 0, depth: 0, links: 0 };
-    let indent = reader.lines.first().map_or(0, |l| l.indent);
-    let body = reader.block(indent)?;
+    let body = reader.block(0)?;
     match reader.lines.get(reader.at) {
+        // All snippets of a script are one program of Python's: packetdrill takes away only the blanks behind `%{`.
+        Some(line) if reader.at == 0 => Err(Failure::new(
+            line.number,
+            "the first line of a snippet must not be indented: Python refuses it",
+        )),
         Some(line) => Err(Failure::new(line.number, "this line is not indented like those above it")),
         None => Ok(Program { body }),
     }

@@ -68,8 +68,8 @@ fn a_wrong_assertion_tells_its_condition_and_the_values_in_it() {
 fn statements_work_over_lines_and_blocks() {
     let text = "\n  a, b = 1, 2  # comment\n  a += 2; b *= 3\n  if a > 5:\n    assert False\n  elif a == 3:\n    for i in range(3):\n      \
         b = b + i\n    print('b', b)\n  else:\n    assert 0\n  assert (a +\n    b) == 12 \\\n   and True\n  if a: pass\n";
-    assert_eq!(run(text), Ok(vec!["b 9".to_owned()]));
-    assert_eq!(run(" assert 1\n    assert 1\n    assert 1"), Ok(vec![]));
+    assert_eq!(run(&text.replace("\n  ", "\n")), Ok(vec!["b 9".to_owned()]));
+    assert_eq!(run(" assert 1\nassert 1\nassert 1"), Ok(vec![]));
     let wrong = run(" assert 1\nassert (0 or\n 0)").expect_err("the second");
     assert_eq!((wrong.line, wrong.expected.as_str()), (2, "(0 or 0)"));
 }
@@ -97,7 +97,8 @@ fn mistakes_are_told_with_their_line() {
         ("assert 12ab", "no number"),
         ("print(f'x')", "letter in front"),
         ("\nassert 1\n    assert 1", "not indented like"),
-        ("assert 1\n    assert 1\n  assert 1", "not indented like"),
+        ("assert 1\n    assert 1\n    assert 1", "not indented like"),
+        ("\n  assert 1\n  assert 1", "must not be indented"),
     ] {
         let e = mistake(text);
         assert!(e.line >= 7 && e.what.contains(why), "{text}: {e:?}");

@@ -43,17 +43,7 @@ pub(super) fn lines(text: &str, first: usize) -> Result<Vec<Line>, Box<Failure>>
     if cutter.depth > 0 {
         return Err(Failure::new(cutter.number, "a bracket in this snippet is never closed"));
     }
-    align(text, &mut cutter.lines);
     Ok(cutter.lines)
-}
-
-/// A statement that stands behind `%{` itself is taken to be indented as the line below it.
-fn align(text: &str, lines: &mut [Line]) {
-    let [first, second, ..] = lines else { return };
-    let behind = first.spans.first().is_some_and(|(at, _)| !text[..*at].contains('\n'));
-    if behind && first.tokens.last() != Some(&Token::Op(":")) {
-        first.indent = second.indent;
-    }
 }
 
 struct Cutter<'a> {

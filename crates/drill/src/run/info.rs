@@ -128,6 +128,14 @@ pub(super) fn field(info: &[u8], name: &str) -> Option<i128> {
     }
 }
 
+/// All names of values.
+pub(super) fn names() -> impl Iterator<Item = String> {
+    let bits = ["snd_wscale", "rcv_wscale", "delivery_rate_app_limited", "fastopen_client_fail"];
+    let fields = TCP_INFO.iter().map(|(name, ..)| *name).chain(bits).map(|name| format!("tcpi_{name}"));
+    let others = CC_INFO.iter().map(|(name, ..)| *name).chain(MEMINFO);
+    fields.chain(others.map(str::to_owned))
+}
+
 /// A number of SO_MEMINFO.
 pub(super) fn memory(info: &[u8], name: &str) -> Option<i128> {
     let at = MEMINFO.iter().position(|n| *n == name)?;

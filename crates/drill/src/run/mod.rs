@@ -9,6 +9,7 @@ mod flow;
 mod inbound;
 mod info;
 mod net;
+mod python;
 mod record;
 mod snippet;
 mod stack;
@@ -44,6 +45,8 @@ pub(crate) struct Runner<'a> {
     env: Env,
     /// Where somebody wants to know what was sent.
     record: Option<Transcript>,
+    /// Where somebody wants the snippets as one program.
+    python: Option<String>,
 }
 
 /// Runs a script against the stack in virtual time; what its snippets printed.
@@ -60,6 +63,16 @@ pub(crate) fn run_on(
     let mut runner = Runner::new(&script.config, folder, target);
     match runner.events(script) {
         Ok(()) => Ok(runner.env.printed),
+        Err(failure) => Err(runner.explain(failure)),
+    }
+}
+
+/// Runs a script against the stack; its snippets as one program.
+pub(crate) fn python(script: &Script, folder: &Path) -> Result<String, Box<Failure>> {
+    let mut runner = Runner::new(&script.config, folder, Box::new(stack::Stack::new(&script.config)?));
+    runner.python = Some(String::new());
+    match runner.events(script) {
+        Ok(()) => Ok(runner.python.unwrap_or_default()),
         Err(failure) => Err(runner.explain(failure)),
     }
 }
@@ -100,6 +113,7 @@ impl<'a> Runner<'a> {
             blocked: None,
             env: Env::default(),
             record: None,
+            python: None,
         }
     }
 
@@ -147,7 +161,7 @@ impl<'a> Runner<'a> {
                 self.call(event.line, spec, spec.end.map(|end| end.saturating_add(offset)))?;
             }
             Action::Command(lines) => self.commands(lines)?,
-            Action::Code(program) => self.snippet(event.line, program)?,
+            Action::Code(snippet) => self.snippet(event.line, snippet)?,
             Action::Device(act) => self.device(event.line, *act)?,
         }
         self.gather(event.line)?;

@@ -2,7 +2,7 @@
 use super::{Runner, info};
 use crate::failure::Failure;
 use crate::names;
-use crate::py::Program;
+use crate::script::Snippet;
 use lowwater_core::tcp::TcpInfo;
 use lowwater_posix::{Call, Fd, Started};
 
@@ -28,9 +28,31 @@ impl Told {
     }
 }
 
+/// What a snippet knows of the connection under test.
+pub(super) struct Facts {
+    tcp: Told,
+    /// TCP_CC_INFO and SO_MEMINFO.
+    congestion: Vec<u8>,
+    memory: Vec<u8>,
+}
+
+impl Facts {
+    /// A value by the name that packetdrill gives it.
+    pub(super) fn get(&self, name: &str) -> Option<i128> {
+        let told = self.tcp.field(name).or_else(|| info::memory(&self.memory, name));
+        told.or_else(|| info::congestion(&self.congestion, name))
+    }
+}
+
+/// A constant that snippets have.
+fn constant(name: &str) -> Option<i128> {
+    let known = ["TCP_", "TCPI_", "E"].iter().any(|p| name.starts_with(p));
+    names::constant(name).filter(|_| known).map(i128::from)
+}
+
 impl Runner<'_> {
     /// Carries a snippet out.
-    pub(super) fn snippet(&mut self, line: usize, program: &Program) -> Result<(), Box<Failure>> {
+    pub(super) fn snippet(&mut self, line: usize, snippet: &Snippet) -> Result<(), Box<Failure>> {
         let Some(tcp) = self.tcp_info() else {
             return Err(Failure::new(line, "there is no connection to assert anything about"));
         };
@@ -38,19 +60,11 @@ impl Runner<'_> {
             Some(fd) => (self.ask(fd, TCP_CC_INFO), self.ask(fd, SO_MEMINFO)),
             None => (None, None),
         };
-        let (congestion, memory) = (congestion.unwrap_or_default(), memory.unwrap_or_default());
-        let facts = |name: &str| {
-            let constant = || {
-                let known = ["TCP_", "TCPI_", "E"].iter().any(|p| name.starts_with(p));
-                names::constant(name).filter(|_| known).map(i128::from)
-            };
-            tcp.field(name)
-                .or_else(|| info::memory(&memory, name))
-                .or_else(|| info::congestion(&congestion, name))
-                .or_else(constant)
-        };
+        let facts =
+            Facts { tcp, congestion: congestion.unwrap_or_default(), memory: memory.unwrap_or_default() };
+        self.note_python(line, &snippet.text, &facts);
         self.env
-            .run(program, &facts)
+            .run(&snippet.program, &|name: &str| facts.get(name).or_else(|| constant(name)))
             .map_err(|wrong| Failure::differs(wrong.line, wrong.what, wrong.expected, wrong.actual))
     }
 

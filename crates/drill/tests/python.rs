@@ -1,0 +1,78 @@
+//! Snippets of our scripts as packetdrill runs them: all of a script in one program, by Python itself.
+use std::io::{ErrorKind, Write as _};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Runs programs of many scripts, each in a world of its own, and tells which fail and where.
+const RUN: &str = r"
+import sys, traceback
+failed = 0
+for part in sys.stdin.read().split('\x01'):
+    name, program = part.split('\x02')
+    world = {}
+    try:
+        exec(compile(program, name, 'exec'), world)
+    except BaseException as e:
+        failed += 1
+        print(name, 'line', world.get('_line'), ''.join(traceback.format_exception_only(type(e), e)).strip())
+sys.exit(min(failed, 1))
+";
+
+fn snippets() -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/drill");
+    let scripts = lowwater_drill::collect(std::slice::from_ref(&root)).unwrap();
+    let mut programs = Vec::new();
+    for script in scripts {
+        let text = lowwater_drill::read(&script).unwrap();
+        let name = script.display().to_string();
+        // A script that is expected to fail fails before its snippets are over.
+        let Ok(program) = lowwater_drill::python(&name, &text) else { continue };
+        if !program.is_empty() {
+            programs.push(format!("{}\u{2}{program}", script.strip_prefix(&root).unwrap().display()));
+        }
+    }
+    assert!(programs.len() >= 60, "{} scripts have snippets", programs.len());
+    programs.join("\u{1}")
+}
+
+/// `None` without Python.
+fn python(input: &str) -> Option<(bool, String)> {
+    let child = Command::new("python3")
+        .args(["-c", RUN])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit())
+        .spawn();
+    let mut child = match child {
+        Err(e) if e.kind() == ErrorKind::NotFound => {
+            let require = std::env::var_os("LOWWATER_REQUIRE_NET").is_some_and(|v| v == "1");
+            assert!(!require, "LOWWATER_REQUIRE_NET=1, but this test needs python3");
+            eprintln!("skipped: needs python3");
+            return None;
+        }
+        child => child.unwrap(),
+    };
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let done = child.wait_with_output().unwrap();
+    Some((done.status.success(), String::from_utf8_lossy(&done.stdout).into_owned()))
+}
+
+#[test]
+fn python_takes_the_snippets_and_agrees_with_them() {
+    let Some((fine, said)) = python(&snippets()) else { return };
+    assert!(fine, "{said}");
+}
+
+#[test]
+fn a_wrong_value_and_a_wrong_indentation_fail_in_their_line() {
+    let program = |text: &str| {
+        let script = format!("0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0 %{{ {text} }}%\n");
+        lowwater_drill::python("made.pkt", &script).unwrap_or_else(|e| panic!("{e}"))
+    };
+    let fine = program("assert tcpi_state == TCP_CLOSE\nassert tcpi_snd_cwnd == 10");
+    let one = fine.replace("assert tcpi_snd_cwnd", "  assert tcpi_snd_cwnd");
+    let other = program("assert tcpi_state == TCP_CLOSE").replace("== TCP_CLOSE", "== TCP_LISTEN");
+    let Some((fine, said)) = python(&format!("a\u{2}{one}\u{1}b\u{2}{other}")) else { return };
+    assert!(!fine && said.contains("a line None") && said.contains("IndentationError"), "{said}");
+    assert!(said.contains("b line 2 AssertionError"), "{said}");
+}
