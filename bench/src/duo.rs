@@ -70,17 +70,25 @@ impl Duo {
         moved
     }
 
-    /// Opens `n` connections and returns both ends of each.
+    /// Opens `n` connections to port 80 and returns both ends of each.
     ///
     /// # Panics
     /// When a connection cannot be opened, which would make the benchmark meaningless.
     pub fn connect(&mut self, n: usize) -> Vec<(SocketId, SocketId)> {
+        self.connect_to(80, n)
+    }
+
+    /// Opens `n` connections to a port on which nothing listens yet, and returns both ends of each.
+    ///
+    /// # Panics
+    /// As [`Duo::connect`].
+    pub fn connect_to(&mut self, port: u16, n: usize) -> Vec<(SocketId, SocketId)> {
         let options = SocketOptions::new(self.stacks[0].sysctl());
         let listen = ListenOptions { backlog: 4_096, ask: false, options: options.clone() };
         let at = self.now;
-        let addr = ListenAddr { ip: None, port: Some(80) };
+        let addr = ListenAddr { ip: None, port: Some(port) };
         let listener = self.stacks[1].tcp_listen(at, addr, listen).expect("the port is free");
-        let remote = SocketAddr::from(([10, 0, 0, 2], 80));
+        let remote = SocketAddr::from(([10, 0, 0, 2], port));
         let mut ends = Vec::with_capacity(n);
         for _ in 0..n {
             let client = self.stacks[0].tcp_connect(self.now, remote, None, &options).expect("a free port");

@@ -2,7 +2,7 @@
 use std::process::Command;
 
 /// Instructions that callgrind counts in the function `within` of a program, per repetition; `None` where valgrind is missing.
-fn instructions(program: &str, args: [&str; 2], within: &str, times: u64) -> Option<u64> {
+fn instructions(program: &str, args: &[&str], within: &str, times: u64) -> Option<u64> {
     let out =
         std::env::temp_dir().join(format!("lowwater-{}-{within}-{}", std::process::id(), args.join("-")));
     let run = Command::new("valgrind")
@@ -28,10 +28,10 @@ fn skipped() {
 
 fn within_a_factor_of_two(mode: &str, acks_small: u64, acks_large: u64) {
     let program = env!("CARGO_BIN_EXE_ack_cost");
-    let Some(small) = instructions(program, ["100", mode], "acknowledge", acks_small) else {
+    let Some(small) = instructions(program, &["100", mode], "acknowledge", acks_small) else {
         return skipped();
     };
-    let large = instructions(program, ["100000", mode], "acknowledge", acks_large)
+    let large = instructions(program, &["100000", mode], "acknowledge", acks_large)
         .expect("valgrind was there a moment ago");
     println!("{mode}: {small} instructions per ACK at a window of 100 segments, {large} at 100,000");
     assert!(large <= 2 * small && small <= 2 * large);
@@ -51,10 +51,40 @@ fn a_sack_block_costs_the_same_at_any_window() {
 #[test]
 fn a_round_trip_costs_the_same_beside_any_number_of_connections() {
     let rounds = 1_000;
-    let cost =
-        |connections| instructions(env!("CARGO_BIN_EXE_ask_cost"), [connections, "1000"], "measured", rounds);
+    let cost = |connections| {
+        instructions(env!("CARGO_BIN_EXE_ask_cost"), &[connections, "1000"], "measured", rounds)
+    };
     let Some(alone) = cost("1") else { return skipped() };
     let crowd = cost("10000").expect("valgrind was there a moment ago");
     println!("ask: {alone} instructions per round trip of two stacks, {crowd} beside 10,000 connections");
     assert!(crowd <= 2 * alone && alone <= 2 * crowd);
+}
+
+/// `bulk_cost` per megabyte: 10,000 writes of 14,480 bytes.
+fn per_megabyte(flows: &str, idle: &str, at_once: &str) -> Option<u64> {
+    let megabytes = 10_000 * 14_480 / 1_000_000;
+    instructions(env!("CARGO_BIN_EXE_bulk_cost"), &[flows, idle, at_once], "measured", megabytes)
+}
+
+#[test]
+fn a_megabyte_costs_the_same_over_any_number_of_flows() {
+    let Some(one) = per_megabyte("1", "0", "1") else { return skipped() };
+    let cost = |flows, at_once| per_megabyte(flows, "0", at_once).expect("valgrind was there a moment ago");
+    let (hundred, many) = (cost("100", "1"), cost("10000", "1"));
+    println!("bulk: {one} instructions per MB of two stacks by one flow, {hundred} by 100, {many} by 10,000");
+    let (hundred_at_once, many_at_once) = (cost("100", "64"), cost("10000", "64"));
+    println!("the same with 64 flows ready at once: {hundred_at_once} by 100, {many_at_once} by 10,000");
+    for (few, more) in [(one, hundred), (one, many), (hundred_at_once, many_at_once)] {
+        assert!(2 * more <= 3 * few && 2 * few <= 3 * more, "more than one and a half times");
+    }
+}
+
+#[test]
+fn idle_connections_cost_nothing_per_packet() {
+    let Some(alone) = per_megabyte("1", "0", "1") else { return skipped() };
+    let crowd = per_megabyte("1", "100000", "1").expect("valgrind was there a moment ago");
+    println!(
+        "bulk: {alone} instructions per MB of two stacks alone, {crowd} beside 100,000 idle connections"
+    );
+    assert!(100 * crowd <= 102 * alone, "idle connections cost something");
 }

@@ -16,17 +16,16 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// An empty buffer with room for at least `capacity` bytes; a spare one may have more.
+    /// An empty buffer with room for at least `capacity` bytes, and at most an eighth more: what is charged for it is what was
+    /// asked for. A spare one that does not fit is given up, so that none stays that nobody wants.
     pub fn take(&mut self, capacity: usize) -> BytesMut {
         if capacity >= KEEP_FROM
-            && let Some(mut buffer) = self.spare.pop()
+            && let Some(buffer) = self.spare.pop()
         {
             self.bytes -= buffer.capacity();
-            if buffer.capacity() >= capacity {
+            if (capacity..=capacity + capacity / 8).contains(&buffer.capacity()) {
                 return buffer;
             }
-            buffer.reserve(capacity);
-            return buffer;
         }
         BytesMut::with_capacity(capacity)
     }
@@ -71,6 +70,16 @@ mod tests {
         assert!(pool.bytes() >= 65_160);
         let again = pool.take(65_160);
         assert_eq!((again.as_ptr(), again.len()), (at, 0));
+    }
+
+    #[test]
+    fn a_buffer_that_pins_more_than_was_asked_for_is_not_handed_out() {
+        let mut pool = Pool::default();
+        for spare in [100_000, 20_000] {
+            pool.give(Bytes::from(vec![0; spare]));
+            assert!((65_160..=73_305).contains(&pool.take(65_160).capacity()));
+            assert_eq!(pool.bytes(), 0, "what does not fit is given up");
+        }
     }
 
     #[test]

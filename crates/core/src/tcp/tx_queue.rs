@@ -312,7 +312,10 @@ impl TxQueue {
         } else if spare < want && *flags & flag::SHARED == 0 {
             let before = tail.capacity();
             let target = (before * 2).clamp(tail.len() + want, goal.max(tail.len() + want));
-            tail.reserve(target - tail.len());
+            // Exactly as much as is charged: growing in place would take up to twice that.
+            let mut larger = BytesMut::with_capacity(target);
+            larger.extend_from_slice(tail);
+            *tail = larger;
             trim(tail, target);
             let grown = tail.capacity() - before;
             self.pinned += grown;
