@@ -49,6 +49,8 @@ pub struct SegmentFacts {
     pub gso_size: u32,
     /// TCP header with options, in bytes.
     pub header_bytes: u32,
+    /// What Linux would charge for it, in bytes.
+    pub truesize: u32,
     /// Any of FIN, SYN, URG or PSH: the segment may be shorter than the peer could make it.
     pub remnant: bool,
     /// PSH: the application's write ends here.
@@ -250,16 +252,13 @@ impl AckPolicy {
         self.answers = 0;
     }
 
-    /// Data arrived in order: estimates the peer's MSS and the delay (`tcp_event_data_recv`). `advmss` is the MSS we offered,
-    /// `fixed_header` the TCP header of every segment of this connection (20, or 32 with timestamps).
-    pub fn on_data(&mut self, now: Instant, seg: &SegmentFacts, advmss: u32, fixed_header: u32) {
-        self.schedule();
-        self.measure_rcv_mss(seg, advmss, fixed_header);
+    /// Data arrived in order: adapts the delay to the time since the data before (`tcp_event_data_recv`).
+    pub fn on_data(&mut self, now: Instant, rtt: RttFacts, rcv_wnd: u32) {
+        self.measure_ato(now, rtt, rcv_wnd);
         self.last_data_at = now;
     }
 
-    /// Adapts the delay to the time since the previous data; call before [`Self::on_data`].
-    pub fn measure_ato(&mut self, now: Instant, rtt: RttFacts, rcv_wnd: u32) {
+    fn measure_ato(&mut self, now: Instant, rtt: RttFacts, rcv_wnd: u32) {
         if self.ato == 0 {
             self.raise_quick(rcv_wnd, MAX_QUICKACKS);
             self.ato = ATO_MIN_NS as u32;
@@ -282,17 +281,20 @@ impl AckPolicy {
         self.ato = ns.clamp(1, u64::from(u32::MAX)) as u32;
     }
 
-    /// Estimates the payload of a full segment despite options that come and go (`tcp_measure_rcv_mss`).
-    fn measure_rcv_mss(&mut self, seg: &SegmentFacts, advmss: u32, fixed_header: u32) {
+    /// Estimates the payload of a full segment despite options that come and go (`tcp_measure_rcv_mss`). `advmss` is the MSS we
+    /// offered, `fixed_header` the TCP header of every segment of this connection (20, or 32 with timestamps). True when the segment
+    /// is larger than any before.
+    pub fn measure_rcv_mss(&mut self, seg: &SegmentFacts, advmss: u32, fixed_header: u32) -> bool {
         let last = core::mem::take(&mut self.last_seg_size);
         let len = if seg.gso_size > 0 { seg.gso_size } else { seg.payload_bytes };
         if len >= self.rcv_mss() {
+            let larger = len != self.rcv_mss();
             self.rcv_mss = len.min(advmss).min(u32::from(u16::MAX)) as u16;
             // A whole segment may also be the last of a write, and its sender may wait for the ACK.
             if seg.push {
                 self.pending |= PUSHED;
             }
-            return;
+            return larger;
         }
         // Header and payload together are the same for every full segment, however much of it SACK takes.
         let whole = len + seg.header_bytes;
@@ -300,13 +302,14 @@ impl AckPolicy {
             self.last_seg_size = whole.saturating_sub(fixed_header).min(u32::from(u16::MAX)) as u16;
             if self.last_seg_size == last {
                 self.rcv_mss = last;
-                return;
+                return false;
             }
         }
         if self.pending & PUSHED != 0 {
             self.pending |= PUSHED2;
         }
         self.pending |= PUSHED;
+        false
     }
 
     /// After a segment has been processed: now, later, or not at all (`__tcp_ack_snd_check`).

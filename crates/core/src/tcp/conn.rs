@@ -256,6 +256,11 @@ impl Conn {
         (core::mem::replace(&mut self.app.accounted, now), now)
     }
 
+    /// Length of the IP header before each of the peer's segments.
+    pub(super) const fn ip_header_bytes(&self) -> u32 {
+        if self.tuple.remote_ip.is_ipv4() { 20 } else { 40 }
+    }
+
     /// Memory that the stack has been told of.
     #[must_use]
     pub const fn accounted(&self) -> u32 {

@@ -282,7 +282,7 @@ impl Conn {
     #[must_use]
     pub fn memory(&self) -> Memory {
         Memory {
-            received: self.rx.charge(),
+            received: self.rx.truesize(),
             rcvbuf: self.rx.window().buf().bytes,
             queued: u32::try_from(self.tx.queue_ref().queued_charge()).unwrap_or(u32::MAX),
             sndbuf: self.app.sndbuf,

@@ -51,6 +51,11 @@ impl RcvSpace {
         Duration::from_micros(self.rtt8_us as u64 / 8)
     }
 
+    /// The window cannot hold more than `clamp` bytes, so that no more can have been read (`tcp_measure_rcv_mss`).
+    pub fn bound(&mut self, clamp: u32) {
+        self.space = self.space.min(clamp);
+    }
+
     /// Bytes read in the last measured round trip (`tcpi_rcv_space`).
     #[must_use]
     pub const fn space(&self) -> u32 {

@@ -39,6 +39,10 @@ pub struct Arrival {
     pub gso_size: u32,
     /// Length of the TCP header with options, in bytes.
     pub header_bytes: u32,
+    /// Length of the IP header, in bytes.
+    pub ip_header_bytes: u32,
+    /// Header prediction holds for it, so that Linux does not look at the limit of the buffer.
+    pub predicted: bool,
 }
 
 /// What became of a data segment.
@@ -188,7 +192,19 @@ impl Receiver {
         self.queue.furthest().map(|end| self.seq(end))
     }
 
-    /// Memory that waits here, in bytes (`sk_rmem_alloc`).
+    /// What Linux would charge for what waits here, in bytes (`sk_rmem_alloc`).
+    #[must_use]
+    pub const fn truesize(&self) -> u32 {
+        self.queue.truesize()
+    }
+
+    /// What is left of the pages that Linux would have taken for this socket, in bytes (`sk_forward_alloc`).
+    #[must_use]
+    pub const fn set_aside(&self) -> u32 {
+        self.queue.set_aside()
+    }
+
+    /// Memory that really waits here, in bytes.
     #[must_use]
     pub const fn charge(&self) -> u32 {
         self.queue.charge()
@@ -214,7 +230,7 @@ impl Receiver {
         self.queue.fin_reached()
             || (waiting > 0
                 && (waiting >= self.lowat + self.urgent_bytes()
-                    || self.queue.charge() > buf - buf / 8
+                    || self.queue.truesize() > buf - buf / 8
                     || self.open_window() <= self.ack.rcv_mss()))
     }
 
@@ -258,12 +274,13 @@ impl Receiver {
 
     /// A segment with data or FIN that passed the acceptability test (`tcp_data_queue`).
     pub fn on_data(&mut self, cx: &mut Cx<'_>, arrival: Arrival, rtt: RttFacts) -> Received {
-        let Arrival { seq, chunks, pinned_bytes, fin, remnant, push, gso_size, header_bytes } = arrival;
+        let Arrival { seq, chunks, pinned_bytes, fin, remnant, push, gso_size, header_bytes, .. } = arrival;
+        let headers = header_bytes + arrival.ip_header_bytes;
         let copied = &mut cx.count.own.payload_copied_inside;
         let chunks: Pieces =
-            chunks.into_iter().map(|bytes| Chunk::admit(bytes, pinned_bytes, copied)).collect();
+            chunks.into_iter().map(|bytes| Chunk::admit(bytes, pinned_bytes, headers, copied)).collect();
         let payload_bytes = chunks.iter().map(|c| c.len() as u32).sum::<u32>();
-        let charge = chunks.iter().map(|c| c.charge()).sum::<u32>();
+        let truesize = chunks.iter().map(|c| c.truesize()).sum::<u32>();
         let end = seq + payload_bytes + u32::from(fin);
         if end == seq {
             return Received { dropped: true, ..Received::default() };
@@ -289,16 +306,16 @@ impl Receiver {
         if seq.at_or_after(self.nxt + open.max(1)) {
             return self.refuse();
         }
-        let facts = SegmentFacts { payload_bytes, gso_size, header_bytes, remnant, push };
+        let facts = SegmentFacts { payload_bytes, gso_size, header_bytes, truesize, remnant, push };
         if seq.after(self.nxt) {
             if !self.sack_ok {
                 // A single segment says no size.
                 let size = if gso_size > 0 { gso_size } else { payload_bytes.max(1) };
                 self.ack.owe_duplicates(payload_bytes.div_ceil(size).max(1));
             }
-            self.queue_held(cx, seq, chunks, fin, (payload_bytes, charge))
+            self.queue_held(cx, seq, chunks, fin, &facts)
         } else {
-            self.queue_in_order(cx, seq, chunks, fin, (&facts, charge, rtt))
+            self.queue_in_order(cx, seq, chunks, fin, (&facts, rtt, arrival.predicted))
         }
     }
 
@@ -315,13 +332,14 @@ impl Receiver {
         seq: Seq,
         chunks: Pieces,
         fin: bool,
-        (facts, charge, rtt): (&SegmentFacts, u32, RttFacts),
+        (facts, rtt, predicted): (&SegmentFacts, RttFacts, bool),
     ) -> Received {
         // The first segment of an empty queue always fits: without it nothing could ever move.
         let at = self.queue.next_offset();
         if self.queue.readable_bytes() > 0
             && facts.payload_bytes > 0
-            && !self.make_room(cx, at, facts.payload_bytes)
+            && !(predicted && self.granted(cx, false))
+            && !self.make_room(cx, at)
         {
             cx.count.tcp_ext.tcp_rcv_q_drop += 1;
             // The peer learns at once that there is no room, although its window said so (ICSK_ACK_NOMEM).
@@ -334,7 +352,7 @@ impl Receiver {
         self.nxt += done.advanced as u32;
         self.ack.forget_duplicates();
         if facts.payload_bytes > 0 {
-            self.event_data_recv(cx, facts, charge, rtt);
+            self.event_data_recv(cx, facts, rtt);
         }
         self.note_duplicate(cx, &done);
         self.sacks.delivered(self.nxt);
@@ -358,15 +376,20 @@ impl Receiver {
         seq: Seq,
         chunks: Pieces,
         fin: bool,
-        (len, charge): (u32, u32),
+        facts: &SegmentFacts,
     ) -> Received {
         let offset = self.offset(seq);
-        if !self.make_room(cx, offset, len) {
+        if !self.make_room(cx, offset) {
             cx.count.tcp_ext.tcp_ofo_drop += 1;
             return Received { dropped: true, readable: self.is_readable(), ..Received::default() };
         }
+        let &SegmentFacts { payload_bytes: len, truesize, .. } = facts;
+        if self.ack.measure_rcv_mss(facts, self.window.advmss(), u32::from(self.header_bytes)) {
+            self.measure_overhead(facts);
+        }
         self.ack.schedule();
         cx.count.tcp_ext.tcp_ofo_queue += 1;
+        let queued = self.queue.truesize();
         let done = self.queue.enqueue(offset, chunks, fin);
         self.note_duplicate(cx, &done);
         if done.out_of_order.is_some() && self.sack_ok {
@@ -374,7 +397,7 @@ impl Receiver {
                 self.ack.send_now();
             }
             // Without SACK a moving window would hide the duplicate ACKs.
-            self.grow_window(cx, len, charge);
+            self.grow_window(cx, queued, len, truesize);
         }
         // The window has room for what comes behind the hole, so that its repair does not stop the sender.
         let span = self.queue.furthest().map_or(0, |end| (end - self.queue.next_offset()) as u32);
@@ -383,13 +406,23 @@ impl Receiver {
     }
 
     /// Everything that a segment in order teaches (`tcp_event_data_recv`).
-    fn event_data_recv(&mut self, cx: &Cx<'_>, facts: &SegmentFacts, charge: u32, rtt: RttFacts) {
+    fn event_data_recv(&mut self, cx: &Cx<'_>, facts: &SegmentFacts, rtt: RttFacts) {
         let advmss = self.window.advmss();
+        self.ack.schedule();
+        if self.ack.measure_rcv_mss(facts, advmss, u32::from(self.header_bytes)) {
+            self.measure_overhead(facts);
+        }
         self.space.on_data(cx.now, self.nxt, self.window.wnd());
-        self.ack.measure_ato(cx.now, rtt, self.window.wnd());
-        self.ack.on_data(cx.now, facts, advmss, u32::from(self.header_bytes));
+        self.ack.on_data(cx.now, rtt, self.window.wnd());
         if facts.payload_bytes >= GROW_MIN_BYTES {
-            self.grow_window(cx, facts.payload_bytes, charge);
+            self.grow_window(cx, self.queue.truesize(), facts.payload_bytes, facts.truesize);
+        }
+    }
+
+    /// A segment larger than any before tells how much memory full ones take.
+    fn measure_overhead(&mut self, facts: &SegmentFacts) {
+        if self.window.measure(facts.payload_bytes, facts.truesize) {
+            self.space.bound(self.window.clamp());
         }
     }
 
@@ -401,18 +434,18 @@ impl Receiver {
         }
     }
 
-    fn grow_window(&mut self, cx: &Cx<'_>, len: u32, charge: u32) {
+    fn grow_window(&mut self, cx: &Cx<'_>, queued: u32, len: u32, truesize: u32) {
         if cx.pressure >= Pressure::Pressed {
             return self.window.economize();
         }
-        if self.window.grow(cx.sysctl, self.queue.charge(), len, charge, self.ack.rcv_mss()) {
+        if self.window.grow(cx.sysctl, queued, len, truesize, self.ack.rcv_mss()) {
             self.ack.nudge_quick();
         }
     }
 
-    /// The buffer takes `len` more bytes of payload (`tcp_can_ingest`).
-    fn ingests(&self, len: u32) -> bool {
-        self.queue.charge().saturating_add(len) <= self.window.buf().bytes
+    /// The buffer takes another segment, which may exceed it (`tcp_can_ingest`).
+    fn ingests(&self) -> bool {
+        self.queue.truesize() <= self.window.buf().bytes
     }
 
     /// The stack's memory takes more: always below the least buffer, and until it is exhausted; beyond a hole until it is short.
@@ -421,35 +454,43 @@ impl Receiver {
         cx.pressure < limit || self.queue.charge() < cx.sysctl.tcp_rmem.min
     }
 
-    /// Makes room for a segment of `len` bytes at the offset `at` (`tcp_try_rmem_schedule`, `tcp_prune_queue`): by squeezing what
+    /// Where what waits pins more than the buffer and than Linux would charge for it, copies it together: the peer's window does not
+    /// say what chunks cost here.
+    fn spare_memory(&mut self, cx: &mut Cx<'_>) {
+        let limit = self.window.buf().bytes;
+        if self.queue.charge() > limit.max(self.queue.truesize()) {
+            cx.count.own.payload_copied_inside += self.queue.collapse(limit).bytes;
+        }
+    }
+
+    /// Makes room for a segment at the offset `at` (`tcp_try_rmem_schedule`, `tcp_prune_queue`): by squeezing what
     /// waits, then by giving up what lies further beyond the hole. What is nearer is worth more, so data that SACK has reported may
     /// be dropped (RFC 2018 section 8), but never for something even further away.
-    fn make_room(&mut self, cx: &mut Cx<'_>, at: u64, len: u32) -> bool {
+    fn make_room(&mut self, cx: &mut Cx<'_>, at: u64) -> bool {
         let held = at > self.queue.next_offset();
-        if self.ingests(len) && self.granted(cx, held) {
+        self.spare_memory(cx);
+        if self.ingests() && self.granted(cx, held) {
             return true;
         }
         cx.count.tcp_ext.prune_called += 1;
-        if !self.ingests(len) {
+        if !self.ingests() {
             self.ack.stop_quick();
-            self.window.press(cx, self.queue.charge());
+            self.window.press(cx, self.queue.truesize());
         } else {
             self.window.economize();
         }
         let limit = self.window.buf().bytes;
-        if !self.ingests(len) {
-            let collapsed = self.queue.collapse(limit);
-            cx.count.tcp_ext.tcp_rcv_collapsed += collapsed.chunks;
-            cx.count.own.payload_copied_inside += collapsed.bytes;
+        if !self.ingests() {
+            cx.count.tcp_ext.tcp_rcv_collapsed += self.queue.squeeze(self.window.ratio(), limit);
         }
         // At least an eighth goes at a time, so that the next segment does not come here again (`tcp_prune_ofo_queue`).
-        while !(self.ingests(len) && self.granted(cx, held)) {
+        while !(self.ingests() && self.granted(cx, held)) {
             let Some(cut) = self.queue.prune_held(limit / 8, at) else { break };
             cx.count.tcp_ext.ofo_pruned += 1;
             let cut = self.seq(cut);
             self.sacks.pruned(cut);
         }
-        if !self.ingests(len) {
+        if !self.ingests() {
             cx.count.tcp_ext.rcv_pruned += 1;
             return false;
         }
@@ -518,7 +559,7 @@ impl Receiver {
     }
 
     fn offer(&mut self, cx: &Cx<'_>) -> u32 {
-        let offer = self.window.offer(cx.sysctl, self.queue.charge(), self.ack.rcv_mss());
+        let offer = self.window.offer(cx.sysctl, self.queue.truesize(), self.ack.rcv_mss());
         if offer.tight {
             self.ack.stop_quick();
         }
@@ -564,7 +605,7 @@ impl Receiver {
 
     /// The window field of a segment that goes out now, SYNs excepted. The right edge never moves left.
     pub fn select_window(&mut self, cx: &mut Cx<'_>) -> u16 {
-        let (field, tight) = self.window.select(cx, self.nxt, self.queue.charge(), self.ack.rcv_mss());
+        let (field, tight) = self.window.select(cx, self.nxt, self.queue.truesize(), self.ack.rcv_mss());
         if tight {
             self.ack.stop_quick();
         }

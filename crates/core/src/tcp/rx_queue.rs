@@ -2,6 +2,7 @@
 mod chunk;
 mod collapse;
 mod ready;
+mod squeeze;
 
 use bytes::{Buf as _, Bytes};
 use chunk::Feed;
@@ -15,6 +16,8 @@ mod tests;
 
 /// No FIN seen yet.
 const NO_FIN: u64 = u64::MAX;
+/// Linux accounts memory of sockets in pages.
+const PAGE: u32 = 4_096;
 
 /// What became of one segment. Ranges are stream offsets; a FIN counts as one byte, as in sequence space.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -58,6 +61,10 @@ pub struct RxQueue {
     fin_at: u64,
     ready_bytes: u32,
     charge: u32,
+    /// What Linux would charge for both queues.
+    truesize: u32,
+    /// What is left of the pages that Linux takes for that.
+    set_aside: u16,
     /// Overhead that the last collapse could not squeeze out; the next one waits until there is clearly more.
     floor: u32,
 }
@@ -83,6 +90,8 @@ impl RxQueue {
             fin_at: NO_FIN,
             ready_bytes: 0,
             charge: 0,
+            truesize: 0,
+            set_aside: 0,
             floor: 0,
         }
     }
@@ -111,7 +120,31 @@ impl RxQueue {
         self.held.is_some()
     }
 
-    /// Memory that both queues pin, metadata included, in bytes (`sk_rmem_alloc`).
+    /// What Linux would charge for both queues, in bytes (`sk_rmem_alloc`): windows and limits are reckoned from that.
+    #[must_use]
+    pub const fn truesize(&self) -> u32 {
+        self.truesize
+    }
+
+    /// What is left of the pages that Linux would have taken for that, in bytes (`sk_forward_alloc`).
+    #[must_use]
+    pub const fn set_aside(&self) -> u32 {
+        self.set_aside as u32
+    }
+
+    /// Charges as Linux does: memory is taken in whole pages.
+    const fn bill(&mut self, truesize: u32) {
+        self.truesize += truesize;
+        self.set_aside = ((self.set_aside as u32).wrapping_sub(truesize) % PAGE) as u16;
+    }
+
+    /// What is no longer charged; whole pages go back.
+    const fn refund(&mut self, truesize: u32) {
+        self.truesize -= truesize;
+        self.set_aside = ((self.set_aside as u32 + truesize) % PAGE) as u16;
+    }
+
+    /// Memory that both queues really pin, metadata included, in bytes.
     #[must_use]
     pub const fn charge(&self) -> u32 {
         self.charge
@@ -172,6 +205,7 @@ impl RxQueue {
         out.add_duplicate(new.start, self.next);
         while let Some((_, chunk)) = feed.next_piece(before, data_end) {
             self.charge += chunk.charge();
+            self.bill(chunk.truesize());
             self.push_ready(chunk);
         }
         self.next = self.next.max(data_end);
@@ -207,6 +241,8 @@ impl RxQueue {
                     self.charge += chunk.charge();
                     self.next += chunk.len() as u64;
                     self.push_ready(chunk);
+                } else {
+                    self.refund(chunk.truesize());
                 }
             }
             self.next = self.next.max(end.min(self.fin_at));
@@ -219,6 +255,7 @@ impl RxQueue {
         let mut held = self.held.take().unwrap_or_default();
         let mut run = new.clone();
         let mut cursor = new.start;
+        let mut added = (0, 0);
         if let Some((&start, &end)) = held.runs.range(..=new.start).next_back()
             && end >= new.start
         {
@@ -230,7 +267,7 @@ impl RxQueue {
         while cursor < new.end {
             // A run that begins exactly at the end touches and is merged too.
             let Some((&start, &end)) = held.runs.range(cursor..=new.end).next() else { break };
-            self.charge += held.add(&mut feed, cursor..start.min(data_end));
+            held.add(&mut feed, cursor..start.min(data_end), &mut added);
             out.merged |= start < new.end;
             out.add_duplicate(start, end.min(new.end));
             held.runs.remove(&start);
@@ -238,14 +275,18 @@ impl RxQueue {
             cursor = end;
         }
         out.merged |= cursor >= new.end && out.duplicate.as_ref() == Some(&new);
-        self.charge += held.add(&mut feed, cursor..data_end);
+        held.add(&mut feed, cursor..data_end, &mut added);
+        self.charge += added.0;
+        self.bill(added.1);
         held.runs.insert(run.start, run.end);
         self.held = Some(held);
         out.out_of_order = Some(run);
     }
 
-    fn push_ready(&mut self, chunk: Chunk) {
+    fn push_ready(&mut self, mut chunk: Chunk) {
         self.ready_bytes += chunk.len() as u32;
+        let saved = self.ready.back_mut().map_or(0, |last| last.lend_buffer(&mut chunk));
+        self.refund(saved);
         self.ready.push_back(chunk);
     }
 
@@ -253,11 +294,12 @@ impl RxQueue {
     fn discard_held(&mut self) {
         for chunk in self.held.take().iter().flat_map(|held| held.chunks.values()) {
             self.charge -= chunk.charge();
+            self.refund(chunk.truesize());
         }
         self.sink_floor();
     }
 
-    /// Drops the furthest data out of order until `goal` bytes of charge are freed, but nothing before the offset `keep`. Returns
+    /// Drops the furthest data out of order until `goal` bytes of Linux's charge are freed, but nothing before the offset `keep`. Returns
     /// the offset from which nothing is held; `None` when nothing was dropped.
     pub fn prune_held(&mut self, goal: u32, keep: u64) -> Option<u64> {
         let mut freed = 0;
@@ -266,7 +308,7 @@ impl RxQueue {
         while freed < goal.max(1) {
             let Some(last) = held.chunks.last_entry().filter(|last| *last.key() >= keep) else { break };
             let (at, chunk) = last.remove_entry();
-            freed += chunk.charge();
+            freed += chunk.truesize();
             self.charge -= chunk.charge();
             held.bytes -= chunk.len() as u32;
             cut = Some(at);
@@ -287,6 +329,7 @@ impl RxQueue {
         if self.fin_at >= cut {
             self.fin_at = NO_FIN;
         }
+        self.refund(freed);
         self.sink_floor();
         Some(cut)
     }
@@ -351,6 +394,7 @@ impl RxQueue {
         let bytes = self.ready_bytes;
         while let Some(chunk) = self.ready.pop_front() {
             self.charge -= chunk.charge();
+            self.refund(chunk.truesize());
         }
         self.ready = Ready::new();
         self.ready_bytes = 0;
@@ -361,6 +405,7 @@ impl RxQueue {
     fn pop_ready(&mut self) {
         if let Some(chunk) = self.ready.pop_front() {
             self.charge -= chunk.charge();
+            self.refund(chunk.truesize());
         }
     }
 
@@ -380,14 +425,18 @@ impl RxQueue {
 }
 
 impl Held {
-    /// Adds the part of a segment that fills `gap`; its charge.
-    fn add(&mut self, feed: &mut Feed, gap: Range<u64>) -> u32 {
-        let mut charge = 0;
-        while let Some((at, chunk)) = feed.next_piece(gap.start, gap.end) {
+    /// Adds the part of a segment that fills `gap`, and its charges, ours and Linux's, to `added`.
+    fn add(&mut self, feed: &mut Feed, gap: Range<u64>, added: &mut (u32, u32)) {
+        while let Some((at, mut chunk)) = feed.next_piece(gap.start, gap.end) {
             self.bytes += chunk.len() as u32;
-            charge += chunk.charge();
+            added.0 += chunk.charge();
+            added.1 += chunk.truesize();
+            if let Some((start, before)) = self.chunks.range_mut(..at).next_back()
+                && start + before.len() as u64 == at
+            {
+                added.1 -= before.lend_buffer(&mut chunk);
+            }
             self.chunks.insert(at, chunk);
         }
-        charge
     }
 }

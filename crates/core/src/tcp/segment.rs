@@ -78,6 +78,12 @@ impl Segment {
         if self.gso_size == 0 { 1 } else { self.payload_len().div_ceil(u32::from(self.gso_size)).max(1) }
     }
 
+    /// Length of the TCP header with its options.
+    #[must_use]
+    pub fn header_bytes(&self) -> u32 {
+        20 + self.options.buffer_len() as u32
+    }
+
     /// Sequence space that the segment occupies (SEG.LEN of RFC 9293).
     #[must_use]
     pub fn seq_len(&self) -> u32 {

@@ -56,6 +56,12 @@ impl Ratio {
         Self(share.clamp(1, 255) as u8)
     }
 
+    /// As a segment of `len` bytes shows it that is charged `truesize` (`tcp_measure_rcv_mss`).
+    #[must_use]
+    pub fn measured(len: u32, truesize: u32) -> Self {
+        Self((u64::from(len) * 256 / u64::from(truesize.max(1))).clamp(1, 255) as u8)
+    }
+
     /// Window bytes that fit a buffer of `space` bytes (`tcp_win_from_space`).
     #[must_use]
     pub fn win_from_space(self, space: u32) -> u32 {
@@ -72,7 +78,7 @@ impl Ratio {
 /// What a SYN or SYN-ACK offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InitialWindow {
-    /// The window of the SYN itself, never scaled, in bytes.
+    /// The window in bytes, of which a SYN itself can only say 65,535.
     pub rcv_wnd: u32,
     /// Bound for every later window.
     pub clamp: u32,
@@ -104,7 +110,7 @@ pub fn initial_window(sysctl: &Sysctl, buf: RcvBuf, mss: u32, scaling: bool) -> 
         let largest = space.max(sysctl.tcp_rmem.max).max(sysctl.rmem_max).min(clamp);
         scale = largest.checked_ilog2().unwrap_or(0).saturating_sub(15).min(u32::from(MAX_WSCALE)) as u8;
     }
-    InitialWindow { rcv_wnd: space.min(U16_MAX), clamp: clamp.min(U16_MAX << scale), wscale: scale }
+    InitialWindow { rcv_wnd: space, clamp: clamp.min(U16_MAX << scale), wscale: scale }
 }
 
 /// The receive window of one connection: what was promised, and the bounds of what may be.
@@ -297,9 +303,10 @@ impl RcvWindow {
             }
             wnd = self.align(open);
         }
-        self.wnd = wnd.min(U16_MAX << self.scale);
+        // What the field cannot say is kept to all the same: who sends beyond it is not refused.
+        self.wnd = wnd;
         self.wup = rcv_nxt;
-        let field = (self.wnd >> self.scale) as u16;
+        let field = (self.wnd.min(U16_MAX << self.scale) >> self.scale) as u16;
         if field == 0 && old != 0 {
             cx.count.tcp_ext.tcp_to_zero_window_adv += 1;
         } else if field != 0 && old == 0 {
@@ -309,7 +316,7 @@ impl RcvWindow {
     }
 
     /// Data of `len` bytes came that pins `charge`: opens the window further if the buffer would hold as many bytes at this
-    /// overhead (`tcp_grow_window`). `queued` is the charge of both queues. True when it grew.
+    /// overhead (`tcp_grow_window`). `queued` is the charge of both queues, of held data before it came. True when it grew.
     pub fn grow(&mut self, sysctl: &Sysctl, queued: u32, len: u32, charge: u32, rcv_mss: u32) -> bool {
         let space = self.ratio.win_from_space(self.buf.bytes.saturating_sub(queued));
         let room = self.clamp.min(space).saturating_sub(self.ssthresh);
@@ -368,7 +375,7 @@ impl RcvWindow {
     pub fn widen(&mut self, bytes: u32) {
         if bytes > self.buf.bytes && !self.buf.locked {
             self.buf.bytes = bytes;
-            self.clamp = self.bounded(self.ratio.win_from_space(bytes));
+            self.clamp = self.ratio.win_from_space(bytes);
         }
     }
 
@@ -384,19 +391,29 @@ impl RcvWindow {
         self.change_clamp(bytes);
     }
 
+    /// A segment larger than any before tells how much of the buffer payload takes, and the bound follows, TCP_WINDOW_CLAMP or not
+    /// (`tcp_measure_rcv_mss`). True when it changed.
+    pub fn measure(&mut self, len: u32, truesize: u32) -> bool {
+        let ratio = Ratio::measured(len, truesize);
+        if ratio == self.ratio {
+            return false;
+        }
+        self.ratio = ratio;
+        self.change_clamp(ratio.win_from_space(self.buf.bytes));
+        true
+    }
+
     /// Share of the buffer that payload takes.
     #[must_use]
     pub const fn ratio(&self) -> Ratio {
         self.ratio
     }
 
-    /// Never more than the application allows.
-    fn bounded(&self, clamp: u32) -> u32 {
-        if self.buf.clamp == 0 { clamp } else { clamp.min(self.buf.clamp) }
-    }
-
     fn change_clamp(&mut self, bytes: u32) {
         let (old, new) = (self.clamp, bytes.max(MIN_RCVBUF / 2));
+        if new == old {
+            return;
+        }
         self.clamp = new;
         self.ssthresh = if new < old { self.ssthresh.min(new) } else { self.ssthresh.max(self.wnd.min(new)) };
     }

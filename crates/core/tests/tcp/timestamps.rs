@@ -140,6 +140,7 @@ fn a_delayed_ack_echoes_the_first_of_its_segments() {
     }
     p.inject(&format!(". {at}:{} ack 1 ts 500110/0", at + 1_000));
     p.quiet();
+    p.read(1_000);
     p.inject(&format!(". {}:{} ack 1 ts 500120/0", at + 1_000, at + 2_000));
     p.expect(&format!(". 1 ack {} ts 100/500110", at + 2_000));
 }

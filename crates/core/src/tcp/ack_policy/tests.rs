@@ -74,11 +74,13 @@ impl World {
             payload_bytes: len,
             gso_size: 0,
             header_bytes: 32,
+            truesize: 2_304,
             remnant: len < 1_448,
             push: false,
         };
-        self.ack.measure_ato(self.now, RTT, 64_240);
-        self.ack.on_data(self.now, &seg, 1_460, 32);
+        self.ack.schedule();
+        self.ack.measure_rcv_mss(&seg, 1_460, 32);
+        self.ack.on_data(self.now, RTT, 64_240);
         self.check()
     }
 
@@ -220,20 +222,21 @@ fn the_peers_mss_is_found_despite_sack_options() {
         payload_bytes: payload,
         gso_size: 0,
         header_bytes: header,
+        truesize: 2_304,
         remnant: false,
         push: false,
     };
-    w.ack.on_data(w.now, &facts(1_448, 32), 1_460, 32);
+    assert!(w.ack.measure_rcv_mss(&facts(1_448, 32), 1_460, 32), "larger than the guess");
     assert_eq!(w.ack.rcv_mss(), 1_448);
     // The peer's path shrank: 1000 bytes, once with a SACK block; twice the same total makes it the estimate.
-    w.ack.on_data(w.now, &facts(1_000, 32), 1_460, 32);
+    assert!(!w.ack.measure_rcv_mss(&facts(1_000, 32), 1_460, 32));
     assert_eq!(w.ack.rcv_mss(), 1_448);
-    w.ack.on_data(w.now, &facts(988, 44), 1_460, 32);
+    assert!(!w.ack.measure_rcv_mss(&facts(988, 44), 1_460, 32));
     assert_eq!(w.ack.rcv_mss(), 1_000);
     // A coalesced packet counts by its segments, and nothing exceeds what we offered.
     let gso =
-        SegmentFacts { payload_bytes: 60_000, gso_size: 9_000, header_bytes: 32, remnant: true, push: true };
-    w.ack.on_data(w.now, &gso, 1_460, 32);
+        SegmentFacts { payload_bytes: 60_000, gso_size: 9_000, remnant: true, push: true, ..facts(0, 32) };
+    assert!(w.ack.measure_rcv_mss(&gso, 1_460, 32));
     assert_eq!(w.ack.rcv_mss(), 1_460);
     assert_eq!(initial_rcv_mss(1_460, 1_448, 64_240), 536);
     assert_eq!(initial_rcv_mss(1_460, 1_448, 100), 88);

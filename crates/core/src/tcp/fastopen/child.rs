@@ -42,11 +42,12 @@ impl Conn {
         if len == 0 && !seg.has(TcpFlags::FIN) {
             return;
         }
+        let headers = seg.header_bytes() + self.ip_header_bytes();
         let copied = &mut cx.count.own.payload_copied_inside;
         let chunks: Pieces = seg
             .payload
             .iter()
-            .map(|bytes| Chunk::admit(bytes.clone(), seg.pinned_bytes as usize, copied))
+            .map(|bytes| Chunk::admit(bytes.clone(), seg.pinned_bytes as usize, headers, copied))
             .collect();
         let fin = self.rx.take_syn_data(chunks, seg.has(TcpFlags::FIN));
         self.rest.stats.fast.facts |= fact::DATA_ACKED;

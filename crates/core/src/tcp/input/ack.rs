@@ -87,10 +87,6 @@ impl Conn {
         };
         let tsecr = seg.options.timestamps.filter(|ts| self.peer.ts && ts.echo != 0);
         let tsecr = tsecr.map(|ts| ts.echo.wrapping_sub(self.peer.stamps.offset));
-        if let Some(tsecr) = tsecr {
-            let ticks = (seg.at.as_millis() as u32).wrapping_sub(tsecr);
-            self.rx.on_timestamp_echo(tsecr, ticks, seg.payload_len());
-        }
         let out = self.tx.on_ack(
             cx,
             &mut self.path,
@@ -110,6 +106,15 @@ impl Conn {
             self.out.rexmit = out.rexmit;
         }
         out
+    }
+
+    /// The round trip as the receiver sees it (`tcp_rcv_rtt_measure_ts`).
+    pub(super) fn measure_rcv_rtt(&mut self, seg: &Segment) {
+        if let Some(ts) = seg.options.timestamps.filter(|ts| self.peer.ts && ts.echo != 0) {
+            let tsecr = ts.echo.wrapping_sub(self.peer.stamps.offset);
+            let ticks = (seg.at.as_millis() as u32).wrapping_sub(tsecr);
+            self.rx.on_timestamp_echo(tsecr, ticks, seg.payload_len());
+        }
     }
 
     fn after_ack(&mut self, cx: &mut Cx<'_>, out: &AckOut) {

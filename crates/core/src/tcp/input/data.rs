@@ -13,7 +13,12 @@ const REMNANT: TcpFlags = TcpFlags::FIN.union(TcpFlags::SYN).union(TcpFlags::URG
 
 impl Conn {
     /// `Some` when the segment ended the connection.
-    pub(super) fn input_data(&mut self, cx: &mut Cx<'_>, seg: Segment) -> Option<Disposition> {
+    pub(super) fn input_data(
+        &mut self,
+        cx: &mut Cx<'_>,
+        seg: Segment,
+        predicted: bool,
+    ) -> Option<Disposition> {
         if !self.state.can_receive() && !seg.seq.before(self.rx.nxt()) {
             return None;
         }
@@ -41,7 +46,9 @@ impl Conn {
                 remnant: seg.flags.intersects(REMNANT),
                 push: seg.has(TcpFlags::PSH),
                 gso_size: u32::from(seg.gso_size),
-                header_bytes: 20 + seg.options.buffer_len() as u32,
+                header_bytes: seg.header_bytes(),
+                ip_header_bytes: self.ip_header_bytes(),
+                predicted,
                 pinned_bytes: seg.pinned_bytes as usize,
                 chunks: seg.payload,
             },

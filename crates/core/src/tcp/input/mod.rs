@@ -52,19 +52,24 @@ impl Conn {
         if !seg.has(TcpFlags::ACK) {
             return Disposition::Drop(DropWhy::TcpFlags);
         }
+        let established = self.state == State::Established;
         let prediction = self.predict(&seg);
         if let Some(answer) = self.input_ack(cx, &seg) {
             return answer;
         }
-        prediction.count(cx, &seg);
+        let predicted = prediction.count(cx, &seg);
         if self.state == State::Close {
             return Disposition::Done;
+        }
+        // Not with the handshake's last segment, nor when we have closed.
+        if established {
+            self.measure_rcv_rtt(&seg);
         }
         if self.rx.on_urgent(cx.sysctl, &seg) {
             self.app.notice.insert(Notice::READABLE);
         }
         if seg.payload_len() > 0 || seg.has(TcpFlags::FIN) {
-            if let Some(answer) = self.input_data(cx, seg) {
+            if let Some(answer) = self.input_data(cx, seg, predicted) {
                 return answer;
             }
             let rtt = self.rtt_facts(cx);
@@ -112,6 +117,7 @@ impl Conn {
         self.tx.set_sack(self.peer.sack);
         self.tx.note_window(self.snd.wnd);
         self.tx.init_transfer(cx, &mut self.path, Window::INITIAL);
+        let mss = self.mss();
         self.rx.establish(
             cx,
             Receiving {

@@ -1,12 +1,13 @@
 //! Counts what Linux's header prediction would have recognized (`tcp_rcv_established`, `tcp_fast_path_check`).
 //!
-//! There is no second path here: these counters tell how regular the traffic is, as they do there. One fact is left out, that
-//! Linux takes the slow path too when a segment needs more memory than the socket has set aside.
+//! There is no second path here: these counters tell how regular the traffic is, as they do there. What is seen of it elsewhere is that
+//! a predicted segment is taken into a buffer that is full.
 use crate::base::Cx;
 use crate::tcp::conn::Conn;
 use crate::tcp::segment::Segment;
 use crate::tcp::seq::Seq;
 use crate::tcp::state::State;
+use crate::tcp::truesize::Truesize;
 use lowwater_wire::tcp::{TcpFlags, TcpOptions};
 
 /// What was known before a segment was processed.
@@ -20,7 +21,7 @@ impl Conn {
     /// Compares a segment with what the peer would send next if nothing changed.
     pub(super) fn predict(&self, seg: &Segment) -> Prediction {
         Prediction {
-            holds: self.state == State::Established && self.is_expected(seg),
+            holds: self.state == State::Established && self.is_expected(seg) && self.has_set_aside(seg),
             una: self.tx.snd_una(),
         }
     }
@@ -40,20 +41,30 @@ impl Conn {
             && !self.rx.has_hole()
             && self.rx.open_window() > 0
     }
+
+    /// The socket has memory left for the segment from what it took before, in whole pages.
+    fn has_set_aside(&self, seg: &Segment) -> bool {
+        let headers = seg.header_bytes() + self.ip_header_bytes();
+        let truesize = |len| Truesize::of_packet(len as u32 + headers).bytes();
+        seg.payload.is_empty()
+            || seg.payload.iter().map(|piece| truesize(piece.len())).sum::<u32>() <= self.rx.set_aside()
+    }
 }
 
 impl Prediction {
-    /// The acknowledgement of the segment was taken.
-    pub(super) fn count(self, cx: &mut Cx<'_>, seg: &Segment) {
+    /// The acknowledgement of the segment was taken. True for data that was predicted.
+    pub(super) fn count(self, cx: &mut Cx<'_>, seg: &Segment) -> bool {
         let ext = &mut cx.count.tcp_ext;
         if seg.ack.before(self.una) {
-            return;
+            return false;
         }
         if self.holds && seg.ack.after(self.una) {
             ext.tcp_hp_acks += 1;
         } else if seg.seq_len() == 0 {
             ext.tcp_pure_acks += 1;
         }
-        ext.tcp_hp_hits += u64::from(self.holds && seg.payload_len() > 0);
+        let data = self.holds && seg.payload_len() > 0;
+        ext.tcp_hp_hits += u64::from(data);
+        data
     }
 }

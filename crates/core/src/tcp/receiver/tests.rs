@@ -67,6 +67,8 @@ impl World {
             push: false,
             gso_size,
             header_bytes: 32,
+            ip_header_bytes: 20,
+            predicted: false,
         };
         self.with(|rx, cx| {
             let r = rx.on_data(cx, arrival, RTT);

@@ -1,4 +1,5 @@
 //! One contiguous piece of received payload and what it costs in memory.
+use crate::tcp::truesize::Truesize;
 use bytes::{Buf as _, Bytes};
 use smallvec::SmallVec;
 
@@ -18,15 +19,19 @@ pub type Pieces = SmallVec<[Chunk; 1]>;
 pub struct Chunk {
     bytes: Bytes,
     charge: u32,
+    /// What Linux would charge for it; 0 where it shares the buffer of the chunk behind it.
+    pub(super) truesize: Truesize,
 }
 
 impl Chunk {
-    /// Payload that pins `frame_len` bytes (`truesize`): the length of the buffer it is a slice of, or 0 for its own length.
-    /// A small slice of a large buffer is copied so that it does not pin it, and its bytes are added to `copied`.
+    /// Payload that pins `frame_len` bytes: the length of the buffer it is a slice of, or 0 for its own length. `headers` is the
+    /// length of what stood before it in its packet. A small slice of a large buffer is copied so that it does not pin it, and its
+    /// bytes are added to `copied`.
     #[must_use]
-    pub fn admit(bytes: Bytes, frame_len: usize, copied: &mut u64) -> Self {
+    pub fn admit(bytes: Bytes, frame_len: usize, headers: u32, copied: &mut u64) -> Self {
         let pinned = frame_len.max(bytes.len());
-        let mut chunk = Self { bytes, charge: charge_of(pinned) };
+        let truesize = Truesize::of_packet(bytes.len().min(PINNED_MAX) as u32 + headers);
+        let mut chunk = Self { bytes, charge: charge_of(pinned), truesize };
         if chunk.copybreak() {
             *copied += chunk.len() as u64;
         }
@@ -51,10 +56,32 @@ impl Chunk {
         self.charge
     }
 
+    /// What Linux would charge for it (`skb->truesize`), in bytes.
+    #[must_use]
+    pub const fn truesize(&self) -> u32 {
+        self.truesize.bytes()
+    }
+
+    /// Copies that were gathered from chunks that Linux charges `truesize` for.
+    pub(super) fn gathered(bytes: Bytes, truesize: Truesize) -> Self {
+        let charge = charge_of(bytes.len());
+        Self { bytes, charge, truesize }
+    }
+
     /// The bytes.
     #[must_use]
     pub fn as_slice(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// Where `next`, which follows, fits behind this chunk in its buffer, that becomes the buffer of both; freed when `next` is.
+    /// Returns what `next` is charged less for that.
+    pub(super) fn lend_buffer(&mut self, next: &mut Self) -> u32 {
+        let len = u32::try_from(next.len()).unwrap_or(u32::MAX);
+        let Some(shared) = self.truesize.with_tail(len) else { return 0 };
+        let own = next.truesize();
+        (self.truesize, next.truesize) = (Truesize::NONE, shared);
+        own
     }
 
     pub(super) const fn bytes_mut(&mut self) -> &mut Bytes {
@@ -71,7 +98,8 @@ impl Chunk {
 
     /// Splits off the first `n` bytes; what is left keeps the charge of the buffer, which it still pins.
     fn split_front(&mut self, n: usize) -> Self {
-        let mut front = Self { bytes: self.bytes.split_to(n), charge: self.charge };
+        let truesize = core::mem::take(&mut self.truesize);
+        let mut front = Self { bytes: self.bytes.split_to(n), charge: self.charge, truesize };
         front.copybreak();
         front.charge = front.charge.min(charge_of(n));
         front

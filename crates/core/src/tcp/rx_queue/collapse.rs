@@ -1,6 +1,7 @@
 //! Squeezing many small chunks into few large ones when the receive buffer is over its limit (`tcp_collapse`).
 use super::ready::Ready;
 use super::{CHUNK_OVERHEAD, Chunk, RxQueue};
+use crate::tcp::truesize::Truesize;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
@@ -55,12 +56,13 @@ impl Group {
             return None;
         }
         let mut all = Vec::with_capacity(len);
+        let truesize = self.chunks.iter().fold(Truesize::NONE, |sum, chunk| sum.and(chunk.truesize));
         for chunk in self.chunks.drain(..) {
             all.extend_from_slice(chunk.as_slice());
         }
         self.done.chunks += count - 1;
         self.done.bytes += len as u64;
-        Some(Chunk::admit(Bytes::from(all), 0, &mut self.done.bytes))
+        Some(Chunk::gathered(Bytes::from(all), truesize))
     }
 }
 

