@@ -22,6 +22,7 @@ Examples:
   lowwater lab list                           their names, variants and parameters
   lowwater lab run bulk --variant reno        one variant of one experiment
   lowwater lab run bulk --set loss_percent=0.5 --set tcp_sack=0 --set bytes=50000000
+  lowwater lab run tso-autosize --uml         beside Linux 6.1, measured in the same run
   lowwater lab --json | jq -c '[.variant, .figures.goodput_mbps]'
 
 The same seed gives the same figures on every machine.";
@@ -78,6 +79,12 @@ pub(crate) enum Command {
     /// Serve files by HTTP (and echo, discard, chargen) from a stack on a TUN device
     #[command(after_help = SERVE)]
     Serve(Serve),
+    /// What `lab --uml` runs inside of the kernel that it boots
+    #[command(hide = true)]
+    Guest {
+        /// The job
+        job: String,
+    },
     /// Fetch a file by HTTP with the stack as the client
     #[command(after_help = GET)]
     Get(Get),
@@ -120,6 +127,10 @@ pub(crate) struct LabOptions {
     /// One JSON object per run on stdout, and nothing else
     #[arg(long, global = true)]
     pub(crate) json: bool,
+    /// Beside each run the same on Linux 6.1, booted for it in user mode, where that is possible (needs the package
+    /// user-mode-linux; exit code 77 without)
+    #[arg(long, global = true)]
+    pub(crate) uml: bool,
     /// Also write runs.jsonl and a CSV of samples over time per run into this directory
     #[arg(long, value_name = "DIR", global = true)]
     pub(crate) out: Option<PathBuf>,

@@ -22,6 +22,11 @@ impl Failure {
         Self { code: USAGE, text: text.into() }
     }
 
+    /// The environment lacks something.
+    pub(crate) fn missing(what: impl fmt::Display) -> Self {
+        Self { code: ENVIRONMENT, text: format!("this needs {what}") }
+    }
+
     /// Something went wrong on the way.
     pub(crate) fn other(text: impl Into<String>) -> Self {
         Self { code: OTHER, text: text.into() }

@@ -17,6 +17,7 @@ fn main() -> ExitCode {
         args::Command::Drill(drill) => drill::run(&drill),
         args::Command::Serve(serve) => serve::run(&serve),
         args::Command::Get(get) => get::run(&get),
+        args::Command::Guest { job } => lab::guest(&job),
     };
     match outcome {
         Ok(code) => code,

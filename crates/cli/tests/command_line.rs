@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 use support::{Dir, Ended, Proc, lowwater, run};
 
 const SOON: Duration = Duration::from_secs(20);
+/// For a kernel that boots and works.
+const GUEST: Duration = Duration::from_secs(300);
 
 fn say(args: &[&str]) -> Ended {
     run(&mut lowwater(args), SOON)
@@ -214,6 +216,25 @@ fn the_experiments_come_out_as_on_linux() {
     }
     assert!(of(1, "figures", "queued_over_bound_max") <= 1.15, "{e1:?}");
     assert!(of(1, "figures", "goodput_mbps") >= 0.99 * of(0, "figures", "goodput_mbps"), "{e1:?}");
+}
+
+/// Counts of a guest whose processor others use vary, but for what the settings alone decide.
+#[test]
+fn the_lab_measures_linux_beside_itself() {
+    if !lowwater_uml::present() {
+        return;
+    }
+    let asked =
+        ["lab", "run", "tso-autosize", "--variant", "default", "--variant", "2-mss", "--uml", "--json"];
+    let ended = run(&mut lowwater(asked), GUEST).ok();
+    let runs = runs(&ended);
+    let of = |run: usize, whose: &str, figure: &str| runs[run][whose][figure].as_f64().expect("a number");
+    for run in 0..2 {
+        let (ours, linux) = (of(run, "figures", "tcp_out_segs"), of(run, "linux_now", "tcp_out_segs"));
+        assert!((ours / linux - 1.0).abs() < 0.01, "{ours} segments here, {linux} there");
+    }
+    let packets = |run| of(run, "linux_now", "ip_out_requests");
+    assert!((packets(1) - 694.0).abs() < 7.0 && packets(0) < packets(1) / 2.0, "{runs:?}");
 }
 
 #[test]

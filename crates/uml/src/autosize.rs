@@ -25,7 +25,7 @@ pub(crate) struct Variant {
 
 pub(crate) const VARIANTS: &[Variant] = &[
     Variant { name: "default", command: "", congestion: "cubic" },
-    Variant { name: "before", command: "ip link set va gso_max_segs 2", congestion: "cubic" },
+    Variant { name: "2-mss", command: "ip link set va gso_max_segs 2", congestion: "cubic" },
     Variant { name: "fq", command: "tc qdisc replace dev va root fq", congestion: "cubic" },
     Variant { name: "bbr", command: "", congestion: "bbr" },
 ];

@@ -1,5 +1,6 @@
 //! `lowwater lab`: which runs, on which threads, and what is printed about them.
 mod catalog;
+mod guest;
 mod render;
 mod runs;
 mod table;
@@ -7,6 +8,7 @@ mod table;
 use crate::args::{Lab, LabAction, LabOptions};
 use crate::failure::Failure;
 use catalog::{EXPERIMENTS, Experiment, Variant};
+pub(crate) use guest::guest;
 use render::Render;
 use runs::Plan;
 use std::process::ExitCode;
@@ -28,7 +30,10 @@ pub(crate) fn run(lab: Lab) -> Result<ExitCode, Failure> {
         }
         None => (EXPERIMENTS.iter().collect(), true),
     };
-    let plans = plan(&experiments, &lab.options, short)?;
+    let mut plans = plan(&experiments, &lab.options, short)?;
+    if lab.options.uml {
+        guest::measure(&mut plans, short)?;
+    }
     let stop = stop_on_ctrl_c()?;
     let mut render = Render::start(&lab.options, plans.len())?;
     runs::run_all(&plans, &stop, |event| render.on_event(event))?;

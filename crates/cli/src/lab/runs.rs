@@ -20,6 +20,8 @@ pub(crate) struct Plan {
     pub(crate) seed: u64,
     /// What to run.
     pub(crate) scenario: Box<dyn Scenario>,
+    /// What Linux measured in this run of the lab (`--uml`).
+    pub(crate) linux_now: Vec<(String, f64)>,
 }
 
 impl Plan {

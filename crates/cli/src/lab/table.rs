@@ -52,7 +52,9 @@ fn references(d: &Done, column: &Column) -> String {
     let lines = named.into_iter().filter_map(|(whose, figures)| {
         of(figures, column.figure).map(|value| format!("\n{whose} {}", short(value / column.unit)))
     });
-    lines.collect()
+    let now = d.plan.linux_now.iter().find(|(name, _)| name == column.figure);
+    let now = now.map(|(_, value)| format!("\nLinux now {}", short(value / column.unit)));
+    lines.chain(now).collect()
 }
 
 /// Packets of data by round trip, where they were counted.

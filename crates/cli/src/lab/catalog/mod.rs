@@ -112,7 +112,7 @@ impl Experiment {
                 for (key, value) in own.chain(given.filter(|(key, _)| self.knows(key))) {
                     apply(&mut *scenario, key, value)?;
                 }
-                plans.push(Plan { experiment: self, variant, name, seed, scenario });
+                plans.push(Plan { experiment: self, variant, name, seed, scenario, linux_now: Vec::new() });
             }
         }
         Ok(plans)
@@ -206,7 +206,8 @@ mod tests {
         let bulk = EXPERIMENTS.iter().find(|e| e.name == "bulk").expect("it is there");
         let refused = |key: &str, value: &str| {
             let set = vec![(key.to_owned(), value.to_owned())];
-            let options = LabOptions { variant: Vec::new(), set, seed: 1, json: false, out: None };
+            let options =
+                LabOptions { variant: Vec::new(), set, seed: 1, json: false, uml: false, out: None };
             bulk.plan(bulk.variants.iter(), &options, false).err()
         };
         assert!(refused("mtu", "5").is_some_and(|e| e.contains("576")));
