@@ -226,9 +226,10 @@ impl Stack {
                 continue;
             }
             link.not_before = None;
-            let mut gone = core::mem::take(&mut link.gone);
-            let next = link.qdisc.dequeue(&mut self.env.cx(self.now, None), &mut gone);
-            self.carry_out(dev, gone);
+            let next = link.qdisc.dequeue(&mut self.env.cx(self.now, None), &mut link.gone);
+            if !link.gone.is_empty() {
+                self.carry_out(dev);
+            }
             let link = &mut self.links[usize::from(dev.0)];
             let packet = match next {
                 Dequeued::Packet(packet) => packet,

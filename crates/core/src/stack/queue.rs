@@ -3,7 +3,7 @@ use super::Stack;
 use crate::base::{DeviceId, DropWhy, FlowId};
 use crate::ip::{IcmpError, IcmpKind, Unreachable};
 use crate::packet::Packet;
-use crate::qdisc::{Fate, Gone, Qdisc as _};
+use crate::qdisc::{Fate, Qdisc as _};
 use crate::socket::{Socket, Turn};
 use crate::tcp::Seq;
 use lowwater_wire::{ipv4, ipv6, tcp};
@@ -14,16 +14,15 @@ impl Stack {
         let Some(link) = self.links.get_mut(usize::from(dev.0)) else {
             return self.packet_lost(&packet, DropWhy::NoRoute);
         };
-        let mut gone = core::mem::take(&mut link.gone);
-        link.qdisc.enqueue(&mut self.env.cx(self.now, None), packet, &mut gone);
-        self.carry_out(dev, gone);
+        link.qdisc.enqueue(&mut self.env.cx(self.now, None), packet, &mut link.gone);
+        if !link.gone.is_empty() {
+            self.carry_out(dev);
+        }
     }
 
     /// What a queueing discipline gave up or let go without its owner: counted, and told to whom it concerns.
-    pub(super) fn carry_out(&mut self, dev: DeviceId, mut gone: Gone) {
-        if gone.is_empty() {
-            return self.links[usize::from(dev.0)].gone = gone;
-        }
+    pub(super) fn carry_out(&mut self, dev: DeviceId) {
+        let mut gone = core::mem::take(&mut self.links[usize::from(dev.0)].gone);
         for owner in gone.released.drain(..) {
             self.credit_back(owner);
         }
