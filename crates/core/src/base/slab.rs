@@ -1,4 +1,4 @@
-//! A table under generational names that grows by an eighth: tables of idle sockets must not cost twice what is in them.
+//! A table under generational names that grows by a sixteenth: tables of idle sockets must not cost twice what is in them.
 use core::fmt;
 use core::marker::PhantomData;
 use slotmap::{Key, KeyData};
@@ -6,11 +6,11 @@ use slotmap::{Key, KeyData};
 /// End of the list of vacant places.
 const NIL: u32 = u32::MAX;
 
-/// Makes room for one more element, an eighth more at a time where `Vec` alone would double. Each element still moves at most
-/// nine times on average however large the vector becomes.
+/// Makes room for one more element, a sixteenth more at a time where `Vec` alone would double. Each element still moves at most
+/// seventeen times on average however large the vector becomes.
 pub fn reserve_one<T>(vec: &mut Vec<T>) {
     if vec.len() == vec.capacity() {
-        vec.reserve_exact((vec.len() / 8).max(8));
+        vec.reserve_exact((vec.len() / 16).max(8));
     }
 }
 
@@ -151,12 +151,12 @@ mod tests {
     use slotmap::SlotMap;
 
     #[test]
-    fn a_full_table_costs_an_eighth_more_than_its_values() {
+    fn a_full_table_costs_a_sixteenth_more_than_its_values() {
         let mut slab = Slab::<SocketId, [u64; 13]>::new();
         for i in 0..4_097 {
             slab.insert([i; 13]);
         }
-        assert!(slab.slots.capacity() <= 4_097 * 9 / 8 + 1, "{}", slab.slots.capacity());
+        assert!(slab.slots.capacity() <= 4_097 * 17 / 16 + 1, "{}", slab.slots.capacity());
     }
 
     #[test]

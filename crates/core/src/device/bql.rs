@@ -184,7 +184,7 @@ mod tests {
             while bql.admits() {
                 bql.on_queued(1_514);
             }
-            now = now + Duration::from_micros(50);
+            now += Duration::from_micros(50);
             bql.on_completed(now, 6_250);
         }
         assert!(bql.limit() < high / 2, "{high} {}", bql.limit());
