@@ -88,3 +88,24 @@ fn idle_connections_cost_nothing_per_packet() {
     );
     assert!(100 * crowd <= 102 * alone, "idle connections cost something");
 }
+
+/// `qdisc_cost` per packet.
+fn per_packet(flows: &str, words: &str) -> Option<u64> {
+    instructions(env!("CARGO_BIN_EXE_qdisc_cost"), &[flows, words], "measured", 20_000)
+}
+
+#[test]
+fn a_packet_costs_a_queueing_discipline_the_same_with_any_number_of_flows() {
+    for words in ["fq limit 20000", "fq_codel limit 20000 target 1s"] {
+        let Some(one) = per_packet("1", words) else { return skipped() };
+        let cost = |flows| per_packet(flows, words).expect("valgrind was there a moment ago");
+        let (hundred, many) = (cost("100"), cost("10000"));
+        println!(
+            "{words}: {one} instructions per packet with 1 flow, {hundred} with 100, {many} with 10,000"
+        );
+        assert!(one > 100, "something was counted");
+        for more in [hundred, many] {
+            assert!(2 * more <= 3 * one && 2 * one <= 3 * more, "more than one and a half times");
+        }
+    }
+}

@@ -2,6 +2,7 @@
 use clap::{Args, Parser, Subcommand};
 use lowwater_core::base::Sysctl;
 use lowwater_core::ip::Cidr;
+use lowwater_core::qdisc::Any;
 use std::path::PathBuf;
 
 const OVERVIEW: &str = "\
@@ -40,6 +41,7 @@ Examples:
 Ports: 80 HTTP, 7 echo (TCP and UDP), 9 discard, 19 chargen.
 --set takes the sysctl names of Linux (tcp_sack=0, tcp_wmem=\"4096 16384 4194304\", ...);
 a wrong name lists them all.
+--qdisc takes the words of tc (\"fq maxrate 48mbit\", \"fq_codel target 2ms\", ...): docs/qdisc.md.
 Ctrl-C ends it and removes the device.";
 
 const GET: &str = "\
@@ -172,6 +174,16 @@ pub(crate) struct Net {
     /// Look at the device for up to US microseconds before sleeping, while that pays: faster answers for processor time
     #[arg(long, value_name = "US", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     pub(crate) busy_poll: u32,
+    #[command(flatten)]
+    pub(crate) front: Front,
+}
+
+/// What stands in front of the device.
+#[derive(Debug, Args)]
+pub(crate) struct Front {
+    /// Queueing discipline in front of the device, in the words of tc, as "fq maxrate 48mbit"
+    #[arg(long, value_name = "WORDS", value_parser = qdisc)]
+    pub(crate) qdisc: Option<String>,
     /// The device says "not now" half the time (for tests)
     #[arg(long, hide = true)]
     pub(crate) fault_not_now: bool,
@@ -229,6 +241,11 @@ pub(crate) struct Drill {
 fn key_value(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').ok_or("it takes KEY=VALUE, as tcp_sack=0")?;
     Ok((key.trim().to_owned(), value.trim().to_owned()))
+}
+
+/// Only checked here: the stack reads it again.
+fn qdisc(text: &str) -> Result<String, String> {
+    text.parse::<Any>().map(|_| text.to_owned())
 }
 
 fn sysctl(text: &str) -> Result<(String, String), String> {

@@ -58,6 +58,14 @@ fn mistakes_end_with_2_and_say_what_is_allowed() {
         (&["lab", "--set", "mtu=5"], "576"),
         (&["lab", "--set", "mtu"], "KEY=VALUE"),
         (&["serve", "--tun", "lw0"], "--addr"),
+        (
+            &["serve", "--tun", "lw0", "--addr", "10.9.0.2/24", "--qdisc", "fq maxrate 0"],
+            "maxrate cannot be \"0\"; allowed: a rate",
+        ),
+        (
+            &["get", "--tun", "lw0", "--addr", "10.9.0.2/24", "--qdisc", "sfq", "http://x/"],
+            "allowed: noqueue, pfifo",
+        ),
         (&["serve", "--tun", "lw0", "--addr", "10.9.0.2.1"], "10.0.0.1/24"),
         (&["serve", "--tun", "lw0", "--addr", "10.9.0.2"], "--host-addr"),
         (

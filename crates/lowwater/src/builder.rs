@@ -10,6 +10,7 @@ use crate::shared::{Handle, Inner, Phase, Shared};
 use crate::stack::Stack;
 use lowwater_core::base::Instant;
 use lowwater_core::ip::Cidr;
+use lowwater_core::qdisc::Any;
 use lowwater_core::stack::{Config, Stack as Core};
 use lowwater_os::{BusyPoll, Clock, Layer, PacketDevice, PacketOptions, Poller, Tun, TunOptions};
 use std::io;
@@ -32,6 +33,7 @@ struct Planned {
     host_addresses: Vec<Cidr>,
     routes: Vec<(Cidr, Option<IpAddr>)>,
     any_address: bool,
+    qdisc: Option<Any>,
 }
 
 /// Describes a stack. Addresses and routes belong to the device that was named last; mistakes are told by
@@ -129,6 +131,7 @@ impl Builder {
             host_addresses: Vec::new(),
             routes: Vec::new(),
             any_address: false,
+            qdisc: None,
         });
         self
     }
@@ -158,6 +161,19 @@ impl Builder {
         self
     }
 
+    /// Puts a queueing discipline in front of the device, in the words of `tc qdisc add`: "fq maxrate 48mbit". docs/qdisc.md
+    /// has them all; without this it is a FIFO of 1,000 packets.
+    pub fn qdisc(mut self, words: &str) -> Self {
+        match (words.parse(), self.devices.last_mut()) {
+            (Ok(qdisc), Some(device)) => device.qdisc = Some(qdisc),
+            (Err(why), _) => {
+                self.mistake.get_or_insert(why);
+            }
+            (_, None) => self.no_device(),
+        }
+        self
+    }
+
     fn with_cidr(mut self, text: &str, f: impl FnOnce(&mut Planned, Cidr)) -> Self {
         match (text.parse(), self.devices.last_mut()) {
             (Ok(cidr), Some(device)) => f(device, cidr),
@@ -170,7 +186,8 @@ impl Builder {
     }
 
     fn no_device(&mut self) {
-        self.mistake.get_or_insert("name a device before its addresses and routes".into());
+        self.mistake
+            .get_or_insert("name a device before its addresses, routes and queueing discipline".into());
     }
 
     /// Lets `observer` see every packet; see [`Observer`].
@@ -270,6 +287,9 @@ fn attach(core: &mut Core, planned: Planned) -> io::Result<Attached> {
     }
     if planned.any_address {
         core.set_any_address(id, true).map_err(io_error)?;
+    }
+    if let Some(qdisc) = planned.qdisc {
+        core.set_qdisc(id, qdisc).map_err(io_error)?;
     }
     Ok(Attached::new(id, port))
 }

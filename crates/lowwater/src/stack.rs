@@ -4,6 +4,7 @@ use crate::error::{invalid, io_error};
 use crate::observe::Observer;
 use crate::shared::{Handle, Phase};
 use lowwater_core::base::{Counters, Sysctl};
+use lowwater_core::qdisc::{self, Any};
 use lowwater_core::stack::Report;
 use std::future::poll_fn;
 use std::io;
@@ -68,6 +69,29 @@ impl Stack {
             let &dev = inner.devices.get(device).ok_or_else(|| invalid("the stack has no such device"))?;
             inner.core.add_route(to, prefix, via, dev).map_err(io_error)
         })
+    }
+
+    /// Puts another queueing discipline in front of the `device`-th device, in the words of `tc qdisc replace`: "fq maxrate
+    /// 48mbit". What waits moves over; only what the new one has no room for is given up.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] for a device that is not there, or with a sentence that names the wrong word and what is
+    /// allowed.
+    pub fn set_qdisc(&self, device: usize, words: &str) -> io::Result<()> {
+        let qdisc: Any = words.parse().map_err(|why: String| invalid(why))?;
+        self.handle.enter_live(|inner, _, _| {
+            let &dev = inner.devices.get(device).ok_or_else(|| invalid("the stack has no such device"))?;
+            inner.core.set_qdisc(dev, qdisc).map_err(io_error)
+        })?;
+        self.handle.bell.wake();
+        Ok(())
+    }
+
+    /// The queueing discipline in front of the `device`-th device with its statistics, as `tc -s qdisc` shows it: print it, or
+    /// read its values by name. `None` without the device.
+    #[must_use]
+    pub fn qdisc(&self, device: usize) -> Option<qdisc::Report> {
+        self.handle.enter(|inner, _, _| inner.core.qdisc(*inner.devices.get(device)?))
     }
 
     /// Lets `observer` see every packet from now on; `None` ends that. See [`Builder::observe`].

@@ -1,5 +1,5 @@
 //! What the lab prints: a bar on a terminal, a table or JSON on stdout, files in a directory.
-use super::catalog::{EXPERIMENTS, number, report};
+use super::catalog::{EXPERIMENTS, number, report, setting_value};
 use super::runs::{Done, Event};
 use super::{LabOptions, table};
 use crate::failure::Failure;
@@ -181,7 +181,7 @@ pub(crate) fn list(json: bool) -> Result<(), Failure> {
             let params: Vec<_> = settings
                 .iter()
                 .map(
-                    |s| json!({"name": s.name, "takes": s.takes, "about": s.about, "value": number(s.value)}),
+                    |s| json!({"name": s.name, "takes": s.takes, "about": s.about, "value": setting_value(&s.value)}),
                 )
                 .collect();
             print(

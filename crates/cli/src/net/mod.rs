@@ -52,6 +52,9 @@ pub(crate) fn open(net: &Net) -> Result<Opened, Failure> {
             builder = builder.route(all, Some(host.addr()));
         }
     }
+    if let Some(words) = &net.front.qdisc {
+        builder = builder.qdisc(words);
+    }
     for (key, value) in &net.set {
         builder = builder.sysctl(key, value);
     }
@@ -121,7 +124,7 @@ fn packet(net: &Net, interface: &str) -> Result<PacketDevice, Failure> {
 }
 
 fn attach(net: &Net, port: impl Port + 'static, name: String) -> (Builder, String) {
-    let builder = match net.fault_not_now {
+    let builder = match net.front.fault_not_now {
         true => Stack::builder().device(NotNow::new(port, Rng::new(1), HALF)),
         false => Stack::builder().device(port),
     };

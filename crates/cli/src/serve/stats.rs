@@ -2,6 +2,7 @@
 use crate::failure::Failure;
 use lowwater::Stack;
 use lowwater_core::base::Wait;
+use lowwater_core::qdisc;
 use lowwater_core::stack::{SocketKind, SocketReport};
 use lowwater_core::tcp::State;
 use serde_json::{Map, Value, json};
@@ -65,8 +66,40 @@ fn snapshot(stack: &Stack, at_s: f64) -> Value {
         json!({"tcp_states": states, "tcp_recv_queue_bytes": held[0], "tcp_send_queue_bytes": held[1],
             "below_bytes": held[2]}),
     );
+    groups.insert("Qdisc".into(), stack.qdisc(0).map_or(Value::Null, |report| qdisc(&report)));
     groups.insert("Connections".into(), json!(connections));
     Value::Object(groups)
+}
+
+/// The queueing discipline as `tc -s -j qdisc` has it, and as `tc -s qdisc` prints it. Rates are in bytes per second, times in
+/// nanoseconds, shares from 0 to 1.
+fn qdisc(report: &qdisc::Report) -> Value {
+    let fields = |fields: &[qdisc::Field]| -> Map<_, _> {
+        fields.iter().map(|f| (f.name.to_owned(), value(&f.value))).collect()
+    };
+    let s = &report.stats;
+    let mut all = json!({
+        "kind": report.kind, "options": fields(&report.options), "bytes": s.bytes, "packets": s.packets, "drops": s.drops,
+        "overlimits": s.overlimits, "requeues": s.requeues, "backlog": s.backlog, "qlen": s.qlen,
+        "details": fields(&report.details), "text": report.to_string(),
+    });
+    if !report.children.is_empty() {
+        all["children"] = report.children.iter().map(qdisc).collect();
+    }
+    all
+}
+
+fn value(value: &qdisc::Value) -> Value {
+    match value {
+        qdisc::Value::Count(n)
+        | qdisc::Value::Packets(n)
+        | qdisc::Value::Bytes(n)
+        | qdisc::Value::Rate(n)
+        | qdisc::Value::Time(n) => json!(n),
+        qdisc::Value::Share(n) => json!(f64::from(*n) / f64::from(u32::MAX)),
+        qdisc::Value::Text(text) => json!(text),
+        qdisc::Value::Flag => json!(true),
+    }
 }
 
 /// One connection: what waits in it, and why it does not send.

@@ -100,6 +100,28 @@ fn a_device_that_says_not_now_half_the_time_loses_nothing() {
 }
 
 #[test]
+fn qdiscs_stand_before_the_device() {
+    if can_run(&["curl"]) {
+        in_namespace(|| {
+            for words in ["fq", "fq_codel", "tbf rate 800mbit burst 64kb latency 50ms", "netem delay 1ms"] {
+                let stats = both_ways(&["--qdisc", words], 8 * MIB, &[V4, V6]);
+                let (qdisc, name) = (&stats["Qdisc"], words.split(' ').next().unwrap());
+                assert_eq!(
+                    (&qdisc["kind"], &qdisc["qlen"], &qdisc["backlog"]),
+                    (&name.into(), &0.into(), &0.into())
+                );
+                let (bytes, text) = (qdisc["bytes"].as_u64().unwrap(), qdisc["text"].as_str().unwrap());
+                assert!(bytes > 16 * MIB && bytes < 40 * MIB, "{text}");
+                assert!(
+                    text.starts_with(&format!("qdisc {name} root"))
+                        && text.contains(&format!(" Sent {bytes} bytes "))
+                );
+            }
+        });
+    }
+}
+
+#[test]
 fn http_answers_what_is_asked_and_nothing_outside_the_root() {
     if !can_run(&["curl"]) {
         return;

@@ -40,7 +40,7 @@ use demux::Demux;
 use env::Env;
 use expiry::TimerKey;
 use fastopen::FastOpenHost;
-use link::Link;
+use link::{LOOPBACK, Link};
 
 /// What a stack is made with.
 #[derive(Clone, Debug, Default)]
@@ -187,7 +187,10 @@ impl Stack {
     ) -> Transmitted {
         self.enter(now);
         self.run_loopback();
-        self.run_device(dev, budget, device)
+        let mut done = self.run_device(dev, budget, device);
+        // Datagrams have their turns there, and may all have gone to a queue that lets nothing out yet.
+        done.more |= self.links[usize::from(LOOPBACK.0)].wants_transmit(self.now);
+        done
     }
 
     /// When [`Stack::handle_timeout`] or, for packets with a departure time, [`Stack::transmit`] must be called at the

@@ -14,6 +14,8 @@ impl Stack {
         let Some(link) = self.links.get_mut(usize::from(dev.0)) else {
             return self.packet_lost(&packet, DropWhy::NoRoute);
         };
+        // It may go before what waits for its time.
+        link.not_before = None;
         link.qdisc.enqueue(&mut self.env.cx(self.now, None), packet, &mut link.gone);
         if !link.gone.is_empty() {
             self.carry_out(dev);

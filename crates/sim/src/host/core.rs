@@ -4,6 +4,7 @@ use bytes::Bytes;
 use lowwater_core::base::{DeviceId, Error, Instant, SocketId, Sysctl};
 use lowwater_core::device::{Device, DeviceCaps, Submit};
 use lowwater_core::packet::{Owner, Packet};
+use lowwater_core::qdisc::Any;
 use lowwater_core::socket::{Event, ListenAddr, ListenOptions};
 use lowwater_core::stack::{Config, Stack, Transmitted};
 use lowwater_core::tcp::{How, SendFlags, SocketOptions, TcpInfo};
@@ -100,6 +101,17 @@ impl Core {
     pub fn set_sysctl(&mut self, now: Instant, name: &str, value: &str) -> Result<(), String> {
         let input = Input::SetSysctl(name.to_owned(), value.to_owned());
         journaled!(self, now, input, self.stack.set_sysctl(name, value))
+    }
+
+    /// Puts another queueing discipline in front of the device.
+    ///
+    /// # Errors
+    /// One sentence about what is wrong.
+    pub fn set_qdisc(&mut self, now: Instant, words: &str) -> Result<(), String> {
+        let qdisc: Any = words.parse()?;
+        let input = Input::SetQdisc(words.to_owned());
+        let dev = self.dev;
+        journaled!(self, now, input, self.stack.set_qdisc(dev, qdisc).map_err(|e| e.to_string()))
     }
 
     /// A packet came in.
@@ -322,6 +334,7 @@ impl Core {
             Input::AddAddress(ip, prefix) => drop(self.add_address(now, ip, prefix)),
             Input::AddRoute(to, prefix, via) => drop(self.add_route(now, to, prefix, via)),
             Input::SetSysctl(name, value) => drop(self.set_sysctl(now, &name, &value)),
+            Input::SetQdisc(words) => drop(self.set_qdisc(now, &words)),
             Input::Receive(packet) => self.receive(now, packet),
             Input::Flush => self.flush(now),
             Input::Complete(owner) => self.complete(now, owner),

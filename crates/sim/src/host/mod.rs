@@ -30,6 +30,8 @@ pub struct HostSpec {
     pub rx_coalesce_ns: u64,
     /// Budget of one transmit call in packets.
     pub budget: usize,
+    /// The queueing discipline in front of the device in the words of `tc`; empty for the default.
+    pub qdisc: String,
 }
 
 impl HostSpec {
@@ -42,6 +44,7 @@ impl HostSpec {
             addresses: vec![address],
             rx_coalesce_ns: 0,
             budget: 64,
+            qdisc: String::new(),
         }
     }
 }
@@ -115,6 +118,9 @@ impl Host {
             core.record();
         }
         core.add_device(now, spec.caps);
+        if !spec.qdisc.is_empty() {
+            core.set_qdisc(now, &spec.qdisc).expect("words that were read before");
+        }
         for ip in &spec.addresses {
             let prefix = if ip.is_ipv4() { 24 } else { 64 };
             core.add_address(now, *ip, prefix).expect("a fresh stack takes an address");

@@ -53,6 +53,7 @@ pub enum Input {
     UdpBind(SocketAddr),
     UdpSendTo(SocketId, Bytes, SocketAddr),
     UdpRecvFrom(SocketId),
+    SetQdisc(String),
 }
 
 impl Input {
@@ -96,6 +97,10 @@ impl Input {
                 e.slice(&answers.iter().map(|a| *a as u8).collect::<Vec<_>>());
             }
             Self::NextEvent => e.bytes.push(10),
+            Self::SetQdisc(words) => {
+                e.bytes.push(25);
+                e.slice(words.as_bytes());
+            }
             _ => self.encode_socket_call(e),
         }
     }
@@ -167,6 +172,7 @@ impl Input {
                 Self::Transmit(d.small()?, d.slice()?.iter().map(|b| Answer::of(*b)).collect::<Option<_>>()?)
             }
             10 => Self::NextEvent,
+            25 => Self::SetQdisc(text(d.slice()?)?),
             tag => return Self::decode_socket_call(tag, d),
         })
     }

@@ -49,7 +49,7 @@ impl Stage for Delay {
         self.number += 1;
     }
 
-    fn release(&mut self, now: Instant) -> Option<Packet> {
+    fn release(&mut self, now: Instant, _effects: &mut Effects) -> Option<Packet> {
         let first = self.under_way.first_entry()?;
         (first.key().0 <= now).then(|| first.remove())
     }

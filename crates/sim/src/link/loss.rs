@@ -72,7 +72,7 @@ impl Stage for Loss {
             self.through.push(now, packet);
         }
     }
-    fn release(&mut self, _now: Instant) -> Option<Packet> {
+    fn release(&mut self, _now: Instant, _effects: &mut Effects) -> Option<Packet> {
         self.through.pop()
     }
     fn deadline(&self) -> Option<Instant> {

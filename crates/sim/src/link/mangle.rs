@@ -34,7 +34,7 @@ impl Stage for Mangle {
             self.through.push(now, packet);
         }
     }
-    fn release(&mut self, _now: Instant) -> Option<Packet> {
+    fn release(&mut self, _now: Instant, _effects: &mut Effects) -> Option<Packet> {
         self.through.pop()
     }
     fn deadline(&self) -> Option<Instant> {

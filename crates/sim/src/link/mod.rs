@@ -1,5 +1,6 @@
 //! One direction of a link: a chain of small sans-IO stages that packets pass through, with an exact account of each.
 pub mod delay;
+pub mod discipline;
 pub mod loss;
 pub mod mangle;
 pub mod mtu;
@@ -26,7 +27,7 @@ pub struct PipeCounts {
     pub delivered: u64,
     /// Lost at random, in a burst or in a blackout.
     pub lost: u64,
-    /// Dropped because a queue was full.
+    /// Dropped because a queue was full, or by a queue on purpose.
     pub queue_full: u64,
     /// Dropped because they were too big for the next hop.
     pub too_big: u64,
@@ -60,7 +61,7 @@ pub trait Stage: Send {
     /// Takes a packet.
     fn accept(&mut self, now: Instant, packet: Packet, effects: &mut Effects);
     /// The next packet that leaves at or before `now`.
-    fn release(&mut self, now: Instant) -> Option<Packet>;
+    fn release(&mut self, now: Instant, effects: &mut Effects) -> Option<Packet>;
     /// When the next packet leaves.
     fn deadline(&self) -> Option<Instant>;
     /// Packets inside.
@@ -120,7 +121,7 @@ impl Pipe {
             }
         }
         for i in 0..self.stages.len() {
-            while let Some(packet) = self.stages[i].release(now) {
+            while let Some(packet) = self.stages[i].release(now, &mut self.effects) {
                 match self.stages.get_mut(i + 1) {
                     Some(next) => next.accept(now, packet, &mut self.effects),
                     None => self.deliver(packet),

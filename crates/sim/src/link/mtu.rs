@@ -34,7 +34,7 @@ impl Stage for Mtu {
             effects.back.extend(too_big(&packet, self.mtu, now));
         }
     }
-    fn release(&mut self, _now: Instant) -> Option<Packet> {
+    fn release(&mut self, _now: Instant, _effects: &mut Effects) -> Option<Packet> {
         self.through.pop()
     }
     fn deadline(&self) -> Option<Instant> {

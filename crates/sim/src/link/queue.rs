@@ -49,7 +49,7 @@ impl Stage for Queue {
         self.waiting.push_back((self.free_at, packet, wire));
     }
 
-    fn release(&mut self, now: Instant) -> Option<Packet> {
+    fn release(&mut self, now: Instant, _effects: &mut Effects) -> Option<Packet> {
         if self.waiting.front()?.0 > now {
             return None;
         }

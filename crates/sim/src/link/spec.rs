@@ -2,7 +2,10 @@
 pub use super::delay::DelaySpec;
 pub use super::loss::LossSpec;
 pub use super::nic::{Carry, NicSpec};
-use super::{Nic, Pipe, Stage, delay::Delay, loss::Loss, mangle::Mangle, mtu::Mtu, queue::Queue};
+use super::{
+    Nic, Pipe, Stage, delay::Delay, discipline::Discipline, loss::Loss, mangle::Mangle, mtu::Mtu,
+    queue::Queue,
+};
 use lowwater_core::base::Rng;
 
 /// A router's queue; all zero means that there is none.
@@ -29,6 +32,8 @@ pub struct PipeSpec {
     pub mtu_silent: bool,
     /// The router's queue.
     pub queue: Option<QueueSpec>,
+    /// A queueing discipline in the words of `tc` and the line's rate in bits per second (0 unlimited), instead of `queue`.
+    pub qdisc: Option<(String, u64)>,
     /// Losses.
     pub loss: LossSpec,
     /// Chance of duplication.
@@ -41,13 +46,19 @@ pub struct PipeSpec {
 
 impl PipeSpec {
     /// Builds the pipe; every stage draws from a stream of its own, forked from `rng`.
+    ///
+    /// # Panics
+    /// For words that are no queueing discipline: whoever takes them from people reads them before.
     #[must_use]
     pub fn build(&self, rng: &Rng) -> Pipe {
         let mut stages: Vec<Box<dyn Stage>> = Vec::new();
         if self.mtu != 0 {
             stages.push(Box::new(Mtu::new(self.mtu, self.mtu_silent)));
         }
-        if let Some(q) = self.queue {
+        if let Some((words, rate)) = &self.qdisc {
+            let discipline = Discipline::new(words, *rate, rng.fork("qdisc"));
+            stages.push(Box::new(discipline.expect("words that were read before")));
+        } else if let Some(q) = self.queue {
             stages.push(Box::new(Queue::new(q.rate, q.packets, q.bytes, q.mark_bytes)));
         }
         if !self.loss.is_none() {

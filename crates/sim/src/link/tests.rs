@@ -159,3 +159,40 @@ fn a_small_hop_tells_the_sender_unless_it_is_a_black_hole() {
 fn a_carry_mode_is_chosen_per_device() {
     assert_eq!(Carry::default(), Carry::Whole);
 }
+
+#[test]
+fn any_discipline_stands_before_a_line_and_the_account_balances() {
+    for words in [
+        "pfifo limit 20",
+        "fq_codel limit 50 target 1ms interval 5ms",
+        "tbf rate 8mbit burst 5kb limit 20kb",
+        "netem delay 3ms 1ms loss 5% duplicate 5% rate 8mbit limit 50",
+        "fq maxrate 4mbit",
+    ] {
+        let spec = PipeSpec { qdisc: Some((words.into(), 8_000_000)), ..PipeSpec::default() };
+        let mut pipe = spec.build(&Rng::new(4));
+        let (mut got, mut none) = (0, Vec::new());
+        for n in 0..400_u64 {
+            pipe.accept(Instant::from_micros(n * 700), packet(n, 1_000, false));
+            pipe.advance(Instant::from_micros(n * 700), &mut none);
+            got += pipe.take_delivered().len() as u64;
+            balanced(&pipe);
+        }
+        let mut last = Instant::from_micros(400 * 700);
+        while let Some(at) = pipe.deadline() {
+            assert!(at > last || pipe.held() > 0);
+            last = last.max(at);
+            pipe.advance(last, &mut none);
+            got += pipe.take_delivered().len() as u64;
+            balanced(&pipe);
+        }
+        assert_eq!((pipe.held(), got), (0, pipe.counts().delivered), "{words}");
+        // A thousand bytes are a millisecond on this line, whatever stands before it.
+        assert!(last.as_millis() >= got && got > 150, "{words}: {got} until {last}");
+        assert!(
+            pipe.counts().dropped() > 0 || words.starts_with("fq maxrate"),
+            "{words}: {:?}",
+            pipe.counts()
+        );
+    }
+}

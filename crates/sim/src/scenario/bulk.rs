@@ -1,6 +1,6 @@
 //! Bulk transfers from A over a router to B: the delay on the way of the acknowledgements, the bottleneck where it is wanted.
 use super::duo::{A, B, FAST, PORT, mean, seconds};
-use super::knobs::{Knob, Setting, from_ms, from_secs, knob, ms, secs, set, settings};
+use super::knobs::{Knob, Setting, SettingValue, from_ms, from_secs, knob, ms, secs, set, settings};
 use super::{Figures, Point, Scenario};
 use crate::app::{Bulk, BulkSpec, Pace, Sink};
 use crate::check::Broken;
@@ -11,6 +11,7 @@ use crate::world::{Recording, To, World};
 use lowwater_core::base::time::nanos;
 use lowwater_core::base::{Duration, Instant, Rng, Sysctl};
 use lowwater_core::device::DeviceCaps;
+use lowwater_core::qdisc::Any;
 use lowwater_core::socket::ListenOptions;
 use lowwater_core::tcp::SocketOptions;
 use std::net::SocketAddr;
@@ -38,6 +39,8 @@ pub struct BulkParams {
     pub loss_ppm: u32,
     /// The bottleneck's queue in bytes; 0 is unlimited.
     pub queue_bytes: u64,
+    /// The bottleneck's queueing discipline in the words of `tc`, instead of a queue of `queue_bytes`; "none" for that.
+    pub qdisc: String,
     /// Bytes per flow.
     pub bytes: u64,
     /// Flows, started 10 ms apart.
@@ -68,6 +71,7 @@ impl Default for BulkParams {
             bottleneck: Bottleneck::Router,
             loss_ppm: 0,
             queue_bytes: 1_250_000,
+            qdisc: NONE.into(),
             bytes: 20_000_000,
             flows: 1,
             write: 262_144,
@@ -81,6 +85,9 @@ impl Default for BulkParams {
         }
     }
 }
+
+/// No discipline of its own.
+const NONE: &str = "none";
 
 const KNOBS: &[Knob<BulkParams>] = &[
     knob!("rtt_ms", "round-trip time of the empty path", real 0, 60_000,
@@ -104,11 +111,24 @@ const KNOBS: &[Knob<BulkParams>] = &[
 
 impl Scenario for BulkParams {
     fn settings(&self) -> Vec<Setting> {
-        settings(KNOBS, self)
+        let mut all = settings(KNOBS, self);
+        all.push(Setting {
+            name: "qdisc",
+            about: "queueing discipline of the bottleneck, instead of queue_bytes",
+            takes:
+                "the words of tc, as 'fq_codel target 2ms' or 'tbf rate 10mbit burst 10kb latency 50ms'; none"
+                    .into(),
+            value: SettingValue::Words(self.qdisc.clone()),
+        });
+        all
     }
 
     fn set(&mut self, key: &str, value: &str) -> Option<Result<(), String>> {
-        set(KNOBS, self, key, value)
+        if key != "qdisc" {
+            return set(KNOBS, self, key, value);
+        }
+        let read = if value == NONE { Ok(()) } else { value.parse::<Any>().map(drop) };
+        Some(read.map(|()| value.clone_into(&mut self.qdisc)).map_err(|why| format!("qdisc: {why}")))
     }
 
     fn sysctl(&mut self) -> &mut Sysctl {
@@ -165,13 +185,16 @@ fn build(params: &BulkParams) -> World {
         caps: DeviceCaps::offloading(params.mtu),
         ..HostSpec::new(ip)
     };
-    let (a, b) = (world.add_host(host(A)), world.add_host(host(B)));
     let own = params.bottleneck == Bottleneck::Sender;
+    let words = (params.qdisc != NONE).then(|| params.qdisc.clone());
+    let sender = HostSpec { qdisc: words.clone().filter(|_| own).unwrap_or_default(), ..host(A) };
+    let (a, b) = (world.add_host(sender), world.add_host(host(B)));
     let nic = |rate, bytes| Some(NicSpec { rate, bytes, carry: params.carry, ..NicSpec::default() });
     let queue = QueueSpec { rate: params.rate, bytes: params.queue_bytes, ..QueueSpec::default() };
     let forward = PipeSpec {
         nic: if own { nic(params.rate, params.queue_bytes) } else { nic(FAST, 0) },
         queue: (!own).then_some(queue),
+        qdisc: words.filter(|_| !own).map(|words| (words, params.rate)),
         loss: LossSpec { random_ppm: params.loss_ppm, ..LossSpec::default() },
         ..PipeSpec::default()
     };

@@ -17,6 +17,24 @@ pub(super) struct Knob<P> {
     pub(super) put: fn(&mut P, f64),
 }
 
+/// A parameter's value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SettingValue {
+    /// A number.
+    Number(f64),
+    /// Words.
+    Words(String),
+}
+
+impl core::fmt::Display for SettingValue {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Number(n) => write!(f, "{n}"),
+            Self::Words(words) => f.write_str(words),
+        }
+    }
+}
+
 /// A parameter and its value, for lists and reports.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
@@ -27,7 +45,7 @@ pub struct Setting {
     /// What it takes, in words.
     pub takes: String,
     /// Its value.
-    pub value: f64,
+    pub value: SettingValue,
 }
 
 /// All parameters of `params` in the order of `knobs`.
@@ -36,7 +54,7 @@ pub(super) fn settings<P>(knobs: &[Knob<P>], params: &P) -> Vec<Setting> {
         name: knob.name,
         about: knob.about,
         takes: knob.takes(),
-        value: (knob.get)(params),
+        value: SettingValue::Number((knob.get)(params)),
     });
     settings.collect()
 }

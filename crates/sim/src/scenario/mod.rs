@@ -8,7 +8,7 @@ mod tso_autosize;
 
 pub use bulk::{Bottleneck, BulkParams, bulk, bulk_with};
 pub use figures::{Figures, Point};
-pub use knobs::{Setting, changed_sysctls};
+pub use knobs::{Setting, SettingValue, changed_sysctls};
 pub use notsent_lowat::NotsentLowat;
 pub use tso_autosize::TsoAutosize;
 

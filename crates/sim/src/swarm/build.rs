@@ -36,6 +36,8 @@ fn settings(set: &[(&'static str, String)]) -> Sysctl {
 }
 
 fn host(draw: &WorldSpec, index: usize, set: &[(&'static str, String)]) -> HostSpec {
+    // Host 0 is the server.
+    let qdisc = draw.qdiscs[usize::from(index == 0)].clone();
     let mut caps = if draw.gso { DeviceCaps::offloading(draw.mtu) } else { DeviceCaps::plain(draw.mtu) };
     // Super-packets need unfinished checksums, as devices go.
     caps.checksum = draw.checksum_offload || draw.gso;
@@ -45,6 +47,7 @@ fn host(draw: &WorldSpec, index: usize, set: &[(&'static str, String)]) -> HostS
         addresses: vec![address(draw.v6, index)],
         rx_coalesce_ns: draw.rx_coalesce_ns,
         budget: draw.budget,
+        qdisc,
     }
 }
 
@@ -72,6 +75,7 @@ fn hop(draw: &WorldSpec, faults: &Faults, nic: Option<NicSpec>) -> PipeSpec {
             bytes: 0,
             mark_bytes: draw.mark_bytes,
         }),
+        qdisc: None,
         loss: LossSpec {
             random_ppm: faults.loss_ppm,
             to_bad_ppm: faults.burst_ppm.0,

@@ -82,6 +82,8 @@ pub struct WorldSpec {
     pub client_sysctl: Vec<(&'static str, String)>,
     /// Settings of the server.
     pub server_sysctl: Vec<(&'static str, String)>,
+    /// Queueing disciplines of the clients and of the server in the words of `tc`; empty for the default.
+    pub qdiscs: [String; 2],
     /// SO_SNDBUF of the senders; 0 autotunes.
     pub sndbuf: u32,
     /// SO_RCVBUF of the receivers; 0 autotunes.
@@ -195,6 +197,25 @@ fn sysctls(rng: &mut Rng) -> Vec<(&'static str, String)> {
     set
 }
 
+/// A discipline in front of a device whose bottleneck has `rate`. What it loses it loses for its limits: no chance that would
+/// have to end with the faults.
+fn qdisc(rng: &mut Rng, rate: u64) -> String {
+    if !toss(rng, 40) {
+        return String::new();
+    }
+    let limit = log_between(rng, 8, 10_000);
+    match rng.below(9) {
+        0 | 1 => format!("fq limit {limit}"),
+        2 => format!("fq maxrate {} flow_limit {}", 2 * rate, log_between(rng, 8, 200)),
+        3 => format!("fq_codel limit {limit} target {}", log_between(rng, 500, 50_000)),
+        4 => format!("codel limit {limit} interval {} ecn", log_between(rng, 10_000, 200_000)),
+        5 => format!("tbf rate {rate} burst {} limit {}", log_between(rng, 10_000, 100_000), limit * 1_500),
+        6 => format!("netem delay {} {} limit 10000", rng.below(20_000) + 1, rng.below(5_000)),
+        7 => format!("netem rate {rate} limit {limit}"),
+        _ => pick(rng, &["pfifo_fast", "mq queues 4", "noqueue", "bfifo"]).to_owned(),
+    }
+}
+
 impl AppDraw {
     fn draw(rng: &mut Rng, rate: u64, share: u64) -> Self {
         let start_ms = if toss(rng, 50) { 0 } else { rng.below(2_000) };
@@ -261,6 +282,10 @@ impl WorldSpec {
             budget: log_between(&mut hosts, 1, 256) as usize,
             client_sysctl: sysctls(&mut root.fork("client sysctls")),
             server_sysctl: sysctls(&mut root.fork("server sysctls")),
+            qdiscs: [
+                qdisc(&mut root.fork("client qdisc"), rate),
+                qdisc(&mut root.fork("server qdisc"), rate),
+            ],
             sndbuf: if toss(&mut hosts, 20) { log_between(&mut hosts, 4_608, 1_000_000) as u32 } else { 0 },
             rcvbuf: if toss(&mut hosts, 20) { log_between(&mut hosts, 2_304, 1_000_000) as u32 } else { 0 },
             faults: [

@@ -41,6 +41,7 @@ fn steps(draw: &WorldSpec) -> Vec<Change> {
         }));
     }
     for side in [0, 1] {
+        all.push(Box::new(move |d| d.qdiscs[side].clear()));
         all.push(Box::new(move |d| d.faults[side] = Faults::default()));
         let each: [fn(&mut Faults); 7] = [
             |f| f.loss_ppm = 0,

@@ -5,7 +5,7 @@ mod tso_autosize;
 
 use super::runs::Plan;
 use crate::args::{LabOptions, unknown_setting};
-use lowwater_sim::scenario::{Scenario, changed_sysctls};
+use lowwater_sim::scenario::{Scenario, SettingValue, changed_sysctls};
 use serde_json::{Map, Value, json};
 
 /// Figures by name that somebody else measured.
@@ -167,12 +167,20 @@ fn apply(scenario: &mut dyn Scenario, key: &str, value: &str) -> Result<(), Stri
 pub(crate) fn report(scenario: &dyn Scenario) -> Value {
     let mut report = Map::new();
     for setting in scenario.settings() {
-        report.insert(setting.name.into(), number(setting.value));
+        report.insert(setting.name.into(), setting_value(&setting.value));
     }
     for (name, value) in changed_sysctls(scenario.boxed().sysctl()) {
         report.insert(name.into(), json!(value));
     }
     Value::Object(report)
+}
+
+/// A parameter's value as JSON.
+pub(crate) fn setting_value(value: &SettingValue) -> Value {
+    match value {
+        SettingValue::Number(n) => number(*n),
+        SettingValue::Words(words) => json!(words),
+    }
 }
 
 /// Whole numbers are to look like it.

@@ -105,6 +105,36 @@ fn what_the_new_discipline_has_no_room_for_is_given_up_and_survived() {
     assert!(w.now > Instant::ZERO && w.stacks[0].credits().is_empty());
 }
 
+#[test]
+fn what_may_go_now_does_not_wait_for_a_flow_that_must() {
+    let mut w = World::plain();
+    qdisc(&mut w, "fq");
+    let (client, _) = paced(&mut w, 100_000);
+    w.stacks[0].tcp_send(w.now, client, &[0; 40_000], super::tcp::NO_FLAGS).expect("room");
+    w.until("it is paced", |w| w.stacks[0].qdisc(w.devs[0]).is_some_and(|q| q.stats.qlen > 0));
+    w.run(core::time::Duration::from_millis(1));
+    let dev = w.devs[0];
+    assert!(!w.stacks[0].needs_transmit(dev) && w.stacks[0].next_deadline().is_some());
+    // An echo request; nobody's turn brings the answer out.
+    let mut echo = vec![8, 0, 0, 0, 0, 1, 0, 1];
+    let sum = lowwater_wire::checksum::checksum(&echo);
+    echo[2..4].copy_from_slice(&sum.to_be_bytes());
+    let request =
+        super::world::ipv4_packet([10, 0, 0, 2], [10, 0, 0, 1], lowwater_wire::protocol::ICMP, &echo, w.now);
+    w.stacks[0].receive(w.now, dev, request);
+    let mut sent = 0;
+    let mut device = |_, packet: Packet| {
+        sent += 1;
+        assert_eq!(packet.to_bytes()[9], lowwater_wire::protocol::ICMP);
+        crate::device::Submit::Sent
+    };
+    w.stacks[0].flush(w.now);
+    assert!(w.stacks[0].needs_transmit(dev));
+    w.stacks[0].transmit(w.now, dev, 8, &mut device);
+    assert_eq!(sent, 1);
+    assert!(!w.stacks[0].needs_transmit(dev));
+}
+
 /// A FIFO that gives up every n-th packet that is its flow's turn to leave.
 #[derive(Debug)]
 struct GivesUp {
