@@ -68,6 +68,8 @@ pub struct Single {
     stop: Arc<AtomicBool>,
     inbox: Vec<Packet>,
     busy_poll: BusyPoll,
+    /// How late each wait for a deadline ended, in nanoseconds; room for so many, none by default.
+    late_ns: Vec<u64>,
 }
 
 fn thread_cpu_s() -> f64 {
@@ -109,7 +111,20 @@ impl Single {
             stop: Arc::default(),
             inbox: Vec::new(),
             busy_poll: BusyPoll::default(),
+            late_ns: Vec::new(),
         }
+    }
+
+    /// Notes how late the first `count` waits for a deadline end.
+    #[must_use]
+    pub fn note_lateness(mut self, count: usize) -> Self {
+        self.late_ns = Vec::with_capacity(count);
+        self
+    }
+
+    /// What was noted, in nanoseconds; empty from now on.
+    pub fn lateness(&mut self) -> Vec<u64> {
+        core::mem::take(&mut self.late_ns)
     }
 
     /// Looks at the device for up to `limit` before it sleeps.
@@ -164,6 +179,15 @@ impl Single {
                 }
                 sleeps += 1;
                 self.poller.wait(&self.clock, until, &mut ready).expect("the poller lives");
+                if self.late_ns.len() < self.late_ns.capacity()
+                    && let Some(until) = until.filter(|_| ready.is_empty())
+                {
+                    let woke = self.clock.now();
+                    // Woken for another reason, or for a deadline that has moved.
+                    if woke >= until {
+                        self.late_ns.push(woke.nanos_since(until));
+                    }
+                }
                 ready.clear();
             }
         }
