@@ -102,7 +102,8 @@ impl Work<'_, '_> {
         if blocks.is_empty() {
             return;
         }
-        self.ack.facts |= fact::OLD;
+        // An echo of congestion counts where it is news.
+        self.ack.facts = self.ack.facts & !fact::ECE | fact::OLD;
         self.recovery.sack(&mut self.e, &mut self.ack, blocks);
         self.out.rexmit = self.recovery.alert(&mut self.e, &mut self.ack);
         // What it delivers is not counted (`tcp_ack`, Linux 6.15 and later).
@@ -196,9 +197,7 @@ impl Work<'_, '_> {
                 self.ack.facts |= fact::ORIG_SACK_ACKED;
             }
         }
-        if sacked {
-            self.recovery.dupack.on_acked(record.start, record.segs);
-        } else {
+        if !sacked {
             if self.e.flight.sack_ok {
                 self.ack.delivered += u32::from(record.segs);
                 // The echo tells originals at the left edge only: what is sacked is acknowledged with an older one

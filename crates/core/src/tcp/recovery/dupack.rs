@@ -1,65 +1,7 @@
-//! Loss by counting: duplicate acknowledgements of peers without SACK (RFC 6582), sacked segments when RACK is off (RFC 6675).
+//! Loss by counting duplicate acknowledgements, for peers without SACK (RFC 6582).
 use super::{Ack, Env, Recovery, Reorder};
 use crate::path::congestion::CaState;
 use crate::tcp::tx_queue::flag;
-
-/// How far the count of sacked segments has got (`lost_skb_hint`).
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Dupack {
-    /// Every record below was looked at.
-    cursor: u64,
-    /// Sacked segments below the cursor.
-    below: u32,
-}
-
-impl Dupack {
-    /// Starts over, after marks were taken back or everything was marked.
-    pub(super) fn reset(&mut self) {
-        *self = Self::default();
-    }
-
-    /// `segs` segments at `start` were newly sacked.
-    pub(super) fn on_sacked(&mut self, start: u64, segs: u16) {
-        if start < self.cursor {
-            self.below += u32::from(segs);
-        }
-    }
-
-    /// `segs` segments at `start` that were sacked are acknowledged.
-    pub(in crate::tcp) fn on_acked(&mut self, start: u64, segs: u16) {
-        if start < self.cursor {
-            self.below = self.below.saturating_sub(u32::from(segs));
-        }
-    }
-
-    /// Marks every record lost that has `degree` sacked segments above it (`tcp_update_scoreboard`), or just the head on entry
-    /// to recovery.
-    pub(super) fn update(&mut self, e: &mut Env<'_, '_>, degree: u32, fast_rexmit: bool) {
-        if !e.flight.sack_ok {
-            return;
-        }
-        let Some(upto) = e.flight.sacked_out.checked_sub(degree) else {
-            if fast_rexmit && let Some((start, _)) = e.flight.tx.first() {
-                e.flight.mark_lost(e.cx, start);
-            }
-            return;
-        };
-        while let Some((start, sent)) = e.flight.tx.at_or_after(self.cursor) {
-            let (end, segs) = (start + sent.span(), u32::from(sent.segs));
-            if sent.has(flag::SACKED) {
-                if self.below + segs > upto {
-                    break;
-                }
-                self.below += segs;
-            } else if self.below > upto {
-                break;
-            } else {
-                e.flight.mark_lost(e.cx, start);
-            }
-            self.cursor = end;
-        }
-    }
-}
 
 /// Without SACK the head is lost after enough duplicates, and after every partial acknowledgement (RFC 6582 section 3.2,
 /// `tcp_newreno_mark_lost`).

@@ -137,7 +137,6 @@ pub struct Recovery {
     pub(super) prr: prr::Prr,
     pub(super) rack: rack::Rack,
     pub(super) tlp: tlp::Tlp,
-    pub(super) dupack: dupack::Dupack,
     pub(super) frto: frto::Frto,
     /// The peer reneged in this episode: rate samples are worthless.
     pub(super) reneged: bool,
@@ -158,7 +157,6 @@ impl Recovery {
             prr: prr::Prr::default(),
             rack: rack::Rack::new(),
             tlp: tlp::Tlp::default(),
-            dupack: dupack::Dupack::default(),
             frto: frto::Frto::default(),
             reneged: false,
             timeouts: rto::Timeouts::default(),
@@ -197,7 +195,6 @@ impl Recovery {
     /// `tcp_fastretrans_alert`.
     fn fast_retrans_alert(&mut self, e: &mut Env<'_, '_>, ack: &mut Ack) -> Rexmit {
         let dup = ack.is_dup();
-        let mut do_lost = dup || (ack.has(fact::DATA_SACKED) && self.force_fast(e.flight));
         if e.flight.packets_out == 0 {
             e.flight.sacked_out = 0;
         }
@@ -211,10 +208,9 @@ impl Recovery {
         if self.leave_state(e, ack) {
             return Rexmit::None;
         }
-        let mut fast_rexmit = false;
         match self.ca {
             CaState::Recovery => {
-                if self.in_recovery(e, ack, dup, &mut do_lost) {
+                if self.in_recovery(e, ack, dup) {
                     return Rexmit::None;
                 }
             }
@@ -230,17 +226,14 @@ impl Recovery {
                 match self.in_order(e, ack, dup) {
                     Verdict::Nothing => return rexmit,
                     Verdict::Resend => return Rexmit::Lost,
-                    Verdict::Recover => fast_rexmit = true,
+                    Verdict::Recover => {}
                 }
             }
             _ => match self.in_order(e, ack, dup) {
                 Verdict::Nothing => return Rexmit::None,
                 Verdict::Resend => return Rexmit::Lost,
-                Verdict::Recover => fast_rexmit = true,
+                Verdict::Recover => {}
             },
-        }
-        if !rack::enabled(e.cx.sysctl) && do_lost {
-            self.dupack.update(e, self.reorder.degree, fast_rexmit);
         }
         Rexmit::Lost
     }
@@ -270,12 +263,12 @@ impl Recovery {
     }
 
     /// Fast recovery goes on; true when nothing is to be sent for it.
-    fn in_recovery(&mut self, e: &mut Env<'_, '_>, ack: &mut Ack, dup: bool, do_lost: &mut bool) -> bool {
+    fn in_recovery(&mut self, e: &mut Env<'_, '_>, ack: &mut Ack, dup: bool) -> bool {
         if !ack.has(fact::UNA_ADVANCED) {
             if !e.flight.sack_ok {
                 self.add_reno_sack(e, ack, dup);
             }
-        } else if self.try_undo_partial(e, ack, do_lost) {
+        } else if self.try_undo_partial(e, ack) {
             return true;
         }
         if self.try_undo_dsack(e) {
@@ -283,7 +276,7 @@ impl Recovery {
         }
         self.find_losses(e, ack);
         if self.ca != CaState::Recovery {
-            if !self.time_to_recover(e) {
+            if e.flight.lost_out == 0 {
                 return true;
             }
             // The old episode was undone, but there is a loss beyond doubt.
@@ -304,7 +297,7 @@ impl Recovery {
             self.try_undo_dsack(e);
         }
         self.find_losses(e, ack);
-        if !self.time_to_recover(e) {
+        if e.flight.lost_out == 0 {
             self.try_to_open(e, ack.has(fact::ECE));
             return Verdict::Nothing;
         }
@@ -336,7 +329,7 @@ impl Recovery {
         }
         if !e.flight.sack_ok {
             dupack::newreno_mark_lost(self.ca, &self.reorder, e, ack.has(fact::UNA_ADVANCED));
-        } else if rack::enabled(e.cx.sysctl) {
+        } else {
             let prior = e.flight.retrans_out;
             if self.rack.mark_lost(e, self.ca, &self.reorder, ack.at) {
                 ack.facts &= !fact::SET_XMIT_TIMER;
@@ -345,16 +338,6 @@ impl Recovery {
                 ack.facts |= fact::LOST_RETRANS;
             }
         }
-    }
-
-    fn time_to_recover(&self, e: &Env<'_, '_>) -> bool {
-        e.flight.lost_out > 0
-            || (!rack::enabled(e.cx.sysctl) && e.flight.sacked_out + 1 > self.reorder.degree)
-    }
-
-    /// So much is sacked above the head that it must be lost (`tcp_force_fast_retransmit`).
-    fn force_fast(&self, flight: &Flight) -> bool {
-        flight.highest_sack() > flight.tx.una() + u64::from(self.reorder.degree) * u64::from(flight.mss)
     }
 
     /// Enters fast recovery (`tcp_enter_recovery`).

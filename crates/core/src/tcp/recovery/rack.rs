@@ -4,8 +4,8 @@
 //! retransmissions wait in a queue in the order of their departure. Neither is walked twice.
 use super::rto::{TIMEOUT_MIN, TimerKind};
 use super::{Ack, Env, Reorder};
+use crate::base::Sysctl;
 use crate::base::time::{Duration, Instant, nanos};
-use crate::base::{Cx, Sysctl};
 use crate::path::Path;
 use crate::path::congestion::CaState;
 use crate::tcp::below::Departure;
@@ -15,17 +15,10 @@ use std::collections::VecDeque;
 
 /// Recoveries for which a window widened by D-SACKs stays (`TCP_RACK_RECOVERY_THRESH`).
 const PERSIST: u8 = 16;
-/// Bit of tcp_recovery: RACK is on.
-const LOSS_DETECTION: u32 = 1;
 /// Bit of tcp_recovery: the reordering window does not adapt.
 const STATIC_REO_WND: u32 = 2;
 /// Bit of tcp_recovery: the number of duplicates does not matter.
 const NO_DUPTHRESH: u32 = 4;
-
-/// True when tcp_recovery switches RACK on.
-pub(super) const fn enabled(sysctl: &Sysctl) -> bool {
-    sysctl.tcp_recovery & LOSS_DETECTION != 0
-}
 
 /// A retransmission, in case it is lost too. It holds while the records in its range say the same time.
 #[derive(Clone, Copy, Debug)]
@@ -109,9 +102,8 @@ impl Rack {
     }
 
     /// A record went out again. Remembered only where RACK judges it later: nothing else takes it out.
-    pub(in crate::tcp) fn on_resent(&mut self, cx: &Cx<'_>, flight: &Flight, start: u64, end: u64) {
+    pub(in crate::tcp) fn on_resent(&mut self, flight: &Flight, start: u64, end: u64) {
         if flight.sack_ok
-            && enabled(cx.sysctl)
             && let Some(left) = flight.tx.get(start).map(Sent::departure)
         {
             self.resent.get_or_insert_default().0.push_back(Resent { left, start, end });

@@ -205,7 +205,7 @@ impl Recovery {
             e.flight.sacked_out = 0;
         }
         self.rack.on_rto(e.flight);
-        let rack = e.flight.sack_ok && super::rack::enabled(e.cx.sysctl) && !reneged;
+        let rack = e.flight.sack_ok && !reneged;
         let mut next = e.flight.tx.first().map(|(start, sent)| (start, sent.span(), false));
         while let Some((start, span, recent)) = next {
             if !recent {
@@ -218,7 +218,6 @@ impl Recovery {
                 (start, sent.span(), below || (rack && self.rack.is_recent(sent.sent_at, e.cx.now)))
             });
         }
-        self.dupack.reset();
     }
 
     /// The RTO timer fired: counts, enters Loss, backs off, and sets the timer again (`tcp_retransmit_timer`).

@@ -92,7 +92,6 @@ impl Recovery {
         }
         ack.facts |= fact::DATA_SACKED;
         ack.delivered += u32::from(r.segs);
-        self.dupack.on_sacked(r.start, r.segs);
         e.path.rate.on_delivered(&mut ack.sampler, &mut r.stamp, r.sent_at, resent);
     }
 

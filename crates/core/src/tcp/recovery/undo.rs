@@ -60,27 +60,28 @@ impl Undo {
     pub(super) fn on_duplicate(&mut self, segs: u32) {
         self.retrans = (self.retrans - segs as i32).max(0);
     }
+}
 
+impl Recovery {
     /// The acknowledgement was caused by an original, not by a retransmission (`tcp_packet_delayed`).
-    fn packet_delayed(&self, ack: &Ack) -> bool {
-        match self.stamp {
+    fn packet_delayed(&self, e: &Env<'_, '_>, ack: &Ack) -> bool {
+        match self.undo.stamp {
             Some(sent) => ack.echoes_before(sent),
+            // A state that is held for a peer without SACK has forgotten when it sent again.
+            None if !e.flight.sack_ok && e.flight.tx.una() >= self.high_seq => false,
             // Recovery began, but nothing was retransmitted yet: it was an original.
             None => ack.prior_una > 0,
         }
     }
 
-    fn may_undo(&self, ack: &Ack) -> bool {
-        self.marker.is_some() && (self.retrans == 0 || self.packet_delayed(ack))
+    fn may_undo(&self, e: &Env<'_, '_>, ack: &Ack) -> bool {
+        self.undo.marker.is_some() && (self.undo.retrans == 0 || self.packet_delayed(e, ack))
     }
-}
 
-impl Recovery {
     /// Returns to the window before the reduction (`tcp_undo_cwnd_reduction`).
     fn undo_reduction(&mut self, e: &mut Env<'_, '_>, unmark: bool) {
         if unmark {
             e.flight.unmark_lost();
-            self.dupack.reset();
             self.rack.on_unmarked(e.flight);
         }
         if self.undo.prior_ssthresh != 0 {
@@ -99,7 +100,7 @@ impl Recovery {
     /// The recovery point is acknowledged: undo if all was in vain, and leave; true when the state must be held for a peer
     /// without SACK, whose late duplicates would start the next recovery (RFC 6582 section 4).
     pub(super) fn try_undo_recovery(&mut self, e: &mut Env<'_, '_>, ack: &Ack) -> bool {
-        if self.undo.may_undo(ack) {
+        if self.may_undo(e, ack) {
             if self.ca == CaState::Loss {
                 e.cx.count.tcp_ext.tcp_loss_undo += 1;
             } else {
@@ -140,9 +141,8 @@ impl Recovery {
 
     /// A hole was filled in the middle of recovery; true when the filler was a delayed original and no retransmission is
     /// out that could tell more: then nothing further is marked or sent (`tcp_try_undo_partial`).
-    pub(super) fn try_undo_partial(&mut self, e: &mut Env<'_, '_>, ack: &Ack, do_lost: &mut bool) -> bool {
-        if self.undo.marker.is_none() || !self.undo.packet_delayed(ack) {
-            *do_lost = self.force_fast(e.flight);
+    pub(super) fn try_undo_partial(&mut self, e: &mut Env<'_, '_>, ack: &Ack) -> bool {
+        if self.undo.marker.is_none() || !self.packet_delayed(e, ack) {
             return false;
         }
         self.check_reordering(e, ack.prior_una, true);
@@ -160,7 +160,7 @@ impl Recovery {
 
     /// The timeout was spurious, by F-RTO (`by_frto`) or by the usual tests (`tcp_try_undo_loss`).
     pub(super) fn try_undo_loss(&mut self, e: &mut Env<'_, '_>, ack: &Ack, by_frto: bool) -> bool {
-        if !by_frto && !self.undo.may_undo(ack) {
+        if !by_frto && !self.may_undo(e, ack) {
             return false;
         }
         self.undo_reduction(e, true);

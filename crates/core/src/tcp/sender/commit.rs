@@ -119,7 +119,7 @@ impl Sender {
         let stamp = path.rate.on_sent(departure, false);
         self.flight.on_resent(resend.start, departure, stamp, counted);
         let end = resend.start + u64::from(resend.len);
-        self.recovery.rack.on_resent(cx, &self.flight, resend.start, end);
+        self.recovery.rack.on_resent(&self.flight, resend.start, end);
         self.recovery.undo.total_retrans =
             self.recovery.undo.total_retrans.saturating_add(u32::from(resend.segs));
         cx.count.tcp.retrans_segs += u64::from(resend.segs);

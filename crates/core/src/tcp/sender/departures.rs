@@ -32,7 +32,10 @@ impl Sender {
                 }
             }
             Some((TimerKind::Tlp, _))
-                if tx.below.is_empty() && cx.now.since(self.usage.last_sent) >= TIMEOUT_MIN =>
+                if tx.below.is_empty()
+                    && cx.now.since(self.usage.last_sent) >= TIMEOUT_MIN
+                    // A FIN by itself is no data (`lsndtime`).
+                    && tx.last().is_some_and(|(_, last)| cx.now.since(last.sent_at) >= TIMEOUT_MIN) =>
             {
                 let mut e = Env { cx, path, flight: &mut self.flight, timer: &mut self.timer };
                 self.recovery.schedule_probe(&mut e, true);
