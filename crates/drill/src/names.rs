@@ -36,9 +36,38 @@ const MORE: &[(&str, i64)] = &[
     ("SOF_TIMESTAMPING_OPT_STATS", 0x1000),
 ];
 
+/// The rest of packetdrill's table: what no call here knows, so that a script is refused for what it asks and not for a name.
+#[rustfmt::skip]
+const FOREIGN: &[(&str, i64)] = &[
+    ("TCP_NLA_PAD", 0), ("TCP_NLA_BUSY", 1), ("TCP_NLA_RWND_LIMITED", 2), ("TCP_NLA_SNDBUF_LIMITED", 3),
+    ("TCP_NLA_DATA_SEGS_OUT", 4), ("TCP_NLA_TOTAL_RETRANS", 5), ("TCP_NLA_PACING_RATE", 6),
+    ("TCP_NLA_DELIVERY_RATE", 7), ("TCP_NLA_SND_CWND", 8), ("TCP_NLA_REORDERING", 9), ("TCP_NLA_MIN_RTT", 10),
+    ("TCP_NLA_RECUR_RETRANS", 11), ("TCP_NLA_DELIVERY_RATE_APP_LMT", 12), ("TCP_NLA_SNDQ_SIZE", 13),
+    ("TCP_NLA_CA_STATE", 14), ("TCP_NLA_SND_SSTHRESH", 15), ("TCP_NLA_DELIVERED", 16), ("TCP_NLA_DELIVERED_CE", 17),
+    ("TCP_NLA_BYTES_SENT", 18), ("TCP_NLA_BYTES_RETRANS", 19), ("TCP_NLA_DSACK_DUPS", 20), ("TCP_NLA_REORD_SEEN", 21),
+    ("TCP_NLA_SRTT", 22), ("O_ACCMODE", 3), ("O_CREAT", 64), ("O_EXCL", 128), ("O_NOCTTY", 256), ("O_TRUNC", 512),
+    ("F_GETLK", 5), ("F_SETLK", 6), ("F_SETLKW", 7), ("F_SETSIG", 10), ("F_GETSIG", 11), ("F_GETLK64", 5),
+    ("F_SETLK64", 6), ("F_SETLKW64", 7), ("F_SETLEASE", 1024), ("F_GETLEASE", 1025), ("F_NOTIFY", 1026),
+    ("LOCK_SH", 1), ("LOCK_EX", 2), ("LOCK_NB", 4), ("LOCK_UN", 8), ("F_RDLCK", 0), ("F_WRLCK", 1), ("F_UNLCK", 2),
+    ("F_EXLCK", 4), ("F_SHLCK", 8), ("SEEK_SET", 0), ("SEEK_CUR", 1), ("SEEK_END", 2), ("MSG_PROXY", 16),
+    ("POLLREMOVE", 4096), ("SO_SECURITY_AUTHENTICATION", 22), ("SO_SECURITY_ENCRYPTION_TRANSPORT", 23),
+    ("SO_SECURITY_ENCRYPTION_NETWORK", 24), ("TCP_COOKIE_TRANSACTIONS", 15), ("IPPROTO_ICMPV6", 58),
+    ("INADDR_LOOPBACK", 2130706433), ("ESRCH", 3), ("EIO", 5), ("ENXIO", 6), ("E2BIG", 7), ("ENOEXEC", 8),
+    ("ECHILD", 10), ("ENOTBLK", 15), ("EXDEV", 18), ("ENOTDIR", 20), ("EISDIR", 21), ("ENFILE", 23), ("ETXTBSY", 26),
+    ("EFBIG", 27), ("ENOSPC", 28), ("EROFS", 30), ("EMLINK", 31), ("ERANGE", 34), ("ENAMETOOLONG", 36),
+    ("ENOLCK", 37), ("ENOTEMPTY", 39), ("ENOMSG", 42), ("EIDRM", 43), ("ECHRNG", 44), ("ENOSTR", 60), ("ETIME", 62),
+    ("ENOSR", 63), ("ENONET", 64), ("ENOPKG", 65), ("EREMOTE", 66), ("ENOLINK", 67), ("EADV", 68), ("ESRMNT", 69),
+    ("ECOMM", 70), ("EPROTO", 71), ("EMULTIHOP", 72), ("EDOTDOT", 73), ("EBADMSG", 74), ("EOVERFLOW", 75),
+    ("ENOTUNIQ", 76), ("EBADFD", 77), ("EREMCHG", 78), ("EILSEQ", 84), ("ERESTART", 85), ("ESTRPIPE", 86),
+    ("EUSERS", 87), ("EPFNOSUPPORT", 96), ("ENETRESET", 102), ("ESHUTDOWN", 108), ("ETOOMANYREFS", 109),
+    ("EHOSTDOWN", 112), ("ESTALE", 116), ("EUCLEAN", 117), ("EREMOTEIO", 121), ("EDQUOT", 122), ("ECANCELED", 125),
+    ("ENOKEY", 126), ("EKEYEXPIRED", 127), ("EKEYREVOKED", 128), ("EKEYREJECTED", 129), ("EOWNERDEAD", 130),
+    ("ENOTRECOVERABLE", 131), ("ERFKILL", 132),
+];
+
 /// The value of a name in a call.
 pub(crate) fn constant(name: &str) -> Option<i64> {
-    let more = || MORE.iter().find(|(n, _)| *n == name).map(|(_, v)| *v);
+    let more = || MORE.iter().chain(FOREIGN).find(|(n, _)| *n == name).map(|(_, v)| *v);
     abi::constant(name).or_else(more).or_else(|| errno(name))
 }
 

@@ -25,6 +25,7 @@ const CHANGES: &[Change] = &[
     ("lang/ipv6.pkt", "[noecn]", "[flowlabel 0x1]", "another flow label"),
     ("lang/ipv6.pkt", "[noecn]", "[ect0]", "another ECN mark"),
     ("lang/ipv6.pkt", "ack 1 <mss 1340>", "ack 1 <mss 1440>", "other options"),
+    ("lang/epoll.pkt", "{events=0, ptr=0}, 1, 0", "{events=EPOLLIN, ptr=0}, 1, 0", "another event"),
     // UDP and ICMP.
     ("udp/echo.pkt", "> udp (50)", "> udp (51)", "another length"),
     ("udp/echo.pkt", "8080 > 8080 (30)", "8080 > 8081 (30)", "does not send"),
@@ -192,4 +193,44 @@ fn snippets_print() {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/drill/lang/snippets.pkt");
     let outcome = lowwater_drill::drill_file(&path).expect("a script");
     assert_eq!(outcome.printed, ["cwnd 10"]);
+}
+
+/// A server's connection with timestamps, up to its first data; what stands in front and behind is the test's.
+fn with(front: &str, behind: &str) -> Result<Vec<String>, String> {
+    let text = format!(
+        "{front}\n0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0 bind(3, ..., ...) = 0\n+0 listen(3, 1) = 0\n\
+         +0 < S 0:0(0) win 65535 <mss 1000,sackOK,TS val 200 ecr 777>\n\
+         +0 > S. 0:0(0) ack 1 <mss 1460,sackOK,TS val 100 ecr 200>\n{behind}"
+    );
+    lowwater_drill::drill("made.pkt", &text).map_err(|e| e.what)
+}
+
+#[test]
+fn what_packetdrill_refuses_is_refused() {
+    let open = "+.01 < . 1:1(0) ack 1 win 65535 <nop,nop,TS val 210 ecr 100>\n+0 accept(3, ..., ...) = 4\n";
+    assert_eq!(with("", open), Ok(vec![]), "the ecr of a SYN means nothing");
+    // An echoed timestamp must have gone out, 0 included.
+    let never = open.replace("ecr 100", "ecr 0");
+    assert_eq!(with("", &never).unwrap_err(), "ecr 0: no packet with this TS val went out");
+    let later = format!(
+        "{open}+.01 < P. 1:2(1) ack 1 win 65535 <nop,nop,TS val 220 ecr 105>\n+0 read(4, ..., 9) = 1\n"
+    );
+    assert_eq!(with("", &later).unwrap_err(), "ecr 105: no packet with this TS val went out");
+    assert_eq!(with("--tcp_ts_ecr_scaled", &later), Ok(vec![]));
+    // The stack's first number has one name.
+    let again = "+1 > S. 5:5(0) ack 1 <mss 1460,sackOK,TS val 1100 ecr 200>\n";
+    assert_eq!(with("", again).unwrap_err(), "the packet has another sequence number");
+    assert_eq!(with("", &again.replace("5:5", "0:0")), Ok(vec![]));
+    // What packets differ in is told and no more.
+    let forgiven = with("--non_fatal=packet --mss=1000 --is_anyip", again).unwrap();
+    assert!(forgiven.len() == 1 && forgiven[0].starts_with("line 7: the packet has another sequence number"));
+    // Segments of one line are of one size but for the last: here 988, 12, 988 and 12 bytes.
+    let pieces = "+0 setsockopt(4, SOL_TCP, TCP_NODELAY, [1], 4) = 0\n+0 write(4, ..., 1000) = 1000\n\
+                  +0 write(4, ..., 1000) = 1000\n+0 > P. 1:2001(2000) ack 1 <nop,nop,TS val 110 ecr 210>\n";
+    assert_eq!(with("", &format!("{open}{pieces}")).unwrap_err(), "segments of this line differ in size");
+    let two = pieces.replace(
+        "P. 1:2001(2000) ack 1 <nop,nop,TS val 110 ecr 210>",
+        "P. 1:1001(1000) ack 1 <nop,nop,TS val 110 ecr 210>\n+0 > P. 1001:2001(1000) ack 1 <nop,nop,TS val 110 ecr 210>",
+    );
+    assert_eq!(with("", &format!("{open}{two}")), Ok(vec![]));
 }

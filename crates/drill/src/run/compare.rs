@@ -10,6 +10,9 @@ use lowwater_core::base::Instant;
 use lowwater_wire::protocol;
 use lowwater_wire::tcp::TcpFlags;
 
+/// What a message says came instead of a packet that did not.
+pub(super) const NOTHING: &str = "nothing";
+
 /// When a packet is due and when it may come, in microseconds of the script.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
@@ -45,7 +48,7 @@ impl Runner<'_> {
                 line,
                 "the stack does not send this packet",
                 describe(&expected),
-                "nothing",
+                NOTHING,
             ));
         };
         if let BodySpec::Tcp(tcp) = &spec.body {
@@ -84,8 +87,9 @@ impl Runner<'_> {
         let Some(tcp) = packet.tcp_mut().filter(|t| t.flags.syn() && spec.flags.syn()) else { return };
         if let Some(flow) = self.flows.find(local, remote) {
             let live = flow.live_seq(tcp.seq);
-            flow.begins_with(spec.seq, live);
-            tcp.seq = spec.seq;
+            if flow.begins_with(spec.seq, live) {
+                tcp.seq = spec.seq;
+            }
         }
     }
 
@@ -98,6 +102,7 @@ impl Runner<'_> {
         spec: &TcpSpec,
         line: usize,
     ) -> Result<(), Box<Failure>> {
+        let mut size = packet.tcp().map_or(0, |tcp| tcp.len);
         let short = |tcp: &&mut Tcp| tcp.len > 0 && tcp.len < spec.len && tcp.seq == spec.seq;
         while let Some(tcp) = packet.tcp_mut().filter(short) {
             let (next, room) = (tcp.seq.wrapping_add(tcp.len), spec.len - tcp.len);
@@ -108,6 +113,12 @@ impl Runner<'_> {
                 })
             })?;
             let Some(more) = more.and_then(|p| p.tcp().cloned()) else { return Ok(()) };
+            // As in packetdrill: only the last one may be of another size.
+            if more.len < room && more.len != size {
+                let (expected, actual) = (format!("{size} bytes"), format!("{} bytes", more.len));
+                return Err(Failure::differs(line, "segments of this line differ in size", expected, actual));
+            }
+            size = more.len;
             tcp.len += more.len;
             // All flags but CWR are those of the last segment.
             tcp.flags = (tcp.flags & TcpFlags::CWR) | more.flags;

@@ -19,6 +19,8 @@ pub(super) struct Flow {
     pub(super) remote: SocketAddr,
     /// What the stack's sequence numbers are ahead of the script's; known after its SYN.
     offset: Option<u32>,
+    /// A line of the script has named the first number.
+    begun: bool,
     /// The stack's timestamps by the script's.
     stamps: BTreeMap<u32, u32>,
     /// The first pair of them: the script's and the stack's.
@@ -28,7 +30,7 @@ pub(super) struct Flow {
 impl Flow {
     /// A connection whose numbers are not known yet.
     pub(super) const fn new(local: SocketAddr, remote: SocketAddr) -> Self {
-        Self { local, remote, offset: None, stamps: BTreeMap::new(), first_stamp: None }
+        Self { local, remote, offset: None, begun: false, stamps: BTreeMap::new(), first_stamp: None }
     }
 
     /// True for a packet of the stack that belongs to this connection: its segments, and ICMP errors about the peer's.
@@ -54,9 +56,15 @@ impl Flow {
         script.wrapping_add(self.offset.unwrap_or_default())
     }
 
-    /// A line of the script stands for this SYN of the stack: the script may call its first number what it likes.
-    pub(super) const fn begins_with(&mut self, script_seq: u32, live_seq: u32) {
+    /// A line of the script stands for this SYN of the stack: the script may call its first number what it likes, once. False for the
+    /// next time.
+    pub(super) const fn begins_with(&mut self, script_seq: u32, live_seq: u32) -> bool {
+        if self.begun {
+            return false;
+        }
+        self.begun = true;
         self.offset = Some(live_seq.wrapping_sub(script_seq));
+        true
     }
 
     /// The stack has begun anew with other numbers, as after a connection of the same ports is over.
@@ -105,8 +113,8 @@ impl Flow {
         p
     }
 
-    /// A segment of the peer in the stack's numbers.
-    pub(super) fn to_live(&self, script: &Tcp) -> Result<Tcp, String> {
+    /// A segment of the peer in the stack's numbers. With `scaled` (--tcp_ts_ecr_scaled) a timestamp that never went out is counted from the first.
+    pub(super) fn to_live(&self, script: &Tcp, scaled: bool) -> Result<Tcp, String> {
         let mut p = script.clone();
         p.seq = p.seq.wrapping_add(REMOTE_ISN);
         let offset = self.offset.unwrap_or_default();
@@ -114,10 +122,13 @@ impl Flow {
             p.ack = p.ack.wrapping_add(offset);
         }
         shift_sack(&mut p.options, offset);
-        for option in &mut p.options {
+        // Without ACK the field means nothing (RFC 7323 section 3.2).
+        for option in p.options.iter_mut().filter(|_| p.flags.ack()) {
             if let TcpOption::Ts { ecr, .. } = option {
-                let live = if *ecr == 0 { Some(&0) } else { self.stamps.get(ecr) };
-                *ecr = *live.ok_or_else(|| format!("ecr {ecr}: no packet with this TS val went out"))?;
+                let first = self.first_stamp.filter(|_| scaled);
+                let counted = first.map(|(script, live)| live.wrapping_add(ecr.wrapping_sub(script)));
+                let live = self.stamps.get(ecr).copied().or(counted);
+                *ecr = live.ok_or_else(|| format!("ecr {ecr}: no packet with this TS val went out"))?;
             }
         }
         Ok(p)

@@ -93,7 +93,9 @@ impl Runner<'_> {
             options: spec.options.clone().unwrap_or_default(),
             len: spec.len,
         };
-        let live = flow.to_live(&script).map_err(|what| Failure::new(line, what))?;
+        let live = flow
+            .to_live(&script, self.config.judge.ts_ecr_scaled)
+            .map_err(|what| Failure::new(line, what))?;
         Ok((flow.remote, flow.local, Body::Tcp(live), Body::Tcp(script)))
     }
 
