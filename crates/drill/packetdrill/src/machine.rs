@@ -203,6 +203,12 @@ impl Machine {
         micros(self.host.now())
     }
 
+    /// The congestion controller is the stack's own, not that of the namespace, which inherits it from the machine.
+    #[cfg(test)]
+    pub(crate) fn keep_controller(&mut self) {
+        self.sysctls.leave_out("tcp_congestion_control");
+    }
+
     /// The host itself.
     #[cfg(test)]
     pub(crate) const fn host(&mut self) -> &mut Host {

@@ -44,6 +44,12 @@ impl Sysctls {
         Self { known, said: BTreeSet::new() }
     }
 
+    /// A setting that is not read any more.
+    #[cfg(test)]
+    pub(crate) fn leave_out(&mut self, name: &str) {
+        self.known.retain(|known| known.name != name);
+    }
+
     /// Reads all and hands those that changed to `set`. Returns what is worth saying, each once: a value that the stack does not
     /// take, which leaves the setting as it is, and a congestion controller that it does not have, which becomes cubic.
     pub(crate) fn refresh(&mut self, mut set: impl FnMut(&str, &str) -> Result<(), String>) -> Vec<String> {

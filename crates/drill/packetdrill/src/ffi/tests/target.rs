@@ -48,6 +48,7 @@ impl Interface {
             format!("ip_version={version},local_ip={local},remote_ip={remote},prefix_len={prefix},mtu={mtu}");
         // What packetdrill_interface_init() does, but for the redirection: these tests are the main program.
         SHARED.start(&flags, system::ended_children);
+        SHARED.with(|machine| machine.keep_controller());
         let (jobs, inbox) = channel::<Call>();
         let (outbox, replies) = channel();
         let busy = Arc::new(AtomicI32::new(0));
