@@ -4,7 +4,7 @@ mod support;
 use bytes::Bytes;
 use lowwater_core::base::Duration;
 use lowwater_posix::abi::*;
-use lowwater_posix::{Call, Errno, Name, Piece, RecvKind, Room, SendKind};
+use lowwater_posix::{Call, Errno, Name, Optval, Piece, RecvKind, Room, SendKind};
 use support::*;
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
@@ -231,6 +231,19 @@ fn tcp_info_is_linuxs_struct() {
     assert_eq!(done(&mut net.a, get(a, SOL_SOCKET, SO_MEMINFO, 100)).value.len(), 36);
     assert_eq!(done(&mut net.a, get(a, SOL_TCP, TCP_CC_INFO, 100)).value.len(), 0);
     assert_eq!(done(&mut net.a, get(a, SOL_TCP, TCP_CONGESTION, 4)).value, "cubi");
+}
+
+#[test]
+fn tcp_cc_info_is_bbrs_struct_where_bbr_is_at_work() {
+    let mut net = Net::new();
+    let (a, _) = net.connected();
+    let value = Optval::text("bbr");
+    ok(&mut net.a, Call::Setsockopt { fd: a, level: SOL_TCP, name: TCP_CONGESTION, value });
+    assert_eq!(done(&mut net.a, get(a, SOL_TCP, TCP_CONGESTION, 16)).value[..4], *b"bbr\0");
+    let info = done(&mut net.a, get(a, SOL_TCP, TCP_CC_INFO, 100)).value;
+    assert_eq!((info.len(), &info[..8]), (20, &[0; 8][..]), "no sample of the bandwidth yet");
+    assert_ne!(info[8..12], [0xff; 4], "the handshake gave a round trip");
+    assert_eq!(done(&mut net.a, get(a, SOL_TCP, TCP_CC_INFO, 8)).value.len(), 8);
 }
 
 #[test]
