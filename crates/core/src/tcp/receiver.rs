@@ -296,7 +296,9 @@ impl Receiver {
             return Received { dropped: true, ..Received::default() };
         }
         let open = self.open_window();
-        if seq.at_or_before(self.nxt) && open == 0 {
+        // A FIN alone needs no room (Linux 6.9 and later).
+        let bare_fin = payload_bytes == 0 && seq == self.nxt;
+        if seq.at_or_before(self.nxt) && open == 0 && !bare_fin {
             if seq.before(self.nxt) {
                 self.set_dsack(cx, seq, self.nxt);
             }

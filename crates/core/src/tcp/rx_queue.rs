@@ -63,8 +63,6 @@ pub struct RxQueue {
     charge: u32,
     /// What Linux would charge for both queues.
     truesize: u32,
-    /// What is left of the pages that Linux takes for that.
-    set_aside: u16,
     /// Overhead that the last collapse could not squeeze out; the next one waits until there is clearly more.
     floor: u32,
 }
@@ -91,7 +89,6 @@ impl RxQueue {
             ready_bytes: 0,
             charge: 0,
             truesize: 0,
-            set_aside: 0,
             floor: 0,
         }
     }
@@ -129,19 +126,8 @@ impl RxQueue {
     /// What is left of the pages that Linux would have taken for that, in bytes (`sk_forward_alloc`).
     #[must_use]
     pub const fn set_aside(&self) -> u32 {
-        self.set_aside as u32
-    }
-
-    /// Charges as Linux does: memory is taken in whole pages.
-    const fn bill(&mut self, truesize: u32) {
-        self.truesize += truesize;
-        self.set_aside = ((self.set_aside as u32).wrapping_sub(truesize) % PAGE) as u16;
-    }
-
-    /// What is no longer charged; whole pages go back.
-    const fn refund(&mut self, truesize: u32) {
-        self.truesize -= truesize;
-        self.set_aside = ((self.set_aside as u32 + truesize) % PAGE) as u16;
+        // Whole pages are taken as they are needed, and given back.
+        self.truesize.wrapping_neg() % PAGE
     }
 
     /// Memory that both queues really pin, metadata included, in bytes.
@@ -205,7 +191,7 @@ impl RxQueue {
         out.add_duplicate(new.start, self.next);
         while let Some((_, chunk)) = feed.next_piece(before, data_end) {
             self.charge += chunk.charge();
-            self.bill(chunk.truesize());
+            self.truesize += chunk.truesize();
             self.push_ready(chunk);
         }
         self.next = self.next.max(data_end);
@@ -242,7 +228,7 @@ impl RxQueue {
                     self.next += chunk.len() as u64;
                     self.push_ready(chunk);
                 } else {
-                    self.refund(chunk.truesize());
+                    self.truesize -= chunk.truesize();
                 }
             }
             self.next = self.next.max(end.min(self.fin_at));
@@ -277,7 +263,7 @@ impl RxQueue {
         out.merged |= cursor >= new.end && out.duplicate.as_ref() == Some(&new);
         held.add(&mut feed, cursor..data_end, &mut added);
         self.charge += added.0;
-        self.bill(added.1);
+        self.truesize += added.1;
         held.runs.insert(run.start, run.end);
         self.held = Some(held);
         out.out_of_order = Some(run);
@@ -286,7 +272,7 @@ impl RxQueue {
     fn push_ready(&mut self, mut chunk: Chunk) {
         self.ready_bytes += chunk.len() as u32;
         let saved = self.ready.back_mut().map_or(0, |last| last.lend_buffer(&mut chunk));
-        self.refund(saved);
+        self.truesize -= saved;
         self.ready.push_back(chunk);
     }
 
@@ -294,7 +280,7 @@ impl RxQueue {
     fn discard_held(&mut self) {
         for chunk in self.held.take().iter().flat_map(|held| held.chunks.values()) {
             self.charge -= chunk.charge();
-            self.refund(chunk.truesize());
+            self.truesize -= chunk.truesize();
         }
         self.sink_floor();
     }
@@ -329,7 +315,7 @@ impl RxQueue {
         if self.fin_at >= cut {
             self.fin_at = NO_FIN;
         }
-        self.refund(freed);
+        self.truesize -= freed;
         self.sink_floor();
         Some(cut)
     }
@@ -394,7 +380,7 @@ impl RxQueue {
         let bytes = self.ready_bytes;
         while let Some(chunk) = self.ready.pop_front() {
             self.charge -= chunk.charge();
-            self.refund(chunk.truesize());
+            self.truesize -= chunk.truesize();
         }
         self.ready = Ready::new();
         self.ready_bytes = 0;
@@ -405,7 +391,7 @@ impl RxQueue {
     fn pop_ready(&mut self) {
         if let Some(chunk) = self.ready.pop_front() {
             self.charge -= chunk.charge();
-            self.refund(chunk.truesize());
+            self.truesize -= chunk.truesize();
         }
     }
 

@@ -69,9 +69,7 @@ impl RxQueue {
         self.ready.iter_mut().for_each(|chunk| run.push(chunk));
         gone += run.squeeze(ratio);
         let held = self.held.iter().flat_map(|held| held.chunks.values());
-        let now: u32 = self.ready.iter().chain(held).map(Chunk::truesize).sum();
-        self.refund(self.truesize);
-        self.bill(now);
+        self.truesize = self.ready.iter().chain(held).map(Chunk::truesize).sum();
         gone
     }
 
