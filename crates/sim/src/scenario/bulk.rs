@@ -1,6 +1,8 @@
 //! Bulk transfers from A over a router to B: the delay on the way of the acknowledgements, the bottleneck where it is wanted.
 use super::duo::{A, B, FAST, PORT, mean, seconds};
-use super::knobs::{Knob, Setting, SettingValue, from_ms, from_secs, knob, ms, secs, set, settings};
+use super::knobs::{
+    Knob, NO_QDISC, Setting, from_ms, from_secs, knob, ms, qdisc_setting, secs, set, set_qdisc, settings,
+};
 use super::{Figures, Point, Scenario};
 use crate::app::{Bulk, BulkSpec, Pace, Sink};
 use crate::check::Broken;
@@ -11,7 +13,6 @@ use crate::world::{Recording, To, World};
 use lowwater_core::base::time::nanos;
 use lowwater_core::base::{Duration, Instant, Rng, Sysctl};
 use lowwater_core::device::DeviceCaps;
-use lowwater_core::qdisc::Any;
 use lowwater_core::socket::ListenOptions;
 use lowwater_core::tcp::SocketOptions;
 use std::net::SocketAddr;
@@ -71,7 +72,7 @@ impl Default for BulkParams {
             bottleneck: Bottleneck::Router,
             loss_ppm: 0,
             queue_bytes: 1_250_000,
-            qdisc: NONE.into(),
+            qdisc: NO_QDISC.into(),
             bytes: 20_000_000,
             flows: 1,
             write: 262_144,
@@ -85,9 +86,6 @@ impl Default for BulkParams {
         }
     }
 }
-
-/// No discipline of its own.
-const NONE: &str = "none";
 
 const KNOBS: &[Knob<BulkParams>] = &[
     knob!("rtt_ms", "round-trip time of the empty path", real 0, 60_000,
@@ -112,14 +110,7 @@ const KNOBS: &[Knob<BulkParams>] = &[
 impl Scenario for BulkParams {
     fn settings(&self) -> Vec<Setting> {
         let mut all = settings(KNOBS, self);
-        all.push(Setting {
-            name: "qdisc",
-            about: "queueing discipline of the bottleneck, instead of queue_bytes",
-            takes:
-                "the words of tc, as 'fq_codel target 2ms' or 'tbf rate 10mbit burst 10kb latency 50ms'; none"
-                    .into(),
-            value: SettingValue::Words(self.qdisc.clone()),
-        });
+        all.push(qdisc_setting("queueing discipline of the bottleneck, instead of queue_bytes", &self.qdisc));
         all
     }
 
@@ -127,8 +118,7 @@ impl Scenario for BulkParams {
         if key != "qdisc" {
             return set(KNOBS, self, key, value);
         }
-        let read = if value == NONE { Ok(()) } else { value.parse::<Any>().map(drop) };
-        Some(read.map(|()| value.clone_into(&mut self.qdisc)).map_err(|why| format!("qdisc: {why}")))
+        Some(set_qdisc(&mut self.qdisc, value))
     }
 
     fn sysctl(&mut self) -> &mut Sysctl {
@@ -186,7 +176,7 @@ fn build(params: &BulkParams) -> World {
         ..HostSpec::new(ip)
     };
     let own = params.bottleneck == Bottleneck::Sender;
-    let words = (params.qdisc != NONE).then(|| params.qdisc.clone());
+    let words = (params.qdisc != NO_QDISC).then(|| params.qdisc.clone());
     let sender = HostSpec { qdisc: words.clone().filter(|_| own).unwrap_or_default(), ..host(A) };
     let (a, b) = (world.add_host(sender), world.add_host(host(B)));
     let nic = |rate, bytes| Some(NicSpec { rate, bytes, carry: params.carry, ..NicSpec::default() });

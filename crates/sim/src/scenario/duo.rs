@@ -1,4 +1,5 @@
 //! The set-up of all experiments: A, a router, B; the bottleneck where it is wanted, the delay on the way of the acknowledgements.
+use super::knobs::NO_QDISC;
 use crate::host::HostSpec;
 use crate::link::PipeSpec;
 use crate::link::spec::{Carry, DelaySpec, NicSpec, QueueSpec};
@@ -24,6 +25,8 @@ pub(super) struct Duo<'a> {
     pub(super) sysctl: &'a Sysctl,
     /// The sender's device.
     pub(super) caps: DeviceCaps,
+    /// The sender's queueing discipline in the words of `tc`, or none of its own.
+    pub(super) qdisc: &'a str,
     /// The router's queue towards B, where the bottleneck is there.
     pub(super) queue: Option<QueueSpec>,
     pub(super) rtt: Duration,
@@ -34,7 +37,8 @@ impl Duo<'_> {
     pub(super) fn build(&self) -> World {
         let mut world = World::new(self.seed, Recording::default());
         let host = |ip, caps| HostSpec { sysctl: self.sysctl.clone(), caps, ..HostSpec::new(ip) };
-        let a = world.add_host(host(A, self.caps));
+        let words = if self.qdisc == NO_QDISC { "" } else { self.qdisc };
+        let a = world.add_host(HostSpec { qdisc: words.to_owned(), ..host(A, self.caps) });
         let b = world.add_host(host(B, DeviceCaps::offloading(self.caps.mtu)));
         let nic = Some(NicSpec { rate: FAST, carry: Carry::Whole, ..NicSpec::default() });
         let forward = PipeSpec { nic: nic.clone(), queue: self.queue, ..PipeSpec::default() };

@@ -1,5 +1,6 @@
 //! Parameters of scenarios by name: what `--set` takes, what reports print, and the sentence for what is not allowed.
 use lowwater_core::base::{Duration, Sysctl};
+use lowwater_core::qdisc::Any;
 
 /// A parameter of a scenario `P`.
 pub(super) struct Knob<P> {
@@ -46,6 +47,26 @@ pub struct Setting {
     pub takes: String,
     /// Its value.
     pub value: SettingValue,
+}
+
+/// No discipline of its own.
+pub(super) const NO_QDISC: &str = "none";
+
+/// The parameter `qdisc`, `about` saying whose.
+pub(super) fn qdisc_setting(about: &'static str, words: &str) -> Setting {
+    Setting {
+        name: "qdisc",
+        about,
+        takes: "the words of tc, as 'fq_codel target 2ms' or 'tbf rate 10mbit burst 10kb latency 50ms'; none"
+            .into(),
+        value: SettingValue::Words(words.to_owned()),
+    }
+}
+
+/// Sets the parameter `qdisc`.
+pub(super) fn set_qdisc(words: &mut String, value: &str) -> Result<(), String> {
+    let read = if value == NO_QDISC { Ok(()) } else { value.parse::<Any>().map(drop) };
+    read.map(|()| value.clone_into(words)).map_err(|why| format!("qdisc: {why}"))
 }
 
 /// All parameters of `params` in the order of `knobs`.

@@ -3,7 +3,9 @@
 //! Source: Linux commit "tcp: reduce POLLOUT events caused by TCP_NOTSENT_LOWAT". Edge-triggered writers behind a router's queue,
 //! started 10 ms apart; figures are taken after a warm-up.
 use super::duo::{B, Duo, PORT, mean, seconds, senders};
-use super::knobs::{Knob, Setting, from_ms, from_secs, knob, ms, secs, set, settings};
+use super::knobs::{
+    Knob, NO_QDISC, Setting, from_ms, from_secs, knob, ms, qdisc_setting, secs, set, set_qdisc, settings,
+};
 use super::{Figures, Point, Scenario};
 use crate::app::{Discard, Flood, FloodSpec};
 use crate::check::Broken;
@@ -42,6 +44,8 @@ pub struct NotsentLowat {
     pub rtt: Duration,
     /// Time before the measured time, and that.
     pub times: (Duration, Duration),
+    /// The sender's queueing discipline in the words of `tc`; "none" for the stack's own.
+    pub qdisc: String,
     /// Settings of both hosts.
     pub sysctl: Sysctl,
     /// All chance.
@@ -67,6 +71,7 @@ impl Default for NotsentLowat {
             queue_bytes: 2_500_000,
             rtt: Duration::from_millis(100),
             times: (Duration::from_secs(5), Duration::from_secs(8)),
+            qdisc: NO_QDISC.into(),
             sysctl,
             seed: 1,
         }
@@ -98,10 +103,15 @@ const KNOBS: &[Knob<NotsentLowat>] = &[
 
 impl Scenario for NotsentLowat {
     fn settings(&self) -> Vec<Setting> {
-        settings(KNOBS, self)
+        let mut all = settings(KNOBS, self);
+        all.push(qdisc_setting("queueing discipline of the sender's device", &self.qdisc));
+        all
     }
 
     fn set(&mut self, key: &str, value: &str) -> Option<Result<(), String>> {
+        if key == "qdisc" {
+            return Some(set_qdisc(&mut self.qdisc, value));
+        }
         set(KNOBS, self, key, value)
     }
 
@@ -196,7 +206,14 @@ impl NotsentLowat {
     fn build(&self) -> World {
         let queue = QueueSpec { rate: self.rate, bytes: self.queue_bytes, ..QueueSpec::default() };
         let caps = DeviceCaps::offloading(1_500);
-        let duo = Duo { seed: self.seed, sysctl: &self.sysctl, caps, queue: Some(queue), rtt: self.rtt };
+        let duo = Duo {
+            seed: self.seed,
+            sysctl: &self.sysctl,
+            caps,
+            qdisc: &self.qdisc,
+            queue: Some(queue),
+            rtt: self.rtt,
+        };
         let mut world = duo.build();
         let mut options = SocketOptions::new(&self.sysctl);
         world.add_app(1, Box::new(Discard::new(PORT, ListenOptions::new(options.clone()))));

@@ -3,7 +3,9 @@
 //! Source: Linux commit "tcp: refine TSO autosizing"; a path of 40 ms without a bottleneck, then shutdown and the peer's FIN. The
 //! counters are the sender's, handshake and close included.
 use super::duo::{B, Duo, PORT, seconds, senders};
-use super::knobs::{Knob, Setting, from_ms, from_secs, knob, ms, secs, set, settings};
+use super::knobs::{
+    Knob, NO_QDISC, Setting, from_ms, from_secs, knob, ms, qdisc_setting, secs, set, set_qdisc, settings,
+};
 use super::{Figures, Point, Scenario};
 use crate::app::{Bulk, BulkSpec, Pace, Sink};
 use crate::check::{Broken, Departure};
@@ -28,6 +30,8 @@ pub struct TsoAutosize {
     pub gso_max_segs: u16,
     /// MTU of both devices.
     pub mtu: u16,
+    /// The sender's queueing discipline in the words of `tc`; "none" for the stack's own.
+    pub qdisc: String,
     /// Settings of both hosts.
     pub sysctl: Sysctl,
     /// All chance.
@@ -44,6 +48,7 @@ impl Default for TsoAutosize {
             sndbuf: 0,
             gso_max_segs: GSO_MAX_SEGS,
             mtu: 1_500,
+            qdisc: NO_QDISC.into(),
             sysctl: Sysctl::default(),
             seed: 1,
             limit: Duration::from_secs(60),
@@ -65,10 +70,15 @@ const KNOBS: &[Knob<TsoAutosize>] = &[
 
 impl Scenario for TsoAutosize {
     fn settings(&self) -> Vec<Setting> {
-        settings(KNOBS, self)
+        let mut all = settings(KNOBS, self);
+        all.push(qdisc_setting("queueing discipline of the sender's device", &self.qdisc));
+        all
     }
 
     fn set(&mut self, key: &str, value: &str) -> Option<Result<(), String>> {
+        if key == "qdisc" {
+            return Some(set_qdisc(&mut self.qdisc, value));
+        }
         set(KNOBS, self, key, value)
     }
 
@@ -109,7 +119,14 @@ impl Scenario for TsoAutosize {
 impl TsoAutosize {
     fn build(&self) -> World {
         let caps = DeviceCaps { gso_max_segs: self.gso_max_segs, ..DeviceCaps::offloading(self.mtu) };
-        let duo = Duo { seed: self.seed, sysctl: &self.sysctl, caps, queue: None, rtt: self.rtt };
+        let duo = Duo {
+            seed: self.seed,
+            sysctl: &self.sysctl,
+            caps,
+            qdisc: &self.qdisc,
+            queue: None,
+            rtt: self.rtt,
+        };
         let mut world = duo.build();
         let listen = ListenOptions::new(SocketOptions::new(&self.sysctl));
         world.add_app(1, Box::new(Sink::new(PORT, listen, Pace::Eager, 1)));

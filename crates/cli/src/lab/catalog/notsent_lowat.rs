@@ -51,6 +51,82 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             linux: &[("writable_events_per_mb", 14.1)],
             ..Variant::PLAIN
         },
+        Variant {
+            name: "bbr-unset",
+            about: "10 BBR flows and a queue of 10 MB, no limit",
+            sets: &[("tcp_congestion_control", "bbr"), ("queue_bytes", "10000000")],
+            linux: &[
+                ("queued_bytes_per_flow", 6_445.0 * KB),
+                ("writable_events_per_mb", 0.37),
+                ("goodput_mbps", 180.0),
+            ],
+            ..Variant::PLAIN
+        },
+        Variant {
+            name: "bbr-262144",
+            about: "the same, limit 262,144",
+            sets: &[("tcp_congestion_control", "bbr"), ("queue_bytes", "10000000"), ("lowat", "262144")],
+            linux: &[
+                ("queued_bytes_per_flow", 824.0 * KB),
+                ("writable_events_per_mb", 5.0),
+                ("goodput_mbps", 167.0),
+            ],
+            ..Variant::PLAIN
+        },
+        Variant {
+            name: "bbr-262144-whole",
+            about: "the same, writers woken under the whole limit",
+            sets: &[
+                ("tcp_congestion_control", "bbr"),
+                ("queue_bytes", "10000000"),
+                ("lowat", "262144"),
+                ("notsent_lowat_half", "0"),
+            ],
+            linux: &[("writable_events_per_mb", 14.7)],
+            ..Variant::PLAIN
+        },
+        Variant {
+            name: "bbr-100-unset",
+            about: "100 BBR flows, buffers that tune themselves, no limit",
+            sets: &[
+                ("tcp_congestion_control", "bbr"),
+                ("queue_bytes", "10000000"),
+                ("flows", "100"),
+                ("sndbuf", "0"),
+            ],
+            linux: &[("queued_bytes_per_flow", 401.0 * KB)],
+            quick: false,
+            ..Variant::PLAIN
+        },
+        Variant {
+            name: "bbr-100-131072",
+            about: "the same, limit 131,072",
+            sets: &[
+                ("tcp_congestion_control", "bbr"),
+                ("queue_bytes", "10000000"),
+                ("flows", "100"),
+                ("sndbuf", "0"),
+                ("lowat", "131072"),
+            ],
+            linux: &[("queued_bytes_per_flow", 224.0 * KB), ("writable_events_per_mb", 7.7)],
+            quick: false,
+            ..Variant::PLAIN
+        },
+        Variant {
+            name: "bbr-100-131072-whole",
+            about: "the same, writers woken under the whole limit",
+            sets: &[
+                ("tcp_congestion_control", "bbr"),
+                ("queue_bytes", "10000000"),
+                ("flows", "100"),
+                ("sndbuf", "0"),
+                ("lowat", "131072"),
+                ("notsent_lowat_half", "0"),
+            ],
+            linux: &[("writable_events_per_mb", 15.4)],
+            quick: false,
+            ..Variant::PLAIN
+        },
         curve!("cubic-16384", "16384"),
         curve!("cubic-32768", "32768"),
         curve!("cubic-65536", "65536"),

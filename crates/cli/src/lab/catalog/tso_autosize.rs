@@ -31,6 +31,30 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             ..Variant::PLAIN
         },
         Variant {
+            name: "fq",
+            about: "fq in front of the sender's device",
+            sets: &[("qdisc", "fq")],
+            linux: &[
+                ("ip_out_requests", 200.0),
+                ("ip_in_receives", 199.0),
+                ("tcp_out_segs", 1_385.0),
+                ("elapsed_s", 0.326),
+            ],
+            ..Variant::PLAIN
+        },
+        Variant {
+            name: "bbr",
+            about: "BBR, which paces",
+            sets: &[("tcp_congestion_control", "bbr")],
+            linux: &[
+                ("ip_out_requests", 248.0),
+                ("ip_in_receives", 246.0),
+                ("tcp_out_segs", 1_385.0),
+                ("elapsed_s", 0.345),
+            ],
+            ..Variant::PLAIN
+        },
+        Variant {
             name: "seed",
             about: "the commit's own settings: SO_SNDBUF 1,000,000 and no bonus for near peers",
             sets: &[("sndbuf", "1000000"), ("tcp_tso_rtt_log", "0")],
