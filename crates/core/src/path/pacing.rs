@@ -46,6 +46,8 @@ pub struct Pacing {
     max_rate: u64,
     wstamp: Instant,
     status: Status,
+    /// The controller or a bound wants pacing, whatever stands below.
+    wanted: bool,
     /// Segments sent, up to those that are not paced.
     sent: u8,
 }
@@ -60,7 +62,14 @@ impl Pacing {
     /// No rate yet, no bound, nobody paces.
     #[must_use]
     pub const fn new() -> Self {
-        Self { rate: u64::MAX, max_rate: u64::MAX, wstamp: Instant::ZERO, status: Status::None, sent: 0 }
+        Self {
+            rate: u64::MAX,
+            max_rate: u64::MAX,
+            wstamp: Instant::ZERO,
+            status: Status::None,
+            wanted: false,
+            sent: 0,
+        }
     }
 
     /// Bytes per second; `u64::MAX` when unknown, then nothing is held back.
@@ -89,6 +98,7 @@ impl Pacing {
 
     /// The controller wants the flow paced.
     pub fn need(&mut self) {
+        self.wanted = true;
         if self.status == Status::None {
             self.status = Status::Needed;
         }
@@ -113,9 +123,14 @@ impl Pacing {
         self.wstamp.since(now)
     }
 
-    /// Who paces from now on: the queueing discipline below changed.
-    pub const fn set_status(&mut self, status: Status) {
-        self.status = status;
+    /// What stands below honours departure times, or does not. If it does, it paces every flow, also those whose controller does
+    /// not ask for it (`fq_classify`); otherwise the transport paces those that do.
+    pub const fn stand_on(&mut self, honours_departure: bool) {
+        self.status = match (honours_departure, self.wanted) {
+            (true, _) => Status::Fq,
+            (false, true) => Status::Needed,
+            (false, false) => Status::None,
+        };
     }
 
     /// SO_MAX_PACING_RATE in bytes per second. A bound makes pacing needed; it takes effect at once.

@@ -63,7 +63,7 @@ fn credit_from_idleness_shortens_the_wait_by_at_most_half() {
     assert_eq!(pacing.on_send(Instant::from_micros(6_700), 1_000, 12), Instant::from_micros(6_700));
     assert_eq!(pacing.wstamp, Instant::from_micros(7_500));
     // With fq below the packet goes down early and carries its time.
-    pacing.set_status(Status::Fq);
+    pacing.stand_on(true);
     assert_eq!(pacing.not_before(at(7)), None);
     assert_eq!(pacing.on_send(at(7), 1_000, 13), Instant::from_micros(7_500));
 }
@@ -74,9 +74,28 @@ fn the_first_ten_segments_and_unpaced_flows_leave_at_once() {
     pacing.set_max_rate(1_000);
     pacing.on_send(Instant::from_millis(1), 1_448, 9);
     assert_eq!(pacing.not_before(Instant::from_millis(1)), None);
-    pacing.set_status(Status::None);
+    let mut pacing = Pacing::new();
+    pacing.set_rate(1_000);
     pacing.on_send(Instant::from_millis(1), 1_448, 100);
     assert_eq!(pacing.wstamp, Instant::from_millis(1));
+}
+
+#[test]
+fn a_queue_that_honours_departure_times_paces_every_flow_while_it_is_there() {
+    let (mut plain, mut wanting) = (Pacing::new(), Pacing::new());
+    wanting.need();
+    for (fq, of_plain, of_wanting) in [
+        (false, Status::None, Status::Needed),
+        (true, Status::Fq, Status::Fq),
+        (false, Status::None, Status::Needed),
+    ] {
+        plain.stand_on(fq);
+        wanting.stand_on(fq);
+        assert_eq!((plain.status(), wanting.status()), (of_plain, of_wanting));
+    }
+    wanting.stand_on(true);
+    wanting.need();
+    assert_eq!(wanting.status(), Status::Fq);
 }
 
 #[test]

@@ -19,7 +19,6 @@ use crate::base::time::nanos;
 use crate::base::{Cx, Wait};
 use crate::credit::{Admission, Ask};
 use crate::path::congestion::CaState;
-use crate::path::pacing::Status;
 use nagle::Hold;
 
 /// Memory that a packet below us pins beside its payload: its headers, and its slots in queue and device.
@@ -35,7 +34,8 @@ impl Conn {
             return Some(*reset);
         }
         self.settle_below();
-        self.delegate_pacing(caps);
+        // Both ways, while flows run: Linux only ever switches towards `fq`.
+        self.path.pacing.stand_on(caps.fq);
         self.out.no_path = !caps.reachable;
         let hold = self.out.hold();
         if self.out.tries() {
@@ -78,15 +78,6 @@ impl Conn {
             (true, _) => Hold::Cork,
             (false, true) => Hold::Push,
             (false, false) => Hold::Nagle,
-        }
-    }
-
-    /// The queue below paces when it honours departure times; else this flow's own timer does. Both ways, while flows run.
-    fn delegate_pacing(&mut self, caps: &PathCaps) {
-        match (self.path.pacing.status(), caps.fq) {
-            (Status::Needed, true) => self.path.pacing.set_status(Status::Fq),
-            (Status::Fq, false) => self.path.pacing.set_status(Status::Needed),
-            _ => {}
         }
     }
 
