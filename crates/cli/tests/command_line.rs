@@ -53,7 +53,7 @@ fn mistakes_end_with_2_and_say_what_is_allowed() {
         (&["labs"], "lab"),
         (&["lab", "run"], "NAME"),
         (&["lab", "run", "bulky"], "bulk"),
-        (&["lab", "--variant", "bbr"], "cubic-no-sack"),
+        (&["lab", "--variant", "vegas"], "cubic-no-sack"),
         (&["lab", "--set", "tcp_sakc=1"], "tcp_sack"),
         (&["lab", "--set", "mtu=5"], "576"),
         (&["lab", "--set", "mtu"], "KEY=VALUE"),
