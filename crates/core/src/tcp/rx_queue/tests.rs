@@ -67,7 +67,7 @@ fn assert_same(q: &RxQueue, m: &Model, fin_at: u64) {
     assert_eq!(q.charge(), charge);
     let truesize: u32 = q.ready.iter().chain(held().map(|(_, chunk)| chunk)).map(Chunk::truesize).sum();
     assert_eq!(q.truesize(), truesize);
-    assert!((q.truesize() + q.set_aside()) % PAGE == 0 && q.set_aside() < PAGE, "whole pages");
+    assert!((q.truesize() + q.set_aside()).is_multiple_of(PAGE) && q.set_aside() < PAGE, "whole pages");
     assert_eq!(q.held_bytes(), held().map(|(_, c)| c.len() as u32).sum::<u32>());
     assert_eq!(q.has_hole(), !m.ranges().is_empty());
     let mut end = q.next_offset();
