@@ -1,4 +1,4 @@
-//! The charge of a send queue is the memory that it holds: compared with an allocator that counts, within 10 %.
+//! What a send queue says that it holds is the memory that it holds: compared with an allocator that counts, within 10 %.
 use bytes::Bytes;
 use lowwater_bench::counting::{INSTRUMENTED_SYSTEM, StatsAlloc, System, live_bytes};
 use lowwater_bench::duo::Duo;
@@ -55,7 +55,7 @@ fn charge_over_memory(write: Write, sent: bool) -> f64 {
         while let Ok(Some(_)) = duo.stacks[1].tcp_read_chunk(at, server, usize::MAX) {}
         duo.turn(at);
     }
-    let queued = |duo: &Duo| u64::from(duo.stacks[0].memory(client).expect("a socket").queued);
+    let queued = |duo: &Duo| u64::from(duo.stacks[0].memory(client).expect("a socket").held);
     // The last acknowledgement is delayed.
     let at = duo.now.plus_nanos(300_000_000);
     duo.turn(at);

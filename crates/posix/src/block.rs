@@ -168,8 +168,9 @@ impl Host {
     /// Lets the stack and the blocked calls do all that they can at this instant.
     pub(crate) fn settle(&mut self) {
         for _ in 0..ROUNDS_MAX {
-            let events = self.gather_events();
+            // What a packet makes the stack send goes before whom it wakes: the latter runs later (Linux: softirq, then process).
             let sent = self.transmit();
+            let events = self.gather_events();
             if !events && !sent {
                 return;
             }

@@ -109,6 +109,12 @@ impl Sock {
         self.knobs.plain.get(&(level, name)).copied().unwrap_or(0)
     }
 
+    /// SO_PEEK_OFF where it is on.
+    pub(crate) fn peek_off(&self) -> Option<u32> {
+        let set = self.knobs.plain.get(&(crate::abi::SOL_SOCKET, crate::abi::SO_PEEK_OFF))?;
+        u32::try_from(*set).ok()
+    }
+
     /// IPV6_V6ONLY.
     pub(crate) fn v6only(&self) -> bool {
         self.v6 && self.plain(AF_V6.0, AF_V6.1) != 0

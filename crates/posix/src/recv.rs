@@ -1,7 +1,7 @@
 //! Reading from a TCP socket: read, readv, recv, recvfrom, recvmsg (`tcp_recvmsg_locked`).
 use crate::abi::{
-    MSG_CTRUNC, MSG_DONTWAIT, MSG_ERRQUEUE, MSG_OOB, MSG_PEEK, MSG_TRUNC, MSG_WAITALL, SO_RCVLOWAT,
-    SOL_SOCKET, SOL_TCP, TCP_CM_INQ, TCP_INQ,
+    MSG_CTRUNC, MSG_DONTWAIT, MSG_ERRQUEUE, MSG_OOB, MSG_PEEK, MSG_TRUNC, MSG_WAITALL, SO_PEEK_OFF,
+    SO_RCVLOWAT, SOL_SOCKET, SOL_TCP, TCP_CM_INQ, TCP_INQ,
 };
 use crate::block::Progress;
 use crate::call::{Call, Control, Fd, RecvKind, Reply, Room};
@@ -76,7 +76,7 @@ impl Host {
         let timeout = sock.knobs.rcvtimeo;
         let target = if read.has(MSG_WAITALL) { read.want } else { lowat.min(read.want) }.max(1);
         let taken = if read.has(MSG_PEEK) { self.peek(id, &read, p)? } else { self.take_data(id, &read, p)? };
-        let waiting = self.queues(id).recv;
+        let waiting = self.queues(id).recv.saturating_sub(self.peek_from(&read)?);
         // The urgent mark ends what is read in one go.
         let mark = taken > 0 && self.stack.tcp_inq(id).is_ok_and(|inq| inq.at_mark);
         if taken >= target || mark || (read.want == 0 && waiting > 0) {
@@ -91,7 +91,10 @@ impl Host {
             p.arm(self.now, timeout);
             return Ok(None);
         }
-        match self.stack.tcp_recv_with(self.now, id, usize::MAX, &mut |_| {}) {
+        // What waits in front of a peek's place is none of its business.
+        let max = if waiting == self.queues(id).recv { usize::MAX } else { 0 };
+        let nothing = self.stack.tcp_recv_with(self.now, id, max, &mut |_| {});
+        match if max == 0 && !over { Err(Error::WouldBlock) } else { nothing } {
             Ok(_) => self.received(&read, id, 0, p).map(Some),
             Err(Error::WouldBlock) if !patient => Err(Errno::EAGAIN),
             Err(Error::WouldBlock) => p.wait(self.now, timeout),
@@ -123,18 +126,38 @@ impl Host {
         Ok(Reply { data: Bytes::copy_from_slice(&[byte]), msg_flags: MSG_OOB, ..Reply::ok(1) })
     }
 
+    /// How far from the front a peek begins: where the one before ended, with SO_PEEK_OFF (`sk_peek_offset`).
+    fn peek_from(&self, read: &Read) -> Result<u64, Errno> {
+        let from = self.files.sock(read.fd)?.peek_off().unwrap_or(0);
+        Ok(if read.has(MSG_PEEK) { from.into() } else { 0 })
+    }
+
+    /// Moves the place of the next peek, where there is one (`sk_peek_offset_fwd`, `sk_peek_offset_bwd`).
+    fn move_peek(&mut self, read: &Read, by: i64) -> Result<(), Errno> {
+        let sock = self.files.sock_mut(read.fd)?;
+        if let Some(from) = sock.peek_off() {
+            let moved = (i64::from(from) + by).clamp(0, i32::MAX.into()) as i32;
+            sock.knobs.plain.insert((SOL_SOCKET, SO_PEEK_OFF), moved);
+        }
+        Ok(())
+    }
+
     /// Copies what waits without taking it; how much there is.
     fn peek(&mut self, id: SocketId, read: &Read, p: &mut Progress) -> Result<usize, Errno> {
-        let there = usize::try_from(self.queues(id).recv).unwrap_or(usize::MAX).min(read.want);
+        let from = usize::try_from(self.peek_from(read)?).unwrap_or(usize::MAX);
+        let waiting = usize::try_from(self.queues(id).recv).unwrap_or(usize::MAX);
+        let there = waiting.saturating_sub(from).min(read.want);
         if there > read.good && !read.has(MSG_TRUNC) {
             return Err(Errno::EFAULT);
         }
         if there == 0 {
             return Ok(0);
         }
-        let mut buf = BytesMut::zeroed(there);
-        let n = self.stack.tcp_recv(self.now, id, &mut buf, true)?;
+        let mut buf = BytesMut::zeroed(from + there);
+        let n = self.stack.tcp_recv(self.now, id, &mut buf, true)?.saturating_sub(from);
+        let mut buf = buf.split_off(from);
         buf.truncate(n);
+        self.move_peek(read, n as i64)?;
         if !read.has(MSG_TRUNC) {
             p.data = buf;
         }
@@ -158,7 +181,9 @@ impl Host {
                 data.extend_from_slice(piece);
             }
         };
-        p.done += self.stack.tcp_recv_with(self.now, id, max, &mut take)?;
+        let taken = self.stack.tcp_recv_with(self.now, id, max, &mut take)?;
+        self.move_peek(read, -(taken as i64))?;
+        p.done += taken;
         Ok(p.done)
     }
 

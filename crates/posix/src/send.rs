@@ -123,6 +123,10 @@ impl Host {
             let nothing = if p.interrupted { Errno::EINTR } else { Errno::EAGAIN };
             return if p.done > 0 { Ok(Some(Reply::ok(p.done as i64))) } else { Err(nothing) };
         }
+        if self.waits_to_connect(id) {
+            // The last ACK of the handshake may ride on what waits here.
+            self.stack.tcp_expect_write(self.now, id)?;
+        }
         p.wait(self.now, timeout)
     }
 

@@ -20,7 +20,7 @@ const DIFFERENT: &[(i32, i32, &str)] = &[
     (SOL_SOCKET, SO_TIMESTAMPING_NEW, "the same"),
     (SOL_SOCKET, SO_ZEROCOPY, "no error queue: what a kernel before 4.14 answers"),
     (SOL_SOCKET, SO_TXTIME, "no departure times from applications"),
-    (SOL_SOCKET, SO_PEEK_OFF, "peeking begins at the front, as for TCP before 6.9"),
+    (SOL_SOCKET, SO_PEEK_OFF, "of TCP alone"),
     (SOL_SOCKET, SO_ATTACH_BPF, "no programs in sockets"),
     (SOL_SOCKET, SO_ATTACH_REUSEPORT_EBPF, "the same"),
     (SOL_SOCKET, SO_BINDTOIFINDEX, "devices have no numbers"),

@@ -19,6 +19,29 @@ const SAMPLE_MAX_US: u64 = 200_000_000;
 /// Doublings beyond which the timeout is at its bound in any case.
 const BACKOFF_MAX: u8 = 30;
 
+/// Bounds of the timeout that a socket has of its own, in four bytes: whoever has none pays for them too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RtoBounds {
+    /// TCP_RTO_MIN_US in units of 4 us; 0 takes tcp_rto_min_us.
+    min: u16,
+    /// TCP_RTO_MAX_MS in units of 4 ms, as in a kernel of 250 Hz; 0 takes tcp_rto_max_ms.
+    max: u16,
+}
+
+impl RtoBounds {
+    /// Least addition to the round trip in microseconds, longest timeout in milliseconds; 0 for the system's.
+    #[must_use]
+    pub const fn new(min_us: u32, max_ms: u32) -> Self {
+        Self { min: quarter(min_us), max: quarter(max_ms) }
+    }
+}
+
+/// A fourth, rounded up.
+const fn quarter(n: u32) -> u16 {
+    let n = n.div_ceil(4);
+    if n > u16::MAX as u32 { u16::MAX } else { n as u16 }
+}
+
 /// The estimator of one path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rtt {
@@ -35,6 +58,7 @@ pub struct Rtt {
     round_end: u64,
     min: MinFilter,
     backoff: u8,
+    bounds: RtoBounds,
 }
 
 impl Default for Rtt {
@@ -56,14 +80,33 @@ impl Rtt {
             round_end: 0,
             min: MinFilter::new(),
             backoff: 0,
+            bounds: RtoBounds::new(0, 0),
         }
+    }
+
+    /// The socket's own bounds; what was measured stays, so the lower one counts from the next samples on.
+    pub const fn set_bounds(&mut self, bounds: RtoBounds) {
+        self.bounds = bounds;
+    }
+
+    /// The least that the timeout adds to the round trip, in microseconds (`tcp_rto_min_us`).
+    #[must_use]
+    pub const fn rto_min_us(&self, sysctl: &Sysctl) -> u32 {
+        if self.bounds.min != 0 { self.bounds.min as u32 * 4 } else { sysctl.tcp_rto_min_us }
+    }
+
+    /// The longest timeout (`tcp_rto_max`).
+    #[must_use]
+    pub const fn rto_max(&self, sysctl: &Sysctl) -> Duration {
+        let ms = if self.bounds.max != 0 { self.bounds.max as u32 * 4 } else { sysctl.tcp_rto_max_ms };
+        Duration::from_millis(ms as u64)
     }
 
     /// A sample for the timeout, never from an ambiguous retransmission (Karn's rule). Ends the backoff.
     /// `una` and `nxt` count bytes from the ISN, after the acknowledgement.
     pub fn sample(&mut self, cx: &Cx<'_>, rtt: Duration, una: u64, nxt: u64) {
         let m = sample_us(cx.sysctl, rtt);
-        let floor = cx.sysctl.tcp_rto_min_us;
+        let floor = self.rto_min_us(cx.sysctl);
         self.backoff = 0;
         if self.srtt8 == 0 {
             self.srtt8 = (m << 3).max(1);
@@ -126,8 +169,7 @@ impl Rtt {
     /// The retransmission timeout with the doublings in force.
     #[must_use]
     pub fn rto(&self, sysctl: &Sysctl) -> Duration {
-        let max = u64::from(sysctl.tcp_rto_max_ms) * 1_000;
-        Duration::from_micros((self.base_us(sysctl) << self.backoff).min(max))
+        Duration::from_micros(self.base_us(sysctl) << self.backoff).min(self.rto_max(sysctl))
     }
 
     /// The retransmission timeout without doublings (`__tcp_set_rto`).
@@ -140,7 +182,7 @@ impl Rtt {
         // RFC 6298 section 2.3: at least one tick of the clock is added.
         let granularity = sysctl.clock_resolution_ns.div_ceil(1_000);
         let us = u64::from(self.srtt8 >> 3) + u64::from(self.rttvar.max(granularity));
-        us.min(u64::from(sysctl.tcp_rto_max_ms) * 1_000)
+        us.min(self.rto_max(sysctl).as_micros() as u64)
     }
 
     /// Smoothed RTT (`tcpi_rtt`).

@@ -91,6 +91,7 @@ impl Stack {
                 rcvbuf: udp.buffers.0,
                 queued: 0,
                 sndbuf: udp.buffers.1,
+                held: 0,
             },
             Socket::Listener(l) => {
                 let (options, sysctl) = (&l.options.options, &self.env.sysctl);

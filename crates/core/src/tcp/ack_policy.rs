@@ -1,7 +1,7 @@
 //! When to acknowledge: quick, delayed and compressed ACKs (RFC 9293 section 3.8.6.3, RFC 5681 section 4.2).
 use super::seq::Seq;
 use crate::base::time::nanos;
-use crate::base::{Cx, Duration, Instant};
+use crate::base::{Cx, Duration, Instant, Sysctl};
 #[cfg(test)]
 mod tests;
 
@@ -104,6 +104,8 @@ pub struct AckPolicy {
     /// Answers within the delay, up to `tcp_pingpong_thresh`.
     answers: u8,
     comp: Compression,
+    /// TCP_DELACK_MAX_US in units of 4 us; 0 takes tcp_delack_max_us.
+    delay_max: u16,
     /// Duplicate ACKs that a peer without SACK still has to count.
     duplicates: u8,
 }
@@ -123,8 +125,25 @@ impl AckPolicy {
             pingpong: false,
             answers: 0,
             comp: Compression { deadline: Instant::FAR_FUTURE, rcv_nxt: Seq(0), dup_acks: 0, held: 0 },
+            delay_max: 0,
             duplicates: 0,
         }
+    }
+
+    /// The socket's own longest delay in microseconds; 0 for the system's.
+    pub const fn set_delay_max(&mut self, us: u32) {
+        self.delay_max = if us > 200_000 { 50_000 } else { us.div_ceil(4) as u16 };
+    }
+
+    /// With the longest delay of `other`.
+    pub const fn with_delay_max_of(self, other: &Self) -> Self {
+        Self { delay_max: other.delay_max, ..self }
+    }
+
+    /// The longest delay in microseconds (`tcp_delack_max`).
+    #[must_use]
+    pub const fn delay_max_us(&self, sysctl: &Sysctl) -> u32 {
+        if self.delay_max != 0 { self.delay_max as u32 * 4 } else { sysctl.tcp_delack_max_us }
     }
 
     /// The connection is established: silence counts from here (`lrcvtime`).
@@ -360,7 +379,7 @@ impl AckPolicy {
 
     fn delay(&mut self, cx: &Cx<'_>, rtt: RttFacts) {
         let mut ato = u64::from(self.ato);
-        let max = u64::from(cx.sysctl.tcp_delack_max_us) * 1_000;
+        let max = u64::from(self.delay_max_us(cx.sysctl)) * 1_000;
         if ato > ATO_MIN_NS {
             let mut bound = if self.pingpong || self.pending & PUSHED != 0 { max } else { ATO_BULK_MAX };
             if !rtt.srtt.is_zero() {

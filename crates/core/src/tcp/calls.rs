@@ -3,6 +3,7 @@ use super::chrono::Held;
 use super::conn::Conn;
 use super::options::SocketOptions;
 use super::output::nagle::Hold;
+use super::output::within::Ahead;
 use super::output::{PACKET_CHARGE, autosize};
 use super::ready::{Notice, Ready, SendFlags};
 use super::state::State;
@@ -38,14 +39,12 @@ impl Conn {
         }
         self.may_send(cx)?;
         let goal = self.size_goal();
-        let (mut rest, mut ahead) = (data, 0);
+        let (mut rest, mut ahead) = (data, Ahead::default());
         while !rest.is_empty() {
             let fill = self.fill_goal(goal, ahead);
             let mut taken = self.tx.queue().fill_tail(rest, fill);
             if taken == 0 {
-                let mut level = self.level(cx);
-                level.unsent = level.unsent.saturating_sub(ahead);
-                if !level.memory_free(false) {
+                if !self.level_within(cx, ahead).memory_free(false) {
                     self.app.nospace = true;
                     break;
                 }
@@ -340,6 +339,8 @@ impl Conn {
             self.rx.set_window_clamp(self.options.window_clamp);
         }
         self.rx.set_oob_inline(self.options.oobinline);
+        self.path.rtt.set_bounds(self.options.rto_bounds());
+        self.rx.ack.set_delay_max(self.options.delack_max_us);
         if old.congestion != self.options.congestion {
             self.path.set_congestion(self.options.congestion);
             if self.state.is_synchronized() {

@@ -91,9 +91,9 @@ impl Conn {
         self.finish(cx, Some(Error::Aborted));
     }
 
-    /// Our side is done and nobody waits for the peer's: a small object will (see [`Conn::fate`]), or with TCP_LINGER2 below
-    /// zero nobody at all.
-    pub(super) fn orphan_in_fin_wait2(&mut self, cx: &mut Cx<'_>) {
+    /// Closed when our side was done: a small object waits for the peer's (see [`Conn::fate`]), or with TCP_LINGER2 below zero
+    /// nobody at all.
+    fn orphan_in_fin_wait2(&mut self, cx: &mut Cx<'_>) {
         if self.options.linger2 < 0 {
             cx.count.tcp_ext.tcp_abort_on_linger += 1;
             self.send_reset(cx);

@@ -129,6 +129,7 @@ impl Conn {
         };
         conn.rest.stats.fast.facts |= fact::ACTIVE;
         conn.rx.set_oob_inline(conn.options.oobinline);
+        conn.rx.ack.set_delay_max(conn.options.delack_max_us);
         conn.tx.follow_departures();
         cx.count.tcp.active_opens += 1;
         conn.out.try_send(Hold::Push);
@@ -183,6 +184,7 @@ impl Conn {
         // The SYN, which the request received.
         conn.rest.stats.segs_in = 1;
         conn.rx.set_oob_inline(conn.options.oobinline);
+        conn.rx.ack.set_delay_max(conn.options.delack_max_us);
         conn.path.ecn.set_negotiated(conn.peer.ecn);
         if let Some(sent) = sent {
             conn.timers.synack_sent = (sent.again == 0).then_some(sent.first);
@@ -236,7 +238,7 @@ impl Conn {
             cx.sysctl.tcp_notsent_lowat
         };
         Level {
-            queued_charge: self.tx.queue_ref().queued_charge() as u64,
+            queued_charge: self.tx.queue_ref().wmem_queued() as u64,
             sndbuf: u64::from(self.app.sndbuf.min(self.allowance(cx))),
             unsent: self.tx.queue_ref().unsent_bytes(),
             lowat: u64::from(lowat),
@@ -270,7 +272,7 @@ impl Conn {
     /// The send queue holds more than the least buffer (`tcp_out_of_memory`).
     #[must_use]
     pub fn queues_much(&self) -> bool {
-        self.tx.queue_ref().queued_charge() > SOCK_MIN_SNDBUF
+        self.tx.queue_ref().wmem_queued() > SOCK_MIN_SNDBUF
     }
 
     /// Grows the send buffer with the window: room for what is in flight and as much again (`tcp_sndbuf_expand`).
@@ -405,6 +407,7 @@ fn new_path(cx: &Cx<'_>, mtu: u16, tuple: &Tuple, options: &SocketOptions) -> Pa
     pmtu.set_min_mss(cx.sysctl.tcp_min_snd_mss);
     let mut path = Path::new(cx, pmtu);
     path.set_congestion(options.congestion);
+    path.rtt.set_bounds(options.rto_bounds());
     if options.max_pacing_rate != u64::MAX {
         path.pacing.set_max_rate(options.max_pacing_rate);
     }

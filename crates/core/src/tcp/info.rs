@@ -253,6 +253,8 @@ pub struct Memory {
     pub queued: u32,
     /// Bound of the send buffer (`sk_sndbuf`).
     pub sndbuf: u32,
+    /// Memory that the send queue really holds; `tcp_mem` counts it.
+    pub held: u32,
 }
 
 fn micros(d: Duration) -> u32 {
@@ -284,8 +286,9 @@ impl Conn {
         Memory {
             received: self.rx.truesize(),
             rcvbuf: self.rx.window().buf().bytes,
-            queued: u32::try_from(self.tx.queue_ref().queued_charge()).unwrap_or(u32::MAX),
+            queued: u32::try_from(self.tx.queue_ref().wmem_queued()).unwrap_or(u32::MAX),
             sndbuf: self.app.sndbuf,
+            held: u32::try_from(self.tx.queue_ref().queued_charge()).unwrap_or(u32::MAX),
         }
     }
 
@@ -363,7 +366,7 @@ impl Conn {
 
     fn receiving(&self, info: &mut TcpInfo, cx: &Cx<'_>) {
         let stats = &self.rest.stats;
-        info.ato = micros(self.rx.ack.ato()).min(cx.sysctl.tcp_delack_max_us);
+        info.ato = micros(self.rx.ack.ato()).min(self.rx.ack.delay_max_us(cx.sysctl));
         info.rcv_mss = self.rx.ack.rcv_mss();
         info.last_data_recv = cx.now.since(self.rx.ack.last_data_at()).as_millis() as u32;
         info.last_ack_recv = cx.now.since(stats.last_ack_recv).as_millis() as u32;

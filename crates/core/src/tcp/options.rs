@@ -2,6 +2,7 @@
 use crate::base::sysctl::CongestionKind;
 use crate::base::time::Duration;
 use crate::base::{FastOpenKeys, Sysctl};
+use crate::path::rtt::RtoBounds;
 use std::sync::Arc;
 
 /// Longest timeout, in seconds (`TCP_RTO_MAX`).
@@ -58,6 +59,12 @@ pub struct SocketOptions {
     pub fastopen_no_cookie: bool,
     /// TCP_DEFER_ACCEPT in timeouts of the SYN-ACK ([`secs_to_retrans`]); 0 for none.
     pub defer_accept: u8,
+    /// TCP_RTO_MIN_US; 0 takes tcp_rto_min_us.
+    pub rto_min_us: u32,
+    /// TCP_RTO_MAX_MS; 0 takes tcp_rto_max_ms.
+    pub rto_max_ms: u32,
+    /// TCP_DELACK_MAX_US; 0 takes tcp_delack_max_us.
+    pub delack_max_us: u32,
     /// TCP_CONGESTION.
     pub congestion: CongestionKind,
     /// IP_TOS or IPV6_TCLASS, without the ECN bits.
@@ -96,11 +103,19 @@ impl SocketOptions {
             fastopen_connect: false,
             fastopen_no_cookie: false,
             defer_accept: 0,
+            rto_min_us: 0,
+            rto_max_ms: 0,
+            delack_max_us: 0,
             congestion: sysctl.tcp_congestion_control,
             tos: 0,
             mtu_discover: if sysctl.ip_no_pmtu_disc == 0 { 1 } else { 0 },
             ttl: 0,
         }
+    }
+
+    /// Bounds of the retransmission timeout.
+    pub(super) const fn rto_bounds(&self) -> RtoBounds {
+        RtoBounds::new(self.rto_min_us, self.rto_max_ms)
     }
 
     /// What routers say about the path's MTU counts (`tcp_v4_mtu_reduced`).

@@ -133,7 +133,8 @@ impl Receiver {
         self.window.allow_for_options(u16::from(with.header_bytes).saturating_sub(20));
         self.window.establish(cx.sysctl);
         let (advmss, wnd) = (self.window.advmss(), self.window.wnd());
-        self.ack = AckPolicy::new(initial_rcv_mss(advmss, u32::from(with.mss), wnd));
+        let policy = AckPolicy::new(initial_rcv_mss(advmss, u32::from(with.mss), wnd));
+        self.ack = policy.with_delay_max_of(&self.ack);
         self.ack.began(cx.now);
         self.space.establish(cx.now, self.copied_seq(), self.window.ssthresh(), wnd, advmss);
     }

@@ -13,6 +13,8 @@ pub(super) struct SendWindow {
     pub(super) sml: Seq,
     /// Write sequence number of the last PSH that was set because half of the largest window was filled.
     pub(super) pushed: Seq,
+    /// End of what a write has pushed out by single packets, which neither Nagle nor deferral holds (`tcp_push_one`).
+    pub(super) pushed_one: Seq,
     /// SND.UP: one behind the last urgent byte (`snd_up`); SND.UNA when there is none.
     pub(super) up: Seq,
     /// Departure of the last segment with data (`tcp_wstamp_ns`).
@@ -21,7 +23,7 @@ pub(super) struct SendWindow {
 
 impl SendWindow {
     pub(super) const fn new(wnd: u32, wl1: Seq, iss: Seq) -> Self {
-        Self { wnd, wl1, sml: iss, pushed: iss, up: iss, last_departure: Instant::ZERO }
+        Self { wnd, wl1, sml: iss, pushed: iss, pushed_one: iss, up: iss, last_departure: Instant::ZERO }
     }
 
     /// Takes the window of an acceptable ACK (RFC 9293 section 3.10.7.4; `tcp_ack_update_window`). True when it changed.

@@ -2,7 +2,7 @@
 //!
 //! Everything here is in offsets from the ISN; only this file converts to and from sequence numbers. What may be sent when
 //! (peer's window, Nagle, pacing, credit) is decided by the caller between `peek_*` and `commit_*`.
-use super::recovery::rto::{Timeout, TimerKind, XmitTimer};
+use super::recovery::rto::{Patience, Timeout, TimerKind, XmitTimer};
 use super::recovery::{Ack, Env, Recovery, fact};
 use super::scoreboard::Flight;
 use super::seq::Seq;
@@ -559,8 +559,8 @@ impl Sender {
     /// True when retransmissions have gone on for too long: `retries` as in tcp_retries2 or tcp_syn_retries (`syn`), or
     /// TCP_USER_TIMEOUT where it is set.
     #[must_use]
-    pub fn timed_out(&self, cx: &Cx<'_>, retries: u32, user_timeout: Option<Duration>, syn: bool) -> bool {
-        self.recovery.timed_out(cx, retries, user_timeout, syn)
+    pub fn timed_out(&self, cx: &Cx<'_>, patience: &Patience) -> bool {
+        self.recovery.timed_out(cx, patience)
     }
 
     /// The connection is established and its first window begins: what the handshake's retransmissions did to the window is

@@ -1,6 +1,6 @@
 //! The deadlines of a connection and what happens when they pass: one wheel entry serves them all.
 use super::conn::Conn;
-use super::recovery::rto::{Timeout, TimerKind};
+use super::recovery::rto::{Patience, Timeout, TimerKind};
 use super::state::State;
 use crate::base::time::{Duration, Instant, nanos};
 use crate::base::{Cx, Error, Wait};
@@ -9,6 +9,9 @@ use crate::base::{Cx, Error, Wait};
 const THIN_SEGMENTS: u32 = 4;
 /// Timeouts of a thin stream that do not double (`TCP_THIN_LINEAR_RETRIES`).
 const THIN_RETRIES: u32 = 6;
+
+/// Shortest wait for a window probe (`TCP_RTO_MIN`).
+const PROBE_MIN: Duration = Duration::from_millis(200);
 
 /// Deadlines that belong to no other part. Retransmission has its own in the sender, delayed ACKs theirs in the receiver.
 #[derive(Clone, Debug, Default)]
@@ -111,9 +114,7 @@ impl Conn {
         // A peer that closed its window while data was in flight still acknowledges; it is alive (`tcp_retransmit_timer`).
         let zero_window = self.snd.wnd == 0 && self.state.is_synchronized() && !self.app.orphan;
         if zero_window {
-            if cx.now.since(self.rest.stats.last_ack_recv)
-                > Duration::from_millis(u64::from(cx.sysctl.tcp_rto_max_ms))
-            {
+            if cx.now.since(self.rest.stats.last_ack_recv) > self.path.rtt.rto_max(cx.sysctl) {
                 self.give_up(cx);
                 return;
             }
@@ -157,23 +158,25 @@ impl Conn {
 
     /// RFC 9293 section 3.8.3 R2, or TCP_USER_TIMEOUT where the user says so (`tcp_write_timeout`).
     fn retries_spent(&mut self, cx: &Cx<'_>) -> bool {
-        let user_timeout = self.user_timeout();
+        let (user_timeout, max) = (self.user_timeout(), self.path.rtt.rto_max(cx.sysctl));
         if matches!(self.state, State::SynSent | State::SynRecv) {
             let own = u32::from(self.options.syncnt);
             let retries = if own != 0 { own } else { cx.sysctl.tcp_syn_retries };
             let linear = if self.state == State::SynSent { cx.sysctl.tcp_syn_linear_timeouts } else { 0 };
+            let patience = Patience { retries, user_timeout, syn: true, max };
             return u32::from(self.tx.retransmits()) >= retries.saturating_add(linear)
-                || self.tx.timed_out(cx, retries, user_timeout, true);
+                || self.tx.timed_out(cx, &patience);
         }
-        if self.tx.timed_out(cx, cx.sysctl.tcp_retries1, None, false) {
+        let patience = |retries, user_timeout| Patience { retries, user_timeout, syn: false, max };
+        if self.tx.timed_out(cx, &patience(cx.sysctl.tcp_retries1, None)) {
             self.suspect_black_hole(cx);
         }
         let retries = if self.app.orphan {
-            self.orphan_retries(cx, self.path.rtt.rto(cx.sysctl) < rto_max(cx))
+            self.orphan_retries(cx, self.path.rtt.rto(cx.sysctl) < self.path.rtt.rto_max(cx.sysctl))
         } else {
             cx.sysctl.tcp_retries2
         };
-        self.tx.timed_out(cx, retries, user_timeout, false)
+        self.tx.timed_out(cx, &patience(retries, user_timeout))
     }
 
     /// TCP_USER_TIMEOUT where it is set.
@@ -197,7 +200,7 @@ impl Conn {
         if !self.app.orphan {
             return Some(cx.sysctl.tcp_retries2);
         }
-        let alive = self.probe_delay(cx) < rto_max(cx);
+        let alive = self.probe_delay(cx) < self.path.rtt.rto_max(cx.sysctl);
         let retries = self.orphan_retries(cx, alive);
         (alive || u32::from(self.timers.probe_backoff) < retries).then_some(retries)
     }
@@ -228,6 +231,10 @@ impl Conn {
             return;
         }
         self.out.probe = true;
+        // One count of doublings serves both timers, so what timeouts have left goes on (`icsk_backoff`).
+        if self.timers.probe_backoff == 0 {
+            self.timers.probe_backoff = self.path.rtt.backoff();
+        }
         if self.timers.probe_backoff < cx.sysctl.tcp_retries2.min(63) as u8 {
             self.timers.probe_backoff += 1;
         }
@@ -235,11 +242,11 @@ impl Conn {
         self.timers.probe = Some(self.path.pacing.departure(cx.now) + self.probe_delay(cx));
     }
 
-    /// Time to the next window probe: the RTO, at least 200 ms, doubled per probe (RFC 9293 section 3.8.6.1).
+    /// Time to the next window probe: the RTO as timeouts have left it, at least 200 ms, doubled per probe (RFC 9293 section
+    /// 3.8.6.1; `tcp_probe0_base`, `tcp_probe0_when`).
     pub(super) fn probe_delay(&self, cx: &Cx<'_>) -> Duration {
-        let base =
-            self.path.rtt.base_rto(cx.sysctl).max(Duration::from_micros(u64::from(cx.sysctl.tcp_rto_min_us)));
-        let max = rto_max(cx);
+        let base = self.path.rtt.rto(cx.sysctl).max(PROBE_MIN);
+        let max = self.path.rtt.rto_max(cx.sysctl);
         let doubled = nanos(base).saturating_mul(1 << self.timers.probe_backoff.min(20));
         let delay = Duration::from_nanos(doubled).min(max);
         // The last wait ends when TCP_USER_TIMEOUT does (`tcp_clamp_probe0_to_user_timeout`).
@@ -325,9 +332,4 @@ impl Conn {
 /// The socket's own number of seconds, or the system's; never none at all, or a timer would fire without end.
 fn own_or(own: u32, default: u32) -> Duration {
     Duration::from_secs(u64::from(if own != 0 { own } else { default }.max(1)))
-}
-
-/// The longest a retransmission or probe may wait (`TCP_RTO_MAX`).
-fn rto_max(cx: &Cx<'_>) -> Duration {
-    Duration::from_millis(u64::from(cx.sysctl.tcp_rto_max_ms))
 }

@@ -13,11 +13,11 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// Smallest buffer that an element starts with.
 const ELEMENT_BYTES_MIN: usize = 512;
-/// A tail whose front is in flight is copied when it is shorter than this and more is written: two segments, so that the cost
-/// per segment is bounded.
-const UNSHARE_BELOW: usize = 4_096;
 /// `Bytes` shorter than this are copied into the tail: pinning them apart would cost more than the copy.
 const COPY_BELOW: usize = 4_096;
+/// What Linux 6.18 charges for a buffer beside its payload where pointers have 64 bits: the descriptor and the room for headers
+/// (`SKB_TRUESIZE` of `MAX_TCP_HEADER`).
+pub(super) const BUFFER_CHARGE: usize = 832;
 /// Charge of one element beside its buffer: its slots in two queues and the shared handle of the buffer.
 const ELEMENT_CHARGE: usize = 2 * (size_of::<Element>() + size_of::<Pin>()) + 48;
 /// Charge of one in-flight record: a slot of a B-tree leaf, filled to six of eleven by appending.
@@ -277,10 +277,36 @@ impl TxQueue {
         self.unsent.back().map_or(0, |element| element.len() as u64)
     }
 
+    /// Elements that end within the first `bytes` that wait.
+    #[must_use]
+    pub fn elements_within(&self, bytes: u64) -> u64 {
+        let mut end = 0;
+        let ends = self.unsent.iter().map(|element| {
+            end += element.len() as u64;
+            end
+        });
+        ends.take_while(|end| *end <= bytes).count() as u64
+    }
+
     /// True when nothing is unsent and nothing in flight.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.unsent.is_empty() && self.sent.is_empty()
+    }
+
+    /// What Linux would charge the send buffer with: payload, and the metadata of each element and record (`sk_wmem_queued`).
+    /// SO_SNDBUF and the buffer's growth are reckoned in it, so that an application may write as much as there.
+    #[must_use]
+    pub fn wmem_queued(&self) -> usize {
+        let begin = self.sent.first_key_value().map_or(self.nxt, |(start, _)| *start);
+        let (first, last) = (self.sent.first_key_value(), self.sent.last_key_value());
+        let syn = first.is_some_and(|(_, sent)| sent.has(flag::SYN));
+        let fin = match self.unsent.back() {
+            Some(tail) => tail.flags & flag::FIN != 0,
+            None => last.is_some_and(|(_, sent)| sent.has(flag::FIN)),
+        };
+        let payload = ((self.end - begin) as usize).saturating_sub(usize::from(syn) + usize::from(fin));
+        payload + (self.unsent.len() + self.sent.len()) * BUFFER_CHARGE
     }
 
     /// Memory that the queue pins: buffers whole, and its own bookkeeping.
@@ -297,18 +323,21 @@ impl TxQueue {
         }
         let want = data.len().min(goal.saturating_sub(tail.len()));
         let spare = tail.capacity() - tail.len();
-        if spare < want && *flags & flag::SHARED != 0 && tail.len() < UNSHARE_BELOW {
-            // Its front is in flight and holds the buffer. A short rest moves to a buffer of its own, or what is written next
-            // would begin another element and leave this one a small segment in the middle of the stream.
-            let capacity = (tail.len() + want).max(ELEMENT_BYTES_MIN.min(goal));
-            let mut own = BytesMut::with_capacity(capacity);
+        if spare < want && *flags & flag::SHARED != 0 {
+            // Its front is in flight and holds the buffer. The rest moves to one of its own with as much room again, so that each
+            // byte is copied once more at the most; another element would cut the stream where Linux does not.
+            let room = want.max(tail.len()).min(goal.max(want));
+            let mut own = BytesMut::with_capacity(tail.len() + room.max(ELEMENT_BYTES_MIN.min(goal)));
             own.extend_from_slice(tail);
             *tail = own;
             *flags &= !flag::SHARED;
-            self.pinned += tail.capacity();
+            let charge = tail.capacity();
+            self.pinned += charge;
+            // The old buffer is held by what was sent of it.
             if let Some(pin) = self.pins.back_mut() {
-                pin.charge += tail.capacity();
+                pin.end = self.nxt;
             }
+            self.pins.push_back(Pin { end: self.end, charge });
         } else if spare < want && *flags & flag::SHARED == 0 {
             let before = tail.capacity();
             let target = (before * 2).clamp(tail.len() + want, goal.max(tail.len() + want));
@@ -409,6 +438,33 @@ impl TxQueue {
             eor: head.flags & flag::EOR != 0,
             is_last: self.unsent.len() == 1,
         })
+    }
+
+    /// Fills the head element up to `len` bytes from the next one, so that a packet need not end where an element does. Only what
+    /// was copied in before is copied again, at most a packet for each element (`tcp_grow_skb`).
+    pub fn grow_head(&mut self, len: usize) {
+        let (head_end, mut heads) = (self.nxt, self.unsent.iter_mut());
+        let (Some(head), Some(next)) = (heads.next(), heads.next()) else { return };
+        let (Data::Open(to), Data::Open(from)) = (&mut head.data, &mut next.data) else { return };
+        let take = len.saturating_sub(to.len()).min(from.len());
+        if take == 0 || head.flags & flag::EOR != 0 {
+            return;
+        }
+        let (end, before) = (head_end + to.len() as u64, to.capacity());
+        to.extend_from_slice(&from[..take]);
+        from.advance(take);
+        let grown = to.capacity().saturating_sub(before);
+        head.flags &= !flag::SHARED;
+        if from.is_empty() {
+            head.flags |= next.flags & (flag::PUSH | flag::EOR | flag::FIN);
+            self.unsent.remove(1);
+        }
+        let at = self.pins.partition_point(|pin| pin.end < end);
+        if let Some(pin) = self.pins.get_mut(at) {
+            pin.end += take as u64;
+            pin.charge += grown;
+            self.pinned += grown;
+        }
     }
 
     /// Payload bytes of the last unsent element, and whether nothing may be added to it any more.

@@ -184,6 +184,14 @@ fn the_sysctl_bounds_the_delay() {
     p.expect_at(10, ". 1 ack 17001");
 }
 
+#[test]
+fn a_socket_may_bound_the_delay_for_itself() {
+    let mut p = Peer::server(Shape { options: |o| o.delack_max_us = 10_000, ..Shape::default() });
+    p.end_quick_acks(1);
+    p.inject(". 16001:17001 ack 1");
+    p.expect_at(10, ". 1 ack 17001");
+}
+
 /// TCPHPHits, TCPHPAcks and TCPPureAcks.
 fn predicted(p: &Peer) -> (u64, u64, u64) {
     let ext = &p.stack.counters().tcp_ext;

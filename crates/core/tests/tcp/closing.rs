@@ -280,7 +280,7 @@ fn linger2_sets_the_time_of_one_socket_and_below_zero_allows_none() {
     p.close();
     p.expect("F. 1 ack 1");
     p.inject(". 1 ack 2");
-    p.expect("R. 2 ack 1");
+    p.expect("R 2:2");
     assert_eq!((p.sockets(), p.stack.small_objects()), (1, (0, 0, 0)));
 }
 

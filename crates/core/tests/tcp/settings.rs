@@ -142,6 +142,23 @@ fn the_smallest_and_the_largest_timeout() {
 }
 
 #[test]
+fn a_socket_may_have_bounds_of_its_own_for_timeouts() {
+    let own = |o: &mut SocketOptions| (o.rto_min_us, o.rto_max_ms) = (50_000, 1_000);
+    let mut p = Peer::server(Shape { rtt_ms: 10, options: own, ..Shape::default() });
+    assert_eq!(p.info().rto, 60_000);
+    let mut p = Peer::server(Shape {
+        syn: "win 65535 mss 1000",
+        options: |o| o.rto_max_ms = 1_000,
+        ..Shape::default()
+    });
+    p.write(1);
+    p.expect("P. 1:2");
+    for ms in [300, 900, 1_900, 2_900, 3_900] {
+        p.expect_at(ms, "P. 1:2");
+    }
+}
+
+#[test]
 fn the_sysctl_keeps_the_buffer_as_it_is() {
     let most = |moderate| {
         let sysctl = Sysctl { tcp_moderate_rcvbuf: moderate, ..Sysctl::default() };

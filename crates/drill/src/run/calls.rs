@@ -108,6 +108,10 @@ impl Runner<'_> {
                 actual,
             ));
         }
+        let still = [Errno::EINPROGRESS, Errno::EALREADY, Errno::EISCONN];
+        if spec.name == "connect" && reply.errno.is_some_and(|errno| !still.contains(&errno)) {
+            spec.args.first().and_then(Value::int).into_iter().for_each(|fd| self.fds.failed(fd));
+        }
         if reply.ret >= 0 {
             self.check_output(line, spec, reply)?;
             self.remember(line, spec, reply)?;
@@ -125,8 +129,13 @@ impl Runner<'_> {
             _ => None,
         };
         let fast = flags.and_then(Value::int).is_some_and(|flags| flags & i64::from(MSG_FASTOPEN) != 0);
-        if stream && (fast || spec.name == "connect") {
-            self.flows.expect_new();
+        let connect = spec.name == "connect";
+        if let Some(fd) = fd.filter(|_| stream && (fast || connect)) {
+            // A write with MSG_FASTOPEN may also wait for the connection that a connect() has begun.
+            let first = self.fds.begins(fd);
+            if first || connect {
+                self.flows.expect_new();
+            }
         }
     }
 
@@ -137,7 +146,10 @@ impl Runner<'_> {
                 let datagram = spec.args.get(1).and_then(Value::int).is_some_and(|ty| ty & 0xf == 2);
                 self.descriptor(line, spec, reply, if datagram { Kind::Datagram } else { Kind::Stream })
             }
-            "accept" | "accept4" => self.descriptor(line, spec, reply, Kind::Stream),
+            "accept" | "accept4" => {
+                self.fds.begins(spec.result.unwrap_or(reply.ret));
+                self.descriptor(line, spec, reply, Kind::Stream)
+            }
             "epoll_create" | "epoll_create1" => self.descriptor(line, spec, reply, Kind::Other),
             "pipe" | "pipe2" => self.pipe(line, spec, reply),
             "listen" => {

@@ -1,7 +1,7 @@
 //! The script's file descriptors and what is behind them.
 use super::Runner;
 use lowwater_posix::{Call, Fd, Started};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a descriptor is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub(super) enum Kind {
 #[derive(Debug, Default)]
 pub(super) struct Fds {
     by_script: BTreeMap<i64, (Fd, Kind)>,
+    /// Stream sockets whose connection is there or on its way.
+    begun: BTreeSet<i64>,
     /// The stream socket that was made or accepted last.
     latest: Option<i64>,
     /// Listeners with their ports, the last at the end.
@@ -38,11 +40,22 @@ impl Fds {
 
     pub(super) fn remove(&mut self, script: i64) {
         self.by_script.remove(&script);
+        self.begun.remove(&script);
         self.listening.retain(|(fd, _)| *fd != script);
     }
 
     pub(super) fn kind(&self, script: i64) -> Option<Kind> {
         self.by_script.get(&script).map(|(_, kind)| *kind)
+    }
+
+    /// A connection of this socket begins; false when one is there or on its way.
+    pub(super) fn begins(&mut self, script: i64) -> bool {
+        self.begun.insert(script)
+    }
+
+    /// The connection of this socket has failed: another may begin.
+    pub(super) fn failed(&mut self, script: i64) {
+        self.begun.remove(&script);
     }
 
     pub(super) fn listens(&mut self, script: i64, port: u16) {

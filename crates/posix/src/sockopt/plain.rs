@@ -38,7 +38,7 @@ const ROWS: &[Row] = &[
     (SOL_SOCKET, SO_PASSCRED, None, Rule::Refused(Errno::EOPNOTSUPP)),
     (SOL_SOCKET, SO_PASSSEC, None, Rule::Refused(Errno::EOPNOTSUPP)),
     (SOL_SOCKET, SO_PASSPIDFD, None, Rule::Refused(Errno::EOPNOTSUPP)),
-    (SOL_SOCKET, SO_PEEK_OFF, None, Rule::Refused(Errno::EOPNOTSUPP)),
+    (SOL_SOCKET, SO_PEEK_OFF, Some(-1), Rule::Any),
     (SOL_SOCKET, SO_MARK, Some(0), Rule::Any),
     (SOL_SOCKET, SO_RXQ_OVFL, Some(0), Rule::Bool),
     (SOL_SOCKET, SO_WIFI_STATUS, Some(0), Rule::Bool),

@@ -80,7 +80,7 @@ impl Host {
             SO_MAX_PACING_RATE => {
                 Told::Int(u32::try_from(options.max_pacing_rate).unwrap_or(u32::MAX) as i32)
             }
-            SO_TXREHASH if !sock.stream => return Err(Errno::EOPNOTSUPP),
+            SO_TXREHASH | SO_PEEK_OFF if !sock.stream => return Err(Errno::EOPNOTSUPP),
             SO_MEMINFO => meminfo(self.memory_of(sock)),
             SO_COOKIE | SO_NETNS_COOKIE if len < 8 => return Err(Errno::EINVAL),
             // Descriptors are unique, and there is one network.
@@ -168,7 +168,7 @@ impl Host {
                 };
                 self.change(fd, |o| o.max_pacing_rate = rate)
             }
-            SO_TXREHASH if !self.files.sock(fd)?.stream => Err(Errno::EOPNOTSUPP),
+            SO_TXREHASH | SO_PEEK_OFF if !self.files.sock(fd)?.stream => Err(Errno::EOPNOTSUPP),
             SO_RESERVE_MEM if n < 0 => Err(Errno::EINVAL),
             // Below zero it is what the sysctl says, which is on.
             SO_TXREHASH if n == -1 => self.set_plain(fd, SOL_SOCKET, name, 1),

@@ -16,6 +16,9 @@ use lowwater_core::tcp::{SocketOptions, State, TcpInfo};
 const NAME_MAX: usize = 16;
 /// Smallest and largest TCP_MAXSEG (`TCP_MIN_MSS`, `MAX_TCP_WINDOW`).
 const MSS_RANGE: (u32, u32) = (88, 32_767);
+/// Shortest and longest TCP_RTO_MIN_US and TCP_DELACK_MAX_US: more than one jiffy of a millisecond (`TCP_TIMEOUT_MIN`), 200 ms at
+/// most (`TCP_RTO_MIN`, `TCP_DELACK_MAX`).
+const TIMER_US: (u32, u32) = (1_001, 200_000);
 /// The MSS before there is a peer (`TCP_MSS_DEFAULT`).
 const MSS_DEFAULT: i32 = 536;
 /// Largest TCP_LINGER2 in seconds (`TCP_FIN_TIMEOUT_MAX`).
@@ -64,9 +67,9 @@ impl Host {
                 Told::copy(&name)
             }
             TCP_REPAIR_OPTIONS => return Err(Errno::ENOPROTOOPT),
-            TCP_RTO_MAX_MS => Told::Int(sysctl.tcp_rto_max_ms as i32),
-            TCP_RTO_MIN_US => Told::Int(sysctl.tcp_rto_min_us as i32),
-            TCP_DELACK_MAX_US => Told::Int(sysctl.tcp_delack_max_us as i32),
+            TCP_RTO_MAX_MS => or(o.rto_max_ms, sysctl.tcp_rto_max_ms),
+            TCP_RTO_MIN_US => or(o.rto_min_us, sysctl.tcp_rto_min_us),
+            TCP_DELACK_MAX_US => or(o.delack_max_us, sysctl.tcp_delack_max_us),
             TCP_ZEROCOPY_RECEIVE if len > 0 => return Err(Errno::EINVAL),
             _ => self.get_plain(fd, SOL_TCP, name)?,
         })
@@ -156,8 +159,15 @@ impl Host {
             _ => Err(Errno::EINVAL),
         };
         match name {
-            TCP_NODELAY => self.change(fd, |o| o.nodelay = n != 0),
-            TCP_CORK => self.change(fd, |o| o.cork = n != 0),
+            // Said again it pushes again (`__tcp_sock_set_nodelay`, `__tcp_sock_set_cork`): a change is what the stack acts on.
+            TCP_NODELAY => {
+                self.change(fd, |o| o.nodelay &= n == 0)?;
+                self.change(fd, |o| o.nodelay = n != 0)
+            }
+            TCP_CORK => {
+                self.change(fd, |o| o.cork |= n == 0)?;
+                self.change(fd, |o| o.cork = n != 0)
+            }
             TCP_KEEPIDLE => within(1, 32_767).and_then(|v| self.change(fd, |o| o.keepidle = v)),
             TCP_KEEPINTVL => within(1, 32_767).and_then(|v| self.change(fd, |o| o.keepintvl = v)),
             TCP_KEEPCNT => within(1, 127).and_then(|v| self.change(fd, |o| o.keepcnt = v)),
@@ -188,7 +198,13 @@ impl Host {
                 within(0, 1).and_then(|v| self.change(fd, |o| o.thin_linear_timeouts = v != 0))
             }
             TCP_THIN_DUPACK => within(0, 1).map(|_| ()),
-            TCP_RTO_MAX_MS | TCP_RTO_MIN_US | TCP_DELACK_MAX_US => Err(Errno::ENOPROTOOPT),
+            TCP_RTO_MAX_MS => within(1_000, 120_000).and_then(|v| self.change(fd, |o| o.rto_max_ms = v)),
+            TCP_RTO_MIN_US => {
+                within(TIMER_US.0, TIMER_US.1).and_then(|v| self.change(fd, |o| o.rto_min_us = v))
+            }
+            TCP_DELACK_MAX_US => {
+                within(TIMER_US.0, TIMER_US.1).and_then(|v| self.change(fd, |o| o.delack_max_us = v))
+            }
             _ => self.set_plain_int(fd, SOL_TCP, name, value),
         }
     }

@@ -33,6 +33,9 @@ pub(super) fn put_options(e: &mut Encoder, o: &SocketOptions) {
         fastopen_connect,
         fastopen_no_cookie,
         defer_accept,
+        rto_min_us,
+        rto_max_ms,
+        delack_max_us,
         congestion,
         tos,
         mtu_discover,
@@ -43,7 +46,9 @@ pub(super) fn put_options(e: &mut Encoder, o: &SocketOptions) {
     {
         e.flag(*on);
     }
-    for n in [keepidle, keepintvl, keepcnt, user_timeout_ms, notsent_lowat, window_clamp, fastopen] {
+    let bounds = [rto_min_us, rto_max_ms, delack_max_us];
+    let plain = [keepidle, keepintvl, keepcnt, user_timeout_ms, notsent_lowat, window_clamp, fastopen];
+    for n in plain.into_iter().chain(bounds) {
         e.number(u64::from(*n));
     }
     e.duration(*linger);
@@ -64,6 +69,7 @@ pub(super) fn get_options(d: &mut Decoder<'_>) -> Option<SocketOptions> {
     let (keepidle, keepintvl, keepcnt) = (d.small()?, d.small()?, d.small()?);
     let (user_timeout_ms, notsent_lowat, window_clamp) = (d.small()?, d.small()?, d.small()?);
     let fastopen = d.small()?;
+    let (rto_min_us, rto_max_ms, delack_max_us) = (d.small()?, d.small()?, d.small()?);
     let linger = d.duration()?;
     let linger2 = d.small::<u32>()?.cast_signed();
     let buffer = |n: Option<u64>| n.and_then(|n| u32::try_from(n).ok());
@@ -97,6 +103,9 @@ pub(super) fn get_options(d: &mut Decoder<'_>) -> Option<SocketOptions> {
         fastopen_connect,
         fastopen_no_cookie,
         defer_accept,
+        rto_min_us,
+        rto_max_ms,
+        delack_max_us,
         congestion,
         tos,
         mtu_discover,

@@ -36,6 +36,10 @@ impl Conn {
         let window = u32::from(seg.window) << self.peer.snd_wscale;
         let changed = self.snd.update(una, seg.ack, seg.seq, window);
         self.tx.note_window(self.snd.wnd);
+        if changed && self.tx.queue_ref().unsent_bytes() > 0 {
+            // What waited for the window waited for no acknowledgement: the congestion window is as old (`tcp_ack_update_window`).
+            self.tx.check_idle_restart(cx, &mut self.path);
+        }
         let out = self.acknowledge(cx, seg, changed);
         if child {
             self.child_complete(cx, seg);
@@ -44,7 +48,7 @@ impl Conn {
             self.snd.up = self.tx.snd_una();
         }
         self.after_ack(cx, &out);
-        self.advance_state(cx, &out)
+        self.advance_state(cx, &out, seg)
     }
 
     /// In SYN-RECEIVED: acknowledges our SYN and nothing that was not sent. A passive connection begins with its SYN-ACK out of
@@ -191,7 +195,7 @@ impl Conn {
     }
 
     /// Our FIN may be acknowledged.
-    fn advance_state(&mut self, cx: &mut Cx<'_>, out: &AckOut) -> Option<Disposition> {
+    fn advance_state(&mut self, cx: &mut Cx<'_>, out: &AckOut, seg: &Segment) -> Option<Disposition> {
         if !out.fin_acked {
             return None;
         }
@@ -199,8 +203,11 @@ impl Conn {
             State::FinWait1 => {
                 self.set_state(cx, State::FinWait2);
                 self.app.notice.insert(Notice::WRITABLE);
-                if self.app.orphan {
-                    self.orphan_in_fin_wait2(cx);
+                if self.app.orphan && self.options.linger2 < 0 {
+                    // The acknowledgement is answered as one to nobody (`tcp_rcv_state_process`).
+                    cx.count.tcp_ext.tcp_abort_on_data += 1;
+                    self.finish(cx, None);
+                    return reset_for(&self.tuple, seg).map(Disposition::Reset);
                 }
                 None
             }

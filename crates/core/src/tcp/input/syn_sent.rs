@@ -84,7 +84,8 @@ impl Conn {
         } else {
             // The data that the server waits for, or that the application is about to write, may carry it.
             self.rx.enter_quickack(MAX_QUICKACKS);
-            self.rx.ack.delay_by(cx.now, Duration::from_micros(u64::from(cx.sysctl.tcp_delack_max_us)));
+            let max = Duration::from_micros(u64::from(self.rx.ack.delay_max_us(cx.sysctl)));
+            self.rx.ack.delay_by(cx.now, max);
         }
         self.app.notice.insert(Notice::CONNECTED);
         self.app.notice.insert(Notice::WRITABLE);

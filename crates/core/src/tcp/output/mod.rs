@@ -5,7 +5,7 @@ pub(super) mod defer;
 mod mtu_probe;
 pub(super) mod nagle;
 mod probe;
-mod within;
+pub(super) mod within;
 
 use super::PathCaps;
 use super::chrono::Held;
@@ -202,22 +202,33 @@ impl Conn {
         self.path_gate()?;
         self.pacing_gate(cx)?;
         let quota = self.cwnd_quota()?;
+        let head = self.grow_head(head, usize::from(quota.min(max_segs)) * usize::from(mss));
         if !self.head_fits_window(mss) {
             return Err(Wait::RecvWindow);
         }
         let room = self.send_window_room();
-        let hold = if head.is_last { hold } else { Hold::Push };
+        let pushed = self.tx.snd_nxt().before(self.snd.pushed_one);
+        let hold = if head.is_last && !pushed { hold } else { Hold::Push };
         if head.len <= usize::from(mss) {
             let facts = self.nagle_facts(&head, head.len < usize::from(mss));
             if let Some(why) = nagle::check(hold, facts) {
                 return Err(why);
             }
-        } else if let Some(why) = defer::check(&self.defer_facts(cx, &head, mss, max_segs, room)) {
+        } else if !pushed && let Some(why) = defer::check(&self.defer_facts(cx, &head, mss, max_segs, room)) {
             return Err(why);
         }
         let len = self.split_point(&head, mss, quota.min(max_segs).max(1), room, hold);
         self.credit_gate(cx, len as u32 + PACKET_CHARGE, false)?;
         self.commit_new(cx, len).ok_or(Wait::Empty)
+    }
+
+    /// The head of the queue, with what its packet lacks of `len` bytes taken from the next element.
+    fn grow_head(&mut self, head: HeadInfo, len: usize) -> HeadInfo {
+        if head.is_last || head.len >= len {
+            return head;
+        }
+        self.tx.queue().grow_head(len);
+        self.tx.peek_unsent().unwrap_or(head)
     }
 
     /// Takes `len` bytes off the head element and sends them for the first time.

@@ -9,36 +9,70 @@ use crate::base::Cx;
 use crate::base::limits::GSO_MAX_SIZE;
 use crate::tcp::PathCaps;
 use crate::tcp::conn::Conn;
+use crate::tcp::lowat::Level;
+use crate::tcp::tx_queue::BUFFER_CHARGE;
 
 /// The device is not known before it asks: the largest that one takes.
 const CAPS: PathCaps =
     PathCaps { gso_max_size: GSO_MAX_SIZE as u32, gso_max_segs: u16::MAX, fq: false, reachable: true };
 
+/// What is reckoned as sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::tcp) struct Ahead {
+    /// Bytes from the front of what is unsent.
+    pub(in crate::tcp) bytes: u64,
+    /// Packets that they went in.
+    packets: u64,
+}
+
+impl Ahead {
+    /// `bytes` are gone altogether, those since the last time in packets of at most `size`.
+    const fn grow(self, bytes: u64, size: u64) -> Self {
+        let packets =
+            self.packets + bytes.saturating_sub(self.bytes).div_ceil(if size == 0 { 1 } else { size });
+        Self { bytes, packets }
+    }
+}
+
 impl Conn {
-    /// An element is full and the call goes on. `ahead` bytes are reckoned as sent; how many are after the push that is due.
-    pub(in crate::tcp) fn push_within(&mut self, cx: &Cx<'_>, ahead: u64) -> u64 {
+    /// An element is full and the call goes on: what is reckoned as sent after the push that is due.
+    pub(in crate::tcp) fn push_within(&mut self, cx: &Cx<'_>, before: Ahead) -> Ahead {
+        let ahead = before.bytes;
         let unsent = self.tx.queue_ref().unsent_bytes();
         let (mss, flight) = (u64::from(self.mss()), u64::from(self.tx.in_flight()));
         let segs = (flight + ahead / mss).min(u64::from(self.path.window.cwnd));
         let quota = u64::from(self.path.window.cwnd) - segs;
         let room = u64::from(self.send_window_room()).saturating_sub(ahead);
-        let open = (quota * mss).min(room / mss * mss);
+        let half = (u64::from(self.path.window.cwnd) / 2).max(1);
+        let size = u64::from(autosize::segments(cx.sysctl, &self.path, &CAPS, self.mss())).min(half) * mss;
+        // A packet goes when its first segment fits, and then up to the edge of the window.
+        let edge = room % size.max(1);
+        let open = (quota * mss).min(room - if edge < mss { edge } else { 0 });
         if self.push_is_forced() {
             self.mark_push();
-            return (ahead + open).min(unsent);
+            return before.grow((ahead + open).min(unsent), size);
         }
         if ahead < unsent - self.tx.queue_ref().tail_len().min(unsent) {
-            return ahead;
+            return before;
         }
-        let half = (u64::from(self.path.window.cwnd) / 2).max(1);
-        let size = u64::from(autosize::segments(cx.sysctl, &self.path, &CAPS, self.mss())).min(half);
-        (ahead + open.min(size * mss)).min(unsent)
+        let after = before.grow((ahead + open.min(size)).min(unsent), size);
+        self.snd.pushed_one = self.tx.snd_nxt() + after.bytes as u32;
+        after
     }
 
-    /// Bytes that the tail may hold when `ahead` of all that is unsent are reckoned as sent: `goal` beside those.
-    pub(in crate::tcp) fn fill_goal(&self, goal: usize, ahead: u64) -> usize {
+    /// The send queue as the writability rule would see it after that.
+    pub(in crate::tcp) fn level_within(&self, cx: &Cx<'_>, ahead: Ahead) -> Level {
+        let mut level = self.level(cx);
+        level.unsent = level.unsent.saturating_sub(ahead.bytes);
+        let cut = ahead.packets.saturating_sub(self.tx.queue_ref().elements_within(ahead.bytes));
+        level.queued_charge += cut * BUFFER_CHARGE as u64;
+        level
+    }
+
+    /// Bytes that the tail may hold when so much of all that is unsent is reckoned as sent: `goal` beside those.
+    pub(in crate::tcp) fn fill_goal(&self, goal: usize, ahead: Ahead) -> usize {
         let queue = self.tx.queue_ref();
-        let gone = (ahead + queue.tail_len()).saturating_sub(queue.unsent_bytes());
+        let gone = (ahead.bytes + queue.tail_len()).saturating_sub(queue.unsent_bytes());
         // A tail that is gone whole is not filled any more.
         if gone > 0 && gone == queue.tail_len() { 0 } else { goal + gone as usize }
     }

@@ -89,6 +89,19 @@ impl Timeouts {
     }
 }
 
+/// How long unanswered retransmissions may go on.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// Timeouts whose time it is.
+    pub retries: u32,
+    /// TCP_USER_TIMEOUT, which counts instead where it is set.
+    pub user_timeout: Option<Duration>,
+    /// They are of a SYN, and began at [`RTO_INITIAL`].
+    pub syn: bool,
+    /// The longest timeout.
+    pub max: Duration,
+}
+
 /// The transmission timer: at most one of the three purposes at a time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct XmitTimer {
@@ -306,20 +319,17 @@ impl Recovery {
         self.frto.hold = false;
     }
 
-    /// True when retransmissions have gone on for longer than `retries` of them would take at exponential backoff, or for
-    /// `user_timeout` where that is set (RFC 9293 section 3.8.3, `retransmits_timed_out`).
-    pub(in crate::tcp) fn timed_out(
-        &self,
-        cx: &Cx<'_>,
-        retries: u32,
-        user_timeout: Option<Duration>,
-        syn: bool,
-    ) -> bool {
+    /// True when retransmissions have gone on for longer than so many of them would take at exponential backoff, or for
+    /// as long as the user says (RFC 9293 section 3.8.3, `retransmits_timed_out`).
+    pub(in crate::tcp) fn timed_out(&self, cx: &Cx<'_>, patience: &Patience) -> bool {
         let Some(since) = self.undo.stamp.filter(|_| self.timeouts.retransmits > 0) else { return false };
-        let base = if syn { RTO_INITIAL } else { Duration::from_micros(u64::from(cx.sysctl.tcp_rto_min_us)) };
-        let limit = user_timeout.unwrap_or_else(|| {
-            let max = Duration::from_millis(u64::from(cx.sysctl.tcp_rto_max_ms));
-            model_timeout(retries, base.max(Duration::from_millis(1)), max)
+        let base = if patience.syn {
+            RTO_INITIAL
+        } else {
+            Duration::from_micros(u64::from(cx.sysctl.tcp_rto_min_us))
+        };
+        let limit = patience.user_timeout.unwrap_or_else(|| {
+            model_timeout(patience.retries, base.max(Duration::from_millis(1)), patience.max)
         });
         cx.now.since(since) >= limit
     }

@@ -36,7 +36,7 @@ impl Recovery {
         }
         let mut pto = match e.path.rtt.srtt() {
             Some(srtt) if e.flight.packets_out == 1 => {
-                srtt * 2 + Duration::from_micros(u64::from(e.cx.sysctl.tcp_rto_min_us))
+                srtt * 2 + Duration::from_micros(u64::from(e.path.rtt.rto_min_us(e.cx.sysctl)))
             }
             Some(srtt) => srtt * 2 + TIMEOUT_MIN,
             None => RTO_INITIAL,

@@ -293,8 +293,10 @@ fn timeouts_double_and_an_acknowledgement_of_new_data_ends_it() {
     assert_eq!((rig.s.ca_state(), rig.cwnd(), rig.s.retransmits()), (CaState::Loss, 1, 3));
     assert_eq!(rig.world.count.tcp_ext.tcp_timeouts, 3);
     let cx = rig.world.cx(Instant::from_millis(rig.ms));
-    assert!(rig.s.timed_out(&cx, 2, None, false));
-    assert!(!rig.s.timed_out(&cx, 15, None, false));
+    let max = Duration::from_secs(120);
+    let patience = |retries| Patience { retries, user_timeout: None, syn: false, max };
+    assert!(rig.s.timed_out(&cx, &patience(2)));
+    assert!(!rig.s.timed_out(&cx, &patience(15)));
     rig.ms += RTT;
     rig.ack(2, &[]);
     assert_eq!((rig.s.retransmits(), rig.cwnd()), (0, 2));
