@@ -210,7 +210,9 @@ fn the_experiments_come_out_as_on_linux() {
             let (ours, linux) = (of("figures", figure), of("linux", figure));
             assert!((ours / linux - 1.0).abs() <= part, "{figure}: {ours} against {linux}: {run}");
         };
-        near("ip_out_requests", 0.1);
+        // The figures are Linux 6.1's; since 6.10 a packet takes what it lacks from the next element, which saves some of them.
+        let packets = of("figures", "ip_out_requests") / of("linux", "ip_out_requests");
+        assert!((0.8..=1.1).contains(&packets), "packets: {packets} of Linux 6.1's: {run}");
         near("tcp_out_segs", 0.01);
         near("elapsed_s", 0.02);
     }
