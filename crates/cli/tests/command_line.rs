@@ -210,9 +210,7 @@ fn the_experiments_come_out_as_on_linux() {
             let (ours, linux) = (of("figures", figure), of("linux", figure));
             assert!((ours / linux - 1.0).abs() <= part, "{figure}: {ours} against {linux}: {run}");
         };
-        // The figures are Linux 6.1's; since 6.10 a packet takes what it lacks from the next element, which saves some of them.
-        let packets = of("figures", "ip_out_requests") / of("linux", "ip_out_requests");
-        assert!((0.8..=1.1).contains(&packets), "packets: {packets} of Linux 6.1's: {run}");
+        near("ip_out_requests", 0.1);
         near("tcp_out_segs", 0.01);
         near("elapsed_s", 0.02);
     }
@@ -224,7 +222,7 @@ fn the_experiments_come_out_as_on_linux() {
         let queued = of(run, "figures", "queued_bytes_per_flow") / of(run, "linux", "queued_bytes_per_flow");
         assert!(queued <= 1.1, "{e1:?}");
     }
-    // An element of which a part was sent is filled again over the limit, as Linux does: one more than the bound counts.
+    // The aim is 1.15. Since buffers are charged as Linux 6.18 does, 832 bytes for each packet in flight, it is missed (docs/lab.md).
     assert!(of(1, "figures", "queued_over_bound_max") <= 1.2, "{e1:?}");
     assert!(of(1, "figures", "goodput_mbps") >= 0.99 * of(0, "figures", "goodput_mbps"), "{e1:?}");
 }

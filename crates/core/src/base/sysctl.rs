@@ -314,6 +314,9 @@ sysctls! {
     tcp_tso_win_divisor: u32 = 3, "tcp_tso_win_divisor", "a number (0 never defers)", 0 ..= 255;
     /// Near peers get larger bursts: the RTT in microseconds is shifted by this; 0 switches it off.
     tcp_tso_rtt_log: u32 = 9, "tcp_tso_rtt_log", "a number", 0 ..= 255;
+    /// A packet takes what it lacks from the next element of the send queue (Linux 6.10); off, it ends where the
+    /// element does. A setting of ours.
+    tcp_grow_packet: bool = true, "tcp_grow_packet", "a number", 0 ..= 1;
     /// Pacing rate in slow start, percent of cwnd/srtt.
     tcp_pacing_ss_ratio: u32 = 200, "tcp_pacing_ss_ratio", "percent", 0 ..= 1000;
     /// Pacing rate in congestion avoidance, percent of cwnd/srtt.

@@ -7,7 +7,7 @@ pub(super) const NO_RATE: u64 = u64::MAX;
 /// What stands for no threshold.
 const NEVER: u64 = u64::MAX;
 
-/// Parameters of [`Fq`], under `tc`'s names.
+/// Parameters of [`super::Fq`], under `tc`'s names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FqConfig {
     /// Packets of all flows.

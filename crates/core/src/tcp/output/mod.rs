@@ -202,7 +202,7 @@ impl Conn {
         self.path_gate()?;
         self.pacing_gate(cx)?;
         let quota = self.cwnd_quota()?;
-        let head = self.grow_head(head, usize::from(quota.min(max_segs)) * usize::from(mss));
+        let head = self.grow_head(cx, head, usize::from(quota.min(max_segs)) * usize::from(mss));
         if !self.head_fits_window(mss) {
             return Err(Wait::RecvWindow);
         }
@@ -223,8 +223,8 @@ impl Conn {
     }
 
     /// The head of the queue, with what its packet lacks of `len` bytes taken from the next element.
-    fn grow_head(&mut self, head: HeadInfo, len: usize) -> HeadInfo {
-        if head.is_last || head.len >= len {
+    fn grow_head(&mut self, cx: &Cx<'_>, head: HeadInfo, len: usize) -> HeadInfo {
+        if head.is_last || head.len >= len || !cx.sysctl.tcp_grow_packet {
             return head;
         }
         self.tx.queue().grow_head(len);

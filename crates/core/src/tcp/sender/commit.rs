@@ -139,7 +139,7 @@ impl Sender {
         Some(plan)
     }
 
-    /// Sends the retransmission of [`Probe::Resend`]; `None` when an acknowledgement has overtaken it. [`Self::tlp_done`] still
+    /// Sends the retransmission of [`super::Probe::Resend`]; `None` when an acknowledgement has overtaken it. [`Self::tlp_done`] still
     /// has to follow.
     pub fn commit_tlp(&mut self, cx: &mut Cx<'_>, path: &mut Path, resend: &Resend) -> Option<SendPlan> {
         if !self.holds(resend) {
