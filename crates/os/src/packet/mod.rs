@@ -31,6 +31,22 @@ const EVERY_PROTOCOL: u16 = (libc::ETH_P_ALL as u16).to_be();
 /// PACKET_IGNORE_OUTGOING (linux/if_packet.h, Linux 4.20), which libc does not name everywhere.
 const PACKET_IGNORE_OUTGOING: i32 = 23;
 
+/// Frames of virtual LANs come to packet sockets without their tags, as if they were the interface's own: they must not reach
+/// this stack. A tag that says only a priority passes (IEEE 802.1Q, VLAN 0).
+const UNTAGGED: [libc::sock_filter; 5] = {
+    const fn step(code: u32, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
+        libc::sock_filter { code: code as u16, jt, jf, k }
+    }
+    let tag = (libc::SKF_AD_OFF + libc::SKF_AD_VLAN_TAG) as u32;
+    [
+        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, tag),
+        step(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0, 0, 0x0fff),
+        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, 0),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0, u32::MAX),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0, 0),
+    ]
+};
+
 /// How to open an interface.
 #[derive(Clone, Debug)]
 pub struct PacketOptions {
@@ -226,6 +242,7 @@ fn set_up_input(fd: &OwnedFd, index: u32, offload: bool) -> io::Result<()> {
     option(fd, libc::SOL_PACKET, libc::PACKET_VNET_HDR, i32::from(offload))?;
     // What this stack and its host send through the interface is none of our input.
     option(fd, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)?;
+    socket::attach_filter(Some(fd.as_fd()), &UNTAGGED)?;
     // Beyond the host's limit only with CAP_NET_ADMIN; otherwise as much as it allows.
     option(fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, RECV_BUFFER)
         .or_else(|_| option(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, RECV_BUFFER))?;

@@ -62,6 +62,25 @@ fn frames_cross_and_their_slots_come_back() {
     });
 }
 
+#[test]
+fn frames_of_virtual_lans_are_not_taken_for_the_interfaces_own() {
+    with_pair(|| {
+        let (mut a, mut b) = (open("va"), open("vb"));
+        let to = b.caps().ethernet.unwrap();
+        // VLAN 5, priority 7 without a VLAN, and no tag.
+        for tag in [&[0x81, 0, 0, 5][..], &[0x81, 0, 0xe0, 0], &[]] {
+            let mut bytes = frame(to, 60, None).payload.to_vec();
+            bytes.splice(12..12, tag.iter().copied());
+            let packet = Packet::received(Bytes::from(bytes), Offload::default(), Instant::ZERO);
+            assert!(matches!(a.submit(Instant::ZERO, packet), Submit::Sent));
+        }
+        a.flush();
+        let mut frames = Vec::new();
+        while b.recv_batch(Instant::ZERO, 64, 1 << 20, &mut frames).unwrap() {}
+        assert_eq!(frames.iter().filter(|p| p.payload[12..14] == [0x88, 0xb5]).count(), 2);
+    });
+}
+
 fn open(name: &str) -> PacketDevice {
     PacketDevice::open(&PacketOptions { bql: false, ..PacketOptions::new(name) }).unwrap()
 }

@@ -184,6 +184,20 @@ pub fn setsockopt(fd: Fd<'_>, level: i32, name: i32, value: Option<&[u8]>, len: 
     check(unsafe { libc::setsockopt(raw(fd), level, name, pointer.cast(), len) } as isize).map(drop)
 }
 
+/// SO_ATTACH_FILTER: what comes from now on must pass `program` (classic BPF).
+///
+/// # Errors
+/// The kernel's; EINVAL for a program that it does not accept.
+pub fn attach_filter(fd: Fd<'_>, program: &[libc::sock_filter]) -> Result<()> {
+    let len = program.len().try_into().unwrap_or(0);
+    let value = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
+    let (pointer, size) = ((&raw const value).cast(), size_of_val(&value) as u32);
+    // SAFETY: `value` names an array of `len` instructions, which the kernel copies and does not write to.
+    check(unsafe { libc::setsockopt(raw(fd), libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, pointer, size) }
+        as isize)
+    .map(drop)
+}
+
 /// recvmsg(2) into `buffers`, with room for `control` bytes of control messages.
 ///
 /// # Errors
