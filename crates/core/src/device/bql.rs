@@ -16,6 +16,8 @@ pub struct Bql {
     limit: u64,
     queued: u64,
     completed: u64,
+    /// Bytes of the packet queued last.
+    packet: u64,
     /// As the last completion found it.
     last: Seen,
     /// The least excess since `slack_since`.
@@ -28,7 +30,7 @@ pub struct Bql {
 struct Seen {
     /// Total bytes queued then.
     queued: u64,
-    /// How far the ring was filled beyond the limit then.
+    /// How far the ring was filled beyond the limit then; 0 where the limit has changed since, which takes it into account.
     over: u64,
     /// Bytes of the packet queued last before it.
     packet: u64,
@@ -48,6 +50,7 @@ impl Bql {
             limit: 0,
             queued: 0,
             completed: 0,
+            packet: 0,
             last: Seen { queued: 0, over: 0, packet: 0 },
             lowest_slack: u64::MAX,
             slack_since: Instant::ZERO,
@@ -81,12 +84,12 @@ impl Bql {
     /// A packet of `bytes` goes into the ring.
     pub const fn on_queued(&mut self, bytes: u64) {
         self.queued += bytes;
-        self.last.packet = bytes;
+        self.packet = bytes;
     }
 
     /// So many `bytes` have left the ring together.
     pub fn on_completed(&mut self, now: Instant, bytes: u64) {
-        let before = self.completed;
+        let (before, limit) = (self.completed, self.limit);
         let completed = (before + bytes).min(self.queued);
         let over = (self.queued - before).saturating_sub(self.limit);
         let drained = completed == self.queued;
@@ -110,7 +113,8 @@ impl Bql {
         }
         self.limit = self.limit.min(LIMIT_MAX);
         self.completed = completed;
-        self.last = Seen { queued: self.queued, over, packet: self.last.packet };
+        let over = if self.limit == limit { over } else { 0 };
+        self.last = Seen { queued: self.queued, over, packet: self.packet };
     }
 
     const fn restart(&mut self, now: Instant) {
@@ -188,6 +192,23 @@ mod tests {
             bql.on_completed(now, 6_250);
         }
         assert!(bql.limit() < high / 2, "{high} {}", bql.limit());
+    }
+
+    #[test]
+    fn what_the_limit_has_grown_by_is_not_added_again() {
+        let mut bql = Bql::new();
+        let step = |bql: &mut Bql, packets: u64| {
+            (0..packets).for_each(|_| bql.on_queued(1_000));
+            bql.on_completed(Instant::ZERO, packets * 1_000);
+            bql.limit()
+        };
+        // The ring ran dry with 1,000 bytes more in it than the limit: so much is needed.
+        assert_eq!(step(&mut bql, 1), 1_000);
+        // One packet within the limit says nothing new.
+        assert_eq!(step(&mut bql, 1), 1_000);
+        // Dry again: all that left since the completion before was needed.
+        assert_eq!(step(&mut bql, 2), 3_000);
+        assert_eq!(step(&mut bql, 2), 3_000);
     }
 
     #[test]
