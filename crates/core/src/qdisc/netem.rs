@@ -70,7 +70,7 @@ impl Slots {
     fn begin(&mut self, now: Instant, slot: &Slot, rng: &mut Rng) {
         let delay = match slot.dist {
             Some(dist) => dist.value(slot.min, slot.max, rng.next_u32()),
-            None => slot.min + rng.below(slot.max - slot.min + 1),
+            None => slot.min + rng.below((slot.max - slot.min).saturating_add(1)),
         };
         self.next = now.plus_nanos(delay);
         let or = |limit: u32| if limit == 0 { i64::MAX } else { i64::from(limit) };

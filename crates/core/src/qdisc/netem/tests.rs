@@ -143,3 +143,11 @@ fn a_full_line_refuses_with_the_owner() {
     rig.add(0..3);
     assert!(matches!(&rig.gone.packets[..], [(p, Fate::Refused)] if p.owner.is_some()));
 }
+
+#[test]
+fn slots_may_be_as_long_as_time_is() {
+    let mut rig = Rig::new("netem slot 0ns 18446744073.709551615s");
+    rig.add(0..2);
+    assert!(rig.q.slots.next > START);
+    assert_eq!(rig.q.stats().qlen, 2);
+}
