@@ -2,6 +2,7 @@
 use lowwater_os::Clock;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::fs::{self, File};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -107,8 +108,11 @@ impl Shared {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("lowwater-uml-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let folder = std::env::temp_dir().join(name);
-        fs::create_dir_all(folder.join("lib")).map_err(|e| format!("{}: {e}", folder.display()))?;
+        // Nobody else may have made it, or write to it: what lies in it runs with this process's rights.
+        let made = fs::DirBuilder::new().mode(0o700).create(&folder);
+        made.map_err(|e| format!("{}: {e}", folder.display()))?;
         let shared = Self { folder };
+        fs::create_dir(shared.path("lib")).map_err(|e| format!("{}: {e}", shared.path("lib").display()))?;
         let link = shared.path("lib/modules");
         std::os::unix::fs::symlink(MODULES, &link).map_err(|e| format!("{}: {e}", link.display()))?;
         Ok(shared)
@@ -195,6 +199,14 @@ pub fn present() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_folder_is_nobody_elses() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let shared = Shared::new().unwrap();
+        let mode = fs::metadata(&shared.folder).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+    }
 
     #[test]
     fn a_command_runs_inside() {
