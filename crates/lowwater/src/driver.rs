@@ -71,7 +71,11 @@ impl Attached {
 
     /// Until when the driver may sleep for this device's sake.
     fn wake_at(&self, at: Instant) -> Instant {
-        let flush = if self.failed.is_none() && self.port.needs_flush() { at + FLUSH_AGAIN } else { Instant::FAR_FUTURE };
+        let flush = if self.failed.is_none() && self.port.needs_flush() {
+            at + FLUSH_AGAIN
+        } else {
+            Instant::FAR_FUTURE
+        };
         self.retry_at.unwrap_or(Instant::FAR_FUTURE).min(flush)
     }
 
