@@ -204,9 +204,9 @@ async fn shutdown_counts_no_connection_that_was_over() {
     assert_eq!(soon(server.read(&mut [0; 1])).await.unwrap(), 0);
     server.shutdown().await.unwrap();
     assert_eq!(soon(client.read(&mut [0; 1])).await.unwrap(), 0);
-    // The client's program still holds its socket, in TIME-WAIT on stack a.
-    assert_eq!(soon(a.shutdown(Duration::from_millis(100))).await.aborted, 0);
-    drop(client);
+    // The client's program still holds its socket, in TIME-WAIT on its stack.
+    assert_eq!(soon(b.shutdown(Duration::from_millis(100))).await.aborted, 0);
+    drop((client, server));
 }
 
 #[test]
