@@ -125,7 +125,7 @@ fn the_lab_lists_what_it_can_do() {
     let json = say(&["lab", "list", "--json"]).ok().stdout;
     let listed: Vec<Value> = json.lines().map(|l| serde_json::from_str(l).expect("JSON")).collect();
     let names: Vec<_> = listed.iter().map(|e| e["experiment"].as_str().unwrap_or_default()).collect();
-    assert_eq!(names, ["notsent-lowat", "tso-autosize", "bulk"]);
+    assert_eq!(names, ["notsent-lowat", "tso-autosize", "pacing", "bulk"]);
 }
 
 #[test]
@@ -225,6 +225,25 @@ fn the_experiments_come_out_as_on_linux() {
     // The aim is 1.15. Since buffers are charged as Linux 6.18 does, 832 bytes for each packet in flight, it is missed (docs/lab.md).
     assert!(of(1, "figures", "queued_over_bound_max") <= 1.2, "{e1:?}");
     assert!(of(1, "figures", "goodput_mbps") >= 0.99 * of(0, "figures", "goodput_mbps"), "{e1:?}");
+}
+
+/// As above, for pacing: gaps and bursts of 80 flows, by the transport's timers and by fq.
+#[test]
+fn paced_flows_come_out_as_on_linux() {
+    let e4 = runs(
+        &say(&["lab", "run", "pacing", "--json", "--variant", "80-internal", "--variant", "80-fq"]).ok(),
+    );
+    assert_eq!(e4.len(), 2, "{e4:?}");
+    for run in &e4 {
+        let of = |whose: &str, figure: &str| run[whose][figure].as_f64().expect("a number");
+        let near = |value: f64, wanted: f64, part: f64| (value / wanted - 1.0).abs() <= part;
+        assert!(near(of("figures", "goodput_mbps"), of("figures", "asked_mbps"), 0.005), "{run}");
+        assert!(near(of("figures", "gap_us_p50"), of("linux", "gap_us_p50"), 0.03), "{run}");
+        let width = |whose| of(whose, "gap_us_p95") - of(whose, "gap_us_p5");
+        assert!(width("figures") <= width("linux"), "{run}");
+        assert!(of("figures", "burst_packets_max") == 1.0, "{run}");
+        assert!(of("figures", "burst_bytes_max") <= of("linux", "burst_bytes_max"), "{run}");
+    }
 }
 
 /// Counts of a guest whose processor others use vary, but for what the settings alone decide.

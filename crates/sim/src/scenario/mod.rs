@@ -4,12 +4,14 @@ mod duo;
 mod figures;
 mod knobs;
 mod notsent_lowat;
+mod pacing;
 mod tso_autosize;
 
 pub use bulk::{Bottleneck, BulkParams, bulk, bulk_with};
 pub use figures::{Figures, Point};
 pub use knobs::{Setting, SettingValue, changed_sysctls};
 pub use notsent_lowat::NotsentLowat;
+pub use pacing::Pacing;
 pub use tso_autosize::TsoAutosize;
 
 use crate::check::Broken;

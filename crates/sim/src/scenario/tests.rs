@@ -15,6 +15,7 @@ fn all() -> Vec<Box<dyn Scenario>> {
             times: (second, second),
             ..NotsentLowat::default()
         }),
+        Box::new(Pacing { flows: 2, times: (second, second), ..Pacing::default() }),
     ]
 }
 

@@ -1,6 +1,7 @@
 //! The experiments that the program knows: scenarios with their variants, and what the seeds and Linux measured.
 mod bulk;
 mod notsent_lowat;
+mod pacing;
 mod tso_autosize;
 
 use super::runs::Plan;
@@ -88,7 +89,7 @@ pub(crate) struct Experiment {
 
 /// All experiments.
 pub(crate) const EXPERIMENTS: &[Experiment] =
-    &[notsent_lowat::EXPERIMENT, tso_autosize::EXPERIMENT, bulk::EXPERIMENT];
+    &[notsent_lowat::EXPERIMENT, tso_autosize::EXPERIMENT, pacing::EXPERIMENT, bulk::EXPERIMENT];
 
 impl Experiment {
     /// The runs of `variants`, `set` applied on top of each as far as the experiment knows it; `short` for all experiments

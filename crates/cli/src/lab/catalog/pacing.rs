@@ -1,0 +1,148 @@
+//! pacing (E4): figures of Linux 6.1 and of the commit.
+use super::{Column, Experiment, Measured, Pair, Settings, Variant};
+use lowwater_sim::scenario::Pacing;
+
+/// 800 flows of 48 Mbit/s. 1.6 million segments fit into half a second.
+const SEED: Settings =
+    &[("flows", "800"), ("pacing_mbps", "48"), ("owned", "1"), ("warmup_s", "0.6"), ("measure_s", "0.5")];
+const SEED_FQ: Settings = &[
+    ("flows", "800"),
+    ("pacing_mbps", "48"),
+    ("owned", "1"),
+    ("warmup_s", "0.6"),
+    ("measure_s", "0.5"),
+    ("qdisc", "fq"),
+];
+
+const LINUX_INTERNAL: Measured = &[
+    ("goodput_mbps", 191.5),
+    ("packets_per_s", 8_300.0),
+    ("segs_per_packet", 1.98),
+    ("gap_us_p5", 6_007.0),
+    ("gap_us_p50", 9_652.0),
+    ("gap_us_p95", 11_067.0),
+    ("burst_bytes_max", 2_896.0),
+];
+const LINUX_FQ: Measured = &[
+    ("goodput_mbps", 191.5),
+    ("packets_per_s", 8_400.0),
+    ("segs_per_packet", 1.96),
+    ("gap_us_p5", 6_266.0),
+    ("gap_us_p50", 9_652.0),
+    ("gap_us_p95", 9_738.0),
+    ("burst_bytes_max", 2_896.0),
+];
+const LINUX_BBR: Measured = &[
+    ("goodput_mbps", 89.4),
+    ("packets_per_s", 1_043.0),
+    ("segs_per_packet", 7.4),
+    ("gap_us_p5", 486.0),
+    ("gap_us_p50", 921.0),
+    ("gap_us_p95", 981.0),
+    ("burst_bytes_max", 15_900.0),
+];
+const LINUX_BBR_FQ: Measured = &[
+    ("goodput_mbps", 91.9),
+    ("packets_per_s", 1_114.0),
+    ("segs_per_packet", 7.2),
+    ("gap_us_p5", 363.0),
+    ("gap_us_p50", 935.0),
+    ("gap_us_p95", 977.0),
+    ("burst_bytes_max", 43_000.0),
+];
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "pacing",
+    about: "gaps and bursts of flows held to a rate by SO_MAX_PACING_RATE or BBR, by the transport's timers and by fq",
+    make: || Box::new(Pacing::default()),
+    variants: &[
+        Variant {
+            name: "80-internal",
+            about: "80 CUBIC flows of 2.4 Mbit/s above pfifo_fast: the transport paces",
+            linux: LINUX_INTERNAL,
+            ..Variant::PLAIN
+        },
+        Variant {
+            name: "80-fq",
+            about: "the same above fq, which paces",
+            sets: &[("qdisc", "fq")],
+            linux: LINUX_FQ,
+            ..Variant::PLAIN
+        },
+        Variant {
+            name: "80-unpaced",
+            about: "the same without a rate, through a line of 200 Mbit/s instead",
+            sets: &[("pacing_mbps", "0"), ("rate_mbps", "200")],
+            linux: &[("gaps_under_100us_percent", 41.0), ("burst_bytes_max", 485_000.0)],
+            ..Variant::PLAIN
+        },
+        Variant {
+            name: "bbr-internal",
+            about: "one BBR flow through 100 Mbit/s with a queue of 500 kB, above pfifo_fast",
+            sets: &[
+                ("flows", "1"),
+                ("pacing_mbps", "0"),
+                ("rate_mbps", "100"),
+                ("tcp_congestion_control", "bbr"),
+            ],
+            linux: LINUX_BBR,
+            ..Variant::PLAIN
+        },
+        Variant {
+            name: "bbr-fq",
+            about: "the same above fq",
+            sets: &[
+                ("flows", "1"),
+                ("pacing_mbps", "0"),
+                ("rate_mbps", "100"),
+                ("tcp_congestion_control", "bbr"),
+                ("qdisc", "fq"),
+            ],
+            linux: LINUX_BBR_FQ,
+            ..Variant::PLAIN
+        },
+        Variant {
+            name: "seed-800-internal",
+            about: "the commit's size: 800 flows of 48 Mbit/s through a device of 40 Gbit/s, above pfifo_fast",
+            sets: SEED,
+            seed: &[("goodput_mbps", 34_700.0)],
+            quick: false,
+            ..Variant::PLAIN
+        },
+        Variant {
+            name: "seed-800-fq",
+            about: "the same above fq",
+            sets: SEED_FQ,
+            seed: &[("goodput_mbps", 32_200.0)],
+            quick: false,
+            ..Variant::PLAIN
+        },
+    ],
+    grid: None,
+    columns: &[
+        Column { figure: "goodput_mbps", head: "Mbit/s", unit: 1.0 },
+        Column { figure: "packets_per_s", head: "packets/s", unit: 1.0 },
+        Column { figure: "segs_per_packet", head: "segments/\npacket", unit: 1.0 },
+        Column { figure: "gap_us_p5", head: "gap us\np5", unit: 1.0 },
+        Column { figure: "gap_us_p50", head: "p50", unit: 1.0 },
+        Column { figure: "gap_us_p95", head: "p95", unit: 1.0 },
+        Column { figure: "gap_us_p99", head: "p99", unit: 1.0 },
+        Column { figure: "gaps_under_100us_percent", head: "under\n100 us %", unit: 1.0 },
+        Column { figure: "burst_bytes_max", head: "largest\nburst B", unit: 1.0 },
+    ],
+    pairs: &[
+        Pair {
+            what: "pacing: largest burst in bytes",
+            figure: ("burst_bytes_max", 1.0),
+            before: "80-unpaced",
+            after: "80-internal",
+        },
+        Pair {
+            what: "fq against the transport's timers, the commit's size: Mbit/s",
+            figure: ("goodput_mbps", 1.0),
+            before: "seed-800-fq",
+            after: "seed-800-internal",
+        },
+    ],
+    short: &[("measure_s", "2")],
+};
