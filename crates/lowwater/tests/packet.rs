@@ -158,5 +158,5 @@ fn small_queues_hold_the_kernels_queue_short() {
     let with = backlog(PacketOptions::new("va"));
     let without = backlog(PacketOptions { orphan: true, slots: 512, bql: false, ..PacketOptions::new("va") });
     assert!((1..=3 * COUNTED).contains(&with), "{with} bytes waited with small queues");
-    assert!(without > 2 * with, "{with} bytes waited with small queues, {without} without");
+    assert!(without > 3 * with, "{with} bytes waited with small queues, {without} without");
 }
