@@ -22,7 +22,7 @@ const fn errno(error: Error) -> Errno {
         Error::HostUnreachable => Errno::HOSTUNREACH,
         Error::MessageTooLong => Errno::MSGSIZE,
         Error::NoBuffers => Errno::NOBUFS,
-        Error::NoSuchOption => Errno::NOPROTOOPT,
+        Error::NoSuchOption | Error::ProtocolUnreachable => Errno::NOPROTOOPT,
         // `Invalid`, and what the core may add.
         _ => Errno::INVAL,
     }

@@ -163,7 +163,7 @@ impl From<Error> for Errno {
             Error::HostUnreachable => Self::EHOSTUNREACH,
             Error::MessageTooLong => Self::EMSGSIZE,
             Error::NoBuffers => Self::ENOBUFS,
-            Error::NoSuchOption => Self::ENOPROTOOPT,
+            Error::NoSuchOption | Error::ProtocolUnreachable => Self::ENOPROTOOPT,
             _ => Self::EINVAL,
         }
     }

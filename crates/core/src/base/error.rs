@@ -25,6 +25,8 @@ pub enum Error {
     BrokenPipe,
     /// The peer refused the connection. (ECONNREFUSED)
     Refused,
+    /// The peer's host said that it does not know the protocol. (ENOPROTOOPT)
+    ProtocolUnreachable,
     /// The peer reset the connection. (ECONNRESET)
     Reset,
     /// The connection was aborted locally. (ECONNABORTED)
@@ -56,6 +58,7 @@ impl fmt::Display for Error {
             Self::AddressNotAvailable => "the address does not belong to this stack",
             Self::BrokenPipe => "broken pipe: the sending direction is closed",
             Self::Refused => "connection refused by the peer",
+            Self::ProtocolUnreachable => "protocol unreachable: the peer's host does not know it",
             Self::Reset => "connection reset by the peer",
             Self::Aborted => "connection aborted",
             Self::TimedOut => "connection timed out: the peer stopped answering",

@@ -48,24 +48,21 @@ pub struct Embedded {
     pub dst_port: u16,
     /// TCP's sequence number, which the transport must find in its window (RFC 5927 section 4.1).
     pub seq: Option<u32>,
-    /// Length that the embedded header states: no path MTU can be meant that is not below it.
-    pub len: u16,
 }
 
 impl Embedded {
     /// Reads the quoted beginning of a packet; `None` when it does not reach the ports, or is a later fragment.
     pub(super) fn parse(quoted: &[u8]) -> Option<Self> {
-        let (src, dst, protocol, l4, len) = if quoted.first()? >> 4 == 4 {
+        let (src, dst, protocol, l4) = if quoted.first()? >> 4 == 4 {
             let view = Ipv4View::parse_quoted(quoted).ok().filter(|view| view.fragment_offset() == 0)?;
-            (view.src().into(), view.dst().into(), view.protocol(), view.payload(), view.total_len())
+            (view.src().into(), view.dst().into(), view.protocol(), view.payload())
         } else {
             let view = Ipv6View::parse_quoted(quoted).ok()?;
             let chain = ipv6::walk(view.next_header(), view.payload()).ok()?;
             if chain.fragment.is_some_and(|fragment| fragment.offset != 0) {
                 return None;
             }
-            let len = view.total_len().min(usize::from(u16::MAX)) as u16;
-            (view.src().into(), view.dst().into(), chain.protocol, view.payload().get(chain.offset..)?, len)
+            (view.src().into(), view.dst().into(), chain.protocol, view.payload().get(chain.offset..)?)
         };
         // UDP and SCTP have their ports in the same place as TCP.
         let has_ports = matches!(protocol, protocol::TCP | protocol::UDP | protocol::SCTP);
@@ -77,7 +74,6 @@ impl Embedded {
             src_port: quoted.map_or(0, |q| q.src_port),
             dst_port: quoted.map_or(0, |q| q.dst_port),
             seq: quoted.filter(|_| protocol == protocol::TCP).map(|q| q.seq),
-            len,
         })
     }
 }

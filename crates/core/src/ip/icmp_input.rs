@@ -9,25 +9,19 @@ use lowwater_wire::icmp4::{self, Icmp4Repr, Icmp4View};
 use lowwater_wire::icmp6::{self, Icmp6Repr, Icmp6View};
 use lowwater_wire::protocol;
 
-/// Path MTUs that were in use when routers did not yet say theirs (RFC 1191 section 7.1).
-const PLATEAUS: [u16; 9] = [32_000, 17_914, 8_166, 4_352, 2_002, 1_492, 1_006, 508, 296];
-
-/// The MTU an error means: what it says, or the next plateau below the packet's length; not below the floor.
-fn mtu_v4(stated: u16, packet_len: u16) -> u16 {
-    let mtu = match stated {
-        0 => PLATEAUS.into_iter().find(|mtu| *mtu < packet_len).unwrap_or(0),
-        mtu => mtu,
-    };
-    mtu.max(MIN_PMTU_V4)
+/// The MTU an error means, not below the floor. A router older than RFC 1191 states none: that counts as the floor, the simplest
+/// of the answers in its section 5 (Linux: `__ip_rt_update_pmtu`).
+fn mtu_v4(stated: u16) -> u16 {
+    stated.max(MIN_PMTU_V4)
 }
 
-fn kind_v4(repr: &Icmp4Repr<'_>, packet_len: u16) -> Option<IcmpKind> {
+fn kind_v4(repr: &Icmp4Repr<'_>) -> Option<IcmpKind> {
     Some(match *repr {
         Icmp4Repr::Unreachable { code, mtu, .. } => IcmpKind::Unreachable(match code {
             0 | 6 | 11 => Unreachable::Net,
             2 => Unreachable::Protocol,
             3 => Unreachable::Port,
-            icmp4::FRAGMENTATION_NEEDED => return Some(IcmpKind::TooBig(mtu_v4(mtu, packet_len))),
+            icmp4::FRAGMENTATION_NEEDED => return Some(IcmpKind::TooBig(mtu_v4(mtu))),
             9 | 10 | 13..=15 => Unreachable::Admin,
             1 | 5 | 7 | 8 | 12 => Unreachable::Host,
             _ => return None,
@@ -83,7 +77,7 @@ impl Ip {
                 cx.count.icmp.in_echo_reps += 1;
                 Input::Consumed
             }
-            Ok(error) => self.input_error(cx, ingress.src, view.quoted(), |len| kind_v4(&error, len)),
+            Ok(error) => self.input_error(cx, ingress.src, view.quoted(), kind_v4(&error)),
             Err(_) => Input::Drop(DropWhy::IcmpIgnored),
         }
     }
@@ -123,7 +117,7 @@ impl Ip {
                 cx.count.icmp.in_echo_reps += 1;
                 Input::Consumed
             }
-            Ok(error) => self.input_error(cx, ingress.src, view.quoted(), |_| kind_v6(&error)),
+            Ok(error) => self.input_error(cx, ingress.src, view.quoted(), kind_v6(&error)),
             Err(_) => Input::Drop(DropWhy::IcmpIgnored),
         }
     }
@@ -160,15 +154,9 @@ impl Ip {
         Input::Consumed
     }
 
-    fn input_error(
-        &mut self,
-        cx: &mut Cx<'_>,
-        from: IpAddr,
-        quoted: &[u8],
-        kind: impl Fn(u16) -> Option<IcmpKind>,
-    ) -> Input {
+    fn input_error(&mut self, cx: &mut Cx<'_>, from: IpAddr, quoted: &[u8], kind: Option<IcmpKind>) -> Input {
         let Some(embedded) = Embedded::parse(quoted) else { return Input::Drop(DropWhy::IcmpIgnored) };
-        let Some(kind) = kind(embedded.len) else { return Input::Drop(DropWhy::IcmpIgnored) };
+        let Some(kind) = kind else { return Input::Drop(DropWhy::IcmpIgnored) };
         cx.count.icmp.in_dest_unreachs +=
             u64::from(matches!(kind, IcmpKind::Unreachable(_) | IcmpKind::TooBig(_)));
         // RFC 5927 section 4: first of all it must be about a packet that we could have sent.

@@ -10,7 +10,8 @@ use lowwater_wire::protocol;
 /// What the application hears (RFC 1122 section 4.2.3.9 and RFC 4443 section 3, by Linux's table `icmp_err_convert`).
 const fn error_of(kind: IcmpKind) -> Error {
     match kind {
-        IcmpKind::Unreachable(Unreachable::Port | Unreachable::Protocol) => Error::Refused,
+        IcmpKind::Unreachable(Unreachable::Port) => Error::Refused,
+        IcmpKind::Unreachable(Unreachable::Protocol) => Error::ProtocolUnreachable,
         IcmpKind::Unreachable(Unreachable::Net) => Error::NoRoute,
         IcmpKind::TooBig(_) => Error::MessageTooLong,
         IcmpKind::Unreachable(Unreachable::Host | Unreachable::Admin)
