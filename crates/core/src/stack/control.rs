@@ -110,7 +110,12 @@ impl Stack {
     /// The queueing discipline in front of a device with its statistics, as `tc -s qdisc` shows it.
     #[must_use]
     pub fn qdisc(&self, dev: DeviceId) -> Option<qdisc::Report> {
-        self.links.get(usize::from(dev.0)).map(|link| link.qdisc.report())
+        let link = self.links.get(usize::from(dev.0))?;
+        let mut report = link.qdisc.report();
+        // What met "not now" still waits here: Linux counts it so (`dev_requeue_skb`).
+        report.stats.backlog += link.held.iter().map(|p| p.len() as u64).sum::<u64>();
+        report.stats.qlen += link.held.len() as u64;
+        Some(report)
     }
 
     /// The settings.

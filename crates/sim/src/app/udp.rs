@@ -1,7 +1,7 @@
 //! Datagrams to an echo server and back: what returns must be what was sent, however much is lost.
 use super::{App, Io, pattern};
 use bytes::BytesMut;
-use lowwater_core::base::{Error, Instant, SocketId};
+use lowwater_core::base::{Duration, Error, Instant, SocketId};
 use lowwater_core::socket::Event;
 use std::net::SocketAddr;
 
@@ -48,6 +48,11 @@ impl UdpPing {
     fn judge(&mut self, io: &mut Io<'_>, data: &[u8]) {
         self.returned += 1;
         let number = data.get(..8).and_then(|b| b.try_into().ok()).map_or(u64::MAX, u64::from_be_bytes);
+        if let (Some(round_trips), true) = (&mut io.ledger.round_trips, number < u64::from(self.sent)) {
+            // Wakes are exact: a timer of the simulator is never late.
+            let sent = self.spec.start.plus_nanos(self.spec.every_ns * number);
+            round_trips.push((sent, Duration::from_nanos(io.now.nanos_since(sent))));
+        }
         let key = self.spec.key.wrapping_add(number);
         if number >= u64::from(self.sent)
             || data.len() != self.spec.size

@@ -6,7 +6,7 @@ pub mod credit;
 pub mod liveness;
 pub mod timers;
 
-use lowwater_core::base::{Instant, SocketId};
+use lowwater_core::base::{Duration, Instant, SocketId};
 use std::fmt;
 
 /// A broken promise: which checker, when, and what it saw.
@@ -50,6 +50,8 @@ pub struct Ledger {
     pub writable_events: u64,
     /// Packets of all hosts, for scenarios that ask for them.
     pub departures: Option<Vec<Departure>>,
+    /// When each datagram that came back was sent, and after how long it came, for scenarios that ask for them.
+    pub round_trips: Option<Vec<(Instant, Duration)>>,
     broken: Option<Broken>,
 }
 

@@ -67,6 +67,12 @@ impl Core {
         self.dev = journaled!(self, now, Input::AddDevice(caps), self.stack.add_device(caps));
     }
 
+    /// IP bytes in the queueing discipline before the device.
+    #[must_use]
+    pub fn qdisc_backlog(&self) -> u64 {
+        self.stack.qdisc(self.dev).map_or(0, |qdisc| qdisc.stats.backlog)
+    }
+
     /// Gives the device an address.
     ///
     /// # Errors

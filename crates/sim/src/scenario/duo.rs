@@ -19,6 +19,11 @@ pub(super) const PORT: u16 = 5_001;
 /// Rate of devices that are not the bottleneck.
 pub(super) const FAST: u64 = 40_000_000_000;
 
+/// The line of a device that is not the bottleneck.
+pub(super) fn fast_line() -> NicSpec {
+    NicSpec { rate: FAST, carry: Carry::Whole, ..NicSpec::default() }
+}
+
 /// What a world of two hosts needs to know.
 pub(super) struct Duo<'a> {
     pub(super) seed: u64,
@@ -30,6 +35,8 @@ pub(super) struct Duo<'a> {
     /// The router's queue towards B, where the bottleneck is there.
     pub(super) queue: Option<QueueSpec>,
     pub(super) rtt: Duration,
+    /// The line of the sender's device.
+    pub(super) line: NicSpec,
 }
 
 impl Duo<'_> {
@@ -40,10 +47,9 @@ impl Duo<'_> {
         let words = if self.qdisc == NO_QDISC { "" } else { self.qdisc };
         let a = world.add_host(HostSpec { qdisc: words.to_owned(), ..host(A, self.caps) });
         let b = world.add_host(host(B, DeviceCaps::offloading(self.caps.mtu)));
-        let nic = Some(NicSpec { rate: FAST, carry: Carry::Whole, ..NicSpec::default() });
-        let forward = PipeSpec { nic: nic.clone(), queue: self.queue, ..PipeSpec::default() };
+        let forward = PipeSpec { nic: Some(self.line.clone()), queue: self.queue, ..PipeSpec::default() };
         let delay = DelaySpec { delay_ns: nanos(self.rtt), ..DelaySpec::default() };
-        let back = PipeSpec { nic, delay, ..PipeSpec::default() };
+        let back = PipeSpec { nic: Some(fast_line()), delay, ..PipeSpec::default() };
         world.add_pipe(Some(a), &forward, To::Host(b));
         world.add_pipe(Some(b), &back, To::Host(a));
         world

@@ -5,6 +5,7 @@ mod figures;
 mod knobs;
 mod notsent_lowat;
 mod pacing;
+mod small_queues;
 mod tso_autosize;
 
 pub use bulk::{Bottleneck, BulkParams, bulk, bulk_with};
@@ -12,6 +13,7 @@ pub use figures::{Figures, Point};
 pub use knobs::{Setting, SettingValue, changed_sysctls};
 pub use notsent_lowat::NotsentLowat;
 pub use pacing::Pacing;
+pub use small_queues::SmallQueues;
 pub use tso_autosize::TsoAutosize;
 
 use crate::check::Broken;

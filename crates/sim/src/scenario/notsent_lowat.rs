@@ -2,7 +2,7 @@
 //!
 //! Source: Linux commit "tcp: reduce POLLOUT events caused by TCP_NOTSENT_LOWAT". Edge-triggered writers behind a router's queue,
 //! started 10 ms apart; figures are taken after a warm-up.
-use super::duo::{B, Duo, PORT, mean, seconds, senders};
+use super::duo::{B, Duo, PORT, fast_line, mean, seconds, senders};
 use super::knobs::{
     Knob, NO_QDISC, Setting, from_ms, from_secs, knob, ms, qdisc_setting, secs, set, set_qdisc, settings,
 };
@@ -213,6 +213,7 @@ impl NotsentLowat {
             qdisc: &self.qdisc,
             queue: Some(queue),
             rtt: self.rtt,
+            line: fast_line(),
         };
         let mut world = duo.build();
         let mut options = SocketOptions::new(&self.sysctl);

@@ -2,7 +2,7 @@
 //!
 //! Source: Linux commit "tcp: internal implementation for pacing". Writers that never stop, SO_MAX_PACING_RATE on each; packets are
 //! seen where they are handed to the device, below the queueing discipline.
-use super::duo::{B, Duo, FAST, PORT, mean, seconds, senders};
+use super::duo::{B, Duo, FAST, PORT, fast_line, mean, seconds, senders};
 use super::knobs::{
     Knob, Setting, from_ms, from_secs, knob, ms, qdisc_setting, secs, set, set_qdisc, settings,
 };
@@ -246,6 +246,7 @@ impl Pacing {
             qdisc: &self.qdisc,
             queue: (self.rate > 0 && self.rate < FAST).then_some(line),
             rtt: self.rtt,
+            line: fast_line(),
         };
         let mut world = duo.build();
         let mut options = SocketOptions::new(&self.sysctl);

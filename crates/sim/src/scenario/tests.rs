@@ -8,6 +8,7 @@ fn all() -> Vec<Box<dyn Scenario>> {
     vec![
         Box::new(BulkParams { bytes: 500_000, loss_ppm: 5_000, ..BulkParams::default() }),
         Box::new(TsoAutosize::default()),
+        Box::new(SmallQueues { rate: 20_000_000, times: (second, second), ..SmallQueues::default() }),
         Box::new(NotsentLowat {
             flows: 2,
             rate: 20_000_000,

@@ -2,7 +2,7 @@
 //!
 //! Source: Linux commit "tcp: refine TSO autosizing"; a path of 40 ms without a bottleneck, then shutdown and the peer's FIN. The
 //! counters are the sender's, handshake and close included.
-use super::duo::{B, Duo, PORT, seconds, senders};
+use super::duo::{B, Duo, PORT, fast_line, seconds, senders};
 use super::knobs::{
     Knob, NO_QDISC, Setting, from_ms, from_secs, knob, ms, qdisc_setting, secs, set, set_qdisc, settings,
 };
@@ -127,6 +127,7 @@ impl TsoAutosize {
             qdisc: &self.qdisc,
             queue: None,
             rtt: self.rtt,
+            line: fast_line(),
         };
         let mut world = duo.build();
         let listen = ListenOptions::new(SocketOptions::new(&self.sysctl));

@@ -2,6 +2,7 @@
 mod bulk;
 mod notsent_lowat;
 mod pacing;
+mod small_queues;
 mod tso_autosize;
 
 use super::runs::Plan;
@@ -88,8 +89,13 @@ pub(crate) struct Experiment {
 }
 
 /// All experiments.
-pub(crate) const EXPERIMENTS: &[Experiment] =
-    &[notsent_lowat::EXPERIMENT, tso_autosize::EXPERIMENT, pacing::EXPERIMENT, bulk::EXPERIMENT];
+pub(crate) const EXPERIMENTS: &[Experiment] = &[
+    notsent_lowat::EXPERIMENT,
+    small_queues::EXPERIMENT,
+    tso_autosize::EXPERIMENT,
+    pacing::EXPERIMENT,
+    bulk::EXPERIMENT,
+];
 
 impl Experiment {
     /// The runs of `variants`, `set` applied on top of each as far as the experiment knows it; `short` for all experiments

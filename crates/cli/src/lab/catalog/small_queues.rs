@@ -1,0 +1,117 @@
+//! small-queues (E2): figures of Linux 6.1 and of the commit. The commit's are bounds: "below 1 ms" stands as 1.
+use super::{Column, Experiment, Pair, Variant};
+use lowwater_sim::scenario::SmallQueues;
+
+/// Queues are counted in units of 1024 bytes.
+const KB: f64 = 1_024.0;
+/// A queue with a delay, however short, takes packets from their owners on entry.
+const ORPHANED: (&str, &str) = ("qdisc", "netem delay 1us limit 1000");
+const SLOW: (&str, &str) = ("rate_mbps", "100");
+const SEED_CAP: (&str, &str) = ("tcp_limit_output_bytes", "131072");
+const SEGMENTS: (&str, &str) = ("gso_max_segs", "1");
+
+/// Mean backlog and mean time of a probe.
+macro_rules! measured {
+    ($kb:literal, $ms:literal) => {
+        &[("backlog_bytes_mean", $kb * KB), ("probe_rtt_ms_mean", $ms)]
+    };
+}
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "small-queues",
+    about: "what a bulk flow leaves standing before its own host's line, and what a datagram waits behind it",
+    make: || Box::new(SmallQueues::default()),
+    variants: &[
+        Variant {
+            name: "tsq-1gbit",
+            about: "1 Gbit/s, Linux's defaults",
+            linux: measured!(347.0, 3.9),
+            ..Variant::PLAIN
+        },
+        Variant {
+            name: "tsq-131072-1gbit",
+            about: "the same, tcp_limit_output_bytes 131,072 as in the commit",
+            sets: &[SEED_CAP],
+            linux: measured!(119.0, 0.8),
+            seed: &[("probe_rtt_ms_mean", 1.0)],
+            ..Variant::PLAIN
+        },
+        Variant {
+            name: "off-1gbit",
+            about: "the same without small queues: packets lose their owner on entry",
+            sets: &[ORPHANED],
+            linux: measured!(3_558.0, 30.0),
+            seed: &[("probe_rtt_ms_mean", 50.0)],
+            ..Variant::PLAIN
+        },
+        Variant {
+            name: "off-segments-1gbit",
+            about: "the same with packets of one segment",
+            sets: &[ORPHANED, SEGMENTS],
+            linux: measured!(617.0, 7.0),
+            ..Variant::PLAIN
+        },
+        Variant {
+            name: "tsq-100mbit",
+            about: "100 Mbit/s, Linux's defaults",
+            sets: &[SLOW],
+            linux: measured!(134.0, 8.2),
+            ..Variant::PLAIN
+        },
+        Variant {
+            name: "tsq-131072-100mbit",
+            about: "the same, tcp_limit_output_bytes 131,072",
+            sets: &[SLOW, SEED_CAP],
+            linux: measured!(134.0, 8.2),
+            seed: &[("probe_rtt_ms_mean", 8.0)],
+            ..Variant::PLAIN
+        },
+        Variant {
+            name: "off-100mbit",
+            about: "the same without small queues",
+            sets: &[SLOW, ORPHANED],
+            linux: measured!(3_258.0, 259.0),
+            seed: &[("probe_rtt_ms_mean", 132.0)],
+            ..Variant::PLAIN
+        },
+        Variant {
+            name: "off-segments-100mbit",
+            about: "the same with packets of one segment",
+            sets: &[SLOW, ORPHANED, SEGMENTS],
+            linux: measured!(1_270.0, 110.0),
+            ..Variant::PLAIN
+        },
+    ],
+    grid: None,
+    columns: &[
+        Column { figure: "backlog_bytes_mean", head: "queue\nkB mean", unit: KB },
+        Column { figure: "backlog_bytes_p95", head: "kB p95", unit: KB },
+        Column { figure: "backlog_bytes_max", head: "kB max", unit: KB },
+        Column { figure: "probe_rtt_ms_min", head: "probe\nms min", unit: 1.0 },
+        Column { figure: "probe_rtt_ms_mean", head: "ms mean", unit: 1.0 },
+        Column { figure: "probe_rtt_ms_max", head: "ms max", unit: 1.0 },
+        Column { figure: "srtt_ms", head: "srtt ms", unit: 1.0 },
+        Column { figure: "goodput_mbps", head: "Mbit/s", unit: 1.0 },
+    ],
+    pairs: &[
+        Pair {
+            what: "small queues, 1 Gbit/s: ms of a probe",
+            figure: ("probe_rtt_ms_mean", 1.0),
+            before: "off-1gbit",
+            after: "tsq-1gbit",
+        },
+        Pair {
+            what: "small queues, 100 Mbit/s: ms of a probe",
+            figure: ("probe_rtt_ms_mean", 1.0),
+            before: "off-100mbit",
+            after: "tsq-100mbit",
+        },
+        Pair {
+            what: "small queues, 1 Gbit/s: Mbit/s",
+            figure: ("goodput_mbps", 1.0),
+            before: "off-1gbit",
+            after: "tsq-1gbit",
+        },
+    ],
+    short: &[("warmup_s", "1"), ("measure_s", "2")],
+};
