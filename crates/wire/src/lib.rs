@@ -18,6 +18,7 @@ pub mod ipv4;
 pub mod ipv6;
 pub mod malformed;
 pub mod protocol;
+pub mod sctp;
 pub mod tcp;
 pub mod udp;
 pub mod vnet_hdr;

@@ -1,6 +1,6 @@
 //! Feeds arbitrary bytes to every parser and calls every getter and iterator of what comes out.
 #![forbid(unsafe_code)]
-use lowwater_wire::{arp, ether, icmp4, icmp6, ipv4, ipv6, tcp, udp, vnet_hdr};
+use lowwater_wire::{arp, ether, icmp4, icmp6, ipv4, ipv6, sctp, tcp, udp, vnet_hdr};
 use proptest::prelude::*;
 use std::hint::black_box;
 use std::net::Ipv6Addr;
@@ -74,6 +74,55 @@ fn all_of_transports(bytes: &[u8]) {
     }
 }
 
+fn all_of_sctp(bytes: &[u8]) {
+    let _ = black_box(sctp::quoted(bytes));
+    if let Ok(view) = sctp::SctpView::parse(bytes) {
+        black_box((sctp::SctpRepr::parse(&view), view.verify(), view.checksum()));
+        all_chunks(view.chunks());
+    }
+    // Without a header in front, so that short inputs reach the chunks too.
+    all_chunks(sctp::Chunks::new(bytes));
+    all_tlvs(sctp::Tlvs::new(bytes));
+}
+
+fn all_chunks(chunks: sctp::Chunks<'_>) {
+    let most = chunks.rest().len() / sctp::CHUNK_HEADER_LEN;
+    assert!(chunks.count() <= most, "the iterator ends");
+    for raw in chunks.flatten() {
+        black_box((raw.flags(), raw.unknown()));
+        let Ok(chunk) = sctp::Chunk::parse(&raw) else { continue };
+        assert!(chunk.stated_len() <= raw.bytes().len() && chunk.kind() == raw.kind());
+        chunk.emit(&mut vec![0; chunk.buffer_len()]);
+        match chunk {
+            sctp::Chunk::Init(init) | sctp::Chunk::InitAck(init) => all_tlvs(init.params),
+            sctp::Chunk::Heartbeat(tlvs)
+            | sctp::Chunk::HeartbeatAck(tlvs)
+            | sctp::Chunk::Abort(_, tlvs)
+            | sctp::Chunk::Error(tlvs)
+            | sctp::Chunk::ReConfig(tlvs)
+            | sctp::Chunk::Asconf(_, tlvs)
+            | sctp::Chunk::AsconfAck(_, tlvs) => all_tlvs(tlvs),
+            other => _ = black_box(format!("{other:?}")),
+        }
+    }
+}
+
+fn all_tlvs(tlvs: sctp::Tlvs<'_>) {
+    let most = tlvs.bytes().len() / sctp::CHUNK_HEADER_LEN;
+    assert!(tlvs.count() <= most, "the iterator ends");
+    for tlv in tlvs.flatten() {
+        black_box(tlv.unknown());
+        if let Ok(param) = sctp::Param::parse(&tlv) {
+            param.emit(&mut vec![0; param.buffer_len()]);
+            black_box(format!("{param:?}"));
+        }
+        if let Ok(cause) = sctp::Cause::parse(&tlv) {
+            cause.emit(&mut vec![0; cause.buffer_len()]);
+            black_box(format!("{cause:?}"));
+        }
+    }
+}
+
 fn all_of_links(bytes: &[u8]) {
     if let Ok(view) = ether::EtherView::parse(bytes) {
         black_box((ether::EtherRepr::parse(&view), view.payload()));
@@ -94,6 +143,7 @@ fn everything(bytes: &[u8]) {
     all_of_ipv6(bytes);
     all_of_icmp(bytes);
     all_of_transports(bytes);
+    all_of_sctp(bytes);
     all_of_links(bytes);
 }
 

@@ -1,0 +1,40 @@
+//! The CRC32c of an SCTP packet (RFC 9260 section 6.8), and the zero in its place (RFC 9653).
+use super::{CHECKSUM_OFFSET, HEADER_LEN};
+use crc32c::{crc32c, crc32c_append};
+
+/// What a packet's checksum field says about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Checksum {
+    /// The CRC32c of the packet.
+    Good,
+    /// Zero, which is not its CRC32c: only for those who have agreed on it (RFC 9653 section 5.3).
+    Zero,
+    /// Neither: drop it.
+    Bad,
+}
+
+/// The CRC32c over a packet whose common header is at the front of `head`, with the field taken as zero.
+pub(super) fn crc(head: &[u8], rest: &[&[u8]]) -> u32 {
+    let sum = crc32c_append(crc32c(&head[..CHECKSUM_OFFSET]), &[0; 4]);
+    let sum = crc32c_append(sum, &head[HEADER_LEN..]);
+    rest.iter().fold(sum, |sum, part| crc32c_append(sum, part))
+}
+
+/// Writes the CRC32c over `head`, which begins with the common header, and the parts that follow it into the field.
+///
+/// # Panics
+/// When `head` is shorter than the common header.
+pub fn fill_checksum(head: &mut [u8], rest: &[&[u8]]) {
+    // Little-endian: the CRC's bits travel in reflected order (RFC 9260 appendix B).
+    let sum = crc(head, rest).to_le_bytes();
+    head[CHECKSUM_OFFSET..HEADER_LEN].copy_from_slice(&sum);
+}
+
+/// Writes zero into the field, for a path below which something better protects the packet (RFC 9653 section 5.2). The packets in
+/// which that is forbidden are the caller's to know.
+///
+/// # Panics
+/// When `head` is shorter than the common header.
+pub fn zero_checksum(head: &mut [u8]) {
+    head[CHECKSUM_OFFSET..HEADER_LEN].fill(0);
+}
