@@ -1,6 +1,6 @@
 //! Builds packets from nothing, byte by byte and not by the code under test: headers, options, fragments, ICMP, ARP.
-use crate::mutate;
 use crate::world::{World, v4, v6};
+use crate::{mutate, sctp};
 use lowwater_core::base::Rng;
 use lowwater_core::device::DeviceCaps;
 use std::net::IpAddr;
@@ -11,11 +11,12 @@ pub(crate) const PORTS: &[u16] = &[7, 80, 1_000, 40_000];
 /// One or more IP packets for side `n`.
 pub(crate) fn any(world: &World, n: usize, rng: &mut Rng) -> Vec<Vec<u8>> {
     let (src, dst) = addresses(n, rng);
-    match rng.below(8) {
+    match rng.below(9) {
         0 => vec![noise(rng, 120)],
         1 => vec![ip(src, dst, rng.next_u32() as u8, &noise(rng, 64), rng)],
         2 => vec![ip(src, dst, 17, &udp(rng), rng)],
         3 => vec![icmp(src, dst, rng)],
+        8 => vec![ip(src, dst, 132, &sctp::packet((port(rng), port(rng)), rng), rng)],
         4 => (0..rng.below(40)).map(|_| ip(src, dst, 6, &tcp(world, n, rng, Some(2)), rng)).collect(),
         _ => vec![ip(src, dst, 6, &tcp(world, n, rng, None), rng)],
     }

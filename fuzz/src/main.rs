@@ -9,6 +9,7 @@ mod device;
 mod judge;
 mod meter;
 mod mutate;
+mod sctp;
 mod shrink;
 mod steps;
 mod world;
