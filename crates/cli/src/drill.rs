@@ -80,6 +80,7 @@ fn compared(script: &Path) -> io::Result<Outcome> {
             what: "the stack (-) and the kernel (+) do not send the same".to_owned(),
             packets: differences,
             on_kernel: true,
+            compared: true,
             ..Default::default()
         }));
     }

@@ -24,6 +24,8 @@ pub struct Failure {
     pub printed: Vec<String>,
     /// It ran against the kernel of the host.
     pub on_kernel: bool,
+    /// What both send was compared.
+    pub compared: bool,
 }
 
 impl Failure {
@@ -56,7 +58,9 @@ impl Failure {
     /// The command that runs this script alone.
     #[must_use]
     pub fn alone(&self) -> String {
-        format!("lowwater drill {}{}", if self.on_kernel { "--kernel " } else { "" }, self.script)
+        let kernel = if self.on_kernel { "--kernel " } else { "" };
+        let compare = if self.compared { "--compare " } else { "" };
+        format!("lowwater drill {kernel}{compare}{}", self.script)
     }
 }
 

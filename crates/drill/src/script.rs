@@ -125,6 +125,8 @@ impl TosSpec {
 pub(crate) struct EndsSpec {
     pub(crate) src: (Option<IpAddr>, u16),
     pub(crate) dst: (Option<IpAddr>, u16),
+    /// They name a connection (ours); otherwise they are ports alone, as packetdrill has them.
+    pub(crate) named: bool,
 }
 
 /// What the packet carries.

@@ -48,27 +48,30 @@ pub(super) fn info(c: &mut Cursor<'_>) -> Result<IpSpec, Box<Failure>> {
     }
 }
 
-/// `5 > 6` as packetdrill has it, or `1.1.1.1:5 > 2.2.2.2:6:`, `[fd00::1]:5 > [fd00::2]:6:`.
+/// `5 > 6` as packetdrill has it, or ours with addresses or without: `1.1.1.1:5 > 2.2.2.2:6:`, `[fd00::1]:5 > [fd00::2]:6:`, `:5 > :6:`.
 pub(super) fn ends(c: &mut Cursor<'_>, scope: &Scope<'_>) -> Result<Option<EndsSpec>, Box<Failure>> {
     c.blank();
-    if !(c.peek().is_ascii_digit() || c.peek() == '[') {
+    if !(c.peek().is_ascii_digit() || matches!(c.peek(), '[' | ':')) {
         return Ok(None);
     }
-    let src = end(c, scope)?;
+    let (src, named) = end(c, scope)?;
     c.expect(">")?;
-    let dst = end(c, scope)?;
-    if src.0.is_some() != dst.0.is_some() {
-        return c.fail("both ends have an address, or neither");
+    let (dst, too) = end(c, scope)?;
+    if named != too {
+        return c.fail("both ends have a colon before the port, or neither");
     }
-    if src.0.is_some() {
+    if named {
         c.expect(":")?;
     } else {
         c.eat(":");
     }
-    Ok(Some(EndsSpec { src, dst }))
+    Ok(Some(EndsSpec { src, dst, named }))
 }
 
-fn end(c: &mut Cursor<'_>, scope: &Scope<'_>) -> Result<(Option<IpAddr>, u16), Box<Failure>> {
+/// An address and a port, and whether there was a colon between.
+type End = ((Option<IpAddr>, u16), bool);
+
+fn end(c: &mut Cursor<'_>, scope: &Scope<'_>) -> Result<End, Box<Failure>> {
     let ip = if c.eat("[") {
         let text = c.until("]")?;
         match text.parse::<Ipv6Addr>() {
@@ -96,8 +99,11 @@ fn end(c: &mut Cursor<'_>, scope: &Scope<'_>) -> Result<(Option<IpAddr>, u16), B
         }
         Some(ip) => {
             c.expect(":")?;
-            Ok((Some(ip), c.number()?))
+            Ok(((Some(ip), c.number()?), true))
         }
-        None => Ok((None, c.number()?)),
+        None => {
+            let named = c.eat(":");
+            Ok(((None, c.number()?), named))
+        }
     }
 }

@@ -46,7 +46,9 @@ fn what_a_line_says_of_the_ip_header_and_of_the_ends_is_read() {
     let p = packet("", "+0 > [tos 0x28, ttl 64] 8080 > 5 . 1:1(0) ack 1");
     assert_eq!((p.ip.tos, p.ip.ttl, p.ip.flow_label), (Some(TosSpec::Tos(0x28)), Some(64), None));
     let ends = p.ends.expect("ports");
-    assert_eq!((ends.src, ends.dst), ((None, 8080), (None, 5)));
+    assert_eq!((ends.src, ends.dst, ends.named), ((None, 8080), (None, 5), false));
+    let ends = packet("", "+0 > :8080 > :5: . 1:1(0) ack 1").ends.expect("ends");
+    assert_eq!((ends.src, ends.dst, ends.named), ((None, 8080), (None, 5), true));
     let p = packet("", "+0 < (ect1) 1.1.1.1:5 > 2.2.2.2:6: . 1:1(0) ack 1 win 5");
     assert_eq!(p.ip.tos, Some(TosSpec::Ecn(1)));
     assert_eq!(p.ends.map(|e| e.src), Some((Some([1, 1, 1, 1].into()), 5)));

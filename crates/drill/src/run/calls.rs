@@ -158,7 +158,10 @@ impl Runner<'_> {
                     Started::Done(reply) => reply.addr.map_or(0, |a| a.port()),
                     Started::Blocked(_) => 0,
                 };
-                self.fds.listens(first, port);
+                // As in packetdrill: to listen again changes nothing for the connection under test.
+                if self.fds.listens(first) {
+                    self.flows.expect_child(port);
+                }
                 Ok(())
             }
             "close" => {

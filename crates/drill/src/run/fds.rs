@@ -20,8 +20,7 @@ pub(super) struct Fds {
     begun: BTreeSet<i64>,
     /// The stream socket that was made or accepted last.
     latest: Option<i64>,
-    /// Listeners with their ports, the last at the end.
-    listening: Vec<(i64, u16)>,
+    listening: BTreeSet<i64>,
 }
 
 impl Fds {
@@ -41,7 +40,7 @@ impl Fds {
     pub(super) fn remove(&mut self, script: i64) {
         self.by_script.remove(&script);
         self.begun.remove(&script);
-        self.listening.retain(|(fd, _)| *fd != script);
+        self.listening.remove(&script);
     }
 
     pub(super) fn kind(&self, script: i64) -> Option<Kind> {
@@ -58,13 +57,9 @@ impl Fds {
         self.begun.remove(&script);
     }
 
-    pub(super) fn listens(&mut self, script: i64, port: u16) {
-        self.listening.retain(|(fd, _)| *fd != script);
-        self.listening.push((script, port));
-    }
-
-    pub(super) fn listening_port(&self) -> Option<u16> {
-        self.listening.last().map(|(_, port)| *port)
+    /// This socket listens; false when it did already.
+    pub(super) fn listens(&mut self, script: i64) -> bool {
+        self.listening.insert(script)
     }
 
     /// A new connection is under test that nobody has accepted yet.

@@ -17,8 +17,12 @@ const STAMPS_MAX: usize = 65_536;
 pub(super) struct Flow {
     pub(super) local: SocketAddr,
     pub(super) remote: SocketAddr,
-    /// What the stack's sequence numbers are ahead of the script's; known after its SYN.
-    offset: Option<u32>,
+    /// The stack's initial sequence number, known after its SYN, and what the script calls it. As in packetdrill, numbers of segments with
+    /// SYN stand in the script as they are, all others count from the first SYN's.
+    isn: Option<u32>,
+    script_isn: u32,
+    /// The peer's initial sequence number in the script, once it is known.
+    peer_isn: Option<u32>,
     /// A line of the script has named the first number.
     begun: bool,
     /// The stack's timestamps by the script's.
@@ -30,7 +34,16 @@ pub(super) struct Flow {
 impl Flow {
     /// A connection whose numbers are not known yet.
     pub(super) const fn new(local: SocketAddr, remote: SocketAddr) -> Self {
-        Self { local, remote, offset: None, begun: false, stamps: BTreeMap::new(), first_stamp: None }
+        Self {
+            local,
+            remote,
+            isn: None,
+            script_isn: 0,
+            peer_isn: None,
+            begun: false,
+            stamps: BTreeMap::new(),
+            first_stamp: None,
+        }
     }
 
     /// True for a packet of the stack that belongs to this connection: its segments, and ICMP errors about the peer's.
@@ -47,13 +60,28 @@ impl Flow {
     /// Takes note of a packet from the stack: its SYN tells its numbers.
     pub(super) fn learn(&mut self, packet: &Wire) {
         if let Some(tcp) = packet.tcp().filter(|tcp| tcp.flags.syn()) {
-            self.offset.get_or_insert(tcp.seq);
+            self.isn.get_or_insert(tcp.seq);
         }
     }
 
-    /// The stack's number for one of the script's.
+    /// Takes note of where the peer's numbers begin, the first time.
+    pub(super) fn peer_begins(&mut self, script_seq: u32) {
+        self.peer_isn.get_or_insert(script_seq);
+    }
+
+    /// What the stack's numbers are ahead of the script's, in a segment with SYN or without.
+    fn ours_ahead(&self, syn: bool) -> u32 {
+        self.isn.unwrap_or_default().wrapping_sub(if syn { self.script_isn } else { 0 })
+    }
+
+    /// The same for the peer's.
+    fn peers_ahead(&self, syn: bool) -> u32 {
+        REMOTE_ISN.wrapping_add(if syn { 0 } else { self.peer_isn.unwrap_or_default() })
+    }
+
+    /// The stack's number for one of the script's, in a segment with SYN.
     pub(super) fn live_seq(&self, script: u32) -> u32 {
-        script.wrapping_add(self.offset.unwrap_or_default())
+        script.wrapping_add(self.ours_ahead(true))
     }
 
     /// A line of the script stands for this SYN of the stack: the script may call its first number what it likes, once. False for the
@@ -63,7 +91,7 @@ impl Flow {
             return false;
         }
         self.begun = true;
-        self.offset = Some(live_seq.wrapping_sub(script_seq));
+        (self.isn, self.script_isn) = (Some(live_seq), script_seq);
         true
     }
 
@@ -96,16 +124,17 @@ impl Flow {
         let mut p = live.clone();
         match &mut p.body {
             Body::Tcp(tcp) => {
-                tcp.seq = tcp.seq.wrapping_sub(self.offset.unwrap_or_default());
+                let (ours, peers) = (self.ours_ahead(tcp.flags.syn()), self.peers_ahead(tcp.flags.syn()));
+                tcp.seq = tcp.seq.wrapping_sub(ours);
                 if tcp.flags.ack() {
-                    tcp.ack = tcp.ack.wrapping_sub(REMOTE_ISN);
+                    tcp.ack = tcp.ack.wrapping_sub(peers);
                 }
-                shift_sack(&mut tcp.options, REMOTE_ISN.wrapping_neg());
+                shift_sack(&mut tcp.options, peers.wrapping_neg());
             }
             // What the stack quotes is the peer's.
             Body::Icmp(icmp) => {
                 if let Some(quote) = &mut icmp.quoted {
-                    quote.seq = quote.seq.wrapping_sub(REMOTE_ISN);
+                    quote.seq = quote.seq.wrapping_sub(self.peers_ahead(false));
                 }
             }
             Body::Udp(_) => {}
@@ -116,8 +145,8 @@ impl Flow {
     /// A segment of the peer in the stack's numbers. With `scaled` (--tcp_ts_ecr_scaled) a timestamp that never went out is counted from the first.
     pub(super) fn to_live(&self, script: &Tcp, scaled: bool) -> Result<Tcp, String> {
         let mut p = script.clone();
-        p.seq = p.seq.wrapping_add(REMOTE_ISN);
-        let offset = self.offset.unwrap_or_default();
+        p.seq = p.seq.wrapping_add(self.peers_ahead(p.flags.syn()));
+        let offset = self.ours_ahead(p.flags.syn());
         if p.flags.ack() {
             p.ack = p.ack.wrapping_add(offset);
         }
@@ -136,7 +165,7 @@ impl Flow {
 
     /// A segment of the stack as a router quotes it, with the script's sequence number.
     pub(super) fn quote(&self, seq: u32, len: u32) -> Quote {
-        let seq = seq.wrapping_add(self.offset.unwrap_or_default());
+        let seq = seq.wrapping_add(self.ours_ahead(false));
         Quote { src: self.local, dst: self.remote, protocol: protocol::TCP, seq, len, kept: 8 + len }
     }
 }
@@ -155,8 +184,10 @@ fn shift_sack(options: &mut [TcpOption], by: u32) {
 #[derive(Debug, Default)]
 pub(super) struct Flows {
     all: Vec<Flow>,
-    /// The one that lines without ports speak of.
+    /// The one that lines without ends speak of.
     current: Option<usize>,
+    /// The port of a listener that has been sent nothing: what comes first makes the connection that lines without ends speak of.
+    listener: Option<u16>,
 }
 
 impl Flows {
@@ -188,8 +219,18 @@ impl Flows {
         self.current()
     }
 
-    /// A new connect(): lines without ports wait for its SYN.
+    /// A new connect(): lines without ends wait for its SYN.
     pub(super) const fn expect_new(&mut self) {
-        self.current = None;
+        (self.current, self.listener) = (None, None);
+    }
+
+    /// A new listener: lines without ends wait for what the peer sends it first.
+    pub(super) const fn expect_child(&mut self, port: u16) {
+        (self.current, self.listener) = (None, Some(port));
+    }
+
+    /// The port of the listener that waits for its first packet, once.
+    pub(super) const fn take_listener(&mut self) -> Option<u16> {
+        self.listener.take()
     }
 }

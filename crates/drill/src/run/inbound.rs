@@ -7,7 +7,7 @@ use crate::wire::{Body, Handed, Icmp, Ip, Line, Quote, Shown, Tcp, Udp, Wire};
 use core::net::SocketAddr;
 use lowwater_wire::protocol;
 
-/// The peer's first port; every SYN to a listener comes from another.
+/// The peer's first port; what comes first to a listener comes from another.
 const REMOTE_PORT: u16 = 40_000;
 /// TTL of what the peer sends when the line does not say.
 const TTL: u8 = 255;
@@ -17,7 +17,7 @@ impl Runner<'_> {
     pub(super) fn inbound(&mut self, line: usize, spec: &PacketSpec) -> Result<(), Box<Failure>> {
         let ends = spec.ends.map(|ends| self.ends(&ends));
         let (src, dst, body, shown) = match &spec.body {
-            BodySpec::Tcp(tcp) => self.segment(line, tcp, ends)?,
+            BodySpec::Tcp(tcp) => self.segment(line, tcp, spec.ends)?,
             BodySpec::Udp(len) => {
                 let (src, dst) = ends.unwrap_or_else(|| self.datagram_ends());
                 self.sniffed.datagram = Some((dst, src));
@@ -54,25 +54,12 @@ impl Runner<'_> {
         &mut self,
         line: usize,
         spec: &TcpSpec,
-        ends: Option<(SocketAddr, SocketAddr)>,
+        ends: Option<EndsSpec>,
     ) -> Result<(SocketAddr, SocketAddr, Body, Body), Box<Failure>> {
-        let too_many = || Failure::new(line, "too many connections for one script");
-        let opens = spec.flags.syn() && !spec.flags.ack();
-        if let Some((src, dst)) = ends {
-            let flow = self.flows.turn_to(dst, src).ok_or_else(too_many)?;
-            if opens {
-                flow.forget();
-                self.fds.forget_latest();
-            }
-        } else if let Some(port) = self.fds.listening_port().filter(|_| opens) {
-            // As in packetdrill, every SYN to a listener is a connection of its own.
-            let from = REMOTE_PORT.wrapping_add(self.sniffed.syns);
-            self.sniffed.syns = self.sniffed.syns.wrapping_add(1);
-            let local = SocketAddr::new(self.config.ends.local, port);
-            let remote = SocketAddr::new(self.config.ends.remote, from);
-            self.flows.turn_to(local, remote).ok_or_else(too_many)?.forget();
-            self.fds.forget_latest();
-        } else if self.flows.current().is_none() {
+        let named = ends.filter(|e| e.named).map(|e| self.ends(&e));
+        let foreign = ends.filter(|e| !e.named);
+        self.turn_to_named(line, spec, named)?;
+        if self.flows.current().is_none() {
             // Without a line for our SYN (a simultaneous open), it still tells the flow's numbers.
             self.adopt();
             let Self { flows, sniffed, .. } = self;
@@ -82,9 +69,18 @@ impl Runner<'_> {
         let Some(flow) = self.flows.current() else {
             return Err(Failure::new(line, "no connection that this packet could belong to"));
         };
+        // packetdrill's `5 > 6`: other ports around the numbers of the connection under test.
+        let (mut remote, mut local) = (flow.remote, flow.local);
+        if let Some(foreign) = foreign {
+            remote.set_port(foreign.src.1);
+            local.set_port(foreign.dst.1);
+        }
+        if spec.flags.syn() && spec.flags.ack() {
+            flow.peer_begins(spec.seq);
+        }
         let script = Tcp {
-            src_port: flow.remote.port(),
-            dst_port: flow.local.port(),
+            src_port: remote.port(),
+            dst_port: local.port(),
             seq: spec.seq,
             ack: spec.ack,
             flags: spec.flags,
@@ -96,7 +92,35 @@ impl Runner<'_> {
         let live = flow
             .to_live(&script, self.config.judge.ts_ecr_scaled)
             .map_err(|what| Failure::new(line, what))?;
-        Ok((flow.remote, flow.local, Body::Tcp(live), Body::Tcp(script)))
+        Ok((remote, local, Body::Tcp(live), Body::Tcp(script)))
+    }
+
+    /// Turns to the connection that a line names, or to the one that the first packet to a listener begins.
+    fn turn_to_named(
+        &mut self,
+        line: usize,
+        spec: &TcpSpec,
+        ends: Option<(SocketAddr, SocketAddr)>,
+    ) -> Result<(), Box<Failure>> {
+        let too_many = || Failure::new(line, "too many connections for one script");
+        if let Some((src, dst)) = ends {
+            let flow = self.flows.turn_to(dst, src).ok_or_else(too_many)?;
+            if spec.flags.syn() && !spec.flags.ack() {
+                flow.forget();
+                flow.peer_begins(spec.seq);
+                self.fds.forget_latest();
+            }
+        } else if let Some(port) = self.flows.take_listener() {
+            let from = REMOTE_PORT.wrapping_add(self.sniffed.children);
+            self.sniffed.children = self.sniffed.children.wrapping_add(1);
+            let local = SocketAddr::new(self.config.ends.local, port);
+            let remote = SocketAddr::new(self.config.ends.remote, from);
+            let flow = self.flows.turn_to(local, remote).ok_or_else(too_many)?;
+            flow.forget();
+            flow.peer_begins(spec.seq);
+            self.fds.forget_latest();
+        }
+        Ok(())
     }
 
     fn message(
@@ -160,14 +184,15 @@ impl Runner<'_> {
     /// Whose packets a line speaks of.
     pub(super) fn whose(&self, spec: &PacketSpec) -> Whose {
         match (&spec.body, &spec.ends) {
-            (_, Some(ends)) => {
+            (body, Some(ends)) if ends.named || !matches!(body, BodySpec::Tcp(_)) => {
                 let world = &self.config.ends;
                 let local = SocketAddr::new(ends.src.0.unwrap_or(world.local), ends.src.1);
                 Whose::Between(local, SocketAddr::new(ends.dst.0.unwrap_or(world.remote), ends.dst.1))
             }
-            (BodySpec::Tcp(_), None) => Whose::Current,
-            (BodySpec::Udp(_), None) => Whose::Loose,
-            (BodySpec::Icmp(icmp), None) => {
+            // Without an address the ports of a segment say nothing about whose it is, as in packetdrill.
+            (BodySpec::Tcp(_), _) => Whose::Current,
+            (BodySpec::Udp(_), _) => Whose::Loose,
+            (BodySpec::Icmp(icmp), _) => {
                 if matches!(icmp.quoted, Quoted::Tcp { .. }) {
                     Whose::Message
                 } else {

@@ -17,8 +17,8 @@ pub(super) struct Sniffed {
     pub(super) waiting: VecDeque<Wire>,
     /// The last packets in both directions, for messages.
     pub(super) log: VecDeque<String>,
-    /// SYNs that came to listeners.
-    pub(super) syns: u16,
+    /// Connections that a first packet to a listener began.
+    pub(super) children: u16,
     /// The ends of the last datagram, the stack's first.
     pub(super) datagram: Option<(SocketAddr, SocketAddr)>,
 }
