@@ -61,6 +61,13 @@ impl Path {
         self.plpmtud = Some(Box::new(Plpmtud::new(cx.sysctl, cx.now, &self.pmtu, options)));
     }
 
+    /// The path's MTU changed, or what is known of it did: a search settles the size of segments anew.
+    pub fn settle_mtu(&mut self) {
+        if let Some(search) = &mut self.plpmtud {
+            search.settle(&self.pmtu);
+        }
+    }
+
     /// Replaces the controller (TCP_CONGESTION). The window stays; what the old controller learnt is forgotten. On a connection
     /// that is established [`CaEvent::Start`] has to follow.
     pub fn set_congestion(&mut self, kind: CongestionKind) {

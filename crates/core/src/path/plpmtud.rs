@@ -13,6 +13,8 @@ pub const CWND_MIN: u32 = 11;
 pub struct Plpmtud {
     low: u16,
     high: u16,
+    /// No packet is longer: `low` as it was when something last settled the size of segments (`tcp_sync_mss`).
+    settled: u16,
     /// Bytes of options in every segment.
     options: u16,
     /// When the search began.
@@ -28,23 +30,32 @@ struct Probe {
 }
 
 impl Plpmtud {
-    /// A search between `tcp_base_mss` and what the peer takes or the path is known to carry (`tcp_mtup_init`).
+    /// A search between `tcp_base_mss` and what the peer takes (`tcp_mtup_init`). Segments keep the size that they have until
+    /// [`Self::settle`].
     #[must_use]
     pub fn new(sysctl: &Sysctl, now: Instant, pmtu: &Pmtu, options: u16) -> Self {
         let base = u16::try_from(sysctl.tcp_base_mss).unwrap_or(u16::MAX);
-        Self {
-            low: pmtu.mtu_of(base, options),
-            high: pmtu.peer_mtu().min(pmtu.mtu()),
-            options,
-            since: now,
-            probe: None,
-        }
+        let (low, high) = (pmtu.mtu_of(base, options), pmtu.peer_mtu());
+        Self { low, high, settled: u16::MAX, options, since: now, probe: None }
     }
 
-    /// Payload of a segment that surely passes.
+    /// Where we opened the connection the search began with the SYN, which carried `asked` bytes of the options of segments: what
+    /// passed then bounds the first segments even where the peer declined the options (`tcp_connect_init`).
+    pub fn begun_with_syn(&mut self, asked: u16) {
+        self.settled = self.low - self.options + asked;
+    }
+
+    /// The size of segments is settled anew: no longer ones than surely pass, and than the path is known to carry
+    /// (`tcp_sync_mss`).
+    pub fn settle(&mut self, pmtu: &Pmtu) {
+        self.high = self.high.min(pmtu.mtu());
+        self.settled = self.low;
+    }
+
+    /// Largest payload of a segment; the path may allow less.
     #[must_use]
     pub fn mss(&self, pmtu: &Pmtu) -> u16 {
-        pmtu.mss_at(self.low, self.options)
+        pmtu.mss_at(self.settled, self.options)
     }
 
     /// Payload of the next probe, the middle of the range; `None` while one is out. A range narrower than `tcp_probe_threshold`
@@ -56,11 +67,12 @@ impl Plpmtud {
         let size = pmtu.mss_at(self.low.midpoint(self.high), self.options);
         let narrow = i32::from(self.high) - i32::from(self.low) < sysctl.tcp_probe_threshold as i32;
         if !narrow && size <= pmtu.mss_at(self.high, self.options) {
-            return Some(size);
+            // The first link would refuse what the peer takes and the path is known not to carry.
+            return Some(size).filter(|&size| size <= pmtu.mss(self.options));
         }
         if now.since(self.since) >= Duration::from_secs(u64::from(sysctl.tcp_probe_interval)) {
             self.high = pmtu.peer_mtu();
-            self.low = pmtu.mtu_of(self.mss(pmtu), self.options);
+            self.low = pmtu.mtu_of(self.mss(pmtu).min(pmtu.mss(self.options)), self.options);
             self.since = now;
         }
         None
@@ -73,9 +85,10 @@ impl Plpmtud {
 
     /// Everything below `una` is acknowledged: the probe's size where it was among that, which passes then
     /// (`tcp_mtup_probe_success`).
-    pub fn acknowledged(&mut self, una: u64) -> Option<u16> {
+    pub fn acknowledged(&mut self, pmtu: &Pmtu, una: u64) -> Option<u16> {
         let size = self.probe.take_if(|probe| probe.span.end <= una)?.size;
         self.low = size;
+        self.settle(pmtu);
         Some(size)
     }
 
@@ -91,14 +104,10 @@ impl Plpmtud {
         self.probe = None;
     }
 
-    /// A router told the path's MTU.
-    pub fn bound(&mut self, mtu: u16) {
-        self.high = self.high.min(mtu);
-    }
-
-    /// Timeouts go on although the search runs: half of the size that should pass (`tcp_mtu_probing`).
+    /// Timeouts go on although the search runs: half of the size that should pass (`tcp_mtu_probing`). [`Self::settle`] has to
+    /// follow.
     pub fn shrink(&mut self, sysctl: &Sysctl, pmtu: &Pmtu) {
-        let half = u32::from(self.mss(pmtu)) / 2;
+        let half = u32::from(pmtu.mss_at(self.low, self.options)) / 2;
         let mss = half.min(sysctl.tcp_base_mss).max(sysctl.tcp_mtu_probe_floor).max(sysctl.tcp_min_snd_mss);
         self.low = pmtu.mtu_of(u16::try_from(mss).unwrap_or(u16::MAX), self.options);
     }
@@ -124,18 +133,20 @@ mod tests {
     fn successes_and_failures_halve_the_range_until_it_is_narrow() {
         let (sysctl, pmtu) = (Sysctl::default(), path());
         let mut p = Plpmtud::new(&sysctl, Instant::ZERO, &pmtu, 12);
+        assert_eq!(p.mss(&pmtu), 1_448);
         // 1,024 + 52 bytes pass for certain.
+        p.settle(&pmtu);
         assert_eq!(p.mss(&pmtu), 1_024);
         assert_eq!(p.next_size(&sysctl, Instant::ZERO, &pmtu), Some(1_236));
         p.sent(&pmtu, 1_236, 1..1_237);
         assert_eq!(p.next_size(&sysctl, Instant::ZERO, &pmtu), None, "one at a time");
-        assert_eq!((p.acknowledged(1_236), p.acknowledged(1_237)), (None, Some(1_288)));
+        assert_eq!((p.acknowledged(&pmtu, 1_236), p.acknowledged(&pmtu, 1_237)), (None, Some(1_288)));
         assert_eq!(p.mss(&pmtu), 1_236);
         let mut passes = 0;
         let limit = 1_400;
         while let Some(size) = p.next_size(&sysctl, Instant::ZERO, &pmtu) {
             p.sent(&pmtu, size, 0..1);
-            assert!(if size + 52 <= limit { p.acknowledged(1).is_some() } else { p.lost(0) });
+            assert!(if size + 52 <= limit { p.acknowledged(&pmtu, 1).is_some() } else { p.lost(0) });
             passes += 1;
         }
         assert!(p.mss(&pmtu) + 52 <= limit && p.mss(&pmtu) + 52 > limit - 8, "{}", p.mss(&pmtu));
@@ -150,22 +161,26 @@ mod tests {
     fn black_holes_halve_the_size_down_to_the_floor() {
         let (sysctl, pmtu) = (Sysctl::default(), path());
         let mut p = Plpmtud::new(&sysctl, Instant::ZERO, &pmtu, 0);
+        p.settle(&pmtu);
         for want in [512, 256, 128, 64, 48, 48] {
             p.shrink(&sysctl, &pmtu);
+            p.settle(&pmtu);
             assert_eq!(p.mss(&pmtu), want);
         }
         let floor = Sysctl { tcp_mtu_probe_floor: 200, ..Sysctl::default() };
         p.shrink(&floor, &pmtu);
+        p.settle(&pmtu);
         assert_eq!(p.mss(&pmtu), 200);
     }
 
     #[test]
     fn a_probe_in_the_middle_of_the_window_is_not_blamed() {
-        let (sysctl, pmtu) = (Sysctl::default(), path());
+        let (sysctl, mut pmtu) = (Sysctl::default(), path());
         let mut p = Plpmtud::new(&sysctl, Instant::ZERO, &pmtu, 0);
         p.sent(&pmtu, 1_200, 100..1_300);
         assert!(!p.lost(99) && p.lost(100) && !p.lost(100));
-        p.bound(1_100);
+        pmtu.reset(1_100);
+        p.settle(&pmtu);
         assert_eq!(p.high, 1_100);
     }
 }

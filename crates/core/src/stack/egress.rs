@@ -19,7 +19,6 @@ use crate::packet::{Csum, GsoKind, Head, Offload, Owner, Packet};
 use crate::qdisc::{Dequeued, Qdisc as _};
 use crate::socket::{Path, Socket, Turn};
 use crate::tcp::{Outgoing, PathCaps};
-use core::cmp::Ordering;
 use core::net::IpAddr;
 use lowwater_wire::protocol;
 use lowwater_wire::tcp::{CHECKSUM_OFFSET, TcpFlags};
@@ -314,12 +313,8 @@ impl Stack {
             path.dst = dst;
         }
         let Socket::Tcp(conn) = &mut entry.socket else { return false };
-        match dst.mtu.cmp(&conn.path_mtu()) {
-            Ordering::Less => {
-                conn.on_pmtu(&mut self.env.cx(self.now, Some(id)), dst.mtu, None);
-            }
-            Ordering::Greater => conn.raise_pmtu(dst.mtu),
-            Ordering::Equal => {}
+        if dst.mtu != conn.path_mtu() {
+            conn.follow_route_mtu(dst.mtu);
         }
         true
     }

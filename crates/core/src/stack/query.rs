@@ -158,7 +158,10 @@ impl Stack {
     /// [`Error::NoSuchSocket`]; [`Error::NotConnected`] where there is no peer; those of finding a route.
     pub fn path_mtu(&self, id: SocketId) -> Result<u16, Error> {
         match &self.sockets.get(id).ok_or(Error::NoSuchSocket)?.socket {
-            Socket::Tcp(conn) => Ok(conn.path_mtu()),
+            Socket::Tcp(conn) => {
+                let tuple = conn.tuple();
+                Ok(self.route(Some(tuple.local_ip), tuple.remote_ip).map_or(conn.path_mtu(), |dst| dst.mtu))
+            }
             Socket::Udp(udp) => {
                 let remote = udp.remote.ok_or(Error::NotConnected)?;
                 Ok(self.route(Some(udp.local.ip()), remote.ip())?.mtu)

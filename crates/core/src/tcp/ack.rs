@@ -174,7 +174,7 @@ impl Work<'_, '_> {
         let e = &mut self.e;
         let Some(search) = &mut e.path.plpmtud else { return };
         let before = search.packet(&e.path.pmtu, e.flight.mss);
-        let Some(size) = search.acknowledged(e.flight.tx.una()) else { return };
+        let Some(size) = search.acknowledged(&e.path.pmtu, e.flight.tx.una()) else { return };
         e.cx.count.tcp_ext.tcp_mtup_success += 1;
         self.recovery.undo.prior_ssthresh = self.recovery.current_ssthresh(e.path);
         let cwnd = u64::from(e.path.window.cwnd) * u64::from(before) / u64::from(size.max(1));

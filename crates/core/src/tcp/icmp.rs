@@ -1,5 +1,6 @@
 //! ICMP errors about a connection (RFC 5461, RFC 5927 section 4, RFC 1191; `tcp_v4_err`).
 use super::conn::Conn;
+use super::options::PmtuBelief;
 use super::seq::Seq;
 use super::state::State;
 use crate::base::{Cx, Error};
@@ -22,8 +23,9 @@ impl Conn {
         }
     }
 
-    /// A router says that packets above `mtu` bytes do not pass: what is in flight in larger ones is cut and sent again. False
-    /// when the error is none of this connection's, so that nobody else should believe it either.
+    /// A router says that packets above `mtu` bytes do not pass: what is in flight in larger ones is cut and sent again, unless
+    /// the application forbade it (IP_MTU_DISCOVER). False when the error is none of this connection's or not to be believed, so
+    /// that nobody else should believe it either.
     pub fn on_pmtu(&mut self, cx: &mut Cx<'_>, mtu: u16, seq: Option<Seq>) -> bool {
         if !self.names_our_data(seq) {
             cx.count.tcp_ext.out_of_window_icmps += 1;
@@ -32,25 +34,32 @@ impl Conn {
         if matches!(self.state, State::Close | State::TimeWait) {
             return false;
         }
-        if seq.is_some() && !self.options.accepts_pmtu() {
-            return false;
+        match self.options.pmtu_belief(self.tuple.is_v6()) {
+            PmtuBelief::Full => {}
+            PmtuBelief::Route => return true,
+            PmtuBelief::None => return false,
         }
         if self.path.pmtu.too_big(u32::from(mtu)).is_none() {
             return true;
         }
-        if let Some(search) = &mut self.path.plpmtud {
-            search.bound(self.path.pmtu.mtu());
-        }
-        let mss = self.mss();
-        self.tx.set_mss(mss);
+        self.settle_mss();
         self.tx.on_mss_reduced(cx, &mut self.path);
         self.out.try_send(self.default_hold());
         true
     }
 
-    /// What was learnt of the path grew too old: packets of `mtu` bytes may pass again (RFC 1191 section 6.3).
-    pub fn raise_pmtu(&mut self, mtu: u16) {
+    /// The route has another MTU: an error about another connection to the same host lowered it, or what was learnt grew too old
+    /// (RFC 1191 section 6.3). What leaves from now on has its size; what is in flight stays (`tcp_current_mss`).
+    pub fn follow_route_mtu(&mut self, mtu: u16) {
         self.path.pmtu.reset(mtu);
+        self.settle_mss();
+    }
+
+    /// The size of segments follows what is known of the path (`tcp_sync_mss`).
+    pub(in crate::tcp) fn settle_mss(&mut self) {
+        self.path.settle_mtu();
+        let mss = self.mss();
+        self.tx.set_mss(mss);
     }
 
     /// Between SND.UNA and SND.NXT: nobody off the path knows such a number (RFC 5927 section 4.1).

@@ -164,6 +164,11 @@ impl Negotiated {
         }
     }
 
+    /// Bytes of options in every data segment of a connection whose peer agrees to all that our SYN asks for.
+    pub(crate) const fn asked_option_bytes(sysctl: &Sysctl) -> u16 {
+        if sysctl.tcp_timestamps != 0 { TS_OPTION_BYTES } else { 0 }
+    }
+
     /// Bytes of options in every data segment.
     pub(crate) const fn data_option_bytes(&self) -> u16 {
         if self.ts { TS_OPTION_BYTES } else { 0 }

@@ -118,10 +118,14 @@ impl SocketOptions {
         RtoBounds::new(self.rto_min_us, self.rto_max_ms)
     }
 
-    /// What routers say about the path's MTU counts (`tcp_v4_mtu_reduced`).
+    /// What routers say about the path's MTU counts so far (`tcp_v4_mtu_reduced`, `tcp_v6_mtu_reduced`).
     #[must_use]
-    pub const fn accepts_pmtu(&self) -> bool {
-        matches!(self.mtu_discover, 1..=3)
+    pub const fn pmtu_belief(&self, v6: bool) -> PmtuBelief {
+        match (self.mtu_discover, v6) {
+            (1..=3, _) | (0, true) => PmtuBelief::Full,
+            (_, false) => PmtuBelief::Route,
+            (_, true) => PmtuBelief::None,
+        }
     }
 
     /// Routers may not fragment (`ip_dont_fragment`).
@@ -129,6 +133,17 @@ impl SocketOptions {
     pub const fn dont_fragment(&self) -> bool {
         matches!(self.mtu_discover, 1 | 2)
     }
+}
+
+/// What a socket makes of a router's word that packets were too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PmtuBelief {
+    /// The route learns of it, and what was too long is sent again at once.
+    Full,
+    /// The route learns of it, so what the socket sends later is shorter; what is in flight stays.
+    Route,
+    /// Nothing.
+    None,
 }
 
 /// Timeouts of a SYN-ACK, doubling from one second to two minutes, that last at least as long (`secs_to_retrans`): how

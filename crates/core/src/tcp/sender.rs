@@ -316,9 +316,11 @@ impl Sender {
         self.flight.sack_ok = on;
     }
 
-    /// The peer offered this window: the largest counts.
-    pub fn note_window(&mut self, window: u32) {
+    /// The peer offered this window: the largest counts. True when there was none as large.
+    pub fn note_window(&mut self, window: u32) -> bool {
+        let grown = window > self.max_window;
         self.max_window = self.max_window.max(window);
+        grown
     }
 
     /// Largest window that the peer ever offered (`max_window`).

@@ -134,8 +134,8 @@ fn an_unreachable_host_is_the_reason_of_a_timeout() {
 
 /// A search from the start: 1,064 bytes of packet pass for certain, 1,500 may.
 fn searching() -> Peer {
-    let sysctl = Sysctl { tcp_mtu_probing: 2, ..Sysctl::default() };
-    let mut p = Peer::server(Shape { syn: "win 65535 mss 1460 sackOK", sysctl, ..Shape::default() });
+    let sysctl = Sysctl { tcp_mtu_probing: 2, tcp_timestamps: 0, ..Sysctl::default() };
+    let mut p = Peer::client(Shape { syn: "win 65535 mss 1460 sackOK", sysctl, ..Shape::default() });
     assert_eq!(p.info().snd_mss, 1_024);
     p.write(10_240);
     // Ten segments: a window of ten is too small for a probe.
@@ -265,9 +265,14 @@ fn without_the_sysctl_the_size_stays() {
 
 #[test]
 fn the_sysctls_bound_the_search() {
-    let sysctl =
-        Sysctl { tcp_mtu_probing: 2, tcp_base_mss: 700, tcp_probe_threshold: 2_000, ..Sysctl::default() };
-    let mut p = Peer::server(Shape { syn: "win 65535 mss 1460 sackOK", sysctl, ..Shape::default() });
+    let sysctl = Sysctl {
+        tcp_mtu_probing: 2,
+        tcp_timestamps: 0,
+        tcp_base_mss: 700,
+        tcp_probe_threshold: 2_000,
+        ..Sysctl::default()
+    };
+    let mut p = Peer::client(Shape { syn: "win 65535 mss 1460 sackOK", sysctl, ..Shape::default() });
     assert_eq!(p.info().snd_mss, 700);
     p.write(7_000);
     p.expect_data(1, 7_001, 700);
@@ -301,9 +306,14 @@ fn the_floor_bounds_what_black_holes_do() {
 
 #[test]
 fn a_search_begins_anew_after_its_interval() {
-    let sysctl =
-        Sysctl { tcp_mtu_probing: 2, tcp_base_mss: 1_456, tcp_probe_interval: 5, ..Sysctl::default() };
-    let mut p = Peer::server(Shape { syn: "win 65535 mss 1460 sackOK", sysctl, ..Shape::default() });
+    let sysctl = Sysctl {
+        tcp_mtu_probing: 2,
+        tcp_timestamps: 0,
+        tcp_base_mss: 1_456,
+        tcp_probe_interval: 5,
+        ..Sysctl::default()
+    };
+    let mut p = Peer::client(Shape { syn: "win 65535 mss 1460 sackOK", sysctl, ..Shape::default() });
     p.write(14_560);
     p.expect_data(1, 14_561, 1_456);
     p.at(100);

@@ -16,7 +16,7 @@ impl Conn {
     #[must_use]
     pub fn open_fast(cx: &mut Cx<'_>, request: Request, listener: SocketId, syn: &Segment) -> Self {
         let mut conn = Self::accept(cx, request.accepted());
-        conn.establish(cx);
+        conn.establish(cx, None);
         conn.rest.stats.data_segs_in = u32::from(syn.payload_len() > 0);
         conn.take_syn_data(cx, syn);
         let child = Child { request, listener };

@@ -35,7 +35,10 @@ impl Conn {
         self.input_ecn_flags(seg);
         let window = u32::from(seg.window) << self.peer.snd_wscale;
         let changed = self.snd.update(una, seg.ack, seg.seq, window);
-        self.tx.note_window(self.snd.wnd);
+        if self.tx.note_window(self.snd.wnd) {
+            // Half of the window bounds segments, so their size is looked at (`tcp_ack_update_window`).
+            self.path.settle_mtu();
+        }
         if changed && self.tx.queue_ref().unsent_bytes() > 0 {
             // What waited for the window waited for no acknowledgement: the congestion window is as old (`tcp_ack_update_window`).
             self.tx.check_idle_restart(cx, &mut self.path);
@@ -163,7 +166,9 @@ impl Conn {
         self.tx.undo_spurious_syn_ack(echo.map(|echo| echo.wrapping_sub(self.peer.stamps.offset)));
         self.snd.wl1 = seg.seq;
         self.snd.wnd = u32::from(seg.window) << self.peer.snd_wscale;
-        self.establish(cx);
+        // A SYN of ours is still out where both sides opened; the peer's said which options segments have (`tcp_mtup_init` at once).
+        let crossed = self.tx.una_offset() == 0;
+        self.establish(cx, crossed.then(|| self.peer.data_option_bytes()));
         self.first_pacing_rate(cx);
         self.app.notice.insert(Notice::CONNECTED);
         self.app.notice.insert(Notice::WRITABLE);

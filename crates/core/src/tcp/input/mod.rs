@@ -105,13 +105,17 @@ impl Conn {
         }
     }
 
-    /// The handshake is complete: the parts learn what it settled.
-    pub(super) fn establish(&mut self, cx: &mut Cx<'_>) {
+    /// The handshake is complete: the parts learn what it settled. `asked` where a SYN of ours began it: bytes of options that
+    /// segments were to have when the search for the MTU began.
+    pub(super) fn establish(&mut self, cx: &mut Cx<'_>, asked: Option<u16>) {
         let mss = self.peer.mss(self.path.pmtu.mtu(), self.tuple.is_v6());
         self.path.pmtu.set_peer_mss(Some(self.peer.mss_clamp));
         self.path.ecn.set_negotiated(self.peer.ecn);
         if cx.sysctl.tcp_mtu_probing > 1 {
             self.path.search_mtu(cx, self.peer.data_option_bytes());
+        }
+        if let (Some(search), Some(asked)) = (&mut self.path.plpmtud, asked) {
+            search.begun_with_syn(asked);
         }
         self.tx.set_mss(mss);
         self.tx.set_sack(self.peer.sack);

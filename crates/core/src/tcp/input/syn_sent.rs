@@ -3,6 +3,7 @@ use crate::base::{Cx, DropWhy, Duration, Error};
 use crate::tcp::ack_policy::MAX_QUICKACKS;
 use crate::tcp::conn::Conn;
 use crate::tcp::fastopen::fact;
+use crate::tcp::negotiated::Negotiated;
 use crate::tcp::output::nagle::Hold;
 use crate::tcp::ready::Notice;
 use crate::tcp::segment::Segment;
@@ -76,7 +77,7 @@ impl Conn {
         self.acknowledge(cx, seg, true);
         self.snd.up = self.tx.snd_una();
         self.set_state(cx, State::Established);
-        self.establish(cx);
+        self.establish(cx, Some(Negotiated::asked_option_bytes(cx.sysctl)));
         let refused = self.fast_syn_answered(cx, seg);
         let wait = self.options.defer_accept > 0 || self.rest.stats.fast.has(fact::MORE);
         if !wait || refused {

@@ -49,7 +49,6 @@ impl Conn {
             Some(search) => search.shrink(cx.sysctl, &self.path.pmtu),
             None => self.path.search_mtu(cx, self.peer.data_option_bytes()),
         }
-        let mss = self.mss();
-        self.tx.set_mss(mss);
+        self.settle_mss();
     }
 }

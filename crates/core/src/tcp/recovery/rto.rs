@@ -286,7 +286,7 @@ impl Recovery {
     /// The path's MTU shrank: what is too long for it is lost, without being a sign of congestion (`tcp_simple_retransmit`).
     /// True when something is to be sent again.
     pub(in crate::tcp) fn on_mss_reduced(&mut self, e: &mut Env<'_, '_>) -> bool {
-        let (mss, prior) = (e.flight.mss, e.flight.lost_out);
+        let mss = e.flight.mss;
         let mut next = e.flight.tx.first().map(|(start, _)| start);
         while let Some(start) = next {
             let Some(sent) = e.flight.tx.get(start) else { break };
@@ -296,7 +296,7 @@ impl Recovery {
             }
             next = e.flight.tx.range(end, u64::MAX).next().map(|(start, _)| start);
         }
-        if e.flight.lost_out == prior {
+        if e.flight.lost_out == 0 {
             return false;
         }
         if !e.flight.sack_ok {
