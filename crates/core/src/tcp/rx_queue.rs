@@ -65,6 +65,8 @@ pub struct RxQueue {
     truesize: u32,
     /// Overhead that the last collapse could not squeeze out; the next one waits until there is clearly more.
     floor: u32,
+    /// Chunks that came since the last squeeze.
+    unsqueezed: u32,
 }
 
 /// Data out of order.
@@ -90,6 +92,7 @@ impl RxQueue {
             charge: 0,
             truesize: 0,
             floor: 0,
+            unsqueezed: 0,
         }
     }
 
@@ -177,6 +180,7 @@ impl RxQueue {
             out.add_duplicate(offset, end);
             return out;
         }
+        self.unsqueezed = self.unsqueezed.saturating_add(chunks.len() as u32);
         let feed = Feed::new(offset, chunks);
         if offset <= self.next {
             self.enqueue_in_order(feed, offset..end, data_end, &mut out);

@@ -21,6 +21,10 @@ impl Ready {
         Self { first: None, rest: None }
     }
 
+    pub(super) fn len(&self) -> usize {
+        usize::from(self.first.is_some()) + self.rest.as_ref().map_or(0, |rest| rest.0.len())
+    }
+
     pub(super) const fn front_mut(&mut self) -> Option<&mut Chunk> {
         self.first.as_mut()
     }

@@ -1,62 +1,90 @@
 //! Linux's charge after a full queue was copied into few buffers (`tcp_collapse`): what it frees decides whether the next segment is
 //! taken. What the chunks really pin is another matter, which [`RxQueue::collapse`] sees to.
+//!
+//! It walks over what waits. A peer that goes on filling a full buffer must not make that happen for each of its segments, so a
+//! long queue is walked again only after it has grown by a part of itself.
 use super::{Chunk, RxQueue};
 use crate::tcp::truesize::{SQUEEZED_MAX, Truesize};
 use crate::tcp::window::Ratio;
 
-/// Chunks that follow one another and are about to be charged as if copied.
-#[derive(Default)]
-struct Run<'a> {
-    chunks: Vec<&'a mut Chunk>,
+/// A queue of so many chunks is walked whenever it is asked for.
+const SHORT: usize = 64;
+/// A longer one once it has had one more for each so many that wait: chunks looked at per chunk that came.
+const WALK_PER_CHUNK: usize = 16;
+
+/// Chunks that follow one another and could be charged as if copied.
+#[derive(Clone, Copy, Default)]
+struct Run {
     truesize: u32,
     bytes: u32,
-    /// Buffers that there were.
+    /// Chunks, and among them those that carry a buffer's charge: how many buffers there were.
+    chunks: usize,
+    buffers: u64,
+    /// The first chunk from which buffers hold less than they should, if any do.
+    poor: Option<Tail>,
+    /// What has been met since the last buffer's end.
+    open: Tail,
+}
+
+/// The end of a run, from a chunk on.
+#[derive(Clone, Copy, Default)]
+struct Tail {
+    from: usize,
+    bytes: u32,
+    truesize: u32,
     buffers: u64,
 }
 
-impl<'a> Run<'a> {
-    fn push(&mut self, chunk: &'a mut Chunk) {
+impl Tail {
+    fn push(&mut self, chunk: &Chunk) {
+        self.bytes += chunk.len() as u32;
+        self.truesize += chunk.truesize();
+        self.buffers += u64::from(chunk.truesize() > 0);
+    }
+}
+
+impl Run {
+    fn push(&mut self, chunk: &Chunk, ratio: Ratio) {
+        self.chunks += 1;
         self.truesize += chunk.truesize();
         self.bytes += chunk.len() as u32;
         self.buffers += u64::from(chunk.truesize() > 0);
-        self.chunks.push(chunk);
+        if let Some(poor) = &mut self.poor {
+            return poor.push(chunk);
+        }
+        self.open.push(chunk);
+        if chunk.truesize() == 0 {
+            return;
+        }
+        if ratio.win_from_space(chunk.truesize()) > self.open.bytes {
+            self.poor = Some(self.open);
+        }
+        self.open = Tail { from: self.chunks, ..Tail::default() };
     }
 
-    /// Charges all from the first on that holds less than `ratio` says. Returns how many buffers went.
-    fn squeeze(mut self, ratio: Ratio) -> u64 {
-        let mut from = self.chunks.len();
-        let (mut len, mut first) = (0, 0);
-        for (i, chunk) in self.chunks.iter().enumerate() {
-            len += chunk.len() as u32;
-            if chunk.truesize() == 0 {
-                continue;
-            }
-            if ratio.win_from_space(chunk.truesize()) > len {
-                from = first;
-                break;
-            }
-            (len, first) = (0, i + 1);
-        }
-        let chunks = &mut self.chunks[from..];
-        let gone = chunks.iter().filter(|chunk| chunk.truesize() > 0).count() as u64;
-        let len: u32 = chunks.iter().map(|chunk| chunk.len() as u32).sum();
-        let copies = len / SQUEEZED_MAX * Truesize::squeezed(SQUEEZED_MAX).bytes()
-            + Truesize::squeezed(len % SQUEEZED_MAX).bytes();
-        if copies >= chunks.iter().map(|chunk| chunk.truesize()).sum() {
-            return 0;
-        }
-        let last = chunks.len().saturating_sub(1);
+    /// The part that is worth copying.
+    fn worth(&self) -> Option<Tail> {
+        let tail = self.poor?;
+        let copies = tail.bytes / SQUEEZED_MAX * Truesize::squeezed(SQUEEZED_MAX).bytes()
+            + Truesize::squeezed(tail.bytes % SQUEEZED_MAX).bytes();
+        (copies < tail.truesize).then_some(tail)
+    }
+}
+
+impl Tail {
+    /// Charges the run's `chunks` from the first of this part on as if copied. Returns how many buffers went.
+    fn squeeze<'a>(self, chunks: impl Iterator<Item = &'a mut Chunk>) -> u64 {
         let mut at = 0;
-        for (i, chunk) in chunks.iter_mut().enumerate() {
+        for chunk in chunks.skip(self.from) {
             let full = at / SQUEEZED_MAX;
             at += chunk.len() as u32;
             chunk.truesize = (full..at / SQUEEZED_MAX)
                 .fold(Truesize::NONE, |sum, _| sum.and(Truesize::squeezed(SQUEEZED_MAX)));
-            if i == last && at % SQUEEZED_MAX > 0 {
+            if at == self.bytes && !at.is_multiple_of(SQUEEZED_MAX) {
                 chunk.truesize = chunk.truesize.and(Truesize::squeezed(at % SQUEEZED_MAX));
             }
         }
-        gone
+        self.buffers
     }
 }
 
@@ -64,10 +92,18 @@ impl RxQueue {
     /// Charges both queues as if each had been copied into as few buffers as hold it; `limit` is the receive buffer. Returns how many
     /// buffers were freed for that (TCPRcvCollapsed).
     pub fn squeeze(&mut self, ratio: Ratio, limit: u32) -> u64 {
+        let held = self.held.as_ref().map_or(0, |held| held.chunks.len());
+        let waiting = self.ready.len() + held;
+        if waiting > SHORT && self.unsqueezed as usize * WALK_PER_CHUNK < waiting {
+            return 0;
+        }
+        self.unsqueezed = 0;
         let mut gone = self.squeeze_held(ratio, limit);
         let mut run = Run::default();
-        self.ready.iter_mut().for_each(|chunk| run.push(chunk));
-        gone += run.squeeze(ratio);
+        self.ready.iter().for_each(|chunk| run.push(chunk, ratio));
+        if let Some(tail) = run.worth() {
+            gone += tail.squeeze(self.ready.iter_mut());
+        }
         let held = self.held.iter().flat_map(|held| held.chunks.values());
         self.truesize = self.ready.iter().chain(held).map(Chunk::truesize).sum();
         gone
@@ -77,16 +113,13 @@ impl RxQueue {
     fn squeeze_held(&mut self, ratio: Ratio, limit: u32) -> u64 {
         let (mut gone, mut tiny) = (0, 0);
         let Some(held) = &mut self.held else { return 0 };
-        let mut chunks = held.chunks.iter_mut().peekable();
-        while chunks.peek().is_some() {
+        for (&start, &end) in &held.runs {
             let mut run = Run::default();
-            let mut end = None;
-            while let Some((&at, chunk)) = chunks.next_if(|(at, _)| end.is_none_or(|end| **at == end)) {
-                end = Some(at + chunk.len() as u64);
-                run.push(chunk);
-            }
+            held.chunks.range(start..end).for_each(|(_, chunk)| run.push(chunk, ratio));
             if run.buffers > 1 || run.bytes >= SQUEEZED_MAX {
-                gone += run.squeeze(ratio);
+                if let Some(tail) = run.worth() {
+                    gone += tail.squeeze(held.chunks.range_mut(start..end).map(|(_, chunk)| chunk));
+                }
             } else {
                 tiny += run.truesize;
                 if tiny > limit / 8 {

@@ -276,6 +276,28 @@ fn small_segments_share_the_buffer_before_them() {
 }
 
 #[test]
+fn a_long_queue_is_not_walked_for_each_segment() {
+    let mut q = RxQueue::new(BASE);
+    let full = Ratio::measured(1_460, 2_304);
+    let mut at = BASE;
+    let mut add = |q: &mut RxQueue, n: u64| {
+        for _ in 0..n {
+            q.enqueue(at, one(at, at + 100), false);
+            at += 100;
+        }
+    };
+    add(&mut q, 8_000);
+    assert!(q.squeeze(full, 100_000) > 3_000);
+    // It was walked; a sixteenth of it must come before that is done again, whatever the peer sends.
+    let before = q.truesize();
+    add(&mut q, 100);
+    let grown = q.truesize();
+    assert!(grown > before && q.squeeze(full, 100_000) == 0 && q.truesize() == grown);
+    add(&mut q, 500);
+    assert!(q.squeeze(full, 100_000) > 200 && q.truesize() < before + 600 * 130);
+}
+
+#[test]
 fn squeezing_charges_for_whole_buffers() {
     let mut q = RxQueue::new(BASE);
     let full = Ratio::measured(1_460, 2_304);
