@@ -60,24 +60,31 @@ pub struct Watch {
     pub data: u64,
 }
 
+/// Places on the list that nobody holds, beyond as many as are held.
+const VACANT_MAX: usize = 64;
+
 #[derive(Clone, Copy, Debug)]
 struct Item {
     watch: Watch,
-    /// It stands on the list.
-    listed: bool,
+    /// Where it stands on the list, if it does.
+    ticket: Option<u64>,
 }
 
 /// A set of watched names.
 #[derive(Debug)]
 pub struct ReadySet<K> {
     items: BTreeMap<K, Item>,
-    /// Names that may have something, in the order in which they got it; each at most once.
-    list: VecDeque<K>,
+    /// Names that may have something, in the order in which they got it; each at most once, but for places that nobody holds
+    /// any more: those whose number is not their name's.
+    list: VecDeque<(K, u64)>,
+    next_ticket: u64,
+    /// Names that stand on the list.
+    listed: usize,
 }
 
 impl<K> Default for ReadySet<K> {
     fn default() -> Self {
-        Self { items: BTreeMap::new(), list: VecDeque::new() }
+        Self { items: BTreeMap::new(), list: VecDeque::new(), next_ticket: 0, listed: 0 }
     }
 }
 
@@ -92,28 +99,40 @@ impl<K: Ord + Copy> ReadySet<K> {
     /// owner tells it next.
     pub fn watch(&mut self, name: K, watch: Watch) {
         let watch = Watch { events: watch.events | bit::ERR | bit::HUP, ..watch };
-        let listed = self.items.get(&name).is_some_and(|item| item.listed);
-        self.items.insert(name, Item { watch, listed });
+        let ticket = self.items.get(&name).and_then(|item| item.ticket);
+        self.items.insert(name, Item { watch, ticket });
     }
 
     /// The name is gone, or is not watched any more.
     pub fn forget(&mut self, name: K) {
-        if self.items.remove(&name).is_some_and(|item| item.listed) {
-            self.list.retain(|listed| *listed != name);
+        if self.items.remove(&name).is_some_and(|item| item.ticket.is_some()) {
+            self.listed -= 1;
+            // Its place stays until they are more than half: work is done per name, not per place.
+            if self.list.len() > 2 * self.listed + VACANT_MAX {
+                let items = &self.items;
+                self.list.retain(|(name, ticket)| items.get(name).is_some_and(|i| i.ticket == Some(*ticket)));
+            }
+        }
+    }
+
+    /// Puts a name that is watched at the end of the list, unless it stands there.
+    fn list(&mut self, name: K) {
+        if let Some(item) = self.items.get_mut(&name).filter(|item| item.ticket.is_none()) {
+            item.ticket = Some(self.next_ticket);
+            self.list.push_back((name, self.next_ticket));
+            self.next_ticket += 1;
+            self.listed += 1;
         }
     }
 
     /// Something about `name` changed; true when it is watched for that.
     pub fn wake(&mut self, name: K, change: u32) -> bool {
-        let Some(item) = self.items.get_mut(&name) else { return false };
+        let Some(item) = self.items.get(&name) else { return false };
         // Disarmed by ONESHOT, or the change is none that it wants.
         if item.watch.events & !bit::HOW == 0 || item.watch.events & change == 0 {
             return false;
         }
-        if !item.listed {
-            item.listed = true;
-            self.list.push_back(name);
-        }
+        self.list(name);
         true
     }
 
@@ -136,22 +155,29 @@ impl<K: Ord + Copy> ReadySet<K> {
 
     /// Names that may have something, with what they are watched for.
     pub fn waiting(&self) -> impl Iterator<Item = (K, u32)> {
-        self.list.iter().filter_map(|name| Some((*name, self.items.get(name)?.watch.events)))
+        let events = |(name, ticket): &(K, u64)| {
+            let item = self.items.get(name).filter(|item| item.ticket == Some(*ticket))?;
+            Some((*name, item.watch.events))
+        };
+        self.list.iter().filter_map(events)
     }
 
     /// How many names may have something: as many turns are one round.
     #[must_use]
     pub fn listed(&self) -> usize {
-        self.list.len()
+        self.listed
     }
 
     /// Whose turn it is: ask what it is ready for, then [`judge`](Self::judge).
     pub fn take(&mut self) -> Option<K> {
-        let name = self.list.pop_front()?;
-        if let Some(item) = self.items.get_mut(&name) {
-            item.listed = false;
+        loop {
+            let (name, ticket) = self.list.pop_front()?;
+            if let Some(item) = self.items.get_mut(&name).filter(|item| item.ticket == Some(ticket)) {
+                item.ticket = None;
+                self.listed -= 1;
+                return Some(name);
+            }
         }
-        Some(name)
     }
 
     /// `name` is ready for `ready`: what to report of it, if that is anything. Who is watched by level goes to the end of the
@@ -165,9 +191,8 @@ impl<K: Ord + Copy> ReadySet<K> {
         let told = Watch { events, data: item.watch.data };
         if item.watch.events & bit::ONESHOT != 0 {
             item.watch.events &= bit::HOW;
-        } else if item.watch.events & bit::ET == 0 && !item.listed {
-            item.listed = true;
-            self.list.push_back(name);
+        } else if item.watch.events & bit::ET == 0 {
+            self.list(name);
         }
         Some(told)
     }
@@ -222,6 +247,28 @@ mod tests {
         set.watch(1, WATCH);
         assert!(set.wake(1, bit::ERR));
         assert_eq!(round(&mut set, bit::ERR), [bit::ERR]);
+    }
+
+    #[test]
+    fn forgetting_does_not_walk_over_the_list() {
+        let mut set = ReadySet::default();
+        for name in 0..10_000 {
+            set.watch(name, WATCH);
+            set.wake(name, bit::IN);
+        }
+        // Nobody walked if the places of those who went are still there; and they do not stay for ever.
+        (0..5_000).for_each(|name| set.forget(name));
+        assert_eq!((set.listed(), set.list.len()), (5_000, 10_000));
+        (5_000..9_990).for_each(|name| set.forget(name));
+        assert!(set.listed() == 10 && set.list.len() <= 10 * 2 + VACANT_MAX, "{}", set.list.len());
+        // One that comes again stands where it came again, once.
+        set.watch(9_990, WATCH);
+        set.forget(9_991);
+        set.watch(9_991, WATCH);
+        assert!(set.wake(9_991, bit::IN));
+        assert_eq!(set.waiting().count(), 10);
+        let order: Vec<u32> = core::iter::from_fn(|| set.take()).collect();
+        assert_eq!(order, [9_990, 9_992, 9_993, 9_994, 9_995, 9_996, 9_997, 9_998, 9_999, 9_991]);
     }
 
     #[test]
