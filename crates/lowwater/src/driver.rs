@@ -60,13 +60,25 @@ impl Attached {
         }
         match self.port.recv(at, BATCH_PACKETS, &mut self.inbox) {
             Ok(more) => self.more_input = more,
-            Err(e) => self.failed = Some(e.to_string()),
+            Err(e) => {
+                self.failed = Some(e.to_string());
+                // Nothing comes back any more, and nobody shall wait for it.
+                self.port.abandon(&mut self.done);
+                self.lose_outbox();
+                return true;
+            }
         }
         if self.port.needs_flush() {
             self.port.flush();
         }
         self.port.completions(&mut self.done);
-        !self.inbox.is_empty() || !self.done.is_empty() || self.failed.is_some()
+        !self.inbox.is_empty() || !self.done.is_empty()
+    }
+
+    /// What was to leave by a device that is gone is lost, as in a network.
+    fn lose_outbox(&mut self) {
+        self.done.extend(self.outbox.drain(..).filter_map(|packet| packet.owner));
+        self.retry_at = None;
     }
 
     /// Until when the driver may sleep for this device's sake.
@@ -83,6 +95,10 @@ impl Attached {
     fn write(&mut self, now: Instant, mut observer: Option<(usize, &mut Observer)>) -> bool {
         let mut moved = false;
         self.retry_at = None;
+        if self.failed.is_some() {
+            self.lose_outbox();
+            return true;
+        }
         while let Some(packet) = self.outbox.pop_front() {
             let owner = packet.owner;
             let seen = observer.is_some().then(|| packet.clone());
@@ -226,6 +242,8 @@ impl Driver {
             std::thread::yield_now();
             now = self.shared.clock.now();
             if self.read(now) || self.poller.take_wake() || now >= until {
+                // Every device was read: what is due comes after that.
+                self.looked = true;
                 self.busy_poll.on_something(now);
                 return Some(now);
             }
@@ -333,7 +351,9 @@ fn output(inner: &mut Inner, now: Instant, attached: &mut Attached) -> bool {
     if !attached.outbox.is_empty() {
         return false;
     }
-    let QueueLimit { packets, bytes: mut room } = attached.port.room();
+    let all = QueueLimit { packets: usize::MAX, bytes: usize::MAX };
+    let QueueLimit { packets, bytes: mut room } =
+        if attached.failed.is_some() { all } else { attached.port.room() };
     if packets == 0 {
         attached.crowded = true;
         return false;
@@ -373,4 +393,82 @@ fn end(inner: &mut Inner, now: Instant) -> bool {
     }
     inner.phase = Phase::Stopped(aborted);
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use lowwater_core::base::{FlowId, SocketId};
+    use lowwater_core::device::{Device, DeviceCaps};
+    use lowwater_core::packet::Offload;
+    use std::io;
+
+    /// Takes two packets, gives none back, and is gone at the second look.
+    #[derive(Default)]
+    struct Unplugged {
+        held: Vec<Owner>,
+        looks: u32,
+    }
+
+    impl Device for Unplugged {
+        fn submit(&mut self, _: Instant, packet: Packet) -> Submit {
+            if self.held.len() == 2 {
+                return Submit::NotNow(packet);
+            }
+            self.held.extend(packet.owner);
+            Submit::Sent
+        }
+    }
+
+    impl Port for Unplugged {
+        fn caps(&self) -> DeviceCaps {
+            DeviceCaps::plain(1_500)
+        }
+        fn recv(&mut self, _: Instant, _: usize, _: &mut Vec<Packet>) -> io::Result<bool> {
+            self.looks += 1;
+            if self.looks == 1 { Ok(false) } else { Err(io::Error::other("unplugged")) }
+        }
+        fn abandon(&mut self, into: &mut Vec<Owner>) {
+            into.append(&mut self.held);
+        }
+        fn room(&self) -> QueueLimit {
+            QueueLimit { packets: 2 - self.held.len(), bytes: usize::MAX }
+        }
+        fn attach(&mut self, _: &Poller, _: u64) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn packet(charge: u32) -> Packet {
+        let owner = Some(Owner { flow: FlowId(SocketId::default()), charge });
+        let bytes = Bytes::from_static(&[0x45; 20]);
+        Packet { owner, ..Packet::received(bytes, Offload::default(), Instant::ZERO) }
+    }
+
+    #[test]
+    fn a_device_that_is_gone_keeps_nobodys_credit() {
+        let mut attached = Attached::new(DeviceId(1), Box::new(Unplugged::default()));
+        assert!(!attached.read(Instant::ZERO));
+        attached.outbox.extend((0..3).map(packet));
+        assert!(attached.write(Instant::ZERO, None));
+        assert!(attached.done.is_empty() && attached.outbox.len() == 1, "two are out, one waits");
+        assert!(attached.read(Instant::ZERO) && attached.failed.is_some());
+        let back = |attached: &mut Attached| attached.done.drain(..).map(|o| o.charge).collect::<Vec<_>>();
+        assert_eq!(back(&mut attached), [0, 1, 2]);
+        // Nor does what comes later.
+        attached.outbox.push_back(packet(9));
+        assert!(attached.write(Instant::ZERO, None));
+        assert_eq!(back(&mut attached), [9]);
+        assert!(!attached.read(Instant::ZERO) && attached.outbox.is_empty());
+    }
+
+    #[test]
+    fn looking_around_is_looking() {
+        let builder = crate::Stack::builder().busy_poll(core::time::Duration::from_secs(1));
+        let (_stack, mut driver) = builder.build_driver().unwrap();
+        driver.looked = false;
+        assert!(driver.look_around(Instant::ZERO).is_some(), "a time that has come ends it at once");
+        assert!(driver.looked, "else timers would wait for another turn");
+    }
 }

@@ -29,6 +29,12 @@ pub trait Port: Device + Send {
         let _ = into;
     }
 
+    /// [`Port::recv`] has failed, so nothing comes back any more: appends the owners of all packets that were answered with
+    /// [`Submit::Sent`] and have not been given back.
+    fn abandon(&mut self, into: &mut Vec<Owner>) {
+        self.completions(into);
+    }
+
     /// What it would take now, so that no more is taken out of the queueing discipline in front of it. A packet that exceeds
     /// the bytes ends the batch.
     fn room(&self) -> QueueLimit {
@@ -80,6 +86,10 @@ impl Port for PacketDevice {
 
     fn completions(&mut self, into: &mut Vec<Owner>) {
         Self::completions(self, into);
+    }
+
+    fn abandon(&mut self, into: &mut Vec<Owner>) {
+        Self::abandon(self, into);
     }
 
     fn needs_flush(&self) -> bool {
@@ -137,6 +147,9 @@ impl<P: Port> Port for NotNow<P> {
     }
     fn completions(&mut self, into: &mut Vec<Owner>) {
         self.port.completions(into);
+    }
+    fn abandon(&mut self, into: &mut Vec<Owner>) {
+        self.port.abandon(into);
     }
     fn room(&self) -> QueueLimit {
         self.port.room()

@@ -86,7 +86,7 @@ pub struct PacketCounters {
     pub bytes_out: u64,
     /// Frames that met a full ring or the limit of its bytes.
     pub not_now: u64,
-    /// Frames that no slot could hold, or that the kernel found malformed.
+    /// Frames that no slot could hold, or that the kernel would have found malformed: it drops such without a word.
     pub dropped: u64,
     /// System calls that started the kernel's work on the ring.
     pub kicks: u64,
@@ -206,12 +206,16 @@ impl PacketDevice {
         self.output.as_fd()
     }
 
+    /// The interface is gone, and no slot comes back any more: appends the owners of all frames that are out.
+    pub fn abandon(&mut self, into: &mut Vec<Owner>) {
+        self.sent.abandon(into);
+    }
+
     /// Appends the owners of frames that have left since the last call, and makes their slots free.
     pub fn completions(&mut self, into: &mut Vec<Owner>) {
         let taken = self.sent.take_returned(&self.ring, into);
         if taken.frames > 0 {
             self.counters.completions += taken.frames;
-            self.counters.dropped += taken.refused;
             if let Some(bql) = &mut self.bql {
                 bql.on_completed(self.now, taken.bytes);
             }
@@ -252,7 +256,8 @@ fn set_up_input(fd: &OwnedFd, index: u32, offload: bool) -> io::Result<()> {
 fn set_up_output(fd: &OwnedFd, index: u32, offload: bool, size: RingSize) -> io::Result<()> {
     option(fd, libc::SOL_PACKET, libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V2 as i32)?;
     option(fd, libc::SOL_PACKET, libc::PACKET_VNET_HDR, i32::from(offload))?;
-    // A frame of the wrong form must not stop those behind it.
+    // A frame of the wrong form must not stop those behind it. The kernel gives its slot back as that of any other, so `submit`
+    // refuses what it knows to be one.
     option(fd, libc::SOL_PACKET, libc::PACKET_LOSS, 1)?;
     // The kernel charges frames in flight to the socket and wakes it while at most half of this is used.
     let room = i32::try_from(4 * size.slots * size.slot_bytes).unwrap_or(i32::MAX);

@@ -42,8 +42,6 @@ struct Sent {
 pub(super) struct Returned {
     pub(super) frames: u64,
     pub(super) bytes: u64,
-    /// Those of the frames that the kernel refused.
-    pub(super) refused: u64,
 }
 
 impl Outstanding {
@@ -66,20 +64,23 @@ impl Outstanding {
         self.next = (self.next + 1) % self.slots;
     }
 
+    /// Gives up all that has not come back.
+    pub(super) fn abandon(&mut self, into: &mut Vec<Owner>) {
+        into.extend(self.frames.iter_mut().filter_map(|frame| frame.owner.take()));
+    }
+
     /// Looks at all slots that the kernel has, since a fair queue below gives them back in any order; they are few.
     pub(super) fn take_returned(&mut self, ring: &TxRing, into: &mut Vec<Owner>) -> Returned {
         let mut sum = Returned::default();
         let oldest = (self.next + self.slots - self.frames.len()) % self.slots;
         for (i, frame) in self.frames.iter_mut().enumerate().filter(|(_, f)| !f.returned) {
-            let state = ring.state((oldest + i) % self.slots);
-            if state == SlotState::Kernels {
+            if ring.state((oldest + i) % self.slots) == SlotState::Kernels {
                 continue;
             }
             frame.returned = true;
             into.extend(frame.owner.take());
             sum.frames += 1;
             sum.bytes += u64::from(frame.bytes);
-            sum.refused += u64::from(state == SlotState::Refused);
         }
         self.returned += sum.frames as usize;
         while self.frames.front().is_some_and(|f| f.returned) {
@@ -130,6 +131,12 @@ impl Device for PacketDevice {
         if self.room().packets == 0 {
             self.counters.not_now += 1;
             return Submit::NotNow(packet);
+        }
+        // What `tpacket_snd` refuses: no link header, or more than the MTU and not cut on the way.
+        let most = usize::from(self.mtu) + ETHERNET_HEADER;
+        if packet.len() < ETHERNET_HEADER || (packet.offload.gso_size == 0 && packet.len() > most) {
+            self.counters.dropped += 1;
+            return Submit::Dropped;
         }
         let header = vnet::encode(&packet, ETHERNET_HEADER);
         let header = &header[..if self.offload { VNET_HDR_SHORT } else { 0 }];

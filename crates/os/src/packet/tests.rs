@@ -63,6 +63,40 @@ fn frames_cross_and_their_slots_come_back() {
 }
 
 #[test]
+fn what_the_kernel_would_drop_without_a_word_is_dropped_and_counted() {
+    with_pair(|| {
+        let mut a = open("va");
+        let to = [2, 0, 0, 0, 0, 9];
+        assert!(matches!(a.submit(Instant::ZERO, frame(to, 1_501, Some(owner(1)))), Submit::Dropped));
+        let short = Packet::received(Bytes::from_static(&[0; 13]), Offload::default(), Instant::ZERO);
+        assert!(matches!(a.submit(Instant::ZERO, short), Submit::Dropped));
+        assert!(matches!(a.submit(Instant::ZERO, frame(to, 1_500, None)), Submit::Sent));
+        assert_eq!((a.counters().dropped, a.counters().frames_out, a.in_flight()), (2, 1, 1));
+    });
+}
+
+#[test]
+fn the_owners_of_an_interface_that_is_gone_come_back() {
+    with_pair(|| {
+        command("tc qdisc add dev va root tbf rate 8kbit burst 200 limit 100000");
+        let mut a = open("va");
+        for i in 0..10 {
+            assert!(matches!(
+                a.submit(Instant::ZERO, frame([2, 0, 0, 0, 0, 9], 100, Some(owner(i)))),
+                Submit::Sent
+            ));
+        }
+        a.flush();
+        let mut back = Vec::new();
+        a.completions(&mut back);
+        assert!(back.len() < 10);
+        a.abandon(&mut back);
+        a.abandon(&mut back);
+        assert_eq!(back.iter().map(|o| o.charge).collect::<Vec<_>>(), (0..10).collect::<Vec<_>>());
+    });
+}
+
+#[test]
 fn frames_of_virtual_lans_are_not_taken_for_the_interfaces_own() {
     with_pair(|| {
         let (mut a, mut b) = (open("va"), open("vb"));

@@ -14,8 +14,6 @@ const LEN: usize = 4;
 
 /// The kernel may have the slot: TP_STATUS_SEND_REQUEST.
 const SEND_REQUEST: u32 = 1;
-/// It has refused the frame for its form: TP_STATUS_WRONG_FORMAT.
-const WRONG_FORMAT: u32 = 4;
 
 /// How large a ring is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,8 +48,6 @@ pub(crate) enum SlotState {
     Ours,
     /// The kernel: its frame has not left.
     Kernels,
-    /// This process, after the kernel has refused the frame.
-    Refused,
 }
 
 /// A ring as this process sees it.
@@ -93,7 +89,6 @@ impl TxRing {
     pub(crate) fn state(&self, slot: usize) -> SlotState {
         match self.word(slot, STATUS).load(Ordering::Acquire) {
             0 => SlotState::Ours,
-            status if status & WRONG_FORMAT != 0 => SlotState::Refused,
             // Flags of time stamps may stand beside "ours" in high bits; SEND_REQUEST and SENDING are the low ones.
             status if status & 3 == 0 => SlotState::Ours,
             _ => SlotState::Kernels,
