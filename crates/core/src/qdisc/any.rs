@@ -43,6 +43,7 @@ macro_rules! any {
             fn honours_departure(&self) -> bool {
                 match self { $(Self::$variant(q) => q.honours_departure(),)* }
             }
+            fn children(&self) -> Vec<Report> { self.get().children() }
             fn report(&self) -> Report { self.get().report() }
         }
 
@@ -105,6 +106,9 @@ impl Qdisc for Box<dyn Qdisc> {
     }
     fn honours_departure(&self) -> bool {
         (**self).honours_departure()
+    }
+    fn children(&self) -> Vec<Report> {
+        (**self).children()
     }
     fn report(&self) -> Report {
         (**self).report()

@@ -1,7 +1,7 @@
 //! CoDel (RFC 8289): what has waited too long for a whole interval is marked or dropped, at the head of the queue.
 //!
-//! The controller is used by `fq_codel` too. Parameters and statistics are those of Linux's `codel`; the control law takes an
-//! exact integer root where Linux iterates.
+//! The controller is used by `fq_codel` too. Parameters, statistics and the spacing of drops are those of Linux's `codel`, whose
+//! control law comes nearer to the root with each drop.
 use super::look::{LinkFacts, Reader, Size};
 use super::spec::Words;
 use super::stats::{Field, Stats, Value};
@@ -59,6 +59,8 @@ impl Params {
 pub(super) struct Control {
     pub(super) count: u32,
     lastcount: u32,
+    /// About 1 / sqrt(count), in 2^-16 (`rec_inv_sqrt`).
+    root: u16,
     dropping: bool,
     first_above: Option<Instant>,
     drop_next: Instant,
@@ -109,10 +111,21 @@ impl Line<'_> {
 }
 
 impl Control {
+    /// One step of Newton's method towards 1 / sqrt(count): x (3 - count x^2) / 2 (`codel_Newton_step`).
+    fn step(&mut self) {
+        let x = u64::from(self.root) << 16;
+        let count = u64::from(self.count);
+        let excess = count * ((x * x) >> 32);
+        self.root = match (3_u64 << 32).checked_sub(excess) {
+            Some(rest) => (((rest >> 2) * x) >> 47) as u16,
+            // Many were counted without a step (`fq_codel` made room): from there the method leads nowhere.
+            None => ((1_u64 << 32) / count.max(1)).isqrt().min(u64::from(u16::MAX)) as u16,
+        };
+    }
+
     /// The next drop comes so much later (RFC 8289 section 3.3).
     fn law(&self, params: &Params, from: Instant) -> Instant {
-        let square = u128::from(params.interval) * u128::from(params.interval);
-        from.plus_nanos((square / u128::from(self.count.max(1))).isqrt() as u64)
+        from.plus_nanos(((u128::from(params.interval) * u128::from(self.root)) >> 16) as u64)
     }
 
     /// True when the queue has been too slow for an interval (`dodequeue` of RFC 8289 section 5.6).
@@ -138,6 +151,11 @@ impl Control {
     /// The next packet that goes on; what is given up before it is in `gone` (RFC 8289 section 5.5).
     pub(super) fn dequeue(&mut self, now: Instant, line: &mut Line<'_>, gone: &mut Gone) -> Option<Waiting> {
         let mut next = line.pop();
+        if next.is_none() {
+            // What was above the target stays so: the next packet tells.
+            self.dropping = false;
+            return None;
+        }
         let too_long = self.too_long(now, line, next.as_ref());
         if self.dropping {
             if too_long {
@@ -174,6 +192,7 @@ impl Control {
         while self.dropping && now >= self.drop_next {
             let mut waiting = next.take()?;
             self.count = self.count.saturating_add(1);
+            self.step();
             if line.mark(&mut waiting) {
                 self.drop_next = self.law(line.params, self.drop_next);
                 return Some(waiting);
@@ -194,7 +213,12 @@ impl Control {
         self.dropping = true;
         let delta = self.count.wrapping_sub(self.lastcount);
         let recent = now.nanos_since(self.drop_next) < params.interval.saturating_mul(MEMORY_INTERVALS);
-        self.count = if delta > 1 && recent { delta } else { 1 };
+        if delta > 1 && recent {
+            self.count = delta;
+            self.step();
+        } else {
+            (self.count, self.root) = (1, u16::MAX);
+        }
         self.lastcount = self.count;
         self.drop_next = self.law(params, now);
     }

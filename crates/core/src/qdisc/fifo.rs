@@ -39,6 +39,11 @@ impl Fifo {
     fn new(unit: Unit, limit: u32) -> Self {
         Self { queue: VecDeque::new(), unit, limit: limit.into(), stats: Stats::default() }
     }
+
+    /// Size of the packet whose turn is next.
+    pub(super) fn front(&self) -> Option<Size> {
+        self.queue.front().map(|(_, size)| *size)
+    }
 }
 
 impl Default for Fifo {

@@ -8,6 +8,7 @@ mod flows;
 pub use config::FqConfig;
 
 use super::look::{LinkFacts, PRIO_CONTROL, Reader, Size};
+use super::spec::QUANTUM_MIN;
 use super::stats::{Field, Stats, Value};
 use super::store::{Chain, Store, Waiting};
 use super::{Dequeued, Gone, Qdisc};
@@ -130,7 +131,6 @@ impl Fq {
 
     fn throttle(&mut self, index: Index, until: Instant) {
         self.own.throttled += 1;
-        self.stats.overlimits += 1;
         self.throttled.push(Reverse((until, self.own.throttled, index)));
     }
 
@@ -150,20 +150,23 @@ impl Fq {
         }
     }
 
-    /// What the flow's rate makes of a packet of `size` that leaves now: when the next one may.
-    fn charge(&mut self, now: Instant, index: Index, size: Size) {
+    /// What the flow's rate makes of a packet that leaves now: when the next one may.
+    fn charge(&mut self, now: Instant, index: Index, waiting: &Waiting) {
         let (config, flow) = (&self.config, self.flows.get_mut(index));
-        flow.credit -= i64::from(size.len);
+        let mut bytes = waiting.size.len;
+        flow.credit -= i64::from(bytes);
         if !config.pacing || config.maxrate == NO_RATE {
             return;
         }
-        let mut bytes = size.len;
-        if config.maxrate <= config.low_rate_threshold {
-            flow.credit = 0;
-        } else {
-            bytes = bytes.max(config.quantum);
-            if flow.credit > 0 {
-                return;
+        // What has a departure time of its own is charged by itself, without a burst.
+        if !self.reader.has_departure(&waiting.packet) {
+            if config.maxrate <= config.low_rate_threshold {
+                flow.credit = 0;
+            } else {
+                bytes = bytes.max(config.quantum);
+                if flow.credit > 0 {
+                    return;
+                }
             }
         }
         let gap = u128::from(bytes) * u128::from(NS_PER_S) / u128::from(config.maxrate.max(1));
@@ -200,7 +203,7 @@ impl Fq {
             if now.nanos_since(time) > self.config.ce_threshold && self.reader.mark(&mut waiting.packet) {
                 self.own.ce_mark += 1;
             }
-            self.charge(now, index, waiting.size);
+            self.charge(now, index, &waiting);
             return Some(waiting);
         }
     }
@@ -229,7 +232,7 @@ impl Qdisc for Fq {
         self.reader = Reader::new(link, &mut cx.rng.fork("fq"));
         let frame = link.frame();
         let or = |value: u32, frames: u32| if value == 0 { frames.saturating_mul(frame) } else { value };
-        self.config.quantum = or(self.config.quantum, 2);
+        self.config.quantum = or(self.config.quantum, 2).max(QUANTUM_MIN);
         self.config.initial_quantum = or(self.config.initial_quantum, 10);
     }
 
@@ -240,7 +243,6 @@ impl Qdisc for Fq {
             gone.refuse(packet);
         };
         if self.stats.qlen >= u64::from(self.config.limit) {
-            self.stats.overlimits += 1;
             return refuse(&mut self.stats, packet, gone);
         }
         let Some(at) = self.time_to_send(cx.now, packet.at) else {

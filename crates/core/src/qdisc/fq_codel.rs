@@ -4,7 +4,7 @@
 //! found in a set of lists by size, exact to a quarter of a power of two.
 use super::codel::{Control, Counts, Line, Params};
 use super::look::{LinkFacts, Reader, Size};
-use super::spec::Words;
+use super::spec::{QUANTUM_MIN, Words};
 use super::stats::{Field, Stats, Value};
 use super::store::{Chain, NIL, Store, Waiting};
 use super::{Dequeued, Gone, Qdisc};
@@ -214,7 +214,7 @@ impl FqCodel {
             match option {
                 "limit" => c.limit = words.packets()?,
                 "flows" => c.flows = words.count(1, FLOWS_MAX)?,
-                "quantum" => c.quantum = words.bytes()?,
+                "quantum" => c.quantum = words.quantum()?,
                 "memory_limit" => c.memory_limit = words.bytes()?,
                 "drop_batch" => c.drop_batch = words.count(1, u32::MAX)?,
                 _ => c.codel.read(option, words)?,
@@ -302,7 +302,7 @@ impl Qdisc for FqCodel {
         self.reader = Reader::new(link, &mut cx.rng.fork("fq_codel"));
         self.config.codel.mtu = link.frame();
         if self.config.quantum == 0 {
-            self.config.quantum = link.frame();
+            self.config.quantum = link.frame().max(QUANTUM_MIN);
         }
     }
 

@@ -9,7 +9,7 @@ use lowwater_wire::{ipv4, protocol, tcp};
 use std::collections::BTreeMap;
 
 /// A TCP packet of `flow` with a number in its sequence field; `at` is its departure time.
-pub(super) fn packet(flow: u16, number: u32, len: usize, at: Instant) -> Packet {
+pub(crate) fn packet(flow: u16, number: u32, len: usize, at: Instant) -> Packet {
     let mut head = Head::new();
     let repr = tcp::TcpRepr {
         src_port: 1_000,
@@ -45,7 +45,7 @@ fn flow_id(flow: u16) -> FlowId {
 }
 
 /// Port and number of a packet made by [`packet`].
-pub(super) fn label(packet: &Packet) -> (u16, u32) {
+pub(crate) fn label(packet: &Packet) -> (u16, u32) {
     let head = packet.head.as_slice();
     (u16::from_be_bytes([head[22], head[23]]), u32::from_be_bytes([head[24], head[25], head[26], head[27]]))
 }
@@ -292,6 +292,11 @@ fn those_that_refuse_at_the_door_obey() {
         "tbf rate 5mbit burst 9kb latency 20ms peakrate 8mbit mtu 1500",
         Kind { bytes: 22_000, ..Kind::default() },
     );
+    for child in
+        ["pfifo limit 20", "fq limit 20", "pfifo_fast", "tbf rate 4mbit burst 3kb limit 10kb child fq_codel"]
+    {
+        obeys(&format!("tbf rate 5mbit burst 5kb child {child}"), Kind::default());
+    }
 }
 
 #[test]
@@ -316,6 +321,8 @@ fn netem_obeys() {
         "netem rate 20mbit 20 48 5 loss gemodel 5% 20% 80% 1%",
         "netem loss state 5% 50% 10% 50% 1% ecn",
         "netem slot 1ms 3ms packets 4",
+        "netem delay 2ms reorder 20% duplicate 5% child fq_codel",
+        "netem delay 2ms 1ms child tbf rate 5mbit burst 5kb limit 9kb",
         "netem delay 1ms slot distribution normal 1ms 300us bytes 5000",
     ] {
         obeys(spec, kind);

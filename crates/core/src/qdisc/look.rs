@@ -155,7 +155,18 @@ impl Reader {
         FlowKey { hash: hash.finish(), socket }
     }
 
-    /// The priority that Linux's sockets have for this type of service (`rt_tos2priority`), which IP_TOS sets.
+    /// It has a departure time from its transport, as all of TCP has (`tcp_wstamp_ns`).
+    pub(super) fn has_departure(&self, packet: &Packet) -> bool {
+        let ip = self.ip(packet);
+        let protocol = match ip.first().map(|b| b >> 4) {
+            Some(4) => ip.get(9),
+            Some(6) => ip.get(6),
+            _ => None,
+        };
+        protocol == Some(&protocol::TCP)
+    }
+
+    /// The priority that Linux's sockets have for this type of service (`rt_tos2priority`), which IP_TOS sets; IPV6_TCLASS does not.
     pub(super) fn priority(&self, packet: &Packet) -> u8 {
         let ip = self.ip(packet);
         let bytes = if packet.head.is_empty() { &packet.payload } else { packet.head.as_slice() };
@@ -169,6 +180,9 @@ impl Reader {
             v6 && transport == protocol::ICMPV6 && ip.get(l3).is_some_and(|t| (133..=137).contains(t));
         if discovery || (!v6 && transport == protocol::IGMP) {
             return PRIO_CONTROL;
+        }
+        if v6 {
+            return PRIO_BEST_EFFORT;
         }
         match (class & 0x1e) >> 1 {
             4..=7 => 2,

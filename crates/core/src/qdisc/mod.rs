@@ -10,10 +10,13 @@
 //! 7. The statistics add up.
 mod any;
 mod codel;
+mod early;
 mod fifo;
 pub mod fq;
 mod fq_codel;
 mod gone;
+mod inner;
+mod line;
 mod look;
 mod mq;
 mod netem;
@@ -27,6 +30,7 @@ mod units;
 
 pub use any::Any;
 pub use codel::Codel;
+pub(crate) use early::Early;
 pub use fifo::Fifo;
 pub use fq::{Fq, FqConfig};
 pub use fq_codel::FqCodel;
@@ -77,6 +81,10 @@ pub trait Qdisc: core::fmt::Debug + Send {
     fn options(&self, _out: &mut Vec<Field>) {}
     /// Counts of its own, as `tc -s` prints them.
     fn details(&self, _out: &mut Vec<Field>) {}
+    /// What is inside of it, as `tc` shows it.
+    fn children(&self) -> Vec<Report> {
+        Vec::new()
+    }
     /// Departure times ([`Packet::at`]) are honoured, so that transports need no timers for pacing.
     fn honours_departure(&self) -> bool {
         false
@@ -90,9 +98,9 @@ pub trait Qdisc: core::fmt::Debug + Send {
         let (mut options, mut details) = (Vec::new(), Vec::new());
         self.options(&mut options);
         self.details(&mut details);
-        Report { kind: self.name(), options, stats: *self.stats(), details, children: Vec::new() }
+        Report { kind: self.name(), options, stats: *self.stats(), details, children: self.children() }
     }
 }
 
 #[cfg(test)]
-mod law;
+pub(crate) mod law;

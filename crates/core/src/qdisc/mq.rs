@@ -98,10 +98,7 @@ impl Qdisc for Mq {
         out.push(Field::new("queues", Value::Count(self.queues.len() as u64)));
     }
 
-    fn report(&self) -> Report {
-        let mut options = Vec::new();
-        self.options(&mut options);
-        let children = self.queues.iter().map(PfifoFast::report).collect();
-        Report { kind: self.name(), options, stats: self.stats, details: Vec::new(), children }
+    fn children(&self) -> Vec<Report> {
+        self.queues.iter().map(PfifoFast::report).collect()
     }
 }

@@ -8,8 +8,11 @@ mod loss;
 
 pub use config::NetemConfig;
 
+use super::inner::{Idle, Inner};
+use super::line::Line;
 use super::look::{LinkFacts, Reader, Size};
-use super::stats::{Field, Stats};
+use super::spec::Words;
+use super::stats::{Field, Report, Stats};
 use super::store::Waiting;
 use super::{Dequeued, Gone, Qdisc};
 use crate::base::{Cx, Instant, Rng};
@@ -17,46 +20,6 @@ use crate::offload;
 use crate::packet::{Csum, Packet};
 use bytes::BytesMut;
 use config::Slot;
-use core::cmp::Reverse;
-use std::collections::BinaryHeap;
-
-/// Packets under way: a heap of times over places that serve again.
-#[derive(Debug, Default)]
-struct Line {
-    order: BinaryHeap<Reverse<(Instant, i64, u32)>>,
-    places: Vec<Option<Waiting>>,
-    free: Vec<u32>,
-    number: i64,
-    /// Packets that went to the front.
-    fronts: i64,
-    /// Latest time of any that is under way.
-    last: Instant,
-}
-
-impl Line {
-    fn insert(&mut self, waiting: Waiting, front: bool) {
-        self.number += 1;
-        self.fronts += i64::from(front);
-        let rank = if front { -self.fronts } else { self.number };
-        self.last = if self.order.is_empty() { waiting.at } else { self.last.max(waiting.at) };
-        let (at, place) = (waiting.at, self.free.pop().unwrap_or(self.places.len() as u32));
-        match self.places.get_mut(place as usize) {
-            Some(free) => *free = Some(waiting),
-            None => self.places.push(Some(waiting)),
-        }
-        self.order.push(Reverse((at, rank, place)));
-    }
-
-    fn first(&self) -> Option<Instant> {
-        self.order.peek().map(|Reverse((at, ..))| *at)
-    }
-
-    fn pop(&mut self) -> Option<Waiting> {
-        let Reverse((_, _, place)) = self.order.pop()?;
-        self.free.push(place);
-        self.places.get_mut(place as usize)?.take()
-    }
-}
 
 /// When packets may leave, and how many more in this slot.
 #[derive(Debug, Default)]
@@ -67,14 +30,39 @@ struct Slots {
 }
 
 impl Slots {
+    /// The first slot lasts until a packet comes that it began before.
+    fn open(&mut self, now: Instant, slot: &Slot) {
+        self.next = now;
+        let or = |limit: u32| if limit == 0 { i64::MAX } else { i64::from(limit) };
+        (self.packets_left, self.bytes_left) = (or(slot.packets), or(slot.bytes));
+    }
+
     fn begin(&mut self, now: Instant, slot: &Slot, rng: &mut Rng) {
         let delay = match slot.dist {
             Some(dist) => dist.value(slot.min, slot.max, rng.next_u32()),
             None => slot.min + rng.below((slot.max - slot.min).saturating_add(1)),
         };
-        self.next = now.plus_nanos(delay);
-        let or = |limit: u32| if limit == 0 { i64::MAX } else { i64::from(limit) };
-        (self.packets_left, self.bytes_left) = (or(slot.packets), or(slot.bytes));
+        self.open(now.plus_nanos(delay), slot);
+    }
+
+    /// When a packet that is due `at` may leave (`netem_dequeue`): in the first slot that does not begin before.
+    fn admit(&mut self, now: Instant, at: Instant, slot: &Slot, rng: &mut Rng) -> Instant {
+        if self.next < at {
+            self.begin(now, slot, rng);
+        }
+        // Linux asks again when the packet is due.
+        if self.next < at {
+            self.begin(at, slot, rng);
+        }
+        at.max(self.next)
+    }
+
+    fn spend(&mut self, now: Instant, len: u32, slot: &Slot, rng: &mut Rng) {
+        self.packets_left -= 1;
+        self.bytes_left -= i64::from(len);
+        if self.packets_left <= 0 || self.bytes_left <= 0 {
+            self.begin(now, slot, rng);
+        }
     }
 }
 
@@ -84,7 +72,11 @@ pub struct Netem {
     config: NetemConfig,
     rng: Rng,
     reader: Reader,
+    /// What was sent ahead, the latest first: it leaves at once, before all others.
+    ahead: Vec<Waiting>,
     line: Line,
+    /// Where packets go when their time has come, if anywhere.
+    inner: Option<Inner>,
     slots: Slots,
     /// Packets since the last one that was sent ahead.
     counter: u32,
@@ -105,11 +97,18 @@ impl Netem {
             config,
             rng: Rng::new(0),
             reader: Reader::default(),
+            ahead: Vec::new(),
             line: Line::default(),
+            inner: None,
             slots: Slots::default(),
             counter: 0,
             stats: Stats::default(),
         }
+    }
+
+    pub(super) fn parse(words: &mut Words<'_>) -> Result<Self, String> {
+        let (config, inner) = NetemConfig::parse(words)?;
+        Ok(Self { inner, ..Self::new(config) })
     }
 
     /// No fault strikes any more; delay, jitter and rate stay. For worlds that must come to an end.
@@ -119,9 +118,9 @@ impl Netem {
     }
 
     /// Copies of this packet that go on: none if it is lost, two if it is duplicated.
-    fn copies(&mut self, packet: &mut Packet) -> u32 {
+    fn copies(&mut self, packet: &mut Packet, may_double: bool) -> u32 {
         let c = &mut self.config;
-        let twice = c.duplicate.chance.strikes(&mut self.rng, c.duplicate.share);
+        let twice = may_double && c.duplicate.chance.strikes(&mut self.rng, c.duplicate.share);
         let mut lost = c.loss.next(&mut self.rng);
         if lost && c.ecn && self.reader.mark(packet) {
             // Congestion is told instead.
@@ -130,46 +129,79 @@ impl Netem {
         1 + u32::from(twice) - u32::from(lost)
     }
 
-    /// One packet begins its way.
-    fn depart(&mut self, now: Instant, mut packet: Packet, gone: &mut Gone) {
-        let size = Size::of(&packet);
+    /// A packet comes in; its twin comes in before it, with all that may befall a packet but a twin of its own (`netem_enqueue`).
+    fn arrive(&mut self, now: Instant, mut packet: Packet, gone: &mut Gone, may_double: bool) {
+        let copies = self.copies(&mut packet, may_double);
+        if copies == 0 {
+            self.stats.drops += 1;
+            return gone.lose(packet);
+        }
+        let twin = (copies > 1).then(|| Packet { owner: None, ..packet.clone() });
+        let mut others = None;
+        let c = &mut self.config;
+        if c.corrupt.chance.strikes(&mut self.rng, c.corrupt.share) {
+            // One segment of a super-packet is struck, not all.
+            let mut segments = offload::segment(packet, self.reader.link.link_len, false);
+            let Some(first) = segments.next() else { return };
+            packet = self.corrupt(first);
+            others = Some(segments);
+        }
         if self.stats.qlen >= u64::from(self.config.limit) {
             self.stats.drops += 1;
-            return gone.refuse(packet);
+            gone.refuse(packet);
+            for other in others.into_iter().flatten() {
+                gone.refuse(other);
+            }
+            return;
         }
+        if let Some(twin) = twin {
+            self.arrive(now, twin, gone, false);
+        }
+        self.depart(now, packet, gone);
+        for other in others.into_iter().flatten() {
+            self.arrive(now, other, gone, may_double);
+        }
+    }
+
+    /// One packet begins its way.
+    fn depart(&mut self, now: Instant, mut packet: Packet, gone: &mut Gone) {
         if self.config.delays() {
             gone.release(&mut packet);
         }
-        let (front, at) = self.time_to_send(now, size);
+        let size = Size::of(&packet);
         self.stats.enter(size);
-        self.line.insert(Waiting { packet, size, at }, front);
-    }
-
-    /// When a packet arrives at the other end; true when it overtakes all others.
-    fn time_to_send(&mut self, now: Instant, size: Size) -> (bool, Instant) {
         let c = &mut self.config;
         let stays = c.gap == 0
             || self.counter < c.gap - 1
             || !c.reorder.chance.strikes(&mut self.rng, c.reorder.share);
-        if !stays {
+        if stays {
+            self.counter = self.counter.saturating_add(1);
+            let at = self.time_to_send(now, size);
+            self.line.insert(Waiting { packet, size, at });
+        } else {
             self.counter = 0;
             self.stats.requeues += 1;
-            return (true, now);
+            self.ahead.push(Waiting { packet, size, at: now });
         }
-        self.counter = self.counter.saturating_add(1);
+    }
+
+    /// When a packet arrives at the other end.
+    fn time_to_send(&mut self, now: Instant, size: Size) -> Instant {
+        let c = &mut self.config;
         let d = &mut c.delay;
         let draw = if d.jitter > 0 { d.chance.draw(&mut self.rng) } else { 0 };
         let mut delay = d.dist.value(d.mean, d.jitter, draw);
         let mut from = now;
         if c.rate.rate > 0 {
-            if !self.line.order.is_empty() {
+            let last = self.line.last().max(self.ahead.first().map(|w| w.at));
+            if let Some(last) = last {
                 // The packet before is the point of reference: its wait counts against this one's delay.
-                delay = delay.saturating_sub(self.line.last.nanos_since(now));
-                from = self.line.last.max(now);
+                delay = delay.saturating_sub(last.nanos_since(now));
+                from = last.max(now);
             }
             delay = delay.saturating_add(c.rate.time(size.len));
         }
-        (false, from.plus_nanos(delay))
+        from.plus_nanos(delay)
     }
 
     /// Flips one bit in what was to arrive whole. The checksum that the device would have made is made before.
@@ -196,16 +228,39 @@ impl Netem {
         packet
     }
 
-    fn send(&mut self, now: Instant, packet: Packet, gone: &mut Gone) {
-        let c = &mut self.config;
-        if !c.corrupt.chance.strikes(&mut self.rng, c.corrupt.share) {
-            return self.depart(now, packet, gone);
+    fn leave(&mut self, waiting: Waiting) -> Dequeued {
+        self.stats.leave(waiting.size);
+        Dequeued::Packet(waiting.packet)
+    }
+
+    /// The next packet of the line, if it may leave now; otherwise when that will be.
+    fn next_of_line(&mut self, now: Instant) -> Result<Waiting, Idle> {
+        let Some(due) = self.line.first() else { return Err(Idle::Empty) };
+        let at = match &self.config.slot {
+            Some(slot) => self.slots.admit(now, due, slot, &mut self.rng),
+            None => due,
+        };
+        if at > now {
+            return Err(Idle::Until(at));
         }
-        // One segment of a super-packet is struck, not all.
-        let segments = offload::segment(packet, self.reader.link.link_len, false);
-        for (i, segment) in segments.enumerate() {
-            let segment = if i == 0 { self.corrupt(segment) } else { segment };
-            self.depart(now, segment, gone);
+        let Some(waiting) = self.line.pop() else { return Err(Idle::Empty) };
+        if let Some(slot) = &self.config.slot {
+            self.slots.spend(now, waiting.size.len, slot, &mut self.rng);
+        }
+        Ok(waiting)
+    }
+
+    /// The packet whose turn it is in the discipline inside; `otherwise` where that has none.
+    fn next_inside(&mut self, cx: &mut Cx<'_>, gone: &mut Gone, otherwise: Idle) -> Dequeued {
+        let Some(inner) = &mut self.inner else { return otherwise.into() };
+        match (inner.dequeue(cx, gone, &mut self.stats), otherwise) {
+            (Ok(packet), _) => {
+                self.stats.sent(Size::of(&packet));
+                Dequeued::Packet(packet)
+            }
+            (Err(Idle::Until(a)), Idle::Until(b)) => Dequeued::NotBefore(a.min(b)),
+            (Err(Idle::Until(at)), Idle::Empty) => Dequeued::NotBefore(at),
+            (Err(Idle::Empty), otherwise) => otherwise.into(),
         }
     }
 }
@@ -220,58 +275,48 @@ impl Qdisc for Netem {
         self.rng = Rng::new(cx.rng.next_u64());
         self.reader = Reader::new(link, &mut self.rng.fork("netem"));
         if let Some(slot) = &self.config.slot {
-            self.slots.begin(cx.now, slot, &mut self.rng);
+            self.slots.open(cx.now, slot);
+        }
+        if let Some(inner) = &mut self.inner {
+            inner.attach(cx, link);
         }
     }
 
-    fn enqueue(&mut self, cx: &mut Cx<'_>, mut packet: Packet, gone: &mut Gone) {
-        match self.copies(&mut packet) {
-            0 => {
-                self.stats.drops += 1;
-                gone.lose(packet);
-            }
-            1 => self.send(cx.now, packet, gone),
-            _ => {
-                let twin = Packet { owner: None, ..packet.clone() };
-                self.send(cx.now, twin, gone);
-                self.send(cx.now, packet, gone);
-            }
-        }
+    fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet, gone: &mut Gone) {
+        self.arrive(cx.now, packet, gone, true);
     }
 
-    fn dequeue(&mut self, cx: &mut Cx<'_>, _gone: &mut Gone) -> Dequeued {
-        let Some(mut at) = self.line.first() else { return Dequeued::Empty };
-        if let Some(slot) = &self.config.slot {
-            // A packet that came after the slot had begun waits for another one.
-            if at <= cx.now && self.slots.next < at {
-                self.slots.begin(cx.now, slot, &mut self.rng);
-            }
-            at = at.max(self.slots.next);
+    fn dequeue(&mut self, cx: &mut Cx<'_>, gone: &mut Gone) -> Dequeued {
+        if let Some(waiting) = self.ahead.pop() {
+            return self.leave(waiting);
         }
-        if at > cx.now {
-            self.stats.overlimits += 1;
-            return Dequeued::NotBefore(at);
+        loop {
+            let waiting = match self.next_of_line(cx.now) {
+                Ok(waiting) => waiting,
+                Err(idle) => return self.next_inside(cx, gone, idle),
+            };
+            let Some(inner) = &mut self.inner else { return self.leave(waiting) };
+            self.stats.remove(waiting.size);
+            inner.enqueue(cx, waiting.packet, gone, &mut self.stats);
         }
-        let Some(waiting) = self.line.pop() else { return Dequeued::Empty };
-        if let Some(slot) = &self.config.slot {
-            self.slots.packets_left -= 1;
-            self.slots.bytes_left -= i64::from(waiting.size.len);
-            if self.slots.packets_left <= 0 || self.slots.bytes_left <= 0 {
-                self.slots.begin(cx.now, slot, &mut self.rng);
-            }
-        }
-        self.stats.leave(waiting.size);
-        Dequeued::Packet(waiting.packet)
     }
 
     fn take(&mut self) -> Option<Packet> {
-        let waiting = self.line.pop()?;
+        let inner = &mut self.inner;
+        if self.ahead.is_empty()
+            && let Some(packet) = inner.as_mut().and_then(|inner| inner.take(&mut self.stats))
+        {
+            return Some(packet);
+        }
+        let waiting = self.ahead.pop().or_else(|| self.line.pop())?;
         self.stats.remove(waiting.size);
         Some(waiting.packet)
     }
 
     fn each(&self, f: &mut dyn FnMut(&Packet)) {
-        self.line.places.iter().flatten().for_each(|w| f(&w.packet));
+        self.ahead.iter().for_each(|w| f(&w.packet));
+        self.line.each(f);
+        self.inner.iter().for_each(|inner| inner.get().each(f));
     }
 
     fn stats(&self) -> &Stats {
@@ -280,6 +325,14 @@ impl Qdisc for Netem {
 
     fn options(&self, out: &mut Vec<Field>) {
         self.config.show(out);
+    }
+
+    fn children(&self) -> Vec<Report> {
+        self.inner.iter().flat_map(Inner::reports).collect()
+    }
+
+    fn honours_departure(&self) -> bool {
+        self.inner.as_ref().is_some_and(|inner| inner.get().honours_departure())
     }
 }
 

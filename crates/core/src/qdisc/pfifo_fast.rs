@@ -91,6 +91,7 @@ mod tests {
     use super::*;
     use crate::base::Instant;
     use crate::base::testing::World;
+    use crate::packet::Offload;
 
     #[test]
     fn the_type_of_service_chooses_the_band() {
@@ -109,5 +110,20 @@ mod tests {
             order.push(label(&packet).1);
         }
         assert_eq!(order, [3, 4, 2, 1, 5]);
+    }
+
+    #[test]
+    fn the_traffic_class_of_ipv6_says_nothing() {
+        let reader = Reader::default();
+        // Low delay, to 2001:db8::1; then a neighbour's solicitation.
+        let mut ip = [0; 48];
+        (ip[0], ip[1], ip[6]) = (0x61, 0, 17);
+        let packet = |ip: &[u8]| {
+            let bytes = bytes::Bytes::copy_from_slice(ip);
+            Packet::received(bytes, Offload::default(), Instant::ZERO)
+        };
+        assert_eq!(reader.priority(&packet(&ip)), 0);
+        (ip[5], ip[6], ip[40]) = (8, 58, 135);
+        assert_eq!(reader.priority(&packet(&ip)), 7);
     }
 }

@@ -1,8 +1,13 @@
 //! Disciplines by `tc`'s words: "fq maxrate 48mbit". A mistake is one sentence that names the place and what is allowed.
-use super::{
-    Any, Codel, Fifo, Fq, FqCodel, FqConfig, Mq, Netem, NetemConfig, Noqueue, PfifoFast, Tbf, units,
-};
+use super::{Any, Codel, Fifo, Fq, FqCodel, FqConfig, Mq, Netem, Noqueue, PfifoFast, Tbf, units};
 use core::str::{FromStr, SplitAsciiWhitespace};
+
+/// Disciplines inside of one another, at most.
+const DEPTH_MAX: usize = 8;
+/// Fewest bytes of a turn: a flow that has sent a super-packet has as many turns without one.
+pub(super) const QUANTUM_MIN: u32 = 256;
+/// What stands before the words of a discipline inside of another.
+pub(super) const CHILD: &str = "child";
 
 /// The names, as the sentence about a wrong one lists them.
 const NAMES: &[&str] =
@@ -16,21 +21,7 @@ impl FromStr for Any {
     /// # Errors
     /// One sentence that names the place and the allowed values.
     fn from_str(text: &str) -> Result<Self, String> {
-        let mut words = Words { text, words: text.split_ascii_whitespace(), option: "" };
-        let name = words.words.next().unwrap_or("");
-        match name {
-            "pfifo" => words.limit(Words::packets).map(|n| Fifo::packets(n).into()),
-            "bfifo" => words.limit(Words::bytes).map(|n| Fifo::bytes(n).into()),
-            "noqueue" => words.option(&[]).map(|_| Noqueue::default().into()),
-            "pfifo_fast" => words.option(&[]).map(|_| PfifoFast::default().into()),
-            "codel" => Codel::parse(&mut words).map(Into::into),
-            "fq_codel" => FqCodel::parse(&mut words).map(Into::into),
-            "tbf" => Tbf::parse(&mut words).map(Into::into),
-            "netem" => NetemConfig::parse(&mut words).map(|c| Netem::new(c).into()),
-            "mq" => Mq::parse(&mut words).map(Into::into),
-            "fq" => FqConfig::parse(&mut words).map(|c| Fq::new(c).into()),
-            _ => Err(words.mistake(&format!("there is none called {name:?}"), &NAMES.join(", "))),
-        }
+        Words { text, words: text.split_ascii_whitespace(), option: "", depth: 0 }.discipline()
     }
 }
 
@@ -41,9 +32,38 @@ pub(super) struct Words<'a> {
     words: SplitAsciiWhitespace<'a>,
     /// The option that is being read.
     option: &'a str,
+    /// How many disciplines this one is inside of.
+    depth: usize,
 }
 
 impl<'a> Words<'a> {
+    /// Reads a discipline and all that is inside of it.
+    fn discipline(&mut self) -> Result<Any, String> {
+        let name = self.words.next().unwrap_or("");
+        match name {
+            "pfifo" => self.limit(Words::packets).map(|n| Fifo::packets(n).into()),
+            "bfifo" => self.limit(Words::bytes).map(|n| Fifo::bytes(n).into()),
+            "noqueue" => self.option(&[]).map(|_| Noqueue::default().into()),
+            "pfifo_fast" => self.option(&[]).map(|_| PfifoFast::default().into()),
+            "codel" => Codel::parse(self).map(Into::into),
+            "fq_codel" => FqCodel::parse(self).map(Into::into),
+            "tbf" => Tbf::parse(self).map(Into::into),
+            "netem" => Netem::parse(self).map(Into::into),
+            "mq" => Mq::parse(self).map(Into::into),
+            "fq" => FqConfig::parse(self).map(|c| Fq::new(c).into()),
+            _ => Err(self.mistake(&format!("there is none called {name:?}"), &NAMES.join(", "))),
+        }
+    }
+
+    /// The discipline after the word [`CHILD`].
+    pub(super) fn child(&mut self) -> Result<Any, String> {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return Err(self.mistake("too many are inside of one another", &format!("{DEPTH_MAX} at most")));
+        }
+        self.discipline()
+    }
+
     fn mistake(&self, what: &str, allowed: &str) -> String {
         format!("queueing discipline {:?}: {what}; allowed: {allowed}", self.text.trim())
     }
@@ -91,6 +111,16 @@ impl<'a> Words<'a> {
     pub(super) fn bytes(&mut self) -> Result<u32, String> {
         let read = |w: &str| units::size(w).and_then(|n| u32::try_from(n).ok()).filter(|&n| n > 0);
         self.value(read, "1 to 4294967295 bytes, as 3028, 32kb or 1mb")
+    }
+
+    /// Bytes of a flow's turn (`quantum`), as Linux bounds them; fewer than [`QUANTUM_MIN`] are taken for so many.
+    pub(super) fn quantum(&mut self) -> Result<u32, String> {
+        let read = |w: &str| units::size(w).and_then(|n| u32::try_from(n).ok());
+        let bytes = self.value(
+            |w| read(w).filter(|n| (1..=1 << 20).contains(n)),
+            "1 to 1048576 bytes, as 3028 or 32kb",
+        )?;
+        Ok(bytes.max(QUANTUM_MIN))
     }
 
     pub(super) fn count(&mut self, least: u32, most: u32) -> Result<u32, String> {

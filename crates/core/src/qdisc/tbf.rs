@@ -1,14 +1,14 @@
-//! `tbf`: a token bucket in front of a FIFO in bytes. What waits here waits for a rate, not for the device.
+//! `tbf`: a token bucket in front of a FIFO in bytes, or of another discipline. What waits here waits for a rate, not for the device.
 //!
 //! Tokens are nanoseconds at the rate, as in Linux's `sch_tbf`. A super-packet larger than the bucket is cut.
+use super::inner::{Idle, Inner};
 use super::look::{LinkFacts, Size};
-use super::spec::{RATES, TIMES, Words};
-use super::stats::{Field, Stats, Value};
-use super::{Dequeued, Gone, Qdisc};
+use super::spec::{CHILD, RATES, TIMES, Words};
+use super::stats::{Field, Report, Stats, Value};
+use super::{Dequeued, Fifo, Gone, Qdisc};
 use crate::base::{Cx, Instant};
 use crate::offload;
 use crate::packet::Packet;
-use std::collections::VecDeque;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
@@ -62,35 +62,37 @@ enum Depth {
 pub struct Tbf {
     bucket: Bucket,
     peak: Option<Bucket>,
-    depth: Depth,
-    /// Bytes that may wait.
-    limit: u64,
-    queue: VecDeque<(Packet, Size)>,
+    depth: Option<Depth>,
+    /// What waits; a FIFO unless another one was given.
+    inner: Inner,
+    /// What came out of `inner` to be measured, and waits for tokens (`qdisc_peek_dequeued`).
+    head: Option<(Packet, Size)>,
     /// When the tokens were counted.
     counted: Instant,
     link_len: usize,
     stats: Stats,
 }
 
+const OPTIONS: &[&str] =
+    &["rate", "burst", "buffer", "maxburst", "limit", "latency", "peakrate", "mtu", "minburst", CHILD];
+
 impl Tbf {
     pub(super) fn parse(words: &mut Words<'_>) -> Result<Self, String> {
         let (mut rate, mut burst, mut peakrate, mut mtu, mut depth) = (None, None, None, None, None);
-        while let Some(option) = words.option(&[
-            "rate", "burst", "buffer", "maxburst", "limit", "latency", "peakrate", "mtu", "minburst",
-        ])? {
+        let mut child = None;
+        while let Some(option) = words.option(OPTIONS)? {
             match option {
                 "rate" => rate = Some(words.rate()?),
                 "burst" | "buffer" | "maxburst" => burst = Some(words.bytes()?),
                 "limit" => depth = Some(Depth::Bytes(words.bytes()?)),
                 "latency" => depth = Some(Depth::Latency(words.time_above_zero()?)),
                 "peakrate" => peakrate = Some(words.rate()?),
+                CHILD => child = Some(Inner::parse(words)?),
                 _ => mtu = Some(words.bytes()?),
             }
         }
         let rate = rate.ok_or_else(|| words.lacks("rate", RATES))?;
         let burst = burst.ok_or_else(|| words.lacks("burst", "bytes, as 32kb"))?;
-        let depth =
-            depth.ok_or_else(|| words.lacks("limit or latency", &format!("bytes, as 32kb; {TIMES}")))?;
         let peak = match (peakrate, mtu) {
             (Some(peak), Some(mtu)) if peak > rate => Some(Bucket::new(peak, mtu)),
             (Some(_), Some(_)) => return Err(words.lacks("a peakrate above its rate", RATES)),
@@ -99,18 +101,18 @@ impl Tbf {
         };
         let bucket = Bucket::new(rate, burst);
         let limit = match depth {
-            Depth::Bytes(limit) => u64::from(limit),
+            Some(Depth::Bytes(limit)) => limit,
             // What the bucket lets through at once does not wait.
-            Depth::Latency(ns) => {
+            Some(Depth::Latency(ns)) => {
                 let waiting = u128::from(rate) * u128::from(ns) / u128::from(NS_PER_S);
-                u64::try_from(waiting)
-                    .unwrap_or(u64::MAX)
-                    .saturating_add(u64::from(burst))
-                    .min(u64::from(u32::MAX))
+                u32::try_from(waiting).unwrap_or(u32::MAX).saturating_add(burst)
             }
+            None if child.is_some() => 0,
+            None => return Err(words.lacks("limit, latency or child", &format!("bytes, as 32kb; {TIMES}"))),
         };
-        let (queue, counted) = (VecDeque::new(), Instant::ZERO);
-        Ok(Self { bucket, peak, depth, limit, queue, counted, link_len: 0, stats: Stats::default() })
+        let inner = child.unwrap_or_else(|| Inner::own(Fifo::bytes(limit.max(1)).into()));
+        let counted = Instant::ZERO;
+        Ok(Self { bucket, peak, depth, inner, head: None, counted, link_len: 0, stats: Stats::default() })
     }
 
     /// Largest packet that can ever leave.
@@ -118,14 +120,28 @@ impl Tbf {
         self.peak.map_or(self.bucket.size, |peak| peak.size.min(self.bucket.size))
     }
 
-    fn accept(&mut self, packet: Packet, gone: &mut Gone) {
-        let size = Size::of(&packet);
-        if size.len > self.largest() || self.stats.backlog + u64::from(size.len) > self.limit {
-            self.stats.drops += 1;
-            return gone.refuse(packet);
+    /// Size of the packet whose turn is next. A discipline inside that decides only when it is asked gives it up for that.
+    fn front(&mut self, cx: &mut Cx<'_>, gone: &mut Gone) -> Result<Size, Idle> {
+        if let Some((_, size)) = self.head {
+            return Ok(size);
         }
+        if let Some(size) = self.inner.front() {
+            return Ok(size);
+        }
+        let packet = self.inner.dequeue(cx, gone, &mut self.stats)?;
+        let size = Size::of(&packet);
         self.stats.enter(size);
-        self.queue.push_back((packet, size));
+        self.head = Some((packet, size));
+        Ok(size)
+    }
+
+    /// The packet that [`Self::front`] has measured; it waits no more.
+    fn pop(&mut self, cx: &mut Cx<'_>, gone: &mut Gone) -> Option<Packet> {
+        if let Some((packet, size)) = self.head.take() {
+            self.stats.remove(size);
+            return Some(packet);
+        }
+        self.inner.dequeue(cx, gone, &mut self.stats).ok()
     }
 }
 
@@ -137,20 +153,29 @@ impl Qdisc for Tbf {
     fn attach(&mut self, cx: &mut Cx<'_>, link: &LinkFacts) {
         self.link_len = link.link_len;
         self.counted = cx.now;
+        self.inner.attach(cx, link);
     }
 
-    fn enqueue(&mut self, _cx: &mut Cx<'_>, packet: Packet, gone: &mut Gone) {
-        if packet.offload.gso_size > 0 && Size::of(&packet).len > self.largest() {
-            for segment in offload::segment(packet, self.link_len, false) {
-                self.accept(segment, gone);
-            }
-        } else {
-            self.accept(packet, gone);
+    fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet, gone: &mut Gone) {
+        let (size, largest) = (Size::of(&packet), self.largest());
+        if size.len <= largest {
+            return self.inner.enqueue(cx, packet, gone, &mut self.stats);
+        }
+        // One whose segments cannot pass either is given up whole (`skb_gso_validate_mac_len`).
+        if packet.offload.gso_size == 0 || largest_segment(&packet, size) > largest {
+            self.stats.drops += 1;
+            return gone.refuse(packet);
+        }
+        for segment in offload::segment(packet, self.link_len, false) {
+            self.inner.enqueue(cx, segment, gone, &mut self.stats);
         }
     }
 
-    fn dequeue(&mut self, cx: &mut Cx<'_>, _gone: &mut Gone) -> Dequeued {
-        let Some(&(_, size)) = self.queue.front() else { return Dequeued::Empty };
+    fn dequeue(&mut self, cx: &mut Cx<'_>, gone: &mut Gone) -> Dequeued {
+        let size = match self.front(cx, gone) {
+            Ok(size) => size,
+            Err(idle) => return idle.into(),
+        };
         let passed = cx.now.nanos_since(self.counted);
         let wait = self.bucket.wait(passed, size.len);
         let wait = wait.max(self.peak.map_or(0, |peak| peak.wait(passed, size.len)));
@@ -158,24 +183,29 @@ impl Qdisc for Tbf {
             self.stats.overlimits += 1;
             return Dequeued::NotBefore(cx.now.plus_nanos(wait));
         }
+        let Some(packet) = self.pop(cx, gone) else { return Dequeued::Empty };
         self.bucket.spend(passed, size.len);
         if let Some(peak) = &mut self.peak {
             peak.spend(passed, size.len);
         }
         self.counted = cx.now;
-        let Some((packet, size)) = self.queue.pop_front() else { return Dequeued::Empty };
-        self.stats.leave(size);
+        self.stats.sent(size);
         Dequeued::Packet(packet)
     }
 
     fn take(&mut self) -> Option<Packet> {
-        let (packet, size) = self.queue.pop_front()?;
-        self.stats.remove(size);
-        Some(packet)
+        match self.head.take() {
+            Some((packet, size)) => {
+                self.stats.remove(size);
+                Some(packet)
+            }
+            None => self.inner.take(&mut self.stats),
+        }
     }
 
     fn each(&self, f: &mut dyn FnMut(&Packet)) {
-        self.queue.iter().for_each(|(packet, _)| f(packet));
+        self.head.iter().for_each(|(packet, _)| f(packet));
+        self.inner.get().each(f);
     }
 
     fn stats(&self) -> &Stats {
@@ -189,10 +219,26 @@ impl Qdisc for Tbf {
             out.push(Field::new("peakrate", Value::Rate(peak.rate)));
             out.push(Field::new("mtu", Value::Bytes(peak.size.into())));
         }
-        out.push(match self.depth {
+        out.extend(self.depth.map(|depth| match depth {
             Depth::Bytes(limit) => Field::new("limit", Value::Bytes(limit.into())),
             Depth::Latency(ns) => Field::new("latency", Value::Time(ns)),
-        });
+        }));
+    }
+
+    fn children(&self) -> Vec<Report> {
+        self.inner.reports()
+    }
+
+    fn honours_departure(&self) -> bool {
+        self.inner.get().honours_departure()
+    }
+}
+
+/// Bytes on the wire of a super-packet's largest segment.
+fn largest_segment(packet: &Packet, size: Size) -> u32 {
+    match size.segs {
+        0 | 1 => size.len,
+        segs => (size.len - packet.len() as u32) / (segs - 1) + u32::from(packet.offload.gso_size),
     }
 }
 

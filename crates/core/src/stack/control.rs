@@ -4,7 +4,7 @@ use super::link::{LOOPBACK, LOOPBACK_MTU, Link};
 use crate::base::{DeviceId, Error, Sysctl};
 use crate::device::DeviceCaps;
 use crate::ip::{self, Cidr, Iface, Ip, Route};
-use crate::qdisc::{self, Any, Qdisc as _};
+use crate::qdisc::{self, Any, Early, Qdisc as _};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 impl Stack {
@@ -86,7 +86,7 @@ impl Stack {
 
     /// Puts another queueing discipline in front of a device. The packets of the old one move over in their flows' order, with
     /// their departure times; only what the new one has no room for is given up, and its flows hear of it. To a discipline that
-    /// does not keep such times a packet comes when its time has come: a paced flow never bursts.
+    /// does not keep such times a packet comes when its time has come, and nothing of its flow before: a paced flow never bursts.
     ///
     /// # Errors
     /// [`Error::NoSuchSocket`] without the device.
@@ -97,10 +97,12 @@ impl Stack {
         let mut old = core::mem::replace(&mut link.qdisc, qdisc);
         link.not_before = None;
         let keeps = link.qdisc.honours_departure();
-        let mut early = core::mem::take(&mut link.early);
-        while let Some(packet) = early.pop_front().or_else(|| old.take()) {
+        let fresh = Early::new(&link.facts(), &mut self.env.rng.fork("early"));
+        let mut early = core::mem::replace(&mut link.early, fresh);
+        // What waits for its time came behind what waits for its turn.
+        while let Some(packet) = old.take().or_else(|| early.take()) {
             match self.links.get_mut(usize::from(dev.0)) {
-                Some(link) if !keeps && packet.at > self.now => link.keep_early(packet),
+                Some(link) if !keeps && packet.at > self.now => link.early.keep(packet),
                 _ => self.enqueue(dev, packet),
             }
         }

@@ -220,8 +220,8 @@ impl Stack {
             if let Some(packet) = link.held.pop_front() {
                 return Some(packet);
             }
-            if let Some(packet) = link.take_due(self.now) {
-                self.enqueue(dev, packet);
+            if let Some(packet) = link.early.take_due(self.now) {
+                self.hand_over(dev, packet);
                 continue;
             }
             link.not_before = None;

@@ -40,7 +40,8 @@ impl Stack {
         };
         for link in &self.links {
             link.qdisc.each(&mut add);
-            link.held.iter().chain(&link.early).for_each(&mut add);
+            link.held.iter().for_each(&mut add);
+            link.early.each(&mut add);
         }
         self.ip.neighbours().each_waiting(&mut add);
         let mut credits = Vec::new();

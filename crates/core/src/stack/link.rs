@@ -3,7 +3,7 @@ use super::ready::ReadyList;
 use crate::base::{DeviceId, Instant};
 use crate::device::DeviceCaps;
 use crate::packet::Packet;
-use crate::qdisc::{Any, Fifo, Gone, LinkFacts, Qdisc as _};
+use crate::qdisc::{Any, Early, Fifo, Gone, LinkFacts, Qdisc as _};
 use crate::tcp::PathCaps;
 use std::collections::VecDeque;
 
@@ -27,9 +27,8 @@ pub(super) struct Link {
     pub(super) stopped: bool,
     /// The queueing discipline lets nothing go before this.
     pub(super) not_before: Option<Instant>,
-    /// What a discipline that keeps departure times left to one that does not, by time: each packet comes to it when it may leave.
-    /// As many as the old discipline held, and none is added later.
-    pub(super) early: VecDeque<Packet>,
+    /// What a discipline that keeps departure times left to one that does not: each packet comes to it when it may leave.
+    pub(super) early: Early,
 }
 
 impl Link {
@@ -42,7 +41,7 @@ impl Link {
             ready: ReadyList::default(),
             stopped: false,
             not_before: None,
-            early: VecDeque::new(),
+            early: Early::default(),
         }
     }
 
@@ -64,21 +63,9 @@ impl Link {
         LinkFacts { link_len: self.caps.link_len(), mtu: self.caps.mtu, tx_queue_len }
     }
 
-    /// Keeps a packet until its departure time.
-    pub(super) fn keep_early(&mut self, packet: Packet) {
-        let place = self.early.partition_point(|other| other.at <= packet.at);
-        self.early.insert(place, packet);
-    }
-
-    /// A packet that was kept and may leave now.
-    pub(super) fn take_due(&mut self, now: Instant) -> Option<Packet> {
-        self.early.pop_front_if(|packet| packet.at <= now)
-    }
-
     /// When the discipline, or what is kept from it, has to be looked at again.
     pub(super) fn wakes_at(&self) -> Option<Instant> {
-        let early = self.early.front().map(|packet| packet.at);
-        [self.not_before, early].into_iter().flatten().min().filter(|_| !self.stopped)
+        [self.not_before, self.early.first()].into_iter().flatten().min().filter(|_| !self.stopped)
     }
 
     /// Something could be handed to the device, or some flow has a turn.
@@ -87,7 +74,7 @@ impl Link {
             return true;
         }
         let due = self.not_before.is_none_or(|at| at <= now);
-        let early = self.early.front().is_some_and(|packet| packet.at <= now);
+        let early = self.early.first().is_some_and(|at| at <= now);
         !self.stopped && (early || !self.held.is_empty() || (due && !self.qdisc.is_empty()))
     }
 }

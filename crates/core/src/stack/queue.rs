@@ -6,7 +6,7 @@ use crate::packet::Packet;
 use crate::qdisc::{Fate, Qdisc as _};
 use crate::socket::{Socket, Turn};
 use crate::tcp::Seq;
-use lowwater_wire::{ipv4, ipv6, tcp};
+use lowwater_wire::{ipv4, ipv6, protocol, tcp};
 
 impl Stack {
     /// Gives a packet to the device's queueing discipline.
@@ -14,7 +14,19 @@ impl Stack {
         let Some(link) = self.links.get_mut(usize::from(dev.0)) else {
             return self.packet_lost(&packet, DropWhy::NoRoute);
         };
-        // It may go before what waits for its time.
+        if !link.early.is_empty() && link.early.holds_back(&packet) {
+            if link.early.is_full() {
+                return self.packet_lost(&packet, DropWhy::QueueFull);
+            }
+            return link.early.keep(packet);
+        }
+        self.hand_over(dev, packet);
+    }
+
+    /// Gives it one that passes by what waits for its time.
+    pub(super) fn hand_over(&mut self, dev: DeviceId, packet: Packet) {
+        let Some(link) = self.links.get_mut(usize::from(dev.0)) else { return };
+        // It may go before what the discipline holds back.
         link.not_before = None;
         link.qdisc.enqueue(&mut self.env.cx(self.now, None), packet, &mut link.gone);
         if !link.gone.is_empty() {
@@ -71,14 +83,71 @@ impl Stack {
     }
 }
 
-/// First sequence number and length of the TCP segment in an outgoing packet; SYN and FIN count.
+/// First sequence number and length of the TCP segment in an outgoing packet; SYN and FIN count. A fragment has none: the others
+/// may have left.
 fn tcp_range(packet: &Packet, link_len: usize) -> Option<(Seq, u32)> {
     let ip = packet.head.as_slice().get(link_len..)?;
-    let header = match ip.first()? >> 4 {
-        4 => ipv4::Ipv4View::parse_quoted(ip).ok()?.payload(),
-        _ => ipv6::Ipv6View::parse_quoted(ip).ok()?.payload(),
+    let (transport, header) = match ip.first()? >> 4 {
+        4 => {
+            let view = ipv4::Ipv4View::parse_quoted(ip).ok().filter(|v| !v.is_fragment())?;
+            (view.protocol(), view.payload())
+        }
+        _ => {
+            let view = ipv6::Ipv6View::parse_quoted(ip).ok()?;
+            (view.next_header(), view.payload())
+        }
     };
+    if transport != protocol::TCP {
+        return None;
+    }
     let view = tcp::TcpView::parse(header).ok()?;
     let marks = u32::from(view.flags().syn()) + u32::from(view.flags().fin());
     Some((Seq(view.seq()), packet.payload.len() as u32 + marks))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::Instant;
+    use crate::packet::{Head, Offload};
+    use bytes::Bytes;
+    use core::net::Ipv4Addr;
+
+    fn segment(protocol: u8, more_fragments: bool, fragment_offset: u16) -> Packet {
+        let mut head = Head::new();
+        let repr = tcp::TcpRepr {
+            src_port: 1,
+            dst_port: 2,
+            seq: 7,
+            ack: 0,
+            flags: tcp::TcpFlags::ACK,
+            window: 0,
+            urgent: 0,
+            options: tcp::TcpOptions::EMPTY,
+        };
+        repr.emit(head.prepend(repr.buffer_len()));
+        let ip = ipv4::Ipv4Repr {
+            tos: 0,
+            ident: 1,
+            dont_fragment: false,
+            more_fragments,
+            fragment_offset,
+            ttl: 64,
+            protocol,
+            src: Ipv4Addr::LOCALHOST,
+            dst: Ipv4Addr::LOCALHOST,
+            payload_len: (head.len() + 8) as u16,
+        };
+        ip.emit(head.prepend(ipv4::HEADER_LEN));
+        let (payload, offload) = (Bytes::from_static(&[0; 8]), Offload::default());
+        Packet { head, payload, offload, owner: None, at: Instant::ZERO }
+    }
+
+    #[test]
+    fn a_fragment_that_is_given_up_names_no_bytes() {
+        assert_eq!(tcp_range(&segment(protocol::TCP, false, 0), 0), Some((Seq(7), 8)));
+        assert_eq!(tcp_range(&segment(protocol::TCP, true, 0), 0), None, "the first one");
+        assert_eq!(tcp_range(&segment(protocol::TCP, false, 1_480), 0), None, "the last one has no header");
+        assert_eq!(tcp_range(&segment(protocol::UDP, false, 0), 0), None);
+    }
 }

@@ -86,7 +86,7 @@ impl FqConfig {
             match option {
                 "limit" => c.limit = words.packets()?,
                 "flow_limit" => c.flow_limit = words.packets()?,
-                "quantum" => c.quantum = words.bytes()?,
+                "quantum" => c.quantum = words.quantum()?,
                 "initial_quantum" => c.initial_quantum = words.bytes()?,
                 "maxrate" => c.maxrate = words.rate()?,
                 "low_rate_threshold" => c.low_rate_threshold = words.rate()?,

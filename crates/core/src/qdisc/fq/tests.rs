@@ -3,6 +3,7 @@ use super::super::law::{label, packet};
 use super::super::{Any, LinkFacts};
 use super::*;
 use crate::base::testing::World;
+use lowwater_wire::protocol;
 
 struct Rig {
     world: World,
@@ -117,6 +118,37 @@ fn a_flow_keeps_its_rate_and_late_wake_ups_are_made_good() {
     let late = rig.now.nanos_since(START) / 1_000;
     assert!((50_000..50_500).contains(&late), "{late} us");
     assert!(rig.q.own.latency > 100_000, "and it shows: {} ns", rig.q.own.latency);
+}
+
+#[test]
+fn a_rate_spaces_what_has_a_departure_time_and_lets_the_rest_go_by_turns() {
+    let times = |protocol: u8| {
+        let mut rig = Rig::new("fq maxrate 12mbit initial_quantum 6000 quantum 3000");
+        for number in 0..8 {
+            let mut packet = packet(1, number, 1_460, START);
+            packet.head.as_mut_slice()[9] = protocol;
+            rig.q.enqueue(&mut rig.world.cx(START), packet, &mut rig.gone);
+        }
+        rig.drain().iter().map(|l| l.0 / 1_000).collect::<Vec<_>>()
+    };
+    assert_eq!(times(protocol::TCP), [0, 1, 2, 3, 4, 5, 6, 7], "as each would leave by the rate alone");
+    assert_eq!(
+        times(protocol::UDP),
+        [0, 0, 0, 0, 2, 2, 4, 4],
+        "each turn uses up its credit, then waits for it"
+    );
+}
+
+#[test]
+fn a_turn_has_no_fewer_bytes_than_a_loop_can_bear() {
+    for spec in ["fq quantum 1", "fq_codel quantum 1"] {
+        let report = spec.parse::<Any>().expect(spec).report();
+        let quantum = report.options.iter().find(|f| f.name == "quantum").map(ToString::to_string);
+        assert!(quantum.is_some_and(|q| q.starts_with("quantum 256")), "{spec}");
+    }
+    for spec in ["fq quantum 0", "fq_codel quantum 2000000"] {
+        assert!(spec.parse::<Any>().is_err_and(|e| e.contains("1 to 1048576 bytes")), "{spec}");
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Parameters of `netem` as `tc` reads and prints them.
-use super::super::spec::{TIMES, Words};
+use super::super::inner::Inner;
+use super::super::spec::{CHILD, TIMES, Words};
 use super::super::stats::{Field, Value};
 use super::super::units;
 use super::dist::Dist;
@@ -104,9 +105,10 @@ const SHARES: &str = "0% to 100%, as 1.5%";
 const DISTS: &str = "uniform, normal, pareto";
 
 impl NetemConfig {
-    /// Reads what follows the name.
-    pub(in crate::qdisc) fn parse(words: &mut Words<'_>) -> Result<Self, String> {
+    /// Reads what follows the name: the parameters, and the discipline inside.
+    pub(super) fn parse(words: &mut Words<'_>) -> Result<(Self, Option<Inner>), String> {
         let mut c = Self::default();
+        let mut inner = None;
         while let Some(option) = words.option(&[
             "limit",
             "delay",
@@ -121,6 +123,7 @@ impl NetemConfig {
             "gap",
             "rate",
             "slot",
+            CHILD,
         ])? {
             match option {
                 "limit" => c.limit = words.packets()?,
@@ -137,6 +140,7 @@ impl NetemConfig {
                 "reorder" => c.reorder = chance(words)?,
                 "gap" => c.gap = words.count(0, u32::MAX)?,
                 "rate" => c.rate = rate(words)?,
+                CHILD => inner = Some(Inner::parse(words)?),
                 _ => c.slot = Some(slot(words)?),
             }
         }
@@ -149,7 +153,7 @@ impl NetemConfig {
         if c.delay.dist != Dist::Uniform && c.delay.jitter == 0 {
             return Err(words.lacks("delay with jitter beside distribution", TIMES));
         }
-        Ok(c)
+        Ok((c, inner))
     }
 
     /// Packets leave later than they came, so their owners are released on entry.

@@ -1,6 +1,6 @@
 //! `tbf`: rate, bucket, peak, and super-packets larger than the bucket.
 use super::super::Any;
-use super::super::law::packet;
+use super::super::law::{label, packet};
 use super::*;
 use crate::base::testing::World;
 use crate::packet::GsoKind;
@@ -83,6 +83,35 @@ fn a_super_packet_larger_than_the_bucket_is_cut_and_one_that_cannot_be_is_refuse
     assert_eq!(rig.q.stats.qlen, 1, "one that fits stays whole");
     rig.add(1, 5_000);
     assert_eq!(rig.gone.packets.len(), 1);
+    // Cutting it would not help: one packet is given up, not each segment.
+    let mut rig = Rig::new("tbf rate 12mbit burst 1000 limit 100kb");
+    let mut big = packet(1, 0, 10_000, START);
+    (big.offload.gso, big.offload.gso_size) = (GsoKind::Tcp4, 1_460);
+    rig.q.enqueue(&mut rig.world.cx(START), big, &mut rig.gone);
+    assert_eq!((rig.gone.packets.len(), rig.q.stats.drops), (1, 1));
+}
+
+#[test]
+fn a_discipline_inside_decides_who_goes_and_who_must_go() {
+    let mut rig = Rig::new("tbf rate 12mbit burst 1500 child fq quantum 1500 initial_quantum 1500 limit 4");
+    for (flow, number) in [(1, 0), (1, 1), (1, 2), (2, 3), (2, 4)] {
+        let packet = packet(flow, number, 1_460, START);
+        rig.q.enqueue(&mut rig.world.cx(START), packet, &mut rig.gone);
+    }
+    assert_eq!((rig.gone.packets.len(), rig.q.stats.drops, rig.q.stats.qlen), (1, 1, 4));
+    assert!(rig.q.honours_departure(), "fq keeps departure times in there too");
+    let mut order = Vec::new();
+    loop {
+        match rig.q.dequeue(&mut rig.world.cx(rig.now), &mut rig.gone) {
+            Dequeued::Packet(p) => order.push((rig.now.nanos_since(START) / 1_000, label(&p).1)),
+            Dequeued::NotBefore(at) => rig.now = at,
+            Dequeued::Empty => break,
+        }
+    }
+    assert_eq!(order, [(0, 0), (1_000, 3), (2_000, 1), (3_000, 2)]);
+    let report = rig.q.report();
+    assert_eq!((report.children[0].kind, report.children[0].stats.drops), ("fq", 1));
+    assert_eq!((report.stats.packets, report.stats.qlen, report.stats.backlog), (4, 0, 0));
 }
 
 #[test]

@@ -85,6 +85,35 @@ fn a_discipline_is_replaced_while_a_flow_runs_and_nothing_is_lost() {
 }
 
 #[test]
+fn nothing_overtakes_what_waits_for_its_time_between_two_disciplines() {
+    let mut w = World::plain();
+    qdisc(&mut w, "fq");
+    let (dev, now) = (w.devs[0], w.now);
+    let packet =
+        |number: u32, ms: u64| crate::qdisc::law::packet(1, number, 10, now.plus_nanos(ms * 1_000_000));
+    w.stacks[0].enqueue(dev, Packet { owner: None, ..packet(1, 3) });
+    w.stacks[0].enqueue(dev, Packet { owner: None, ..packet(2, 5) });
+    qdisc(&mut w, "pfifo");
+    // An acknowledgement of the same flow, with no time of its own.
+    w.stacks[0].enqueue(dev, Packet { owner: None, ..packet(3, 0) });
+    let mut left = Vec::new();
+    for (ms, spec) in [(0, ""), (3, "bfifo limit 1mb"), (4, "fq"), (5, "")] {
+        let then = now.plus_nanos(ms * 1_000_000);
+        let mut device = |_, p: Packet| {
+            left.push((ms, crate::qdisc::law::label(&p).1));
+            crate::device::Submit::Sent
+        };
+        // Between two disciplines once more, with one that is due and others that are not.
+        w.stacks[0].flush(then);
+        if !spec.is_empty() {
+            qdisc(&mut w, spec);
+        }
+        w.stacks[0].transmit(then, dev, 8, &mut device);
+    }
+    assert_eq!(left, [(3, 1), (5, 2), (5, 3)]);
+}
+
+#[test]
 fn what_the_new_discipline_has_no_room_for_is_given_up_and_survived() {
     let mut w = World::plain();
     qdisc(&mut w, "fq");
