@@ -16,6 +16,7 @@ mod parse;
 mod py;
 mod run;
 mod script;
+mod sctp;
 mod target;
 mod wire;
 

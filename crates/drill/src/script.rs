@@ -2,6 +2,7 @@
 use crate::config::Config;
 use crate::options::TcpOption;
 use crate::py::Program;
+use crate::sctp::SctpSpec;
 use core::net::IpAddr;
 use lowwater_wire::tcp::TcpFlags;
 use std::fmt;
@@ -136,6 +137,7 @@ pub(crate) enum BodySpec {
     /// UDP with so many bytes.
     Udp(u16),
     Icmp(IcmpSpec),
+    Sctp(SctpSpec),
 }
 
 /// A TCP segment.
@@ -168,6 +170,8 @@ pub(crate) enum Quoted {
     Tcp { seq: u32, len: u32 },
     /// A datagram of so many bytes.
     Udp(u16),
+    /// An SCTP packet of the association under test; its tag is that of the peer whatever the number says, as in packetdrill.
+    Sctp(u32),
     /// No packet but so many bytes of zeros, header of the message included.
     Raw(u16),
 }

@@ -116,7 +116,7 @@ fn code(c: &mut Cursor<'_>, known: Option<&Kind>) -> Result<u8, Box<Failure>> {
 
 fn quoted(c: &mut Cursor<'_>) -> Result<Quoted, Box<Failure>> {
     let word = c.peek_word();
-    if !matches!(word, "udp" | "raw") {
+    if !matches!(word, "udp" | "raw" | "sctp") {
         let (seq, len) = tcp::range(c)?;
         if len > tcp::INBOUND_MAX {
             return c.fail(format!("{len} bytes do not fit an IP packet"));
@@ -125,6 +125,11 @@ fn quoted(c: &mut Cursor<'_>) -> Result<Quoted, Box<Failure>> {
     }
     c.word();
     c.expect("(")?;
+    if word == "sctp" {
+        let tag = c.number()?;
+        c.expect(")")?;
+        return Ok(Quoted::Sctp(tag));
+    }
     let len: u16 = c.number()?;
     c.expect(")")?;
     if word == "udp" {

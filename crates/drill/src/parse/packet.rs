@@ -3,6 +3,7 @@ use super::{Scope, icmp, ip, tcp};
 use crate::cursor::Cursor;
 use crate::failure::Failure;
 use crate::script::{BodySpec, Marks, PacketSpec, TosSpec};
+use crate::sctp;
 
 pub(super) fn packet(
     c: &mut Cursor<'_>,
@@ -27,6 +28,7 @@ pub(super) fn packet(
             BodySpec::Udp(len)
         }
         "icmp" => BodySpec::Icmp(icmp::message(c, scope)?),
+        "sctp" => BodySpec::Sctp(sctp::parse(c, inbound)?),
         _ => BodySpec::Tcp(tcp::segment(c, scope, inbound)?),
     };
     let marks = marks(c)?;

@@ -4,7 +4,8 @@ use super::{Runner, at, seconds};
 use crate::failure::Failure;
 use crate::options::{self, TcpOption};
 use crate::script::{BodySpec, IcmpSpec, Marks, PacketSpec, Quoted, TcpSpec, TosSpec};
-use crate::wire::{Body, Handed, Icmp, Ip, Line, Quote, Shown, Tcp, Udp, Wire};
+use crate::sctp::{self, Content, SctpSpec};
+use crate::wire::{Body, Handed, Icmp, Ip, Line, Quote, Sctp, Shown, Tcp, Udp, Wire};
 use core::net::SocketAddr;
 use lowwater_core::base::Instant;
 use lowwater_wire::protocol;
@@ -57,7 +58,10 @@ impl Runner<'_> {
                 self.glue(whose, &mut packet, tcp, line)?;
             }
         }
-        let what = difference(spec, &packet).or_else(|| self.wrong_stamp(spec, window, &packet));
+        if let BodySpec::Sctp(sctp) = &spec.body {
+            self.begin_association(sctp, &mut packet);
+        }
+        let what = difference(spec, &packet).or_else(|| self.wrong_number(spec, window, &packet));
         if let Some(what) = what {
             let actual = Line(&packet, shown).to_string();
             return Err(Failure::differs(
@@ -126,6 +130,14 @@ impl Runner<'_> {
         Ok(())
     }
 
+    /// A timestamp or a verification tag that is not what it should be.
+    fn wrong_number(&mut self, spec: &PacketSpec, window: Window, packet: &Wire) -> Option<String> {
+        if let BodySpec::Sctp(sctp) = &spec.body {
+            return self.wrong_tag(sctp, packet);
+        }
+        self.wrong_stamp(spec, window, packet).map(str::to_owned)
+    }
+
     /// With --tcp_ts_tick_usecs the stack's timestamps must advance as the script's do.
     fn wrong_stamp(&mut self, spec: &PacketSpec, window: Window, packet: &Wire) -> Option<&'static str> {
         let judge = self.config.judge;
@@ -172,6 +184,7 @@ impl Runner<'_> {
             }),
             BodySpec::Udp(len) => Body::Udp(Udp { src_port: src.port(), dst_port: dst.port(), len: *len }),
             BodySpec::Icmp(icmp) => Body::Icmp(expected_message(icmp, src, dst)),
+            BodySpec::Sctp(sctp) => Body::Sctp(expected_chunks(sctp, src, dst)),
         };
         let marks = &spec.marks;
         let handed = Handed {
@@ -188,7 +201,17 @@ impl Runner<'_> {
 /// What the messages about a line show.
 fn shown(spec: &PacketSpec) -> Shown {
     let window = matches!(&spec.body, BodySpec::Tcp(t) if t.window.is_some());
-    Shown { window, ports: spec.ends.is_some(), marks: spec.marks, ..Shown::of(&spec.ip) }
+    let vtag = matches!(&spec.body, BodySpec::Sctp(s) if s.tag.is_some());
+    Shown { window, vtag, ports: spec.ends.is_some(), marks: spec.marks, ..Shown::of(&spec.ip) }
+}
+
+fn expected_chunks(spec: &SctpSpec, src: SocketAddr, dst: SocketAddr) -> Sctp {
+    let (chunks, raw) = match &spec.content {
+        Content::Chunks(chunks) => (chunks.clone(), None),
+        Content::Raw(bytes) => (Vec::new(), Some(bytes.clone())),
+    };
+    let vtag = spec.tag.unwrap_or_default();
+    Sctp { src_port: src.port(), dst_port: dst.port(), vtag, crc: spec.crc, chunks, raw }
 }
 
 fn expected_message(spec: &IcmpSpec, src: SocketAddr, dst: SocketAddr) -> Icmp {
@@ -196,6 +219,7 @@ fn expected_message(spec: &IcmpSpec, src: SocketAddr, dst: SocketAddr) -> Icmp {
     let (quoted, len) = match spec.quoted {
         Quoted::Raw(len) => (None, len.into()),
         Quoted::Udp(len) => (quote(protocol::UDP, 0, len.into()), 0),
+        Quoted::Sctp(tag) => (quote(protocol::SCTP, tag, 0), 0),
         Quoted::Tcp { seq, len } => (quote(protocol::TCP, seq, len), 0),
     };
     let rest = spec.mtu.unwrap_or_else(|| u32::from(spec.id.unwrap_or_default()) << 16);
@@ -203,16 +227,36 @@ fn expected_message(spec: &IcmpSpec, src: SocketAddr, dst: SocketAddr) -> Icmp {
 }
 
 /// The first thing in which a packet differs.
-fn difference(spec: &PacketSpec, p: &Wire) -> Option<&'static str> {
+fn difference(spec: &PacketSpec, p: &Wire) -> Option<String> {
     let body = match (&spec.body, &p.body) {
+        (BodySpec::Sctp(spec), Body::Sctp(p)) => chunks(spec, p),
+        _ => plain(spec, p).map(str::to_owned),
+    };
+    body.or_else(|| around(spec, p).map(str::to_owned))
+}
+
+fn chunks(spec: &SctpSpec, p: &Sctp) -> Option<String> {
+    if spec.crc != p.crc {
+        return Some("another kind of checksum".to_owned());
+    }
+    match &spec.content {
+        Content::Chunks(expected) => sctp::difference(expected, &p.chunks),
+        Content::Raw(_) => None,
+    }
+}
+
+/// What a packet without chunks carries.
+fn plain(spec: &PacketSpec, p: &Wire) -> Option<&'static str> {
+    match (&spec.body, &p.body) {
         (BodySpec::Tcp(spec), Body::Tcp(p)) => segment(spec, p),
         (BodySpec::Udp(len), Body::Udp(p)) => (*len != p.len).then_some("another length"),
         (BodySpec::Icmp(spec), Body::Icmp(p)) => message(spec, p),
         _ => Some("another protocol"),
-    };
-    if body.is_some() {
-        return body;
     }
+}
+
+/// What is around it.
+fn around(spec: &PacketSpec, p: &Wire) -> Option<&'static str> {
     match spec.ip.tos {
         Some(tos) if !tos.allows(p.ip.tos) => {
             let whole = matches!(tos, TosSpec::Tos(_));

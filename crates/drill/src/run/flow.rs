@@ -1,4 +1,5 @@
 //! Connections as the script sees them: whose packets they are, and how the script's numbers map to the stack's.
+use super::association::Association;
 use crate::options::TcpOption;
 use crate::wire::{Body, Quote, Tcp, Wire};
 use core::net::SocketAddr;
@@ -29,11 +30,13 @@ pub(super) struct Flow {
     stamps: BTreeMap<u32, u32>,
     /// The first pair of them: the script's and the stack's.
     first_stamp: Option<(u32, u32)>,
+    /// Of an SCTP association.
+    pub(super) sctp: Association,
 }
 
 impl Flow {
     /// A connection whose numbers are not known yet.
-    pub(super) const fn new(local: SocketAddr, remote: SocketAddr) -> Self {
+    pub(super) fn new(local: SocketAddr, remote: SocketAddr) -> Self {
         Self {
             local,
             remote,
@@ -43,13 +46,14 @@ impl Flow {
             begun: false,
             stamps: BTreeMap::new(),
             first_stamp: None,
+            sctp: Association::default(),
         }
     }
 
     /// True for a packet of the stack that belongs to this connection: its segments, and ICMP errors about the peer's.
     pub(super) fn owns(&self, packet: &Wire) -> bool {
         match &packet.body {
-            Body::Tcp(_) => packet.ends() == (self.local, self.remote),
+            Body::Tcp(_) | Body::Sctp(_) => packet.ends() == (self.local, self.remote),
             Body::Icmp(icmp) => icmp
                 .quoted
                 .is_some_and(|q| q.protocol == protocol::TCP && (q.dst, q.src) == (self.local, self.remote)),
@@ -61,6 +65,9 @@ impl Flow {
     pub(super) fn learn(&mut self, packet: &Wire) {
         if let Some(tcp) = packet.tcp().filter(|tcp| tcp.flags.syn()) {
             self.isn.get_or_insert(tcp.seq);
+        }
+        if let Some(sctp) = packet.sctp() {
+            self.sctp.learn(sctp);
         }
     }
 
@@ -131,6 +138,7 @@ impl Flow {
                 }
                 shift_sack(&mut tcp.options, peers.wrapping_neg());
             }
+            Body::Sctp(sctp) => *sctp = self.sctp.to_script(sctp),
             // What the stack quotes is the peer's.
             Body::Icmp(icmp) => {
                 if let Some(quote) = &mut icmp.quoted {
@@ -199,6 +207,29 @@ impl Flows {
     /// The connection between these two, if there is one.
     pub(super) fn find(&mut self, local: SocketAddr, remote: SocketAddr) -> Option<&mut Flow> {
         self.all.iter_mut().rev().find(|f| (f.local, f.remote) == (local, remote))
+    }
+
+    /// Whose packet of the stack this is: an association has more than one path.
+    pub(super) fn find_packet(
+        &mut self,
+        packet: &Wire,
+        local: SocketAddr,
+        remote: SocketAddr,
+    ) -> Option<&mut Flow> {
+        let exact = self.all.iter().rposition(|f| (f.local, f.remote) == (local, remote));
+        let by_ports = || {
+            let ports = (local.port(), remote.port());
+            self.all.iter().rposition(|f| (f.local.port(), f.remote.port()) == ports)
+        };
+        let at = exact.or_else(|| packet.sctp().and_then(|_| by_ports()))?;
+        self.all.get_mut(at)
+    }
+
+    /// Makes the association of these ports the one under test; false if there is none.
+    pub(super) fn turn_to_ports(&mut self, local: u16, remote: u16) -> bool {
+        let known = self.all.iter().rposition(|f| (f.local.port(), f.remote.port()) == (local, remote));
+        self.current = known.or(self.current);
+        known.is_some()
     }
 
     /// True when some connection owns this packet.

@@ -8,7 +8,7 @@ use core::net::SocketAddr;
 use lowwater_wire::protocol;
 
 /// The peer's first port; what comes first to a listener comes from another.
-const REMOTE_PORT: u16 = 40_000;
+pub(super) const REMOTE_PORT: u16 = 40_000;
 /// TTL of what the peer sends when the line does not say.
 const TTL: u8 = 255;
 
@@ -25,6 +25,7 @@ impl Runner<'_> {
                 (src, dst, udp.clone(), udp)
             }
             BodySpec::Icmp(icmp) => self.message(line, icmp, ends)?,
+            BodySpec::Sctp(sctp) => self.association(line, sctp, spec.ends)?,
         };
         let ip = Ip {
             src: src.ip(),
@@ -145,6 +146,15 @@ impl Runner<'_> {
                 let (remote, local) = self.datagram_ends();
                 (Some(udp((local, remote), len)), 0)
             }
+            Quoted::Sctp(_) => {
+                let known = self.find_current();
+                let Some(flow) = self.flows.current().filter(|_| known) else {
+                    return Err(Failure::new(line, "no association that this message could be about"));
+                };
+                let tag = flow.sctp.quoted_tag();
+                let (src, dst) = (flow.local, flow.remote);
+                (Some(Quote { src, dst, protocol: protocol::SCTP, seq: tag, len: 0, kept: 8 }), 0)
+            }
             Quoted::Tcp { seq, len } => {
                 let known = self.find_current();
                 let Some(flow) = self.flows.current().filter(|_| known) else {
@@ -156,7 +166,7 @@ impl Runner<'_> {
         let rest = spec.mtu.unwrap_or_else(|| u32::from(spec.id.unwrap_or_default()) << 16);
         let live = Icmp { kind: spec.kind, code: spec.code, rest, quoted, len };
         let script_quote = quoted.map(|q| match spec.quoted {
-            Quoted::Tcp { seq, .. } => Quote { seq, ..q },
+            Quoted::Tcp { seq, .. } | Quoted::Sctp(seq) => Quote { seq, ..q },
             _ => q,
         });
         Ok((src, dst, Body::Icmp(live), Body::Icmp(Icmp { quoted: script_quote, ..live })))
@@ -184,16 +194,16 @@ impl Runner<'_> {
     /// Whose packets a line speaks of.
     pub(super) fn whose(&self, spec: &PacketSpec) -> Whose {
         match (&spec.body, &spec.ends) {
-            (body, Some(ends)) if ends.named || !matches!(body, BodySpec::Tcp(_)) => {
+            (body, Some(ends)) if ends.named || !matches!(body, BodySpec::Tcp(_) | BodySpec::Sctp(_)) => {
                 let world = &self.config.ends;
                 let local = SocketAddr::new(ends.src.0.unwrap_or(world.local), ends.src.1);
                 Whose::Between(local, SocketAddr::new(ends.dst.0.unwrap_or(world.remote), ends.dst.1))
             }
             // Without an address the ports of a segment say nothing about whose it is, as in packetdrill.
-            (BodySpec::Tcp(_), _) => Whose::Current,
+            (BodySpec::Tcp(_) | BodySpec::Sctp(_), _) => Whose::Current,
             (BodySpec::Udp(_), _) => Whose::Loose,
             (BodySpec::Icmp(icmp), _) => {
-                if matches!(icmp.quoted, Quoted::Tcp { .. }) {
+                if matches!(icmp.quoted, Quoted::Tcp { .. } | Quoted::Sctp(_)) {
                     Whose::Message
                 } else {
                     Whose::Loose
@@ -213,6 +223,7 @@ impl Shown {
             ttl: spec.ttl.is_some(),
             flow_label: spec.flow_label.is_some(),
             ports: false,
+            vtag: false,
             marks: Marks::NONE,
         }
     }

@@ -1,5 +1,6 @@
 //! Carries a script out: keeps time, takes events in order, says what differs.
 mod args;
+mod association;
 mod calls;
 mod check;
 mod commands;

@@ -6,6 +6,7 @@ use core::net::SocketAddr;
 use lowwater_core::base::Instant;
 use lowwater_posix::Sent;
 use lowwater_wire::protocol;
+use lowwater_wire::sctp::chunk_kind::INIT;
 use std::collections::VecDeque;
 
 /// Packets that the stack may send without the script taking one.
@@ -118,8 +119,10 @@ impl Runner<'_> {
             self.adopt();
         }
         let Self { flows, sniffed, .. } = self;
-        let tcp = |p: &Wire| matches!(&p.body, Body::Icmp(i) if i.quoted.is_some_and(|q| q.protocol == protocol::TCP));
-        let loose = |p: &Wire| p.tcp().is_none() && !tcp(p);
+        let flows_too = |protocol| matches!(protocol, protocol::TCP | protocol::SCTP);
+        let about =
+            |p: &Wire| matches!(&p.body, Body::Icmp(i) if i.quoted.is_some_and(|q| flows_too(q.protocol)));
+        let loose = |p: &Wire| p.tcp().is_none() && p.sctp().is_none() && !about(p);
         match whose {
             Whose::Current => {
                 let flow = flows.current()?;
@@ -144,7 +147,10 @@ impl Runner<'_> {
     /// connection of the same ports.
     pub(super) fn adopt(&mut self) {
         let Self { flows, sniffed, .. } = self;
-        let syn = |p: &&Wire| p.tcp().is_some_and(|t| t.flags.syn() && !t.flags.ack());
+        let syn = |p: &&Wire| {
+            p.tcp().is_some_and(|t| t.flags.syn() && !t.flags.ack())
+                || p.sctp().is_some_and(|s| s.chunks.first().is_some_and(|c| c.kind() == Some(INIT.into())))
+        };
         let first = sniffed.waiting.iter().find(|p| syn(p) && !flows.owned(p)).map(Wire::ends);
         if let Some((local, remote)) = first {
             flows.turn_to(local, remote);
@@ -157,11 +163,12 @@ impl Runner<'_> {
         let packet = self.sniffed.waiting.remove(at)?;
         let (local, remote) = packet.ends();
         match &packet.body {
-            Body::Tcp(_) => {
-                if self.flows.find(local, remote).is_none() {
+            Body::Tcp(_) | Body::Sctp(_) => {
+                if self.flows.find_packet(&packet, local, remote).is_none() {
                     self.flows.turn_to(local, remote);
                 }
-                self.flows.find(local, remote).into_iter().for_each(|flow| flow.learn(&packet));
+                let flow = self.flows.find_packet(&packet, local, remote);
+                flow.into_iter().for_each(|flow| flow.learn(&packet));
             }
             Body::Udp(_) => self.sniffed.datagram = Some((local, remote)),
             Body::Icmp(_) => {}
@@ -182,7 +189,7 @@ impl Runner<'_> {
             },
             _ => packet.ends(),
         };
-        match self.flows.find(local, remote) {
+        match self.flows.find_packet(packet, local, remote) {
             Some(flow) => flow.to_script(packet),
             None => packet.clone(),
         }

@@ -7,6 +7,7 @@ pub(crate) use read::read;
 pub(crate) use show::{Line, Shown};
 
 use crate::options::TcpOption;
+use crate::sctp::{Crc, Item};
 use core::net::{IpAddr, SocketAddr};
 use lowwater_core::base::Instant;
 use lowwater_wire::tcp::TcpFlags;
@@ -36,6 +37,7 @@ pub(crate) enum Body {
     Tcp(Tcp),
     Udp(Udp),
     Icmp(Icmp),
+    Sctp(Sctp),
 }
 
 /// A TCP segment.
@@ -60,6 +62,18 @@ pub(crate) struct Udp {
     pub(crate) len: u16,
 }
 
+/// An SCTP packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Sctp {
+    pub(crate) src_port: u16,
+    pub(crate) dst_port: u16,
+    pub(crate) vtag: u32,
+    pub(crate) crc: Crc,
+    pub(crate) chunks: Vec<Item>,
+    /// What follows the common header instead of chunks, in packets of the peer.
+    pub(crate) raw: Option<Vec<u8>>,
+}
+
 /// An ICMP message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Icmp {
@@ -79,7 +93,7 @@ pub(crate) struct Quote {
     pub(crate) src: SocketAddr,
     pub(crate) dst: SocketAddr,
     pub(crate) protocol: u8,
-    /// TCP's sequence number.
+    /// TCP's sequence number, SCTP's verification tag.
     pub(crate) seq: u32,
     /// Payload of the packet when it was whole.
     pub(crate) len: u32,
@@ -107,6 +121,7 @@ impl Wire {
         let (src, dst) = match &self.body {
             Body::Tcp(t) => (t.src_port, t.dst_port),
             Body::Udp(u) => (u.src_port, u.dst_port),
+            Body::Sctp(s) => (s.src_port, s.dst_port),
             Body::Icmp(_) => (0, 0),
         };
         (SocketAddr::new(self.ip.src, src), SocketAddr::new(self.ip.dst, dst))
@@ -116,6 +131,14 @@ impl Wire {
     pub(crate) const fn tcp(&self) -> Option<&Tcp> {
         match &self.body {
             Body::Tcp(tcp) => Some(tcp),
+            _ => None,
+        }
+    }
+
+    /// The SCTP packet, if it is one.
+    pub(crate) const fn sctp(&self) -> Option<&Sctp> {
+        match &self.body {
+            Body::Sctp(sctp) => Some(sctp),
             _ => None,
         }
     }

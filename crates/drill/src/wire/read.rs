@@ -1,8 +1,10 @@
 //! Reads what the stack sends; a packet that no stack may send fails the script.
-use super::{Body, Handed, Icmp, Ip, Quote, Tcp, Udp, Wire};
+use super::{Body, Handed, Icmp, Ip, Quote, Sctp, Tcp, Udp, Wire};
 use crate::options;
+use crate::sctp::{self, Crc};
 use core::net::{IpAddr, SocketAddr};
 use lowwater_core::base::Instant;
+use lowwater_wire::sctp::{Checksum, SctpView};
 use lowwater_wire::tcp::TcpView;
 use lowwater_wire::udp::UdpView;
 use lowwater_wire::{checksum, icmp4, icmp6, ipv4, ipv6, protocol};
@@ -28,6 +30,7 @@ pub(crate) fn read(bytes: &[u8], at: Instant, handed: Handed) -> Result<Option<W
             let len = udp.payload().len() as u16;
             Body::Udp(Udp { src_port: udp.src_port(), dst_port: udp.dst_port(), len })
         }
+        protocol::SCTP => Body::Sctp(association(l4)?),
         protocol::ICMP | protocol::ICMPV6 => match message(&ip, proto, l4)? {
             Some(icmp) => Body::Icmp(icmp),
             None => return Ok(None),
@@ -81,6 +84,23 @@ fn segment(tcp: &TcpView<'_>) -> Tcp {
     }
 }
 
+fn association(l4: &[u8]) -> Result<Sctp, String> {
+    let view = SctpView::parse(l4).map_err(|e| format!("the stack sent a bad SCTP header: {e:?}"))?;
+    let crc = match view.verify() {
+        Checksum::Good => Crc::Good,
+        Checksum::Zero => Crc::Zero,
+        Checksum::Bad => return Err("the stack sent a wrong CRC32c".to_owned()),
+    };
+    Ok(Sctp {
+        src_port: view.src_port(),
+        dst_port: view.dst_port(),
+        vtag: view.vtag(),
+        crc,
+        chunks: sctp::decode(view.payload())?,
+        raw: None,
+    })
+}
+
 fn message(ip: &Ip, proto: u8, l4: &[u8]) -> Result<Option<Icmp>, String> {
     let broken = |what: &str| format!("the stack sent {what}");
     let (kind, code, rest, error, data) = match (ip.src, ip.dst) {
@@ -122,13 +142,18 @@ fn quote(data: &[u8]) -> Option<Quote> {
     let word = |at: usize| Some(u32::from_be_bytes(l4.get(at..at + 4)?.try_into().ok()?));
     let ports = word(0)?;
     let tcp = protocol == protocol::TCP;
+    let numbered = tcp || protocol == protocol::SCTP;
     let offset = l4.get(12).map_or(20, |b| usize::from(b >> 4) * 4);
-    let l4_head = if tcp { offset } else { 8 };
+    let l4_head = match protocol {
+        protocol::TCP => offset,
+        protocol::SCTP => 12,
+        _ => 8,
+    };
     Some(Quote {
         src: SocketAddr::new(src, (ports >> 16) as u16),
         dst: SocketAddr::new(dst, ports as u16),
         protocol,
-        seq: if tcp { word(4)? } else { 0 },
+        seq: if numbered { word(4)? } else { 0 },
         len: total.saturating_sub(head + l4_head) as u32,
         kept: l4.len() as u32,
     })

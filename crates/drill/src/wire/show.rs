@@ -1,7 +1,8 @@
 //! Shows a packet as a line of a script would have it.
-use super::{Body, Handed, Icmp, Tcp, Wire};
+use super::{Body, Handed, Icmp, Sctp, Tcp, Wire};
 use crate::parse::{LETTERS, code_name, kind_name};
 use crate::script::Marks;
+use crate::sctp::Crc;
 use core::fmt;
 use lowwater_wire::protocol;
 use lowwater_wire::tcp::TcpFlags;
@@ -14,13 +15,23 @@ pub(crate) struct Shown {
     pub(crate) ttl: bool,
     pub(crate) flow_label: bool,
     pub(crate) ports: bool,
+    /// The verification tag of an SCTP packet.
+    pub(crate) vtag: bool,
     /// Those that are shown.
     pub(crate) marks: Marks,
 }
 
 impl Default for Shown {
     fn default() -> Self {
-        Self { window: false, tos: false, ttl: false, flow_label: false, ports: false, marks: Marks::NONE }
+        Self {
+            window: false,
+            tos: false,
+            ttl: false,
+            flow_label: false,
+            ports: false,
+            vtag: false,
+            marks: Marks::NONE,
+        }
     }
 }
 
@@ -53,6 +64,7 @@ impl fmt::Display for Line<'_> {
             Body::Tcp(tcp) => segment(f, tcp, shown.window)?,
             Body::Udp(udp) => write!(f, "udp ({})", udp.len)?,
             Body::Icmp(icmp) => message(f, icmp, p.ip.src.is_ipv6())?,
+            Body::Sctp(sctp) => association(f, sctp, shown.vtag)?,
         }
         marks(f, &shown.marks, &p.handed)
     }
@@ -89,6 +101,26 @@ fn segment(f: &mut fmt::Formatter<'_>, p: &Tcp, window: bool) -> fmt::Result {
     if p.options.is_empty() { Ok(()) } else { f.write_str(">") }
 }
 
+fn association(f: &mut fmt::Formatter<'_>, p: &Sctp, vtag: bool) -> fmt::Result {
+    let crc = match p.crc {
+        Crc::Good => None,
+        Crc::Zero => Some("zero_checksum".to_owned()),
+        Crc::Bad => Some("bad_crc32c".to_owned()),
+    };
+    let said: Vec<String> = crc.into_iter().chain(vtag.then(|| format!("tag={}", p.vtag))).collect();
+    f.write_str("sctp")?;
+    if !said.is_empty() {
+        write!(f, "({})", said.join(", "))?;
+    }
+    if let Some(raw) = &p.raw {
+        return write!(f, ": {raw:?}");
+    }
+    for (n, chunk) in p.chunks.iter().enumerate() {
+        write!(f, "{} {chunk}", if n == 0 { ":" } else { ";" })?;
+    }
+    if p.chunks.is_empty() { f.write_str(":") } else { Ok(()) }
+}
+
 fn message(f: &mut fmt::Formatter<'_>, p: &Icmp, v6: bool) -> fmt::Result {
     let (kind, code) = (kind_name(v6, p.kind), code_name(v6, p.kind, p.code));
     write!(f, "icmp {kind}{code}")?;
@@ -103,6 +135,7 @@ fn message(f: &mut fmt::Formatter<'_>, p: &Icmp, v6: bool) -> fmt::Result {
         Some(q) if q.protocol == protocol::TCP => {
             write!(f, " [{}:{}({})]", q.seq, q.seq.wrapping_add(q.len), q.len)
         }
+        Some(q) if q.protocol == protocol::SCTP => write!(f, " [sctp({})]", q.seq),
         Some(q) => write!(f, " [udp ({})]", q.len),
     }
 }

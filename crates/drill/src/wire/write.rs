@@ -1,9 +1,11 @@
 //! Writes what the peer sends, with its checksums; payload is zeros.
 use super::read::pseudo;
-use super::{Body, Icmp, Ip, Quote, Tcp, Udp, Wire};
+use super::{Body, Icmp, Ip, Quote, Sctp, Tcp, Udp, Wire};
 use crate::options;
+use crate::sctp::{self, Crc};
 use bytes::Bytes;
 use core::net::IpAddr;
+use lowwater_wire::sctp::{SctpRepr, fill_checksum};
 use lowwater_wire::{checksum, ipv4, ipv6, protocol};
 
 /// Bytes of a quoted packet behind its IP header, besides the payload that the script asks for: ports and sequence number.
@@ -13,10 +15,17 @@ impl Wire {
     /// The packet as bytes.
     pub(crate) fn write(&self) -> Bytes {
         let v6 = self.ip.dst.is_ipv6();
+        if let Body::Sctp(sctp) = &self.body {
+            let l4 = association(sctp);
+            let mut out = header(&self.ip, protocol::SCTP, l4.len());
+            out.extend(l4);
+            return out.into();
+        }
         let (proto, mut l4, at) = match &self.body {
             Body::Tcp(tcp) => (protocol::TCP, segment(tcp), 16),
             Body::Udp(udp) => (protocol::UDP, datagram(*udp), 6),
             Body::Icmp(icmp) => (if v6 { protocol::ICMPV6 } else { protocol::ICMP }, message(*icmp), 2),
+            Body::Sctp(_) => return Bytes::new(),
         };
         let cover =
             if proto == protocol::ICMP { 0 } else { pseudo(self.ip.src, self.ip.dst, proto, l4.len()) };
@@ -87,6 +96,21 @@ fn segment(tcp: &Tcp) -> Vec<u8> {
     l4
 }
 
+fn association(packet: &Sctp) -> Vec<u8> {
+    let header = SctpRepr { src_port: packet.src_port, dst_port: packet.dst_port, vtag: packet.vtag };
+    let mut l4 = sctp::encode(&header, &packet.chunks);
+    l4.extend(packet.raw.iter().flatten());
+    match packet.crc {
+        Crc::Good => fill_checksum(&mut l4, &[]),
+        Crc::Zero => {}
+        Crc::Bad => {
+            fill_checksum(&mut l4, &[]);
+            l4[8] ^= 0xff;
+        }
+    }
+    l4
+}
+
 fn datagram(udp: Udp) -> Vec<u8> {
     let total = usize::from(udp.len) + 8;
     let mut l4 = Vec::with_capacity(total);
@@ -109,13 +133,17 @@ fn message(icmp: Icmp) -> Vec<u8> {
 
 /// The IP header of the quoted packet with what follows, cut where a router cuts it.
 fn quoted(quote: &Quote) -> Vec<u8> {
-    let l4_head = if quote.protocol == protocol::TCP { 20 } else { 8 };
+    let l4_head = match quote.protocol {
+        protocol::TCP => 20,
+        protocol::SCTP => 12,
+        _ => 8,
+    };
     let ip = Ip { src: quote.src.ip(), dst: quote.dst.ip(), tos: 0, ttl: 64, flow_label: 0 };
     let mut out = header(&ip, quote.protocol, l4_head + quote.len as usize);
     let mut l4 = Vec::with_capacity(QUOTED_BYTES);
     l4.extend(quote.src.port().to_be_bytes());
     l4.extend(quote.dst.port().to_be_bytes());
-    if quote.protocol == protocol::TCP {
+    if matches!(quote.protocol, protocol::TCP | protocol::SCTP) {
         l4.extend(quote.seq.to_be_bytes());
     } else {
         l4.extend(((8 + quote.len) as u16).to_be_bytes());
