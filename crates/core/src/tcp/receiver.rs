@@ -544,6 +544,13 @@ impl Receiver {
         self.ack.send_now();
     }
 
+    /// The SYN-ACK that completes a simultaneous open: the SYN in it has been here before, so it is old data (`tcp_data_queue`).
+    pub fn on_syn_again(&mut self, cx: &mut Cx<'_>, seq: Seq) {
+        cx.count.tcp_ext.delayed_ack_lost += 1;
+        self.set_dsack(cx, seq, seq + 1);
+        self.refuse();
+    }
+
     /// After each segment, once all its effects are known: decides about the owed ACK (`tcp_ack_snd_check`).
     pub fn check_ack(&mut self, cx: &Cx<'_>, rtt: RttFacts) {
         let unacked_bytes = self.nxt.since(self.window.wup());

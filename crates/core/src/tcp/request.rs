@@ -112,11 +112,12 @@ impl Request {
         let payload = peer.advmss - peer.data_option_bytes();
         let window = window::initial(cx.sysctl, options, payload, peer.wscale);
         peer.rcv_wscale = if peer.wscale { window.wscale } else { 0 };
-        // RFC 3168 section 6.1.1: an ECN-setup SYN carries ECE and CWR, and its packet is not ECN-capable.
+        // RFC 3168 section 6.1.1: an ECN-setup SYN carries ECE and CWR, and its packet is not ECN-capable; one that asks for accurate ECN may be (RFC
+        // 9768 section 3.1.1) and gets the classic one.
         peer.ecn = cx.sysctl.tcp_ecn != 0
             && syn.has(TcpFlags::ECE)
             && syn.has(TcpFlags::CWR)
-            && syn.ecn == Ecn::NotEct;
+            && (syn.ecn == Ecn::NotEct || syn.has(TcpFlags::AE));
         let sent = SynAcks { first: cx.now, last: cx.now, again: 0, timeouts: 0, acked: false };
         Ok(Self {
             setup,

@@ -20,7 +20,7 @@ impl Conn {
 
     /// The IP header's codepoint of a data segment (`tcp_data_ecn_check`).
     pub(super) fn input_ecn_mark(&mut self, seg: &Segment) {
-        if !self.peer.ecn {
+        if !self.peer.ecn || !self.is_news(seg) {
             return;
         }
         let seen = self.path.ecn.ect_seen();
@@ -37,5 +37,15 @@ impl Conn {
             self.rx.enter_quickack(QUICK_AFTER_CE);
         }
         self.out.ece = true;
+    }
+
+    /// The segment has something new within the window: the marks of others say nothing (`tcp_data_queue`), nor does that of a FIN alone, unless
+    /// it is out of order.
+    fn is_news(&self, seg: &Segment) -> bool {
+        let (nxt, open) = (self.rx.nxt(), self.rx.open_window());
+        open > 0
+            && seg.seq.before(nxt + open)
+            && (seg.seq + seg.seq_len()).after(nxt)
+            && (seg.seq.after(nxt) || seg.payload_len() > 0)
     }
 }

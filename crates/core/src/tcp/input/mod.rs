@@ -68,6 +68,11 @@ impl Conn {
         if self.rx.on_urgent(cx.sysctl, &seg) {
             self.app.notice.insert(Notice::READABLE);
         }
+        if seg.has(TcpFlags::SYN) {
+            self.rx.on_syn_again(cx, seg.seq);
+            let rtt = self.rtt_facts(cx);
+            self.rx.check_ack(cx, rtt);
+        }
         if seg.payload_len() > 0 || seg.has(TcpFlags::FIN) {
             if let Some(answer) = self.input_data(cx, seg, predicted) {
                 return answer;

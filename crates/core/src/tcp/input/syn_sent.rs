@@ -96,7 +96,8 @@ impl Conn {
     /// Simultaneous open: the peer's SYN crossed ours (RFC 9293 section 3.5, figure 8).
     fn cross(&mut self, cx: &mut Cx<'_>, seg: &Segment) {
         self.settle(cx, seg);
-        self.peer.ecn = cx.sysctl.tcp_ecn != 0 && seg.has(TcpFlags::ECE) && seg.has(TcpFlags::CWR);
+        // Only what we asked for ourselves (`tcp_ecn_rcv_syn`).
+        self.peer.ecn = self.out.ecn_asked && seg.has(TcpFlags::ECE) && seg.has(TcpFlags::CWR);
         self.set_state(cx, State::SynRecv);
         self.out.timeout = self.tx.resend_head().map(Box::new);
         self.out.try_send(Hold::Push);
