@@ -35,6 +35,7 @@ pub mod packet;
 pub mod path;
 pub mod qdisc;
 pub mod ranges;
+pub mod sctp;
 pub mod socket;
 pub mod stack;
 pub mod tcp;

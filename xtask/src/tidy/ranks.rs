@@ -20,6 +20,7 @@ const RANKS: &[(&str, u8)] = &[
     ("offload", 2),
     ("tcp", 3),
     ("udp", 3),
+    ("sctp", 3),
     ("ip", 3),
     ("qdisc", 3),
     ("device", 3),

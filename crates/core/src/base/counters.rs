@@ -106,13 +106,27 @@ counter_group! {
     }
 }
 counter_group! {
+    /// SCTP, as `/proc/net/sctp/snmp` has it.
+    Sctp "Sctp" {
+        curr_estab = "CurrEstab", active_estabs = "ActiveEstabs", passive_estabs = "PassiveEstabs", aborteds = "Aborteds",
+        shutdowns = "Shutdowns", out_of_blues = "OutOfBlues", checksum_errors = "ChecksumErrors",
+        out_ctrl_chunks = "OutCtrlChunks", out_order_chunks = "OutOrderChunks", out_unorder_chunks = "OutUnorderChunks",
+        in_ctrl_chunks = "InCtrlChunks", in_order_chunks = "InOrderChunks", in_unorder_chunks = "InUnorderChunks",
+        frag_usr_msgs = "FragUsrMsgs", reasm_usr_msgs = "ReasmUsrMsgs", out_sctp_packs = "OutSCTPPacks",
+        in_sctp_packs = "InSCTPPacks", t1_init_expireds = "T1InitExpireds", t1_cookie_expireds = "T1CookieExpireds",
+        t2_shutdown_expireds = "T2ShutdownExpireds", t3_rtx_expireds = "T3RtxExpireds", t3_retransmits = "T3Retransmits",
+        fast_retransmits = "FastRetransmits", in_pkt_discards = "InPktDiscards",
+        in_data_chunk_discards = "InDataChunkDiscards",
+    }
+}
+counter_group! {
     /// What only lowwater counts.
     Own "Lowwater" {
         events = "Events", packets_not_now = "PacketsNotNow", packets_dropped_below = "PacketsDroppedBelow",
         completions = "Completions", timer_fired = "TimerFired", timer_early = "TimerEarly", timer_armed = "TimerArmed",
         gro_merged = "GroMerged", gso_segmented = "GsoSegmented", clock_backwards = "ClockBackwards",
         credit_exempt = "CreditExempt", lost_in_queue = "LostInQueue", payload_copied_in = "PayloadCopiedIn", payload_copied_out = "PayloadCopiedOut",
-        payload_copied_inside = "PayloadCopiedInside",
+        payload_copied_inside = "PayloadCopiedInside", sctp_hb_armed = "SctpHbArmed", sctp_hb_early = "SctpHbEarly", sctp_heartbeats = "SctpHeartbeats",
     }
 }
 
@@ -149,6 +163,7 @@ pub struct Counters {
     pub udp: Udp,
     pub tcp: Tcp,
     pub tcp_ext: TcpExt,
+    pub sctp: Sctp,
     pub own: Own,
     /// What of a limit over all connections is left.
     pub challenges: Challenges,
@@ -165,6 +180,7 @@ impl Default for Counters {
             udp: Udp::default(),
             tcp: Tcp::default(),
             tcp_ext: TcpExt::default(),
+            sctp: Sctp::default(),
             own: Own::default(),
             challenges: Challenges::default(),
             waits: [0; WAIT_REASONS],
@@ -204,6 +220,7 @@ impl Counters {
         self.udp.each(f);
         self.tcp.each(f);
         self.tcp_ext.each(f);
+        self.sctp.each(f);
         self.own.each(f);
         for why in Wait::ALL {
             f("Wait", why.name(), self.waits(why));

@@ -28,5 +28,19 @@ pub const ROUTES_MAX: usize = 4_096;
 pub const TRACE_RECORDS: usize = 256;
 /// Sockets whose end the driver has not heard of, before nobody gets another socket: as many as there may be orphans.
 pub const GONE_EVENTS_MAX: usize = 65_536;
+/// Addresses of one side of an association.
+pub const SCTP_PATHS_MAX: usize = 16;
+/// Duplicate TSNs that one SACK reports (`SCTP_MAX_DUP_TSNS`).
+pub const SCTP_DUPS_MAX: usize = 16;
+/// TSNs beyond the cumulative one that are kept: a gap block counts them in 16 bits.
+pub const SCTP_TSN_AHEAD_MAX: u64 = 32_768;
+/// Holes in what has come, beyond which only their filling is taken.
+pub const SCTP_TSN_HOLES_MAX: usize = 1_024;
+/// What a received DATA chunk costs beside its bytes.
+pub const SCTP_CHUNK_OVERHEAD: usize = 128;
+/// Answers of one kind that wait to be sent to one peer.
+pub const SCTP_REPLIES_MAX: usize = 8;
+/// Bytes of parameters that we do not know and report to their sender.
+pub const SCTP_UNKNOWN_BYTES_MAX: usize = 512;
 /// Bytes of spare send buffers that a stack keeps: a few dozen super-packets.
 pub const POOL_BYTES_MAX: usize = 4 << 20;

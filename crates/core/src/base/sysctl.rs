@@ -207,6 +207,7 @@ fn short_name(name: &str) -> &str {
         .trim_start_matches("net.ipv4.")
         .trim_start_matches("net.core.")
         .trim_start_matches("net.lowwater.")
+        .trim_start_matches("net.")
 }
 
 sysctls! {
@@ -374,6 +375,42 @@ sysctls! {
     tcp_rto_max_ms: u32 = 120_000, "tcp_rto_max_ms", "milliseconds", 1000 ..= 120000;
     /// Largest delay of an acknowledgement in microseconds (`TCP_DELACK_MAX`); the minimum is 40 ms.
     tcp_delack_max_us: u32 = 200_000, "tcp_delack_max_us", "microseconds", 1 ..= 200000;
+    /// RTO.Initial of SCTP.
+    sctp_rto_initial: u32 = 3_000, "sctp.rto_initial", "milliseconds", 1 ..= 86400000;
+    /// RTO.Min of SCTP.
+    sctp_rto_min: u32 = 1_000, "sctp.rto_min", "milliseconds", 1 ..= 86400000;
+    /// RTO.Max of SCTP.
+    sctp_rto_max: u32 = 60_000, "sctp.rto_max", "milliseconds", 1 ..= 86400000;
+    /// A sample of the round-trip time counts 2^-n in the average (RTO.Alpha).
+    sctp_rto_alpha_exp_divisor: u32 = 3, "sctp.rto_alpha_exp_divisor", "a number", 0 ..= 31;
+    /// A sample of the round-trip time counts 2^-n in the variation (RTO.Beta).
+    sctp_rto_beta_exp_divisor: u32 = 2, "sctp.rto_beta_exp_divisor", "a number", 0 ..= 31;
+    /// Packets that an association may send at one opportunity, where nobody paces it; 0 sets no bound.
+    sctp_max_burst: u32 = 4, "sctp.max_burst", "a number", 0 ..= 2147483647;
+    /// Data of an association leaves at the rate of its path. A setting of ours.
+    sctp_pacing: bool = true, "sctp.pacing", "a number", 0 ..= 1;
+    /// A peer may ask for a cookie that lives longer.
+    sctp_cookie_preserve_enable: bool = true, "sctp.cookie_preserve_enable", "a number", 0 ..= 2147483647;
+    /// Milliseconds that a cookie is good for.
+    sctp_valid_cookie_life: u32 = 60_000, "sctp.valid_cookie_life", "milliseconds", 1 ..= 2147483647;
+    /// Milliseconds that a SACK is delayed.
+    sctp_sack_timeout: u32 = 200, "sctp.sack_timeout", "milliseconds", 1 ..= 500;
+    /// Milliseconds between heartbeats on an idle path, beside half of its timeout and a jitter.
+    sctp_hb_interval: u32 = 30_000, "sctp.hb_interval", "milliseconds", 1 ..= 86400000;
+    /// The heartbeat timer is drawn and armed anew with every packet, as Linux did before 4.6: for comparison. A setting of ours.
+    sctp_hb_eager: bool = false, "sctp.hb_eager", "a number", 0 ..= 1;
+    /// Errors in a row beyond which a path is inactive (Path.Max.Retrans).
+    sctp_path_max_retrans: u32 = 5, "sctp.path_max_retrans", "a number", 1 ..= 2147483647;
+    /// Errors in a row beyond which a path is potentially failed (RFC 7829).
+    sctp_pf_retrans: u32 = 0, "sctp.pf_retrans", "a number", 0 ..= 65535;
+    /// Paths may be potentially failed (RFC 7829).
+    sctp_pf_enable: bool = true, "sctp.pf_enable", "a number", 0 ..= 2147483647;
+    /// Errors in a row beyond which an association fails (Association.Max.Retrans).
+    sctp_association_max_retrans: u32 = 10, "sctp.association_max_retrans", "a number", 1 ..= 2147483647;
+    /// INITs and COOKIE ECHOs that are repeated (Max.Init.Retransmits).
+    sctp_max_init_retransmits: u32 = 8, "sctp.max_init_retransmits", "a number", 1 ..= 2147483647;
+    /// A window that has opened by 2^-n of the receive buffer is told at once.
+    sctp_rwnd_update_shift: u32 = 4, "sctp.rwnd_update_shift", "a number", 1 ..= 16;
     /// Resolution of the clock that the driver uses, in nanoseconds. Ours: coarse clocks widen RACK's window.
     clock_resolution_ns: u32 = 1, "clock_resolution_ns", "nanoseconds", 1 ..= 1000000000;
 }

@@ -152,6 +152,12 @@ drop_reasons! {
     ListenOverflow = "listen_overflow",
     /// A listener's filter said "drop".
     ListenFilter = "listen_filter",
+    /// An SCTP packet whose verification tag fits no rule (RFC 9260 section 8.5).
+    SctpTag = "sctp_tag",
+    /// A cookie that is not ours, or a handshake that is over (RFC 9260 section 5.2.4).
+    SctpCookie = "sctp_cookie",
+    /// An SCTP packet that belongs to no association (RFC 9260 section 8.4).
+    SctpBlue = "sctp_out_of_blue",
     /// The receive buffer is full.
     ReceiveBufferFull = "receive_buffer_full",
 }

@@ -46,7 +46,7 @@ pub struct Embedded {
     pub src_port: u16,
     /// The other port.
     pub dst_port: u16,
-    /// TCP's sequence number, which the transport must find in its window (RFC 5927 section 4.1).
+    /// TCP's sequence number, which the transport must find in its window (RFC 5927 section 4.1); of SCTP its verification tag.
     pub seq: Option<u32>,
 }
 
@@ -73,7 +73,7 @@ impl Embedded {
             protocol,
             src_port: quoted.map_or(0, |q| q.src_port),
             dst_port: quoted.map_or(0, |q| q.dst_port),
-            seq: quoted.filter(|_| protocol == protocol::TCP).map(|q| q.seq),
+            seq: quoted.filter(|_| matches!(protocol, protocol::TCP | protocol::SCTP)).map(|q| q.seq),
         })
     }
 }

@@ -4,11 +4,13 @@ mod event;
 mod listener;
 pub mod ports;
 pub mod ready_set;
+mod sctp;
 mod small;
 
 pub use addr::{Decision, ListenAddr, ListenOptions};
 pub use event::{Event, Events, Facts, Place, Told};
 pub use listener::Listener;
+pub use sctp::{SctpListener, SctpSocket};
 pub use small::{Asked, Pending, RequestEntry, RequestId, TwEntry, TwId};
 
 use crate::base::{Cx, Slab, SocketId};
@@ -26,6 +28,10 @@ pub enum Socket {
     Listener(Box<Listener>),
     /// A UDP socket.
     Udp(Box<UdpSocket>),
+    /// An SCTP association, or what is left of one that its owner still holds.
+    Sctp(Box<SctpSocket>),
+    /// An SCTP listener.
+    SctpListener(Box<SctpListener>),
 }
 
 /// Who keeps a socket alive.
@@ -79,6 +85,9 @@ impl Entry {
         match &mut self.socket {
             Socket::Tcp(conn) => conn.poll(cx),
             Socket::Listener(l) => l.poll(),
+            Socket::Sctp(sctp) => sctp.poll(cx),
+            Socket::SctpListener(l) if l.accept.is_empty() => Ready::NONE,
+            Socket::SctpListener(_) => Ready::IN,
             Socket::Udp(u) => {
                 let mut ready = Ready::NONE;
                 if u.readable() {

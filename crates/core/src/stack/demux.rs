@@ -1,4 +1,5 @@
 //! Which object a packet belongs to: one table of flows, one of listeners, two for UDP.
+use super::sctp::SctpDemux;
 use super::{Small, Stack};
 use crate::base::hash::{KeyedState, Map};
 use crate::base::{SocketId, Tuple};
@@ -75,6 +76,7 @@ pub(super) struct Demux {
     listeners: Places,
     udp_flows: Map<Tuple, SocketId>,
     udp_bound: Places,
+    pub(super) sctp: SctpDemux,
 }
 
 /// How a listener on any address of one family is written.
@@ -108,6 +110,7 @@ impl Demux {
             listeners: Places::new(),
             udp_flows: Map::with_hasher(key),
             udp_bound: Places::new(),
+            sctp: SctpDemux::new(key),
         }
     }
 

@@ -69,7 +69,8 @@ impl Stack {
         match entry.socket {
             Socket::Tcp(_) => self.tcp_turn(id, &caps, budget.min(TURN_PACKETS)).max(1),
             Socket::Udp(_) => self.udp_turn(id, budget.min(TURN_PACKETS)).max(1),
-            Socket::Listener(_) => 1,
+            Socket::Sctp(_) => self.sctp_turn(id, budget.min(TURN_PACKETS)).max(1),
+            Socket::Listener(_) | Socket::SctpListener(_) => 1,
         }
     }
 

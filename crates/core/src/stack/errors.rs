@@ -40,6 +40,7 @@ impl Stack {
         let known = match e.protocol {
             protocol::TCP => self.icmp_error_tcp(&tuple, error),
             protocol::UDP => self.icmp_error_udp(&tuple, error),
+            protocol::SCTP => self.icmp_error_sctp(&tuple, error),
             // Our own echo replies and resets: only what they teach about the path would matter.
             _ => false,
         };

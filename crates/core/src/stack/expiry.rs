@@ -39,11 +39,16 @@ impl Stack {
     fn socket_timer(&mut self, id: SocketId) {
         let Some(entry) = self.sockets.get_mut(id) else { return };
         let mut cx = self.env.cx(self.now, Some(id));
-        if entry.timer.fired(&mut cx, &mut self.wheel, TimerKey::Socket(id))
-            && let Socket::Tcp(conn) = &mut entry.socket
-        {
-            conn.on_timeout(&mut cx);
-            self.settle(id, Turn::TIMER);
+        if !entry.timer.fired(&mut cx, &mut self.wheel, TimerKey::Socket(id)) {
+            return;
+        }
+        match &mut entry.socket {
+            Socket::Tcp(conn) => {
+                conn.on_timeout(&mut cx);
+                self.settle(id, Turn::TIMER);
+            }
+            Socket::Sctp(_) => self.sctp_timer(id),
+            Socket::Udp(_) | Socket::Listener(_) | Socket::SctpListener(_) => {}
         }
     }
 

@@ -5,6 +5,7 @@
 //!            (ARP, ND ◀──────────┘   │  │             ├▶ request      ─▶ reply, or spawn a connection
 //!             answers leave by       │  │             ├▶ TIME-WAIT    ─▶ reply, or reopen
 //!             dispatch)              │  └▶ UDP socket └▶ listener, or a reset
+//!                                    ├▶ SCTP: association, listener, or out of the blue (`sctp/input.rs`)
 //!                                    └▶ ICMP error ─▶ its flow; echo is answered inside ip
 //! ```
 use super::Stack;
@@ -65,6 +66,7 @@ impl Stack {
             Input::Deliver(ingress) => match ingress.protocol {
                 protocol::TCP => self.tcp_input(&ingress, more, push),
                 protocol::UDP => self.udp_input(&ingress),
+                protocol::SCTP => self.sctp_input(&ingress),
                 _ => {
                     cx.count.ip.in_unknown_protos += 1;
                     cx.count.dropped(DropWhy::Protocol);

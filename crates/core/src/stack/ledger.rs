@@ -49,7 +49,8 @@ impl Stack {
             let below = match &entry.socket {
                 Socket::Tcp(conn) => u64::from(conn.charge_below()),
                 Socket::Udp(udp) => udp.charge_below(),
-                Socket::Listener(_) => 0,
+                Socket::Sctp(sctp) => u64::from(sctp.assoc.below()),
+                Socket::Listener(_) | Socket::SctpListener(_) => 0,
             };
             let held = held.get(&socket).copied().unwrap_or(0);
             if below > 0 || held > 0 {

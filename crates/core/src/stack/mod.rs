@@ -16,6 +16,7 @@ mod query;
 mod queue;
 mod ready;
 mod report;
+mod sctp;
 mod settle;
 mod syncookie;
 mod tcp;
@@ -32,6 +33,7 @@ use crate::device::Device;
 use crate::ip::{Ip, Outbox};
 use crate::offload::{Coalesced, Gro};
 use crate::packet::{Owner, Packet};
+use crate::sctp::handshake::cookie::CookieKey;
 use crate::socket::ports::Ports;
 use crate::socket::{Events, Facts, Holder, Place, RequestEntry, Table, TwEntry, TwId};
 use crate::tcp::syncookie::SynCookies;
@@ -80,6 +82,7 @@ struct Openers {
     ports: Ports,
     fastopen: FastOpenHost,
     cookies: SynCookies,
+    sctp: CookieKey,
 }
 
 /// Packets that were received and wait to be processed as one batch.
@@ -120,6 +123,7 @@ impl Stack {
             ports: Ports::new(key(), env.rng.fork("ports")),
             fastopen: FastOpenHost::new(&env.rng),
             cookies: SynCookies::new(&mut env.rng.fork("syncookies")),
+            sctp: CookieKey::new(&mut env.rng.fork("sctp-cookies")),
         };
         let mut stack = Self {
             now,

@@ -4,6 +4,7 @@ use super::demux::Flow;
 use super::tcp::ports_of;
 use crate::base::{Error, Instant, SocketId, Tuple};
 use crate::path::congestion::bbr::BbrInfo;
+use crate::sctp::SctpOptions;
 use crate::socket::{Entry, Holder, Socket};
 use crate::tcp::{Memory, State};
 use core::net::IpAddr;
@@ -56,7 +57,7 @@ impl Stack {
         let here = |flow: &Tuple| flow.local_port == port && ip.is_none_or(|ip| ip == flow.local_ip);
         let socket = |e: &Entry| match &e.socket {
             Socket::Tcp(conn) => conn.state() != State::Close && here(conn.tuple()),
-            Socket::Udp(_) | Socket::Listener(_) => false,
+            _ => false,
         };
         self.sockets.iter().any(|(_, e)| socket(e))
             || self.small.time_waits.iter().any(|(_, tw)| here(tw.time_wait.tuple()))
@@ -75,7 +76,11 @@ impl Stack {
             Socket::Udp(udp) => {
                 Ok(Queues { recv: udp.first_len().unwrap_or(0) as u64, send: udp.queues().1, unsent: 0 })
             }
-            Socket::Listener(_) => Err(Error::Invalid),
+            Socket::Sctp(sctp) => {
+                let (recv, send) = sctp.assoc.queues();
+                Ok(Queues { recv, send, unsent: sctp.assoc.info().unsent_bytes as u64 })
+            }
+            Socket::Listener(_) | Socket::SctpListener(_) => Err(Error::Invalid),
         }
     }
 
@@ -93,6 +98,8 @@ impl Stack {
                 sndbuf: udp.buffers.1,
                 held: 0,
             },
+            Socket::Sctp(sctp) => sctp_memory(sctp.assoc.options()),
+            Socket::SctpListener(l) => sctp_memory(&l.options),
             Socket::Listener(l) => {
                 let (options, sysctl) = (&l.options.options, &self.env.sysctl);
                 Memory {
@@ -166,7 +173,8 @@ impl Stack {
                 let remote = udp.remote.ok_or(Error::NotConnected)?;
                 Ok(self.route(Some(udp.local.ip()), remote.ip())?.mtu)
             }
-            Socket::Listener(_) => Err(Error::NotConnected),
+            Socket::Sctp(sctp) => Ok(sctp.assoc.paths().get(sctp.assoc.paths().primary()).mtu()),
+            Socket::Listener(_) | Socket::SctpListener(_) => Err(Error::NotConnected),
         }
     }
 
@@ -197,4 +205,8 @@ impl Stack {
             _ => Err(Error::Unsupported),
         }
     }
+}
+
+const fn sctp_memory(options: &SctpOptions) -> Memory {
+    Memory { received: 0, rcvbuf: options.rcvbuf, queued: 0, sndbuf: options.sndbuf, held: 0 }
 }

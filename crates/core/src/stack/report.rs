@@ -15,6 +15,10 @@ pub enum SocketKind {
     TcpListener,
     /// A UDP socket.
     Udp,
+    /// An SCTP association.
+    Sctp,
+    /// An SCTP listener.
+    SctpListener,
 }
 
 /// One line of `ss`.
@@ -109,6 +113,19 @@ impl Stack {
                     line.local = l.addr.ip.map(|ip| SocketAddr::new(ip, l.addr.port.unwrap_or(0)));
                     line.recv_queue = l.accept.len() as u64;
                     line.send_queue = u64::from(l.options.backlog);
+                }
+                Socket::Sctp(sctp) => {
+                    line.kind = SocketKind::Sctp;
+                    line.state = sctp.tcp_state();
+                    (line.recv_queue, line.send_queue) = sctp.assoc.queues();
+                    (line.local, line.remote) = (Some(sctp.local()), Some(sctp.remote()));
+                    line.below = u64::from(sctp.assoc.below());
+                }
+                Socket::SctpListener(l) => {
+                    line.kind = SocketKind::SctpListener;
+                    line.local = Some(l.local());
+                    line.recv_queue = l.accept.len() as u64;
+                    line.send_queue = u64::from(l.backlog);
                 }
                 Socket::Udp(u) => {
                     line.kind = SocketKind::Udp;

@@ -134,7 +134,12 @@ impl Stack {
                     self.bury(id);
                 }
             }
-            Socket::Listener(_) => {}
+            Socket::Sctp(sctp) => {
+                if sctp.assoc.on_complete(owner.charge) {
+                    self.settle_sctp(id, Turn::CREDIT);
+                }
+            }
+            Socket::Listener(_) | Socket::SctpListener(_) => {}
         }
     }
 }

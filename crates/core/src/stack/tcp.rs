@@ -277,7 +277,7 @@ impl Stack {
     pub fn tcp_inq(&self, id: SocketId) -> Result<Inq, Error> {
         match &self.sockets.get(id).ok_or(Error::NoSuchSocket)?.socket {
             Socket::Tcp(conn) => Ok(conn.inq()),
-            Socket::Listener(_) | Socket::Udp(_) => Err(Error::Unsupported),
+            _ => Err(Error::Unsupported),
         }
     }
 
@@ -314,6 +314,8 @@ impl Stack {
             Socket::Tcp(_) => self.orphan(id, abort),
             Socket::Listener(_) => self.close_listener(id),
             Socket::Udp(_) => self.close_udp(id),
+            Socket::Sctp(_) => self.release_sctp(id, abort),
+            Socket::SctpListener(_) => self.close_sctp_listener(id),
         }
         Ok(())
     }
@@ -388,7 +390,8 @@ impl Stack {
         match &mut self.sockets.get_mut(id)?.socket {
             Socket::Tcp(conn) => conn.take_error(),
             Socket::Udp(udp) => udp.error.take(),
-            Socket::Listener(_) => None,
+            Socket::Sctp(sctp) => sctp.assoc.take_error(),
+            Socket::Listener(_) | Socket::SctpListener(_) => None,
         }
     }
 
@@ -400,6 +403,8 @@ impl Stack {
         Ok(match &self.sockets.get(id).ok_or(Error::NoSuchSocket)?.socket {
             Socket::Tcp(conn) => conn.tuple().local(),
             Socket::Udp(udp) => udp.local,
+            Socket::Sctp(sctp) => sctp.local(),
+            Socket::SctpListener(l) => l.local(),
             Socket::Listener(l) => {
                 let any = IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED);
                 SocketAddr::new(l.addr.ip.unwrap_or(any), l.addr.port.unwrap_or(0))
@@ -415,7 +420,8 @@ impl Stack {
         match &self.sockets.get(id).ok_or(Error::NoSuchSocket)?.socket {
             Socket::Tcp(conn) => Ok(conn.tuple().remote()),
             Socket::Udp(udp) => udp.remote.ok_or(Error::NotConnected),
-            Socket::Listener(_) => Err(Error::NotConnected),
+            Socket::Sctp(sctp) => Ok(sctp.remote()),
+            Socket::Listener(_) | Socket::SctpListener(_) => Err(Error::NotConnected),
         }
     }
 
@@ -427,7 +433,7 @@ impl Stack {
         match &self.sockets.get(id).ok_or(Error::NoSuchSocket)?.socket {
             Socket::Tcp(conn) => Ok(conn.options()),
             Socket::Listener(l) => Ok(&l.options.options),
-            Socket::Udp(_) => Err(Error::Unsupported),
+            _ => Err(Error::Unsupported),
         }
     }
 
@@ -444,7 +450,7 @@ impl Stack {
                 conn.set_options(&mut self.env.cx(self.now, Some(id)), options);
             }
             Socket::Listener(l) => l.set_options(options, &self.env.sysctl),
-            Socket::Udp(_) => return Err(Error::Unsupported),
+            _ => return Err(Error::Unsupported),
         }
         self.settle(id, Turn::APP);
         Ok(())
@@ -469,7 +475,7 @@ impl Stack {
         match &self.sockets.get(id).ok_or(Error::NoSuchSocket)?.socket {
             Socket::Tcp(conn) => Ok(conn.state()),
             Socket::Listener(_) => Ok(State::Listen),
-            Socket::Udp(_) => Err(Error::Unsupported),
+            _ => Err(Error::Unsupported),
         }
     }
 }

@@ -1,0 +1,406 @@
+//! An association: its parts, how it begins, and the questions that others may ask of it.
+use super::handshake::cookie::Ticket;
+use super::handshake::init::{Addresses, Features, Offer};
+use super::handshake::restart::Tags;
+use super::notification::{AssocChange, Notification, PathChange};
+use super::options::SctpOptions;
+use super::paths::{PathId, Paths};
+use super::pending::Pending;
+use super::receiver::{Receiver, initial_window};
+use super::sender::Sender;
+use super::state::State;
+use super::timers::Timers;
+use super::tsn::Tsn;
+use crate::base::{Cx, Error, Instant};
+use crate::credit::Credit;
+use bytes::Bytes;
+use core::net::IpAddr;
+
+/// What an active open needs.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Our port and the peer's.
+    pub ports: (u16, u16),
+    /// The peer's addresses as the application knows them; INIT goes to the first.
+    pub remotes: Addresses,
+    /// Our addresses, to be announced.
+    pub locals: Addresses,
+    /// Options.
+    pub options: SctpOptions,
+}
+
+/// Who the association is.
+#[derive(Clone, Debug)]
+pub(super) struct Identity {
+    pub(super) ports: (u16, u16),
+    /// Our tag, which the peer's packets carry, and the peer's.
+    pub(super) tags: (u32, u32),
+    /// Random numbers that stand for the tags in cookies (section 5.2.2).
+    pub(super) ties: (u32, u32),
+    /// Our first TSN.
+    pub(super) tsn: u32,
+    pub(super) locals: Addresses,
+    pub(super) features: Features,
+    /// The application opened it, the peer did not.
+    pub(super) active_open: bool,
+}
+
+/// What is kept until the handshake is complete.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Opening {
+    /// INITs or COOKIE ECHOs sent again.
+    pub(super) tries: u16,
+    /// The cookie to be echoed.
+    pub(super) cookie: Vec<u8>,
+    /// Causes of the ERROR that goes with it.
+    pub(super) report: Bytes,
+    /// Stale cookies so far; for how many milliseconds the next should live longer.
+    pub(super) stale: (u8, u32),
+    /// When INIT or COOKIE ECHO was sent first, as long as it was sent once: a sample of the round-trip time.
+    pub(super) sent_at: Option<Instant>,
+    /// Where it was sent last.
+    pub(super) path: PathId,
+}
+
+/// What the owner of the socket is told, and what he has done.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Owner {
+    pub(super) notice: Notice,
+    pub(super) error: Option<Error>,
+    /// Nobody reads any more.
+    pub(super) deaf: bool,
+    /// The counters were told that it is up.
+    pub(super) counted: bool,
+    /// The application has closed before the handshake was complete.
+    pub(super) closing: bool,
+    /// It was told that everything was acknowledged.
+    pub(super) dry: bool,
+}
+
+/// Edges for the owner of the socket, a bit each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Notice(pub u8);
+
+impl Notice {
+    /// The handshake is complete.
+    pub const CONNECTED: u8 = 1;
+    /// There is something to read.
+    pub const READABLE: u8 = 2;
+    /// A writer that had seen "full" may go on.
+    pub const WRITABLE: u8 = 4;
+    /// It is over.
+    pub const CLOSED: u8 = 8;
+
+    pub(super) const fn add(&mut self, bit: u8) {
+        self.0 |= bit;
+    }
+}
+
+/// What is left of an association.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It goes on, or has something to say still.
+    Alive,
+    /// It is over, and nothing more is to be sent.
+    Dead,
+}
+
+/// An association.
+#[derive(Debug)]
+pub struct Assoc {
+    pub(super) state: State,
+    pub(super) id: Identity,
+    pub(super) options: Box<SctpOptions>,
+    pub(super) paths: Paths,
+    pub(super) tx: Sender,
+    pub(super) rx: Receiver,
+    pub(super) opening: Option<Box<Opening>>,
+    pub(super) timers: Timers,
+    pub(super) pending: Pending,
+    /// Transmissions in a row that stayed without answer, on all paths together (section 8.1).
+    pub(super) errors: u16,
+    pub(super) credit: Credit,
+    pub(super) owner: Owner,
+}
+
+/// A verification tag: anything but zero.
+pub(super) fn draw_tag(cx: &mut Cx<'_>) -> u32 {
+    loop {
+        let tag = cx.rng.next_u32();
+        if tag != 0 {
+            return tag;
+        }
+    }
+}
+
+impl Assoc {
+    /// Begins an active open: INIT will be sent.
+    #[must_use]
+    pub fn connect(cx: &mut Cx<'_>, setup: Setup) -> Self {
+        let (tag, tsn) = (draw_tag(cx), cx.rng.next_u32());
+        let mut assoc = Self::new(cx, setup, (tag, tsn));
+        assoc.id.active_open = true;
+        assoc.state = State::CookieWait;
+        assoc.opening = Some(Box::default());
+        assoc.pending.set(Pending::INIT);
+        assoc
+    }
+
+    /// A passive open whose cookie came back.
+    #[must_use]
+    pub fn accept(cx: &mut Cx<'_>, ticket: &Ticket, locals: Addresses, options: SctpOptions) -> Self {
+        let remotes = ticket.addresses.clone();
+        let setup = Setup { ports: ticket.ports, remotes, locals, options };
+        let mut assoc = Self::new(cx, setup, (ticket.tags.0, ticket.tsns.0));
+        assoc.adopt(&ticket.offer(), ticket.streams.0, ticket.streams.1);
+        assoc.state = State::CookieEchoed;
+        assoc.establish(cx);
+        assoc.pending.set(Pending::COOKIE_ACK);
+        assoc
+    }
+
+    fn new(cx: &mut Cx<'_>, setup: Setup, (tag, tsn): (u32, u32)) -> Self {
+        let Setup { ports, remotes, locals, options } = setup;
+        let mut remotes = remotes.into_iter();
+        // An association without an address of the peer's is never asked for; such a one would fail by its timer.
+        let first = remotes.next().unwrap_or(IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED));
+        let mut paths = Paths::new(first, true, &options);
+        for ip in remotes {
+            paths.add(ip, false, &options);
+        }
+        let ties = (draw_tag(cx), draw_tag(cx));
+        Self {
+            state: State::CookieWait,
+            id: Identity {
+                ports,
+                tags: (tag, 0),
+                ties,
+                tsn,
+                locals,
+                features: Features::default(),
+                active_open: false,
+            },
+            paths,
+            tx: Sender::new(Tsn::initial(tsn), options.num_ostreams),
+            rx: Receiver::new(Tsn::initial(0), options.max_instreams, &options),
+            opening: None,
+            timers: Timers::default(),
+            pending: Pending::default(),
+            errors: 0,
+            credit: Credit::new(),
+            owner: Owner::default(),
+            options: Box::new(options),
+        }
+    }
+
+    /// Takes over what the peer's INIT or INIT ACK says.
+    pub(super) fn adopt(&mut self, offer: &Offer, outbound: u16, inbound: u16) {
+        self.id.tags.1 = offer.tag;
+        self.id.features = offer.features;
+        self.tx.peer_rwnd = offer.a_rwnd;
+        self.tx.streams = outbound;
+        self.rx = Receiver { inbound, ..Receiver::new(Tsn::initial(offer.tsn), inbound, &self.options) };
+        for &ip in &offer.addresses {
+            self.paths.add(ip, false, &self.options);
+        }
+        if let Some(layer) = offer.adaptation {
+            self.notify(Notification::Adaptation(layer));
+        }
+    }
+
+    /// The handshake is complete.
+    pub(super) fn establish(&mut self, cx: &mut Cx<'_>) {
+        self.set_state(State::Established);
+        self.opening = None;
+        self.timers.stop_handshake();
+        self.errors = 0;
+        self.tx.burst = None;
+        self.count_up(cx);
+        if self.options.autoclose_secs > 0 {
+            self.timers.set_autoclose(cx.now, self.options.autoclose_secs);
+        }
+        self.paths.choose();
+        for (_, path) in self.paths.iter_mut() {
+            path.hb.wanted = path.state() == super::paths::PathState::Unconfirmed;
+            if path.beats() {
+                let cadence = path.cadence();
+                path.hb.arm(cx, &cadence);
+            }
+        }
+        self.owner.notice.add(Notice::CONNECTED | Notice::WRITABLE);
+        self.assoc_change(AssocChange::Up, None, Bytes::new());
+    }
+
+    fn count_up(&mut self, cx: &mut Cx<'_>) {
+        if !self.owner.counted {
+            self.owner.counted = true;
+            let count = &mut cx.count.sctp;
+            count.curr_estab += 1;
+            if self.id.active_open { count.active_estabs += 1 } else { count.passive_estabs += 1 }
+        }
+    }
+
+    /// The only place that changes the state.
+    pub(super) fn set_state(&mut self, next: State) {
+        debug_assert!(self.state.may_become(next), "{:?} -> {next:?}", self.state);
+        self.state = next;
+    }
+
+    /// It is over: everything is forgotten but what can be read, and what is still to be said.
+    pub(super) fn finish(&mut self, cx: &mut Cx<'_>, change: AssocChange, error: Option<Error>, info: Bytes) {
+        if self.state == State::Closed {
+            return;
+        }
+        self.set_state(State::Closed);
+        if self.owner.counted {
+            self.owner.counted = false;
+            cx.count.sctp.curr_estab -= 1;
+        }
+        self.fail_messages();
+        self.timers = Timers::default();
+        self.opening = None;
+        for (_, path) in self.paths.iter_mut() {
+            path.hb.stop();
+            path.t3 = Instant::FAR_FUTURE;
+            path.cwnd.flight = 0;
+        }
+        self.rx.ended = true;
+        self.owner.error = error;
+        self.owner.notice.add(Notice::CLOSED | Notice::READABLE);
+        self.assoc_change(change, error, info);
+    }
+
+    /// Messages that will not be acknowledged: their owner may want to know.
+    pub(super) fn fail_messages(&mut self) {
+        let mut failed = Vec::new();
+        failed.extend(self.tx.out.drain().map(|c| (true, c.stream, c.ppid, c.context, c.data)));
+        let unsent = self.tx.queue.drain();
+        failed.extend(unsent.map(|m| {
+            let info = *m.info();
+            (m.is_begun(), info.stream, info.ppid, info.context, m.data().clone())
+        }));
+        for (sent, stream, ppid, context, data) in failed {
+            self.notify(Notification::SendFailed { sent, stream, ppid, context, data });
+        }
+    }
+
+    /// A notification, if it is wanted.
+    pub(super) fn notify(&mut self, note: Notification) {
+        if self.options.events.contains(note.kind()) {
+            self.rx.streams.notify(note);
+            self.owner.notice.add(Notice::READABLE);
+        }
+    }
+
+    pub(super) fn assoc_change(&mut self, change: AssocChange, error: Option<Error>, info: Bytes) {
+        let (outbound_streams, inbound_streams) = (self.tx.streams, self.rx.inbound);
+        self.notify(Notification::Assoc { change, error, outbound_streams, inbound_streams, info });
+    }
+
+    pub(super) fn path_change(&mut self, id: PathId, change: Option<PathChange>) {
+        if let Some(change) = change {
+            let address = self.paths.get(id).remote;
+            self.notify(Notification::Path { address, change });
+        }
+    }
+
+    /// Something came that only a live peer sends.
+    pub(super) fn on_alive(&mut self, id: PathId, heartbeat: bool) {
+        self.errors = 0;
+        let change = self.paths.on_alive(id, heartbeat);
+        self.path_change(id, change);
+    }
+
+    /// Something stayed without answer on this path, which backs off; true while the association goes on.
+    pub(super) fn on_error(&mut self, cx: &mut Cx<'_>, id: PathId) -> bool {
+        self.errors = self.errors.saturating_add(1);
+        let change = self.paths.on_error(cx, id);
+        self.path_change(id, change);
+        if self.errors > self.options.association_max_retrans {
+            cx.count.sctp.aborteds += 1;
+            self.finish(cx, AssocChange::Lost, Some(Error::TimedOut), Bytes::new());
+            return false;
+        }
+        true
+    }
+
+    /// Its state.
+    #[must_use]
+    pub const fn state(&self) -> State {
+        self.state
+    }
+
+    /// Our port and the peer's.
+    #[must_use]
+    pub const fn ports(&self) -> (u16, u16) {
+        self.id.ports
+    }
+
+    /// Our verification tag and the peer's.
+    #[must_use]
+    pub const fn tags(&self) -> (u32, u32) {
+        self.id.tags
+    }
+
+    /// What a cookie that comes back is compared with.
+    #[must_use]
+    pub const fn known_tags(&self) -> Tags {
+        Tags { tags: self.id.tags, ties: self.id.ties }
+    }
+
+    /// Our addresses as the peer was told.
+    #[must_use]
+    pub fn locals(&self) -> &[IpAddr] {
+        &self.id.locals
+    }
+
+    /// Our first TSN.
+    #[must_use]
+    pub const fn initial_tsn(&self) -> u32 {
+        self.id.tsn
+    }
+
+    /// The paths.
+    #[must_use]
+    pub const fn paths(&self) -> &Paths {
+        &self.paths
+    }
+
+    /// The route of a path, as the stack has found it.
+    pub fn set_route(&mut self, id: PathId, local: IpAddr, mtu: u16) {
+        self.paths.get_mut(id).set_route(local, mtu);
+        self.paths.choose();
+    }
+
+    /// There is no route to a path.
+    pub fn lose_route(&mut self, id: PathId) {
+        self.paths.get_mut(id).local = None;
+        self.paths.choose();
+    }
+
+    /// Options in force.
+    #[must_use]
+    pub fn options(&self) -> &SctpOptions {
+        &self.options
+    }
+
+    /// What is left of it.
+    #[must_use]
+    pub fn fate(&self) -> Fate {
+        if self.state == State::Closed && self.pending.is_empty() { Fate::Dead } else { Fate::Alive }
+    }
+
+    /// The edges since the last call.
+    pub fn take_notice(&mut self, cx: &Cx<'_>) -> Notice {
+        if self.tx.take_writable_edge(&self.options, cx.sysctl) {
+            self.owner.notice.add(Notice::WRITABLE);
+        }
+        core::mem::take(&mut self.owner.notice)
+    }
+
+    /// The window that our INIT or INIT ACK offers.
+    #[must_use]
+    pub fn initial_window(&self) -> u32 {
+        initial_window(&self.options)
+    }
+}

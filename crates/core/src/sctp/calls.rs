@@ -1,0 +1,242 @@
+//! What applications ask of an association: send, receive, close, abort, readiness (RFC 9260 section 11.1).
+use super::assoc::{Assoc, Notice};
+use super::input::one_cause;
+use super::message::{Received, SendInfo};
+use super::notification::{AssocChange, PathChange};
+use super::options::SctpOptions;
+use super::paths::PathState;
+use super::state::State;
+use crate::base::{Cx, Error};
+use bytes::Bytes;
+use core::net::IpAddr;
+use lowwater_wire::sctp::Cause;
+
+/// Level readiness.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Readiness {
+    /// A message, a notification, the end or an error can be read.
+    pub readable: bool,
+    /// A message can be queued, by the half rule.
+    pub writable: bool,
+    /// The peer sends nothing more.
+    pub ended: bool,
+    /// It is over.
+    pub closed: bool,
+    /// An error waits.
+    pub error: bool,
+}
+
+impl Assoc {
+    /// Queues a message.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`] when the buffer is full or too much is unsent; [`Error::Invalid`] for an empty message or a stream that
+    /// does not exist; [`Error::MessageTooLong`] where fragments are disabled; [`Error::BrokenPipe`] when it is closing or over, or
+    /// the error that ended it.
+    pub fn send(&mut self, cx: &mut Cx<'_>, data: Bytes, info: SendInfo) -> Result<usize, Error> {
+        if let Some(error) = self.owner.error.take() {
+            return Err(error);
+        }
+        if !self.state.may_queue() || self.owner.closing {
+            return Err(Error::BrokenPipe);
+        }
+        if data.is_empty() || info.stream >= self.tx.streams {
+            return Err(Error::Invalid);
+        }
+        if self.options.disable_fragments && data.len() > self.paths.fragment_point(self.options.maxseg) {
+            return Err(Error::MessageTooLong);
+        }
+        if !self.tx.admits(&self.options) {
+            return Err(Error::WouldBlock);
+        }
+        let len = data.len();
+        self.tx.queue.push(data, info, cx.now);
+        self.tx.burst = None;
+        self.owner.dry = false;
+        if self.options.autoclose_secs > 0 && self.state.is_up() {
+            self.timers.set_autoclose(cx.now, self.options.autoclose_secs);
+        }
+        Ok(len)
+    }
+
+    /// The next message, part of a message or notification, `max` bytes at the most; `None` when the peer has sent everything.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`] when there is none yet, or the error that ended the association.
+    pub fn recv(&mut self, cx: &mut Cx<'_>, max: usize) -> Result<Option<Received>, Error> {
+        if let Some(received) = self.rx.streams.recv(max) {
+            let mtu = self.paths.get(self.rx.path).mtu();
+            if self.state.may_receive_data() && self.rx.window_has_opened(&self.options, cx.sysctl, mtu) {
+                self.rx.ack.demand();
+            }
+            return Ok(Some(received));
+        }
+        if let Some(error) = self.owner.error.take() {
+            return Err(error);
+        }
+        if self.rx.ended || self.state == State::Closed { Ok(None) } else { Err(Error::WouldBlock) }
+    }
+
+    /// Closes in good order: what was queued is sent first. Before the handshake is complete there is nothing to close in order.
+    pub fn close(&mut self, cx: &mut Cx<'_>) {
+        match self.state {
+            State::Established => {
+                self.set_state(State::ShutdownPending);
+                self.pending.reply_path = self.paths.active();
+                self.advance_shutdown(cx);
+            }
+            State::CookieWait if self.tx.queue.is_empty() => {
+                self.finish(cx, AssocChange::CannotStart, None, Bytes::new());
+                self.pending = super::pending::Pending::default();
+            }
+            State::CookieWait | State::CookieEchoed => self.owner.closing = true,
+            _ => {}
+        }
+    }
+
+    /// Its owner gives it up: what was not read is lost, which the peer must hear by an ABORT; else it closes in good order.
+    pub fn release(&mut self, cx: &mut Cx<'_>) {
+        self.owner.deaf = true;
+        let unread = self.rx.streams.readable_bytes() > 0;
+        let lingers_not = self.options.linger == Some(core::time::Duration::ZERO);
+        if (unread || lingers_not) && self.state != State::Closed {
+            return self.abort(cx, one_cause(&Cause::UserAbort(b"")), Error::Aborted);
+        }
+        self.close(cx);
+    }
+
+    /// Ends it at once: ABORT with these causes, unless the peer has not heard of it yet.
+    pub fn abort(&mut self, cx: &mut Cx<'_>, causes: Bytes, error: Error) {
+        if self.state == State::Closed {
+            return;
+        }
+        let heard = self.id.tags.1 != 0;
+        let opening = matches!(self.state, State::CookieWait | State::CookieEchoed);
+        let change = if opening { AssocChange::CannotStart } else { AssocChange::Lost };
+        cx.count.sctp.aborteds += 1;
+        self.finish(cx, change, Some(error), Bytes::new());
+        if heard {
+            self.pending.abort_with(causes);
+        } else {
+            self.pending = super::pending::Pending::default();
+        }
+    }
+
+    /// Ends it at once for the application, with its reason (section 11.1.4).
+    pub fn user_abort(&mut self, cx: &mut Cx<'_>, reason: &[u8]) {
+        self.abort(cx, one_cause(&Cause::UserAbort(reason)), Error::Aborted);
+    }
+
+    /// The peer's host does not speak SCTP: it ends at once, and nobody hears an ABORT (section 10, ICMP6).
+    pub fn on_protocol_unreachable(&mut self, cx: &mut Cx<'_>, error: Error) {
+        let opening = matches!(self.state, State::CookieWait | State::CookieEchoed);
+        let change = if opening { AssocChange::CannotStart } else { AssocChange::Lost };
+        self.finish(cx, change, Some(error), Bytes::new());
+        self.pending = super::pending::Pending::default();
+    }
+
+    /// Level readiness. Who sees "not writable" will be told when it is.
+    pub fn poll(&mut self, cx: &Cx<'_>) -> Readiness {
+        let closed = self.state == State::Closed;
+        let error = self.owner.error.is_some();
+        let ended = self.rx.ended || closed;
+        let up = self.state.may_queue() && self.state.is_up() && !self.owner.closing;
+        Readiness {
+            readable: self.rx.streams.is_readable() || ended || error,
+            writable: if up { self.tx.poll_writable(&self.options, cx.sysctl) } else { closed || ended },
+            ended,
+            closed,
+            error,
+        }
+    }
+
+    /// The pending error, once (SO_ERROR).
+    pub fn take_error(&mut self) -> Option<Error> {
+        self.owner.error.take()
+    }
+
+    /// Changes the options; those of paths reach the paths that there are.
+    pub fn set_options(&mut self, cx: &mut Cx<'_>, options: SctpOptions) {
+        let path = options.path;
+        let (rto_changed, path_changed) = (options.rto != self.options.rto, path != self.options.path);
+        *self.options = options;
+        for (_, p) in self.paths.iter_mut() {
+            if rto_changed {
+                p.rto.rebound(&self.options.rto);
+            }
+            if path_changed {
+                p.options = path;
+                p.on_options(cx, self.state.is_up());
+            }
+        }
+        self.owner.notice.add(Notice::WRITABLE);
+    }
+
+    /// Changes one path (SCTP_PEER_ADDR_PARAMS with an address). A changed interval takes effect at once.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the peer has no such address.
+    pub fn set_path_options(
+        &mut self,
+        cx: &mut Cx<'_>,
+        remote: IpAddr,
+        options: super::options::PathOptions,
+    ) -> Result<(), Error> {
+        let id = self.paths.find(remote).ok_or(Error::Invalid)?;
+        let up = self.state.is_up();
+        let path = self.paths.get_mut(id);
+        path.options = options;
+        path.on_options(cx, up);
+        Ok(())
+    }
+
+    /// Makes an address the primary one (SCTP_PRIMARY_ADDR).
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the peer has no such address, or it was not confirmed.
+    pub fn set_primary(&mut self, remote: IpAddr) -> Result<(), Error> {
+        let id = self.paths.find(remote).ok_or(Error::Invalid)?;
+        if self.paths.get(id).state() == PathState::Unconfirmed {
+            return Err(Error::Invalid);
+        }
+        self.paths.set_primary(id);
+        self.path_change(id, Some(PathChange::MadePrimary));
+        Ok(())
+    }
+
+    /// Asks a path for an answer now (SPP_HB_DEMAND).
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the peer has no such address.
+    pub fn request_heartbeat(&mut self, remote: IpAddr) -> Result<(), Error> {
+        let id = self.paths.find(remote).ok_or(Error::Invalid)?;
+        self.paths.get_mut(id).hb.wanted = true;
+        Ok(())
+    }
+
+    /// Bytes of user data to read, and bytes queued or not acknowledged.
+    #[must_use]
+    pub fn queues(&self) -> (u64, u64) {
+        (self.rx.streams.readable_bytes() as u64, self.tx.bytes() as u64)
+    }
+
+    /// A packet has left the device, or will never come to it: its credit is back. True when the association waited for that.
+    pub fn on_complete(&mut self, charge: u32) -> bool {
+        self.credit.refund(charge)
+    }
+
+    /// Charge below the transport.
+    #[must_use]
+    pub const fn below(&self) -> u32 {
+        self.credit.below()
+    }
+
+    /// A router said that packets to this address must not be longer than `mtu`.
+    pub fn on_pmtu(&mut self, remote: IpAddr, mtu: u16) -> bool {
+        let Some(id) = self.paths.find(remote) else { return false };
+        let path = self.paths.get_mut(id);
+        let Some(local) = path.local.filter(|_| mtu < path.mtu()) else { return false };
+        path.set_route(local, mtu);
+        true
+    }
+}

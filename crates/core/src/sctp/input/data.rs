@@ -1,0 +1,101 @@
+//! DATA: what it is worth, where it goes, and when it is acknowledged (RFC 9260 section 6.2).
+use super::Reading;
+use crate::base::{Cx, Error};
+use crate::sctp::assoc::Assoc;
+use crate::sctp::input::one_cause;
+use crate::sctp::pending::Pending;
+use crate::sctp::state::State;
+use crate::sctp::tsn::Tsn;
+use crate::sctp::tsn_map::Arrival;
+use lowwater_wire::sctp::{Cause, DataRepr};
+
+impl Assoc {
+    pub(super) fn on_data(
+        &mut self,
+        cx: &mut Cx<'_>,
+        reading: &mut Reading<'_>,
+        header: &DataRepr,
+        data: &[u8],
+    ) {
+        let count = &mut cx.count.sctp;
+        if header.flags.unordered() {
+            count.in_unorder_chunks += 1;
+        } else {
+            count.in_order_chunks += 1;
+        }
+        if !self.state.may_receive_data() {
+            count.in_data_chunk_discards += 1;
+            return;
+        }
+        if data.is_empty() {
+            return self.abort(cx, one_cause(&Cause::NoUserData(header.tsn)), Error::Aborted);
+        }
+        reading.data = true;
+        reading.urgent |= header.flags.immediate();
+        let tsn = self.rx.map.cum().near(header.tsn);
+        match self.rx.map.look(tsn) {
+            Arrival::New => {}
+            Arrival::Duplicate => {
+                self.rx.map.note_duplicate(tsn);
+                reading.urgent = true;
+                return;
+            }
+            Arrival::TooFar => {
+                count.in_data_chunk_discards += 1;
+                reading.urgent = true;
+                return;
+            }
+        }
+        if !self.has_room(tsn, data.len()) {
+            count.in_data_chunk_discards += 1;
+            reading.urgent = true;
+            return;
+        }
+        self.rx.map.note(tsn);
+        if header.sid >= self.rx.inbound {
+            // It counts as received, for it must not come again (section 6.5).
+            return self.report(&Cause::InvalidStream(header.sid));
+        }
+        let bytes = reading.inbound.chunks.slice_ref(data);
+        match self.rx.streams.insert(tsn, header, bytes) {
+            Ok(joined) => cx.count.sctp.reasm_usr_msgs += u64::from(joined),
+            Err(_) => self.violation(cx, b"fragments that do not fit"),
+        }
+    }
+
+    /// There is room for a chunk. The window may have been overrun by what was under way when it closed; what fills the first hole
+    /// may take as much again, for it is what everybody waits for.
+    fn has_room(&mut self, tsn: Tsn, len: usize) -> bool {
+        let point = self.options.pd_point as usize;
+        let window = self.rx.window(&self.options) as usize;
+        let mtu = usize::from(self.paths.get(self.rx.path).mtu());
+        if window < len.max(2 * mtu) || point > 0 {
+            let least = if window < len.max(2 * mtu) { 0 } else { point };
+            self.rx.streams.begin_partial(self.rx.map.cum(), least);
+        }
+        let (charge, buffer) = (self.rx.streams.charge(), self.options.rcvbuf as usize);
+        let fills_hole = self.rx.map.has_gap() && tsn < self.rx.map.highest();
+        if fills_hole { charge < 2 * buffer } else { window > 0 && charge < buffer }
+    }
+
+    /// After the last chunk of a packet with DATA: is a SACK due?
+    pub(super) fn on_data_packet(&mut self, cx: &mut Cx<'_>, reading: &Reading<'_>) {
+        if let Some(path) = reading.path {
+            self.rx.path = path;
+        }
+        if self.options.autoclose_secs > 0 {
+            self.timers.set_autoclose(cx.now, self.options.autoclose_secs);
+        }
+        let point = self.options.pd_point as usize;
+        if point > 0 {
+            self.rx.streams.begin_partial(self.rx.map.cum(), point);
+        }
+        let urgent = reading.urgent || self.rx.map.has_gap();
+        self.rx.ack.on_packet(cx.now, &self.options, urgent);
+        if self.state == State::ShutdownSent {
+            // The peer hears at once how far it has come, and that we have finished (section 9.2).
+            self.rx.ack.demand();
+            self.pending.set(Pending::SHUTDOWN);
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! ABORT and ERROR from the peer (RFC 9260 sections 3.3.7, 3.3.10, 5.2.6, 9.1).
+use crate::base::{Cx, Error};
+use crate::sctp::assoc::Assoc;
+use crate::sctp::notification::{AssocChange, Notification};
+use crate::sctp::pending::Pending;
+use crate::sctp::state::State;
+use bytes::Bytes;
+use lowwater_wire::sctp::{Cause, Tlvs};
+
+/// INITs that a stale cookie may lead to.
+const STALE_MAX: u8 = 8;
+
+impl Assoc {
+    pub(super) fn on_abort(&mut self, cx: &mut Cx<'_>, causes: Tlvs<'_>) {
+        let opening = matches!(self.state, State::CookieWait | State::CookieEchoed);
+        let (change, error) = if opening {
+            (AssocChange::CannotStart, Error::Refused)
+        } else {
+            (AssocChange::Lost, Error::Reset)
+        };
+        cx.count.sctp.aborteds += 1;
+        self.finish(cx, change, Some(error), Bytes::copy_from_slice(causes.bytes()));
+        self.pending = Pending::default();
+    }
+
+    pub(super) fn on_error_chunk(&mut self, cx: &mut Cx<'_>, causes: Tlvs<'_>) {
+        let first = causes.into_iter().next().and_then(Result::ok);
+        let stale = first.and_then(|tlv| Cause::parse(&tlv).ok());
+        if let Some(Cause::StaleCookie(us)) = stale
+            && self.state == State::CookieEchoed
+        {
+            return self.on_stale_cookie(cx, us);
+        }
+        if self.state.is_up() {
+            let cause = first.map_or(0, |tlv| tlv.kind());
+            self.notify(Notification::RemoteError { cause, causes: Bytes::copy_from_slice(causes.bytes()) });
+        }
+    }
+
+    /// The cookie came too late: another INIT, with the wish for one that lives longer (section 5.2.6).
+    fn on_stale_cookie(&mut self, cx: &mut Cx<'_>, late_us: u32) {
+        let Some(opening) = &mut self.opening else { return };
+        opening.stale.0 += 1;
+        if opening.stale.0 > STALE_MAX {
+            cx.count.sctp.aborteds += 1;
+            return self.finish(cx, AssocChange::CannotStart, Some(Error::TimedOut), Bytes::new());
+        }
+        // Twice what was missing: that is what Linux asks for.
+        opening.stale.1 = (late_us / 1_000).saturating_mul(2).max(1);
+        opening.tries = 0;
+        opening.sent_at = None;
+        self.timers.stop_handshake();
+        self.set_state(State::CookieWait);
+        self.pending.clear(Pending::COOKIE_ECHO);
+        self.pending.set(Pending::INIT);
+    }
+}

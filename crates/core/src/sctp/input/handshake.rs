@@ -1,0 +1,143 @@
+//! INIT ACK and COOKIE ACK at the side that opens (RFC 9260 sections 5.1 B, C and E, 5.2.3, 5.2.5).
+use super::{Reading, one_cause};
+use crate::base::{Cx, Error};
+use crate::sctp::assoc::Assoc;
+use crate::sctp::handshake::cookie::Ticket;
+use crate::sctp::handshake::init::{Offer, Refusal};
+use crate::sctp::notification::{AssocChange, Notification};
+use crate::sctp::output::bundle::TlvList;
+use crate::sctp::pending::Pending;
+use crate::sctp::receiver::Receiver;
+use crate::sctp::sender::Sender;
+use crate::sctp::state::State;
+use crate::sctp::tsn::Tsn;
+use bytes::Bytes;
+use lowwater_wire::sctp::{Cause, Init, Tlvs};
+
+impl Assoc {
+    pub(super) fn on_init_ack(&mut self, cx: &mut Cx<'_>, reading: &mut Reading<'_>, init: &Init<'_>) {
+        // An INIT ACK is the only chunk of its packet; one that comes late is dropped (sections 5.2.3, 6.10).
+        reading.stop = true;
+        if self.state != State::CookieWait {
+            return;
+        }
+        let offer = match Offer::read(init, true) {
+            Ok(offer) => offer,
+            Err(Refusal(causes)) => {
+                self.id.tags.1 = init.initiate_tag;
+                return self.abort(cx, Bytes::from(causes), Error::Refused);
+            }
+        };
+        let outbound = self.options.num_ostreams.min(offer.inbound);
+        let inbound = self.options.max_instreams.min(offer.outbound);
+        self.paths.add(reading.inbound.from, true, &self.options);
+        self.adopt(&offer, outbound, inbound);
+        let unknown = unknown_causes(&offer);
+        let Some(opening) = &mut self.opening else { return };
+        let sample = opening.sent_at.take().map(|at| cx.now.since(at));
+        let answered = self.paths.find(reading.inbound.from).unwrap_or(opening.path);
+        opening.tries = 0;
+        opening.cookie = offer.cookie.unwrap_or_default();
+        opening.report = unknown;
+        opening.path = answered;
+        let path = self.paths.get_mut(answered);
+        if let Some(rtt) = sample {
+            path.rto.sample(&self.options.rto, rtt);
+        }
+        self.paths.set_primary(answered);
+        self.timers.stop_handshake();
+        self.set_state(State::CookieEchoed);
+        self.pending.set(Pending::COOKIE_ECHO);
+    }
+
+    pub(super) fn on_cookie_ack(&mut self, cx: &mut Cx<'_>) {
+        if self.state != State::CookieEchoed {
+            return;
+        }
+        let opening = self.opening.take().unwrap_or_default();
+        if let Some(at) = opening.sent_at {
+            let path = self.paths.get_mut(opening.path);
+            path.rto.sample(&self.options.rto, cx.now.since(at));
+            path.update_rate(cx);
+        }
+        self.establish(cx);
+        if self.owner.closing {
+            self.close(cx);
+        }
+    }
+
+    /// The handshake of both sides at once is complete by the peer's cookie (section 5.2.4, action B), or by the one that we know
+    /// (action D).
+    pub fn on_own_cookie(&mut self, cx: &mut Cx<'_>, ticket: &Ticket, collision: bool) {
+        let opening = matches!(self.state, State::CookieWait | State::CookieEchoed);
+        if collision && !opening && self.state != State::Established {
+            return;
+        }
+        if opening {
+            self.adopt(&ticket.offer(), ticket.streams.0, ticket.streams.1);
+            self.establish(cx);
+        } else if collision {
+            self.id.tags.1 = ticket.tags.1;
+        }
+        self.pending.clear(Pending::INIT | Pending::COOKIE_ECHO);
+        self.pending.set(Pending::COOKIE_ACK);
+    }
+
+    /// The peer has started anew (section 5.2.4, action A): everything but the socket and what waits to be read begins again.
+    pub fn on_restart(&mut self, cx: &mut Cx<'_>, ticket: &Ticket) {
+        let mut stopped = self.rx.streams.restart();
+        let streams = core::mem::take(&mut self.rx.streams);
+        self.id.tags = ticket.tags;
+        self.id.tsn = ticket.tsns.0;
+        self.fail_messages();
+        self.tx = Sender::new(Tsn::initial(ticket.tsns.0), ticket.streams.0);
+        self.tx.peer_rwnd = ticket.peer_rwnd;
+        let (peer_tsn, inbound) = (Tsn::initial(ticket.tsns.1), ticket.streams.1);
+        self.rx = Receiver { streams, ..Receiver::new(peer_tsn, inbound, &self.options) };
+        self.id.features = ticket.features;
+        self.errors = 0;
+        for (_, path) in self.paths.iter_mut() {
+            path.on_restart(&self.options);
+        }
+        self.timers.stop_shutdown();
+        if self.state != State::Established {
+            self.set_state(State::Established);
+        }
+        self.pending.clear_all();
+        self.pending.set(Pending::COOKIE_ACK);
+        if let Some(stream) = stopped.take() {
+            self.notify(Notification::PartialDeliveryAborted { stream });
+        }
+        self.paths.choose();
+        for (_, path) in self.paths.iter_mut() {
+            if path.beats() {
+                let cadence = path.cadence();
+                path.hb.arm(cx, &cadence);
+            }
+        }
+        self.assoc_change(AssocChange::Restart, None, Bytes::new());
+    }
+
+    /// An INIT came while SHUTDOWN ACK is out (section 9.2).
+    pub fn repeat_shutdown_ack(&mut self) {
+        self.pending.set(Pending::SHUTDOWN_ACK);
+    }
+
+    /// A COOKIE ECHO came while SHUTDOWN ACK is out (section 5.2.4): the peer hears that again.
+    pub fn on_cookie_in_shutdown(&mut self) {
+        self.pending.error(one_cause(&Cause::CookieInShutdown));
+        self.pending.set(Pending::SHUTDOWN_ACK);
+    }
+}
+
+/// The causes of the ERROR about parameters that we do not know.
+fn unknown_causes(offer: &Offer) -> Bytes {
+    let mut all = TlvList::default();
+    for bytes in offer.unknown.iter() {
+        all.push(bytes.len(), |out| out[..bytes.len()].copy_from_slice(bytes));
+    }
+    if all.is_empty() {
+        return Bytes::new();
+    }
+    one_cause(&Cause::UnrecognizedParams(Tlvs::new(all.as_slice())))
+}

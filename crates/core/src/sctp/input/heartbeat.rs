@@ -1,0 +1,50 @@
+//! HEARTBEAT and its answer (RFC 9260 sections 8.3 and 5.4).
+use super::Reading;
+use crate::base::Cx;
+use crate::sctp::assoc::Assoc;
+use crate::sctp::paths::PathId;
+use lowwater_wire::sctp::{Param, RawChunk, Tlvs};
+
+/// Length of what our HEARTBEATs carry: a number that nobody can guess, and the path.
+pub(in crate::sctp) const INFO_LEN: usize = 12;
+
+/// What a HEARTBEAT of ours carries.
+pub(in crate::sctp) fn info(nonce: u64, path: PathId) -> [u8; INFO_LEN] {
+    let mut out = [0; INFO_LEN];
+    out[..8].copy_from_slice(&nonce.to_be_bytes());
+    out[8] = path;
+    out
+}
+
+impl Assoc {
+    /// The peer asks: it gets back what it sent, to where it came from.
+    pub(super) fn on_heartbeat(&mut self, reading: &Reading<'_>, raw: &RawChunk<'_>) {
+        if let Some(path) = reading.path
+            && self.state.is_up()
+        {
+            self.pending.echo(path, reading.inbound.chunks.slice_ref(raw.value()));
+        }
+    }
+
+    /// The peer answers. Only the number that is out counts, so that nobody can make a dead path live.
+    pub(super) fn on_heartbeat_ack(&mut self, cx: &mut Cx<'_>, mut params: Tlvs<'_>) {
+        let Some(Ok(Param::HeartbeatInfo(bytes))) =
+            params.next().map(|tlv| tlv.and_then(|t| Param::parse(&t)))
+        else {
+            return;
+        };
+        let Ok(bytes) = <[u8; INFO_LEN]>::try_from(bytes) else { return };
+        let id = bytes[8];
+        if usize::from(id) >= self.paths.len() {
+            return;
+        }
+        let path = self.paths.get_mut(id);
+        if path.hb.nonce == 0 || info(path.hb.nonce, id) != bytes {
+            return;
+        }
+        path.hb.nonce = 0;
+        path.rto.sample(&self.options.rto, cx.now.since(path.hb.asked_at));
+        path.update_rate(cx);
+        self.on_alive(id, true);
+    }
+}

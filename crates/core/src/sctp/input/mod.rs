@@ -1,0 +1,154 @@
+//! A packet comes in: its verification tag, then chunk after chunk (RFC 9260 sections 8.5, 6.10, and 5 to 9 for each).
+mod data;
+mod error;
+mod handshake;
+mod heartbeat;
+pub(in crate::sctp) use heartbeat::info as heartbeat_info;
+mod sack;
+mod shutdown;
+
+use super::assoc::{Assoc, Notice};
+use super::output::bundle::TlvList;
+use super::paths::PathId;
+use super::state::State;
+use crate::base::{Cx, DropWhy, Error};
+use bytes::Bytes;
+use core::net::IpAddr;
+use lowwater_wire::sctp::{Cause, Chunk, Chunks, RawChunk};
+
+/// A packet of an association.
+#[derive(Clone, Debug)]
+pub struct Inbound {
+    /// Where it came from.
+    pub from: IpAddr,
+    /// Where it went to.
+    pub to: IpAddr,
+    /// Its verification tag.
+    pub vtag: u32,
+    /// Its chunks.
+    pub chunks: Bytes,
+    /// A router marked it (ECN).
+    pub ce: bool,
+}
+
+/// What is known while the chunks of one packet are read.
+#[derive(Debug)]
+pub(super) struct Reading<'a> {
+    pub(super) inbound: &'a Inbound,
+    /// The path that it came by; `None` for an address that is not the peer's.
+    pub(super) path: Option<PathId>,
+    /// There was DATA.
+    pub(super) data: bool,
+    /// Something about it must be acknowledged at once.
+    pub(super) urgent: bool,
+    /// Nothing behind this chunk counts.
+    pub(super) stop: bool,
+}
+
+/// A tag that fits no rule of section 8.5.
+fn tag_fits(assoc: &Assoc, inbound: &Inbound) -> bool {
+    let (ours, peers) = assoc.id.tags;
+    if inbound.vtag == ours {
+        return true;
+    }
+    // The T bit: who answers has no association and sends our own tag back (sections 8.5.1 B and C).
+    let first = Chunks::new(&inbound.chunks).next();
+    let Some(Ok(raw)) = first else { return false };
+    let reflected = inbound.vtag == peers && peers != 0;
+    matches!(Chunk::parse(&raw), Ok(Chunk::Abort(true, _) | Chunk::ShutdownComplete(true)) if reflected)
+}
+
+impl Assoc {
+    /// Takes a packet. INIT and COOKIE ECHO, which may concern the listener, have been dealt with; [`Assoc::input_behind`] reads what
+    /// follows the latter.
+    pub fn input(&mut self, cx: &mut Cx<'_>, inbound: &Inbound) -> Result<(), DropWhy> {
+        if !tag_fits(self, inbound) {
+            return Err(DropWhy::SctpTag);
+        }
+        self.input_behind(cx, inbound);
+        Ok(())
+    }
+
+    /// Takes the chunks of a packet whose tag is good.
+    pub fn input_behind(&mut self, cx: &mut Cx<'_>, inbound: &Inbound) {
+        let path = self.paths.find(inbound.from);
+        let mut reading = Reading { inbound, path, data: false, urgent: false, stop: false };
+        self.tx.burst = None;
+        if let Some(path) = path
+            && self.state.is_up()
+        {
+            self.pending.reply_path = path;
+        }
+        let readable = self.rx.streams.is_readable();
+        for raw in Chunks::new(&inbound.chunks) {
+            let parsed = raw.and_then(|raw| Chunk::parse(&raw).map(|chunk| (raw, chunk)));
+            match parsed {
+                Ok((raw, chunk)) => self.chunk(cx, &mut reading, &raw, &chunk),
+                Err(_) => {
+                    self.violation(cx, b"chunk length");
+                    break;
+                }
+            }
+            if reading.stop || self.state == State::Closed {
+                break;
+            }
+        }
+        if reading.data && self.state != State::Closed {
+            self.on_data_packet(cx, &reading);
+        }
+        if self.rx.streams.is_readable() && !readable {
+            self.owner.notice.add(Notice::READABLE);
+        }
+    }
+
+    fn chunk(&mut self, cx: &mut Cx<'_>, reading: &mut Reading<'_>, raw: &RawChunk<'_>, chunk: &Chunk<'_>) {
+        if !matches!(chunk, Chunk::Data(..)) {
+            cx.count.sctp.in_ctrl_chunks += 1;
+        }
+        match chunk {
+            Chunk::Data(header, data) => self.on_data(cx, reading, header, data),
+            Chunk::Sack(sack) => self.on_sack(cx, sack),
+            Chunk::Heartbeat(_) => self.on_heartbeat(reading, raw),
+            Chunk::HeartbeatAck(info) => self.on_heartbeat_ack(cx, *info),
+            Chunk::InitAck(init) => self.on_init_ack(cx, reading, init),
+            Chunk::CookieAck => self.on_cookie_ack(cx),
+            Chunk::Abort(_, causes) => self.on_abort(cx, *causes),
+            Chunk::Error(causes) => self.on_error_chunk(cx, *causes),
+            Chunk::Shutdown(cum) => self.on_shutdown(cx, *cum),
+            Chunk::ShutdownAck => self.on_shutdown_ack(cx),
+            Chunk::ShutdownComplete(_) => self.on_shutdown_complete(cx),
+            // An INIT is the only chunk of its packet, and a second COOKIE ECHO makes no sense (sections 5.1 and 6.10).
+            Chunk::Init(_) => reading.stop = true,
+            Chunk::CookieEcho(_) | Chunk::Pad(_) => {}
+            _ => self.unknown(reading, raw),
+        }
+    }
+
+    /// A chunk of a type that is not known, or of an extension that was not agreed on (section 3.2).
+    fn unknown(&mut self, reading: &mut Reading<'_>, raw: &RawChunk<'_>) {
+        let unknown = raw.unknown();
+        if unknown.reports() {
+            self.report(&Cause::UnrecognizedChunk(raw.bytes()));
+        }
+        reading.stop = unknown.stops();
+    }
+
+    /// An ERROR with this cause will be sent, if the association is far enough.
+    pub(super) fn report(&mut self, cause: &Cause<'_>) {
+        if self.state.is_up() {
+            self.pending.error(one_cause(cause));
+        }
+    }
+
+    /// The peer has broken the rules: the association is aborted.
+    pub(super) fn violation(&mut self, cx: &mut Cx<'_>, what: &'static [u8]) {
+        self.abort(cx, one_cause(&Cause::ProtocolViolation(what)), Error::Aborted);
+    }
+}
+
+/// One cause as bytes.
+pub(super) fn one_cause(cause: &Cause<'_>) -> Bytes {
+    let mut list = TlvList::default();
+    list.push(cause.stated_len(), |out| cause.emit(out));
+    list.into_bytes()
+}

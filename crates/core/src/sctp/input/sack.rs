@@ -1,0 +1,149 @@
+//! SACK from beginning to end: what it acknowledges, what it misses, what it says of windows (RFC 9260 sections 6.2.1, 6.3, 7.2).
+use crate::base::{Cx, Instant};
+use crate::sctp::assoc::Assoc;
+use crate::sctp::notification::Notification;
+use crate::sctp::options::RtoOptions;
+use crate::sctp::outstanding::{Chunk, Mark};
+use crate::sctp::paths::{Acked, PathId, Paths};
+use crate::sctp::recovery::fast::{self, News};
+use crate::sctp::state::State;
+use crate::sctp::tsn::Tsn;
+use lowwater_wire::sctp::{GapBlock, Sack};
+
+impl Assoc {
+    pub(super) fn on_sack(&mut self, cx: &mut Cx<'_>, sack: &Sack<'_>) {
+        // In SHUTDOWN-ACK-SENT all is acknowledged; before COOKIE ACK nobody could have seen our data.
+        if !self.state.is_up() {
+            return;
+        }
+        let cum = self.tx.out.cum().near(sack.cum_tsn);
+        if cum < self.tx.out.cum() {
+            return;
+        }
+        if cum >= self.tx.out.next_tsn() {
+            return self.violation(cx, b"cumulative TSN beyond what was sent");
+        }
+        let mut news = self.take_cumulative(cx, cum);
+        self.take_gaps(cx, sack.gaps, &mut news);
+        fast::on_sack(cx, &mut self.tx, &mut self.paths, &news);
+        self.conclude(cx, news.advanced);
+        self.tx.peer_rwnd = sack.a_rwnd.saturating_sub(self.tx.out.in_flight());
+        // Whoever keeps its window closed and says so lives (section 6.1 A).
+        self.tx.probing &= sack.a_rwnd == 0;
+        if sack.a_rwnd == 0 && !self.tx.out.is_empty() {
+            self.errors = 0;
+        }
+        self.after_acks(cx);
+    }
+
+    /// The cumulative acknowledgement of a SACK or a SHUTDOWN.
+    pub(super) fn take_cumulative(&mut self, cx: &mut Cx<'_>, cum: Tsn) -> News {
+        for (_, path) in self.paths.iter_mut() {
+            path.flow.acked = Acked { flight: path.cwnd.flight, ..Acked::default() };
+        }
+        let mut news = News::default();
+        while self.tx.out.cum() < cum {
+            let Some((tsn, chunk)) = self.tx.out.pop() else { break };
+            news.advanced = true;
+            self.paths.get_mut(chunk.path).flow.acked.cumulative = true;
+            if chunk.mark != Mark::Acked {
+                news.highest = Some(tsn);
+                note(cx, &mut self.paths, &self.options.rto, tsn, &chunk, chunk.mark);
+            }
+        }
+        news
+    }
+
+    /// The gap blocks: what they name for the first time, and what they no longer name.
+    fn take_gaps(&mut self, cx: &mut Cx<'_>, gaps: &[GapBlock], news: &mut News) {
+        let (cum, next) = (self.tx.out.cum(), self.tx.out.next_tsn());
+        let mut named = 0;
+        for gap in gaps {
+            let (start, end) = (cum.plus(gap.start().into()), cum.plus(u64::from(gap.end()) + 1));
+            if gap.start() == 0 || start >= end || end > next {
+                continue;
+            }
+            named += end.0 - start.0;
+            news.last_gap = news.last_gap.max(Some(end.prev()));
+            let mut from = start;
+            while let Some(tsn) = self.tx.out.next_unacked(from, end) {
+                if let Some((before, chunk)) = self.tx.out.ack(tsn) {
+                    note(cx, &mut self.paths, &self.options.rto, tsn, chunk, before);
+                }
+                news.highest = news.highest.max(Some(tsn));
+                from = tsn.next();
+            }
+        }
+        if named < self.tx.out.acked() {
+            self.renege(gaps);
+        }
+    }
+
+    /// The peer no longer has something that it had: it goes again (section 6.2.1, D iii).
+    fn renege(&mut self, gaps: &[GapBlock]) {
+        let cum = self.tx.out.cum();
+        let still = |tsn: u64| {
+            let offset = tsn - cum.0;
+            gaps.iter().any(|g| (u64::from(g.start())..=u64::from(g.end())).contains(&offset))
+        };
+        let held: Vec<u64> =
+            self.tx.out.acked_ranges().flat_map(|(s, e)| s..e).filter(|&t| !still(t)).collect();
+        for tsn in held {
+            self.tx.out.renege(Tsn(tsn));
+        }
+    }
+
+    /// What follows for each path: window, timer, life.
+    pub(super) fn conclude(&mut self, cx: &mut Cx<'_>, advanced: bool) {
+        let recovering = self.tx.recovery.is_some();
+        for id in 0..self.paths.len() as PathId {
+            let path = self.paths.get_mut(id);
+            let acked = path.flow.acked;
+            if acked.bytes == 0 && !acked.cumulative {
+                continue;
+            }
+            let pmdcs = path.pmdcs();
+            if advanced && !recovering && acked.bytes > 0 {
+                path.cwnd.on_ack(cx, acked.bytes, acked.flight, pmdcs);
+            }
+            path.update_rate(cx);
+            // Rules R2 and R3 of section 6.3.2.
+            if path.cwnd.flight == 0 {
+                path.t3 = Instant::FAR_FUTURE;
+            } else if acked.cumulative {
+                path.restart_t3(cx.now);
+            }
+            if acked.bytes > 0 {
+                self.on_alive(id, false);
+            }
+        }
+    }
+
+    /// What acknowledgements make possible: the end of a shutdown, the news that all was sent.
+    pub(super) fn after_acks(&mut self, cx: &mut Cx<'_>) {
+        if self.tx.is_dry()
+            && self.state == State::Established
+            && !core::mem::replace(&mut self.owner.dry, true)
+        {
+            self.notify(Notification::SenderDry);
+        }
+        self.advance_shutdown(cx);
+    }
+}
+
+/// A chunk is acknowledged for the first time: its path has less in flight, and perhaps a sample.
+fn note(cx: &Cx<'_>, paths: &mut Paths, rto: &RtoOptions, tsn: Tsn, chunk: &Chunk, before: Mark) {
+    let path = paths.get_mut(chunk.path);
+    let len = chunk.len();
+    if before == Mark::InFlight {
+        path.cwnd.flight = path.cwnd.flight.saturating_sub(len);
+    }
+    path.flow.acked.bytes += len;
+    if path.timed == Some(tsn) {
+        path.timed = None;
+        // Karn's rule: of a chunk that was sent twice nobody knows which one was answered.
+        if chunk.sends == 1 {
+            path.rto.sample(rto, cx.now.since(chunk.sent_at));
+        }
+    }
+}

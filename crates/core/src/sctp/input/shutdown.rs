@@ -1,0 +1,84 @@
+//! SHUTDOWN, SHUTDOWN ACK and SHUTDOWN COMPLETE (RFC 9260 section 9.2).
+use crate::base::Cx;
+use crate::sctp::assoc::{Assoc, Notice};
+use crate::sctp::notification::{AssocChange, Notification};
+use crate::sctp::pending::Pending;
+use crate::sctp::state::State;
+use bytes::Bytes;
+
+impl Assoc {
+    pub(super) fn on_shutdown(&mut self, cx: &mut Cx<'_>, cum: u32) {
+        if !self.state.is_up() {
+            return;
+        }
+        let cum = self.tx.out.cum().near(cum);
+        if cum >= self.tx.out.next_tsn() {
+            return self.violation(cx, b"cumulative TSN beyond what was sent");
+        }
+        if cum > self.tx.out.cum() {
+            let news = self.take_cumulative(cx, cum);
+            self.conclude(cx, news.advanced);
+        }
+        match self.state {
+            State::Established | State::ShutdownPending => {
+                self.set_state(State::ShutdownReceived);
+                self.end_of_data();
+            }
+            // Both have closed at the same time.
+            State::ShutdownSent => {
+                self.end_of_data();
+                self.acknowledge_shutdown(cx);
+            }
+            State::ShutdownAckSent => self.pending.set(Pending::SHUTDOWN_ACK),
+            _ => {}
+        }
+        self.advance_shutdown(cx);
+    }
+
+    fn end_of_data(&mut self) {
+        if !core::mem::replace(&mut self.rx.ended, true) {
+            self.notify(Notification::Shutdown);
+            self.owner.notice.add(Notice::READABLE);
+        }
+    }
+
+    fn acknowledge_shutdown(&mut self, cx: &Cx<'_>) {
+        self.set_state(State::ShutdownAckSent);
+        self.pending.clear(Pending::SHUTDOWN);
+        self.pending.set(Pending::SHUTDOWN_ACK);
+        self.timers.start_t5(cx.now, self.options.rto.max_ms);
+    }
+
+    /// Goes on with a shutdown once all our data is acknowledged.
+    pub(in crate::sctp) fn advance_shutdown(&mut self, cx: &Cx<'_>) {
+        if !self.tx.is_dry() {
+            return;
+        }
+        match self.state {
+            State::ShutdownPending => {
+                self.set_state(State::ShutdownSent);
+                self.pending.set(Pending::SHUTDOWN);
+                self.timers.start_t5(cx.now, self.options.rto.max_ms);
+            }
+            State::ShutdownReceived => self.acknowledge_shutdown(cx),
+            _ => {}
+        }
+    }
+
+    pub(super) fn on_shutdown_ack(&mut self, cx: &mut Cx<'_>) {
+        if !matches!(self.state, State::ShutdownSent | State::ShutdownAckSent) {
+            return;
+        }
+        cx.count.sctp.shutdowns += 1;
+        self.finish(cx, AssocChange::ShutdownComplete, None, Bytes::new());
+        self.pending.complete();
+    }
+
+    pub(super) fn on_shutdown_complete(&mut self, cx: &mut Cx<'_>) {
+        if self.state == State::ShutdownAckSent {
+            cx.count.sctp.shutdowns += 1;
+            self.finish(cx, AssocChange::ShutdownComplete, None, Bytes::new());
+            self.pending = Pending::default();
+        }
+    }
+}

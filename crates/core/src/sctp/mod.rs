@@ -1,0 +1,42 @@
+//! SCTP (RFC 9260): messages in streams between two sides that may have many addresses each.
+//!
+//! Invariants: never knows TCP, IP or a queueing discipline; sends nothing itself: a turn of [`Assoc::output`] gives one packet; a
+//! listener keeps no state of a handshake, the cookie does; the heartbeat timer is not touched by sending (`heartbeat.rs`).
+pub mod ack_policy;
+mod assoc;
+pub mod blue;
+mod calls;
+pub mod congestion;
+pub mod handshake;
+pub mod heartbeat;
+mod info;
+mod input;
+mod listen;
+mod message;
+mod notification;
+mod options;
+mod output;
+pub mod outstanding;
+pub mod paths;
+mod pending;
+mod receiver;
+mod recovery;
+pub mod rto;
+mod sender;
+mod state;
+pub mod stream;
+mod timers;
+pub mod tsn;
+pub mod tsn_map;
+
+pub use assoc::{Assoc, Fate, Notice, Setup};
+pub use calls::Readiness;
+pub use info::{AssocInfo, PathInfo};
+pub use input::Inbound;
+pub use listen::{Answer, Known, Local, new_addresses, on_cookie_echo, on_init};
+pub use message::{Received, RecvInfo, SendInfo};
+pub use notification::{AssocChange, Notification, PathChange, Subscriptions};
+pub use options::{PathOptions, RtoOptions, SctpOptions};
+pub use output::Outgoing;
+pub use paths::{PathId, PathState};
+pub use state::State;

@@ -1,0 +1,146 @@
+//! What an association tells its application beside data (RFC 6458 section 6.1), as values.
+use crate::base::Error;
+use bytes::Bytes;
+use core::net::IpAddr;
+
+/// What became of an association (SCTP_ASSOC_CHANGE).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AssocChange {
+    /// SCTP_COMM_UP: the handshake is complete.
+    Up,
+    /// SCTP_COMM_LOST: it failed or was aborted.
+    Lost,
+    /// SCTP_RESTART: the peer has started anew.
+    Restart,
+    /// SCTP_SHUTDOWN_COMP: it was closed in good order.
+    ShutdownComplete,
+    /// SCTP_CANT_STR_ASSOC: the handshake failed.
+    CannotStart,
+}
+
+/// What became of a path (SCTP_PEER_ADDR_CHANGE).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathChange {
+    /// SCTP_ADDR_AVAILABLE: it answers again.
+    Available,
+    /// SCTP_ADDR_UNREACHABLE: it has failed.
+    Unreachable,
+    /// SCTP_ADDR_CONFIRMED: a heartbeat was answered for the first time.
+    Confirmed,
+    /// SCTP_ADDR_MADE_PRIM: it is the primary path now.
+    MadePrimary,
+    /// SCTP_ADDR_POTENTIALLY_FAILED (RFC 7829).
+    PotentiallyFailed,
+}
+
+/// A notification; it is read in order with the messages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notification {
+    /// The association as a whole.
+    Assoc {
+        /// What happened.
+        change: AssocChange,
+        /// Why, where it failed.
+        error: Option<Error>,
+        /// Streams that we may send on.
+        outbound_streams: u16,
+        /// Streams that the peer may send on.
+        inbound_streams: u16,
+        /// The peer's ABORT chunk, where one came (its error causes).
+        info: Bytes,
+    },
+    /// A path.
+    Path {
+        /// The peer's address.
+        address: IpAddr,
+        /// What happened.
+        change: PathChange,
+    },
+    /// The peer sent an ERROR chunk (SCTP_REMOTE_ERROR).
+    RemoteError {
+        /// The first cause.
+        cause: u16,
+        /// All causes as they came.
+        causes: Bytes,
+    },
+    /// A message could not be delivered (SCTP_SEND_FAILED_EVENT).
+    SendFailed {
+        /// Some of it was sent.
+        sent: bool,
+        /// The stream.
+        stream: u16,
+        /// The payload protocol identifier.
+        ppid: u32,
+        /// The application's own number of it.
+        context: u32,
+        /// What was not acknowledged.
+        data: Bytes,
+    },
+    /// The peer sends nothing more (SCTP_SHUTDOWN_EVENT).
+    Shutdown,
+    /// The peer's adaptation layer (SCTP_ADAPTATION_INDICATION).
+    Adaptation(u32),
+    /// A message that was handed over in part will not be completed (SCTP_PARTIAL_DELIVERY_EVENT).
+    PartialDeliveryAborted {
+        /// The stream.
+        stream: u16,
+    },
+    /// Everything was sent and acknowledged (SCTP_SENDER_DRY_EVENT).
+    SenderDry,
+}
+
+/// Which notifications an application wants (SCTP_EVENT, SCTP_EVENTS).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Subscriptions(pub u16);
+
+impl Subscriptions {
+    /// None, as a new socket has it.
+    pub const NONE: Self = Self(0);
+    /// [`Notification::Assoc`].
+    pub const ASSOC: Self = Self(1);
+    /// [`Notification::Path`].
+    pub const PATH: Self = Self(2);
+    /// [`Notification::RemoteError`].
+    pub const REMOTE_ERROR: Self = Self(4);
+    /// [`Notification::SendFailed`].
+    pub const SEND_FAILED: Self = Self(8);
+    /// [`Notification::Shutdown`].
+    pub const SHUTDOWN: Self = Self(16);
+    /// [`Notification::Adaptation`].
+    pub const ADAPTATION: Self = Self(32);
+    /// [`Notification::PartialDeliveryAborted`].
+    pub const PARTIAL_DELIVERY: Self = Self(64);
+    /// [`Notification::SenderDry`].
+    pub const SENDER_DRY: Self = Self(128);
+    /// All of them.
+    pub const ALL: Self = Self(255);
+
+    /// All of `other`'s are wanted.
+    #[must_use]
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// These and `other`'s.
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+impl Notification {
+    /// The subscription that it belongs to.
+    #[must_use]
+    pub const fn kind(&self) -> Subscriptions {
+        match self {
+            Self::Assoc { .. } => Subscriptions::ASSOC,
+            Self::Path { .. } => Subscriptions::PATH,
+            Self::RemoteError { .. } => Subscriptions::REMOTE_ERROR,
+            Self::SendFailed { .. } => Subscriptions::SEND_FAILED,
+            Self::Shutdown => Subscriptions::SHUTDOWN,
+            Self::Adaptation(_) => Subscriptions::ADAPTATION,
+            Self::PartialDeliveryAborted { .. } => Subscriptions::PARTIAL_DELIVERY,
+            Self::SenderDry => Subscriptions::SENDER_DRY,
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! What an application may set on an SCTP socket, under RFC 6458's and Linux's names, with the sysctls as defaults.
+use super::notification::Subscriptions;
+use crate::base::Sysctl;
+use crate::base::time::Duration;
+
+/// Bounds and smoothing of the retransmission timeout (SCTP_RTOINFO).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RtoOptions {
+    /// Timeout before the first sample, in milliseconds.
+    pub initial_ms: u32,
+    /// Least timeout in milliseconds.
+    pub min_ms: u32,
+    /// Longest timeout in milliseconds.
+    pub max_ms: u32,
+    /// Smoothing of the average: a sample counts 2^-alpha.
+    pub alpha: u8,
+    /// Smoothing of the variation: a sample counts 2^-beta.
+    pub beta: u8,
+}
+
+impl RtoOptions {
+    /// What the sysctls say.
+    #[must_use]
+    pub fn new(sysctl: &Sysctl) -> Self {
+        Self {
+            initial_ms: sysctl.sctp_rto_initial,
+            min_ms: sysctl.sctp_rto_min,
+            max_ms: sysctl.sctp_rto_max,
+            alpha: sysctl.sctp_rto_alpha_exp_divisor.min(31) as u8,
+            beta: sysctl.sctp_rto_beta_exp_divisor.min(31) as u8,
+        }
+    }
+
+    /// `ns` nanoseconds within the bounds.
+    #[must_use]
+    pub const fn bounded(&self, ns: u64) -> u64 {
+        let (min, max) = (self.min_ms as u64 * 1_000_000, self.max_ms as u64 * 1_000_000);
+        if ns < min {
+            min
+        } else if ns > max {
+            max
+        } else {
+            ns
+        }
+    }
+}
+
+/// What may be set for each path (SCTP_PEER_ADDR_PARAMS, SCTP_PEER_ADDR_THLDS).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathOptions {
+    /// Milliseconds between heartbeats, beside half of the timeout and a jitter.
+    pub hb_interval_ms: u32,
+    /// Heartbeats are sent at all; a path that is not confirmed yet gets them in any case.
+    pub hb_enable: bool,
+    /// Errors in a row beyond which the path is inactive (Path.Max.Retrans).
+    pub max_retrans: u16,
+    /// Errors in a row beyond which it is potentially failed (RFC 7829 PFMR).
+    pub pf_retrans: u16,
+}
+
+impl PathOptions {
+    /// What the sysctls say.
+    #[must_use]
+    pub fn new(sysctl: &Sysctl) -> Self {
+        Self {
+            hb_interval_ms: sysctl.sctp_hb_interval,
+            hb_enable: true,
+            max_retrans: u16::try_from(sysctl.sctp_path_max_retrans).unwrap_or(u16::MAX),
+            pf_retrans: u16::try_from(sysctl.sctp_pf_retrans).unwrap_or(u16::MAX),
+        }
+    }
+}
+
+/// Socket options. Inherited by the associations that a listener accepts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SctpOptions {
+    /// SCTP_RTOINFO.
+    pub rto: RtoOptions,
+    /// Of paths to come (SCTP_PEER_ADDR_PARAMS on the socket).
+    pub path: PathOptions,
+    /// Streams that we ask for (SCTP_INITMSG).
+    pub num_ostreams: u16,
+    /// Streams that the peer may ask for (SCTP_INITMSG).
+    pub max_instreams: u16,
+    /// INITs and COOKIE ECHOs that are repeated (SCTP_INITMSG).
+    pub max_init_retransmits: u16,
+    /// Longest timeout of INIT in milliseconds; 0 takes the one of SCTP_RTOINFO (SCTP_INITMSG).
+    pub max_init_timeo_ms: u32,
+    /// Errors in a row of the whole association (SCTP_ASSOCINFO).
+    pub association_max_retrans: u16,
+    /// Milliseconds that a cookie is good for (SCTP_ASSOCINFO).
+    pub cookie_life_ms: u32,
+    /// Delay of a SACK in milliseconds; 0 sends them at once (SCTP_DELAYED_SACK).
+    pub sack_delay_ms: u32,
+    /// Packets with DATA after which a SACK is not delayed (SCTP_DELAYED_SACK).
+    pub sack_freq: u32,
+    /// SCTP_NODELAY: no waiting for a full packet.
+    pub nodelay: bool,
+    /// Largest message without fragmentation; 0 takes the path's (SCTP_MAXSEG).
+    pub maxseg: u16,
+    /// Messages that do not fit one packet are refused (SCTP_DISABLE_FRAGMENTS).
+    pub disable_fragments: bool,
+    /// Packets that may leave at one opportunity; 0 for no bound (SCTP_MAX_BURST).
+    pub max_burst: u32,
+    /// Data leaves at the rate of the path instead of in bursts.
+    pub pacing: bool,
+    /// SO_SNDBUF in bytes.
+    pub sndbuf: u32,
+    /// SO_RCVBUF in bytes; half of it is offered as window.
+    pub rcvbuf: u32,
+    /// Unsent bytes under which a socket is writable; `u32::MAX` for no limit.
+    pub notsent_lowat: u32,
+    /// Bytes of an incomplete message after which its beginning is handed over; 0 only when the window closes
+    /// (SCTP_PARTIAL_DELIVERY_POINT).
+    pub pd_point: u32,
+    /// Seconds without data after which the association is closed; 0 never (SCTP_AUTOCLOSE).
+    pub autoclose_secs: u32,
+    /// SCTP_ADAPTATION_LAYER.
+    pub adaptation: Option<u32>,
+    /// Which notifications come with the data (SCTP_EVENT).
+    pub events: Subscriptions,
+    /// Type of service without ECN (IP_TOS).
+    pub tos: u8,
+    /// IP_TTL; 0 takes ip_default_ttl.
+    pub ttl: u8,
+    /// SO_LINGER.
+    pub linger: Option<Duration>,
+}
+
+/// Streams that an association asks for (`SCTP_DEFAULT_OUTSTREAMS`).
+const OUTSTREAMS: u16 = 10;
+
+impl SctpOptions {
+    /// What the sysctls say.
+    #[must_use]
+    pub fn new(sysctl: &Sysctl) -> Self {
+        let retrans = |n: u32| u16::try_from(n).unwrap_or(u16::MAX);
+        Self {
+            rto: RtoOptions::new(sysctl),
+            path: PathOptions::new(sysctl),
+            num_ostreams: OUTSTREAMS,
+            max_instreams: u16::MAX,
+            max_init_retransmits: retrans(sysctl.sctp_max_init_retransmits),
+            max_init_timeo_ms: 0,
+            association_max_retrans: retrans(sysctl.sctp_association_max_retrans),
+            cookie_life_ms: sysctl.sctp_valid_cookie_life,
+            sack_delay_ms: sysctl.sctp_sack_timeout,
+            sack_freq: 2,
+            nodelay: false,
+            maxseg: 0,
+            disable_fragments: false,
+            max_burst: sysctl.sctp_max_burst,
+            pacing: sysctl.sctp_pacing,
+            sndbuf: sysctl.wmem_default,
+            rcvbuf: sysctl.rmem_default,
+            notsent_lowat: u32::MAX,
+            pd_point: 0,
+            autoclose_secs: 0,
+            adaptation: None,
+            events: Subscriptions::NONE,
+            tos: 0,
+            ttl: 0,
+            linger: None,
+        }
+    }
+}

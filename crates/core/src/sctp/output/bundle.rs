@@ -1,0 +1,120 @@
+//! A packet in the making: chunks one after another while they fit (RFC 9260 section 6.10).
+use bytes::{Bytes, BytesMut};
+use lowwater_wire::sctp::{Chunk, DATA_HEADER_LEN, DataRepr, padded};
+
+/// Chunks of one packet, without the common header.
+#[derive(Debug)]
+pub(crate) struct Bundle {
+    bytes: BytesMut,
+    room: usize,
+}
+
+impl Bundle {
+    /// No chunks yet, `room` bytes at the most.
+    #[must_use]
+    pub(crate) fn new(room: usize) -> Self {
+        Self { bytes: BytesMut::new(), room }
+    }
+
+    /// Nothing in it.
+    #[must_use]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Bytes so far.
+    #[must_use]
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Bytes that are left.
+    #[must_use]
+    pub(crate) fn room(&self) -> usize {
+        self.room - self.bytes.len()
+    }
+
+    /// User data that fits one more DATA chunk.
+    #[must_use]
+    pub(crate) fn room_for_data(&self) -> usize {
+        self.room().saturating_sub(DATA_HEADER_LEN) & !3
+    }
+
+    /// Appends a chunk; false, and nothing is changed, if it does not fit.
+    pub(crate) fn chunk(&mut self, chunk: &Chunk<'_>) -> bool {
+        let len = chunk.buffer_len();
+        if len > self.room() {
+            return false;
+        }
+        self.reserve();
+        let at = self.bytes.len();
+        self.bytes.resize(at + len, 0);
+        chunk.emit(&mut self.bytes[at..]);
+        true
+    }
+
+    /// Appends a chunk even where it does not fit: IP will fragment it. For what cannot be cut, such as a cookie.
+    pub(crate) fn chunk_whole(&mut self, chunk: &Chunk<'_>) {
+        self.room = self.room.max(self.bytes.len() + chunk.buffer_len());
+        self.chunk(chunk);
+    }
+
+    /// Appends a DATA chunk, which the caller knows to fit.
+    pub(crate) fn data(&mut self, header: &DataRepr, data: &[u8]) {
+        self.reserve();
+        let mut head = [0; DATA_HEADER_LEN];
+        header.emit(data.len(), &mut head);
+        self.bytes.extend_from_slice(&head);
+        self.bytes.extend_from_slice(data);
+        self.bytes.extend_from_slice(&[0; 3][..padded(data.len()) - data.len()]);
+    }
+
+    fn reserve(&mut self) {
+        if self.bytes.capacity() == 0 {
+            self.bytes.reserve(self.room);
+        }
+    }
+
+    /// The chunks.
+    #[must_use]
+    pub(crate) fn finish(self) -> Bytes {
+        self.bytes.freeze()
+    }
+}
+
+/// Parameters or error causes in the making: each but the last is padded.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TlvList {
+    bytes: Vec<u8>,
+    /// Without the padding of the last one.
+    len: usize,
+}
+
+impl TlvList {
+    /// Appends what `emit` writes: `len` bytes and their padding.
+    pub(crate) fn push(&mut self, len: usize, emit: impl FnOnce(&mut [u8])) {
+        let at = self.bytes.len();
+        self.bytes.resize(at + padded(len), 0);
+        emit(&mut self.bytes[at..]);
+        self.len = at + len;
+    }
+
+    /// The bytes, without padding at the end.
+    #[must_use]
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    /// Nothing in it.
+    #[must_use]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// The bytes, without padding at the end.
+    #[must_use]
+    pub(crate) fn into_bytes(mut self) -> Bytes {
+        self.bytes.truncate(self.len);
+        Bytes::from(self.bytes)
+    }
+}

@@ -1,0 +1,260 @@
+//! DATA: what may leave, by the gatekeepers in their order, lost chunks before new ones (RFC 9260 sections 6.1, 6.9, 7.2).
+use super::Writing;
+use crate::base::{Cx, Instant, Wait};
+use crate::credit::{Admission, Ask};
+use crate::path::pacing::PACING_SHIFT;
+use crate::sctp::assoc::Assoc;
+use crate::sctp::notification::Notification;
+use crate::sctp::outstanding::{Chunk, MISSING_MAX, Mark};
+use crate::sctp::paths::PathId;
+use crate::sctp::pending::Pending;
+use crate::sctp::state::State;
+use crate::sctp::tsn::Tsn;
+use lowwater_wire::sctp::{DATA_HEADER_LEN, DataRepr, padded};
+
+impl Assoc {
+    /// Why nothing more is sent, from the last turn; until when, if a time decides.
+    #[must_use]
+    pub const fn wait(&self) -> (Wait, Option<Instant>) {
+        self.tx.hold
+    }
+
+    pub(in crate::sctp) fn paced_until(&self) -> Option<Instant> {
+        self.tx.hold.1
+    }
+
+    /// Where the next packet with DATA goes, if one may go at all.
+    pub(super) fn data_target(&mut self, cx: &mut Cx<'_>) -> Option<PathId> {
+        match self.next_data(cx) {
+            Ok(id) => {
+                self.tx.hold = (Wait::Empty, None);
+                Some(id)
+            }
+            Err((why, until)) => {
+                self.tx.hold = (why, until);
+                cx.count.wait(why);
+                None
+            }
+        }
+    }
+
+    fn next_data(&mut self, cx: &mut Cx<'_>) -> Result<PathId, (Wait, Option<Instant>)> {
+        self.drop_expired(cx);
+        let lost = self.tx.out.first_lost();
+        if lost.is_none() && self.tx.queue.is_empty() {
+            return Err((Wait::Empty, None));
+        }
+        if !self.state.may_send_data() {
+            return Err((Wait::Handshake, None));
+        }
+        let id = match lost {
+            Some(tsn) => self.rtx_path(tsn),
+            None => self.new_data_path(),
+        };
+        self.may_leave(cx, id, lost.is_some())?;
+        Ok(id)
+    }
+
+    /// The gatekeepers of a packet, in their order.
+    fn may_leave(&mut self, cx: &mut Cx<'_>, id: PathId, again: bool) -> Result<(), (Wait, Option<Instant>)> {
+        let path = self.paths.get_mut(id);
+        if path.local.is_none() {
+            return Err((Wait::NoPath, None));
+        }
+        let fast = again && self.tx.fast;
+        if let Some(at) = path.flow.pacing.not_before(cx.now).filter(|_| !fast) {
+            return Err((Wait::Pacing, Some(at)));
+        }
+        let ask = Ask {
+            charge: path.pmdcs() + super::PACKET_OVERHEAD,
+            pacing_rate: path.flow.pacing.rate(),
+            pacing_shift: PACING_SHIFT,
+            cap: Some(cx.sysctl.tcp_limit_output_bytes),
+            retransmission: again,
+            rtx_single: self.tx.out.len() <= 1,
+        };
+        if self.credit.ask(&ask) == Admission::Throttled {
+            return Err((Wait::Credit, None));
+        }
+        let (rto, pmdcs) = (path.rto.get(), path.pmdcs());
+        path.cwnd.on_idle(cx, rto, pmdcs);
+        if !path.cwnd.has_room() && !fast {
+            return Err((Wait::Cwnd, None));
+        }
+        self.check_burst(id, fast)?;
+        if again { Ok(()) } else { self.check_new(id, 0) }
+    }
+
+    /// max_burst, for paths that nobody paces (section 6.1 D).
+    fn check_burst(&mut self, id: PathId, fast: bool) -> Result<(), (Wait, Option<Instant>)> {
+        let path = self.paths.get(id);
+        let paced = self.options.pacing && path.rto.srtt().is_some();
+        if self.options.max_burst == 0 || paced || fast {
+            return Ok(());
+        }
+        let left = *self.tx.burst.get_or_insert(self.options.max_burst);
+        // Without anything in flight nothing would open another opportunity.
+        if left == 0 && path.cwnd.flight > 0 { Err((Wait::Cwnd, None)) } else { Ok(()) }
+    }
+
+    /// May the message whose turn it is begin or go on, `written` bytes of chunks being in the packet already? The peer's window,
+    /// then Nagle's rule.
+    fn check_new(&self, id: PathId, written: usize) -> Result<(), (Wait, Option<Instant>)> {
+        let Some(message) = self.tx.queue.front() else { return Err((Wait::Empty, None)) };
+        let pmdcs = self.paths.get(id).pmdcs() as usize;
+        let next = message.data().len().min(self.paths.fragment_point(self.options.maxseg));
+        // One chunk may always be out, so that a window that has opened is heard of (rule A).
+        if (self.tx.peer_rwnd as usize) < next && self.tx.out.in_flight() > 0 {
+            return Err((Wait::RecvWindow, None));
+        }
+        let full = written + self.tx.queue.bytes() + DATA_HEADER_LEN >= pmdcs - pmdcs % 4;
+        let delay = !self.options.nodelay
+            && self.state == State::Established
+            && !self.tx.out.is_empty()
+            && !message.is_begun()
+            && written == 0;
+        if delay && !full { Err((Wait::Nagle, None)) } else { Ok(()) }
+    }
+
+    /// New data goes where its message wants, or where all does.
+    fn new_data_path(&self) -> PathId {
+        let wanted = self.tx.queue.front().and_then(|m| m.info().to);
+        let wanted =
+            wanted.and_then(|ip| self.paths.find(ip)).filter(|&id| self.paths.get(id).local.is_some());
+        wanted.unwrap_or(self.paths.active())
+    }
+
+    /// A lost chunk goes elsewhere when a timer has given it up (section 6.4.1); what SACKs miss goes the same way again.
+    fn rtx_path(&self, tsn: Tsn) -> PathId {
+        let Some(chunk) = self.tx.out.get(tsn) else { return self.paths.active() };
+        let path = self.paths.get(chunk.path);
+        let same = chunk.missing >= MISSING_MAX && path.errors == 0 && path.local.is_some();
+        if same || self.paths.len() == 1 { chunk.path } else { self.paths.alternate(chunk.path) }
+    }
+
+    /// Messages whose lifetime is over before they began.
+    fn drop_expired(&mut self, cx: &Cx<'_>) {
+        while let Some(message) = self.tx.queue.take_expired(cx.now) {
+            let (info, data) = (*message.info(), message.data().clone());
+            let (stream, ppid, context) = (info.stream, info.ppid, info.context);
+            self.notify(Notification::SendFailed { sent: false, stream, ppid, context, data });
+        }
+    }
+
+    /// Fills the packet: a SACK, then lost chunks, then new ones.
+    pub(super) fn write_data(&mut self, cx: &mut Cx<'_>, writing: &mut Writing) {
+        let early = self.state == State::CookieEchoed && writing.refreshes && self.opening.is_some();
+        let target = if self.state.may_send_data() && !self.pending.has(Pending::SHUTDOWN) {
+            self.next_data(cx).ok()
+        } else {
+            None
+        };
+        let here = target == Some(writing.path);
+        self.write_sack(cx, writing, here);
+        if here {
+            self.write_lost(cx, writing);
+        }
+        if (here || early) && self.tx.out.lost() == 0 {
+            self.write_new(cx, writing);
+        }
+    }
+
+    fn write_lost(&mut self, cx: &mut Cx<'_>, writing: &mut Writing) {
+        let mut from = self.tx.out.cum().next();
+        while let Some(tsn) = self.tx.out.next_lost(from) {
+            from = tsn.next();
+            if self.rtx_path(tsn) != writing.path {
+                continue;
+            }
+            let Some(len) = self.tx.out.get(tsn).map(|c| c.data.len()) else { return };
+            let room = self.paths.get(writing.path).cwnd.has_room();
+            if !room && !self.tx.fast {
+                return;
+            }
+            if DATA_HEADER_LEN + padded(len) > writing.bundle.room() {
+                if !writing.bundle.is_empty() {
+                    return;
+                }
+                // The path has become narrower than the chunk is.
+                writing.fragment = true;
+            }
+            self.resend(cx, writing, tsn);
+        }
+    }
+
+    fn resend(&mut self, cx: &mut Cx<'_>, writing: &mut Writing, tsn: Tsn) {
+        let lowest = self.tx.out.iter().find(|(_, c)| c.mark != Mark::Acked).map(|(tsn, _)| tsn) == Some(tsn);
+        let fast = self.tx.out.get(tsn).is_some_and(|c| c.missing >= MISSING_MAX && c.sends == 1);
+        let Some(chunk) = self.tx.out.resend(tsn, writing.path, cx.now) else { return };
+        writing.bundle.data(&header(tsn, chunk), &chunk.data);
+        let len = chunk.len();
+        let count = &mut cx.count.sctp;
+        if fast {
+            count.fast_retransmits += 1;
+        } else {
+            count.t3_retransmits += 1;
+        }
+        self.on_chunk(writing, len);
+        writing.restart_t3 |= lowest;
+    }
+
+    fn write_new(&mut self, cx: &mut Cx<'_>, writing: &mut Writing) {
+        let point = self.paths.fragment_point(self.options.maxseg);
+        while self.may_add(writing, point) {
+            let max = writing.bundle.room_for_data().min(point);
+            let whole = self.tx.queue.front().is_some_and(|m| !m.is_begun() && m.data().len() <= max);
+            let Some(fragment) = self.tx.queue.take(max) else { return };
+            let count = &mut cx.count.sctp;
+            count.frag_usr_msgs += u64::from(!whole && fragment.flags.begin());
+            if fragment.info.unordered {
+                count.out_unorder_chunks += 1;
+            } else {
+                count.out_order_chunks += 1;
+            }
+            let chunk = Chunk {
+                data: fragment.data,
+                sent_at: cx.now,
+                ppid: fragment.info.ppid,
+                context: fragment.info.context,
+                stream: fragment.info.stream,
+                ssn: fragment.ssn,
+                flags: fragment.flags,
+                path: writing.path,
+                sends: 1,
+                missing: 0,
+                mark: Mark::InFlight,
+            };
+            let (tsn, len) = (self.tx.out.next_tsn(), chunk.len());
+            writing.bundle.data(&header(tsn, &chunk), &chunk.data);
+            self.tx.out.push(chunk);
+            self.tx.probing |= self.tx.peer_rwnd == 0;
+            self.owner.dry = false;
+            let path = self.paths.get_mut(writing.path);
+            path.timed.get_or_insert(tsn);
+            self.on_chunk(writing, len);
+        }
+    }
+
+    /// Another new chunk may join this packet: a message fits, or, in a packet of its own, a fragment of one that does not.
+    fn may_add(&self, writing: &Writing, point: usize) -> bool {
+        let Some(message) = self.tx.queue.front() else { return false };
+        let (room, left) = (writing.bundle.room_for_data().min(point), message.data().len());
+        let fits = left <= room
+            || (room > 0 && (writing.data_bytes == 0 || message.is_begun()) && room >= point / 2);
+        fits && self.paths.get(writing.path).cwnd.has_room()
+            && self.check_new(writing.path, writing.bundle.len().min(writing.data_bytes as usize)).is_ok()
+    }
+
+    fn on_chunk(&mut self, writing: &mut Writing, len: u32) {
+        let path = self.paths.get_mut(writing.path);
+        path.cwnd.flight += len;
+        self.tx.peer_rwnd = self.tx.peer_rwnd.saturating_sub(len);
+        writing.data_bytes += len;
+        writing.refreshes = true;
+    }
+}
+
+/// The header of a chunk.
+fn header(tsn: Tsn, chunk: &Chunk) -> DataRepr {
+    DataRepr { flags: chunk.flags, tsn: tsn.wire(), sid: chunk.stream, ssn: chunk.ssn, ppid: chunk.ppid }
+}

@@ -1,0 +1,146 @@
+//! What leaves, packet by packet: first where to, then control chunks, a SACK, lost data, new data (RFC 9260 sections 6.1, 6.10).
+pub(super) mod bundle;
+mod control;
+mod data;
+
+use super::assoc::Assoc;
+use super::paths::{PathId, PathState};
+use super::pending::Pending;
+use super::state::State;
+use crate::base::{Cx, Instant};
+use bundle::Bundle;
+use bytes::Bytes;
+
+/// A packet on its way, without its common header.
+#[derive(Clone, Debug)]
+pub struct Outgoing {
+    /// Where to.
+    pub path: PathId,
+    /// Its verification tag.
+    pub vtag: u32,
+    /// Its chunks.
+    pub chunks: Bytes,
+    /// Credit that it holds; 0 for what nobody pays for.
+    pub charge: u32,
+    /// When it may leave.
+    pub depart_at: Instant,
+    /// It is longer than the path: IP may fragment it.
+    pub fragment: bool,
+}
+
+/// A packet that is being written.
+#[derive(Debug)]
+pub(super) struct Writing {
+    pub(super) path: PathId,
+    pub(super) bundle: Bundle,
+    /// Bytes of user data.
+    pub(super) data_bytes: u32,
+    /// It can refresh the round-trip time: DATA, INIT, COOKIE ECHO or HEARTBEAT.
+    pub(super) refreshes: bool,
+    /// The lowest outstanding TSN of the path goes again.
+    pub(super) restart_t3: bool,
+    pub(super) fragment: bool,
+}
+
+/// What a packet costs beside its bytes, for the credit ledger.
+const PACKET_OVERHEAD: u32 = 256;
+
+impl Assoc {
+    /// The next packet, or `None` when there is nothing to say; then [`Assoc::wait`] tells why.
+    pub fn output(&mut self, cx: &mut Cx<'_>) -> Option<Outgoing> {
+        let id = self.target(cx)?;
+        let room = self.paths.get(id).pmdcs() as usize;
+        let mut writing = Writing {
+            path: id,
+            bundle: Bundle::new(room),
+            data_bytes: 0,
+            refreshes: false,
+            restart_t3: false,
+            fragment: false,
+        };
+        let vtag = if self.pending.has(Pending::INIT) { 0 } else { self.id.tags.1 };
+        if self.write_control(cx, &mut writing) {
+            self.write_data(cx, &mut writing);
+        }
+        if writing.bundle.is_empty() {
+            return None;
+        }
+        cx.count.sctp.out_sctp_packs += 1;
+        let fragment = writing.fragment || writing.bundle.len() > room;
+        let (charge, depart_at) = self.on_packet_sent(cx, &writing);
+        Some(Outgoing { path: id, vtag, chunks: writing.bundle.finish(), charge, depart_at, fragment })
+    }
+
+    /// Timers, pacing and credit of a packet that leaves.
+    fn on_packet_sent(&mut self, cx: &mut Cx<'_>, writing: &Writing) -> (u32, Instant) {
+        let path = self.paths.get_mut(writing.path);
+        if writing.refreshes {
+            path.on_transmit(cx);
+        }
+        if writing.data_bytes == 0 {
+            return (0, cx.now);
+        }
+        let depart_at = path.flow.pacing.on_send(cx.now, writing.bundle.len(), 1);
+        path.cwnd.last_data = cx.now;
+        if writing.restart_t3 {
+            path.restart_t3(depart_at);
+        } else {
+            path.start_t3(depart_at);
+        }
+        let charge = writing.bundle.len() as u32 + PACKET_OVERHEAD;
+        self.credit.charge(charge);
+        if self.tx.fast {
+            self.tx.fast = false;
+        } else if let Some(left) = &mut self.tx.burst {
+            *left = left.saturating_sub(1);
+        }
+        (charge, depart_at)
+    }
+
+    /// Where the next packet goes, by what is most urgent.
+    fn target(&mut self, cx: &mut Cx<'_>) -> Option<PathId> {
+        let pending = &self.pending;
+        if pending.abort.is_some() || pending.has(Pending::SHUTDOWN_COMPLETE) {
+            return Some(pending.reply_path);
+        }
+        if let Some(opening) = &self.opening
+            && pending.has(Pending::INIT | Pending::COOKIE_ECHO)
+        {
+            return Some(opening.path);
+        }
+        if pending.has(Pending::COOKIE_ACK) {
+            return Some(pending.reply_path);
+        }
+        if let Some(&(path, _)) = pending.echoes.front() {
+            return Some(path);
+        }
+        if !pending.errors.is_empty() || pending.has(Pending::SHUTDOWN | Pending::SHUTDOWN_ACK) {
+            return Some(pending.reply_path);
+        }
+        if let Some((id, _)) = self.paths.iter().find(|(_, path)| path.hb.wanted) {
+            return Some(id);
+        }
+        if self.rx.ack.is_due() {
+            return Some(self.sack_path());
+        }
+        self.data_target(cx)
+    }
+
+    /// Where a SACK goes: where DATA came from, unless that path has failed.
+    fn sack_path(&self) -> PathId {
+        let path = self.paths.get(self.rx.path);
+        let good = path.local.is_some() && path.state() != PathState::Inactive;
+        if good { self.rx.path } else { self.paths.active() }
+    }
+
+    /// Asking [`Assoc::output`] may be worth it.
+    #[must_use]
+    pub fn wants_output(&self) -> bool {
+        let data = (self.state.may_send_data() || self.state == State::CookieEchoed)
+            && (self.tx.out.lost() > 0 || !self.tx.queue.is_empty());
+        !self.pending.is_empty()
+            || (self.rx.ack.is_due() && self.state.is_up())
+            || data
+            || self.paths.iter().any(|(_, path)| path.hb.wanted)
+    }
+}

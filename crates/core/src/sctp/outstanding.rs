@@ -1,0 +1,345 @@
+//! DATA chunks that were sent and not acknowledged cumulatively: who carries them, what was said about them, what goes again.
+use super::paths::PathId;
+use super::tsn::Tsn;
+use crate::base::Instant;
+use crate::ranges::RangeSet;
+use bytes::Bytes;
+use lowwater_wire::sctp::DataFlags;
+use std::collections::VecDeque;
+
+/// Miss indications after which a chunk goes again (RFC 9260 section 7.2.4).
+pub const MISSING_MAX: u8 = 3;
+
+/// What is known of a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// On its way, as far as is known.
+    InFlight,
+    /// To be sent again; it counts no longer as in flight.
+    Lost,
+    /// A gap block has named it. The peer may take that back.
+    Acked,
+}
+
+/// One DATA chunk.
+#[derive(Clone, Debug)]
+pub struct Chunk {
+    /// User data.
+    pub data: Bytes,
+    /// When it was sent last.
+    pub sent_at: Instant,
+    /// Payload protocol identifier.
+    pub ppid: u32,
+    /// The application's own number of its message.
+    pub context: u32,
+    /// Stream.
+    pub stream: u16,
+    /// Number in the stream.
+    pub ssn: u16,
+    /// B, E, U and I.
+    pub flags: DataFlags,
+    /// Where it was sent last.
+    pub path: PathId,
+    /// How often, up to 255.
+    pub sends: u8,
+    /// Miss indications.
+    pub missing: u8,
+    /// What is known of it.
+    pub mark: Mark,
+}
+
+impl Chunk {
+    /// Bytes that it counts in windows and in flight.
+    #[must_use]
+    pub fn len(&self) -> u32 {
+        self.data.len() as u32
+    }
+
+    /// Never: a DATA chunk carries something.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.data.is_empty()
+    }
+}
+
+/// The chunks behind the cumulative TSN, in order and without a hole.
+#[derive(Debug)]
+pub struct Outstanding {
+    /// The cumulative TSN.
+    cum: Tsn,
+    chunks: VecDeque<Chunk>,
+    /// TSNs that gap blocks have named.
+    acked: RangeSet,
+    /// TSNs that are marked lost.
+    lost: RangeSet,
+    /// Bytes in flight on all paths together.
+    in_flight: u32,
+    /// Bytes held.
+    bytes: usize,
+}
+
+impl Outstanding {
+    /// Nothing sent yet; `initial` will be the first TSN.
+    #[must_use]
+    pub const fn new(initial: Tsn) -> Self {
+        Self {
+            cum: initial.prev(),
+            chunks: VecDeque::new(),
+            acked: RangeSet::new(),
+            lost: RangeSet::new(),
+            in_flight: 0,
+            bytes: 0,
+        }
+    }
+
+    /// Everything up to here is acknowledged.
+    #[must_use]
+    pub const fn cum(&self) -> Tsn {
+        self.cum
+    }
+
+    /// The TSN of the next new chunk.
+    #[must_use]
+    pub fn next_tsn(&self) -> Tsn {
+        self.cum.plus(self.chunks.len() as u64 + 1)
+    }
+
+    /// Nothing is outstanding.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
+    }
+
+    /// Number of chunks.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.chunks.len()
+    }
+
+    /// Bytes in flight.
+    #[must_use]
+    pub const fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+
+    /// Bytes held, acknowledged by gap blocks or not.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The chunk of this TSN.
+    #[must_use]
+    pub fn get(&self, tsn: Tsn) -> Option<&Chunk> {
+        self.chunks.get(self.index(tsn)?)
+    }
+
+    fn index(&self, tsn: Tsn) -> Option<usize> {
+        (tsn > self.cum).then(|| (tsn.0 - self.cum.0 - 1) as usize)
+    }
+
+    fn get_mut(&mut self, tsn: Tsn) -> Option<&mut Chunk> {
+        let index = self.index(tsn)?;
+        self.chunks.get_mut(index)
+    }
+
+    /// All chunks with their TSNs.
+    pub fn iter(&self) -> impl Iterator<Item = (Tsn, &Chunk)> {
+        self.chunks.iter().enumerate().map(|(n, chunk)| (self.cum.plus(n as u64 + 1), chunk))
+    }
+
+    /// A new chunk leaves, marked in flight; its TSN.
+    pub fn push(&mut self, chunk: Chunk) -> Tsn {
+        let tsn = self.next_tsn();
+        self.in_flight += chunk.len();
+        self.bytes += chunk.data.len();
+        self.chunks.push_back(chunk);
+        tsn
+    }
+
+    /// The lowest TSN that is marked lost.
+    #[must_use]
+    pub fn first_lost(&self) -> Option<Tsn> {
+        self.lost.first().map(|(start, _)| Tsn(start))
+    }
+
+    /// Lost chunks from `from` on.
+    #[must_use]
+    pub fn next_lost(&self, from: Tsn) -> Option<Tsn> {
+        let inside = self.lost.contains(from.0).then_some(from);
+        inside.or_else(|| self.lost.range_from(from.0).map(|(start, _)| Tsn(start)))
+    }
+
+    /// Number of chunks that are marked lost.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.lost.total()
+    }
+
+    /// A lost chunk leaves again, on `path`; the chunk as it is now.
+    pub fn resend(&mut self, tsn: Tsn, path: PathId, at: Instant) -> Option<&Chunk> {
+        self.lost.remove(tsn.0, tsn.0 + 1);
+        let chunk = self.get_mut(tsn)?;
+        chunk.mark = Mark::InFlight;
+        chunk.path = path;
+        chunk.sent_at = at;
+        chunk.sends = chunk.sends.saturating_add(1);
+        let len = chunk.len();
+        self.in_flight += len;
+        self.get(tsn)
+    }
+
+    /// Marks a chunk that is in flight as lost; its path and bytes when it was.
+    pub fn lose(&mut self, tsn: Tsn) -> Option<(PathId, u32)> {
+        let chunk = self.get_mut(tsn).filter(|c| c.mark == Mark::InFlight)?;
+        chunk.mark = Mark::Lost;
+        let (path, len) = (chunk.path, chunk.len());
+        self.in_flight -= len;
+        self.lost.insert(tsn.0, tsn.0 + 1);
+        Some((path, len))
+    }
+
+    /// Marks everything lost that is in flight on `path`; how many bytes.
+    pub fn lose_path(&mut self, path: PathId) -> u32 {
+        let mut lost = 0;
+        for n in 0..self.chunks.len() as u64 {
+            let tsn = self.cum.plus(n + 1);
+            if self.get(tsn).is_some_and(|c| c.path == path)
+                && let Some((_, len)) = self.lose(tsn)
+            {
+                lost += len;
+            }
+        }
+        lost
+    }
+
+    /// The first chunk is acknowledged cumulatively; it with what it was before.
+    pub fn pop(&mut self) -> Option<(Tsn, Chunk)> {
+        let chunk = self.chunks.pop_front()?;
+        self.cum = self.cum.next();
+        self.bytes -= chunk.data.len();
+        match chunk.mark {
+            Mark::InFlight => self.in_flight -= chunk.len(),
+            Mark::Lost => {
+                self.lost.remove(self.cum.0, self.cum.0 + 1);
+            }
+            Mark::Acked => {
+                self.acked.remove(self.cum.0, self.cum.0 + 1);
+            }
+        }
+        Some((self.cum, chunk))
+    }
+
+    /// The next TSN in `start..end` that no gap block has named yet.
+    #[must_use]
+    pub fn next_unacked(&self, start: Tsn, end: Tsn) -> Option<Tsn> {
+        self.acked.first_gap(start.0, end.0).map(|(tsn, _)| Tsn(tsn))
+    }
+
+    /// A gap block names this TSN for the first time; the chunk with what it was before.
+    pub fn ack(&mut self, tsn: Tsn) -> Option<(Mark, &Chunk)> {
+        let before = {
+            let chunk = self.get_mut(tsn)?;
+            core::mem::replace(&mut chunk.mark, Mark::Acked)
+        };
+        match before {
+            Mark::InFlight => self.in_flight -= self.get(tsn)?.len(),
+            Mark::Lost => {
+                self.lost.remove(tsn.0, tsn.0 + 1);
+            }
+            Mark::Acked => {}
+        }
+        self.acked.insert(tsn.0, tsn.0 + 1);
+        self.get(tsn).map(|chunk| (before, chunk))
+    }
+
+    /// How many TSNs gap blocks have named.
+    #[must_use]
+    pub fn acked(&self) -> u64 {
+        self.acked.total()
+    }
+
+    /// The TSNs that gap blocks have named, as ranges.
+    pub fn acked_ranges(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> + '_ {
+        self.acked.iter()
+    }
+
+    /// The peer has taken back what it said of this TSN: it is lost (section 6.2.1, D iii).
+    pub fn renege(&mut self, tsn: Tsn) {
+        let Some(chunk) = self.get_mut(tsn).filter(|c| c.mark == Mark::Acked) else { return };
+        chunk.mark = Mark::Lost;
+        self.acked.remove(tsn.0, tsn.0 + 1);
+        self.lost.insert(tsn.0, tsn.0 + 1);
+    }
+
+    /// One more miss indication for a chunk that is in flight; true when it is now to be sent again. A chunk goes again fast
+    /// only once.
+    pub fn miss(&mut self, tsn: Tsn) -> bool {
+        let Some(chunk) = self.get_mut(tsn).filter(|c| c.mark == Mark::InFlight) else { return false };
+        if chunk.missing >= MISSING_MAX {
+            return false;
+        }
+        chunk.missing += 1;
+        chunk.missing == MISSING_MAX
+    }
+
+    /// Forgets all chunks, as after a restart or an end; what was not acknowledged.
+    pub fn drain(&mut self) -> impl Iterator<Item = Chunk> + '_ {
+        self.acked.clear();
+        self.lost.clear();
+        (self.in_flight, self.bytes) = (0, 0);
+        self.chunks.drain(..)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chunk(path: PathId) -> Chunk {
+        Chunk {
+            data: Bytes::from_static(&[7; 100]),
+            sent_at: Instant::ZERO,
+            ppid: 0,
+            context: 0,
+            stream: 0,
+            ssn: 0,
+            flags: DataFlags::WHOLE,
+            path,
+            sends: 1,
+            missing: 0,
+            mark: Mark::InFlight,
+        }
+    }
+
+    #[test]
+    fn bytes_in_flight_follow_every_mark() {
+        let mut out = Outstanding::new(Tsn::initial(u32::MAX));
+        let tsns: Vec<Tsn> = (0..5).map(|n| out.push(chunk(n % 2))).collect();
+        assert_eq!(out.in_flight(), 500);
+        assert!(out.ack(tsns[2]).is_some());
+        assert_eq!(out.lose(tsns[2]), None);
+        assert_eq!(out.lose(tsns[0]), Some((0, 100)));
+        assert_eq!((out.in_flight(), out.first_lost(), out.lost()), (300, Some(tsns[0]), 1));
+        assert_eq!(out.resend(tsns[0], 1, Instant::ZERO).map(|c| (c.sends, c.path)), Some((2, 1)));
+        assert_eq!(out.lose_path(1), 300);
+        assert_eq!((out.in_flight(), out.lost()), (100, 3));
+        out.renege(tsns[2]);
+        assert_eq!((out.lost(), out.acked()), (4, 0));
+        while out.pop().is_some() {}
+        assert_eq!((out.in_flight(), out.lost(), out.bytes(), out.cum()), (0, 0, 0, tsns[4]));
+        assert_eq!(out.next_tsn(), tsns[4].next());
+    }
+
+    #[test]
+    fn three_misses_and_then_no_more() {
+        let mut out = Outstanding::new(Tsn::initial(1));
+        let tsn = out.push(chunk(0));
+        assert_eq!([0; 5].map(|_| out.miss(tsn)), [false, false, true, false, false]);
+    }
+
+    #[test]
+    fn the_record_is_small() {
+        assert!(size_of::<Chunk>() <= 64, "{}", size_of::<Chunk>());
+    }
+}

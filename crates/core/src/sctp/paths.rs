@@ -1,0 +1,406 @@
+//! The paths of an association: one for each address of the peer, their states, the primary one, and who takes over.
+//!
+//! RFC 9260 sections 5.4 (confirmation), 6.4 (multihomed endpoints), 8.2 (path failure); RFC 7829 (potentially failed).
+use super::congestion::Cwnd;
+use super::heartbeat::{Cadence, Heartbeat};
+use super::notification::PathChange;
+use super::options::{PathOptions, SctpOptions};
+use super::rto::Rto;
+use super::tsn::Tsn;
+use crate::base::limits::SCTP_PATHS_MAX;
+use crate::base::{Cx, Instant};
+use crate::path::pacing::{Demand, Pacing};
+use core::net::IpAddr;
+use lowwater_wire::sctp::HEADER_LEN;
+use smallvec::SmallVec;
+
+/// State of a path (`spinfo_state`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathState {
+    /// The peer named the address; nothing was heard from there, so no data goes there (section 5.4).
+    Unconfirmed,
+    /// It answers.
+    Active,
+    /// It missed some answers: heartbeats at the timeout find out, data goes elsewhere (RFC 7829).
+    PotentiallyFailed,
+    /// It missed too many.
+    Inactive,
+}
+
+/// What a SACK said about one path, gathered while it is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Acked {
+    /// Bytes newly acknowledged.
+    pub bytes: u32,
+    /// The lowest outstanding TSN of this path was among them.
+    pub cumulative: bool,
+    /// Bytes in flight before.
+    pub flight: u32,
+    /// Something of it was newly marked for retransmission.
+    pub lost: bool,
+}
+
+/// One address of the peer.
+#[derive(Debug)]
+pub struct Path {
+    /// The address.
+    pub remote: IpAddr,
+    /// Ours, as the route gave it; `None` while there is no route.
+    pub local: Option<IpAddr>,
+    /// Its state; only [`Paths`] changes it.
+    state: PathState,
+    /// Errors in a row.
+    pub errors: u16,
+    /// Path MTU in bytes of an IP packet.
+    mtu: u16,
+    /// Bounds and interval.
+    pub options: PathOptions,
+    /// Round-trip time and timeout.
+    pub rto: Rto,
+    /// The chunk that is timed, one per round trip.
+    pub timed: Option<Tsn>,
+    /// Congestion window and flight.
+    pub cwnd: Cwnd,
+    /// When T3-rtx runs out; [`Instant::FAR_FUTURE`] while it is stopped.
+    pub t3: Instant,
+    /// Heartbeats.
+    pub hb: Heartbeat,
+    /// The pacer with what this SACK said.
+    pub flow: PathFlow,
+}
+
+/// Pacing, and the figures of the SACK at work.
+#[derive(Debug)]
+pub struct PathFlow {
+    /// Rate and departure times.
+    pub pacing: Pacing,
+    /// What the SACK at work said.
+    pub acked: Acked,
+}
+
+/// Bytes of a DATA chunk packet that are not chunks.
+const fn overhead(v6: bool) -> u16 {
+    HEADER_LEN as u16 + if v6 { 40 } else { 20 }
+}
+
+/// Smallest path MTU that is assumed, so that some data fits whatever a router says.
+const MTU_MIN: u16 = 512;
+/// Path MTU before the route is known.
+const MTU_UNKNOWN: u16 = 1_280;
+
+impl Path {
+    fn new(remote: IpAddr, confirmed: bool, options: &SctpOptions) -> Self {
+        let state = if confirmed { PathState::Active } else { PathState::Unconfirmed };
+        let mut pacing = Pacing::new();
+        if options.pacing {
+            pacing.need();
+        }
+        let pmdcs = u32::from(MTU_UNKNOWN - overhead(remote.is_ipv6()));
+        Self {
+            remote,
+            local: None,
+            state,
+            errors: 0,
+            mtu: MTU_UNKNOWN,
+            options: options.path,
+            rto: Rto::new(&options.rto),
+            timed: None,
+            cwnd: Cwnd::new(pmdcs, remote.is_ipv6()),
+            t3: Instant::FAR_FUTURE,
+            hb: Heartbeat::new(),
+            flow: PathFlow { pacing, acked: Acked::default() },
+        }
+    }
+
+    /// Its state.
+    #[must_use]
+    pub const fn state(&self) -> PathState {
+        self.state
+    }
+
+    /// Path MTU in bytes of an IP packet.
+    #[must_use]
+    pub const fn mtu(&self) -> u16 {
+        self.mtu
+    }
+
+    /// Bytes of chunks that fit one packet (RFC 9260's PMDCS).
+    #[must_use]
+    pub const fn pmdcs(&self) -> u32 {
+        (self.mtu - overhead(self.remote.is_ipv6())) as u32
+    }
+
+    /// The route's MTU is `mtu`, our address `local`.
+    pub fn set_route(&mut self, local: IpAddr, mtu: u16) {
+        self.local = Some(local);
+        let (mtu, fresh) = (mtu.max(MTU_MIN), self.cwnd.last_data == Instant::ZERO);
+        if mtu != self.mtu {
+            self.mtu = mtu;
+            if fresh {
+                self.cwnd = Cwnd::new(self.pmdcs(), self.remote.is_ipv6());
+            }
+        }
+    }
+
+    /// How its heartbeats go.
+    #[must_use]
+    pub const fn cadence(&self) -> Cadence {
+        let urgent = matches!(self.state, PathState::Unconfirmed | PathState::PotentiallyFailed);
+        Cadence::new(&self.options, self.rto.get(), urgent)
+    }
+
+    /// Heartbeats are due to this path at times.
+    #[must_use]
+    pub const fn beats(&self) -> bool {
+        self.options.hb_enable || matches!(self.state, PathState::Unconfirmed)
+    }
+
+    /// Something that can refresh the round-trip time leaves on this path: one store. The eager variant of the lab draws and arms
+    /// the heartbeat timer anew, as Linux did before commit ba6f5e33bdbb.
+    pub fn on_transmit(&mut self, cx: &mut Cx<'_>) {
+        self.hb.on_transmit(cx.now);
+        if cx.sysctl.sctp_hb_eager && self.hb.deadline() != Instant::FAR_FUTURE {
+            let cadence = self.cadence();
+            self.hb.arm(cx, &cadence);
+        }
+    }
+
+    /// Starts T3-rtx for what departs at `depart_at`, unless it runs.
+    pub fn start_t3(&mut self, depart_at: Instant) {
+        if self.t3 == Instant::FAR_FUTURE {
+            self.restart_t3(depart_at);
+        }
+    }
+
+    /// Starts T3-rtx anew.
+    pub fn restart_t3(&mut self, now: Instant) {
+        self.t3 = now + self.rto.get();
+    }
+
+    /// The pacing rate after the window or the round-trip time has changed.
+    pub fn update_rate(&mut self, cx: &Cx<'_>) {
+        let pmdcs = self.pmdcs();
+        let segments = |bytes: u32| if bytes == u32::MAX { u32::MAX } else { bytes.div_ceil(pmdcs).max(1) };
+        let demand = Demand {
+            mss: pmdcs,
+            cwnd: segments(self.cwnd.cwnd),
+            ssthresh: segments(self.cwnd.ssthresh),
+            packets_out: self.cwnd.flight.div_ceil(pmdcs),
+            srtt8_us: self.rto.srtt8_us(),
+        };
+        self.flow.pacing.derive_rate(cx.sysctl, &demand);
+    }
+
+    /// Its options have changed: heartbeats begin, end or move at once.
+    pub fn on_options(&mut self, cx: &mut Cx<'_>, up: bool) {
+        let cadence = self.cadence();
+        if !self.beats() {
+            self.hb.stop();
+        } else if self.hb.deadline() != Instant::FAR_FUTURE {
+            self.hb.reschedule(&cadence);
+        } else if up {
+            self.hb.arm(cx, &cadence);
+        }
+    }
+
+    /// The peer has started anew: nothing of what was measured counts (section 5.2.4.1).
+    pub fn on_restart(&mut self, options: &SctpOptions) {
+        self.errors = 0;
+        self.rto = Rto::new(&options.rto);
+        self.timed = None;
+        self.cwnd = Cwnd::new(self.pmdcs(), self.remote.is_ipv6());
+        self.t3 = Instant::FAR_FUTURE;
+        self.hb = Heartbeat::new();
+    }
+
+    /// Data may go there if nothing better is left.
+    const fn usable(&self) -> bool {
+        self.local.is_some() && !matches!(self.state, PathState::Unconfirmed)
+    }
+}
+
+/// Index of a path; a path keeps it as long as its association lives.
+pub type PathId = u8;
+
+/// All paths of an association. There is always one.
+#[derive(Debug)]
+pub struct Paths {
+    list: SmallVec<[Box<Path>; 1]>,
+    primary: PathId,
+    /// Where data goes: the primary path while it is active.
+    active: PathId,
+}
+
+impl Paths {
+    /// One path, which is the primary one. `confirmed` where the application chose the address or the handshake came from it.
+    #[must_use]
+    pub fn new(remote: IpAddr, confirmed: bool, options: &SctpOptions) -> Self {
+        let mut list = SmallVec::new();
+        list.push(Box::new(Path::new(remote, confirmed, options)));
+        Self { list, primary: 0, active: 0 }
+    }
+
+    /// Adds an address, unless it is known or there are too many; true when it was added.
+    pub fn add(&mut self, remote: IpAddr, confirmed: bool, options: &SctpOptions) -> bool {
+        if let Some(id) = self.find(remote) {
+            let path = &mut self.list[usize::from(id)];
+            if confirmed && path.state == PathState::Unconfirmed {
+                path.state = PathState::Active;
+            }
+            return false;
+        }
+        if self.list.len() >= SCTP_PATHS_MAX {
+            return false;
+        }
+        self.list.push(Box::new(Path::new(remote, confirmed, options)));
+        true
+    }
+
+    /// The path to this address.
+    #[must_use]
+    pub fn find(&self, remote: IpAddr) -> Option<PathId> {
+        self.list.iter().position(|p| p.remote == remote).map(|at| at as PathId)
+    }
+
+    /// Number of paths.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Never.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// All of them, by index.
+    pub fn iter(&self) -> impl Iterator<Item = (PathId, &Path)> {
+        self.list.iter().enumerate().map(|(at, path)| (at as PathId, &**path))
+    }
+
+    /// All of them, by index.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (PathId, &mut Path)> {
+        self.list.iter_mut().enumerate().map(|(at, path)| (at as PathId, &mut **path))
+    }
+
+    /// The path of this index.
+    #[must_use]
+    pub fn get(&self, id: PathId) -> &Path {
+        &self.list[usize::from(id)]
+    }
+
+    /// The path of this index.
+    pub fn get_mut(&mut self, id: PathId) -> &mut Path {
+        &mut self.list[usize::from(id)]
+    }
+
+    /// The path that is used while all is well.
+    #[must_use]
+    pub const fn primary(&self) -> PathId {
+        self.primary
+    }
+
+    /// Makes a path the primary one.
+    pub fn set_primary(&mut self, id: PathId) {
+        self.primary = id;
+        self.choose();
+    }
+
+    /// Where new data goes.
+    #[must_use]
+    pub const fn active(&self) -> PathId {
+        self.active
+    }
+
+    /// Where something goes again that was sent to `last` and not acknowledged: another active path, if there is one
+    /// (section 6.4.1).
+    #[must_use]
+    pub fn alternate(&self, last: PathId) -> PathId {
+        let count = self.list.len();
+        let after = (1..count).map(|n| ((usize::from(last) + n) % count) as PathId);
+        let good = |id: &PathId| self.get(*id).state == PathState::Active && self.get(*id).usable();
+        after.clone().find(good).unwrap_or_else(|| {
+            // Nobody else answers: the one with the fewest errors, the one in use when they are equal.
+            let rest = after.filter(|id| self.get(*id).usable());
+            let least = rest.min_by_key(|id| self.get(*id).errors);
+            least.filter(|id| self.get(*id).errors < self.get(last).errors).unwrap_or(last)
+        })
+    }
+
+    /// Chooses where new data goes: the primary path while it is active, else another active one, else the one that is
+    /// potentially failed with the fewest errors (RFC 7829 section 5.1), else the primary.
+    pub fn choose(&mut self) {
+        let rank = |path: &Path| match path.state {
+            _ if path.local.is_none() => 4,
+            PathState::Active => 0,
+            PathState::PotentiallyFailed => 1,
+            PathState::Inactive => 2,
+            PathState::Unconfirmed => 3,
+        };
+        let key = |id: PathId, path: &Path| (rank(path), path.errors, id != self.primary, id != self.active);
+        let active_primary = rank(self.get(self.primary)) == 0;
+        let best = self.iter().min_by_key(|&(id, path)| key(id, path)).map_or(self.primary, |(id, _)| id);
+        self.active = if active_primary { self.primary } else { best };
+    }
+
+    /// Something was heard that only a live path brings: an acknowledgement of DATA, or of a HEARTBEAT (section 8.2). What has
+    /// changed, if anything.
+    pub fn on_alive(&mut self, id: PathId, heartbeat: bool) -> Option<PathChange> {
+        let path = self.get_mut(id);
+        path.errors = 0;
+        let before = path.state;
+        if before == PathState::Unconfirmed && !heartbeat {
+            return None;
+        }
+        path.state = PathState::Active;
+        if before == PathState::Active {
+            return None;
+        }
+        let cadence = path.cadence();
+        path.hb.reschedule(&cadence);
+        self.choose();
+        Some(if before == PathState::Unconfirmed { PathChange::Confirmed } else { PathChange::Available })
+    }
+
+    /// A transmission to this path stayed without answer. What has changed, if anything.
+    pub fn on_error(&mut self, cx: &Cx<'_>, id: PathId) -> Option<PathChange> {
+        let pf_enable = cx.sysctl.sctp_pf_enable;
+        let path = self.get_mut(id);
+        if path.state != PathState::Inactive {
+            path.errors = path.errors.saturating_add(1);
+        }
+        let before = path.state;
+        if before != PathState::Inactive && path.errors > path.options.max_retrans {
+            path.state = PathState::Inactive;
+        } else if pf_enable && before == PathState::Active && path.errors > path.options.pf_retrans {
+            path.state = PathState::PotentiallyFailed;
+        }
+        if path.state == before {
+            return None;
+        }
+        // The timer that runs has the long interval of a path that is well.
+        let cadence = path.cadence();
+        path.hb.reschedule(&cadence);
+        let state = path.state;
+        self.choose();
+        match state {
+            PathState::PotentiallyFailed => Some(PathChange::PotentiallyFailed),
+            // An address that never answered is nobody's loss (section 5.4).
+            _ if before == PathState::Unconfirmed => None,
+            _ => Some(PathChange::Unreachable),
+        }
+    }
+
+    /// Largest amount of user data in one DATA chunk on every path, `maxseg` at the most.
+    #[must_use]
+    pub fn fragment_point(&self, maxseg: u16) -> usize {
+        let routed = self.list.iter().filter(|p| p.local.is_some());
+        let pmdcs = routed.map(|p| p.pmdcs()).min().unwrap_or(u32::from(MTU_MIN));
+        let most = (pmdcs as usize - lowwater_wire::sctp::DATA_HEADER_LEN) & !3;
+        if maxseg == 0 { most } else { most.min(usize::from(maxseg)) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

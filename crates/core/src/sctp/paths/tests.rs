@@ -1,0 +1,61 @@
+//! States of paths and who takes over.
+use super::*;
+use crate::base::Sysctl;
+use crate::base::testing::World;
+
+fn ip(host: u8) -> IpAddr {
+    IpAddr::from([10, 0, 0, host])
+}
+
+fn three() -> Paths {
+    let options = SctpOptions::new(&Sysctl::default());
+    let mut paths = Paths::new(ip(1), true, &options);
+    for host in 2..=3 {
+        assert!(paths.add(ip(host), false, &options));
+    }
+    assert!(!paths.add(ip(3), false, &options));
+    for (_, path) in paths.iter_mut() {
+        path.set_route(ip(99), 1_500);
+    }
+    paths
+}
+
+#[test]
+fn data_goes_to_confirmed_paths_alone() {
+    let mut paths = three();
+    paths.choose();
+    assert_eq!((paths.active(), paths.alternate(0)), (0, 0));
+    assert_eq!(paths.on_alive(1, false), None);
+    assert_eq!(paths.on_alive(1, true), Some(PathChange::Confirmed));
+    assert_eq!((paths.active(), paths.alternate(0), paths.alternate(1)), (0, 1, 0));
+}
+
+#[test]
+fn one_error_makes_it_potentially_failed_six_inactive_and_an_answer_brings_it_back() {
+    let (mut world, mut paths) = (World::new(), three());
+    paths.on_alive(1, true);
+    let cx = world.cx(Instant::ZERO);
+    assert_eq!(paths.on_error(&cx, 0), Some(PathChange::PotentiallyFailed));
+    assert_eq!(paths.active(), 1);
+    for _ in 0..4 {
+        assert_eq!(paths.on_error(&cx, 0), None);
+    }
+    assert_eq!(paths.on_error(&cx, 0), Some(PathChange::Unreachable));
+    assert_eq!(paths.get(0).state(), PathState::Inactive);
+    assert_eq!(paths.on_alive(0, false), Some(PathChange::Available));
+    assert_eq!((paths.active(), paths.get(0).errors), (0, 0));
+}
+
+#[test]
+fn fragments_fit_the_smallest_path() {
+    let mut paths = three();
+    assert_eq!(paths.fragment_point(0), 1_452);
+    paths.get_mut(2).set_route(ip(98), 1_000);
+    assert_eq!(paths.fragment_point(0), 952);
+    assert_eq!(paths.fragment_point(100), 100);
+}
+
+#[test]
+fn a_path_is_small() {
+    assert!(size_of::<Path>() <= 512, "{}", size_of::<Path>());
+}

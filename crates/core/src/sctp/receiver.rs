@@ -1,0 +1,70 @@
+//! The receiving half of an association: what has come, what is told about it, how much more fits.
+use super::ack_policy::AckPolicy;
+use super::options::SctpOptions;
+use super::paths::PathId;
+use super::stream::recv::RecvStreams;
+use super::tsn::Tsn;
+use super::tsn_map::TsnMap;
+use crate::base::Sysctl;
+
+/// The receiving half.
+#[derive(Debug)]
+pub(crate) struct Receiver {
+    /// Which TSNs have come.
+    pub(crate) map: TsnMap,
+    /// When that is told.
+    pub(crate) ack: AckPolicy,
+    /// What came in them.
+    pub(crate) streams: RecvStreams,
+    /// Streams that the peer may send on.
+    pub(crate) inbound: u16,
+    /// The window that the last SACK offered.
+    pub(crate) advertised: u32,
+    /// Where DATA came from last: a SACK goes there (section 6.4).
+    pub(crate) path: PathId,
+    /// The peer sends nothing more.
+    pub(crate) ended: bool,
+}
+
+impl Receiver {
+    /// Nothing has come; the peer's first TSN will be `initial`.
+    #[must_use]
+    pub(crate) fn new(initial: Tsn, inbound: u16, options: &SctpOptions) -> Self {
+        Self {
+            map: TsnMap::new(initial),
+            ack: AckPolicy::new(),
+            streams: RecvStreams::default(),
+            inbound,
+            advertised: initial_window(options),
+            path: 0,
+            ended: false,
+        }
+    }
+
+    /// The window: half of the buffer less what waits, and nothing when what it costs fills the buffer.
+    #[must_use]
+    pub(crate) fn window(&self, options: &SctpOptions) -> u32 {
+        if self.streams.charge() >= options.rcvbuf as usize {
+            return 0;
+        }
+        let held = u32::try_from(self.streams.bytes()).unwrap_or(u32::MAX);
+        initial_window(options).saturating_sub(held)
+    }
+
+    /// The window has opened so far that the peer should hear of it (`sctp_peer_needs_update`).
+    #[must_use]
+    pub(crate) fn window_has_opened(&self, options: &SctpOptions, sysctl: &Sysctl, mtu: u16) -> bool {
+        let opened = self.window(options).saturating_sub(self.advertised);
+        let share = options.rcvbuf.checked_shr(sysctl.sctp_rwnd_update_shift).unwrap_or(0);
+        opened > 0 && opened >= share.max(u32::from(mtu))
+    }
+}
+
+/// The window of a new association: half of the buffer, as in Linux, but never so little that the peer must not send.
+#[must_use]
+pub(crate) fn initial_window(options: &SctpOptions) -> u32 {
+    (options.rcvbuf / 2).max(WINDOW_MIN)
+}
+
+/// Least initial window (RFC 9260 section 3.3.2).
+const WINDOW_MIN: u32 = 1_500;

@@ -1,0 +1,68 @@
+//! Miss indications and fast retransmission (RFC 9260 section 7.2.4).
+use crate::base::Cx;
+use crate::sctp::outstanding::Outstanding;
+use crate::sctp::paths::Paths;
+use crate::sctp::sender::Sender;
+use crate::sctp::tsn::Tsn;
+
+/// What a SACK newly said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::sctp) struct News {
+    /// The highest TSN newly acknowledged (HTNA).
+    pub(in crate::sctp) highest: Option<Tsn>,
+    /// The highest TSN that a gap block names.
+    pub(in crate::sctp) last_gap: Option<Tsn>,
+    /// The cumulative TSN has moved.
+    pub(in crate::sctp) advanced: bool,
+}
+
+/// Counts miss indications of what lies below the highest TSN newly acknowledged, and marks lost what has enough of them. In
+/// fast recovery a SACK that moves the cumulative TSN counts against everything that it reports missing.
+pub(in crate::sctp) fn on_sack(cx: &mut Cx<'_>, tx: &mut Sender, paths: &mut Paths, news: &News) {
+    if let Some(exit) = tx.recovery
+        && tx.out.cum() >= exit
+    {
+        tx.recovery = None;
+    }
+    let whole = tx.recovery.is_some() && news.advanced;
+    let Some(bound) = (if whole { news.last_gap } else { news.highest }) else { return };
+    let mut lost = false;
+    let mut from = tx.out.cum().next();
+    while let Some(tsn) = tx.out.next_unacked(from, bound) {
+        lost |= miss(&mut tx.out, paths, tsn);
+        from = tsn.next();
+    }
+    if lost {
+        enter(cx, tx, paths);
+    }
+}
+
+/// One miss indication; true when the chunk is lost by it.
+fn miss(out: &mut Outstanding, paths: &mut Paths, tsn: Tsn) -> bool {
+    if !out.miss(tsn) {
+        return false;
+    }
+    let Some((id, len)) = out.lose(tsn) else { return false };
+    let path = paths.get_mut(id);
+    path.cwnd.flight = path.cwnd.flight.saturating_sub(len);
+    path.flow.acked.lost = true;
+    if path.timed == Some(tsn) {
+        path.timed = None;
+    }
+    true
+}
+
+/// Fast retransmission begins: outside of fast recovery each path that has lost something is slowed down, once per window.
+fn enter(cx: &mut Cx<'_>, tx: &mut Sender, paths: &mut Paths) {
+    let fresh = tx.recovery.is_none();
+    if fresh {
+        tx.recovery = Some(tx.out.next_tsn().prev());
+        tx.fast = true;
+    }
+    for (_, path) in paths.iter_mut() {
+        if core::mem::take(&mut path.flow.acked.lost) && fresh {
+            let pmdcs = path.pmdcs();
+            path.cwnd.on_loss(cx, pmdcs);
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! The retransmission timer of a path, T3-rtx (RFC 9260 sections 6.3.3, 7.2.3, 8.1, 8.2).
+use crate::base::{Cx, Instant};
+use crate::sctp::assoc::Assoc;
+use crate::sctp::paths::PathId;
+
+/// T3-rtx of this path ran out: everything that is in flight there is lost, goes elsewhere if there is an elsewhere, and the path
+/// backs off.
+pub(in crate::sctp) fn on_timer(assoc: &mut Assoc, cx: &mut Cx<'_>, id: PathId) {
+    assoc.paths.get_mut(id).t3 = Instant::FAR_FUTURE;
+    let lost = assoc.tx.out.lose_path(id);
+    if lost == 0 {
+        return;
+    }
+    cx.count.sctp.t3_rtx_expireds += 1;
+    let path = assoc.paths.get_mut(id);
+    path.cwnd.flight = path.cwnd.flight.saturating_sub(lost);
+    let pmdcs = path.pmdcs();
+    path.cwnd.on_timeout(cx, pmdcs);
+    path.rto.back_off(&assoc.options.rto);
+    path.timed = None;
+    path.update_rate(cx);
+    assoc.tx.recovery = None;
+    assoc.tx.burst = None;
+    // A peer whose window is closed and who says so lives: the probe that it does not take is no error (section 6.1 A).
+    let probe = core::mem::take(&mut assoc.tx.probing) && assoc.tx.peer_rwnd == 0;
+    if !probe {
+        assoc.on_error(cx, id);
+    }
+}

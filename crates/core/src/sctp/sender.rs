@@ -1,0 +1,117 @@
+//! The sending half of an association: what waits, what is out, what the peer has room for.
+use super::options::SctpOptions;
+use super::outstanding::Outstanding;
+use super::stream::send::SendQueue;
+use super::tsn::Tsn;
+use crate::base::{Instant, Sysctl, Wait};
+
+/// The sending half.
+#[derive(Debug)]
+pub(crate) struct Sender {
+    /// Messages that wait.
+    pub(crate) queue: SendQueue,
+    /// Chunks that were sent.
+    pub(crate) out: Outstanding,
+    /// What the peer has room for beyond what is in flight.
+    pub(crate) peer_rwnd: u32,
+    /// Streams that we may send on.
+    pub(crate) streams: u16,
+    /// Fast recovery lasts until this TSN is acknowledged (section 7.2.4).
+    pub(crate) recovery: Option<Tsn>,
+    /// One packet of retransmissions may leave whatever the window says (section 7.2.4, rule 3).
+    pub(crate) fast: bool,
+    /// Packets that may still leave at this opportunity; `None` before it was looked at.
+    pub(crate) burst: Option<u32>,
+    /// The peer has closed its window and a probe is out (section 6.1 A).
+    pub(crate) probing: bool,
+    /// Why nothing was sent in the last turn; until when, if a time decides.
+    pub(crate) hold: (Wait, Option<Instant>),
+    /// A writer has seen "full".
+    writer_waits: bool,
+}
+
+impl Sender {
+    /// Nothing sent; the first TSN will be `initial`.
+    #[must_use]
+    pub(crate) fn new(initial: Tsn, streams: u16) -> Self {
+        Self {
+            queue: SendQueue::default(),
+            out: Outstanding::new(initial),
+            peer_rwnd: 0,
+            streams,
+            recovery: None,
+            fast: false,
+            burst: None,
+            probing: false,
+            hold: (Wait::Empty, None),
+            writer_waits: false,
+        }
+    }
+
+    /// Everything was sent and acknowledged.
+    #[must_use]
+    pub(crate) fn is_dry(&self) -> bool {
+        self.queue.is_empty() && self.out.is_empty()
+    }
+
+    /// Bytes that count for the send buffer.
+    #[must_use]
+    pub(crate) const fn bytes(&self) -> usize {
+        self.queue.bytes() + self.out.bytes()
+    }
+
+    /// A message may be queued: a byte of the buffer is free, and less is unsent than the low-water mark.
+    pub(crate) const fn admits(&mut self, options: &SctpOptions) -> bool {
+        let room = self.bytes() < options.sndbuf as usize;
+        let unsent = self.queue.is_small(options.notsent_lowat);
+        self.writer_waits |= !(room && unsent);
+        room && unsent
+    }
+
+    /// Writable by the half rule: half of the buffer is free, and less than half of the low-water mark unsent. A writer who sees
+    /// "no" will be told.
+    pub(crate) fn poll_writable(&mut self, options: &SctpOptions, sysctl: &Sysctl) -> bool {
+        let writable = self.writable(options, sysctl);
+        self.writer_waits |= !writable;
+        writable
+    }
+
+    fn writable(&self, options: &SctpOptions, sysctl: &Sysctl) -> bool {
+        let shift = u32::from(sysctl.notsent_lowat_half);
+        let unsent = self.queue.bytes() as u64;
+        let mark = options.notsent_lowat;
+        2 * self.bytes() as u64 <= u64::from(options.sndbuf)
+            && (mark == u32::MAX || unsent << shift < u64::from(mark).max(1))
+    }
+
+    /// A writer that had seen "full" may go on; true once.
+    pub(crate) fn take_writable_edge(&mut self, options: &SctpOptions, sysctl: &Sysctl) -> bool {
+        let edge = self.writer_waits && self.writable(options, sysctl);
+        self.writer_waits &= !edge;
+        edge
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::Instant;
+    use crate::sctp::message::SendInfo;
+    use bytes::Bytes;
+
+    #[test]
+    fn the_low_water_mark_counts_what_is_unsent_and_wakes_under_its_half() {
+        let sysctl = Sysctl::default();
+        let options = SctpOptions { notsent_lowat: 1_000, ..SctpOptions::new(&sysctl) };
+        let mut tx = Sender::new(Tsn::initial(1), 10);
+        assert!(tx.admits(&options) && tx.poll_writable(&options, &sysctl));
+        tx.queue.push(Bytes::from_static(&[0; 1_000]), SendInfo::default(), Instant::ZERO);
+        assert!(!tx.admits(&options));
+        assert!(tx.queue.take(500).is_some());
+        assert!(!tx.take_writable_edge(&options, &sysctl));
+        assert!(tx.admits(&options));
+        assert!(tx.queue.take(1).is_some());
+        assert!(tx.take_writable_edge(&options, &sysctl));
+        assert!(!tx.take_writable_edge(&options, &sysctl));
+    }
+}

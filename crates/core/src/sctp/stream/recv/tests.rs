@@ -1,0 +1,95 @@
+//! Reassembly in any order, order within streams, partial delivery.
+use super::*;
+use proptest::prelude::*;
+
+const B: DataFlags = DataFlags::BEGIN;
+const E: DataFlags = DataFlags::END;
+const M: DataFlags = DataFlags::EMPTY;
+
+fn chunk(tsn: u32, flags: DataFlags, sid: u16, ssn: u16) -> (Tsn, DataRepr) {
+    (Tsn::initial(tsn), DataRepr { flags, tsn, sid, ssn, ppid: 0 })
+}
+
+fn put(streams: &mut RecvStreams, (tsn, header): (Tsn, DataRepr), byte: u8) -> Result<bool, Inconsistent> {
+    streams.insert(tsn, &header, Bytes::copy_from_slice(&[byte; 10]))
+}
+
+fn read(streams: &mut RecvStreams) -> Vec<(u16, usize, bool)> {
+    core::iter::from_fn(|| streams.recv(1 << 20))
+        .map(|r| match r {
+            Received::Data { data, info, eor } => (info.ssn, data.len(), eor),
+            Received::Notification(_) => panic!("none was made"),
+        })
+        .collect()
+}
+
+#[test]
+fn a_late_message_of_one_stream_holds_up_that_stream_alone() {
+    let mut s = RecvStreams::default();
+    put(&mut s, chunk(2, DataFlags::WHOLE, 1, 1), 0).unwrap();
+    put(&mut s, chunk(3, DataFlags::WHOLE, 2, 0), 0).unwrap();
+    assert_eq!(read(&mut s), [(0, 10, true)]);
+    put(&mut s, chunk(4, DataFlags::WHOLE | DataFlags::UNORDERED, 1, 9), 0).unwrap();
+    assert_eq!(read(&mut s), [(0, 10, true)]);
+    put(&mut s, chunk(1, DataFlags::WHOLE, 1, 0), 0).unwrap();
+    assert_eq!(read(&mut s), [(0, 10, true), (1, 10, true)]);
+    assert_eq!((s.bytes(), s.charge()), (0, 0));
+}
+
+#[test]
+fn fragments_that_cannot_be_neighbours_are_refused() {
+    for (first, second) in [((1, B), (2, B)), ((1, E), (2, M)), ((2, B), (1, M)), ((2, M), (1, E))] {
+        let mut s = RecvStreams::default();
+        put(&mut s, chunk(first.0, first.1, 0, 0), 0).unwrap();
+        assert_eq!(
+            put(&mut s, chunk(second.0, second.1, 0, 0), 0),
+            Err(Inconsistent),
+            "{first:?} {second:?}"
+        );
+    }
+    let mut s = RecvStreams::default();
+    put(&mut s, chunk(1, B, 0, 0), 0).unwrap();
+    assert_eq!(put(&mut s, chunk(2, M, 1, 0), 0), Err(Inconsistent));
+}
+
+#[test]
+fn a_message_larger_than_the_buffer_is_read_in_parts_and_others_wait() {
+    let mut s = RecvStreams::default();
+    put(&mut s, chunk(1, B, 0, 0), 0).unwrap();
+    put(&mut s, chunk(2, M, 0, 0), 0).unwrap();
+    assert!(!s.is_readable());
+    assert!(s.begin_partial(Tsn::initial(2), 0));
+    assert_eq!(read(&mut s), [(0, 20, false)]);
+    put(&mut s, chunk(5, DataFlags::WHOLE, 1, 0), 0).unwrap();
+    assert!(!s.is_readable());
+    put(&mut s, chunk(4, E, 0, 0), 0).unwrap();
+    put(&mut s, chunk(3, M, 0, 0), 0).unwrap();
+    assert_eq!(read(&mut s), [(0, 20, true), (0, 10, true)]);
+    put(&mut s, chunk(6, DataFlags::WHOLE, 0, 1), 0).unwrap();
+    assert_eq!(read(&mut s), [(1, 10, true)]);
+    assert_eq!(s.charge(), 0);
+}
+
+proptest! {
+    /// Whatever the order in which the fragments of some messages come, each message is read once, whole and in order.
+    #[test]
+    fn any_order_gives_the_same_messages(lens in prop::collection::vec(1usize..6, 1..8), keys in prop::collection::vec(any::<u32>(), 48)) {
+        let mut chunks = Vec::new();
+        for (ssn, &len) in lens.iter().enumerate() {
+            for n in 0..len {
+                let mut flags = M;
+                if n == 0 { flags = flags | B; }
+                if n == len - 1 { flags = flags | E; }
+                chunks.push((keys[chunks.len()], chunks.len(), chunk(100 + chunks.len() as u32, flags, 3, ssn as u16)));
+            }
+        }
+        chunks.sort_unstable_by_key(|c| (c.0, c.1));
+        let mut s = RecvStreams::default();
+        for &(_, n, c) in &chunks {
+            put(&mut s, c, n as u8).unwrap();
+        }
+        let expected: Vec<(u16, usize, bool)> = lens.iter().enumerate().map(|(ssn, &len)| (ssn as u16, 10 * len, true)).collect();
+        prop_assert_eq!(read(&mut s), expected);
+        prop_assert_eq!(s.charge(), 0);
+    }
+}

@@ -1,0 +1,200 @@
+//! Messages that wait to be sent, first come first served, and the numbers of their streams (RFC 9260 sections 6.5, 6.6, 6.9).
+use crate::base::Instant;
+use crate::sctp::message::SendInfo;
+use bytes::Bytes;
+use lowwater_wire::sctp::DataFlags;
+use std::collections::{BTreeMap, VecDeque};
+
+/// One message.
+#[derive(Clone, Debug)]
+pub struct Message {
+    /// What is left of it.
+    data: Bytes,
+    info: SendInfo,
+    /// It is given up at this instant if nothing of it was sent; [`Instant::FAR_FUTURE`] for never.
+    expires: Instant,
+    /// Its number in the stream once its first fragment has left.
+    ssn: Option<u16>,
+}
+
+impl Message {
+    /// What is left of it.
+    #[must_use]
+    pub const fn data(&self) -> &Bytes {
+        &self.data
+    }
+
+    /// How it is to be sent.
+    #[must_use]
+    pub const fn info(&self) -> &SendInfo {
+        &self.info
+    }
+
+    /// Some of it was sent.
+    #[must_use]
+    pub const fn is_begun(&self) -> bool {
+        self.ssn.is_some()
+    }
+}
+
+/// A fragment on its way into a DATA chunk.
+#[derive(Clone, Debug)]
+pub struct Fragment {
+    /// User data.
+    pub data: Bytes,
+    /// B, E, U and I.
+    pub flags: DataFlags,
+    /// Number in the stream.
+    pub ssn: u16,
+    /// How its message is sent.
+    pub info: SendInfo,
+}
+
+/// The queue of one association.
+#[derive(Debug, Default)]
+pub struct SendQueue {
+    messages: VecDeque<Message>,
+    bytes: usize,
+    /// The next number of each stream that has sent an ordered message.
+    next_ssn: BTreeMap<u16, u16>,
+}
+
+impl SendQueue {
+    /// Queues a message.
+    pub fn push(&mut self, data: Bytes, info: SendInfo, now: Instant) {
+        let expires = info.lifetime.map_or(Instant::FAR_FUTURE, |lifetime| now + lifetime);
+        self.bytes += data.len();
+        self.messages.push_back(Message { data, info, expires, ssn: None });
+    }
+
+    /// Bytes that were not sent yet.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Less is unsent than the low-water mark; `u32::MAX` is none.
+    #[must_use]
+    pub const fn is_small(&self, mark: u32) -> bool {
+        mark == u32::MAX || self.bytes == 0 || self.bytes < mark as usize
+    }
+
+    /// Number of messages that were not sent completely.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// Everything was sent.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    /// The message whose turn it is.
+    #[must_use]
+    pub fn front(&self) -> Option<&Message> {
+        self.messages.front()
+    }
+
+    /// Takes out the message whose turn it is if its lifetime is over before any of it was sent (RFC 9260 section 11.1.5).
+    pub fn take_expired(&mut self, now: Instant) -> Option<Message> {
+        let expired = |m: &mut Message| m.expires <= now && !m.is_begun();
+        let message = self.messages.pop_front_if(expired)?;
+        self.bytes -= message.data.len();
+        Some(message)
+    }
+
+    /// Takes the next fragment, `max` bytes at the most. The fragments of a message follow each other without another's between.
+    pub fn take(&mut self, max: usize) -> Option<Fragment> {
+        let message = self.messages.front_mut()?;
+        let info = message.info;
+        let begin = message.ssn.is_none();
+        let ssn = *message.ssn.get_or_insert_with(|| {
+            if info.unordered {
+                return 0;
+            }
+            let next = self.next_ssn.entry(info.stream).or_insert(0);
+            let ssn = *next;
+            *next = next.wrapping_add(1);
+            ssn
+        });
+        let end = message.data.len() <= max;
+        let data = if end { core::mem::take(&mut message.data) } else { message.data.split_to(max) };
+        self.bytes -= data.len();
+        if end {
+            self.messages.pop_front();
+        }
+        let mut flags = DataFlags::EMPTY;
+        let bits = [
+            (begin, DataFlags::BEGIN),
+            (end, DataFlags::END),
+            (info.unordered, DataFlags::UNORDERED),
+            (info.immediate && end, DataFlags::IMMEDIATE),
+        ];
+        for (set, flag) in bits {
+            if set {
+                flags = flags | flag;
+            }
+        }
+        Some(Fragment { data, flags, ssn, info })
+    }
+
+    /// Forgets everything; the messages as far as they were not sent.
+    pub fn drain(&mut self) -> impl Iterator<Item = Message> + '_ {
+        self.bytes = 0;
+        self.next_ssn.clear();
+        self.messages.drain(..)
+    }
+
+    /// All streams begin anew at 0, as after a restart of the peer.
+    pub fn restart_streams(&mut self) {
+        self.next_ssn.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::time::Duration;
+
+    fn info(stream: u16) -> SendInfo {
+        SendInfo { stream, ..SendInfo::default() }
+    }
+
+    #[test]
+    fn streams_count_by_themselves_and_unordered_messages_do_not() {
+        let mut queue = SendQueue::default();
+        let unordered = SendInfo { unordered: true, ..info(7) };
+        for info in [info(7), info(9), unordered, info(7)] {
+            queue.push(Bytes::from_static(b"x"), info, Instant::ZERO);
+        }
+        let taken: Vec<(u16, u16)> =
+            core::iter::from_fn(|| queue.take(100)).map(|f| (f.info.stream, f.ssn)).collect();
+        assert_eq!(taken, [(7, 0), (9, 0), (7, 0), (7, 1)]);
+    }
+
+    #[test]
+    fn a_long_message_is_cut_with_its_flags() {
+        let mut queue = SendQueue::default();
+        queue.push(Bytes::from_static(&[1; 250]), SendInfo { immediate: true, ..info(0) }, Instant::ZERO);
+        let parts: Vec<_> =
+            core::iter::from_fn(|| queue.take(100)).map(|f| (f.data.len(), f.flags.bits(), f.ssn)).collect();
+        assert_eq!(parts, [(100, 2, 0), (100, 0, 0), (50, 9, 0)]);
+        assert_eq!(queue.bytes(), 0);
+    }
+
+    #[test]
+    fn only_what_has_not_begun_expires() {
+        let mut queue = SendQueue::default();
+        let short = SendInfo { lifetime: Some(Duration::from_millis(5)), ..info(0) };
+        queue.push(Bytes::from_static(&[1; 10]), short, Instant::ZERO);
+        queue.push(Bytes::from_static(&[2; 10]), short, Instant::ZERO);
+        assert!(queue.take(4).is_some());
+        let late = Instant::from_millis(5);
+        assert!(queue.take_expired(late).is_none());
+        assert!(queue.take(10).is_some());
+        assert_eq!(queue.take_expired(late).map(|m| m.data().len()), Some(10));
+        assert_eq!(queue.bytes(), 0);
+    }
+}

@@ -1,0 +1,185 @@
+//! The deadlines of an association and what their end means (RFC 9260 sections 5.1, 6.3.3, 8.3, 9.2).
+use super::assoc::{Assoc, Notice};
+use super::heartbeat::Fired;
+use super::notification::AssocChange;
+use super::paths::PathId;
+use super::pending::Pending;
+use super::recovery::t3;
+use super::state::State;
+use crate::base::time::Duration;
+use crate::base::{Cx, Error, Instant};
+use bytes::Bytes;
+
+/// Deadlines beside those of the paths; [`Instant::FAR_FUTURE`] for a timer that is stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Timers {
+    /// T1-init and T1-cookie, which never run at once.
+    t1: Instant,
+    /// T2-shutdown.
+    t2: Instant,
+    /// T5-shutdown-guard.
+    t5: Instant,
+    autoclose: Instant,
+}
+
+impl Default for Timers {
+    fn default() -> Self {
+        let never = Instant::FAR_FUTURE;
+        Self { t1: never, t2: never, t5: never, autoclose: never }
+    }
+}
+
+impl Timers {
+    pub(super) fn start_t1(&mut self, now: Instant, timeout: Duration) {
+        self.t1 = now + timeout;
+    }
+
+    pub(super) const fn stop_handshake(&mut self) {
+        self.t1 = Instant::FAR_FUTURE;
+    }
+
+    pub(super) fn start_t2(&mut self, now: Instant, timeout: Duration) {
+        self.t2 = now + timeout;
+    }
+
+    /// Starts the guard of a shutdown, unless it runs (section 9.2: five times RTO.Max).
+    pub(super) fn start_t5(&mut self, now: Instant, rto_max_ms: u32) {
+        if self.t5 == Instant::FAR_FUTURE {
+            self.t5 = now + 5 * Duration::from_millis(rto_max_ms.into());
+        }
+    }
+
+    pub(super) fn set_autoclose(&mut self, now: Instant, secs: u32) {
+        self.autoclose = now + Duration::from_secs(secs.into());
+    }
+
+    /// The peer has started anew while we were closing.
+    pub(super) const fn stop_shutdown(&mut self) {
+        (self.t2, self.t5) = (Instant::FAR_FUTURE, Instant::FAR_FUTURE);
+    }
+
+    fn min(&self) -> Instant {
+        self.t1.min(self.t2).min(self.t5).min(self.autoclose)
+    }
+}
+
+impl Assoc {
+    /// When [`Assoc::on_timeout`] wants to be called next.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Instant> {
+        let mut next = self.timers.min().min(self.rx.ack.deadline());
+        for (_, path) in self.paths.iter() {
+            next = next.min(path.t3).min(path.hb.deadline());
+        }
+        if let Some(at) = self.paced_until() {
+            next = next.min(at);
+        }
+        (next != Instant::FAR_FUTURE).then_some(next)
+    }
+
+    /// Does what is due.
+    pub fn on_timeout(&mut self, cx: &mut Cx<'_>) {
+        let due = |at: Instant| at <= cx.now;
+        let (t1, t2, t5) = (due(self.timers.t1), due(self.timers.t2), due(self.timers.t5));
+        if t5 {
+            self.timers.t5 = Instant::FAR_FUTURE;
+            return self.abort(cx, Bytes::new(), Error::TimedOut);
+        }
+        if due(self.timers.autoclose) {
+            self.on_autoclose(cx);
+        }
+        if t1 {
+            self.on_t1(cx);
+        }
+        if t2 {
+            self.on_t2(cx);
+        }
+        self.rx.ack.on_timer(cx.now);
+        for id in 0..self.paths.len() as PathId {
+            if self.paths.get(id).t3 <= cx.now {
+                t3::on_timer(self, cx, id);
+            }
+            if self.paths.get(id).hb.deadline() <= cx.now {
+                self.on_heartbeat_timer(cx, id);
+            }
+        }
+    }
+
+    /// INIT or COOKIE ECHO stayed without answer (sections 5.1 and 4, notes 2 and 3).
+    fn on_t1(&mut self, cx: &mut Cx<'_>) {
+        self.timers.t1 = Instant::FAR_FUTURE;
+        let Some(opening) = &mut self.opening else { return };
+        let (bit, count) = match self.state {
+            State::CookieWait => (Pending::INIT, &mut cx.count.sctp.t1_init_expireds),
+            _ => (Pending::COOKIE_ECHO, &mut cx.count.sctp.t1_cookie_expireds),
+        };
+        *count += 1;
+        if opening.tries >= self.options.max_init_retransmits {
+            cx.count.sctp.aborteds += 1;
+            return self.finish(cx, AssocChange::CannotStart, Some(Error::TimedOut), Bytes::new());
+        }
+        opening.tries += 1;
+        opening.sent_at = None;
+        // The next address may answer, the application has named it (section 6.4.1).
+        let next = (usize::from(opening.path) + 1) % self.paths.len();
+        opening.path = next as PathId;
+        for (_, path) in self.paths.iter_mut() {
+            path.rto.back_off(&self.options.rto);
+        }
+        self.pending.set(bit);
+    }
+
+    /// SHUTDOWN or SHUTDOWN ACK stayed without answer (section 9.2).
+    fn on_t2(&mut self, cx: &mut Cx<'_>) {
+        self.timers.t2 = Instant::FAR_FUTURE;
+        cx.count.sctp.t2_shutdown_expireds += 1;
+        let last = self.pending.reply_path;
+        self.paths.get_mut(last).rto.back_off(&self.options.rto);
+        if !self.on_error(cx, last) {
+            return;
+        }
+        self.pending.reply_path = self.paths.alternate(last);
+        match self.state {
+            State::ShutdownSent => self.pending.set(Pending::SHUTDOWN),
+            State::ShutdownAckSent => self.pending.set(Pending::SHUTDOWN_ACK),
+            _ => {}
+        }
+    }
+
+    fn on_autoclose(&mut self, cx: &mut Cx<'_>) {
+        self.timers.autoclose = Instant::FAR_FUTURE;
+        if self.state == State::Established {
+            self.close(cx);
+            self.owner.notice.add(Notice::READABLE);
+        }
+    }
+
+    /// The heartbeat timer of a path fired: early, or the path is idle and must be asked.
+    fn on_heartbeat_timer(&mut self, cx: &mut Cx<'_>, id: PathId) {
+        let path = self.paths.get_mut(id);
+        let cadence = path.cadence();
+        if path.hb.on_timer(cx, &cadence) == Fired::Early {
+            return;
+        }
+        if !self.state.is_up() || !path.beats() {
+            return path.hb.stop();
+        }
+        // The last one was not answered: that is an error (section 8.3), of the association too once the path is confirmed.
+        if path.hb.nonce != 0 {
+            path.rto.back_off(&self.options.rto);
+            let confirmed = path.state() != super::paths::PathState::Unconfirmed;
+            if confirmed {
+                if !self.on_error(cx, id) {
+                    return;
+                }
+            } else {
+                let change = self.paths.on_error(cx, id);
+                self.path_change(id, change);
+            }
+        }
+        let path = self.paths.get_mut(id);
+        path.hb.wanted = true;
+        let cadence = path.cadence();
+        path.hb.arm(cx, &cadence);
+    }
+}

@@ -1,0 +1,152 @@
+//! What follows a verb on an association: events, a turn, the timer, the end; and what ICMP errors mean for one.
+use crate::base::{Error, Instant, SocketId, Tuple};
+use crate::ip::{IcmpError, IcmpKind, Unreachable};
+use crate::sctp::{Assoc, Fate, Notice as SctpNotice};
+use crate::socket::{Entry, Holder, SctpSocket, Socket, Turn};
+use crate::stack::Stack;
+use crate::stack::expiry::TimerKey;
+use crate::tcp::Notice;
+use core::net::{IpAddr, SocketAddr};
+use smallvec::SmallVec;
+
+/// The edges under the names that all sockets share.
+fn edges(notice: SctpNotice) -> Notice {
+    let pairs = [
+        (SctpNotice::CONNECTED, Notice::CONNECTED),
+        (SctpNotice::READABLE, Notice::READABLE),
+        (SctpNotice::WRITABLE, Notice::WRITABLE),
+        (SctpNotice::CLOSED, Notice::CLOSED),
+    ];
+    let mut out = Notice::NONE;
+    for (bit, edge) in pairs {
+        if notice.0 & bit != 0 {
+            out.insert(edge);
+        }
+    }
+    out
+}
+
+impl Stack {
+    /// Puts a new association into the tables.
+    pub(super) fn insert_assoc(
+        &mut self,
+        assoc: Assoc,
+        bound: SmallVec<[IpAddr; 1]>,
+        holder: Holder,
+    ) -> SocketId {
+        let socket = SctpSocket { assoc, routes: SmallVec::new(), bound };
+        let id = self.sockets.insert(Entry::new(Socket::Sctp(Box::new(socket)), None, holder));
+        self.sctp_refresh(id);
+        id
+    }
+
+    /// Something may be there to be read when a socket changes hands.
+    pub(super) fn tell_readable(&mut self, id: SocketId) {
+        let Some(entry) = self.sockets.get_mut(id) else { return };
+        let Socket::Sctp(sctp) = &mut entry.socket else { return };
+        if sctp.assoc.poll(&self.env.cx(self.now, Some(id))).readable {
+            self.events.push_notice(&mut entry.pending, id, Notice::READABLE);
+        }
+    }
+
+    /// Draws the conclusions from what was done to an association; [`Turn::NONE`] asks for no turn.
+    pub(in crate::stack) fn settle_sctp(&mut self, id: SocketId, why: Turn) {
+        self.sctp_refresh(id);
+        let Some(entry) = self.sockets.get_mut(id) else { return };
+        let Socket::Sctp(sctp) = &mut entry.socket else { return };
+        let notice = edges(sctp.assoc.take_notice(&self.env.cx(self.now, Some(id))));
+        if entry.holder == Holder::Owner && !notice.is_empty() {
+            self.events.push_notice(&mut entry.pending, id, notice);
+        }
+        if !entry.bound {
+            return self.bury(id);
+        }
+        let wants = why != Turn::NONE && sctp.assoc.wants_output();
+        let fate = sctp.assoc.fate();
+        let deadline = sctp.assoc.next_deadline();
+        if self.env.sysctl.sctp_hb_eager {
+            // For comparison: a timer that every packet draws anew costs an operation each, as Linux's once did.
+            entry.timer.cancel(&mut self.wheel);
+        }
+        let mut cx = self.env.cx(self.now, Some(id));
+        entry.timer.set(&mut cx, &mut self.wheel, TimerKey::Socket(id), deadline);
+        if wants {
+            return self.mark_ready(id, why);
+        }
+        if fate == Fate::Dead {
+            self.retire_sctp(id);
+        }
+    }
+
+    /// The association is over: its addresses are free.
+    fn retire_sctp(&mut self, id: SocketId) {
+        let Some(entry) = self.sockets.get_mut(id) else { return };
+        let Socket::Sctp(sctp) = &entry.socket else { return };
+        let (local, remote) = sctp.assoc.ports();
+        for (_, path) in sctp.assoc.paths().iter() {
+            self.demux.sctp.remove(local, SocketAddr::new(path.remote, remote), id);
+        }
+        entry.bound = false;
+        entry.timer.cancel(&mut self.wheel);
+        self.bury(id);
+    }
+
+    pub(in crate::stack) fn sctp_timer(&mut self, id: SocketId) {
+        let Some(entry) = self.sockets.get_mut(id) else { return };
+        let Socket::Sctp(sctp) = &mut entry.socket else { return };
+        sctp.assoc.on_timeout(&mut self.env.cx(self.now, Some(id)));
+        self.settle_sctp(id, Turn::TIMER);
+    }
+
+    /// Nobody holds this association any more.
+    pub(in crate::stack) fn release_sctp(&mut self, id: SocketId, abort: bool) {
+        let Some(entry) = self.sockets.get_mut(id) else { return };
+        let Socket::Sctp(sctp) = &mut entry.socket else { return };
+        entry.holder = Holder::Nobody;
+        let mut cx = self.env.cx(self.now, Some(id));
+        if abort {
+            sctp.assoc.user_abort(&mut cx, b"");
+        } else {
+            sctp.assoc.release(&mut cx);
+        }
+        self.settle_sctp(id, Turn::APP);
+    }
+
+    pub(in crate::stack) fn close_sctp_listener(&mut self, id: SocketId) {
+        let Some(entry) = self.sockets.get_mut(id) else { return };
+        let Socket::SctpListener(l) = &mut entry.socket else { return };
+        entry.holder = Holder::Nobody;
+        self.demux.sctp.unlisten(l.port, id);
+        for child in core::mem::take(&mut l.accept) {
+            self.release_sctp(child, true);
+        }
+        self.bury(id);
+    }
+
+    /// An ICMP error about a packet of ours (RFC 9260 section 10): the tag must be the association's.
+    pub(in crate::stack) fn icmp_error_sctp(&mut self, tuple: &Tuple, error: &IcmpError) -> bool {
+        let Some(id) = self.demux.sctp.flow(tuple.local_port, tuple.remote()) else { return false };
+        let Some(Socket::Sctp(sctp)) = self.sockets.get_mut(id).map(|e| &mut e.socket) else { return false };
+        let (now, tag): (Instant, _) = (self.now, sctp.assoc.tags().1);
+        if error.embedded.seq != Some(tag) {
+            return false;
+        }
+        match error.kind {
+            IcmpKind::TooBig(mtu) => {
+                if !sctp.assoc.on_pmtu(tuple.remote_ip, mtu) {
+                    return false;
+                }
+                self.ip.lower_path_mtu(tuple.remote_ip, mtu, now);
+            }
+            // ICMP6: the peer's host does not speak SCTP, which is as good as an ABORT.
+            IcmpKind::Unreachable(Unreachable::Protocol) => {
+                let mut cx = self.env.cx(now, Some(id));
+                sctp.assoc.on_protocol_unreachable(&mut cx, Error::ProtocolUnreachable);
+            }
+            // Everything else may be forged and is left to the timers (ICMP3, ICMP5).
+            _ => {}
+        }
+        self.settle_sctp(id, Turn::INPUT);
+        true
+    }
+}

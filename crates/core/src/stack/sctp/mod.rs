@@ -1,0 +1,308 @@
+//! What applications call on SCTP sockets: listen, connect, accept, send, receive, and what they set and ask.
+mod demux;
+mod input;
+mod lifecycle;
+mod output;
+
+pub(super) use demux::SctpDemux;
+
+use super::Stack;
+use super::tcp::ports_of;
+use crate::base::limits::SCTP_PATHS_MAX;
+use crate::base::{Cx, Error, Instant, SocketId};
+use crate::sctp::handshake::init::Addresses;
+use crate::sctp::{Assoc, AssocInfo, PathOptions, Received, SctpOptions, SendInfo, Setup};
+use crate::socket::{Entry, Holder, SctpListener, Socket, Turn};
+use bytes::Bytes;
+use core::net::{IpAddr, SocketAddr};
+use smallvec::SmallVec;
+use std::collections::VecDeque;
+
+/// The addresses of a call, unspecified ones left out, and their one port.
+fn bound(addrs: &[SocketAddr]) -> Result<(SmallVec<[IpAddr; 2]>, u16), Error> {
+    let port = addrs.first().map_or(0, SocketAddr::port);
+    if addrs.iter().any(|a| a.port() != port) {
+        return Err(Error::Invalid);
+    }
+    Ok((addrs.iter().map(SocketAddr::ip).filter(|ip| !ip.is_unspecified()).collect(), port))
+}
+
+impl Stack {
+    /// Listens at `addrs`, which all have the same port; none or unspecified ones stand for any address, port 0 for a free one.
+    ///
+    /// # Errors
+    /// [`Error::AddressInUse`], [`Error::AddressNotAvailable`], [`Error::Invalid`] for different ports, [`Error::NoBuffers`] as
+    /// [`Stack::tcp_connect`].
+    pub fn sctp_listen(
+        &mut self,
+        now: Instant,
+        addrs: &[SocketAddr],
+        backlog: u32,
+        options: SctpOptions,
+    ) -> Result<SocketId, Error> {
+        self.enter(now);
+        self.check_events()?;
+        let (ips, mut port) = bound(addrs)?;
+        for ip in &ips {
+            self.check_own(*ip)?;
+        }
+        if port == 0 {
+            let (from, demux) = (ports_of(&self.env.sysctl), &self.demux.sctp);
+            let free = |port| demux.may_listen(port, &ips);
+            port = self.openers.ports.bind(&from, free).ok_or(Error::AddressInUse)?;
+        }
+        if !self.demux.sctp.may_listen(port, &ips) {
+            return Err(Error::AddressInUse);
+        }
+        let backlog = backlog.min(self.env.sysctl.somaxconn);
+        let listener = SctpListener { port, ips: ips.clone(), options, backlog, accept: VecDeque::new() };
+        let socket = Socket::SctpListener(Box::new(listener));
+        let id = self.sockets.insert(Entry::new(socket, None, Holder::Owner));
+        self.demux.sctp.listen(port, &ips, id);
+        Ok(id)
+    }
+
+    /// Opens an association with the peer that has the addresses `remotes`, all with one port; INIT goes to the first. `locals` are
+    /// the addresses that the peer is told of; none stands for all that fit. [`Event::Connected`](super::Event::Connected) or
+    /// [`Event::Closed`](super::Event::Closed) follows.
+    ///
+    /// # Errors
+    /// [`Error::NoRoute`], [`Error::AddressNotAvailable`], [`Error::AddressInUse`] when there is such an association,
+    /// [`Error::Invalid`] for addresses that nobody can have, [`Error::NoBuffers`] as [`Stack::tcp_connect`].
+    pub fn sctp_connect(
+        &mut self,
+        now: Instant,
+        remotes: &[SocketAddr],
+        locals: &[SocketAddr],
+        options: SctpOptions,
+    ) -> Result<SocketId, Error> {
+        self.enter(now);
+        self.check_events()?;
+        let port = remotes.first().ok_or(Error::Invalid)?.port();
+        let wrong = |a: &SocketAddr| a.port() != port || a.ip().is_unspecified() || a.ip().is_multicast();
+        if port == 0 || remotes.iter().any(wrong) {
+            return Err(Error::Invalid);
+        }
+        let (mine, mut local_port) = bound(locals)?;
+        for ip in &mine {
+            self.check_own(*ip)?;
+        }
+        let src = self.sctp_route(&mine, remotes[0].ip())?.src;
+        let taken = |demux: &SctpDemux, local| remotes.iter().any(|r| demux.flow(local, *r).is_some());
+        if local_port == 0 {
+            let (from, demux) = (ports_of(&self.env.sysctl), &self.demux.sctp);
+            let free = |port| demux.may_listen(port, &[]) && !taken(demux, port);
+            let found = self.openers.ports.connect(&from, &(src, remotes[0]), free);
+            local_port = found.ok_or(Error::AddressNotAvailable)?;
+        }
+        if taken(&self.demux.sctp, local_port) {
+            return Err(Error::AddressInUse);
+        }
+        let announced = self.sctp_locals(&mine, src);
+        let setup = Setup {
+            ports: (local_port, port),
+            remotes: remotes.iter().map(SocketAddr::ip).collect(),
+            locals: announced,
+            options,
+        };
+        let assoc = Assoc::connect(&mut self.env.cx(self.now, None), setup);
+        let id = self.insert_assoc(assoc, mine.iter().copied().collect(), Holder::Owner);
+        self.settle_sctp(id, Turn::APP);
+        Ok(id)
+    }
+
+    /// The addresses that a peer is told of: those that were bound, or all of the same family and scope as `src`.
+    fn sctp_locals(&self, bound: &[IpAddr], src: IpAddr) -> Addresses {
+        if !bound.is_empty() {
+            return bound.iter().copied().collect();
+        }
+        let mut all = Addresses::from_slice(&[src]);
+        if src.is_loopback() {
+            return all;
+        }
+        let link_local = |ip: IpAddr| matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local());
+        let fits = |ip: &IpAddr| {
+            ip.is_ipv4() == src.is_ipv4()
+                && !ip.is_loopback()
+                && link_local(*ip) == link_local(src)
+                && *ip != src
+        };
+        all.extend(self.ip.ifaces().candidates().map(|(_, ip, _)| ip).filter(fits));
+        all.truncate(SCTP_PATHS_MAX);
+        all
+    }
+
+    /// The oldest association of a listener, with the peer's address. Poll the new socket once, as after [`Stack::tcp_accept`].
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`] when there is none; [`Error::Invalid`] when `listener` is none; [`Error::NoBuffers`] as
+    /// [`Stack::tcp_connect`].
+    pub fn sctp_accept(&mut self, now: Instant, listener: SocketId) -> Result<(SocketId, SocketAddr), Error> {
+        self.enter(now);
+        self.check_events()?;
+        let entry = self.sockets.get_mut(listener).filter(|e| e.holder == Holder::Owner);
+        let Socket::SctpListener(l) = &mut entry.ok_or(Error::NoSuchSocket)?.socket else {
+            return Err(Error::Invalid);
+        };
+        let id = l.accept.pop_front().ok_or(Error::WouldBlock)?;
+        let entry = self.sockets.get_mut(id).ok_or(Error::WouldBlock)?;
+        entry.holder = Holder::Owner;
+        let peer = self.peer_addr(id)?;
+        self.tell_readable(id);
+        Ok((id, peer))
+    }
+
+    /// The association of this socket, which the application holds.
+    fn assoc(&self, id: SocketId) -> Result<&Assoc, Error> {
+        match &self.sockets.get(id).ok_or(Error::NoSuchSocket)?.socket {
+            Socket::Sctp(sctp) => Ok(&sctp.assoc),
+            _ => Err(Error::Unsupported),
+        }
+    }
+
+    /// Calls a method of an association that the application holds, and draws the conclusions.
+    fn with_assoc<R>(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        call: impl FnOnce(&mut Assoc, &mut Cx<'_>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        self.enter(now);
+        let entry = self.sockets.get_mut(id).filter(|e| e.holder == Holder::Owner);
+        let Socket::Sctp(sctp) = &mut entry.ok_or(Error::NoSuchSocket)?.socket else {
+            return Err(Error::Unsupported);
+        };
+        let result = call(&mut sctp.assoc, &mut self.env.cx(self.now, Some(id)));
+        self.settle_sctp(id, Turn::APP);
+        result
+    }
+
+    /// Queues a message without a copy; its length.
+    ///
+    /// # Errors
+    /// Those of [`Assoc::send`].
+    pub fn sctp_send(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        data: Bytes,
+        info: SendInfo,
+    ) -> Result<usize, Error> {
+        self.with_assoc(now, id, |assoc, cx| assoc.send(cx, data, info))
+    }
+
+    /// The next message, part of one, or notification, `max` bytes at the most; `None` at the end.
+    ///
+    /// # Errors
+    /// Those of [`Assoc::recv`].
+    pub fn sctp_recv(&mut self, now: Instant, id: SocketId, max: usize) -> Result<Option<Received>, Error> {
+        self.with_assoc(now, id, |assoc, cx| assoc.recv(cx, max))
+    }
+
+    /// Closes in good order, keeping the socket: what was queued is sent, then SHUTDOWN.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`], [`Error::Unsupported`].
+    pub fn sctp_shutdown(&mut self, now: Instant, id: SocketId) -> Result<(), Error> {
+        self.with_assoc(now, id, |assoc, cx| {
+            assoc.close(cx);
+            Ok(())
+        })
+    }
+
+    /// Aborts with a reason, keeping the socket.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`], [`Error::Unsupported`].
+    pub fn sctp_abort(&mut self, now: Instant, id: SocketId, reason: &[u8]) -> Result<(), Error> {
+        self.with_assoc(now, id, |assoc, cx| {
+            assoc.user_abort(cx, reason);
+            Ok(())
+        })
+    }
+
+    /// A snapshot of an association and its paths.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`], [`Error::Unsupported`].
+    pub fn sctp_info(&self, id: SocketId) -> Result<AssocInfo, Error> {
+        self.assoc(id).map(Assoc::info)
+    }
+
+    /// The options of an association, or those that a listener hands on.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`], [`Error::Unsupported`].
+    pub fn sctp_options(&self, id: SocketId) -> Result<&SctpOptions, Error> {
+        match &self.sockets.get(id).ok_or(Error::NoSuchSocket)?.socket {
+            Socket::Sctp(sctp) => Ok(sctp.assoc.options()),
+            Socket::SctpListener(l) => Ok(&l.options),
+            _ => Err(Error::Unsupported),
+        }
+    }
+
+    /// Changes the options of an association, or those that a listener hands on.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`], [`Error::Unsupported`].
+    pub fn sctp_set_options(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        options: SctpOptions,
+    ) -> Result<(), Error> {
+        self.enter(now);
+        match &mut self.sockets.get_mut(id).ok_or(Error::NoSuchSocket)?.socket {
+            Socket::Sctp(sctp) => sctp.assoc.set_options(&mut self.env.cx(self.now, Some(id)), options),
+            Socket::SctpListener(l) => l.options = options,
+            _ => return Err(Error::Unsupported),
+        }
+        self.settle_sctp(id, Turn::APP);
+        Ok(())
+    }
+
+    /// Changes one path of an association; a changed heartbeat interval takes effect at once.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the peer has no such address.
+    pub fn sctp_set_path(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        remote: IpAddr,
+        options: PathOptions,
+    ) -> Result<(), Error> {
+        self.with_assoc(now, id, |assoc, cx| assoc.set_path_options(cx, remote, options))
+    }
+
+    /// Makes an address of the peer's the primary one.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the peer has no such address, or it was not confirmed.
+    pub fn sctp_set_primary(&mut self, now: Instant, id: SocketId, remote: IpAddr) -> Result<(), Error> {
+        self.with_assoc(now, id, |assoc, _| assoc.set_primary(remote))
+    }
+
+    /// Asks an address of the peer's for an answer now.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the peer has no such address.
+    pub fn sctp_heartbeat(&mut self, now: Instant, id: SocketId, remote: IpAddr) -> Result<(), Error> {
+        self.with_assoc(now, id, |assoc, _| assoc.request_heartbeat(remote))
+    }
+
+    /// All addresses of our side (SCTP_GET_LOCAL_ADDRS), and of the peer's (SCTP_GET_PEER_ADDRS), each with its port.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`], [`Error::Unsupported`].
+    pub fn sctp_addrs(&self, id: SocketId) -> Result<(Vec<SocketAddr>, Vec<SocketAddr>), Error> {
+        if let Socket::SctpListener(l) = &self.sockets.get(id).ok_or(Error::NoSuchSocket)?.socket {
+            return Ok((l.ips.iter().map(|ip| SocketAddr::new(*ip, l.port)).collect(), Vec::new()));
+        }
+        let assoc = self.assoc(id)?;
+        let (ours, theirs) = assoc.ports();
+        let locals = assoc.locals().iter().map(|ip| SocketAddr::new(*ip, ours)).collect();
+        let remotes = assoc.paths().iter().map(|(_, p)| SocketAddr::new(p.remote, theirs)).collect();
+        Ok((locals, remotes))
+    }
+}

@@ -1,0 +1,138 @@
+//! An association's turn to send: the route of each path, the common header, the checksum.
+use crate::base::{DropWhy, Error, FlowId, Instant, SocketId, Tuple};
+use crate::ip::{Dst, OutputParams};
+use crate::packet::{Head, Offload, Owner, Packet};
+use crate::sctp::blue::BlueAnswer;
+use crate::sctp::{Outgoing, PathId};
+use crate::socket::{Path, Socket, Turn};
+use crate::stack::Stack;
+use bytes::Bytes;
+use core::net::{IpAddr, SocketAddr};
+use lowwater_wire::protocol;
+use lowwater_wire::sctp::{HEADER_LEN, SctpRepr, fill_checksum};
+
+impl Stack {
+    pub(in crate::stack) fn sctp_turn(&mut self, id: SocketId, budget: usize) -> usize {
+        self.sctp_refresh(id);
+        for sent in 0..budget {
+            let Some(entry) = self.sockets.get_mut(id) else { return sent };
+            let Socket::Sctp(sctp) = &mut entry.socket else { return sent };
+            let Some(out) = sctp.assoc.output(&mut self.env.cx(self.now, Some(id))) else {
+                self.settle_sctp(id, Turn::NONE);
+                return sent;
+            };
+            self.send_sctp(id, out);
+        }
+        self.settle_sctp(id, Turn::AGAIN);
+        budget
+    }
+
+    /// The way to an address of a peer, from one of the bound addresses, if any are.
+    pub(super) fn sctp_route(&self, bound: &[IpAddr], remote: IpAddr) -> Result<Dst, Error> {
+        let dst = self.route(None, remote);
+        if bound.is_empty() || dst.as_ref().is_ok_and(|dst| bound.contains(&dst.src)) {
+            return dst;
+        }
+        let same = bound.iter().find(|ip| ip.is_ipv4() == remote.is_ipv4());
+        self.route(Some(*same.ok_or(Error::NoRoute)?), remote)
+    }
+
+    /// Finds the routes of paths that have none, or whose routes may have changed, and registers their addresses.
+    pub(super) fn sctp_refresh(&mut self, id: SocketId) {
+        let generation = self.ip.generation();
+        let Some(Socket::Sctp(sctp)) = self.sockets.get(id).map(|e| &e.socket) else { return };
+        let count = sctp.assoc.paths().len();
+        let fresh = |path: &Option<Path>| path.is_some_and(|p| p.dst.generation == generation);
+        if sctp.routes.len() == count && sctp.routes.iter().all(fresh) {
+            return;
+        }
+        for path in 0..count {
+            self.sctp_refresh_path(id, path as PathId);
+        }
+    }
+
+    fn sctp_refresh_path(&mut self, id: SocketId, path: PathId) {
+        let Some(Socket::Sctp(sctp)) = self.sockets.get(id).map(|e| &e.socket) else { return };
+        let (ports, known) = (sctp.assoc.ports(), sctp.routes.len() > usize::from(path));
+        let remote = SocketAddr::new(sctp.assoc.paths().get(path).remote, ports.1);
+        let ours = known || self.demux.sctp.insert(ports.0, remote, id);
+        let Some(Socket::Sctp(sctp)) = self.sockets.get(id).map(|e| &e.socket) else { return };
+        let dst = self.sctp_route(&sctp.bound, remote.ip()).ok().filter(|_| ours);
+        let old = sctp.routes.get(usize::from(path)).copied().flatten();
+        let route = dst.map(|dst| {
+            let fresh = || self.ip.flow_ids((dst.src, ports.0), (remote.ip(), ports.1), protocol::SCTP);
+            Path { dst, ids: old.map_or_else(fresh, |old| old.ids) }
+        });
+        let Some(entry) = self.sockets.get_mut(id) else { return };
+        let Socket::Sctp(sctp) = &mut entry.socket else { return };
+        if known {
+            sctp.routes[usize::from(path)] = route;
+        } else {
+            sctp.routes.push(route);
+        }
+        match route {
+            Some(route) => sctp.assoc.set_route(path, route.dst.src, route.dst.mtu),
+            None => sctp.assoc.lose_route(path),
+        }
+        // Its turn comes on the device of the path that data takes.
+        let active = usize::from(sctp.assoc.paths().active());
+        entry.path = sctp.routes.get(active).copied().flatten().or(entry.path);
+    }
+
+    fn send_sctp(&mut self, id: SocketId, out: Outgoing) {
+        let owner = (out.charge > 0).then_some(Owner { flow: FlowId(id), charge: out.charge });
+        let Some(Socket::Sctp(sctp)) = self.sockets.get_mut(id).map(|e| &mut e.socket) else { return };
+        let (ports, options) = (sctp.assoc.ports(), sctp.assoc.options());
+        let (tos, ttl) = (options.tos, options.ttl);
+        let remote = sctp.assoc.paths().get(out.path).remote;
+        let Some(route) = sctp.routes.get_mut(usize::from(out.path)).and_then(Option::as_mut) else {
+            self.env.count.ip.out_no_routes += 1;
+            self.env.count.dropped(DropWhy::NoRoute);
+            if let Some(owner) = owner {
+                self.refund(owner, true);
+            }
+            return;
+        };
+        let (dst, ident, label) = (route.dst, route.ids.take(1), route.ids.flow_label);
+        let header = SctpRepr { src_port: ports.0, dst_port: ports.1, vtag: out.vtag };
+        let packet = sctp_packet(&header, out.chunks, owner, out.depart_at.max(self.now));
+        let params = OutputParams {
+            tos,
+            ttl: if ttl == 0 { self.default_ttl() } else { ttl },
+            dont_fragment: !out.fragment && self.env.sysctl.ip_no_pmtu_disc == 0,
+            ident: Some(ident),
+            flow_label: label,
+            ..OutputParams::new(dst.src, remote, protocol::SCTP)
+        };
+        self.ip.output(&mut self.env.cx(self.now, None), &dst, &params, packet, &mut self.outbox);
+        self.dispatch();
+    }
+
+    /// A packet that no association pays for: INIT ACK, answers to what comes out of the blue. It goes back to where the other came
+    /// from.
+    pub(super) fn send_sctp_control(&mut self, tuple: &Tuple, answer: &BlueAnswer) {
+        let count = &mut self.env.count.sctp;
+        count.out_sctp_packs += 1;
+        count.out_ctrl_chunks += 1;
+        let header = SctpRepr { src_port: tuple.local_port, dst_port: tuple.remote_port, vtag: answer.vtag };
+        let packet = sctp_packet(&header, answer.chunks.clone(), None, self.now);
+        let params = OutputParams {
+            ttl: self.default_ttl(),
+            ..OutputParams::new(tuple.local_ip, tuple.remote_ip, protocol::SCTP)
+        };
+        let sent = self.ip.send(&mut self.env.cx(self.now, None), &params, packet, &mut self.outbox);
+        if sent.is_err() {
+            self.env.count.dropped(DropWhy::NoRoute);
+        }
+        self.dispatch();
+    }
+}
+
+/// The packet without its IP header. The chunks are shared, the common header is not.
+fn sctp_packet(header: &SctpRepr, chunks: Bytes, owner: Option<Owner>, at: Instant) -> Packet {
+    let mut head = Head::new();
+    let bytes = head.prepend(HEADER_LEN);
+    header.emit(bytes);
+    fill_checksum(bytes, &[&chunks]);
+    Packet { head, payload: chunks, offload: Offload::default(), owner, at }
+}

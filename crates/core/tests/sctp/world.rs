@@ -1,0 +1,291 @@
+//! Two hosts joined by some links in virtual time, each with a delay and a rule of its own.
+use bytes::Bytes;
+use lowwater_core::base::{DeviceId, Duration, Instant, SocketId, Sysctl};
+use lowwater_core::device::QueueLimit;
+use lowwater_core::device::pair::{Pair, Side};
+use lowwater_core::packet::Packet;
+use lowwater_core::sctp::{AssocInfo, Received, SctpOptions, SendInfo};
+use lowwater_core::stack::{Config, Event, Stack};
+use lowwater_wire::sctp::{Chunk, Chunks};
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+
+const SIDES: [Side; 2] = [Side::A, Side::B];
+
+/// What the network does with a packet.
+pub enum Fate {
+    Deliver(Duration),
+    Twice(Duration, Duration),
+    Lose,
+}
+
+/// A packet as it crosses: who sent it, on which link, with these chunks.
+pub struct Crossing<'a> {
+    pub from: usize,
+    pub link: usize,
+    pub now: Instant,
+    pub chunks: &'a [u8],
+}
+
+impl Crossing<'_> {
+    /// Types of its chunks.
+    pub fn kinds(&self) -> Vec<u8> {
+        Chunks::new(self.chunks).map(|raw| raw.expect("well formed").kind()).collect()
+    }
+
+    /// The TSNs of its DATA.
+    pub fn tsns(&self) -> Vec<u32> {
+        let raws = Chunks::new(self.chunks).map(|raw| raw.expect("well formed"));
+        raws.filter_map(|raw| match Chunk::parse(&raw) {
+            Ok(Chunk::Data(header, _)) => Some(header.tsn),
+            _ => None,
+        })
+        .collect()
+    }
+}
+
+type Rule = Box<dyn FnMut(&Crossing<'_>) -> Fate>;
+
+/// A line of the log.
+#[derive(Clone, Debug)]
+pub struct Line {
+    pub at: Instant,
+    pub from: usize,
+    pub link: usize,
+    pub kinds: Vec<u8>,
+    pub bytes: usize,
+}
+
+pub struct World {
+    pub now: Instant,
+    pub stacks: [Stack; 2],
+    pairs: Vec<Pair>,
+    pub rule: Rule,
+    pub events: [VecDeque<Event>; 2],
+    pub log: Vec<Line>,
+    flying: BTreeMap<(Instant, u64), (usize, usize, Packet)>,
+    number: u64,
+}
+
+pub const A: usize = 0;
+pub const B: usize = 1;
+
+/// Host `host` on link `link`.
+pub fn ip(link: usize, host: usize) -> IpAddr {
+    IpAddr::from([10, link as u8, 0, host as u8 + 1])
+}
+
+pub fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+const DELAY: Duration = Duration::from_millis(10);
+
+impl World {
+    pub fn new() -> Self {
+        Self::with(1, &Sysctl::default(), 1)
+    }
+
+    /// `links` links, each with a device and an address on both hosts.
+    pub fn with(links: usize, sysctl: &Sysctl, seed: u64) -> Self {
+        let now = Instant::from_millis(1_000);
+        let limit = QueueLimit { packets: 100_000, bytes: 1 << 30 };
+        let pairs: Vec<Pair> = (0..links).map(|_| Pair::new(1_500, limit)).collect();
+        let stacks = [A, B].map(|host| {
+            let config = Config { sysctl: sysctl.clone(), seed: seed * 2 + host as u64 };
+            let mut stack = Stack::new(config, now);
+            for (link, pair) in pairs.iter().enumerate() {
+                let dev = stack.add_device(pair.caps());
+                stack.add_address(dev, ip(link, host), 24).unwrap();
+            }
+            stack
+        });
+        Self {
+            now,
+            stacks,
+            pairs,
+            rule: Box::new(|_| Fate::Deliver(DELAY)),
+            events: Default::default(),
+            log: Vec::new(),
+            flying: BTreeMap::new(),
+            number: 0,
+        }
+    }
+
+    fn exchange(&mut self) {
+        loop {
+            let mut moved = false;
+            for host in [A, B] {
+                for link in 0..self.pairs.len() {
+                    moved |= self.exchange_one(host, link);
+                }
+                while let Some(event) = self.stacks[host].next_event() {
+                    self.events[host].push_back(event);
+                }
+            }
+            if !moved {
+                return;
+            }
+        }
+    }
+
+    fn exchange_one(&mut self, host: usize, link: usize) -> bool {
+        let (now, dev, side) = (self.now, DeviceId(link as u16 + 1), SIDES[host]);
+        let mut moved = false;
+        while self.stacks[host].needs_transmit(dev) {
+            let done = self.stacks[host].transmit(now, dev, 64, &mut self.pairs[link].end(side));
+            if done.packets == 0 {
+                break;
+            }
+        }
+        while let Some(packet) = self.pairs[link].take(side.other(), now) {
+            moved = true;
+            self.cross(host, link, &packet);
+        }
+        let mut owners = Vec::new();
+        self.pairs[link].completions(side, &mut owners);
+        for owner in owners {
+            self.stacks[host].complete(now, dev, owner);
+            moved = true;
+        }
+        moved
+    }
+
+    fn cross(&mut self, from: usize, link: usize, packet: &Packet) {
+        let all = packet.to_bytes();
+        let chunks = all.get(32..).unwrap_or_default();
+        let crossing = Crossing { from, link, now: self.now, chunks };
+        if all[9] == 132 {
+            let kinds = crossing.kinds();
+            self.log.push(Line { at: self.now, from, link, kinds, bytes: all.len() });
+        }
+        let mut fly = |delay| {
+            self.number += 1;
+            self.flying.insert((self.now + delay, self.number), (1 - from, link, packet.clone()));
+        };
+        match (self.rule)(&crossing) {
+            Fate::Deliver(delay) => fly(delay),
+            Fate::Twice(one, two) => {
+                fly(one);
+                fly(two);
+            }
+            Fate::Lose => {}
+        }
+    }
+
+    /// One step to the next instant at which something happens; false when nothing does until `until`.
+    pub fn step(&mut self, until: Instant) -> bool {
+        self.exchange();
+        let arrival = self.flying.first_key_value().map(|(key, _)| key.0);
+        let next = [arrival, self.stacks[A].next_deadline(), self.stacks[B].next_deadline()];
+        let Some(next) = next.into_iter().flatten().min().filter(|&at| at <= until) else {
+            self.now = self.now.max(until);
+            return false;
+        };
+        self.now = self.now.max(next);
+        while let Some(entry) = self.flying.first_entry().filter(|e| e.key().0 <= self.now) {
+            let (to, link, mut packet) = entry.remove();
+            packet.at = self.now;
+            packet.owner = None;
+            self.stacks[to].receive(self.now, DeviceId(link as u16 + 1), packet);
+        }
+        for stack in &mut self.stacks {
+            stack.handle_timeout(self.now);
+        }
+        self.exchange();
+        true
+    }
+
+    /// Runs until `done`, or until `limit` has passed: then false.
+    pub fn run(&mut self, limit: Duration, mut done: impl FnMut(&mut Self) -> bool) -> bool {
+        let until = self.now + limit;
+        for _ in 0..20_000_000u64 {
+            if done(self) {
+                return true;
+            }
+            if !self.step(until) {
+                return done(self);
+            }
+        }
+        panic!("no end after 20 million steps");
+    }
+
+    /// Lets time pass.
+    pub fn pass(&mut self, time: Duration) {
+        self.run(time, |_| false);
+    }
+
+    pub fn options(&self) -> SctpOptions {
+        SctpOptions::new(self.stacks[A].sysctl())
+    }
+
+    pub fn listen(&mut self, options: SctpOptions) -> SocketId {
+        let now = self.now;
+        let any = SocketAddr::from(([0, 0, 0, 0], 5_000));
+        self.stacks[B].sctp_listen(now, &[any], 16, options).unwrap()
+    }
+
+    pub fn connect(&mut self, options: SctpOptions) -> SocketId {
+        let now = self.now;
+        let remote = SocketAddr::new(ip(0, B), 5_000);
+        self.stacks[A].sctp_connect(now, &[remote], &[], options).unwrap()
+    }
+
+    /// An association from A to B: its sockets.
+    pub fn associated(&mut self, a: SctpOptions, b: SctpOptions) -> (SocketId, SocketId) {
+        let listener = self.listen(b);
+        let client = self.connect(a);
+        let mut server = None;
+        let done = self.run(Duration::from_secs(60), |w| {
+            let now = w.now;
+            server = server.or_else(|| w.stacks[B].sctp_accept(now, listener).ok().map(|(id, _)| id));
+            server.is_some() && w.events[A].contains(&Event::Connected(client))
+        });
+        assert!(done, "no association; {:?}", self.log);
+        (client, server.expect("accepted"))
+    }
+
+    pub fn pair(&mut self) -> (SocketId, SocketId) {
+        let options = self.options();
+        self.associated(options.clone(), options)
+    }
+
+    pub fn send(&mut self, host: usize, id: SocketId, data: &[u8], info: SendInfo) -> usize {
+        let now = self.now;
+        self.stacks[host].sctp_send(now, id, Bytes::copy_from_slice(data), info).unwrap()
+    }
+
+    /// What can be read now, item by item.
+    pub fn read(&mut self, host: usize, id: SocketId) -> Vec<Received> {
+        let (now, mut all) = (self.now, Vec::new());
+        while let Ok(Some(item)) = self.stacks[host].sctp_recv(now, id, 1 << 20) {
+            all.push(item);
+        }
+        all
+    }
+
+    /// The messages that can be read now, their data alone.
+    pub fn messages(&mut self, host: usize, id: SocketId) -> Vec<Vec<u8>> {
+        let mut all: Vec<Vec<u8>> = Vec::new();
+        let mut open = false;
+        for item in self.read(host, id) {
+            let Received::Data { data, eor, .. } = item else { continue };
+            if open {
+                all.last_mut().expect("open").extend_from_slice(&data);
+            } else {
+                all.push(data.to_vec());
+            }
+            open = !eor;
+        }
+        all
+    }
+
+    pub fn info(&self, host: usize, id: SocketId) -> AssocInfo {
+        self.stacks[host].sctp_info(id).unwrap()
+    }
+
+    /// How many packets with this kind of chunk `from` has sent.
+    pub fn sent(&self, from: usize, kind: u8) -> usize {
+        self.log.iter().filter(|l| l.from == from && l.kinds.contains(&kind)).count()
+    }
+}
