@@ -1,9 +1,10 @@
 //! Calls as values, carried out on sockets of the kernel.
 use bytes::Bytes;
 use lowwater_core::base::Sysctl;
-use lowwater_os::socket::{self, Buffer};
+use lowwater_os::socket::{self, Address, Buffer};
 use lowwater_posix::{
-    Call, Control, EpollEvent, Errno, Fd, Name, Optval, Piece, RecvKind, Reply, Room, SendKind, sockaddr,
+    Call, Control, EpollEvent, Errno, Fd, Name, Optval, Piece, PollFd, RecvKind, Reply, Room, SendKind,
+    sockaddr,
 };
 use std::collections::BTreeMap;
 use std::io;
@@ -74,22 +75,23 @@ impl Sockets {
     fn carry_out(&mut self, call: Call) -> Answer {
         match call {
             Call::Socket { domain, ty, protocol } => self.socket(domain, ty, protocol),
-            Call::Bind { fd, addr } => socket::bind(self.fd(fd), &name(addr)).map(done),
+            Call::Bind { fd, addr } => socket::bind(self.fd(fd), address(addr, &name(addr))).map(done),
             Call::Listen { fd, backlog } => socket::listen(self.fd(fd), backlog).map(done),
             Call::Accept { fd, flags } => {
                 let (conn, peer) = socket::accept(self.fd(fd), flags)?;
                 Ok(Reply { addr: Name::read(&peer).inet(), ..self.made(conn) })
             }
-            Call::Connect { fd, addr } => socket::connect(self.fd(fd), &name(addr)).map(done),
+            Call::Connect { fd, addr } => socket::connect(self.fd(fd), address(addr, &name(addr))).map(done),
             Call::Recv { fd, kind, rooms, flags, control_len } => {
                 self.recv(fd, kind, &rooms, flags, control_len)
             }
             Call::Send { fd, kind, data, flags, to, control } => {
                 let _: SendKind = kind;
                 let pieces: Vec<_> = data.iter().map(piece).collect();
-                let to = to.map(name);
+                let to = to.map(|to| (to, name(to)));
+                let to = to.as_ref().map(|(to, bytes)| address(*to, bytes));
                 let control = Control::write(&control);
-                let n = socket::send(self.fd(fd), &pieces, to.as_deref(), &control, flags | MSG_NOSIGNAL)?;
+                let n = socket::send(self.fd(fd), &pieces, to, &control, flags | MSG_NOSIGNAL)?;
                 Ok(Reply::ok(n as i64))
             }
             Call::Shutdown { fd, how } => socket::shutdown(self.fd(fd), how).map(done),
@@ -129,7 +131,8 @@ impl Sockets {
             Call::Getsockname { fd } => self.name_of(fd, false),
             Call::Getpeername { fd } => self.name_of(fd, true),
             Call::Poll { fds, timeout_ms } => {
-                let entries: Vec<_> = fds.iter().map(|f| (self.fd(f.fd), f.events)).collect();
+                let entry = |f: &PollFd| (f.fd >= 0).then(|| (self.fd(f.fd), f.events));
+                let entries: Vec<_> = fds.iter().map(entry).collect();
                 let (n, revents) = socket::poll(&entries, timeout_ms)?;
                 Ok(Reply { revents, ..Reply::ok(n as i64) })
             }
@@ -203,6 +206,10 @@ fn piece(piece: &Piece) -> (Option<&[u8]>, usize) {
         Piece::Data(data) => (Some(data), data.len()),
         Piece::Bad(len) => (None, *len),
     }
+}
+
+fn address(name: Name, bytes: &[u8]) -> Address<'_> {
+    if name == Name::Bad { Address::Bad(SOCKADDR[1] as u32) } else { Address::Bytes(bytes) }
 }
 
 /// A struct sockaddr in the kernel's layout.

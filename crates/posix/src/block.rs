@@ -171,7 +171,9 @@ impl Host {
             // What a packet makes the stack send goes before whom it wakes: the latter runs later (Linux: softirq, then process).
             let sent = self.transmit();
             let events = self.gather_events();
-            if !events && !sent {
+            // What goes over loopback asks for more turns without leaving a trace here.
+            let more = self.stack.needs_transmit(self.dev) && !self.device.is_stopped();
+            if !events && !sent && !more {
                 return;
             }
         }

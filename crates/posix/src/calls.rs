@@ -5,7 +5,7 @@ use crate::abi::{
     SOCK_CLOEXEC, SOCK_DGRAM, SOCK_NONBLOCK, SOCK_RAW, SOCK_STREAM,
 };
 use crate::block::Progress;
-use crate::call::{Call, Fd, RecvKind, Reply, SendKind};
+use crate::call::{Call, Fd, Name, RecvKind, Reply, SendKind};
 use crate::errno::Errno;
 use crate::files::{File, Kind, Sock};
 use crate::host::Host;
@@ -49,8 +49,10 @@ impl Host {
                     _ => Err(Errno::ENOTSOCK),
                 };
             }
-            Call::Send { fd, kind, .. } => {
+            Call::Send { fd, kind, to, .. } => {
                 return match (self.files.get(*fd)?, kind) {
+                    // The address is copied before the protocol has a say (`__sys_sendto`).
+                    (File::Socket(_), _) if *to == Some(Name::Bad) => Err(Errno::EFAULT),
                     (File::Socket(sock), _) if sock.stream => self.tcp_send(call, p),
                     (File::Socket(_), _) => self.udp_send(call, p),
                     (File::Pipe(id, side), SendKind::Write | SendKind::Writev) => {
@@ -201,6 +203,8 @@ impl Host {
     fn getsockname(&mut self, fd: Fd) -> Result<Reply, Errno> {
         let sock = self.files.sock(fd)?;
         let addr = match sock.kind {
+            // What was bound anew after the connection was over.
+            Kind::Conn(id) if self.is_over(id) && sock.bound.is_some_and(|b| b.port() != 0) => sock.bound,
             Kind::Conn(id) | Kind::Udp(id) => self.stack.local_addr(id).ok().or(sock.bound),
             Kind::Fresh | Kind::Listener(_) => sock.bound,
         };

@@ -80,6 +80,11 @@ impl Device {
         Submit::Sent
     }
 
+    /// It takes nothing until it says that it is ready.
+    pub(crate) const fn is_stopped(&self) -> bool {
+        self.refused
+    }
+
     /// The oldest packet leaves; its owner, if there was one.
     fn complete(&mut self) -> Option<Option<Owner>> {
         let (owner, len) = self.held.pop_front()?;

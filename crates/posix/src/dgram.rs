@@ -8,6 +8,7 @@ use crate::files::{Kind, Sock, take_addr};
 use crate::host::Host;
 use crate::recv::Read;
 use crate::send::Write;
+use crate::stream::may_reach;
 use core::net::{Ipv4Addr, SocketAddr};
 use lowwater_core::base::{Error, SocketId};
 
@@ -32,15 +33,32 @@ impl Host {
     /// connect() of a datagram socket.
     pub(crate) fn udp_connect(&mut self, fd: Fd, name: Name) -> Result<Reply, Errno> {
         if name == Name::Unspec {
-            if let Kind::Udp(id) = self.files.sock(fd)?.kind {
-                self.stack.udp_connect(self.now, id, SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0))?;
-            }
-            self.files.sock_mut(fd)?.shut = 0;
+            return self.udp_disconnect(fd);
+        }
+        // The port comes first, whatever the address is worth (`inet_dgram_connect`).
+        let id = self.udp_id(fd)?;
+        let sock = self.files.sock(fd)?;
+        let remote = Self::stack_remote(udp_addr(sock, name)?, sock.bound);
+        may_reach(sock.bound, remote)?;
+        self.stack.udp_connect(self.now, id, remote)?;
+        Ok(Reply::ok(0))
+    }
+
+    /// connect() with AF_UNSPEC: a port that the system chose goes back (`__udp_disconnect`), unless datagrams wait there.
+    fn udp_disconnect(&mut self, fd: Fd) -> Result<Reply, Errno> {
+        let sock = self.files.sock(fd)?;
+        let (kind, chosen) = (sock.kind, sock.chosen);
+        let Kind::Udp(id) = kind else { return Ok(Reply::ok(0)) };
+        if !chosen || self.stack.udp_first_len(id).is_ok() {
+            self.stack.udp_connect(self.now, id, SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0))?;
             return Ok(Reply::ok(0));
         }
-        let remote = Self::stack_remote(udp_addr(self.files.sock(fd)?, name)?);
-        let id = self.udp_id(fd)?;
-        self.stack.udp_connect(self.now, id, remote)?;
+        let error = self.stack.take_error(id).map(Errno::from);
+        self.stack.close(self.now, id)?;
+        let sock = self.files.sock_mut(fd)?;
+        (sock.kind, sock.error) = (Kind::Fresh, error);
+        self.give_port_back(fd)?;
+        self.files.index(fd);
         Ok(Reply::ok(0))
     }
 
@@ -81,6 +99,8 @@ impl Host {
 
     pub(crate) fn udp_send(&mut self, call: &Call, p: &mut Progress) -> Answer {
         let write = Write::of(call)?;
+        // Before anything else (`inet_send_prepare`).
+        let id = self.udp_id(write.fd)?;
         let sock = self.files.sock(write.fd)?;
         let patient = !(sock.nonblocking || write.has(MSG_DONTWAIT));
         let (timeout, shut) = (sock.knobs.sndtimeo, sock.shut & 2 != 0);
@@ -96,27 +116,22 @@ impl Host {
             Some(Name::Unspec) if !sock.v6 => return Err(Errno::EINVAL),
             Some(Name::Unspec) => None,
             Some(Name::Other(_)) if sock.v6 => return Err(Errno::EINVAL),
-            Some(name) => Some(Self::stack_remote(udp_addr(sock, name)?)),
+            Some(name) => Some(Self::stack_remote(udp_addr(sock, name)?, sock.bound)),
         };
         if to.is_some_and(|to| to.port() == 0) {
             return Err(Errno::EINVAL);
         }
-        let connected = matches!(sock.kind, Kind::Udp(id) if self.stack.peer_addr(id).is_ok());
-        if to.is_none() && !connected {
+        if to.is_none() && self.stack.peer_addr(id).is_err() {
             return Err(Errno::EDESTADDRREQ);
-        }
-        if shut {
-            // Without SIGPIPE: that is for streams.
-            return Err(Errno::EPIPE);
-        }
-        if write.bad {
-            let pending = sock.kind.id().and_then(|id| self.stack.take_error(id));
-            return Err(pending.map_or(Errno::EFAULT, Errno::from));
         }
         if write.strange {
             return Err(Errno::EINVAL);
         }
-        let id = self.udp_id(write.fd)?;
+        if shut || write.bad {
+            // EPIPE without SIGPIPE: that is for streams.
+            let why = if shut { Errno::EPIPE } else { Errno::EFAULT };
+            return Err(self.stack.take_error(id).map_or(why, Errno::from));
+        }
         let sent = match to {
             Some(to) => self.stack.udp_send_to(self.now, id, write.data, to),
             None => self.stack.udp_send(self.now, id, write.data),

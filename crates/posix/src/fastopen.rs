@@ -3,7 +3,7 @@ use crate::block::Progress;
 use crate::call::{Name, Reply};
 use crate::calls::Answer;
 use crate::errno::Errno;
-use crate::files::{Kind, take_addr};
+use crate::files::{Attempt, Kind, take_addr};
 use crate::host::Host;
 use crate::send::Write;
 use lowwater_core::base::{Error, SocketId};
@@ -37,7 +37,8 @@ impl Host {
                 };
                 self.after_syn(write, id, nonblocking, p)
             }
-            Kind::Conn(id) if sock.connecting => {
+            Kind::Conn(_) if sock.attempt == Attempt::Spoilt => Err(Errno::EINVAL),
+            Kind::Conn(id) if sock.attempt == Attempt::Open => {
                 let still = if p.begun { Errno::EINPROGRESS } else { Errno::EALREADY };
                 match self.connect_result(write.fd, id, nonblocking, still, p)? {
                     Some(_) => Ok(None),

@@ -51,10 +51,11 @@ pub(crate) struct Sock {
     /// AF_INET6.
     pub(crate) v6: bool,
     pub(crate) nonblocking: bool,
-    /// connect() has not told its result yet (SS_CONNECTING).
-    pub(crate) connecting: bool,
+    pub(crate) attempt: Attempt,
     /// Where it was bound, the port chosen; mapped addresses in their IPv4 form.
     pub(crate) bound: Option<SocketAddr>,
+    /// The system chose the port of `bound`: it goes back with the connection or the listener (no SOCK_BINDPORT_LOCK).
+    pub(crate) chosen: bool,
     /// Of a socket without a connection: the directions that were shut down all the same, 1 for reading, 2 for writing.
     pub(crate) shut: u8,
     /// An error for SO_ERROR that the stack does not hold.
@@ -63,6 +64,17 @@ pub(crate) struct Sock {
     pub(crate) options: SocketOptions,
     /// Every other option.
     pub(crate) knobs: Knobs,
+}
+
+/// How far a connect() is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Attempt {
+    /// None was made, or it has told its result.
+    None,
+    /// It has not told its result yet (SS_CONNECTING).
+    Open,
+    /// It failed, and shutdown() came before anybody asked (SS_DISCONNECTING): no other may be made.
+    Spoilt,
 }
 
 /// Options that the stack does not have: what the calls here obey, and what is only remembered.
@@ -82,8 +94,9 @@ impl Sock {
             stream,
             v6,
             nonblocking,
-            connecting: false,
+            attempt: Attempt::None,
             bound: None,
+            chosen: false,
             shut: 0,
             error: None,
             options,
@@ -93,7 +106,9 @@ impl Sock {
 
     /// What accept() makes of a listener: options are inherited, the rest is new.
     pub(crate) fn child(&self, id: SocketId, nonblocking: bool) -> Self {
-        Self { kind: Kind::Conn(id), nonblocking, connecting: false, shut: 0, error: None, ..self.clone() }
+        let (kind, attempt) = (Kind::Conn(id), Attempt::None);
+        // The port is the listener's: a connection that is over has none (`sk_clone_lock`).
+        Self { kind, attempt, nonblocking, chosen: true, shut: 0, error: None, ..self.clone() }
     }
 
     pub(crate) const fn protocol(&self) -> i32 {
@@ -176,7 +191,7 @@ impl Files {
 
     /// Gives a file the lowest number that is free.
     pub(crate) fn add(&mut self, file: File) -> Result<Fd, Errno> {
-        if self.table.len() >= FDS_MAX {
+        if self.is_full() {
             return Err(Errno::EMFILE);
         }
         let mut fd = self.first;
@@ -192,6 +207,11 @@ impl Files {
         self.table.insert(fd, file);
         self.index(fd);
         Ok(fd)
+    }
+
+    /// No descriptor is left.
+    pub(crate) fn is_full(&self) -> bool {
+        self.table.len() >= FDS_MAX
     }
 
     pub(crate) fn remove(&mut self, fd: Fd) -> Option<File> {

@@ -61,7 +61,8 @@ impl Host {
                 if shut == 3 {
                     bits |= EPOLLHUP;
                 }
-                if failed {
+                // Of a listener nothing is told but who waits (`inet_csk_listen_poll`).
+                if failed && !matches!(kind, Kind::Listener(_)) {
                     bits |= EPOLLERR;
                 }
                 Some(bits)

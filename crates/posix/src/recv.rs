@@ -73,7 +73,7 @@ impl Host {
         }
         let lowat = sock.plain(SOL_SOCKET, SO_RCVLOWAT).max(1) as usize;
         let patient = !(sock.nonblocking || read.has(MSG_DONTWAIT));
-        let timeout = sock.knobs.rcvtimeo;
+        let (timeout, shut) = (sock.knobs.rcvtimeo, sock.shut & 1 != 0);
         let target = if read.has(MSG_WAITALL) { read.want } else { lowat.min(read.want) }.max(1);
         let taken = if read.has(MSG_PEEK) { self.peek(id, &read, p)? } else { self.take_data(id, &read, p)? };
         let waiting = self.queues(id).recv.saturating_sub(self.peek_from(&read)?);
@@ -96,6 +96,8 @@ impl Host {
         let nothing = self.stack.tcp_recv_with(self.now, id, max, &mut |_| {});
         match if max == 0 && !over { Err(Error::WouldBlock) } else { nothing } {
             Ok(_) => self.received(&read, id, 0, p).map(Some),
+            // Shut down before the connection began.
+            Err(Error::WouldBlock) if shut => self.received(&read, id, 0, p).map(Some),
             Err(Error::WouldBlock) if !patient => Err(Errno::EAGAIN),
             Err(Error::WouldBlock) => p.wait(self.now, timeout),
             Err(e) => Err(e.into()),

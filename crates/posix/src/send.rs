@@ -103,6 +103,12 @@ impl Host {
             let errno = sock.take_error().unwrap_or(Errno::EPIPE);
             return Ok(Some(write.fail(errno)));
         };
+        // What was shut down before the connection began is shut down in it, too.
+        if sock.shut & 2 != 0 && !self.waits_to_connect(id) {
+            let errno = self.stack.take_error(id).map_or(Errno::EPIPE, Errno::from);
+            return Ok(Some(write.fail(errno)));
+        }
+        let sock = self.files.sock(write.fd)?;
         let (patient, timeout) = (!write.impatient(sock), sock.knobs.sndtimeo);
         // After the handshake and before anything else (`sock_cmsg_send`).
         if write.strange && !self.waits_to_connect(id) {

@@ -6,7 +6,7 @@ use crate::block::Progress;
 use crate::call::{Fd, Name, Reply};
 use crate::calls::Answer;
 use crate::errno::Errno;
-use crate::files::{File, Kind, Sock, take_addr};
+use crate::files::{Attempt, File, Kind, Sock, take_addr};
 use crate::host::{ANY, Host};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use lowwater_core::base::{Error, SocketId};
@@ -25,9 +25,10 @@ fn collide(a: &Sock, b: &Sock) -> bool {
         return false;
     }
     let families = |s: &Sock, ip: IpAddr| (!s.v6 || (!ip.is_unspecified() && ip.is_ipv4()), s.v6only());
-    // A socket of one family alone does not meet one of the other.
+    // One for IPv6 alone does not meet one for IPv4.
     let ((x_v4, x_only), (y_v4, y_only)) = (families(a, x.ip()), families(b, y.ip()));
-    if x_v4 != y_v4 && (x_only || y_only || (!x_any && !y_any)) {
+    let six_alone = if x_v4 { y_only || !y_any } else { x_only || !x_any };
+    if x_v4 != y_v4 && six_alone {
         return false;
     }
     let both = |name| a.plain(SOL_SOCKET, name) != 0 && b.plain(SOL_SOCKET, name) != 0;
@@ -56,17 +57,21 @@ impl Host {
         if !any && !addr.ip().is_unspecified() && !self.is_ours(addr.ip()) {
             return Err(Errno::EADDRNOTAVAIL);
         }
-        // A connection that is over has given a port back that connect() had chosen; one that bind() chose it keeps.
-        let free = match sock.kind {
-            Kind::Fresh => sock.bound.is_none(),
-            Kind::Conn(id) => self.is_over(id) && sock.bound.is_none_or(|b| b.port() == 0),
-            Kind::Listener(_) | Kind::Udp(_) => false,
-        };
-        if !free {
+        if self.has_port(sock) {
             return Err(Errno::EINVAL);
         }
         self.take_port(fd, addr)?;
         Ok(Reply::ok(0))
+    }
+
+    /// It has a port (`inet_num`). A connection that is over has given back one that the system had chosen.
+    pub(crate) fn has_port(&self, sock: &Sock) -> bool {
+        let kept = sock.bound.is_some_and(|b| b.port() != 0);
+        match sock.kind {
+            Kind::Fresh => kept,
+            Kind::Conn(id) => !self.is_over(id) || (kept && !sock.chosen),
+            Kind::Listener(_) | Kind::Udp(_) => true,
+        }
     }
 
     /// The connection is over: what Linux calls TCP_CLOSE, TIME-WAIT included.
@@ -91,6 +96,8 @@ impl Host {
         for _ in 0..=u16::MAX {
             let port = if addr.port() == 0 { self.stack.tcp_free_port(ip)? } else { addr.port() };
             sock.bound = Some(SocketAddr::new(addr.ip(), port));
+            // A connection that is over has given back what it had, and keeps what it gets now.
+            sock.chosen = addr.port() == 0 && !matches!(sock.kind, Kind::Conn(_));
             // Who does not share a port gets none on which anything of TCP is left.
             let alone = sock.stream && addr.port() != 0 && sock.plain(SOL_SOCKET, SO_REUSEADDR) == 0;
             let taken = self.collides(fd, &sock) || (alone && self.stack.tcp_port_has_connections(port, ip));
@@ -119,11 +126,11 @@ impl Host {
     /// Gives a socket that was never bound a port, before it is used.
     pub(crate) fn autobind(&mut self, fd: Fd) -> Result<(), Errno> {
         let sock = self.files.sock(fd)?;
-        if sock.bound.is_some() {
-            return Ok(());
-        }
         let any: IpAddr = if sock.v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
-        self.take_port(fd, SocketAddr::new(any, 0))
+        match sock.bound {
+            Some(bound) if bound.port() != 0 => Ok(()),
+            bound => self.take_port(fd, bound.unwrap_or(SocketAddr::new(any, 0))),
+        }
     }
 
     /// listen(2): `inet_listen`, which changes the backlog of a listener.
@@ -171,6 +178,10 @@ impl Host {
             return Err(Errno::EOPNOTSUPP);
         }
         let Kind::Listener(listener) = sock.kind else { return Err(Errno::EINVAL) };
+        // Who cannot have a descriptor leaves the connection where it is (`__sys_accept4_file`).
+        if self.files.is_full() {
+            return Err(Errno::EMFILE);
+        }
         let (id, peer) = match self.stack.tcp_accept(self.now, listener) {
             Ok(accepted) => accepted,
             Err(Error::WouldBlock) if sock.nonblocking => return Err(Errno::EAGAIN),
@@ -211,7 +222,8 @@ impl Host {
             Kind::Listener(_) | Kind::Udp(_) => Err(Errno::EISCONN),
             // The SYN waits for the first write.
             Kind::Conn(id) if self.stack.tcp_is_deferred(id) => Err(Errno::EISCONN),
-            Kind::Conn(id) if sock.connecting => {
+            Kind::Conn(_) if sock.attempt == Attempt::Spoilt => Err(Errno::EINVAL),
+            Kind::Conn(id) if sock.attempt == Attempt::Open => {
                 let first = if p.begun { Errno::EINPROGRESS } else { Errno::EALREADY };
                 self.connect_result(fd, id, nonblocking, first, p)
             }
@@ -241,7 +253,8 @@ impl Host {
         if remote.ip().is_multicast() || remote.ip() == IpAddr::V4(Ipv4Addr::BROADCAST) {
             return Err(Errno::ENETUNREACH);
         }
-        let remote = Self::stack_remote(remote);
+        let remote = Self::stack_remote(remote, sock.bound);
+        may_reach(sock.bound, remote)?;
         let (bound, options) = (sock.bound, sock.options.clone());
         let opened = match data {
             Some(data) => self.stack.tcp_connect_with_data(self.now, remote, bound, &options, data),
@@ -254,16 +267,18 @@ impl Host {
         })?;
         let local = self.stack.local_addr(id).ok();
         let sock = self.files.sock_mut(fd)?;
-        (sock.kind, sock.connecting, sock.shut, sock.error) = (Kind::Conn(id), true, 0, None);
+        (sock.kind, sock.attempt, sock.error) = (Kind::Conn(id), Attempt::Open, None);
         sock.bound = sock.bound.or_else(|| local.map(|l| SocketAddr::new(unspecified(l.ip()), 0)));
         self.files.index(fd);
         self.apply_late_options(fd);
         Ok((id, taken))
     }
 
-    /// The unspecified address means this host.
-    pub(crate) fn stack_remote(remote: SocketAddr) -> SocketAddr {
+    /// The unspecified address means this host, in the family of the address that the socket has.
+    pub(crate) fn stack_remote(remote: SocketAddr, bound: Option<SocketAddr>) -> SocketAddr {
+        let four = bound.is_some_and(|b| b.is_ipv4() && !b.ip().is_unspecified());
         let ip = match remote.ip() {
+            ip if ip.is_unspecified() && four => Ipv4Addr::LOCALHOST.into(),
             IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
             IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
             ip => ip,
@@ -292,13 +307,24 @@ impl Host {
                 let error = self.stack.take_error(id).map_or(Errno::ECONNABORTED, Errno::from);
                 // A connect() that has told its failure leaves a socket that can try again (`tcp_disconnect`).
                 self.forget(fd, Some(id))?;
+                self.files.sock_mut(fd)?.shut = 0;
                 Err(error)
             }
             Ok(_) => {
-                self.files.sock_mut(fd)?.connecting = false;
+                self.files.sock_mut(fd)?.attempt = Attempt::None;
                 Ok(Some(Reply::ok(0)))
             }
         }
+    }
+
+    /// A port that the system chose is given back; an address that was asked for stays.
+    pub(crate) fn give_port_back(&mut self, fd: Fd) -> Result<(), Errno> {
+        let sock = self.files.sock_mut(fd)?;
+        if let Some(bound) = sock.bound.filter(|b| b.port() == 0 || sock.chosen) {
+            let asked = !bound.ip().is_unspecified();
+            (sock.bound, sock.chosen) = (asked.then(|| SocketAddr::new(bound.ip(), 0)), false);
+        }
+        Ok(())
     }
 
     /// The socket is as new, its options and what it was bound to kept.
@@ -309,11 +335,8 @@ impl Host {
             self.files.sock_mut(fd)?.options = options;
         }
         let sock = self.files.sock_mut(fd)?;
-        (sock.kind, sock.connecting) = (Kind::Fresh, false);
-        // A port that connect() chose is given back, one that bind() chose stays.
-        if sock.bound.is_some_and(|b| b.port() == 0) {
-            sock.bound = None;
-        }
+        (sock.kind, sock.attempt) = (Kind::Fresh, Attempt::None);
+        self.give_port_back(fd)?;
         self.files.index(fd);
         if let Some(id) = id {
             self.stack.close(self.now, id)?;
@@ -325,14 +348,13 @@ impl Host {
     fn disconnect(&mut self, fd: Fd) -> Result<(), Errno> {
         let kind = self.files.sock(fd)?.kind;
         match kind {
-            Kind::Fresh | Kind::Udp(_) => {
-                let sock = self.files.sock_mut(fd)?;
-                (sock.shut, sock.error) = (0, None);
-            }
+            Kind::Fresh | Kind::Udp(_) => self.files.sock_mut(fd)?.shut = 0,
             Kind::Listener(id) => self.forget(fd, Some(id))?,
             Kind::Conn(id) => {
                 let state = self.stack.tcp_state(id);
                 let options = self.stack.options(id).cloned();
+                // What nobody has asked for yet can still be asked for.
+                let error = self.stack.take_error(id).map(Errno::from);
                 if matches!(state, Ok(State::Close | State::TimeWait | State::SynSent) | Err(_)) {
                     self.stack.close(self.now, id)?;
                 } else {
@@ -343,7 +365,7 @@ impl Host {
                     sock.options = options;
                 }
                 let silent = matches!(state, Ok(State::Close | State::TimeWait) | Err(_));
-                sock.error = (!silent).then_some(Errno::ECONNRESET);
+                sock.error = if silent { error } else { Some(Errno::ECONNRESET) };
                 sock.shut = 0;
                 self.forget(fd, None)?;
             }
@@ -370,8 +392,16 @@ impl Host {
             }
             Kind::Conn(id) => match self.stack.tcp_state(id) {
                 Ok(State::SynSent) => self.disconnect(fd)?,
-                Ok(State::Close | State::TimeWait) | Err(_) => return Err(Errno::ENOTCONN),
+                Ok(State::Close | State::TimeWait) | Err(_) => {
+                    let attempt = &mut self.files.sock_mut(fd)?.attempt;
+                    if *attempt == Attempt::Open {
+                        *attempt = Attempt::Spoilt;
+                    }
+                    return Err(Errno::ENOTCONN);
+                }
                 Ok(_) => {
+                    // Nobody need ask for the result any more.
+                    self.files.sock_mut(fd)?.attempt = Attempt::None;
                     self.stack.shutdown(self.now, id, how)?;
                     // Whoever watches for edges is told, also of what was there before (`inet_shutdown`).
                     self.wake_fd(fd, ANY);
@@ -420,6 +450,15 @@ impl Host {
             }
         }
         Ok(Some(Reply::ok(0)))
+    }
+}
+
+/// Nobody of one family is reached from an address of the other that was asked for.
+pub(crate) fn may_reach(bound: Option<SocketAddr>, remote: SocketAddr) -> Result<(), Errno> {
+    match bound.filter(|b| !b.ip().is_unspecified()).map(|b| (b.ip(), remote.ip())) {
+        Some((IpAddr::V6(_), IpAddr::V4(_))) => Err(Errno::ENETUNREACH),
+        Some((IpAddr::V4(_), IpAddr::V6(_))) => Err(Errno::EAFNOSUPPORT),
+        _ => Ok(()),
     }
 }
 

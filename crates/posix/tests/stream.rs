@@ -4,7 +4,7 @@ mod support;
 use bytes::Bytes;
 use lowwater_core::base::Duration;
 use lowwater_posix::abi::*;
-use lowwater_posix::{Call, Errno, Name, Optval, Piece, RecvKind, Room, SendKind};
+use lowwater_posix::{Call, Errno, Fd, Name, Optval, Piece, RecvKind, Room, SendKind};
 use support::*;
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
@@ -403,4 +403,20 @@ fn a_port_in_time_wait_is_bound_by_who_shares_it() {
     net.run(Duration::from_secs(61));
     ok(&mut net.b, Call::Close { fd: sharing });
     ok(&mut net.b, bind(other, B, 80));
+}
+
+#[test]
+fn without_a_descriptor_accept_leaves_the_connection_where_it_is() {
+    let mut net = Net::new();
+    let listener = listener(&mut net.b, 80);
+    let a = stream(&mut net.a);
+    let id = blocks(&mut net.a, connect(a, B, 80));
+    net.run(Duration::from_millis(100));
+    assert_eq!(finished(&mut net.a, id).ret, 0);
+    let socket = Call::Socket { domain: 2, ty: 1, protocol: 0 };
+    let last = std::iter::from_fn(|| Some(done(&mut net.b, socket.clone())).filter(|r| r.ret >= 0)).last();
+    let accept = Call::Accept { fd: listener, flags: 0 };
+    assert_eq!(done(&mut net.b, accept.clone()).errno, Some(Errno::EMFILE));
+    ok(&mut net.b, Call::Close { fd: last.expect("sockets until then").ret as Fd });
+    assert!(done(&mut net.b, accept).ret >= 0, "it still waits");
 }

@@ -181,10 +181,8 @@ impl Demux {
             return Some(id);
         }
         let port = Some(tuple.local_port);
-        self.udp_bound
-            .get(&(port, Some(tuple.local_ip)))
-            .or_else(|| self.udp_bound.get(&(port, None)))
-            .copied()
+        let places = [Some(tuple.local_ip), Some(any_of(tuple.local_ip)), None];
+        places.iter().find_map(|ip| self.udp_bound.get(&(port, *ip))).copied()
     }
 }
 

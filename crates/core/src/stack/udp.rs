@@ -12,9 +12,22 @@ use core::net::{IpAddr, SocketAddr};
 use lowwater_wire::protocol;
 use lowwater_wire::udp::{self as wire, UdpRepr};
 
-/// The address of a place; unspecified means any.
+/// The address of a place: `::` means any of either family, as on a socket without IPV6_V6ONLY, `0.0.0.0` any of IPv4.
 fn place(addr: SocketAddr) -> Option<IpAddr> {
-    (!addr.ip().is_unspecified()).then(|| addr.ip())
+    Some(addr.ip()).filter(|ip| ip.is_ipv4() || !ip.is_unspecified())
+}
+
+/// The source that datagrams to `remote` must have, `None` for whatever the route says: also where the address is of the other family
+/// and connecting alone has fixed it.
+///
+/// # Errors
+/// [`Error::NoRoute`] where the address of the other family was asked for.
+fn source(udp: &UdpSocket, remote: SocketAddr) -> Result<Option<IpAddr>, Error> {
+    match Some(udp.local.ip()).filter(|ip| !ip.is_unspecified()) {
+        Some(ip) if ip.is_ipv4() == remote.is_ipv4() => Ok(Some(ip)),
+        Some(_) if !udp.bound.is_unspecified() => Err(Error::NoRoute),
+        _ => Ok(None),
+    }
 }
 
 impl Stack {
@@ -26,7 +39,7 @@ impl Stack {
         }
     }
 
-    /// A socket bound to `local`. An unspecified address takes datagrams to any address of either family; port 0 takes a
+    /// A socket bound to `local`. `0.0.0.0` takes datagrams to any IPv4 address, `::` those of either family; port 0 takes a
     /// free one.
     ///
     /// # Errors
@@ -35,7 +48,7 @@ impl Stack {
         self.enter(now);
         self.check_events()?;
         let ip = place(local);
-        if let Some(ip) = ip {
+        if let Some(ip) = ip.filter(|ip| !ip.is_unspecified()) {
             self.check_own(ip)?;
         }
         let mut local = local;
@@ -62,16 +75,16 @@ impl Stack {
         let udp = self.udp(id)?;
         let (local, old) = (udp.local, udp.remote);
         if remote.ip().is_unspecified() {
-            self.udp(id)?.remote = None;
             if let Some(old) = old {
                 self.demux.udp_disconnect(&Tuple::new(local, old));
             }
-            return Ok(());
+            return self.udp_dissolve(id);
         }
         if remote.port() == 0 {
             return Err(Error::Invalid);
         }
-        let src = self.route(place(local), remote.ip())?.src;
+        let src = source(self.udp(id)?, remote)?;
+        let src = self.route(src, remote.ip())?.src;
         let bound = SocketAddr::new(src, local.port());
         if self.demux.udp_flow_taken(&Tuple::new(bound, remote), id) {
             return Err(Error::AddressInUse);
@@ -85,6 +98,19 @@ impl Stack {
         let udp = self.udp(id)?;
         udp.remote = Some(remote);
         udp.local = bound;
+        Ok(())
+    }
+
+    /// Without a peer the address is again the one that was bound (`__udp_disconnect`), unless another socket has taken it meanwhile.
+    fn udp_dissolve(&mut self, id: SocketId) -> Result<(), Error> {
+        let udp = self.udp(id)?;
+        udp.remote = None;
+        let (local, port) = (udp.local, udp.local.port());
+        let bound = SocketAddr::new(udp.bound, port);
+        self.demux.udp_unbind(port, place(local));
+        let to = if self.demux.udp_free(port, place(bound)) { bound } else { local };
+        self.demux.udp_bind(port, place(to), id);
+        self.udp(id)?.local = to;
         Ok(())
     }
 
@@ -112,9 +138,10 @@ impl Stack {
         if remote.port() == 0 {
             return Err(Error::Invalid);
         }
-        let local = self.udp(id)?.local;
-        let dst = self.route(place(local), remote.ip())?;
+        let src = source(self.udp(id)?, remote)?;
+        let dst = self.route(src, remote.ip())?;
         let udp = self.udp(id)?;
+        let local = udp.local;
         let overhead = wire::HEADER_LEN + if remote.is_ipv4() { 20 } else { 40 };
         if udp.dont_fragment && data.len() + overhead > usize::from(dst.mtu) {
             return Err(Error::MessageTooLong);

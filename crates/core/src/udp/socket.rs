@@ -1,7 +1,7 @@
 //! One UDP socket: datagrams received and not yet read, datagrams written and not yet sent.
 use crate::base::{Error, Sysctl};
 use bytes::Bytes;
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use std::collections::VecDeque;
 
 /// Largest payload over IPv4: 65,535 less the IP and UDP headers.
@@ -33,8 +33,10 @@ impl Datagram {
 /// A UDP socket.
 #[derive(Debug)]
 pub struct UdpSocket {
-    /// Bound address; unspecified for any.
+    /// Where datagrams are taken and sent from: where it was bound, or what connecting made of that; unspecified for any.
     pub local: SocketAddr,
+    /// The address that it was bound to, which is valid again without a peer.
+    pub bound: IpAddr,
     /// Connected peer.
     pub remote: Option<SocketAddr>,
     /// Never fragment here and set DF: datagrams beyond the path MTU are refused (IP_PMTUDISC_DO).
@@ -58,6 +60,7 @@ impl UdpSocket {
     pub const fn new(local: SocketAddr, sysctl: &Sysctl) -> Self {
         Self {
             local,
+            bound: local.ip(),
             remote: None,
             dont_fragment: false,
             marks: (0, 0),

@@ -278,7 +278,7 @@ fn bind(fd: &OwnedFd, index: u32, protocol: u16) -> io::Result<()> {
     address[..2].copy_from_slice(&(libc::AF_PACKET as u16).to_ne_bytes());
     address[2..4].copy_from_slice(&protocol.to_ne_bytes());
     address[4..8].copy_from_slice(&index.to_ne_bytes());
-    socket::bind(Some(fd.as_fd()), &address)
+    socket::bind(Some(fd.as_fd()), socket::Address::Bytes(&address))
 }
 
 #[cfg(test)]

@@ -25,6 +25,26 @@ pub enum Buffer {
     Bad(usize),
 }
 
+/// A struct sockaddr to be read.
+#[derive(Clone, Copy, Debug)]
+pub enum Address<'a> {
+    /// Its bytes.
+    Bytes(&'a [u8]),
+    /// A pointer into the first page, where nothing is, with a length.
+    Bad(u32),
+}
+
+impl Address<'_> {
+    /// The pointer and the length that the kernel gets.
+    fn parts(&self) -> (*const libc::sockaddr, u32) {
+        match self {
+            Self::Bytes(bytes) => (bytes.as_ptr().cast(), bytes.len() as u32),
+            // Null would mean that there is no address (sendmsg(2)).
+            Self::Bad(len) => (ptr::without_provenance(1), *len),
+        }
+    }
+}
+
 /// What recvmsg(2) told.
 #[derive(Clone, Debug, Default)]
 pub struct Received {
@@ -65,18 +85,20 @@ pub fn socket(domain: i32, ty: i32, protocol: i32) -> Result<OwnedFd> {
 ///
 /// # Errors
 /// The kernel's.
-pub fn bind(fd: Fd<'_>, addr: &[u8]) -> Result<()> {
-    // SAFETY: the pointer and the length are those of `addr`, which is only read.
-    check(unsafe { libc::bind(raw(fd), addr.as_ptr().cast(), addr.len() as u32) } as isize).map(drop)
+pub fn bind(fd: Fd<'_>, addr: Address<'_>) -> Result<()> {
+    let (pointer, len) = addr.parts();
+    // SAFETY: the pointer and the length are those of bytes that are only read, or lead nowhere, which the kernel answers.
+    check(unsafe { libc::bind(raw(fd), pointer, len) } as isize).map(drop)
 }
 
 /// connect(2).
 ///
 /// # Errors
 /// The kernel's.
-pub fn connect(fd: Fd<'_>, addr: &[u8]) -> Result<()> {
-    // SAFETY: the pointer and the length are those of `addr`, which is only read.
-    check(unsafe { libc::connect(raw(fd), addr.as_ptr().cast(), addr.len() as u32) } as isize).map(drop)
+pub fn connect(fd: Fd<'_>, addr: Address<'_>) -> Result<()> {
+    let (pointer, len) = addr.parts();
+    // SAFETY: the pointer and the length are those of bytes that are only read, or lead nowhere, which the kernel answers.
+    check(unsafe { libc::connect(raw(fd), pointer, len) } as isize).map(drop)
 }
 
 /// listen(2).
@@ -235,7 +257,7 @@ pub fn recv(fd: Fd<'_>, buffers: &mut [Buffer], flags: i32, control: usize) -> R
 pub fn send(
     fd: Fd<'_>,
     pieces: &[(Option<&[u8]>, usize)],
-    to: Option<&[u8]>,
+    to: Option<Address<'_>>,
     control: &[u8],
     flags: i32,
 ) -> Result<usize> {
@@ -249,8 +271,9 @@ pub fn send(
     // SAFETY: a msghdr of zeros is valid: null pointers with lengths of 0.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     if let Some(to) = to {
-        message.msg_name = to.as_ptr().cast_mut().cast();
-        message.msg_namelen = to.len() as u32;
+        let (pointer, len) = to.parts();
+        message.msg_name = pointer.cast_mut().cast();
+        message.msg_namelen = len;
     }
     message.msg_iov = parts.as_mut_ptr();
     message.msg_iovlen = parts.len();
@@ -258,19 +281,23 @@ pub fn send(
         message.msg_control = control.as_ptr().cast_mut().cast();
         message.msg_controllen = control.len();
     }
-    // SAFETY: every pointer in `message` leads to as many bytes as the length beside it says, or is null; sendmsg only reads.
+    // SAFETY: every pointer in `message` leads to as many bytes as the length beside it says, or leads nowhere, which the kernel
+    // answers; sendmsg only reads.
     check(unsafe { libc::sendmsg(raw(fd), &raw const message, flags) })
 }
 
-/// poll(2): descriptor and events of each entry; its revents, and the result.
+/// poll(2): descriptor and events of each entry, `None` for one that is skipped; its revents, and the result.
 ///
 /// # Errors
 /// The kernel's.
-pub fn poll(entries: &[(Fd<'_>, i16)], timeout_ms: i32) -> Result<(usize, Vec<i16>)> {
-    let mut fds: Vec<libc::pollfd> = entries
-        .iter()
-        .map(|(fd, events)| libc::pollfd { fd: raw(*fd), events: *events, revents: 0 })
-        .collect();
+pub fn poll(entries: &[Option<(Fd<'_>, i16)>], timeout_ms: i32) -> Result<(usize, Vec<i16>)> {
+    // Of numbers below zero poll() says nothing, so the one that no process has is another here.
+    let number = |fd: &Fd<'_>| fd.map_or(RawFd::MAX, |fd| fd.as_raw_fd());
+    let entry = |e: &Option<(Fd<'_>, i16)>| match e {
+        Some((fd, events)) => libc::pollfd { fd: number(fd), events: *events, revents: 0 },
+        None => libc::pollfd { fd: -1, events: 0, revents: 0 },
+    };
+    let mut fds: Vec<libc::pollfd> = entries.iter().map(entry).collect();
     // SAFETY: the pointer and the number are those of `fds`.
     let n = check(unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, timeout_ms) } as isize)?;
     Ok((n, fds.iter().map(|f| f.revents).collect()))
@@ -322,17 +349,26 @@ mod tests {
     fn bytes_go_round_and_errors_are_the_kernels() {
         let loopback = [2, 0, 0, 0, 127, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0];
         let listener = socket(2, 1, 0).unwrap();
-        bind(Some(listener.as_fd()), &loopback).unwrap();
+        bind(Some(listener.as_fd()), Address::Bytes(&loopback)).unwrap();
         listen(Some(listener.as_fd()), 1).unwrap();
         let client = socket(2, 1, 0).unwrap();
-        connect(Some(client.as_fd()), &name(Some(listener.as_fd()), false).unwrap()).unwrap();
+        let to = name(Some(listener.as_fd()), false).unwrap();
+        connect(Some(client.as_fd()), Address::Bytes(&to)).unwrap();
         let (server, peer) = accept(Some(listener.as_fd()), 0).unwrap();
         assert_eq!(peer, name(Some(client.as_fd()), false).unwrap());
         assert_eq!(
             send(Some(client.as_fd()), &[(Some(b"ab"), 2), (Some(b"c"), 1)], None, &[], 0).unwrap(),
             3
         );
-        assert_eq!(poll(&[(Some(server.as_fd()), 1)], 1_000).unwrap(), (1, vec![1]));
+        assert_eq!(
+            poll(&[Some((Some(server.as_fd()), 1)), None, Some((None, 1))], 1_000).unwrap(),
+            (2, vec![1, 0, libc::POLLNVAL])
+        );
+        let nowhere = [
+            connect(Some(client.as_fd()), Address::Bad(16)).map(|()| 0),
+            send(Some(client.as_fd()), &[], Some(Address::Bad(16)), &[], 0),
+        ];
+        assert!(nowhere.into_iter().all(|r| r.is_err_and(|e| e.raw_os_error() == Some(libc::EFAULT))));
         let mut waiting = 0;
         ioctl_int(Some(server.as_fd()), libc::FIONREAD, Some(&mut waiting)).unwrap();
         assert_eq!(waiting, 3);

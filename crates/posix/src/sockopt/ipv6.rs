@@ -3,7 +3,6 @@ use super::{Told, Value};
 use crate::abi::*;
 use crate::call::Fd;
 use crate::errno::Errno;
-use crate::files::Kind;
 use crate::host::Host;
 
 impl Host {
@@ -41,11 +40,10 @@ impl Host {
                 self.renew_udp(fd)
             }
             IPV6_V6ONLY => {
-                let sock = self.files.sock_mut(fd)?;
-                if short || sock.bound.is_some() || sock.kind != Kind::Fresh {
+                if short || self.has_port(self.files.sock(fd)?) {
                     return Err(Errno::EINVAL);
                 }
-                sock.knobs.plain.insert((SOL_IPV6, IPV6_V6ONLY), i32::from(n != 0));
+                self.files.sock_mut(fd)?.knobs.plain.insert((SOL_IPV6, IPV6_V6ONLY), i32::from(n != 0));
                 Ok(())
             }
             IPV6_MTU if n == 0 && !short => Ok(()),

@@ -4,6 +4,7 @@ use crate::base::{Duration, Error};
 use crate::device::DeviceCaps;
 use crate::stack::Event;
 use bytes::Bytes;
+use core::net::SocketAddr;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -12,7 +13,7 @@ fn a_datagram_is_echoed_over_both_families() {
     for (a, b) in [(v4(1), v4(2)), (v6(1), v6(2))] {
         let mut w = World::plain();
         let client = w.stacks[0].udp_bind(w.now, at(a, 0)).expect("free");
-        let server = w.stacks[1].udp_bind(w.now, "0.0.0.0:7".parse().expect("valid")).expect("free");
+        let server = w.stacks[1].udp_bind(w.now, "[::]:7".parse().expect("valid")).expect("free");
         let hello = Bytes::from_static(b"hello");
         assert_eq!(w.stacks[0].udp_send_to(w.now, client, hello.clone(), at(b, 7)), Ok(5));
         w.run(SECOND);
@@ -62,6 +63,56 @@ fn a_closed_port_refuses_a_connected_socket_only() {
         assert!(w.saw(0, Event::Readable(client)));
         assert_eq!(w.stacks[0].udp_recv_from(w.now, client), Err(Error::Refused));
         assert_eq!(w.stacks[1].counters().udp.no_ports, 2);
+    }
+}
+
+#[test]
+fn without_its_peer_a_socket_has_the_address_that_it_was_bound_to() {
+    let mut w = World::plain();
+    let any: SocketAddr = "[::]:7".parse().expect("valid");
+    let server = w.stacks[1].udp_bind(w.now, any).expect("free");
+    let client = w.stacks[0].udp_bind(w.now, at(v6(1), 0)).expect("free");
+    w.stacks[1].udp_connect(w.now, server, at(v4(1), 9)).expect("a route");
+    assert_eq!(w.stacks[1].local_addr(server), Ok(at(v4(2), 7)));
+    w.stacks[1].udp_connect(w.now, server, any).expect("an end");
+    assert_eq!(w.stacks[1].local_addr(server), Ok(any));
+    w.stacks[0].udp_send_to(w.now, client, Bytes::from_static(b"x"), at(v6(2), 7)).expect("room");
+    w.run(SECOND);
+    assert!(w.stacks[1].udp_recv_from(w.now, server).is_ok(), "from any address again");
+    // A peer of one family does not keep it from datagrams to the other.
+    w.stacks[1].udp_connect(w.now, server, at(v4(1), 9)).expect("a route");
+    let to = w.stacks[0].local_addr(client).expect("bound");
+    assert_eq!(w.stacks[1].udp_send_to(w.now, server, Bytes::from_static(b"y"), to), Ok(1));
+    w.run(SECOND);
+    assert_eq!(w.stacks[0].udp_recv_from(w.now, client), Ok((Bytes::from_static(b"y"), at(v6(2), 7))));
+    assert_eq!(
+        w.stacks[0].udp_send_to(w.now, client, Bytes::new(), at(v4(2), 7)),
+        Err(Error::NoRoute),
+        "an address that was asked for does"
+    );
+    // Whoever has taken the place meanwhile keeps it.
+    w.stacks[1].udp_connect(w.now, server, at(v4(1), 9)).expect("a route");
+    let other = w.stacks[1].udp_bind(w.now, at(v6(2), 7)).expect("free");
+    w.stacks[1].udp_connect(w.now, server, any).expect("an end");
+    assert_eq!(w.stacks[1].local_addr(server), Ok(at(v4(2), 7)));
+    w.stacks[1].close(w.now, server).expect("open");
+    assert_eq!(w.stacks[1].udp_bind(w.now, at(v6(2), 7)), Err(Error::AddressInUse), "{other:?} has it");
+}
+
+#[test]
+fn any_address_of_ipv4_is_none_of_ipv6() {
+    let mut w = World::plain();
+    let four = w.stacks[1].udp_bind(w.now, "0.0.0.0:7".parse().expect("valid")).expect("free");
+    let client = w.stacks[0].udp_bind(w.now, "[::]:9".parse().expect("valid")).expect("free");
+    w.stacks[0].udp_send_to(w.now, client, Bytes::from_static(b"6"), at(v6(2), 7)).expect("room");
+    w.run(SECOND);
+    assert_eq!(w.stacks[1].counters().udp.no_ports, 1);
+    assert_eq!(w.stacks[1].udp_bind(w.now, "[::]:7".parse().expect("valid")), Err(Error::AddressInUse));
+    let six = w.stacks[1].udp_bind(w.now, at(v6(2), 7)).expect("another family");
+    for (to, server) in [(v4(2), four), (v6(2), six)] {
+        w.stacks[0].udp_send_to(w.now, client, Bytes::from_static(b"x"), at(to, 7)).expect("room");
+        w.run(SECOND);
+        assert!(w.stacks[1].udp_recv_from(w.now, server).is_ok());
     }
 }
 
