@@ -234,3 +234,16 @@ fn what_packetdrill_refuses_is_refused() {
     );
     assert_eq!(with("", &format!("{open}{two}")), Ok(vec![]));
 }
+
+#[test]
+fn the_buffers_of_a_call_are_bounded_together() {
+    let call = |len: &str| {
+        let text = format!(
+            "0 socket(..., SOCK_DGRAM, IPPROTO_UDP) = 3\n+0 writev(3, [{{..., 5}}, {{..., {len}}}], 2) = -1 EDESTADDRREQ\n"
+        );
+        lowwater_drill::drill("made.pkt", &text).map_err(|e| e.what)
+    };
+    assert_eq!(call("40000"), Ok(vec![]));
+    assert_eq!(call("67108863").unwrap_err(), "buffers of more than 67108864 bytes in one call");
+    assert_eq!(call("-1").unwrap_err(), "a buffer is {..., 1000}, not {..., -1}");
+}

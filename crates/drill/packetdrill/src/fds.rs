@@ -29,6 +29,16 @@ impl Fds {
         Some(kernel)
     }
 
+    /// The same for two, or for none of them.
+    pub(crate) fn adopt_both(&mut self, one: Fd, other: Fd) -> Option<(Fd, Fd)> {
+        let first = self.adopt(one)?;
+        let second = self.adopt(other);
+        if second.is_none() {
+            self.release(first);
+        }
+        Some((first, second?))
+    }
+
     /// The host's descriptor. Numbers below zero stay (poll() skips them); one that is not the host's becomes one that nobody has.
     pub(crate) fn host(&self, kernel: Fd) -> Fd {
         match self.by_kernel.get(&kernel) {

@@ -274,7 +274,7 @@ impl Machine {
             }
         }
         if let Some((read, write)) = reply.pipe {
-            reply.pipe = self.fds.adopt(read).zip(self.fds.adopt(write));
+            reply.pipe = self.fds.adopt_both(read, write);
             if reply.pipe.is_none() {
                 return self.give_up(&[read, write]);
             }

@@ -186,6 +186,9 @@ static void errors(void)
 	ERR(so.setsockopt(U, conn, IPPROTO_TCP, 9999, &value, sizeof value), ENOPROTOOPT);
 	ERR(so.setsockopt(U, conn, SOL_SOCKET, SO_SNDBUF, NULL, 4), EFAULT);
 	ERR(so.setsockopt(U, conn, IPPROTO_TCP, TCP_NODELAY, &value, 3), EINVAL);
+	/* A script's optlen may be anything; of the value no more is read than an option has. */
+	EQ(so.setsockopt(U, conn, IPPROTO_TCP, TCP_NODELAY, &value, 1 << 30), 0);
+	ERR(so.setsockopt(U, conn, IPPROTO_TCP, TCP_FASTOPEN_KEY, &value, 1 << 30), EINVAL);
 	struct pollfd p[3] = {{conn, POLLIN, 77}, {99999, POLLIN, 77}, {-1, POLLIN, 77}};
 	EQ(so.poll(U, p, 3, 0), 2);
 	EQ(p[0].revents, POLLIN);
@@ -259,18 +262,25 @@ static void messages(void)
 	EQ(so.recvmsg(U, conn, &m, 0), 10);
 	EQ(m.msg_flags, MSG_CTRUNC);
 	EQ(m.msg_controllen, 0);
+	/* Room that is nowhere is none (put_cmsg). */
+	expect(ACK, 11, 51, 0);
+	inject_plain(ACK | PSH, 51, 11, 5);
+	expect(ACK, 11, 56, 0);
+	m = (struct msghdr){.msg_iov = &iov, .msg_iovlen = 1, .msg_controllen = sizeof control};
+	EQ(so.recvmsg(U, conn, &m, 0), 5);
+	EQ(m.msg_flags, MSG_CTRUNC);
+	EQ(m.msg_controllen, 0);
 	/* A failure leaves the message as it is. */
 	m = (struct msghdr){.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = 7, .msg_flags = 77};
 	ERR(so.recvmsg(U, conn, &m, MSG_ERRQUEUE | MSG_DONTWAIT), EAGAIN);
 	EQ(m.msg_flags, 77);
 
-	expect(ACK, 11, 51, 0);
 	/* sendto() of a script always has the peer's address, which a connection passes over. */
 	len = address(&peer, world.remote, PORT);
 	EQ(so.sendto(U, conn, "xyz", 3, 0, (void *)&peer, len), 3);
-	expect_bytes(11, 51, "xyz", 3);
+	expect_bytes(11, 56, "xyz", 3);
 	int fds[] = {fd, conn};
-	teardown(fds, 2, 51, 14);
+	teardown(fds, 2, 56, 14);
 }
 
 static void epoll(void)
@@ -396,6 +406,8 @@ static void second_belt(void)
 static void pipes(void)
 {
 	int p[2], fd = listener(), conn = established(fd), file = memfd_create("driver", 0);
+	struct rlimit files, fewer;
+	int fds2[2];
 	loff_t zero = 0;
 	char buf[32];
 
@@ -415,6 +427,19 @@ static void pipes(void)
 	EQ(so.splice(U, file, NULL, p[1], NULL, 10, 0), 10);
 	EQ(so.read(U, p[0], buf, sizeof buf), 10);
 	EQ(memcmp(buf, "0123456789", 10), 0);
+	/* One of the two must be a pipe. */
+	ERR(so.splice(U, file, NULL, conn, NULL, 10, 0), EINVAL);
+	ERR(so.splice(U, conn, NULL, file, NULL, 10, 0), EINVAL);
+	/* A pipe needs two numbers; where the process may have one only, it keeps none. */
+	int next = dup(file);
+	EQ(close(next), 0);
+	EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
+	fewer = (struct rlimit){(rlim_t)next + 1, files.rlim_max};
+	EQ(setrlimit(RLIMIT_NOFILE, &fewer), 0);
+	ERR(so.pipe(U, fds2), EMFILE);
+	EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
+	EQ(dup(file), next);
+	EQ(close(next), 0);
 	/* To a file that has room for five bytes only: the rest stays in the pipe. */
 	struct rlimit limit = {15, 15};
 	signal(SIGXFSZ, SIG_IGN);

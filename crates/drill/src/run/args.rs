@@ -7,7 +7,7 @@ use bytes::Bytes;
 use core::net::{Ipv4Addr, SocketAddr};
 use lowwater_posix::{Call, Control, EpollEvent, Fd, Name, Optval, Piece, PollFd, RecvKind, Room, SendKind};
 
-/// Most bytes of one buffer.
+/// Most bytes of the buffers of one call.
 const BYTES_MAX: i64 = 1 << 26;
 /// Room for control messages where the script expects some.
 const CONTROL_ROOM: usize = 4_096;
@@ -96,11 +96,17 @@ impl Args<'_> {
         let Value::List(list) = value else {
             return self.fail("buffers are a list: [{..., 1000}, {..., 500}]");
         };
-        let mut all = Vec::new();
+        let (mut all, mut left) = (Vec::new(), BYTES_MAX);
         for item in list {
             let parts = item.items().unwrap_or_default();
             match parts.as_slice() {
-                [buffer, Value::Int(len @ 0..=BYTES_MAX)] => all.push((*buffer, *len as usize)),
+                [_, Value::Int(len)] if *len > left => {
+                    return self.fail(format!("buffers of more than {BYTES_MAX} bytes in one call"));
+                }
+                [buffer, Value::Int(len @ 0..)] => {
+                    left -= len;
+                    all.push((*buffer, *len as usize));
+                }
                 _ => return self.fail(format!("a buffer is {{..., 1000}}, not {item}")),
             }
         }

@@ -7,7 +7,7 @@ use super::system::{Number, forwarded, give};
 use crate::shared::SHARED;
 use core::ffi::{c_int, c_long, c_uint, c_ulong, c_void};
 use libc::{iovec, loff_t, size_t, ssize_t};
-use lowwater_posix::abi::FIONBIO;
+use lowwater_posix::abi::{F_GETPIPE_SZ, FIONBIO};
 use lowwater_posix::{Call, Piece, RecvKind, Room, SendKind};
 
 /// Bytes that one splice() or sendfile() moves between a file and us; less than was asked for is a result that callers expect.
@@ -135,10 +135,18 @@ pub(super) unsafe extern "C" fn splice(
             let (off_in, off_out) = unsafe { (offset(off_in), offset(off_out)) };
             simple(Call::Splice { fd_in, off_in, fd_out, off_out, len, flags })
         }
+        // Between a file and a socket there must be a pipe (`do_splice`).
+        (true, false) if !is_pipe(fd_out) => Err(libc::EINVAL),
+        (false, true) if !is_pipe(fd_in) => Err(libc::EINVAL),
         // SAFETY: as above; a file's own offset serves where none is given.
         (true, false) => move_in(fd_in, unsafe { offset(off_in) }, fd_out, len),
         (false, true) => move_out(fd_in, fd_out, len),
     })
+}
+
+/// One of our descriptors is an end of a pipe.
+fn is_pipe(fd: c_int) -> bool {
+    make(Call::Fcntl { fd, cmd: F_GETPIPE_SZ, arg: 0 }).is_ok()
 }
 
 /// In packetdrill's calls of a shared object a pointer to 0 stands for the script's NULL.

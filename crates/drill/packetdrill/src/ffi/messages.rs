@@ -49,13 +49,16 @@ pub(super) unsafe extern "C" fn recvmsg(_: User, fd: c_int, message: *mut msghdr
         let mut header = unsafe { memory::value(message.cast_const()) }?;
         // SAFETY: ... with an array of so many buffers.
         let iov = unsafe { message_iovecs(&header) }?;
-        let reply = receive(fd, RecvKind::Recvmsg, &iov, flags, header.msg_controllen)?;
+        // Room that is nowhere is none, which `put_cmsg` does not hold against anybody.
+        let nowhere = memory::is_bad(header.msg_control);
+        let room = if nowhere { 0 } else { header.msg_controllen };
+        let reply = receive(fd, RecvKind::Recvmsg, &iov, flags, room)?;
         // SAFETY: ... each of which has the room that it says.
         unsafe { scatter(&iov, &reply.data) }?;
         // SAFETY: ... with NULL or room for an address of this length.
         unsafe { put_name(&reply, header.msg_name.cast(), &raw mut header.msg_namelen) }?;
         let control = Control::write(&reply.control);
-        let control = &control[..control.len().min(header.msg_controllen)];
+        let control = &control[..control.len().min(room)];
         // SAFETY: ... and room for so much control data.
         unsafe { memory::fill(header.msg_control, control) }?;
         header.msg_controllen = control.len();

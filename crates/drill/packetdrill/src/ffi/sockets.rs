@@ -7,6 +7,9 @@ use core::ffi::{c_int, c_void};
 use libc::{sockaddr, socklen_t};
 use lowwater_posix::{Call, Optval};
 
+/// Bytes of an option's value that are looked at: longer than that of any option here.
+const VALUE_MAX: usize = 64;
+
 pub(super) extern "C" fn socket(_: User, domain: c_int, ty: c_int, protocol: c_int) -> c_int {
     give(|| simple(Call::Socket { domain, ty, protocol }))
 }
@@ -93,8 +96,11 @@ pub(super) unsafe extern "C" fn setsockopt(
         // optlen is a signed number in the kernel.
         let signed = len.cast_signed();
         let value = match usize::try_from(signed) {
-            // SAFETY: setsockopt(2) demands a value of this length.
-            Ok(len) => unsafe { memory::bytes(value, len) }.map_or(Optval::Bad(signed), Optval::Bytes),
+            // Scripts give lengths that their values do not have, which Linux does not notice: it reads what the option needs.
+            // SAFETY: setsockopt(2) demands a value of this length, and packetdrill's buffers have at least as many bytes.
+            Ok(len) => {
+                unsafe { memory::bytes(value, len.min(VALUE_MAX)) }.map_or(Optval::Bad(signed), Optval::Bytes)
+            }
             Err(_) => Optval::Bad(signed),
         };
         simple(Call::Setsockopt { fd, level, name, value })
