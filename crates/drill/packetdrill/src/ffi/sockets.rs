@@ -96,10 +96,11 @@ pub(super) unsafe extern "C" fn setsockopt(
         // optlen is a signed number in the kernel.
         let signed = len.cast_signed();
         let value = match usize::try_from(signed) {
-            // Scripts give lengths that their values do not have, which Linux does not notice: it reads what the option needs.
-            // SAFETY: setsockopt(2) demands a value of this length, and packetdrill's buffers have at least as many bytes.
             Ok(len) => {
-                unsafe { memory::bytes(value, len.min(VALUE_MAX)) }.map_or(Optval::Bad(signed), Optval::Bytes)
+                // Scripts give lengths that their values do not have, which Linux does not notice: it reads what the option needs.
+                // SAFETY: setsockopt(2) demands a value of this length, and packetdrill's buffers have at least as many bytes.
+                let value = unsafe { memory::bytes(value, len.min(VALUE_MAX)) };
+                value.map_or(Optval::Bad(signed), Optval::Bytes)
             }
             Err(_) => Optval::Bad(signed),
         };
