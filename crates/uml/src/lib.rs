@@ -9,6 +9,7 @@ mod autosize;
 mod boot;
 mod hosts;
 mod job;
+pub mod qdisc;
 mod queues;
 
 pub use boot::{Guest, available, present};

@@ -1,5 +1,5 @@
 //! Any of the disciplines, without a pointer in between; and one of your own behind one.
-use super::look::LinkFacts;
+use super::look::{LinkFacts, Size};
 use super::stats::{Field, Report, Stats};
 use super::{Codel, Dequeued, Fifo, Fq, FqCodel, Gone, Mq, Netem, Noqueue, PfifoFast, Qdisc, Tbf};
 use crate::base::Cx;
@@ -13,6 +13,15 @@ macro_rules! any {
         pub enum Any { $($(#[$doc])* $variant($type),)* }
 
         impl Any {
+            /// Size of the packet whose turn is next, where it can be known without taking it out.
+            pub(super) fn front(&self) -> Option<Size> {
+                match self {
+                    Self::Fifo(q) => q.front(),
+                    Self::PfifoFast(q) => q.front(),
+                    _ => None,
+                }
+            }
+
             #[inline]
             fn get(&self) -> &dyn Qdisc {
                 match self { $(Self::$variant(q) => q as &dyn Qdisc,)* }
@@ -37,6 +46,9 @@ macro_rules! any {
             #[inline]
             fn stats(&self) -> &Stats {
                 match self { $(Self::$variant(q) => q.stats(),)* }
+            }
+            fn stats_mut(&mut self) -> Option<&mut Stats> {
+                match self { $(Self::$variant(q) => q.stats_mut(),)* }
             }
             fn options(&self, out: &mut Vec<Field>) { self.get().options(out) }
             fn details(&self, out: &mut Vec<Field>) { self.get().details(out) }
@@ -97,6 +109,9 @@ impl Qdisc for Box<dyn Qdisc> {
     }
     fn stats(&self) -> &Stats {
         (**self).stats()
+    }
+    fn stats_mut(&mut self) -> Option<&mut Stats> {
+        (**self).stats_mut()
     }
     fn options(&self, out: &mut Vec<Field>) {
         (**self).options(out);

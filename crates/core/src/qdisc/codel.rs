@@ -278,7 +278,7 @@ impl Qdisc for Codel {
     }
 
     fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet, gone: &mut Gone) {
-        if self.chain.len() >= self.limit {
+        if self.stats.qlen >= u64::from(self.limit) {
             self.counts.drop_overlimit += 1;
             self.stats.drops += 1;
             return gone.refuse(packet);
@@ -314,6 +314,10 @@ impl Qdisc for Codel {
 
     fn stats(&self) -> &Stats {
         &self.stats
+    }
+
+    fn stats_mut(&mut self) -> Option<&mut Stats> {
+        Some(&mut self.stats)
     }
 
     fn options(&self, out: &mut Vec<Field>) {

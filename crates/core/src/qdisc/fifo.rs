@@ -104,6 +104,10 @@ impl Qdisc for Fifo {
         &self.stats
     }
 
+    fn stats_mut(&mut self) -> Option<&mut Stats> {
+        Some(&mut self.stats)
+    }
+
     fn options(&self, out: &mut Vec<Field>) {
         out.push(Field::new(
             "limit",

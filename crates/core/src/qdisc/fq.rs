@@ -74,16 +74,16 @@ impl Fq {
     #[must_use]
     pub fn new(config: FqConfig) -> Self {
         Self {
-            config,
             reader: Reader::default(),
             store: Store::default(),
             internal: Chain::default(),
-            flows: Flows::default(),
+            flows: Flows::new(config.buckets),
             new: List::default(),
             old: List::default(),
             throttled: BinaryHeap::new(),
             stats: Stats::default(),
             own: FqStats::default(),
+            config,
         }
     }
 
@@ -272,6 +272,10 @@ impl Qdisc for Fq {
     }
 
     fn dequeue(&mut self, cx: &mut Cx<'_>, _gone: &mut Gone) -> Dequeued {
+        // A flow that has just sent its last packet stands in its list until the next one of anybody's is looked for.
+        if self.stats.qlen == 0 {
+            return Dequeued::Empty;
+        }
         let next = self.store.pop_front(&mut self.internal).or_else(|| self.dequeue_flow(cx.now));
         match next {
             Some(waiting) => {
@@ -315,6 +319,10 @@ impl Qdisc for Fq {
 
     fn stats(&self) -> &Stats {
         &self.stats
+    }
+
+    fn stats_mut(&mut self) -> Option<&mut Stats> {
+        Some(&mut self.stats)
     }
 
     fn options(&self, out: &mut Vec<Field>) {

@@ -364,6 +364,10 @@ impl Qdisc for FqCodel {
         &self.stats
     }
 
+    fn stats_mut(&mut self) -> Option<&mut Stats> {
+        Some(&mut self.stats)
+    }
+
     fn options(&self, out: &mut Vec<Field>) {
         let c = &self.config;
         out.extend([

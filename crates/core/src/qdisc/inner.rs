@@ -28,6 +28,8 @@ impl From<Idle> for Dequeued {
 #[derive(Debug)]
 pub(super) struct Inner {
     q: Box<Any>,
+    /// What came out of it to be looked at. It still counts as inside (`qdisc_peek_dequeued`).
+    head: Option<(Packet, Size)>,
     /// It was asked for, so reports show it.
     given: bool,
 }
@@ -35,16 +37,16 @@ pub(super) struct Inner {
 impl Inner {
     /// The one that is there where none was asked for.
     pub(super) fn own(q: Any) -> Self {
-        Self { q: Box::new(q), given: false }
+        Self { q: Box::new(q), head: None, given: false }
     }
 
     /// Reads the words of the discipline inside: all that follow "child".
     pub(super) fn parse(words: &mut Words<'_>) -> Result<Self, String> {
-        words.child().map(|q| Self { q: Box::new(q), given: true })
+        words.child().map(|q| Self { q: Box::new(q), head: None, given: true })
     }
 
-    pub(super) fn get(&self) -> &Any {
-        &self.q
+    pub(super) fn honours_departure(&self) -> bool {
+        self.q.honours_departure()
     }
 
     /// What a report shows of it.
@@ -77,6 +79,9 @@ impl Inner {
         gone: &mut Gone,
         outer: &mut Stats,
     ) -> Result<Packet, Idle> {
+        if let Some(packet) = self.let_go(outer) {
+            return Ok(packet);
+        }
         match self.counted(outer, |q| q.dequeue(cx, gone)) {
             Dequeued::Packet(packet) => Ok(packet),
             Dequeued::NotBefore(at) => Err(Idle::Until(at)),
@@ -84,15 +89,33 @@ impl Inner {
         }
     }
 
-    pub(super) fn take(&mut self, outer: &mut Stats) -> Option<Packet> {
-        self.counted(outer, Qdisc::take)
+    /// Size of the packet whose turn is next. A discipline that decides only when it is asked gives the packet up for that.
+    pub(super) fn peek(&mut self, cx: &mut Cx<'_>, gone: &mut Gone, outer: &mut Stats) -> Result<Size, Idle> {
+        if let Some((_, size)) = self.head {
+            return Ok(size);
+        }
+        if let Some(size) = self.q.front() {
+            return Ok(size);
+        }
+        let packet = self.dequeue(cx, gone, outer)?;
+        let size = Size::of(&packet);
+        self.head = Some((packet, size));
+        self.counted(outer, |q| q.stats_mut().map(|stats| stats.enter(size)));
+        Ok(size)
     }
 
-    /// Size of the packet whose turn is next, where that can be known without taking it out.
-    pub(super) fn front(&self) -> Option<Size> {
-        match &*self.q {
-            Any::Fifo(fifo) => fifo.front(),
-            _ => None,
-        }
+    fn let_go(&mut self, outer: &mut Stats) -> Option<Packet> {
+        let (packet, size) = self.head.take()?;
+        self.counted(outer, |q| q.stats_mut().map(|stats| stats.remove(size)));
+        Some(packet)
+    }
+
+    pub(super) fn take(&mut self, outer: &mut Stats) -> Option<Packet> {
+        self.let_go(outer).or_else(|| self.counted(outer, Qdisc::take))
+    }
+
+    pub(super) fn each(&self, f: &mut dyn FnMut(&Packet)) {
+        self.head.iter().for_each(|(packet, _)| f(packet));
+        self.q.each(f);
     }
 }

@@ -77,6 +77,11 @@ pub trait Qdisc: core::fmt::Debug + Send {
     fn each(&self, f: &mut dyn FnMut(&Packet));
     /// The counts that every discipline keeps.
     fn stats(&self) -> &Stats;
+    /// The same for one that stands outside of this discipline and has taken a packet to look at it: it still counts as inside.
+    /// `None` where nobody may.
+    fn stats_mut(&mut self) -> Option<&mut Stats> {
+        None
+    }
     /// The options as `tc qdisc show` prints them.
     fn options(&self, _out: &mut Vec<Field>) {}
     /// Counts of its own, as `tc -s` prints them.

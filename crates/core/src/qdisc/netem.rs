@@ -316,11 +316,15 @@ impl Qdisc for Netem {
     fn each(&self, f: &mut dyn FnMut(&Packet)) {
         self.ahead.iter().for_each(|w| f(&w.packet));
         self.line.each(f);
-        self.inner.iter().for_each(|inner| inner.get().each(f));
+        self.inner.iter().for_each(|inner| inner.each(f));
     }
 
     fn stats(&self) -> &Stats {
         &self.stats
+    }
+
+    fn stats_mut(&mut self) -> Option<&mut Stats> {
+        Some(&mut self.stats)
     }
 
     fn options(&self, out: &mut Vec<Field>) {
@@ -332,7 +336,7 @@ impl Qdisc for Netem {
     }
 
     fn honours_departure(&self) -> bool {
-        self.inner.as_ref().is_some_and(|inner| inner.get().honours_departure())
+        self.inner.as_ref().is_some_and(Inner::honours_departure)
     }
 }
 

@@ -50,4 +50,8 @@ impl Qdisc for Noqueue {
     fn stats(&self) -> &Stats {
         &self.stats
     }
+
+    fn stats_mut(&mut self) -> Option<&mut Stats> {
+        Some(&mut self.stats)
+    }
 }

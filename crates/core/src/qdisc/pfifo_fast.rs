@@ -32,6 +32,11 @@ impl Default for PfifoFast {
 }
 
 impl PfifoFast {
+    /// Size of the packet whose turn is next.
+    pub(super) fn front(&self) -> Option<Size> {
+        self.bands.iter().find_map(|band| band.front()).map(|(_, size)| *size)
+    }
+
     fn pop(&mut self) -> Option<(Packet, Size)> {
         self.bands.iter_mut().find_map(VecDeque::pop_front)
     }
@@ -77,6 +82,10 @@ impl Qdisc for PfifoFast {
 
     fn stats(&self) -> &Stats {
         &self.stats
+    }
+
+    fn stats_mut(&mut self) -> Option<&mut Stats> {
+        Some(&mut self.stats)
     }
 
     fn options(&self, out: &mut Vec<Field>) {

@@ -1,7 +1,7 @@
 //! `tbf`: a token bucket in front of a FIFO in bytes, or of another discipline. What waits here waits for a rate, not for the device.
 //!
 //! Tokens are nanoseconds at the rate, as in Linux's `sch_tbf`. A super-packet larger than the bucket is cut.
-use super::inner::{Idle, Inner};
+use super::inner::Inner;
 use super::look::{LinkFacts, Size};
 use super::spec::{CHILD, RATES, TIMES, Words};
 use super::stats::{Field, Report, Stats, Value};
@@ -65,8 +65,6 @@ pub struct Tbf {
     depth: Option<Depth>,
     /// What waits; a FIFO unless another one was given.
     inner: Inner,
-    /// What came out of `inner` to be measured, and waits for tokens (`qdisc_peek_dequeued`).
-    head: Option<(Packet, Size)>,
     /// When the tokens were counted.
     counted: Instant,
     link_len: usize,
@@ -111,37 +109,13 @@ impl Tbf {
             None => return Err(words.lacks("limit, latency or child", &format!("bytes, as 32kb; {TIMES}"))),
         };
         let inner = child.unwrap_or_else(|| Inner::own(Fifo::bytes(limit.max(1)).into()));
-        let counted = Instant::ZERO;
-        Ok(Self { bucket, peak, depth, inner, head: None, counted, link_len: 0, stats: Stats::default() })
+        let (counted, stats) = (Instant::ZERO, Stats::default());
+        Ok(Self { bucket, peak, depth, inner, counted, link_len: 0, stats })
     }
 
     /// Largest packet that can ever leave.
     fn largest(&self) -> u32 {
         self.peak.map_or(self.bucket.size, |peak| peak.size.min(self.bucket.size))
-    }
-
-    /// Size of the packet whose turn is next. A discipline inside that decides only when it is asked gives it up for that.
-    fn front(&mut self, cx: &mut Cx<'_>, gone: &mut Gone) -> Result<Size, Idle> {
-        if let Some((_, size)) = self.head {
-            return Ok(size);
-        }
-        if let Some(size) = self.inner.front() {
-            return Ok(size);
-        }
-        let packet = self.inner.dequeue(cx, gone, &mut self.stats)?;
-        let size = Size::of(&packet);
-        self.stats.enter(size);
-        self.head = Some((packet, size));
-        Ok(size)
-    }
-
-    /// The packet that [`Self::front`] has measured; it waits no more.
-    fn pop(&mut self, cx: &mut Cx<'_>, gone: &mut Gone) -> Option<Packet> {
-        if let Some((packet, size)) = self.head.take() {
-            self.stats.remove(size);
-            return Some(packet);
-        }
-        self.inner.dequeue(cx, gone, &mut self.stats).ok()
     }
 }
 
@@ -172,7 +146,7 @@ impl Qdisc for Tbf {
     }
 
     fn dequeue(&mut self, cx: &mut Cx<'_>, gone: &mut Gone) -> Dequeued {
-        let size = match self.front(cx, gone) {
+        let size = match self.inner.peek(cx, gone, &mut self.stats) {
             Ok(size) => size,
             Err(idle) => return idle.into(),
         };
@@ -183,7 +157,10 @@ impl Qdisc for Tbf {
             self.stats.overlimits += 1;
             return Dequeued::NotBefore(cx.now.plus_nanos(wait));
         }
-        let Some(packet) = self.pop(cx, gone) else { return Dequeued::Empty };
+        let packet = match self.inner.dequeue(cx, gone, &mut self.stats) {
+            Ok(packet) => packet,
+            Err(idle) => return idle.into(),
+        };
         self.bucket.spend(passed, size.len);
         if let Some(peak) = &mut self.peak {
             peak.spend(passed, size.len);
@@ -194,22 +171,19 @@ impl Qdisc for Tbf {
     }
 
     fn take(&mut self) -> Option<Packet> {
-        match self.head.take() {
-            Some((packet, size)) => {
-                self.stats.remove(size);
-                Some(packet)
-            }
-            None => self.inner.take(&mut self.stats),
-        }
+        self.inner.take(&mut self.stats)
     }
 
     fn each(&self, f: &mut dyn FnMut(&Packet)) {
-        self.head.iter().for_each(|(packet, _)| f(packet));
-        self.inner.get().each(f);
+        self.inner.each(f);
     }
 
     fn stats(&self) -> &Stats {
         &self.stats
+    }
+
+    fn stats_mut(&mut self) -> Option<&mut Stats> {
+        Some(&mut self.stats)
     }
 
     fn options(&self, out: &mut Vec<Field>) {
@@ -230,7 +204,7 @@ impl Qdisc for Tbf {
     }
 
     fn honours_departure(&self) -> bool {
-        self.inner.get().honours_departure()
+        self.inner.honours_departure()
     }
 }
 

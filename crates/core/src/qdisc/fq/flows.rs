@@ -61,16 +61,24 @@ pub(super) struct Flows {
     /// Idle flows, the one that has been so longest first.
     idle: List,
     idle_len: u32,
-}
-
-impl Default for Flows {
-    fn default() -> Self {
-        let table = Map::with_hasher(KeyedState::new(0, 0));
-        Self { slots: Vec::new(), table, free: Vec::new(), idle: List::default(), idle_len: 0 }
-    }
+    /// Below so many flows none is forgotten for its age.
+    many: usize,
 }
 
 impl Flows {
+    /// A table that looks for flows to forget once it has twice as many as `buckets`, most of them idle (`fq_classify`).
+    pub(super) fn new(buckets: u32) -> Self {
+        let table = Map::with_hasher(KeyedState::new(0, 0));
+        Self {
+            slots: Vec::new(),
+            table,
+            free: Vec::new(),
+            idle: List::default(),
+            idle_len: 0,
+            many: 2 * buckets as usize,
+        }
+    }
+
     pub(super) fn len(&self) -> usize {
         self.table.len()
     }
@@ -120,12 +128,13 @@ impl Flows {
 
     fn forget(&mut self, now: Instant) -> u64 {
         let mut forgotten = 0;
+        let many = self.len() >= self.many && self.idle_len as usize > self.len() / 2;
         while let Some(index) = self.idle.first()
             && forgotten < FORGET_AT_ONCE
         {
             let flow = &self.slots[index as usize];
             let age = flow.idle_since.map_or(0, |since| now.nanos_since(since));
-            if age <= FORGET_AFTER_NS && self.idle_len < IDLE_MAX {
+            if !(many && age > FORGET_AFTER_NS) && self.idle_len < IDLE_MAX {
                 break;
             }
             let key = flow.key;
