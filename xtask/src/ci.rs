@@ -8,6 +8,10 @@ const SEEDS: &str = "0..1000";
 /// Seconds of fuzzing in CI.
 const FUZZ_SECONDS: &str = "60";
 
+/// Linux in user mode, and what forbids to skip what needs it.
+const LINUX: &str = "linux.uml";
+const REQUIRE_NET: &str = "LOWWATER_REQUIRE_NET";
+
 /// One stage.
 struct Stage {
     name: &'static str,
@@ -31,7 +35,11 @@ const STAGES: &[Stage] = &[
     },
     Stage { name: "docs", what: "cargo doc --workspace --no-deps, warnings refused", run: |_| docs() },
     Stage { name: "test", what: "cargo test --workspace, namespaces included", run: test },
-    Stage { name: "lab", what: "the README's first command, as JSON", run: |_| lab() },
+    Stage {
+        name: "lab",
+        what: "all experiments; small-queues and tso-autosize beside Linux",
+        run: |_| lab(),
+    },
     Stage { name: "seeds", what: "1,000 seeds of the simulator", run: seeds },
     Stage { name: "fuzz", what: "the structured fuzzer for 60 s", run: fuzz },
 ];
@@ -75,8 +83,20 @@ fn test(tests: &mut Tests) -> Outcome {
     run_watched(&mut cargo(&["test", "--workspace"]), &mut |line| tests.watch(line))
 }
 
+/// The README's first command; then the experiments that also run on Linux in user mode, with both columns in the table.
 fn lab() -> Outcome {
-    run(&mut cargo(&["run", "--release", "--quiet", "--", "lab", "--json"]))
+    run(&mut cargo(&["run", "--release", "--quiet", "--", "lab", "--json"]))?;
+    if !on_path(LINUX) && std::env::var_os(REQUIRE_NET).is_none_or(|v| v != "1") {
+        println!("skipped: needs {LINUX} (apt-get install user-mode-linux)");
+        return Ok(());
+    }
+    let beside = ["small-queues", "tso-autosize", "--uml", "--set", "warmup_s=1", "--set", "measure_s=2"];
+    run(cargo(&["run", "--release", "--quiet", "--", "lab", "run"]).args(beside))
+}
+
+fn on_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
 fn seeds(_: &mut Tests) -> Outcome {

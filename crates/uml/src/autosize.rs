@@ -1,5 +1,5 @@
 //! E3 on Linux: 2,000,000 bytes over 40 ms without a rate limit, and the sender's counters.
-use crate::hosts::Host;
+use crate::hosts::{Host, Line};
 use crate::job::Measured;
 use lowwater_os::Clock;
 use rustix::net::sockopt;
@@ -30,21 +30,9 @@ pub(crate) const VARIANTS: &[Variant] = &[
     Variant { name: "bbr", command: "", congestion: "bbr" },
 ];
 
-/// Sender, router, receiver; the delay is on the receiver's way out.
-fn world() -> Result<(Host, Host, Host), String> {
-    let (a, r, b) = (Host::new()?, Host::new()?, Host::new()?);
-    a.link(("va", "10.0.0.1/24"), &r, ("ra", "10.0.0.254/24"))?;
-    b.link(("vb", "10.0.1.2/24"), &r, ("rb", "10.0.1.254/24"))?;
-    r.set("ip_forward", "1")?;
-    a.command("ip route add default via 10.0.0.254")?;
-    b.command("ip route add default via 10.0.1.254")?;
-    b.command("tc qdisc add dev vb root netem delay 40ms limit 10000")?;
-    Ok((a, r, b))
-}
-
 pub(crate) fn run(variant: &str) -> Result<Measured, String> {
     let variant = VARIANTS.iter().find(|v| v.name == variant).ok_or("no such variant")?;
-    let (a, _r, b) = world()?;
+    let Line { a, r: _r, b } = Line::new(40)?;
     if !variant.command.is_empty() {
         a.command(variant.command)?;
     }

@@ -1,5 +1,6 @@
 //! Hosts as network namespaces of the guest, links as pairs of veths, and what can be read and set there.
 use lowwater_os::netns::NetNs;
+use serde_json::Value;
 use std::fs;
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::process::Command;
@@ -10,6 +11,35 @@ const COMMON: [(&str, &str); 3] = [
     ("tcp_wmem", "4096 16384 4194304"),
     ("tcp_limit_output_bytes", "1048576"),
 ];
+
+/// Sets `net.NAME` for all hosts, where the kernel has but one of it.
+pub(crate) fn set_for_all(name: &str, value: &str) -> Result<(), String> {
+    let path = format!("/proc/sys/net/{name}");
+    fs::write(&path, value).map_err(|e| format!("{path} = {value}: {e}"))
+}
+
+/// Sender, router and receiver; the delay is on the receiver's way out.
+pub(crate) struct Line {
+    pub(crate) a: Host,
+    pub(crate) r: Host,
+    pub(crate) b: Host,
+}
+
+impl Line {
+    /// The receiver's address.
+    pub(crate) const FAR: &str = "10.0.1.2";
+
+    pub(crate) fn new(delay_ms: u32) -> Result<Self, String> {
+        let (a, r, b) = (Host::new()?, Host::new()?, Host::new()?);
+        a.link(("va", "10.0.0.1/24"), &r, ("ra", "10.0.0.254/24"))?;
+        b.link(("vb", "10.0.1.2/24"), &r, ("rb", "10.0.1.254/24"))?;
+        r.set("ip_forward", "1")?;
+        a.command("ip route add default via 10.0.0.254")?;
+        b.command("ip route add default via 10.0.1.254")?;
+        b.command(&format!("tc qdisc add dev vb root netem delay {delay_ms}ms limit 100000"))?;
+        Ok(Self { a, r, b })
+    }
+}
 
 /// One host.
 pub(crate) struct Host {
@@ -73,5 +103,13 @@ impl Host {
             .find(|(column, _)| *column == name)
             .and_then(|(_, value)| value.parse().ok())
             .ok_or_else(|| format!("{path} has no {group} {name}"))
+    }
+
+    /// Bytes in the queue of a device.
+    pub(crate) fn backlog(&self, device: &str) -> Result<f64, String> {
+        let text = self.command(&format!("tc -s -j qdisc show dev {device}"))?;
+        let queues: Value = serde_json::from_str(&text).map_err(|e| format!("tc's JSON: {e}"))?;
+        let root = queues.as_array().into_iter().flatten().find(|q| q["root"].as_bool() == Some(true));
+        root.and_then(|q| q["backlog"].as_f64()).ok_or_else(|| "tc shows no backlog".to_owned())
     }
 }

@@ -1,5 +1,5 @@
 //! What the guest is asked to do, and its answer: one JSON object a line.
-use crate::{Guest, autosize, queues};
+use crate::{Guest, autosize, lowat, queues};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;
@@ -7,6 +7,8 @@ use std::time::Duration;
 /// An experiment that can be translated to namespaces and `tc`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scenario {
+    /// E1, memory of long flows and wake-ups of their writers.
+    NotsentLowat,
     /// E2, small queues.
     SmallQueues,
     /// E3, packet sizes at transmit time.
@@ -14,12 +16,13 @@ pub enum Scenario {
 }
 
 impl Scenario {
-    const ALL: [Self; 2] = [Self::SmallQueues, Self::TsoAutosize];
+    const ALL: [Self; 3] = [Self::NotsentLowat, Self::SmallQueues, Self::TsoAutosize];
 
     /// Its name in the lab.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::NotsentLowat => "notsent-lowat",
             Self::SmallQueues => "small-queues",
             Self::TsoAutosize => "tso-autosize",
         }
@@ -35,6 +38,7 @@ impl Scenario {
     #[must_use]
     pub fn variants(self) -> Vec<&'static str> {
         match self {
+            Self::NotsentLowat => lowat::VARIANTS.iter().map(|v| v.name).collect(),
             Self::SmallQueues => queues::VARIANTS.iter().map(|v| v.name).collect(),
             Self::TsoAutosize => autosize::VARIANTS.iter().map(|v| v.name).collect(),
         }
@@ -42,6 +46,7 @@ impl Scenario {
 
     const fn modules(self) -> &'static [&'static str] {
         match self {
+            Self::NotsentLowat => &["veth", "sch_tbf", "sch_netem", "tcp_bbr"],
             Self::SmallQueues => &["veth", "sch_tbf", "sch_netem"],
             Self::TsoAutosize => &["veth", "sch_netem", "sch_fq", "tcp_bbr"],
         }
@@ -138,6 +143,7 @@ pub fn guest(text: &str) -> Result<(), String> {
         let mut runs = Vec::new();
         for _ in 0..repeat {
             runs.push(match scenario {
+                Scenario::NotsentLowat => lowat::run(variant, seconds)?,
                 Scenario::SmallQueues => queues::run(variant, seconds)?,
                 Scenario::TsoAutosize => autosize::run(variant)?,
             });

@@ -9,6 +9,7 @@ mod autosize;
 mod boot;
 mod hosts;
 mod job;
+mod lowat;
 pub mod qdisc;
 mod queues;
 

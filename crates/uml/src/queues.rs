@@ -3,7 +3,6 @@ use crate::hosts::Host;
 use crate::job::Measured;
 use lowwater_os::Clock;
 use rustix::net::sockopt;
-use serde_json::Value;
 use std::io::{self, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
@@ -146,7 +145,7 @@ fn observe(
         let tick = now();
         if tick >= seconds.0 {
             begun.get_or_insert((tick, received.load(Ordering::Relaxed)));
-            backlogs.push(backlog(a)?);
+            backlogs.push(a.backlog("va")?);
             probes.extend(round_trip(probe, &clock));
         }
         thread::sleep(PROBE.saturating_sub(Duration::from_secs_f64(now() - tick)));
@@ -166,14 +165,6 @@ fn observe(
         ("probe_rtt_ms_mean", mean(&probes)),
         ("probe_rtt_ms_max", last(&probes)),
     ])
-}
-
-/// Bytes in the bottleneck's queue.
-fn backlog(a: &Host) -> Result<f64, String> {
-    let text = a.command("tc -s -j qdisc show dev va")?;
-    let queues: Value = serde_json::from_str(&text).map_err(|e| format!("tc's JSON: {e}"))?;
-    let root = queues.as_array().into_iter().flatten().find(|q| q["root"].as_bool() == Some(true));
-    root.and_then(|q| q["backlog"].as_f64()).ok_or_else(|| "tc shows no backlog".to_owned())
 }
 
 /// Milliseconds there and back; nothing when the probe was lost.

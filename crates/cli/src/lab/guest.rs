@@ -3,15 +3,11 @@ use super::runs::Plan;
 use crate::failure::Failure;
 use std::process::ExitCode;
 
-/// Runs of each variant; the median counts.
+/// Runs of each variant of a short transfer; the median counts.
 const REPEAT: u32 = 5;
-/// Seconds of warm-up and of measuring, as the experiments have them, and for all experiments together.
-const SECONDS: (f64, f64) = (3.0, 6.0);
-const SHORT: (f64, f64) = (1.0, 2.0);
-
 /// Measures what is planned and can be translated, an experiment after the other, before anything else runs.
 #[cfg(target_os = "linux")]
-pub(super) fn measure(plans: &mut [Plan], short: bool) -> Result<(), Failure> {
+pub(super) fn measure(plans: &mut [Plan]) -> Result<(), Failure> {
     use lowwater_uml::{Job, Scenario, available, run};
     available().map_err(Failure::missing)?;
     let program = std::env::current_exe().map_err(|e| Failure::io("finding this program", &e))?;
@@ -20,16 +16,12 @@ pub(super) fn measure(plans: &mut [Plan], short: bool) -> Result<(), Failure> {
     for (name, scenario) in names.into_iter().filter_map(|name| Some((name, Scenario::by_name(name)?))) {
         let known = scenario.variants();
         let own = plans.iter().filter(|p| p.experiment.name == name && known.contains(&p.variant.name));
-        let variants: Vec<String> = own.map(|p| p.variant.name.to_owned()).collect();
-        if variants.is_empty() {
-            continue;
-        }
+        let own: Vec<&Plan> = own.collect();
+        let Some(first) = own.first() else { continue };
+        let seconds = seconds(first);
+        let variants: Vec<String> = own.iter().map(|p| p.variant.name.to_owned()).collect();
         eprintln!("{name}: measuring {} variants on Linux in user mode", variants.len());
-        let (repeat, seconds) = match (scenario, short) {
-            (Scenario::SmallQueues, true) => (1, SHORT),
-            (Scenario::SmallQueues, false) => (1, SECONDS),
-            (Scenario::TsoAutosize, _) => (REPEAT, SECONDS),
-        };
+        let repeat = if scenario == Scenario::TsoAutosize { REPEAT } else { 1 };
         let job = Job { scenario, variants, repeat, seconds };
         let measured = run(&job, &program, &["guest"])
             .map_err(|why| Failure::other(format!("{name} on Linux in user mode: {why}")))?;
@@ -41,9 +33,21 @@ pub(super) fn measure(plans: &mut [Plan], short: bool) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Seconds of warm-up and of measuring, where the scenario has such.
+#[cfg(target_os = "linux")]
+fn seconds(plan: &Plan) -> (f64, f64) {
+    use lowwater_sim::scenario::SettingValue;
+    let settings = plan.scenario.settings();
+    let of = |name: &str| match settings.iter().find(|s| s.name == name).map(|s| &s.value) {
+        Some(SettingValue::Number(seconds)) => *seconds,
+        _ => 0.0,
+    };
+    (of("warmup_s"), of("measure_s"))
+}
+
 /// There is no user-mode Linux elsewhere.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn measure(_: &mut [Plan], _: bool) -> Result<(), Failure> {
+pub(super) fn measure(_: &mut [Plan]) -> Result<(), Failure> {
     Err(Failure::missing("Linux".to_owned()))
 }
 

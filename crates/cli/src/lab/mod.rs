@@ -32,7 +32,7 @@ pub(crate) fn run(lab: Lab) -> Result<ExitCode, Failure> {
     };
     let mut plans = plan(&experiments, &lab.options, short)?;
     if lab.options.uml {
-        guest::measure(&mut plans, short)?;
+        guest::measure(&mut plans)?;
     }
     let stop = stop_on_ctrl_c()?;
     let mut render = Render::start(&lab.options, plans.len())?;

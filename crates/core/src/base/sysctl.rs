@@ -369,6 +369,8 @@ sysctls! {
     hystart: u32 = 1, "hystart", "a number", 0 ..= 2;
     /// Writers are woken under half of TCP_NOTSENT_LOWAT, as in Linux since 4.20; 0: under the whole, for comparison. Ours.
     notsent_lowat_half: bool = true, "notsent_lowat_half", "a number", 0 ..= 1;
+    /// What a kernel reserves for headers (`MAX_TCP_HEADER`), by which send buffers grow: 320, or 256 where it is built without radio. Ours.
+    max_tcp_header: u32 = 320, "max_tcp_header", "bytes", 64 ..= 1024;
     /// Smallest retransmission timeout in microseconds (`TCP_RTO_MIN`).
     tcp_rto_min_us: u32 = 200_000, "tcp_rto_min_us", "microseconds", 1 ..= 2147483647;
     /// Largest retransmission timeout in milliseconds (`TCP_RTO_MAX`).

@@ -450,20 +450,35 @@ impl TxQueue {
         if take == 0 || head.flags & flag::EOR != 0 {
             return;
         }
-        let (end, before) = (head_end + to.len() as u64, to.capacity());
+        let end = head_end + to.len() as u64;
+        let (before, shared) = (to.capacity(), head.flags & flag::SHARED != 0);
+        if before - to.len() < take {
+            // Exactly as much as the packet needs: growing in place would take as much as the whole element once had.
+            let mut own = BytesMut::with_capacity(to.len() + take);
+            own.extend_from_slice(to);
+            *to = own;
+            head.flags &= !flag::SHARED;
+        }
         to.extend_from_slice(&from[..take]);
         from.advance(take);
-        let grown = to.capacity().saturating_sub(before);
-        head.flags &= !flag::SHARED;
+        let (moved, left) = (to.capacity(), shared && head.flags & flag::SHARED == 0);
         if from.is_empty() {
             head.flags |= next.flags & (flag::PUSH | flag::EOR | flag::FIN);
             self.unsent.remove(1);
         }
         let at = self.pins.partition_point(|pin| pin.end < end);
-        if let Some(pin) = self.pins.get_mut(at) {
+        let Some(pin) = self.pins.get_mut(at) else { return };
+        if left {
+            // The old buffer is held by what was sent of it.
+            pin.end = head_end;
+            self.pinned += moved;
+            self.pins.insert(at + 1, Pin { end: end + take as u64, charge: moved });
+        } else if moved > before {
             pin.end += take as u64;
-            pin.charge += grown;
-            self.pinned += grown;
+            pin.charge += moved - before;
+            self.pinned += moved - before;
+        } else {
+            pin.end += take as u64;
         }
     }
 

@@ -159,6 +159,17 @@ fn a_socket_may_have_bounds_of_its_own_for_timeouts() {
 }
 
 #[test]
+fn what_a_kernel_reserves_for_headers_sizes_send_buffers() {
+    for (max_tcp_header, sndbuf) in [(320, 87_040), (256, 46_080)] {
+        let shape = with(|s| s.max_tcp_header = max_tcp_header);
+        let p = Peer::server(Shape { syn: "win 65535 mss 1460 sackOK", ..shape });
+        let (now, sock) = (p.now(), p.sock);
+        let memory = p.stack.memory(sock).expect("a socket");
+        assert_eq!(memory.sndbuf, sndbuf, "at {now}");
+    }
+}
+
+#[test]
 fn the_sysctl_keeps_the_buffer_as_it_is() {
     let most = |moderate| {
         let sysctl = Sysctl { tcp_moderate_rcvbuf: moderate, ..Sysctl::default() };

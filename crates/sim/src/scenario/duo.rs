@@ -7,7 +7,7 @@ use crate::world::{Recording, To, World};
 use lowwater_core::base::time::nanos;
 use lowwater_core::base::{Duration, Instant, Sysctl};
 use lowwater_core::device::DeviceCaps;
-use lowwater_core::tcp::TcpInfo;
+use lowwater_core::tcp::{Memory, TcpInfo};
 use std::net::{IpAddr, Ipv4Addr};
 
 /// The sender.
@@ -56,16 +56,16 @@ impl Duo<'_> {
     }
 }
 
-/// TCP_INFO and the charge of the send queue of each program on A that shows a socket, by its number.
-pub(super) fn senders(world: &mut World) -> Vec<(usize, TcpInfo, u32)> {
+/// TCP_INFO and the memory of each program on A that shows a socket, by its number.
+pub(super) fn senders(world: &mut World) -> Vec<(usize, TcpInfo, Memory)> {
     let sockets: Vec<_> = world.hosts()[0].apps().map(|a| a.sockets().first().copied()).collect();
     let core = world.host_mut(0).core_mut();
     let mut seen = Vec::with_capacity(sockets.len());
     for (flow, id) in sockets.into_iter().enumerate() {
         let Some(id) = id else { continue };
         let Some(info) = core.tcp_info(id) else { continue };
-        let charge = core.stack().memory(id).map_or(0, |memory| memory.queued);
-        seen.push((flow, info, charge));
+        let memory = core.stack().memory(id).unwrap_or_default();
+        seen.push((flow, info, memory));
     }
     seen
 }

@@ -181,8 +181,10 @@ impl Totals {
 #[derive(Clone, Debug, Default)]
 struct Measured {
     series: Vec<Point>,
-    charges: Vec<f64>,
-    /// Largest charge of a sample over what it may be.
+    /// `sk_wmem_queued` of each sample, and the memory that really was held.
+    queued: Vec<f64>,
+    held: Vec<f64>,
+    /// Most that was held in a sample over what it may be.
     over: f64,
 }
 
@@ -190,13 +192,14 @@ impl Measured {
     fn sample(&mut self, world: &mut World, params: &NotsentLowat) {
         let at_s = seconds(world.now());
         let backlog = world.pipes().next().map_or(0, |p| p.backlog_bytes(1));
-        for (flow, info, charge) in senders(world) {
+        for (flow, info, memory) in senders(world) {
             let point = Point::of(at_s, flow, &info, backlog);
             let bound = point.in_flight_bytes + u64::from(params.lowat) + GSO_MAX_SIZE as u64;
             if params.lowat > 0 {
-                self.over = self.over.max(f64::from(charge) / bound as f64);
+                self.over = self.over.max(f64::from(memory.held) / bound as f64);
             }
-            self.charges.push(f64::from(charge));
+            self.queued.push(f64::from(memory.queued));
+            self.held.push(f64::from(memory.held));
             self.series.push(point);
         }
     }
@@ -249,7 +252,8 @@ impl NotsentLowat {
         let named = [
             ("goodput_mbps", mb * 8.0 / elapsed_s.max(1e-9)),
             ("elapsed_s", elapsed_s),
-            ("queued_bytes_per_flow", mean(measured.charges.iter().copied())),
+            ("queued_bytes_per_flow", mean(measured.queued.iter().copied())),
+            ("held_bytes_per_flow", mean(measured.held.iter().copied())),
             ("unsent_bytes_per_flow", of_flows(|p| p.unsent_bytes)),
             ("in_flight_bytes_per_flow", of_flows(|p| p.in_flight_bytes)),
             ("queued_over_bound_max", measured.over),

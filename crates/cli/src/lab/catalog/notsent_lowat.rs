@@ -18,6 +18,30 @@ macro_rules! curve {
     };
 }
 
+/// 100 flows of BBR whose buffers tune themselves, by the measure of a kernel that is built as the guest's.
+macro_rules! hundred {
+    ($name:literal, $about:literal, $linux:expr, [$($set:expr),*]) => {
+        Variant {
+            name: $name,
+            about: $about,
+            sets: &[
+                ("tcp_congestion_control", "bbr"),
+                ("queue_bytes", "10000000"),
+                ("flows", "100"),
+                ("sndbuf", "0"),
+                ("max_tcp_header", "256"),
+                $($set),*
+            ],
+            linux: $linux,
+            quick: false,
+            ..Variant::PLAIN
+        }
+    };
+}
+
+/// `tcp_mem` as Linux sets it by itself in a guest of 512 MiB.
+const SHORT: (&str, &str) = ("tcp_mem", "5700 7601 11400");
+
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "notsent-lowat",
     about: "memory of long flows and wake-ups of their writers by TCP_NOTSENT_LOWAT, 200 Mbit/s and 100 ms",
@@ -85,48 +109,26 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             linux: &[("writable_events_per_mb", 14.7)],
             ..Variant::PLAIN
         },
-        Variant {
-            name: "bbr-100-unset",
-            about: "100 BBR flows, buffers that tune themselves, no limit",
-            sets: &[
-                ("tcp_congestion_control", "bbr"),
-                ("queue_bytes", "10000000"),
-                ("flows", "100"),
-                ("sndbuf", "0"),
-            ],
-            linux: &[("queued_bytes_per_flow", 401.0 * KB)],
-            quick: false,
-            ..Variant::PLAIN
-        },
-        Variant {
-            name: "bbr-100-131072",
-            about: "the same, limit 131,072",
-            sets: &[
-                ("tcp_congestion_control", "bbr"),
-                ("queue_bytes", "10000000"),
-                ("flows", "100"),
-                ("sndbuf", "0"),
-                ("lowat", "131072"),
-            ],
-            linux: &[("queued_bytes_per_flow", 224.0 * KB), ("writable_events_per_mb", 7.7)],
-            quick: false,
-            ..Variant::PLAIN
-        },
-        Variant {
-            name: "bbr-100-131072-whole",
-            about: "the same, writers woken under the whole limit",
-            sets: &[
-                ("tcp_congestion_control", "bbr"),
-                ("queue_bytes", "10000000"),
-                ("flows", "100"),
-                ("sndbuf", "0"),
-                ("lowat", "131072"),
-                ("notsent_lowat_half", "0"),
-            ],
-            linux: &[("writable_events_per_mb", 15.4)],
-            quick: false,
-            ..Variant::PLAIN
-        },
+        hundred!("bbr-100-unset", "100 BBR flows, buffers that tune themselves, no limit", &[], []),
+        hundred!("bbr-100-131072", "the same, limit 131,072", &[], [("lowat", "131072")]),
+        hundred!(
+            "bbr-100-131072-whole",
+            "the same, writers woken under the whole limit",
+            &[("writable_events_per_mb", 15.4)],
+            [("lowat", "131072"), ("notsent_lowat_half", "0")]
+        ),
+        hundred!(
+            "bbr-100-unset-512mib",
+            "100 BBR flows with as little memory as Linux allows itself in 512 MiB, no limit",
+            &[("queued_bytes_per_flow", 401.0 * KB)],
+            [SHORT]
+        ),
+        hundred!(
+            "bbr-100-131072-512mib",
+            "the same, limit 131,072",
+            &[("queued_bytes_per_flow", 224.0 * KB), ("writable_events_per_mb", 7.7)],
+            [SHORT, ("lowat", "131072")]
+        ),
         curve!("cubic-16384", "16384"),
         curve!("cubic-32768", "32768"),
         curve!("cubic-65536", "65536"),

@@ -64,6 +64,25 @@ fn shared_payload_is_not_copied() {
 }
 
 #[test]
+fn a_packet_over_the_end_of_an_element_pins_no_more_than_itself() {
+    let mut q = TxQueue::new(1);
+    fill(&mut q, &[1; 130_000], 65_000);
+    q.send_head(63_000, 1_000, Instant::ZERO, stamp()).expect("data");
+    let before = q.queued_charge();
+    q.grow_head(3_000);
+    assert_eq!(q.head().expect("data").len, 3_000);
+    assert!(q.queued_charge() <= before + 3_100, "{} after {before}", q.queued_charge());
+    // The first buffer goes with its last byte, the packet's with the packet, the second's when all is acknowledged.
+    q.send_head(3_000, 1_000, Instant::ZERO, stamp()).expect("data");
+    for (ack, least, most) in [(63_001, 68_000, 70_000), (66_001, 65_000, 67_000)] {
+        while q.pop_acked(&mut crate::base::Pool::default(), ack).is_some() {}
+        q.advance_una(ack);
+        let charge = q.queued_charge();
+        assert!((least..most).contains(&charge), "{charge} after {ack}");
+    }
+}
+
+#[test]
 fn a_buffer_is_charged_until_its_last_byte_is_acknowledged() {
     let mut q = TxQueue::new(1);
     fill(&mut q, &[1; 8_000], 8_000);
