@@ -86,19 +86,32 @@ impl Credit {
         core::mem::take(&mut self.throttled)
     }
 
+    /// What is below does not exceed the cap.
+    #[must_use]
+    pub fn is_within_cap(&self, ask: &Ask) -> bool {
+        let cap = ask.cap.map_or(u64::MAX, u64::from);
+        u64::from(self.below) <= cap.saturating_mul(if ask.retransmission { 2 } else { 1 })
+    }
+
+    /// There is no room, by another rule than this ledger's: the flow waits for a refund, unless it has at most one element in flight.
+    #[must_use]
+    pub const fn refuse(&mut self, ask: &Ask) -> Admission {
+        if ask.rtx_single {
+            return Admission::Exempt;
+        }
+        self.throttled = true;
+        Admission::Throttled
+    }
+
     /// May another packet go down? What is *already* below counts, so the level may reach the limit plus one packet.
     #[must_use]
     pub fn ask(&mut self, ask: &Ask) -> Admission {
         if u64::from(self.below) <= ask.limit() {
             return Admission::Granted;
         }
-        if ask.rtx_single {
-            return Admission::Exempt;
-        }
         // Linux marks first and tests again, since a completion may come in between. Here completions are events of the same
         // owner, so nothing can come in between, and one test is enough; the mark still precedes the answer.
-        self.throttled = true;
-        Admission::Throttled
+        self.refuse(ask)
     }
 }
 

@@ -150,6 +150,14 @@ impl Packet {
         self.head.len() + self.payload.len()
     }
 
+    /// Bytes on the line, where each segment of a super-packet has headers of its own.
+    #[must_use]
+    pub fn line_bytes(&self) -> u32 {
+        let size = usize::from(self.offload.gso_size);
+        let segments = if size == 0 { 1 } else { self.payload.len().div_ceil(size).max(1) };
+        (self.payload.len() + segments * self.head.len()) as u32
+    }
+
     /// True when there is not a single byte.
     #[must_use]
     pub fn is_empty(&self) -> bool {

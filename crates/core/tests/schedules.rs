@@ -7,7 +7,7 @@ use lowwater_core::base::{DeviceId, Duration, Error, Instant, Rng, SocketId, Sys
 use lowwater_core::device::{DeviceCaps, Submit};
 use lowwater_core::packet::{Owner, Packet};
 use lowwater_core::stack::{Config, Event, ListenAddr, ListenOptions, Stack};
-use lowwater_core::tcp::{Ready, SendFlags, SocketOptions, State};
+use lowwater_core::tcp::{OwnQueue, Ready, SendFlags, SocketOptions, State};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
@@ -19,6 +19,8 @@ const SEEDS: std::ops::Range<u64> = 0..1_000;
 const STEPS: u32 = 400;
 /// Charge of the largest packet: 64 KiB and what it pins beside that.
 const PACKET_CHARGE_MAX: u64 = 66_400;
+/// IP bytes of the largest packet: 45 segments of 1,500.
+const PACKET_BYTES_MAX: u64 = 67_500;
 
 struct Flow {
     id: SocketId,
@@ -42,6 +44,8 @@ struct Schedule {
     listener: SocketId,
     /// How the sender's device answers: parts per million of "not now", of completion at once, of a drop.
     habits: [u32; 3],
+    /// How often the queue-aware limit was looked at.
+    limited: u64,
 }
 
 impl Schedule {
@@ -55,6 +59,7 @@ impl Schedule {
             tcp_notsent_lowat: if rng.below(4) == 0 { 100_000 } else { u32::MAX },
             notsent_lowat_half: rng.below(8) != 0,
             tcp_autocorking: rng.below(2) == 0,
+            tcp_queue_aware: seed % 2 == 1,
             ..Sysctl::default()
         };
         let mut dev = DeviceId(0);
@@ -73,7 +78,7 @@ impl Schedule {
         let habits = [odd(), odd(), odd() / 25];
         let wire = [VecDeque::new(), VecDeque::new()];
         let owed = [VecDeque::new(), VecDeque::new()];
-        Self { rng, now, dev, stacks, wire, owed, flows: Vec::new(), listener, habits }
+        Self { rng, now, dev, stacks, wire, owed, flows: Vec::new(), listener, habits, limited: 0 }
     }
 
     fn open(&mut self) {
@@ -108,7 +113,19 @@ impl Schedule {
                 _ => {}
             },
         }
+        if self.stacks[0].sysctl().tcp_queue_aware && self.rng.below(2) == 0 {
+            // A line that is never idle while something is below: else nothing could be learnt of it.
+            self.now = self.now.plus_nanos(self.rng.below(1_000_000));
+            self.timers();
+            if let Some(owner) = self.owed[0].pop_front() {
+                self.stacks[0].complete(self.now, self.dev, owner);
+            }
+            self.transmit();
+            self.leave(0);
+            self.leave(1);
+        }
         self.hear();
+        self.balances();
     }
 
     fn write(&mut self) {
@@ -133,6 +150,16 @@ impl Schedule {
         }
     }
 
+    /// The account of a flow's own queue is empty exactly when nothing of it is below.
+    fn balances(&self) {
+        for flow in &self.flows {
+            let Some(queue) = self.stacks[0].own_queue(flow.id) else { continue };
+            let below = self.below(flow.id);
+            // A completion empties the ledger; the estimate follows when the flow looks for more to send.
+            assert!(below == 0 || queue.bytes > 0, "{queue:?} with {below} below");
+        }
+    }
+
     /// The charge of a flow below the transport.
     fn below(&self, id: SocketId) -> u64 {
         self.stacks[0].credits().iter().find(|c| c.socket == id).map_or(0, |c| c.below)
@@ -145,9 +172,14 @@ impl Schedule {
             .map(|f| self.stacks[0].tcp_info(f.id).map_or(u64::MAX, |i| i.pacing_rate))
             .collect();
         let before: Vec<u64> = self.flows.iter().map(|f| self.below(f.id)).collect();
+        let queues = |s: &Self| -> Vec<Option<OwnQueue>> {
+            s.flows.iter().map(|f| s.stacks[0].own_queue(f.id)).collect()
+        };
+        let queued = queues(self);
         let exceptions = |s: &Self| {
             let count = s.stacks[0].counters();
-            (count.own.credit_exempt, count.tcp.retrans_segs)
+            // Nobody holds a tail loss probe back.
+            (count.own.credit_exempt, count.tcp.retrans_segs, count.tcp_ext.tcp_loss_probes)
         };
         let counted = exceptions(self);
         let budget = 1 + self.rng.below(32) as usize;
@@ -156,7 +188,17 @@ impl Schedule {
             return;
         }
         let cap = u64::from(self.stacks[0].sysctl().tcp_limit_output_bytes);
+        let queues = queues(self);
         for (f, flow) in self.flows.iter().enumerate() {
+            if let (Some(was), Some(is)) = (queued[f], queues[f])
+                && let (Some(limit), Some(later)) = (was.limit, is.limit)
+            {
+                // A millisecond of what the queue passes on; a queue that was empty takes one packet.
+                let limit = limit.max(later).max(was.bytes).max(PACKET_BYTES_MAX);
+                assert!(is.bytes <= limit, "{is:?} after {was:?}");
+                self.limited += 1;
+                continue;
+            }
             // Two packets or a millisecond's worth, at most the cap; what is below may then exceed it by one packet.
             let limit = (rates[f] >> 10).max(2 * PACKET_CHARGE_MAX).min(cap);
             let (was, is) = (before[f], self.below(flow.id));
@@ -336,7 +378,7 @@ impl Schedule {
     }
 }
 
-fn run(seed: u64) -> (u64, u64) {
+fn run(seed: u64) -> [u64; 4] {
     let mut schedule = Schedule::new(seed);
     schedule.open();
     for _ in 0..STEPS {
@@ -348,21 +390,25 @@ fn run(seed: u64) -> (u64, u64) {
         assert!(schedule.flows[f].aborted || !schedule.flows[f].waits || schedule.writable(f) == Some(false));
     }
     let credit = schedule.stacks[0].counters().waits(Wait::Credit);
-    (credit, schedule.flows.iter().map(|f| f.received).sum())
+    let aware = schedule.stacks[0].counters().waits(Wait::QueueAware);
+    [credit, schedule.flows.iter().map(|f| f.received).sum(), aware, schedule.limited]
 }
 
 #[test]
 fn small_queues_and_writability_hold_in_every_schedule() {
-    let (mut throttled, mut bytes) = (0, 0);
+    let mut sums = [0; 4];
     for seed in SEEDS {
         let result = std::panic::catch_unwind(|| run(seed));
-        let (credit, received) = result.unwrap_or_else(|e| {
+        let counts = result.unwrap_or_else(|e| {
             println!("seed {seed} failed");
             std::panic::resume_unwind(e)
         });
-        throttled += credit;
-        bytes += received;
+        sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
     }
-    println!("{SEEDS:?} schedules: {bytes} bytes, {throttled} times a flow waited for credit");
+    let [throttled, bytes, aware, limited] = sums;
+    println!(
+        "{SEEDS:?} schedules: {bytes} bytes, {throttled} times a flow waited for credit, {aware} times for its own queue, {limited} looks"
+    );
     assert!(throttled > 1_000 && bytes > 100_000_000, "the schedules reach what they are about");
+    assert!(aware > 100 && limited > 1_000, "the schedules reach the queue-aware limit: {aware} {limited}");
 }

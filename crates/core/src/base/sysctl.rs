@@ -318,6 +318,8 @@ sysctls! {
     /// A packet takes what it lacks from the next element of the send queue (Linux 6.10); off, it ends where the
     /// element does. A setting of ours.
     tcp_grow_packet: bool = true, "tcp_grow_packet", "a number", 0 ..= 1;
+    /// What a flow has below it follows what its own queue passes on, not its pacing rate alone (path/queue_aware.rs). A setting of ours.
+    tcp_queue_aware: bool = false, "tcp_queue_aware", "a number", 0 ..= 1;
     /// Pacing rate in slow start, percent of cwnd/srtt.
     tcp_pacing_ss_ratio: u32 = 200, "tcp_pacing_ss_ratio", "percent", 0 ..= 1000;
     /// Pacing rate in congestion avoidance, percent of cwnd/srtt.

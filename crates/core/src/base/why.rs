@@ -20,6 +20,8 @@ pub enum Wait {
     Defer,
     /// Enough of this flow is already below the transport (TCP small queues).
     Credit,
+    /// The flow's own queue holds what it passes on in a millisecond (`tcp_queue_aware`).
+    QueueAware,
     /// A small write waits for more while something of this flow is below the transport (`tcp_should_autocork`).
     Autocork,
     /// A probe of the path's MTU needs room in the windows first (`tcp_mtu_probe`).
@@ -33,7 +35,7 @@ pub enum Wait {
 }
 
 /// Number of [`Wait`] reasons.
-pub const WAIT_REASONS: usize = 13;
+pub const WAIT_REASONS: usize = 14;
 
 impl Wait {
     /// All reasons in the order of their discriminants.
@@ -46,6 +48,7 @@ impl Wait {
         Self::Cork,
         Self::Defer,
         Self::Credit,
+        Self::QueueAware,
         Self::Autocork,
         Self::MtuProbe,
         Self::Pacing,
@@ -65,6 +68,7 @@ impl Wait {
             Self::Cork => "cork",
             Self::Defer => "defer",
             Self::Credit => "credit",
+            Self::QueueAware => "queue_aware",
             Self::Autocork => "autocork",
             Self::MtuProbe => "mtu_probe",
             Self::Pacing => "pacing",

@@ -2,10 +2,12 @@
 //! TCP owns one path, SCTP one per remote address. Facts come in as samples; questions go out as values.
 pub mod congestion;
 pub mod ecn;
+pub mod lateness;
 pub mod min_filter;
 pub mod pacing;
 pub mod plpmtud;
 pub mod pmtu;
+pub mod queue_aware;
 pub mod rate;
 pub mod rtt;
 

@@ -184,9 +184,13 @@ impl Stack {
     fn drain(&mut self, dev: DeviceId, budget: usize, device: &mut dyn Device, done: &mut Transmitted) {
         while done.packets + done.dropped < budget && !self.links[usize::from(dev.0)].stopped {
             let Some(packet) = self.next_packet(dev) else { return };
-            let (owner, len) = (packet.owner, packet.len() as u64);
+            let (owner, len, line) = (packet.owner, packet.len() as u64, packet.line_bytes());
             match device.submit(self.now, packet) {
-                Submit::Sent => {}
+                Submit::Sent => {
+                    if owner.is_some() {
+                        self.links[usize::from(dev.0)].lateness.on_sent(self.now, line);
+                    }
+                }
                 Submit::Completed => {
                     if let Some(owner) = owner {
                         self.credit_back(owner);

@@ -16,6 +16,8 @@ pub struct FlowCredit {
     /// Bytes of charge in packets that this stack holds: waiting for a neighbour, in a queueing discipline, or in front of a
     /// device that said "not now". The rest is at the device, between `Submit::Sent` and [`Stack::complete`].
     pub held: u64,
+    /// IP bytes of the same packets, as the segments that they will become.
+    pub held_bytes: u64,
 }
 
 impl FlowCredit {
@@ -31,11 +33,13 @@ impl Stack {
     /// packets that wait, for checkers alone: nothing on the way of a packet keeps these sums.
     #[must_use]
     pub fn credits(&self) -> Vec<FlowCredit> {
-        let mut held: BTreeMap<SocketId, u64> = BTreeMap::new();
+        let mut held: BTreeMap<SocketId, (u64, u64)> = BTreeMap::new();
         let mut add = |packet: &Packet| {
             if let Some(owner) = packet.owner {
                 let FlowId(id) = owner.flow;
-                *held.entry(id).or_default() += u64::from(owner.charge);
+                let (charge, bytes) = held.entry(id).or_default();
+                *charge += u64::from(owner.charge);
+                *bytes += u64::from(packet.line_bytes());
             }
         };
         for link in &self.links {
@@ -52,9 +56,9 @@ impl Stack {
                 Socket::Sctp(sctp) => u64::from(sctp.assoc.below()),
                 Socket::Listener(_) | Socket::SctpListener(_) => 0,
             };
-            let held = held.get(&socket).copied().unwrap_or(0);
+            let (held, held_bytes) = held.get(&socket).copied().unwrap_or_default();
             if below > 0 || held > 0 {
-                credits.push(FlowCredit { socket, below, held });
+                credits.push(FlowCredit { socket, below, held, held_bytes });
             }
         }
         credits

@@ -160,6 +160,9 @@ impl Stack {
     pub fn complete(&mut self, now: Instant, dev: DeviceId, owner: Owner) {
         self.enter(now);
         debug_assert!(usize::from(dev.0) < self.links.len(), "a device of this stack");
+        if let Some(link) = self.links.get_mut(usize::from(dev.0)) {
+            link.lateness.on_left(self.now);
+        }
         self.credit_back(owner);
     }
 

@@ -2,11 +2,11 @@
 use super::Stack;
 use super::demux::Flow;
 use super::tcp::ports_of;
-use crate::base::{Error, Instant, SocketId, Tuple};
+use crate::base::{DeviceId, Duration, Error, Instant, SocketId, Tuple};
 use crate::path::congestion::bbr::BbrInfo;
 use crate::sctp::SctpOptions;
 use crate::socket::{Entry, Holder, Socket};
-use crate::tcp::{Memory, State};
+use crate::tcp::{Memory, OwnQueue, State, WaitReport};
 use core::net::IpAddr;
 
 /// What waits in a socket, in bytes.
@@ -30,6 +30,30 @@ impl Stack {
             Socket::Tcp(conn) => Ok(conn.bbr_info()),
             _ => Err(Error::Unsupported),
         }
+    }
+
+    /// How a connection's queue below it moves; `None` while nobody follows it (`tcp_queue_aware`), and for what is no connection.
+    #[must_use]
+    pub fn own_queue(&self, id: SocketId) -> Option<OwnQueue> {
+        match &self.sockets.get(id)?.socket {
+            Socket::Tcp(conn) => conn.own_queue(self.now),
+            _ => None,
+        }
+    }
+
+    /// Why a connection does not send; `None` for what is no connection.
+    #[must_use]
+    pub fn wait_report(&self, id: SocketId) -> Option<WaitReport> {
+        match &self.sockets.get(id)?.socket {
+            Socket::Tcp(conn) => Some(conn.wait_report(self.now)),
+            _ => None,
+        }
+    }
+
+    /// What the completions of a device are late by, as far as has been learnt.
+    #[must_use]
+    pub fn lateness(&self, dev: DeviceId) -> Option<Duration> {
+        self.links.get(usize::from(dev.0)).map(|link| link.lateness.p90())
     }
 
     /// The connection of a flow, in a listener's backlog too.

@@ -120,8 +120,11 @@ impl Stack {
                 let mut cx = self.env.cx(self.now, Some(id));
                 if dropped {
                     conn.on_dropped(&mut cx, owner.charge);
-                } else {
-                    conn.on_complete(&mut cx, owner.charge);
+                } else if conn.on_complete(&mut cx, owner.charge)
+                    && let Some(link) =
+                        entry.path.and_then(|p| self.links.get_mut(usize::from(p.dst.device.0)))
+                {
+                    link.lateness.on_starved();
                 }
                 self.settle(id, Turn::CREDIT);
             }

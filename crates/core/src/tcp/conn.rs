@@ -24,6 +24,7 @@ use crate::base::{Cx, Error, Pressure, Sysctl, Tuple, Wait};
 use crate::path::Path;
 use crate::path::congestion::{Congestion as _, Window};
 use crate::path::pmtu::Pmtu;
+use crate::path::queue_aware::QueueAware;
 use std::sync::Arc;
 
 /// Most seconds that TCP_LINGER2 may ask for (`TCP_FIN_TIMEOUT_MAX`).
@@ -82,6 +83,8 @@ pub(super) struct Rest {
     pub(super) time_wait: Option<Box<TimeWait>>,
     /// TCP Fast Open, while its handshake lasts.
     pub(super) fast: Option<Box<Open>>,
+    /// How fast what is below us moves, while it matters (`tcp_queue_aware`).
+    pub(super) queue: Option<Box<QueueAware>>,
     /// What only some connections need.
     pub(super) seldom: Option<Box<Seldom>>,
 }

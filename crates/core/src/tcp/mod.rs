@@ -43,6 +43,7 @@ pub use calls::Inq;
 pub use conn::Conn;
 pub use info::{Memory, TcpInfo};
 pub use options::SocketOptions;
+pub use output::OwnQueue;
 pub use ready::{Fate, How, Notice, Ready, SendFlags};
 pub use receiver::{Arrival, Received, Receiver};
 pub use request::{Crowd, Request, RequestTimeout, RequestVerdict};
@@ -53,7 +54,7 @@ pub use state::State;
 pub use timewait::{Reusable, TimeWait, TimeWaitVerdict};
 pub use waits::{WaitCounts, WaitReport};
 
-use crate::base::{DropWhy, Tuple};
+use crate::base::{DropWhy, Duration, Tuple};
 use std::sync::Arc;
 
 /// Facts that a new connection or request needs from the layers around it.
@@ -80,6 +81,8 @@ pub struct PathCaps {
     pub gso_max_segs: u16,
     /// The queue below honours departure times.
     pub fq: bool,
+    /// What completions of the device are late by.
+    pub lateness: Duration,
     /// There is a route: without one nothing that could wait is sent.
     pub reachable: bool,
 }

@@ -19,6 +19,7 @@ mod nagle;
 mod owners;
 mod peer;
 mod pmtu;
+mod queue_aware;
 mod recovery;
 mod resets;
 mod sack;

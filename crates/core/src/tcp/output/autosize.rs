@@ -27,11 +27,17 @@ pub(in crate::tcp) fn segments(sysctl: &Sysctl, path: &Path, caps: &PathCaps, ms
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::Instant;
     use crate::base::testing::World;
+    use crate::base::{Duration, Instant};
     use crate::path::pmtu::Pmtu;
 
-    const CAPS: PathCaps = PathCaps { gso_max_size: 65_536, gso_max_segs: 64, fq: false, reachable: true };
+    const CAPS: PathCaps = PathCaps {
+        gso_max_size: 65_536,
+        gso_max_segs: 64,
+        fq: false,
+        lateness: Duration::ZERO,
+        reachable: true,
+    };
 
     fn at_rate(bytes_per_second: u64, sysctl: &Sysctl, caps: &PathCaps) -> u16 {
         let mut path = Path::new(&World::new().cx(Instant::ZERO), Pmtu::new(1_500, false));

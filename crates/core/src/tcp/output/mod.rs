@@ -5,7 +5,10 @@ pub(super) mod defer;
 mod mtu_probe;
 pub(super) mod nagle;
 mod probe;
+mod queue;
 pub(super) mod within;
+
+pub use queue::OwnQueue;
 
 use super::PathCaps;
 use super::chrono::Held;
@@ -34,6 +37,7 @@ impl Conn {
             return Some(*reset);
         }
         self.settle_below();
+        self.settle_queue(cx, caps);
         // Both ways, while flows run: Linux only ever switches towards `fq`.
         self.path.pacing.stand_on(caps.fq);
         self.out.no_path = !caps.reachable;
@@ -91,7 +95,7 @@ impl Conn {
         self.tx.set_collapse(cx.sysctl.tcp_retrans_collapse);
         // Each segment carries an urgent pointer of its own.
         let urgent = self.urgent_mode();
-        let max_segs = if urgent { 1 } else { autosize::segments(cx.sysctl, &self.path, caps, mss) };
+        let max_segs = if urgent { 1 } else { self.packet_segments(cx, caps, mss) };
         if self.state == State::SynSent && self.tx.queue_ref().nxt() == 0 {
             return if self.is_deferred() { Err(Wait::Handshake) } else { Ok(self.first_syn(cx)) };
         }
@@ -263,13 +267,23 @@ impl Conn {
             retransmission,
             rtx_single: self.tx.queue_ref().records() <= 1,
         };
-        match self.out.credit.ask(&ask) {
+        let (answer, why) = match self.queue_admits(cx, charge) {
+            // What its own queue can use may go, within what the settings allow any flow.
+            Some(true) if self.out.credit.is_within_cap(&ask) => return Ok(()),
+            // What is acknowledged has left, whether or not it was told of; else nobody is exempt here.
+            Some(false) => {
+                let ask = Ask { rtx_single: self.tx.queue_ref().records() == 0, ..ask };
+                (self.out.credit.refuse(&ask), Wait::QueueAware)
+            }
+            Some(true) | None => (self.out.credit.ask(&ask), Wait::Credit),
+        };
+        match answer {
             Admission::Granted => Ok(()),
             Admission::Exempt => {
                 cx.count.own.credit_exempt += 1;
                 Ok(())
             }
-            Admission::Throttled => Err(Wait::Credit),
+            Admission::Throttled => Err(why),
         }
     }
 
@@ -400,11 +414,15 @@ impl Conn {
     }
 
     /// A packet of this flow has left the device: its credit comes back, and a throttled flow may go on.
-    pub fn on_complete(&mut self, cx: &mut Cx<'_>, charge: u32) {
+    ///
+    /// True when the flow was held back because of what stood below, and now nothing does: it came too late.
+    pub fn on_complete(&mut self, cx: &mut Cx<'_>, charge: u32) -> bool {
+        let starved = self.queue_left(cx, charge);
         if self.tx.on_left(cx, &mut self.path) {
             self.clamp_rto(cx);
         }
         self.refund(charge);
+        starved
     }
 
     fn refund(&mut self, charge: u32) {
@@ -424,6 +442,7 @@ impl Conn {
     /// The queue below gave up a packet that it had taken (an AQM, or room for others): `len` bytes from `seq` on are lost, and
     /// the sender hears of it before any acknowledgement could tell.
     pub fn on_given_up(&mut self, cx: &mut Cx<'_>, charge: u32, seq: Seq, len: u32) {
+        self.queue_dropped(cx, charge);
         self.tx.on_given_up(cx, &mut self.path, seq, len);
         self.refund(charge);
         self.out.try_send(self.default_hold());
@@ -432,6 +451,7 @@ impl Conn {
     /// The queue below refused a packet at enqueue: it was never sent, which says something about the queue, not about the
     /// path. One reduction per window, as Linux has it (`tcp_enter_cwr` on NET_XMIT_CN); the range is found lost by RACK.
     pub fn on_dropped(&mut self, cx: &mut Cx<'_>, charge: u32) {
+        self.queue_dropped(cx, charge);
         self.tx.on_refused();
         self.refund(charge);
         self.tx.enter_cwr(cx, &mut self.path);

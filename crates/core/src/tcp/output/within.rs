@@ -5,16 +5,21 @@
 //! largest window has been written since the last push, otherwise one packet if the element is the first that waits. What it
 //! has sent of the tail makes room in it. The place of PSH and the cuts between packets follow from that.
 use super::autosize;
-use crate::base::Cx;
 use crate::base::limits::GSO_MAX_SIZE;
+use crate::base::{Cx, Duration};
 use crate::tcp::PathCaps;
 use crate::tcp::conn::Conn;
 use crate::tcp::lowat::Level;
 use crate::tcp::tx_queue::BUFFER_CHARGE;
 
 /// The device is not known before it asks: the largest that one takes.
-const CAPS: PathCaps =
-    PathCaps { gso_max_size: GSO_MAX_SIZE as u32, gso_max_segs: u16::MAX, fq: false, reachable: true };
+const CAPS: PathCaps = PathCaps {
+    gso_max_size: GSO_MAX_SIZE as u32,
+    gso_max_segs: u16::MAX,
+    fq: false,
+    lateness: Duration::ZERO,
+    reachable: true,
+};
 
 /// What is reckoned as sent.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,0 +1,216 @@
+//! The queue-aware limit: below a flow stands no more than its own queue passes on in a millisecond, whatever the pacing rate says.
+//!
+//! Small queues follow the pacing rate, which says what the path takes, and never go below two packets, which are large for near
+//! peers: before a slow line that is tens of milliseconds. Completions tell what the line takes. Ours, beyond Linux; docs/queue-aware.md.
+use crate::base::Instant;
+use crate::base::time::{Duration, nanos};
+
+/// A packet takes at most this much of the queue's time.
+const PACKET_NS: u64 = 500_000;
+/// What stands below takes at most this much, and what completions are late by.
+const QUEUE_NS: u64 = 1_000_000;
+/// Time with something below between two marks at least: eight of these steps are 4 ms, and eight completions.
+const MARK_NS: u64 = 500_000;
+/// A window is eight steps between marks.
+const MARKS: usize = 9;
+
+/// Totals at one completion.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    at: Instant,
+    /// Bytes that have left.
+    bytes: u64,
+    /// Time in which something was below.
+    busy_ns: u64,
+    /// Completions, and those of them that left something below.
+    left: u32,
+    standing: u32,
+}
+
+/// What a segment of the flow is on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sizes {
+    /// Payload of a full segment in bytes.
+    pub mss: u16,
+    /// IP and TCP headers of one.
+    pub headers: u16,
+}
+
+impl Sizes {
+    /// IP bytes of a packet with so much payload, as the segments that it becomes.
+    #[must_use]
+    pub const fn ip_bytes(self, payload: u32) -> u64 {
+        let mss = if self.mss == 0 { 1 } else { self.mss as u32 };
+        let segments = payload.div_ceil(mss);
+        payload as u64 + if segments == 0 { 1 } else { segments as u64 } * self.headers as u64
+    }
+
+    /// IP bytes of a full segment.
+    #[must_use]
+    pub const fn segment(self) -> u64 {
+        self.mss as u64 + self.headers as u64
+    }
+}
+
+/// A flow's queue below it: what stands there, and how fast it moves. It exists while the flow has something in flight.
+#[derive(Clone, Debug)]
+pub struct QueueAware {
+    sizes: Sizes,
+    /// Q: IP bytes handed down and not come back.
+    queued: u64,
+    /// Totals; `at` is when they were last true.
+    total: Mark,
+    marks: [Mark; MARKS],
+    /// The oldest of them; it is overwritten next.
+    oldest: u8,
+    /// Marks that are filled.
+    filled: u8,
+    /// The rule has held a packet back since one last went down.
+    held: bool,
+    /// d: bytes a second over the window.
+    rate: u64,
+    /// c: what completions of the device are late by.
+    late_ns: u64,
+}
+
+impl QueueAware {
+    /// Nothing below at `now`.
+    #[must_use]
+    pub fn new(now: Instant, sizes: Sizes) -> Self {
+        let zero = Mark { at: now, bytes: 0, busy_ns: 0, left: 0, standing: 0 };
+        Self {
+            sizes,
+            queued: 0,
+            total: zero,
+            marks: [zero; MARKS],
+            oldest: 0,
+            filled: 1,
+            held: false,
+            rate: 0,
+            late_ns: 0,
+        }
+    }
+
+    /// Q, in IP bytes.
+    #[must_use]
+    pub const fn queued(&self) -> u64 {
+        self.queued
+    }
+
+    /// What completions of the device below are late by.
+    pub fn set_lateness(&mut self, late: Duration) {
+        self.late_ns = nanos(late);
+    }
+
+    /// A packet with so much payload goes down. Sizes may only change while nothing is below, or the account would not balance.
+    pub fn on_sent(&mut self, now: Instant, payload: u32, sizes: Sizes) {
+        self.advance(now);
+        if self.queued == 0 {
+            self.sizes = sizes;
+        }
+        self.held = false;
+        self.queued += self.sizes.ip_bytes(payload);
+    }
+
+    /// One has left. True when nothing is below any more although the rule held the next packet back: more would have been needed.
+    #[must_use]
+    pub fn on_left(&mut self, now: Instant, payload: u32) -> bool {
+        self.advance(now);
+        let bytes = self.sizes.ip_bytes(payload).min(self.queued);
+        self.queued -= bytes;
+        self.total.bytes += bytes;
+        self.total.left = self.total.left.wrapping_add(1);
+        self.total.standing = self.total.standing.wrapping_add(u32::from(self.queued > 0));
+        let newest = (usize::from(self.oldest) + usize::from(self.filled) - 1) % MARKS;
+        if self.total.busy_ns - self.marks[newest].busy_ns >= MARK_NS {
+            self.mark();
+        }
+        self.queued == 0 && self.held
+    }
+
+    /// One will never leave: it says nothing of the queue's speed.
+    pub fn on_dropped(&mut self, now: Instant, payload: u32) {
+        self.advance(now);
+        self.queued -= self.sizes.ip_bytes(payload).min(self.queued);
+    }
+
+    /// The flow's account says that nothing is below.
+    pub fn on_all_back(&mut self, now: Instant) {
+        self.advance(now);
+        self.queued = 0;
+    }
+
+    fn advance(&mut self, now: Instant) {
+        if self.queued > 0 {
+            self.total.busy_ns += now.nanos_since(self.total.at);
+        }
+        self.total.at = now;
+    }
+
+    fn mark(&mut self) {
+        let next = (usize::from(self.oldest) + usize::from(self.filled)) % MARKS;
+        if usize::from(self.filled) == MARKS {
+            self.oldest = ((usize::from(self.oldest) + 1) % MARKS) as u8;
+        } else {
+            self.filled += 1;
+        }
+        self.marks[next] = self.total;
+        if usize::from(self.filled) == MARKS {
+            let first = self.marks[usize::from(self.oldest)];
+            let bytes = u128::from(self.total.bytes - first.bytes) * 1_000_000_000;
+            let busy = u128::from((self.total.busy_ns - first.busy_ns).max(1));
+            self.rate = u64::try_from(bytes / busy).unwrap_or(u64::MAX);
+        }
+    }
+
+    /// d, in bytes per second; `None` where there is no window, or no queue in it: it stood empty for half of the time, and most packets
+    /// left nothing behind. Then the bottleneck is elsewhere.
+    #[must_use]
+    pub fn rate(&self, now: Instant) -> Option<u64> {
+        if usize::from(self.filled) < MARKS || self.rate == 0 {
+            return None;
+        }
+        let first = self.marks[usize::from(self.oldest)];
+        let since = if self.queued > 0 { now.nanos_since(self.total.at) } else { 0 };
+        let busy = self.total.busy_ns - first.busy_ns + since;
+        let left = u64::from(self.total.left.wrapping_sub(first.left));
+        let standing = u64::from(self.total.standing.wrapping_sub(first.standing));
+        (2 * busy >= now.nanos_since(first.at) || 2 * standing >= left).then_some(self.rate)
+    }
+
+    /// Most segments that a packet may have; `None` without an estimate.
+    ///
+    /// A packet for which there is no room is cut to the room, as long as it keeps half its size. So the queue is refused only above
+    /// three quarters of what may stand, and what stands after a packet has left is a quarter at least: late completions do not starve it.
+    #[must_use]
+    pub fn segments(&self, now: Instant) -> Option<u16> {
+        let segment = self.sizes.segment().max(1);
+        let most = (in_time(self.rate(now)?, PACKET_NS) / segment).max(1);
+        let room = self.limit(now)?.saturating_sub(self.queued) / segment;
+        let fits = if self.queued > 0 && 2 * room >= most { most.min(room) } else { most };
+        Some(u16::try_from(fits).unwrap_or(u16::MAX))
+    }
+
+    /// IP bytes that may stand below; `None` without an estimate.
+    #[must_use]
+    pub fn limit(&self, now: Instant) -> Option<u64> {
+        let by_rate = in_time(self.rate(now)?, QUEUE_NS.saturating_add(self.late_ns));
+        Some(by_rate.max(2 * self.sizes.segment()))
+    }
+
+    /// May a packet with so much payload go down, for the first time or again? `None` without an estimate: then Linux's limit holds.
+    pub fn admits(&mut self, now: Instant, payload: u32) -> Option<bool> {
+        let limit = self.limit(now)?;
+        let admitted = self.queued == 0 || self.queued + self.sizes.ip_bytes(payload) <= limit;
+        self.held |= !admitted;
+        Some(admitted)
+    }
+}
+
+/// Bytes at `rate` per second in `ns`.
+fn in_time(rate: u64, ns: u64) -> u64 {
+    u64::try_from(u128::from(rate) * u128::from(ns) / 1_000_000_000).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,157 @@
+//! The estimate, the limit and what ends them, by completions made by hand.
+use super::*;
+
+const SIZES: Sizes = Sizes { mss: 1_448, headers: 52 };
+
+fn us(us: u64) -> Instant {
+    Instant::from_nanos(us * 1_000)
+}
+
+/// A line that takes `us_per_segment`, with `below` segments always below; the queue after `n` completions, and the time.
+fn run(us_per_segment: u64, below: u32, n: u64) -> (QueueAware, Instant) {
+    let mut q = QueueAware::new(us(0), SIZES);
+    (0..below).for_each(|_| q.on_sent(us(0), 1_448, SIZES));
+    for i in 1..=n {
+        assert!(!q.on_left(us(i * us_per_segment), 1_448));
+        q.on_sent(us(i * us_per_segment), 1_448, SIZES);
+    }
+    (q, us(n * us_per_segment))
+}
+
+#[test]
+fn a_packet_has_headers_for_each_segment_and_one_without_payload_too() {
+    assert_eq!(SIZES.ip_bytes(0), 52);
+    assert_eq!(SIZES.ip_bytes(1), 53);
+    assert_eq!(SIZES.ip_bytes(1_448), 1_500);
+    assert_eq!(SIZES.ip_bytes(1_449), 1_553);
+    assert_eq!(SIZES.segment(), 1_500);
+}
+
+#[test]
+fn eight_completions_and_four_milliseconds_make_an_estimate() {
+    // 10 Mbit/s: eight completions take longer than 4 ms.
+    assert_eq!(run(1_200, 2, 7).0.rate(us(7 * 1_200)), None);
+    assert_eq!(run(1_200, 2, 8).0.rate(us(8 * 1_200)), Some(1_250_000));
+    // 120 Mbit/s: 4 ms are forty completions, five between two marks.
+    assert_eq!(run(100, 2, 39).0.rate(us(3_900)), None);
+    assert_eq!(run(100, 2, 40).0.rate(us(4_000)), Some(15_000_000));
+}
+
+#[test]
+fn a_packet_takes_half_a_millisecond_and_the_queue_one() {
+    let (mut q, now) = run(100, 2, 100);
+    assert_eq!((q.segments(now), q.limit(now)), (Some(5), Some(15_000)));
+    q.set_lateness(Duration::from_micros(200));
+    assert_eq!(q.limit(now), Some(18_000));
+    assert_eq!(q.queued(), 3_000);
+    assert_eq!(q.admits(now, 5 * 1_448), Some(true));
+    q.on_sent(now, 10 * 1_448, SIZES);
+    assert_eq!(q.admits(now, 1), Some(false), "no room for another byte");
+}
+
+#[test]
+fn a_slow_line_has_two_segments_and_an_empty_one_takes_anything() {
+    let (mut q, now) = run(12_000, 2, 20);
+    assert_eq!((q.segments(now), q.limit(now)), (Some(1), Some(3_000)));
+    assert_eq!(q.admits(now, 1_448), Some(false));
+    let next = now + Duration::from_millis(12);
+    assert!(!q.on_left(next, 1_448), "one is still below");
+    assert_eq!(q.admits(next, 1_448), Some(true));
+    assert_eq!(q.admits(next, 1_449), Some(false));
+    let last = next + Duration::from_millis(12);
+    assert!(q.on_left(last, 1_448), "the rule held something back, and nothing is left");
+    assert_eq!(q.admits(last, 64_000), Some(true));
+}
+
+#[test]
+fn the_estimate_follows_the_line() {
+    let (mut q, mut now) = run(100, 2, 100);
+    let mut step = |us_each: u64, n: u64| {
+        for _ in 0..n {
+            now = now.plus_nanos(us_each * 1_000);
+            let _ = q.on_left(now, 1_448);
+            q.on_sent(now, 1_448, SIZES);
+        }
+        q.rate(now)
+    };
+    assert_eq!(step(1_000, 8), Some(1_500_000), "ten times slower, after eight completions");
+    assert_eq!(step(10, 400), Some(150_000_000), "a hundred times faster, after 4 ms");
+}
+
+#[test]
+fn a_queue_that_empties_at_once_has_no_estimate() {
+    // Ten packets a millisecond, each below for no time, and for a fifth of the time.
+    for below_us in [0, 20] {
+        let mut q = QueueAware::new(us(0), SIZES);
+        for i in 0..1_000 {
+            q.on_sent(us(100 * i), 1_448, SIZES);
+            assert!(!q.on_left(us(100 * i + below_us), 1_448));
+            assert_eq!((q.rate(us(100 * i + below_us)), q.segments(us(100 * i + 99))), (None, None));
+        }
+    }
+}
+
+#[test]
+fn short_pauses_do_not_count_and_a_long_one_ends_the_estimate() {
+    let mut q = QueueAware::new(us(0), SIZES);
+    for i in 0..100 {
+        q.on_sent(us(1_000 * i), 1_448, SIZES);
+        assert!(!q.on_left(us(1_000 * i + 800), 1_448));
+    }
+    // 1,500 bytes in 800 us, whatever the pauses of 200 us.
+    assert_eq!(q.rate(us(100_000)), Some(1_875_000));
+    assert_eq!(q.rate(us(200_000)), None, "busy for less than half of the window");
+    // It comes back when the pause has left the window.
+    for i in 200..208 {
+        q.on_sent(us(1_000 * i), 1_448, SIZES);
+        assert_eq!(q.rate(us(1_000 * i)), None);
+        assert!(!q.on_left(us(1_000 * i + 800), 1_448));
+    }
+    q.on_sent(us(208_000), 1_448, SIZES);
+    assert!(!q.on_left(us(208_800), 1_448));
+    assert_eq!(q.rate(us(208_800)), Some(1_875_000));
+}
+
+#[test]
+fn what_was_dropped_is_no_speed() {
+    let (mut q, now) = run(1_200, 4, 8);
+    let rate = q.rate(now);
+    for _ in 0..2 {
+        q.on_dropped(now, 1_448);
+    }
+    assert_eq!((q.queued(), q.rate(now)), (3_000, rate));
+    q.on_all_back(now);
+    assert_eq!(q.queued(), 0);
+}
+
+#[test]
+fn sizes_change_only_while_nothing_is_below() {
+    let mut q = QueueAware::new(us(0), SIZES);
+    let small = Sizes { mss: 1_000, headers: 40 };
+    q.on_sent(us(0), 1_448, SIZES);
+    q.on_sent(us(0), 1_000, small);
+    assert_eq!(q.queued(), 1_500 + 1_052);
+    let _ = q.on_left(us(10), 1_448);
+    let _ = q.on_left(us(20), 1_000);
+    assert_eq!(q.queued(), 0);
+    q.on_sent(us(30), 1_000, small);
+    assert_eq!(q.queued(), 1_040);
+}
+
+#[test]
+fn a_packet_is_cut_to_the_room_but_keeps_half_its_size() {
+    // A millisecond is ten segments, a packet five of them.
+    let (mut q, now) = run(100, 2, 100);
+    assert_eq!(q.segments(now), Some(5));
+    q.on_sent(now, 5 * 1_448, SIZES);
+    assert_eq!(q.segments(now), Some(3), "seven stand, three more may");
+    q.on_sent(now, 1_448, SIZES);
+    assert_eq!(q.segments(now), Some(5), "less than half would fit: it waits");
+    assert_eq!(q.admits(now, 5 * 1_448), Some(false));
+    assert_eq!(q.admits(now, 2 * 1_448), Some(true), "what is no larger may go");
+}
+
+#[test]
+fn a_flow_that_is_followed_costs_little() {
+    assert!(size_of::<QueueAware>() <= 360, "{}", size_of::<QueueAware>());
+}
