@@ -125,7 +125,7 @@ fn the_lab_lists_what_it_can_do() {
     let json = say(&["lab", "list", "--json"]).ok().stdout;
     let listed: Vec<Value> = json.lines().map(|l| serde_json::from_str(l).expect("JSON")).collect();
     let names: Vec<_> = listed.iter().map(|e| e["experiment"].as_str().unwrap_or_default()).collect();
-    assert_eq!(names, ["notsent-lowat", "small-queues", "tso-autosize", "pacing", "bulk"]);
+    assert_eq!(names, ["notsent-lowat", "small-queues", "tso-autosize", "pacing", "queue-aware", "bulk"]);
 }
 
 #[test]
@@ -282,6 +282,33 @@ fn small_queues_are_no_longer_than_on_linux() {
         of(1, "figures", "probe_rtt_ms_mean") < 1.0 && of(4, "figures", "probe_rtt_ms_mean") < 8.0,
         "{e2:?}"
     );
+}
+
+/// The queue-aware limit: its claim holds in the sample of the matrix, and Linux's rule leaves more standing where the line is slow.
+#[test]
+fn the_queue_aware_limit_holds() {
+    let cells = [
+        "matrix/2mbit/pfifo/1/20ms/bbr/exact",
+        "matrix/5mbit/tbf/4/1ms/cubic/late",
+        "matrix/100mbit/fq_codel/4/20ms/bbr/batches",
+    ];
+    let mut asked = vec!["lab", "run", "queue-aware", "--json"];
+    asked.extend(cells.iter().flat_map(|name| ["--variant", name]));
+    let mut all = runs(&say(&["lab", "run", "queue-aware", "--json"]).ok());
+    all.extend(runs(&say(&asked).ok()));
+    assert_eq!(all.len(), 13 + cells.len(), "the sample, without the matrix, and three cells of it");
+    for run in &all {
+        let of = |figure: &str| run["figures"][figure].as_f64().expect("a number");
+        assert!(of("queue_over_bound") <= 1.0 && of("queue_p99_over_bound") <= 1.0, "{run}");
+        assert!(of("idle_percent") <= 1.0 && of("holds") == 1.0, "{run}");
+        // Nothing is paid for in rate: within a hundredth, and what one packet more or less makes of a short run.
+        assert!(of("goodput_mbps") > 0.98 * of("linux_goodput_mbps"), "{run}");
+    }
+    let near = &all[0]["figures"];
+    assert_eq!(all[0]["variant"], "1mbit");
+    let queue = |of: &str| near[of].as_f64().expect("a number");
+    // 44 kB at the time of writing: a queue of two segments, and one of Linux's packets for near peers.
+    assert!(queue("linux_queue_bytes_mean") > 5.0 * queue("queue_bytes_mean"), "{near}");
 }
 
 /// Counts of a guest whose processor others use vary, but for what the settings alone decide.

@@ -66,7 +66,7 @@ fn plan(
     for experiment in experiments {
         // A variant that is asked for runs, also one that is too long for all together.
         let asked = |v: &&Variant| match &options.variant[..] {
-            [] => v.quick || !short,
+            [] => (v.quick || !short) && !v.asked,
             wanted => wanted.iter().any(|w| w.split('/').next() == Some(v.name)),
         };
         let short = short && options.variant.is_empty();

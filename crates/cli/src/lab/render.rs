@@ -113,6 +113,7 @@ fn object(done: &Done) -> Value {
     let mut object = json!({
         "experiment": done.plan.experiment.name,
         "variant": done.plan.variant.name,
+        "run": done.plan.name,
         "seed": done.plan.seed,
         "params": report(&*done.plan.scenario),
         "complete": figures.is_some_and(|f| f.complete),
@@ -195,7 +196,11 @@ pub(crate) fn list(json: bool) -> Result<(), Failure> {
             let _ = write!(text, ", each with {} {}", grid.key, grid.values.join(", "));
         }
         for v in e.variants {
-            let long = if v.quick { "" } else { "; not in `lowwater lab`" };
+            let long = match (v.asked, v.quick) {
+                (true, _) => "; only by --variant",
+                (_, true) => "",
+                _ => "; not in `lowwater lab`",
+            };
             let _ = write!(text, "\n    {:<22} {}{long}", v.name, v.about);
         }
         text.push_str("\n  parameters (--set KEY=VALUE), beside the sysctls of Linux");

@@ -41,7 +41,6 @@ struct Batch {
 /// A packet that found the device idle.
 #[derive(Clone, Copy, Debug)]
 struct Start {
-    at: Instant,
     bytes: u64,
     /// How long it took to come back, and whether another one was behind it then.
     took_ns: Option<u64>,
@@ -99,7 +98,7 @@ impl Lateness {
             self.batch.dry = true;
             self.close();
             self.since = now;
-            self.start = Some(Start { at: now, bytes: u64::from(bytes), took_ns: None });
+            self.start = Some(Start { bytes: u64::from(bytes), took_ns: None });
         }
         self.lengths.push_back(bytes);
     }

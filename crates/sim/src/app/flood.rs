@@ -1,4 +1,4 @@
-//! A writer that never stops, by edges, and a server that throws everything away: for figures of long flows.
+//! A writer that never stops, by edges, or writes now and then; and a server that throws everything away: for figures of long flows.
 use super::{App, Io, READ_BYTES};
 use bytes::Bytes;
 use lowwater_core::base::{Error, Instant, SocketId};
@@ -15,6 +15,8 @@ pub struct FloodSpec {
     pub write: usize,
     /// Hand over `Bytes`, the same ones again and again, instead of copying: queues of gigabytes then fit into memory.
     pub owned: bool,
+    /// Time between writes, 0 for one after the other: the application is then what limits the flow.
+    pub every_ns: u64,
     /// When to connect.
     pub start: Instant,
     /// Socket options.
@@ -48,6 +50,10 @@ impl Flood {
                 io.core.tcp_send(io.now, id, &self.data, flags)
             };
             match result {
+                Ok(n) if self.spec.every_ns > 0 => {
+                    self.written += n as u64;
+                    return;
+                }
                 Ok(n) => self.written += n as u64,
                 Err(Error::WouldBlock) => return,
                 Err(e) => {
@@ -69,6 +75,10 @@ impl App for Flood {
 
     fn wake(&mut self, io: &mut Io<'_>) {
         if self.id.is_some() {
+            if self.spec.every_ns > 0 {
+                self.write(io);
+                io.wake_at(io.now.plus_nanos(self.spec.every_ns));
+            }
             return;
         }
         match io.connect(self.spec.remote, &self.spec.options) {
@@ -79,6 +89,9 @@ impl App for Flood {
 
     fn event(&mut self, io: &mut Io<'_>, event: Event) {
         match event {
+            Event::Connected(_) if self.spec.every_ns > 0 => io.wake_at(io.now),
+            // Who writes now and then does not wait for room.
+            Event::Writable(_) if self.spec.every_ns > 0 => {}
             Event::Connected(_) | Event::Writable(_) => self.write(io),
             Event::Closed(_) => io.fail("flood", "the connection ended"),
             _ => {}

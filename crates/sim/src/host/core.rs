@@ -73,6 +73,12 @@ impl Core {
         self.stack.qdisc(self.dev).map_or(0, |qdisc| qdisc.stats.backlog)
     }
 
+    /// What the device's completions are late by, as far as the stack has learnt.
+    #[must_use]
+    pub fn lateness(&self) -> lowwater_core::base::Duration {
+        self.stack.lateness(self.dev).unwrap_or_default()
+    }
+
     /// Gives the device an address.
     ///
     /// # Errors

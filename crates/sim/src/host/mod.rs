@@ -73,13 +73,16 @@ struct Account {
     refunded: u64,
     /// Credit that the device must still give back, by flow.
     owed: BTreeMap<SocketId, u64>,
+    /// IP bytes of each packet of a flow in the device, oldest first.
+    lengths: BTreeMap<SocketId, VecDeque<u32>>,
 }
 
 impl Account {
     /// The device took a packet.
-    fn charge(&mut self, owner: Option<Owner>) {
+    fn charge(&mut self, owner: Option<Owner>, bytes: u32) {
         if let Some(Owner { flow: FlowId(id), charge }) = owner {
             self.charged += u64::from(charge);
+            self.lengths.entry(id).or_default().push_back(bytes);
             *self.owed.entry(id).or_default() += u64::from(charge);
         }
     }
@@ -87,10 +90,14 @@ impl Account {
     /// It has left.
     fn settle(&mut self, owner: Owner) {
         let FlowId(id) = owner.flow;
+        if let Some(lengths) = self.lengths.get_mut(&id) {
+            lengths.pop_front();
+        }
         if let Some(owed) = self.owed.get_mut(&id) {
             *owed = owed.saturating_sub(u64::from(owner.charge));
             if *owed == 0 {
                 self.owed.remove(&id);
+                self.lengths.remove(&id);
             }
         }
     }
@@ -184,6 +191,17 @@ impl Host {
     #[must_use]
     pub fn owed(&self, socket: SocketId) -> u64 {
         self.account.owed.get(&socket).copied().unwrap_or(0)
+    }
+
+    /// IP bytes of each flow that has some below it: in the stack's queues, and in the device until that tells that they have left.
+    #[must_use]
+    pub fn below(&self) -> BTreeMap<SocketId, u64> {
+        let sum = |lengths: &VecDeque<u32>| lengths.iter().map(|&len| u64::from(len)).sum::<u64>();
+        let mut below: BTreeMap<_, _> = self.account.lengths.iter().map(|(id, l)| (*id, sum(l))).collect();
+        for credit in self.core.stack().credits() {
+            *below.entry(credit.socket).or_default() += credit.held_bytes;
+        }
+        below
     }
 
     /// A packet reached the device.
@@ -302,11 +320,12 @@ impl Host {
         let mut device = |at: Instant, packet: Packet| {
             let Some(pipe) = pipe.as_deref_mut() else { return Submit::Dropped };
             let owner = packet.owner;
+            let (_, bytes) = wire_size(&packet);
             let copy = capture.is_some().then(|| packet.clone());
             let noted = ledger.departures.is_some().then(|| departure(at, *host, &packet));
             match pipe.submit(at, packet) {
                 Submitted::Sent => {
-                    account.charge(owner);
+                    account.charge(owner, bytes);
                     if let (Some(departures), Some(noted)) = (&mut ledger.departures, noted) {
                         departures.push(noted);
                     }

@@ -119,6 +119,7 @@ impl Pipe {
                     }
                 }
             }
+            nic.tell(now, completions);
         }
         for i in 0..self.stages.len() {
             while let Some(packet) = self.stages[i].release(now, &mut self.effects) {

@@ -5,6 +5,7 @@ mod figures;
 mod knobs;
 mod notsent_lowat;
 mod pacing;
+mod queue_aware;
 mod small_queues;
 mod tso_autosize;
 
@@ -13,6 +14,7 @@ pub use figures::{Figures, Point};
 pub use knobs::{Setting, SettingValue, changed_sysctls};
 pub use notsent_lowat::NotsentLowat;
 pub use pacing::Pacing;
+pub use queue_aware::QueueAware;
 pub use small_queues::SmallQueues;
 pub use tso_autosize::TsoAutosize;
 

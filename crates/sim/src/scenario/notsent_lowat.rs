@@ -226,6 +226,7 @@ impl NotsentLowat {
         options.notsent_lowat = self.lowat;
         for flow in 0..self.flows {
             let spec = FloodSpec {
+                every_ns: 0,
                 remote: SocketAddr::new(B, PORT),
                 write: self.write,
                 owned: self.owned,

@@ -256,6 +256,7 @@ impl Pacing {
         }
         for flow in 0..self.flows {
             let spec = FloodSpec {
+                every_ns: 0,
                 remote: SocketAddr::new(B, PORT),
                 write: WRITE,
                 owned: self.owned,

@@ -146,7 +146,8 @@ impl SmallQueues {
         let remote = SocketAddr::new(B, PORT);
         world.add_app(1, Box::new(Discard::new(PORT, ListenOptions::new(options.clone()))));
         world.add_app(1, Box::new(UdpEcho::new(remote)));
-        let flood = FloodSpec { remote, write: self.write, owned: false, start: Instant::ZERO, options };
+        let flood =
+            FloodSpec { remote, write: self.write, owned: false, every_ns: 0, start: Instant::ZERO, options };
         world.add_app(0, Box::new(Flood::new(flood)));
         let ping = UdpPingSpec {
             local: SocketAddr::new(A, 0),

@@ -16,6 +16,7 @@ fn all() -> Vec<Box<dyn Scenario>> {
             times: (second, second),
             ..NotsentLowat::default()
         }),
+        Box::new(QueueAware { rate: 10_000_000, flows: 2, ..QueueAware::default() }),
         Box::new(Pacing { flows: 2, times: (second, second), ..Pacing::default() }),
     ]
 }

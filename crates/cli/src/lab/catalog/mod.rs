@@ -2,6 +2,7 @@
 mod bulk;
 mod notsent_lowat;
 mod pacing;
+mod queue_aware;
 mod small_queues;
 mod tso_autosize;
 
@@ -12,7 +13,9 @@ use serde_json::{Map, Value, json};
 
 /// Figures by name that somebody else measured.
 pub(crate) type Measured = &'static [(&'static str, f64)];
-/// Parameters and sysctls with their values.
+/// A parameter or a sysctl with its value.
+type Assigned = (&'static str, &'static str);
+/// Several of them.
 pub(crate) type Settings = &'static [(&'static str, &'static str)];
 
 /// One way to run an experiment.
@@ -29,11 +32,16 @@ pub(crate) struct Variant {
     pub(crate) seed: Measured,
     /// It belongs to what `lowwater lab` runs without a name.
     pub(crate) quick: bool,
+    /// It runs only when it is asked for by name.
+    pub(crate) asked: bool,
+    /// It runs once for each value of each parameter here.
+    pub(crate) grid: &'static [Grid],
 }
 
 impl Variant {
     /// A variant to which nobody has figures, and that always runs.
-    const PLAIN: Self = Self { name: "", about: "", sets: &[], linux: &[], seed: &[], quick: true };
+    const PLAIN: Self =
+        Self { name: "", about: "", sets: &[], linux: &[], seed: &[], quick: true, asked: false, grid: &[] };
 }
 
 /// A column of the table.
@@ -94,6 +102,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     small_queues::EXPERIMENT,
     tso_autosize::EXPERIMENT,
     pacing::EXPERIMENT,
+    queue_aware::EXPERIMENT,
     bulk::EXPERIMENT,
 ];
 
@@ -110,11 +119,11 @@ impl Experiment {
         let seed = *seed;
         let mut plans = Vec::new();
         for variant in variants {
-            for (name, value) in self.grid_values(variant, set) {
+            for (name, values) in self.cells(variant, set) {
                 let mut scenario = (self.make)();
                 *scenario.seed() = seed;
                 let own = if short { self.short } else { &[] };
-                let own = own.iter().chain(variant.sets).copied().chain(value);
+                let own = own.iter().chain(variant.sets).copied().chain(values);
                 let given = set.iter().map(|(key, value)| (key.as_str(), value.as_str()));
                 for (key, value) in own.chain(given.filter(|(key, _)| self.knows(key))) {
                     apply(&mut *scenario, key, value)?;
@@ -125,21 +134,24 @@ impl Experiment {
         Ok(plans)
     }
 
-    fn grid_values(
-        &self,
-        variant: &Variant,
-        set: &[(String, String)],
-    ) -> Vec<(String, Option<(&'static str, &'static str)>)> {
-        match &self.grid {
-            None => vec![(variant.name.to_owned(), None)],
-            Some(grid) => match set.iter().rfind(|(key, _)| key == grid.key) {
-                Some((_, value)) => vec![(format!("{}/{value}{}", variant.name, grid.unit), None)],
-                None => {
-                    let name = |value| format!("{}/{value}{}", variant.name, grid.unit);
-                    grid.values.iter().map(|value| (name(value), Some((grid.key, *value)))).collect()
+    /// The runs of a variant by name, each with the values that make it: one for each value of each grid.
+    fn cells(&self, variant: &Variant, set: &[(String, String)]) -> Vec<(String, Vec<Assigned>)> {
+        let mut cells = vec![(variant.name.to_owned(), Vec::new())];
+        for grid in self.grid.iter().chain(variant.grid) {
+            let given = set.iter().rfind(|(key, _)| key == grid.key);
+            let longer = |(name, values): &(String, Vec<Assigned>)| -> Vec<(String, Vec<Assigned>)> {
+                if let Some((_, value)) = given {
+                    return vec![(format!("{name}/{value}{}", grid.unit), values.clone())];
                 }
-            },
+                let with = |value: &&'static str| {
+                    let values = values.iter().copied().chain([(grid.key, *value)]).collect();
+                    (format!("{name}/{value}{}", grid.unit), values)
+                };
+                grid.values.iter().map(with).collect()
+            };
+            cells = cells.iter().flat_map(longer).collect();
         }
+        cells
     }
 
     /// It has a parameter or a sysctl of this name.

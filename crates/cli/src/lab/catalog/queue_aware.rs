@@ -1,0 +1,131 @@
+//! queue-aware (3b): a sample of the matrix, and the matrix.
+use super::{Column, Experiment, Grid, Variant};
+use lowwater_sim::scenario::QueueAware;
+
+const RATES: &[&str] = &["1", "2", "5", "10", "100", "1000", "10000", "40000"];
+const MATRIX: &[Grid] = &[
+    Grid { key: "rate_mbps", values: RATES, unit: "mbit" },
+    Grid { key: "qdisc", values: &["pfifo", "fq", "fq_codel", "tbf"], unit: "" },
+    Grid { key: "flows", values: &["1", "4", "64"], unit: "" },
+    Grid { key: "rtt_ms", values: &["1", "20", "100"], unit: "ms" },
+    Grid { key: "tcp_congestion_control", values: &["cubic", "bbr"], unit: "" },
+    Grid { key: "completions", values: &["exact", "late", "batches"], unit: "" },
+];
+/// One flow whose application writes half of what the line takes.
+const MATRIX_APP: &[Grid] = &[
+    Grid { key: "rate_mbps", values: RATES, unit: "mbit" },
+    Grid { key: "qdisc", values: &["pfifo", "fq", "fq_codel", "tbf"], unit: "" },
+    Grid { key: "rtt_ms", values: &["1", "20", "100"], unit: "ms" },
+    Grid { key: "tcp_congestion_control", values: &["cubic", "bbr"], unit: "" },
+    Grid { key: "completions", values: &["exact", "late", "batches"], unit: "" },
+];
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "queue-aware",
+    about: "what stands below flows whose own line is their bottleneck, by the queue-aware limit and by Linux's rule, and its price",
+    make: || Box::new(QueueAware::default()),
+    variants: &[
+        Variant {
+            name: "1mbit",
+            about: "1 Mbit/s, a FIFO, one flow of CUBIC, 1 ms",
+            sets: &[("rate_mbps", "1"), ("rtt_ms", "1")],
+            ..Variant::PLAIN
+        },
+        Variant { name: "10mbit", about: "10 Mbit/s, 20 ms", sets: &[("rate_mbps", "10")], ..Variant::PLAIN },
+        Variant {
+            name: "10mbit-bbr",
+            about: "the same with BBR",
+            sets: &[("rate_mbps", "10"), ("tcp_congestion_control", "bbr")],
+            ..Variant::PLAIN
+        },
+        Variant {
+            name: "10mbit-4-fq-codel",
+            about: "10 Mbit/s, four flows above fq_codel",
+            sets: &[("rate_mbps", "10"), ("flows", "4"), ("qdisc", "fq_codel")],
+            ..Variant::PLAIN
+        },
+        Variant {
+            name: "100mbit",
+            about: "100 Mbit/s, 1 ms: near peers have large packets",
+            sets: &[("rtt_ms", "1")],
+            ..Variant::PLAIN
+        },
+        Variant {
+            name: "100mbit-tbf",
+            about: "100 Mbit/s by a shaper, 20 ms",
+            sets: &[("qdisc", "tbf")],
+            ..Variant::PLAIN
+        },
+        Variant {
+            name: "100mbit-fq",
+            about: "100 Mbit/s above fq, 20 ms",
+            sets: &[("qdisc", "fq")],
+            ..Variant::PLAIN
+        },
+        Variant {
+            name: "100mbit-late",
+            about: "100 Mbit/s, 1 ms, completions 100 us late",
+            sets: &[("rtt_ms", "1"), ("completions", "late")],
+            ..Variant::PLAIN
+        },
+        Variant {
+            name: "100mbit-batches",
+            about: "100 Mbit/s, 1 ms, eight completions together, a millisecond late at most",
+            sets: &[("rtt_ms", "1"), ("completions", "batches")],
+            ..Variant::PLAIN
+        },
+        Variant {
+            name: "100mbit-64",
+            about: "100 Mbit/s, 64 flows",
+            sets: &[("flows", "64")],
+            ..Variant::PLAIN
+        },
+        Variant {
+            name: "100mbit-app",
+            about: "100 Mbit/s, an application that writes half of that, every 10 ms",
+            sets: &[("app_percent", "50")],
+            ..Variant::PLAIN
+        },
+        Variant {
+            name: "1gbit",
+            about: "1 Gbit/s, 1 ms",
+            sets: &[("rate_mbps", "1000"), ("rtt_ms", "1")],
+            ..Variant::PLAIN
+        },
+        Variant {
+            name: "10gbit-batches",
+            about: "10 Gbit/s, four flows, 1 ms, eight completions together",
+            sets: &[("rate_mbps", "10000"), ("flows", "4"), ("rtt_ms", "1"), ("completions", "batches")],
+            ..Variant::PLAIN
+        },
+        Variant { name: "matrix", about: "every cell", grid: MATRIX, asked: true, ..Variant::PLAIN },
+        Variant {
+            name: "matrix-app",
+            about: "every cell of one flow whose application writes half of what the line takes",
+            sets: &[("app_percent", "50")],
+            grid: MATRIX_APP,
+            asked: true,
+            ..Variant::PLAIN
+        },
+    ],
+    grid: None,
+    columns: &[
+        Column { figure: "holds", head: "holds", unit: 1.0 },
+        Column { figure: "queue_bytes_mean", head: "queue B\nmean", unit: 1.0 },
+        Column { figure: "queue_bytes_bound", head: "bound B", unit: 1.0 },
+        Column { figure: "linux_queue_bytes_mean", head: "Linux's\nqueue B", unit: 1.0 },
+        Column { figure: "queue_over_bound", head: "mean/\nbound", unit: 1.0 },
+        Column { figure: "queue_p99_over_bound", head: "p99/\nbound", unit: 1.0 },
+        Column { figure: "linux_queue_over_bound", head: "Linux's\nmean/", unit: 1.0 },
+        Column { figure: "idle_percent", head: "idle %", unit: 1.0 },
+        Column { figure: "estimated_percent", head: "estimated\n%", unit: 1.0 },
+        Column { figure: "goodput_mbps", head: "Mbit/s", unit: 1.0 },
+        Column { figure: "linux_goodput_mbps", head: "Linux's", unit: 1.0 },
+        Column { figure: "packets_per_mb", head: "packets/\nMB", unit: 1.0 },
+        Column { figure: "linux_packets_per_mb", head: "Linux's", unit: 1.0 },
+        Column { figure: "calls_per_mb", head: "calls/\nMB", unit: 1.0 },
+        Column { figure: "linux_calls_per_mb", head: "Linux's", unit: 1.0 },
+    ],
+    pairs: &[],
+    short: &[("measure_s", "0.25")],
+};
