@@ -199,7 +199,7 @@ impl World {
     /// Runs until `done`, or until `limit` has passed: then false.
     pub fn run(&mut self, limit: Duration, mut done: impl FnMut(&mut Self) -> bool) -> bool {
         let until = self.now + limit;
-        for _ in 0..20_000_000u64 {
+        for _ in 0..500_000u64 {
             if done(self) {
                 return true;
             }
@@ -207,12 +207,17 @@ impl World {
                 return done(self);
             }
         }
-        panic!("no end after 20 million steps");
+        panic!("no end after half a million steps");
     }
 
     /// Lets time pass.
     pub fn pass(&mut self, time: Duration) {
         self.run(time, |_| false);
+    }
+
+    /// The capabilities of link 0, for a host that is made anew.
+    pub fn caps(&self) -> lowwater_core::device::DeviceCaps {
+        self.pairs[0].caps()
     }
 
     pub fn options(&self) -> SctpOptions {

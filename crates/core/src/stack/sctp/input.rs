@@ -83,6 +83,9 @@ impl Stack {
         if let Err(why) = sctp.assoc.input(&mut cx, &arrived.inbound) {
             return self.sctp_discard(why);
         }
+        if let Some(out) = sctp.assoc.output_sack(&mut cx) {
+            self.send_sctp(id, out);
+        }
         self.settle_sctp(id, Turn::INPUT);
     }
 
