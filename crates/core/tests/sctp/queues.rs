@@ -1,7 +1,7 @@
 //! Short queues: credit below the transport, the low-water mark on what is unsent; and what an idle association costs.
 use crate::world::*;
 use bytes::Bytes;
-use lowwater_core::base::{Duration, Error};
+use lowwater_core::base::{Duration, Error, Wait};
 use lowwater_core::sctp::{SctpOptions, SendInfo};
 use lowwater_core::stack::Event;
 use lowwater_core::tcp::Ready;
@@ -42,4 +42,30 @@ fn an_idle_association_costs_less_than_two_kibibytes() {
     let entry = size_of::<lowwater_core::socket::Entry>();
     let all = assoc + path + options + entry;
     assert!(all <= 2_048, "{assoc} + {path} + {options} + {entry} = {all}");
+}
+
+/// What is below the transport is at most what the rule of TCP's small queues allows, though the window is far larger.
+#[test]
+fn a_bulk_flow_keeps_little_below_itself() {
+    let mut w = World::new();
+    let options =
+        SctpOptions { sndbuf: 4_000_000, rcvbuf: 8_000_000, pacing: false, max_burst: 0, ..w.options() };
+    let (a, b) = w.associated(options.clone(), options);
+    // The device lets one packet of 1,500 bytes through in a millisecond.
+    w.slow = Some(ms(1));
+    let (mut most, mut flight) = (0, 0);
+    w.run(Duration::from_secs(10), |w| {
+        let now = w.now;
+        while w.stacks[A].sctp_send(now, a, Bytes::from_static(&[0; 1_400]), SendInfo::default()).is_ok() {}
+        w.read(B, b);
+        let report = w.stacks[A].report();
+        most = most.max(report.sockets.iter().map(|s| s.below).max().unwrap_or(0));
+        flight = flight.max(w.info(A, a).paths[0].flight);
+        false
+    });
+    let waits = w.stacks[A].counters().waits(Wait::Credit);
+    assert!(waits > 100, "{waits} waits for credit, {most} bytes below, {flight} in flight");
+    // A millisecond of the rate, but at least two packets, plus the one that was admitted last.
+    assert!(most < 40_000, "{most}");
+    assert!(flight > 2 * most as u32, "{flight} in flight, {most} below");
 }

@@ -56,7 +56,8 @@ impl Stack {
         match Chunk::parse(&first) {
             // Alone in its packet, without a tag (section 8.5.1 A).
             Ok(Chunk::Init(init)) => {
-                if arrived.inbound.vtag == 0 && all.next().is_none() {
+                // A tag of zero inside is nobody's (section 3.3.2).
+                if arrived.inbound.vtag == 0 && init.initiate_tag != 0 && all.next().is_none() {
                     self.sctp_init(flow, arrived, &init);
                 } else {
                     self.sctp_discard(DropWhy::SctpTag);
