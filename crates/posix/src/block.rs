@@ -159,7 +159,11 @@ impl Host {
             Call::Recv { fd, .. }
             | Call::Send { fd, .. }
             | Call::Accept { fd, .. }
-            | Call::Connect { fd, .. } => self.files.sock(*fd).ok()?.kind.id(),
+            | Call::Connect { fd, .. } => {
+                let sock = self.files.sock(*fd).ok()?;
+                // Any event may be one of a one-to-many socket's associations.
+                sock.kind.id().filter(|_| sock.sctp.as_ref().is_none_or(|sctp| !sctp.many))
+            }
             Call::Close { .. } => progress.lingers,
             _ => None,
         }

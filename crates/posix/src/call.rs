@@ -38,6 +38,8 @@ pub enum Call {
     Ioctl { fd: Fd, request: u64, arg: Option<i32> },
     /// getsockopt(2) into `len` bytes (*optlen before the call). What was written is [`Reply::value`], *optlen its length.
     Getsockopt { fd: Fd, level: i32, name: i32, len: i32 },
+    /// getsockopt(2) of an option that reads its value too, as several of SCTP's do; *optlen is its length. Else as `Getsockopt`.
+    GetsockoptIn { fd: Fd, level: i32, name: i32, value: Bytes },
     /// setsockopt(2); optlen is the value's length.
     Setsockopt { fd: Fd, level: i32, name: i32, value: Optval },
     /// getsockname(2).

@@ -1,8 +1,8 @@
 //! From a call to the function that carries it out.
 use crate::abi::{
     AF_INET, AF_INET6, AF_UNIX, F_GETFD, F_GETFL, F_GETPIPE_SZ, F_SETFD, F_SETFL, FIONBIO, FIONREAD,
-    IPPROTO_TCP, IPPROTO_UDP, O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY, SIOCATMARK, SIOCOUTQ, SIOCOUTQNSD,
-    SOCK_CLOEXEC, SOCK_DGRAM, SOCK_NONBLOCK, SOCK_RAW, SOCK_STREAM,
+    IPPROTO_SCTP, IPPROTO_TCP, IPPROTO_UDP, O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY, SIOCATMARK, SIOCOUTQ,
+    SIOCOUTQNSD, SOCK_CLOEXEC, SOCK_DGRAM, SOCK_NONBLOCK, SOCK_RAW, SOCK_SEQPACKET, SOCK_STREAM,
 };
 use crate::block::Progress;
 use crate::call::{Call, Fd, Name, RecvKind, Reply, SendKind};
@@ -31,6 +31,9 @@ pub(crate) const BYTES_MAX: usize = 0x7fff_f000;
 impl Host {
     /// Attempts a call, for the first time or again.
     pub(crate) fn attempt(&mut self, call: &Call, p: &mut Progress) -> Answer {
+        if let Some(answer) = self.sctp_attempt(call, p) {
+            return answer;
+        }
         let done = match call {
             Call::Socket { domain, ty, protocol } => self.socket(*domain, *ty, *protocol),
             Call::Bind { fd, addr } => self.bind(*fd, *addr),
@@ -68,6 +71,10 @@ impl Host {
             Call::Fcntl { fd, cmd, arg } => self.fcntl(*fd, *cmd, *arg),
             Call::Ioctl { fd, request, arg } => self.ioctl(*fd, *request, *arg),
             Call::Getsockopt { fd, level, name, len } => self.getsockopt(*fd, *level, *name, *len),
+            Call::GetsockoptIn { fd, level, name, value } => {
+                let len = i32::try_from(value.len()).unwrap_or(i32::MAX);
+                self.getsockopt(*fd, *level, *name, len)
+            }
             Call::Setsockopt { fd, level, name, value } => self.setsockopt(*fd, *level, *name, value),
             Call::Getsockname { fd } => self.getsockname(*fd),
             Call::Getpeername { fd } => self.getpeername(*fd),
@@ -98,6 +105,9 @@ impl Host {
         };
         if !(0..PROTOCOL_MAX).contains(&protocol) {
             return Err(Errno::EINVAL);
+        }
+        if let (SOCK_STREAM | SOCK_SEQPACKET, IPPROTO_SCTP) = (kind, protocol) {
+            return self.sctp_socket(kind == SOCK_SEQPACKET, v6, flags & SOCK_NONBLOCK != 0);
         }
         let stream = match (kind, protocol) {
             (SOCK_STREAM, 0 | IPPROTO_TCP) => true,

@@ -1,9 +1,10 @@
 //! What is behind a file descriptor: sockets, epoll sets, ends of pipes.
-use crate::abi::{IPPROTO_TCP, IPPROTO_UDP, SOCK_DGRAM, SOCK_STREAM};
+use crate::abi::{IPPROTO_SCTP, IPPROTO_TCP, IPPROTO_UDP, SOCK_DGRAM, SOCK_STREAM};
 use crate::call::Fd;
 use crate::epoll::Epoll;
 use crate::errno::Errno;
 use crate::pipe::{PipeId, Side};
+use crate::sctp::Sctp;
 use core::net::{IpAddr, SocketAddr};
 use lowwater_core::base::{Duration, SocketId};
 use lowwater_core::tcp::SocketOptions;
@@ -64,6 +65,8 @@ pub(crate) struct Sock {
     pub(crate) options: SocketOptions,
     /// Every other option.
     pub(crate) knobs: Knobs,
+    /// What only an SCTP socket has.
+    pub(crate) sctp: Option<Box<Sctp>>,
 }
 
 /// How far a connect() is.
@@ -101,6 +104,7 @@ impl Sock {
             error: None,
             options,
             knobs: Knobs::default(),
+            sctp: None,
         }
     }
 
@@ -112,11 +116,18 @@ impl Sock {
     }
 
     pub(crate) const fn protocol(&self) -> i32 {
-        if self.stream { IPPROTO_TCP } else { IPPROTO_UDP }
+        if self.sctp.is_some() {
+            IPPROTO_SCTP
+        } else if self.stream {
+            IPPROTO_TCP
+        } else {
+            IPPROTO_UDP
+        }
     }
 
-    pub(crate) const fn ty(&self) -> i32 {
-        if self.stream { SOCK_STREAM } else { SOCK_DGRAM }
+    pub(crate) fn ty(&self) -> i32 {
+        let plain = if self.stream { SOCK_STREAM } else { SOCK_DGRAM };
+        self.sctp.as_ref().map_or(plain, |sctp| sctp.ty())
     }
 
     /// An option that is one number.
@@ -234,6 +245,17 @@ impl Files {
         }
     }
 
+    /// One more socket of the stack is behind this descriptor (a one-to-many socket).
+    pub(crate) fn add_id(&mut self, fd: Fd, id: SocketId) {
+        self.fds.insert(id, fd);
+    }
+
+    /// A socket of the stack is behind no descriptor any more.
+    pub(crate) fn remove_id(&mut self, id: SocketId) {
+        self.fds.remove(&id);
+        self.ids.retain(|_, other| *other != id);
+    }
+
     pub(crate) fn get(&self, fd: Fd) -> Result<&File, Errno> {
         self.table.get(&fd).ok_or(Errno::EBADF)
     }
@@ -276,7 +298,9 @@ impl Files {
     /// The descriptor of a socket of the stack.
     pub(crate) fn fd_of(&self, id: SocketId) -> Option<Fd> {
         let fd = self.fds.get(&id).copied();
-        debug_assert!(fd.is_none_or(|fd| self.sock(fd).is_ok_and(|sock| sock.kind.id() == Some(id))));
+        let many = |sock: &Sock| sock.sctp.as_ref().is_some_and(|sctp| sctp.assocs.contains(&id));
+        let is = |sock: &Sock| sock.kind.id() == Some(id) || many(sock);
+        debug_assert!(fd.is_none_or(|fd| self.sock(fd).is_ok_and(is)));
         fd
     }
 }

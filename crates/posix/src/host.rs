@@ -5,6 +5,7 @@ use crate::call::{Call, Fd, Reply};
 use crate::device::{Device, Sent};
 use crate::files::Files;
 use crate::pipe::Pipes;
+use crate::sctp::AssocIds;
 use bytes::Bytes;
 use core::net::{IpAddr, SocketAddr};
 use lowwater_core::base::{DeviceId, Error, Instant, SocketId, Tuple};
@@ -80,6 +81,7 @@ pub struct Host {
     pub(crate) files: Files,
     pub(crate) pipes: Pipes,
     pub(crate) waiting: Waiting,
+    pub(crate) assoc_ids: AssocIds,
 }
 
 impl Host {
@@ -104,6 +106,7 @@ impl Host {
             files: Files::new(settings.first_fd.max(0)),
             pipes: Pipes::default(),
             waiting: Waiting::default(),
+            assoc_ids: AssocIds::default(),
         })
     }
 
@@ -272,6 +275,9 @@ impl Host {
                 Event::Connected(id) | Event::Closed(id) | Event::Gone(id) => (id, ANY),
                 Event::Incoming { .. } | Event::RequestGone { .. } => continue,
             };
+            if matches!(event, Event::Accepted(_)) {
+                self.sctp_adopt(id);
+            }
             woken.push((id, key));
         }
         if woken.is_empty() {

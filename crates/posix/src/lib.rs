@@ -18,6 +18,7 @@ mod host;
 mod pipe;
 mod poll;
 mod recv;
+pub mod sctp;
 mod send;
 mod sockopt;
 mod stream;

@@ -44,6 +44,7 @@ impl Host {
                 sets.insert(fd, bits);
                 Some(bits)
             }
+            File::Socket(sock) if sock.sctp.is_some() => Some(self.sctp_readiness(fd)),
             File::Socket(sock) => {
                 let (kind, stream, shut, failed) = (sock.kind, sock.stream, sock.shut, sock.error.is_some());
                 let mut bits = match kind {

@@ -80,7 +80,7 @@ impl Host {
     }
 
     /// An address of some device, or one that any may have.
-    fn is_ours(&self, ip: IpAddr) -> bool {
+    pub(crate) fn is_ours(&self, ip: IpAddr) -> bool {
         let ifaces = self.stack.ip().ifaces();
         ifaces.owner_of(ip).is_some()
             || ip.is_loopback()

@@ -8,7 +8,7 @@ use core::mem;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use lowwater_core::base::Instant;
 use lowwater_core::device::DeviceCaps;
-use lowwater_posix::abi::{F_DUPFD, F_DUPFD_CLOEXEC, MSG_FASTOPEN};
+use lowwater_posix::abi::{F_DUPFD, F_DUPFD_CLOEXEC, MSG_FASTOPEN, SCTP_SOCKOPT_PEELOFF, SOL_SCTP};
 use lowwater_posix::{Call, CallId, Errno, Fd, Host, Reply, Settings, Started};
 
 /// Microseconds since 1970 at the origin of the host's time. A constant, so that every run is the same.
@@ -101,6 +101,7 @@ impl Machine {
         self.settings(!prompt && consults_settings(&call));
         let gives_fd = match &call {
             Call::Socket { .. } | Call::Accept { .. } | Call::EpollCreate { .. } => true,
+            Call::GetsockoptIn { level, name, .. } => (*level, *name) == (SOL_SCTP, SCTP_SOCKOPT_PEELOFF),
             Call::Fcntl { cmd, .. } => matches!(*cmd, F_DUPFD | F_DUPFD_CLOEXEC),
             _ => false,
         };
@@ -252,6 +253,7 @@ impl Machine {
             | Call::Fcntl { fd, .. }
             | Call::Ioctl { fd, .. }
             | Call::Getsockopt { fd, .. }
+            | Call::GetsockoptIn { fd, .. }
             | Call::Setsockopt { fd, .. }
             | Call::Getsockname { fd }
             | Call::Getpeername { fd }

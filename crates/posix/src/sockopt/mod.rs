@@ -75,7 +75,7 @@ impl Host {
             SOL_SOCKET => self.get_socket(fd, name, len)?,
             SOL_IP => self.get_ip(fd, name)?,
             SOL_IPV6 if self.files.sock(fd)?.v6 => self.get_ipv6(fd, name)?,
-            IPPROTO_TCP if stream => self.get_tcp(fd, name, len)?,
+            IPPROTO_TCP if stream && !self.is_sctp(fd) => self.get_tcp(fd, name, len)?,
             // IPv4 and IPv6 differ here (`do_ip_getsockopt`, `ipv6_getsockopt`).
             _ if self.files.sock(fd)?.v6 => return Err(Errno::ENOPROTOOPT),
             _ => return Err(Errno::EOPNOTSUPP),
@@ -108,7 +108,7 @@ impl Host {
             SOL_SOCKET => self.set_socket(fd, name, &value)?,
             SOL_IP => self.set_ip(fd, name, &value)?,
             SOL_IPV6 if self.files.sock(fd)?.v6 => self.set_ipv6(fd, name, &value)?,
-            IPPROTO_TCP if stream => self.set_tcp(fd, name, &value)?,
+            IPPROTO_TCP if stream && !self.is_sctp(fd) => self.set_tcp(fd, name, &value)?,
             _ => return Err(Errno::ENOPROTOOPT),
         }
         Ok(Reply::ok(0))
@@ -129,6 +129,10 @@ impl Host {
         let sock = self.files.sock(fd)?;
         let (kind, mut options) = (sock.kind, self.options_of(sock));
         change(&mut options);
+        if self.is_sctp(fd) {
+            self.files.sock_mut(fd)?.options = options;
+            return self.sctp_share(fd);
+        }
         if let Kind::Conn(id) | Kind::Listener(id) = kind {
             self.stack.set_options(self.now, id, options.clone())?;
         }

@@ -5,10 +5,13 @@ use super::memory;
 use super::system::{Number, give};
 use core::ffi::{c_int, c_void};
 use libc::{sockaddr, socklen_t};
+use lowwater_posix::abi::SOL_SCTP;
 use lowwater_posix::{Call, Optval};
 
 /// Bytes of an option's value that are looked at: longer than that of any option here.
 const VALUE_MAX: usize = 64;
+/// The same for those of SCTP, some of which are lists of addresses.
+const SCTP_OPTION_MAX: usize = 4_096;
 
 pub(super) extern "C" fn socket(_: User, domain: c_int, ty: c_int, protocol: c_int) -> c_int {
     give(|| simple(Call::Socket { domain, ty, protocol }))
@@ -74,7 +77,17 @@ pub(super) unsafe fn getsockopt_of(
     // SAFETY: the caller's promise.
     let room = unsafe { memory::value(len.cast_const().cast::<c_int>()) };
     // Without a length there is still the question whether there is such a socket: EBADF comes before EFAULT.
-    let reply = make(Call::Getsockopt { fd, level, name, len: room.unwrap_or(0) });
+    let given = match usize::try_from(room.as_ref().copied().unwrap_or(0)) {
+        // SAFETY: SCTP's options read what they are to tell about from the caller's room (RFC 6458 section 8).
+        Ok(len) if level == SOL_SCTP && len <= SCTP_OPTION_MAX => unsafe {
+            memory::bytes(value.cast_const(), len)
+        },
+        _ => None,
+    };
+    let reply = make(match given {
+        Some(value) => Call::GetsockoptIn { fd, level, name, value },
+        None => Call::Getsockopt { fd, level, name, len: room.unwrap_or(0) },
+    });
     let (reply, room) = (reply?, room?);
     let fits = &reply.value[..reply.value.len().min(usize::try_from(room).unwrap_or(0))];
     // SAFETY: no more than the caller's length.
@@ -95,12 +108,14 @@ pub(super) unsafe extern "C" fn setsockopt(
     give(|| {
         // optlen is a signed number in the kernel.
         let signed = len.cast_signed();
+        let most = if level == SOL_SCTP { SCTP_OPTION_MAX } else { VALUE_MAX };
         let value = match usize::try_from(signed) {
             Ok(len) => {
                 // Scripts give lengths that their values do not have, which Linux does not notice: it reads what the option needs.
+                let len = len.min(most);
                 // SAFETY: setsockopt(2) demands a value of this length, and packetdrill's buffers have at least as many bytes.
-                let value = unsafe { memory::bytes(value, len.min(VALUE_MAX)) };
-                value.map_or(Optval::Bad(signed), Optval::Bytes)
+                let bytes = unsafe { memory::bytes(value, len) };
+                bytes.map_or(Optval::Bad(signed), Optval::Bytes)
             }
             Err(_) => Optval::Bad(signed),
         };

@@ -71,6 +71,14 @@ impl Caller {
                 room.truncate(if reply.ret == 0 { len as usize } else { 0 });
                 Reply { value: room.into(), ..reply }
             }
+            Call::GetsockoptIn { fd, level, name, value } => {
+                let (mut room, mut len) = (value.to_vec(), value.len() as socklen_t);
+                let at = room.as_mut_ptr().cast::<c_void>();
+                // SAFETY: as many bytes as the length says, to be read and written.
+                let reply = done(unsafe { (f.getsockopt)(USER, fd, level, name, at, &raw mut len) });
+                room.truncate(if reply.ret >= 0 { len as usize } else { 0 });
+                Reply { value: room.into(), ..reply }
+            }
             Call::Setsockopt { fd, level, name, value } => {
                 let (at, len) = match &value {
                     Optval::Bytes(bytes) => (bytes.as_ptr().cast(), bytes.len() as socklen_t),

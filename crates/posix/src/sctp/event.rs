@@ -1,0 +1,173 @@
+//! Notifications as the bytes that a reader gets (RFC 6458 section 6, Linux's `ulpevent.c`).
+use super::layout::{Layout, layout};
+use crate::abi::{
+    SCTP_ADAPTATION_INDICATION, SCTP_ADDR_AVAILABLE, SCTP_ADDR_CONFIRMED, SCTP_ADDR_MADE_PRIM,
+    SCTP_ADDR_POTENTIALLY_FAILED, SCTP_ADDR_UNREACHABLE, SCTP_ASSOC_CHANGE, SCTP_CANT_STR_ASSOC,
+    SCTP_COMM_LOST, SCTP_COMM_UP, SCTP_DATA_SENT, SCTP_DATA_UNSENT, SCTP_PARTIAL_DELIVERY_EVENT,
+    SCTP_PEER_ADDR_CHANGE, SCTP_REMOTE_ERROR, SCTP_RESTART, SCTP_SEND_FAILED, SCTP_SEND_FAILED_EVENT,
+    SCTP_SENDER_DRY_EVENT, SCTP_SHUTDOWN_COMP, SCTP_SHUTDOWN_EVENT,
+};
+use bytes::Bytes;
+use core::net::SocketAddr;
+use lowwater_core::sctp::{AssocChange, Notification, PathChange};
+
+/// Where the causes begin in an ABORT chunk.
+const CAUSES: usize = 4;
+
+/// Whose notification it is, and how its reader wants it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct About {
+    /// Identifier of the association.
+    pub(super) assoc: u32,
+    /// The peer's port.
+    pub(super) port: u16,
+    /// Addresses are shown as IPv6.
+    pub(super) v6: bool,
+    /// Failed messages by the newer structure.
+    pub(super) failed_event: bool,
+}
+
+fn known(name: &str) -> &'static Layout {
+    static NONE: Layout = Layout { name: "", size: 0, fields: &[] };
+    layout(name).unwrap_or(&NONE)
+}
+
+/// The structure with what follows it, its length filled in.
+fn finish(of: &Layout, mut bytes: Vec<u8>, length: &str, more: &[u8]) -> Bytes {
+    bytes.extend_from_slice(more);
+    let len = bytes.len() as u64;
+    of.put(&mut bytes, length, len);
+    bytes.into()
+}
+
+/// The bytes of a notification.
+pub(super) fn bytes(notification: &Notification, about: About) -> Bytes {
+    let assoc = u64::from(about.assoc);
+    match notification {
+        Notification::Assoc { change, outbound_streams, inbound_streams, info, .. } => {
+            let of = known("sctp_assoc_change");
+            let state = match change {
+                AssocChange::Up => SCTP_COMM_UP,
+                AssocChange::Lost => SCTP_COMM_LOST,
+                AssocChange::Restart => SCTP_RESTART,
+                AssocChange::ShutdownComplete => SCTP_SHUTDOWN_COMP,
+                AssocChange::CannotStart => SCTP_CANT_STR_ASSOC,
+            };
+            // The code of the first cause, in network order.
+            let error = info.get(CAUSES..CAUSES + 2).map_or(0, |c| u16::from_le_bytes([c[0], c[1]]));
+            let numbers = [
+                ("sac_type", SCTP_ASSOC_CHANGE as u64),
+                ("sac_state", state as u64),
+                ("sac_error", error.into()),
+                ("sac_outbound_streams", (*outbound_streams).into()),
+                ("sac_inbound_streams", (*inbound_streams).into()),
+                ("sac_assoc_id", assoc),
+            ];
+            finish(of, of.build(&numbers), "sac_length", info)
+        }
+        Notification::Path { address, change } => {
+            let of = known("sctp_paddr_change");
+            let state = match change {
+                PathChange::Available => SCTP_ADDR_AVAILABLE,
+                PathChange::Unreachable => SCTP_ADDR_UNREACHABLE,
+                PathChange::Confirmed => SCTP_ADDR_CONFIRMED,
+                PathChange::MadePrimary => SCTP_ADDR_MADE_PRIM,
+                PathChange::PotentiallyFailed => SCTP_ADDR_POTENTIALLY_FAILED,
+            };
+            let numbers = [
+                ("spc_type", SCTP_PEER_ADDR_CHANGE as u64),
+                ("spc_state", state as u64),
+                ("spc_assoc_id", assoc),
+            ];
+            let mut bytes = of.build(&numbers);
+            let ip = match address {
+                core::net::IpAddr::V4(v4) if about.v6 => v4.to_ipv6_mapped().into(),
+                ip => *ip,
+            };
+            of.put_address(&mut bytes, "spc_aaddr", SocketAddr::new(ip, about.port));
+            finish(of, bytes, "spc_length", &[])
+        }
+        Notification::RemoteError { cause, causes } => {
+            let of = known("sctp_remote_error");
+            let error = u64::from(cause.to_be());
+            let numbers =
+                [("sre_type", SCTP_REMOTE_ERROR as u64), ("sre_error", error), ("sre_assoc_id", assoc)];
+            finish(of, of.build(&numbers), "sre_length", causes.get(4..).unwrap_or_default())
+        }
+        Notification::SendFailed { sent, stream, ppid, context, data } => {
+            let message = Failed { sent: *sent, stream: *stream, ppid: *ppid, context: *context, data };
+            message.bytes(about)
+        }
+        other => plain(other, assoc),
+    }
+}
+
+/// Those that are a few numbers.
+fn plain(notification: &Notification, assoc: u64) -> Bytes {
+    match notification {
+        Notification::Adaptation(layer) => {
+            let of = known("sctp_adaptation_event");
+            let numbers = [
+                ("sai_type", SCTP_ADAPTATION_INDICATION as u64),
+                ("sai_adaptation_ind", (*layer).into()),
+                ("sai_assoc_id", assoc),
+            ];
+            finish(of, of.build(&numbers), "sai_length", &[])
+        }
+        Notification::PartialDeliveryAborted { stream } => {
+            let of = known("sctp_pdapi_event");
+            let numbers = [
+                ("pdapi_type", SCTP_PARTIAL_DELIVERY_EVENT as u64),
+                ("pdapi_stream", (*stream).into()),
+                ("pdapi_assoc_id", assoc),
+            ];
+            finish(of, of.build(&numbers), "pdapi_length", &[])
+        }
+        Notification::SenderDry => {
+            let of = known("sctp_sender_dry_event");
+            let numbers = [("sender_dry_type", SCTP_SENDER_DRY_EVENT as u64), ("sender_dry_assoc_id", assoc)];
+            finish(of, of.build(&numbers), "sender_dry_length", &[])
+        }
+        _ => {
+            let of = known("sctp_shutdown_event");
+            let numbers = [("sse_type", SCTP_SHUTDOWN_EVENT as u64), ("sse_assoc_id", assoc)];
+            finish(of, of.build(&numbers), "sse_length", &[])
+        }
+    }
+}
+
+/// A message that failed.
+struct Failed<'a> {
+    sent: bool,
+    stream: u16,
+    ppid: u32,
+    context: u32,
+    data: &'a [u8],
+}
+
+impl Failed<'_> {
+    fn bytes(&self, about: About) -> Bytes {
+        let flags = if self.sent { SCTP_DATA_SENT } else { SCTP_DATA_UNSENT } as u64;
+        let (assoc, ppid) = (u64::from(about.assoc), u64::from(self.ppid.to_be()));
+        let (stream, context) = (u64::from(self.stream), u64::from(self.context));
+        let (name, ty, info, fields) = if about.failed_event {
+            let names = ["snd_sid", "snd_ppid", "snd_context", "snd_assoc_id"];
+            ("sctp_send_failed_event", SCTP_SEND_FAILED_EVENT, "sctp_sndinfo", names)
+        } else {
+            let names = ["sinfo_stream", "sinfo_ppid", "sinfo_context", "sinfo_assoc_id"];
+            ("sctp_send_failed", SCTP_SEND_FAILED, "sctp_sndrcvinfo", names)
+        };
+        let of = known(name);
+        let numbers = [("ssf_type", ty as u64), ("ssf_flags", flags), ("ssf_assoc_id", assoc)];
+        let mut bytes = of.build(&numbers);
+        let values: Vec<_> = fields.into_iter().zip([stream, ppid, context, assoc]).collect();
+        let info = known(info).build(&values);
+        let place = if about.failed_event { "ssfe_info" } else { "ssf_info" };
+        if let Some((at, size)) = of.field(place)
+            && let Some(field) = bytes.get_mut(at..at + size)
+        {
+            field.copy_from_slice(&info);
+        }
+        finish(of, bytes, "ssf_length", self.data)
+    }
+}
