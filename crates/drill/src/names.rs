@@ -83,6 +83,7 @@ pub(crate) fn option(level: i64, number: i64) -> String {
         1 => "SO_",
         6 => "TCP_",
         17 => "UDP_",
+        132 => "SCTP_",
         41 => "IPV6_",
         _ => "",
     };

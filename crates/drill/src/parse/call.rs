@@ -143,7 +143,7 @@ fn field_name(c: &mut Cursor<'_>) -> Result<String, Box<Failure>> {
     c.blank();
     let word = c.peek_word();
     let after = c.rest().get(word.len()..).unwrap_or_default().trim_start();
-    let counted = matches!(word, "msg_name" | "msg_iov") && after.starts_with('(');
+    let counted = matches!(word, "msg_name" | "msg_iov" | "msg_control") && after.starts_with('(');
     if word.is_empty() || !(after.starts_with('=') || counted) {
         return Ok(String::new());
     }
@@ -173,6 +173,12 @@ fn atom(c: &mut Cursor<'_>, scope: &Scope<'_>, depth: usize) -> Result<Value, Bo
             let port: u16 = c.number()?;
             c.expect(")")?;
             Ok(Value::Int(port.into()))
+        }
+        "htonl" => {
+            c.expect("(")?;
+            let n: u32 = c.number()?;
+            c.expect(")")?;
+            Ok(Value::Int(n.to_be().into()))
         }
         "inet_addr" | "inet6_addr" => {
             c.expect("(")?;

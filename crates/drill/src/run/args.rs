@@ -1,10 +1,11 @@
 //! From a call in a script to a call of the host: numbers, buffers, addresses, structures.
-use super::Runner;
+use super::{Runner, sctp_args};
 use crate::failure::Failure;
 use crate::names;
 use crate::script::{CallSpec, Value};
 use bytes::Bytes;
 use core::net::{Ipv4Addr, SocketAddr};
+use lowwater_posix::abi::IPPROTO_SCTP;
 use lowwater_posix::{Call, Control, EpollEvent, Fd, Name, Optval, Piece, PollFd, RecvKind, Room, SendKind};
 
 /// Most bytes of the buffers of one call.
@@ -26,7 +27,7 @@ impl Args<'_> {
     }
 
     /// An argument.
-    fn value(&self, index: usize) -> Result<&Value, Box<Failure>> {
+    pub(super) fn value(&self, index: usize) -> Result<&Value, Box<Failure>> {
         let count = self.spec.args.len();
         match self.spec.args.get(index) {
             Some(value) => Ok(value),
@@ -62,7 +63,7 @@ impl Args<'_> {
     }
 
     /// Length of a buffer.
-    fn length(&self, index: usize) -> Result<usize, Box<Failure>> {
+    pub(super) fn length(&self, index: usize) -> Result<usize, Box<Failure>> {
         match self.number(index)? {
             n @ 0..=BYTES_MAX => Ok(n as usize),
             n => self.fail(format!("a buffer of {n} bytes is more than a script may have")),
@@ -70,7 +71,7 @@ impl Args<'_> {
     }
 
     /// A buffer to write from: `...` is zeros, a string its bytes with zeros behind, NULL a bad pointer.
-    fn piece(&self, buffer: &Value, len: usize) -> Result<Piece, Box<Failure>> {
+    pub(super) fn piece(&self, buffer: &Value, len: usize) -> Result<Piece, Box<Failure>> {
         match buffer {
             Value::Any => Ok(Piece::zeros(len)),
             Value::Int(0) => Ok(Piece::Bad(len)),
@@ -83,9 +84,9 @@ impl Args<'_> {
         }
     }
 
-    fn room(&self, buffer: &Value, len: usize) -> Result<Room, Box<Failure>> {
+    pub(super) fn room(&self, buffer: &Value, len: usize) -> Result<Room, Box<Failure>> {
         match buffer {
-            Value::Any | Value::Text(_) => Ok(Room::new(len)),
+            Value::Any | Value::Text(_) | Value::Struct(_) => Ok(Room::new(len)),
             Value::Int(0) => Ok(Room::bad(len)),
             other => self.fail(format!("a buffer is '...', a string or NULL, not {other}")),
         }
@@ -117,7 +118,7 @@ impl Args<'_> {
         self.iovecs(value)?.into_iter().map(|(buffer, len)| self.room(buffer, len)).collect()
     }
 
-    fn pieces(&self, value: &Value) -> Result<Vec<Piece>, Box<Failure>> {
+    pub(super) fn pieces(&self, value: &Value) -> Result<Vec<Piece>, Box<Failure>> {
         self.iovecs(value)?.into_iter().map(|(buffer, len)| self.piece(buffer, len)).collect()
     }
 
@@ -152,6 +153,13 @@ impl Args<'_> {
 
     /// A value as the bytes that Linux lays it out in, when the caller says that it has `len`.
     pub(super) fn layout(&self, value: &Value, len: usize) -> Result<Vec<u8>, Box<Failure>> {
+        if let Value::Struct(fields) = value
+            && let Some(of) = sctp_args::structure(fields)
+            && let Some(mut bytes) = sctp_args::bytes_of(of, fields)
+        {
+            bytes.resize(len.max(bytes.len()), 0);
+            return Ok(bytes);
+        }
         let ints = |list: &[i64], wide: bool| -> Vec<u8> {
             let narrow = |n: &i64| (*n as i32).to_ne_bytes().to_vec();
             list.iter().flat_map(|n| if wide { n.to_ne_bytes().to_vec() } else { narrow(n) }).collect()
@@ -216,7 +224,11 @@ impl Runner<'_> {
                     Value::Any => 4,
                     _ => a.int(4)?,
                 };
-                Call::Getsockopt { fd: fd()?, level: a.int(1)?, name: a.int(2)?, len }
+                let (level, name) = (a.int(1)?, a.int(2)?);
+                if level == IPPROTO_SCTP {
+                    return self.option_in(&a, level, name, 3, fd()?);
+                }
+                Call::Getsockopt { fd: fd()?, level, name, len }
             }
             "setsockopt" => self.setsockopt(&a, fd()?)?,
             "getsockname" => Call::Getsockname { fd: fd()? },
@@ -233,7 +245,10 @@ impl Runner<'_> {
                 return a
                     .fail(format!("{name}: files and privileges of the machine are not there for scripts"));
             }
-            name => return a.fail(format!("there is no call '{name}'")),
+            name => match self.sctp_call(&a)? {
+                Some(call) => call,
+                None => return a.fail(format!("there is no call '{name}'")),
+            },
         })
     }
 
@@ -256,12 +271,17 @@ impl Runner<'_> {
         self.sockaddr(a, a.value(1)?, self.name(ends.local, ends.bind_port))
     }
 
-    fn peer_name(&self, a: &Args<'_>, value: &Value) -> Result<Name, Box<Failure>> {
+    pub(super) fn peer_name(&self, a: &Args<'_>, value: &Value) -> Result<Name, Box<Failure>> {
         let ends = &self.config.ends;
         self.sockaddr(a, value, self.name(ends.remote, ends.connect_port))
     }
 
-    fn sockaddr(&self, a: &Args<'_>, value: &Value, usual: SocketAddr) -> Result<Name, Box<Failure>> {
+    pub(super) fn sockaddr(
+        &self,
+        a: &Args<'_>,
+        value: &Value,
+        usual: SocketAddr,
+    ) -> Result<Name, Box<Failure>> {
         match value {
             Value::Any => Ok(Name::Inet(usual)),
             Value::Int(0) => Ok(Name::Bad),

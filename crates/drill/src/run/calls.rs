@@ -90,8 +90,10 @@ impl Runner<'_> {
 
     /// Compares a result and takes note of what the call has made.
     fn come_back(&mut self, line: usize, spec: &CallSpec, reply: &Reply) -> Result<(), Box<Failure>> {
-        let makes =
-            matches!(spec.name.as_str(), "socket" | "accept" | "accept4" | "epoll_create" | "epoll_create1");
+        let makes = matches!(
+            spec.name.as_str(),
+            "socket" | "accept" | "accept4" | "epoll_create" | "epoll_create1" | "sctp_peeloff"
+        );
         let same = match spec.result {
             None => true,
             // The script has its own numbers for descriptors.
@@ -146,7 +148,7 @@ impl Runner<'_> {
                 let datagram = spec.args.get(1).and_then(Value::int).is_some_and(|ty| ty & 0xf == 2);
                 self.descriptor(line, spec, reply, if datagram { Kind::Datagram } else { Kind::Stream })
             }
-            "accept" | "accept4" => {
+            "accept" | "accept4" | "sctp_peeloff" => {
                 self.fds.begins(spec.result.unwrap_or(reply.ret));
                 self.descriptor(line, spec, reply, Kind::Stream)
             }

@@ -1,10 +1,11 @@
 //! Compares what a call has written with what the script says: data, addresses, options, events, control messages.
 use super::Runner;
 use super::args::{Args, epoll_event, option_name};
-use super::info;
+use super::{info, sctp_args};
 use crate::failure::Failure;
 use crate::script::{CallSpec, Value};
 use core::net::SocketAddr;
+use lowwater_posix::abi::{IPPROTO_SCTP, SCTP_SNDRCV};
 use lowwater_posix::{Control, EpollEvent, Reply};
 use std::fmt;
 
@@ -40,6 +41,8 @@ impl Runner<'_> {
                 same_addr(&a, arg(4), arg(5), reply.addr)
             }
             "recvmsg" => self.same_message(&a, arg(1), reply),
+            "sctp_recvmsg" => same_sctp(&a, reply),
+            "sctp_opt_info" => same_struct(&a, arg(3), &reply.value),
             "accept" | "accept4" | "getsockname" | "getpeername" => same_addr(&a, arg(1), arg(2), reply.addr),
             "getsockopt" => same_option(&a, reply),
             "ioctl" => {
@@ -114,8 +117,40 @@ fn same_data<'v>(
     buffers.try_for_each(|buffer| same_bytes(a, buffer, &reply.data))
 }
 
-/// A string in a script is what the data begins with, as far as there is data.
+/// The fields of a structure that a line names.
+fn same_struct(a: &Args<'_>, value: Option<&Value>, actual: &[u8]) -> Result<(), Box<Failure>> {
+    let Some(Value::Struct(fields)) = value else { return Ok(()) };
+    let Some(of) = sctp_args::structure(fields) else { return Ok(()) };
+    match sctp_args::difference(of, fields, actual) {
+        Some((name, expected, actual)) => {
+            differs(a.line, format!("{name} has another value"), expected, actual)
+        }
+        None => Ok(()),
+    }
+}
+
+/// sctp_recvmsg(fd, buffer, length, from, [fromlen], sinfo, [flags]).
+fn same_sctp(a: &Args<'_>, reply: &Reply) -> Result<(), Box<Failure>> {
+    let arg = |index: usize| a.spec.args.get(index);
+    same_data(a, arg(1).into_iter(), reply)?;
+    same_addr(a, arg(3), arg(4), reply.addr)?;
+    if let Some(control) = reply.control.iter().find(|c| (c.level, c.ty) == (IPPROTO_SCTP, SCTP_SNDRCV)) {
+        same_struct(a, arg(5), &control.data)?;
+    }
+    match arg(6).and_then(|v| if let Value::List(_) = v { v.int() } else { None }) {
+        Some(flags) if flags != i64::from(reply.msg_flags) => {
+            let (expected, actual) = (format!("{flags:#x}"), format!("{:#x}", reply.msg_flags));
+            differs(a.line, "sctp_recvmsg has other flags", expected, actual)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A string in a script is what the data begins with, as far as there is data; a structure what it holds.
 fn same_bytes(a: &Args<'_>, buffer: &Value, data: &[u8]) -> Result<(), Box<Failure>> {
+    if matches!(buffer, Value::Struct(_)) {
+        return same_struct(a, Some(buffer), data);
+    }
     let Value::Text(text) = buffer else { return Ok(()) };
     let n = text.len().min(data.len());
     if text[..n] == data[..n] && data[n..].iter().all(|b| *b == 0) {
@@ -174,6 +209,9 @@ fn same_option(a: &Args<'_>, reply: &Reply) -> Result<(), Box<Failure>> {
             if actual[..zero] == text[..] || actual == text { Ok(()) } else { wrong(expected, shown()) }
         }
         // struct tcp_info, field by field: ours.
+        Some(value @ Value::Struct(fields)) if sctp_args::structure(fields).is_some() => {
+            same_struct(a, Some(value), actual)
+        }
         Some(Value::Struct(fields)) if fields.iter().all(|(n, _)| n.starts_with("tcpi_")) => {
             for (field, expected) in fields {
                 let actual = info::field(actual, field);
@@ -246,6 +284,10 @@ fn same_control(a: &Args<'_>, expected: &Value, actual: &Control) -> Result<bool
     Ok(match expected.field("cmsg_data") {
         None | Some(Value::Any) => true,
         Some(Value::Text(text)) => text == data,
+        Some(Value::Struct(fields)) if sctp_args::structure(fields).is_some() => {
+            let of = sctp_args::structure(fields);
+            of.is_some_and(|of| sctp_args::difference(of, fields, data).is_none())
+        }
         Some(Value::Struct(fields)) if fields.iter().any(|(n, _)| !n.is_empty()) => {
             fields.iter().all(|(name, value)| {
                 let known = EXTENDED_ERR.iter().chain(&TIMESTAMP).find(|(n, ..)| n == name);

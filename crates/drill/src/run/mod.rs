@@ -12,6 +12,7 @@ mod info;
 mod net;
 mod python;
 mod record;
+mod sctp_args;
 mod snippet;
 mod stack;
 

@@ -4,6 +4,8 @@ use core::fmt;
 
 /// The flag of a message's first fragment, on which the meaning of a field depends.
 const B: u8 = 2;
+/// Bytes that are shown: more are a cookie, which nobody reads.
+const SHOWN_MAX: usize = 32;
 
 impl fmt::Display for Item {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -63,6 +65,7 @@ fn text(slot: &Slot, value: &Value) -> String {
             let bytes = bytes.strip_suffix(&[0]).filter(|_| *zero).unwrap_or(bytes);
             format!("\"{}\"", bytes.escape_ascii())
         }
+        (_, Value::Bytes(bytes)) if bytes.len() > SHOWN_MAX => "...".to_owned(),
         (_, Value::Bytes(bytes)) => {
             format!("[{}]", joined(bytes.iter().map(|byte| format!("{byte:#04x}")).collect()))
         }

@@ -42,19 +42,6 @@ pub(super) struct Writing {
     pub(super) fragment: bool,
 }
 
-impl Writing {
-    fn new(path: PathId, room: usize) -> Self {
-        Self {
-            path,
-            bundle: Bundle::new(room),
-            data_bytes: 0,
-            refreshes: false,
-            restart_t3: false,
-            fragment: false,
-        }
-    }
-}
-
 /// What a packet costs beside its bytes, for the credit ledger.
 const PACKET_OVERHEAD: u32 = 256;
 
@@ -63,7 +50,14 @@ impl Assoc {
     pub fn output(&mut self, cx: &mut Cx<'_>) -> Option<Outgoing> {
         let id = self.target(cx)?;
         let room = self.paths.get(id).pmdcs() as usize;
-        let mut writing = Writing::new(id, room);
+        let mut writing = Writing {
+            path: id,
+            bundle: Bundle::new(room),
+            data_bytes: 0,
+            refreshes: false,
+            restart_t3: false,
+            fragment: false,
+        };
         let vtag = if self.pending.has(Pending::INIT) { 0 } else { self.id.tags.1 };
         if self.write_control(cx, &mut writing) {
             self.write_data(cx, &mut writing);
@@ -75,24 +69,6 @@ impl Assoc {
         let fragment = writing.fragment || writing.bundle.len() > room;
         let (charge, depart_at) = self.on_packet_sent(cx, &writing);
         Some(Outgoing { path: id, vtag, chunks: writing.bundle.finish(), charge, depart_at, fragment })
-    }
-
-    /// The SACK that the packet just read makes due, by itself. Each such packet has its own, however many came at once: a sender
-    /// counts SACKs that miss a chunk, not what they say (section 7.2.4). `None` when it may wait for something to be bundled with.
-    pub fn output_sack(&mut self, cx: &mut Cx<'_>) -> Option<Outgoing> {
-        let bundled = Pending::COOKIE_ACK | Pending::SHUTDOWN | Pending::SHUTDOWN_ACK;
-        if !self.rx.ack.is_due() || !self.state.is_up() || self.pending.has(bundled) {
-            return None;
-        }
-        let path = self.sack_path();
-        let mut writing = Writing::new(path, self.paths.get(path).pmdcs() as usize);
-        self.write_sack(cx, &mut writing, false);
-        if writing.bundle.is_empty() {
-            return None;
-        }
-        cx.count.sctp.out_sctp_packs += 1;
-        let (vtag, depart_at) = (self.id.tags.1, cx.now);
-        Some(Outgoing { path, vtag, chunks: writing.bundle.finish(), charge: 0, depart_at, fragment: false })
     }
 
     /// Timers, pacing and credit of a packet that leaves.
