@@ -41,7 +41,8 @@ Examples:
 Ports: 80 HTTP, 7 echo (TCP and UDP), 9 discard, 19 chargen.
 --set takes the sysctl names of Linux (tcp_sack=0, tcp_wmem=\"4096 16384 4194304\", ...);
 a wrong name lists them all.
---qdisc takes the words of tc (\"fq maxrate 48mbit\", \"fq_codel target 2ms\", ...): docs/qdisc.md.
+--qdisc takes the words of tc (\"fq maxrate 48mbit\", \"fq_codel target 2ms\", ...), one discipline inside of
+another after \"child\" (\"tbf rate 10mbit burst 15kb child fq_codel\"): docs/qdisc.md.
 Ctrl-C ends it and removes the device.";
 
 const GET: &str = "\
@@ -52,6 +53,14 @@ Examples:
       'http://[fd00:9::1]:8000/README.md' -o copy.md
 
 The kernel's side of the device gets the first free address of the subnet: 10.9.0.1 here.";
+
+const TC: &str = "\
+Examples:
+  sudo lowwater serve --tun lw0 --addr 10.9.0.2/24 --stats stats.json --qdisc \"fq maxrate 48mbit\" &
+  lowwater tc stats.json                    the discipline and its options
+  lowwater tc -s stats.json                 and what it has counted
+  watch -n1 lowwater tc -s stats.json
+  lowwater tc -s --json stats.json | jq .[0].drops";
 
 const DRILL: &str = "\
 Examples:
@@ -87,6 +96,9 @@ pub(crate) enum Command {
         /// The job
         job: String,
     },
+    /// Show the queueing discipline of a running `serve`, as tc -s qdisc does, from the file of its --stats
+    #[command(after_help = TC)]
+    Tc(Tc),
     /// Fetch a file by HTTP with the stack as the client
     #[command(after_help = GET)]
     Get(Get),
@@ -201,6 +213,20 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "FILE")]
     pub(crate) stats: Option<PathBuf>,
     /// Print JSON objects instead of sentences
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `lowwater tc`.
+#[derive(Debug, Args)]
+pub(crate) struct Tc {
+    /// The file that `serve --stats FILE` writes
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Counts too
+    #[arg(short, long)]
+    pub(crate) stats: bool,
+    /// An array of JSON objects, one per discipline, the outermost first
     #[arg(long)]
     pub(crate) json: bool,
 }

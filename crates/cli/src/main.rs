@@ -7,6 +7,7 @@ mod get;
 mod lab;
 mod net;
 mod serve;
+mod tc;
 
 use clap::Parser as _;
 use std::process::ExitCode;
@@ -16,6 +17,7 @@ fn main() -> ExitCode {
         args::Command::Lab(lab) => lab::run(lab),
         args::Command::Drill(drill) => drill::run(&drill),
         args::Command::Serve(serve) => serve::run(&serve),
+        args::Command::Tc(tc) => tc::run(&tc),
         args::Command::Get(get) => get::run(&get),
         args::Command::Guest { job } => lab::guest(&job),
     };

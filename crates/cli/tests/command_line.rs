@@ -349,6 +349,49 @@ fn linux_beside_itself_has_small_queues_too() {
 }
 
 #[test]
+fn what_stands_before_the_device_is_checked_at_once() {
+    for (option, value, wanted) in [
+        (
+            "--qdisc",
+            "fq maxrate 0",
+            "\"fq maxrate 0\": maxrate cannot be \"0\"; allowed: a rate of 8bit and more",
+        ),
+        ("--qdisc", "fq_code", "there is none called \"fq_code\"; allowed: noqueue, pfifo,"),
+        (
+            "--qdisc",
+            "tbf rate 1mbit burst 5kb child fifo",
+            "there is none called \"fifo\"; allowed: noqueue,",
+        ),
+        ("--set", "default_qdisc=tbf", "'tbf' is not allowed; it takes pfifo_fast, pfifo, bfifo,"),
+        ("--set", "default_qdisk=fq", "there is no sysctl default_qdisk; near it are default_qdisc,"),
+    ] {
+        let ended = say(&["serve", "--tun", "lw0", "--addr", "10.9.0.2/24", option, value]);
+        assert_eq!(ended.code(), Some(2), "{ended:?}");
+        assert!(ended.stderr.contains(wanted), "{ended:?}");
+    }
+}
+
+#[test]
+fn tc_shows_what_serve_has_written() {
+    let dir = Dir::new();
+    let file = dir.join("stats.json");
+    let name = file.display().to_string();
+    let q = r#"{"kind": "fq", "options": {"limit": 3}, "bytes": 5, "details": {"gc": 7}, "text": "qdisc fq root limit 3p\n Sent 5 bytes"}"#;
+    std::fs::write(&file, format!("{{\"Tcp\": {{}}, \"Qdisc\": {q}}}")).expect("writable");
+    assert_eq!(say(&["tc", &name]).ok().stdout, "qdisc fq root limit 3p\n");
+    assert_eq!(say(&["tc", "-s", &name]).ok().stdout, "qdisc fq root limit 3p\n Sent 5 bytes\n");
+    let ended = say(&["tc", "-s", "--json", &name]).ok();
+    let list: Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    assert_eq!((&list[0]["root"], &list[0]["gc"], &list[0]["bytes"]), (&true.into(), &7.into(), &5.into()));
+    std::fs::write(&file, "{}").expect("writable");
+    let ended = say(&["tc", &name]);
+    assert!(
+        ended.code() == Some(1) && ended.stderr.contains("has no Qdisc: is it from serve --stats?"),
+        "{ended:?}"
+    );
+}
+
+#[test]
 fn ctrl_c_ends_the_lab_and_the_table_is_said_to_be_partial() {
     let lab = Proc::start(&mut lowwater(["lab", "--set", "bytes=10000000000", "--variant", "cubic"]));
     std::thread::sleep(Duration::from_millis(700));

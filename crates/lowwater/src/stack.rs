@@ -5,7 +5,7 @@ use crate::observe::Observer;
 use crate::shared::{Handle, Phase};
 use lowwater_core::base::{Counters, Sysctl};
 use lowwater_core::qdisc::{self, Any};
-use lowwater_core::stack::Report;
+use lowwater_core::stack::{Report, Sockstat};
 use std::future::poll_fn;
 use std::io;
 use std::net::IpAddr;
@@ -44,6 +44,12 @@ impl Stack {
     #[must_use]
     pub fn sockets(&self) -> Report {
         self.handle.enter(|inner, _, _| inner.core.report())
+    }
+
+    /// How many sockets there are and what they hold, as /proc/net/sockstat.
+    #[must_use]
+    pub fn sockstat(&self) -> Sockstat {
+        self.handle.enter(|inner, _, _| inner.core.sockstat())
     }
 
     /// The settings.

@@ -66,6 +66,11 @@ fn snapshot(stack: &Stack, at_s: f64) -> Value {
         json!({"tcp_states": states, "tcp_recv_queue_bytes": held[0], "tcp_send_queue_bytes": held[1],
             "below_bytes": held[2]}),
     );
+    let mut sockstat = Map::new();
+    stack.sockstat().each(&mut |group, name, n| {
+        sockstat.entry(group).or_insert_with(|| json!({}))[name] = json!(n);
+    });
+    groups.insert("Sockstat".into(), Value::Object(sockstat));
     groups.insert("Qdisc".into(), stack.qdisc(0).map_or(Value::Null, |report| qdisc(&report)));
     groups.insert("Connections".into(), json!(connections));
     Value::Object(groups)

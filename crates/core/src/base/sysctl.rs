@@ -117,6 +117,64 @@ impl Value for CongestionKind {
     }
 }
 
+/// The queueing disciplines that can stand in front of a device without a parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QdiscKind {
+    /// Three bands by priority, Linux's default.
+    PfifoFast,
+    /// First in, first out, bounded in packets.
+    Pfifo,
+    /// The same, bounded in bytes.
+    Bfifo,
+    /// A queue per flow, and pacing.
+    Fq,
+    /// RFC 8289.
+    Codel,
+    /// RFC 8290.
+    FqCodel,
+    /// An emulated network, which does nothing until it is told.
+    Netem,
+    /// No queue.
+    Noqueue,
+}
+
+impl QdiscKind {
+    /// All kinds.
+    pub const ALL: [Self; 8] = [
+        Self::PfifoFast,
+        Self::Pfifo,
+        Self::Bfifo,
+        Self::Fq,
+        Self::Codel,
+        Self::FqCodel,
+        Self::Netem,
+        Self::Noqueue,
+    ];
+    /// The name in `default_qdisc` and `tc`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::PfifoFast => "pfifo_fast",
+            Self::Pfifo => "pfifo",
+            Self::Bfifo => "bfifo",
+            Self::Fq => "fq",
+            Self::Codel => "codel",
+            Self::FqCodel => "fq_codel",
+            Self::Netem => "netem",
+            Self::Noqueue => "noqueue",
+        }
+    }
+}
+
+impl Value for QdiscKind {
+    fn parse(text: &str, _range: Range) -> Option<Self> {
+        Self::ALL.into_iter().find(|k| k.name() == text.trim())
+    }
+    fn print(&self) -> String {
+        self.name().to_owned()
+    }
+}
+
 macro_rules! sysctls {
     ($($(#[$doc:meta])* $field:ident : $ty:ty = $default:expr, $name:literal, $what:literal
         $(, $lo:literal ..= $hi:literal)?;)*) => {
@@ -415,6 +473,8 @@ sysctls! {
     sctp_max_init_retransmits: u32 = 8, "sctp.max_init_retransmits", "a number", 1 ..= 2147483647;
     /// A window that has opened by 2^-n of the receive buffer is told at once.
     sctp_rwnd_update_shift: u32 = 4, "sctp.rwnd_update_shift", "a number", 1 ..= 16;
+    /// Queueing discipline of devices that are attached from now on, and of the queues of `mq` (`net.core.default_qdisc`).
+    default_qdisc: QdiscKind = QdiscKind::PfifoFast, "default_qdisc", "pfifo_fast, pfifo, bfifo, fq, codel, fq_codel, netem or noqueue";
     /// Resolution of the clock that the driver uses, in nanoseconds. Ours: coarse clocks widen RACK's window.
     clock_resolution_ns: u32 = 1, "clock_resolution_ns", "nanoseconds", 1 ..= 1000000000;
 }
@@ -525,7 +585,10 @@ mod tests {
     #[test]
     fn every_number_has_a_range_that_is_kept_and_told() {
         for (name, text) in Sysctl::NAMES {
-            if matches!(*name, "tcp_congestion_control" | "tcp_fastopen_key" | "ip_local_reserved_ports") {
+            if matches!(
+                *name,
+                "tcp_congestion_control" | "tcp_fastopen_key" | "ip_local_reserved_ports" | "default_qdisc"
+            ) {
                 continue;
             }
             let (lo, hi) = Sysctl::range(name).unwrap_or_else(|| panic!("{name} has no range"));

@@ -107,6 +107,12 @@ impl Ip {
         &self.neigh
     }
 
+    /// Datagrams of which fragments are missing, and the bytes that they hold.
+    #[must_use]
+    pub fn fragments(&self) -> (u64, u64) {
+        self.reasm.waiting()
+    }
+
     /// When [`Ip::on_timeout`] wants to be called next.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {

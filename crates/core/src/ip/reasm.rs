@@ -181,6 +181,11 @@ impl Datagram {
 }
 
 impl Reassembly {
+    /// Datagrams that wait for the rest, and the bytes that they hold.
+    pub(super) fn waiting(&self) -> (u64, u64) {
+        (self.datagrams.len() as u64, self.charge as u64)
+    }
+
     /// Takes in one fragment.
     pub(super) fn insert(&mut self, cx: &mut Cx<'_>, key: Key, f: &Fragment<'_>) -> Outcome {
         cx.count.ip.reasm_reqds += 1;

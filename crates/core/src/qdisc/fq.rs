@@ -337,7 +337,7 @@ impl Qdisc for Fq {
             Field::new("throttled", Value::Count(self.throttled.len() as u64)),
             Field::line("gc", Value::Count(own.gc)),
             Field::new("highprio", Value::Count(own.highprio)),
-            Field::new("throttled_pkts", Value::Count(own.throttled)),
+            Field::new("throttled_pkts", Value::Count(own.throttled)).shown("throttled"),
         ]);
         if own.latency > 0 {
             out.push(Field::new("latency", Value::Time(own.latency)));

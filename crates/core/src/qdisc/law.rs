@@ -1,6 +1,7 @@
 //! The laws of the module's header, run over every discipline: one line per implementor.
 use super::look::Size;
 use super::*;
+use crate::base::sysctl::QdiscKind;
 use crate::base::testing::World;
 use crate::base::{FlowId, Rng, SocketId};
 use crate::packet::{Csum, Head, Offload, Owner};
@@ -292,6 +293,10 @@ fn those_that_refuse_at_the_door_obey() {
         "tbf rate 5mbit burst 9kb latency 20ms peakrate 8mbit mtu 1500",
         Kind { bytes: 22_000, ..Kind::default() },
     );
+    for kind in QdiscKind::ALL {
+        let most = if kind == QdiscKind::Noqueue { 256 } else { 0 };
+        obeys(kind.name(), Kind { packets: most, emulates: kind == QdiscKind::Netem, ..Kind::default() });
+    }
     for child in
         ["pfifo limit 20", "fq limit 20", "pfifo_fast", "tbf rate 4mbit burst 3kb limit 10kb child fq_codel"]
     {

@@ -2,17 +2,17 @@
 use super::look::{LinkFacts, Reader};
 use super::spec::Words;
 use super::stats::{Field, Report, Stats, Value};
-use super::{Dequeued, Gone, PfifoFast, Qdisc};
+use super::{Any, Dequeued, Gone, PfifoFast, Qdisc};
 use crate::base::Cx;
 use crate::packet::Packet;
 
 /// Most queues.
 const QUEUES_MAX: u32 = 256;
 
-/// The discipline. Each queue has a `pfifo_fast`, as by `net.core.default_qdisc`.
+/// The discipline. Each queue has what `net.core.default_qdisc` says.
 #[derive(Debug)]
 pub struct Mq {
-    queues: Vec<PfifoFast>,
+    queues: Vec<Any>,
     /// Whose turn it is.
     turn: usize,
     reader: Reader,
@@ -24,7 +24,7 @@ impl Mq {
     /// One discipline for each of `queues`, at least one.
     #[must_use]
     pub fn new(queues: u32) -> Self {
-        let queues = (0..queues.clamp(1, QUEUES_MAX)).map(|_| PfifoFast::default()).collect();
+        let queues = (0..queues.clamp(1, QUEUES_MAX)).map(|_| PfifoFast::default().into()).collect();
         Self { queues, turn: 0, reader: Reader::default(), stats: Stats::default() }
     }
 
@@ -36,23 +36,24 @@ impl Mq {
         Ok(Self::new(queues))
     }
 
-    fn sum(&mut self, queue: usize, change: impl FnOnce(&mut PfifoFast)) {
+    fn counted<T>(&mut self, queue: usize, f: impl FnOnce(&mut Any) -> T) -> T {
         let before = *self.queues[queue].stats();
-        change(&mut self.queues[queue]);
+        let done = f(&mut self.queues[queue]);
         let (after, s) = (*self.queues[queue].stats(), &mut self.stats);
         s.bytes += after.bytes - before.bytes;
         s.packets += after.packets - before.packets;
         s.drops += after.drops - before.drops;
+        s.overlimits += after.overlimits - before.overlimits;
+        s.requeues += after.requeues - before.requeues;
         s.backlog = s.backlog + after.backlog - before.backlog;
         s.qlen = s.qlen + after.qlen - before.qlen;
+        done
     }
 
-    /// The next queue with a packet.
-    fn next(&mut self) -> Option<usize> {
-        let len = self.queues.len();
-        let queue = (0..len).map(|i| (self.turn + i) % len).find(|&i| !self.queues[i].is_empty())?;
-        self.turn = (queue + 1) % len;
-        Some(queue)
+    /// The queues with packets, from the one whose turn it is on.
+    fn turns(&self) -> impl Iterator<Item = usize> + use<> {
+        let (len, turn) = (self.queues.len(), self.turn);
+        (0..len).map(move |i| (turn + i) % len)
     }
 }
 
@@ -63,27 +64,41 @@ impl Qdisc for Mq {
 
     fn attach(&mut self, cx: &mut Cx<'_>, link: &LinkFacts) {
         self.reader = Reader::new(link, &mut cx.rng.fork("mq"));
-        self.queues.iter_mut().for_each(|q| q.attach(cx, link));
+        for queue in &mut self.queues {
+            *queue = cx.sysctl.default_qdisc.into();
+            queue.attach(cx, link);
+        }
     }
 
     fn enqueue(&mut self, cx: &mut Cx<'_>, packet: Packet, gone: &mut Gone) {
         let hash = self.reader.flow(&packet).hash;
         let queue = ((u128::from(hash) * self.queues.len() as u128) >> 64) as usize;
-        self.sum(queue, |q| q.enqueue(cx, packet, gone));
+        self.counted(queue, |q| q.enqueue(cx, packet, gone));
     }
 
     fn dequeue(&mut self, cx: &mut Cx<'_>, gone: &mut Gone) -> Dequeued {
-        let Some(queue) = self.next() else { return Dequeued::Empty };
         let mut next = Dequeued::Empty;
-        self.sum(queue, |q| next = q.dequeue(cx, gone));
+        for queue in self.turns() {
+            if self.queues[queue].is_empty() {
+                continue;
+            }
+            match (self.counted(queue, |q| q.dequeue(cx, gone)), &next) {
+                (Dequeued::Packet(packet), _) => {
+                    self.turn = (queue + 1) % self.queues.len();
+                    return Dequeued::Packet(packet);
+                }
+                (Dequeued::NotBefore(at), Dequeued::NotBefore(first)) if *first <= at => {}
+                (Dequeued::NotBefore(at), _) => next = Dequeued::NotBefore(at),
+                (Dequeued::Empty, _) => {}
+            }
+        }
         next
     }
 
     fn take(&mut self) -> Option<Packet> {
-        let queue = self.next()?;
-        let mut packet = None;
-        self.sum(queue, |q| packet = q.take());
-        packet
+        let queue = self.turns().find(|&i| !self.queues[i].is_empty())?;
+        self.turn = (queue + 1) % self.queues.len();
+        self.counted(queue, Qdisc::take)
     }
 
     fn each(&self, f: &mut dyn FnMut(&Packet)) {
@@ -99,6 +114,10 @@ impl Qdisc for Mq {
     }
 
     fn children(&self) -> Vec<Report> {
-        self.queues.iter().map(PfifoFast::report).collect()
+        self.queues.iter().map(Qdisc::report).collect()
+    }
+
+    fn honours_departure(&self) -> bool {
+        self.queues.iter().all(Qdisc::honours_departure)
     }
 }

@@ -1,5 +1,6 @@
 //! Disciplines by `tc`'s words: "fq maxrate 48mbit". A mistake is one sentence that names the place and what is allowed.
 use super::{Any, Codel, Fifo, Fq, FqCodel, FqConfig, Mq, Netem, Noqueue, PfifoFast, Tbf, units};
+use crate::base::sysctl::QdiscKind;
 use core::str::{FromStr, SplitAsciiWhitespace};
 
 /// Disciplines inside of one another, at most.
@@ -22,6 +23,22 @@ impl FromStr for Any {
     /// One sentence that names the place and the allowed values.
     fn from_str(text: &str) -> Result<Self, String> {
         Words { text, words: text.split_ascii_whitespace(), option: "", depth: 0 }.discipline()
+    }
+}
+
+impl From<QdiscKind> for Any {
+    /// The discipline with all its defaults.
+    fn from(kind: QdiscKind) -> Self {
+        match kind {
+            QdiscKind::PfifoFast => PfifoFast::default().into(),
+            QdiscKind::Pfifo => Fifo::packets(0).into(),
+            QdiscKind::Bfifo => Fifo::bytes(0).into(),
+            QdiscKind::Fq => Fq::default().into(),
+            QdiscKind::Codel => Codel::default().into(),
+            QdiscKind::FqCodel => FqCodel::default().into(),
+            QdiscKind::Netem => Netem::default().into(),
+            QdiscKind::Noqueue => Noqueue::default().into(),
+        }
     }
 }
 
@@ -162,35 +179,85 @@ mod tests {
         text.parse::<Any>().map(|q| format!("{q:?}")).expect_err(text)
     }
 
+    /// Words, what the sentence says of the place, and the beginning of what it allows.
+    const MISTAKES: &[(&str, &str, &str)] = &[
+        ("", "there is none called \"\"", "noqueue, pfifo,"),
+        ("fifo", "there is none called \"fifo\"", "noqueue, pfifo,"),
+        ("FQ", "there is none called \"FQ\"", "noqueue, pfifo,"),
+        ("noqueue limit 5", "there is no option \"limit\"", "nothing more"),
+        ("pfifo_fast limit 5", "there is no option \"limit\"", "nothing more"),
+        ("pfifo limit", "limit lacks its value", "1 to 4294967295 packets"),
+        ("pfifo limit 0", "limit cannot be \"0\"", "1 to 4294967295 packets"),
+        ("pfifo limit -1", "limit cannot be \"-1\"", "1 to 4294967295 packets"),
+        ("pfifo limit 4294967296", "limit cannot be \"4294967296\"", "1 to 4294967295 packets"),
+        ("pfifo limit 5 limit 6", "there is no option \"limit\"", "nothing more"),
+        ("bfifo limit 9gb", "limit cannot be \"9gb\"", "1 to 4294967295 bytes"),
+        ("bfifo limit 1x", "limit cannot be \"1x\"", "1 to 4294967295 bytes"),
+        ("mq queues 0", "queues cannot be \"0\"", "1 to 256"),
+        ("mq queues 257", "queues cannot be \"257\"", "1 to 256"),
+        ("fq maxrat 1mbit", "there is no option \"maxrat\"", "limit, flow_limit, quantum,"),
+        ("fq maxrate 0", "maxrate cannot be \"0\"", RATES),
+        ("fq maxrate 0mbit", "maxrate cannot be \"0mbit\"", RATES),
+        ("fq maxrate 7", "maxrate cannot be \"7\"", RATES),
+        ("fq maxrate fast", "maxrate cannot be \"fast\"", RATES),
+        ("fq maxrate -1mbit", "maxrate cannot be \"-1mbit\"", RATES),
+        ("fq low_rate_threshold 0", "low_rate_threshold cannot be \"0\"", RATES),
+        ("fq quantum 0", "quantum cannot be \"0\"", "1 to 1048576 bytes"),
+        ("fq quantum 2mb", "quantum cannot be \"2mb\"", "1 to 1048576 bytes"),
+        ("fq initial_quantum 0", "initial_quantum cannot be \"0\"", "1 to 4294967295 bytes"),
+        ("fq flow_limit 0", "flow_limit cannot be \"0\"", "1 to 4294967295 packets"),
+        ("fq orphan_mask 99999999", "orphan_mask cannot be \"99999999\"", "0 to 16777215"),
+        ("fq buckets 0", "buckets cannot be \"0\"", "1 to 262144"),
+        ("fq horizon 1h", "horizon cannot be \"1h\"", TIMES),
+        ("fq refill_delay", "refill_delay lacks its value", TIMES),
+        ("fq pacing yes", "there is no option \"yes\"", "limit, flow_limit,"),
+        ("codel interval 0", "interval cannot be \"0\"", TIMES),
+        ("codel target 5 ms", "there is no option \"ms\"", "limit, target,"),
+        ("codel quantum 5", "there is no option \"quantum\"", "limit, target,"),
+        ("fq_codel flows 0", "flows cannot be \"0\"", "1 to 65536"),
+        ("fq_codel flows 65537", "flows cannot be \"65537\"", "1 to 65536"),
+        ("fq_codel memory_limit 0", "memory_limit cannot be \"0\"", "1 to 4294967295 bytes"),
+        ("fq_codel drop_batch 0", "drop_batch cannot be \"0\"", "1 to 4294967295"),
+        ("tbf", "it needs rate", RATES),
+        ("tbf rate 0 burst 5kb limit 5kb", "rate cannot be \"0\"", RATES),
+        ("tbf rate 1mbit limit 5kb", "it needs burst", "bytes, as 32kb"),
+        ("tbf rate 1mbit burst 0 limit 5kb", "burst cannot be \"0\"", "1 to 4294967295 bytes"),
+        ("tbf rate 1mbit burst 5kb", "it needs limit, latency or child", "bytes, as 32kb;"),
+        ("tbf rate 1mbit burst 5kb latency 0", "latency cannot be \"0\"", TIMES),
+        (
+            "tbf rate 1mbit burst 5kb limit 5kb peakrate 2mbit",
+            "it needs mtu beside peakrate",
+            "bytes, as 1540",
+        ),
+        (
+            "tbf rate 1mbit burst 5kb limit 5kb peakrate 1mbit mtu 1540",
+            "it needs a peakrate above its rate",
+            RATES,
+        ),
+        ("tbf rate 1mbit burst 5kb child", "there is none called \"\"", "noqueue, pfifo,"),
+        ("tbf rate 1mbit burst 5kb child fq maxrate 0", "maxrate cannot be \"0\"", RATES),
+        ("netem loss 120%", "loss cannot be \"120%\"", "0% to 100%"),
+        ("netem loss gemodel", "loss lacks its value", "0% to 100%"),
+        ("netem reorder 5%", "it needs delay beside reorder", TIMES),
+        ("netem delay", "delay lacks its value", TIMES),
+        ("netem delay soon", "delay cannot be \"soon\"", TIMES),
+        ("netem distribution foo", "distribution cannot be \"foo\"", "uniform, normal, pareto"),
+        ("netem distribution normal", "it needs delay with jitter beside distribution", TIMES),
+        ("netem rate 0", "rate cannot be \"0\"", RATES),
+        ("netem limit 0", "limit cannot be \"0\"", "1 to 4294967295 packets"),
+        ("netem slot 1ms packets 0", "slot cannot be \"0\"", "1 to 4294967295"),
+        ("netem child netem child foo", "there is none called \"foo\"", "noqueue, pfifo,"),
+    ];
+
     #[test]
     fn a_mistake_is_one_sentence_that_names_the_place_and_what_is_allowed() {
-        let text = refused("fq maxrate 0");
-        assert_eq!(
-            text,
-            format!("queueing discipline \"fq maxrate 0\": maxrate cannot be \"0\"; allowed: {RATES}")
-        );
-        assert!(
-            refused("fq maxrat 1mbit")
-                .contains("there is no option \"maxrat\"; allowed: limit, flow_limit, quantum")
-        );
-        assert!(refused("fq limit").contains("limit lacks its value; allowed: 1 to 4294967295 packets"));
-        assert!(refused("pfifo limit 0").contains("limit cannot be \"0\""));
-        assert!(refused("pfifo limit 5 limit").contains("there is no option \"limit\""));
-        assert!(refused("fifo").contains("there is none called \"fifo\"; allowed: "));
-        assert!(refused("").contains("there is none called \"\""));
-        assert!(
-            refused("tbf rate 0 burst 5kb limit 5kb")
-                .contains("rate cannot be \"0\"; allowed: a rate of 8bit")
-        );
-        assert!(refused("tbf rate 1mbit limit 5kb").contains("it needs burst"));
-        assert!(refused("netem loss 120%").contains("loss cannot be \"120%\"; allowed: 0% to 100%"));
-        assert!(refused("netem reorder 5%").contains("it needs delay beside reorder"));
-        assert!(refused("netem distribution foo").contains("allowed: uniform, normal, pareto"));
-        assert!(refused("pfifo_fast limit 5").contains("there is no option \"limit\""));
-        for text in [refused("fq orphan_mask 99999999"), refused("fq horizon 1h"), refused("bfifo limit 9gb")]
-        {
-            assert!(text.contains("; allowed: ") && !text.contains('\n'), "{text}");
+        for &(text, place, allowed) in MISTAKES {
+            let said = refused(text);
+            let begins = format!("queueing discipline {text:?}: {place}; allowed: {allowed}");
+            assert!(said.starts_with(&begins) && !said.contains('\n'), "{said}\n{begins}");
         }
+        let deep = "netem child ".repeat(1_000);
+        assert!(refused(&deep).ends_with("too many are inside of one another; allowed: 8 at most"));
     }
 
     #[test]

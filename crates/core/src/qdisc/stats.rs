@@ -92,28 +92,36 @@ pub struct Field {
     pub line: bool,
     /// `tc` prints the value alone.
     pub bare: bool,
+    /// What `tc` prints instead of the name, where that is not unique.
+    pub shown: &'static str,
 }
 
 impl Field {
     pub(super) const fn new(name: &'static str, value: Value) -> Self {
-        Self { name, value, line: false, bare: false }
+        Self { name, value, line: false, bare: false, shown: name }
     }
 
     pub(super) const fn bare(name: &'static str, value: Value) -> Self {
-        Self { name, value, line: false, bare: true }
+        Self { name, value, line: false, bare: true, shown: name }
     }
 
     pub(super) const fn line(name: &'static str, value: Value) -> Self {
-        Self { name, value, line: true, bare: false }
+        Self { name, value, line: true, bare: false, shown: name }
+    }
+
+    /// `tc` prints another name.
+    pub(super) const fn shown(mut self, shown: &'static str) -> Self {
+        self.shown = shown;
+        self
     }
 }
 
 impl fmt::Display for Field {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.value {
-            Value::Flag => f.write_str(self.name),
+            Value::Flag => f.write_str(self.shown),
             _ if self.bare => write!(f, "{}", self.value),
-            _ => write!(f, "{} {}", self.name, self.value),
+            _ => write!(f, "{} {}", self.shown, self.value),
         }
     }
 }

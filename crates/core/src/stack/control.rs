@@ -4,7 +4,7 @@ use super::link::{LOOPBACK, LOOPBACK_MTU, Link};
 use crate::base::{DeviceId, Error, Sysctl};
 use crate::device::DeviceCaps;
 use crate::ip::{self, Cidr, Iface, Ip, Route};
-use crate::qdisc::{self, Any, Early, Qdisc as _};
+use crate::qdisc::{self, Any, Early, Fifo, Qdisc as _};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 impl Stack {
@@ -30,7 +30,13 @@ impl Stack {
     fn attach(&mut self, link: ip::Link, caps: DeviceCaps) -> DeviceId {
         let id = DeviceId(self.links.len() as u16);
         self.ip.add_device(id, Iface::new(link, caps.mtu)).expect("fewer than 256 devices");
-        self.links.push(Link::new(caps));
+        // Linux has none before its loopback device. Ours is emptied by batches, so that it needs room.
+        let mut qdisc = match id {
+            LOOPBACK => Any::Fifo(Fifo::default()),
+            _ => self.env.sysctl.default_qdisc.into(),
+        };
+        qdisc.attach(&mut self.env.cx(self.now, None), &Link::facts_of(&caps));
+        self.links.push(Link::new(caps, qdisc));
         id
     }
 

@@ -4,7 +4,7 @@ use crate::base::{DeviceId, Instant};
 use crate::device::DeviceCaps;
 use crate::packet::Packet;
 use crate::path::lateness::Lateness;
-use crate::qdisc::{Any, Early, Fifo, Gone, LinkFacts, Qdisc as _};
+use crate::qdisc::{Any, Early, Gone, LinkFacts, Qdisc as _};
 use crate::tcp::PathCaps;
 use std::collections::VecDeque;
 
@@ -35,10 +35,10 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub(super) fn new(caps: DeviceCaps) -> Self {
+    pub(super) fn new(caps: DeviceCaps, qdisc: Any) -> Self {
         Self {
             caps,
-            qdisc: Any::Fifo(Fifo::default()),
+            qdisc,
             gone: Gone::default(),
             held: VecDeque::new(),
             ready: ReadyList::default(),
@@ -64,8 +64,13 @@ impl Link {
 
     /// What a queueing discipline must know of this device.
     pub(super) fn facts(&self) -> LinkFacts {
+        Self::facts_of(&self.caps)
+    }
+
+    /// The same of a device that is about to be attached.
+    pub(super) fn facts_of(caps: &DeviceCaps) -> LinkFacts {
         let tx_queue_len = LinkFacts::TX_QUEUE_LEN;
-        LinkFacts { link_len: self.caps.link_len(), mtu: self.caps.mtu, tx_queue_len }
+        LinkFacts { link_len: caps.link_len(), mtu: caps.mtu, tx_queue_len }
     }
 
     /// When the discipline, or what is kept from it, has to be looked at again.

@@ -18,6 +18,7 @@ mod ready;
 mod report;
 mod sctp;
 mod settle;
+mod sockstat;
 mod syncookie;
 mod tcp;
 mod udp;
@@ -26,6 +27,7 @@ pub use crate::socket::{Decision, Event, ListenAddr, ListenOptions, RequestId};
 pub use ledger::FlowCredit;
 pub use query::Queues;
 pub use report::{Report, SocketKind, SocketReport};
+pub use sockstat::Sockstat;
 
 use crate::base::hash::KeyedState;
 use crate::base::{DeviceId, Error, Instant, Slab, SocketId, Sysctl};

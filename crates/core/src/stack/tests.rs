@@ -4,6 +4,7 @@ mod ip;
 mod noise;
 mod pacing;
 mod qdisc;
+mod sockstat;
 mod tcp;
 mod udp;
 mod world;

@@ -2,6 +2,7 @@
 use super::tcp::{close_both, listen, options, transfer};
 use super::world::{World, at, v4};
 use crate::base::{Cx, DropWhy, Instant, SocketId, Wait};
+use crate::device::DeviceCaps;
 use crate::packet::Packet;
 use crate::qdisc::{Any, Dequeued, Fate, Fifo, Gone, Qdisc, Stats};
 use crate::stack::{Event, ListenAddr};
@@ -82,6 +83,25 @@ fn a_discipline_is_replaced_while_a_flow_runs_and_nothing_is_lost() {
     assert_eq!(w.stacks[0].counters().tcp.retrans_segs, 0);
     assert_eq!(w.stacks[0].tcp_info(client).map(|i| (i.retransmits, i.lost)), Ok((0, 0)));
     close_both(&mut w, client, server);
+}
+
+#[test]
+fn a_new_device_has_the_discipline_that_the_setting_names() {
+    let mut w = World::plain();
+    let kind = |w: &World, dev| w.stacks[0].qdisc(dev).map(|q| q.kind);
+    assert_eq!(kind(&w, w.devs[0]), Some("pfifo_fast"), "as in Linux");
+    w.stacks[0].set_sysctl("net.core.default_qdisc", "fq").expect("one that needs no parameters");
+    let dev = w.stacks[0].add_device(DeviceCaps::plain(1_500));
+    assert_eq!((kind(&w, w.devs[0]), kind(&w, dev)), (Some("pfifo_fast"), Some("fq")));
+    qdisc(&mut w, "mq queues 2");
+    let report = w.stacks[0].qdisc(w.devs[0]).expect("a device");
+    assert_eq!(report.children.iter().map(|q| q.kind).collect::<Vec<_>>(), ["fq"; 2]);
+    assert!(report.children[0].options.iter().any(|f| f.to_string() == "quantum 3000b"), "of this device");
+    let why = w.stacks[0].set_sysctl("default_qdisc", "tbf").expect_err("it needs a rate");
+    assert!(
+        why.ends_with("it takes pfifo_fast, pfifo, bfifo, fq, codel, fq_codel, netem or noqueue"),
+        "{why}"
+    );
 }
 
 #[test]
