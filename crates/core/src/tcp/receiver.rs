@@ -1,22 +1,21 @@
 //! The receiving half of a connection: ties queue, window, SACK and acknowledgement policy together (`tcp_data_queue`).
 use super::ack_policy::{AckFacts, AckPolicy, MAX_QUICKACKS, RttFacts, SegmentFacts, initial_rcv_mss};
-use super::rcv_space::RcvSpace;
-use super::rx_queue::{Chunk, Enqueued, Pieces, RxQueue};
+use super::rx_queue::{Chunk, Enqueued, Pieces};
 use super::sack_out::SackOut;
 use super::segment::Chunks;
 use super::seq::Seq;
 use super::window::{InitialWindow, RcvBuf, RcvWindow};
-use crate::base::{Cx, Duration, Instant, Pressure, Sysctl};
+use crate::base::{Cx, Duration, Instant, Sysctl};
 use bytes::Bytes;
 use core::ops::Range;
+use intake::Intake;
 use urgent::Urgent;
+mod intake;
 mod urgent;
 
 #[cfg(test)]
 mod tests;
 
-/// Stream offset of the first byte: far from zero, so that old sequence numbers have offsets too.
-const FIRST_OFFSET: u64 = 1 << 32;
 /// Payload from which a segment says something about the overhead of later ones.
 const GROW_MIN_BYTES: u32 = 128;
 
@@ -79,13 +78,10 @@ pub struct Negotiated {
 /// [`Self::on_ack_sent`] for every segment that carries an ACK. [`Self::deadline`] is lazy: it may move in both directions.
 #[derive(Debug)]
 pub struct Receiver {
-    queue: RxQueue,
-    window: RcvWindow,
+    intake: Intake,
     /// Acknowledgement policy; public for the rules that need more than receiving (ECN, FIN, handshake).
     pub ack: AckPolicy,
     sacks: SackOut,
-    space: RcvSpace,
-    nxt: Seq,
     /// Bytes that must wait before the application is told (SO_RCVLOWAT).
     lowat: u32,
     urgent: Urgent,
@@ -98,12 +94,9 @@ impl Receiver {
     #[must_use]
     pub const fn new(initial: InitialWindow, buf: RcvBuf, advmss: u16) -> Self {
         Self {
-            queue: RxQueue::new(FIRST_OFFSET),
-            window: RcvWindow::new(initial, buf, advmss),
+            intake: Intake::new(initial, buf, advmss),
             ack: AckPolicy::new(536),
             sacks: SackOut::new(),
-            space: RcvSpace::new(),
-            nxt: Seq(0),
             lowat: 1,
             urgent: Urgent::new(),
             sack_ok: false,
@@ -113,13 +106,12 @@ impl Receiver {
 
     /// Our SYN, which has not been sent yet, offers another window.
     pub const fn reoffer(&mut self, initial: InitialWindow, advmss: u16) {
-        self.window = RcvWindow::new(initial, self.window.buf(), advmss);
+        self.intake.window = RcvWindow::new(initial, self.intake.window.buf(), advmss);
     }
 
     /// The peer's SYN has come: RCV.NXT = IRS + 1. The window of our SYN or SYN-ACK counts from there.
     pub const fn synchronize(&mut self, irs: Seq) {
-        self.nxt = Seq(irs.0.wrapping_add(1));
-        self.window.synchronize(self.nxt);
+        self.intake.synchronize(Seq(irs.0.wrapping_add(1)));
     }
 
     /// The handshake is over, or this side has all it needs from it (`tcp_init_transfer`). The acknowledgement policy starts
@@ -128,149 +120,149 @@ impl Receiver {
         self.sack_ok = with.sack;
         self.header_bytes = with.header_bytes;
         if !with.wscale {
-            self.window.no_scaling();
+            self.intake.window.no_scaling();
         }
-        self.window.allow_for_options(u16::from(with.header_bytes).saturating_sub(20));
-        self.window.establish(cx.sysctl);
-        let (advmss, wnd) = (self.window.advmss(), self.window.wnd());
+        self.intake.window.allow_for_options(u16::from(with.header_bytes).saturating_sub(20));
+        self.intake.window.establish(cx.sysctl);
+        let (advmss, wnd) = (self.intake.window.advmss(), self.intake.window.wnd());
         let policy = AckPolicy::new(initial_rcv_mss(advmss, u32::from(with.mss), wnd));
         self.ack = policy.with_delay_max_of(&self.ack);
         self.ack.began(cx.now);
-        self.space.establish(cx.now, self.copied_seq(), self.window.ssthresh(), wnd, advmss);
+        self.intake.establish(cx.now);
     }
 
     /// RCV.NXT: the next sequence number expected.
     #[must_use]
     pub const fn nxt(&self) -> Seq {
-        self.nxt
+        self.intake.nxt()
     }
 
     /// RCV.WND as the peer may still use it: bytes from RCV.NXT to the right edge.
     #[must_use]
     pub fn open_window(&self) -> u32 {
-        self.window.open(self.nxt)
+        self.intake.open_window()
     }
 
     /// The window's state, for reports and the acceptability test (`wup`, `wnd`, `scale`, bounds).
     #[must_use]
     pub const fn window(&self) -> &RcvWindow {
-        &self.window
+        &self.intake.window
     }
 
     /// Sequence number of the next byte that the application will read (`copied_seq`).
     #[must_use]
     pub fn copied_seq(&self) -> Seq {
-        self.nxt - self.queue.readable_bytes() - u32::from(self.queue.fin_reached())
+        self.intake.copied_seq()
     }
 
     /// Bytes that the application can read now.
     #[must_use]
     pub const fn readable_bytes(&self) -> u32 {
-        self.queue.readable_bytes()
+        self.intake.queue.readable_bytes()
     }
 
     /// True when the peer's FIN is in order.
     #[must_use]
     pub const fn fin_reached(&self) -> bool {
-        self.queue.fin_reached()
+        self.intake.queue.fin_reached()
     }
 
     /// True when everything up to the FIN has been read.
     #[must_use]
     pub const fn at_eof(&self) -> bool {
-        self.queue.at_eof()
+        self.intake.queue.at_eof()
     }
 
     /// True while data is held beyond a hole.
     #[must_use]
     pub fn has_hole(&self) -> bool {
-        self.queue.has_hole()
+        self.intake.queue.has_hole()
     }
 
     /// End of the furthest data held beyond a hole: the highest number that SACK has told the peer.
     #[must_use]
     pub fn highest_held(&self) -> Option<Seq> {
-        self.queue.furthest().map(|end| self.seq(end))
+        self.intake.furthest()
     }
 
     /// What Linux would charge for what waits here, in bytes (`sk_rmem_alloc`).
     #[must_use]
     pub const fn truesize(&self) -> u32 {
-        self.queue.truesize()
+        self.intake.queue.truesize()
     }
 
     /// What is left of the pages that Linux would have taken for this socket, in bytes (`sk_forward_alloc`).
     #[must_use]
     pub const fn set_aside(&self) -> u32 {
-        self.queue.set_aside()
+        self.intake.queue.set_aside()
     }
 
     /// Memory that really waits here, in bytes.
     #[must_use]
     pub const fn charge(&self) -> u32 {
-        self.queue.charge()
+        self.intake.queue.charge()
     }
 
     /// The round trip as the receiver measures it; zero while unknown.
     #[must_use]
     pub const fn rtt(&self) -> Duration {
-        self.space.rtt()
+        self.intake.space.rtt()
     }
 
     /// Bytes read in the last measured round trip (`tcpi_rcv_space`).
     #[must_use]
     pub const fn rcv_space(&self) -> u32 {
-        self.space.space()
+        self.intake.space.space()
     }
 
     /// Whether to tell the application: enough to read, or no room for more (`tcp_epollin_ready`).
     #[must_use]
     pub fn is_readable(&self) -> bool {
-        let waiting = self.queue.readable_bytes();
-        let buf = self.window.buf().bytes;
-        self.queue.fin_reached()
+        let waiting = self.intake.queue.readable_bytes();
+        let buf = self.intake.window.buf().bytes;
+        self.intake.queue.fin_reached()
             || (waiting > 0
                 && (waiting >= self.lowat + self.urgent_bytes()
-                    || self.queue.truesize() > buf - buf / 8
-                    || self.open_window() <= self.ack.rcv_mss()))
+                    || self.intake.queue.truesize() > buf - buf / 8
+                    || self.intake.open_window() <= self.ack.rcv_mss()))
     }
 
     /// SO_RCVLOWAT: also makes the buffer large enough for it (`tcp_set_rcvlowat`).
     pub fn set_lowat(&mut self, sysctl: &Sysctl, bytes: u32) {
-        let cap = if self.window.buf().locked { self.window.buf().bytes } else { sysctl.tcp_rmem.max } / 2;
+        let buf = self.intake.window.buf();
+        let cap = if buf.locked { buf.bytes } else { sysctl.tcp_rmem.max } / 2;
         self.lowat = bytes.min(cap).max(1);
-        self.window.widen(self.lowat.saturating_mul(2));
+        self.intake.window.widen(self.lowat.saturating_mul(2));
     }
 
     /// SO_RCVBUF as it reads back (see [`RcvBuf::so_rcvbuf`]).
     pub fn set_rcvbuf(&mut self, bytes: u32) {
-        self.window.set_rcvbuf(bytes);
+        self.intake.window.set_rcvbuf(bytes);
     }
 
     /// TCP_WINDOW_CLAMP.
     pub fn set_window_clamp(&mut self, bytes: u32) {
-        self.window.set_clamp(bytes);
+        self.intake.window.set_clamp(bytes);
     }
 
     /// An acceptable segment echoed our timestamp `tsecr` after `ticks_ms` milliseconds; call before [`Self::on_data`].
     pub fn on_timestamp_echo(&mut self, tsecr: u32, ticks_ms: u32, payload_bytes: u32) {
-        let drained = self.queue.readable_bytes() == 0;
-        self.space.on_timestamp(tsecr, ticks_ms, payload_bytes >= self.ack.rcv_mss(), drained);
+        let drained = self.intake.queue.readable_bytes() == 0;
+        self.intake.space.on_timestamp(tsecr, ticks_ms, payload_bytes >= self.ack.rcv_mss(), drained);
     }
 
     /// Data that came with the peer's SYN or SYN-ACK, which acknowledges or is acknowledged with it; true when a FIN ends it.
     /// Says nothing about the peer's segments (`tcp_fastopen_add_skb`).
     pub fn take_syn_data(&mut self, chunks: Pieces, fin: bool) -> bool {
-        let done = self.queue.enqueue(self.offset(self.nxt), chunks, fin);
-        self.nxt += done.advanced as u32;
-        self.window.synchronize(self.nxt);
+        let done = self.intake.enqueue(self.intake.nxt(), chunks, fin);
+        self.intake.synchronize(self.intake.nxt());
         done.fin
     }
 
     /// Nothing waits beyond a hole but a FIN.
     #[must_use]
     pub fn holds_only_fin(&self) -> bool {
-        self.queue.has_hole() && self.queue.held_bytes() == 0
+        self.intake.queue.has_hole() && self.intake.queue.held_bytes() == 0
     }
 
     /// A segment with data or FIN that passed the acceptability test (`tcp_data_queue`).
@@ -287,30 +279,30 @@ impl Receiver {
             return Received { dropped: true, ..Received::default() };
         }
         self.sacks.clear_dsack();
-        if end.at_or_before(self.nxt) {
+        if end.at_or_before(self.intake.nxt()) {
             // A FIN that comes again comes here too: its ACK was lost.
             cx.count.tcp_ext.delayed_ack_lost += 1;
             self.set_dsack(cx, seq, end);
             return self.refuse();
         }
-        if self.queue.fin_reached() {
+        if self.intake.queue.fin_reached() {
             return Received { dropped: true, ..Received::default() };
         }
-        let open = self.open_window();
+        let open = self.intake.open_window();
         // A FIN alone needs no room (Linux 6.9 and later).
-        let bare_fin = payload_bytes == 0 && seq == self.nxt;
-        if seq.at_or_before(self.nxt) && open == 0 && !bare_fin {
-            if seq.before(self.nxt) {
-                self.set_dsack(cx, seq, self.nxt);
+        let bare_fin = payload_bytes == 0 && seq == self.intake.nxt();
+        if seq.at_or_before(self.intake.nxt()) && open == 0 && !bare_fin {
+            if seq.before(self.intake.nxt()) {
+                self.set_dsack(cx, seq, self.intake.nxt());
             }
             cx.count.tcp_ext.tcp_zero_window_drop += 1;
             return self.refuse();
         }
-        if seq.at_or_after(self.nxt + open.max(1)) {
+        if seq.at_or_after(self.intake.nxt() + open.max(1)) {
             return self.refuse();
         }
         let facts = SegmentFacts { payload_bytes, gso_size, header_bytes, truesize, remnant, push };
-        if seq.after(self.nxt) {
+        if seq.after(self.intake.nxt()) {
             if !self.sack_ok {
                 // A single segment says no size.
                 let size = if gso_size > 0 { gso_size } else { payload_bytes.max(1) };
@@ -324,7 +316,7 @@ impl Receiver {
 
     /// Out of the window or old: the peer needs to hear where we are, soon and repeatedly.
     fn refuse(&mut self) -> Received {
-        self.ack.enter_quick(self.window.wnd(), MAX_QUICKACKS);
+        self.ack.enter_quick(self.intake.window.wnd(), MAX_QUICKACKS);
         self.ack.schedule();
         Received { dropped: true, ..Received::default() }
     }
@@ -338,28 +330,26 @@ impl Receiver {
         (facts, rtt, predicted): (&SegmentFacts, RttFacts, bool),
     ) -> Received {
         // The first segment of an empty queue always fits: without it nothing could ever move.
-        let at = self.queue.next_offset();
-        if self.queue.readable_bytes() > 0
+        if self.intake.queue.readable_bytes() > 0
             && facts.payload_bytes > 0
-            && !(predicted && self.granted(cx, false))
-            && !self.make_room(cx, at)
+            && !(predicted && self.intake.granted(cx, false))
+            && !self.make_room(cx, self.intake.nxt())
         {
             cx.count.tcp_ext.tcp_rcv_q_drop += 1;
             // The peer learns at once that there is no room, although its window said so (ICSK_ACK_NOMEM).
-            self.window.shut();
+            self.intake.window.shut();
             self.ack.send_now();
             return Received { dropped: true, readable: true, ..Received::default() };
         }
-        let had_hole = self.queue.has_hole();
-        let done = self.queue.enqueue(self.offset(seq), chunks, fin);
-        self.nxt += done.advanced as u32;
+        let had_hole = self.intake.queue.has_hole();
+        let done = self.intake.enqueue(seq, chunks, fin);
         self.ack.forget_duplicates();
         if facts.payload_bytes > 0 {
             self.event_data_recv(cx, facts, rtt);
         }
         self.note_duplicate(cx, &done);
-        self.sacks.delivered(self.nxt);
-        if had_hole && !self.queue.has_hole() {
+        self.sacks.delivered(self.intake.nxt());
+        if had_hole && !self.intake.queue.has_hole() {
             self.ack.demand();
         }
         if done.fin {
@@ -381,134 +371,63 @@ impl Receiver {
         fin: bool,
         facts: &SegmentFacts,
     ) -> Received {
-        let offset = self.offset(seq);
-        if !self.make_room(cx, offset) {
+        if !self.make_room(cx, seq) {
             cx.count.tcp_ext.tcp_ofo_drop += 1;
             return Received { dropped: true, readable: self.is_readable(), ..Received::default() };
         }
-        let &SegmentFacts { payload_bytes: len, truesize, .. } = facts;
-        if self.ack.measure_rcv_mss(facts, self.window.advmss(), u32::from(self.header_bytes)) {
-            self.measure_overhead(facts);
-        }
+        self.measure_rcv_mss(facts);
         self.ack.schedule();
         cx.count.tcp_ext.tcp_ofo_queue += 1;
-        let queued = self.queue.truesize();
-        let done = self.queue.enqueue(offset, chunks, fin);
+        let queued = self.intake.queue.truesize();
+        let done = self.intake.enqueue(seq, chunks, fin);
         self.note_duplicate(cx, &done);
         if done.out_of_order.is_some() && self.sack_ok {
-            if self.sacks.changed(seq, seq + (len + u32::from(fin))) && self.ack.compresses_many() {
+            if self.sacks.changed(seq, seq + (facts.payload_bytes + u32::from(fin)))
+                && self.ack.compresses_many()
+            {
                 self.ack.send_now();
             }
             // Without SACK a moving window would hide the duplicate ACKs.
-            self.grow_window(cx, queued, len, truesize);
+            self.grow_window(cx, queued, facts);
         }
-        // The window has room for what comes behind the hole, so that its repair does not stop the sender.
-        let span = self.queue.furthest().map_or(0, |end| (end - self.queue.next_offset()) as u32);
-        self.grow_buffer(cx, self.space.with_hole(span));
+        self.intake.grow_for_hole(cx);
         Received { out_of_order: true, ..Received::default() }
     }
 
     /// Everything that a segment in order teaches (`tcp_event_data_recv`).
     fn event_data_recv(&mut self, cx: &Cx<'_>, facts: &SegmentFacts, rtt: RttFacts) {
-        let advmss = self.window.advmss();
         self.ack.schedule();
-        if self.ack.measure_rcv_mss(facts, advmss, u32::from(self.header_bytes)) {
-            self.measure_overhead(facts);
-        }
-        self.space.on_data(cx.now, self.nxt, self.window.wnd());
-        self.ack.on_data(cx.now, rtt, self.window.wnd());
+        self.measure_rcv_mss(facts);
+        self.intake.measure_rtt(cx.now);
+        self.ack.on_data(cx.now, rtt, self.intake.window.wnd());
         if facts.payload_bytes >= GROW_MIN_BYTES {
-            self.grow_window(cx, self.queue.truesize(), facts.payload_bytes, facts.truesize);
+            self.grow_window(cx, self.intake.queue.truesize(), facts);
         }
     }
 
-    /// A segment larger than any before tells how much memory full ones take.
-    fn measure_overhead(&mut self, facts: &SegmentFacts) {
-        if self.window.measure(facts.payload_bytes, facts.truesize) {
-            self.space.bound(self.window.clamp());
+    fn measure_rcv_mss(&mut self, facts: &SegmentFacts) {
+        let advmss = self.intake.window.advmss();
+        if self.ack.measure_rcv_mss(facts, advmss, u32::from(self.header_bytes)) {
+            self.intake.measure_overhead(facts);
         }
     }
 
-    /// Autotuning wants a window of `win` bytes (`tcp_rcvbuf_grow`).
-    fn grow_buffer(&mut self, cx: &Cx<'_>, win: u64) {
-        if cx.sysctl.tcp_moderate_rcvbuf {
-            let bytes = self.window.ratio().space_from_win(win).min(u64::from(cx.sysctl.tcp_rmem.max));
-            self.window.widen(bytes as u32);
-        }
-    }
-
-    fn grow_window(&mut self, cx: &Cx<'_>, queued: u32, len: u32, truesize: u32) {
-        if cx.pressure >= Pressure::Pressed {
-            return self.window.economize();
-        }
-        if self.window.grow(cx.sysctl, queued, len, truesize, self.ack.rcv_mss()) {
+    fn grow_window(&mut self, cx: &Cx<'_>, queued: u32, facts: &SegmentFacts) {
+        if self.intake.grow_window(cx, queued, facts, self.ack.rcv_mss()) {
             self.ack.nudge_quick();
         }
     }
 
-    /// The buffer takes another segment, which may exceed it (`tcp_can_ingest`).
-    fn ingests(&self) -> bool {
-        self.queue.truesize() <= self.window.buf().bytes
-    }
-
-    /// The stack's memory takes more: always below the least buffer, and until it is exhausted; beyond a hole until it is short.
-    fn granted(&self, cx: &Cx<'_>, held: bool) -> bool {
-        let limit = if held { Pressure::Pressed } else { Pressure::Exhausted };
-        cx.pressure < limit || self.queue.charge() < cx.sysctl.tcp_rmem.min
-    }
-
-    /// Where what waits pins more than the buffer and than Linux would charge for it, copies it together: the peer's window does not
-    /// say what chunks cost here.
-    fn spare_memory(&mut self, cx: &mut Cx<'_>) {
-        let limit = self.window.buf().bytes;
-        if self.queue.charge() > limit.max(self.queue.truesize()) {
-            cx.count.own.payload_copied_inside += self.queue.collapse(limit).bytes;
-        }
-    }
-
-    /// Makes room for a segment at the offset `at` (`tcp_try_rmem_schedule`, `tcp_prune_queue`): by squeezing what
-    /// waits, then by giving up what lies further beyond the hole. What is nearer is worth more, so data that SACK has reported may
-    /// be dropped (RFC 2018 section 8), but never for something even further away.
-    fn make_room(&mut self, cx: &mut Cx<'_>, at: u64) -> bool {
-        let held = at > self.queue.next_offset();
-        self.spare_memory(cx);
-        if self.ingests() && self.granted(cx, held) {
-            return true;
-        }
-        cx.count.tcp_ext.prune_called += 1;
-        if !self.ingests() {
+    /// Makes room for a segment at `seq`: whoever lacks it acknowledges less often, and what is given up is not reported any more.
+    fn make_room(&mut self, cx: &mut Cx<'_>, seq: Seq) -> bool {
+        let room = self.intake.make_room(cx, seq);
+        if room.was_full {
             self.ack.stop_quick();
-            self.window.press(cx, self.queue.truesize());
-        } else {
-            self.window.economize();
         }
-        let limit = self.window.buf().bytes;
-        if !self.ingests() {
-            cx.count.tcp_ext.tcp_rcv_collapsed += self.queue.squeeze(self.window.ratio(), limit);
-        }
-        // At least an eighth goes at a time, so that the next segment does not come here again (`tcp_prune_ofo_queue`).
-        while !(self.ingests() && self.granted(cx, held)) {
-            let Some(cut) = self.queue.prune_held(limit / 8, at) else { break };
-            cx.count.tcp_ext.ofo_pruned += 1;
-            let cut = self.seq(cut);
+        if let Some(cut) = room.cut {
             self.sacks.pruned(cut);
         }
-        if !self.ingests() {
-            cx.count.tcp_ext.rcv_pruned += 1;
-            return false;
-        }
-        self.granted(cx, held)
-    }
-
-    /// Offset of a sequence number within 2^31 of RCV.NXT.
-    fn offset(&self, seq: Seq) -> u64 {
-        let delta = seq.0.wrapping_sub(self.nxt.0) as i32;
-        self.queue.next_offset().wrapping_add_signed(i64::from(delta))
-    }
-
-    /// Sequence number of an offset.
-    fn seq(&self, offset: u64) -> Seq {
-        Seq(self.nxt.0.wrapping_add(offset.wrapping_sub(self.queue.next_offset()) as u32))
+        room.found
     }
 
     fn note_duplicate(&mut self, cx: &mut Cx<'_>, done: &Enqueued) {
@@ -516,7 +435,7 @@ impl Receiver {
             cx.count.tcp_ext.tcp_ofo_merge += 1;
         }
         if let Some(Range { start, end }) = done.duplicate.clone() {
-            let (start, end) = (self.seq(start), self.seq(end));
+            let (start, end) = (self.intake.seq(start), self.intake.seq(end));
             self.set_dsack(cx, start, end);
         }
     }
@@ -525,7 +444,7 @@ impl Receiver {
         if !self.sack_ok || !cx.sysctl.tcp_dsack {
             return;
         }
-        if start.before(self.nxt) {
+        if start.before(self.intake.nxt()) {
             cx.count.tcp_ext.tcp_dsack_old_sent += 1;
         } else {
             cx.count.tcp_ext.tcp_dsack_ofo_sent += 1;
@@ -536,10 +455,10 @@ impl Receiver {
     /// A segment failed the acceptability test: an ACK goes out at once, with D-SACK if it carried old data
     /// (`tcp_send_dupack`). `end` is behind its last byte, FIN included.
     pub fn on_unacceptable(&mut self, cx: &mut Cx<'_>, seq: Seq, end: Seq) {
-        if end != seq && seq.before(self.nxt) {
+        if end != seq && seq.before(self.intake.nxt()) {
             cx.count.tcp_ext.delayed_ack_lost += 1;
-            self.ack.enter_quick(self.window.wnd(), MAX_QUICKACKS);
-            self.set_dsack(cx, seq, end.min(self.nxt));
+            self.ack.enter_quick(self.intake.window.wnd(), MAX_QUICKACKS);
+            self.set_dsack(cx, seq, end.min(self.intake.nxt()));
         }
         self.ack.send_now();
     }
@@ -553,23 +472,24 @@ impl Receiver {
 
     /// After each segment, once all its effects are known: decides about the owed ACK (`tcp_ack_snd_check`).
     pub fn check_ack(&mut self, cx: &Cx<'_>, rtt: RttFacts) {
-        let unacked_bytes = self.nxt.since(self.window.wup());
+        let unacked_bytes = self.intake.nxt().since(self.intake.window.wup());
         // Asking for the window ends quick mode when memory is short: only where the answer counts.
         let window_moves = unacked_bytes > self.ack.rcv_mss()
-            && (self.queue.readable_bytes() < self.lowat || self.offer(cx) >= self.window.wnd());
+            && (self.intake.queue.readable_bytes() < self.lowat
+                || self.offer(cx) >= self.intake.window.wnd());
         let facts = AckFacts {
             unacked_bytes,
-            rcv_nxt: self.nxt,
+            rcv_nxt: self.intake.nxt(),
             window_moves,
-            hole: self.queue.has_hole(),
+            hole: self.intake.queue.has_hole(),
             sack: self.sack_ok,
-            rcv_rtt: self.space.rtt(),
+            rcv_rtt: self.intake.space.rtt(),
         };
         self.ack.check(cx, rtt, &facts);
     }
 
     fn offer(&mut self, cx: &Cx<'_>) -> u32 {
-        let offer = self.window.offer(cx.sysctl, self.queue.truesize(), self.ack.rcv_mss());
+        let offer = self.intake.offer(cx, self.ack.rcv_mss());
         if offer.tight {
             self.ack.stop_quick();
         }
@@ -578,7 +498,7 @@ impl Receiver {
 
     /// Acknowledges the next segments one by one (ECN's CE, two for `tcp_ecn_check_ce`).
     pub fn enter_quickack(&mut self, max: u32) {
-        self.ack.enter_quick(self.window.wnd(), max);
+        self.ack.enter_quick(self.intake.window.wnd(), max);
     }
 
     /// TCP_QUICKACK (`__tcp_sock_set_quickack`).
@@ -615,7 +535,7 @@ impl Receiver {
 
     /// The window field of a segment that goes out now, SYNs excepted. The right edge never moves left.
     pub fn select_window(&mut self, cx: &mut Cx<'_>) -> u16 {
-        let (field, tight) = self.window.select(cx, self.nxt, self.queue.truesize(), self.ack.rcv_mss());
+        let (field, tight) = self.intake.select_window(cx, self.ack.rcv_mss());
         if tight {
             self.ack.stop_quick();
         }
@@ -650,12 +570,12 @@ impl Receiver {
         let (step, max) = self.up_to_mark(buf.len());
         let buf = &mut buf[..max];
         if peek {
-            let n = self.queue.peek(usize::from(step), buf);
+            let n = self.intake.queue.peek(usize::from(step), buf);
             cx.count.own.payload_copied_out += n as u64;
             return n;
         }
-        self.queue.skip(usize::from(step));
-        let n = self.queue.recv(buf);
+        self.intake.queue.skip(usize::from(step));
+        let n = self.intake.queue.recv(buf);
         cx.count.own.payload_copied_out += n as u64;
         if n > 0 || step {
             self.after_read(cx);
@@ -666,8 +586,8 @@ impl Receiver {
     /// Takes the next piece without copying, at most `max` bytes. May make an ACK due.
     pub fn read_chunk(&mut self, cx: &Cx<'_>, max: usize) -> Option<Bytes> {
         let (step, max) = self.up_to_mark(max);
-        self.queue.skip(usize::from(step));
-        let piece = self.queue.read_chunk(max);
+        self.intake.queue.skip(usize::from(step));
+        let piece = self.intake.queue.read_chunk(max);
         if step || piece.is_some() {
             self.after_read(cx);
         }
@@ -676,33 +596,26 @@ impl Receiver {
 
     /// Discards what waits to be read, not what is held beyond a hole; returns the bytes that nobody read.
     pub fn discard(&mut self) -> u32 {
-        self.queue.clear()
+        self.intake.queue.clear()
     }
 
     fn after_read(&mut self, cx: &Cx<'_>) {
         self.leave_mark();
-        let copied = self.copied_seq();
-        let waiting = self.queue.readable_bytes();
-        if let Some(mut win) = self.space.adjust(cx.now, copied, waiting) {
-            if let Some(end) = self.queue.furthest() {
-                win = win.saturating_add(end - self.queue.next_offset());
-            }
-            self.grow_buffer(cx, win);
-        }
-        self.cleanup(cx, true, self.queue.fin_reached());
+        self.intake.grow_for_reader(cx);
+        self.cleanup(cx, true, self.intake.queue.fin_reached());
     }
 
     /// After a read: acknowledges what waited for it, or tells of a window that opened widely (`tcp_cleanup_rbuf`).
     fn cleanup(&mut self, cx: &Cx<'_>, copied: bool, shut: bool) {
-        let unacked = self.nxt.since(self.window.wup());
-        if self.ack.wants_ack_after_read(unacked, copied, self.queue.charge() == 0) {
+        let unacked = self.intake.nxt().since(self.intake.window.wup());
+        if self.ack.wants_ack_after_read(unacked, copied, self.intake.queue.charge() == 0) {
             return self.ack.send_now();
         }
         if !copied || shut {
             return;
         }
-        let open = self.open_window();
-        if 2 * open <= self.window.clamp() {
+        let open = self.intake.open_window();
+        if 2 * open <= self.intake.window.clamp() {
             let offer = self.offer(cx);
             if offer > 0 && offer >= 2 * open {
                 self.ack.send_now();

@@ -242,7 +242,12 @@ fn run(seed: u64) {
             _ => {}
         }
         if w.rx.ack_due() || pick.below(10) == 0 {
-            let held: Vec<_> = w.rx.queue.ranges().map(|r| (w.rx.seq(r.start), w.rx.seq(r.end))).collect();
+            let held: Vec<_> =
+                w.rx.intake
+                    .queue
+                    .ranges()
+                    .map(|r| (w.rx.intake.seq(r.start), w.rx.intake.seq(r.end)))
+                    .collect();
             let dsack = w.rx.sacks.dsack().is_some();
             let blocks = w.rx.sack_blocks(4);
             assert!(sack || blocks.is_empty());

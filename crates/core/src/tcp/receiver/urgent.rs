@@ -68,13 +68,16 @@ impl Receiver {
         // RFC 1122 lets the pointer name the byte itself, everybody else the one behind it.
         let back = u32::from(seg.urgent > 0 && !sysctl.tcp_stdurg);
         let at = seg.seq + (u32::from(seg.urgent) - back);
-        let copied = self.copied_seq();
-        if copied.after(at) || at.before(self.nxt) || (self.urgent.is_set() && !at.after(self.urgent.seq)) {
+        let copied = self.intake.copied_seq();
+        if copied.after(at)
+            || at.before(self.intake.nxt())
+            || (self.urgent.is_set() && !at.after(self.urgent.seq))
+        {
             return;
         }
-        if self.at_mark() && !self.urgent.inline && self.queue.readable_bytes() > 0 {
+        if self.at_mark() && !self.urgent.inline && self.intake.queue.readable_bytes() > 0 {
             // The byte under the old mark is no data; with the mark gone nothing would tell.
-            self.queue.skip(1);
+            self.intake.queue.skip(1);
         }
         self.urgent = Urgent { seq: at, byte: Byte::Awaited, ..self.urgent };
     }
@@ -82,7 +85,7 @@ impl Receiver {
     /// SIOCATMARK: the next byte to read is the urgent one, or was.
     #[must_use]
     pub fn at_mark(&self) -> bool {
-        self.urgent.is_set() && self.urgent.seq == self.copied_seq()
+        self.urgent.is_set() && self.urgent.seq == self.intake.copied_seq()
     }
 
     /// Urgent data can be read (`EPOLLPRI`).
@@ -112,9 +115,9 @@ impl Receiver {
     /// Bytes that an application may ask about: up to the mark, where that lies ahead (`tcp_inq`).
     #[must_use]
     pub fn inq(&self) -> u32 {
-        let ahead = self.urgent.seq.since(self.copied_seq());
-        let marked = self.urgent.is_set() && !self.urgent.inline && self.urgent.seq.before(self.nxt);
-        if marked && ahead < 1 << 31 { ahead } else { self.queue.readable_bytes() }
+        let ahead = self.urgent.seq.since(self.intake.copied_seq());
+        let marked = self.urgent.is_set() && !self.urgent.inline && self.urgent.seq.before(self.intake.nxt());
+        if marked && ahead < 1 << 31 { ahead } else { self.intake.queue.readable_bytes() }
     }
 
     /// How far a read may go that wants `max` bytes: whether it must step over the urgent byte first, and how many bytes follow.
@@ -123,8 +126,8 @@ impl Receiver {
         if !self.urgent.is_set() {
             return (false, max);
         }
-        match self.urgent.seq.since(self.copied_seq()) {
-            0 => (!self.urgent.inline && self.queue.readable_bytes() > 0, max),
+        match self.urgent.seq.since(self.intake.copied_seq()) {
+            0 => (!self.urgent.inline && self.intake.queue.readable_bytes() > 0, max),
             ahead if ahead < 1 << 31 => (false, max.min(ahead as usize)),
             _ => (false, max),
         }
@@ -132,7 +135,7 @@ impl Receiver {
 
     /// Something was read: behind the mark it is forgotten.
     pub(super) fn leave_mark(&mut self) {
-        if self.urgent.is_set() && self.copied_seq().after(self.urgent.seq) {
+        if self.urgent.is_set() && self.intake.copied_seq().after(self.urgent.seq) {
             self.urgent.byte = Byte::None;
         }
     }
