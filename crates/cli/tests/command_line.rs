@@ -241,8 +241,22 @@ fn paced_flows_come_out_as_on_linux() {
         let width = |whose| of(whose, "gap_us_p95") - of(whose, "gap_us_p5");
         assert!(width("figures") <= width("linux"), "{run}");
         assert!(of("figures", "burst_packets_max") == 1.0, "{run}");
+        assert!(of("figures", "first_burst_packets_max") == 1.0, "{run}");
         assert!(of("figures", "burst_bytes_max") <= of("linux", "burst_bytes_max"), "{run}");
     }
+}
+
+/// The discipline changes twice while flows run: who paces changes, and nothing else shows it.
+#[test]
+fn a_new_discipline_costs_no_burst_no_loss_and_no_silence() {
+    let switched = say(&["lab", "run", "pacing", "--json", "--variant", "20-switched"]);
+    let run = &runs(&switched.ok())[0];
+    let of = |figure: &str| run["figures"][figure].as_f64().expect("a number");
+    assert!((of("goodput_mbps") / of("asked_mbps") - 1.0).abs() <= 0.005, "{run}");
+    for (figure, wanted) in [("burst_packets_max", 1.0), ("retrans_segs", 0.0), ("dropped_packets", 0.0)] {
+        assert_eq!(of(figure), wanted, "{figure}: {run}");
+    }
+    assert!(of("gap_us_max") < 10_000.0, "{run}");
 }
 
 /// Small queues: what stands is no more than Linux leaves, the line stays full, and without them the queue is back.

@@ -136,6 +136,19 @@ impl World {
         self.hosts[host].add_app(app, rng);
     }
 
+    /// Puts another queueing discipline in front of a host's device, whatever runs.
+    ///
+    /// # Errors
+    /// One sentence about what is wrong with the words.
+    pub fn set_qdisc(&mut self, host: usize, words: &str) -> Result<(), String> {
+        let mut done = Ok(());
+        self.with_host(host, |host, now, outside| {
+            done = host.core_mut().set_qdisc(now, words);
+            host.settle(now, outside);
+        });
+        done
+    }
+
     /// Starts all programs.
     pub fn start(&mut self) {
         self.for_each_app(|app, io| app.start(io));

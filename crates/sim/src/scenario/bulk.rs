@@ -1,9 +1,8 @@
 //! Bulk transfers from A over a router to B: the delay on the way of the acknowledgements, the bottleneck where it is wanted.
 use super::duo::{A, B, FAST, PORT, mean, seconds};
-use super::knobs::{
-    Knob, NO_QDISC, Setting, from_ms, from_secs, knob, ms, qdisc_setting, secs, set, set_qdisc, settings,
-};
-use super::{Figures, Point, Scenario};
+use super::knobs::{Knob, NO_QDISC, from_ms, from_secs, knob, ms, secs};
+use super::params::{Params, has_common};
+use super::{Common, Figures, Point};
 use crate::app::{Bulk, BulkSpec, Pace, Sink};
 use crate::check::Broken;
 use crate::host::HostSpec;
@@ -11,7 +10,7 @@ use crate::link::PipeSpec;
 use crate::link::spec::{Carry, DelaySpec, LossSpec, NicSpec, QueueSpec};
 use crate::world::{Recording, To, World};
 use lowwater_core::base::time::nanos;
-use lowwater_core::base::{Duration, Instant, Rng, Sysctl};
+use lowwater_core::base::{Duration, Instant, Rng};
 use lowwater_core::device::DeviceCaps;
 use lowwater_core::socket::ListenOptions;
 use lowwater_core::tcp::SocketOptions;
@@ -40,8 +39,6 @@ pub struct BulkParams {
     pub loss_ppm: u32,
     /// The bottleneck's queue in bytes; 0 is unlimited.
     pub queue_bytes: u64,
-    /// The bottleneck's queueing discipline in the words of `tc`, instead of a queue of `queue_bytes`; "none" for that.
-    pub qdisc: String,
     /// Bytes per flow.
     pub bytes: u64,
     /// Flows, started 10 ms apart.
@@ -50,18 +47,17 @@ pub struct BulkParams {
     pub write: usize,
     /// SO_SNDBUF as read back; `None` autotunes.
     pub sndbuf: Option<u32>,
-    /// Settings of both hosts.
-    pub sysctl: Sysctl,
     /// MTU of the devices.
     pub mtu: u16,
     /// Whether the receiver sees super-packets whole.
     pub carry: Carry,
-    /// All chance.
-    pub seed: u64,
+
     /// Time between samples.
     pub sample_every: Duration,
     /// Virtual time after which the run ends, complete or not.
     pub limit: Duration,
+    /// What all scenarios have.
+    pub common: Common,
 }
 
 impl Default for BulkParams {
@@ -72,15 +68,13 @@ impl Default for BulkParams {
             bottleneck: Bottleneck::Router,
             loss_ppm: 0,
             queue_bytes: 1_250_000,
-            qdisc: NO_QDISC.into(),
             bytes: 20_000_000,
             flows: 1,
             write: 262_144,
             sndbuf: None,
-            sysctl: Sysctl::default(),
             mtu: 1500,
             carry: Carry::Whole,
-            seed: 1,
+            common: Common::default(),
             sample_every: Duration::from_millis(10),
             limit: Duration::from_secs(600),
         }
@@ -107,34 +101,15 @@ const KNOBS: &[Knob<BulkParams>] = &[
         |p| secs(p.limit), |p, v| p.limit = from_secs(v)),
 ];
 
-impl Scenario for BulkParams {
-    fn settings(&self) -> Vec<Setting> {
-        let mut all = settings(KNOBS, self);
-        all.push(qdisc_setting("queueing discipline of the bottleneck, instead of queue_bytes", &self.qdisc));
-        all
-    }
+impl Params for BulkParams {
+    const KNOBS: &'static [Knob<Self>] = KNOBS;
+    const QDISC: &'static str = "queueing discipline of the bottleneck, instead of queue_bytes";
+    const TIMED: bool = false;
 
-    fn set(&mut self, key: &str, value: &str) -> Option<Result<(), String>> {
-        if key != "qdisc" {
-            return set(KNOBS, self, key, value);
-        }
-        Some(set_qdisc(&mut self.qdisc, value))
-    }
+    has_common!();
 
-    fn sysctl(&mut self) -> &mut Sysctl {
-        &mut self.sysctl
-    }
-
-    fn seed(&mut self) -> &mut u64 {
-        &mut self.seed
-    }
-
-    fn run(&self, on_progress: &mut dyn FnMut(f64) -> bool) -> Result<Figures, Broken> {
+    fn play(&self, on_progress: &mut dyn FnMut(f64) -> bool) -> Result<Figures, Broken> {
         bulk_with(self, on_progress)
-    }
-
-    fn boxed(&self) -> Box<dyn Scenario> {
-        Box::new(self.clone())
     }
 }
 
@@ -169,14 +144,14 @@ pub fn bulk_with(params: &BulkParams, on_progress: &mut dyn FnMut(f64) -> bool) 
 }
 
 fn build(params: &BulkParams) -> World {
-    let mut world = World::new(params.seed, Recording::default());
+    let mut world = World::new(params.common.seed, Recording::default());
     let host = |ip| HostSpec {
-        sysctl: params.sysctl.clone(),
+        sysctl: params.common.sysctl.clone(),
         caps: DeviceCaps::offloading(params.mtu),
         ..HostSpec::new(ip)
     };
     let own = params.bottleneck == Bottleneck::Sender;
-    let words = (params.qdisc != NO_QDISC).then(|| params.qdisc.clone());
+    let words = (params.common.qdisc != NO_QDISC).then(|| params.common.qdisc.clone());
     let sender = HostSpec { qdisc: words.clone().filter(|_| own).unwrap_or_default(), ..host(A) };
     let (a, b) = (world.add_host(sender), world.add_host(host(B)));
     let nic = |rate, bytes| Some(NicSpec { rate, bytes, carry: params.carry, ..NicSpec::default() });
@@ -192,11 +167,11 @@ fn build(params: &BulkParams) -> World {
     let back = PipeSpec { nic: nic(FAST, 0), delay, ..PipeSpec::default() };
     world.add_pipe(Some(a), &forward, To::Host(b));
     world.add_pipe(Some(b), &back, To::Host(a));
-    let listen = ListenOptions::new(SocketOptions::new(&params.sysctl));
+    let listen = ListenOptions::new(SocketOptions::new(&params.common.sysctl));
     world.add_app(b, Box::new(Sink::new(PORT, listen, Pace::Eager, params.flows)));
-    let keys = Rng::new(params.seed).fork("keys");
+    let keys = Rng::new(params.common.seed).fork("keys");
     for flow in 0..params.flows {
-        let mut options = SocketOptions::new(&params.sysctl);
+        let mut options = SocketOptions::new(&params.common.sysctl);
         options.sndbuf = params.sndbuf;
         let spec = BulkSpec {
             remote: SocketAddr::new(B, PORT),

@@ -1,5 +1,6 @@
 //! The set-up of all experiments: A, a router, B; the bottleneck where it is wanted, the delay on the way of the acknowledgements.
 use super::knobs::NO_QDISC;
+use crate::check::Broken;
 use crate::host::HostSpec;
 use crate::link::PipeSpec;
 use crate::link::spec::{Carry, DelaySpec, NicSpec, QueueSpec};
@@ -54,6 +55,27 @@ impl Duo<'_> {
         world.add_pipe(Some(b), &back, To::Host(a));
         world
     }
+}
+
+/// Runs through the warm-up, then looks at its end and after each `step`, until the measured time is over or `on_progress` says so.
+pub(super) fn watch(
+    world: &mut World,
+    (warmup, measured): (Duration, Duration),
+    step: Duration,
+    on_progress: &mut dyn FnMut(f64) -> bool,
+    look: &mut dyn FnMut(&mut World),
+) -> Result<(), Broken> {
+    let (warm, end) = (Instant::ZERO + warmup, Instant::ZERO + warmup + measured);
+    while world.now() < end {
+        world.run_until((world.now() + step).min(if world.now() < warm { warm } else { end }))?;
+        if world.now() >= warm {
+            look(world);
+        }
+        if !on_progress(seconds(world.now()) / seconds(end)) {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// TCP_INFO and the memory of each program on A that shows a socket, by its number.

@@ -2,11 +2,10 @@
 //!
 //! Source: Linux commit "tcp: reduce POLLOUT events caused by TCP_NOTSENT_LOWAT". Edge-triggered writers behind a router's queue,
 //! started 10 ms apart; figures are taken after a warm-up.
-use super::duo::{B, Duo, PORT, fast_line, mean, seconds, senders};
-use super::knobs::{
-    Knob, NO_QDISC, Setting, from_ms, from_secs, knob, ms, qdisc_setting, secs, set, set_qdisc, settings,
-};
-use super::{Figures, Point, Scenario};
+use super::duo::{B, Duo, PORT, fast_line, mean, seconds, senders, watch};
+use super::knobs::{Knob, from_ms, knob, ms};
+use super::params::{Params, has_common};
+use super::{Common, Figures, Point};
 use crate::app::{Discard, Flood, FloodSpec};
 use crate::check::Broken;
 use crate::link::spec::QueueSpec;
@@ -42,14 +41,8 @@ pub struct NotsentLowat {
     pub queue_bytes: u64,
     /// Round-trip time of the empty path.
     pub rtt: Duration,
-    /// Time before the measured time, and that.
-    pub times: (Duration, Duration),
-    /// The sender's queueing discipline in the words of `tc`; "none" for the stack's own.
-    pub qdisc: String,
-    /// Settings of both hosts.
-    pub sysctl: Sysctl,
-    /// All chance.
-    pub seed: u64,
+    /// What all scenarios have.
+    pub common: Common,
 }
 
 impl Default for NotsentLowat {
@@ -70,10 +63,11 @@ impl Default for NotsentLowat {
             rate: 200_000_000,
             queue_bytes: 2_500_000,
             rtt: Duration::from_millis(100),
-            times: (Duration::from_secs(5), Duration::from_secs(8)),
-            qdisc: NO_QDISC.into(),
-            sysctl,
-            seed: 1,
+            common: Common {
+                times: (Duration::from_secs(5), Duration::from_secs(8)),
+                sysctl,
+                ..Common::default()
+            },
         }
     }
 }
@@ -95,57 +89,25 @@ const KNOBS: &[Knob<NotsentLowat>] = &[
         |p| p.queue_bytes as f64, |p, v| p.queue_bytes = v as u64),
     knob!("rtt_ms", "round-trip time of the empty path", real 0.01, 60_000,
         |p| ms(p.rtt), |p, v| p.rtt = from_ms(v)),
-    knob!("warmup_s", "virtual seconds before the measured time", real 0.1, 1e4,
-        |p| secs(p.times.0), |p, v| p.times.0 = from_secs(v)),
-    knob!("measure_s", "virtual seconds that are measured", real 0.1, 1e4,
-        |p| secs(p.times.1), |p, v| p.times.1 = from_secs(v)),
 ];
 
-impl Scenario for NotsentLowat {
-    fn settings(&self) -> Vec<Setting> {
-        let mut all = settings(KNOBS, self);
-        all.push(qdisc_setting("queueing discipline of the sender's device", &self.qdisc));
-        all
-    }
+impl Params for NotsentLowat {
+    const KNOBS: &'static [Knob<Self>] = KNOBS;
+    const TIMED: bool = true;
 
-    fn set(&mut self, key: &str, value: &str) -> Option<Result<(), String>> {
-        if key == "qdisc" {
-            return Some(set_qdisc(&mut self.qdisc, value));
-        }
-        set(KNOBS, self, key, value)
-    }
+    has_common!();
 
-    fn sysctl(&mut self) -> &mut Sysctl {
-        &mut self.sysctl
-    }
-
-    fn seed(&mut self) -> &mut u64 {
-        &mut self.seed
-    }
-
-    fn run(&self, on_progress: &mut dyn FnMut(f64) -> bool) -> Result<Figures, Broken> {
+    fn play(&self, on_progress: &mut dyn FnMut(f64) -> bool) -> Result<Figures, Broken> {
         let mut world = self.build();
         world.start();
-        let (warm, end) = (Instant::ZERO + self.times.0, Instant::ZERO + self.times.0 + self.times.1);
-        let step = (self.times.1 / SAMPLES).max(Duration::from_millis(1));
+        let step = (self.common.times.1 / SAMPLES).max(Duration::from_millis(1));
         let (mut before, mut measured) = (None, Measured::default());
-        while world.now() < end {
-            let next = (world.now() + step).min(if world.now() < warm { warm } else { end });
-            world.run_until(next)?;
-            if world.now() >= warm {
-                before.get_or_insert_with(|| Totals::of(&mut world));
-                measured.sample(&mut world, self);
-            }
-            if !on_progress(seconds(world.now()) / seconds(end)) {
-                break;
-            }
-        }
+        watch(&mut world, self.common.times, step, on_progress, &mut |world| {
+            before.get_or_insert_with(|| Totals::of(world));
+            measured.sample(world, self);
+        })?;
         let after = Totals::of(&mut world);
         Ok(self.figures(&world, before.unwrap_or_default(), after, measured))
-    }
-
-    fn boxed(&self) -> Box<dyn Scenario> {
-        Box::new(self.clone())
     }
 }
 
@@ -210,16 +172,16 @@ impl NotsentLowat {
         let queue = QueueSpec { rate: self.rate, bytes: self.queue_bytes, ..QueueSpec::default() };
         let caps = DeviceCaps::offloading(1_500);
         let duo = Duo {
-            seed: self.seed,
-            sysctl: &self.sysctl,
+            seed: self.common.seed,
+            sysctl: &self.common.sysctl,
             caps,
-            qdisc: &self.qdisc,
+            qdisc: &self.common.qdisc,
             queue: Some(queue),
             rtt: self.rtt,
             line: fast_line(),
         };
         let mut world = duo.build();
-        let mut options = SocketOptions::new(&self.sysctl);
+        let mut options = SocketOptions::new(&self.common.sysctl);
         world.add_app(1, Box::new(Discard::new(PORT, ListenOptions::new(options.clone()))));
         // SO_SNDBUF n means 2n of charge.
         options.sndbuf = (self.sndbuf > 0).then_some(self.sndbuf.saturating_mul(2));
@@ -245,7 +207,7 @@ impl NotsentLowat {
         let of_flows = |value: fn(&Point) -> u64| mean(measured.series.iter().map(|p| value(p) as f64));
         let packets = (after.packets - before.packets).max(1) as f64;
         let mut figures = Figures {
-            complete: after.at_s >= (self.times.0 + self.times.1).as_secs_f64(),
+            complete: after.at_s >= (self.common.times.0 + self.common.times.1).as_secs_f64(),
             virtual_s: after.at_s,
             events: world.events(),
             ..Figures::default()

@@ -2,20 +2,20 @@
 //!
 //! Source: Linux commit "tcp: internal implementation for pacing". Writers that never stop, SO_MAX_PACING_RATE on each; packets are
 //! seen where they are handed to the device, below the queueing discipline.
-use super::duo::{B, Duo, FAST, PORT, fast_line, mean, seconds, senders};
-use super::knobs::{
-    Knob, Setting, from_ms, from_secs, knob, ms, qdisc_setting, secs, set, set_qdisc, settings,
-};
-use super::{Figures, Point, Scenario};
+use super::duo::{B, Duo, FAST, PORT, fast_line, mean, seconds, senders, watch};
+use super::knobs::{Knob, NO_QDISC, from_ms, knob, ms};
+use super::params::{Params, Words, has_common};
+use super::{Common, Figures, Point};
 use crate::app::{Discard, Flood, FloodSpec};
 use crate::check::{Broken, Departure};
 use crate::link::spec::QueueSpec;
 use crate::world::World;
-use lowwater_core::base::{Duration, Instant, SocketId, Sysctl, sysctl::Triple};
+use lowwater_core::base::{DropWhy, Duration, Instant, SocketId, Sysctl, sysctl::Triple};
 use lowwater_core::device::DeviceCaps;
+use lowwater_core::qdisc::Any;
 use lowwater_core::socket::ListenOptions;
 use lowwater_core::tcp::SocketOptions;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
 /// Samples in the whole time.
@@ -44,14 +44,10 @@ pub struct Pacing {
     pub rtt: Duration,
     /// Time over which the starts are spread.
     pub spread: Duration,
-    /// Time before the measured time, and that.
-    pub times: (Duration, Duration),
-    /// The sender's queueing discipline in the words of `tc`.
-    pub qdisc: String,
-    /// Settings of both hosts.
-    pub sysctl: Sysctl,
-    /// All chance.
-    pub seed: u64,
+    /// Disciplines that follow the first one, in equal parts of the measured time, with ';' between; "none" for no change.
+    pub switch: String,
+    /// What all scenarios have.
+    pub common: Common,
 }
 
 impl Default for Pacing {
@@ -69,10 +65,13 @@ impl Default for Pacing {
             queue_bytes: 500_000,
             rtt: Duration::from_millis(40),
             spread: Duration::from_millis(200),
-            times: (Duration::from_secs(1), Duration::from_secs(5)),
-            qdisc: "pfifo_fast".into(),
-            sysctl,
-            seed: 1,
+            switch: NO_QDISC.into(),
+            common: Common {
+                qdisc: "pfifo_fast".into(),
+                times: (Duration::from_secs(1), Duration::from_secs(5)),
+                sysctl,
+                ..Common::default()
+            },
         }
     }
 }
@@ -91,63 +90,50 @@ const KNOBS: &[Knob<Pacing>] = &[
         |p| ms(p.rtt), |p, v| p.rtt = from_ms(v)),
     knob!("spread_ms", "time over which the starts of the flows are spread", real 0, 60_000,
         |p| ms(p.spread), |p, v| p.spread = from_ms(v)),
-    knob!("warmup_s", "virtual seconds before the measured time", real 0.1, 1e4,
-        |p| secs(p.times.0), |p, v| p.times.0 = from_secs(v)),
-    knob!("measure_s", "virtual seconds that are measured", real 0.1, 1e4,
-        |p| secs(p.times.1), |p, v| p.times.1 = from_secs(v)),
 ];
 
-impl Scenario for Pacing {
-    fn settings(&self) -> Vec<Setting> {
-        let mut all = settings(KNOBS, self);
-        all.push(qdisc_setting("queueing discipline of the sender's device", &self.qdisc));
-        all
-    }
+impl Params for Pacing {
+    const KNOBS: &'static [Knob<Self>] = KNOBS;
+    const WORDS: &'static [Words<Self>] = &[Words {
+        texts: [
+            "switch",
+            "disciplines that follow, in equal parts of the measured time",
+            "the words of tc with ';' between, as 'fq;pfifo_fast'; none",
+        ],
+        get: |p| &p.switch,
+        put: |p, value| {
+            if value != NO_QDISC {
+                value.split(';').try_for_each(|words| words.parse::<Any>().map(drop))?;
+            }
+            value.clone_into(&mut p.switch);
+            Ok(())
+        },
+    }];
+    const TIMED: bool = true;
 
-    fn set(&mut self, key: &str, value: &str) -> Option<Result<(), String>> {
-        if key == "qdisc" {
-            return Some(set_qdisc(&mut self.qdisc, value));
-        }
-        set(KNOBS, self, key, value)
-    }
+    has_common!();
 
-    fn sysctl(&mut self) -> &mut Sysctl {
-        &mut self.sysctl
-    }
-
-    fn seed(&mut self) -> &mut u64 {
-        &mut self.seed
-    }
-
-    fn run(&self, on_progress: &mut dyn FnMut(f64) -> bool) -> Result<Figures, Broken> {
+    fn play(&self, on_progress: &mut dyn FnMut(f64) -> bool) -> Result<Figures, Broken> {
         let mut world = self.build();
         world.ledger.departures = Some(Vec::new());
         world.start();
-        let (warm, end) = (Instant::ZERO + self.times.0, Instant::ZERO + self.times.0 + self.times.1);
-        let step = ((self.times.0 + self.times.1) / SAMPLES).max(Duration::from_millis(1));
-        let (mut before, mut series) = (None, Vec::new());
-        while world.now() < end {
-            let next = (world.now() + step).min(if world.now() < warm { warm } else { end });
-            world.run_until(next)?;
-            if world.now() >= warm {
-                before.get_or_insert_with(|| Totals::of(&mut world));
-                let backlog = world.pipes().next().map_or(0, |p| p.backlog_bytes(1));
-                for (flow, info, _) in senders(&mut world) {
-                    series.push(Point::of(seconds(world.now()), flow, &info, backlog));
-                }
+        let step = ((self.common.times.0 + self.common.times.1) / SAMPLES).max(Duration::from_millis(1));
+        let (mut before, mut series, mut switch) = (None, Vec::new(), self.switches());
+        watch(&mut world, self.common.times, step, on_progress, &mut |world| {
+            before.get_or_insert_with(|| Totals::of(world));
+            while let Some((_, words)) = switch.pop_front_if(|(at, _)| *at <= world.now()) {
+                // They were read when they were set.
+                world.set_qdisc(0, words).unwrap_or_default();
             }
-            if !on_progress(seconds(world.now()) / seconds(end)) {
-                break;
+            let backlog = world.pipes().next().map_or(0, |p| p.backlog_bytes(1));
+            for (flow, info, _) in senders(world) {
+                series.push(Point::of(seconds(world.now()), flow, &info, backlog));
             }
-        }
+        })?;
         let mut figures = self.figures(&mut world, before.unwrap_or_default());
         figures.put("srtt_ms", mean(series.iter().map(|p| p.srtt_ms)));
         figures.series = series;
         Ok(figures)
-    }
-
-    fn boxed(&self) -> Box<dyn Scenario> {
-        Box::new(self.clone())
     }
 }
 
@@ -157,13 +143,16 @@ struct Totals {
     at: Instant,
     acked: u64,
     retrans: u64,
+    /// By the sender's own disciplines.
+    dropped: u64,
 }
 
 impl Totals {
     fn of(world: &mut World) -> Self {
         let acked = senders(world).iter().map(|(_, info, _)| info.bytes_acked).sum();
-        let retrans = world.hosts()[0].core().stack().counters().tcp.retrans_segs;
-        Self { at: world.now(), acked, retrans }
+        let count = world.hosts()[0].core().stack().counters();
+        let dropped = [DropWhy::QueueFull, DropWhy::Aqm].into_iter().map(|why| count.drops(why)).sum();
+        Self { at: world.now(), acked, retrans: count.tcp.retrans_segs, dropped }
     }
 }
 
@@ -186,6 +175,8 @@ struct Seen {
     segs: u64,
     burst_bytes: u64,
     burst_packets: u64,
+    /// Most packets of a burst before.
+    first_packets: u64,
 }
 
 impl Seen {
@@ -200,7 +191,7 @@ impl Seen {
         seen
     }
 
-    /// Bursts count from a flow's first paced packet, all else from the end of the warm-up.
+    /// All counts from the end of the warm-up, as in Linux's figures, but for bursts from a flow's first paced packet on.
     fn packet(&mut self, flow: &mut Flow, departure: &Departure, warm: Instant) {
         let measured = departure.at >= warm;
         if measured {
@@ -218,8 +209,12 @@ impl Seen {
         }
         flow.run_bytes += u64::from(departure.bytes);
         flow.run_packets += 1;
-        self.burst_bytes = self.burst_bytes.max(flow.run_bytes);
-        self.burst_packets = self.burst_packets.max(flow.run_packets);
+        if measured {
+            self.burst_bytes = self.burst_bytes.max(flow.run_bytes);
+            self.burst_packets = self.burst_packets.max(flow.run_packets);
+        } else {
+            self.first_packets = self.first_packets.max(flow.run_packets);
+        }
         self.gaps.extend(gap.filter(|_| measured));
         flow.last = Some(departure.at);
     }
@@ -237,19 +232,28 @@ impl Seen {
 }
 
 impl Pacing {
+    /// When which discipline takes over.
+    fn switches(&self) -> VecDeque<(Instant, &str)> {
+        let words: Vec<&str> = self.switch.split(';').filter(|words| *words != NO_QDISC).collect();
+        let (warmup, measured) = self.common.times;
+        let part = measured / (words.len() as u32 + 1);
+        let at = |n: usize| Instant::ZERO + warmup + part * (n as u32 + 1);
+        words.into_iter().enumerate().map(|(n, words)| (at(n), words)).collect()
+    }
+
     fn build(&self) -> World {
         let line = QueueSpec { rate: self.rate, bytes: self.queue_bytes, ..QueueSpec::default() };
         let duo = Duo {
-            seed: self.seed,
-            sysctl: &self.sysctl,
+            seed: self.common.seed,
+            sysctl: &self.common.sysctl,
             caps: DeviceCaps::offloading(1_500),
-            qdisc: &self.qdisc,
+            qdisc: &self.common.qdisc,
             queue: (self.rate > 0 && self.rate < FAST).then_some(line),
             rtt: self.rtt,
             line: fast_line(),
         };
         let mut world = duo.build();
-        let mut options = SocketOptions::new(&self.sysctl);
+        let mut options = SocketOptions::new(&self.common.sysctl);
         world.add_app(1, Box::new(Discard::new(PORT, ListenOptions::new(options.clone()))));
         if self.pacing > 0 {
             options.max_pacing_rate = (self.pacing / 8).max(1);
@@ -274,7 +278,7 @@ impl Pacing {
         let seen = Seen::of(&departures, before.at);
         let elapsed_s = seconds(after.at) - seconds(before.at);
         let mut figures = Figures {
-            complete: after.at >= Instant::ZERO + self.times.0 + self.times.1,
+            complete: after.at >= Instant::ZERO + self.common.times.0 + self.common.times.1,
             virtual_s: seconds(after.at),
             events: world.events(),
             departures,
@@ -294,6 +298,9 @@ impl Pacing {
             ("gaps_under_100us_percent", seen.close_percent()),
             ("burst_bytes_max", seen.burst_bytes as f64),
             ("burst_packets_max", seen.burst_packets as f64),
+            ("first_burst_packets_max", seen.first_packets as f64),
+            ("gap_us_max", seen.gap_us(100)),
+            ("dropped_packets", (after.dropped - before.dropped) as f64),
             ("retrans_segs", (after.retrans - before.retrans) as f64),
             ("elapsed_s", elapsed_s),
         ];

@@ -2,16 +2,17 @@
 //!
 //! Source: Linux commit "tcp: TCP Small Queues". One flow, no delay but that of the line; a datagram every 50 ms goes through the same
 //! queue and back. Figures are taken after a warm-up.
-use super::duo::{A, B, Duo, PORT, mean, seconds, senders};
-use super::knobs::{Knob, Setting, from_secs, knob, qdisc_setting, secs, set, set_qdisc, settings};
-use super::{Figures, Point, Scenario};
+use super::duo::{A, B, Duo, PORT, mean, seconds, senders, watch};
+use super::knobs::{Knob, knob, secs};
+use super::params::{Params, has_common};
+use super::{Common, Figures, Point};
 use crate::app::{Discard, Flood, FloodSpec, UdpEcho, UdpPing, UdpPingSpec};
 use crate::check::Broken;
 use crate::link::spec::{Carry, NicSpec};
 use crate::world::World;
 use lowwater_core::base::limits::GSO_MAX_SEGS;
 use lowwater_core::base::time::nanos;
-use lowwater_core::base::{Duration, Instant, Rng, Sysctl};
+use lowwater_core::base::{Duration, Instant, Rng};
 use lowwater_core::device::DeviceCaps;
 use lowwater_core::socket::ListenOptions;
 use lowwater_core::tcp::SocketOptions;
@@ -35,15 +36,8 @@ pub struct SmallQueues {
     pub gso_max_segs: u16,
     /// Bytes per write.
     pub write: usize,
-    /// Time before the measured time, and that.
-    pub times: (Duration, Duration),
-    /// The queueing discipline before the device. One that delays lets go of its packets' owners on entry, so that small queues see
-    /// nothing below: "before".
-    pub qdisc: String,
-    /// Settings of both hosts.
-    pub sysctl: Sysctl,
-    /// All chance.
-    pub seed: u64,
+    /// What all scenarios have.
+    pub common: Common,
 }
 
 impl Default for SmallQueues {
@@ -53,10 +47,12 @@ impl Default for SmallQueues {
             ring: 1,
             gso_max_segs: GSO_MAX_SEGS,
             write: 262_144,
-            times: (Duration::from_secs(3), Duration::from_secs(6)),
-            qdisc: "pfifo limit 1000".into(),
-            sysctl: Sysctl::default(),
-            seed: 1,
+            common: Common {
+                // One that delays lets go of its packets' owners on entry, so that small queues see nothing below: "before".
+                qdisc: "pfifo limit 1000".into(),
+                times: (Duration::from_secs(3), Duration::from_secs(6)),
+                ..Common::default()
+            },
         }
     }
 }
@@ -70,56 +66,27 @@ const KNOBS: &[Knob<SmallQueues>] = &[
         |p| f64::from(p.gso_max_segs), |p, v| p.gso_max_segs = v as u16),
     knob!("write_bytes", "size of the application's writes", whole 1, 64 << 20,
         |p| p.write as f64, |p, v| p.write = v as usize),
-    knob!("warmup_s", "virtual seconds before the measured time", real 0.1, 1e4,
-        |p| secs(p.times.0), |p, v| p.times.0 = from_secs(v)),
-    knob!("measure_s", "virtual seconds that are measured", real 0.1, 1e4,
-        |p| secs(p.times.1), |p, v| p.times.1 = from_secs(v)),
 ];
 
-impl Scenario for SmallQueues {
-    fn settings(&self) -> Vec<Setting> {
-        let mut all = settings(KNOBS, self);
-        all.push(qdisc_setting("queueing discipline of the sender's device", &self.qdisc));
-        all
-    }
+impl Params for SmallQueues {
+    const KNOBS: &'static [Knob<Self>] = KNOBS;
+    const TIMED: bool = true;
 
-    fn set(&mut self, key: &str, value: &str) -> Option<Result<(), String>> {
-        if key == "qdisc" {
-            return Some(set_qdisc(&mut self.qdisc, value));
-        }
-        set(KNOBS, self, key, value)
-    }
+    has_common!();
 
-    fn sysctl(&mut self) -> &mut Sysctl {
-        &mut self.sysctl
-    }
-
-    fn seed(&mut self) -> &mut u64 {
-        &mut self.seed
-    }
-
-    fn run(&self, on_progress: &mut dyn FnMut(f64) -> bool) -> Result<Figures, Broken> {
+    fn play(&self, on_progress: &mut dyn FnMut(f64) -> bool) -> Result<Figures, Broken> {
         let mut world = self.build();
         world.ledger.round_trips = Some(Vec::new());
         world.start();
-        let (warm, end) = (Instant::ZERO + self.times.0, Instant::ZERO + self.times.0 + self.times.1);
-        world.run_until(warm)?;
-        let (before, mut series) = (acked(&mut world), Vec::new());
-        while world.now() < end {
-            world.run_until((world.now() + SAMPLE).min(end))?;
-            let (at_s, backlog) = (seconds(world.now()), self.backlog(&world));
-            for (flow, info, _) in senders(&mut world) {
+        let (mut before, mut series) = (None, Vec::new());
+        watch(&mut world, self.common.times, SAMPLE, on_progress, &mut |world| {
+            before.get_or_insert_with(|| acked(world));
+            let (at_s, backlog) = (seconds(world.now()), self.backlog(world));
+            for (flow, info, _) in senders(world) {
                 series.push(Point::of(at_s, flow, &info, backlog));
             }
-            if !on_progress(seconds(world.now()) / seconds(end)) {
-                break;
-            }
-        }
-        Ok(self.figures(&mut world, before, series))
-    }
-
-    fn boxed(&self) -> Box<dyn Scenario> {
-        Box::new(self.clone())
+        })?;
+        Ok(self.figures(&mut world, before.unwrap_or_default(), series))
     }
 }
 
@@ -133,16 +100,16 @@ impl SmallQueues {
         let caps = DeviceCaps { gso_max_segs: self.gso_max_segs, ..DeviceCaps::offloading(1_500) };
         let line = NicSpec { rate: self.rate, packets: self.ring, carry: Carry::Whole, ..NicSpec::default() };
         let duo = Duo {
-            seed: self.seed,
-            sysctl: &self.sysctl,
+            seed: self.common.seed,
+            sysctl: &self.common.sysctl,
             caps,
-            qdisc: &self.qdisc,
+            qdisc: &self.common.qdisc,
             queue: None,
             rtt: Duration::ZERO,
             line,
         };
         let mut world = duo.build();
-        let options = SocketOptions::new(&self.sysctl);
+        let options = SocketOptions::new(&self.common.sysctl);
         let remote = SocketAddr::new(B, PORT);
         world.add_app(1, Box::new(Discard::new(PORT, ListenOptions::new(options.clone()))));
         world.add_app(1, Box::new(UdpEcho::new(remote)));
@@ -152,7 +119,7 @@ impl SmallQueues {
         let ping = UdpPingSpec {
             local: SocketAddr::new(A, 0),
             remote,
-            key: Rng::new(self.seed).fork("probe").next_u64(),
+            key: Rng::new(self.common.seed).fork("probe").next_u64(),
             count: u32::MAX,
             size: PROBE_BYTES,
             every_ns: nanos(PROBE),
@@ -169,9 +136,9 @@ impl SmallQueues {
     }
 
     fn figures(&self, world: &mut World, before: u64, series: Vec<Point>) -> Figures {
-        let elapsed_s = seconds(world.now()) - self.times.0.as_secs_f64();
+        let elapsed_s = seconds(world.now()) - self.common.times.0.as_secs_f64();
         let bits = (acked(world) - before) as f64 * 8.0;
-        let warm = Instant::ZERO + self.times.0;
+        let warm = Instant::ZERO + self.common.times.0;
         let round_trips = world.ledger.round_trips.take().unwrap_or_default();
         let mut probes: Vec<f64> =
             round_trips.iter().filter(|(sent, _)| *sent >= warm).map(|(_, took)| secs(*took) * 1e3).collect();
@@ -182,7 +149,7 @@ impl SmallQueues {
         let last = |of: &[f64]| at(of, of.len().saturating_sub(1));
         let count = world.hosts()[0].core().stack().counters();
         let mut figures = Figures {
-            complete: elapsed_s >= self.times.1.as_secs_f64(),
+            complete: elapsed_s >= self.common.times.1.as_secs_f64(),
             virtual_s: seconds(world.now()),
             events: world.events(),
             ..Figures::default()

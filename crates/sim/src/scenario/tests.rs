@@ -5,19 +5,20 @@ use lowwater_core::base::Duration;
 /// Every scenario, small enough for a test.
 fn all() -> Vec<Box<dyn Scenario>> {
     let second = Duration::from_secs(1);
+    let common = || Common { times: (second, second), ..Common::default() };
     vec![
         Box::new(BulkParams { bytes: 500_000, loss_ppm: 5_000, ..BulkParams::default() }),
         Box::new(TsoAutosize::default()),
-        Box::new(SmallQueues { rate: 20_000_000, times: (second, second), ..SmallQueues::default() }),
+        Box::new(SmallQueues { rate: 20_000_000, common: common(), ..SmallQueues::default() }),
         Box::new(NotsentLowat {
             flows: 2,
             rate: 20_000_000,
             lowat: 131_072,
-            times: (second, second),
+            common: common(),
             ..NotsentLowat::default()
         }),
         Box::new(QueueAware { rate: 10_000_000, flows: 2, ..QueueAware::default() }),
-        Box::new(Pacing { flows: 2, times: (second, second), ..Pacing::default() }),
+        Box::new(Pacing { flows: 2, switch: "fq;pfifo_fast".into(), common: common(), ..Pacing::default() }),
     ]
 }
 

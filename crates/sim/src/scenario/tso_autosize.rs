@@ -3,10 +3,9 @@
 //! Source: Linux commit "tcp: refine TSO autosizing"; a path of 40 ms without a bottleneck, then shutdown and the peer's FIN. The
 //! counters are the sender's, handshake and close included.
 use super::duo::{B, Duo, PORT, fast_line, seconds, senders};
-use super::knobs::{
-    Knob, NO_QDISC, Setting, from_ms, from_secs, knob, ms, qdisc_setting, secs, set, set_qdisc, settings,
-};
-use super::{Figures, Point, Scenario};
+use super::knobs::{Knob, from_ms, from_secs, knob, ms, secs};
+use super::params::{Params, has_common};
+use super::{Common, Figures, Point};
 use crate::app::{Bulk, BulkSpec, Pace, Sink};
 use crate::check::{Broken, Departure};
 use crate::world::World;
@@ -30,14 +29,11 @@ pub struct TsoAutosize {
     pub gso_max_segs: u16,
     /// MTU of both devices.
     pub mtu: u16,
-    /// The sender's queueing discipline in the words of `tc`; "none" for the stack's own.
-    pub qdisc: String,
-    /// Settings of both hosts.
-    pub sysctl: Sysctl,
-    /// All chance.
-    pub seed: u64,
+
     /// Virtual time after which the run ends, complete or not.
     pub limit: Duration,
+    /// What all scenarios have.
+    pub common: Common,
 }
 
 impl Default for TsoAutosize {
@@ -48,10 +44,11 @@ impl Default for TsoAutosize {
             sndbuf: 0,
             gso_max_segs: GSO_MAX_SEGS,
             mtu: 1_500,
-            qdisc: NO_QDISC.into(),
             // The figures to compare with are Linux 6.1's.
-            sysctl: Sysctl { tcp_grow_packet: false, ..Sysctl::default() },
-            seed: 1,
+            common: Common {
+                sysctl: Sysctl { tcp_grow_packet: false, ..Sysctl::default() },
+                ..Common::default()
+            },
             limit: Duration::from_secs(60),
         }
     }
@@ -69,29 +66,13 @@ const KNOBS: &[Knob<TsoAutosize>] = &[
         |p| secs(p.limit), |p, v| p.limit = from_secs(v)),
 ];
 
-impl Scenario for TsoAutosize {
-    fn settings(&self) -> Vec<Setting> {
-        let mut all = settings(KNOBS, self);
-        all.push(qdisc_setting("queueing discipline of the sender's device", &self.qdisc));
-        all
-    }
+impl Params for TsoAutosize {
+    const KNOBS: &'static [Knob<Self>] = KNOBS;
+    const TIMED: bool = false;
 
-    fn set(&mut self, key: &str, value: &str) -> Option<Result<(), String>> {
-        if key == "qdisc" {
-            return Some(set_qdisc(&mut self.qdisc, value));
-        }
-        set(KNOBS, self, key, value)
-    }
+    has_common!();
 
-    fn sysctl(&mut self) -> &mut Sysctl {
-        &mut self.sysctl
-    }
-
-    fn seed(&mut self) -> &mut u64 {
-        &mut self.seed
-    }
-
-    fn run(&self, on_progress: &mut dyn FnMut(f64) -> bool) -> Result<Figures, Broken> {
+    fn play(&self, on_progress: &mut dyn FnMut(f64) -> bool) -> Result<Figures, Broken> {
         let mut world = self.build();
         world.ledger.departures = Some(Vec::new());
         world.start();
@@ -111,33 +92,29 @@ impl Scenario for TsoAutosize {
             world.run_until(next)?;
         }
     }
-
-    fn boxed(&self) -> Box<dyn Scenario> {
-        Box::new(self.clone())
-    }
 }
 
 impl TsoAutosize {
     fn build(&self) -> World {
         let caps = DeviceCaps { gso_max_segs: self.gso_max_segs, ..DeviceCaps::offloading(self.mtu) };
         let duo = Duo {
-            seed: self.seed,
-            sysctl: &self.sysctl,
+            seed: self.common.seed,
+            sysctl: &self.common.sysctl,
             caps,
-            qdisc: &self.qdisc,
+            qdisc: &self.common.qdisc,
             queue: None,
             rtt: self.rtt,
             line: fast_line(),
         };
         let mut world = duo.build();
-        let listen = ListenOptions::new(SocketOptions::new(&self.sysctl));
+        let listen = ListenOptions::new(SocketOptions::new(&self.common.sysctl));
         world.add_app(1, Box::new(Sink::new(PORT, listen, Pace::Eager, 1)));
-        let mut options = SocketOptions::new(&self.sysctl);
+        let mut options = SocketOptions::new(&self.common.sysctl);
         // SO_SNDBUF n means 2n of charge.
         options.sndbuf = (self.sndbuf > 0).then_some(self.sndbuf.saturating_mul(2));
         let bulk = BulkSpec {
             remote: SocketAddr::new(B, PORT),
-            key: Rng::new(self.seed).fork("key").next_u64(),
+            key: Rng::new(self.common.seed).fork("key").next_u64(),
             bytes: self.bytes,
             write: self.bytes as usize,
             owned: false,

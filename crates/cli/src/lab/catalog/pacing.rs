@@ -77,6 +77,12 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             ..Variant::PLAIN
         },
         Variant {
+            name: "20-switched",
+            about: "20 flows of 24 Mbit/s above pfifo_fast, then fq, then pfifo_fast again",
+            sets: &[("flows", "20"), ("pacing_mbps", "24"), ("switch", "fq;pfifo_fast")],
+            ..Variant::PLAIN
+        },
+        Variant {
             name: "bbr-internal",
             about: "one BBR flow through 100 Mbit/s with a queue of 500 kB, above pfifo_fast",
             sets: &[
@@ -127,6 +133,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         Column { figure: "gap_us_p50", head: "p50", unit: 1.0 },
         Column { figure: "gap_us_p95", head: "p95", unit: 1.0 },
         Column { figure: "gap_us_p99", head: "p99", unit: 1.0 },
+        Column { figure: "gap_us_max", head: "max", unit: 1.0 },
         Column { figure: "gaps_under_100us_percent", head: "under\n100 us %", unit: 1.0 },
         Column { figure: "burst_bytes_max", head: "largest\nburst B", unit: 1.0 },
     ],
