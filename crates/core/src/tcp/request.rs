@@ -12,6 +12,8 @@ use lowwater_wire::tcp::{FastOpenCookie, TcpFlags, TcpOptions, TcpRepr};
 
 /// First retransmission of a SYN or SYN-ACK (`TCP_TIMEOUT_INIT`, RFC 6298 section 2.1).
 pub(super) const TIMEOUT_INIT: Duration = Duration::from_secs(1);
+/// Longest time between two SYN-ACKs (`TCP_RTO_MAX`).
+const RTO_MAX: Duration = Duration::from_secs(120);
 
 /// A connection before the handshake's last segment. It holds no buffers. One that was accepted with data in its SYN (TCP Fast
 /// Open) lives on inside the connection until the SYN-ACK is acknowledged.
@@ -279,7 +281,7 @@ impl Request {
             self.sent.again = self.sent.again.saturating_add(1);
             cx.count.tcp_ext.tcp_syn_retrans += 1;
             cx.count.tcp.retrans_segs += 1;
-            self.deadline = cx.now + self.patience(cx);
+            self.deadline = cx.now + self.patience();
             return RequestVerdict::Reply(self.syn_ack(cx, None));
         };
         RequestVerdict::Reply(Outgoing::control(TcpRepr {
@@ -318,7 +320,7 @@ impl Request {
             return RequestTimeout::Expired;
         }
         self.sent.timeouts = timeouts.saturating_add(1);
-        self.deadline = cx.now + self.patience(cx);
+        self.deadline = cx.now + self.patience();
         if !resend {
             return RequestTimeout::NotYet;
         }
@@ -332,7 +334,8 @@ impl Request {
             return None;
         }
         self.sent.timeouts = self.sent.timeouts.saturating_add(1);
-        self.deadline = cx.now + self.patience(cx);
+        let max = Duration::from_millis(u64::from(cx.sysctl.tcp_rto_max_ms));
+        self.deadline = cx.now + self.patience().min(max);
         Some(self.again(cx))
     }
 
@@ -362,10 +365,9 @@ impl Request {
         retries
     }
 
-    /// Time until the SYN-ACK is sent again.
-    fn patience(&self, cx: &Cx<'_>) -> Duration {
-        let max = Duration::from_millis(u64::from(cx.sysctl.tcp_rto_max_ms));
-        TIMEOUT_INIT.saturating_mul(1 << self.sent.timeouts.min(16)).min(max)
+    /// Time until the SYN-ACK is sent again: tcp_rto_max_ms is for connections (`tcp_reqsk_timeout`).
+    fn patience(&self) -> Duration {
+        TIMEOUT_INIT.saturating_mul(1 << self.sent.timeouts.min(16)).min(RTO_MAX)
     }
 
     /// What the connection takes over, while the request lives on.

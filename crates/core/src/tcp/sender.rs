@@ -37,6 +37,8 @@ pub struct AckIn<'a> {
     pub window_changed: bool,
     /// It carries ECE and ECN is in use.
     pub ece: bool,
+    /// The connection was accepted with its SYN, and its SYN-ACK was not acknowledged before (`fastopen_rsk`).
+    pub child: bool,
     /// End of the peer's window after this segment (`tcp_wnd_end`).
     pub wnd_end: Seq,
 }
@@ -138,6 +140,8 @@ pub struct Resend {
     pub last_sent: Instant,
     /// That transmission has not left this host.
     pub below: bool,
+    /// It is the SYN of a simultaneous open, as a SYN-ACK now: no retransmission (`tcp_send_synack`).
+    pub crossing: bool,
 }
 
 /// What a tail loss probe should be.
@@ -444,6 +448,7 @@ impl Sender {
             segs: sent.segs,
             last_sent: sent.sent_at,
             below: self.flight.tx.below.holds(sent.number),
+            crossing: false,
         })
     }
 
@@ -456,10 +461,10 @@ impl Sender {
         self.resend(proposed.start, 1, u64::MAX)
     }
 
-    /// The oldest record in flight, to be sent again with [`Self::commit_rto`] (the SYN of a simultaneous open).
-    pub fn resend_head(&mut self) -> Option<Resend> {
+    /// The SYN of a simultaneous open, to be sent as a SYN-ACK with [`Self::commit_rto`].
+    pub fn cross_syn(&mut self) -> Option<Resend> {
         let (start, _) = self.flight.tx.first()?;
-        self.resend(start, 1, u64::MAX)
+        self.resend(start, 1, u64::MAX).map(|resend| Resend { crossing: true, ..resend })
     }
 
     /// The RTO timer fired: enters Loss, backs off, sets the timer again. The head is to be sent again at once, whatever the
@@ -605,9 +610,13 @@ impl Sender {
 
     fn ack_of(&self, input: &AckIn<'_>) -> Ack {
         let mut facts = 0;
-        for (on, bit) in
-            [(input.has_data, fact::DATA), (input.window_changed, fact::WIN_UPDATE), (input.ece, fact::ECE)]
-        {
+        let told = [
+            (input.has_data, fact::DATA),
+            (input.window_changed, fact::WIN_UPDATE),
+            (input.ece, fact::ECE),
+            (input.child, fact::CHILD),
+        ];
+        for (on, bit) in told {
             if on {
                 facts |= bit;
             }

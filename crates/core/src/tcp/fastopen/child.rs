@@ -94,7 +94,8 @@ impl Conn {
             self.app.notice.insert(Notice::WRITABLE);
         }
         self.release(false);
-        self.tx.on_handshake_complete(cx, &mut self.path);
+        let echo = self.echo_of(seg);
+        self.tx.on_handshake_complete(cx, &mut self.path, echo);
         // A FIN that shutdown asked for waited for this; that of close does not wait.
         self.finish_shutdown(cx);
     }

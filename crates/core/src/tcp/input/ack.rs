@@ -92,8 +92,7 @@ impl Conn {
         } else {
             SmallVec::new()
         };
-        let tsecr = seg.options.timestamps.filter(|ts| self.peer.ts && ts.echo != 0);
-        let tsecr = tsecr.map(|ts| ts.echo.wrapping_sub(self.peer.stamps.offset));
+        let (tsecr, child) = (self.echo_of(seg), self.is_child());
         let out = self.tx.on_ack(
             cx,
             &mut self.path,
@@ -104,6 +103,7 @@ impl Conn {
                 at: seg.at,
                 has_data: seg.seq_len() > 0,
                 window_changed,
+                child,
                 ece: self.peer.ecn && seg.has(TcpFlags::ECE) && !seg.has(TcpFlags::SYN),
                 wnd_end: self.tx.snd_una().max(seg.ack) + self.snd.wnd,
             },
@@ -113,6 +113,12 @@ impl Conn {
             self.out.rexmit = out.rexmit;
         }
         out
+    }
+
+    /// The timestamp that a segment echoes, without the connection's offset.
+    pub(in crate::tcp) fn echo_of(&self, seg: &Segment) -> Option<u32> {
+        let ts = seg.options.timestamps.filter(|ts| self.peer.ts && ts.echo != 0);
+        ts.map(|ts| ts.echo.wrapping_sub(self.peer.stamps.offset))
     }
 
     /// The round trip as the receiver sees it (`tcp_rcv_rtt_measure_ts`).

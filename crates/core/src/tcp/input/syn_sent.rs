@@ -99,7 +99,7 @@ impl Conn {
         // Only what we asked for ourselves (`tcp_ecn_rcv_syn`).
         self.peer.ecn = self.out.ecn_asked && seg.has(TcpFlags::ECE) && seg.has(TcpFlags::CWR);
         self.set_state(cx, State::SynRecv);
-        self.out.timeout = self.tx.resend_head().map(Box::new);
+        self.out.timeout = self.tx.cross_syn().map(Box::new);
         self.out.try_send(Hold::Push);
     }
 }

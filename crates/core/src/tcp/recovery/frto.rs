@@ -16,7 +16,8 @@ impl Recovery {
     pub(super) fn process_loss(&mut self, e: &mut Env<'_, '_>, ack: &mut Ack, dup: bool) -> Rexmit {
         let advanced = ack.has(fact::UNA_ADVANCED);
         let recovered = e.flight.tx.una() >= self.high_seq;
-        if advanced && self.try_undo_loss(e, ack, false) {
+        // The loss may have been that of a SYN-ACK alone (RFC 7413).
+        if (advanced || ack.has(fact::CHILD)) && self.try_undo_loss(e, ack, false) {
             return Rexmit::None;
         }
         if self.frto.on {

@@ -52,6 +52,8 @@ pub(super) mod fact {
     pub(crate) const LOST_RETRANS: u32 = 1 << 13;
     /// It came too late, or with nothing in flight: no duplicate acknowledgement in either case.
     pub(crate) const OLD: u32 = 1 << 14;
+    /// It may be the first for the SYN-ACK of a connection that was accepted with its SYN.
+    pub(crate) const CHILD: u32 = 1 << 15;
 
     /// Something new was acknowledged cumulatively.
     pub(crate) const ACKED: u32 = DATA_ACKED | SYN_ACKED;

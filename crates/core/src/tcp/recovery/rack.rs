@@ -90,8 +90,8 @@ impl Rack {
     pub(in crate::tcp) fn advance(&mut self, path: &Path, ack: &Ack, flags: u16, end: u64, left: Departure) {
         let rtt = ack.at.since(left.at);
         let resent = flags & (flag::EVER_RETRANS | flag::RETRANS) != 0;
-        // Sooner than any round trip: it was the original that arrived.
-        if resent && path.rtt.min_rtt().is_some_and(|min| rtt < min) {
+        // Sooner than any round trip, or none is known: it may have been the original that arrived.
+        if resent && path.rtt.min_rtt().is_none_or(|min| rtt < min) {
             return;
         }
         self.advanced = true;

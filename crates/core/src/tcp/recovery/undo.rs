@@ -99,7 +99,7 @@ impl Recovery {
 
     /// The recovery point is acknowledged: undo if all was in vain, and leave; true when the state must be held for a peer
     /// without SACK, whose late duplicates would start the next recovery (RFC 6582 section 4).
-    pub(super) fn try_undo_recovery(&mut self, e: &mut Env<'_, '_>, ack: &Ack) -> bool {
+    pub(in crate::tcp) fn try_undo_recovery(&mut self, e: &mut Env<'_, '_>, ack: &Ack) -> bool {
         if self.may_undo(e, ack) {
             if self.ca == CaState::Loss {
                 e.cx.count.tcp_ext.tcp_loss_undo += 1;

@@ -133,6 +133,9 @@ impl Sender {
         if !self.holds(resend) {
             return None;
         }
+        if resend.crossing {
+            return self.commit_crossing(cx, resend);
+        }
         self.send_again(cx, path, resend, true);
         let plan = self.depart(cx, path, resend.start, Some(resend.last_sent))?;
         self.recovery.undo.on_retransmit(resend.segs, plan.departure);

@@ -1,7 +1,8 @@
 //! What the sending side has to do with SYNs and SYN-ACKs.
-use super::{SendPlan, Sender};
+use super::{AckIn, Resend, SendPlan, Sender};
 use crate::base::{Cx, Instant};
 use crate::path::Path;
+use crate::path::congestion::CaState;
 use crate::path::rate::Snapshot;
 use crate::tcp::recovery::Env;
 use crate::tcp::recovery::rto::{TIMEOUT_MIN, TimerKind};
@@ -19,6 +20,12 @@ impl Sender {
         let mut e = Env { cx, path, flight: &mut self.flight, timer: &mut self.timer };
         e.rearm_rto();
         self.plan(start, None).unwrap_or_else(|| SendPlan::nothing(self.snd_nxt()))
+    }
+
+    /// Our SYN and the peer's have crossed: it goes as a SYN-ACK, which counts from now on and is no retransmission (`tcp_send_synack`).
+    pub(super) fn commit_crossing(&mut self, cx: &Cx<'_>, resend: &Resend) -> Option<SendPlan> {
+        self.flight.tx.get_mut(resend.start)?.sent_at = cx.now;
+        self.plan(resend.start, Some(resend.last_sent))
     }
 
     /// The peer confuses our SYN with an older connection's; its reset is on the way, so the SYN goes again soon
@@ -75,8 +82,25 @@ impl Sender {
         self.recovery.undo.total_retrans = self.recovery.undo.total_retrans.saturating_add(1);
     }
 
-    /// That SYN-ACK is acknowledged: from now on the timer is for data (`tcp_rcv_synrecv_state_fastopen`).
-    pub fn on_handshake_complete(&mut self, cx: &mut Cx<'_>, path: &mut Path) {
+    /// That SYN-ACK is acknowledged: its loss is over, and was none where the echoed timestamp `tsecr` is that of the first; from now on the timer is
+    /// for data (`tcp_rcv_synrecv_state_fastopen`).
+    pub fn on_handshake_complete(&mut self, cx: &mut Cx<'_>, path: &mut Path, tsecr: Option<u32>) {
+        if self.recovery.ca == CaState::Loss && self.flight.packets_out == 0 {
+            let una = self.snd_una();
+            let ack = self.ack_of(&AckIn {
+                ack: una,
+                sack: &[],
+                tsecr,
+                at: cx.now,
+                has_data: false,
+                window_changed: false,
+                ece: false,
+                child: true,
+                wnd_end: una,
+            });
+            let mut e = Env { cx, path, flight: &mut self.flight, timer: &mut self.timer };
+            self.recovery.try_undo_recovery(&mut e, &ack);
+        }
         self.recovery.timeouts.recovered(cx.now);
         self.recovery.timeouts.retransmits = 0;
         if !self.flight.any_retrans_done() {

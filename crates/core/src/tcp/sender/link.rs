@@ -164,6 +164,7 @@ impl Net {
             has_data: false,
             window_changed: false,
             ece: false,
+            child: false,
             wnd_end: self.s.snd_nxt() + 1_000_000,
         };
         let out = self.s.on_ack(&mut self.world.cx(self.now), &mut self.path, &input);

@@ -87,6 +87,7 @@ impl Rig {
             has_data: false,
             window_changed: false,
             ece: false,
+            child: false,
             wnd_end: self.s.snd_nxt() + 100_000,
         };
         change(&mut input);
@@ -631,6 +632,7 @@ fn syn_and_fin_take_sequence_space() {
         has_data: true,
         window_changed: true,
         ece: false,
+        child: false,
         wnd_end: Seq(60_000),
     };
     let mut cx = world.cx(Instant::from_millis(1_100));
@@ -669,6 +671,7 @@ fn small_segments_again(collapse: bool, sacked: &[(u32, u32)]) -> (usize, u32) {
             has_data: false,
             window_changed: false,
             ece: false,
+            child: false,
             wnd_end: una + 100_000,
         };
         let mut cx = rig.world.cx(Instant::from_millis(rig.ms));
