@@ -21,7 +21,8 @@ const WRITING: u8 = 2;
 fn collide(a: &Sock, b: &Sock) -> bool {
     let (Some(x), Some(y)) = (a.bound, b.bound) else { return false };
     let (x_any, y_any) = (x.ip().is_unspecified(), y.ip().is_unspecified());
-    if x.port() != y.port() || a.stream != b.stream || !(x.ip() == y.ip() || x_any || y_any) {
+    if x.port() == 0 || x.port() != y.port() || a.stream != b.stream || !(x.ip() == y.ip() || x_any || y_any)
+    {
         return false;
     }
     let families = |s: &Sock, ip: IpAddr| (!s.v6 || (!ip.is_unspecified() && ip.is_ipv4()), s.v6only());
@@ -60,7 +61,12 @@ impl Host {
         if self.has_port(sock) {
             return Err(Errno::EINVAL);
         }
-        self.take_port(fd, addr)?;
+        if addr.port() == 0 && sock.plain(SOL_IP, crate::abi::IP_BIND_ADDRESS_NO_PORT) != 0 {
+            // connect() chooses the port, which then needs to be free for its peer only.
+            self.files.sock_mut(fd)?.bound = Some(addr);
+        } else {
+            self.take_port(fd, addr)?;
+        }
         Ok(Reply::ok(0))
     }
 
@@ -99,7 +105,7 @@ impl Host {
             // A connection that is over has given back what it had, and keeps what it gets now.
             sock.chosen = addr.port() == 0 && !matches!(sock.kind, Kind::Conn(_));
             // Who does not share a port gets none on which anything of TCP is left.
-            let alone = sock.stream && addr.port() != 0 && sock.plain(SOL_SOCKET, SO_REUSEADDR) == 0;
+            let alone = sock.stream && sock.plain(SOL_SOCKET, SO_REUSEADDR) == 0;
             let taken = self.collides(fd, &sock) || (alone && self.stack.tcp_port_has_connections(port, ip));
             if !taken {
                 if !sock.stream {
@@ -123,7 +129,7 @@ impl Host {
         })
     }
 
-    /// Gives a socket that was never bound a port, before it is used.
+    /// Gives a socket without a port one, before it is used.
     pub(crate) fn autobind(&mut self, fd: Fd) -> Result<(), Errno> {
         let sock = self.files.sock(fd)?;
         let any: IpAddr = if sock.v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
