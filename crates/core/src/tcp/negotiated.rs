@@ -6,12 +6,15 @@ use crate::base::time::Instant;
 use crate::base::{Sysctl, Tuple};
 use lowwater_wire::tcp::{TcpFlags, TcpOptions, Timestamps};
 
-/// Longest interval after which ts_recent is not trusted any more: 24 days (RFC 7323 section 5.5).
-const PAWS_24DAYS_NS: u64 = 24 * 24 * 3_600 * 1_000_000_000;
+/// Seconds after which TS.Recent is not trusted any more (`TCP_PAWS_WRAP`, Linux 6.7 and later): RFC 7323 section 5.5 allows 24 days, which is for a clock of a
+/// millisecond; this is for one of a microsecond.
+const PAWS_WRAP_SECS: u64 = i32::MAX as u64 / 1_000_000;
 /// On an established connection a timestamp may be this much older than TS.Recent (`TCP_PAWS_WINDOW`).
 const PAWS_WINDOW: i32 = 1;
 /// Age of TS.Recent beyond which a reset with an older timestamp is believed (`TCP_PAWS_MSL`).
 const PAWS_MSL_NS: u64 = 60 * 1_000_000_000;
+/// Nanoseconds of a second.
+const NANOS: u64 = 1_000_000_000;
 /// Ticks of our timestamp clock per second (`TCP_TS_HZ`).
 const TS_NS: u64 = 1_000_000;
 /// Largest shift of a window scale (RFC 7323 section 2.3).
@@ -88,9 +91,7 @@ impl Stamps {
         };
         // TS.Recent expires on an idle connection (section 5.5); zero is what some hosts send in their SYNs before they have a
         // clock (`tcp_paws_check`).
-        self.recent.wrapping_sub(ts.value) as i32 > window
-            && seg.at.nanos_since(at) < PAWS_24DAYS_NS
-            && self.recent != 0
+        self.recent.wrapping_sub(ts.value) as i32 > window && !outdated(at, seg.at) && self.recent != 0
     }
 
     /// By how much the segment's timestamp is older than TS.Recent, in the peer's ticks taken for milliseconds.
@@ -101,13 +102,18 @@ impl Stamps {
     /// Takes TS.Recent over from a segment that RFC 7323 section 4.3 allows (SEG.SEQ <= Last.ACK.sent).
     pub(crate) fn store(&mut self, seg: &Segment) {
         if let Some(ts) = seg.options.timestamps {
-            let newer = ts.value.wrapping_sub(self.recent) as i32 >= 0;
-            if newer || self.recent_at.is_none_or(|at| seg.at.nanos_since(at) >= PAWS_24DAYS_NS) {
+            let newer = ts.value.wrapping_sub(self.recent) as i32 >= 0 || self.recent == 0;
+            if newer || self.recent_at.is_none_or(|at| outdated(at, seg.at)) {
                 self.recent = ts.value;
                 self.recent_at = Some(seg.at);
             }
         }
     }
+}
+
+/// TS.Recent of then says nothing any more; counted in whole seconds.
+const fn outdated(then: Instant, now: Instant) -> bool {
+    now.as_nanos() / NANOS >= then.as_nanos() / NANOS + PAWS_WRAP_SECS
 }
 
 impl Negotiated {

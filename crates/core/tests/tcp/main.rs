@@ -31,3 +31,4 @@ mod timestamps;
 mod timewait;
 mod urgent;
 mod windows;
+mod wraps;
