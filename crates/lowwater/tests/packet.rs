@@ -44,8 +44,13 @@ impl World {
     }
 
     fn stack(&self, options: PacketOptions) -> Stack {
-        self.near
-            .run(|| Stack::builder().packet_with(options).address(&format!("{STACK}/24")).build().unwrap())
+        self.stack_with(options, &[])
+    }
+
+    fn stack_with(&self, options: PacketOptions, sysctls: &[(&str, &str)]) -> Stack {
+        let builder = Stack::builder().packet_with(options).address(&format!("{STACK}/24"));
+        let builder = sysctls.iter().fold(builder, |builder, (name, value)| builder.sysctl(name, value));
+        self.near.run(|| builder.build().unwrap())
     }
 }
 
@@ -105,14 +110,26 @@ fn the_kernel_connects_to_us() {
     assert_eq!(text, "asked, answered\n");
 }
 
-/// Largest backlog in bytes of the kernel's queue of 100 Mbit/s below the stack while one flow sends, after `warm_up`.
-fn backlog(options: PacketOptions) -> u64 {
+/// A flow that sends through the kernel's queue below the stack.
+struct Shaped {
+    options: PacketOptions,
+    sysctls: &'static [(&'static str, &'static str)],
+    mbit: u32,
+    /// Before looking, and until the end.
+    ms: [u64; 2],
+}
+
+/// Largest backlog in bytes of the kernel's queue after the warm-up.
+fn backlog(shaped: Shaped) -> u64 {
+    let Shaped { options, sysctls, mbit, ms } = shaped;
     let world = World::new();
     world.near.run(|| {
-        command("tc qdisc add dev va root handle 1: tbf rate 100mbit burst 70000 limit 100000000");
+        command(&format!(
+            "tc qdisc add dev va root handle 1: tbf rate {mbit}mbit burst 70000 limit 100000000"
+        ));
         command("tc qdisc add dev va parent 1:1 handle 2: pfifo limit 1000");
     });
-    let stack = world.stack(options);
+    let stack = world.stack_with(options, sysctls);
     let listener = world.far.run(|| std::net::TcpListener::bind(at(KERNEL, 5_001))).unwrap();
     thread::spawn(move || {
         let (mut peer, _) = listener.accept().unwrap();
@@ -120,7 +137,7 @@ fn backlog(options: PacketOptions) -> u64 {
         while peer.read(&mut buffer).is_ok_and(|n| n > 0) {}
     });
     let mut ours = TcpStream::connect(&stack, at(KERNEL, 5_001)).unwrap();
-    let (begun, warm_up, end) = (Instant::now(), Duration::from_millis(700), Duration::from_millis(1_500));
+    let (begun, [warm_up, end]) = (Instant::now(), ms.map(Duration::from_millis));
     let witness = thread::scope(|s| {
         let witness = s.spawn(|| {
             let mut most = 0;
@@ -155,8 +172,30 @@ fn small_queues_hold_the_kernels_queue_short() {
     if !net_admin() {
         return;
     }
-    let with = backlog(PacketOptions::new("va"));
-    let without = backlog(PacketOptions { orphan: true, slots: 512, bql: false, ..PacketOptions::new("va") });
+    let fast = |options| backlog(Shaped { options, sysctls: &[], mbit: 100, ms: [700, 1_500] });
+    let with = fast(PacketOptions::new("va"));
+    let without = fast(PacketOptions { orphan: true, slots: 512, bql: false, ..PacketOptions::new("va") });
     assert!((1..=3 * COUNTED).contains(&with), "{with} bytes waited with small queues");
     assert!(without > 3 * with, "{with} bytes waited with small queues, {without} without");
+}
+
+/// A millisecond of 10 Mbit/s and the ten that completions are believed to be late by at the most, and the packet that exceeds it: a
+/// millisecond again, or a frame.
+const AWARE: u64 = 11 * 1_250 + 2 * 1_514;
+
+/// The same witness before a slow line: the queue-aware limit holds what waits to what the line takes in milliseconds, where Linux's
+/// rule leaves packets that are large because the peer is near.
+#[test]
+fn the_queue_aware_limit_holds_the_kernels_queue_shorter_before_a_slow_line() {
+    if !net_admin() {
+        return;
+    }
+    let slow = |sysctls| {
+        backlog(Shaped { options: PacketOptions::new("va"), sysctls, mbit: 10, ms: [2_000, 3_000] })
+    };
+    let with = slow(&[("tcp_queue_aware", "1")]);
+    let without = slow(&[]);
+    println!("{with} bytes waited with the queue-aware limit, {without} without");
+    assert!((1..=AWARE).contains(&with), "{with} bytes waited with the queue-aware limit");
+    assert!(without > 2 * with, "{with} bytes waited with the queue-aware limit, {without} by Linux's rule");
 }

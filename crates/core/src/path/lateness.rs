@@ -88,8 +88,8 @@ impl Lateness {
 
     /// The 90th percentile of the last completions.
     #[must_use]
-    pub const fn p90(&self) -> Duration {
-        Duration::from_nanos(self.base_ns as u64 + self.p90_ns as u64)
+    pub fn p90(&self) -> Duration {
+        Duration::from_nanos(u64::from(self.base_ns) + u64::from(self.p90_ns)).min(LATENESS_MAX)
     }
 
     /// The device took a packet of so many bytes that it will tell of.
@@ -179,7 +179,12 @@ mod tests {
     /// `burst` packets of 100 us and a pause, `n` times.
     fn run(late_us: u64, batch: usize, burst: u64, n: u64) -> Duration {
         let mut late = Lateness::new();
-        for i in 0..n {
+        feed(&mut late, 0..n, late_us, batch, burst);
+        late.p90()
+    }
+
+    fn feed(late: &mut Lateness, times: core::ops::Range<u64>, late_us: u64, batch: usize, burst: u64) {
+        for i in times {
             let start = 100_000 * i;
             let mut untold: VecDeque<u64> = VecDeque::new();
             (0..burst).for_each(|_| late.on_sent(us(start), 100_000));
@@ -190,7 +195,6 @@ mod tests {
                 }
             }
         }
-        late.p90()
     }
 
     #[test]
@@ -243,6 +247,15 @@ mod tests {
             "one packet may have been larger than all that might stand below"
         );
         assert_eq!(run(2, 1), Duration::from_micros(500), "half of the time since the last news");
+    }
+
+    #[test]
+    fn all_of_it_together_is_bounded() {
+        let mut late = Lateness::new();
+        feed(&mut late, 0..10, 8_000, 1, 4);
+        assert_eq!(late.p90(), Duration::from_millis(8));
+        feed(&mut late, 10..100, 8_000, 4, 4);
+        assert_eq!(late.p90(), LATENESS_MAX, "and three quarters of 8.4 ms beyond that");
     }
 
     #[test]

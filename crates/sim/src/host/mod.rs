@@ -75,6 +75,8 @@ struct Account {
     owed: BTreeMap<SocketId, u64>,
     /// IP bytes of each packet of a flow in the device, oldest first.
     lengths: BTreeMap<SocketId, VecDeque<u32>>,
+    /// IP bytes of a flow that the device has told to have left.
+    left: BTreeMap<SocketId, u64>,
 }
 
 impl Account {
@@ -91,7 +93,7 @@ impl Account {
     fn settle(&mut self, owner: Owner) {
         let FlowId(id) = owner.flow;
         if let Some(lengths) = self.lengths.get_mut(&id) {
-            lengths.pop_front();
+            *self.left.entry(id).or_default() += lengths.pop_front().map_or(0, u64::from);
         }
         if let Some(owed) = self.owed.get_mut(&id) {
             *owed = owed.saturating_sub(u64::from(owner.charge));
@@ -202,6 +204,12 @@ impl Host {
             *below.entry(credit.socket).or_default() += credit.held_bytes;
         }
         below
+    }
+
+    /// IP bytes of a flow that have left, as the device told.
+    #[must_use]
+    pub fn left(&self, socket: SocketId) -> u64 {
+        self.account.left.get(&socket).copied().unwrap_or(0)
     }
 
     /// A packet reached the device.

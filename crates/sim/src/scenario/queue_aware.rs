@@ -19,9 +19,8 @@ use lowwater_core::socket::ListenOptions;
 use lowwater_core::tcp::SocketOptions;
 use std::net::SocketAddr;
 
-/// IP bytes of a full segment, and its payload.
+/// IP bytes of a full segment.
 const SEGMENT: f64 = 1_500.0;
-const MSS: f64 = 1_448.0;
 /// Samples of each world.
 const SAMPLES: u64 = 2_000;
 /// The claim's times in seconds: of a packet, and of all that stands.
@@ -171,6 +170,8 @@ struct Seen {
     below: Vec<u64>,
     /// Payload acknowledged when measuring began, and at the end.
     acked: (u64, u64),
+    /// IP bytes that had left when measuring began, and at the end.
+    left: (u64, u64),
     /// Estimates of its queue's rate.
     rates: Vec<u64>,
 }
@@ -214,7 +215,7 @@ impl Verdict {
         sorted.sort_unstable();
         let mean = sorted.iter().sum::<u64>() as f64 / sorted.len() as f64;
         let p99 = sorted[(sorted.len() * 99 / 100).min(sorted.len() - 1)] as f64;
-        let bytes = (seen.acked.1 - seen.acked.0) as f64 * SEGMENT / MSS;
+        let bytes = (seen.left.1 - seen.left.0) as f64;
         let rate = bytes / (m.seconds * busy as f64 / SAMPLES as f64);
         Some(Self { mean, p99, rate, bound: (rate * (QUEUE_S + m.late_s.0)).max(2.0 * SEGMENT) })
     }
@@ -302,6 +303,7 @@ impl QueueAware {
         let mut chance = Rng::new(self.seed).fork("samples");
         let (begin, mut taken) = (world.now(), 0);
         for (seen, id) in m.flows.iter_mut().zip(sockets(&world)) {
+            seen.left.0 = world.hosts()[0].left(id);
             seen.acked.0 = acked(&mut world, id);
         }
         for i in 0..SAMPLES {
@@ -315,6 +317,7 @@ impl QueueAware {
             }
         }
         for (seen, id) in m.flows.iter_mut().zip(sockets(&world)) {
+            seen.left.1 = world.hosts()[0].left(id);
             seen.acked.1 = acked(&mut world, id);
         }
         let after = counted(&world);
