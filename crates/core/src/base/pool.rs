@@ -8,11 +8,16 @@ const KEEP_FROM: usize = 16 * 1_024;
 /// A larger one was somebody else's, lent to the queue without copying.
 const KEEP_UP_TO: usize = 128 * 1_024;
 
+/// Bytes of the page in which packets are written.
+const PAGE: usize = 64 * 1_024;
+
 /// Spare buffers of one stack, bounded by [`POOL_BYTES_MAX`].
 #[derive(Debug, Default)]
 pub struct Pool {
     spare: Vec<BytesMut>,
     bytes: usize,
+    /// Where small packets are written one behind the other.
+    page: BytesMut,
 }
 
 impl Pool {
@@ -28,6 +33,21 @@ impl Pool {
             }
         }
         BytesMut::with_capacity(capacity)
+    }
+
+    /// An empty buffer with room for a packet of `capacity` bytes, a piece of a page that serves many: what is not written goes back
+    /// by [`Pool::restore`].
+    pub fn lend(&mut self, capacity: usize) -> BytesMut {
+        let mut page = core::mem::take(&mut self.page);
+        if page.capacity() < capacity {
+            page.reserve(capacity.max(PAGE));
+        }
+        page
+    }
+
+    /// What is left of the page that was lent.
+    pub fn restore(&mut self, rest: BytesMut) {
+        self.page = rest;
     }
 
     /// Keeps the buffer behind `bytes`, if nobody else holds a part of it and it is worth it.

@@ -4,12 +4,14 @@ use super::input::one_cause;
 use super::message::{Received, SendInfo};
 use super::notification::{AssocChange, PathChange};
 use super::options::SctpOptions;
-use super::paths::PathState;
+use super::outstanding::{Chunk, Mark};
+use super::paths::{PathId, PathState};
 use super::state::State;
+use super::tsn::Tsn;
 use crate::base::{Cx, Error};
 use bytes::Bytes;
 use core::net::IpAddr;
-use lowwater_wire::sctp::Cause;
+use lowwater_wire::sctp::{Cause, DATA_HEADER_LEN};
 
 /// Level readiness.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -237,6 +239,22 @@ impl Assoc {
         let path = self.paths.get_mut(id);
         let Some(local) = path.local.filter(|_| mtu < path.mtu()) else { return false };
         path.set_route(local, mtu);
+        let most = path.pmdcs() as usize - DATA_HEADER_LEN;
+        self.lose_larger(id, most);
         true
+    }
+
+    /// What was sent to this path in chunks that do not fit it any more never arrives: it goes again at once, in fragments of IP,
+    /// and nothing is said of congestion (section 7.3; Linux `SCTP_RTXR_PMTUD`).
+    fn lose_larger(&mut self, id: PathId, most: usize) {
+        let large = |c: &Chunk| c.path == id && c.mark == Mark::InFlight && c.data.len() > most;
+        let tsns: Vec<Tsn> = self.tx.out.iter().filter(|(_, c)| large(c)).map(|(tsn, _)| tsn).collect();
+        for tsn in tsns {
+            if let Some((_, len)) = self.tx.out.lose(tsn) {
+                let path = self.paths.get_mut(id);
+                path.cwnd.flight = path.cwnd.flight.saturating_sub(len);
+                self.tx.peer_rwnd = self.tx.peer_rwnd.saturating_add(len);
+            }
+        }
     }
 }

@@ -46,6 +46,8 @@ pub struct AssocInfo {
     pub state: State,
     /// Our verification tag and the peer's.
     pub tags: (u32, u32),
+    /// The last TSN of the peer's up to which everything has come.
+    pub cum_tsn: u32,
     /// What the peer has room for beyond what is in flight.
     pub peer_rwnd: u32,
     /// Our window.
@@ -73,6 +75,7 @@ impl Assoc {
         AssocInfo {
             state: self.state,
             tags: self.id.tags,
+            cum_tsn: self.rx.map.cum().wire(),
             peer_rwnd: self.tx.peer_rwnd,
             rwnd: self.rx.window(&self.options),
             unacked: self.tx.out.len(),

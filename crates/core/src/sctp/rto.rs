@@ -91,6 +91,19 @@ mod tests {
     use crate::base::Sysctl;
 
     #[test]
+    fn the_divisors_say_how_much_a_sample_counts() {
+        let sysctl =
+            Sysctl { sctp_rto_alpha_exp_divisor: 1, sctp_rto_beta_exp_divisor: 1, ..Sysctl::default() };
+        let options = RtoOptions::new(&sysctl);
+        let mut rto = Rto::new(&options);
+        rto.sample(&options, Duration::from_secs(1));
+        rto.sample(&options, Duration::from_secs(3));
+        assert_eq!(rto.srtt(), Some(Duration::from_secs(2)));
+        // (0.5 + 2) / 2
+        assert_eq!(rto.rttvar(), Duration::from_millis(1_250));
+    }
+
+    #[test]
     fn the_first_sample_gives_three_times_itself_and_the_bounds_hold() {
         let mut options = RtoOptions::new(&Sysctl::default());
         let mut rto = Rto::new(&options);

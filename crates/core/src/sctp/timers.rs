@@ -79,7 +79,8 @@ impl Assoc {
 
     /// Does what is due.
     pub fn on_timeout(&mut self, cx: &mut Cx<'_>) {
-        let due = |at: Instant| at <= cx.now;
+        let now = cx.now;
+        let due = |at: Instant| at <= now;
         let (t1, t2, t5) = (due(self.timers.t1), due(self.timers.t2), due(self.timers.t5));
         if t5 {
             self.timers.t5 = Instant::FAR_FUTURE;
@@ -93,6 +94,10 @@ impl Assoc {
         }
         if t2 {
             self.on_t2(cx);
+        }
+        // The pacer's time has come: the turn that follows asks it again.
+        if self.tx.hold.1.is_some_and(due) {
+            self.tx.hold.1 = None;
         }
         self.rx.ack.on_timer(cx.now);
         for id in 0..self.paths.len() as PathId {

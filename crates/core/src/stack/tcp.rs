@@ -329,6 +329,8 @@ impl Stack {
             if let Some(Entry { socket: Socket::Tcp(conn), .. }) = self.sockets.get_mut(id) {
                 conn.abort(&mut self.env.cx(self.now, Some(id)));
                 self.settle(id, Turn::APP);
+            } else {
+                self.release_sctp(id, true);
             }
         }
         ids.len()

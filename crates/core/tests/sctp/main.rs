@@ -1,4 +1,11 @@
 //! SCTP between two stacks in virtual time, one file per subject.
 #![allow(dead_code, unreachable_pub, reason = "each test uses its own part of the world")]
+mod heartbeat;
+mod hostile;
+mod multihoming;
 mod opening;
+mod queues;
+mod recovery;
+mod restart;
+mod transfer;
 mod world;

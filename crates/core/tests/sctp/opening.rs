@@ -1,9 +1,10 @@
 //! Opening and closing: the four-way handshake, a message each way, the graceful and the abortive end.
 use crate::world::*;
 use lowwater_core::base::{Duration, Error};
-use lowwater_core::sctp::{Received, SendInfo, State};
+use lowwater_core::sctp::{PathState, Received, SendInfo, State};
 use lowwater_core::stack::Event;
 use lowwater_wire::sctp::chunk_kind as kind;
+use std::net::SocketAddr;
 
 #[test]
 fn a_handshake_a_message_each_way_and_a_graceful_end() {
@@ -110,4 +111,93 @@ fn every_packet_of_a_handshake_may_be_lost_or_come_twice() {
             assert_eq!(w.stacks[A].counters().sctp.active_estabs, 1);
         }
     }
+}
+
+#[test]
+fn over_ipv6_and_with_addresses_of_both_families() {
+    let mut w = World::with(2, &Default::default(), 1);
+    let options = w.options();
+    let now = w.now;
+    let at = |ip| SocketAddr::new(ip, 5_000);
+    let listener = w.stacks[B].sctp_listen(now, &[at(ip6(0, B)), at(ip(1, B))], 5, options.clone()).unwrap();
+    let mine = [SocketAddr::new(ip6(0, A), 0), SocketAddr::new(ip(1, A), 0)];
+    let a = w.stacks[A].sctp_connect(now, &[at(ip6(0, B))], &mine, options).unwrap();
+    w.pass(Duration::from_secs(1));
+    let now = w.now;
+    let (b, peer) = w.stacks[B].sctp_accept(now, listener).unwrap();
+    assert_eq!(peer.ip(), ip6(0, A));
+    for (host, id) in [(A, a), (B, b)] {
+        let info = w.info(host, id);
+        let paths: Vec<_> = info.paths.iter().map(|p| (p.remote, p.local, p.state)).collect();
+        let other = 1 - host;
+        let active = PathState::Active;
+        let expected =
+            [(ip6(0, other), Some(ip6(0, host)), active), (ip(1, other), Some(ip(1, host)), active)];
+        assert_eq!(paths, expected, "host {host}");
+        // The smaller header of IPv4 does not help: a message must fit every path.
+        assert_eq!(info.fragment_point, 1_500 - 40 - 12 - 16);
+    }
+    w.send(A, a, &[1; 3_000], SendInfo::default());
+    w.pass(ms(500));
+    assert_eq!(w.messages(B, b), [vec![1; 3_000]]);
+}
+
+#[test]
+fn within_one_stack_by_its_loopback_device() {
+    let mut w = World::new();
+    let options = w.options();
+    let listener = w.stacks[B].sctp_listen(w.now, &[], 5, options.clone()).unwrap();
+    let (mine, _) = w.stacks[B].sctp_addrs(listener).unwrap();
+    assert!(mine.is_empty());
+    let port = w.stacks[B].local_addr(listener).unwrap().port();
+    let now = w.now;
+    let remote = SocketAddr::from(([127, 0, 0, 1], port));
+    let a = w.stacks[B].sctp_connect(now, &[remote], &[], options).unwrap();
+    w.pass(ms(10));
+    let now = w.now;
+    let (b, _) = w.stacks[B].sctp_accept(now, listener).unwrap();
+    w.send(B, a, &[7; 100_000], SendInfo::default());
+    let mut got = Vec::new();
+    w.run(Duration::from_secs(5), |w| {
+        got.extend(w.messages(B, b).concat());
+        got.len() == 100_000
+    });
+    assert_eq!(got.len(), 100_000);
+    let now = w.now;
+    w.stacks[B].close(now, a).unwrap();
+    w.pass(Duration::from_secs(1));
+    assert_eq!(w.info(B, b).state, State::Closed);
+}
+
+#[test]
+fn a_backlog_that_is_full_refuses() {
+    let mut w = World::new();
+    let options = w.options();
+    let now = w.now;
+    let any = SocketAddr::from(([0, 0, 0, 0], 5_000));
+    w.stacks[B].sctp_listen(now, &[any], 1, options.clone()).unwrap();
+    let ids: Vec<_> = (0..4).map(|_| w.connect(options.clone())).collect();
+    w.pass(ms(500));
+    let up = ids.iter().filter(|id| w.info(A, **id).state == State::Established).count();
+    assert_eq!(up, 2, "a backlog of one holds two, as Linux's");
+    let now = w.now;
+    let second = w.stacks[B].sctp_listen(now, &[any], 1, options);
+    assert_eq!(second, Err(Error::AddressInUse));
+}
+
+/// The guard of a shutdown ends what the peer lets hang.
+#[test]
+fn a_shutdown_that_nobody_completes_ends_by_its_guard() {
+    let mut w = World::new();
+    let (a, _) = w.pair();
+    let never = [kind::SHUTDOWN_ACK, kind::ABORT];
+    w.rule = Box::new(move |c| {
+        if c.kinds().iter().any(|k| never.contains(k)) { Fate::Lose } else { Fate::Deliver(ms(10)) }
+    });
+    let start = w.now;
+    w.stacks[A].sctp_shutdown(start, a).unwrap();
+    assert!(w.run(Duration::from_secs(2_000), |w| w.info(A, a).state == State::Closed));
+    // Five times RTO.Max (section 9.2).
+    assert_eq!((w.now.since(start), w.sent(A, kind::ABORT)), (Duration::from_secs(300), 1));
+    assert!(w.stacks[A].next_deadline().is_none());
 }

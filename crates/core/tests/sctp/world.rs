@@ -3,10 +3,10 @@ use bytes::Bytes;
 use lowwater_core::base::{DeviceId, Duration, Instant, SocketId, Sysctl};
 use lowwater_core::device::QueueLimit;
 use lowwater_core::device::pair::{Pair, Side};
-use lowwater_core::packet::Packet;
+use lowwater_core::packet::{Offload, Packet};
 use lowwater_core::sctp::{AssocInfo, Received, SctpOptions, SendInfo};
 use lowwater_core::stack::{Config, Event, Stack};
-use lowwater_wire::sctp::{Chunk, Chunks};
+use lowwater_wire::sctp::{Chunk, Chunks, SctpRepr, fill_checksum};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
@@ -65,7 +65,14 @@ pub struct World {
     pub log: Vec<Line>,
     flying: BTreeMap<(Instant, u64), (usize, usize, Packet)>,
     number: u64,
+    /// The links take one packet of host A in this time; `None` for as many as there are.
+    pub slow: Option<Duration>,
+    next_packet: Instant,
+    /// Changes packets after their log line; the checksum is made right again.
+    pub mutate: Option<Mutate>,
 }
+
+pub type Mutate = Box<dyn FnMut(&mut Vec<u8>)>;
 
 pub const A: usize = 0;
 pub const B: usize = 1;
@@ -73,6 +80,11 @@ pub const B: usize = 1;
 /// Host `host` on link `link`.
 pub fn ip(link: usize, host: usize) -> IpAddr {
     IpAddr::from([10, link as u8, 0, host as u8 + 1])
+}
+
+/// The same over IPv6.
+pub fn ip6(link: usize, host: usize) -> IpAddr {
+    IpAddr::from([0xfd00, link as u16, 0, 0, 0, 0, 0, host as u16 + 1])
 }
 
 pub fn ms(ms: u64) -> Duration {
@@ -97,6 +109,7 @@ impl World {
             for (link, pair) in pairs.iter().enumerate() {
                 let dev = stack.add_device(pair.caps());
                 stack.add_address(dev, ip(link, host), 24).unwrap();
+                stack.add_address(dev, ip6(link, host), 64).unwrap();
             }
             stack
         });
@@ -109,6 +122,9 @@ impl World {
             log: Vec::new(),
             flying: BTreeMap::new(),
             number: 0,
+            mutate: None,
+            slow: None,
+            next_packet: now,
         }
     }
 
@@ -134,11 +150,11 @@ impl World {
         let mut moved = false;
         while self.stacks[host].needs_transmit(dev) {
             let done = self.stacks[host].transmit(now, dev, 64, &mut self.pairs[link].end(side));
-            if done.packets == 0 {
+            if done.packets == 0 && !done.more {
                 break;
             }
         }
-        while let Some(packet) = self.pairs[link].take(side.other(), now) {
+        while let Some(packet) = self.take(host, link) {
             moved = true;
             self.cross(host, link, &packet);
         }
@@ -151,13 +167,36 @@ impl World {
         moved
     }
 
+    /// The next packet that has left the device of `host`.
+    fn take(&mut self, host: usize, link: usize) -> Option<Packet> {
+        let slow = self.slow.filter(|_| host == A);
+        if slow.is_some() && self.next_packet > self.now {
+            return None;
+        }
+        let packet = self.pairs[link].take(SIDES[1 - host], self.now)?;
+        if let Some(time) = slow {
+            self.next_packet = self.now + time;
+        }
+        Some(packet)
+    }
+
     fn cross(&mut self, from: usize, link: usize, packet: &Packet) {
         let all = packet.to_bytes();
-        let chunks = all.get(32..).unwrap_or_default();
+        let (header, protocol) = if all[0] >> 4 == 6 { (40, all[6]) } else { (20, all[9]) };
+        let chunks = all.get(header + 12..).unwrap_or_default();
         let crossing = Crossing { from, link, now: self.now, chunks };
-        if all[9] == 132 {
+        if protocol == 132 {
             let kinds = crossing.kinds();
             self.log.push(Line { at: self.now, from, link, kinds, bytes: all.len() });
+        }
+        let mut packet = packet.clone();
+        if let Some(mutate) = &mut self.mutate
+            && header == 20
+            && protocol == 132
+        {
+            let mut chunks = chunks.to_vec();
+            mutate(&mut chunks);
+            packet = self.craft(&all[..20], &all[20..32], &chunks);
         }
         let mut fly = |delay| {
             self.number += 1;
@@ -173,11 +212,41 @@ impl World {
         }
     }
 
+    /// A packet of these headers and chunks.
+    fn craft(&self, ip: &[u8], common: &[u8], chunks: &[u8]) -> Packet {
+        let mut all = [ip, common, chunks].concat();
+        let len = all.len() as u16;
+        all[2..4].copy_from_slice(&len.to_be_bytes());
+        all[10..12].fill(0);
+        let sum = !lowwater_wire::checksum::fold(lowwater_wire::checksum::sum(&all[..20]));
+        all[10..12].copy_from_slice(&sum.to_be_bytes());
+        fill_checksum(&mut all[20..], &[]);
+        Packet::received(Bytes::from(all), Offload::default(), self.now)
+    }
+
+    /// Hands host `to` a packet from the other one with this tag and these chunks.
+    pub fn inject(&mut self, to: usize, ports: (u16, u16), vtag: u32, chunks: &[u8]) {
+        let addresses = [ip(0, 1 - to), ip(0, to)].map(|ip| match ip {
+            IpAddr::V4(ip) => ip.octets(),
+            IpAddr::V6(_) => unreachable!("these worlds are IPv4"),
+        });
+        let mut header = [0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 132, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        header[12..16].copy_from_slice(&addresses[0]);
+        header[16..20].copy_from_slice(&addresses[1]);
+        let mut common = [0; 12];
+        SctpRepr { src_port: ports.0, dst_port: ports.1, vtag }.emit(&mut common);
+        let packet = self.craft(&header, &common, chunks);
+        let now = self.now;
+        self.stacks[to].receive(now, DeviceId(1), packet);
+        self.stacks[to].flush(now);
+    }
+
     /// One step to the next instant at which something happens; false when nothing does until `until`.
     pub fn step(&mut self, until: Instant) -> bool {
         self.exchange();
         let arrival = self.flying.first_key_value().map(|(key, _)| key.0);
-        let next = [arrival, self.stacks[A].next_deadline(), self.stacks[B].next_deadline()];
+        let freed = self.slow.map(|_| self.next_packet).filter(|&at| at > self.now);
+        let next = [arrival, freed, self.stacks[A].next_deadline(), self.stacks[B].next_deadline()];
         let Some(next) = next.into_iter().flatten().min().filter(|&at| at <= until) else {
             self.now = self.now.max(until);
             return false;
@@ -199,7 +268,7 @@ impl World {
     /// Runs until `done`, or until `limit` has passed: then false.
     pub fn run(&mut self, limit: Duration, mut done: impl FnMut(&mut Self) -> bool) -> bool {
         let until = self.now + limit;
-        for _ in 0..20_000_000u64 {
+        for _ in 0..500_000u64 {
             if done(self) {
                 return true;
             }
@@ -207,12 +276,17 @@ impl World {
                 return done(self);
             }
         }
-        panic!("no end after 20 million steps");
+        panic!("no end after half a million steps");
     }
 
     /// Lets time pass.
     pub fn pass(&mut self, time: Duration) {
         self.run(time, |_| false);
+    }
+
+    /// The capabilities of link 0, for a host that is made anew.
+    pub fn caps(&self) -> lowwater_core::device::DeviceCaps {
+        self.pairs[0].caps()
     }
 
     pub fn options(&self) -> SctpOptions {

@@ -64,19 +64,25 @@ pub(crate) fn with_guest(role: &str, links: usize, host: fn(&mut Host)) {
     });
 }
 
+/// A stack on these devices that knows nothing.
+fn fresh(devices: &[PacketDevice], seed: u64, now: Instant) -> Stack {
+    let mut stack = Stack::new(Config { sysctl: Sysctl::default(), seed }, now);
+    for (link, device) in devices.iter().enumerate() {
+        let dev = stack.add_device(device.caps());
+        stack.add_address(dev, IpAddr::from([10, 9, link as u8, 2]), 24).unwrap();
+    }
+    stack
+}
+
 impl Host {
     fn new(links: usize) -> Self {
         let clock = Clock::start();
-        let mut stack = Stack::new(Config { sysctl: Sysctl::default(), seed: 7 }, clock.now());
         let open = |link: usize| {
             let options = PacketOptions { offload: false, ..PacketOptions::new(format!("tap{link}")) };
             PacketDevice::open(&options).unwrap()
         };
         let devices: Vec<PacketDevice> = (0..links).map(open).collect();
-        for (link, device) in devices.iter().enumerate() {
-            let dev = stack.add_device(device.caps());
-            stack.add_address(dev, IpAddr::from([10, 9, link as u8, 2]), 24).unwrap();
-        }
+        let stack = fresh(&devices, 7, clock.now());
         Self { clock, stack, devices, dark: None, dropped: 0, lose_one_of: 0, sent: 0 }
     }
 
@@ -153,10 +159,20 @@ impl Host {
         options
     }
 
+    /// Everything is forgotten, as by a host that was switched off.
+    pub(crate) fn forget(&mut self) {
+        let now = self.now();
+        self.stack = fresh(&self.devices, 8, now);
+    }
+
     pub(crate) fn connect(&mut self) -> SocketId {
+        self.connect_from(0)
+    }
+
+    pub(crate) fn connect_from(&mut self, local: u16) -> SocketId {
         let end = self.now() + PATIENCE;
         loop {
-            let id = self.connect_to(PORT);
+            let id = self.open(local, PORT);
             self.until(PATIENCE, |h| !matches!(h.state(id), State::CookieWait | State::CookieEchoed));
             if self.state(id) == State::Established {
                 return id;
@@ -170,9 +186,14 @@ impl Host {
     }
 
     pub(crate) fn connect_to(&mut self, port: u16) -> SocketId {
+        self.open(0, port)
+    }
+
+    fn open(&mut self, local: u16, port: u16) -> SocketId {
         let (now, options) = (self.now(), self.options());
         let remote = SocketAddr::from(([10, 9, 0, 1], port));
-        self.stack.sctp_connect(now, &[remote], &[], options).unwrap()
+        let any = SocketAddr::from(([0, 0, 0, 0], local));
+        self.stack.sctp_connect(now, &[remote], &[any], options).unwrap()
     }
 
     pub(crate) fn listen(&mut self) -> SocketId {

@@ -121,3 +121,27 @@ fn the_kernel_refuses_where_nobody_listens() {
         let _ = host.stack.sctp_send(now, a, Bytes::new(), info(0));
     });
 }
+
+/// Our side forgets everything and opens again from the same port: the kernel sees a restart and goes on.
+#[test]
+fn our_restart_goes_on_with_the_kernels_association() {
+    with_guest("guest::listens", 1, |host| {
+        let a = host.connect_from(6_000);
+        let before = host.info(a).tags;
+        host.forget();
+        let a = host.connect_from(6_000);
+        let after = host.info(a).tags;
+        assert!(before.0 != after.0 && before.1 != after.1, "{before:?} {after:?}");
+        let mut sum = guest::Sum::default();
+        for n in 0..100 {
+            let data = guest::message(0, n, 700);
+            sum.add(&data);
+            host.send(a, &data, info(0));
+        }
+        host.send(a, b"done", info(0));
+        let answer = host.receive(a, Duration::from_secs(60));
+        // The listener accepted one association, before the restart: the answer comes from that one.
+        let text = String::from_utf8_lossy(&answer).into_owned();
+        assert_eq!(text.split(' ').next(), Some(&*sum.to_text()));
+    });
+}

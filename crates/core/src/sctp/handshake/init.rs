@@ -25,6 +25,9 @@ impl Features {
     }
 }
 
+/// Least window that a side may offer.
+const WINDOW_MIN: u32 = 1_500;
+
 /// An INIT or INIT ACK.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
@@ -96,7 +99,8 @@ impl Offer {
     /// # Errors
     /// What the sender has to hear in an ABORT (sections 3.3.2, 3.3.3).
     pub fn read(init: &Init<'_>, ack: bool) -> Result<Self, Refusal> {
-        if init.initiate_tag == 0 || init.outbound_streams == 0 || init.inbound_streams == 0 {
+        let streams = init.outbound_streams > 0 && init.inbound_streams > 0;
+        if init.initiate_tag == 0 || !streams || init.a_rwnd < WINDOW_MIN {
             return Err(Refusal::new(&Cause::InvalidMandatory));
         }
         let mut offer = Self {

@@ -34,3 +34,50 @@ pub fn action(known: &Tags, ticket: &Ticket) -> Action {
         (false, true | false) => Action::Discard,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::Instant;
+    use crate::sctp::handshake::init::{Addresses, Features};
+    use core::net::{IpAddr, Ipv4Addr};
+
+    fn ticket(tags: (u32, u32), ties: (u32, u32)) -> Ticket {
+        Ticket {
+            made_at: Instant::ZERO,
+            life_ms: 0,
+            ports: (1, 2),
+            tags,
+            tsns: (0, 0),
+            ties,
+            streams: (1, 1),
+            peer_rwnd: 0,
+            features: Features::default(),
+            adaptation: None,
+            local: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            addresses: Addresses::new(),
+        }
+    }
+
+    /// The rows of table 12, and some that are in none.
+    #[test]
+    fn the_table_of_section_5_2_4() {
+        let known = Tags { tags: (1, 2), ties: (8, 9) };
+        let rows = [
+            ((3, 4), (8, 9), Action::Restart),
+            ((1, 4), (0, 0), Action::Collision),
+            ((1, 4), (8, 9), Action::Collision),
+            ((3, 2), (0, 0), Action::Discard),
+            ((1, 2), (0, 0), Action::Known),
+            ((1, 2), (8, 9), Action::Known),
+            ((3, 4), (0, 0), Action::Discard),
+            ((3, 4), (8, 7), Action::Discard),
+        ];
+        for (tags, ties, what) in rows {
+            assert_eq!(action(&known, &ticket(tags, ties)), what, "{tags:?} {ties:?}");
+        }
+        // An association without tie-tags of its own is never restarted by a cookie without any.
+        let bare = Tags { tags: (1, 2), ties: (0, 0) };
+        assert_eq!(action(&bare, &ticket((3, 4), (0, 0))), Action::Discard);
+    }
+}

@@ -10,10 +10,11 @@ pub(crate) struct Bundle {
 }
 
 impl Bundle {
-    /// No chunks yet, `room` bytes at the most.
+    /// No chunks yet, `room` bytes at the most; they are written into `page`.
     #[must_use]
-    pub(crate) fn new(room: usize) -> Self {
-        Self { bytes: BytesMut::new(), room }
+    pub(crate) fn new(room: usize, page: BytesMut) -> Self {
+        debug_assert!(page.is_empty(), "the next packet begins where the last one ended");
+        Self { bytes: page, room }
     }
 
     /// Nothing in it.
@@ -46,7 +47,6 @@ impl Bundle {
         if len > self.room() {
             return false;
         }
-        self.reserve();
         let at = self.bytes.len();
         self.bytes.resize(at + len, 0);
         chunk.emit(&mut self.bytes[at..]);
@@ -61,7 +61,6 @@ impl Bundle {
 
     /// Appends a DATA chunk, which the caller knows to fit.
     pub(crate) fn data(&mut self, header: &DataRepr, data: &[u8]) {
-        self.reserve();
         let mut head = [0; DATA_HEADER_LEN];
         header.emit(data.len(), &mut head);
         self.bytes.extend_from_slice(&head);
@@ -69,16 +68,11 @@ impl Bundle {
         self.bytes.extend_from_slice(&[0; 3][..padded(data.len()) - data.len()]);
     }
 
-    fn reserve(&mut self) {
-        if self.bytes.capacity() == 0 {
-            self.bytes.reserve(self.room);
-        }
-    }
-
-    /// The chunks.
+    /// The chunks, and what is left of the page.
     #[must_use]
-    pub(crate) fn finish(self) -> Bytes {
-        self.bytes.freeze()
+    pub(crate) fn finish(mut self) -> (Bytes, BytesMut) {
+        let chunks = self.bytes.split().freeze();
+        (chunks, self.bytes)
     }
 }
 

@@ -200,6 +200,7 @@ impl Assoc {
 
     fn write_new(&mut self, cx: &mut Cx<'_>, writing: &mut Writing) {
         let point = self.paths.fragment_point(self.options.maxseg);
+        self.drop_expired(cx);
         while self.may_add(writing, point) {
             let max = writing.bundle.room_for_data().min(point);
             let whole = self.tx.queue.front().is_some_and(|m| !m.is_begun() && m.data().len() <= max);
@@ -232,6 +233,7 @@ impl Assoc {
             let path = self.paths.get_mut(writing.path);
             path.timed.get_or_insert(tsn);
             self.on_chunk(writing, len);
+            self.drop_expired(cx);
         }
     }
 

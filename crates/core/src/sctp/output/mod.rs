@@ -9,7 +9,7 @@ use super::pending::Pending;
 use super::state::State;
 use crate::base::{Cx, Instant};
 use bundle::Bundle;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
 /// A packet on its way, without its common header.
 #[derive(Clone, Debug)]
@@ -42,6 +42,27 @@ pub(super) struct Writing {
     pub(super) fragment: bool,
 }
 
+impl Writing {
+    fn new(path: PathId, room: usize, page: BytesMut) -> Self {
+        Self {
+            path,
+            bundle: Bundle::new(room, page),
+            data_bytes: 0,
+            refreshes: false,
+            restart_t3: false,
+            fragment: false,
+        }
+    }
+}
+
+/// The chunks that were written, if any were; the rest of the page goes back.
+fn finish(cx: &mut Cx<'_>, writing: Writing) -> Option<Bytes> {
+    let (chunks, rest) = writing.bundle.finish();
+    cx.pool.restore(rest);
+    cx.count.sctp.out_sctp_packs += u64::from(!chunks.is_empty());
+    (!chunks.is_empty()).then_some(chunks)
+}
+
 /// What a packet costs beside its bytes, for the credit ledger.
 const PACKET_OVERHEAD: u32 = 256;
 
@@ -50,25 +71,30 @@ impl Assoc {
     pub fn output(&mut self, cx: &mut Cx<'_>) -> Option<Outgoing> {
         let id = self.target(cx)?;
         let room = self.paths.get(id).pmdcs() as usize;
-        let mut writing = Writing {
-            path: id,
-            bundle: Bundle::new(room),
-            data_bytes: 0,
-            refreshes: false,
-            restart_t3: false,
-            fragment: false,
-        };
+        let mut writing = Writing::new(id, room, cx.pool.lend(room));
         let vtag = if self.pending.has(Pending::INIT) { 0 } else { self.id.tags.1 };
         if self.write_control(cx, &mut writing) {
             self.write_data(cx, &mut writing);
         }
-        if writing.bundle.is_empty() {
-            return None;
-        }
-        cx.count.sctp.out_sctp_packs += 1;
         let fragment = writing.fragment || writing.bundle.len() > room;
         let (charge, depart_at) = self.on_packet_sent(cx, &writing);
-        Some(Outgoing { path: id, vtag, chunks: writing.bundle.finish(), charge, depart_at, fragment })
+        let chunks = finish(cx, writing)?;
+        Some(Outgoing { path: id, vtag, chunks, charge, depart_at, fragment })
+    }
+
+    /// The SACK that the packet just read makes due, by itself. Each such packet has its own, however many came at once: a sender
+    /// counts SACKs that miss a chunk, not what they say (section 7.2.4). `None` when it goes with an answer that waits.
+    pub fn output_sack(&mut self, cx: &mut Cx<'_>) -> Option<Outgoing> {
+        if !self.rx.ack.is_due() || !self.state.is_up() || !self.pending.is_empty() {
+            return None;
+        }
+        let path = self.sack_path();
+        let room = self.paths.get(path).pmdcs() as usize;
+        let mut writing = Writing::new(path, room, cx.pool.lend(room));
+        self.write_sack(cx, &mut writing, false);
+        let chunks = finish(cx, writing)?;
+        let (vtag, depart_at) = (self.id.tags.1, cx.now);
+        Some(Outgoing { path, vtag, chunks, charge: 0, depart_at, fragment: false })
     }
 
     /// Timers, pacing and credit of a packet that leaves.

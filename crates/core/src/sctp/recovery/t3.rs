@@ -12,6 +12,7 @@ pub(in crate::sctp) fn on_timer(assoc: &mut Assoc, cx: &mut Cx<'_>, id: PathId) 
         return;
     }
     cx.count.sctp.t3_rtx_expireds += 1;
+    assoc.tx.peer_rwnd = assoc.tx.peer_rwnd.saturating_add(lost);
     let path = assoc.paths.get_mut(id);
     path.cwnd.flight = path.cwnd.flight.saturating_sub(lost);
     let pmdcs = path.pmdcs();
@@ -22,7 +23,7 @@ pub(in crate::sctp) fn on_timer(assoc: &mut Assoc, cx: &mut Cx<'_>, id: PathId) 
     assoc.tx.recovery = None;
     assoc.tx.burst = None;
     // A peer whose window is closed and who says so lives: the probe that it does not take is no error (section 6.1 A).
-    let probe = core::mem::take(&mut assoc.tx.probing) && assoc.tx.peer_rwnd == 0;
+    let probe = core::mem::take(&mut assoc.tx.probing);
     if !probe {
         assoc.on_error(cx, id);
     }

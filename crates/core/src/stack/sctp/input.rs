@@ -56,7 +56,8 @@ impl Stack {
         match Chunk::parse(&first) {
             // Alone in its packet, without a tag (section 8.5.1 A).
             Ok(Chunk::Init(init)) => {
-                if arrived.inbound.vtag == 0 && all.next().is_none() {
+                // A tag of zero inside is nobody's (section 3.3.2).
+                if arrived.inbound.vtag == 0 && init.initiate_tag != 0 && all.next().is_none() {
                     self.sctp_init(flow, arrived, &init);
                 } else {
                     self.sctp_discard(DropWhy::SctpTag);
@@ -82,6 +83,9 @@ impl Stack {
         let mut cx = self.env.cx(self.now, Some(id));
         if let Err(why) = sctp.assoc.input(&mut cx, &arrived.inbound) {
             return self.sctp_discard(why);
+        }
+        if let Some(out) = sctp.assoc.output_sack(&mut cx) {
+            self.send_sctp(id, out);
         }
         self.settle_sctp(id, Turn::INPUT);
     }

@@ -79,7 +79,7 @@ impl Stack {
         entry.path = sctp.routes.get(active).copied().flatten().or(entry.path);
     }
 
-    fn send_sctp(&mut self, id: SocketId, out: Outgoing) {
+    pub(super) fn send_sctp(&mut self, id: SocketId, out: Outgoing) {
         let owner = (out.charge > 0).then_some(Owner { flow: FlowId(id), charge: out.charge });
         let Some(Socket::Sctp(sctp)) = self.sockets.get_mut(id).map(|e| &mut e.socket) else { return };
         let (ports, options) = (sctp.assoc.ports(), sctp.assoc.options());

@@ -1,0 +1,172 @@
+//! Two paths: addresses in INIT, confirmation, failure and return of a path, the primary and its change.
+use crate::world::*;
+use lowwater_core::base::{Duration, Instant, SocketId, Sysctl};
+use lowwater_core::sctp::{
+    Notification, PathChange, PathState, Received, SctpOptions, SendInfo, Subscriptions,
+};
+use lowwater_wire::sctp::chunk_kind as kind;
+
+fn two(sysctl: &Sysctl) -> (World, SocketId, SocketId) {
+    let mut w = World::with(2, sysctl, 1);
+    let options = SctpOptions { nodelay: true, events: Subscriptions::PATH, ..w.options() };
+    let (a, b) = w.associated(options.clone(), options);
+    w.pass(ms(200));
+    (w, a, b)
+}
+
+fn states(w: &World, host: usize, id: SocketId) -> Vec<PathState> {
+    w.info(host, id).paths.iter().map(|p| p.state).collect()
+}
+
+#[test]
+fn addresses_of_the_init_become_paths_that_a_heartbeat_confirms() {
+    let (mut w, a, b) = two(&Sysctl::default());
+    for (host, id) in [(A, a), (B, b)] {
+        let info = w.info(host, id);
+        assert_eq!(info.paths.len(), 2);
+        assert_eq!(states(&w, host, id), [PathState::Active; 2], "host {host}");
+        assert_eq!((info.paths[0].remote, info.paths[1].remote), (ip(0, 1 - host), ip(1, 1 - host)));
+        assert_eq!((info.paths[0].local, info.paths[1].local), (Some(ip(0, host)), Some(ip(1, host))));
+        let confirmed = w.read(host, id);
+        let note = Notification::Path { address: ip(1, 1 - host), change: PathChange::Confirmed };
+        assert_eq!(confirmed, [Received::Notification(note)]);
+    }
+    w.send(A, a, b"x", SendInfo::default());
+    w.pass(ms(500));
+    assert!(w.log.iter().all(|l| l.link == 0 || !l.kinds.contains(&kind::DATA)));
+    let (local, remote) = w.stacks[A].sctp_addrs(a).unwrap();
+    assert_eq!((local.len(), remote.len()), (2, 2));
+}
+
+#[test]
+fn nothing_is_sent_to_an_address_that_was_not_confirmed() {
+    let mut w = World::with(2, &Sysctl::default(), 1);
+    w.rule = Box::new(|c| if c.link == 1 { Fate::Lose } else { Fate::Deliver(ms(10)) });
+    let (a, b) = w.pair();
+    w.pass(Duration::from_secs(5));
+    assert_eq!(states(&w, A, a)[1], PathState::Unconfirmed);
+    w.rule = Box::new(|_| Fate::Lose);
+    w.send(A, a, b"x", SendInfo::default());
+    w.pass(Duration::from_secs(20));
+    assert!(w.log.iter().all(|l| l.link == 0 || !l.kinds.contains(&kind::DATA)));
+    w.rule = Box::new(|_| Fate::Deliver(ms(10)));
+    w.pass(Duration::from_secs(60));
+    assert_eq!(w.messages(B, b), [b"x"]);
+}
+
+/// Sends every 10 ms for a while with the primary path dark; the longest time between two deliveries.
+fn failover(sysctl: &Sysctl) -> (Duration, World) {
+    let (mut w, a, b) = two(sysctl);
+    for _ in 0..100 {
+        w.send(A, a, &[0; 160], SendInfo::default());
+        w.pass(ms(10));
+        w.read(B, b);
+    }
+    w.rule = Box::new(|c| if c.link == 0 { Fate::Lose } else { Fate::Deliver(ms(10)) });
+    let (mut last, mut longest, mut got): (Instant, Duration, usize) = (w.now, Duration::ZERO, 0);
+    for _ in 0..1_000 {
+        w.send(A, a, &[1; 160], SendInfo::default());
+        let until = w.now + ms(10);
+        w.run(ms(10), |w| {
+            let n = w.messages(B, b).len();
+            if n > 0 {
+                longest = longest.max(w.now.since(last));
+                last = w.now;
+                got += n;
+            }
+            w.now >= until
+        });
+    }
+    w.pass(Duration::from_secs(5));
+    got += w.messages(B, b).len();
+    assert_eq!(got, 1_000, "nothing is lost or doubled");
+    (longest, w)
+}
+
+#[test]
+fn data_goes_on_over_the_other_path_after_one_timeout() {
+    let (gap, w) = failover(&Sysctl::default());
+    // Linux 6.1 at these settings: 1.3 to 1.6 s.
+    assert!((ms(900)..ms(1_600)).contains(&gap), "{gap:?}");
+    assert!(w.log.iter().any(|l| l.from == A && l.link == 1 && l.kinds.contains(&kind::DATA)));
+    let (gap, _) = failover(&Sysctl { sctp_rto_min: 200, ..Sysctl::default() });
+    assert!(gap < ms(1_000), "{gap:?}");
+}
+
+#[test]
+fn without_potentially_failed_the_path_is_tried_until_it_is_inactive() {
+    let sysctl = Sysctl { sctp_pf_enable: false, sctp_path_max_retrans: 1, ..Sysctl::default() };
+    let (_, w) = failover(&sysctl);
+    let timeouts = w.stacks[A].counters().sctp.t3_rtx_expireds;
+    assert!(timeouts >= 2, "{timeouts}");
+}
+
+#[test]
+fn a_dark_path_fails_is_probed_and_comes_back_as_the_primary() {
+    let (mut w, a, b) = two(&Sysctl::default());
+    w.read(A, a);
+    w.rule = Box::new(|c| if c.link == 0 { Fate::Lose } else { Fate::Deliver(ms(10)) });
+    for _ in 0..2_000 {
+        w.send(A, a, &[1; 100], SendInfo::default());
+        w.pass(ms(100));
+        w.read(B, b);
+    }
+    assert_eq!(states(&w, A, a), [PathState::Inactive, PathState::Active]);
+    assert_eq!(w.info(A, a).errors, 0, "the association is well");
+    w.rule = Box::new(|_| Fate::Deliver(ms(10)));
+    w.pass(Duration::from_secs(120));
+    assert_eq!(states(&w, A, a), [PathState::Active; 2]);
+    let changes: Vec<_> = w
+        .read(A, a)
+        .into_iter()
+        .filter_map(|item| match item {
+            Received::Notification(Notification::Path { change, .. }) => Some(change),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(changes, [PathChange::PotentiallyFailed, PathChange::Unreachable, PathChange::Available]);
+    let before = w.log.len();
+    w.send(A, a, b"home", SendInfo::default());
+    w.pass(ms(50));
+    assert!(w.log[before..].iter().any(|l| l.link == 0 && l.kinds.contains(&kind::DATA)));
+}
+
+#[test]
+fn the_primary_path_can_be_changed_and_overridden() {
+    let (mut w, a, b) = two(&Sysctl::default());
+    let now = w.now;
+    w.stacks[A].sctp_set_primary(now, a, ip(1, B)).unwrap();
+    let before = w.log.len();
+    w.send(A, a, b"1", SendInfo::default());
+    w.pass(ms(300));
+    w.send(A, a, b"2", SendInfo { to: Some(ip(0, B)), ..SendInfo::default() });
+    w.pass(ms(300));
+    let links: Vec<usize> =
+        w.log[before..].iter().filter(|l| l.kinds.contains(&kind::DATA)).map(|l| l.link).collect();
+    assert_eq!(links, [1, 0]);
+    assert_eq!(w.messages(B, b).len(), 2);
+    // Each SACK goes back to where its data came from.
+    let sacks: Vec<usize> =
+        w.log[before..].iter().filter(|l| l.kinds == [kind::SACK]).map(|l| l.link).collect();
+    assert_eq!(sacks, [1, 0]);
+}
+
+#[test]
+fn the_idle_path_is_asked_while_the_other_is_busy() {
+    let (mut w, a, b) = two(&Sysctl { sctp_hb_interval: 500, ..Sysctl::default() });
+    let from = w.log.len();
+    for _ in 0..4_000 {
+        w.send(A, a, &[1; 100], SendInfo::default());
+        w.pass(ms(5));
+        w.read(B, b);
+    }
+    let beats = |link| {
+        w.log[from..]
+            .iter()
+            .filter(|l| l.from == A && l.link == link && l.kinds.contains(&kind::HEARTBEAT))
+            .count()
+    };
+    assert_eq!(beats(0), 0);
+    // Linux 6.1: 13 in 20 s.
+    assert!((10..=20).contains(&beats(1)), "{}", beats(1));
+}

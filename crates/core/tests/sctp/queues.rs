@@ -1,0 +1,71 @@
+//! Short queues: credit below the transport, the low-water mark on what is unsent; and what an idle association costs.
+use crate::world::*;
+use bytes::Bytes;
+use lowwater_core::base::{Duration, Error, Wait};
+use lowwater_core::sctp::{SctpOptions, SendInfo};
+use lowwater_core::stack::Event;
+use lowwater_core::tcp::Ready;
+
+#[test]
+fn a_writer_is_held_at_the_low_water_mark_and_woken_under_its_half() {
+    let mut w = World::new();
+    let options = SctpOptions { notsent_lowat: 20_000, ..w.options() };
+    let (a, b) = w.associated(options.clone(), options);
+    let (mut unsent_most, mut sent) = (0, 0);
+    let done = w.run(Duration::from_secs(300), |w| {
+        let now = w.now;
+        loop {
+            match w.stacks[A].sctp_send(now, a, Bytes::from_static(&[0; 1_000]), SendInfo::default()) {
+                Ok(_) => sent += 1,
+                Err(Error::WouldBlock) => break,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        let unsent = w.info(A, a).unsent_bytes;
+        unsent_most = unsent_most.max(unsent);
+        let writable = w.stacks[A].poll(now, a).0 & Ready::OUT.0 != 0;
+        assert_eq!(writable, unsent < 10_000, "{unsent} bytes unsent");
+        w.read(B, b);
+        sent >= 3_000
+    });
+    assert!(done);
+    assert!((19_000..=20_999).contains(&unsent_most), "{unsent_most}");
+    assert!(w.events[A].contains(&Event::Writable(a)));
+}
+
+#[test]
+fn an_idle_association_costs_less_than_two_kibibytes() {
+    // The boxes of an association with one path, by their types; heap memory that an idle one has is none beside them.
+    let assoc = size_of::<lowwater_core::socket::SctpSocket>();
+    let path = size_of::<lowwater_core::sctp::paths::Path>();
+    let options = size_of::<SctpOptions>();
+    let entry = size_of::<lowwater_core::socket::Entry>();
+    let all = assoc + path + options + entry;
+    assert!(all <= 2_048, "{assoc} + {path} + {options} + {entry} = {all}");
+}
+
+/// What is below the transport is at most what the rule of TCP's small queues allows, though the window is far larger.
+#[test]
+fn a_bulk_flow_keeps_little_below_itself() {
+    let mut w = World::new();
+    let options =
+        SctpOptions { sndbuf: 4_000_000, rcvbuf: 8_000_000, pacing: false, max_burst: 0, ..w.options() };
+    let (a, b) = w.associated(options.clone(), options);
+    // The device lets one packet of 1,500 bytes through in a millisecond.
+    w.slow = Some(ms(1));
+    let (mut most, mut flight) = (0, 0);
+    w.run(Duration::from_secs(10), |w| {
+        let now = w.now;
+        while w.stacks[A].sctp_send(now, a, Bytes::from_static(&[0; 1_400]), SendInfo::default()).is_ok() {}
+        w.read(B, b);
+        let report = w.stacks[A].report();
+        most = most.max(report.sockets.iter().map(|s| s.below).max().unwrap_or(0));
+        flight = flight.max(w.info(A, a).paths[0].flight);
+        false
+    });
+    let waits = w.stacks[A].counters().waits(Wait::Credit);
+    assert!(waits > 100, "{waits} waits for credit, {most} bytes below, {flight} in flight");
+    // A millisecond of the rate, but at least two packets, plus the one that was admitted last.
+    assert!(most < 40_000, "{most}");
+    assert!(flight > 2 * most as u32, "{flight} in flight, {most} below");
+}

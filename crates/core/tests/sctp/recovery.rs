@@ -1,0 +1,155 @@
+//! Loss: three SACKs or the timer bring it back, windows shrink as RFC 9260 has it, reneging is survived.
+use crate::world::*;
+use lowwater_core::base::{Duration, SocketId};
+use lowwater_core::sctp::{SctpOptions, SendInfo, State};
+use lowwater_wire::sctp::chunk_kind as kind;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+fn prompt(w: &World) -> SctpOptions {
+    SctpOptions { nodelay: true, pacing: false, ..w.options() }
+}
+
+/// Loses the first transmission of the `n`-th TSN that is sent from now on.
+fn lose_nth(w: &mut World, n: u32) -> Rc<RefCell<Vec<u32>>> {
+    let seen = Rc::new(RefCell::new(Vec::new()));
+    let log = Rc::clone(&seen);
+    w.rule = Box::new(move |c| {
+        let mut lose = false;
+        for tsn in c.tsns() {
+            let mut seen = log.borrow_mut();
+            lose |= !seen.contains(&tsn) && seen.len() as u32 == n;
+            seen.push(tsn);
+        }
+        if lose { Fate::Lose } else { Fate::Deliver(ms(10)) }
+    });
+    seen
+}
+
+fn warm_up(w: &mut World, a: SocketId, b: SocketId) {
+    for _ in 0..40 {
+        w.send(A, a, &[1; 1_400], SendInfo::default());
+    }
+    w.pass(Duration::from_secs(5));
+    assert_eq!(w.messages(B, b).len(), 40);
+    assert_eq!(w.info(A, a).unacked, 0);
+}
+
+#[test]
+fn three_sacks_that_miss_a_chunk_send_it_again_at_once() {
+    let mut w = World::new();
+    let options = prompt(&w);
+    let (a, b) = w.associated(options.clone(), options);
+    warm_up(&mut w, a, b);
+    let before = w.info(A, a).paths[0].clone();
+    let seen = lose_nth(&mut w, 0);
+    let start = w.now;
+    for _ in 0..5 {
+        w.send(A, a, &[2; 1_400], SendInfo::default());
+    }
+    w.pass(ms(1));
+    let mut got = 0;
+    assert!(w.run(Duration::from_secs(10), |w| {
+        got += w.messages(B, b).len();
+        got == 5
+    }));
+    let sctp = &w.stacks[A].counters().sctp;
+    assert_eq!((sctp.fast_retransmits, sctp.t3_rtx_expireds), (1, 0));
+    assert!(w.now.since(start) < ms(100), "{:?}", w.now.since(start));
+    let first = seen.borrow()[0];
+    assert_eq!(seen.borrow().iter().filter(|t| **t == first).count(), 2);
+    let after = w.info(A, a).paths[0].clone();
+    let halved = (before.cwnd / 2).max(4 * 1_468);
+    assert_eq!(after.ssthresh, halved);
+}
+
+#[test]
+fn the_last_chunk_comes_back_by_the_timer_and_the_window_is_one_packet() {
+    let mut w = World::new();
+    let mut options = prompt(&w);
+    // A HEARTBEAT to the path that is potentially failed would give a sample.
+    options.path.hb_enable = false;
+    let (a, b) = w.associated(options.clone(), options);
+    warm_up(&mut w, a, b);
+    lose_nth(&mut w, 2);
+    let start = w.now;
+    for _ in 0..3 {
+        w.send(A, a, &[3; 1_400], SendInfo::default());
+    }
+    assert!(w.run(Duration::from_secs(10), |w| w.stacks[A].counters().sctp.t3_rtx_expireds == 1));
+    // RTO.Min is a second, T3 runs from the SACK that acknowledged the one before.
+    let waited = w.now.since(start);
+    assert!((ms(1_000)..ms(1_300)).contains(&waited), "{waited:?}");
+    assert_eq!(w.info(A, a).paths[0].cwnd, 1_468);
+    assert_eq!(w.info(A, a).paths[0].rto, Duration::from_secs(2));
+    w.pass(ms(50));
+    assert_eq!(w.messages(B, b).len(), 3);
+    w.pass(ms(500));
+    // A chunk that was sent twice gives no sample, and the backoff stays until one does (Karn).
+    assert_eq!(w.info(A, a).paths[0].rto, Duration::from_secs(2));
+    assert_eq!(w.info(A, a).errors, 0);
+}
+
+#[test]
+fn a_peer_that_is_gone_ends_the_association_after_association_max_retrans() {
+    let mut w = World::new();
+    let (a, _) = w.pair();
+    w.rule = Box::new(|_| Fate::Lose);
+    w.send(A, a, b"anybody there?", SendInfo::default());
+    assert!(w.run(Duration::from_secs(3_000), |w| w.info(A, a).state == State::Closed));
+    let sctp = &w.stacks[A].counters().sctp;
+    // The tenth error in a row is survived, the eleventh is not; heartbeats may be among them.
+    assert_eq!(sctp.aborteds, 1);
+    assert!(sctp.t3_rtx_expireds <= 11, "{sctp:?}");
+    assert!(w.stacks[A].counters().sctp.curr_estab == 0);
+}
+
+#[test]
+fn a_sack_is_delayed_for_the_second_packet_or_the_timeout_and_the_i_bit_asks_for_it() {
+    let mut w = World::new();
+    let options = prompt(&w);
+    let (a, _b) = w.associated(options.clone(), options);
+    // The first packet of all is acknowledged at once.
+    w.send(A, a, b"0", SendInfo::default());
+    w.pass(ms(100));
+    assert_eq!(w.sent(B, kind::SACK), 1);
+    let start = w.now;
+    w.send(A, a, b"1", SendInfo::default());
+    w.pass(ms(500));
+    let sack = w.log.iter().rev().find(|l| l.kinds.contains(&kind::SACK)).expect("sent");
+    assert_eq!(sack.at.since(start), ms(210));
+    w.send(A, a, b"2", SendInfo::default());
+    w.send(A, a, b"3", SendInfo { stream: 1, ..SendInfo::default() });
+    w.pass(ms(1));
+    w.send(A, a, b"4", SendInfo::default());
+    w.pass(ms(40));
+    assert_eq!(w.sent(B, kind::SACK), 3, "the second packet");
+    w.pass(ms(300));
+    let before = w.sent(B, kind::SACK);
+    w.send(A, a, b"5", SendInfo { immediate: true, ..SendInfo::default() });
+    w.pass(ms(30));
+    assert_eq!(w.sent(B, kind::SACK), before + 1, "the I bit");
+}
+
+#[test]
+fn max_burst_holds_what_nobody_paces_and_pacing_spreads_the_rest() {
+    for pacing in [false, true] {
+        let mut w = World::new();
+        let options = SctpOptions { pacing, ..prompt(&w) };
+        let (a, b) = w.associated(options.clone(), options);
+        warm_up(&mut w, a, b);
+        for _ in 0..40 {
+            w.send(A, a, &[1; 1_400], SendInfo::default());
+        }
+        w.pass(Duration::from_secs(3));
+        let (mut most, mut run, mut last) = (0, 0, None);
+        let data = w.log.iter().filter(|l| l.from == A && l.kinds.contains(&kind::DATA)).skip(40);
+        for line in data {
+            run = if last == Some(line.at) { run + 1 } else { 1 };
+            most = most.max(run);
+            last = Some(line.at);
+        }
+        assert!(most <= if pacing { 2 } else { 4 }, "pacing {pacing}: {most} packets at once");
+        assert!(pacing || most == 4, "pacing {pacing}: {most} packets at once");
+    }
+}
