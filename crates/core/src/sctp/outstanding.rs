@@ -283,6 +283,13 @@ impl Outstanding {
         chunk.missing == MISSING_MAX
     }
 
+    /// Gives back the memory of the busiest time, when there is nothing in it.
+    pub fn shrink(&mut self) {
+        if self.chunks.is_empty() {
+            self.chunks = VecDeque::new();
+        }
+    }
+
     /// Forgets all chunks, as after a restart or an end; what was not acknowledged.
     pub fn drain(&mut self) -> impl Iterator<Item = Chunk> + '_ {
         self.acked.clear();
@@ -329,6 +336,19 @@ mod tests {
         while out.pop().is_some() {}
         assert_eq!((out.in_flight(), out.lost(), out.bytes(), out.cum()), (0, 0, 0, tsns[4]));
         assert_eq!(out.next_tsn(), tsns[4].next());
+    }
+
+    #[test]
+    fn an_idle_queue_gives_its_memory_back_and_a_busy_one_does_not() {
+        let mut out = Outstanding::new(Tsn::initial(1));
+        for _ in 0..100 {
+            out.push(chunk(0));
+        }
+        out.shrink();
+        assert!(out.chunks.capacity() >= 100);
+        while out.pop().is_some() {}
+        out.shrink();
+        assert_eq!((out.chunks.capacity(), out.next_tsn()), (0, Tsn::initial(101)));
     }
 
     #[test]

@@ -169,6 +169,11 @@ impl Assoc {
         if !self.state.is_up() || !path.beats() {
             return path.hb.stop();
         }
+        // Idle for so long: nobody needs the memory of the busiest time.
+        self.tx.out.shrink();
+        self.tx.queue.shrink();
+        self.rx.streams.shrink();
+        let path = self.paths.get_mut(id);
         // The last one was not answered: that is an error (section 8.3), of the association too once the path is confirmed.
         if path.hb.nonce != 0 {
             path.rto.back_off(&self.options.rto);

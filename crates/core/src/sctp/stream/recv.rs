@@ -256,6 +256,16 @@ impl RecvStreams {
         Some(Received::Data { data, info, eor })
     }
 
+    /// Gives back the memory of the busiest time, where there is nothing in it.
+    pub fn shrink(&mut self) {
+        if self.ready.is_empty() {
+            self.ready = VecDeque::new();
+        }
+        if self.held.is_empty() {
+            self.held = VecDeque::new();
+        }
+    }
+
     /// All streams begin anew, as after a restart of the peer; what is ready stays. The partial message that will not be
     /// completed, if any.
     pub fn restart(&mut self) -> Option<u16> {

@@ -140,6 +140,13 @@ impl SendQueue {
         Some(Fragment { data, flags, ssn, info })
     }
 
+    /// Gives back the memory of the busiest time, when there is nothing in it.
+    pub fn shrink(&mut self) {
+        if self.messages.is_empty() {
+            self.messages = VecDeque::new();
+        }
+    }
+
     /// Forgets everything; the messages as far as they were not sent.
     pub fn drain(&mut self) -> impl Iterator<Item = Message> + '_ {
         self.bytes = 0;
