@@ -56,6 +56,13 @@ pub trait Target {
     fn early_info(&mut self, local: SocketAddr, remote: SocketAddr) -> Option<TcpInfo>;
     /// The last records of what happened inside, at most `max`.
     fn trace(&mut self, max: usize) -> Vec<(Instant, String)>;
+    /// Puts a queueing discipline in front of the device, in the words of `tc`.
+    ///
+    /// # Errors
+    /// Why not, in a sentence.
+    fn set_qdisc(&mut self, words: &str) -> Result<(), String> {
+        Err(format!("the queueing discipline '{words}' is the stack's: it cannot be had here"))
+    }
     /// The device says "not now" to everything, or no more.
     fn set_busy(&mut self, busy: bool) {
         let _ = busy;

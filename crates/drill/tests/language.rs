@@ -133,7 +133,7 @@ const CHANGES: &[Change] = &[
         "lang/defaults.pkt",
         "`sysctl -q net.ipv4.tcp_slow",
         "`tc qdisc add; sysctl -q net.ipv4.tcp_slow",
-        "no queueing discipline",
+        "tc qdisc replace dev DEVICE root DISCIPLINE",
     ),
     ("lang/defaults.pkt", "wscale 8>", "wscale 7>", "other options"),
     // How packets leave.

@@ -5,6 +5,7 @@ use lowwater_core::base::Instant;
 use lowwater_core::device::Submit;
 use lowwater_core::offload::csum;
 use lowwater_core::packet::{Owner, Packet};
+use lowwater_core::qdisc::Any;
 use std::collections::VecDeque;
 
 /// A packet that the host has sent.
@@ -110,6 +111,17 @@ impl Host {
         }
         self.settle();
         left
+    }
+
+    /// Puts a queueing discipline in front of the device, in the words of `tc`; what waits moves over.
+    ///
+    /// # Errors
+    /// The sentence about a wrong word.
+    pub fn set_qdisc(&mut self, words: &str) -> Result<(), String> {
+        let qdisc: Any = words.parse()?;
+        let set = self.stack.set_qdisc(self.dev, qdisc).map_err(|e| e.to_string());
+        self.settle();
+        set
     }
 
     /// From now on the device says "not now" to everything, until it is ready again.

@@ -8,10 +8,6 @@ use lowwater_core::base::Sysctl;
 const NESTED_MAX: usize = 4;
 /// Commands that scripts have and that nothing here can do, with the reason.
 const REFUSED: &[(&str, &str)] = &[
-    (
-        "tc",
-        "there is no queueing discipline that scripts could set; --device_queue=N makes a device that fills",
-    ),
     ("ip", "routes and addresses are those of --local_ip, --remote_ip and --mtu"),
     ("ifconfig", "addresses are those of --local_ip and --remote_ip"),
     ("ethtool", "what the device can do is set by --mtu, --gso and --device_queue"),
@@ -39,6 +35,7 @@ impl Runner<'_> {
         match first.as_str() {
             "sysctl" | "/sbin/sysctl" => self.sysctls(rest),
             "echo" => self.echo(rest),
+            "tc" => self.tc(rest),
             "true" | ":" | "set" | "exit" => Ok(()),
             "sh" | "bash" | "." | "source" => match rest {
                 [file] => self.file(file, nested),
@@ -50,11 +47,10 @@ impl Runner<'_> {
                 self.file(name, nested)
             }
             name => {
-                let why =
-                    REFUSED.iter().find(|(n, _)| *n == name).map_or(
-                        "only sysctl, echo into /proc/sys, and files of these work here",
-                        |(_, why)| *why,
-                    );
+                let why = REFUSED.iter().find(|(n, _)| *n == name).map_or(
+                    "only sysctl, echo into /proc/sys, tc qdisc replace, and files of these work here",
+                    |(_, why)| *why,
+                );
                 Err(format!("`{text}` cannot be had: {why}"))
             }
         }
@@ -69,6 +65,22 @@ impl Runner<'_> {
             pairs += 1;
         }
         if pairs == 0 { Err("sysctl needs NAME=VALUE".to_owned()) } else { Ok(()) }
+    }
+
+    /// `tc qdisc replace dev DEVICE root WORDS`: the one device of the script has that discipline from now on.
+    fn tc(&mut self, words: &[String]) -> Result<(), String> {
+        match words {
+            [qdisc, verb, dev, _, root, discipline @ ..]
+                if qdisc == "qdisc"
+                    && ["add", "replace", "change"].contains(&verb.as_str())
+                    && (dev.as_str(), root.as_str()) == ("dev", "root") =>
+            {
+                self.host.set_qdisc(&discipline.join(" "))
+            }
+            _ => {
+                Err("of tc only 'tc qdisc replace dev DEVICE root DISCIPLINE ...' can be had here".to_owned())
+            }
+        }
     }
 
     /// `echo VALUE > /proc/sys/net/ipv4/NAME`.

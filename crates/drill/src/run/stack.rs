@@ -66,6 +66,10 @@ impl Target for Stack {
         self.0.set_sysctl(name, value)
     }
 
+    fn set_qdisc(&mut self, words: &str) -> Result<(), String> {
+        self.0.set_qdisc(words)
+    }
+
     fn set_busy(&mut self, busy: bool) {
         self.0.set_busy(busy);
     }

@@ -164,6 +164,10 @@ impl Target for Interface {
         Some(Sent { at, departs_at: at, bytes: packet.into(), gso_size: 0, queued: 0, packets: 0 })
     }
 
+    fn set_qdisc(&mut self, words: &str) -> Result<(), String> {
+        SHARED.with(|machine| machine.host().set_qdisc(words)).unwrap_or(Ok(()))
+    }
+
     fn set_sysctl(&mut self, name: &str, value: &str) -> Result<(), String> {
         let short = name.trim_start_matches("net.ipv4.");
         let path = Path::new(SETTINGS).join(short);
