@@ -42,13 +42,13 @@ impl Conn {
         let (mut rest, mut ahead) = (data, Ahead::default());
         while !rest.is_empty() {
             let fill = self.fill_goal(goal, ahead);
-            let mut taken = self.tx.queue().fill_tail(rest, fill);
+            let mut taken = self.tx.queue().unsent.fill_tail(rest, fill);
             if taken == 0 {
                 if !self.level_within(cx, ahead).memory_free(false) {
                     self.app.nospace = true;
                     break;
                 }
-                taken = self.tx.queue().begin_element(cx.pool, rest, rest.len(), goal);
+                taken = self.tx.queue().unsent.begin_element(cx.pool, rest, rest.len(), goal);
             }
             rest = &rest[taken..];
             if !rest.is_empty() {
@@ -84,7 +84,8 @@ impl Conn {
                 break;
             }
             let piece = data.split_to(data.len().min(goal));
-            cx.count.own.payload_copied_in += self.tx.queue().append_bytes(cx.pool, piece, goal) as u64;
+            cx.count.own.payload_copied_in +=
+                self.tx.queue().unsent.append_bytes(cx.pool, piece, goal) as u64;
             if !data.is_empty() && self.push_is_forced() {
                 self.mark_push();
             }
@@ -98,7 +99,7 @@ impl Conn {
     }
 
     pub(super) fn mark_push(&mut self) {
-        self.tx.queue().mark_push();
+        self.tx.queue().unsent.mark_push();
         self.snd.pushed = self.tx.write_seq();
     }
 
@@ -140,7 +141,7 @@ impl Conn {
         }
         self.rest.stats.chrono.start(cx.now, Held::Busy);
         if flags.eor && all {
-            self.tx.queue().mark_eor();
+            self.tx.queue().unsent.mark_eor();
         }
         // A push ends what the application has handed over, or each half of the largest window.
         let forced = self.push_is_forced();
@@ -163,7 +164,9 @@ impl Conn {
     /// A small write waits for more while something of the flow sits below: its completion sends both (`tcp_should_autocork`).
     fn autocorks(&mut self, cx: &mut Cx<'_>) -> bool {
         let queue = self.tx.queue_ref();
-        let Some((len, sealed)) = queue.tail().filter(|_| cx.sysctl.tcp_autocorking) else { return false };
+        let Some((len, sealed)) = queue.unsent.tail().filter(|_| cx.sysctl.tcp_autocorking) else {
+            return false;
+        };
         let below = self.out.credit.below();
         if sealed || queue.records() == 0 || len >= self.size_goal() || below < len as u32 + PACKET_CHARGE {
             return false;

@@ -45,7 +45,7 @@ impl Conn {
             State::CloseWait => State::LastAck,
             _ => return,
         };
-        self.tx.queue().queue_fin();
+        self.tx.queue().unsent.queue_fin();
         self.rest.stats.chrono.start(cx.now, Held::Busy);
         self.set_state(cx, next);
         self.out.try_send(Hold::Push);

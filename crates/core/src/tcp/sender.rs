@@ -347,7 +347,7 @@ impl Sender {
     /// The head of the unsent part.
     #[must_use]
     pub fn peek_unsent(&self) -> Option<HeadInfo> {
-        self.flight.tx.head()
+        self.flight.tx.unsent.head()
     }
 
     /// The end of a round of sending new data: `segs` segments left, and the window was or was not what stopped it
@@ -362,7 +362,7 @@ impl Sender {
         sndbuf_wait: bool,
     ) -> bool {
         // With nothing to send nobody looks at the window.
-        let asked = segs > 0 || self.flight.tx.head().is_some();
+        let asked = segs > 0 || self.flight.tx.unsent.head().is_some();
         let limited = cwnd_limited || (asked && self.flight.in_flight() >= path.window.cwnd);
         let mut e = Env { cx, path, flight: &mut self.flight, timer: &mut self.timer };
         let starved =
@@ -513,7 +513,7 @@ impl Sender {
             return Probe::Nothing;
         }
         self.recovery.tlp.retrans = false;
-        if window_room && self.flight.tx.head().is_some() {
+        if window_room && self.flight.tx.unsent.head().is_some() {
             return Probe::New;
         }
         let Some((start, last)) = self.flight.tx.last() else { return Probe::Nothing };

@@ -9,17 +9,14 @@ use crate::base::time::Instant;
 use crate::path::rate::Snapshot as TxStamp;
 use bytes::{Buf, Bytes, BytesMut};
 use core::fmt;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
+pub use unsent::HeadInfo;
+use unsent::Unsent;
+mod unsent;
 
-/// Smallest buffer that an element starts with.
-const ELEMENT_BYTES_MIN: usize = 512;
-/// `Bytes` shorter than this are copied into the tail: pinning them apart would cost more than the copy.
-const COPY_BELOW: usize = 4_096;
 /// What Linux 6.18 charges for a buffer beside its payload where pointers have 64 bits: the descriptor and the room for headers
 /// (`SKB_TRUESIZE` of `MAX_TCP_HEADER`).
 pub(super) const BUFFER_CHARGE: usize = 832;
-/// Charge of one element beside its buffer: its slots in two queues and the shared handle of the buffer.
-const ELEMENT_CHARGE: usize = 2 * (size_of::<Element>() + size_of::<Pin>()) + 48;
 /// Charge of one in-flight record: a slot of a B-tree leaf, filled to six of eleven by appending.
 const RECORD_CHARGE: usize = (size_of::<Sent>() + size_of::<u64>() + 4) * 11 / 6;
 /// What records made by splitting may cost beyond twice the payload (CVE-2019-11478).
@@ -150,83 +147,13 @@ impl Acked {
     }
 }
 
-enum Data {
-    Open(BytesMut),
-    Sealed(Bytes),
-}
-
-impl fmt::Debug for Data {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Open(b) => write!(f, "Open({})", b.len()),
-            Self::Sealed(b) => write!(f, "Sealed({})", b.len()),
-        }
-    }
-}
-
-/// One contiguous piece of the unsent stream.
-#[derive(Debug)]
-struct Element {
-    data: Data,
-    flags: u16,
-}
-
-impl Element {
-    fn len(&self) -> usize {
-        match &self.data {
-            Data::Open(b) => b.len(),
-            Data::Sealed(b) => b.len(),
-        }
-    }
-}
-
-/// A buffer that stays allocated until everything before `end` is acknowledged.
-#[derive(Clone, Copy, Debug)]
-struct Pin {
-    end: u64,
-    charge: usize,
-}
-
-/// What the head of the unsent part looks like.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HeadInfo {
-    /// Payload bytes of the head element.
-    pub len: usize,
-    /// The element carries PSH.
-    pub push: bool,
-    /// A FIN follows its last byte.
-    pub fin: bool,
-    /// It ends a record of the application.
-    pub eor: bool,
-    /// Nothing unsent follows it.
-    pub is_last: bool,
-}
-
-impl HeadInfo {
-    /// Sequence space of the first segment that it makes; a FIN needs room in the peer's window too.
-    #[must_use]
-    pub fn first_segment_span(&self, mss: u16) -> u32 {
-        let mss = usize::from(mss);
-        if self.len > mss { mss as u32 } else { self.span() }
-    }
-
-    /// Its sequence space.
-    #[must_use]
-    pub const fn span(&self) -> u32 {
-        self.len as u32 + self.fin as u32
-    }
-}
-
 /// The send queue of a connection.
 #[derive(Debug)]
 pub struct TxQueue {
-    unsent: VecDeque<Element>,
+    /// What waits behind it, for filling it.
+    pub unsent: Unsent,
     sent: BTreeMap<u64, Sent>,
-    pins: VecDeque<Pin>,
-    pinned: usize,
     una: u64,
-    nxt: u64,
-    end: u64,
     /// What of it has not left this host.
     pub below: Below,
 }
@@ -235,16 +162,7 @@ impl TxQueue {
     /// An empty queue whose next offset is `start`: 0 before an active open's SYN, 1 when the SYN-ACK is already acknowledged.
     #[must_use]
     pub const fn new(start: u64) -> Self {
-        Self {
-            unsent: VecDeque::new(),
-            sent: BTreeMap::new(),
-            pins: VecDeque::new(),
-            pinned: 0,
-            una: start,
-            nxt: start,
-            end: start,
-            below: Below::new(),
-        }
+        Self { unsent: Unsent::new(start), sent: BTreeMap::new(), una: start, below: Below::new() }
     }
 
     /// First unacknowledged offset.
@@ -256,36 +174,19 @@ impl TxQueue {
     /// Next offset to send.
     #[must_use]
     pub const fn nxt(&self) -> u64 {
-        self.nxt
+        self.unsent.nxt()
     }
 
     /// End of what was queued.
     #[must_use]
     pub const fn write_seq(&self) -> u64 {
-        self.end
+        self.unsent.end()
     }
 
     /// Offsets queued and never sent (`tcp_notsent`), FIN included.
     #[must_use]
     pub const fn unsent_bytes(&self) -> u64 {
-        self.end - self.nxt
-    }
-
-    /// Bytes of the last element that waits.
-    #[must_use]
-    pub fn tail_len(&self) -> u64 {
-        self.unsent.back().map_or(0, |element| element.len() as u64)
-    }
-
-    /// Elements that end within the first `bytes` that wait.
-    #[must_use]
-    pub fn elements_within(&self, bytes: u64) -> u64 {
-        let mut end = 0;
-        let ends = self.unsent.iter().map(|element| {
-            end += element.len() as u64;
-            end
-        });
-        ends.take_while(|end| *end <= bytes).count() as u64
+        self.unsent.bytes()
     }
 
     /// True when nothing is unsent and nothing in flight.
@@ -298,106 +199,20 @@ impl TxQueue {
     /// SO_SNDBUF and the buffer's growth are reckoned in it, so that an application may write as much as there.
     #[must_use]
     pub fn wmem_queued(&self) -> usize {
-        let begin = self.sent.first_key_value().map_or(self.nxt, |(start, _)| *start);
+        let begin = self.sent.first_key_value().map_or(self.nxt(), |(start, _)| *start);
         let (first, last) = (self.sent.first_key_value(), self.sent.last_key_value());
         let syn = first.is_some_and(|(_, sent)| sent.has(flag::SYN));
-        let fin = match self.unsent.back() {
-            Some(tail) => tail.flags & flag::FIN != 0,
-            None => last.is_some_and(|(_, sent)| sent.has(flag::FIN)),
-        };
-        let payload = ((self.end - begin) as usize).saturating_sub(usize::from(syn) + usize::from(fin));
+        let fin = self.unsent.ends_with_fin();
+        let fin = fin.unwrap_or_else(|| last.is_some_and(|(_, sent)| sent.has(flag::FIN)));
+        let payload =
+            ((self.write_seq() - begin) as usize).saturating_sub(usize::from(syn) + usize::from(fin));
         payload + (self.unsent.len() + self.sent.len()) * BUFFER_CHARGE
     }
 
     /// Memory that the queue pins: buffers whole, and its own bookkeeping.
     #[must_use]
     pub fn queued_charge(&self) -> usize {
-        self.pinned + self.sent.len() * RECORD_CHARGE
-    }
-
-    /// Copies the front of `data` into the open tail element, up to `goal` bytes in it; the number of bytes taken.
-    pub fn fill_tail(&mut self, data: &[u8], goal: usize) -> usize {
-        let Some(Element { data: Data::Open(tail), flags }) = self.unsent.back_mut() else { return 0 };
-        if *flags & (flag::EOR | flag::FIN) != 0 {
-            return 0;
-        }
-        let want = data.len().min(goal.saturating_sub(tail.len()));
-        let spare = tail.capacity() - tail.len();
-        if spare < want && *flags & flag::SHARED != 0 {
-            // Its front is in flight and holds the buffer. The rest moves to one of its own with as much room again, so that each
-            // byte is copied once more at the most; another element would cut the stream where Linux does not.
-            let room = want.max(tail.len()).min(goal.max(want));
-            let mut own = BytesMut::with_capacity(tail.len() + room.max(ELEMENT_BYTES_MIN.min(goal)));
-            own.extend_from_slice(tail);
-            *tail = own;
-            *flags &= !flag::SHARED;
-            let charge = tail.capacity();
-            self.pinned += charge;
-            // The old buffer is held by what was sent of it.
-            if let Some(pin) = self.pins.back_mut() {
-                pin.end = self.nxt;
-            }
-            self.pins.push_back(Pin { end: self.end, charge });
-        } else if spare < want && *flags & flag::SHARED == 0 {
-            let before = tail.capacity();
-            let target = (before * 2).clamp(tail.len() + want, goal.max(tail.len() + want));
-            // Exactly as much as is charged: growing in place would take up to twice that.
-            let mut larger = BytesMut::with_capacity(target);
-            larger.extend_from_slice(tail);
-            *tail = larger;
-            trim(tail, target);
-            let grown = tail.capacity() - before;
-            self.pinned += grown;
-            if let Some(pin) = self.pins.back_mut() {
-                pin.charge += grown;
-            }
-        }
-        let take = want.min(tail.capacity() - tail.len());
-        tail.extend_from_slice(&data[..take]);
-        self.extend(take as u64);
-        take
-    }
-
-    /// Begins an element with the front of `data` (at most `goal` bytes); `hint` bytes are expected in all. The number taken.
-    pub fn begin_element(&mut self, pool: &mut Pool, data: &[u8], hint: usize, goal: usize) -> usize {
-        let take = data.len().min(goal);
-        if take == 0 {
-            return 0;
-        }
-        let capacity = hint.max(take).max(ELEMENT_BYTES_MIN.min(goal)).min(goal);
-        let mut buffer = pool.take(capacity);
-        trim(&mut buffer, capacity);
-        buffer.extend_from_slice(&data[..take]);
-        let pinned = buffer.capacity();
-        self.push_element(Data::Open(buffer), take, pinned);
-        take
-    }
-
-    /// Queues `data` without a copy, cut into elements of `goal` bytes; short pieces are copied into the tail instead. How many
-    /// bytes were copied.
-    pub fn append_bytes(&mut self, pool: &mut Pool, mut data: Bytes, goal: usize) -> usize {
-        let goal = goal.max(1);
-        if data.len() < COPY_BELOW {
-            let mut rest = &data[..];
-            rest = &rest[self.fill_tail(rest, goal)..];
-            while !rest.is_empty() {
-                rest = &rest[self.begin_element(pool, rest, rest.len(), goal)..];
-            }
-            return data.len();
-        }
-        while data.has_remaining() {
-            let piece = data.split_to(data.len().min(goal));
-            let len = piece.len();
-            self.push_element(Data::Sealed(piece), len, len);
-        }
-        0
-    }
-
-    /// PSH after the last byte queued so far.
-    pub fn mark_push(&mut self) {
-        if let Some(tail) = self.unsent.back_mut() {
-            tail.flags |= flag::PUSH;
-        }
+        self.unsent.pinned() + self.sent.len() * RECORD_CHARGE
     }
 
     /// PSH stays with the last record in flight, also when it is sent again.
@@ -407,168 +222,27 @@ impl TxQueue {
         }
     }
 
-    /// Ends a record: nothing is appended to the tail element any more (MSG_EOR).
-    pub fn mark_eor(&mut self) {
-        if let Some(tail) = self.unsent.back_mut() {
-            tail.flags |= flag::EOR;
-        }
-    }
-
-    /// Queues FIN, once, behind everything.
-    pub fn queue_fin(&mut self) {
-        if let Some(tail) = self.unsent.back_mut() {
-            if tail.flags & flag::FIN == 0 {
-                tail.flags |= flag::FIN;
-                self.extend(1);
-            }
-            return;
-        }
-        self.push_element(Data::Sealed(Bytes::new()), 0, 0);
-        self.queue_fin();
-    }
-
-    /// The head of the unsent part.
-    #[must_use]
-    pub fn head(&self) -> Option<HeadInfo> {
-        let head = self.unsent.front()?;
-        Some(HeadInfo {
-            len: head.len(),
-            push: head.flags & flag::PUSH != 0,
-            fin: head.flags & flag::FIN != 0,
-            eor: head.flags & flag::EOR != 0,
-            is_last: self.unsent.len() == 1,
-        })
-    }
-
-    /// Fills the head element up to `len` bytes from the next one, so that a packet need not end where an element does. Only what
-    /// was copied in before is copied again, at most a packet for each element (`tcp_grow_skb`).
-    pub fn grow_head(&mut self, len: usize) {
-        let (head_end, mut heads) = (self.nxt, self.unsent.iter_mut());
-        let (Some(head), Some(next)) = (heads.next(), heads.next()) else { return };
-        let (Data::Open(to), Data::Open(from)) = (&mut head.data, &mut next.data) else { return };
-        let take = len.saturating_sub(to.len()).min(from.len());
-        if take == 0 || head.flags & flag::EOR != 0 {
-            return;
-        }
-        let end = head_end + to.len() as u64;
-        let (before, shared) = (to.capacity(), head.flags & flag::SHARED != 0);
-        if before - to.len() < take {
-            // Exactly as much as the packet needs: growing in place would take as much as the whole element once had.
-            let mut own = BytesMut::with_capacity(to.len() + take);
-            own.extend_from_slice(to);
-            *to = own;
-            head.flags &= !flag::SHARED;
-        }
-        to.extend_from_slice(&from[..take]);
-        from.advance(take);
-        let (moved, left) = (to.capacity(), shared && head.flags & flag::SHARED == 0);
-        if from.is_empty() {
-            head.flags |= next.flags & (flag::PUSH | flag::EOR | flag::FIN);
-            self.unsent.remove(1);
-        }
-        let at = self.pins.partition_point(|pin| pin.end < end);
-        let Some(pin) = self.pins.get_mut(at) else { return };
-        if left {
-            // The old buffer is held by what was sent of it.
-            pin.end = head_end;
-            self.pinned += moved;
-            self.pins.insert(at + 1, Pin { end: end + take as u64, charge: moved });
-        } else if moved > before {
-            pin.end += take as u64;
-            pin.charge += moved - before;
-            self.pinned += moved - before;
-        } else {
-            pin.end += take as u64;
-        }
-    }
-
-    /// Payload bytes of the last unsent element, and whether nothing may be added to it any more.
-    #[must_use]
-    pub fn tail(&self) -> Option<(usize, bool)> {
-        self.unsent.back().map(|tail| (tail.len(), tail.flags & (flag::EOR | flag::FIN) != 0))
-    }
-
     /// Moves `len` bytes of the head element (all of it when `len` is larger) into flight; where the record starts.
     ///
     /// FIN and PSH stay with the last part. `None` when nothing is unsent.
     pub fn send_head(&mut self, len: usize, mss: u16, at: Instant, stamp: TxStamp) -> Option<u64> {
-        let head = self.unsent.front_mut()?;
-        let whole = len >= head.len();
-        let mut flags = 0;
-        let payload = if whole {
-            let Element { data, flags: of } = self.unsent.pop_front()?;
-            flags = of & (flag::PUSH | flag::FIN | flag::EOR);
-            match data {
-                Data::Open(b) => b.freeze(),
-                Data::Sealed(b) => b,
-            }
-        } else {
-            head.flags |= flag::SHARED;
-            match &mut head.data {
-                Data::Open(b) => b.split_to(len).freeze(),
-                Data::Sealed(b) => b.split_to(len),
-            }
-        };
+        let (payload, flags) = self.unsent.take_head(len)?;
         let number = self.below.hand_down();
         Some(self.record(Sent { payload, sent_at: at, stamp, segs: 1, mss, flags, number }))
-    }
-
-    /// True when the first `len` unsent bytes may share a segment: no record of the application ends within them.
-    #[must_use]
-    pub fn may_gather(&self, len: usize) -> bool {
-        let mut left = len;
-        for element in &self.unsent {
-            if left <= element.len() {
-                return len > 0;
-            }
-            if element.flags & flag::EOR != 0 {
-                return false;
-            }
-            left -= element.len();
-        }
-        false
     }
 
     /// Moves the first `len` unsent bytes into flight as one segment, copied together where they are apart; where it starts.
     /// `None` when there are fewer.
     pub fn send_gathered(&mut self, len: usize, at: Instant, stamp: TxStamp) -> Option<u64> {
         let mss = u16::try_from(len).ok()?;
-        if self.unsent.front()?.len() > len {
-            return self.send_head(len, mss, at, stamp);
-        }
-        if self.unsent_bytes() < len as u64 {
-            return None;
-        }
-        let (mut whole, mut flags) = (BytesMut::with_capacity(len), 0);
-        while whole.len() < len {
-            let head = self.unsent.front_mut()?;
-            let part = (len - whole.len()).min(head.len());
-            match &mut head.data {
-                Data::Open(b) => whole.extend_from_slice(&b.split_to(part)),
-                Data::Sealed(b) => whole.extend_from_slice(&b.split_to(part)),
-            }
-            if head.len() == 0 {
-                flags |= head.flags & (flag::PUSH | flag::EOR | flag::FIN);
-                self.unsent.pop_front();
-            } else {
-                head.flags |= flag::SHARED;
-                break;
-            }
-        }
-        // The copy stays as long as the buffer that holds its end.
-        let end = self.nxt + len as u64;
-        if let Some(pin) = self.pins.iter_mut().find(|pin| pin.end >= end) {
-            pin.charge += whole.capacity();
-            self.pinned += whole.capacity();
-        }
-        let payload = whole.freeze();
+        let (payload, flags) = self.unsent.gather(len)?;
         let number = self.below.hand_down();
         Some(self.record(Sent { payload, sent_at: at, stamp, segs: 1, mss, flags, number }))
     }
 
     /// Puts a SYN into flight: the first thing sent by an active open.
     pub fn send_syn(&mut self, at: Instant, stamp: TxStamp) -> u64 {
-        self.end += 1;
+        self.unsent.skip_one();
         self.record(Sent {
             payload: Bytes::new(),
             sent_at: at,
@@ -635,7 +309,7 @@ impl TxQueue {
     /// True when a peer's SACKs have made so many records that they may not make more (CVE-2019-11478).
     #[must_use]
     pub fn splits_exhausted(&self) -> bool {
-        self.sent.len() * RECORD_CHARGE > 2 * self.pinned + SPLIT_ALLOWANCE
+        self.sent.len() * RECORD_CHARGE > 2 * self.unsent.pinned() + SPLIT_ALLOWANCE
     }
 
     /// Splits the record at `start` after `len` bytes; both parts keep marks and times. The change in the number of segments,
@@ -700,7 +374,7 @@ impl TxQueue {
         if self.sent.is_empty() && self.unsent.is_empty() {
             // An emptied B-tree keeps a leaf, and the rings their buffers: an idle connection should pin nothing.
             self.sent = BTreeMap::new();
-            self.unsent = VecDeque::new();
+            self.unsent.shrink();
         }
         let acked = Acked::of(start, &sent, sent.segs);
         pool.give(sent.payload);
@@ -739,54 +413,22 @@ impl TxQueue {
 
     /// Everything before `ack` is acknowledged: gives buffers free.
     pub fn advance_una(&mut self, ack: u64) {
-        self.una = self.una.max(ack.min(self.nxt));
-        while let Some(pin) = self.pins.front()
-            && pin.end <= self.una
-        {
-            self.pinned -= pin.charge;
-            self.pins.pop_front();
-        }
-        if self.pins.is_empty() {
-            self.pins = VecDeque::new();
-        }
+        self.una = self.una.max(ack.min(self.nxt()));
+        self.unsent.release(self.una);
     }
 
     /// Throws everything away (reset, abort).
     pub fn clear(&mut self) {
-        *self = Self { una: self.una, nxt: self.nxt, end: self.nxt, ..Self::new(0) };
-    }
-
-    fn push_element(&mut self, data: Data, len: usize, pinned: usize) {
-        self.unsent.push_back(Element { data, flags: 0 });
-        let charge = pinned + ELEMENT_CHARGE;
-        self.pinned += charge;
-        self.pins.push_back(Pin { end: self.end, charge });
-        self.extend(len as u64);
-    }
-
-    /// The stream, and with it the last buffer's reach, grew by `len`.
-    fn extend(&mut self, len: u64) {
-        self.end += len;
-        if let Some(pin) = self.pins.back_mut() {
-            pin.end = self.end;
-        }
+        self.unsent.clear();
+        (self.sent, self.below) = (BTreeMap::new(), Below::new());
     }
 
     fn record(&mut self, mut sent: Sent) -> u64 {
         let mss = sent.mss;
         sent.count(mss);
-        let start = self.nxt;
-        self.nxt += sent.span();
+        let start = self.unsent.sent(sent.span());
         self.sent.insert(start, sent);
         start
-    }
-}
-
-/// Gives up room beyond `capacity`. What a buffer happens to have more depends on who still holds packets below, and where
-/// elements end, with it what is sent, must depend on inputs alone: a journal replays to the same bytes.
-fn trim(buffer: &mut BytesMut, capacity: usize) {
-    if buffer.capacity() > capacity {
-        drop(buffer.split_off(capacity));
     }
 }
 

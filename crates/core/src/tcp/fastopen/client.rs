@@ -89,8 +89,8 @@ impl Conn {
 
     fn commit_syn_data(&mut self, cx: &mut Cx<'_>, data: Bytes) -> Bytes {
         let len = data.len();
-        self.tx.queue().append_bytes(cx.pool, data, len);
-        self.tx.queue().mark_push();
+        self.tx.queue().unsent.append_bytes(cx.pool, data, len);
+        self.tx.queue().unsent.mark_push();
         self.rest.stats.chrono.start(cx.now, Held::Busy);
         self.snd.pushed = self.tx.write_seq();
         self.tx.set_mss(len as u16);

@@ -231,7 +231,7 @@ impl Conn {
         if head.is_last || head.len >= len || !cx.sysctl.tcp_grow_packet {
             return head;
         }
-        self.tx.queue().grow_head(len);
+        self.tx.queue().unsent.grow_head(len);
         self.tx.peek_unsent().unwrap_or(head)
     }
 

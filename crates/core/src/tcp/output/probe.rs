@@ -16,7 +16,7 @@ impl Conn {
         {
             // Some room: send what fits, with PSH, whatever Nagle and the congestion window say.
             let len = head.len.min(room as usize).min(usize::from(mss));
-            self.tx.queue().mark_push();
+            self.tx.queue().unsent.mark_push();
             if let Some(mut segment) = self.commit_new(cx, len) {
                 self.tx.queue().mark_last_sent_push();
                 segment.repr.flags.insert(TcpFlags::PSH);

@@ -57,7 +57,7 @@ impl Conn {
             self.mark_push();
             return before.grow((ahead + open).min(unsent), size);
         }
-        if ahead < unsent - self.tx.queue_ref().tail_len().min(unsent) {
+        if ahead < unsent - self.tx.queue_ref().unsent.tail_len().min(unsent) {
             return before;
         }
         let after = before.grow((ahead + open.min(size)).min(unsent), size);
@@ -69,7 +69,7 @@ impl Conn {
     pub(in crate::tcp) fn level_within(&self, cx: &Cx<'_>, ahead: Ahead) -> Level {
         let mut level = self.level(cx);
         level.unsent = level.unsent.saturating_sub(ahead.bytes);
-        let cut = ahead.packets.saturating_sub(self.tx.queue_ref().elements_within(ahead.bytes));
+        let cut = ahead.packets.saturating_sub(self.tx.queue_ref().unsent.elements_within(ahead.bytes));
         level.queued_charge += cut * BUFFER_CHARGE as u64;
         level
     }
@@ -77,8 +77,8 @@ impl Conn {
     /// Bytes that the tail may hold when so much of all that is unsent is reckoned as sent: `goal` beside those.
     pub(in crate::tcp) fn fill_goal(&self, goal: usize, ahead: Ahead) -> usize {
         let queue = self.tx.queue_ref();
-        let gone = (ahead.bytes + queue.tail_len()).saturating_sub(queue.unsent_bytes());
+        let gone = (ahead.bytes + queue.unsent.tail_len()).saturating_sub(queue.unsent_bytes());
         // A tail that is gone whole is not filled any more.
-        if gone > 0 && gone == queue.tail_len() { 0 } else { goal + gone as usize }
+        if gone > 0 && gone == queue.unsent.tail_len() { 0 } else { goal + gone as usize }
     }
 }

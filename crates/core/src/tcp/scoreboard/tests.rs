@@ -64,7 +64,7 @@ struct Model {
 
 fn send(f: &mut Flight, n: u16, whole: bool, clock: u64) {
     let data: Vec<u8> = (0..n).map(|i| (f.tx.write_seq() + u64::from(i)) as u8).collect();
-    f.tx.begin_element(&mut crate::base::Pool::default(), &data, data.len(), 64_000);
+    f.tx.unsent.begin_element(&mut crate::base::Pool::default(), &data, data.len(), 64_000);
     let len = if whole { 64_000 } else { usize::from(f.mss) };
     while let Some(at) = f.tx.send_head(len, f.mss, Instant::from_millis(clock), Default::default()) {
         f.on_sent(at);

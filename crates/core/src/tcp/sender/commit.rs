@@ -33,7 +33,7 @@ impl Sender {
         size: u16,
     ) -> Option<(SendPlan, Range<u64>)> {
         let prior = self.flight.packets_out;
-        if !self.flight.tx.may_gather(usize::from(size)) {
+        if !self.flight.tx.unsent.may_gather(usize::from(size)) {
             return None;
         }
         let departure = path.pacing.departure(cx.now);

@@ -10,7 +10,7 @@ fn act(s: &mut Sender, path: &mut Path, cx: &mut Cx<'_>, rng: &mut Rng) {
     match rng.below(4) {
         0 => {
             let data = vec![0; rng.below(9_000) as usize];
-            s.queue().begin_element(&mut crate::base::Pool::default(), &data, data.len(), 64_000);
+            s.queue().unsent.begin_element(&mut crate::base::Pool::default(), &data, data.len(), 64_000);
             while s.cwnd_room(path) > 0 && s.commit_send(cx, path, rng.below(9_000) as usize + 1).is_some() {}
             s.after_write(cx, path, 1, rng.below(2) == 0, false);
         }

@@ -53,10 +53,14 @@ impl Net {
         let data = vec![1; total as usize];
         let mut rest = &data[..];
         while !rest.is_empty() {
-            rest =
-                &rest[s.queue().begin_element(&mut crate::base::Pool::default(), rest, rest.len(), 60_000)..];
+            rest = &rest[s.queue().unsent.begin_element(
+                &mut crate::base::Pool::default(),
+                rest,
+                rest.len(),
+                60_000,
+            )..];
         }
-        s.queue().queue_fin();
+        s.queue().unsent.queue_fin();
         Self {
             world,
             path,

@@ -50,13 +50,18 @@ impl Rig {
         let data = vec![7; bytes];
         let mut rest = &data[..];
         while !rest.is_empty() {
-            let mut n = self.s.queue().fill_tail(rest, 64_000);
+            let mut n = self.s.queue().unsent.fill_tail(rest, 64_000);
             if n == 0 {
-                n = self.s.queue().begin_element(&mut crate::base::Pool::default(), rest, rest.len(), 64_000);
+                n = self.s.queue().unsent.begin_element(
+                    &mut crate::base::Pool::default(),
+                    rest,
+                    rest.len(),
+                    64_000,
+                );
             }
             rest = &rest[n..];
         }
-        self.s.queue().mark_push();
+        self.s.queue().unsent.mark_push();
     }
 
     /// Sends `segs` segments at once: one by one, or as one super-packet.
@@ -641,8 +646,8 @@ fn syn_and_fin_take_sequence_space() {
     assert_eq!((s.ca_state(), s.timer()), (CaState::Open, None));
     s.init_transfer(&mut cx, &mut path, 10);
     assert_eq!(path.window.cwnd, 10);
-    s.queue().queue_fin();
-    s.queue().queue_fin();
+    s.queue().unsent.queue_fin();
+    s.queue().unsent.queue_fin();
     assert_eq!(s.write_seq(), Seq(12));
     let fin = s.commit_send(&mut cx, &mut path, 0).expect("a FIN");
     assert!(fin.fin && fin.payload.is_empty());

@@ -8,9 +8,9 @@ fn stamp() -> TxStamp {
 fn fill(q: &mut TxQueue, data: &[u8], goal: usize) {
     let mut rest = data;
     while !rest.is_empty() {
-        rest = &rest[q.fill_tail(rest, goal)..];
+        rest = &rest[q.unsent.fill_tail(rest, goal)..];
         if !rest.is_empty() {
-            rest = &rest[q.begin_element(&mut crate::base::Pool::default(), rest, rest.len(), goal)..];
+            rest = &rest[q.unsent.begin_element(&mut crate::base::Pool::default(), rest, rest.len(), goal)..];
         }
     }
 }
@@ -27,7 +27,7 @@ fn small_writes_gather_in_one_element_that_grows() {
     for _ in 0..1_000 {
         fill(&mut q, &[1; 10], 4_000);
     }
-    assert_eq!((q.unsent_bytes(), q.head().expect("data").len), (10_000, 4_000));
+    assert_eq!((q.unsent_bytes(), q.unsent.head().expect("data").len), (10_000, 4_000));
     assert!(q.queued_charge() < 13_000, "{}", q.queued_charge());
     let mut one = TxQueue::new(1);
     fill(&mut one, &[1], 64_000);
@@ -38,11 +38,14 @@ fn small_writes_gather_in_one_element_that_grows() {
 fn fin_and_push_stay_with_the_last_part() {
     let mut q = TxQueue::new(1);
     fill(&mut q, &[1; 2_500], 64_000);
-    q.mark_push();
-    q.queue_fin();
+    q.unsent.mark_push();
+    q.unsent.queue_fin();
     let a = q.send_head(1_000, 1_000, Instant::ZERO, stamp()).expect("data");
     assert!(!q.get(a).expect("sent").has(flag::PUSH | flag::FIN));
-    assert_eq!(q.head(), Some(HeadInfo { len: 1_500, push: true, fin: true, eor: false, is_last: true }));
+    assert_eq!(
+        q.unsent.head(),
+        Some(HeadInfo { len: 1_500, push: true, fin: true, eor: false, is_last: true })
+    );
     let b = q.send_head(9_999, 1_000, Instant::ZERO, stamp()).expect("data");
     let sent = q.get(b).expect("sent");
     assert!(sent.has(flag::PUSH) && sent.has(flag::FIN) && sent.span() == 1_501 && sent.segs == 2);
@@ -55,11 +58,11 @@ fn fin_and_push_stay_with_the_last_part() {
 fn shared_payload_is_not_copied() {
     let data = Bytes::from(vec![5u8; 200_000]);
     let mut q = TxQueue::new(1);
-    q.append_bytes(&mut crate::base::Pool::default(), data.clone(), 64_000);
+    q.unsent.append_bytes(&mut crate::base::Pool::default(), data.clone(), 64_000);
     let at = q.send_head(3_000, 1_000, Instant::ZERO, stamp()).expect("data");
     assert_eq!(q.get(at).expect("sent").payload.as_ptr(), data.as_ptr());
-    q.mark_eor();
-    q.append_bytes(&mut crate::base::Pool::default(), Bytes::from_static(b"x"), 64_000);
+    q.unsent.mark_eor();
+    q.unsent.append_bytes(&mut crate::base::Pool::default(), Bytes::from_static(b"x"), 64_000);
     assert_eq!(q.unsent.len(), 5);
 }
 
@@ -69,8 +72,8 @@ fn a_packet_over_the_end_of_an_element_pins_no_more_than_itself() {
     fill(&mut q, &[1; 130_000], 65_000);
     q.send_head(63_000, 1_000, Instant::ZERO, stamp()).expect("data");
     let before = q.queued_charge();
-    q.grow_head(3_000);
-    assert_eq!(q.head().expect("data").len, 3_000);
+    q.unsent.grow_head(3_000);
+    assert_eq!(q.unsent.head().expect("data").len, 3_000);
     assert!(q.queued_charge() <= before + 3_100, "{} after {before}", q.queued_charge());
     // The first buffer goes with its last byte, the packet's with the packet, the second's when all is acknowledged.
     q.send_head(3_000, 1_000, Instant::ZERO, stamp()).expect("data");

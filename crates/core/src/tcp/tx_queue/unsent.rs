@@ -1,0 +1,455 @@
+//! The part of the stream that waits to be sent: elements, and the buffers that they and what was sent of them pin.
+use super::flag;
+use crate::base::Pool;
+use bytes::{Buf, Bytes, BytesMut};
+use core::fmt;
+use std::collections::VecDeque;
+
+/// Smallest buffer that an element starts with.
+const ELEMENT_BYTES_MIN: usize = 512;
+/// `Bytes` shorter than this are copied into the tail: pinning them apart would cost more than the copy.
+const COPY_BELOW: usize = 4_096;
+/// Charge of one element beside its buffer: its slots in two queues and the shared handle of the buffer.
+const ELEMENT_CHARGE: usize = 2 * (size_of::<Element>() + size_of::<Pin>()) + 48;
+
+/// Elements between the next offset to send and the end of what was written, and every buffer that is not acknowledged yet.
+#[derive(Debug)]
+pub struct Unsent {
+    elements: VecDeque<Element>,
+    /// In the order of the stream, those of what is in flight first.
+    pins: VecDeque<Pin>,
+    pinned: usize,
+    nxt: u64,
+    end: u64,
+}
+
+impl Unsent {
+    /// Nothing, at `start`.
+    pub(super) const fn new(start: u64) -> Self {
+        Self { elements: VecDeque::new(), pins: VecDeque::new(), pinned: 0, nxt: start, end: start }
+    }
+
+    /// Next offset to send.
+    #[inline]
+    #[must_use]
+    pub const fn nxt(&self) -> u64 {
+        self.nxt
+    }
+
+    /// End of what was queued.
+    #[inline]
+    #[must_use]
+    pub const fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Number of elements.
+    #[inline]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.elements.len()
+    }
+
+    /// Nothing waits.
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.elements.is_empty()
+    }
+
+    /// Memory of all buffers and elements, in bytes.
+    #[inline]
+    pub(super) const fn pinned(&self) -> usize {
+        self.pinned
+    }
+
+    /// A FIN ends what waits; `None` when nothing does.
+    pub(super) fn ends_with_fin(&self) -> Option<bool> {
+        self.elements.back().map(|tail| tail.flags & flag::FIN != 0)
+    }
+
+    /// Offsets queued and never sent (`tcp_notsent`), FIN included.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.end - self.nxt
+    }
+
+    /// Bytes of the last element that waits.
+    #[must_use]
+    pub fn tail_len(&self) -> u64 {
+        self.elements.back().map_or(0, |element| element.len() as u64)
+    }
+
+    /// Elements that end within the first `bytes` that wait.
+    #[must_use]
+    pub fn elements_within(&self, bytes: u64) -> u64 {
+        let mut end = 0;
+        let ends = self.elements.iter().map(|element| {
+            end += element.len() as u64;
+            end
+        });
+        ends.take_while(|end| *end <= bytes).count() as u64
+    }
+
+    /// Copies the front of `data` into the open tail element, up to `goal` bytes in it; the number of bytes taken.
+    pub fn fill_tail(&mut self, data: &[u8], goal: usize) -> usize {
+        let Some(Element { data: Data::Open(tail), flags }) = self.elements.back_mut() else { return 0 };
+        if *flags & (flag::EOR | flag::FIN) != 0 {
+            return 0;
+        }
+        let want = data.len().min(goal.saturating_sub(tail.len()));
+        let spare = tail.capacity() - tail.len();
+        if spare < want && *flags & flag::SHARED != 0 {
+            // Its front is in flight and holds the buffer. The rest moves to one of its own with as much room again, so that each
+            // byte is copied once more at the most; another element would cut the stream where Linux does not.
+            let room = want.max(tail.len()).min(goal.max(want));
+            let mut own = BytesMut::with_capacity(tail.len() + room.max(ELEMENT_BYTES_MIN.min(goal)));
+            own.extend_from_slice(tail);
+            *tail = own;
+            *flags &= !flag::SHARED;
+            let charge = tail.capacity();
+            self.pinned += charge;
+            // The old buffer is held by what was sent of it.
+            if let Some(pin) = self.pins.back_mut() {
+                pin.end = self.nxt;
+            }
+            self.pins.push_back(Pin { end: self.end, charge });
+        } else if spare < want && *flags & flag::SHARED == 0 {
+            let before = tail.capacity();
+            let target = (before * 2).clamp(tail.len() + want, goal.max(tail.len() + want));
+            // Exactly as much as is charged: growing in place would take up to twice that.
+            let mut larger = BytesMut::with_capacity(target);
+            larger.extend_from_slice(tail);
+            *tail = larger;
+            trim(tail, target);
+            let grown = tail.capacity() - before;
+            self.pinned += grown;
+            if let Some(pin) = self.pins.back_mut() {
+                pin.charge += grown;
+            }
+        }
+        let take = want.min(tail.capacity() - tail.len());
+        tail.extend_from_slice(&data[..take]);
+        self.extend(take as u64);
+        take
+    }
+
+    /// Begins an element with the front of `data` (at most `goal` bytes); `hint` bytes are expected in all. The number taken.
+    pub fn begin_element(&mut self, pool: &mut Pool, data: &[u8], hint: usize, goal: usize) -> usize {
+        let take = data.len().min(goal);
+        if take == 0 {
+            return 0;
+        }
+        let capacity = hint.max(take).max(ELEMENT_BYTES_MIN.min(goal)).min(goal);
+        let mut buffer = pool.take(capacity);
+        trim(&mut buffer, capacity);
+        buffer.extend_from_slice(&data[..take]);
+        let pinned = buffer.capacity();
+        self.push_element(Data::Open(buffer), take, pinned);
+        take
+    }
+
+    /// Queues `data` without a copy, cut into elements of `goal` bytes; short pieces are copied into the tail instead. How many
+    /// bytes were copied.
+    pub fn append_bytes(&mut self, pool: &mut Pool, mut data: Bytes, goal: usize) -> usize {
+        let goal = goal.max(1);
+        if data.len() < COPY_BELOW {
+            let mut rest = &data[..];
+            rest = &rest[self.fill_tail(rest, goal)..];
+            while !rest.is_empty() {
+                rest = &rest[self.begin_element(pool, rest, rest.len(), goal)..];
+            }
+            return data.len();
+        }
+        while data.has_remaining() {
+            let piece = data.split_to(data.len().min(goal));
+            let len = piece.len();
+            self.push_element(Data::Sealed(piece), len, len);
+        }
+        0
+    }
+
+    /// PSH after the last byte queued so far.
+    pub fn mark_push(&mut self) {
+        if let Some(tail) = self.elements.back_mut() {
+            tail.flags |= flag::PUSH;
+        }
+    }
+
+    /// Ends a record: nothing is appended to the tail element any more (MSG_EOR).
+    pub fn mark_eor(&mut self) {
+        if let Some(tail) = self.elements.back_mut() {
+            tail.flags |= flag::EOR;
+        }
+    }
+
+    /// Queues FIN, once, behind everything.
+    pub fn queue_fin(&mut self) {
+        if let Some(tail) = self.elements.back_mut() {
+            if tail.flags & flag::FIN == 0 {
+                tail.flags |= flag::FIN;
+                self.extend(1);
+            }
+            return;
+        }
+        self.push_element(Data::Sealed(Bytes::new()), 0, 0);
+        self.queue_fin();
+    }
+
+    /// The head of the unsent part.
+    #[must_use]
+    pub fn head(&self) -> Option<HeadInfo> {
+        let head = self.elements.front()?;
+        Some(HeadInfo {
+            len: head.len(),
+            push: head.flags & flag::PUSH != 0,
+            fin: head.flags & flag::FIN != 0,
+            eor: head.flags & flag::EOR != 0,
+            is_last: self.elements.len() == 1,
+        })
+    }
+
+    /// Fills the head element up to `len` bytes from the next one, so that a packet need not end where an element does. Only what
+    /// was copied in before is copied again, at most a packet for each element (`tcp_grow_skb`).
+    pub fn grow_head(&mut self, len: usize) {
+        let (head_end, mut heads) = (self.nxt, self.elements.iter_mut());
+        let (Some(head), Some(next)) = (heads.next(), heads.next()) else { return };
+        let (Data::Open(to), Data::Open(from)) = (&mut head.data, &mut next.data) else { return };
+        let take = len.saturating_sub(to.len()).min(from.len());
+        if take == 0 || head.flags & flag::EOR != 0 {
+            return;
+        }
+        let end = head_end + to.len() as u64;
+        let (before, shared) = (to.capacity(), head.flags & flag::SHARED != 0);
+        if before - to.len() < take {
+            // Exactly as much as the packet needs: growing in place would take as much as the whole element once had.
+            let mut own = BytesMut::with_capacity(to.len() + take);
+            own.extend_from_slice(to);
+            *to = own;
+            head.flags &= !flag::SHARED;
+        }
+        to.extend_from_slice(&from[..take]);
+        from.advance(take);
+        let (moved, left) = (to.capacity(), shared && head.flags & flag::SHARED == 0);
+        if from.is_empty() {
+            head.flags |= next.flags & (flag::PUSH | flag::EOR | flag::FIN);
+            self.elements.remove(1);
+        }
+        let at = self.pins.partition_point(|pin| pin.end < end);
+        let Some(pin) = self.pins.get_mut(at) else { return };
+        if left {
+            // The old buffer is held by what was sent of it.
+            pin.end = head_end;
+            self.pinned += moved;
+            self.pins.insert(at + 1, Pin { end: end + take as u64, charge: moved });
+        } else if moved > before {
+            pin.end += take as u64;
+            pin.charge += moved - before;
+            self.pinned += moved - before;
+        } else {
+            pin.end += take as u64;
+        }
+    }
+
+    /// Payload bytes of the last unsent element, and whether nothing may be added to it any more.
+    #[must_use]
+    pub fn tail(&self) -> Option<(usize, bool)> {
+        self.elements.back().map(|tail| (tail.len(), tail.flags & (flag::EOR | flag::FIN) != 0))
+    }
+
+    /// True when the first `len` unsent bytes may share a segment: no record of the application ends within them.
+    #[must_use]
+    pub fn may_gather(&self, len: usize) -> bool {
+        let mut left = len;
+        for element in &self.elements {
+            if left <= element.len() {
+                return len > 0;
+            }
+            if element.flags & flag::EOR != 0 {
+                return false;
+            }
+            left -= element.len();
+        }
+        false
+    }
+
+    /// Takes `len` bytes of the head element, all of it when `len` is larger; with the flags that go along. FIN and PSH stay with
+    /// the last part. The offsets move with [`Unsent::sent`].
+    pub(super) fn take_head(&mut self, len: usize) -> Option<(Bytes, u16)> {
+        let head = self.elements.front_mut()?;
+        if len >= head.len() {
+            let Element { data, flags } = self.elements.pop_front()?;
+            let payload = match data {
+                Data::Open(b) => b.freeze(),
+                Data::Sealed(b) => b,
+            };
+            return Some((payload, flags & (flag::PUSH | flag::FIN | flag::EOR)));
+        }
+        head.flags |= flag::SHARED;
+        let payload = match &mut head.data {
+            Data::Open(b) => b.split_to(len).freeze(),
+            Data::Sealed(b) => b.split_to(len),
+        };
+        Some((payload, 0))
+    }
+
+    /// Takes the first `len` bytes, copied together where they are apart; with the flags that go along.
+    pub(super) fn gather(&mut self, len: usize) -> Option<(Bytes, u16)> {
+        if self.elements.front()?.len() > len {
+            return self.take_head(len);
+        }
+        if self.bytes() < len as u64 {
+            return None;
+        }
+        let (mut whole, mut flags) = (BytesMut::with_capacity(len), 0);
+        while whole.len() < len {
+            let head = self.elements.front_mut()?;
+            let part = (len - whole.len()).min(head.len());
+            match &mut head.data {
+                Data::Open(b) => whole.extend_from_slice(&b.split_to(part)),
+                Data::Sealed(b) => whole.extend_from_slice(&b.split_to(part)),
+            }
+            if head.len() == 0 {
+                flags |= head.flags & (flag::PUSH | flag::EOR | flag::FIN);
+                self.elements.pop_front();
+            } else {
+                head.flags |= flag::SHARED;
+                break;
+            }
+        }
+        // The copy stays as long as the buffer that holds its end.
+        let end = self.nxt + len as u64;
+        if let Some(pin) = self.pins.iter_mut().find(|pin| pin.end >= end) {
+            pin.charge += whole.capacity();
+            self.pinned += whole.capacity();
+        }
+        Some((whole.freeze(), flags))
+    }
+
+    /// What was taken begins at the next offset and spans so many: where that is.
+    #[inline]
+    pub(super) const fn sent(&mut self, span: u64) -> u64 {
+        let start = self.nxt;
+        self.nxt += span;
+        start
+    }
+
+    /// One offset that no element has: a SYN.
+    pub(super) const fn skip_one(&mut self) {
+        self.end += 1;
+    }
+
+    /// Everything before `una` is acknowledged: gives buffers free.
+    pub(super) fn release(&mut self, una: u64) {
+        while let Some(pin) = self.pins.front()
+            && pin.end <= una
+        {
+            self.pinned -= pin.charge;
+            self.pins.pop_front();
+        }
+        if self.pins.is_empty() {
+            self.pins = VecDeque::new();
+        }
+    }
+
+    /// An emptied ring keeps its buffer: an idle connection should pin nothing.
+    pub(super) fn shrink(&mut self) {
+        self.elements = VecDeque::new();
+    }
+
+    /// Throws everything away; the stream ends at what was sent.
+    pub(super) fn clear(&mut self) {
+        *self = Self::new(self.nxt);
+    }
+
+    fn push_element(&mut self, data: Data, len: usize, pinned: usize) {
+        self.elements.push_back(Element { data, flags: 0 });
+        let charge = pinned + ELEMENT_CHARGE;
+        self.pinned += charge;
+        self.pins.push_back(Pin { end: self.end, charge });
+        self.extend(len as u64);
+    }
+
+    /// The stream, and with it the last buffer's reach, grew by `len`.
+    fn extend(&mut self, len: u64) {
+        self.end += len;
+        if let Some(pin) = self.pins.back_mut() {
+            pin.end = self.end;
+        }
+    }
+}
+
+enum Data {
+    Open(BytesMut),
+    Sealed(Bytes),
+}
+
+impl fmt::Debug for Data {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Open(b) => write!(f, "Open({})", b.len()),
+            Self::Sealed(b) => write!(f, "Sealed({})", b.len()),
+        }
+    }
+}
+
+/// One contiguous piece of the unsent stream.
+#[derive(Debug)]
+struct Element {
+    data: Data,
+    flags: u16,
+}
+
+impl Element {
+    fn len(&self) -> usize {
+        match &self.data {
+            Data::Open(b) => b.len(),
+            Data::Sealed(b) => b.len(),
+        }
+    }
+}
+
+/// A buffer that stays allocated until everything before `end` is acknowledged.
+#[derive(Clone, Copy, Debug)]
+struct Pin {
+    end: u64,
+    charge: usize,
+}
+
+/// What the head of the unsent part looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeadInfo {
+    /// Payload bytes of the head element.
+    pub len: usize,
+    /// The element carries PSH.
+    pub push: bool,
+    /// A FIN follows its last byte.
+    pub fin: bool,
+    /// It ends a record of the application.
+    pub eor: bool,
+    /// Nothing unsent follows it.
+    pub is_last: bool,
+}
+
+impl HeadInfo {
+    /// Sequence space of the first segment that it makes; a FIN needs room in the peer's window too.
+    #[must_use]
+    pub fn first_segment_span(&self, mss: u16) -> u32 {
+        let mss = usize::from(mss);
+        if self.len > mss { mss as u32 } else { self.span() }
+    }
+
+    /// Its sequence space.
+    #[must_use]
+    pub const fn span(&self) -> u32 {
+        self.len as u32 + self.fin as u32
+    }
+}
+
+/// Gives up room beyond `capacity`. What a buffer happens to have more depends on who still holds packets below, and where
+/// elements end, with it what is sent, must depend on inputs alone: a journal replays to the same bytes.
+fn trim(buffer: &mut BytesMut, capacity: usize) {
+    if buffer.capacity() > capacity {
+        drop(buffer.split_off(capacity));
+    }
+}
