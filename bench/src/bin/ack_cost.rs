@@ -59,7 +59,7 @@ impl World {
         };
         let data = Bytes::from(vec![0; usize::from(MSS)]);
         for _ in 0..window + MEASURED {
-            world.sender.queue().append_bytes(&mut world.pool, data.clone(), usize::from(MSS));
+            world.sender.queue().unsent.append_bytes(&mut world.pool, data.clone(), usize::from(MSS));
         }
         world
     }
@@ -106,6 +106,7 @@ fn acknowledge(world: &mut World, ack: u32, sack: &[(Seq, Seq)]) {
             has_data: false,
             window_changed: false,
             ece: false,
+            child: false,
             wnd_end: Seq(ack.wrapping_add(u32::MAX >> 2)),
         };
         sender.on_ack(cx, path, &input);
