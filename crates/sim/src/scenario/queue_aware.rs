@@ -250,7 +250,8 @@ impl QueueAware {
 
     fn build(&self, sysctl: &Sysctl) -> World {
         let shaped = self.qdisc == SHAPER;
-        let burst = (self.rate / 8 / 4_000).max(3_000);
+        // A bucket that takes the largest packet: of one that was cut only the last segment knows its owner.
+        let burst = (self.rate / 8 / 4_000).max(70_000);
         let words = if shaped {
             format!("tbf rate {}bit burst {burst} limit 1000000000", self.rate)
         } else {

@@ -5,7 +5,6 @@ use crate::app::{
 };
 use crate::host::HostSpec;
 use crate::link::PipeSpec;
-use crate::link::nic::Telling;
 use crate::link::spec::{DelaySpec, LossSpec, NicSpec, QueueSpec};
 use crate::world::{Recording, To, World};
 use lowwater_core::base::{Instant, Rng, Sysctl};
@@ -60,7 +59,7 @@ fn nic(draw: &WorldSpec, rate: u64) -> NicSpec {
         carry: draw.carry,
         not_now_ppm: draw.not_now_ppm,
         not_now_ns: 20_000,
-        telling: Telling::default(),
+        telling: draw.telling,
     }
 }
 

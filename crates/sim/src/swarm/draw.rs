@@ -1,4 +1,5 @@
 //! The options of a swarm world and how they are drawn: each feature is present or absent by a toss of its own.
+use crate::link::nic::Telling;
 use crate::link::spec::Carry;
 use lowwater_core::base::{Instant, Rng};
 
@@ -74,6 +75,8 @@ pub struct WorldSpec {
     pub nic_packets: usize,
     /// Random "not now" of the devices.
     pub not_now_ppm: u32,
+    /// When the devices tell that packets have left.
+    pub telling: Telling,
     /// Interrupt coalescing.
     pub rx_coalesce_ns: u64,
     /// Budget of a transmit call.
@@ -157,6 +160,14 @@ impl Faults {
     }
 }
 
+/// Most devices tell at once, the others late or of several packets together.
+fn telling(rng: &mut Rng) -> Telling {
+    let late_ns = if toss(rng, 30) { log_between(rng, 1_000, 5_000_000) } else { 0 };
+    let batch = if toss(rng, 30) { log_between(rng, 2, 16) as usize } else { 0 };
+    let batch_ns = if batch > 0 { log_between(rng, 1_000, 5_000_000) } else { 0 };
+    Telling { late_ns, batch, batch_ns }
+}
+
 fn sysctls(rng: &mut Rng) -> Vec<(&'static str, String)> {
     let mut set: Vec<(&'static str, String)> = Vec::new();
     let choices: [(&'static str, u64, &[&str]); 16] = [
@@ -193,6 +204,9 @@ fn sysctls(rng: &mut Rng) -> Vec<(&'static str, String)> {
             "tcp_wmem",
             pick(rng, &["4096 4096 8192", "4096 16384 65536", "4096 262144 33554432"]).to_owned(),
         ));
+    }
+    if toss(rng, 40) {
+        set.push(("tcp_queue_aware", "1".to_owned()));
     }
     set
 }
@@ -278,6 +292,7 @@ impl WorldSpec {
             } else {
                 0
             },
+            telling: telling(&mut root.fork("telling")),
             rx_coalesce_ns: if toss(&mut hosts, 40) { log_between(&mut hosts, 1_000, 500_000) } else { 0 },
             budget: log_between(&mut hosts, 1, 256) as usize,
             client_sysctl: sysctls(&mut root.fork("client sysctls")),

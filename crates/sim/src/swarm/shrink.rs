@@ -1,5 +1,6 @@
 //! Makes a failing world smaller while it keeps failing in the same way: fewer programs, bytes, faults and settings.
 use super::draw::{AppDraw, Faults, WorldSpec};
+use crate::link::nic::Telling;
 
 /// Rounds of shrinking; each tries every step once.
 const ROUNDS: usize = 8;
@@ -68,13 +69,14 @@ fn steps(draw: &WorldSpec) -> Vec<Change> {
             }
         }));
     }
-    let plain: [fn(&mut WorldSpec); 11] = [
+    let plain: [fn(&mut WorldSpec); 12] = [
         |d| d.clients = 1,
         |d| d.v6 = false,
         |d| d.mark_bytes = 0,
         |d| d.hop_mtu = 0,
         |d| d.mtu = 1500,
         |d| d.not_now_ppm = 0,
+        |d| d.telling = Telling::default(),
         |d| d.rx_coalesce_ns = 0,
         |d| d.sndbuf = 0,
         |d| d.rcvbuf = 0,
