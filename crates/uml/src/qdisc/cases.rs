@@ -12,7 +12,8 @@ pub struct Case {
     pub load: fn() -> Vec<Frame>,
     /// What of the counts must be the same, by the depth of the discipline and its name there.
     pub counts: &'static [(usize, &'static str)],
-    /// Drops and marks follow from times: they may be some frames apart.
+    /// Drops and marks follow from times: the discipline inside is asked when the guest's bucket let a frame go, and they may be some
+    /// frames apart.
     pub timed: bool,
     /// Which bit is struck is chance: only lengths are compared.
     pub lengths: bool,

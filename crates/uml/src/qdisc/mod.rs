@@ -128,7 +128,7 @@ pub fn compare(cases: &[&'static Case], program: &Path, words: &[&str]) -> Resul
         let line = lines.next().ok_or_else(|| format!("the guest said nothing of {}", case.name))?;
         let linux = serde_json::from_str(line).ok().and_then(|value| Outcome::parse(&value));
         let linux = linux.ok_or_else(|| format!("the guest said {line:?}"))?;
-        let ours = ours::run(case, &linux.handed_ns)?;
+        let ours = if case.timed { ours::follow(case, &linux)? } else { ours::run(case, &linux.handed_ns)? };
         all.push(Compared { case, linux, ours });
     }
     Ok(all)

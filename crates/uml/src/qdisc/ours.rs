@@ -2,6 +2,7 @@
 use super::{Case, Outcome, frames};
 use lowwater_core::base::trace::Trace;
 use lowwater_core::base::{Counters, Cx, Instant, Pool, Pressure, Rng, Sysctl};
+use lowwater_core::packet::Packet;
 use lowwater_core::qdisc::{Any, Dequeued, Gone, LinkFacts, Qdisc as _, Report, Value};
 use std::collections::BTreeMap;
 
@@ -20,20 +21,30 @@ struct Run {
 /// Times begin here, so that there is a time before.
 const START: Instant = Instant::from_millis(1_000);
 
+/// The frames through the discipline inside of a bucket, which is asked for the next one whenever one left the guest's: whatever the
+/// guest's clock did, both decide at the same times.
+pub(super) fn follow(case: &Case, linux: &Outcome) -> Result<Outcome, String> {
+    let inside = case.words.split_once(" child ").map_or(case.words, |(_, inside)| inside);
+    let mut run = Run::new(inside, &linux.handed_ns)?;
+    let load = (case.load)();
+    let mut frames = load.iter().zip(&linux.handed_ns).peekable();
+    let mut head = None;
+    for (at, _) in &linux.left {
+        while let Some((frame, ns)) = frames.next_if(|(_, ns)| *ns <= at) {
+            let now = START.plus_nanos(*ns);
+            run.with(now, |q, cx, gone| q.enqueue(cx, frames::packet(frame, now), gone));
+            head = head.or_else(|| run.next(now));
+        }
+        let now = START.plus_nanos(*at);
+        run.out.left.extend(head.take().and_then(|p: Packet| Some((*at, frames::left(&p.to_bytes())?))));
+        head = run.next(now);
+    }
+    run.out.left.extend(head.and_then(|p| Some((0, frames::left(&p.to_bytes())?))));
+    Ok(run.out)
+}
+
 pub(super) fn run(case: &Case, handed_ns: &[u64]) -> Result<Outcome, String> {
-    let mut run = Run {
-        q: case.words.parse()?,
-        rng: Rng::new(1),
-        sysctl: Sysctl::default(),
-        count: Counters::default(),
-        trace: Trace::default(),
-        pool: Pool::default(),
-        out: Outcome { handed_ns: handed_ns.to_vec(), ..Outcome::default() },
-        wakes_at: None,
-    };
-    let link = LinkFacts { link_len: lowwater_wire::ether::HEADER_LEN, ..LinkFacts::ip(1_500) };
-    // The guest's disciplines are there some time before the first frame.
-    run.with(Instant::from_millis(900), |q, cx, _| q.attach(cx, &link));
+    let mut run = Run::new(case.words, handed_ns)?;
     for (frame, ns) in (case.load)().iter().zip(handed_ns) {
         let now = START.plus_nanos(*ns);
         run.drain(Some(now));
@@ -47,6 +58,30 @@ pub(super) fn run(case: &Case, handed_ns: &[u64]) -> Result<Outcome, String> {
 }
 
 impl Run {
+    fn new(words: &str, handed_ns: &[u64]) -> Result<Self, String> {
+        let mut run = Self {
+            q: words.parse()?,
+            rng: Rng::new(1),
+            sysctl: Sysctl::default(),
+            count: Counters::default(),
+            trace: Trace::default(),
+            pool: Pool::default(),
+            out: Outcome { handed_ns: handed_ns.to_vec(), ..Outcome::default() },
+            wakes_at: None,
+        };
+        let link = LinkFacts { link_len: lowwater_wire::ether::HEADER_LEN, ..LinkFacts::ip(1_500) };
+        // The guest's disciplines are there some time before the first frame.
+        run.with(Instant::from_millis(900), |q, cx, _| q.attach(cx, &link));
+        Ok(run)
+    }
+
+    fn next(&mut self, now: Instant) -> Option<Packet> {
+        match self.with(now, |q, cx, gone| q.dequeue(cx, gone)) {
+            Dequeued::Packet(packet) => Some(packet),
+            _ => None,
+        }
+    }
+
     fn with<T>(&mut self, now: Instant, f: impl FnOnce(&mut Any, &mut Cx<'_>, &mut Gone) -> T) -> T {
         let mut cx = Cx {
             now,
