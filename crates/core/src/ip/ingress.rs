@@ -53,6 +53,15 @@ impl Ingress {
         self.packet.payload.slice(at.min(self.packet.payload.len())..)
     }
 
+    /// Copies the IP header and the first `header_len` bytes of the transport to `to`, in place of what is there.
+    pub fn copy_headers(&self, header_len: usize, to: &mut Vec<u8>) {
+        let (len, head) = (usize::from(self.l4_offset) + header_len, self.packet.head.as_slice());
+        let first = head.get(..len).unwrap_or(head);
+        to.clear();
+        to.extend_from_slice(first);
+        to.extend_from_slice(self.packet.payload.get(..len - first.len()).unwrap_or_default());
+    }
+
     /// ECN codepoint: 0 not-ECT, 1 ECT(1), 2 ECT(0), 3 CE (RFC 3168 section 5).
     #[must_use]
     pub const fn ecn(&self) -> u8 {

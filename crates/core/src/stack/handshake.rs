@@ -73,7 +73,8 @@ impl Stack {
         let dst = self.route(Some(tuple.local_ip), tuple.remote_ip).map_err(|_| DropWhy::NoRoute)?;
         let isn = isn.unwrap_or_else(|| self.env.secrets.isn(tuple, self.now));
         let ts_offset = self.env.secrets.ts_offset(tuple);
-        let setup = Setup { tuple: *tuple, mtu: dst.mtu, isn, ts_offset, options };
+        let saved_syn = options.save_syn.then(|| self.openers.syn_head.as_slice().into());
+        let setup = Setup { tuple: *tuple, mtu: dst.mtu, isn, ts_offset, options, saved_syn };
         if admission == Admission::Cookie {
             return self.send_cookie(listener, setup, syn);
         }

@@ -122,6 +122,9 @@ impl Stack {
             pinned_bytes: ingress.packet.payload.len() as u32,
             payload,
         };
+        if flags.contains(TcpFlags::SYN) && !flags.contains(TcpFlags::ACK) {
+            ingress.copy_headers(view.header_len(), &mut self.openers.syn_head);
+        }
         let tuple = tuple_of(ingress, view.src_port(), view.dst_port());
         self.tcp_segment(&tuple, seg);
     }

@@ -85,6 +85,8 @@ struct Openers {
     fastopen: FastOpenHost,
     cookies: SynCookies,
     sctp: CookieKey,
+    /// Headers of the SYN at hand, for listeners that save them.
+    syn_head: Vec<u8>,
 }
 
 /// Packets that were received and wait to be processed as one batch.
@@ -126,6 +128,7 @@ impl Stack {
             fastopen: FastOpenHost::new(&env.rng),
             cookies: SynCookies::new(&mut env.rng.fork("syncookies")),
             sctp: CookieKey::new(&mut env.rng.fork("sctp-cookies")),
+            syn_head: Vec::new(),
         };
         let mut stack = Self {
             now,

@@ -161,6 +161,32 @@ impl Stack {
         }
     }
 
+    /// The IP and TCP headers of the SYN that began the connection, as they came: until they are forgotten, and only where its listener had
+    /// `save_syn` (TCP_SAVED_SYN).
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`]; [`Error::Unsupported`] on anything but a connection.
+    pub fn tcp_saved_syn(&self, id: SocketId) -> Result<Option<&[u8]>, Error> {
+        match &self.sockets.get(id).ok_or(Error::NoSuchSocket)?.socket {
+            Socket::Tcp(conn) => Ok(conn.saved_syn()),
+            _ => Err(Error::Unsupported),
+        }
+    }
+
+    /// Forgets those headers.
+    ///
+    /// # Errors
+    /// As [`Stack::tcp_saved_syn`].
+    pub fn tcp_forget_syn(&mut self, id: SocketId) -> Result<(), Error> {
+        match &mut self.sockets.get_mut(id).ok_or(Error::NoSuchSocket)?.socket {
+            Socket::Tcp(conn) => {
+                conn.forget_syn();
+                Ok(())
+            }
+            _ => Err(Error::Unsupported),
+        }
+    }
+
     /// SO_RCVLOWAT: a reader is told once so many bytes wait, or no more fit.
     ///
     /// # Errors

@@ -89,7 +89,7 @@ impl Stack {
         let options = self.env.option_sets.share(options);
         let Ok(dst) = self.route(Some(tuple.local_ip), tuple.remote_ip) else { return true };
         let ts_offset = self.env.secrets.ts_offset(tuple);
-        let setup = Setup { tuple: *tuple, mtu: dst.mtu, isn: seg.ack, ts_offset, options };
+        let setup = Setup { tuple: *tuple, mtu: dst.mtu, isn: seg.ack, ts_offset, options, saved_syn: None };
         if accept_full {
             self.env.count.tcp_ext.listen_overflows += 1;
             self.env.count.tcp_ext.listen_drops += 1;

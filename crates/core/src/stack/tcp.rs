@@ -68,6 +68,7 @@ impl Stack {
             isn: old.as_ref().map_or_else(|| self.env.secrets.isn(&tuple, self.now), |old| old.isn),
             ts_offset: self.env.secrets.ts_offset(&tuple),
             options: self.env.option_sets.share(options),
+            saved_syn: None,
         };
         Ok((setup, path, old))
     }

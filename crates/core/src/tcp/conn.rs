@@ -112,7 +112,7 @@ impl Conn {
     /// An active open: the SYN is the first thing that [`Conn::output`] returns.
     #[must_use]
     pub fn connect(cx: &mut Cx<'_>, setup: Setup) -> Self {
-        let Setup { tuple, mtu, isn, ts_offset, options } = setup;
+        let Setup { tuple, mtu, isn, ts_offset, options, .. } = setup;
         let mut peer = Negotiated::offer(cx.sysctl, &tuple, mtu, &options, ts_offset);
         let window = window::initial(cx.sysctl, &options, peer.advmss, peer.wscale);
         peer.rcv_wscale = window.wscale;
@@ -166,7 +166,7 @@ impl Conn {
     /// A passive open: the connection of a request whose handshake is complete but for the segment at hand.
     pub(super) fn accept(cx: &mut Cx<'_>, from: Accepted) -> Self {
         let Accepted { setup, peer, window, irs, snd_wnd, sent } = from;
-        let Setup { tuple, mtu, isn, options, .. } = setup;
+        let Setup { tuple, mtu, isn, options, saved_syn, .. } = setup;
         let mut conn = Self {
             state: State::SynRecv,
             snd: SendWindow::new(u32::from(snd_wnd), irs, isn + 1),
@@ -181,6 +181,9 @@ impl Conn {
             options,
             peer,
         };
+        if saved_syn.is_some() {
+            conn.rest.seldom().saved_syn = saved_syn;
+        }
         conn.tx.follow_departures();
         cx.count.tcp.passive_opens += 1;
         conn.rx.synchronize(irs);

@@ -70,6 +70,8 @@ pub struct Setup {
     pub ts_offset: u32,
     /// Options of the socket.
     pub options: Arc<SocketOptions>,
+    /// Headers of the SYN that began it, where somebody wants them (TCP_SAVE_SYN).
+    pub saved_syn: Option<Box<[u8]>>,
 }
 
 /// What the device below can take; asked anew for every output call, since routes change.

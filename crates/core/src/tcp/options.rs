@@ -59,6 +59,8 @@ pub struct SocketOptions {
     pub fastopen_no_cookie: bool,
     /// TCP_DEFER_ACCEPT in timeouts of the SYN-ACK ([`secs_to_retrans`]); 0 for none.
     pub defer_accept: u8,
+    /// TCP_SAVE_SYN of a listener: its connections keep the headers of their SYN until somebody has read them.
+    pub save_syn: bool,
     /// TCP_RTO_MIN_US; 0 takes tcp_rto_min_us.
     pub rto_min_us: u32,
     /// TCP_RTO_MAX_MS; 0 takes tcp_rto_max_ms.
@@ -103,6 +105,7 @@ impl SocketOptions {
             fastopen_connect: false,
             fastopen_no_cookie: false,
             defer_accept: 0,
+            save_syn: false,
             rto_min_us: 0,
             rto_max_ms: 0,
             delack_max_us: 0,

@@ -413,7 +413,7 @@ mod tests {
         let mut w = World::new();
         let tuple = Tuple::new(SocketAddr::from(([10, 0, 0, 1], 80)), SocketAddr::from(([10, 0, 0, 2], 5)));
         let options = std::sync::Arc::new(SocketOptions::new(&w.sysctl));
-        let setup = Setup { tuple, mtu: 1_500, isn: Seq(0), ts_offset: 0, options };
+        let setup = Setup { tuple, mtu: 1_500, isn: Seq(0), ts_offset: 0, options, saved_syn: None };
         let syn = Segment {
             at: Instant::ZERO,
             seq: Seq(0),

@@ -26,6 +26,23 @@ pub(super) struct Seldom {
     /// When the reason in force began.
     since: Instant,
     counts: WaitCounts,
+    /// Headers of the SYN that began the connection, until they were read (TCP_SAVED_SYN).
+    pub(super) saved_syn: Option<Box<[u8]>>,
+}
+
+impl Conn {
+    /// Headers of the SYN that began the connection (TCP_SAVED_SYN).
+    #[must_use]
+    pub fn saved_syn(&self) -> Option<&[u8]> {
+        self.rest.seldom.as_ref()?.saved_syn.as_deref()
+    }
+
+    /// They were read.
+    pub fn forget_syn(&mut self) {
+        if let Some(seldom) = &mut self.rest.seldom {
+            seldom.saved_syn = None;
+        }
+    }
 }
 
 impl Rest {

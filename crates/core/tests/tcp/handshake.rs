@@ -531,3 +531,24 @@ fn an_unreachable_peer_ends_a_request_in_silence() {
         }
     }
 }
+
+#[test]
+fn the_headers_of_the_syn_are_kept_where_the_listener_asks() {
+    let options: fn(&mut SocketOptions) = |o| o.save_syn = true;
+    let p = Peer::server(Shape { options, ..Shape::default() });
+    let syn = p.stack.tcp_saved_syn(p.sock).unwrap().expect("kept").to_vec();
+    // IPv4 without options, TCP with MSS and SACK-permitted; the flags are SYN alone.
+    assert_eq!((syn[0], syn[9], usize::from(syn[32] >> 4) * 4, syn[33]), (0x45, 6, syn.len() - 20, 2));
+    let mut p = p;
+    p.stack.tcp_forget_syn(p.sock).unwrap();
+    assert_eq!(p.stack.tcp_saved_syn(p.sock).unwrap(), None);
+}
+
+#[test]
+fn the_headers_of_the_syn_are_not_kept_otherwise() {
+    let p = Peer::server(Shape::default());
+    assert_eq!(p.stack.tcp_saved_syn(p.sock).unwrap(), None);
+    let options: fn(&mut SocketOptions) = |o| o.save_syn = true;
+    let p = Peer::client(Shape { options, ..Shape::default() });
+    assert_eq!(p.stack.tcp_saved_syn(p.sock).unwrap(), None);
+}

@@ -58,7 +58,8 @@ impl Host {
             TCP_MAXSEG => Told::Int(self.maxseg(fd, &o)?),
             TCP_INFO => Told::copy(&self.info(fd)?.emit()),
             TCP_CC_INFO => self.congestion_info(fd)?,
-            TCP_SAVED_SYN | TCP_ULP => Told::Bytes(Bytes::new()),
+            TCP_SAVED_SYN => self.saved_syn(fd, len)?,
+            TCP_ULP => Told::Bytes(Bytes::new()),
             TCP_CONGESTION => {
                 let mut name = [0; NAME_MAX];
                 for (to, from) in name.iter_mut().zip(o.congestion.name().bytes()) {
@@ -100,6 +101,19 @@ impl Host {
             None => None,
         };
         Ok(info.map_or(Told::Bytes(Bytes::new()), |bbr| Told::copy(&bbr.emit())))
+    }
+
+    /// TCP_SAVED_SYN: the headers of the SYN once, if there is room for them.
+    fn saved_syn(&mut self, fd: Fd, len: usize) -> Result<Told, Errno> {
+        let Some(id) = self.conn(fd)? else { return Ok(Told::Bytes(Bytes::new())) };
+        let Some(head) = self.stack.tcp_saved_syn(id)?.map(Bytes::copy_from_slice) else {
+            return Ok(Told::Bytes(Bytes::new()));
+        };
+        if len < head.len() {
+            return Err(Errno::EINVAL);
+        }
+        self.stack.tcp_forget_syn(id)?;
+        Ok(Told::Bytes(head))
     }
 
     /// TCP_INFO of a socket in any state.
@@ -196,6 +210,10 @@ impl Host {
             }
             TCP_THIN_LINEAR_TIMEOUTS => {
                 within(0, 1).and_then(|v| self.change(fd, |o| o.thin_linear_timeouts = v != 0))
+            }
+            TCP_SAVE_SYN => {
+                self.set_plain_int(fd, SOL_TCP, name, value)?;
+                self.change(fd, |o| o.save_syn = n != 0)
             }
             TCP_THIN_DUPACK => within(0, 1).map(|_| ()),
             TCP_RTO_MAX_MS => within(1_000, 120_000).and_then(|v| self.change(fd, |o| o.rto_max_ms = v)),

@@ -33,6 +33,7 @@ pub(super) fn put_options(e: &mut Encoder, o: &SocketOptions) {
         fastopen_connect,
         fastopen_no_cookie,
         defer_accept,
+        save_syn,
         rto_min_us,
         rto_max_ms,
         delack_max_us,
@@ -41,9 +42,16 @@ pub(super) fn put_options(e: &mut Encoder, o: &SocketOptions) {
         mtu_discover,
         ttl,
     } = o;
-    for on in
-        [nodelay, cork, keepalive, oobinline, fastopen_connect, fastopen_no_cookie, thin_linear_timeouts]
-    {
+    for on in [
+        nodelay,
+        cork,
+        keepalive,
+        oobinline,
+        fastopen_connect,
+        fastopen_no_cookie,
+        thin_linear_timeouts,
+        save_syn,
+    ] {
         e.flag(*on);
     }
     let bounds = [rto_min_us, rto_max_ms, delack_max_us];
@@ -65,7 +73,7 @@ pub(super) fn put_options(e: &mut Encoder, o: &SocketOptions) {
 pub(super) fn get_options(d: &mut Decoder<'_>) -> Option<SocketOptions> {
     let (nodelay, cork, keepalive, oobinline) = (d.flag()?, d.flag()?, d.flag()?, d.flag()?);
     let (fastopen_connect, fastopen_no_cookie) = (d.flag()?, d.flag()?);
-    let thin_linear_timeouts = d.flag()?;
+    let (thin_linear_timeouts, save_syn) = (d.flag()?, d.flag()?);
     let (keepidle, keepintvl, keepcnt) = (d.small()?, d.small()?, d.small()?);
     let (user_timeout_ms, notsent_lowat, window_clamp) = (d.small()?, d.small()?, d.small()?);
     let fastopen = d.small()?;
@@ -103,6 +111,7 @@ pub(super) fn get_options(d: &mut Decoder<'_>) -> Option<SocketOptions> {
         fastopen_connect,
         fastopen_no_cookie,
         defer_accept,
+        save_syn,
         rto_min_us,
         rto_max_ms,
         delack_max_us,
