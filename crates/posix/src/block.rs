@@ -29,6 +29,8 @@ pub(crate) struct Progress {
     pub(crate) data: BytesMut,
     /// A socket that lingers behind a closed descriptor.
     pub(crate) lingers: Option<SocketId>,
+    /// The association that it began, or waits for.
+    pub(crate) assoc: Option<SocketId>,
 }
 
 impl Progress {

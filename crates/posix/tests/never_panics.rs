@@ -4,6 +4,7 @@ mod support;
 use bytes::Bytes;
 use lowwater_core::base::{Duration, Rng};
 use lowwater_posix::abi::*;
+use lowwater_posix::sctp::layout::{LAYOUTS, SOCKADDR_STORAGE, layout, sockaddr_bytes};
 use lowwater_posix::{
     Call, CallId, Control, EpollEvent, Fd, Host, Name, Optval, Piece, PollFd, RecvKind, Room, SendKind,
     Started,
@@ -97,7 +98,55 @@ impl Chance {
         self.one(&[0, 1, 10, 1_000, 5_000, 100_000])
     }
 
+    /// An option of SCTP: a structure of any kind, with an address or noise, long enough or not.
+    fn sctp_option(&mut self, fd: Fd) -> Call {
+        let (level, name) = (SOL_SCTP, self.below(134) as i32);
+        let of = &LAYOUTS[self.below(LAYOUTS.len())];
+        let mut bytes = vec![0; of.size];
+        for (field, ..) in of.fields {
+            let small = self.below(2) == 0;
+            let number = if small { self.below(4) as u64 } else { self.int() as u64 };
+            of.put(&mut bytes, field, number);
+        }
+        let (host, port) = (self.one(&[A, B, "0.0.0.0"]), self.one(&[0, 80]));
+        for (field, _, size) in of.fields {
+            if *size == SOCKADDR_STORAGE && self.below(3) > 0 {
+                of.put_address(&mut bytes, field, at(host, port));
+            }
+        }
+        if self.below(5) == 0 {
+            bytes = sockaddr_bytes(at(host, port));
+        }
+        bytes.resize(self.one(&[bytes.len(), bytes.len(), bytes.len(), 4, 8, 152, 0]), 0);
+        match self.below(3) {
+            0 => Call::GetsockoptIn { fd, level, name, value: bytes.into() },
+            _ => Call::Setsockopt { fd, level, name, value: Optval::Bytes(bytes.into()) },
+        }
+    }
+
+    /// What an SCTP message is sent with.
+    fn sctp_control(&mut self) -> Vec<Control> {
+        let (ty, name) = self.one(&[
+            (SCTP_SNDRCV, "sctp_sndrcvinfo"),
+            (SCTP_SNDINFO, "sctp_sndinfo"),
+            (SCTP_PRINFO, "sctp_prinfo"),
+            (SCTP_INIT, "sctp_initmsg"),
+        ]);
+        let of = layout(name).expect("a structure");
+        let mut bytes = vec![0; of.size];
+        for (field, ..) in of.fields {
+            let any = self.0.next_u64();
+            let number = self.one(&[0, 0, 1, 3, 4, 0x200, any]);
+            of.put(&mut bytes, field, number);
+        }
+        bytes.truncate(self.one(&[bytes.len(), bytes.len(), bytes.len(), 4]));
+        vec![Control { level: IPPROTO_SCTP, ty, data: bytes.into() }]
+    }
+
     fn sockopt(&mut self, fd: Fd) -> Call {
+        if self.below(4) == 0 {
+            return self.sctp_option(fd);
+        }
         let (level, top) =
             self.one(&[(SOL_SOCKET, 83), (SOL_IP, 53), (SOL_TCP, 47), (SOL_IPV6, 80), (77, 3)]);
         let name = self.below(top) as i32;
@@ -142,6 +191,8 @@ impl Chance {
             lens[..count].iter().map(|&len| if bad { Piece::Bad(len) } else { Piece::zeros(len) }).collect();
         let to = if self.below(3) == 0 { Some(self.name()) } else { None };
         let control = if self.below(5) == 0 {
+            self.sctp_control()
+        } else if self.below(5) == 0 {
             vec![Control::int(self.one(&[0, 1, 6]), self.int(), 1)]
         } else {
             Vec::new()
@@ -154,9 +205,27 @@ impl Chance {
         match self.below(20) {
             0 | 1 => Call::Socket {
                 domain: self.one(&[AF_INET, AF_INET, AF_INET, AF_INET6, AF_INET6, 99]),
-                ty: self.one(&[SOCK_STREAM, SOCK_STREAM, SOCK_STREAM, SOCK_STREAM, SOCK_DGRAM, 3])
-                    | self.one(&[0, SOCK_NONBLOCK]),
-                protocol: self.one(&[0, 0, 0, 0, 0, IPPROTO_TCP, IPPROTO_UDP, -1]),
+                ty: self.one(&[
+                    SOCK_STREAM,
+                    SOCK_STREAM,
+                    SOCK_STREAM,
+                    SOCK_STREAM,
+                    SOCK_DGRAM,
+                    SOCK_SEQPACKET,
+                    3,
+                ]) | self.one(&[0, SOCK_NONBLOCK]),
+                protocol: self.one(&[
+                    0,
+                    0,
+                    0,
+                    0,
+                    IPPROTO_TCP,
+                    IPPROTO_UDP,
+                    IPPROTO_SCTP,
+                    IPPROTO_SCTP,
+                    IPPROTO_SCTP,
+                    -1,
+                ]),
             },
             2 => Call::Bind { fd, addr: self.name() },
             3 => Call::Listen { fd, backlog: self.int() },

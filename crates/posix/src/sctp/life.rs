@@ -175,6 +175,9 @@ impl Host {
         let sock = self.files.sock(fd)?;
         let (kind, connecting, v6) = (sock.kind, self.sctp(fd)?.connecting, sock.v6);
         let many = self.sctp(fd)?.many;
+        if let Some(id) = p.assoc {
+            return self.sctp_connected(fd, id, Errno::EINPROGRESS, p);
+        }
         match kind {
             Kind::Conn(id) if connecting => {
                 let first = if p.begun { Errno::EINPROGRESS } else { Errno::EALREADY };
@@ -184,13 +187,8 @@ impl Host {
             Kind::Listener(_) if !many => Err(Errno::EISCONN),
             _ => {
                 let remote = Self::stack_remote(take_addr(v6, name)?, self.sctp(fd)?.bound.first().copied());
-                if many && let Some(id) = self.sctp_with(fd, remote) {
-                    // Blocked before: what it began is under way; else the peer is one already.
-                    return if p.begun {
-                        self.sctp_connected(fd, id, Errno::EINPROGRESS, p)
-                    } else {
-                        Err(Errno::EISCONN)
-                    };
+                if many && self.sctp_with(fd, remote).is_some() {
+                    return Err(Errno::EISCONN);
                 }
                 let id = self.sctp_open(fd, &[remote])?;
                 self.sctp_connected(fd, id, Errno::EINPROGRESS, p)
@@ -200,8 +198,7 @@ impl Host {
 
     /// SCTP_SOCKOPT_CONNECTX: an association with a peer of several addresses.
     pub(super) fn sctp_connectx(&mut self, fd: Fd, bytes: &[u8], p: &mut Progress) -> Answer {
-        if p.begun {
-            let id = self.assocs_of(fd).last().copied().ok_or(Errno::ENOTCONN)?;
+        if let Some(id) = p.assoc {
             return self.sctp_connected(fd, id, Errno::EINPROGRESS, p);
         }
         let remotes = addresses(bytes)?;
@@ -242,10 +239,15 @@ impl Host {
                 if nonblocking || p.expired || timeout.is_some_and(|t| t.is_zero()) {
                     return Err(still);
                 }
+                p.assoc = Some(id);
                 p.wait(self.now, timeout)
             }
             Ok(State::Closed) | Err(_) => {
                 let error = self.stack.take_any_error(id).map_or(Errno::ECONNREFUSED, Errno::from);
+                // A reader may have seen its end before, or another connect().
+                if !self.assocs_of(fd).contains(&id) {
+                    return Err(error);
+                }
                 if self.sctp(fd)?.many {
                     self.sctp_leave(fd, id);
                 } else {

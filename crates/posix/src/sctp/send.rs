@@ -112,7 +112,12 @@ impl Host {
             }
             None => None,
         };
-        let Some(id) = self.sctp_target(&write, &about, to)? else {
+        let target = match p.assoc {
+            // What it waited for is gone: nothing begins in its place.
+            Some(id) => Some(id).filter(|id| self.assocs_of(write.fd).contains(id)),
+            None => self.sctp_target(&write, &about, to)?,
+        };
+        let Some(id) = target else {
             let error = self.files.sock_mut(write.fd)?.take_error();
             return Ok(Some(write.fail(error.unwrap_or(Errno::EPIPE))));
         };
@@ -133,7 +138,9 @@ impl Host {
                 if write.impatient(sock) {
                     return Err(Errno::EAGAIN);
                 }
-                p.wait(self.now, sock.knobs.sndtimeo)
+                let timeout = sock.knobs.sndtimeo;
+                p.assoc = Some(id);
+                p.wait(self.now, timeout)
             }
             Err(e) => Ok(Some(write.fail(e.into()))),
         }
