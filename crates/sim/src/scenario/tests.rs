@@ -65,3 +65,17 @@ fn a_clean_path_is_filled_and_a_lossy_one_recovers() {
     let f = bulk(&lossy).expect("no promise is broken");
     assert!(f.complete && of(&f, "retrans_segs") > 0.0, "{:?}", f.named());
 }
+
+#[test]
+fn the_queue_aware_limit_holds_before_a_shaper() {
+    let of = |rate: u64, flows, rtt_ms, completions| {
+        let mut p = QueueAware { rate, flows, rtt: Duration::from_millis(rtt_ms), ..QueueAware::default() };
+        for (key, value) in [("qdisc", "tbf"), ("completions", completions)] {
+            assert_eq!(p.set(key, value), Some(Ok(())));
+        }
+        run(&p)
+    };
+    for figures in [of(100_000_000, 1, 20, "exact"), of(5_000_000, 4, 1, "late")] {
+        assert_eq!(figures.get("holds"), Some(1.0), "{:?}", figures.named());
+    }
+}
