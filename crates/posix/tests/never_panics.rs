@@ -286,6 +286,22 @@ impl Chance {
     }
 }
 
+/// A socket of SCTP at B that listens, and one at A that has an association with it.
+fn associated(net: &mut Net, ty: i32, port: u16) {
+    let open = |ty| Call::Socket { domain: AF_INET, ty, protocol: IPPROTO_SCTP };
+    let port = if ty == SOCK_STREAM { port } else { port + 1 };
+    let addr = Name::Inet(at(B, port));
+    let listening = ok(&mut net.b, open(SOCK_SEQPACKET)) as Fd;
+    ok(&mut net.b, Call::Bind { fd: listening, addr });
+    ok(&mut net.b, Call::Listen { fd: listening, backlog: 5 });
+    let fd = ok(&mut net.a, open(ty)) as Fd;
+    let started = net.a.call(Call::Connect { fd, addr });
+    net.run(Duration::from_millis(100));
+    if let Started::Blocked(id) = started {
+        assert_eq!(net.a.take(id).map(|(_, reply)| reply.ret), Some(0), "an association");
+    }
+}
+
 fn world(seed: u64) -> usize {
     let mut chance = Chance(Rng::new(seed), Vec::new());
     let mut net = Net::new();
@@ -300,6 +316,9 @@ fn world(seed: u64) -> usize {
     }
     let listening = listener(&mut net.b, 80);
     ok(&mut net.b, setint(listening, SOL_TCP, TCP_FASTOPEN, 5));
+    for ty in [SOCK_STREAM, SOCK_SEQPACKET] {
+        associated(&mut net, ty, 80 + connections as u16);
+    }
     for _ in 0..CALLS {
         let which = chance.below(2);
         let host: &mut Host = if which == 0 { &mut net.a } else { &mut net.b };
