@@ -94,7 +94,7 @@ counter_group! {
         tcp_ofo_queue = "TCPOFOQueue", tcp_ofo_drop = "TCPOFODrop", tcp_ofo_merge = "TCPOFOMerge",
         tcp_challenge_ack = "TCPChallengeACK", tcp_syn_challenge = "TCPSYNChallenge",
         tcp_from_zero_window_adv = "TCPFromZeroWindowAdv", tcp_to_zero_window_adv = "TCPToZeroWindowAdv", tcp_want_zero_window_adv = "TCPWantZeroWindowAdv",
-        tcp_syn_retrans = "TCPSynRetrans", tcp_orig_data_sent = "TCPOrigDataSent",
+        tcp_syn_retrans = "TCPSynRetrans", tcp_retrans_fail = "TCPRetransFail", tcp_orig_data_sent = "TCPOrigDataSent",
         tcp_hystart_train_detect = "TCPHystartTrainDetect", tcp_hystart_train_cwnd = "TCPHystartTrainCwnd",
         tcp_hystart_delay_detect = "TCPHystartDelayDetect", tcp_hystart_delay_cwnd = "TCPHystartDelayCwnd",
         tcp_ack_skipped_syn_recv = "TCPACKSkippedSynRecv", tcp_ack_skipped_paws = "TCPACKSkippedPAWS", tcp_ack_skipped_seq = "TCPACKSkippedSeq",

@@ -32,10 +32,12 @@ pub enum Wait {
     HostQueue,
     /// No route, or the path's device is gone.
     NoPath,
+    /// The queue below had no room for the last packet, which is unsent again (`tcp_transmit_skb`).
+    Refused,
 }
 
 /// Number of [`Wait`] reasons.
-pub const WAIT_REASONS: usize = 14;
+pub const WAIT_REASONS: usize = 15;
 
 impl Wait {
     /// All reasons in the order of their discriminants.
@@ -54,6 +56,7 @@ impl Wait {
         Self::Pacing,
         Self::HostQueue,
         Self::NoPath,
+        Self::Refused,
     ];
 
     /// The reason's name in reports.
@@ -74,6 +77,7 @@ impl Wait {
             Self::Pacing => "pacing",
             Self::HostQueue => "host_queue",
             Self::NoPath => "no_path",
+            Self::Refused => "refused",
         }
     }
 }

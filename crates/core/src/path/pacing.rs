@@ -187,6 +187,11 @@ impl Pacing {
         departure
     }
 
+    /// What [`Self::on_send`] was told of last was not sent: the next packet may leave at `wstamp` again.
+    pub const fn take_back(&mut self, wstamp: Instant) {
+        self.wstamp = wstamp;
+    }
+
     /// Segments with data left in a way that is never paced, such as with a SYN.
     pub fn count(&mut self, segs: u16) {
         self.sent = (u16::from(self.sent).saturating_add(segs)).min(UNPACED_SEGMENTS.into()) as u8;

@@ -155,6 +155,11 @@ impl Rtt {
         self.backoff = (self.backoff + 1).min(BACKOFF_MAX);
     }
 
+    /// The retransmission of the last timeout could not leave this host: that one does not double.
+    pub const fn take_back_backoff(&mut self) {
+        self.backoff = self.backoff.saturating_sub(1);
+    }
+
     /// The timeout returns to what the estimate says.
     pub fn reset_backoff(&mut self) {
         self.backoff = 0;

@@ -46,4 +46,12 @@ impl Gone {
     pub(super) fn release(&mut self, packet: &mut Packet) {
         self.released.extend(packet.owner.take());
     }
+
+    /// Of what was refused since there were `from` packets here, a part of the same packet was taken: the whole counts as taken, and
+    /// nobody hears of the rest (`tbf_segment`).
+    pub(super) fn release_refused(&mut self, from: usize) {
+        for (packet, _) in self.packets[from..].iter_mut().filter(|(_, fate)| *fate == Fate::Refused) {
+            self.released.extend(packet.owner.take());
+        }
+    }
 }

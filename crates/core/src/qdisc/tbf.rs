@@ -5,7 +5,7 @@ use super::inner::Inner;
 use super::look::{LinkFacts, Size};
 use super::spec::{CHILD, RATES, TIMES, Words};
 use super::stats::{Field, Report, Stats, Value};
-use super::{Dequeued, Fifo, Gone, Qdisc};
+use super::{Dequeued, Fate, Fifo, Gone, Qdisc};
 use crate::base::{Cx, Instant};
 use crate::offload;
 use crate::packet::Packet;
@@ -140,8 +140,14 @@ impl Qdisc for Tbf {
             self.stats.drops += 1;
             return gone.refuse(packet);
         }
+        let (mut taken, before) = (false, gone.packets.len());
         for segment in offload::segment(packet, self.link_len, false) {
+            let from = gone.packets.len();
             self.inner.enqueue(cx, segment, gone, &mut self.stats);
+            taken |= gone.packets[from..].iter().all(|(_, fate)| *fate != Fate::Refused);
+        }
+        if taken {
+            gone.release_refused(before);
         }
     }
 

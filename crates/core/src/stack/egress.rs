@@ -10,6 +10,7 @@
 //! Flows write as far as their credit and the budget go, never looking at the queue below: its backlog is for the queueing
 //! discipline to judge.
 use super::link::LOOPBACK;
+use super::queue::Handing;
 use super::{Stack, Transmitted};
 use crate::base::{DeviceId, DropWhy, Error, FlowId, SocketId, Tuple};
 use crate::device::{Device, Submit};
@@ -18,7 +19,7 @@ use crate::offload::{self, Coalesced};
 use crate::packet::{Csum, GsoKind, Head, Offload, Owner, Packet};
 use crate::qdisc::{Dequeued, Qdisc as _};
 use crate::socket::{Path, Socket, Turn};
-use crate::tcp::{Outgoing, PathCaps};
+use crate::tcp::{Attempt, Outgoing, PathCaps};
 use core::net::IpAddr;
 use lowwater_wire::protocol;
 use lowwater_wire::tcp::{CHECKSUM_OFFSET, TcpFlags};
@@ -86,24 +87,37 @@ impl Stack {
             };
             let owner = (out.charge > 0).then_some(Owner { flow: FlowId(id), charge: out.charge });
             let tuple = *conn.tuple();
-            match entry.path.as_mut().filter(|_| reachable) {
+            let (attempt, charge) = (out.attempt, out.charge);
+            let failed = match entry.path.as_mut().filter(|_| reachable) {
                 Some(path) => {
                     let dst = path.dst;
                     let ident = path.ids.take(out.segs);
                     let numbers = (Some(ident), path.ids.flow_label);
+                    self.down.handing = Some(Handing { owner, refused: false });
                     self.send_tcp(&tuple, &dst, numbers, owner, out);
+                    self.down.handing.take().is_some_and(|handing| handing.refused).then_some(true)
                 }
                 None => {
                     self.env.count.ip.out_no_routes += 1;
                     self.env.count.dropped(DropWhy::NoRoute);
-                    if let Some(owner) = owner {
-                        self.refund(owner, true);
-                    }
+                    Some(false)
                 }
+            };
+            if let Some(congested) = failed {
+                self.tcp_refused(id, attempt.as_ref(), charge, congested);
+                return sent + 1;
             }
         }
         self.settle(id, Turn::AGAIN);
         budget
+    }
+
+    /// What a flow has just handed down did not get into a queue: the flow hears of it, and its turn is over.
+    fn tcp_refused(&mut self, id: SocketId, attempt: Option<&Attempt>, charge: u32, congested: bool) {
+        if let Some(Socket::Tcp(conn)) = self.sockets.get_mut(id).map(|entry| &mut entry.socket) {
+            conn.on_refused(&mut self.env.cx(self.now, Some(id)), attempt, charge, congested);
+            self.settle(id, Turn::NONE);
+        }
     }
 
     /// A segment that no flow pays for: SYN-ACKs of requests, answers of TIME-WAIT, resets.
@@ -155,7 +169,7 @@ impl Stack {
             flow_label: numbers.1,
             ..OutputParams::new(tuple.local_ip, tuple.remote_ip, protocol::TCP)
         };
-        self.ip.output(&mut self.env.cx(self.now, None), dst, &params, packet, &mut self.outbox);
+        self.ip.output(&mut self.env.cx(self.now, None), dst, &params, packet, &mut self.down.outbox);
         self.dispatch();
     }
 
@@ -166,16 +180,16 @@ impl Stack {
     /// Carries out what the IP layer left to be done: frames go to their queues, losses to their flows.
     pub(super) fn dispatch(&mut self) {
         // A loss may make a flow say something, never at once: so this ends.
-        while !self.outbox.is_empty() {
-            let mut outbox = core::mem::take(&mut self.outbox);
+        while !self.down.outbox.is_empty() {
+            let mut outbox = core::mem::take(&mut self.down.outbox);
             for (dev, packet) in outbox.frames.drain(..) {
                 self.enqueue(dev, packet);
             }
             for (packet, why) in outbox.dropped.drain(..) {
                 self.packet_lost(&packet, why);
             }
-            if self.outbox.is_empty() {
-                self.outbox = outbox;
+            if self.down.outbox.is_empty() {
+                self.down.outbox = outbox;
             }
         }
     }

@@ -26,7 +26,7 @@ impl Stack {
             }
         }
         if self.ip.next_deadline().is_some_and(|at| at <= self.now) {
-            self.ip.on_timeout(&mut self.env.cx(self.now, None), &mut self.outbox);
+            self.ip.on_timeout(&mut self.env.cx(self.now, None), &mut self.down.outbox);
             self.dispatch();
         }
         for link in &mut self.links {

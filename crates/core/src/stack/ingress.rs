@@ -29,7 +29,7 @@ impl Stack {
             self.ingress_flush();
         }
         let mut cx = self.env.cx(self.now, None);
-        match self.ip.input_frame(&mut cx, dev, frame, &mut self.outbox) {
+        match self.ip.input_frame(&mut cx, dev, frame, &mut self.down.outbox) {
             FrameInput::Packet(packet) => {
                 self.batch.device = Some(dev);
                 self.batch.gro.receive(packet, &mut self.batch.merged);
@@ -62,7 +62,7 @@ impl Stack {
     pub(super) fn ingress_packet(&mut self, dev: DeviceId, coalesced: Coalesced) {
         let Coalesced { packet, more, push, .. } = coalesced;
         let mut cx = self.env.cx(self.now, None);
-        match self.ip.input(&mut cx, dev, packet, &mut self.outbox) {
+        match self.ip.input(&mut cx, dev, packet, &mut self.down.outbox) {
             Input::Deliver(ingress) => match ingress.protocol {
                 protocol::TCP => self.tcp_input(&ingress, more, push),
                 protocol::UDP => self.udp_input(&ingress),
@@ -70,7 +70,7 @@ impl Stack {
                 _ => {
                     cx.count.ip.in_unknown_protos += 1;
                     cx.count.dropped(DropWhy::Protocol);
-                    self.ip.unreachable(&mut cx, &ingress, Unreachable::Protocol, &mut self.outbox);
+                    self.ip.unreachable(&mut cx, &ingress, Unreachable::Protocol, &mut self.down.outbox);
                 }
             },
             Input::Error(error) => self.icmp_error(&error),
@@ -160,7 +160,7 @@ impl Stack {
             count.udp.no_ports += 1;
             count.dropped(DropWhy::NoSocket);
             let mut cx = self.env.cx(self.now, None);
-            return self.ip.unreachable(&mut cx, ingress, Unreachable::Port, &mut self.outbox);
+            return self.ip.unreachable(&mut cx, ingress, Unreachable::Port, &mut self.down.outbox);
         };
         let mut data = ingress.payload(UDP_HEADER_LEN);
         data.truncate(stated - UDP_HEADER_LEN);

@@ -45,6 +45,7 @@ use env::Env;
 use expiry::TimerKey;
 use fastopen::FastOpenHost;
 use link::{LOOPBACK, Link};
+use queue::Handing;
 
 /// What a stack is made with.
 #[derive(Clone, Debug, Default)]
@@ -89,6 +90,15 @@ struct Openers {
     syn_head: Vec<u8>,
 }
 
+/// What is on its way down.
+#[derive(Debug, Default)]
+struct Down {
+    /// What the IP layer wants done.
+    outbox: Outbox,
+    /// The packet of a flow on its way to a queue.
+    handing: Option<Handing>,
+}
+
 /// Packets that were received and wait to be processed as one batch.
 #[derive(Debug, Default)]
 struct Batch {
@@ -104,7 +114,7 @@ pub struct Stack {
     now: Instant,
     env: Env,
     ip: Ip,
-    outbox: Outbox,
+    down: Down,
     links: Vec<Link>,
     batch: Batch,
     sockets: Table,
@@ -134,7 +144,7 @@ impl Stack {
             now,
             ip: Ip::new(&mut env.rng.fork("ip")),
             env,
-            outbox: Outbox::default(),
+            down: Down::default(),
             links: Vec::new(),
             batch: Batch::default(),
             sockets: Table::new(),

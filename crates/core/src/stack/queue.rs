@@ -2,7 +2,7 @@
 use super::Stack;
 use crate::base::{DeviceId, DropWhy, FlowId};
 use crate::ip::{IcmpError, IcmpKind, Unreachable};
-use crate::packet::Packet;
+use crate::packet::{Owner, Packet};
 use crate::qdisc::{Fate, Qdisc as _};
 use crate::socket::{Socket, Turn};
 use crate::tcp::Seq;
@@ -56,6 +56,13 @@ impl Stack {
 
     pub(super) fn packet_lost(&mut self, packet: &Packet, why: DropWhy) {
         self.env.count.dropped(why);
+        if why == DropWhy::QueueFull
+            && let Some(handing) = self.down.handing.as_mut().filter(|handing| handing.is(packet))
+        {
+            // Whoever hands it down hears of it as the answer.
+            handing.refused = true;
+            return;
+        }
         if let Some(owner) = packet.owner {
             self.refund(owner, true);
         }
@@ -80,6 +87,21 @@ impl Stack {
             }
             _ => self.refund(owner, true),
         }
+    }
+}
+
+/// A packet of a flow on its way to the queue, while the flow waits for the answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Handing {
+    /// Whose it is, and what it paid; `None` where nobody pays, which then no packet of another flow does either.
+    pub(super) owner: Option<Owner>,
+    /// The queue had no room.
+    pub(super) refused: bool,
+}
+
+impl Handing {
+    fn is(&self, packet: &Packet) -> bool {
+        packet.owner.map(|owner| owner.flow) == self.owner.map(|owner| owner.flow)
     }
 }
 

@@ -257,7 +257,7 @@ impl Stack {
             dont_fragment: dont_fragment || (fits && self.env.sysctl.ip_no_pmtu_disc == 0),
             ..OutputParams::new(local.ip(), peer.ip(), protocol::UDP)
         };
-        self.ip.output(&mut self.env.cx(self.now, Some(id)), &dst, &params, packet, &mut self.outbox);
+        self.ip.output(&mut self.env.cx(self.now, Some(id)), &dst, &params, packet, &mut self.down.outbox);
         self.dispatch();
     }
 }

@@ -49,6 +49,7 @@ pub use receiver::{Arrival, Received, Receiver};
 pub use request::{Crowd, Request, RequestTimeout, RequestVerdict};
 pub use reset::reset_for;
 pub use segment::{Chunks, Ecn, Outgoing, Segment};
+pub use sender::Attempt;
 pub use seq::Seq;
 pub use state::State;
 pub use timewait::{Reusable, TimeWait, TimeWaitVerdict};

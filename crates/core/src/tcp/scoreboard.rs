@@ -5,6 +5,7 @@ use crate::base::time::Instant;
 use crate::base::{Cx, Pool};
 use crate::path::rate::Snapshot;
 use crate::ranges::RangeSet;
+use smallvec::SmallVec;
 
 /// Records that one D-SACK block above the window's edge may visit: an honest one reports a segment.
 const DSACK_RECORDS_MAX: usize = 64;
@@ -150,6 +151,27 @@ impl Flight {
         }
     }
 
+    /// The last record, at `start`, never left this host: it is unsent again. Its segments.
+    pub fn take_back(&mut self, start: u64) -> u16 {
+        let segs = self.tx.take_back(start);
+        self.packets_out = self.packets_out.saturating_sub(u32::from(segs));
+        segs
+    }
+
+    /// A retransmission of the record at `start` never left this host; `counted` as in [`Self::on_resent`]. Its segments.
+    pub fn take_back_resent(&mut self, start: u64, counted: bool) -> u16 {
+        let Some(sent) = self.tx.get_mut(start) else { return 0 };
+        let (segs, end) = (sent.segs, start + sent.span());
+        if counted && sent.has(flag::RETRANS) {
+            sent.flags &= !flag::RETRANS;
+            self.retrans_out -= u32::from(segs);
+            if sent.has(flag::LOST) {
+                self.to_resend.insert(start, end);
+            }
+        }
+        segs
+    }
+
     /// Marks one record lost; true when that is news (`tcp_mark_skb_lost`).
     pub fn mark_lost(&mut self, cx: &mut Cx<'_>, start: u64) -> bool {
         let Some(sent) = self.tx.get_mut(start) else { return false };
@@ -170,6 +192,15 @@ impl Flight {
         }
         self.lost = self.lost.wrapping_add(segs);
         true
+    }
+
+    /// The same for what a queue of our own gave up on purpose: that is no loss of the network, so controllers that look for
+    /// losses do not see it (`tp->lost`).
+    pub fn mark_given_up(&mut self, cx: &mut Cx<'_>, start: u64) -> bool {
+        let lost = self.lost;
+        let news = self.mark_lost(cx, start);
+        self.lost = lost;
+        news
     }
 
     /// Takes back every loss mark: the reduction was spurious. Walks the window; at most once per recovery.
@@ -224,13 +255,20 @@ impl Flight {
     /// Small segments behind the record at `start` are sent again with it, up to `space` bytes in all
     /// (`tcp_retrans_try_collapse`).
     pub fn collapse(&mut self, start: u64, space: usize) {
-        while self.collapses && self.tx.get(start).is_some_and(|sent| sent.payload.len() < space) {
-            let Some((from, to, flags)) = self.tx.join_next(start, space) else { return };
+        if !self.collapses {
+            return;
+        }
+        let mut joined: SmallVec<[(u64, u16); 8]> = SmallVec::new();
+        self.tx.join_following(start, space, &mut |_, to, flags| joined.push((to, flags)));
+        let Some(&(end, _)) = joined.last() else { return };
+        for (_, flags) in joined {
             self.adjust_marked(flags, -1);
-            self.to_resend.remove(from, to);
-            if self.tx.get(start).is_some_and(|s| s.flags & (flag::LOST | flag::RETRANS) == flag::LOST) {
-                self.to_resend.insert(start, to);
-            }
+        }
+        let Some(sent) = self.tx.get(start) else { return };
+        let waits = sent.flags & (flag::LOST | flag::RETRANS) == flag::LOST;
+        self.to_resend.remove(end - sent.span(), end);
+        if waits {
+            self.to_resend.insert(start, end);
         }
     }
 

@@ -1,4 +1,5 @@
 //! A parsed segment on its way up, and a planned one on its way down.
+use super::sender::Attempt;
 use super::seq::Seq;
 use crate::base::time::Instant;
 use bytes::Bytes;
@@ -120,6 +121,8 @@ pub struct Outgoing {
     pub charge: u32,
     /// Earliest departure.
     pub depart_at: Instant,
+    /// How the flow takes it back where the queue below refuses it; `None` for what carries no data.
+    pub attempt: Option<Attempt>,
 }
 
 impl Outgoing {
@@ -134,6 +137,7 @@ impl Outgoing {
             tos: 0,
             ttl: 0,
             dont_fragment: None,
+            attempt: None,
             charge: 0,
             depart_at: Instant::ZERO,
         }

@@ -98,6 +98,8 @@ pub struct SendPlan {
     pub last_sent: Option<Instant>,
     /// When it leaves: now, or later where the queue below keeps the pace.
     pub departure: Instant,
+    /// How to take it back; `None` for a SYN, which stays sent.
+    pub attempt: Option<Attempt>,
 }
 
 /// Never the payload: it is the user's, and large.
@@ -122,6 +124,7 @@ impl SendPlan {
             mss: 0,
             last_sent: None,
             departure: Instant::ZERO,
+            attempt: None,
         }
     }
 }
@@ -658,6 +661,7 @@ impl Sender {
             mss: sent.mss,
             last_sent,
             departure: sent.sent_at,
+            attempt: None,
         })
     }
 
@@ -681,5 +685,7 @@ mod handshake;
 mod hostile;
 #[cfg(test)]
 mod link;
+mod refused;
+pub use refused::{Attempt, Before, Errand};
 #[cfg(test)]
 mod tests;

@@ -12,6 +12,7 @@ use core::fmt;
 use std::collections::BTreeMap;
 pub use unsent::HeadInfo;
 use unsent::Unsent;
+mod join;
 mod unsent;
 
 /// What Linux 6.18 charges for a buffer beside its payload where pointers have 64 bits: the descriptor and the room for headers
@@ -231,6 +232,14 @@ impl TxQueue {
         Some(self.record(Sent { payload, sent_at: at, stamp, segs: 1, mss, flags, number }))
     }
 
+    /// The last record, at `start`, was not sent after all: it heads the unsent part as an element of its own. Its segments.
+    pub fn take_back(&mut self, start: u64) -> u16 {
+        let last = self.sent.last_entry().filter(|last| *last.key() == start);
+        let Some(sent) = last.map(|last| last.remove()) else { return 0 };
+        self.unsent.put_back(start, sent.payload, sent.flags & (flag::PUSH | flag::FIN | flag::EOR));
+        sent.segs
+    }
+
     /// Moves the first `len` unsent bytes into flight as one segment, copied together where they are apart; where it starts.
     /// `None` when there are fewer.
     pub fn send_gathered(&mut self, len: usize, at: Instant, stamp: TxStamp) -> Option<u64> {
@@ -329,31 +338,6 @@ impl TxQueue {
         let after = i32::from(record.segs) + i32::from(rest.segs);
         self.sent.insert(start + len as u64, rest);
         Some(after - before)
-    }
-
-    /// Joins to the record at `start` the one behind it, if both are single segments, together at most `space` bytes, and nothing
-    /// forbids it: marks of the former, a SACK of the latter. Where it started and its marks (`tcp_collapse_retrans`).
-    pub fn join_next(&mut self, start: u64, space: usize) -> Option<(u64, u64, u16)> {
-        let record = self.sent.get(&start)?;
-        let at = start + record.span();
-        let next = self.sent.get(&at)?;
-        let len = record.payload.len() + next.payload.len();
-        if record.has(flag::SYN | flag::FIN | flag::EOR)
-            || next.has(flag::SACKED)
-            || record.segs > 1
-            || next.segs > 1
-            || len > space
-        {
-            return None;
-        }
-        let next = self.sent.remove(&at)?;
-        let record = self.sent.get_mut(&start)?;
-        let mut both = BytesMut::with_capacity(len);
-        both.extend_from_slice(&record.payload);
-        both.extend_from_slice(&next.payload);
-        record.payload = both.freeze();
-        record.flags |= next.flags & (flag::EVER_RETRANS | flag::PUSH | flag::FIN | flag::EOR);
-        Some((at, at + next.span(), next.flags))
     }
 
     /// Counts the segments of the record at `start` anew at `mss`; the change.

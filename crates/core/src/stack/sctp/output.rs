@@ -104,7 +104,7 @@ impl Stack {
             flow_label: label,
             ..OutputParams::new(dst.src, remote, protocol::SCTP)
         };
-        self.ip.output(&mut self.env.cx(self.now, None), &dst, &params, packet, &mut self.outbox);
+        self.ip.output(&mut self.env.cx(self.now, None), &dst, &params, packet, &mut self.down.outbox);
         self.dispatch();
     }
 
@@ -120,7 +120,7 @@ impl Stack {
             ttl: self.default_ttl(),
             ..OutputParams::new(tuple.local_ip, tuple.remote_ip, protocol::SCTP)
         };
-        let sent = self.ip.send(&mut self.env.cx(self.now, None), &params, packet, &mut self.outbox);
+        let sent = self.ip.send(&mut self.env.cx(self.now, None), &params, packet, &mut self.down.outbox);
         if sent.is_err() {
             self.env.count.dropped(DropWhy::NoRoute);
         }

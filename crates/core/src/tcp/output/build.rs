@@ -159,6 +159,7 @@ impl Conn {
             dont_fragment: Some(self.options.dont_fragment()),
             charge,
             depart_at: plan.departure,
+            attempt: plan.attempt,
             payload: plan.payload.clone(),
         }
     }

@@ -6,6 +6,7 @@ mod mtu_probe;
 pub(super) mod nagle;
 mod probe;
 mod queue;
+mod refused;
 pub(super) mod within;
 
 pub use queue::OwnQueue;
@@ -14,7 +15,7 @@ use super::PathCaps;
 use super::chrono::Held;
 use super::conn::Conn;
 use super::segment::Outgoing;
-use super::sender::{Probe, Resend, Rexmit, SendPlan};
+use super::sender::{Before, Probe, Resend, Rexmit, SendPlan};
 use super::seq::Seq;
 use super::state::State;
 use super::tx_queue::HeadInfo;
@@ -111,7 +112,7 @@ impl Conn {
         if matches!(self.state, State::SynSent | State::SynRecv) {
             return Err(if self.tx.queue_ref().unsent_bytes() > 0 { Wait::Handshake } else { Wait::Empty });
         }
-        if let Some(probe) = self.tail_probe(cx, mss) {
+        if let Some(probe) = self.tail_probe(cx, mss, max_segs) {
             return Ok(probe);
         }
         if self.out.rexmit == Rexmit::New {
@@ -159,8 +160,9 @@ impl Conn {
         if plan.syn { self.syn_segment(cx, plan, None) } else { self.data_segment(cx, plan, true) }
     }
 
-    /// What a tail loss probe asks for: one segment past the congestion window (RFC 8985 section 7.3).
-    fn tail_probe(&mut self, cx: &mut Cx<'_>, mss: u16) -> Option<Outgoing> {
+    /// What a tail loss probe asks for: one segment past the congestion window (RFC 8985 section 7.3), or a packet of new data
+    /// where the window has room.
+    fn tail_probe(&mut self, cx: &mut Cx<'_>, mss: u16, max_segs: u16) -> Option<Outgoing> {
         let (segment, retransmitted) = match *self.out.tail_probe.take()? {
             Probe::Resend(proposed) => {
                 // What the peer's window no longer takes is not sent; then the timeout is due (`__tcp_retransmit_skb`).
@@ -173,7 +175,8 @@ impl Conn {
             // The acknowledgement of all may have come since, or one that shut the window. New data keeps to the pace.
             Probe::New if self.has_in_flight() && self.head_fits_window(mss) => {
                 let may = self.pacing_gate(cx).is_ok();
-                (may.then(|| self.commit_new(cx, usize::from(mss))).flatten(), false)
+                let len = self.probe_len(cx, mss, max_segs);
+                (may.then(|| self.commit_new(cx, len)).flatten(), false)
             }
             Probe::New | Probe::Nothing => (None, false),
         };
@@ -226,6 +229,15 @@ impl Conn {
         self.commit_new(cx, len).ok_or(Wait::Empty)
     }
 
+    /// Bytes of new data in a tail loss probe: a packet as any other, of one segment where the congestion window is full
+    /// (`tcp_write_xmit` with push_one = 2).
+    fn probe_len(&mut self, cx: &Cx<'_>, mss: u16, max_segs: u16) -> usize {
+        let segs = self.cwnd_quota().unwrap_or(1).min(max_segs).max(1);
+        let Some(head) = self.tx.peek_unsent() else { return usize::from(mss) };
+        let head = self.grow_head(cx, head, usize::from(segs) * usize::from(mss));
+        self.split_point(&head, mss, segs, self.send_window_room(), Hold::Push)
+    }
+
     /// The head of the queue, with what its packet lacks of `len` bytes taken from the next element.
     fn grow_head(&mut self, cx: &Cx<'_>, head: HeadInfo, len: usize) -> HeadInfo {
         if head.is_last || head.len >= len || !cx.sysctl.tcp_grow_packet {
@@ -237,7 +249,10 @@ impl Conn {
 
     /// Takes `len` bytes off the head element and sends them for the first time.
     fn commit_new(&mut self, cx: &mut Cx<'_>, len: usize) -> Option<Outgoing> {
-        let plan = self.tx.commit_send(cx, &mut self.path, len)?;
+        let mut plan = self.tx.commit_send(cx, &mut self.path, len)?;
+        if let Some(attempt) = &mut plan.attempt {
+            attempt.before = Before { sml: self.snd.sml, probes: self.timers.probes_out };
+        }
         if plan.payload.len() < usize::from(plan.mss) * usize::from(plan.segs) {
             self.snd.sml = plan.seq + plan.payload.len() as u32 + u32::from(plan.fin);
         }
@@ -368,7 +383,10 @@ impl Conn {
         let sent = self.out.burst_segs;
         let starved = self.tx.after_write(cx, &mut self.path, sent, why == Wait::Cwnd, self.app.nospace);
         self.keep_time(cx, why, starved);
-        if matches!(why, Wait::RecvWindow | Wait::Nagle | Wait::Cork | Wait::Defer | Wait::NoPath) {
+        if matches!(
+            why,
+            Wait::RecvWindow | Wait::Nagle | Wait::Cork | Wait::Defer | Wait::NoPath | Wait::Refused
+        ) {
             self.arm_probe_if_stuck(cx);
         }
         self.out.tried();
@@ -425,7 +443,7 @@ impl Conn {
         starved
     }
 
-    fn refund(&mut self, charge: u32) {
+    pub(super) fn refund(&mut self, charge: u32) {
         if self.out.credit.refund(charge) {
             self.out.try_send(self.default_hold());
         }
@@ -446,14 +464,5 @@ impl Conn {
         self.tx.on_given_up(cx, &mut self.path, seq, len);
         self.refund(charge);
         self.out.try_send(self.default_hold());
-    }
-
-    /// The queue below refused a packet at enqueue: it was never sent, which says something about the queue, not about the
-    /// path. One reduction per window, as Linux has it (`tcp_enter_cwr` on NET_XMIT_CN); the range is found lost by RACK.
-    pub fn on_dropped(&mut self, cx: &mut Cx<'_>, charge: u32) {
-        self.queue_dropped(cx, charge);
-        self.tx.on_refused();
-        self.refund(charge);
-        self.tx.enter_cwr(cx, &mut self.path);
     }
 }

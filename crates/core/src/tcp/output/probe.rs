@@ -3,6 +3,7 @@ use super::nagle::Hold;
 use crate::base::Cx;
 use crate::tcp::conn::Conn;
 use crate::tcp::segment::Outgoing;
+use crate::tcp::sender::Errand;
 use lowwater_wire::tcp::TcpFlags;
 
 impl Conn {
@@ -18,6 +19,12 @@ impl Conn {
             let len = head.len.min(room as usize).min(usize::from(mss));
             self.tx.queue().unsent.mark_push();
             if let Some(mut segment) = self.commit_new(cx, len) {
+                if let Some(attempt) = &mut segment.attempt {
+                    attempt.errand = Errand::WindowProbe;
+                }
+                // What is in flight has timers of its own (`tcp_send_probe0`).
+                self.timers.probe = None;
+                (self.timers.probe_backoff, self.timers.probes_out) = (0, 0);
                 self.tx.queue().mark_last_sent_push();
                 segment.repr.flags.insert(TcpFlags::PSH);
                 return segment;

@@ -110,6 +110,13 @@ impl Rack {
         }
     }
 
+    /// The record at `start`, which went out again last, never left.
+    pub(in crate::tcp) fn take_back(&mut self, start: u64) {
+        if let Some(resent) = &mut self.resent {
+            resent.0.pop_back_if(|last| last.start == start);
+        }
+    }
+
     /// Retransmissions that are remembered, for tests of the bound.
     #[cfg(test)]
     pub(in crate::tcp) fn remembered(&self) -> usize {

@@ -127,6 +127,14 @@ impl XmitTimer {
         }
     }
 
+    /// It is set as it was before.
+    pub(in crate::tcp) fn restore(&mut self, cx: &mut Cx<'_>, prior: Option<(TimerKind, Instant)>) {
+        match prior {
+            Some((kind, at)) => self.set(cx, kind, at),
+            None => self.clear(),
+        }
+    }
+
     pub(in crate::tcp) fn clear(&mut self) {
         self.set = None;
     }

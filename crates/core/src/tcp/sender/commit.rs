@@ -1,5 +1,5 @@
 //! What leaves: a decision becomes a record in flight, with its place in the pace and its timer.
-use super::{Resend, SendPlan, Sender};
+use super::{Attempt, Errand, Resend, SendPlan, Sender};
 use crate::base::{Cx, Instant};
 use crate::path::Path;
 use crate::path::congestion::{CaEvent, CaState};
@@ -20,8 +20,7 @@ impl Sender {
         let departure = path.pacing.departure(cx.now);
         let stamp = path.rate.on_sent(departure, prior == 0);
         let start = self.flight.tx.send_head(len, self.flight.mss, departure, stamp)?;
-        let plan = self.first_sent(cx, path, start, prior)?;
-        Some(plan)
+        self.first_sent(cx, path, self.attempt(path, Errand::New, start), prior)
     }
 
     /// Sends `size` payload bytes as one segment, gathered from the queue whatever the MSS; where it lies in the stream. `None`
@@ -39,14 +38,21 @@ impl Sender {
         let departure = path.pacing.departure(cx.now);
         let stamp = path.rate.on_sent(departure, prior == 0);
         let start = self.flight.tx.send_gathered(usize::from(size), departure, stamp)?;
-        let plan = self.first_sent(cx, path, start, prior)?;
+        let attempt = self.attempt(path, Errand::MtuProbe, start);
+        let plan = self.first_sent(cx, path, attempt, prior)?;
         Some((plan, start..start + u64::from(size)))
     }
 
-    /// The record at `start` leaves for the first time, with `prior` segments out before it (`tcp_event_new_data_sent`).
-    fn first_sent(&mut self, cx: &mut Cx<'_>, path: &mut Path, start: u64, prior: u32) -> Option<SendPlan> {
-        self.flight.on_sent(start);
-        let plan = self.depart(cx, path, start, None)?;
+    /// A record leaves for the first time, with `prior` segments out before it (`tcp_event_new_data_sent`).
+    fn first_sent(
+        &mut self,
+        cx: &mut Cx<'_>,
+        path: &mut Path,
+        attempt: Attempt,
+        prior: u32,
+    ) -> Option<SendPlan> {
+        self.flight.on_sent(attempt.start());
+        let plan = self.depart(cx, path, attempt, None)?;
         let mut e = Env { cx, path, flight: &mut self.flight, timer: &mut self.timer };
         if prior == 0 || matches!(e.timer.get(), Some((TimerKind::Tlp, _))) {
             e.rearm_rto();
@@ -55,15 +61,16 @@ impl Sender {
         Some(plan)
     }
 
-    /// What goes down for the record at `start`, whose place in the pace is taken.
+    /// What goes down for a record, whose place in the pace is taken.
     fn depart(
         &mut self,
         cx: &Cx<'_>,
         path: &mut Path,
-        start: u64,
+        attempt: Attempt,
         last_sent: Option<Instant>,
     ) -> Option<SendPlan> {
-        let mut plan = self.plan(start, last_sent)?;
+        let mut plan = self.plan(attempt.start(), last_sent)?;
+        plan.attempt = Some(attempt).filter(|_| !plan.syn);
         plan.departure = path.pacing.on_send(cx.now, plan.payload.len(), plan.segs);
         self.note_data(cx.now, &plan);
         Some(plan)
@@ -83,8 +90,9 @@ impl Sender {
         }
         let (start, segs) = (resend.start, resend.segs);
         let at_head = self.flight.tx.first().is_some_and(|(head, _)| head == start);
+        let attempt = self.attempt(path, Errand::Again, start);
         self.send_again(cx, path, resend, true);
-        let plan = self.depart(cx, path, start, Some(resend.last_sent))?;
+        let plan = self.depart(cx, path, attempt, Some(resend.last_sent))?;
         self.recovery.undo.on_retransmit(segs, plan.departure);
         if self.recovery.in_reduction() {
             self.recovery.prr.out = self.recovery.prr.out.saturating_add(u32::from(segs));
@@ -136,8 +144,9 @@ impl Sender {
         if resend.crossing {
             return self.commit_crossing(cx, resend);
         }
+        let attempt = self.attempt(path, Errand::Timeout, resend.start);
         self.send_again(cx, path, resend, true);
-        let plan = self.depart(cx, path, resend.start, Some(resend.last_sent))?;
+        let plan = self.depart(cx, path, attempt, Some(resend.last_sent))?;
         self.recovery.undo.on_retransmit(resend.segs, plan.departure);
         Some(plan)
     }
@@ -148,7 +157,8 @@ impl Sender {
         if !self.holds(resend) {
             return None;
         }
+        let attempt = self.attempt(path, Errand::TailProbe, resend.start);
         self.send_again(cx, path, resend, false);
-        self.depart(cx, path, resend.start, Some(resend.last_sent))
+        self.depart(cx, path, attempt, Some(resend.last_sent))
     }
 }

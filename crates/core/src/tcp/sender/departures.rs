@@ -9,7 +9,7 @@ use crate::tcp::tx_queue::Sent;
 use smallvec::SmallVec;
 
 impl Sender {
-    /// From now on [`Self::on_left`] or [`Self::on_refused`] is called for each packet that is paid for.
+    /// From now on [`Self::on_left`], [`Self::take_back`] or another end is told for each packet that is paid for.
     pub fn follow_departures(&mut self) {
         self.flight.tx.below.follow();
     }
@@ -45,9 +45,10 @@ impl Sender {
         false
     }
 
-    /// The newest packet was refused below and will never leave.
-    pub fn on_refused(&mut self) {
-        self.flight.tx.below.on_refused();
+    /// The oldest packet below was lost on the way to the wire. One reduction per window, and nothing is marked lost: RACK finds it.
+    pub fn on_dropped(&mut self, cx: &mut Cx<'_>, path: &mut Path) {
+        self.flight.tx.below.on_left();
+        self.enter_cwr(cx, path);
     }
 
     /// A queueing discipline gave up the oldest packet below, which carried `len` bytes (FIN included) from `seq` on: congestion
@@ -61,7 +62,7 @@ impl Sender {
         let whole = |(start, sent): (u64, &Sent)| (start + sent.span() <= to).then_some((start, sent.segs));
         let records: SmallVec<[(u64, u16); 4]> = self.flight.tx.range(from, to).filter_map(whole).collect();
         for (start, segs) in records {
-            if self.flight.mark_lost(cx, start) {
+            if self.flight.mark_given_up(cx, start) {
                 cx.count.own.lost_in_queue += u64::from(segs);
             }
         }

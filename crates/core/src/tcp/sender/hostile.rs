@@ -11,16 +11,25 @@ fn act(s: &mut Sender, path: &mut Path, cx: &mut Cx<'_>, rng: &mut Rng) {
         0 => {
             let data = vec![0; rng.below(9_000) as usize];
             s.queue().unsent.begin_element(&mut crate::base::Pool::default(), &data, data.len(), 64_000);
-            while s.cwnd_room(path) > 0 && s.commit_send(cx, path, rng.below(9_000) as usize + 1).is_some() {}
+            while s.cwnd_room(path) > 0
+                && let Some(plan) = s.commit_send(cx, path, rng.below(9_000) as usize + 1)
+            {
+                if refused(s, path, cx, rng, &plan) {
+                    break;
+                }
+            }
             s.after_write(cx, path, 1, rng.below(2) == 0, false);
         }
         1 => {
             let far = s.snd_nxt();
             while let Some(r) = s.next_retransmit(path, 1 + rng.below(5) as u16, far) {
-                s.commit_retransmit(cx, path, &r);
+                let plan = s.commit_retransmit(cx, path, &r);
+                if plan.is_some_and(|plan| refused(s, path, cx, rng, &plan)) {
+                    break;
+                }
             }
         }
-        2 => fire(s, path, cx),
+        2 => fire(s, path, cx, rng),
         _ if rng.below(40) == 0 => {
             s.set_mss(100 + rng.below(400) as u16);
             s.on_mss_reduced(cx, path);
@@ -35,20 +44,36 @@ fn act(s: &mut Sender, path: &mut Path, cx: &mut Cx<'_>, rng: &mut Rng) {
     }
 }
 
-fn fire(s: &mut Sender, path: &mut Path, cx: &mut Cx<'_>) {
+/// Now and then the queue below has no room.
+fn refused(s: &mut Sender, path: &mut Path, cx: &mut Cx<'_>, rng: &mut Rng, plan: &SendPlan) -> bool {
+    let attempt = plan.attempt.filter(|_| rng.below(12) == 0);
+    if let Some(attempt) = &attempt {
+        s.take_back(cx, path, attempt, true);
+        s.enter_cwr(cx, path);
+        s.flight().check_counters();
+    }
+    attempt.is_some()
+}
+
+fn fire(s: &mut Sender, path: &mut Path, cx: &mut Cx<'_>, rng: &mut Rng) {
     let Some((kind, _)) = s.timer() else { return };
     match kind {
         TimerKind::Rto => {
-            if let Some(r) = s.on_rto(cx, path, Timeout::Backoff) {
-                s.commit_rto(cx, path, &r);
+            if let Some(r) = s.on_rto(cx, path, Timeout::Backoff)
+                && let Some(plan) = s.commit_rto(cx, path, &r)
+            {
+                refused(s, path, cx, rng, &plan);
             }
         }
         TimerKind::Tlp => {
             let sent = match s.on_tlp(false) {
-                Probe::Resend(r) => s.commit_tlp(cx, path, &r).map(|_| true),
+                Probe::Resend(r) => s.commit_tlp(cx, path, &r),
                 _ => None,
             };
-            s.tlp_done(cx, path, sent);
+            s.tlp_done(cx, path, sent.is_some().then_some(true));
+            if let Some(plan) = sent {
+                refused(s, path, cx, rng, &plan);
+            }
         }
         TimerKind::Reorder => {
             s.on_reorder_timeout(cx, path);

@@ -568,11 +568,50 @@ fn what_a_queue_gave_up_is_lost_at_once_and_reduces_once() {
         assert_eq!(rig.s.flight().lost_out, lost, "whole records of the range alone");
     }
     assert_eq!(rig.world.count.own.lost_in_queue, 3);
+    // A controller that looks for losses of the network does not see these.
+    assert_eq!(rig.s.flight().lost, 0);
     // The window is full of what is still under way; each delivery lets one of them go again.
     rig.ms += RTT;
     rig.ack(3, &[]);
     assert!(rig.resend().first().is_some_and(|r| r.0 == 3), "{:?}", rig.s);
     assert_eq!(rig.path.window.ssthresh, 5, "recovery continues the same reduction");
+}
+
+#[test]
+fn what_was_refused_is_as_if_it_had_not_been_sent() {
+    let mut rig = Rig::warm();
+    rig.s.follow_departures();
+    rig.send(3, false);
+    let (nxt, timer, unsent) = (rig.s.snd_nxt(), rig.s.timer(), rig.s.queue_ref().unsent_bytes());
+    rig.write(usize::from(MSS));
+    let mut cx = rig.world.cx(Instant::from_millis(rig.ms));
+    let plan = rig.s.commit_send(&mut cx, &mut rig.path, usize::from(MSS)).expect("queued");
+    assert_eq!(rig.s.take_back(&mut cx, &mut rig.path, &plan.attempt.expect("data"), true), 1);
+    rig.check();
+    assert_eq!((rig.s.snd_nxt(), rig.s.timer(), rig.s.flight().packets_out), (nxt, timer, 3));
+    assert_eq!(rig.s.queue_ref().unsent_bytes(), unsent + u64::from(MSS));
+    // What leaves next has the number of what did not.
+    assert!(rig.s.head_is_below());
+    rig.s.on_left(&mut rig.world.cx(Instant::from_millis(rig.ms)), &mut rig.path);
+    assert!(!rig.s.head_is_below());
+}
+
+#[test]
+fn what_is_dropped_at_the_device_is_the_oldest_below() {
+    let mut rig = Rig::warm();
+    rig.s.follow_departures();
+    rig.send(3, false);
+    assert!(rig.s.head_is_below());
+    rig.s.on_dropped(&mut rig.world.cx(Instant::from_millis(rig.ms)), &mut rig.path);
+    assert!(!rig.s.head_is_below());
+    let holds: Vec<bool> = rig
+        .s
+        .flight()
+        .tx
+        .range(0, u64::MAX)
+        .map(|(_, sent)| rig.s.flight().tx.below.holds(sent.number))
+        .collect();
+    assert_eq!(holds, [false, true, true]);
 }
 
 #[test]

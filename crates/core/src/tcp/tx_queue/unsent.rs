@@ -326,6 +326,12 @@ impl Unsent {
         Some((whole.freeze(), flags))
     }
 
+    /// What was taken last did not leave: it begins at `start` again, as an element of its own.
+    pub(super) fn put_back(&mut self, start: u64, payload: Bytes, flags: u16) {
+        self.nxt = start;
+        self.elements.push_front(Element { data: Data::Sealed(payload), flags });
+    }
+
     /// What was taken begins at the next offset and spans so many: where that is.
     #[inline]
     pub(super) const fn sent(&mut self, span: u64) -> u64 {

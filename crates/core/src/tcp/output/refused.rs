@@ -1,0 +1,50 @@
+//! What becomes of a packet that did not get past the queue below.
+use crate::base::{Cx, Wait};
+use crate::tcp::conn::Conn;
+use crate::tcp::recovery::rto::RESOURCE_PROBE_INTERVAL;
+use crate::tcp::sender::{Attempt, Errand, Rexmit};
+
+impl Conn {
+    /// The packet that [`Conn::output`] has just given never left: the queue below had no room (`congested`), or there was no way.
+    /// It is as if it had not been sent, and the flow is silent until an acknowledgement, a write or a timer. Want of room halves
+    /// the window, once per window (`tcp_transmit_skb`: `tcp_enter_cwr`).
+    pub fn on_refused(&mut self, cx: &mut Cx<'_>, attempt: Option<&Attempt>, charge: u32, congested: bool) {
+        let Some(attempt) = attempt else {
+            // An acknowledgement counts as congestion too, and is not repeated.
+            if congested && self.state.is_synchronized() {
+                self.tx.enter_cwr(cx, &mut self.path);
+            }
+            return;
+        };
+        let segs = self.tx.take_back(cx, &mut self.path, attempt, congested);
+        if attempt.errand.is_new() {
+            self.snd.sml = attempt.before.sml;
+            self.out.burst_segs = self.out.burst_segs.saturating_sub(u32::from(segs));
+        }
+        self.queue_dropped(cx, charge);
+        // A flow that waits for a completion still does.
+        if self.out.credit.refund(charge) && self.out.credit.below() > 0 {
+            let _ = self.out.credit.throttle();
+        }
+        self.settle_below();
+        if congested {
+            self.tx.enter_cwr(cx, &mut self.path);
+        }
+        self.out.rexmit = Rexmit::None;
+        let why = if congested { Wait::Refused } else { Wait::NoPath };
+        self.count_wait(cx, why);
+        self.wait(cx, why);
+        if congested && attempt.errand == Errand::WindowProbe {
+            // Senders fight for local resources conservatively, without a doubling (`tcp_send_probe0`).
+            self.timers.probes_out = attempt.before.probes;
+            self.timers.probe = Some(cx.now + RESOURCE_PROBE_INTERVAL);
+        }
+    }
+
+    /// A packet that the queue had taken was lost on the way to the wire: one reduction per window; RACK finds the range lost.
+    pub fn on_dropped(&mut self, cx: &mut Cx<'_>, charge: u32) {
+        self.queue_dropped(cx, charge);
+        self.tx.on_dropped(cx, &mut self.path);
+        self.refund(charge);
+    }
+}

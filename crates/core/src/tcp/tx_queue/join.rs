@@ -1,0 +1,45 @@
+//! Small segments that are sent again as one.
+use super::{TxQueue, flag};
+use bytes::BytesMut;
+
+impl TxQueue {
+    /// Joins to the record at `start` those behind it that are single segments as it is, up to `space` bytes in all, and tells `each`
+    /// where one started and ended and its marks. Nothing is joined behind a FIN or the end of a record of the application, nor what
+    /// is sacked (`tcp_retrans_try_collapse`). Every byte is copied once, however many there are.
+    pub fn join_following(&mut self, start: u64, space: usize, each: &mut dyn FnMut(u64, u64, u16)) {
+        let Some(record) = self.sent.get(&start).filter(|record| record.segs == 1) else { return };
+        let (mut len, mut flags, mut end) = (record.payload.len(), record.flags, start + record.span());
+        let first_behind = end;
+        for next in self.sent.range(end..).map(|(_, next)| next) {
+            let closed = flags & (flag::SYN | flag::FIN | flag::EOR) != 0;
+            if closed
+                || len >= space
+                || next.has(flag::SACKED)
+                || next.segs > 1
+                || len + next.payload.len() > space
+            {
+                break;
+            }
+            len += next.payload.len();
+            flags |= next.flags & (flag::EVER_RETRANS | flag::PUSH | flag::FIN | flag::EOR);
+            end += next.span();
+        }
+        if end == first_behind {
+            return;
+        }
+        let mut whole = BytesMut::with_capacity(len);
+        whole.extend_from_slice(&record.payload);
+        let mut at = first_behind;
+        while at < end {
+            let Some(next) = self.sent.remove(&at) else { break };
+            whole.extend_from_slice(&next.payload);
+            let begin = at;
+            at += next.span();
+            each(begin, at, next.flags);
+        }
+        if let Some(record) = self.sent.get_mut(&start) {
+            record.payload = whole.freeze();
+            record.flags = flags;
+        }
+    }
+}
