@@ -66,6 +66,10 @@ errnos! {
     ELOOP = 40;
     /// Nothing there: no peer has credentials.
     ENODATA = 61;
+    /// A router said that this host is isolated.
+    ENONET = 64;
+    /// A packet was not understood on its way.
+    EPROTO = 71;
     /// Not a socket.
     ENOTSOCK = 88;
     /// Needs a destination.
@@ -106,6 +110,8 @@ errnos! {
     ETIMEDOUT = 110;
     /// Refused by the peer.
     ECONNREFUSED = 111;
+    /// A router said that the host is down.
+    EHOSTDOWN = 112;
     /// The host cannot be reached.
     EHOSTUNREACH = 113;
     /// Under way already.
@@ -156,6 +162,10 @@ impl From<Error> for Errno {
             Error::AddressNotAvailable => Self::EADDRNOTAVAIL,
             Error::BrokenPipe => Self::EPIPE,
             Error::Refused => Self::ECONNREFUSED,
+            Error::ProtocolProblem => Self::EPROTO,
+            Error::Prohibited => Self::EACCES,
+            Error::HostDown => Self::EHOSTDOWN,
+            Error::Isolated => Self::ENONET,
             Error::Reset => Self::ECONNRESET,
             Error::Aborted => Self::ECONNABORTED,
             Error::TimedOut => Self::ETIMEDOUT,

@@ -27,6 +27,14 @@ pub enum Error {
     Refused,
     /// The peer's host said that it does not know the protocol. (ENOPROTOOPT)
     ProtocolUnreachable,
+    /// A router or the peer's host did not understand the packet. (EPROTO)
+    ProtocolProblem,
+    /// A router said that an administrator forbids the way. (EACCES)
+    Prohibited,
+    /// A router said that the host is down. (EHOSTDOWN)
+    HostDown,
+    /// A router said that this host is isolated from the network. (ENONET)
+    Isolated,
     /// The peer reset the connection. (ECONNRESET)
     Reset,
     /// The connection was aborted locally. (ECONNABORTED)
@@ -59,6 +67,10 @@ impl fmt::Display for Error {
             Self::BrokenPipe => "broken pipe: the sending direction is closed",
             Self::Refused => "connection refused by the peer",
             Self::ProtocolUnreachable => "protocol unreachable: the peer's host does not know it",
+            Self::ProtocolProblem => "protocol error: the packet was not understood on its way",
+            Self::Prohibited => "permission denied by an administrator on the way",
+            Self::HostDown => "the host is down",
+            Self::Isolated => "this host is isolated from the network",
             Self::Reset => "connection reset by the peer",
             Self::Aborted => "connection aborted",
             Self::TimedOut => "connection timed out: the peer stopped answering",

@@ -1,4 +1,5 @@
 //! ICMP errors as values: what happened, and about which packet of ours.
+use crate::base::Error;
 use crate::packet::Packet;
 use core::net::IpAddr;
 use lowwater_wire::ipv4::Ipv4View;
@@ -18,6 +19,8 @@ pub enum Unreachable {
     Port,
     /// Forbidden by an administrator.
     Admin,
+    /// Any other reason, as what a socket reports it (`icmp_err_convert`, `icmpv6_err_convert`).
+    Other(Error),
 }
 
 /// Kind of an ICMP error.

@@ -3,7 +3,7 @@ use super::icmp::{Embedded, IcmpError, IcmpKind, Unreachable};
 use super::icmp_output::message_packet;
 use super::{Ingress, Input, Ip, Outbox, OutputParams};
 use crate::base::limits::{MIN_PMTU_V4, MIN_PMTU_V6};
-use crate::base::{Cx, DropWhy};
+use crate::base::{Cx, DropWhy, Error};
 use core::net::{IpAddr, Ipv6Addr};
 use lowwater_wire::icmp4::{self, Icmp4Repr, Icmp4View};
 use lowwater_wire::icmp6::{self, Icmp6Repr, Icmp6View};
@@ -18,14 +18,22 @@ fn mtu_v4(stated: u16) -> u16 {
 fn kind_v4(repr: &Icmp4Repr<'_>) -> Option<IcmpKind> {
     Some(match *repr {
         Icmp4Repr::Unreachable { code, mtu, .. } => IcmpKind::Unreachable(match code {
-            0 | 6 | 11 => Unreachable::Net,
+            0 => Unreachable::Net,
+            1 => Unreachable::Host,
             2 => Unreachable::Protocol,
             3 => Unreachable::Port,
             icmp4::FRAGMENTATION_NEEDED => return Some(IcmpKind::TooBig(mtu_v4(mtu))),
-            9 | 10 | 13..=15 => Unreachable::Admin,
-            1 | 5 | 7 | 8 | 12 => Unreachable::Host,
+            // RFC 1122 section 3.2.2.1: source route failed, destination unknown, isolated, prohibited, or not for this type of service.
+            5 => Unreachable::Other(Error::Unsupported),
+            6 | 9 | 11 => Unreachable::Other(Error::NoRoute),
+            7 => Unreachable::Other(Error::HostDown),
+            8 => Unreachable::Other(Error::Isolated),
+            12 => Unreachable::Other(Error::HostUnreachable),
+            10 | 13..=15 => Unreachable::Admin,
             _ => return None,
         }),
+        // Fragments that did not come in time say nothing of the way (`icmp_unreach`).
+        Icmp4Repr::TimeExceeded { code: icmp4::REASSEMBLY_EXCEEDED, .. } => return None,
         Icmp4Repr::TimeExceeded { .. } => IcmpKind::TimeExceeded,
         Icmp4Repr::ParameterProblem { .. } => IcmpKind::ParamProblem,
         Icmp4Repr::EchoRequest { .. } | Icmp4Repr::EchoReply { .. } => return None,
@@ -39,7 +47,9 @@ fn kind_v6(repr: &Icmp6Repr<'_>) -> Option<IcmpKind> {
             icmp6::PORT_UNREACHABLE => Unreachable::Port,
             // 5 and 6: source address failed policy, reject route (RFC 4443 section 3.1).
             icmp6::ADMIN_PROHIBITED | 5 | 6 => Unreachable::Admin,
-            _ => Unreachable::Host,
+            // Beyond the scope of the source address, or the address alone.
+            2 | 3 => Unreachable::Host,
+            _ => Unreachable::Other(Error::ProtocolProblem),
         }),
         Icmp6Repr::PacketTooBig { mtu, .. } => {
             IcmpKind::TooBig(u16::try_from(mtu).unwrap_or(u16::MAX).max(MIN_PMTU_V6))

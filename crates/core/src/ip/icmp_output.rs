@@ -149,7 +149,7 @@ fn compose(from: IpAddr, about: &About<'_>, report: Report) -> Option<(u8, Vec<u
                 Report::Unreachable(what) => {
                     let code = match what {
                         Unreachable::Net => icmp4::NET_UNREACHABLE,
-                        Unreachable::Host => icmp4::HOST_UNREACHABLE,
+                        Unreachable::Host | Unreachable::Other(_) => icmp4::HOST_UNREACHABLE,
                         Unreachable::Protocol => icmp4::PROTOCOL_UNREACHABLE,
                         Unreachable::Port => icmp4::PORT_UNREACHABLE,
                         Unreachable::Admin => icmp4::ADMIN_PROHIBITED,
@@ -175,7 +175,9 @@ fn compose(from: IpAddr, about: &About<'_>, report: Report) -> Option<(u8, Vec<u
                 Report::Unreachable(what) => {
                     let code = match what {
                         Unreachable::Net => icmp6::NO_ROUTE,
-                        Unreachable::Host | Unreachable::Protocol => icmp6::ADDRESS_UNREACHABLE,
+                        Unreachable::Host | Unreachable::Protocol | Unreachable::Other(_) => {
+                            icmp6::ADDRESS_UNREACHABLE
+                        }
                         Unreachable::Port => icmp6::PORT_UNREACHABLE,
                         Unreachable::Admin => icmp6::ADMIN_PROHIBITED,
                     };

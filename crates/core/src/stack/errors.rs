@@ -8,15 +8,20 @@ use crate::tcp::{Notice, Seq};
 use lowwater_wire::protocol;
 
 /// What the application hears (RFC 1122 section 4.2.3.9 and RFC 4443 section 3, by Linux's table `icmp_err_convert`).
-const fn error_of(kind: IcmpKind) -> Error {
+const fn error_of(kind: IcmpKind, v6: bool) -> Error {
     match kind {
         IcmpKind::Unreachable(Unreachable::Port) => Error::Refused,
+        // Over IPv6 that is a parameter problem: the next header is not known.
+        IcmpKind::ParamProblem => Error::ProtocolProblem,
+        IcmpKind::Unreachable(Unreachable::Protocol) if v6 => Error::ProtocolProblem,
         IcmpKind::Unreachable(Unreachable::Protocol) => Error::ProtocolUnreachable,
+        IcmpKind::Unreachable(Unreachable::Admin) if v6 => Error::Prohibited,
+        IcmpKind::Unreachable(Unreachable::Other(error)) => error,
         IcmpKind::Unreachable(Unreachable::Net) => Error::NoRoute,
         IcmpKind::TooBig(_) => Error::MessageTooLong,
-        IcmpKind::Unreachable(Unreachable::Host | Unreachable::Admin)
-        | IcmpKind::TimeExceeded
-        | IcmpKind::ParamProblem => Error::HostUnreachable,
+        IcmpKind::Unreachable(Unreachable::Host | Unreachable::Admin) | IcmpKind::TimeExceeded => {
+            Error::HostUnreachable
+        }
     }
 }
 
@@ -27,7 +32,7 @@ const fn drops_request(kind: IcmpKind, v6: bool) -> bool {
         IcmpKind::Unreachable(Unreachable::Net | Unreachable::Host) | IcmpKind::TimeExceeded => !v6,
         IcmpKind::Unreachable(Unreachable::Admin | Unreachable::Port | Unreachable::Protocol) => v6,
         IcmpKind::ParamProblem => true,
-        IcmpKind::TooBig(_) => false,
+        IcmpKind::TooBig(_) | IcmpKind::Unreachable(Unreachable::Other(_)) => false,
     }
 }
 
@@ -66,7 +71,7 @@ impl Stack {
                 }
                 self.ip.lower_path_mtu(tuple.remote_ip, mtu, self.now);
             }
-            kind => conn.on_icmp(&mut cx, error_of(kind), seq),
+            kind => conn.on_icmp(&mut cx, error_of(kind, tuple.is_v6()), seq),
         }
         self.settle(id, Turn::INPUT);
         true
@@ -101,7 +106,7 @@ impl Stack {
                 self.ip.lower_path_mtu(tuple.remote_ip, mtu, self.now);
             }
             kind => {
-                if udp.on_icmp(error_of(kind)) && entry.holder == Holder::Owner {
+                if udp.on_icmp(error_of(kind, tuple.is_v6())) && entry.holder == Holder::Owner {
                     self.events.push_notice(&mut entry.pending, id, Notice::READABLE);
                 }
             }
