@@ -3,6 +3,7 @@ use clap::{Args, Parser, Subcommand};
 use lowwater_core::base::Sysctl;
 use lowwater_core::ip::Cidr;
 use lowwater_core::qdisc::Any;
+use std::ops::Range;
 use std::path::PathBuf;
 
 const OVERVIEW: &str = "\
@@ -248,7 +249,7 @@ pub(crate) struct Get {
 #[derive(Debug, Args)]
 pub(crate) struct Drill {
     /// Scripts, and directories with scripts (*.pkt)
-    #[arg(required = true, value_name = "FILE|DIR")]
+    #[arg(required_unless_present = "draw", conflicts_with = "draw", value_name = "FILE|DIR")]
     pub(crate) paths: Vec<PathBuf>,
     /// One JSON object per script on stdout, and nothing else
     #[arg(long)]
@@ -262,6 +263,23 @@ pub(crate) struct Drill {
     /// With --kernel: run each script on the stack, too, and fail where both do not send the same at the same times
     #[arg(long, requires = "kernel")]
     pub(crate) compare: bool,
+    /// With --kernel: instead of scripts, connections drawn from these seeds, on the stack and on the kernel; fails where both do not do the
+    /// same after each step, with the script of what the kernel did
+    #[arg(long, requires = "kernel", value_name = "SEED|FROM..TO", value_parser = seeds)]
+    pub(crate) draw: Option<Range<u64>>,
+    /// With --draw: what to ask of the connections, words separated by commas (docs/drill.md), as ecn,sack
+    #[arg(long, requires = "draw", value_name = "WORDS", default_value = "")]
+    pub(crate) with: String,
+}
+
+/// One seed, or those from the first up to the second, which is left out.
+fn seeds(text: &str) -> Result<Range<u64>, String> {
+    let number =
+        |text: &str| text.trim().parse().map_err(|_| format!("'{text}' is no seed; it takes N or FROM..TO"));
+    match text.split_once("..") {
+        Some((from, to)) => Ok(number(from)?..number(to)?),
+        None => number(text).map(|seed: u64| seed..seed.saturating_add(1)),
+    }
 }
 
 fn key_value(text: &str) -> Result<(String, String), String> {

@@ -4,6 +4,7 @@ use crate::failure::Failure;
 use lowwater_drill::Outcome;
 use serde_json::json;
 use std::io::{self, Write as _};
+use std::ops::Range;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -16,6 +17,9 @@ const ATTEMPTS: usize = 3;
 
 /// Runs the scripts; the exit code is 1 when one failed.
 pub(crate) fn run(args: &Drill) -> Result<ExitCode, Failure> {
+    if let Some(seeds) = &args.draw {
+        return draw(args, seeds.clone());
+    }
     let scripts = lowwater_drill::collect(&args.paths).map_err(|e| Failure::io("looking for scripts", &e))?;
     if scripts.is_empty() {
         let places: Vec<String> = args.paths.iter().map(|path| path.display().to_string()).collect();
@@ -57,6 +61,25 @@ pub(crate) fn run(args: &Drill) -> Result<ExitCode, Failure> {
             .map_err(|e| Failure::io("writing", &e))?;
     }
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Draws connections; the exit code is 1 when one differs.
+fn draw(args: &Drill, seeds: Range<u64>) -> Result<ExitCode, Failure> {
+    if let Err(lack) = kernel_available() {
+        eprintln!("skipped: needs {lack}");
+        return Ok(ExitCode::from(SKIPPED));
+    }
+    drawn(args, seeds)
+}
+
+#[cfg(target_os = "linux")]
+fn drawn(args: &Drill, seeds: Range<u64>) -> Result<ExitCode, Failure> {
+    crate::draw::run(args, seeds)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn drawn(_: &Drill, _: Range<u64>) -> Result<ExitCode, Failure> {
+    Ok(ExitCode::from(SKIPPED))
 }
 
 #[cfg(target_os = "linux")]

@@ -1,6 +1,8 @@
 //! The `lowwater` command: parses, calls, prints, and turns failures into exit codes.
 #![forbid(unsafe_code)]
 mod args;
+#[cfg(target_os = "linux")]
+mod draw;
 mod drill;
 mod failure;
 mod get;

@@ -7,7 +7,7 @@ use crate::base::Pool;
 use crate::base::limits::TCP_MIN_SND_MSS;
 use crate::base::time::Instant;
 use crate::path::rate::Snapshot as TxStamp;
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, Bytes};
 use core::fmt;
 use std::collections::BTreeMap;
 pub use unsent::HeadInfo;

@@ -1,0 +1,100 @@
+//! The first step after which two runs of a program differ.
+use super::packet::Seen;
+use super::program::Program;
+use super::trace::{Done, FIELDS, TIMES, Trace, Values};
+
+/// The kernel may be so early or late, in microseconds, beyond a share of the time.
+const SLACK: u64 = 12_000;
+/// A timer of the kernel may be so late, in microseconds, beyond an eighth.
+const TIMER_SLACK: u64 = 60_000;
+
+/// A step and what differs after it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Difference {
+    pub(super) step: usize,
+    pub(super) what: String,
+}
+
+/// Where `kernel` first does something else than `stack`.
+pub(super) fn difference(program: &Program, stack: &Trace, kernel: &Trace) -> Option<Difference> {
+    let pairs = stack.steps.iter().zip(&kernel.steps).zip(&program.steps);
+    pairs.enumerate().find_map(|(number, ((stack, kernel), step))| {
+        let what = at_once(stack, kernel).or_else(|| later(step.at, stack, kernel))?;
+        Some(Difference { step: number, what: format!("{}: {what}", step.act) })
+    })
+}
+
+fn at_once(stack: &Done, kernel: &Done) -> Option<String> {
+    if stack.ret != kernel.ret {
+        return Some(format!("result: stack {}, kernel {}", stack.ret, kernel.ret));
+    }
+    if !same(&stack.at_once, &kernel.at_once) {
+        return Some(format!("sent: stack {}, kernel {}", list(&stack.at_once), list(&kernel.at_once)));
+    }
+    fields(&stack.info, &kernel.info)
+}
+
+fn later(at: u64, stack: &Done, kernel: &Done) -> Option<String> {
+    if !same(&stack.later, &kernel.later) {
+        return Some(format!("later: stack {}, kernel {}", list(&stack.later), list(&kernel.later)));
+    }
+    let off = |(s, k): (&Seen, &Seen)| {
+        let since = s.at.saturating_sub(at);
+        let early = k.at + SLACK < s.at;
+        (early || k.at > s.at + since / 7 + TIMER_SLACK)
+            .then(|| format!("{s}: stack {} us, kernel {} us", s.at, k.at))
+    };
+    stack.later.iter().zip(&kernel.later).find_map(off).or_else(|| {
+        fields(&stack.info_later, &kernel.info_later)
+            .map(|what| format!("later: {what}"))
+            .or_else(|| times(&stack.times, &kernel.times))
+    })
+}
+
+fn same(stack: &[Seen], kernel: &[Seen]) -> bool {
+    stack.len() == kernel.len() && stack.iter().zip(kernel).all(|(s, k)| s.same(k))
+}
+
+fn list(all: &[Seen]) -> String {
+    let texts: Vec<String> = all.iter().map(Seen::to_string).collect();
+    format!("[{}]", texts.join(", "))
+}
+
+fn fields(stack: &Values, kernel: &Values) -> Option<String> {
+    let differ = FIELDS.iter().zip(stack.iter().zip(kernel)).filter(|(_, (s, k))| s != k);
+    let all: Vec<String> =
+        differ.map(|((name, ..), (s, k))| format!("{name}: stack {s}, kernel {k}")).collect();
+    (!all.is_empty()).then(|| all.join("; "))
+}
+
+fn times(stack: &Values, kernel: &Values) -> Option<String> {
+    let off = |((name, ..), (s, k)): (&(&str, usize, usize), (&u64, &u64))| {
+        let share = if *name == "rttvar" { 3 } else { 8 };
+        (s.abs_diff(*k) > s / share + SLACK).then(|| format!("{name}: stack {s} us, kernel {k} us"))
+    };
+    TIMES.iter().zip(stack.iter().zip(kernel)).find_map(off)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::draw::Flavours;
+
+    #[test]
+    fn a_run_equals_itself_and_what_is_changed_shows() {
+        let program = crate::draw::author::program(3, &Flavours::default()).expect("a program");
+        let run = || {
+            let mut stack = crate::draw::stack::Stack::new().expect("a stack");
+            crate::draw::trace::run(&mut stack, &program, None).expect("a run")
+        };
+        let (trace, mut other) = (run(), run());
+        assert_eq!(difference(&program, &trace, &other), None);
+        let cwnd = FIELDS.iter().position(|(name, ..)| *name == "snd_cwnd").expect("cwnd");
+        other.steps[1].info[cwnd] += 1;
+        let found = difference(&program, &trace, &other).expect("a difference");
+        assert!(found.step == 1 && found.what.contains("snd_cwnd"), "{found:?}");
+        let mut other = run();
+        other.steps[0].ret += 1;
+        assert_eq!(difference(&program, &trace, &other).map(|d| d.step), Some(0));
+    }
+}

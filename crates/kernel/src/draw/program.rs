@@ -1,0 +1,119 @@
+//! A drawn connection as a value.
+use core::fmt;
+
+/// What may be asked of drawn connections, and what each means.
+pub const FLAVOURS: &[(&str, &str)] = &[
+    ("sysctl", "settings of recovery are drawn, too"),
+    ("ecn", "ECN is negotiated and congestion is echoed, in most"),
+    ("sack", "the peer always selectively acknowledges"),
+    ("nosack", "the peer never selectively acknowledges"),
+    ("cubic", "CUBIC instead of Reno"),
+    ("defer", "super-packets may be deferred"),
+    ("even", "all segments are of 1,000 bytes"),
+    ("smallwin", "small windows of the peer"),
+    ("data", "some acknowledgements carry data"),
+    ("spike", "a delay that makes timeouts spurious, always"),
+    ("weird", "some acknowledgements say what no receiver would"),
+    ("append", "writes during recovery"),
+    ("long", "longer programs"),
+];
+
+/// What is asked of drawn connections: words of [`FLAVOURS`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Flavours(Vec<&'static str>);
+
+impl Flavours {
+    /// Reads words that commas separate.
+    ///
+    /// # Errors
+    /// The wrong word and all right ones.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let known = |word: &str| FLAVOURS.iter().map(|(name, _)| *name).find(|name| *name == word);
+        let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
+        let found: Result<_, _> = words.map(|word| known(word).ok_or(word)).collect();
+        found.map(Self).map_err(|word| {
+            let names: Vec<_> = FLAVOURS.iter().map(|(name, _)| *name).collect();
+            format!("there is no '{word}'; it takes {}", names.join(", "))
+        })
+    }
+
+    /// True when `word` is among them.
+    pub(super) fn has(&self, word: &str) -> bool {
+        self.0.contains(&word)
+    }
+}
+
+impl fmt::Display for Flavours {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join(","))
+    }
+}
+
+/// What is agreed on before the first step. Times are microseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Setup {
+    pub(super) congestion: &'static str,
+    /// Names behind `net.ipv4.`, with values.
+    pub(super) sysctls: Vec<(&'static str, u64)>,
+    pub(super) sack: bool,
+    pub(super) timestamps: bool,
+    pub(super) ecn: bool,
+    /// The peer's MSS.
+    pub(super) mss: u16,
+    /// The peer's window field, scaled by 2^7.
+    pub(super) window: u16,
+    pub(super) rtt: u64,
+    pub(super) nodelay: bool,
+    pub(super) thin: bool,
+}
+
+/// An acknowledgement of the peer. Numbers count from the first byte, which is 1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub(super) ack: u32,
+    pub(super) sacks: Vec<(u32, u32)>,
+    /// The transmission whose timestamp it echoes: a byte of it, and how often that had left before.
+    pub(super) echo: (u32, usize),
+    /// Bytes of data.
+    pub(super) len: u16,
+    pub(super) ece: bool,
+    /// The window field, where it is another than the setup's.
+    pub(super) window: Option<u16>,
+}
+
+/// What happens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Act {
+    Write(usize),
+    Shutdown,
+    Answer(Answer),
+}
+
+impl fmt::Display for Act {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Write(len) => write!(f, "write {len}"),
+            Self::Shutdown => f.write_str("shutdown"),
+            Self::Answer(a) => {
+                write!(f, "ack {}", a.ack)?;
+                a.sacks.iter().try_for_each(|(from, to)| write!(f, " sack {from}:{to}"))
+            }
+        }
+    }
+}
+
+/// What happens when, in microseconds since the SYN.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Step {
+    pub(super) at: u64,
+    pub(super) act: Act,
+}
+
+/// A drawn connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Program {
+    pub(super) setup: Setup,
+    pub(super) steps: Vec<Step>,
+    /// When it is over.
+    pub(super) end: u64,
+}

@@ -1,0 +1,80 @@
+//! The stack in virtual time, behind the device that the kernel gets.
+use bytes::Bytes;
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use lowwater_core::base::Instant;
+use lowwater_core::device::DeviceCaps;
+use lowwater_core::tcp::TcpInfo;
+use lowwater_drill::{ORIGIN, Target, World};
+use lowwater_posix::{Call, CallId, Host, Reply, Sent, Settings, Started};
+
+/// What is tested.
+pub(super) const LOCAL: Ipv4Addr = Ipv4Addr::new(192, 168, 0, 1);
+/// Its peer.
+pub(super) const REMOTE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+const PREFIX: u8 = 16;
+const MTU: u16 = 1_500;
+
+/// The world of drawn connections.
+pub(super) const fn world() -> World {
+    let (local, remote) = (IpAddr::V4(LOCAL), IpAddr::V4(REMOTE));
+    World { local, prefix: PREFIX, remote, mtu: MTU, special_device: false }
+}
+
+/// A host in virtual time.
+pub(super) struct Stack(Host);
+
+impl Stack {
+    pub(super) fn new() -> Result<Self, String> {
+        let settings = Settings {
+            caps: DeviceCaps::plain(MTU),
+            addresses: vec![(IpAddr::V4(LOCAL), PREFIX)],
+            routes: vec![(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0, None)],
+            start: ORIGIN,
+            ..Settings::default()
+        };
+        Host::new(settings).map(Self).map_err(|e| format!("the stack: {e}"))
+    }
+
+    /// When its next timer is due.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.0.next_deadline()
+    }
+}
+
+impl Target for Stack {
+    fn now(&self) -> Instant {
+        self.0.now()
+    }
+
+    fn call(&mut self, call: Call) -> Started {
+        self.0.call(call)
+    }
+
+    fn take(&mut self, id: CallId) -> Option<(Instant, Reply)> {
+        self.0.take(id)
+    }
+
+    fn inject(&mut self, packet: Bytes) {
+        self.0.inject(packet);
+    }
+
+    fn advance_until(&mut self, t: Instant) {
+        self.0.advance_until(t);
+    }
+
+    fn next_packet(&mut self, limit: Instant) -> Option<Sent> {
+        self.0.next_packet(limit)
+    }
+
+    fn set_sysctl(&mut self, name: &str, value: &str) -> Result<(), String> {
+        self.0.set_sysctl(name, value)
+    }
+
+    fn early_info(&mut self, _: SocketAddr, _: SocketAddr) -> Option<TcpInfo> {
+        None
+    }
+
+    fn trace(&mut self, _: usize) -> Vec<(Instant, String)> {
+        Vec::new()
+    }
+}

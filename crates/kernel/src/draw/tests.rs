@@ -1,0 +1,55 @@
+//! Seeds make programs, and scripts of them that pass.
+use super::program::Act;
+use super::*;
+
+fn flavours(text: &str) -> Flavours {
+    Flavours::parse(text).expect("known words")
+}
+
+#[test]
+fn a_seed_makes_one_program() {
+    let words = flavours("sysctl,ecn,weird,data");
+    for seed in 0..20 {
+        let program = author::program(seed, &words).expect("a program");
+        assert_eq!(program, author::program(seed, &words).expect("a program"));
+        assert!(program.steps.is_sorted_by_key(|step| step.at), "seed {seed}");
+        assert!(program.steps.iter().any(|step| matches!(step.act, Act::Write(_))), "seed {seed}");
+    }
+    let all: Vec<_> =
+        (0..20).map(|seed| author::program(seed, &words).expect("a program").steps.len()).collect();
+    assert!(all.iter().max() > all.iter().min(), "{all:?}");
+}
+
+#[test]
+fn the_script_of_a_run_passes_where_it_ran() {
+    for (seed, words) in [(1, ""), (2, "cubic"), (3, "nosack"), (4, "ecn"), (5, "even,spike"), (6, "sysctl")]
+    {
+        let program = author::program(seed, &flavours(words)).expect("a program");
+        let run = trace::run(&mut stack::Stack::new().expect("a stack"), &program, None).expect("a run");
+        let text = script::text(&program, &run, usize::MAX);
+        if let Err(failure) = lowwater_drill::drill("drawn.pkt", &text) {
+            panic!("seed {seed} {words}: {failure}\n{text}");
+        }
+    }
+}
+
+#[test]
+fn unknown_words_are_told_with_the_known_ones() {
+    let why = Flavours::parse("ecn,sacks").expect_err("a wrong word");
+    assert!(why.contains("'sacks'") && why.contains("nosack") && why.contains("weird"), "{why}");
+    assert_eq!(flavours(" ecn, sack ").to_string(), "ecn,sack");
+}
+
+#[test]
+fn a_program_does_the_same_on_the_kernel() {
+    if !lowwater_os::netns::net_admin() {
+        return;
+    }
+    let mut steps = 0;
+    for seed in [0, 7] {
+        let drawn = draw(seed, &Flavours::default(), 6).expect("a kernel");
+        assert!(drawn.finding.is_none(), "seed {seed}: {drawn:?}");
+        steps += drawn.steps;
+    }
+    assert!(steps > 30, "{steps}");
+}

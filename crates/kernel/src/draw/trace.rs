@@ -1,0 +1,134 @@
+//! What a program made its target do.
+use super::packet::Seen;
+use super::peer::Peer;
+use super::program::Program;
+use lowwater_core::base::Duration;
+use lowwater_drill::Target;
+
+/// Fields of TCP_INFO that must be equal after each step: name, offset and length.
+pub(super) const FIELDS: &[(&str, usize, usize)] = &[
+    ("state", 0, 1),
+    ("ca_state", 1, 1),
+    ("retransmits", 2, 1),
+    ("probes", 3, 1),
+    ("backoff", 4, 1),
+    ("options", 5, 1),
+    ("snd_mss", 16, 4),
+    ("unacked", 24, 4),
+    ("sacked", 28, 4),
+    ("lost", 32, 4),
+    ("retrans", 36, 4),
+    ("snd_ssthresh", 76, 4),
+    ("snd_cwnd", 80, 4),
+    ("reordering", 88, 4),
+    ("total_retrans", 100, 4),
+    ("bytes_acked", 120, 8),
+    ("notsent_bytes", 144, 4),
+    ("data_segs_out", 156, 4),
+    ("delivered", 192, 4),
+    ("delivered_ce", 196, 4),
+    ("bytes_sent", 200, 8),
+    ("bytes_retrans", 208, 8),
+    ("dsack_dups", 216, 4),
+    ("reord_seen", 220, 4),
+    ("total_rto", 240, 2),
+    ("total_rto_recoveries", 242, 2),
+];
+/// Times in TCP_INFO, which are compared roughly: rttvar, the third, most.
+pub(super) const TIMES: &[(&str, usize, usize)] =
+    &[("rto", 8, 4), ("rtt", 68, 4), ("rttvar", 72, 4), ("min_rtt", 148, 4)];
+/// A step that comes later than this, in microseconds, comes to something else than the program meant: acknowledgements leave too
+/// little between them, and the reordering timer is as near.
+const DISTURBED: u64 = 4_000;
+/// How late the kernel's timer may be, in microseconds, beyond a sixth of its time.
+const LATE: u64 = 100_000;
+
+/// Values in the order of [`FIELDS`] or [`TIMES`].
+pub(super) type Values = Vec<u64>;
+
+/// What one step did.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Done {
+    /// Result of its call.
+    pub(super) ret: i64,
+    /// What left at once.
+    pub(super) at_once: Vec<Seen>,
+    /// TCP_INFO then.
+    pub(super) info: Values,
+    /// What timers made leave up to the next step.
+    pub(super) later: Vec<Seen>,
+    /// TCP_INFO then, and its times.
+    pub(super) info_later: Values,
+    pub(super) times: Values,
+}
+
+/// All steps.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Trace {
+    pub(super) steps: Vec<Done>,
+    /// The first step that came late, since the machine was busy: what follows shows nothing.
+    pub(super) disturbed: Option<usize>,
+}
+
+/// Runs a program. `like` tells what the stack did: what a timer of the target makes leave is waited for, and everything behind it
+/// is as late as that was.
+pub(super) fn run<T: Target>(
+    target: &mut T,
+    program: &Program,
+    like: Option<&Trace>,
+) -> Result<Trace, String> {
+    let mut peer = Peer::open(target, &program.setup)?;
+    let mut trace = Trace::default();
+    if peer.late > Duration::from_micros(DISTURBED) {
+        trace.disturbed = Some(0);
+    }
+    for (i, step) in program.steps.iter().enumerate() {
+        let at = peer.base + Duration::from_micros(step.at);
+        peer.target.advance_until(at);
+        if peer.target.now().nanos_since(at) > DISTURBED * 1_000 {
+            trace.disturbed.get_or_insert(i);
+        }
+        if i == 0 {
+            peer.collect();
+        }
+        let ret = peer.act(&step.act);
+        let mut done = Done { ret, at_once: peer.collect(), ..Done::default() };
+        done.info = values(&peer.info(), FIELDS);
+        let next = program.steps.get(i + 1).map_or(program.end, |next| next.at);
+        let expected = like.and_then(|like| like.steps.get(i)).map_or(&[][..], |like| &like.later);
+        let late = wait_for(&mut peer, expected, step.at, &mut done.later);
+        let until = peer.base + Duration::from_micros(next + late);
+        peer.target.advance_until(until);
+        done.later.extend(peer.collect());
+        peer.base += Duration::from_micros(late);
+        let info = peer.info();
+        (done.info_later, done.times) = (values(&info, FIELDS), values(&info, TIMES));
+        trace.steps.push(done);
+    }
+    Ok(trace)
+}
+
+/// Waits for as many segments as are expected; by how much the last of them was late.
+fn wait_for<T: Target>(peer: &mut Peer<'_, T>, expected: &[Seen], from: u64, got: &mut Vec<Seen>) -> u64 {
+    let mut late = 0;
+    for like in expected {
+        let patience = like.at + late + like.at.saturating_sub(from) / 6 + LATE;
+        let limit = peer.base + Duration::from_micros(patience);
+        if let Some(seen) = peer.next_until(limit) {
+            late = seen.at.saturating_sub(like.at);
+            got.push(seen);
+        }
+    }
+    late
+}
+
+fn values(info: &[u8], fields: &[(&str, usize, usize)]) -> Values {
+    let value = |&(_, at, len): &(&str, usize, usize)| {
+        let mut word = [0; 8];
+        if let Some(bytes) = info.get(at..at + len) {
+            word[..len].copy_from_slice(bytes);
+        }
+        u64::from_le_bytes(word)
+    };
+    fields.iter().map(value).collect()
+}
