@@ -57,9 +57,7 @@ impl Kernel {
     /// What could not be made, in a sentence.
     pub fn new(world: &World) -> Result<Self, String> {
         if world.special_device {
-            return Err(
-                "the kernel has no such device: --gso and --device_queue are the stack's".to_owned()
-            );
+            return Err("the kernel has no such device: --gso and --device_queue are the stack's".to_owned());
         }
         let world = Namespace::new(world)?;
         let clock = Clock::start();

@@ -92,6 +92,12 @@ impl Lateness {
         Duration::from_nanos(u64::from(self.base_ns) + u64::from(self.p90_ns)).min(LATENESS_MAX)
     }
 
+    /// Packets that the device has yet to tell of.
+    #[must_use]
+    pub fn untold(&self) -> usize {
+        self.lengths.len()
+    }
+
     /// The device took a packet of so many bytes that it will tell of.
     pub fn on_sent(&mut self, now: Instant, bytes: u32) {
         if self.lengths.is_empty() {

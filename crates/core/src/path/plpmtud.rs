@@ -42,7 +42,7 @@ impl Plpmtud {
     /// Where we opened the connection the search began with the SYN, which carried `asked` bytes of the options of segments: what
     /// passed then bounds the first segments even where the peer declined the options (`tcp_connect_init`).
     pub fn begun_with_syn(&mut self, asked: u16) {
-        self.settled = self.low - self.options + asked;
+        self.settled = self.low.saturating_sub(self.options).saturating_add(asked);
     }
 
     /// The size of segments is settled anew: no longer ones than surely pass, and than the path is known to carry

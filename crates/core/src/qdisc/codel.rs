@@ -55,7 +55,7 @@ impl Params {
 }
 
 /// The state of one queue's controller.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Control {
     pub(super) count: u32,
     lastcount: u32,
@@ -107,6 +107,21 @@ impl Line<'_> {
         let marked = self.params.ecn && self.reader.mark(&mut waiting.packet);
         self.counts.ecn_mark += u64::from(marked);
         marked
+    }
+}
+
+impl Default for Control {
+    /// Nothing dropped yet. The root is that of one drop: from zero, Newton's method leads nowhere.
+    fn default() -> Self {
+        Self {
+            count: 0,
+            lastcount: 0,
+            root: u16::MAX,
+            dropping: false,
+            first_above: None,
+            drop_next: Instant::ZERO,
+            delay: 0,
+        }
     }
 }
 

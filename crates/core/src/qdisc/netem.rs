@@ -158,9 +158,11 @@ impl Netem {
             self.arrive(now, twin, gone, false);
         }
         self.depart(now, packet, gone);
+        let from = gone.packets.len();
         for other in others.into_iter().flatten() {
             self.arrive(now, other, gone, may_double);
         }
+        gone.release_refused(from);
     }
 
     /// One packet begins its way.

@@ -78,7 +78,11 @@ impl<'a> Words<'a> {
         if self.depth > DEPTH_MAX {
             return Err(self.mistake("too many are inside of one another", &format!("{DEPTH_MAX} at most")));
         }
-        self.discipline()
+        let child = self.discipline()?;
+        if matches!(child, Any::Mq(_)) {
+            return Err(self.mistake("mq stands before a device only", "child with any other"));
+        }
+        Ok(child)
     }
 
     fn mistake(&self, what: &str, allowed: &str) -> String {
@@ -235,6 +239,7 @@ mod tests {
             RATES,
         ),
         ("tbf rate 1mbit burst 5kb child", "there is none called \"\"", "noqueue, pfifo,"),
+        ("tbf rate 1mbit burst 5kb child mq", "mq stands before a device only", "child with any other"),
         ("tbf rate 1mbit burst 5kb child fq maxrate 0", "maxrate cannot be \"0\"", RATES),
         ("netem loss 120%", "loss cannot be \"120%\"", "0% to 100%"),
         ("netem loss gemodel", "loss lacks its value", "0% to 100%"),

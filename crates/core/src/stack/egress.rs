@@ -201,7 +201,8 @@ impl Stack {
             let (owner, len, line) = (packet.owner, packet.len() as u64, packet.line_bytes());
             match device.submit(self.now, packet) {
                 Submit::Sent => {
-                    if owner.is_some() {
+                    // The loopback device gives credit back by itself and tells of no packet.
+                    if owner.is_some() && dev != LOOPBACK {
                         self.links[usize::from(dev.0)].lateness.on_sent(self.now, line);
                     }
                 }

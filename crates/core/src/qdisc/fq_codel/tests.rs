@@ -64,6 +64,20 @@ fn the_fattest_flow_pays_with_its_oldest() {
     assert_eq!(rig.gone.packets.len(), 8, "no more than a batch");
 }
 
+/// Drops that make room raise the controller's count before its first episode: it must not give up the whole queue then.
+#[test]
+fn room_made_in_the_first_second_does_not_make_the_controller_drop_everything() {
+    let mut rig = Rig::new("fq_codel limit 100 noecn");
+    (0..101).for_each(|number| rig.add(2, number, 1_000));
+    assert_eq!(rig.gone.packets.len(), 51, "half of what it has");
+    for ms in [120, 121, 230, 231, 232, 233] {
+        let now = Instant::from_millis(ms);
+        let next = rig.q.dequeue(&mut rig.world.cx(now), &mut rig.gone);
+        assert!(matches!(next, Dequeued::Packet(_)), "{next:?} at {ms} ms");
+    }
+    assert_eq!(rig.gone.packets.len(), 52, "the first of an episode");
+}
+
 #[test]
 fn the_fattest_is_found_among_thousands_whatever_comes_and_goes() {
     let mut rig = Rig::new("fq_codel flows 5000 limit 1000000 memory_limit 1gb");

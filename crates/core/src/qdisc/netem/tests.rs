@@ -157,6 +157,19 @@ fn a_duplicate_comes_twice_with_one_owner() {
     assert_eq!((owners, rig.drain().len()), (2, 4));
 }
 
+/// Where some segments of a super-packet have gone in, its flow must not hear that the whole was refused.
+#[test]
+fn a_packet_of_which_a_part_was_taken_is_not_refused() {
+    let mut rig = Rig::new("netem corrupt 100% limit 3");
+    let mut big = packet(1, 1, 10_000, START);
+    (big.offload.gso, big.offload.gso_size) = (GsoKind::Tcp4, 1_460);
+    let owner = big.owner;
+    rig.q.enqueue(&mut rig.world.cx(START), big, &mut rig.gone);
+    assert!(owner.is_some() && rig.gone.packets.len() == 4, "{:?}", rig.gone.packets);
+    assert!(rig.gone.packets.iter().all(|(p, fate)| p.owner.is_none() && *fate == Fate::Refused));
+    assert_eq!(rig.gone.released.len(), 1);
+}
+
 #[test]
 fn one_bit_of_one_segment_is_flipped() {
     let mut rig = Rig::new("netem corrupt 100%");
