@@ -67,11 +67,9 @@ pub(super) struct Opening {
 pub(super) struct Owner {
     pub(super) notice: Notice,
     pub(super) error: Option<Error>,
-    /// Nobody reads any more.
-    pub(super) deaf: bool,
     /// The counters were told that it is up.
     pub(super) counted: bool,
-    /// The application has closed before the handshake was complete.
+    /// The application has closed, or given it up. A handshake that is completed later does not undo that.
     pub(super) closing: bool,
     /// It was told that everything was acknowledged.
     pub(super) dry: bool,
@@ -206,6 +204,12 @@ impl Assoc {
         if let Some(layer) = offer.adaptation {
             self.notify(Notification::Adaptation(layer));
         }
+        // Messages that were queued before the peer said how many streams it takes.
+        for message in self.tx.queue.take_beyond(outbound) {
+            let (info, data) = (*message.info(), message.data().clone());
+            let (stream, ppid, context) = (info.stream, info.ppid, info.context);
+            self.notify(Notification::SendFailed { sent: false, stream, ppid, context, data });
+        }
     }
 
     /// The handshake is complete.
@@ -304,9 +308,17 @@ impl Assoc {
         }
     }
 
+    /// A shutdown waits for a peer that keeps its window closed. That such a peer lives is not enough: nobody may be left to give
+    /// it up, so that its errors count until it takes something (Linux `sctp_check_transmitted`, `sctp_cmd_transport_on`).
+    pub(super) const fn is_held_up(&self) -> bool {
+        self.tx.shut && matches!(self.state, State::ShutdownPending | State::ShutdownReceived)
+    }
+
     /// Something came that only a live peer sends.
     pub(super) fn on_alive(&mut self, id: PathId, heartbeat: bool) {
-        self.errors = 0;
+        if !heartbeat || !self.is_held_up() {
+            self.errors = 0;
+        }
         let change = self.paths.on_alive(id, heartbeat);
         self.path_change(id, change);
     }
@@ -317,6 +329,11 @@ impl Assoc {
         let change = self.paths.on_error(cx, id);
         self.path_change(id, change);
         if self.errors > self.options.association_max_retrans {
+            // A peer that keeps its window closed has as long as the guard runs to take the last data (Linux `sctp_sf_do_6_3_3_rtx`).
+            if self.state == State::ShutdownPending && self.tx.shut {
+                self.timers.start_t5(cx.now, self.options.rto.max_ms);
+                return true;
+            }
             cx.count.sctp.aborteds += 1;
             self.finish(cx, AssocChange::Lost, Some(Error::TimedOut), Bytes::new());
             return false;

@@ -81,24 +81,34 @@ impl Assoc {
 
     /// Closes in good order: what was queued is sent first. Before the handshake is complete there is nothing to close in order.
     pub fn close(&mut self, cx: &mut Cx<'_>) {
+        self.owner.closing = true;
         match self.state {
-            State::Established => {
-                self.set_state(State::ShutdownPending);
-                self.pending.reply_path = self.paths.active();
-                self.advance_shutdown(cx);
-            }
+            State::Established => self.begin_shutdown(cx),
             State::CookieWait if self.tx.queue.is_empty() => {
                 self.finish(cx, AssocChange::CannotStart, None, Bytes::new());
                 self.pending = super::pending::Pending::default();
             }
-            State::CookieWait | State::CookieEchoed => self.owner.closing = true,
             _ => {}
+        }
+    }
+
+    /// The way out of ESTABLISHED in good order (section 9.2).
+    pub(super) fn begin_shutdown(&mut self, cx: &Cx<'_>) {
+        self.set_state(State::ShutdownPending);
+        self.pending.reply_path = self.paths.active();
+        self.advance_shutdown(cx);
+    }
+
+    /// A handshake is complete, the first one or that of a peer that has started anew: who had closed before it does not close
+    /// again by himself (Linux `sctp_sf_do_dupcook_a` goes on with the shutdown of a socket that is closing or gone).
+    pub(super) fn close_again(&mut self, cx: &Cx<'_>) {
+        if self.owner.closing && self.state == State::Established {
+            self.begin_shutdown(cx);
         }
     }
 
     /// Its owner gives it up: what was not read is lost, which the peer must hear by an ABORT; else it closes in good order.
     pub fn release(&mut self, cx: &mut Cx<'_>) {
-        self.owner.deaf = true;
         let unread = self.rx.streams.readable_bytes() > 0;
         let lingers_not = self.options.linger == Some(core::time::Duration::ZERO);
         if (unread || lingers_not) && self.state != State::Closed {

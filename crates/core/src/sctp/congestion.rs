@@ -20,6 +20,8 @@ pub struct Cwnd {
     pub partial_bytes_acked: u32,
     /// Bytes sent to this path and neither acknowledged nor given up.
     pub flight: u32,
+    /// T3-rtx has run out and nothing was acknowledged since: one packet may be in flight (sections 6.3.3 E3, 7.2.3).
+    pub lone: bool,
     /// When data was last sent here, for the decay of an idle window.
     pub last_data: Instant,
 }
@@ -38,7 +40,14 @@ impl Cwnd {
     #[must_use]
     pub const fn new(pmdcs: u32, v6: bool) -> Self {
         let cwnd = initial(if pmdcs < PMDCS_MIN { PMDCS_MIN } else { pmdcs }, v6);
-        Self { cwnd, ssthresh: u32::MAX, partial_bytes_acked: 0, flight: 0, last_data: Instant::ZERO }
+        Self {
+            cwnd,
+            ssthresh: u32::MAX,
+            partial_bytes_acked: 0,
+            flight: 0,
+            lone: false,
+            last_data: Instant::ZERO,
+        }
     }
 
     /// True while slow start grows the window.
@@ -50,6 +59,12 @@ impl Cwnd {
     /// Another packet may go: the window may be overrun by less than one (rule B of section 6.1).
     #[must_use]
     pub const fn has_room(&self) -> bool {
+        self.has_room_in_packet() && !(self.lone && self.flight > 0)
+    }
+
+    /// Another chunk may join the packet that is being written.
+    #[must_use]
+    pub const fn has_room_in_packet(&self) -> bool {
         self.flight < self.cwnd
     }
 
@@ -80,6 +95,7 @@ impl Cwnd {
     pub fn on_timeout(&mut self, cx: &mut Cx<'_>, pmdcs: u32) {
         self.ssthresh = (self.cwnd / 2).max(4 * pmdcs);
         self.partial_bytes_acked = 0;
+        self.lone = true;
         self.set(cx, pmdcs);
     }
 

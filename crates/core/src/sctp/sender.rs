@@ -24,6 +24,8 @@ pub(crate) struct Sender {
     pub(crate) burst: Option<u32>,
     /// The peer has closed its window and a probe is out (section 6.1 A).
     pub(crate) probing: bool,
+    /// The peer's last SACK said that its window is closed.
+    pub(crate) shut: bool,
     /// Why nothing was sent in the last turn; until when, if a time decides.
     pub(crate) hold: (Wait, Option<Instant>),
     /// A writer has seen "full".
@@ -43,6 +45,7 @@ impl Sender {
             fast: false,
             burst: None,
             probing: false,
+            shut: false,
             hold: (Wait::Empty, None),
             writer_waits: false,
         }

@@ -154,7 +154,7 @@ impl Assoc {
     fn on_autoclose(&mut self, cx: &mut Cx<'_>) {
         self.timers.autoclose = Instant::FAR_FUTURE;
         if self.state == State::Established {
-            self.close(cx);
+            self.begin_shutdown(cx);
             self.owner.notice.add(Notice::READABLE);
         }
     }
@@ -174,11 +174,11 @@ impl Assoc {
         self.tx.queue.shrink();
         self.rx.streams.shrink();
         let path = self.paths.get_mut(id);
-        // The last one was not answered: that is an error (section 8.3), of the association too once the path is confirmed.
+        // The last one was not answered: that is an error of the path (section 8.3), and of the association only where its data goes
+        // (section 8.1).
         if path.hb.nonce != 0 {
             path.rto.back_off(&self.options.rto);
-            let confirmed = path.state() != super::paths::PathState::Unconfirmed;
-            if confirmed {
+            if id == self.paths.active() {
                 if !self.on_error(cx, id) {
                     return;
                 }

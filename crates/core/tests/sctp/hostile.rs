@@ -1,7 +1,8 @@
 //! What a peer may send and should not: unknown types, broken chunks, wrong tags, and packets changed at random.
 use crate::world::*;
+use lowwater_core::base::limits::SCTP_REMOTE_ERRORS_MAX;
 use lowwater_core::base::{DropWhy, Duration, Error, Rng};
-use lowwater_core::sctp::{SctpOptions, SendInfo, State};
+use lowwater_core::sctp::{SctpOptions, SendInfo, State, Subscriptions};
 use lowwater_wire::sctp::{Chunk, DataFlags, DataRepr, GapBlock, Init, Sack, Tlvs, chunk_kind as kind};
 
 fn bytes(chunks: &[Chunk<'_>]) -> Vec<u8> {
@@ -37,6 +38,24 @@ fn unknown_chunks_are_skipped_or_stop_and_are_reported_by_their_high_bits() {
         assert_eq!(w.sent(B, kind::ERROR), usize::from(reported), "type {unknown:#x}");
         assert_eq!(w.info(B, b).state, State::Established);
     }
+}
+
+#[test]
+fn hundreds_of_error_chunks_are_some_notifications_and_a_counter() {
+    let mut w = World::new();
+    let theirs = SctpOptions { events: Subscriptions::REMOTE_ERROR, ..w.options() };
+    let (a, b) = w.associated(w.options(), theirs);
+    let ports = (w.stacks[A].local_addr(a).unwrap().port(), 5_000);
+    let tag = w.info(B, b).tags.0;
+    let errors = [kind::ERROR, 0, 0, 8, 0, 99, 0, 4].repeat(180);
+    w.inject(B, ports, tag, &errors);
+    w.inject(B, ports, tag, &errors);
+    let notes = w.read(B, b).len();
+    assert_eq!(notes, SCTP_REMOTE_ERRORS_MAX);
+    assert_eq!(w.stacks[B].counters().own.sctp_remote_errors_dropped, 360 - notes as u64);
+    // What was read makes room.
+    w.inject(B, ports, tag, &errors[..8]);
+    assert_eq!(w.read(B, b).len(), 1);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 use crate::world::*;
 use lowwater_core::base::{Duration, Instant, SocketId, Sysctl};
 use lowwater_core::sctp::{
-    Notification, PathChange, PathState, Received, SctpOptions, SendInfo, Subscriptions,
+    Notification, PathChange, PathOptions, PathState, Received, SctpOptions, SendInfo, State, Subscriptions,
 };
 use lowwater_wire::sctp::chunk_kind as kind;
 
@@ -169,4 +169,17 @@ fn the_idle_path_is_asked_while_the_other_is_busy() {
     assert_eq!(beats(0), 0);
     // Linux 6.1: 13 in 20 s.
     assert!((10..=20).contains(&beats(1)), "{}", beats(1));
+}
+
+#[test]
+fn an_idle_path_that_is_dark_is_no_error_of_the_association() {
+    let (mut w, a, _) = two(&Sysctl { sctp_hb_interval: 500, ..Sysctl::default() });
+    let quiet = PathOptions { hb_enable: false, ..PathOptions::new(w.stacks[A].sysctl()) };
+    let now = w.now;
+    // Nothing on the path in use proves that the peer lives.
+    w.stacks[A].sctp_set_path(now, a, ip(0, B), quiet).unwrap();
+    w.rule = Box::new(|c| if c.link == 1 { Fate::Lose } else { Fate::Deliver(ms(10)) });
+    w.pass(Duration::from_secs(2_000));
+    assert_eq!(states(&w, A, a), [PathState::Active, PathState::Inactive]);
+    assert_eq!((w.info(A, a).errors, w.info(A, a).state), (0, State::Established));
 }

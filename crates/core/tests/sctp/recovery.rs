@@ -153,3 +153,53 @@ fn max_burst_holds_what_nobody_paces_and_pacing_spreads_the_rest() {
         assert!(pacing || most == 4, "pacing {pacing}: {most} packets at once");
     }
 }
+
+#[test]
+fn chunks_that_a_path_has_become_too_narrow_for_go_alone() {
+    let mut w = World::new();
+    let options = prompt(&w);
+    let (a, b) = w.associated(options.clone(), options);
+    let port = w.stacks[A].local_addr(a).unwrap().port();
+    let tag = w.info(A, a).tags.1;
+    w.rule = Box::new(|_| Fate::Lose);
+    for n in 0..2 {
+        w.send(A, a, &[n; 1_452], SendInfo::default());
+    }
+    w.send(A, a, b"small", SendInfo::default());
+    w.pass(ms(1));
+    w.rule = Box::new(|_| Fate::Deliver(ms(10)));
+    w.log.clear();
+    w.too_big(A, (port, 5_000), tag, 1_400);
+    w.pass(Duration::from_secs(5));
+    assert_eq!(w.info(A, a).paths[0].mtu, 1_400);
+    let got: Vec<usize> = w.messages(B, b).iter().map(Vec::len).collect();
+    assert_eq!(got, [1_452, 1_452, 5]);
+    // Two fragments of each, and nothing that is wider than the path.
+    assert_eq!(w.log.iter().filter(|l| l.from == A && l.kinds.is_empty()).count(), 4, "{:?}", w.log);
+    assert!(w.log.iter().all(|l| l.bytes <= 1_400), "{:?}", w.log);
+}
+
+#[test]
+fn after_a_timeout_one_packet_goes_until_something_is_acknowledged() {
+    let mut w = World::new();
+    let options = prompt(&w);
+    let (a, b) = w.associated(options.clone(), options);
+    warm_up(&mut w, a, b);
+    let lossy = w.now + ms(500);
+    w.rule = Box::new(move |c| match c.from {
+        _ if c.now < lossy => Fate::Lose,
+        A => Fate::Deliver(ms(10)),
+        _ => Fate::Deliver(ms(90)),
+    });
+    // Two do not fit one packet, and one leaves room in the window of a packet.
+    for _ in 0..6 {
+        w.send(A, a, &[3; 1_000], SendInfo::default());
+    }
+    assert!(w.run(Duration::from_secs(10), |w| w.stacks[A].counters().sctp.t3_rtx_expireds == 1));
+    let timeout = w.now;
+    w.pass(ms(80));
+    let again = w.log.iter().filter(|l| l.from == A && l.at >= timeout && l.kinds.contains(&kind::DATA));
+    assert_eq!(again.count(), 1, "{:?}", w.log);
+    w.pass(Duration::from_secs(10));
+    assert_eq!(w.messages(B, b).len(), 6);
+}

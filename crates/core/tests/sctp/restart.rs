@@ -71,6 +71,30 @@ fn a_peer_that_starts_anew_takes_its_old_place() {
 }
 
 #[test]
+fn a_restart_wakes_the_writer_and_gives_back_what_was_not_acknowledged() {
+    let mut w = World::new();
+    let theirs = SctpOptions { sndbuf: 10_000, events: Subscriptions::SEND_FAILED, ..w.options() };
+    let (a, b) = w.associated(w.options(), theirs);
+    let port = w.stacks[A].local_addr(a).unwrap().port();
+    w.rule = Box::new(|c| if c.from == B { Fate::Lose } else { Fate::Deliver(ms(10)) });
+    let mut sent = 0;
+    let now = w.now;
+    while w.stacks[B].sctp_send(now, b, Bytes::from_static(&[7; 1_000]), SendInfo::default()).is_ok() {
+        sent += 1;
+    }
+    w.pass(ms(500));
+    w.events[B].clear();
+    w.rule = Box::new(|_| Fate::Deliver(ms(10)));
+    w.start_anew(port);
+    w.pass(Duration::from_secs(1));
+    assert!(w.events[B].contains(&Event::Writable(b)), "{:?}", w.events[B]);
+    let failed = w.read(B, b).into_iter().filter(|item| {
+        matches!(item, Received::Notification(Notification::SendFailed { data, .. }) if data.len() == 1_000)
+    });
+    assert_eq!(failed.count(), sent);
+}
+
+#[test]
 fn a_cookie_that_comes_too_late_is_refused_and_the_next_lives_longer() {
     let mut w = World::new();
     let short = SctpOptions { cookie_life_ms: 100, ..w.options() };

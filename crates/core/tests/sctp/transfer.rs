@@ -2,7 +2,7 @@
 use crate::world::*;
 use bytes::Bytes;
 use lowwater_core::base::{Duration, Error, Rng, SocketId, Sysctl};
-use lowwater_core::sctp::{Received, SctpOptions, SendInfo, State};
+use lowwater_core::sctp::{Notification, Received, SctpOptions, SendInfo, State, Subscriptions};
 use lowwater_wire::sctp::chunk_kind as kind;
 
 /// A message of `len` bytes that no other has.
@@ -213,6 +213,29 @@ fn streams_that_do_not_exist_are_refused_on_both_sides() {
     let send = w.stacks[A].sctp_send(now, a, Bytes::new(), SendInfo::default());
     assert_eq!(send, Err(Error::Invalid));
     assert_eq!(w.messages(B, b).len(), 0);
+}
+
+#[test]
+fn messages_for_streams_that_the_peer_does_not_grant_come_back() {
+    let mut w = World::new();
+    let narrow = SctpOptions { max_instreams: 3, ..w.options() };
+    w.listen(narrow);
+    let a = w.connect(SctpOptions { events: Subscriptions::SEND_FAILED, ..w.options() });
+    for stream in [0, 3, 2, 9] {
+        w.send(A, a, &[stream as u8; 10], SendInfo { stream, ..SendInfo::default() });
+    }
+    w.pass(Duration::from_secs(5));
+    let failed: Vec<u16> = w
+        .read(A, a)
+        .into_iter()
+        .filter_map(|item| match item {
+            Received::Notification(Notification::SendFailed { sent: false, stream, .. }) => Some(stream),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(failed, [3, 9]);
+    assert_eq!((w.info(A, a).unsent_bytes, w.info(A, a).unacked), (0, 0));
+    assert_eq!((w.sent(B, kind::ERROR), w.info(A, a).state), (0, State::Established));
 }
 
 #[test]

@@ -6,6 +6,7 @@ use lowwater_core::device::pair::{Pair, Side};
 use lowwater_core::packet::{Offload, Packet};
 use lowwater_core::sctp::{AssocInfo, Received, SctpOptions, SendInfo};
 use lowwater_core::stack::{Config, Event, Stack};
+use lowwater_wire::icmp4::Icmp4Repr;
 use lowwater_wire::sctp::{Chunk, Chunks, SctpRepr, fill_checksum};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -183,7 +184,9 @@ impl World {
     fn cross(&mut self, from: usize, link: usize, packet: &Packet) {
         let all = packet.to_bytes();
         let (header, protocol) = if all[0] >> 4 == 6 { (40, all[6]) } else { (20, all[9]) };
-        let chunks = all.get(header + 12..).unwrap_or_default();
+        // Fragments of IP are logged without chunks: only the whole has any.
+        let fragment = header == 20 && (all[6] & 0x3f, all[7]) != (0, 0);
+        let chunks = all.get(header + 12..).filter(|_| !fragment).unwrap_or_default();
         let crossing = Crossing { from, link, now: self.now, chunks };
         if protocol == 132 {
             let kinds = crossing.kinds();
@@ -237,6 +240,27 @@ impl World {
         SctpRepr { src_port: ports.0, dst_port: ports.1, vtag }.emit(&mut common);
         let packet = self.craft(&header, &common, chunks);
         let now = self.now;
+        self.stacks[to].receive(now, DeviceId(1), packet);
+        self.stacks[to].flush(now);
+    }
+
+    /// A router says to host `to` that its packets of this flow and tag are wider than `mtu`.
+    pub fn too_big(&mut self, to: usize, ports: (u16, u16), vtag: u32, mtu: u16) {
+        let [IpAddr::V4(src), IpAddr::V4(dst)] = [ip(0, to), ip(0, 1 - to)] else { unreachable!("IPv4") };
+        let mut quoted = vec![0x45, 0, 5, 220, 0, 0, 0x40, 0, 64, 132, 0, 0];
+        quoted.extend([src.octets(), dst.octets()].concat());
+        quoted.extend([ports.0.to_be_bytes(), ports.1.to_be_bytes()].concat());
+        quoted.extend(vtag.to_be_bytes());
+        let repr = Icmp4Repr::Unreachable { code: 4, mtu, quoted: &quoted };
+        let len = repr.buffer_len();
+        let mut all = vec![0x45, 0, 0, 20 + len as u8, 0, 0, 0x40, 0, 64, 1, 0, 0];
+        all.extend([dst.octets(), src.octets()].concat());
+        let sum = !lowwater_wire::checksum::fold(lowwater_wire::checksum::sum(&all));
+        all[10..12].copy_from_slice(&sum.to_be_bytes());
+        all.resize(20 + len, 0);
+        repr.emit(&mut all[20..]);
+        let now = self.now;
+        let packet = Packet::received(Bytes::from(all), Offload::default(), now);
         self.stacks[to].receive(now, DeviceId(1), packet);
         self.stacks[to].flush(now);
     }
@@ -327,6 +351,18 @@ impl World {
     pub fn send(&mut self, host: usize, id: SocketId, data: &[u8], info: SendInfo) -> usize {
         let now = self.now;
         self.stacks[host].sctp_send(now, id, Bytes::copy_from_slice(data), info).unwrap()
+    }
+
+    /// Host A is switched off and on, and opens again from the port that it had.
+    pub fn start_anew(&mut self, port: u16) -> SocketId {
+        let mut fresh = Stack::new(Config { seed: 99, ..Config::default() }, self.now);
+        let dev = fresh.add_device(self.caps());
+        fresh.add_address(dev, ip(0, A), 24).unwrap();
+        self.stacks[A] = fresh;
+        self.events[A].clear();
+        let (now, options) = (self.now, self.options());
+        let (local, remote) = (SocketAddr::new(ip(0, A), port), SocketAddr::new(ip(0, B), 5_000));
+        self.stacks[A].sctp_connect(now, &[remote], &[local], options).unwrap()
     }
 
     /// What can be read now, item by item.

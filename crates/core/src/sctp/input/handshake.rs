@@ -1,7 +1,7 @@
 //! INIT ACK and COOKIE ACK at the side that opens (RFC 9260 sections 5.1 B, C and E, 5.2.3, 5.2.5).
 use super::{Reading, one_cause};
 use crate::base::{Cx, Error};
-use crate::sctp::assoc::Assoc;
+use crate::sctp::assoc::{Assoc, Notice};
 use crate::sctp::handshake::cookie::Ticket;
 use crate::sctp::handshake::init::{Offer, Refusal};
 use crate::sctp::notification::{AssocChange, Notification};
@@ -61,9 +61,7 @@ impl Assoc {
             path.update_rate(cx);
         }
         self.establish(cx);
-        if self.owner.closing {
-            self.close(cx);
-        }
+        self.close_again(cx);
     }
 
     /// The handshake of both sides at once is complete by the peer's cookie (section 5.2.4, action B), or by the one that we know
@@ -81,17 +79,19 @@ impl Assoc {
         }
         self.pending.clear(Pending::INIT | Pending::COOKIE_ECHO);
         self.pending.set(Pending::COOKIE_ACK);
+        self.close_again(cx);
     }
 
     /// The peer has started anew (section 5.2.4, action A): everything but the socket and what waits to be read begins again.
     pub fn on_restart(&mut self, cx: &mut Cx<'_>, ticket: &Ticket) {
         let mut stopped = self.rx.streams.restart();
-        let streams = core::mem::take(&mut self.rx.streams);
         self.id.tags = ticket.tags;
         self.id.tsn = ticket.tsns.0;
         self.fail_messages();
         self.tx = Sender::new(Tsn::initial(ticket.tsns.0), ticket.streams.0);
         self.tx.peer_rwnd = ticket.peer_rwnd;
+        // Taken out behind the notifications of the messages that failed.
+        let streams = core::mem::take(&mut self.rx.streams);
         let (peer_tsn, inbound) = (Tsn::initial(ticket.tsns.1), ticket.streams.1);
         self.rx = Receiver { streams, ..Receiver::new(peer_tsn, inbound, &self.options) };
         self.id.features = ticket.features;
@@ -115,7 +115,10 @@ impl Assoc {
                 path.hb.arm(cx, &cadence);
             }
         }
+        // A writer that waited for room has it now.
+        self.owner.notice.add(Notice::WRITABLE);
         self.assoc_change(AssocChange::Restart, None, Bytes::new());
+        self.close_again(cx);
     }
 
     /// An INIT came while SHUTDOWN ACK is out (section 9.2).

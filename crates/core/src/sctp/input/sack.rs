@@ -28,9 +28,10 @@ impl Assoc {
         fast::on_sack(cx, &mut self.tx, &mut self.paths, &news);
         self.conclude(cx, news.advanced);
         self.tx.peer_rwnd = sack.a_rwnd.saturating_sub(self.tx.out.in_flight());
+        self.tx.shut = sack.a_rwnd == 0;
         // Whoever keeps its window closed and says so lives (section 6.1 A).
-        self.tx.probing &= sack.a_rwnd == 0;
-        if sack.a_rwnd == 0 && !self.tx.out.is_empty() {
+        self.tx.probing &= self.tx.shut;
+        if self.tx.shut && !self.tx.out.is_empty() && !self.is_held_up() {
             self.errors = 0;
         }
         self.after_acks(cx);
@@ -103,6 +104,7 @@ impl Assoc {
                 continue;
             }
             let pmdcs = path.pmdcs();
+            path.cwnd.lone = false;
             if advanced && !recovering && acked.bytes > 0 {
                 path.cwnd.on_ack(cx, acked.bytes, acked.flight, pmdcs);
             }
@@ -119,8 +121,8 @@ impl Assoc {
         }
     }
 
-    /// What acknowledgements make possible: the end of a shutdown, the news that all was sent.
-    pub(super) fn after_acks(&mut self, cx: &mut Cx<'_>) {
+    /// What acknowledgements, or the end of a lifetime, make possible: the end of a shutdown, the news that all was sent.
+    pub(in crate::sctp) fn after_acks(&mut self, cx: &Cx<'_>) {
         if self.tx.is_dry()
             && self.state == State::Established
             && !core::mem::replace(&mut self.owner.dry, true)

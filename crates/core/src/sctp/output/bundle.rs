@@ -29,10 +29,10 @@ impl Bundle {
         self.bytes.len()
     }
 
-    /// Bytes that are left.
+    /// Bytes that are left; none behind a chunk that is longer than the path is wide.
     #[must_use]
     pub(crate) fn room(&self) -> usize {
-        self.room - self.bytes.len()
+        self.room.saturating_sub(self.bytes.len())
     }
 
     /// User data that fits one more DATA chunk.
@@ -59,7 +59,7 @@ impl Bundle {
         self.chunk(chunk);
     }
 
-    /// Appends a DATA chunk, which the caller knows to fit.
+    /// Appends a DATA chunk, which the caller knows to fit, or to be alone and left to IP to fragment.
     pub(crate) fn data(&mut self, header: &DataRepr, data: &[u8]) {
         let mut head = [0; DATA_HEADER_LEN];
         header.emit(data.len(), &mut head);

@@ -39,7 +39,6 @@ impl Assoc {
     }
 
     fn next_data(&mut self, cx: &mut Cx<'_>) -> Result<PathId, (Wait, Option<Instant>)> {
-        self.drop_expired(cx);
         let lost = self.tx.out.first_lost();
         if lost.is_none() && self.tx.queue.is_empty() {
             return Err((Wait::Empty, None));
@@ -132,12 +131,16 @@ impl Assoc {
         if same || self.paths.len() == 1 { chunk.path } else { self.paths.alternate(chunk.path) }
     }
 
-    /// Messages whose lifetime is over before they began.
-    fn drop_expired(&mut self, cx: &Cx<'_>) {
+    /// Messages whose lifetime is over before they began. Where they were the last that a shutdown waited for, it goes on.
+    pub(super) fn drop_expired(&mut self, cx: &Cx<'_>) {
+        let before = self.tx.queue.len();
         while let Some(message) = self.tx.queue.take_expired(cx.now) {
             let (info, data) = (*message.info(), message.data().clone());
             let (stream, ppid, context) = (info.stream, info.ppid, info.context);
             self.notify(Notification::SendFailed { sent: false, stream, ppid, context, data });
+        }
+        if self.tx.queue.len() < before {
+            self.after_acks(cx);
         }
     }
 
@@ -167,7 +170,7 @@ impl Assoc {
                 continue;
             }
             let Some(len) = self.tx.out.get(tsn).map(|c| c.data.len()) else { return };
-            let room = self.paths.get(writing.path).cwnd.has_room();
+            let room = self.paths.get(writing.path).cwnd.has_room_in_packet();
             if !room && !self.tx.fast {
                 return;
             }
@@ -175,8 +178,9 @@ impl Assoc {
                 if !writing.bundle.is_empty() {
                     return;
                 }
-                // The path has become narrower than the chunk is.
+                // The path has become narrower than the chunk is: nothing joins it.
                 writing.fragment = true;
+                return self.resend(cx, writing, tsn);
             }
             self.resend(cx, writing, tsn);
         }
@@ -200,7 +204,6 @@ impl Assoc {
 
     fn write_new(&mut self, cx: &mut Cx<'_>, writing: &mut Writing) {
         let point = self.paths.fragment_point(self.options.maxseg);
-        self.drop_expired(cx);
         while self.may_add(writing, point) {
             let max = writing.bundle.room_for_data().min(point);
             let whole = self.tx.queue.front().is_some_and(|m| !m.is_begun() && m.data().len() <= max);
@@ -243,7 +246,7 @@ impl Assoc {
         let (room, left) = (writing.bundle.room_for_data().min(point), message.data().len());
         let fits = left <= room
             || (room > 0 && (writing.data_bytes == 0 || message.is_begun()) && room >= point / 2);
-        fits && self.paths.get(writing.path).cwnd.has_room()
+        fits && self.paths.get(writing.path).cwnd.has_room_in_packet()
             && self.check_new(writing.path, writing.bundle.len().min(writing.data_bytes as usize)).is_ok()
     }
 

@@ -69,6 +69,7 @@ const PACKET_OVERHEAD: u32 = 256;
 impl Assoc {
     /// The next packet, or `None` when there is nothing to say; then [`Assoc::wait`] tells why.
     pub fn output(&mut self, cx: &mut Cx<'_>) -> Option<Outgoing> {
+        self.drop_expired(cx);
         let id = self.target(cx)?;
         let room = self.paths.get(id).pmdcs() as usize;
         let mut writing = Writing::new(id, room, cx.pool.lend(room));

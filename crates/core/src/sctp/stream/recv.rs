@@ -4,7 +4,7 @@
 //! waits for its turn in its stream, or is read at once. A message that is larger than the buffer is handed over in parts.
 use crate::base::limits::SCTP_CHUNK_OVERHEAD;
 use crate::sctp::message::{Received, RecvInfo};
-use crate::sctp::notification::Notification;
+use crate::sctp::notification::{Notification, Subscriptions};
 use crate::sctp::tsn::Tsn;
 use bytes::{Bytes, BytesMut};
 use lowwater_wire::sctp::{DataFlags, DataRepr};
@@ -66,6 +66,8 @@ pub struct RecvStreams {
     bytes: usize,
     /// Pieces in all of these, for what they cost beside their bytes.
     pieces: usize,
+    /// Notifications of ERROR chunks that wait to be read.
+    remote_errors: usize,
 }
 
 impl RecvStreams {
@@ -97,8 +99,15 @@ impl RecvStreams {
         self.ready.iter().map(bytes).sum()
     }
 
+    /// Notifications of ERROR chunks that wait to be read.
+    #[must_use]
+    pub const fn remote_errors(&self) -> usize {
+        self.remote_errors
+    }
+
     /// A notification comes behind what is there.
     pub fn notify(&mut self, note: Notification) {
+        self.remote_errors += usize::from(note.kind() == Subscriptions::REMOTE_ERROR);
         self.ready.push_back(Item::Note(note));
     }
 
@@ -242,6 +251,7 @@ impl RecvStreams {
     pub fn recv(&mut self, max: usize) -> Option<Received> {
         let Item::Part(part) = self.ready.front_mut()? else {
             let Some(Item::Note(note)) = self.ready.pop_front() else { return None };
+            self.remote_errors -= usize::from(note.kind() == Subscriptions::REMOTE_ERROR);
             return Some(Received::Notification(note));
         };
         let info = part.info;

@@ -105,6 +105,15 @@ impl SendQueue {
         Some(message)
     }
 
+    /// Takes out the messages for streams from `streams` on, which the peer does not take (RFC 9260 section 6.5).
+    pub fn take_beyond(&mut self, streams: u16) -> VecDeque<Message> {
+        let (kept, beyond): (_, VecDeque<Message>) =
+            self.messages.drain(..).partition(|m| m.info.stream < streams);
+        self.messages = kept;
+        self.bytes -= beyond.iter().map(|m| m.data.len()).sum::<usize>();
+        beyond
+    }
+
     /// Takes the next fragment, `max` bytes at the most. The fragments of a message follow each other without another's between.
     pub fn take(&mut self, max: usize) -> Option<Fragment> {
         let message = self.messages.front_mut()?;
