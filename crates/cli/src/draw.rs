@@ -60,7 +60,9 @@ pub(crate) fn run(args: &Drill, seeds: Range<u64>) -> Result<ExitCode, Failure> 
         };
         println!("{} of {total} connections are alike{disturbed}", total - results.bad - results.disturbed);
     }
-    Ok(if results.bad == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    // Nothing compared is nothing shown.
+    let compared = total == 0 || results.disturbed < total;
+    Ok(if results.bad == 0 && compared { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn tell(args: &Drill, seed: u64, flavours: &Flavours, drawn: &Result<Drawn, String>) -> io::Result<()> {
@@ -72,7 +74,7 @@ fn tell(args: &Drill, seed: u64, flavours: &Flavours, drawn: &Result<Drawn, Stri
         Ok(Drawn { steps, finding, disturbed }) if args.json => {
             let found = finding.as_ref();
             let object = json!({
-                "seed": seed, "ok": found.is_none(), "disturbed": disturbed, "steps": steps, "again": again,
+                "seed": seed, "ok": found.is_none() && !disturbed, "disturbed": disturbed, "steps": steps, "again": again,
                 "step": found.map(|f| f.step), "what": found.map(|f| &f.what), "script": found.map(|f| &f.script),
             });
             writeln!(out, "{object}")
