@@ -24,7 +24,8 @@ pub struct Heartbeat {
     deadline: Instant,
     /// When it was armed, for a change of the interval.
     armed_at: Instant,
-    jitter_ns: u64,
+    /// The draw, in parts of the timeout divided by 2^32: it follows a timeout that changes while the timer runs.
+    jitter: u32,
     /// The last transmission that can refresh the round-trip time: the one store of the hot path.
     last_sent: Instant,
     /// What the answer must carry; 0 when no HEARTBEAT is out.
@@ -73,7 +74,7 @@ impl Heartbeat {
         Self {
             deadline: Instant::FAR_FUTURE,
             armed_at: Instant::ZERO,
-            jitter_ns: 0,
+            jitter: 0,
             last_sent: Instant::ZERO,
             nonce: 0,
             asked_at: Instant::ZERO,
@@ -101,7 +102,7 @@ impl Heartbeat {
     /// Arms the timer with a new jitter.
     pub fn arm(&mut self, cx: &mut Cx<'_>, cadence: &Cadence) {
         self.armed_at = cx.now;
-        self.jitter_ns = cx.rng.below(nanos(cadence.rto));
+        self.jitter = cx.rng.next_u32();
         cx.count.own.sctp_hb_armed += 1;
         self.place(cadence);
     }
@@ -121,7 +122,8 @@ impl Heartbeat {
     }
 
     fn place(&mut self, cadence: &Cadence) {
-        self.deadline = (self.armed_at + cadence.base()).plus_nanos(self.jitter_ns);
+        let jitter_ns = (u128::from(nanos(cadence.rto)) * u128::from(self.jitter)) >> 32;
+        self.deadline = (self.armed_at + cadence.base()).plus_nanos(jitter_ns as u64);
     }
 
     /// The timer fired. When it was early it is armed for the remainder; when due, the caller sends and arms it again.
@@ -129,7 +131,7 @@ impl Heartbeat {
         let quiet_until = self.last_sent + cadence.base();
         if cx.now < quiet_until {
             // Later changes count from here; the jitter was spent in the first round.
-            (self.armed_at, self.jitter_ns) = (self.last_sent, 0);
+            (self.armed_at, self.jitter) = (self.last_sent, 0);
             self.deadline = quiet_until;
             cx.count.own.sctp_hb_early += 1;
             return Fired::Early;
@@ -194,6 +196,18 @@ mod tests {
         hb.arm(&mut world.cx(at(0)), &Cadence::new(&options, RTO, false));
         hb.reschedule(&Cadence::new(&options, RTO, true));
         assert!(hb.deadline() <= at(1_500));
+    }
+
+    /// A path is confirmed, so that its timeout is a third of what it was: a jitter of the old one would be out of proportion.
+    #[test]
+    fn the_jitter_follows_the_timeout() {
+        let (mut world, mut hb) = (World::new(), Heartbeat::new());
+        let slow = Cadence { rto: 3 * RTO, ..cadence(30_000) };
+        hb.arm(&mut world.cx(at(0)), &slow);
+        let jitter = hb.deadline().since(at(31_500));
+        hb.reschedule(&cadence(30_000));
+        let now = hb.deadline().since(at(30_500));
+        assert!(now < RTO && jitter.abs_diff(3 * now) < Duration::from_micros(1), "{jitter:?} {now:?}");
     }
 
     /// Linux once never started the timer, for it compared with one that was not running.

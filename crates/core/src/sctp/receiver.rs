@@ -18,7 +18,7 @@ pub(crate) struct Receiver {
     pub(crate) streams: RecvStreams,
     /// Streams that the peer may send on.
     pub(crate) inbound: u16,
-    /// The window that the last SACK offered.
+    /// What is left of the window that the last SACK offered, as the peer must see it.
     pub(crate) advertised: u32,
     /// Where DATA came from last: a SACK goes there (section 6.4).
     pub(crate) path: PathId,
@@ -51,12 +51,18 @@ impl Receiver {
         initial_window(options).saturating_sub(held)
     }
 
-    /// The window has opened so far that the peer should hear of it (`sctp_peer_needs_update`).
+    /// User data came, out of the window that was offered.
+    pub(crate) const fn on_data(&mut self, len: usize) {
+        self.advertised = self.advertised.saturating_sub(len as u32);
+    }
+
+    /// The window has opened so far that the peer should hear of it (`sctp_peer_needs_update`, which counts from what the last SACK
+    /// said). Where a packet is larger than half of the window, half of it is enough: the peer may have no room for another.
     #[must_use]
     pub(crate) fn window_has_opened(&self, options: &SctpOptions, sysctl: &Sysctl, mtu: u16) -> bool {
         let opened = self.window(options).saturating_sub(self.advertised);
         let share = options.rcvbuf.checked_shr(sysctl.sctp_rwnd_update_shift).unwrap_or(0);
-        opened > 0 && opened >= share.max(u32::from(mtu))
+        opened > 0 && opened >= share.max(u32::from(mtu).min(initial_window(options) / 2))
     }
 }
 

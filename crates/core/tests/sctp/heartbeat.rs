@@ -141,5 +141,5 @@ fn the_eager_variant_draws_and_arms_with_every_packet() {
     }
     let [(hb_eager, timer_eager), (hb_lazy, timer_lazy)] = armed[..] else { panic!("two runs") };
     assert!(hb_eager >= 1_000 && hb_lazy == 1, "{armed:?}");
-    assert!(timer_eager >= 2_000 && timer_lazy < timer_eager / 4, "{armed:?}");
+    assert!(timer_eager >= 1_000 && timer_lazy < timer_eager / 50, "{armed:?}");
 }

@@ -7,6 +7,7 @@ mod notsent_lowat;
 mod pacing;
 mod params;
 mod queue_aware;
+mod sctp;
 mod small_queues;
 mod tso_autosize;
 
@@ -17,6 +18,7 @@ pub use notsent_lowat::NotsentLowat;
 pub use pacing::Pacing;
 pub use params::Common;
 pub use queue_aware::QueueAware;
+pub use sctp::{SctpFailover, SctpHeartbeat};
 pub use small_queues::SmallQueues;
 pub use tso_autosize::TsoAutosize;
 

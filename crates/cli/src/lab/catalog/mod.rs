@@ -3,6 +3,8 @@ mod bulk;
 mod notsent_lowat;
 mod pacing;
 mod queue_aware;
+mod sctp_failover;
+mod sctp_heartbeat;
 mod small_queues;
 mod tso_autosize;
 
@@ -103,6 +105,8 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     tso_autosize::EXPERIMENT,
     pacing::EXPERIMENT,
     queue_aware::EXPERIMENT,
+    sctp_heartbeat::EXPERIMENT,
+    sctp_failover::EXPERIMENT,
     bulk::EXPERIMENT,
 ];
 

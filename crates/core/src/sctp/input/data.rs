@@ -52,6 +52,7 @@ impl Assoc {
             return;
         }
         self.rx.map.note(tsn);
+        self.rx.on_data(data.len());
         if header.sid >= self.rx.inbound {
             // It counts as received, for it must not come again (section 6.5).
             return self.report(&Cause::InvalidStream(header.sid));

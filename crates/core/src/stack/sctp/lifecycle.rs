@@ -64,10 +64,6 @@ impl Stack {
         let wants = why != Turn::NONE && sctp.assoc.wants_output();
         let fate = sctp.assoc.fate();
         let deadline = sctp.assoc.next_deadline();
-        if self.env.sysctl.sctp_hb_eager {
-            // For comparison: a timer that every packet draws anew costs an operation each, as Linux's once did.
-            entry.timer.cancel(&mut self.wheel);
-        }
         let mut cx = self.env.cx(self.now, Some(id));
         entry.timer.set(&mut cx, &mut self.wheel, TimerKey::Socket(id), deadline);
         if wants {
@@ -76,6 +72,21 @@ impl Stack {
         if fate == Fate::Dead {
             self.retire_sctp(id);
         }
+    }
+
+    /// For comparison (`sctp.hb_eager`): the heartbeat timer was drawn anew by the packet that leaves, and costs an operation of the
+    /// wheel each time, as Linux's once did.
+    pub(super) fn sctp_rearm(&mut self, id: SocketId) {
+        let Some(entry) = self.sockets.get_mut(id) else { return };
+        let Socket::Sctp(sctp) = &entry.socket else { return };
+        let deadline = sctp.assoc.next_deadline();
+        entry.timer.cancel(&mut self.wheel);
+        entry.timer.set(
+            &mut self.env.cx(self.now, Some(id)),
+            &mut self.wheel,
+            TimerKey::Socket(id),
+            deadline,
+        );
     }
 
     /// The association is over: its addresses are free.
@@ -125,18 +136,13 @@ impl Stack {
 
     /// An ICMP error about a packet of ours (RFC 9260 section 10): the tag must be the association's.
     pub(in crate::stack) fn icmp_error_sctp(&mut self, tuple: &Tuple, error: &IcmpError) -> bool {
-        self.sctp_unreached(tuple, error.embedded.seq, error.kind)
-    }
-
-    /// The same about the packet with this verification tag.
-    pub(super) fn sctp_unreached(&mut self, tuple: &Tuple, vtag: Option<u32>, kind: IcmpKind) -> bool {
         let Some(id) = self.demux.sctp.flow(tuple.local_port, tuple.remote()) else { return false };
         let Some(Socket::Sctp(sctp)) = self.sockets.get_mut(id).map(|e| &mut e.socket) else { return false };
         let (now, tag): (Instant, _) = (self.now, sctp.assoc.tags().1);
-        if vtag != Some(tag) {
+        if error.embedded.seq != Some(tag) {
             return false;
         }
-        match kind {
+        match error.kind {
             IcmpKind::TooBig(mtu) => {
                 if !sctp.assoc.on_pmtu(tuple.remote_ip, mtu) {
                     return false;

@@ -1,0 +1,127 @@
+//! sctp-heartbeat (E5): heartbeats that Linux 6.1 sent, and the commit's rate before and after.
+use super::{Column, Experiment, Pair, Variant};
+use lowwater_sim::scenario::SctpHeartbeat;
+
+/// A timer that is drawn and armed anew with every packet: "before".
+const EAGER: (&str, &str) = ("sctp.hb_eager", "1");
+const HALF_SECOND: (&str, &str) = ("sctp.hb_interval", "500");
+/// As many messages as fit, as long as the commit's.
+const BULK: (&str, &str) = ("every_ms", "0");
+const LONG: (&str, &str) = ("message_bytes", "1636");
+/// The commit's path: loopback, with a rate that it could have had.
+const WIDE: (&str, &str) = ("mtu", "65535");
+const FAST: (&str, &str) = ("rate_mbps", "7050");
+const NEAR: (&str, &str) = ("rtt_ms", "0.1");
+const SHORT: (&str, &str) = ("measure_s", "2");
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "sctp-heartbeat",
+    about: "what heartbeats cost a path that is busy, and when an idle one has them: SCTP over two paths of 20 ms",
+    make: || Box::new(SctpHeartbeat::default()),
+    variants: &[
+        Variant {
+            name: "5ms",
+            about: "interval 0.5 s, a message every 5 ms, 20 s",
+            sets: &[HALF_SECOND],
+            linux: &[
+                ("heartbeats_busy", 0.0),
+                ("heartbeats_idle", 13.0),
+                ("idle_gap_s_min", 1.0),
+                ("idle_gap_s_max", 2.1),
+            ],
+            ..Variant::PLAIN
+        },
+        Variant {
+            name: "5ms-eager",
+            about: "the same with a timer that each packet arms anew: \"before\"",
+            sets: &[HALF_SECOND, EAGER],
+            ..Variant::PLAIN
+        },
+        Variant {
+            name: "20ms",
+            about: "interval 30 s, a message every 20 ms, 130 s",
+            sets: &[("every_ms", "20"), ("measure_s", "130")],
+            linux: &[
+                ("heartbeats_busy", 0.0),
+                ("heartbeats_idle", 4.0),
+                ("idle_gap_s_min", 30.7),
+                ("idle_gap_s_max", 32.0),
+            ],
+            ..Variant::PLAIN
+        },
+        Variant {
+            name: "changed",
+            about: "interval 30 s that becomes 0.5 s after 20 s",
+            sets: &[("every_ms", "20"), ("measure_s", "40"), ("becomes_ms", "500")],
+            ..Variant::PLAIN
+        },
+        Variant {
+            name: "bulk",
+            about: "interval 0.5 s, messages of 1,636 bytes as many as fit into 100 Mbit/s",
+            sets: &[HALF_SECOND, BULK, LONG],
+            linux: &[("heartbeats_busy", 0.0)],
+            ..Variant::PLAIN
+        },
+        Variant {
+            name: "bulk-eager",
+            about: "the same with a timer that each packet arms anew",
+            sets: &[HALF_SECOND, BULK, LONG, EAGER],
+            ..Variant::PLAIN
+        },
+        Variant {
+            name: "seed",
+            about: "the commit's: MTU 65,535, messages of 1,636 bytes; its rate is the line's here, for processing takes no time",
+            sets: &[BULK, LONG, WIDE, FAST, NEAR, SHORT],
+            seed: &[("goodput_mbps", 7_050.0)],
+            ..Variant::PLAIN
+        },
+        Variant {
+            name: "seed-eager",
+            about: "the same before the commit",
+            sets: &[BULK, LONG, WIDE, FAST, NEAR, SHORT, EAGER],
+            seed: &[("goodput_mbps", 6_800.0)],
+            ..Variant::PLAIN
+        },
+    ],
+    grid: None,
+    columns: &[
+        Column { figure: "heartbeats_busy", head: "beats\nbusy", unit: 1.0 },
+        Column { figure: "heartbeats_idle", head: "beats\nidle", unit: 1.0 },
+        Column { figure: "idle_gap_s_min", head: "idle gap\ns min", unit: 1.0 },
+        Column { figure: "idle_gap_s_max", head: "s max", unit: 1.0 },
+        Column { figure: "idle_gap_over_bound", head: "of the\nbound", unit: 1.0 },
+        Column { figure: "changed_after_s", head: "changed\nafter s", unit: 1.0 },
+        Column { figure: "timer_ops_per_packet", head: "timer ops/\npacket", unit: 1.0 },
+        Column { figure: "hb_drawn_per_packet", head: "draws/\npacket", unit: 1.0 },
+        Column { figure: "messages_lost", head: "lost", unit: 1.0 },
+        Column { figure: "messages_duplicated", head: "twice", unit: 1.0 },
+        Column { figure: "goodput_mbps", head: "Mbit/s", unit: 1.0 },
+    ],
+    pairs: &[
+        Pair {
+            what: "lazy heartbeats in bulk: timer operations per packet",
+            figure: ("timer_ops_per_packet", 1.0),
+            before: "bulk-eager",
+            after: "bulk",
+        },
+        Pair {
+            what: "the same over the commit's path",
+            figure: ("timer_ops_per_packet", 1.0),
+            before: "seed-eager",
+            after: "seed",
+        },
+        Pair {
+            what: "Mbit/s over the commit's path (of processing: bench/README.md)",
+            figure: ("goodput_mbps", 1.0),
+            before: "seed-eager",
+            after: "seed",
+        },
+        Pair {
+            what: "a message every 5 ms: timer operations per packet",
+            figure: ("timer_ops_per_packet", 1.0),
+            before: "5ms-eager",
+            after: "5ms",
+        },
+    ],
+    short: &[],
+};
