@@ -325,6 +325,59 @@ fn the_queue_aware_limit_holds() {
     assert!(queue("linux_queue_bytes_mean") > 5.0 * queue("queue_bytes_mean"), "{near}");
 }
 
+/// Heartbeats of SCTP: none on a busy path, in time on an idle one, a new interval at once, and no timer operation per packet.
+#[test]
+fn heartbeats_come_out_as_on_linux_and_cost_nothing() {
+    let all = runs(&say(&["lab", "run", "sctp-heartbeat", "--json"]).ok());
+    let named = |name: &str| all.iter().find(|r| r["variant"] == name).expect("it ran");
+    let of = |name: &str, figure: &str| named(name)["figures"][figure].as_f64().expect("a number");
+    for run in &all {
+        let of = |figure: &str| run["figures"][figure].as_f64().expect("a number");
+        for figure in ["heartbeats_busy", "messages_lost", "messages_duplicated"] {
+            assert_eq!(of(figure), 0.0, "{figure}: {run}");
+        }
+        assert!(of("messages") > 1_000.0, "{run}");
+    }
+    for name in ["5ms", "20ms"] {
+        let linux = named(name)["linux"]["heartbeats_idle"].as_f64().expect("a number");
+        // Intervals are drawn: over 20 s from 10 to 20 of them fit.
+        assert!((of(name, "heartbeats_idle") - linux).abs() <= 3.0, "{}", named(name));
+        assert!(of(name, "idle_gap_over_bound") <= 1.0, "{}", named(name));
+    }
+    assert!(of("5ms", "idle_gap_s_min") >= 1.0 && of("20ms", "idle_gap_s_min") >= 30.5, "{all:?}");
+    assert!(of("changed", "changed_over_bound") <= 1.0, "{}", named("changed"));
+    for (lazy, eager) in [("bulk", "bulk-eager"), ("seed", "seed-eager"), ("5ms", "5ms-eager")] {
+        assert!(of(eager, "timer_ops_per_packet") > 0.95, "{}", named(eager));
+        assert!(of(lazy, "timer_ops_per_packet") < 0.05, "{}", named(lazy));
+        assert_eq!(of(eager, "goodput_mbps").round(), of(lazy, "goodput_mbps").round());
+    }
+    assert!(of("bulk", "goodput_mbps") > 90.0, "{}", named("bulk"));
+}
+
+/// Failover is no slower than Linux's, whose figures the catalog has; settings act as they are named.
+#[test]
+fn failover_is_no_slower_than_on_linux() {
+    let all = runs(&say(&["lab", "run", "sctp-failover", "--json"]).ok());
+    let named = |name: &str| all.iter().find(|r| r["variant"] == name).expect("it ran");
+    let of = |name: &str, figure: &str| named(name)["figures"][figure].as_f64().expect("a number");
+    for run in &all {
+        for figure in ["messages_lost", "messages_duplicated"] {
+            assert_eq!(run["figures"][figure], 0, "{figure}: {run}");
+        }
+        for (figure, linux) in run["linux"].as_object().into_iter().flatten() {
+            let (ours, linux) = (run["figures"][figure].as_f64(), linux.as_f64());
+            assert!(ours.is_some_and(|ours| linux.is_some_and(|linux| ours <= linux)), "{figure}: {run}");
+        }
+    }
+    // One timeout, then the other path; without potentially failed paths as many as path_max_retrans and one more.
+    for (name, timeouts) in
+        [("default", 1.0), ("pf-off", 6.0), ("pf-retrans-2", 3.0), ("pf-off-max-retrans-1", 2.0)]
+    {
+        assert_eq!(of(name, "t3_rtx_expireds"), timeouts, "{}", named(name));
+    }
+    assert!(of("rto-min-200ms", "restored_s") < 0.5 * of("default", "restored_s"), "{all:?}");
+}
+
 /// Counts of a guest whose processor others use vary, but for what the settings alone decide.
 #[test]
 fn the_lab_measures_linux_beside_itself() {

@@ -18,7 +18,12 @@ fn all() -> Vec<Box<dyn Scenario>> {
             ..NotsentLowat::default()
         }),
         Box::new(QueueAware { rate: 10_000_000, flows: 2, ..QueueAware::default() }),
-        Box::new(SctpHeartbeat { every: Duration::ZERO, becomes_ms: 400, common: common(), ..SctpHeartbeat::default() }),
+        Box::new(SctpHeartbeat {
+            every: Duration::ZERO,
+            becomes_ms: 400,
+            common: common(),
+            ..SctpHeartbeat::default()
+        }),
         Box::new(SctpFailover { common: common(), ..SctpFailover::default() }),
         Box::new(Pacing { flows: 2, switch: "fq;pfifo_fast".into(), common: common(), ..Pacing::default() }),
     ]

@@ -1,6 +1,6 @@
 //! sctp-failover (E5): the first of two paths goes dark while messages are sent at a steady pace. For how long does the receiver wait?
 use super::net::{A, Spec};
-use super::talk::{NUMBER, Talk};
+use super::talk::{NUMBER, Talk, Traffic};
 use crate::check::Broken;
 use crate::scenario::duo::seconds;
 use crate::scenario::knobs::{Knob, NO_QDISC, from_ms, knob, ms};
@@ -37,10 +37,7 @@ impl Default for SctpFailover {
             every: Duration::from_millis(10),
             rtt: Duration::from_millis(20),
             rate: 100_000_000,
-            common: Common {
-                times: (Duration::from_secs(2), Duration::from_secs(10)),
-                ..Common::default()
-            },
+            common: Common { times: (Duration::from_secs(2), Duration::from_secs(10)), ..Common::default() },
         }
     }
 }
@@ -70,7 +67,7 @@ impl Params for SctpFailover {
             rate: self.rate,
             rtt: self.rtt,
         };
-        let mut talk = Talk::open(&spec, self.message, self.every)?;
+        let mut talk = Talk::open(&spec, &Traffic { message: self.message, every: self.every, buffer: 0 })?;
         talk.run(self.common.times.0)?;
         let dark = talk.net.now;
         talk.net.dark = Some(0);

@@ -3,7 +3,7 @@
 //! Source: Linux commit ba6f5e33bdbb, "sctp: avoid refreshing heartbeat timer too often". One association with two paths; data takes
 //! the first, so that the second is idle. Figures are those of the sender.
 use super::net::{A, B, Spec, address};
-use super::talk::{NUMBER, Talk};
+use super::talk::{NUMBER, Talk, Traffic};
 use crate::check::Broken;
 use crate::scenario::duo::seconds;
 use crate::scenario::knobs::{Knob, NO_QDISC, from_ms, knob, ms};
@@ -30,6 +30,8 @@ pub struct SctpHeartbeat {
     pub rate: u64,
     /// MTU of both paths.
     pub mtu: u16,
+    /// SO_SNDBUF and SO_RCVBUF of both sides; 0 leaves the defaults.
+    pub buffer: u32,
     /// What the heartbeat interval becomes after half of the measured time, in milliseconds; 0 leaves it.
     pub becomes_ms: u32,
     /// What all scenarios have.
@@ -44,11 +46,9 @@ impl Default for SctpHeartbeat {
             rtt: Duration::from_millis(20),
             rate: 100_000_000,
             mtu: 1_500,
+            buffer: 0,
             becomes_ms: 0,
-            common: Common {
-                times: (Duration::from_secs(1), Duration::from_secs(20)),
-                ..Common::default()
-            },
+            common: Common { times: (Duration::from_secs(1), Duration::from_secs(20)), ..Common::default() },
         }
     }
 }
@@ -62,6 +62,8 @@ const KNOBS: &[Knob<SctpHeartbeat>] = &[
     knob!("rate_mbps", "10^6 bit/s of each path", real 0.001, 400_000,
         |p| p.rate as f64 / 1e6, |p, v| p.rate = (v * 1e6) as u64),
     knob!("mtu", "MTU of both paths", whole 576, 65_535, |p| f64::from(p.mtu), |p, v| p.mtu = v as u16),
+    knob!("buffer", "SO_SNDBUF and SO_RCVBUF, 0 leaves the defaults", whole 0, 1e9,
+        |p| f64::from(p.buffer), |p, v| p.buffer = v as u32),
     knob!("becomes_ms", "heartbeat interval after half of the measured time, 0 leaves it", whole 0, 86_400_000,
         |p| f64::from(p.becomes_ms), |p, v| p.becomes_ms = v as u32),
 ];
@@ -91,7 +93,8 @@ impl Params for SctpHeartbeat {
             rate: self.rate,
             rtt: self.rtt,
         };
-        let mut talk = Talk::open(&spec, self.message, self.every)?;
+        let mut talk =
+            Talk::open(&spec, &Traffic { message: self.message, every: self.every, buffer: self.buffer })?;
         talk.run(self.common.times.0)?;
         let before = Before::of(&talk);
         let (mut complete, mut changed) = (true, None);
@@ -134,7 +137,8 @@ impl SctpHeartbeat {
     /// Both paths get another interval.
     fn change(&self, talk: &mut Talk) -> Result<(), Broken> {
         let now = talk.net.now;
-        let options = PathOptions { hb_interval_ms: self.becomes_ms, ..PathOptions::new(&self.common.sysctl) };
+        let options =
+            PathOptions { hb_interval_ms: self.becomes_ms, ..PathOptions::new(&self.common.sysctl) };
         for link in 0..super::net::LINKS {
             let done = talk.net.stacks[A].sctp_set_path(now, talk.a, address(link, B), options);
             done.map_err(|why| Broken { checker: "paths", at: now, message: why.to_string() })?;

@@ -62,6 +62,16 @@ const fn fill(number: u64) -> u8 {
     number as u8 ^ 0x5a
 }
 
+/// What is said.
+pub(super) struct Traffic {
+    /// Bytes of a message, [`NUMBER`] at the least.
+    pub(super) message: usize,
+    /// Time between messages; zero for as many as fit.
+    pub(super) every: Duration,
+    /// SO_SNDBUF and SO_RCVBUF of both sides; 0 leaves the defaults.
+    pub(super) buffer: u32,
+}
+
 /// The hosts with their association.
 pub(super) struct Talk {
     pub(super) net: Net,
@@ -76,15 +86,15 @@ pub(super) struct Talk {
 }
 
 impl Talk {
-    /// Opens the association and waits until both paths are known to work. Messages have `message` bytes, [`NUMBER`] at the least.
-    pub(super) fn open(spec: &Spec<'_>, message: usize, every: Duration) -> Result<Self, Broken> {
+    /// Opens the association and waits until both paths are known to work.
+    pub(super) fn open(spec: &Spec<'_>, traffic: &Traffic) -> Result<Self, Broken> {
         let mut net = Net::new(spec);
-        let options = SctpOptions { nodelay: true, ..SctpOptions::new(spec.sysctl) };
-        let failed = |at, what: &str, why: Error| Broken {
-            checker: "opening",
-            at,
-            message: format!("{what}: {why}"),
-        };
+        let mut options = SctpOptions { nodelay: true, ..SctpOptions::new(spec.sysctl) };
+        if traffic.buffer > 0 {
+            (options.sndbuf, options.rcvbuf) = (traffic.buffer, traffic.buffer);
+        }
+        let failed =
+            |at, what: &str, why: Error| Broken { checker: "opening", at, message: format!("{what}: {why}") };
         let now = net.now;
         let any = SocketAddr::from(([0, 0, 0, 0], PORT));
         let listener = net.stacks[B].sctp_listen(now, &[any], 1, options.clone());
@@ -102,7 +112,7 @@ impl Talk {
             if let Some(b) = b.filter(|_| active == LINKS) {
                 let write_at = net.now;
                 let account = Account::default();
-                let message = message.max(NUMBER);
+                let (message, every) = (traffic.message.max(NUMBER), traffic.every);
                 return Ok(Self { net, account, a, b, message, every, write_at });
             }
             let Some(next) = net.next() else { break };
