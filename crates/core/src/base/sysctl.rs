@@ -473,6 +473,10 @@ sysctls! {
     sctp_max_init_retransmits: u32 = 8, "sctp.max_init_retransmits", "a number", 1 ..= 2147483647;
     /// A window that has opened by 2^-n of the receive buffer is told at once.
     sctp_rwnd_update_shift: u32 = 4, "sctp.rwnd_update_shift", "a number", 1 ..= 16;
+    /// Our UDP port for SCTP over UDP (RFC 6951); 0 for none, 9899 is the registered one.
+    sctp_udp_port: u32 = 0, "sctp.udp_port", "a port", 0 ..= 65535;
+    /// UDP port of peers to which associations are opened over UDP; 0 opens them over IP.
+    sctp_encap_port: u32 = 0, "sctp.encap_port", "a port", 0 ..= 65535;
     /// Queueing discipline of devices that are attached from now on, and of the queues of `mq` (`net.core.default_qdisc`).
     default_qdisc: QdiscKind = QdiscKind::PfifoFast, "default_qdisc", "pfifo_fast, pfifo, bfifo, fq, codel, fq_codel, netem or noqueue";
     /// Resolution of the clock that the driver uses, in nanoseconds. Ours: coarse clocks widen RACK's window.

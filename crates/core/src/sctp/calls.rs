@@ -202,6 +202,23 @@ impl Assoc {
         Ok(())
     }
 
+    /// The UDP port of the peer at one address, or at all of them; 0 for packets without UDP (SCTP_REMOTE_UDP_ENCAPS_PORT).
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the peer has no such address.
+    pub fn set_encap_port(&mut self, remote: Option<IpAddr>, port: u16) -> Result<(), Error> {
+        if let Some(remote) = remote {
+            let id = self.paths.find(remote).ok_or(Error::Invalid)?;
+            self.paths.get_mut(id).set_encap(port);
+            return Ok(());
+        }
+        self.options.encap_port = port;
+        for (_, path) in self.paths.iter_mut() {
+            path.set_encap(port);
+        }
+        Ok(())
+    }
+
     /// Makes an address the primary one (SCTP_PRIMARY_ADDR).
     ///
     /// # Errors

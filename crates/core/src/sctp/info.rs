@@ -33,6 +33,8 @@ pub struct PathInfo {
     pub rto: Duration,
     /// Path MTU in bytes of an IP packet.
     pub mtu: u16,
+    /// UDP port of the peer; 0 for packets without UDP.
+    pub encap_port: u16,
     /// Errors in a row.
     pub errors: u16,
     /// Pacing rate in bytes per second.
@@ -103,6 +105,7 @@ impl Assoc {
             srtt: path.rto.srtt(),
             rto: path.rto.get(),
             mtu: path.mtu(),
+            encap_port: path.encap(),
             errors: path.errors,
             pacing_rate: path.flow.pacing.rate(),
         }

@@ -30,6 +30,8 @@ pub struct Known<'a> {
     pub ports: (u16, u16),
     /// Our address and the peer's, as the packet has them.
     pub ips: (IpAddr, IpAddr),
+    /// The UDP port that it came from; 0 without UDP.
+    pub encap: u16,
     /// The association that there is with this peer.
     pub assoc: Option<&'a Assoc>,
 }
@@ -59,6 +61,9 @@ pub fn on_init(cx: &mut Cx<'_>, local: &Local<'_>, known: &Known<'_>, init: &Ini
     let (mut tags, mut ties) = ((draw_tag(cx), offer.tag), (0, 0));
     let mut tsn = cx.rng.next_u32();
     if let Some(assoc) = known.assoc {
+        if let Some(cause) = other_encap(assoc, known) {
+            return Answer::Reply(blue::refuse(offer.tag, &cause));
+        }
         if assoc.state() == State::ShutdownAckSent {
             return Answer::Shutdown;
         }
@@ -96,6 +101,14 @@ pub fn on_init(cx: &mut Cx<'_>, local: &Local<'_>, known: &Known<'_>, init: &Ini
         addresses,
     };
     Answer::Reply(init_ack(local, &ticket, &offer))
+}
+
+/// The cause that names both UDP ports where an INIT for an association comes from another one than its path has: no tag shows
+/// who sent it, so that nobody may move an association that way (draft-tuexen-tsvwg-sctp-udp-encaps-cons section 4).
+fn other_encap(assoc: &Assoc, known: &Known<'_>) -> Option<Vec<u8>> {
+    let path = assoc.paths().get(assoc.paths().find(known.ips.1)?);
+    let moved = path.encap() != known.encap;
+    moved.then(|| Refusal::new(&Cause::NewEncapPort(path.encap(), known.encap)).0)
 }
 
 fn init_ack(local: &Local<'_>, ticket: &Ticket, offer: &Offer) -> BlueAnswer {

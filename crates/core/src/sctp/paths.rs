@@ -12,6 +12,7 @@ use crate::base::{Cx, Instant};
 use crate::path::pacing::{Demand, Pacing};
 use core::net::IpAddr;
 use lowwater_wire::sctp::HEADER_LEN;
+use lowwater_wire::udp::HEADER_LEN as UDP_HEADER_LEN;
 use smallvec::SmallVec;
 
 /// State of a path (`spinfo_state`).
@@ -51,8 +52,8 @@ pub struct Path {
     state: PathState,
     /// Errors in a row.
     pub errors: u16,
-    /// Path MTU in bytes of an IP packet.
-    mtu: u16,
+    /// How large a packet may be, and what of it is not chunks.
+    room: Room,
     /// Bounds and interval.
     pub options: PathOptions,
     /// Round-trip time and timeout.
@@ -78,9 +79,22 @@ pub struct PathFlow {
     pub acked: Acked,
 }
 
-/// Bytes of a DATA chunk packet that are not chunks.
-const fn overhead(v6: bool) -> u16 {
-    HEADER_LEN as u16 + if v6 { 40 } else { 20 }
+/// What packets of a path have room for.
+#[derive(Clone, Copy, Debug)]
+struct Room {
+    /// Path MTU in bytes of an IP packet.
+    mtu: u16,
+    /// UDP port of the peer; 0 for packets without UDP (RFC 6951).
+    encap: u16,
+}
+
+impl Room {
+    /// Bytes of chunks that fit one packet (RFC 9260's PMDCS).
+    const fn pmdcs(self, remote: IpAddr) -> u32 {
+        let udp = if self.encap == 0 { 0 } else { UDP_HEADER_LEN };
+        let ip = if remote.is_ipv6() { 40 } else { 20 };
+        self.mtu as u32 - (HEADER_LEN + udp + ip) as u32
+    }
 }
 
 /// Smallest path MTU that is assumed, so that some data fits whatever a router says.
@@ -95,17 +109,17 @@ impl Path {
         if options.pacing {
             pacing.need();
         }
-        let pmdcs = u32::from(MTU_UNKNOWN - overhead(remote.is_ipv6()));
+        let room = Room { mtu: MTU_UNKNOWN, encap: options.encap_port };
         Self {
             remote,
             local: None,
             state,
             errors: 0,
-            mtu: MTU_UNKNOWN,
+            room,
             options: options.path,
             rto: Rto::new(&options.rto),
             timed: None,
-            cwnd: Cwnd::new(pmdcs, remote.is_ipv6()),
+            cwnd: Cwnd::new(room.pmdcs(remote), remote.is_ipv6()),
             t3: Instant::FAR_FUTURE,
             hb: Heartbeat::new(),
             flow: PathFlow { pacing, acked: Acked::default() },
@@ -121,21 +135,38 @@ impl Path {
     /// Path MTU in bytes of an IP packet.
     #[must_use]
     pub const fn mtu(&self) -> u16 {
-        self.mtu
+        self.room.mtu
     }
 
     /// Bytes of chunks that fit one packet (RFC 9260's PMDCS).
     #[must_use]
     pub const fn pmdcs(&self) -> u32 {
-        (self.mtu - overhead(self.remote.is_ipv6())) as u32
+        self.room.pmdcs(self.remote)
+    }
+
+    /// UDP port of the peer; 0 for packets without UDP (RFC 6951).
+    #[must_use]
+    pub const fn encap(&self) -> u16 {
+        self.room.encap
+    }
+
+    /// The peer is reached behind this UDP port, or without UDP. What was cut for more room is left to IP to fragment.
+    pub fn set_encap(&mut self, port: u16) {
+        let fresh = self.cwnd.last_data == Instant::ZERO;
+        if self.room.encap != port {
+            self.room.encap = port;
+            if fresh {
+                self.cwnd = Cwnd::new(self.pmdcs(), self.remote.is_ipv6());
+            }
+        }
     }
 
     /// The route's MTU is `mtu`, our address `local`.
     pub fn set_route(&mut self, local: IpAddr, mtu: u16) {
         self.local = Some(local);
         let (mtu, fresh) = (mtu.max(MTU_MIN), self.cwnd.last_data == Instant::ZERO);
-        if mtu != self.mtu {
-            self.mtu = mtu;
+        if mtu != self.room.mtu {
+            self.room.mtu = mtu;
             if fresh {
                 self.cwnd = Cwnd::new(self.pmdcs(), self.remote.is_ipv6());
             }

@@ -44,6 +44,7 @@ impl Stack {
             Tuple { local_ip: e.src, remote_ip: e.dst, local_port: e.src_port, remote_port: e.dst_port };
         let known = match e.protocol {
             protocol::TCP => self.icmp_error_tcp(&tuple, error),
+            protocol::UDP if self.is_sctp_over_udp(e.src_port) => self.icmp_error_sctp_udp(&tuple, error),
             protocol::UDP => self.icmp_error_udp(&tuple, error),
             protocol::SCTP => self.icmp_error_sctp(&tuple, error),
             // Our own echo replies and resets: only what they teach about the path would matter.

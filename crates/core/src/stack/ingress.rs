@@ -5,7 +5,7 @@
 //!            (ARP, ND ◀──────────┘   │  │             ├▶ request      ─▶ reply, or spawn a connection
 //!             answers leave by       │  │             ├▶ TIME-WAIT    ─▶ reply, or reopen
 //!             dispatch)              │  └▶ UDP socket └▶ listener, or a reset
-//!                                    ├▶ SCTP: association, listener, or out of the blue (`sctp/input.rs`)
+//!                                    ├▶ SCTP, also behind UDP: association, listener, or out of the blue (`sctp/input.rs`)
 //!                                    └▶ ICMP error ─▶ its flow; echo is answered inside ip
 //! ```
 use super::Stack;
@@ -66,7 +66,7 @@ impl Stack {
             Input::Deliver(ingress) => match ingress.protocol {
                 protocol::TCP => self.tcp_input(&ingress, more, push),
                 protocol::UDP => self.udp_input(&ingress),
-                protocol::SCTP => self.sctp_input(&ingress),
+                protocol::SCTP => self.sctp_ip_input(&ingress),
                 _ => {
                     cx.count.ip.in_unknown_protos += 1;
                     cx.count.dropped(DropWhy::Protocol);
@@ -155,6 +155,10 @@ impl Stack {
             return count.dropped(DropWhy::Checksum);
         }
         let tuple = tuple_of(ingress, u16_of(&l4[..2]), u16_of(&l4[2..4]));
+        if self.is_sctp_over_udp(tuple.local_port) {
+            self.env.count.udp.in_datagrams += 1;
+            return self.sctp_udp_input(ingress, tuple.remote_port, stated);
+        }
         let Some(id) = self.udp_receiver(&tuple) else {
             let count = &mut self.env.count;
             count.udp.no_ports += 1;

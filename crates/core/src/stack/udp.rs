@@ -39,7 +39,7 @@ impl Stack {
         }
     }
 
-    /// A socket bound to `local`. `0.0.0.0` takes datagrams to any IPv4 address, `::` those of either family; port 0 takes a
+    /// A socket bound to `local`; the port that SCTP has by its setting `sctp.udp_port` is taken. `0.0.0.0` takes datagrams to any IPv4 address, `::` those of either family; port 0 takes a
     /// free one.
     ///
     /// # Errors
@@ -54,10 +54,11 @@ impl Stack {
         let mut local = local;
         if local.port() == 0 {
             let (from, demux) = (ports_of(&self.env.sysctl), &self.demux);
-            let port = self.openers.ports.bind(&from, |port| demux.udp_free(port, ip));
+            let sctp = |port| u32::from(port) == self.env.sysctl.sctp_udp_port;
+            let port = self.openers.ports.bind(&from, |port| demux.udp_free(port, ip) && !sctp(port));
             local.set_port(port.ok_or(Error::AddressInUse)?);
         }
-        if !self.demux.udp_free(local.port(), ip) {
+        if !self.demux.udp_free(local.port(), ip) || self.is_sctp_over_udp(local.port()) {
             return Err(Error::AddressInUse);
         }
         let socket = Box::new(UdpSocket::new(local, &self.env.sysctl));

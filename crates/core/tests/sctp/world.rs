@@ -55,6 +55,8 @@ pub struct Line {
     pub link: usize,
     pub kinds: Vec<u8>,
     pub bytes: usize,
+    /// UDP ports in front, source first.
+    pub udp: Option<(u16, u16)>,
 }
 
 pub struct World {
@@ -71,7 +73,11 @@ pub struct World {
     next_packet: Instant,
     /// Changes packets after their log line; the checksum is made right again.
     pub mutate: Option<Mutate>,
+    /// Changes whole packets: the sending host, and the bytes from the IP header on.
+    pub rewrite: Option<Rewrite>,
 }
+
+pub type Rewrite = Box<dyn FnMut(usize, &mut Vec<u8>)>;
 
 pub type Mutate = Box<dyn FnMut(&mut Vec<u8>)>;
 
@@ -90,6 +96,11 @@ pub fn ip6(link: usize, host: usize) -> IpAddr {
 
 pub fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
+}
+
+/// The number at this place of a packet.
+pub fn half(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
 }
 
 const DELAY: Duration = Duration::from_millis(10);
@@ -124,6 +135,7 @@ impl World {
             flying: BTreeMap::new(),
             number: 0,
             mutate: None,
+            rewrite: None,
             slow: None,
             next_packet: now,
         }
@@ -186,13 +198,20 @@ impl World {
         let (header, protocol) = if all[0] >> 4 == 6 { (40, all[6]) } else { (20, all[9]) };
         // Fragments of IP are logged without chunks: only the whole has any.
         let fragment = header == 20 && (all[6] & 0x3f, all[7]) != (0, 0);
-        let chunks = all.get(header + 12..).filter(|_| !fragment).unwrap_or_default();
+        let udp = (protocol == 17 && !fragment).then(|| (half(&all, header), half(&all, header + 2)));
+        let before = header + if udp.is_some() { 20 } else { 12 };
+        let chunks = all.get(before..).filter(|_| !fragment).unwrap_or_default();
         let crossing = Crossing { from, link, now: self.now, chunks };
-        if protocol == 132 {
+        if protocol == 132 || udp.is_some() {
             let kinds = crossing.kinds();
-            self.log.push(Line { at: self.now, from, link, kinds, bytes: all.len() });
+            self.log.push(Line { at: self.now, from, link, kinds, bytes: all.len(), udp });
         }
         let mut packet = packet.clone();
+        if let Some(rewrite) = &mut self.rewrite {
+            let mut all = all.to_vec();
+            rewrite(from, &mut all);
+            packet = Packet::received(Bytes::from(all), Offload::default(), self.now);
+        }
         if let Some(mutate) = &mut self.mutate
             && header == 20
             && protocol == 132
@@ -246,12 +265,17 @@ impl World {
 
     /// A router says to host `to` that its packets of this flow and tag are wider than `mtu`.
     pub fn too_big(&mut self, to: usize, ports: (u16, u16), vtag: u32, mtu: u16) {
+        let common = [&ports.0.to_be_bytes()[..], &ports.1.to_be_bytes(), &vtag.to_be_bytes()].concat();
+        self.unreachable(to, (4, mtu), 132, &common);
+    }
+
+    /// A router says "unreachable" with this code to host `to`, and quotes so much of its packet.
+    pub fn unreachable(&mut self, to: usize, (code, mtu): (u8, u16), protocol: u8, l4: &[u8]) {
         let [IpAddr::V4(src), IpAddr::V4(dst)] = [ip(0, to), ip(0, 1 - to)] else { unreachable!("IPv4") };
-        let mut quoted = vec![0x45, 0, 5, 220, 0, 0, 0x40, 0, 64, 132, 0, 0];
+        let mut quoted = vec![0x45, 0, 5, 220, 0, 0, 0x40, 0, 64, protocol, 0, 0];
         quoted.extend([src.octets(), dst.octets()].concat());
-        quoted.extend([ports.0.to_be_bytes(), ports.1.to_be_bytes()].concat());
-        quoted.extend(vtag.to_be_bytes());
-        let repr = Icmp4Repr::Unreachable { code: 4, mtu, quoted: &quoted };
+        quoted.extend(l4);
+        let repr = Icmp4Repr::Unreachable { code, mtu, quoted: &quoted };
         let len = repr.buffer_len();
         let mut all = vec![0x45, 0, 0, 20 + len as u8, 0, 0, 0x40, 0, 64, 1, 0, 0];
         all.extend([dst.octets(), src.octets()].concat());

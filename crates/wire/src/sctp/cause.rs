@@ -34,6 +34,8 @@ pub enum Cause<'a> {
     UserAbort(&'a [u8]),
     /// Protocol violation, with further information.
     ProtocolViolation(&'a [u8]),
+    /// The UDP port that an association has, and the other one that an INIT for it came from.
+    NewEncapPort(u16, u16),
     /// Any other.
     Other(Tlv<'a>),
 }
@@ -68,6 +70,10 @@ impl<'a> Cause<'a> {
             kind::COOKIE_IN_SHUTDOWN => Self::CookieInShutdown,
             kind::RESTART => Self::Restart(Tlvs::new(value)),
             kind::USER_ABORT => Self::UserAbort(value),
+            kind::NEW_ENCAP_PORT => {
+                let ports = word(value)?;
+                Self::NewEncapPort((ports >> 16) as u16, ports as u16)
+            }
             kind::PROTOCOL_VIOLATION => Self::ProtocolViolation(value),
             _ => Self::Other(*tlv),
         })
@@ -78,7 +84,10 @@ impl<'a> Cause<'a> {
     pub const fn stated_len(&self) -> usize {
         TLV_HEADER_LEN
             + match self {
-                Self::InvalidStream(_) | Self::StaleCookie(_) | Self::NoUserData(_) => 4,
+                Self::InvalidStream(_)
+                | Self::StaleCookie(_)
+                | Self::NoUserData(_)
+                | Self::NewEncapPort(..) => 4,
                 Self::MissingParams(list) => 4 + size_of_val(*list),
                 Self::OutOfResource | Self::InvalidMandatory | Self::CookieInShutdown => 0,
                 Self::UnresolvableAddress(bytes)
@@ -121,6 +130,9 @@ impl<'a> Cause<'a> {
             Self::Restart(addresses) => tlv::emit(out, kind::RESTART, &[addresses.bytes()]),
             Self::UserAbort(reason) => tlv::emit(out, kind::USER_ABORT, &[reason]),
             Self::ProtocolViolation(more) => tlv::emit(out, kind::PROTOCOL_VIOLATION, &[more]),
+            Self::NewEncapPort(current, new) => {
+                tlv::emit(out, kind::NEW_ENCAP_PORT, &[&current.to_be_bytes(), &new.to_be_bytes()]);
+            }
             Self::Other(tlv) => tlv::emit(out, tlv.kind(), &[tlv.value()]),
         }
     }

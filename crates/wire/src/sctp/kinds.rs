@@ -138,6 +138,8 @@ pub mod cause_kind {
     pub const USER_ABORT: u16 = 12;
     /// Protocol violation.
     pub const PROTOCOL_VIOLATION: u16 = 13;
+    /// Restart of an association with another UDP port (draft-tuexen-tsvwg-sctp-udp-encaps-cons section 3).
+    pub const NEW_ENCAP_PORT: u16 = 14;
     /// Request to delete the last address (RFC 5061 section 4.3.1).
     pub const DELETE_LAST_ADDRESS: u16 = 0xa0;
     /// Operation refused for lack of resources (RFC 5061 section 4.3.2).

@@ -170,6 +170,7 @@ fn cause() -> impl Strategy<Value = Cause<'static>> {
         tlvs().prop_map(Cause::UnrecognizedParams),
         any::<u32>().prop_map(Cause::NoUserData),
         Just(Cause::CookieInShutdown),
+        any::<(u16, u16)>().prop_map(|(current, new)| Cause::NewEncapPort(current, new)),
         tlvs().prop_map(Cause::Restart),
         bytes().prop_map(Cause::UserAbort),
         bytes().prop_map(Cause::ProtocolViolation),

@@ -29,6 +29,8 @@ pub struct Inbound {
     pub chunks: Bytes,
     /// A router marked it (ECN).
     pub ce: bool,
+    /// UDP port that it came from; 0 without UDP (RFC 6951).
+    pub encap: u16,
 }
 
 /// What is known while the chunks of one packet are read.
@@ -74,10 +76,12 @@ impl Assoc {
         let path = self.paths.find(inbound.from);
         let mut reading = Reading { inbound, path, data: false, urgent: false, stop: false };
         self.tx.burst = None;
-        if let Some(path) = path
-            && self.state.is_up()
-        {
-            self.pending.reply_path = path;
+        if let Some(path) = path {
+            // The tag was good: answers go where this came from, with or without UDP (RFC 6951 section 4.4).
+            self.paths.get_mut(path).set_encap(inbound.encap);
+            if self.state.is_up() {
+                self.pending.reply_path = path;
+            }
         }
         let readable = self.rx.streams.is_readable();
         for raw in Chunks::new(&inbound.chunks) {

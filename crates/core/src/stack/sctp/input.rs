@@ -12,23 +12,52 @@ use crate::socket::{Holder, Socket, Turn};
 use crate::stack::Stack;
 use core::net::SocketAddr;
 use lowwater_wire::sctp::{Checksum, Chunk, Chunks, HEADER_LEN, Init, RawChunk, SctpView, fill_checksum};
+use lowwater_wire::udp::HEADER_LEN as UDP_HEADER_LEN;
 
 /// A packet with its flow.
-struct Arrived {
-    tuple: Tuple,
-    inbound: Inbound,
+pub(super) struct Arrived {
+    pub(super) tuple: Tuple,
+    pub(super) inbound: Inbound,
+}
+
+/// Where an SCTP packet begins in what IP delivered.
+struct Behind {
+    /// Bytes of the UDP header in front of it.
+    skip: usize,
+    /// Its length.
+    len: usize,
+    /// The UDP port that it came from; 0 without UDP.
+    encap: u16,
+    /// Somebody whom we trust has checked its CRC32c.
+    checked: bool,
 }
 
 impl Stack {
-    pub(in crate::stack) fn sctp_input(&mut self, ingress: &Ingress) {
+    /// SCTP over IP.
+    pub(in crate::stack) fn sctp_ip_input(&mut self, ingress: &Ingress) {
+        let checked = ingress.packet.offload.csum == Csum::Valid;
+        self.sctp_input(ingress, &Behind { skip: 0, len: ingress.l4_len(), encap: 0, checked });
+    }
+
+    /// SCTP in a UDP datagram of `len` bytes from port `port`, whose checksum is good or was left out (RFC 6951 section 4.4).
+    pub(in crate::stack) fn sctp_udp_input(&mut self, ingress: &Ingress, port: u16, len: usize) {
+        let len = len - UDP_HEADER_LEN;
+        self.sctp_input(ingress, &Behind { skip: UDP_HEADER_LEN, len, encap: port, checked: false });
+    }
+
+    fn sctp_input(&mut self, ingress: &Ingress, behind: &Behind) {
         self.env.count.sctp.in_sctp_packs += 1;
-        // Rule 1 of section 8.4: what is not for one host is nobody's.
-        if ingress.to_group {
+        // Rule 1 of section 8.4: what is not for one host is nobody's. Port 0 cannot be answered.
+        if ingress.to_group || (behind.skip > 0 && behind.encap == 0) {
             return self.sctp_discard(DropWhy::NotForUs);
         }
-        let Ok(view) = SctpView::parse(ingress.l4()) else { return self.sctp_discard(DropWhy::Malformed) };
-        let chunks = ingress.payload(HEADER_LEN);
-        if !checksum_ok(ingress, &view, &chunks) {
+        let l4 = ingress.l4().get(behind.skip..).unwrap_or_default();
+        let Ok(view) = SctpView::parse(&l4[..l4.len().min(behind.len)]) else {
+            return self.sctp_discard(DropWhy::Malformed);
+        };
+        let mut chunks = ingress.payload(behind.skip + HEADER_LEN);
+        chunks.truncate(behind.len.saturating_sub(HEADER_LEN));
+        if !behind.checked && !checksum_ok(&view, &chunks) {
             self.env.count.sctp.checksum_errors += 1;
             return self.sctp_discard(DropWhy::Checksum);
         }
@@ -38,8 +67,8 @@ impl Stack {
             local_port: view.dst_port(),
             remote_port: view.src_port(),
         };
-        let ce = ingress.ecn() == 3;
-        let inbound = Inbound { from: ingress.src, to: ingress.dst, vtag: view.vtag(), chunks, ce };
+        let (ce, vtag, encap) = (ingress.ecn() == 3, view.vtag(), behind.encap);
+        let inbound = Inbound { from: ingress.src, to: ingress.dst, vtag, chunks, ce, encap };
         self.sctp_packet(&Arrived { tuple, inbound });
     }
 
@@ -95,7 +124,7 @@ impl Stack {
         self.env.count.sctp.out_of_blues += 1;
         self.sctp_discard(DropWhy::SctpBlue);
         if let Some(answer) = blue::respond(arrived.inbound.vtag, &arrived.inbound.chunks) {
-            self.send_sctp_control(&arrived.tuple, &answer);
+            self.send_sctp_control(arrived, &answer);
         }
     }
 
@@ -125,11 +154,12 @@ impl Stack {
         let known = Known {
             ports: (tuple.local_port, tuple.remote_port),
             ips: (tuple.local_ip, tuple.remote_ip),
+            encap: arrived.inbound.encap,
             assoc,
         };
         let local = Local { key: &self.openers.sctp, locals: &locals, options: &options };
         match on_init(&mut self.env.cx(self.now, None), &local, &known, init) {
-            Answer::Reply(answer) => self.send_sctp_control(tuple, &answer),
+            Answer::Reply(answer) => self.send_sctp_control(arrived, &answer),
             Answer::Shutdown => {
                 let Some(id) = flow else { return };
                 if let Some(Socket::Sctp(sctp)) = self.sockets.get_mut(id).map(|e| &mut e.socket) {
@@ -159,7 +189,7 @@ impl Stack {
             && let Err(Bad::Stale(late)) = ticket.check(self.now)
         {
             let late_us = u32::try_from(late.as_micros()).unwrap_or(u32::MAX);
-            return self.send_sctp_control(tuple, &blue::stale_cookie(ticket.tags.1, late_us));
+            return self.send_sctp_control(arrived, &blue::stale_cookie(ticket.tags.1, late_us));
         }
         match what {
             None => self.sctp_open(arrived, &ticket),
@@ -170,13 +200,15 @@ impl Stack {
     /// A good cookie and no association: here it is.
     fn sctp_open(&mut self, arrived: &Arrived, ticket: &Ticket) {
         let local = SocketAddr::new(ticket.local, ticket.ports.0);
-        let Some((locals, options)) = self.sctp_side(None, local) else {
+        let Some((locals, mut options)) = self.sctp_side(None, local) else {
             self.env.count.sctp.out_of_blues += 1;
-            return self.send_sctp_control(&arrived.tuple, &blue::refuse(ticket.tags.1, &[]));
+            return self.send_sctp_control(arrived, &blue::refuse(ticket.tags.1, &[]));
         };
         let Some(listener) = self.demux.sctp.listener(local) else { return };
         let Some(Socket::SctpListener(l)) = self.sockets.get(listener).map(|e| &e.socket) else { return };
         let bound = l.ips.iter().copied().collect();
+        // What the peer uses on one path it uses on all of them, until their packets show otherwise.
+        options.encap_port = arrived.inbound.encap;
         let assoc = Assoc::accept(&mut self.env.cx(self.now, None), ticket, locals, options);
         let id = self.insert_assoc(assoc, bound, Holder::Backlog);
         self.sctp_behind(id, arrived);
@@ -204,7 +236,7 @@ impl Stack {
             Action::Restart => {
                 if let Some(causes) = new_addresses(&sctp.assoc, &ticket.addresses) {
                     let refusal = blue::refuse(ticket.tags.1, &causes);
-                    return self.send_sctp_control(&arrived.tuple, &refusal);
+                    return self.send_sctp_control(arrived, &refusal);
                 }
                 sctp.assoc.on_restart(&mut cx, ticket);
             }
@@ -221,10 +253,7 @@ impl Stack {
 }
 
 /// The CRC32c is right. A packet from a link in memory has its common header apart from its chunks.
-fn checksum_ok(ingress: &Ingress, view: &SctpView<'_>, chunks: &[u8]) -> bool {
-    if ingress.packet.offload.csum == Csum::Valid {
-        return true;
-    }
+fn checksum_ok(view: &SctpView<'_>, chunks: &[u8]) -> bool {
     if view.bytes().len() == HEADER_LEN && !chunks.is_empty() {
         let mut head = [0; HEADER_LEN];
         head.copy_from_slice(view.bytes());

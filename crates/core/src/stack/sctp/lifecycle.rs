@@ -136,13 +136,18 @@ impl Stack {
 
     /// An ICMP error about a packet of ours (RFC 9260 section 10): the tag must be the association's.
     pub(in crate::stack) fn icmp_error_sctp(&mut self, tuple: &Tuple, error: &IcmpError) -> bool {
+        self.sctp_unreached(tuple, error.embedded.seq, error.kind)
+    }
+
+    /// The same about the packet with this verification tag.
+    pub(super) fn sctp_unreached(&mut self, tuple: &Tuple, vtag: Option<u32>, kind: IcmpKind) -> bool {
         let Some(id) = self.demux.sctp.flow(tuple.local_port, tuple.remote()) else { return false };
         let Some(Socket::Sctp(sctp)) = self.sockets.get_mut(id).map(|e| &mut e.socket) else { return false };
         let (now, tag): (Instant, _) = (self.now, sctp.assoc.tags().1);
-        if error.embedded.seq != Some(tag) {
+        if vtag != Some(tag) {
             return false;
         }
-        match error.kind {
+        match kind {
             IcmpKind::TooBig(mtu) => {
                 if !sctp.assoc.on_pmtu(tuple.remote_ip, mtu) {
                     return false;

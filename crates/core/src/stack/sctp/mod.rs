@@ -1,5 +1,6 @@
 //! What applications call on SCTP sockets: listen, connect, accept, send, receive, and what they set and ask.
 mod demux;
+mod encap;
 mod input;
 mod lifecycle;
 mod output;
@@ -105,6 +106,10 @@ impl Stack {
             locals: announced,
             options,
         };
+        let mut setup = setup;
+        if self.env.sysctl.sctp_udp_port == 0 {
+            setup.options.encap_port = 0;
+        }
         let assoc = Assoc::connect(&mut self.env.cx(self.now, None), setup);
         let id = self.insert_assoc(assoc, mine.iter().copied().collect(), Holder::Owner);
         self.settle_sctp(id, Turn::APP);
@@ -273,6 +278,23 @@ impl Stack {
         options: PathOptions,
     ) -> Result<(), Error> {
         self.with_assoc(now, id, |assoc, cx| assoc.set_path_options(cx, remote, options))
+    }
+
+    /// The peer's UDP port at one of its addresses, or at all of them and those to come; 0 for packets without UDP (RFC 6951
+    /// section 6.1). Only where the stack has such a port itself (`sctp.udp_port`) does it count. Of a listener it has no meaning:
+    /// what a peer's packets show decides.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the peer has no such address.
+    pub fn sctp_set_encap_port(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        remote: Option<IpAddr>,
+        port: u16,
+    ) -> Result<(), Error> {
+        let port = if self.env.sysctl.sctp_udp_port == 0 { 0 } else { port };
+        self.with_assoc(now, id, |assoc, _| assoc.set_encap_port(remote, port))
     }
 
     /// Makes an address of the peer's the primary one.

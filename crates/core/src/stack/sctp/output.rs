@@ -1,5 +1,6 @@
 //! An association's turn to send: the route of each path, the common header, the checksum.
-use crate::base::{DropWhy, Error, FlowId, Instant, SocketId, Tuple};
+use super::input::Arrived;
+use crate::base::{DropWhy, Error, FlowId, Instant, SocketId};
 use crate::ip::{Dst, OutputParams};
 use crate::packet::{Head, Offload, Owner, Packet};
 use crate::sctp::blue::BlueAnswer;
@@ -87,7 +88,10 @@ impl Stack {
         let Some(Socket::Sctp(sctp)) = self.sockets.get_mut(id).map(|e| &mut e.socket) else { return };
         let (ports, options) = (sctp.assoc.ports(), sctp.assoc.options());
         let (tos, ttl) = (options.tos, options.ttl);
-        let remote = sctp.assoc.paths().get(out.path).remote;
+        let (remote, encap) = {
+            let path = sctp.assoc.paths().get(out.path);
+            (path.remote, path.encap())
+        };
         let Some(route) = sctp.routes.get_mut(usize::from(out.path)).and_then(Option::as_mut) else {
             self.env.count.ip.out_no_routes += 1;
             self.env.count.dropped(DropWhy::NoRoute);
@@ -98,14 +102,15 @@ impl Stack {
         };
         let (dst, ident, label) = (route.dst, route.ids.take(1), route.ids.flow_label);
         let header = SctpRepr { src_port: ports.0, dst_port: ports.1, vtag: out.vtag };
-        let packet = sctp_packet(&header, out.chunks, owner, out.depart_at.max(self.now));
+        let mut packet = sctp_packet(&header, out.chunks, owner, out.depart_at.max(self.now));
+        let protocol = self.sctp_encapsulate(&mut packet, (dst.src, remote), encap);
         let params = OutputParams {
             tos,
             ttl: if ttl == 0 { self.default_ttl() } else { ttl },
             dont_fragment: !out.fragment && self.env.sysctl.ip_no_pmtu_disc == 0,
             ident: Some(ident),
             flow_label: label,
-            ..OutputParams::new(dst.src, remote, protocol::SCTP)
+            ..OutputParams::new(dst.src, remote, protocol)
         };
         self.ip.output(&mut self.env.cx(self.now, None), &dst, &params, packet, &mut self.down.outbox);
         self.dispatch();
@@ -113,15 +118,18 @@ impl Stack {
 
     /// A packet that no association pays for: INIT ACK, answers to what comes out of the blue. It goes back to where the other came
     /// from.
-    pub(super) fn send_sctp_control(&mut self, tuple: &Tuple, answer: &BlueAnswer) {
+    pub(super) fn send_sctp_control(&mut self, arrived: &Arrived, answer: &BlueAnswer) {
+        let tuple = &arrived.tuple;
         let count = &mut self.env.count.sctp;
         count.out_sctp_packs += 1;
         count.out_ctrl_chunks += 1;
         let header = SctpRepr { src_port: tuple.local_port, dst_port: tuple.remote_port, vtag: answer.vtag };
-        let packet = sctp_packet(&header, answer.chunks.clone(), None, self.now);
+        let mut packet = sctp_packet(&header, answer.chunks.clone(), None, self.now);
+        let protocol =
+            self.sctp_encapsulate(&mut packet, (tuple.local_ip, tuple.remote_ip), arrived.inbound.encap);
         let params = OutputParams {
             ttl: self.default_ttl(),
-            ..OutputParams::new(tuple.local_ip, tuple.remote_ip, protocol::SCTP)
+            ..OutputParams::new(tuple.local_ip, tuple.remote_ip, protocol)
         };
         let sent = self.ip.send(&mut self.env.cx(self.now, None), &params, packet, &mut self.down.outbox);
         if sent.is_err() {
