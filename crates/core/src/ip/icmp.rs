@@ -4,7 +4,7 @@ use crate::packet::Packet;
 use core::net::IpAddr;
 use lowwater_wire::ipv4::Ipv4View;
 use lowwater_wire::ipv6::{self, Ipv6View};
-use lowwater_wire::{protocol, tcp, udp};
+use lowwater_wire::{protocol, sctp, tcp, udp};
 
 /// What could not be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,19 +51,8 @@ pub struct Embedded {
     pub dst_port: u16,
     /// TCP's sequence number, which the transport must find in its window (RFC 5927 section 4.1); of SCTP its verification tag.
     pub seq: Option<u32>,
-    /// What stands behind a UDP header, as far as it counts: ports and verification tag of SCTP over UDP (RFC 6951).
-    pub inner: Option<Inner>,
-}
-
-/// The beginning of an SCTP packet that was quoted behind its UDP header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Inner {
-    /// Our port.
-    pub src_port: u16,
-    /// The other port.
-    pub dst_port: u16,
-    /// Its verification tag.
-    pub vtag: u32,
+    /// The beginning of an SCTP packet, which may stand behind a UDP header (RFC 6951).
+    pub sctp: Option<sctp::Quoted>,
 }
 
 impl Embedded {
@@ -83,8 +72,11 @@ impl Embedded {
         // UDP and SCTP have their ports in the same place as TCP.
         let has_ports = matches!(protocol, protocol::TCP | protocol::UDP | protocol::SCTP);
         let quoted = if has_ports { Some(tcp::quoted(l4).ok()?) } else { None };
-        let behind = l4.get(udp::HEADER_LEN..).filter(|_| protocol == protocol::UDP);
-        let inner = behind.and_then(|l4| tcp::quoted(l4).ok());
+        let behind = match protocol {
+            protocol::SCTP => Some(l4),
+            protocol::UDP => l4.get(udp::HEADER_LEN..),
+            _ => None,
+        };
         Some(Self {
             src,
             dst,
@@ -92,7 +84,7 @@ impl Embedded {
             src_port: quoted.map_or(0, |q| q.src_port),
             dst_port: quoted.map_or(0, |q| q.dst_port),
             seq: quoted.filter(|_| matches!(protocol, protocol::TCP | protocol::SCTP)).map(|q| q.seq),
-            inner: inner.map(|q| Inner { src_port: q.src_port, dst_port: q.dst_port, vtag: q.seq }),
+            sctp: behind.and_then(|l4| sctp::quoted(l4).ok()),
         })
     }
 }

@@ -25,7 +25,8 @@ impl AckPolicy {
 
     /// A packet with DATA came; `force` when something in it or about it must not wait: a gap, a duplicate, the I bit.
     pub fn on_packet(&mut self, now: Instant, options: &SctpOptions, force: bool) {
-        if force || self.next_at_once || options.sack_delay_ms == 0 {
+        // A frequency of one is no delay (Linux `sctp_apply_asoc_delayed_ack`).
+        if force || self.next_at_once || options.sack_delay_ms == 0 || options.sack_freq == 1 {
             self.due = true;
             return;
         }
@@ -105,5 +106,24 @@ mod tests {
         ack.on_sent();
         ack.on_packet(now, &options, true);
         assert!(ack.is_due());
+    }
+
+    #[test]
+    fn as_many_packets_as_the_frequency_says_share_one_sack() {
+        for freq in 1..6 {
+            let options = SctpOptions { sack_freq: freq, ..SctpOptions::new(&Sysctl::default()) };
+            let mut ack = AckPolicy::new();
+            ack.on_sent();
+            let due: Vec<bool> = (0..freq)
+                .map(|n| {
+                    ack.on_packet(Instant::from_millis(n.into()), &options, false);
+                    ack.is_due()
+                })
+                .collect();
+            assert_eq!(due.iter().filter(|due| **due).count(), 1, "{freq}: {due:?}");
+            assert!(due.last() == Some(&true));
+            // None waits longer than the delay counted from the first.
+            assert!(freq == 1 || ack.deadline() == Instant::from_millis(200));
+        }
     }
 }

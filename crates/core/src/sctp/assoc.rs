@@ -4,7 +4,7 @@ use super::handshake::init::{Addresses, Features, Offer};
 use super::handshake::restart::Tags;
 use super::notification::{AssocChange, Notification, PathChange};
 use super::options::SctpOptions;
-use super::paths::{PathId, Paths};
+use super::paths::{Path, PathId, PathState, Paths};
 use super::pending::Pending;
 use super::receiver::{Receiver, initial_window};
 use super::sender::Sender;
@@ -121,6 +121,9 @@ pub struct Assoc {
     pub(super) owner: Owner,
 }
 
+/// HEARTBEATs in a round-trip time to addresses that are not confirmed (section 16).
+const HB_MAX_BURST: u32 = 1;
+
 /// A verification tag: anything but zero.
 pub(super) fn draw_tag(cx: &mut Cx<'_>) -> u32 {
     loop {
@@ -137,6 +140,10 @@ impl Assoc {
     pub fn connect(cx: &mut Cx<'_>, setup: Setup) -> Self {
         let (tag, tsn) = (draw_tag(cx), cx.rng.next_u32());
         let mut assoc = Self::new(cx, setup, (tag, tsn));
+        // What the application names is confirmed by that (section 5.4, rule 1).
+        for (_, path) in assoc.paths.iter_mut() {
+            path.confirm();
+        }
         assoc.id.active_open = true;
         assoc.state = State::CookieWait;
         assoc.opening = Some(Box::default());
@@ -224,15 +231,41 @@ impl Assoc {
             self.timers.set_autoclose(cx.now, self.options.autoclose_secs);
         }
         self.paths.choose();
+        self.begin_heartbeats(cx);
+        self.owner.notice.add(Notice::CONNECTED | Notice::WRITABLE);
+        self.assoc_change(AssocChange::Up, None, Bytes::new());
+    }
+
+    /// Starts the heartbeats of all paths. Those that are not confirmed are asked now, HB.Max.Burst of them in a round-trip time
+    /// (section 5.4): an INIT may name as many strangers as it likes.
+    pub(super) fn begin_heartbeats(&mut self, cx: &mut Cx<'_>) {
+        let rtt = self.paths.get(self.paths.active()).rto.round_trip();
+        let mut asked = 0;
         for (_, path) in self.paths.iter_mut() {
-            path.hb.wanted = path.state() == super::paths::PathState::Unconfirmed;
             if path.beats() {
                 let cadence = path.cadence();
                 path.hb.arm(cx, &cadence);
             }
+            if path.state() == PathState::Unconfirmed {
+                path.hb.wanted = asked < HB_MAX_BURST;
+                if !path.hb.wanted {
+                    path.hb.ask_at(cx.now + rtt * (asked / HB_MAX_BURST));
+                }
+                asked += 1;
+            }
         }
-        self.owner.notice.add(Notice::CONNECTED | Notice::WRITABLE);
-        self.assoc_change(AssocChange::Up, None, Bytes::new());
+    }
+
+    /// An answer has come, so that a round-trip time is over: the next address that was never asked is.
+    pub(super) fn ask_next(&mut self, cx: &mut Cx<'_>) {
+        let never =
+            |path: &Path| path.state() == PathState::Unconfirmed && path.hb.last_sent() == Instant::ZERO;
+        let next = self.paths.iter_mut().map(|(_, path)| path).find(|path| never(path) && !path.hb.wanted);
+        if let Some(path) = next {
+            path.hb.wanted = true;
+            let cadence = path.cadence();
+            path.hb.arm(cx, &cadence);
+        }
     }
 
     fn count_up(&mut self, cx: &mut Cx<'_>) {
@@ -319,6 +352,10 @@ impl Assoc {
         if !heartbeat || !self.is_held_up() {
             self.errors = 0;
         }
+        if !heartbeat {
+            // The answer to a HEARTBEAT that is out would say no more than this.
+            self.paths.get_mut(id).hb.nonce = 0;
+        }
         let change = self.paths.on_alive(id, heartbeat);
         self.path_change(id, change);
     }
@@ -381,6 +418,18 @@ impl Assoc {
     #[must_use]
     pub const fn paths(&self) -> &Paths {
         &self.paths
+    }
+
+    /// This is the peer's address, as an answer from there has shown. One that the peer only names may be anybody's
+    /// (RFC 5062 section 2).
+    #[must_use]
+    pub fn has_confirmed(&self, remote: IpAddr) -> bool {
+        self.paths.find(remote).is_some_and(|id| self.paths.get(id).state() != PathState::Unconfirmed)
+    }
+
+    /// Addresses that stopped being the peer's since the last call: the indices of all paths have changed.
+    pub fn take_gone(&mut self) -> Vec<IpAddr> {
+        self.paths.take_gone()
     }
 
     /// The route of a path, as the stack has found it.

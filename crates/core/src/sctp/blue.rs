@@ -22,7 +22,7 @@ fn answer(vtag: u32, chunk: &Chunk<'_>) -> BlueAnswer {
 /// one that may be answered.
 #[must_use]
 pub fn respond(vtag: u32, chunks: &Bytes) -> Option<BlueAnswer> {
-    let mut first = true;
+    let (mut first, mut shutdown_ack) = (true, false);
     for raw in Chunks::new(chunks) {
         let chunk = Chunk::parse(&raw.ok()?).ok()?;
         match chunk {
@@ -33,13 +33,16 @@ pub fn respond(vtag: u32, chunks: &Bytes) -> Option<BlueAnswer> {
                 return (vtag == 0 && init.initiate_tag != 0)
                     .then(|| answer(init.initiate_tag, &Chunk::Abort(false, Tlvs::EMPTY)));
             }
-            // Rule 5.
-            Chunk::ShutdownAck if first => return Some(answer(vtag, &Chunk::ShutdownComplete(true))),
+            Chunk::ShutdownAck => shutdown_ack = true,
             // Rule 7: an ERROR about a stale cookie, or a COOKIE ECHO in the wrong place.
             Chunk::Error(causes) if stale(causes) => return None,
             _ => {}
         }
         first = false;
+    }
+    // Rule 5.
+    if shutdown_ack {
+        return Some(answer(vtag, &Chunk::ShutdownComplete(true)));
     }
     // Rule 8: with the T bit, for the tag is the sender's own.
     (!first).then(|| answer(vtag, &Chunk::Abort(true, Tlvs::EMPTY)))
@@ -84,6 +87,8 @@ mod tests {
         assert_eq!(answered(&[Chunk::ShutdownComplete(true)]), None);
         assert_eq!(answered(&[Chunk::CookieAck]), None);
         assert_eq!(answered(&[Chunk::ShutdownAck]), Some((7, 14, 1)));
+        let forgotten = one_cause(&Cause::CookieInShutdown);
+        assert_eq!(answered(&[Chunk::Error(Tlvs::new(&forgotten)), Chunk::ShutdownAck]), Some((7, 14, 1)));
         assert_eq!(answered(&[Chunk::Shutdown(1)]), Some((7, 6, 1)));
         assert_eq!(answered(&[Chunk::CookieEcho(b"x")]), Some((7, 6, 1)));
         assert_eq!(answered(&[Chunk::CookieEcho(b"x"), Chunk::Abort(true, Tlvs::EMPTY)]), None);

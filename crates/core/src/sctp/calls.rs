@@ -280,6 +280,7 @@ impl Assoc {
             if let Some((_, len)) = self.tx.out.lose(tsn) {
                 let path = self.paths.get_mut(id);
                 path.cwnd.flight = path.cwnd.flight.saturating_sub(len);
+                path.timed = path.timed.filter(|timed| *timed != tsn);
                 self.tx.peer_rwnd = self.tx.peer_rwnd.saturating_add(len);
             }
         }

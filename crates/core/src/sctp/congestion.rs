@@ -106,21 +106,22 @@ impl Cwnd {
         self.set(cx, self.ssthresh);
     }
 
-    /// Nothing was sent here for some timeouts: the window halves for each, down to four packets (section 7.2.1).
+    /// Nothing was sent here for some timeouts: the window halves for each, down to four packets; `ssthresh` remembers what it was
+    /// (section 7.2.1).
     pub fn on_idle(&mut self, cx: &mut Cx<'_>, rto: core::time::Duration, pmdcs: u32) {
         if self.flight > 0 || self.last_data == Instant::ZERO {
             return;
         }
-        let mut idle = cx.now.since(self.last_data);
         let (floor, mut cwnd) = (4 * pmdcs, self.cwnd);
-        while idle >= rto && cwnd > floor {
-            idle -= rto;
+        while cx.now.since(self.last_data) >= rto && cwnd > floor {
+            self.last_data += rto;
             cwnd = (cwnd / 2).max(floor);
         }
         if cwnd != self.cwnd {
+            self.ssthresh = self.cwnd;
+            self.partial_bytes_acked = 0;
             self.set(cx, cwnd);
         }
-        self.last_data = cx.now;
     }
 
     fn set(&mut self, cx: &mut Cx<'_>, cwnd: u32) {
@@ -172,8 +173,11 @@ mod tests {
         c.cwnd = 40_000;
         c.last_data = Instant::from_millis(1);
         let rto = core::time::Duration::from_secs(1);
-        c.on_idle(&mut world.cx(Instant::from_millis(2_101)), rto, PMDCS);
-        assert_eq!(c.cwnd, 10_000);
+        // A look that comes again does not begin the wait anew.
+        for ms in [900, 1_900, 2_101] {
+            c.on_idle(&mut world.cx(Instant::from_millis(ms)), rto, PMDCS);
+        }
+        assert_eq!((c.cwnd, c.ssthresh), (10_000, 20_000));
         c.on_idle(&mut world.cx(Instant::from_millis(100_000)), rto, PMDCS);
         assert_eq!(c.cwnd, 4 * PMDCS);
     }

@@ -107,6 +107,12 @@ impl Heartbeat {
         self.place(cadence);
     }
 
+    /// A HEARTBEAT is to be sent at `at`, the first time beside the cadence.
+    pub fn ask_at(&mut self, at: Instant) {
+        (self.armed_at, self.jitter_ns) = (at, 0);
+        self.deadline = at;
+    }
+
     /// Switches the timer off.
     pub const fn stop(&mut self) {
         self.deadline = Instant::FAR_FUTURE;
@@ -129,7 +135,7 @@ impl Heartbeat {
     /// The timer fired. When it was early it is armed for the remainder; when due, the caller sends and arms it again.
     pub fn on_timer(&mut self, cx: &mut Cx<'_>, cadence: &Cadence) -> Fired {
         let quiet_until = self.last_sent + cadence.base();
-        if cx.now < quiet_until {
+        if cx.now < quiet_until && self.last_sent != Instant::ZERO {
             // Later changes count from here; the jitter was spent in the first round.
             (self.armed_at, self.jitter) = (self.last_sent, 0);
             self.deadline = quiet_until;

@@ -264,12 +264,23 @@ impl Outstanding {
         self.acked.iter()
     }
 
-    /// The peer has taken back what it said of this TSN: it is lost (section 6.2.1, D iii).
-    pub fn renege(&mut self, tsn: Tsn) {
-        let Some(chunk) = self.get_mut(tsn).filter(|c| c.mark == Mark::Acked) else { return };
-        chunk.mark = Mark::Lost;
+    /// The peer has taken back what it said of this TSN, which is under way again as far as anybody knows: it goes again when T3-rtx
+    /// runs out, or when enough SACKs miss it (section 6.2.1, D iii). Its path and bytes.
+    pub fn renege(&mut self, tsn: Tsn) -> Option<(PathId, u32)> {
+        let chunk = self.get_mut(tsn).filter(|c| c.mark == Mark::Acked)?;
+        chunk.mark = Mark::InFlight;
+        let (path, len) = (chunk.path, chunk.len());
+        self.in_flight += len;
         self.acked.remove(tsn.0, tsn.0 + 1);
-        self.lost.insert(tsn.0, tsn.0 + 1);
+        Some((path, len))
+    }
+
+    /// The first TSN in `start..end` that a gap block has named.
+    #[must_use]
+    pub fn next_acked(&self, start: Tsn, end: Tsn) -> Option<Tsn> {
+        let inside = self.acked.contains(start.0).then_some(start.0);
+        let found = inside.or_else(|| self.acked.range_from(start.0).map(|(first, _)| first))?;
+        (found < end.0).then_some(Tsn(found))
     }
 
     /// One more miss indication for a chunk that is in flight; true when it is now to be sent again. A chunk goes again fast
@@ -331,8 +342,10 @@ mod tests {
         assert_eq!(out.resend(tsns[0], 1, Instant::ZERO).map(|c| (c.sends, c.path)), Some((2, 1)));
         assert_eq!(out.lose_path(1), 300);
         assert_eq!((out.in_flight(), out.lost()), (100, 3));
-        out.renege(tsns[2]);
-        assert_eq!((out.lost(), out.acked()), (4, 0));
+        assert_eq!(out.next_acked(tsns[0], tsns[2]), None);
+        assert_eq!(out.next_acked(tsns[0], tsns[3]), Some(tsns[2]));
+        assert_eq!(out.renege(tsns[2]), Some((0, 100)));
+        assert_eq!((out.in_flight(), out.lost(), out.acked()), (200, 3, 0));
         while out.pop().is_some() {}
         assert_eq!((out.in_flight(), out.lost(), out.bytes(), out.cum()), (0, 0, 0, tsns[4]));
         assert_eq!(out.next_tsn(), tsns[4].next());

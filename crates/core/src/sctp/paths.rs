@@ -132,6 +132,13 @@ impl Path {
         self.state
     }
 
+    /// It needs no answer to a HEARTBEAT to be the peer's.
+    pub fn confirm(&mut self) {
+        if self.state == PathState::Unconfirmed {
+            self.state = PathState::Active;
+        }
+    }
+
     /// Path MTU in bytes of an IP packet.
     #[must_use]
     pub const fn mtu(&self) -> u16 {
@@ -260,6 +267,8 @@ pub struct Paths {
     primary: PathId,
     /// Where data goes: the primary path while it is active.
     active: PathId,
+    /// Addresses that are the peer's no more, until the stack has heard of them.
+    gone: Vec<IpAddr>,
 }
 
 impl Paths {
@@ -268,15 +277,14 @@ impl Paths {
     pub fn new(remote: IpAddr, confirmed: bool, options: &SctpOptions) -> Self {
         let mut list = SmallVec::new();
         list.push(Box::new(Path::new(remote, confirmed, options)));
-        Self { list, primary: 0, active: 0 }
+        Self { list, primary: 0, active: 0, gone: Vec::new() }
     }
 
     /// Adds an address, unless it is known or there are too many; true when it was added.
     pub fn add(&mut self, remote: IpAddr, confirmed: bool, options: &SctpOptions) -> bool {
         if let Some(id) = self.find(remote) {
-            let path = &mut self.list[usize::from(id)];
-            if confirmed && path.state == PathState::Unconfirmed {
-                path.state = PathState::Active;
+            if confirmed {
+                self.get_mut(id).confirm();
             }
             return false;
         }
@@ -285,6 +293,22 @@ impl Paths {
         }
         self.list.push(Box::new(Path::new(remote, confirmed, options)));
         true
+    }
+
+    /// Keeps the paths to `named` addresses and forgets the others; the first named one becomes the primary path when that is among
+    /// them. Only while nothing is in flight, for the paths that stay have other indices afterwards.
+    pub fn keep(&mut self, named: &[IpAddr]) {
+        let Some(first) = named.iter().find_map(|ip| self.find(*ip)) else { return };
+        let kept = |path: &Path| named.contains(&path.remote);
+        let primary = self.get(if kept(self.get(self.primary)) { self.primary } else { first }).remote;
+        self.gone.extend(self.list.iter().filter(|p| !kept(p)).map(|p| p.remote));
+        self.list.retain(|p| kept(p));
+        self.set_primary(self.find(primary).unwrap_or(0));
+    }
+
+    /// The addresses that were forgotten since the last call.
+    pub fn take_gone(&mut self) -> Vec<IpAddr> {
+        core::mem::take(&mut self.gone)
     }
 
     /// The path to this address.

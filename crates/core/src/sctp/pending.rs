@@ -31,6 +31,8 @@ impl Pending {
     pub(crate) const SHUTDOWN_ACK: u8 = 16;
     /// SHUTDOWN COMPLETE.
     pub(crate) const SHUTDOWN_COMPLETE: u8 = 32;
+    /// SHUTDOWN ACK goes before the ERRORs: a peer that has started anew reads no further (section 8.5.1 E).
+    pub(crate) const ACK_BEFORE_ERROR: u8 = 64;
 
     /// One of these waits.
     pub(crate) const fn set(&mut self, bit: u8) {

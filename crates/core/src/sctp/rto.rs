@@ -66,6 +66,12 @@ impl Rto {
         if self.srtt_ns == 0 { None } else { Some(Duration::from_nanos(self.srtt_ns)) }
     }
 
+    /// What a round trip takes as far as is known: the timeout while nothing was measured.
+    #[must_use]
+    pub fn round_trip(&self) -> Duration {
+        self.srtt().unwrap_or(self.get())
+    }
+
     /// The variation, as `spinfo` and /proc show it.
     #[must_use]
     pub const fn rttvar(&self) -> Duration {

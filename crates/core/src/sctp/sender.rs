@@ -5,6 +5,17 @@ use super::stream::send::SendQueue;
 use super::tsn::Tsn;
 use crate::base::{Instant, Sysctl, Wait};
 
+/// What is known of a chunk that was sent though the peer's window is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Probe {
+    /// There is none.
+    None,
+    /// It is out.
+    Out,
+    /// A SACK has come since that left the window closed: the peer lives, and nothing was lost by the path.
+    Answered,
+}
+
 /// The sending half.
 #[derive(Debug)]
 pub(crate) struct Sender {
@@ -22,8 +33,8 @@ pub(crate) struct Sender {
     pub(crate) fast: bool,
     /// Packets that may still leave at this opportunity; `None` before it was looked at.
     pub(crate) burst: Option<u32>,
-    /// The peer has closed its window and a probe is out (section 6.1 A).
-    pub(crate) probing: bool,
+    /// The one chunk that probes the window that the peer has closed (section 6.1 A).
+    pub(crate) probe: Probe,
     /// The peer's last SACK said that its window is closed.
     pub(crate) shut: bool,
     /// Why nothing was sent in the last turn; until when, if a time decides.
@@ -44,7 +55,7 @@ impl Sender {
             recovery: None,
             fast: false,
             burst: None,
-            probing: false,
+            probe: Probe::None,
             shut: false,
             hold: (Wait::Empty, None),
             writer_waits: false,

@@ -2,7 +2,7 @@
 use super::assoc::{Assoc, Notice};
 use super::heartbeat::Fired;
 use super::notification::AssocChange;
-use super::paths::PathId;
+use super::paths::{PathId, PathState};
 use super::pending::Pending;
 use super::recovery::t3;
 use super::state::State;
@@ -67,7 +67,7 @@ impl Assoc {
     /// When [`Assoc::on_timeout`] wants to be called next.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
-        let mut next = self.timers.min().min(self.rx.ack.deadline());
+        let mut next = self.timers.min().min(self.rx.ack.deadline()).min(self.tx.queue.next_expiry());
         for (_, path) in self.paths.iter() {
             next = next.min(path.t3).min(path.hb.deadline());
         }
@@ -99,6 +99,7 @@ impl Assoc {
         if self.tx.hold.1.is_some_and(due) {
             self.tx.hold.1 = None;
         }
+        self.drop_expired(cx);
         self.rx.ack.on_timer(cx.now);
         for id in 0..self.paths.len() as PathId {
             if self.paths.get(id).t3 <= cx.now {
@@ -125,9 +126,12 @@ impl Assoc {
         }
         opening.tries += 1;
         opening.sent_at = None;
-        // The next address may answer, the application has named it (section 6.4.1).
-        let next = (usize::from(opening.path) + 1) % self.paths.len();
-        opening.path = next as PathId;
+        // The next address may answer (section 6.4.1), but not one that the peer alone has named: a COOKIE ECHO may be long
+        // (section 5.4).
+        let (last, count) = (usize::from(opening.path), self.paths.len());
+        let after = (1..count).map(|n| ((last + n) % count) as PathId);
+        let next = after.into_iter().find(|id| self.paths.get(*id).state() != PathState::Unconfirmed);
+        opening.path = next.unwrap_or(opening.path);
         for (_, path) in self.paths.iter_mut() {
             path.rto.back_off(&self.options.rto);
         }

@@ -14,6 +14,8 @@ pub struct SctpSocket {
     pub assoc: Assoc,
     /// The route of each path, by its index; `None` while there is none.
     pub routes: SmallVec<[Option<Path>; 1]>,
+    /// The generation of routes at which all of these were looked up; what had none then is not asked for again before it changes.
+    pub generation: u64,
     /// The addresses that it was bound to; none for any.
     pub bound: SmallVec<[IpAddr; 1]>,
 }

@@ -1,5 +1,6 @@
 //! SCTP between two stacks in virtual time, one file per subject.
 #![allow(dead_code, unreachable_pub, reason = "each test uses its own part of the world")]
+mod bookkeeping;
 mod closing;
 mod encap;
 mod heartbeat;
@@ -9,5 +10,6 @@ mod opening;
 mod queues;
 mod recovery;
 mod restart;
+mod strangers;
 mod transfer;
 mod world;

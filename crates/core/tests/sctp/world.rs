@@ -248,7 +248,12 @@ impl World {
 
     /// Hands host `to` a packet from the other one with this tag and these chunks.
     pub fn inject(&mut self, to: usize, ports: (u16, u16), vtag: u32, chunks: &[u8]) {
-        let addresses = [ip(0, 1 - to), ip(0, to)].map(|ip| match ip {
+        self.inject_from(ip(0, 1 - to), to, ports, vtag, chunks);
+    }
+
+    /// Hands host `to` a packet from this address.
+    pub fn inject_from(&mut self, from: IpAddr, to: usize, ports: (u16, u16), vtag: u32, chunks: &[u8]) {
+        let addresses = [from, ip(0, to)].map(|ip| match ip {
             IpAddr::V4(ip) => ip.octets(),
             IpAddr::V6(_) => unreachable!("these worlds are IPv4"),
         });
@@ -380,8 +385,10 @@ impl World {
     /// Host A is switched off and on, and opens again from the port that it had.
     pub fn start_anew(&mut self, port: u16) -> SocketId {
         let mut fresh = Stack::new(Config { seed: 99, ..Config::default() }, self.now);
-        let dev = fresh.add_device(self.caps());
-        fresh.add_address(dev, ip(0, A), 24).unwrap();
+        for (link, pair) in self.pairs.iter().enumerate() {
+            let dev = fresh.add_device(pair.caps());
+            fresh.add_address(dev, ip(link, A), 24).unwrap();
+        }
         self.stacks[A] = fresh;
         self.events[A].clear();
         let (now, options) = (self.now, self.options());

@@ -166,6 +166,16 @@ impl Offer {
     }
 }
 
+/// The addresses that an INIT names, before anything else of it is looked at.
+pub fn named_addresses<'a>(init: &Init<'a>) -> impl Iterator<Item = IpAddr> + 'a {
+    let params = init.params.map_while(Result::ok).filter_map(|tlv| match Param::parse(&tlv) {
+        Ok(Param::Ipv4(ip)) => Some(IpAddr::V4(ip)),
+        Ok(Param::Ipv6(ip)) => Some(IpAddr::V6(ip)),
+        _ => None,
+    });
+    params.take(SCTP_PATHS_MAX)
+}
+
 /// What our INIT or INIT ACK says.
 #[derive(Debug)]
 pub(crate) struct Announce<'a> {

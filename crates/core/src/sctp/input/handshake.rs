@@ -3,7 +3,7 @@ use super::{Reading, one_cause};
 use crate::base::{Cx, Error};
 use crate::sctp::assoc::{Assoc, Notice};
 use crate::sctp::handshake::cookie::Ticket;
-use crate::sctp::handshake::init::{Offer, Refusal};
+use crate::sctp::handshake::init::{Addresses, Offer, Refusal};
 use crate::sctp::notification::{AssocChange, Notification};
 use crate::sctp::output::bundle::TlvList;
 use crate::sctp::pending::Pending;
@@ -30,8 +30,12 @@ impl Assoc {
         };
         let outbound = self.options.num_ostreams.min(offer.inbound);
         let inbound = self.options.max_instreams.min(offer.outbound);
-        self.paths.add(reading.inbound.from, true, &self.options);
+        let from = reading.inbound.from;
+        self.paths.add(from, true, &self.options);
         self.adopt(&offer, outbound, inbound);
+        // Who names his addresses has no others, whatever the application thought (Linux `sctp_process_init`).
+        let named: Addresses = offer.addresses.iter().copied().chain([from]).collect();
+        self.paths.keep(&named);
         let unknown = unknown_causes(&offer);
         let Some(opening) = &mut self.opening else { return };
         let sample = opening.sent_at.take().map(|at| cx.now.since(at));
@@ -96,6 +100,9 @@ impl Assoc {
         self.rx = Receiver { streams, ..Receiver::new(peer_tsn, inbound, &self.options) };
         self.id.features = ticket.features;
         self.errors = 0;
+        // What the peer has now is what its INIT names (Linux `sctp_assoc_update`); none of that is new (section 5.2.2).
+        self.paths.keep(&ticket.addresses);
+        self.pending.reply_path = self.paths.primary();
         for (_, path) in self.paths.iter_mut() {
             path.on_restart(&self.options);
         }
@@ -109,11 +116,9 @@ impl Assoc {
             self.notify(Notification::PartialDeliveryAborted { stream });
         }
         self.paths.choose();
-        for (_, path) in self.paths.iter_mut() {
-            if path.beats() {
-                let cadence = path.cadence();
-                path.hb.arm(cx, &cadence);
-            }
+        self.begin_heartbeats(cx);
+        if self.options.autoclose_secs > 0 {
+            self.timers.set_autoclose(cx.now, self.options.autoclose_secs);
         }
         // A writer that waited for room has it now.
         self.owner.notice.add(Notice::WRITABLE);
@@ -129,7 +134,7 @@ impl Assoc {
     /// A COOKIE ECHO came while SHUTDOWN ACK is out (section 5.2.4): the peer hears that again.
     pub fn on_cookie_in_shutdown(&mut self) {
         self.pending.error(one_cause(&Cause::CookieInShutdown));
-        self.pending.set(Pending::SHUTDOWN_ACK);
+        self.pending.set(Pending::SHUTDOWN_ACK | Pending::ACK_BEFORE_ERROR);
     }
 }
 

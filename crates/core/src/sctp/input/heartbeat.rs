@@ -46,5 +46,6 @@ impl Assoc {
         path.rto.sample(&self.options.rto, cx.now.since(path.hb.asked_at));
         path.update_rate(cx);
         self.on_alive(id, true);
+        self.ask_next(cx);
     }
 }

@@ -47,24 +47,29 @@ pub(super) struct Reading<'a> {
     pub(super) stop: bool,
 }
 
-/// A tag that fits no rule of section 8.5.
-fn tag_fits(assoc: &Assoc, inbound: &Inbound) -> bool {
-    let (ours, peers) = assoc.id.tags;
-    if inbound.vtag == ours {
-        return true;
-    }
-    // The T bit: who answers has no association and sends our own tag back (sections 8.5.1 B and C).
-    let first = Chunks::new(&inbound.chunks).next();
-    let Some(Ok(raw)) = first else { return false };
-    let reflected = inbound.vtag == peers && peers != 0;
-    matches!(Chunk::parse(&raw), Ok(Chunk::Abort(true, _) | Chunk::ShutdownComplete(true)) if reflected)
-}
-
 impl Assoc {
+    /// The tag of a packet is right for its first chunk (section 8.5).
+    fn tag_fits(&self, inbound: &Inbound) -> bool {
+        let Some(Ok(raw)) = Chunks::new(&inbound.chunks).next() else { return false };
+        match Chunk::parse(&raw) {
+            Ok(Chunk::Abort(reflected, _) | Chunk::ShutdownComplete(reflected)) => {
+                self.t_bit_fits(inbound, reflected)
+            }
+            _ => inbound.vtag == self.id.tags.0,
+        }
+    }
+
+    /// The T bit says whose tag a packet has: who answers without an association sends back the tag of what he answers, which is the
+    /// peer's; with the bit clear it must be ours (sections 8.5.1 B and C).
+    const fn t_bit_fits(&self, inbound: &Inbound, reflected: bool) -> bool {
+        let (ours, peers) = self.id.tags;
+        if reflected { inbound.vtag == peers && peers != 0 } else { inbound.vtag == ours }
+    }
+
     /// Takes a packet. INIT and COOKIE ECHO, which may concern the listener, have been dealt with; [`Assoc::input_behind`] reads what
     /// follows the latter.
     pub fn input(&mut self, cx: &mut Cx<'_>, inbound: &Inbound) -> Result<(), DropWhy> {
-        if !tag_fits(self, inbound) {
+        if !self.tag_fits(inbound) {
             return Err(DropWhy::SctpTag);
         }
         self.input_behind(cx, inbound);
@@ -116,11 +121,21 @@ impl Assoc {
             Chunk::HeartbeatAck(info) => self.on_heartbeat_ack(cx, *info),
             Chunk::InitAck(init) => self.on_init_ack(cx, reading, init),
             Chunk::CookieAck => self.on_cookie_ack(cx),
+            Chunk::Abort(reflected, _) | Chunk::ShutdownComplete(reflected)
+                if !self.t_bit_fits(reading.inbound, *reflected) =>
+            {
+                cx.count.dropped(DropWhy::SctpTag);
+                reading.stop = true;
+            }
             Chunk::Abort(_, causes) => self.on_abort(cx, *causes),
             Chunk::Error(causes) => self.on_error_chunk(cx, *causes),
             Chunk::Shutdown(cum) => self.on_shutdown(cx, *cum),
             Chunk::ShutdownAck => self.on_shutdown_ack(cx),
-            Chunk::ShutdownComplete(_) => self.on_shutdown_complete(cx),
+            Chunk::ShutdownComplete(_) => {
+                self.on_shutdown_complete(cx);
+                // It is alone in its packet, whose tag may be good for nothing else.
+                reading.stop = true;
+            }
             // An INIT is the only chunk of its packet, and a second COOKIE ECHO makes no sense (sections 5.1 and 6.10).
             Chunk::Init(_) => reading.stop = true,
             Chunk::CookieEcho(_) | Chunk::Pad(_) => {}

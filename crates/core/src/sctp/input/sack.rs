@@ -1,14 +1,20 @@
 //! SACK from beginning to end: what it acknowledges, what it misses, what it says of windows (RFC 9260 sections 6.2.1, 6.3, 7.2).
+use crate::base::limits::SCTP_TSN_HOLES_MAX;
 use crate::base::{Cx, Instant};
+use crate::ranges::RangeSet;
 use crate::sctp::assoc::Assoc;
 use crate::sctp::notification::Notification;
 use crate::sctp::options::RtoOptions;
 use crate::sctp::outstanding::{Chunk, Mark};
 use crate::sctp::paths::{Acked, PathId, Paths};
 use crate::sctp::recovery::fast::{self, News};
+use crate::sctp::sender::Probe;
 use crate::sctp::state::State;
 use crate::sctp::tsn::Tsn;
 use lowwater_wire::sctp::{GapBlock, Sack};
+
+/// Gap blocks in a SACK that may not be all: Linux lists sixteen (`SCTP_MAX_GABS`), others what fits the path.
+const GAPS_CUT: usize = 16;
 
 impl Assoc {
     pub(super) fn on_sack(&mut self, cx: &mut Cx<'_>, sack: &Sack<'_>) {
@@ -29,12 +35,26 @@ impl Assoc {
         self.conclude(cx, news.advanced);
         self.tx.peer_rwnd = sack.a_rwnd.saturating_sub(self.tx.out.in_flight());
         self.tx.shut = sack.a_rwnd == 0;
-        // Whoever keeps its window closed and says so lives (section 6.1 A).
-        self.tx.probing &= self.tx.shut;
-        if self.tx.shut && !self.tx.out.is_empty() && !self.is_held_up() {
-            self.errors = 0;
-        }
+        self.on_window();
         self.after_acks(cx);
+    }
+
+    /// Whoever keeps its window closed and says so lives, and the path to it too (section 6.1 A; Linux `sctp_check_transmitted`).
+    fn on_window(&mut self) {
+        if !self.tx.shut || self.tx.out.is_empty() {
+            self.tx.probe = Probe::None;
+            return;
+        }
+        if self.tx.probe == Probe::Out {
+            self.tx.probe = Probe::Answered;
+        }
+        if !self.is_held_up() {
+            self.errors = 0;
+            let probed = self.tx.out.iter().next().map(|(_, chunk)| chunk.path);
+            if let Some(id) = probed {
+                self.paths.get_mut(id).errors = 0;
+            }
+        }
     }
 
     /// The cumulative acknowledgement of a SACK or a SHUTDOWN.
@@ -57,14 +77,16 @@ impl Assoc {
 
     /// The gap blocks: what they name for the first time, and what they no longer name.
     fn take_gaps(&mut self, cx: &mut Cx<'_>, gaps: &[GapBlock], news: &mut News) {
+        let gaps = &gaps[..gaps.len().min(SCTP_TSN_HOLES_MAX)];
         let (cum, next) = (self.tx.out.cum(), self.tx.out.next_tsn());
-        let mut named = 0;
-        for gap in gaps {
+        let bounds = |gap: &GapBlock| {
             let (start, end) = (cum.plus(gap.start().into()), cum.plus(u64::from(gap.end()) + 1));
-            if gap.start() == 0 || start >= end || end > next {
-                continue;
-            }
-            named += end.0 - start.0;
+            (gap.start() > 0 && start < end && end <= next).then_some((start, end))
+        };
+        let (mut named, mut behind, mut ordered) = (0, cum, true);
+        for (start, end) in gaps.iter().filter_map(bounds) {
+            ordered &= start > behind;
+            (named, behind) = (named + end.0 - start.0, end);
             news.last_gap = news.last_gap.max(Some(end.prev()));
             let mut from = start;
             while let Some(tsn) = self.tx.out.next_unacked(from, end) {
@@ -75,22 +97,33 @@ impl Assoc {
                 from = tsn.next();
             }
         }
-        if named < self.tx.out.acked() {
-            self.renege(gaps);
+        if named < self.tx.out.acked() || !ordered {
+            let mut named = RangeSet::new();
+            for (start, end) in gaps.iter().filter_map(bounds) {
+                named.insert(start.0, end.0);
+            }
+            self.renege(cx, &named, gaps.len());
         }
     }
 
-    /// The peer no longer has something that it had: it goes again (section 6.2.1, D iii).
-    fn renege(&mut self, gaps: &[GapBlock]) {
-        let cum = self.tx.out.cum();
-        let still = |tsn: u64| {
-            let offset = tsn - cum.0;
-            gaps.iter().any(|g| (u64::from(g.start())..=u64::from(g.end())).contains(&offset))
-        };
-        let held: Vec<u64> =
-            self.tx.out.acked_ranges().flat_map(|(s, e)| s..e).filter(|&t| !still(t)).collect();
-        for tsn in held {
-            self.tx.out.renege(Tsn(tsn));
+    /// The peer no longer names something that it had: it counts as under way again, and T3-rtx runs for it (section 6.2.1, D iii;
+    /// Linux `sctp_check_transmitted`). A list that may have been cut says nothing of what lies behind it.
+    fn renege(&mut self, cx: &Cx<'_>, named: &RangeSet, blocks: usize) {
+        let mut from = self.tx.out.cum().next();
+        let mut end = self.tx.out.next_tsn();
+        if blocks >= GAPS_CUT
+            && let Some((_, last)) = named.last()
+        {
+            end = Tsn(last);
+        }
+        while let Some((hole, to)) = named.first_gap(from.0, end.0) {
+            while let Some(tsn) = self.tx.out.next_acked(Tsn(hole), Tsn(to)) {
+                let Some((id, len)) = self.tx.out.renege(tsn) else { break };
+                let path = self.paths.get_mut(id);
+                path.cwnd.flight += len;
+                path.start_t3(cx.now);
+            }
+            from = Tsn(to);
         }
     }
 

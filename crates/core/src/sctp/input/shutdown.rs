@@ -16,8 +16,12 @@ impl Assoc {
             return self.violation(cx, b"cumulative TSN beyond what was sent");
         }
         if cum > self.tx.out.cum() {
+            let before = self.tx.out.in_flight();
             let news = self.take_cumulative(cx, cum);
             self.conclude(cx, news.advanced);
+            // It names no window: what has arrived is taken for read (Linux `SCTP_CMD_PROCESS_CTSN`).
+            let arrived = before - self.tx.out.in_flight();
+            self.tx.peer_rwnd = self.tx.peer_rwnd.saturating_add(arrived);
         }
         match self.state {
             State::Established | State::ShutdownPending => {

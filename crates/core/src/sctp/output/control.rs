@@ -41,6 +41,10 @@ impl Assoc {
             writing.bundle.chunk(&Chunk::CookieAck);
             chunks += 1;
         }
+        if self.pending.has(Pending::ACK_BEFORE_ERROR) {
+            self.pending.clear(Pending::ACK_BEFORE_ERROR);
+            chunks += self.write_shutdown(cx, writing, replies);
+        }
         chunks += self.write_answers(writing, replies);
         chunks += self.write_heartbeat(cx, writing);
         chunks += self.write_shutdown(cx, writing, replies);

@@ -8,6 +8,7 @@ use crate::sctp::notification::Notification;
 use crate::sctp::outstanding::{Chunk, MISSING_MAX, Mark};
 use crate::sctp::paths::PathId;
 use crate::sctp::pending::Pending;
+use crate::sctp::sender::Probe;
 use crate::sctp::state::State;
 use crate::sctp::tsn::Tsn;
 use lowwater_wire::sctp::{DATA_HEADER_LEN, DataRepr, padded};
@@ -132,7 +133,7 @@ impl Assoc {
     }
 
     /// Messages whose lifetime is over before they began. Where they were the last that a shutdown waited for, it goes on.
-    pub(super) fn drop_expired(&mut self, cx: &Cx<'_>) {
+    pub(in crate::sctp) fn drop_expired(&mut self, cx: &Cx<'_>) {
         let before = self.tx.queue.len();
         while let Some(message) = self.tx.queue.take_expired(cx.now) {
             let (info, data) = (*message.info(), message.data().clone());
@@ -192,6 +193,9 @@ impl Assoc {
         let Some(chunk) = self.tx.out.resend(tsn, writing.path, cx.now) else { return };
         writing.bundle.data(&header(tsn, chunk), &chunk.data);
         let len = chunk.len();
+        if self.tx.probe != Probe::None {
+            self.tx.probe = Probe::Out;
+        }
         let count = &mut cx.count.sctp;
         if fast {
             count.fast_retransmits += 1;
@@ -231,7 +235,9 @@ impl Assoc {
             let (tsn, len) = (self.tx.out.next_tsn(), chunk.len());
             writing.bundle.data(&header(tsn, &chunk), &chunk.data);
             self.tx.out.push(chunk);
-            self.tx.probing |= self.tx.peer_rwnd == 0;
+            if self.tx.peer_rwnd == 0 {
+                self.tx.probe = Probe::Out;
+            }
             self.owner.dry = false;
             let path = self.paths.get_mut(writing.path);
             path.timed.get_or_insert(tsn);

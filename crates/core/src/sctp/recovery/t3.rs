@@ -2,6 +2,7 @@
 use crate::base::{Cx, Instant};
 use crate::sctp::assoc::Assoc;
 use crate::sctp::paths::PathId;
+use crate::sctp::sender::Probe;
 
 /// T3-rtx of this path ran out: everything that is in flight there is lost, goes elsewhere if there is an elsewhere, and the path
 /// backs off.
@@ -13,18 +14,22 @@ pub(in crate::sctp) fn on_timer(assoc: &mut Assoc, cx: &mut Cx<'_>, id: PathId) 
     }
     cx.count.sctp.t3_rtx_expireds += 1;
     assoc.tx.peer_rwnd = assoc.tx.peer_rwnd.saturating_add(lost);
+    let held_up = assoc.is_held_up();
     let path = assoc.paths.get_mut(id);
     path.cwnd.flight = path.cwnd.flight.saturating_sub(lost);
     let pmdcs = path.pmdcs();
-    path.cwnd.on_timeout(cx, pmdcs);
+    // A peer that keeps its window closed and says so lives: its path lost nothing, and the probe that it does not take is no error
+    // (section 6.1 A).
+    let refused = assoc.tx.probe == Probe::Answered && !held_up;
+    if !refused {
+        path.cwnd.on_timeout(cx, pmdcs);
+    }
     path.rto.back_off(&assoc.options.rto);
     path.timed = None;
     path.update_rate(cx);
     assoc.tx.recovery = None;
     assoc.tx.burst = None;
-    // A peer whose window is closed and who says so lives: the probe that it does not take is no error (section 6.1 A).
-    let probe = core::mem::take(&mut assoc.tx.probing);
-    if !probe {
+    if !refused {
         assoc.on_error(cx, id);
     }
 }

@@ -97,6 +97,13 @@ impl SendQueue {
         self.messages.front()
     }
 
+    /// When the lifetime of the message whose turn it is ends; [`Instant::FAR_FUTURE`] for one that has begun, or has no end.
+    #[must_use]
+    pub fn next_expiry(&self) -> Instant {
+        let first = self.messages.front().filter(|message| !message.is_begun());
+        first.map_or(Instant::FAR_FUTURE, |message| message.expires)
+    }
+
     /// Takes out the message whose turn it is if its lifetime is over before any of it was sent (RFC 9260 section 11.1.5).
     pub fn take_expired(&mut self, now: Instant) -> Option<Message> {
         let expired = |m: &mut Message| m.expires <= now && !m.is_begun();

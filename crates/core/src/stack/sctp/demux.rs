@@ -1,14 +1,15 @@
-//! Whose an SCTP packet is: associations by our port and the peer's address, listeners by port and address.
+//! Whose an SCTP packet is: associations by our port and address and the peer's, listeners by port and address.
 use crate::base::SocketId;
 use crate::base::hash::{KeyedState, Map};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
 /// The tables.
 #[derive(Debug)]
 pub(in crate::stack) struct SctpDemux {
-    /// All addresses of a peer lead to its association.
-    flows: Map<(u16, SocketAddr), SocketId>,
+    /// All addresses of a peer lead to its association; to several where these have no address of ours in common.
+    flows: Map<(u16, SocketAddr), SmallVec<[SocketId; 1]>>,
     /// `None` for any address of either family.
     listeners: BTreeMap<(u16, Option<IpAddr>), SocketId>,
 }
@@ -18,19 +19,24 @@ impl SctpDemux {
         Self { flows: Map::with_hasher(key), listeners: BTreeMap::new() }
     }
 
-    /// The association of our port with this address of a peer.
-    pub(super) fn flow(&self, local: u16, remote: SocketAddr) -> Option<SocketId> {
-        self.flows.get(&(local, remote)).copied()
+    /// The associations of our port with this address of a peer. Which of them has a packet is decided by our address.
+    pub(super) fn flows(&self, local: u16, remote: SocketAddr) -> &[SocketId] {
+        self.flows.get(&(local, remote)).map_or(&[], SmallVec::as_slice)
     }
 
-    /// Registers an address of a peer; false when another association has it.
-    pub(super) fn insert(&mut self, local: u16, remote: SocketAddr, id: SocketId) -> bool {
-        *self.flows.entry((local, remote)).or_insert(id) == id
+    /// Registers an address of a peer.
+    pub(super) fn insert(&mut self, local: u16, remote: SocketAddr, id: SocketId) {
+        let ids = self.flows.entry((local, remote)).or_default();
+        if !ids.contains(&id) {
+            ids.push(id);
+        }
     }
 
     /// Removes an address of a peer, if it is this association's.
     pub(super) fn remove(&mut self, local: u16, remote: SocketAddr, id: SocketId) {
-        if self.flow(local, remote) == Some(id) {
+        let Some(ids) = self.flows.get_mut(&(local, remote)) else { return };
+        ids.retain(|other| *other != id);
+        if ids.is_empty() {
             self.flows.remove(&(local, remote));
         }
     }

@@ -37,13 +37,13 @@ impl Stack {
     /// An ICMP error about a datagram of ours with SCTP in it. Only the ports and the tag inside name an association; a router
     /// that quotes no more than the UDP header is not believed (RFC 6951 section 4.5).
     pub(in crate::stack) fn icmp_error_sctp_udp(&mut self, outer: &Tuple, error: &IcmpError) -> bool {
-        let Some(inner) = error.embedded.inner else { return false };
+        let Some(inner) = error.embedded.sctp else { return false };
         let tuple = Tuple { local_port: inner.src_port, remote_port: inner.dst_port, ..*outer };
         // Nobody has the UDP port: the host does not speak SCTP over UDP.
         let kind = match error.kind {
             IcmpKind::Unreachable(Unreachable::Port) => IcmpKind::Unreachable(Unreachable::Protocol),
             kind => kind,
         };
-        self.sctp_unreached(&tuple, Some(inner.vtag), kind)
+        self.sctp_unreached(&tuple, &inner, kind)
     }
 }

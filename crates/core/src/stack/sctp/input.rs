@@ -3,15 +3,15 @@ use crate::base::{DropWhy, SocketId, Tuple};
 use crate::ip::Ingress;
 use crate::packet::Csum;
 use crate::sctp::handshake::cookie::{Bad, Ticket};
-use crate::sctp::handshake::init::Addresses;
+use crate::sctp::handshake::init::{Addresses, named_addresses};
 use crate::sctp::handshake::restart::{Action, action};
 use crate::sctp::{
     Answer, Assoc, Inbound, Known, Local, SctpOptions, State, blue, new_addresses, on_cookie_echo, on_init,
 };
 use crate::socket::{Holder, Socket, Turn};
 use crate::stack::Stack;
-use core::net::SocketAddr;
-use lowwater_wire::sctp::{Checksum, Chunk, Chunks, HEADER_LEN, Init, RawChunk, SctpView, fill_checksum};
+use core::net::{IpAddr, SocketAddr};
+use lowwater_wire::sctp::{Checksum, Chunk, Chunks, HEADER_LEN, Init, SctpView, chunk_kind, fill_checksum};
 use lowwater_wire::udp::HEADER_LEN as UDP_HEADER_LEN;
 
 /// A packet with its flow.
@@ -78,7 +78,7 @@ impl Stack {
     }
 
     fn sctp_packet(&mut self, arrived: &Arrived) {
-        let flow = self.demux.sctp.flow(arrived.tuple.local_port, arrived.tuple.remote());
+        let flow = self.sctp_flow(arrived.tuple.local(), arrived.tuple.remote());
         let chunks = arrived.inbound.chunks.clone();
         let mut all = Chunks::new(&chunks);
         let Some(Ok(first)) = all.next() else { return self.sctp_discard(DropWhy::Malformed) };
@@ -87,26 +87,27 @@ impl Stack {
             Ok(Chunk::Init(init)) => {
                 // A tag of zero inside is nobody's (section 3.3.2).
                 if arrived.inbound.vtag == 0 && init.initiate_tag != 0 && all.next().is_none() {
-                    self.sctp_init(flow, arrived, &init);
+                    self.sctp_init(arrived, &init);
                 } else {
                     self.sctp_discard(DropWhy::SctpTag);
                 }
             }
-            Ok(Chunk::CookieEcho(cookie)) => self.sctp_cookie(flow, arrived, cookie),
+            Ok(Chunk::CookieEcho(cookie)) => self.sctp_cookie(arrived, cookie),
             _ => match flow {
-                Some(id) => self.sctp_assoc(id, arrived, &first),
+                Some(id) => self.sctp_assoc(id, arrived),
                 None => self.sctp_blue(arrived),
             },
         }
     }
 
     /// A packet of an association that exists.
-    fn sctp_assoc(&mut self, id: SocketId, arrived: &Arrived, first: &RawChunk<'_>) {
+    fn sctp_assoc(&mut self, id: SocketId, arrived: &Arrived) {
         let Some(entry) = self.sockets.get_mut(id) else { return };
         let Socket::Sctp(sctp) = &mut entry.socket else { return };
         let opening = matches!(sctp.assoc.state(), State::CookieWait | State::CookieEchoed);
         // Section 8.5.1 E: who sends SHUTDOWN ACK has an older association than this one, which is not there any more.
-        if opening && matches!(Chunk::parse(first), Ok(Chunk::ShutdownAck)) {
+        let mut kinds = Chunks::new(&arrived.inbound.chunks).map_while(Result::ok).map(|raw| raw.kind());
+        if opening && kinds.any(|kind| kind == chunk_kind::SHUTDOWN_ACK) {
             return self.sctp_blue(arrived);
         }
         let mut cx = self.env.cx(self.now, Some(id));
@@ -142,8 +143,19 @@ impl Stack {
         Some((self.sctp_locals(&l.ips, local.ip()), l.options.clone()))
     }
 
-    fn sctp_init(&mut self, flow: Option<SocketId>, arrived: &Arrived, init: &Init<'_>) {
+    /// The association of the peer who opens one with these addresses, the first one his packet's. What another peer has only named
+    /// captures nobody's INIT (RFC 5062 section 2).
+    fn sctp_peer(&self, local: SocketAddr, port: u16, addresses: &[IpAddr]) -> Option<SocketId> {
+        addresses.iter().find_map(|ip| {
+            let id = self.sctp_flow(local, SocketAddr::new(*ip, port))?;
+            self.assoc(id).is_ok_and(|assoc| assoc.has_confirmed(*ip)).then_some(id)
+        })
+    }
+
+    fn sctp_init(&mut self, arrived: &Arrived, init: &Init<'_>) {
         let tuple = &arrived.tuple;
+        let addresses: Addresses = core::iter::once(tuple.remote_ip).chain(named_addresses(init)).collect();
+        let flow = self.sctp_peer(tuple.local(), tuple.remote_port, &addresses);
         let Some((locals, options)) = self.sctp_side(flow, tuple.local()) else {
             return self.sctp_blue(arrived);
         };
@@ -170,16 +182,15 @@ impl Stack {
         }
     }
 
-    fn sctp_cookie(&mut self, flow: Option<SocketId>, arrived: &Arrived, cookie: &[u8]) {
+    fn sctp_cookie(&mut self, arrived: &Arrived, cookie: &[u8]) {
         let (tuple, vtag) = (&arrived.tuple, arrived.inbound.vtag);
         let ports = (tuple.local_port, tuple.remote_port);
         let Ok(ticket) = on_cookie_echo(&self.openers.sctp, ports, vtag, cookie) else {
             return self.sctp_discard(DropWhy::SctpCookie);
         };
-        let mut addresses = ticket.addresses.iter();
-        let known = flow.or_else(|| {
-            addresses.find_map(|ip| self.demux.sctp.flow(ports.0, SocketAddr::new(*ip, ports.1)))
-        });
+        let from = core::iter::once(tuple.remote_ip);
+        let addresses: Addresses = from.chain(ticket.addresses.iter().copied()).collect();
+        let known = self.sctp_peer(tuple.local(), ports.1, &addresses);
         let what = known.and_then(|id| match &self.sockets.get(id)?.socket {
             Socket::Sctp(sctp) => Some((id, action(&sctp.assoc.known_tags(), &ticket))),
             _ => None,

@@ -7,6 +7,7 @@ use crate::stack::Stack;
 use crate::stack::expiry::TimerKey;
 use crate::tcp::Notice;
 use core::net::{IpAddr, SocketAddr};
+use lowwater_wire::sctp::Quoted;
 use smallvec::SmallVec;
 
 /// The edges under the names that all sockets share.
@@ -34,7 +35,7 @@ impl Stack {
         bound: SmallVec<[IpAddr; 1]>,
         holder: Holder,
     ) -> SocketId {
-        let socket = SctpSocket { assoc, routes: SmallVec::new(), bound };
+        let socket = SctpSocket { assoc, routes: SmallVec::new(), generation: 0, bound };
         let id = self.sockets.insert(Entry::new(Socket::Sctp(Box::new(socket)), None, holder));
         self.sctp_refresh(id);
         id
@@ -136,15 +137,20 @@ impl Stack {
 
     /// An ICMP error about a packet of ours (RFC 9260 section 10): the tag must be the association's.
     pub(in crate::stack) fn icmp_error_sctp(&mut self, tuple: &Tuple, error: &IcmpError) -> bool {
-        self.sctp_unreached(tuple, error.embedded.seq, error.kind)
+        error.embedded.sctp.is_some_and(|quoted| self.sctp_unreached(tuple, &quoted, error.kind))
     }
 
-    /// The same about the packet with this verification tag.
-    pub(super) fn sctp_unreached(&mut self, tuple: &Tuple, vtag: Option<u32>, kind: IcmpKind) -> bool {
-        let Some(id) = self.demux.sctp.flow(tuple.local_port, tuple.remote()) else { return false };
+    /// The same about a packet that begins like this.
+    pub(super) fn sctp_unreached(&mut self, tuple: &Tuple, quoted: &Quoted, kind: IcmpKind) -> bool {
+        let Some(id) = self.sctp_flow(tuple.local(), tuple.remote()) else { return false };
         let Some(Socket::Sctp(sctp)) = self.sockets.get_mut(id).map(|e| &mut e.socket) else { return false };
-        let (now, tag): (Instant, _) = (self.now, sctp.assoc.tags().1);
-        if vtag != Some(tag) {
+        let (now, (ours, peers)): (Instant, _) = (self.now, sctp.assoc.tags());
+        let known = match quoted.vtag {
+            // An INIT has none; its own says who sent it (ICMP7).
+            0 => quoted.initiate_tag == Some(ours),
+            tag => tag == peers,
+        };
+        if !known {
             return false;
         }
         match kind {

@@ -89,17 +89,17 @@ impl Stack {
             self.check_own(*ip)?;
         }
         let src = self.sctp_route(&mine, remotes[0].ip())?.src;
-        let taken = |demux: &SctpDemux, local| remotes.iter().any(|r| demux.flow(local, *r).is_some());
+        let announced = self.sctp_locals(&mine, src);
         if local_port == 0 {
             let (from, demux) = (ports_of(&self.env.sysctl), &self.demux.sctp);
-            let free = |port| demux.may_listen(port, &[]) && !taken(demux, port);
+            let unused = |port| remotes.iter().all(|r| demux.flows(port, *r).is_empty());
+            let free = |port| demux.may_listen(port, &[]) && unused(port);
             let found = self.openers.ports.connect(&from, &(src, remotes[0]), free);
             local_port = found.ok_or(Error::AddressNotAvailable)?;
         }
-        if taken(&self.demux.sctp, local_port) {
+        if remotes.iter().any(|r| self.sctp_holder(local_port, &announced, *r).is_some()) {
             return Err(Error::AddressInUse);
         }
-        let announced = self.sctp_locals(&mine, src);
         let setup = Setup {
             ports: (local_port, port),
             remotes: remotes.iter().map(SocketAddr::ip).collect(),
@@ -114,6 +114,17 @@ impl Stack {
         let id = self.insert_assoc(assoc, mine.iter().copied().collect(), Holder::Owner);
         self.settle_sctp(id, Turn::APP);
         Ok(id)
+    }
+
+    /// The association to which our side of a packet and the peer's belong.
+    pub(super) fn sctp_flow(&self, local: SocketAddr, remote: SocketAddr) -> Option<SocketId> {
+        let ids = self.demux.sctp.flows(local.port(), remote);
+        ids.iter().copied().find(|id| self.assoc(*id).is_ok_and(|assoc| assoc.locals().contains(&local.ip())))
+    }
+
+    /// An association that has one of these addresses of ours and this one of a peer's.
+    fn sctp_holder(&self, port: u16, locals: &[IpAddr], remote: SocketAddr) -> Option<SocketId> {
+        locals.iter().find_map(|ip| self.sctp_flow(SocketAddr::new(*ip, port), remote))
     }
 
     /// The addresses that a peer is told of: those that were bound, or all of the same family and scope as `src`.

@@ -4,7 +4,7 @@ use crate::base::{DropWhy, Error, FlowId, Instant, SocketId};
 use crate::ip::{Dst, OutputParams};
 use crate::packet::{Head, Offload, Owner, Packet};
 use crate::sctp::blue::BlueAnswer;
-use crate::sctp::{Outgoing, PathId};
+use crate::sctp::{Assoc, Outgoing, PathId};
 use crate::socket::{Path, Socket, Turn};
 use crate::stack::Stack;
 use bytes::Bytes;
@@ -44,22 +44,60 @@ impl Stack {
     /// Finds the routes of paths that have none, or whose routes may have changed, and registers their addresses.
     pub(super) fn sctp_refresh(&mut self, id: SocketId) {
         let generation = self.ip.generation();
-        let Some(Socket::Sctp(sctp)) = self.sockets.get(id).map(|e| &e.socket) else { return };
+        let Some(Socket::Sctp(sctp)) = self.sockets.get_mut(id).map(|e| &mut e.socket) else { return };
+        let (gone, ports) = (sctp.assoc.take_gone(), sctp.assoc.ports());
+        if !gone.is_empty() {
+            sctp.routes.clear();
+        }
         let count = sctp.assoc.paths().len();
-        let fresh = |path: &Option<Path>| path.is_some_and(|p| p.dst.generation == generation);
-        if sctp.routes.len() == count && sctp.routes.iter().all(fresh) {
+        if sctp.routes.len() == count && sctp.generation == generation {
             return;
+        }
+        sctp.generation = generation;
+        for ip in gone {
+            self.demux.sctp.remove(ports.0, SocketAddr::new(ip, ports.1), id);
         }
         for path in 0..count {
             self.sctp_refresh_path(id, path as PathId);
         }
     }
 
+    /// Registers an address of the peer's, unless another association has it; false then. One that its peer has only named gives it up
+    /// to a peer who was heard from there (RFC 5062 section 2).
+    fn sctp_register(&mut self, id: SocketId, path: PathId) -> bool {
+        let Ok(assoc) = self.assoc(id) else { return false };
+        let (ports, remote) = (assoc.ports(), assoc.paths().get(path).remote);
+        let flow = SocketAddr::new(remote, ports.1);
+        let ids = self.demux.sctp.flows(ports.0, flow);
+        let shared = |other: &Assoc| other.locals().iter().any(|ip| assoc.locals().contains(ip));
+        let rival = ids.iter().find(|&&other| other != id && self.assoc(other).is_ok_and(shared)).copied();
+        if let Some(rival) = rival {
+            let settled = self.assoc(rival).is_ok_and(|other| other.has_confirmed(remote));
+            if settled || !assoc.has_confirmed(remote) {
+                return false;
+            }
+            self.demux.sctp.remove(ports.0, flow, rival);
+            self.sctp_lose_path(rival, remote);
+        }
+        self.demux.sctp.insert(ports.0, flow, id);
+        true
+    }
+
+    /// Another association has this address now.
+    fn sctp_lose_path(&mut self, id: SocketId, remote: IpAddr) {
+        let Some(Socket::Sctp(sctp)) = self.sockets.get_mut(id).map(|e| &mut e.socket) else { return };
+        let Some(path) = sctp.assoc.paths().find(remote) else { return };
+        if let Some(route) = sctp.routes.get_mut(usize::from(path)) {
+            *route = None;
+        }
+        sctp.assoc.lose_route(path);
+    }
+
     fn sctp_refresh_path(&mut self, id: SocketId, path: PathId) {
         let Some(Socket::Sctp(sctp)) = self.sockets.get(id).map(|e| &e.socket) else { return };
         let (ports, known) = (sctp.assoc.ports(), sctp.routes.len() > usize::from(path));
         let remote = SocketAddr::new(sctp.assoc.paths().get(path).remote, ports.1);
-        let ours = known || self.demux.sctp.insert(ports.0, remote, id);
+        let ours = self.sctp_register(id, path);
         let Some(Socket::Sctp(sctp)) = self.sockets.get(id).map(|e| &e.socket) else { return };
         let dst = self.sctp_route(&sctp.bound, remote.ip()).ok().filter(|_| ours);
         let old = sctp.routes.get(usize::from(path)).copied().flatten();
