@@ -109,7 +109,7 @@ impl Heartbeat {
 
     /// A HEARTBEAT is to be sent at `at`, the first time beside the cadence.
     pub fn ask_at(&mut self, at: Instant) {
-        (self.armed_at, self.jitter_ns) = (at, 0);
+        (self.armed_at, self.jitter) = (at, 0);
         self.deadline = at;
     }
 
