@@ -1,7 +1,7 @@
 //! Two stacks in one process and one thread, joined by the in-process link, driven as fast as they go.
 use lowwater_core::base::{DeviceId, Instant, SocketId, Sysctl};
-use lowwater_core::device::QueueLimit;
 use lowwater_core::device::pair::{Pair, Side};
+use lowwater_core::device::{DeviceCaps, QueueLimit};
 use lowwater_core::packet::Owner;
 use lowwater_core::stack::{Config, ListenAddr, ListenOptions, Stack};
 use lowwater_core::tcp::SocketOptions;
@@ -30,7 +30,16 @@ impl Duo {
     /// Never with a link of their own.
     #[must_use]
     pub fn new(mtu: u16, sysctl: &Sysctl) -> Self {
-        let pair = Pair::new(mtu, QueueLimit { packets: 1_024, bytes: 64 << 20 });
+        Self::over(DeviceCaps::offloading(mtu).keeping_nothing(), sysctl)
+    }
+
+    /// The same over a device that says this of itself.
+    ///
+    /// # Panics
+    /// As [`Duo::new`].
+    #[must_use]
+    pub fn over(caps: DeviceCaps, sysctl: &Sysctl) -> Self {
+        let pair = Pair::with_caps(caps, QueueLimit { packets: 1_024, bytes: 64 << 20 });
         let now = Instant::from_millis(1_000);
         let mut dev = DeviceId(0);
         let stacks = [1u8, 2].map(|host| {

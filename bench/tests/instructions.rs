@@ -89,6 +89,23 @@ fn idle_connections_cost_nothing_per_packet() {
     assert!(100 * crowd <= 102 * alone, "idle connections cost something");
 }
 
+/// Nobody asks how late completions are: a device that tells of each packet costs a count, and one in which nothing waits not even that.
+#[test]
+fn the_queue_aware_limit_costs_nothing_while_it_is_off() {
+    let per_packet = |word: &[&str]| {
+        let args = [&["1", "0", "1"], word].concat();
+        instructions(env!("CARGO_BIN_EXE_bulk_cost"), &args, "measured", 10_000)
+    };
+    let Some(nothing) = per_packet(&[]) else { return skipped() };
+    let cost = |word| per_packet(&[word]).expect("valgrind was there a moment ago");
+    let (off, on) = (cost("keeps"), cost("aware"));
+    println!(
+        "{nothing} instructions per packet of two stacks and its ACK where nothing waits in the device, {off} where packets do, {on} with the limit"
+    );
+    assert!(off <= nothing + 40, "somebody pays for what nobody asks");
+    assert!(on > off, "the setting is on");
+}
+
 /// `qdisc_cost` per packet.
 fn per_packet(flows: &str, words: &str) -> Option<u64> {
     instructions(env!("CARGO_BIN_EXE_qdisc_cost"), &[flows, words], "measured", 20_000)

@@ -1,11 +1,12 @@
 //! Work for bulk data over so many flows, beside so many idle connections: run under callgrind.
 //!
-//! `bulk_cost FLOWS IDLE AT_ONCE`: writes of ten segments, each to the next flow, so many before the stacks carry packets; every
+//! `bulk_cost FLOWS IDLE AT_ONCE [keeps|aware]`: the device says that packets wait in it, and the queue-aware limit is on; writes of ten segments, each to the next flow, so many before the stacks carry packets; every
 //! write is one packet, so that only the number of flows differs.
 #![forbid(unsafe_code)]
 use bytes::Bytes;
 use lowwater_bench::duo::Duo;
 use lowwater_core::base::{SocketId, Sysctl};
+use lowwater_core::device::DeviceCaps;
 use lowwater_core::tcp::SendFlags;
 
 /// Writes that are counted.
@@ -18,10 +19,13 @@ const WRITE: usize = 14_480;
 const PER_PORT: usize = 10_000;
 
 fn main() {
-    let mut numbers = std::env::args().skip(1).map(|word| word.parse::<usize>().expect("a number"));
+    let mut numbers = std::env::args().skip(1).take(3).map(|word| word.parse::<usize>().expect("a number"));
     let mut next = |name| numbers.next().unwrap_or_else(|| panic!("{name} is missing"));
     let (flows, idle, at_once) = (next("FLOWS"), next("IDLE"), next("AT_ONCE"));
-    let mut duo = Duo::new(1500, &Sysctl::default());
+    let word = std::env::args().nth(4).unwrap_or_default();
+    let caps =
+        DeviceCaps { keeps: matches!(word.as_str(), "keeps" | "aware"), ..DeviceCaps::offloading(1500) };
+    let mut duo = Duo::over(caps, &Sysctl { tcp_queue_aware: word == "aware", ..Sysctl::default() });
     for (i, begin) in (0..idle).step_by(PER_PORT).enumerate() {
         duo.connect_to(1_000 + i as u16, (idle - begin).min(PER_PORT));
     }

@@ -153,9 +153,15 @@ impl Packet {
     /// Bytes on the line, where each segment of a super-packet has headers of its own.
     #[must_use]
     pub fn line_bytes(&self) -> u32 {
+        self.ip_bytes(0)
+    }
+
+    /// The same without the `link_len` bytes of link header that each of them begins with.
+    #[must_use]
+    pub fn ip_bytes(&self, link_len: usize) -> u32 {
         let size = usize::from(self.offload.gso_size);
         let segments = if size == 0 { 1 } else { self.payload.len().div_ceil(size).max(1) };
-        (self.payload.len() + segments * self.head.len()) as u32
+        (self.payload.len() + segments * self.head.len().saturating_sub(link_len)) as u32
     }
 
     /// True when there is not a single byte.

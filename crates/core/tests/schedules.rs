@@ -8,7 +8,7 @@ use lowwater_core::device::{DeviceCaps, Submit};
 use lowwater_core::packet::{Owner, Packet};
 use lowwater_core::stack::{Config, Event, ListenAddr, ListenOptions, Stack};
 use lowwater_core::tcp::{OwnQueue, Ready, SendFlags, SocketOptions, State};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
 /// What a packet of the send queue is charged beside its payload.
@@ -44,8 +44,16 @@ struct Schedule {
     listener: SocketId,
     /// How the sender's device answers: parts per million of "not now", of completion at once, of a drop.
     habits: [u32; 3],
+    /// The queue-aware limit is switched on and off.
+    switches: bool,
     /// How often the queue-aware limit was looked at.
     limited: u64,
+    /// IP bytes of each packet in the first device, in the order of `owed[0]`.
+    lengths: VecDeque<u64>,
+    /// Charge of flows that was below when the limit was switched on, and has not come back.
+    strangers: BTreeMap<SocketId, u64>,
+    /// How often a flow's own account was compared.
+    compared: u64,
 }
 
 impl Schedule {
@@ -78,7 +86,22 @@ impl Schedule {
         let habits = [odd(), odd(), odd() / 25];
         let wire = [VecDeque::new(), VecDeque::new()];
         let owed = [VecDeque::new(), VecDeque::new()];
-        Self { rng, now, dev, stacks, wire, owed, flows: Vec::new(), listener, habits, limited: 0 }
+        Self {
+            rng,
+            now,
+            dev,
+            stacks,
+            wire,
+            owed,
+            flows: Vec::new(),
+            listener,
+            habits,
+            switches: seed % 4 < 2,
+            limited: 0,
+            lengths: VecDeque::new(),
+            strangers: BTreeMap::new(),
+            compared: 0,
+        }
     }
 
     fn open(&mut self) {
@@ -117,9 +140,7 @@ impl Schedule {
             // A line that is never idle while something is below: else nothing could be learnt of it.
             self.now = self.now.plus_nanos(self.rng.below(1_000_000));
             self.timers();
-            if let Some(owner) = self.owed[0].pop_front() {
-                self.stacks[0].complete(self.now, self.dev, owner);
-            }
+            self.complete_one(0);
             self.transmit();
             self.leave(0);
             self.leave(1);
@@ -151,12 +172,19 @@ impl Schedule {
     }
 
     /// The account of a flow's own queue is empty exactly when nothing of it is below.
-    fn balances(&self) {
+    fn balances(&mut self) {
         for flow in &self.flows {
             let Some(queue) = self.stacks[0].own_queue(flow.id) else { continue };
             let below = self.below(flow.id);
             // A completion empties the ledger; the estimate follows when the flow looks for more to send.
             assert!(below == 0 || queue.bytes > 0, "{queue:?} with {below} below");
+            // What went down before the limit was switched on is nobody's, and told from what came after by the order in which a device
+            // tells: not by one that answers out of turn.
+            let in_turn = !self.switches || self.habits[1..] == [0, 0];
+            if in_turn && below > 0 && self.strangers.get(&flow.id).is_none_or(|&charge| charge == 0) {
+                assert_eq!(queue.bytes, self.standing(flow.id), "{below} below");
+                self.compared += 1;
+            }
         }
     }
 
@@ -214,19 +242,24 @@ impl Schedule {
     }
 
     fn hand_down(&mut self, from: usize, budget: usize) {
-        let Self { stacks, rng, wire, owed, habits, dev, now, .. } = self;
+        let Self { stacks, rng, wire, owed, habits, dev, now, lengths, strangers, .. } = self;
         let habits = if from == 0 { *habits } else { [0; 3] };
         let mut device = |_: Instant, mut packet: Packet| {
             if rng.chance_ppm(habits[0]) {
                 return Submit::NotNow(packet);
             }
             if rng.chance_ppm(habits[2]) {
+                packet.owner.into_iter().for_each(|owner| back(strangers, owner));
                 return Submit::Dropped;
             }
-            let owner = packet.owner.take();
+            let (owner, bytes) = (packet.owner.take(), packet.line_bytes());
             wire[from].push_back(packet);
             if rng.chance_ppm(habits[1]) {
+                owner.into_iter().filter(|_| from == 0).for_each(|owner| back(strangers, owner));
                 return Submit::Completed;
+            }
+            if from == 0 {
+                lengths.extend(owner.map(|_| u64::from(bytes)));
             }
             owed[from].extend(owner);
             Submit::Sent
@@ -253,10 +286,32 @@ impl Schedule {
         for from in 0..2 {
             let n = if self.rng.below(3) == 0 { usize::MAX } else { self.rng.below(4) as usize };
             for _ in 0..n.min(self.owed[from].len()) {
-                let Some(owner) = self.owed[from].pop_front() else { break };
-                self.stacks[from].complete(self.now, self.dev, owner);
+                self.complete_one(from);
             }
         }
+    }
+
+    fn complete_one(&mut self, from: usize) {
+        let Some(owner) = self.owed[from].pop_front() else { return };
+        if from == 0 {
+            self.lengths.pop_front();
+            back(&mut self.strangers, owner);
+        }
+        self.stacks[from].complete(self.now, self.dev, owner);
+    }
+
+    /// The queue-aware limit on, or off, whatever is under way.
+    fn switch(&mut self) {
+        let on = !self.stacks[0].sysctl().tcp_queue_aware;
+        self.stacks[0].set_sysctl("tcp_queue_aware", if on { "1" } else { "0" }).expect("a setting");
+        self.strangers = self.stacks[0].credits().iter().map(|c| (c.socket, c.below)).collect();
+    }
+
+    /// IP bytes of a flow that stand below it, by what went to the device and what has not.
+    fn standing(&self, id: SocketId) -> u64 {
+        let held = self.stacks[0].credits().iter().find(|c| c.socket == id).map_or(0, |c| c.held_bytes);
+        let at_device = self.owed[0].iter().zip(&self.lengths).filter(|(owner, _)| owner.flow.0 == id);
+        held + at_device.map(|(_, len)| len).sum::<u64>()
     }
 
     fn timers(&mut self) {
@@ -284,6 +339,9 @@ impl Schedule {
     fn change_options(&mut self) {
         let f = self.any_flow();
         let id = self.flows[f].id;
+        if self.switches && self.rng.below(4) == 0 {
+            return self.switch();
+        }
         let Ok(mut options) = self.stacks[0].options(id).cloned() else { return };
         let limits = [0, 1, 4_096, 131_072, 1 << 20];
         if self.rng.below(2) == 0 {
@@ -354,8 +412,8 @@ impl Schedule {
         for _ in 0..20_000 {
             for from in 0..2 {
                 self.hand_down(from, usize::MAX >> 1);
-                while let Some(owner) = self.owed[from].pop_front() {
-                    self.stacks[from].complete(self.now, self.dev, owner);
+                while !self.owed[from].is_empty() {
+                    self.complete_one(from);
                 }
                 while let Some(packet) = self.wire[from].pop_front() {
                     self.stacks[1 - from].receive(self.now, self.dev, packet);
@@ -378,7 +436,14 @@ impl Schedule {
     }
 }
 
-fn run(seed: u64) -> [u64; 4] {
+/// The charge of a packet has come back.
+fn back(charges: &mut BTreeMap<SocketId, u64>, owner: Owner) {
+    if let Some(charge) = charges.get_mut(&owner.flow.0) {
+        *charge = charge.saturating_sub(u64::from(owner.charge));
+    }
+}
+
+fn run(seed: u64) -> [u64; 5] {
     let mut schedule = Schedule::new(seed);
     schedule.open();
     for _ in 0..STEPS {
@@ -391,12 +456,12 @@ fn run(seed: u64) -> [u64; 4] {
     }
     let credit = schedule.stacks[0].counters().waits(Wait::Credit);
     let aware = schedule.stacks[0].counters().waits(Wait::QueueAware);
-    [credit, schedule.flows.iter().map(|f| f.received).sum(), aware, schedule.limited]
+    [credit, schedule.flows.iter().map(|f| f.received).sum(), aware, schedule.limited, schedule.compared]
 }
 
 #[test]
 fn small_queues_and_writability_hold_in_every_schedule() {
-    let mut sums = [0; 4];
+    let mut sums = [0; 5];
     for seed in SEEDS {
         let result = std::panic::catch_unwind(|| run(seed));
         let counts = result.unwrap_or_else(|e| {
@@ -405,10 +470,11 @@ fn small_queues_and_writability_hold_in_every_schedule() {
         });
         sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
     }
-    let [throttled, bytes, aware, limited] = sums;
+    let [throttled, bytes, aware, limited, compared] = sums;
     println!(
         "{SEEDS:?} schedules: {bytes} bytes, {throttled} times a flow waited for credit, {aware} times for its own queue, {limited} looks"
     );
     assert!(throttled > 1_000 && bytes > 100_000_000, "the schedules reach what they are about");
+    assert!(compared > 10_000, "the schedules look at what stands below: {compared}");
     assert!(aware > 100 && limited > 1_000, "the schedules reach the queue-aware limit: {aware} {limited}");
 }

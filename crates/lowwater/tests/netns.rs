@@ -1,6 +1,6 @@
 //! The kernel's TCP and ours over a TUN or TAP, each test in a network namespace that it makes.
 use lowwater::blocking::{TcpListener, TcpStream, UdpSocket};
-use lowwater::core::base::{Rng, Tuple};
+use lowwater::core::base::{Rng, Tuple, Wait};
 use lowwater::{ConnectOptions, Layer, Stack, TunOptions};
 use lowwater_os::netns::{NetNs, net_admin};
 use lowwater_os::{Tun, entropy};
@@ -163,6 +163,18 @@ fn a_device_that_says_not_now_half_the_time() {
         let stack = Stack::builder().device(port).address("10.77.0.2/24").build().unwrap();
         kernel_to_us(&stack, STACK4, 8 * MIB);
         us_to_kernel(&stack, KERNEL4, 8 * MIB);
+    });
+}
+
+/// Nothing waits in a TUN: the queue-aware limit has nothing to act on, and packets are as large as without it.
+#[test]
+fn the_queue_aware_limit_does_not_act_on_what_is_written_at_once() {
+    in_namespace(|| {
+        let stack = stack(options());
+        stack.set_sysctl("tcp_queue_aware", "1").unwrap();
+        us_to_kernel(&stack, KERNEL4, 64 * MIB);
+        kernel_to_us(&stack, STACK6, 64 * MIB);
+        assert_eq!(stack.counters().waits(Wait::QueueAware), 0);
     });
 }
 

@@ -129,6 +129,14 @@ impl<K: Key, V> Slab<K, V> {
             Place::Vacant(_) => None,
         })
     }
+
+    /// All values, in the order of their places.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut V> + '_ {
+        self.slots.iter_mut().filter_map(|slot| match &mut slot.place {
+            Place::Taken(value) => Some(value),
+            Place::Vacant(_) => None,
+        })
+    }
 }
 
 /// Names count places from 1, since a name of 0 is nobody's.

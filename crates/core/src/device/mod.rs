@@ -39,13 +39,16 @@ pub struct DeviceCaps {
     pub gso_max_segs: u16,
     /// It completes partial checksums, or does not need them complete.
     pub checksum: bool,
+    /// Packets wait in it until it tells that they have left. Where nothing waits (a TUN's write, a link in memory) a packet has left
+    /// its flow's queue when it leaves the queueing discipline, however late the device tells.
+    pub keeps: bool,
 }
 
 impl DeviceCaps {
     /// A device of IP packets that offloads nothing.
     #[must_use]
     pub const fn plain(mtu: u16) -> Self {
-        Self { mtu, ethernet: None, gso_max_size: 0, gso_max_segs: 1, checksum: false }
+        Self { mtu, ethernet: None, gso_max_size: 0, gso_max_segs: 1, checksum: false, keeps: true }
     }
 
     /// A device of IP packets that takes super-packets and unfinished checksums.
@@ -57,7 +60,14 @@ impl DeviceCaps {
             gso_max_size: GSO_MAX_SIZE as u32,
             gso_max_segs: GSO_MAX_SEGS,
             checksum: true,
+            keeps: true,
         }
+    }
+
+    /// The same device, if nothing waits in it.
+    #[must_use]
+    pub const fn keeping_nothing(self) -> Self {
+        Self { keeps: false, ..self }
     }
 
     /// Bytes of the link header.

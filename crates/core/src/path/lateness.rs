@@ -51,6 +51,10 @@ struct Start {
 pub struct Lateness {
     /// Bytes of each packet in the device, oldest first: as many as it takes.
     lengths: VecDeque<u32>,
+    /// Packets that it tells of first, and of which nothing is known.
+    unknown: u32,
+    /// The first part of a packet was taken by an idle device.
+    begun: bool,
     /// The last news, or when the device last became busy.
     since: Instant,
     batch: Batch,
@@ -75,6 +79,8 @@ impl Lateness {
     pub fn new() -> Self {
         Self {
             lengths: VecDeque::new(),
+            unknown: 0,
+            begun: false,
             since: Instant::ZERO,
             batch: Batch::default(),
             start: None,
@@ -86,24 +92,32 @@ impl Lateness {
         }
     }
 
+    /// The same of a device that has taken so many packets before.
+    fn behind(unknown: u32) -> Self {
+        Self { unknown, ..Self::new() }
+    }
+
     /// The 90th percentile of the last completions.
     #[must_use]
     pub fn p90(&self) -> Duration {
         Duration::from_nanos(u64::from(self.base_ns) + u64::from(self.p90_ns)).min(LATENESS_MAX)
     }
 
-    /// Packets that the device has yet to tell of.
-    #[must_use]
-    pub fn untold(&self) -> usize {
-        self.lengths.len()
+    /// The device took a part of a packet of whose last part it will tell.
+    pub fn on_part(&mut self, now: Instant) {
+        if !self.lengths.is_empty() || self.unknown > 0 || self.begun {
+            return;
+        }
+        self.begun = true;
+        self.batch.dry = true;
+        self.close();
+        self.since = now;
     }
 
     /// The device took a packet of so many bytes that it will tell of.
     pub fn on_sent(&mut self, now: Instant, bytes: u32) {
-        if self.lengths.is_empty() {
-            self.batch.dry = true;
-            self.close();
-            self.since = now;
+        self.on_part(now);
+        if core::mem::take(&mut self.begun) {
             self.start = Some(Start { bytes: u64::from(bytes), took_ns: None });
         }
         self.lengths.push_back(bytes);
@@ -111,6 +125,11 @@ impl Lateness {
 
     /// The device tells of the oldest.
     pub fn on_left(&mut self, now: Instant) {
+        if self.unknown > 0 {
+            self.unknown -= 1;
+            self.since = now;
+            return;
+        }
         if now > self.batch.at {
             self.close();
             self.batch = Batch { at: now, gap_ns: now.nanos_since(self.since), ..Batch::default() };
@@ -170,6 +189,80 @@ impl Lateness {
                 self.start = None;
             }
         }
+    }
+}
+
+/// What a device owes news of: the packets that somebody waits for. Only their number is kept while nobody asks how late the news is
+/// (`tcp_queue_aware`), and of a device in which nothing waits not even that.
+#[derive(Clone, Debug)]
+pub struct Told {
+    keeps: bool,
+    untold: u32,
+    /// Bytes of the packet whose segments the device is taking, of which it tells with the last: 0 for none.
+    cut: u32,
+    lateness: Lateness,
+}
+
+impl Told {
+    /// Of a device in which packets wait, or nothing does.
+    #[must_use]
+    pub fn new(keeps: bool) -> Self {
+        Self { keeps, untold: 0, cut: 0, lateness: Lateness::new() }
+    }
+
+    /// What its completions are late by.
+    #[must_use]
+    pub fn lateness(&self) -> Duration {
+        self.lateness.p90()
+    }
+
+    /// Packets that it has yet to tell of.
+    #[must_use]
+    pub const fn untold(&self) -> u32 {
+        self.untold
+    }
+
+    /// Forgets all but that packets are under way.
+    pub fn restart(&mut self) {
+        self.cut = 0;
+        self.lateness = Lateness::behind(self.untold);
+    }
+
+    /// A packet of so many bytes is cut into segments, which the device takes next.
+    pub const fn on_cut(&mut self, bytes: u32, aware: bool) {
+        self.cut = if aware { bytes } else { 0 };
+    }
+
+    /// The device took a packet; it tells of those that somebody waits for (`owned`).
+    pub fn on_sent(&mut self, now: Instant, owned: bool, bytes: u32, aware: bool) {
+        if !self.keeps {
+            return;
+        }
+        if owned {
+            self.untold += 1;
+            if aware {
+                let cut = core::mem::take(&mut self.cut);
+                self.lateness.on_sent(now, if cut > 0 { cut } else { bytes });
+            }
+        } else if self.cut > 0 {
+            self.lateness.on_part(now);
+        }
+    }
+
+    /// It tells of the oldest.
+    pub fn on_told(&mut self, now: Instant, aware: bool) {
+        if !self.keeps {
+            return;
+        }
+        self.untold = self.untold.saturating_sub(1);
+        if aware {
+            self.lateness.on_left(now);
+        }
+    }
+
+    /// As [`Lateness::on_starved`].
+    pub const fn on_starved(&mut self) {
+        self.lateness.on_starved();
     }
 }
 
@@ -272,5 +365,66 @@ mod tests {
             (0..2).for_each(|_| late.on_left(us(1_000_000 * i + 900_000)));
         }
         assert_eq!(late.p90(), LATENESS_MAX);
+    }
+
+    #[test]
+    fn a_packet_that_is_cut_is_told_of_as_a_whole() {
+        let news = |cut: bool| {
+            let mut told = Told::new(true);
+            for i in 0..100 {
+                let at = us(1_000 * i);
+                // Three segments and one packet, each of 100 us and news of it 70 us later.
+                if cut {
+                    told.on_cut(300_000, true);
+                    (0..2).for_each(|_| told.on_sent(at, false, 100_000, true));
+                    told.on_sent(at, true, 100_000, true);
+                } else {
+                    told.on_sent(at, true, 300_000, true);
+                }
+                told.on_sent(at, true, 100_000, true);
+                told.on_told(us(1_000 * i + 370), true);
+                told.on_told(us(1_000 * i + 470), true);
+            }
+            told.lateness()
+        };
+        assert_eq!((news(true), news(false)), (Duration::from_micros(70), Duration::from_micros(70)));
+    }
+
+    /// Whatever was under way: after a restart nothing of before is left, and what is learnt is what a device that was never followed
+    /// shows, once that has told of what it had taken.
+    #[test]
+    fn a_restart_at_any_time_begins_from_nothing() {
+        use crate::base::Rng;
+        for seed in 0..200 {
+            let mut rng = Rng::new(seed);
+            let (mut told, mut fresh) = (Told::new(true), None::<Lateness>);
+            let (mut now, mut taken, mut old, mut aware) = (us(0), 0u32, 0u32, seed % 2 == 0);
+            for step in 0..400 {
+                now = now.plus_nanos(rng.below(300_000));
+                if step == 200 {
+                    aware = !aware || rng.below(2) == 0;
+                    told.restart();
+                    (old, fresh) = (taken, aware.then(|| Lateness::behind(taken)));
+                    assert_eq!((told.lateness(), told.untold()), (Duration::ZERO, taken));
+                } else if rng.below(2) == 0 && taken < 20 {
+                    let bytes = 1 + rng.next_u32() % 60_000;
+                    taken += 1;
+                    told.on_sent(now, true, bytes, aware);
+                    fresh.iter_mut().for_each(|fresh| fresh.on_sent(now, bytes));
+                } else {
+                    for _ in 0..(1 + rng.below(4)).min(u64::from(taken)) {
+                        taken -= 1;
+                        told.on_told(now, aware);
+                        old = old.saturating_sub(1);
+                        fresh.iter_mut().for_each(|fresh| fresh.on_left(now));
+                    }
+                }
+                if let Some(fresh) = &fresh {
+                    assert_eq!(fresh.unknown, old, "seed {seed}: those of before are not taken for others");
+                    assert_eq!(fresh.lengths.len() as u32 + old, taken, "seed {seed}");
+                    assert_eq!(told.lateness(), fresh.p90(), "seed {seed}");
+                }
+            }
+        }
     }
 }

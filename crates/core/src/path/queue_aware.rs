@@ -4,6 +4,7 @@
 //! peers: before a slow line that is tens of milliseconds. Completions tell what the line takes. Ours, beyond Linux; docs/queue-aware.md.
 use crate::base::Instant;
 use crate::base::time::{Duration, nanos};
+use std::collections::VecDeque;
 
 /// A packet takes at most this much of the queue's time.
 const PACKET_NS: u64 = 500_000;
@@ -13,6 +14,8 @@ const QUEUE_NS: u64 = 1_000_000;
 const MARK_NS: u64 = 500_000;
 /// A window is eight steps between marks.
 const MARKS: usize = 9;
+/// Packets that wait for their time which are told apart; those behind count with the last of them.
+const HELD_MAX: usize = 64;
 
 /// Totals at one completion.
 #[derive(Clone, Copy, Debug)]
@@ -58,6 +61,9 @@ pub struct QueueAware {
     sizes: Sizes,
     /// Q: IP bytes handed down and not come back.
     queued: u64,
+    /// The part of it that a discipline holds back until its time: when, and how much. That is pace and no queue.
+    held_back: VecDeque<(Instant, u64)>,
+    held_bytes: u64,
     /// Totals; `at` is when they were last true.
     total: Mark,
     marks: [Mark; MARKS],
@@ -81,6 +87,8 @@ impl QueueAware {
         Self {
             sizes,
             queued: 0,
+            held_back: VecDeque::new(),
+            held_bytes: 0,
             total: zero,
             marks: [zero; MARKS],
             oldest: 0,
@@ -102,14 +110,28 @@ impl QueueAware {
         self.late_ns = nanos(late);
     }
 
-    /// A packet with so much payload goes down. Sizes may only change while nothing is below, or the account would not balance.
-    pub fn on_sent(&mut self, now: Instant, payload: u32, sizes: Sizes) {
+    /// A packet with so much payload goes down, to leave at `departure` or later. Sizes may only change while nothing is below, or the
+    /// account would not balance.
+    pub fn on_sent(&mut self, now: Instant, payload: u32, sizes: Sizes, departure: Instant) {
         self.advance(now);
         if self.queued == 0 {
             self.sizes = sizes;
         }
         self.held = false;
-        self.queued += self.sizes.ip_bytes(payload);
+        let bytes = self.sizes.ip_bytes(payload);
+        self.queued += bytes;
+        if departure > now {
+            self.hold_back(departure, bytes);
+        }
+    }
+
+    fn hold_back(&mut self, until: Instant, bytes: u64) {
+        self.held_bytes += bytes;
+        let full = self.held_back.len() == HELD_MAX;
+        match self.held_back.back_mut() {
+            Some((_, sum)) if full => *sum += bytes,
+            _ => self.held_back.push_back((until, bytes)),
+        }
     }
 
     /// One has left. True when nothing is below any more although the rule held the next packet back: more would have been needed.
@@ -117,10 +139,10 @@ impl QueueAware {
     pub fn on_left(&mut self, now: Instant, payload: u32) -> bool {
         self.advance(now);
         let bytes = self.sizes.ip_bytes(payload).min(self.queued);
-        self.queued -= bytes;
+        self.take(bytes);
         self.total.bytes += bytes;
         self.total.left = self.total.left.wrapping_add(1);
-        self.total.standing = self.total.standing.wrapping_add(u32::from(self.queued > 0));
+        self.total.standing = self.total.standing.wrapping_add(u32::from(self.is_busy()));
         let newest = (usize::from(self.oldest) + usize::from(self.filled) - 1) % MARKS;
         if self.total.busy_ns - self.marks[newest].busy_ns >= MARK_NS {
             self.mark();
@@ -131,20 +153,56 @@ impl QueueAware {
     /// One will never leave: it says nothing of the queue's speed.
     pub fn on_dropped(&mut self, now: Instant, payload: u32) {
         self.advance(now);
-        self.queued -= self.sizes.ip_bytes(payload).min(self.queued);
+        self.take(self.sizes.ip_bytes(payload).min(self.queued));
+    }
+
+    /// The newest never went down.
+    pub fn on_refused(&mut self, now: Instant, payload: u32) {
+        self.advance(now);
+        let bytes = self.sizes.ip_bytes(payload).min(self.queued);
+        if let Some((_, sum)) = self.held_back.back_mut() {
+            *sum = sum.saturating_sub(bytes);
+            self.held_bytes = self.held_bytes.saturating_sub(bytes);
+            self.held_back.pop_back_if(|(_, sum)| *sum == 0);
+        }
+        self.take(bytes);
+    }
+
+    /// The oldest bytes are gone, even if their time had not come.
+    fn take(&mut self, bytes: u64) {
+        self.queued -= bytes;
+        while self.held_bytes > self.queued {
+            match self.held_back.pop_front() {
+                Some((_, bytes)) => self.held_bytes = self.held_bytes.saturating_sub(bytes),
+                None => self.held_bytes = 0,
+            }
+        }
     }
 
     /// The flow's account says that nothing is below.
     pub fn on_all_back(&mut self, now: Instant) {
         self.advance(now);
-        self.queued = 0;
+        self.take(self.queued);
+    }
+
+    /// Something stands below whose time has come.
+    const fn is_busy(&self) -> bool {
+        self.queued > self.held_bytes
     }
 
     fn advance(&mut self, now: Instant) {
-        if self.queued > 0 {
-            self.total.busy_ns += now.nanos_since(self.total.at);
+        while let Some((at, bytes)) = self.held_back.pop_front_if(|(at, _)| *at <= now) {
+            self.pass(at);
+            self.held_bytes = self.held_bytes.saturating_sub(bytes);
         }
-        self.total.at = now;
+        self.pass(now);
+    }
+
+    fn pass(&mut self, until: Instant) {
+        if self.is_busy() {
+            self.total.busy_ns += until.nanos_since(self.total.at);
+        }
+        self.total.at = self.total.at.max(until);
     }
 
     fn mark(&mut self) {
@@ -171,7 +229,7 @@ impl QueueAware {
             return None;
         }
         let first = self.marks[usize::from(self.oldest)];
-        let since = if self.queued > 0 { now.nanos_since(self.total.at) } else { 0 };
+        let since = if self.is_busy() { now.nanos_since(self.total.at) } else { 0 };
         let busy = self.total.busy_ns - first.busy_ns + since;
         let left = u64::from(self.total.left.wrapping_sub(first.left));
         let standing = u64::from(self.total.standing.wrapping_sub(first.standing));

@@ -5,12 +5,13 @@ use crate::base::{DeviceId, Error, Sysctl};
 use crate::device::DeviceCaps;
 use crate::ip::{self, Cidr, Iface, Ip, Route};
 use crate::qdisc::{self, Any, Early, Fifo, Qdisc as _};
+use crate::socket::Socket;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 impl Stack {
     /// The loopback device, with 127.0.0.1/8 and ::1, which every stack has.
     pub(super) fn add_loopback(&mut self) {
-        let id = self.attach(ip::Link::Loopback, DeviceCaps::offloading(LOOPBACK_MTU));
+        let id = self.attach(ip::Link::Loopback, DeviceCaps::offloading(LOOPBACK_MTU).keeping_nothing());
         debug_assert_eq!(id, LOOPBACK);
         for (addr, len) in [(IpAddr::V4(Ipv4Addr::LOCALHOST), 8), (IpAddr::V6(Ipv6Addr::LOCALHOST), 128)] {
             let added = self.add_address(LOOPBACK, addr, len);
@@ -137,7 +138,22 @@ impl Stack {
     /// # Errors
     /// One sentence that names the setting and the allowed values.
     pub fn set_sysctl(&mut self, name: &str, value: &str) -> Result<(), String> {
-        self.env.sysctl.set(name, value)
+        let aware = self.env.sysctl.tcp_queue_aware;
+        self.env.sysctl.set(name, value)?;
+        if self.env.sysctl.tcp_queue_aware != aware {
+            self.restart_queues();
+        }
+        Ok(())
+    }
+
+    /// The queue-aware limit was switched on or off: what was counted before is not true any more.
+    fn restart_queues(&mut self) {
+        self.links.iter_mut().for_each(|link| link.told.restart());
+        for entry in self.sockets.values_mut() {
+            if let Socket::Tcp(conn) = &mut entry.socket {
+                conn.restart_queue();
+            }
+        }
     }
 
     /// Starts or stops the flight recorder.

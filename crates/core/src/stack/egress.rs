@@ -10,7 +10,7 @@
 //! Flows write as far as their credit and the budget go, never looking at the queue below: its backlog is for the queueing
 //! discipline to judge.
 use super::link::LOOPBACK;
-use super::queue::Handing;
+use super::queue::{Handing, Origin};
 use super::{Stack, Transmitted};
 use crate::base::{DeviceId, DropWhy, Error, FlowId, SocketId, Tuple};
 use crate::device::{Device, Submit};
@@ -196,19 +196,18 @@ impl Stack {
 
     /// From the queue to the device, as far as both allow.
     fn drain(&mut self, dev: DeviceId, budget: usize, device: &mut dyn Device, done: &mut Transmitted) {
+        let from = if self.links[usize::from(dev.0)].caps.keeps { Origin::Queue } else { Origin::Beyond };
         while done.packets + done.dropped < budget && !self.links[usize::from(dev.0)].stopped {
             let Some(packet) = self.next_packet(dev) else { return };
             let (owner, len, line) = (packet.owner, packet.len() as u64, packet.line_bytes());
             match device.submit(self.now, packet) {
                 Submit::Sent => {
-                    // The loopback device gives credit back by itself and tells of no packet.
-                    if owner.is_some() && dev != LOOPBACK {
-                        self.links[usize::from(dev.0)].lateness.on_sent(self.now, line);
-                    }
+                    let aware = self.env.sysctl.tcp_queue_aware;
+                    self.links[usize::from(dev.0)].told.on_sent(self.now, owner.is_some(), line, aware);
                 }
                 Submit::Completed => {
                     if let Some(owner) = owner {
-                        self.credit_back(owner);
+                        self.credit_back(owner, from);
                     }
                 }
                 Submit::NotNow(packet) => {
@@ -222,7 +221,7 @@ impl Stack {
                     self.env.count.own.packets_dropped_below += 1;
                     self.env.count.dropped(DropWhy::Device);
                     if let Some(owner) = owner {
-                        self.refund(owner, true);
+                        self.refund(owner, true, from);
                     }
                     done.dropped += 1;
                     continue;
@@ -259,9 +258,18 @@ impl Stack {
                 Dequeued::Empty => return None,
             };
             let (caps, link_len) = (link.caps, link.caps.link_len());
+            let aware = self.env.sysctl.tcp_queue_aware;
+            if aware
+                && !caps.keeps
+                && let Some(owner) = packet.owner
+            {
+                self.pass_on(owner);
+            }
             let too_large = packet.len() - link_len.min(packet.len()) > caps.gso_max_size as usize;
             if packet.offload.gso_size > 0 && (too_large || !caps.checksum) {
                 self.env.count.own.gso_segmented += 1;
+                let link = &mut self.links[usize::from(dev.0)];
+                link.told.on_cut(packet.line_bytes(), aware);
                 link.held.extend(offload::segment(packet, link_len, !caps.checksum));
                 continue;
             }
@@ -290,7 +298,7 @@ impl Stack {
             let whole = Coalesced { packet, more: SmallVec::new(), push: false, fixed_id: false };
             self.ingress_packet(LOOPBACK, whole);
             if let Some(owner) = owner {
-                self.credit_back(owner);
+                self.credit_back(owner, Origin::Beyond);
             }
         }
     }

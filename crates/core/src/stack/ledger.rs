@@ -34,20 +34,30 @@ impl Stack {
     #[must_use]
     pub fn credits(&self) -> Vec<FlowCredit> {
         let mut held: BTreeMap<SocketId, (u64, u64)> = BTreeMap::new();
-        let mut add = |packet: &Packet| {
+        let mut add = |packet: &Packet, bytes: u32| {
             if let Some(owner) = packet.owner {
                 let FlowId(id) = owner.flow;
-                let (charge, bytes) = held.entry(id).or_default();
+                let (charge, sum) = held.entry(id).or_default();
                 *charge += u64::from(owner.charge);
-                *bytes += u64::from(packet.line_bytes());
+                *sum += u64::from(bytes);
             }
         };
         for link in &self.links {
-            link.qdisc.each(&mut add);
-            link.held.iter().for_each(&mut add);
-            link.early.each(&mut add);
+            let link_len = link.caps.link_len();
+            link.qdisc.each(&mut |packet| add(packet, packet.ip_bytes(link_len)));
+            link.early.each(&mut |packet| add(packet, packet.ip_bytes(link_len)));
+            // Of a packet that was cut only the last segment knows its owner; nothing else stands among them.
+            let mut cut = 0;
+            for packet in &link.held {
+                cut += packet.ip_bytes(link_len);
+                add(packet, cut);
+                if packet.owner.is_some() {
+                    cut = 0;
+                }
+            }
         }
-        self.ip.neighbours().each_waiting(&mut add);
+        // What waits for a neighbour has no link header yet.
+        self.ip.neighbours().each_waiting(&mut |packet| add(packet, packet.ip_bytes(0)));
         let mut credits = Vec::new();
         for (socket, entry) in self.sockets.iter() {
             let below = match &entry.socket {

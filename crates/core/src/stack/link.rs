@@ -3,7 +3,7 @@ use super::ready::ReadyList;
 use crate::base::{DeviceId, Instant};
 use crate::device::DeviceCaps;
 use crate::packet::Packet;
-use crate::path::lateness::Lateness;
+use crate::path::lateness::Told;
 use crate::qdisc::{Any, Early, Gone, LinkFacts, Qdisc as _};
 use crate::tcp::PathCaps;
 use std::collections::VecDeque;
@@ -24,8 +24,8 @@ pub(super) struct Link {
     /// super-packet that was segmented here.
     pub(super) held: VecDeque<Packet>,
     pub(super) ready: ReadyList,
-    /// What the device's completions are late by.
-    pub(super) lateness: Lateness,
+    /// What the device owes news of, and how late that comes.
+    pub(super) told: Told,
     /// The device said "not now" and has not called since.
     pub(super) stopped: bool,
     /// The queueing discipline lets nothing go before this.
@@ -42,7 +42,7 @@ impl Link {
             gone: Gone::default(),
             held: VecDeque::new(),
             ready: ReadyList::default(),
-            lateness: Lateness::new(),
+            told: Told::new(caps.keeps),
             stopped: false,
             not_before: None,
             early: Early::default(),
@@ -57,7 +57,7 @@ impl Link {
             gso_max_size: if gso { self.caps.gso_max_size } else { SOFTWARE_GSO_SIZE },
             gso_max_segs: if gso { self.caps.gso_max_segs } else { SOFTWARE_GSO_SEGS },
             fq: self.qdisc.honours_departure(),
-            lateness: self.lateness.p90(),
+            lateness: self.told.lateness(),
             reachable: true,
         }
     }

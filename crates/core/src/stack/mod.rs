@@ -45,7 +45,7 @@ use env::Env;
 use expiry::TimerKey;
 use fastopen::FastOpenHost;
 use link::{LOOPBACK, Link};
-use queue::Handing;
+use queue::{Handing, Origin};
 
 /// What a stack is made with.
 #[derive(Clone, Debug, Default)]
@@ -175,10 +175,13 @@ impl Stack {
     pub fn complete(&mut self, now: Instant, dev: DeviceId, owner: Owner) {
         self.enter(now);
         debug_assert!(usize::from(dev.0) < self.links.len(), "a device of this stack");
-        if let Some(link) = self.links.get_mut(usize::from(dev.0)) {
-            link.lateness.on_left(self.now);
+        let Some(link) = self.links.get_mut(usize::from(dev.0)) else { return };
+        let aware = self.env.sysctl.tcp_queue_aware;
+        link.told.on_told(self.now, aware);
+        let from = if link.caps.keeps { Origin::Queue } else { Origin::Beyond };
+        if self.credit_back(owner, from) && aware {
+            self.links[usize::from(dev.0)].told.on_starved();
         }
-        self.credit_back(owner);
     }
 
     /// The device that had said "not now" has room again.

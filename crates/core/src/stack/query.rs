@@ -53,7 +53,7 @@ impl Stack {
     /// What the completions of a device are late by, as far as has been learnt.
     #[must_use]
     pub fn lateness(&self, dev: DeviceId) -> Option<Duration> {
-        self.links.get(usize::from(dev.0)).map(|link| link.lateness.p90())
+        self.links.get(usize::from(dev.0)).map(|link| link.told.lateness())
     }
 
     /// The connection of a flow, in a listener's backlog too.

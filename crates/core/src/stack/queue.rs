@@ -38,7 +38,7 @@ impl Stack {
     pub(super) fn carry_out(&mut self, dev: DeviceId) {
         let mut gone = core::mem::take(&mut self.links[usize::from(dev.0)].gone);
         for owner in gone.released.drain(..) {
-            self.credit_back(owner);
+            self.credit_back(owner, Origin::Queue);
         }
         for (packet, fate) in gone.packets.drain(..) {
             match fate {
@@ -64,7 +64,7 @@ impl Stack {
             return;
         }
         if let Some(owner) = packet.owner {
-            self.refund(owner, true);
+            self.refund(owner, true, Origin::Queue);
         }
         // Nobody else will tell the flow that its next hop does not answer (RFC 4861 section 7.2.2).
         if why == DropWhy::Neighbour
@@ -85,9 +85,20 @@ impl Stack {
                 conn.on_given_up(&mut self.env.cx(self.now, Some(id)), owner.charge, seq, len);
                 self.settle(id, Turn::CREDIT);
             }
-            _ => self.refund(owner, true),
+            _ => {
+                self.refund(owner, true, Origin::Queue);
+            }
         }
     }
+}
+
+/// Where a packet was when its credit came back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// In its flow's queue: on the way to a queueing discipline, in it, or in a device in which packets wait.
+    Queue,
+    /// Beyond that: in a device in which nothing waits.
+    Beyond,
 }
 
 /// A packet of a flow on its way to the queue, while the flow waits for the answer.

@@ -2,6 +2,7 @@
 use super::Stack;
 use super::demux::Flow;
 use super::expiry::TimerKey;
+use super::queue::Origin;
 use crate::base::{FlowId, SocketId};
 use crate::packet::Owner;
 use crate::socket::{Holder, Socket, Turn, TwEntry};
@@ -105,26 +106,28 @@ impl Stack {
         self.events.push_gone(id);
     }
 
-    /// A packet has left the device, or will never come to it: the flow gets its credit back.
-    pub(super) fn credit_back(&mut self, owner: Owner) {
+    /// A packet has left the device, or will never come to it: the flow gets its credit back. True as [`Self::refund`] says.
+    pub(super) fn credit_back(&mut self, owner: Owner, from: Origin) -> bool {
         self.env.count.own.completions += 1;
-        self.refund(owner, false);
+        self.refund(owner, false, from)
     }
 
-    /// Gives a flow its credit back; `dropped` when the packet was lost on this side of the wire.
-    pub(super) fn refund(&mut self, owner: Owner, dropped: bool) {
+    /// Gives a flow its credit back; `dropped` when the packet was lost on this side of the wire. True when nothing of the flow is in
+    /// its queue any more although that had held it back.
+    pub(super) fn refund(&mut self, owner: Owner, dropped: bool, from: Origin) -> bool {
         let FlowId(id) = owner.flow;
-        let Some(entry) = self.sockets.get_mut(id) else { return };
+        let Some(entry) = self.sockets.get_mut(id) else { return false };
+        let mut starved = false;
         match &mut entry.socket {
             Socket::Tcp(conn) => {
                 let mut cx = self.env.cx(self.now, Some(id));
+                if from == Origin::Queue {
+                    starved = conn.leave_queue(&mut cx, owner.charge, dropped);
+                }
                 if dropped {
                     conn.on_dropped(&mut cx, owner.charge);
-                } else if conn.on_complete(&mut cx, owner.charge)
-                    && let Some(link) =
-                        entry.path.and_then(|p| self.links.get_mut(usize::from(p.dst.device.0)))
-                {
-                    link.lateness.on_starved();
+                } else {
+                    conn.on_complete(&mut cx, owner.charge);
                 }
                 self.settle(id, Turn::CREDIT);
             }
@@ -143,6 +146,16 @@ impl Stack {
                 }
             }
             Socket::Listener(_) | Socket::SctpListener(_) => {}
+        }
+        starved
+    }
+
+    /// A packet leaves the queueing discipline for a device in which nothing waits: it has left its flow's queue. Its credit comes back
+    /// when the device tells.
+    pub(super) fn pass_on(&mut self, owner: Owner) {
+        let FlowId(id) = owner.flow;
+        if let Some(Socket::Tcp(conn)) = self.sockets.get_mut(id).map(|entry| &mut entry.socket) {
+            let _ = conn.leave_queue(&mut self.env.cx(self.now, Some(id)), owner.charge, false);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What applications call on UDP sockets, and their turn to send.
 use super::Stack;
 use super::egress::pseudo_header;
+use super::queue::Origin;
 use super::tcp::ports_of;
 use crate::base::{DropWhy, Error, FlowId, Instant, SocketId, Tuple};
 use crate::ip::{Dst, OutputParams};
@@ -246,7 +247,8 @@ impl Stack {
         let Ok(dst) = self.route(Some(local.ip()), peer.ip()) else {
             self.env.count.ip.out_no_routes += 1;
             self.env.count.dropped(DropWhy::NoRoute);
-            return self.refund(owner, true);
+            self.refund(owner, true, Origin::Queue);
+            return;
         };
         self.env.count.udp.out_datagrams += 1;
         let packet = udp_packet(&dst, datagram, owner, self.now);

@@ -102,6 +102,12 @@ impl Below {
         number == self.returned
     }
 
+    /// Packets that have not left.
+    #[must_use]
+    pub const fn len(&self) -> u16 {
+        self.handed.wrapping_sub(self.returned)
+    }
+
     /// Nothing is below.
     #[must_use]
     pub const fn is_empty(&self) -> bool {

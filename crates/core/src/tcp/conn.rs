@@ -5,6 +5,7 @@ use super::fastopen::{FastOpen, Open, fact};
 use super::lowat::Level;
 use super::negotiated::{Negotiated, TS_OPTION_BYTES};
 use super::options::SocketOptions;
+use super::output::Followed;
 use super::output::nagle::Hold;
 use super::pending::Pending;
 use super::ready::{Fate, Notice};
@@ -24,7 +25,6 @@ use crate::base::{Cx, Error, Pressure, Sysctl, Tuple, Wait};
 use crate::path::Path;
 use crate::path::congestion::{Congestion as _, Window};
 use crate::path::pmtu::Pmtu;
-use crate::path::queue_aware::QueueAware;
 use std::sync::Arc;
 
 /// Most seconds that TCP_LINGER2 may ask for (`TCP_FIN_TIMEOUT_MAX`).
@@ -83,8 +83,8 @@ pub(super) struct Rest {
     pub(super) time_wait: Option<Box<TimeWait>>,
     /// TCP Fast Open, while its handshake lasts.
     pub(super) fast: Option<Box<Open>>,
-    /// How fast what is below us moves, while it matters (`tcp_queue_aware`).
-    pub(super) queue: Option<Box<QueueAware>>,
+    /// What is below us and how fast it moves, while it matters (`tcp_queue_aware`).
+    pub(super) queue: Followed,
     /// What only some connections need.
     pub(super) seldom: Option<Box<Seldom>>,
 }

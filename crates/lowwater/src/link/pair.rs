@@ -39,7 +39,7 @@ pub struct PairPort {
 /// machines on one host.
 #[must_use]
 pub fn pair(mtu: u16) -> (PairPort, PairPort) {
-    pair_with(DeviceCaps::offloading(mtu), QueueLimit::default())
+    pair_with(DeviceCaps::offloading(mtu).keeping_nothing(), QueueLimit::default())
 }
 
 /// A link whose ends do only what `caps` says, so that the stacks do the rest in software; `limit` bounds each direction.

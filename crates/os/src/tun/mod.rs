@@ -218,7 +218,8 @@ impl Tun {
     pub fn caps(&self) -> DeviceCaps {
         let mtu = u16::try_from(self.mtu).unwrap_or(u16::MAX);
         let caps = if self.vnet { DeviceCaps::offloading(mtu) } else { DeviceCaps::plain(mtu) };
-        DeviceCaps { ethernet: self.ethernet, ..caps }
+        // The kernel takes a packet over in the write.
+        DeviceCaps { ethernet: self.ethernet, ..caps.keeping_nothing() }
     }
 
     /// Why [`TunOptions::work`] could not be arranged; the device works all the same, as with [`KernelWork::Inline`].

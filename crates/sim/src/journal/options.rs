@@ -123,12 +123,13 @@ pub(super) fn get_options(d: &mut Decoder<'_>) -> Option<SocketOptions> {
 }
 
 pub(super) fn put_caps(e: &mut Encoder, caps: &DeviceCaps) {
-    let DeviceCaps { mtu, ethernet, gso_max_size, gso_max_segs, checksum } = caps;
+    let DeviceCaps { mtu, ethernet, gso_max_size, gso_max_segs, checksum, keeps } = caps;
     e.number((*mtu).into());
     e.slice(ethernet.as_ref().map_or(&[][..], |m| &m[..]));
     e.number((*gso_max_size).into());
     e.number((*gso_max_segs).into());
     e.flag(*checksum);
+    e.flag(*keeps);
 }
 
 pub(super) fn get_caps(d: &mut Decoder<'_>) -> Option<DeviceCaps> {
@@ -138,6 +139,7 @@ pub(super) fn get_caps(d: &mut Decoder<'_>) -> Option<DeviceCaps> {
         gso_max_size: d.small()?,
         gso_max_segs: d.small()?,
         checksum: d.flag()?,
+        keeps: d.flag()?,
     })
 }
 

@@ -44,12 +44,16 @@ pub struct QueueAware {
     pub flows: usize,
     /// Part of the line that the application writes, in per cent, in bursts of 10 ms; 0 for as much as it can.
     pub app_percent: f64,
+    /// SO_MAX_PACING_RATE of each flow in bits per second; 0 for none.
+    pub rate_max: u64,
     /// Delay of the acknowledgements.
     pub rtt: Duration,
     /// When the device tells that packets have left.
     pub telling: Telling,
     /// Packets that the device takes from the discipline.
     pub ring: usize,
+    /// They wait in it, as it says of itself; else nothing does, however late it tells.
+    pub keeps: bool,
     /// Measured time; zero for as long as the line and the flows need.
     pub measure: Duration,
     /// Settings of both hosts.
@@ -70,9 +74,11 @@ impl Default for QueueAware {
             qdisc: "pfifo".into(),
             flows: 1,
             app_percent: 0.0,
+            rate_max: 0,
             rtt: Duration::from_millis(20),
             telling: Telling::default(),
             ring: 2,
+            keeps: true,
             measure: Duration::ZERO,
             sysctl,
             seed: 1,
@@ -86,6 +92,8 @@ const KNOBS: &[Knob<QueueAware>] = &[
     knob!("flows", "flows", whole 1, 10_000, |p| p.flows as f64, |p, v| p.flows = v as usize),
     knob!("app_percent", "part of the line that the application writes, every 10 ms; 0 for all it can", real 0, 100,
         |p| p.app_percent, |p, v| p.app_percent = v),
+    knob!("rate_max_mbps", "10^6 bit/s by SO_MAX_PACING_RATE, 0 for none", real 0, 400_000,
+        |p| p.rate_max as f64 / 1e6, |p, v| p.rate_max = (v * 1e6) as u64),
     knob!("rtt_ms", "round-trip time of the empty path", real 0.01, 60_000, |p| ms(p.rtt), |p, v| p.rtt = from_ms(v)),
     knob!("late_us", "completions come so much later than packets leave", real 0, 1e6,
         |p| p.telling.late_ns as f64 / 1e3, |p, v| p.telling.late_ns = (v * 1e3) as u64),
@@ -95,6 +103,8 @@ const KNOBS: &[Knob<QueueAware>] = &[
         |p| p.telling.batch_ns as f64 / 1e3, |p, v| p.telling.batch_ns = (v * 1e3) as u64),
     knob!("ring", "packets that the device takes from the discipline, 0 without a limit", whole 0, 65_535,
         |p| p.ring as f64, |p, v| p.ring = v as usize),
+    knob!("keeps", "1: the device says that packets wait in it; 0: that nothing does", whole 0, 1,
+        |p| f64::from(u8::from(p.keeps)), |p, v| p.keeps = v > 0.0),
     knob!("measure_s", "virtual seconds that are measured, 0 for as long as it needs", real 0, 1e4,
         |p| secs(p.measure), |p, v| p.measure = from_secs(v)),
 ];
@@ -267,14 +277,17 @@ impl QueueAware {
         let duo = Duo {
             seed: self.seed,
             sysctl,
-            caps: DeviceCaps::offloading(1_500),
+            caps: DeviceCaps { keeps: self.keeps, ..DeviceCaps::offloading(1_500) },
             qdisc: if words.is_empty() { NO_QDISC } else { &words },
             queue: None,
             rtt: self.rtt,
             line,
         };
         let mut world = duo.build();
-        let options = SocketOptions::new(sysctl);
+        let mut options = SocketOptions::new(sysctl);
+        if self.rate_max > 0 {
+            options.max_pacing_rate = self.rate_max / 8;
+        }
         let remote = SocketAddr::new(B, PORT);
         world.add_app(1, Box::new(Discard::new(PORT, ListenOptions::new(options.clone()))));
         let every = Duration::from_millis(10);

@@ -86,3 +86,43 @@ fn the_queue_aware_limit_holds_before_a_shaper() {
         assert_eq!(figures.get("holds"), Some(1.0), "{:?}", figures.named());
     }
 }
+
+/// A TUN as the driver of this project serves it: nothing waits there, and completions are told a turn later.
+#[test]
+fn before_a_device_that_keeps_nothing_packets_are_linux_s() {
+    let of = |keeps| {
+        let mut p = QueueAware { rate: 40_000_000_000, ring: 0, keeps, ..QueueAware::default() };
+        for (key, value) in [("completions", "late"), ("rtt_ms", "1"), ("measure_s", "0.05")] {
+            assert_eq!(p.set(key, value), Some(Ok(())));
+        }
+        let figures = run(&p);
+        ["packets_per_mb", "linux_packets_per_mb", "estimated_percent"].map(|name| figures.get(name))
+    };
+    let [ours, linux, estimated] = of(false);
+    assert_eq!((ours, estimated), (linux, Some(0.0)));
+    let [_, _, estimated] = of(true);
+    assert!(estimated > Some(0.0), "where packets wait late news is a queue");
+    // A shaper above such a device is a queue of the flow's own.
+    let mut p = QueueAware { keeps: false, ..QueueAware::default() };
+    for (key, value) in [("qdisc", "tbf"), ("completions", "late")] {
+        assert_eq!(p.set(key, value), Some(Ok(())));
+    }
+    let figures = run(&p);
+    assert_eq!(figures.get("holds"), Some(1.0), "{:?}", figures.named());
+    assert!(figures.get("estimated_percent") > Some(90.0), "{:?}", figures.named());
+}
+
+/// A flow that is paced to a tenth of its line: `fq` holds its packets until their time, which is no queue.
+#[test]
+fn a_paced_flow_above_fq_has_linux_s_packets() {
+    let mut p = QueueAware { rate: 1_000_000_000, rate_max: 100_000_000, ..QueueAware::default() };
+    for (key, value) in [("qdisc", "fq"), ("rtt_ms", "1"), ("measure_s", "1")] {
+        assert_eq!(p.set(key, value), Some(Ok(())));
+    }
+    let figures = run(&p);
+    assert_eq!(figures.get("packets_per_mb"), figures.get("linux_packets_per_mb"));
+    assert_eq!(figures.get("estimated_percent"), Some(0.0), "{:?}", figures.named());
+    // Where the pace is more than the line takes there is a queue.
+    p.rate_max = 2_000_000_000;
+    assert!(run(&p).get("estimated_percent") > Some(90.0));
+}

@@ -10,10 +10,10 @@ fn us(us: u64) -> Instant {
 /// A line that takes `us_per_segment`, with `below` segments always below; the queue after `n` completions, and the time.
 fn run(us_per_segment: u64, below: u32, n: u64) -> (QueueAware, Instant) {
     let mut q = QueueAware::new(us(0), SIZES);
-    (0..below).for_each(|_| q.on_sent(us(0), 1_448, SIZES));
+    (0..below).for_each(|_| q.on_sent(us(0), 1_448, SIZES, us(0)));
     for i in 1..=n {
         assert!(!q.on_left(us(i * us_per_segment), 1_448));
-        q.on_sent(us(i * us_per_segment), 1_448, SIZES);
+        q.on_sent(us(i * us_per_segment), 1_448, SIZES, us(0));
     }
     (q, us(n * us_per_segment))
 }
@@ -45,7 +45,7 @@ fn a_packet_takes_half_a_millisecond_and_the_queue_one() {
     assert_eq!(q.limit(now), Some(18_000));
     assert_eq!(q.queued(), 3_000);
     assert_eq!(q.admits(now, 5 * 1_448), Some(true));
-    q.on_sent(now, 10 * 1_448, SIZES);
+    q.on_sent(now, 10 * 1_448, SIZES, us(0));
     assert_eq!(q.admits(now, 1), Some(false), "no room for another byte");
 }
 
@@ -70,7 +70,7 @@ fn the_estimate_follows_the_line() {
         for _ in 0..n {
             now = now.plus_nanos(us_each * 1_000);
             let _ = q.on_left(now, 1_448);
-            q.on_sent(now, 1_448, SIZES);
+            q.on_sent(now, 1_448, SIZES, us(0));
         }
         q.rate(now)
     };
@@ -84,7 +84,7 @@ fn a_queue_that_empties_at_once_has_no_estimate() {
     for below_us in [0, 20] {
         let mut q = QueueAware::new(us(0), SIZES);
         for i in 0..1_000 {
-            q.on_sent(us(100 * i), 1_448, SIZES);
+            q.on_sent(us(100 * i), 1_448, SIZES, us(0));
             assert!(!q.on_left(us(100 * i + below_us), 1_448));
             assert_eq!((q.rate(us(100 * i + below_us)), q.segments(us(100 * i + 99))), (None, None));
         }
@@ -95,7 +95,7 @@ fn a_queue_that_empties_at_once_has_no_estimate() {
 fn short_pauses_do_not_count_and_a_long_one_ends_the_estimate() {
     let mut q = QueueAware::new(us(0), SIZES);
     for i in 0..100 {
-        q.on_sent(us(1_000 * i), 1_448, SIZES);
+        q.on_sent(us(1_000 * i), 1_448, SIZES, us(0));
         assert!(!q.on_left(us(1_000 * i + 800), 1_448));
     }
     // 1,500 bytes in 800 us, whatever the pauses of 200 us.
@@ -103,11 +103,11 @@ fn short_pauses_do_not_count_and_a_long_one_ends_the_estimate() {
     assert_eq!(q.rate(us(200_000)), None, "busy for less than half of the window");
     // It comes back when the pause has left the window.
     for i in 200..208 {
-        q.on_sent(us(1_000 * i), 1_448, SIZES);
+        q.on_sent(us(1_000 * i), 1_448, SIZES, us(0));
         assert_eq!(q.rate(us(1_000 * i)), None);
         assert!(!q.on_left(us(1_000 * i + 800), 1_448));
     }
-    q.on_sent(us(208_000), 1_448, SIZES);
+    q.on_sent(us(208_000), 1_448, SIZES, us(0));
     assert!(!q.on_left(us(208_800), 1_448));
     assert_eq!(q.rate(us(208_800)), Some(1_875_000));
 }
@@ -128,13 +128,13 @@ fn what_was_dropped_is_no_speed() {
 fn sizes_change_only_while_nothing_is_below() {
     let mut q = QueueAware::new(us(0), SIZES);
     let small = Sizes { mss: 1_000, headers: 40 };
-    q.on_sent(us(0), 1_448, SIZES);
-    q.on_sent(us(0), 1_000, small);
+    q.on_sent(us(0), 1_448, SIZES, us(0));
+    q.on_sent(us(0), 1_000, small, us(0));
     assert_eq!(q.queued(), 1_500 + 1_052);
     let _ = q.on_left(us(10), 1_448);
     let _ = q.on_left(us(20), 1_000);
     assert_eq!(q.queued(), 0);
-    q.on_sent(us(30), 1_000, small);
+    q.on_sent(us(30), 1_000, small, us(0));
     assert_eq!(q.queued(), 1_040);
 }
 
@@ -143,9 +143,9 @@ fn a_packet_is_cut_to_the_room_but_keeps_half_its_size() {
     // A millisecond is ten segments, a packet five of them.
     let (mut q, now) = run(100, 2, 100);
     assert_eq!(q.segments(now), Some(5));
-    q.on_sent(now, 5 * 1_448, SIZES);
+    q.on_sent(now, 5 * 1_448, SIZES, us(0));
     assert_eq!(q.segments(now), Some(3), "seven stand, three more may");
-    q.on_sent(now, 1_448, SIZES);
+    q.on_sent(now, 1_448, SIZES, us(0));
     assert_eq!(q.segments(now), Some(5), "less than half would fit: it waits");
     assert_eq!(q.admits(now, 5 * 1_448), Some(false));
     assert_eq!(q.admits(now, 2 * 1_448), Some(true), "what is no larger may go");
@@ -153,5 +153,52 @@ fn a_packet_is_cut_to_the_room_but_keeps_half_its_size() {
 
 #[test]
 fn a_flow_that_is_followed_costs_little() {
-    assert!(size_of::<QueueAware>() <= 360, "{}", size_of::<QueueAware>());
+    assert!(size_of::<QueueAware>() <= 400, "{}", size_of::<QueueAware>());
+}
+
+/// Packets of a flow paced to one a millisecond, three of them handed down ahead, before a line that takes `line_us` for each.
+fn paced(line_us: u64, n: u64) -> (QueueAware, Instant) {
+    let mut q = QueueAware::new(us(0), SIZES);
+    let (mut free, mut left) = (0, 0);
+    for i in 0..n {
+        // It is handed down two milliseconds before its time.
+        let (sent, due) = (1_000 * i, 1_000 * (i + 2));
+        while left < i && free.max(1_000 * (left + 2)) + line_us <= sent {
+            free = free.max(1_000 * (left + 2)) + line_us;
+            assert!(!q.on_left(us(free), 1_448));
+            left += 1;
+        }
+        q.on_sent(us(sent), 1_448, SIZES, us(due));
+    }
+    (q, us(1_000 * n))
+}
+
+#[test]
+fn what_waits_for_its_time_is_no_queue() {
+    let (q, now) = paced(20, 200);
+    assert!(q.queued() >= 2 * 1_500, "{} stand all the time", q.queued());
+    assert_eq!(q.rate(now), None, "but for two hundredths of it they could leave");
+    // A line that takes nine tenths of the time of each is a queue, and its speed is the line's.
+    let (q, now) = paced(900, 200);
+    assert_eq!(q.rate(now), Some(1_666_666));
+    // One that takes more falls behind: all is due, and nothing is paced.
+    let (q, now) = paced(1_500, 200);
+    assert_eq!(q.rate(now), Some(1_000_000));
+}
+
+#[test]
+fn the_account_of_what_waits_for_its_time_is_bounded_and_balances() {
+    let mut q = QueueAware::new(us(0), SIZES);
+    (0..100).for_each(|i| q.on_sent(us(0), 1_448, SIZES, us(1_000 + i)));
+    assert_eq!((q.held_back.len(), q.held_bytes, q.queued()), (HELD_MAX, 150_000, 150_000));
+    q.on_refused(us(0), 1_448);
+    assert_eq!((q.held_bytes, q.queued()), (148_500, 148_500));
+    // One may leave early, when the discipline is replaced.
+    assert!(!q.on_left(us(1), 1_448));
+    assert_eq!(q.queued(), 147_000);
+    assert!(q.held_bytes <= 147_000);
+    q.on_dropped(us(2_000), 1_448);
+    assert_eq!((q.held_back.len(), q.held_bytes, q.queued()), (0, 0, 145_500));
+    q.on_all_back(us(2_000));
+    assert_eq!((q.held_bytes, q.queued()), (0, 0));
 }

@@ -7,6 +7,7 @@ use crate::sctp::blue::BlueAnswer;
 use crate::sctp::{Assoc, Outgoing, PathId};
 use crate::socket::{Path, Socket, Turn};
 use crate::stack::Stack;
+use crate::stack::queue::Origin;
 use bytes::Bytes;
 use core::net::{IpAddr, SocketAddr};
 use lowwater_wire::protocol;
@@ -134,7 +135,7 @@ impl Stack {
             self.env.count.ip.out_no_routes += 1;
             self.env.count.dropped(DropWhy::NoRoute);
             if let Some(owner) = owner {
-                self.refund(owner, true);
+                self.refund(owner, true, Origin::Queue);
             }
             return;
         };

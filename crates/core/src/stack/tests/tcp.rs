@@ -348,10 +348,7 @@ fn a_stack_connects_to_itself() {
         w.run(SECOND * 70);
         assert_eq!((w.stacks[0].open_sockets(), w.stacks[0].small_objects()), (0, (0, 0, 0)));
     }
-    assert!(
-        w.stacks[0].links.iter().all(|link| link.lateness.untold() == 0),
-        "nothing is remembered of them"
-    );
+    assert!(w.stacks[0].links.iter().all(|link| link.told.untold() == 0), "nothing is remembered of them");
     assert_eq!(w.crossed, [0, 0]);
 }
 

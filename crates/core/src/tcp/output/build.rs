@@ -146,7 +146,7 @@ impl Conn {
         let repr = self.header_at(cx, plan.departure, plan.seq, flags);
         cx.trace(Ev::Out(repr.seq, len, repr.flags.bits() as u8));
         let charge = len + PACKET_CHARGE;
-        self.queue_sent(cx, charge);
+        self.queue_sent(cx, charge, plan.departure);
         self.out.credit.charge(charge);
         self.count_data(cx, plan);
         self.snd.last_departure = plan.departure;

@@ -9,6 +9,7 @@ mod queue;
 mod refused;
 pub(super) mod within;
 
+pub(super) use queue::Followed;
 pub use queue::OwnQueue;
 
 use super::PathCaps;
@@ -432,15 +433,11 @@ impl Conn {
     }
 
     /// A packet of this flow has left the device: its credit comes back, and a throttled flow may go on.
-    ///
-    /// True when the flow was held back because of what stood below, and now nothing does: it came too late.
-    pub fn on_complete(&mut self, cx: &mut Cx<'_>, charge: u32) -> bool {
-        let starved = self.queue_left(cx, charge);
+    pub fn on_complete(&mut self, cx: &mut Cx<'_>, charge: u32) {
         if self.tx.on_left(cx, &mut self.path) {
             self.clamp_rto(cx);
         }
         self.refund(charge);
-        starved
     }
 
     pub(super) fn refund(&mut self, charge: u32) {
@@ -460,7 +457,7 @@ impl Conn {
     /// The queue below gave up a packet that it had taken (an AQM, or room for others): `len` bytes from `seq` on are lost, and
     /// the sender hears of it before any acknowledgement could tell.
     pub fn on_given_up(&mut self, cx: &mut Cx<'_>, charge: u32, seq: Seq, len: u32) {
-        self.queue_dropped(cx, charge);
+        let _ = self.leave_queue(cx, charge, true);
         self.tx.on_given_up(cx, &mut self.path, seq, len);
         self.refund(charge);
         self.out.try_send(self.default_hold());

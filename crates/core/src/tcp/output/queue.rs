@@ -21,11 +21,22 @@ pub struct OwnQueue {
     pub limit: Option<u64>,
 }
 
+/// What is kept of a flow's own queue.
+#[derive(Debug, Default)]
+pub(in crate::tcp) struct Followed {
+    /// Exists while the flow has something in flight, from the first packet that went down behind another one.
+    estimate: Option<Box<QueueAware>>,
+    /// Charge of the packet below that nobody follows, as it stands there alone; 0 for none.
+    alone: u32,
+    /// Packets that went down before the setting was switched on.
+    strangers: u16,
+}
+
 impl Conn {
     /// What the flow has below, while that is followed.
     #[must_use]
     pub fn own_queue(&self, now: Instant) -> Option<OwnQueue> {
-        let queue = self.rest.queue.as_ref()?;
+        let queue = self.rest.queue.estimate.as_ref()?;
         Some(OwnQueue { bytes: queue.queued(), rate: queue.rate(now), limit: queue.limit(now) })
     }
 
@@ -33,7 +44,7 @@ impl Conn {
     /// on in half of one.
     pub(super) fn packet_segments(&self, cx: &Cx<'_>, caps: &PathCaps, mss: u16) -> u16 {
         let segments = autosize::segments(cx.sysctl, &self.path, caps, mss);
-        match self.rest.queue.as_ref().and_then(|queue| queue.segments(cx.now)) {
+        match self.rest.queue.estimate.as_ref().and_then(|queue| queue.segments(cx.now)) {
             Some(most) => segments.min(most),
             None => segments,
         }
@@ -41,51 +52,81 @@ impl Conn {
 
     /// The answer of the queue-aware limit to a packet of so much charge; `None` where it has none, and small queues decide.
     pub(super) fn queue_admits(&mut self, cx: &Cx<'_>, charge: u32) -> Option<bool> {
-        self.rest.queue.as_mut()?.admits(cx.now, charge - PACKET_CHARGE)
+        self.rest.queue.estimate.as_mut()?.admits(cx.now, charge - PACKET_CHARGE)
     }
 
     /// A packet goes down. Its flow is followed from the first that finds another one below: a packet alone, or one that has left
     /// before the next is made, stands in no queue.
-    pub(super) fn queue_sent(&mut self, cx: &Cx<'_>, charge: u32) {
-        let below = self.out.credit.below();
-        if !cx.sysctl.tcp_queue_aware || (self.rest.queue.is_none() && below == 0) {
+    pub(super) fn queue_sent(&mut self, cx: &Cx<'_>, charge: u32, departure: Instant) {
+        if !cx.sysctl.tcp_queue_aware {
             return;
         }
         let sizes = self.sizes();
-        let queue = self.rest.queue.get_or_insert_with(|| {
-            let mut queue = Box::new(QueueAware::new(cx.now, sizes));
-            queue.on_sent(cx.now, below - PACKET_CHARGE, sizes);
-            queue
-        });
-        queue.on_sent(cx.now, charge - PACKET_CHARGE, sizes);
+        let Followed { estimate, alone, strangers } = &mut self.rest.queue;
+        let queue = match estimate {
+            Some(queue) => queue,
+            None if *alone == 0 && *strangers == 0 => {
+                *alone = charge;
+                return;
+            }
+            None => {
+                let mut queue = Box::new(QueueAware::new(cx.now, sizes));
+                if let Some(payload) = core::mem::take(alone).checked_sub(PACKET_CHARGE) {
+                    queue.on_sent(cx.now, payload, sizes, cx.now);
+                }
+                estimate.insert(queue)
+            }
+        };
+        queue.on_sent(cx.now, charge - PACKET_CHARGE, sizes, departure);
     }
 
-    /// One has left; true when more should have been below.
-    pub(super) fn queue_left(&mut self, cx: &Cx<'_>, charge: u32) -> bool {
-        self.rest
-            .queue
-            .as_mut()
-            .is_some_and(|queue| queue.on_left(cx.now, charge.saturating_sub(PACKET_CHARGE)))
-    }
-
-    /// One was given up on this side of the wire.
-    pub(super) fn queue_dropped(&mut self, cx: &Cx<'_>, charge: u32) {
-        if let Some(queue) = &mut self.rest.queue {
-            queue.on_dropped(cx.now, charge.saturating_sub(PACKET_CHARGE));
+    /// One has left the flow's queue, or was given up in it (`dropped`); true when more should have been below. Its credit may come back
+    /// later.
+    pub fn leave_queue(&mut self, cx: &mut Cx<'_>, charge: u32, dropped: bool) -> bool {
+        let Followed { estimate, alone, strangers } = &mut self.rest.queue;
+        if *strangers > 0 {
+            *strangers -= 1;
+            return false;
         }
+        *alone = 0;
+        let payload = charge.saturating_sub(PACKET_CHARGE);
+        match estimate {
+            Some(queue) if dropped => {
+                queue.on_dropped(cx.now, payload);
+                false
+            }
+            Some(queue) => queue.on_left(cx.now, payload),
+            None => false,
+        }
+    }
+
+    /// The newest did not get into the queue.
+    pub(super) fn queue_refused(&mut self, cx: &Cx<'_>, charge: u32) {
+        self.rest.queue.alone = 0;
+        if let Some(queue) = &mut self.rest.queue.estimate {
+            queue.on_refused(cx.now, charge.saturating_sub(PACKET_CHARGE));
+        }
+    }
+
+    /// The setting was switched: nothing is known, and what is below leaves before what will be counted.
+    pub fn restart_queue(&mut self) {
+        self.rest.queue = Followed { strangers: self.tx.packets_below(), ..Followed::default() };
     }
 
     /// Before a round of sending: what is known of the device, and whether the flow is still followed.
     pub(super) fn settle_queue(&mut self, cx: &Cx<'_>, caps: &PathCaps) {
-        let Some(queue) = &mut self.rest.queue else { return };
-        queue.set_lateness(caps.lateness);
         let nothing_below = self.out.credit.below() == 0;
+        if nothing_below {
+            (self.rest.queue.alone, self.rest.queue.strangers) = (0, 0);
+        }
+        let Some(queue) = &mut self.rest.queue.estimate else { return };
+        queue.set_lateness(caps.lateness);
         if nothing_below {
             queue.on_all_back(cx.now);
         }
         // An idle connection remembers nothing of its queue.
         if !cx.sysctl.tcp_queue_aware || (nothing_below && self.tx.is_empty()) {
-            self.rest.queue = None;
+            self.rest.queue.estimate = None;
         }
     }
 

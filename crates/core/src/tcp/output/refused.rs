@@ -21,7 +21,7 @@ impl Conn {
             self.snd.sml = attempt.before.sml;
             self.out.burst_segs = self.out.burst_segs.saturating_sub(u32::from(segs));
         }
-        self.queue_dropped(cx, charge);
+        self.queue_refused(cx, charge);
         // A flow that waits for a completion still does.
         if self.out.credit.refund(charge) && self.out.credit.below() > 0 {
             let _ = self.out.credit.throttle();
@@ -43,7 +43,6 @@ impl Conn {
 
     /// A packet that the queue had taken was lost on the way to the wire: one reduction per window; RACK finds the range lost.
     pub fn on_dropped(&mut self, cx: &mut Cx<'_>, charge: u32) {
-        self.queue_dropped(cx, charge);
         self.tx.on_dropped(cx, &mut self.path);
         self.refund(charge);
     }

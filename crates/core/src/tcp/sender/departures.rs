@@ -71,6 +71,12 @@ impl Sender {
         }
     }
 
+    /// Packets of the flow that have not left this host.
+    #[must_use]
+    pub const fn packets_below(&self) -> u16 {
+        self.flight.tx.below.len()
+    }
+
     /// Nothing of the flow is below.
     pub fn on_all_back(&mut self) {
         self.flight.tx.below.on_all_back();
