@@ -6,6 +6,7 @@ use crate::observe::Observer;
 use crate::port::Port;
 use crate::ready::Sets;
 use crate::registry::Registry;
+use crate::sctp::Endpoints;
 use crate::shared::{Handle, Inner, Phase, Shared};
 use crate::stack::Stack;
 use lowwater_core::base::Instant;
@@ -239,6 +240,7 @@ impl Builder {
             core,
             registry: Registry::default(),
             asks: Asks::default(),
+            endpoints: Endpoints::default(),
             sets: Sets::default(),
             devices: ports.iter().map(|p| p.id).collect(),
             phase: Phase::Running,

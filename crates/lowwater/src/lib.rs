@@ -1,9 +1,10 @@
-//! TCP and UDP sockets in user space, for tokio and for blocking programs.
+//! TCP, UDP and SCTP sockets in user space, for tokio and for blocking programs.
 //!
 //! A [`Stack`] is a whole TCP/IP stack with addresses of its own. It reaches the world by a TUN or TAP device, another stack
 //! of the process by a [link in memory](link::pair), or whatever the application does with its packets
 //! ([`link::owned`]). Sockets are those of tokio ([`TcpListener`], [`TcpStream`], [`UdpSocket`]) and of std
-//! ([`blocking`]), with the stack as one more argument; errors have std's kinds and numbers.
+//! ([`blocking`]), with the stack as one more argument; errors have std's kinds and numbers. [SCTP](sctp) has no model there: its
+//! sockets follow RFC 6458.
 //!
 //! ```
 //! use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -60,6 +61,7 @@ mod observe;
 pub mod port;
 pub mod ready;
 mod registry;
+pub mod sctp;
 pub mod shard;
 mod shared;
 mod sock;
@@ -70,6 +72,7 @@ mod udp;
 pub use builder::Builder;
 pub use driver::Driver;
 pub use observe::{Direction, Observer};
+pub use sctp::{SctpAssociation, SctpListener, SctpSocket};
 pub use stack::{Drained, Stack};
 pub use tcp::{ConnectOptions, Incoming, ListenOptions, TcpListener, TcpStream};
 pub use udp::UdpSocket;

@@ -49,7 +49,7 @@ use crate::error::stopped;
 use crate::registry::Wakes;
 use crate::shared::{Handle, Inner, Phase};
 use crate::sock::Sock;
-use crate::{Stack, TcpListener, TcpStream, UdpSocket, blocking};
+use crate::{SctpAssociation, SctpListener, SctpSocket, Stack, TcpListener, TcpStream, UdpSocket, blocking};
 use lowwater_core::base::SocketId;
 use lowwater_core::socket::ready_set::{ReadySet, Watch, bit, bits};
 use std::io::{self, ErrorKind};
@@ -152,9 +152,15 @@ source!(
     TcpStream: s &s.sock,
     TcpListener: s &s.sock,
     UdpSocket: s &s.sock,
+    SctpAssociation: s &s.sock,
+    SctpListener: s &s.sock,
+    SctpSocket: s &s.sock,
     blocking::TcpStream: s s.sock(),
     blocking::TcpListener: s &s.listener.sock,
-    blocking::UdpSocket: s &s.socket.sock
+    blocking::UdpSocket: s &s.socket.sock,
+    blocking::SctpAssociation: s &s.assoc.sock,
+    blocking::SctpListener: s &s.listener.sock,
+    blocking::SctpSocket: s &s.socket.sock
 );
 
 /// One set under the stack's lock.
@@ -285,14 +291,18 @@ impl Set {
             if let Phase::Stopped(_) = inner.phase {
                 return Poll::Ready(Err(stopped()));
             }
-            let Inner { core, sets, .. } = inner;
+            let Inner { core, sets, endpoints, .. } = inner;
             let Some(Some(slot)) = sets.slots.get_mut(self.index) else {
                 return Poll::Ready(Err(stopped()));
+            };
+            let mut ready = |id| match endpoints.knows(id) {
+                true => endpoints.poll(core, id),
+                false => core.poll(now, id),
             };
             let mut seen = Vec::new();
             for _ in 0..slot.set.listed() {
                 let Some(id) = slot.set.take() else { break };
-                let told = slot.set.judge(id, bits(core.poll(now, id)));
+                let told = slot.set.judge(id, bits(ready(id)));
                 seen.extend(told.map(|Watch { events, data }| Seen { token: data, events: plain(events) }));
                 if seen.len() >= max.max(1) {
                     break;
@@ -314,7 +324,7 @@ impl Set {
     fn change(&self, sock: &Sock, token: u64, events: Events, known: bool) -> io::Result<()> {
         let id = self.name(sock)?;
         self.handle.enter_live(|inner, now, wakes| {
-            let ready = bits(inner.core.poll(now, id));
+            let ready = bits(inner.poll(now, id));
             let slot = inner.sets.slots.get_mut(self.index).and_then(Option::as_mut).ok_or_else(stopped)?;
             match (slot.set.get(id).is_some(), known) {
                 (true, false) => return Err(ErrorKind::AlreadyExists.into()),

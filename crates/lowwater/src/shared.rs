@@ -7,9 +7,11 @@ use crate::error::stopped;
 use crate::observe::Observer;
 use crate::ready::Sets;
 use crate::registry::{Registry, Side, Wakes};
+use crate::sctp::Endpoints;
 use lowwater_core::base::{DeviceId, Instant, SocketId};
 use lowwater_core::socket::ready_set::bit;
 use lowwater_core::stack::{Event, Stack as Core};
+use lowwater_core::tcp::Ready;
 use lowwater_os::{Clock, Waker as Bell};
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -36,6 +38,7 @@ pub(crate) struct Inner {
     pub(crate) core: Core,
     pub(crate) registry: Registry,
     pub(crate) asks: Asks,
+    pub(crate) endpoints: Endpoints,
     pub(crate) sets: Sets,
     pub(crate) devices: Vec<DeviceId>,
     pub(crate) phase: Phase,
@@ -56,7 +59,11 @@ impl Inner {
             match event {
                 Event::Readable(id) => self.wake(id, Some(Side::Read), wakes),
                 Event::Writable(id) => self.wake(id, Some(Side::Write), wakes),
-                Event::Connected(id) | Event::Closed(id) => self.wake(id, None, wakes),
+                Event::Connected(id) => self.wake(id, None, wakes),
+                Event::Closed(id) => {
+                    self.wake(id, None, wakes);
+                    self.reap(now, id, wakes);
+                }
                 Event::Accepted(id) => {
                     self.adopt(now, id, wakes);
                     self.wake(id, Some(Side::Read), wakes);
@@ -85,10 +92,44 @@ impl Inner {
             }
         };
         self.sets.wake(id, change, wakes);
+        if let Some(endpoint) = self.endpoints.of(id) {
+            self.endpoints.list(id);
+            self.endpoints.set_full(id, false);
+            self.wake(endpoint, side, wakes);
+        }
+    }
+
+    /// An association of a one-to-many socket is given back once nothing of it is left to be told.
+    pub(crate) fn reap(&mut self, now: Instant, id: SocketId, wakes: &mut Wakes) {
+        if self.endpoints.is_over(&self.core, id) {
+            self.endpoints.leave(id);
+            let _ = self.core.close(now, id);
+            self.registry.remove(id, wakes);
+        }
+    }
+
+    /// Level readiness of a socket that a handle holds.
+    pub(crate) fn poll(&mut self, now: Instant, id: SocketId) -> Ready {
+        match self.endpoints.knows(id) {
+            true => self.endpoints.poll(&self.core, id),
+            false => self.core.poll(now, id),
+        }
+    }
+
+    /// Associations go to their one-to-many socket at once.
+    fn take_in(&mut self, now: Instant, endpoint: SocketId) {
+        while let Ok((id, _)) = self.core.sctp_accept(now, endpoint) {
+            self.registry.insert(id);
+            self.endpoints.join(endpoint, id, false);
+            self.endpoints.list(id);
+        }
     }
 
     /// Connections of a listener that asks go to whoever decided about them.
     fn adopt(&mut self, now: Instant, listener: SocketId, wakes: &mut Wakes) {
+        if self.endpoints.knows(listener) {
+            return self.take_in(now, listener);
+        }
         if !self.asks.knows(listener) {
             return;
         }
@@ -131,7 +172,7 @@ impl Inner {
     }
 
     fn is_listener(&self, id: SocketId) -> bool {
-        self.core.tcp_state(id) == Ok(lowwater_core::tcp::State::Listen)
+        self.core.is_listener(id)
     }
 }
 

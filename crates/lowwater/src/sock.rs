@@ -227,6 +227,10 @@ impl Drop for Sock {
                 let _ = inner.core.abort(now, child);
                 inner.registry.remove(child, wakes);
             }
+            for assoc in inner.endpoints.remove(self.id) {
+                let _ = inner.core.close(now, assoc);
+                inner.registry.remove(assoc, wakes);
+            }
             inner.registry.remove(self.id, wakes);
             inner.sets.forget(self.id);
         });

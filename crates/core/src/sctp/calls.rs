@@ -162,6 +162,12 @@ impl Assoc {
         }
     }
 
+    /// A message or a notification waits to be read; an end or an error is none.
+    #[must_use]
+    pub fn has_input(&self) -> bool {
+        self.rx.streams.is_readable()
+    }
+
     /// The pending error, once (SO_ERROR).
     pub fn take_error(&mut self) -> Option<Error> {
         self.owner.error.take()

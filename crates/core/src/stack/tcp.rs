@@ -481,6 +481,13 @@ impl Stack {
             _ => Err(Error::Unsupported),
         }
     }
+
+    /// It listens, whatever its protocol.
+    #[must_use]
+    pub fn is_listener(&self, id: SocketId) -> bool {
+        let listens = |s: &Socket| matches!(s, Socket::Listener(_) | Socket::SctpListener(_));
+        self.sockets.get(id).is_some_and(|entry| listens(&entry.socket))
+    }
 }
 
 /// Where ephemeral ports come from.

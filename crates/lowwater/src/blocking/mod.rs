@@ -1,7 +1,9 @@
 //! Sockets that block, like those of `std::net`.
+mod sctp;
 mod tcp;
 mod udp;
 
+pub use sctp::{SctpAssociation, SctpListener, SctpSocket};
 pub use tcp::{Incoming, TcpListener, TcpStream};
 pub use udp::UdpSocket;
 

@@ -12,7 +12,7 @@ use super::tcp::ports_of;
 use crate::base::limits::SCTP_PATHS_MAX;
 use crate::base::{Cx, Error, Instant, SocketId};
 use crate::sctp::handshake::init::Addresses;
-use crate::sctp::{Assoc, AssocInfo, PathOptions, Received, SctpOptions, SendInfo, Setup};
+use crate::sctp::{Assoc, AssocInfo, PathOptions, Received, SctpOptions, SendInfo, Setup, State};
 use crate::socket::{Entry, Holder, SctpListener, Socket, Turn};
 use bytes::Bytes;
 use core::net::{IpAddr, SocketAddr};
@@ -243,6 +243,35 @@ impl Stack {
     /// [`Error::NoSuchSocket`], [`Error::Unsupported`].
     pub fn sctp_info(&self, id: SocketId) -> Result<AssocInfo, Error> {
         self.assoc(id).map(Assoc::info)
+    }
+
+    /// The state of an association.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`], [`Error::Unsupported`].
+    pub fn sctp_state(&self, id: SocketId) -> Result<State, Error> {
+        self.assoc(id).map(Assoc::state)
+    }
+
+    /// A message or a notification waits to be read; an end or an error is none.
+    #[must_use]
+    pub fn sctp_has_input(&self, id: SocketId) -> bool {
+        self.assoc(id).is_ok_and(Assoc::has_input)
+    }
+
+    /// The associations of our port with this address of a peer.
+    #[must_use]
+    pub fn sctp_with(&self, local_port: u16, peer: SocketAddr) -> &[SocketId] {
+        self.demux.sctp.flows(local_port, peer)
+    }
+
+    /// The options of one path.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the peer has no such address, [`Error::NoSuchSocket`], [`Error::Unsupported`].
+    pub fn sctp_path_options(&self, id: SocketId, remote: IpAddr) -> Result<PathOptions, Error> {
+        let paths = self.assoc(id)?.paths();
+        paths.find(remote).map(|path| paths.get(path).options).ok_or(Error::Invalid)
     }
 
     /// The options of an association, or those that a listener hands on.

@@ -1,0 +1,136 @@
+//! What every handle on an association can ask and set, under RFC 6458's options.
+
+/// Gives a type the calls that concern an association as a whole. It has `call`, which calls the core with the name of it.
+macro_rules! association_calls {
+    () => {
+        /// State, streams, windows and, for each address of the peer, the path to it. (SCTP_STATUS, SCTP_GET_PEER_ADDR_INFO)
+        ///
+        /// # Errors
+        /// When the stack was shut down.
+        pub fn info(&self) -> std::io::Result<lowwater_core::sctp::AssocInfo> {
+            self.call(|core, _, id| core.sctp_info(id))
+        }
+
+        /// Its state.
+        ///
+        /// # Errors
+        /// When the stack was shut down.
+        pub fn state(&self) -> std::io::Result<lowwater_core::sctp::State> {
+            self.call(|core, _, id| core.sctp_state(id))
+        }
+
+        /// Our address on the primary path.
+        ///
+        /// # Errors
+        /// When the stack was shut down.
+        pub fn local_addr(&self) -> std::io::Result<std::net::SocketAddr> {
+            self.call(|core, _, id| core.local_addr(id))
+        }
+
+        /// The peer's primary address.
+        ///
+        /// # Errors
+        /// When the stack was shut down.
+        pub fn peer_addr(&self) -> std::io::Result<std::net::SocketAddr> {
+            self.call(|core, _, id| core.peer_addr(id))
+        }
+
+        /// All addresses that the peer was told of. (SCTP_GET_LOCAL_ADDRS)
+        ///
+        /// # Errors
+        /// When the stack was shut down.
+        pub fn local_addrs(&self) -> std::io::Result<Vec<std::net::SocketAddr>> {
+            self.call(|core, _, id| core.sctp_addrs(id).map(|(ours, _)| ours))
+        }
+
+        /// All addresses of the peer. (SCTP_GET_PEER_ADDRS)
+        ///
+        /// # Errors
+        /// When the stack was shut down.
+        pub fn peer_addrs(&self) -> std::io::Result<Vec<std::net::SocketAddr>> {
+            self.call(|core, _, id| core.sctp_addrs(id).map(|(_, theirs)| theirs))
+        }
+
+        /// The options.
+        ///
+        /// # Errors
+        /// When the stack was shut down.
+        pub fn options(&self) -> std::io::Result<lowwater_core::sctp::SctpOptions> {
+            self.call(|core, _, id| core.sctp_options(id).cloned())
+        }
+
+        /// Changes options; those of paths reach all paths that there are.
+        ///
+        /// # Errors
+        /// When the stack was shut down.
+        pub fn set_options(
+            &self,
+            change: impl FnOnce(&mut lowwater_core::sctp::SctpOptions),
+        ) -> std::io::Result<()> {
+            self.call(|core, now, id| {
+                let mut options = core.sctp_options(id)?.clone();
+                change(&mut options);
+                core.sctp_set_options(now, id, options)
+            })
+        }
+
+        /// Changes one path: its heartbeats, and how many errors it is allowed. A changed interval takes effect at once.
+        /// (SCTP_PEER_ADDR_PARAMS, SCTP_PEER_ADDR_THLDS)
+        ///
+        /// # Errors
+        /// [`std::io::ErrorKind::InvalidInput`] when the peer has no such address.
+        pub fn set_path(
+            &self,
+            peer: std::net::IpAddr,
+            change: impl FnOnce(&mut lowwater_core::sctp::PathOptions),
+        ) -> std::io::Result<()> {
+            self.call(|core, now, id| {
+                let mut options = core.sctp_path_options(id, peer)?;
+                change(&mut options);
+                core.sctp_set_path(now, id, peer, options)
+            })
+        }
+
+        /// Makes an address of the peer's the one that data goes to. (SCTP_PRIMARY_ADDR)
+        ///
+        /// # Errors
+        /// [`std::io::ErrorKind::InvalidInput`] when the peer has no such address, or has not confirmed it.
+        pub fn set_primary(&self, peer: std::net::IpAddr) -> std::io::Result<()> {
+            self.call(|core, now, id| core.sctp_set_primary(now, id, peer))
+        }
+
+        /// Asks an address of the peer's for an answer now. (SPP_HB_DEMAND)
+        ///
+        /// # Errors
+        /// [`std::io::ErrorKind::InvalidInput`] when the peer has no such address.
+        pub fn heartbeat(&self, peer: std::net::IpAddr) -> std::io::Result<()> {
+            self.call(|core, now, id| core.sctp_heartbeat(now, id, peer))
+        }
+
+        /// Closes in good order: what was queued is delivered, then the association ends. Nothing more can be sent; what comes
+        /// can be read to the end.
+        ///
+        /// # Errors
+        /// When the stack was shut down.
+        pub fn shutdown(&self) -> std::io::Result<()> {
+            self.call(|core, now, id| core.sctp_shutdown(now, id))
+        }
+
+        /// Ends it at once and tells the peer why (SCTP_ABORT). What was not delivered is lost.
+        ///
+        /// # Errors
+        /// When the stack was shut down.
+        pub fn abort(&self, reason: &[u8]) -> std::io::Result<()> {
+            self.call(|core, now, id| core.sctp_abort(now, id, reason))
+        }
+
+        /// The pending error, once. (SO_ERROR)
+        ///
+        /// # Errors
+        /// When the stack was shut down.
+        pub fn take_error(&self) -> std::io::Result<Option<std::io::Error>> {
+            self.call(|core, _, id| Ok(core.take_error(id))).map(|e| e.map(crate::error::io_error))
+        }
+    };
+}
+pub(crate) use association_calls;

@@ -1,0 +1,47 @@
+//! What an idle association costs: the core's objects and the facade's handle, by a counting allocator.
+use lowwater::{SctpAssociation, SctpListener, Stack, link};
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use std::alloc::System;
+use std::time::Duration;
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// Associations, pairs of ends.
+const ASSOCIATIONS: usize = 4_096;
+/// From here on what a stack costs by itself counts for little.
+const MEASURED_FROM: usize = 1_000;
+/// Bound per end: an association with one path, its handle included.
+const BYTES_MAX: usize = 2_048;
+
+/// Bytes per end, the handle in the program included.
+fn per_end(region: &Region<'_, System>, ends: usize) -> usize {
+    let change = region.change();
+    (change.bytes_allocated - change.bytes_deallocated) / ends + size_of::<SctpAssociation>()
+}
+
+#[tokio::test]
+async fn an_idle_association_with_its_handle_fits_two_kib() {
+    let (a, b) = link::pair(1500);
+    let server = Stack::builder().device(a).address("10.0.0.1/24").build().unwrap();
+    let client = Stack::builder().device(b).address("10.0.0.2/24").build().unwrap();
+    let listener = SctpListener::bind(&server, "10.0.0.1:7").await.unwrap();
+    let mut ends = Vec::with_capacity(2 * ASSOCIATIONS);
+    let region = Region::new(ALLOCATOR);
+    let mut worst = (0, 0);
+    for n in 1..=ASSOCIATIONS {
+        let (there, here) = tokio::join!(SctpAssociation::connect(&client, "10.0.0.1:7"), listener.accept());
+        ends.push(there.unwrap());
+        ends.push(here.unwrap().0);
+        if n >= MEASURED_FROM {
+            worst = worst.max((per_end(&region, ends.len()), n));
+        }
+    }
+    let (bytes, n) = worst;
+    println!("at no number of associations from {MEASURED_FROM} on more than {bytes} bytes ({n} of them)");
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let idle = per_end(&region, ends.len());
+    println!("an idle association takes {idle} bytes");
+    assert!(idle <= BYTES_MAX, "{idle} bytes per association");
+    assert!(bytes <= BYTES_MAX, "{bytes} bytes per association when there are {n}");
+}

@@ -1,0 +1,7 @@
+//! SCTP as programs see it: one-to-one, one-to-many, blocking, readiness, and over TUN.
+mod blocking;
+mod many;
+mod one;
+mod ready;
+mod tun;
+mod world;

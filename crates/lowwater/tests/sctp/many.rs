@@ -1,0 +1,149 @@
+//! Many associations a socket.
+use crate::world::{addr, next, on, soon, two, whole};
+use lowwater::sctp::{AssocChange, ListenOptions, Notification, Received, State, Subscriptions};
+use lowwater::{SctpAssociation, SctpSocket, Stack};
+use std::io::ErrorKind;
+use std::time::Duration;
+
+/// A socket on port 7 of the first stack that hears of associations.
+fn server(stack: &Stack) -> SctpSocket {
+    let mut options = stack.sctp_options();
+    options.events = Subscriptions::ASSOC;
+    let local = vec![addr("10.0.1.1:7")];
+    SctpSocket::bind_with(stack, &ListenOptions { local, options: Some(options), ..ListenOptions::default() })
+        .unwrap()
+}
+
+#[tokio::test]
+async fn one_socket_serves_many_peers() {
+    let stacks = two();
+    let server = server(&stacks.0);
+    let mut peers = Vec::new();
+    for _ in 0..20 {
+        peers.push(soon(SctpAssociation::connect(&stacks.1, "10.0.1.1:7")).await.unwrap());
+    }
+    let echo = async {
+        let (mut ups, mut downs) = (0, 0);
+        while downs < 20 {
+            match server.recv().await.unwrap() {
+                (id, Received::Data { data, info, .. }) => {
+                    server.send_bytes(id, data, on(info.stream)).await.unwrap();
+                }
+                (_, Received::Notification(Notification::Assoc { change, .. })) => {
+                    ups += u32::from(change == AssocChange::Up);
+                    downs += u32::from(change == AssocChange::ShutdownComplete);
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(ups, 20);
+    };
+    let ask = async {
+        for (n, peer) in peers.iter().enumerate() {
+            peer.send(format!("peer {n}").as_bytes(), on(n as u16 % 10)).await.unwrap();
+        }
+        for (n, peer) in peers.iter().enumerate() {
+            assert_eq!(next(peer).await.0, format!("peer {n}"));
+            peer.finish().await.unwrap();
+        }
+    };
+    soon(async { tokio::join!(echo, ask) }).await;
+    assert_eq!(server.assocs(), []);
+    // Nothing of them is left in the stack.
+    assert_eq!(stacks.0.sockets().sockets.len(), 1);
+}
+
+#[tokio::test]
+async fn sending_to_an_address_opens_an_association() {
+    let stacks = two();
+    let server = server(&stacks.0);
+    let client = SctpSocket::bind(&stacks.1, "10.0.1.2:0").await.unwrap();
+    let id = soon(client.send_to(b"hello", addr("10.0.1.1:7"), on(1))).await.unwrap();
+    assert_eq!(soon(client.send_to(b"again", addr("10.0.1.1:7"), on(1))).await.unwrap(), id);
+    assert_eq!((client.assocs(), client.assoc_with(addr("10.0.1.1:7")).unwrap()), (vec![id], id));
+    let (peer, _) = soon(server.recv()).await.unwrap();
+    for text in ["hello", "again"] {
+        let (from, received) = soon(server.recv()).await.unwrap();
+        assert_eq!((from, &whole(received).0[..]), (peer, text.as_bytes()));
+    }
+    assert_eq!(server.assoc(peer).unwrap().peer_addr().unwrap(), client.local_addr().unwrap());
+    server.assoc(peer).unwrap().abort(b"enough").unwrap();
+    let gone = async {
+        while !client.assocs().is_empty() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    soon(gone).await;
+    assert_eq!(client.send(id, b"x", on(0)).await.unwrap_err().kind(), ErrorKind::BrokenPipe);
+    assert_eq!(client.assoc(id).unwrap_err().kind(), ErrorKind::BrokenPipe);
+}
+
+#[tokio::test]
+async fn connect_waits_and_a_refusal_leaves_nothing() {
+    let stacks = two();
+    let server = server(&stacks.0);
+    let client = SctpSocket::bind(&stacks.1, "10.0.1.2:0").await.unwrap();
+    let refused = soon(client.connect("10.0.1.1:8")).await.unwrap_err();
+    assert_eq!((refused.kind(), client.assocs()), (ErrorKind::ConnectionRefused, vec![]));
+    assert!(tokio::time::timeout(Duration::from_millis(5), client.connect("10.0.1.99:8")).await.is_err());
+    assert_eq!(client.assocs(), []);
+    let id = soon(client.connect("10.0.1.1:7")).await.unwrap();
+    assert_eq!(client.assoc(id).unwrap().state().unwrap(), State::Established);
+    let again = soon(client.connect("10.0.1.1:7")).await.unwrap_err();
+    assert_eq!(again.kind(), ErrorKind::AddrInUse);
+    drop(server);
+    // The server's end of it was closed in good order, the socket with it.
+    let gone = async {
+        while !client.assocs().is_empty() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    soon(gone).await;
+}
+
+#[tokio::test]
+async fn an_association_that_is_peeled_off_takes_its_unread_messages_along() {
+    let stacks = two();
+    let server = SctpSocket::bind(&stacks.0, "10.0.1.1:7").await.unwrap();
+    let here = soon(SctpAssociation::connect(&stacks.1, "10.0.1.1:7")).await.unwrap();
+    here.send(b"first", on(0)).await.unwrap();
+    here.send(b"second", on(0)).await.unwrap();
+    let (id, first) = soon(server.recv()).await.unwrap();
+    assert_eq!(whole(first).0, "first");
+    let there = server.peel_off(id).unwrap();
+    assert_eq!(next(&there).await.0, "second");
+    assert_eq!((server.assocs(), server.peel_off(id).unwrap_err().kind()), (vec![], ErrorKind::BrokenPipe));
+    drop(server);
+    there.send(b"still there", on(0)).await.unwrap();
+    assert_eq!(next(&here).await.0, "still there");
+    let (a, b) = soon(async { tokio::join!(here.finish(), there.finish()) }).await;
+    assert!(a.is_ok() && b.is_ok());
+}
+
+#[tokio::test]
+async fn a_slow_peer_holds_up_nobody_else() {
+    let stacks = two();
+    let server = SctpSocket::bind(&stacks.0, "10.0.1.1:7").await.unwrap();
+    let slow = soon(SctpAssociation::connect(&stacks.1, "10.0.1.1:7")).await.unwrap();
+    let quick = soon(SctpAssociation::connect(&stacks.1, "10.0.1.1:7")).await.unwrap();
+    let with = |assoc: &SctpAssociation| server.assoc_with(assoc.local_addr().unwrap()).unwrap();
+    let (slow_id, quick_id) = (with(&slow), with(&quick));
+    let data = crate::world::message(1, 60_000);
+    let brief = Duration::from_millis(50);
+    let full = || tokio::time::timeout(brief, server.send_bytes(slow_id, data.clone(), on(0)));
+    while full().await.is_ok() {}
+    soon(server.send(quick_id, b"at once", on(0))).await.unwrap();
+    assert_eq!(next(&quick).await.0, "at once");
+    let read = async {
+        loop {
+            let _ = slow.recv().await.unwrap();
+        }
+    };
+    soon(async {
+        tokio::select! {
+            () = read => {}
+            written = server.writable(slow_id) => written.unwrap(),
+        }
+    })
+    .await;
+}
