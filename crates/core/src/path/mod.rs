@@ -78,7 +78,7 @@ impl Path {
 
     /// What the controller may ask of its flow: `mss` is the segment size in force, `in_flight` and `lost` are the transport's.
     #[must_use]
-    pub fn flow(&self, mss: u16, in_flight: u32, lost: u32) -> Flow {
+    pub fn flow(&self, mss: u16, in_flight: u32, lost: u32, nxt: u64) -> Flow {
         Flow {
             mss: u32::from(mss),
             in_flight,
@@ -91,6 +91,7 @@ impl Path {
             departure: self.pacing.wstamp(),
             pacing_rate: self.pacing.rate(),
             max_pacing_rate: self.pacing.max_rate(),
+            nxt,
         }
     }
 

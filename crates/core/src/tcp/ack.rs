@@ -79,7 +79,6 @@ impl Work<'_, '_> {
             ece: delivered_ce,
             state: self.recovery.ca,
             una: self.e.flight.tx.una(),
-            nxt: self.e.flight.tx.nxt(),
             ..AckSample::default()
         };
         self.sample_rate(&mut sample);

@@ -588,7 +588,8 @@ impl Sender {
 
     /// The controller's work begins (`tcp_init_congestion_control`).
     pub fn start_congestion(&mut self, cx: &mut Cx<'_>, path: &mut Path) {
-        let flow = path.flow(self.flight.mss, self.flight.in_flight(), self.flight.lost);
+        let flight = &self.flight;
+        let flow = path.flow(flight.mss, flight.in_flight(), flight.lost, flight.tx.nxt());
         path.tell(cx, CaEvent::Start, &flow);
     }
 

@@ -95,7 +95,7 @@ impl Cubic {
             (1, Exit::HyStart(_)) | (2, Exit::HyStartPp(_)) => {}
             // A round that ended before it began: the first acknowledgement that HyStart looks at opens a new one.
             (1, _) => self.exit = Exit::HyStart(HyStart::new(cx.now, 0)),
-            (2, _) => self.exit = Exit::HyStartPp(HyStartPp::new(sample.nxt)),
+            (2, _) => self.exit = Exit::HyStartPp(HyStartPp::new(sample.flow.nxt)),
             _ => self.exit = Exit::None,
         }
     }
@@ -230,11 +230,11 @@ impl Congestion for Cubic {
     }
 
     /// After a timeout the path may be a different one: everything learnt goes.
-    fn on_state(&mut self, cx: &mut Cx<'_>, _window: &Window, state: CaState, _flow: &Flow) {
+    fn on_state(&mut self, cx: &mut Cx<'_>, _window: &Window, state: CaState, flow: &Flow) {
         if state == CaState::Loss {
             self.curve = Curve::default();
             if let Exit::HyStart(hystart) = &mut self.exit {
-                *hystart = HyStart::new(cx.now, HyStart::END_UNKNOWN);
+                *hystart = HyStart::new(cx.now, flow.nxt);
             }
         }
     }

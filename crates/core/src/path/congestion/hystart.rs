@@ -2,7 +2,7 @@
 //!
 //! Two signs, either of which is enough (Ha and Rhee, "Taming the elephants: new TCP slow start", 2011): a train of closely
 //! spaced acknowledgements that lasts half of the minimum RTT, so that the pipe is full; or delay samples of one round that
-//! all exceed the minimum by an eighth. Nothing is done below a window of 16 segments.
+//! all exceed the minimum by an eighth. Below a window of 16 segments rounds are told apart, and nothing else is done.
 use super::{AckSample, Window};
 use crate::base::time::nanos;
 use crate::base::{Cx, Instant};
@@ -31,9 +31,6 @@ pub struct HyStart {
 }
 
 impl HyStart {
-    /// For [`HyStart::new`] where `nxt` is not known: the next acknowledgement tells it.
-    pub const END_UNKNOWN: u64 = u64::MAX;
-
     /// A round that begins now and ends when `nxt` is acknowledged.
     #[must_use]
     pub const fn new(now: Instant, nxt: u64) -> Self {
@@ -57,14 +54,14 @@ impl HyStart {
         delay_us: u32,
         min_us: u32,
     ) {
-        if self.found || window.cwnd < LOW_WINDOW {
+        if self.found {
             return;
         }
-        if self.round_end == Self::END_UNKNOWN {
-            self.round_end = sample.nxt;
-        }
         if sample.una > self.round_end {
-            *self = Self::new(cx.now, sample.nxt);
+            *self = Self::new(cx.now, sample.flow.nxt);
+        }
+        if window.cwnd < LOW_WINDOW {
+            return;
         }
         if self.train_is_long(cx.now, sample, min_us) {
             let mib = &mut cx.count.tcp_ext;
@@ -72,7 +69,7 @@ impl HyStart {
             mib.tcp_hystart_train_cwnd += u64::from(window.cwnd);
             self.leave(cx, window);
         }
-        if self.delay_has_grown(delay_us, min_us) && !self.found {
+        if self.delay_has_grown(delay_us, min_us) {
             let mib = &mut cx.count.tcp_ext;
             mib.tcp_hystart_delay_detect += 1;
             mib.tcp_hystart_delay_cwnd += u64::from(window.cwnd);
@@ -112,6 +109,11 @@ mod tests {
     use super::*;
     use crate::base::testing::World;
     use crate::base::time::Duration;
+    use crate::path::congestion::Flow;
+
+    fn sample(una: u64, nxt: u64) -> AckSample {
+        AckSample { una, flow: Flow { nxt, ..Flow::default() }, ..AckSample::default() }
+    }
 
     /// Feeds acknowledgements `gap_us` apart with the given delays; the window is 100 segments, the minimum RTT 40 ms.
     fn run(gap_us: u64, delays_us: &[u32], sample: &AckSample) -> (Window, World) {
@@ -126,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_train_of_half_an_rtt_ends_slow_start() {
-        let sample = AckSample { una: 1, nxt: 2_000, ..AckSample::default() };
+        let sample = sample(1, 2_000);
         // 20 ms at 1 ms spacing: the 21st acknowledgement is later than half of 40 ms.
         assert!(run(1_000, &[40_000; 20], &sample).0.ssthresh == Window::INFINITE_SSTHRESH);
         let (window, world) = run(1_000, &[40_000; 21], &sample);
@@ -137,7 +139,7 @@ mod tests {
 
     #[test]
     fn pacing_and_batching_lengthen_the_train_that_is_tolerated() {
-        let sample = AckSample { una: 1, nxt: 2_000, paced: true, ..AckSample::default() };
+        let sample = AckSample { paced: true, ..sample(1, 2_000) };
         assert_eq!(run(1_000, &[40_000; 40], &sample).0.ssthresh, Window::INFINITE_SSTHRESH);
         assert_eq!(run(1_000, &[40_000; 41], &sample).0.ssthresh, 100);
         let sample = AckSample { paced: false, burst_delay: Duration::from_millis(1), ..sample };
@@ -148,13 +150,13 @@ mod tests {
 
     #[test]
     fn spaced_acknowledgements_are_no_train() {
-        let sample = AckSample { una: 1, nxt: 2_000, ..AckSample::default() };
+        let sample = sample(1, 2_000);
         assert_eq!(run(2_001, &[40_000; 60], &sample).0.ssthresh, Window::INFINITE_SSTHRESH);
     }
 
     #[test]
     fn a_round_that_is_late_throughout_ends_slow_start() {
-        let sample = AckSample { una: 1, nxt: 2_000, ..AckSample::default() };
+        let sample = sample(1, 2_000);
         // An eighth of 40 ms is 5 ms.
         assert_eq!(run(3_000, &[45_000; 20], &sample).0.ssthresh, Window::INFINITE_SSTHRESH);
         assert_eq!(run(3_000, &[45_001; 8], &sample).0.ssthresh, Window::INFINITE_SSTHRESH);
@@ -167,14 +169,15 @@ mod tests {
     }
 
     #[test]
-    fn a_new_round_starts_anew_and_a_small_window_is_left_alone() {
-        let sample = AckSample { una: 1_001, nxt: 5_000, ..AckSample::default() };
+    fn a_round_begins_below_the_small_window_that_is_left_alone() {
+        let sample = sample(1_001, 5_000);
         let mut hystart = HyStart::new(Instant::ZERO, 1_000);
         let (mut world, mut window) = (World::new(), Window { cwnd: 15, ..Window::new() });
         hystart.on_ack(&mut world.cx(Instant::from_millis(1)), &mut window, &sample, 99_000, 40_000);
-        assert_eq!(hystart.samples, 0);
+        assert_eq!((hystart.samples, hystart.round_end), (0, 5_000));
+        assert_eq!(hystart.round_start, Instant::from_millis(1));
         window.cwnd = 16;
-        hystart.on_ack(&mut world.cx(Instant::from_millis(1)), &mut window, &sample, 99_000, 40_000);
-        assert_eq!((hystart.samples, hystart.round_end), (1, 5_000));
+        hystart.on_ack(&mut world.cx(Instant::from_millis(2)), &mut window, &sample, 99_000, 40_000);
+        assert_eq!((hystart.samples, hystart.round_start), (1, Instant::from_millis(1)));
     }
 }

@@ -64,7 +64,7 @@ impl HyStartPp {
             self.judge(cx, window);
         }
         if sample.una > self.window_end {
-            self.end_round(cx, window, sample.nxt);
+            self.end_round(cx, window, sample.flow.nxt);
         }
     }
 
@@ -111,6 +111,7 @@ mod tests {
     use super::*;
     use crate::base::Instant;
     use crate::base::testing::World;
+    use crate::path::congestion::Flow as Facts;
 
     struct Flow {
         hystart: HyStartPp,
@@ -128,7 +129,8 @@ mod tests {
         fn round(&mut self, delay_us: u32) {
             for _ in 0..9 {
                 self.una += 1;
-                let sample = AckSample { una: self.una, nxt: self.una + 8, ..AckSample::default() };
+                let flow = Facts { nxt: self.una + 8, ..Facts::default() };
+                let sample = AckSample { una: self.una, flow, ..AckSample::default() };
                 let mut cx = self.world.cx(Instant::ZERO);
                 self.hystart.on_ack(&mut cx, &mut self.window, &sample, delay_us);
             }

@@ -137,6 +137,7 @@ impl Model<'_> {
         flow.lost = flow.lost.wrapping_add(lost);
         flow.in_flight = self.window.cwnd.min(acked);
         flow.app_limited = !limited;
+        flow.nxt = self.una.saturating_add(u64::from(self.window.cwnd));
         (flow.srtt, flow.min_rtt) = (rtt.or(flow.srtt), rtt.or(flow.min_rtt));
         AckSample {
             flow: *flow,
@@ -150,7 +151,6 @@ impl Model<'_> {
             cwnd_limited: limited,
             paced,
             una: self.una,
-            nxt: self.una.saturating_add(u64::from(self.window.cwnd)),
             ..AckSample::default()
         }
     }

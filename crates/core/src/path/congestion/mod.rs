@@ -171,6 +171,8 @@ pub struct Flow {
     pub pacing_rate: u64,
     /// SO_MAX_PACING_RATE; `u64::MAX` for none.
     pub max_pacing_rate: u64,
+    /// Next sequence number to send, counted from the ISN without wrapping.
+    pub nxt: u64,
 }
 
 /// What one acknowledgement told.
@@ -204,8 +206,6 @@ pub struct AckSample {
     pub ece: bool,
     /// First unacknowledged sequence number after it, counted from the ISN without wrapping.
     pub una: u64,
-    /// Next sequence number to send, counted likewise.
-    pub nxt: u64,
 }
 
 /// What a controller wants of its transport at the moment.

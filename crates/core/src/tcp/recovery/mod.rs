@@ -115,7 +115,8 @@ pub(super) struct Env<'a, 'c> {
 impl Env<'_, '_> {
     /// The flow as the congestion controller sees it.
     pub(super) fn flow(&self) -> Flow {
-        self.path.flow(self.flight.mss, self.flight.in_flight(), self.flight.lost)
+        let flight = &self.flight;
+        self.path.flow(flight.mss, flight.in_flight(), flight.lost, flight.tx.nxt())
     }
 }
 

@@ -14,7 +14,7 @@ impl Sender {
         let prior = self.flight.packets_out;
         if self.flight.in_flight() == 0 {
             let last_sent = self.usage.last_sent;
-            let flow = path.flow(self.flight.mss, 0, self.flight.lost);
+            let flow = path.flow(self.flight.mss, 0, self.flight.lost, self.flight.tx.nxt());
             path.tell(cx, CaEvent::TxStart { last_sent }, &flow);
         }
         let departure = path.pacing.departure(cx.now);

@@ -15,7 +15,7 @@ fn round(cubic: &mut Cubic, window: &mut Window, now: &mut Instant, rtt: Duratio
             cwnd_limited: true,
             rtt: Some(rtt),
             una: 1,
-            nxt: 2,
+            flow: Flow { nxt: 2, ..Flow::default() },
             ..AckSample::default()
         };
         cubic.on_ack(&mut world.cx(*now), window, &sample);
