@@ -44,7 +44,10 @@ impl Receiver {
     /// The window: half of the buffer less what waits, and nothing when what it costs fills the buffer.
     #[must_use]
     pub(crate) fn window(&self, options: &SctpOptions) -> u32 {
-        if self.streams.charge() >= options.rcvbuf as usize {
+        let buffer = options.rcvbuf as usize;
+        // What the streams cost stays for good: it never closes the window by itself.
+        let streams = self.streams.stream_bytes().min(buffer / 2);
+        if self.streams.charge() + streams >= buffer {
             return 0;
         }
         let held = u32::try_from(self.streams.bytes()).unwrap_or(u32::MAX);

@@ -89,6 +89,7 @@ impl Assoc {
             }
         }
         let readable = self.rx.streams.is_readable();
+        self.rx.streams.begin_packet(inbound.chunks.len());
         for raw in Chunks::new(&inbound.chunks) {
             let parsed = raw.and_then(|raw| Chunk::parse(&raw).map(|chunk| (raw, chunk)));
             match parsed {
@@ -102,6 +103,7 @@ impl Assoc {
                 break;
             }
         }
+        cx.count.own.payload_copied_inside += self.rx.streams.end_packet() as u64;
         if reading.data && self.state != State::Closed {
             self.on_data_packet(cx, &reading);
         }

@@ -1,3 +1,5 @@
 //! Streams: messages in the order of their stream on the way out, and in again. A stream that was never used costs nothing.
+mod numbers;
+mod pieces;
 pub mod recv;
 pub mod send;

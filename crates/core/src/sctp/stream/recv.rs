@@ -2,11 +2,13 @@
 //!
 //! Fragments of a message have consecutive TSNs: neighbours are kept as one run, so that each costs one search. A complete message
 //! waits for its turn in its stream, or is read at once. A message that is larger than the buffer is handed over in parts.
+use super::numbers::Numbers;
+use super::pieces::{PIN_MAX, Pieces};
 use crate::base::limits::SCTP_CHUNK_OVERHEAD;
 use crate::sctp::message::{Received, RecvInfo};
 use crate::sctp::notification::{Notification, Subscriptions};
 use crate::sctp::tsn::Tsn;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use lowwater_wire::sctp::{DataFlags, DataRepr};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -18,14 +20,14 @@ struct Run {
     info: RecvInfo,
     begins: bool,
     ends: bool,
-    pieces: VecDeque<Bytes>,
+    pieces: Pieces,
     bytes: usize,
 }
 
 /// A message, or a part of one, that can be read.
 #[derive(Debug)]
 struct Part {
-    pieces: VecDeque<Bytes>,
+    pieces: Pieces,
     bytes: usize,
     info: RecvInfo,
     eor: bool,
@@ -57,7 +59,7 @@ pub struct RecvStreams {
     /// Complete messages that wait for others of their stream.
     waiting: BTreeMap<(u16, u16), Part>,
     /// The next number of each stream that has received an ordered message.
-    next_ssn: BTreeMap<u16, u16>,
+    next_ssn: Numbers,
     ready: VecDeque<Item>,
     partial: Option<Box<Partial>>,
     /// Complete messages that wait until the partial one is complete.
@@ -68,6 +70,20 @@ pub struct RecvStreams {
     pieces: usize,
     /// Notifications of ERROR chunks that wait to be read.
     remote_errors: usize,
+    frame: Frame,
+}
+
+/// The packet that is read.
+#[derive(Clone, Copy, Debug, Default)]
+struct Frame {
+    /// Its length in bytes: a piece of it pins so much.
+    len: usize,
+    /// What could be read before it.
+    ready: usize,
+    /// What it has brought costs so much.
+    charge: usize,
+    /// Bytes that were copied so that they do not pin it.
+    copied: usize,
 }
 
 impl RecvStreams {
@@ -81,6 +97,32 @@ impl RecvStreams {
     #[must_use]
     pub const fn charge(&self) -> usize {
         self.bytes + self.pieces * SCTP_CHUNK_OVERHEAD
+    }
+
+    /// The numbers of the streams that the peer has used cost so much. They stay.
+    #[must_use]
+    pub const fn stream_bytes(&self) -> usize {
+        self.next_ssn.bytes()
+    }
+
+    /// A packet of this many bytes begins.
+    pub fn begin_packet(&mut self, len: usize) {
+        self.frame = Frame { len, ready: self.ready.len(), charge: 0, copied: 0 };
+    }
+
+    /// It ends. Pieces in order leave in order, so that they pin little beside each other; but where a packet held hardly anything of
+    /// use they are copied. How many bytes were copied of all of it.
+    pub fn end_packet(&mut self) -> usize {
+        let frame = core::mem::take(&mut self.frame);
+        let mut copied = frame.copied;
+        if PIN_MAX * frame.charge < frame.len {
+            for item in self.ready.range_mut(frame.ready.min(self.ready.len())..) {
+                if let Item::Part(part) = item {
+                    copied += part.pieces.spare(frame.len, SCTP_CHUNK_OVERHEAD);
+                }
+            }
+        }
+        copied
     }
 
     /// Something can be read.
@@ -126,13 +168,16 @@ impl RecvStreams {
         };
         self.bytes += data.len();
         self.pieces += 1;
+        self.frame.charge += data.len() + SCTP_CHUNK_OVERHEAD;
         if header.flags.contains(DataFlags::WHOLE) {
             let bytes = data.len();
-            self.complete(Part { pieces: VecDeque::from([data]), bytes, info, eor: true });
+            self.complete(Part { pieces: Pieces::one(data), bytes, info, eor: true });
             return Ok(false);
         }
         let (begins, ends, bytes) = (header.flags.begin(), header.flags.end(), data.len());
-        let run = Run { end: tsn.0 + 1, info, begins, ends, pieces: VecDeque::from([data]), bytes };
+        let mut pieces = Pieces::one(data);
+        self.frame.copied += pieces.spare(self.frame.len, SCTP_CHUNK_OVERHEAD);
+        let run = Run { end: tsn.0 + 1, info, begins, ends, pieces, bytes };
         let (start, run) = self.join(tsn.0, run)?;
         if run.begins && run.ends {
             self.complete(Part { pieces: run.pieces, bytes: run.bytes, info: run.info, eor: true });
@@ -170,13 +215,14 @@ impl RecvStreams {
     }
 
     /// A message is complete: it is read now, or after others of its stream.
-    fn complete(&mut self, part: Part) {
+    fn complete(&mut self, mut part: Part) {
         if part.info.unordered {
             return self.deliver(part);
         }
         let (stream, ssn) = (part.info.stream, part.info.ssn);
-        let next = self.next_ssn.get(&stream).copied().unwrap_or(0);
+        let next = self.next_ssn.get(stream);
         if ssn != next {
+            self.frame.copied += part.pieces.spare(self.frame.len, SCTP_CHUNK_OVERHEAD);
             if let Some(old) = self.waiting.insert((stream, ssn), part) {
                 // Two messages under one number: the peer is confused, the later one counts.
                 self.forget(&old);
@@ -193,11 +239,12 @@ impl RecvStreams {
             self.deliver(part);
             next = next.wrapping_add(1);
         }
-        self.next_ssn.insert(stream, next);
+        self.next_ssn.set(stream, next);
     }
 
-    fn deliver(&mut self, part: Part) {
+    fn deliver(&mut self, mut part: Part) {
         if self.partial.is_some() {
+            self.frame.copied += part.pieces.spare(self.frame.len, SCTP_CHUNK_OVERHEAD);
             self.held.push_back(part);
         } else {
             self.ready.push_back(Item::Part(part));
@@ -215,9 +262,7 @@ impl RecvStreams {
         if self.partial.is_some() {
             return false;
         }
-        let turn = |run: &Run| {
-            run.info.unordered || self.next_ssn.get(&run.info.stream).copied().unwrap_or(0) == run.info.ssn
-        };
+        let turn = |run: &Run| run.info.unordered || self.next_ssn.get(run.info.stream) == run.info.ssn;
         // What is not acknowledged cumulatively might still be taken back.
         let found =
             self.runs.iter().find(|(_, r)| r.begins && r.end <= cum.0 + 1 && r.bytes >= least && turn(r));
@@ -256,7 +301,8 @@ impl RecvStreams {
         };
         let info = part.info;
         let want = part.bytes.min(max);
-        let (data, gone) = part.take(want);
+        let (data, gone) = part.pieces.take(want);
+        part.bytes -= want;
         let eor = part.bytes == 0 && part.eor;
         if part.bytes == 0 {
             self.ready.pop_front();
@@ -295,51 +341,17 @@ impl RecvStreams {
 }
 
 impl Run {
-    /// This run with the one behind it; the shorter one moves.
-    fn with(mut self, mut right: Self) -> Result<Self, Inconsistent> {
+    /// This run with the one behind it.
+    fn with(mut self, right: Self) -> Result<Self, Inconsistent> {
         let same =
             |a: &RecvInfo, b: &RecvInfo| (a.stream, a.ssn, a.unordered) == (b.stream, b.ssn, b.unordered);
         if !same(&self.info, &right.info) {
             return Err(Inconsistent);
         }
-        if self.pieces.len() >= right.pieces.len() {
-            self.pieces.append(&mut right.pieces);
-        } else {
-            while let Some(piece) = self.pieces.pop_back() {
-                right.pieces.push_front(piece);
-            }
-            self.pieces = right.pieces;
-        }
+        self.pieces = self.pieces.join(right.pieces);
         self.bytes += right.bytes;
         (self.end, self.ends) = (right.end, right.ends);
         Ok(self)
-    }
-}
-
-impl Part {
-    /// The first `want` bytes, copied together unless they lie in one piece; how many pieces are used up.
-    fn take(&mut self, want: usize) -> (Bytes, usize) {
-        self.bytes -= want;
-        let first_len = self.pieces.front().map_or(0, Bytes::len);
-        if want < first_len {
-            return (self.pieces.front_mut().map(|p| p.split_to(want)).unwrap_or_default(), 0);
-        }
-        if want == first_len {
-            let piece = self.pieces.pop_front();
-            return (piece.unwrap_or_default(), 1);
-        }
-        let (mut all, mut gone) = (BytesMut::with_capacity(want), 0);
-        while let Some(piece) = self.pieces.front_mut() {
-            let left = want - all.len();
-            if left < piece.len() {
-                all.extend_from_slice(&piece.split_to(left));
-                break;
-            }
-            all.extend_from_slice(piece);
-            self.pieces.pop_front();
-            gone += 1;
-        }
-        (all.freeze(), gone)
     }
 }
 

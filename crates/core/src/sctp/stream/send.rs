@@ -1,9 +1,10 @@
 //! Messages that wait to be sent, first come first served, and the numbers of their streams (RFC 9260 sections 6.5, 6.6, 6.9).
+use super::numbers::Numbers;
 use crate::base::Instant;
 use crate::sctp::message::SendInfo;
 use bytes::Bytes;
 use lowwater_wire::sctp::DataFlags;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 /// One message.
 #[derive(Clone, Debug)]
@@ -56,7 +57,7 @@ pub struct SendQueue {
     messages: VecDeque<Message>,
     bytes: usize,
     /// The next number of each stream that has sent an ordered message.
-    next_ssn: BTreeMap<u16, u16>,
+    next_ssn: Numbers,
 }
 
 impl SendQueue {
@@ -130,9 +131,8 @@ impl SendQueue {
             if info.unordered {
                 return 0;
             }
-            let next = self.next_ssn.entry(info.stream).or_insert(0);
-            let ssn = *next;
-            *next = next.wrapping_add(1);
+            let ssn = self.next_ssn.get(info.stream);
+            self.next_ssn.set(info.stream, ssn.wrapping_add(1));
             ssn
         });
         let end = message.data.len() <= max;

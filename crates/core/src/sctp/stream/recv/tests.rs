@@ -93,3 +93,54 @@ proptest! {
         prop_assert_eq!(s.charge(), 0);
     }
 }
+
+/// A frame of 1,500 bytes with a chunk of `len` bytes in it, put at `tsn`; whether the frame is still held.
+fn pinned(streams: &mut RecvStreams, tsn: u32, len: usize, flags: DataFlags, ssn: u16) -> bool {
+    let frame = Bytes::from(vec![7; 1_500]);
+    streams.begin_packet(frame.len());
+    let (tsn, header) = chunk(tsn, flags, 0, ssn);
+    streams.insert(tsn, &header, frame.slice(..len)).unwrap();
+    streams.end_packet();
+    !frame.is_unique()
+}
+
+#[test]
+fn a_small_chunk_does_not_pin_its_frame_wherever_it_waits() {
+    let waits = [(DataFlags::WHOLE, 0), (DataFlags::WHOLE, 5), (B, 0), (M, 0)];
+    for (flags, ssn) in waits {
+        assert!(!pinned(&mut RecvStreams::default(), 10, 20, flags, ssn), "{flags:?} {ssn}");
+        assert!(pinned(&mut RecvStreams::default(), 10, 200, flags, ssn), "{flags:?} {ssn}");
+    }
+    // Beside a message that is held up by one in parts.
+    let mut s = RecvStreams::default();
+    put(&mut s, chunk(1, B, 1, 0), 0).unwrap();
+    assert!(s.begin_partial(Tsn::initial(1), 1));
+    assert!(!pinned(&mut s, 10, 20, DataFlags::WHOLE, 0));
+    assert_eq!(s.charge(), 30 + 2 * SCTP_CHUNK_OVERHEAD);
+}
+
+#[test]
+fn chunks_that_fill_their_frame_are_not_copied_one_by_one() {
+    let (mut s, frame) = (RecvStreams::default(), Bytes::from(vec![7; 1_500]));
+    s.begin_packet(frame.len());
+    for n in 0..20 {
+        let (tsn, header) = chunk(n, DataFlags::WHOLE, 0, n as u16);
+        s.insert(tsn, &header, frame.slice(n as usize * 20..n as usize * 20 + 20)).unwrap();
+    }
+    assert_eq!(s.end_packet(), 0);
+    assert_eq!(read(&mut s).len(), 20);
+}
+
+#[test]
+fn streams_that_the_peer_has_used_cost_memory_and_no_more_than_their_numbers() {
+    let mut s = RecvStreams::default();
+    assert_eq!(s.stream_bytes(), 0);
+    for sid in 0..=u16::MAX {
+        let tsn = 1 + u32::from(sid);
+        put(&mut s, (Tsn::initial(tsn), DataRepr { flags: DataFlags::WHOLE, tsn, sid, ssn: 0, ppid: 0 }), 0)
+            .unwrap();
+        read(&mut s);
+    }
+    assert!(s.stream_bytes() <= 200_000, "{}", s.stream_bytes());
+    assert_eq!(s.charge(), 0);
+}
