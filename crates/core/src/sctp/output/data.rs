@@ -246,12 +246,14 @@ impl Assoc {
         }
     }
 
-    /// Another new chunk may join this packet: a message fits, or, in a packet of its own, a fragment of one that does not.
+    /// Another new chunk may join this packet: a message fits; a fragment of one that does not, if that costs no fragment more than
+    /// beginning in the next packet; or half a packet of it and more.
     fn may_add(&self, writing: &Writing, point: usize) -> bool {
         let Some(message) = self.tx.queue.front() else { return false };
         let (room, left) = (writing.bundle.room_for_data().min(point), message.data().len());
-        let fits = left <= room
-            || (room > 0 && (writing.data_bytes == 0 || message.is_begun()) && room >= point / 2);
+        let no_more = left > point && (left - room).div_ceil(point) < left.div_ceil(point);
+        let half = (writing.data_bytes == 0 || message.is_begun()) && room >= point / 2;
+        let fits = left <= room || (room > 0 && (no_more || half));
         fits && self.paths.get(writing.path).cwnd.has_room_in_packet()
             && self.check_new(writing.path, writing.bundle.len().min(writing.data_bytes as usize)).is_ok()
     }
