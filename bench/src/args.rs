@@ -4,10 +4,11 @@ use std::fmt::Display;
 use std::process::exit;
 
 /// Options of all benchmarks: each lets those of the others through, since `cargo xtask bench` hands its own to both of its programs.
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 11] = [
     "--busy-poll",
     "--flows",
     "--gb",
+    "--message",
     "--mtu",
     "--only",
     "--pairs",

@@ -3,6 +3,7 @@ use lowwater_core::base::{DeviceId, Instant, SocketId, Sysctl};
 use lowwater_core::device::pair::{Pair, Side};
 use lowwater_core::device::{DeviceCaps, QueueLimit};
 use lowwater_core::packet::Owner;
+use lowwater_core::sctp::SctpOptions;
 use lowwater_core::stack::{Config, ListenAddr, ListenOptions, Stack};
 use lowwater_core::tcp::SocketOptions;
 use std::net::SocketAddr;
@@ -21,6 +22,8 @@ pub struct Duo {
     pub now: Instant,
     pair: Pair,
     owners: Vec<Owner>,
+    /// Of associations.
+    listener: Option<SocketId>,
 }
 
 impl Duo {
@@ -48,7 +51,7 @@ impl Duo {
             stack.add_address(dev, [10, 0, 0, host].into(), 24).expect("a fresh stack takes an address");
             stack
         });
-        Self { stacks, dev, now, pair, owners: Vec::new() }
+        Self { stacks, dev, now, pair, owners: Vec::new(), listener: None }
     }
 
     /// Carries packets until nothing moves; `at` is the time to tell the stacks.
@@ -111,5 +114,29 @@ impl Duo {
             ends.push((client, server));
         }
         ends
+    }
+
+    /// Opens an association with these options on both sides and returns both ends of it.
+    ///
+    /// # Panics
+    /// As [`Duo::connect`].
+    pub fn associate(&mut self, options: &SctpOptions) -> (SocketId, SocketId) {
+        let [here, there] = [1, 2].map(|host| SocketAddr::from(([10, 0, 0, host], 5_001)));
+        let at = self.now;
+        let listener = match self.stacks[1].sctp_listen(at, &[there], 1, options.clone()) {
+            Ok(listener) => self.listener.insert(listener),
+            // There is one from the association before.
+            Err(_) => self.listener.as_mut().expect("the port is free"),
+        };
+        let listener = *listener;
+        let any = SocketAddr::new(here.ip(), 0);
+        let client = self.stacks[0].sctp_connect(at, &[there], &[any], options.clone()).expect("a free port");
+        loop {
+            let at = self.now.plus_nanos(1_000);
+            self.turn(at);
+            if let Ok((server, _)) = self.stacks[1].sctp_accept(at, listener) {
+                return (client, server);
+            }
+        }
     }
 }

@@ -4,4 +4,5 @@ pub mod args;
 pub mod counting;
 pub mod duo;
 pub mod hash;
+pub mod messages;
 pub mod single;

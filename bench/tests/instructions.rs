@@ -150,3 +150,26 @@ fn a_paced_megabyte_costs_about_the_same_by_either_pacer() {
         assert!(2 * internal <= 3 * fq && 2 * fq <= 3 * internal, "more than one and a half times");
     }
 }
+
+/// `sctp_cost` per message of 1,636 bytes; the number of messages is what it says.
+fn per_message(mtu: &str, mode: &str) -> Option<f64> {
+    let (program, args) = (env!("CARGO_BIN_EXE_sctp_cost"), [mtu, "1636", mode]);
+    let said = Command::new(program).args(args).output().expect("it runs").stdout;
+    let messages: f64 = String::from_utf8_lossy(&said).trim().parse().expect("a number of messages");
+    assert!(messages > 1_000.0, "{messages} messages");
+    Some(instructions(program, &args, "measured", 1)? as f64 / messages)
+}
+
+/// The commit's own path, and the usual one: a heartbeat timer that each packet arms costs something, and nothing else differs.
+#[test]
+fn a_lazy_heartbeat_saves_instructions_per_message() {
+    for mtu in ["65535", "1500"] {
+        let Some(eager) = per_message(mtu, "eager") else { return skipped() };
+        let lazy = per_message(mtu, "lazy").expect("valgrind was there a moment ago");
+        let saved = 100.0 * (eager / lazy - 1.0);
+        println!(
+            "sctp, MTU {mtu}: {lazy:.0} instructions per message of two stacks, {eager:.0} with an eager timer: {saved:.2} %"
+        );
+        assert!(lazy < eager && eager < 1.2 * lazy, "{lazy} and {eager}");
+    }
+}
