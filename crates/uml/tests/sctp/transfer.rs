@@ -1,0 +1,155 @@
+//! 1 byte, 1 MB, 10,000 messages on ten streams and some out of order, each way, and all the ways to close.
+use crate::host::{Host, PORT, Setting, with_guest, with_usrsctp};
+use crate::peer::plan;
+use bytes::Bytes;
+use lowwater_core::base::Error;
+use lowwater_core::sctp::{SendInfo, State};
+
+/// Everything to a peer that listens; it closes.
+fn to_the_peer(host: &mut Host) {
+    let a = host.connect();
+    host.send_all(a, &plan(10_000));
+    host.closed(a);
+    assert_eq!(host.stack.take_error(a), None, "the peer closed in good order");
+    let sctp = &host.stack.counters().sctp;
+    assert_eq!((sctp.shutdowns, sctp.aborteds, sctp.checksum_errors), (1, 0, 0));
+}
+
+/// Everything from a peer that opens; it closes, opens again and aborts.
+fn from_the_peer(host: &mut Host) {
+    let listener = host.listen();
+    let a = host.accept(listener);
+    host.answer(a);
+    host.closed(a);
+    let now = host.now();
+    assert_eq!(host.stack.sctp_recv(now, a, 1), Ok(None), "closed in good order");
+    let b = host.accept(listener);
+    host.closed(b);
+    assert_eq!(host.stack.take_error(b), Some(Error::Reset));
+    assert_eq!(host.stack.counters().sctp.passive_estabs, 2);
+}
+
+/// A little to a peer that listens; we close in good order, or abort.
+fn we_close(host: &mut Host, abort: bool) {
+    let a = host.connect();
+    host.send_all(a, &plan(100));
+    let now = host.now();
+    if abort {
+        host.stack.sctp_abort(now, a, b"enough").unwrap();
+    } else {
+        host.stack.sctp_shutdown(now, a).unwrap();
+    }
+    host.closed(a);
+    assert_eq!(host.stack.take_error(a), abort.then_some(Error::Aborted));
+}
+
+const LISTENS: Setting = Setting::new("serve 4");
+const WAITS: Setting = Setting::new("serve 4 wait");
+const CALLS: Setting = Setting::new("call 4 10.9.0.2");
+const LISTENS_6: Setting = Setting { v6: true, ..Setting::new("serve 6") };
+const CALLS_6: Setting = Setting { v6: true, ..Setting::new("call 6 fd09::2") };
+
+#[test]
+fn everything_arrives_at_the_kernel() {
+    with_guest(LISTENS, to_the_peer);
+}
+
+#[test]
+fn everything_arrives_at_the_kernel_over_a_bad_network() {
+    with_guest(Setting { netem: true, ..LISTENS }, |host| {
+        host.lose_one_of = 101;
+        to_the_peer(host);
+        let sctp = &host.stack.counters().sctp;
+        assert!(sctp.fast_retransmits + sctp.t3_retransmits > 0, "{sctp:?}");
+    });
+}
+
+#[test]
+fn everything_arrives_at_the_kernel_over_ipv6() {
+    with_guest(LISTENS_6, to_the_peer);
+}
+
+#[test]
+fn everything_arrives_at_the_kernel_over_udp() {
+    with_guest(Setting { udp: true, ..LISTENS }, to_the_peer);
+}
+
+#[test]
+fn everything_comes_from_the_kernel() {
+    with_guest(CALLS, from_the_peer);
+}
+
+#[test]
+fn everything_comes_from_the_kernel_over_a_bad_network() {
+    with_guest(Setting { netem: true, ..CALLS }, from_the_peer);
+}
+
+#[test]
+fn everything_comes_from_the_kernel_over_udp_and_ipv6() {
+    with_guest(Setting { udp: true, ..CALLS_6 }, from_the_peer);
+}
+
+#[test]
+fn the_kernel_hears_that_we_close() {
+    if let Some(said) = Some(with_guest(WAITS, |host| we_close(host, false))).filter(|said| !said.is_empty())
+    {
+        assert_eq!(said, "end\n");
+    }
+}
+
+#[test]
+fn the_kernel_hears_that_we_abort() {
+    if let Some(said) = Some(with_guest(WAITS, |host| we_close(host, true))).filter(|said| !said.is_empty()) {
+        assert_eq!(said, "Connection reset by peer\n");
+    }
+}
+
+#[test]
+fn the_kernel_refuses_where_nobody_listens() {
+    with_guest(Setting::new("idle"), |host| {
+        let a = host.open(&[], 0, PORT + 1);
+        host.closed(a);
+        assert_eq!(host.stack.take_error(a), Some(Error::Refused));
+        let now = host.now();
+        let _ = host.stack.sctp_send(now, a, Bytes::new(), SendInfo::default());
+        assert_eq!(host.state(a), State::Closed);
+    });
+}
+
+const OVER_UDP: Setting = Setting { udp: true, ..LISTENS };
+
+#[test]
+fn everything_arrives_at_usrsctp() {
+    with_usrsctp(OVER_UDP, to_the_peer);
+}
+
+#[test]
+fn everything_arrives_at_usrsctp_over_ipv6() {
+    with_usrsctp(Setting { udp: true, ..LISTENS_6 }, to_the_peer);
+}
+
+#[test]
+fn everything_arrives_at_usrsctp_though_packets_are_lost() {
+    with_usrsctp(OVER_UDP, |host| {
+        host.lose_one_of = 101;
+        to_the_peer(host);
+    });
+}
+
+#[test]
+fn everything_comes_from_usrsctp() {
+    with_usrsctp(Setting { udp: true, ..CALLS }, from_the_peer);
+}
+
+#[test]
+fn everything_comes_from_usrsctp_over_ipv6() {
+    with_usrsctp(Setting { udp: true, ..CALLS_6 }, from_the_peer);
+}
+
+#[test]
+fn usrsctp_hears_that_we_close_and_that_we_abort() {
+    for (abort, end) in [(false, "end\n"), (true, "Connection reset by peer\n")] {
+        let said = with_usrsctp(Setting { udp: true, ..WAITS }, |host| we_close(host, abort));
+        assert!(said.is_empty() || said == end, "{said}");
+    }
+}
