@@ -5,6 +5,8 @@ use std::fmt;
 pub(crate) const FAST_OPEN: u8 = 34;
 /// Kind of the experimental options that begin with a magic number (RFC 6994).
 pub(crate) const EXPERIMENT: u8 = 254;
+/// A signature by MD5 (RFC 2385).
+pub(crate) const MD5: u8 = 19;
 /// The magic number under which Fast Open was an experiment.
 pub(crate) const FAST_OPEN_MAGIC: [u8; 2] = [0xf9, 0x89];
 

@@ -358,6 +358,7 @@ impl Host {
             Kind::Listener(id) => self.forget(fd, Some(id))?,
             Kind::Conn(id) => {
                 let state = self.stack.tcp_state(id);
+                let resets = self.stack.tcp_needs_reset(id).unwrap_or(false);
                 let options = self.stack.options(id).cloned();
                 // What nobody has asked for yet can still be asked for.
                 let error = self.stack.take_error(id).map(Errno::from);
@@ -370,8 +371,8 @@ impl Host {
                 if let Ok(options) = options {
                     sock.options = options;
                 }
-                let silent = matches!(state, Ok(State::Close | State::TimeWait) | Err(_));
-                sock.error = if silent { error } else { Some(Errno::ECONNRESET) };
+                let told = resets || matches!(state, Ok(State::SynSent));
+                sock.error = if told { Some(Errno::ECONNRESET) } else { error };
                 sock.shut = 0;
                 self.forget(fd, None)?;
             }

@@ -154,6 +154,8 @@ drop_reasons! {
     TcpFlags = "tcp_flags",
     /// An acknowledgement for something never sent, or far too old (RFC 5961 section 5).
     TcpBadAck = "tcp_bad_ack",
+    /// A segment with a signature, which nobody here has a key for (RFC 2385, RFC 5925).
+    TcpSigned = "tcp_signed",
     /// Data after the application closed for receiving.
     TcpClosed = "tcp_closed",
     /// The accept backlog or the SYN queue is full.

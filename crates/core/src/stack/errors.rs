@@ -36,6 +36,15 @@ const fn drops_request(kind: IcmpKind, v6: bool) -> bool {
     }
 }
 
+/// Which errors say that there is no way to the peer for now (RFC 6069 section 4.1, by the codes that Linux takes).
+const fn says_disconnected(kind: IcmpKind, v6: bool) -> bool {
+    match kind {
+        IcmpKind::Unreachable(Unreachable::Net) => true,
+        IcmpKind::Unreachable(Unreachable::Host) => !v6,
+        _ => false,
+    }
+}
+
 impl Stack {
     /// Delivers an error to its flow; what fits no flow is dropped (RFC 5927 section 4).
     pub(super) fn icmp_error(&mut self, error: &IcmpError) {
@@ -72,7 +81,13 @@ impl Stack {
                 }
                 self.ip.lower_path_mtu(tuple.remote_ip, mtu, self.now);
             }
-            kind => conn.on_icmp(&mut cx, error_of(kind, tuple.is_v6()), seq),
+            kind => {
+                if says_disconnected(kind, tuple.is_v6()) {
+                    conn.on_disconnection(&mut cx, seq);
+                }
+                let accepted = entry.holder != Holder::Backlog;
+                conn.on_icmp(&mut cx, error_of(kind, tuple.is_v6()), seq, accepted);
+            }
         }
         self.settle(id, Turn::INPUT);
         true

@@ -131,7 +131,13 @@ impl Stack {
 
     /// The one place that decides whose segment it is.
     fn tcp_segment(&mut self, tuple: &Tuple, seg: Segment) {
-        match self.flow(tuple) {
+        let flow = self.flow(tuple);
+        // Dropped without a word, and before anything else is looked at: there are no keys (`tcp_inbound_hash`).
+        if seg.options.signed && !matches!(flow, Some(Flow::TimeWait(_))) {
+            self.env.count.tcp_ext.tcp_md5_unexpected += 1;
+            return self.env.count.dropped(DropWhy::TcpSigned);
+        }
+        match flow {
             Some(Flow::Conn(id)) => self.conn_input(id, tuple, seg),
             Some(Flow::Request(id)) => self.request_input(id, tuple, seg),
             Some(Flow::TimeWait(id)) => self.time_wait_input(id, tuple, &seg),

@@ -150,6 +150,17 @@ impl Stack {
         matches!(self.sockets.get(id).map(|e| &e.socket), Some(Socket::Tcp(conn)) if conn.is_deferred())
     }
 
+    /// Ending the connection now would reset it: the peer does not know yet that nothing more will come.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`]; [`Error::Unsupported`] on anything but a connection.
+    pub fn tcp_needs_reset(&self, id: SocketId) -> Result<bool, Error> {
+        match &self.sockets.get(id).ok_or(Error::NoSuchSocket)?.socket {
+            Socket::Tcp(conn) => Ok(conn.needs_reset()),
+            _ => Err(Error::Unsupported),
+        }
+    }
+
     /// TCP_QUICKACK as it reads back.
     ///
     /// # Errors

@@ -12,6 +12,8 @@ pub const ATO_MIN: Duration = Duration::from_millis(40);
 /// Longest delay while data comes in bulk, before the sysctl's maximum is applied.
 const ATO_BULK_MAX: u64 = 500_000_000;
 const ATO_MIN_NS: u64 = 40_000_000;
+/// Linux's jiffy, by which a delay is shorter than the smallest timeout.
+const TICK_US: u32 = 1_000;
 /// Duplicate ACKs that are never compressed, since the sender's fast retransmit counts them (`TCP_FASTRETRANS_THRESH`).
 const FAST_RETRANS_DUPACKS: u8 = 3;
 /// `TCP_MSS_DEFAULT`, `TCP_MIN_MSS` and the bare TCP header.
@@ -38,9 +40,11 @@ pub struct RttFacts {
     pub srtt: Duration,
     /// Retransmission timeout.
     pub rto: Duration,
+    /// The smallest that it can be, in microseconds.
+    pub rto_min_us: u32,
 }
 
-/// Sizes of one data segment, for the estimate of the peer's MSS.
+/// One data segment: sizes for the estimate of the peer's MSS, and what its sender waits for.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SegmentFacts {
     /// Payload bytes, all segments of a coalesced packet together.
@@ -55,6 +59,8 @@ pub struct SegmentFacts {
     pub remnant: bool,
     /// PSH: the application's write ends here.
     pub push: bool,
+    /// Its congestion mark is to be told soon.
+    pub marked: bool,
 }
 
 /// The state that `__tcp_ack_snd_check` looks at beside the policy's own.
@@ -135,15 +141,17 @@ impl AckPolicy {
         self.delay_max = if us > 200_000 { 50_000 } else { us.div_ceil(4) as u16 };
     }
 
-    /// With the longest delay of `other`.
-    pub const fn with_delay_max_of(self, other: &Self) -> Self {
-        Self { delay_max: other.delay_max, ..self }
+    /// With what the application has asked of `other`: the longest delay, and to wait for an answer to ride on.
+    pub const fn as_told(self, other: &Self) -> Self {
+        Self { delay_max: other.delay_max, pingpong: other.pingpong, ..self }
     }
 
-    /// The longest delay in microseconds (`tcp_delack_max`).
+    /// The longest delay in microseconds: what is asked for, and less than the smallest timeout, which would take the delay for a loss
+    /// (`tcp_delack_max`).
     #[must_use]
-    pub const fn delay_max_us(&self, sysctl: &Sysctl) -> u32 {
-        if self.delay_max != 0 { self.delay_max as u32 * 4 } else { sysctl.tcp_delack_max_us }
+    pub fn delay_max_us(&self, sysctl: &Sysctl, rto_min_us: u32) -> u32 {
+        let asked = if self.delay_max != 0 { self.delay_max as u32 * 4 } else { sysctl.tcp_delack_max_us };
+        asked.min(rto_min_us.max(2 * TICK_US) - TICK_US)
     }
 
     /// The connection is established: silence counts from here (`lrcvtime`).
@@ -206,9 +214,10 @@ impl AckPolicy {
         self.pending |= OWED;
     }
 
-    /// Decides that the ACK goes out with the next run of the output (`tcp_send_ack`).
+    /// Decides that an ACK goes out with the next run of the output (`tcp_send_ack`). One that nobody owed, as a challenge or the news
+    /// of a window, takes nothing of the quick budget (`tcp_dec_quickack_mode`).
     pub const fn send_now(&mut self) {
-        self.pending |= OWED | DUE;
+        self.pending |= DUE;
     }
 
     /// Owes one ACK for each of `segments` beyond a hole, however few packets and turns they came in: without SACK their number
@@ -379,7 +388,7 @@ impl AckPolicy {
 
     fn delay(&mut self, cx: &Cx<'_>, rtt: RttFacts) {
         let mut ato = u64::from(self.ato);
-        let max = u64::from(self.delay_max_us(cx.sysctl)) * 1_000;
+        let max = u64::from(self.delay_max_us(cx.sysctl, rtt.rto_min_us)) * 1_000;
         if ato > ATO_MIN_NS {
             let mut bound = if self.pingpong || self.pending & PUSHED != 0 { max } else { ATO_BULK_MAX };
             if !rtt.srtt.is_zero() {

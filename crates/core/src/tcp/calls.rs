@@ -388,6 +388,7 @@ impl Conn {
 
     /// TCP_QUICKACK.
     pub fn set_quickack(&mut self, cx: &Cx<'_>, value: u32) {
-        self.rx.set_quickack(cx, value);
+        let open = matches!(self.state, State::Established | State::CloseWait);
+        self.rx.set_quickack(cx, value, open);
     }
 }

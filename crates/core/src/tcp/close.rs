@@ -78,17 +78,31 @@ impl Conn {
             }
             return;
         }
-        self.send_reset(cx);
+        if unread || self.needs_reset() {
+            self.send_reset(cx);
+        }
         self.finish(cx, None);
     }
 
-    /// Ends the connection at once; the peer gets a reset.
+    /// Ends the connection at once; the peer gets a reset where it could wait for more.
     pub fn abort(&mut self, cx: &mut Cx<'_>) {
         self.app.orphan = true;
-        if self.state != State::TimeWait {
+        if self.needs_reset() {
             self.send_reset(cx);
         }
         self.finish(cx, Some(Error::Aborted));
+    }
+
+    /// The peer does not know yet that nothing more will come (`tcp_need_reset`; `tcp_disconnect` for the last two states).
+    #[must_use]
+    pub fn needs_reset(&self) -> bool {
+        match self.state {
+            State::Established | State::CloseWait | State::FinWait1 | State::FinWait2 | State::SynRecv => {
+                true
+            }
+            State::Closing | State::LastAck => !self.tx.queue_ref().unsent.is_empty(),
+            _ => false,
+        }
     }
 
     /// Closed when our side was done: a small object waits for the peer's (see [`Conn::fate`]), or with TCP_LINGER2 below zero

@@ -56,6 +56,8 @@ pub(super) struct App {
     pub(super) notice: Notice,
     /// It saw "full" and waits for room (SOCK_NOSPACE).
     pub(super) nospace: bool,
+    /// Something was acknowledged since the last round of output.
+    pub(super) acked: bool,
     /// It will read nothing more.
     pub(super) rcv_shutdown: bool,
     /// It will write nothing more.
@@ -295,6 +297,20 @@ impl Conn {
         let wanted = u64::from(self.path.congestion.wishes().sndbuf_expand) * segments * per_mss;
         let wanted = wanted.min(u64::from(cx.sysctl.tcp_wmem.max)) as u32;
         self.app.sndbuf = self.app.sndbuf.max(wanted);
+    }
+
+    /// After an acknowledgement, and what it let out: where the congestion window has room all the same, the buffer was what held the
+    /// sender (`tcp_new_space`).
+    pub(super) fn offer_space(&mut self, cx: &Cx<'_>) {
+        let acked = core::mem::take(&mut self.app.acked);
+        if !acked || !self.app.nospace {
+            return;
+        }
+        if self.tx.in_flight() < self.path.window.cwnd {
+            self.expand_sndbuf(cx);
+            self.path.window.stamp = cx.now;
+        }
+        self.check_space(cx);
     }
 
     /// A waiter that saw "full" is told once the rule turns true (`tcp_check_space`). Called after every event that lowers the

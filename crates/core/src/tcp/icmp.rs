@@ -7,19 +7,27 @@ use crate::base::{Cx, Error};
 
 impl Conn {
     /// An error that names this flow. During the handshake it ends the attempt; later it only explains a timeout, since anybody
-    /// could have sent it.
-    pub fn on_icmp(&mut self, cx: &mut Cx<'_>, error: Error, seq: Option<Seq>) {
+    /// could have sent it. So it does once a connection that came with its SYN is `accepted`.
+    pub fn on_icmp(&mut self, cx: &mut Cx<'_>, error: Error, seq: Option<Seq>, accepted: bool) {
         if !self.names_our_data(seq) {
             cx.count.tcp_ext.out_of_window_icmps += 1;
             return;
         }
         match self.state {
+            State::SynRecv if self.is_child() && accepted => self.app.soft_error = Some(error),
             State::SynSent | State::SynRecv => {
                 cx.count.tcp.attempt_fails += 1;
                 self.finish(cx, Some(error));
             }
             State::Close | State::TimeWait => {}
             _ => self.app.soft_error = Some(error),
+        }
+    }
+
+    /// A router says that it does not know the way any more, and quotes what timed out: that was no congestion (RFC 6069 section 4.2).
+    pub fn on_disconnection(&mut self, cx: &mut Cx<'_>, seq: Option<Seq>) {
+        if seq == Some(self.tx.snd_una()) && self.tx.revert_backoff(cx, &mut self.path) {
+            self.on_rto(cx);
         }
     }
 
@@ -62,8 +70,10 @@ impl Conn {
         self.tx.set_mss(mss);
     }
 
-    /// Between SND.UNA and SND.NXT: nobody off the path knows such a number (RFC 5927 section 4.1).
+    /// Between SND.UNA and SND.NXT: nobody off the path knows such a number (RFC 5927 section 4.1). Of a connection that came with its SYN also
+    /// the number of its SYN-ACK.
     fn names_our_data(&self, seq: Option<Seq>) -> bool {
-        seq.is_none_or(|seq| seq.between(self.tx.snd_una(), self.tx.snd_nxt()))
+        let first = self.tx.snd_una() - u32::from(self.is_child());
+        seq.is_none_or(|seq| seq.between(first, self.tx.snd_nxt()))
     }
 }

@@ -18,6 +18,7 @@ const OPT_WSCALE: u8 = 4;
 const OPT_ECN: u8 = 8;
 const OPT_ECN_SEEN: u8 = 16;
 const OPT_SYN_DATA: u8 = 32;
+const OPT_TFO_CHILD: u8 = 128;
 
 /// Fills a buffer from the front in little endian.
 struct Writer<'a> {
@@ -334,6 +335,7 @@ impl Conn {
             (self.peer.ecn, OPT_ECN),
             (self.path.ecn.ect_seen(), OPT_ECN_SEEN),
             (self.rest.stats.fast.has(fact::DATA_ACKED), OPT_SYN_DATA),
+            (self.rest.stats.fast.has(fact::CHILD), OPT_TFO_CHILD),
         ];
         bits.into_iter().fold(0, |all, (on, bit)| if on { all | bit } else { all })
     }
@@ -366,7 +368,8 @@ impl Conn {
 
     fn receiving(&self, info: &mut TcpInfo, cx: &Cx<'_>) {
         let stats = &self.rest.stats;
-        info.ato = micros(self.rx.ack.ato()).min(self.rx.ack.delay_max_us(cx.sysctl));
+        info.ato = micros(self.rx.ack.ato())
+            .min(self.rx.ack.delay_max_us(cx.sysctl, self.path.rtt.rto_min_us(cx.sysctl)));
         info.rcv_mss = self.rx.ack.rcv_mss();
         info.last_data_recv = cx.now.since(self.rx.ack.last_data_at()).as_millis() as u32;
         info.last_ack_recv = cx.now.since(stats.last_ack_recv).as_millis() as u32;

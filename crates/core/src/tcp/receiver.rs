@@ -19,6 +19,9 @@ mod tests;
 /// Payload from which a segment says something about the overhead of later ones.
 const GROW_MIN_BYTES: u32 = 128;
 
+/// Segments that are acknowledged one by one after a congestion mark.
+const QUICK_AFTER_CE: u32 = 2;
+
 /// One data segment, acceptable and stripped of its headers.
 #[derive(Debug)]
 pub struct Arrival {
@@ -42,6 +45,8 @@ pub struct Arrival {
     pub ip_header_bytes: u32,
     /// Header prediction holds for it, so that Linux does not look at the limit of the buffer.
     pub predicted: bool,
+    /// The codepoint of its IP header is news that the peer waits for (`tcp_data_ecn_check`).
+    pub marked: bool,
 }
 
 /// What became of a data segment.
@@ -126,7 +131,7 @@ impl Receiver {
         self.intake.window.establish(cx.sysctl);
         let (advmss, wnd) = (self.intake.window.advmss(), self.intake.window.wnd());
         let policy = AckPolicy::new(initial_rcv_mss(advmss, u32::from(with.mss), wnd));
-        self.ack = policy.with_delay_max_of(&self.ack);
+        self.ack = policy.as_told(&self.ack);
         self.ack.began(cx.now);
         self.intake.establish(cx.now);
     }
@@ -301,7 +306,15 @@ impl Receiver {
         if seq.at_or_after(self.intake.nxt() + open.max(1)) {
             return self.refuse();
         }
-        let facts = SegmentFacts { payload_bytes, gso_size, header_bytes, truesize, remnant, push };
+        let facts = SegmentFacts {
+            payload_bytes,
+            gso_size,
+            header_bytes,
+            truesize,
+            remnant,
+            push,
+            marked: arrival.marked,
+        };
         if seq.after(self.intake.nxt()) {
             if !self.sack_ok {
                 // A single segment says no size.
@@ -338,6 +351,7 @@ impl Receiver {
             cx.count.tcp_ext.tcp_rcv_q_drop += 1;
             // The peer learns at once that there is no room, although its window said so (ICSK_ACK_NOMEM).
             self.intake.window.shut();
+            self.ack.schedule();
             self.ack.send_now();
             return Received { dropped: true, readable: true, ..Received::default() };
         }
@@ -371,6 +385,7 @@ impl Receiver {
         fin: bool,
         facts: &SegmentFacts,
     ) -> Received {
+        self.hurry_mark(facts);
         if !self.make_room(cx, seq) {
             cx.count.tcp_ext.tcp_ofo_drop += 1;
             return Received { dropped: true, readable: self.is_readable(), ..Received::default() };
@@ -400,8 +415,17 @@ impl Receiver {
         self.measure_rcv_mss(facts);
         self.intake.measure_rtt(cx.now);
         self.ack.on_data(cx.now, rtt, self.intake.window.wnd());
+        self.hurry_mark(facts);
         if facts.payload_bytes >= GROW_MIN_BYTES {
             self.grow_window(cx, self.intake.queue.truesize(), facts);
+        }
+    }
+
+    /// The next segments after a congestion mark are acknowledged one by one, so that the sender hears of it soon. In order that comes after the
+    /// quick ACKs of a start, which it does not take away.
+    fn hurry_mark(&mut self, facts: &SegmentFacts) {
+        if facts.marked {
+            self.enter_quickack(QUICK_AFTER_CE);
         }
     }
 
@@ -496,23 +520,23 @@ impl Receiver {
         offer.wnd
     }
 
-    /// Acknowledges the next segments one by one (ECN's CE, two for `tcp_ecn_check_ce`).
+    /// Acknowledges the next segments one by one.
     pub fn enter_quickack(&mut self, max: u32) {
         self.ack.enter_quick(self.intake.window.wnd(), max);
     }
 
-    /// TCP_QUICKACK (`__tcp_sock_set_quickack`).
-    pub fn set_quickack(&mut self, cx: &Cx<'_>, value: u32) {
+    /// TCP_QUICKACK (`__tcp_sock_set_quickack`); `open` says that the peer may still send.
+    pub fn set_quickack(&mut self, cx: &Cx<'_>, value: u32, open: bool) {
         if value == 0 {
             return self.ack.set_pingpong(true);
         }
         self.ack.set_pingpong(false);
-        if self.ack.owed() {
+        if open && self.ack.owed() {
             self.ack.push();
             self.cleanup(cx, true, false);
-        }
-        if value & 1 == 0 {
-            self.ack.set_pingpong(true);
+            if value & 1 == 0 {
+                self.ack.set_pingpong(true);
+            }
         }
     }
 

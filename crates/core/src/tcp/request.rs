@@ -12,8 +12,6 @@ use lowwater_wire::tcp::{FastOpenCookie, TcpFlags, TcpOptions, TcpRepr};
 
 /// First retransmission of a SYN or SYN-ACK (`TCP_TIMEOUT_INIT`, RFC 6298 section 2.1).
 pub(super) const TIMEOUT_INIT: Duration = Duration::from_secs(1);
-/// Longest time between two SYN-ACKs (`TCP_RTO_MAX`).
-const RTO_MAX: Duration = Duration::from_secs(120);
 
 /// A connection before the handshake's last segment. It holds no buffers. One that was accepted with data in its SYN (TCP Fast
 /// Open) lives on inside the connection until the SYN-ACK is acknowledged.
@@ -178,6 +176,11 @@ impl Request {
         self.sent.acked = true;
     }
 
+    /// The window that a SYN-ACK can tell of, without a scale: nobody has offered more yet (`tcp_synack_window`).
+    fn synack_window(&self) -> u32 {
+        self.window.rcv_wnd.min(65_535)
+    }
+
     /// The SYN-ACK, the first one with a Fast Open cookie where one is due.
     pub fn syn_ack(&mut self, cx: &mut Cx<'_>, cookie: Option<FastOpenCookie>) -> Outgoing {
         self.sent.last = cx.now;
@@ -191,7 +194,7 @@ impl Request {
             seq: self.setup.isn.0,
             ack: self.rcv_nxt.0,
             flags,
-            window: self.window.rcv_wnd.min(65_535) as u16,
+            window: self.synack_window() as u16,
             urgent: 0,
             options: TcpOptions { fastopen: cookie, ..self.peer.syn_options(cx.now) },
         });
@@ -281,7 +284,7 @@ impl Request {
             self.sent.again = self.sent.again.saturating_add(1);
             cx.count.tcp_ext.tcp_syn_retrans += 1;
             cx.count.tcp.retrans_segs += 1;
-            self.deadline = cx.now + self.patience();
+            self.deadline = cx.now + self.patience(cx);
             return RequestVerdict::Reply(self.syn_ack(cx, None));
         };
         RequestVerdict::Reply(Outgoing::control(TcpRepr {
@@ -290,7 +293,7 @@ impl Request {
             seq: seq.0,
             ack: self.rcv_nxt.0,
             flags: TcpFlags::ACK,
-            window: (self.window.rcv_wnd >> self.peer.rcv_wscale).min(65_535) as u16,
+            window: (self.synack_window() >> self.peer.rcv_wscale) as u16,
             urgent: 0,
             options: self.peer.options(cx.now),
         }))
@@ -298,7 +301,7 @@ impl Request {
 
     fn in_window(&self, seg: &Segment) -> bool {
         let nxt = self.rcv_nxt;
-        let end = nxt + self.window.rcv_wnd;
+        let end = nxt + self.synack_window();
         let seg_end = seg.seq + seg.seq_len();
         seg.seq == nxt
             || (seg_end.after(nxt) && seg.seq.before(end))
@@ -320,7 +323,7 @@ impl Request {
             return RequestTimeout::Expired;
         }
         self.sent.timeouts = timeouts.saturating_add(1);
-        self.deadline = cx.now + self.patience();
+        self.deadline = cx.now + self.patience(cx);
         if !resend {
             return RequestTimeout::NotYet;
         }
@@ -334,8 +337,7 @@ impl Request {
             return None;
         }
         self.sent.timeouts = self.sent.timeouts.saturating_add(1);
-        let max = Duration::from_millis(u64::from(cx.sysctl.tcp_rto_max_ms));
-        self.deadline = cx.now + self.patience().min(max);
+        self.deadline = cx.now + self.patience(cx);
         Some(self.again(cx))
     }
 
@@ -365,9 +367,11 @@ impl Request {
         retries
     }
 
-    /// Time until the SYN-ACK is sent again: tcp_rto_max_ms is for connections (`tcp_reqsk_timeout`).
-    fn patience(&self) -> Duration {
-        TIMEOUT_INIT.saturating_mul(1 << self.sent.timeouts.min(16)).min(RTO_MAX)
+    /// Time until the SYN-ACK is sent again, at most the listener's TCP_RTO_MAX_MS (`tcp_reqsk_timeout` since Linux 6.19).
+    fn patience(&self, cx: &Cx<'_>) -> Duration {
+        let own = self.setup.options.rto_max_ms;
+        let max = if own != 0 { own } else { cx.sysctl.tcp_rto_max_ms };
+        TIMEOUT_INIT.saturating_mul(1 << self.sent.timeouts.min(16)).min(Duration::from_millis(max.into()))
     }
 
     /// What the connection takes over, while the request lives on.

@@ -26,20 +26,26 @@ impl SendWindow {
         Self { wnd, wl1, sml: iss, pushed: iss, pushed_one: iss, up: iss, last_departure: Instant::ZERO }
     }
 
-    /// Takes the window of an acceptable ACK (RFC 9293 section 3.10.7.4; `tcp_ack_update_window`). True when it changed.
-    pub(super) fn update(&mut self, una: Seq, ack: Seq, seq: Seq, wnd: u32) -> bool {
-        let newer =
+    /// Takes the window of an acceptable ACK (RFC 9293 section 3.10.7.4; `tcp_ack_update_window`).
+    pub(super) fn update(&mut self, una: Seq, ack: Seq, seq: Seq, wnd: u32) -> Update {
+        let taken =
             ack.after(una) || seq.after(self.wl1) || (seq == self.wl1 && (wnd > self.wnd || wnd == 0));
-        if !newer {
-            return false;
+        if !taken {
+            return Update::default();
         }
         self.wl1 = seq;
-        if self.wnd == wnd {
-            return false;
-        }
-        self.wnd = wnd;
-        true
+        let changed = core::mem::replace(&mut self.wnd, wnd) != wnd;
+        Update { taken, changed }
     }
+}
+
+/// What an ACK said of the window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Update {
+    /// It is news, even of the same size: such an ACK is no duplicate (`FLAG_WIN_UPDATE`).
+    pub(super) taken: bool,
+    /// SND.WND is another one now.
+    pub(super) changed: bool,
 }
 
 #[cfg(test)]
@@ -49,14 +55,15 @@ mod tests {
     #[test]
     fn an_old_segment_does_not_change_the_window() {
         let mut w = SendWindow::new(1_000, Seq(10), Seq(0));
-        assert!(!w.update(Seq(5), Seq(5), Seq(9), 2_000), "seq before wl1, nothing new acknowledged");
-        assert!(w.update(Seq(5), Seq(5), Seq(10), 2_000), "same segment, larger window");
-        assert!(!w.update(Seq(5), Seq(5), Seq(10), 500), "same segment, smaller window: reordered");
-        assert!(w.update(Seq(5), Seq(6), Seq(10), 500), "new data acknowledged");
+        let (old, same) = (Update::default(), Update { taken: true, changed: false });
+        let new = Update { taken: true, changed: true };
+        assert_eq!(w.update(Seq(5), Seq(5), Seq(9), 2_000), old, "seq before wl1, nothing new acknowledged");
+        assert_eq!(w.update(Seq(5), Seq(5), Seq(10), 2_000), new, "same segment, larger window");
+        assert_eq!(w.update(Seq(5), Seq(5), Seq(10), 500), old, "same segment, smaller window: reordered");
+        assert_eq!(w.update(Seq(5), Seq(6), Seq(10), 500), new, "new data acknowledged");
         assert_eq!(w.wnd, 500);
-        assert!(
-            w.update(Seq(6), Seq(6), Seq(10), 0),
-            "same segment, closed: probes find out (`tcp_may_update_window`)"
-        );
+        assert_eq!(w.update(Seq(6), Seq(6), Seq(11), 500), same, "behind data of the peer");
+        let closed = w.update(Seq(6), Seq(6), Seq(11), 0);
+        assert_eq!(closed, new, "same segment, closed: probes find out (`tcp_may_update_window`)");
     }
 }

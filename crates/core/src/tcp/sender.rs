@@ -34,7 +34,7 @@ pub struct AckIn<'a> {
     /// The segment carries data, SYN or FIN.
     pub has_data: bool,
     /// It changed the peer's window.
-    pub window_changed: bool,
+    pub window_taken: bool,
     /// It carries ECE and ECN is in use.
     pub ece: bool,
     /// The connection was accepted with its SYN, and its SYN-ACK was not acknowledged before (`fastopen_rsk`).
@@ -457,11 +457,14 @@ impl Sender {
 
     /// A retransmission that was proposed before the present MSS was known: SACK blocks of the receiving side may have come
     /// since, and a segment that was full before them would not pass the path. None when it has been acknowledged since.
-    pub fn refit(&mut self, proposed: Resend) -> Option<Resend> {
-        if proposed.len <= u32::from(self.flight.mss) {
+    /// Nor does it pass a window that has shrunk: what fits of it goes, and of a shut one the head as a probe (`__tcp_retransmit_skb`).
+    pub fn refit(&mut self, proposed: Resend, wnd_end: Seq) -> Option<Resend> {
+        let wnd_end = self.offset(wnd_end);
+        let fits = proposed.crossing || proposed.start + u64::from(proposed.len) <= wnd_end;
+        if fits && proposed.len <= u32::from(self.flight.mss) {
             return Some(proposed);
         }
-        self.resend(proposed.start, 1, u64::MAX)
+        self.resend(proposed.start, 1, wnd_end)
     }
 
     /// The SYN of a simultaneous open, to be sent as a SYN-ACK with [`Self::commit_rto`].
@@ -489,6 +492,28 @@ impl Sender {
     #[must_use]
     pub const fn patience_began(&self) -> Option<Instant> {
         self.recovery.undo.stamp
+    }
+
+    /// Since when retransmissions have brought nothing, or the head has waited for its first.
+    #[must_use]
+    pub fn fruitless_since(&self) -> Option<Instant> {
+        self.patience_began().or_else(|| self.flight.tx.first().map(|(_, head)| head.sent_at))
+    }
+
+    /// A router could not reach the peer: what the timeout met was no congestion, so its last doubling is taken back (RFC 6069 section 4.2;
+    /// `tcp_ld_RTO_revert`). True when the timeout would have been over by now.
+    pub fn revert_backoff(&mut self, cx: &mut Cx<'_>, path: &mut Path) -> bool {
+        let Some((_, head)) = self.flight.tx.first() else { return false };
+        if self.retransmits() == 0 || path.rtt.backoff() == 0 {
+            return false;
+        }
+        path.rtt.take_back_backoff();
+        let at = head.sent_at + path.rtt.rto(cx.sysctl);
+        let over = at <= cx.now;
+        if !over {
+            self.timer.set(cx, TimerKind::Rto, at);
+        }
+        over
     }
 
     /// The RTO timer fires no later than `limit` after the first retransmission (`tcp_clamp_rto_to_user_timeout`).
@@ -616,7 +641,7 @@ impl Sender {
         let mut facts = 0;
         let told = [
             (input.has_data, fact::DATA),
-            (input.window_changed, fact::WIN_UPDATE),
+            (input.window_taken, fact::WIN_UPDATE),
             (input.ece, fact::ECE),
             (input.child, fact::CHILD),
         ];

@@ -110,11 +110,11 @@ impl Conn {
         }
     }
 
-    fn on_rto(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn on_rto(&mut self, cx: &mut Cx<'_>) {
         // A peer that closed its window while data was in flight still acknowledges; it is alive (`tcp_retransmit_timer`).
         let zero_window = self.snd.wnd == 0 && self.state.is_synchronized() && !self.app.orphan;
         if zero_window {
-            if cx.now.since(self.rest.stats.last_ack_recv) > self.path.rtt.rto_max(cx.sysctl) {
+            if self.shut_for_too_long(cx) {
                 self.give_up(cx);
                 return;
             }
@@ -136,6 +136,19 @@ impl Conn {
         self.out.timeout = self.tx.on_rto(cx, &mut self.path, kind).map(Box::new);
         self.clamp_rto(cx);
         self.out.try_resend();
+    }
+
+    /// A window that is shut over data in flight: patience ends when the peer says nothing more and retransmissions bring nothing for
+    /// twice the longest RTO, or for TCP_USER_TIMEOUT, which does not ask what the peer says (`tcp_rtx_probe0_timed_out`).
+    fn shut_for_too_long(&self, cx: &Cx<'_>) -> bool {
+        let fruitless = self.tx.fruitless_since().map_or(Duration::ZERO, |since| cx.now.since(since));
+        let longest = self.path.rtt.rto_max(cx.sysctl) * 2;
+        let user = self.user_timeout();
+        if user.is_some_and(|user| fruitless >= user) {
+            return true;
+        }
+        let patience = user.map_or(longest, |user| user.min(longest));
+        cx.now.since(self.rest.stats.last_ack_recv) > patience && fruitless > patience
     }
 
     /// Whether the timeout doubles.

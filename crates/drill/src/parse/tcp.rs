@@ -2,7 +2,7 @@
 use super::Scope;
 use crate::cursor::Cursor;
 use crate::failure::Failure;
-use crate::options::{self, EXPERIMENT, FAST_OPEN, FAST_OPEN_MAGIC, TcpOption};
+use crate::options::{self, EXPERIMENT, FAST_OPEN, FAST_OPEN_MAGIC, MD5, TcpOption};
 use crate::script::TcpSpec;
 use lowwater_wire::tcp::TcpFlags;
 
@@ -149,9 +149,8 @@ fn option(c: &mut Cursor<'_>, scope: &Scope<'_>) -> Result<TcpOption, Box<Failur
             }
             TcpOption::Other(kind, hex(c, scope)?)
         }
-        "md5" => {
-            return c.fail("'md5': the stack has no MD5 signatures (RFC 2385), so no script can use them");
-        }
+        // To be dropped: the stack signs nothing.
+        "md5" => TcpOption::Other(MD5, hex(c, scope)?),
         other => {
             let names = "mss, wscale, sackOK, sack, TS, nop, eol, FO, FOEXP, opt KIND HEX";
             return c.fail(format!("'{other}' is no TCP option; there are {names}"));

@@ -138,7 +138,7 @@ fn mistakes_name_their_line() {
         ("0 > X 0:0(0)", "flag"),
         ("0 > S 0:0(0) <mss 1460,nop>", "pad"),
         ("0 > S 0:0(0) <teapot>", "teapot"),
-        ("0 > S 0:0(0) <md5 00>", "no MD5"),
+        ("0 > S 0:0(0) <md5 0>", "hexadecimal"),
         ("0 > S 0:0(0) <FO 123,nop>", "hexadecimal"),
         ("0 > S 0:0(0) <sack,nop,nop>", "needs blocks"),
         ("0 frob(SO_NONSENSE) = 0", "SO_NONSENSE"),

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 /// What packetdrill's program begins with stands for nothing here: a failure names the file and the line by these two.
 const HEAD: &str = "_file, _line = None, 0\n";
 /// Constants that snippets have. packetdrill knows all but the last one.
-const CONSTANTS: [&str; 21] = [
+const CONSTANTS: [&str; 24] = [
     "TCP_ESTABLISHED",
     "TCP_SYN_SENT",
     "TCP_SYN_RECV",
@@ -30,6 +30,9 @@ const CONSTANTS: [&str; 21] = [
     "TCPI_OPT_ECN",
     "TCPI_OPT_SYN_DATA",
     "TCPI_OPT_SACK",
+    "TCPI_OPT_ECN_SEEN",
+    "TCPI_OPT_USEC_TS",
+    "TCPI_OPT_TFO_CHILD",
 ];
 
 impl Runner<'_> {

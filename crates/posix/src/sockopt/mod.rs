@@ -5,7 +5,7 @@ mod plain;
 mod socket;
 mod tcp;
 
-use crate::abi::{IPPROTO_TCP, SO_RCVLOWAT, SOL_IP, SOL_IPV6, SOL_SOCKET};
+use crate::abi::{IPPROTO_TCP, SO_RCVLOWAT, SOL_IP, SOL_IPV6, SOL_SOCKET, SOL_TCP, TCP_QUICKACK};
 use crate::call::{Fd, Optval, Reply};
 use crate::errno::Errno;
 use crate::files::{Kind, Sock};
@@ -151,8 +151,13 @@ impl Host {
     pub(crate) fn apply_late_options(&mut self, fd: Fd) {
         let Ok(sock) = self.files.sock(fd) else { return };
         let (kind, lowat) = (sock.kind, sock.plain(SOL_SOCKET, SO_RCVLOWAT));
+        let waits = sock.knobs.plain.get(&(SOL_TCP, TCP_QUICKACK)) == Some(&0);
         if let (Kind::Conn(id), 2..) = (kind, lowat) {
             let set = self.stack.tcp_set_rcvlowat(self.now, id, lowat.unsigned_abs());
+            debug_assert_eq!(set, Ok(()), "a connection that was just made");
+        }
+        if let (Kind::Conn(id), true) = (kind, waits) {
+            let set = self.stack.tcp_set_quickack(self.now, id, 0);
             debug_assert_eq!(set, Ok(()), "a connection that was just made");
         }
     }

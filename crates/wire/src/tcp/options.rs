@@ -11,6 +11,8 @@ const WINDOW_SCALE: u8 = 3;
 const SACK_PERMITTED: u8 = 4;
 const SACK: u8 = 5;
 const TIMESTAMPS: u8 = 8;
+const MD5: u8 = 19;
+const AUTHENTICATION: u8 = 29;
 const FAST_OPEN: u8 = 34;
 const EXPERIMENT: u8 = 254;
 /// Identifies Fast Open among the users of the experimental kind (RFC 6994).
@@ -48,6 +50,8 @@ pub struct TcpOptions {
     pub sack: SackBlocks,
     /// Fast Open cookie or cookie request.
     pub fastopen: Option<FastOpenCookie>,
+    /// A signature by MD5 (RFC 2385) or of TCP-AO (RFC 5925) is there. It is neither checked nor written.
+    pub signed: bool,
 }
 
 impl TcpOptions {
@@ -59,6 +63,7 @@ impl TcpOptions {
         timestamps: None,
         sack: SackBlocks::EMPTY,
         fastopen: None,
+        signed: false,
     };
 
     /// Reads the options of a header. Never fails: unknown options and known ones of the wrong length are skipped, and reading
@@ -109,6 +114,8 @@ impl TcpOptions {
                     self.timestamps = Some(Timestamps { value, echo });
                 }
             }
+            (MD5, data) => self.signed |= data.len() == 16,
+            (AUTHENTICATION, data) => self.signed |= data.len() >= 2,
             (FAST_OPEN, data) => self.fastopen = FastOpenCookie::new(data).or(self.fastopen),
             (EXPERIMENT, &[a, b, ref data @ ..]) if [a, b] == FAST_OPEN_MAGIC => {
                 let cookie = FastOpenCookie::new(data).map(|cookie| cookie.with_experimental(true));

@@ -15,6 +15,7 @@ prop_compose! {
             timestamps: timestamps.map(|(value, echo)| Timestamps { value, echo }),
             sack: sack.into_iter().collect(),
             fastopen: cookie.map(|bytes| FastOpenCookie::new(&bytes).unwrap().with_experimental(experimental)),
+            signed: false,
         }
     }
 }

@@ -14,7 +14,8 @@ struct World {
     hole: bool,
 }
 
-const RTT: RttFacts = RttFacts { srtt: Duration::from_millis(50), rto: Duration::from_millis(250) };
+const RTT: RttFacts =
+    RttFacts { srtt: Duration::from_millis(50), rto: Duration::from_millis(250), rto_min_us: 200_000 };
 
 impl World {
     fn new() -> Self {
@@ -77,6 +78,7 @@ impl World {
             truesize: 2_304,
             remnant: len < 1_448,
             push: false,
+            marked: false,
         };
         self.ack.schedule();
         self.ack.measure_rcv_mss(&seg, 1_460, 32);
@@ -157,8 +159,15 @@ fn long_estimates_are_bounded_by_the_round_trip_and_the_sysctl() {
         rcv_rtt: Duration::ZERO,
     };
     w.ack.schedule();
-    w.with(|a, cx| a.check(cx, RttFacts::default(), &facts));
-    assert_eq!(w.ack.deadline(), Some(w.now + Duration::from_millis(200)));
+    let unknown = |rto_min_us| RttFacts { rto_min_us, ..RttFacts::default() };
+    w.with(|a, cx| a.check(cx, unknown(200_000), &facts));
+    let longest = Duration::from_millis(199);
+    assert_eq!(w.ack.deadline(), Some(w.now + longest), "shorter than the smallest timeout");
+    w.sent();
+    w.ack.stop_quick();
+    w.ack.schedule();
+    w.with(|a, cx| a.check(cx, unknown(5_000), &facts));
+    assert_eq!(w.ack.deadline(), Some(w.now + Duration::from_millis(4)), "which may be set");
 }
 
 #[test]
@@ -225,6 +234,7 @@ fn the_peers_mss_is_found_despite_sack_options() {
         truesize: 2_304,
         remnant: false,
         push: false,
+        marked: false,
     };
     assert!(w.ack.measure_rcv_mss(&facts(1_448, 32), 1_460, 32), "larger than the guess");
     assert_eq!(w.ack.rcv_mss(), 1_448);

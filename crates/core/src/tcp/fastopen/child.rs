@@ -18,6 +18,7 @@ impl Conn {
         let mut conn = Self::accept(cx, request.accepted());
         conn.establish(cx, None);
         conn.rest.stats.data_segs_in = u32::from(syn.payload_len() > 0);
+        conn.rest.stats.fast.facts |= fact::CHILD;
         conn.take_syn_data(cx, syn);
         let child = Child { request, listener };
         conn.rest.fast = Some(Box::new(Open::Child(Box::new(child))));

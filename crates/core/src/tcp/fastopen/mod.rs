@@ -69,6 +69,8 @@ pub(super) mod fact {
     pub(crate) const ACTIVE: u8 = 64;
     /// Fast Open was off for a while: this connection finds out whether it works again (`syn_fastopen_ch`).
     pub(crate) const TRIAL: u8 = 16;
+    /// It was accepted with its SYN (`syn_fastopen_child`).
+    pub(crate) const CHILD: u8 = 128;
 }
 
 /// What a connection remembers of Fast Open for as long as it lives.

@@ -75,7 +75,11 @@ impl Conn {
             && seg.seq == self.rx.nxt()
             && seg.ack == self.tx.snd_una()
             && !updates
-            && self.peer.stamps.lag_ms(seg).is_some_and(|ms| ms <= self.path.rtt.rto(cx.sysctl).as_millis())
+            && self
+                .peer
+                .stamps
+                .lag_ms(seg)
+                .is_some_and(|ms| ms <= self.path.rtt.rto(cx.sysctl).as_millis() * 6 / 5)
     }
 
     /// The segment begins beyond the receive window, or ends there while something waits to be read: only into an empty queue
@@ -89,7 +93,8 @@ impl Conn {
     /// name the end of what was selectively acknowledged, since that is all that a peer without state for us can know.
     fn input_reset(&mut self, cx: &mut Cx<'_>, seg: &Segment) -> Disposition {
         let nxt = self.rx.nxt();
-        if seg.seq == nxt || self.resets_after_fin(seg) || self.rx.highest_held() == Some(seg.seq) {
+        let told = self.peer.sack && self.rx.highest_held() == Some(seg.seq);
+        if seg.seq == nxt || self.resets_after_fin(seg) || told {
             return self.reset_by_peer(cx);
         }
         self.suspect_reset();

@@ -13,8 +13,14 @@ use lowwater_wire::tcp::TcpFlags;
 use smallvec::SmallVec;
 
 impl Conn {
-    /// `None` when the segment may be processed further.
-    pub(super) fn input_ack(&mut self, cx: &mut Cx<'_>, seg: &Segment) -> Option<Disposition> {
+    /// `None` when the segment may be processed further. `of_data_alone`: it came as predicted and acknowledges nothing, so that Linux
+    /// does not look at its acknowledgement.
+    pub(super) fn input_ack(
+        &mut self,
+        cx: &mut Cx<'_>,
+        seg: &Segment,
+        of_data_alone: bool,
+    ) -> Option<Disposition> {
         let una = self.tx.snd_una();
         if self.state == State::SynRecv && !self.acks_syn_ack(seg) {
             return reset_for(&self.tuple, seg).map(Disposition::Reset);
@@ -34,21 +40,24 @@ impl Conn {
         self.store_timestamp(seg);
         self.input_ecn_flags(seg);
         let window = u32::from(seg.window) << self.peer.snd_wscale;
-        let changed = self.snd.update(una, seg.ack, seg.seq, window);
+        let update = self.snd.update(una, seg.ack, seg.seq, window);
         if self.tx.note_window(self.snd.wnd) {
             // Half of the window bounds segments, so their size is looked at (`tcp_ack_update_window`).
             self.path.settle_mtu();
         }
-        if changed && self.tx.queue_ref().unsent_bytes() > 0 {
+        if update.changed && self.tx.queue_ref().unsent_bytes() > 0 {
             // What waited for the window waited for no acknowledgement: the congestion window is as old (`tcp_ack_update_window`).
             self.tx.check_idle_restart(cx, &mut self.path);
         }
-        let out = self.acknowledge(cx, seg, changed);
+        let out = self.acknowledge(cx, seg, update.taken);
         if child {
             self.child_complete(cx, seg);
         }
         if self.snd.up.between(una, self.tx.snd_una()) {
             self.snd.up = self.tx.snd_una();
+        }
+        if !of_data_alone {
+            self.hear(cx.now);
         }
         self.after_ack(cx, &out);
         self.advance_state(cx, &out, seg)
@@ -86,7 +95,7 @@ impl Conn {
     }
 
     /// Hands the facts to the sender.
-    pub(super) fn acknowledge(&mut self, cx: &mut Cx<'_>, seg: &Segment, window_changed: bool) -> AckOut {
+    pub(super) fn acknowledge(&mut self, cx: &mut Cx<'_>, seg: &Segment, window_taken: bool) -> AckOut {
         let sack: SmallVec<[(Seq, Seq); SACK_BLOCKS_MAX]> = if self.peer.sack {
             seg.options.sack.iter().map(|(left, right)| (Seq(left), Seq(right))).collect()
         } else {
@@ -102,7 +111,7 @@ impl Conn {
                 tsecr,
                 at: seg.at,
                 has_data: seg.seq_len() > 0,
-                window_changed,
+                window_taken,
                 child,
                 ece: self.peer.ecn && seg.has(TcpFlags::ECE) && !seg.has(TcpFlags::SYN),
                 wnd_end: self.tx.snd_una().max(seg.ack) + self.snd.wnd,
@@ -130,9 +139,14 @@ impl Conn {
         }
     }
 
-    fn after_ack(&mut self, cx: &mut Cx<'_>, out: &AckOut) {
-        self.rest.stats.last_ack_recv = cx.now;
+    /// The peer has answered: nobody needs to ask it, and no error explains a silence any more.
+    fn hear(&mut self, now: Instant) {
+        self.rest.stats.last_ack_recv = now;
         self.timers.probe_answered();
+        self.app.soft_error = None;
+    }
+
+    fn after_ack(&mut self, cx: &mut Cx<'_>, out: &AckOut) {
         if out.was_idle {
             self.after_probe_answer(cx);
         } else if out.advanced > 0 {
@@ -142,9 +156,7 @@ impl Conn {
             self.rest.stats.chrono.stop(cx.now, Held::Busy, self.tx.is_empty());
         }
         if out.advanced > 0 {
-            if self.app.nospace && self.tx.in_flight() < self.path.window.cwnd {
-                self.expand_sndbuf(cx);
-            }
+            self.app.acked = true;
             self.check_space(cx);
         }
     }

@@ -35,7 +35,7 @@ impl Conn {
             self.finish(cx, (!self.app.orphan).then_some(error));
             return Some(answer.map_or(Disposition::Done, Disposition::Reset));
         }
-        self.input_ecn_mark(&seg);
+        let marked = self.input_ecn_mark(&seg);
         let segs = seg.segs();
         let rtt = self.rtt_facts(cx);
         let received = self.rx.on_data(
@@ -49,6 +49,7 @@ impl Conn {
                 header_bytes: seg.header_bytes(),
                 ip_header_bytes: self.ip_header_bytes(),
                 predicted,
+                marked,
                 pinned_bytes: seg.pinned_bytes as usize,
                 chunks: seg.payload,
             },

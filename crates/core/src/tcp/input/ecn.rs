@@ -4,9 +4,6 @@ use crate::tcp::conn::Conn;
 use crate::tcp::segment::{Ecn, Segment};
 use lowwater_wire::tcp::TcpFlags;
 
-/// Segments that are acknowledged one by one after a congestion mark, so that the sender hears of it soon.
-const QUICK_AFTER_CE: u32 = 2;
-
 impl Conn {
     /// CWR from the peer ends our echo; its window may be a single segment now, so it hears from us at once.
     pub(super) fn input_ecn_flags(&mut self, seg: &Segment) {
@@ -18,25 +15,19 @@ impl Conn {
         }
     }
 
-    /// The IP header's codepoint of a data segment (`tcp_data_ecn_check`).
-    pub(super) fn input_ecn_mark(&mut self, seg: &Segment) {
+    /// The IP header's codepoint of a data segment (`tcp_data_ecn_check`). True when its sender waits to hear of it.
+    pub(super) fn input_ecn_mark(&mut self, seg: &Segment) -> bool {
         if !self.peer.ecn || !self.is_news(seg) {
-            return;
+            return false;
         }
         let seen = self.path.ecn.ect_seen();
         self.path.ecn.on_received(Codepoint::of(seg.ecn as u8));
-        if seg.ecn == Ecn::NotEct && seen {
-            // Other segments are capable, this one is not: probably a retransmission, and its sender waits for news.
-            self.rx.enter_quickack(QUICK_AFTER_CE);
-        }
         if seg.ecn != Ecn::Ce {
-            return;
+            // Other segments are capable, this one is not: probably a retransmission.
+            return seg.ecn == Ecn::NotEct && seen;
         }
         self.rest.stats.received_ce = self.rest.stats.received_ce.wrapping_add(seg.segs());
-        if !self.out.ece {
-            self.rx.enter_quickack(QUICK_AFTER_CE);
-        }
-        self.out.ece = true;
+        !core::mem::replace(&mut self.out.ece, true)
     }
 
     /// The segment has something new within the window: the marks of others say nothing (`tcp_data_queue`), nor does that of a FIN alone, unless

@@ -46,6 +46,10 @@ impl Conn {
         if let Some(answer) = self.check_child(cx, &seg) {
             return answer;
         }
+        // Before anybody asks where it lies (`tcp_rcv_established`, `tcp_rcv_state_process`).
+        if !seg.flags.intersects(TcpFlags::ACK.union(TcpFlags::RST).union(TcpFlags::SYN)) {
+            return Disposition::Drop(DropWhy::TcpFlags);
+        }
         if let Some(answer) = self.check_acceptable(cx, &seg) {
             return answer;
         }
@@ -54,7 +58,7 @@ impl Conn {
         }
         let established = self.state == State::Established;
         let prediction = self.predict(&seg);
-        if let Some(answer) = self.input_ack(cx, &seg) {
+        if let Some(answer) = self.input_ack(cx, &seg, prediction.is_data_alone(&seg)) {
             return answer;
         }
         let predicted = prediction.count(cx, &seg);
@@ -145,6 +149,11 @@ impl Conn {
     }
 
     pub(super) fn rtt_facts(&self, cx: &Cx<'_>) -> RttFacts {
-        RttFacts { srtt: self.path.rtt.srtt().unwrap_or(Duration::ZERO), rto: self.path.rtt.rto(cx.sysctl) }
+        let rtt = &self.path.rtt;
+        RttFacts {
+            srtt: rtt.srtt().unwrap_or(Duration::ZERO),
+            rto: rtt.rto(cx.sysctl),
+            rto_min_us: rtt.rto_min_us(cx.sysctl),
+        }
     }
 }

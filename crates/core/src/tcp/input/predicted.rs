@@ -52,6 +52,11 @@ impl Conn {
 }
 
 impl Prediction {
+    /// Data as expected that acknowledges nothing.
+    pub(super) fn is_data_alone(&self, seg: &Segment) -> bool {
+        self.holds && seg.payload_len() > 0 && seg.ack == self.una
+    }
+
     /// The acknowledgement of the segment was taken. True for data that was predicted.
     pub(super) fn count(self, cx: &mut Cx<'_>, seg: &Segment) -> bool {
         let ext = &mut cx.count.tcp_ext;

@@ -11,6 +11,9 @@ use crate::tcp::state::State;
 use crate::tcp::{Disposition, reset_for};
 use lowwater_wire::tcp::TcpFlags;
 
+/// Longest that the handshake's last ACK waits for data (`TCP_DELACK_MAX`).
+const DELACK_MAX: Duration = Duration::from_millis(200);
+
 impl Conn {
     pub(super) fn input_syn_sent(&mut self, cx: &mut Cx<'_>, seg: &Segment) -> Disposition {
         if seg.has(TcpFlags::ACK) {
@@ -79,14 +82,14 @@ impl Conn {
         self.set_state(cx, State::Established);
         self.establish(cx, Some(Negotiated::asked_option_bytes(cx.sysctl)));
         let refused = self.fast_syn_answered(cx, seg);
-        let wait = self.options.defer_accept > 0 || self.rest.stats.fast.has(fact::MORE);
+        let wait =
+            self.options.defer_accept > 0 || self.rest.stats.fast.has(fact::MORE) || self.rx.ack.pingpong();
         if !wait || refused {
             self.rx.ack.send_now();
         } else {
             // The data that the server waits for, or that the application is about to write, may carry it.
             self.rx.enter_quickack(MAX_QUICKACKS);
-            let max = Duration::from_micros(u64::from(self.rx.ack.delay_max_us(cx.sysctl)));
-            self.rx.ack.delay_by(cx.now, max);
+            self.rx.ack.delay_by(cx.now, DELACK_MAX);
         }
         self.app.notice.insert(Notice::CONNECTED);
         self.app.notice.insert(Notice::WRITABLE);

@@ -101,7 +101,8 @@ impl Conn {
         if self.state == State::SynSent && self.tx.queue_ref().nxt() == 0 {
             return if self.is_deferred() { Err(Wait::Handshake) } else { Ok(self.first_syn(cx)) };
         }
-        if let Some(resend) = self.out.timeout.take().and_then(|r| self.tx.refit(*r))
+        let end = self.window_end();
+        if let Some(resend) = self.out.timeout.take().and_then(|r| self.tx.refit(*r, end))
             && let Some(segment) = self.timeout_segment(cx, &resend)
         {
             return Ok(segment);
@@ -168,7 +169,7 @@ impl Conn {
             Probe::Resend(proposed) => {
                 // What the peer's window no longer takes is not sent; then the timeout is due (`__tcp_retransmit_skb`).
                 let (una, end) = (self.tx.snd_una(), self.window_end());
-                let resend = self.tx.refit(proposed).filter(|r| r.seq == una || r.seq.before(end));
+                let resend = self.tx.refit(proposed, end).filter(|r| r.seq == una || r.seq.before(end));
                 let resend = resend.filter(|r| self.host_queue_gate(cx, r).is_ok());
                 let plan = resend.and_then(|r| self.tx.commit_tlp(cx, &mut self.path, &r));
                 (plan.map(|plan| self.again(cx, &plan)), true)
@@ -381,6 +382,7 @@ impl Conn {
 
     /// What each reason for silence needs: nothing, or the one timer that would otherwise be missing.
     fn wait(&mut self, cx: &mut Cx<'_>, why: Wait) {
+        self.offer_space(cx);
         let sent = self.out.burst_segs;
         let starved = self.tx.after_write(cx, &mut self.path, sent, why == Wait::Cwnd, self.app.nospace);
         self.keep_time(cx, why, starved);

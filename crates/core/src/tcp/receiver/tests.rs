@@ -15,7 +15,8 @@ struct World {
 }
 
 const IRS: Seq = Seq(u32::MAX - 20_000);
-const RTT: RttFacts = RttFacts { srtt: Duration::from_millis(20), rto: Duration::from_millis(220) };
+const RTT: RttFacts =
+    RttFacts { srtt: Duration::from_millis(20), rto: Duration::from_millis(220), rto_min_us: 200_000 };
 
 impl World {
     fn new(seed: u64, rcvbuf: u32, scaling: bool, sack: bool) -> Self {
@@ -69,6 +70,7 @@ impl World {
             header_bytes: 32,
             ip_header_bytes: 20,
             predicted: false,
+            marked: false,
         };
         self.with(|rx, cx| {
             let r = rx.on_data(cx, arrival, RTT);

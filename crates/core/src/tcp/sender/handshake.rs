@@ -93,7 +93,7 @@ impl Sender {
                 tsecr,
                 at: cx.now,
                 has_data: false,
-                window_changed: false,
+                window_taken: false,
                 ece: false,
                 child: true,
                 wnd_end: una,

@@ -114,7 +114,7 @@ fn nothing_that_a_peer_says_breaks_the_counters() {
                     .then(|| (now.as_millis() as u32).wrapping_sub(rng.below(300) as u32)),
                 at: now,
                 has_data: rng.below(5) == 0,
-                window_changed: rng.below(5) == 0,
+                window_taken: rng.below(5) == 0,
                 ece: rng.below(30) == 0,
                 child: false,
                 wnd_end: s.snd_nxt() + rng.below(20_000) as u32,

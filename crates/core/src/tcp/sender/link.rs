@@ -166,7 +166,7 @@ impl Net {
             tsecr: self.weather.timestamps.then_some(tsecr),
             at: self.now,
             has_data: false,
-            window_changed: false,
+            window_taken: false,
             ece: false,
             child: false,
             wnd_end: self.s.snd_nxt() + 1_000_000,
