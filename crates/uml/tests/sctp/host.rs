@@ -12,6 +12,7 @@ use lowwater_os::{Clock, PacketDevice, PacketOptions};
 use lowwater_uml::{Guest, present};
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -166,10 +167,15 @@ fn beside(
     thread::scope(|s| {
         let peer = s.spawn(peer);
         let mut side = Host::new(setting, link_name);
-        host(&mut side);
-        // What the stack still has to say, it says while the peer ends.
-        while !peer.is_finished() {
-            side.round();
+        let outcome = catch_unwind(AssertUnwindSafe(|| host(&mut side)));
+        // What the stack still has to say, it says while the peer ends. One that has failed may know why.
+        let patience = if outcome.is_ok() { 2 * PATIENCE } else { Duration::from_secs(5) };
+        side.until(patience, |_| peer.is_finished());
+        if let Err(panic) = outcome {
+            if peer.is_finished() {
+                eprintln!("the peer: {:?}", peer.join());
+            }
+            resume_unwind(panic);
         }
         let said = peer.join().expect("the thread of the peer").unwrap_or_else(|why| panic!("{why}"));
         side.capture.check(name, setting.udp);
