@@ -1,4 +1,5 @@
 //! Plain data that every layer shares: time, chance, identities, reasons, counters. No protocol lives here.
+pub mod carrier;
 pub mod counters;
 pub mod cx;
 pub mod error;
@@ -18,6 +19,7 @@ pub mod trace;
 pub mod tuple;
 pub mod why;
 
+pub use carrier::Carrier;
 pub use counters::Counters;
 pub use cx::Cx;
 pub use error::Error;

@@ -9,6 +9,7 @@
 //! 4. Packets leave in the order in which they were accepted, with payload shared, headers and offload state untouched.
 //! 5. A device holds a bounded number of packets and bytes.
 pub mod bql;
+pub mod datagram;
 pub mod owned;
 pub mod pair;
 pub mod steer;
@@ -22,8 +23,8 @@ pub use pair::{Pair, PairEnd, Side};
 pub use steer::{ShardId, Steering};
 pub use tap::{Balky, Direction, Observed};
 
-use crate::base::Instant;
 use crate::base::limits::{GSO_MAX_SEGS, GSO_MAX_SIZE, MAX_PACKET_BYTES};
+use crate::base::{Carrier, Instant};
 use crate::packet::Packet;
 
 /// What a device can do, told once when it is attached.
@@ -42,13 +43,24 @@ pub struct DeviceCaps {
     /// Packets wait in it until it tells that they have left. Where nothing waits (a TUN's write, a link in memory) a packet has left
     /// its flow's queue when it leaves the queueing discipline, however late the device tells.
     pub keeps: bool,
+    /// What SCTP packets travel in there. Where that is not IP, nothing but SCTP leaves by this device; its IP headers, which name the
+    /// sides to the stack, stay behind ([`datagram`]).
+    pub carrier: Carrier,
 }
 
 impl DeviceCaps {
     /// A device of IP packets that offloads nothing.
     #[must_use]
     pub const fn plain(mtu: u16) -> Self {
-        Self { mtu, ethernet: None, gso_max_size: 0, gso_max_segs: 1, checksum: false, keeps: true }
+        Self {
+            mtu,
+            ethernet: None,
+            gso_max_size: 0,
+            gso_max_segs: 1,
+            checksum: false,
+            keeps: true,
+            carrier: Carrier::Ip,
+        }
     }
 
     /// A device of IP packets that takes super-packets and unfinished checksums.
@@ -61,6 +73,7 @@ impl DeviceCaps {
             gso_max_segs: GSO_MAX_SEGS,
             checksum: true,
             keeps: true,
+            carrier: Carrier::Ip,
         }
     }
 
@@ -68,6 +81,12 @@ impl DeviceCaps {
     #[must_use]
     pub const fn keeping_nothing(self) -> Self {
         Self { keeps: false, ..self }
+    }
+
+    /// A device of SCTP packets in datagrams of at most `most` bytes.
+    #[must_use]
+    pub const fn datagrams(most: u16, carrier: Carrier) -> Self {
+        Self { carrier, ..Self::plain(most.saturating_add(datagram::NAMES_LEN as u16)) }
     }
 
     /// Bytes of the link header.

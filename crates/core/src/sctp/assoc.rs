@@ -11,10 +11,11 @@ use super::sender::Sender;
 use super::state::State;
 use super::timers::Timers;
 use super::tsn::Tsn;
-use crate::base::{Cx, Error, Instant};
+use crate::base::{Carrier, Cx, Error, Instant};
 use crate::credit::Credit;
 use bytes::Bytes;
 use core::net::IpAddr;
+use lowwater_wire::sctp::chunk_kind;
 
 /// What an active open needs.
 #[derive(Clone, Debug)]
@@ -25,6 +26,8 @@ pub struct Setup {
     pub remotes: Addresses,
     /// Our addresses, to be announced.
     pub locals: Addresses,
+    /// What its packets travel in.
+    pub carrier: Carrier,
     /// Options.
     pub options: SctpOptions,
 }
@@ -41,6 +44,8 @@ pub(super) struct Identity {
     pub(super) tsn: u32,
     pub(super) locals: Addresses,
     pub(super) features: Features,
+    /// What its packets travel in.
+    pub(super) carrier: Carrier,
     /// The application opened it, the peer did not.
     pub(super) active_open: bool,
 }
@@ -153,9 +158,15 @@ impl Assoc {
 
     /// A passive open whose cookie came back.
     #[must_use]
-    pub fn accept(cx: &mut Cx<'_>, ticket: &Ticket, locals: Addresses, options: SctpOptions) -> Self {
+    pub fn accept(
+        cx: &mut Cx<'_>,
+        ticket: &Ticket,
+        locals: Addresses,
+        carrier: Carrier,
+        options: SctpOptions,
+    ) -> Self {
         let remotes = ticket.addresses.clone();
-        let setup = Setup { ports: ticket.ports, remotes, locals, options };
+        let setup = Setup { ports: ticket.ports, remotes, locals, carrier, options };
         let mut assoc = Self::new(cx, setup, (ticket.tags.0, ticket.tsns.0));
         assoc.adopt(&ticket.offer(), ticket.streams.0, ticket.streams.1);
         assoc.state = State::CookieEchoed;
@@ -165,7 +176,7 @@ impl Assoc {
     }
 
     fn new(cx: &mut Cx<'_>, setup: Setup, (tag, tsn): (u32, u32)) -> Self {
-        let Setup { ports, remotes, locals, options } = setup;
+        let Setup { ports, remotes, locals, carrier, options } = setup;
         let mut remotes = remotes.into_iter();
         // An association without an address of the peer's is never asked for; such a one would fail by its timer.
         let first = remotes.next().unwrap_or(IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED));
@@ -183,6 +194,7 @@ impl Assoc {
                 tsn,
                 locals,
                 features: Features::default(),
+                carrier,
                 active_open: false,
             },
             paths,
@@ -205,7 +217,8 @@ impl Assoc {
         self.tx.peer_rwnd = offer.a_rwnd;
         self.tx.streams = outbound;
         self.rx = Receiver { inbound, ..Receiver::new(Tsn::initial(offer.tsn), inbound, &self.options) };
-        for &ip in &offer.addresses {
+        let named = offer.addresses.iter().filter(|_| self.id.carrier.has_addresses());
+        for &ip in named {
             self.paths.add(ip, false, &self.options);
         }
         if let Some(layer) = offer.adaptation {
@@ -406,6 +419,20 @@ impl Assoc {
     #[must_use]
     pub fn locals(&self) -> &[IpAddr] {
         &self.id.locals
+    }
+
+    /// What its packets travel in.
+    #[must_use]
+    pub const fn carrier(&self) -> Carrier {
+        self.id.carrier
+    }
+
+    /// A packet of these chunks goes without CRC32c: something better is below, and the peer has said that it knows. INIT comes before
+    /// that, and COOKIE ECHO may come to one who has forgotten it (RFC 9653 section 5.2).
+    #[must_use]
+    pub fn omits_crc(&self, chunks: &[u8]) -> bool {
+        let agreed = self.id.carrier.detects_errors() && self.id.features.has(Features::ZERO_CHECKSUM);
+        agreed && !matches!(chunks.first(), Some(&(chunk_kind::INIT | chunk_kind::COOKIE_ECHO)))
     }
 
     /// Our first TSN.

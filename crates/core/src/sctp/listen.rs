@@ -2,12 +2,12 @@
 use super::assoc::{Assoc, draw_tag};
 use super::blue::{self, BlueAnswer};
 use super::handshake::cookie::{Bad, CookieKey, Ticket};
-use super::handshake::init::{Addresses, Announce, Offer, Refusal};
+use super::handshake::init::{Addresses, Announce, EDM_DTLS, Offer, Refusal};
 use super::options::SctpOptions;
 use super::output::bundle::TlvList;
 use super::receiver::initial_window;
 use super::state::State;
-use crate::base::Cx;
+use crate::base::{Carrier, Cx};
 use bytes::Bytes;
 use core::net::IpAddr;
 use lowwater_wire::sctp::{Cause, Chunk, Init, Param, Tlvs};
@@ -21,6 +21,8 @@ pub struct Local<'a> {
     pub locals: &'a [IpAddr],
     /// The listener's options.
     pub options: &'a SctpOptions,
+    /// What the INIT came in.
+    pub carrier: Carrier,
 }
 
 /// The INIT and the way it came.
@@ -57,7 +59,8 @@ pub fn on_init(cx: &mut Cx<'_>, local: &Local<'_>, known: &Known<'_>, init: &Ini
     };
     let mut addresses = Addresses::new();
     addresses.push(known.ips.1);
-    addresses.extend(offer.addresses.iter().copied().filter(|ip| *ip != known.ips.1));
+    let named = offer.addresses.iter().filter(|_| local.carrier.has_addresses());
+    addresses.extend(named.copied().filter(|ip| *ip != known.ips.1));
     let (mut tags, mut ties) = ((draw_tag(cx), offer.tag), (0, 0));
     let mut tsn = cx.rng.next_u32();
     if let Some(assoc) = known.assoc {
@@ -118,6 +121,9 @@ fn init_ack(local: &Local<'_>, ticket: &Ticket, offer: &Offer) -> BlueAnswer {
     push(&Param::StateCookie(&cookie));
     if let Some(layer) = local.options.adaptation {
         push(&Param::Adaptation(layer));
+    }
+    if local.carrier.detects_errors() {
+        push(&Param::ZeroChecksum(EDM_DTLS));
     }
     for unknown in offer.unknown.iter() {
         push(&Param::Unrecognized(unknown));

@@ -2,6 +2,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test uses its own part of the world")]
 mod bookkeeping;
 mod closing;
+mod datagram;
 mod encap;
 mod heartbeat;
 mod hostile;

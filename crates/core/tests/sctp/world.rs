@@ -1,8 +1,8 @@
 //! Two hosts joined by some links in virtual time, each with a delay and a rule of its own.
 use bytes::Bytes;
 use lowwater_core::base::{DeviceId, Duration, Instant, SocketId, Sysctl};
-use lowwater_core::device::QueueLimit;
 use lowwater_core::device::pair::{Pair, Side};
+use lowwater_core::device::{DeviceCaps, QueueLimit};
 use lowwater_core::packet::{Offload, Packet};
 use lowwater_core::sctp::{AssocInfo, Received, SctpOptions, SendInfo};
 use lowwater_core::stack::{Config, Event, Stack};
@@ -44,6 +44,8 @@ impl Crossing<'_> {
         .collect()
     }
 }
+
+const ROOM: QueueLimit = QueueLimit { packets: 100_000, bytes: 1 << 30 };
 
 type Rule = Box<dyn FnMut(&Crossing<'_>) -> Fate>;
 
@@ -112,9 +114,13 @@ impl World {
 
     /// `links` links, each with a device and an address on both hosts.
     pub fn with(links: usize, sysctl: &Sysctl, seed: u64) -> Self {
+        Self::of(&vec![Pair::new(1_500, ROOM).caps(); links], sysctl, seed)
+    }
+
+    /// The same with devices of these capabilities.
+    pub fn of(links: &[DeviceCaps], sysctl: &Sysctl, seed: u64) -> Self {
         let now = Instant::from_millis(1_000);
-        let limit = QueueLimit { packets: 100_000, bytes: 1 << 30 };
-        let pairs: Vec<Pair> = (0..links).map(|_| Pair::new(1_500, limit)).collect();
+        let pairs: Vec<Pair> = links.iter().map(|caps| Pair::with_caps(*caps, ROOM)).collect();
         let stacks = [A, B].map(|host| {
             let config = Config { sysctl: sysctl.clone(), seed: seed * 2 + host as u64 };
             let mut stack = Stack::new(config, now);
@@ -139,6 +145,14 @@ impl World {
             slow: None,
             next_packet: now,
         }
+    }
+
+    /// The first device of a host is one of these capabilities.
+    pub fn replace(&mut self, host: usize, caps: DeviceCaps) {
+        let mut stack = Stack::new(Config { seed: 77, ..Config::default() }, self.now);
+        let dev = stack.add_device(caps);
+        stack.add_address(dev, ip(0, host), 24).unwrap();
+        self.stacks[host] = stack;
     }
 
     fn exchange(&mut self) {

@@ -2,7 +2,7 @@
 use super::codec::{Decoder, Encoder};
 use bytes::Bytes;
 use lowwater_core::base::sysctl::CongestionKind;
-use lowwater_core::base::{FastOpenKeys, FlowId, Instant};
+use lowwater_core::base::{Carrier, FastOpenKeys, FlowId, Instant};
 use lowwater_core::device::DeviceCaps;
 use lowwater_core::packet::{Csum, GsoKind, Head, Offload, Owner, Packet};
 use lowwater_core::tcp::SocketOptions;
@@ -123,13 +123,18 @@ pub(super) fn get_options(d: &mut Decoder<'_>) -> Option<SocketOptions> {
 }
 
 pub(super) fn put_caps(e: &mut Encoder, caps: &DeviceCaps) {
-    let DeviceCaps { mtu, ethernet, gso_max_size, gso_max_segs, checksum, keeps } = caps;
+    let DeviceCaps { mtu, ethernet, gso_max_size, gso_max_segs, checksum, keeps, carrier } = caps;
     e.number((*mtu).into());
     e.slice(ethernet.as_ref().map_or(&[][..], |m| &m[..]));
     e.number((*gso_max_size).into());
     e.number((*gso_max_segs).into());
     e.flag(*checksum);
     e.flag(*keeps);
+    e.number(match carrier {
+        Carrier::Ip => 0,
+        Carrier::Datagrams => 1,
+        Carrier::Dtls => 2,
+    });
 }
 
 pub(super) fn get_caps(d: &mut Decoder<'_>) -> Option<DeviceCaps> {
@@ -140,6 +145,12 @@ pub(super) fn get_caps(d: &mut Decoder<'_>) -> Option<DeviceCaps> {
         gso_max_segs: d.small()?,
         checksum: d.flag()?,
         keeps: d.flag()?,
+        carrier: match d.number()? {
+            0 => Carrier::Ip,
+            1 => Carrier::Datagrams,
+            2 => Carrier::Dtls,
+            _ => return None,
+        },
     })
 }
 

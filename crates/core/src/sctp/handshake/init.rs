@@ -17,6 +17,8 @@ impl Features {
     pub const ECN: u8 = 1;
     /// FORWARD TSN (RFC 3758).
     pub const FORWARD_TSN: u8 = 2;
+    /// Takes packets without CRC32c that came by DTLS (RFC 9653).
+    pub const ZERO_CHECKSUM: u8 = 4;
 
     /// Both sides have it.
     #[must_use]
@@ -25,6 +27,8 @@ impl Features {
     }
 }
 
+/// DTLS as a method of error detection (RFC 9653 section 8.2).
+pub(in crate::sctp) const EDM_DTLS: u32 = 1;
 /// Least window that a side may offer.
 const WINDOW_MIN: u32 = 1_500;
 
@@ -116,13 +120,21 @@ impl Offer {
             adaptation: None,
             preservative_ms: 0,
         };
+        let mut edm = None;
         for tlv in init.params {
             let violation = || Refusal::new(&Cause::ProtocolViolation(b"parameter length"));
             let tlv = tlv.map_err(|_| violation())?;
             let param = Param::parse(&tlv).map_err(|_| violation())?;
+            if let Param::ZeroChecksum(method) = param {
+                // The first one counts (RFC 9653 section 5.1).
+                edm = edm.or(Some(method));
+            }
             if !offer.take(&param, &tlv)? {
                 break;
             }
+        }
+        if edm == Some(EDM_DTLS) {
+            offer.features.0 |= Features::ZERO_CHECKSUM;
         }
         if ack && offer.cookie.is_none() {
             return Err(Refusal::new(&Cause::MissingParams(&[param_kind::STATE_COOKIE.into()])));
@@ -143,6 +155,7 @@ impl Offer {
             Param::Adaptation(layer) => self.adaptation = Some(layer),
             // Known, and of no consequence here; what an INIT ACK reports about ours too.
             Param::SupportedAddressTypes(_)
+            | Param::ZeroChecksum(_)
             | Param::SupportedExtensions(_)
             | Param::Padding(_)
             | Param::Unrecognized(_) => {}

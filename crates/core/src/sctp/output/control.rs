@@ -2,7 +2,7 @@
 use super::Writing;
 use crate::base::Cx;
 use crate::sctp::assoc::Assoc;
-use crate::sctp::handshake::init::Announce;
+use crate::sctp::handshake::init::{Announce, EDM_DTLS};
 use crate::sctp::input::heartbeat_info;
 use crate::sctp::output::bundle::TlvList;
 use crate::sctp::pending::Pending;
@@ -65,7 +65,12 @@ impl Assoc {
         if opening.stale.1 > 0 {
             push(&Param::CookiePreservative(opening.stale.1));
         }
-        push(&Param::SupportedAddressTypes(&supported(&self.id.locals)));
+        if self.id.carrier.has_addresses() {
+            push(&Param::SupportedAddressTypes(&supported(&self.id.locals)));
+        }
+        if self.id.carrier.detects_errors() {
+            push(&Param::ZeroChecksum(EDM_DTLS));
+        }
         if let Some(layer) = self.options.adaptation {
             push(&Param::Adaptation(layer));
         }

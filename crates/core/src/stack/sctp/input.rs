@@ -1,5 +1,5 @@
 //! An SCTP packet on its way up: checksum, then the listener's half of a handshake, an association, or out of the blue.
-use crate::base::{DropWhy, SocketId, Tuple};
+use crate::base::{Carrier, DropWhy, SocketId, Tuple};
 use crate::ip::Ingress;
 use crate::packet::Csum;
 use crate::sctp::handshake::cookie::{Bad, Ticket};
@@ -11,13 +11,16 @@ use crate::sctp::{
 use crate::socket::{Holder, Socket, Turn};
 use crate::stack::Stack;
 use core::net::{IpAddr, SocketAddr};
-use lowwater_wire::sctp::{Checksum, Chunk, Chunks, HEADER_LEN, Init, SctpView, chunk_kind, fill_checksum};
+use lowwater_wire::sctp::{
+    CHECKSUM_OFFSET, Checksum, Chunk, Chunks, HEADER_LEN, Init, SctpView, chunk_kind, fill_checksum,
+};
 use lowwater_wire::udp::HEADER_LEN as UDP_HEADER_LEN;
 
 /// A packet with its flow.
 pub(super) struct Arrived {
     pub(super) tuple: Tuple,
     pub(super) inbound: Inbound,
+    pub(super) carrier: Carrier,
 }
 
 /// Where an SCTP packet begins in what IP delivered.
@@ -57,19 +60,29 @@ impl Stack {
         };
         let mut chunks = ingress.payload(behind.skip + HEADER_LEN);
         chunks.truncate(behind.len.saturating_sub(HEADER_LEN));
-        if !behind.checked && !checksum_ok(&view, &chunks) {
-            self.env.count.sctp.checksum_errors += 1;
-            return self.sctp_discard(DropWhy::Checksum);
-        }
         let tuple = Tuple {
             local_ip: ingress.dst,
             remote_ip: ingress.src,
             local_port: view.dst_port(),
             remote_port: view.src_port(),
         };
+        let carrier = self.carrier(ingress.device);
+        let omitted = carrier.detects_errors() && self.may_omit_crc(&tuple, &view, &chunks);
+        if !behind.checked && !omitted && !checksum_ok(&view, &chunks) {
+            self.env.count.sctp.checksum_errors += 1;
+            return self.sctp_discard(DropWhy::Checksum);
+        }
         let (ce, vtag, encap) = (ingress.ecn() == 3, view.vtag(), behind.encap);
         let inbound = Inbound { from: ingress.src, to: ingress.dst, vtag, chunks, ce, encap };
-        self.sctp_packet(&Arrived { tuple, inbound });
+        self.sctp_packet(&Arrived { tuple, inbound, carrier });
+    }
+
+    /// The packet has no CRC32c and is of an association that has offered to do without. INIT, COOKIE ECHO and packets out of the blue
+    /// must have one (RFC 9653 section 5.3).
+    fn may_omit_crc(&self, tuple: &Tuple, view: &SctpView<'_>, chunks: &[u8]) -> bool {
+        view.bytes()[CHECKSUM_OFFSET..HEADER_LEN] == [0; HEADER_LEN - CHECKSUM_OFFSET]
+            && !matches!(chunks.first(), Some(&(chunk_kind::INIT | chunk_kind::COOKIE_ECHO)))
+            && self.sctp_flow(tuple.local(), tuple.remote()).is_some()
     }
 
     fn sctp_discard(&mut self, why: DropWhy) {
@@ -131,7 +144,12 @@ impl Stack {
 
     /// The options by which an INIT or a cookie is answered: the association's that there is, or the listener's. `None` where
     /// nobody listens, or the backlog is full.
-    fn sctp_side(&self, known: Option<SocketId>, local: SocketAddr) -> Option<(Addresses, SctpOptions)> {
+    fn sctp_side(
+        &self,
+        known: Option<SocketId>,
+        local: SocketAddr,
+        carrier: Carrier,
+    ) -> Option<(Addresses, SctpOptions)> {
         if let Some(Socket::Sctp(sctp)) = known.and_then(|id| self.sockets.get(id)).map(|e| &e.socket) {
             return Some((sctp.assoc.locals().into(), sctp.assoc.options().clone()));
         }
@@ -140,7 +158,7 @@ impl Stack {
         if l.is_full() {
             return None;
         }
-        Some((self.sctp_locals(&l.ips, local.ip()), l.options.clone()))
+        Some((self.sctp_locals(&l.ips, local.ip(), carrier), l.options.clone()))
     }
 
     /// The association of the peer who opens one with these addresses, the first one his packet's. What another peer has only named
@@ -156,7 +174,7 @@ impl Stack {
         let tuple = &arrived.tuple;
         let addresses: Addresses = core::iter::once(tuple.remote_ip).chain(named_addresses(init)).collect();
         let flow = self.sctp_peer(tuple.local(), tuple.remote_port, &addresses);
-        let Some((locals, options)) = self.sctp_side(flow, tuple.local()) else {
+        let Some((locals, options)) = self.sctp_side(flow, tuple.local(), arrived.carrier) else {
             return self.sctp_blue(arrived);
         };
         let assoc = flow.and_then(|id| match &self.sockets.get(id)?.socket {
@@ -169,7 +187,8 @@ impl Stack {
             encap: arrived.inbound.encap,
             assoc,
         };
-        let local = Local { key: &self.openers.sctp, locals: &locals, options: &options };
+        let (key, carrier) = (&self.openers.sctp, arrived.carrier);
+        let local = Local { key, locals: &locals, options: &options, carrier };
         match on_init(&mut self.env.cx(self.now, None), &local, &known, init) {
             Answer::Reply(answer) => self.send_sctp_control(arrived, &answer),
             Answer::Shutdown => {
@@ -211,7 +230,7 @@ impl Stack {
     /// A good cookie and no association: here it is.
     fn sctp_open(&mut self, arrived: &Arrived, ticket: &Ticket) {
         let local = SocketAddr::new(ticket.local, ticket.ports.0);
-        let Some((locals, mut options)) = self.sctp_side(None, local) else {
+        let Some((locals, mut options)) = self.sctp_side(None, local, arrived.carrier) else {
             self.env.count.sctp.out_of_blues += 1;
             return self.send_sctp_control(arrived, &blue::refuse(ticket.tags.1, &[]));
         };
@@ -220,7 +239,7 @@ impl Stack {
         let bound = l.ips.iter().copied().collect();
         // What the peer uses on one path it uses on all of them, until their packets show otherwise.
         options.encap_port = arrived.inbound.encap;
-        let assoc = Assoc::accept(&mut self.env.cx(self.now, None), ticket, locals, options);
+        let assoc = Assoc::accept(&mut self.env.cx(self.now, None), ticket, locals, arrived.carrier, options);
         let id = self.insert_assoc(assoc, bound, Holder::Backlog);
         self.sctp_behind(id, arrived);
         if let Some(entry) = self.sockets.get_mut(listener)

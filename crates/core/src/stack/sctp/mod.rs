@@ -10,7 +10,7 @@ pub(super) use demux::SctpDemux;
 use super::Stack;
 use super::tcp::ports_of;
 use crate::base::limits::SCTP_PATHS_MAX;
-use crate::base::{Cx, Error, Instant, SocketId};
+use crate::base::{Carrier, Cx, DeviceId, Error, Instant, SocketId};
 use crate::sctp::handshake::init::Addresses;
 use crate::sctp::{Assoc, AssocInfo, PathOptions, Received, SctpOptions, SendInfo, Setup, State};
 use crate::socket::{Entry, Holder, SctpListener, Socket, Turn};
@@ -88,8 +88,12 @@ impl Stack {
         for ip in &mine {
             self.check_own(*ip)?;
         }
-        let src = self.sctp_route(&mine, remotes[0].ip())?.src;
-        let announced = self.sctp_locals(&mine, src);
+        let dst = self.sctp_route(&mine, remotes[0].ip())?;
+        let (src, carrier) = (dst.src, self.carrier(dst.device));
+        if !carrier.has_addresses() && remotes.len() > 1 {
+            return Err(Error::Invalid);
+        }
+        let announced = self.sctp_locals(&mine, src, carrier);
         if local_port == 0 {
             let (from, demux) = (ports_of(&self.env.sysctl), &self.demux.sctp);
             let unused = |port| remotes.iter().all(|r| demux.flows(port, *r).is_empty());
@@ -100,14 +104,14 @@ impl Stack {
         if remotes.iter().any(|r| self.sctp_holder(local_port, &announced, *r).is_some()) {
             return Err(Error::AddressInUse);
         }
-        let setup = Setup {
+        let mut setup = Setup {
             ports: (local_port, port),
             remotes: remotes.iter().map(SocketAddr::ip).collect(),
             locals: announced,
+            carrier,
             options,
         };
-        let mut setup = setup;
-        if self.env.sysctl.sctp_udp_port == 0 {
+        if self.env.sysctl.sctp_udp_port == 0 || !carrier.has_addresses() {
             setup.options.encap_port = 0;
         }
         let assoc = Assoc::connect(&mut self.env.cx(self.now, None), setup);
@@ -127,8 +131,17 @@ impl Stack {
         locals.iter().find_map(|ip| self.sctp_flow(SocketAddr::new(*ip, port), remote))
     }
 
-    /// The addresses that a peer is told of: those that were bound, or all of the same family and scope as `src`.
-    fn sctp_locals(&self, bound: &[IpAddr], src: IpAddr) -> Addresses {
+    /// What SCTP packets travel in on this device.
+    fn carrier(&self, dev: DeviceId) -> Carrier {
+        self.links.get(usize::from(dev.0)).map_or(Carrier::Ip, |link| link.caps.carrier)
+    }
+
+    /// The addresses that a peer is told of: those that were bound, or all of the same family and scope as `src`; that one alone where
+    /// there are no others.
+    fn sctp_locals(&self, bound: &[IpAddr], src: IpAddr, carrier: Carrier) -> Addresses {
+        if !carrier.has_addresses() {
+            return Addresses::from_slice(&[src]);
+        }
         if !bound.is_empty() {
             return bound.iter().copied().collect();
         }
@@ -143,7 +156,9 @@ impl Stack {
                 && link_local(*ip) == link_local(src)
                 && *ip != src
         };
-        all.extend(self.ip.ifaces().candidates().map(|(_, ip, _)| ip).filter(fits));
+        let candidates = self.ip.ifaces().candidates();
+        let told = candidates.filter(|(dev, ..)| self.carrier(*dev).has_addresses());
+        all.extend(told.map(|(_, ip, _)| ip).filter(fits));
         all.truncate(SCTP_PATHS_MAX);
         all
     }

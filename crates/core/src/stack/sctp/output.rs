@@ -127,6 +127,7 @@ impl Stack {
         let Some(Socket::Sctp(sctp)) = self.sockets.get_mut(id).map(|e| &mut e.socket) else { return };
         let (ports, options) = (sctp.assoc.ports(), sctp.assoc.options());
         let (tos, ttl) = (options.tos, options.ttl);
+        let (omits_crc, whole) = (sctp.assoc.omits_crc(&out.chunks), !sctp.assoc.carrier().has_addresses());
         let (remote, encap) = {
             let path = sctp.assoc.paths().get(out.path);
             (path.remote, path.encap())
@@ -141,12 +142,13 @@ impl Stack {
         };
         let (dst, ident, label) = (route.dst, route.ids.take(1), route.ids.flow_label);
         let header = SctpRepr { src_port: ports.0, dst_port: ports.1, vtag: out.vtag };
-        let mut packet = sctp_packet(&header, out.chunks, owner, out.depart_at.max(self.now));
+        let mut packet = sctp_packet(&header, out.chunks, !omits_crc);
+        (packet.owner, packet.at) = (owner, out.depart_at.max(self.now));
         let protocol = self.sctp_encapsulate(&mut packet, (dst.src, remote), encap);
         let params = OutputParams {
             tos,
             ttl: if ttl == 0 { self.default_ttl() } else { ttl },
-            dont_fragment: !out.fragment && self.env.sysctl.ip_no_pmtu_disc == 0,
+            dont_fragment: whole || !out.fragment && self.env.sysctl.ip_no_pmtu_disc == 0,
             ident: Some(ident),
             flow_label: label,
             ..OutputParams::new(dst.src, remote, protocol)
@@ -163,7 +165,8 @@ impl Stack {
         count.out_sctp_packs += 1;
         count.out_ctrl_chunks += 1;
         let header = SctpRepr { src_port: tuple.local_port, dst_port: tuple.remote_port, vtag: answer.vtag };
-        let mut packet = sctp_packet(&header, answer.chunks.clone(), None, self.now);
+        let mut packet = sctp_packet(&header, answer.chunks.clone(), true);
+        packet.at = self.now;
         let protocol =
             self.sctp_encapsulate(&mut packet, (tuple.local_ip, tuple.remote_ip), arrived.inbound.encap);
         let params = OutputParams {
@@ -179,10 +182,13 @@ impl Stack {
 }
 
 /// The packet without its IP header. The chunks are shared, the common header is not.
-fn sctp_packet(header: &SctpRepr, chunks: Bytes, owner: Option<Owner>, at: Instant) -> Packet {
+fn sctp_packet(header: &SctpRepr, chunks: Bytes, crc: bool) -> Packet {
     let mut head = Head::new();
     let bytes = head.prepend(HEADER_LEN);
     header.emit(bytes);
-    fill_checksum(bytes, &[&chunks]);
-    Packet { head, payload: chunks, offload: Offload::default(), owner, at }
+    // The field is zero so far, which stands for none (RFC 9653).
+    if crc {
+        fill_checksum(bytes, &[&chunks]);
+    }
+    Packet { head, payload: chunks, offload: Offload::default(), owner: None, at: Instant::ZERO }
 }
