@@ -22,3 +22,8 @@ fn a_proxy_for_any_destination() {
 fn a_tunnel() {
     run(env!("CARGO_BIN_EXE_tunnel"));
 }
+
+#[test]
+fn a_gateway_from_tcp_to_sctp() {
+    run(env!("CARGO_BIN_EXE_sctp_gateway"));
+}

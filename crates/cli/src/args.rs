@@ -1,4 +1,8 @@
 //! The command line as clap parses it, with the help that teaches.
+mod sctp;
+
+pub(crate) use sctp::{Messages, SctpSend, Ss};
+
 use clap::{Args, Parser, Subcommand};
 use lowwater_core::base::Sysctl;
 use lowwater_core::ip::Cidr;
@@ -12,11 +16,12 @@ Examples:
   sudo lowwater serve --tun lw0 --addr 10.9.0.2/24  a web server for the kernel's curl
   sudo lowwater get --tun lw0 --addr 10.9.0.2/24 http://10.9.0.1:8000/file -o file
   lowwater drill tests/drill                        scripts in packetdrill's language, in virtual time
+  sudo lowwater sctp-send --tun lw1 --addr 10.9.1.2/24 --echo 10.9.0.2:7   messages to a serve --sctp 7
 
 Without root, `unshare -rn` gives a shell in a network of its own in which serve and get work
 (where users may open /dev/net/tun).
 Exit codes: 0 done, 1 failed, 2 bad command line, 77 the environment lacks something,
-130 lab or get cut short by Ctrl-C (it is how serve ends: 0).";
+130 lab, get or sctp-send cut short by Ctrl-C (it is how serve ends: 0).";
 
 const LAB: &str = "\
 Examples:
@@ -39,7 +44,7 @@ Examples:
   sudo lowwater serve --tun lw0 --addr 10.9.0.2/24 --addr6 fd00:9::2/64 \\
       --set tcp_congestion_control=reno --pcap serve.pcapng --stats stats.json
 
-Ports: 80 HTTP, 7 echo (TCP and UDP), 9 discard, 19 chargen.
+Ports: 80 HTTP, 7 echo (TCP and UDP), 9 discard, 19 chargen; with --sctp 7 also echo on 7 and discard on 9 over SCTP.
 --set takes the sysctl names of Linux (tcp_sack=0, tcp_wmem=\"4096 16384 4194304\", ...);
 a wrong name lists them all.
 --qdisc takes the words of tc (\"fq maxrate 48mbit\", \"fq_codel target 2ms\", ...), one discipline inside of
@@ -71,7 +76,7 @@ Examples:
 
 A failure shows the line, what was expected, what happened, and the last packets. docs/drill.md has the language.";
 
-/// lowwater: TCP and UDP in user space, with Linux's behaviour, on real devices and in virtual time.
+/// lowwater: TCP, UDP and SCTP in user space, with Linux's behaviour, on real devices and in virtual time.
 #[derive(Debug, Parser)]
 #[command(name = "lowwater", version, after_help = OVERVIEW, arg_required_else_help = true)]
 pub(crate) struct Cli {
@@ -88,7 +93,7 @@ pub(crate) enum Command {
     /// Run scripts in packetdrill's language against the stack in virtual time, no root
     #[command(after_help = DRILL)]
     Drill(Drill),
-    /// Serve files by HTTP (and echo, discard, chargen) from a stack on a TUN device
+    /// Serve files by HTTP (and echo, discard, chargen, SCTP) from a stack on a TUN device
     #[command(after_help = SERVE)]
     Serve(Serve),
     /// What `lab --uml` runs inside of the kernel that it boots
@@ -100,9 +105,15 @@ pub(crate) enum Command {
     /// Show the queueing discipline of a running `serve`, as tc -s qdisc does, from the file of its --stats
     #[command(after_help = TC)]
     Tc(Tc),
+    /// Show connections and associations of a running `serve`, as ss does, from the file of its --stats
+    #[command(after_help = sctp::SS)]
+    Ss(Ss),
     /// Fetch a file by HTTP with the stack as the client
     #[command(after_help = GET)]
     Get(Get),
+    /// Send messages over SCTP with the stack as the client, and say how fast they went by which paths
+    #[command(after_help = sctp::SEND)]
+    SctpSend(SctpSend),
 }
 
 /// `lowwater lab`.
@@ -151,7 +162,7 @@ pub(crate) struct LabOptions {
     pub(crate) out: Option<PathBuf>,
 }
 
-/// The stack and its device, for `serve` and `get`.
+/// The stack and its device, for `serve`, `get` and `sctp-send`.
 #[derive(Debug, Args)]
 pub(crate) struct Net {
     /// Name of the TUN device to make
@@ -160,13 +171,13 @@ pub(crate) struct Net {
     /// Network interface of the kernel to use instead of a TUN, by packet sockets; the kernel must not have --addr
     #[arg(long, value_name = "IFACE")]
     pub(crate) packet: Option<String>,
-    /// Address of the stack with its subnet, as 10.9.0.2/24
-    #[arg(long, value_name = "CIDR")]
-    pub(crate) addr: Cidr,
+    /// Address of the stack with its subnet, as 10.9.0.2/24 (may be repeated)
+    #[arg(long, value_name = "CIDR", required = true)]
+    pub(crate) addr: Vec<Cidr>,
     /// A second address of the stack, of the other family, as fd00:9::2/64
     #[arg(long, value_name = "CIDR")]
     pub(crate) addr6: Option<Cidr>,
-    /// Address of the kernel's side [default: the first free address of --addr's subnet]; with --packet the gateway [default: none]
+    /// Address of the kernel's side beside the first --addr [default: the first free address of its subnet]; with --packet the gateway [default: none]
     #[arg(long, value_name = "CIDR")]
     pub(crate) host_addr: Option<Cidr>,
     /// Address of the kernel's side beside --addr6 [default: the first free address of its subnet]; with --packet the gateway [default: none]
@@ -210,6 +221,9 @@ pub(crate) struct Serve {
     /// Directory whose files are served and to which uploads go
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub(crate) root: PathBuf,
+    /// Also serve SCTP: echo on this port, discard two above
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..=65_533))]
+    pub(crate) sctp: Option<u16>,
     /// Write the counters as JSON to this file, every second and at the end
     #[arg(long, value_name = "FILE")]
     pub(crate) stats: Option<PathBuf>,

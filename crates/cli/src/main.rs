@@ -8,7 +8,9 @@ mod failure;
 mod get;
 mod lab;
 mod net;
+mod sctp;
 mod serve;
+mod ss;
 mod tc;
 
 use clap::Parser as _;
@@ -20,7 +22,9 @@ fn main() -> ExitCode {
         args::Command::Drill(drill) => drill::run(&drill),
         args::Command::Serve(serve) => serve::run(&serve),
         args::Command::Tc(tc) => tc::run(&tc),
+        args::Command::Ss(ss) => ss::run(&ss),
         args::Command::Get(get) => get::run(&get),
+        args::Command::SctpSend(send) => sctp::run(&send),
         args::Command::Guest { job } => lab::guest(&job),
     };
     match outcome {

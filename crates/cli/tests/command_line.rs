@@ -74,6 +74,14 @@ fn mistakes_end_with_2_and_say_what_is_allowed() {
         ),
         (&["serve", "--tun", "lw0", "--addr", "10.9.0.2/24", "--set", "tcp_sack=256"], "from 0 to 255"),
         (&["serve", "--tun", "lw0", "--addr", "10.9.0.2/24", "--addr6", "10.8.0.2/24"], "other family"),
+        (&["serve", "--tun", "lw0", "--addr", "10.9.0.2/24", "--addr", "10.9.0.2/24"], "given twice"),
+        (&["serve", "--tun", "lw0", "--addr", "10.9.0.2/24", "--sctp", "65534"], "1..=65533"),
+        (&["sctp-send", "--tun", "lw0", "--addr", "10.9.0.2/24"], "ADDR:PORT"),
+        (&["sctp-send", "--tun", "lw0", "--addr", "10.9.0.2/24", "10.9.0.1:0"], "from 1 to 65535"),
+        (
+            &["sctp-send", "--tun", "lw0", "--addr", "10.9.0.2/24", "--duration", "0", "10.9.0.1:9"],
+            "number of seconds",
+        ),
         (&["serve", "--tun", "sixteen-letters.", "--addr", "10.9.0.2/24"], "15 bytes"),
         (&["get", "--tun", "lw0", "--addr", "10.9.0.2/24", "https://10.9.0.1/"], "http://"),
     ] {
@@ -454,6 +462,35 @@ fn tc_shows_what_serve_has_written() {
     let ended = say(&["tc", &name]);
     assert!(
         ended.code() == Some(1) && ended.stderr.contains("has no Qdisc: is it from serve --stats?"),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn ss_shows_what_serve_has_written() {
+    let dir = Dir::new();
+    let file = dir.join("stats.json");
+    let name = file.display().to_string();
+    let socket = |local: &str| {
+        format!(
+            r#"{{"local": "{local}", "remote": "10.9.0.1:999", "state": "Established", "recv_queue_bytes": 0, "send_queue_bytes": 3,
+            "below_bytes": 2, "waits_for": null}}"#
+        )
+    };
+    let (tcp, sctp) = (socket("10.9.0.2:80"), socket("10.9.0.2:7"));
+    std::fs::write(&file, format!(r#"{{"Connections": [{tcp}], "Associations": [{sctp}]}}"#))
+        .expect("writable");
+    let all = say(&["ss", &name]).ok().stdout;
+    assert_eq!(all.lines().count(), 3, "{all}");
+    assert!(all.contains("tcp    Established") && all.contains("sctp   Established"), "{all}");
+    assert!(!say(&["ss", "--tcp", &name]).ok().stdout.contains("sctp"));
+    let one: Value =
+        serde_json::from_str(&say(&["ss", "--sctp", "--json", &name]).ok().stdout).expect("JSON");
+    assert_eq!((&one["netid"], &one["local"]), (&"sctp".into(), &"10.9.0.2:7".into()));
+    std::fs::write(&file, "{}").expect("writable");
+    let ended = say(&["ss", &name]);
+    assert!(
+        ended.code() == Some(1) && ended.stderr.contains("has no Connections: is it from serve --stats?"),
         "{ended:?}"
     );
 }

@@ -1,4 +1,4 @@
-//! The stack on its device, as `serve` and `get` use it: set-up, addresses of the kernel's side, capture.
+//! The stack on its device, as `serve`, `get` and `sctp-send` use it: set-up, addresses of the kernel's side, capture.
 mod capture;
 pub(crate) mod lent;
 pub(crate) mod sink;
@@ -47,8 +47,10 @@ pub(crate) fn open(net: &Net) -> Result<Opened, Failure> {
     let mut builder = builder.busy_poll(Duration::from_micros(net.busy_poll.into()));
     for side in &sides {
         builder = builder.address(&side.own.to_string());
-        if let Some(host) = side.host {
-            let all = if side.own.addr().is_ipv4() { "0.0.0.0/0" } else { "::/0" };
+    }
+    for (v4, all) in [(true, "0.0.0.0/0"), (false, "::/0")] {
+        let mut hosts = sides.iter().filter_map(|side| side.host);
+        if let Some(host) = hosts.find(|host| host.addr().is_ipv4() == v4) {
             builder = builder.route(all, Some(host.addr()));
         }
     }
@@ -74,24 +76,40 @@ struct Side {
 }
 
 fn sides(net: &Net) -> Result<Vec<Side>, Failure> {
-    for (flag, own) in [("--addr", Some(net.addr)), ("--addr6", net.addr6)] {
-        own.map_or(Ok(()), |own| host_address(flag, own))?;
+    let first = net.addr[0];
+    for (flag, own) in
+        net.addr.iter().map(|own| ("--addr", own)).chain(net.addr6.iter().map(|own| ("--addr6", own)))
+    {
+        host_address(flag, *own)?;
     }
-    let side = |flag, own, given| match (net.packet.is_some(), given) {
-        (true, None) => Ok(Side { own, host: None }),
-        _ => host_side(flag, own, given).map(|host| Side { own, host: Some(host) }),
-    };
-    let mut sides = vec![side("--host-addr", net.addr, net.host_addr)?];
-    if let Some(addr6) = net.addr6 {
-        if addr6.addr().is_ipv4() == net.addr.addr().is_ipv4() {
-            return Err(Failure::usage(format!(
-                "--addr6 {addr6} is of the same family as --addr {}: it takes one of the other family",
-                net.addr
-            )));
+    if let Some(addr6) = net.addr6.filter(|addr6| addr6.addr().is_ipv4() == first.addr().is_ipv4()) {
+        return Err(Failure::usage(format!(
+            "--addr6 {addr6} is of the same family as --addr {first}: it takes one of the other family"
+        )));
+    }
+    let mut sides: Vec<Side> = Vec::new();
+    for (n, &own) in net.addr.iter().enumerate() {
+        if sides.iter().any(|side| side.own.addr() == own.addr()) {
+            return Err(Failure::usage(format!("--addr {own} is given twice")));
         }
-        sides.push(side("--host-addr6", addr6, net.host_addr6)?);
+        let given = net.host_addr.filter(|_| n == 0);
+        // One address of the kernel is enough in a subnet.
+        let there = sides.iter().any(|side| side.host.is_some_and(|host| host.contains(own.addr())));
+        let host = if there { None } else { side(net, "--host-addr", (own, given))? };
+        sides.push(Side { own, host });
+    }
+    if let Some(own) = net.addr6 {
+        sides.push(Side { own, host: side(net, "--host-addr6", (own, net.host_addr6))? });
     }
     Ok(sides)
+}
+
+/// The host beside an address; on an interface of the kernel there is one only where it is given.
+fn side(net: &Net, flag: &str, (own, given): (Cidr, Option<Cidr>)) -> Result<Option<Cidr>, Failure> {
+    match (net.packet.is_some(), given) {
+        (true, None) => Ok(None),
+        _ => host_side(flag, own, given).map(Some),
+    }
 }
 
 fn tun(net: &Net, sides: &[Side]) -> Result<Tun, Failure> {

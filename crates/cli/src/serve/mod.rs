@@ -2,6 +2,7 @@
 mod body;
 mod files;
 mod http;
+mod sctp;
 mod small;
 mod stats;
 mod upload;
@@ -87,6 +88,14 @@ async fn serve(
             ended.clone(),
         ));
     }
+    if let Some(port) = args.sctp {
+        let listen = |port| {
+            sctp::listen(&opened.stack, &opened.addresses, port)
+                .map_err(|e| Failure::io(format!("SCTP port {port}"), &e))
+        };
+        tasks.spawn(sctp::serve(listen(port)?, ended.clone(), sctp::echo));
+        tasks.spawn(sctp::serve(listen(port + sctp::DISCARD)?, ended.clone(), sctp::discard));
+    }
     if let Some(stats) = stats {
         stats.write(&opened.stack)?;
     }
@@ -147,6 +156,7 @@ fn announce(args: &Serve, opened: &Opened) -> Result<(), Failure> {
         return say(&json!({
             "event": "serving", "tun": opened.device, "urls": urls, "addresses": opened.addresses,
             "host_addresses": hosts, "root": root.to_string(), "http": 80, "echo": 7, "discard": 9, "chargen": 19,
+            "sctp": args.sctp.map(|port| json!({"echo": port, "discard": port + sctp::DISCARD})),
         })
         .to_string());
     }
@@ -155,8 +165,11 @@ fn announce(args: &Serve, opened: &Opened) -> Result<(), Failure> {
         (Some(_), hosts) => format!(", gateway {}", hosts.join(" and ")),
         (None, hosts) => format!(", kernel's side {}", hosts.join(" and ")),
     };
+    let over_sctp = args
+        .sctp
+        .map_or(String::new(), |port| format!(", SCTP echo on {port}, discard on {}", port + sctp::DISCARD));
     say(&format!(
-        "serving {root} on {} (device {}{beside}), echo on port 7, discard on 9, chargen on 19; try: curl {}",
+        "serving {root} on {} (device {}{beside}), echo on port 7, discard on 9, chargen on 19{over_sctp}; try: curl {}",
         urls.join(" and "),
         opened.device,
         urls[0],

@@ -1,5 +1,6 @@
 //! `--stats`: the counters as JSON under Linux's names, replaced as a whole each time.
 use crate::failure::Failure;
+use crate::sctp::paths;
 use lowwater::Stack;
 use lowwater_core::base::Wait;
 use lowwater_core::qdisc;
@@ -44,7 +45,7 @@ fn snapshot(stack: &Stack, at_s: f64) -> Value {
         group[name] = json!(value);
     });
     let (mut states, mut held) = (Map::new(), [0u64; 3]);
-    let mut connections = Vec::new();
+    let (mut connections, mut associations) = (Vec::new(), Vec::new());
     let mut established = 0u64;
     for socket in stack.sockets().sockets {
         if socket.kind == SocketKind::Tcp {
@@ -57,6 +58,9 @@ fn snapshot(stack: &Stack, at_s: f64) -> Value {
         held[2] += socket.below;
         if connections.len() < CONNECTIONS_MAX {
             connections.extend(connection(&socket));
+        }
+        if associations.len() < CONNECTIONS_MAX {
+            associations.extend(association(&socket));
         }
     }
     // RFC 4022's gauge, which the core does not keep as a counter.
@@ -73,6 +77,7 @@ fn snapshot(stack: &Stack, at_s: f64) -> Value {
     groups.insert("Sockstat".into(), Value::Object(sockstat));
     groups.insert("Qdisc".into(), stack.qdisc(0).map_or(Value::Null, |report| qdisc(&report)));
     groups.insert("Connections".into(), json!(connections));
+    groups.insert("Associations".into(), json!(associations));
     Value::Object(groups)
 }
 
@@ -120,5 +125,18 @@ fn connection(socket: &SocketReport) -> Option<Value> {
         "local": local.to_string(), "remote": remote.to_string(), "state": format!("{:?}", socket.state),
         "recv_queue_bytes": socket.recv_queue, "send_queue_bytes": socket.send_queue, "below_bytes": socket.below,
         "waits_for": wait.why.map(Wait::name), "waits_ms": wait.since.map(|d| d.as_millis() as u64), "waits": counts,
+    }))
+}
+
+/// One association with its paths.
+fn association(socket: &SocketReport) -> Option<Value> {
+    let (sctp, local, remote) = (socket.sctp.as_ref()?, socket.local?, socket.remote?);
+    Some(json!({
+        "local": local.to_string(), "remote": remote.to_string(), "state": format!("{:?}", sctp.state),
+        "recv_queue_bytes": socket.recv_queue, "send_queue_bytes": socket.send_queue, "below_bytes": socket.below,
+        "unsent_bytes": sctp.unsent_bytes, "outbound_streams": sctp.streams.0, "inbound_streams": sctp.streams.1,
+        "peer_rwnd": sctp.peer_rwnd, "rwnd": sctp.rwnd, "errors": sctp.errors,
+        "waits_for": (sctp.wait != Wait::Empty).then(|| sctp.wait.name()),
+        "paths": sctp.paths.iter().map(paths::json).collect::<Vec<_>>(),
     }))
 }

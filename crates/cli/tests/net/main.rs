@@ -1,7 +1,8 @@
-//! `serve` and `get` against the kernel, each test in a network namespace of its own.
+//! `serve`, `get` and `sctp-send` against the kernel and each other, each test in a network namespace of its own.
 mod capture;
 mod client;
 mod crowd;
+mod sctp;
 mod served;
 #[path = "../support/mod.rs"]
 mod support;

@@ -2,6 +2,7 @@
 use super::Stack;
 use crate::base::trace::Trace;
 use crate::base::{Counters, SocketId, Tuple};
+use crate::sctp::AssocInfo;
 use crate::socket::{Holder, Pending, Socket};
 use crate::tcp::{State, TcpInfo, WaitReport};
 use core::net::SocketAddr;
@@ -46,6 +47,8 @@ pub struct SocketReport {
     pub info: Option<TcpInfo>,
     /// Why a connection does not send.
     pub wait: Option<WaitReport>,
+    /// An association with its paths.
+    pub sctp: Option<AssocInfo>,
 }
 
 /// All sockets at one instant.
@@ -97,6 +100,7 @@ impl Stack {
                 below: 0,
                 info: None,
                 wait: None,
+                sctp: None,
             };
             match &entry.socket {
                 Socket::Tcp(conn) => {
@@ -120,6 +124,7 @@ impl Stack {
                     (line.recv_queue, line.send_queue) = sctp.assoc.queues();
                     (line.local, line.remote) = (Some(sctp.local()), Some(sctp.remote()));
                     line.below = u64::from(sctp.assoc.below());
+                    line.sctp = Some(sctp.assoc.info());
                 }
                 Socket::SctpListener(l) => {
                     line.kind = SocketKind::SctpListener;
@@ -154,6 +159,7 @@ impl Stack {
             below: 0,
             info: None,
             wait: None,
+            sctp: None,
         };
         let requests = self.small.requests.iter().map(move |(_, r)| {
             line(

@@ -1,0 +1,79 @@
+//! What comes from the peer while `sctp-send` sends.
+use super::digest::{Digest, Sum};
+use lowwater::SctpAssociation;
+use lowwater::sctp::{Notification, Received};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::io;
+use tokio::sync::Notify;
+
+/// Counts, shared by who reads and who waits for an echo.
+pub(super) struct Back {
+    pub(super) messages: Cell<u64>,
+    pub(super) bytes: Cell<u64>,
+    /// Messages that the stack gave up.
+    pub(super) given_up: Cell<u64>,
+    pub(super) digest: RefCell<Option<Sum>>,
+    ended: Cell<bool>,
+    news: Notify,
+}
+
+impl Back {
+    /// Nothing has come; `hashed`: what comes is hashed.
+    pub(super) fn new(hashed: bool) -> Self {
+        Self {
+            messages: Cell::new(0),
+            bytes: Cell::new(0),
+            given_up: Cell::new(0),
+            digest: RefCell::new(hashed.then(Sum::default)),
+            ended: Cell::new(false),
+            news: Notify::new(),
+        }
+    }
+
+    /// Reads to the end of the association.
+    pub(super) async fn receive(&self, assoc: &SctpAssociation) -> io::Result<()> {
+        let mut numbers = BTreeMap::<u16, u64>::new();
+        let mut begun: Option<Digest> = None;
+        while let Some(received) = assoc.recv().await? {
+            let (data, info, eor) = match received {
+                Received::Data { data, info, eor } => (data, info, eor),
+                Received::Notification(Notification::SendFailed { .. }) => {
+                    self.given_up.set(self.given_up.get() + 1);
+                    continue;
+                }
+                Received::Notification(_) => continue,
+            };
+            self.bytes.set(self.bytes.get() + data.len() as u64);
+            if let Some(sum) = self.digest.borrow_mut().as_mut() {
+                let number = numbers.entry(info.stream).or_default();
+                let place = (!info.unordered).then_some(*number);
+                let mut digest = begun.take().unwrap_or_else(|| Digest::new(info.stream, place));
+                digest.update(&data);
+                if eor {
+                    sum.add(digest);
+                    *number += 1;
+                } else {
+                    begun = Some(digest);
+                }
+            }
+            self.messages.set(self.messages.get() + u64::from(eor));
+            self.news.notify_one();
+        }
+        self.ended.set(true);
+        self.news.notify_one();
+        Ok(())
+    }
+
+    /// Waits until `sent` messages have come.
+    pub(super) async fn wait_for(&self, sent: u64) -> io::Result<()> {
+        while self.messages.get() < sent {
+            if self.ended.get() {
+                let came = self.messages.get();
+                return Err(io::Error::other(format!("the peer closed when {came} of {sent} had come back")));
+            }
+            self.news.notified().await;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,255 @@
+//! `lowwater sctp-send`: messages over one association, from connecting to its end.
+mod back;
+mod digest;
+mod load;
+pub(crate) mod paths;
+
+use crate::args::SctpSend;
+use crate::failure::Failure;
+use crate::net::{self, Opened};
+use back::Back;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use load::Load;
+use lowwater::SctpAssociation;
+use lowwater::sctp::{AssocInfo, ConnectOptions, Subscriptions};
+use serde_json::{Value, json};
+use std::io::{self, ErrorKind, IsTerminal as _};
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+
+/// How long connecting may take without a word, and in all: three INITs.
+const PATIENCE: Duration = Duration::from_secs(1);
+const CONNECT: Duration = Duration::from_secs(15);
+/// How long the association may take to close after Ctrl-C.
+const CLOSE: Duration = Duration::from_secs(5);
+/// How long what closes in the background has at the end.
+const BACKGROUND: Duration = Duration::from_millis(200);
+/// Unsent bytes that wait in the stack.
+const NOTSENT_LOWAT: u32 = 128 << 10;
+/// Streams that are asked for at least, as Linux does.
+const STREAMS_MIN: u16 = 10;
+/// Exit code after Ctrl-C, as shells have it: 128 + SIGINT.
+const INTERRUPTED: u8 = 130;
+
+/// What became of it.
+struct Outcome {
+    load: Load,
+    /// Until everything was acknowledged.
+    took: Duration,
+    /// At the end of sending.
+    info: AssocInfo,
+    back: Back,
+    interrupted: bool,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &SctpSend) -> Result<ExitCode, Failure> {
+    check(args)?;
+    let opened = net::open(&args.net)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| Failure::io("starting the runtime", &e))?;
+    let outcome = runtime.block_on(transfer(args, &opened));
+    opened.stack.shutdown_blocking(BACKGROUND);
+    runtime.shutdown_background();
+    opened.finish()?;
+    let Some(outcome) = outcome? else { return Ok(ExitCode::from(INTERRUPTED)) };
+    report(args, &outcome)?;
+    Ok(if outcome.interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+}
+
+fn check(args: &SctpSend) -> Result<(), Failure> {
+    let port = args.peers[0].port();
+    if port == 0 {
+        return Err(Failure::usage(format!("{}: the port is none from 1 to 65535", args.peers[0])));
+    }
+    if let Some(other) = args.peers.iter().find(|peer| peer.port() != port) {
+        return Err(Failure::usage(format!(
+            "{} and {other} have different ports: the addresses of one peer have one",
+            args.peers[0]
+        )));
+    }
+    Ok(())
+}
+
+fn names(peers: &[SocketAddr]) -> String {
+    peers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// The whole exchange; `None` when it was stopped before there was an association.
+async fn transfer(args: &SctpSend, opened: &Opened) -> Result<Option<Outcome>, Failure> {
+    let stop = Notify::new();
+    let connected = tokio::select! {
+        connected = connect(args, opened) => connected?,
+        _ = tokio::signal::ctrl_c() => {
+            eprintln!("lowwater: stopped: nothing was sent");
+            return Ok(None);
+        }
+    };
+    let exchange = exchange(args, &connected, &stop);
+    tokio::pin!(exchange);
+    tokio::select! {
+        done = &mut exchange => return done.map(Some),
+        _ = tokio::signal::ctrl_c() => stop.notify_one(),
+    }
+    let hurry = async {
+        tokio::select! {
+            () = tokio::time::sleep(CLOSE) => {}
+            _ = tokio::signal::ctrl_c() => {}
+        }
+    };
+    tokio::select! {
+        done = &mut exchange => done.map(|outcome| Some(Outcome { interrupted: true, ..outcome })),
+        () = hurry => {
+            let _ = connected.abort(b"interrupted");
+            eprintln!("lowwater: stopped: aborted, since the peer had not acknowledged everything");
+            Ok(None)
+        }
+    }
+}
+
+/// Connects, and says what it waits for when that takes a while.
+async fn connect(args: &SctpSend, opened: &Opened) -> Result<SctpAssociation, Failure> {
+    let mut options = opened.stack.sctp_options();
+    options.notsent_lowat = NOTSENT_LOWAT;
+    options.num_ostreams = args.messages.streams.max(STREAMS_MIN);
+    if args.messages.lifetime.is_some() {
+        options.events = Subscriptions::SEND_FAILED;
+    }
+    let local = if args.local.is_empty() { &opened.addresses } else { &args.local };
+    let local = local.iter().map(|ip| SocketAddr::new(*ip, 0)).collect();
+    let connect = ConnectOptions { local, options: Some(options) };
+    let attempt = SctpAssociation::connect_with(&opened.stack, &args.peers[..], &connect);
+    tokio::pin!(attempt);
+    let names = names(&args.peers);
+    let done = match tokio::time::timeout(PATIENCE, &mut attempt).await {
+        Ok(done) => done,
+        Err(_) => {
+            eprintln!("lowwater: waiting for {names} to answer, {} s at most", CONNECT.as_secs());
+            let late = tokio::time::timeout(CONNECT - PATIENCE, attempt).await;
+            late.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into()))
+        }
+    };
+    let assoc = done.map_err(|e| Failure::other(why_not(&names, &e)))?;
+    let (ours, _) = assoc.info().map_err(|e| Failure::io("asking the association", &e))?.streams;
+    if ours < args.messages.streams {
+        return Err(Failure::other(format!(
+            "{names} takes {ours} streams, not {}: give --streams {ours}",
+            args.messages.streams
+        )));
+    }
+    Ok(assoc)
+}
+
+/// Why there is no association, and what to do about it.
+fn why_not(names: &str, e: &io::Error) -> String {
+    let hint = match e.kind() {
+        ErrorKind::ConnectionRefused => {
+            "nobody listens for SCTP there (`lowwater serve --sctp PORT` does, on PORT and PORT + 2)"
+        }
+        ErrorKind::TimedOut => {
+            "no answer: does a server listen there, does each side have a route to the other (`ip route`; the kernel between \
+             them needs net.ipv4.ip_forward=1 or net.ipv6.conf.all.forwarding=1), and does a firewall drop SCTP (`nft list ruleset`)?"
+        }
+        ErrorKind::AddrNotAvailable => "--local takes addresses of --addr and --addr6",
+        ErrorKind::NetworkUnreachable => "the stack has no address of that family: give --addr6 for IPv6",
+        _ if e.raw_os_error() == Some(rustix::io::Errno::NOPROTOOPT.raw_os_error()) => {
+            "that host does not speak SCTP (a Linux kernel does after `modprobe sctp`)"
+        }
+        _ => return format!("{names}: connecting: {e}"),
+    };
+    format!("{names}: connecting: {e}: {hint}")
+}
+
+/// Sends everything, reads what comes back, and closes.
+async fn exchange(args: &SctpSend, assoc: &SctpAssociation, stop: &Notify) -> Result<Outcome, Failure> {
+    let broken = |doing: &str, e: &io::Error| Failure::other(format!("{}: {doing}: {e}", names(&args.peers)));
+    let hashed = args.hash || args.echo;
+    let (mut load, back) = (Load::new(args.messages, hashed), Back::new(hashed));
+    let bar = bar(args);
+    let began = Instant::now();
+    let sending = async {
+        let stopped = tokio::select! {
+            sent = load.send(assoc, &bar) => sent.map(|()| false).map_err(|e| broken("sending", &e))?,
+            () = stop.notified() => true,
+        };
+        let info = assoc.info().map_err(|e| broken("asking the association", &e))?;
+        if args.echo && !stopped {
+            back.wait_for(load.sent).await.map_err(|e| broken("waiting for the echo", &e))?;
+        }
+        assoc.finish().await.map_err(|e| broken("closing", &e))?;
+        Ok((info, began.elapsed()))
+    };
+    let receiving = async { back.receive(assoc).await.map_err(|e| broken("receiving", &e)) };
+    let ((info, took), ()) = tokio::try_join!(sending, receiving)?;
+    bar.finish_and_clear();
+    Ok(Outcome { load, took, info, back, interrupted: false })
+}
+
+/// A bar where somebody sees it.
+fn bar(args: &SctpSend) -> ProgressBar {
+    let total = match (args.messages.duration, args.messages.count()) {
+        (Some(_), _) => None,
+        (None, count) => Some(count.saturating_mul(args.messages.size.into())),
+    };
+    let shown = io::stderr().is_terminal();
+    let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+    let bar = ProgressBar::with_draw_target(total, target);
+    let template = match total {
+        Some(_) => "{bar:40} {bytes}/{total_bytes}  {bytes_per_sec}  {eta}",
+        None => "{spinner} {bytes}  {bytes_per_sec}  {elapsed}",
+    };
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar
+}
+
+/// Says what became of it; fails where the echo was not what was sent.
+fn report(args: &SctpSend, outcome: &Outcome) -> Result<(), Failure> {
+    let Outcome { load, took, info, back, interrupted } = outcome;
+    let seconds = took.as_secs_f64();
+    let mbps = load.bytes as f64 * 8.0 / seconds.max(1e-9) / 1e6;
+    let hash = load.digest.as_ref().map(ToString::to_string);
+    let echo_hash = back.digest.borrow().as_ref().map(ToString::to_string);
+    let paths: Vec<Value> = info.paths.iter().map(paths::json).collect();
+    if args.json {
+        println!(
+            "{}",
+            json!({
+                "event": "sent", "peers": args.peers.iter().map(ToString::to_string).collect::<Vec<_>>(),
+                "messages": load.sent, "bytes": load.bytes, "seconds": seconds, "mbps": mbps, "interrupted": interrupted,
+                "given_up": back.given_up.get(), "back_messages": back.messages.get(), "back_bytes": back.bytes.get(),
+                "hash": hash, "back_hash": echo_hash.as_ref().filter(|_| args.echo),
+                "streams": info.streams.0, "paths": paths,
+            })
+        );
+    } else {
+        println!(
+            "{} messages of {} bytes to {} in {seconds:.3} s: {mbps:.1} Mbit/s, {}",
+            load.sent,
+            args.messages.size,
+            names(&args.peers),
+            match back.given_up.get() {
+                0 => "all acknowledged".to_owned(),
+                n => format!("{n} given up, all others acknowledged"),
+            }
+        );
+        if args.echo {
+            println!("{} messages came back", back.messages.get());
+        }
+        for path in &paths {
+            println!("  {}", paths::line(path));
+        }
+        if let Some(hash) = hash.as_ref().filter(|_| args.hash) {
+            println!("{hash}");
+        }
+    }
+    if args.echo && !interrupted && hash != echo_hash {
+        return Err(Failure::other(format!("{}: what came back is not what was sent", names(&args.peers))));
+    }
+    Ok(())
+}

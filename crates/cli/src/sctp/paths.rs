@@ -1,0 +1,52 @@
+//! A path of an association for people and for programs.
+use lowwater::sctp::{PathInfo, PathState};
+use serde_json::{Value, json};
+
+/// The words of RFC 6458 and RFC 7829 for the state of a path.
+const fn state(state: PathState) -> &'static str {
+    match state {
+        PathState::Active => "active",
+        PathState::PotentiallyFailed => "potentially failed",
+        PathState::Inactive => "inactive",
+        PathState::Unconfirmed => "unconfirmed",
+    }
+}
+
+/// As JSON. Windows are in bytes, the rate in bytes per second, `null` where nothing is known or nothing is paced.
+pub(crate) fn json(path: &PathInfo) -> Value {
+    let ms = |d: std::time::Duration| (d.as_secs_f64() * 1e6).round() / 1e3;
+    json!({
+        "remote": path.remote, "local": path.local, "state": state(path.state), "primary": path.primary, "active": path.active,
+        "cwnd": path.cwnd, "ssthresh": (path.ssthresh != u32::MAX).then_some(path.ssthresh), "flight": path.flight,
+        "srtt_ms": path.srtt.map(ms), "rto_ms": ms(path.rto), "mtu": path.mtu, "errors": path.errors,
+        "pacing_rate": (path.pacing_rate != u64::MAX).then_some(path.pacing_rate),
+    })
+}
+
+/// A line of text from that.
+pub(crate) fn line(path: &Value) -> String {
+    let text = |name: &str| match &path[name] {
+        Value::String(text) => text.clone(),
+        Value::Null => "-".to_owned(),
+        other => other.to_string(),
+    };
+    let role = match (path["primary"] == true, path["active"] == true) {
+        (true, true) => ", primary",
+        (true, false) => ", primary, not used",
+        (false, true) => ", used instead of the primary",
+        (false, false) => "",
+    };
+    format!(
+        "path {} from {}: {}{role}; cwnd {} ssthresh {} flight {} srtt {} ms rto {} ms mtu {} errors {}",
+        text("remote"),
+        text("local"),
+        text("state"),
+        text("cwnd"),
+        text("ssthresh"),
+        text("flight"),
+        text("srtt_ms"),
+        text("rto_ms"),
+        text("mtu"),
+        text("errors"),
+    )
+}

@@ -1,0 +1,106 @@
+//! Echo and discard over SCTP: message for message, on the stream that it came on.
+use super::over;
+use bytes::Bytes;
+use lowwater::sctp::{ListenOptions, Received, RecvInfo, SctpOptions, SendInfo};
+use lowwater::{SctpAssociation, SctpListener, Stack};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// Discard is so far above echo, as 9 is above 7.
+pub(crate) const DISCARD: u16 = 2;
+/// Associations of one service at the same time; more wait in the backlog.
+const ASSOCIATIONS_MAX: usize = 16_384;
+/// Longest message that echo puts together from its parts.
+const MESSAGE_MAX: usize = 16 << 20;
+/// Unsent bytes that wait in the stack.
+const NOTSENT_LOWAT: u32 = 128 << 10;
+
+/// Listens at a port of all addresses.
+pub(crate) fn listen(stack: &Stack, addresses: &[IpAddr], port: u16) -> io::Result<SctpListener> {
+    let options = SctpOptions {
+        // An echo goes to any stream that the peer has; those that nobody uses cost nothing.
+        num_ostreams: u16::MAX,
+        notsent_lowat: NOTSENT_LOWAT,
+        ..stack.sctp_options()
+    };
+    let local = addresses.iter().map(|ip| SocketAddr::new(*ip, port)).collect();
+    SctpListener::listen(stack, &ListenOptions { local, backlog: super::BACKLOG, options: Some(options) })
+}
+
+/// Serves each association by `service` until the end.
+pub(crate) async fn serve<F>(
+    listener: SctpListener,
+    mut ended: watch::Receiver<bool>,
+    service: fn(SctpAssociation) -> F,
+) where
+    F: Future<Output = io::Result<()>> + Send + 'static,
+{
+    let mut associations = JoinSet::new();
+    loop {
+        while associations.try_join_next().is_some() {}
+        if associations.len() >= ASSOCIATIONS_MAX {
+            associations.join_next().await;
+        }
+        tokio::select! {
+            () = over(&mut ended) => break,
+            accepted = listener.accept() => match accepted {
+                Ok((assoc, _)) => drop(associations.spawn(service(assoc))),
+                Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+            },
+        }
+    }
+    // What is open at the end is cut off: these services end when the peer wants.
+    associations.abort_all();
+}
+
+/// Sends each message back on its stream, with its identifier, as ordered as it came.
+pub(crate) async fn echo(assoc: SctpAssociation) -> io::Result<()> {
+    let mut parts = Vec::new();
+    while let Some(received) = assoc.recv().await? {
+        let Received::Data { data, info, eor } = received else { continue };
+        parts.push(data);
+        if parts.iter().map(Bytes::len).sum::<usize>() > MESSAGE_MAX {
+            return assoc.abort(b"message too long for the echo service");
+        }
+        if eor {
+            let RecvInfo { stream, ppid, unordered, .. } = info;
+            let back = SendInfo { stream, ppid, unordered, ..SendInfo::default() };
+            assoc.send_bytes(joined(&mut parts), back).await?;
+        }
+    }
+    assoc.finish().await
+}
+
+/// Reads to the end.
+pub(crate) async fn discard(assoc: SctpAssociation) -> io::Result<()> {
+    while assoc.recv().await?.is_some() {}
+    assoc.finish().await
+}
+
+/// The parts as one message; a single one is not copied.
+fn joined(parts: &mut Vec<Bytes>) -> Bytes {
+    if let [_] = parts[..]
+        && let Some(only) = parts.pop()
+    {
+        return only;
+    }
+    std::mem::take(parts).concat().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_part_is_not_copied_and_several_become_one() {
+        let part = Bytes::from(vec![7; 10]);
+        let mut parts = vec![part.clone()];
+        assert_eq!(joined(&mut parts).as_ptr(), part.as_ptr());
+        parts.extend([part, Bytes::from_static(b"end")]);
+        assert_eq!(joined(&mut parts).len(), 13);
+        assert!(parts.is_empty());
+    }
+}

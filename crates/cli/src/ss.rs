@@ -1,0 +1,103 @@
+//! `lowwater ss`: connections and associations of a running `serve`, from the file of its `--stats`.
+use crate::args::Ss;
+use crate::failure::Failure;
+use crate::sctp::paths;
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::fs;
+use std::process::ExitCode;
+
+/// Runs the command.
+pub(crate) fn run(args: &Ss) -> Result<ExitCode, Failure> {
+    let file = args.file.display();
+    let text = fs::read_to_string(&args.file).map_err(|e| Failure::io(format!("reading {file}"), &e))?;
+    let all: Value = serde_json::from_str(&text)
+        .map_err(|e| Failure::other(format!("{file} is no file of serve --stats: {e}")))?;
+    let lists = [("tcp", "Connections", !args.sctp), ("sctp", "Associations", !args.tcp)];
+    let mut sockets = Vec::new();
+    for (netid, list, wanted) in lists {
+        let list = all
+            .get(list)
+            .and_then(Value::as_array)
+            .ok_or_else(|| Failure::other(format!("{file} has no {list}: is it from serve --stats?")))?;
+        if wanted {
+            sockets.extend(list.iter().map(|socket| (netid, socket)));
+        }
+    }
+    if args.json {
+        for (netid, socket) in sockets {
+            let mut object = socket.clone();
+            object["netid"] = netid.into();
+            println!("{object}");
+        }
+    } else {
+        print!("{}", table(&sockets, args.info));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A line for each, in columns as wide as they need to be; with `info` what is known of them below.
+fn table(sockets: &[(&str, &Value)], info: bool) -> String {
+    let field = |socket: &Value, name: &str| match &socket[name] {
+        Value::String(text) => text.clone(),
+        Value::Null => "-".to_owned(),
+        other => other.to_string(),
+    };
+    let head =
+        ["Netid", "State", "Recv-Q", "Send-Q", "Local Address:Port", "Peer Address:Port"].map(str::to_owned);
+    let names = ["state", "recv_queue_bytes", "send_queue_bytes", "local", "remote"];
+    let mut rows = vec![head.to_vec()];
+    for (netid, socket) in sockets {
+        let mut row = vec![(*netid).to_owned()];
+        row.extend(names.map(|name| field(socket, name)));
+        rows.push(row);
+    }
+    let widths: Vec<usize> =
+        (0..head.len()).map(|i| rows.iter().map(|row| row[i].len()).max().unwrap_or(0)).collect();
+    let mut out = String::new();
+    for (n, row) in rows.iter().enumerate() {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        let _ = writeln!(out, "{}", cells.collect::<Vec<_>>().join("  ").trim_end());
+        let Some((_, socket)) = n.checked_sub(1).and_then(|n| sockets.get(n)).filter(|_| info) else {
+            continue;
+        };
+        let _ = writeln!(
+            out,
+            "      below {} waits for {}",
+            field(socket, "below_bytes"),
+            field(socket, "waits_for")
+        );
+        for path in socket["paths"].as_array().into_iter().flatten() {
+            let _ = writeln!(out, "      {}", paths::line(path));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn associations_show_their_paths_where_more_is_asked_for() {
+        let path = json!({"remote": "10.0.0.2", "local": "10.0.0.1", "state": "active", "primary": true, "active": true,
+            "cwnd": 4404, "ssthresh": null, "flight": 0, "srtt_ms": 0.25, "rto_ms": 1000.0, "mtu": 1500, "errors": 0});
+        let assoc = json!({"state": "Established", "recv_queue_bytes": 0, "send_queue_bytes": 12, "below_bytes": 0,
+            "waits_for": null, "local": "10.0.0.1:7", "remote": "10.0.0.2:40000", "paths": [path]});
+        let brief = table(&[("sctp", &assoc)], false);
+        let lines: Vec<&str> = brief.lines().collect();
+        assert_eq!(
+            lines,
+            [
+                "Netid  State        Recv-Q  Send-Q  Local Address:Port  Peer Address:Port",
+                "sctp   Established  0       12      10.0.0.1:7          10.0.0.2:40000",
+            ]
+        );
+        let full = table(&[("sctp", &assoc)], true);
+        assert!(
+            full.contains("path 10.0.0.2 from 10.0.0.1: active, primary; cwnd 4404 ssthresh -"),
+            "{full}"
+        );
+    }
+}

@@ -1,0 +1,151 @@
+//! `serve --sctp` and `sctp-send`: two processes, two TUNs, and the kernel as the router between them.
+use crate::served::{LIMIT, Served, can_run, in_namespace};
+use crate::support::{Dir, Ended, Proc, lowwater, run};
+use rustix::process::Signal;
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+
+/// What no capture may hold.
+const BAD: &str =
+    "_ws.malformed || sctp.checksum.status == Bad || sctp.parameter_length.bad || ip.checksum.status == Bad";
+/// The server's addresses: two networks of IPv4, one of IPv6.
+const SERVER: [&str; 3] = ["10.9.0.2", "10.9.4.2", "[fd00:9::2]"];
+
+/// The server on its addresses; the kernel forwards.
+fn server(more: &[&str]) -> Served {
+    for name in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
+        std::fs::write(format!("/proc/sys/net/{name}"), "1").unwrap();
+    }
+    let mut args = vec!["--sctp", "7", "--addr", "10.9.4.2/24"];
+    args.extend(more);
+    Served::start(&args)
+}
+
+/// The client behind a TUN of its own, with two addresses of IPv4 and one of IPv6.
+fn client(args: &[&str], peers: &[String]) -> Command {
+    let mut command =
+        lowwater(["sctp-send", "--tun", "lw1", "--addr", "10.9.1.2/24", "--addr", "10.9.2.2/24"]);
+    command.args(["--addr6", "fd00:a::2/64", "--json"]).args(args).args(peers);
+    command
+}
+
+fn peers(port: u16) -> Vec<String> {
+    SERVER.iter().map(|ip| format!("{ip}:{port}")).collect()
+}
+
+fn said(ended: Ended) -> Value {
+    serde_json::from_str(&ended.ok().stdout).expect("a JSON object")
+}
+
+fn frames(file: &Path, filter: &str) -> usize {
+    let mut tshark = Command::new("tshark");
+    tshark.args(["-o", "sctp.checksum:CRC 32c", "-o", "ip.check_checksum:TRUE", "-r"]).arg(file);
+    tshark.args(["-Y", filter, "-T", "fields", "-e", "frame.number"]);
+    run(&mut tshark, LIMIT).ok().stdout.lines().count()
+}
+
+#[test]
+fn what_the_echo_sends_back_is_what_was_sent_and_the_captures_are_well_formed() {
+    if !can_run(&["tshark"]) {
+        return;
+    }
+    in_namespace(|| {
+        let dir = Dir::new();
+        let (ours, theirs) = (dir.join("client.pcapng"), dir.join("server.pcapng"));
+        let names = [&ours, &theirs].map(|file| file.display().to_string());
+        let served = server(&["--pcap", &names[1]]);
+        assert_eq!((&served.said["sctp"]["echo"], &served.said["sctp"]["discard"]), (&7.into(), &9.into()));
+        let ordered = ["--count", "3000", "--size", "1700", "--streams", "8", "--ppid", "51"];
+        let args = [&ordered[..], &["--echo", "--hash", "--pcap", &names[0]]].concat();
+        let sent = said(run(&mut client(&args, &peers(7)), LIMIT));
+        assert_eq!((&sent["messages"], &sent["bytes"]), (&3_000.into(), &5_100_000.into()));
+        assert_eq!((&sent["back_messages"], &sent["back_bytes"]), (&3_000.into(), &5_100_000.into()));
+        assert!(sent["hash"].as_str().is_some_and(|h| h.len() == 64) && sent["hash"] == sent["back_hash"]);
+        let paths = sent["paths"].as_array().unwrap();
+        assert_eq!(paths.len(), 3);
+        assert!(paths[0]["primary"] == true && paths[0]["srtt_ms"].as_f64().is_some(), "{sent:#}");
+        // The other family alone, unordered, and larger than a window.
+        let unordered = ["--unordered", "--count", "200", "--echo"];
+        let last = said(run(&mut client(&unordered, &peers(7)[2..]), LIMIT));
+        assert_eq!(last["hash"], last["back_hash"]);
+        let large = ["--size", "1000000", "--count", "5", "--echo"];
+        assert_eq!(said(run(&mut client(&large, &peers(7)), LIMIT))["back_bytes"], 5_000_000);
+        let (stats, _root) = served.stop(Signal::INT);
+        let sctp = &stats["Sctp"];
+        assert_eq!(
+            (&sctp["PassiveEstabs"], &sctp["Shutdowns"], &sctp["Aborteds"]),
+            (&3.into(), &3.into(), &0.into())
+        );
+        assert_eq!(stats["Associations"], serde_json::json!([]));
+        for file in [&ours, &theirs] {
+            assert_eq!(frames(file, BAD), 0, "{}", file.display());
+            for some in [
+                "sctp.chunk_type == 0 && ip",
+                "sctp.chunk_type == 3",
+                "sctp.chunk_type == 4",
+                "sctp.data_payload_proto_id == 51",
+            ] {
+                assert!(frames(file, some) > 0, "{some} in {}", file.display());
+            }
+        }
+        assert!(frames(&theirs, "sctp.chunk_type == 0 && ipv6") > 0);
+    });
+}
+
+#[test]
+fn a_transfer_for_a_time_shows_in_ss_and_ends_in_good_order_at_ctrl_c() {
+    if !can_run(&[]) {
+        return;
+    }
+    in_namespace(|| {
+        let served = server(&[]);
+        let sending = Proc::start(&mut client(&["--duration", "100", "--streams", "4"], &peers(9)));
+        served.stats_show("an association with its paths", |stats| {
+            let paths = stats["Associations"][0]["paths"].as_array();
+            stats["Sctp"]["CurrEstab"] == 1 && paths.is_some_and(|paths| paths.len() == 3)
+        });
+        let name = served.dir.join("stats.json").display().to_string();
+        let shown = run(&mut lowwater(["ss", "-i", "--sctp", &name]), LIMIT).ok().stdout;
+        assert!(
+            shown.contains("sctp   Established")
+                && shown.contains("path 10.9.1.2 from 10.9.0.2: active, primary"),
+            "{shown}"
+        );
+        sending.signal(Signal::INT);
+        let ended = sending.wait(LIMIT);
+        assert_eq!(ended.code(), Some(130), "{ended:?}");
+        let sent: Value = serde_json::from_str(&ended.stdout).expect("a JSON object");
+        assert!(sent["interrupted"] == true && sent["messages"].as_u64().is_some_and(|n| n > 0), "{sent}");
+        served.stats_show("its end", |stats| stats["Sctp"]["CurrEstab"] == 0);
+        let (stats, _root) = served.stop(Signal::INT);
+        assert_eq!((&stats["Sctp"]["Shutdowns"], &stats["Sctp"]["Aborteds"]), (&1.into(), &0.into()));
+    });
+}
+
+#[test]
+fn failures_say_what_to_do() {
+    if !can_run(&[]) {
+        return;
+    }
+    in_namespace(|| {
+        let served = server(&[]);
+        let refused = run(&mut client(&[], &peers(8)), LIMIT);
+        assert_eq!(refused.code(), Some(1), "{refused:?}");
+        assert!(
+            refused.stderr.contains("nobody listens") && refused.stderr.contains("--sctp"),
+            "{refused:?}"
+        );
+        let local = run(&mut client(&["--local", "10.9.7.7"], &peers(9)), LIMIT);
+        assert!(local.code() == Some(1) && local.stderr.contains("--local takes"), "{local:?}");
+        let different = run(&mut client(&[], &[peers(7)[0].clone(), peers(9)[1].clone()]), LIMIT);
+        assert!(different.code() == Some(2) && different.stderr.contains("different ports"), "{different:?}");
+        // A server that ends says so.
+        let sending = Proc::start(&mut client(&["--duration", "100"], &peers(9)));
+        served.stats_show("an association", |stats| stats["Sctp"]["CurrEstab"] == 1);
+        let (_stats, _root) = served.stop(Signal::INT);
+        let ended = sending.wait(LIMIT);
+        assert_eq!(ended.code(), Some(1), "{ended:?}");
+        assert!(ended.stderr.contains("the peer has closed") || ended.stderr.contains("reset"), "{ended:?}");
+    });
+}
