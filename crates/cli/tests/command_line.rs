@@ -133,7 +133,17 @@ fn the_lab_lists_what_it_can_do() {
     let json = say(&["lab", "list", "--json"]).ok().stdout;
     let listed: Vec<Value> = json.lines().map(|l| serde_json::from_str(l).expect("JSON")).collect();
     let names: Vec<_> = listed.iter().map(|e| e["experiment"].as_str().unwrap_or_default()).collect();
-    assert_eq!(names, ["notsent-lowat", "small-queues", "tso-autosize", "pacing", "queue-aware", "bulk"]);
+    let all = [
+        "notsent-lowat",
+        "small-queues",
+        "tso-autosize",
+        "pacing",
+        "queue-aware",
+        "sctp-heartbeat",
+        "sctp-failover",
+        "bulk",
+    ];
+    assert_eq!(names, all);
 }
 
 #[test]
