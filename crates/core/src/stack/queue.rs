@@ -16,7 +16,7 @@ impl Stack {
         };
         if !link.early.is_empty() && link.early.holds_back(&packet) {
             if link.early.is_full() {
-                return self.packet_lost(&packet, DropWhy::QueueFull);
+                return self.not_taken(dev, &packet);
             }
             return link.early.keep(packet);
         }
@@ -44,7 +44,7 @@ impl Stack {
             match fate {
                 Fate::Refused => {
                     self.env.count.ip.out_discards += 1;
-                    self.packet_lost(&packet, DropWhy::QueueFull);
+                    self.not_taken(dev, &packet);
                 }
                 Fate::Dropped => self.given_up(dev, &packet),
                 // Its owner was released before: nobody may hear of it.
@@ -54,15 +54,20 @@ impl Stack {
         self.links[usize::from(dev.0)].gone = gone;
     }
 
+    /// The queue had no room.
+    fn not_taken(&mut self, dev: DeviceId, packet: &Packet) {
+        let link_len = self.links.get(usize::from(dev.0)).map_or(0, |link| link.caps.link_len());
+        let handing = self.down.handing.as_mut();
+        let Some(handing) = handing.filter(|handing| handing.is(packet, link_len)) else {
+            return self.packet_lost(packet, DropWhy::QueueFull);
+        };
+        // Whoever hands it down hears of it as the answer.
+        handing.refused = true;
+        self.env.count.dropped(DropWhy::QueueFull);
+    }
+
     pub(super) fn packet_lost(&mut self, packet: &Packet, why: DropWhy) {
         self.env.count.dropped(why);
-        if why == DropWhy::QueueFull
-            && let Some(handing) = self.down.handing.as_mut().filter(|handing| handing.is(packet))
-        {
-            // Whoever hands it down hears of it as the answer.
-            handing.refused = true;
-            return;
-        }
         if let Some(owner) = packet.owner {
             self.refund(owner, true, Origin::Queue);
         }
@@ -111,8 +116,13 @@ pub(super) struct Handing {
 }
 
 impl Handing {
-    fn is(&self, packet: &Packet) -> bool {
-        packet.owner.map(|owner| owner.flow) == self.owner.map(|owner| owner.flow)
+    /// What nobody pays for is the segment that is handed down, or the question for its next hop.
+    fn is(&self, packet: &Packet, link_len: usize) -> bool {
+        match (self.owner, packet.owner) {
+            (Some(of), Some(owner)) => of.flow == owner.flow,
+            (None, None) => tcp_range(packet, link_len).is_some(),
+            _ => false,
+        }
     }
 }
 
@@ -174,6 +184,27 @@ mod tests {
         ip.emit(head.prepend(ipv4::HEADER_LEN));
         let (payload, offload) = (Bytes::from_static(&[0; 8]), Offload::default());
         Packet { head, payload, offload, owner: None, at: Instant::ZERO }
+    }
+
+    #[test]
+    fn what_is_refused_beside_a_segment_is_not_the_segment() {
+        let mut names = slotmap::SlotMap::<crate::base::SocketId, ()>::with_key();
+        let mut owner = || Some(Owner { flow: FlowId(names.insert(())), charge: 900 });
+        let segment = |owner| Packet { owner, ..segment(protocol::TCP, false, 0) };
+        let (ours, other) = (owner(), owner());
+        let paid = Handing { owner: ours, refused: false };
+        assert!(paid.is(&segment(ours), 0), "also one of several fragments");
+        assert!(!paid.is(&segment(other), 0) && !paid.is(&segment(None), 0));
+        // Nobody pays for an acknowledgement, nor for the question who has its next hop.
+        let free = Handing { owner: None, refused: false };
+        assert!(free.is(&segment(None), 0) && !free.is(&segment(ours), 0));
+        let mut question = segment(None);
+        question.head = Head::new();
+        question.head.prepend(14 + 28).copy_from_slice(&[
+            255, 255, 255, 255, 255, 255, 2, 0, 0, 0, 0, 1, 8, 6, 0, 1, 8, 0, 6, 4, 0, 1, 2, 0, 0, 0, 0, 1,
+            10, 0, 0, 1, 0, 0, 0, 0, 0, 0, 10, 0, 0, 2,
+        ]);
+        assert!(!free.is(&question, 14));
     }
 
     #[test]
