@@ -237,7 +237,10 @@ fn figures(world: &mut World, params: &BulkParams, series: Vec<Point>) -> Figure
         ("ip_in_receives", count.ip.in_receives as f64),
         ("tcp_out_segs", count.tcp.out_segs as f64),
         ("retrans_segs", count.tcp.retrans_segs as f64),
-        ("segs_per_packet", count.tcp.out_segs as f64 / count.ip.out_requests.max(1) as f64),
+        (
+            "segs_per_packet",
+            (count.tcp.out_segs + count.tcp.retrans_segs) as f64 / count.ip.out_requests.max(1) as f64,
+        ),
         ("dropped_packets", world.pipes().map(|p| p.counts().dropped()).sum::<u64>() as f64),
     ];
     for (name, value) in named {

@@ -134,7 +134,7 @@ impl Totals {
             acks: count.tcp.in_segs,
             retrans: count.tcp.retrans_segs,
             packets: count.ip.out_requests,
-            segs: count.tcp.out_segs,
+            segs: count.tcp.out_segs + count.tcp.retrans_segs,
         }
     }
 }

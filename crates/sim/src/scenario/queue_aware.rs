@@ -357,7 +357,8 @@ fn acked(world: &mut World, id: SocketId) -> u64 {
 /// Packets to IP, calls of the stack, segments, segments sent again.
 fn counted(world: &World) -> [u64; 4] {
     let count = world.hosts()[0].core().stack().counters();
-    [count.ip.out_requests, count.own.events, count.tcp.out_segs, count.tcp.retrans_segs]
+    let segs = count.tcp.out_segs + count.tcp.retrans_segs;
+    [count.ip.out_requests, count.own.events, segs, count.tcp.retrans_segs]
 }
 
 fn sample(world: &mut World, m: &mut Measured) {

@@ -165,7 +165,10 @@ impl SmallQueues {
             ("probe_rtt_ms_max", last(&probes)),
             ("srtt_ms", mean(series.iter().map(|p| p.srtt_ms))),
             ("retrans_segs", count.tcp.retrans_segs as f64),
-            ("segs_per_packet", count.tcp.out_segs as f64 / count.ip.out_requests.max(1) as f64),
+            (
+                "segs_per_packet",
+                (count.tcp.out_segs + count.tcp.retrans_segs) as f64 / count.ip.out_requests.max(1) as f64,
+            ),
         ];
         for (name, value) in named {
             figures.put(name, value);

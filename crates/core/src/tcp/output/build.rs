@@ -125,6 +125,9 @@ impl Conn {
             self.rx.on_ack_sent(cx);
         }
         let mut out = self.control(cx, repr);
+        if plan.last_sent.is_some() {
+            cx.count.tcp.out_segs -= 1;
+        }
         out.depart_at = cx.now;
         out
     }
@@ -168,7 +171,10 @@ impl Conn {
         let segs = u32::from(plan.segs);
         self.rest.stats.segs_out = self.rest.stats.segs_out.wrapping_add(segs);
         self.rest.stats.bytes_sent += plan.payload.len() as u64;
-        cx.count.tcp.out_segs += u64::from(segs);
+        // What only repeats is not among the segments sent (RFC 4022, tcpOutSegs).
+        if plan.last_sent.is_none() {
+            cx.count.tcp.out_segs += u64::from(segs);
+        }
         if plan.payload.is_empty() {
             return;
         }
