@@ -2,8 +2,10 @@
 use lowwater_os::netns::NetNs;
 use serde_json::Value;
 use std::fs;
+use std::net::UdpSocket;
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::process::Command;
+use std::time::Duration;
 
 /// Settings whose defaults depend on the memory of the machine: those of the experiments' common set-up.
 const COMMON: [(&str, &str); 3] = [
@@ -11,6 +13,9 @@ const COMMON: [(&str, &str); 3] = [
     ("tcp_wmem", "4096 16384 4194304"),
     ("tcp_limit_output_bytes", "1048576"),
 ];
+
+/// The hosts have met by then.
+const MEET_MAX: Duration = Duration::from_secs(5);
 
 /// Sets `net.NAME` for all hosts, where the kernel has but one of it.
 pub(crate) fn set_for_all(name: &str, value: &str) -> Result<(), String> {
@@ -37,7 +42,28 @@ impl Line {
         a.command("ip route add default via 10.0.0.254")?;
         b.command("ip route add default via 10.0.1.254")?;
         b.command(&format!("tc qdisc add dev vb root netem delay {delay_ms}ms limit 100000"))?;
-        Ok(Self { a, r, b })
+        let line = Self { a, r, b };
+        line.meet(Duration::from_millis(u64::from(delay_ms)))?;
+        Ok(line)
+    }
+}
+
+impl Line {
+    /// All hosts learn their neighbours' addresses: the simulator has nobody to ask, and here questions are delayed too, so that the
+    /// first flows would begin round trips late and together.
+    fn meet(&self, delay: Duration) -> Result<(), String> {
+        let said = self.b.run(|| -> std::io::Result<()> {
+            let far = UdpSocket::bind((Self::FAR, 9))?;
+            far.set_read_timeout(Some(MEET_MAX))?;
+            let near = self.a.run(|| UdpSocket::bind(("0.0.0.0", 0)))?;
+            near.set_read_timeout(Some(MEET_MAX))?;
+            near.send_to(&[1], (Self::FAR, 9))?;
+            let (_, from) = far.recv_from(&mut [0])?;
+            far.send_to(&[1], from)?;
+            near.recv_from(&mut [0]).map(drop)
+        });
+        std::thread::sleep(delay);
+        said.map_err(|e| format!("the hosts of the guest do not reach each other: {e}"))
     }
 }
 
