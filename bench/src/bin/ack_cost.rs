@@ -38,6 +38,7 @@ impl World {
             trace: &mut trace,
             pool: &mut Pool::default(),
             pressure: lowwater_core::base::Pressure::Low,
+            share: u64::MAX,
             socket: None,
         };
         let mut path = Path::new(&cx, Pmtu::new(1500, false));
@@ -73,6 +74,7 @@ impl World {
             trace: &mut self.trace,
             pool: &mut self.pool,
             pressure: lowwater_core::base::Pressure::Low,
+            share: u64::MAX,
             socket: None,
         };
         f(&mut cx, &mut self.path, &mut self.sender)

@@ -70,6 +70,7 @@ fn main() {
         trace: &mut trace,
         pool: &mut pool,
         pressure: Pressure::Low,
+        share: u64::MAX,
         socket: None,
     };
     q.attach(&mut cx, &LinkFacts::ip(1_500));

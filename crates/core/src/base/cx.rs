@@ -21,6 +21,8 @@ pub struct Cx<'a> {
     pub pool: &'a mut Pool,
     /// How short memory is.
     pub pressure: Pressure,
+    /// Pages from which on a connection gives way to others; no bound while memory is not short.
+    pub share: u64,
     /// The socket at work, for the trace.
     pub socket: Option<SocketId>,
 }

@@ -13,7 +13,7 @@ pub enum Pressure {
     /// Above it: buffers do not grow any more.
     Moderate,
     /// Above the second, until it falls below the first: out-of-order data is not held beyond the least buffer, then windows
-    /// shrink to four segments.
+    /// shrink to four segments; and who holds more than his share sees his send buffer shrink.
     Pressed,
     /// Above the third: nothing is taken beyond the least buffer of each socket.
     Exhausted,
@@ -25,6 +25,8 @@ pub struct Memory {
     used: u64,
     pressed: bool,
     level: Pressure,
+    /// Connections and listeners (`sk_sockets_allocated`).
+    sockets: u64,
 }
 
 impl Memory {
@@ -38,6 +40,26 @@ impl Memory {
     #[must_use]
     pub const fn used(&self) -> u64 {
         self.used
+    }
+
+    /// Pages from which on a connection gives way: an equal part of the last limit under pressure, none where that is exceeded.
+    #[must_use]
+    pub fn share(&self, sysctl: &Sysctl) -> u64 {
+        match self.level {
+            Pressure::Low | Pressure::Moderate => u64::MAX,
+            Pressure::Pressed => u64::from(sysctl.tcp_mem.max).div_ceil(self.sockets.max(1)),
+            Pressure::Exhausted => 0,
+        }
+    }
+
+    /// There is one socket more.
+    pub const fn open(&mut self) {
+        self.sockets += 1;
+    }
+
+    /// There is one socket less.
+    pub const fn close(&mut self) {
+        self.sockets = self.sockets.saturating_sub(1);
     }
 
     /// A connection that held `before` bytes holds `after` now.
@@ -88,5 +110,22 @@ mod tests {
             assert_eq!((m.level(), count.tcp_ext.tcp_mem_pressures), (level, times), "{bytes}");
         }
         assert_eq!(m.used(), 9_000);
+    }
+
+    #[test]
+    fn under_pressure_sockets_share_the_last_limit() {
+        let sysctl = Sysctl { tcp_mem: Triple { min: 10, default: 20, max: 31 }, ..Sysctl::default() };
+        let (mut m, mut count) = (Memory::default(), Counters::default());
+        for _ in 0..3 {
+            m.open();
+        }
+        m.account(&sysctl, &mut count, 0, 20 * 4_096);
+        assert_eq!(m.share(&sysctl), u64::MAX);
+        m.account(&sysctl, &mut count, 0, 1);
+        assert_eq!(m.share(&sysctl), 11, "a third of 31, rounded up");
+        m.close();
+        assert_eq!(m.share(&sysctl), 16);
+        m.account(&sysctl, &mut count, 0, 11 * 4_096);
+        assert_eq!(m.share(&sysctl), 0);
     }
 }

@@ -38,6 +38,7 @@ impl World {
             trace: &mut self.trace,
             pool: &mut self.pool,
             pressure: crate::base::Pressure::Low,
+            share: u64::MAX,
             socket: None,
         }
     }

@@ -34,7 +34,7 @@ impl Env {
         }
     }
 
-    pub(super) const fn cx(&mut self, now: Instant, socket: Option<SocketId>) -> Cx<'_> {
+    pub(super) fn cx(&mut self, now: Instant, socket: Option<SocketId>) -> Cx<'_> {
         Cx {
             now,
             rng: &mut self.rng,
@@ -43,6 +43,7 @@ impl Env {
             trace: &mut self.trace,
             pool: &mut self.pool,
             pressure: self.memory.level(),
+            share: self.memory.share(&self.sysctl),
             socket,
         }
     }

@@ -287,6 +287,7 @@ impl Stack {
     pub(super) fn insert_conn(&mut self, conn: Conn, path: Option<Path>, holder: Holder) -> SocketId {
         let tuple = *conn.tuple();
         let id = self.sockets.insert(Entry::new(Socket::Tcp(Box::new(conn)), path, holder));
+        self.env.memory.open();
         self.demux.flows.insert(&tuple, Flow::Conn(id));
         id
     }

@@ -65,6 +65,7 @@ impl Stack {
             return self.retire(id);
         }
         let Some(mut entry) = self.sockets.remove(id) else { return };
+        self.env.memory.close();
         entry.timer.cancel(&mut self.wheel);
         self.small.orphans = self.small.orphans.saturating_sub(1);
         self.events.push_gone(id);
@@ -98,9 +99,14 @@ impl Stack {
             return;
         }
         entry.timer.cancel(&mut self.wheel);
-        if let Socket::Tcp(conn) = &entry.socket {
-            self.env.memory.account(&self.env.sysctl, &mut self.env.count, conn.accounted(), 0);
-            self.small.orphans = self.small.orphans.saturating_sub(1);
+        match &entry.socket {
+            Socket::Tcp(conn) => {
+                self.env.memory.account(&self.env.sysctl, &mut self.env.count, conn.accounted(), 0);
+                self.env.memory.close();
+                self.small.orphans = self.small.orphans.saturating_sub(1);
+            }
+            Socket::Listener(_) => self.env.memory.close(),
+            Socket::Udp(_) | Socket::Sctp(_) | Socket::SctpListener(_) => {}
         }
         self.sockets.remove(id);
         self.events.push_gone(id);

@@ -145,6 +145,7 @@ impl Stack {
             self.sockets.remove(id);
             return Err(Error::AddressInUse);
         }
+        self.env.memory.open();
         Ok(id)
     }
 

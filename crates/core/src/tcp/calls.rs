@@ -41,14 +41,10 @@ impl Conn {
         let goal = self.size_goal();
         let (mut rest, mut ahead) = (data, Ahead::default());
         while !rest.is_empty() {
-            let fill = self.fill_goal(goal, ahead);
-            let mut taken = self.tx.queue().unsent.fill_tail(rest, fill);
+            let taken = self.fill_or_begin(cx, rest, goal, ahead);
             if taken == 0 {
-                if !self.level_within(cx, ahead).memory_free(false) {
-                    self.app.nospace = true;
-                    break;
-                }
-                taken = self.tx.queue().unsent.begin_element(cx.pool, rest, rest.len(), goal);
+                self.app.nospace = true;
+                break;
             }
             rest = &rest[taken..];
             if !rest.is_empty() {
@@ -58,6 +54,21 @@ impl Conn {
         let taken = data.len() - rest.len();
         cx.count.own.payload_copied_in += taken as u64;
         self.sent_by_call(cx, taken, data.len(), flags)
+    }
+
+    /// Copies the front of `data` into the tail element, or begins another with it where there is room; the number of bytes taken.
+    fn fill_or_begin(&mut self, cx: &mut Cx<'_>, data: &[u8], goal: usize, ahead: Ahead) -> usize {
+        let fill = self.fill_goal(goal, ahead);
+        let room = self.tx.queue_ref().unsent.tail_room(fill);
+        if room > 0 {
+            let may = self.schedule(cx, data.len().min(room));
+            return self.tx.queue().unsent.fill_tail(&data[..may], fill);
+        }
+        if !self.level_within(cx, ahead).memory_free(false) {
+            return 0;
+        }
+        let may = self.schedule(cx, data.len().min(goal));
+        self.tx.queue().unsent.begin_element(cx.pool, &data[..may], data.len(), goal)
     }
 
     /// Takes what fits off the front of `data` without copying it (short pieces are copied, to keep elements long).
@@ -83,7 +94,12 @@ impl Conn {
                 self.app.nospace = true;
                 break;
             }
-            let piece = data.split_to(data.len().min(goal));
+            let may = self.schedule(cx, data.len().min(goal));
+            if may == 0 {
+                self.app.nospace = true;
+                break;
+            }
+            let piece = data.split_to(may);
             cx.count.own.payload_copied_in +=
                 self.tx.queue().unsent.append_bytes(cx.pool, piece, goal) as u64;
             if !data.is_empty() && self.push_is_forced() {
@@ -369,7 +385,7 @@ impl Conn {
         // Linux wakes writers when a limit is set, also those that have not seen "full" (`sk_stream_write_space`).
         let limits = |o: &SocketOptions| (o.notsent_lowat, o.sndbuf);
         self.app.nospace |= limits(&old) != limits(&self.options) && self.level(cx).writable();
-        self.check_space(cx);
+        self.wake_writer(cx);
     }
 
     /// Acknowledgements are not delayed for answers to ride on (TCP_QUICKACK as it reads back).

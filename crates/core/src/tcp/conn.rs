@@ -299,23 +299,51 @@ impl Conn {
         self.app.sndbuf = self.app.sndbuf.max(wanted);
     }
 
-    /// After an acknowledgement, and what it let out: where the congestion window has room all the same, the buffer was what held the
-    /// sender (`tcp_new_space`).
-    pub(super) fn offer_space(&mut self, cx: &Cx<'_>) {
-        let acked = core::mem::take(&mut self.app.acked);
-        if !acked || !self.app.nospace {
-            return;
+    /// The queue is about to hold `bytes` more. While memory is short, who holds more than his share keeps a send buffer of half
+    /// of what waits in it, so that he writes again only when most of that is acknowledged (`sk_stream_moderate_sndbuf`). How many
+    /// of them may be taken: none but the least buffer's where the application has set the buffer's size.
+    pub(super) fn schedule(&mut self, cx: &Cx<'_>, bytes: usize) -> usize {
+        if cx.share == u64::MAX {
+            return bytes;
         }
-        if self.tx.in_flight() < self.path.window.cwnd {
+        let queued = self.tx.queue_ref().wmem_queued();
+        let held = self.tx.queue_ref().queued_charge() as u64 + u64::from(self.rx.charge());
+        let least = cx.sysctl.tcp_wmem.min as usize;
+        let granted = cx.pressure < Pressure::Exhausted && queued < least;
+        if granted || (held + bytes as u64).div_ceil(PAGE) < cx.share {
+            return bytes;
+        }
+        if self.options.sndbuf.is_none() {
+            let half = self.app.sndbuf.min(u32::try_from(queued / 2).unwrap_or(u32::MAX));
+            self.app.sndbuf = half.max(SOCK_MIN_SNDBUF as u32);
+        }
+        if queued + bytes >= self.app.sndbuf as usize {
+            return bytes;
+        }
+        bytes.min(least.saturating_sub(queued))
+    }
+
+    /// After an acknowledgement, and what it let out.
+    pub(super) fn offer_space(&mut self, cx: &Cx<'_>) {
+        if core::mem::take(&mut self.app.acked) {
+            self.check_space(cx);
+        }
+    }
+
+    /// A writer waits for room: where the congestion window has some all the same, the buffer was what held the sender, and grows;
+    /// the writer is told once the rule turns true (`tcp_check_space`, `tcp_new_space`). Called after each packet too
+    /// (`tcp_event_new_data_sent`).
+    pub(super) fn check_space(&mut self, cx: &Cx<'_>) {
+        if self.app.nospace && self.tx.in_flight() < self.path.window.cwnd {
             self.expand_sndbuf(cx);
             self.path.window.stamp = cx.now;
         }
-        self.check_space(cx);
+        self.wake_writer(cx);
     }
 
-    /// A waiter that saw "full" is told once the rule turns true (`tcp_check_space`). Called after every event that lowers the
-    /// unsent part or the charge, or raises a limit.
-    pub(super) fn check_space(&mut self, cx: &Cx<'_>) {
+    /// A waiter that saw "full" is told once the rule turns true. Called after every event that lowers the unsent part or the
+    /// charge, or raises a limit.
+    pub(super) fn wake_writer(&mut self, cx: &Cx<'_>) {
         if self.app.nospace && self.level(cx).writable() {
             self.app.nospace = false;
             self.app.notice.insert(Notice::WRITABLE);
@@ -418,6 +446,8 @@ impl Conn {
     }
 }
 
+/// Bytes of a page, the unit of `tcp_mem`.
+const PAGE: u64 = 4_096;
 /// Smallest send buffer (`SOCK_MIN_SNDBUF`).
 const SOCK_MIN_SNDBUF: usize = 4_608;
 /// Metadata that each queued element pins beside its bytes.

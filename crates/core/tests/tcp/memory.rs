@@ -81,6 +81,45 @@ fn at_the_limit_data_is_refused_beyond_the_least_buffer_and_the_window_shuts() {
 }
 
 #[test]
+fn under_pressure_a_writer_with_more_than_his_share_gets_a_smaller_buffer() {
+    // Pressure begins with the third page. A listener and a connection share the last limit: 8 pages each, or 500.
+    for (limit, own) in [(16, false), (16, true), (1_000, false), (1_000, true)] {
+        let mut sysctl = mem(1, 2, limit);
+        sysctl.tcp_wmem.default = 200_000;
+        let mut shape = Shape { syn: SYN, sysctl, ..Shape::default() };
+        if own {
+            shape.options = |o: &mut SocketOptions| o.sndbuf = Some(1 << 20);
+        }
+        let mut p = Peer::server(shape);
+        let sndbuf = |p: &Peer| p.stack.memory(p.sock).expect("a socket").sndbuf;
+        let (before, mut all) = (sndbuf(&p), 0);
+        while all < 60_000
+            && let Ok(n) = p.try_write(3_000, SendFlags::default())
+        {
+            all += n;
+            assert!(all > 10_000 || sndbuf(&p) == before, "not before it has its share");
+        }
+        assert!(all > 10_000, "{all}");
+        match (limit, own) {
+            (16, false) => {
+                assert!(all < 60_000, "a buffer of half of what waits in it takes nothing more");
+                assert!((10_000..30_000).contains(&sndbuf(&p)), "{}", sndbuf(&p));
+            }
+            (16, true) => {
+                assert_eq!((all < 60_000, sndbuf(&p)), (true, before), "the size is the application's");
+            }
+            _ => assert_eq!((all, sndbuf(&p)), (60_000, before)),
+        }
+        // Acknowledgements make room again, however small the buffer.
+        for ack in [10_001, all as u32 + 1] {
+            p.drain();
+            p.inject(&format!(". 1 ack {ack}"));
+        }
+        assert!(p.try_write(1_000, SendFlags::default()).is_ok());
+    }
+}
+
+#[test]
 fn at_the_limit_a_writer_has_the_least_buffer() {
     let mut p = server(mem(1, 2, 3));
     let taken = p.try_write(100_000, SendFlags::default()).expect("what the buffer takes") as u32;

@@ -25,6 +25,7 @@ impl Surroundings {
             trace: &mut self.trace,
             pool: &mut self.pool,
             pressure: Pressure::Low,
+            share: u64::MAX,
             socket: None,
         }
     }

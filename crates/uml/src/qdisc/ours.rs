@@ -91,6 +91,7 @@ impl Run {
             trace: &mut self.trace,
             pool: &mut self.pool,
             pressure: Pressure::Low,
+            share: u64::MAX,
             socket: None,
         };
         f(&mut self.q, &mut cx, &mut Gone::default())

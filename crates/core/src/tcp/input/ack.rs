@@ -157,7 +157,7 @@ impl Conn {
         }
         if out.advanced > 0 {
             self.app.acked = true;
-            self.check_space(cx);
+            self.wake_writer(cx);
         }
     }
 

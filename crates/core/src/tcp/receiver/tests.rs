@@ -46,6 +46,7 @@ impl World {
             trace: &mut self.trace,
             pool: &mut crate::base::Pool::default(),
             pressure: crate::base::Pressure::Low,
+            share: u64::MAX,
             socket: None,
         };
         f(&mut self.rx, &mut cx)

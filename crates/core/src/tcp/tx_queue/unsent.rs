@@ -91,6 +91,17 @@ impl Unsent {
         ends.take_while(|end| *end <= bytes).count() as u64
     }
 
+    /// Bytes that [`Unsent::fill_tail`] would take.
+    #[must_use]
+    pub fn tail_room(&self, goal: usize) -> usize {
+        match self.elements.back() {
+            Some(Element { data: Data::Open(tail), flags }) if flags & (flag::EOR | flag::FIN) == 0 => {
+                goal.saturating_sub(tail.len())
+            }
+            _ => 0,
+        }
+    }
+
     /// Copies the front of `data` into the open tail element, up to `goal` bytes in it; the number of bytes taken.
     pub fn fill_tail(&mut self, data: &[u8], goal: usize) -> usize {
         let Some(Element { data: Data::Open(tail), flags }) = self.elements.back_mut() else { return 0 };

@@ -25,6 +25,7 @@ fn select(w: &mut RcvWindow, sysctl: &Sysctl, nxt: Seq, charge: u32, mss: u32) -
         trace: &mut Trace::default(),
         pool: &mut crate::base::Pool::default(),
         pressure: crate::base::Pressure::Low,
+        share: u64::MAX,
         socket: None,
     };
     let field = w.select(&mut cx, nxt, charge, mss).0;
