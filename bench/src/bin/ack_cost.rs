@@ -106,7 +106,7 @@ fn acknowledge(world: &mut World, ack: u32, sack: &[(Seq, Seq)]) {
             tsecr: None,
             at,
             has_data: false,
-            window_changed: false,
+            window_taken: false,
             ece: false,
             child: false,
             wnd_end: Seq(ack.wrapping_add(u32::MAX >> 2)),
