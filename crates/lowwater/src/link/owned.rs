@@ -22,7 +22,7 @@ struct State {
     /// From the stack to the application.
     out: OwnedLink,
     /// From the application to the stack.
-    inbound: VecDeque<Bytes>,
+    inbound: VecDeque<Packet>,
     inbound_bytes: usize,
     limit: QueueLimit,
     readers: Vec<Waker>,
@@ -60,8 +60,12 @@ impl Shared {
 /// flows see a tunnel's backlog as their own queue.
 #[must_use]
 pub fn owned(mtu: u16, limit: QueueLimit) -> (OwnedPort, Link) {
-    let out = OwnedLink::new(mtu, limit);
-    let caps = out.caps();
+    of(DeviceCaps::plain(mtu), limit)
+}
+
+/// The same with a device of these capabilities.
+pub(super) fn of(caps: DeviceCaps, limit: QueueLimit) -> (OwnedPort, Link) {
+    let out = OwnedLink::with_caps(caps, limit);
     let state = State {
         out,
         inbound: VecDeque::new(),
@@ -178,6 +182,11 @@ impl Link {
     /// # Errors
     /// When the stack is gone.
     pub fn poll_send(&self, cx: &mut Context<'_>, packet: &Bytes) -> Poll<io::Result<()>> {
+        self.poll_send_packet(cx, &OwnedLink::received(packet.clone(), Instant::ZERO))
+    }
+
+    /// The same for a packet in parts; the stack says when it arrived.
+    pub(super) fn poll_send_packet(&self, cx: &mut Context<'_>, packet: &Packet) -> Poll<io::Result<()>> {
         let mut state = self.0.state();
         if state.closed {
             return Poll::Ready(Err(stopped()));
@@ -226,13 +235,13 @@ impl Port for OwnedPort {
     fn recv(&mut self, at: Instant, max: usize, into: &mut Vec<Packet>) -> io::Result<bool> {
         let mut state = self.shared.state();
         let count = state.inbound.len().min(max);
-        let taken: Vec<Bytes> = state.inbound.drain(..count).collect();
-        state.inbound_bytes -= taken.iter().map(Bytes::len).sum::<usize>();
+        let taken: Vec<Packet> = state.inbound.drain(..count).collect();
+        state.inbound_bytes -= taken.iter().map(Packet::len).sum::<usize>();
         let more = !state.inbound.is_empty();
         let writers = if count > 0 { std::mem::take(&mut state.writers) } else { Vec::new() };
         drop(state);
         writers.into_iter().for_each(Waker::wake);
-        into.extend(taken.into_iter().map(|bytes| OwnedLink::received(bytes, at)));
+        into.extend(taken.into_iter().map(|packet| Packet { at, ..packet }));
         Ok(more)
     }
 

@@ -1,5 +1,6 @@
 //! SCTP as programs see it: one-to-one, one-to-many, blocking, readiness, and over TUN.
 mod blocking;
+mod datagram;
 mod many;
 mod one;
 mod ready;

@@ -8,11 +8,13 @@ use lowwater_core::sctp::{SendInfo, State};
 /// Everything to a peer that listens; it closes.
 fn to_the_peer(host: &mut Host) {
     let a = host.connect();
+    // A guest whose network is there before its listener has refused some.
+    let refused = host.stack.counters().sctp.aborteds;
     host.send_all(a, &plan(10_000));
     host.closed(a);
     assert_eq!(host.stack.take_error(a), None, "the peer closed in good order");
     let sctp = &host.stack.counters().sctp;
-    assert_eq!((sctp.shutdowns, sctp.aborteds, sctp.checksum_errors), (1, 0, 0));
+    assert_eq!((sctp.shutdowns, sctp.aborteds - refused, sctp.checksum_errors), (1, 0, 0));
 }
 
 /// Everything from a peer that opens; it closes, opens again and aborts.
