@@ -86,13 +86,6 @@ impl Credit {
         core::mem::take(&mut self.throttled)
     }
 
-    /// What is below does not exceed the cap.
-    #[must_use]
-    pub fn is_within_cap(&self, ask: &Ask) -> bool {
-        let cap = ask.cap.map_or(u64::MAX, u64::from);
-        u64::from(self.below) <= cap.saturating_mul(if ask.retransmission { 2 } else { 1 })
-    }
-
     /// There is no room, by another rule than this ledger's: the flow waits for a refund, unless it has at most one element in flight.
     #[must_use]
     pub const fn refuse(&mut self, ask: &Ask) -> Admission {

@@ -2,14 +2,16 @@
 //!
 //! Small queues follow the pacing rate, which says what the path takes, and never go below two packets, which are large for near
 //! peers: before a slow line that is tens of milliseconds. Completions tell what the line takes. Ours, beyond Linux; docs/queue-aware.md.
+mod memory;
+mod speed;
+
+pub use memory::{Memory, Period};
+pub use speed::Speed;
+
 use crate::base::Instant;
 use crate::base::time::{Duration, nanos};
 use std::collections::VecDeque;
 
-/// A packet takes at most this much of the queue's time.
-const PACKET_NS: u64 = 500_000;
-/// What stands below takes at most this much, and what completions are late by.
-const QUEUE_NS: u64 = 1_000_000;
 /// Time with something below between two marks at least: eight of these steps are 4 ms, and eight completions.
 const MARK_NS: u64 = 500_000;
 /// A window is eight steps between marks.
@@ -25,8 +27,9 @@ struct Mark {
     bytes: u64,
     /// Time in which something was below.
     busy_ns: u64,
-    /// Completions, and those of them that left something below.
+    /// Completions.
     left: u32,
+    /// Those of them that left something below, and packets that met a backlog of others.
     standing: u32,
 }
 
@@ -73,8 +76,9 @@ pub struct QueueAware {
     filled: u8,
     /// The rule has held a packet back since one last went down.
     held: bool,
-    /// d: bytes a second over the window.
-    rate: u64,
+    /// d: bytes a second over the window, or what was remembered of one before.
+    speed: Speed,
+    remembered: bool,
     /// c: what completions of the device are late by.
     late_ns: u64,
 }
@@ -94,9 +98,16 @@ impl QueueAware {
             oldest: 0,
             filled: 1,
             held: false,
-            rate: 0,
+            speed: Speed::default(),
+            remembered: false,
             late_ns: 0,
         }
+    }
+
+    /// The same with an estimate from before, which holds until there is one of its own.
+    #[must_use]
+    pub fn remembering(now: Instant, sizes: Sizes, speed: Speed) -> Self {
+        Self { speed, remembered: true, ..Self::new(now, sizes) }
     }
 
     /// Q, in IP bytes.
@@ -108,6 +119,22 @@ impl QueueAware {
     /// What completions of the device below are late by.
     pub fn set_lateness(&mut self, late: Duration) {
         self.late_ns = nanos(late);
+    }
+
+    /// The same in nanoseconds.
+    #[must_use]
+    pub const fn late_ns(&self) -> u64 {
+        self.late_ns
+    }
+
+    /// A packet that this limit admits is held back by another one.
+    pub const fn on_held(&mut self) {
+        self.held = true;
+    }
+
+    /// The queue of others is not empty when a packet of the flow is about to go down.
+    pub const fn on_backlog(&mut self) {
+        self.total.standing = self.total.standing.wrapping_add(1);
     }
 
     /// A packet with so much payload goes down, to leave at `departure` or later. Sizes may only change while nothing is below, or the
@@ -217,23 +244,50 @@ impl QueueAware {
             let first = self.marks[usize::from(self.oldest)];
             let bytes = u128::from(self.total.bytes - first.bytes) * 1_000_000_000;
             let busy = u128::from((self.total.busy_ns - first.busy_ns).max(1));
-            self.rate = u64::try_from(bytes / busy).unwrap_or(u64::MAX);
+            self.speed = Speed::new(u64::try_from(bytes / busy).unwrap_or(u64::MAX), self.sizes);
+            self.remembered = false;
         }
     }
 
-    /// d, in bytes per second; `None` where there is no window, or no queue in it: it stood empty for half of the time, and most packets
-    /// left nothing behind. Then the bottleneck is elsewhere.
+    /// d, in bytes per second; `None` where there is no window, or no queue in it: it stood empty for half of the time, most packets left
+    /// nothing behind, and they met no others. Then the bottleneck is elsewhere.
     #[must_use]
     pub fn rate(&self, now: Instant) -> Option<u64> {
-        if usize::from(self.filled) < MARKS || self.rate == 0 {
+        self.speed(now).map(Speed::rate)
+    }
+
+    fn speed(&self, now: Instant) -> Option<Speed> {
+        let own = usize::from(self.filled) == MARKS;
+        if !(own || self.remembered) {
             return None;
         }
+        let Period { busy_ns, elapsed_ns, left, standing, .. } = self.period(now);
+        // What was remembered is not judged by the first few.
+        let young = !own && left < MARKS as u32;
+        (young || memory::is_queue(busy_ns, elapsed_ns, standing.into(), left.into())).then_some(self.speed)
+    }
+
+    /// What was seen since the oldest mark.
+    #[must_use]
+    pub fn period(&self, now: Instant) -> Period {
         let first = self.marks[usize::from(self.oldest)];
         let since = if self.is_busy() { now.nanos_since(self.total.at) } else { 0 };
-        let busy = self.total.busy_ns - first.busy_ns + since;
-        let left = u64::from(self.total.left.wrapping_sub(first.left));
-        let standing = u64::from(self.total.standing.wrapping_sub(first.standing));
-        (2 * busy >= now.nanos_since(first.at) || 2 * standing >= left).then_some(self.rate)
+        Period {
+            bytes: self.total.bytes - first.bytes,
+            busy_ns: self.total.busy_ns - first.busy_ns + since,
+            elapsed_ns: now.nanos_since(first.at),
+            left: self.total.left.wrapping_sub(first.left),
+            standing: self.total.standing.wrapping_sub(first.standing),
+        }
+    }
+
+    /// What is to be remembered of it when nothing is in flight any more, which was so at `end`.
+    pub fn forget(&self, end: Instant, memory: &mut Memory) {
+        if usize::from(self.filled) < MARKS {
+            memory.add(end, self.period(end));
+        } else {
+            *memory = self.speed(end).map_or_else(Memory::default, |speed| Memory::of(end, speed));
+        }
     }
 
     /// Most segments that a packet may have; `None` without an estimate.
@@ -243,7 +297,7 @@ impl QueueAware {
     #[must_use]
     pub fn segments(&self, now: Instant) -> Option<u16> {
         let segment = self.sizes.segment().max(1);
-        let most = (in_time(self.rate(now)?, PACKET_NS) / segment).max(1);
+        let most = self.speed(now)?.segments(self.sizes);
         let room = self.limit(now)?.saturating_sub(self.queued) / segment;
         let fits = if self.queued > 0 && 2 * room >= most { most.min(room) } else { most };
         Some(u16::try_from(fits).unwrap_or(u16::MAX))
@@ -252,8 +306,7 @@ impl QueueAware {
     /// IP bytes that may stand below; `None` without an estimate.
     #[must_use]
     pub fn limit(&self, now: Instant) -> Option<u64> {
-        let by_rate = in_time(self.rate(now)?, QUEUE_NS.saturating_add(self.late_ns));
-        Some(by_rate.max(2 * self.sizes.segment()))
+        Some(self.speed(now)?.limit(self.sizes, self.late_ns))
     }
 
     /// May a packet with so much payload go down, for the first time or again? `None` without an estimate: then Linux's limit holds.
@@ -263,11 +316,6 @@ impl QueueAware {
         self.held |= !admitted;
         Some(admitted)
     }
-}
-
-/// Bytes at `rate` per second in `ns`.
-fn in_time(rate: u64, ns: u64) -> u64 {
-    u64::try_from(u128::from(rate) * u128::from(ns) / 1_000_000_000).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

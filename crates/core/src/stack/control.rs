@@ -141,17 +141,17 @@ impl Stack {
         let aware = self.env.sysctl.tcp_queue_aware;
         self.env.sysctl.set(name, value)?;
         if self.env.sysctl.tcp_queue_aware != aware {
-            self.restart_queues();
+            self.restart_queues(!aware);
         }
         Ok(())
     }
 
     /// The queue-aware limit was switched on or off: what was counted before is not true any more.
-    fn restart_queues(&mut self) {
+    fn restart_queues(&mut self, on: bool) {
         self.links.iter_mut().for_each(|link| link.told.restart());
         for entry in self.sockets.values_mut() {
             if let Socket::Tcp(conn) = &mut entry.socket {
-                conn.restart_queue();
+                conn.restart_queue(on);
             }
         }
     }

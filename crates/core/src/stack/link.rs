@@ -58,6 +58,8 @@ impl Link {
             gso_max_segs: if gso { self.caps.gso_max_segs } else { SOFTWARE_GSO_SEGS },
             fq: self.qdisc.honours_departure(),
             lateness: self.told.lateness(),
+            // What waits in `fq` while the device has room waits for its time.
+            backlog: self.stopped || !(self.qdisc.honours_departure() || self.qdisc.is_empty()),
             reachable: true,
         }
     }

@@ -86,7 +86,7 @@ pub(super) struct Rest {
     /// TCP Fast Open, while its handshake lasts.
     pub(super) fast: Option<Box<Open>>,
     /// What is below us and how fast it moves, while it matters (`tcp_queue_aware`).
-    pub(super) queue: Followed,
+    pub(super) queue: Option<Box<Followed>>,
     /// What only some connections need.
     pub(super) seldom: Option<Box<Seldom>>,
 }

@@ -86,6 +86,8 @@ pub struct PathCaps {
     pub fq: bool,
     /// What completions of the device are late by.
     pub lateness: Duration,
+    /// What waits for the device has to wait for others.
+    pub backlog: bool,
     /// There is a route: without one nothing that could wait is sent.
     pub reachable: bool,
 }

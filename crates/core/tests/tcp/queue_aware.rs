@@ -88,10 +88,8 @@ fn the_setting_can_be_switched_while_flows_run() {
     assert!(queue_bytes(&p).is_some_and(|bytes| bytes <= below), "the account begins in the middle");
 }
 
-#[test]
-fn a_flow_with_nothing_in_flight_remembers_nothing() {
-    let mut p = bulk(true, 12);
-    assert!(queue_bytes(&p).is_some());
+/// All that was written leaves and is acknowledged.
+fn finish(p: &mut Peer) {
     for _ in 0..200 {
         p.drain();
         let now = p.ms();
@@ -100,12 +98,48 @@ fn a_flow_with_nothing_in_flight_remembers_nothing() {
         if below > 0 {
             p.complete(1);
         }
-        segments_sent(&mut p);
+        segments_sent(p);
         let nxt = 40_001 - p.stack.tcp_info(p.sock).expect("open").notsent_bytes;
         p.inject(&format!(". 1 ack {nxt}"));
+        if p.stack.queues(p.sock).expect("open").send == 0 && p.stack.credits().is_empty() {
+            break;
+        }
     }
     assert_eq!(p.stack.queues(p.sock).expect("open").send, 0, "all is acknowledged");
-    assert_eq!(queue_bytes(&p), None);
+    assert_eq!(queue_bytes(p), None);
+}
+
+#[test]
+fn after_a_pause_a_flow_begins_with_what_it_knows_of_its_queue() {
+    let mut p = bulk(true, 12);
+    finish(&mut p);
+    let packets = |p: &mut Peer| {
+        p.write(20_000);
+        (segments_sent(p), queue_bytes(p))
+    };
+    assert_eq!(packets(&mut p), (2, Some(2_080)), "two segments at once");
+    // After ten seconds it could be another line.
+    let late = |aware| {
+        let mut p = bulk(aware, 12);
+        finish(&mut p);
+        let now = p.ms();
+        p.at(now + 10_000);
+        packets(&mut p).0
+    };
+    assert_eq!((late(true), late(false)), (10, 10), "as small queues have it");
+}
+
+#[test]
+fn a_probe_waits_for_its_own_queue_too() {
+    let mut p = bulk(true, 12);
+    p.drain();
+    let sent = p.stack.counters().tcp.out_segs;
+    let now = p.ms();
+    p.at(now + 400);
+    segments_sent(&mut p);
+    assert_eq!(p.stack.counters().tcp.out_segs, sent, "two segments stand, and will bring an answer");
+    p.complete(2);
+    assert_eq!(segments_sent(&mut p), 2);
 }
 
 #[test]

@@ -126,3 +126,28 @@ fn a_paced_flow_above_fq_has_linux_s_packets() {
     p.rate_max = 2_000_000_000;
     assert!(run(&p).get("estimated_percent") > Some(90.0));
 }
+
+/// What a flow gets of a FIFO follows what it lets stand there: the limit must pull the flows together, and not keep what chance gave them.
+#[test]
+fn flows_before_one_fifo_get_the_same() {
+    let mut p = QueueAware { rate: 10_000_000_000, flows: 64, ..QueueAware::default() };
+    for (key, value) in [("rtt_ms", "1"), ("measure_s", "0.1")] {
+        assert_eq!(p.set(key, value), Some(Ok(())));
+    }
+    let figures = run(&p);
+    assert!(figures.get("fairness") > Some(0.93), "{:?}", figures.named());
+    assert_eq!(figures.get("holds"), Some(1.0), "{:?}", figures.named());
+}
+
+/// An application that writes now and then: what its queue passes on is known from the times before.
+#[test]
+fn pauses_do_not_make_a_queue_forgotten() {
+    for (rate_mbps, rtt_ms) in [("5", "1"), ("100", "1"), ("1000", "20")] {
+        let mut p = QueueAware::default();
+        let knobs = [("rate_mbps", rate_mbps), ("rtt_ms", rtt_ms), ("app_percent", "50"), ("qdisc", "fq")];
+        knobs.into_iter().for_each(|(key, value)| assert_eq!(p.set(key, value), Some(Ok(()))));
+        let figures = run(&p);
+        assert_eq!(figures.get("holds"), Some(1.0), "{rate_mbps} {:?}", figures.named());
+        assert!(figures.get("linux_queue_over_bound") > Some(1.0), "Linux's rule lets more stand");
+    }
+}

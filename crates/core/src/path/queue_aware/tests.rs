@@ -39,13 +39,19 @@ fn eight_completions_and_four_milliseconds_make_an_estimate() {
 
 #[test]
 fn a_packet_takes_half_a_millisecond_and_the_queue_one() {
+    // 24 Mbit/s: all of the millisecond.
+    let (mut q, now) = run(500, 2, 100);
+    assert_eq!((q.segments(now), q.limit(now)), (Some(1), Some(3_000)));
+    q.set_lateness(Duration::from_micros(500));
+    assert_eq!(q.limit(now), Some(4_500));
+    // 120 Mbit/s: 0.818 of it, the eighth root of a fifth, and all of the lateness.
     let (mut q, now) = run(100, 2, 100);
-    assert_eq!((q.segments(now), q.limit(now)), (Some(5), Some(15_000)));
+    assert_eq!((q.segments(now), q.limit(now)), (Some(4), Some(12_266)));
     q.set_lateness(Duration::from_micros(200));
-    assert_eq!(q.limit(now), Some(18_000));
+    assert_eq!(q.limit(now), Some(15_266));
     assert_eq!(q.queued(), 3_000);
     assert_eq!(q.admits(now, 5 * 1_448), Some(true));
-    q.on_sent(now, 10 * 1_448, SIZES, us(0));
+    q.on_sent(now, 9 * 1_448, SIZES, us(0));
     assert_eq!(q.admits(now, 1), Some(false), "no room for another byte");
 }
 
@@ -140,15 +146,50 @@ fn sizes_change_only_while_nothing_is_below() {
 
 #[test]
 fn a_packet_is_cut_to_the_room_but_keeps_half_its_size() {
-    // A millisecond is ten segments, a packet five of them.
+    // What may stand is eight segments, a packet four of them.
     let (mut q, now) = run(100, 2, 100);
-    assert_eq!(q.segments(now), Some(5));
-    q.on_sent(now, 5 * 1_448, SIZES, us(0));
-    assert_eq!(q.segments(now), Some(3), "seven stand, three more may");
+    assert_eq!(q.segments(now), Some(4));
+    q.on_sent(now, 4 * 1_448, SIZES, us(0));
+    assert_eq!(q.segments(now), Some(2), "six stand, two more may");
     q.on_sent(now, 1_448, SIZES, us(0));
-    assert_eq!(q.segments(now), Some(5), "less than half would fit: it waits");
-    assert_eq!(q.admits(now, 5 * 1_448), Some(false));
-    assert_eq!(q.admits(now, 2 * 1_448), Some(true), "what is no larger may go");
+    assert_eq!(q.segments(now), Some(4), "less than half would fit: it waits");
+    assert_eq!(q.admits(now, 4 * 1_448), Some(false));
+    assert_eq!(q.admits(now, 1_448), Some(true), "what is no larger may go");
+}
+
+/// A flow that had an estimate when it had nothing in flight begins with it, until completions make another one or say that there is none.
+#[test]
+fn what_is_remembered_holds_until_there_is_something_better() {
+    let (old, now) = run(1_200, 2, 20);
+    let mut memory = Memory::default();
+    old.forget(now, &mut memory);
+    let later = now + Duration::from_millis(500);
+    let speed = memory.speed(later, SIZES).expect("fresh");
+    assert_eq!(speed.rate(), 1_250_000);
+    let at = |i: u64, us: u64| later.plus_nanos(i * us * 1_000);
+    let begin = || {
+        let mut q = QueueAware::remembering(later, SIZES, speed);
+        (0..2).for_each(|_| q.on_sent(later, 1_448, SIZES, later));
+        q
+    };
+    let mut q = begin();
+    for i in 1..=8 {
+        assert_eq!(q.rate(at(i, 2_400)), Some(1_250_000), "{i}");
+        assert!(!q.on_left(at(i, 2_400), 1_448));
+        q.on_sent(at(i, 2_400), 1_448, SIZES, later);
+    }
+    assert_eq!(q.rate(at(8, 2_400)), Some(625_000), "its own, after eight completions");
+    // A line on which nothing stands any more.
+    let mut q = begin();
+    q.on_all_back(later);
+    for i in 1..=20 {
+        assert!(!q.on_left(at(i, 10_000), 1_448));
+        q.on_sent(at(i, 10_000), 1_448, SIZES, later);
+        let _ = q.on_left(at(i, 10_000).plus_nanos(10_000), 1_448);
+    }
+    assert_eq!(q.rate(at(20, 10_000)), None);
+    q.forget(at(20, 10_000), &mut memory);
+    assert_eq!(memory.speed(at(20, 10_000), SIZES), None, "and that is not remembered");
 }
 
 #[test]

@@ -36,6 +36,7 @@ mod tests {
         gso_max_segs: 64,
         fq: false,
         lateness: Duration::ZERO,
+        backlog: false,
         reachable: true,
     };
 

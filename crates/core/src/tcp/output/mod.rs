@@ -170,14 +170,15 @@ impl Conn {
                 // What the peer's window no longer takes is not sent; then the timeout is due (`__tcp_retransmit_skb`).
                 let (una, end) = (self.tx.snd_una(), self.window_end());
                 let resend = self.tx.refit(proposed, end).filter(|r| r.seq == una || r.seq.before(end));
-                let resend = resend.filter(|r| self.host_queue_gate(cx, r).is_ok());
+                let resend =
+                    resend.filter(|r| self.host_queue_gate(cx, r).is_ok() && self.queue_takes(cx, r.len));
                 let plan = resend.and_then(|r| self.tx.commit_tlp(cx, &mut self.path, &r));
                 (plan.map(|plan| self.again(cx, &plan)), true)
             }
             // The acknowledgement of all may have come since, or one that shut the window. New data keeps to the pace.
             Probe::New if self.has_in_flight() && self.head_fits_window(mss) => {
-                let may = self.pacing_gate(cx).is_ok();
                 let len = self.probe_len(cx, mss, max_segs);
+                let may = self.pacing_gate(cx).is_ok() && self.queue_takes(cx, len as u32);
                 (may.then(|| self.commit_new(cx, len)).flatten(), false)
             }
             Probe::New | Probe::Nothing => (None, false),
@@ -285,14 +286,13 @@ impl Conn {
             rtx_single: self.tx.queue_ref().records() <= 1,
         };
         let (answer, why) = match self.queue_admits(cx, charge) {
-            // What its own queue can use may go, within what the settings allow any flow.
-            Some(true) if self.out.credit.is_within_cap(&ask) => return Ok(()),
+            Some(true) => (self.usual_answer(ask), Wait::Credit),
             // What is acknowledged has left, whether or not it was told of; else nobody is exempt here.
             Some(false) => {
                 let ask = Ask { rtx_single: self.tx.queue_ref().records() == 0, ..ask };
                 (self.out.credit.refuse(&ask), Wait::QueueAware)
             }
-            Some(true) | None => (self.out.credit.ask(&ask), Wait::Credit),
+            None => (self.out.credit.ask(&ask), Wait::Credit),
         };
         match answer {
             Admission::Granted => Ok(()),

@@ -2,7 +2,8 @@
 //! (`tcp_queue_aware`; path/queue_aware.rs).
 use super::{PACKET_CHARGE, autosize};
 use crate::base::{Cx, Instant};
-use crate::path::queue_aware::{QueueAware, Sizes};
+use crate::credit::{Admission, Ask};
+use crate::path::queue_aware::{Memory, Period, QueueAware, Sizes};
 use crate::tcp::PathCaps;
 use crate::tcp::conn::Conn;
 
@@ -21,112 +22,197 @@ pub struct OwnQueue {
     pub limit: Option<u64>,
 }
 
-/// What is kept of a flow's own queue.
+/// What is kept of a flow's own queue, from its first packet with the setting on.
 #[derive(Debug, Default)]
 pub(in crate::tcp) struct Followed {
     /// Exists while the flow has something in flight, from the first packet that went down behind another one.
     estimate: Option<Box<QueueAware>>,
-    /// Charge of the packet below that nobody follows, as it stands there alone; 0 for none.
+    /// What is left of the last.
+    memory: Memory,
+    /// When the last packet that found nothing below could leave.
+    since: Instant,
+    /// Its charge while it stands there alone, and nobody follows it; 0 for none.
     alone: u32,
     /// Packets that went down before the setting was switched on.
     strangers: u16,
+    /// Segments of a packet by Linux's rule, when one was last made.
+    usual: u16,
+    /// Others stood in the queue when this round of sending began, and when the packet alone went down.
+    backlog: bool,
+    met: bool,
+    /// The time since it went down has yet to be counted.
+    open: bool,
+}
+
+impl Followed {
+    /// From now on the queue is followed, the packet that stands alone included.
+    fn begin(&mut self, queue: QueueAware, sizes: Sizes, now: Instant) {
+        let queue = self.estimate.insert(Box::new(queue));
+        self.open = false;
+        if let Some(payload) = core::mem::take(&mut self.alone).checked_sub(PACKET_CHARGE) {
+            queue.on_sent(self.since.min(now), payload, sizes, self.since);
+        }
+    }
+
+    /// A packet alone has left, and what it was below for is known.
+    fn alone_left(&mut self, now: Instant, payload: u32, sizes: Sizes) {
+        let (bytes, busy_ns) = (sizes.ip_bytes(payload), now.nanos_since(self.since));
+        let standing = u32::from(self.met);
+        self.memory.add(now, Period { bytes, busy_ns, left: 1, standing, elapsed_ns: 0 });
+    }
+
+    /// The time since a packet alone went down is over at `end`: the next one goes, or nothing is in flight.
+    fn close(&mut self, end: Instant) {
+        if core::mem::take(&mut self.open) {
+            let elapsed_ns = end.nanos_since(self.since).max(1);
+            self.memory.add(end, Period { elapsed_ns, ..Period::default() });
+        }
+    }
 }
 
 impl Conn {
     /// What the flow has below, while that is followed.
     #[must_use]
     pub fn own_queue(&self, now: Instant) -> Option<OwnQueue> {
-        let queue = self.rest.queue.estimate.as_ref()?;
+        let queue = self.rest.queue.as_ref()?.estimate.as_ref()?;
         Some(OwnQueue { bytes: queue.queued(), rate: queue.rate(now), limit: queue.limit(now) })
     }
 
     /// Segments that the next packet should hold: as many as the flow sends in a millisecond, but no more than its own queue passes
     /// on in half of one.
-    pub(super) fn packet_segments(&self, cx: &Cx<'_>, caps: &PathCaps, mss: u16) -> u16 {
+    pub(super) fn packet_segments(&mut self, cx: &Cx<'_>, caps: &PathCaps, mss: u16) -> u16 {
         let segments = autosize::segments(cx.sysctl, &self.path, caps, mss);
-        match self.rest.queue.estimate.as_ref().and_then(|queue| queue.segments(cx.now)) {
-            Some(most) => segments.min(most),
-            None => segments,
-        }
+        let sizes = self.sizes();
+        let Some(followed) = &mut self.rest.queue else { return segments };
+        followed.usual = segments;
+        let most = match &followed.estimate {
+            Some(queue) => queue.segments(cx.now),
+            None => followed
+                .memory
+                .speed(cx.now, sizes)
+                .map(|speed| u16::try_from(speed.segments(sizes)).unwrap_or(u16::MAX)),
+        };
+        most.map_or(segments, |most| segments.min(most))
     }
 
     /// The answer of the queue-aware limit to a packet of so much charge; `None` where it has none, and small queues decide.
     pub(super) fn queue_admits(&mut self, cx: &Cx<'_>, charge: u32) -> Option<bool> {
-        self.rest.queue.estimate.as_mut()?.admits(cx.now, charge - PACKET_CHARGE)
+        let sizes = self.sizes();
+        let followed = self.rest.queue.as_deref_mut()?;
+        if followed.estimate.is_none() && followed.alone > 0 {
+            let speed = followed.memory.speed(cx.now, sizes)?;
+            followed.begin(QueueAware::remembering(followed.since.min(cx.now), sizes, speed), sizes, cx.now);
+        }
+        followed.estimate.as_mut()?.admits(cx.now, charge - PACKET_CHARGE)
     }
 
-    /// A packet goes down. Its flow is followed from the first that finds another one below: a packet alone, or one that has left
-    /// before the next is made, stands in no queue.
+    /// Its own queue has room for a probe of so much payload. Where it has none, what stands there asks the peer as well when it leaves.
+    pub(super) fn queue_takes(&mut self, cx: &Cx<'_>, payload: u32) -> bool {
+        self.queue_admits(cx, payload + PACKET_CHARGE) != Some(false)
+    }
+
+    /// The answer of small queues to a packet that its own queue can use: they know the pace, which may be far less than what the queue
+    /// passes on. Their limit is as for packets of Linux's size, and has the time that completions are late by.
+    pub(super) fn usual_answer(&mut self, ask: Ask) -> Admission {
+        let usual =
+            self.rest.queue.as_ref().map_or(0, |followed| u32::from(followed.usual) * u32::from(self.mss()));
+        let queue = self.rest.queue.as_mut().and_then(|followed| followed.estimate.as_mut());
+        let late = queue.as_ref().map_or(0, |queue| queue.late_ns());
+        let more = u128::from(ask.pacing_rate) * u128::from(late) / 1_000_000;
+        let pacing_rate = ask.pacing_rate.saturating_add(u64::try_from(more).unwrap_or(u64::MAX));
+        let charge = ask.charge.max(usual + PACKET_CHARGE);
+        let answer = self.out.credit.ask(&Ask { charge, pacing_rate, ..ask });
+        if let (Admission::Throttled, Some(queue)) = (answer, queue) {
+            queue.on_held();
+        }
+        answer
+    }
+
+    /// A packet goes down. Its flow is followed from the first that finds another one below: of a packet alone only the time is noted.
     pub(super) fn queue_sent(&mut self, cx: &Cx<'_>, charge: u32, departure: Instant) {
         if !cx.sysctl.tcp_queue_aware {
             return;
         }
         let sizes = self.sizes();
-        let Followed { estimate, alone, strangers } = &mut self.rest.queue;
-        let queue = match estimate {
-            Some(queue) => queue,
-            None if *alone == 0 && *strangers == 0 => {
-                *alone = charge;
+        let followed = self.rest.queue.get_or_insert_default();
+        if followed.estimate.is_none() {
+            if followed.alone == 0 && followed.strangers == 0 {
+                followed.close(cx.now);
+                (followed.alone, followed.since) = (charge, departure.max(cx.now));
+                (followed.open, followed.met) = (true, followed.backlog);
                 return;
             }
-            None => {
-                let mut queue = Box::new(QueueAware::new(cx.now, sizes));
-                if let Some(payload) = core::mem::take(alone).checked_sub(PACKET_CHARGE) {
-                    queue.on_sent(cx.now, payload, sizes, cx.now);
-                }
-                estimate.insert(queue)
+            let since = if followed.alone > 0 { followed.since.min(cx.now) } else { cx.now };
+            followed.begin(QueueAware::new(since, sizes), sizes, cx.now);
+        }
+        if let Some(queue) = &mut followed.estimate {
+            queue.on_sent(cx.now, charge - PACKET_CHARGE, sizes, departure);
+            if core::mem::take(&mut followed.backlog) {
+                queue.on_backlog();
             }
-        };
-        queue.on_sent(cx.now, charge - PACKET_CHARGE, sizes, departure);
+        }
     }
 
     /// One has left the flow's queue, or was given up in it (`dropped`); true when more should have been below. Its credit may come back
     /// later.
     pub fn leave_queue(&mut self, cx: &mut Cx<'_>, charge: u32, dropped: bool) -> bool {
-        let Followed { estimate, alone, strangers } = &mut self.rest.queue;
-        if *strangers > 0 {
-            *strangers -= 1;
+        let sizes = self.sizes();
+        let Some(followed) = &mut self.rest.queue else { return false };
+        if followed.strangers > 0 {
+            followed.strangers -= 1;
             return false;
         }
-        *alone = 0;
         let payload = charge.saturating_sub(PACKET_CHARGE);
-        match estimate {
-            Some(queue) if dropped => {
-                queue.on_dropped(cx.now, payload);
-                false
-            }
-            Some(queue) => queue.on_left(cx.now, payload),
-            None => false,
+        let alone = core::mem::take(&mut followed.alone) > 0;
+        match &mut followed.estimate {
+            Some(queue) if dropped => queue.on_dropped(cx.now, payload),
+            Some(queue) => return queue.on_left(cx.now, payload),
+            None if alone && !dropped => followed.alone_left(cx.now, payload, sizes),
+            None => {}
         }
+        false
     }
 
     /// The newest did not get into the queue.
     pub(super) fn queue_refused(&mut self, cx: &Cx<'_>, charge: u32) {
-        self.rest.queue.alone = 0;
-        if let Some(queue) = &mut self.rest.queue.estimate {
+        let Some(followed) = &mut self.rest.queue else { return };
+        followed.alone = 0;
+        if let Some(queue) = &mut followed.estimate {
             queue.on_refused(cx.now, charge.saturating_sub(PACKET_CHARGE));
         }
     }
 
     /// The setting was switched: nothing is known, and what is below leaves before what will be counted.
-    pub fn restart_queue(&mut self) {
-        self.rest.queue = Followed { strangers: self.tx.packets_below(), ..Followed::default() };
+    pub fn restart_queue(&mut self, on: bool) {
+        let strangers = self.tx.packets_below();
+        self.rest.queue =
+            (on && strangers > 0).then(|| Box::new(Followed { strangers, ..Followed::default() }));
     }
 
     /// Before a round of sending: what is known of the device, and whether the flow is still followed.
     pub(super) fn settle_queue(&mut self, cx: &Cx<'_>, caps: &PathCaps) {
         let nothing_below = self.out.credit.below() == 0;
+        let acked = self.rest.stats.last_ack_recv;
+        let Some(followed) = &mut self.rest.queue else { return };
         if nothing_below {
-            (self.rest.queue.alone, self.rest.queue.strangers) = (0, 0);
+            (followed.alone, followed.strangers) = (0, 0);
         }
-        let Some(queue) = &mut self.rest.queue.estimate else { return };
-        queue.set_lateness(caps.lateness);
-        if nothing_below {
-            queue.on_all_back(cx.now);
+        followed.backlog = caps.backlog;
+        if let Some(queue) = &mut followed.estimate {
+            queue.set_lateness(caps.lateness);
+            if nothing_below {
+                queue.on_all_back(cx.now);
+            }
         }
-        // An idle connection remembers nothing of its queue.
-        if !cx.sysctl.tcp_queue_aware || (nothing_below && self.tx.is_empty()) {
-            self.rest.queue.estimate = None;
+        // An idle connection keeps what little can be said in a few bytes, and one whose packets leave at once nothing.
+        if nothing_below && self.tx.is_empty() {
+            if let Some(queue) = followed.estimate.take() {
+                queue.forget(acked.min(cx.now), &mut followed.memory);
+            }
+            followed.close(acked.clamp(followed.since.min(cx.now), cx.now));
+            if followed.memory.is_empty() {
+                self.rest.queue = None;
+            }
         }
     }
 

@@ -18,6 +18,7 @@ const CAPS: PathCaps = PathCaps {
     gso_max_segs: u16::MAX,
     fq: false,
     lateness: Duration::ZERO,
+    backlog: false,
     reachable: true,
 };
 
