@@ -32,7 +32,7 @@ impl Assoc {
     /// Queues a message.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`] when the buffer is full or too much is unsent; [`Error::Invalid`] for an empty message or a stream that
+    /// [`Error::WouldBlock`] when the buffer is full or too much is unsent, of the stream or in all; [`Error::Invalid`] for an empty message or a stream that
     /// does not exist; [`Error::MessageTooLong`] where fragments are disabled; [`Error::BrokenPipe`] when it is closing or over, or
     /// the error that ended it.
     pub fn send(&mut self, cx: &mut Cx<'_>, data: Bytes, info: SendInfo) -> Result<usize, Error> {
@@ -48,7 +48,7 @@ impl Assoc {
         if self.options.disable_fragments && data.len() > self.paths.fragment_point(self.options.maxseg) {
             return Err(Error::MessageTooLong);
         }
-        if !self.tx.admits(&self.options) {
+        if !self.tx.admits(&self.options) || !self.tx.streams(&self.options, cx.sysctl).admits(info.stream) {
             return Err(Error::WouldBlock);
         }
         let len = data.len();
@@ -77,6 +77,14 @@ impl Assoc {
             return Err(error);
         }
         if self.rx.ended || self.state == State::Closed { Ok(None) } else { Err(Error::WouldBlock) }
+    }
+
+    /// As [`Assoc::recv`], one piece of a message as it came in its packet: nothing is copied.
+    ///
+    /// # Errors
+    /// Those of [`Assoc::recv`].
+    pub fn recv_piece(&mut self, cx: &mut Cx<'_>) -> Result<Option<Received>, Error> {
+        self.recv(cx, self.rx.streams.next_piece())
     }
 
     /// Closes in good order: what was queued is sent first. Before the handshake is complete there is nothing to close in order.
@@ -160,6 +168,14 @@ impl Assoc {
             closed,
             error,
         }
+    }
+
+    /// A message can be queued for this stream, by the half rule of the association and by that of the stream. Who sees "not
+    /// writable" will be told when it is; it is also told when it is over.
+    pub fn poll_stream(&mut self, cx: &Cx<'_>, stream: u16) -> bool {
+        let level = self.poll(cx);
+        let up = !level.ended && !level.closed && !level.error;
+        level.writable && (!up || self.tx.streams(&self.options, cx.sysctl).poll_writable(stream))
     }
 
     /// A message or a notification waits to be read; an end or an error is none.

@@ -110,6 +110,8 @@ pub struct SctpOptions {
     pub rcvbuf: u32,
     /// Unsent bytes under which a socket is writable; `u32::MAX` for no limit.
     pub notsent_lowat: u32,
+    /// Unsent bytes of one stream under which it takes a message, whatever the others have; `u32::MAX` for no limit.
+    pub stream_lowat: u32,
     /// Bytes of an incomplete message after which its beginning is handed over; 0 only when the window closes
     /// (SCTP_PARTIAL_DELIVERY_POINT).
     pub pd_point: u32,
@@ -157,6 +159,7 @@ impl SctpOptions {
             sndbuf: sysctl.wmem_default,
             rcvbuf: sysctl.rmem_default,
             notsent_lowat: u32::MAX,
+            stream_lowat: u32::MAX,
             pd_point: 0,
             autoclose_secs: 0,
             adaptation: None,

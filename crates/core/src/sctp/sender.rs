@@ -2,6 +2,7 @@
 use super::options::SctpOptions;
 use super::outstanding::Outstanding;
 use super::stream::send::SendQueue;
+use super::stream::unsent::Unsent;
 use super::tsn::Tsn;
 use crate::base::{Instant, Sysctl, Wait};
 
@@ -90,6 +91,11 @@ impl Sender {
         writable
     }
 
+    /// What the streams say to their low-water mark.
+    pub(crate) fn streams(&mut self, options: &SctpOptions, sysctl: &Sysctl) -> &mut Unsent {
+        self.queue.streams(options.stream_lowat, u32::from(sysctl.notsent_lowat_half))
+    }
+
     fn writable(&self, options: &SctpOptions, sysctl: &Sysctl) -> bool {
         let shift = u32::from(sysctl.notsent_lowat_half);
         let unsent = self.queue.bytes() as u64;
@@ -102,7 +108,7 @@ impl Sender {
     pub(crate) fn take_writable_edge(&mut self, options: &SctpOptions, sysctl: &Sysctl) -> bool {
         let edge = self.writer_waits && self.writable(options, sysctl);
         self.writer_waits &= !edge;
-        edge
+        edge | self.queue.take_freed()
     }
 }
 

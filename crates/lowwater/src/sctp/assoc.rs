@@ -75,7 +75,8 @@ impl SctpAssociation {
         self.sock.poll(cx, Side::Write, |core, _, id| connected(core, id))
     }
 
-    /// Queues a message, which is copied; waits while the send buffer is full, or more is unsent than the low-water mark.
+    /// Queues a message, which is copied; waits while the send buffer is full, or more is unsent than the low-water mark of the
+    /// association or of the stream.
     ///
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] for an empty message or a stream that does not exist, EMSGSIZE where fragments are
@@ -84,7 +85,8 @@ impl SctpAssociation {
         self.send_bytes(Bytes::copy_from_slice(data), info).await
     }
 
-    /// [`send`](Self::send) without a copy: the stack holds `data` until it is acknowledged.
+    /// [`send`](Self::send) without a copy on the way into the queue: the stack holds `data` until it is acknowledged, and each
+    /// packet is written from it once.
     ///
     /// # Errors
     /// Those of [`send`](Self::send).
@@ -127,6 +129,14 @@ impl SctpAssociation {
         poll_fn(|cx| self.poll_recv(cx, max)).await
     }
 
+    /// As [`recv`](Self::recv), a message in the pieces that came in packets: nothing is put together, so nothing is copied.
+    ///
+    /// # Errors
+    /// Those of [`recv`](Self::recv).
+    pub async fn recv_piece(&self) -> io::Result<Option<Received>> {
+        poll_fn(|cx| self.sock.poll(cx, Side::Read, Core::sctp_recv_piece)).await
+    }
+
     /// [`recv_part`](Self::recv_part) as a poll function.
     ///
     /// # Errors
@@ -158,6 +168,21 @@ impl SctpAssociation {
     /// When the stack was shut down.
     pub async fn writable(&self) -> io::Result<()> {
         poll_fn(|cx| self.sock.poll_ready(cx, Side::Write)).await
+    }
+
+    /// Waits until a stream is writable by the half rule of [`SctpOptions::stream_lowat`], and the association as
+    /// [`writable`](Self::writable) has it; or it is over.
+    ///
+    /// # Errors
+    /// When the stack was shut down.
+    pub async fn writable_stream(&self, stream: u16) -> io::Result<()> {
+        poll_fn(|cx| {
+            self.sock.poll(cx, Side::Write, |core, now, id| match core.sctp_poll_stream(now, id, stream)? {
+                true => Ok(()),
+                false => Err(Error::WouldBlock),
+            })
+        })
+        .await
     }
 
     /// Closes in good order and waits for the end of it: everything that was queued has been acknowledged, unless this fails.

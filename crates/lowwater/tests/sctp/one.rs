@@ -152,6 +152,64 @@ async fn a_writer_waits_above_the_low_water_mark_and_is_woken_under_its_half() {
 }
 
 #[tokio::test]
+async fn a_stream_is_full_by_itself_and_its_writer_is_woken_under_half_of_its_mark() {
+    let stacks = two();
+    let options = SctpOptions { stream_lowat: 10_000, rcvbuf: 8_192, ..stacks.0.sctp_options() };
+    let (there, here) = pair(&stacks, &options).await;
+    let (mut on_one, mut on_two) = (0, 0);
+    while here.try_send(message(on_one, 1_000), on(1)).is_ok() {
+        on_one += 1;
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    // The stream is full, the association is not.
+    soon(here.writable()).await.unwrap();
+    soon(here.writable_stream(2)).await.unwrap();
+    let mut freed = Box::pin(here.writable_stream(1));
+    assert!(tokio::time::timeout(Duration::from_millis(20), &mut freed).await.is_err());
+    while here.try_send(message(on_two, 1_000), on(2)).is_ok() {
+        on_two += 1;
+    }
+    assert_eq!(on_two, 10);
+    let before = here.info().unwrap().unsent_bytes;
+    assert!((20_000..21_000).contains(&before), "{before}");
+    let mut woken_at = None;
+    for n in 0..on_one + on_two {
+        let (data, info) = next(&there).await;
+        let first = info.stream == 1;
+        assert_eq!(data, message(if first { n } else { n - on_one }, 1_000));
+        tokio::task::yield_now().await;
+        if woken_at.is_none() && tokio::time::timeout(Duration::from_millis(2), &mut freed).await.is_ok() {
+            woken_at = Some(here.info().unwrap().unsent_bytes);
+        }
+    }
+    // Less than half of its mark, and all of the other stream, were unsent at the most.
+    let woken_at = woken_at.expect("the writer was woken");
+    assert!(woken_at < 15_000, "{woken_at}");
+}
+
+#[tokio::test]
+async fn pieces_are_what_came_in_packets() {
+    let stacks = two();
+    let options = SctpOptions { rcvbuf: 1 << 20, ..stacks.0.sctp_options() };
+    let (there, here) = pair(&stacks, &options).await;
+    let sent = message(3, 20_000);
+    here.send_bytes(sent.clone(), on(0)).await.unwrap();
+    let (mut got, mut pieces) = (Vec::new(), 0);
+    loop {
+        let Some(Received::Data { data, eor, .. }) = soon(there.recv_piece()).await.unwrap() else {
+            panic!("data")
+        };
+        assert!(data.len() <= 1_500);
+        got.extend_from_slice(&data);
+        pieces += 1;
+        if eor {
+            break;
+        }
+    }
+    assert!(got == sent && pieces >= 14, "{pieces}");
+}
+
+#[tokio::test]
 async fn an_abort_tells_its_reason_and_a_drop_delivers_what_was_queued() {
     let stacks = two();
     let wants = SctpOptions { events: Subscriptions::ASSOC, ..stacks.0.sctp_options() };

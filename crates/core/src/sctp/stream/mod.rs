@@ -3,3 +3,4 @@ mod numbers;
 mod pieces;
 pub mod recv;
 pub mod send;
+pub mod unsent;

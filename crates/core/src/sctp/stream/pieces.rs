@@ -21,6 +21,11 @@ impl Pieces {
         usize::from(!self.first.is_empty()) + self.rest.len()
     }
 
+    /// Length of the first one.
+    pub(super) const fn first_len(&self) -> usize {
+        self.first.len()
+    }
+
     fn pop_front(&mut self) -> Bytes {
         core::mem::replace(&mut self.first, self.rest.pop_front().unwrap_or_default())
     }

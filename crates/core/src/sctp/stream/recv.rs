@@ -292,6 +292,15 @@ impl RecvStreams {
         debug_assert!(later <= self.ready.len(), "nothing is lost");
     }
 
+    /// Length of the first piece of the next message; 0 before anything else.
+    #[must_use]
+    pub fn next_piece(&self) -> usize {
+        match self.ready.front() {
+            Some(Item::Part(part)) => part.pieces.first_len(),
+            _ => 0,
+        }
+    }
+
     /// The next item, `max` bytes of a message at the most.
     pub fn recv(&mut self, max: usize) -> Option<Received> {
         let Item::Part(part) = self.ready.front_mut()? else {

@@ -1,5 +1,6 @@
 //! Messages that wait to be sent, first come first served, and the numbers of their streams (RFC 9260 sections 6.5, 6.6, 6.9).
 use super::numbers::Numbers;
+use super::unsent::{Mark, Unsent};
 use crate::base::Instant;
 use crate::sctp::message::SendInfo;
 use bytes::Bytes;
@@ -55,7 +56,7 @@ pub struct Fragment {
 #[derive(Debug, Default)]
 pub struct SendQueue {
     messages: VecDeque<Message>,
-    bytes: usize,
+    unsent: Unsent,
     /// The next number of each stream that has sent an ordered message.
     next_ssn: Numbers,
 }
@@ -64,20 +65,32 @@ impl SendQueue {
     /// Queues a message.
     pub fn push(&mut self, data: Bytes, info: SendInfo, now: Instant) {
         let expires = info.lifetime.map_or(Instant::FAR_FUTURE, |lifetime| now + lifetime);
-        self.bytes += data.len();
+        self.unsent.add(info.stream, data.len());
         self.messages.push_back(Message { data, info, expires, ssn: None });
     }
 
     /// Bytes that were not sent yet.
     #[must_use]
     pub const fn bytes(&self) -> usize {
-        self.bytes
+        self.unsent.bytes()
     }
 
     /// Less is unsent than the low-water mark; `u32::MAX` is none.
     #[must_use]
     pub const fn is_small(&self, mark: u32) -> bool {
-        mark == u32::MAX || self.bytes == 0 || self.bytes < mark as usize
+        mark == u32::MAX || self.bytes() == 0 || self.bytes() < mark as usize
+    }
+
+    /// The low-water mark of each stream, `u32::MAX` for none, and the shift of its half rule; then what the streams say to it.
+    pub fn streams(&mut self, mark: u32, shift: u32) -> &mut Unsent {
+        let mark = (mark != u32::MAX).then_some(Mark { bytes: mark, shift });
+        self.unsent.set_mark(mark, self.messages.iter().map(|m| (m.info.stream, m.data.len())));
+        &mut self.unsent
+    }
+
+    /// A stream that had refused a message takes one again; true once.
+    pub fn take_freed(&mut self) -> bool {
+        self.unsent.take_freed()
     }
 
     /// Number of messages that were not sent completely.
@@ -109,7 +122,7 @@ impl SendQueue {
     pub fn take_expired(&mut self, now: Instant) -> Option<Message> {
         let expired = |m: &mut Message| m.expires <= now && !m.is_begun();
         let message = self.messages.pop_front_if(expired)?;
-        self.bytes -= message.data.len();
+        self.unsent.sub(message.info.stream, message.data.len());
         Some(message)
     }
 
@@ -118,7 +131,9 @@ impl SendQueue {
         let (kept, beyond): (_, VecDeque<Message>) =
             self.messages.drain(..).partition(|m| m.info.stream < streams);
         self.messages = kept;
-        self.bytes -= beyond.iter().map(|m| m.data.len()).sum::<usize>();
+        for message in &beyond {
+            self.unsent.sub(message.info.stream, message.data.len());
+        }
         beyond
     }
 
@@ -137,7 +152,7 @@ impl SendQueue {
         });
         let end = message.data.len() <= max;
         let data = if end { core::mem::take(&mut message.data) } else { message.data.split_to(max) };
-        self.bytes -= data.len();
+        self.unsent.sub(info.stream, data.len());
         if end {
             self.messages.pop_front();
         }
@@ -165,7 +180,7 @@ impl SendQueue {
 
     /// Forgets everything; the messages as far as they were not sent.
     pub fn drain(&mut self) -> impl Iterator<Item = Message> + '_ {
-        self.bytes = 0;
+        self.unsent = Unsent::default();
         self.next_ssn.clear();
         self.messages.drain(..)
     }

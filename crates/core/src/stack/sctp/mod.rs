@@ -230,6 +230,22 @@ impl Stack {
         self.with_assoc(now, id, |assoc, cx| assoc.recv(cx, max))
     }
 
+    /// As [`Stack::sctp_recv`], one piece of a message as it came in its packet: nothing is copied.
+    ///
+    /// # Errors
+    /// Those of [`Assoc::recv`].
+    pub fn sctp_recv_piece(&mut self, now: Instant, id: SocketId) -> Result<Option<Received>, Error> {
+        self.with_assoc(now, id, Assoc::recv_piece)
+    }
+
+    /// A message can be queued for this stream, by the half rule; or the association is over. Who sees "no" will be told.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`], [`Error::Unsupported`].
+    pub fn sctp_poll_stream(&mut self, now: Instant, id: SocketId, stream: u16) -> Result<bool, Error> {
+        self.with_assoc(now, id, |assoc, cx| Ok(assoc.poll_stream(cx, stream)))
+    }
+
     /// Closes in good order, keeping the socket: what was queued is sent, then SHUTDOWN.
     ///
     /// # Errors
