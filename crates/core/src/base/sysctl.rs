@@ -473,6 +473,10 @@ sysctls! {
     sctp_max_init_retransmits: u32 = 8, "sctp.max_init_retransmits", "a number", 1 ..= 2147483647;
     /// A window that has opened by 2^-n of the receive buffer is told at once.
     sctp_rwnd_update_shift: u32 = 4, "sctp.rwnd_update_shift", "a number", 1 ..= 16;
+    /// Associations offer ECN, and use it where the peer does too (RFC 4960 appendix A).
+    sctp_ecn_enable: bool = true, "sctp.ecn_enable", "a number", 0 ..= 1;
+    /// Associations offer FORWARD TSN, and give up what was sent and outlived its lifetime where the peer does too (RFC 3758).
+    sctp_prsctp_enable: bool = true, "sctp.prsctp_enable", "a number", 0 ..= 1;
     /// Our UDP port for SCTP over UDP (RFC 6951); 0 for none, 9899 is the registered one.
     sctp_udp_port: u32 = 0, "sctp.udp_port", "a port", 0 ..= 65535;
     /// UDP port of peers to which associations are opened over UDP; 0 opens them over IP.

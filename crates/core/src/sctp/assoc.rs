@@ -357,7 +357,7 @@ impl Assoc {
     /// A shutdown waits for a peer that keeps its window closed. That such a peer lives is not enough: nobody may be left to give
     /// it up, so that its errors count until it takes something (Linux `sctp_check_transmitted`, `sctp_cmd_transport_on`).
     pub(super) const fn is_held_up(&self) -> bool {
-        self.tx.shut && matches!(self.state, State::ShutdownPending | State::ShutdownReceived)
+        self.tx.closed.shut && matches!(self.state, State::ShutdownPending | State::ShutdownReceived)
     }
 
     /// Something came that only a live peer sends.
@@ -380,7 +380,7 @@ impl Assoc {
         self.path_change(id, change);
         if self.errors > self.options.association_max_retrans {
             // A peer that keeps its window closed has as long as the guard runs to take the last data (Linux `sctp_sf_do_6_3_3_rtx`).
-            if self.state == State::ShutdownPending && self.tx.shut {
+            if self.state == State::ShutdownPending && self.tx.closed.shut {
                 self.timers.start_t5(cx.now, self.options.rto.max_ms);
                 return true;
             }

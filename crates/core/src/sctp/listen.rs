@@ -1,7 +1,7 @@
 //! The listener's side of a handshake, without a word remembered: INIT is answered with a cookie (RFC 9260 sections 5.1, 5.2.1, 5.2.2).
 use super::assoc::{Assoc, draw_tag};
 use super::blue::{self, BlueAnswer};
-use super::handshake::cookie::{Bad, CookieKey, Ticket};
+use super::handshake::cookie::{Bad, CookieKeys, Ticket};
 use super::handshake::init::{Addresses, Announce, EDM_DTLS, Offer, Refusal};
 use super::options::SctpOptions;
 use super::output::bundle::TlvList;
@@ -16,7 +16,7 @@ use lowwater_wire::sctp::{Cause, Chunk, Init, Param, Tlvs};
 #[derive(Debug)]
 pub struct Local<'a> {
     /// Signs the cookie.
-    pub key: &'a CookieKey,
+    pub keys: &'a CookieKeys,
     /// Our addresses, to be announced.
     pub locals: &'a [IpAddr],
     /// The listener's options.
@@ -53,7 +53,7 @@ const PRESERVE_MAX_MS: u32 = 30_000;
 /// Answers an INIT with an INIT ACK, or an ABORT.
 #[must_use]
 pub fn on_init(cx: &mut Cx<'_>, local: &Local<'_>, known: &Known<'_>, init: &Init<'_>) -> Answer {
-    let offer = match Offer::read(init, false) {
+    let offer = match Offer::read(init, false, local.options.features.over(local.carrier)) {
         Ok(offer) => offer,
         Err(Refusal(causes)) => return Answer::Reply(blue::refuse(init.initiate_tag, &causes)),
     };
@@ -115,10 +115,13 @@ fn other_encap(assoc: &Assoc, known: &Known<'_>) -> Option<Vec<u8>> {
 }
 
 fn init_ack(local: &Local<'_>, ticket: &Ticket, offer: &Offer) -> BlueAnswer {
-    let cookie = local.key.seal(ticket);
+    let cookie = local.keys.seal(ticket);
     let mut params = TlvList::default();
     let mut push = |param: &Param<'_>| params.push(param.stated_len(), |out| param.emit(out));
     push(&Param::StateCookie(&cookie));
+    for param in ticket.features.params() {
+        push(&param);
+    }
     if let Some(layer) = local.options.adaptation {
         push(&Param::Adaptation(layer));
     }
@@ -162,7 +165,7 @@ pub fn new_addresses(assoc: &Assoc, addresses: &[IpAddr]) -> Option<Vec<u8>> {
 ///
 /// # Errors
 /// [`Bad::Forged`] also when the cookie was made for another flow.
-pub fn on_cookie_echo(key: &CookieKey, ports: (u16, u16), vtag: u32, cookie: &[u8]) -> Result<Ticket, Bad> {
-    let ticket = key.open(cookie)?;
+pub fn on_cookie_echo(keys: &CookieKeys, ports: (u16, u16), vtag: u32, cookie: &[u8]) -> Result<Ticket, Bad> {
+    let ticket = keys.open(cookie)?;
     if ticket.ports == ports && ticket.tags.0 == vtag { Ok(ticket) } else { Err(Bad::Forged) }
 }

@@ -17,6 +17,7 @@ mod notification;
 mod options;
 mod output;
 pub mod outstanding;
+mod partial_reliability;
 pub mod paths;
 mod pending;
 mod receiver;

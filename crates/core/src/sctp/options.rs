@@ -1,4 +1,5 @@
 //! What an application may set on an SCTP socket, under RFC 6458's and Linux's names, with the sysctls as defaults.
+use super::handshake::init::Features;
 use super::notification::Subscriptions;
 use crate::base::Sysctl;
 use crate::base::time::Duration;
@@ -104,6 +105,8 @@ pub struct SctpOptions {
     pub max_burst: u32,
     /// Data leaves at the rate of the path instead of in bursts.
     pub pacing: bool,
+    /// Extensions that are offered to the peer and used with it (SCTP_ECN_SUPPORTED, SCTP_PR_SUPPORTED).
+    pub features: Features,
     /// SO_SNDBUF in bytes.
     pub sndbuf: u32,
     /// SO_RCVBUF in bytes; half of it is offered as window.
@@ -156,6 +159,7 @@ impl SctpOptions {
             disable_fragments: false,
             max_burst: sysctl.sctp_max_burst,
             pacing: sysctl.sctp_pacing,
+            features: Features::new(sysctl),
             sndbuf: sysctl.wmem_default,
             rcvbuf: sysctl.rmem_default,
             notsent_lowat: u32::MAX,

@@ -4,11 +4,15 @@ use super::tsn::Tsn;
 use crate::base::Instant;
 use crate::ranges::RangeSet;
 use bytes::Bytes;
-use lowwater_wire::sctp::DataFlags;
+use lowwater_wire::sctp::{DataFlags, ForwardStream};
+use smallvec::SmallVec;
 use std::collections::VecDeque;
 
 /// Miss indications after which a chunk goes again (RFC 9260 section 7.2.4).
 pub const MISSING_MAX: u8 = 3;
+
+/// Streams that one FORWARD TSN names.
+const FORWARD_STREAMS_MAX: usize = 10;
 
 /// What is known of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +23,8 @@ pub enum Mark {
     Lost,
     /// A gap block has named it. The peer may take that back.
     Acked,
+    /// It was given up: the peer is told to go on without it.
+    Abandoned,
 }
 
 /// One DATA chunk.
@@ -223,7 +229,7 @@ impl Outstanding {
             Mark::Lost => {
                 self.lost.remove(self.cum.0, self.cum.0 + 1);
             }
-            Mark::Acked => {
+            Mark::Acked | Mark::Abandoned => {
                 self.acked.remove(self.cum.0, self.cum.0 + 1);
             }
         }
@@ -240,14 +246,15 @@ impl Outstanding {
     pub fn ack(&mut self, tsn: Tsn) -> Option<(Mark, &Chunk)> {
         let before = {
             let chunk = self.get_mut(tsn)?;
-            core::mem::replace(&mut chunk.mark, Mark::Acked)
+            let kept = if chunk.mark == Mark::Abandoned { Mark::Abandoned } else { Mark::Acked };
+            core::mem::replace(&mut chunk.mark, kept)
         };
         match before {
             Mark::InFlight => self.in_flight -= self.get(tsn)?.len(),
             Mark::Lost => {
                 self.lost.remove(tsn.0, tsn.0 + 1);
             }
-            Mark::Acked => {}
+            Mark::Acked | Mark::Abandoned => {}
         }
         self.acked.insert(tsn.0, tsn.0 + 1);
         self.get(tsn).map(|chunk| (before, chunk))
@@ -267,12 +274,52 @@ impl Outstanding {
     /// The peer has taken back what it said of this TSN, which is under way again as far as anybody knows: it goes again when T3-rtx
     /// runs out, or when enough SACKs miss it (section 6.2.1, D iii). Its path and bytes.
     pub fn renege(&mut self, tsn: Tsn) -> Option<(PathId, u32)> {
-        let chunk = self.get_mut(tsn).filter(|c| c.mark == Mark::Acked)?;
-        chunk.mark = Mark::InFlight;
+        self.acked.remove(tsn.0, tsn.0 + 1);
+        let chunk = self.get_mut(tsn)?;
+        if chunk.mark == Mark::Acked {
+            chunk.mark = Mark::InFlight;
+        }
+        // What was given up has no bytes left.
         let (path, len) = (chunk.path, chunk.len());
         self.in_flight += len;
-        self.acked.remove(tsn.0, tsn.0 + 1);
         Some((path, len))
+    }
+
+    /// Gives up a chunk, whatever was said of it; what it was, and as it was.
+    pub fn abandon(&mut self, tsn: Tsn) -> Option<(Mark, Chunk)> {
+        let chunk = self.get_mut(tsn).filter(|c| c.mark != Mark::Abandoned)?;
+        let was = chunk.clone();
+        (chunk.mark, chunk.data) = (Mark::Abandoned, Bytes::new());
+        self.bytes -= was.data.len();
+        match was.mark {
+            Mark::InFlight => self.in_flight -= was.len(),
+            Mark::Lost => {
+                self.lost.remove(tsn.0, tsn.0 + 1);
+            }
+            Mark::Acked | Mark::Abandoned => {}
+        }
+        Some((was.mark, was))
+    }
+
+    /// The last TSN up to which everything was given up (the "Advanced.Peer.Ack.Point" of RFC 3758), with the last message of each
+    /// stream among it. One FORWARD TSN names ten streams at the most, as in Linux: the next goes further.
+    #[must_use]
+    pub fn forward(&self) -> (Tsn, SmallVec<[ForwardStream; 4]>) {
+        let (mut point, mut streams) = (self.cum, SmallVec::<[ForwardStream; 4]>::new());
+        for (tsn, chunk) in self.iter().take_while(|(_, chunk)| chunk.mark == Mark::Abandoned) {
+            let skip = ForwardStream::new(chunk.stream, chunk.ssn);
+            if chunk.flags.unordered() {
+                point = tsn;
+                continue;
+            }
+            match streams.iter().position(|known| known.sid() == chunk.stream) {
+                Some(known) => streams[known] = skip,
+                None if streams.len() < FORWARD_STREAMS_MAX => streams.push(skip),
+                None => break,
+            }
+            point = tsn;
+        }
+        (point, streams)
     }
 
     /// The first TSN in `start..end` that a gap block has named.

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 /// What waits.
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
-    bits: u8,
+    bits: u16,
     /// Where the packet came from that is answered: answers go there (section 6.4).
     pub(crate) reply_path: PathId,
     /// The content of HEARTBEATs, to be sent back.
@@ -20,33 +20,37 @@ pub(crate) struct Pending {
 
 impl Pending {
     /// INIT.
-    pub(crate) const INIT: u8 = 1;
+    pub(crate) const INIT: u16 = 1;
     /// COOKIE ECHO.
-    pub(crate) const COOKIE_ECHO: u8 = 2;
+    pub(crate) const COOKIE_ECHO: u16 = 2;
     /// COOKIE ACK.
-    pub(crate) const COOKIE_ACK: u8 = 4;
+    pub(crate) const COOKIE_ACK: u16 = 4;
     /// SHUTDOWN.
-    pub(crate) const SHUTDOWN: u8 = 8;
+    pub(crate) const SHUTDOWN: u16 = 8;
     /// SHUTDOWN ACK.
-    pub(crate) const SHUTDOWN_ACK: u8 = 16;
+    pub(crate) const SHUTDOWN_ACK: u16 = 16;
     /// SHUTDOWN COMPLETE.
-    pub(crate) const SHUTDOWN_COMPLETE: u8 = 32;
+    pub(crate) const SHUTDOWN_COMPLETE: u16 = 32;
     /// SHUTDOWN ACK goes before the ERRORs: a peer that has started anew reads no further (section 8.5.1 E).
-    pub(crate) const ACK_BEFORE_ERROR: u8 = 64;
+    pub(crate) const ACK_BEFORE_ERROR: u16 = 64;
+    /// FORWARD TSN.
+    pub(crate) const FORWARD_TSN: u16 = 128;
+    /// CWR.
+    pub(crate) const CWR: u16 = 256;
 
     /// One of these waits.
-    pub(crate) const fn set(&mut self, bit: u8) {
+    pub(crate) const fn set(&mut self, bit: u16) {
         self.bits |= bit;
     }
 
     /// It waits no longer.
-    pub(crate) const fn clear(&mut self, bit: u8) {
+    pub(crate) const fn clear(&mut self, bit: u16) {
         self.bits &= !bit;
     }
 
     /// One of these waits.
     #[must_use]
-    pub(crate) const fn has(&self, bit: u8) -> bool {
+    pub(crate) const fn has(&self, bit: u16) -> bool {
         self.bits & bit != 0
     }
 

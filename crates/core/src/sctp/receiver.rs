@@ -22,6 +22,8 @@ pub(crate) struct Receiver {
     pub(crate) advertised: u32,
     /// Where DATA came from last: a SACK goes there (section 6.4).
     pub(crate) path: PathId,
+    /// The last TSN that a router has marked, until the peer answers that.
+    pub(crate) marked: Option<Tsn>,
     /// The peer sends nothing more.
     pub(crate) ended: bool,
 }
@@ -37,6 +39,7 @@ impl Receiver {
             inbound,
             advertised: initial_window(options),
             path: 0,
+            marked: None,
             ended: false,
         }
     }

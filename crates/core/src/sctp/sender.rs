@@ -1,6 +1,7 @@
 //! The sending half of an association: what waits, what is out, what the peer has room for.
 use super::options::SctpOptions;
 use super::outstanding::Outstanding;
+use super::partial_reliability::Lifetimes;
 use super::stream::send::SendQueue;
 use super::stream::unsent::Unsent;
 use super::tsn::Tsn;
@@ -15,6 +16,15 @@ pub(crate) enum Probe {
     Out,
     /// A SACK has come since that left the window closed: the peer lives, and nothing was lost by the path.
     Answered,
+}
+
+/// What is known of a window that the peer has closed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ClosedWindow {
+    /// The peer's last SACK said that it is.
+    pub(crate) shut: bool,
+    /// The one chunk that probes it (section 6.1 A).
+    pub(crate) probe: Probe,
 }
 
 /// The sending half.
@@ -32,12 +42,14 @@ pub(crate) struct Sender {
     pub(crate) recovery: Option<Tsn>,
     /// One packet of retransmissions may leave whatever the window says (section 7.2.4, rule 3).
     pub(crate) fast: bool,
+    /// What was out when an echo of a router's mark last slowed us down.
+    pub(crate) reduced_at: Tsn,
+    /// Lifetimes of messages that were sent.
+    pub(crate) lifetimes: Lifetimes,
     /// Packets that may still leave at this opportunity; `None` before it was looked at.
     pub(crate) burst: Option<u32>,
-    /// The one chunk that probes the window that the peer has closed (section 6.1 A).
-    pub(crate) probe: Probe,
-    /// The peer's last SACK said that its window is closed.
-    pub(crate) shut: bool,
+    /// The window that the peer has closed.
+    pub(crate) closed: ClosedWindow,
     /// Why nothing was sent in the last turn; until when, if a time decides.
     pub(crate) hold: (Wait, Option<Instant>),
     /// A writer has seen "full".
@@ -55,9 +67,10 @@ impl Sender {
             streams,
             recovery: None,
             fast: false,
+            reduced_at: initial.prev(),
+            lifetimes: Lifetimes::default(),
             burst: None,
-            probe: Probe::None,
-            shut: false,
+            closed: ClosedWindow { shut: false, probe: Probe::None },
             hold: (Wait::Empty, None),
             writer_waits: false,
         }

@@ -78,6 +78,18 @@ impl TsnMap {
         }
     }
 
+    /// Everything up to `point` is waited for no longer.
+    pub fn skip(&mut self, point: Tsn) {
+        self.cum = self.cum.max(point);
+        self.above.remove_below(self.cum.0 + 1);
+        if let Some((start, end)) = self.above.first()
+            && start == self.cum.0 + 1
+        {
+            self.above.remove(start, end);
+            self.cum = Tsn(end - 1);
+        }
+    }
+
     /// Notes a duplicate for the next SACK, as far as there is room.
     pub fn note_duplicate(&mut self, tsn: Tsn) {
         if self.dups.len() < SCTP_DUPS_MAX {

@@ -35,7 +35,7 @@ use crate::device::Device;
 use crate::ip::{Ip, Outbox};
 use crate::offload::{Coalesced, Gro};
 use crate::packet::{Owner, Packet};
-use crate::sctp::handshake::cookie::CookieKey;
+use crate::sctp::handshake::cookie::CookieKeys;
 use crate::socket::ports::Ports;
 use crate::socket::{Events, Facts, Holder, Place, RequestEntry, Table, TwEntry, TwId};
 use crate::tcp::syncookie::SynCookies;
@@ -85,7 +85,7 @@ struct Openers {
     ports: Ports,
     fastopen: FastOpenHost,
     cookies: SynCookies,
-    sctp: CookieKey,
+    sctp: CookieKeys,
     /// Headers of the SYN at hand, for listeners that save them.
     syn_head: Vec<u8>,
 }
@@ -137,7 +137,7 @@ impl Stack {
             ports: Ports::new(key(), env.rng.fork("ports")),
             fastopen: FastOpenHost::new(&env.rng),
             cookies: SynCookies::new(&mut env.rng.fork("syncookies")),
-            sctp: CookieKey::new(&mut env.rng.fork("sctp-cookies")),
+            sctp: CookieKeys::new(env.rng.fork("sctp-cookies"), now),
             syn_head: Vec::new(),
         };
         let mut stack = Self {

@@ -71,8 +71,8 @@ fn packets_fit_datagrams_and_name_no_addresses() {
     let (a, b) = w.pair();
     exchange(&mut w, a, b);
     let seen = seen.borrow();
-    assert_eq!(params(&seen[0].1), [] as [u16; 0], "RFC 8261 section 6.1");
-    assert_eq!(params(&seen[1].1), [param_kind::STATE_COOKIE]);
+    assert_eq!(params(&seen[0].1), [param_kind::FORWARD_TSN_SUPPORTED], "RFC 8261 section 6.1");
+    assert_eq!(params(&seen[1].1), [param_kind::STATE_COOKIE, param_kind::FORWARD_TSN_SUPPORTED]);
     assert!(seen.iter().all(|(_, d)| !look(d).1), "every packet has its CRC32c");
     assert_eq!(seen.iter().map(|(_, d)| d.len()).max(), Some(usize::from(LARGEST)));
     assert_eq!(w.info(A, a).paths.len(), 1);
@@ -88,8 +88,9 @@ fn inside_of_dtls_all_but_init_and_cookie_echo_go_without_a_checksum() {
     w.pass(ms(100));
     assert_eq!((w.info(A, a).state, w.info(B, b).state), (State::Closed, State::Closed));
     let seen = seen.borrow();
-    assert_eq!(params(&seen[0].1), [param_kind::ZERO_CHECKSUM]);
-    assert_eq!(params(&seen[1].1), [param_kind::STATE_COOKIE, param_kind::ZERO_CHECKSUM]);
+    assert_eq!(params(&seen[0].1), [param_kind::FORWARD_TSN_SUPPORTED, param_kind::ZERO_CHECKSUM]);
+    let answer = [param_kind::STATE_COOKIE, param_kind::FORWARD_TSN_SUPPORTED, param_kind::ZERO_CHECKSUM];
+    assert_eq!(params(&seen[1].1), answer);
     for (_, datagram) in seen.iter() {
         let (kinds, zero) = look(datagram);
         let with = matches!(kinds[0], kind::INIT | kind::INIT_ACK | kind::COOKIE_ECHO);
@@ -107,7 +108,7 @@ fn a_peer_that_did_not_offer_it_gets_checksums() {
     let (a, b) = w.pair();
     exchange(&mut w, a, b);
     assert!(seen.borrow().iter().all(|(_, d)| !look(d).1));
-    assert_eq!(params(&seen.borrow()[1].1), [param_kind::STATE_COOKIE]);
+    assert_eq!(params(&seen.borrow()[1].1), [param_kind::STATE_COOKIE, param_kind::FORWARD_TSN_SUPPORTED]);
 }
 
 /// Another method than DTLS, or DTLS behind another one, is no agreement.

@@ -4,6 +4,7 @@ mod bookkeeping;
 mod closing;
 mod datagram;
 mod encap;
+mod extensions;
 mod heartbeat;
 mod hostile;
 mod multihoming;

@@ -73,6 +73,8 @@ pub struct World {
     /// The links take one packet of host A in this time; `None` for as many as there are.
     pub slow: Option<Duration>,
     next_packet: Instant,
+    /// Of host A's next packets with DATA so many are marked by a router (ECN), if they say that they may be.
+    pub mark: usize,
     /// Changes packets after their log line; the checksum is made right again.
     pub mutate: Option<Mutate>,
     /// Changes whole packets: the sending host, and the bytes from the IP header on.
@@ -140,6 +142,7 @@ impl World {
             log: Vec::new(),
             flying: BTreeMap::new(),
             number: 0,
+            mark: 0,
             mutate: None,
             rewrite: None,
             slow: None,
@@ -233,6 +236,13 @@ impl World {
             let mut chunks = chunks.to_vec();
             mutate(&mut chunks);
             packet = self.craft(&all[..20], &all[20..32], &chunks);
+        }
+        let ect = from == A && header == 20 && all[1] & 3 == 2 && crossing.kinds().contains(&0);
+        if ect && self.mark > 0 {
+            self.mark -= 1;
+            let mut ip = all[..20].to_vec();
+            ip[1] |= 3;
+            packet = self.craft(&ip, &all[20..32], chunks);
         }
         let mut fly = |delay| {
             self.number += 1;

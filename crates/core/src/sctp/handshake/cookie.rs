@@ -14,11 +14,62 @@ const MAC_LEN: usize = 16;
 /// Format of the content, so that another release's cookies are refused.
 const VERSION: u8 = 1;
 
+/// How long a key signs cookies. It checks them for as long again, which is far longer than a cookie lives by default.
+const KEY_TIME: Duration = Duration::from_secs(3_600);
+
 /// Signs cookies and checks them.
 #[derive(Clone, Debug)]
 pub struct CookieKey {
     k0: u64,
     k1: u64,
+}
+
+/// The key that signs and the one before it: what is signed changes with time (section 5.1.3), and cookies that are under way stay
+/// good.
+#[derive(Clone, Debug)]
+pub struct CookieKeys {
+    young: CookieKey,
+    old: CookieKey,
+    /// When the young one is to become the old one.
+    until: Instant,
+    rng: Rng,
+}
+
+impl CookieKeys {
+    /// Keys from this stream of chance.
+    #[must_use]
+    pub fn new(mut rng: Rng, now: Instant) -> Self {
+        let (young, old) = (CookieKey::new(&mut rng), CookieKey::new(&mut rng));
+        Self { young, old, until: now + KEY_TIME, rng }
+    }
+
+    /// A new key where it is time for one. After two times nothing of the past is good.
+    pub fn renew(&mut self, now: Instant) {
+        if now < self.until {
+            return;
+        }
+        let overdue = now >= self.until + KEY_TIME;
+        let young = CookieKey::new(&mut self.rng);
+        self.old = core::mem::replace(&mut self.young, young);
+        if overdue {
+            self.old = CookieKey::new(&mut self.rng);
+        }
+        self.until = now + KEY_TIME;
+    }
+
+    /// The cookie of a ticket. Its length is a multiple of four.
+    #[must_use]
+    pub fn seal(&self, ticket: &Ticket) -> Vec<u8> {
+        self.young.seal(ticket)
+    }
+
+    /// The ticket in a cookie of ours.
+    ///
+    /// # Errors
+    /// As [`CookieKey::open`].
+    pub fn open(&self, cookie: &[u8]) -> Result<Ticket, Bad> {
+        self.young.open(cookie).or_else(|_| self.old.open(cookie))
+    }
 }
 
 /// What a cookie holds.
@@ -234,6 +285,24 @@ mod tests {
         }
         assert_eq!(CookieKey::new(&mut Rng::new(2)).open(&cookie), Err(Bad::Forged));
         assert_eq!(key.open(&cookie[..10]), Err(Bad::Forged));
+    }
+
+    #[test]
+    fn a_key_signs_for_an_hour_and_checks_for_another() {
+        let at = |secs| Instant::ZERO + Duration::from_secs(secs);
+        let mut keys = CookieKeys::new(Rng::new(1), at(0));
+        let first = keys.seal(&ticket());
+        for (secs, same, good) in
+            [(3_599, true, true), (3_600, false, true), (7_199, false, true), (7_200, false, false)]
+        {
+            keys.renew(at(secs));
+            assert_eq!(keys.seal(&ticket()) == first, same, "after {secs} s");
+            assert_eq!(keys.open(&first).is_ok(), good, "after {secs} s");
+        }
+        // Nobody came for a day: the keys of the day before sign nothing that is good.
+        let last = keys.seal(&ticket());
+        keys.renew(at(100_000));
+        assert_eq!(keys.open(&last), Err(Bad::Forged));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What INIT and INIT ACK say, read once and checked, and how ours are written (RFC 9260 sections 3.3.2, 3.3.3, 5.1.2).
 use crate::base::limits::{SCTP_PATHS_MAX, SCTP_UNKNOWN_BYTES_MAX};
+use crate::base::{Carrier, Sysctl};
 use crate::sctp::output::bundle::TlvList;
 use core::net::IpAddr;
 use lowwater_wire::sctp::{Cause, Init, Param, Tlv, param_kind};
@@ -20,10 +21,30 @@ impl Features {
     /// Takes packets without CRC32c that came by DTLS (RFC 9653).
     pub const ZERO_CHECKSUM: u8 = 4;
 
-    /// Both sides have it.
+    /// What the sysctls say.
+    #[must_use]
+    pub const fn new(sysctl: &Sysctl) -> Self {
+        let ecn = if sysctl.sctp_ecn_enable { Self::ECN } else { 0 };
+        let forward = if sysctl.sctp_prsctp_enable { Self::FORWARD_TSN } else { 0 };
+        Self(ecn | forward)
+    }
+
+    /// It is among them.
     #[must_use]
     pub const fn has(self, feature: u8) -> bool {
         self.0 & feature != 0
+    }
+
+    /// What is offered by this carrier: without a header of IP nobody can mark a packet.
+    #[must_use]
+    pub const fn over(self, carrier: Carrier) -> Self {
+        Self(if carrier.has_addresses() { self.0 } else { self.0 & !Self::ECN })
+    }
+
+    /// The parameters that offer them.
+    pub(crate) fn params(self) -> impl Iterator<Item = Param<'static>> {
+        let all = [(Self::ECN, Param::EcnCapable), (Self::FORWARD_TSN, Param::ForwardTsnSupported)];
+        all.into_iter().filter(move |(bit, _)| self.has(*bit)).map(|(_, param)| param)
     }
 }
 
@@ -98,11 +119,11 @@ impl Refusal {
 }
 
 impl Offer {
-    /// Reads and checks. `ack` for an INIT ACK, which must have a cookie.
+    /// Reads and checks. `ack` for an INIT ACK, which must have a cookie; an extension that is not among `ours` is not known.
     ///
     /// # Errors
     /// What the sender has to hear in an ABORT (sections 3.3.2, 3.3.3).
-    pub fn read(init: &Init<'_>, ack: bool) -> Result<Self, Refusal> {
+    pub fn read(init: &Init<'_>, ack: bool, ours: Features) -> Result<Self, Refusal> {
         let streams = init.outbound_streams > 0 && init.inbound_streams > 0;
         if init.initiate_tag == 0 || !streams || init.a_rwnd < WINDOW_MIN {
             return Err(Refusal::new(&Cause::InvalidMandatory));
@@ -129,7 +150,7 @@ impl Offer {
                 // The first one counts (RFC 9653 section 5.1).
                 edm = edm.or(Some(method));
             }
-            if !offer.take(&param, &tlv)? {
+            if !offer.take(&param, &tlv, ours)? {
                 break;
             }
         }
@@ -143,7 +164,7 @@ impl Offer {
     }
 
     /// One parameter; false when nothing behind it counts.
-    fn take(&mut self, param: &Param<'_>, tlv: &Tlv<'_>) -> Result<bool, Refusal> {
+    fn take(&mut self, param: &Param<'_>, tlv: &Tlv<'_>, ours: Features) -> Result<bool, Refusal> {
         match *param {
             Param::Ipv4(ip) => self.address(ip.into()),
             Param::Ipv6(ip) => self.address(ip.into()),
@@ -151,7 +172,10 @@ impl Offer {
             Param::CookiePreservative(ms) => self.preservative_ms = ms,
             // Section 3.3.2.1.4: whoever gets one must not look the name up.
             Param::HostName(_) => return Err(Refusal::new(&Cause::UnresolvableAddress(tlv.bytes()))),
-            Param::EcnCapable => self.features.0 |= Features::ECN,
+            Param::EcnCapable => self.features.0 |= Features::ECN & ours.0,
+            Param::ForwardTsnSupported if ours.has(Features::FORWARD_TSN) => {
+                self.features.0 |= Features::FORWARD_TSN;
+            }
             Param::Adaptation(layer) => self.adaptation = Some(layer),
             // Known, and of no consequence here; what an INIT ACK reports about ours too.
             Param::SupportedAddressTypes(_)

@@ -31,6 +31,7 @@ impl Assoc {
             return self.abort(cx, one_cause(&Cause::NoUserData(header.tsn)), Error::Aborted);
         }
         reading.data = true;
+        reading.first_tsn.get_or_insert(header.tsn);
         reading.urgent |= header.flags.immediate();
         let tsn = self.rx.map.cum().near(header.tsn);
         match self.rx.map.look(tsn) {
@@ -84,6 +85,7 @@ impl Assoc {
         if let Some(path) = reading.path {
             self.rx.path = path;
         }
+        self.on_mark(reading);
         if self.options.autoclose_secs > 0 {
             self.timers.set_autoclose(cx.now, self.options.autoclose_secs);
         }

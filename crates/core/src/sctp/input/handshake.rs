@@ -4,7 +4,7 @@ use crate::base::{Cx, Error};
 use crate::sctp::assoc::{Assoc, Notice};
 use crate::sctp::handshake::cookie::Ticket;
 use crate::sctp::handshake::init::{Addresses, Offer, Refusal};
-use crate::sctp::notification::{AssocChange, Notification};
+use crate::sctp::notification::{AssocChange, Subscriptions};
 use crate::sctp::output::bundle::TlvList;
 use crate::sctp::pending::Pending;
 use crate::sctp::receiver::Receiver;
@@ -21,7 +21,7 @@ impl Assoc {
         if self.state != State::CookieWait {
             return;
         }
-        let offer = match Offer::read(init, true) {
+        let offer = match Offer::read(init, true, self.options.features.over(self.id.carrier)) {
             Ok(offer) => offer,
             Err(Refusal(causes)) => {
                 self.id.tags.1 = init.initiate_tag;
@@ -88,7 +88,8 @@ impl Assoc {
 
     /// The peer has started anew (section 5.2.4, action A): everything but the socket and what waits to be read begins again.
     pub fn on_restart(&mut self, cx: &mut Cx<'_>, ticket: &Ticket) {
-        let mut stopped = self.rx.streams.restart();
+        let tell = self.options.events.contains(Subscriptions::PARTIAL_DELIVERY);
+        self.rx.streams.restart(tell);
         self.id.tags = ticket.tags;
         self.id.tsn = ticket.tsns.0;
         self.fail_messages();
@@ -112,9 +113,6 @@ impl Assoc {
         }
         self.pending.clear_all();
         self.pending.set(Pending::COOKIE_ACK);
-        if let Some(stream) = stopped.take() {
-            self.notify(Notification::PartialDeliveryAborted { stream });
-        }
         self.paths.choose();
         self.begin_heartbeats(cx);
         if self.options.autoclose_secs > 0 {
@@ -122,6 +120,9 @@ impl Assoc {
         }
         // A writer that waited for room has it now.
         self.owner.notice.add(Notice::WRITABLE);
+        if self.rx.streams.is_readable() {
+            self.owner.notice.add(Notice::READABLE);
+        }
         self.assoc_change(AssocChange::Restart, None, Bytes::new());
         self.close_again(cx);
     }

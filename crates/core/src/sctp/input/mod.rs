@@ -1,6 +1,8 @@
 //! A packet comes in: its verification tag, then chunk after chunk (RFC 9260 sections 8.5, 6.10, and 5 to 9 for each).
 mod data;
+mod ecn;
 mod error;
+mod forward;
 mod handshake;
 mod heartbeat;
 pub(in crate::sctp) use heartbeat::info as heartbeat_info;
@@ -8,6 +10,7 @@ mod sack;
 mod shutdown;
 
 use super::assoc::{Assoc, Notice};
+use super::handshake::init::Features;
 use super::output::bundle::TlvList;
 use super::paths::PathId;
 use super::state::State;
@@ -41,6 +44,8 @@ pub(super) struct Reading<'a> {
     pub(super) path: Option<PathId>,
     /// There was DATA.
     pub(super) data: bool,
+    /// The TSN of the first.
+    pub(super) first_tsn: Option<u32>,
     /// Something about it must be acknowledged at once.
     pub(super) urgent: bool,
     /// Nothing behind this chunk counts.
@@ -79,7 +84,7 @@ impl Assoc {
     /// Takes the chunks of a packet whose tag is good.
     pub fn input_behind(&mut self, cx: &mut Cx<'_>, inbound: &Inbound) {
         let path = self.paths.find(inbound.from);
-        let mut reading = Reading { inbound, path, data: false, urgent: false, stop: false };
+        let mut reading = Reading { inbound, path, data: false, first_tsn: None, urgent: false, stop: false };
         self.tx.burst = None;
         if let Some(path) = path {
             // The tag was good: answers go where this came from, with or without UDP (RFC 6951 section 4.4).
@@ -141,6 +146,11 @@ impl Assoc {
             // An INIT is the only chunk of its packet, and a second COOKIE ECHO makes no sense (sections 5.1 and 6.10).
             Chunk::Init(_) => reading.stop = true,
             Chunk::CookieEcho(_) | Chunk::Pad(_) => {}
+            Chunk::Ecne(tsn) => self.on_ecne(cx, *tsn),
+            Chunk::Cwr(tsn) => self.on_cwr(*tsn),
+            Chunk::ForwardTsn(tsn, streams) if self.id.features.has(Features::FORWARD_TSN) => {
+                self.on_forward_tsn(cx, reading, *tsn, streams);
+            }
             _ => self.unknown(reading, raw),
         }
     }

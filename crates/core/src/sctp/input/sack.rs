@@ -33,20 +33,21 @@ impl Assoc {
         self.take_gaps(cx, sack.gaps, &mut news);
         fast::on_sack(cx, &mut self.tx, &mut self.paths, &news);
         self.conclude(cx, news.advanced);
+        self.give_up(cx);
         self.tx.peer_rwnd = sack.a_rwnd.saturating_sub(self.tx.out.in_flight());
-        self.tx.shut = sack.a_rwnd == 0;
+        self.tx.closed.shut = sack.a_rwnd == 0;
         self.on_window();
         self.after_acks(cx);
     }
 
     /// Whoever keeps its window closed and says so lives, and the path to it too (section 6.1 A; Linux `sctp_check_transmitted`).
     fn on_window(&mut self) {
-        if !self.tx.shut || self.tx.out.is_empty() {
-            self.tx.probe = Probe::None;
+        if !self.tx.closed.shut || self.tx.out.is_empty() {
+            self.tx.closed.probe = Probe::None;
             return;
         }
-        if self.tx.probe == Probe::Out {
-            self.tx.probe = Probe::Answered;
+        if self.tx.closed.probe == Probe::Out {
+            self.tx.closed.probe = Probe::Answered;
         }
         if !self.is_held_up() {
             self.errors = 0;
@@ -67,7 +68,7 @@ impl Assoc {
             let Some((tsn, chunk)) = self.tx.out.pop() else { break };
             news.advanced = true;
             self.paths.get_mut(chunk.path).flow.acked.cumulative = true;
-            if chunk.mark != Mark::Acked {
+            if matches!(chunk.mark, Mark::InFlight | Mark::Lost) {
                 news.highest = Some(tsn);
                 note(cx, &mut self.paths, &self.options.rto, tsn, &chunk, chunk.mark);
             }
@@ -90,10 +91,11 @@ impl Assoc {
             news.last_gap = news.last_gap.max(Some(end.prev()));
             let mut from = start;
             while let Some(tsn) = self.tx.out.next_unacked(from, end) {
-                if let Some((before, chunk)) = self.tx.out.ack(tsn) {
+                let acked = self.tx.out.ack(tsn).filter(|(before, _)| *before != Mark::Abandoned);
+                if let Some((before, chunk)) = acked {
                     note(cx, &mut self.paths, &self.options.rto, tsn, chunk, before);
+                    news.highest = news.highest.max(Some(tsn));
                 }
-                news.highest = news.highest.max(Some(tsn));
                 from = tsn.next();
             }
         }

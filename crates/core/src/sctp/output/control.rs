@@ -41,6 +41,7 @@ impl Assoc {
             writing.bundle.chunk(&Chunk::CookieAck);
             chunks += 1;
         }
+        chunks += self.write_notices(cx, writing);
         if self.pending.has(Pending::ACK_BEFORE_ERROR) {
             self.pending.clear(Pending::ACK_BEFORE_ERROR);
             chunks += self.write_shutdown(cx, writing, replies);
@@ -57,6 +58,25 @@ impl Assoc {
         false
     }
 
+    /// What the peer has to hear before any data: CWR and FORWARD TSN.
+    fn write_notices(&mut self, cx: &Cx<'_>, writing: &mut Writing) -> u64 {
+        let mut chunks = 0;
+        if self.pending.has(Pending::CWR) && writing.bundle.chunk(&Chunk::Cwr(self.tx.reduced_at.wire())) {
+            self.pending.clear(Pending::CWR);
+            chunks += 1;
+        }
+        if self.pending.has(Pending::FORWARD_TSN) && writing.path == self.paths.active() {
+            self.pending.clear(Pending::FORWARD_TSN);
+            let (point, streams) = self.tx.out.forward();
+            // It may have been overtaken by an acknowledgement.
+            if point > self.tx.out.cum() && writing.bundle.chunk(&Chunk::ForwardTsn(point.wire(), &streams)) {
+                self.paths.get_mut(writing.path).start_t3(cx.now);
+                chunks += 1;
+            }
+        }
+        chunks
+    }
+
     fn write_init(&mut self, cx: &mut Cx<'_>, writing: &mut Writing) {
         self.pending.clear(Pending::INIT);
         let Some(opening) = &mut self.opening else { return };
@@ -67,6 +87,9 @@ impl Assoc {
         }
         if self.id.carrier.has_addresses() {
             push(&Param::SupportedAddressTypes(&supported(&self.id.locals)));
+        }
+        for param in self.options.features.over(self.id.carrier).params() {
+            push(&param);
         }
         if self.id.carrier.detects_errors() {
             push(&Param::ZeroChecksum(EDM_DTLS));
@@ -182,6 +205,9 @@ impl Assoc {
         }
         if self.rx.path != writing.path && !ack.is_due() {
             return;
+        }
+        if let Some(marked) = self.rx.marked {
+            writing.bundle.chunk(&Chunk::Ecne(marked.wire()));
         }
         let dups = self.rx.map.take_dups();
         let dups: smallvec::SmallVec<[U32; 4]> = dups.iter().map(|&tsn| U32::new(tsn)).collect();

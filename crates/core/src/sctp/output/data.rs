@@ -188,13 +188,19 @@ impl Assoc {
     }
 
     fn resend(&mut self, cx: &mut Cx<'_>, writing: &mut Writing, tsn: Tsn) {
-        let lowest = self.tx.out.iter().find(|(_, c)| c.mark != Mark::Acked).map(|(tsn, _)| tsn) == Some(tsn);
+        let lowest = self
+            .tx
+            .out
+            .iter()
+            .find(|(_, c)| !matches!(c.mark, Mark::Acked | Mark::Abandoned))
+            .map(|(tsn, _)| tsn)
+            == Some(tsn);
         let fast = self.tx.out.get(tsn).is_some_and(|c| c.missing >= MISSING_MAX && c.sends == 1);
         let Some(chunk) = self.tx.out.resend(tsn, writing.path, cx.now) else { return };
         writing.bundle.data(&header(tsn, chunk), &chunk.data);
         let len = chunk.len();
-        if self.tx.probe != Probe::None {
-            self.tx.probe = Probe::Out;
+        if self.tx.closed.probe != Probe::None {
+            self.tx.closed.probe = Probe::Out;
         }
         let count = &mut cx.count.sctp;
         if fast {
@@ -219,6 +225,7 @@ impl Assoc {
             } else {
                 count.out_order_chunks += 1;
             }
+            self.note_lifetime(self.tx.out.next_tsn(), &fragment);
             let chunk = Chunk {
                 data: fragment.data,
                 sent_at: cx.now,
@@ -236,7 +243,7 @@ impl Assoc {
             writing.bundle.data(&header(tsn, &chunk), &chunk.data);
             self.tx.out.push(chunk);
             if self.tx.peer_rwnd == 0 {
-                self.tx.probe = Probe::Out;
+                self.tx.closed.probe = Probe::Out;
             }
             self.owner.dry = false;
             let path = self.paths.get_mut(writing.path);

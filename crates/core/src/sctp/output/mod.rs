@@ -26,6 +26,8 @@ pub struct Outgoing {
     pub depart_at: Instant,
     /// It is longer than the path: IP may fragment it.
     pub fragment: bool,
+    /// Routers may mark it instead of dropping it.
+    pub ect: bool,
 }
 
 /// A packet that is being written.
@@ -70,6 +72,7 @@ impl Assoc {
     /// The next packet, or `None` when there is nothing to say; then [`Assoc::wait`] tells why.
     pub fn output(&mut self, cx: &mut Cx<'_>) -> Option<Outgoing> {
         self.drop_expired(cx);
+        self.drop_abandoned(cx);
         let id = self.target(cx)?;
         let room = self.paths.get(id).pmdcs() as usize;
         let mut writing = Writing::new(id, room, cx.pool.lend(room));
@@ -78,9 +81,10 @@ impl Assoc {
             self.write_data(cx, &mut writing);
         }
         let fragment = writing.fragment || writing.bundle.len() > room;
+        let ect = self.uses_ecn() && writing.data_bytes > 0;
         let (charge, depart_at) = self.on_packet_sent(cx, &writing);
         let chunks = finish(cx, writing)?;
-        Some(Outgoing { path: id, vtag, chunks, charge, depart_at, fragment })
+        Some(Outgoing { path: id, vtag, chunks, charge, depart_at, fragment, ect })
     }
 
     /// The SACK that the packet just read makes due, by itself. Each such packet has its own, however many came at once: a sender
@@ -95,7 +99,7 @@ impl Assoc {
         self.write_sack(cx, &mut writing, false);
         let chunks = finish(cx, writing)?;
         let (vtag, depart_at) = (self.id.tags.1, cx.now);
-        Some(Outgoing { path, vtag, chunks, charge: 0, depart_at, fragment: false })
+        Some(Outgoing { path, vtag, chunks, charge: 0, depart_at, fragment: false, ect: false })
     }
 
     /// Timers, pacing and credit of a packet that leaves.
@@ -141,8 +145,12 @@ impl Assoc {
         if let Some(&(path, _)) = pending.echoes.front() {
             return Some(path);
         }
-        if !pending.errors.is_empty() || pending.has(Pending::SHUTDOWN | Pending::SHUTDOWN_ACK) {
+        let replies = Pending::SHUTDOWN | Pending::SHUTDOWN_ACK | Pending::CWR;
+        if !pending.errors.is_empty() || pending.has(replies) {
             return Some(pending.reply_path);
+        }
+        if pending.has(Pending::FORWARD_TSN) {
+            return Some(self.paths.active());
         }
         if let Some((id, _)) = self.paths.iter().find(|(_, path)| path.hb.wanted) {
             return Some(id);

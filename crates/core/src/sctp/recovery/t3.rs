@@ -9,7 +9,7 @@ use crate::sctp::sender::Probe;
 pub(in crate::sctp) fn on_timer(assoc: &mut Assoc, cx: &mut Cx<'_>, id: PathId) {
     assoc.paths.get_mut(id).t3 = Instant::FAR_FUTURE;
     let lost = assoc.tx.out.lose_path(id);
-    if lost == 0 {
+    if lost == 0 && !assoc.skips() {
         return;
     }
     cx.count.sctp.t3_rtx_expireds += 1;
@@ -20,7 +20,7 @@ pub(in crate::sctp) fn on_timer(assoc: &mut Assoc, cx: &mut Cx<'_>, id: PathId) 
     let pmdcs = path.pmdcs();
     // A peer that keeps its window closed and says so lives: its path lost nothing, and the probe that it does not take is no error
     // (section 6.1 A).
-    let refused = assoc.tx.probe == Probe::Answered && !held_up;
+    let refused = assoc.tx.closed.probe == Probe::Answered && !held_up;
     if !refused {
         path.cwnd.on_timeout(cx, pmdcs);
     }
@@ -29,6 +29,7 @@ pub(in crate::sctp) fn on_timer(assoc: &mut Assoc, cx: &mut Cx<'_>, id: PathId) 
     path.update_rate(cx);
     assoc.tx.recovery = None;
     assoc.tx.burst = None;
+    assoc.give_up(cx);
     if !refused {
         assoc.on_error(cx, id);
     }

@@ -9,7 +9,7 @@ use crate::sctp::message::{Received, RecvInfo};
 use crate::sctp::notification::{Notification, Subscriptions};
 use crate::sctp::tsn::Tsn;
 use bytes::Bytes;
-use lowwater_wire::sctp::{DataFlags, DataRepr};
+use lowwater_wire::sctp::{DataFlags, DataRepr, ForwardStream};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Neighbouring fragments of one message.
@@ -321,6 +321,49 @@ impl RecvStreams {
         Some(Received::Data { data, info, eor })
     }
 
+    /// The peer has given up what is missing up to `point`, and `skipped` says up to which message of each stream. What is incomplete
+    /// there is dropped, what has waited for it is delivered. `tell` of a message that ends in its middle.
+    pub fn skip(&mut self, point: Tsn, skipped: &[ForwardStream], tell: bool) {
+        let behind = self.runs.split_off(&(point.0 + 1));
+        for run in core::mem::replace(&mut self.runs, behind).into_values() {
+            self.bytes -= run.bytes;
+            self.pieces -= run.pieces.len();
+        }
+        let stopped = self.partial.take_if(|partial| partial.next <= point.0);
+        if let Some(partial) = stopped {
+            self.stop_partial(&partial, tell);
+        }
+        for skip in skipped {
+            self.skip_stream(skip.sid(), skip.ssn());
+        }
+    }
+
+    /// The rest of this message does not come. The reader hears of that before what has waited behind it.
+    fn stop_partial(&mut self, partial: &Partial, tell: bool) {
+        if tell {
+            self.notify(Notification::PartialDeliveryAborted { stream: partial.info.stream });
+        }
+        self.ready.extend(self.held.drain(..).map(Item::Part));
+    }
+
+    /// The messages of this stream up to `ssn` do not come any more; those of them that are here do.
+    fn skip_stream(&mut self, stream: u16, ssn: u16) {
+        let next = self.next_ssn.get(stream);
+        let ahead = |n: u16| n.wrapping_sub(next);
+        if ahead(ssn) >= 1 << 15 {
+            return;
+        }
+        let waiting = self.waiting.range((stream, 0)..=(stream, u16::MAX)).map(|(key, _)| key.1);
+        let mut here: Vec<u16> = waiting.filter(|n| ahead(*n) <= ahead(ssn)).collect();
+        here.sort_unstable_by_key(|n| ahead(*n));
+        for n in here {
+            if let Some(part) = self.waiting.remove(&(stream, n)) {
+                self.deliver(part);
+            }
+        }
+        self.advance(stream, ssn.wrapping_add(1));
+    }
+
     /// Gives back the memory of the busiest time, where there is nothing in it.
     pub fn shrink(&mut self) {
         if self.ready.is_empty() {
@@ -331,9 +374,8 @@ impl RecvStreams {
         }
     }
 
-    /// All streams begin anew, as after a restart of the peer; what is ready stays. The partial message that will not be
-    /// completed, if any.
-    pub fn restart(&mut self) -> Option<u16> {
+    /// All streams begin anew, as after a restart of the peer; what is ready stays. `tell` of a message that ends in its middle.
+    pub fn restart(&mut self, tell: bool) {
         let runs = core::mem::take(&mut self.runs);
         let waiting = core::mem::take(&mut self.waiting);
         let (bytes, pieces) = runs.values().fold((0, 0), |(b, p), r| (b + r.bytes, p + r.pieces.len()));
@@ -343,9 +385,9 @@ impl RecvStreams {
             self.forget(part);
         }
         self.next_ssn.clear();
-        let partial = self.partial.take();
-        self.ready.extend(self.held.drain(..).map(Item::Part));
-        partial.map(|p| p.info.stream)
+        if let Some(partial) = self.partial.take() {
+            self.stop_partial(&partial, tell);
+        }
     }
 }
 

@@ -32,6 +32,12 @@ impl Message {
         &self.info
     }
 
+    /// Its number in the stream, 0 before any of it was sent.
+    #[must_use]
+    pub fn ssn(&self) -> u16 {
+        self.ssn.unwrap_or(0)
+    }
+
     /// Some of it was sent.
     #[must_use]
     pub const fn is_begun(&self) -> bool {
@@ -50,6 +56,8 @@ pub struct Fragment {
     pub ssn: u16,
     /// How its message is sent.
     pub info: SendInfo,
+    /// When its message's lifetime ends; [`Instant::FAR_FUTURE`] for never.
+    pub expires: Instant,
 }
 
 /// The queue of one association.
@@ -126,6 +134,13 @@ impl SendQueue {
         Some(message)
     }
 
+    /// Takes out what is left of the message that was begun, if one was.
+    pub fn drop_begun(&mut self) -> Option<Message> {
+        let message = self.messages.pop_front_if(|message| message.is_begun())?;
+        self.unsent.sub(message.info.stream, message.data.len());
+        Some(message)
+    }
+
     /// Takes out the messages for streams from `streams` on, which the peer does not take (RFC 9260 section 6.5).
     pub fn take_beyond(&mut self, streams: u16) -> VecDeque<Message> {
         let (kept, beyond): (_, VecDeque<Message>) =
@@ -140,7 +155,7 @@ impl SendQueue {
     /// Takes the next fragment, `max` bytes at the most. The fragments of a message follow each other without another's between.
     pub fn take(&mut self, max: usize) -> Option<Fragment> {
         let message = self.messages.front_mut()?;
-        let info = message.info;
+        let (info, expires) = (message.info, message.expires);
         let begin = message.ssn.is_none();
         let ssn = *message.ssn.get_or_insert_with(|| {
             if info.unordered {
@@ -168,7 +183,7 @@ impl SendQueue {
                 flags = flags | flag;
             }
         }
-        Some(Fragment { data, flags, ssn, info })
+        Some(Fragment { data, flags, ssn, info, expires })
     }
 
     /// Gives back the memory of the busiest time, when there is nothing in it.

@@ -187,8 +187,9 @@ impl Stack {
             encap: arrived.inbound.encap,
             assoc,
         };
-        let (key, carrier) = (&self.openers.sctp, arrived.carrier);
-        let local = Local { key, locals: &locals, options: &options, carrier };
+        self.openers.sctp.renew(self.now);
+        let (keys, carrier) = (&self.openers.sctp, arrived.carrier);
+        let local = Local { keys, locals: &locals, options: &options, carrier };
         match on_init(&mut self.env.cx(self.now, None), &local, &known, init) {
             Answer::Reply(answer) => self.send_sctp_control(arrived, &answer),
             Answer::Shutdown => {
@@ -204,6 +205,7 @@ impl Stack {
     fn sctp_cookie(&mut self, arrived: &Arrived, cookie: &[u8]) {
         let (tuple, vtag) = (&arrived.tuple, arrived.inbound.vtag);
         let ports = (tuple.local_port, tuple.remote_port);
+        self.openers.sctp.renew(self.now);
         let Ok(ticket) = on_cookie_echo(&self.openers.sctp, ports, vtag, cookie) else {
             return self.sctp_discard(DropWhy::SctpCookie);
         };

@@ -13,6 +13,9 @@ use core::net::{IpAddr, SocketAddr};
 use lowwater_wire::protocol;
 use lowwater_wire::sctp::{HEADER_LEN, SctpRepr, fill_checksum};
 
+/// ECN-capable transport in the low bits of IPv4's TOS and IPv6's traffic class (RFC 3168).
+const ECT0: u8 = 2;
+
 impl Stack {
     pub(in crate::stack) fn sctp_turn(&mut self, id: SocketId, budget: usize) -> usize {
         self.sctp_refresh(id);
@@ -146,7 +149,7 @@ impl Stack {
         (packet.owner, packet.at) = (owner, out.depart_at.max(self.now));
         let protocol = self.sctp_encapsulate(&mut packet, (dst.src, remote), encap);
         let params = OutputParams {
-            tos,
+            tos: tos | if out.ect { ECT0 } else { 0 },
             ttl: if ttl == 0 { self.default_ttl() } else { ttl },
             dont_fragment: whole || !out.fragment && self.env.sysctl.ip_no_pmtu_disc == 0,
             ident: Some(ident),

@@ -1,0 +1,38 @@
+//! FORWARD TSN: the peer has given something up, and nobody waits for it any more (RFC 3758 section 3.6).
+use super::Reading;
+use crate::base::Cx;
+use crate::base::limits::SCTP_TSN_AHEAD_MAX;
+use crate::sctp::assoc::Assoc;
+use crate::sctp::notification::Subscriptions;
+use lowwater_wire::sctp::ForwardStream;
+
+impl Assoc {
+    /// Counts as DATA for what is to be acknowledged. One that skips more than can be out, or a stream that does not exist, is dropped
+    /// (Linux `sctp_sf_eat_fwd_tsn`).
+    pub(super) fn on_forward_tsn(
+        &mut self,
+        cx: &mut Cx<'_>,
+        reading: &mut Reading<'_>,
+        tsn: u32,
+        streams: &[ForwardStream],
+    ) {
+        if !self.state.may_receive_data() {
+            return;
+        }
+        let cum = self.rx.map.cum();
+        let point = cum.near(tsn);
+        reading.data = true;
+        if point <= cum {
+            reading.urgent = true;
+            return;
+        }
+        let known = streams.iter().all(|stream| stream.sid() < self.rx.inbound);
+        if point.0 - cum.0 > SCTP_TSN_AHEAD_MAX || !known {
+            cx.count.sctp.in_data_chunk_discards += 1;
+            return;
+        }
+        self.rx.map.skip(point);
+        let tell = self.options.events.contains(Subscriptions::PARTIAL_DELIVERY);
+        self.rx.streams.skip(point, streams, tell);
+    }
+}

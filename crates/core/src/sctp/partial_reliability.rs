@@ -1,0 +1,148 @@
+//! Partial reliability (RFC 3758): a message that was sent and has outlived its lifetime is given up, and FORWARD TSN tells the peer
+//! not to wait for it. As in Linux that is looked at when a SACK comes, when T3-rtx runs out, and before something goes again.
+use super::assoc::Assoc;
+use super::handshake::init::Features;
+use super::notification::Notification;
+use super::outstanding::{Chunk, Mark};
+use super::pending::Pending;
+use super::stream::send::{Fragment, Message};
+use super::tsn::Tsn;
+use crate::base::{Cx, Instant};
+use bytes::Bytes;
+use lowwater_wire::sctp::DataFlags;
+use std::collections::VecDeque;
+
+/// A message with a lifetime, as far as it was sent.
+#[derive(Clone, Copy, Debug)]
+struct Limited {
+    first: Tsn,
+    last: Tsn,
+    expires: Instant,
+    /// Its last fragment was sent.
+    whole: bool,
+}
+
+/// The messages with a lifetime that are out. The queue of an association that has none costs nothing.
+#[derive(Debug)]
+pub(crate) struct Lifetimes {
+    list: VecDeque<Limited>,
+    /// No lifetime ends before.
+    earliest: Instant,
+}
+
+impl Default for Lifetimes {
+    fn default() -> Self {
+        Self { list: VecDeque::new(), earliest: Instant::FAR_FUTURE }
+    }
+}
+
+impl Lifetimes {
+    /// A fragment of a message with a lifetime leaves.
+    fn note(&mut self, tsn: Tsn, fragment: &Fragment) {
+        let (whole, expires) = (fragment.flags.end(), fragment.expires);
+        if fragment.flags.begin() {
+            self.list.push_back(Limited { first: tsn, last: tsn, expires, whole });
+            self.earliest = self.earliest.min(expires);
+        } else if let Some(limited) = self.list.back_mut() {
+            (limited.last, limited.whole) = (tsn, whole);
+        }
+    }
+
+    /// Takes out what has been acknowledged up to `cum`, and one message whose lifetime is over, if there is any.
+    fn take_expired(&mut self, now: Instant, cum: Tsn) -> Option<Limited> {
+        if now < self.earliest {
+            return None;
+        }
+        self.list.retain(|limited| limited.last > cum || !limited.whole);
+        let expired = self.list.iter().position(|limited| limited.expires <= now);
+        if let Some(at) = expired {
+            return self.list.remove(at);
+        }
+        self.earliest = self.list.iter().map(|l| l.expires).min().unwrap_or(Instant::FAR_FUTURE);
+        None
+    }
+}
+
+impl Assoc {
+    /// A fragment leaves under this number.
+    pub(super) fn note_lifetime(&mut self, tsn: Tsn, fragment: &Fragment) {
+        if fragment.expires != Instant::FAR_FUTURE && self.id.features.has(Features::FORWARD_TSN) {
+            self.tx.lifetimes.note(tsn, fragment);
+        }
+    }
+
+    /// Gives up what has outlived its lifetime, and tells the peer as far as nothing before it is still to come: again with each SACK
+    /// and each timeout that has not heard of it (section 3.5, C3).
+    pub(super) fn give_up(&mut self, cx: &mut Cx<'_>) {
+        self.expire(cx);
+        if self.skips() {
+            self.pending.set(Pending::FORWARD_TSN);
+        }
+    }
+
+    /// What is to go again goes only while its lifetime lasts.
+    pub(super) fn drop_abandoned(&mut self, cx: &mut Cx<'_>) {
+        if self.tx.out.lost() > 0 && self.expire(cx) && self.skips() {
+            self.pending.set(Pending::FORWARD_TSN);
+        }
+    }
+
+    /// True when anything was given up.
+    fn expire(&mut self, cx: &mut Cx<'_>) -> bool {
+        let before = cx.count.own.sctp_abandoned;
+        while let Some(limited) = self.tx.lifetimes.take_expired(cx.now, self.tx.out.cum()) {
+            cx.count.own.sctp_abandoned += 1;
+            let mut tsn = limited.first.max(self.tx.out.cum().next());
+            while tsn <= limited.last {
+                self.abandon(tsn);
+                tsn = tsn.next();
+            }
+            let rest = if limited.whole { None } else { self.tx.queue.drop_begun() };
+            if let Some(rest) = rest {
+                self.skip_rest(cx, &rest);
+            }
+        }
+        cx.count.own.sctp_abandoned > before
+    }
+
+    /// The rest of a message of which some was sent never gets numbers of its own. One stands for all, so that there is something to
+    /// skip where the peer has everything before.
+    fn skip_rest(&mut self, cx: &Cx<'_>, rest: &Message) {
+        let (info, ssn) = (*rest.info(), rest.ssn());
+        let flags = if info.unordered { DataFlags::END | DataFlags::UNORDERED } else { DataFlags::END };
+        let (stream, ppid, context) = (info.stream, info.ppid, info.context);
+        let tsn = self.tx.out.push(Chunk {
+            data: Bytes::new(),
+            sent_at: cx.now,
+            ppid,
+            context,
+            stream,
+            ssn,
+            flags,
+            path: self.paths.active(),
+            sends: 0,
+            missing: 0,
+            mark: Mark::InFlight,
+        });
+        self.tx.out.abandon(tsn);
+        let data = rest.data().clone();
+        self.notify(Notification::SendFailed { sent: false, stream, ppid, context, data });
+    }
+
+    /// The peer waits for something that was given up.
+    pub(super) fn skips(&self) -> bool {
+        self.tx.out.get(self.tx.out.cum().next()).is_some_and(|chunk| chunk.mark == Mark::Abandoned)
+    }
+
+    fn abandon(&mut self, tsn: Tsn) {
+        let Some((before, chunk)) = self.tx.out.abandon(tsn) else { return };
+        let path = self.paths.get_mut(chunk.path);
+        if before == Mark::InFlight {
+            path.cwnd.flight = path.cwnd.flight.saturating_sub(chunk.len());
+            self.tx.peer_rwnd = self.tx.peer_rwnd.saturating_add(chunk.len());
+        }
+        path.timed = path.timed.filter(|timed| *timed != tsn);
+        let (stream, ppid, context, data) = (chunk.stream, chunk.ppid, chunk.context, chunk.data);
+        self.notify(Notification::SendFailed { sent: true, stream, ppid, context, data });
+    }
+}

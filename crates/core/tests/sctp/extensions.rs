@@ -1,0 +1,261 @@
+//! Extensions that both sides must offer: ECN (RFC 4960 appendix A) and partial reliability (RFC 3758).
+use crate::world::*;
+use lowwater_core::base::{Duration, SocketId, Sysctl};
+use lowwater_core::sctp::{Notification, Received, SctpOptions, SendInfo, State, Subscriptions};
+use lowwater_wire::sctp::{Chunk, ForwardStream, chunk_kind as kind};
+
+fn pair(sysctl: &Sysctl) -> (World, SocketId, SocketId) {
+    let mut w = World::with(1, sysctl, 1);
+    let options = SctpOptions {
+        nodelay: true,
+        events: Subscriptions::SEND_FAILED.with(Subscriptions::PARTIAL_DELIVERY),
+        ..w.options()
+    };
+    let (a, b) = w.associated(options.clone(), options);
+    (w, a, b)
+}
+
+fn lived(ms_: u64) -> SendInfo {
+    SendInfo { lifetime: Some(ms(ms_)), ..SendInfo::default() }
+}
+
+/// Messages that were given up, in order: whether they were sent, and their length.
+fn failed(w: &mut World, a: SocketId) -> Vec<(bool, usize)> {
+    let items = w.read(A, a).into_iter();
+    items
+        .filter_map(|item| match item {
+            Received::Notification(Notification::SendFailed { sent, data, .. }) => Some((sent, data.len())),
+            _ => None,
+        })
+        .collect()
+}
+
+/// Sends until the window has room for more than a dozen packets.
+fn grow(w: &mut World, a: SocketId, b: SocketId) -> u32 {
+    for _ in 0..60 {
+        w.send(A, a, &[7; 1_400], SendInfo::default());
+    }
+    let mut got = 0;
+    w.run(Duration::from_secs(5), |w| {
+        got += w.messages(B, b).len();
+        got == 60 && w.info(A, a).unacked == 0
+    });
+    assert_eq!(got, 60);
+    w.info(A, a).paths[0].cwnd
+}
+
+#[test]
+fn a_mark_is_echoed_until_it_is_answered_and_slows_the_path_down_once_in_a_window() {
+    let (mut w, a, b) = pair(&Sysctl::default());
+    let before = grow(&mut w, a, b);
+    assert!(before > 14_000, "{before}");
+    w.mark = 3;
+    for _ in 0..8 {
+        w.send(A, a, &[7; 1_400], SendInfo::default());
+    }
+    w.pass(Duration::from_secs(1));
+    assert_eq!(w.mark, 0, "data may be marked");
+    let path = w.info(A, a).paths[0].clone();
+    assert_eq!((path.ssthresh, path.cwnd), (before / 2, before / 2));
+    assert!(w.sent(A, kind::CWR) > 0);
+    assert_eq!(w.messages(B, b).len(), 8);
+    // What was answered is not said again.
+    let echoes = w.sent(B, kind::ECNE);
+    assert!(echoes > 0);
+    for _ in 0..8 {
+        w.send(A, a, &[7; 1_400], SendInfo::default());
+    }
+    w.pass(Duration::from_secs(1));
+    assert_eq!(w.sent(B, kind::ECNE), echoes);
+}
+
+#[test]
+fn who_does_not_offer_ecn_is_not_marked() {
+    let (mut w, a, b) = pair(&Sysctl { sctp_ecn_enable: false, ..Sysctl::default() });
+    w.mark = 1;
+    grow(&mut w, a, b);
+    assert_eq!((w.mark, w.sent(B, kind::ECNE)), (1, 0));
+}
+
+#[test]
+fn a_message_that_was_lost_and_has_outlived_its_lifetime_is_skipped() {
+    let (mut w, a, b) = pair(&Sysctl::default());
+    w.rule = Box::new(|_| Fate::Lose);
+    w.send(A, a, &[1; 100], lived(100));
+    w.pass(ms(1));
+    w.rule = Box::new(|_| Fate::Deliver(ms(10)));
+    w.send(A, a, &[2; 100], SendInfo::default());
+    w.pass(ms(500));
+    // Nothing has told us that it was lost.
+    assert_eq!((failed(&mut w, a), w.messages(B, b)), (vec![], Vec::<Vec<u8>>::new()));
+    w.pass(Duration::from_secs(1));
+    assert_eq!((failed(&mut w, a), w.messages(B, b)), (vec![(true, 100)], vec![vec![2; 100]]));
+    assert_eq!((w.sent(A, kind::FORWARD_TSN), w.info(A, a).unacked), (1, 0));
+    assert_eq!(w.stacks[A].counters().own.sctp_abandoned, 1);
+    // The stream goes on.
+    w.send(A, a, &[3; 100], SendInfo::default());
+    w.pass(ms(500));
+    assert_eq!(w.messages(B, b), [[3; 100]]);
+}
+
+/// Without FORWARD TSN on both sides what was sent stays to be sent.
+#[test]
+fn without_an_offer_a_lifetime_ends_only_what_was_not_sent() {
+    let (mut w, a, b) = pair(&Sysctl { sctp_prsctp_enable: false, ..Sysctl::default() });
+    w.rule = Box::new(|_| Fate::Lose);
+    w.send(A, a, &[1; 100], lived(100));
+    w.pass(ms(1));
+    w.rule = Box::new(|_| Fate::Deliver(ms(10)));
+    w.pass(Duration::from_secs(3));
+    assert_eq!((failed(&mut w, a), w.messages(B, b)), (vec![], vec![vec![1; 100]]));
+    assert_eq!(w.sent(A, kind::FORWARD_TSN), 0);
+}
+
+#[test]
+fn a_forward_tsn_that_is_lost_goes_again_and_a_shutdown_waits_for_it() {
+    let (mut w, a, b) = pair(&Sysctl::default());
+    let mut lost = 0;
+    w.rule = Box::new(move |c| {
+        let skip = c.kinds().contains(&kind::FORWARD_TSN) && lost < 2;
+        lost += usize::from(skip);
+        let data = c.from == A && c.kinds().contains(&kind::DATA);
+        if skip || data { Fate::Lose } else { Fate::Deliver(ms(10)) }
+    });
+    w.send(A, a, &[1; 100], lived(100));
+    let now = w.now;
+    w.stacks[A].sctp_shutdown(now, a).unwrap();
+    w.pass(Duration::from_secs(5));
+    assert_eq!(w.info(A, a).state, State::ShutdownPending);
+    w.pass(Duration::from_secs(20));
+    assert_eq!((w.info(A, a).state, w.info(B, b).state), (State::Closed, State::Closed));
+    assert_eq!((w.sent(A, kind::FORWARD_TSN), w.stacks[B].counters().sctp.aborteds), (3, 0));
+}
+
+/// A long message of which some was sent: lost, or even acknowledged. The rest gets one number, to be skipped.
+#[test]
+fn the_rest_of_a_message_goes_with_what_was_sent_of_it() {
+    for arrives in [false, true] {
+        let (mut w, a, b) = pair(&Sysctl::default());
+        if !arrives {
+            w.rule = Box::new(|_| Fate::Lose);
+        }
+        w.send(A, a, &[1; 40_000], lived(100));
+        w.pass(ms(if arrives { 25 } else { 1 }));
+        assert!(w.info(A, a).unsent_bytes > 10_000);
+        w.rule = Box::new(|c| {
+            let data = c.from == A && c.kinds().contains(&kind::DATA);
+            if data { Fate::Lose } else { Fate::Deliver(ms(10)) }
+        });
+        w.pass(Duration::from_secs(3));
+        w.rule = Box::new(|_| Fate::Deliver(ms(10)));
+        let all = failed(&mut w, a);
+        assert!(all.iter().map(|(_, len)| len).sum::<usize>() <= 40_000);
+        assert_eq!(all.last().map(|(sent, _)| *sent), Some(false), "{all:?}");
+        w.send(A, a, &[2; 100], SendInfo::default());
+        w.pass(Duration::from_secs(5));
+        assert_eq!(w.messages(B, b), [[2; 100]], "the first fragments have arrived: {arrives}");
+        assert_eq!((w.info(A, a).unacked, w.info(B, b).state), (0, State::Established));
+    }
+}
+
+/// Reads messages; the part of one whose rest was given up is dropped with the notification that says so.
+fn collect(w: &mut World, b: SocketId, (got, open): &mut (Vec<Vec<u8>>, Vec<u8>)) {
+    for item in w.read(B, b) {
+        match item {
+            Received::Data { data, eor, .. } => {
+                open.extend_from_slice(&data);
+                if eor {
+                    got.push(core::mem::take(open));
+                }
+            }
+            Received::Notification(Notification::PartialDeliveryAborted { .. }) => open.clear(),
+            Received::Notification(_) => {}
+        }
+    }
+}
+
+/// What arrives of many messages with short lives is whole and in order, and nothing is left behind, whatever is lost.
+#[test]
+fn short_lives_over_a_network_that_loses() {
+    for seed in 1..20 {
+        let mut w = World::with(1, &Sysctl::default(), seed);
+        let events = Subscriptions::PARTIAL_DELIVERY;
+        let options = SctpOptions { nodelay: seed % 2 == 0, events, ..w.options() };
+        let (a, b) = w.associated(options.clone(), options);
+        let mut rng = lowwater_core::base::Rng::new(seed);
+        w.rule = Box::new(move |_| match rng.below(8) {
+            0 => Fate::Lose,
+            1 => Fate::Deliver(ms(40)),
+            _ => Fate::Deliver(ms(10)),
+        });
+        let (mut reader, mut lasting) = ((Vec::new(), Vec::new()), 0);
+        for n in 0..300u32 {
+            let len = 4 + (n as usize * 131) % 3_000;
+            let data = [&n.to_be_bytes()[..], &vec![n as u8; len]].concat();
+            let info = SendInfo {
+                stream: (n % 3) as u16,
+                unordered: n % 7 == 0,
+                lifetime: (n % 2 == 0).then(|| ms(u64::from(n % 5) * 60)),
+                ..SendInfo::default()
+            };
+            let now = w.now;
+            let taken = w.stacks[A].sctp_send(now, a, data.into(), info).is_ok();
+            lasting += usize::from(taken && info.lifetime.is_none());
+            w.pass(ms(4));
+            collect(&mut w, b, &mut reader);
+        }
+        // The timeouts of what is lost last have doubled often.
+        for _ in 0..60 {
+            w.pass(Duration::from_secs(2));
+            collect(&mut w, b, &mut reader);
+        }
+        w.rule = Box::new(|_| Fate::Deliver(ms(10)));
+        w.pass(Duration::from_secs(120));
+        collect(&mut w, b, &mut reader);
+        let (ours, theirs) = (w.info(A, a), w.info(B, b));
+        assert_eq!((ours.unacked, ours.unsent_bytes, ours.paths[0].flight), (0, 0, 0), "seed {seed}");
+        assert_eq!((ours.state, theirs.state), (State::Established, State::Established), "seed {seed}");
+        let mut last = [0u32; 3];
+        let mut steady = 0;
+        for message in &reader.0 {
+            let n = u32::from_be_bytes(message[..4].try_into().unwrap());
+            assert_eq!(message.len(), 8 + (n as usize * 131) % 3_000, "seed {seed}");
+            assert!(message[4..].iter().all(|byte| *byte == n as u8), "seed {seed}");
+            if n % 7 != 0 {
+                assert!(n >= last[n as usize % 3], "seed {seed}: in order");
+                last[n as usize % 3] = n;
+            }
+            steady += usize::from(n % 2 == 1);
+        }
+        assert_eq!(steady, lasting, "seed {seed}: what has no lifetime arrives");
+        assert!(w.stacks[A].counters().own.sctp_abandoned > 0, "seed {seed}");
+    }
+}
+
+/// A peer cannot skip what cannot be out, nor streams that do not exist; what is old is acknowledged and changes nothing.
+#[test]
+fn a_forward_tsn_that_cannot_be_is_dropped() {
+    for (ahead, stream, moves) in [(5, 0, true), (5, 9_999, false), (1 << 20, 0, false), (-3, 0, false)] {
+        let mut w = World::new();
+        let (a, b) = w.pair();
+        let theirs = SctpOptions { max_instreams: 100, ..w.options() };
+        let now = w.now;
+        w.stacks[B].sctp_set_options(now, b, theirs).unwrap();
+        let (tag, cum) = (w.info(B, b).tags.0, w.info(B, b).cum_tsn);
+        let ports = (w.stacks[A].local_addr(a).unwrap().port(), 5_000);
+        w.rule = Box::new(|_| Fate::Lose);
+        let streams = [ForwardStream::new(stream, 3)];
+        let chunk = Chunk::ForwardTsn(cum.wrapping_add_signed(ahead), &streams);
+        let mut all = vec![0; chunk.buffer_len()];
+        chunk.emit(&mut all);
+        w.inject(B, ports, tag, &all);
+        w.pass(ms(1));
+        let expected = if moves { cum.wrapping_add_signed(ahead) } else { cum };
+        assert_eq!(
+            (w.info(B, b).cum_tsn, w.info(B, b).state),
+            (expected, State::Established),
+            "{ahead} {stream}"
+        );
+        assert_eq!(w.sent(B, kind::SACK), 1, "the first packet of an association is acknowledged at once");
+    }
+}
