@@ -44,6 +44,8 @@ pub(super) trait Params: Clone + Send + Sync + core::fmt::Debug + 'static {
     const WORDS: &'static [Words<Self>] = &[];
     /// Whose discipline it is.
     const QDISC: &'static str = "queueing discipline of the sender's device";
+    /// A discipline that the scenario gives its parameters, where it is named alone.
+    const BARE: Option<&'static str> = None;
     /// It has a warm-up and a measured time.
     const TIMED: bool;
 
@@ -80,7 +82,12 @@ impl<P: Params> Scenario for P {
 
     fn set(&mut self, key: &str, value: &str) -> Option<Result<(), String>> {
         if key == "qdisc" {
-            return Some(set_qdisc(&mut self.common_mut().qdisc, value));
+            let qdisc = &mut self.common_mut().qdisc;
+            if P::BARE == Some(value) {
+                value.clone_into(qdisc);
+                return Some(Ok(()));
+            }
+            return Some(set_qdisc(qdisc, value));
         }
         if let Some(words) = P::WORDS.iter().find(|words| words.texts[0] == key) {
             return Some((words.put)(self, value).map_err(|why| format!("{key}: {why}")));

@@ -3,11 +3,9 @@
 //! Two worlds that differ in `tcp_queue_aware` alone. What stands is counted where packets go down and completions come back, not by
 //! the estimate that the rule itself makes; samples are taken at random times, so that no period hides between them.
 use super::duo::{B, Duo, PORT, seconds};
-use super::knobs::{
-    Knob, NO_QDISC, Setting, SettingValue, from_ms, from_secs, knob, ms, qdisc_setting, secs, set, set_qdisc,
-    settings,
-};
-use super::{Figures, Scenario};
+use super::knobs::{Knob, NO_QDISC, from_ms, from_secs, knob, ms, secs};
+use super::params::{Params, Words, has_common};
+use super::{Common, Figures};
 use crate::app::{Discard, Flood, FloodSpec};
 use crate::check::Broken;
 use crate::link::nic::Telling;
@@ -38,8 +36,6 @@ const IDLE_PERCENT: f64 = 1.0;
 pub struct QueueAware {
     /// Bits per second of the sender's line.
     pub rate: u64,
-    /// The discipline before it; `tbf` alone shapes to `rate`, before a device ten times as fast.
-    pub qdisc: String,
     /// Flows that start together.
     pub flows: usize,
     /// Part of the line that the application writes, in per cent, in bursts of 10 ms; 0 for as much as it can.
@@ -56,10 +52,8 @@ pub struct QueueAware {
     pub keeps: bool,
     /// Measured time; zero for as long as the line and the flows need.
     pub measure: Duration,
-    /// Settings of both hosts.
-    pub sysctl: Sysctl,
-    /// All chance.
-    pub seed: u64,
+    /// What all scenarios have; a discipline `tbf` alone shapes to `rate`, before a device ten times as fast.
+    pub common: Common,
 }
 
 impl Default for QueueAware {
@@ -71,7 +65,6 @@ impl Default for QueueAware {
         (sysctl.tcp_mem.min, sysctl.tcp_mem.default, sysctl.tcp_mem.max) = (most, most, most);
         Self {
             rate: 100_000_000,
-            qdisc: "pfifo".into(),
             flows: 1,
             app_percent: 0.0,
             rate_max: 0,
@@ -80,8 +73,7 @@ impl Default for QueueAware {
             ring: 2,
             keeps: true,
             measure: Duration::ZERO,
-            sysctl,
-            seed: 1,
+            common: Common { qdisc: "pfifo".into(), sysctl, ..Common::default() },
         }
     }
 }
@@ -116,60 +108,38 @@ const COMPLETIONS: [(&str, Telling); 3] = [
     ("batches", Telling { late_ns: 0, batch: 8, batch_ns: 1_000_000 }),
 ];
 
-impl Scenario for QueueAware {
-    fn settings(&self) -> Vec<Setting> {
-        let mut all = settings(KNOBS, self);
-        all.push(qdisc_setting(
-            "queueing discipline of the sender's device; tbf alone shapes to the line's rate",
-            &self.qdisc,
-        ));
-        let word =
-            COMPLETIONS.iter().find(|(_, telling)| *telling == self.telling).map_or("other", |(w, _)| w);
-        all.push(Setting {
-            name: "completions",
-            about: "how the device tells that packets have left: each at once, 100 us late, or eight together (a millisecond late at most)",
-            takes: "one word; allowed: exact, late, batches, other (late_us, batch, batch_us)".into(),
-            value: SettingValue::Words(word.into()),
-        });
-        all
-    }
-
-    fn set(&mut self, key: &str, value: &str) -> Option<Result<(), String>> {
-        match key {
-            "qdisc" if value == SHAPER => {
-                SHAPER.clone_into(&mut self.qdisc);
-                Some(Ok(()))
-            }
-            "qdisc" => Some(set_qdisc(&mut self.qdisc, value)),
-            "completions" if value == "other" => Some(Ok(())),
-            "completions" => Some(match COMPLETIONS.iter().find(|(word, _)| *word == value) {
-                Some((_, telling)) => {
-                    self.telling = *telling;
-                    Ok(())
-                }
-                None => Err(format!("completions: '{value}' is none; allowed: exact, late, batches, other")),
-            }),
-            _ => set(KNOBS, self, key, value),
+const WORDS: &[Words<QueueAware>] = &[Words {
+    texts: [
+        "completions",
+        "how the device tells that packets have left: each at once, 100 us late, or eight together (a millisecond late at most)",
+        "one word; allowed: exact, late, batches, other (late_us, batch, batch_us)",
+    ],
+    get: |p| COMPLETIONS.iter().find(|(_, telling)| *telling == p.telling).map_or("other", |(word, _)| word),
+    put: |p, value| match COMPLETIONS.iter().find(|(word, _)| *word == value) {
+        Some((_, telling)) => {
+            p.telling = *telling;
+            Ok(())
         }
-    }
+        None if value == "other" => Ok(()),
+        None => Err(format!("'{value}' is none; allowed: exact, late, batches, other")),
+    },
+}];
 
-    fn sysctl(&mut self) -> &mut Sysctl {
-        &mut self.sysctl
-    }
+impl Params for QueueAware {
+    const KNOBS: &'static [Knob<Self>] = KNOBS;
+    const WORDS: &'static [Words<Self>] = WORDS;
+    const QDISC: &'static str =
+        "queueing discipline of the sender's device; tbf alone shapes to the line's rate";
+    const BARE: Option<&'static str> = Some(SHAPER);
+    const TIMED: bool = false;
 
-    fn seed(&mut self) -> &mut u64 {
-        &mut self.seed
-    }
+    has_common!();
 
-    fn run(&self, on_progress: &mut dyn FnMut(f64) -> bool) -> Result<Figures, Broken> {
-        let ours = self.measure(&self.sysctl, &mut |part| on_progress(part / 2.0))?;
-        let sysctl = Sysctl { tcp_queue_aware: false, ..self.sysctl.clone() };
+    fn play(&self, on_progress: &mut dyn FnMut(f64) -> bool) -> Result<Figures, Broken> {
+        let ours = self.measure(&self.common.sysctl, &mut |part| on_progress(part / 2.0))?;
+        let sysctl = Sysctl { tcp_queue_aware: false, ..self.common.sysctl.clone() };
         let linux = self.measure(&sysctl, &mut |part| on_progress(0.5 + part / 2.0))?;
         Ok(figures(&ours, &linux))
-    }
-
-    fn boxed(&self) -> Box<dyn Scenario> {
-        Box::new(self.clone())
     }
 }
 
@@ -259,13 +229,13 @@ impl QueueAware {
     }
 
     fn build(&self, sysctl: &Sysctl) -> World {
-        let shaped = self.qdisc == SHAPER;
+        let shaped = self.common.qdisc == SHAPER;
         // A bucket that takes the largest packet: of one that was cut only the last segment knows its owner.
         let burst = (self.rate / 8 / 4_000).max(70_000);
         let words = if shaped {
             format!("tbf rate {}bit burst {burst} limit 1000000000", self.rate)
         } else {
-            self.qdisc.clone()
+            self.common.qdisc.clone()
         };
         let line = NicSpec {
             rate: if shaped { 10 * self.rate } else { self.rate },
@@ -275,7 +245,7 @@ impl QueueAware {
             ..NicSpec::default()
         };
         let duo = Duo {
-            seed: self.seed,
+            seed: self.common.seed,
             sysctl,
             caps: DeviceCaps { keeps: self.keeps, ..DeviceCaps::offloading(1_500) },
             qdisc: if words.is_empty() { NO_QDISC } else { &words },
@@ -314,7 +284,7 @@ impl QueueAware {
         self.warm_up(&mut world)?;
         let mut m = Measured { flows: vec![Seen::default(); self.flows], ..Measured::default() };
         let before = counted(&world);
-        let mut chance = Rng::new(self.seed).fork("samples");
+        let mut chance = Rng::new(self.common.seed).fork("samples");
         let (begin, mut taken) = (world.now(), 0);
         for (seen, id) in m.flows.iter_mut().zip(sockets(&world)) {
             seen.left.0 = world.hosts()[0].left(id);
