@@ -33,7 +33,7 @@ impl Duo {
     /// Never with a link of their own.
     #[must_use]
     pub fn new(mtu: u16, sysctl: &Sysctl) -> Self {
-        Self::over(DeviceCaps::offloading(mtu).keeping_nothing(), sysctl)
+        Self::over(DeviceCaps::offloading(mtu).keeping_nothing().taking_sctp(), sysctl)
     }
 
     /// The same over a device that says this of itself.

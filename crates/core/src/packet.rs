@@ -79,6 +79,8 @@ pub enum GsoKind {
     Tcp4,
     /// TCP over IPv6.
     Tcp6,
+    /// SCTP over IP: whole packets one behind the other, each with its common header and checksum. The head ends with the IP header.
+    Sctp,
 }
 
 /// State of the transport checksum.

@@ -60,7 +60,8 @@ pub(crate) fn encode(packet: &Packet, link_len: usize) -> [u8; VNET_HDR_LEN] {
         header.csum_offset = offset;
     }
     header.gso_type = match packet.offload.gso {
-        GsoKind::None => GSO_NONE,
+        // Packets of SCTP come one by one: no device says that it takes more.
+        GsoKind::None | GsoKind::Sctp => GSO_NONE,
         GsoKind::Tcp4 => GSO_TCPV4,
         GsoKind::Tcp6 => GSO_TCPV6,
     };

@@ -46,6 +46,8 @@ pub struct DeviceCaps {
     /// What SCTP packets travel in there. Where that is not IP, nothing but SCTP leaves by this device; its IP headers, which name the
     /// sides to the stack, stay behind ([`datagram`]).
     pub carrier: Carrier,
+    /// It takes several packets of SCTP as one, like a super-packet of TCP. No real device does.
+    pub sctp: bool,
 }
 
 impl DeviceCaps {
@@ -60,6 +62,7 @@ impl DeviceCaps {
             checksum: false,
             keeps: true,
             carrier: Carrier::Ip,
+            sctp: false,
         }
     }
 
@@ -74,7 +77,14 @@ impl DeviceCaps {
             checksum: true,
             keeps: true,
             carrier: Carrier::Ip,
+            sctp: false,
         }
+    }
+
+    /// The same device, if it takes several packets of SCTP as one.
+    #[must_use]
+    pub const fn taking_sctp(self) -> Self {
+        Self { sctp: true, ..self }
     }
 
     /// The same device, if nothing waits in it.

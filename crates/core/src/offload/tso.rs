@@ -1,4 +1,5 @@
-//! Software segmentation: the packets that a TCP super-packet stands for, headers made anew, payload shared.
+//! Software segmentation: the packets that a super-packet stands for, headers made anew, payload shared. Those of SCTP are complete
+//! but for their IP headers.
 use super::csum;
 use crate::base::Instant;
 use crate::base::limits::HEAD_BYTES;
@@ -11,36 +12,45 @@ const FIRST_ONLY: u8 = 0x80;
 /// Bits that only the last segment carries: FIN and PSH.
 const LAST_ONLY: u8 = 0x09;
 
-/// Where the headers of a TCP packet lie.
+/// Where the headers of a TCP packet lie, or the IP header of one of SCTP.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
     /// Start of the IP header.
     l3: usize,
     /// Start of the TCP header.
     l4: usize,
-    /// Start of the payload.
+    /// Start of the payload: with SCTP where the common header begins.
     end: usize,
     v6: bool,
 }
 
 impl Layout {
-    fn of(bytes: &[u8], l3: usize) -> Option<Self> {
+    fn of(bytes: &[u8], l3: usize, gso: GsoKind) -> Option<Self> {
+        let wanted = if gso == GsoKind::Sctp { protocol::SCTP } else { protocol::TCP };
         let packet = bytes.get(l3..)?;
         let (v6, l3_len) = match packet.first()? >> 4 {
             4 => {
                 let view = ipv4::Ipv4View::parse_quoted(packet).ok()?;
-                (false, (view.protocol() == protocol::TCP).then_some(view.header_len())?)
+                (false, (view.protocol() == wanted).then_some(view.header_len())?)
             }
             _ => {
                 let view = ipv6::Ipv6View::parse_quoted(packet).ok()?;
                 let chain = ipv6::walk(view.next_header(), view.payload()).ok()?;
-                let plain = chain.protocol == protocol::TCP && chain.fragment.is_none();
+                let plain = chain.protocol == wanted && chain.fragment.is_none();
                 (true, plain.then_some(ipv6::HEADER_LEN + chain.offset)?)
             }
         };
         let l4 = l3 + l3_len;
+        if gso == GsoKind::Sctp {
+            return Some(Self { l3, l4, end: l4, v6 });
+        }
         let header_len = tcp::TcpView::parse(bytes.get(l4..)?).ok()?.header_len();
         Some(Self { l3, l4, end: l4 + header_len, v6 })
+    }
+
+    /// The transport's headers are part of the payload.
+    const fn is_sctp(&self) -> bool {
+        self.l4 == self.end
     }
 
     /// Partial sum over the pseudo-header of a segment with `len` bytes of payload.
@@ -72,10 +82,15 @@ pub fn segment(mut packet: Packet, link_len: usize, fill_csum: bool) -> Segments
     };
     let bytes = packet.head.as_slice();
     let word = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
+    let (seq, flags) = if layout.is_sctp() {
+        (0, 0)
+    } else {
+        (u32::from(word(layout.l4 + 4)) << 16 | u32::from(word(layout.l4 + 6)), bytes[layout.l4 + 13])
+    };
     let split = Split {
         ident: if layout.v6 { 0 } else { word(layout.l3 + 4) },
-        seq: u32::from(word(layout.l4 + 4)) << 16 | u32::from(word(layout.l4 + 6)),
-        flags: bytes[layout.l4 + 13],
+        seq,
+        flags,
         layout,
         head: packet.head,
         payload: packet.payload,
@@ -91,9 +106,10 @@ pub fn segment(mut packet: Packet, link_len: usize, fill_csum: bool) -> Segments
 /// Finds the headers, and moves them from the payload into the head where a device has left them there.
 fn headers_into_head(packet: &mut Packet, link_len: usize) -> Option<Layout> {
     if !packet.head.is_empty() {
-        return Layout::of(packet.head.as_slice(), link_len).filter(|l| l.end == packet.head.len());
+        return Layout::of(packet.head.as_slice(), link_len, packet.offload.gso)
+            .filter(|l| l.end == packet.head.len());
     }
-    let layout = Layout::of(&packet.payload, link_len).filter(|l| l.end <= HEAD_BYTES)?;
+    let layout = Layout::of(&packet.payload, link_len, packet.offload.gso).filter(|l| l.end <= HEAD_BYTES)?;
     let headers = packet.payload.split_to(layout.end);
     packet.head.prepend(layout.end).copy_from_slice(&headers);
     Some(layout)
@@ -149,6 +165,9 @@ impl Split {
             let sum = checksum::checksum(&head[l3..l4]);
             head[l3 + 10..l3 + 12].copy_from_slice(&sum.to_be_bytes());
         }
+        if self.layout.is_sctp() {
+            return;
+        }
         let seq = self.seq.wrapping_add(self.sent as u32);
         head[l4 + 4..l4 + 8].copy_from_slice(&seq.to_be_bytes());
         let drop = if first { 0 } else { FIRST_ONLY } | if last { 0 } else { LAST_ONLY };
@@ -156,6 +175,9 @@ impl Split {
     }
 
     fn checksum(&self, head: &mut [u8], payload: &[u8]) -> Csum {
+        if self.layout.is_sctp() {
+            return Csum::None;
+        }
         let pseudo = self.layout.pseudo(head, payload.len());
         let header = &mut head[self.layout.l4..];
         if self.fill_csum {

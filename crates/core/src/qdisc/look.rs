@@ -141,6 +141,8 @@ impl Reader {
         };
         hash.write_u8(transport);
         let mut socket = packet.owner.is_some();
+        // Several packets of SCTP have their headers behind the head.
+        let payload = if payload.is_empty() { &packet.payload } else { payload };
         if matches!(transport, protocol::TCP | protocol::UDP | protocol::SCTP)
             && let Some(ports) = payload.get(..4)
         {

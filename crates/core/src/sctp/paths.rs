@@ -75,6 +75,8 @@ pub struct Path {
 pub struct PathFlow {
     /// Rate and departure times.
     pub pacing: Pacing,
+    /// Bytes that may still leave in this turn, whatever the pacer says; 0 between turns.
+    pub train: u32,
     /// What the SACK at work said.
     pub acked: Acked,
 }
@@ -122,7 +124,7 @@ impl Path {
             cwnd: Cwnd::new(room.pmdcs(remote), remote.is_ipv6()),
             t3: Instant::FAR_FUTURE,
             hb: Heartbeat::new(),
-            flow: PathFlow { pacing, acked: Acked::default() },
+            flow: PathFlow { pacing, train: 0, acked: Acked::default() },
         }
     }
 

@@ -266,7 +266,8 @@ impl Stack {
                 self.pass_on(owner);
             }
             let too_large = packet.len() - link_len.min(packet.len()) > caps.gso_max_size as usize;
-            if packet.offload.gso_size > 0 && (too_large || !caps.checksum) {
+            let train = packet.offload.gso == GsoKind::Sctp && !caps.sctp;
+            if packet.offload.gso_size > 0 && (too_large || !caps.checksum || train) {
                 self.env.count.own.gso_segmented += 1;
                 let link = &mut self.links[usize::from(dev.0)];
                 link.told.on_cut(packet.line_bytes(), aware);

@@ -13,5 +13,6 @@ mod queues;
 mod recovery;
 mod restart;
 mod strangers;
+mod trains;
 mod transfer;
 mod world;

@@ -123,7 +123,7 @@ pub(super) fn get_options(d: &mut Decoder<'_>) -> Option<SocketOptions> {
 }
 
 pub(super) fn put_caps(e: &mut Encoder, caps: &DeviceCaps) {
-    let DeviceCaps { mtu, ethernet, gso_max_size, gso_max_segs, checksum, keeps, carrier } = caps;
+    let DeviceCaps { mtu, ethernet, gso_max_size, gso_max_segs, checksum, keeps, carrier, sctp } = caps;
     e.number((*mtu).into());
     e.slice(ethernet.as_ref().map_or(&[][..], |m| &m[..]));
     e.number((*gso_max_size).into());
@@ -135,6 +135,7 @@ pub(super) fn put_caps(e: &mut Encoder, caps: &DeviceCaps) {
         Carrier::Datagrams => 1,
         Carrier::Dtls => 2,
     });
+    e.flag(*sctp);
 }
 
 pub(super) fn get_caps(d: &mut Decoder<'_>) -> Option<DeviceCaps> {
@@ -151,6 +152,7 @@ pub(super) fn get_caps(d: &mut Decoder<'_>) -> Option<DeviceCaps> {
             2 => Carrier::Dtls,
             _ => return None,
         },
+        sctp: d.flag()?,
     })
 }
 
@@ -171,6 +173,7 @@ pub(super) fn put_packet(e: &mut Encoder, p: &Packet) {
         GsoKind::None => 0,
         GsoKind::Tcp4 => 1,
         GsoKind::Tcp6 => 2,
+        GsoKind::Sctp => 3,
     });
     e.number(p.offload.gso_size.into());
     let (kind, start, offset) = match p.offload.csum {
@@ -199,6 +202,7 @@ pub(super) fn get_packet(d: &mut Decoder<'_>) -> Option<Packet> {
     let gso = match d.number()? {
         1 => GsoKind::Tcp4,
         2 => GsoKind::Tcp6,
+        3 => GsoKind::Sctp,
         _ => GsoKind::None,
     };
     let gso_size = d.small()?;

@@ -1,8 +1,8 @@
 //! A packet in the making: chunks one after another while they fit (RFC 9260 section 6.10).
 use bytes::{Bytes, BytesMut};
-use lowwater_wire::sctp::{Chunk, DATA_HEADER_LEN, DataRepr, padded};
+use lowwater_wire::sctp::{Chunk, DATA_HEADER_LEN, DataRepr, HEADER_LEN, padded};
 
-/// Chunks of one packet, without the common header.
+/// Chunks of one packet behind room for the common header.
 #[derive(Debug)]
 pub(crate) struct Bundle {
     bytes: BytesMut,
@@ -12,27 +12,28 @@ pub(crate) struct Bundle {
 impl Bundle {
     /// No chunks yet, `room` bytes at the most; they are written into `page`.
     #[must_use]
-    pub(crate) fn new(room: usize, page: BytesMut) -> Self {
+    pub(crate) fn new(room: usize, mut page: BytesMut) -> Self {
         debug_assert!(page.is_empty(), "the next packet begins where the last one ended");
+        page.extend_from_slice(&[0; HEADER_LEN]);
         Self { bytes: page, room }
     }
 
     /// Nothing in it.
     #[must_use]
     pub(crate) fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
+        self.len() == 0
     }
 
-    /// Bytes so far.
+    /// Bytes of chunks so far.
     #[must_use]
     pub(crate) fn len(&self) -> usize {
-        self.bytes.len()
+        self.bytes.len() - HEADER_LEN
     }
 
     /// Bytes that are left; none behind a chunk that is longer than the path is wide.
     #[must_use]
     pub(crate) fn room(&self) -> usize {
-        self.room.saturating_sub(self.bytes.len())
+        self.room.saturating_sub(self.len())
     }
 
     /// User data that fits one more DATA chunk.
@@ -55,7 +56,7 @@ impl Bundle {
 
     /// Appends a chunk even where it does not fit: IP will fragment it. For what cannot be cut, such as a cookie.
     pub(crate) fn chunk_whole(&mut self, chunk: &Chunk<'_>) {
-        self.room = self.room.max(self.bytes.len() + chunk.buffer_len());
+        self.room = self.room.max(self.len() + chunk.buffer_len());
         self.chunk(chunk);
     }
 
@@ -68,11 +69,15 @@ impl Bundle {
         self.bytes.extend_from_slice(&[0; 3][..padded(data.len()) - data.len()]);
     }
 
-    /// The chunks, and what is left of the page.
+    /// The packet, its common header still to be written, if it has chunks; and what is left of the page.
     #[must_use]
-    pub(crate) fn finish(mut self) -> (Bytes, BytesMut) {
-        let chunks = self.bytes.split().freeze();
-        (chunks, self.bytes)
+    pub(crate) fn finish(mut self) -> (Option<BytesMut>, BytesMut) {
+        if self.is_empty() {
+            self.bytes.clear();
+            return (None, self.bytes);
+        }
+        let packet = self.bytes.split();
+        (Some(packet), self.bytes)
     }
 }
 

@@ -62,7 +62,7 @@ impl Assoc {
             return Err((Wait::NoPath, None));
         }
         let fast = again && self.tx.fast;
-        if let Some(at) = path.flow.pacing.not_before(cx.now).filter(|_| !fast) {
+        if let Some(at) = path.flow.pacing.not_before(cx.now).filter(|_| !fast && path.flow.train == 0) {
             return Err((Wait::Pacing, Some(at)));
         }
         let ask = Ask {

@@ -8,18 +8,22 @@ use super::paths::{PathId, PathState};
 use super::pending::Pending;
 use super::state::State;
 use crate::base::{Cx, Instant};
+use crate::path::pacing::PACING_SHIFT;
 use bundle::Bundle;
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
+use lowwater_wire::sctp::HEADER_LEN;
 
-/// A packet on its way, without its common header.
-#[derive(Clone, Debug)]
+/// A packet on its way, or several of one length that go together; the last one may be shorter.
+#[derive(Debug)]
 pub struct Outgoing {
     /// Where to.
     pub path: PathId,
     /// Its verification tag.
     pub vtag: u32,
-    /// Its chunks.
-    pub chunks: Bytes,
+    /// Its chunks behind room for the common header.
+    pub bytes: BytesMut,
+    /// Length of the first one.
+    pub unit: usize,
     /// Credit that it holds; 0 for what nobody pays for.
     pub charge: u32,
     /// When it may leave.
@@ -28,6 +32,29 @@ pub struct Outgoing {
     pub fragment: bool,
     /// Routers may mark it instead of dropping it.
     pub ect: bool,
+}
+
+impl Outgoing {
+    /// Takes in the packet that comes next, whose common header is written, where both may go as one of `most` bytes; gives it back
+    /// where not.
+    ///
+    /// # Errors
+    /// The packet that was not taken.
+    #[allow(clippy::result_large_err, reason = "a packet moves by value")]
+    pub fn join(&mut self, next: Self, most: usize) -> Result<(), Self> {
+        let alike = self.path == next.path
+            && self.vtag == next.vtag
+            && (self.charge > 0, self.ect) == (next.charge > 0, next.ect);
+        let full = self.bytes.len().is_multiple_of(self.unit) && next.bytes.len() <= self.unit;
+        let fits = self.bytes.len() + next.bytes.len() <= most;
+        if !(alike && full && fits) || self.fragment || next.fragment {
+            return Err(next);
+        }
+        // They are neighbours in their page, so that this copies nothing.
+        self.bytes.unsplit(next.bytes);
+        self.charge += next.charge;
+        Ok(())
+    }
 }
 
 /// A packet that is being written.
@@ -57,12 +84,12 @@ impl Writing {
     }
 }
 
-/// The chunks that were written, if any were; the rest of the page goes back.
-fn finish(cx: &mut Cx<'_>, writing: Writing) -> Option<Bytes> {
-    let (chunks, rest) = writing.bundle.finish();
+/// The packet that was written, if anything was; the rest of the page goes back.
+fn finish(cx: &mut Cx<'_>, writing: Writing) -> Option<BytesMut> {
+    let (packet, rest) = writing.bundle.finish();
     cx.pool.restore(rest);
-    cx.count.sctp.out_sctp_packs += u64::from(!chunks.is_empty());
-    (!chunks.is_empty()).then_some(chunks)
+    cx.count.sctp.out_sctp_packs += u64::from(packet.is_some());
+    packet
 }
 
 /// What a packet costs beside its bytes, for the credit ledger.
@@ -75,7 +102,7 @@ impl Assoc {
         self.drop_abandoned(cx);
         let id = self.target(cx)?;
         let room = self.paths.get(id).pmdcs() as usize;
-        let mut writing = Writing::new(id, room, cx.pool.lend(room));
+        let mut writing = Writing::new(id, room, cx.pool.lend(HEADER_LEN + room));
         let vtag = if self.pending.has(Pending::INIT) { 0 } else { self.id.tags.1 };
         if self.write_control(cx, &mut writing) {
             self.write_data(cx, &mut writing);
@@ -83,8 +110,9 @@ impl Assoc {
         let fragment = writing.fragment || writing.bundle.len() > room;
         let ect = self.uses_ecn() && writing.data_bytes > 0;
         let (charge, depart_at) = self.on_packet_sent(cx, &writing);
-        let chunks = finish(cx, writing)?;
-        Some(Outgoing { path: id, vtag, chunks, charge, depart_at, fragment, ect })
+        let bytes = finish(cx, writing)?;
+        let unit = bytes.len();
+        Some(Outgoing { path: id, vtag, bytes, unit, charge, depart_at, fragment, ect })
     }
 
     /// The SACK that the packet just read makes due, by itself. Each such packet has its own, however many came at once: a sender
@@ -95,11 +123,11 @@ impl Assoc {
         }
         let path = self.sack_path();
         let room = self.paths.get(path).pmdcs() as usize;
-        let mut writing = Writing::new(path, room, cx.pool.lend(room));
+        let mut writing = Writing::new(path, room, cx.pool.lend(HEADER_LEN + room));
         self.write_sack(cx, &mut writing, false);
-        let chunks = finish(cx, writing)?;
-        let (vtag, depart_at) = (self.id.tags.1, cx.now);
-        Some(Outgoing { path, vtag, chunks, charge: 0, depart_at, fragment: false, ect: false })
+        let bytes = finish(cx, writing)?;
+        let (vtag, depart_at, unit) = (self.id.tags.1, cx.now, bytes.len());
+        Some(Outgoing { path, vtag, bytes, unit, charge: 0, depart_at, fragment: false, ect: false })
     }
 
     /// Timers, pacing and credit of a packet that leaves.
@@ -120,12 +148,29 @@ impl Assoc {
         }
         let charge = writing.bundle.len() as u32 + PACKET_OVERHEAD;
         self.credit.charge(charge);
+        // What may follow at once is what the rate passes on in a millisecond, as with TCP's super-packets.
+        let whole = u32::try_from(path.flow.pacing.rate() >> PACING_SHIFT).unwrap_or(u32::MAX);
+        let left = if path.flow.train == 0 { whole } else { path.flow.train };
+        path.flow.train = left.saturating_sub(charge);
         if self.tx.fast {
             self.tx.fast = false;
         } else if let Some(left) = &mut self.tx.burst {
             *left = left.saturating_sub(1);
         }
         (charge, depart_at)
+    }
+
+    /// The next packet may go together with the one before: [`Outgoing::join`].
+    #[must_use]
+    pub fn goes_on(&self, path: PathId) -> bool {
+        self.paths.get(path).flow.train > 0
+    }
+
+    /// The turn is over: the next packets ask the pacer again.
+    pub fn end_train(&mut self) {
+        for (_, path) in self.paths.iter_mut() {
+            path.flow.train = 0;
+        }
     }
 
     /// Where the next packet goes, by what is most urgent.

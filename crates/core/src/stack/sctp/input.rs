@@ -1,15 +1,18 @@
 //! An SCTP packet on its way up: checksum, then the listener's half of a handshake, an association, or out of the blue.
 use crate::base::{Carrier, DropWhy, SocketId, Tuple};
 use crate::ip::Ingress;
-use crate::packet::Csum;
+use crate::packet::{Csum, GsoKind};
 use crate::sctp::handshake::cookie::{Bad, Ticket};
 use crate::sctp::handshake::init::{Addresses, named_addresses};
 use crate::sctp::handshake::restart::{Action, action};
 use crate::sctp::{
-    Answer, Assoc, Inbound, Known, Local, SctpOptions, State, blue, new_addresses, on_cookie_echo, on_init,
+    Answer, Assoc, Inbound, Known, Local, Outgoing, SctpOptions, State, blue, new_addresses, on_cookie_echo,
+    on_init,
 };
 use crate::socket::{Holder, Socket, Turn};
 use crate::stack::Stack;
+use crate::stack::sctp::train::seal;
+use bytes::Bytes;
 use core::net::{IpAddr, SocketAddr};
 use lowwater_wire::sctp::{
     CHECKSUM_OFFSET, Checksum, Chunk, Chunks, HEADER_LEN, Init, SctpView, chunk_kind, fill_checksum,
@@ -24,20 +27,23 @@ pub(super) struct Arrived {
 }
 
 /// Where an SCTP packet begins in what IP delivered.
-struct Behind {
+pub(super) struct Behind {
     /// Bytes of the UDP header in front of it.
-    skip: usize,
+    pub(super) skip: usize,
     /// Its length.
-    len: usize,
+    pub(super) len: usize,
     /// The UDP port that it came from; 0 without UDP.
-    encap: u16,
+    pub(super) encap: u16,
     /// Somebody whom we trust has checked its CRC32c.
-    checked: bool,
+    pub(super) checked: bool,
 }
 
 impl Stack {
     /// SCTP over IP.
     pub(in crate::stack) fn sctp_ip_input(&mut self, ingress: &Ingress) {
+        if ingress.packet.offload.gso == GsoKind::Sctp {
+            return self.sctp_train(ingress);
+        }
         let checked = ingress.packet.offload.csum == Csum::Valid;
         self.sctp_input(ingress, &Behind { skip: 0, len: ingress.l4_len(), encap: 0, checked });
     }
@@ -49,17 +55,44 @@ impl Stack {
     }
 
     fn sctp_input(&mut self, ingress: &Ingress, behind: &Behind) {
-        self.env.count.sctp.in_sctp_packs += 1;
-        // Rule 1 of section 8.4: what is not for one host is nobody's. Port 0 cannot be answered.
-        if ingress.to_group || (behind.skip > 0 && behind.encap == 0) {
-            return self.sctp_discard(DropWhy::NotForUs);
-        }
         let l4 = ingress.l4().get(behind.skip..).unwrap_or_default();
-        let Ok(view) = SctpView::parse(&l4[..l4.len().min(behind.len)]) else {
-            return self.sctp_discard(DropWhy::Malformed);
-        };
         let mut chunks = ingress.payload(behind.skip + HEADER_LEN);
         chunks.truncate(behind.len.saturating_sub(HEADER_LEN));
+        if let Some(arrived) = self.sctp_arrived(ingress, behind, &l4[..l4.len().min(behind.len)], chunks) {
+            self.sctp_packet(&arrived);
+        }
+    }
+
+    /// A packet with its flow, if it is a good one. `l4` has its common header at least.
+    pub(super) fn sctp_arrived(
+        &mut self,
+        ingress: &Ingress,
+        behind: &Behind,
+        l4: &[u8],
+        chunks: Bytes,
+    ) -> Option<Arrived> {
+        self.env.count.sctp.in_sctp_packs += 1;
+        match self.sctp_check(ingress, behind, l4, chunks) {
+            Ok(arrived) => Some(arrived),
+            Err(why) => {
+                self.sctp_discard(why);
+                None
+            }
+        }
+    }
+
+    fn sctp_check(
+        &mut self,
+        ingress: &Ingress,
+        behind: &Behind,
+        l4: &[u8],
+        chunks: Bytes,
+    ) -> Result<Arrived, DropWhy> {
+        // Rule 1 of section 8.4: what is not for one host is nobody's. Port 0 cannot be answered.
+        if ingress.to_group || (behind.skip > 0 && behind.encap == 0) {
+            return Err(DropWhy::NotForUs);
+        }
+        let view = SctpView::parse(l4).map_err(|_| DropWhy::Malformed)?;
         let tuple = Tuple {
             local_ip: ingress.dst,
             remote_ip: ingress.src,
@@ -70,11 +103,11 @@ impl Stack {
         let omitted = carrier.detects_errors() && self.may_omit_crc(&tuple, &view, &chunks);
         if !behind.checked && !omitted && !checksum_ok(&view, &chunks) {
             self.env.count.sctp.checksum_errors += 1;
-            return self.sctp_discard(DropWhy::Checksum);
+            return Err(DropWhy::Checksum);
         }
         let (ce, vtag, encap) = (ingress.ecn() == 3, view.vtag(), behind.encap);
         let inbound = Inbound { from: ingress.src, to: ingress.dst, vtag, chunks, ce, encap };
-        self.sctp_packet(&Arrived { tuple, inbound, carrier });
+        Ok(Arrived { tuple, inbound, carrier })
     }
 
     /// The packet has no CRC32c and is of an association that has offered to do without. INIT, COOKIE ECHO and packets out of the blue
@@ -90,7 +123,7 @@ impl Stack {
         self.env.count.dropped(why);
     }
 
-    fn sctp_packet(&mut self, arrived: &Arrived) {
+    pub(super) fn sctp_packet(&mut self, arrived: &Arrived) {
         let flow = self.sctp_flow(arrived.tuple.local(), arrived.tuple.remote());
         let chunks = arrived.inbound.chunks.clone();
         let mut all = Chunks::new(&chunks);
@@ -123,14 +156,27 @@ impl Stack {
         if opening && kinds.any(|kind| kind == chunk_kind::SHUTDOWN_ACK) {
             return self.sctp_blue(arrived);
         }
-        let mut cx = self.env.cx(self.now, Some(id));
-        if let Err(why) = sctp.assoc.input(&mut cx, &arrived.inbound) {
-            return self.sctp_discard(why);
-        }
-        if let Some(out) = sctp.assoc.output_sack(&mut cx) {
+        if let Some(out) = self.sctp_assoc_input(id, arrived) {
             self.send_sctp(id, out);
         }
         self.settle_sctp(id, Turn::INPUT);
+    }
+
+    /// Hands it the packet; the SACK that is due by that.
+    pub(super) fn sctp_assoc_input(&mut self, id: SocketId, arrived: &Arrived) -> Option<Outgoing> {
+        let Socket::Sctp(sctp) = &mut self.sockets.get_mut(id)?.socket else { return None };
+        let mut cx = self.env.cx(self.now, Some(id));
+        match sctp.assoc.input(&mut cx, &arrived.inbound) {
+            Ok(()) => {
+                let mut out = sctp.assoc.output_sack(&mut cx)?;
+                seal(&sctp.assoc, &mut out);
+                Some(out)
+            }
+            Err(why) => {
+                self.sctp_discard(why);
+                None
+            }
+        }
     }
 
     /// No association has this packet (section 8.4).

@@ -4,6 +4,7 @@ mod encap;
 mod input;
 mod lifecycle;
 mod output;
+mod train;
 
 pub(super) use demux::SctpDemux;
 

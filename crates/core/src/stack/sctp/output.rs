@@ -8,6 +8,7 @@ use crate::sctp::{Assoc, Outgoing, PathId};
 use crate::socket::{Path, Socket, Turn};
 use crate::stack::Stack;
 use crate::stack::queue::Origin;
+use crate::stack::sctp::train::sealed_packet;
 use bytes::Bytes;
 use core::net::{IpAddr, SocketAddr};
 use lowwater_wire::protocol;
@@ -19,20 +20,21 @@ const ECT0: u8 = 2;
 impl Stack {
     pub(in crate::stack) fn sctp_turn(&mut self, id: SocketId, budget: usize) -> usize {
         self.sctp_refresh(id);
-        for sent in 0..budget {
-            let Some(entry) = self.sockets.get_mut(id) else { return sent };
-            let Socket::Sctp(sctp) = &mut entry.socket else { return sent };
-            let Some(out) = sctp.assoc.output(&mut self.env.cx(self.now, Some(id))) else {
-                self.settle_sctp(id, Turn::NONE);
-                return sent;
-            };
-            if self.env.sysctl.sctp_hb_eager {
-                self.sctp_rearm(id);
+        let (mut next, mut sent) = (None, 0);
+        while sent < budget {
+            let Some(mut out) = next.take().or_else(|| self.sctp_next(id)) else { break };
+            sent += 1;
+            // With the last packet of a turn nothing goes, lest there be one more.
+            if sent < budget {
+                next = self.sctp_gather(id, &mut out);
             }
             self.send_sctp(id, out);
         }
-        self.settle_sctp(id, Turn::AGAIN);
-        budget
+        if let Some(Socket::Sctp(sctp)) = self.sockets.get_mut(id).map(|e| &mut e.socket) {
+            sctp.assoc.end_train();
+        }
+        self.settle_sctp(id, if sent < budget { Turn::NONE } else { Turn::AGAIN });
+        sent
     }
 
     /// The way to an address of a peer, from one of the bound addresses, if any are.
@@ -128,9 +130,9 @@ impl Stack {
     pub(super) fn send_sctp(&mut self, id: SocketId, out: Outgoing) {
         let owner = (out.charge > 0).then_some(Owner { flow: FlowId(id), charge: out.charge });
         let Some(Socket::Sctp(sctp)) = self.sockets.get_mut(id).map(|e| &mut e.socket) else { return };
-        let (ports, options) = (sctp.assoc.ports(), sctp.assoc.options());
-        let (tos, ttl) = (options.tos, options.ttl);
-        let (omits_crc, whole) = (sctp.assoc.omits_crc(&out.chunks), !sctp.assoc.carrier().has_addresses());
+        let options = sctp.assoc.options();
+        let (tos, ttl) = (options.tos | if out.ect { ECT0 } else { 0 }, options.ttl);
+        let whole = !sctp.assoc.carrier().has_addresses();
         let (remote, encap) = {
             let path = sctp.assoc.paths().get(out.path);
             (path.remote, path.encap())
@@ -143,15 +145,16 @@ impl Stack {
             }
             return;
         };
-        let (dst, ident, label) = (route.dst, route.ids.take(1), route.ids.flow_label);
-        let header = SctpRepr { src_port: ports.0, dst_port: ports.1, vtag: out.vtag };
-        let mut packet = sctp_packet(&header, out.chunks, !omits_crc);
-        (packet.owner, packet.at) = (owner, out.depart_at.max(self.now));
+        let count = out.bytes.len().div_ceil(out.unit.max(1)) as u16;
+        let (dst, ident, label) = (route.dst, route.ids.take(count), route.ids.flow_label);
+        let dont_fragment = whole || !out.fragment && self.env.sysctl.ip_no_pmtu_disc == 0;
+        let at = out.depart_at.max(self.now);
+        let mut packet = sealed_packet(out, owner, at);
         let protocol = self.sctp_encapsulate(&mut packet, (dst.src, remote), encap);
         let params = OutputParams {
-            tos: tos | if out.ect { ECT0 } else { 0 },
+            tos,
             ttl: if ttl == 0 { self.default_ttl() } else { ttl },
-            dont_fragment: whole || !out.fragment && self.env.sysctl.ip_no_pmtu_disc == 0,
+            dont_fragment,
             ident: Some(ident),
             flow_label: label,
             ..OutputParams::new(dst.src, remote, protocol)

@@ -7,7 +7,7 @@ use lowwater_core::packet::{Owner, Packet};
 use lowwater_core::qdisc::Any;
 use lowwater_core::stack::{Config, Stack};
 use lowwater_wire::protocol;
-use lowwater_wire::sctp::{Chunks, chunk_kind};
+use lowwater_wire::sctp::{Chunks, HEADER_LEN, chunk_kind};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -186,8 +186,12 @@ impl Net {
     }
 }
 
-/// There is a HEARTBEAT in this packet. Packets of a stack have their headers apart from their chunks.
+/// There is a HEARTBEAT in this packet. One that goes alone has its headers apart from its chunks; several that go as one have not.
 fn asks(packet: &Packet) -> bool {
-    packet.head.as_slice().get(PROTOCOL_OFFSET) == Some(&protocol::SCTP)
-        && Chunks::new(&packet.payload).flatten().any(|chunk| chunk.kind() == chunk_kind::HEARTBEAT)
+    let asks = |chunks| Chunks::new(chunks).flatten().any(|chunk| chunk.kind() == chunk_kind::HEARTBEAT);
+    let sctp = packet.head.as_slice().get(PROTOCOL_OFFSET) == Some(&protocol::SCTP);
+    sctp && match usize::from(packet.offload.gso_size) {
+        0 => asks(&packet.payload),
+        size => packet.payload.chunks(size).any(|packet| asks(&packet[HEADER_LEN..])),
+    }
 }
