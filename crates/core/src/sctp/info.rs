@@ -1,5 +1,6 @@
 //! Snapshots of an association for people and tools (SCTP_STATUS, SCTP_GET_PEER_ADDR_INFO, `ss`).
 use super::assoc::Assoc;
+use super::options::PathOptions;
 use super::paths::{PathId, PathState};
 use super::state::State;
 use crate::base::Wait;
@@ -33,6 +34,8 @@ pub struct PathInfo {
     pub rto: Duration,
     /// Path MTU in bytes of an IP packet.
     pub mtu: u16,
+    /// Its bounds and its heartbeats.
+    pub options: PathOptions,
     /// UDP port of the peer; 0 for packets without UDP.
     pub encap_port: u16,
     /// Errors in a row.
@@ -105,6 +108,7 @@ impl Assoc {
             srtt: path.rto.srtt(),
             rto: path.rto.get(),
             mtu: path.mtu(),
+            options: path.options,
             encap_port: path.encap(),
             errors: path.errors,
             pacing_rate: path.flow.pacing.rate(),

@@ -64,10 +64,11 @@ impl Host {
 
     /// SCTP_SOCKOPT_BINDX_ADD: addresses one behind the other. Removing one is not there, nor adding one to what is in use.
     pub(super) fn sctp_bindx(&mut self, fd: Fd, bytes: &[u8]) -> Result<(), Errno> {
+        let addrs = addresses(bytes)?;
         if self.files.sock(fd)?.kind != Kind::Fresh {
             return Err(Errno::EOPNOTSUPP);
         }
-        for addr in addresses(bytes)? {
+        for addr in addrs {
             self.sctp_add(fd, addr)?;
         }
         Ok(())
@@ -201,10 +202,14 @@ impl Host {
         if let Some(id) = p.assoc {
             return self.sctp_connected(fd, id, Errno::EINPROGRESS, p);
         }
-        let remotes = addresses(bytes)?;
-        if matches!(self.files.sock(fd)?.kind, Kind::Conn(_)) {
+        if bytes.is_empty() {
+            return Err(Errno::EINVAL);
+        }
+        // One that listens, or has an association, is told so before anybody looks at the addresses.
+        if self.files.sock(fd)?.kind != Kind::Fresh && !self.sctp(fd)?.many {
             return Err(Errno::EISCONN);
         }
+        let remotes = addresses(bytes)?;
         let id = self.sctp_open(fd, &remotes)?;
         self.sctp_connected(fd, id, Errno::EINPROGRESS, p)
     }

@@ -4,6 +4,7 @@ pub mod layout;
 mod life;
 mod recv;
 mod send;
+mod sizes;
 mod sockopt;
 
 use crate::abi::{EPOLLERR, EPOLLOUT, EPOLLWRNORM, SOCK_SEQPACKET, SOCK_STREAM, SOL_SCTP};

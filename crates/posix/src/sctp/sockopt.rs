@@ -1,11 +1,13 @@
 //! Options of the level SOL_SCTP (RFC 6458 section 8; `sctp_setsockopt`, `sctp_getsockopt`).
-use super::layout::{Layout, SOCKADDR_STORAGE, layout, sockaddr_bytes};
+use super::layout::{Layout, SOCKADDR_STORAGE, layout, sockaddr, sockaddr_bytes};
 use super::life::shared;
+use super::sizes::{may_get, may_set};
 use crate::abi::*;
 use crate::block::Progress;
 use crate::call::{Fd, Optval, Reply};
 use crate::calls::Answer;
 use crate::errno::Errno;
+use crate::files::Kind;
 use crate::host::Host;
 use bytes::Bytes;
 use core::net::{IpAddr, SocketAddr};
@@ -125,15 +127,23 @@ impl Host {
             Optval::Bad(len) if *len < 0 => return Err(Errno::EINVAL),
             Optval::Bad(_) => return Err(Errno::EFAULT),
         };
+        may_set(name, bytes.len())?;
         match name {
             SCTP_SOCKOPT_BINDX_ADD => self.sctp_bindx(fd, &bytes)?,
+            SCTP_SOCKOPT_BINDX_REM if sockaddr(&bytes).is_none() => return Err(Errno::EINVAL),
             SCTP_SOCKOPT_BINDX_REM => return Err(Errno::EOPNOTSUPP),
             SCTP_SOCKOPT_CONNECTX | SCTP_SOCKOPT_CONNECTX_OLD => return self.sctp_connectx(fd, &bytes, p),
             SCTP_RTOINFO => self.set_rto(fd, &Arg::new("sctp_rtoinfo", &bytes)?)?,
             SCTP_ASSOCINFO => self.set_assoc(fd, &Arg::new("sctp_assocparams", &bytes)?)?,
             SCTP_INITMSG => self.set_init(fd, &Arg::new("sctp_initmsg", &bytes)?)?,
             SCTP_PEER_ADDR_PARAMS => self.set_peer(fd, &bytes)?,
-            SCTP_PEER_ADDR_THLDS => self.set_thresholds(fd, &Arg::new("sctp_paddrthlds", &bytes)?)?,
+            SCTP_REMOTE_UDP_ENCAPS_PORT => self.set_encap(fd, &Arg::new("sctp_udpencaps", &bytes)?)?,
+            SCTP_AUTOCLOSE if self.sctp(fd)?.many && bytes.len() != 4 => return Err(Errno::EINVAL),
+            SCTP_REUSE_PORT if self.sctp(fd)?.many => return Err(Errno::EOPNOTSUPP),
+            SCTP_REUSE_PORT if self.sctp_has_port(fd)? => return Err(Errno::EFAULT),
+            SCTP_PEER_ADDR_THLDS | SCTP_PEER_ADDR_THLDS_V2 => {
+                self.set_thresholds(fd, &Arg::new("sctp_paddrthlds", &bytes)?)?;
+            }
             SCTP_PRIMARY_ADDR => {
                 let arg = Arg::new("sctp_prim", &bytes)?;
                 let id = self.sctp_named(fd, arg.n("ssp_assoc_id"))?;
@@ -163,6 +173,11 @@ impl Host {
             _ => self.set_number(fd, name, &bytes)?,
         }
         Ok(Some(Reply::ok(0)))
+    }
+
+    /// It was bound, by a call or because it was used.
+    fn sctp_has_port(&self, fd: Fd) -> Result<bool, Errno> {
+        Ok(self.files.sock(fd)?.kind != Kind::Fresh || !self.sctp(fd)?.bound.is_empty())
     }
 
     /// Options that are one number, some behind the identifier of an association.
@@ -279,7 +294,7 @@ impl Host {
         };
         if let Some(remote) = arg.address("spp_address") {
             let id = self.sctp_named(fd, arg.n("spp_assoc_id"))?;
-            let mut path = self.stack.sctp_options(id)?.path;
+            let mut path = self.path_of(id, remote)?.options;
             change(&mut path);
             self.stack.sctp_set_path(self.now, id, remote, path)?;
             if flags & SPP_HB_DEMAND != 0 {
@@ -305,12 +320,81 @@ impl Host {
         match arg.address("spt_address") {
             Some(remote) => {
                 let id = self.sctp_named(fd, arg.n("spt_assoc_id"))?;
-                let mut path = self.stack.sctp_options(id)?.path;
+                let mut path = self.path_of(id, remote)?.options;
                 change(&mut path);
                 Ok(self.stack.sctp_set_path(self.now, id, remote, path)?)
             }
             None => self.sctp_change(fd, |o| change(&mut o.path)),
         }
+    }
+
+    /// What is known of the path to this address.
+    fn path_of(&self, id: SocketId, remote: IpAddr) -> Result<PathInfo, Errno> {
+        let paths = self.stack.sctp_info(id)?.paths;
+        paths.into_iter().find(|path| path.remote == remote).ok_or(Errno::EINVAL)
+    }
+
+    /// SCTP_REMOTE_UDP_ENCAPS_PORT: of one path, or of all and those to come.
+    fn set_encap(&mut self, fd: Fd, arg: &Arg<'_>) -> Result<(), Errno> {
+        let port = (arg.n("sue_port") as u16).swap_bytes();
+        if let Some(remote) = arg.address("sue_address") {
+            let id = self.sctp_named(fd, arg.n("sue_assoc_id"))?;
+            return Ok(self.stack.sctp_set_encap_port(self.now, id, Some(remote), port)?);
+        }
+        self.sctp_change(fd, |o| o.encap_port = port)?;
+        for id in self.assocs_of(fd) {
+            self.stack.sctp_set_encap_port(self.now, id, None, port)?;
+        }
+        Ok(())
+    }
+
+    fn get_encap(&mut self, fd: Fd, given: &[u8]) -> Result<Vec<u8>, Errno> {
+        let arg = Arg::new("sctp_udpencaps", given)?;
+        let port = match arg.address("sue_address") {
+            Some(remote) => {
+                let id = self.sctp_named(fd, arg.n("sue_assoc_id"))?;
+                self.path_of(id, remote)?.encap_port
+            }
+            None => self.sctp_live(fd)?.encap_port,
+        };
+        let mut bytes = given[..arg.of.size].to_vec();
+        arg.of.put(&mut bytes, "sue_port", port.swap_bytes().into());
+        Ok(bytes)
+    }
+
+    /// SCTP_PEER_ADDR_THLDS: of one path, or of those to come. A third threshold, which is never reached, is the second form's.
+    fn get_thresholds(&mut self, fd: Fd, given: &[u8]) -> Result<Vec<u8>, Errno> {
+        let arg = Arg::new("sctp_paddrthlds", given)?;
+        let path = match arg.address("spt_address") {
+            Some(remote) => {
+                let id = self.sctp_named(fd, arg.n("spt_assoc_id"))?;
+                self.path_of(id, remote)?.options
+            }
+            None => self.sctp_live(fd)?.path,
+        };
+        let mut bytes = given[..arg.of.size].to_vec();
+        arg.of.put(&mut bytes, "spt_pathmaxrxt", path.max_retrans.into());
+        arg.of.put(&mut bytes, "spt_pathpfthld", path.pf_retrans.into());
+        bytes[140..142].copy_from_slice(&u16::MAX.to_le_bytes());
+        Ok(bytes)
+    }
+
+    /// SCTP_EVENT: one kind.
+    fn get_event(&mut self, fd: Fd, given: &[u8]) -> Result<Vec<u8>, Errno> {
+        let arg = Arg::new("sctp_event", given)?;
+        let kind = arg.n("se_type") as i32;
+        if !(SCTP_DATA_IO_EVENT..=SCTP_SEND_FAILED_EVENT).contains(&kind) {
+            return Err(Errno::EINVAL);
+        }
+        let events = self.sctp_live(fd)?.events;
+        let field =
+            SUBSCRIBE.iter().find(|(_, ty)| *ty == kind).map_or("sctp_data_io_event", |(field, _)| field);
+        let all = self.get_events(fd, events)?;
+        let on = layout("sctp_event_subscribe").is_some_and(|of| of.number(&all, field) != 0);
+        let known = kind == SCTP_DATA_IO_EVENT || SUBSCRIBE.iter().any(|(_, ty)| *ty == kind);
+        let mut bytes = given[..arg.of.size].to_vec();
+        arg.of.put(&mut bytes, "se_on", (on && known).into());
+        Ok(bytes)
     }
 
     /// SCTP_DELAYED_SACK: a structure, or in the old form the delay alone.
@@ -384,7 +468,23 @@ impl Host {
         if name == SCTP_SOCKOPT_PEELOFF {
             return self.sctp_peeloff(fd, int(given)? as u32);
         }
+        may_get(name, given.len())?;
         let bytes = match name {
+            SCTP_REMOTE_UDP_ENCAPS_PORT => self.get_encap(fd, given)?,
+            SCTP_PEER_ADDR_THLDS | SCTP_PEER_ADDR_THLDS_V2 => self.get_thresholds(fd, given)?,
+            SCTP_EVENT => self.get_event(fd, given)?,
+            // What is told of it, and of the bursts below, has the form that fits.
+            SCTP_MAXSEG if given.len() < 8 => {
+                let most = self.sctp_live(fd)?.maxseg;
+                u32::from(most).to_le_bytes().to_vec()
+            }
+            SCTP_MAX_BURST => {
+                let most = self.sctp_live(fd)?.max_burst.to_le_bytes();
+                let mut bytes = if given.len() < 8 { most.to_vec() } else { [[0; 4], most].concat() };
+                // The length stays as it was asked for.
+                bytes.extend(given.get(8..).unwrap_or_default());
+                bytes
+            }
             SCTP_STATUS => self.get_status(fd, &Arg::new("sctp_status", given)?)?,
             SCTP_GET_PEER_ADDR_INFO => {
                 let arg = Arg::new("sctp_paddrinfo", given)?;
@@ -396,17 +496,22 @@ impl Host {
             }
             SCTP_PEER_ADDR_PARAMS => self.get_peer(fd, given)?,
             SCTP_GET_PEER_ADDRS | SCTP_GET_LOCAL_ADDRS => self.get_addrs(fd, name, given)?,
-            _ => self.get_options(fd, name)?,
+            // Who has no association is told so first.
+            SCTP_PEER_AUTH_CHUNKS => {
+                self.sctp_named(fd, 0)?;
+                return Err(Errno::EACCES);
+            }
+            _ => self.get_options(fd, name, given.len())?,
         };
         let len = bytes.len().min(given.len());
         Ok(Reply { value: Bytes::from(bytes).slice(..len), ..Reply::ok(0) })
     }
 
     /// Options that an association has or a socket hands on.
-    fn get_options(&mut self, fd: Fd, name: i32) -> Result<Vec<u8>, Errno> {
+    fn get_options(&mut self, fd: Fd, name: i32, room: usize) -> Result<Vec<u8>, Errno> {
         let o = self.sctp_live(fd)?;
         let sctp = self.sctp(fd)?;
-        let (wants, defaults) = (sctp.wants, sctp.defaults);
+        let wants = sctp.wants;
         let number = |n: u32| n.to_le_bytes().to_vec();
         let flag = |on: bool| number(on.into());
         let value = |n: u32| told("sctp_assoc_value", &[("assoc_value", n.into())]);
@@ -423,12 +528,15 @@ impl Host {
                     ("sinit_num_ostreams", o.num_ostreams.into()),
                     ("sinit_max_instreams", o.max_instreams.into()),
                     ("sinit_max_attempts", o.max_init_retransmits.into()),
-                    ("sinit_max_init_timeo", o.max_init_timeo_ms.into()),
+                    ("sinit_max_init_timeo", or_keep(o.max_init_timeo_ms, o.rto.max_ms).into()),
                 ];
                 told("sctp_initmsg", &numbers)
             }
             SCTP_NODELAY => flag(o.nodelay),
             SCTP_DISABLE_FRAGMENTS => flag(o.disable_fragments),
+            SCTP_AUTOCLOSE | SCTP_GET_ASSOC_NUMBER | SCTP_GET_ASSOC_ID_LIST if sctp.many && room < 4 => {
+                return Err(Errno::EINVAL);
+            }
             SCTP_AUTOCLOSE if sctp.many => number(o.autoclose_secs),
             SCTP_AUTOCLOSE => return Err(Errno::EOPNOTSUPP),
             SCTP_MAXSEG => value(o.maxseg.into()),
@@ -445,17 +553,29 @@ impl Host {
             }
             SCTP_EVENTS => self.get_events(fd, o.events)?,
             SCTP_PRIMARY_ADDR => self.get_primary(fd)?,
-            SCTP_GET_ASSOC_NUMBER => number(self.assocs_of(fd).len() as u32),
-            SCTP_DEFAULT_SNDINFO => {
-                let ppid = u64::from(defaults.ppid.to_be());
-                let numbers = [
-                    ("snd_sid", defaults.stream.into()),
-                    ("snd_ppid", ppid),
-                    ("snd_context", defaults.context.into()),
-                ];
-                told("sctp_sndinfo", &numbers)
+            SCTP_GET_ASSOC_NUMBER | SCTP_GET_ASSOC_ID_LIST if !sctp.many => return Err(Errno::EOPNOTSUPP),
+            SCTP_GET_ASSOC_ID_LIST => {
+                let ids = self.assocs_of(fd);
+                let mut bytes = number(ids.len() as u32);
+                bytes.extend(ids.into_iter().flat_map(|id| self.assoc_ids.of(id).to_le_bytes()));
+                bytes
             }
+            SCTP_GET_ASSOC_NUMBER => number(self.assocs_of(fd).len() as u32),
+            SCTP_DEFAULT_SEND_PARAM | SCTP_DEFAULT_SNDINFO => self.get_defaults(fd, name)?,
             _ => return Err(Errno::ENOPROTOOPT),
+        })
+    }
+
+    /// What messages carry whose sender says nothing.
+    fn get_defaults(&self, fd: Fd, name: i32) -> Result<Vec<u8>, Errno> {
+        let defaults = self.sctp(fd)?.defaults;
+        let (sid, context) = (u64::from(defaults.stream), u64::from(defaults.context));
+        let ppid = u64::from(defaults.ppid.to_be());
+        Ok(if name == SCTP_DEFAULT_SNDINFO {
+            told("sctp_sndinfo", &[("snd_sid", sid), ("snd_ppid", ppid), ("snd_context", context)])
+        } else {
+            let numbers = [("sinfo_stream", sid), ("sinfo_ppid", ppid), ("sinfo_context", context)];
+            told("sctp_sndrcvinfo", &numbers)
         })
     }
 
@@ -498,19 +618,16 @@ impl Host {
 
     fn get_peer(&mut self, fd: Fd, given: &[u8]) -> Result<Vec<u8>, Errno> {
         let of = layout("sctp_paddrparams").ok_or(Errno::EINVAL)?;
-        if given.len() != of.size && given.len() != PADDRPARAMS_OLD {
-            return Err(Errno::EINVAL);
-        }
-        let mut bytes = given.to_vec();
+        let most = if given.len() < of.size { PADDRPARAMS_OLD } else { of.size };
+        let mut bytes = given[..most].to_vec();
         bytes.resize(of.size, 0);
         let arg = Arg { of, bytes: &bytes.clone() };
-        let o = self.sctp_live(fd)?;
+        let mut o = self.sctp_live(fd)?;
         let mut mtu = 0;
         if let Some(remote) = arg.address("spp_address") {
             let id = self.sctp_named(fd, arg.n("spp_assoc_id"))?;
-            let info = self.stack.sctp_info(id)?;
-            let path = info.paths.iter().find(|path| path.remote == remote).ok_or(Errno::EINVAL)?;
-            mtu = path.mtu;
+            let path = self.path_of(id, remote)?;
+            (mtu, o.path) = (path.mtu, path.options);
         }
         let heartbeats = if o.path.hb_enable { SPP_HB_ENABLE } else { SPP_HB_DISABLE };
         let delay = if o.sack_delay_ms == 0 { SPP_SACKDELAY_DISABLE } else { SPP_SACKDELAY_ENABLE };
@@ -524,6 +641,7 @@ impl Host {
         for (field, number) in numbers {
             of.put(&mut bytes, field, number);
         }
+        bytes.truncate(most);
         Ok(bytes)
     }
 

@@ -3,6 +3,7 @@
 #![cfg(target_os = "linux")]
 mod capture;
 mod host;
+mod options;
 mod paths;
 mod peer;
 mod restart;
