@@ -15,6 +15,7 @@ Examples:
   sudo lowwater sctp-send --tun lwb --addr 10.9.2.2/24 --addr 10.9.3.2/24 10.9.1.2:9 10.9.4.2:9
 
 Several addresses of the peer are those of one association, as are all --addr of the stack: each pair is a path.
+Over UDP: --set sctp.udp_port=9899 on both sides, and --set sctp.encap_port=9899 here.
 --hash prints the sum of the SHA-256 of all messages, each with its stream, and unless --unordered with its number there.
 Ctrl-C stops sending and closes in good order; a second one aborts. Exit code 130 then.";
 

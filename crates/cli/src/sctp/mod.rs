@@ -166,7 +166,13 @@ fn why_not(names: &str, e: &io::Error) -> String {
 
 /// Sends everything, reads what comes back, and closes.
 async fn exchange(args: &SctpSend, assoc: &SctpAssociation, stop: &Notify) -> Result<Outcome, Failure> {
-    let broken = |doing: &str, e: &io::Error| Failure::other(format!("{}: {doing}: {e}", names(&args.peers)));
+    let broken = |doing: &str, e: &io::Error| {
+        let what = match e.kind() {
+            ErrorKind::BrokenPipe => "the peer has closed the association".to_owned(),
+            _ => e.to_string(),
+        };
+        Failure::other(format!("{}: {doing}: {what}", names(&args.peers)))
+    };
     let hashed = args.hash || args.echo;
     let (mut load, back) = (Load::new(args.messages, hashed), Back::new(hashed));
     let bar = bar(args);

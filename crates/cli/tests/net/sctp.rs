@@ -94,6 +94,28 @@ fn what_the_echo_sends_back_is_what_was_sent_and_the_captures_are_well_formed() 
 }
 
 #[test]
+fn settings_carry_it_over_udp() {
+    if !can_run(&["tshark"]) {
+        return;
+    }
+    in_namespace(|| {
+        let dir = Dir::new();
+        let file = dir.join("client.pcapng");
+        let name = file.display().to_string();
+        let served = server(&["--set", "sctp.udp_port=9899"]);
+        let over_udp = ["--set", "sctp.udp_port=9899", "--set", "sctp.encap_port=9899"];
+        let args = [&over_udp[..], &["--echo", "--pcap", &name]].concat();
+        let sent = said(run(&mut client(&args, &peers(7)[..1]), LIMIT));
+        assert_eq!((&sent["back_messages"], &sent["hash"]), (&1_000.into(), &sent["back_hash"]));
+        served.stop(Signal::INT);
+        let of_first = "(ip.addr == 10.9.0.2 || ip.addr == 10.9.4.2) && sctp";
+        assert!(frames(&file, &format!("{of_first} && udp.port == 9899")) > 1_000);
+        assert_eq!(frames(&file, &format!("{of_first} && !udp")), 0);
+        assert_eq!(frames(&file, BAD), 0);
+    });
+}
+
+#[test]
 fn a_transfer_for_a_time_shows_in_ss_and_ends_in_good_order_at_ctrl_c() {
     if !can_run(&[]) {
         return;

@@ -119,7 +119,7 @@ impl SctpSocket {
     }
 
     /// Queues a message for the peer at this address and opens the association if there is none: the message goes with the
-    /// handshake. Its name.
+    /// handshake. Its name. An association that was opened stays when the future is dropped.
     ///
     /// # Errors
     /// Those of [`SctpAssociation::send`], [`io::ErrorKind::NetworkUnreachable`].
