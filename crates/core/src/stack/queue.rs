@@ -151,7 +151,7 @@ fn tcp_range(packet: &Packet, link_len: usize) -> Option<(Seq, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::Instant;
+    use crate::base::{Instant, SocketId};
     use crate::packet::{Head, Offload};
     use bytes::Bytes;
     use core::net::Ipv4Addr;
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn what_is_refused_beside_a_segment_is_not_the_segment() {
-        let mut names = slotmap::SlotMap::<crate::base::SocketId, ()>::with_key();
+        let mut names = slotmap::SlotMap::<SocketId, ()>::with_key();
         let mut owner = || Some(Owner { flow: FlowId(names.insert(())), charge: 900 });
         let segment = |owner| Packet { owner, ..segment(protocol::TCP, false, 0) };
         let (ours, other) = (owner(), owner());
