@@ -252,6 +252,7 @@ impl Assoc {
     /// Starts the heartbeats of all paths. Those that are not confirmed are asked now, HB.Max.Burst of them in a round-trip time
     /// (section 5.4): an INIT may name as many strangers as it likes.
     pub(super) fn begin_heartbeats(&mut self, cx: &mut Cx<'_>) {
+        self.begin_probing(cx);
         let rtt = self.paths.get(self.paths.active()).rto.round_trip();
         let mut asked = 0;
         for (_, path) in self.paths.iter_mut() {
@@ -311,6 +312,7 @@ impl Assoc {
         self.opening = None;
         for (_, path) in self.paths.iter_mut() {
             path.hb.stop();
+            path.room.plpmtud = None;
             path.t3 = Instant::FAR_FUTURE;
             path.cwnd.flight = 0;
         }

@@ -288,9 +288,16 @@ impl Assoc {
         let path = self.paths.get_mut(id);
         let Some(local) = path.local.filter(|_| mtu < path.mtu()) else { return false };
         path.set_route(local, mtu);
-        let most = path.pmdcs() as usize - DATA_HEADER_LEN;
-        self.lose_larger(id, most);
+        let mtu = path.mtu();
+        self.narrow(id, mtu);
         true
+    }
+
+    /// Packets to this path are `mtu` bytes long at the most from now on.
+    pub(super) fn narrow(&mut self, id: PathId, mtu: u16) {
+        let path = self.paths.get(id);
+        let overhead = usize::from(path.mtu()) - path.pmdcs() as usize + DATA_HEADER_LEN;
+        self.lose_larger(id, usize::from(mtu).saturating_sub(overhead));
     }
 
     /// What was sent to this path in chunks that do not fit it any more never arrives: it goes again at once, in fragments of IP,

@@ -20,6 +20,7 @@ pub mod outstanding;
 mod partial_reliability;
 pub mod paths;
 mod pending;
+mod plpmtud;
 mod receiver;
 mod recovery;
 pub mod rto;

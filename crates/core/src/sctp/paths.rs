@@ -5,6 +5,7 @@ use super::congestion::Cwnd;
 use super::heartbeat::{Cadence, Heartbeat};
 use super::notification::PathChange;
 use super::options::{PathOptions, SctpOptions};
+use super::plpmtud::Plpmtud;
 use super::rto::Rto;
 use super::tsn::Tsn;
 use crate::base::limits::SCTP_PATHS_MAX;
@@ -53,7 +54,7 @@ pub struct Path {
     /// Errors in a row.
     pub errors: u16,
     /// How large a packet may be, and what of it is not chunks.
-    room: Room,
+    pub(super) room: Room,
     /// Bounds and interval.
     pub options: PathOptions,
     /// Round-trip time and timeout.
@@ -82,17 +83,19 @@ pub struct PathFlow {
 }
 
 /// What packets of a path have room for.
-#[derive(Clone, Copy, Debug)]
-struct Room {
+#[derive(Debug)]
+pub(super) struct Room {
     /// Path MTU in bytes of an IP packet.
     mtu: u16,
     /// UDP port of the peer; 0 for packets without UDP (RFC 6951).
     encap: u16,
+    /// The search for the path MTU, where it is probed.
+    pub(super) plpmtud: Option<Box<Plpmtud>>,
 }
 
 impl Room {
     /// Bytes of chunks that fit one packet (RFC 9260's PMDCS).
-    const fn pmdcs(self, remote: IpAddr) -> u32 {
+    const fn pmdcs(&self, remote: IpAddr) -> u32 {
         let udp = if self.encap == 0 { 0 } else { UDP_HEADER_LEN };
         let ip = if remote.is_ipv6() { 40 } else { 20 };
         self.mtu as u32 - (HEADER_LEN + udp + ip) as u32
@@ -111,17 +114,17 @@ impl Path {
         if options.pacing {
             pacing.need();
         }
-        let room = Room { mtu: MTU_UNKNOWN, encap: options.encap_port };
+        let room = Room { mtu: MTU_UNKNOWN, encap: options.encap_port, plpmtud: None };
         Self {
             remote,
             local: None,
             state,
             errors: 0,
-            room,
             options: options.path,
             rto: Rto::new(&options.rto),
             timed: None,
             cwnd: Cwnd::new(room.pmdcs(remote), remote.is_ipv6()),
+            room,
             t3: Instant::FAR_FUTURE,
             hb: Heartbeat::new(),
             flow: PathFlow { pacing, train: 0, acked: Acked::default() },
@@ -173,6 +176,8 @@ impl Path {
     /// The route's MTU is `mtu`, our address `local`.
     pub fn set_route(&mut self, local: IpAddr, mtu: u16) {
         self.local = Some(local);
+        let route = mtu.max(MTU_MIN);
+        let mtu = self.room.plpmtud.as_mut().map_or(route, |plpmtud| plpmtud.on_route(route));
         let (mtu, fresh) = (mtu.max(MTU_MIN), self.cwnd.last_data == Instant::ZERO);
         if mtu != self.room.mtu {
             self.room.mtu = mtu;

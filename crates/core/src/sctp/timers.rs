@@ -70,6 +70,9 @@ impl Assoc {
         let mut next = self.timers.min().min(self.rx.ack.deadline()).min(self.tx.queue.next_expiry());
         for (_, path) in self.paths.iter() {
             next = next.min(path.t3).min(path.hb.deadline());
+            if let Some(plpmtud) = &path.room.plpmtud {
+                next = next.min(plpmtud.deadline());
+            }
         }
         if let Some(at) = self.paced_until() {
             next = next.min(at);
@@ -107,6 +110,9 @@ impl Assoc {
             }
             if self.paths.get(id).hb.deadline() <= cx.now {
                 self.on_heartbeat_timer(cx, id);
+            }
+            if self.paths.get(id).room.plpmtud.as_ref().is_some_and(|plpmtud| plpmtud.deadline() <= cx.now) {
+                self.on_probe_timer(cx, id);
             }
         }
     }

@@ -259,3 +259,36 @@ fn a_forward_tsn_that_cannot_be_is_dropped() {
         assert_eq!(w.sent(B, kind::SACK), 1, "the first packet of an association is acknowledged at once");
     }
 }
+
+/// Links that drop what is longer than 1,300 bytes and say nothing: the search finds that to a few bytes, and messages pass.
+#[test]
+fn probes_find_the_mtu_of_a_path_whose_routers_are_silent() {
+    for (width, least) in [(1_300, 1_296), (1_500, 1_500)] {
+        let (mut w, a, b) = pair(&Sysctl { sctp_plpmtud_probe_interval: 5_000, ..Sysctl::default() });
+        let narrow = move |c: &Crossing<'_>| c.chunks.len() + 32 > width;
+        w.rule = Box::new(move |c| if narrow(c) { Fate::Lose } else { Fate::Deliver(ms(10)) });
+        w.pass(Duration::from_secs(150));
+        let path = w.info(A, a).paths[0].clone();
+        assert!((least..=width).contains(&usize::from(path.mtu)), "{}", path.mtu);
+        assert_eq!(path.errors, 0, "a probe that is lost is no error");
+        for _ in 0..10 {
+            w.send(A, a, &[7; 5_000], SendInfo::default());
+        }
+        w.pass(Duration::from_secs(5));
+        assert_eq!(w.messages(B, b).len(), 10);
+        let probes = w.sent(A, kind::PAD);
+        assert!((2..60).contains(&probes), "{probes}");
+        // The path becomes narrower still: a black hole, and the search begins anew.
+        w.rule = Box::new(|c| if c.chunks.len() + 32 > 1_250 { Fate::Lose } else { Fate::Deliver(ms(10)) });
+        w.pass(Duration::from_secs(200));
+        let mtu = w.info(A, a).paths[0].mtu;
+        assert!((1_246..=1_250).contains(&mtu), "{mtu}");
+    }
+}
+
+#[test]
+fn without_an_interval_nothing_is_probed() {
+    let (mut w, _, _) = pair(&Sysctl::default());
+    w.pass(Duration::from_secs(100));
+    assert_eq!(w.sent(A, kind::PAD), 0);
+}

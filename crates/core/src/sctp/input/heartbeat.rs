@@ -16,6 +16,13 @@ pub(in crate::sctp) fn info(nonce: u64, path: PathId) -> [u8; INFO_LEN] {
     out
 }
 
+/// What a probe of the path MTU carries.
+pub(in crate::sctp) fn probe_info(nonce: u64, path: PathId) -> [u8; INFO_LEN] {
+    let mut out = info(nonce, path);
+    out[9] = 1;
+    out
+}
+
 impl Assoc {
     /// The peer asks: it gets back what it sent, to where it came from.
     pub(super) fn on_heartbeat(&mut self, reading: &Reading<'_>, raw: &RawChunk<'_>) {
@@ -37,6 +44,9 @@ impl Assoc {
         let id = bytes[8];
         if usize::from(id) >= self.paths.len() {
             return;
+        }
+        if bytes[9] != 0 {
+            return self.on_probe_ack(cx, id, &bytes);
         }
         let path = self.paths.get_mut(id);
         if path.hb.nonce == 0 || info(path.hb.nonce, id) != bytes {

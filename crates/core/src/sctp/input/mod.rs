@@ -5,7 +5,7 @@ mod error;
 mod forward;
 mod handshake;
 mod heartbeat;
-pub(in crate::sctp) use heartbeat::info as heartbeat_info;
+pub(in crate::sctp) use heartbeat::{info as heartbeat_info, probe_info};
 mod sack;
 mod shutdown;
 

@@ -100,6 +100,9 @@ impl Assoc {
     pub fn output(&mut self, cx: &mut Cx<'_>) -> Option<Outgoing> {
         self.drop_expired(cx);
         self.drop_abandoned(cx);
+        if let Some(probe) = self.output_probe(cx) {
+            return Some(probe);
+        }
         let id = self.target(cx)?;
         let room = self.paths.get(id).pmdcs() as usize;
         let mut writing = Writing::new(id, room, cx.pool.lend(HEADER_LEN + room));
@@ -222,5 +225,6 @@ impl Assoc {
             || (self.rx.ack.is_due() && self.state.is_up())
             || data
             || self.paths.iter().any(|(_, path)| path.hb.wanted)
+            || self.wants_probe()
     }
 }

@@ -1,0 +1,249 @@
+//! Path MTU discovery by probes (RFC 8899): HEARTBEATs that PAD makes as long as a packet, for paths whose routers say nothing.
+//!
+//! The phases, the times and the base are Linux's (`sctp_transport_pl_send`); the search between what passes and what does not is
+//! binary. Probes that are lost are no errors of the path, and say nothing of congestion.
+use super::assoc::Assoc;
+use super::input::probe_info;
+use super::output::Outgoing;
+use super::output::bundle::{Bundle, TlvList};
+use super::paths::{PathId, PathState};
+use crate::base::time::Duration;
+use crate::base::{Cx, Instant};
+use lowwater_wire::sctp::{CHUNK_HEADER_LEN, Chunk, HEADER_LEN, Param, Tlvs};
+
+/// What every path is expected to carry (BASE_PLPMTU).
+const BASE: u16 = 1_200;
+/// Unanswered probes after which a size counts as too large (MAX_PROBES).
+const PROBES_MAX: u8 = 3;
+/// The search ends when it knows the size to so many bytes.
+const STEP: u16 = 4;
+/// Confirmations of a size after which a larger one is tried again (PMTU_RAISE_TIMER, counted as in Linux).
+const RAISE_AFTER: u8 = 30;
+/// Least time between probes in milliseconds (PROBE_TIMER).
+const INTERVAL_MIN_MS: u32 = 5_000;
+
+/// Phase of the search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Does the base pass?
+    Base,
+    /// Between the last size that did and `high`.
+    Search,
+    /// Found; it is confirmed from time to time.
+    Complete,
+    /// Not even the base passes.
+    Error,
+}
+
+/// The search on one path.
+#[derive(Clone, Debug)]
+pub(super) struct Plpmtud {
+    phase: Phase,
+    /// The route's MTU, beyond which nothing can be.
+    route: u16,
+    /// The largest size that has passed.
+    good: u16,
+    /// The largest that may still pass.
+    high: u16,
+    /// The size that is asked for.
+    probe: u16,
+    /// Probes of it that stayed without answer, and confirmations in a row.
+    count: u8,
+    confirmed: u8,
+    /// Packets are no longer than this; `u16::MAX` while nothing is known.
+    limit: u16,
+    /// What the answer must carry; 0 when no probe is out.
+    nonce: u64,
+    wanted: bool,
+    deadline: Instant,
+}
+
+impl Plpmtud {
+    /// Begins with the base, now.
+    fn new(route: u16, now: Instant) -> Self {
+        Self {
+            phase: Phase::Base,
+            route,
+            good: 0,
+            high: route,
+            probe: BASE.min(route),
+            count: 0,
+            confirmed: 0,
+            limit: u16::MAX,
+            nonce: 0,
+            wanted: false,
+            deadline: now,
+        }
+    }
+
+    /// When the next probe is due.
+    #[must_use]
+    pub(super) const fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// The route has this MTU; the path's then.
+    pub(super) fn on_route(&mut self, mtu: u16) -> u16 {
+        self.route = mtu;
+        self.high = self.high.min(mtu);
+        self.probe = self.probe.min(mtu);
+        mtu.min(self.limit)
+    }
+
+    /// The next size between what has passed and what may still pass; or that was all.
+    fn search(&mut self) {
+        if self.high < self.good + STEP {
+            (self.phase, self.probe, self.limit) = (Phase::Complete, self.good, self.good);
+        } else {
+            self.phase = Phase::Search;
+            // The route's own size is the likely one. Packets of SCTP are multiples of four.
+            let half =
+                (self.good + (self.high - self.good).div_ceil(2)).next_multiple_of(STEP).min(self.high);
+            self.probe = if self.high == self.route { self.high } else { half };
+        }
+    }
+
+    /// The probe was answered.
+    fn on_answer(&mut self) {
+        (self.nonce, self.count) = (0, 0);
+        if self.phase == Phase::Complete {
+            self.confirmed += 1;
+            if self.confirmed < RAISE_AFTER || self.good >= self.route {
+                return;
+            }
+            self.high = self.route;
+        }
+        if matches!(self.phase, Phase::Base | Phase::Error) {
+            self.high = self.route;
+        }
+        self.confirmed = 0;
+        self.good = self.probe;
+        self.search();
+        self.wanted = self.phase == Phase::Search;
+    }
+
+    /// Nobody answers probes of this size.
+    fn on_loss(&mut self) {
+        (self.nonce, self.count, self.confirmed) = (0, 0, 0);
+        match self.phase {
+            Phase::Search => {
+                // What is as long as that does not pass either.
+                self.limit = self.limit.min(self.good);
+                self.high = self.probe - STEP;
+                self.search();
+            }
+            // A black hole: from the beginning.
+            Phase::Complete => {
+                (self.phase, self.good, self.probe) = (Phase::Base, 0, BASE.min(self.route));
+                self.limit = self.probe;
+            }
+            Phase::Base | Phase::Error => {
+                self.phase = Phase::Error;
+                self.limit = self.limit.min(BASE);
+            }
+        }
+    }
+
+    fn on_timer(&mut self, now: Instant, interval: Duration) {
+        self.deadline = now + interval;
+        if self.nonce != 0 {
+            self.count += 1;
+            if self.count >= PROBES_MAX {
+                self.on_loss();
+            }
+        }
+        self.wanted = true;
+    }
+}
+
+impl Assoc {
+    /// Begins the search on all paths, where the setting says so.
+    pub(super) fn begin_probing(&mut self, cx: &Cx<'_>) {
+        let on = cx.sysctl.sctp_plpmtud_probe_interval > 0;
+        for (_, path) in self.paths.iter_mut() {
+            path.room.plpmtud = on.then(|| Box::new(Plpmtud::new(path.mtu(), cx.now)));
+        }
+    }
+
+    /// A probe is to be sent now.
+    pub(super) fn wants_probe(&self) -> bool {
+        self.probe_path().is_some()
+    }
+
+    fn probe_path(&self) -> Option<PathId> {
+        let wanted = self.paths.iter().find(|(_, path)| path.room.plpmtud.as_ref().is_some_and(|p| p.wanted));
+        wanted.map(|(id, _)| id)
+    }
+
+    /// The time of a path's next probe has come.
+    pub(super) fn on_probe_timer(&mut self, cx: &Cx<'_>, id: PathId) {
+        let up = self.state.is_up();
+        let path = self.paths.get_mut(id);
+        let asks = up && path.local.is_some() && path.state() == PathState::Active;
+        let Some(plpmtud) = &mut path.room.plpmtud else { return };
+        if !up {
+            path.room.plpmtud = None;
+            return;
+        }
+        let interval = cx.sysctl.sctp_plpmtud_probe_interval.max(INTERVAL_MIN_MS);
+        let interval = Duration::from_millis(interval.into());
+        if asks {
+            plpmtud.on_timer(cx.now, interval);
+            self.apply_plpmtu(id);
+        } else {
+            plpmtud.deadline = cx.now + interval;
+        }
+    }
+
+    /// An answer to a probe.
+    pub(super) fn on_probe_ack(&mut self, cx: &Cx<'_>, id: PathId, bytes: &[u8]) {
+        let Some(plpmtud) = &mut self.paths.get_mut(id).room.plpmtud else { return };
+        if plpmtud.nonce == 0 || probe_info(plpmtud.nonce, id) != bytes {
+            return;
+        }
+        plpmtud.on_answer();
+        if plpmtud.wanted {
+            let interval = cx.sysctl.sctp_plpmtud_probe_interval.max(INTERVAL_MIN_MS);
+            plpmtud.deadline = cx.now + Duration::from_millis(interval.into());
+        }
+        self.apply_plpmtu(id);
+    }
+
+    /// Packets become as long as the search says.
+    fn apply_plpmtu(&mut self, id: PathId) {
+        let path = self.paths.get(id);
+        let (Some(plpmtud), Some(local)) = (&path.room.plpmtud, path.local) else { return };
+        let (route, mtu) = (plpmtud.route, plpmtud.route.min(plpmtud.limit));
+        if mtu < path.mtu() {
+            self.narrow(id, mtu);
+        }
+        self.paths.get_mut(id).set_route(local, route);
+    }
+
+    /// The packet of a probe: a HEARTBEAT and what fills it up.
+    pub(super) fn output_probe(&mut self, cx: &mut Cx<'_>) -> Option<Outgoing> {
+        let id = self.probe_path()?;
+        let path = self.paths.get_mut(id);
+        let overhead = path.mtu() - path.pmdcs() as u16;
+        let plpmtud = path.room.plpmtud.as_mut()?;
+        plpmtud.wanted = false;
+        plpmtud.nonce = cx.rng.next_u64() | 1;
+        let room = usize::from(plpmtud.probe.saturating_sub(overhead)) & !3;
+        let info = probe_info(plpmtud.nonce, id);
+        path.on_transmit(cx);
+        let mut bundle = Bundle::new(room, cx.pool.lend(HEADER_LEN + room));
+        let (param, mut list) = (Param::HeartbeatInfo(&info), TlvList::default());
+        list.push(param.stated_len(), |out| param.emit(out));
+        bundle.chunk(&Chunk::Heartbeat(Tlvs::new(list.as_slice())));
+        let pad = vec![0; bundle.room().saturating_sub(CHUNK_HEADER_LEN)];
+        bundle.chunk(&Chunk::Pad(&pad));
+        cx.count.own.sctp_heartbeats += 1;
+        cx.count.sctp.out_ctrl_chunks += 2;
+        cx.count.sctp.out_sctp_packs += 1;
+        let (packet, rest) = bundle.finish();
+        cx.pool.restore(rest);
+        let bytes = packet?;
+        let (vtag, depart_at, unit) = (self.id.tags.1, cx.now, bytes.len());
+        Some(Outgoing { path: id, vtag, bytes, unit, charge: 0, depart_at, fragment: false, ect: false })
+    }
+}
