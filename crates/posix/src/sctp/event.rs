@@ -11,9 +11,6 @@ use bytes::Bytes;
 use core::net::SocketAddr;
 use lowwater_core::sctp::{AssocChange, Notification, PathChange};
 
-/// Where the causes begin in an ABORT chunk.
-const CAUSES: usize = 4;
-
 /// Whose notification it is, and how its reader wants it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct About {
@@ -54,13 +51,16 @@ pub(super) fn bytes(notification: &Notification, about: About) -> Bytes {
                 AssocChange::CannotStart => SCTP_CANT_STR_ASSOC,
             };
             // The code of the first cause, in network order.
-            let error = info.get(CAUSES..CAUSES + 2).map_or(0, |c| u16::from_le_bytes([c[0], c[1]]));
+            let error = info.get(..2).map_or(0, |c| u16::from_le_bytes([c[0], c[1]]));
+            // How many streams there are is told when they begin.
+            let begins = matches!(change, AssocChange::Up | AssocChange::Restart);
+            let streams = |n: u16| u64::from(if begins { n } else { 0 });
             let numbers = [
                 ("sac_type", SCTP_ASSOC_CHANGE as u64),
                 ("sac_state", state as u64),
                 ("sac_error", error.into()),
-                ("sac_outbound_streams", (*outbound_streams).into()),
-                ("sac_inbound_streams", (*inbound_streams).into()),
+                ("sac_outbound_streams", streams(*outbound_streams)),
+                ("sac_inbound_streams", streams(*inbound_streams)),
                 ("sac_assoc_id", assoc),
             ];
             finish(of, of.build(&numbers), "sac_length", info)
@@ -169,5 +169,29 @@ impl Failed<'_> {
             field.copy_from_slice(&info);
         }
         finish(of, bytes, "ssf_length", self.data)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ABOUT: About = About { assoc: 4, port: 0, v6: false, failed_event: false };
+
+    fn change(change: AssocChange, info: &'static [u8]) -> Vec<u8> {
+        let (outbound_streams, inbound_streams, info) = (10, 10, Bytes::from_static(info));
+        let of = Notification::Assoc { change, error: None, outbound_streams, inbound_streams, info };
+        bytes(&of, ABOUT).to_vec()
+    }
+
+    /// The bytes that Linux 6.1 gives in the same places.
+    #[test]
+    fn what_becomes_of_an_association_is_told_in_linuxs_bytes() {
+        let up = [1, 0x80, 0, 0, 20, 0, 0, 0, 0, 0, 0, 0, 10, 0, 10, 0, 4, 0, 0, 0];
+        assert_eq!(change(AssocChange::Up, &[]), up);
+        let lost = [1, 0x80, 0, 0, 24, 0, 0, 0, 1, 0, 0, 12, 0, 0, 0, 0, 4, 0, 0, 0, 0, 12, 0, 4];
+        assert_eq!(change(AssocChange::Lost, &[0, 12, 0, 4]), lost, "aborted by its user");
+        let over = [1, 0x80, 0, 0, 20, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0];
+        assert_eq!(change(AssocChange::ShutdownComplete, &[]), over);
     }
 }

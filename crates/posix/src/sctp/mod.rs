@@ -7,7 +7,7 @@ mod send;
 mod sizes;
 mod sockopt;
 
-use crate::abi::{EPOLLERR, EPOLLOUT, EPOLLWRNORM, SOCK_SEQPACKET, SOCK_STREAM, SOL_SCTP};
+use crate::abi::{EPOLLERR, EPOLLHUP, EPOLLOUT, EPOLLWRNORM, SOCK_SEQPACKET, SOCK_STREAM, SOL_SCTP};
 use crate::block::Progress;
 use crate::call::{Call, Fd};
 use crate::calls::Answer;
@@ -166,7 +166,10 @@ impl Host {
         let Some(sctp) = &sock.sctp else { return 0 };
         let (many, held) = (sctp.many, !sctp.held.is_empty());
         let mut bits = match (kind, many) {
-            (Kind::Conn(id) | Kind::Listener(id), false) => ready_set::bits(self.stack.poll(self.now, id)),
+            // An association that is over does not hang up: `sctp_poll` asks for the directions that calls have shut down.
+            (Kind::Conn(id) | Kind::Listener(id), false) => {
+                ready_set::bits(self.stack.poll(self.now, id)) & !EPOLLHUP
+            }
             _ => 0,
         };
         if many {
