@@ -46,7 +46,7 @@ Examples:
 
 Ports: 80 HTTP, 7 echo (TCP and UDP), 9 discard, 19 chargen; with --sctp 7 also echo on 7 and discard on 9 over SCTP.
 --set takes the sysctl names of Linux (tcp_sack=0, tcp_wmem=\"4096 16384 4194304\", ...);
-a wrong name lists them all.
+a wrong name is told those near to it.
 --qdisc takes the words of tc (\"fq maxrate 48mbit\", \"fq_codel target 2ms\", ...), one discipline inside of
 another after \"child\" (\"tbf rate 10mbit burst 15kb child fq_codel\"): docs/qdisc.md.
 Ctrl-C ends it and removes the device.";

@@ -57,7 +57,9 @@ pub(crate) fn run(args: &Drill) -> Result<ExitCode, Failure> {
         let seconds = begun.elapsed().as_secs_f64().max(1e-9);
         let rate = total as f64 / seconds;
         let passed = total - failed;
-        writeln!(out, "{passed} of {total} scripts passed in {:.1} ms, {rate:.0} a second", seconds * 1e3)
+        // A rate below one says nothing.
+        let rate = if rate >= 1.0 { format!(", {rate:.0} a second") } else { String::new() };
+        writeln!(out, "{passed} of {total} scripts passed in {:.1} ms{rate}", seconds * 1e3)
             .map_err(|e| Failure::io("writing", &e))?;
     }
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })

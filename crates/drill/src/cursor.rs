@@ -29,6 +29,9 @@ impl<'a> Cursor<'a> {
     }
 
     pub(crate) fn fail<T>(&self, what: impl Into<String>) -> Result<T, Box<Failure>> {
+        if self.rest().starts_with("/*") {
+            return Err(Failure::new(self.line, "no '*/' ends the comment that begins here"));
+        }
         Err(Failure::new(self.line, what))
     }
 
@@ -49,9 +52,10 @@ impl<'a> Cursor<'a> {
                 spaces
             } else if rest.starts_with("//") || rest.starts_with('#') {
                 rest.find('\n').unwrap_or(rest.len())
-            } else if rest.starts_with("/*") {
-                rest.find("*/").map_or(rest.len(), |n| n + 2)
+            } else if let Some(end) = rest.strip_prefix("/*").and_then(|inside| inside.find("*/")) {
+                end + 4
             } else {
+                // A comment that never ends is none: whoever comes upon it says so.
                 return;
             };
             self.skip(n);

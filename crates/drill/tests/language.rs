@@ -7,8 +7,8 @@ type Change = (&'static str, &'static str, &'static str, &'static str);
 
 const CHANGES: &[Change] = &[
     // Addresses, ports, headers.
-    ("lang/ports.pkt", "> :8080 > :1000: P.", "> :8080 > :2000: P.", "does not send"),
-    ("lang/ports.pkt", "192.0.2.9:2000: S.", "192.0.2.8:2000: S.", "does not send"),
+    ("lang/ports.pkt", "> :8080 > :1000: P.", "> :8080 > :2000: P.", "is not sent"),
+    ("lang/ports.pkt", "192.0.2.9:2000: S.", "192.0.2.8:2000: S.", "is not sent"),
     ("lang/ports.pkt", "ack 6 <mss 1460>", "ack 5 <mss 1460>", "another acknowledgment"),
     ("lang/ports.pkt", "htons(2000), sin_addr", "htons(2001), sin_addr", "accept tells another address"),
     (
@@ -28,7 +28,7 @@ const CHANGES: &[Change] = &[
     ("lang/epoll.pkt", "{events=0, ptr=0}, 1, 0", "{events=EPOLLIN, ptr=0}, 1, 0", "another event"),
     // UDP and ICMP.
     ("udp/echo.pkt", "> udp (50)", "> udp (51)", "another length"),
-    ("udp/echo.pkt", "8080 > 8080 (30)", "8080 > 8081 (30)", "does not send"),
+    ("udp/echo.pkt", "8080 > 8080 (30)", "8080 > 8081 (30)", "is not sent"),
     ("udp/echo.pkt", "= 100\n", "= 101\n", "another result"),
     ("udp/echo.pkt", "-1 ECONNREFUSED", "-1 EHOSTUNREACH", "another result"),
     (
@@ -42,7 +42,7 @@ const CHANGES: &[Change] = &[
     ("udp/echo.pkt", "echo_reply id 7", "echo_reply id 8", "another identifier"),
     ("udp/echo.pkt", "echo_reply id 7 [raw (64)]", "echo_reply id 7 [raw (65)]", "another length"),
     ("udp/echo.pkt", "> icmp echo_reply", "> icmp time_exceeded", "another type"),
-    ("udp/echo.pkt", "> udp (50)", "> . 1:1(0) ack 1", "does not send"),
+    ("udp/echo.pkt", "> udp (50)", "> . 1:1(0) ack 1", "is not sent"),
     ("tcp/icmp/unreachable.pkt", "[0:0(0)]", "[5:5(0)]", "still blocks"),
     ("tcp/icmp/unreachable.pkt", "EHOSTUNREACH", "ECONNREFUSED", "another result"),
     ("tcp/icmp/unreachable.pkt", "+.1 < icmp", "+.2 < icmp", "wrong time"),
@@ -150,8 +150,8 @@ const CHANGES: &[Change] = &[
     ("tcp/tsq/limit.pkt", "queued 8880", "queued 5920", "another number of bytes in the queue"),
     ("tcp/tsq/limit.pkt", "packets 3", "packets 2", "another number of packets in the queue"),
     ("tcp/tsq/limit.pkt", "complete 1", "complete 9", "holds fewer packets"),
-    ("tcp/tsq/limit.pkt", "complete 1\n", "busy\n", "does not send"),
-    ("tcp/tsq/limit.pkt", "--device_queue=100", "--device_queue=2", "does not send"),
+    ("tcp/tsq/limit.pkt", "complete 1\n", "busy\n", "is not sent"),
+    ("tcp/tsq/limit.pkt", "--device_queue=100", "--device_queue=2", "is not sent"),
     ("tcp/tsq/limit.pkt", "--device_queue=100", "--mtu=1500", "completes by itself"),
     ("tcp/tsq/busy.pkt", "device busy", "device ready", "wrong time"),
     ("tcp/pacing/rate.pkt", "+.005 >", "+.004 >", "wrong time"),

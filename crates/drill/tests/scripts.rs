@@ -70,7 +70,7 @@ fn a_wrong_script_fails_in_its_line() {
         ("+0 write(4, ..., 10) = 11", "write has another result", "11", "10"),
         ("+0 read(4, ..., 10) = 5", "blocks", "5", "nothing yet"),
         ("+0 write(3, ..., 1) = -1 EAGAIN", "write has another result", "-1 EAGAIN", "-1 EPIPE"),
-        ("+0 > . 1:1(0) ack 1", "does not send", ". 1:1(0) ack 1", "nothing"),
+        ("+0 > . 1:1(0) ack 1", "is not sent", ". 1:1(0) ack 1", "nothing"),
         ("+0 %{ assert tcpi_snd_cwnd == 11 }%", "assertion", "tcpi_snd_cwnd == 11", "tcpi_snd_cwnd = 10"),
         ("+0 `tc qdisc del dev tun0 root`", "tc qdisc replace dev DEVICE root DISCIPLINE", "", ""),
         ("+0 `tc qdisc add dev tun0 root fq maxrate 0`", "maxrate cannot be \"0\"; allowed: a rate", "", ""),

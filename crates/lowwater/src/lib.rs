@@ -10,7 +10,8 @@
 //! use tokio::io::{AsyncReadExt, AsyncWriteExt};
 //!
 //! # fn main() -> std::io::Result<()> {
-//! // Two stacks, joined in memory: no root, no device. `Stack::builder().tun("lw0")` talks to the kernel instead.
+//! // Two stacks, joined in memory: no root, no device. With `.tun("lw0").host_address("10.0.0.1/24").address("10.0.0.2/24")` a stack
+//! // talks to the kernel instead, whose address is the first one.
 //! let (a, b) = lowwater::link::pair(1500);
 //! let server = lowwater::Stack::builder().device(a).address("10.0.0.1/24").build()?;
 //! let client = lowwater::Stack::builder().device(b).address("10.0.0.2/24").build()?;

@@ -48,7 +48,7 @@ fn runs(experiment: &Experiment, done: &[&Done]) -> Table {
 
 /// What others measured for the same variant, each on a line of its own.
 fn references(d: &Done, column: &Column) -> String {
-    let named = [("Linux", d.plan.variant.linux), ("seed", d.plan.variant.seed)];
+    let named = [("Linux", d.plan.variant.linux), ("commit", d.plan.variant.seed)];
     let lines = named.into_iter().filter_map(|(whose, figures)| {
         of(figures, column.figure).map(|value| format!("\n{whose} {}", short(value / column.unit)))
     });
@@ -86,8 +86,8 @@ fn pairs(experiment: &Experiment, done: &[&Done]) -> Option<Table> {
         "before and after",
         "before",
         "after",
-        "seed\nbefore",
-        "seed\nafter",
+        "commit\nbefore",
+        "commit\nafter",
         "Linux\nbefore",
         "Linux\nafter",
     ]);

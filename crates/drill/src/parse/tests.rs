@@ -143,6 +143,7 @@ fn mistakes_name_their_line() {
         ("0 > S 0:0(0) <sack,nop,nop>", "needs blocks"),
         ("0 frob(SO_NONSENSE) = 0", "SO_NONSENSE"),
         ("0 close(3)", "'='"),
+        ("0 close(3) = 0 /* for ever\n+0 frobnicate() = 7", "no '*/' ends"),
         ("0 close(3) = -1 EWHAT (x)", "no error"),
         ("0 close(3) = [1]", "a number"),
         ("0 close(\"x) = 0", "ends what begins"),

@@ -45,12 +45,7 @@ impl Runner<'_> {
             format!("{}{}", Line(wire, shown), if any { " <...>" } else { "" })
         };
         let Some(mut packet) = self.sniff(whose, at(limit), line)? else {
-            return Err(Failure::differs(
-                line,
-                "the stack does not send this packet",
-                describe(&expected),
-                NOTHING,
-            ));
+            return Err(Failure::differs(line, "this packet is not sent", describe(&expected), NOTHING));
         };
         if let BodySpec::Tcp(tcp) = &spec.body {
             self.begin(tcp, &mut packet);
