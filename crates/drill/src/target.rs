@@ -3,7 +3,6 @@ use crate::config::{Config, DeviceConfig};
 use bytes::Bytes;
 use core::net::{IpAddr, SocketAddr};
 use lowwater_core::base::Instant;
-use lowwater_core::tcp::TcpInfo;
 use lowwater_posix::{Call, CallId, Reply, Sent, Started};
 
 /// When a script's time begins, on the clock of its [`Target`].
@@ -52,8 +51,8 @@ pub trait Target {
     /// # Errors
     /// Why not, in a sentence.
     fn set_sysctl(&mut self, name: &str, value: &str) -> Result<(), String>;
-    /// TCP_INFO of a connection that nobody has accepted yet, where that can be had.
-    fn early_info(&mut self, local: SocketAddr, remote: SocketAddr) -> Option<TcpInfo>;
+    /// `struct tcp_info` of a connection that nobody has accepted yet, where that can be had.
+    fn early_info(&mut self, local: SocketAddr, remote: SocketAddr) -> Option<Vec<u8>>;
     /// The last records of what happened inside, at most `max`.
     fn trace(&mut self, max: usize) -> Vec<(Instant, String)>;
     /// Puts a queueing discipline in front of the device, in the words of `tc`.

@@ -2,7 +2,6 @@
 #![forbid(unsafe_code)]
 use bytes::Bytes;
 use lowwater_core::base::Instant;
-use lowwater_core::tcp::TcpInfo;
 use lowwater_drill::{Failure, ORIGIN, Target, drill_on};
 use lowwater_posix::{Call, CallId, Reply, Sent, Started};
 use lowwater_wire::ipv4::{self, Ipv4Repr, Ipv4View};
@@ -176,7 +175,7 @@ impl Target for Endpoint {
         Ok(())
     }
 
-    fn early_info(&mut self, _: SocketAddr, _: SocketAddr) -> Option<TcpInfo> {
+    fn early_info(&mut self, _: SocketAddr, _: SocketAddr) -> Option<Vec<u8>> {
         None
     }
 

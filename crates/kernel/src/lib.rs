@@ -15,10 +15,9 @@ mod worker;
 use bytes::Bytes;
 use core::net::SocketAddr;
 use lowwater_core::base::{Duration, Instant};
-use lowwater_core::tcp::TcpInfo;
 use lowwater_drill::{Failure, ORIGIN, Outcome, Target, Transcript, World};
-use lowwater_os::Clock;
 use lowwater_os::netns::NetNs;
+use lowwater_os::{Clock, SockDiag};
 use lowwater_posix::{Call, CallId, Reply, Sent, Started};
 use namespace::Namespace;
 use std::collections::VecDeque;
@@ -40,6 +39,8 @@ const DEVICE: [&str; 2] = ["--gso", "--device_queue"];
 /// The kernel, in a namespace of its own.
 pub struct Kernel {
     world: Namespace,
+    /// Tells of connections that nobody has accepted.
+    diag: SockDiag,
     worker: Worker,
     clock: Clock,
     /// What the clock said when the script began.
@@ -60,10 +61,11 @@ impl Kernel {
             return Err("the kernel has no such device: --gso and --device_queue are the stack's".to_owned());
         }
         let world = Namespace::new(world)?;
+        let diag = SockDiag::new().map_err(|e| e.to_string())?;
         let clock = Clock::start();
         let worker = Worker::start(clock)?;
         let begun = clock.now();
-        Ok(Self { world, worker, clock, begun, sent: VecDeque::new(), calls: 0, blocked: None })
+        Ok(Self { world, diag, worker, clock, begun, sent: VecDeque::new(), calls: 0, blocked: None })
     }
 
     /// Waits until `t` or until a packet comes, and takes what came.
@@ -142,8 +144,8 @@ impl Target for Kernel {
         namespace::set_sysctl(name, value)
     }
 
-    fn early_info(&mut self, _: SocketAddr, _: SocketAddr) -> Option<TcpInfo> {
-        None
+    fn early_info(&mut self, local: SocketAddr, remote: SocketAddr) -> Option<Vec<u8>> {
+        self.diag.tcp_info(local, remote).ok().flatten()
     }
 
     fn trace(&mut self, _: usize) -> Vec<(Instant, String)> {

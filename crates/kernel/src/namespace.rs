@@ -38,6 +38,8 @@ impl Namespace {
             .and_then(|()| link.up())
             .and_then(|()| link.add_route(any, 0, None))
             .map_err(|e| e.to_string())?;
+        // What the stack remembers of a destination is its path MTU only.
+        set_sysctl("tcp_no_metrics_save", "1")?;
         let ours = Sysctl::default();
         for name in EQUAL {
             let value = ours.get(name).unwrap_or_default();

@@ -26,7 +26,7 @@ mod vnet;
 pub use busy_poll::{BusyPoll, Idle};
 pub use clock::Clock;
 pub use error::SetupError;
-pub use netlink::Link;
+pub use netlink::{Link, SockDiag};
 pub use packet::{PacketDevice, PacketOptions};
 pub use poll::{Interest, Poller, Ready, Waker};
 pub use sys::socket;

@@ -6,8 +6,8 @@ use crate::errno::Errno;
 use crate::pipe::{PipeId, Side};
 use crate::sctp::Sctp;
 use core::net::{IpAddr, SocketAddr};
-use lowwater_core::base::{Duration, SocketId};
-use lowwater_core::tcp::SocketOptions;
+use lowwater_core::base::{Duration, Instant, SocketId};
+use lowwater_core::tcp::{SocketOptions, TcpInfo};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Descriptors that may be open at once (RLIMIT_NOFILE's usual soft limit).
@@ -69,6 +69,13 @@ pub(crate) struct Sock {
     pub(crate) sctp: Option<Box<Sctp>>,
 }
 
+/// TCP_INFO of a connection, and when it ended.
+#[derive(Clone, Debug)]
+pub(crate) struct Residue {
+    pub(crate) info: TcpInfo,
+    pub(crate) at: Instant,
+}
+
 /// How far a connect() is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attempt {
@@ -80,7 +87,7 @@ pub(crate) enum Attempt {
     Spoilt,
 }
 
-/// Options that the stack does not have: what the calls here obey, and what is only remembered.
+/// What the stack does not have: options that the calls here obey, and what is only remembered.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Knobs {
     /// SO_RCVTIMEO and SO_SNDTIMEO.
@@ -88,6 +95,8 @@ pub(crate) struct Knobs {
     pub(crate) sndtimeo: Option<Duration>,
     /// Options that are one number, by level and name, where they were set.
     pub(crate) plain: BTreeMap<(i32, i32), i32>,
+    /// What TCP_INFO still tells of a connection that was dissolved.
+    pub(crate) residue: Option<Box<Residue>>,
 }
 
 impl Sock {

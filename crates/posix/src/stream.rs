@@ -6,7 +6,7 @@ use crate::block::Progress;
 use crate::call::{Fd, Name, Reply};
 use crate::calls::Answer;
 use crate::errno::Errno;
-use crate::files::{Attempt, File, Kind, Sock, take_addr};
+use crate::files::{Attempt, File, Kind, Residue, Sock, take_addr};
 use crate::host::{ANY, Host};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use lowwater_core::base::{Error, SocketId};
@@ -333,6 +333,12 @@ impl Host {
         Ok(())
     }
 
+    /// What TCP_INFO will tell of what a socket was.
+    fn residue(&mut self, id: Option<SocketId>) -> Option<Box<Residue>> {
+        let info = self.stack.tcp_info(id?).unwrap_or_else(|_| self.unused());
+        Some(Box::new(Residue { info, at: self.now }))
+    }
+
     /// The socket is as new, its options and what it was bound to kept.
     fn forget(&mut self, fd: Fd, id: Option<SocketId>) -> Result<(), Errno> {
         if let Some(id) = id {
@@ -340,8 +346,10 @@ impl Host {
             let options = self.stack.options(id).cloned().unwrap_or_else(|_| sock.options.clone());
             self.files.sock_mut(fd)?.options = options;
         }
+        let residue = self.residue(id);
         let sock = self.files.sock_mut(fd)?;
         (sock.kind, sock.attempt) = (Kind::Fresh, Attempt::None);
+        sock.knobs.residue = residue;
         self.give_port_back(fd)?;
         self.files.index(fd);
         if let Some(id) = id {
@@ -360,6 +368,7 @@ impl Host {
                 let state = self.stack.tcp_state(id);
                 let resets = self.stack.tcp_needs_reset(id).unwrap_or(false);
                 let options = self.stack.options(id).cloned();
+                let residue = self.residue(Some(id));
                 // What nobody has asked for yet can still be asked for.
                 let error = self.stack.take_error(id).map(Errno::from);
                 if matches!(state, Ok(State::Close | State::TimeWait | State::SynSent) | Err(_)) {
@@ -375,6 +384,7 @@ impl Host {
                 sock.error = if told { Some(Errno::ECONNRESET) } else { error };
                 sock.shut = 0;
                 self.forget(fd, None)?;
+                self.files.sock_mut(fd)?.knobs.residue = residue;
             }
         }
         self.wake_fd(fd, ANY);

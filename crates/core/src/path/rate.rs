@@ -88,16 +88,23 @@ impl RateSample {
 }
 
 /// The flow's side: the counters that snapshots are taken of, and the last good sample.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rate {
+    /// `FAR_FUTURE` before data: a SYN gives no sample.
     delivered_at: Instant,
     first_sent_at: Instant,
     delivered: u32,
     /// Of them, acknowledged with an ECN echo.
     delivered_ce: u32,
-    /// The count of delivered segments until which samples are application-limited; `None` when they are not.
+    /// The count of delivered segments until which samples are application-limited, as what leaves first is; `None` when they are not.
     app_limited_until: Option<u32>,
     best: Option<RateSample>,
+}
+
+impl Default for Rate {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl Rate {
@@ -105,11 +112,11 @@ impl Rate {
     #[must_use]
     pub const fn new() -> Self {
         Self {
-            delivered_at: Instant::ZERO,
+            delivered_at: Instant::FAR_FUTURE,
             first_sent_at: Instant::ZERO,
             delivered: 0,
             delivered_ce: 0,
-            app_limited_until: None,
+            app_limited_until: Some(u32::MAX),
             best: None,
         }
     }
@@ -171,8 +178,9 @@ impl Rate {
             app_limited: snapshot.app_limited,
             retransmitted: sampler.retransmitted,
         };
-        // Shorter than any round trip: the clock stood still or a retransmission was taken for the original.
-        if sample.interval_ns == 0 || min_rtt.is_some_and(|min| sample.interval_ns < nanos(min)) {
+        // Shorter than any round trip, which is the longest while it is unknown: the clock stood still or a retransmission was
+        // taken for the original.
+        if sample.interval_ns == 0 || min_rtt.is_none_or(|min| sample.interval_ns < nanos(min)) {
             return None;
         }
         if !sample.app_limited || self.best.is_none_or(|best| sample.reaches(&best)) {
@@ -208,8 +216,8 @@ impl Rate {
 
     /// When the count of delivered segments last moved.
     #[must_use]
-    pub const fn delivered_at(&self) -> Instant {
-        self.delivered_at
+    pub fn delivered_at(&self) -> Instant {
+        if self.delivered_at == Instant::FAR_FUTURE { Instant::ZERO } else { self.delivered_at }
     }
 
     /// Segments delivered whose acknowledgement carried an ECN echo, modulo 2^32 (`tcpi_delivered_ce`).
@@ -323,7 +331,10 @@ mod tests {
 
     #[test]
     fn the_mark_lasts_until_everything_in_flight_then_is_delivered() {
+        // What leaves first is limited, too, until something is delivered.
         let mut rate = Rate::new();
+        let mut first = [(rate.on_sent(ms(0), true), ms(0))];
+        assert!(ack(&mut rate, ms(0), &mut first).is_none() && !rate.is_app_limited());
         let mut out: Vec<_> = (0..2).map(|_| (rate.on_sent(ms(0), false), ms(0))).collect();
         rate.mark_app_limited(2);
         let mut later = [(rate.on_sent(ms(1), false), ms(1))];

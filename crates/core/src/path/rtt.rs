@@ -155,6 +155,15 @@ impl Rtt {
         self.backoff = (self.backoff + 1).min(BACKOFF_MAX);
     }
 
+    /// The retransmission timeout as TCP_INFO tells it: while the round trip is unknown, without the bound that timers have.
+    #[must_use]
+    pub fn told_rto(&self, sysctl: &Sysctl) -> Duration {
+        if self.srtt8 == 0 && self.backoff == 0 {
+            return Duration::from_micros(u64::from(self.rttvar));
+        }
+        self.rto(sysctl)
+    }
+
     /// The retransmission of the last timeout could not leave this host: that one does not double.
     pub const fn take_back_backoff(&mut self) {
         self.backoff = self.backoff.saturating_sub(1);

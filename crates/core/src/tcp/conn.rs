@@ -419,9 +419,10 @@ impl Conn {
         self.app.notice.insert(Notice::CLOSED);
         self.app.notice.insert(Notice::READABLE);
         self.app.notice.insert(Notice::WRITABLE);
-        self.timers = Timers::default();
+        // What reports still tell of the end.
+        self.timers = Timers { probes_out: self.timers.probes_out, ..Timers::default() };
+        self.rest.stats.chrono.stop(cx.now, Held::Busy, self.tx.is_empty());
         self.tx.clear();
-        self.rest.stats.chrono.stop(cx.now, Held::Busy, true);
         self.out.stop();
     }
 

@@ -19,6 +19,10 @@ const OPT_ECN: u8 = 8;
 const OPT_ECN_SEEN: u8 = 16;
 const OPT_SYN_DATA: u8 = 32;
 const OPT_TFO_CHILD: u8 = 128;
+/// What Linux tells before it knows the peer: TCP_MSS_DEFAULT, the option of timestamps, TCP_MIN_MSS.
+const MSS_DEFAULT: u32 = 536;
+const TS_OPTION_BYTES: u32 = 12;
+const MIN_MSS: u32 = 88;
 
 /// Fills a buffer from the front in little endian.
 struct Writer<'a> {
@@ -203,17 +207,17 @@ tcp_info! {
         total_rto_time: u32,
         /// Segments received with a congestion mark.
         received_ce: u32,
-        /// Accurate ECN, which is not built: always 0, like the fields that follow.
+        /// Accurate ECN, which is not built: always 0, like the two fields that follow.
         delivered_e1_bytes: u32,
         /// Always 0.
         delivered_e0_bytes: u32,
         /// Always 0.
         delivered_ce_bytes: u32,
-        /// Always 0.
+        /// Payload bytes received with ECT(1).
         received_e1_bytes: u32,
-        /// Always 0.
+        /// With ECT(0).
         received_e0_bytes: u32,
-        /// Always 0.
+        /// With a congestion mark.
         received_ce_bytes: u32,
         /// Always 0.
         accecn_fail_mode: u16,
@@ -309,7 +313,11 @@ impl Conn {
             // What is left of a connection in TIME-WAIT is no socket any more; the application's is closed.
             state: if self.state == State::TimeWait { State::Close } else { self.state } as u8,
             probes: self.timers.probes_out,
-            backoff: self.path.rtt.backoff().max(self.timers.probe_backoff),
+            backoff: if self.state == State::Close {
+                0
+            } else {
+                self.path.rtt.backoff().max(self.timers.probe_backoff)
+            },
             options: self.option_bits(),
             snd_wscale: self.peer.snd_wscale,
             rcv_wscale: self.peer.rcv_wscale,
@@ -324,6 +332,9 @@ impl Conn {
         self.sending(&mut info, cx);
         self.receiving(&mut info, cx);
         self.path_info(&mut info, cx);
+        if !self.rest.stats.fast.has(fact::HANDSHAKE) && self.rest.stats.fast.has(fact::ACTIVE) {
+            self.unanswered(&mut info);
+        }
         info
     }
 
@@ -333,11 +344,21 @@ impl Conn {
             (self.peer.sack, OPT_SACK),
             (self.peer.wscale, OPT_WSCALE),
             (self.peer.ecn, OPT_ECN),
-            (self.path.ecn.ect_seen(), OPT_ECN_SEEN),
+            (self.path.ecn.ect_seen() || self.rest.stats.fast.has(fact::MARKED), OPT_ECN_SEEN),
             (self.rest.stats.fast.has(fact::DATA_ACKED), OPT_SYN_DATA),
             (self.rest.stats.fast.has(fact::CHILD), OPT_TFO_CHILD),
         ];
         bits.into_iter().fold(0, |all, (on, bit)| if on { all | bit } else { all })
+    }
+
+    /// Nothing of what our SYN offers is agreed on.
+    fn unanswered(&self, info: &mut TcpInfo) {
+        info.options = if self.out.ecn_asked { OPT_ECN } else { 0 };
+        (info.snd_wscale, info.rcv_wscale) = (0, 0);
+        if !self.rest.stats.fast.has(fact::DATA) {
+            info.snd_mss = MSS_DEFAULT - if self.peer.ts { TS_OPTION_BYTES } else { 0 };
+        }
+        info.rcv_mss = MIN_MSS;
     }
 
     fn sending(&self, info: &mut TcpInfo, cx: &Cx<'_>) {
@@ -382,11 +403,13 @@ impl Conn {
         info.data_segs_in = stats.data_segs_in;
         info.rcv_ooopack = stats.rcv_ooopack;
         info.received_ce = stats.received_ce;
+        let marked = self.rest.seldom.as_ref().map(|seldom| seldom.received_marked);
+        [info.received_e1_bytes, info.received_e0_bytes, info.received_ce_bytes] = marked.unwrap_or_default();
     }
 
     fn path_info(&self, info: &mut TcpInfo, cx: &Cx<'_>) {
         let path = &self.path;
-        info.rto = micros(path.rtt.rto(cx.sysctl));
+        info.rto = micros(path.rtt.told_rto(cx.sysctl));
         info.rtt = micros(path.rtt.srtt().unwrap_or_default());
         info.rttvar = micros(path.rtt.mdev());
         info.min_rtt = path.rtt.min_rtt().map_or(u32::MAX, micros);

@@ -75,6 +75,8 @@ pub struct Negotiated {
     pub header_bytes: u8,
     /// The MSS of what we send, for the first guess at what the peer sends.
     pub mss: u16,
+    /// The connection begins with its SYN (Fast Open): its options count when the handshake is over.
+    pub fast: bool,
 }
 
 /// RCV.NXT, the data behind it and the window before it. No heap while both queues are empty.
@@ -127,13 +129,20 @@ impl Receiver {
         if !with.wscale {
             self.intake.window.no_scaling();
         }
-        self.intake.window.allow_for_options(u16::from(with.header_bytes).saturating_sub(20));
+        if !with.fast {
+            self.allow_for_options();
+        }
         self.intake.window.establish(cx.sysctl);
         let (advmss, wnd) = (self.intake.window.advmss(), self.intake.window.wnd());
         let policy = AckPolicy::new(initial_rcv_mss(advmss, u32::from(with.mss), wnd));
         self.ack = policy.as_told(&self.ack);
         self.ack.began(cx.now);
         self.intake.establish(cx.now);
+    }
+
+    /// Every segment has options from now on.
+    pub fn allow_for_options(&mut self) {
+        self.intake.window.allow_for_options(u16::from(self.header_bytes).saturating_sub(20));
     }
 
     /// RCV.NXT: the next sequence number expected.

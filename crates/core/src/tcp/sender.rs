@@ -284,6 +284,11 @@ impl Sender {
         self.usage.last_sent
     }
 
+    /// The handshake of a connection that began with its SYN is over: no idleness counts from before.
+    pub const fn began(&mut self, now: Instant) {
+        self.usage.last_sent = now;
+    }
+
     /// Duplicates that the peer reported (`tcpi_dsack_dups`).
     #[must_use]
     pub const fn dsack_dups(&self) -> u32 {
@@ -667,11 +672,14 @@ impl Sender {
 
     /// Throws everything away (reset, abort).
     pub fn clear(&mut self) {
-        let (mss, sack_ok) = (self.flight.mss, self.flight.sack_ok);
-        let mut tx = core::mem::replace(&mut self.flight, Flight::new(0, mss)).tx;
+        let fresh = Flight::new(0, self.flight.mss);
+        let Flight { mut tx, sack_ok, lost_out, retrans_out, .. } =
+            core::mem::replace(&mut self.flight, fresh);
         tx.clear();
+        // Reports still tell how it was at the end (`tcp_write_queue_purge`).
         self.flight.tx = tx;
-        self.flight.sack_ok = sack_ok;
+        (self.flight.sack_ok, self.flight.lost_out, self.flight.retrans_out) =
+            (sack_ok, lost_out, retrans_out);
         self.timer.clear();
     }
 

@@ -21,6 +21,8 @@ pub struct WaitReport {
 /// What only some connections need, made on first use: an idle one has none.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seldom {
+    /// Payload in packets with ECT(1), ECT(0) and CE.
+    pub(super) received_marked: [u32; 3],
     /// When a segment outside the window was last answered (RFC 5961 section 7).
     pub(super) last_oow_ack: Option<Instant>,
     /// When the reason in force began.

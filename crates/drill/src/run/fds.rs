@@ -67,6 +67,12 @@ impl Fds {
         self.latest = None;
     }
 
+    /// All stream sockets, by the script's numbers.
+    pub(super) fn streams(&self) -> Vec<(i64, Fd)> {
+        let streams = self.by_script.iter().filter(|(_, (_, kind))| *kind == Kind::Stream);
+        streams.map(|(script, (live, _))| (*script, *live)).collect()
+    }
+
     /// The socket of the connection under test.
     pub(super) fn latest(&self) -> Option<Fd> {
         self.by_script.get(&self.latest?).map(|(live, _)| *live)

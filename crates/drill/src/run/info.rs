@@ -70,6 +70,9 @@ const TCP_INFO: &[(&str, usize, usize)] = &[
     ("accecn_opt_seen", 278, 2),
 ];
 
+/// Fields of a few bits.
+const BITS: [&str; 4] = ["snd_wscale", "rcv_wscale", "delivery_rate_app_limited", "fastopen_client_fail"];
+
 /// SO_MEMINFO's numbers in their order (linux/sock_diag.h).
 const MEMINFO: [&str; 9] = [
     "SK_MEMINFO_RMEM_ALLOC",
@@ -128,10 +131,14 @@ pub(super) fn field(info: &[u8], name: &str) -> Option<i128> {
     }
 }
 
+/// All names of TCP_INFO's fields, without `tcpi_`.
+pub(super) fn tcp_names() -> impl Iterator<Item = &'static str> {
+    TCP_INFO.iter().map(|(name, ..)| *name).chain(BITS)
+}
+
 /// All names of values.
 pub(super) fn names() -> impl Iterator<Item = String> {
-    let bits = ["snd_wscale", "rcv_wscale", "delivery_rate_app_limited", "fastopen_client_fail"];
-    let fields = TCP_INFO.iter().map(|(name, ..)| *name).chain(bits).map(|name| format!("tcpi_{name}"));
+    let fields = tcp_names().map(|name| format!("tcpi_{name}"));
     let others = CC_INFO.iter().map(|(name, ..)| *name).chain(MEMINFO);
     fields.chain(others.map(str::to_owned))
 }

@@ -15,6 +15,7 @@ mod record;
 mod sctp_args;
 mod snippet;
 mod stack;
+mod told;
 
 use crate::config::{Config, Family};
 use crate::failure::Failure;
@@ -123,8 +124,14 @@ impl<'a> Runner<'a> {
         for (line, file) in &script.config.init_scripts {
             self.commands(&[(*line, file.clone())])?;
         }
-        for event in &script.events {
+        let mut events = script.events.iter().peekable();
+        while let Some(event) = events.next() {
             self.event(event)?;
+            // What answers a packet at once may be a jiffy late: its own line is looked at.
+            let answered = events.peek().is_some_and(|next| matches!(next.action, Action::Outbound(_)));
+            if !(answered && matches!(event.action, Action::Inbound(_))) {
+                self.note_info(event.line);
+            }
         }
         self.last_call()
     }

@@ -1,6 +1,7 @@
 //! What was sent while a script ran, and how two such transcripts differ.
 use super::flow::Flow;
 use super::seconds;
+use super::told::{self, Told};
 use crate::options::TcpOption;
 use crate::wire::{Body, Line, Shown, Wire};
 use core::net::SocketAddr;
@@ -27,6 +28,8 @@ pub struct Transcript {
     entries: Vec<Entry>,
     /// Conversations in the order of their first packets, for their numbers.
     talks: Vec<Flow>,
+    /// What TCP_INFO said after each line.
+    pub(super) told: Vec<Told>,
 }
 
 #[derive(Debug)]
@@ -118,7 +121,7 @@ impl Transcript {
         let mut steps = steps(&self.entries, &other.entries);
         forgive(&mut steps, &self.entries, &other.entries);
         if steps.iter().all(|s| matches!(s, Step::Both(_))) {
-            return Vec::new();
+            return told::differences(&self.told, &other.told, text);
         }
         let show = |mark: char, e: &Entry| format!("{mark} {}", e.shown(text));
         steps

@@ -1,9 +1,10 @@
 //! Snippets over the connection under test: which facts they know.
+use super::told::{self, Told};
 use super::{Runner, info};
 use crate::failure::Failure;
 use crate::names;
 use crate::script::Snippet;
-use lowwater_core::tcp::TcpInfo;
+use crate::target::ORIGIN;
 use lowwater_posix::{Call, Fd, Started};
 
 /// What snippets may ask of a connection: level, option, room.
@@ -11,27 +12,10 @@ const TCP_INFO: (i32, i32, i32) = (6, 11, 280);
 const TCP_CC_INFO: (i32, i32, i32) = (6, 26, 64);
 const SO_MEMINFO: (i32, i32, i32) = (1, 55, 36);
 
-/// TCP_INFO as it was told.
-enum Told {
-    /// By getsockopt.
-    Bytes(Vec<u8>),
-    /// By the stack, of a connection that has no descriptor yet.
-    Early(Box<TcpInfo>),
-}
-
-impl Told {
-    fn field(&self, name: &str) -> Option<i128> {
-        match self {
-            Self::Bytes(bytes) => info::field(bytes, name),
-            Self::Early(info) => info.get(name.strip_prefix("tcpi_")?).map(Into::into),
-        }
-    }
-}
-
 /// What a snippet knows of the connection under test.
 pub(super) struct Facts {
-    tcp: Told,
-    /// TCP_CC_INFO and SO_MEMINFO.
+    /// TCP_INFO, TCP_CC_INFO and SO_MEMINFO.
+    tcp: Vec<u8>,
     congestion: Vec<u8>,
     memory: Vec<u8>,
 }
@@ -39,7 +23,7 @@ pub(super) struct Facts {
 impl Facts {
     /// A value by the name that packetdrill gives it.
     pub(super) fn get(&self, name: &str) -> Option<i128> {
-        let told = self.tcp.field(name).or_else(|| info::memory(&self.memory, name));
+        let told = info::field(&self.tcp, name).or_else(|| info::memory(&self.memory, name));
         told.or_else(|| info::congestion(&self.congestion, name))
     }
 }
@@ -69,13 +53,36 @@ impl Runner<'_> {
     }
 
     /// TCP_INFO of the connection under test, also before somebody has accepted it.
-    fn tcp_info(&mut self) -> Option<Told> {
+    fn tcp_info(&mut self) -> Option<Vec<u8>> {
         if let Some(fd) = self.fds.latest() {
-            return self.ask(fd, TCP_INFO).map(Told::Bytes);
+            return self.ask(fd, TCP_INFO);
         }
+        self.early_info()
+    }
+
+    /// TCP_INFO of the connection under test, before somebody has accepted it.
+    fn early_info(&mut self) -> Option<Vec<u8>> {
         let flow = self.flows.current()?;
         let (local, remote) = (flow.local, flow.remote);
-        self.host.early_info(local, remote).map(|info| Told::Early(Box::new(info)))
+        self.host.early_info(local, remote)
+    }
+
+    /// Writes down what TCP_INFO says of every stream socket, and of the connection that nobody has accepted.
+    pub(super) fn note_info(&mut self, line: usize) {
+        // A call that blocks keeps whoever could ask.
+        if self.record.is_none() || self.blocked.is_some() {
+            return;
+        }
+        let mut told: Vec<_> = Vec::new();
+        for (script, fd) in self.fds.streams() {
+            told.extend(self.ask(fd, TCP_INFO).map(|info| (script, info)));
+        }
+        if self.fds.latest().is_none() {
+            told.extend(self.early_info().map(|info| (told::NOBODYS, info)));
+        }
+        let at = self.host.now().nanos_since(ORIGIN) / 1_000;
+        let tell = |(fd, info)| Told { line, fd, at, info };
+        self.record.iter_mut().for_each(|record| record.told.extend(told.drain(..).map(tell)));
     }
 
     fn ask(&mut self, fd: Fd, (level, name, len): (i32, i32, i32)) -> Option<Vec<u8>> {

@@ -6,7 +6,6 @@ use bytes::Bytes;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use lowwater_core::base::Instant;
 use lowwater_core::device::DeviceCaps;
-use lowwater_core::tcp::TcpInfo;
 use lowwater_posix::{Call, CallId, Host, Reply, Sent, Settings, Started};
 
 /// A host in virtual time.
@@ -82,9 +81,9 @@ impl Target for Stack {
         self.0.complete(count)
     }
 
-    fn early_info(&mut self, local: SocketAddr, remote: SocketAddr) -> Option<TcpInfo> {
+    fn early_info(&mut self, local: SocketAddr, remote: SocketAddr) -> Option<Vec<u8>> {
         let id = self.0.lookup(local, remote)?;
-        self.0.stack().tcp_info(id).ok()
+        self.0.stack().tcp_info(id).ok().map(|info| info.emit().to_vec())
     }
 
     fn trace(&mut self, max: usize) -> Vec<(Instant, String)> {

@@ -3,7 +3,6 @@ use bytes::Bytes;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use lowwater_core::base::Instant;
 use lowwater_core::device::DeviceCaps;
-use lowwater_core::tcp::TcpInfo;
 use lowwater_drill::{ORIGIN, Target, World};
 use lowwater_posix::{Call, CallId, Host, Reply, Sent, Settings, Started};
 
@@ -70,7 +69,7 @@ impl Target for Stack {
         self.0.set_sysctl(name, value)
     }
 
-    fn early_info(&mut self, _: SocketAddr, _: SocketAddr) -> Option<TcpInfo> {
+    fn early_info(&mut self, _: SocketAddr, _: SocketAddr) -> Option<Vec<u8>> {
         None
     }
 

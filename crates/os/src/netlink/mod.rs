@@ -1,5 +1,8 @@
 //! The kernel's side of a device: up, MTU, queue length, addresses and routes, by rtnetlink instead of `ip`.
+mod diag;
 mod msg;
+
+pub use diag::SockDiag;
 
 use crate::error::SetupError;
 use core::time::Duration;
@@ -294,30 +297,36 @@ impl Link {
         self.seq.set(seq);
         let mut message = Message::new(kind, flags, seq);
         body(&mut message);
-        match self.exchange(&message.finish(), seq, &mut take) {
+        match exchange(&self.socket, &message.finish(), seq, &mut take) {
             Ok(()) => Ok(()),
             Err(Errno::NODEV) => Err(SetupError::NoSuchLink { name: self.name.clone() }),
             Err(e) => Err(SetupError::from_errno(doing, e)),
         }
     }
+}
 
-    fn exchange(&self, message: &[u8], seq: u32, take: &mut dyn FnMut(u16, &[u8])) -> Result<(), Errno> {
-        sendto(&self.socket, message, SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
-        let mut bytes = [0u8; 8192];
-        for _ in 0..ANSWERS_MAX {
-            let (len, _) = rustix::io::retry_on_intr(|| recv(&self.socket, &mut bytes, RecvFlags::empty()))?;
-            for (kind, body) in msg::answers(&bytes[..len], seq) {
-                match (kind, msg::error_code(body)) {
-                    (NLMSG_ERROR, Some(0)) => return Ok(()),
-                    (NLMSG_ERROR, code) => {
-                        return Err(code.map_or(Errno::PROTO, Errno::from_raw_os_error));
-                    }
-                    _ => take(kind, body),
+/// Sends a request, hands every answer to `take`, as type and body, and ends with the acknowledgement.
+fn exchange(
+    socket: &OwnedFd,
+    message: &[u8],
+    seq: u32,
+    take: &mut dyn FnMut(u16, &[u8]),
+) -> Result<(), Errno> {
+    sendto(socket, message, SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
+    let mut bytes = [0u8; 8192];
+    for _ in 0..ANSWERS_MAX {
+        let (len, _) = rustix::io::retry_on_intr(|| recv(socket, &mut bytes, RecvFlags::empty()))?;
+        for (kind, body) in msg::answers(&bytes[..len], seq) {
+            match (kind, msg::error_code(body)) {
+                (NLMSG_ERROR, Some(0)) => return Ok(()),
+                (NLMSG_ERROR, code) => {
+                    return Err(code.map_or(Errno::PROTO, Errno::from_raw_os_error));
                 }
+                _ => take(kind, body),
             }
         }
-        Err(Errno::PROTO)
     }
+    Err(Errno::PROTO)
 }
 
 fn number(value: &[u8]) -> Option<u32> {

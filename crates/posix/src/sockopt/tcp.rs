@@ -3,7 +3,7 @@ use super::{Told, Value};
 use crate::abi::*;
 use crate::call::Fd;
 use crate::errno::Errno;
-use crate::files::{Kind, Sock};
+use crate::files::{Kind, Residue, Sock};
 use crate::host::Host;
 use bytes::Bytes;
 use lowwater_core::base::FastOpenKeys;
@@ -21,6 +21,8 @@ const MSS_RANGE: (u32, u32) = (88, 32_767);
 const TIMER_US: (u32, u32) = (1_001, 200_000);
 /// The MSS before there is a peer (`TCP_MSS_DEFAULT`).
 const MSS_DEFAULT: i32 = 536;
+/// Unsent bytes that Linux tells of a socket that was dissolved: how far `tcp_disconnect` moves its sequence numbers.
+const UNSENT_AFTER: u32 = 2;
 /// Largest TCP_LINGER2 in seconds (`TCP_FIN_TIMEOUT_MAX`).
 const LINGER2_MAX: i32 = 120;
 /// Smallest TCP_WINDOW_CLAMP but 0: half of the smallest receive buffer.
@@ -124,18 +126,11 @@ impl Host {
             Kind::Listener(id) => {
                 // Of a listener: connections that wait to be accepted, and the backlog.
                 let (unacked, sacked) = self.stack.tcp_backlog(id)?;
-                TcpInfo { state: State::Listen as u8, unacked, sacked, ..self.info_at_rest() }
+                TcpInfo { state: State::Listen as u8, unacked, sacked, ..self.info_at_rest(0) }
             }
-            // What `tcp_init_sock` leaves.
-            Kind::Fresh | Kind::Udp(_) => TcpInfo {
-                state: State::Close as u8,
-                delivery_rate_app_limited: 1,
-                rto: 1_000_000,
-                rttvar: 250_000,
-                snd_mss: MSS_DEFAULT.unsigned_abs(),
-                snd_ssthresh: i32::MAX as u32,
-                min_rtt: u32::MAX,
-                ..self.info_at_rest()
+            Kind::Fresh | Kind::Udp(_) => match &self.files.sock(fd)?.knobs.residue {
+                Some(residue) => self.after(residue),
+                None => self.unused(),
             },
         };
         // Who holds a connection in TIME-WAIT sees a closed one (`tcp_time_wait`).
@@ -145,9 +140,47 @@ impl Host {
         Ok(info)
     }
 
-    /// What TCP_INFO tells of a socket without a connection: the initial window and what the sysctls say.
-    fn info_at_rest(&self) -> TcpInfo {
+    /// What `tcp_init_sock` leaves.
+    pub(crate) fn unused(&self) -> TcpInfo {
         TcpInfo {
+            state: State::Close as u8,
+            delivery_rate_app_limited: 1,
+            rto: 1_000_000,
+            rttvar: 250_000,
+            snd_mss: MSS_DEFAULT.unsigned_abs(),
+            snd_ssthresh: i32::MAX as u32,
+            min_rtt: u32::MAX,
+            // Nothing has ever happened: that is as long ago as the clock is old.
+            ..self.info_at_rest(u32::try_from(self.now.as_millis()).unwrap_or(u32::MAX))
+        }
+    }
+
+    /// What `tcp_disconnect` leaves.
+    fn after(&self, residue: &Residue) -> TcpInfo {
+        let (old, passed) = (&residue.info, self.now.since(residue.at).as_millis());
+        TcpInfo {
+            retransmits: old.retransmits,
+            snd_mss: old.snd_mss,
+            rcv_mss: MSS_RANGE.0,
+            pmtu: old.pmtu,
+            rcv_ssthresh: old.rcv_ssthresh,
+            advmss: old.advmss,
+            notsent_bytes: UNSENT_AFTER,
+            snd_wnd: old.snd_wnd,
+            rcv_wnd: old.rcv_wnd,
+            busy_time: old.busy_time,
+            last_data_sent: old.last_data_sent.saturating_add(passed as u32),
+            ..self.unused()
+        }
+    }
+
+    /// What TCP_INFO tells of a socket without a connection: the initial window and what the sysctls say.
+    /// `ever`: milliseconds since anything happened.
+    fn info_at_rest(&self, ever: u32) -> TcpInfo {
+        TcpInfo {
+            last_data_sent: ever,
+            last_data_recv: ever,
+            last_ack_recv: ever,
             snd_cwnd: Window::INITIAL,
             reordering: self.stack.sysctl().tcp_reordering,
             pacing_rate: u64::MAX,

@@ -16,9 +16,9 @@ impl Conn {
     #[must_use]
     pub fn open_fast(cx: &mut Cx<'_>, request: Request, listener: SocketId, syn: &Segment) -> Self {
         let mut conn = Self::accept(cx, request.accepted());
+        conn.rest.stats.fast.facts |= fact::CHILD;
         conn.establish(cx, None);
         conn.rest.stats.data_segs_in = u32::from(syn.payload_len() > 0);
-        conn.rest.stats.fast.facts |= fact::CHILD;
         conn.take_syn_data(cx, syn);
         let child = Child { request, listener };
         conn.rest.fast = Some(Box::new(Open::Child(Box::new(child))));
@@ -92,6 +92,8 @@ impl Conn {
             self.tx.note_window(self.snd.wnd);
             self.path.rate.count_syn_ack();
             self.first_pacing_rate(cx);
+            self.rx.allow_for_options();
+            self.tx.began(cx.now);
             self.app.notice.insert(Notice::WRITABLE);
         }
         self.release(false);

@@ -135,6 +135,11 @@ impl Conn {
             cx.count.tcp_ext.tcp_fast_open_active += 1;
             self.path.rate.join_syn_and_data();
         }
+        if seg.payload_len() > 0 {
+            // Linux counts it twice (`tcp_fastopen_add_skb`).
+            let stats = &mut self.rest.stats;
+            stats.data_segs_in = stats.data_segs_in.wrapping_add(seg.segs());
+        }
         self.take_syn_data(cx, seg);
         false
     }

@@ -56,33 +56,37 @@ pub enum ClientFail {
 /// What happened in the life of a connection with Fast Open.
 pub(super) mod fact {
     /// Our SYN carried the option (`syn_fastopen`).
-    pub(crate) const OPTION: u8 = 1;
+    pub(crate) const OPTION: u16 = 1;
     /// ... in its experimental form (`syn_fastopen_exp`).
-    pub(crate) const EXPERIMENTAL: u8 = 2;
+    pub(crate) const EXPERIMENTAL: u16 = 2;
     /// Our SYN carried data (`syn_data`).
-    pub(crate) const DATA: u8 = 4;
+    pub(crate) const DATA: u16 = 4;
     /// Data in a SYN was acknowledged, ours or the peer's (`syn_data_acked`).
-    pub(crate) const DATA_ACKED: u8 = 8;
+    pub(crate) const DATA_ACKED: u16 = 8;
     /// The application waits with more to write than went with the SYN (`sk_write_pending`).
-    pub(crate) const MORE: u8 = 32;
+    pub(crate) const MORE: u16 = 32;
     /// We sent the first SYN, with Fast Open or without.
-    pub(crate) const ACTIVE: u8 = 64;
+    pub(crate) const ACTIVE: u16 = 64;
     /// Fast Open was off for a while: this connection finds out whether it works again (`syn_fastopen_ch`).
-    pub(crate) const TRIAL: u8 = 16;
-    /// It was accepted with its SYN (`syn_fastopen_child`).
-    pub(crate) const CHILD: u8 = 128;
+    pub(crate) const TRIAL: u16 = 16;
+    /// The connection was accepted with its SYN (`syn_fastopen_child`).
+    pub(crate) const CHILD: u16 = 128;
+    /// A congestion mark or a capable packet came without ECN being agreed on (`TCP_ECN_SEEN`).
+    pub(crate) const MARKED: u16 = 256;
+    /// The peer's SYN came: what is agreed on is known.
+    pub(crate) const HANDSHAKE: u16 = 512;
 }
 
 /// What a connection remembers of Fast Open for as long as it lives.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FastOpen {
     /// Bits of [`fact`].
-    pub(super) facts: u8,
+    pub(super) facts: u16,
     pub(super) fail: ClientFail,
 }
 
 impl FastOpen {
-    pub(super) const fn has(&self, facts: u8) -> bool {
+    pub(super) const fn has(&self, facts: u16) -> bool {
         self.facts & facts != 0
     }
 }

@@ -188,6 +188,10 @@ impl Conn {
         let crossed = self.tx.una_offset() == 0;
         self.establish(cx, crossed.then(|| self.peer.data_option_bytes()));
         self.first_pacing_rate(cx);
+        if crossed {
+            // Neither `tcp_finish_connect` nor a request has said when data could come first.
+            self.rx.ack.began(Instant::ZERO);
+        }
         self.app.notice.insert(Notice::CONNECTED);
         self.app.notice.insert(Notice::WRITABLE);
         self.finish_shutdown(cx);

@@ -1,6 +1,7 @@
 //! ECN as a receiver and as a sender that is told (RFC 3168 section 6.1).
 use crate::path::ecn::Codepoint;
 use crate::tcp::conn::Conn;
+use crate::tcp::fastopen::fact;
 use crate::tcp::segment::{Ecn, Segment};
 use lowwater_wire::tcp::TcpFlags;
 
@@ -26,8 +27,24 @@ impl Conn {
             // Other segments are capable, this one is not: probably a retransmission.
             return seg.ecn == Ecn::NotEct && seen;
         }
-        self.rest.stats.received_ce = self.rest.stats.received_ce.wrapping_add(seg.segs());
         !core::mem::replace(&mut self.out.ece, true)
+    }
+
+    /// What TCP_INFO tells of marks, whether ECN was agreed on or not (`tcp_ecn_received_counters`).
+    pub(super) fn count_marks(&mut self, seg: &Segment) {
+        if seg.ecn == Ecn::NotEct {
+            return;
+        }
+        let [e1, e0, ce] = &mut self.rest.seldom().received_marked;
+        let bytes = match seg.ecn {
+            Ecn::Ect1 => e1,
+            Ecn::Ce => ce,
+            Ecn::Ect0 | Ecn::NotEct => e0,
+        };
+        *bytes = bytes.wrapping_add(seg.payload_len());
+        let stats = &mut self.rest.stats;
+        stats.received_ce = stats.received_ce.wrapping_add(if seg.ecn == Ecn::Ce { seg.segs() } else { 0 });
+        stats.fast.facts |= if self.peer.ecn { 0 } else { fact::MARKED };
     }
 
     /// The segment has something new within the window: the marks of others say nothing (`tcp_data_queue`), nor does that of a FIN alone, unless

@@ -9,6 +9,7 @@ mod syn_sent;
 use super::Disposition;
 use super::ack_policy::RttFacts;
 use super::conn::Conn;
+use super::fastopen::fact;
 use super::ready::Notice;
 use super::receiver::Negotiated as Receiving;
 use super::segment::Segment;
@@ -23,7 +24,10 @@ impl Conn {
     /// Processes a segment of this flow whose checksum is right.
     pub fn input(&mut self, cx: &mut Cx<'_>, seg: Segment) -> Disposition {
         cx.trace(Ev::In(seg.seq.0, seg.payload_len(), seg.flags.bits() as u8));
-        self.count_in(&seg);
+        // A connection in TIME-WAIT is a smaller object in Linux, which counts nothing.
+        if self.state != State::TimeWait {
+            self.count_in(&seg);
+        }
         match self.state {
             State::SynSent => self.input_syn_sent(cx, &seg),
             State::TimeWait => self.input_time_wait(cx, &seg),
@@ -58,6 +62,7 @@ impl Conn {
         }
         let established = self.state == State::Established;
         let prediction = self.predict(&seg);
+        self.count_marks(&seg);
         if let Some(answer) = self.input_ack(cx, &seg, prediction.is_data_alone(&seg)) {
             return answer;
         }
@@ -129,6 +134,8 @@ impl Conn {
         self.tx.set_mss(mss);
         self.tx.set_sack(self.peer.sack);
         self.tx.note_window(self.snd.wnd);
+        // The rate is that of the window in which our SYN was acknowledged.
+        let before = asked.map(|_| self.path.window.cwnd);
         self.tx.init_transfer(cx, &mut self.path, Window::INITIAL);
         let mss = self.mss();
         self.rx.establish(
@@ -138,12 +145,16 @@ impl Conn {
                 wscale: self.peer.wscale,
                 header_bytes: 20 + self.peer.data_option_bytes() as u8,
                 mss,
+                fast: self.rest.stats.fast.has(fact::CHILD),
             },
         );
         // RFC 6298 section 5.7, where the handshake gave no sample.
         self.path.rtt.fall_back();
         // The first packets have the size for the rate that the handshake showed (`tcp_rcv_state_process`).
+        let cwnd = self.path.window.cwnd;
+        self.path.window.cwnd = before.map_or(cwnd, |before| before.min(cwnd));
         self.path.update_pacing_rate(cx, mss, 0);
+        self.path.window.cwnd = cwnd;
         self.expand_sndbuf(cx);
         self.arm_keepalive(cx);
     }

@@ -59,16 +59,17 @@ impl Conn {
         ours
     }
 
-    fn settle(&mut self, cx: &mut Cx<'_>, seg: &Segment) {
+    fn settle(&mut self, seg: &Segment) {
         self.peer.accept(seg, self.options.maxseg);
+        self.rest.stats.fast.facts |= fact::HANDSHAKE;
         self.rx.synchronize(seg.seq);
         self.snd.wl1 = seg.seq;
         self.snd.wnd = u32::from(seg.window);
-        self.rest.stats.last_ack_recv = cx.now;
     }
 
     fn complete_active_open(&mut self, cx: &mut Cx<'_>, seg: &Segment) {
-        self.settle(cx, seg);
+        self.settle(seg);
+        self.rest.stats.last_ack_recv = cx.now;
         // RFC 3168 section 6.1.1: the answer to an ECN-setup SYN carries ECE and not CWR.
         let asked = self.out.ecn_asked;
         self.peer.ecn = asked && seg.has(TcpFlags::ECE) && !seg.has(TcpFlags::CWR);
@@ -98,9 +99,11 @@ impl Conn {
 
     /// Simultaneous open: the peer's SYN crossed ours (RFC 9293 section 3.5, figure 8).
     fn cross(&mut self, cx: &mut Cx<'_>, seg: &Segment) {
-        self.settle(cx, seg);
+        self.settle(seg);
         // Only what we asked for ourselves (`tcp_ecn_rcv_syn`).
         self.peer.ecn = self.out.ecn_asked && seg.has(TcpFlags::ECE) && seg.has(TcpFlags::CWR);
+        self.path.pmtu.set_peer_mss(Some(self.peer.mss_clamp));
+        self.tx.set_mss(self.peer.mss(self.path.pmtu.mtu(), self.tuple.is_v6()));
         self.set_state(cx, State::SynRecv);
         self.out.timeout = self.tx.cross_syn().map(Box::new);
         self.out.try_send(Hold::Push);

@@ -32,7 +32,7 @@ impl World {
             rx,
             now: Instant::from_millis(1),
         };
-        let with = Negotiated { sack, wscale: scaling, header_bytes: 32, mss: 1_448 };
+        let with = Negotiated { sack, wscale: scaling, header_bytes: 32, mss: 1_448, fast: false };
         w.with(|rx, cx| rx.establish(cx, with));
         w
     }

@@ -6,7 +6,6 @@ use bytes::Bytes;
 use core::net::SocketAddr;
 use core::ptr::null_mut;
 use lowwater_core::base::Instant;
-use lowwater_core::tcp::TcpInfo;
 use lowwater_drill::{Target, World};
 use lowwater_posix::{Call, CallId, Reply, Sent, Started};
 use std::fs;
@@ -195,10 +194,10 @@ impl Target for Interface {
         0
     }
 
-    fn early_info(&mut self, local: SocketAddr, remote: SocketAddr) -> Option<TcpInfo> {
+    fn early_info(&mut self, local: SocketAddr, remote: SocketAddr) -> Option<Vec<u8>> {
         SHARED.with(|machine| {
             let id = machine.host().lookup(local, remote)?;
-            machine.host().stack().tcp_info(id).ok()
+            machine.host().stack().tcp_info(id).ok().map(|info| info.emit().to_vec())
         })?
     }
 

@@ -1,0 +1,145 @@
+//! What TCP_INFO said after each line of a script, and how two runs of it differ there.
+use super::info;
+use core::fmt::Write as _;
+
+/// In place of a descriptor: the connection that nobody has accepted.
+pub(super) const NOBODYS: i64 = -1;
+/// A line of a script that begins so names fields that are not compared, and after a colon why.
+const UNLIKE: &str = "// unlike the kernel in ";
+/// Times that a real clock makes different, with microseconds per unit.
+const TIMES: &[(&str, i128)] = &[
+    ("rto", 1),
+    ("ato", 1),
+    ("rtt", 1),
+    ("rttvar", 1),
+    ("rcv_rtt", 1),
+    ("min_rtt", 1),
+    ("busy_time", 1),
+    ("rwnd_limited", 1),
+    ("sndbuf_limited", 1),
+    ("last_data_sent", 1_000),
+    ("last_data_recv", 1_000),
+    ("last_ack_recv", 1_000),
+    ("total_rto_time", 1_000),
+];
+/// Times that count from the beginning of the clock, which is long ago, while nothing has happened.
+const SINCE: [&str; 3] = ["last_data_sent", "last_data_recv", "last_ack_recv"];
+const LONG_MS: i128 = 5_000;
+/// Differs on purpose in every script with a timeout (docs/linux-differences.md).
+const NEVER_COMPARED: &str = "rehash";
+/// What two times may be apart, in microseconds, and the share of them that comes on top.
+const APART_US: i128 = 12_000;
+const APART_SHARE: i128 = 8;
+/// Rates follow from a round trip, which is known this well; below this, in microseconds, nothing can be said.
+const RATES: [&str; 2] = ["pacing_rate", "delivery_rate"];
+const RATE_SHARE: i128 = 4;
+const ROUND_TRIP_MIN: i128 = 30_000;
+
+/// TCP_INFO of one socket, after a line.
+#[derive(Debug)]
+pub(super) struct Told {
+    pub(super) line: usize,
+    /// The script's number for the descriptor.
+    pub(super) fd: i64,
+    /// Microseconds since the script began.
+    pub(super) at: u64,
+    pub(super) info: Vec<u8>,
+}
+
+/// Lines that name what differs, `-` only in `a` and `+` only in `b`. Empty when nothing does.
+pub(super) fn differences(a: &[Told], b: &[Told], text: &str) -> Vec<String> {
+    let unlike: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix(UNLIKE)?.split_once(':'))
+        .flat_map(|(names, _)| names.split(',').map(str::trim))
+        .collect();
+    let mut out = Vec::new();
+    for x in a {
+        // A call that blocks, or does not any more, is seen a moment later by one of them.
+        let Some(y) = b.iter().find(|y| (y.line, y.fd) == (x.line, x.fd)) else { continue };
+        let Some((mine, theirs)) = fields(x, y, &unlike) else { continue };
+        let source = text.lines().nth(x.line.saturating_sub(1)).unwrap_or_default().trim();
+        let socket = if x.fd == NOBODYS { "not accepted".to_owned() } else { format!("descriptor {}", x.fd) };
+        out.push(format!("  TCP_INFO after line {}: {source}", x.line));
+        out.push(format!("- {socket}:{mine}"));
+        out.push(format!("+ {socket}:{theirs}"));
+    }
+    out
+}
+
+/// The fields in which two differ.
+fn fields(a: &Told, b: &Told, unlike: &[&str]) -> Option<(String, String)> {
+    let (mut mine, mut theirs) = (String::new(), String::new());
+    for name in info::tcp_names() {
+        let value = |told: &Told| info::field(&told.info, &format!("tcpi_{name}"));
+        let ever = |told: &Told, v: i128| {
+            let long = SINCE.contains(&name) && v > i128::from(told.at) / 1_000 + LONG_MS;
+            if long { i128::from(u32::MAX) } else { v }
+        };
+        let (Some(x), Some(y)) = (value(a).map(|v| ever(a, v)), value(b).map(|v| ever(b, v))) else {
+            continue;
+        };
+        let rtt = info::field(&a.info, "tcpi_rtt").unwrap_or_default();
+        if name == NEVER_COMPARED || unlike.contains(&name) || alike(name, x, y, rtt) {
+            continue;
+        }
+        let _ = write!(mine, " {name} {x}");
+        let _ = write!(theirs, " {name} {y}");
+    }
+    (!mine.is_empty()).then_some((mine, theirs))
+}
+
+/// As far as a real clock can tell.
+fn alike(name: &str, x: i128, y: i128, rtt: i128) -> bool {
+    if let Some((_, unit)) = TIMES.iter().find(|(time, _)| *time == name) {
+        // What is unknown is not nearly known.
+        let unknown = i128::from(u32::MAX);
+        return (x == unknown) == (y == unknown)
+            && (x - y).abs() * unit <= APART_US + x.max(y) * unit / APART_SHARE;
+    }
+    if RATES.contains(&name) {
+        return (x == 0) == (y == 0) && (rtt < ROUND_TRIP_MIN || (x - y).abs() <= x.max(y) / RATE_SHARE);
+    }
+    x == y
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(line: usize, at: usize, value: u8) -> Told {
+        let mut info = vec![0; 280];
+        info[at] = value;
+        Told { line, fd: 3, at: 0, info }
+    }
+
+    #[test]
+    fn a_field_that_differs_is_named_unless_the_script_says_why() {
+        let (a, b) = ([told(2, 80, 10)], [told(2, 80, 11)]);
+        let text = "one\ntwo\n";
+        assert_eq!(
+            differences(&a, &b, text),
+            ["  TCP_INFO after line 2: two", "- descriptor 3: snd_cwnd 10", "+ descriptor 3: snd_cwnd 11"]
+        );
+        assert!(differences(&a, &[told(2, 80, 10)], text).is_empty());
+        let excused = "one\n// unlike the kernel in rtt, snd_cwnd: because\n";
+        assert!(differences(&a, &b, excused).is_empty());
+        assert_eq!(differences(&a, &b, "// unlike the kernel in rtt: because\n").len(), 3);
+    }
+
+    #[test]
+    fn times_and_rates_may_be_a_little_apart_and_the_unknown_is_not_the_known() {
+        assert!(alike("rtt", 100_000, 110_000, 0) && !alike("rtt", 100_000, 130_000, 0));
+        assert!(alike("last_ack_recv", 100, 110, 0) && !alike("last_ack_recv", 100, 130, 0));
+        assert!(!alike("min_rtt", i128::from(u32::MAX), 10, 0));
+        assert!(alike("pacing_rate", 100, 120, 50_000) && !alike("pacing_rate", 100, 150, 50_000));
+        assert!(alike("pacing_rate", 100, 150, 1_000) && !alike("pacing_rate", 0, 150, 1_000));
+        assert!(!alike("segs_in", 1, 2, 0));
+    }
+
+    #[test]
+    fn what_only_one_could_ask_is_left_out() {
+        let (a, b) = ([told(1, 0, 1), told(2, 0, 1)], [told(2, 0, 7), told(3, 0, 1)]);
+        assert_eq!(differences(&a, &b, "x\ny\nz\n").len(), 3);
+    }
+}
