@@ -284,8 +284,11 @@ impl Stack {
     }
 
     /// Adds a connection to the table and to the flows.
-    pub(super) fn insert_conn(&mut self, conn: Conn, path: Option<Path>, holder: Holder) -> SocketId {
+    pub(super) fn insert_conn(&mut self, mut conn: Conn, path: Option<Path>, holder: Holder) -> SocketId {
         let tuple = *conn.tuple();
+        if let Some(link) = path.as_ref().and_then(|p| self.links.get(usize::from(p.dst.device.0))) {
+            conn.stand_above(&link.path_caps());
+        }
         let id = self.sockets.insert(Entry::new(Socket::Tcp(Box::new(conn)), path, holder));
         self.env.memory.open();
         self.demux.flows.insert(&tuple, Flow::Conn(id));

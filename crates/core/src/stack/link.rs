@@ -1,5 +1,6 @@
 //! A device as the stack drives it: capabilities, queueing discipline, ready list, and what it gave back.
 use super::ready::ReadyList;
+use crate::base::limits::SOFTWARE_GSO_SEGS;
 use crate::base::{DeviceId, Instant};
 use crate::device::DeviceCaps;
 use crate::packet::Packet;
@@ -93,5 +94,3 @@ impl Link {
 
 /// Size of super-packets for a device that takes none (`GSO_LEGACY_MAX_SIZE`).
 const SOFTWARE_GSO_SIZE: u32 = 65_536;
-/// Segments in them.
-const SOFTWARE_GSO_SEGS: u16 = 64;

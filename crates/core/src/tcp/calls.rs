@@ -2,12 +2,11 @@
 use super::chrono::Held;
 use super::conn::Conn;
 use super::options::SocketOptions;
+use super::output::PACKET_CHARGE;
 use super::output::nagle::Hold;
 use super::output::within::Ahead;
-use super::output::{PACKET_CHARGE, autosize};
 use super::ready::{Notice, Ready, SendFlags};
 use super::state::State;
-use crate::base::limits::GSO_MAX_SIZE;
 use crate::base::{Cx, Error, Wait};
 use crate::path::pmtu::bound_to_half_window;
 use bytes::{Buf as _, Bytes};
@@ -194,13 +193,14 @@ impl Conn {
         true
     }
 
-    /// Payload bytes that an element is filled up to: the largest super-packet in whole segments, bound to half the largest
-    /// window that the peer ever offered (`tcp_xmit_size_goal`).
+    /// Payload bytes that an element is filled up to: the largest super-packet of the device in whole segments, bound to half the
+    /// largest window that the peer ever offered (`tcp_xmit_size_goal`).
     fn size_goal(&self) -> usize {
         let mss = u32::from(self.mss());
-        let max = autosize::gso_payload_max(GSO_MAX_SIZE as u32);
+        let max = u32::from(self.snd.gso.max_bytes);
         let goal = bound_to_half_window(max, self.peer.data_option_bytes(), self.tx.max_window());
-        (goal / mss * mss).max(mss) as usize
+        let segments = (goal / mss).min(u32::from(self.snd.gso.max_segs)).max(1);
+        (segments * mss) as usize
     }
 
     /// Copies received bytes into `buf`; with `peek` they stay. `Ok(0)` is the end of the stream.

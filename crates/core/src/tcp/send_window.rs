@@ -1,5 +1,8 @@
 //! The window that the peer offers, and what was sent into it (RFC 9293 section 3.3.1: SND.WND, SND.WL1).
+use super::PathCaps;
+use super::output::autosize::gso_payload_max;
 use super::seq::Seq;
+use crate::base::limits::{GSO_MAX_SIZE, SOFTWARE_GSO_SEGS};
 use crate::base::time::Instant;
 
 /// Send-side variables that belong neither to loss recovery nor to the path.
@@ -19,11 +22,41 @@ pub(super) struct SendWindow {
     pub(super) up: Seq,
     /// Departure of the last segment with data (`tcp_wstamp_ns`).
     pub(super) last_departure: Instant,
+    /// The largest super-packet of the device that the route leads to.
+    pub(super) gso: Gso,
+}
+
+/// Bounds of a super-packet: bytes of payload, and segments (`sk_gso_max_size`, `sk_gso_max_segs`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Gso {
+    pub(super) max_bytes: u16,
+    pub(super) max_segs: u16,
+}
+
+impl Gso {
+    /// The largest that a device takes, while none is known.
+    const LARGEST: Self = Self { max_bytes: gso_payload_max(GSO_MAX_SIZE as u32) as u16, max_segs: u16::MAX };
+
+    pub(super) fn of(caps: &PathCaps) -> Self {
+        let max_bytes = u16::try_from(gso_payload_max(caps.gso_max_size)).unwrap_or(u16::MAX);
+        // What software cuts bounds packets, not what is written: there Linux has no bound but a device's own.
+        let own = caps.gso_max_segs < SOFTWARE_GSO_SEGS;
+        Self { max_bytes, max_segs: if own { caps.gso_max_segs } else { u16::MAX } }
+    }
 }
 
 impl SendWindow {
     pub(super) const fn new(wnd: u32, wl1: Seq, iss: Seq) -> Self {
-        Self { wnd, wl1, sml: iss, pushed: iss, pushed_one: iss, up: iss, last_departure: Instant::ZERO }
+        Self {
+            wnd,
+            wl1,
+            sml: iss,
+            pushed: iss,
+            pushed_one: iss,
+            up: iss,
+            last_departure: Instant::ZERO,
+            gso: Gso::LARGEST,
+        }
     }
 
     /// Takes the window of an acceptable ACK (RFC 9293 section 3.10.7.4; `tcp_ack_update_window`).

@@ -434,6 +434,23 @@ fn a_device_that_drops_is_survived() {
 }
 
 #[test]
+fn what_is_written_becomes_packets_that_the_device_takes() {
+    for (segs, elements) in [(64, 1), (2, 5), (1, 10)] {
+        let caps = DeviceCaps { gso_max_segs: segs, ..DeviceCaps::offloading(1_500) };
+        let mut w = World::new([caps; 2]);
+        let (client, server) = pair(&mut w, v4(2));
+        for (side, id) in [(0, client), (1, server)] {
+            let mss = w.stacks[side].tcp_info(id).expect("open").snd_mss as usize;
+            let sent = w.stacks[side].tcp_send(w.now, id, &vec![0; 10 * mss], NO_FLAGS);
+            assert_eq!(sent, Ok(10 * mss));
+            // 832 bytes are what an element costs beside its payload.
+            let queued = w.stacks[side].memory(id).expect("open").queued as usize;
+            assert_eq!(queued, 10 * mss + elements * 832, "{segs} segments");
+        }
+    }
+}
+
+#[test]
 fn a_host_that_does_not_answer_arp_is_unreachable() {
     let mac = Some([2, 0, 0, 0, 0, 1]);
     let mut w = World::new([DeviceCaps { ethernet: mac, ..DeviceCaps::plain(1_500) }; 2]);

@@ -5,7 +5,7 @@ use crate::path::congestion::Congestion as _;
 use crate::tcp::PathCaps;
 
 /// Room that a super-packet leaves for headers (`MAX_TCP_HEADER` + 1).
-const HEADER_ROOM: u32 = 321;
+pub(super) const HEADER_ROOM: u32 = 321;
 
 /// Payload bytes of the largest super-packet.
 pub(in crate::tcp) const fn gso_payload_max(caps_gso_max_size: u32) -> u32 {

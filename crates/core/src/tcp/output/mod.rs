@@ -16,6 +16,7 @@ use super::PathCaps;
 use super::chrono::Held;
 use super::conn::Conn;
 use super::segment::Outgoing;
+use super::send_window::Gso;
 use super::sender::{Before, Probe, Resend, Rexmit, SendPlan};
 use super::seq::Seq;
 use super::state::State;
@@ -43,6 +44,7 @@ impl Conn {
         // Both ways, while flows run: Linux only ever switches towards `fq`.
         self.path.pacing.stand_on(caps.fq);
         self.out.no_path = !caps.reachable;
+        self.stand_above(caps);
         let hold = self.out.hold();
         if self.out.tries() {
             match self.next_data(cx, caps, hold) {
@@ -65,6 +67,11 @@ impl Conn {
             return Some(self.keepalive_probe(cx));
         }
         self.acks_allowed().then(|| self.rx.ack_due()).filter(|&due| due).map(|_| self.pure_ack(cx))
+    }
+
+    /// What the device below takes, as far as it bounds what a write makes of its bytes (`sk_setup_caps`).
+    pub fn stand_above(&mut self, caps: &PathCaps) {
+        self.snd.gso = Gso::of(caps);
     }
 
     /// True while [`Conn::output`] may return something.

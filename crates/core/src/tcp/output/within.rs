@@ -5,22 +5,11 @@
 //! largest window has been written since the last push, otherwise one packet if the element is the first that waits. What it
 //! has sent of the tail makes room in it. The place of PSH and the cuts between packets follow from that.
 use super::autosize;
-use crate::base::limits::GSO_MAX_SIZE;
 use crate::base::{Cx, Duration};
 use crate::tcp::PathCaps;
 use crate::tcp::conn::Conn;
 use crate::tcp::lowat::Level;
 use crate::tcp::tx_queue::BUFFER_CHARGE;
-
-/// The device is not known before it asks: the largest that one takes.
-const CAPS: PathCaps = PathCaps {
-    gso_max_size: GSO_MAX_SIZE as u32,
-    gso_max_segs: u16::MAX,
-    fq: false,
-    lateness: Duration::ZERO,
-    backlog: false,
-    reachable: true,
-};
 
 /// What is reckoned as sent.
 #[derive(Clone, Copy, Debug, Default)]
@@ -50,7 +39,15 @@ impl Conn {
         let quota = u64::from(self.path.window.cwnd) - segs;
         let room = u64::from(self.send_window_room()).saturating_sub(ahead);
         let half = (u64::from(self.path.window.cwnd) / 2).max(1);
-        let size = u64::from(autosize::segments(cx.sysctl, &self.path, &CAPS, self.mss())).min(half) * mss;
+        let caps = PathCaps {
+            gso_max_size: u32::from(self.snd.gso.max_bytes) + autosize::HEADER_ROOM,
+            gso_max_segs: self.snd.gso.max_segs,
+            fq: false,
+            lateness: Duration::ZERO,
+            backlog: false,
+            reachable: true,
+        };
+        let size = u64::from(autosize::segments(cx.sysctl, &self.path, &caps, self.mss())).min(half) * mss;
         // A packet goes when its first segment fits, and then up to the edge of the window.
         let edge = room % size.max(1);
         let open = (quota * mss).min(room - if edge < mss { edge } else { 0 });
