@@ -4,9 +4,8 @@ use crate::job::Measured;
 use lowwater_os::Clock;
 use rustix::net::sockopt;
 use std::io::{Read as _, Write as _};
-use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::thread;
-use std::time::Duration;
 
 /// Bytes of the transfer.
 const BYTES: usize = 2_000_000;
@@ -36,8 +35,6 @@ pub(crate) fn run(variant: &str) -> Result<Measured, String> {
     if !variant.command.is_empty() {
         a.command(variant.command)?;
     }
-    // The neighbours are known before anything counts, as in the lab.
-    a.run(resolve).map_err(|e| format!("finding the way: {e}"))?;
     let before = counters(&a)?;
     let listener = b.run(|| TcpListener::bind(SINK)).map_err(|e| format!("listening: {e}"))?;
     let sink = thread::spawn(move || drain(&listener));
@@ -57,17 +54,6 @@ pub(crate) fn run(variant: &str) -> Result<Measured, String> {
         ("elapsed_s", elapsed),
         ("segs_per_packet", count(2) / count(0)),
     ])
-}
-
-/// One datagram to a closed port, and the answer that it is closed.
-fn resolve() -> std::io::Result<()> {
-    let socket = UdpSocket::bind("0.0.0.0:0")?;
-    socket.connect(SINK)?;
-    socket.set_read_timeout(Some(Duration::from_secs(1)))?;
-    socket.send(&[0])?;
-    // The answer is an error.
-    let _ = socket.recv(&mut [0]);
-    Ok(())
 }
 
 fn counters(a: &Host) -> Result<[u64; 4], String> {

@@ -229,6 +229,13 @@ pub const CASES: &[Case] = &[
     same("netem-limit", "netem delay 20ms limit 5", two_bursts),
     same("netem-loss", "netem loss 100%", || burst(5)),
     same("netem-loss-twin", "netem loss 100% duplicate 100%", || burst(5)),
+    // Chances of nothing and of all make the models of loss exact: from state to state with each frame.
+    same("netem-gilbert", "netem loss gemodel 100% 100%", || burst(10)),
+    same("netem-gilbert-stays", "netem loss gemodel 100% 0%", || burst(10)),
+    same("netem-gilbert-elliott", "netem loss gemodel 100% 100% 0% 100%", || burst(10)),
+    same("netem-loss-states", "netem loss state 100% 100%", || burst(10)),
+    same("netem-loss-states-burst", "netem loss state 100% 0% 100% 100%", || burst(10)),
+    same("netem-loss-states-single", "netem loss state 0% 100% 0% 0% 100%", || burst(10)),
     same("netem-duplicate", "netem delay 20ms duplicate 100%", || burst(5)),
     same("netem-duplicate-limit", "netem delay 20ms duplicate 100% limit 5", || burst(5)),
     same("netem-reorder", "netem delay 50ms reorder 100% gap 4", two_bursts),

@@ -1,8 +1,8 @@
 //! The same packets through the guest's queueing disciplines and through ours: what leaves, in which order, and what is counted.
 //!
 //! The guest sends frames at the times of a [`Case`] through its discipline and notes when each was handed over and which came out;
-//! ours is then given the same frames at the noted times. Orders, drops, marks and counts are compared, times are not: the guest's
-//! processor is shared.
+//! ours is then given the same frames at the noted times. Orders, drops, marks and counts are compared, and times as far as the guest's
+//! shared processor lets them be.
 mod cases;
 mod frames;
 mod guest;
