@@ -11,6 +11,9 @@ const NOT_BUILT: &str = "not built yet";
 /// What a row says in place of a test when the code is there and nothing shows it.
 const NO_TEST: &str = "no test yet";
 
+/// Where tests without a place are.
+const UNITS: &str = "crates/core/src/";
+
 /// Checks both tables.
 pub(super) fn check(tree: &Tree, breaches: &mut Vec<Breach>) {
     let sysctls = tree.get(SYSCTL_SOURCE).map(|f| sysctl_names(&f.text)).unwrap_or_default();
@@ -107,17 +110,31 @@ fn wrong_row(tree: &Tree, row: &[&str]) -> Option<String> {
     if quoted(place).next().is_none() || tests.is_empty() {
         return Some(format!("names a file and a test, or says '{NOT_BUILT}' or '{NO_TEST}'"));
     }
-    tests.into_iter().find(|t| !test_exists(tree, t)).map(|t| format!("no test `{t}`"))
+    let suite = if row[0].starts_with("`sctp.") { "sctp" } else { "tcp" };
+    tests
+        .into_iter()
+        .find(|t| !test_exists(tree, suite, t))
+        .map(|t| format!("no test `{t}` where the page says it is"))
 }
 
 fn quoted(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
 }
 
-/// True when a function of this name, or a file at this path, exists.
-fn test_exists(tree: &Tree, name: &str) -> bool {
-    let function = format!("fn {}(", name.rsplit("::").next().unwrap_or(name));
-    tree.get(name).is_some() || tree.rust().any(|f| f.text.contains(&function))
+/// True when a file at this path exists, or a function of this name where the pages say it is: `module::name` in a file of
+/// the suite of packet scripts, `path.rs::name` in that file, a bare name among the unit tests of the core.
+fn test_exists(tree: &Tree, suite: &str, name: &str) -> bool {
+    let (place, name_alone) = name.rsplit_once("::").unwrap_or(("", name));
+    let function = format!("fn {name_alone}(");
+    let file = match place {
+        "" => {
+            return tree.get(name).is_some()
+                || tree.rust().any(|f| f.path.starts_with(UNITS) && f.text.contains(&function));
+        }
+        path if path.ends_with(".rs") => format!("crates/{path}"),
+        module => format!("crates/core/tests/{suite}/{}.rs", module.replace("::", "/")),
+    };
+    tree.get(&file).is_some_and(|f| f.text.contains(&function))
 }
 
 #[cfg(test)]
