@@ -333,8 +333,10 @@ fn the_queue_aware_limit_holds() {
         let of = |figure: &str| run["figures"][figure].as_f64().expect("a number");
         assert!(of("queue_over_bound") <= 1.0 && of("queue_p99_over_bound") <= 1.0, "{run}");
         assert!(of("idle_percent") <= 1.0 && of("holds") == 1.0, "{run}");
-        // Nothing is paid for in rate: within a hundredth, and what one packet more or less makes of a short run.
-        assert!(of("goodput_mbps") > 0.98 * of("linux_goodput_mbps"), "{run}");
+        // Nothing is paid for in rate: within a hundredth, and what one packet more or less makes of a short run. One of ten segments more
+        // than went through can make it look like more than a line takes.
+        let line = run["params"]["rate_mbps"].as_f64().expect("a rate") * 1448.0 / 1500.0;
+        assert!(of("goodput_mbps") > 0.98 * of("linux_goodput_mbps").min(line), "{run}");
     }
     let near = &all[0]["figures"];
     assert_eq!(all[0]["variant"], "1mbit");

@@ -82,6 +82,9 @@ impl Conn {
     /// on in half of one.
     pub(super) fn packet_segments(&mut self, cx: &Cx<'_>, caps: &PathCaps, mss: u16) -> u16 {
         let segments = autosize::segments(cx.sysctl, &self.path, caps, mss);
+        if self.rest.queue.is_none() {
+            return segments;
+        }
         let sizes = self.sizes();
         let Some(followed) = &mut self.rest.queue else { return segments };
         followed.usual = segments;
@@ -97,6 +100,7 @@ impl Conn {
 
     /// The answer of the queue-aware limit to a packet of so much charge; `None` where it has none, and small queues decide.
     pub(super) fn queue_admits(&mut self, cx: &Cx<'_>, charge: u32) -> Option<bool> {
+        self.rest.queue.as_ref()?;
         let sizes = self.sizes();
         let followed = self.rest.queue.as_deref_mut()?;
         if followed.estimate.is_none() && followed.alone > 0 {
@@ -155,7 +159,12 @@ impl Conn {
 
     /// One has left the flow's queue, or was given up in it (`dropped`); true when more should have been below. Its credit may come back
     /// later.
+    #[inline]
     pub fn leave_queue(&mut self, cx: &mut Cx<'_>, charge: u32, dropped: bool) -> bool {
+        self.rest.queue.is_some() && self.leave_followed(cx, charge, dropped)
+    }
+
+    fn leave_followed(&mut self, cx: &Cx<'_>, charge: u32, dropped: bool) -> bool {
         let sizes = self.sizes();
         let Some(followed) = &mut self.rest.queue else { return false };
         if followed.strangers > 0 {
