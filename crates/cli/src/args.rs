@@ -14,14 +14,14 @@ const OVERVIEW: &str = "\
 Examples:
   lowwater lab                                      experiments in virtual time
   sudo lowwater serve --tun lw0 --addr 10.9.0.2/24  a web server for the kernel's curl
-  sudo lowwater get --tun lw0 --addr 10.9.0.2/24 http://10.9.0.1:8000/file -o file
+  sudo lowwater get --tun lw1 --addr 10.9.1.2/24 http://10.9.1.1:8000/file -o file
   lowwater drill tests/drill                        scripts in packetdrill's language, in virtual time
-  sudo lowwater sctp-send --tun lw1 --addr 10.9.1.2/24 --echo 10.9.0.2:7   messages to a serve --sctp 7
+  sudo lowwater sctp-send --tun lw2 --addr 10.9.2.2/24 --echo 10.9.0.2:7   messages to a serve --sctp 7
 
 Without root, `unshare -rn` gives a shell in a network of its own in which serve and get work
 (where users may open /dev/net/tun).
 Exit codes: 0 done, 1 failed, 2 bad command line, 77 the environment lacks something,
-130 lab, get or sctp-send cut short by Ctrl-C (it is how serve ends: 0).";
+130 lab, drill, get or sctp-send cut short by Ctrl-C (it is how serve ends: 0).";
 
 const LAB: &str = "\
 Examples:
@@ -32,7 +32,8 @@ Examples:
   lowwater lab run tso-autosize --uml         beside Linux 6.1, measured in the same run
   lowwater lab --json | jq -c '[.variant, .figures.goodput_mbps]'
 
-The same seed gives the same figures on every machine.";
+The same seed gives the same figures on every machine.
+Ctrl-C ends it with exit code 130, after a table of the runs that were complete.";
 
 const SERVE: &str = "\
 Examples:
@@ -54,11 +55,13 @@ Ctrl-C ends it and removes the device.";
 const GET: &str = "\
 Examples:
   python3 -m http.server --bind :: 8000 &
-  sudo lowwater get --tun lw0 --addr 10.9.0.2/24 http://10.9.0.1:8000/README.md
-  sudo lowwater get --tun lw0 --addr fd00:9::2/64 \\
-      'http://[fd00:9::1]:8000/README.md' -o copy.md
+  sudo lowwater get --tun lw1 --addr 10.9.1.2/24 http://10.9.1.1:8000/README.md
+  sudo lowwater get --tun lw1 --addr fd00:9:1::2/64 \\
+      'http://[fd00:9:1::1]:8000/README.md' -o copy.md
+  sudo lowwater get --tun lw1 --addr 10.9.1.2/24 http://10.9.1.1:8000/README.md -o copy.md --json | jq .sha256
 
-The kernel's side of the device gets the first free address of the subnet: 10.9.0.1 here.";
+The kernel's side of the device gets the first free address of the subnet: 10.9.1.1 here. No other device may have
+the subnet, also not that of a running serve. Ctrl-C ends it with exit code 130.";
 
 const TC: &str = "\
 Examples:
@@ -74,6 +77,7 @@ Examples:
   lowwater drill tests/drill                             all below a directory
   lowwater drill --json tests/drill | jq -c 'select(.ok | not) | [.script, .line, .what]'
 
+Ctrl-C ends it after the script that runs, with exit code 130; a second one at once.
 A failure shows the line, what was expected, what happened, and the last packets. docs/drill.md has the language.";
 
 /// lowwater: TCP, UDP and SCTP in user space, with Linux's behaviour, on real devices and in virtual time.
@@ -148,7 +152,7 @@ pub(crate) struct LabOptions {
     #[arg(long, value_name = "KEY=VALUE", global = true, value_parser = key_value)]
     pub(crate) set: Vec<(String, String)>,
     /// All chance comes from this number
-    #[arg(long, value_name = "N", default_value_t = 1, global = true)]
+    #[arg(long, value_name = "N", default_value_t = 1, global = true, value_parser = seed)]
     pub(crate) seed: u64,
     /// One JSON object per run on stdout, and nothing else
     #[arg(long, global = true)]
@@ -254,6 +258,9 @@ pub(crate) struct Get {
     /// What to fetch, as http://10.9.0.1:8000/file
     #[arg(value_name = "URL")]
     pub(crate) url: String,
+    /// A JSON object on stdout: url, output, bytes, seconds, mbps, sha256; needs -o
+    #[arg(long, requires = "output")]
+    pub(crate) json: bool,
     /// Write to this file instead of stdout
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
@@ -290,10 +297,19 @@ pub(crate) struct Drill {
 fn seeds(text: &str) -> Result<Range<u64>, String> {
     let number =
         |text: &str| text.trim().parse().map_err(|_| format!("'{text}' is no seed; it takes N or FROM..TO"));
-    match text.split_once("..") {
-        Some((from, to)) => Ok(number(from)?..number(to)?),
-        None => number(text).map(|seed: u64| seed..seed.saturating_add(1)),
+    let range = match text.split_once("..") {
+        Some((from, to)) => number(from)?..number(to)?,
+        None => number(text).map(|seed: u64| seed..seed.saturating_add(1))?,
+    };
+    match range.is_empty() {
+        true => Err(format!("there is no seed in {text}: TO is left out, so 3..4 is 3 alone")),
+        false => Ok(range),
     }
+}
+
+/// The seed of the lab.
+fn seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("a seed is a whole number from 0 to {}", u64::MAX))
 }
 
 fn key_value(text: &str) -> Result<(String, String), String> {

@@ -1,6 +1,8 @@
 //! `lowwater drill --kernel --draw`: connections drawn from seeds, on the stack and on the kernel.
 use crate::args::Drill;
 use crate::failure::Failure;
+use crate::interrupt::{INTERRUPTED, stop_on_ctrl_c};
+use indicatif::{ProgressBar, ProgressStyle};
 use lowwater_kernel::draw::{self, Drawn, Flavours};
 use serde_json::json;
 use std::io::{self, Write as _};
@@ -18,6 +20,7 @@ const THREADS: u64 = 8;
 /// What came of the seeds so far.
 #[derive(Default)]
 struct Results {
+    done: u64,
     bad: u64,
     disturbed: u64,
     failure: Option<io::Error>,
@@ -29,26 +32,31 @@ pub(crate) fn run(args: &Drill, seeds: Range<u64>) -> Result<ExitCode, Failure> 
     let total = seeds.end.saturating_sub(seeds.start);
     let next = AtomicU64::new(seeds.start);
     let results = Mutex::new(Results::default());
+    let stop = stop_on_ctrl_c()?;
+    let bar = bar(total);
     let work = || {
-        loop {
+        while !stop.load(Ordering::Relaxed) {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if seed >= seeds.end {
                 return;
             }
             let drawn = draw::draw(seed, &flavours, ATTEMPTS);
             let Ok(mut results) = results.lock() else { return };
+            results.done += 1;
             match &drawn {
                 Ok(Drawn { disturbed: true, .. }) => results.disturbed += 1,
                 Ok(Drawn { finding: None, .. }) => {}
                 Ok(_) | Err(_) => results.bad += 1,
             }
-            if let Err(e) = tell(args, seed, &flavours, &drawn) {
+            bar.inc(1);
+            if let Err(e) = bar.suspend(|| tell(args, seed, &flavours, &drawn)) {
                 results.failure.get_or_insert(e);
                 return;
             }
         }
     };
     thread::scope(|s| (0..THREADS.min(total)).for_each(|_| drop(s.spawn(work))));
+    bar.finish_and_clear();
     let results = results.into_inner().map_err(|_| Failure::other("a thread panicked"))?;
     if let Some(e) = &results.failure {
         return Err(Failure::io("writing", e));
@@ -58,11 +66,25 @@ pub(crate) fn run(args: &Drill, seeds: Range<u64>) -> Result<ExitCode, Failure> 
             0 => String::new(),
             n => format!(", {n} not compared: the machine was too busy"),
         };
-        println!("{} of {total} connections are alike{disturbed}", total - results.bad - results.disturbed);
+        let done = results.done;
+        println!("{} of {done} connections are alike{disturbed}", done - results.bad - results.disturbed);
+    }
+    if results.done < total {
+        eprintln!("lowwater: stopped: {} of {total} connections", results.done);
+        return Ok(ExitCode::from(INTERRUPTED));
     }
     // Nothing compared is nothing shown.
-    let compared = total == 0 || results.disturbed < total;
+    let compared = results.disturbed < total;
     Ok(if results.bad == 0 && compared { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// How far it is, on stderr where that is a terminal.
+fn bar(total: u64) -> ProgressBar {
+    let bar = ProgressBar::new(total);
+    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} connections  {eta}") {
+        bar.set_style(style);
+    }
+    bar
 }
 
 fn tell(args: &Drill, seed: u64, flavours: &Flavours, drawn: &Result<Drawn, String>) -> io::Result<()> {

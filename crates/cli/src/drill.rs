@@ -1,12 +1,14 @@
 //! `lowwater drill`: runs scripts and prints what failed, as text or as a JSON object per script.
 use crate::args::Drill;
 use crate::failure::Failure;
+use crate::interrupt::{INTERRUPTED, stop_on_ctrl_c};
 use lowwater_drill::Outcome;
 use serde_json::json;
 use std::io::{self, Write as _};
 use std::ops::Range;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 /// What test programs exit with when they cannot run.
@@ -32,9 +34,14 @@ pub(crate) fn run(args: &Drill) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::from(SKIPPED));
     }
     let (mut failed, begun) = (0, Instant::now());
+    let stop = stop_on_ctrl_c()?;
     let mut out = io::stdout().lock();
     let mut outcomes = Vec::new();
-    for script in &scripts {
+    for (done, script) in scripts.iter().enumerate() {
+        if stop.load(Ordering::Relaxed) {
+            eprintln!("lowwater: stopped: {done} of {} scripts, {failed} of them failed", scripts.len());
+            return Ok(ExitCode::from(INTERRUPTED));
+        }
         let run = match (args.compare, args.kernel) {
             (true, _) => compared(script),
             (false, true) => against_kernel(script),

@@ -1,6 +1,7 @@
 //! `lowwater get`: one file by HTTP, with the stack as the client.
 use crate::args::Get;
 use crate::failure::Failure;
+use crate::interrupt::INTERRUPTED;
 use crate::net::lent::{Lent, LentStream};
 use crate::net::sink::Sink;
 use crate::net::{self, Opened};
@@ -12,6 +13,8 @@ use hyper::{Request, Response, Uri};
 use hyper_util::rt::TokioIo;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lowwater::TcpStream;
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Write};
 use std::net::{SocketAddr, ToSocketAddrs as _};
@@ -23,8 +26,6 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const CONNECT: Duration = Duration::from_secs(15);
 /// How long the connection may take to close at the end.
 const CLOSE: Duration = Duration::from_secs(1);
-/// Exit code after Ctrl-C, as shells have it: 128 + SIGINT.
-const INTERRUPTED: u8 = 130;
 
 /// Where to ask, and for what.
 struct Target {
@@ -98,10 +99,17 @@ async fn fetch(args: &Get, opened: &Opened, target: &Target) -> Result<(), Failu
         let hint = to.map_or(String::new(), |to| format!(" (it is at {to})"));
         return Err(failed("the server answered", &format!("{}{hint}", response.status())));
     }
-    let bytes = receive(args, response).await?;
+    let (bytes, hash) = receive(args, response).await?;
     let seconds = began.elapsed().as_secs_f64();
     let mbps = bytes as f64 * 8.0 / seconds.max(1e-9) / 1e6;
-    eprintln!("lowwater: {bytes} bytes in {seconds:.3} s, {mbps:.1} Mbit/s");
+    if let (Some(hash), Some(output)) = (hash, &args.output) {
+        let object = json!({
+            "url": args.url, "output": output, "bytes": bytes, "seconds": seconds, "mbps": mbps, "sha256": hash,
+        });
+        writeln!(io::stdout(), "{object}").map_err(|e| Failure::io("writing to stdout", &e))?;
+    } else {
+        eprintln!("lowwater: {bytes} bytes in {seconds:.3} s, {mbps:.1} Mbit/s");
+    }
     driver.abort();
     Ok(())
 }
@@ -120,16 +128,20 @@ async fn connect(opened: &Opened, addresses: &[SocketAddr]) -> io::Result<TcpStr
         Err(io::Error::new(
             io::ErrorKind::TimedOut,
             format!(
-                "no answer from {names} in {} s: does a server listen there (`ss -ltn`), does the other side have \
-                 an address of this subnet or a route to it (`ip addr`, `ip route`), and does a firewall drop \
-                 what comes from the TUN (`nft list ruleset`)?",
-                CONNECT.as_secs()
+                "no answer from {names} in {} s. Does a server listen there (`ss -ltn`)? Has another device the subnet of \
+                 --addr (`ip route get {own}` must name {device})? If it is behind the kernel: does that forward \
+                 (`sysctl net.ipv4.ip_forward=1`), and is there a route back to {own}? Does a firewall drop what comes \
+                 from {device} (`nft list ruleset`)?",
+                CONNECT.as_secs(),
+                own = opened.addresses.first().map_or(String::new(), ToString::to_string),
+                device = opened.device,
             ),
         ))
     })
 }
 
-async fn receive(args: &Get, response: Response<Incoming>) -> Result<u64, Failure> {
+/// The bytes that came and, with --json, their SHA-256.
+async fn receive(args: &Get, response: Response<Incoming>) -> Result<(u64, Option<String>), Failure> {
     let (name, inner): (String, Box<dyn Write + Send>) = match &args.output {
         Some(path) => {
             let file =
@@ -142,7 +154,7 @@ async fn receive(args: &Get, response: Response<Incoming>) -> Result<u64, Failur
     let mut body = response.into_body();
     let bar = bar(body.size_hint().exact(), args.output.is_some());
     let mut sink = Sink::new(inner);
-    let mut bytes = 0;
+    let (mut bytes, mut hash) = (0, args.json.then(Sha256::new));
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|e| {
             Failure::other(format!("{}: the transfer broke off after {bytes} bytes: {e}", args.url))
@@ -150,12 +162,16 @@ async fn receive(args: &Get, response: Response<Incoming>) -> Result<u64, Failur
         if let Ok(piece) = frame.into_data() {
             bytes += piece.len() as u64;
             bar.set_position(bytes);
+            if let Some(hash) = &mut hash {
+                hash.update(&piece);
+            }
             sink.push(piece).await.map_err(|e| writing(&e))?;
         }
     }
     sink.finish().await.map_err(|e| writing(&e))?;
     bar.finish_and_clear();
-    Ok(bytes)
+    let hex = |hash: Sha256| hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok((bytes, hash.map(hex)))
 }
 
 /// A bar where somebody sees it, and where it does not mix with the file.

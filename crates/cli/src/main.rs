@@ -6,6 +6,7 @@ mod draw;
 mod drill;
 mod failure;
 mod get;
+mod interrupt;
 mod lab;
 mod net;
 mod sctp;

@@ -4,6 +4,7 @@ mod support;
 use rustix::process::{Signal, geteuid};
 use serde_json::Value;
 use std::fs::Permissions;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -57,6 +58,9 @@ fn mistakes_end_with_2_and_say_what_is_allowed() {
         (&["lab", "--set", "tcp_sakc=1"], "tcp_sack"),
         (&["lab", "--set", "mtu=5"], "576"),
         (&["lab", "--set", "mtu"], "KEY=VALUE"),
+        (&["lab", "--seed", "x"], "a seed is a whole number from 0"),
+        (&["drill", "--kernel", "--draw", "3..3"], "there is no seed in 3..3"),
+        (&["get", "--tun", "lw0", "--addr", "10.9.0.2/24", "--json", "http://10.9.0.1/"], "--output"),
         (&["serve", "--tun", "lw0"], "--addr"),
         (
             &["serve", "--tun", "lw0", "--addr", "10.9.0.2/24", "--qdisc", "fq maxrate 0"],
@@ -89,6 +93,13 @@ fn mistakes_end_with_2_and_say_what_is_allowed() {
         assert_eq!(ended.code(), Some(2), "{args:?}: {ended:?}");
         assert!(ended.stderr.contains(wanted), "{args:?} does not speak of {wanted}: {}", ended.stderr);
     }
+}
+
+#[test]
+fn a_setting_that_no_experiment_knows_is_told_once() {
+    let ended = say(&["lab", "--set", "foo=1"]);
+    assert_eq!((ended.code(), ended.stderr.matches("foo").count()), (Some(2), 2), "{}", ended.stderr);
+    assert!(ended.stderr.contains("loss_percent"), "{}", ended.stderr);
 }
 
 #[test]
@@ -516,6 +527,28 @@ fn ctrl_c_ends_the_lab_and_the_table_is_said_to_be_partial() {
     assert_eq!(ended.code(), Some(130), "{ended:?}");
     assert!(ended.stderr.contains("partial, 0 of 3 runs"), "{ended:?}");
     assert!(ended.stdout.contains("experiment"), "{ended:?}");
+}
+
+#[test]
+fn ctrl_c_ends_a_drill_and_says_how_far_it_came() {
+    let dir = Dir::new();
+    let script = dir.join("one.pkt");
+    std::fs::write(&script, "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n").expect("writable");
+    let script = script.display().to_string();
+    // More than can be done before the signal: whoever reads the first line knows that it is armed.
+    let all = std::iter::repeat_n(script.as_str(), 20_000);
+    let mut drill = Proc::piped(&mut lowwater(["drill", "--json"].into_iter().chain(all)));
+    let mut lines = BufReader::new(drill.stdout());
+    lines.read_line(&mut String::new()).expect("a line per script");
+    drill.signal(Signal::INT);
+    drill.gather_rest(lines);
+    let ended = drill.wait(SOON);
+    assert_eq!(ended.code(), Some(130), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("stopped: ") && ended.stderr.contains(" of 20000 scripts"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]

@@ -7,16 +7,13 @@ mod table;
 
 use crate::args::{Lab, LabAction, LabOptions};
 use crate::failure::Failure;
+use crate::interrupt::{INTERRUPTED, stop_on_ctrl_c};
 use catalog::{EXPERIMENTS, Experiment, Variant};
 pub(crate) use guest::guest;
 use render::Render;
 use runs::Plan;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-/// Exit code after Ctrl-C, as shells have it: 128 + SIGINT.
-const INTERRUPTED: u8 = 130;
+use std::sync::atomic::Ordering;
 
 /// Runs the command.
 pub(crate) fn run(lab: Lab) -> Result<ExitCode, Failure> {
@@ -57,8 +54,7 @@ fn plan(
 ) -> Result<Vec<Plan>, Failure> {
     for (key, _) in &options.set {
         if !experiments.iter().any(|e| e.knows(key)) {
-            let all: Vec<_> = experiments.iter().map(|e| e.unknown(key)).collect();
-            return Err(Failure::usage(all.join("\n")));
+            return Err(Failure::usage(catalog::unknown(experiments, key)));
         }
     }
     let mut plans = Vec::new();
@@ -96,28 +92,4 @@ fn find(name: &str) -> Result<&'static Experiment, Failure> {
             have.join(", ")
         ))
     })
-}
-
-/// A flag that the first Ctrl-C raises.
-fn stop_on_ctrl_c() -> Result<Arc<AtomicBool>, Failure> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let raised = stop.clone();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|e| Failure::io("starting the signal handler", &e))?;
-    let (armed, ready) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
-        runtime.block_on(async {
-            let interrupt = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt());
-            let _ = armed.send(());
-            if let Ok(mut interrupt) = interrupt {
-                interrupt.recv().await;
-                raised.store(true, Ordering::Relaxed);
-            }
-        });
-    });
-    // Only a thread that could not arm it does not answer; then Ctrl-C ends the program at once, as ever.
-    let _ = ready.recv();
-    Ok(stop)
 }

@@ -1,5 +1,6 @@
 //! The stack on its device, as `serve`, `get` and `sctp-send` use it: set-up, addresses of the kernel's side, capture.
 mod capture;
+mod conflict;
 pub(crate) mod lent;
 pub(crate) mod sink;
 
@@ -29,12 +30,18 @@ pub(crate) struct Opened {
     pub(crate) addresses: Vec<IpAddr>,
     /// Addresses of the kernel's side.
     pub(crate) hosts: Vec<Cidr>,
+    /// What may keep others from reaching the stack; told on stderr already.
+    pub(crate) warnings: Vec<String>,
     capture: Option<Capture>,
 }
 
 /// Opens the device, configures the kernel's side of a TUN and starts the stack.
 pub(crate) fn open(net: &Net) -> Result<Opened, Failure> {
     let sides = sides(net)?;
+    let warnings = conflict::check(net, &sides)?;
+    for warning in &warnings {
+        eprintln!("lowwater: warning: {warning}");
+    }
     let capture = net.pcap.as_deref().map(Capture::create).transpose()?;
     let (builder, device) = match &net.packet {
         Some(interface) => attach(net, packet(net, interface)?, interface.clone()),
@@ -66,7 +73,7 @@ pub(crate) fn open(net: &Net) -> Result<Opened, Failure> {
     let stack = builder.build().map_err(|e| Failure::io("starting the stack", &e))?;
     let addresses = sides.iter().map(|side| side.own.addr()).collect();
     let hosts = sides.iter().filter_map(|side| side.host).collect();
-    Ok(Opened { stack, device, addresses, hosts, capture })
+    Ok(Opened { stack, device, addresses, hosts, warnings, capture })
 }
 
 /// An address of the stack, and the host beside it: the kernel's side of a TUN, or a gateway.

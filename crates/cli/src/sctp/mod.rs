@@ -6,6 +6,7 @@ pub(crate) mod paths;
 
 use crate::args::SctpSend;
 use crate::failure::Failure;
+use crate::interrupt::INTERRUPTED;
 use crate::net::{self, Opened};
 use back::Back;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -30,8 +31,6 @@ const BACKGROUND: Duration = Duration::from_millis(200);
 const NOTSENT_LOWAT: u32 = 128 << 10;
 /// Streams that are asked for at least, as Linux does.
 const STREAMS_MIN: u16 = 10;
-/// Exit code after Ctrl-C, as shells have it: 128 + SIGINT.
-const INTERRUPTED: u8 = 130;
 
 /// What became of it.
 struct Outcome {

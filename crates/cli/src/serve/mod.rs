@@ -156,7 +156,7 @@ fn announce(args: &Serve, opened: &Opened) -> Result<(), Failure> {
         return say(&json!({
             "event": "serving", "tun": opened.device, "urls": urls, "addresses": opened.addresses,
             "host_addresses": hosts, "root": root.to_string(), "http": 80, "echo": 7, "discard": 9, "chargen": 19,
-            "sctp": args.sctp.map(|port| json!({"echo": port, "discard": port + sctp::DISCARD})),
+            "warnings": opened.warnings, "sctp": args.sctp.map(|port| json!({"echo": port, "discard": port + sctp::DISCARD})),
         })
         .to_string());
     }

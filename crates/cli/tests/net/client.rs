@@ -84,6 +84,14 @@ fn stdout_gets_the_file_and_failures_say_what_went_wrong() {
         let port = kernel_server(dir.join("source"));
         let at = |path: &str| format!("http://10.9.0.1:{port}/{path}");
         assert_eq!(get(&[&at("file")]).ok().stdout, "the text");
+        let copy = dir.join("copy");
+        let told = get(&[&at("file"), "--json", "-o", &copy.display().to_string()]).ok().stdout;
+        let told: serde_json::Value = serde_json::from_str(&told).expect("an object");
+        assert_eq!(
+            (&told["bytes"], told["sha256"].as_str()),
+            (&8.into(), Some(&sha256_file(&copy)[..])),
+            "{told}"
+        );
         for (url, wanted) in
             [(at("none"), "404"), (at("cut"), "broke off"), ("http://10.9.0.1:1/".to_owned(), "refused")]
         {
@@ -94,5 +102,42 @@ fn stdout_gets_the_file_and_failures_say_what_went_wrong() {
         let ended = get(&[&at("file"), "-o", "/nonexistent/x"]);
         assert_eq!(ended.code(), Some(1));
         assert!(ended.stderr.contains("/nonexistent/x"), "{ended:?}");
+    });
+}
+
+#[test]
+fn what_the_kernel_has_already_is_refused_and_named() {
+    if !can_run(&["ip"]) {
+        return;
+    }
+    in_namespace(|| {
+        for line in [
+            "link add v0 type veth peer name v1",
+            "addr add 10.9.0.1/24 dev v0",
+            "addr add 10.7.0.1/24 dev v0",
+            "addr add 10.6.0.129/25 dev v0",
+            "link set v0 up",
+            "link set v1 up",
+        ] {
+            run(std::process::Command::new("ip").args(line.split(' ')), LIMIT).ok();
+        }
+        // The subnet; the kernel's own address, by both devices; and the client as the server.
+        for (args, wanted) in [
+            (&["serve", "--tun", "lw0", "--addr", "10.9.0.2/24"][..], "v0 has 10.9.0.1/24"),
+            (&["serve", "--tun", "lw0", "--addr", "10.7.0.1/24"], "10.7.0.1/24 on v0"),
+            (&["serve", "--packet", "v0", "--addr", "10.9.0.1/24"], "10.9.0.1/24 on v0"),
+            (&["get", "--tun", "lw0", "--addr", "10.9.0.2/24", "http://10.9.0.1/"], "v0 has 10.9.0.1/24"),
+        ] {
+            let ended = run(&mut lowwater(args), LIMIT);
+            assert_eq!(ended.code(), Some(2), "{args:?}: {ended:?}");
+            assert!(ended.stderr.contains(wanted), "{args:?}: {}", ended.stderr);
+        }
+        assert!(matches!(Link::by_name("lw0"), Err(SetupError::NoSuchLink { .. })));
+        // A part of the subnet is elsewhere: a warning, and it goes on.
+        let args = ["get", "--tun", "lw0", "--addr", "10.6.0.2/24", "http://10.6.0.1:1/"];
+        let ended = run(&mut lowwater(args), LIMIT);
+        assert_eq!(ended.code(), Some(1), "{ended:?}");
+        assert!(ended.stderr.contains("warning: v0 has 10.6.0.129/25"), "{}", ended.stderr);
+        assert!(ended.stderr.contains("refused"), "{}", ended.stderr);
     });
 }

@@ -1,12 +1,14 @@
 //! The kernel's side of a device: up, MTU, queue length, addresses and routes, by rtnetlink instead of `ip`.
+mod addresses;
 mod diag;
 mod msg;
 
+pub use addresses::{Held, addresses};
 pub use diag::SockDiag;
 
 use crate::error::SetupError;
 use core::time::Duration;
-use msg::{Message, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NLMSG_ERROR};
+use msg::{Message, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NLMSG_DONE, NLMSG_ERROR};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
@@ -35,8 +37,8 @@ const RTMSG_TYPE: usize = 7;
 const LOCAL_WAITS_MAX: usize = 2_000;
 /// Time between two looks.
 const LOCAL_WAIT: Duration = Duration::from_millis(1);
-/// Answers read while looking for ours; others can only be leftovers.
-const ANSWERS_MAX: usize = 16;
+/// Datagrams read for one request: leftovers of others, ours, and of a list (addresses of all devices) up to 8 KiB each.
+const ANSWERS_MAX: usize = 64;
 
 /// A network device of the kernel in the namespace of the thread that looked it up, as an administrator sees it.
 ///
@@ -57,12 +59,7 @@ impl Link {
     /// # Errors
     /// [`SetupError::NoSuchLink`], or [`SetupError::Os`] when the process is out of descriptors.
     pub fn by_name(name: &str) -> Result<Self, SetupError> {
-        let failed = |e| SetupError::from_errno("opening a netlink socket", e);
-        let (netlink, raw) = (AddressFamily::NETLINK, SocketType::RAW);
-        // Protocol 0 is NETLINK_ROUTE.
-        let socket = socket_with(netlink, raw, SocketFlags::CLOEXEC, None).map_err(failed)?;
-        let lookup = socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
-            .map_err(failed)?;
+        let (socket, lookup) = sockets()?;
         let index = rustix::net::netdevice::name_to_index(&lookup, name)
             .map_err(|_| SetupError::NoSuchLink { name: name.into() })?;
         Ok(Self { socket, seq: Cell::new(0), index, name: name.into(), waiting: RefCell::default() })
@@ -305,7 +302,18 @@ impl Link {
     }
 }
 
-/// Sends a request, hands every answer to `take`, as type and body, and ends with the acknowledgement.
+/// A netlink socket for routing, and one for looking names up.
+fn sockets() -> Result<(OwnedFd, OwnedFd), SetupError> {
+    let failed = |e| SetupError::from_errno("opening a netlink socket", e);
+    let (netlink, raw) = (AddressFamily::NETLINK, SocketType::RAW);
+    // Protocol 0 is NETLINK_ROUTE.
+    let socket = socket_with(netlink, raw, SocketFlags::CLOEXEC, None).map_err(failed)?;
+    let lookup =
+        socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None).map_err(failed)?;
+    Ok((socket, lookup))
+}
+
+/// Sends a request and hands what comes before its acknowledgement, or before the end of a list, to `take`.
 fn exchange(
     socket: &OwnedFd,
     message: &[u8],
@@ -318,7 +326,7 @@ fn exchange(
         let (len, _) = rustix::io::retry_on_intr(|| recv(socket, &mut bytes, RecvFlags::empty()))?;
         for (kind, body) in msg::answers(&bytes[..len], seq) {
             match (kind, msg::error_code(body)) {
-                (NLMSG_ERROR, Some(0)) => return Ok(()),
+                (NLMSG_DONE, _) | (NLMSG_ERROR, Some(0)) => return Ok(()),
                 (NLMSG_ERROR, code) => {
                     return Err(code.map_or(Errno::PROTO, Errno::from_raw_os_error));
                 }

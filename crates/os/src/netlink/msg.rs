@@ -5,9 +5,13 @@ use std::net::IpAddr;
 pub(super) const HEADER: usize = 16;
 /// Type of an answer: acknowledgement or error.
 pub(super) const NLMSG_ERROR: u16 = 2;
+/// Type of what ends a list.
+pub(super) const NLMSG_DONE: u16 = 3;
 pub(super) const NLM_F_REQUEST: u16 = 1;
 pub(super) const NLM_F_ACK: u16 = 4;
 pub(super) const NLM_F_REPLACE: u16 = 0x100;
+/// A list of all (`NLM_F_ROOT` and `NLM_F_MATCH`).
+pub(super) const NLM_F_DUMP: u16 = 0x300;
 pub(super) const NLM_F_EXCL: u16 = 0x200;
 pub(super) const NLM_F_CREATE: u16 = 0x400;
 

@@ -57,3 +57,23 @@ fn addresses_and_routes_come_and_go() {
         b.recv(&mut [0; 1]).unwrap();
     });
 }
+
+#[test]
+fn all_addresses_of_the_kernel_are_listed() {
+    if !net_admin() {
+        return;
+    }
+    NetNs::new().unwrap().run(|| {
+        assert!(addresses().unwrap().iter().all(|held| held.ip.is_loopback()));
+        let lo = Link::by_name("lo").unwrap();
+        // More than one datagram holds.
+        let own: Vec<IpAddr> = (1..=250).map(|n| Ipv4Addr::new(10, 9, 0, n).into()).collect();
+        own.iter().for_each(|ip| lo.add_address(*ip, 24).unwrap());
+        lo.add_address("fd09::1".parse().unwrap(), 64).unwrap();
+        let held = addresses().unwrap();
+        assert!(held.iter().all(|h| h.device == "lo"));
+        for (ip, prefix) in own.into_iter().map(|ip| (ip, 24)).chain([("fd09::1".parse().unwrap(), 64)]) {
+            assert_eq!(held.iter().filter(|h| h.ip == ip && h.prefix == prefix).count(), 1, "{ip}");
+        }
+    });
+}

@@ -12,6 +12,7 @@ use super::runs::Plan;
 use crate::args::{LabOptions, unknown_setting};
 use lowwater_sim::scenario::{Scenario, SettingValue, changed_sysctls};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 
 /// Figures by name that somebody else measured.
 pub(crate) type Measured = &'static [(&'static str, f64)];
@@ -164,21 +165,24 @@ impl Experiment {
         scenario.sysctl().get(key).is_some() || scenario.settings().iter().any(|s| s.name == key)
     }
 
-    /// A sentence about a setting that nobody knows.
-    pub(crate) fn unknown(&self, key: &str) -> String {
-        let own: Vec<_> = (self.make)().settings().iter().map(|s| s.name).collect();
-        format!(
-            "there is no parameter {key}; {} has {}. As a sysctl: {}",
-            self.name,
-            own.join(", "),
-            unknown_setting(key)
-        )
-    }
-
     /// A variant by name.
     pub(crate) fn variant(&self, name: &str) -> Option<&'static Variant> {
         self.variants.iter().find(|v| v.name == name)
     }
+}
+
+/// A sentence about a setting that none of the experiments knows.
+pub(crate) fn unknown(experiments: &[&Experiment], key: &str) -> String {
+    let own: BTreeSet<_> = experiments
+        .iter()
+        .flat_map(|e| (e.make)().settings().iter().map(|s| s.name).collect::<Vec<_>>())
+        .collect();
+    let own: Vec<_> = own.into_iter().collect();
+    format!(
+        "there is no parameter {key}; there are {} (`lowwater lab list` says where). As a sysctl: {}",
+        own.join(", "),
+        unknown_setting(key)
+    )
 }
 
 /// Sets a parameter or a sysctl.
@@ -243,6 +247,6 @@ mod tests {
         };
         assert!(refused("mtu", "5").is_some_and(|e| e.contains("576")));
         assert!(refused("loss_percent", "nan").is_some_and(|e| e.contains("100")));
-        assert!(!bulk.knows("los") && bulk.unknown("los").contains("loss_percent"));
+        assert!(!bulk.knows("los") && unknown(&[bulk], "los").contains("loss_percent"));
     }
 }

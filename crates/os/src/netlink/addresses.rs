@@ -1,0 +1,59 @@
+//! The addresses that the kernel has, on all its devices.
+use super::msg::{self, Message, NLM_F_DUMP};
+use super::{IFA_ADDRESS, IFA_LOCAL, exchange, number, sockets};
+use crate::error::SetupError;
+use std::net::IpAddr;
+
+/// Length of `struct ifaddrmsg`.
+const IFADDR_LEN: usize = 8;
+/// Offsets in it: of the length of the prefix, and of the index of the device.
+const IFADDR_PREFIX: usize = 1;
+const IFADDR_INDEX: usize = 4;
+
+/// An address of the kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Name of the device that has it.
+    pub device: String,
+    /// The address.
+    pub ip: IpAddr,
+    /// Length of its subnet's prefix.
+    pub prefix: u8,
+}
+
+/// All addresses of the calling thread's network namespace, of both families; needs no privileges.
+///
+/// # Errors
+/// [`SetupError::Os`] when the process is out of descriptors, or there are more than half a mebibyte of answers.
+pub fn addresses() -> Result<Vec<Held>, SetupError> {
+    const SEQ: u32 = 1;
+    let (socket, lookup) = sockets()?;
+    let mut request = Message::new(libc::RTM_GETADDR, NLM_F_DUMP, SEQ);
+    request.u8(libc::AF_UNSPEC as u8).u8(0).u8(0).u8(0).u32(0);
+    let mut found = Vec::new();
+    let mut take = |kind, body: &[u8]| {
+        if kind == libc::RTM_NEWADDR {
+            found.extend(parse(body));
+        }
+    };
+    exchange(&socket, &request.finish(), SEQ, &mut take)
+        .map_err(|e| SetupError::from_errno("listing the kernel's addresses", e))?;
+    let named = |(index, ip, prefix)| {
+        // A device that is gone meanwhile has no addresses any more.
+        let device = rustix::net::netdevice::index_to_name(&lookup, index).ok()?;
+        Some(Held { device, ip, prefix })
+    };
+    Ok(found.into_iter().filter_map(named).collect())
+}
+
+/// Index of the device, address and prefix. The end of a tunnel has its own address as `IFA_LOCAL`, the peer's as the other.
+fn parse(body: &[u8]) -> Option<(u32, IpAddr, u8)> {
+    let attrs = body.get(IFADDR_LEN..)?;
+    let ip = address(msg::find_attr(attrs, IFA_LOCAL).or_else(|| msg::find_attr(attrs, IFA_ADDRESS))?)?;
+    Some((number(body.get(IFADDR_INDEX..)?)?, ip, *body.get(IFADDR_PREFIX)?))
+}
+
+fn address(bytes: &[u8]) -> Option<IpAddr> {
+    let v4 = <[u8; 4]>::try_from(bytes).map(IpAddr::from);
+    v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from)).ok()
+}
