@@ -4,9 +4,10 @@ use bytes::{Bytes, BytesMut};
 use lowwater_core::base::{DeviceId, Instant, SocketId, Sysctl};
 use lowwater_core::device::pair::{Pair, Side};
 use lowwater_core::device::{DeviceCaps, QueueLimit};
-use lowwater_core::packet::{GsoKind, Packet};
+use lowwater_core::packet::{Csum, GsoKind, Head, Offload, Packet};
 use lowwater_core::sctp::{Received, SctpOptions, SendInfo};
 use lowwater_core::stack::{Config, Stack};
+use lowwater_wire::ipv4::Ipv4Repr;
 use std::net::SocketAddr;
 
 const DEV: DeviceId = DeviceId(1);
@@ -139,4 +140,57 @@ fn a_wrong_byte_costs_one_packet() {
     let [a, b] = [0, 1].map(|host| link.stacks[host].counters().clone());
     assert_eq!(b.sctp.checksum_errors, 3);
     assert!((3..=6).contains(&(a.sctp.fast_retransmits + a.sctp.t3_retransmits)), "{:?}", a.sctp);
+}
+
+/// A neighbour of this process may put packets of two associations into one: each is told of its own, and by its own path.
+#[test]
+fn packets_of_two_associations_in_one_reach_both() {
+    let mut link = Link::new(DeviceCaps::offloading(1_500).taking_sctp());
+    let there = SocketAddr::from(([10, 0, 0, 2], 5_000));
+    let options = SctpOptions { nodelay: true, ..SctpOptions::new(&Sysctl::default()) };
+    let listener = link.stacks[1].sctp_listen(link.now, &[there], 2, options.clone()).unwrap();
+    // One may be reached at the source of both by its second path, the other one has no second.
+    link.stacks[0].add_address(DEV, [10, 0, 0, 3].into(), 24).unwrap();
+    let at = |host: u8, port: u16| SocketAddr::from(([10, 0, 0, host], port));
+    let clients = [vec![at(1, 7_001), at(3, 7_001)], vec![at(3, 7_002)]]
+        .map(|local| link.stacks[0].sctp_connect(link.now, &[there], &local, options.clone()).unwrap());
+    (0..100).for_each(|_| link.turn());
+    let servers = [(); 2].map(|()| link.stacks[1].sctp_accept(link.now, listener).unwrap().0);
+    let mut l4 = BytesMut::new();
+    for client in clients {
+        // Two packets of each, which are due a SACK.
+        for _ in 0..2 {
+            let message = Bytes::from_static(&[7; 1_400]);
+            link.stacks[0].sctp_send(link.now, client, message, SendInfo::default()).unwrap();
+            link.stacks[0].transmit(link.now, DEV, 64, &mut link.pair.end(Side::A));
+            while let Some(packet) = link.pair.take(Side::B, link.now) {
+                l4.extend_from_slice(&packet.to_bytes()[20..]);
+            }
+        }
+    }
+    let mut head = Head::new();
+    let names = Ipv4Repr {
+        src: [10, 0, 0, 3].into(),
+        dst: [10, 0, 0, 2].into(),
+        protocol: 132,
+        ttl: 64,
+        tos: 0,
+        ident: 0,
+        dont_fragment: true,
+        more_fragments: false,
+        fragment_offset: 0,
+        payload_len: l4.len() as u16,
+    };
+    names.emit(head.prepend(20));
+    let offload = Offload { gso: GsoKind::Sctp, gso_size: (l4.len() / 4) as u16, csum: Csum::None };
+    let train = Packet { head, payload: l4.freeze(), offload, owner: None, at: link.now };
+    link.stacks[1].receive(link.now, DEV, train);
+    (0..20_000).for_each(|_| link.turn());
+    for (client, server) in clients.into_iter().zip(servers) {
+        let came = link.stacks[1].sctp_recv(link.now, server, usize::MAX).unwrap();
+        assert!(matches!(came, Some(Received::Data { ref data, .. }) if data.len() == 1_400), "{came:?}");
+        assert_eq!(link.stacks[0].sctp_info(client).unwrap().unacked, 0);
+    }
+    let count = link.stacks[0].counters();
+    assert_eq!(count.sctp.t3_retransmits, 0, "both were acknowledged in time");
 }

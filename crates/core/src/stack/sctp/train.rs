@@ -54,11 +54,16 @@ impl Stack {
             let behind = Behind { skip: 0, len: l4.len(), encap: 0, checked };
             let chunks = all.slice(at + l4.len().min(HEADER_LEN)..at + l4.len());
             let Some(arrived) = self.sctp_arrived(ingress, &behind, l4, chunks) else { continue };
-            let Some(id) = self.sctp_in_transfer(&arrived) else {
+            let flow = self.sctp_in_transfer(&arrived);
+            // Another association's packet, or one that may change the paths of this one, finds nothing open.
+            if flow != known {
+                self.sctp_train_ends(known.take(), acks.take());
+            }
+            let Some(id) = flow else {
                 self.sctp_packet(&arrived);
                 continue;
             };
-            known = Some(id);
+            known = flow;
             let Some(ack) = self.sctp_assoc_input(id, &arrived) else { continue };
             acks = match acks.take() {
                 None => Some(ack),
@@ -71,7 +76,12 @@ impl Stack {
                 },
             };
         }
-        let Some(id) = known else { return };
+        self.sctp_train_ends(known, acks);
+    }
+
+    /// The last of neighbouring packets of one association.
+    fn sctp_train_ends(&mut self, id: Option<SocketId>, acks: Option<Outgoing>) {
+        let Some(id) = id else { return };
         if let Some(out) = acks {
             self.send_sctp(id, out);
         }
