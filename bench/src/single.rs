@@ -5,7 +5,7 @@ use lowwater_core::packet::Packet;
 use lowwater_core::stack::{Config, Event, ListenAddr, ListenOptions, Stack};
 use lowwater_core::tcp::{How, SendFlags, SocketOptions};
 use lowwater_os::poll::Interest;
-use lowwater_os::{BusyPoll, Clock, Idle, KernelWork, Poller, Tun, TunOptions};
+use lowwater_os::{BUSY_POLL, BusyPoll, Clock, Idle, KernelWork, Poller, Tun, TunOptions};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -30,8 +30,8 @@ pub fn work() -> KernelWork {
 
 /// How long the stack's thread looks at its device before it sleeps: `--busy-poll US`.
 #[must_use]
-pub fn busy_poll(default: u64) -> Duration {
-    Duration::from_micros(crate::args::number("--busy-poll", default, 0, 1_000_000))
+pub fn busy_poll() -> Duration {
+    Duration::from_micros(crate::args::number("--busy-poll", BUSY_POLL.as_micros() as u64, 0, 1_000_000))
 }
 
 /// What serving took.

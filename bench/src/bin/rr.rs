@@ -50,10 +50,10 @@ struct Row {
 
 const ROWS: [Row; 5] = [
     Row { name: "kernel <-> kernel, veth", run: veth, busy: false },
-    Row { name: "kernel -> stack, TUN", run: server, busy: false },
-    Row { name: "stack -> kernel, TUN", run: client, busy: false },
-    Row { name: "kernel -> stack, TUN, busy polling", run: server, busy: true },
-    Row { name: "stack -> kernel, TUN, busy polling", run: client, busy: true },
+    Row { name: "kernel -> stack, TUN", run: server, busy: true },
+    Row { name: "stack -> kernel, TUN", run: client, busy: true },
+    Row { name: "kernel -> stack, TUN, never busy polling", run: server, busy: false },
+    Row { name: "stack -> kernel, TUN, never busy polling", run: client, busy: false },
 ];
 
 fn main() {
@@ -67,7 +67,7 @@ fn main() {
     }
     let seconds = Duration::from_secs(args::number("--seconds", 2, 1, 3_600));
     let pairs = args::number("--pairs", 5, 1, 1_000);
-    let busy = lowwater_bench::single::busy_poll(50);
+    let busy = lowwater_bench::single::busy_poll();
     let only = args::word("--only").map(|_| args::number("--only", 0, 0, 4));
     let what = args::word("--what");
     for (what, unit) in match what.as_deref() {

@@ -226,7 +226,7 @@ fn ip(args: &str) {
 fn one_thread(seconds: Duration, flows: usize, role: Role) -> f64 {
     let ns = NetNs::new().expect("a namespace");
     ns.run(|| {
-        let mut single = Single::open("lw0", OURS, HOST, single::work()).busy_poll(single::busy_poll(0));
+        let mut single = Single::open("lw0", OURS, HOST, single::work()).busy_poll(single::busy_poll());
         let stop = single.stopper();
         std::thread::scope(|scope| {
             let mut bulk = Bulk::new(role);
@@ -256,7 +256,7 @@ fn facade(seconds: Duration, flows: usize, role: Role) -> f64 {
         let (own, host) = (format!("{OURS}/24"), format!("{HOST}/24"));
         let options = TunOptions { work: single::work(), ..TunOptions::new("lw0") };
         let builder = lowwater::Stack::builder().tun_with(options).address(&own).host_address(&host);
-        let stack = builder.busy_poll(single::busy_poll(0)).build().expect("a stack");
+        let stack = builder.busy_poll(single::busy_poll()).build().expect("a stack");
         let listener = lowwater::blocking::TcpListener::bind(&stack, (OURS, 9)).expect("the port is free");
         std::thread::scope(|scope| {
             scope.spawn(|| {

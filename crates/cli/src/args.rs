@@ -199,8 +199,8 @@ pub(crate) struct Net {
     /// Single segments and finished checksums on the device instead of super-packets
     #[arg(long)]
     pub(crate) no_offload: bool,
-    /// Look at the device for up to US microseconds before sleeping, while that pays: faster answers for processor time
-    #[arg(long, value_name = "US", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
+    /// Look at the device for up to US microseconds before sleeping, while that pays: faster answers for processor time; 0: never
+    #[arg(long, value_name = "US", default_value_t = 20, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     pub(crate) busy_poll: u32,
     #[command(flatten)]
     pub(crate) front: Front,

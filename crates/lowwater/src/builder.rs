@@ -13,7 +13,7 @@ use lowwater_core::base::Instant;
 use lowwater_core::ip::Cidr;
 use lowwater_core::qdisc::Any;
 use lowwater_core::stack::{Config, Stack as Core};
-use lowwater_os::{BusyPoll, Clock, Layer, PacketDevice, PacketOptions, Poller, Tun, TunOptions};
+use lowwater_os::{BUSY_POLL, BusyPoll, Clock, Layer, PacketDevice, PacketOptions, Poller, Tun, TunOptions};
 use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -65,7 +65,7 @@ pub struct Builder {
 
 impl Builder {
     pub(crate) fn new() -> Self {
-        let busy_poll = BusyPoll::default();
+        let busy_poll = BusyPoll::new(BUSY_POLL);
         Self {
             config: Config::default(),
             seeded: false,
@@ -199,7 +199,7 @@ impl Builder {
 
     /// Lets the stack's thread look at its devices for up to `limit` before it sleeps (as `net.core.busy_poll` does, in whole
     /// microseconds there): a round trip is spared the time to wake up, for processor time. It gives way to other threads
-    /// all the while, and stops while waits are longer than that. Zero, the default: never.
+    /// all the while, and stops while waits are longer than that. 20 us by default; zero: never.
     pub fn busy_poll(mut self, limit: Duration) -> Self {
         self.busy_poll = BusyPoll::new(limit);
         self

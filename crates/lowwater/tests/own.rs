@@ -531,12 +531,25 @@ fn busy_polling_looks_instead_of_sleeping_and_misses_neither_calls_nor_packets_n
     }
 }
 
-#[test]
-fn without_busy_polling_a_stack_without_packets_looks_no_more_than_it_is_woken() {
+/// How often a stack without packets looks at its device in a tenth of a second.
+fn looks_of_an_idle_stack(busy_poll: impl FnOnce(lowwater::Builder) -> lowwater::Builder) -> usize {
     let (a, _b) = link::pair(1500);
     let looks = Arc::new(AtomicUsize::new(0));
-    let stack = Stack::builder().device(Looks(a, looks.clone())).address("10.0.0.1/24").build().unwrap();
+    let stack =
+        busy_poll(Stack::builder()).device(Looks(a, looks.clone())).address("10.0.0.1/24").build().unwrap();
     thread::sleep(Duration::from_millis(100));
-    assert!(looks.load(Ordering::Relaxed) < 20, "{looks:?}");
     drop(stack);
+    looks.load(Ordering::Relaxed)
+}
+
+#[test]
+fn without_busy_polling_a_stack_without_packets_looks_no_more_than_it_is_woken() {
+    let looks = looks_of_an_idle_stack(|builder| builder.busy_poll(Duration::ZERO));
+    assert!(looks < 20, "{looks}");
+}
+
+#[test]
+fn an_idle_stack_gives_up_its_first_busy_poll_and_sleeps() {
+    let looks = looks_of_an_idle_stack(|builder| builder);
+    assert!(looks < 2_000, "{looks}");
 }

@@ -1,8 +1,8 @@
 //! Busy polling: looking at devices again and again for a while before sleeping (`net.core.busy_poll`, SO_BUSY_POLL).
 //!
-//! Linux spins whenever it is told to. Here it is worth the processor only while it pays: a wait that was longer than the
-//! spin ends it, and a wait that was shorter, asleep or awake, brings it back (as the halt polling of Linux's haltpoll
-//! governor does).
+//! Linux spins whenever it is told to. Here it is worth the processor only while it pays (as the halt polling of Linux's
+//! haltpoll governor does): a spin in vain is followed by sleep until enough waits were shorter than a spin, one after the first,
+//! twice as many after each that follows; a spin that paid halves that number.
 use core::time::Duration;
 use lowwater_core::base::Instant;
 
@@ -15,21 +15,36 @@ pub enum Idle {
     Sleep,
 }
 
+/// How long a stack's thread looks before it sleeps unless told otherwise: a few round trips through the host's kernel. Who
+/// sends more seldom finds it asleep.
+pub const BUSY_POLL: Duration = Duration::from_micros(20);
+
+/// Most short waits that are slept through before the next spin, after spins in vain.
+const MOST_SHORT_WAITS: u16 = 1 << 10;
+
 /// Decides between looking again and sleeping. It does neither itself and knows no clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BusyPoll {
     limit: Duration,
-    /// When the current wait began.
-    since: Option<Instant>,
-    /// The last wait was longer than the limit.
-    in_vain: bool,
+    wait: Option<Wait>,
+    /// Short waits to come before it spins again.
+    short_waits_left: u16,
+    /// What that number starts from.
+    short_waits: u16,
+}
+
+/// The wait that goes on.
+#[derive(Clone, Copy, Debug)]
+struct Wait {
+    since: Instant,
+    spins: bool,
 }
 
 impl BusyPoll {
     /// Spins for at most `limit` per wait; zero: never.
     #[must_use]
     pub const fn new(limit: Duration) -> Self {
-        Self { limit, since: None, in_vain: false }
+        Self { limit, wait: None, short_waits_left: 0, short_waits: 0 }
     }
 
     /// It may say [`Idle::Look`]; where not, nobody needs to ask, nor to look at a clock for it.
@@ -40,15 +55,30 @@ impl BusyPoll {
 
     /// There is nothing to do `now`.
     pub fn on_nothing(&mut self, now: Instant) -> Idle {
-        let since = *self.since.get_or_insert(now);
-        self.in_vain |= now.since(since) >= self.limit;
-        if self.in_vain { Idle::Sleep } else { Idle::Look }
+        let spins = self.is_on() && self.short_waits_left == 0;
+        let wait = self.wait.get_or_insert(Wait { since: now, spins });
+        if !wait.spins {
+            return Idle::Sleep;
+        }
+        if now.since(wait.since) < self.limit {
+            return Idle::Look;
+        }
+        wait.spins = false;
+        self.short_waits = (self.short_waits * 2).clamp(1, MOST_SHORT_WAITS);
+        self.short_waits_left = self.short_waits;
+        Idle::Sleep
     }
 
     /// Something has come, or is due, `now`.
     pub fn on_something(&mut self, now: Instant) {
-        if let Some(since) = self.since.take() {
-            self.in_vain = now.since(since) >= self.limit;
+        let Some(wait) = self.wait.take() else {
+            return;
+        };
+        let short = now.since(wait.since) < self.limit;
+        match (short, wait.spins) {
+            (true, true) => self.short_waits /= 2,
+            (true, false) => self.short_waits_left = self.short_waits_left.saturating_sub(1),
+            (false, _) => self.short_waits_left = self.short_waits.max(1),
         }
     }
 }
@@ -96,6 +126,35 @@ mod tests {
         assert_eq!(busy.on_nothing(us(600)), Look, "asleep it would have been short enough");
         busy.on_something(us(620));
         assert_eq!(busy.on_nothing(us(700)), Look);
+    }
+
+    /// Waits of 55 us that end as soon as somebody else may run: those who wait for each other share one processor.
+    #[test]
+    fn spins_in_vain_become_ever_more_seldom_and_come_back_when_they_pay() {
+        let mut busy = fifty();
+        let mut now = 0;
+        let mut spins = 0;
+        for _ in 0..100_000 {
+            if busy.on_nothing(us(now)) == Look {
+                spins += 1;
+                now += 50;
+                assert_eq!(busy.on_nothing(us(now)), Sleep);
+            }
+            now += 5;
+            busy.on_something(us(now));
+            now += 1;
+        }
+        assert!((50..120).contains(&spins), "{spins}");
+        let mut looks = 0;
+        for _ in 0..2_000 {
+            if busy.on_nothing(us(now)) == Look {
+                looks += 1;
+            }
+            now += 5;
+            busy.on_something(us(now));
+        }
+        assert!(looks > 900, "{looks}");
+        assert_eq!(busy.short_waits, 0);
     }
 
     #[test]
