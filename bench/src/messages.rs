@@ -86,7 +86,7 @@ impl Carrier {
         }
     }
 
-    /// Writes what fits, carries packets both ways, and reads and hashes what came.
+    /// Writes what fits, carries packets both ways, and reads and hashes what came, piece by piece as it lies in its packets.
     pub fn turn(&mut self, at: Instant) {
         while self.duo.stacks[0]
             .sctp_send(at, self.client, self.messages.get(self.sent), SendInfo::default())
@@ -95,7 +95,7 @@ impl Carrier {
             self.sent += 1;
         }
         self.duo.turn(at);
-        while let Ok(Some(received)) = self.duo.stacks[1].sctp_recv(at, self.server, usize::MAX) {
+        while let Ok(Some(received)) = self.duo.stacks[1].sctp_recv_piece(at, self.server) {
             if let Received::Data { data, .. } = received {
                 self.hash.update(&data);
                 self.received += data.len() as u64;

@@ -45,9 +45,11 @@ impl Pool {
         page
     }
 
-    /// What is left of the page that was lent.
+    /// What is left of the page that was lent. Of two that were lent at a time the longer one stays.
     pub fn restore(&mut self, rest: BytesMut) {
-        self.page = rest;
+        if rest.capacity() >= self.page.capacity() {
+            self.page = rest;
+        }
     }
 
     /// Keeps the buffer behind `bytes`, if nobody else holds a part of it and it is worth it.

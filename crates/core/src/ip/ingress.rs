@@ -49,8 +49,18 @@ impl Ingress {
     /// What follows the first `header_len` bytes of the transport, without a copy.
     #[must_use]
     pub fn payload(&self, header_len: usize) -> Bytes {
+        self.packet.payload.slice(self.payload_at(header_len)..)
+    }
+
+    /// The same as it lies in the packet's payload, without a reference of its own.
+    #[must_use]
+    pub fn payload_bytes(&self, header_len: usize) -> &[u8] {
+        &self.packet.payload[self.payload_at(header_len)..]
+    }
+
+    fn payload_at(&self, header_len: usize) -> usize {
         let at = (usize::from(self.l4_offset) + header_len).saturating_sub(self.packet.head.len());
-        self.packet.payload.slice(at.min(self.packet.payload.len())..)
+        at.min(self.packet.payload.len())
     }
 
     /// Copies the IP header and the first `header_len` bytes of the transport to `to`, in place of what is there.

@@ -61,6 +61,18 @@ impl Assoc {
         Ok(len)
     }
 
+    /// Sending this moves a deadline of the association: a lifetime, or how long it may be idle.
+    #[must_use]
+    pub fn times_messages(&self, info: &SendInfo) -> bool {
+        info.lifetime.is_some() || self.options.autoclose_secs > 0
+    }
+
+    /// A SACK is to be sent now.
+    #[must_use]
+    pub const fn owes_sack(&self) -> bool {
+        self.rx.ack.is_due()
+    }
+
     /// The next message, part of a message or notification, `max` bytes at the most; `None` when the peer has sent everything.
     ///
     /// # Errors

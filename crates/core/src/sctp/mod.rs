@@ -39,6 +39,6 @@ pub use listen::{Answer, Known, Local, new_addresses, on_cookie_echo, on_init};
 pub use message::{Received, RecvInfo, SendInfo};
 pub use notification::{AssocChange, Notification, PathChange, Subscriptions};
 pub use options::{PathOptions, RtoOptions, SctpOptions};
-pub use output::Outgoing;
+pub use output::{More, Outgoing};
 pub use paths::{PathId, PathState};
 pub use state::State;

@@ -239,11 +239,9 @@ impl Assoc {
         bundle.chunk(&Chunk::Pad(&pad));
         cx.count.own.sctp_heartbeats += 1;
         cx.count.sctp.out_ctrl_chunks += 2;
-        cx.count.sctp.out_sctp_packs += 1;
-        let (packet, rest) = bundle.finish();
-        cx.pool.restore(rest);
-        let bytes = packet?;
-        let (vtag, depart_at, unit) = (self.id.tags.1, cx.now, bytes.len());
-        Some(Outgoing { path: id, vtag, bytes, unit, charge: 0, depart_at, fragment: false, ect: false })
+        let page = self.finish_packet(cx, bundle, self.id.tags.1);
+        let bytes = page.map_err(|page| cx.pool.restore(page)).ok()?;
+        let (depart_at, unit) = (cx.now, bytes.len());
+        Some(Outgoing { path: id, bytes, unit, charge: 0, depart_at, fragment: false, ect: false })
     }
 }

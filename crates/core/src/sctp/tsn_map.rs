@@ -102,6 +102,12 @@ impl TsnMap {
         core::mem::take(&mut self.dups)
     }
 
+    /// Gap blocks and duplicates that the next SACK could list.
+    #[must_use]
+    pub fn blocks(&self) -> usize {
+        self.above.len() + self.dups.len()
+    }
+
     /// The first `max` gap blocks.
     #[must_use]
     pub fn gaps(&self, max: usize) -> SmallVec<[GapBlock; 8]> {

@@ -58,7 +58,7 @@ impl Assoc {
             // It counts as received, for it must not come again (section 6.5).
             return self.report(&Cause::InvalidStream(header.sid));
         }
-        let bytes = reading.inbound.chunks.slice_ref(data);
+        let bytes = reading.inbound.buffer.slice_ref(data);
         match self.rx.streams.insert(tsn, header, bytes) {
             Ok(joined) => cx.count.sctp.reasm_usr_msgs += u64::from(joined),
             Err(_) => self.violation(cx, b"fragments that do not fit"),

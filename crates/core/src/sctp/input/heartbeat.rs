@@ -29,7 +29,7 @@ impl Assoc {
         if let Some(path) = reading.path
             && self.state.is_up()
         {
-            self.pending.echo(path, reading.inbound.chunks.slice_ref(raw.value()));
+            self.pending.echo(path, reading.inbound.buffer.slice_ref(raw.value()));
         }
     }
 

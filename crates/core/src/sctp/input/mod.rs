@@ -17,11 +17,11 @@ use super::state::State;
 use crate::base::{Cx, DropWhy, Error};
 use bytes::Bytes;
 use core::net::IpAddr;
-use lowwater_wire::sctp::{Cause, Chunk, Chunks, RawChunk};
+use lowwater_wire::sctp::{Cause, Chunk, Chunks, RawChunk, chunk_kind};
 
 /// A packet of an association.
-#[derive(Clone, Debug)]
-pub struct Inbound {
+#[derive(Clone, Copy, Debug)]
+pub struct Inbound<'a> {
     /// Where it came from.
     pub from: IpAddr,
     /// Where it went to.
@@ -29,7 +29,9 @@ pub struct Inbound {
     /// Its verification tag.
     pub vtag: u32,
     /// Its chunks.
-    pub chunks: Bytes,
+    pub chunks: &'a [u8],
+    /// The buffer in which they lie.
+    pub buffer: &'a Bytes,
     /// A router marked it (ECN).
     pub ce: bool,
     /// UDP port that it came from; 0 without UDP (RFC 6951).
@@ -39,7 +41,7 @@ pub struct Inbound {
 /// What is known while the chunks of one packet are read.
 #[derive(Debug)]
 pub(super) struct Reading<'a> {
-    pub(super) inbound: &'a Inbound,
+    pub(super) inbound: &'a Inbound<'a>,
     /// The path that it came by; `None` for an address that is not the peer's.
     pub(super) path: Option<PathId>,
     /// There was DATA.
@@ -54,8 +56,11 @@ pub(super) struct Reading<'a> {
 
 impl Assoc {
     /// The tag of a packet is right for its first chunk (section 8.5).
-    fn tag_fits(&self, inbound: &Inbound) -> bool {
-        let Some(Ok(raw)) = Chunks::new(&inbound.chunks).next() else { return false };
+    fn tag_fits(&self, inbound: &Inbound<'_>) -> bool {
+        let Some(Ok(raw)) = Chunks::new(inbound.chunks).next() else { return false };
+        if !matches!(raw.kind(), chunk_kind::ABORT | chunk_kind::SHUTDOWN_COMPLETE) {
+            return inbound.vtag == self.id.tags.0;
+        }
         match Chunk::parse(&raw) {
             Ok(Chunk::Abort(reflected, _) | Chunk::ShutdownComplete(reflected)) => {
                 self.t_bit_fits(inbound, reflected)
@@ -66,14 +71,14 @@ impl Assoc {
 
     /// The T bit says whose tag a packet has: who answers without an association sends back the tag of what he answers, which is the
     /// peer's; with the bit clear it must be ours (sections 8.5.1 B and C).
-    const fn t_bit_fits(&self, inbound: &Inbound, reflected: bool) -> bool {
+    const fn t_bit_fits(&self, inbound: &Inbound<'_>, reflected: bool) -> bool {
         let (ours, peers) = self.id.tags;
         if reflected { inbound.vtag == peers && peers != 0 } else { inbound.vtag == ours }
     }
 
     /// Takes a packet. INIT and COOKIE ECHO, which may concern the listener, have been dealt with; [`Assoc::input_behind`] reads what
     /// follows the latter.
-    pub fn input(&mut self, cx: &mut Cx<'_>, inbound: &Inbound) -> Result<(), DropWhy> {
+    pub fn input(&mut self, cx: &mut Cx<'_>, inbound: &Inbound<'_>) -> Result<(), DropWhy> {
         if !self.tag_fits(inbound) {
             return Err(DropWhy::SctpTag);
         }
@@ -82,7 +87,7 @@ impl Assoc {
     }
 
     /// Takes the chunks of a packet whose tag is good.
-    pub fn input_behind(&mut self, cx: &mut Cx<'_>, inbound: &Inbound) {
+    pub fn input_behind(&mut self, cx: &mut Cx<'_>, inbound: &Inbound<'_>) {
         let path = self.paths.find(inbound.from);
         let mut reading = Reading { inbound, path, data: false, first_tsn: None, urgent: false, stop: false };
         self.tx.burst = None;
@@ -95,7 +100,7 @@ impl Assoc {
         }
         let readable = self.rx.streams.is_readable();
         self.rx.streams.begin_packet(inbound.chunks.len());
-        for raw in Chunks::new(&inbound.chunks) {
+        for raw in Chunks::new(inbound.chunks) {
             let parsed = raw.and_then(|raw| Chunk::parse(&raw).map(|chunk| (raw, chunk)));
             match parsed {
                 Ok((raw, chunk)) => self.chunk(cx, &mut reading, &raw, &chunk),

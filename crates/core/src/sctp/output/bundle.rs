@@ -2,20 +2,21 @@
 use bytes::{Bytes, BytesMut};
 use lowwater_wire::sctp::{Chunk, DATA_HEADER_LEN, DataRepr, HEADER_LEN, padded};
 
-/// Chunks of one packet behind room for the common header.
+/// Chunks of one packet behind room for the common header, at the end of a page that other packets may begin.
 #[derive(Debug)]
 pub(crate) struct Bundle {
-    bytes: BytesMut,
+    page: BytesMut,
+    /// Where the chunks begin.
+    start: usize,
     room: usize,
 }
 
 impl Bundle {
-    /// No chunks yet, `room` bytes at the most; they are written into `page`.
+    /// No chunks yet, `room` bytes at the most; they are written behind what is in `page`.
     #[must_use]
     pub(crate) fn new(room: usize, mut page: BytesMut) -> Self {
-        debug_assert!(page.is_empty(), "the next packet begins where the last one ended");
         page.extend_from_slice(&[0; HEADER_LEN]);
-        Self { bytes: page, room }
+        Self { start: page.len(), page, room }
     }
 
     /// Nothing in it.
@@ -27,7 +28,7 @@ impl Bundle {
     /// Bytes of chunks so far.
     #[must_use]
     pub(crate) fn len(&self) -> usize {
-        self.bytes.len() - HEADER_LEN
+        self.page.len() - self.start
     }
 
     /// Bytes that are left; none behind a chunk that is longer than the path is wide.
@@ -48,9 +49,9 @@ impl Bundle {
         if len > self.room() {
             return false;
         }
-        let at = self.bytes.len();
-        self.bytes.resize(at + len, 0);
-        chunk.emit(&mut self.bytes[at..]);
+        let at = self.page.len();
+        self.page.resize(at + len, 0);
+        chunk.emit(&mut self.page[at..]);
         true
     }
 
@@ -64,20 +65,24 @@ impl Bundle {
     pub(crate) fn data(&mut self, header: &DataRepr, data: &[u8]) {
         let mut head = [0; DATA_HEADER_LEN];
         header.emit(data.len(), &mut head);
-        self.bytes.extend_from_slice(&head);
-        self.bytes.extend_from_slice(data);
-        self.bytes.extend_from_slice(&[0; 3][..padded(data.len()) - data.len()]);
+        self.page.extend_from_slice(&head);
+        self.page.extend_from_slice(data);
+        let padding = padded(data.len()) - data.len();
+        if padding > 0 {
+            self.page.extend_from_slice(&[0; 3][..padding]);
+        }
     }
 
-    /// The packet, its common header still to be written, if it has chunks; and what is left of the page.
-    #[must_use]
-    pub(crate) fn finish(mut self) -> (Option<BytesMut>, BytesMut) {
+    /// The page with the packet at its end, its common header still to be written.
+    ///
+    /// # Errors
+    /// The page as it was, if there are no chunks.
+    pub(crate) fn finish(mut self) -> Result<BytesMut, BytesMut> {
         if self.is_empty() {
-            self.bytes.clear();
-            return (None, self.bytes);
+            self.page.truncate(self.start - HEADER_LEN);
+            return Err(self.page);
         }
-        let packet = self.bytes.split();
-        (Some(packet), self.bytes)
+        Ok(self.page)
     }
 }
 

@@ -14,6 +14,11 @@ use zerocopy::network_endian::{U16, U32};
 /// Types of the parameters that name addresses.
 pub(in crate::sctp) const ADDRESS_TYPES: [u16; 2] = [5, 6];
 
+/// Length of an ECNE in bytes.
+const ECNE_LEN: usize = 8;
+/// Length of a SACK in bytes without gap blocks and duplicates.
+const SACK_LEN: usize = 16;
+
 impl Assoc {
     /// Writes what is pending for this path. False when the packet is complete: nothing may be bundled with it.
     pub(super) fn write_control(&mut self, cx: &mut Cx<'_>, writing: &mut Writing) -> bool {
@@ -196,6 +201,11 @@ impl Assoc {
         1
     }
 
+    /// Bytes of the SACK that there would be now, with an echo of a mark.
+    pub(super) fn sack_len(&self) -> usize {
+        ECNE_LEN + SACK_LEN + 4 * self.rx.map.blocks()
+    }
+
     /// A SACK, where one is due, or is owed and costs nothing beside `data` (section 6.2).
     pub(super) fn write_sack(&mut self, cx: &mut Cx<'_>, writing: &mut Writing, data: bool) {
         let ack = &self.rx.ack;
@@ -211,7 +221,7 @@ impl Assoc {
         }
         let dups = self.rx.map.take_dups();
         let dups: smallvec::SmallVec<[U32; 4]> = dups.iter().map(|&tsn| U32::new(tsn)).collect();
-        let fixed = 16 + 4 * dups.len();
+        let fixed = SACK_LEN + 4 * dups.len();
         let gaps = self.rx.map.gaps(writing.bundle.room().saturating_sub(fixed) / 4);
         let a_rwnd = self.rx.window(&self.options);
         let cum_tsn = self.rx.map.cum().wire();

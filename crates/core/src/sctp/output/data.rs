@@ -148,7 +148,9 @@ impl Assoc {
     /// Fills the packet: a SACK, then lost chunks, then new ones.
     pub(super) fn write_data(&mut self, cx: &mut Cx<'_>, writing: &mut Writing) {
         let early = self.state == State::CookieEchoed && writing.refreshes && self.opening.is_some();
-        let target = if self.state.may_send_data() && !self.pending.has(Pending::SHUTDOWN) {
+        let target = if writing.admitted {
+            Some(writing.path)
+        } else if self.state.may_send_data() && !self.pending.has(Pending::SHUTDOWN) {
             self.next_data(cx).ok()
         } else {
             None

@@ -11,16 +11,14 @@ use crate::base::{Cx, Instant};
 use crate::path::pacing::PACING_SHIFT;
 use bundle::Bundle;
 use bytes::BytesMut;
-use lowwater_wire::sctp::HEADER_LEN;
+use lowwater_wire::sctp::{HEADER_LEN, SctpRepr, fill_checksum};
 
 /// A packet on its way, or several of one length that go together; the last one may be shorter.
 #[derive(Debug)]
 pub struct Outgoing {
     /// Where to.
     pub path: PathId,
-    /// Its verification tag.
-    pub vtag: u32,
-    /// Its chunks behind room for the common header.
+    /// The packets, each with its common header and CRC32c, at the beginning of their page: what is left of it takes more.
     pub bytes: BytesMut,
     /// Length of the first one.
     pub unit: usize,
@@ -34,27 +32,51 @@ pub struct Outgoing {
     pub ect: bool,
 }
 
+/// What came of writing one more packet behind others.
+#[derive(Debug)]
+pub enum More {
+    /// It goes with them.
+    Joined,
+    /// It goes by itself, behind them.
+    Behind(Outgoing),
+    /// There is none.
+    Nothing,
+}
+
 impl Outgoing {
-    /// Takes in the packet that comes next, whose common header is written, where both may go as one of `most` bytes; gives it back
-    /// where not.
-    ///
-    /// # Errors
-    /// The packet that was not taken.
-    #[allow(clippy::result_large_err, reason = "a packet moves by value")]
-    pub fn join(&mut self, next: Self, most: usize) -> Result<(), Self> {
-        let alike = self.path == next.path
-            && self.vtag == next.vtag
-            && (self.charge > 0, self.ect) == (next.charge > 0, next.ect);
-        let full = self.bytes.len().is_multiple_of(self.unit) && next.bytes.len() <= self.unit;
-        let fits = self.bytes.len() + next.bytes.len() <= most;
-        if !(alike && full && fits) || self.fragment || next.fragment {
-            return Err(next);
-        }
-        // They are neighbours in their page, so that this copies nothing.
-        self.bytes.unsplit(next.bytes);
-        self.charge += next.charge;
-        Ok(())
+    /// The page for one more packet of `len` bytes, if it may go along: all before it are of one length, and it fits.
+    fn lend(&mut self, len: usize, most: usize) -> Option<BytesMut> {
+        let end = self.bytes.len() + len;
+        let goes = !self.fragment && self.bytes.len().is_multiple_of(self.unit);
+        (goes && end <= most && end <= self.bytes.capacity()).then(|| core::mem::take(&mut self.bytes))
     }
+
+    /// The page comes back with one more packet, or without.
+    fn give_back(&mut self, written: Result<Outgoing, BytesMut>, before: usize) -> More {
+        let mut next = match written {
+            Ok(next) => next,
+            Err(page) => {
+                self.bytes = page;
+                return More::Nothing;
+            }
+        };
+        let alike = self.path == next.path && (self.charge > 0, self.ect) == (next.charge > 0, next.ect);
+        if alike && next.unit <= self.unit && !next.fragment {
+            self.bytes = next.bytes;
+            self.charge += next.charge;
+            return More::Joined;
+        }
+        let own = next.bytes.split_off(before);
+        self.bytes = core::mem::replace(&mut next.bytes, own);
+        More::Behind(next)
+    }
+}
+
+/// Where the next packet goes.
+struct Target {
+    path: PathId,
+    /// There is nothing to say but data, and the gatekeepers have let it pass.
+    data: bool,
 }
 
 /// A packet that is being written.
@@ -64,6 +86,8 @@ pub(super) struct Writing {
     pub(super) bundle: Bundle,
     /// Bytes of user data.
     pub(super) data_bytes: u32,
+    /// There is nothing to say but data, and the gatekeepers have let it pass.
+    pub(super) admitted: bool,
     /// It can refresh the round-trip time: DATA, INIT, COOKIE ECHO or HEARTBEAT.
     pub(super) refreshes: bool,
     /// The lowest outstanding TSN of the path goes again.
@@ -77,19 +101,12 @@ impl Writing {
             path,
             bundle: Bundle::new(room, page),
             data_bytes: 0,
+            admitted: false,
             refreshes: false,
             restart_t3: false,
             fragment: false,
         }
     }
-}
-
-/// The packet that was written, if anything was; the rest of the page goes back.
-fn finish(cx: &mut Cx<'_>, writing: Writing) -> Option<BytesMut> {
-    let (packet, rest) = writing.bundle.finish();
-    cx.pool.restore(rest);
-    cx.count.sctp.out_sctp_packs += u64::from(packet.is_some());
-    packet
 }
 
 /// What a packet costs beside its bytes, for the credit ledger.
@@ -103,34 +120,121 @@ impl Assoc {
         if let Some(probe) = self.output_probe(cx) {
             return Some(probe);
         }
-        let id = self.target(cx)?;
-        let room = self.paths.get(id).pmdcs() as usize;
-        let mut writing = Writing::new(id, room, cx.pool.lend(HEADER_LEN + room));
+        let target = self.target(cx)?;
+        let page = cx.pool.lend(self.packet_len(target.path));
+        let written = self.write_packet(cx, &target, page);
+        written.map_err(|page| cx.pool.restore(page)).ok()
+    }
+
+    /// One more packet that may go as one of `most` bytes with those before it, or comes right behind them. What is left of the page
+    /// is theirs as long as more may join.
+    pub fn output_more(&mut self, cx: &mut Cx<'_>, out: &mut Outgoing, most: usize) -> More {
+        if out.charge == 0 || self.paths.get(out.path).flow.train == 0 || self.wants_probe() {
+            return More::Nothing;
+        }
+        self.drop_expired(cx);
+        self.drop_abandoned(cx);
+        let Some(target) = self.target(cx).filter(|target| target.path == out.path) else {
+            return More::Nothing;
+        };
+        let Some(page) = out.lend(self.packet_len(target.path), most) else { return More::Nothing };
+        let before = page.len();
+        let written = self.write_packet(cx, &target, page);
+        out.give_back(written, before)
+    }
+
+    /// Bytes of the longest packet to a path, from the common header on.
+    fn packet_len(&self, path: PathId) -> usize {
+        HEADER_LEN + self.paths.get(path).pmdcs() as usize
+    }
+
+    fn write_packet(&mut self, cx: &mut Cx<'_>, to: &Target, page: BytesMut) -> Result<Outgoing, BytesMut> {
+        let (path, at) = (to.path, page.len());
+        let room = self.paths.get(path).pmdcs() as usize;
+        let mut writing = Writing { admitted: to.data, ..Writing::new(path, room, page) };
         let vtag = if self.pending.has(Pending::INIT) { 0 } else { self.id.tags.1 };
-        if self.write_control(cx, &mut writing) {
+        if to.data || self.write_control(cx, &mut writing) {
             self.write_data(cx, &mut writing);
         }
         let fragment = writing.fragment || writing.bundle.len() > room;
         let ect = self.uses_ecn() && writing.data_bytes > 0;
         let (charge, depart_at) = self.on_packet_sent(cx, &writing);
-        let bytes = finish(cx, writing)?;
-        let unit = bytes.len();
-        Some(Outgoing { path: id, vtag, bytes, unit, charge, depart_at, fragment, ect })
+        let bytes = self.finish_packet(cx, writing.bundle, vtag)?;
+        let unit = bytes.len() - at;
+        Ok(Outgoing { path, bytes, unit, charge, depart_at, fragment, ect })
+    }
+
+    /// The page with one more packet, or as it was where there are no chunks.
+    pub(super) fn finish_packet(
+        &self,
+        cx: &mut Cx<'_>,
+        bundle: Bundle,
+        vtag: u32,
+    ) -> Result<BytesMut, BytesMut> {
+        let len = HEADER_LEN + bundle.len();
+        let mut page = bundle.finish()?;
+        cx.count.sctp.out_sctp_packs += 1;
+        let at = page.len() - len;
+        self.seal(&mut page[at..], vtag);
+        Ok(page)
+    }
+
+    /// Writes the common header in front of the chunks, and the CRC32c.
+    fn seal(&self, packet: &mut [u8], vtag: u32) {
+        let (src_port, dst_port) = self.id.ports;
+        SctpRepr { src_port, dst_port, vtag }.emit(packet);
+        // The field is zero so far, which stands for none (RFC 9653).
+        if !self.omits_crc(&packet[HEADER_LEN..]) {
+            fill_checksum(packet, &[]);
+        }
     }
 
     /// The SACK that the packet just read makes due, by itself. Each such packet has its own, however many came at once: a sender
     /// counts SACKs that miss a chunk, not what they say (section 7.2.4). `None` when it goes with an answer that waits.
     pub fn output_sack(&mut self, cx: &mut Cx<'_>) -> Option<Outgoing> {
-        if !self.rx.ack.is_due() || !self.state.is_up() || !self.pending.is_empty() {
+        if !self.owes_sack_alone() {
             return None;
         }
         let path = self.sack_path();
-        let room = self.paths.get(path).pmdcs() as usize;
-        let mut writing = Writing::new(path, room, cx.pool.lend(HEADER_LEN + room));
+        let page = cx.pool.lend(self.sack_packet_len(path));
+        self.write_sack_packet(cx, path, page).map_err(|page| cx.pool.restore(page)).ok()
+    }
+
+    /// The same behind others, which may go as one of `most` bytes.
+    pub fn output_more_sack(&mut self, cx: &mut Cx<'_>, out: &mut Outgoing, most: usize) -> More {
+        if !self.owes_sack_alone() {
+            return More::Nothing;
+        }
+        let path = self.sack_path();
+        let Some(page) = out.lend(self.sack_packet_len(path), most) else {
+            return self.output_sack(cx).map_or(More::Nothing, More::Behind);
+        };
+        let before = page.len();
+        let written = self.write_sack_packet(cx, path, page);
+        out.give_back(written, before)
+    }
+
+    /// Bytes of a packet that holds a SACK alone, at the most.
+    fn sack_packet_len(&self, path: PathId) -> usize {
+        HEADER_LEN + self.sack_len().min(self.paths.get(path).pmdcs() as usize)
+    }
+
+    fn owes_sack_alone(&self) -> bool {
+        self.rx.ack.is_due() && self.state.is_up() && self.pending.is_empty()
+    }
+
+    fn write_sack_packet(
+        &mut self,
+        cx: &mut Cx<'_>,
+        path: PathId,
+        page: BytesMut,
+    ) -> Result<Outgoing, BytesMut> {
+        let (at, room) = (page.len(), self.paths.get(path).pmdcs() as usize);
+        let mut writing = Writing::new(path, room, page);
         self.write_sack(cx, &mut writing, false);
-        let bytes = finish(cx, writing)?;
-        let (vtag, depart_at, unit) = (self.id.tags.1, cx.now, bytes.len());
-        Some(Outgoing { path, vtag, bytes, unit, charge: 0, depart_at, fragment: false, ect: false })
+        let bytes = self.finish_packet(cx, writing.bundle, self.id.tags.1)?;
+        let unit = bytes.len() - at;
+        Ok(Outgoing { path, bytes, unit, charge: 0, depart_at: cx.now, fragment: false, ect: false })
     }
 
     /// Timers, pacing and credit of a packet that leaves.
@@ -163,12 +267,6 @@ impl Assoc {
         (charge, depart_at)
     }
 
-    /// The next packet may go together with the one before: [`Outgoing::join`].
-    #[must_use]
-    pub fn goes_on(&self, path: PathId) -> bool {
-        self.paths.get(path).flow.train > 0
-    }
-
     /// The turn is over: the next packets ask the pacer again.
     pub fn end_train(&mut self) {
         for (_, path) in self.paths.iter_mut() {
@@ -177,7 +275,27 @@ impl Assoc {
     }
 
     /// Where the next packet goes, by what is most urgent.
-    fn target(&mut self, cx: &mut Cx<'_>) -> Option<PathId> {
+    fn target(&mut self, cx: &mut Cx<'_>) -> Option<Target> {
+        match self.control_target() {
+            Some(path) => Some(Target { path, data: false }),
+            None => self.data_target(cx).map(|path| Target { path, data: true }),
+        }
+    }
+
+    /// Where control chunks or a SACK wait to go.
+    fn control_target(&self) -> Option<PathId> {
+        if !self.pending.is_empty()
+            && let Some(path) = self.pending_target()
+        {
+            return Some(path);
+        }
+        if let Some((id, _)) = self.paths.iter().find(|(_, path)| path.hb.wanted) {
+            return Some(id);
+        }
+        self.rx.ack.is_due().then(|| self.sack_path())
+    }
+
+    fn pending_target(&self) -> Option<PathId> {
         let pending = &self.pending;
         if pending.abort.is_some() || pending.has(Pending::SHUTDOWN_COMPLETE) {
             return Some(pending.reply_path);
@@ -197,16 +315,7 @@ impl Assoc {
         if !pending.errors.is_empty() || pending.has(replies) {
             return Some(pending.reply_path);
         }
-        if pending.has(Pending::FORWARD_TSN) {
-            return Some(self.paths.active());
-        }
-        if let Some((id, _)) = self.paths.iter().find(|(_, path)| path.hb.wanted) {
-            return Some(id);
-        }
-        if self.rx.ack.is_due() {
-            return Some(self.sack_path());
-        }
-        self.data_target(cx)
+        pending.has(Pending::FORWARD_TSN).then(|| self.paths.active())
     }
 
     /// Where a SACK goes: where DATA came from, unless that path has failed.

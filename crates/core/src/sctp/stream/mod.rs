@@ -1,6 +1,7 @@
 //! Streams: messages in the order of their stream on the way out, and in again. A stream that was never used costs nothing.
 mod numbers;
 mod pieces;
+mod ready;
 pub mod recv;
 pub mod send;
 pub mod unsent;

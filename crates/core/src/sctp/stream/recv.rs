@@ -1,9 +1,10 @@
 //! Reassembly, order within streams, and what waits to be read (RFC 9260 sections 6.5, 6.6, 6.9; partial delivery RFC 6458 8.1.21).
 //!
 //! Fragments of a message have consecutive TSNs: neighbours are kept as one run, so that each costs one search. A complete message
-//! waits for its turn in its stream, or is read at once. A message that is larger than the buffer is handed over in parts.
+//! waits for its turn in its stream, or is read at once; one that comes in order and in its turn is put where it is read (`ready.rs`). A message that is larger than the buffer is handed over in parts.
 use super::numbers::Numbers;
-use super::pieces::{PIN_MAX, Pieces};
+use super::pieces::{PIN_MAX, Pieces, spare};
+use super::ready::{Ready, same_message};
 use crate::base::limits::SCTP_CHUNK_OVERHEAD;
 use crate::sctp::message::{Received, RecvInfo};
 use crate::sctp::notification::{Notification, Subscriptions};
@@ -24,19 +25,12 @@ struct Run {
     bytes: usize,
 }
 
-/// A message, or a part of one, that can be read.
+/// A complete message.
 #[derive(Debug)]
 struct Part {
     pieces: Pieces,
     bytes: usize,
     info: RecvInfo,
-    eor: bool,
-}
-
-#[derive(Debug)]
-enum Item {
-    Part(Part),
-    Note(Notification),
 }
 
 /// The message that is handed over in parts.
@@ -60,7 +54,7 @@ pub struct RecvStreams {
     waiting: BTreeMap<(u16, u16), Part>,
     /// The next number of each stream that has received an ordered message.
     next_ssn: Numbers,
-    ready: VecDeque<Item>,
+    ready: Ready,
     partial: Option<Box<Partial>>,
     /// Complete messages that wait until the partial one is complete.
     held: VecDeque<Part>,
@@ -116,11 +110,7 @@ impl RecvStreams {
         let frame = core::mem::take(&mut self.frame);
         let mut copied = frame.copied;
         if PIN_MAX * frame.charge < frame.len {
-            for item in self.ready.range_mut(frame.ready.min(self.ready.len())..) {
-                if let Item::Part(part) = item {
-                    copied += part.pieces.spare(frame.len, SCTP_CHUNK_OVERHEAD);
-                }
-            }
+            copied += self.ready.spare(frame.ready, frame.len, SCTP_CHUNK_OVERHEAD);
         }
         copied
     }
@@ -128,17 +118,13 @@ impl RecvStreams {
     /// Something can be read.
     #[must_use]
     pub fn is_readable(&self) -> bool {
-        !self.ready.is_empty()
+        self.ready.is_readable()
     }
 
     /// Bytes of messages that can be read.
     #[must_use]
     pub fn readable_bytes(&self) -> usize {
-        let bytes = |item: &Item| match item {
-            Item::Part(part) => part.bytes,
-            Item::Note(_) => 0,
-        };
-        self.ready.iter().map(bytes).sum()
+        self.ready.bytes()
     }
 
     /// Notifications of ERROR chunks that wait to be read.
@@ -150,7 +136,8 @@ impl RecvStreams {
     /// A notification comes behind what is there.
     pub fn notify(&mut self, note: Notification) {
         self.remote_errors += usize::from(note.kind() == Subscriptions::REMOTE_ERROR);
-        self.ready.push_back(Item::Note(note));
+        self.set_aside();
+        self.ready.push_note(note);
     }
 
     /// A DATA chunk that has not come before.
@@ -170,22 +157,61 @@ impl RecvStreams {
         self.pieces += 1;
         self.frame.charge += data.len() + SCTP_CHUNK_OVERHEAD;
         if header.flags.contains(DataFlags::WHOLE) {
-            let bytes = data.len();
-            self.complete(Part { pieces: Pieces::one(data), bytes, info, eor: true });
+            self.set_aside();
+            self.complete_whole(data, info);
             return Ok(false);
         }
-        let (begins, ends, bytes) = (header.flags.begin(), header.flags.end(), data.len());
-        let mut pieces = Pieces::one(data);
-        self.frame.copied += pieces.spare(self.frame.len, SCTP_CHUNK_OVERHEAD);
-        let run = Run { end: tsn.0 + 1, info, begins, ends, pieces, bytes };
+        self.insert_fragment(tsn, header.flags, info, data)
+    }
+
+    /// A part of a message; true when the message is complete.
+    fn insert_fragment(
+        &mut self,
+        tsn: Tsn,
+        flags: DataFlags,
+        info: RecvInfo,
+        mut data: Bytes,
+    ) -> Result<bool, Inconsistent> {
+        self.frame.copied += spare(&mut data, self.frame.len, SCTP_CHUNK_OVERHEAD);
+        if !flags.begin() {
+            data = match self.ready.go_on(tsn.0, &info, data, flags.end()) {
+                Ok(()) => {
+                    if flags.end() && !info.unordered {
+                        self.advance(info.stream, info.ssn.wrapping_add(1));
+                    }
+                    return Ok(flags.end());
+                }
+                Err(data) => data,
+            };
+        }
+        self.set_aside();
+        if flags.begin() && self.runs.is_empty() && self.partial.is_none() && self.is_next(&info) {
+            self.ready.open(tsn.0, info, data);
+            return Ok(false);
+        }
+        let (begins, ends, bytes) = (flags.begin(), flags.end(), data.len());
+        let run = Run { end: tsn.0 + 1, info, begins, ends, pieces: Pieces::one(data), bytes };
         let (start, run) = self.join(tsn.0, run)?;
         if run.begins && run.ends {
-            self.complete(Part { pieces: run.pieces, bytes: run.bytes, info: run.info, eor: true });
+            self.complete(Part { pieces: run.pieces, bytes: run.bytes, info: run.info });
             return Ok(true);
         }
         self.runs.insert(start, run);
         self.continue_partial();
         Ok(false)
+    }
+
+    /// It is this message's turn to be read, once it is complete.
+    fn is_next(&self, info: &RecvInfo) -> bool {
+        info.unordered || self.next_ssn.get(info.stream) == info.ssn
+    }
+
+    /// The message that is coming in goes to the other incomplete ones: something else comes first.
+    fn set_aside(&mut self) {
+        let Some((open, pieces)) = self.ready.take_open() else { return };
+        let (info, bytes) = (open.info, open.bytes);
+        let run = Run { end: open.end, info, begins: true, ends: false, pieces, bytes };
+        self.runs.insert(open.start, run);
     }
 
     /// Joins a fragment with the runs beside it, which leave the map.
@@ -212,6 +238,18 @@ impl RecvStreams {
             }
         }
         Ok((start, run))
+    }
+
+    /// A message that came whole. Where it is read next and nothing is read in parts it costs no more than its place.
+    fn complete_whole(&mut self, data: Bytes, info: RecvInfo) {
+        if self.partial.is_some() || !self.is_next(&info) {
+            let bytes = data.len();
+            return self.complete(Part { pieces: Pieces::one(data), bytes, info });
+        }
+        self.ready.push_whole(data, info);
+        if !info.unordered {
+            self.advance(info.stream, info.ssn.wrapping_add(1));
+        }
     }
 
     /// A message is complete: it is read now, or after others of its stream.
@@ -247,7 +285,7 @@ impl RecvStreams {
             self.frame.copied += part.pieces.spare(self.frame.len, SCTP_CHUNK_OVERHEAD);
             self.held.push_back(part);
         } else {
-            self.ready.push_back(Item::Part(part));
+            self.ready.push(part.pieces, part.info, true);
         }
     }
 
@@ -262,10 +300,12 @@ impl RecvStreams {
         if self.partial.is_some() {
             return false;
         }
-        let turn = |run: &Run| run.info.unordered || self.next_ssn.get(run.info.stream) == run.info.ssn;
+        self.set_aside();
         // What is not acknowledged cumulatively might still be taken back.
-        let found =
-            self.runs.iter().find(|(_, r)| r.begins && r.end <= cum.0 + 1 && r.bytes >= least && turn(r));
+        let found = self
+            .runs
+            .iter()
+            .find(|(_, r)| r.begins && r.end <= cum.0 + 1 && r.bytes >= least && self.is_next(&r.info));
         let Some((&start, run)) = found else { return false };
         self.partial = Some(Box::new(Partial { next: start, info: run.info }));
         self.continue_partial();
@@ -278,7 +318,7 @@ impl RecvStreams {
         let Some(run) = self.runs.remove(&partial.next) else { return };
         let info = partial.info;
         partial.next = run.end;
-        self.ready.push_back(Item::Part(Part { pieces: run.pieces, bytes: run.bytes, info, eor: run.ends }));
+        self.ready.push(run.pieces, info, run.ends);
         if !run.ends {
             return;
         }
@@ -286,44 +326,37 @@ impl RecvStreams {
         if !info.unordered {
             self.advance(info.stream, info.ssn.wrapping_add(1));
         }
-        // Those before came first.
-        let later = self.ready.len();
-        self.ready.extend(self.held.drain(..).map(Item::Part));
-        debug_assert!(later <= self.ready.len(), "nothing is lost");
+        self.release_held();
+    }
+
+    /// What has waited for the end of the partial message can be read.
+    fn release_held(&mut self) {
+        for part in self.held.drain(..) {
+            self.ready.push(part.pieces, part.info, true);
+        }
     }
 
     /// Length of the first piece of the next message; 0 before anything else.
     #[must_use]
     pub fn next_piece(&self) -> usize {
-        match self.ready.front() {
-            Some(Item::Part(part)) => part.pieces.first_len(),
-            _ => 0,
-        }
+        self.ready.next_piece()
     }
 
     /// The next item, `max` bytes of a message at the most.
     pub fn recv(&mut self, max: usize) -> Option<Received> {
-        let Item::Part(part) = self.ready.front_mut()? else {
-            let Some(Item::Note(note)) = self.ready.pop_front() else { return None };
+        let taken = self.ready.recv(max)?;
+        self.bytes -= taken.bytes;
+        self.pieces -= taken.pieces;
+        if let Received::Notification(note) = &taken.received {
             self.remote_errors -= usize::from(note.kind() == Subscriptions::REMOTE_ERROR);
-            return Some(Received::Notification(note));
-        };
-        let info = part.info;
-        let want = part.bytes.min(max);
-        let (data, gone) = part.pieces.take(want);
-        part.bytes -= want;
-        let eor = part.bytes == 0 && part.eor;
-        if part.bytes == 0 {
-            self.ready.pop_front();
         }
-        self.bytes -= want;
-        self.pieces -= gone;
-        Some(Received::Data { data, info, eor })
+        Some(taken.received)
     }
 
     /// The peer has given up what is missing up to `point`, and `skipped` says up to which message of each stream. What is incomplete
     /// there is dropped, what has waited for it is delivered. `tell` of a message that ends in its middle.
     pub fn skip(&mut self, point: Tsn, skipped: &[ForwardStream], tell: bool) {
+        self.set_aside();
         let behind = self.runs.split_off(&(point.0 + 1));
         for run in core::mem::replace(&mut self.runs, behind).into_values() {
             self.bytes -= run.bytes;
@@ -343,7 +376,7 @@ impl RecvStreams {
         if tell {
             self.notify(Notification::PartialDeliveryAborted { stream: partial.info.stream });
         }
-        self.ready.extend(self.held.drain(..).map(Item::Part));
+        self.release_held();
     }
 
     /// The messages of this stream up to `ssn` do not come any more; those of them that are here do.
@@ -366,9 +399,7 @@ impl RecvStreams {
 
     /// Gives back the memory of the busiest time, where there is nothing in it.
     pub fn shrink(&mut self) {
-        if self.ready.is_empty() {
-            self.ready = VecDeque::new();
-        }
+        self.ready.shrink();
         if self.held.is_empty() {
             self.held = VecDeque::new();
         }
@@ -376,6 +407,7 @@ impl RecvStreams {
 
     /// All streams begin anew, as after a restart of the peer; what is ready stays. `tell` of a message that ends in its middle.
     pub fn restart(&mut self, tell: bool) {
+        self.set_aside();
         let runs = core::mem::take(&mut self.runs);
         let waiting = core::mem::take(&mut self.waiting);
         let (bytes, pieces) = runs.values().fold((0, 0), |(b, p), r| (b + r.bytes, p + r.pieces.len()));
@@ -394,9 +426,7 @@ impl RecvStreams {
 impl Run {
     /// This run with the one behind it.
     fn with(mut self, right: Self) -> Result<Self, Inconsistent> {
-        let same =
-            |a: &RecvInfo, b: &RecvInfo| (a.stream, a.ssn, a.unordered) == (b.stream, b.ssn, b.unordered);
-        if !same(&self.info, &right.info) {
+        if !same_message(&self.info, &right.info) {
             return Err(Inconsistent);
         }
         self.pieces = self.pieces.join(right.pieces);

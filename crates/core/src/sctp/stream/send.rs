@@ -128,8 +128,10 @@ impl SendQueue {
 
     /// Takes out the message whose turn it is if its lifetime is over before any of it was sent (RFC 9260 section 11.1.5).
     pub fn take_expired(&mut self, now: Instant) -> Option<Message> {
-        let expired = |m: &mut Message| m.expires <= now && !m.is_begun();
-        let message = self.messages.pop_front_if(expired)?;
+        if self.next_expiry() > now {
+            return None;
+        }
+        let message = self.messages.pop_front()?;
         self.unsent.sub(message.info.stream, message.data.len());
         Some(message)
     }

@@ -6,13 +6,10 @@ use crate::sctp::handshake::cookie::{Bad, Ticket};
 use crate::sctp::handshake::init::{Addresses, named_addresses};
 use crate::sctp::handshake::restart::{Action, action};
 use crate::sctp::{
-    Answer, Assoc, Inbound, Known, Local, Outgoing, SctpOptions, State, blue, new_addresses, on_cookie_echo,
-    on_init,
+    Answer, Assoc, Inbound, Known, Local, SctpOptions, State, blue, new_addresses, on_cookie_echo, on_init,
 };
 use crate::socket::{Holder, Socket, Turn};
 use crate::stack::Stack;
-use crate::stack::sctp::train::seal;
-use bytes::Bytes;
 use core::net::{IpAddr, SocketAddr};
 use lowwater_wire::sctp::{
     CHECKSUM_OFFSET, Checksum, Chunk, Chunks, HEADER_LEN, Init, SctpView, chunk_kind, fill_checksum,
@@ -20,9 +17,9 @@ use lowwater_wire::sctp::{
 use lowwater_wire::udp::HEADER_LEN as UDP_HEADER_LEN;
 
 /// A packet with its flow.
-pub(super) struct Arrived {
+pub(super) struct Arrived<'a> {
     pub(super) tuple: Tuple,
-    pub(super) inbound: Inbound,
+    pub(super) inbound: Inbound<'a>,
     pub(super) carrier: Carrier,
 }
 
@@ -56,21 +53,21 @@ impl Stack {
 
     fn sctp_input(&mut self, ingress: &Ingress, behind: &Behind) {
         let l4 = ingress.l4().get(behind.skip..).unwrap_or_default();
-        let mut chunks = ingress.payload(behind.skip + HEADER_LEN);
-        chunks.truncate(behind.len.saturating_sub(HEADER_LEN));
+        let chunks = ingress.payload_bytes(behind.skip + HEADER_LEN);
+        let chunks = &chunks[..chunks.len().min(behind.len.saturating_sub(HEADER_LEN))];
         if let Some(arrived) = self.sctp_arrived(ingress, behind, &l4[..l4.len().min(behind.len)], chunks) {
             self.sctp_packet(&arrived);
         }
     }
 
     /// A packet with its flow, if it is a good one. `l4` has its common header at least.
-    pub(super) fn sctp_arrived(
+    pub(super) fn sctp_arrived<'a>(
         &mut self,
-        ingress: &Ingress,
+        ingress: &'a Ingress,
         behind: &Behind,
         l4: &[u8],
-        chunks: Bytes,
-    ) -> Option<Arrived> {
+        chunks: &'a [u8],
+    ) -> Option<Arrived<'a>> {
         self.env.count.sctp.in_sctp_packs += 1;
         match self.sctp_check(ingress, behind, l4, chunks) {
             Ok(arrived) => Some(arrived),
@@ -81,13 +78,13 @@ impl Stack {
         }
     }
 
-    fn sctp_check(
+    fn sctp_check<'a>(
         &mut self,
-        ingress: &Ingress,
+        ingress: &'a Ingress,
         behind: &Behind,
         l4: &[u8],
-        chunks: Bytes,
-    ) -> Result<Arrived, DropWhy> {
+        chunks: &'a [u8],
+    ) -> Result<Arrived<'a>, DropWhy> {
         // Rule 1 of section 8.4: what is not for one host is nobody's. Port 0 cannot be answered.
         if ingress.to_group || (behind.skip > 0 && behind.encap == 0) {
             return Err(DropWhy::NotForUs);
@@ -100,13 +97,14 @@ impl Stack {
             remote_port: view.src_port(),
         };
         let carrier = self.carrier(ingress.device);
-        let omitted = carrier.detects_errors() && self.may_omit_crc(&tuple, &view, &chunks);
-        if !behind.checked && !omitted && !checksum_ok(&view, &chunks) {
+        let omitted = carrier.detects_errors() && self.may_omit_crc(&tuple, &view, chunks);
+        if !behind.checked && !omitted && !checksum_ok(&view, chunks) {
             self.env.count.sctp.checksum_errors += 1;
             return Err(DropWhy::Checksum);
         }
         let (ce, vtag, encap) = (ingress.ecn() == 3, view.vtag(), behind.encap);
-        let inbound = Inbound { from: ingress.src, to: ingress.dst, vtag, chunks, ce, encap };
+        let (from, to, buffer) = (ingress.src, ingress.dst, &ingress.packet.payload);
+        let inbound = Inbound { from, to, vtag, chunks, buffer, ce, encap };
         Ok(Arrived { tuple, inbound, carrier })
     }
 
@@ -123,10 +121,9 @@ impl Stack {
         self.env.count.dropped(why);
     }
 
-    pub(super) fn sctp_packet(&mut self, arrived: &Arrived) {
+    pub(super) fn sctp_packet(&mut self, arrived: &Arrived<'_>) {
         let flow = self.sctp_flow(arrived.tuple.local(), arrived.tuple.remote());
-        let chunks = arrived.inbound.chunks.clone();
-        let mut all = Chunks::new(&chunks);
+        let mut all = Chunks::new(arrived.inbound.chunks);
         let Some(Ok(first)) = all.next() else { return self.sctp_discard(DropWhy::Malformed) };
         match Chunk::parse(&first) {
             // Alone in its packet, without a tag (section 8.5.1 A).
@@ -147,43 +144,37 @@ impl Stack {
     }
 
     /// A packet of an association that exists.
-    fn sctp_assoc(&mut self, id: SocketId, arrived: &Arrived) {
+    fn sctp_assoc(&mut self, id: SocketId, arrived: &Arrived<'_>) {
         let Some(entry) = self.sockets.get_mut(id) else { return };
         let Socket::Sctp(sctp) = &mut entry.socket else { return };
         let opening = matches!(sctp.assoc.state(), State::CookieWait | State::CookieEchoed);
         // Section 8.5.1 E: who sends SHUTDOWN ACK has an older association than this one, which is not there any more.
-        let mut kinds = Chunks::new(&arrived.inbound.chunks).map_while(Result::ok).map(|raw| raw.kind());
+        let mut kinds = Chunks::new(arrived.inbound.chunks).map_while(Result::ok).map(|raw| raw.kind());
         if opening && kinds.any(|kind| kind == chunk_kind::SHUTDOWN_ACK) {
             return self.sctp_blue(arrived);
         }
-        if let Some(out) = self.sctp_assoc_input(id, arrived) {
-            self.send_sctp(id, out);
+        if self.sctp_take(id, arrived)
+            && let Some(Socket::Sctp(sctp)) = self.sockets.get_mut(id).map(|e| &mut e.socket)
+            && let Some(ack) = sctp.assoc.output_sack(&mut self.env.cx(self.now, Some(id)))
+        {
+            self.send_sctp(id, ack);
         }
         self.settle_sctp(id, Turn::INPUT);
     }
 
-    /// Hands it the packet; the SACK that is due by that.
-    pub(super) fn sctp_assoc_input(&mut self, id: SocketId, arrived: &Arrived) -> Option<Outgoing> {
-        let Socket::Sctp(sctp) = &mut self.sockets.get_mut(id)?.socket else { return None };
-        let mut cx = self.env.cx(self.now, Some(id));
-        match sctp.assoc.input(&mut cx, &arrived.inbound) {
-            Ok(()) => {
-                let mut out = sctp.assoc.output_sack(&mut cx)?;
-                seal(&sctp.assoc, &mut out);
-                Some(out)
-            }
-            Err(why) => {
-                self.sctp_discard(why);
-                None
-            }
-        }
+    /// Hands it the packet; false when that was not for it.
+    pub(super) fn sctp_take(&mut self, id: SocketId, arrived: &Arrived<'_>) -> bool {
+        let Some(Socket::Sctp(sctp)) = self.sockets.get_mut(id).map(|e| &mut e.socket) else { return false };
+        let taken = sctp.assoc.input(&mut self.env.cx(self.now, Some(id)), &arrived.inbound);
+        taken.map_err(|why| self.sctp_discard(why)).is_ok()
     }
 
     /// No association has this packet (section 8.4).
-    fn sctp_blue(&mut self, arrived: &Arrived) {
+    fn sctp_blue(&mut self, arrived: &Arrived<'_>) {
         self.env.count.sctp.out_of_blues += 1;
         self.sctp_discard(DropWhy::SctpBlue);
-        if let Some(answer) = blue::respond(arrived.inbound.vtag, &arrived.inbound.chunks) {
+        let chunks = arrived.inbound.buffer.slice_ref(arrived.inbound.chunks);
+        if let Some(answer) = blue::respond(arrived.inbound.vtag, &chunks) {
             self.send_sctp_control(arrived, &answer);
         }
     }
@@ -216,7 +207,7 @@ impl Stack {
         })
     }
 
-    fn sctp_init(&mut self, arrived: &Arrived, init: &Init<'_>) {
+    fn sctp_init(&mut self, arrived: &Arrived<'_>, init: &Init<'_>) {
         let tuple = &arrived.tuple;
         let addresses: Addresses = core::iter::once(tuple.remote_ip).chain(named_addresses(init)).collect();
         let flow = self.sctp_peer(tuple.local(), tuple.remote_port, &addresses);
@@ -248,7 +239,7 @@ impl Stack {
         }
     }
 
-    fn sctp_cookie(&mut self, arrived: &Arrived, cookie: &[u8]) {
+    fn sctp_cookie(&mut self, arrived: &Arrived<'_>, cookie: &[u8]) {
         let (tuple, vtag) = (&arrived.tuple, arrived.inbound.vtag);
         let ports = (tuple.local_port, tuple.remote_port);
         self.openers.sctp.renew(self.now);
@@ -276,7 +267,7 @@ impl Stack {
     }
 
     /// A good cookie and no association: here it is.
-    fn sctp_open(&mut self, arrived: &Arrived, ticket: &Ticket) {
+    fn sctp_open(&mut self, arrived: &Arrived<'_>, ticket: &Ticket) {
         let local = SocketAddr::new(ticket.local, ticket.ports.0);
         let Some((locals, mut options)) = self.sctp_side(None, local, arrived.carrier) else {
             self.env.count.sctp.out_of_blues += 1;
@@ -300,7 +291,7 @@ impl Stack {
     }
 
     /// A good cookie for an association that there is (section 5.2.4).
-    fn sctp_again(&mut self, id: SocketId, what: Action, arrived: &Arrived, ticket: &Ticket) {
+    fn sctp_again(&mut self, id: SocketId, what: Action, arrived: &Arrived<'_>, ticket: &Ticket) {
         let Some(Socket::Sctp(sctp)) = self.sockets.get_mut(id).map(|e| &mut e.socket) else { return };
         let mut cx = self.env.cx(self.now, Some(id));
         match what {
@@ -324,7 +315,7 @@ impl Stack {
     }
 
     /// What follows COOKIE ECHO in its packet.
-    fn sctp_behind(&mut self, id: SocketId, arrived: &Arrived) {
+    fn sctp_behind(&mut self, id: SocketId, arrived: &Arrived<'_>) {
         let Some(Socket::Sctp(sctp)) = self.sockets.get_mut(id).map(|e| &mut e.socket) else { return };
         sctp.assoc.input_behind(&mut self.env.cx(self.now, Some(id)), &arrived.inbound);
     }

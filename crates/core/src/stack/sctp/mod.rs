@@ -199,13 +199,26 @@ impl Stack {
         id: SocketId,
         call: impl FnOnce(&mut Assoc, &mut Cx<'_>) -> Result<R, Error>,
     ) -> Result<R, Error> {
+        self.with_assoc_unless(now, id, |assoc, cx, _| (call(assoc, cx), false))
+    }
+
+    /// The same for calls of which many come in a row: `call` hears whether a turn waits already, and says whether nothing follows from
+    /// what it did.
+    fn with_assoc_unless<R>(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        call: impl FnOnce(&mut Assoc, &mut Cx<'_>, bool) -> (Result<R, Error>, bool),
+    ) -> Result<R, Error> {
         self.enter(now);
         let entry = self.sockets.get_mut(id).filter(|e| e.holder == Holder::Owner);
-        let Socket::Sctp(sctp) = &mut entry.ok_or(Error::NoSuchSocket)?.socket else {
-            return Err(Error::Unsupported);
-        };
-        let result = call(&mut sctp.assoc, &mut self.env.cx(self.now, Some(id)));
-        self.settle_sctp(id, Turn::APP);
+        let entry = entry.ok_or(Error::NoSuchSocket)?;
+        let Socket::Sctp(sctp) = &mut entry.socket else { return Err(Error::Unsupported) };
+        let waits = entry.turn != Turn::NONE;
+        let (result, nothing) = call(&mut sctp.assoc, &mut self.env.cx(self.now, Some(id)), waits);
+        if !nothing {
+            self.settle_sctp(id, Turn::APP);
+        }
         result
     }
 
@@ -220,7 +233,12 @@ impl Stack {
         data: Bytes,
         info: SendInfo,
     ) -> Result<usize, Error> {
-        self.with_assoc(now, id, |assoc, cx| assoc.send(cx, data, info))
+        self.with_assoc_unless(now, id, |assoc, cx, waits| {
+            let waits = waits && !assoc.times_messages(&info);
+            let result = assoc.send(cx, data, info);
+            let nothing = if result.is_ok() { waits } else { result == Err(Error::WouldBlock) };
+            (result, nothing)
+        })
     }
 
     /// The next message, part of one, or notification, `max` bytes at the most; `None` at the end.
@@ -228,7 +246,7 @@ impl Stack {
     /// # Errors
     /// Those of [`Assoc::recv`].
     pub fn sctp_recv(&mut self, now: Instant, id: SocketId, max: usize) -> Result<Option<Received>, Error> {
-        self.with_assoc(now, id, |assoc, cx| assoc.recv(cx, max))
+        self.sctp_read(now, id, |assoc, cx| assoc.recv(cx, max))
     }
 
     /// As [`Stack::sctp_recv`], one piece of a message as it came in its packet: nothing is copied.
@@ -236,7 +254,22 @@ impl Stack {
     /// # Errors
     /// Those of [`Assoc::recv`].
     pub fn sctp_recv_piece(&mut self, now: Instant, id: SocketId) -> Result<Option<Received>, Error> {
-        self.with_assoc(now, id, Assoc::recv_piece)
+        self.sctp_read(now, id, Assoc::recv_piece)
+    }
+
+    /// Reads; something follows only from an end, or where the window has opened so far that the peer must hear of it.
+    fn sctp_read(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        read: impl FnOnce(&mut Assoc, &mut Cx<'_>) -> Result<Option<Received>, Error>,
+    ) -> Result<Option<Received>, Error> {
+        self.with_assoc_unless(now, id, |assoc, cx, _| {
+            let owed = assoc.owes_sack();
+            let result = read(assoc, cx);
+            let quiet = matches!(result, Ok(Some(_)) | Err(Error::WouldBlock));
+            (result, quiet && assoc.owes_sack() == owed)
+        })
     }
 
     /// A message can be queued for this stream, by the half rule; or the association is over. Who sees "no" will be told.

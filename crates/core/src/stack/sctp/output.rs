@@ -149,7 +149,7 @@ impl Stack {
         let (dst, ident, label) = (route.dst, route.ids.take(count), route.ids.flow_label);
         let dont_fragment = whole || !out.fragment && self.env.sysctl.ip_no_pmtu_disc == 0;
         let at = out.depart_at.max(self.now);
-        let mut packet = sealed_packet(out, owner, at);
+        let mut packet = sealed_packet(&mut self.env.pool, out, owner, at);
         let protocol = self.sctp_encapsulate(&mut packet, (dst.src, remote), encap);
         let params = OutputParams {
             tos,
@@ -165,7 +165,7 @@ impl Stack {
 
     /// A packet that no association pays for: INIT ACK, answers to what comes out of the blue. It goes back to where the other came
     /// from.
-    pub(super) fn send_sctp_control(&mut self, arrived: &Arrived, answer: &BlueAnswer) {
+    pub(super) fn send_sctp_control(&mut self, arrived: &Arrived<'_>, answer: &BlueAnswer) {
         let tuple = &arrived.tuple;
         let count = &mut self.env.count.sctp;
         count.out_sctp_packs += 1;

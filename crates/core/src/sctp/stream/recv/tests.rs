@@ -144,3 +144,69 @@ fn streams_that_the_peer_has_used_cost_memory_and_no_more_than_their_numbers() {
     assert!(s.stream_bytes() <= 200_000, "{}", s.stream_bytes());
     assert_eq!(s.charge(), 0);
 }
+
+#[test]
+fn a_message_that_comes_in_is_not_read_before_its_end_whatever_comes_between() {
+    let open = || {
+        let mut s = RecvStreams::default();
+        put(&mut s, chunk(1, DataFlags::WHOLE, 0, 0), 0).unwrap();
+        put(&mut s, chunk(2, B, 0, 1), 0).unwrap();
+        put(&mut s, chunk(3, M, 0, 1), 0).unwrap();
+        assert_eq!((s.readable_bytes(), s.charge()), (10, 30 + 3 * SCTP_CHUNK_OVERHEAD));
+        assert_eq!(read(&mut s), [(0, 10, true)]);
+        assert!(!s.is_readable() && s.recv(100).is_none() && s.next_piece() == 0);
+        s
+    };
+    // Another message, and a notification: both are read first.
+    let mut s = open();
+    put(&mut s, chunk(5, DataFlags::WHOLE, 7, 0), 0).unwrap();
+    s.notify(Notification::SenderDry);
+    assert!(matches!(s.recv(100), Some(Received::Data { .. })));
+    assert_eq!(s.recv(100), Some(Received::Notification(Notification::SenderDry)));
+    assert_eq!(put(&mut s, chunk(4, E, 0, 1), 0), Ok(true));
+    assert_eq!((read(&mut s), s.charge()), (vec![(1, 30, true)], 0));
+    // It is given up, or the peer starts anew.
+    let mut s = open();
+    s.skip(Tsn::initial(4), &[ForwardStream::new(0, 1)], false);
+    put(&mut s, chunk(5, DataFlags::WHOLE, 0, 2), 0).unwrap();
+    assert_eq!((read(&mut s), s.charge()), (vec![(2, 10, true)], 0));
+    let mut s = open();
+    s.restart(false);
+    assert_eq!((s.is_readable(), s.charge()), (false, 0));
+    // A fragment that is not the next.
+    let mut s = open();
+    assert_eq!(put(&mut s, chunk(4, E, 1, 1), 0), Err(Inconsistent));
+    let mut s = open();
+    put(&mut s, chunk(5, E, 0, 1), 0).unwrap();
+    assert!(!s.is_readable());
+    assert_eq!(put(&mut s, chunk(4, M, 0, 1), 0), Ok(true));
+    assert_eq!((read(&mut s), s.charge()), (vec![(1, 40, true)], 0));
+}
+
+#[test]
+fn pieces_are_read_as_they_came_or_as_much_as_is_asked_for() {
+    let filled = || {
+        let mut s = RecvStreams::default();
+        for (tsn, flags) in [(1, B), (2, M), (3, E), (4, DataFlags::WHOLE)] {
+            put(&mut s, chunk(tsn, flags, 0, u16::from(tsn == 4)), tsn as u8).unwrap();
+        }
+        s
+    };
+    let lens = |s: &mut RecvStreams, max: usize| -> Vec<(usize, bool)> {
+        core::iter::from_fn(|| s.recv(if max == 0 { s.next_piece() } else { max }))
+            .map(|r| match r {
+                Received::Data { data, eor, .. } => (data.len(), eor),
+                Received::Notification(_) => panic!("none was made"),
+            })
+            .collect()
+    };
+    assert_eq!(lens(&mut filled(), 0), [(10, false), (10, false), (10, true), (10, true)]);
+    assert_eq!(lens(&mut filled(), 15), [(15, false), (15, true), (10, true)]);
+    assert_eq!(lens(&mut filled(), 20), [(20, false), (10, true), (10, true)]);
+    assert_eq!(lens(&mut filled(), 30), [(30, true), (10, true)]);
+    let mut s = filled();
+    assert!(
+        matches!(s.recv(25), Some(Received::Data { data, .. }) if data[..] == [&[1; 10][..], &[2; 10], &[3; 5]].concat())
+    );
+    assert_eq!((s.bytes(), s.charge()), (15, 15 + 2 * SCTP_CHUNK_OVERHEAD));
+}
