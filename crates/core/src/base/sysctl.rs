@@ -117,6 +117,51 @@ impl Value for CongestionKind {
     }
 }
 
+/// What can move the windows of an association's paths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SctpCongestionKind {
+    /// RFC 9260 section 7.2: SCTP's own rules, in bytes of user data. The default.
+    Rfc9260,
+    /// RFC 9438, as for TCP.
+    Cubic,
+    /// draft-cardwell-iccrg-bbr-congestion-control-00, as for TCP.
+    Bbr,
+}
+
+impl SctpCongestionKind {
+    /// All kinds, in the order in which they are listed to users.
+    pub const ALL: [Self; 3] = [Self::Rfc9260, Self::Cubic, Self::Bbr];
+
+    /// The name in `sctp.congestion_control`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Rfc9260 => "rfc9260",
+            Self::Cubic => CongestionKind::Cubic.name(),
+            Self::Bbr => CongestionKind::Bbr.name(),
+        }
+    }
+
+    /// The controller, where it is one of those that TCP has too.
+    #[must_use]
+    pub const fn controller(self) -> Option<CongestionKind> {
+        match self {
+            Self::Rfc9260 => None,
+            Self::Cubic => Some(CongestionKind::Cubic),
+            Self::Bbr => Some(CongestionKind::Bbr),
+        }
+    }
+}
+
+impl Value for SctpCongestionKind {
+    fn parse(text: &str, _range: Range) -> Option<Self> {
+        Self::ALL.into_iter().find(|k| k.name() == text.trim())
+    }
+    fn print(&self) -> String {
+        self.name().to_owned()
+    }
+}
+
 /// The queueing disciplines that can stand in front of a device without a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QdiscKind {
@@ -451,6 +496,8 @@ sysctls! {
     sctp_max_burst: u32 = 4, "sctp.max_burst", "a number", 0 ..= 2147483647;
     /// Data of an association leaves at the rate of its path. A setting of ours.
     sctp_pacing: bool = true, "sctp.pacing", "a number", 0 ..= 1;
+    /// What moves the windows of associations. A setting of ours: Linux has RFC 9260's rules alone.
+    sctp_congestion_control: SctpCongestionKind = SctpCongestionKind::Rfc9260, "sctp.congestion_control", "rfc9260, cubic or bbr";
     /// A peer may ask for a cookie that lives longer.
     sctp_cookie_preserve_enable: bool = true, "sctp.cookie_preserve_enable", "a number", 0 ..= 2147483647;
     /// Milliseconds that a cookie is good for.
@@ -597,7 +644,11 @@ mod tests {
         for (name, text) in Sysctl::NAMES {
             if matches!(
                 *name,
-                "tcp_congestion_control" | "tcp_fastopen_key" | "ip_local_reserved_ports" | "default_qdisc"
+                "tcp_congestion_control"
+                    | "sctp.congestion_control"
+                    | "tcp_fastopen_key"
+                    | "ip_local_reserved_ports"
+                    | "default_qdisc"
             ) {
                 continue;
             }

@@ -314,7 +314,7 @@ impl Assoc {
             path.hb.stop();
             path.room.plpmtud = None;
             path.t3 = Instant::FAR_FUTURE;
-            path.cwnd.flight = 0;
+            path.cwnd.end();
         }
         self.rx.ended = true;
         self.owner.error = error;

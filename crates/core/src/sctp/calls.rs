@@ -52,6 +52,7 @@ impl Assoc {
             return Err(Error::WouldBlock);
         }
         let len = data.len();
+        self.mark_app_limited();
         self.tx.queue.push(data, info, cx.now);
         self.tx.burst = None;
         self.owner.dry = false;
@@ -71,6 +72,18 @@ impl Assoc {
     #[must_use]
     pub const fn owes_sack(&self) -> bool {
         self.rx.ack.is_due()
+    }
+
+    /// The application writes, and there was a gap before: what is in flight shows what it offered, not what a path could carry
+    /// (`tcp_rate_check_app_limited`).
+    fn mark_app_limited(&mut self) {
+        if !self.tx.queue.is_empty() || self.credit.below() > 0 || self.tx.out.lost() > 0 {
+            return;
+        }
+        let next = self.tx.out.next_tsn();
+        for (_, path) in self.paths.iter_mut() {
+            path.mark_app_limited(next);
+        }
     }
 
     /// The next message, part of a message or notification, `max` bytes at the most; `None` when the peer has sent everything.
@@ -205,8 +218,10 @@ impl Assoc {
     pub fn set_options(&mut self, cx: &mut Cx<'_>, options: SctpOptions) {
         let path = options.path;
         let (rto_changed, path_changed) = (options.rto != self.options.rto, path != self.options.path);
+        let congestion = options.congestion;
         *self.options = options;
         for (_, p) in self.paths.iter_mut() {
+            p.set_congestion(cx, congestion);
             if rto_changed {
                 p.rto.rebound(&self.options.rto);
             }
@@ -320,7 +335,7 @@ impl Assoc {
         for tsn in tsns {
             if let Some((_, len)) = self.tx.out.lose(tsn) {
                 let path = self.paths.get_mut(id);
-                path.cwnd.flight = path.cwnd.flight.saturating_sub(len);
+                path.cwnd.remove(len);
                 path.timed = path.timed.filter(|timed| *timed != tsn);
                 self.tx.peer_rwnd = self.tx.peer_rwnd.saturating_add(len);
             }

@@ -1,9 +1,11 @@
 //! Snapshots of an association for people and tools (SCTP_STATUS, SCTP_GET_PEER_ADDR_INFO, `ss`).
 use super::assoc::Assoc;
+use super::congestion::Snapshot;
 use super::options::PathOptions;
 use super::paths::{PathId, PathState};
 use super::state::State;
 use crate::base::Wait;
+use crate::base::sysctl::SctpCongestionKind;
 use crate::base::time::Duration;
 use core::net::IpAddr;
 
@@ -28,8 +30,14 @@ pub struct PathInfo {
     pub flight: u32,
     /// `partial_bytes_acked`.
     pub partial_bytes_acked: u32,
+    /// What moves the window.
+    pub congestion: SctpCongestionKind,
+    /// What its controller knows; `None` for RFC 9260's own rules, and before data was sent there.
+    pub controller: Option<Snapshot>,
     /// Smoothed round-trip time.
     pub srtt: Option<Duration>,
+    /// Smallest round-trip time.
+    pub min_rtt: Option<Duration>,
     /// Timeout.
     pub rto: Duration,
     /// Path MTU in bytes of an IP packet.
@@ -103,9 +111,12 @@ impl Assoc {
             active: id == self.paths.active(),
             cwnd: path.cwnd.cwnd,
             ssthresh: path.cwnd.ssthresh,
-            flight: path.cwnd.flight,
+            flight: path.cwnd.flight(),
             partial_bytes_acked: path.cwnd.partial_bytes_acked,
+            congestion: path.cwnd.kind(),
+            controller: path.cwnd.snapshot(),
             srtt: path.rto.srtt(),
+            min_rtt: path.rto.min_rtt(),
             rto: path.rto.get(),
             mtu: path.mtu(),
             options: path.options,

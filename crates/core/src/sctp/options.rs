@@ -2,6 +2,7 @@
 use super::handshake::init::Features;
 use super::notification::Subscriptions;
 use crate::base::Sysctl;
+use crate::base::sysctl::SctpCongestionKind;
 use crate::base::time::Duration;
 
 /// Bounds and smoothing of the retransmission timeout (SCTP_RTOINFO).
@@ -103,8 +104,10 @@ pub struct SctpOptions {
     pub disable_fragments: bool,
     /// Packets that may leave at one opportunity; 0 for no bound (SCTP_MAX_BURST).
     pub max_burst: u32,
-    /// Data leaves at the rate of the path instead of in bursts.
+    /// Data leaves at the rate of the path instead of in bursts. BBR paces in any case.
     pub pacing: bool,
+    /// What moves the windows of the paths; may be changed while they are used.
+    pub congestion: SctpCongestionKind,
     /// Extensions that are offered to the peer and used with it (SCTP_ECN_SUPPORTED, SCTP_PR_SUPPORTED).
     pub features: Features,
     /// SO_SNDBUF in bytes.
@@ -159,6 +162,7 @@ impl SctpOptions {
             disable_fragments: false,
             max_burst: sysctl.sctp_max_burst,
             pacing: sysctl.sctp_pacing,
+            congestion: sysctl.sctp_congestion_control,
             features: Features::new(sysctl),
             sndbuf: sysctl.wmem_default,
             rcvbuf: sysctl.rmem_default,

@@ -138,8 +138,11 @@ impl Assoc {
         let Some((before, chunk)) = self.tx.out.abandon(tsn) else { return };
         let path = self.paths.get_mut(chunk.path);
         if before == Mark::InFlight {
-            path.cwnd.flight = path.cwnd.flight.saturating_sub(chunk.len());
+            path.cwnd.remove(chunk.len());
             self.tx.peer_rwnd = self.tx.peer_rwnd.saturating_add(chunk.len());
+        }
+        if matches!(before, Mark::InFlight | Mark::Lost) {
+            path.on_chunk_gone(chunk.sent_at);
         }
         path.timed = path.timed.filter(|timed| *timed != tsn);
         let (stream, ppid, context, data) = (chunk.stream, chunk.ppid, chunk.context, chunk.data);

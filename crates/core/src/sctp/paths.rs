@@ -10,7 +10,7 @@ use super::rto::Rto;
 use super::tsn::Tsn;
 use crate::base::limits::SCTP_PATHS_MAX;
 use crate::base::{Cx, Instant};
-use crate::path::pacing::{Demand, Pacing};
+use crate::path::pacing::Pacing;
 use core::net::IpAddr;
 use lowwater_wire::sctp::HEADER_LEN;
 use lowwater_wire::udp::HEADER_LEN as UDP_HEADER_LEN;
@@ -38,8 +38,12 @@ pub struct Acked {
     pub cumulative: bool,
     /// Bytes in flight before.
     pub flight: u32,
-    /// Something of it was newly marked for retransmission.
-    pub lost: bool,
+    /// The same with the headers of the chunks, as are the next two.
+    pub load: u32,
+    /// Newly acknowledged.
+    pub delivered: u32,
+    /// Newly marked for retransmission.
+    pub lost: u32,
 }
 
 /// One address of the peer.
@@ -95,7 +99,7 @@ pub(super) struct Room {
 
 impl Room {
     /// Bytes of chunks that fit one packet (RFC 9260's PMDCS).
-    const fn pmdcs(&self, remote: IpAddr) -> u32 {
+    pub(super) const fn pmdcs(&self, remote: IpAddr) -> u32 {
         let udp = if self.encap == 0 { 0 } else { UDP_HEADER_LEN };
         let ip = if remote.is_ipv6() { 40 } else { 20 };
         self.mtu as u32 - (HEADER_LEN + udp + ip) as u32
@@ -123,7 +127,7 @@ impl Path {
             options: options.path,
             rto: Rto::new(&options.rto),
             timed: None,
-            cwnd: Cwnd::new(room.pmdcs(remote), remote.is_ipv6()),
+            cwnd: Cwnd::new(options.congestion, room.pmdcs(remote), remote.is_ipv6()),
             room,
             t3: Instant::FAR_FUTURE,
             hb: Heartbeat::new(),
@@ -168,7 +172,7 @@ impl Path {
         if self.room.encap != port {
             self.room.encap = port;
             if fresh {
-                self.cwnd = Cwnd::new(self.pmdcs(), self.remote.is_ipv6());
+                self.cwnd = Cwnd::new(self.cwnd.kind(), self.pmdcs(), self.remote.is_ipv6());
             }
         }
     }
@@ -182,7 +186,7 @@ impl Path {
         if mtu != self.room.mtu {
             self.room.mtu = mtu;
             if fresh {
-                self.cwnd = Cwnd::new(self.pmdcs(), self.remote.is_ipv6());
+                self.cwnd = Cwnd::new(self.cwnd.kind(), self.pmdcs(), self.remote.is_ipv6());
             }
         }
     }
@@ -222,20 +226,6 @@ impl Path {
         self.t3 = now + self.rto.get();
     }
 
-    /// The pacing rate after the window or the round-trip time has changed.
-    pub fn update_rate(&mut self, cx: &Cx<'_>) {
-        let pmdcs = self.pmdcs();
-        let segments = |bytes: u32| if bytes == u32::MAX { u32::MAX } else { bytes.div_ceil(pmdcs).max(1) };
-        let demand = Demand {
-            mss: pmdcs,
-            cwnd: segments(self.cwnd.cwnd),
-            ssthresh: segments(self.cwnd.ssthresh),
-            packets_out: self.cwnd.flight.div_ceil(pmdcs),
-            srtt8_us: self.rto.srtt8_us(),
-        };
-        self.flow.pacing.derive_rate(cx.sysctl, &demand);
-    }
-
     /// Its options have changed: heartbeats begin, end or move at once.
     pub fn on_options(&mut self, cx: &mut Cx<'_>, up: bool) {
         let cadence = self.cadence();
@@ -253,7 +243,7 @@ impl Path {
         self.errors = 0;
         self.rto = Rto::new(&options.rto);
         self.timed = None;
-        self.cwnd = Cwnd::new(self.pmdcs(), self.remote.is_ipv6());
+        self.cwnd = Cwnd::new(options.congestion, self.pmdcs(), self.remote.is_ipv6());
         self.t3 = Instant::FAR_FUTURE;
         self.hb = Heartbeat::new();
     }

@@ -183,7 +183,9 @@ impl Assoc {
         self.tx.out.shrink();
         self.tx.queue.shrink();
         self.rx.streams.shrink();
+        let next = self.tx.out.next_tsn();
         let path = self.paths.get_mut(id);
+        path.rest(cx, next);
         // The last one was not answered: that is an error of the path (section 8.3), and of the association only where its data goes
         // (section 8.1).
         if path.hb.nonce != 0 {

@@ -2,6 +2,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test uses its own part of the world")]
 mod bookkeeping;
 mod closing;
+mod congestion;
 mod datagram;
 mod encap;
 mod extensions;

@@ -2,6 +2,7 @@
 use super::Reading;
 use crate::base::Cx;
 use crate::sctp::assoc::Assoc;
+use crate::sctp::congestion::Marks;
 use crate::sctp::handshake::init::Features;
 use crate::sctp::pending::Pending;
 
@@ -27,10 +28,8 @@ impl Assoc {
         let tsn = self.tx.out.cum().near(tsn);
         if tsn > self.tx.reduced_at {
             if let Some(id) = self.tx.out.get(tsn).map(|chunk| chunk.path) {
-                let path = self.paths.get_mut(id);
-                let pmdcs = path.pmdcs();
-                path.cwnd.on_loss(cx, pmdcs);
-                path.update_rate(cx);
+                let marks = Marks::of(&self.tx.out);
+                self.paths.get_mut(id).on_ecn_echo(cx, marks);
             }
             self.tx.reduced_at = self.tx.out.next_tsn().prev();
         }

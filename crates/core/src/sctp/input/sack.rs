@@ -3,10 +3,11 @@ use crate::base::limits::SCTP_TSN_HOLES_MAX;
 use crate::base::{Cx, Instant};
 use crate::ranges::RangeSet;
 use crate::sctp::assoc::Assoc;
+use crate::sctp::congestion::Marks;
 use crate::sctp::notification::Notification;
 use crate::sctp::options::RtoOptions;
 use crate::sctp::outstanding::{Chunk, Mark};
-use crate::sctp::paths::{Acked, PathId, Paths};
+use crate::sctp::paths::{PathId, Paths};
 use crate::sctp::recovery::fast::{self, News};
 use crate::sctp::sender::Probe;
 use crate::sctp::state::State;
@@ -61,7 +62,7 @@ impl Assoc {
     /// The cumulative acknowledgement of a SACK or a SHUTDOWN.
     pub(super) fn take_cumulative(&mut self, cx: &mut Cx<'_>, cum: Tsn) -> News {
         for (_, path) in self.paths.iter_mut() {
-            path.flow.acked = Acked { flight: path.cwnd.flight, ..Acked::default() };
+            path.begin_sack();
         }
         let mut news = News::default();
         while self.tx.out.cum() < cum {
@@ -122,7 +123,7 @@ impl Assoc {
             while let Some(tsn) = self.tx.out.next_acked(Tsn(hole), Tsn(to)) {
                 let Some((id, len)) = self.tx.out.renege(tsn) else { break };
                 let path = self.paths.get_mut(id);
-                path.cwnd.flight += len;
+                path.on_chunk_reneged(len);
                 path.start_t3(cx.now);
             }
             from = Tsn(to);
@@ -131,21 +132,21 @@ impl Assoc {
 
     /// What follows for each path: window, timer, life.
     pub(super) fn conclude(&mut self, cx: &mut Cx<'_>, advanced: bool) {
-        let recovering = self.tx.recovery.is_some();
+        let (recovering, marks) = (self.tx.recovery.is_some(), Marks::of(&self.tx.out));
         for id in 0..self.paths.len() as PathId {
             let path = self.paths.get_mut(id);
             let acked = path.flow.acked;
             if acked.bytes == 0 && !acked.cumulative {
+                // What only lost something says so where the lost is counted.
+                if acked.lost > 0 {
+                    path.end_sack(cx, marks, advanced, recovering);
+                }
                 continue;
             }
-            let pmdcs = path.pmdcs();
             path.cwnd.lone = false;
-            if advanced && !recovering && acked.bytes > 0 {
-                path.cwnd.on_ack(cx, acked.bytes, acked.flight, pmdcs);
-            }
-            path.update_rate(cx);
+            path.end_sack(cx, marks, advanced, recovering);
             // Rules R2 and R3 of section 6.3.2.
-            if path.cwnd.flight == 0 {
+            if path.cwnd.flight() == 0 {
                 path.t3 = Instant::FAR_FUTURE;
             } else if acked.cumulative {
                 path.restart_t3(cx.now);
@@ -171,11 +172,7 @@ impl Assoc {
 /// A chunk is acknowledged for the first time: its path has less in flight, and perhaps a sample.
 fn note(cx: &Cx<'_>, paths: &mut Paths, rto: &RtoOptions, tsn: Tsn, chunk: &Chunk, before: Mark) {
     let path = paths.get_mut(chunk.path);
-    let len = chunk.len();
-    if before == Mark::InFlight {
-        path.cwnd.flight = path.cwnd.flight.saturating_sub(len);
-    }
-    path.flow.acked.bytes += len;
+    path.on_chunk_acked(cx.now, chunk, before == Mark::InFlight);
     if path.timed == Some(tsn) {
         path.timed = None;
         // Karn's rule: of a chunk that was sent twice nobody knows which one was answered.

@@ -76,9 +76,10 @@ impl Assoc {
         if self.credit.ask(&ask) == Admission::Throttled {
             return Err((Wait::Credit, None));
         }
-        let (rto, pmdcs) = (path.rto.get(), path.pmdcs());
-        path.cwnd.on_idle(cx, rto, pmdcs);
+        let next = self.tx.out.next_tsn();
+        path.before_data(cx, next);
         if !path.cwnd.has_room() && !fast {
+            path.on_window_full(next);
             return Err((Wait::Cwnd, None));
         }
         self.check_burst(id, fast)?;
@@ -88,13 +89,13 @@ impl Assoc {
     /// max_burst, for paths that nobody paces (section 6.1 D).
     fn check_burst(&mut self, id: PathId, fast: bool) -> Result<(), (Wait, Option<Instant>)> {
         let path = self.paths.get(id);
-        let paced = self.options.pacing && path.rto.srtt().is_some();
+        let paced = path.flow.pacing.is_paced() && path.rto.srtt().is_some();
         if self.options.max_burst == 0 || paced || fast {
             return Ok(());
         }
         let left = *self.tx.burst.get_or_insert(self.options.max_burst);
         // Without anything in flight nothing would open another opportunity.
-        if left == 0 && path.cwnd.flight > 0 { Err((Wait::Cwnd, None)) } else { Ok(()) }
+        if left == 0 && path.cwnd.flight() > 0 { Err((Wait::Cwnd, None)) } else { Ok(()) }
     }
 
     /// May the message whose turn it is begin or go on, `written` bytes of chunks being in the packet already? The peer's window,
@@ -198,6 +199,9 @@ impl Assoc {
             .map(|(tsn, _)| tsn)
             == Some(tsn);
         let fast = self.tx.out.get(tsn).is_some_and(|c| c.missing >= MISSING_MAX && c.sends == 1);
+        if let Some(chunk) = self.tx.out.get(tsn) {
+            self.paths.get_mut(chunk.path).on_chunk_gone(chunk.sent_at);
+        }
         let Some(chunk) = self.tx.out.resend(tsn, writing.path, cx.now) else { return };
         writing.bundle.data(&header(tsn, chunk), &chunk.data);
         let len = chunk.len();
@@ -210,7 +214,7 @@ impl Assoc {
         } else {
             count.t3_retransmits += 1;
         }
-        self.on_chunk(writing, len);
+        self.on_chunk(cx, writing, len);
         writing.restart_t3 |= lowest;
     }
 
@@ -250,7 +254,7 @@ impl Assoc {
             self.owner.dry = false;
             let path = self.paths.get_mut(writing.path);
             path.timed.get_or_insert(tsn);
-            self.on_chunk(writing, len);
+            self.on_chunk(cx, writing, len);
             self.drop_expired(cx);
         }
     }
@@ -267,9 +271,9 @@ impl Assoc {
             && self.check_new(writing.path, writing.bundle.len().min(writing.data_bytes as usize)).is_ok()
     }
 
-    fn on_chunk(&mut self, writing: &mut Writing, len: u32) {
-        let path = self.paths.get_mut(writing.path);
-        path.cwnd.flight += len;
+    fn on_chunk(&mut self, cx: &mut Cx<'_>, writing: &mut Writing, len: u32) {
+        let next = self.tx.out.next_tsn();
+        self.paths.get_mut(writing.path).on_chunk_sent(cx, len, next);
         self.tx.peer_rwnd = self.tx.peer_rwnd.saturating_sub(len);
         writing.data_bytes += len;
         writing.refreshes = true;

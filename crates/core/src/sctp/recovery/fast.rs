@@ -1,5 +1,6 @@
 //! Miss indications and fast retransmission (RFC 9260 section 7.2.4).
 use crate::base::Cx;
+use crate::sctp::congestion::Marks;
 use crate::sctp::outstanding::Outstanding;
 use crate::sctp::paths::Paths;
 use crate::sctp::sender::Sender;
@@ -44,8 +45,7 @@ fn miss(out: &mut Outstanding, paths: &mut Paths, tsn: Tsn) -> bool {
     }
     let Some((id, len)) = out.lose(tsn) else { return false };
     let path = paths.get_mut(id);
-    path.cwnd.flight = path.cwnd.flight.saturating_sub(len);
-    path.flow.acked.lost = true;
+    path.on_chunk_missed(len);
     if path.timed == Some(tsn) {
         path.timed = None;
     }
@@ -54,15 +54,14 @@ fn miss(out: &mut Outstanding, paths: &mut Paths, tsn: Tsn) -> bool {
 
 /// Fast retransmission begins: outside of fast recovery each path that has lost something is slowed down, once per window.
 fn enter(cx: &mut Cx<'_>, tx: &mut Sender, paths: &mut Paths) {
-    let fresh = tx.recovery.is_none();
+    let (fresh, marks) = (tx.recovery.is_none(), Marks::of(&tx.out));
     if fresh {
         tx.recovery = Some(tx.out.next_tsn().prev());
         tx.fast = true;
     }
     for (_, path) in paths.iter_mut() {
-        if core::mem::take(&mut path.flow.acked.lost) && fresh {
-            let pmdcs = path.pmdcs();
-            path.cwnd.on_loss(cx, pmdcs);
+        if path.flow.acked.lost > 0 {
+            path.on_fast_retransmit(cx, marks, fresh);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The retransmission timer of a path, T3-rtx (RFC 9260 sections 6.3.3, 7.2.3, 8.1, 8.2).
 use crate::base::{Cx, Instant};
 use crate::sctp::assoc::Assoc;
+use crate::sctp::congestion::Marks;
 use crate::sctp::paths::PathId;
 use crate::sctp::sender::Probe;
 
@@ -14,16 +15,12 @@ pub(in crate::sctp) fn on_timer(assoc: &mut Assoc, cx: &mut Cx<'_>, id: PathId) 
     }
     cx.count.sctp.t3_rtx_expireds += 1;
     assoc.tx.peer_rwnd = assoc.tx.peer_rwnd.saturating_add(lost);
-    let held_up = assoc.is_held_up();
+    let (held_up, marks) = (assoc.is_held_up(), Marks::of(&assoc.tx.out));
     let path = assoc.paths.get_mut(id);
-    path.cwnd.flight = path.cwnd.flight.saturating_sub(lost);
-    let pmdcs = path.pmdcs();
     // A peer that keeps its window closed and says so lives: its path lost nothing, and the probe that it does not take is no error
     // (section 6.1 A).
     let refused = assoc.tx.closed.probe == Probe::Answered && !held_up;
-    if !refused {
-        path.cwnd.on_timeout(cx, pmdcs);
-    }
+    path.on_t3(cx, marks, refused);
     path.rto.back_off(&assoc.options.rto);
     path.timed = None;
     path.update_rate(cx);

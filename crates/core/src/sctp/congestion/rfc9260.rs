@@ -1,33 +1,14 @@
-//! Congestion control of one path as RFC 9260 section 7.2 has it: in bytes of DATA chunks, with `partial_bytes_acked`.
-//!
-//! Apart from the controllers of `path/congestion`, which count segments: SCTP's own rules count bytes of user data and ask for
-//! a cumulative acknowledgement before the window grows.
+//! RFC 9260 section 7.2: in bytes of user data, with `partial_bytes_acked`.
+use super::Cwnd;
 use crate::base::Cx;
 use crate::base::time::Instant;
-use crate::base::trace::Ev;
 
 /// Smallest path that the arithmetic assumes.
 const PMDCS_MIN: u32 = 64;
 
-/// Window and flight of one path.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cwnd {
-    /// Congestion window in bytes.
-    pub cwnd: u32,
-    /// Slow-start threshold in bytes.
-    pub ssthresh: u32,
-    /// Bytes acknowledged towards the next increase in congestion avoidance.
-    pub partial_bytes_acked: u32,
-    /// Bytes sent to this path and neither acknowledged nor given up.
-    pub flight: u32,
-    /// T3-rtx has run out and nothing was acknowledged since: one packet may be in flight (sections 6.3.3 E3, 7.2.3).
-    pub lone: bool,
-    /// When data was last sent here, for the decay of an idle window.
-    pub last_data: Instant,
-}
-
 /// The initial window (section 7.2.1).
-const fn initial(pmdcs: u32, v6: bool) -> u32 {
+pub(super) const fn initial(pmdcs: u32, v6: bool) -> u32 {
+    let pmdcs = if pmdcs < PMDCS_MIN { PMDCS_MIN } else { pmdcs };
     let floor = if v6 { 4_344 } else { 4_404 };
     let two = 2 * pmdcs;
     let least = if two > floor { two } else { floor };
@@ -36,38 +17,6 @@ const fn initial(pmdcs: u32, v6: bool) -> u32 {
 }
 
 impl Cwnd {
-    /// The window of a new path whose packets hold `pmdcs` bytes of DATA chunks.
-    #[must_use]
-    pub const fn new(pmdcs: u32, v6: bool) -> Self {
-        let cwnd = initial(if pmdcs < PMDCS_MIN { PMDCS_MIN } else { pmdcs }, v6);
-        Self {
-            cwnd,
-            ssthresh: u32::MAX,
-            partial_bytes_acked: 0,
-            flight: 0,
-            lone: false,
-            last_data: Instant::ZERO,
-        }
-    }
-
-    /// True while slow start grows the window.
-    #[must_use]
-    pub const fn in_slow_start(&self) -> bool {
-        self.cwnd <= self.ssthresh
-    }
-
-    /// Another packet may go: the window may be overrun by less than one (rule B of section 6.1).
-    #[must_use]
-    pub const fn has_room(&self) -> bool {
-        self.has_room_in_packet() && !(self.lone && self.flight > 0)
-    }
-
-    /// Another chunk may join the packet that is being written.
-    #[must_use]
-    pub const fn has_room_in_packet(&self) -> bool {
-        self.flight < self.cwnd
-    }
-
     /// `acked` bytes of this path were newly acknowledged by a SACK that moved the cumulative TSN; `flight` was in flight before.
     pub fn on_ack(&mut self, cx: &mut Cx<'_>, acked: u32, flight: u32, pmdcs: u32) {
         let full = flight >= self.cwnd;
@@ -123,23 +72,19 @@ impl Cwnd {
             self.set(cx, cwnd);
         }
     }
-
-    fn set(&mut self, cx: &mut Cx<'_>, cwnd: u32) {
-        self.cwnd = cwnd;
-        cx.trace(Ev::Cwnd(self.cwnd, self.ssthresh));
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::sysctl::SctpCongestionKind;
     use crate::base::testing::World;
 
     const PMDCS: u32 = 1_468;
 
     #[test]
     fn slow_start_grows_only_a_window_that_was_used() {
-        let (mut world, mut c) = (World::new(), Cwnd::new(PMDCS, false));
+        let (mut world, mut c) = (World::new(), Cwnd::new(SctpCongestionKind::Rfc9260, PMDCS, false));
         let cx = &mut world.cx(Instant::ZERO);
         assert_eq!(c.cwnd, 4_404);
         c.on_ack(cx, 1_452, 2_904, PMDCS);
@@ -152,13 +97,13 @@ mod tests {
 
     #[test]
     fn congestion_avoidance_adds_one_packet_for_a_window() {
-        let (mut world, mut c) = (World::new(), Cwnd::new(PMDCS, false));
+        let (mut world, mut c) = (World::new(), Cwnd::new(SctpCongestionKind::Rfc9260, PMDCS, false));
         let cx = &mut world.cx(Instant::ZERO);
         c.cwnd = 20_000;
         c.on_loss(cx, PMDCS);
         assert_eq!((c.cwnd, c.ssthresh), (10_000, 10_000));
         c.cwnd += 1;
-        c.flight = 10_001;
+        c.add(10_001);
         c.on_ack(cx, 10_000, 10_001, PMDCS);
         assert_eq!(c.cwnd, 10_001);
         c.on_ack(cx, 1, 10_001, PMDCS);
@@ -169,7 +114,7 @@ mod tests {
 
     #[test]
     fn an_idle_window_halves_with_every_timeout_down_to_four_packets() {
-        let (mut world, mut c) = (World::new(), Cwnd::new(PMDCS, false));
+        let (mut world, mut c) = (World::new(), Cwnd::new(SctpCongestionKind::Rfc9260, PMDCS, false));
         c.cwnd = 40_000;
         c.last_data = Instant::from_millis(1);
         let rto = core::time::Duration::from_secs(1);
