@@ -34,6 +34,8 @@ pub(crate) struct Config {
     pub(crate) device: DeviceConfig,
     /// `--define=NAME=value`.
     pub(crate) defines: BTreeMap<String, String>,
+    /// Python may read the snippets that our own evaluator cannot.
+    pub(crate) python: bool,
     /// Files of commands that run first.
     pub(crate) init_scripts: Vec<(usize, String)>,
 }
@@ -96,6 +98,7 @@ impl Default for Config {
             judge,
             device: DeviceConfig::default(),
             defines: BTreeMap::new(),
+            python: true,
             init_scripts: Vec::new(),
         }
     }
@@ -190,8 +193,10 @@ impl Config {
                 self.init_scripts.extend(files);
             }
             // They speak of packetdrill's own ways; a script means the same without them.
-            "code_command" | "code_format" | "code_sockopt" | "speed" | "send_omit_free" | "debug"
-            | "verbose" | "dry_run" => {}
+            // The one thing that can be said of the interpreter is that there shall be none.
+            "code_command" => self.python = flag.value.as_deref() != Some("none"),
+            "code_format" | "code_sockopt" | "speed" | "send_omit_free" | "debug" | "verbose" | "dry_run" => {
+            }
             "wire_client" | "wire_server" | "wire_server_ip" | "wire_server_at" | "wire_server_port"
             | "wire_client_dev" | "wire_server_dev" => return flag.refuse("there is no second machine here"),
             "so_filename" | "so_flags" => return flag.refuse("the stack is built in"),

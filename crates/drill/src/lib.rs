@@ -17,6 +17,7 @@ mod py;
 mod run;
 mod script;
 mod sctp;
+mod shell;
 mod target;
 mod wire;
 

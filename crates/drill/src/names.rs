@@ -10,6 +10,18 @@ const MORE: &[(&str, i64)] = &[
     ("TCP_CA_DISORDER", 1),
     ("TCP_CA_RECOVERY", 3),
     ("TCP_CA_LOSS", 4),
+    ("TCPI_ECN_MODE_DISABLED", 0),
+    ("TCPI_ECN_MODE_RFC3168", 1),
+    ("TCPI_ECN_MODE_ACCECN", 2),
+    ("TCPI_ECN_MODE_PENDING", 3),
+    ("TCP_ACCECN_OPT_NOT_SEEN", 0),
+    ("TCP_ACCECN_OPT_EMPTY_SEEN", 1),
+    ("TCP_ACCECN_OPT_COUNTER_SEEN", 2),
+    ("TCP_ACCECN_OPT_FAIL_SEEN", 3),
+    ("TCP_ACCECN_ACE_FAIL_SEND", 1),
+    ("TCP_ACCECN_ACE_FAIL_RECV", 2),
+    ("TCP_ACCECN_OPT_FAIL_SEND", 4),
+    ("TCP_ACCECN_OPT_FAIL_RECV", 8),
     ("SCM_TIMESTAMPING_OPT_STATS", 54),
     ("SCM_TSTAMP_SND", 0),
     ("SCM_TSTAMP_SCHED", 1),
@@ -34,6 +46,22 @@ const MORE: &[(&str, i64)] = &[
     ("SOF_TIMESTAMPING_OPT_CMSG", 0x400),
     ("SOF_TIMESTAMPING_OPT_TSONLY", 0x800),
     ("SOF_TIMESTAMPING_OPT_STATS", 0x1000),
+    ("SOF_TIMESTAMPING_OPT_PKTINFO", 0x2000),
+    ("SOF_TIMESTAMPING_OPT_TX_SWHW", 0x4000),
+    ("SOF_TIMESTAMPING_BIND_PHC", 0x8000),
+    ("SOF_TIMESTAMPING_OPT_ID_TCP", 0x1_0000),
+    ("SOF_TIMESTAMPING_OPT_RX_FILTER", 0x2_0000),
+    ("SOF_TIMESTAMPING_TX_COMPLETION", 0x4_0000),
+    ("SCM_TSTAMP_COMPLETION", 3),
+    ("SCM_TXTIME", 61),
+    ("SO_EE_ORIGIN_TXTIME", 6),
+    ("IPV6_FLOWINFO", 11),
+    ("IPV6_PMTUDISC_DONT", 0),
+    ("IPV6_PMTUDISC_WANT", 1),
+    ("IPV6_PMTUDISC_DO", 2),
+    ("IPV6_PMTUDISC_PROBE", 3),
+    ("IPV6_PMTUDISC_INTERFACE", 4),
+    ("IPV6_PMTUDISC_OMIT", 5),
 ];
 
 /// The rest of packetdrill's table: what no call here knows, so that a script is refused for what it asks and not for a name.
@@ -45,7 +73,8 @@ const FOREIGN: &[(&str, i64)] = &[
     ("TCP_NLA_RECUR_RETRANS", 11), ("TCP_NLA_DELIVERY_RATE_APP_LMT", 12), ("TCP_NLA_SNDQ_SIZE", 13),
     ("TCP_NLA_CA_STATE", 14), ("TCP_NLA_SND_SSTHRESH", 15), ("TCP_NLA_DELIVERED", 16), ("TCP_NLA_DELIVERED_CE", 17),
     ("TCP_NLA_BYTES_SENT", 18), ("TCP_NLA_BYTES_RETRANS", 19), ("TCP_NLA_DSACK_DUPS", 20), ("TCP_NLA_REORD_SEEN", 21),
-    ("TCP_NLA_SRTT", 22), ("O_ACCMODE", 3), ("O_CREAT", 64), ("O_EXCL", 128), ("O_NOCTTY", 256), ("O_TRUNC", 512),
+    ("TCP_NLA_SRTT", 22), ("TCP_NLA_TIMEOUT_REHASH", 23), ("TCP_NLA_BYTES_NOTSENT", 24), ("TCP_NLA_EDT", 25),
+    ("TCP_NLA_TTL", 26), ("TCP_NLA_REHASH", 27), ("O_ACCMODE", 3), ("O_CREAT", 64), ("O_EXCL", 128), ("O_NOCTTY", 256), ("O_TRUNC", 512),
     ("F_GETLK", 5), ("F_SETLK", 6), ("F_SETLKW", 7), ("F_SETSIG", 10), ("F_GETSIG", 11), ("F_GETLK64", 5),
     ("F_SETLK64", 6), ("F_SETLKW64", 7), ("F_SETLEASE", 1024), ("F_GETLEASE", 1025), ("F_NOTIFY", 1026),
     ("LOCK_SH", 1), ("LOCK_EX", 2), ("LOCK_NB", 4), ("LOCK_UN", 8), ("F_RDLCK", 0), ("F_WRLCK", 1), ("F_UNLCK", 2),
@@ -63,17 +92,38 @@ const FOREIGN: &[(&str, i64)] = &[
     ("EHOSTDOWN", 112), ("ESTALE", 116), ("EUCLEAN", 117), ("EREMOTEIO", 121), ("EDQUOT", 122), ("ECANCELED", 125),
     ("ENOKEY", 126), ("EKEYEXPIRED", 127), ("EKEYREVOKED", 128), ("EKEYREJECTED", 129), ("EOWNERDEAD", 130),
     ("ENOTRECOVERABLE", 131), ("ERFKILL", 132),
+    ("EDEADLOCK", 35), ("EL2NSYNC", 45), ("EL3HLT", 46), ("EL3RST", 47), ("ELNRNG", 48), ("EUNATCH", 49),
+    ("ENOCSI", 50), ("EL2HLT", 51), ("EBADE", 52), ("EBADR", 53), ("EXFULL", 54), ("ENOANO", 55), ("EBADRQC", 56),
+    ("EBADSLT", 57), ("EBFONT", 59), ("ELIBACC", 79), ("ELIBBAD", 80), ("ELIBSCN", 81), ("ELIBMAX", 82),
+    ("ELIBEXEC", 83), ("ENOTNAM", 118), ("ENAVAIL", 119), ("EISNAM", 120), ("ENOMEDIUM", 123), ("EMEDIUMTYPE", 124),
+];
+
+/// What cap_set() takes: kinds of sets, privileges, what becomes of them.
+#[rustfmt::skip]
+const PRIVILEGES: &[(&str, i64)] = &[
+    ("CAP_EFFECTIVE", 0), ("CAP_PERMITTED", 1), ("CAP_INHERITABLE", 2), ("CAP_CLEAR", 0), ("CAP_SET", 1),
+    ("CAP_CHOWN", 0), ("CAP_DAC_OVERRIDE", 1), ("CAP_DAC_READ_SEARCH", 2), ("CAP_FOWNER", 3), ("CAP_FSETID", 4),
+    ("CAP_KILL", 5), ("CAP_SETGID", 6), ("CAP_SETUID", 7), ("CAP_SETPCAP", 8), ("CAP_LINUX_IMMUTABLE", 9),
+    ("CAP_NET_BIND_SERVICE", 10), ("CAP_NET_BROADCAST", 11), ("CAP_NET_ADMIN", 12), ("CAP_NET_RAW", 13),
+    ("CAP_IPC_LOCK", 14), ("CAP_IPC_OWNER", 15), ("CAP_SYS_MODULE", 16), ("CAP_SYS_RAWIO", 17),
+    ("CAP_SYS_CHROOT", 18), ("CAP_SYS_PTRACE", 19), ("CAP_SYS_PACCT", 20), ("CAP_SYS_ADMIN", 21),
+    ("CAP_SYS_BOOT", 22), ("CAP_SYS_NICE", 23), ("CAP_SYS_RESOURCE", 24), ("CAP_SYS_TIME", 25),
+    ("CAP_SYS_TTY_CONFIG", 26), ("CAP_MKNOD", 27), ("CAP_LEASE", 28), ("CAP_AUDIT_WRITE", 29),
+    ("CAP_AUDIT_CONTROL", 30), ("CAP_SETFCAP", 31), ("CAP_MAC_OVERRIDE", 32), ("CAP_MAC_ADMIN", 33),
+    ("CAP_SYSLOG", 34), ("CAP_WAKE_ALARM", 35), ("CAP_BLOCK_SUSPEND", 36), ("CAP_AUDIT_READ", 37),
+    ("CAP_PERFMON", 38), ("CAP_BPF", 39), ("CAP_CHECKPOINT_RESTORE", 40),
 ];
 
 /// The value of a name in a call.
 pub(crate) fn constant(name: &str) -> Option<i64> {
-    let more = || MORE.iter().chain(FOREIGN).find(|(n, _)| *n == name).map(|(_, v)| *v);
+    let more = || MORE.iter().chain(FOREIGN).chain(PRIVILEGES).find(|(n, _)| *n == name).map(|(_, v)| *v);
     abi::constant(name).or_else(more).or_else(|| errno(name))
 }
 
-/// The number of an error.
+/// The number of an error, also of one that no call here answers with.
 pub(crate) fn errno(name: &str) -> Option<i64> {
-    Errno::from_name(name).map(|e| e.number().into())
+    let foreign = || FOREIGN.iter().find(|(n, _)| *n == name).filter(|_| name.starts_with('E'));
+    Errno::from_name(name).map(|e| e.number().into()).or_else(|| foreign().map(|(_, number)| *number))
 }
 
 /// What a message calls a socket option.

@@ -7,6 +7,12 @@ pub(crate) const FAST_OPEN: u8 = 34;
 pub(crate) const EXPERIMENT: u8 = 254;
 /// A signature by MD5 (RFC 2385).
 pub(crate) const MD5: u8 = 19;
+/// Kinds of accurate ECN's option: which of the three counters stands first (RFC 9768 section 3.2.3).
+pub(crate) const ACCECN: [u8; 2] = [172, 174];
+/// The magic number under which it was an experiment.
+pub(crate) const ACCECN_MAGIC: [u8; 2] = [0xac, 0xce];
+/// Names of its counters in the order of the first kind; the second has them backwards.
+pub(crate) const ACCECN_COUNTERS: [&str; 3] = ["e0b", "ceb", "e1b"];
 /// The magic number under which Fast Open was an experiment.
 pub(crate) const FAST_OPEN_MAGIC: [u8; 2] = [0xf9, 0x89];
 
@@ -102,6 +108,16 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
+/// Accurate ECN's counters as a script has them; bytes that no counter has are shown as they are.
+fn counters(f: &mut fmt::Formatter<'_>, backwards: bool, data: &[u8]) -> fmt::Result {
+    let word = |counter: &[u8]| counter.iter().fold(0_u32, |n, byte| n << 8 | u32::from(*byte));
+    let order = if backwards { [2, 1, 0] } else { [0, 1, 2] };
+    for (at, counter) in order.iter().zip(data.chunks(3)) {
+        write!(f, " {} {}", ACCECN_COUNTERS[*at], word(counter))?;
+    }
+    Ok(())
+}
+
 impl fmt::Display for TcpOption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -118,6 +134,12 @@ impl fmt::Display for TcpOption {
             Self::Other(FAST_OPEN, cookie) => write!(f, "FO {}", hex(cookie)),
             Self::Other(EXPERIMENT, data) if data.starts_with(&FAST_OPEN_MAGIC) => {
                 write!(f, "FOEXP {}", hex(&data[2..]))
+            }
+            Self::Other(kind, data)
+                if ACCECN.contains(kind) && data.len() <= 9 && data.len().is_multiple_of(3) =>
+            {
+                f.write_str("ECN")?;
+                counters(f, *kind == ACCECN[1], data)
             }
             Self::Other(kind, data) => write!(f, "opt {kind} {}", hex(data)),
         }

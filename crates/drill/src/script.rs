@@ -1,5 +1,6 @@
 //! A script as a value: events with their times.
 use crate::config::Config;
+use crate::failure::Failure;
 use crate::options::TcpOption;
 use crate::py::Program;
 use crate::sctp::SctpSpec;
@@ -55,7 +56,8 @@ pub(crate) enum Action {
 /// A snippet.
 #[derive(Debug)]
 pub(crate) struct Snippet {
-    pub(crate) program: Program,
+    /// What our own evaluator makes of it, or why it cannot: then Python reads it.
+    pub(crate) program: Result<Program, Box<Failure>>,
     /// Its text without the blanks at both ends, as packetdrill hands it to Python.
     pub(crate) text: String,
 }

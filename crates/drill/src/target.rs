@@ -3,6 +3,7 @@ use crate::config::{Config, DeviceConfig};
 use bytes::Bytes;
 use core::net::{IpAddr, SocketAddr};
 use lowwater_core::base::Instant;
+use lowwater_core::base::trace::Record;
 use lowwater_posix::{Call, CallId, Reply, Sent, Started};
 
 /// When a script's time begins, on the clock of its [`Target`].
@@ -51,10 +52,22 @@ pub trait Target {
     /// # Errors
     /// Why not, in a sentence.
     fn set_sysctl(&mut self, name: &str, value: &str) -> Result<(), String>;
+    /// Why there is no setting of this name, in a sentence; `None` when there is one.
+    fn lacks_sysctl(&self, name: &str) -> Option<String> {
+        let _ = name;
+        None
+    }
+    /// Forgets what connections have taught about servers, as `ip tcp_metrics flush` does.
+    ///
+    /// # Errors
+    /// Why not, in a sentence.
+    fn forget_servers(&mut self) -> Result<(), String> {
+        Err("what is known of servers cannot be forgotten here".to_owned())
+    }
     /// `struct tcp_info` of a connection that nobody has accepted yet, where that can be had.
     fn early_info(&mut self, local: SocketAddr, remote: SocketAddr) -> Option<Vec<u8>>;
     /// The last records of what happened inside, at most `max`.
-    fn trace(&mut self, max: usize) -> Vec<(Instant, String)>;
+    fn trace(&mut self, max: usize) -> Vec<Record>;
     /// Puts a queueing discipline in front of the device, in the words of `tc`.
     ///
     /// # Errors

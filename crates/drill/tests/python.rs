@@ -76,3 +76,45 @@ fn a_wrong_value_and_a_wrong_indentation_fail_in_their_line() {
     assert!(!fine && said.contains("a line None") && said.contains("IndentationError"), "{said}");
     assert!(said.contains("b line 2 AssertionError"), "{said}");
 }
+
+/// A script with one socket and these snippets, a line each.
+fn asked(front: &str, snippets: &[&str]) -> Result<Vec<String>, (usize, String, String)> {
+    let lines: String = snippets.iter().map(|text| format!("+0 %{{ {text} }}%\n")).collect();
+    let script = format!("{front}0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n{lines}");
+    lowwater_drill::drill("made.pkt", &script).map_err(|e| (e.line, e.what, e.actual))
+}
+
+#[test]
+fn what_our_evaluator_cannot_read_python_runs() {
+    if python("a\u{2}pass").is_none() {
+        return;
+    }
+    let cwnd = "import math; low = [n for n in (9, 10) if n >= tcpi_snd_cwnd]; print(f'{low}', end='!\\n')";
+    let printed =
+        asked("", &["before = tcpi_state; print('a')", cwnd, "assert before == TCP_CLOSE and low == [10]"]);
+    assert_eq!(
+        printed,
+        Ok(vec!["a".to_owned(), "[10]!".to_owned()]),
+        "names stay, and nothing is printed twice"
+    );
+    assert_eq!(
+        asked("", &["assert sorted([3, tcpi_snd_cwnd])[-1] == 10", "assert 'x' * 3 == 'xxx'"]),
+        Ok(vec![])
+    );
+    let wrong = asked("", &["import sys", "assert tcpi_snd_cwnd == 11, 'no'"]).unwrap_err();
+    assert_eq!(wrong, (3, "the assertion is wrong: no".to_owned(), "tcpi_snd_cwnd = 10".to_owned()));
+    let wrong = asked("", &["import sys", "\nimport sys\nx = 1 / 0"]).unwrap_err();
+    assert!(wrong.0 == 5 && wrong.1.starts_with("Python says ZeroDivisionError"), "{wrong:?}");
+    let wrong = asked("", &["import sys", "assert (1"]).unwrap_err();
+    assert!(wrong.1.starts_with("Python says SyntaxError"), "{wrong:?}");
+    // What Python does not know either is told in our words.
+    let wrong = asked("", &["assert tcpi_nonsense == 1"]).unwrap_err();
+    assert_eq!((wrong.0, wrong.1.as_str()), (2, "TCP_INFO has no 'tcpi_nonsense'"));
+}
+
+#[test]
+fn without_python_a_snippet_is_refused_with_its_line_and_why() {
+    let wrong = asked("--code_command=none\n", &["assert 1", "import sys"]).unwrap_err();
+    assert!(wrong.0 == 4 && wrong.1.contains("'import' does not work"), "{wrong:?}");
+    assert!(wrong.1.contains("--code_command=none"), "{wrong:?}");
+}

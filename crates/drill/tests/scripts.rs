@@ -72,11 +72,27 @@ fn a_wrong_script_fails_in_its_line() {
         ("+0 write(3, ..., 1) = -1 EAGAIN", "write has another result", "-1 EAGAIN", "-1 EPIPE"),
         ("+0 > . 1:1(0) ack 1", "is not sent", ". 1:1(0) ack 1", "nothing"),
         ("+0 %{ assert tcpi_snd_cwnd == 11 }%", "assertion", "tcpi_snd_cwnd == 11", "tcpi_snd_cwnd = 10"),
-        ("+0 `tc qdisc del dev tun0 root`", "tc qdisc replace dev DEVICE root DISCIPLINE", "", ""),
+        ("+0 `tc qdisc del dev tun0 parent 1:1`", "tc qdisc replace dev DEVICE root DISCIPLINE", "", ""),
         ("+0 `tc qdisc add dev tun0 root fq maxrate 0`", "maxrate cannot be \"0\"; allowed: a rate", "", ""),
         ("+0 `sysctl -q net.ipv4.tcp_sack=maybe`", "from 0 to 255", "", ""),
         ("+0 getsockopt(4, SOL_TCP, TCP_NODELAY, [1], [4]) = 0", "TCP_NODELAY has another value", "1", "0"),
         ("+0...1 read(4, ..., 10) = 5", "still blocks", "", ""),
+        ("+0...2 poll([{fd=4, events=POLLIN, revents=0}], 1, 1500) = 0", "still blocks", "", ""),
+        ("+0...0.2 poll([{fd=4, events=POLLIN, revents=0}], 1, 300) = 0", "still blocks", "", ""),
+        ("+0 read(4, ..., 10) = -1 EDQUOT (no answer of TCP)", "blocks", "-1 EDQUOT", "nothing yet"),
+        ("+0 write(3, ..., 1) = -1 EKEYREVOKED", "write has another result", "-1 EKEYREVOKED", "-1 EPIPE"),
+        ("+0 readv(4, [{..., 10}], 2) = 10", "readv says 2 buffers and lists 1", "", ""),
+        ("+0 setsockopt(4, SOL_IP, IP_TOS, inet6_addr(\"::1\"), 16) = 5", "another result", "5", "0"),
+        ("+0 open(\"x\", O_WRONLY) = 5", "not write them", "", ""),
+        ("+0 cap_set(CAP_EFFECTIVE, CAP_NET_ADMIN, CAP_CLEAR) = 0", "never lack", "", ""),
+        ("+0 `sysctl -q net.ipv4.tcp_nonsense=1`", "the stack has no setting", "", ""),
+        ("+0 `nstat | grep -q TcpExt`", "the kernel's counters", "", ""),
+        ("+0 `ethtool -K tun0 tso on`", "is set by --mtu", "", ""),
+        ("+0 `echo 1 | tee /proc/sys/net/ipv4/tcp_sack`", "echo works into", "", ""),
+        ("+0 `sysctl -q net.ipv4.tcp_sack=$SACK`", "no variables", "", ""),
+        ("+0 `for i in 1 2; do true; done`", "loops and conditions", "", ""),
+        ("+0 `sysctl -p x.conf`", "run as scripts", "", ""),
+        ("+0 `sleep long`", "sleep takes seconds", "", ""),
         ("+0 < . 1:1(0) ack 1 win 0 <nop,nop,TS val 1 ecr 77>", "ecr 77", "", ""),
         ("+0 < [ce] . 1:1(0) ack 1", "needs 'win N'", "", ""),
     ] {
@@ -112,6 +128,61 @@ fn packets_are_compared_in_all_that_the_script_says() {
         let text = format!("{OPENED}+0 write(4, ..., 10) = 10\n{line}\n");
         lowwater_drill::drill("x.pkt", &text).expect(line);
     }
+}
+
+#[test]
+fn commands_of_scripts_work_or_have_no_effect() {
+    for (commands, behind) in [
+        ("sysctl -qe net.ipv4.tcp_timestamps=0 net.ipv4.tcp_nonsense=1 > /dev/null 2>&1", ""),
+        ("/sbin/sysctl --write net.ipv4.tcp_timestamps=0 || true", ""),
+        ("echo -n 0 >/proc/sys/net/ipv4/tcp_timestamps 2>/dev/null; sysctl -n net.ipv4.tcp_timestamps", ""),
+        (
+            "../x/set_sysctls.py /proc/sys/net/ipv4/tcp_timestamps=0 '/proc/sys/net/ipv4/tcp_rmem=4096 5000 6000'",
+            "",
+        ),
+        ("sysctl net.ipv4.tcp_timestamps=0; sleep 2; nstat -n; ss -ti; echo done", ""),
+        (
+            "ip tcp_metrics flush all && sysctl -w net.ipv4.tcp_timestamps=0",
+            "`/tmp/sysctl_restore_${PPID}.sh`",
+        ),
+        ("ethtool -K tun0 tso off gso off; tc qdisc del dev tun0 root; sysctl net.ipv4.tcp_timestamps=0", ""),
+    ] {
+        let text = format!(
+            "`{commands}`\n0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0 fcntl(3, F_SETFL, O_RDWR|O_NONBLOCK) = 0\n\
+             +0 connect(3, ..., ...) = -1 EINPROGRESS\n+0 > S 0:0(0) <mss 1460,nop,nop,sackOK,nop,wscale ...>\n{behind}"
+        );
+        // Without timestamps the options of a SYN are others.
+        let text = text.replace("<mss 1460,nop,nop,sackOK,nop,wscale ...>", "<...>");
+        assert_eq!(lowwater_drill::drill("x.pkt", &text), Ok(vec![]), "{commands}");
+        let wrong = text.replace("<...>", "<mss 1460,sackOK,TS val 0 ecr 0,nop,wscale 7>");
+        let failure = lowwater_drill::drill("x.pkt", &wrong).expect_err(commands);
+        assert_eq!(failure.what, "the packet has other options", "{failure}");
+    }
+    let idle = "`sysctl -q net.ipv4.tcp_no_metrics_save=1; sysctl -q net.ipv4.conf.all.rp_filter=0`\n";
+    let notes = lowwater_drill::drill("x.pkt", &format!("{idle}{OPENED}")).expect(idle);
+    assert_eq!(
+        notes,
+        [
+            "line 1: net.ipv4.tcp_no_metrics_save has no effect here",
+            "line 1: net.ipv4.conf.all.rp_filter has no effect here"
+        ]
+    );
+    // Time passes while a script sleeps, and what follows counts from there.
+    let text = format!(
+        "{OPENED}+0...1.5 poll([{{fd=4, events=POLLIN, revents=0}}], 1, 1500) = 0\n+0 `sleep 2`\n+1 close(4) = 0\n3.01 close(3) = 0"
+    );
+    assert_eq!(lowwater_drill::drill("x.pkt", &text), Ok(vec![]));
+}
+
+#[test]
+fn a_failure_tells_what_happened_in_the_scripts_times_and_numbers() {
+    let text = format!("{OPENED}+0 write(4, ..., 10) = 10\n+0 > P. 2:12(10) ack 1\n");
+    let failure = lowwater_drill::drill("x.pkt", &text).expect_err("another number");
+    for record in ["0.010000 < . 1:1(0)", "0.010000 state SYN-RECV -> ESTAB", "0.010000 > P. 1:11(10)"] {
+        assert!(failure.trace.iter().any(|told| told == record), "{record}: {failure}");
+    }
+    let timer = |told: &&String| told.starts_with("0.010000 timer rto set to 0.2");
+    assert_eq!(failure.trace.iter().filter(timer).count(), 1, "{failure}");
 }
 
 /// A small generator: what it makes is the same everywhere.
@@ -152,7 +223,8 @@ fn no_damaged_script_makes_the_runner_or_the_stack_panic() {
                     }
                 }
             }
-            let _ = lowwater_drill::drill("damaged.pkt", &lines.join("\n"));
+            let text = lines.join("\n");
+            let _ = lowwater_drill::drill("damaged.pkt", &format!("--code_command=none\n{text}"));
         }
     }
 }

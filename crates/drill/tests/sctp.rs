@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 use bytes::Bytes;
 use lowwater_core::base::Instant;
+use lowwater_core::base::trace::Record;
 use lowwater_drill::{Failure, ORIGIN, Target, drill_on};
 use lowwater_posix::{Call, CallId, Reply, Sent, Started};
 use lowwater_wire::ipv4::{self, Ipv4Repr, Ipv4View};
@@ -179,7 +180,7 @@ impl Target for Endpoint {
         None
     }
 
-    fn trace(&mut self, _: usize) -> Vec<(Instant, String)> {
+    fn trace(&mut self, _: usize) -> Vec<Record> {
         Vec::new()
     }
 }

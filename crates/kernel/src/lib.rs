@@ -14,6 +14,7 @@ mod worker;
 
 use bytes::Bytes;
 use core::net::SocketAddr;
+use lowwater_core::base::trace::Record;
 use lowwater_core::base::{Duration, Instant};
 use lowwater_drill::{Failure, ORIGIN, Outcome, Target, Transcript, World};
 use lowwater_os::netns::NetNs;
@@ -144,11 +145,19 @@ impl Target for Kernel {
         namespace::set_sysctl(name, value)
     }
 
+    fn lacks_sysctl(&self, name: &str) -> Option<String> {
+        namespace::lacks_sysctl(name)
+    }
+
+    fn forget_servers(&mut self) -> Result<(), String> {
+        namespace::forget_servers()
+    }
+
     fn early_info(&mut self, local: SocketAddr, remote: SocketAddr) -> Option<Vec<u8>> {
         self.diag.tcp_info(local, remote).ok().flatten()
     }
 
-    fn trace(&mut self, _: usize) -> Vec<(Instant, String)> {
+    fn trace(&mut self, _: usize) -> Vec<Record> {
         Vec::new()
     }
 

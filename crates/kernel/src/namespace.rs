@@ -8,6 +8,7 @@ use lowwater_drill::World;
 use lowwater_os::{Tun, TunOptions};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs;
+use std::process::Command;
 
 /// Settings whose defaults depend on the machine or on the age of the kernel: the stack's are taken.
 const EQUAL: [&str; 4] = ["tcp_rmem", "tcp_wmem", "tcp_syn_retries", "tcp_congestion_control"];
@@ -77,11 +78,34 @@ fn set(path: &str, value: &str) -> Result<(), String> {
 
 /// Sets a sysctl of the calling thread's namespace.
 pub(crate) fn set_sysctl(name: &str, value: &str) -> Result<(), String> {
+    set(&path(name)?, value)
+}
+
+/// Why the calling thread's namespace has no sysctl of this name; `None` when it has.
+pub(crate) fn lacks_sysctl(name: &str) -> Option<String> {
+    match path(name) {
+        Ok(path) if fs::exists(&path).unwrap_or(false) => None,
+        Ok(_) => Some(format!("the kernel has no setting '{name}' in a network namespace")),
+        Err(why) => Some(why),
+    }
+}
+
+/// Forgets what connections of the calling thread's namespace have taught about servers.
+pub(crate) fn forget_servers() -> Result<(), String> {
+    let done = Command::new("ip").args(["tcp_metrics", "flush", "all"]).output();
+    match done {
+        Ok(done) if done.status.success() => Ok(()),
+        Ok(done) => Err(String::from_utf8_lossy(&done.stderr).trim().to_owned()),
+        Err(e) => Err(format!("ip: {e}")),
+    }
+}
+
+fn path(name: &str) -> Result<String, String> {
     let name = name.trim().replace('.', "/");
     let name = if name.contains('/') { name } else { format!("net/ipv4/{name}") };
     if name.split('/').any(|part| part.is_empty() || part == ".." || part == ".") || !name.starts_with("net/")
     {
         return Err(format!("'{name}' is no setting of a network namespace"));
     }
-    set(&format!("/proc/sys/{name}"), value)
+    Ok(format!("/proc/sys/{name}"))
 }

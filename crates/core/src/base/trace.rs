@@ -2,6 +2,7 @@
 use super::id::SocketId;
 use super::limits::TRACE_RECORDS;
 use super::time::Instant;
+use core::fmt;
 
 /// What changed. Only setters trace, so a record is a change of state and not a visit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +22,37 @@ pub enum Ev {
     In(u32, u32, u8),
     /// A packet was dropped; the reason's name.
     Dropped(&'static str),
+}
+
+/// Flags in the order in which scripts write them.
+const LETTERS: [(u8, char); 8] =
+    [(2, 'S'), (1, 'F'), (4, 'R'), (8, 'P'), (32, 'U'), (64, 'E'), (128, 'W'), (16, '.')];
+
+/// A segment as scripts write it: flags, first and next sequence number, length.
+fn segment(f: &mut fmt::Formatter<'_>, way: char, (seq, len, flags): (u32, u32, u8)) -> fmt::Result {
+    let letters: String = LETTERS.iter().filter(|(bit, _)| flags & bit != 0).map(|(_, c)| *c).collect();
+    let letters = if letters.is_empty() { "-" } else { &letters };
+    write!(f, "{way} {letters} {seq}:{}({len})", seq.wrapping_add(len))
+}
+
+impl fmt::Display for Ev {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::State(before, after) => write!(f, "state {before} -> {after}"),
+            Self::Cwnd(cwnd, ssthresh) if ssthresh > i32::MAX as u32 - 1 => {
+                write!(f, "cwnd {cwnd}, no ssthresh")
+            }
+            Self::Cwnd(cwnd, ssthresh) => write!(f, "cwnd {cwnd}, ssthresh {ssthresh}"),
+            Self::CaState(before, after) => write!(f, "recovery {before} -> {after}"),
+            Self::Timer(name, due) => {
+                let us = due.nanos_since(Instant::ZERO) / 1_000;
+                write!(f, "timer {name} set to {}.{:06}", us / 1_000_000, us % 1_000_000)
+            }
+            Self::Out(seq, len, flags) => segment(f, '>', (seq, len, flags)),
+            Self::In(seq, len, flags) => segment(f, '<', (seq, len, flags)),
+            Self::Dropped(why) => write!(f, "dropped: {why}"),
+        }
+    }
 }
 
 /// One record of the ring.

@@ -30,6 +30,11 @@ impl FastOpenHost {
 }
 
 impl Stack {
+    /// Forgets what connections have taught about servers: cookies of Fast Open, and which seem to drop it (`ip tcp_metrics flush`).
+    pub fn forget_servers(&mut self) {
+        self.openers.fastopen.cache.clear();
+    }
+
     /// Opens a connection as [`Stack::tcp_connect`] does, with the front of `data` in its SYN where a cookie is known, or none is
     /// needed (MSG_FASTOPEN): the socket, and how much of `data` went along. Without a cookie the SYN asks for one and takes
     /// nothing; the rest can be sent when the connection is there.

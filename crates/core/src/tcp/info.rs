@@ -1,4 +1,4 @@
-//! A snapshot of a connection under the names of Linux's `struct tcp_info` (6.18), and its 280 bytes.
+//! A snapshot of a connection under the names of Linux's `struct tcp_info` (7.0), and its 280 bytes.
 use super::chrono::Chrono;
 use super::conn::Conn;
 use super::fastopen::fact;
@@ -8,7 +8,7 @@ use crate::base::time::Duration;
 use crate::path::congestion::AnyCongestion;
 use crate::path::congestion::bbr::BbrInfo;
 
-/// Bytes of the struct in Linux 6.18.
+/// Bytes of the struct in Linux 6.18 and 7.0.
 pub const TCP_INFO_LEN: usize = 280;
 
 /// Bits of `options`: timestamps, SACK, window scaling, ECN negotiated, ECN seen in a packet.
@@ -101,6 +101,13 @@ tcp_info! {
         delivery_rate_app_limited
         /// Why Fast Open failed at the client; two bits.
         fastopen_client_fail
+        /// What is agreed on about ECN (TCPI_ECN_MODE_*): 0 for nothing, 1 for RFC 3168. Linux 6.18 has the bits of two other fields here,
+        /// which are 0 without accurate ECN.
+        ecn_mode
+        /// Accurate ECN, which is not built: always 0.
+        accecn_opt_seen
+        /// Always 0.
+        accecn_fail_mode
     }
     words {
         /// Retransmission timeout.
@@ -219,15 +226,11 @@ tcp_info! {
         received_e0_bytes: u32,
         /// With a congestion mark.
         received_ce_bytes: u32,
-        /// Always 0.
-        accecn_fail_mode: u16,
-        /// Always 0.
-        accecn_opt_seen: u16,
     }
 }
 
 impl TcpInfo {
-    /// `struct tcp_info` of Linux 6.18, little endian. A caller with a shorter buffer gets the front of it.
+    /// `struct tcp_info` of Linux 7.0, little endian. A caller with a shorter buffer gets the front of it.
     #[must_use]
     pub fn emit(&self) -> [u8; TCP_INFO_LEN] {
         let mut out = [0; TCP_INFO_LEN];
@@ -238,6 +241,8 @@ impl TcpInfo {
             (self.delivery_rate_app_limited & 1) | (self.fastopen_client_fail & 3) << 1,
         ]);
         self.emit_words(&mut to);
+        let ecn = (self.ecn_mode & 3) | (self.accecn_opt_seen & 3) << 2 | (self.accecn_fail_mode & 15) << 4;
+        to.put(&u32::from(ecn).to_le_bytes());
         debug_assert_eq!(to.at, TCP_INFO_LEN);
         out
     }
@@ -335,6 +340,7 @@ impl Conn {
         if !self.rest.stats.fast.has(fact::HANDSHAKE) && self.rest.stats.fast.has(fact::ACTIVE) {
             self.unanswered(&mut info);
         }
+        info.ecn_mode = u8::from(info.options & OPT_ECN != 0);
         info
     }
 
@@ -429,7 +435,7 @@ impl Conn {
 mod tests {
     use super::*;
 
-    /// Offsets by the kernel's own type information (BTF of 6.18.44).
+    /// Offsets by the kernel's own type information (BTF of 6.18.44); the last word is that of 7.0.
     #[test]
     fn the_layout_is_that_of_the_kernel() {
         let info = TcpInfo {
@@ -451,16 +457,20 @@ mod tests {
             total_rto_recoveries: 242,
             total_rto_time: 244,
             received_ce: 248,
-            accecn_opt_seen: 278,
+            received_ce_bytes: 272,
+            ecn_mode: 1,
+            accecn_opt_seen: 2,
+            accecn_fail_mode: 4,
             ..TcpInfo::default()
         };
         let bytes = info.emit();
         assert_eq!((bytes[0], bytes[5], bytes[6], bytes[7]), (1, 7, 0xa7, 0b101));
         assert_eq!(bytes[8..12], [1, 2, 3, 4]);
         // Every other field above holds its own offset.
-        for at in [100, 104, 136, 168, 192, 200, 232, 240, 242, 244, 248, 278] {
+        for at in [100, 104, 136, 168, 192, 200, 232, 240, 242, 244, 248, 272] {
             assert_eq!(u16::from_le_bytes([bytes[at], bytes[at + 1]]), at as u16);
         }
+        assert_eq!(bytes[276..], [0b0100_1001, 0, 0, 0]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `--so_flags`: what packetdrill knows of addresses and the device and its interface does not tell.
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::str::FromStr;
+use std::collections::BTreeMap;
 
 /// Bytes of an IPv4 packet, and of an IPv6 one whose segments are as long.
 const MTU: [u16; 2] = [1_500, 1_520];
@@ -58,6 +59,35 @@ impl Flags {
         Ok(flags)
     }
 
+    /// The same with what packetdrill's own options say, which it does not tell: those of the script over the text's, those of packetdrill's
+    /// command line over both. `read` gives the text of a file.
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
+    pub(crate) fn of_run(
+        text: &str,
+        args: &[String],
+        read: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, String> {
+        let script = args.iter().rev().find(|arg| !arg.starts_with('-')).and_then(|path| read(path));
+        let mut own: BTreeMap<String, String> =
+            options(head(script.as_deref().unwrap_or_default())).collect();
+        own.extend(options(args.iter().map(String::as_str)));
+        if own.is_empty() {
+            return Self::parse(text);
+        }
+        let of = |key: &str| own.get(key).map(|value| version(value)).transpose();
+        let given = Self::parse(text)?.version;
+        // Addresses of another family than the one that counts do not.
+        let other = of("ip_version")?.is_some_and(|v| given != IpVersion::Unknown && v != given);
+        let kept = text.split(',').filter(|item| {
+            let key = item.split('=').next().unwrap_or_default().trim();
+            !(other && !matches!(key, "ip_version") || own.contains_key(key))
+        });
+        let own = own.iter().map(|(key, value)| format!("{key}={value}"));
+        Self::parse(&kept.map(str::to_owned).chain(own).collect::<Vec<_>>().join(","))
+    }
+
     /// Addresses of the stack with the lengths of their prefixes.
     pub(crate) fn addresses(&self) -> Vec<(IpAddr, u8)> {
         let prefix = |default: u8| self.prefix.unwrap_or(default);
@@ -101,6 +131,36 @@ impl Flags {
     }
 }
 
+/// The words in front of a script's first event, without comments.
+fn head(script: &str) -> impl Iterator<Item = &str> {
+    let mut comment = false;
+    let lines = script.lines().map(str::trim).filter(move |line| {
+        let inside = comment || line.starts_with("/*");
+        comment = inside && !line.contains("*/");
+        !(inside || line.is_empty() || line.starts_with("//") || line.starts_with('#'))
+    });
+    lines.take_while(|line| line.starts_with("--")).flat_map(str::split_whitespace)
+}
+
+/// Those of packetdrill's options that are flags here, under the flags' names.
+fn options<'a>(words: impl Iterator<Item = &'a str>) -> impl Iterator<Item = (String, String)> {
+    words.filter_map(|word| {
+        let (name, value) = word.strip_prefix("--")?.split_once('=')?;
+        // An address may have its prefix with it.
+        let value = value.split('/').next().unwrap_or(value);
+        match name {
+            "ip_version" | "local_ip" | "remote_ip" | "gateway_ip" | "mtu" => {
+                Some((name.into(), value.into()))
+            }
+            "netmask_ip" => {
+                let mask: Ipv4Addr = value.parse().ok()?;
+                Some(("prefix_len".into(), mask.to_bits().leading_ones().to_string()))
+            }
+            _ => None,
+        }
+    })
+}
+
 /// Where packetdrill puts the host under test.
 const LOCAL_V4: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 168, 0, 1));
 const LOCAL_V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd3d, 0x0a0b, 0x17d6, 0, 0, 0, 0, 1));
@@ -139,6 +199,31 @@ mod tests {
         let flags = Flags::parse(text).unwrap();
         assert_eq!(flags.addresses(), [(LOCAL_V4, 16)], "mapped addresses are IPv4 on the wire");
         assert_eq!(flags.mtu(), 1_400);
+    }
+
+    #[test]
+    fn what_the_script_and_the_command_line_say_counts_for_more() {
+        let script = |path: &str| {
+            (path == "x.pkt").then(|| {
+                "// --mtu=1\n/* of\n --mtu=2 */\n--mtu=1300 --tolerance_usecs=5\n--local_ip=10.0.0.1\n+0 `x --mtu=3`".to_owned()
+            })
+        };
+        let of = |text: &str, args: &[&str]| {
+            let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
+            Flags::of_run(text, &args, script).unwrap()
+        };
+        let flags = of("ip_version=ipv4,local_ip=192.168.0.1,mtu=1500", &["packetdrill", "-v", "x.pkt"]);
+        assert_eq!((flags.mtu(), flags.addresses()), (1_300, vec![("10.0.0.1".parse().unwrap(), 16)]));
+        let args = ["packetdrill", "--mtu=1400", "--netmask_ip=255.255.255.0", "x.pkt"];
+        let flags = of("", &args);
+        assert_eq!((flags.mtu(), flags.addresses()), (1_400, vec![("10.0.0.1".parse().unwrap(), 24)]));
+        let flags = of("ip_version=ipv4,local_ip=192.168.0.1,mtu=1500", &["p", "--ip_version=ipv6", "y.pkt"]);
+        assert_eq!(
+            (flags.mtu(), flags.addresses()),
+            (1_520, vec![(LOCAL_V6, 48)]),
+            "what is of IPv4 does not count"
+        );
+        assert_eq!(of("mtu=1400", &["driver", "lib.so", "passive"]), Flags::parse("mtu=1400").unwrap());
     }
 
     #[test]

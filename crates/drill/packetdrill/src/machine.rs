@@ -10,11 +10,16 @@ use lowwater_core::base::Instant;
 use lowwater_core::device::DeviceCaps;
 use lowwater_posix::abi::{F_DUPFD, F_DUPFD_CLOEXEC, MSG_FASTOPEN, SCTP_SOCKOPT_PEELOFF, SOL_SCTP};
 use lowwater_posix::{Call, CallId, Errno, Fd, Host, Reply, Settings, Started};
+use std::time::Duration;
 
 /// Microseconds since 1970 at the origin of the host's time. A constant, so that every run is the same.
 pub(crate) const EPOCH_US: u64 = 1_700_000_000_000_000;
 /// How far [`Machine::next_packet`] looks: longer than every timer of a silent connection together, keepalive included (2.2 h).
 const PATIENCE_NS: u64 = 24 * 3_600 * 1_000_000_000;
+/// How long packetdrill waits for a call that blocks before it goes on without it.
+const AWAITED_NS: u64 = 1_000_000_000;
+/// From so long on a command of a script has slept: `sleep 1`, less what the clock was looked at late.
+const SLEPT: Duration = Duration::from_millis(950);
 /// Records of the flight recorder that a failed run shows.
 const SHOWN: usize = 16;
 /// IPv4 and IPv6 protocol number of TCP, and the bits of its flags that tell a SYN from a SYN-ACK.
@@ -139,6 +144,27 @@ impl Machine {
         true
     }
 
+    /// Lets time pass for a call that has blocked, until it is over, at most as long as packetdrill waits.
+    pub(crate) fn elapse(&mut self) {
+        let limit = self.host.now().plus_nanos(AWAITED_NS);
+        while !self.has_finished() {
+            match self.host.next_deadline().filter(|next| *next <= limit) {
+                Some(next) => self.host.advance_until(next.max(self.host.now())),
+                None => return self.host.advance_until(limit),
+            }
+        }
+    }
+
+    /// The driving thread was away so long, by the real clock. A command of the script that slept is time for a kernel, too; shorter ones are none,
+    /// since a busy machine makes all of them slow.
+    pub(crate) fn slept(&mut self, away: Duration) {
+        let slept = away >= SLEPT && self.children.is_some_and(|seen| seen != (self.count_children)());
+        if slept {
+            let tenths = u64::try_from(away.as_millis() / 100).unwrap_or(u64::MAX);
+            self.sleep(tenths.saturating_mul(100_000));
+        }
+    }
+
     /// Lets so much time pass.
     pub(crate) fn sleep(&mut self, us: u64) {
         self.settings(false);
@@ -184,7 +210,7 @@ impl Machine {
             let us = at.nanos_since(Instant::ZERO) / 1_000;
             format!("{}.{:06}", us / 1_000_000, us % 1_000_000)
         };
-        shown.iter().map(|r| format!("{} {:?}", seconds(r.at), r.event)).collect()
+        shown.iter().map(|r| format!("{} {}", seconds(r.at), r.event)).collect()
     }
 
     /// The end, after which packetdrill's process ends too.

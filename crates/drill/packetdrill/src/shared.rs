@@ -1,4 +1,5 @@
 //! The one machine of the process behind its lock: who drives the clock, who sleeps until woken, and what time the woken sees.
+use crate::driver::Driver;
 use crate::failure::{die, say};
 use crate::flags::Flags;
 use crate::machine::{Blocked, Machine, Outcome, Sniffed};
@@ -6,7 +7,12 @@ use bytes::Bytes;
 use core::cell::Cell;
 use lowwater_posix::{Call, Errno, Fd, Reply};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use std::{env, fs};
 
+/// Between two looks of a sleeping caller at the driving thread. packetdrill waits up to a second for a call that blocks, outside of this object,
+/// before the next call and at the end of a script: a caller that finds it asleep twice lets that second pass.
+const LOOK: Duration = Duration::from_millis(20);
 /// Steps of the clock within one call after which the stack is taken to spin.
 const STEPS_MAX: usize = 10_000_000;
 
@@ -23,20 +29,26 @@ pub(crate) struct Shared {
     machine: Mutex<Option<Machine>>,
     /// A call that had blocked is over.
     over: Condvar,
+    /// Who drives the clock.
+    driver: Driver,
 }
 
 /// What the C functions work on: packetdrill's calls of libc that are redirected bring no pointer with them.
-pub(crate) static SHARED: Shared = Shared { machine: Mutex::new(None), over: Condvar::new() };
+pub(crate) static SHARED: Shared =
+    Shared { machine: Mutex::new(None), over: Condvar::new(), driver: Driver::new() };
 
 impl Shared {
     /// Makes the machine; the calling thread drives its clock. Flags that do not fit end the process: the interface has no other way to
     /// refuse.
     pub(crate) fn start(&self, flags: &str, count_children: fn() -> u64) {
-        match Flags::parse(flags).and_then(|flags| Machine::new(&flags, count_children)) {
+        let args: Vec<String> = env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
+        let flags = Flags::of_run(flags, &args, |path| fs::read_to_string(path).ok());
+        match flags.and_then(|flags| Machine::new(&flags, count_children)) {
             Ok(machine) => *self.lock() = Some(machine),
             Err(what) => die(&format!("--so_flags: {what}")),
         }
         DRIVES.set(true);
+        self.driver.is_this();
     }
 
     /// Ends the machine.
@@ -104,9 +116,15 @@ impl Shared {
 
     /// Works on the machine and wakes those whose calls are over by that; `None` without a machine.
     pub(crate) fn with<T>(&self, work: impl FnOnce(&mut Machine) -> T) -> Option<T> {
+        let drives = DRIVES.get();
+        let away = drives.then(|| self.driver.comes());
         let mut guard = self.lock();
         let machine = guard.as_mut()?;
+        away.into_iter().for_each(|away| machine.slept(away));
         let result = work(machine);
+        if drives {
+            self.driver.leaves();
+        }
         if machine.has_finished() {
             self.over.notify_all();
         }
@@ -131,16 +149,28 @@ impl Shared {
         die("this call blocks, and the stack's timers spin")
     }
 
-    /// Sleeps interruptibly (packetdrill looks for state S in /proc) and without the lock.
+    /// Sleeps interruptibly (packetdrill looks for state S in /proc) and without the lock. While nobody else moves the clock, since the
+    /// driving thread waits outside for this very call, time passes by itself, as it would by a kernel's clock.
     fn wait(&self, blocked: Blocked) -> Reply {
         let mut guard = self.lock();
+        // What the driving thread did when it was found asleep, and how often.
+        let mut asleep = (0, 0);
         loop {
             let Some(machine) = guard.as_mut() else { return Reply::fail(Errno::EBADF) };
             if let Some((at, reply)) = machine.take(blocked) {
                 WOKEN_AT.set(Some(at));
                 return reply;
             }
-            guard = self.over.wait(guard).unwrap_or_else(PoisonError::into_inner);
+            let (woken, look) = self.over.wait_timeout(guard, LOOK).unwrap_or_else(PoisonError::into_inner);
+            guard = woken;
+            let verbs = self.driver.verbs();
+            if !(look.timed_out() && self.driver.waits()) {
+                continue;
+            }
+            asleep = if asleep.0 == verbs { (verbs, asleep.1 + 1) } else { (verbs, 1) };
+            if let (2, Some(machine)) = (asleep.1, guard.as_mut()) {
+                machine.elapse();
+            }
         }
     }
 

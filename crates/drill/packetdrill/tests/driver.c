@@ -648,6 +648,43 @@ static void blocking(void)
 	teardown(fds, 3, 101, 1 + sent);
 }
 
+/* packetdrill waits up to a second for a call that blocks, without a call of its own: the call ends by its timeout all the same. */
+static void awaited(void)
+{
+	int fd = listener();
+	long long start = now_us();
+
+	job_fd = fd;
+	start_blocking(job_poll);
+	sem_wait(&returned);
+	sem_post(&go_on);
+	EQ(pthread_join(thread, NULL), 0);
+	EQ(job_ret, 0);
+	CHECK(job_end >= start + 300000 && job_end <= start + 300050);
+
+	/* One without an end gets that second and no more. */
+	start = now_us();
+	start_blocking(job_accept);
+	struct timespec second;
+	clock_gettime(CLOCK_REALTIME, &second), second.tv_sec++;
+	EQ(sem_timedwait(&returned, &second), -1);
+	near(now_us(), start + 1000000);
+	inject_syn(SYN, 0);
+	expect(SYN | ACK, 0, 1, 0);
+	inject_plain(ACK, 1, 1, 0);
+	sem_wait(&returned), sem_post(&go_on);
+	EQ(pthread_join(thread, NULL), 0);
+
+	/* A command that sleeps is time, too; it is noticed at the next look. */
+	start = now_us();
+	so.usleep(U, 1000);
+	EQ(system("sleep 1"), 0);
+	now_us();
+	CHECK(now_us() >= start + 901000);
+	int fds[] = {fd, (int)job_ret};
+	teardown(fds, 2, 1, 1);
+}
+
 /* --- time --- */
 
 /* packetdrill finds its beginning: ten ticks of times(2), at each of which it looks at the clock, then a loop without usleep(). */
@@ -867,7 +904,7 @@ static const struct {
 } scenarios[] = {
 	{"options", options},     {"passive", passive},     {"active", active},       {"errors", errors},
 	{"messages", messages}, {"large", large},   {"epoll", epoll},         {"snippets", snippets},   {"pipes", pipes}, {"second_belt", second_belt},
-	{"blocking", blocking},   {"calibration", calibration}, {"end_of_script", end_of_script}, {"end", end_of_time},     {"timing", timing},       {"settings", settings},
+	{"blocking", blocking}, {"awaited", awaited},   {"calibration", calibration}, {"end_of_script", end_of_script}, {"end", end_of_time},     {"timing", timing},       {"settings", settings},
 	{"datagrams", datagrams}, {"footprint", footprint}, {"no_flags", no_flags},   {"bad_flag", bad_flag},   {"deadlock", deadlock}, {"failure", failure},
 	{"noise", noise},
 };

@@ -193,6 +193,11 @@ fn calls_of_a_second_thread_sleep_and_end_at_their_instant() {
 }
 
 #[test]
+fn a_call_ends_while_packetdrill_waits_for_it_and_a_command_that_sleeps_takes_time() {
+    passes("awaited");
+}
+
+#[test]
 fn the_clock_lets_packetdrill_find_its_beginning() {
     passes("calibration");
 }
@@ -243,7 +248,7 @@ fn an_unknown_flag_ends_the_process() {
 #[test]
 fn a_failed_run_tells_what_the_stack_did_last() {
     refuses("failure", LAST_WORDS);
-    refuses("failure", "State(\"SYN-RECV\", \"ESTAB\")");
+    refuses("failure", "state SYN-RECV -> ESTAB");
 }
 
 #[test]

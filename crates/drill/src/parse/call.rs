@@ -14,8 +14,7 @@ pub(super) fn call(
     scope: &Scope<'_>,
     end: Option<u64>,
 ) -> Result<CallSpec, Box<Failure>> {
-    let word = c.word();
-    let name = scope.defines.get(word).map_or(word, String::as_str).to_owned();
+    let name = scope.word(c.word()).to_owned();
     c.expect("(")?;
     let args = values(c, scope, ")", 0)?;
     c.expect("=")?;
@@ -25,14 +24,16 @@ pub(super) fn call(
         other => return c.fail(format!("a call returns a number or '...', not {other}")),
     };
     let mut errno = None;
-    if c.more_on_line() && c.peek() == 'E' {
-        let name = c.word();
-        if names::errno(name).is_none() {
-            return c.fail(format!("'{name}' is no error that Linux knows"));
+    // An event begins with its time, so a word belongs to this one on whatever line; but a name may stand for the last command.
+    let word = scope.word(c.peek_word());
+    if word.starts_with('E') {
+        if names::errno(word).is_none() {
+            return c.fail(format!("'{word}' is no error that Linux knows"));
         }
-        errno = Some(name.to_owned());
+        errno = Some(word.to_owned());
+        c.word();
     }
-    if c.more_on_line() && c.eat("(") {
+    if c.eat("(") {
         c.until(")")?;
     }
     Ok(CallSpec { name, args, end, result, errno })
@@ -109,6 +110,8 @@ fn escape(c: &mut Cursor<'_>) -> Result<u8, Box<Failure>> {
     let letter = c.peek();
     let byte = match letter {
         'n' => b'\n',
+        'f' => 0x0c,
+        'v' => 0x0b,
         'r' => b'\r',
         't' => b'\t',
         '0' => 0,

@@ -65,7 +65,7 @@ const ERRORS: [&str; 6] =
 pub(super) fn message(c: &mut Cursor<'_>, scope: &Scope<'_>) -> Result<IcmpSpec, Box<Failure>> {
     c.word();
     let table = if scope.v6 { V6 } else { V4 };
-    let word = c.word();
+    let word = scope.word(c.word());
     let known = table.iter().find(|(_, name, _)| *name == word);
     let number = word.strip_prefix("type_").and_then(|n| n.parse().ok());
     let Some(kind) = known.map(|(n, ..)| *n).or(number) else {
@@ -74,7 +74,7 @@ pub(super) fn message(c: &mut Cursor<'_>, scope: &Scope<'_>) -> Result<IcmpSpec,
         let names = names.join(", ");
         return c.fail(format!("'{word}' is no type of ICMPv{version}; there are {names}, type_N"));
     };
-    let code = code(c, known)?;
+    let code = code(c, scope, known)?;
     let mut spec = IcmpSpec { kind, code, mtu: None, id: None, quoted: Quoted::Tcp { seq: 0, len: 0 } };
     if c.eat_word("mtu") {
         let carries = if scope.v6 { (kind, code) == (2, 0) } else { (kind, code) == (3, 4) };
@@ -86,7 +86,7 @@ pub(super) fn message(c: &mut Cursor<'_>, scope: &Scope<'_>) -> Result<IcmpSpec,
     if c.eat_word("id") {
         spec.id = Some(c.number()?);
     }
-    if c.more_on_line() && c.eat("[") {
+    if c.eat("[") {
         spec.quoted = quoted(c)?;
         c.expect("]")?;
     } else if known.is_some_and(|(_, name, _)| !ERRORS.contains(name)) {
@@ -95,10 +95,10 @@ pub(super) fn message(c: &mut Cursor<'_>, scope: &Scope<'_>) -> Result<IcmpSpec,
     Ok(spec)
 }
 
-fn code(c: &mut Cursor<'_>, known: Option<&Kind>) -> Result<u8, Box<Failure>> {
-    let word = c.peek_word();
-    let on_line = c.more_on_line();
-    if !on_line || matches!(word, "" | "mtu" | "id") {
+fn code(c: &mut Cursor<'_>, scope: &Scope<'_>, known: Option<&Kind>) -> Result<u8, Box<Failure>> {
+    let word = scope.word(c.peek_word());
+    // A name may also stand for the command that ends the script.
+    if word.starts_with('`') || matches!(word, "" | "mtu" | "id") {
         return Ok(0);
     }
     c.word();

@@ -13,6 +13,7 @@ use crate::cursor::Cursor;
 use crate::failure::Failure;
 use crate::py;
 use crate::script::{Action, DeviceAct, Event, Script, Snippet, When};
+use crate::shell::lines_of;
 use std::collections::BTreeMap;
 
 /// What reading depends on.
@@ -22,6 +23,13 @@ pub(crate) struct Scope<'a> {
     v6: bool,
     /// `--define=NAME=value`.
     defines: &'a BTreeMap<String, String>,
+}
+
+impl Scope<'_> {
+    /// What a word stands for: itself without a definition.
+    fn word<'w>(&'w self, word: &'w str) -> &'w str {
+        self.defines.get(word).map_or(word, String::as_str)
+    }
 }
 
 /// Reads the text of a script.
@@ -63,8 +71,9 @@ fn flags(c: &mut Cursor<'_>) -> Result<Vec<Flag>, Box<Failure>> {
     while c.eat("--") {
         let line = c.line();
         let name = c.word().to_owned();
-        let value = if c.rest().starts_with('=') {
-            c.eat("=");
+        // Blanks may stand around the sign: nothing that follows an option begins with one.
+        let value = if c.eat("=") {
+            c.blank();
             Some(flag_value(c)?)
         } else {
             None
@@ -206,36 +215,11 @@ fn command(c: &mut Cursor<'_>) -> Result<Vec<(usize, String)>, Box<Failure>> {
     Ok(lines_of(c.until("`")?, first))
 }
 
-/// Splits a shell script into commands; `\` at the end of a line goes on in the next.
-pub(crate) fn lines_of(text: &str, first: usize) -> Vec<(usize, String)> {
-    let mut lines: Vec<(usize, String)> = Vec::new();
-    let mut held = String::new();
-    for (n, line) in text.lines().enumerate() {
-        let line = if line.trim_start().starts_with('#') { "" } else { line };
-        let line = line.split(" #").next().unwrap_or_default();
-        if let Some(more) = line.trim_end().strip_suffix('\\') {
-            held.push_str(more);
-            held.push(' ');
-            continue;
-        }
-        let whole = std::mem::take(&mut held) + line;
-        for part in whole.replace("&&", ";").split(';') {
-            if !part.trim().is_empty() {
-                lines.push((first + n, part.trim().to_owned()));
-            }
-        }
-    }
-    if !held.trim().is_empty() {
-        lines.push((first, held.trim().to_owned()));
-    }
-    lines
-}
-
 fn code(c: &mut Cursor<'_>) -> Result<Snippet, Box<Failure>> {
     c.expect("%{")?;
     let first = c.line();
     let text = c.until("}%")?;
-    Ok(Snippet { program: py::parse(text, first)?, text: text.trim_matches([' ', '\t']).to_owned() })
+    Ok(Snippet { program: py::parse(text, first), text: text.trim_matches([' ', '\t']).to_owned() })
 }
 
 /// `device complete N|all`, `device drop N`, `device busy`, `device ready`: ours.

@@ -2,7 +2,9 @@
 use super::Scope;
 use crate::cursor::Cursor;
 use crate::failure::Failure;
-use crate::options::{self, EXPERIMENT, FAST_OPEN, FAST_OPEN_MAGIC, MD5, TcpOption};
+use crate::options::{
+    self, ACCECN, ACCECN_COUNTERS, ACCECN_MAGIC, EXPERIMENT, FAST_OPEN, FAST_OPEN_MAGIC, MD5, TcpOption,
+};
 use crate::script::TcpSpec;
 use lowwater_wire::tcp::TcpFlags;
 
@@ -37,8 +39,6 @@ pub(super) fn segment(c: &mut Cursor<'_>, scope: &Scope<'_>, inbound: bool) -> R
     let mut p = TcpSpec { flags, seq, len, ack: 0, window: None, urgent: 0, options: Some(vec![]) };
     if c.eat_word("ack") {
         p.ack = c.number()?;
-    } else if flags.ack() {
-        return Err(Failure::new(line, "a packet with ACK ('.') needs 'ack N'"));
     }
     if c.eat_word("win") {
         p.window = Some(c.number()?);
@@ -48,8 +48,8 @@ pub(super) fn segment(c: &mut Cursor<'_>, scope: &Scope<'_>, inbound: bool) -> R
     if c.eat_word("urg") {
         p.urgent = c.number()?;
     }
-    // On the same line only: '<' at the beginning of another line is the next event.
-    if c.more_on_line() && c.eat("<") {
+    // On a line of its own too: an event begins with its time.
+    if c.eat("<") {
         p.options = options(c, scope)?;
         if inbound && p.options.is_none() {
             return c.fail("an inbound packet cannot have any options: say which");
@@ -149,13 +149,45 @@ fn option(c: &mut Cursor<'_>, scope: &Scope<'_>) -> Result<TcpOption, Box<Failur
             }
             TcpOption::Other(kind, hex(c, scope)?)
         }
+        "ECN" | "AccECN" | "ACCECN" => {
+            let (kind, counters) = accecn(c)?;
+            TcpOption::Other(kind, counters)
+        }
+        "AccECNEXP" => {
+            let mut data = ACCECN_MAGIC.to_vec();
+            data.extend(accecn(c)?.1);
+            TcpOption::Other(EXPERIMENT, data)
+        }
         // To be dropped: the stack signs nothing.
         "md5" => TcpOption::Other(MD5, hex(c, scope)?),
         other => {
-            let names = "mss, wscale, sackOK, sack, TS, nop, eol, FO, FOEXP, opt KIND HEX";
+            let names = "mss, wscale, sackOK, sack, TS, nop, eol, FO, FOEXP, ECN, opt KIND HEX";
             return c.fail(format!("'{other}' is no TCP option; there are {names}"));
         }
     })
+}
+
+/// Accurate ECN's counters, `e0b 1 ceb 0 e1b 1` or backwards, of which the last may be left out: kind and bytes.
+fn accecn(c: &mut Cursor<'_>) -> Result<(u8, Vec<u8>), Box<Failure>> {
+    let mut order = ACCECN_COUNTERS;
+    c.blank();
+    // The kernel sends an option without counters as the second kind.
+    let backwards = c.peek_word() != ACCECN_COUNTERS[0];
+    if backwards {
+        order.reverse();
+    }
+    let mut data = Vec::new();
+    for name in order {
+        if !c.eat_word(name) {
+            break;
+        }
+        let counter: u32 = c.number()?;
+        data.extend(&counter.to_be_bytes()[1..]);
+        if counter >= 1 << 24 {
+            return c.fail("a counter of accurate ECN has 24 bits");
+        }
+    }
+    Ok((ACCECN[usize::from(backwards)], data))
 }
 
 fn sack(c: &mut Cursor<'_>) -> Result<TcpOption, Box<Failure>> {

@@ -93,6 +93,18 @@ fn segments_with_rare_parts_are_read() {
     let p = tcp("", "+0 < S 0:0(0) win 1 <FOEXP 0102,opt 30 0a,eol,nop,nop>");
     let exp = TcpOption::Other(254, vec![0xf9, 0x89, 1, 2]);
     assert_eq!(p.options.expect("options")[..2], [exp, TcpOption::Other(30, vec![0x0a])]);
+    let p = tcp(
+        "",
+        "+0 < S 0:0(0) win 1 <ECN e0b 1 ceb 2 e1b 0x30000,nop,AccECN,nop,nop,ACCECN e1b 1,nop,nop,nop>",
+    );
+    let options = p.options.expect("options");
+    let ecn = |kind, data: &[u8]| TcpOption::Other(kind, data.to_vec());
+    assert_eq!(options[0], ecn(172, &[0, 0, 1, 0, 0, 2, 3, 0, 0]));
+    assert_eq!((&options[2], &options[5]), (&ecn(174, &[]), &ecn(174, &[0, 0, 1])));
+    let shown: Vec<_> = [0, 2, 5].iter().map(|at: &usize| options[*at].to_string()).collect();
+    assert_eq!(shown, ["ECN e0b 1 ceb 2 e1b 196608", "ECN", "ECN e1b 1"]);
+    let p = tcp("", "+0 < S 0:0(0) win 1 <AccECNEXP e1b 1 ceb 2,nop,nop>");
+    assert_eq!(p.options.expect("options")[0], ecn(254, &[0xac, 0xce, 0, 0, 1, 0, 0, 2]));
     let p = tcp("", "+0 < FP.5 1:1(0) ack 1 win 1 urg 9");
     let accecn = TcpFlags::FIN | TcpFlags::PSH | TcpFlags::ACK | TcpFlags::AE | TcpFlags::ECE;
     assert_eq!((p.flags, p.urgent), (accecn, 9));
@@ -106,6 +118,28 @@ fn segments_with_rare_parts_are_read() {
         packets: Some(2),
     };
     assert_eq!(p.marks, marks);
+}
+
+#[test]
+fn what_belongs_to_an_event_may_stand_on_the_next_lines() {
+    let text = "--define=ERROR=EAGAIN\n--define=EXIT=`sysctl a=1`\n--define=CODE=frag_needed\n--mtu = 1400\n\
+        +0 < . 1:1(0) win 9\n  <nop,nop,\n sack 5:6>\n+0 read(3, ...,\n 9) = -1\n ERROR\n (a\n note)\n+0 < icmp unreachable\n CODE mtu\n 1000\n [5:6(1)]\n\
+        +0 close(3) = -1 EDQUOT\n+0 f(\"\\f\\v\") = 0\nEXIT";
+    let script = script(text).expect("all of it");
+    assert_eq!((script.events.len(), script.config.mtu), (6, 1_400));
+    let Action::Inbound(PacketSpec { body: BodySpec::Tcp(p), .. }) = &script.events[0].action else {
+        panic!("{script:?}")
+    };
+    assert_eq!((p.ack, p.options.as_ref().map(Vec::len)), (0, Some(3)));
+    let Action::Call(read) = &script.events[1].action else { panic!("{script:?}") };
+    assert_eq!(read.errno.as_deref(), Some("EAGAIN"));
+    let Action::Inbound(PacketSpec { body: BodySpec::Icmp(icmp), .. }) = &script.events[2].action else {
+        panic!("{script:?}")
+    };
+    assert_eq!((icmp.code, icmp.mtu, icmp.quoted), (4, Some(1_000), Quoted::Tcp { seq: 5, len: 1 }));
+    let Action::Call(f) = &script.events[4].action else { panic!("{script:?}") };
+    assert_eq!(f.args, [Value::Text(vec![0x0c, 0x0b])]);
+    assert!(matches!(&script.events[5].action, Action::Command(c) if c[0].1 == "sysctl a=1"));
 }
 
 #[test]
@@ -134,10 +168,11 @@ fn mistakes_name_their_line() {
         (deep.as_str(), "deeply"),
         ("0 < S 0:1(0) win 1", "fit together"),
         ("0 < S 0:0(0)", "win"),
-        ("0 > . 0:0(0)", "ack"),
         ("0 > X 0:0(0)", "flag"),
         ("0 > S 0:0(0) <mss 1460,nop>", "pad"),
         ("0 > S 0:0(0) <teapot>", "teapot"),
+        ("0 > S 0:0(0) <ECN e0b 16777216,nop,nop,nop>", "24 bits"),
+        ("0 > S 0:0(0) <ECN ceb 1,nop,nop,nop>", "'>'"),
         ("0 > S 0:0(0) <md5 0>", "hexadecimal"),
         ("0 > S 0:0(0) <FO 123,nop>", "hexadecimal"),
         ("0 > S 0:0(0) <sack,nop,nop>", "needs blocks"),
@@ -149,7 +184,6 @@ fn mistakes_name_their_line() {
         ("0 close(\"x) = 0", "ends what begins"),
         ("0 close(\"\\q\") = 0", "no character"),
         ("0 `sysctl", "ends"),
-        ("0 %{ import os }%", "import"),
         ("0 < . 0:70000(70000) ack 1 win 1", "fit an IP packet"),
         ("9 close(3) = 0", "at 0"),
         ("0x close(3) = 0", "should stand"),

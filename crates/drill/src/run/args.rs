@@ -4,16 +4,17 @@ use crate::failure::Failure;
 use crate::names;
 use crate::script::{CallSpec, Value};
 use bytes::Bytes;
-use core::net::{Ipv4Addr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use lowwater_posix::abi::IPPROTO_SCTP;
 use lowwater_posix::{Call, Control, EpollEvent, Fd, Name, Optval, Piece, PollFd, RecvKind, Room, SendKind};
 
 /// Most bytes of the buffers of one call.
 const BYTES_MAX: i64 = 1 << 26;
-/// Room for control messages where the script expects some.
+/// Longest value of an option, and room for control messages where the script expects whatever comes.
 const CONTROL_ROOM: usize = 4_096;
-/// Calls that packetdrill knows and that have no place here.
-const ABSENT: [&str; 3] = ["open", "sendfile", "cap_set"];
+/// struct cmsghdr, and what the data behind it is rounded up to.
+const CMSGHDR: usize = 16;
+const CMSG_ALIGN: usize = 8;
 
 /// A call with the line it stands in.
 pub(super) struct Args<'a> {
@@ -114,6 +115,15 @@ impl Args<'_> {
         Ok(all)
     }
 
+    /// The buffers of readv and writev, whose third number says again how many they are.
+    fn counted<T>(&self, buffers: Vec<T>) -> Result<Vec<T>, Box<Failure>> {
+        let count = self.number(2)?;
+        if usize::try_from(count).ok() == Some(buffers.len()) {
+            return Ok(buffers);
+        }
+        self.fail(format!("{} says {count} buffers and lists {}", self.spec.name, buffers.len()))
+    }
+
     fn rooms(&self, value: &Value) -> Result<Vec<Room>, Box<Failure>> {
         self.iovecs(value)?.into_iter().map(|(buffer, len)| self.room(buffer, len)).collect()
     }
@@ -172,7 +182,11 @@ impl Args<'_> {
         };
         let mut bytes = match (value, numbers) {
             (Value::Text(text), _) => text.clone(),
-            (Value::List(items), _) if matches!(items.as_slice(), [Value::Text(_) | Value::Struct(_)]) => {
+            (Value::Addr(IpAddr::V4(ip)), _) => ip.octets().to_vec(),
+            (Value::Addr(IpAddr::V6(ip)), _) => ip.octets().to_vec(),
+            (Value::List(items), _)
+                if matches!(items.as_slice(), [Value::Text(_) | Value::Struct(_) | Value::Addr(_)]) =>
+            {
                 return self.layout(&items[0], len);
             }
             (_, Some(list)) => match (list.as_slice(), len) {
@@ -199,7 +213,7 @@ impl Runner<'_> {
             "listen" => Call::Listen { fd: fd()?, backlog: a.int(1)? },
             "accept" => Call::Accept { fd: fd()?, flags: 0 },
             "accept4" => Call::Accept { fd: fd()?, flags: a.int(3)? },
-            "connect" => Call::Connect { fd: fd()?, addr: self.peer_name(&a, a.value(1)?)? },
+            "connect" => Call::Connect { fd: fd()?, addr: self.destination(&a, a.value(1)?)? },
             "read" | "readv" | "recv" | "recvfrom" | "recvmsg" => self.recv(&a, fd()?)?,
             "write" | "writev" | "send" | "sendto" | "sendmsg" => self.send(&a, fd()?)?,
             "shutdown" => Call::Shutdown { fd: fd()?, how: a.int(1)? },
@@ -241,10 +255,6 @@ impl Runner<'_> {
             "pipe" => Call::Pipe { flags: 0 },
             "pipe2" => Call::Pipe { flags: a.int(1)? },
             "splice" => self.splice(&a)?,
-            name if ABSENT.contains(&name) => {
-                return a
-                    .fail(format!("{name}: files and privileges of the machine are not there for scripts"));
-            }
             name => match self.sctp_call(&a)? {
                 Some(call) => call,
                 None => return a.fail(format!("there is no call '{name}'")),
@@ -274,6 +284,17 @@ impl Runner<'_> {
     pub(super) fn peer_name(&self, a: &Args<'_>, value: &Value) -> Result<Name, Box<Failure>> {
         let ends = &self.config.ends;
         self.sockaddr(a, value, self.name(ends.remote, ends.connect_port))
+    }
+
+    /// The same, or as packetdrill has it a family in the address's place, with an address of zeros: AF_UNSPEC, which NULL is too.
+    fn destination(&self, a: &Args<'_>, value: &Value) -> Result<Name, Box<Failure>> {
+        match value {
+            Value::Int(0) => Ok(Name::Unspec),
+            Value::Int(2) => Ok(Name::Inet(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0))),
+            Value::Int(10) => Ok(Name::Inet(SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), 0))),
+            Value::Int(family @ 1..=0xffff) => Ok(Name::Other(*family as u16)),
+            _ => self.peer_name(a, value),
+        }
     }
 
     pub(super) fn sockaddr(
@@ -312,7 +333,7 @@ impl Runner<'_> {
                 a.at_most(3)?;
                 (RecvKind::Read, one()?, 0, 0)
             }
-            "readv" => (RecvKind::Readv, a.rooms(a.value(1)?)?, 0, 0),
+            "readv" => (RecvKind::Readv, a.counted(a.rooms(a.value(1)?)?)?, 0, 0),
             "recv" => {
                 a.at_most(4)?;
                 (RecvKind::Recv, one()?, a.int(3)?, 0)
@@ -324,7 +345,7 @@ impl Runner<'_> {
             _ => {
                 a.at_most(3)?;
                 let message = a.value(1)?;
-                let room = if message.field("msg_control").is_some() { CONTROL_ROOM } else { 0 };
+                let room = message.field("msg_control").map_or(0, control_room);
                 (RecvKind::Recvmsg, a.rooms(a.field(message, "msg_iov")?)?, a.int(2)?, room)
             }
         };
@@ -333,29 +354,30 @@ impl Runner<'_> {
 
     fn send(&self, a: &Args<'_>, fd: Fd) -> Result<Call, Box<Failure>> {
         let one = || Ok::<_, Box<Failure>>(vec![a.piece(a.value(1)?, a.length(2)?)?]);
-        let to = |value: Option<&Value>| match value {
-            None | Some(Value::Int(0)) => Ok(None),
-            Some(value) => self.peer_name(a, value).map(Some),
+        // No length is no address; with one NULL is AF_UNSPEC.
+        let to = |value: Option<&Value>, len: Option<&Value>| match (value, len) {
+            (None, _) | (Some(Value::Int(0)), None | Some(Value::Int(0))) => Ok(None),
+            (Some(value), _) => self.destination(a, value).map(Some),
         };
         let (kind, data, flags, to, control) = match a.spec.name.as_str() {
             "write" => {
                 a.at_most(3)?;
                 (SendKind::Write, one()?, 0, None, Vec::new())
             }
-            "writev" => (SendKind::Writev, a.pieces(a.value(1)?)?, 0, None, Vec::new()),
+            "writev" => (SendKind::Writev, a.counted(a.pieces(a.value(1)?)?)?, 0, None, Vec::new()),
             "send" => {
                 a.at_most(4)?;
                 (SendKind::Send, one()?, a.int(3)?, None, Vec::new())
             }
             "sendto" => {
                 a.at_most(6)?;
-                (SendKind::Sendto, one()?, a.int(3)?, to(a.spec.args.get(4))?, Vec::new())
+                (SendKind::Sendto, one()?, a.int(3)?, to(a.spec.args.get(4), a.spec.args.get(5))?, Vec::new())
             }
             _ => {
                 a.at_most(3)?;
                 let message = a.value(1)?;
                 let data = a.pieces(a.field(message, "msg_iov")?)?;
-                let to = to(message.field("msg_name"))?;
+                let to = to(message.field("msg_name"), None)?;
                 (SendKind::Sendmsg, data, a.int(2)?, to, a.controls(message)?)
             }
         };
@@ -411,6 +433,35 @@ impl Runner<'_> {
             len: a.length(4)?,
             flags: a.int(5)? as u32,
         })
+    }
+}
+
+/// As packetdrill does it: exactly what the messages take that the script expects.
+fn control_room(expected: &Value) -> usize {
+    let Some(items) = expected.items() else { return CONTROL_ROOM };
+    let space = |item: &&Value| CMSGHDR + control_len(item).next_multiple_of(CMSG_ALIGN);
+    items.iter().map(space).sum()
+}
+
+/// Bytes of a control message's data.
+fn control_len(item: &Value) -> usize {
+    /// struct sock_extended_err with an address of IPv4 or IPv6 behind it, and three times.
+    const ERROR: [usize; 2] = [16 + 16, 16 + 28];
+    const TIMES: usize = 48;
+    match item.field("cmsg_data") {
+        Some(Value::Text(text)) => text.len(),
+        Some(Value::Struct(fields)) => {
+            let begins = |prefix: &str| fields.iter().any(|(name, _)| name.starts_with(prefix));
+            if let Some(of) = sctp_args::structure(fields) {
+                return sctp_args::bytes_of(of, fields).map_or(CONTROL_ROOM, |bytes| bytes.len());
+            }
+            match (begins("ee_"), begins("scm_")) {
+                (true, _) => ERROR[usize::from(item.field("cmsg_level") != Some(&Value::Int(0)))],
+                (_, true) => TIMES,
+                _ => CONTROL_ROOM,
+            }
+        }
+        _ => 4,
     }
 }
 

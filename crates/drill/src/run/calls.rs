@@ -2,9 +2,15 @@
 use super::fds::Kind;
 use super::{Runner, at, seconds};
 use crate::failure::Failure;
+use crate::names;
 use crate::script::{CallSpec, Value};
 use lowwater_posix::abi::MSG_FASTOPEN;
 use lowwater_posix::{Call, CallId, Errno, Fd, Reply, Started};
+
+/// How long packetdrill waits by the clock for a call that blocks, in microseconds: before another call, and at the end of the script.
+const AWAITED_US: u64 = 1_000_000;
+/// Between two looks at it.
+const AWAIT_STEP_US: u64 = 100;
 
 /// A call that has not come back.
 #[derive(Debug)]
@@ -18,6 +24,34 @@ pub(super) struct Blocked {
 }
 
 impl Runner<'_> {
+    /// Before another call packetdrill waits for the one that still blocks, but not for ever: a second after the event before it makes
+    /// a call that does not block all the same. `base` is when that event was; this one may come until `late`.
+    pub(super) fn await_call(
+        &mut self,
+        line: usize,
+        spec: &CallSpec,
+        (base, late): (u64, u64),
+    ) -> Result<(), Box<Failure>> {
+        let awaited = base.saturating_add(AWAITED_US);
+        match &self.blocked {
+            None => return Ok(()),
+            Some(_) if spec.end.is_none() && self.now() >= awaited => return Ok(()),
+            Some(_) => {}
+        }
+        let until = late.min(awaited);
+        while self.blocked.is_some() && self.now() < until {
+            let next = self.now().saturating_add(AWAIT_STEP_US).min(until);
+            self.advance(at(next), line)?;
+            self.finished_call()?;
+        }
+        match &self.blocked {
+            Some(blocked) => {
+                Err(Failure::new(line, format!("the call in line {} still blocks", blocked.line)))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Makes a call and compares its result, or lets it block until `end`.
     pub(super) fn call(
         &mut self,
@@ -25,22 +59,18 @@ impl Runner<'_> {
         spec: &CallSpec,
         end: Option<u64>,
     ) -> Result<(), Box<Failure>> {
-        if let Some(blocked) = &self.blocked {
-            let what = format!("the call in line {} still blocks", blocked.line);
-            return Err(Failure::new(line, what));
-        }
-        let call = self.build(line, spec)?;
         let from = self.now();
-        match (self.host.call(call), end) {
+        match (self.start(line, spec)?, end) {
             (Started::Done(reply), end) => {
-                if reply.ret >= 0 || reply.errno == Some(Errno::EINPROGRESS) {
-                    self.opens(spec);
+                let begins = reply.errno == Some(Errno::EINPROGRESS);
+                if reply.ret >= 0 || begins {
+                    self.opens(spec, begins);
                 }
                 self.come_back(line, spec, &reply)?;
                 end.map_or(Ok(()), |end| self.check_end(line, (from, end), from))
             }
             (Started::Blocked(id), Some(end)) => {
-                self.opens(spec);
+                self.opens(spec, true);
                 self.blocked = Some(Blocked { line, spec: spec.clone(), id, from, end });
                 Ok(())
             }
@@ -67,11 +97,15 @@ impl Runner<'_> {
         }
     }
 
-    /// At the end of the script no call may still block, as with packetdrill; a real clock is given its slack.
+    /// At the end of the script packetdrill gives a call that blocks its time, and then none may still block; a real clock is given its slack.
     pub(super) fn last_call(&mut self) -> Result<(), Box<Failure>> {
-        let Some(line) = self.blocked.as_ref().map(|b| b.line) else { return Ok(()) };
-        let soon = self.now().saturating_add(self.host.slack_us());
-        self.advance(at(soon), line)?;
+        let Some((line, from, end)) = self.blocked.as_ref().map(|b| (b.line, b.from, b.end)) else {
+            return Ok(());
+        };
+        let due = end.saturating_add(self.tolerance(end.saturating_sub(from)));
+        let now = self.now();
+        let until = due.min(now.saturating_add(AWAITED_US)).max(now.saturating_add(self.host.slack_us()));
+        self.advance(at(until), line)?;
         self.finished_call()?;
         match self.blocked.take() {
             Some(_) => Err(Failure::new(line, "this call still blocks at the end of the script")),
@@ -100,8 +134,10 @@ impl Runner<'_> {
             Some(n) if makes && n >= 0 => reply.ret >= 0,
             Some(n) => n == reply.ret,
         };
-        let errno = spec.errno.as_deref().and_then(Errno::from_name);
-        if !same || (spec.errno.is_some() && errno != reply.errno) {
+        // A name that no call here answers with is a difference like any other.
+        let wanted = spec.errno.as_deref().and_then(names::errno);
+        let actual = reply.errno.map(|errno| i64::from(errno.number()));
+        if !same || (spec.errno.is_some() && wanted != actual) {
             let actual = reply.errno.map_or_else(|| reply.ret.to_string(), |e| format!("-1 {e}"));
             return Err(Failure::differs(
                 line,
@@ -121,8 +157,9 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// A connect() of a stream makes the next SYN the beginning of a new connection, and so does a write with MSG_FASTOPEN.
-    fn opens(&mut self, spec: &CallSpec) {
+    /// A connect() of a stream makes the next SYN the beginning of a new connection, and so does a write with MSG_FASTOPEN. A connect() that
+    /// asks what became of the first does not, unless that one has failed: then this one `begins` anew. AF_UNSPEC ends it.
+    fn opens(&mut self, spec: &CallSpec, begins: bool) {
         let fd = spec.args.first().and_then(Value::int);
         let stream = fd.is_some_and(|fd| self.fds.kind(fd) == Some(Kind::Stream));
         let flags = match spec.name.as_str() {
@@ -133,9 +170,11 @@ impl Runner<'_> {
         let fast = flags.and_then(Value::int).is_some_and(|flags| flags & i64::from(MSG_FASTOPEN) != 0);
         let connect = spec.name == "connect";
         if let Some(fd) = fd.filter(|_| stream && (fast || connect)) {
+            if connect && (begins || is_unspec(spec.args.get(1))) {
+                self.fds.failed(fd);
+            }
             // A write with MSG_FASTOPEN may also wait for the connection that a connect() has begun.
-            let first = self.fds.begins(fd);
-            if first || connect {
+            if !(connect && is_unspec(spec.args.get(1))) && self.fds.begins(fd) {
                 self.flows.expect_new();
             }
         }
@@ -201,6 +240,11 @@ impl Runner<'_> {
         self.name_fd(line, read, live.0, Kind::Other)?;
         self.name_fd(line, write, live.1, Kind::Other)
     }
+}
+
+/// An address without a family: 0 in its place, as packetdrill has it, or a structure.
+fn is_unspec(value: Option<&Value>) -> bool {
+    value.is_some_and(|v| *v == Value::Int(0) || v.field("sa_family").and_then(Value::int) == Some(0))
 }
 
 /// What a script says a call returns.

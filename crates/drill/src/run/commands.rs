@@ -1,11 +1,20 @@
-//! Shell commands in scripts: settings are carried out on the stack's, files of settings are read, everything else is refused.
-use super::Runner;
+//! Shell commands in scripts: settings are carried out on the stack's, files of settings are read, what has no effect here is passed over,
+//! everything else is refused.
+use super::{Runner, at};
 use crate::failure::Failure;
-use crate::parse::lines_of;
-use lowwater_core::base::Sysctl;
+use crate::shell::{Shell, lines_of};
+use std::collections::BTreeSet;
+use std::path::Path;
 
 /// Files of commands that may call one another.
 const NESTED_MAX: usize = 4;
+/// Seconds that a script may sleep.
+const SLEEP_MAX: f64 = 1e6;
+/// Where programs are called from by their whole path.
+const PROGRAMS: [&str; 4] = ["/sbin", "/usr/sbin", "/bin", "/usr/bin"];
+/// The file that packetdrill's own scripts set many settings by, and the beginning of the name of the one that it leaves to take them back.
+const SET_SYSCTLS: &str = "set_sysctls.py";
+const RESTORE: &str = "sysctl_restore";
 /// Commands that scripts have and that nothing here can do, with the reason.
 const REFUSED: &[(&str, &str)] = &[
     ("ip", "routes and addresses are those of --local_ip, --remote_ip and --mtu"),
@@ -15,36 +24,97 @@ const REFUSED: &[(&str, &str)] = &[
     ("ss", "sockets are seen through %{ }%"),
     ("iptables", "there is no firewall; leave the packet out instead"),
     ("nft", "there is no firewall; leave the packet out instead"),
-    ("sleep", "time passes by the times of events only"),
     ("modprobe", "there are no modules; what the stack has is built in"),
     ("python", "only %{ }% snippets run"),
     ("python3", "only %{ }% snippets run"),
+    ("for", LANGUAGE),
+    ("while", LANGUAGE),
+    ("until", LANGUAGE),
+    ("if", LANGUAGE),
+    ("case", LANGUAGE),
 ];
+const LANGUAGE: &str = "the shell's loops and conditions do not run here";
+/// Settings of Linux that change nothing of what a script sees here, whole or up to a point or an underscore: what is remembered of
+/// destinations and of listeners that move, other protocols, the machine's own queues, heuristics that are off or that later kernels lack.
+const WITHOUT_EFFECT: &[&str] = &[
+    "net.ipv4.tcp_no_metrics_save",
+    "net.ipv4.tcp_no_ssthresh_metrics_save",
+    "net.ipv4.tcp_low_latency",
+    "net.ipv4.tcp_fack",
+    "net.ipv4.tcp_thin_dupack",
+    "net.ipv4.tcp_workaround_signed_windows",
+    "net.ipv4.tcp_plb_",
+    "net.ipv4.tcp_backlog_ack_defer",
+    "net.ipv4.tcp_comp_sack_slack_ns",
+    "net.ipv4.tcp_comp_sack_rtt_percent",
+    "net.ipv4.tcp_rcvbuf_low_rtt",
+    "net.ipv4.tcp_ecn_option",
+    "net.ipv4.tcp_ecn_option_beacon",
+    "net.ipv4.tcp_migrate_req",
+    "net.ipv4.tcp_fwmark_accept",
+    "net.ipv4.tcp_available_",
+    "net.ipv4.route.",
+    "net.ipv4.conf.",
+    "net.ipv4.neigh.",
+    "net.core.optmem_max",
+    "net.core.netdev_",
+    "net.core.bpf_",
+    "net.ipv6.",
+    "net.mptcp.",
+];
+
+/// What commands leave behind.
+#[derive(Debug, Default)]
+pub(super) struct Commands {
+    /// Something but a command has happened: time passes.
+    pub(super) begun: bool,
+    /// Settings of which it was said that they have no effect.
+    said: BTreeSet<String>,
+}
 
 impl Runner<'_> {
     pub(super) fn commands(&mut self, lines: &[(usize, String)]) -> Result<(), Box<Failure>> {
         for (line, text) in lines {
-            self.command(text, 0).map_err(|what| Failure::new(*line, what))?;
+            self.command(*line, text, 0).map_err(|what| Failure::new(*line, what))?;
         }
         Ok(())
     }
 
-    fn command(&mut self, text: &str, nested: usize) -> Result<(), String> {
-        let words = words(text)?;
-        let Some((first, rest)) = words.split_first() else { return Ok(()) };
-        match first.as_str() {
-            "sysctl" | "/sbin/sysctl" => self.sysctls(rest),
-            "echo" => self.echo(rest),
+    fn command(&mut self, line: usize, text: &str, nested: usize) -> Result<(), String> {
+        let shell = Shell::new(text)?;
+        let Some((first, rest)) = shell.words.split_first() else { return Ok(()) };
+        let path = Path::new(first);
+        let file = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+        let program = path.parent().is_some_and(|folder| PROGRAMS.iter().any(|p| folder == Path::new(p)));
+        if file.starts_with(RESTORE) && !self.folder.join(first).exists() {
+            return Ok(());
+        }
+        if shell.variable {
+            return Err(format!("`{text}` cannot be had: there are no variables here"));
+        }
+        match if program { &*file } else { first.as_str() } {
+            "sysctl" => self.sysctls(line, rest),
+            "echo" => self.echo(line, rest, &shell),
             "tc" => self.tc(rest),
+            "sleep" => self.sleep(line, rest),
             "true" | ":" | "set" | "exit" => Ok(()),
-            "sh" | "bash" | "." | "source" => match rest {
-                [file] => self.file(file, nested),
-                _ => Err(format!("'{text}': only a file of commands can be run here")),
-            },
-            name if name.contains('/')
-                || std::path::Path::new(name).extension().is_some_and(|e| e == "sh") =>
+            // What they print nobody reads.
+            "nstat" | "ss" if shell.is_silent() => Ok(()),
+            "ip" if rest.iter().any(|w| w == "tcp_metrics") && rest.iter().any(|w| w == "flush") => {
+                if self.shell.begun { self.host.forget_servers() } else { Ok(()) }
+            }
+            // The device of a script has no offloads.
+            "ethtool" if is_off(rest) && self.config.device.gso == 0 => Ok(()),
+            "sh" | "bash" | "." | "source" | "python" | "python3"
+                if rest.first().is_some_and(|f| f.contains('/')) =>
             {
-                self.file(name, nested)
+                self.file(line, &rest[0], &rest[1..], nested)
+            }
+            name if name.contains('/') || path.extension().is_some_and(|e| e == "sh" || e == "py") => {
+                self.file(line, name, rest, nested)
+            }
+            "sh" | "bash" | "." | "source" => {
+                Err(format!("'{text}': only a file of commands can be run here"))
             }
             name => {
                 let why = REFUSED.iter().find(|(n, _)| *n == name).map_or(
@@ -56,15 +126,29 @@ impl Runner<'_> {
         }
     }
 
-    /// `-q`, `-w` and `-e` change nothing here; the rest is NAME=VALUE.
-    fn sysctls(&mut self, words: &[String]) -> Result<(), String> {
-        let mut pairs = 0;
-        for word in words.iter().filter(|w| !matches!(w.as_str(), "-q" | "-w" | "-e" | "-qw" | "-wq")) {
-            let (name, value) = word.split_once('=').ok_or_else(|| format!("'{word}' is no NAME=VALUE"))?;
-            self.set(name, value)?;
-            pairs += 1;
+    /// NAME=VALUE; a name alone prints its value, which nobody reads. With -e a name that does not exist is no error.
+    fn sysctls(&mut self, line: usize, words: &[String]) -> Result<(), String> {
+        let is_flag = |word: &&String| word.starts_with('-');
+        let flags: Vec<&str> = words.iter().filter(is_flag).map(|w| w.trim_start_matches('-')).collect();
+        if let Some(flag) =
+            flags.iter().find(|f| **f == "load" || (f.contains('p') && !f.contains("pattern")))
+        {
+            return Err(format!("sysctl -{flag}: files of settings are run as scripts here"));
         }
-        if pairs == 0 { Err("sysctl needs NAME=VALUE".to_owned()) } else { Ok(()) }
+        let forgiving = flags.iter().any(|f| *f == "ignore" || (f.len() < 4 && f.contains('e')));
+        if words.is_empty() {
+            return Err("sysctl needs NAME=VALUE".to_owned());
+        }
+        for word in words.iter().filter(|word| !is_flag(word)) {
+            match word.split_once('=') {
+                Some((name, value)) => self.set(line, name, value, forgiving)?,
+                None if flags.iter().any(|f| f.contains('w')) => {
+                    return Err(format!("'{word}' is no NAME=VALUE"));
+                }
+                None => {}
+            }
+        }
+        Ok(())
     }
 
     /// `tc qdisc replace dev DEVICE root WORDS`: the one device of the script has that discipline from now on.
@@ -77,89 +161,101 @@ impl Runner<'_> {
             {
                 self.host.set_qdisc(&discipline.join(" "))
             }
+            // What stands there without one holds nothing back either.
+            [qdisc, verb, dev, _, root] if [qdisc, verb, dev, root] == ["qdisc", "del", "dev", "root"] => {
+                self.host.set_qdisc("pfifo_fast")
+            }
+            [qdisc, show, ..] if qdisc == "qdisc" && ["show", "ls", "list"].contains(&show.as_str()) => {
+                Ok(())
+            }
             _ => {
                 Err("of tc only 'tc qdisc replace dev DEVICE root DISCIPLINE ...' can be had here".to_owned())
             }
         }
     }
 
-    /// `echo VALUE > /proc/sys/net/ipv4/NAME`.
-    fn echo(&mut self, words: &[String]) -> Result<(), String> {
-        let arrow = words.iter().position(|w| w == ">" || w.starts_with(">/"));
-        let target = arrow.and_then(|at| match words[at].strip_prefix('>') {
-            Some("") => words.get(at + 1).map(String::as_str),
-            path => path,
-        });
-        let name = target.and_then(|t| t.strip_prefix("/proc/sys/"));
-        match (arrow, name) {
-            (Some(at), Some(name)) => {
-                let value = words[..at].iter().filter(|w| *w != "-n").cloned().collect::<Vec<_>>().join(" ");
-                self.set(name, &value)
+    /// `sleep SECONDS`: times after it count from its end. Before the first event no time passes.
+    fn sleep(&mut self, line: usize, words: &[String]) -> Result<(), String> {
+        let seconds = |word: &String| word.trim_end_matches('s').parse::<f64>().ok();
+        match words.first().and_then(seconds).filter(|s| (0.0..=SLEEP_MAX).contains(s)) {
+            Some(_) if !self.shell.begun => Ok(()),
+            Some(seconds) => {
+                let until = self.now().saturating_add((seconds * 1e6) as u64);
+                self.advance(at(until), line).map_err(|failure| failure.what)
             }
-            _ => Err("echo works into /proc/sys/net/... only".to_owned()),
+            None => Err(format!("sleep takes seconds, at most {SLEEP_MAX:.0}")),
         }
     }
 
-    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+    /// `echo VALUE > /proc/sys/net/ipv4/NAME`.
+    fn echo(&mut self, line: usize, words: &[String], shell: &Shell) -> Result<(), String> {
+        if shell.is_silent() {
+            return Ok(());
+        }
+        let name =
+            shell.into.as_ref().filter(|_| !shell.piped).and_then(|into| into.strip_prefix("/proc/sys/"));
+        match name {
+            Some(name) => {
+                let value = words.iter().filter(|w| *w != "-n").cloned().collect::<Vec<_>>().join(" ");
+                self.set(line, name, &value, false)
+            }
+            None => Err("echo works into /proc/sys/net/... only".to_owned()),
+        }
+    }
+
+    fn set(&mut self, line: usize, name: &str, value: &str, forgiving: bool) -> Result<(), String> {
         let name = name.trim().replace('/', ".");
-        let value = value.trim();
-        let short = name.trim_start_matches("net.ipv4.").trim_start_matches("net.core.");
-        let short = short.trim_start_matches("net.lowwater.");
-        if Sysctl::NAMES.iter().any(|(known, _)| *known == short) {
-            return self.host.set_sysctl(&name, value);
+        match self.host.lacks_sysctl(&name) {
+            None => self.host.set_sysctl(&name, value.trim()),
+            Some(_) if forgiving => Ok(()),
+            Some(_) if has_no_effect(&name) => {
+                if self.shell.said.insert(name.clone()) {
+                    self.notes.push(format!("line {line}: {name} has no effect here"));
+                }
+                Ok(())
+            }
+            Some(why) => Err(why),
         }
-        let near = Sysctl::near(short).join(", ");
-        Err(format!("the stack has no setting '{name}'; near it are {near} (docs/sysctl.md lists all)"))
     }
 
-    /// A file of commands, looked for from the folder of the script.
-    fn file(&mut self, name: &str, nested: usize) -> Result<(), String> {
+    /// A file of commands, looked for from the folder of the script; or the program of packetdrill's that sets what its words say.
+    fn file(&mut self, line: usize, name: &str, rest: &[String], nested: usize) -> Result<(), String> {
+        if Path::new(name).file_name().is_some_and(|file| file == SET_SYSCTLS) {
+            for word in rest {
+                let name = word.trim_start_matches("/proc/sys/");
+                let (name, value) =
+                    name.split_once('=').ok_or_else(|| format!("'{word}' is no NAME=VALUE"))?;
+                self.set(line, name, value, false)?;
+            }
+            return Ok(());
+        }
         if nested == NESTED_MAX {
             return Err(format!("{name}: files of commands call one another too deeply"));
         }
         let path = self.folder.join(name);
         let text = std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
-        for (line, command) in lines_of(&text, 1) {
-            self.command(&command, nested + 1)
-                .map_err(|what| format!("{}:{line}: {what}", path.display()))?;
+        for (inner, command) in lines_of(&text, 1) {
+            self.command(line, &command, nested + 1)
+                .map_err(|what| format!("{}:{inner}: {what}", path.display()))?;
         }
         Ok(())
     }
 }
 
-/// Words of a command; quotation marks hold blanks together.
-fn words(text: &str) -> Result<Vec<String>, String> {
-    let mut words = Vec::new();
-    let mut word: Option<String> = None;
-    let mut chars = text.chars();
-    while let Some(c) = chars.next() {
-        match c {
-            '"' | '\'' => {
-                let held = word.get_or_insert_default();
-                loop {
-                    match chars.next() {
-                        Some(inner) if inner == c => break,
-                        Some(inner) => held.push(inner),
-                        None => return Err(format!("'{text}': a quotation that does not end")),
-                    }
-                }
-            }
-            c if c.is_whitespace() => words.extend(word.take()),
-            c => word.get_or_insert_default().push(c),
-        }
-    }
-    words.extend(word);
-    Ok(words)
+/// The name itself, or what it begins with.
+fn has_no_effect(name: &str) -> bool {
+    WITHOUT_EFFECT.iter().any(|known| match known.ends_with(['.', '_']) {
+        true => name.starts_with(known),
+        false => name == *known,
+    })
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_are_cut_at_blanks_outside_of_quotations() {
-        let cut = words("sysctl -q  net.ipv4.tcp_rmem=\"4096 1 2\" 'a b'c").expect("words");
-        assert_eq!(cut, ["sysctl", "-q", "net.ipv4.tcp_rmem=4096 1 2", "a bc"]);
-        assert!(words("echo \"x").is_err());
+/// `ethtool -K DEVICE FEATURE off ...`: every feature off.
+fn is_off(words: &[String]) -> bool {
+    match words {
+        [k, _, features @ ..] if k == "-K" && !features.is_empty() && features.len().is_multiple_of(2) => {
+            features.chunks(2).all(|pair| pair[1] == "off")
+        }
+        _ => false,
     }
 }

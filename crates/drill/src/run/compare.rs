@@ -50,7 +50,7 @@ impl Runner<'_> {
         if let BodySpec::Tcp(tcp) = &spec.body {
             self.begin(tcp, &mut packet);
             if !self.config.judge.strict_segments {
-                self.glue(whose, &mut packet, tcp, line)?;
+                self.glue((whose, at(limit), line), &mut packet, tcp)?;
             }
         }
         if let BodySpec::Sctp(sctp) = &spec.body {
@@ -93,25 +93,26 @@ impl Runner<'_> {
     }
 
     /// Joins segments that follow one another, as packetdrill does without --strict_segments: a stack without TSO sends in
-    /// several packets what a script writes as one.
+    /// several packets what a script writes as one. It waits for them as for the first; the line's time is that of the last.
     fn glue(
         &mut self,
-        whose: Whose,
+        (whose, limit, line): (Whose, Instant, usize),
         packet: &mut Wire,
         spec: &TcpSpec,
-        line: usize,
     ) -> Result<(), Box<Failure>> {
         let mut size = packet.tcp().map_or(0, |tcp| tcp.len);
         let short = |tcp: &&mut Tcp| tcp.len > 0 && tcp.len < spec.len && tcp.seq == spec.seq;
         while let Some(tcp) = packet.tcp_mut().filter(short) {
             let (next, room) = (tcp.seq.wrapping_add(tcp.len), spec.len - tcp.len);
             let (ack, window) = (tcp.ack, tcp.window);
-            let more = self.sniff_if(whose, line, |p| {
+            let more = self.sniff_if(whose, limit, line, |p| {
                 p.tcp().is_some_and(|t| {
                     t.seq == next && t.len > 0 && t.len <= room && (t.ack, t.window) == (ack, window)
                 })
             })?;
-            let Some(more) = more.and_then(|p| p.tcp().cloned()) else { return Ok(()) };
+            let Some((last, more)) = more.and_then(|p| Some((p.clone(), p.tcp()?.clone()))) else {
+                return Ok(());
+            };
             // As in packetdrill: only the last one may be of another size.
             if more.len < room && more.len != size {
                 let (expected, actual) = (format!("{size} bytes"), format!("{} bytes", more.len));
@@ -119,8 +120,10 @@ impl Runner<'_> {
             }
             size = more.len;
             tcp.len += more.len;
-            // All flags but CWR are those of the last segment.
-            tcp.flags = (tcp.flags & TcpFlags::CWR) | more.flags;
+            // The first segment says where the line begins and whether it has CWR, the last one everything else.
+            tcp.flags = (tcp.flags & TcpFlags::CWR) | without_cwr(more.flags);
+            tcp.options = more.options;
+            (packet.at, packet.ip.tos) = (last.at, last.ip.tos);
         }
         Ok(())
     }
@@ -130,7 +133,20 @@ impl Runner<'_> {
         if let BodySpec::Sctp(sctp) = &spec.body {
             return self.wrong_tag(sctp, packet);
         }
-        self.wrong_stamp(spec, window, packet).map(str::to_owned)
+        let wrong = self.wrong_label(spec, packet).or_else(|| self.wrong_stamp(spec, window, packet));
+        wrong.map(str::to_owned)
+    }
+
+    /// The script has labels of its own for those of the stack, which are random.
+    fn wrong_label(&mut self, spec: &PacketSpec, packet: &Wire) -> Option<&'static str> {
+        let script = spec.ip.flow_label.filter(|label| *label != 0)?;
+        let live = packet.ip.flow_label;
+        let (local, remote) = packet.ends();
+        let same = match self.flows.find(local, remote) {
+            Some(flow) => flow.label_is(script, live),
+            None => script == live,
+        };
+        (!same).then_some(if live == 0 { "no flow label" } else { "another flow label" })
     }
 
     /// With --tcp_ts_tick_usecs the stack's timestamps must advance as the script's do.
@@ -191,6 +207,11 @@ impl Runner<'_> {
         };
         Wire { at: Instant::ZERO, ip, body, handed }
     }
+}
+
+fn without_cwr(mut flags: TcpFlags) -> TcpFlags {
+    flags.remove(TcpFlags::CWR);
+    flags
 }
 
 /// What the messages about a line show.
@@ -261,9 +282,6 @@ fn around(spec: &PacketSpec, p: &Wire) -> Option<&'static str> {
     }
     if spec.ip.ttl.is_some_and(|ttl| ttl != p.ip.ttl) {
         return Some("another TTL");
-    }
-    if spec.ip.flow_label.is_some_and(|label| label != p.ip.flow_label) {
-        return Some("another flow label");
     }
     marks(&spec.marks, p)
 }

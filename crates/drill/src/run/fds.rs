@@ -2,6 +2,7 @@
 use super::Runner;
 use lowwater_posix::{Call, Fd, Started};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
 
 /// What a descriptor is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +22,8 @@ pub(super) struct Fds {
     /// The stream socket that was made or accepted last.
     latest: Option<i64>,
     listening: BTreeSet<i64>,
+    /// Files of the machine.
+    files: BTreeMap<i64, File>,
 }
 
 impl Fds {
@@ -37,7 +40,18 @@ impl Fds {
         self.by_script.insert(script, (live, kind)).is_none()
     }
 
+    /// Gives a file the script's number; false when that is taken.
+    pub(super) fn insert_file(&mut self, script: i64, file: File) -> bool {
+        !self.by_script.contains_key(&script) && self.files.insert(script, file).is_none()
+    }
+
+    /// The file of this number.
+    pub(super) fn file(&self, script: i64) -> Option<&File> {
+        self.files.get(&script)
+    }
+
     pub(super) fn remove(&mut self, script: i64) {
+        self.files.remove(&script);
         self.by_script.remove(&script);
         self.begun.remove(&script);
         self.listening.remove(&script);

@@ -3,7 +3,9 @@ use super::association::Association;
 use crate::options::TcpOption;
 use crate::wire::{Body, Quote, Tcp, Wire};
 use core::net::SocketAddr;
+use lowwater_core::base::trace::Ev;
 use lowwater_wire::protocol;
+use lowwater_wire::tcp::TcpFlags;
 use std::collections::BTreeMap;
 
 /// Added to the peer's sequence numbers, so that no script depends on theirs being small.
@@ -30,6 +32,8 @@ pub(super) struct Flow {
     stamps: BTreeMap<u32, u32>,
     /// The first pair of them: the script's and the stack's.
     first_stamp: Option<(u32, u32)>,
+    /// The flow label of the script and the stack's.
+    label: Option<(u32, u32)>,
     /// Of an SCTP association.
     pub(super) sctp: Association,
 }
@@ -45,6 +49,7 @@ impl Flow {
             peer_isn: None,
             begun: false,
             stamps: BTreeMap::new(),
+            label: None,
             first_stamp: None,
             sctp: Association::default(),
         }
@@ -120,6 +125,15 @@ impl Flow {
         }
     }
 
+    /// Whether the stack's flow label is what a line calls it: a number of the script is one label, and another number another one.
+    pub(super) fn label_is(&mut self, script: u32, live: u32) -> bool {
+        let same = live != 0 && self.label.is_none_or(|(s, l)| (s == script) == (l == live));
+        if same {
+            self.label = Some((script, live));
+        }
+        same
+    }
+
     /// How many ticks the stack's timestamp is ahead of what the script says, counted from the first.
     pub(super) fn drift(&self, script: u32, live: u32) -> i64 {
         let Some((script0, live0)) = self.first_stamp else { return 0 };
@@ -148,6 +162,20 @@ impl Flow {
             Body::Udp(_) => {}
         }
         p
+    }
+
+    /// What the flight recorder says of a segment, in the script's numbers.
+    pub(super) fn told(&self, event: Ev) -> Ev {
+        const SYN: u8 = TcpFlags::SYN.bits() as u8;
+        match event {
+            Ev::Out(seq, len, flags) => {
+                Ev::Out(seq.wrapping_sub(self.ours_ahead(flags & SYN != 0)), len, flags)
+            }
+            Ev::In(seq, len, flags) => {
+                Ev::In(seq.wrapping_sub(self.peers_ahead(flags & SYN != 0)), len, flags)
+            }
+            event => event,
+        }
     }
 
     /// A segment of the peer in the stack's numbers. With `scaled` (--tcp_ts_ecr_scaled) a timestamp that never went out is counted from the first.
@@ -199,6 +227,11 @@ pub(super) struct Flows {
 }
 
 impl Flows {
+    /// The connection, where there is one alone.
+    pub(super) fn only(&self) -> Option<&Flow> {
+        if let [one] = self.all.as_slice() { Some(one) } else { None }
+    }
+
     /// The connection under test.
     pub(super) fn current(&mut self) -> Option<&mut Flow> {
         self.all.get_mut(self.current?)

@@ -1,6 +1,6 @@
 //! Fields of the structures that getsockopt tells, by Linux's names.
 
-/// struct tcp_info (linux/tcp.h, 6.18): name, offset, size. The bit fields are in [`field`].
+/// struct tcp_info (linux/tcp.h, 7.0): name, offset, size. The bit fields are in [`field`].
 const TCP_INFO: &[(&str, usize, usize)] = &[
     ("state", 0, 1),
     ("ca_state", 1, 1),
@@ -66,12 +66,19 @@ const TCP_INFO: &[(&str, usize, usize)] = &[
     ("received_e1_bytes", 264, 4),
     ("received_e0_bytes", 268, 4),
     ("received_ce_bytes", 272, 4),
-    ("accecn_fail_mode", 276, 2),
-    ("accecn_opt_seen", 278, 2),
 ];
 
-/// Fields of a few bits.
-const BITS: [&str; 4] = ["snd_wscale", "rcv_wscale", "delivery_rate_app_limited", "fastopen_client_fail"];
+/// Fields of a few bits. In Linux 6.18 the last four were two shorts about accurate ECN, 0 without it.
+const BITS: [&str; 8] = [
+    "snd_wscale",
+    "rcv_wscale",
+    "delivery_rate_app_limited",
+    "fastopen_client_fail",
+    "ecn_mode",
+    "accecn_opt_seen",
+    "accecn_fail_mode",
+    "options2",
+];
 
 /// SO_MEMINFO's numbers in their order (linux/sock_diag.h).
 const MEMINFO: [&str; 9] = [
@@ -124,6 +131,10 @@ pub(super) fn field(info: &[u8], name: &str) -> Option<i128> {
         "rcv_wscale" => bits(6, 4, 4),
         "delivery_rate_app_limited" => bits(7, 0, 1),
         "fastopen_client_fail" => bits(7, 1, 2),
+        "ecn_mode" => bits(276, 0, 2),
+        "accecn_opt_seen" => bits(276, 2, 2),
+        "accecn_fail_mode" => bits(276, 4, 4),
+        "options2" => number(info, 276, 4).map(|word| word >> 8),
         _ => {
             let (_, at, size) = TCP_INFO.iter().find(|(n, ..)| *n == short)?;
             number(info, *at, *size)
@@ -160,25 +171,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_follow_one_another_without_a_gap_up_to_280() {
+    fn fields_follow_one_another_without_a_gap_up_to_the_last_bits() {
         let mut end = 8;
         for (name, at, size) in &TCP_INFO[6..] {
             assert_eq!(*at, end, "{name}");
             end += size;
         }
-        assert_eq!(end, 280);
+        assert_eq!(end, 276);
     }
 
     #[test]
     fn numbers_are_found_and_short_structures_have_fewer() {
         let mut info = vec![0; 280];
         (info[0], info[6], info[7], info[80], info[112]) = (1, 0x87, 0b101, 10, 9);
+        (info[276], info[278]) = (0b0110_1101, 1);
         for (name, wanted) in [
             ("tcpi_state", 1),
             ("tcpi_snd_wscale", 7),
             ("tcpi_rcv_wscale", 8),
             ("tcpi_delivery_rate_app_limited", 1),
             ("tcpi_fastopen_client_fail", 2),
+            ("tcpi_ecn_mode", 1),
+            ("tcpi_accecn_opt_seen", 3),
+            ("tcpi_accecn_fail_mode", 6),
+            ("tcpi_options2", 0x100),
             ("tcpi_snd_cwnd", 10),
             ("tcpi_max_pacing_rate", 9),
         ] {

@@ -9,6 +9,7 @@ mod fds;
 mod flow;
 mod inbound;
 mod info;
+mod local;
 mod net;
 mod python;
 mod record;
@@ -19,13 +20,13 @@ mod told;
 
 use crate::config::{Config, Family};
 use crate::failure::Failure;
-use crate::py::Env;
 use crate::script::{Action, DeviceAct, Event, Script, When};
 use crate::target::{ORIGIN, Target};
 use core::net::{IpAddr, SocketAddr};
 use fds::Fds;
 use flow::Flows;
 use lowwater_core::base::Instant;
+use lowwater_core::base::trace::{Ev, Record};
 use net::Sniffed;
 pub use record::Transcript;
 use std::path::Path;
@@ -45,11 +46,12 @@ pub(crate) struct Runner<'a> {
     flows: Flows,
     fds: Fds,
     blocked: Option<calls::Blocked>,
-    env: Env,
+    shell: commands::Commands,
+    snippets: snippet::Snippets,
+    /// What is worth a line and no failure.
+    notes: Vec<String>,
     /// Where somebody wants to know what was sent.
     record: Option<Transcript>,
-    /// Where somebody wants the snippets as one program.
-    python: Option<String>,
 }
 
 /// Runs a script against the stack in virtual time; what its snippets printed.
@@ -65,7 +67,7 @@ pub(crate) fn run_on(
 ) -> Result<Vec<String>, Box<Failure>> {
     let mut runner = Runner::new(&script.config, folder, target);
     match runner.events(script) {
-        Ok(()) => Ok(runner.env.printed),
+        Ok(()) => Ok(runner.said()),
         Err(failure) => Err(runner.explain(failure)),
     }
 }
@@ -73,9 +75,8 @@ pub(crate) fn run_on(
 /// Runs a script against the stack; its snippets as one program.
 pub(crate) fn python(script: &Script, folder: &Path) -> Result<String, Box<Failure>> {
     let mut runner = Runner::new(&script.config, folder, Box::new(stack::Stack::new(&script.config)?));
-    runner.python = Some(String::new());
     match runner.events(script) {
-        Ok(()) => Ok(runner.python.unwrap_or_default()),
+        Ok(()) => Ok(python::program(&runner.snippets.noted)),
         Err(failure) => Err(runner.explain(failure)),
     }
 }
@@ -98,7 +99,7 @@ pub(crate) fn record_on(
         runner.advance(at(end), 1)
     });
     match done {
-        Ok(()) => Ok((runner.env.printed, runner.record.unwrap_or_default())),
+        Ok(()) => Ok((runner.said(), runner.record.take().unwrap_or_default())),
         Err(failure) => Err(runner.explain(failure)),
     }
 }
@@ -114,9 +115,10 @@ impl<'a> Runner<'a> {
             flows: Flows::default(),
             fds: Fds::default(),
             blocked: None,
-            env: Env::default(),
+            shell: commands::Commands::default(),
+            snippets: snippet::Snippets::default(),
+            notes: Vec::new(),
             record: None,
-            python: None,
         }
     }
 
@@ -133,10 +135,12 @@ impl<'a> Runner<'a> {
                 self.note_info(event.line);
             }
         }
-        self.last_call()
+        self.last_call()?;
+        self.hand_over()
     }
 
     fn event(&mut self, event: &Event) -> Result<(), Box<Failure>> {
+        self.shell.begun |= !matches!(event.action, Action::Command(_));
         let base = self.now();
         let (from, to) = match event.when {
             When::Any => (base, u64::MAX),
@@ -153,7 +157,7 @@ impl<'a> Runner<'a> {
                 Err(wrong) if self.config.judge.forgiving && wrong.actual != compare::NOTHING => {
                     let (what, expected, actual) = (&wrong.what, &wrong.expected, &wrong.actual);
                     let line = event.line;
-                    self.env.printed.push(format!("line {line}: {what}: {expected}, not {actual}"));
+                    self.notes.push(format!("line {line}: {what}: {expected}, not {actual}"));
                 }
                 done => done?,
             }
@@ -168,6 +172,9 @@ impl<'a> Runner<'a> {
         }
         self.before = from;
         self.finished_call()?;
+        if let Action::Call(spec) = &event.action {
+            self.await_call(event.line, spec, (base, from.saturating_add(tolerance)))?;
+        }
         let now = self.now();
         self.record.iter_mut().for_each(|record| record.line(event.line, now));
         match &event.action {
@@ -229,13 +236,28 @@ impl<'a> Runner<'a> {
         }
     }
 
+    /// A record of the flight recorder with the script's times; its sequence numbers too, where there is one connection.
+    fn told(&self, record: Record) -> String {
+        let event = match record.event {
+            Ev::Timer(name, due) => Ev::Timer(name, Instant::ZERO.plus_nanos(due.nanos_since(ORIGIN))),
+            event => self.flows.only().map_or(event, |flow| flow.told(event)),
+        };
+        format!("{} {event}", seconds(self.micros(record.at)))
+    }
+
+    /// What is worth telling of a script that has run, and what its snippets printed.
+    fn said(&mut self) -> Vec<String> {
+        let mut said = std::mem::take(&mut self.notes);
+        said.append(&mut self.snippets.env.printed);
+        said
+    }
+
     /// Adds what was seen last.
     fn explain(&mut self, mut failure: Box<Failure>) -> Box<Failure> {
         failure.packets = self.sniffed.log.iter().cloned().collect();
-        failure.printed = std::mem::take(&mut self.env.printed);
-        let origin = |at: Instant| at.nanos_since(ORIGIN) / 1_000;
+        failure.printed = self.said();
         let records = self.host.trace(SHOWN);
-        failure.trace = records.iter().map(|(at, what)| format!("{} {what}", seconds(origin(*at)))).collect();
+        failure.trace = records.into_iter().map(|record| self.told(record)).collect();
         failure
     }
 }

@@ -87,10 +87,16 @@ impl Runner<'_> {
         limit: Instant,
         line: usize,
     ) -> Result<Option<Wire>, Box<Failure>> {
+        let at = self.wait_for(whose, limit, line)?;
+        Ok(at.and_then(|at| self.take(at)))
+    }
+
+    /// Where the first such packet waits, if one comes until `limit`.
+    fn wait_for(&mut self, whose: Whose, limit: Instant, line: usize) -> Result<Option<usize>, Box<Failure>> {
         loop {
             self.gather(line)?;
             if let Some(at) = self.find(whose) {
-                return Ok(self.take(at));
+                return Ok(Some(at));
             }
             match self.host.next_packet(limit) {
                 Some(sent) => self.note_sent(&sent, line)?,
@@ -99,15 +105,15 @@ impl Runner<'_> {
         }
     }
 
-    /// Looks at the next such packet without time passing, and takes it if `wanted` likes it.
+    /// Looks at the next such packet, if one comes until `limit`, and takes it if `wanted` likes it.
     pub(super) fn sniff_if(
         &mut self,
         whose: Whose,
+        limit: Instant,
         line: usize,
         wanted: impl Fn(&Wire) -> bool,
     ) -> Result<Option<Wire>, Box<Failure>> {
-        self.gather(line)?;
-        let Some(at) = self.find(whose) else { return Ok(None) };
+        let Some(at) = self.wait_for(whose, limit, line)? else { return Ok(None) };
         let Some(front) = self.sniffed.waiting.get(at).cloned() else { return Ok(None) };
         let mapped = self.mapped(&front);
         Ok(if wanted(&mapped) { self.take(at) } else { None })

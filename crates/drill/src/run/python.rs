@@ -2,13 +2,45 @@
 use super::Runner;
 use super::info;
 use super::snippet::Facts;
+use crate::failure::Failure;
 use crate::names;
 use std::fmt::Write as _;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::process::{Command, Stdio};
 
 /// What packetdrill's program begins with stands for nothing here: a failure names the file and the line by these two.
 const HEAD: &str = "_file, _line = None, 0\n";
-/// Constants that snippets have. packetdrill knows all but the last one.
-const CONSTANTS: [&str; 24] = [
+/// How the program names the line in the script of what follows.
+const LINE: &str = "_line = ";
+/// The interpreter.
+const PYTHON: &str = "python3";
+/// What it exits with when the program has failed, as it says on stderr then.
+const WRONG: i32 = 3;
+/// Bytes that a program may print.
+const SAID_MAX: u64 = 1 << 20;
+/// Runs a program and tells where it fails: the line, the kind of exception, its text, and the values of what that line names.
+const RUN: &str = r"
+import os, re, signal, sys, traceback
+signal.alarm(60)
+program, world, name = sys.stdin.read(), {}, '<snippets>'
+try:
+    exec(compile(program, name, 'exec'), world)
+except BaseException as e:
+    if isinstance(e, SystemExit) and not e.code:
+        sys.exit(0)
+    sys.stdout.flush()
+    frames = [f.lineno for f in traceback.extract_tb(e.__traceback__) if f.filename == name]
+    at = e.lineno if isinstance(e, SyntaxError) else frames[-1] if frames else 1
+    names = dict.fromkeys(re.findall(r'[A-Za-z_]\w*', program.splitlines()[at - 1]))
+    plain = lambda n: not n.startswith(('TCP_', 'TCPI_')) and isinstance(world.get(n), (int, float, str, list, tuple))
+    values = ', '.join('%s = %r' % (n, world[n]) for n in names if plain(n))
+    for line in (at, type(e).__name__, e, values):
+        print(' '.join(str(line).split()), file=sys.stderr)
+    sys.stderr.flush()
+    os._exit(3)
+";
+/// Constants that snippets have. packetdrill knows most of them.
+const CONSTANTS: [&str; 28] = [
     "TCP_ESTABLISHED",
     "TCP_SYN_SENT",
     "TCP_SYN_RECV",
@@ -33,16 +65,24 @@ const CONSTANTS: [&str; 24] = [
     "TCPI_OPT_ECN_SEEN",
     "TCPI_OPT_USEC_TS",
     "TCPI_OPT_TFO_CHILD",
+    "TCPI_ECN_MODE_DISABLED",
+    "TCPI_ECN_MODE_RFC3168",
+    "TCPI_ECN_MODE_ACCECN",
+    "TCPI_ECN_MODE_PENDING",
 ];
 
-impl Runner<'_> {
-    /// Takes note of a snippet for [`crate::python`].
-    pub(super) fn note_python(&mut self, line: usize, text: &str, facts: &Facts) {
-        let Some(program) = &mut self.python else { return };
-        if program.is_empty() {
-            program.push_str(HEAD);
-        }
-        let constant = |name: &str| names::constant(name).map(i128::from);
+/// A snippet with what it knew.
+pub(super) struct Noted {
+    pub(super) line: usize,
+    pub(super) text: String,
+    pub(super) facts: Facts,
+}
+
+/// All snippets of a script as one program; empty without any.
+pub(super) fn program(noted: &[Noted]) -> String {
+    let mut program = if noted.is_empty() { String::new() } else { HEAD.to_owned() };
+    let constant = |name: &str| names::constant(name).map(i128::from);
+    for Noted { line, text, facts } in noted {
         let values = info::names().map(|name| {
             let value = facts.get(&name);
             (name, value)
@@ -54,6 +94,90 @@ impl Runner<'_> {
                 let _ = writeln!(program, "{name} = {value}");
             }
         }
-        let _ = writeln!(program, "_line = {line}\n{text}\n");
+        let _ = writeln!(program, "{LINE}{line}\n{text}\n");
+    }
+    program
+}
+
+/// The script's line of a line of the program.
+fn script_line(program: &str, at: usize) -> usize {
+    let before: Vec<&str> = program.lines().take(at).collect();
+    let begins = |(n, line): (usize, &&str)| Some((n, line.strip_prefix(LINE)?.parse::<usize>().ok()?));
+    let snippet = before.iter().enumerate().rev().find_map(begins);
+    snippet.map_or(1, |(n, line)| line + at.saturating_sub(n + 2))
+}
+
+impl Runner<'_> {
+    /// Lets Python run the snippets where one of them was more than our own evaluator reads: all of them, as packetdrill does.
+    pub(super) fn hand_over(&mut self) -> Result<(), Box<Failure>> {
+        let Some(mut ours) = self.snippets.handed.take() else { return Ok(()) };
+        let program = program(&self.snippets.noted);
+        let ran = match self.config.python {
+            true => interpret(&program),
+            false => {
+                Err("--code_command=none says that no Python reads what our own evaluator cannot".to_owned())
+            }
+        };
+        let said = match ran {
+            Ok(said) => said,
+            Err(why) => {
+                ours.what = format!("{} ({why})", ours.what);
+                return Err(ours);
+            }
+        };
+        self.snippets.env.printed = said.printed.lines().map(str::to_owned).collect();
+        let Some((at, kind, message, values)) = said.wrong() else { return Ok(()) };
+        let what = match (kind, message) {
+            ("AssertionError", "") => "the assertion is wrong".to_owned(),
+            ("AssertionError", message) => format!("the assertion is wrong: {message}"),
+            // What went wrong here as well is told in our own words.
+            _ if ours.line == script_line(&program, at) => return Err(ours),
+            _ => format!("Python says {kind}: {message}"),
+        };
+        let source = program.lines().nth(at.saturating_sub(1)).unwrap_or_default().trim();
+        let source = source.strip_prefix("assert ").unwrap_or(source);
+        Err(Failure::differs(script_line(&program, at), what, source, values))
+    }
+}
+
+/// What a run of Python left.
+struct Said {
+    printed: String,
+    /// Line of the program, kind of exception, its text, values: a line each. Empty when all went well.
+    wrong: String,
+}
+
+impl Said {
+    fn wrong(&self) -> Option<(usize, &str, &str, &str)> {
+        let mut lines = self.wrong.lines();
+        let at = lines.next()?.parse().ok()?;
+        Some((at, lines.next()?, lines.next()?, lines.next().unwrap_or_default()))
+    }
+}
+
+/// Runs a program; why it cannot be run.
+fn interpret(program: &str) -> Result<Said, String> {
+    let child = Command::new(PYTHON)
+        .args(["-c", RUN])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut child = child.map_err(|e| format!("there is no {PYTHON} to read it: {e}"))?;
+    let done = (|| {
+        // It reads all before it says anything, so nobody waits for the other. What is dropped here is closed.
+        child.stdin.take().ok_or(ErrorKind::BrokenPipe)?.write_all(program.as_bytes())?;
+        let (mut printed, mut wrong) = (Vec::new(), Vec::new());
+        child.stdout.take().ok_or(ErrorKind::BrokenPipe)?.take(SAID_MAX).read_to_end(&mut printed)?;
+        child.stderr.take().ok_or(ErrorKind::BrokenPipe)?.take(SAID_MAX).read_to_end(&mut wrong)?;
+        Ok((printed, wrong, child.wait()?))
+    })();
+    let (printed, wrong, status) = done.map_err(|e: std::io::Error| format!("{PYTHON}: {e}"))?;
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    let said = Said { printed: text(printed), wrong: text(wrong) };
+    match status.code() {
+        Some(0) => Ok(Said { wrong: String::new(), ..said }),
+        Some(WRONG) if said.wrong().is_some() => Ok(said),
+        _ => Err(format!("{PYTHON} ended with {status}: {}", said.wrong.trim())),
     }
 }

@@ -1,8 +1,10 @@
 //! Snippets over the connection under test: which facts they know.
+use super::python::Noted;
 use super::told::{self, Told};
 use super::{Runner, info};
 use crate::failure::Failure;
 use crate::names;
+use crate::py::Env;
 use crate::script::Snippet;
 use crate::target::ORIGIN;
 use lowwater_posix::{Call, Fd, Started};
@@ -28,6 +30,17 @@ impl Facts {
     }
 }
 
+/// The snippets of a script so far.
+#[derive(Default)]
+pub(super) struct Snippets {
+    /// What they leave to one another and have printed.
+    pub(super) env: Env,
+    /// Each with what it knew.
+    pub(super) noted: Vec<Noted>,
+    /// Why the first that our own evaluator could not carry out is Python's, and all others with it.
+    pub(super) handed: Option<Box<Failure>>,
+}
+
 /// A constant that snippets have.
 fn constant(name: &str) -> Option<i128> {
     let known = ["TCP_", "TCPI_", "E"].iter().any(|p| name.starts_with(p));
@@ -46,10 +59,24 @@ impl Runner<'_> {
         };
         let facts =
             Facts { tcp, congestion: congestion.unwrap_or_default(), memory: memory.unwrap_or_default() };
-        self.note_python(line, &snippet.text, &facts);
-        self.env
-            .run(&snippet.program, &|name: &str| facts.get(name).or_else(|| constant(name)))
-            .map_err(|wrong| Failure::differs(wrong.line, wrong.what, wrong.expected, wrong.actual))
+        let known = |name: &str| facts.get(name).or_else(|| constant(name));
+        let Snippets { env, noted, handed } = &mut self.snippets;
+        match &snippet.program {
+            _ if handed.is_some() => {}
+            Err(unread) => *handed = Some(unread.clone()),
+            Ok(program) => match env.run(program, &known) {
+                Err(wrong) if wrong.expected.is_empty() => {
+                    *handed = Some(Failure::new(wrong.line, wrong.what));
+                }
+                Err(wrong) => {
+                    return Err(Failure::differs(wrong.line, wrong.what, wrong.expected, wrong.actual));
+                }
+                Ok(()) => {}
+            },
+        }
+        // What stands behind a snippet that Python must read is Python's too, since names stay.
+        noted.push(Noted { line, text: snippet.text.clone(), facts });
+        Ok(())
     }
 
     /// TCP_INFO of the connection under test, also before somebody has accepted it.

@@ -4,7 +4,8 @@ use crate::failure::Failure;
 use crate::target::{ORIGIN, Target};
 use bytes::Bytes;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use lowwater_core::base::Instant;
+use lowwater_core::base::trace::Record;
+use lowwater_core::base::{Instant, Sysctl};
 use lowwater_core::device::DeviceCaps;
 use lowwater_posix::{Call, CallId, Host, Reply, Sent, Settings, Started};
 
@@ -65,6 +66,21 @@ impl Target for Stack {
         self.0.set_sysctl(name, value)
     }
 
+    fn lacks_sysctl(&self, name: &str) -> Option<String> {
+        let short = name.trim_start_matches("net.ipv4.").trim_start_matches("net.core.");
+        let short = short.trim_start_matches("net.lowwater.");
+        if Sysctl::NAMES.iter().any(|(known, _)| *known == short) {
+            return None;
+        }
+        let near = Sysctl::near(short).join(", ");
+        Some(format!("the stack has no setting '{name}'; near it are {near} (docs/sysctl.md lists all)"))
+    }
+
+    fn forget_servers(&mut self) -> Result<(), String> {
+        self.0.stack().forget_servers();
+        Ok(())
+    }
+
     fn set_qdisc(&mut self, words: &str) -> Result<(), String> {
         self.0.set_qdisc(words)
     }
@@ -86,9 +102,8 @@ impl Target for Stack {
         self.0.stack().tcp_info(id).ok().map(|info| info.emit().to_vec())
     }
 
-    fn trace(&mut self, max: usize) -> Vec<(Instant, String)> {
-        let records: Vec<_> = self.0.stack().trace().records().collect();
-        let shown = records.get(records.len().saturating_sub(max)..).unwrap_or_default();
-        shown.iter().map(|r| (r.at, format!("{:?}", r.event))).collect()
+    fn trace(&mut self, max: usize) -> Vec<Record> {
+        let records: Vec<_> = self.0.stack().trace().records().copied().collect();
+        records.get(records.len().saturating_sub(max)..).unwrap_or_default().to_vec()
     }
 }

@@ -25,8 +25,8 @@ const TIMES: &[(&str, i128)] = &[
 /// Times that count from the beginning of the clock, which is long ago, while nothing has happened.
 const SINCE: [&str; 3] = ["last_data_sent", "last_data_recv", "last_ack_recv"];
 const LONG_MS: i128 = 5_000;
-/// Differs on purpose in every script with a timeout (docs/linux-differences.md).
-const NEVER_COMPARED: &str = "rehash";
+/// The first differs on purpose in every script with a timeout (docs/linux-differences.md), the second is newer than Linux 6.18.
+const NEVER_COMPARED: [&str; 2] = ["rehash", "ecn_mode"];
 /// What two times may be apart, in microseconds, and the share of them that comes on top.
 const APART_US: i128 = 12_000;
 const APART_SHARE: i128 = 8;
@@ -80,7 +80,7 @@ fn fields(a: &Told, b: &Told, unlike: &[&str]) -> Option<(String, String)> {
             continue;
         };
         let rtt = info::field(&a.info, "tcpi_rtt").unwrap_or_default();
-        if name == NEVER_COMPARED || unlike.contains(&name) || alike(name, x, y, rtt) {
+        if NEVER_COMPARED.contains(&name) || unlike.contains(&name) || alike(name, x, y, rtt) {
             continue;
         }
         let _ = write!(mine, " {name} {x}");

@@ -2,6 +2,7 @@
 use bytes::Bytes;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use lowwater_core::base::Instant;
+use lowwater_core::base::trace::Record;
 use lowwater_core::device::DeviceCaps;
 use lowwater_drill::{ORIGIN, Target, World};
 use lowwater_posix::{Call, CallId, Host, Reply, Sent, Settings, Started};
@@ -73,7 +74,7 @@ impl Target for Stack {
         None
     }
 
-    fn trace(&mut self, _: usize) -> Vec<(Instant, String)> {
+    fn trace(&mut self, _: usize) -> Vec<Record> {
         Vec::new()
     }
 }

@@ -67,6 +67,12 @@ pub struct Cache {
 }
 
 impl Cache {
+    /// Forgets all servers, as `ip tcp_metrics flush` does.
+    pub fn clear(&mut self) {
+        self.servers.clear();
+        self.order.clear();
+    }
+
     /// An empty memory whose table is keyed.
     #[must_use]
     pub const fn new(key: KeyedState) -> Self {

@@ -1,11 +1,13 @@
 //! The interface as what a script runs against: every call by C, in a second thread, so that it may block.
 use super::super::{system, table};
 use super::caller::Caller;
+use crate::machine::Machine;
 use crate::shared::SHARED;
 use bytes::Bytes;
 use core::net::SocketAddr;
 use core::ptr::null_mut;
 use lowwater_core::base::Instant;
+use lowwater_core::base::trace::Record;
 use lowwater_drill::{Target, World};
 use lowwater_posix::{Call, CallId, Reply, Sent, Started};
 use std::fs;
@@ -112,6 +114,10 @@ impl Target for Interface {
     fn call(&mut self, call: Call) -> Started {
         self.calls += 1;
         let id = CallId::new(self.calls);
+        // As packetdrill does it: beside a call that blocks the main thread makes the others.
+        if self.blocked.is_some() {
+            return Started::Done(self.caller.call(call));
+        }
         self.jobs.send(call).expect("the second thread takes calls");
         self.settle();
         match self.ready.take() {
@@ -201,8 +207,11 @@ impl Target for Interface {
         })?
     }
 
-    fn trace(&mut self, _: usize) -> Vec<(Instant, String)> {
-        let lines = SHARED.with(|machine| machine.last_records()).unwrap_or_default();
-        lines.into_iter().map(|line| (self.now(), line)).collect()
+    fn trace(&mut self, max: usize) -> Vec<Record> {
+        let last = |machine: &mut Machine| -> Vec<Record> {
+            let records: Vec<Record> = machine.host().stack().trace().records().copied().collect();
+            records[records.len().saturating_sub(max)..].to_vec()
+        };
+        SHARED.with(last).unwrap_or_default()
     }
 }

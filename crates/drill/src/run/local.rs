@@ -1,0 +1,108 @@
+//! Calls that the runner answers by itself: files, which are the machine's and can only be sent, and privileges, which the stack has none of.
+use super::Runner;
+use super::args::Args;
+use crate::failure::Failure;
+use crate::script::{CallSpec, Value};
+use bytes::Bytes;
+use lowwater_posix::{Call, Errno, Piece, Reply, SendKind, Started};
+use std::fs::File;
+use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom};
+
+/// Most bytes that one sendfile() takes, as of a pipe in Linux.
+const SEND_MAX: usize = 65_536;
+/// Access modes in open()'s flags, and those that go with reading alone.
+const O_ACCMODE: i64 = 3;
+const O_HARMLESS: i64 = 0o2_004_000;
+/// Privileges that calls here may ask for: CAP_NET_BIND_SERVICE, CAP_NET_ADMIN, CAP_NET_RAW.
+const ASKED_FOR: [i64; 3] = [10, 12, 13];
+const CAP_CLEAR: i64 = 0;
+
+impl Runner<'_> {
+    /// Makes a call: of the runner itself, or of the host.
+    pub(super) fn start(&mut self, line: usize, spec: &CallSpec) -> Result<Started, Box<Failure>> {
+        let a = Args { line, spec };
+        let fd = spec.args.first().and_then(Value::int);
+        let file = fd.filter(|fd| self.fds.file(*fd).is_some());
+        match (spec.name.as_str(), file) {
+            ("open", _) => self.open(&a),
+            ("sendfile", _) => self.sendfile(&a),
+            ("cap_set", _) => cap_set(&a),
+            ("close", Some(fd)) => {
+                self.fds.remove(fd);
+                Ok(Started::Done(Reply::ok(0)))
+            }
+            (name, Some(fd)) => {
+                a.fail(format!("{name}: {fd} is a file, which only sendfile and close take here"))
+            }
+            _ => Ok(self.host.call(self.build(line, spec)?)),
+        }
+    }
+
+    /// open(path, flags), to be read; looked for from the folder of the script.
+    fn open(&mut self, a: &Args<'_>) -> Result<Started, Box<Failure>> {
+        a.at_most(2)?;
+        let Value::Text(path) = a.value(0)? else {
+            return a.fail("open takes a path: open(\"file\", O_RDONLY)");
+        };
+        let Ok(path) = str::from_utf8(path) else { return a.fail("a path that is no UTF-8") };
+        let flags = a.number(1)?;
+        if flags & O_ACCMODE != 0 || flags & !O_HARMLESS != 0 {
+            return a.fail("open: a script may read files of the machine (O_RDONLY), not write them");
+        }
+        let opened = File::open(self.folder.join(path)).and_then(|mut file| {
+            // What cannot be positioned, a pipe, might never end.
+            file.seek(SeekFrom::Start(0)).map(|_| file)
+        });
+        Ok(Started::Done(match opened {
+            Ok(file) => {
+                let script = a.spec.result.unwrap_or_default();
+                if !self.fds.insert_file(script, file) {
+                    return a.fail(format!("the script has a descriptor {script} already"));
+                }
+                Reply::ok(script)
+            }
+            Err(e) => Reply::fail(errno(&e)),
+        }))
+    }
+
+    /// sendfile(out, file, [offset], count): as one write of what the file has there.
+    fn sendfile(&mut self, a: &Args<'_>) -> Result<Started, Box<Failure>> {
+        a.at_most(4)?;
+        let Ok(offset) = u64::try_from(a.number(2)?) else { return a.fail("sendfile: an offset below zero") };
+        let len = a.length(3)?.min(SEND_MAX) as u64;
+        let Some(mut file) = self.fds.file(a.number(1)?) else {
+            return Ok(Started::Done(Reply::fail(Errno::EBADF)));
+        };
+        let mut data = Vec::new();
+        let read = file.seek(SeekFrom::Start(offset)).and_then(|_| file.take(len).read_to_end(&mut data));
+        if let Err(e) = read {
+            return Ok(Started::Done(Reply::fail(errno(&e))));
+        }
+        if data.is_empty() {
+            return Ok(Started::Done(Reply::ok(0)));
+        }
+        let (fd, data) = (self.fds.live(a.number(0)?), vec![Piece::Data(Bytes::from(data))]);
+        Ok(self.host.call(Call::Send {
+            fd,
+            kind: SendKind::Write,
+            data,
+            flags: 0,
+            to: None,
+            control: Vec::new(),
+        }))
+    }
+}
+
+/// cap_set(set, privilege, CAP_SET or CAP_CLEAR).
+fn cap_set(a: &Args<'_>) -> Result<Started, Box<Failure>> {
+    a.at_most(3)?;
+    if a.number(2)? == CAP_CLEAR && ASKED_FOR.contains(&a.number(1)?) {
+        return a.fail("cap_set: calls never lack this privilege here");
+    }
+    Ok(Started::Done(Reply::ok(0)))
+}
+
+fn errno(e: &io::Error) -> Errno {
+    let known = e.raw_os_error().and_then(Errno::from_number);
+    known.unwrap_or(if e.kind() == ErrorKind::NotFound { Errno::ENOENT } else { Errno::EINVAL })
+}
