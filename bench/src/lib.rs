@@ -5,4 +5,5 @@ pub mod counting;
 pub mod duo;
 pub mod hash;
 pub mod messages;
+pub mod paced;
 pub mod single;

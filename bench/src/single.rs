@@ -72,7 +72,9 @@ pub struct Single {
     late_ns: Vec<u64>,
 }
 
-fn thread_cpu_s() -> f64 {
+/// Processor time of the calling thread, what the kernel does in it included.
+#[must_use]
+pub fn thread_cpu_s() -> f64 {
     let t = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     t.tv_sec as f64 + t.tv_nsec as f64 / 1e9
 }
@@ -132,6 +134,24 @@ impl Single {
     pub fn busy_poll(mut self, limit: Duration) -> Self {
         self.busy_poll = BusyPoll::new(limit);
         self
+    }
+
+    /// Puts a discipline of this description before the device.
+    ///
+    /// # Panics
+    /// When there is none such.
+    #[must_use]
+    pub fn qdisc(mut self, text: &str) -> Self {
+        self.stack
+            .set_qdisc(self.dev, text.parse::<lowwater_core::qdisc::Any>().expect("a discipline"))
+            .expect("a device");
+        self
+    }
+
+    /// The time by the stack's clock.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.clock.now()
     }
 
     /// What ends [`Self::serve`].

@@ -2,11 +2,8 @@
 //!
 //! `pace [--seconds S]`: needs root. One thread runs the stack, its device and the writer; the kernel reads and hashes.
 #![forbid(unsafe_code)]
-use lowwater_bench::single::{App, Single};
-use lowwater_bench::{args, hash::Hash};
-use lowwater_core::base::{Instant as At, SocketId};
-use lowwater_core::stack::{Event, Stack};
-use lowwater_core::tcp::SendFlags;
+use lowwater_bench::single::Single;
+use lowwater_bench::{args, hash::Hash, paced::Paced};
 use lowwater_os::KernelWork;
 use lowwater_os::netns::NetNs;
 use rustix::time::{
@@ -24,37 +21,6 @@ const WARM_UP: Duration = Duration::from_millis(500);
 /// Waits that are noted.
 const NOTED: usize = 200_000;
 const MBITS: [u64; 4] = [10, 100, 500, 1_000];
-
-/// Writes without end to whoever connects, at a rate.
-struct Paced {
-    bytes_per_second: u64,
-    data: bytes::Bytes,
-    writers: Vec<SocketId>,
-}
-
-impl App for Paced {
-    fn event(&mut self, stack: &mut Stack, now: At, event: &Event) {
-        match *event {
-            Event::Accepted(listener) => {
-                while let Ok((id, _)) = stack.tcp_accept(now, listener) {
-                    let mut options = stack.options(id).expect("open").clone();
-                    options.max_pacing_rate = self.bytes_per_second;
-                    stack.set_options(now, id, options).expect("open");
-                    self.writers.push(id);
-                }
-            }
-            Event::Writable(id) => self.writers.push(id),
-            _ => {}
-        }
-    }
-
-    fn turn(&mut self, stack: &mut Stack, now: At) -> bool {
-        for id in self.writers.drain(..) {
-            while stack.tcp_send_bytes(now, id, &mut self.data.clone(), SendFlags::default()).is_ok() {}
-        }
-        true
-    }
-}
 
 fn main() {
     args::check(USAGE);
@@ -108,8 +74,7 @@ fn paced(rate: u64, time: Duration) -> (f64, Vec<u64>) {
         std::thread::scope(|scope| {
             let server = scope.spawn(move || {
                 let _ = lowwater_os::poll::precise_timers();
-                let data = bytes::Bytes::from(vec![0x5a; 65_536]);
-                single.serve(&mut Paced { bytes_per_second: rate, data, writers: Vec::new() });
+                single.serve(&mut Paced::new(rate));
                 single.lateness()
             });
             let got = read(time);

@@ -1,6 +1,7 @@
 //! `lowwater lab`: which runs, on which threads, and what is printed about them.
 mod catalog;
 mod guest;
+mod missed;
 mod render;
 mod runs;
 mod table;

@@ -1,5 +1,6 @@
 //! What the lab prints: a bar on a terminal, a table or JSON on stdout, files in a directory.
 use super::catalog::{EXPERIMENTS, number, report, setting_value};
+use super::missed::{Missed, missed};
 use super::runs::{Done, Event};
 use super::{LabOptions, table};
 use crate::failure::Failure;
@@ -131,6 +132,9 @@ fn object(done: &Done) -> Value {
     if !done.plan.linux_now.is_empty() {
         let now = done.plan.linux_now.iter().map(|(name, value)| (name.clone(), number(*value)));
         object["linux_now"] = Value::Object(now.collect());
+    }
+    if !done.plan.experiment.shows.is_empty() {
+        object["missed"] = json!(missed(done).iter().map(Missed::figure).collect::<Vec<_>>());
     }
     if let Some(broken) = &done.broken {
         object["broken"] = json!(broken.to_string());

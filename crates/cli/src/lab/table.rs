@@ -13,6 +13,7 @@ pub(super) fn all(done: &[Done]) -> String {
         }
         text.push(format!("{}: {}", experiment.name, experiment.about));
         text.push(runs(experiment, &done).to_string());
+        text.extend(super::missed::lines(&done));
         text.extend(rounds(&done));
         if let Some(pairs) = pairs(experiment, &done) {
             text.push(pairs.to_string());

@@ -294,6 +294,7 @@ impl Pacing {
             ("gap_us_p5", seen.gap_us(5)),
             ("gap_us_p50", seen.gap_us(50)),
             ("gap_us_p95", seen.gap_us(95)),
+            ("gap_us_width", seen.gap_us(95) - seen.gap_us(5)),
             ("gap_us_p99", seen.gap_us(99)),
             ("gaps_under_100us_percent", seen.close_percent()),
             ("burst_bytes_max", seen.burst_bytes as f64),

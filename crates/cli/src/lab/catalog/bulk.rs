@@ -47,6 +47,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         Column { figure: "backlog_bytes_max", head: "kB max", unit: 1e3 },
         Column { figure: "segs_per_packet", head: "segs/\npacket", unit: 1.0 },
     ],
+    shows: &[],
     pairs: &[],
     short: &[],
 };

@@ -57,6 +57,26 @@ pub(crate) struct Column {
     pub(crate) unit: f64,
 }
 
+/// A figure that must hold beside Linux's, in every variant of which Linux's is known.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Shown {
+    /// The figure.
+    pub(crate) figure: &'static str,
+    /// How far it may be from Linux's.
+    pub(crate) bound: Bound,
+}
+
+/// How far a figure may be from Linux's.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Bound {
+    /// So many times as much, or less.
+    AtMost(f64),
+    /// So many times as much, or more.
+    AtLeast(f64),
+    /// This part more or less.
+    Near(f64),
+}
+
 /// Two variants that differ in one mechanism.
 pub(crate) struct Pair {
     /// The mechanism and what is compared.
@@ -93,6 +113,8 @@ pub(crate) struct Experiment {
     pub(crate) grid: Option<Grid>,
     /// The table.
     pub(crate) columns: &'static [Column],
+    /// What must hold beside Linux.
+    pub(crate) shows: &'static [Shown],
     /// The table of before and after.
     pub(crate) pairs: &'static [Pair],
     /// What makes it short enough for all together to take less than a minute.

@@ -1,5 +1,5 @@
 //! notsent-lowat (E1): figures of Linux 6.1 and of the commit.
-use super::{Column, Experiment, Pair, Variant};
+use super::{Bound, Column, Experiment, Pair, Shown, Variant};
 use lowwater_sim::scenario::NotsentLowat;
 
 /// Charged memory is counted in units of 1024 bytes.
@@ -169,6 +169,12 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         Column { figure: "writable_events_per_mb", head: "wakes/MB", unit: 1.0 },
         Column { figure: "acks_per_mb", head: "ACKs/MB", unit: 1.0 },
         Column { figure: "goodput_mbps", head: "Mbit/s", unit: 1.0 },
+    ],
+    shows: &[
+        Shown { figure: "queued_bytes_per_flow", bound: Bound::AtMost(1.1) },
+        // Figures of two digits.
+        Shown { figure: "writable_events_per_mb", bound: Bound::AtMost(1.01) },
+        Shown { figure: "goodput_mbps", bound: Bound::AtLeast(0.98) },
     ],
     pairs: &[
         Pair {

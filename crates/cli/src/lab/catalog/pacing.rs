@@ -1,5 +1,5 @@
 //! pacing (E4): figures of Linux 6.1 and of the commit.
-use super::{Column, Experiment, Measured, Pair, Settings, Variant};
+use super::{Bound, Column, Experiment, Measured, Pair, Settings, Shown, Variant};
 use lowwater_sim::scenario::Pacing;
 
 /// 800 flows of 48 Mbit/s. 1.6 million segments fit into half a second.
@@ -21,6 +21,7 @@ const LINUX_INTERNAL: Measured = &[
     ("gap_us_p5", 6_007.0),
     ("gap_us_p50", 9_652.0),
     ("gap_us_p95", 11_067.0),
+    ("gap_us_width", 5_060.0),
     ("burst_bytes_max", 2_896.0),
 ];
 const LINUX_FQ: Measured = &[
@@ -30,6 +31,7 @@ const LINUX_FQ: Measured = &[
     ("gap_us_p5", 6_266.0),
     ("gap_us_p50", 9_652.0),
     ("gap_us_p95", 9_738.0),
+    ("gap_us_width", 3_472.0),
     ("burst_bytes_max", 2_896.0),
 ];
 const LINUX_BBR: Measured = &[
@@ -39,6 +41,7 @@ const LINUX_BBR: Measured = &[
     ("gap_us_p5", 486.0),
     ("gap_us_p50", 921.0),
     ("gap_us_p95", 981.0),
+    ("gap_us_width", 495.0),
     ("burst_bytes_max", 15_900.0),
 ];
 const LINUX_BBR_FQ: Measured = &[
@@ -48,6 +51,7 @@ const LINUX_BBR_FQ: Measured = &[
     ("gap_us_p5", 363.0),
     ("gap_us_p50", 935.0),
     ("gap_us_p95", 977.0),
+    ("gap_us_width", 614.0),
     ("burst_bytes_max", 43_000.0),
 ];
 
@@ -136,6 +140,13 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         Column { figure: "gap_us_max", head: "max", unit: 1.0 },
         Column { figure: "gaps_under_100us_percent", head: "under\n100 us %", unit: 1.0 },
         Column { figure: "burst_bytes_max", head: "largest\nburst B", unit: 1.0 },
+    ],
+    shows: &[
+        Shown { figure: "goodput_mbps", bound: Bound::AtLeast(0.98) },
+        Shown { figure: "packets_per_s", bound: Bound::Near(0.1) },
+        Shown { figure: "gap_us_p50", bound: Bound::Near(0.03) },
+        Shown { figure: "gap_us_width", bound: Bound::AtMost(1.0) },
+        Shown { figure: "burst_bytes_max", bound: Bound::AtMost(1.0) },
     ],
     pairs: &[
         Pair {

@@ -126,6 +126,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         Column { figure: "calls_per_mb", head: "calls/\nMB", unit: 1.0 },
         Column { figure: "linux_calls_per_mb", head: "Linux's", unit: 1.0 },
     ],
+    shows: &[],
     pairs: &[],
     short: &[("measure_s", "0.25")],
 };

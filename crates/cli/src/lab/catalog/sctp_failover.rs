@@ -57,6 +57,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         Column { figure: "messages_lost", head: "lost", unit: 1.0 },
         Column { figure: "messages_duplicated", head: "twice", unit: 1.0 },
     ],
+    shows: &[],
     pairs: &[
         Pair {
             what: "potentially failed paths (RFC 7829): seconds of silence",

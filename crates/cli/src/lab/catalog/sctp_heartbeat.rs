@@ -108,6 +108,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         Column { figure: "messages_duplicated", head: "twice", unit: 1.0 },
         Column { figure: "goodput_mbps", head: "Mbit/s", unit: 1.0 },
     ],
+    shows: &[],
     pairs: &[
         Pair {
             what: "lazy heartbeats in bulk: timer operations per packet",

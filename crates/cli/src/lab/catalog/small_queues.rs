@@ -1,5 +1,5 @@
 //! small-queues (E2): figures of Linux 6.1 and of the commit. The commit's are bounds: "below 1 ms" stands as 1.
-use super::{Column, Experiment, Pair, Variant};
+use super::{Bound, Column, Experiment, Pair, Shown, Variant};
 use lowwater_sim::scenario::SmallQueues;
 
 /// Queues are counted in units of 1024 bytes.
@@ -92,6 +92,10 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         Column { figure: "probe_rtt_ms_max", head: "ms max", unit: 1.0 },
         Column { figure: "srtt_ms", head: "srtt ms", unit: 1.0 },
         Column { figure: "goodput_mbps", head: "Mbit/s", unit: 1.0 },
+    ],
+    shows: &[
+        Shown { figure: "backlog_bytes_mean", bound: Bound::AtMost(1.1) },
+        Shown { figure: "probe_rtt_ms_mean", bound: Bound::AtMost(1.1) },
     ],
     pairs: &[
         Pair {

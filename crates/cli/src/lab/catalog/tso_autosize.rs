@@ -1,5 +1,5 @@
 //! tso-autosize (E3): figures of Linux 6.1 (median of 7 runs) and of the commit.
-use super::{Column, Experiment, Pair, Variant};
+use super::{Bound, Column, Experiment, Pair, Shown, Variant};
 use lowwater_sim::scenario::TsoAutosize;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -87,6 +87,11 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         Column { figure: "segs_per_packet", head: "segments/\npacket", unit: 1.0 },
         Column { figure: "elapsed_s", head: "seconds", unit: 1.0 },
         Column { figure: "goodput_mbps", head: "Mbit/s", unit: 1.0 },
+    ],
+    shows: &[
+        Shown { figure: "ip_out_requests", bound: Bound::Near(0.1) },
+        Shown { figure: "tcp_out_segs", bound: Bound::Near(0.01) },
+        Shown { figure: "elapsed_s", bound: Bound::AtMost(1.02) },
     ],
     pairs: &[
         Pair {
