@@ -1,7 +1,7 @@
 //! The laws that hold after every step, whatever was thrown at the stacks.
 use crate::meter;
 use crate::world::Side;
-use lowwater_core::base::{FlowId, Instant};
+use lowwater_core::base::Instant;
 
 /// Bytes that one case may have allocated: two stacks with at most [`crate::world::SOCKETS_MAX`] sockets each, whose buffers
 /// are bounded by the settings of the case, and what the fuzzer itself keeps.
@@ -41,7 +41,7 @@ impl Before {
 /// What a flow has below it is in the stack or at the device, byte by byte.
 pub(crate) fn credit(side: &Side) -> Result<(), String> {
     for flow in side.stack.credits() {
-        let ours = side.held.iter().filter(|owner| owner.flow == FlowId(flow.socket));
+        let ours = side.held.iter().filter(|owner| owner.flow.socket == flow.socket);
         let owed: i64 = ours.map(|owner| i64::from(owner.charge)).sum();
         if flow.at_device() != owed {
             return Err(format!("credit is not conserved: {flow:?}, {owed} at the device"));

@@ -19,7 +19,7 @@ pub(crate) fn json(path: &PathInfo) -> Value {
         "remote": path.remote, "local": path.local, "state": state(path.state), "primary": path.primary, "active": path.active,
         "cwnd": path.cwnd, "ssthresh": (path.ssthresh != u32::MAX).then_some(path.ssthresh), "flight": path.flight,
         "srtt_ms": path.srtt.map(ms), "rto_ms": ms(path.rto), "mtu": path.mtu, "errors": path.errors,
-        "pacing_rate": (path.pacing_rate != u64::MAX).then_some(path.pacing_rate),
+        "pacing_rate": (path.pacing_rate != u64::MAX).then_some(path.pacing_rate), "below_bytes": path.below,
     })
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn line(path: &Value) -> String {
         (false, false) => "",
     };
     format!(
-        "path {} from {}: {}{role}; cwnd {} ssthresh {} flight {} srtt {} ms rto {} ms mtu {} errors {}",
+        "path {} from {}: {}{role}; cwnd {} ssthresh {} flight {} srtt {} ms rto {} ms mtu {} errors {} below {}",
         text("remote"),
         text("local"),
         text("state"),
@@ -48,5 +48,6 @@ pub(crate) fn line(path: &Value) -> String {
         text("rto_ms"),
         text("mtu"),
         text("errors"),
+        text("below_bytes"),
     )
 }

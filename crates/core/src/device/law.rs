@@ -67,7 +67,7 @@ impl Link for Wrapped {
 }
 
 fn flow(n: u64) -> FlowId {
-    FlowId(SocketId::from(slotmap::KeyData::from_ffi(1 << 32 | n)))
+    FlowId::of(SocketId::from(slotmap::KeyData::from_ffi(1 << 32 | n)))
 }
 
 /// A packet with a number in its head, whose owner is charged that number.

@@ -42,7 +42,7 @@ pub(crate) fn packet(flow: u16, number: u32, len: usize, at: Instant) -> Packet 
 }
 
 fn flow_id(flow: u16) -> FlowId {
-    FlowId(SocketId::from(slotmap::KeyData::from_ffi(1 << 32 | (u64::from(flow) + 1))))
+    FlowId::of(SocketId::from(slotmap::KeyData::from_ffi(1 << 32 | (u64::from(flow) + 1))))
 }
 
 /// Port and number of a packet made by [`packet`].

@@ -12,7 +12,6 @@ use super::state::State;
 use super::timers::Timers;
 use super::tsn::Tsn;
 use crate::base::{Carrier, Cx, Error, Instant};
-use crate::credit::Credit;
 use bytes::Bytes;
 use core::net::IpAddr;
 use lowwater_wire::sctp::chunk_kind;
@@ -122,7 +121,6 @@ pub struct Assoc {
     pub(super) pending: Pending,
     /// Transmissions in a row that stayed without answer, on all paths together (section 8.1).
     pub(super) errors: u16,
-    pub(super) credit: Credit,
     pub(super) owner: Owner,
 }
 
@@ -204,7 +202,6 @@ impl Assoc {
             timers: Timers::default(),
             pending: Pending::default(),
             errors: 0,
-            credit: Credit::new(),
             owner: Owner::default(),
             options: Box::new(options),
         }

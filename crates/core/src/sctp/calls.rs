@@ -77,11 +77,11 @@ impl Assoc {
     /// The application writes, and there was a gap before: what is in flight shows what it offered, not what a path could carry
     /// (`tcp_rate_check_app_limited`).
     fn mark_app_limited(&mut self) {
-        if !self.tx.queue.is_empty() || self.credit.below() > 0 || self.tx.out.lost() > 0 {
+        if !self.tx.queue.is_empty() || self.tx.out.lost() > 0 {
             return;
         }
         let next = self.tx.out.next_tsn();
-        for (_, path) in self.paths.iter_mut() {
+        for (_, path) in self.paths.iter_mut().filter(|(_, path)| path.flow.credit.below() == 0) {
             path.mark_app_limited(next);
         }
     }
@@ -298,15 +298,16 @@ impl Assoc {
         (self.rx.streams.readable_bytes() as u64, self.tx.bytes() as u64)
     }
 
-    /// A packet has left the device, or will never come to it: its credit is back. True when the association waited for that.
-    pub fn on_complete(&mut self, charge: u32) -> bool {
-        self.credit.refund(charge)
+    /// A packet of the path with this number has left the device, or will never come to it: its credit is back. True when the path
+    /// waited for that.
+    pub fn on_complete(&mut self, path: u8, charge: u32) -> bool {
+        self.paths.refund(path, charge)
     }
 
-    /// Charge below the transport.
+    /// Charge below the transport, of all paths together.
     #[must_use]
-    pub const fn below(&self) -> u32 {
-        self.credit.below()
+    pub fn below(&self) -> u32 {
+        self.paths.below()
     }
 
     /// A router said that packets to this address must not be longer than `mtu`.

@@ -50,6 +50,8 @@ pub struct PathInfo {
     pub errors: u16,
     /// Pacing rate in bytes per second.
     pub pacing_rate: u64,
+    /// Charge below the transport, in bytes.
+    pub below: u32,
 }
 
 /// An association.
@@ -123,6 +125,7 @@ impl Assoc {
             encap_port: path.encap(),
             errors: path.errors,
             pacing_rate: path.flow.pacing.rate(),
+            below: path.flow.credit.below(),
         }
     }
 }

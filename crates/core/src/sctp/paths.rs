@@ -10,6 +10,7 @@ use super::rto::Rto;
 use super::tsn::Tsn;
 use crate::base::limits::SCTP_PATHS_MAX;
 use crate::base::{Cx, Instant};
+use crate::credit::Credit;
 use crate::path::pacing::Pacing;
 use core::net::IpAddr;
 use lowwater_wire::sctp::HEADER_LEN;
@@ -75,9 +76,11 @@ pub struct Path {
     pub flow: PathFlow,
 }
 
-/// Pacing, and the figures of the SACK at work.
+/// Pacing, credit, and the figures of the SACK at work.
 #[derive(Debug)]
 pub struct PathFlow {
+    /// What it has handed down. Each path has its own, for each may lead by another device.
+    pub credit: Credit,
     /// Rate and departure times.
     pub pacing: Pacing,
     /// Bytes that may still leave in this turn, whatever the pacer says; 0 between turns.
@@ -86,13 +89,15 @@ pub struct PathFlow {
     pub acked: Acked,
 }
 
-/// What packets of a path have room for.
+/// What packets of a path have room for, and under which number.
 #[derive(Debug)]
 pub(super) struct Room {
     /// Path MTU in bytes of an IP packet.
     mtu: u16,
     /// UDP port of the peer; 0 for packets without UDP (RFC 6951).
     encap: u16,
+    /// Its number among all paths that the association ever had: what it has handed down comes back under that name.
+    number: u8,
     /// The search for the path MTU, where it is probed.
     pub(super) plpmtud: Option<Box<Plpmtud>>,
 }
@@ -112,13 +117,13 @@ const MTU_MIN: u16 = 512;
 const MTU_UNKNOWN: u16 = 1_280;
 
 impl Path {
-    fn new(remote: IpAddr, confirmed: bool, options: &SctpOptions) -> Self {
+    fn new(remote: IpAddr, number: u8, confirmed: bool, options: &SctpOptions) -> Self {
         let state = if confirmed { PathState::Active } else { PathState::Unconfirmed };
         let mut pacing = Pacing::new();
         if options.pacing {
             pacing.need();
         }
-        let room = Room { mtu: MTU_UNKNOWN, encap: options.encap_port, plpmtud: None };
+        let room = Room { mtu: MTU_UNKNOWN, encap: options.encap_port, number, plpmtud: None };
         Self {
             remote,
             local: None,
@@ -131,7 +136,7 @@ impl Path {
             room,
             t3: Instant::FAR_FUTURE,
             hb: Heartbeat::new(),
-            flow: PathFlow { pacing, train: 0, acked: Acked::default() },
+            flow: PathFlow { credit: Credit::new(), pacing, train: 0, acked: Acked::default() },
         }
     }
 
@@ -146,6 +151,12 @@ impl Path {
         if self.state == PathState::Unconfirmed {
             self.state = PathState::Active;
         }
+    }
+
+    /// Its number among all paths that the association ever had.
+    #[must_use]
+    pub const fn number(&self) -> u8 {
+        self.room.number
     }
 
     /// Path MTU in bytes of an IP packet.
@@ -264,8 +275,18 @@ pub struct Paths {
     primary: PathId,
     /// Where data goes: the primary path while it is active.
     active: PathId,
-    /// Addresses that are the peer's no more, until the stack has heard of them.
-    gone: Vec<IpAddr>,
+    /// The number of the next path that is added.
+    next_number: u8,
+    gone: Option<Box<Gone>>,
+}
+
+/// What is left of paths that are the peer's no more.
+#[derive(Debug, Default)]
+struct Gone {
+    /// Their addresses, until the stack has heard of them.
+    ips: Vec<IpAddr>,
+    /// Their charge below the transport.
+    below: u32,
 }
 
 impl Paths {
@@ -273,8 +294,8 @@ impl Paths {
     #[must_use]
     pub fn new(remote: IpAddr, confirmed: bool, options: &SctpOptions) -> Self {
         let mut list = SmallVec::new();
-        list.push(Box::new(Path::new(remote, confirmed, options)));
-        Self { list, primary: 0, active: 0, gone: Vec::new() }
+        list.push(Box::new(Path::new(remote, 0, confirmed, options)));
+        Self { list, primary: 0, active: 0, gone: None, next_number: 1 }
     }
 
     /// Adds an address, unless it is known or there are too many; true when it was added.
@@ -288,7 +309,8 @@ impl Paths {
         if self.list.len() >= SCTP_PATHS_MAX {
             return false;
         }
-        self.list.push(Box::new(Path::new(remote, confirmed, options)));
+        self.list.push(Box::new(Path::new(remote, self.next_number, confirmed, options)));
+        self.next_number = self.next_number.wrapping_add(1);
         true
     }
 
@@ -298,14 +320,38 @@ impl Paths {
         let Some(first) = named.iter().find_map(|ip| self.find(*ip)) else { return };
         let kept = |path: &Path| named.contains(&path.remote);
         let primary = self.get(if kept(self.get(self.primary)) { self.primary } else { first }).remote;
-        self.gone.extend(self.list.iter().filter(|p| !kept(p)).map(|p| p.remote));
+        for path in self.list.iter().filter(|p| !kept(p)) {
+            let gone = self.gone.get_or_insert_default();
+            gone.ips.push(path.remote);
+            gone.below += path.flow.credit.below();
+        }
         self.list.retain(|p| kept(p));
         self.set_primary(self.find(primary).unwrap_or(0));
     }
 
+    /// A packet of the path with this number is done; true when the path waited for that.
+    pub fn refund(&mut self, number: u8, charge: u32) -> bool {
+        if let Some(path) = self.list.iter_mut().find(|path| path.number() == number) {
+            return path.flow.credit.refund(charge);
+        }
+        if let Some(gone) = &mut self.gone {
+            gone.below = gone.below.saturating_sub(charge);
+        }
+        false
+    }
+
+    /// Charge below the transport, of paths that are gone too.
+    #[must_use]
+    pub fn below(&self) -> u32 {
+        let gone = self.gone.as_ref().map_or(0, |gone| gone.below);
+        self.list.iter().map(|path| path.flow.credit.below()).fold(gone, u32::saturating_add)
+    }
+
     /// The addresses that were forgotten since the last call.
     pub fn take_gone(&mut self) -> Vec<IpAddr> {
-        core::mem::take(&mut self.gone)
+        let ips = self.gone.as_mut().map(|gone| core::mem::take(&mut gone.ips)).unwrap_or_default();
+        self.gone.take_if(|gone| gone.below == 0);
+        ips
     }
 
     /// The path to this address.

@@ -85,7 +85,7 @@ impl Stack {
                 self.settle(id, Turn::NONE);
                 return sent;
             };
-            let owner = (out.charge > 0).then_some(Owner { flow: FlowId(id), charge: out.charge });
+            let owner = (out.charge > 0).then_some(Owner { flow: FlowId::of(id), charge: out.charge });
             let tuple = *conn.tuple();
             let (attempt, charge) = (out.attempt, out.charge);
             let failed = match entry.path.as_mut().filter(|_| reachable) {

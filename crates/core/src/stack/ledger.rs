@@ -1,6 +1,6 @@
 //! The credit of all flows at one instant, so that a checker can see that none is lost and none is made.
 use super::Stack;
-use crate::base::{FlowId, SocketId};
+use crate::base::SocketId;
 use crate::packet::Packet;
 use crate::qdisc::Qdisc as _;
 use crate::socket::Socket;
@@ -36,7 +36,7 @@ impl Stack {
         let mut held: BTreeMap<SocketId, (u64, u64)> = BTreeMap::new();
         let mut add = |packet: &Packet, bytes: u32| {
             if let Some(owner) = packet.owner {
-                let FlowId(id) = owner.flow;
+                let id = owner.flow.socket;
                 let (charge, sum) = held.entry(id).or_default();
                 *charge += u64::from(owner.charge);
                 *sum += u64::from(bytes);

@@ -1,6 +1,6 @@
 //! What becomes of packets at a queueing discipline: each end says something else to the flow.
 use super::Stack;
-use crate::base::{DeviceId, DropWhy, FlowId};
+use crate::base::{DeviceId, DropWhy};
 use crate::ip::{IcmpError, IcmpKind, Unreachable};
 use crate::packet::{Owner, Packet};
 use crate::qdisc::{Fate, Qdisc as _};
@@ -83,7 +83,7 @@ impl Stack {
     fn given_up(&mut self, dev: DeviceId, packet: &Packet) {
         self.env.count.dropped(DropWhy::Aqm);
         let Some(owner) = packet.owner else { return };
-        let FlowId(id) = owner.flow;
+        let id = owner.flow.socket;
         let range = self.links.get(usize::from(dev.0)).and_then(|l| tcp_range(packet, l.caps.link_len()));
         match (range, self.sockets.get_mut(id).map(|entry| &mut entry.socket)) {
             (Some((seq, len)), Some(Socket::Tcp(conn))) => {
@@ -151,7 +151,7 @@ fn tcp_range(packet: &Packet, link_len: usize) -> Option<(Seq, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::{Instant, SocketId};
+    use crate::base::{FlowId, Instant, SocketId};
     use crate::packet::{Head, Offload};
     use bytes::Bytes;
     use core::net::Ipv4Addr;
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn what_is_refused_beside_a_segment_is_not_the_segment() {
         let mut names = slotmap::SlotMap::<SocketId, ()>::with_key();
-        let mut owner = || Some(Owner { flow: FlowId(names.insert(())), charge: 900 });
+        let mut owner = || Some(Owner { flow: FlowId::of(names.insert(())), charge: 900 });
         let segment = |owner| Packet { owner, ..segment(protocol::TCP, false, 0) };
         let (ours, other) = (owner(), owner());
         let paid = Handing { owner: ours, refused: false };

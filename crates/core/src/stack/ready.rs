@@ -23,6 +23,11 @@ impl ReadyList {
         self.fifo.pop_front()
     }
 
+    /// Takes a socket out whose turn comes elsewhere from now on.
+    pub(super) fn forget(&mut self, id: SocketId) {
+        self.fifo.retain(|other| *other != id);
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.fifo.is_empty()
     }

@@ -3,7 +3,7 @@ use super::Stack;
 use super::demux::Flow;
 use super::expiry::TimerKey;
 use super::queue::Origin;
-use crate::base::{FlowId, SocketId};
+use crate::base::SocketId;
 use crate::packet::Owner;
 use crate::socket::{Holder, Socket, Turn, TwEntry};
 use crate::tcp::{Fate, Notice};
@@ -121,7 +121,7 @@ impl Stack {
     /// Gives a flow its credit back; `dropped` when the packet was lost on this side of the wire. True when nothing of the flow is in
     /// its queue any more although that had held it back.
     pub(super) fn refund(&mut self, owner: Owner, dropped: bool, from: Origin) -> bool {
-        let FlowId(id) = owner.flow;
+        let id = owner.flow.socket;
         let Some(entry) = self.sockets.get_mut(id) else { return false };
         let mut starved = false;
         match &mut entry.socket {
@@ -147,7 +147,7 @@ impl Stack {
                 }
             }
             Socket::Sctp(sctp) => {
-                if sctp.assoc.on_complete(owner.charge) {
+                if sctp.assoc.on_complete(owner.flow.path, owner.charge) {
                     self.settle_sctp(id, Turn::CREDIT);
                 }
             }
@@ -159,7 +159,7 @@ impl Stack {
     /// A packet leaves the queueing discipline for a device in which nothing waits: it has left its flow's queue. Its credit comes back
     /// when the device tells.
     pub(super) fn pass_on(&mut self, owner: Owner) {
-        let FlowId(id) = owner.flow;
+        let id = owner.flow.socket;
         if let Some(Socket::Tcp(conn)) = self.sockets.get_mut(id).map(|entry| &mut entry.socket) {
             let _ = conn.leave_queue(&mut self.env.cx(self.now, Some(id)), owner.charge, false);
         }

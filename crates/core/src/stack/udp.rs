@@ -242,7 +242,7 @@ impl Stack {
     }
 
     fn send_datagram(&mut self, id: SocketId, datagram: Datagram, dont_fragment: bool, (tos, ttl): (u8, u8)) {
-        let owner = Owner { flow: FlowId(id), charge: datagram.charge() };
+        let owner = Owner { flow: FlowId::of(id), charge: datagram.charge() };
         let (local, peer) = (datagram.local, datagram.peer);
         let Ok(dst) = self.route(Some(local.ip()), peer.ip()) else {
             self.env.count.ip.out_no_routes += 1;

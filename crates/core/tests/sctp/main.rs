@@ -6,6 +6,7 @@ mod congestion;
 mod datagram;
 mod encap;
 mod extensions;
+mod full_device;
 mod heartbeat;
 mod hostile;
 mod multihoming;

@@ -47,6 +47,15 @@ impl Crossing<'_> {
 
 const ROOM: QueueLimit = QueueLimit { packets: 100_000, bytes: 1 << 30 };
 
+/// What is wrong with a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ill {
+    /// It takes packets, which never leave.
+    Mute,
+    /// It has said "not now", and a driver does not ask again before it calls.
+    Full,
+}
+
 type Rule = Box<dyn FnMut(&Crossing<'_>) -> Fate>;
 
 /// A line of the log.
@@ -75,6 +84,8 @@ pub struct World {
     next_packet: Instant,
     /// Of host A's next packets with DATA so many are marked by a router (ECN), if they say that they may be.
     pub mark: usize,
+    /// Devices of host A that are not well, by link.
+    pub ill: BTreeMap<usize, Ill>,
     /// Changes packets after their log line; the checksum is made right again.
     pub mutate: Option<Mutate>,
     /// Changes whole packets: the sending host, and the bytes from the IP header on.
@@ -146,6 +157,7 @@ impl World {
             mutate: None,
             rewrite: None,
             slow: None,
+            ill: BTreeMap::new(),
             next_packet: now,
         }
     }
@@ -178,11 +190,18 @@ impl World {
     fn exchange_one(&mut self, host: usize, link: usize) -> bool {
         let (now, dev, side) = (self.now, DeviceId(link as u16 + 1), SIDES[host]);
         let mut moved = false;
+        let ill = self.ill.get(&link).copied().filter(|_| host == A);
+        if ill == Some(Ill::Full) {
+            return false;
+        }
         while self.stacks[host].needs_transmit(dev) {
             let done = self.stacks[host].transmit(now, dev, 64, &mut self.pairs[link].end(side));
             if done.packets == 0 && !done.more {
                 break;
             }
+        }
+        if ill.is_some() {
+            return false;
         }
         while let Some(packet) = self.take(host, link) {
             moved = true;

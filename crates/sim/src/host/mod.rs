@@ -10,7 +10,7 @@ use crate::link::{Pipe, Submitted};
 use crate::pcap::Direction;
 use crate::schedule::{Step, StuckGuard};
 use crate::world::Capture;
-use lowwater_core::base::{FlowId, Instant, Rng, SocketId, Sysctl};
+use lowwater_core::base::{Instant, Rng, SocketId, Sysctl};
 use lowwater_core::device::{DeviceCaps, Submit};
 use lowwater_core::packet::{Owner, Packet};
 use lowwater_core::socket::Event;
@@ -82,7 +82,8 @@ struct Account {
 impl Account {
     /// The device took a packet.
     fn charge(&mut self, owner: Option<Owner>, bytes: u32) {
-        if let Some(Owner { flow: FlowId(id), charge }) = owner {
+        if let Some(Owner { flow, charge }) = owner {
+            let id = flow.socket;
             self.charged += u64::from(charge);
             self.lengths.entry(id).or_default().push_back(bytes);
             *self.owed.entry(id).or_default() += u64::from(charge);
@@ -91,7 +92,7 @@ impl Account {
 
     /// It has left.
     fn settle(&mut self, owner: Owner) {
-        let FlowId(id) = owner.flow;
+        let id = owner.flow.socket;
         if let Some(lengths) = self.lengths.get_mut(&id) {
             *self.left.entry(id).or_default() += lengths.pop_front().map_or(0, u64::from);
         }
@@ -383,7 +384,7 @@ impl Host {
 }
 
 fn departure(at: Instant, host: usize, packet: &Packet) -> Departure {
-    let flow = packet.owner.map(|Owner { flow: FlowId(id), .. }| id);
+    let flow = packet.owner.map(|owner| owner.flow.socket);
     let (segs, _) = wire_size(packet);
     Departure { at, host, flow, bytes: packet.payload.len() as u32, segs }
 }

@@ -157,12 +157,14 @@ pub(super) fn get_caps(d: &mut Decoder<'_>) -> Option<DeviceCaps> {
 }
 
 pub(super) fn put_owner(e: &mut Encoder, owner: Owner) {
-    e.socket(owner.flow.0);
+    e.socket(owner.flow.socket);
+    e.number(owner.flow.path.into());
     e.number(owner.charge.into());
 }
 
 pub(super) fn get_owner(d: &mut Decoder<'_>) -> Option<Owner> {
-    Some(Owner { flow: FlowId(d.socket()?), charge: d.small()? })
+    let (socket, path) = (d.socket()?, d.small()?);
+    Some(Owner { flow: FlowId { socket, path }, charge: d.small()? })
 }
 
 /// Headers and payload apart, since the stack may treat them differently.

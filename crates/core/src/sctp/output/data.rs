@@ -4,9 +4,10 @@ use crate::base::{Cx, Instant, Wait};
 use crate::credit::{Admission, Ask};
 use crate::path::pacing::PACING_SHIFT;
 use crate::sctp::assoc::Assoc;
+use crate::sctp::message::SendInfo;
 use crate::sctp::notification::Notification;
 use crate::sctp::outstanding::{Chunk, MISSING_MAX, Mark};
-use crate::sctp::paths::PathId;
+use crate::sctp::paths::{PathId, PathState};
 use crate::sctp::pending::Pending;
 use crate::sctp::sender::Probe;
 use crate::sctp::state::State;
@@ -47,12 +48,36 @@ impl Assoc {
         if !self.state.may_send_data() {
             return Err((Wait::Handshake, None));
         }
-        let id = match lost {
-            Some(tsn) => self.rtx_path(tsn),
-            None => self.new_data_path(),
-        };
-        self.may_leave(cx, id, lost.is_some())?;
-        Ok(id)
+        if let Some(tsn) = lost {
+            let id = self.rtx_path(tsn);
+            let Err(why) = self.may_leave(cx, id, true) else { return Ok(id) };
+            // Asked again, for a path whose device takes nothing is left by what was lost.
+            let other = self.rtx_path(tsn);
+            return if other == id { Err(why) } else { self.may_leave(cx, other, true).map(|()| other) };
+        }
+        let id = self.new_data_path();
+        match self.may_leave(cx, id, false) {
+            Ok(()) => Ok(id),
+            Err((Wait::Credit, _)) => self.overtake(cx, id),
+            Err(why) => Err(why),
+        }
+    }
+
+    /// The message whose turn it is waits for its path's device, which is no reason for those that go by another: the path of the first
+    /// that may go instead, or when the next one's pacer lets it.
+    fn overtake(&mut self, cx: &mut Cx<'_>, full: PathId) -> Result<PathId, (Wait, Option<Instant>)> {
+        let (mut held, mut next): (u64, Option<Instant>) = (1 << full, None);
+        for _ in 1..self.paths.len() {
+            let goes = |info: &SendInfo| held & (1 << self.path_of(info)) == 0;
+            let Some(at) = self.tx.queue.find_overtaking(goes) else { break };
+            self.tx.queue.bring_forward(at);
+            let id = self.new_data_path();
+            let Err((_, until)) = self.may_leave(cx, id, false) else { return Ok(id) };
+            self.tx.queue.put_back(at);
+            held |= 1 << id;
+            next = next.into_iter().chain(until).min();
+        }
+        Err((Wait::Credit, next))
     }
 
     /// The gatekeepers of a packet, in their order.
@@ -73,7 +98,9 @@ impl Assoc {
             retransmission: again,
             rtx_single: self.tx.out.len() <= 1,
         };
-        if self.credit.ask(&ask) == Admission::Throttled {
+        if path.flow.credit.ask(&ask) == Admission::Throttled {
+            // Its device takes nothing: when that lasts the path has failed, whether something of it is in flight or not.
+            path.start_t3(cx.now);
             return Err((Wait::Credit, None));
         }
         let next = self.tx.out.next_tsn();
@@ -117,19 +144,27 @@ impl Assoc {
         if delay && !full { Err((Wait::Nagle, None)) } else { Ok(()) }
     }
 
-    /// New data goes where its message wants, or where all does.
+    /// Where the message whose turn it is goes.
     fn new_data_path(&self) -> PathId {
-        let wanted = self.tx.queue.front().and_then(|m| m.info().to);
-        let wanted =
-            wanted.and_then(|ip| self.paths.find(ip)).filter(|&id| self.paths.get(id).local.is_some());
-        wanted.unwrap_or(self.paths.active())
+        self.tx.queue.front().map_or(self.paths.active(), |message| self.path_of(message.info()))
     }
 
-    /// A lost chunk goes elsewhere when a timer has given it up (section 6.4.1); what SACKs miss goes the same way again.
+    /// New data goes where its message wants, while that path is well (Linux `sctp_outq_select_transport`), or where all does.
+    fn path_of(&self, info: &SendInfo) -> PathId {
+        let well = |id: &PathId| {
+            let path = self.paths.get(*id);
+            path.local.is_some() && path.state() == PathState::Active
+        };
+        info.to.and_then(|ip| self.paths.find(ip)).filter(well).unwrap_or(self.paths.active())
+    }
+
+    /// A lost chunk goes elsewhere when a timer has given it up (section 6.4.1); what SACKs miss goes the same way again, unless it
+    /// would wait for that path's device.
     fn rtx_path(&self, tsn: Tsn) -> PathId {
         let Some(chunk) = self.tx.out.get(tsn) else { return self.paths.active() };
         let path = self.paths.get(chunk.path);
-        let same = chunk.missing >= MISSING_MAX && path.errors == 0 && path.local.is_some();
+        let free = path.local.is_some() && !path.flow.credit.is_throttled();
+        let same = chunk.missing >= MISSING_MAX && path.errors == 0 && free;
         if same || self.paths.len() == 1 { chunk.path } else { self.paths.alternate(chunk.path) }
     }
 
@@ -267,7 +302,10 @@ impl Assoc {
         let no_more = left > point && (left - room).div_ceil(point) < left.div_ceil(point);
         let half = (writing.data_bytes == 0 || message.is_begun()) && room >= point / 2;
         let fits = left <= room || (room > 0 && (no_more || half));
-        fits && self.paths.get(writing.path).cwnd.has_room_in_packet()
+        // What goes with COOKIE ECHO goes wherever that does.
+        let here = self.state == State::CookieEchoed || self.path_of(message.info()) == writing.path;
+        fits && here
+            && self.paths.get(writing.path).cwnd.has_room_in_packet()
             && self.check_new(writing.path, writing.bundle.len().min(writing.data_bytes as usize)).is_ok()
     }
 

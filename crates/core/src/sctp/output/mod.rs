@@ -248,13 +248,14 @@ impl Assoc {
         }
         let depart_at = path.flow.pacing.on_send(cx.now, writing.bundle.len(), 1);
         path.cwnd.last_data = cx.now;
-        if writing.restart_t3 {
+        // With nothing else out there the timer that runs was waiting for the device, or is none of this packet's.
+        if writing.restart_t3 || path.cwnd.flight() == writing.data_bytes {
             path.restart_t3(depart_at);
         } else {
             path.start_t3(depart_at);
         }
         let charge = writing.bundle.len() as u32 + PACKET_OVERHEAD;
-        self.credit.charge(charge);
+        path.flow.credit.charge(charge);
         // What may follow at once is what the rate passes on in a millisecond, as with TCP's super-packets.
         let whole = u32::try_from(path.flow.pacing.rate() >> PACING_SHIFT).unwrap_or(u32::MAX);
         let left = if path.flow.train == 0 { whole } else { path.flow.train };

@@ -8,19 +8,24 @@ use crate::sctp::sender::Probe;
 /// T3-rtx of this path ran out: everything that is in flight there is lost, goes elsewhere if there is an elsewhere, and the path
 /// backs off.
 pub(in crate::sctp) fn on_timer(assoc: &mut Assoc, cx: &mut Cx<'_>, id: PathId) {
-    assoc.paths.get_mut(id).t3 = Instant::FAR_FUTURE;
+    let path = assoc.paths.get_mut(id);
+    path.t3 = Instant::FAR_FUTURE;
+    let (below, waits) = (path.flow.credit.below() > 0, path.flow.credit.is_throttled());
     let lost = assoc.tx.out.lose_path(id);
-    if lost == 0 && !assoc.skips() {
+    if lost == 0 && !waits && !assoc.skips() {
         return;
     }
     cx.count.sctp.t3_rtx_expireds += 1;
+    cx.count.own.sctp_t3_in_host += u64::from(below);
     assoc.tx.peer_rwnd = assoc.tx.peer_rwnd.saturating_add(lost);
     let (held_up, marks) = (assoc.is_held_up(), Marks::of(&assoc.tx.out));
     let path = assoc.paths.get_mut(id);
     // A peer that keeps its window closed and says so lives: its path lost nothing, and the probe that it does not take is no error
     // (section 6.1 A).
     let refused = assoc.tx.closed.probe == Probe::Answered && !held_up;
-    path.on_t3(cx, marks, refused);
+    // A device that takes nothing loses nothing either, but the path has failed by it.
+    let stuck = lost == 0 && waits;
+    path.on_t3(cx, marks, refused || stuck);
     path.rto.back_off(&assoc.options.rto);
     path.timed = None;
     path.update_rate(cx);

@@ -7,6 +7,9 @@ use bytes::Bytes;
 use lowwater_wire::sctp::DataFlags;
 use std::collections::VecDeque;
 
+/// Messages behind one that waits for its path that are looked at.
+const OVERTAKE_MAX: usize = 64;
+
 /// One message.
 #[derive(Clone, Debug)]
 pub struct Message {
@@ -117,6 +120,32 @@ impl SendQueue {
     #[must_use]
     pub fn front(&self) -> Option<&Message> {
         self.messages.front()
+    }
+
+    /// Which message may go before the one whose turn it is, when that has to wait: nothing of that one has left, `goes` says yes, and no
+    /// message of its own stream waits before it. Looks only so far ([`OVERTAKE_MAX`]).
+    pub fn find_overtaking(&self, goes: impl Fn(&SendInfo) -> bool) -> Option<usize> {
+        self.front().filter(|first| !first.is_begun())?;
+        let free = |at: usize, info: &SendInfo| {
+            let before = |m: &Message| !m.info.unordered && m.info.stream == info.stream;
+            info.unordered || !self.messages.iter().take(at).any(before)
+        };
+        let mut ahead = self.messages.iter().enumerate().take(OVERTAKE_MAX).skip(1);
+        ahead.find(|(at, m)| goes(&m.info) && free(*at, &m.info)).map(|(at, _)| at)
+    }
+
+    /// Gives this message the next turn.
+    pub fn bring_forward(&mut self, at: usize) {
+        if let Some(message) = self.messages.remove(at) {
+            self.messages.push_front(message);
+        }
+    }
+
+    /// Gives the message whose turn it is this place instead.
+    pub fn put_back(&mut self, at: usize) {
+        if let Some(message) = self.messages.pop_front() {
+            self.messages.insert(at.min(self.messages.len()), message);
+        }
     }
 
     /// When the lifetime of the message whose turn it is ends; [`Instant::FAR_FUTURE`] for one that has begun, or has no end.
@@ -237,6 +266,30 @@ mod tests {
             core::iter::from_fn(|| queue.take(100)).map(|f| (f.data.len(), f.flags.bits(), f.ssn)).collect();
         assert_eq!(parts, [(100, 2, 0), (100, 0, 0), (50, 9, 0)]);
         assert_eq!(queue.bytes(), 0);
+    }
+
+    #[test]
+    fn a_message_overtakes_others_but_none_of_its_stream_and_none_that_has_begun() {
+        let mut queue = SendQueue::default();
+        let unordered = SendInfo { unordered: true, ..info(1) };
+        for (info, len) in [(info(1), 300), (info(1), 20), (info(2), 30), (unordered, 40)] {
+            queue.push(Bytes::from(vec![0; len]), info, Instant::ZERO);
+        }
+        assert_eq!(queue.find_overtaking(|info| info.stream == 1), Some(3));
+        assert_eq!(queue.find_overtaking(|_| true), Some(2));
+        queue.bring_forward(2);
+        queue.put_back(2);
+        queue.bring_forward(3);
+        let len = |queue: &mut SendQueue| queue.take(100).map(|f| f.data.len());
+        assert_eq!(len(&mut queue), Some(40));
+        assert_eq!(len(&mut queue), Some(100));
+        assert_eq!(queue.find_overtaking(|_| true), None);
+        assert_eq!([0; 4].map(|_| len(&mut queue)), [Some(100), Some(100), Some(20), Some(30)]);
+        for _ in 0..2 * OVERTAKE_MAX {
+            queue.push(Bytes::from_static(b"x"), info(1), Instant::ZERO);
+        }
+        queue.push(Bytes::from_static(b"x"), info(2), Instant::ZERO);
+        assert_eq!(queue.find_overtaking(|info| info.stream == 2), None, "too far behind");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::sctp::blue::BlueAnswer;
 use crate::sctp::{Assoc, Outgoing, PathId};
 use crate::socket::{Path, Socket, Turn};
 use crate::stack::Stack;
+use crate::stack::link::LOOPBACK;
 use crate::stack::queue::Origin;
 use crate::stack::sctp::train::sealed_packet;
 use bytes::Bytes;
@@ -66,6 +67,28 @@ impl Stack {
         for path in 0..count {
             self.sctp_refresh_path(id, path as PathId);
         }
+        self.sctp_place(id);
+    }
+
+    /// Its turns come with the device that all its paths lead by. Where they lead by several, the turns come with any of them, as
+    /// datagrams' do: a device that takes nothing must not keep the other paths waiting.
+    fn sctp_place(&mut self, id: SocketId) {
+        let Some(entry) = self.sockets.get_mut(id) else { return };
+        let Socket::Sctp(sctp) = &entry.socket else { return };
+        let mut ways = sctp.routes.iter().flatten();
+        let first = ways.next().copied();
+        let place = first.filter(|first| ways.all(|way| way.dst.device == first.dst.device));
+        let (device, turn) = (|path: Option<Path>| path.map_or(LOOPBACK, |path| path.dst.device), entry.turn);
+        let (old, new) = (device(entry.path), device(place));
+        entry.path = place;
+        if old == new || turn == Turn::NONE {
+            return;
+        }
+        entry.turn = Turn::NONE;
+        if let Some(link) = self.links.get_mut(usize::from(old.0)) {
+            link.ready.forget(id);
+        }
+        self.mark_ready(id, turn);
     }
 
     /// Registers an address of the peer's, unless another association has it; false then. One that its peer has only named gives it up
@@ -122,14 +145,12 @@ impl Stack {
             Some(route) => sctp.assoc.set_route(path, route.dst.src, route.dst.mtu),
             None => sctp.assoc.lose_route(path),
         }
-        // Its turn comes on the device of the path that data takes.
-        let active = usize::from(sctp.assoc.paths().active());
-        entry.path = sctp.routes.get(active).copied().flatten().or(entry.path);
     }
 
     pub(super) fn send_sctp(&mut self, id: SocketId, out: Outgoing) {
-        let owner = (out.charge > 0).then_some(Owner { flow: FlowId(id), charge: out.charge });
         let Some(Socket::Sctp(sctp)) = self.sockets.get_mut(id).map(|e| &mut e.socket) else { return };
+        let flow = FlowId { socket: id, path: sctp.assoc.paths().get(out.path).number() };
+        let owner = (out.charge > 0).then_some(Owner { flow, charge: out.charge });
         let options = sctp.assoc.options();
         let (tos, ttl) = (options.tos | if out.ect { ECT0 } else { 0 }, options.ttl);
         let whole = !sctp.assoc.carrier().has_addresses();

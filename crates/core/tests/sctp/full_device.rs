@@ -1,0 +1,185 @@
+//! A device that says "not now" holds back its own paths, and no others of the same association.
+use crate::world::*;
+use lowwater_core::base::{Duration, Instant, SocketId, Sysctl, Wait};
+use lowwater_core::sctp::{PathState, Received, SctpOptions, SendInfo};
+use lowwater_core::stack::Event;
+use lowwater_wire::sctp::chunk_kind as kind;
+use std::net::SocketAddr;
+
+/// Two hosts with two links, both paths confirmed.
+fn two(sysctl: &Sysctl) -> (World, SocketId, SocketId) {
+    let mut w = World::with(2, sysctl, 1);
+    let options = SctpOptions { nodelay: true, sndbuf: 1 << 20, ..w.options() };
+    let (a, b) = w.associated(options.clone(), options);
+    w.pass(ms(200));
+    assert_eq!(states(&w, a), [PathState::Active; 2]);
+    (w, a, b)
+}
+
+fn states(w: &World, a: SocketId) -> [PathState; 2] {
+    let paths = w.info(A, a).paths;
+    [paths[0].state, paths[1].state]
+}
+
+fn to(link: usize, stream: u16) -> SendInfo {
+    SendInfo { stream, to: Some(ip(link, B)), ..SendInfo::default() }
+}
+
+/// Sends each 10 ms for ten seconds while the primary path's device is ill; the longest time between two deliveries.
+fn failover(ill: Ill, sysctl: &Sysctl) -> (Duration, World, SocketId, SocketId) {
+    let (mut w, a, b) = two(sysctl);
+    for _ in 0..100 {
+        w.send(A, a, &[0; 160], SendInfo::default());
+        w.pass(ms(10));
+        w.read(B, b);
+    }
+    w.pass(ms(100));
+    w.read(B, b);
+    w.ill.insert(0, ill);
+    let (mut last, mut longest, mut got): (Instant, Duration, usize) = (w.now, Duration::ZERO, 0);
+    for _ in 0..1_000 {
+        w.send(A, a, &[1; 160], SendInfo::default());
+        let until = w.now + ms(10);
+        w.run(ms(10), |w| {
+            let n = w.messages(B, b).len();
+            if n > 0 {
+                longest = longest.max(w.now.since(last));
+                last = w.now;
+                got += n;
+            }
+            w.now >= until
+        });
+    }
+    w.pass(Duration::from_secs(5));
+    got += w.messages(B, b).len();
+    assert_eq!(got, 1_000, "{ill:?}: nothing is lost or doubled");
+    (longest, w, a, b)
+}
+
+#[test]
+fn the_primary_paths_own_device_fails_and_its_timer_takes_the_other_path() {
+    for ill in [Ill::Full, Ill::Mute] {
+        let (gap, mut w, a, b) = failover(ill, &Sysctl::default());
+        assert!((ms(900)..ms(1_600)).contains(&gap), "{ill:?}: {gap:?}");
+        assert_eq!(states(&w, a)[1], PathState::Active);
+        assert_ne!(states(&w, a)[0], PathState::Active);
+        let own = &w.stacks[A].counters().own;
+        assert!(own.sctp_t3_in_host > 0, "{ill:?}: the reason is known");
+        assert_eq!(w.info(A, a).errors, 0, "{ill:?}: the association is well");
+        // It is well again: what had waited leaves, and is nobody's any more.
+        w.ill.clear();
+        w.pass(Duration::from_secs(120));
+        assert_eq!(states(&w, a), [PathState::Active; 2]);
+        assert_eq!(w.stacks[A].credits(), [], "{ill:?}");
+        w.log.clear();
+        w.send(A, a, b"home", SendInfo::default());
+        w.pass(ms(500));
+        assert_eq!(w.messages(B, b), [b"home"]);
+        assert!(w.log.iter().any(|l| l.from == A && l.link == 0 && l.kinds.contains(&kind::DATA)), "{ill:?}");
+    }
+}
+
+#[test]
+fn answers_and_heartbeats_of_the_other_path_do_not_wait_for_a_full_device() {
+    let (mut w, a, _) = two(&Sysctl::default());
+    w.ill.insert(0, Ill::Full);
+    let beats = |w: &World, from, kind| {
+        w.log.iter().filter(|l| l.from == from && l.link == 1 && l.kinds.contains(&kind)).count()
+    };
+    w.pass(Duration::from_secs(400));
+    assert!(beats(&w, A, kind::HEARTBEAT) >= 8, "{}", beats(&w, A, kind::HEARTBEAT));
+    assert_eq!(beats(&w, A, kind::HEARTBEAT_ACK), beats(&w, B, kind::HEARTBEAT));
+    assert_eq!(states(&w, a), [PathState::Inactive, PathState::Active]);
+}
+
+#[test]
+fn another_primary_path_is_taken_at_once() {
+    let (mut w, a, b) = two(&Sysctl::default());
+    w.ill.insert(0, Ill::Full);
+    let now = w.now;
+    w.stacks[A].sctp_set_primary(now, a, ip(1, B)).unwrap();
+    w.send(A, a, b"x", SendInfo::default());
+    w.pass(ms(50));
+    assert_eq!(w.messages(B, b), [b"x"]);
+    let now = w.now;
+    w.stacks[A].sctp_shutdown(now, a).unwrap();
+    w.pass(ms(500));
+    assert!(w.events[A].contains(&Event::Closed(a)), "the shutdown takes the other path too");
+}
+
+#[test]
+fn an_association_opens_by_the_second_address_when_the_device_of_the_first_is_full() {
+    let mut w = World::with(2, &Sysctl::default(), 1);
+    w.ill.insert(0, Ill::Full);
+    let (options, now) = (w.options(), w.now);
+    w.listen(options.clone());
+    let remotes = [0, 1].map(|link| SocketAddr::new(ip(link, B), 5_000));
+    let a = w.stacks[A].sctp_connect(now, &remotes, &[], options).unwrap();
+    let up = w.run(Duration::from_secs(10), |w| w.events[A].contains(&Event::Connected(a)));
+    assert!(up, "{:?}", w.log);
+}
+
+#[test]
+fn credit_that_one_path_does_not_get_back_is_not_missed_by_another() {
+    let (mut w, a, b) = two(&Sysctl::default());
+    w.ill.insert(0, Ill::Mute);
+    // All of these are below the transport, and nothing waits before what follows.
+    for _ in 0..3 {
+        w.send(A, a, &[0; 1_400], to(0, 0));
+        w.pass(ms(1));
+    }
+    assert_eq!(w.info(A, a).unsent_bytes, 0);
+    assert!(w.stacks[A].credits()[0].below > 4_000);
+    w.send(A, a, b"by the other", to(1, 1));
+    w.pass(ms(50));
+    assert_eq!(w.messages(B, b), [b"by the other"]);
+    assert_eq!(w.stacks[A].counters().sctp.t3_rtx_expireds, 0, "no timer was needed");
+}
+
+#[test]
+fn a_message_for_another_path_overtakes_those_that_wait_for_a_full_one() {
+    let (mut w, a, b) = two(&Sysctl::default());
+    w.ill.insert(0, Ill::Mute);
+    for n in 0..40 {
+        w.send(A, a, &[n; 1_400], to(0, 0));
+    }
+    w.send(A, a, &[40; 1_400], to(1, 0));
+    for n in 0..20 {
+        w.send(A, a, &[n; 1_400], to(1, 1));
+    }
+    let mut got: [Vec<u8>; 2] = Default::default();
+    let mut read = |w: &mut World| {
+        for item in w.read(B, b) {
+            let Received::Data { data, info, eor: true } = item else { panic!("{item:?}") };
+            got[usize::from(info.stream)].push(data[0]);
+        }
+        got.each_ref().map(Vec::len)
+    };
+    w.pass(ms(500));
+    // What SACKs missed has left by the other path too.
+    let [first, second] = read(&mut w);
+    assert!(first < 10, "{first}");
+    assert_eq!(second, 20);
+    assert!(w.stacks[A].counters().waits(Wait::Credit) > 0);
+    // The rest follows by the path that is left.
+    w.pass(Duration::from_secs(20));
+    assert_eq!(read(&mut w), [41, 20]);
+    assert!(got[0].iter().copied().eq(0..41) && got[1].iter().copied().eq(0..20), "{got:?}");
+}
+
+/// Nothing is in flight, so that no timer would run but the one that guards what waits for the device.
+#[test]
+fn data_that_waits_for_a_device_alone_takes_the_other_path_in_time() {
+    let sysctl = Sysctl { sctp_pf_enable: false, sctp_path_max_retrans: 2, ..Sysctl::default() };
+    let (mut w, a, b) = two(&sysctl);
+    w.ill.insert(0, Ill::Mute);
+    for _ in 0..20 {
+        w.send(A, a, &[0; 1_400], SendInfo::default());
+    }
+    // One timeout sends what was out the other way, the next ones find nothing but what waits.
+    let done =
+        w.run(Duration::from_secs(15), |w| w.info(A, a).unsent_bytes == 0 && w.info(A, a).unacked == 0);
+    assert!(done, "{:?}", w.info(A, a));
+    assert_eq!(w.messages(B, b).len(), 20);
+    assert_eq!(states(&w, a), [PathState::Inactive, PathState::Active]);
+}
