@@ -311,7 +311,7 @@ impl Schedule {
     /// IP bytes of a flow that stand below it, by what went to the device and what has not.
     fn standing(&self, id: SocketId) -> u64 {
         let held = self.stacks[0].credits().iter().find(|c| c.socket == id).map_or(0, |c| c.held_bytes);
-        let at_device = self.owed[0].iter().zip(&self.lengths).filter(|(owner, _)| owner.flow.0 == id);
+        let at_device = self.owed[0].iter().zip(&self.lengths).filter(|(owner, _)| owner.flow.socket == id);
         held + at_device.map(|(_, len)| len).sum::<u64>()
     }
 
@@ -439,7 +439,7 @@ impl Schedule {
 
 /// The charge of a packet has come back.
 fn back(charges: &mut BTreeMap<SocketId, u64>, owner: Owner) {
-    if let Some(charge) = charges.get_mut(&owner.flow.0) {
+    if let Some(charge) = charges.get_mut(&owner.flow.socket) {
         *charge = charge.saturating_sub(u64::from(owner.charge));
     }
 }

@@ -94,7 +94,9 @@ impl Inner {
         self.sets.wake(id, change, wakes);
         if let Some(endpoint) = self.endpoints.of(id) {
             self.endpoints.list(id);
-            self.endpoints.set_full(id, false);
+            if side != Some(Side::Read) {
+                self.endpoints.set_full(id, false);
+            }
             self.wake(endpoint, side, wakes);
         }
     }
@@ -117,18 +119,20 @@ impl Inner {
     }
 
     /// Associations go to their one-to-many socket at once.
-    fn take_in(&mut self, now: Instant, endpoint: SocketId) {
+    fn take_in(&mut self, now: Instant, endpoint: SocketId, wakes: &mut Wakes) {
         while let Ok((id, _)) = self.core.sctp_accept(now, endpoint) {
             self.registry.insert(id);
             self.endpoints.join(endpoint, id, false);
             self.endpoints.list(id);
+            // It may have ended before anybody could hear of it.
+            self.reap(now, id, wakes);
         }
     }
 
     /// Connections of a listener that asks go to whoever decided about them.
     fn adopt(&mut self, now: Instant, listener: SocketId, wakes: &mut Wakes) {
         if self.endpoints.knows(listener) {
-            return self.take_in(now, listener);
+            return self.take_in(now, listener, wakes);
         }
         if !self.asks.knows(listener) {
             return;

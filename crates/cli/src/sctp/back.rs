@@ -13,6 +13,8 @@ pub(super) struct Back {
     pub(super) bytes: Cell<u64>,
     /// Messages that the stack gave up.
     pub(super) given_up: Cell<u64>,
+    /// The number of the last of them.
+    last: Cell<Option<u32>>,
     pub(super) digest: RefCell<Option<Sum>>,
     ended: Cell<bool>,
     news: Notify,
@@ -25,6 +27,7 @@ impl Back {
             messages: Cell::new(0),
             bytes: Cell::new(0),
             given_up: Cell::new(0),
+            last: Cell::new(None),
             digest: RefCell::new(hashed.then(Sum::default)),
             ended: Cell::new(false),
             news: Notify::new(),
@@ -38,8 +41,8 @@ impl Back {
         while let Some(received) = assoc.recv().await? {
             let (data, info, eor) = match received {
                 Received::Data { data, info, eor } => (data, info, eor),
-                Received::Notification(Notification::SendFailed { .. }) => {
-                    self.given_up.set(self.given_up.get() + 1);
+                Received::Notification(Notification::SendFailed { context, .. }) => {
+                    self.give_up(context);
                     continue;
                 }
                 Received::Notification(_) => continue,
@@ -65,6 +68,13 @@ impl Back {
         Ok(())
     }
 
+    /// A fragment of this message was given up; its others are told right before and after.
+    fn give_up(&self, message: u32) {
+        if self.last.replace(Some(message)) != Some(message) {
+            self.given_up.set(self.given_up.get() + 1);
+        }
+    }
+
     /// Waits until `sent` messages have come.
     pub(super) async fn wait_for(&self, sent: u64) -> io::Result<()> {
         while self.messages.get() < sent {
@@ -75,5 +85,19 @@ impl Back {
             self.news.notified().await;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_of_many_fragments_is_given_up_once() {
+        let back = Back::new(false);
+        for message in [0, 0, 0, 1, 5, 5, 0] {
+            back.give_up(message);
+        }
+        assert_eq!(back.given_up.get(), 4);
     }
 }

@@ -68,7 +68,9 @@ impl Load {
         let data = self.block.slice(from..from + self.messages.size as usize);
         let lifetime = lifetime.map(|ms| Duration::from_millis(ms.into()));
         let stream = (self.sent % u64::from(streams)) as u16;
-        (data, SendInfo { stream, ppid, unordered, lifetime, ..SendInfo::default() })
+        // The message's number, by which the fragments of one that is given up are known.
+        let context = self.sent as u32;
+        (data, SendInfo { stream, ppid, unordered, lifetime, context, ..SendInfo::default() })
     }
 
     fn count(&mut self, data: &Bytes, info: SendInfo) {

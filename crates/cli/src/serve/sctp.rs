@@ -41,12 +41,11 @@ pub(crate) async fn serve<F>(
     let mut associations = JoinSet::new();
     loop {
         while associations.try_join_next().is_some() {}
-        if associations.len() >= ASSOCIATIONS_MAX {
-            associations.join_next().await;
-        }
+        let full = associations.len() >= ASSOCIATIONS_MAX;
         tokio::select! {
             () = over(&mut ended) => break,
-            accepted = listener.accept() => match accepted {
+            Some(_) = associations.join_next() => {}
+            accepted = listener.accept(), if !full => match accepted {
                 Ok((assoc, _)) => drop(associations.spawn(service(assoc))),
                 Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
             },

@@ -4,6 +4,7 @@ use super::handshake::init::{Addresses, Features, Offer};
 use super::handshake::restart::Tags;
 use super::notification::{AssocChange, Notification, PathChange};
 use super::options::SctpOptions;
+use super::outstanding::{Chunk, Mark};
 use super::paths::{Path, PathId, PathState, Paths};
 use super::pending::Pending;
 use super::receiver::{Receiver, initial_window};
@@ -64,6 +65,8 @@ pub(super) struct Opening {
     pub(super) sent_at: Option<Instant>,
     /// Where it was sent last.
     pub(super) path: PathId,
+    /// The peer's adaptation layer, told once the association is up.
+    pub(super) adaptation: Option<u32>,
 }
 
 /// What the owner of the socket is told, and what he has done.
@@ -77,6 +80,10 @@ pub(super) struct Owner {
     pub(super) closing: bool,
     /// It was told that everything was acknowledged.
     pub(super) dry: bool,
+    /// Nobody reads any more: what comes is acknowledged and forgotten, so that the peer can end in good order.
+    pub(super) deaf: bool,
+    /// What ended it, if that was no shutdown; unlike `error` this stays.
+    pub(super) cause: Option<Error>,
 }
 
 /// Edges for the owner of the socket, a bit each.
@@ -213,13 +220,15 @@ impl Assoc {
         self.id.features = offer.features;
         self.tx.peer_rwnd = offer.a_rwnd;
         self.tx.streams = outbound;
-        self.rx = Receiver { inbound, ..Receiver::new(Tsn::initial(offer.tsn), inbound, &self.options) };
+        // Notifications may wait already; nothing else can.
+        let streams = core::mem::take(&mut self.rx.streams);
+        self.rx = Receiver { streams, ..Receiver::new(Tsn::initial(offer.tsn), inbound, &self.options) };
         let named = offer.addresses.iter().filter(|_| self.id.carrier.has_addresses());
         for &ip in named {
             self.paths.add(ip, false, &self.options);
         }
         if let Some(layer) = offer.adaptation {
-            self.notify(Notification::Adaptation(layer));
+            self.opening.get_or_insert_default().adaptation = Some(layer);
         }
         // Messages that were queued before the peer said how many streams it takes.
         for message in self.tx.queue.take_beyond(outbound) {
@@ -232,18 +241,19 @@ impl Assoc {
     /// The handshake is complete.
     pub(super) fn establish(&mut self, cx: &mut Cx<'_>) {
         self.set_state(State::Established);
-        self.opening = None;
+        let opening = self.opening.take();
         self.timers.stop_handshake();
         self.errors = 0;
         self.tx.burst = None;
         self.count_up(cx);
-        if self.options.autoclose_secs > 0 {
-            self.timers.set_autoclose(cx.now, self.options.autoclose_secs);
-        }
+        self.timers.set_autoclose(cx.now, self.options.autoclose_secs);
         self.paths.choose();
         self.begin_heartbeats(cx);
         self.owner.notice.add(Notice::CONNECTED | Notice::WRITABLE);
         self.assoc_change(AssocChange::Up, None, Bytes::new());
+        if let Some(layer) = opening.and_then(|opening| opening.adaptation) {
+            self.notify(Notification::Adaptation(layer));
+        }
     }
 
     /// Starts the heartbeats of all paths. Those that are not confirmed are asked now, HB.Max.Burst of them in a round-trip time
@@ -314,15 +324,18 @@ impl Assoc {
             path.cwnd.end();
         }
         self.rx.ended = true;
-        self.owner.error = error;
+        (self.owner.error, self.owner.cause) = (error, error);
         self.owner.notice.add(Notice::CLOSED | Notice::READABLE);
         self.assoc_change(change, error, info);
     }
 
-    /// Messages that will not be acknowledged: their owner may want to know.
+    /// Messages that will not be acknowledged: their owner may want to know. What was given up before was told then. Of what gap blocks
+    /// have named nobody knows whether it was read, as in Linux (`sctp_outq_teardown`).
     pub(super) fn fail_messages(&mut self) {
         let mut failed = Vec::new();
-        failed.extend(self.tx.out.drain().map(|c| (true, c.stream, c.ppid, c.context, c.data)));
+        let told = |chunk: &Chunk| chunk.mark == Mark::Abandoned;
+        let sent = self.tx.out.drain().filter(|chunk| !told(chunk));
+        failed.extend(sent.map(|c| (true, c.stream, c.ppid, c.context, c.data)));
         let unsent = self.tx.queue.drain();
         failed.extend(unsent.map(|m| {
             let info = *m.info();

@@ -2,11 +2,12 @@
 use super::assoc::{Assoc, Notice};
 use super::input::one_cause;
 use super::message::{Received, SendInfo};
-use super::notification::{AssocChange, PathChange};
+use super::notification::{AssocChange, Notification, PathChange, Subscriptions};
 use super::options::SctpOptions;
 use super::outstanding::{Chunk, Mark};
 use super::paths::{PathId, PathState};
 use super::state::State;
+use super::stream::recv::RecvStreams;
 use super::tsn::Tsn;
 use crate::base::{Cx, Error};
 use bytes::Bytes;
@@ -32,8 +33,8 @@ impl Assoc {
     /// Queues a message.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`] when the buffer is full or too much is unsent, of the stream or in all; [`Error::Invalid`] for an empty message or a stream that
-    /// does not exist; [`Error::MessageTooLong`] where fragments are disabled; [`Error::BrokenPipe`] when it is closing or over, or
+    /// [`Error::WouldBlock`] when the buffer is full or too much is unsent, of the stream or in all; [`Error::Invalid`] for an empty message, a stream that
+    /// does not exist, or an address that is not the peer's; [`Error::MessageTooLong`] where fragments are disabled; [`Error::BrokenPipe`] when it is closing or over, or
     /// the error that ended it.
     pub fn send(&mut self, cx: &mut Cx<'_>, data: Bytes, info: SendInfo) -> Result<usize, Error> {
         if let Some(error) = self.owner.error.take() {
@@ -42,7 +43,8 @@ impl Assoc {
         if !self.state.may_queue() || self.owner.closing {
             return Err(Error::BrokenPipe);
         }
-        if data.is_empty() || info.stream >= self.tx.streams {
+        let stranger = info.to.is_some_and(|to| self.paths.find(to).is_none());
+        if data.is_empty() || info.stream >= self.tx.streams || stranger {
             return Err(Error::Invalid);
         }
         if self.options.disable_fragments && data.len() > self.paths.fragment_point(self.options.maxseg) {
@@ -56,9 +58,6 @@ impl Assoc {
         self.tx.queue.push(data, info, cx.now);
         self.tx.burst = None;
         self.owner.dry = false;
-        if self.options.autoclose_secs > 0 && self.state.is_up() {
-            self.timers.set_autoclose(cx.now, self.options.autoclose_secs);
-        }
         Ok(len)
     }
 
@@ -92,16 +91,21 @@ impl Assoc {
     /// [`Error::WouldBlock`] when there is none yet, or the error that ended the association.
     pub fn recv(&mut self, cx: &mut Cx<'_>, max: usize) -> Result<Option<Received>, Error> {
         if let Some(received) = self.rx.streams.recv(max) {
-            let mtu = self.paths.get(self.rx.path).mtu();
-            if self.state.may_receive_data() && self.rx.window_has_opened(&self.options, cx.sysctl, mtu) {
-                self.rx.ack.demand();
-            }
+            self.tell_window(cx);
             return Ok(Some(received));
         }
         if let Some(error) = self.owner.error.take() {
             return Err(error);
         }
-        if self.rx.ended || self.state == State::Closed { Ok(None) } else { Err(Error::WouldBlock) }
+        if self.has_ended() { Ok(None) } else { Err(Error::WouldBlock) }
+    }
+
+    /// The peer hears of a window that has opened far enough.
+    fn tell_window(&mut self, cx: &Cx<'_>) {
+        let mtu = self.paths.get(self.rx.path).mtu();
+        if self.state.may_receive_data() && self.rx.window_has_opened(&self.options, cx.sysctl, mtu) {
+            self.rx.ack.demand();
+        }
     }
 
     /// As [`Assoc::recv`], one piece of a message as it came in its packet: nothing is copied.
@@ -115,6 +119,8 @@ impl Assoc {
     /// Closes in good order: what was queued is sent first. Before the handshake is complete there is nothing to close in order.
     pub fn close(&mut self, cx: &mut Cx<'_>) {
         self.owner.closing = true;
+        // Whoever waits for room waits for nothing.
+        self.owner.notice.add(Notice::WRITABLE);
         match self.state {
             State::Established => self.begin_shutdown(cx),
             State::CookieWait if self.tx.queue.is_empty() => {
@@ -140,9 +146,28 @@ impl Assoc {
         }
     }
 
-    /// Its owner gives it up: what was not read is lost, which the peer must hear by an ABORT; else it closes in good order.
+    /// Nothing more can be read but what can be read now.
+    const fn has_ended(&self) -> bool {
+        self.rx.ended || self.owner.deaf || matches!(self.state, State::Closed)
+    }
+
+    /// Its owner reads nothing more (SHUT_RD): what can be read now stays, what comes is acknowledged and forgotten. Nothing is said
+    /// to the peer (RFC 6458 section 4.1.7).
+    pub fn stop_reading(&mut self, cx: &Cx<'_>) {
+        self.owner.deaf = true;
+        self.rx.streams.forget_incomplete();
+        self.tell_window(cx);
+        self.owner.notice.add(Notice::READABLE);
+    }
+
+    /// Its owner gives it up: what was not read, complete or not, is lost, which the peer must hear by an ABORT; else it closes in good
+    /// order. What comes afterwards is forgotten, or a peer with more than a window of it could never end (Linux `sctp_close`,
+    /// `sctp_ulpq_tail_event`).
     pub fn release(&mut self, cx: &mut Cx<'_>) {
-        let unread = self.rx.streams.readable_bytes() > 0;
+        let unread = self.rx.streams.bytes() > 0;
+        self.owner.deaf = true;
+        self.options.events = Subscriptions::NONE;
+        self.rx.streams = RecvStreams::default();
         let lingers_not = self.options.linger == Some(core::time::Duration::ZERO);
         if (unread || lingers_not) && self.state != State::Closed {
             return self.abort(cx, one_cause(&Cause::UserAbort(b"")), Error::Aborted);
@@ -184,22 +209,22 @@ impl Assoc {
     pub fn poll(&mut self, cx: &Cx<'_>) -> Readiness {
         let closed = self.state == State::Closed;
         let error = self.owner.error.is_some();
-        let ended = self.rx.ended || closed;
-        let up = self.state.may_queue() && self.state.is_up() && !self.owner.closing;
-        Readiness {
-            readable: self.rx.streams.is_readable() || ended || error,
-            writable: if up { self.tx.poll_writable(&self.options, cx.sysctl) } else { closed || ended },
-            ended,
-            closed,
-            error,
-        }
+        let ended = self.has_ended();
+        let may_queue = self.state.may_queue() && !self.owner.closing;
+        // A write that nobody takes fails at once, which is no reason to wait.
+        let writable = match may_queue {
+            true => self.state.is_up() && self.tx.poll_writable(&self.options, cx.sysctl),
+            false => true,
+        };
+        let readable = self.rx.streams.is_readable() || ended || error;
+        Readiness { readable, writable, ended, closed, error }
     }
 
     /// A message can be queued for this stream, by the half rule of the association and by that of the stream. Who sees "not
     /// writable" will be told when it is; it is also told when it is over.
     pub fn poll_stream(&mut self, cx: &Cx<'_>, stream: u16) -> bool {
         let level = self.poll(cx);
-        let up = !level.ended && !level.closed && !level.error;
+        let up = self.state.may_queue() && !self.owner.closing && !level.error;
         level.writable && (!up || self.tx.streams(&self.options, cx.sysctl).poll_writable(stream))
     }
 
@@ -207,6 +232,12 @@ impl Assoc {
     #[must_use]
     pub fn has_input(&self) -> bool {
         self.rx.streams.is_readable()
+    }
+
+    /// What ended it, if it is over and that was no shutdown. Unlike the pending error it stays.
+    #[must_use]
+    pub const fn cause(&self) -> Option<Error> {
+        self.owner.cause
     }
 
     /// The pending error, once (SO_ERROR).
@@ -219,7 +250,18 @@ impl Assoc {
         let path = options.path;
         let (rto_changed, path_changed) = (options.rto != self.options.rto, path != self.options.path);
         let congestion = options.congestion;
+        let fresh = |kind| options.events.contains(kind) && !self.options.events.contains(kind);
+        let dry = fresh(Subscriptions::SENDER_DRY) && self.state.is_up() && self.tx.is_dry();
+        let autoclose = options.autoclose_secs;
+        if autoclose != self.options.autoclose_secs && self.state == State::Established {
+            self.timers.set_autoclose(cx.now, autoclose);
+        }
         *self.options = options;
+        if dry {
+            // Who asks for it hears it at once (RFC 6458 section 6.1.9).
+            self.owner.dry = true;
+            self.notify(Notification::SenderDry);
+        }
         for (_, p) in self.paths.iter_mut() {
             p.set_congestion(cx, congestion);
             if rto_changed {

@@ -49,8 +49,10 @@ impl Timers {
         }
     }
 
+    /// Data comes or goes: the idle time begins anew. 0 for never.
     pub(super) fn set_autoclose(&mut self, now: Instant, secs: u32) {
-        self.autoclose = now + Duration::from_secs(secs.into());
+        let idle = Duration::from_secs(secs.into());
+        self.autoclose = if secs == 0 { Instant::FAR_FUTURE } else { now + idle };
     }
 
     /// The peer has started anew while we were closing.
@@ -165,7 +167,7 @@ impl Assoc {
         self.timers.autoclose = Instant::FAR_FUTURE;
         if self.state == State::Established {
             self.begin_shutdown(cx);
-            self.owner.notice.add(Notice::READABLE);
+            self.owner.notice.add(Notice::READABLE | Notice::WRITABLE);
         }
     }
 

@@ -15,6 +15,7 @@ mod queues;
 mod recovery;
 mod restart;
 mod strangers;
+mod told;
 mod trains;
 mod transfer;
 mod world;

@@ -202,7 +202,8 @@ impl SctpAssociation {
     /// What ended it, if that was no shutdown.
     pub fn poll_closed(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.sock.poll(cx, Side::Write, |core, _, id| match core.sctp_state(id)? {
-            State::Closed => core.take_error(id).map_or(Ok(()), Err),
+            // Somebody else may have taken the error before.
+            State::Closed => core.sctp_cause(id)?.map_or(Ok(()), Err),
             _ => Err(Error::WouldBlock),
         })
     }

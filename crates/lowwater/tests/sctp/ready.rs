@@ -103,3 +103,23 @@ fn a_one_to_many_socket_is_told_for_all_of_its_associations() {
     }
     assert!(nothing(&set));
 }
+
+/// A message that comes says nothing of the room for those that go.
+#[test]
+fn a_full_one_to_many_socket_is_not_writable_because_something_can_be_read() {
+    let stacks = two();
+    let server = SctpSocket::bind(&stacks.0, "10.0.1.1:7").unwrap();
+    let peer = SctpAssociation::connect(&stacks.1, "10.0.1.1:7").unwrap();
+    peer.send(b"first", on(0)).unwrap();
+    let (id, _) = server.recv().unwrap();
+    server.set_nonblocking(true).unwrap();
+    while server.send_bytes(id, &message(0, 10_000), on(0)).is_ok() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let set = Set::new(&stacks.0).unwrap();
+    set.add(&server, 1, Events::OUT).unwrap();
+    while !nothing(&set) {}
+    set.modify(&server, 1, Events::IN | Events::OUT).unwrap();
+    peer.send(b"second", on(0)).unwrap();
+    assert_eq!(told(&set), [(1, Events::IN)]);
+}

@@ -58,6 +58,10 @@ impl Assoc {
             // It counts as received, for it must not come again (section 6.5).
             return self.report(&Cause::InvalidStream(header.sid));
         }
+        if self.owner.deaf {
+            cx.count.own.sctp_data_unread += 1;
+            return;
+        }
         let bytes = reading.inbound.buffer.slice_ref(data);
         match self.rx.streams.insert(tsn, header, bytes) {
             Ok(joined) => cx.count.sctp.reasm_usr_msgs += u64::from(joined),
@@ -86,9 +90,7 @@ impl Assoc {
             self.rx.path = path;
         }
         self.on_mark(reading);
-        if self.options.autoclose_secs > 0 {
-            self.timers.set_autoclose(cx.now, self.options.autoclose_secs);
-        }
+        self.timers.set_autoclose(cx.now, self.options.autoclose_secs);
         let point = self.options.pd_point as usize;
         if point > 0 {
             self.rx.streams.begin_partial(self.rx.map.cum(), point);

@@ -58,9 +58,9 @@ impl Assoc {
         if self.state != State::CookieEchoed {
             return;
         }
-        let opening = self.opening.take().unwrap_or_default();
-        if let Some(at) = opening.sent_at {
-            let path = self.paths.get_mut(opening.path);
+        let sample = self.opening.as_ref().and_then(|opening| Some((opening.sent_at?, opening.path)));
+        if let Some((at, id)) = sample {
+            let path = self.paths.get_mut(id);
             path.rto.sample(&self.options.rto, cx.now.since(at));
             path.update_rate(cx);
         }

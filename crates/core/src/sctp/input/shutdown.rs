@@ -42,7 +42,8 @@ impl Assoc {
     fn end_of_data(&mut self) {
         if !core::mem::replace(&mut self.rx.ended, true) {
             self.notify(Notification::Shutdown);
-            self.owner.notice.add(Notice::READABLE);
+            // Nothing can be sent any more either: a writer who waits for room is to hear that.
+            self.owner.notice.add(Notice::READABLE | Notice::WRITABLE);
         }
     }
 

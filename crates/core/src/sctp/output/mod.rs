@@ -239,6 +239,9 @@ impl Assoc {
 
     /// Timers, pacing and credit of a packet that leaves.
     fn on_packet_sent(&mut self, cx: &mut Cx<'_>, writing: &Writing) -> (u32, Instant) {
+        if writing.data_bytes > 0 && self.state == State::Established {
+            self.timers.set_autoclose(cx.now, self.options.autoclose_secs);
+        }
         let path = self.paths.get_mut(writing.path);
         if writing.refreshes {
             path.on_transmit(cx);

@@ -405,6 +405,19 @@ impl RecvStreams {
         }
     }
 
+    /// Nobody waits for more: what can be read stays, what is incomplete or out of order goes.
+    pub fn forget_incomplete(&mut self) {
+        let (runs, waiting) = (core::mem::take(&mut self.runs), core::mem::take(&mut self.waiting));
+        for run in runs.values() {
+            self.bytes -= run.bytes;
+            self.pieces -= run.pieces.len();
+        }
+        for part in waiting.values().chain(core::mem::take(&mut self.held).iter()) {
+            self.forget(part);
+        }
+        self.partial = None;
+    }
+
     /// All streams begin anew, as after a restart of the peer; what is ready stays. `tell` of a message that ends in its middle.
     pub fn restart(&mut self, tell: bool) {
         self.set_aside();

@@ -291,6 +291,17 @@ impl Stack {
         })
     }
 
+    /// Reads nothing more but what can be read now (SHUT_RD): what comes is acknowledged and forgotten.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`], [`Error::Unsupported`].
+    pub fn sctp_stop_reading(&mut self, now: Instant, id: SocketId) -> Result<(), Error> {
+        self.with_assoc(now, id, |assoc, cx| {
+            assoc.stop_reading(cx);
+            Ok(())
+        })
+    }
+
     /// Aborts with a reason, keeping the socket.
     ///
     /// # Errors
@@ -316,6 +327,14 @@ impl Stack {
     /// [`Error::NoSuchSocket`], [`Error::Unsupported`].
     pub fn sctp_state(&self, id: SocketId) -> Result<State, Error> {
         self.assoc(id).map(Assoc::state)
+    }
+
+    /// What ended an association that is over, if that was no shutdown. It stays, however often errors are taken.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`], [`Error::Unsupported`].
+    pub fn sctp_cause(&self, id: SocketId) -> Result<Option<Error>, Error> {
+        self.assoc(id).map(Assoc::cause)
     }
 
     /// A message or a notification waits to be read; an end or an error is none.
