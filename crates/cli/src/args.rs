@@ -4,6 +4,7 @@ mod sctp;
 pub(crate) use sctp::{Messages, SctpSend, Ss};
 
 use clap::{Args, Parser, Subcommand};
+use lowwater::sctp::SctpCongestionKind;
 use lowwater_core::base::Sysctl;
 use lowwater_core::ip::Cidr;
 use lowwater_core::qdisc::Any;
@@ -228,6 +229,9 @@ pub(crate) struct Serve {
     /// Also serve SCTP: echo on this port, discard two above
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..=65_533))]
     pub(crate) sctp: Option<u16>,
+    /// What moves the windows of its associations: rfc9260, cubic or bbr [default: sctp.congestion_control]
+    #[arg(long, value_name = "NAME", requires = "sctp", value_parser = sctp::congestion)]
+    pub(crate) congestion: Option<SctpCongestionKind>,
     /// Write the counters as JSON to this file, every second and at the end
     #[arg(long, value_name = "FILE")]
     pub(crate) stats: Option<PathBuf>,

@@ -83,7 +83,7 @@ mod tests {
     fn associations_show_their_paths_where_more_is_asked_for() {
         let path = json!({"remote": "10.0.0.2", "local": "10.0.0.1", "state": "active", "primary": true, "active": true,
             "cwnd": 4404, "ssthresh": null, "flight": 0, "srtt_ms": 0.25, "rto_ms": 1000.0, "mtu": 1500, "errors": 0,
-            "below_bytes": 3300});
+            "below_bytes": 3300, "congestion": "bbr", "pacing_rate": 2500000, "delivery_rate": null});
         let assoc = json!({"state": "Established", "recv_queue_bytes": 0, "send_queue_bytes": 12, "below_bytes": 0,
             "waits_for": null, "local": "10.0.0.1:7", "remote": "10.0.0.2:40000", "paths": [path]});
         let brief = table(&[("sctp", &assoc)], false);
@@ -100,6 +100,9 @@ mod tests {
             full.contains("path 10.0.0.2 from 10.0.0.1: active, primary; cwnd 4404 ssthresh -"),
             "{full}"
         );
-        assert!(full.trim_end().ends_with("errors 0 below 3300"), "{full}");
+        assert!(
+            full.trim_end().ends_with("errors 0 below 3300; bbr pacing 2500000 B/s delivered - B/s"),
+            "{full}"
+        );
     }
 }

@@ -80,6 +80,10 @@ fn mistakes_end_with_2_and_say_what_is_allowed() {
         (&["serve", "--tun", "lw0", "--addr", "10.9.0.2/24", "--addr6", "10.8.0.2/24"], "other family"),
         (&["serve", "--tun", "lw0", "--addr", "10.9.0.2/24", "--addr", "10.9.0.2/24"], "given twice"),
         (&["serve", "--tun", "lw0", "--addr", "10.9.0.2/24", "--sctp", "65534"], "1..=65533"),
+        (
+            &["serve", "--tun", "lw0", "--addr", "10.9.0.2/24", "--sctp", "7", "--congestion", "reno"],
+            "none of rfc9260, cubic, bbr",
+        ),
         (&["sctp-send", "--tun", "lw0", "--addr", "10.9.0.2/24"], "ADDR:PORT"),
         (&["sctp-send", "--tun", "lw0", "--addr", "10.9.0.2/24", "10.9.0.1:0"], "from 1 to 65535"),
         (

@@ -1,4 +1,5 @@
-//! Linux's numbers under Linux's names, as constants and as a table for languages that know them by name.
+//! Linux's numbers under Linux's names, as constants and as a table for languages that know them by name. SCTP_CONGESTION is ours: Linux
+//! has nothing to choose there.
 
 macro_rules! names {
     ($($ty:ty { $($name:ident = $value:expr;)* })*) => {
@@ -95,6 +96,7 @@ names! {
         SCTP_SENDMSG_CONNECT = 126; SCTP_EVENT = 127; SCTP_ASCONF_SUPPORTED = 128; SCTP_AUTH_SUPPORTED = 129;
         SCTP_ECN_SUPPORTED = 130; SCTP_EXPOSE_POTENTIALLY_FAILED_STATE = 131; SCTP_REMOTE_UDP_ENCAPS_PORT = 132;
         SCTP_PLPMTUD_PROBE_INTERVAL = 133;
+        SCTP_CONGESTION = 0x4c57;
         SCTP_INIT = 0; SCTP_SNDRCV = 1; SCTP_SNDINFO = 2; SCTP_RCVINFO = 3; SCTP_NXTINFO = 4; SCTP_PRINFO = 5;
         SCTP_AUTHINFO = 6; SCTP_DSTADDRV4 = 7; SCTP_DSTADDRV6 = 8;
         SCTP_UNORDERED = 1; SCTP_ADDR_OVER = 2; SCTP_ABORT = 4; SCTP_SACK_IMMEDIATELY = 8; SCTP_SENDALL = 0x40;

@@ -125,3 +125,29 @@ fn every_option_of_sctp_answers_what_the_kernel_answers() {
     assert_eq!(differs.into_iter().collect::<Vec<_>>(), listed, "what is listed differs somewhere");
     assert!(same >= KERNEL.lines().count() - 4 * DIFFERENT.len(), "{same}");
 }
+
+#[test]
+fn the_congestion_controller_has_a_name_that_can_be_changed_while_it_runs() {
+    let mut net = Net::new();
+    for kind in ["new", "many", "listening", "connected"] {
+        let fds = make(&mut net, kind);
+        let fd = fds[0];
+        let get = |net: &mut Net, room: usize| {
+            let value = vec![0; room].into();
+            done(&mut net.a, Call::GetsockoptIn { fd, level: SOL_SCTP, name: SCTP_CONGESTION, value }).value
+        };
+        let set = |net: &mut Net, text: &'static [u8]| {
+            let value = Optval::Bytes(Bytes::from_static(text));
+            done(&mut net.a, Call::Setsockopt { fd, level: SOL_SCTP, name: SCTP_CONGESTION, value }).errno
+        };
+        assert_eq!(get(&mut net, 64), &b"rfc9260\0\0\0\0\0\0\0\0\0"[..], "{kind}");
+        assert_eq!(set(&mut net, b"bbr"), None);
+        assert_eq!(get(&mut net, 4), &b"bbr\0"[..]);
+        assert_eq!(set(&mut net, b"cubic\0rest"), None);
+        assert_eq!(get(&mut net, 6), &b"cubic\0"[..]);
+        assert_eq!(set(&mut net, b"reno").map(|e| e.name()), Some("ENOENT"));
+        assert_eq!(set(&mut net, b"").map(|e| e.name()), Some("EINVAL"));
+        assert_eq!(get(&mut net, 6), &b"cubic\0"[..]);
+        drop_all(&mut net, fds);
+    }
+}

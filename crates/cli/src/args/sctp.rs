@@ -1,6 +1,7 @@
 //! The options of `sctp-send` and `ss`.
 use super::Net;
 use clap::Args;
+use lowwater::sctp::SctpCongestionKind;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,6 +13,7 @@ Examples:
   sudo lowwater sctp-send --tun lwb --addr 10.9.2.2/24 10.9.1.2:9   1,000 messages of 1,000 bytes
   sudo lowwater sctp-send --tun lwb --addr 10.9.2.2/24 --duration 10 --size 1400 --streams 8 10.9.1.2:9
   sudo lowwater sctp-send --tun lwb --addr 10.9.2.2/24 --echo --hash 10.9.1.2:7
+  sudo lowwater sctp-send --tun lwb --addr 10.9.2.2/24 --duration 10 --congestion bbr 10.9.1.2:9
   sudo lowwater sctp-send --tun lwb --addr 10.9.2.2/24 --addr 10.9.3.2/24 10.9.1.2:9 10.9.4.2:9
 
 Several addresses of the peer are those of one association, as are all --addr of the stack: each pair is a path.
@@ -39,6 +41,9 @@ pub(crate) struct SctpSend {
     pub(crate) local: Vec<IpAddr>,
     #[command(flatten)]
     pub(crate) messages: Messages,
+    /// What moves the windows of its paths: rfc9260, cubic or bbr [default: sctp.congestion_control]
+    #[arg(long, value_name = "NAME", value_parser = congestion)]
+    pub(crate) congestion: Option<SctpCongestionKind>,
     /// The peer is an echo service: wait for everything to come back, and fail unless it is what was sent
     #[arg(long)]
     pub(crate) echo: bool,
@@ -96,6 +101,13 @@ pub(crate) struct Ss {
     pub(crate) json: bool,
 }
 
+/// What moves the windows of an association's paths, by its name.
+pub(super) fn congestion(text: &str) -> Result<SctpCongestionKind, String> {
+    let all = SctpCongestionKind::ALL;
+    let wrong = || format!("'{text}' is none of {}", all.map(SctpCongestionKind::name).join(", "));
+    all.into_iter().find(|kind| kind.name() == text).ok_or_else(wrong)
+}
+
 fn seconds(text: &str) -> Result<Duration, String> {
     let wrong = || format!("'{text}' is no number of seconds, as 10 or 0.5");
     let seconds: f64 = text.parse().map_err(|_| wrong())?;
@@ -105,6 +117,12 @@ fn seconds(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_moves_the_windows_has_a_name() {
+        assert_eq!(congestion("bbr"), Ok(SctpCongestionKind::Bbr));
+        assert_eq!(congestion("reno"), Err("'reno' is none of rfc9260, cubic, bbr".to_owned()));
+    }
 
     #[test]
     fn seconds_are_more_than_none() {

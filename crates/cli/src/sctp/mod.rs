@@ -114,6 +114,7 @@ async fn transfer(args: &SctpSend, opened: &Opened) -> Result<Option<Outcome>, F
 async fn connect(args: &SctpSend, opened: &Opened) -> Result<SctpAssociation, Failure> {
     let mut options = opened.stack.sctp_options();
     options.notsent_lowat = NOTSENT_LOWAT;
+    options.congestion = args.congestion.unwrap_or(options.congestion);
     options.num_ostreams = args.messages.streams.max(STREAMS_MIN);
     if args.messages.lifetime.is_some() {
         options.events = Subscriptions::SEND_FAILED;

@@ -12,14 +12,24 @@ const fn state(state: PathState) -> &'static str {
     }
 }
 
+/// BBR counts its gains in 256ths.
+const GAIN: f64 = 256.0;
+
 /// As JSON. Windows are in bytes, the rate in bytes per second, `null` where nothing is known or nothing is paced.
 pub(crate) fn json(path: &PathInfo) -> Value {
+    let controller = path.controller.as_ref();
+    let bbr = controller.and_then(|c| c.bbr).map(|bbr| {
+        json!({"bw": bbr.bw, "min_rtt_us": (bbr.min_rtt != u32::MAX).then_some(bbr.min_rtt),
+            "pacing_gain": f64::from(bbr.pacing_gain) / GAIN, "cwnd_gain": f64::from(bbr.cwnd_gain) / GAIN})
+    });
     let ms = |d: std::time::Duration| (d.as_secs_f64() * 1e6).round() / 1e3;
     json!({
         "remote": path.remote, "local": path.local, "state": state(path.state), "primary": path.primary, "active": path.active,
         "cwnd": path.cwnd, "ssthresh": (path.ssthresh != u32::MAX).then_some(path.ssthresh), "flight": path.flight,
         "srtt_ms": path.srtt.map(ms), "rto_ms": ms(path.rto), "mtu": path.mtu, "errors": path.errors,
         "pacing_rate": (path.pacing_rate != u64::MAX).then_some(path.pacing_rate), "below_bytes": path.below,
+        "congestion": path.congestion.name(), "delivery_rate": controller.and_then(|c| c.delivery_rate),
+        "ca_state": controller.map(|c| format!("{:?}", c.state)), "min_rtt_ms": path.min_rtt.map(ms), "bbr": bbr,
     })
 }
 
@@ -37,7 +47,8 @@ pub(crate) fn line(path: &Value) -> String {
         (false, false) => "",
     };
     format!(
-        "path {} from {}: {}{role}; cwnd {} ssthresh {} flight {} srtt {} ms rto {} ms mtu {} errors {} below {}",
+        "path {} from {}: {}{role}; cwnd {} ssthresh {} flight {} srtt {} ms rto {} ms mtu {} errors {} below {}; {} \
+         pacing {} B/s delivered {} B/s",
         text("remote"),
         text("local"),
         text("state"),
@@ -49,5 +60,8 @@ pub(crate) fn line(path: &Value) -> String {
         text("mtu"),
         text("errors"),
         text("below_bytes"),
+        text("congestion"),
+        text("pacing_rate"),
+        text("delivery_rate"),
     )
 }

@@ -90,7 +90,7 @@ async fn serve(
     }
     if let Some(port) = args.sctp {
         let listen = |port| {
-            sctp::listen(&opened.stack, &opened.addresses, port)
+            sctp::listen(&opened.stack, &opened.addresses, port, args.congestion)
                 .map_err(|e| Failure::io(format!("SCTP port {port}"), &e))
         };
         tasks.spawn(sctp::serve(listen(port)?, ended.clone(), sctp::echo));

@@ -1,7 +1,7 @@
 //! Echo and discard over SCTP: message for message, on the stream that it came on.
 use super::over;
 use bytes::Bytes;
-use lowwater::sctp::{ListenOptions, Received, RecvInfo, SctpOptions, SendInfo};
+use lowwater::sctp::{ListenOptions, Received, RecvInfo, SctpCongestionKind, SctpOptions, SendInfo};
 use lowwater::{SctpAssociation, SctpListener, Stack};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -19,12 +19,19 @@ const MESSAGE_MAX: usize = 16 << 20;
 const NOTSENT_LOWAT: u32 = 128 << 10;
 
 /// Listens at a port of all addresses.
-pub(crate) fn listen(stack: &Stack, addresses: &[IpAddr], port: u16) -> io::Result<SctpListener> {
+pub(crate) fn listen(
+    stack: &Stack,
+    addresses: &[IpAddr],
+    port: u16,
+    congestion: Option<SctpCongestionKind>,
+) -> io::Result<SctpListener> {
+    let options = stack.sctp_options();
     let options = SctpOptions {
+        congestion: congestion.unwrap_or(options.congestion),
         // An echo goes to any stream that the peer has; those that nobody uses cost nothing.
         num_ostreams: u16::MAX,
         notsent_lowat: NOTSENT_LOWAT,
-        ..stack.sctp_options()
+        ..options
     };
     let local = addresses.iter().map(|ip| SocketAddr::new(*ip, port)).collect();
     SctpListener::listen(stack, &ListenOptions { local, backlog: super::BACKLOG, options: Some(options) })

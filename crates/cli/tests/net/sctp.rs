@@ -121,8 +121,9 @@ fn a_transfer_for_a_time_shows_in_ss_and_ends_in_good_order_at_ctrl_c() {
         return;
     }
     in_namespace(|| {
-        let served = server(&[]);
-        let sending = Proc::start(&mut client(&["--duration", "100", "--streams", "4"], &peers(9)));
+        let served = server(&["--congestion", "cubic"]);
+        let args = ["--duration", "100", "--streams", "4", "--congestion", "bbr"];
+        let sending = Proc::start(&mut client(&args, &peers(9)));
         served.stats_show("an association with its paths", |stats| {
             let paths = stats["Associations"][0]["paths"].as_array();
             stats["Sctp"]["CurrEstab"] == 1 && paths.is_some_and(|paths| paths.len() == 3)
@@ -131,13 +132,16 @@ fn a_transfer_for_a_time_shows_in_ss_and_ends_in_good_order_at_ctrl_c() {
         let shown = run(&mut lowwater(["ss", "-i", "--sctp", &name]), LIMIT).ok().stdout;
         assert!(
             shown.contains("sctp   Established")
-                && shown.contains("path 10.9.1.2 from 10.9.0.2: active, primary"),
+                && shown.contains("path 10.9.1.2 from 10.9.0.2: active, primary")
+                && shown.contains("; cubic pacing "),
             "{shown}"
         );
         sending.signal(Signal::INT);
         let ended = sending.wait(LIMIT);
         assert_eq!(ended.code(), Some(130), "{ended:?}");
         let sent: Value = serde_json::from_str(&ended.stdout).expect("a JSON object");
+        let path = &sent["paths"][0];
+        assert!(path["congestion"] == "bbr" && path["bbr"]["bw"].as_u64().is_some(), "{sent}");
         assert!(sent["interrupted"] == true && sent["messages"].as_u64().is_some_and(|n| n > 0), "{sent}");
         served.stats_show("its end", |stats| stats["Sctp"]["CurrEstab"] == 0);
         let (stats, _root) = served.stop(Signal::INT);

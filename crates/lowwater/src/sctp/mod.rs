@@ -59,6 +59,7 @@ mod many;
 pub use assoc::{Association, SctpAssociation};
 pub(crate) use endpoints::Endpoints;
 pub use listener::SctpListener;
+pub use lowwater_core::base::sysctl::SctpCongestionKind;
 pub use lowwater_core::sctp::{
     AssocChange, AssocInfo, Notification, PathChange, PathInfo, PathOptions, PathState, Received, RecvInfo,
     RtoOptions, SctpOptions, SendInfo, State, Subscriptions,

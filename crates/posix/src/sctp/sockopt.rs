@@ -9,9 +9,11 @@ use crate::calls::Answer;
 use crate::errno::Errno;
 use crate::files::Kind;
 use crate::host::Host;
+use crate::sockopt::NAME_MAX;
 use bytes::Bytes;
 use core::net::{IpAddr, SocketAddr};
 use lowwater_core::base::SocketId;
+use lowwater_core::base::sysctl::SctpCongestionKind;
 use lowwater_core::sctp::{AssocInfo, PathInfo, PathOptions, PathState, SctpOptions, State, Subscriptions};
 
 /// Most bytes of an option that are looked at.
@@ -151,6 +153,7 @@ impl Host {
                 self.stack.sctp_set_primary(self.now, id, remote)?;
             }
             SCTP_EVENTS => self.set_events(fd, &bytes)?,
+            SCTP_CONGESTION => self.set_sctp_congestion(fd, &bytes)?,
             SCTP_EVENT => {
                 let arg = Arg::new("sctp_event", &bytes)?;
                 self.set_event(fd, arg.n("se_type") as i32, arg.n("se_on") != 0)?;
@@ -230,6 +233,17 @@ impl Host {
             SCTP_I_WANT_MAPPED_V4_ADDR | SCTP_FRAGMENT_INTERLEAVE | SCTP_REUSE_PORT => int(bytes).map(|_| ()),
             _ => Err(Errno::ENOPROTOOPT),
         }
+    }
+
+    /// SCTP_CONGESTION: a name, as for TCP_CONGESTION.
+    fn set_sctp_congestion(&mut self, fd: Fd, bytes: &[u8]) -> Result<(), Errno> {
+        if bytes.is_empty() {
+            return Err(Errno::EINVAL);
+        }
+        let name = bytes.split(|b| *b == 0).next().unwrap_or_default();
+        let kind = SctpCongestionKind::ALL.into_iter().find(|k| k.name().as_bytes() == name);
+        let kind = kind.ok_or(Errno::ENOENT)?;
+        self.sctp_change(fd, |o| o.congestion = kind)
     }
 
     fn set_rto(&mut self, fd: Fd, arg: &Arg<'_>) -> Result<(), Errno> {
@@ -473,6 +487,11 @@ impl Host {
             SCTP_REMOTE_UDP_ENCAPS_PORT => self.get_encap(fd, given)?,
             SCTP_PEER_ADDR_THLDS | SCTP_PEER_ADDR_THLDS_V2 => self.get_thresholds(fd, given)?,
             SCTP_EVENT => self.get_event(fd, given)?,
+            SCTP_CONGESTION => {
+                let mut name = self.sctp_live(fd)?.congestion.name().as_bytes().to_vec();
+                name.resize(NAME_MAX, 0);
+                name
+            }
             // What is told of it, and of the bursts below, has the form that fits.
             SCTP_MAXSEG if given.len() < 8 => {
                 let most = self.sctp_live(fd)?.maxseg;

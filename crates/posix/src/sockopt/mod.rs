@@ -5,6 +5,8 @@ mod plain;
 mod socket;
 mod tcp;
 
+pub(crate) use tcp::NAME_MAX;
+
 use crate::abi::{IPPROTO_TCP, SO_RCVLOWAT, SOL_IP, SOL_IPV6, SOL_SOCKET, SOL_TCP, TCP_QUICKACK};
 use crate::call::{Fd, Optval, Reply};
 use crate::errno::Errno;

@@ -13,7 +13,7 @@ use lowwater_core::tcp::options::{retrans_to_secs, secs_to_retrans};
 use lowwater_core::tcp::{SocketOptions, State, TcpInfo};
 
 /// Bytes of a congestion controller's name, the NUL included (`TCP_CA_NAME_MAX`).
-const NAME_MAX: usize = 16;
+pub(crate) const NAME_MAX: usize = 16;
 /// Smallest and largest TCP_MAXSEG (`TCP_MIN_MSS`, `MAX_TCP_WINDOW`).
 const MSS_RANGE: (u32, u32) = (88, 32_767);
 /// Shortest and longest TCP_RTO_MIN_US and TCP_DELACK_MAX_US: more than one jiffy of a millisecond (`TCP_TIMEOUT_MIN`), 200 ms at
