@@ -219,6 +219,14 @@ impl Outstanding {
         lost
     }
 
+    /// The paths have new numbers, and nothing is under way: what was sent counts for `path`.
+    pub fn move_to(&mut self, path: PathId) {
+        debug_assert!(self.in_flight == 0, "what is in flight counts for its path");
+        for chunk in &mut self.chunks {
+            chunk.path = path;
+        }
+    }
+
     /// The first chunk is acknowledged cumulatively; it with what it was before.
     pub fn pop(&mut self) -> Option<(Tsn, Chunk)> {
         let chunk = self.chunks.pop_front()?;

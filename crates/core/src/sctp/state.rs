@@ -95,6 +95,12 @@ impl State {
         matches!(self, Self::CookieWait | Self::CookieEchoed | Self::Established)
     }
 
+    /// The peer may have taken our cookie, and the association is not over.
+    #[must_use]
+    pub const fn is_answered(self) -> bool {
+        self.is_up() || matches!(self, Self::CookieEchoed)
+    }
+
     /// The handshake is complete and the association not over.
     #[must_use]
     pub const fn is_up(self) -> bool {

@@ -1,8 +1,10 @@
 //! ABORT and ERROR from the peer (RFC 9260 sections 3.3.7, 3.3.10, 5.2.6, 9.1).
 use crate::base::limits::SCTP_REMOTE_ERRORS_MAX;
-use crate::base::{Cx, Error};
+use crate::base::{Cx, Error, Instant};
 use crate::sctp::assoc::Assoc;
+use crate::sctp::congestion::Cwnd;
 use crate::sctp::notification::{AssocChange, Notification, Subscriptions};
+use crate::sctp::paths::PathId;
 use crate::sctp::pending::Pending;
 use crate::sctp::state::State;
 use bytes::Bytes;
@@ -56,8 +58,22 @@ impl Assoc {
         opening.tries = 0;
         opening.sent_at = None;
         self.timers.stop_handshake();
+        self.lose_all();
         self.set_state(State::CookieWait);
         self.pending.clear(Pending::COOKIE_ECHO);
         self.pending.set(Pending::INIT);
+    }
+
+    /// The DATA that went with a cookie in vain goes again when another one was taken (Linux `SCTP_RTXR_T1_RTX`). The next INIT ACK may
+    /// name other addresses, so that nothing counts for a path until then, and windows begin anew.
+    fn lose_all(&mut self) {
+        for id in 0..self.paths.len() as PathId {
+            let lost = self.tx.out.lose_path(id);
+            self.tx.peer_rwnd = self.tx.peer_rwnd.saturating_add(lost);
+            let path = self.paths.get_mut(id);
+            path.cwnd = Cwnd::new(self.options.congestion, path.pmdcs(), path.remote.is_ipv6());
+            (path.timed, path.t3) = (None, Instant::FAR_FUTURE);
+        }
+        self.pending.echoes.clear();
     }
 }

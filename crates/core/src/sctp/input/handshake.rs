@@ -1,7 +1,7 @@
 //! INIT ACK and COOKIE ACK at the side that opens (RFC 9260 sections 5.1 B, C and E, 5.2.3, 5.2.5).
 use super::{Reading, one_cause};
 use crate::base::{Cx, Error};
-use crate::sctp::assoc::{Assoc, Notice};
+use crate::sctp::assoc::{Assoc, Notice, draw_tag};
 use crate::sctp::handshake::cookie::Ticket;
 use crate::sctp::handshake::init::{Addresses, Offer, Refusal};
 use crate::sctp::notification::{AssocChange, Subscriptions};
@@ -39,7 +39,8 @@ impl Assoc {
         let unknown = unknown_causes(&offer);
         let Some(opening) = &mut self.opening else { return };
         let sample = opening.sent_at.take().map(|at| cx.now.since(at));
-        let answered = self.paths.find(reading.inbound.from).unwrap_or(opening.path);
+        let answered = self.paths.find(reading.inbound.from).unwrap_or(self.paths.primary());
+        self.tx.out.move_to(answered);
         opening.tries = 0;
         opening.cookie = offer.cookie.unwrap_or_default();
         opening.report = unknown;
@@ -72,14 +73,15 @@ impl Assoc {
     /// (action D).
     pub fn on_own_cookie(&mut self, cx: &mut Cx<'_>, ticket: &Ticket, collision: bool) {
         let opening = matches!(self.state, State::CookieWait | State::CookieEchoed);
-        if collision && !opening && self.state != State::Established {
+        if self.state == State::Closed || (collision && !opening && self.state != State::Established) {
             return;
         }
         if opening {
             self.adopt(&ticket.offer(), ticket.streams.0, ticket.streams.1);
             self.establish(cx);
         } else if collision {
-            self.id.tags.1 = ticket.tags.1;
+            // Another instance of the peer, whose INIT crossed ours too: its numbers are others (Linux `sctp_assoc_update`).
+            return self.on_restart(cx, ticket);
         }
         self.pending.clear(Pending::INIT | Pending::COOKIE_ECHO);
         self.pending.set(Pending::COOKIE_ACK);
@@ -88,9 +90,14 @@ impl Assoc {
 
     /// The peer has started anew (section 5.2.4, action A): everything but the socket and what waits to be read begins again.
     pub fn on_restart(&mut self, cx: &mut Cx<'_>, ticket: &Ticket) {
+        if self.state == State::Closed {
+            return;
+        }
         let tell = self.options.events.contains(Subscriptions::PARTIAL_DELIVERY);
         self.rx.streams.restart(tell);
         self.id.tags = ticket.tags;
+        // Tie-tags are those of the moment: cookies from before are good for nothing.
+        self.id.ties = (draw_tag(cx), draw_tag(cx));
         self.id.tsn = ticket.tsns.0;
         self.fail_messages();
         self.tx = Sender::new(Tsn::initial(ticket.tsns.0), ticket.streams.0);

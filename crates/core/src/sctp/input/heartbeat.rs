@@ -24,10 +24,11 @@ pub(in crate::sctp) fn probe_info(nonce: u64, path: PathId) -> [u8; INFO_LEN] {
 }
 
 impl Assoc {
-    /// The peer asks: it gets back what it sent, to where it came from.
+    /// The peer asks: it gets back what it sent, to where it came from, also where COOKIE ACK was lost (Linux takes both HEARTBEAT and
+    /// SACK in COOKIE-ECHOED).
     pub(super) fn on_heartbeat(&mut self, reading: &Reading<'_>, raw: &RawChunk<'_>) {
         if let Some(path) = reading.path
-            && self.state.is_up()
+            && self.state.is_answered()
         {
             self.pending.echo(path, reading.inbound.buffer.slice_ref(raw.value()));
         }

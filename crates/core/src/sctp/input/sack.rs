@@ -19,8 +19,8 @@ const GAPS_CUT: usize = 16;
 
 impl Assoc {
     pub(super) fn on_sack(&mut self, cx: &mut Cx<'_>, sack: &Sack<'_>) {
-        // In SHUTDOWN-ACK-SENT all is acknowledged; before COOKIE ACK nobody could have seen our data.
-        if !self.state.is_up() {
+        // In SHUTDOWN-ACK-SENT all is acknowledged; before COOKIE ACK what went with COOKIE ECHO may be.
+        if !self.state.is_answered() {
             return;
         }
         let cum = self.tx.out.cum().near(sack.cum_tsn);

@@ -121,10 +121,12 @@ impl Stack {
         Ok(id)
     }
 
-    /// The association to which our side of a packet and the peer's belong.
+    /// The association to which our side of a packet and the peer's belong. One that is over has no part in that, though its last word
+    /// may still wait for its turn.
     pub(super) fn sctp_flow(&self, local: SocketAddr, remote: SocketAddr) -> Option<SocketId> {
         let ids = self.demux.sctp.flows(local.port(), remote);
-        ids.iter().copied().find(|id| self.assoc(*id).is_ok_and(|assoc| assoc.locals().contains(&local.ip())))
+        let ours = |assoc: &Assoc| assoc.state() != State::Closed && assoc.locals().contains(&local.ip());
+        ids.iter().copied().find(|id| self.assoc(*id).is_ok_and(ours))
     }
 
     /// An association that has one of these addresses of ours and this one of a peer's.

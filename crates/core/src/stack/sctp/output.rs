@@ -4,7 +4,7 @@ use crate::base::{DropWhy, Error, FlowId, Instant, SocketId};
 use crate::ip::{Dst, OutputParams};
 use crate::packet::{Head, Offload, Owner, Packet};
 use crate::sctp::blue::BlueAnswer;
-use crate::sctp::{Assoc, Outgoing, PathId};
+use crate::sctp::{Assoc, Outgoing, PathId, State};
 use crate::socket::{Path, Socket, Turn};
 use crate::stack::Stack;
 use crate::stack::link::LOOPBACK;
@@ -98,7 +98,9 @@ impl Stack {
         let (ports, remote) = (assoc.ports(), assoc.paths().get(path).remote);
         let flow = SocketAddr::new(remote, ports.1);
         let ids = self.demux.sctp.flows(ports.0, flow);
-        let shared = |other: &Assoc| other.locals().iter().any(|ip| assoc.locals().contains(ip));
+        let shared = |other: &Assoc| {
+            other.state() != State::Closed && other.locals().iter().any(|ip| assoc.locals().contains(ip))
+        };
         let rival = ids.iter().find(|&&other| other != id && self.assoc(other).is_ok_and(shared)).copied();
         if let Some(rival) = rival {
             let settled = self.assoc(rival).is_ok_and(|other| other.has_confirmed(remote));

@@ -1,0 +1,294 @@
+//! Handshakes with a peer made by hand, which says what no honest one would, and says it in any order (RFC 9260 section 5).
+use crate::world::*;
+use lowwater_core::base::{Duration, SocketId};
+use lowwater_core::sctp::AssocChange;
+use lowwater_core::sctp::{Notification, PathState, Received, SctpOptions, SendInfo, State, Subscriptions};
+use lowwater_wire::sctp::{
+    Cause, Chunk, Chunks, DataFlags, DataRepr, Init, Param, Sack, Tlvs, chunk_kind as kind,
+};
+use std::cell::RefCell;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+
+fn bytes(chunks: &[Chunk<'_>]) -> Vec<u8> {
+    let mut all = Vec::new();
+    for chunk in chunks {
+        let at = all.len();
+        all.resize(at + chunk.buffer_len(), 0);
+        chunk.emit(&mut all[at..]);
+    }
+    all
+}
+
+fn params(list: &[Param<'_>]) -> Vec<u8> {
+    let mut all = Vec::new();
+    for param in list {
+        let at = all.len();
+        all.resize(at + param.stated_len().next_multiple_of(4), 0);
+        param.emit(&mut all[at..]);
+    }
+    all
+}
+
+fn v4(ip: IpAddr) -> Param<'static> {
+    let IpAddr::V4(ip) = ip else { unreachable!("these worlds are IPv4") };
+    Param::Ipv4(ip)
+}
+
+/// What an INIT or INIT ACK of the peer says, with this tag and this first TSN.
+fn hello(tag: u32, tsn: u32, params: &[u8]) -> Init<'_> {
+    Init {
+        initiate_tag: tag,
+        a_rwnd: 100_000,
+        outbound_streams: 10,
+        inbound_streams: 10,
+        initial_tsn: tsn,
+        params: Tlvs::new(params),
+    }
+}
+
+fn init_ack(tag: u32, addresses: &[IpAddr]) -> Vec<u8> {
+    let mut list: Vec<Param<'_>> = addresses.iter().map(|ip| v4(*ip)).collect();
+    list.push(Param::StateCookie(b"cook"));
+    bytes(&[Chunk::InitAck(hello(tag, 500, &params(&list)))])
+}
+
+fn data(tsn: u32, ssn: u16) -> DataRepr {
+    DataRepr { flags: DataFlags::WHOLE, tsn, sid: 0, ssn, ppid: 0 }
+}
+
+type Tap = Rc<RefCell<Vec<Vec<u8>>>>;
+
+/// The chunks of each packet of `host` from now on. None arrives.
+fn tap(w: &mut World, host: usize) -> Tap {
+    let seen: Tap = Rc::default();
+    let log = seen.clone();
+    w.rule = Box::new(move |c| {
+        if c.from == host {
+            log.borrow_mut().push(c.chunks.to_vec());
+        }
+        Fate::Lose
+    });
+    seen
+}
+
+/// The numbers of DATA that were seen.
+fn tsns(seen: &Tap) -> Vec<u32> {
+    let mut all = Vec::new();
+    for packet in seen.borrow().iter() {
+        for raw in Chunks::new(packet) {
+            if let Ok(Chunk::Data(header, _)) = Chunk::parse(&raw.unwrap()) {
+                all.push(header.tsn);
+            }
+        }
+    }
+    all
+}
+
+/// Tag and cookie of the INIT ACK that was seen last.
+fn cookie(seen: &Tap) -> (u32, Vec<u8>) {
+    let all = seen.borrow();
+    let acks = all.iter().filter_map(|packet| {
+        let raw = Chunks::new(packet).next()?.ok()?;
+        let Ok(Chunk::InitAck(ack)) = Chunk::parse(&raw) else { return None };
+        let mut params = ack.params.map(|tlv| tlv.unwrap());
+        let cookie = params.find_map(|tlv| match Param::parse(&tlv) {
+            Ok(Param::StateCookie(cookie)) => Some(cookie.to_vec()),
+            _ => None,
+        });
+        Some((ack.initiate_tag, cookie?))
+    });
+    acks.last().expect("an INIT ACK")
+}
+
+fn stale() -> Vec<u8> {
+    let cause = Cause::StaleCookie(1_000);
+    let mut causes = vec![0; cause.stated_len()];
+    cause.emit(&mut causes);
+    bytes(&[Chunk::Error(Tlvs::new(&causes))])
+}
+
+/// The number that a path has may change when a second INIT ACK names fewer addresses: what went out with the first cookie is sent
+/// again, and no path of old is asked for.
+#[test]
+fn a_stale_cookie_and_an_init_ack_with_fewer_addresses_lose_nothing() {
+    let mut w = World::with(2, &Default::default(), 1);
+    let now = w.now;
+    let remotes = [0, 1].map(|link| SocketAddr::new(ip(link, B), 5_000));
+    let a = w.stacks[A].sctp_connect(now, &remotes, &[], w.options()).unwrap();
+    let seen = tap(&mut w, A);
+    w.send(A, a, &[7; 5_000], SendInfo::default());
+    w.pass(ms(1));
+    let (port, ours) = (w.stacks[A].local_addr(a).unwrap().port(), w.info(A, a).tags.0);
+    let (from, ports) = (ip(1, B), (5_000, port));
+    for named in [&[ip(0, B), ip(1, B)][..], &[ip(1, B)]] {
+        w.inject_from(from, A, ports, ours, &init_ack(9, named));
+        w.pass(ms(1));
+        assert_eq!(w.info(A, a).state, State::CookieEchoed);
+        if named.len() > 1 {
+            assert!(!tsns(&seen).is_empty(), "DATA goes with the cookie");
+            w.inject_from(from, A, ports, ours, &stale());
+            w.pass(ms(1));
+            assert_eq!(w.info(A, a).state, State::CookieWait);
+            assert!(w.info(A, a).paths.iter().all(|p| p.flight == 0), "nothing of it counts as under way");
+        }
+    }
+    w.inject_from(from, A, ports, ours, &bytes(&[Chunk::CookieAck]));
+    for _ in 0..10 {
+        w.pass(ms(50));
+        let cum_tsn = *tsns(&seen).iter().max().unwrap();
+        let sack = Sack { cum_tsn, a_rwnd: 100_000, gaps: &[], dups: &[] };
+        w.inject_from(from, A, ports, ours, &bytes(&[Chunk::Sack(sack)]));
+    }
+    let info = w.info(A, a);
+    assert_eq!((info.state, info.paths.len()), (State::Established, 1));
+    assert_eq!((info.unacked, info.unsent_bytes, info.paths[0].flight), (0, 0, 0));
+    // All of it once before the cookie was stale or not at all, and once after.
+    let all = tsns(&seen);
+    assert!(all.iter().all(|tsn| all.iter().filter(|t| *t == tsn).count() <= 2), "{all:?}");
+}
+
+/// An association, the ports of A's packets, and what B has sent from now on, of which nothing arrives.
+fn ready() -> (World, SocketId, (u16, u16), Tap) {
+    let mut w = World::new();
+    let options = SctpOptions { events: Subscriptions::ASSOC, ..w.options() };
+    let (a, b) = w.associated(options.clone(), options);
+    let ports = (w.stacks[A].local_addr(a).unwrap().port(), 5_000);
+    w.read(B, b);
+    let seen = tap(&mut w, B);
+    (w, b, ports, seen)
+}
+
+fn restarts(w: &mut World, b: SocketId) -> usize {
+    let restart = |item: &Received| {
+        matches!(item, Received::Notification(Notification::Assoc { change: AssocChange::Restart, .. }))
+    };
+    w.read(B, b).iter().filter(|item| restart(item)).count()
+}
+
+/// The last word of an association may still wait for its turn when the next packet is read.
+#[test]
+fn a_cookie_does_not_revive_an_association_that_is_over() {
+    let (mut w, b, ports, seen) = ready();
+    w.inject(B, ports, 0, &bytes(&[Chunk::Init(hello(7, 1, &[]))]));
+    w.pass(ms(1));
+    let ((tag, cookie), old) = (cookie(&seen), w.info(B, b).tags.0);
+    seen.borrow_mut().clear();
+    w.inject(B, ports, old, &bytes(&[Chunk::Data(data(1, 0), b"")]));
+    w.inject(B, ports, tag, &bytes(&[Chunk::CookieEcho(&cookie)]));
+    w.pass(ms(1));
+    assert_eq!(w.info(B, b).state, State::Closed);
+    let kinds: Vec<u8> = seen.borrow().iter().map(|packet| packet[0]).collect();
+    assert!(kinds.contains(&kind::ABORT) && kinds.contains(&kind::COOKIE_ACK), "{kinds:?}");
+    assert_eq!(restarts(&mut w, b), 0);
+    // It is a cookie like any other: whoever brings it gets an association of his own.
+    let count = &w.stacks[B].counters().sctp;
+    assert_eq!((count.curr_estab, count.passive_estabs, count.aborteds), (1, 2, 1));
+    assert_eq!(w.stacks[B].open_sockets(), 3);
+}
+
+/// Tie-tags are those of the moment (section 5.2.4): a cookie from before a restart names an association that is no more.
+#[test]
+fn a_cookie_from_before_a_restart_is_worth_nothing_after_it() {
+    let (mut w, b, ports, seen) = ready();
+    let mut cookies = Vec::new();
+    for peer in [7, 8] {
+        w.inject(B, ports, 0, &bytes(&[Chunk::Init(hello(peer, 1, &[]))]));
+        w.pass(ms(1));
+        let (tag, cookie) = cookie(&seen);
+        cookies.push((tag, bytes(&[Chunk::CookieEcho(&cookie)])));
+    }
+    // Two cookies for one association as it is now: the first is taken, and the other is too old then.
+    for (tag, echo) in &cookies {
+        w.inject(B, ports, *tag, echo);
+        w.pass(ms(1));
+        assert_eq!(w.info(B, b).tags, (cookies[0].0, 7));
+    }
+    assert_eq!(restarts(&mut w, b), 1);
+    // So is a duplicate of the first behind another restart.
+    w.inject(B, ports, 0, &bytes(&[Chunk::Init(hello(9, 1, &[]))]));
+    w.pass(ms(1));
+    let (tag, cookie) = cookie(&seen);
+    w.inject(B, ports, tag, &bytes(&[Chunk::CookieEcho(&cookie)]));
+    w.inject(B, ports, cookies[0].0, &cookies[0].1);
+    w.pass(ms(1));
+    assert_eq!((w.info(B, b).tags, restarts(&mut w, b)), ((tag, 9), 1));
+}
+
+/// A peer that starts anew between two INITs of ours which cross his own: the second cookie is of another instance, with numbers of
+/// its own (section 5.2.4 B; Linux `sctp_assoc_update`).
+#[test]
+fn a_collision_after_the_handshake_begins_the_numbers_anew() {
+    let mut w = World::new();
+    let (local, remote) = (SocketAddr::new(ip(0, A), 6_000), SocketAddr::new(ip(0, B), 5_000));
+    let (now, options) = (w.now, w.options());
+    let a = w.stacks[A].sctp_connect(now, &[remote], &[local], options).unwrap();
+    let seen = tap(&mut w, A);
+    w.pass(ms(1));
+    let (ports, ours) = ((5_000, 6_000), w.info(A, a).tags.0);
+    let mut echoes = Vec::new();
+    for (tag, tsn) in [(7, 1_000), (8, 0x8000_0000)] {
+        w.inject(A, ports, 0, &bytes(&[Chunk::Init(hello(tag, tsn, &[]))]));
+        w.pass(ms(1));
+        let (tag, cookie) = cookie(&seen);
+        assert_eq!(tag, ours, "our INIT stands");
+        echoes.push(bytes(&[Chunk::CookieEcho(&cookie)]));
+    }
+    w.inject(A, ports, ours, &echoes[0]);
+    w.inject(A, ports, ours, &bytes(&[Chunk::Data(data(1_000, 0), b"old")]));
+    w.pass(ms(1));
+    assert_eq!((w.info(A, a).state, w.info(A, a).tags.1), (State::Established, 7));
+    w.inject(A, ports, ours, &echoes[1]);
+    w.inject(A, ports, ours, &bytes(&[Chunk::Data(data(0x8000_0000, 0), b"new")]));
+    w.pass(ms(1));
+    assert_eq!((w.info(A, a).tags, w.info(A, a).cum_tsn), ((ours, 8), 0x8000_0000));
+    assert_eq!(w.messages(A, a), [b"old", b"new"]);
+}
+
+/// COOKIE ACK may be lost: what comes behind it is worth as much (Linux takes both in COOKIE-ECHOED).
+#[test]
+fn a_heartbeat_and_a_sack_count_before_cookie_ack() {
+    let mut w = World::new();
+    let a = w.connect(w.options());
+    let seen = tap(&mut w, A);
+    w.send(A, a, &[7; 100], SendInfo::default());
+    w.pass(ms(1));
+    let (ports, ours) = ((5_000, w.stacks[A].local_addr(a).unwrap().port()), w.info(A, a).tags.0);
+    w.inject(A, ports, ours, &init_ack(9, &[]));
+    w.pass(ms(1));
+    let (state, sent) = (w.info(A, a).state, tsns(&seen));
+    assert_eq!((state, sent.len()), (State::CookieEchoed, 1));
+    let sack = Sack { cum_tsn: sent[0], a_rwnd: 100_000, gaps: &[], dups: &[] };
+    w.inject(A, ports, ours, &bytes(&[Chunk::Sack(sack), Chunk::Heartbeat(Tlvs::new(&[0, 1, 0, 4]))]));
+    w.pass(ms(1));
+    assert_eq!((w.info(A, a).unacked, w.info(A, a).state), (0, State::CookieEchoed));
+    assert_eq!(seen.borrow().last().map(|packet| packet[0]), Some(kind::HEARTBEAT_ACK));
+    w.pass(Duration::from_secs(10));
+    assert_eq!(tsns(&seen).len(), 1, "what was acknowledged does not go again");
+}
+
+/// Section 5.4: no data to an address that nobody has answered from, also when a message names it; nor to one that has failed.
+#[test]
+fn a_message_for_an_address_that_does_not_answer_takes_the_usual_way() {
+    for failed in [false, true] {
+        let mut w = World::with(2, &Default::default(), 1);
+        let dark = |c: &Crossing<'_>| if c.link == 1 { Fate::Lose } else { Fate::Deliver(ms(10)) };
+        if !failed {
+            w.rule = Box::new(dark);
+        }
+        let options = SctpOptions { nodelay: true, ..w.options() };
+        let (a, b) = w.associated(options.clone(), options);
+        w.pass(Duration::from_secs(2));
+        if failed {
+            w.rule = Box::new(dark);
+            w.pass(Duration::from_secs(400));
+        }
+        let state = w.info(A, a).paths[1].state;
+        assert_eq!(state, if failed { PathState::Inactive } else { PathState::Unconfirmed });
+        let from = w.log.len();
+        w.send(A, a, &[1; 5_000], SendInfo { to: Some(ip(1, B)), ..SendInfo::default() });
+        w.pass(ms(500));
+        assert!(w.log[from..].iter().all(|l| l.link == 0 || !l.kinds.contains(&kind::DATA)));
+        assert_eq!(w.messages(B, b).len(), 1);
+    }
+}
