@@ -2,6 +2,7 @@
 use super::handshake::cookie::Ticket;
 use super::handshake::init::{Addresses, Features, Offer};
 use super::handshake::restart::Tags;
+use super::input::one_cause;
 use super::notification::{AssocChange, Notification, PathChange};
 use super::options::SctpOptions;
 use super::outstanding::{Chunk, Mark};
@@ -15,7 +16,7 @@ use super::tsn::Tsn;
 use crate::base::{Carrier, Cx, Error, Instant};
 use bytes::Bytes;
 use core::net::IpAddr;
-use lowwater_wire::sctp::chunk_kind;
+use lowwater_wire::sctp::{Cause, chunk_kind};
 
 /// What an active open needs.
 #[derive(Clone, Debug)]
@@ -367,14 +368,15 @@ impl Assoc {
     }
 
     /// A shutdown waits for a peer that keeps its window closed. That such a peer lives is not enough: nobody may be left to give
-    /// it up, so that its errors count until it takes something (Linux `sctp_check_transmitted`, `sctp_cmd_transport_on`).
+    /// it up, so that its errors count until it takes something (Linux `sctp_check_transmitted`).
     pub(super) const fn is_held_up(&self) -> bool {
         self.tx.closed.shut && matches!(self.state, State::ShutdownPending | State::ShutdownReceived)
     }
 
-    /// Something came that only a live peer sends.
+    /// Something came that only a live peer sends. While data keeps a shutdown waiting, a HEARTBEAT that is answered does not say that
+    /// the peer takes any, and nobody may be left to give it up (Linux `sctp_cmd_transport_on`); what follows has T5.
     pub(super) fn on_alive(&mut self, id: PathId, heartbeat: bool) {
-        if !heartbeat || !self.is_held_up() {
+        if !heartbeat || !matches!(self.state, State::ShutdownPending | State::ShutdownReceived) {
             self.errors = 0;
         }
         if !heartbeat {
@@ -398,6 +400,9 @@ impl Assoc {
             }
             cx.count.sctp.aborteds += 1;
             self.finish(cx, AssocChange::Lost, Some(Error::TimedOut), Bytes::new());
+            // He may hear us, or hear us again (Linux `sctp_cmd_assoc_failed`).
+            let why = Cause::ProtocolViolation(b"too many transmissions without an answer");
+            self.pending.abort_with(one_cause(&why));
             return false;
         }
         true

@@ -224,3 +224,42 @@ fn an_association_that_sends_is_not_idle_whenever_its_owner_called_last() {
     w.pass(Duration::from_secs(2));
     assert_eq!(w.info(A, a).state, State::Closed);
 }
+
+/// The same without a word about the window: that a peer answers HEARTBEATs is not enough either.
+#[test]
+fn a_peer_that_acknowledges_nothing_does_not_keep_an_association_by_heartbeats() {
+    for passive in [false, true] {
+        let mut w = World::new();
+        let (a, b) = w.pair();
+        w.mutate = Some(Box::new(acknowledge_nothing));
+        w.send(A, a, &[1; 1_000], SendInfo::default());
+        w.pass(ms(100));
+        let now = w.now;
+        if passive {
+            w.stacks[B].sctp_shutdown(now, b).unwrap();
+            w.pass(ms(100));
+            assert_eq!(w.info(A, a).state, State::ShutdownReceived);
+        }
+        let now = w.now;
+        w.stacks[A].close(now, a).unwrap();
+        w.pass(Duration::from_secs(1_500));
+        assert!(w.sent(B, kind::HEARTBEAT_ACK) > 2, "it lives and says so");
+        assert_eq!(w.stacks[A].open_sockets(), 0, "passive {passive}");
+    }
+}
+
+/// Makes SACKs chunks that nobody knows, and SHUTDOWN one that acknowledges a chunk less.
+fn acknowledge_nothing(chunks: &mut Vec<u8>) {
+    let mut at = 0;
+    while at + 8 <= chunks.len() {
+        match chunks[at] {
+            kind::SACK => chunks[at] = 0xbf,
+            kind::SHUTDOWN => {
+                let cum = u32::from_be_bytes(chunks[at + 4..at + 8].try_into().unwrap());
+                chunks[at + 4..at + 8].copy_from_slice(&cum.wrapping_sub(1).to_be_bytes());
+            }
+            _ => {}
+        }
+        at += usize::from(half(chunks, at + 2)).next_multiple_of(4);
+    }
+}

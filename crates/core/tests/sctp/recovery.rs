@@ -1,6 +1,6 @@
 //! Loss: three SACKs or the timer bring it back, windows shrink as RFC 9260 has it, reneging is survived.
 use crate::world::*;
-use lowwater_core::base::{Duration, SocketId};
+use lowwater_core::base::{Duration, Error, SocketId};
 use lowwater_core::sctp::{SctpOptions, SendInfo, State};
 use lowwater_wire::sctp::chunk_kind as kind;
 use std::cell::RefCell;
@@ -102,6 +102,21 @@ fn a_peer_that_is_gone_ends_the_association_after_association_max_retrans() {
     assert_eq!(sctp.aborteds, 1);
     assert!(sctp.t3_rtx_expireds <= 11, "{sctp:?}");
     assert!(w.stacks[A].counters().sctp.curr_estab == 0);
+    assert_eq!(w.stacks[A].take_error(a), Some(Error::TimedOut));
+}
+
+/// Who gives up says so (Linux `sctp_cmd_assoc_failed`): a peer that still hears us does not wait for its own HEARTBEATs.
+#[test]
+fn the_end_by_association_max_retrans_is_told() {
+    let mut w = World::new();
+    let (a, b) = w.pair();
+    w.rule = Box::new(|c| if c.from == B { Fate::Lose } else { Fate::Deliver(ms(10)) });
+    w.send(A, a, b"anybody there?", SendInfo::default());
+    assert!(w.run(Duration::from_secs(3_000), |w| w.info(A, a).state == State::Closed));
+    w.pass(ms(20));
+    let last = w.log.iter().rev().find(|l| l.from == A).expect("it spoke");
+    assert_eq!(last.kinds, [kind::ABORT]);
+    assert_eq!((w.info(B, b).state, w.stacks[B].take_error(b)), (State::Closed, Some(Error::Reset)));
 }
 
 #[test]
