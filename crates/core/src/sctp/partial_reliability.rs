@@ -48,18 +48,33 @@ impl Lifetimes {
         }
     }
 
-    /// Takes out what has been acknowledged up to `cum`, and one message whose lifetime is over, if there is any.
-    fn take_expired(&mut self, now: Instant, cum: Tsn) -> Option<Limited> {
+    /// Forgets what has been acknowledged up to `cum`, and takes out the messages whose lifetime is over.
+    fn take_expired(&mut self, now: Instant, cum: Tsn) -> Vec<Limited> {
+        while self.list.front().is_some_and(|limited| limited.last <= cum && limited.whole) {
+            self.list.pop_front();
+        }
+        let mut expired = Vec::new();
         if now < self.earliest {
-            return None;
+            return expired;
         }
-        self.list.retain(|limited| limited.last > cum || !limited.whole);
-        let expired = self.list.iter().position(|limited| limited.expires <= now);
-        if let Some(at) = expired {
-            return self.list.remove(at);
+        self.earliest = Instant::FAR_FUTURE;
+        self.list.retain(|limited| {
+            let lives = limited.expires > now;
+            if lives {
+                self.earliest = self.earliest.min(limited.expires);
+            } else {
+                expired.push(*limited);
+            }
+            lives
+        });
+        expired
+    }
+
+    /// Gives back the memory of the busiest time, when there is nothing in it.
+    pub(crate) fn shrink(&mut self) {
+        if self.list.is_empty() {
+            *self = Self::default();
         }
-        self.earliest = self.list.iter().map(|l| l.expires).min().unwrap_or(Instant::FAR_FUTURE);
-        None
     }
 }
 
@@ -90,7 +105,7 @@ impl Assoc {
     /// True when anything was given up.
     fn expire(&mut self, cx: &mut Cx<'_>) -> bool {
         let before = cx.count.own.sctp_abandoned;
-        while let Some(limited) = self.tx.lifetimes.take_expired(cx.now, self.tx.out.cum()) {
+        for limited in self.tx.lifetimes.take_expired(cx.now, self.tx.out.cum()) {
             cx.count.own.sctp_abandoned += 1;
             let mut tsn = limited.first.max(self.tx.out.cum().next());
             while tsn <= limited.last {
@@ -147,5 +162,32 @@ impl Assoc {
         path.timed = path.timed.filter(|timed| *timed != tsn);
         let (stream, ppid, context, data) = (chunk.stream, chunk.ppid, chunk.context, chunk.data);
         self.notify(Notification::SendFailed { sent: true, stream, ppid, context, data });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::time::Duration;
+    use crate::sctp::message::SendInfo;
+
+    #[test]
+    fn a_lifetime_is_forgotten_with_its_message() {
+        let (mut lifetimes, mut most, first) = (Lifetimes::default(), 0, Tsn::initial(7));
+        for n in 0..100_000 {
+            let now = Instant::from_millis(n);
+            let expires = now + Duration::from_secs(3_600);
+            let (data, info) = (Bytes::from_static(b"x"), SendInfo::default());
+            let fragment = Fragment { data, flags: DataFlags::WHOLE, ssn: 0, info, expires };
+            lifetimes.note(first.plus(n), &fragment);
+            // Ten are out.
+            assert!(lifetimes.take_expired(now, first.plus(n.saturating_sub(10))).is_empty());
+            most = most.max(lifetimes.list.len());
+        }
+        assert!(most <= 11, "{most}");
+        let late = Instant::from_millis(100_000) + Duration::from_secs(3_600);
+        assert_eq!(lifetimes.take_expired(late, first).len(), most);
+        lifetimes.shrink();
+        assert_eq!((lifetimes.list.capacity(), lifetimes.earliest), (0, Instant::FAR_FUTURE));
     }
 }

@@ -107,8 +107,11 @@ impl Plpmtud {
     fn on_answer(&mut self) {
         (self.nonce, self.count) = (0, 0);
         if self.phase == Phase::Complete {
+            if self.good >= self.route {
+                return;
+            }
             self.confirmed += 1;
-            if self.confirmed < RAISE_AFTER || self.good >= self.route {
+            if self.confirmed < RAISE_AFTER {
                 return;
             }
             self.high = self.route;
@@ -157,11 +160,13 @@ impl Plpmtud {
 }
 
 impl Assoc {
-    /// Begins the search on all paths, where the setting says so.
+    /// Begins the search on all paths, where the setting says so. What an earlier one has found is forgotten, as the peer may be
+    /// elsewhere.
     pub(super) fn begin_probing(&mut self, cx: &Cx<'_>) {
         let on = cx.sysctl.sctp_plpmtud_probe_interval > 0;
         for (_, path) in self.paths.iter_mut() {
-            path.room.plpmtud = on.then(|| Box::new(Plpmtud::new(path.mtu(), cx.now)));
+            let route = path.room.plpmtud.as_ref().map_or(path.mtu(), |before| before.route);
+            path.room.plpmtud = on.then(|| Box::new(Plpmtud::new(route, cx.now)));
         }
     }
 

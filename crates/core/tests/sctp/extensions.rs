@@ -131,6 +131,31 @@ fn a_forward_tsn_that_is_lost_goes_again_and_a_shutdown_waits_for_it() {
     assert_eq!((w.sent(A, kind::FORWARD_TSN), w.stacks[B].counters().sctp.aborteds), (3, 0));
 }
 
+/// SHUTDOWN acknowledges as a SACK does: what was given up behind it is skipped then (Linux `SCTP_CMD_PROCESS_CTSN`).
+#[test]
+fn a_shutdown_that_acknowledges_what_is_before_an_abandoned_message_makes_it_skipped() {
+    let (mut w, a, b) = pair(&Sysctl::default());
+    let no_sacks = |c: &Crossing<'_>| {
+        let sack = c.from == B && c.kinds() == [kind::SACK];
+        if sack { Fate::Lose } else { Fate::Deliver(ms(10)) }
+    };
+    w.rule = Box::new(no_sacks);
+    w.send(A, a, &[1; 100], SendInfo::default());
+    w.pass(ms(1));
+    w.rule = Box::new(|_| Fate::Lose);
+    w.send(A, a, &[2; 100], lived(100));
+    w.pass(ms(1));
+    w.rule = Box::new(no_sacks);
+    w.pass(ms(1_200));
+    assert_eq!((w.stacks[A].counters().own.sctp_abandoned, w.sent(A, kind::FORWARD_TSN)), (1, 0));
+    let now = w.now;
+    w.stacks[B].sctp_shutdown(now, b).unwrap();
+    w.pass(Duration::from_secs(5));
+    assert_eq!((w.info(A, a).state, w.info(B, b).state), (State::Closed, State::Closed));
+    assert_eq!((w.stacks[A].counters().sctp.aborteds, w.stacks[B].counters().sctp.aborteds), (0, 0));
+    assert_eq!(w.messages(B, b), [[1; 100]]);
+}
+
 /// A long message of which some was sent: lost, or even acknowledged. The rest gets one number, to be skipped.
 #[test]
 fn the_rest_of_a_message_goes_with_what_was_sent_of_it() {
@@ -284,6 +309,29 @@ fn probes_find_the_mtu_of_a_path_whose_routers_are_silent() {
         let mtu = w.info(A, a).paths[0].mtu;
         assert!((1_246..=1_250).contains(&mtu), "{mtu}");
     }
+}
+
+/// A size is confirmed at each interval as long as the association lives.
+#[test]
+fn a_path_that_is_found_may_be_confirmed_for_hours() {
+    let (mut w, a, _) = pair(&Sysctl { sctp_plpmtud_probe_interval: 5_000, ..Sysctl::default() });
+    w.pass(Duration::from_secs(1_800));
+    assert!(w.sent(A, kind::PAD) > 300);
+    assert_eq!((w.info(A, a).paths[0].mtu, w.info(A, a).state), (1_500, State::Established));
+}
+
+/// What a peer's old place could carry says nothing of his new one.
+#[test]
+fn the_search_after_a_restart_knows_no_bound_but_the_routes() {
+    let (mut w, a, b) = pair(&Sysctl { sctp_plpmtud_probe_interval: 5_000, ..Sysctl::default() });
+    let port = w.stacks[A].local_addr(a).unwrap().port();
+    w.rule = Box::new(|c| if c.chunks.len() + 32 > 1_300 { Fate::Lose } else { Fate::Deliver(ms(10)) });
+    w.pass(Duration::from_secs(150));
+    assert!(w.info(B, b).paths[0].mtu <= 1_300);
+    w.rule = Box::new(|_| Fate::Deliver(ms(10)));
+    w.start_anew(port);
+    w.pass(Duration::from_secs(60));
+    assert_eq!((w.info(B, b).paths[0].mtu, w.info(B, b).state), (1_500, State::Established));
 }
 
 #[test]

@@ -23,6 +23,8 @@ impl Assoc {
             let arrived = before - self.tx.out.in_flight();
             self.tx.peer_rwnd = self.tx.peer_rwnd.saturating_add(arrived);
         }
+        // It acknowledges as a SACK does: what was given up behind that is to be skipped.
+        self.give_up(cx);
         match self.state {
             State::Established | State::ShutdownPending => {
                 self.set_state(State::ShutdownReceived);
