@@ -9,6 +9,7 @@ use super::paths::{PathId, PathState};
 use super::state::State;
 use super::stream::recv::RecvStreams;
 use super::tsn::Tsn;
+use crate::base::limits::SCTP_ABORT_REASON_MAX;
 use crate::base::{Cx, Error};
 use bytes::Bytes;
 use core::net::IpAddr;
@@ -192,8 +193,9 @@ impl Assoc {
         }
     }
 
-    /// Ends it at once for the application, with its reason (section 11.1.4).
+    /// Ends it at once for the application, with its reason (section 11.1.4), as much of it as a packet can hold.
     pub fn user_abort(&mut self, cx: &mut Cx<'_>, reason: &[u8]) {
+        let reason = &reason[..reason.len().min(SCTP_ABORT_REASON_MAX)];
         self.abort(cx, one_cause(&Cause::UserAbort(reason)), Error::Aborted);
     }
 

@@ -1,7 +1,9 @@
 //! Opening and closing: the four-way handshake, a message each way, the graceful and the abortive end.
 use crate::world::*;
 use lowwater_core::base::{Duration, Error};
-use lowwater_core::sctp::{PathState, Received, SendInfo, State};
+use lowwater_core::sctp::{
+    AssocChange, Notification, PathState, Received, SctpOptions, SendInfo, State, Subscriptions,
+};
 use lowwater_core::stack::Event;
 use lowwater_wire::sctp::chunk_kind as kind;
 use std::net::SocketAddr;
@@ -62,6 +64,30 @@ fn an_abort_ends_both_sides_and_tells_why() {
     assert_eq!(w.stacks[B].sctp_recv(now, b, 10), Err(Error::Reset));
     assert_eq!((w.sent(A, kind::ABORT), w.sent(B, kind::ABORT)), (1, 0));
     assert_eq!(w.stacks[B].counters().sctp.aborteds, 1);
+}
+
+/// Linux sends what is too long for the path in fragments of IP; nobody is left without a word.
+#[test]
+fn a_reason_longer_than_a_packet_arrives_whole() {
+    let mut w = World::new();
+    let options = SctpOptions { events: Subscriptions::ASSOC, ..w.options() };
+    let (a, b) = w.associated(options.clone(), options);
+    w.read(B, b);
+    let (now, reason) = (w.now, vec![7; 3_000]);
+    w.stacks[A].sctp_abort(now, a, &reason).unwrap();
+    w.pass(ms(100));
+    let items = w.read(B, b);
+    let [Received::Notification(Notification::Assoc { change, info, .. })] = &items[..] else {
+        panic!("{items:?}")
+    };
+    assert_eq!((*change, info.len(), &info[4..]), (AssocChange::Lost, 3_004, &reason[..]));
+    // What no packet can hold is cut.
+    let mut w = World::new();
+    let (a, b) = w.pair();
+    let now = w.now;
+    w.stacks[A].sctp_abort(now, a, &vec![7; 100_000]).unwrap();
+    w.pass(ms(100));
+    assert_eq!((w.info(B, b).state, w.stacks[B].take_error(b)), (State::Closed, Some(Error::Reset)));
 }
 
 #[test]

@@ -23,7 +23,8 @@ impl Assoc {
     /// Writes what is pending for this path. False when the packet is complete: nothing may be bundled with it.
     pub(super) fn write_control(&mut self, cx: &mut Cx<'_>, writing: &mut Writing) -> bool {
         if let Some(causes) = self.pending.abort.take() {
-            writing.bundle.chunk(&Chunk::Abort(false, Tlvs::new(&causes)));
+            // It is alone, and nothing says it again: what is too long for the path is left to IP to fragment.
+            writing.bundle.chunk_whole(&Chunk::Abort(false, Tlvs::new(&causes)));
             return self.end_control(cx, 1);
         }
         if self.pending.has(Pending::SHUTDOWN_COMPLETE) {
@@ -41,9 +42,8 @@ impl Assoc {
             chunks += 1;
         }
         let replies = self.pending.reply_path == writing.path;
-        if self.pending.has(Pending::COOKIE_ACK) && replies {
+        if self.pending.has(Pending::COOKIE_ACK) && replies && writing.bundle.chunk(&Chunk::CookieAck) {
             self.pending.clear(Pending::COOKIE_ACK);
-            writing.bundle.chunk(&Chunk::CookieAck);
             chunks += 1;
         }
         chunks += self.write_notices(cx, writing);
@@ -70,7 +70,7 @@ impl Assoc {
             self.pending.clear(Pending::CWR);
             chunks += 1;
         }
-        if self.pending.has(Pending::FORWARD_TSN) && writing.path == self.paths.active() {
+        if self.skip_is_due() && writing.path == self.paths.active() {
             self.pending.clear(Pending::FORWARD_TSN);
             let (point, streams) = self.tx.out.forward();
             // It may have been overtaken by an acknowledgement.
@@ -176,14 +176,16 @@ impl Assoc {
         if !path.hb.wanted || !self.state.is_up() {
             return 0;
         }
-        path.hb.wanted = false;
-        path.hb.nonce = cx.rng.next_u64() | 1;
-        path.hb.asked_at = cx.now;
-        let info = heartbeat_info(path.hb.nonce, writing.path);
+        let nonce = cx.rng.next_u64() | 1;
+        let info = heartbeat_info(nonce, writing.path);
         let param = Param::HeartbeatInfo(&info);
         let mut list = TlvList::default();
         list.push(param.stated_len(), |out| param.emit(out));
-        writing.bundle.chunk(&Chunk::Heartbeat(Tlvs::new(list.as_slice())));
+        if !writing.bundle.chunk(&Chunk::Heartbeat(Tlvs::new(list.as_slice()))) {
+            // The next packet has room.
+            return 0;
+        }
+        (path.hb.wanted, path.hb.nonce, path.hb.asked_at) = (false, nonce, cx.now);
         writing.refreshes = true;
         cx.count.own.sctp_heartbeats += 1;
         1
@@ -194,9 +196,11 @@ impl Assoc {
             return 0;
         }
         let ack = self.pending.has(Pending::SHUTDOWN_ACK);
-        self.pending.clear(Pending::SHUTDOWN | Pending::SHUTDOWN_ACK);
         let chunk = if ack { Chunk::ShutdownAck } else { Chunk::Shutdown(self.rx.map.cum().wire()) };
-        writing.bundle.chunk(&chunk);
+        if !writing.bundle.chunk(&chunk) {
+            return 0;
+        }
+        self.pending.clear(Pending::SHUTDOWN | Pending::SHUTDOWN_ACK);
         self.timers.start_t2(cx.now, self.paths.get(writing.path).rto.get());
         1
     }

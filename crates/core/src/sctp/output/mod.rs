@@ -319,7 +319,12 @@ impl Assoc {
         if !pending.errors.is_empty() || pending.has(replies) {
             return Some(pending.reply_path);
         }
-        pending.has(Pending::FORWARD_TSN).then(|| self.paths.active())
+        self.skip_is_due().then(|| self.paths.active())
+    }
+
+    /// FORWARD TSN is to be sent: not before COOKIE ACK, for it may take another path than COOKIE ECHO and overtake it.
+    const fn skip_is_due(&self) -> bool {
+        self.pending.has(Pending::FORWARD_TSN) && self.state.is_up()
     }
 
     /// Where a SACK goes: where DATA came from, unless that path has failed.
