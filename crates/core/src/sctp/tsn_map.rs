@@ -90,6 +90,12 @@ impl TsnMap {
         }
     }
 
+    /// These TSNs, all above the cumulative one, have not come after all.
+    pub fn take_back(&mut self, start: u64, end: u64) {
+        debug_assert!(start > self.cum.0, "what is acknowledged cumulatively stays so");
+        self.above.remove(start, end);
+    }
+
     /// Notes a duplicate for the next SACK, as far as there is room.
     pub fn note_duplicate(&mut self, tsn: Tsn) {
         if self.dups.len() < SCTP_DUPS_MAX {

@@ -233,3 +233,35 @@ fn what_a_peer_takes_back_is_sent_again() {
 fn first_tsn(w: &World, b: lowwater_core::base::SocketId) -> u32 {
     w.info(B, b).cum_tsn
 }
+
+/// A buffer full of what waits for the next TSN must not keep that one out for ever (section 6.2): the highest is taken back.
+#[test]
+fn what_everybody_waits_for_finds_room_in_a_full_buffer() {
+    let mut w = World::new();
+    let options = SctpOptions { rcvbuf: 4_000, ..w.options() };
+    let (a, b) = w.associated(w.options(), options);
+    let ports = (w.stacks[A].local_addr(a).unwrap().port(), 5_000);
+    let (tag, cum) = (w.info(B, b).tags.0, w.info(B, b).cum_tsn);
+    w.rule = Box::new(|_| Fate::Lose);
+    let mut chunk = |w: &mut World, n: u32| {
+        let (flags, ssn) = (DataFlags::WHOLE, (n - 1) as u16);
+        let header = DataRepr { flags, tsn: cum.wrapping_add(n), sid: 0, ssn, ppid: 0 };
+        w.inject(B, ports, tag, &bytes(&[Chunk::Data(header, &[n as u8])]));
+    };
+    let (odd, even) = ((3..100).step_by(2), (2..100).step_by(2).rev());
+    for n in odd.chain(even) {
+        chunk(&mut w, n);
+    }
+    assert!(w.stacks[B].counters().sctp.in_data_chunk_discards > 0, "it is full");
+    assert!(!w.stacks[B].sctp_has_input(b));
+    // Everything comes again and again, the first one first, until all is read.
+    let mut got = Vec::new();
+    for _ in 0..20 {
+        for n in 1..100 {
+            chunk(&mut w, n);
+        }
+        got.extend(w.messages(B, b).concat());
+    }
+    assert_eq!(got, (1..100).collect::<Vec<u8>>());
+    assert_eq!((w.info(B, b).cum_tsn, w.info(B, b).state), (cum.wrapping_add(99), State::Established));
+}

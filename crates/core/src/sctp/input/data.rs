@@ -47,8 +47,8 @@ impl Assoc {
                 return;
             }
         }
-        if !self.has_room(tsn, data.len()) {
-            count.in_data_chunk_discards += 1;
+        if !self.has_room(tsn, data.len()) && !self.make_room(cx, tsn) {
+            cx.count.sctp.in_data_chunk_discards += 1;
             reading.urgent = true;
             return;
         }
@@ -82,6 +82,22 @@ impl Assoc {
         let (charge, buffer) = (self.rx.streams.charge(), self.options.rcvbuf as usize);
         let fills_hole = self.rx.map.has_gap() && tsn < self.rx.map.highest();
         if fills_hole { charge < 2 * buffer } else { window > 0 && charge < buffer }
+    }
+
+    /// Everything waits for this TSN, and nobody can make room by reading: the highest that has come is taken back, half a buffer of it
+    /// so that looking for it is rare (section 6.2; Linux `sctp_eat_data`, `SCTP_CMD_RENEGE`).
+    fn make_room(&mut self, cx: &mut Cx<'_>, tsn: Tsn) -> bool {
+        let cum = self.rx.map.cum();
+        if tsn != cum.next() || !self.rx.map.has_gap() || self.rx.streams.is_readable() {
+            return false;
+        }
+        let goal = self.options.rcvbuf as usize * 3 / 2;
+        let gone = self.rx.streams.renege(cum, goal);
+        for (start, end) in &gone {
+            self.rx.map.take_back(*start, *end);
+            cx.count.sctp.in_data_chunk_discards += end - start;
+        }
+        !gone.is_empty()
     }
 
     /// After the last chunk of a packet with DATA: is a SACK due?

@@ -397,6 +397,31 @@ impl RecvStreams {
         self.advance(stream, ssn.wrapping_add(1));
     }
 
+    /// Takes back what lies highest above `cum`, until no more than `goal` is charged; the TSNs, first and behind the last.
+    pub fn renege(&mut self, cum: Tsn, goal: usize) -> Vec<(u64, u64)> {
+        let whole = self.waiting.iter().map(|(key, part)| {
+            let start = cum.near(part.info.tsn).0;
+            ((start, start + part.pieces.len() as u64), Some(*key))
+        });
+        let parts = self.runs.iter().map(|(start, run)| ((*start, run.end), None));
+        let mut above: Vec<_> = whole.chain(parts).filter(|((start, _), _)| *start > cum.0).collect();
+        above.sort_unstable_by_key(|((start, _), _)| *start);
+        let mut gone = Vec::new();
+        while self.charge() > goal
+            && let Some((tsns, key)) = above.pop()
+        {
+            gone.push(tsns);
+            let left = match key {
+                Some(key) => self.waiting.remove(&key).map(|part| (part.bytes, part.pieces.len())),
+                None => self.runs.remove(&tsns.0).map(|run| (run.bytes, run.pieces.len())),
+            };
+            let (bytes, pieces) = left.unwrap_or_default();
+            self.bytes -= bytes;
+            self.pieces -= pieces;
+        }
+        gone
+    }
+
     /// Gives back the memory of the busiest time, where there is nothing in it.
     pub fn shrink(&mut self) {
         self.ready.shrink();
