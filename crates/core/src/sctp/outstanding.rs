@@ -182,6 +182,20 @@ impl Outstanding {
         self.lost.total()
     }
 
+    /// Nothing below this TSN waits for an acknowledgement on `path`, or to go again there.
+    #[must_use]
+    pub fn is_lowest_of(&self, tsn: Tsn, path: PathId) -> bool {
+        let waits = |c: &Chunk| c.path == path && matches!(c.mark, Mark::InFlight | Mark::Lost);
+        let mut from = self.cum.next();
+        while let Some(below) = self.next_unacked(from, tsn) {
+            if self.get(below).is_some_and(waits) {
+                return false;
+            }
+            from = below.next();
+        }
+        true
+    }
+
     /// A lost chunk leaves again, on `path`; the chunk as it is now.
     pub fn resend(&mut self, tsn: Tsn, path: PathId, at: Instant) -> Option<&Chunk> {
         self.lost.remove(tsn.0, tsn.0 + 1);
@@ -404,6 +418,18 @@ mod tests {
         while out.pop().is_some() {}
         assert_eq!((out.in_flight(), out.lost(), out.bytes(), out.cum()), (0, 0, 0, tsns[4]));
         assert_eq!(out.next_tsn(), tsns[4].next());
+    }
+
+    #[test]
+    fn the_lowest_of_a_path_is_not_the_lowest_of_all() {
+        let mut out = Outstanding::new(Tsn::initial(1));
+        let tsns: Vec<Tsn> = [0, 1, 0, 1].map(|path| out.push(chunk(path))).into();
+        let lowest = |out: &Outstanding| tsns.iter().map(|t| out.is_lowest_of(*t, 1)).collect::<Vec<_>>();
+        assert_eq!(lowest(&out), [true, true, false, false]);
+        assert!(out.lose(tsns[1]).is_some());
+        assert_eq!(lowest(&out), [true, true, false, false]);
+        assert!(out.ack(tsns[1]).is_some());
+        assert_eq!(lowest(&out), [true; 4]);
     }
 
     #[test]

@@ -183,3 +183,60 @@ fn an_idle_path_that_is_dark_is_no_error_of_the_association() {
     assert_eq!(states(&w, A, a), [PathState::Active, PathState::Inactive]);
     assert_eq!((w.info(A, a).errors, w.info(A, a).state), (0, State::Established));
 }
+
+/// What is still under way on the old path is not missing: only what went the same way says so (as Linux's `sctp_cacc_skip` has it).
+#[test]
+fn a_change_to_a_faster_path_sends_nothing_again() {
+    let (mut w, a, b) = two(&Sysctl::default());
+    w.rule = Box::new(|c| Fate::Deliver(Duration::from_micros(if c.link == 0 { 100_000 } else { 2_500 })));
+    let mut got = 0;
+    for n in 0..100 {
+        if n == 50 {
+            let now = w.now;
+            w.stacks[A].sctp_set_primary(now, a, ip(1, B)).unwrap();
+        }
+        w.send(A, a, &[1; 1_400], SendInfo::default());
+        w.pass(ms(5));
+        got += w.messages(B, b).len();
+    }
+    w.pass(Duration::from_secs(5));
+    assert_eq!(got + w.messages(B, b).len(), 100);
+    let sctp = &w.stacks[A].counters().sctp;
+    assert_eq!((sctp.fast_retransmits, sctp.t3_rtx_expireds), (0, 0));
+    assert!(w.log.iter().any(|l| l.link == 1 && l.from == A && l.kinds.contains(&kind::DATA)));
+}
+
+/// Section 7.2.4 (4): T3-rtx begins anew with the lowest TSN "sent to that address", whatever waits elsewhere.
+#[test]
+fn a_fast_retransmission_restarts_the_timer_of_its_own_path() {
+    let (mut w, a, b) = two(&Sysctl::default());
+    // The first path is slow, and known to be.
+    w.rule = Box::new(|c| Fate::Deliver(ms(if c.link == 0 { 2_000 } else { 150 })));
+    for _ in 0..2 {
+        let now = w.now;
+        w.stacks[A].sctp_heartbeat(now, a, ip(0, B)).unwrap();
+        w.pass(Duration::from_secs(5));
+    }
+    assert!(w.info(A, a).paths[0].rto > Duration::from_secs(4));
+    let by = |link| SendInfo { to: Some(ip(link, B)), ..SendInfo::default() };
+    w.send(A, a, b"slow", by(0));
+    w.pass(ms(1));
+    let slow = |c: &Crossing<'_>| Fate::Deliver(ms(if c.link == 0 { 2_000 } else { 150 }));
+    w.rule = Box::new(move |c| if c.link == 1 { Fate::Lose } else { slow(c) });
+    w.send(A, a, b"lost", by(1));
+    w.pass(ms(1));
+    w.rule = Box::new(slow);
+    w.pass(ms(500));
+    for text in [b"one", b"two", b"six"] {
+        w.send(A, a, text, by(1));
+        w.pass(ms(50));
+    }
+    // Something of that path is still under way when the third SACK comes.
+    w.pass(ms(150));
+    w.send(A, a, b"end", by(1));
+    w.pass(Duration::from_secs(5));
+    assert_eq!(w.messages(B, b).len(), 6);
+    let sctp = &w.stacks[A].counters().sctp;
+    // The third SACK that misses it comes 100 ms before the timer would run out.
+    assert_eq!((sctp.fast_retransmits, sctp.t3_rtx_expireds), (1, 0));
+}

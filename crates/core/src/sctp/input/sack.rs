@@ -173,6 +173,7 @@ impl Assoc {
 fn note(cx: &Cx<'_>, paths: &mut Paths, rto: &RtoOptions, tsn: Tsn, chunk: &Chunk, before: Mark) {
     let path = paths.get_mut(chunk.path);
     path.on_chunk_acked(cx.now, chunk, before == Mark::InFlight);
+    path.flow.acked.highest = path.flow.acked.highest.max(Some(tsn));
     if path.timed == Some(tsn) {
         path.timed = None;
         // Karn's rule: of a chunk that was sent twice nobody knows which one was answered.

@@ -19,6 +19,9 @@ pub(in crate::sctp) struct News {
 
 /// Counts miss indications of what lies below the highest TSN newly acknowledged, and marks lost what has enough of them. In
 /// fast recovery a SACK that moves the cumulative TSN counts against everything that it reports missing.
+///
+/// Only what went the same way has overtaken a chunk: after a change to a faster path the old one still has some under way, which is not
+/// missing. Linux has split fast retransmission for that (SFR-CACC, `sctp_cacc_skip`), which ends with the changeover.
 pub(in crate::sctp) fn on_sack(cx: &mut Cx<'_>, tx: &mut Sender, paths: &mut Paths, news: &News) {
     if let Some(exit) = tx.recovery
         && tx.out.cum() >= exit
@@ -30,7 +33,10 @@ pub(in crate::sctp) fn on_sack(cx: &mut Cx<'_>, tx: &mut Sender, paths: &mut Pat
     let mut lost = false;
     let mut from = tx.out.cum().next();
     while let Some(tsn) = tx.out.next_unacked(from, bound) {
-        lost |= miss(&mut tx.out, paths, tsn);
+        let highest = tx.out.get(tsn).and_then(|chunk| paths.get(chunk.path).flow.acked.highest);
+        if whole || highest > Some(tsn) {
+            lost |= miss(&mut tx.out, paths, tsn);
+        }
         from = tsn.next();
     }
     if lost {
