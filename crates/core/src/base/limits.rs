@@ -43,7 +43,7 @@ pub const SCTP_TSN_HOLES_MAX: usize = 1_024;
 /// What a received DATA chunk costs beside its bytes.
 pub const SCTP_CHUNK_OVERHEAD: usize = 128;
 /// Notifications of a peer's ERROR chunks that wait to be read; later ones are dropped and counted.
-pub const SCTP_REMOTE_ERRORS_MAX: usize = 64;
+pub const SCTP_NOTES_MAX: usize = 64;
 /// Answers of one kind that wait to be sent to one peer.
 pub const SCTP_REPLIES_MAX: usize = 8;
 /// Bytes of parameters that we do not know and report to their sender.

@@ -13,7 +13,7 @@ use super::sender::Sender;
 use super::state::State;
 use super::timers::Timers;
 use super::tsn::Tsn;
-use crate::base::{Carrier, Cx, Error, Instant};
+use crate::base::{Carrier, Cx, Duration, Error, Instant};
 use bytes::Bytes;
 use core::net::IpAddr;
 use lowwater_wire::sctp::{Cause, chunk_kind};
@@ -56,6 +56,8 @@ pub(super) struct Identity {
 pub(super) struct Opening {
     /// INITs or COOKIE ECHOs sent again.
     pub(super) tries: u16,
+    /// How long T1 runs: the timeout of the path for the first, then doubled. T3 of DATA that goes with a cookie doubles that of the path.
+    pub(super) timeout: Duration,
     /// The cookie to be echoed.
     pub(super) cookie: Vec<u8>,
     /// Causes of the ERROR that goes with it.

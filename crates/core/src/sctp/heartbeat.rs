@@ -8,6 +8,9 @@ use super::options::PathOptions;
 use crate::base::time::{Duration, nanos};
 use crate::base::{Cx, Instant};
 
+/// Least period without jitter.
+const BASE_MIN: Duration = Duration::from_millis(200);
+
 /// What the timer's end means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fired {
@@ -54,10 +57,10 @@ impl Cadence {
         Self { interval, rto }
     }
 
-    /// The period without jitter (`sctp_transport_timeout`).
+    /// The period without jitter (`sctp_transport_timeout`), a fifth of a second at the least: an answer takes its time too.
     #[must_use]
     pub fn base(&self) -> Duration {
-        self.interval + self.rto / 2
+        (self.interval + self.rto / 2).max(BASE_MIN)
     }
 }
 
@@ -214,6 +217,16 @@ mod tests {
         hb.reschedule(&cadence(30_000));
         let now = hb.deadline().since(at(30_500));
         assert!(now < RTO && jitter.abs_diff(3 * now) < Duration::from_micros(1), "{jitter:?} {now:?}");
+    }
+
+    /// A timeout of next to nothing would ask again before an answer can be there.
+    #[test]
+    fn a_short_timeout_asks_five_times_a_second_at_the_most() {
+        let options = PathOptions::new(&Sysctl::default());
+        for (rto_ms, base_ms) in [(1, 200), (400, 200), (600, 300)] {
+            let cadence = Cadence::new(&options, Duration::from_millis(rto_ms), true);
+            assert_eq!(cadence.base(), Duration::from_millis(base_ms));
+        }
     }
 
     /// Linux once never started the timer, for it compared with one that was not running.

@@ -129,6 +129,12 @@ impl Subscriptions {
 }
 
 impl Notification {
+    /// The peer has started anew.
+    #[must_use]
+    pub const fn is_restart(&self) -> bool {
+        matches!(self, Self::Assoc { change: AssocChange::Restart, .. })
+    }
+
     /// The subscription that it belongs to.
     #[must_use]
     pub const fn kind(&self) -> Subscriptions {

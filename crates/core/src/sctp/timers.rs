@@ -140,9 +140,7 @@ impl Assoc {
         let after = (1..count).map(|n| ((last + n) % count) as PathId);
         let next = after.into_iter().find(|id| self.paths.get(*id).state() != PathState::Unconfirmed);
         opening.path = next.unwrap_or(opening.path);
-        for (_, path) in self.paths.iter_mut() {
-            path.rto.back_off(&self.options.rto);
-        }
+        opening.timeout = (opening.timeout * 2).min(Duration::from_millis(self.options.rto.max_ms.into()));
         self.pending.set(bit);
     }
 

@@ -88,7 +88,7 @@ fn tsns(seen: &Tap) -> Vec<u32> {
 /// Tag and cookie of the INIT ACK that was seen last.
 fn cookie(seen: &Tap) -> (u32, Vec<u8>) {
     let all = seen.borrow();
-    let acks = all.iter().filter_map(|packet| {
+    let mut acks = all.iter().filter_map(|packet| {
         let raw = Chunks::new(packet).next()?.ok()?;
         let Ok(Chunk::InitAck(ack)) = Chunk::parse(&raw) else { return None };
         let mut params = ack.params.map(|tlv| tlv.unwrap());
@@ -98,7 +98,7 @@ fn cookie(seen: &Tap) -> (u32, Vec<u8>) {
         });
         Some((ack.initiate_tag, cookie?))
     });
-    acks.last().expect("an INIT ACK")
+    acks.next_back().expect("an INIT ACK")
 }
 
 fn stale() -> Vec<u8> {
@@ -291,4 +291,83 @@ fn a_message_for_an_address_that_does_not_answer_takes_the_usual_way() {
         assert!(w.log[from..].iter().all(|l| l.link == 0 || !l.kinds.contains(&kind::DATA)));
         assert_eq!(w.messages(B, b).len(), 1);
     }
+}
+
+/// Who restarts again and again, and whose owner does not read, takes one place for all of that.
+#[test]
+fn restarts_that_nobody_reads_of_are_one() {
+    let (mut w, b, ports, seen) = ready();
+    for peer in 10..210 {
+        w.inject(B, ports, 0, &bytes(&[Chunk::Init(hello(peer, 1, &[]))]));
+        w.pass(ms(1));
+        let (tag, cookie) = cookie(&seen);
+        w.inject(B, ports, tag, &bytes(&[Chunk::CookieEcho(&cookie)]));
+        w.pass(ms(1));
+        assert_eq!(w.info(B, b).tags, (tag, peer));
+    }
+    assert_eq!(restarts(&mut w, b), 1);
+}
+
+/// Both hosts have an address of a network of their own, and the same one: HEARTBEATs to it would come back to their sender.
+#[test]
+fn an_address_that_both_sides_have_is_no_path() {
+    let mut w = World::new();
+    let common = IpAddr::from([172, 17, 0, 1]);
+    for host in [A, B] {
+        w.stacks[host].add_address(lowwater_core::base::DeviceId(1), common, 16).unwrap();
+    }
+    let (a, b) = w.pair();
+    w.pass(Duration::from_secs(60));
+    for (host, id) in [(A, a), (B, b)] {
+        let info = w.info(host, id);
+        assert_eq!((info.state, w.sent(host, kind::ABORT)), (State::Established, 0), "host {host}");
+        assert_eq!((info.paths[1].remote, info.paths[1].local), (common, None));
+    }
+    w.send(A, a, b"x", SendInfo::default());
+    w.pass(ms(500));
+    assert_eq!(w.messages(B, b), [b"x"]);
+    assert_eq!(w.stacks[A].counters().sctp.out_of_blues + w.stacks[B].counters().sctp.out_of_blues, 0);
+}
+
+/// FORWARD TSN on another path overtakes COOKIE ECHO, and would find nobody.
+#[test]
+fn forward_tsn_waits_for_cookie_ack() {
+    let mut w = World::with(2, &Default::default(), 1);
+    w.listen(w.options());
+    let now = w.now;
+    let remotes = [0, 1].map(|link| SocketAddr::new(ip(link, B), 5_000));
+    let a = w.stacks[A].sctp_connect(now, &remotes, &[], w.options()).unwrap();
+    let mut first = true;
+    w.rule = Box::new(move |c| {
+        let echo = c.kinds().contains(&kind::COOKIE_ECHO) && core::mem::take(&mut first);
+        if echo { Fate::Lose } else { Fate::Deliver(ms(if c.link == 0 { 10 } else { 80 })) }
+    });
+    w.send(A, a, b"x", SendInfo { lifetime: Some(ms(500)), ..SendInfo::default() });
+    w.pass(Duration::from_secs(5));
+    assert_eq!(w.info(A, a).state, State::Established);
+    assert_eq!((w.stacks[A].counters().own.sctp_abandoned, w.info(A, a).unacked), (1, 0));
+    let skip = w.log.iter().position(|l| l.kinds.contains(&kind::FORWARD_TSN)).expect("it is skipped");
+    let ack = w.log.iter().position(|l| l.kinds.contains(&kind::COOKIE_ACK)).expect("the handshake ends");
+    assert!(skip > ack);
+}
+
+/// T1 doubles by itself; the DATA that goes with the cookie has T3, which doubles the timeout of its path.
+#[test]
+fn a_cookie_with_data_that_is_lost_waits_twice_as_long_and_no_longer() {
+    let mut w = World::new();
+    w.listen(w.options());
+    let a = w.connect(w.options());
+    let mut lost = 0;
+    w.rule = Box::new(move |c| {
+        lost += usize::from(c.kinds().contains(&kind::COOKIE_ECHO));
+        let lose = c.kinds().contains(&kind::COOKIE_ECHO) && lost < 4;
+        if lose { Fate::Lose } else { Fate::Deliver(ms(10)) }
+    });
+    w.send(A, a, b"x", SendInfo::default());
+    w.pass(Duration::from_secs(30));
+    assert_eq!(w.info(A, a).state, State::Established);
+    let echoes: Vec<_> =
+        w.log.iter().filter(|l| l.kinds.contains(&kind::COOKIE_ECHO)).map(|l| l.at).collect();
+    let gaps: Vec<_> = echoes.windows(2).map(|pair| pair[1].since(pair[0]).as_millis()).collect();
+    assert_eq!(gaps, [1_000, 2_000, 4_000]);
 }

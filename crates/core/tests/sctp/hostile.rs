@@ -1,6 +1,6 @@
 //! What a peer may send and should not: unknown types, broken chunks, wrong tags, and packets changed at random.
 use crate::world::*;
-use lowwater_core::base::limits::SCTP_REMOTE_ERRORS_MAX;
+use lowwater_core::base::limits::SCTP_NOTES_MAX;
 use lowwater_core::base::{DropWhy, Duration, Error, Rng};
 use lowwater_core::sctp::{SctpOptions, SendInfo, State, Subscriptions};
 use lowwater_wire::sctp::{Chunk, DataFlags, DataRepr, GapBlock, Init, Sack, Tlvs, chunk_kind as kind};
@@ -51,8 +51,8 @@ fn hundreds_of_error_chunks_are_some_notifications_and_a_counter() {
     w.inject(B, ports, tag, &errors);
     w.inject(B, ports, tag, &errors);
     let notes = w.read(B, b).len();
-    assert_eq!(notes, SCTP_REMOTE_ERRORS_MAX);
-    assert_eq!(w.stacks[B].counters().own.sctp_remote_errors_dropped, 360 - notes as u64);
+    assert_eq!(notes, SCTP_NOTES_MAX);
+    assert_eq!(w.stacks[B].counters().own.sctp_notes_dropped, 360 - notes as u64);
     // What was read makes room.
     w.inject(B, ports, tag, &errors[..8]);
     assert_eq!(w.read(B, b).len(), 1);
@@ -243,7 +243,7 @@ fn what_everybody_waits_for_finds_room_in_a_full_buffer() {
     let ports = (w.stacks[A].local_addr(a).unwrap().port(), 5_000);
     let (tag, cum) = (w.info(B, b).tags.0, w.info(B, b).cum_tsn);
     w.rule = Box::new(|_| Fate::Lose);
-    let mut chunk = |w: &mut World, n: u32| {
+    let chunk = |w: &mut World, n: u32| {
         let (flags, ssn) = (DataFlags::WHOLE, (n - 1) as u16);
         let header = DataRepr { flags, tsn: cum.wrapping_add(n), sid: 0, ssn, ppid: 0 };
         w.inject(B, ports, tag, &bytes(&[Chunk::Data(header, &[n as u8])]));

@@ -1,5 +1,4 @@
 //! ABORT and ERROR from the peer (RFC 9260 sections 3.3.7, 3.3.10, 5.2.6, 9.1).
-use crate::base::limits::SCTP_REMOTE_ERRORS_MAX;
 use crate::base::{Cx, Error, Instant};
 use crate::sctp::assoc::Assoc;
 use crate::sctp::congestion::Cwnd;
@@ -35,11 +34,6 @@ impl Assoc {
             return self.on_stale_cookie(cx, us);
         }
         if self.state.is_up() && self.options.events.contains(Subscriptions::REMOTE_ERROR) {
-            // A packet may hold hundreds of them.
-            if self.rx.streams.remote_errors() >= SCTP_REMOTE_ERRORS_MAX {
-                cx.count.own.sctp_remote_errors_dropped += 1;
-                return;
-            }
             let cause = first.map_or(0, |tlv| tlv.kind());
             self.notify(Notification::RemoteError { cause, causes: Bytes::copy_from_slice(causes.bytes()) });
         }

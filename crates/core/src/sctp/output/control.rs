@@ -131,11 +131,14 @@ impl Assoc {
         self.start_t1(cx, writing);
     }
 
-    /// INIT and COOKIE ECHO are repeated after the timeout of their path.
+    /// INIT and COOKIE ECHO are repeated after the timeout of their path, which doubles.
     fn start_t1(&mut self, cx: &Cx<'_>, writing: &mut Writing) {
         writing.refreshes = true;
-        let mut timeout = self.paths.get(writing.path).rto.get();
-        let most = self.options.max_init_timeo_ms;
+        let Some(opening) = &mut self.opening else { return };
+        if opening.tries == 0 {
+            opening.timeout = self.paths.get(writing.path).rto.get();
+        }
+        let (mut timeout, most) = (opening.timeout, self.options.max_init_timeo_ms);
         if most > 0 {
             timeout = timeout.min(core::time::Duration::from_millis(most.into()));
         }

@@ -12,7 +12,7 @@ use crate::sctp::pending::Pending;
 use crate::sctp::sender::Probe;
 use crate::sctp::state::State;
 use crate::sctp::tsn::Tsn;
-use lowwater_wire::sctp::{DATA_HEADER_LEN, DataRepr, padded};
+use lowwater_wire::sctp::{DATA_HEADER_LEN, DataFlags, DataRepr, padded};
 
 impl Assoc {
     /// Why nothing more is sent, from the last turn; until when, if a time decides.
@@ -226,13 +226,8 @@ impl Assoc {
     }
 
     fn resend(&mut self, cx: &mut Cx<'_>, writing: &mut Writing, tsn: Tsn) {
-        let lowest = self
-            .tx
-            .out
-            .iter()
-            .find(|(_, c)| !matches!(c.mark, Mark::Acked | Mark::Abandoned))
-            .map(|(tsn, _)| tsn)
-            == Some(tsn);
+        // What follows it in the packet is higher.
+        let lowest = writing.data_bytes == 0 && self.tx.out.is_lowest_of(tsn, writing.path);
         let fast = self.tx.out.get(tsn).is_some_and(|c| c.missing >= MISSING_MAX && c.sends == 1);
         if let Some(chunk) = self.tx.out.get(tsn) {
             self.paths.get_mut(chunk.path).on_chunk_gone(chunk.sent_at);
@@ -267,6 +262,9 @@ impl Assoc {
                 count.out_order_chunks += 1;
             }
             self.note_lifetime(self.tx.out.next_tsn(), &fragment);
+            // SHUTDOWN waits for its acknowledgement, which is not to be delayed (RFC 7053 section 4.1).
+            let asks = self.state == State::ShutdownPending;
+            let ask = if asks { DataFlags::IMMEDIATE } else { DataFlags::EMPTY };
             let chunk = Chunk {
                 data: fragment.data,
                 sent_at: cx.now,
@@ -274,7 +272,7 @@ impl Assoc {
                 context: fragment.info.context,
                 stream: fragment.info.stream,
                 ssn: fragment.ssn,
-                flags: fragment.flags,
+                flags: fragment.flags | ask,
                 path: writing.path,
                 sends: 1,
                 missing: 0,

@@ -129,9 +129,15 @@ impl Ready {
         }
     }
 
-    /// A notification. Nothing may be open.
+    /// A notification. Nothing may be open. Of restarts behind each other the last is enough.
     pub(super) fn push_note(&mut self, note: Notification) {
         debug_assert!(self.open.is_none(), "nothing goes between the pieces of a message");
+        if let Some(Item::Note(last)) = self.items.back()
+            && last.is_restart()
+            && note.is_restart()
+        {
+            self.items.pop_back();
+        }
         self.items.push_back(Item::Note(note));
     }
 

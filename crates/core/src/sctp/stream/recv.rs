@@ -5,7 +5,7 @@
 use super::numbers::Numbers;
 use super::pieces::{PIN_MAX, Pieces, spare};
 use super::ready::{Ready, same_message};
-use crate::base::limits::SCTP_CHUNK_OVERHEAD;
+use crate::base::limits::{SCTP_CHUNK_OVERHEAD, SCTP_NOTES_MAX};
 use crate::sctp::message::{Received, RecvInfo};
 use crate::sctp::notification::{Notification, Subscriptions};
 use crate::sctp::tsn::Tsn;
@@ -62,9 +62,26 @@ pub struct RecvStreams {
     bytes: usize,
     /// Pieces in all of these, for what they cost beside their bytes.
     pieces: usize,
-    /// Notifications of ERROR chunks that wait to be read.
-    remote_errors: usize,
+    /// What notifications cost that a peer may cause as often as it likes.
+    notes: Notes,
     frame: Frame,
+}
+
+/// Notifications that a peer may cause as often as it likes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Notes {
+    /// How many wait to be read.
+    waiting: u16,
+    /// How many were too many.
+    dropped: u16,
+}
+
+impl Notes {
+    /// ERROR chunks, paths that come and go, messages that end in their middle, adaptation layers.
+    const fn has(note: &Notification) -> bool {
+        let kinds = Subscriptions::REMOTE_ERROR.with(Subscriptions::PATH);
+        kinds.with(Subscriptions::PARTIAL_DELIVERY).with(Subscriptions::ADAPTATION).contains(note.kind())
+    }
 }
 
 /// The packet that is read.
@@ -127,15 +144,21 @@ impl RecvStreams {
         self.ready.bytes()
     }
 
-    /// Notifications of ERROR chunks that wait to be read.
-    #[must_use]
-    pub const fn remote_errors(&self) -> usize {
-        self.remote_errors
+    /// Notifications that were too many, since the last call.
+    pub fn take_dropped(&mut self) -> u64 {
+        core::mem::take(&mut self.notes.dropped).into()
     }
 
-    /// A notification comes behind what is there.
+    /// A notification comes behind what is there. Of those that a peer may cause as often as it likes some wait, and of restarts
+    /// behind each other one.
     pub fn notify(&mut self, note: Notification) {
-        self.remote_errors += usize::from(note.kind() == Subscriptions::REMOTE_ERROR);
+        if Notes::has(&note) {
+            if usize::from(self.notes.waiting) >= SCTP_NOTES_MAX {
+                self.notes.dropped = self.notes.dropped.saturating_add(1);
+                return;
+            }
+            self.notes.waiting += 1;
+        }
         self.set_aside();
         self.ready.push_note(note);
     }
@@ -348,7 +371,7 @@ impl RecvStreams {
         self.bytes -= taken.bytes;
         self.pieces -= taken.pieces;
         if let Received::Notification(note) = &taken.received {
-            self.remote_errors -= usize::from(note.kind() == Subscriptions::REMOTE_ERROR);
+            self.notes.waiting -= u16::from(Notes::has(note));
         }
         Some(taken.received)
     }
@@ -399,6 +422,7 @@ impl RecvStreams {
 
     /// Takes back what lies highest above `cum`, until no more than `goal` is charged; the TSNs, first and behind the last.
     pub fn renege(&mut self, cum: Tsn, goal: usize) -> Vec<(u64, u64)> {
+        self.set_aside();
         let whole = self.waiting.iter().map(|(key, part)| {
             let start = cum.near(part.info.tsn).0;
             ((start, start + part.pieces.len() as u64), Some(*key))

@@ -114,6 +114,18 @@ impl Stack {
         true
     }
 
+    /// The peer names an address that we have too, and the association is not one with ourselves: hosts behind each other's routers
+    /// have the same network inside. What went there would come back to us.
+    fn sctp_mirrors(&self, id: SocketId, path: PathId) -> bool {
+        let Ok(assoc) = self.assoc(id) else { return false };
+        let (paths, ifaces) = (assoc.paths(), self.ip.ifaces());
+        let here = |path: PathId| {
+            let remote = paths.get(path).remote;
+            remote.is_loopback() || ifaces.owner_of(remote).is_some()
+        };
+        here(path) && !here(paths.primary())
+    }
+
     /// Another association has this address now.
     fn sctp_lose_path(&mut self, id: SocketId, remote: IpAddr) {
         let Some(Socket::Sctp(sctp)) = self.sockets.get_mut(id).map(|e| &mut e.socket) else { return };
@@ -128,7 +140,7 @@ impl Stack {
         let Some(Socket::Sctp(sctp)) = self.sockets.get(id).map(|e| &e.socket) else { return };
         let (ports, known) = (sctp.assoc.ports(), sctp.routes.len() > usize::from(path));
         let remote = SocketAddr::new(sctp.assoc.paths().get(path).remote, ports.1);
-        let ours = self.sctp_register(id, path);
+        let ours = !self.sctp_mirrors(id, path) && self.sctp_register(id, path);
         let Some(Socket::Sctp(sctp)) = self.sockets.get(id).map(|e| &e.socket) else { return };
         let dst = self.sctp_route(&sctp.bound, remote.ip()).ok().filter(|_| ours);
         let old = sctp.routes.get(usize::from(path)).copied().flatten();
