@@ -345,6 +345,35 @@ fn an_idle_window_of_cubic_halves_with_every_timeout_and_does_not_jump() {
 }
 
 #[test]
+fn a_path_forgets_what_it_knew_when_its_heartbeat_is_due_after_ten_seconds_of_nothing() {
+    for kind in [Kind::Cubic, Kind::Bbr] {
+        let mut w = world(1, &large());
+        let line = Bottleneck::of(2_500_000, 1_000_000, ms(20));
+        through(&mut w, &line);
+        let mut options = wide(&w, kind);
+        options.path.hb_interval_ms = 2_000;
+        let pair = w.associated(options.clone(), options);
+        bulk(&mut w, pair, FULL, Duration::from_secs(3));
+        assert!(w.run(Duration::from_secs(60), |w| {
+            w.read(B, pair.1);
+            w.info(A, pair.0).unacked == 0 && w.info(A, pair.0).unsent_bytes == 0
+        }));
+        // Some heartbeats leave it alone.
+        w.pass(Duration::from_secs(8));
+        assert!(path(&w, pair.0, 0).controller.is_some(), "{kind:?}");
+        w.pass(Duration::from_secs(8));
+        let rested = path(&w, pair.0, 0);
+        assert_eq!((rested.controller, rested.cwnd), (None, 4 * PMDCS), "{kind:?}");
+        // From there on it learns anew.
+        bulk(&mut w, pair, FULL, Duration::from_secs(3));
+        let from = w.now;
+        let got = bulk(&mut w, pair, FULL, Duration::from_secs(3));
+        assert!(got > 6_500_000, "{kind:?}: {got} bytes");
+        assert!(kind == Kind::Cubic || line.borrow().mean_wait_ms(from) < 15.0);
+    }
+}
+
+#[test]
 fn a_timeout_leaves_one_packet_and_the_window_comes_back() {
     for kind in [Kind::Cubic, Kind::Bbr] {
         let mut w = world(1, &large());

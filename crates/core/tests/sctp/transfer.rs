@@ -1,6 +1,7 @@
 //! Messages of all sizes in many streams over bad networks: each comes once, whole, in the order of its stream.
 use crate::world::*;
 use bytes::Bytes;
+use lowwater_core::base::sysctl::SctpCongestionKind;
 use lowwater_core::base::{Duration, Error, Rng, SocketId, Sysctl};
 use lowwater_core::sctp::{Notification, Received, SctpOptions, SendInfo, State, Subscriptions};
 use lowwater_wire::sctp::chunk_kind as kind;
@@ -108,8 +109,10 @@ fn small_messages_of_ten_streams_over_a_good_network() {
 
 #[test]
 fn every_message_comes_once_over_networks_that_lose_reorder_and_duplicate() {
-    for seed in 0..6 {
-        let mut w = World::with(1, &Default::default(), seed + 1);
+    let all = SctpCongestionKind::ALL.into_iter().flat_map(|kind| (0..6).map(move |seed| (kind, seed)));
+    for (sctp_congestion_control, seed) in all {
+        let sysctl = Sysctl { sctp_congestion_control, ..Sysctl::default() };
+        let mut w = World::with(1, &sysctl, seed + 1);
         let (a, b) = w.pair();
         w.rule = bad(seed, [0, 10_000, 50_000][seed as usize % 3], 20_000, [0, 30][seed as usize % 2]);
         let messages = many(400, |n| [1, 100, 1_452, 1_453, 5_000, 20_000][n as usize % 6]);
