@@ -168,6 +168,8 @@ pub(crate) struct IcmpSpec {
 /// The packet that an ICMP error quotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Quoted {
+    /// Whatever it is: a line about a packet of the stack that says nothing.
+    Any,
     /// A segment with this sequence number and so much payload.
     Tcp { seq: u32, len: u32 },
     /// A datagram of so many bytes.

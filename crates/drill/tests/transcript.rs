@@ -43,6 +43,7 @@ fn how_many_packets_carry_the_bytes_makes_no_difference() {
 fn another_number_is_told_with_what_stands_around_it() {
     let (a, b) = (script("--speed=0", 200_000, 2_000), script("--speed=0", 200_000, 1_999));
     let all = run(&a).differences(&run(&b), &a);
+    assert!(!run(&a).same_packets(&run(&b)));
     let at = all.iter().position(|line| line.starts_with('-')).expect("a difference");
     assert!(all[at - 1].ends_with("line 10: +0 write(4, ..., 2000) = 2000"), "{all:#?}");
     assert!(all[at].ends_with("P. 1:2001(2000) ack 1"), "{all:#?}");
@@ -55,5 +56,6 @@ fn a_packet_at_another_time_is_a_difference_beyond_what_clocks_allow() {
     assert_eq!(differences(&of(200_000), &of(220_000)), Vec::<String>::new(), "a tenth may be a late timer");
     let told = differences(&of(200_000), &of(300_000));
     assert_eq!(told.len(), 2, "{told:?}");
+    assert!(run(&of(200_000)).same_packets(&run(&of(300_000))), "nothing else differs");
     assert!(told[0].starts_with("-   +0.21") && told[1].starts_with("+   +0.31"), "{told:?}");
 }

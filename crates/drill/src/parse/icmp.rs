@@ -62,7 +62,14 @@ const UNREACHABLE6: [(u8, &str); 6] = [
 const ERRORS: [&str; 6] =
     ["unreachable", "source_quench", "redirect", "time_exceeded", "parameter_problem", "packet_too_big"];
 
-pub(super) fn message(c: &mut Cursor<'_>, scope: &Scope<'_>) -> Result<IcmpSpec, Box<Failure>> {
+/// Bytes of a message that quotes nothing, where its line does not say: packetdrill leaves room for an IP header and 8 bytes in each.
+const PLAIN: [u16; 2] = [8 + 20 + 8, 8 + 40 + 8];
+
+pub(super) fn message(
+    c: &mut Cursor<'_>,
+    scope: &Scope<'_>,
+    inbound: bool,
+) -> Result<IcmpSpec, Box<Failure>> {
     c.word();
     let table = if scope.v6 { V6 } else { V4 };
     let word = scope.word(c.word());
@@ -89,8 +96,10 @@ pub(super) fn message(c: &mut Cursor<'_>, scope: &Scope<'_>) -> Result<IcmpSpec,
     if c.eat("[") {
         spec.quoted = quoted(c)?;
         c.expect("]")?;
+    } else if !inbound {
+        spec.quoted = Quoted::Any;
     } else if known.is_some_and(|(_, name, _)| !ERRORS.contains(name)) {
-        spec.quoted = Quoted::Raw(8);
+        spec.quoted = Quoted::Raw(PLAIN[usize::from(scope.v6)]);
     }
     Ok(spec)
 }

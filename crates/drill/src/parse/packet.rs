@@ -27,7 +27,7 @@ pub(super) fn packet(
             c.expect(")")?;
             BodySpec::Udp(len)
         }
-        "icmp" => BodySpec::Icmp(icmp::message(c, scope)?),
+        "icmp" => BodySpec::Icmp(icmp::message(c, scope, inbound)?),
         "sctp" => BodySpec::Sctp(sctp::parse(c, inbound)?),
         _ => BodySpec::Tcp(tcp::segment(c, scope, inbound)?),
     };

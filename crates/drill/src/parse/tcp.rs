@@ -30,7 +30,7 @@ pub(crate) const LETTERS: [(char, TcpFlags); 9] = [
 
 pub(super) fn segment(c: &mut Cursor<'_>, scope: &Scope<'_>, inbound: bool) -> Result<TcpSpec, Box<Failure>> {
     let line = c.line();
-    let flags = flags(c)?;
+    let flags = flags(c, scope)?;
     let (seq, len) = range(c)?;
     let most = if inbound { INBOUND_MAX } else { OUTBOUND_MAX };
     if len > most {
@@ -72,8 +72,9 @@ pub(super) fn range(c: &mut Cursor<'_>) -> Result<(u32, u32), Box<Failure>> {
     Ok((seq, len))
 }
 
-fn flags(c: &mut Cursor<'_>) -> Result<TcpFlags, Box<Failure>> {
+fn flags(c: &mut Cursor<'_>, scope: &Scope<'_>) -> Result<TcpFlags, Box<Failure>> {
     let word = c.take_while(|ch| ch.is_ascii_alphanumeric() || ch == '.' || ch == '-' || ch == '_');
+    let word = scope.word(word);
     let mut flags = TcpFlags::EMPTY;
     for letter in word.chars().filter(|l| *l != '-') {
         // A digit is AccECN's counter in the three bits AE, CWR and ECE.

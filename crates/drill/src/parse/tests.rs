@@ -75,6 +75,10 @@ fn messages_and_datagrams_are_read() {
     assert_eq!(icmp("--ip_version=ipv6", "+0 < icmp packet_too_big mtu 1280 [1:1461(1460)]"), big);
     let echo = IcmpSpec { kind: 8, code: 0, mtu: None, id: Some(7), quoted: Quoted::Raw(64) };
     assert_eq!(icmp("", "+0 < icmp echo_request id 7 [raw (64)]"), echo);
+    let plain = IcmpSpec { id: None, quoted: Quoted::Raw(36), ..echo };
+    assert_eq!(icmp("", "+0 < icmp echo_request"), plain);
+    let reply = IcmpSpec { kind: 0, quoted: Quoted::Any, ..plain };
+    assert_eq!(icmp("", "+0 > icmp echo_reply"), reply);
     let udp = IcmpSpec { kind: 3, code: 3, mtu: None, id: None, quoted: Quoted::Udp(100) };
     assert_eq!(icmp("", "+0 > icmp unreachable port_unreachable [udp (100)]"), udp);
     let p = packet("", "+0 > udp 5 > 6 (1000)");
@@ -105,6 +109,8 @@ fn segments_with_rare_parts_are_read() {
     assert_eq!(shown, ["ECN e0b 1 ceb 2 e1b 196608", "ECN", "ECN e1b 1"]);
     let p = tcp("", "+0 < S 0:0(0) win 1 <AccECNEXP e1b 1 ceb 2,nop,nop>");
     assert_eq!(p.options.expect("options")[0], ecn(254, &[0xac, 0xce, 0, 0, 1, 0, 0, 2]));
+    let p = tcp("--define=SYNACK=S.", "+0 < SYNACK 0:0(0) ack 1 win 1");
+    assert_eq!(p.flags, TcpFlags::SYN | TcpFlags::ACK);
     let p = tcp("", "+0 < FP.5 1:1(0) ack 1 win 1 urg 9");
     let accecn = TcpFlags::FIN | TcpFlags::PSH | TcpFlags::ACK | TcpFlags::AE | TcpFlags::ECE;
     assert_eq!((p.flags, p.urgent), (accecn, 9));

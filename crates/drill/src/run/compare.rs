@@ -233,6 +233,7 @@ fn expected_chunks(spec: &SctpSpec, src: SocketAddr, dst: SocketAddr) -> Sctp {
 fn expected_message(spec: &IcmpSpec, src: SocketAddr, dst: SocketAddr) -> Icmp {
     let quote = |protocol, seq, len| Some(Quote { src: dst, dst: src, protocol, seq, len, kept: 8 });
     let (quoted, len) = match spec.quoted {
+        Quoted::Any => (None, 0),
         Quoted::Raw(len) => (None, len.into()),
         Quoted::Udp(len) => (quote(protocol::UDP, 0, len.into()), 0),
         Quoted::Sctp(tag) => (quote(protocol::SCTP, tag, 0), 0),
@@ -323,6 +324,7 @@ fn message(spec: &IcmpSpec, p: &Icmp) -> Option<&'static str> {
         return Some("another identifier");
     }
     match (spec.quoted, &p.quoted) {
+        (Quoted::Any, _) => None,
         (Quoted::Raw(len), None) => (u32::from(len) != p.len).then_some("another length"),
         (Quoted::Udp(len), Some(q)) if q.protocol == protocol::UDP => {
             (u32::from(len) != q.len).then_some("a quoted packet of another length")

@@ -141,6 +141,7 @@ impl Runner<'_> {
             kept: 8,
         };
         let (quoted, len) = match spec.quoted {
+            Quoted::Any => (None, 8),
             Quoted::Raw(len) => (None, u32::from(len)),
             Quoted::Udp(len) => {
                 let (remote, local) = self.datagram_ends();
@@ -203,7 +204,7 @@ impl Runner<'_> {
             (BodySpec::Tcp(_) | BodySpec::Sctp(_), _) => Whose::Current,
             (BodySpec::Udp(_), _) => Whose::Loose,
             (BodySpec::Icmp(icmp), _) => {
-                if matches!(icmp.quoted, Quoted::Tcp { .. } | Quoted::Sctp(_)) {
+                if matches!(icmp.quoted, Quoted::Any | Quoted::Tcp { .. } | Quoted::Sctp(_)) {
                     Whose::Message
                 } else {
                     Whose::Loose

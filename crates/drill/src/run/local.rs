@@ -23,6 +23,8 @@ impl Runner<'_> {
         let a = Args { line, spec };
         let fd = spec.args.first().and_then(Value::int);
         let file = fd.filter(|fd| self.fds.file(*fd).is_some());
+        let writes = ["write", "writev", "send", "sendto", "sendmsg"].contains(&spec.name.as_str());
+        self.sniffed.written |= spec.name == "sendfile" || (writes && spec.args.iter().any(has_text));
         match (spec.name.as_str(), file) {
             ("open", _) => self.open(&a),
             ("sendfile", _) => self.sendfile(&a),
@@ -90,6 +92,15 @@ impl Runner<'_> {
             to: None,
             control: Vec::new(),
         }))
+    }
+}
+
+fn has_text(value: &Value) -> bool {
+    match value {
+        Value::Text(_) => true,
+        Value::List(items) => items.iter().any(has_text),
+        Value::Struct(fields) => fields.iter().any(|(_, value)| has_text(value)),
+        _ => false,
     }
 }
 

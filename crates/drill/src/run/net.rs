@@ -18,6 +18,8 @@ pub(super) struct Sniffed {
     pub(super) waiting: VecDeque<Wire>,
     /// The last packets in both directions, for messages.
     pub(super) log: VecDeque<String>,
+    /// A call has written something else than zeros.
+    pub(super) written: bool,
     /// Connections that a first packet to a listener began.
     pub(super) children: u16,
     /// The ends of the last datagram, the stack's first.
@@ -65,6 +67,10 @@ impl Runner<'_> {
             packets: sent.packets as u64,
         };
         let packet = wire::read(&sent.bytes, sent.at, handed).map_err(|what| Failure::new(line, what))?;
+        // As in packetdrill, whose scripts write zeros alone.
+        if !self.sniffed.written && packet.as_ref().is_some_and(|packet| has_data(packet, &sent.bytes)) {
+            return Err(Failure::new(line, "a packet carries data that no call has written"));
+        }
         let at = self.micros(sent.at);
         self.record.iter_mut().zip(&packet).for_each(|(record, packet)| record.sent(packet, at));
         self.sniffed.waiting.extend(packet);
@@ -198,6 +204,47 @@ impl Runner<'_> {
         match self.flows.find_packet(packet, local, remote) {
             Some(flow) => flow.to_script(packet),
             None => packet.clone(),
+        }
+    }
+}
+
+/// A segment carries something else than zeros.
+fn has_data(packet: &Wire, bytes: &[u8]) -> bool {
+    let len = packet.tcp().map_or(0, |tcp| tcp.len as usize);
+    bytes.get(bytes.len().saturating_sub(len)..).unwrap_or_default().iter().any(|byte| *byte != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::TcpOption;
+    use crate::wire::{Ip, Tcp};
+    use lowwater_core::base::Instant;
+    use lowwater_wire::tcp::TcpFlags;
+
+    #[test]
+    fn data_that_is_not_zeros_is_seen_and_headers_are_not_data() {
+        let any = [192, 0, 2, 1].into();
+        let ip = Ip { src: any, dst: any, tos: 0, ttl: 9, flow_label: 0 };
+        let (options, flags) = (vec![TcpOption::Mss(1_460)], TcpFlags::ACK);
+        for len in [0, 9] {
+            let tcp = Tcp {
+                src_port: 1,
+                dst_port: 2,
+                seq: 3,
+                ack: 4,
+                flags,
+                window: 5,
+                urgent: 6,
+                options: options.clone(),
+                len,
+            };
+            let packet = Wire { at: Instant::ZERO, ip, body: Body::Tcp(tcp), handed: Handed::default() };
+            let mut bytes = packet.write().to_vec();
+            assert!(!has_data(&packet, &bytes));
+            let last = bytes.len() - 1;
+            bytes[last] = 1;
+            assert_eq!(has_data(&packet, &bytes), len > 0);
         }
     }
 }

@@ -114,6 +114,16 @@ impl Transcript {
         })
     }
 
+    /// Both sent the same packets in the same order, whenever that was.
+    #[must_use]
+    pub fn same_packets(&self, other: &Self) -> bool {
+        let packets = |t: &Self| {
+            let sent = t.entries.iter().filter(|e| matches!(e.what, What::Sent(..)));
+            sent.map(Entry::key).collect::<Vec<_>>()
+        };
+        packets(self) == packets(other)
+    }
+
     /// What this and another transcript of the same script do not have in common, as lines with their surroundings: `-` only here, `+` only
     /// there. Empty when they are alike.
     #[must_use]

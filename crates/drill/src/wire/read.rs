@@ -20,6 +20,10 @@ pub(crate) fn read(bytes: &[u8], at: Instant, handed: Handed) -> Result<Option<W
             if !tcp.checksum_ok(pseudo()) {
                 return Err(broken("a wrong TCP checksum"));
             }
+            // Between the header's length and the flags; the last of the four is a flag now (AE).
+            if l4.get(12).is_some_and(|byte| byte & 0x0e != 0) {
+                return Err(broken("reserved bits of a TCP header"));
+            }
             Body::Tcp(segment(&tcp))
         }
         protocol::UDP => {

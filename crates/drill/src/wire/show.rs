@@ -131,6 +131,7 @@ fn message(f: &mut fmt::Formatter<'_>, p: &Icmp, v6: bool) -> fmt::Result {
         _ => {}
     }
     match &p.quoted {
+        None if p.len == 0 => Ok(()),
         None => write!(f, " [raw ({})]", p.len),
         Some(q) if q.protocol == protocol::TCP => {
             write!(f, " [{}:{}({})]", q.seq, q.seq.wrapping_add(q.len), q.len)

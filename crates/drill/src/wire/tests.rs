@@ -63,6 +63,19 @@ fn packets_are_read_as_they_were_written() {
 }
 
 #[test]
+fn reserved_bits_of_a_segment_are_told() {
+    let (flags, options) = (TcpFlags::ACK, Vec::new());
+    let tcp = Tcp { src_port: 1, dst_port: 2, seq: 3, ack: 4, flags, window: 5, urgent: 6, options, len: 7 };
+    let mut bytes = wire(false, Body::Tcp(tcp)).write().to_vec();
+    let sum = u16::from_be_bytes([bytes[36], bytes[37]]);
+    let (sum, borrow) = sum.overflowing_sub(0x0200);
+    bytes[32] |= 2;
+    bytes[36..38].copy_from_slice(&(sum - u16::from(borrow)).to_be_bytes());
+    let told = read(&bytes, Instant::ZERO, Handed::default()).expect_err("a reserved bit");
+    assert_eq!(told, "the stack sent reserved bits of a TCP header");
+}
+
+#[test]
 fn packets_are_shown_as_scripts_write_them() {
     let q = Some(quote(false, protocol::TCP));
     let icmp = Body::Icmp(Icmp { kind: 3, code: 4, rest: 1_000, quoted: q, len: 36 });
