@@ -345,6 +345,39 @@ fn an_idle_window_of_cubic_halves_with_every_timeout_and_does_not_jump() {
 }
 
 #[test]
+fn an_application_that_sends_little_proves_nothing() {
+    for kind in [Kind::Cubic, Kind::Bbr] {
+        let mut w = world(1, &large());
+        let line = Bottleneck::of(2_500_000, 1_000_000, ms(20));
+        line.borrow_mut().lose = vec![100];
+        through(&mut w, &line);
+        let options = SctpOptions { nodelay: true, ..wide(&w, kind) };
+        let pair = w.associated(options.clone(), options);
+        bulk(&mut w, pair, FULL, Duration::from_secs(4));
+        assert!(w.run(Duration::from_secs(60), |w| {
+            w.read(B, pair.1);
+            w.info(A, pair.0).unacked == 0 && w.info(A, pair.0).unsent_bytes == 0
+        }));
+        let before = path(&w, pair.0, 0);
+        // A seventh of what the line carries, for more than a hundred round trips.
+        for _ in 0..250 {
+            for _ in 0..5 {
+                w.send(A, pair.0, &[0; FULL], SendInfo::default());
+            }
+            w.pass(ms(20));
+            w.read(B, pair.1);
+        }
+        let after = path(&w, pair.0, 0);
+        if kind == Kind::Cubic {
+            assert!(after.cwnd <= before.cwnd + PMDCS && after.cwnd > 20 * PMDCS, "{before:?} {after:?}");
+        } else {
+            let bw = |p: &PathInfo| p.controller.and_then(|c| c.bbr).expect("it is BBR's").bw;
+            assert!(bw(&after) * 10 >= bw(&before) * 9, "{} before, {} after", bw(&before), bw(&after));
+        }
+    }
+}
+
+#[test]
 fn a_path_forgets_what_it_knew_when_its_heartbeat_is_due_after_ten_seconds_of_nothing() {
     for kind in [Kind::Cubic, Kind::Bbr] {
         let mut w = world(1, &large());
