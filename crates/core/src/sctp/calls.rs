@@ -13,7 +13,10 @@ use crate::base::limits::SCTP_ABORT_REASON_MAX;
 use crate::base::{Cx, Error};
 use bytes::Bytes;
 use core::net::IpAddr;
-use lowwater_wire::sctp::{Cause, DATA_HEADER_LEN};
+use lowwater_wire::sctp::{CHUNK_HEADER_LEN, Cause, DATA_HEADER_LEN};
+
+/// Type and length of an error cause.
+const CAUSE_HEADER_LEN: usize = 4;
 
 /// Level readiness.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -193,9 +196,16 @@ impl Assoc {
         }
     }
 
-    /// Ends it at once for the application, with its reason (section 11.1.4), as much of it as a packet can hold.
+    /// Ends it at once for the application, with its reason (section 11.1.4), as much of it as a packet can hold. What travels without
+    /// IP cannot be cut into fragments.
     pub fn user_abort(&mut self, cx: &mut Cx<'_>, reason: &[u8]) {
-        let reason = &reason[..reason.len().min(SCTP_ABORT_REASON_MAX)];
+        let path = self.paths.get(self.pending.reply_path);
+        let most = if self.id.carrier.has_addresses() {
+            SCTP_ABORT_REASON_MAX
+        } else {
+            path.pmdcs() as usize - CHUNK_HEADER_LEN - CAUSE_HEADER_LEN
+        };
+        let reason = &reason[..reason.len().min(most)];
         self.abort(cx, one_cause(&Cause::UserAbort(reason)), Error::Aborted);
     }
 

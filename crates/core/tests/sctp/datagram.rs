@@ -61,6 +61,17 @@ fn params(datagram: &Bytes) -> Vec<u16> {
 }
 
 #[test]
+fn a_long_reason_is_cut_to_what_a_datagram_holds() {
+    let (mut w, seen) = world([Carrier::Datagrams; 2]);
+    let (a, b) = w.pair();
+    let now = w.now;
+    w.stacks[A].sctp_abort(now, a, &[7; 3_000]).unwrap();
+    w.pass(ms(100));
+    assert_eq!((w.info(B, b).state, w.stacks[B].take_error(b)), (State::Closed, Some(Error::Reset)));
+    assert_eq!(seen.borrow().last().map(|(_, d)| d.len()), Some(usize::from(LARGEST)));
+}
+
+#[test]
 fn packets_fit_datagrams_and_name_no_addresses() {
     let (mut w, seen) = world([Carrier::Datagrams; 2]);
     for host in [A, B] {
