@@ -45,8 +45,6 @@ pub struct Acked {
     pub delivered: u32,
     /// Newly marked for retransmission.
     pub lost: u32,
-    /// The highest TSN newly acknowledged that went this way (HTNA).
-    pub highest: Option<Tsn>,
 }
 
 /// One address of the peer.

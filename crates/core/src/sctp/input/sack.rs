@@ -70,7 +70,7 @@ impl Assoc {
             news.advanced = true;
             self.paths.get_mut(chunk.path).flow.acked.cumulative = true;
             if matches!(chunk.mark, Mark::InFlight | Mark::Lost) {
-                news.highest = Some(tsn);
+                news.acknowledged(tsn, chunk.path);
                 note(cx, &mut self.paths, &self.options.rto, tsn, &chunk, chunk.mark);
             }
         }
@@ -95,7 +95,7 @@ impl Assoc {
                 let acked = self.tx.out.ack(tsn).filter(|(before, _)| *before != Mark::Abandoned);
                 if let Some((before, chunk)) = acked {
                     note(cx, &mut self.paths, &self.options.rto, tsn, chunk, before);
-                    news.highest = news.highest.max(Some(tsn));
+                    news.acknowledged(tsn, chunk.path);
                 }
                 from = tsn.next();
             }
@@ -173,7 +173,6 @@ impl Assoc {
 fn note(cx: &Cx<'_>, paths: &mut Paths, rto: &RtoOptions, tsn: Tsn, chunk: &Chunk, before: Mark) {
     let path = paths.get_mut(chunk.path);
     path.on_chunk_acked(cx.now, chunk, before == Mark::InFlight);
-    path.flow.acked.highest = path.flow.acked.highest.max(Some(tsn));
     if path.timed == Some(tsn) {
         path.timed = None;
         // Karn's rule: of a chunk that was sent twice nobody knows which one was answered.

@@ -1,8 +1,9 @@
 //! Miss indications and fast retransmission (RFC 9260 section 7.2.4).
 use crate::base::Cx;
+use crate::base::limits::SCTP_PATHS_MAX;
 use crate::sctp::congestion::Marks;
 use crate::sctp::outstanding::Outstanding;
-use crate::sctp::paths::Paths;
+use crate::sctp::paths::{PathId, Paths};
 use crate::sctp::sender::Sender;
 use crate::sctp::tsn::Tsn;
 
@@ -10,11 +11,28 @@ use crate::sctp::tsn::Tsn;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::sctp) struct News {
     /// The highest TSN newly acknowledged (HTNA).
-    pub(in crate::sctp) highest: Option<Tsn>,
+    highest: Option<Tsn>,
+    /// The same of each path.
+    by_path: [Tsn; SCTP_PATHS_MAX],
     /// The highest TSN that a gap block names.
     pub(in crate::sctp) last_gap: Option<Tsn>,
     /// The cumulative TSN has moved.
     pub(in crate::sctp) advanced: bool,
+}
+
+impl News {
+    /// This one was, for the first time, and had gone by `path`.
+    pub(in crate::sctp) fn acknowledged(&mut self, tsn: Tsn, path: PathId) {
+        self.highest = self.highest.max(Some(tsn));
+        if let Some(highest) = self.by_path.get_mut(usize::from(path)) {
+            *highest = tsn.max(*highest);
+        }
+    }
+
+    /// Something that went by `path` later is there.
+    fn overtakes(&self, tsn: Tsn, path: PathId) -> bool {
+        self.by_path.get(usize::from(path)).is_some_and(|highest| *highest > tsn)
+    }
 }
 
 /// Counts miss indications of what lies below the highest TSN newly acknowledged, and marks lost what has enough of them. In
@@ -33,8 +51,7 @@ pub(in crate::sctp) fn on_sack(cx: &mut Cx<'_>, tx: &mut Sender, paths: &mut Pat
     let mut lost = false;
     let mut from = tx.out.cum().next();
     while let Some(tsn) = tx.out.next_unacked(from, bound) {
-        let highest = tx.out.get(tsn).and_then(|chunk| paths.get(chunk.path).flow.acked.highest);
-        if whole || highest > Some(tsn) {
+        if whole || tx.out.get(tsn).is_some_and(|chunk| news.overtakes(tsn, chunk.path)) {
             lost |= miss(&mut tx.out, paths, tsn);
         }
         from = tsn.next();
