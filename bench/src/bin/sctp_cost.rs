@@ -1,7 +1,7 @@
 //! Work per message of SCTP, both stacks: run under callgrind, which counts only what `measured` does.
 //!
-//! `sctp_cost MTU BYTES MODE` carries messages of so many bytes with MODE `lazy` or `eager` (each packet arms the heartbeat timer), and
-//! prints how many.
+//! `sctp_cost MTU BYTES MODE` carries messages of so many bytes and prints how many. MODE is `lazy` or `eager` (each packet arms the
+//! heartbeat timer), both without pacing and so in bursts of four packets, or `paced`, as by default.
 #![forbid(unsafe_code)]
 use lowwater_bench::messages::Carrier;
 use lowwater_core::base::Sysctl;
@@ -19,11 +19,11 @@ fn main() {
     let (mtu, message) = (mtu.parse().expect("an MTU"), message.parse().expect("bytes"));
     let sysctl = Sysctl {
         // The pacer's timer is another matter.
-        sctp_pacing: false,
+        sctp_pacing: mode == "paced",
         sctp_hb_eager: match &**mode {
-            "lazy" => false,
+            "lazy" | "paced" => false,
             "eager" => true,
-            other => panic!("MODE {other} is not known: lazy or eager"),
+            other => panic!("MODE {other} is not known: lazy, eager or paced"),
         },
         ..Sysctl::default()
     };

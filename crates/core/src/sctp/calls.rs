@@ -1,7 +1,7 @@
 //! What applications ask of an association: send, receive, close, abort, readiness (RFC 9260 section 11.1).
 use super::assoc::{Assoc, Notice};
 use super::input::one_cause;
-use super::message::{Received, SendInfo};
+use super::message::{Received, RecvInfo, SendInfo};
 use super::notification::{AssocChange, Notification, PathChange, Subscriptions};
 use super::options::SctpOptions;
 use super::outstanding::{Chunk, Mark};
@@ -65,12 +65,6 @@ impl Assoc {
         Ok(len)
     }
 
-    /// Sending this moves a deadline of the association: a lifetime, or how long it may be idle.
-    #[must_use]
-    pub fn times_messages(&self, info: &SendInfo) -> bool {
-        info.lifetime.is_some() || self.options.autoclose_secs > 0
-    }
-
     /// A SACK is to be sent now.
     #[must_use]
     pub const fn owes_sack(&self) -> bool {
@@ -110,6 +104,16 @@ impl Assoc {
         if self.state.may_receive_data() && self.rx.window_has_opened(&self.options, cx.sysctl, mtu) {
             self.rx.ack.demand();
         }
+    }
+
+    /// Shows all that can be read up to the next notification to `see`, piece by piece as it came in its packets, with what came with
+    /// its message and whether that ends with it; how many bytes. Nothing is copied, nor referred to.
+    pub fn read(&mut self, cx: &Cx<'_>, see: &mut impl FnMut(&[u8], &RecvInfo, bool)) -> usize {
+        let read = self.rx.streams.read(see);
+        if read > 0 {
+            self.tell_window(cx);
+        }
+        read
     }
 
     /// As [`Assoc::recv`], one piece of a message as it came in its packet: nothing is copied.

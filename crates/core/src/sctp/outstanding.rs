@@ -241,8 +241,8 @@ impl Outstanding {
         }
     }
 
-    /// The first chunk is acknowledged cumulatively; it with what it was before.
-    pub fn pop(&mut self) -> Option<(Tsn, Chunk)> {
+    /// The first chunk is acknowledged cumulatively, up to [`Outstanding::cum`] from now on; it with what it was before.
+    pub fn pop(&mut self) -> Option<Chunk> {
         let chunk = self.chunks.pop_front()?;
         self.cum = self.cum.next();
         self.bytes -= chunk.data.len();
@@ -255,7 +255,7 @@ impl Outstanding {
                 self.acked.remove(self.cum.0, self.cum.0 + 1);
             }
         }
-        Some((self.cum, chunk))
+        Some(chunk)
     }
 
     /// The next TSN in `start..end` that no gap block has named yet.

@@ -169,7 +169,6 @@ impl Assoc {
 mod tests {
     use super::*;
     use crate::base::time::Duration;
-    use crate::sctp::message::SendInfo;
 
     #[test]
     fn a_lifetime_is_forgotten_with_its_message() {
@@ -177,8 +176,8 @@ mod tests {
         for n in 0..100_000 {
             let now = Instant::from_millis(n);
             let expires = now + Duration::from_secs(3_600);
-            let (data, info) = (Bytes::from_static(b"x"), SendInfo::default());
-            let fragment = Fragment { data, flags: DataFlags::WHOLE, ssn: 0, info, expires };
+            let (data, flags) = (Bytes::from_static(b"x"), DataFlags::WHOLE);
+            let fragment = Fragment { data, flags, ssn: 0, stream: 0, ppid: 0, context: 0, expires };
             lifetimes.note(first.plus(n), &fragment);
             // Ten are out.
             assert!(lifetimes.take_expired(now, first.plus(n.saturating_sub(10))).is_empty());

@@ -62,8 +62,7 @@ impl Assoc {
             cx.count.own.sctp_data_unread += 1;
             return;
         }
-        let bytes = reading.inbound.buffer.slice_ref(data);
-        match self.rx.streams.insert(tsn, header, bytes) {
+        match self.rx.streams.insert(tsn, header, data, reading.inbound.buffer) {
             Ok(joined) => cx.count.sctp.reasm_usr_msgs += u64::from(joined),
             Err(_) => self.violation(cx, b"fragments that do not fit"),
         }

@@ -101,9 +101,12 @@ impl Assoc {
         let readable = self.rx.streams.is_readable();
         self.rx.streams.begin_packet(inbound.chunks.len());
         for raw in Chunks::new(inbound.chunks) {
-            let parsed = raw.and_then(|raw| Chunk::parse(&raw).map(|chunk| (raw, chunk)));
-            match parsed {
-                Ok((raw, chunk)) => self.chunk(cx, &mut reading, &raw, &chunk),
+            let Ok(raw) = raw else {
+                self.violation(cx, b"chunk length");
+                break;
+            };
+            match &Chunk::parse(&raw) {
+                Ok(chunk) => self.chunk(cx, &mut reading, &raw, chunk),
                 Err(_) => {
                     self.violation(cx, b"chunk length");
                     break;

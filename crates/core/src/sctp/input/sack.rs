@@ -66,7 +66,8 @@ impl Assoc {
         }
         let mut news = News::default();
         while self.tx.out.cum() < cum {
-            let Some((tsn, chunk)) = self.tx.out.pop() else { break };
+            let Some(chunk) = self.tx.out.pop() else { break };
+            let tsn = self.tx.out.cum();
             news.advanced = true;
             self.paths.get_mut(chunk.path).flow.acked.cumulative = true;
             if matches!(chunk.mark, Mark::InFlight | Mark::Lost) {

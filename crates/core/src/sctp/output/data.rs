@@ -170,6 +170,9 @@ impl Assoc {
 
     /// Messages whose lifetime is over before they began. Where they were the last that a shutdown waited for, it goes on.
     pub(in crate::sctp) fn drop_expired(&mut self, cx: &Cx<'_>) {
+        if self.tx.queue.next_expiry() > cx.now {
+            return;
+        }
         let before = self.tx.queue.len();
         while let Some(message) = self.tx.queue.take_expired(cx.now) {
             let (info, data) = (*message.info(), message.data().clone());
@@ -256,7 +259,7 @@ impl Assoc {
             let Some(fragment) = self.tx.queue.take(max) else { return };
             let count = &mut cx.count.sctp;
             count.frag_usr_msgs += u64::from(!whole && fragment.flags.begin());
-            if fragment.info.unordered {
+            if fragment.flags.unordered() {
                 count.out_unorder_chunks += 1;
             } else {
                 count.out_order_chunks += 1;
@@ -268,9 +271,9 @@ impl Assoc {
             let chunk = Chunk {
                 data: fragment.data,
                 sent_at: cx.now,
-                ppid: fragment.info.ppid,
-                context: fragment.info.context,
-                stream: fragment.info.stream,
+                ppid: fragment.ppid,
+                context: fragment.context,
+                stream: fragment.stream,
                 ssn: fragment.ssn,
                 flags: fragment.flags | ask,
                 path: writing.path,

@@ -36,8 +36,8 @@ impl Pieces {
 
     /// These pieces and then others; the fewer ones move.
     pub(super) fn join(mut self, mut right: Self) -> Self {
-        if self.first.is_empty() {
-            return right;
+        if self.first.is_empty() || right.first.is_empty() {
+            return if self.first.is_empty() { right } else { self };
         }
         if self.len() >= right.len() {
             self.rest.push_back(right.first);

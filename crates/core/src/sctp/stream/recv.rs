@@ -3,8 +3,8 @@
 //! Fragments of a message have consecutive TSNs: neighbours are kept as one run, so that each costs one search. A complete message
 //! waits for its turn in its stream, or is read at once; one that comes in order and in its turn is put where it is read (`ready.rs`). A message that is larger than the buffer is handed over in parts.
 use super::numbers::Numbers;
-use super::pieces::{PIN_MAX, Pieces, spare};
-use super::ready::{Ready, same_message};
+use super::pieces::{PIN_MAX, Pieces};
+use super::ready::{Data, Ready, same_message};
 use crate::base::limits::{SCTP_CHUNK_OVERHEAD, SCTP_NOTES_MAX};
 use crate::sctp::message::{Received, RecvInfo};
 use crate::sctp::notification::{Notification, Subscriptions};
@@ -163,11 +163,17 @@ impl RecvStreams {
         self.ready.push_note(note);
     }
 
-    /// A DATA chunk that has not come before.
+    /// A DATA chunk that has not come before; its `data` lies in `buffer`.
     ///
     /// # Errors
     /// When it does not fit the fragments beside it.
-    pub fn insert(&mut self, tsn: Tsn, header: &DataRepr, data: Bytes) -> Result<bool, Inconsistent> {
+    pub fn insert(
+        &mut self,
+        tsn: Tsn,
+        header: &DataRepr,
+        data: &[u8],
+        buffer: &Bytes,
+    ) -> Result<bool, Inconsistent> {
         let unordered = header.flags.unordered();
         let info = RecvInfo {
             stream: header.sid,
@@ -181,10 +187,15 @@ impl RecvStreams {
         self.frame.charge += data.len() + SCTP_CHUNK_OVERHEAD;
         if header.flags.contains(DataFlags::WHOLE) {
             self.set_aside();
-            self.complete_whole(data, info);
+            self.complete_whole(Data::In(data, buffer), info);
             return Ok(false);
         }
-        self.insert_fragment(tsn, header.flags, info, data)
+        let pins = PIN_MAX * (data.len() + SCTP_CHUNK_OVERHEAD) < self.frame.len;
+        if !pins {
+            return self.insert_fragment(tsn, header.flags, info, Data::In(data, buffer));
+        }
+        self.frame.copied += data.len();
+        self.insert_fragment(tsn, header.flags, info, Data::Own(Bytes::copy_from_slice(data)))
     }
 
     /// A part of a message; true when the message is complete.
@@ -193,19 +204,14 @@ impl RecvStreams {
         tsn: Tsn,
         flags: DataFlags,
         info: RecvInfo,
-        mut data: Bytes,
+        data: Data<'_>,
     ) -> Result<bool, Inconsistent> {
-        self.frame.copied += spare(&mut data, self.frame.len, SCTP_CHUNK_OVERHEAD);
-        if !flags.begin() {
-            data = match self.ready.go_on(tsn.0, &info, data, flags.end()) {
-                Ok(()) => {
-                    if flags.end() && !info.unordered {
-                        self.advance(info.stream, info.ssn.wrapping_add(1));
-                    }
-                    return Ok(flags.end());
-                }
-                Err(data) => data,
-            };
+        if !flags.begin() && self.ready.goes_on(tsn.0, &info) {
+            self.ready.go_on(data, flags.end());
+            if flags.end() && !info.unordered {
+                self.advance(info.stream, info.ssn.wrapping_add(1));
+            }
+            return Ok(flags.end());
         }
         self.set_aside();
         if flags.begin() && self.runs.is_empty() && self.partial.is_none() && self.is_next(&info) {
@@ -213,7 +219,8 @@ impl RecvStreams {
             return Ok(false);
         }
         let (begins, ends, bytes) = (flags.begin(), flags.end(), data.len());
-        let run = Run { end: tsn.0 + 1, info, begins, ends, pieces: Pieces::one(data), bytes };
+        let pieces = Pieces::one(data.into_bytes());
+        let run = Run { end: tsn.0 + 1, info, begins, ends, pieces, bytes };
         let (start, run) = self.join(tsn.0, run)?;
         if run.begins && run.ends {
             self.complete(Part { pieces: run.pieces, bytes: run.bytes, info: run.info });
@@ -232,9 +239,9 @@ impl RecvStreams {
     /// The message that is coming in goes to the other incomplete ones: something else comes first.
     fn set_aside(&mut self) {
         let Some((open, pieces)) = self.ready.take_open() else { return };
-        let (info, bytes) = (open.info, open.bytes);
+        let (info, bytes) = (open.info, open.bytes as usize);
         let run = Run { end: open.end, info, begins: true, ends: false, pieces, bytes };
-        self.runs.insert(open.start, run);
+        self.runs.insert(open.start(), run);
     }
 
     /// Joins a fragment with the runs beside it, which leave the map.
@@ -264,10 +271,10 @@ impl RecvStreams {
     }
 
     /// A message that came whole. Where it is read next and nothing is read in parts it costs no more than its place.
-    fn complete_whole(&mut self, data: Bytes, info: RecvInfo) {
+    fn complete_whole(&mut self, data: Data<'_>, info: RecvInfo) {
         if self.partial.is_some() || !self.is_next(&info) {
             let bytes = data.len();
-            return self.complete(Part { pieces: Pieces::one(data), bytes, info });
+            return self.complete(Part { pieces: Pieces::one(data.into_bytes()), bytes, info });
         }
         self.ready.push_whole(data, info);
         if !info.unordered {
@@ -376,6 +383,17 @@ impl RecvStreams {
         Some(taken.received)
     }
 
+    /// Shows what can be read to `see`, piece by piece as it came, with what came with its message and whether that ends with it, up to
+    /// the next notification; how many bytes.
+    pub fn read(&mut self, see: &mut impl FnMut(&[u8], &RecvInfo, bool)) -> usize {
+        let before = self.bytes;
+        while let Some(len) = self.ready.read(see) {
+            self.bytes -= len;
+            self.pieces -= 1;
+        }
+        before - self.bytes
+    }
+
     /// The peer has given up what is missing up to `point`, and `skipped` says up to which message of each stream. What is incomplete
     /// there is dropped, what has waited for it is delivered. `tell` of a message that ends in its middle.
     pub fn skip(&mut self, point: Tsn, skipped: &[ForwardStream], tell: bool) {
@@ -456,6 +474,7 @@ impl RecvStreams {
 
     /// Nobody waits for more: what can be read stays, what is incomplete or out of order goes.
     pub fn forget_incomplete(&mut self) {
+        self.set_aside();
         let (runs, waiting) = (core::mem::take(&mut self.runs), core::mem::take(&mut self.waiting));
         for run in runs.values() {
             self.bytes -= run.bytes;

@@ -57,8 +57,12 @@ pub struct Fragment {
     pub flags: DataFlags,
     /// Number in the stream.
     pub ssn: u16,
-    /// How its message is sent.
-    pub info: SendInfo,
+    /// Its stream.
+    pub stream: u16,
+    /// Payload protocol identifier.
+    pub ppid: u32,
+    /// The application's own number of its message.
+    pub context: u32,
     /// When its message's lifetime ends; [`Instant::FAR_FUTURE`] for never.
     pub expires: Instant,
 }
@@ -186,35 +190,30 @@ impl SendQueue {
     /// Takes the next fragment, `max` bytes at the most. The fragments of a message follow each other without another's between.
     pub fn take(&mut self, max: usize) -> Option<Fragment> {
         let message = self.messages.front_mut()?;
-        let (info, expires) = (message.info, message.expires);
+        let (stream, ppid, context) = (message.info.stream, message.info.ppid, message.info.context);
+        let (unordered, immediate) = (message.info.unordered, message.info.immediate);
+        let expires = message.expires;
         let begin = message.ssn.is_none();
         let ssn = *message.ssn.get_or_insert_with(|| {
-            if info.unordered {
+            if unordered {
                 return 0;
             }
-            let ssn = self.next_ssn.get(info.stream);
-            self.next_ssn.set(info.stream, ssn.wrapping_add(1));
+            let ssn = self.next_ssn.get(stream);
+            self.next_ssn.set(stream, ssn.wrapping_add(1));
             ssn
         });
         let end = message.data.len() <= max;
         let data = if end { core::mem::take(&mut message.data) } else { message.data.split_to(max) };
-        self.unsent.sub(info.stream, data.len());
+        self.unsent.sub(stream, data.len());
         if end {
             self.messages.pop_front();
         }
-        let mut flags = DataFlags::EMPTY;
-        let bits = [
-            (begin, DataFlags::BEGIN),
-            (end, DataFlags::END),
-            (info.unordered, DataFlags::UNORDERED),
-            (info.immediate && end, DataFlags::IMMEDIATE),
-        ];
-        for (set, flag) in bits {
-            if set {
-                flags = flags | flag;
-            }
-        }
-        Some(Fragment { data, flags, ssn, info, expires })
+        let bit = |set: bool, flag: DataFlags| if set { flag } else { DataFlags::EMPTY };
+        let flags = bit(begin, DataFlags::BEGIN)
+            | bit(end, DataFlags::END)
+            | bit(unordered, DataFlags::UNORDERED)
+            | bit(immediate && end, DataFlags::IMMEDIATE);
+        Some(Fragment { data, flags, ssn, stream, ppid, context, expires })
     }
 
     /// Gives back the memory of the busiest time, when there is nothing in it.
@@ -254,7 +253,7 @@ mod tests {
             queue.push(Bytes::from_static(b"x"), info, Instant::ZERO);
         }
         let taken: Vec<(u16, u16)> =
-            core::iter::from_fn(|| queue.take(100)).map(|f| (f.info.stream, f.ssn)).collect();
+            core::iter::from_fn(|| queue.take(100)).map(|f| (f.stream, f.ssn)).collect();
         assert_eq!(taken, [(7, 0), (9, 0), (7, 0), (7, 1)]);
     }
 

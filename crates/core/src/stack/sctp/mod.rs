@@ -13,7 +13,7 @@ use super::tcp::ports_of;
 use crate::base::limits::SCTP_PATHS_MAX;
 use crate::base::{Carrier, Cx, DeviceId, Error, Instant, SocketId};
 use crate::sctp::handshake::init::Addresses;
-use crate::sctp::{Assoc, AssocInfo, PathOptions, Received, SctpOptions, SendInfo, Setup, State};
+use crate::sctp::{Assoc, AssocInfo, PathOptions, Received, RecvInfo, SctpOptions, SendInfo, Setup, State};
 use crate::socket::{Entry, Holder, SctpListener, Socket, Turn};
 use bytes::Bytes;
 use core::net::{IpAddr, SocketAddr};
@@ -236,7 +236,8 @@ impl Stack {
         info: SendInfo,
     ) -> Result<usize, Error> {
         self.with_assoc_unless(now, id, |assoc, cx, waits| {
-            let waits = waits && !assoc.times_messages(&info);
+            // A lifetime is a deadline of the association.
+            let waits = waits && info.lifetime.is_none();
             let result = assoc.send(cx, data, info);
             let nothing = if result.is_ok() { waits } else { result == Err(Error::WouldBlock) };
             (result, nothing)
@@ -248,7 +249,7 @@ impl Stack {
     /// # Errors
     /// Those of [`Assoc::recv`].
     pub fn sctp_recv(&mut self, now: Instant, id: SocketId, max: usize) -> Result<Option<Received>, Error> {
-        self.sctp_read(now, id, |assoc, cx| assoc.recv(cx, max))
+        self.sctp_recv_with(now, id, |assoc, cx| assoc.recv(cx, max))
     }
 
     /// As [`Stack::sctp_recv`], one piece of a message as it came in its packet: nothing is copied.
@@ -256,11 +257,11 @@ impl Stack {
     /// # Errors
     /// Those of [`Assoc::recv`].
     pub fn sctp_recv_piece(&mut self, now: Instant, id: SocketId) -> Result<Option<Received>, Error> {
-        self.sctp_read(now, id, Assoc::recv_piece)
+        self.sctp_recv_with(now, id, Assoc::recv_piece)
     }
 
     /// Reads; something follows only from an end, or where the window has opened so far that the peer must hear of it.
-    fn sctp_read(
+    fn sctp_recv_with(
         &mut self,
         now: Instant,
         id: SocketId,
@@ -271,6 +272,25 @@ impl Stack {
             let result = read(assoc, cx);
             let quiet = matches!(result, Ok(Some(_)) | Err(Error::WouldBlock));
             (result, quiet && assoc.owes_sack() == owed)
+        })
+    }
+
+    /// Shows all that can be read to `see`, up to the next notification: each piece of a message as it lies in its packet, what came
+    /// with the message, and whether it ends with this piece; how many bytes. 0 tells no more than that [`Stack::sctp_recv`] is to
+    /// be asked. For those who drive the stack themselves: nothing is copied, and no references are counted.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`], [`Error::Unsupported`].
+    pub fn sctp_read(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        mut see: impl FnMut(&[u8], &RecvInfo, bool),
+    ) -> Result<usize, Error> {
+        self.with_assoc_unless(now, id, |assoc, cx, _| {
+            let owed = assoc.owes_sack();
+            let read = assoc.read(cx, &mut see);
+            (Ok(read), assoc.owes_sack() == owed)
         })
     }
 

@@ -11,7 +11,8 @@ fn chunk(tsn: u32, flags: DataFlags, sid: u16, ssn: u16) -> (Tsn, DataRepr) {
 }
 
 fn put(streams: &mut RecvStreams, (tsn, header): (Tsn, DataRepr), byte: u8) -> Result<bool, Inconsistent> {
-    streams.insert(tsn, &header, Bytes::copy_from_slice(&[byte; 10]))
+    let data = Bytes::copy_from_slice(&[byte; 10]);
+    streams.insert(tsn, &header, &data, &data)
 }
 
 fn read(streams: &mut RecvStreams) -> Vec<(u16, usize, bool)> {
@@ -99,7 +100,7 @@ fn pinned(streams: &mut RecvStreams, tsn: u32, len: usize, flags: DataFlags, ssn
     let frame = Bytes::from(vec![7; 1_500]);
     streams.begin_packet(frame.len());
     let (tsn, header) = chunk(tsn, flags, 0, ssn);
-    streams.insert(tsn, &header, frame.slice(..len)).unwrap();
+    streams.insert(tsn, &header, &frame[..len], &frame).unwrap();
     streams.end_packet();
     !frame.is_unique()
 }
@@ -125,7 +126,7 @@ fn chunks_that_fill_their_frame_are_not_copied_one_by_one() {
     s.begin_packet(frame.len());
     for n in 0..20 {
         let (tsn, header) = chunk(n, DataFlags::WHOLE, 0, n as u16);
-        s.insert(tsn, &header, frame.slice(n as usize * 20..n as usize * 20 + 20)).unwrap();
+        s.insert(tsn, &header, &frame[n as usize * 20..n as usize * 20 + 20], &frame).unwrap();
     }
     assert_eq!(s.end_packet(), 0);
     assert_eq!(read(&mut s).len(), 20);
@@ -171,6 +172,9 @@ fn a_message_that_comes_in_is_not_read_before_its_end_whatever_comes_between() {
     put(&mut s, chunk(5, DataFlags::WHOLE, 0, 2), 0).unwrap();
     assert_eq!((read(&mut s), s.charge()), (vec![(2, 10, true)], 0));
     let mut s = open();
+    s.forget_incomplete();
+    assert_eq!((s.is_readable(), s.charge()), (false, 0));
+    let mut s = open();
     s.restart(false);
     assert_eq!((s.is_readable(), s.charge()), (false, 0));
     // A fragment that is not the next.
@@ -209,4 +213,45 @@ fn pieces_are_read_as_they_came_or_as_much_as_is_asked_for() {
         matches!(s.recv(25), Some(Received::Data { data, .. }) if data[..] == [&[1; 10][..], &[2; 10], &[3; 5]].concat())
     );
     assert_eq!((s.bytes(), s.charge()), (15, 15 + 2 * SCTP_CHUNK_OVERHEAD));
+}
+
+#[test]
+fn pieces_of_one_frame_share_its_reference_however_they_are_taken() {
+    let frame = Bytes::from((0..100).collect::<Vec<u8>>());
+    let fill = |s: &mut RecvStreams| {
+        for (n, flags) in [B, M, E, DataFlags::WHOLE, B].into_iter().enumerate() {
+            let (tsn, header) = chunk(n as u32, flags, 0, n as u16 / 3);
+            let header = DataRepr { ssn: if n == 4 { 2 } else { header.ssn }, ..header };
+            s.insert(tsn, &header, &frame[10 * n..10 * n + 10], &frame).unwrap();
+        }
+    };
+    let mut s = RecvStreams::default();
+    fill(&mut s);
+    let mut seen = Vec::new();
+    assert_eq!(
+        s.read(&mut |data: &[u8], info: &RecvInfo, eor| seen.push((data.to_vec(), info.ssn, eor))),
+        40
+    );
+    let piece = |n: u8| (10 * n..10 * n + 10).collect::<Vec<u8>>();
+    assert_eq!(seen, [(piece(0), 0, false), (piece(1), 0, false), (piece(2), 0, true), (piece(3), 1, true)]);
+    // The last one waits for the rest of its message.
+    assert!(!frame.is_unique() && s.bytes() == 10);
+    s.restart(false);
+    assert!(frame.is_unique() && s.charge() == 0);
+    // Taken one by one, in parts, and set aside.
+    let mut s = RecvStreams::default();
+    fill(&mut s);
+    s.notify(Notification::SenderDry);
+    let mut data = Vec::new();
+    for max in [10, 3, 12, 100, 100] {
+        if let Some(Received::Data { data: part, .. }) = s.recv(max) {
+            data.extend_from_slice(&part);
+        }
+    }
+    assert_eq!(data, (0..40).collect::<Vec<u8>>());
+    assert_eq!(s.recv(100), Some(Received::Notification(Notification::SenderDry)));
+    put(&mut s, chunk(5, E, 0, 2), 9).unwrap();
+    let Some(Received::Data { data, eor: true, .. }) = s.recv(100) else { panic!("a message") };
+    assert_eq!(data[..], [&piece(4)[..], &[9; 10]].concat());
+    assert!(frame.is_unique() && s.charge() == 0);
 }
