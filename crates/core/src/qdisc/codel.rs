@@ -24,13 +24,16 @@ pub(super) struct Params {
     pub(super) ecn: bool,
     /// Whatever waited longer is marked; `u64::MAX` for never.
     pub(super) ce_threshold: u64,
+    /// Of these only: the type of service, and which bits of it count; a mask of zero is all packets.
+    pub(super) ce_selector: (u8, u8),
     /// A backlog of at most this many bytes is never too much.
     pub(super) mtu: u32,
 }
 
 impl Params {
     pub(super) const fn new(ecn: bool) -> Self {
-        Self { target: 5_000_000, interval: 100_000_000, ecn, ce_threshold: u64::MAX, mtu: 1_500 }
+        let (ce_threshold, ce_selector) = (u64::MAX, (0, 0));
+        Self { target: 5_000_000, interval: 100_000_000, ecn, ce_threshold, ce_selector, mtu: 1_500 }
     }
 
     /// Reads the value of an option of the controller.
@@ -39,10 +42,20 @@ impl Params {
             "target" => self.target = words.time()?,
             "interval" => self.interval = words.time_above_zero()?,
             "ce_threshold" => self.ce_threshold = words.time()?,
+            "ce_threshold_selector" => self.ce_selector = words.value(selector, SELECTORS)?,
             "ecn" => self.ecn = true,
             _ => self.ecn = false,
         }
         Ok(())
+    }
+
+    /// `ce_threshold` is for packets of this type of service.
+    const fn selects(&self, class: Option<u8>) -> bool {
+        let (value, mask) = self.ce_selector;
+        match class {
+            Some(class) => class & mask == value || mask == 0,
+            None => mask == 0,
+        }
     }
 
     pub(super) fn show_times(&self, out: &mut Vec<Field>) {
@@ -50,8 +63,24 @@ impl Params {
         if self.ce_threshold != u64::MAX {
             out.push(Field::new("ce_threshold", Value::Time(self.ce_threshold)));
         }
+        if self.ce_selector.1 != 0 {
+            let (value, mask) = self.ce_selector;
+            out.push(Field::new("ce_threshold_selector", Value::Text(format!("{value:#x}/{mask:#x}"))));
+        }
         out.push(Field::new("interval", Value::Time(self.interval)));
     }
+}
+
+const SELECTORS: &str = "VALUE/MASK of the type of service, as 0x1/0x3";
+
+/// Two bytes, each in decimal or, behind "0x", in hexadecimal.
+fn selector(word: &str) -> Option<(u8, u8)> {
+    let byte = |w: &str| match w.strip_prefix("0x") {
+        Some(digits) => u8::from_str_radix(digits, 16).ok(),
+        None => w.parse().ok(),
+    };
+    let (value, mask) = word.split_once('/')?;
+    Some((byte(value)?, byte(mask)?))
 }
 
 /// The state of one queue's controller.
@@ -190,6 +219,7 @@ impl Control {
         }
         if let Some(waiting) = &mut next
             && now.nanos_since(waiting.at) > line.params.ce_threshold
+            && line.params.selects(line.reader.class(&waiting.packet))
             && line.reader.mark(&mut waiting.packet)
         {
             line.counts.ce_mark += 1;

@@ -36,7 +36,7 @@ pub struct FqStats {
     pub flows_plimit: u64,
     /// Packets that would have made their flow wait for more than a second.
     pub pkts_too_long: u64,
-    /// Packets marked because they were late.
+    /// Packets that were late and marked where their transport can hear it; the others count too, as in Linux.
     pub ce_mark: u64,
     /// Packets beyond the horizon that were dropped.
     pub horizon_drops: u64,
@@ -95,7 +95,7 @@ impl Fq {
             true => key.hash | 1 << 63,
             false => key.hash & u64::from(self.config.orphan_mask),
         };
-        let (index, forgotten) = self.flows.of(key, now, i64::from(self.config.initial_quantum));
+        let (index, forgotten) = self.flows.of(key, now, i64::from(self.config.initial_quantum.unwrap_or(0)));
         self.own.gc += forgotten;
         index
     }
@@ -200,7 +200,8 @@ impl Fq {
                 continue;
             }
             let mut waiting = self.store.pop_front(&mut flow.queue)?;
-            if now.nanos_since(time) > self.config.ce_threshold && self.reader.mark(&mut waiting.packet) {
+            if now.nanos_since(time) > self.config.ce_threshold {
+                self.reader.mark(&mut waiting.packet);
                 self.own.ce_mark += 1;
             }
             self.charge(now, index, &waiting);
@@ -231,9 +232,11 @@ impl Qdisc for Fq {
     fn attach(&mut self, cx: &mut Cx<'_>, link: &LinkFacts) {
         self.reader = Reader::new(link, &mut cx.rng.fork("fq"));
         let frame = link.frame();
-        let or = |value: u32, frames: u32| if value == 0 { frames.saturating_mul(frame) } else { value };
-        self.config.quantum = or(self.config.quantum, 2).max(QUANTUM_MIN);
-        self.config.initial_quantum = or(self.config.initial_quantum, 10);
+        if self.config.quantum == 0 {
+            self.config.quantum = frame.saturating_mul(2);
+        }
+        self.config.quantum = self.config.quantum.max(QUANTUM_MIN);
+        self.config.initial_quantum.get_or_insert(frame.saturating_mul(10));
     }
 
     fn enqueue(&mut self, cx: &mut Cx<'_>, mut packet: Packet, gone: &mut Gone) {

@@ -11,8 +11,14 @@ use super::{Dequeued, Gone, Qdisc};
 use crate::base::{Cx, Instant};
 use crate::packet::Packet;
 
-/// Memory that a packet takes beside its bytes.
-const SLOT_BYTES: u64 = size_of::<Waiting>() as u64;
+/// What Linux adds to TCP's payload in a buffer of its own: the room for headers, the descriptor and the metadata.
+const TCP_HEAD: u64 = 832;
+/// Room in front of any other packet, and metadata behind it, in the buffer whose size is a power of two; its descriptor beside.
+const FRONT: u64 = 64;
+const BEHIND: u64 = 320;
+const DESCRIPTOR: u64 = 256;
+/// Smallest of those buffers.
+const BUFFER_MIN: u64 = 512;
 /// Lists of flows by size: four for each power of two of bytes.
 const FAT_LISTS: usize = 160;
 const FLOWS_MAX: u32 = 65_536;
@@ -208,6 +214,7 @@ impl FqCodel {
             "ecn",
             "noecn",
             "ce_threshold",
+            "ce_threshold_selector",
             "memory_limit",
             "drop_batch",
         ])? {
@@ -233,7 +240,7 @@ impl FqCodel {
             let Some(waiting) = self.store.pop_front(&mut flow.queue) else { break };
             dropped += u64::from(waiting.size.len);
             flow.control.count = flow.control.count.saturating_add(1);
-            self.memory -= memory(&waiting.packet);
+            self.memory -= memory(&self.reader, &waiting.packet);
             self.stats.remove(waiting.size);
             self.stats.drops += 1;
             gone.drop(waiting.packet);
@@ -283,14 +290,20 @@ impl FqCodel {
         };
         let next = flow.control.dequeue(now, &mut line, gone);
         let dropped = gone.packets.iter().skip(before).map(|(packet, _)| packet);
-        self.memory -= dropped.chain(next.iter().map(|w| &w.packet)).map(memory).sum::<u64>();
+        let left = dropped.chain(next.iter().map(|w| &w.packet));
+        self.memory -= left.map(|packet| memory(&self.reader, packet)).sum::<u64>();
         self.fattest.update(&mut self.flows, index);
         next
     }
 }
 
-fn memory(packet: &Packet) -> u64 {
-    packet.len() as u64 + SLOT_BYTES
+/// What Linux would charge for a packet (`truesize`), whatever it pins here: `memory_limit` is said in these bytes.
+fn memory(reader: &Reader, packet: &Packet) -> u64 {
+    if !packet.head.is_empty() && !packet.payload.is_empty() && reader.has_departure(packet) {
+        return packet.payload.len() as u64 + TCP_HEAD;
+    }
+    let buffer = (packet.len() as u64 + FRONT + BEHIND).next_power_of_two();
+    buffer.max(BUFFER_MIN) + DESCRIPTOR
 }
 
 impl Qdisc for FqCodel {
@@ -310,7 +323,7 @@ impl Qdisc for FqCodel {
         let size = Size::of(&packet);
         let hash = self.reader.flow(&packet).hash;
         let index = ((u128::from(hash) * self.flows.len() as u128) >> 64) as u32;
-        self.memory += memory(&packet);
+        self.memory += memory(&self.reader, &packet);
         self.stats.enter(size);
         let flow = &mut self.flows[index as usize];
         self.store.push_back(&mut flow.queue, Waiting { packet, size, at: cx.now });
@@ -351,7 +364,7 @@ impl Qdisc for FqCodel {
         let index = self.fattest.fattest()?;
         let waiting = self.store.pop_front(&mut self.flows[index as usize].queue)?;
         self.fattest.update(&mut self.flows, index);
-        self.memory -= memory(&waiting.packet);
+        self.memory -= memory(&self.reader, &waiting.packet);
         self.stats.remove(waiting.size);
         Some(waiting.packet)
     }
@@ -391,7 +404,8 @@ impl Qdisc for FqCodel {
             Field::new("new_flow_count", Value::Count(self.new_flow_count)),
             Field::new("ecn_mark", Value::Count(k.ecn_mark)),
         ]);
-        let rare = [("ce_mark", k.ce_mark), ("drop_overmemory", self.drop_overmemory)];
+        let rare =
+            [("ce_mark", k.ce_mark), ("memory_used", self.memory), ("drop_overmemory", self.drop_overmemory)];
         out.extend(rare.into_iter().filter(|r| r.1 > 0).map(|(name, n)| Field::new(name, Value::Count(n))));
         out.extend([
             Field::line("new_flows_len", Value::Count(self.new.len)),

@@ -168,6 +168,11 @@ impl Reader {
         protocol == Some(&protocol::TCP)
     }
 
+    /// The type of service or traffic class; `None` of what is not IP.
+    pub(super) fn class(&self, packet: &Packet) -> Option<u8> {
+        ip_header(self.ip(packet)).map(|(_, class)| class)
+    }
+
     /// The priority that Linux's sockets have for this type of service (`rt_tos2priority`), which IP_TOS sets; IPV6_TCLASS does not.
     pub(super) fn priority(&self, packet: &Packet) -> u8 {
         let ip = self.ip(packet);

@@ -39,6 +39,17 @@ impl Bucket {
         self.tokens.saturating_add(passed).min(self.time(self.size))
     }
 
+    /// Bytes that may wait so that none waits longer than `ns`: what the bucket lets through at once does not wait.
+    fn within(&self, ns: u64) -> u32 {
+        let waiting = u128::from(self.rate) * u128::from(ns) / u128::from(NS_PER_S);
+        u32::try_from(waiting).unwrap_or(u32::MAX).saturating_add(self.size)
+    }
+
+    /// How long the last of `bytes` waits, in nanoseconds.
+    fn latency(&self, bytes: u32) -> u64 {
+        self.time(bytes).saturating_sub(self.time(self.size))
+    }
+
     /// Nanoseconds until `bytes` may go.
     fn wait(&self, passed: u64, bytes: u32) -> u64 {
         self.time(bytes).saturating_sub(self.filled(passed))
@@ -62,7 +73,8 @@ enum Depth {
 pub struct Tbf {
     bucket: Bucket,
     peak: Option<Bucket>,
-    depth: Option<Depth>,
+    /// Bytes that may wait, where they were said.
+    limit: Option<u32>,
     /// What waits; a FIFO unless another one was given.
     inner: Inner,
     /// When the tokens were counted.
@@ -79,14 +91,18 @@ impl Tbf {
         let (mut rate, mut burst, mut peakrate, mut mtu, mut depth) = (None, None, None, None, None);
         let mut child = None;
         while let Some(option) = words.option(OPTIONS)? {
-            match option {
-                "rate" => rate = Some(words.rate()?),
-                "burst" | "buffer" | "maxburst" => burst = Some(words.bytes()?),
-                "limit" => depth = Some(Depth::Bytes(words.bytes()?)),
-                "latency" => depth = Some(Depth::Latency(words.time_above_zero()?)),
-                "peakrate" => peakrate = Some(words.rate()?),
-                CHILD => child = Some(Inner::parse(words)?),
-                _ => mtu = Some(words.bytes()?),
+            // Whatever is said twice is a mistake, as to `tc`.
+            let twice = match option {
+                "rate" => rate.replace(words.rate()?).is_some(),
+                "burst" | "buffer" | "maxburst" => burst.replace(words.bytes()?).is_some(),
+                "limit" => depth.replace(Depth::Bytes(words.bytes()?)).is_some(),
+                "latency" => depth.replace(Depth::Latency(words.time_above_zero()?)).is_some(),
+                "peakrate" => peakrate.replace(words.rate()?).is_some(),
+                CHILD => child.replace(Inner::parse(words)?).is_some(),
+                _ => mtu.replace(words.bytes()?).is_some(),
+            };
+            if twice {
+                return Err(words.twice("one of each, and limit or latency"));
             }
         }
         let rate = rate.ok_or_else(|| words.lacks("rate", RATES))?;
@@ -100,17 +116,13 @@ impl Tbf {
         let bucket = Bucket::new(rate, burst);
         let limit = match depth {
             Some(Depth::Bytes(limit)) => limit,
-            // What the bucket lets through at once does not wait.
-            Some(Depth::Latency(ns)) => {
-                let waiting = u128::from(rate) * u128::from(ns) / u128::from(NS_PER_S);
-                u32::try_from(waiting).unwrap_or(u32::MAX).saturating_add(burst)
-            }
+            Some(Depth::Latency(ns)) => peak.iter().map(|p| p.within(ns)).fold(bucket.within(ns), u32::min),
             None if child.is_some() => 0,
             None => return Err(words.lacks("limit, latency or child", &format!("bytes, as 32kb; {TIMES}"))),
         };
         let inner = child.unwrap_or_else(|| Inner::own(Fifo::bytes(limit.max(1)).into()));
         let (counted, stats) = (Instant::ZERO, Stats::default());
-        Ok(Self { bucket, peak, depth, inner, counted, link_len: 0, stats })
+        Ok(Self { bucket, peak, limit: depth.map(|_| limit), inner, counted, link_len: 0, stats })
     }
 
     /// Largest packet that can ever leave.
@@ -197,11 +209,12 @@ impl Qdisc for Tbf {
         out.push(Field::new("burst", Value::Bytes(self.bucket.size.into())));
         if let Some(peak) = &self.peak {
             out.push(Field::new("peakrate", Value::Rate(peak.rate)));
-            out.push(Field::new("mtu", Value::Bytes(peak.size.into())));
+            out.push(Field::new("minburst", Value::Bytes(peak.size.into())));
         }
-        out.extend(self.depth.map(|depth| match depth {
-            Depth::Bytes(limit) => Field::new("limit", Value::Bytes(limit.into())),
-            Depth::Latency(ns) => Field::new("latency", Value::Time(ns)),
+        // Whichever was said, `tc` shows the time.
+        out.extend(self.limit.map(|limit| {
+            let peak = self.peak.map_or(0, |peak| peak.latency(limit));
+            Field::new("lat", Value::Time(self.bucket.latency(limit).max(peak)))
         }));
     }
 

@@ -197,6 +197,14 @@ pub const CASES: &[Case] = &[
         )
     },
     Case {
+        counts: &[(0, "drops"), (1, "drops"), (1, "drop_overmemory"), (1, "drop_overlimit")],
+        ..inside(
+            "fq_codel-memory",
+            "tbf rate 500kbit burst 1600 limit 1mb child fq_codel flows 65535 memory_limit 30kb drop_batch 3 target 10s",
+            || burst(30),
+        )
+    },
+    Case {
         timed: true,
         ..inside("codel", "tbf rate 2400kbit burst 15000 limit 1mb child codel", standing_plain)
     },

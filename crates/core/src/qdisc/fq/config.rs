@@ -16,8 +16,8 @@ pub struct FqConfig {
     pub flow_limit: u32,
     /// Bytes that a flow may send in its turn; 0 is two frames of the device.
     pub quantum: u32,
-    /// Bytes that a new flow may send in its first turn; 0 is ten frames.
-    pub initial_quantum: u32,
+    /// Bytes that a new flow may send in its first turn; `None` is ten frames.
+    pub initial_quantum: Option<u32>,
     /// Largest rate of each flow in bytes per second; `u64::MAX` for none.
     pub maxrate: u64,
     /// A flow at or below this rate, in bytes per second, is spaced packet by packet, faster ones by the quantum.
@@ -46,7 +46,7 @@ impl Default for FqConfig {
             limit: 10_000,
             flow_limit: 100,
             quantum: 0,
-            initial_quantum: 0,
+            initial_quantum: None,
             maxrate: NO_RATE,
             low_rate_threshold: 550_000 / 8,
             refill_delay: 40_000_000,
@@ -87,14 +87,14 @@ impl FqConfig {
                 "limit" => c.limit = words.packets()?,
                 "flow_limit" => c.flow_limit = words.packets()?,
                 "quantum" => c.quantum = words.quantum()?,
-                "initial_quantum" => c.initial_quantum = words.bytes()?,
+                "initial_quantum" => c.initial_quantum = Some(words.bytes_from(0)?),
                 "maxrate" => c.maxrate = words.rate()?,
-                "low_rate_threshold" => c.low_rate_threshold = words.rate()?,
+                "low_rate_threshold" => c.low_rate_threshold = words.rate_or_zero()?,
                 "refill_delay" => c.refill_delay = words.time()?,
                 "orphan_mask" => c.orphan_mask = words.count(0, 0x00ff_ffff)?,
                 "horizon" => c.horizon = words.time()?,
                 "ce_threshold" => c.ce_threshold = words.time()?,
-                "buckets" => c.buckets = words.count(1, 1 << 18)?,
+                "buckets" => c.buckets = words.count(1, 1 << 18)?.next_power_of_two(),
                 "timer_slack" => c.timer_slack = words.time()?,
                 "horizon_drop" | "horizon_cap" => c.horizon_drop = option == "horizon_drop",
                 _ => c.pacing = option == "pacing",
@@ -114,7 +114,9 @@ impl FqConfig {
             out.push(Field::new("nopacing", Value::Flag));
         }
         out.push(Field::new("quantum", Value::Bytes(self.quantum.into())));
-        out.push(Field::new("initial_quantum", Value::Bytes(self.initial_quantum.into())));
+        out.extend(
+            self.initial_quantum.map(|bytes| Field::new("initial_quantum", Value::Bytes(bytes.into()))),
+        );
         if self.maxrate != NO_RATE {
             out.push(Field::new("maxrate", Value::Rate(self.maxrate)));
         }

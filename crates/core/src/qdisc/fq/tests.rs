@@ -231,3 +231,30 @@ fn nobodys_packets_share_queues_but_an_acknowledgement_stays_with_its_flow() {
     }
     assert_eq!(rig.q.flows.len(), 2, "all resets in one queue");
 }
+
+#[test]
+fn what_is_late_counts_also_where_nobody_can_hear_the_mark() {
+    let mut rig = Rig::new("fq ce_threshold 1ms");
+    let mut deaf = packet(1, 0, 1_460, START);
+    deaf.head.as_mut_slice()[1] = 0;
+    rig.q.enqueue(&mut rig.world.cx(START), deaf, &mut rig.gone);
+    rig.now = START.plus_nanos(1_000_001);
+    assert!(matches!(rig.next(), Dequeued::Packet(p) if p.head.as_slice()[1] == 0), "as it came");
+    assert_eq!(rig.q.own.ce_mark, 1);
+}
+
+#[test]
+fn zeros_that_linux_takes_mean_what_they_mean_there() {
+    // No bytes to begin with: a new flow waits for its first turn. No threshold: every rate goes by turns.
+    let mut rig = Rig::new("fq initial_quantum 0 low_rate_threshold 0 quantum 1500 maxrate 80kbit");
+    (0..2).for_each(|number| rig.add(1, number, START));
+    assert_eq!(rig.drain().iter().map(|l| l.2).collect::<Vec<_>>(), [0, 1]);
+    let shown: Vec<String> = rig.q.report().options.iter().map(ToString::to_string).collect();
+    assert!(shown.contains(&"initial_quantum 0b".to_owned()), "{shown:?}");
+    assert!(shown.contains(&"buckets 1024".to_owned()), "{shown:?}");
+    let odd: Any = "fq buckets 1000".parse().expect("a number");
+    assert!(
+        odd.report().options.iter().any(|f| f.to_string() == "buckets 1024"),
+        "a power of two, as tc makes it"
+    );
+}

@@ -95,3 +95,35 @@ fn the_fattest_is_found_among_thousands_whatever_comes_and_goes() {
     while rig.next().is_some() {}
     assert_eq!((rig.q.memory, rig.q.fattest.fattest(), rig.q.stats.qlen), (0, None, 0));
 }
+
+#[test]
+fn the_limit_of_memory_is_in_bytes_that_linux_charges() {
+    let mut rig = Rig::new("fq_codel memory_limit 20000");
+    // TCP's payload and 832 bytes for the rest.
+    (0..10).for_each(|number| rig.add(1, number, 1_168));
+    assert_eq!((rig.q.memory, rig.gone.packets.len()), (20_000, 0));
+    rig.add(1, 10, 1_168);
+    assert!(rig.q.drop_overmemory > 0 && rig.q.memory <= 20_000);
+    // Other packets lie in one buffer each: a datagram of 1,000 bytes, and an acknowledgement.
+    let other = |len| {
+        let mut packet = packet(1, 0, len, NOW);
+        packet.head.as_mut_slice()[9] = 17;
+        memory(&rig.q.reader, &packet)
+    };
+    assert_eq!([other(988), other(12)], [2_304, 768]);
+    let report = rig.q.report();
+    assert!(report.details.iter().any(|f| f.name == "memory_used" && f.value == Value::Count(rig.q.memory)));
+    while rig.next().is_some() {}
+    assert_eq!(rig.q.memory, 0);
+}
+
+#[test]
+fn a_threshold_may_be_for_some_types_of_service() {
+    for (words, marked) in [("0x2/0x3", 1), ("2/3", 1), ("1/3", 0)] {
+        let mut rig = Rig::new(&format!("fq_codel ce_threshold 1ms ce_threshold_selector {words}"));
+        rig.add(1, 0, 1_000);
+        let later = NOW.plus_nanos(1_000_001);
+        assert!(matches!(rig.q.dequeue(&mut rig.world.cx(later), &mut rig.gone), Dequeued::Packet(_)));
+        assert_eq!(rig.q.counts.ce_mark, marked, "{words}");
+    }
+}

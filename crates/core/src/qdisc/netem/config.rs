@@ -144,6 +144,10 @@ impl NetemConfig {
                 _ => c.slot = Some(slot(words)?),
             }
         }
+        // `tc` says the same; by itself it would do nothing.
+        if c.gap > 0 && c.reorder.share == 0 {
+            return Err(words.lacks("reorder beside gap", SHARES));
+        }
         if c.reorder.share > 0 && c.gap == 0 {
             c.gap = 1;
         }

@@ -121,3 +121,13 @@ fn latency_says_how_much_may_wait() {
     let last = rig.drain().last().map(|l| l.0);
     assert_eq!((last, rig.gone.packets.len()), (Some(10_000), 18), "15000 bytes at the rate, and the bucket");
 }
+
+#[test]
+fn the_peak_rate_shortens_the_queue_for_a_latency() {
+    let mut rig = Rig::new("tbf rate 1mbit burst 100kb latency 10ms peakrate 2mbit mtu 1540");
+    // 2,500 bytes in 10 ms at the peak rate, and the 1,540 of its bucket; the rate alone would allow a hundred thousand.
+    (0..10).for_each(|number| rig.add(number, 960));
+    assert_eq!((rig.q.stats.qlen, rig.gone.packets.len()), (4, 6));
+    let shown: Vec<String> = rig.q.report().options.iter().map(ToString::to_string).collect();
+    assert_eq!(shown[2..], ["peakrate 2Mbit", "minburst 1540b", "lat 10ms"]);
+}
