@@ -173,9 +173,8 @@ pub(crate) struct Net {
     /// Name of the TUN device to make
     #[arg(long, value_name = "NAME", required_unless_present = "packet", conflicts_with = "packet")]
     pub(crate) tun: Option<String>,
-    /// Network interface of the kernel to use instead of a TUN, by packet sockets; the kernel must not have --addr
-    #[arg(long, value_name = "IFACE")]
-    pub(crate) packet: Option<String>,
+    #[command(flatten)]
+    pub(crate) iface: Iface,
     /// Address of the stack with its subnet, as 10.9.0.2/24 (may be repeated)
     #[arg(long, value_name = "CIDR", required = true)]
     pub(crate) addr: Vec<Cidr>,
@@ -205,6 +204,23 @@ pub(crate) struct Net {
     pub(crate) busy_poll: u32,
     #[command(flatten)]
     pub(crate) front: Front,
+}
+
+/// A network interface of the kernel instead of a TUN, and the ring of frames to it.
+#[derive(Debug, Args)]
+pub(crate) struct Iface {
+    /// Network interface of the kernel to use instead of a TUN, by packet sockets; the kernel must not have --addr
+    #[arg(long, value_name = "IFACE")]
+    pub(crate) packet: Option<String>,
+    /// Frames that may be on their way to it, 64 KiB of locked memory each [default: 64]
+    #[arg(long, value_name = "N", requires = "packet", value_parser = clap::value_parser!(u16).range(8..=4_096))]
+    pub(crate) packet_slots: Option<u16>,
+    /// No byte queue limits: its ring fills whatever it needs (for comparisons)
+    #[arg(long, requires = "packet")]
+    pub(crate) packet_no_bql: bool,
+    /// Flows get their credit back when a frame enters its ring: small queues see nothing wait (for comparisons)
+    #[arg(long, requires = "packet")]
+    pub(crate) packet_orphan: bool,
 }
 
 /// What stands in front of the device.

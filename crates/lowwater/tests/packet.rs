@@ -180,6 +180,32 @@ fn small_queues_hold_the_kernels_queue_short() {
     assert!(without > 3 * with, "{with} bytes waited with small queues, {without} without");
 }
 
+/// The kernel's queue with nothing that keeps it short, and with each of the three alone: credit until a frame has left, byte queue
+/// limits on the ring, few slots.
+#[test]
+fn each_of_the_three_alone_holds_the_kernels_queue_shorter() {
+    if !net_admin() {
+        return;
+    }
+    let none = PacketOptions { orphan: true, slots: 512, bql: false, ..PacketOptions::new("va") };
+    let waits = |name: &str, options| {
+        let (median, most) = backlog(Shaped { options, sysctls: &[], mbit: 100, ms: [700, 1_500] });
+        println!("{name}: {median} bytes waited, {most} at most");
+        (median, most)
+    };
+    let (before, _) = waits("none", none.clone());
+    let (credit, _) = waits("credit", PacketOptions { orphan: false, ..none.clone() });
+    let (bql, most) = waits("byte queue limits", PacketOptions { bql: true, ..none.clone() });
+    let (slots, _) = waits("slots", PacketOptions { slots: 8, ..none });
+    assert!(most > 0 && 3 * bql < before, "{bql} bytes waited with byte queue limits, {before} without");
+    assert!(3 * credit < before, "{credit} bytes waited with credit, {before} without");
+    // The eight that are in the ring.
+    assert!(
+        slots <= 8 * COUNTED && 2 * slots < before,
+        "{slots} bytes waited with eight slots, {before} with 512"
+    );
+}
+
 /// Bytes of a millisecond of the line and the ten that completions are believed to be late by at the most, and the packet that exceeds
 /// it: a millisecond again, or a frame.
 const fn aware(mbit: u32) -> u64 {

@@ -11,7 +11,7 @@ pub(super) fn check(net: &Net, sides: &[Side]) -> Result<Vec<String>, Failure> {
     // Where the kernel does not tell its addresses, what follows says what is wrong.
     let held = netlink::addresses().unwrap_or_default();
     let is_up = |device: &str| Link::by_name(device).and_then(|link| link.is_up()).unwrap_or(true);
-    judge(net.tun.as_deref().filter(|_| net.packet.is_none()), sides, &held, is_up)
+    judge(net.tun.as_deref().filter(|_| net.iface.packet.is_none()), sides, &held, is_up)
 }
 
 /// `tun` is the name of the TUN, which has no addresses of others; `None` with packet sockets, where the stack is reached

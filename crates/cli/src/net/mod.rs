@@ -43,7 +43,7 @@ pub(crate) fn open(net: &Net) -> Result<Opened, Failure> {
         eprintln!("lowwater: warning: {warning}");
     }
     let capture = net.pcap.as_deref().map(Capture::create).transpose()?;
-    let (builder, device) = match &net.packet {
+    let (builder, device) = match &net.iface.packet {
         Some(interface) => attach(net, packet(net, interface)?, interface.clone()),
         None => {
             let tun = tun(net, &sides)?;
@@ -113,7 +113,7 @@ fn sides(net: &Net) -> Result<Vec<Side>, Failure> {
 
 /// The host beside an address; on an interface of the kernel there is one only where it is given.
 fn side(net: &Net, flag: &str, (own, given): (Cidr, Option<Cidr>)) -> Result<Option<Cidr>, Failure> {
-    match (net.packet.is_some(), given) {
+    match (net.iface.packet.is_some(), given) {
         (true, None) => Ok(None),
         _ => host_side(flag, own, given).map(Some),
     }
@@ -144,7 +144,14 @@ fn packet(net: &Net, interface: &str) -> Result<PacketDevice, Failure> {
             "--mtu is for --tun: {interface} has the MTU that `ip link` gave it"
         )));
     }
-    let options = PacketOptions { offload: !net.no_offload, ..PacketOptions::new(interface) };
+    let default = PacketOptions::new(interface);
+    let options = PacketOptions {
+        offload: !net.no_offload,
+        slots: net.iface.packet_slots.map_or(default.slots, usize::from),
+        bql: !net.iface.packet_no_bql,
+        orphan: net.iface.packet_orphan,
+        ..default
+    };
     Ok(PacketDevice::open(&options)?)
 }
 

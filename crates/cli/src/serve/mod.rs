@@ -160,7 +160,7 @@ fn announce(args: &Serve, opened: &Opened) -> Result<(), Failure> {
         })
         .to_string());
     }
-    let beside = match (&args.net.packet, hosts.as_slice()) {
+    let beside = match (&args.net.iface.packet, hosts.as_slice()) {
         (Some(_), []) => String::new(),
         (Some(_), hosts) => format!(", gateway {}", hosts.join(" and ")),
         (None, hosts) => format!(", kernel's side {}", hosts.join(" and ")),
