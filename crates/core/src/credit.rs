@@ -96,6 +96,19 @@ impl Credit {
         Admission::Throttled
     }
 
+    /// Packets like this one that may go down before anything comes back. While nothing is below nobody knows whether the device gives
+    /// back at once: then there is no bound.
+    #[must_use]
+    pub fn packets_now(&self, ask: &Ask) -> u64 {
+        if self.below == 0 {
+            return u64::MAX;
+        }
+        match ask.limit().checked_sub(u64::from(self.below)) {
+            Some(room) => room / u64::from(ask.charge.max(1)) + 1,
+            None => u64::from(ask.rtx_single),
+        }
+    }
+
     /// May another packet go down? What is *already* below counts, so the level may reach the limit plus one packet.
     #[must_use]
     pub fn ask(&mut self, ask: &Ask) -> Admission {
@@ -151,5 +164,23 @@ mod tests {
         assert!(credit.refund(1_000));
         assert!(!credit.refund(1_000));
         assert_eq!(credit.below(), 1_000);
+    }
+
+    #[test]
+    fn how_many_may_follow_is_what_asking_would_let_down() {
+        let ask = Ask { pacing_rate: 0, charge: 1_000, ..ASK };
+        for below in 1..5_u32 {
+            let mut credit = Credit::new();
+            credit.charge(below * 1_000);
+            let foreseen = credit.packets_now(&ask);
+            assert_eq!(credit.packets_now(&Ask { rtx_single: true, ..ask }), foreseen.max(1));
+            let mut went = 0;
+            while credit.ask(&ask) == Admission::Granted {
+                credit.charge(1_000);
+                went += 1;
+            }
+            assert_eq!(went, foreseen, "{below} below");
+        }
+        assert_eq!(Credit::new().packets_now(&ask), u64::MAX, "the device may give back at once");
     }
 }

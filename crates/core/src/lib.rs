@@ -10,6 +10,7 @@
 //! loop {
 //!     for each packet that came in      stack.receive(now, dev, packet)      // first: news before timers
 //!     for each packet that left         stack.complete(now, dev, owner)      // its credit comes back
+//!     for each that the device dropped  stack.dropped(now, dev, owner)       // so does it, and the flow reduces
 //!     if a full device has room again   stack.device_ready(now, dev)
 //!     if next_deadline() has come       stack.handle_timeout(now)
 //!     while let Some(event) = stack.next_event() { wake or serve the application, which calls the socket verbs }

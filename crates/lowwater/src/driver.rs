@@ -29,6 +29,8 @@ pub(crate) struct Attached {
     outbox: VecDeque<Packet>,
     /// Owners whose packets have left.
     done: Vec<Owner>,
+    /// What the device dropped, with the owners where there are some.
+    dropped: Vec<Option<Owner>>,
     /// It met "not now" and is tried again then.
     retry_at: Option<Instant>,
     more_input: bool,
@@ -45,6 +47,7 @@ impl Attached {
             inbox: Vec::new(),
             outbox: VecDeque::new(),
             done: Vec::new(),
+            dropped: Vec::new(),
             retry_at: None,
             more_input: false,
             failed: None,
@@ -73,6 +76,11 @@ impl Attached {
         }
         self.port.completions(&mut self.done);
         !self.inbox.is_empty() || !self.done.is_empty()
+    }
+
+    /// The stack has yet to hear what became of some packets.
+    const fn has_news(&self) -> bool {
+        !(self.done.is_empty() && self.dropped.is_empty())
     }
 
     /// What was to leave by a device that is gone is lost, as in a network.
@@ -113,9 +121,9 @@ impl Attached {
                     self.retry_at = Some(self.port.retry_after().map_or(Instant::FAR_FUTURE, |d| now + d));
                     break;
                 }
-                // Lost between here and the wire, as in a network: the transport will find out.
+                // Lost between here and the wire: the stack counts it, and the flow hears of it.
                 Submit::Dropped => {
-                    self.done.extend(owner);
+                    self.dropped.push(owner);
                     false
                 }
             };
@@ -295,7 +303,7 @@ impl Driver {
         if ended {
             return Next::Stop;
         }
-        if more_input || collected || self.ports.iter().any(|p| !p.done.is_empty()) {
+        if more_input || collected || self.ports.iter().any(Attached::has_news) {
             return Next::Go;
         }
         let mut until = inner.core.next_deadline().unwrap_or(Instant::FAR_FUTURE);
@@ -340,6 +348,9 @@ fn input(inner: &mut Inner, now: Instant, attached: &mut Attached) {
     }
     for owner in attached.done.drain(..) {
         inner.core.complete(now, attached.id, owner);
+    }
+    for owner in attached.dropped.drain(..) {
+        inner.core.dropped(now, attached.id, owner);
     }
     for packet in attached.inbox.drain(..) {
         inner.core.receive(now, attached.id, packet);

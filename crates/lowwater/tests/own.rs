@@ -333,6 +333,64 @@ async fn a_link_that_says_not_now_loses_nothing() {
     }
 }
 
+/// A device that drops some of the packets that it is given.
+struct Drops<P> {
+    port: P,
+    given: usize,
+    dropped: Arc<AtomicUsize>,
+}
+
+impl<P: Port> Device for Drops<P> {
+    fn submit(&mut self, now: lowwater::core::base::Instant, packet: Packet) -> Submit {
+        self.given += 1;
+        if packet.owner.is_some() && [30, 31, 60].contains(&self.given) {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+            return Submit::Dropped;
+        }
+        self.port.submit(now, packet)
+    }
+}
+
+impl<P: Port> Port for Drops<P> {
+    fn caps(&self) -> DeviceCaps {
+        self.port.caps()
+    }
+    fn recv(
+        &mut self,
+        at: lowwater::core::base::Instant,
+        max: usize,
+        into: &mut Vec<Packet>,
+    ) -> std::io::Result<bool> {
+        self.port.recv(at, max, into)
+    }
+    fn completions(&mut self, into: &mut Vec<Owner>) {
+        self.port.completions(into);
+    }
+    fn attach(&mut self, poller: &lowwater_os::Poller, token: u64) -> std::io::Result<()> {
+        self.port.attach(poller, token)
+    }
+}
+
+#[tokio::test]
+async fn what_a_device_drops_is_counted_and_its_flow_hears_of_it() {
+    let (a, b) = link::pair(1500);
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let port = Drops { port: b, given: 0, dropped: dropped.clone() };
+    let a = Stack::builder().device(a).address("10.0.0.1/24").build().unwrap();
+    let b = Stack::builder().device(port).address("10.0.0.2/24").build().unwrap();
+    let (client, mut server) = soon(connection(&a, &b)).await;
+    let data = Bytes::from(vec![1; 4_000_000]);
+    let sent = data.clone();
+    let sender = tokio::spawn(async move { client.write_bytes(sent).await.unwrap() });
+    let mut got = Vec::new();
+    soon(server.read_to_end(&mut got)).await.unwrap();
+    sender.await.unwrap();
+    assert!(got == data);
+    let (counters, dropped) = (b.counters(), dropped.load(Ordering::Relaxed) as u64);
+    assert!(dropped > 0 && counters.tcp.retrans_segs > 0);
+    assert_eq!(counters.own.packets_dropped_below, dropped, "none of them counts as having left");
+}
+
 #[tokio::test]
 async fn observers_see_both_directions_and_reports_name_sockets() {
     let (a, b) = link::pair(1500);

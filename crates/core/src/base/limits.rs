@@ -8,8 +8,6 @@ pub const HEAD_BYTES: usize = 128;
 pub const GSO_MAX_SIZE: usize = 65_536;
 /// Most segments in one super-packet (`GSO_MAX_SEGS`).
 pub const GSO_MAX_SEGS: u16 = 65_535;
-/// Most segments in one that is cut in software.
-pub const SOFTWARE_GSO_SEGS: u16 = 64;
 /// Smallest MSS that is honoured, so that a peer cannot make us send tiny segments (`TCP_MIN_SND_MSS`).
 pub const TCP_MIN_SND_MSS: u16 = 48;
 /// Smallest path MTU that an ICMPv4 error may set (`ip_rt_min_pmtu`).

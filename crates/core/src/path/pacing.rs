@@ -133,9 +133,10 @@ impl Pacing {
         };
     }
 
-    /// SO_MAX_PACING_RATE in bytes per second. A bound makes pacing needed; it takes effect at once.
+    /// SO_MAX_PACING_RATE in bytes per second. A bound makes pacing needed; it takes effect at once. 0 is Linux's: nothing is spaced,
+    /// and packets are as small as they may be.
     pub fn set_max_rate(&mut self, bytes_per_second: u64) {
-        self.max_rate = bytes_per_second.max(1);
+        self.max_rate = bytes_per_second;
         self.rate = self.rate.min(self.max_rate);
         if bytes_per_second != u64::MAX {
             self.need();
@@ -167,6 +168,29 @@ impl Pacing {
         (self.status == Status::Needed && self.wstamp > now).then_some(self.wstamp)
     }
 
+    /// Packets of `segs` segments that the pace lets go at once, before the transport has to wait (`tcp_pacing_check`).
+    #[must_use]
+    pub fn packets_now(&self, now: Instant, segs: u16) -> u64 {
+        if self.not_before(now).is_some() {
+            return 0;
+        }
+        if self.status != Status::Needed || !self.spaces() {
+            return u64::MAX;
+        }
+        // The one that completes the first segments is the first to be followed by a pause.
+        u64::from(UNPACED_SEGMENTS - self.sent).div_ceil(u64::from(segs.max(1))).max(1)
+    }
+
+    /// The rate spaces packets: a rate of zero is none.
+    const fn spaces(&self) -> bool {
+        self.rate != u64::MAX && self.rate != 0
+    }
+
+    /// Something without data leaves now: time not used before it is no credit any more (`__tcp_transmit_skb`).
+    pub fn renew(&mut self, now: Instant) {
+        self.wstamp = self.wstamp.max(now);
+    }
+
     /// A packet with `len_bytes` of payload in `segs` segments is handed down now: its departure time, after which the next one's
     /// is known (`tcp_update_skb_after_send`).
     ///
@@ -179,7 +203,7 @@ impl Pacing {
         let prior = self.wstamp;
         let departure = prior.max(now);
         self.wstamp = departure;
-        if self.is_paced() && self.rate != u64::MAX && self.sent >= UNPACED_SEGMENTS {
+        if self.is_paced() && self.spaces() && self.sent >= UNPACED_SEGMENTS {
             let len_ns = self.nanos_for(len_bytes as u64);
             let credit = departure.nanos_since(prior);
             self.wstamp = departure.plus_nanos(len_ns - credit.min(len_ns / 2));
@@ -222,6 +246,9 @@ impl Pacing {
     /// the spacing of acknowledgements (`hystart_ack_delay`; for [`super::congestion::AckSample::burst_delay`]).
     #[must_use]
     pub fn burst_delay(&self, gso_max_bytes: u32) -> Duration {
+        if self.rate == 0 {
+            return Duration::ZERO;
+        }
         BURST_DELAY_MAX.min(Duration::from_nanos(self.nanos_for(4 * u64::from(gso_max_bytes))))
     }
 }

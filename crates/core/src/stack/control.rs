@@ -4,6 +4,7 @@ use super::link::{LOOPBACK, LOOPBACK_MTU, Link};
 use crate::base::{DeviceId, Error, Sysctl};
 use crate::device::DeviceCaps;
 use crate::ip::{self, Cidr, Iface, Ip, Route};
+use crate::packet::Packet;
 use crate::qdisc::{self, Any, Early, Fifo, Qdisc as _};
 use crate::socket::Socket;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -103,6 +104,7 @@ impl Stack {
         qdisc.attach(&mut self.env.cx(self.now, None), &link.facts());
         let mut old = core::mem::replace(&mut link.qdisc, qdisc);
         link.not_before = None;
+        link.requeues = 0;
         let keeps = link.qdisc.honours_departure();
         let fresh = Early::new(&link.facts(), &mut self.env.rng.fork("early"));
         let mut early = core::mem::replace(&mut link.early, fresh);
@@ -122,8 +124,14 @@ impl Stack {
         let link = self.links.get(usize::from(dev.0))?;
         let mut report = link.qdisc.report();
         // What met "not now" still waits here: Linux counts it so (`dev_requeue_skb`).
-        report.stats.backlog += link.held.iter().map(|p| p.len() as u64).sum::<u64>();
-        report.stats.qlen += link.held.len() as u64;
+        report.stats.requeues += link.requeues;
+        // So does what waits for its time in front of a discipline that keeps none.
+        let mut waits = |packet: &Packet| {
+            report.stats.backlog += packet.len() as u64;
+            report.stats.qlen += 1;
+        };
+        link.held.iter().for_each(&mut waits);
+        link.early.each(&mut waits);
         Some(report)
     }
 

@@ -115,8 +115,8 @@ impl Stack {
     /// What a flow has just handed down did not get into a queue: the flow hears of it, and its turn is over.
     fn tcp_refused(&mut self, id: SocketId, attempt: Option<&Attempt>, charge: u32, congested: bool) {
         if let Some(Socket::Tcp(conn)) = self.sockets.get_mut(id).map(|entry| &mut entry.socket) {
-            conn.on_refused(&mut self.env.cx(self.now, Some(id)), attempt, charge, congested);
-            self.settle(id, Turn::NONE);
+            let again = conn.on_refused(&mut self.env.cx(self.now, Some(id)), attempt, charge, congested);
+            self.settle(id, if again { Turn::CREDIT } else { Turn::NONE });
         }
     }
 
@@ -215,20 +215,26 @@ impl Stack {
                     let link = &mut self.links[usize::from(dev.0)];
                     link.held.push_front(packet);
                     link.stopped = true;
+                    link.requeues += 1;
                     return;
                 }
                 Submit::Dropped => {
-                    self.env.count.own.packets_dropped_below += 1;
-                    self.env.count.dropped(DropWhy::Device);
-                    if let Some(owner) = owner {
-                        self.refund(owner, true, from);
-                    }
+                    self.dropped_below(owner, from);
                     done.dropped += 1;
                     continue;
                 }
             }
             done.packets += 1;
             done.bytes += len;
+        }
+    }
+
+    /// The device dropped a packet on the way to the wire.
+    pub(super) fn dropped_below(&mut self, owner: Option<Owner>, from: Origin) {
+        self.env.count.own.packets_dropped_below += 1;
+        self.env.count.dropped(DropWhy::Device);
+        if let Some(owner) = owner {
+            self.refund(owner, true, from);
         }
     }
 

@@ -1,6 +1,6 @@
 //! A device as the stack drives it: capabilities, queueing discipline, ready list, and what it gave back.
 use super::ready::ReadyList;
-use crate::base::limits::SOFTWARE_GSO_SEGS;
+use crate::base::limits::GSO_MAX_SEGS;
 use crate::base::{DeviceId, Instant};
 use crate::device::DeviceCaps;
 use crate::packet::Packet;
@@ -29,6 +29,8 @@ pub(super) struct Link {
     pub(super) told: Told,
     /// The device said "not now" and has not called since.
     pub(super) stopped: bool,
+    /// Packets that the device gave back since this discipline stands here (`dev_requeue_skb`).
+    pub(super) requeues: u64,
     /// The queueing discipline lets nothing go before this.
     pub(super) not_before: Option<Instant>,
     /// What a discipline that keeps departure times left to one that does not: each packet comes to it when it may leave.
@@ -45,6 +47,7 @@ impl Link {
             ready: ReadyList::default(),
             told: Told::new(caps.keeps),
             stopped: false,
+            requeues: 0,
             not_before: None,
             early: Early::default(),
         }
@@ -56,7 +59,7 @@ impl Link {
         let gso = self.caps.gso_max_size > 0;
         PathCaps {
             gso_max_size: if gso { self.caps.gso_max_size } else { SOFTWARE_GSO_SIZE },
-            gso_max_segs: if gso { self.caps.gso_max_segs } else { SOFTWARE_GSO_SEGS },
+            gso_max_segs: if gso { self.caps.gso_max_segs } else { GSO_MAX_SEGS },
             fq: self.qdisc.honours_departure(),
             lateness: self.told.lateness(),
             // What waits in `fq` while the device has room waits for its time.

@@ -184,6 +184,19 @@ impl Stack {
         }
     }
 
+    /// A packet that the device had taken was dropped on the way to the wire, and will never leave: counted, and the flow that had
+    /// paid for it, `owner`, gets its credit back and reduces once per window. Never sends from inside.
+    pub fn dropped(&mut self, now: Instant, dev: DeviceId, owner: Option<Owner>) {
+        self.enter(now);
+        debug_assert!(usize::from(dev.0) < self.links.len(), "a device of this stack");
+        let Some(link) = self.links.get_mut(usize::from(dev.0)) else { return };
+        if owner.is_some() {
+            link.told.on_told(self.now, self.env.sysctl.tcp_queue_aware);
+        }
+        let from = if link.caps.keeps { Origin::Queue } else { Origin::Beyond };
+        self.dropped_below(owner, from);
+    }
+
     /// The device that had said "not now" has room again.
     pub fn device_ready(&mut self, now: Instant, dev: DeviceId) {
         self.enter(now);

@@ -43,6 +43,7 @@ impl Conn {
             let taken = self.fill_or_begin(cx, rest, goal, ahead);
             if taken == 0 {
                 self.app.nospace = true;
+                self.snd.full_from = self.tx.queue_ref().nxt() + ahead.bytes;
                 break;
             }
             rest = &rest[taken..];

@@ -2,8 +2,7 @@
 use super::PathCaps;
 use super::output::autosize::gso_payload_max;
 use super::seq::Seq;
-use crate::base::limits::{GSO_MAX_SIZE, SOFTWARE_GSO_SEGS};
-use crate::base::time::Instant;
+use crate::base::limits::GSO_MAX_SIZE;
 
 /// Send-side variables that belong neither to loss recovery nor to the path.
 #[derive(Clone, Debug)]
@@ -18,10 +17,10 @@ pub(super) struct SendWindow {
     pub(super) pushed: Seq,
     /// End of what a write has pushed out by single packets, which neither Nagle nor deferral holds (`tcp_push_one`).
     pub(super) pushed_one: Seq,
+    /// Where in the stream what was reckoned as sent ends (`output/within.rs`), when a write last found the buffer full.
+    pub(super) full_from: u64,
     /// SND.UP: one behind the last urgent byte (`snd_up`); SND.UNA when there is none.
     pub(super) up: Seq,
-    /// Departure of the last segment with data (`tcp_wstamp_ns`).
-    pub(super) last_departure: Instant,
     /// The largest super-packet of the device that the route leads to.
     pub(super) gso: Gso,
 }
@@ -39,24 +38,13 @@ impl Gso {
 
     pub(super) fn of(caps: &PathCaps) -> Self {
         let max_bytes = u16::try_from(gso_payload_max(caps.gso_max_size)).unwrap_or(u16::MAX);
-        // What software cuts bounds packets, not what is written: there Linux has no bound but a device's own.
-        let own = caps.gso_max_segs < SOFTWARE_GSO_SEGS;
-        Self { max_bytes, max_segs: if own { caps.gso_max_segs } else { u16::MAX } }
+        Self { max_bytes, max_segs: caps.gso_max_segs }
     }
 }
 
 impl SendWindow {
     pub(super) const fn new(wnd: u32, wl1: Seq, iss: Seq) -> Self {
-        Self {
-            wnd,
-            wl1,
-            sml: iss,
-            pushed: iss,
-            pushed_one: iss,
-            up: iss,
-            last_departure: Instant::ZERO,
-            gso: Gso::LARGEST,
-        }
+        Self { wnd, wl1, sml: iss, pushed: iss, pushed_one: iss, full_from: 0, up: iss, gso: Gso::LARGEST }
     }
 
     /// Takes the window of an acceptable ACK (RFC 9293 section 3.10.7.4; `tcp_ack_update_window`).

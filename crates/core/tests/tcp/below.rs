@@ -86,6 +86,22 @@ fn what_leaves_at_once_is_probed_and_sent_again_as_ever() {
 }
 
 #[test]
+fn what_a_device_drops_later_reduces_once_and_gives_credit_back() {
+    let mut p = slow(SACK);
+    let cwnd = p.info().snd_cwnd;
+    p.write(8_000);
+    let sent = p.run_to(0).len();
+    assert!(sent >= 3, "{sent} packets below");
+    p.drop_below();
+    p.drop_below();
+    let count = p.stack.counters();
+    assert_eq!((count.own.packets_dropped_below, count.own.completions), (2, 20));
+    assert_eq!(p.info().ca_state, 2, "CWR");
+    assert!(p.info().snd_ssthresh >= cwnd / 2, "once in a window: {} of {cwnd}", p.info().snd_ssthresh);
+    assert!(p.run_to(1).len() >= 2, "the credit of both is back");
+}
+
+#[test]
 fn a_timeout_loses_only_what_has_left() {
     let mut p = slow(PLAIN);
     p.write(3_000);

@@ -126,6 +126,13 @@ impl Peer {
         self.pump();
     }
 
+    /// The device drops the oldest packet.
+    pub fn drop_below(&mut self) {
+        let owner = self.below.as_mut().expect("a slow device").remove(0);
+        self.stack.dropped(self.now, self.dev, Some(owner));
+        self.pump();
+    }
+
     /// A listener of the stack; the peer's next SYN opens a connection to it.
     pub fn listening(shape: Shape, backlog: u32) -> Self {
         let mut p = Self::new(shape);

@@ -162,3 +162,55 @@ fn the_cushion_for_bursts_is_bounded() {
     pacing.set_rate(1_000);
     assert_eq!(pacing.burst_delay(65_536), Duration::from_millis(1));
 }
+
+#[test]
+fn a_maximum_of_zero_spaces_nothing() {
+    let mut pacing = Pacing::new();
+    pacing.set_max_rate(0);
+    assert_eq!((pacing.rate(), pacing.max_rate(), pacing.is_paced()), (0, 0, true));
+    let now = Instant::from_millis(1_000);
+    for _ in 0..100 {
+        assert_eq!(pacing.on_send(now, 14_480, 10), now);
+        assert_eq!(pacing.not_before(now), None);
+    }
+    assert_eq!(pacing.packets_now(now, 2), u64::MAX);
+    assert_eq!(pacing.burst_delay(65_536), Duration::ZERO);
+    assert_eq!(pacing.autosize_bytes(&Sysctl::default(), 65_215, Some(Duration::from_millis(100))), 0);
+}
+
+#[test]
+fn how_many_may_leave_at_once_is_what_sending_shows() {
+    let now = Instant::from_millis(1_000);
+    for before in 0..14 {
+        for segs in [1, 2, 3, 10] {
+            let mut pacing = Pacing::new();
+            pacing.set_max_rate(1_000_000);
+            pacing.count(before);
+            let foreseen = pacing.packets_now(now, segs);
+            let mut left = 0;
+            while pacing.not_before(now).is_none() {
+                pacing.on_send(now, 1_000 * usize::from(segs), segs);
+                left += 1;
+            }
+            assert_eq!(left, foreseen, "{before} before packets of {segs}");
+            assert_eq!(pacing.packets_now(now, segs), 0);
+        }
+    }
+}
+
+#[test]
+fn an_acknowledgement_ends_what_idle_time_is_worth() {
+    let gap = |acked: bool| {
+        let mut pacing = Pacing::new();
+        pacing.set_max_rate(1_000_000);
+        pacing.count(10);
+        pacing.on_send(Instant::from_millis(1_000), 1_000, 1);
+        let later = Instant::from_millis(1_010);
+        if acked {
+            pacing.renew(later);
+        }
+        pacing.on_send(later, 1_000, 1);
+        pacing.delay(later)
+    };
+    assert_eq!((gap(false), gap(true)), (Duration::from_micros(500), Duration::from_millis(1)));
+}

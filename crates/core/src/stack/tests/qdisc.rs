@@ -280,3 +280,28 @@ fn a_delayed_packet_has_left_its_flow() {
     assert_eq!(w.stacks[0].credits(), [], "nothing of the flow is below as far as it knows");
     assert_eq!(w.stacks[0].counters().own.lost_in_queue, 0);
 }
+
+#[test]
+fn what_the_device_gave_back_and_what_waits_for_its_time_is_counted() {
+    let mut w = World::plain();
+    let (dev, now) = (w.devs[0], w.now);
+    let packet = |number: u32, ms: u64| {
+        let packet = crate::qdisc::law::packet(1, number, 10, now.plus_nanos(ms * 1_000_000));
+        Packet { owner: None, ..packet }
+    };
+    let stats = |w: &World| w.stacks[0].qdisc(dev).expect("a device").stats;
+    qdisc(&mut w, "fq");
+    (1..=3).for_each(|number| w.stacks[0].enqueue(dev, packet(number, 5)));
+    let before = (stats(&w).qlen, stats(&w).backlog);
+    assert_eq!(before.0, 3);
+    qdisc(&mut w, "pfifo");
+    assert_eq!((stats(&w).qlen, stats(&w).backlog), before, "between the two");
+    let mut busy = |_, p: Packet| crate::device::Submit::NotNow(p);
+    let then = now.plus_nanos(6_000_000);
+    w.stacks[0].transmit(then, dev, 8, &mut busy);
+    w.stacks[0].device_ready(then, dev);
+    w.stacks[0].transmit(then, dev, 8, &mut busy);
+    assert_eq!((stats(&w).qlen, stats(&w).backlog, stats(&w).requeues), (before.0, before.1, 2));
+    qdisc(&mut w, "pfifo");
+    assert_eq!(stats(&w).requeues, 0, "another discipline counts for itself");
+}

@@ -64,6 +64,7 @@ impl Conn {
     /// Wraps a header that nobody pays for.
     pub(super) fn control(&mut self, cx: &mut Cx<'_>, repr: TcpRepr) -> Outgoing {
         cx.trace(Ev::Out(repr.seq, 0, repr.flags.bits() as u8));
+        self.path.pacing.renew(cx.now);
         self.rest.stats.segs_out = self.rest.stats.segs_out.wrapping_add(1);
         cx.count.tcp.out_segs += 1;
         let mut out = Outgoing::control(repr);
@@ -152,7 +153,6 @@ impl Conn {
         self.queue_sent(cx, charge, plan.departure);
         self.out.credit.charge(charge);
         self.count_data(cx, plan);
-        self.snd.last_departure = plan.departure;
         Outgoing {
             repr,
             gso_size: if plan.segs > 1 { plan.mss } else { 0 },

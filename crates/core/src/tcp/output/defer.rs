@@ -25,7 +25,7 @@ pub(in crate::tcp) struct Facts {
     pub(in crate::tcp) goal: u64,
     /// In recovery or loss.
     pub(in crate::tcp) recovering: bool,
-    /// Time since the last departure.
+    /// Time since something could last have left: what a paced flow may not send yet does not count (`tcp_wstamp_ns`).
     pub(in crate::tcp) since_sent_ns: u64,
     /// Age of the oldest segment in flight; `None` when nothing is.
     pub(in crate::tcp) oldest_ns: Option<u64>,

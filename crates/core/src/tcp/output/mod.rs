@@ -133,7 +133,13 @@ impl Conn {
             self.tx.frto_sent();
         }
         if let Some(resend) = self.tx.next_retransmit(&self.path, max_segs, self.window_end()) {
-            return self.retransmit(cx, &resend);
+            return match (self.retransmit(cx, &resend), hold) {
+                // It keeps nothing new back (`tcp_data_snd_check` follows `tcp_xmit_retransmit_queue`).
+                (Err(Wait::HostQueue), Some(hold)) => {
+                    self.new_data(cx, mss, max_segs, hold).map_err(|_| Wait::HostQueue)
+                }
+                (answer, _) => answer,
+            };
         }
         hold.map_or(Err(Wait::Empty), |hold| self.new_data(cx, mss, max_segs, hold))
     }
@@ -152,7 +158,8 @@ impl Conn {
         if !resend.below {
             return Ok(());
         }
-        cx.count.tcp_ext.tcp_spurious_rtx_host_queues += 1;
+        // Once in a burst, however many new packets pass by it.
+        cx.count.tcp_ext.tcp_spurious_rtx_host_queues += u64::from(self.out.burst_segs == 0);
         let _ = self.out.credit.throttle(); // the next refund wakes it in any case
         Err(Wait::HostQueue)
     }
@@ -182,10 +189,12 @@ impl Conn {
                 let plan = resend.and_then(|r| self.tx.commit_tlp(cx, &mut self.path, &r));
                 (plan.map(|plan| self.again(cx, &plan)), true)
             }
-            // The acknowledgement of all may have come since, or one that shut the window. New data keeps to the pace.
+            // The acknowledgement of all may have come since, or one that shut the window. New data keeps to the pace and to small
+            // queues.
             Probe::New if self.has_in_flight() && self.head_fits_window(mss) => {
                 let len = self.probe_len(cx, mss, max_segs);
-                let may = self.pacing_gate(cx).is_ok() && self.queue_takes(cx, len as u32);
+                let may = self.pacing_gate(cx).is_ok()
+                    && self.credit_gate(cx, len as u32 + PACKET_CHARGE, false).is_ok();
                 (may.then(|| self.commit_new(cx, len)).flatten(), false)
             }
             Probe::New | Probe::Nothing => (None, false),
@@ -218,17 +227,17 @@ impl Conn {
         }
         self.path_gate()?;
         self.pacing_gate(cx)?;
-        let quota = self.cwnd_quota()?;
+        let quota = self.cwnd_quota(cx, &head, mss)?;
         let head = self.grow_head(cx, head, usize::from(quota.min(max_segs)) * usize::from(mss));
         if !self.head_fits_window(mss) {
             return Err(Wait::RecvWindow);
         }
         let room = self.send_window_room();
         let pushed = self.tx.snd_nxt().before(self.snd.pushed_one);
-        let hold = if head.is_last && !pushed { hold } else { Hold::Push };
+        let hold = if pushed { Hold::Push } else { hold };
         if head.len <= usize::from(mss) {
             let facts = self.nagle_facts(&head, head.len < usize::from(mss));
-            if let Some(why) = nagle::check(hold, facts) {
+            if let Some(why) = nagle::check(if head.is_last { hold } else { Hold::Push }, facts) {
                 return Err(why);
             }
         } else if !pushed && let Some(why) = defer::check(&self.defer_facts(cx, &head, mss, max_segs, room)) {
@@ -242,8 +251,8 @@ impl Conn {
     /// Bytes of new data in a tail loss probe: a packet as any other, of one segment where the congestion window is full
     /// (`tcp_write_xmit` with push_one = 2).
     fn probe_len(&mut self, cx: &Cx<'_>, mss: u16, max_segs: u16) -> usize {
-        let segs = self.cwnd_quota().unwrap_or(1).min(max_segs).max(1);
         let Some(head) = self.tx.peek_unsent() else { return usize::from(mss) };
+        let segs = self.cwnd_quota(cx, &head, mss).unwrap_or(1).min(max_segs).max(1);
         let head = self.grow_head(cx, head, usize::from(segs) * usize::from(mss));
         self.split_point(&head, mss, segs, self.send_window_room(), Hold::Push)
     }
@@ -268,7 +277,12 @@ impl Conn {
         }
         self.out.burst_segs += u32::from(plan.segs);
         self.rx.on_data_sent(cx);
-        self.check_space(cx);
+        if self.tx.queue_ref().nxt() > self.snd.full_from {
+            self.check_space(cx);
+        } else {
+            // In Linux this has left before the writer found the buffer full, and lets it not grow.
+            self.wake_writer(cx);
+        }
         Some(self.data_segment(cx, &plan, false))
     }
 
@@ -282,16 +296,21 @@ impl Conn {
         }
     }
 
-    fn credit_gate(&mut self, cx: &mut Cx<'_>, charge: u32, retransmission: bool) -> Result<(), Wait> {
+    /// What the limit of small queues follows from.
+    fn credit_ask(&self, cx: &Cx<'_>, charge: u32, retransmission: bool) -> Ask {
         let paced = self.path.pacing.is_paced();
-        let ask = Ask {
+        Ask {
             charge,
             pacing_rate: self.path.pacing.rate(),
             pacing_shift: PACING_SHIFT,
             cap: (!paced).then_some(cx.sysctl.tcp_limit_output_bytes),
             retransmission,
             rtx_single: self.tx.queue_ref().records() <= 1,
-        };
+        }
+    }
+
+    fn credit_gate(&mut self, cx: &mut Cx<'_>, charge: u32, retransmission: bool) -> Result<(), Wait> {
+        let ask = self.credit_ask(cx, charge, retransmission);
         let (answer, why) = match self.queue_admits(cx, charge) {
             Some(true) => (self.usual_answer(ask), Wait::Credit),
             // What is acknowledged has left, whether or not it was told of; else nobody is exempt here.
@@ -312,8 +331,11 @@ impl Conn {
     }
 
     /// Segments that the congestion window allows in one packet: at most half the window, so that two are in flight
-    /// (`tcp_cwnd_test`).
-    fn cwnd_quota(&self) -> Result<u16, Wait> {
+    /// (`tcp_cwnd_test`). Before Linux 6.10 a last segment with FIN passed whatever the window: with `tcp_grow_packet` off it does.
+    fn cwnd_quota(&self, cx: &Cx<'_>, head: &HeadInfo, mss: u16) -> Result<u16, Wait> {
+        if !cx.sysctl.tcp_grow_packet && head.fin && head.len <= usize::from(mss) {
+            return Ok(1);
+        }
         let (cwnd, in_flight) = (self.path.window.cwnd, self.tx.in_flight());
         if in_flight >= cwnd {
             return Err(Wait::Cwnd);
@@ -365,7 +387,7 @@ impl Conn {
             worthwhile: defer::worthwhile(window, cx.sysctl.tcp_tso_win_divisor, mss),
             goal: u64::from(max_segs) * mss,
             recovering: self.tx.ca_state() >= CaState::Recovery,
-            since_sent_ns: cx.now.nanos_since(self.snd.last_departure),
+            since_sent_ns: cx.now.nanos_since(self.path.pacing.wstamp()),
             oldest_ns: self.tx.queue_ref().first().map(|(_, sent)| cx.now.nanos_since(sent.sent_at)),
             srtt_ns: self.path.rtt.srtt().map_or(0, nanos),
         }
@@ -383,7 +405,8 @@ impl Conn {
             return max;
         }
         let partial = needed % mss;
-        let facts = self.nagle_facts(head, partial != 0);
+        // Neither FIN nor urgent data counts here, only for a segment by itself (`tcp_nagle_check`, `tcp_nagle_test`).
+        let facts = nagle::Facts { fin: false, ..self.nagle_facts(head, partial != 0) };
         if needed > mss && nagle::check(hold, facts).is_some() { needed - partial } else { needed }
     }
 

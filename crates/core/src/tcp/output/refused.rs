@@ -7,14 +7,21 @@ use crate::tcp::sender::{Attempt, Errand, Rexmit};
 impl Conn {
     /// The packet that [`Conn::output`] has just given never left: the queue below had no room (`congested`), or there was no way.
     /// It is as if it had not been sent, and the flow is silent until an acknowledgement, a write or a timer. Want of room halves
-    /// the window, once per window (`tcp_transmit_skb`: `tcp_enter_cwr`).
-    pub fn on_refused(&mut self, cx: &mut Cx<'_>, attempt: Option<&Attempt>, charge: u32, congested: bool) {
+    /// the window, once per window (`tcp_transmit_skb`: `tcp_enter_cwr`). True where something that waited for this very packet to leave
+    /// may go once more.
+    pub fn on_refused(
+        &mut self,
+        cx: &mut Cx<'_>,
+        attempt: Option<&Attempt>,
+        charge: u32,
+        congested: bool,
+    ) -> bool {
         let Some(attempt) = attempt else {
             // An acknowledgement counts as congestion too, and is not repeated.
             if congested && self.state.is_synchronized() {
                 self.tx.enter_cwr(cx, &mut self.path);
             }
-            return;
+            return false;
         };
         let segs = self.tx.take_back(cx, &mut self.path, attempt, congested);
         if attempt.errand.is_new() {
@@ -23,8 +30,10 @@ impl Conn {
         }
         self.queue_refused(cx, charge);
         // A flow that waits for a completion still does.
-        if self.out.credit.refund(charge) && self.out.credit.below() > 0 {
+        let mut again = self.out.credit.refund(charge);
+        if again && self.out.credit.below() > 0 {
             let _ = self.out.credit.throttle();
+            again = false;
         }
         self.settle_below();
         if congested {
@@ -39,6 +48,11 @@ impl Conn {
             self.timers.probes_out = attempt.before.probes;
             self.timers.probe = Some(cx.now + RESOURCE_PROBE_INTERVAL);
         }
+        // A throttled flow goes on when the packet ends, however it ends (`tcp_wfree`); refused once more, it is not throttled.
+        if again {
+            self.out.try_send(self.default_hold());
+        }
+        again
     }
 
     /// A packet that the queue had taken was lost on the way to the wire: one reduction per window; RACK finds the range lost.

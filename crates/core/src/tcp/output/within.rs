@@ -3,8 +3,9 @@
 //!
 //! Each time an element is full and the call goes on, Linux pushes: everything that the windows allow when half of the peer's
 //! largest window has been written since the last push, otherwise one packet if the element is the first that waits. What it
-//! has sent of the tail makes room in it. The place of PSH and the cuts between packets follow from that.
-use super::autosize;
+//! has sent of the tail makes room in it. The place of PSH and the cuts between packets follow from that, and what the low-water
+//! mark lets a write take in: what the pace or small queues would hold back is not gone.
+use super::{PACKET_CHARGE, autosize};
 use crate::base::{Cx, Duration};
 use crate::tcp::PathCaps;
 use crate::tcp::conn::Conn;
@@ -38,19 +39,13 @@ impl Conn {
         let segs = (flight + ahead / mss).min(u64::from(self.path.window.cwnd));
         let quota = u64::from(self.path.window.cwnd) - segs;
         let room = u64::from(self.send_window_room()).saturating_sub(ahead);
-        let half = (u64::from(self.path.window.cwnd) / 2).max(1);
-        let caps = PathCaps {
-            gso_max_size: u32::from(self.snd.gso.max_bytes) + autosize::HEADER_ROOM,
-            gso_max_segs: self.snd.gso.max_segs,
-            fq: false,
-            lateness: Duration::ZERO,
-            backlog: false,
-            reachable: true,
-        };
-        let size = u64::from(autosize::segments(cx.sysctl, &self.path, &caps, self.mss())).min(half) * mss;
+        let segs = self.segs_within(cx);
+        let size = segs * mss;
         // A packet goes when its first segment fits, and then up to the edge of the window.
         let edge = room % size.max(1);
         let open = (quota * mss).min(room - if edge < mss { edge } else { 0 });
+        let packets = self.packets_now(cx, segs as u16, size as u32).saturating_sub(before.packets);
+        let open = open.min(packets.saturating_mul(size));
         if self.push_is_forced() {
             self.mark_push();
             return before.grow((ahead + open).min(unsent), size);
@@ -61,6 +56,39 @@ impl Conn {
         let after = before.grow((ahead + open.min(size)).min(unsent), size);
         self.snd.pushed_one = self.tx.snd_nxt() + after.bytes as u32;
         after
+    }
+
+    /// Segments of the next packet, as far as is known between two turns.
+    fn segs_within(&self, cx: &Cx<'_>) -> u64 {
+        let half = (u64::from(self.path.window.cwnd) / 2).max(1);
+        let caps = PathCaps {
+            gso_max_size: u32::from(self.snd.gso.max_bytes) + autosize::HEADER_ROOM,
+            gso_max_segs: self.snd.gso.max_segs,
+            fq: false,
+            lateness: Duration::ZERO,
+            backlog: false,
+            reachable: true,
+        };
+        u64::from(autosize::segments(cx.sysctl, &self.path, &caps, self.mss())).min(half)
+    }
+
+    /// The packet that would go now takes what the congestion window has left; false where none can go.
+    pub(in crate::tcp) fn next_packet_fills_window(&self, cx: &Cx<'_>) -> bool {
+        let room = self.path.window.cwnd.saturating_sub(self.tx.in_flight());
+        if room == 0 || !self.head_fits_window(self.mss()) {
+            return room == 0;
+        }
+        let (mss, segs) = (u64::from(self.mss()), self.segs_within(cx));
+        if self.packets_now(cx, segs as u16, (segs * mss) as u32) == 0 {
+            return false;
+        }
+        segs.min(self.tx.queue_ref().unsent_bytes().div_ceil(mss)) >= u64::from(room)
+    }
+
+    /// Packets of so many segments that the pace and small queues would let go now.
+    fn packets_now(&self, cx: &Cx<'_>, segs: u16, size: u32) -> u64 {
+        let paced = self.path.pacing.packets_now(cx.now, segs);
+        paced.min(self.out.credit.packets_now(&self.credit_ask(cx, size + PACKET_CHARGE, false)))
     }
 
     /// The send queue as the writability rule would see it after that.

@@ -132,6 +132,7 @@ impl Bbr {
     /// `bbr_init`.
     fn start(&mut self, cx: &mut Cx<'_>, window: &mut Window, flow: &Flow) {
         *self = Self::default();
+        self.model.start_round(flow.delivered);
         window.set_ssthresh(cx, Window::INFINITE_SSTHRESH);
         self.model.min_rtt_us = flow.min_rtt.map(micros);
         self.model.min_rtt_at = cx.now;
@@ -308,7 +309,7 @@ impl Congestion for Bbr {
 
 /// Pacing rate in bytes per second for `gain` of `bw`, within SO_MAX_PACING_RATE (`bbr_bw_to_pacing_rate`).
 fn paced(bw: u64, gain: u32, flow: &Flow) -> u64 {
-    bytes_per_second(bw, gain, flow.mss).clamp(1, flow.max_pacing_rate.max(1))
+    bytes_per_second(bw, gain, flow.mss).max(1).min(flow.max_pacing_rate)
 }
 
 /// Whole microseconds.
