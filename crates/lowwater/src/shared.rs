@@ -121,6 +121,10 @@ impl Inner {
     /// Associations go to their one-to-many socket at once.
     fn take_in(&mut self, now: Instant, endpoint: SocketId, wakes: &mut Wakes) {
         while let Ok((id, _)) = self.core.sctp_accept(now, endpoint) {
+            if self.endpoints.is_full(endpoint) {
+                let _ = self.core.abort(now, id);
+                continue;
+            }
             self.registry.insert(id);
             self.endpoints.join(endpoint, id, false);
             self.endpoints.list(id);

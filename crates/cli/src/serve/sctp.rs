@@ -34,7 +34,10 @@ pub(crate) fn listen(
         ..options
     };
     let local = addresses.iter().map(|ip| SocketAddr::new(*ip, port)).collect();
-    SctpListener::listen(stack, &ListenOptions { local, backlog: super::BACKLOG, options: Some(options) })
+    SctpListener::listen(
+        stack,
+        &ListenOptions { local, backlog: super::BACKLOG, options: Some(options), ..ListenOptions::default() },
+    )
 }
 
 /// Serves each association by `service` until the end.

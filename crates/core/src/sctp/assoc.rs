@@ -132,6 +132,8 @@ pub struct Assoc {
     /// Transmissions in a row that stayed without answer, on all paths together (section 8.1).
     pub(super) errors: u16,
     pub(super) owner: Owner,
+    /// What the stack was told of the memory of its messages.
+    pub(super) accounted: u32,
 }
 
 /// HEARTBEATs in a round-trip time to addresses that are not confirmed (section 16).
@@ -213,6 +215,7 @@ impl Assoc {
             pending: Pending::default(),
             errors: 0,
             owner: Owner::default(),
+            accounted: 0,
             options: Box::new(options),
         }
     }
@@ -504,7 +507,8 @@ impl Assoc {
 
     /// The edges since the last call.
     pub fn take_notice(&mut self, cx: &Cx<'_>) -> Notice {
-        if self.tx.take_writable_edge(&self.options, cx.sysctl) {
+        let sndbuf = self.sndbuf(cx);
+        if self.tx.take_writable_edge(&self.options, sndbuf, cx.sysctl) {
             self.owner.notice.add(Notice::WRITABLE);
         }
         core::mem::take(&mut self.owner.notice)

@@ -10,7 +10,7 @@ use super::state::State;
 use super::stream::recv::RecvStreams;
 use super::tsn::Tsn;
 use crate::base::limits::SCTP_ABORT_REASON_MAX;
-use crate::base::{Cx, Error};
+use crate::base::{Cx, Error, Pressure};
 use bytes::Bytes;
 use core::net::IpAddr;
 use lowwater_wire::sctp::{CHUNK_HEADER_LEN, Cause, DATA_HEADER_LEN};
@@ -54,7 +54,10 @@ impl Assoc {
         if self.options.disable_fragments && data.len() > self.paths.fragment_point(self.options.maxseg) {
             return Err(Error::MessageTooLong);
         }
-        if !self.tx.admits(&self.options) || !self.tx.streams(&self.options, cx.sysctl).admits(info.stream) {
+        let sndbuf = self.sndbuf(cx);
+        if !self.tx.admits(&self.options, sndbuf)
+            || !self.tx.streams(&self.options, cx.sysctl).admits(info.stream)
+        {
             return Err(Error::WouldBlock);
         }
         let len = data.len();
@@ -229,7 +232,7 @@ impl Assoc {
         let may_queue = self.state.may_queue() && !self.owner.closing;
         // A write that nobody takes fails at once, which is no reason to wait.
         let writable = match may_queue {
-            true => self.state.is_up() && self.tx.poll_writable(&self.options, cx.sysctl),
+            true => self.state.is_up() && self.tx.poll_writable(&self.options, self.sndbuf(cx), cx.sysctl),
             false => true,
         };
         let readable = self.rx.streams.is_readable() || ended || error;
@@ -348,6 +351,31 @@ impl Assoc {
         let id = self.paths.find(remote).ok_or(Error::Invalid)?;
         self.paths.get_mut(id).hb.wanted = true;
         Ok(())
+    }
+
+    /// Bytes that may be queued: while memory is exhausted the least buffer, so that nobody waits for others.
+    pub(super) fn sndbuf(&self, cx: &Cx<'_>) -> u32 {
+        let most = if cx.pressure == Pressure::Exhausted { cx.sysctl.tcp_wmem.min } else { u32::MAX };
+        self.options.sndbuf.min(most)
+    }
+
+    /// Bytes that may wait to be read, in the same way.
+    pub(super) fn rcvbuf(&self, cx: &Cx<'_>) -> u32 {
+        let most = if cx.pressure == Pressure::Exhausted { cx.sysctl.tcp_rmem.min } else { u32::MAX };
+        self.options.rcvbuf.min(most)
+    }
+
+    /// What it holds of messages costs so much memory: what was said last, and what is true now.
+    pub fn recharge(&mut self) -> (u32, u32) {
+        let held = self.tx.charge() + self.rx.streams.charge();
+        let now = u32::try_from(held).unwrap_or(u32::MAX);
+        (core::mem::replace(&mut self.accounted, now), now)
+    }
+
+    /// What was said last of its memory.
+    #[must_use]
+    pub const fn accounted(&self) -> u32 {
+        self.accounted
     }
 
     /// Bytes of user data to read, and bytes queued or not acknowledged.

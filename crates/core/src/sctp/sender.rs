@@ -5,6 +5,7 @@ use super::partial_reliability::Lifetimes;
 use super::stream::send::SendQueue;
 use super::stream::unsent::Unsent;
 use super::tsn::Tsn;
+use crate::base::limits::SCTP_CHUNK_OVERHEAD;
 use crate::base::{Instant, Sysctl, Wait};
 
 /// What is known of a chunk that was sent though the peer's window is closed.
@@ -88,9 +89,15 @@ impl Sender {
         self.queue.bytes() + self.out.bytes()
     }
 
-    /// A message may be queued: a byte of the buffer is free, and less is unsent than the low-water mark.
-    pub(crate) const fn admits(&mut self, options: &SctpOptions) -> bool {
-        let room = self.bytes() < options.sndbuf as usize;
+    /// What all of it costs: messages of one byte are not for nothing (Linux `sctp_set_owner_w` charges the chunk and its buffer).
+    #[must_use]
+    pub(crate) fn charge(&self) -> usize {
+        self.bytes() + (self.queue.len() + self.out.len()) * SCTP_CHUNK_OVERHEAD
+    }
+
+    /// A message may be queued: a byte of the buffer of `sndbuf` bytes is free, and less is unsent than the low-water mark.
+    pub(crate) fn admits(&mut self, options: &SctpOptions, sndbuf: u32) -> bool {
+        let room = self.charge() < sndbuf as usize;
         let unsent = self.queue.is_small(options.notsent_lowat);
         self.writer_waits |= !(room && unsent);
         room && unsent
@@ -98,8 +105,8 @@ impl Sender {
 
     /// Writable by the half rule: half of the buffer is free, and less than half of the low-water mark unsent. A writer who sees
     /// "no" will be told.
-    pub(crate) fn poll_writable(&mut self, options: &SctpOptions, sysctl: &Sysctl) -> bool {
-        let writable = self.writable(options, sysctl);
+    pub(crate) fn poll_writable(&mut self, options: &SctpOptions, sndbuf: u32, sysctl: &Sysctl) -> bool {
+        let writable = self.writable(options, sndbuf, sysctl);
         self.writer_waits |= !writable;
         writable
     }
@@ -109,17 +116,17 @@ impl Sender {
         self.queue.streams(options.stream_lowat, u32::from(sysctl.notsent_lowat_half))
     }
 
-    fn writable(&self, options: &SctpOptions, sysctl: &Sysctl) -> bool {
+    fn writable(&self, options: &SctpOptions, sndbuf: u32, sysctl: &Sysctl) -> bool {
         let shift = u32::from(sysctl.notsent_lowat_half);
         let unsent = self.queue.bytes() as u64;
         let mark = options.notsent_lowat;
-        2 * self.bytes() as u64 <= u64::from(options.sndbuf)
+        2 * self.charge() as u64 <= u64::from(sndbuf)
             && (mark == u32::MAX || unsent << shift < u64::from(mark).max(1))
     }
 
     /// A writer that had seen "full" may go on; true once.
-    pub(crate) fn take_writable_edge(&mut self, options: &SctpOptions, sysctl: &Sysctl) -> bool {
-        let edge = self.writer_waits && self.writable(options, sysctl);
+    pub(crate) fn take_writable_edge(&mut self, options: &SctpOptions, sndbuf: u32, sysctl: &Sysctl) -> bool {
+        let edge = self.writer_waits && self.writable(options, sndbuf, sysctl);
         self.writer_waits &= !edge;
         edge | self.queue.take_freed()
     }
@@ -132,19 +139,22 @@ mod tests {
     use crate::sctp::message::SendInfo;
     use bytes::Bytes;
 
+    /// More than any of these need.
+    const BUF: u32 = 1 << 20;
+
     #[test]
     fn the_low_water_mark_counts_what_is_unsent_and_wakes_under_its_half() {
         let sysctl = Sysctl::default();
         let options = SctpOptions { notsent_lowat: 1_000, ..SctpOptions::new(&sysctl) };
         let mut tx = Sender::new(Tsn::initial(1), 10);
-        assert!(tx.admits(&options) && tx.poll_writable(&options, &sysctl));
+        assert!(tx.admits(&options, BUF) && tx.poll_writable(&options, BUF, &sysctl));
         tx.queue.push(Bytes::from_static(&[0; 1_000]), SendInfo::default(), Instant::ZERO);
-        assert!(!tx.admits(&options));
+        assert!(!tx.admits(&options, BUF));
         assert!(tx.queue.take(500).is_some());
-        assert!(!tx.take_writable_edge(&options, &sysctl));
-        assert!(tx.admits(&options));
+        assert!(!tx.take_writable_edge(&options, BUF, &sysctl));
+        assert!(tx.admits(&options, BUF));
         assert!(tx.queue.take(1).is_some());
-        assert!(tx.take_writable_edge(&options, &sysctl));
-        assert!(!tx.take_writable_edge(&options, &sysctl));
+        assert!(tx.take_writable_edge(&options, BUF, &sysctl));
+        assert!(!tx.take_writable_edge(&options, BUF, &sysctl));
     }
 }

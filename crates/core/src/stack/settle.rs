@@ -106,7 +106,12 @@ impl Stack {
                 self.small.orphans = self.small.orphans.saturating_sub(1);
             }
             Socket::Listener(_) => self.env.memory.close(),
-            Socket::Udp(_) | Socket::Sctp(_) | Socket::SctpListener(_) => {}
+            Socket::Sctp(sctp) => {
+                let held = sctp.assoc.accounted();
+                self.env.memory.account(&self.env.sysctl, &mut self.env.count, held, 0);
+                self.env.memory.close();
+            }
+            Socket::Udp(_) | Socket::SctpListener(_) => {}
         }
         self.sockets.remove(id);
         self.events.push_gone(id);

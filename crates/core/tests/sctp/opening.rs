@@ -1,6 +1,6 @@
 //! Opening and closing: the four-way handshake, a message each way, the graceful and the abortive end.
 use crate::world::*;
-use lowwater_core::base::{Duration, Error};
+use lowwater_core::base::{Duration, Error, Sysctl};
 use lowwater_core::sctp::{
     AssocChange, Notification, PathState, Received, SctpOptions, SendInfo, State, Subscriptions,
 };
@@ -226,4 +226,20 @@ fn a_shutdown_that_nobody_completes_ends_by_its_guard() {
     // Five times RTO.Max (section 9.2).
     assert_eq!((w.now.since(start), w.sent(A, kind::ABORT)), (Duration::from_secs(300), 1));
     assert!(w.stacks[A].next_deadline().is_none());
+}
+
+#[test]
+fn a_free_port_is_nobodys_whoever_knows_of_it() {
+    let sysctl = Sysctl { ip_local_port_range: (40_000, 40_003), ..Sysctl::default() };
+    let mut w = World::with(1, &sysctl, 1);
+    let (now, options) = (w.now, w.options());
+    // A listener has one, and the caller knows of two.
+    let taken = w.stacks[B].sctp_free_port(&[], |_| false).unwrap();
+    w.stacks[B].sctp_listen(now, &[SocketAddr::new(ip(0, B), taken)], 1, options).unwrap();
+    let mut left: Vec<u16> = (40_000..=40_003).filter(|port| *port != taken).collect();
+    let free = left.pop().unwrap();
+    for _ in 0..20 {
+        assert_eq!(w.stacks[B].sctp_free_port(&[], |port| left.contains(&port)), Ok(free));
+    }
+    assert_eq!(w.stacks[B].sctp_free_port(&[], |_| true), Err(Error::AddressInUse));
 }

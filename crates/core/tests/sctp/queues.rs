@@ -1,7 +1,8 @@
 //! Short queues: credit below the transport, the low-water mark on what is unsent; and what an idle association costs.
 use crate::world::*;
 use bytes::Bytes;
-use lowwater_core::base::{Duration, Error, Wait};
+use lowwater_core::base::sysctl::Triple;
+use lowwater_core::base::{Duration, Error, Sysctl, Wait};
 use lowwater_core::sctp::{SctpOptions, SendInfo};
 use lowwater_core::stack::Event;
 use lowwater_core::tcp::Ready;
@@ -68,4 +69,64 @@ fn a_bulk_flow_keeps_little_below_itself() {
     // A millisecond of the rate, but at least two packets, plus the one that was admitted last.
     assert!(most < 40_000, "{most}");
     assert!(flight > 2 * most as u32, "{flight} in flight, {most} below");
+}
+
+#[test]
+fn a_message_of_one_byte_costs_more_than_its_byte() {
+    let mut w = World::new();
+    let options = SctpOptions { sndbuf: 100_000, ..w.options() };
+    let (a, _) = w.associated(options.clone(), options);
+    w.rule = Box::new(|_| Fate::Lose);
+    let (now, mut sent) = (w.now, 0);
+    while w.stacks[A].sctp_send(now, a, Bytes::from_static(b"x"), SendInfo::default()).is_ok() {
+        sent += 1;
+    }
+    // Each costs 128 bytes beside its own.
+    assert!((700..800).contains(&sent), "{sent}");
+    assert!(w.stacks[A].poll(now, a).0 & Ready::OUT.0 == 0);
+    assert!(w.stacks[A].sockstat().tcp_mem * 4_096 >= 100_000);
+    // Unsent or out is the same.
+    w.pass(ms(50));
+    let more = w.stacks[A].sctp_send(w.now, a, Bytes::from_static(b"x"), SendInfo::default());
+    assert_eq!(more, Err(Error::WouldBlock));
+    let now = w.now;
+    w.stacks[A].sctp_abort(now, a, b"").unwrap();
+    assert_eq!(w.stacks[A].sockstat().tcp_mem, 0);
+}
+
+#[test]
+fn associations_share_the_memory_of_the_stack_and_go_on_when_it_is_exhausted() {
+    let pages = Triple { min: 4, default: 8, max: 16 };
+    let sysctl = Sysctl { tcp_mem: pages, ..Sysctl::default() };
+    let mut w = World::with(1, &sysctl, 1);
+    let options = SctpOptions { sndbuf: 1 << 20, rcvbuf: 1 << 20, ..w.options() };
+    let (a, b) = w.associated(options.clone(), options);
+    let (mut sent, mut most) = (0, [0; 2]);
+    let mut fill = |w: &mut World| {
+        let now = w.now;
+        while w.stacks[A].sctp_send(now, a, Bytes::from_static(&[7; 1_000]), SendInfo::default()).is_ok() {
+            sent += 1;
+        }
+        for host in [A, B] {
+            most[host] = w.stacks[host].sockstat().tcp_mem.max(most[host]);
+        }
+        sent
+    };
+    // Nobody reads: what the reader holds is bounded, far below its buffer.
+    w.run(Duration::from_secs(20), |w| fill(w) > 10_000);
+    let mut got = 0;
+    let done = w.run(Duration::from_secs(300), |w| {
+        got += w.messages(B, b).len();
+        fill(w) > 500
+    });
+    assert!(done, "it goes on");
+    w.run(Duration::from_secs(60), |w| {
+        got += w.messages(B, b).len();
+        w.info(A, a).unacked == 0 && w.info(A, a).unsent_bytes == 0
+    });
+    got += w.messages(B, b).len();
+    assert_eq!(got, sent);
+    // One message may go beyond, and what fills a hole.
+    assert!(most.iter().all(|pages| (8..=18).contains(pages)), "{most:?}");
+    assert_eq!([A, B].map(|host| w.stacks[host].sockstat().tcp_mem), [0, 0]);
 }

@@ -11,6 +11,8 @@ struct Endpoint {
     assocs: BTreeSet<SocketId>,
     /// Those that may have something to read, once each, in turn.
     ready: VecDeque<SocketId>,
+    /// How many it may have.
+    most: usize,
     /// Those that refused a message since they were last told to be writable.
     full: BTreeSet<SocketId>,
 }
@@ -34,8 +36,8 @@ pub(crate) struct Endpoints {
 
 impl Endpoints {
     /// A listener that is a one-to-many socket.
-    pub(crate) fn insert(&mut self, endpoint: SocketId) {
-        self.all.insert(endpoint, Endpoint::default());
+    pub(crate) fn insert(&mut self, endpoint: SocketId, most: usize) {
+        self.all.insert(endpoint, Endpoint { most, ..Endpoint::default() });
     }
 
     /// It is gone; its associations are to be closed.
@@ -60,6 +62,11 @@ impl Endpoints {
     /// The associations of a socket.
     pub(crate) fn assocs(&self, endpoint: SocketId) -> impl Iterator<Item = SocketId> + '_ {
         self.all.get(&endpoint).into_iter().flat_map(|e| e.assocs.iter().copied())
+    }
+
+    /// It takes no further association.
+    pub(crate) fn is_full(&self, endpoint: SocketId) -> bool {
+        self.all.get(&endpoint).is_some_and(|e| e.assocs.len() >= e.most)
     }
 
     /// One more association.

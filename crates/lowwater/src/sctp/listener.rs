@@ -1,6 +1,6 @@
 //! A listener of associations for async programs.
 use super::assoc::SctpAssociation;
-use super::{BACKLOG, ListenOptions, all};
+use super::{ListenOptions, all};
 use crate::sock::Sock;
 use crate::stack::Stack;
 use lowwater_core::sctp::SctpOptions;
@@ -22,7 +22,7 @@ impl SctpListener {
     /// [`io::ErrorKind::AddrInUse`], [`io::ErrorKind::AddrNotAvailable`], [`io::ErrorKind::InvalidInput`] for different ports.
     #[allow(clippy::unused_async, reason = "as TcpListener's")]
     pub async fn bind(stack: &Stack, addrs: impl ToSocketAddrs) -> io::Result<Self> {
-        Self::listen(stack, &ListenOptions { local: all(addrs)?, backlog: BACKLOG, options: None })
+        Self::listen(stack, &ListenOptions { local: all(addrs)?, ..ListenOptions::default() })
     }
 
     /// Listens as `options` say.
@@ -78,7 +78,7 @@ pub(super) fn listen(stack: &Stack, options: &ListenOptions, many: bool) -> io::
         let inherited = inherited.unwrap_or_else(|| SctpOptions::new(inner.core.sysctl()));
         let id = inner.core.sctp_listen(now, &options.local, options.backlog, inherited)?;
         if many {
-            inner.endpoints.insert(id);
+            inner.endpoints.insert(id, options.associations);
         }
         Ok(id)
     })

@@ -1,7 +1,7 @@
 //! A one-to-many socket for async programs: one port, many associations.
 use super::assoc::{Association, SctpAssociation, connected};
 use super::listener::{listen, set_options};
-use super::{AssocId, BACKLOG, ListenOptions, all, bound};
+use super::{AssocId, ListenOptions, all, bound};
 use crate::error::{io_error, stopped};
 use crate::registry::Side;
 use crate::shared::{Inner, Phase};
@@ -33,7 +33,7 @@ impl SctpSocket {
     /// [`io::ErrorKind::AddrInUse`], [`io::ErrorKind::AddrNotAvailable`], [`io::ErrorKind::InvalidInput`] for different ports.
     #[allow(clippy::unused_async, reason = "as SctpListener's")]
     pub async fn bind(stack: &Stack, addrs: impl ToSocketAddrs) -> io::Result<Self> {
-        Self::bind_with(stack, &ListenOptions { local: all(addrs)?, backlog: BACKLOG, options: None })
+        Self::bind_with(stack, &ListenOptions { local: all(addrs)?, ..ListenOptions::default() })
     }
 
     /// A socket as `options` say. Associations are taken in at once: the backlog has nothing to hold.

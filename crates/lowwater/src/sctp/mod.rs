@@ -77,6 +77,9 @@ use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 /// Associations that may wait to be accepted, where nothing else is said.
 const BACKLOG: u32 = 1_024;
 
+/// Associations of a one-to-many socket, where nothing else is said.
+const ASSOCIATIONS: usize = 65_536;
+
 /// An association of a [`SctpSocket`] (RFC 6458's `sctp_assoc_t`). It names no other one later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AssocId(pub(crate) SocketId);
@@ -90,12 +93,14 @@ pub struct ListenOptions {
     pub backlog: u32,
     /// Options of the associations; `None`: the stack's defaults.
     pub options: Option<SctpOptions>,
+    /// Associations that a one-to-many socket has at a time. One that a peer opens beyond it is aborted; each has a receive buffer.
+    pub associations: usize,
 }
 
 impl Default for ListenOptions {
-    /// Any address, a free port, a backlog of 1,024.
+    /// Any address, a free port, a backlog of 1,024, 65,536 associations.
     fn default() -> Self {
-        Self { local: Vec::new(), backlog: BACKLOG, options: None }
+        Self { local: Vec::new(), backlog: BACKLOG, options: None, associations: ASSOCIATIONS }
     }
 }
 

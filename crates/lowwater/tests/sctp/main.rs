@@ -5,5 +5,6 @@ mod ends;
 mod many;
 mod one;
 mod ready;
+mod stalled;
 mod tun;
 mod world;

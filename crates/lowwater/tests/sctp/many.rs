@@ -147,3 +147,40 @@ async fn a_slow_peer_holds_up_nobody_else() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_socket_has_so_many_associations_and_aborts_others() {
+    let stacks = two();
+    let listen =
+        ListenOptions { local: vec![addr("10.0.1.1:7")], associations: 2, ..ListenOptions::default() };
+    let server = SctpSocket::bind_with(&stacks.0, &listen).unwrap();
+    let connect = || SctpAssociation::connect(&stacks.1, "10.0.1.1:7");
+    let (first, second) = (soon(connect()).await.unwrap(), soon(connect()).await.unwrap());
+    // The ABORT may overtake COOKIE ACK.
+    let error = match soon(connect()).await {
+        Ok(third) => soon(third.recv()).await.unwrap_err().kind(),
+        Err(error) => error.kind(),
+    };
+    assert!(matches!(error, ErrorKind::ConnectionReset | ErrorKind::ConnectionRefused), "{error}");
+    assert_eq!(server.assocs().len(), 2);
+    first.finish().await.unwrap();
+    soon(async {
+        while server.assocs().len() > 1 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    })
+    .await;
+    let fourth = soon(connect()).await.unwrap();
+    for peer in [&second, &fourth] {
+        peer.send(b"x", on(0)).await.unwrap();
+        soon(server.recv()).await.unwrap();
+    }
+    // The socket and two associations.
+    soon(async {
+        while stacks.0.sockets().sockets.len() != 3 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    })
+    .await;
+    assert_eq!(server.assocs().len(), 2);
+}

@@ -47,7 +47,7 @@ impl Assoc {
                 return;
             }
         }
-        if !self.has_room(tsn, data.len()) && !self.make_room(cx, tsn) {
+        if !self.has_room(cx, tsn, data.len()) && !self.make_room(cx, tsn) {
             cx.count.sctp.in_data_chunk_discards += 1;
             reading.urgent = true;
             return;
@@ -70,7 +70,7 @@ impl Assoc {
 
     /// There is room for a chunk. The window may have been overrun by what was under way when it closed; what fills the first hole
     /// may take as much again, for it is what everybody waits for.
-    fn has_room(&mut self, tsn: Tsn, len: usize) -> bool {
+    fn has_room(&mut self, cx: &Cx<'_>, tsn: Tsn, len: usize) -> bool {
         let point = self.options.pd_point as usize;
         let window = self.rx.window(&self.options) as usize;
         let mtu = usize::from(self.paths.get(self.rx.path).mtu());
@@ -78,9 +78,10 @@ impl Assoc {
             let least = if window < len.max(2 * mtu) { 0 } else { point };
             self.rx.streams.begin_partial(self.rx.map.cum(), least);
         }
-        let (charge, buffer) = (self.rx.streams.charge(), self.options.rcvbuf as usize);
+        let (charge, buffer) = (self.rx.streams.charge(), self.rcvbuf(cx) as usize);
         let fills_hole = self.rx.map.has_gap() && tsn < self.rx.map.highest();
-        if fills_hole { charge < 2 * buffer } else { window > 0 && charge < buffer }
+        // Even where memory is exhausted, for nothing behind a hole could be read and given back.
+        if fills_hole { charge < 2 * self.options.rcvbuf as usize } else { window > 0 && charge < buffer }
     }
 
     /// Everything waits for this TSN, and nobody can make room by reading: the highest that has come is taken back, half a buffer of it

@@ -36,6 +36,7 @@ impl Stack {
         holder: Holder,
     ) -> SocketId {
         let socket = SctpSocket { assoc, routes: SmallVec::new(), generation: 0, bound };
+        self.env.memory.open();
         let id = self.sockets.insert(Entry::new(Socket::Sctp(Box::new(socket)), None, holder));
         self.sctp_refresh(id);
         id
@@ -55,6 +56,8 @@ impl Stack {
         self.sctp_refresh(id);
         let Some(entry) = self.sockets.get_mut(id) else { return };
         let Socket::Sctp(sctp) = &mut entry.socket else { return };
+        let (before, after) = sctp.assoc.recharge();
+        self.env.memory.account(&self.env.sysctl, &mut self.env.count, before, after);
         let notice = edges(sctp.assoc.take_notice(&self.env.cx(self.now, Some(id))));
         if entry.holder == Holder::Owner && !notice.is_empty() {
             self.events.push_notice(&mut entry.pending, id, notice);

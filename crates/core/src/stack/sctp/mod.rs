@@ -49,9 +49,7 @@ impl Stack {
             self.check_own(*ip)?;
         }
         if port == 0 {
-            let (from, demux) = (ports_of(&self.env.sysctl), &self.demux.sctp);
-            let free = |port| demux.may_listen(port, &ips);
-            port = self.openers.ports.bind(&from, free).ok_or(Error::AddressInUse)?;
+            port = self.sctp_free_port(&ips, |_| false)?;
         }
         if !self.demux.sctp.may_listen(port, &ips) {
             return Err(Error::AddressInUse);
@@ -62,6 +60,17 @@ impl Stack {
         let id = self.sockets.insert(Entry::new(socket, None, Holder::Owner));
         self.demux.sctp.listen(port, &ips, id);
         Ok(id)
+    }
+
+    /// A port at which a new listener at `ips` (none: any address) collides with no other; `taken` are those that the
+    /// caller knows of.
+    ///
+    /// # Errors
+    /// [`Error::AddressInUse`] when every port of `ip_local_port_range` is taken.
+    pub fn sctp_free_port(&mut self, ips: &[IpAddr], taken: impl Fn(u16) -> bool) -> Result<u16, Error> {
+        let (from, demux) = (ports_of(&self.env.sysctl), &self.demux.sctp);
+        let free = |port| demux.may_listen(port, ips) && !taken(port);
+        self.openers.ports.bind(&from, free).ok_or(Error::AddressInUse)
     }
 
     /// Opens an association with the peer that has the addresses `remotes`, all with one port; INIT goes to the first. `locals` are
@@ -218,6 +227,8 @@ impl Stack {
         let Socket::Sctp(sctp) = &mut entry.socket else { return Err(Error::Unsupported) };
         let waits = entry.turn != Turn::NONE;
         let (result, nothing) = call(&mut sctp.assoc, &mut self.env.cx(self.now, Some(id)), waits);
+        let (before, after) = sctp.assoc.recharge();
+        self.env.memory.account(&self.env.sysctl, &mut self.env.count, before, after);
         if !nothing {
             self.settle_sctp(id, Turn::APP);
         }
