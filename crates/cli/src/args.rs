@@ -8,6 +8,7 @@ use lowwater::sctp::SctpCongestionKind;
 use lowwater_core::base::Sysctl;
 use lowwater_core::ip::Cidr;
 use lowwater_core::qdisc::Any;
+use lowwater_drill::Family;
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -76,6 +77,7 @@ const DRILL: &str = "\
 Examples:
   lowwater drill tests/drill/tcp/handshake/passive.pkt   one script
   lowwater drill tests/drill                             all below a directory
+  lowwater drill --modes all tests/drill                 each as IPv4, as IPv4 by AF_INET6 sockets and as IPv6
   lowwater drill --json tests/drill | jq -c 'select(.ok | not) | [.script, .line, .what]'
 
 Ctrl-C ends it after the script that runs, with exit code 130; a second one at once.
@@ -298,6 +300,15 @@ pub(crate) struct Drill {
     /// A page in Markdown with every script and its result on stdout, and nothing else
     #[arg(long, conflicts_with = "json")]
     pub(crate) page: bool,
+    /// The sockets and packets of a script, over what it says itself: ipv4, ipv4-mapped-ipv6 or ipv6
+    #[arg(long = "ip_version", value_name = "VERSION", conflicts_with_all = ["modes", "page", "draw"])]
+    pub(crate) ip_version: Option<Family>,
+    /// The MTU of the device in bytes, over what a script says itself
+    #[arg(long, value_name = "BYTES", conflicts_with_all = ["modes", "page", "draw"], value_parser = clap::value_parser!(u16).range(68..))]
+    pub(crate) mtu: Option<u16>,
+    /// Run each script in these modes, words of --ip_version with commas, or all three; what speaks of another is left out, and says why
+    #[arg(long, value_name = "all|VERSION,...", value_parser = modes, conflicts_with_all = ["page", "draw"])]
+    pub(crate) modes: Option<Modes>,
     /// Against the kernel of this host instead of the stack, in real time (Linux, root; exit code 77 where that cannot be)
     #[arg(long)]
     pub(crate) kernel: bool,
@@ -311,6 +322,18 @@ pub(crate) struct Drill {
     /// With --draw: what to ask of the connections, words separated by commas (docs/drill.md), as ecn,sack
     #[arg(long, requires = "draw", value_name = "WORDS", default_value = "")]
     pub(crate) with: String,
+}
+
+/// The modes that scripts go through.
+#[derive(Clone, Debug)]
+pub(crate) struct Modes(pub(crate) Vec<Family>);
+
+/// `all`, or words of --ip_version with commas.
+fn modes(text: &str) -> Result<Modes, String> {
+    if text == "all" {
+        return Ok(Modes(Family::ALL.to_vec()));
+    }
+    text.split(',').map(|word| word.trim().parse()).collect::<Result<_, String>>().map(Modes)
 }
 
 /// One seed, or those from the first up to the second, which is left out.

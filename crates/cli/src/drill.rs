@@ -2,7 +2,7 @@
 use crate::args::Drill;
 use crate::failure::Failure;
 use crate::interrupt::{INTERRUPTED, stop_on_ctrl_c};
-use lowwater_drill::Outcome;
+use lowwater_drill::{Family, Outcome, Overrides};
 use serde_json::json;
 use std::io::{self, Write as _};
 use std::ops::Range;
@@ -33,43 +33,82 @@ pub(crate) fn run(args: &Drill) -> Result<ExitCode, Failure> {
         eprintln!("skipped: needs {lack}");
         return Ok(ExitCode::from(SKIPPED));
     }
-    let (mut failed, begun) = (0, Instant::now());
+    let (mut tally, begun) = (Tally::default(), Instant::now());
     let stop = stop_on_ctrl_c()?;
     let mut out = io::stdout().lock();
     let mut outcomes = Vec::new();
     for (done, script) in scripts.iter().enumerate() {
         if stop.load(Ordering::Relaxed) {
-            eprintln!("lowwater: stopped: {done} of {} scripts, {failed} of them failed", scripts.len());
+            eprintln!("lowwater: stopped: {done} of {} scripts, {} failed", scripts.len(), tally.failed);
             return Ok(ExitCode::from(INTERRUPTED));
         }
-        let run = match (args.compare, args.kernel) {
-            (true, _) => compared(script),
-            (false, true) => against_kernel(script),
-            (false, false) => lowwater_drill::drill_file(script),
-        };
-        let outcome = run.unwrap_or_else(|e| unreadable(script, &e));
-        failed += usize::from(!outcome.as_expected());
-        if args.page {
-            outcomes.push(outcome);
-            continue;
+        let runs = runs(args, script).unwrap_or_else(|e| vec![unreadable(script, &e)]);
+        for outcome in runs {
+            tally.count(&outcome);
+            if args.page {
+                outcomes.push(outcome);
+                continue;
+            }
+            let text = if args.json { object(&outcome) } else { words(&outcome) };
+            writeln!(out, "{text}").map_err(|e| Failure::io("writing", &e))?;
         }
-        let text = if args.json { object(&outcome) } else { words(&outcome) };
-        writeln!(out, "{text}").map_err(|e| Failure::io("writing", &e))?;
     }
     if args.page {
         let page = lowwater_drill::page(Path::new(""), &outcomes);
         out.write_all(page.as_bytes()).map_err(|e| Failure::io("writing", &e))?;
     } else if !args.json {
-        let total = scripts.len();
         let seconds = begun.elapsed().as_secs_f64().max(1e-9);
-        let rate = total as f64 / seconds;
-        let passed = total - failed;
+        writeln!(out, "{}", tally.words(seconds)).map_err(|e| Failure::io("writing", &e))?;
+    }
+    Ok(if tally.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What became of all of them.
+#[derive(Debug, Default)]
+struct Tally {
+    run: usize,
+    failed: usize,
+    left_out: usize,
+    /// Each ran in modes.
+    modes: bool,
+}
+
+impl Tally {
+    fn count(&mut self, outcome: &Outcome) {
+        let left_out = outcome.left_out.is_some();
+        self.run += usize::from(!left_out);
+        self.left_out += usize::from(left_out);
+        self.failed += usize::from(!outcome.as_expected());
+        self.modes |= outcome.mode.is_some();
+    }
+
+    fn words(&self, seconds: f64) -> String {
+        let Self { run, failed, left_out, modes } = self;
+        let rate = *run as f64 / seconds;
         // A rate below one says nothing.
         let rate = if rate >= 1.0 { format!(", {rate:.0} a second") } else { String::new() };
-        writeln!(out, "{passed} of {total} scripts passed in {:.1} ms{rate}", seconds * 1e3)
-            .map_err(|e| Failure::io("writing", &e))?;
+        let (what, rest) = match modes {
+            true => ("runs of scripts", format!("; {left_out} left out")),
+            false => ("scripts", String::new()),
+        };
+        format!("{} of {run} {what} passed in {:.1} ms{rate}{rest}", run - failed, seconds * 1e3)
     }
-    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Runs a script as often as the arguments say.
+fn runs(args: &Drill, script: &Path) -> io::Result<Vec<Outcome>> {
+    let one = |script: &Path, over: Overrides| match (args.compare, args.kernel) {
+        (true, _) => compared(script, over),
+        (false, true) => against_kernel(script, over),
+        (false, false) => lowwater_drill::drill_file(script, over),
+    };
+    match &args.modes {
+        Some(modes) => lowwater_drill::in_modes(script, &modes.0, one),
+        None if args.page => lowwater_drill::in_modes(script, &Family::ALL, one),
+        None => {
+            one(script, Overrides { ip_version: args.ip_version, mtu: args.mtu }).map(|outcome| vec![outcome])
+        }
+    }
 }
 
 /// Draws connections; the exit code is 1 when one differs.
@@ -97,20 +136,21 @@ fn kernel_available() -> Result<(), String> {
 }
 
 #[cfg(target_os = "linux")]
-fn against_kernel(script: &Path) -> io::Result<Outcome> {
-    lowwater_kernel::drill_file(script, ATTEMPTS)
+fn against_kernel(script: &Path, over: Overrides) -> io::Result<Outcome> {
+    lowwater_kernel::drill_file(script, over, ATTEMPTS)
 }
 
 /// A script that passes, and in which the stack and the kernel still differ, fails with the differences.
 #[cfg(target_os = "linux")]
-fn compared(script: &Path) -> io::Result<Outcome> {
-    let (mut outcome, differences) = lowwater_kernel::compare_file(script, ATTEMPTS)?;
+fn compared(script: &Path, over: Overrides) -> io::Result<Outcome> {
+    let (mut outcome, differences) = lowwater_kernel::compare_file(script, over, ATTEMPTS)?;
     if !differences.is_empty() {
         outcome.failure = Some(Box::new(lowwater_drill::Failure {
             script: script.display().to_string(),
             line: 1,
             what: "the stack (-) and the kernel (+) do not send the same".to_owned(),
             packets: differences,
+            over,
             on_kernel: true,
             compared: true,
             ..Default::default()
@@ -120,8 +160,8 @@ fn compared(script: &Path) -> io::Result<Outcome> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn compared(script: &Path) -> io::Result<Outcome> {
-    against_kernel(script)
+fn compared(script: &Path, over: Overrides) -> io::Result<Outcome> {
+    against_kernel(script, over)
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -130,7 +170,7 @@ fn kernel_available() -> Result<(), String> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn against_kernel(_: &Path) -> io::Result<Outcome> {
+fn against_kernel(_: &Path, _: Overrides) -> io::Result<Outcome> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
@@ -146,13 +186,18 @@ fn unreadable(script: &Path, e: &io::Error) -> Outcome {
 }
 
 fn words(outcome: &Outcome) -> String {
+    let mode = outcome.mode.map(|mode| format!(" as {}", mode.name())).unwrap_or_default();
+    let script = outcome.script.display();
+    if let Some(why) = &outcome.left_out {
+        return format!("left out {script}{mode}: {why}");
+    }
     match &outcome.failure {
         None if outcome.fails_because.is_some() => {
-            format!("FAILED {}: passes, though its head says that it fails", outcome.script.display())
+            format!("FAILED {script}{mode}: passes, though its head says that it fails")
         }
         None => {
             let printed: String = outcome.printed.iter().map(|line| format!("\n  | {line}")).collect();
-            format!("ok {}{printed}", outcome.script.display())
+            format!("ok {script}{mode}{printed}")
         }
         Some(failure) => match &outcome.fails_because {
             Some(why) => format!("fails, as expected, {}:{}: {why}", failure.script, failure.line),
@@ -163,7 +208,7 @@ fn words(outcome: &Outcome) -> String {
 
 fn object(outcome: &Outcome) -> String {
     let script = outcome.script.display().to_string();
-    let object = match &outcome.failure {
+    let mut object = match &outcome.failure {
         None => json!({ "script": script, "ok": outcome.as_expected(), "printed": outcome.printed }),
         Some(f) => json!({
             "script": script, "ok": outcome.as_expected(), "line": f.line, "source": f.source, "what": f.what,
@@ -171,5 +216,9 @@ fn object(outcome: &Outcome) -> String {
             "printed": f.printed, "alone": f.alone(), "fails_because": outcome.fails_because,
         }),
     };
+    if let (Some(mode), Some(object)) = (outcome.mode, object.as_object_mut()) {
+        object.insert("ip_version".to_owned(), mode.name().into());
+        object.insert("left_out".to_owned(), outcome.left_out.clone().into());
+    }
     object.to_string()
 }

@@ -2,6 +2,7 @@
 use crate::failure::Failure;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::str::FromStr;
 
 /// How far an event may be from its time, in microseconds, as in packetdrill.
@@ -13,15 +14,71 @@ const DEVICE_QUEUE_MAX: usize = 10_000;
 /// Smallest and largest super-packet that `--gso` may ask for.
 const GSO_RANGE: (u32, u32) = (1_500, 65_535);
 
-/// Which addresses sockets and packets have.
+/// Which addresses sockets and packets have: packetdrill's `--ip_version`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Family {
+pub enum Family {
     /// AF_INET sockets, IPv4 packets.
     V4,
     /// AF_INET6 sockets, IPv4 packets.
     Mapped,
     /// AF_INET6 sockets, IPv6 packets.
     V6,
+}
+
+impl Family {
+    /// The three that packetdrill's runner goes through.
+    pub const ALL: [Self; 3] = [Self::V4, Self::Mapped, Self::V6];
+
+    /// The word behind `--ip_version`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::V4 => "ipv4",
+            Self::Mapped => "ipv4-mapped-ipv6",
+            Self::V6 => "ipv6",
+        }
+    }
+}
+
+impl FromStr for Family {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        let known = Self::ALL.into_iter().find(|family| family.name() == word);
+        let known = known.or_else(|| (word == "ipv4-mapped-v6").then_some(Self::Mapped));
+        known.ok_or_else(|| "it takes ipv4, ipv4-mapped-ipv6 or ipv6".to_owned())
+    }
+}
+
+/// What the command line says over a script: its options count after those in front of the script, so they win, as with packetdrill.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Overrides {
+    /// `--ip_version`.
+    pub ip_version: Option<Family>,
+    /// `--mtu` in bytes.
+    pub mtu: Option<u16>,
+}
+
+impl From<Family> for Overrides {
+    fn from(family: Family) -> Self {
+        Self { ip_version: Some(family), mtu: None }
+    }
+}
+
+impl Overrides {
+    fn flags(self) -> impl Iterator<Item = Flag> {
+        let version = self.ip_version.map(|family| ("ip_version", family.name().to_owned()));
+        let mtu = self.mtu.map(|mtu| ("mtu", mtu.to_string()));
+        let flag = |(name, value): (&str, _)| Flag { line: 1, name: name.to_owned(), value: Some(value) };
+        version.into_iter().chain(mtu).map(flag)
+    }
+}
+
+/// As one writes them, each with a blank behind it.
+impl fmt::Display for Overrides {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.flags().try_for_each(|flag| write!(f, "--{}={} ", flag.name, flag.value.unwrap_or_default()))
+    }
 }
 
 /// A script's options.
@@ -130,23 +187,22 @@ pub(crate) struct Flag {
 }
 
 impl Config {
-    /// The world that these options ask for.
-    pub(crate) fn new(flags: &[Flag]) -> Result<Self, Box<Failure>> {
+    /// The world that these options ask for, and those of the command line over them.
+    pub(crate) fn new(mut flags: Vec<Flag>, over: Overrides) -> Result<Self, Box<Failure>> {
+        flags.extend(over.flags());
         let mut config = Self::default();
         // Whatever depends on the family comes after it, in whatever order the lines stand.
         let family = flags.iter().rev().find(|f| f.name == "ip_version");
         if let Some(flag) = family {
-            config.family = match flag.value.as_deref() {
-                Some("ipv4") => Family::V4,
-                Some("ipv4-mapped-ipv6" | "ipv4-mapped-v6") => Family::Mapped,
-                Some("ipv6") => Family::V6,
-                _ => return flag.refuse("it takes ipv4, ipv4-mapped-ipv6 or ipv6"),
+            config.family = match flag.value.as_deref().unwrap_or_default().parse() {
+                Ok(family) => family,
+                Err(why) => return flag.refuse(&why),
             };
             config.ends = Ends::of(config.family);
             // The IPv6 header is 20 bytes longer: with 1520 the segments are as long as over IPv4.
             config.mtu = if config.family == Family::V6 { 1_520 } else { 1_500 };
         }
-        for flag in flags {
+        for flag in &flags {
             config.set(flag)?;
         }
         Ok(config)
@@ -281,7 +337,7 @@ mod tests {
 
     #[test]
     fn options_make_the_world() {
-        let flags = [
+        let flags = vec![
             flag("local_ip", "fd00::5"),
             flag("ip_version", "ipv6"),
             flag("mtu", "1400"),
@@ -291,13 +347,33 @@ mod tests {
             flag("define", "N=`x y`"),
             flag("gso", "65535"),
         ];
-        let config = Config::new(&flags).expect("all of them");
+        let config = Config::new(flags, Overrides::default()).expect("all of them");
         assert_eq!(config.ends.local, IpAddr::V6("fd00::5".parse().expect("an address")));
         assert_eq!((config.mtu, config.ends.bind_port, config.ends.connect_port), (1_400, 80, 8_080));
         assert_eq!((config.judge.tolerance(1_000_000), config.judge.tolerance(10)), (25_000, 4_000));
         assert!(config.judge.strict_segments && config.device.gso == 65_535);
         assert_eq!(config.defines.get("N").map(String::as_str), Some("`x y`"));
-        assert_eq!(Config::new(&[flag("ip_version", "ipv6")]).expect("v6").mtu, 1_520);
+        let v6 = vec![flag("ip_version", "ipv6")];
+        assert_eq!(Config::new(v6, Overrides::default()).expect("v6").mtu, 1_520);
+    }
+
+    #[test]
+    fn the_command_line_wins() {
+        let script = || vec![flag("ip_version", "ipv6"), flag("mtu", "1400"), flag("bind_port", "80")];
+        let config = Config::new(script(), Overrides::from(Family::Mapped)).expect("mapped");
+        assert_eq!((config.family, config.ends.local), (Family::Mapped, Ends::of(Family::V4).local));
+        assert_eq!((config.mtu, config.ends.bind_port), (1_400, 80), "what it does not speak of stays");
+        let over = Overrides { ip_version: None, mtu: Some(1_300) };
+        let config = Config::new(script(), over).expect("another MTU");
+        assert_eq!((config.family, config.mtu), (Family::V6, 1_300));
+        assert_eq!(
+            over.to_string() + &Overrides::from(Family::V6).to_string(),
+            "--mtu=1300 --ip_version=ipv6 "
+        );
+        // An address of the script that is of the other family is an error there, too.
+        let address = vec![flag("local_ip", "10.0.0.1")];
+        let e = Config::new(address, Family::V6.into()).expect_err("the other family");
+        assert!(e.what.contains("other kind"), "{e}");
     }
 
     #[test]
@@ -316,7 +392,7 @@ mod tests {
             ("nonsense", "1", "no such option"),
             ("gso", "70000", "65535"),
         ] {
-            let e = Config::new(&[flag(name, value)]).expect_err(name);
+            let e = Config::new(vec![flag(name, value)], Overrides::default()).expect_err(name);
             assert!(e.line == 3 && e.what.contains(why), "{name}={value}: {e:?}");
         }
     }

@@ -1,4 +1,5 @@
 //! Why a script failed, with all that is needed to understand it.
+use crate::config::Overrides;
 use std::fmt;
 
 /// The first thing in a script that went wrong.
@@ -22,6 +23,8 @@ pub struct Failure {
     pub trace: Vec<String>,
     /// What print() in snippets said.
     pub printed: Vec<String>,
+    /// What the command line said over the script.
+    pub over: Overrides,
     /// It ran against the kernel of the host.
     pub on_kernel: bool,
     /// What both send was compared.
@@ -60,7 +63,7 @@ impl Failure {
     pub fn alone(&self) -> String {
         let kernel = if self.on_kernel { "--kernel " } else { "" };
         let compare = if self.compared { "--compare " } else { "" };
-        format!("lowwater drill {kernel}{compare}{}", self.script)
+        format!("lowwater drill {kernel}{compare}{}{}", self.over, self.script)
     }
 }
 

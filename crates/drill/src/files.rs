@@ -1,5 +1,8 @@
 //! Finds scripts in directories and runs them.
+use crate::config::{Family, Overrides};
 use crate::failure::Failure;
+use crate::invocation::Invocation;
+use crate::modes;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -16,6 +19,10 @@ pub struct Outcome {
     pub shows: String,
     /// Why it is expected to fail: `// fails: WHY` in its head.
     pub fails_because: Option<String>,
+    /// The mode that it was run in; `None` for a script that ran as it says itself.
+    pub mode: Option<Family>,
+    /// Why it was not run in this mode.
+    pub left_out: Option<String>,
 }
 
 impl Outcome {
@@ -29,18 +36,19 @@ impl Outcome {
         let shows = head(text).next().unwrap_or_default().to_owned();
         let fails_because =
             head(text).find_map(|line| line.strip_prefix("fails:")).map(|why| why.trim().to_owned());
-        Self { script: script.to_owned(), failure, printed, shows, fails_because }
+        let (mode, left_out) = (None, None);
+        Self { script: script.to_owned(), failure, printed, shows, fails_because, mode, left_out }
     }
 
-    /// It passed, or failed and its head says so.
+    /// It passed, or failed and its head says so, or was left out.
     #[must_use]
     pub const fn as_expected(&self) -> bool {
-        self.failure.is_some() == self.fails_because.is_some()
+        self.left_out.is_some() || self.failure.is_some() == self.fails_because.is_some()
     }
 }
 
 /// The comments before the first event.
-fn head(text: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn head(text: &str) -> impl Iterator<Item = &str> {
     text.lines().map_while(|line| line.trim().strip_prefix("//")).map(str::trim)
 }
 
@@ -97,11 +105,36 @@ fn walk(dir: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
-/// Runs the script in a file.
+/// Runs the script in a file, with what the command line says over it.
 ///
 /// # Errors
 /// Those of [`read`].
-pub fn drill_file(path: &Path) -> io::Result<Outcome> {
+pub fn drill_file(path: &Path, over: Overrides) -> io::Result<Outcome> {
     let text = read(path)?;
-    Ok(Outcome::of(path, &text, crate::drill(&path.display().to_string(), &text)))
+    let name = path.display().to_string();
+    Ok(Outcome::of(path, &text, Invocation::new(&name, &text).over(over).run()))
+}
+
+/// Has `run` run the script in a file in each of these modes; where it cannot be so, an outcome says why.
+///
+/// # Errors
+/// Those of [`read`] and of `run`.
+pub fn in_modes(
+    path: &Path,
+    modes: &[Family],
+    mut run: impl FnMut(&Path, Overrides) -> io::Result<Outcome>,
+) -> io::Result<Vec<Outcome>> {
+    let text = read(path)?;
+    let one = |&family: &Family| {
+        let outcome = match modes::left_out(&text, family) {
+            Ok(None) => run(path, family.into())?,
+            Ok(left_out) => Outcome { left_out, ..Outcome::of(path, &text, Ok(Vec::new())) },
+            Err(failure) => {
+                let failure = failure.in_script(&path.display().to_string(), &text);
+                Outcome::of(path, &text, Err(failure))
+            }
+        };
+        Ok(Outcome { mode: Some(family), ..outcome })
+    };
+    modes.iter().map(one).collect()
 }

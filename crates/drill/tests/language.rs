@@ -1,4 +1,5 @@
 //! Every part of the language is compared: one word of a script that passes is changed, and it fails in that line.
+use lowwater_drill::Overrides;
 use std::fs;
 use std::path::PathBuf;
 
@@ -191,7 +192,7 @@ fn one_changed_word_fails_in_its_line() {
 #[test]
 fn snippets_print() {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/drill/lang/snippets.pkt");
-    let outcome = lowwater_drill::drill_file(&path).expect("a script");
+    let outcome = lowwater_drill::drill_file(&path, Overrides::default()).expect("a script");
     assert_eq!(outcome.printed, ["cwnd 10"]);
 }
 

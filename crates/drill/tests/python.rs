@@ -1,4 +1,5 @@
 //! Snippets of our scripts as packetdrill runs them: all of a script in one program, by Python itself.
+use lowwater_drill::Invocation;
 use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -26,7 +27,7 @@ fn snippets() -> String {
         let text = lowwater_drill::read(&script).unwrap();
         let name = script.display().to_string();
         // A script that is expected to fail fails before its snippets are over.
-        let Ok(program) = lowwater_drill::python(&name, &text) else { continue };
+        let Ok(program) = Invocation::new(&name, &text).python() else { continue };
         if !program.is_empty() {
             programs.push(format!("{}\u{2}{program}", script.strip_prefix(&root).unwrap().display()));
         }
@@ -67,7 +68,7 @@ fn python_takes_the_snippets_and_agrees_with_them() {
 fn a_wrong_value_and_a_wrong_indentation_fail_in_their_line() {
     let program = |text: &str| {
         let script = format!("0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0 %{{ {text} }}%\n");
-        lowwater_drill::python("made.pkt", &script).unwrap_or_else(|e| panic!("{e}"))
+        Invocation::new("made.pkt", &script).python().unwrap_or_else(|e| panic!("{e}"))
     };
     let fine = program("assert tcpi_state == TCP_CLOSE\nassert tcpi_snd_cwnd == 10");
     let one = fine.replace("assert tcpi_snd_cwnd", "  assert tcpi_snd_cwnd");

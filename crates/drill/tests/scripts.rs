@@ -1,4 +1,5 @@
 //! Every script of ours passes, and a wrong one fails where it is wrong.
+use lowwater_drill::{Family, Invocation, Outcome, Overrides};
 use std::path::{Path, PathBuf};
 
 fn folder() -> PathBuf {
@@ -6,30 +7,62 @@ fn folder() -> PathBuf {
     tests.canonicalize().expect("the folder of scripts")
 }
 
-#[test]
-fn all_scripts_pass() {
+/// All scripts in all modes.
+fn outcomes() -> Vec<Outcome> {
     let scripts = lowwater_drill::collect(&[folder()]).expect("the folder of scripts");
-    assert!(!scripts.is_empty(), "there are scripts");
+    let run = |script: &PathBuf| lowwater_drill::in_modes(script, &Family::ALL, lowwater_drill::drill_file);
+    scripts.iter().flat_map(|script| run(script).expect("a readable script")).collect()
+}
+
+/// Scripts that must run at least in each mode: a rule that leaves out too many fails here.
+const RUN_AT_LEAST: [(Family, usize); 3] = [(Family::V4, 505), (Family::Mapped, 500), (Family::V6, 480)];
+
+#[test]
+fn all_scripts_pass_in_all_modes() {
+    let outcomes = outcomes();
     let mut failures = String::new();
-    for script in scripts {
-        let outcome = lowwater_drill::drill_file(&script).expect("a readable script");
-        match outcome.failure {
-            _ if outcome.fails_because.is_some() == outcome.failure.is_some() => {}
+    for outcome in outcomes.iter().filter(|outcome| !outcome.as_expected()) {
+        match &outcome.failure {
             Some(failure) => failures.push_str(&format!("{failure}\n\n")),
-            None => failures.push_str(&format!("{} passes and says that it fails\n", script.display())),
+            None => failures.push_str(&format!("{}: it should fail\n", outcome.script.display())),
         }
     }
     assert!(failures.is_empty(), "\n{failures}");
+    for (family, least) in RUN_AT_LEAST {
+        let here = || outcomes.iter().filter(|outcome| outcome.mode == Some(family));
+        let ran = here().filter(|outcome| outcome.left_out.is_none()).count();
+        println!(
+            "{}: {ran} of {} scripts, {} are left out",
+            family.name(),
+            here().count(),
+            here().count() - ran
+        );
+        assert!(ran >= least, "{ran} scripts ran as {}", family.name());
+    }
+}
+
+#[test]
+fn what_is_left_out_of_a_mode_would_fail_there() {
+    let mut wrong = String::new();
+    for outcome in outcomes() {
+        let (Some(why), Some(mode)) = (&outcome.left_out, outcome.mode) else { continue };
+        // The script's own version wins nothing against the command line; it may pass in another all the same.
+        if why.starts_with("its own") {
+            continue;
+        }
+        let done = lowwater_drill::drill_file(&outcome.script, mode.into()).expect("a readable script");
+        if done.failure.is_none() {
+            wrong.push_str(&format!("{} as {}: {why}\n", outcome.script.display(), mode.name()));
+        }
+    }
+    assert!(wrong.is_empty(), "these pass where they are left out:\n{wrong}");
 }
 
 #[test]
 fn the_page_of_results_is_up_to_date() {
     let root = folder().join("../..").canonicalize().expect("the root");
-    let scripts = lowwater_drill::collect(&[folder()]).expect("the folder of scripts");
-    let outcomes: Vec<_> =
-        scripts.iter().map(|s| lowwater_drill::drill_file(s).expect("a readable script")).collect();
     let page = std::fs::read_to_string(root.join("docs/conformance.md")).expect("docs/conformance.md");
-    let same = page == lowwater_drill::page(&root, &outcomes);
+    let same = page == lowwater_drill::page(&root, &outcomes());
     assert!(same, "docs/conformance.md is old: lowwater drill --page tests/drill > docs/conformance.md");
 }
 
@@ -40,15 +73,15 @@ fn a_script_that_is_expected_to_fail_must_fail() {
     let outcome = |text: &str| {
         let path = dir.join("x.pkt");
         std::fs::write(&path, text).expect("a script");
-        lowwater_drill::drill_file(&path).expect("a readable script")
+        lowwater_drill::drill_file(&path, Overrides::default()).expect("a readable script")
     };
     let wrong = outcome("// Shows | nothing.\n// fails: a reason\n0 close(3) = 0\n");
     assert!(wrong.as_expected() && wrong.fails_because.as_deref() == Some("a reason"));
     assert!(!outcome("// Shows nothing.\n0 close(3) = 0\n").as_expected());
     let right = outcome("// fails: not at all\n0 close(3) = -1 EBADF\n");
     assert!(right.failure.is_none() && !right.as_expected());
-    let page = lowwater_drill::page(&dir, &[wrong, right]);
-    assert!(page.contains("| `x.pkt` | Shows \\| nothing. | fails, as expected: a reason |"), "{page}");
+    let page = lowwater_drill::page(&dir, &[wrong]) + &lowwater_drill::page(&dir, &[right]);
+    assert!(page.contains("| `x.pkt` | Shows \\| nothing. |  | fails, as expected: a reason |"), "{page}");
     assert!(page.contains("passes, though its head"), "{page}");
     std::fs::remove_dir_all(&dir).expect("removed");
 }
@@ -230,11 +263,45 @@ fn no_damaged_script_makes_the_runner_or_the_stack_panic() {
 }
 
 #[test]
+fn a_mode_where_a_script_fails_is_told_with_the_command_that_shows_it() {
+    let dir = std::env::temp_dir().join(format!("lowwater-modes-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).expect("a folder");
+    let path = dir.join("x.pkt");
+    let text = |front: &str| format!("// Shows.\n{front}{OPENED}+0 %{{ assert tcpi_pmtu == 1500 }}%\n");
+    std::fs::write(&path, text("")).expect("a script");
+    let run = || lowwater_drill::in_modes(&path, &Family::ALL, lowwater_drill::drill_file).expect("readable");
+    let outcomes = run();
+    assert_eq!(outcomes.iter().map(Outcome::as_expected).collect::<Vec<_>>(), [true, true, false]);
+    let failure = outcomes[2].failure.as_ref().expect("the MTU is another");
+    assert_eq!(failure.alone(), format!("lowwater drill --ip_version=ipv6 {}", path.display()));
+    let page = lowwater_drill::page(&dir, &outcomes);
+    assert!(page.contains("| `x.pkt` | Shows. | 4 m 6 | **fails** as ipv6 in line 9: "), "{page}");
+    assert!(page.contains("1 scripts: 0 pass, 1 fail, 1 not as expected. They run: 1 as ipv4, "), "{page}");
+
+    std::fs::write(&path, text("// modes: ipv4, ipv4-mapped-ipv6: the MTU | that\n")).expect("a script");
+    let outcomes = run();
+    assert!(outcomes.iter().all(Outcome::as_expected) && outcomes[2].left_out.is_some());
+    let page = lowwater_drill::page(&dir, &outcomes);
+    assert!(page.contains("| `x.pkt` | Shows. | 4 m: the MTU \\| that | passes |"), "{page}");
+
+    std::fs::write(&path, text("// modes: all: they say\n")).expect("a script");
+    assert!(run().iter().all(|outcome| !outcome.as_expected()), "there is no such mode");
+    std::fs::remove_dir_all(&dir).expect("removed");
+
+    // What the command line says goes over the script's own.
+    let of =
+        |over: Overrides| Invocation::new("x.pkt", &text("--ip_version=ipv6\n")).over(over).run().is_ok();
+    assert_eq!(Family::ALL.map(|family| of(family.into())), [true, true, false]);
+    assert!(of(Overrides { ip_version: None, mtu: Some(1_500) }));
+}
+
+#[test]
 fn what_is_no_regular_file_is_no_script() {
     let fifo = Path::new("/dev/zero");
-    for e in
-        [lowwater_drill::drill_file(fifo).unwrap_err(), lowwater_drill::collect(&[fifo.into()]).unwrap_err()]
-    {
+    for e in [
+        lowwater_drill::drill_file(fifo, Overrides::default()).unwrap_err(),
+        lowwater_drill::collect(&[fifo.into()]).unwrap_err(),
+    ] {
         assert_eq!(e.to_string(), "/dev/zero: this is no regular file");
     }
 }

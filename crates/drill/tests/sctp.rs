@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use lowwater_core::base::Instant;
 use lowwater_core::base::trace::Record;
-use lowwater_drill::{Failure, ORIGIN, Target, drill_on};
+use lowwater_drill::{Failure, Invocation, ORIGIN, Target};
 use lowwater_posix::{Call, CallId, Reply, Sent, Started};
 use lowwater_wire::ipv4::{self, Ipv4Repr, Ipv4View};
 use lowwater_wire::protocol;
@@ -186,7 +186,7 @@ impl Target for Endpoint {
 }
 
 fn run(wrong_tag: bool, text: &str) -> Result<Vec<String>, Box<Failure>> {
-    drill_on("sctp.pkt", text, |_| {
+    Invocation::new("sctp.pkt", text).run_on(|_| {
         Ok(Box::new(Endpoint {
             now: ORIGIN,
             sent: VecDeque::new(),

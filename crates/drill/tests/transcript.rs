@@ -1,5 +1,5 @@
 //! Transcripts of two runs: what is alike, what is told as a difference.
-use lowwater_drill::{Transcript, record};
+use lowwater_drill::{Invocation, Transcript};
 
 /// A connection that sends 2,000 bytes, which nobody acknowledges. `rto` in microseconds, `wrote` in bytes; `device` stands in front.
 fn script(device: &str, rto: u32, wrote: u32) -> String {
@@ -23,7 +23,7 @@ fn script(device: &str, rto: u32, wrote: u32) -> String {
 }
 
 fn run(text: &str) -> Transcript {
-    record("made.pkt", text).unwrap_or_else(|e| panic!("{e}")).1
+    Invocation::new("made.pkt", text).record().unwrap_or_else(|e| panic!("{e}")).1
 }
 
 fn differences(a: &str, b: &str) -> Vec<String> {

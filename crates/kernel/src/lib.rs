@@ -16,7 +16,7 @@ use bytes::Bytes;
 use core::net::SocketAddr;
 use lowwater_core::base::trace::Record;
 use lowwater_core::base::{Duration, Instant};
-use lowwater_drill::{Failure, ORIGIN, Outcome, Target, Transcript, World};
+use lowwater_drill::{Failure, Invocation, ORIGIN, Outcome, Overrides, Target, Transcript, World};
 use lowwater_os::netns::NetNs;
 use lowwater_os::{Clock, SockDiag};
 use lowwater_posix::{Call, CallId, Reply, Sent, Started};
@@ -182,17 +182,17 @@ pub fn excuse(text: &str) -> Option<&str> {
     text.lines().find_map(|line| line.strip_prefix(MARK))
 }
 
-/// Runs the script in a file against the kernel, up to `attempts` times until it passes.
+/// Runs the script in a file against the kernel, with what the command line says over it, up to `attempts` times until it passes.
 ///
 /// # Errors
 /// Those of [`lowwater_drill::read`].
 ///
 /// # Panics
 /// When no thread can be started.
-pub fn drill_file(path: &Path, attempts: usize) -> io::Result<Outcome> {
+pub fn drill_file(path: &Path, over: Overrides, attempts: usize) -> io::Result<Outcome> {
     let text = lowwater_drill::read(path)?;
     let name = path.display().to_string();
-    let once = || recorded(&name, &text).map(|(printed, _)| printed);
+    let once = || recorded(Invocation::new(&name, &text).over(over)).map(|(printed, _)| printed);
     let mut last = once();
     for _ in 1..attempts {
         if last.is_ok() {
@@ -213,8 +213,8 @@ fn outcome(path: &Path, text: &str, done: Result<Vec<String>, Box<Failure>>) -> 
     Outcome { fails_because, ..Outcome::of(path, text, done) }
 }
 
-/// Runs the script in a file against the kernel and against the stack, up to `attempts` times until it passes and both have sent
-/// the same at the same times; the lines in which they differ, marked `-` for the stack and `+` for the kernel. They are none where the script
+/// Runs the script in a file against the kernel and against the stack, with what the command line says over it, up to `attempts` times
+/// until it passes and both have sent the same at the same times; the lines in which they differ, marked `-` for the stack and `+` for the kernel. They are none where the script
 /// fails, and where it says why it may differ.
 ///
 /// # Errors
@@ -222,15 +222,16 @@ fn outcome(path: &Path, text: &str, done: Result<Vec<String>, Box<Failure>>) -> 
 ///
 /// # Panics
 /// When no thread can be started.
-pub fn compare_file(path: &Path, attempts: usize) -> io::Result<(Outcome, Vec<String>)> {
+pub fn compare_file(path: &Path, over: Overrides, attempts: usize) -> io::Result<(Outcome, Vec<String>)> {
     let text = lowwater_drill::read(path)?;
     let name = path.display().to_string();
-    let stack = lowwater_drill::record(&name, &text).ok();
+    let script = Invocation::new(&name, &text).over(over);
+    let stack = script.record().ok();
     let stack = stack.filter(|_| !text.lines().any(|line| line.starts_with(UNLIKE)));
     let mut best: Option<(Outcome, Vec<String>)> = None;
     for _ in 0..attempts.max(1) {
         let mut differences = Vec::new();
-        let done = recorded(&name, &text).map(|(printed, kernel)| {
+        let done = recorded(script).map(|(printed, kernel)| {
             if let Some((_, stack)) = &stack {
                 differences = stack.differences(&kernel, &text);
                 if !differences.is_empty() && stack.same_packets(&kernel) {
@@ -252,10 +253,10 @@ pub fn compare_file(path: &Path, attempts: usize) -> io::Result<(Outcome, Vec<St
 }
 
 /// On a thread of its own, since that moves into a namespace.
-fn recorded(name: &str, text: &str) -> Result<(Vec<String>, Transcript), Box<Failure>> {
+fn recorded(script: Invocation<'_>) -> Result<(Vec<String>, Transcript), Box<Failure>> {
     let run = || {
         let make = |world: &World| Kernel::new(world).map(|k| Box::new(k) as Box<dyn Target>);
-        lowwater_drill::record_on(name, text, make)
+        script.record_on(make)
     };
     std::thread::scope(|s| match s.spawn(run).join() {
         Ok(result) => result,

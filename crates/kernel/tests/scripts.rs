@@ -1,5 +1,6 @@
 //! The scripts of tests/drill/tcp against the kernel: what passes in virtual time passes here, or says why it cannot.
 #![cfg(target_os = "linux")]
+use lowwater_drill::{Family, Overrides, left_out};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::{fs, thread};
@@ -14,30 +15,36 @@ fn scripts(folder: &str) -> Vec<PathBuf> {
     lowwater_drill::collect(&[root]).expect("the scripts")
 }
 
+/// A script and what the command line says over it.
+type Job = (PathBuf, Overrides);
+
 /// What fails is run again by itself: many scripts at once make one another late.
-fn run(all: Vec<PathBuf>) -> (usize, Vec<String>) {
+fn run(all: Vec<Job>) -> (usize, Vec<String>) {
     let (passed, failed) = run_with(all, THREADS);
-    let again = failed.into_iter().map(|(script, _)| script).collect();
+    let again = failed.into_iter().map(|(job, _)| job).collect();
     let (later, failed) = run_with(again, 1);
     (passed + later, failed.into_iter().map(|(_, what)| what).collect())
 }
 
-fn run_with(all: Vec<PathBuf>, threads: usize) -> (usize, Vec<(PathBuf, String)>) {
+fn run_with(all: Vec<Job>, threads: usize) -> (usize, Vec<(Job, String)>) {
     let (queue, results) = (Mutex::new(all), Mutex::new((0, Vec::new())));
     let work = || {
         loop {
-            let Some(script) = queue.lock().unwrap().pop() else { return };
-            let (outcome, differences) = lowwater_kernel::compare_file(&script, ATTEMPTS).unwrap();
+            let Some(job) = queue.lock().unwrap().pop() else { return };
+            let (script, over) = &job;
+            let (outcome, differences) = lowwater_kernel::compare_file(script, *over, ATTEMPTS).unwrap();
             let mut results = results.lock().unwrap();
             match outcome.failure {
                 None if differences.is_empty() => results.0 += 1,
                 None => {
                     let list = differences.join("\n");
-                    let what =
-                        format!("{}: the stack (-) and the kernel (+) differ\n{list}\n", script.display());
-                    results.1.push((script, what));
+                    let what = format!(
+                        "{over}{}: the stack (-) and the kernel (+) differ\n{list}\n",
+                        script.display()
+                    );
+                    results.1.push((job, what));
                 }
-                Some(failure) => results.1.push((script, format!("{failure}\n"))),
+                Some(failure) => results.1.push((job, format!("{failure}\n"))),
             }
         }
     };
@@ -50,12 +57,52 @@ fn the_kernel_passes_what_the_stack_passes() {
     if !lowwater_os::netns::net_admin() {
         return;
     }
-    let excused = |path: &PathBuf| lowwater_kernel::excuse(&fs::read_to_string(path).unwrap()).is_some();
     let (excused, all): (Vec<_>, Vec<_>) = scripts("tcp").into_iter().partition(excused);
     let total = all.len();
-    let (passed, failed) = run(all);
+    let (passed, failed) = run(all.into_iter().map(|script| (script, Overrides::default())).collect());
     assert!(failed.is_empty(), "{}{passed} of {total} passed", failed.concat());
     assert!(passed >= 20, "{passed} passed, {} are excused", excused.len());
+}
+
+fn excused(script: &PathBuf) -> bool {
+    lowwater_kernel::excuse(&fs::read_to_string(script).unwrap()).is_some()
+}
+
+/// Folders whose scripts look at what depends on the family, and which take little time: all others are for `lowwater drill --kernel
+/// --compare --modes all`.
+const OF_FAMILIES: [&str; 11] = [
+    "calls",
+    "data",
+    "ecn",
+    "fastopen",
+    "icmp",
+    "info",
+    "mtu_probing",
+    "ports",
+    "reset",
+    "syncookies",
+    "timestamps",
+];
+/// Scripts that run in each of the other modes at least.
+const RUN_AT_LEAST: usize = 100;
+
+#[test]
+fn the_kernel_and_the_stack_are_alike_in_the_other_modes() {
+    if !lowwater_os::netns::net_admin() {
+        return;
+    }
+    for mode in [Family::Mapped, Family::V6] {
+        let all: Vec<_> = OF_FAMILIES.iter().flat_map(|folder| scripts(&format!("tcp/{folder}"))).collect();
+        let found = all.len();
+        let runs = |script: &PathBuf| left_out(&fs::read_to_string(script).unwrap(), mode).unwrap().is_none();
+        let here: Vec<Job> =
+            all.into_iter().filter(|s| runs(s) && !excused(s)).map(|script| (script, mode.into())).collect();
+        let total = here.len();
+        println!("{}: {total} of {found} scripts run", mode.name());
+        let (passed, failed) = run(here);
+        assert!(failed.is_empty(), "{}{passed} of {total} passed as {}", failed.concat(), mode.name());
+        assert!(passed >= RUN_AT_LEAST, "{passed} passed as {}", mode.name());
+    }
 }
 
 #[test]
@@ -69,7 +116,8 @@ fn a_wrong_expectation_fails_in_its_line() {
     let text = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0 bind(3, ..., ...) = 0\n+0 listen(3, 1) = 0\n\
         +0 < S 0:0(0) win 32792 <mss 1000>\n+0 > S. 0:0(0) ack 2 <mss 1460>\n";
     fs::write(&script, text).unwrap();
-    let failure = lowwater_kernel::drill_file(&script, 1).unwrap().failure.expect("a difference");
+    let failure =
+        lowwater_kernel::drill_file(&script, Overrides::default(), 1).unwrap().failure.expect("a difference");
     assert_eq!((failure.line, failure.what.contains("acknowledgment")), (5, true), "{failure}");
     fs::remove_dir_all(&folder).unwrap();
 }

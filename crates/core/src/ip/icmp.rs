@@ -34,6 +34,8 @@ pub enum IcmpKind {
     TimeExceeded,
     /// A header field was not understood.
     ParamProblem,
+    /// An error of ICMPv6 of a type that nobody has defined yet: the transport hears of it all the same (RFC 4443 section 2.4 a).
+    Unknown,
 }
 
 /// Whose packet an ICMP error is about: the beginning of what we sent.

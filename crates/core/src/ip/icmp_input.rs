@@ -128,6 +128,9 @@ impl Ip {
                 Input::Consumed
             }
             Ok(error) => self.input_error(cx, ingress.src, view.quoted(), kind_v6(&error)),
+            Err(_) if view.is_error() => {
+                self.input_error(cx, ingress.src, view.quoted(), Some(IcmpKind::Unknown))
+            }
             Err(_) => Input::Drop(DropWhy::IcmpIgnored),
         }
     }

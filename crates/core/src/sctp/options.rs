@@ -131,6 +131,10 @@ pub struct SctpOptions {
     pub tos: u8,
     /// IP_TTL; 0 takes ip_default_ttl.
     pub ttl: u8,
+    /// What `tos` is, for paths of IPv6 (IPV6_TCLASS).
+    pub tclass: u8,
+    /// What `ttl` is, for paths of IPv6 (IPV6_UNICAST_HOPS).
+    pub unicast_hops: u8,
     /// UDP port of the peer in paths to come, 0 for packets without UDP (SCTP_REMOTE_UDP_ENCAPS_PORT on the socket). It only
     /// counts where the stack has a UDP port for SCTP; what a peer's packets show overrides it.
     pub encap_port: u16,
@@ -174,6 +178,8 @@ impl SctpOptions {
             events: Subscriptions::NONE,
             tos: 0,
             ttl: 0,
+            tclass: 0,
+            unicast_hops: 0,
             encap_port: u16::try_from(sysctl.sctp_encap_port).unwrap_or(0),
             linger: None,
         }

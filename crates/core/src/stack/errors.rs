@@ -12,7 +12,7 @@ const fn error_of(kind: IcmpKind, v6: bool) -> Error {
     match kind {
         IcmpKind::Unreachable(Unreachable::Port) => Error::Refused,
         // Over IPv6 that is a parameter problem: the next header is not known.
-        IcmpKind::ParamProblem => Error::ProtocolProblem,
+        IcmpKind::ParamProblem | IcmpKind::Unknown => Error::ProtocolProblem,
         IcmpKind::Unreachable(Unreachable::Protocol) if v6 => Error::ProtocolProblem,
         IcmpKind::Unreachable(Unreachable::Protocol) => Error::ProtocolUnreachable,
         IcmpKind::Unreachable(Unreachable::Admin) if v6 => Error::Prohibited,
@@ -32,7 +32,7 @@ const fn drops_request(kind: IcmpKind, v6: bool) -> bool {
         IcmpKind::Unreachable(Unreachable::Net | Unreachable::Host) | IcmpKind::TimeExceeded => !v6,
         IcmpKind::Unreachable(Unreachable::Admin | Unreachable::Port | Unreachable::Protocol) => v6,
         IcmpKind::ParamProblem => true,
-        IcmpKind::TooBig(_) | IcmpKind::Unreachable(Unreachable::Other(_)) => false,
+        IcmpKind::TooBig(_) | IcmpKind::Unknown | IcmpKind::Unreachable(Unreachable::Other(_)) => false,
     }
 }
 
@@ -121,6 +121,8 @@ impl Stack {
                 }
                 self.ip.lower_path_mtu(tuple.remote_ip, mtu, self.now);
             }
+            // It may end nothing (`udpv6_err`).
+            IcmpKind::Unknown => {}
             kind => {
                 if udp.on_icmp(error_of(kind, tuple.is_v6())) && entry.holder == Holder::Owner {
                     self.events.push_notice(&mut entry.pending, id, Notice::READABLE);

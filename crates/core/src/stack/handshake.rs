@@ -8,8 +8,7 @@ use crate::socket::{
     Asked, Entry, Event, Holder, Listener, Path, Pending, RequestEntry, RequestId, Socket, Told, Turn, TwId,
 };
 use crate::tcp::{
-    Conn, Disposition, Request, RequestVerdict, Segment, Seq, Setup, SocketOptions, State, TimeWaitVerdict,
-    reset_for,
+    Conn, Disposition, Request, RequestVerdict, Segment, Seq, Setup, State, TimeWaitVerdict, reset_for,
 };
 use crate::timer::Lazy;
 use lowwater_wire::tcp::{FastOpenCookie, TcpFlags};
@@ -66,8 +65,10 @@ impl Stack {
             return Err(DropWhy::NoSocket);
         };
         let (mut options, ask) = (self.env.option_sets.share(&l.options.options), l.options.ask);
-        if self.env.sysctl.tcp_reflect_tos && options.tos != syn.tos & !3 {
-            let reflected = SocketOptions { tos: syn.tos & !3, ..(*options).clone() };
+        let (v6, tos) = (tuple.is_v6(), syn.tos & !3);
+        if self.env.sysctl.tcp_reflect_tos && options.marks(v6).0 != tos {
+            let mut reflected = (*options).clone();
+            *if v6 { &mut reflected.tclass } else { &mut reflected.tos } = tos;
             options = self.env.option_sets.share(&reflected);
         }
         let dst = self.route(Some(tuple.local_ip), tuple.remote_ip).map_err(|_| DropWhy::NoRoute)?;

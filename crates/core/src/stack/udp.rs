@@ -185,12 +185,12 @@ impl Stack {
         self.udp(id)?.peek().map(|datagram| (datagram.data, datagram.peer))
     }
 
-    /// IP_TOS and IP_TTL, or IPv6's: what datagrams that are sent from now on carry. A TTL of 0 takes ip_default_ttl.
+    /// IP_TOS and IP_TTL, or with `v6` IPv6's: what datagrams of this family carry from now on. A TTL of 0 takes ip_default_ttl.
     ///
     /// # Errors
     /// [`Error::NoSuchSocket`], [`Error::Unsupported`].
-    pub fn udp_set_marks(&mut self, id: SocketId, tos: u8, ttl: u8) -> Result<(), Error> {
-        self.udp(id)?.marks = (tos, ttl);
+    pub fn udp_set_marks(&mut self, id: SocketId, v6: bool, (tos, ttl): (u8, u8)) -> Result<(), Error> {
+        self.udp(id)?.marks[usize::from(v6)] = (tos, ttl);
         Ok(())
     }
 
@@ -229,8 +229,9 @@ impl Stack {
         for sent in 0..budget {
             let Some(entry) = self.sockets.get_mut(id) else { return sent };
             let Socket::Udp(udp) = &mut entry.socket else { return sent };
-            let (dont_fragment, marks) = (udp.dont_fragment, udp.marks);
+            let dont_fragment = udp.dont_fragment;
             let Some(datagram) = udp.next_unsent() else { return sent };
+            let marks = udp.marks[usize::from(datagram.peer.is_ipv6())];
             self.send_datagram(id, datagram, dont_fragment, marks);
         }
         if let Some(Socket::Udp(udp)) = self.sockets.get(id).map(|e| &e.socket)

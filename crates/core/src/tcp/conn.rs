@@ -387,7 +387,7 @@ impl Conn {
                 snd_nxt: self.tx.snd_nxt(),
                 rcv_nxt: self.rx.nxt(),
                 rcv_wnd: self.rx.open_window(),
-                tos: self.options.tos,
+                tos: self.options.marks(self.tuple.is_v6()).0,
                 peer: self.peer.clone(),
             },
             fin_wait2,

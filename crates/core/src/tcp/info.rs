@@ -2,6 +2,7 @@
 use super::chrono::Chrono;
 use super::conn::Conn;
 use super::fastopen::fact;
+use super::negotiated::{default_mss, mss_of_mtu};
 use super::state::State;
 use crate::base::Cx;
 use crate::base::time::Duration;
@@ -19,8 +20,8 @@ const OPT_ECN: u8 = 8;
 const OPT_ECN_SEEN: u8 = 16;
 const OPT_SYN_DATA: u8 = 32;
 const OPT_TFO_CHILD: u8 = 128;
-/// What Linux tells before it knows the peer: TCP_MSS_DEFAULT, the option of timestamps, TCP_MIN_MSS.
-const MSS_DEFAULT: u32 = 536;
+/// What Linux tells before it knows the peer: TCP_MSS_DEFAULT of a new socket, TCP_MIN_MSS, and the option of timestamps.
+const MSS_DEFAULT: u16 = 536;
 const TS_OPTION_BYTES: u32 = 12;
 const MIN_MSS: u32 = 88;
 
@@ -338,7 +339,7 @@ impl Conn {
         self.receiving(&mut info, cx);
         self.path_info(&mut info, cx);
         if !self.rest.stats.fast.has(fact::HANDSHAKE) && self.rest.stats.fast.has(fact::ACTIVE) {
-            self.unanswered(&mut info);
+            self.unanswered(&mut info, cx);
         }
         info.ecn_mode = u8::from(info.options & OPT_ECN != 0);
         info
@@ -357,12 +358,22 @@ impl Conn {
         bits.into_iter().fold(0, |all, (on, bit)| if on { all | bit } else { all })
     }
 
-    /// Nothing of what our SYN offers is agreed on.
-    fn unanswered(&self, info: &mut TcpInfo) {
+    /// Nothing of what our SYN offers is agreed on (`tcp_connect_init`).
+    fn unanswered(&self, info: &mut TcpInfo, cx: &Cx<'_>) {
         info.options = if self.out.ecn_asked { OPT_ECN } else { 0 };
         (info.snd_wscale, info.rcv_wscale) = (0, 0);
         if !self.rest.stats.fast.has(fact::DATA) {
-            info.snd_mss = MSS_DEFAULT - if self.peer.ts { TS_OPTION_BYTES } else { 0 };
+            let maxseg = self.options.maxseg;
+            let clamp = match maxseg {
+                // Nothing is settled before the SYN (`tcp_init_sock`).
+                _ if self.is_deferred() => MSS_DEFAULT,
+                0 => default_mss(&self.tuple),
+                maxseg => maxseg,
+            };
+            let path = mss_of_mtu(self.path.pmtu.mtu(), self.tuple.is_v6());
+            let mss = u32::from(clamp.min(path)) - if self.peer.ts { TS_OPTION_BYTES } else { 0 };
+            let probing = cx.sysctl.tcp_mtu_probing > 1;
+            info.snd_mss = if probing { mss.min(cx.sysctl.tcp_base_mss) } else { mss };
         }
         info.rcv_mss = MIN_MSS;
     }

@@ -69,12 +69,18 @@ pub struct SocketOptions {
     pub delack_max_us: u32,
     /// TCP_CONGESTION.
     pub congestion: CongestionKind,
-    /// IP_TOS or IPV6_TCLASS, without the ECN bits.
+    /// IP_TOS, without the ECN bits.
     pub tos: u8,
-    /// IP_MTU_DISCOVER or IPV6_MTU_DISCOVER by Linux's number: 0 dont, 1 want, 2 do, 3 probe, 4 interface, 5 omit.
+    /// IP_MTU_DISCOVER by Linux's number: 0 dont, 1 want, 2 do, 3 probe, 4 interface, 5 omit.
     pub mtu_discover: u8,
-    /// IP_TTL or IPV6_UNICAST_HOPS; 0 takes ip_default_ttl.
+    /// IP_TTL; 0 takes ip_default_ttl.
     pub ttl: u8,
+    /// IPV6_TCLASS, without the ECN bits: what `tos` is for IPv4. A socket has both, since a listener of IPv6 may serve both families.
+    pub tclass: u8,
+    /// IPV6_MTU_DISCOVER, by the same numbers as `mtu_discover`.
+    pub mtu_discover_v6: u8,
+    /// IPV6_UNICAST_HOPS; 0 takes ip_default_ttl.
+    pub unicast_hops: u8,
 }
 
 impl SocketOptions {
@@ -113,7 +119,16 @@ impl SocketOptions {
             tos: 0,
             mtu_discover: if sysctl.ip_no_pmtu_disc == 0 { 1 } else { 0 },
             ttl: 0,
+            tclass: 0,
+            mtu_discover_v6: 1,
+            unicast_hops: 0,
         }
+    }
+
+    /// What packets of this family carry: TOS or traffic class, TTL or hop limit.
+    #[must_use]
+    pub const fn marks(&self, v6: bool) -> (u8, u8) {
+        if v6 { (self.tclass, self.unicast_hops) } else { (self.tos, self.ttl) }
     }
 
     /// Bounds of the retransmission timeout.
@@ -124,14 +139,14 @@ impl SocketOptions {
     /// What routers say about the path's MTU counts so far (`tcp_v4_mtu_reduced`, `tcp_v6_mtu_reduced`).
     #[must_use]
     pub const fn pmtu_belief(&self, v6: bool) -> PmtuBelief {
-        match (self.mtu_discover, v6) {
+        match (if v6 { self.mtu_discover_v6 } else { self.mtu_discover }, v6) {
             (1..=3, _) | (0, true) => PmtuBelief::Full,
             (_, false) => PmtuBelief::Route,
             (_, true) => PmtuBelief::None,
         }
     }
 
-    /// Routers may not fragment (`ip_dont_fragment`).
+    /// Routers may not fragment (`ip_dont_fragment`). Those of IPv6 never do.
     #[must_use]
     pub const fn dont_fragment(&self) -> bool {
         matches!(self.mtu_discover, 1 | 2)
@@ -213,5 +228,17 @@ mod tests {
         }
         let again = sets.share(&plain);
         assert!(!Arc::ptr_eq(&a, &again) && a == again);
+    }
+
+    #[test]
+    fn each_family_of_a_socket_has_marks_of_its_own() {
+        let plain = SocketOptions::new(&Sysctl { ip_no_pmtu_disc: 1, ..Sysctl::default() });
+        assert_eq!((plain.mtu_discover, plain.mtu_discover_v6), (0, 1));
+        let v4 = SocketOptions { tos: 4, ttl: 9, mtu_discover: 4, ..plain };
+        assert_eq!((v4.marks(false), v4.marks(true)), ((4, 9), (0, 0)));
+        assert_eq!((v4.pmtu_belief(false), v4.pmtu_belief(true)), (PmtuBelief::Route, PmtuBelief::Full));
+        let v6 = SocketOptions { tclass: 8, unicast_hops: 7, mtu_discover_v6: 4, ..plain };
+        assert_eq!((v6.marks(false), v6.marks(true)), ((0, 0), (8, 7)));
+        assert_eq!((v6.pmtu_belief(false), v6.pmtu_belief(true)), (PmtuBelief::Route, PmtuBelief::None));
     }
 }

@@ -198,8 +198,7 @@ impl Request {
             urgent: 0,
             options: TcpOptions { fastopen: cookie, ..self.peer.syn_options(cx.now) },
         });
-        out.tos = self.setup.options.tos;
-        out.ttl = self.setup.options.ttl;
+        (out.tos, out.ttl) = self.setup.options.marks(self.setup.tuple.is_v6());
         out
     }
 

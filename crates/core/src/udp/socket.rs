@@ -42,7 +42,7 @@ pub struct UdpSocket {
     /// Never fragment here and set DF: datagrams beyond the path MTU are refused (IP_PMTUDISC_DO).
     pub dont_fragment: bool,
     /// IP_TOS and IP_TTL, or IPv6's; a TTL of 0 takes ip_default_ttl.
-    pub marks: (u8, u8),
+    pub marks: [(u8, u8); 2],
     /// SO_ERROR.
     pub error: Option<Error>,
     /// SO_RCVBUF and SO_SNDBUF in bytes of charge.
@@ -63,7 +63,7 @@ impl UdpSocket {
             bound: local.ip(),
             remote: None,
             dont_fragment: false,
-            marks: (0, 0),
+            marks: [(0, 0); 2],
             error: None,
             buffers: (sysctl.rmem_default, sysctl.wmem_default),
             received: VecDeque::new(),

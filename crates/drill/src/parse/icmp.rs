@@ -104,6 +104,13 @@ pub(super) fn message(
     Ok(spec)
 }
 
+/// This version of ICMP has a type and a code of these names.
+pub(crate) fn has_words(v6: bool, kind: &str, code: &str) -> bool {
+    let table = if v6 { V6 } else { V4 };
+    let kind = table.iter().find(|(_, name, _)| *name == kind);
+    kind.is_some_and(|(.., codes)| code.is_empty() || codes.iter().any(|(_, name)| *name == code))
+}
+
 fn code(c: &mut Cursor<'_>, scope: &Scope<'_>, known: Option<&Kind>) -> Result<u8, Box<Failure>> {
     let word = scope.word(c.peek_word());
     // A name may also stand for the command that ends the script.

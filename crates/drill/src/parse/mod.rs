@@ -5,10 +5,10 @@ mod ip;
 mod packet;
 mod tcp;
 
-pub(crate) use icmp::{code_name, kind_name};
+pub(crate) use icmp::{code_name, has_words, kind_name};
 pub(crate) use tcp::LETTERS;
 
-use crate::config::{Config, Family, Flag};
+use crate::config::{Config, Family, Flag, Overrides};
 use crate::cursor::Cursor;
 use crate::failure::Failure;
 use crate::py;
@@ -32,10 +32,10 @@ impl Scope<'_> {
     }
 }
 
-/// Reads the text of a script.
-pub(crate) fn script(text: &str) -> Result<Script, Box<Failure>> {
+/// Reads the text of a script, with what the command line says over its options.
+pub(crate) fn script(text: &str, over: Overrides) -> Result<Script, Box<Failure>> {
     let mut c = Cursor::new(text, 1);
-    let config = Config::new(&flags(&mut c)?)?;
+    let config = Config::new(flags(&mut c)?, over)?;
     let mut events = Vec::new();
     let scope = Scope { v6: config.family == Family::V6, defines: &config.defines };
     if let Some(init) = bare_command(&mut c, &scope)? {
@@ -63,6 +63,11 @@ pub(crate) fn script(text: &str) -> Result<Script, Box<Failure>> {
         return c.fail("the script has no event");
     }
     Ok(Script { config, events })
+}
+
+/// The options in front of a script, for who wants to know no more of it.
+pub(crate) fn options(text: &str) -> Result<Vec<Flag>, Box<Failure>> {
+    flags(&mut Cursor::new(text, 1))
 }
 
 /// The options in front: `--name=value` or `--name`.

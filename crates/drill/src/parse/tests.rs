@@ -4,9 +4,14 @@ use crate::options::TcpOption;
 use crate::script::{BodySpec, IcmpSpec, Marks, PacketSpec, Quoted, TosSpec, Value};
 use lowwater_wire::tcp::TcpFlags;
 
+/// Without anything on the command line.
+fn read(text: &str) -> Result<Script, Box<Failure>> {
+    super::script(text, Overrides::default())
+}
+
 /// The one packet of a script.
 fn packet(flags: &str, line: &str) -> PacketSpec {
-    let script = script(&format!("{flags}\n{line}")).expect(line);
+    let script = read(&format!("{flags}\n{line}")).expect(line);
     match script.events.into_iter().next().map(|e| e.action) {
         Some(Action::Inbound(p) | Action::Outbound(p)) => p,
         other => panic!("{line}: {other:?}"),
@@ -22,7 +27,7 @@ fn a_script_with_everything_is_read() {
         0.5...1 read(4, ..., 1000) = -1 EAGAIN (Resource temporarily unavailable)\n\
         +0 poll([{fd=4, events=POLLIN|POLLOUT, revents=POLLOUT}], 1, 0) = 1\n+0 %{ assert tcpi_snd_cwnd == 10; assert N }%\n\
         `sysctl y=2`";
-    let script = script(text).expect("all of it");
+    let script = read(text).expect("all of it");
     assert_eq!(script.config.defines.get("N").map(String::as_str), Some("5"));
     let lines: Vec<usize> = script.events.iter().map(|e| e.line).collect();
     assert_eq!(lines, [3, 6, 8, 9, 10, 11, 12, 13]);
@@ -131,7 +136,7 @@ fn what_belongs_to_an_event_may_stand_on_the_next_lines() {
     let text = "--define=ERROR=EAGAIN\n--define=EXIT=`sysctl a=1`\n--define=CODE=frag_needed\n--mtu = 1400\n\
         +0 < . 1:1(0) win 9\n  <nop,nop,\n sack 5:6>\n+0 read(3, ...,\n 9) = -1\n ERROR\n (a\n note)\n+0 < icmp unreachable\n CODE mtu\n 1000\n [5:6(1)]\n\
         +0 close(3) = -1 EDQUOT\n+0 f(\"\\f\\v\") = 0\nEXIT";
-    let script = script(text).expect("all of it");
+    let script = read(text).expect("all of it");
     assert_eq!((script.events.len(), script.config.mtu), (6, 1_400));
     let Action::Inbound(PacketSpec { body: BodySpec::Tcp(p), .. }) = &script.events[0].action else {
         panic!("{script:?}")
@@ -154,7 +159,7 @@ fn values_of_all_kinds_are_read() {
         +0 f(TEXT, LEVEL, \"\\x41\" \"\\n\"..., {sa_family = AF_INET, sin_port = htons(80), sin_addr = inet_addr(\"1.2.3.4\")}) = -1 EFAULT (Bad address)\n\
         +0 g({msg_name(...)=..., msg_iov(1)=[{..., 10}], msg_flags=MSG_TRUNC, msg_control=[{cmsg_level=SOL_TCP, cmsg_type=TCP_CM_INQ, cmsg_data=9}]}) = 0x2 (flags O_RDWR)\n\
         +0 DO";
-    let script = script(text).expect("all of it");
+    let script = read(text).expect("all of it");
     let Action::Call(f) = &script.events[0].action else { panic!("{script:?}") };
     assert_eq!(f.args[..3], [Value::Text(b"a b".to_vec()), Value::Int(6), Value::Text(b"A\n".to_vec())]);
     assert_eq!(f.args[3].field("sin_port"), Some(&Value::Int(80)));
@@ -164,7 +169,7 @@ fn values_of_all_kinds_are_read() {
     assert_eq!(control[0].field("cmsg_type"), Some(&Value::Int(36)));
     assert_eq!((g.result, g.args[0].field("msg_name")), (Some(2), Some(&Value::Any)));
     assert!(matches!(&script.events[2].action, Action::Command(c) if c[0].1 == "sysctl a=1"));
-    assert!(super::script("+0 device complete 2\n+0 device busy").is_ok());
+    assert!(read("+0 device complete 2\n+0 device busy").is_ok());
 }
 
 #[test]
@@ -219,7 +224,7 @@ fn mistakes_name_their_line() {
         ("0 g(1|...) = 0", "a value should stand"),
         ("`a` `b` 0 close(3) = 0", "first or the last"),
     ] {
-        let e = script(&format!("\n\n{text}")).expect_err(text);
+        let e = read(&format!("\n\n{text}")).expect_err(text);
         assert!(e.line == 3 && e.what.contains(wanted), "{text}: {e:?}");
     }
 }
@@ -237,6 +242,6 @@ fn no_text_makes_the_parser_panic() {
             let len = (seed >> 50) as usize % 9;
             text.extend(chars.iter().skip(from).take(len));
         }
-        let _ = script(&text);
+        let _ = read(&text);
     }
 }

@@ -373,7 +373,9 @@ impl Host {
 pub(super) fn shared(options: &mut SctpOptions, all: &SocketOptions) {
     options.sndbuf = all.sndbuf.unwrap_or(options.sndbuf);
     options.rcvbuf = all.rcvbuf.unwrap_or(options.rcvbuf);
-    (options.tos, options.ttl, options.linger) = (all.tos, all.ttl, all.linger);
+    options.linger = all.linger;
+    (options.tos, options.ttl) = all.marks(false);
+    (options.tclass, options.unicast_hops) = all.marks(true);
 }
 
 /// Addresses one behind the other, each as long as its family wants it.

@@ -9,8 +9,14 @@ use bytes::Bytes;
 use lowwater_core::tcp::SocketOptions;
 
 /// IP_PMTUDISC_DO and IP_PMTUDISC_PROBE refuse what the path does not carry whole.
-pub(super) fn never_fragments(options: &SocketOptions) -> bool {
-    matches!(i32::from(options.mtu_discover), IP_PMTUDISC_DO | IP_PMTUDISC_PROBE)
+pub(super) fn never_fragments(options: &SocketOptions, v6: bool) -> bool {
+    let discover = if v6 { options.mtu_discover_v6 } else { options.mtu_discover };
+    matches!(i32::from(discover), IP_PMTUDISC_DO | IP_PMTUDISC_PROBE)
+}
+
+/// IP_MTU_DISCOVER and IPV6_MTU_DISCOVER, from IP_PMTUDISC_DONT to IP_PMTUDISC_OMIT.
+pub(super) fn discover(n: i32) -> Result<u8, Errno> {
+    if (IP_PMTUDISC_DONT..=IP_PMTUDISC_OMIT).contains(&n) { Ok(n as u8) } else { Err(Errno::EINVAL) }
 }
 
 /// An int, or one byte, or nothing for zero.
@@ -76,18 +82,13 @@ impl Host {
             IP_FREEBIND | IP_TRANSPARENT | IP_MINTTL | IP_MULTICAST_LOOP if value.len() == 0 => {
                 Err(Errno::EINVAL)
             }
-            IP_MTU_DISCOVER => self.set_mtu_discover(fd, n),
+            IP_MTU_DISCOVER => {
+                let n = discover(n)?;
+                self.change(fd, |o| o.mtu_discover = n)?;
+                self.renew_udp(fd)
+            }
             _ => self.set_plain(fd, SOL_IP, name, n),
         }
-    }
-
-    /// IP_MTU_DISCOVER and IPV6_MTU_DISCOVER, from IP_PMTUDISC_DONT to IP_PMTUDISC_OMIT.
-    pub(super) fn set_mtu_discover(&mut self, fd: Fd, n: i32) -> Result<(), Errno> {
-        if !(IP_PMTUDISC_DONT..=IP_PMTUDISC_OMIT).contains(&n) {
-            return Err(Errno::EINVAL);
-        }
-        self.change(fd, |o| o.mtu_discover = n as u8)?;
-        self.renew_udp(fd)
     }
 
     /// Hands a UDP socket's options to the stack again.

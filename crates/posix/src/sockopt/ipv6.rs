@@ -1,4 +1,5 @@
 //! Options of the level SOL_IPV6 (`do_ipv6_setsockopt`, `do_ipv6_getsockopt`).
+use super::ip::discover;
 use super::{Told, Value};
 use crate::abi::*;
 use crate::call::Fd;
@@ -10,9 +11,9 @@ impl Host {
         let sock = self.files.sock(fd)?;
         let options = self.options_of(sock);
         Ok(match name {
-            IPV6_TCLASS => Told::Int(options.tos.into()),
-            IPV6_MTU_DISCOVER => Told::Int(options.mtu_discover.into()),
-            IPV6_UNICAST_HOPS if options.ttl != 0 => Told::Int(options.ttl.into()),
+            IPV6_TCLASS => Told::Int(options.tclass.into()),
+            IPV6_MTU_DISCOVER => Told::Int(options.mtu_discover_v6.into()),
+            IPV6_UNICAST_HOPS if options.unicast_hops != 0 => Told::Int(options.unicast_hops.into()),
             IPV6_UNICAST_HOPS => Told::Int(self.stack.sysctl().ip_default_ttl as i32),
             IPV6_MULTICAST_HOPS => Told::Int(1),
             IPV6_MTU => Told::Int(self.path_mtu(sock).ok_or(Errno::ENOTCONN)?),
@@ -31,12 +32,12 @@ impl Host {
                 // TCP keeps the ECN bits to itself.
                 let keep = if self.files.sock(fd)?.stream { !3 } else { !0 };
                 let tclass = in_byte()? & keep;
-                self.change(fd, |o| o.tos = tclass)?;
+                self.change(fd, |o| o.tclass = tclass)?;
                 self.renew_udp(fd)
             }
             IPV6_UNICAST_HOPS => {
                 let hops = in_byte()?;
-                self.change(fd, |o| o.ttl = hops)?;
+                self.change(fd, |o| o.unicast_hops = hops)?;
                 self.renew_udp(fd)
             }
             IPV6_V6ONLY => {
@@ -51,7 +52,11 @@ impl Host {
             IPV6_MTU_DISCOVER if short => Err(Errno::EINVAL),
             IPV6_DONTFRAG | IPV6_AUTOFLOWLABEL => self.set_plain(fd, SOL_IPV6, name, n),
             _ if short => Self::may_set_plain(SOL_IPV6, name).and(Err(Errno::EINVAL)),
-            IPV6_MTU_DISCOVER => self.set_mtu_discover(fd, n),
+            IPV6_MTU_DISCOVER => {
+                let n = discover(n)?;
+                self.change(fd, |o| o.mtu_discover_v6 = n)?;
+                self.renew_udp(fd)
+            }
             _ => self.set_plain(fd, SOL_IPV6, name, n),
         }
     }

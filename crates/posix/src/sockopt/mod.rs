@@ -170,8 +170,11 @@ impl Host {
         let rcvbuf = sock.options.rcvbuf.unwrap_or(sysctl.rmem_default);
         let sndbuf = sock.options.sndbuf.unwrap_or(sysctl.wmem_default);
         let buffers = self.stack.udp_set_buffers(id, rcvbuf, sndbuf);
-        let whole = self.stack.udp_set_dont_fragment(id, ip::never_fragments(&sock.options));
-        let marks = self.stack.udp_set_marks(id, sock.options.tos, sock.options.ttl);
-        debug_assert_eq!((buffers, whole, marks), (Ok(()), Ok(()), Ok(())), "a UDP socket that is open");
+        let whole = self.stack.udp_set_dont_fragment(id, ip::never_fragments(&sock.options, sock.v6));
+        debug_assert_eq!((buffers, whole), (Ok(()), Ok(())), "a UDP socket that is open");
+        for v6 in [false, true] {
+            let marks = self.stack.udp_set_marks(id, v6, sock.options.marks(v6));
+            debug_assert_eq!(marks, Ok(()), "a UDP socket that is open");
+        }
     }
 }

@@ -41,6 +41,9 @@ pub(super) fn put_options(e: &mut Encoder, o: &SocketOptions) {
         tos,
         mtu_discover,
         ttl,
+        tclass,
+        mtu_discover_v6,
+        unicast_hops,
     } = o;
     for on in [
         nodelay,
@@ -66,6 +69,7 @@ pub(super) fn put_options(e: &mut Encoder, o: &SocketOptions) {
     e.number(*max_pacing_rate);
     e.number(u64::from(*maxseg));
     e.slice(&[*syncnt, *tos, *ttl, *defer_accept, *mtu_discover]);
+    e.slice(&[*tclass, *unicast_hops, *mtu_discover_v6]);
     e.slice(&fastopen_key.map_or(Vec::new(), |keys| keys.to_bytes()));
     e.slice(congestion.name().as_bytes());
 }
@@ -84,6 +88,7 @@ pub(super) fn get_options(d: &mut Decoder<'_>) -> Option<SocketOptions> {
     let (sndbuf, rcvbuf) = (buffer(d.optional()?), buffer(d.optional()?));
     let (max_pacing_rate, maxseg) = (d.number()?, d.small()?);
     let &[syncnt, tos, ttl, defer_accept, mtu_discover] = d.slice()? else { return None };
+    let &[tclass, unicast_hops, mtu_discover_v6] = d.slice()? else { return None };
     let fastopen_key = FastOpenKeys::from_bytes(d.slice()?);
     let name = d.slice()?;
     let congestion = CongestionKind::ALL.into_iter().find(|k| k.name().as_bytes() == name)?;
@@ -119,6 +124,9 @@ pub(super) fn get_options(d: &mut Decoder<'_>) -> Option<SocketOptions> {
         tos,
         mtu_discover,
         ttl,
+        tclass,
+        mtu_discover_v6,
+        unicast_hops,
     })
 }
 

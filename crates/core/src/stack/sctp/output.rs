@@ -165,13 +165,17 @@ impl Stack {
         let Some(Socket::Sctp(sctp)) = self.sockets.get_mut(id).map(|e| &mut e.socket) else { return };
         let flow = FlowId { socket: id, path: sctp.assoc.paths().get(out.path).number() };
         let owner = (out.charge > 0).then_some(Owner { flow, charge: out.charge });
-        let options = sctp.assoc.options();
-        let (tos, ttl) = (options.tos | if out.ect { ECT0 } else { 0 }, options.ttl);
         let whole = !sctp.assoc.carrier().has_addresses();
         let (remote, encap) = {
             let path = sctp.assoc.paths().get(out.path);
             (path.remote, path.encap())
         };
+        let options = sctp.assoc.options();
+        let (tos, ttl) = match remote {
+            IpAddr::V4(_) => (options.tos, options.ttl),
+            IpAddr::V6(_) => (options.tclass, options.unicast_hops),
+        };
+        let tos = tos | if out.ect { ECT0 } else { 0 };
         let Some(route) = sctp.routes.get_mut(usize::from(out.path)).and_then(Option::as_mut) else {
             self.env.count.ip.out_no_routes += 1;
             self.env.count.dropped(DropWhy::NoRoute);

@@ -68,8 +68,7 @@ impl Conn {
         self.rest.stats.segs_out = self.rest.stats.segs_out.wrapping_add(1);
         cx.count.tcp.out_segs += 1;
         let mut out = Outgoing::control(repr);
-        out.tos = self.options.tos;
-        out.ttl = self.options.ttl;
+        (out.tos, out.ttl) = self.options.marks(self.tuple.is_v6());
         out.dont_fragment = Some(self.options.dont_fragment());
         out
     }
@@ -153,12 +152,13 @@ impl Conn {
         self.queue_sent(cx, charge, plan.departure);
         self.out.credit.charge(charge);
         self.count_data(cx, plan);
+        let (tos, ttl) = self.options.marks(self.tuple.is_v6());
         Outgoing {
             repr,
             gso_size: if plan.segs > 1 { plan.mss } else { 0 },
             segs: plan.segs,
-            tos: self.options.tos | if ect { Ecn::Ect0 as u8 } else { 0 },
-            ttl: self.options.ttl,
+            tos: tos | if ect { Ecn::Ect0 as u8 } else { 0 },
+            ttl,
             dont_fragment: Some(self.options.dont_fragment()),
             charge,
             depart_at: plan.departure,

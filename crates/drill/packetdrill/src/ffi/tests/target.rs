@@ -8,7 +8,7 @@ use core::net::SocketAddr;
 use core::ptr::null_mut;
 use lowwater_core::base::Instant;
 use lowwater_core::base::trace::Record;
-use lowwater_drill::{Target, World};
+use lowwater_drill::{Family, Target, World};
 use lowwater_posix::{Call, CallId, Reply, Sent, Started};
 use std::fs;
 use std::path::Path;
@@ -41,8 +41,8 @@ pub(super) struct Interface {
 }
 
 impl Interface {
-    pub(super) fn new(world: &World, special: Arc<AtomicBool>) -> Self {
-        let version = if world.local.is_ipv6() { "ipv6" } else { "ipv4" };
+    pub(super) fn new(world: &World, mode: Family, special: Arc<AtomicBool>) -> Self {
+        let version = mode.name();
         let (local, remote) = (world.local, world.remote);
         let (prefix, mtu) = (world.prefix, world.mtu);
         let flags =
