@@ -3,6 +3,7 @@ mod sctp;
 
 pub(crate) use sctp::{Messages, SctpSend, Ss};
 
+use crate::script_options::ScriptOptions;
 use clap::{Args, Parser, Subcommand};
 use lowwater::sctp::SctpCongestionKind;
 use lowwater_core::base::Sysctl;
@@ -322,6 +323,8 @@ pub(crate) struct Drill {
     /// With --draw: what to ask of the connections, words separated by commas (docs/drill.md), as ecn,sack
     #[arg(long, requires = "draw", value_name = "WORDS", default_value = "")]
     pub(crate) with: String,
+    #[command(flatten)]
+    pub(crate) options: ScriptOptions,
 }
 
 /// The modes that scripts go through.

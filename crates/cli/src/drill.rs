@@ -97,16 +97,20 @@ impl Tally {
 
 /// Runs a script as often as the arguments say.
 fn runs(args: &Drill, script: &Path) -> io::Result<Vec<Outcome>> {
-    let one = |script: &Path, over: Overrides| match (args.compare, args.kernel) {
-        (true, _) => compared(script, over),
-        (false, true) => against_kernel(script, over),
-        (false, false) => lowwater_drill::drill_file(script, over),
+    let one = |script: &Path, over: Overrides| {
+        let over = Overrides { options: args.options.0, ..over };
+        match (args.compare, args.kernel) {
+            (true, _) => compared(script, over),
+            (false, true) => against_kernel(script, over),
+            (false, false) => lowwater_drill::drill_file(script, over),
+        }
     };
     match &args.modes {
         Some(modes) => lowwater_drill::in_modes(script, &modes.0, one),
         None if args.page => lowwater_drill::in_modes(script, &Family::ALL, one),
         None => {
-            one(script, Overrides { ip_version: args.ip_version, mtu: args.mtu }).map(|outcome| vec![outcome])
+            let over = Overrides { ip_version: args.ip_version, mtu: args.mtu, ..Overrides::default() };
+            one(script, over).map(|outcome| vec![outcome])
         }
     }
 }

@@ -9,6 +9,7 @@ mod get;
 mod interrupt;
 mod lab;
 mod net;
+mod script_options;
 mod sctp;
 mod serve;
 mod ss;

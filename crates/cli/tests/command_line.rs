@@ -579,6 +579,25 @@ fn drill_says_which_line_failed() {
 }
 
 #[test]
+fn drill_takes_packetdrills_options() {
+    let dir = Dir::new();
+    let script = dir.join("x.pkt").display().to_string();
+    let text = "--define=RESULT=5\n0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n\
+                +0 setsockopt(3, SOL_TCP, NAME, [1], 4) = RESULT\n\
+                +0 bind(3, {sa_family = AF_INET, sin_port = htons(80), sin_addr = inet_addr(\"10.0.0.1\")}, ...) = 0\n";
+    std::fs::write(&script, text).expect("writable");
+    let defined = ["drill", "-D", "NAME=TCP_NODELAY", "--define=RESULT=0", "--strict_segments"];
+    say(&[defined.as_slice(), &["--local_ip=10.0.0.1", &script]].concat()).ok();
+    let ended = say(&[defined.as_slice(), &["--local_ip=10.0.0.2", &script]].concat());
+    assert_eq!(ended.code(), Some(1));
+    let alone = "drill --define=NAME=TCP_NODELAY --define=RESULT=0 --local_ip=10.0.0.2 --strict_segments ";
+    assert!(ended.stdout.contains(alone), "{}", ended.stdout);
+    let ended = say(&["drill", "--bind_port=0", &script]);
+    assert_eq!(ended.code(), Some(1));
+    assert!(ended.stdout.contains("--bind_port=0: it takes a number"), "{}", ended.stdout);
+}
+
+#[test]
 fn drill_names_what_cannot_be_had_and_goes_on() {
     let dir = Dir::new();
     let folder = dir.path().display().to_string();

@@ -57,27 +57,37 @@ pub struct Overrides {
     pub ip_version: Option<Family>,
     /// `--mtu` in bytes.
     pub mtu: Option<u16>,
+    /// All others, each with its value where it has one. They live as long as a command line does.
+    pub options: &'static [(String, Option<String>)],
 }
 
 impl From<Family> for Overrides {
     fn from(family: Family) -> Self {
-        Self { ip_version: Some(family), mtu: None }
+        Self { ip_version: Some(family), ..Self::default() }
     }
 }
 
 impl Overrides {
     fn flags(self) -> impl Iterator<Item = Flag> {
-        let version = self.ip_version.map(|family| ("ip_version", family.name().to_owned()));
-        let mtu = self.mtu.map(|mtu| ("mtu", mtu.to_string()));
-        let flag = |(name, value): (&str, _)| Flag { line: 1, name: name.to_owned(), value: Some(value) };
-        version.into_iter().chain(mtu).map(flag)
+        let version = self.ip_version.map(|family| ("ip_version", Some(family.name().to_owned())));
+        let mtu = self.mtu.map(|mtu| ("mtu", Some(mtu.to_string())));
+        let others = self.options.iter().map(|(name, value)| (name.as_str(), value.clone()));
+        let flag = |(name, value): (&str, _)| Flag { line: 1, name: name.to_owned(), value };
+        version.into_iter().chain(mtu).chain(others).map(flag)
     }
 }
 
 /// As one writes them, each with a blank behind it.
 impl fmt::Display for Overrides {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.flags().try_for_each(|flag| write!(f, "--{}={} ", flag.name, flag.value.unwrap_or_default()))
+        self.flags().try_for_each(|flag| match flag.value {
+            // As a shell takes it.
+            Some(value) if value.contains([' ', '"', '`', '$', ';']) => {
+                write!(f, "--{}='{value}' ", flag.name)
+            }
+            Some(value) => write!(f, "--{}={value} ", flag.name),
+            None => write!(f, "--{} ", flag.name),
+        })
     }
 }
 
@@ -363,13 +373,21 @@ mod tests {
         let config = Config::new(script(), Overrides::from(Family::Mapped)).expect("mapped");
         assert_eq!((config.family, config.ends.local), (Family::Mapped, Ends::of(Family::V4).local));
         assert_eq!((config.mtu, config.ends.bind_port), (1_400, 80), "what it does not speak of stays");
-        let over = Overrides { ip_version: None, mtu: Some(1_300) };
+        let over = Overrides { mtu: Some(1_300), ..Overrides::default() };
         let config = Config::new(script(), over).expect("another MTU");
         assert_eq!((config.family, config.mtu), (Family::V6, 1_300));
         assert_eq!(
             over.to_string() + &Overrides::from(Family::V6).to_string(),
             "--mtu=1300 --ip_version=ipv6 "
         );
+        let options =
+            vec![("define".to_owned(), Some("N=a b".to_owned())), ("strict_segments".to_owned(), None)];
+        let over = Overrides { options: options.leak(), ..Overrides::default() };
+        let config =
+            Config::new(vec![flag("define", "N=c"), flag("define", "M=d")], over).expect("definitions");
+        assert_eq!((config.defines["N"].as_str(), config.defines["M"].as_str()), ("a b", "d"));
+        assert!(config.judge.strict_segments);
+        assert_eq!(over.to_string(), "--define='N=a b' --strict_segments ");
         // An address of the script that is of the other family is an error there, too.
         let address = vec![flag("local_ip", "10.0.0.1")];
         let e = Config::new(address, Family::V6.into()).expect_err("the other family");

@@ -19,7 +19,7 @@ impl<'a> Invocation<'a> {
     /// The script `text` as it says itself. `name` is its path, for messages and for the files that it names.
     #[must_use]
     pub const fn new(name: &'a str, text: &'a str) -> Self {
-        Self { name, text, over: Overrides { ip_version: None, mtu: None } }
+        Self { name, text, over: Overrides { ip_version: None, mtu: None, options: &[] } }
     }
 
     /// The same script with what the command line says over its options.
