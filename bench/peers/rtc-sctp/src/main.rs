@@ -101,7 +101,8 @@ fn main() -> ExitCode {
     let (Ok(mtu), Ok(len), Ok(seconds)) = (mtu.parse(), len.parse::<usize>(), seconds.parse()) else {
         return ExitCode::from(2);
     };
-    let pattern: Bytes = (0..PATTERN + 65_536).map(|i| (i * 31 + (i >> 8)) as u8).collect::<Vec<_>>().into();
+    let pattern: Vec<u8> = (0..PATTERN + 65_536).map(|i| (i * 31 + (i >> 8)) as u8).collect();
+    let pattern = Bytes::from_static(pattern.leak());
     let message = |n: u64| {
         let at = (n * STEP) as usize % PATTERN;
         pattern.slice(at..at + len)

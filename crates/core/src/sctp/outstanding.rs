@@ -241,13 +241,22 @@ impl Outstanding {
         }
     }
 
-    /// The first chunk is acknowledged cumulatively, up to [`Outstanding::cum`] from now on; it with what it was before.
-    pub fn pop(&mut self) -> Option<Chunk> {
-        let chunk = self.chunks.pop_front()?;
+    /// The first chunk, which is the next to be acknowledged cumulatively.
+    #[must_use]
+    pub fn first(&self) -> Option<&Chunk> {
+        self.chunks.front()
+    }
+
+    /// The first chunk is acknowledged cumulatively, up to [`Outstanding::cum`] from now on. It is dropped where it lies: moving it out
+    /// costs more than all that is said of it.
+    pub fn pop(&mut self) {
+        let Some(chunk) = self.chunks.front() else { return };
+        let (mark, len) = (chunk.mark, chunk.data.len());
+        self.chunks.pop_front();
         self.cum = self.cum.next();
-        self.bytes -= chunk.data.len();
-        match chunk.mark {
-            Mark::InFlight => self.in_flight -= chunk.len(),
+        self.bytes -= len;
+        match mark {
+            Mark::InFlight => self.in_flight -= len as u32,
             Mark::Lost => {
                 self.lost.remove(self.cum.0, self.cum.0 + 1);
             }
@@ -255,7 +264,6 @@ impl Outstanding {
                 self.acked.remove(self.cum.0, self.cum.0 + 1);
             }
         }
-        Some(chunk)
     }
 
     /// The next TSN in `start..end` that no gap block has named yet.
@@ -415,7 +423,9 @@ mod tests {
         assert_eq!(out.next_acked(tsns[0], tsns[3]), Some(tsns[2]));
         assert_eq!(out.renege(tsns[2]), Some((0, 100)));
         assert_eq!((out.in_flight(), out.lost(), out.acked()), (200, 3, 0));
-        while out.pop().is_some() {}
+        while !out.is_empty() {
+            out.pop();
+        }
         assert_eq!((out.in_flight(), out.lost(), out.bytes(), out.cum()), (0, 0, 0, tsns[4]));
         assert_eq!(out.next_tsn(), tsns[4].next());
     }
@@ -440,7 +450,9 @@ mod tests {
         }
         out.shrink();
         assert!(out.chunks.capacity() >= 100);
-        while out.pop().is_some() {}
+        while !out.is_empty() {
+            out.pop();
+        }
         out.shrink();
         assert_eq!((out.chunks.capacity(), out.next_tsn()), (0, Tsn::initial(101)));
     }

@@ -66,14 +66,15 @@ impl Assoc {
         }
         let mut news = News::default();
         while self.tx.out.cum() < cum {
-            let Some(chunk) = self.tx.out.pop() else { break };
-            let tsn = self.tx.out.cum();
+            let tsn = self.tx.out.cum().next();
+            let Some(chunk) = self.tx.out.first() else { break };
             news.advanced = true;
             self.paths.get_mut(chunk.path).flow.acked.cumulative = true;
             if matches!(chunk.mark, Mark::InFlight | Mark::Lost) {
                 news.acknowledged(tsn, chunk.path);
-                note(cx, &mut self.paths, &self.options.rto, tsn, &chunk, chunk.mark);
+                note(cx, &mut self.paths, &self.options.rto, tsn, chunk, chunk.mark);
             }
+            self.tx.out.pop();
         }
         news
     }
