@@ -366,8 +366,20 @@ impl<P: Port> Port for Drops<P> {
     fn completions(&mut self, into: &mut Vec<Owner>) {
         self.port.completions(into);
     }
+    fn room(&self) -> QueueLimit {
+        self.port.room()
+    }
+    fn flush(&mut self) {
+        self.port.flush();
+    }
+    fn needs_flush(&self) -> bool {
+        self.port.needs_flush()
+    }
     fn attach(&mut self, poller: &lowwater_os::Poller, token: u64) -> std::io::Result<()> {
         self.port.attach(poller, token)
+    }
+    fn retry_after(&self) -> Option<Duration> {
+        self.port.retry_after()
     }
 }
 
