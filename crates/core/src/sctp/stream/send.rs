@@ -127,7 +127,7 @@ impl SendQueue {
     }
 
     /// Which message may go before the one whose turn it is, when that has to wait: nothing of that one has left, `goes` says yes, and no
-    /// message of its own stream waits before it. Looks only so far ([`OVERTAKE_MAX`]).
+    /// message of its own stream waits before it. Looks only so far (`OVERTAKE_MAX`).
     pub fn find_overtaking(&self, goes: impl Fn(&SendInfo) -> bool) -> Option<usize> {
         self.front().filter(|first| !first.is_begun())?;
         let free = |at: usize, info: &SendInfo| {
