@@ -97,6 +97,8 @@ pub(crate) struct Knobs {
     pub(crate) plain: BTreeMap<(i32, i32), i32>,
     /// What TCP_INFO still tells of a connection that was dissolved.
     pub(crate) residue: Option<Box<Residue>>,
+    /// Of a listener: what connections inherit that wait to be accepted, where its own has changed since their handshake.
+    pub(crate) heirs: BTreeMap<SocketId, Knobs>,
 }
 
 impl Sock {
@@ -120,8 +122,10 @@ impl Sock {
     /// What accept() makes of a listener: options are inherited, the rest is new.
     pub(crate) fn child(&self, id: SocketId, nonblocking: bool) -> Self {
         let (kind, attempt) = (Kind::Conn(id), Attempt::None);
+        let knobs =
+            Knobs { heirs: BTreeMap::new(), ..self.knobs.heirs.get(&id).unwrap_or(&self.knobs).clone() };
         // The port is the listener's: a connection that is over has none (`sk_clone_lock`).
-        Self { kind, attempt, nonblocking, chosen: true, shut: 0, error: None, ..self.clone() }
+        Self { kind, attempt, nonblocking, knobs, chosen: true, shut: 0, error: None, ..self.clone() }
     }
 
     pub(crate) const fn protocol(&self) -> i32 {

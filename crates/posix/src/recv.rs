@@ -146,6 +146,7 @@ impl Host {
 
     /// Copies what waits without taking it; how much there is.
     fn peek(&mut self, id: SocketId, read: &Read, p: &mut Progress) -> Result<usize, Errno> {
+        // One peek begins where it began, however often it has to wait (`tcp_recvmsg_locked`, which moves the place at the end).
         let from = usize::try_from(self.peek_from(read)?).unwrap_or(usize::MAX);
         let waiting = usize::try_from(self.queues(id).recv).unwrap_or(usize::MAX);
         let there = waiting.saturating_sub(from).min(read.want);
@@ -159,7 +160,6 @@ impl Host {
         let n = self.stack.tcp_recv(self.now, id, &mut buf, true)?.saturating_sub(from);
         let mut buf = buf.split_off(from);
         buf.truncate(n);
-        self.move_peek(read, n as i64)?;
         if !read.has(MSG_TRUNC) {
             p.data = buf;
         }
@@ -196,6 +196,9 @@ impl Host {
         taken: usize,
         p: &mut Progress,
     ) -> Result<Reply, Errno> {
+        if read.has(MSG_PEEK) {
+            self.move_peek(read, taken as i64)?;
+        }
         let data = core::mem::take(&mut p.data).freeze();
         let mut reply = Reply { data, ..Reply::ok(taken as i64) };
         if read.kind == RecvKind::Recvmsg && self.files.sock(read.fd)?.plain(SOL_TCP, TCP_INQ) != 0 {

@@ -196,6 +196,7 @@ impl Host {
         };
         let child = sock.child(id, flags & SOCK_NONBLOCK != 0);
         let addr = Some(child.shown(peer));
+        self.files.sock_mut(fd)?.knobs.heirs.remove(&id);
         match self.files.add(File::Socket(Box::new(child))) {
             Ok(new) => {
                 self.apply_late_options(new);

@@ -2,18 +2,12 @@
 use super::icmp::{Embedded, IcmpError, IcmpKind, Unreachable};
 use super::icmp_output::message_packet;
 use super::{Ingress, Input, Ip, Outbox, OutputParams};
-use crate::base::limits::{MIN_PMTU_V4, MIN_PMTU_V6};
+use crate::base::limits::MIN_PMTU_V6;
 use crate::base::{Cx, DropWhy, Error};
 use core::net::{IpAddr, Ipv6Addr};
 use lowwater_wire::icmp4::{self, Icmp4Repr, Icmp4View};
 use lowwater_wire::icmp6::{self, Icmp6Repr, Icmp6View};
 use lowwater_wire::protocol;
-
-/// The MTU an error means, not below the floor. A router older than RFC 1191 states none: that counts as the floor, the simplest
-/// of the answers in its section 5 (Linux: `__ip_rt_update_pmtu`).
-fn mtu_v4(stated: u16) -> u16 {
-    stated.max(MIN_PMTU_V4)
-}
 
 fn kind_v4(repr: &Icmp4Repr<'_>) -> Option<IcmpKind> {
     Some(match *repr {
@@ -22,7 +16,7 @@ fn kind_v4(repr: &Icmp4Repr<'_>) -> Option<IcmpKind> {
             1 => Unreachable::Host,
             2 => Unreachable::Protocol,
             3 => Unreachable::Port,
-            icmp4::FRAGMENTATION_NEEDED => return Some(IcmpKind::TooBig(mtu_v4(mtu))),
+            icmp4::FRAGMENTATION_NEEDED => return Some(IcmpKind::TooBig(mtu)),
             // RFC 1122 section 3.2.2.1: source route failed, destination unknown, isolated, prohibited, or not for this type of service.
             5 => Unreachable::Other(Error::Unsupported),
             6 | 9 | 11 => Unreachable::Other(Error::NoRoute),
@@ -51,9 +45,9 @@ fn kind_v6(repr: &Icmp6Repr<'_>) -> Option<IcmpKind> {
             2 | 3 => Unreachable::Host,
             _ => Unreachable::Other(Error::ProtocolProblem),
         }),
-        Icmp6Repr::PacketTooBig { mtu, .. } => {
-            IcmpKind::TooBig(u16::try_from(mtu).unwrap_or(u16::MAX).max(MIN_PMTU_V6))
-        }
+        // Every link of IPv6 carries 1,280 bytes; who says less says nothing (RFC 8201 section 4).
+        Icmp6Repr::PacketTooBig { mtu, .. } if mtu < u32::from(MIN_PMTU_V6) => return None,
+        Icmp6Repr::PacketTooBig { mtu, .. } => IcmpKind::TooBig(u16::try_from(mtu).unwrap_or(u16::MAX)),
         Icmp6Repr::TimeExceeded { .. } => IcmpKind::TimeExceeded,
         Icmp6Repr::ParameterProblem { code: icmp6::UNRECOGNIZED_NEXT_HEADER, .. } => {
             IcmpKind::Unreachable(Unreachable::Protocol)

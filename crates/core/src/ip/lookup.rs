@@ -1,4 +1,5 @@
 //! From a destination to a [`Dst`]: route, source address, path MTU and next hop in one answer that a flow may cache.
+use super::pmtu::Learnt;
 use super::{Dst, Ip, Route, source};
 use crate::base::limits::{MIN_PMTU_V4, MIN_PMTU_V6};
 use crate::base::{Error, Instant};
@@ -25,12 +26,14 @@ impl Ip {
                 .ok_or(Error::AddressNotAvailable)?,
         };
         let mut mtu = iface.mtu.min(route.mtu.unwrap_or(u16::MAX));
-        mtu = mtu.min(self.pmtu.get(dst, now).unwrap_or(u16::MAX));
+        let learnt = self.pmtu.get(dst, now);
+        mtu = mtu.min(learnt.map_or(u16::MAX, |learnt| learnt.mtu));
         Ok(Dst {
             device: route.device,
             next_hop: route.gateway.unwrap_or(dst),
             src,
             mtu,
+            mtu_locked: learnt.is_some_and(|learnt| learnt.locked),
             generation: self.generation,
             local: self.ifaces.owner_of(dst).is_some(),
         })
@@ -53,12 +56,16 @@ impl Ip {
     }
 
     /// Lowers the path MTU to `dst` after an error that the transport has validated (RFC 5927 section 7); true when
-    /// that changed something. Values below the family's floor are raised to it.
+    /// that changed something. IPv6 ignores values below its floor; IPv4 takes its floor for them and lets routers cut packets from
+    /// then on (`__ip_rt_update_pmtu`). A router older than RFC 1191 states 0.
     pub fn lower_path_mtu(&mut self, dst: IpAddr, mtu: u16, now: Instant) -> bool {
-        let floor = if dst.is_ipv4() { MIN_PMTU_V4 } else { MIN_PMTU_V6 };
-        let mtu = mtu.max(floor);
+        let locked = dst.is_ipv4() && mtu < MIN_PMTU_V4;
+        if dst.is_ipv6() && mtu < MIN_PMTU_V6 {
+            return false;
+        }
         let current = self.lookup(None, dst, now).map_or(u16::MAX, |d| d.mtu);
-        if mtu >= current || !self.pmtu.lower(dst, mtu, now) {
+        let mtu = if locked { MIN_PMTU_V4.min(current) } else { mtu };
+        if (mtu >= current && !locked) || !self.pmtu.lower(dst, Learnt { mtu, locked }, now) {
             return false;
         }
         self.generation += 1;

@@ -7,24 +7,34 @@ use std::collections::{BTreeMap, BTreeSet};
 /// How long a lowered MTU is believed (Linux's `mtu_expires`; RFC 1191 section 6.3 asks for 10 minutes).
 pub const PMTU_EXPIRES: Duration = Duration::from_secs(600);
 
+/// What is known about the way to a destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Learnt {
+    /// MTU in bytes of IP packet.
+    pub mtu: u16,
+    /// A router has less room than is believed (`ip_rt_min_pmtu`): packets of `mtu` bytes may be cut on the way, and nothing that
+    /// routers say changes it any more until it expires.
+    pub locked: bool,
+}
+
 /// Path MTUs below those of the routes.
 #[derive(Debug, Default)]
 pub struct PmtuCache {
-    entries: BTreeMap<IpAddr, (u16, Instant)>,
+    entries: BTreeMap<IpAddr, (Learnt, Instant)>,
     by_expiry: BTreeSet<(Instant, IpAddr)>,
 }
 
 impl PmtuCache {
-    /// The MTU learnt for `dst`, in bytes of IP packet, unless it has expired.
+    /// What was learnt for `dst`, unless it has expired.
     #[must_use]
-    pub fn get(&self, dst: IpAddr, now: Instant) -> Option<u16> {
-        self.entries.get(&dst).filter(|(_, expires)| now < *expires).map(|&(mtu, _)| mtu)
+    pub fn get(&self, dst: IpAddr, now: Instant) -> Option<Learnt> {
+        self.entries.get(&dst).filter(|(_, expires)| now < *expires).map(|&(learnt, _)| learnt)
     }
 
     /// Lowers the MTU of `dst`; true when that changed something. An error never raises it.
-    pub(super) fn lower(&mut self, dst: IpAddr, mtu: u16, now: Instant) -> bool {
+    pub(super) fn lower(&mut self, dst: IpAddr, new: Learnt, now: Instant) -> bool {
         if let Some(&(old, expires)) = self.entries.get(&dst) {
-            if now < expires && old <= mtu {
+            if now < expires && (old.locked || old.mtu < new.mtu || old == new) {
                 return false;
             }
             self.by_expiry.remove(&(expires, dst));
@@ -35,7 +45,7 @@ impl PmtuCache {
             }
         }
         let expires = now + PMTU_EXPIRES;
-        self.entries.insert(dst, (mtu, expires));
+        self.entries.insert(dst, (new, expires));
         self.by_expiry.insert((expires, dst));
         true
     }
@@ -64,15 +74,22 @@ impl PmtuCache {
 mod tests {
     use super::*;
 
+    fn open(mtu: u16) -> Learnt {
+        Learnt { mtu, locked: false }
+    }
+
     #[test]
     fn errors_lower_and_time_restores() {
         let mut p = PmtuCache::default();
         let a: IpAddr = "10.0.0.1".parse().expect("valid");
         let t0 = Instant::from_millis(1);
-        assert!(p.lower(a, 1400, t0));
-        assert!(!p.lower(a, 1450, t0), "an error must not raise it");
-        assert!(p.lower(a, 1300, t0));
-        assert_eq!(p.get(a, t0), Some(1300));
+        assert!(p.lower(a, open(1400), t0));
+        assert!(!p.lower(a, open(1450), t0), "an error must not raise it");
+        assert!(p.lower(a, open(1300), t0) && !p.lower(a, open(1300), t0));
+        assert_eq!(p.get(a, t0), Some(open(1300)));
+        let locked = Learnt { mtu: 552, locked: true };
+        assert!(p.lower(a, locked, t0) && !p.lower(a, open(540), t0), "the last word");
+        assert_eq!(p.get(a, t0), Some(locked));
         let late = t0 + PMTU_EXPIRES;
         assert_eq!(p.get(a, late), None);
         assert_eq!(p.next_deadline(), Some(late));
@@ -84,7 +101,7 @@ mod tests {
     fn the_cache_is_bounded_and_forgets_the_oldest() {
         let mut p = PmtuCache::default();
         for n in 0..=PMTU_ENTRIES_MAX as u32 {
-            p.lower(IpAddr::from(n.to_be_bytes()), 1400, Instant::from_millis(u64::from(n)));
+            p.lower(IpAddr::from(n.to_be_bytes()), open(1400), Instant::from_millis(u64::from(n)));
         }
         assert_eq!((p.entries.len(), p.by_expiry.len()), (PMTU_ENTRIES_MAX, PMTU_ENTRIES_MAX));
         assert_eq!(p.get(IpAddr::from([0, 0, 0, 0]), Instant::ZERO), None);

@@ -47,6 +47,8 @@ pub struct Dst {
     pub src: IpAddr,
     /// Path MTU in bytes of IP packet: the least of device, route and what ICMP has taught.
     pub mtu: u16,
+    /// A router on the way has less room than is believed of any (`ip_rt_min_pmtu`), so that routers may cut packets up.
+    pub mtu_locked: bool,
     /// Generation at the time of the lookup.
     pub generation: u64,
     /// The destination is one of our own addresses.

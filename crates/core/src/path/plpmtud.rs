@@ -58,6 +58,12 @@ impl Plpmtud {
         pmtu.mss_at(self.settled, self.options)
     }
 
+    /// A probe is out.
+    #[must_use]
+    pub const fn is_probing(&self) -> bool {
+        self.probe.is_some()
+    }
+
     /// Payload of the next probe, the middle of the range; `None` while one is out. A range narrower than `tcp_probe_threshold`
     /// is searched again, from the present size up, every `tcp_probe_interval` (`tcp_mtu_check_reprobe`).
     pub fn next_size(&mut self, sysctl: &Sysctl, now: Instant, pmtu: &Pmtu) -> Option<u16> {

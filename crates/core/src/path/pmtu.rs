@@ -90,9 +90,12 @@ impl Pmtu {
 
     /// A router says that packets above `next_hop` bytes do not pass: the new path MTU where that lowers it.
     ///
-    /// The message must have been matched to a sequence number in flight (RFC 5927 section 4). IPv4 honours nothing below
-    /// `ip_rt_min_pmtu`, a missing next-hop MTU (RFC 1191 section 5) included; IPv6 nothing below 1,280 (RFC 8201 section 4).
+    /// The message must have been matched to a sequence number in flight (RFC 5927 section 4). IPv4 lowers nothing below
+    /// `ip_rt_min_pmtu`, a missing next-hop MTU (RFC 1191 section 5) included; IPv6 ignores what is below 1,280 (RFC 8201 section 4).
     pub fn too_big(&mut self, next_hop: u32) -> Option<u16> {
+        if self.v6 && next_hop < u32::from(MIN_PMTU_V6) {
+            return None;
+        }
         let floor = if self.v6 { MIN_PMTU_V6 } else { MIN_PMTU_V4 };
         let mtu = u16::try_from(next_hop).unwrap_or(u16::MAX).max(floor);
         (mtu < self.mtu).then(|| {
@@ -165,7 +168,8 @@ mod tests {
         assert_eq!(v4.too_big(1_450), None);
         assert_eq!(v4.too_big(0), Some(552));
         assert_eq!(v4.too_big(68), None);
-        assert_eq!(v6.too_big(576), Some(1_280));
+        assert_eq!((v6.too_big(576), v6.mtu()), (None, 1_500));
+        assert_eq!(v6.too_big(1_280), Some(1_280));
         v6.reset(9_000);
         assert_eq!(v6.mtu(), 9_000);
         assert_eq!(Pmtu::new(0, false).mss(60), 1);

@@ -69,6 +69,8 @@ pub struct Entry {
     pub turn: Turn,
     /// Facts that wait to be told.
     pub pending: Facts,
+    /// A connection that takes a place in TIME-WAIT although somebody holds it.
+    pub in_time_wait: bool,
     /// Its timer.
     pub timer: Lazy,
 }
@@ -77,7 +79,16 @@ impl Entry {
     /// An entry of a socket that the application holds.
     #[must_use]
     pub const fn new(socket: Socket, path: Option<Path>, holder: Holder) -> Self {
-        Self { socket, path, holder, bound: true, turn: Turn::NONE, pending: Facts::NONE, timer: Lazy::new() }
+        Self {
+            socket,
+            path,
+            holder,
+            bound: true,
+            turn: Turn::NONE,
+            pending: Facts::NONE,
+            in_time_wait: false,
+            timer: Lazy::new(),
+        }
     }
 
     /// Level readiness.

@@ -19,6 +19,7 @@ use crate::offload::{self, Coalesced};
 use crate::packet::{Csum, GsoKind, Head, Offload, Owner, Packet};
 use crate::qdisc::{Dequeued, Qdisc as _};
 use crate::socket::{Path, Socket, Turn};
+use crate::tcp::options::HOP_LIMIT;
 use crate::tcp::{Attempt, Outgoing, PathCaps};
 use core::net::IpAddr;
 use lowwater_wire::protocol;
@@ -163,8 +164,8 @@ impl Stack {
         let packet = Packet { head, payload: out.payload, offload, owner, at: out.depart_at.max(self.now) };
         let params = OutputParams {
             tos: out.tos,
-            ttl: if out.ttl == 0 { self.default_ttl() } else { out.ttl },
-            dont_fragment: out.dont_fragment.unwrap_or(self.env.sysctl.ip_no_pmtu_disc == 0),
+            ttl: out.ttl.unwrap_or_else(|| self.default_ttl(tuple.is_v6())),
+            dont_fragment: out.whole.sets_df(self.env.sysctl.ip_no_pmtu_disc, dst.mtu_locked),
             ident: numbers.0,
             flow_label: numbers.1,
             ..OutputParams::new(tuple.local_ip, tuple.remote_ip, protocol::TCP)
@@ -173,8 +174,9 @@ impl Stack {
         self.dispatch();
     }
 
-    pub(super) fn default_ttl(&self) -> u8 {
-        self.env.sysctl.ip_default_ttl.clamp(1, 255) as u8
+    /// Time to live, or the hop limit of IPv6, which the setting leaves alone.
+    pub(super) fn default_ttl(&self, v6: bool) -> u8 {
+        if v6 { HOP_LIMIT } else { self.env.sysctl.ip_default_ttl.clamp(1, 255) as u8 }
     }
 
     /// Carries out what the IP layer left to be done: frames go to their queues, losses to their flows.

@@ -32,7 +32,9 @@ const fn drops_request(kind: IcmpKind, v6: bool) -> bool {
         IcmpKind::Unreachable(Unreachable::Net | Unreachable::Host) | IcmpKind::TimeExceeded => !v6,
         IcmpKind::Unreachable(Unreachable::Admin | Unreachable::Port | Unreachable::Protocol) => v6,
         IcmpKind::ParamProblem => true,
-        IcmpKind::TooBig(_) | IcmpKind::Unknown | IcmpKind::Unreachable(Unreachable::Other(_)) => false,
+        // Codes that only IPv4 has, or that IPv6's table does not know, which is fatal there.
+        IcmpKind::Unreachable(Unreachable::Other(_)) => v6,
+        IcmpKind::TooBig(_) | IcmpKind::Unknown => false,
     }
 }
 

@@ -58,6 +58,9 @@ impl Stack {
         if !entry.timer.fired(&mut cx, &mut self.wheel, TimerKey::Request(id)) {
             return;
         }
+        self.renew_request(id);
+        let Some(entry) = self.small.requests.get_mut(id) else { return };
+        let mut cx = self.env.cx(self.now, None);
         let listener = self.sockets.get_mut(entry.listener).map(|e| &mut e.socket);
         let Some(Socket::Listener(listener)) = listener else { return self.fail_request(id) };
         let Pending::Sent(request) = &mut entry.pending else {

@@ -7,11 +7,14 @@ use crate::base::{DropWhy, Duration, Error, Instant, SocketId, Tuple};
 use crate::socket::{
     Asked, Entry, Event, Holder, Listener, Path, Pending, RequestEntry, RequestId, Socket, Told, Turn, TwId,
 };
+use crate::tcp::options::OptionSets;
 use crate::tcp::{
-    Conn, Disposition, Request, RequestVerdict, Segment, Seq, Setup, State, TimeWaitVerdict, reset_for,
+    Conn, Disposition, Request, RequestVerdict, Segment, Seq, Setup, SocketOptions, State, TimeWaitVerdict,
+    reset_for,
 };
 use crate::timer::Lazy;
 use lowwater_wire::tcp::{FastOpenCookie, TcpFlags};
+use std::sync::Arc;
 
 /// How long a SYN waits for the application's decision: the peer sends it again after one second and after three.
 const DECISION_TIMEOUT: Duration = Duration::from_secs(3);
@@ -64,13 +67,9 @@ impl Stack {
         let Some(Socket::Listener(l)) = self.sockets.get(listener).map(|e| &e.socket) else {
             return Err(DropWhy::NoSocket);
         };
-        let (mut options, ask) = (self.env.option_sets.share(&l.options.options), l.options.ask);
-        let (v6, tos) = (tuple.is_v6(), syn.tos & !3);
-        if self.env.sysctl.tcp_reflect_tos && options.marks(v6).0 != tos {
-            let mut reflected = (*options).clone();
-            *if v6 { &mut reflected.tclass } else { &mut reflected.tos } = tos;
-            options = self.env.option_sets.share(&reflected);
-        }
+        let ask = l.options.ask;
+        let tos = self.env.sysctl.tcp_reflect_tos.then(|| (tuple.is_v6(), syn.tos & !3));
+        let options = Self::options_for_request(&mut self.env.option_sets, &l.options.options, tos);
         let dst = self.route(Some(tuple.local_ip), tuple.remote_ip).map_err(|_| DropWhy::NoRoute)?;
         let isn = isn.unwrap_or_else(|| self.env.secrets.isn(tuple, self.now));
         let ts_offset = self.env.secrets.ts_offset(tuple);
@@ -84,6 +83,29 @@ impl Stack {
             return Ok(());
         }
         self.begin_request(listener, setup, syn, Told::Never)
+    }
+
+    /// What a request has of its listener's options, and of its SYN where `tcp_reflect_tos` says so.
+    fn options_for_request(
+        sets: &mut OptionSets,
+        options: &SocketOptions,
+        tos: Option<(bool, u8)>,
+    ) -> Arc<SocketOptions> {
+        match tos {
+            Some((v6, tos)) if options.tos_of(v6) != tos => sets.share(&options.with_tos(v6, tos)),
+            _ => sets.share(options),
+        }
+    }
+
+    /// A request answers by the options that its listener has now, and its connection begins with them; only what the SYN settled
+    /// stays (`sk_clone_lock`).
+    pub(super) fn renew_request(&mut self, id: RequestId) {
+        let Some(entry) = self.small.requests.get_mut(id) else { return };
+        let Pending::Sent(request) = &mut entry.pending else { return };
+        let Some(Socket::Listener(l)) = self.sockets.get(entry.listener).map(|e| &e.socket) else { return };
+        let v6 = request.tuple().is_v6();
+        let tos = self.env.sysctl.tcp_reflect_tos.then(|| (v6, request.options().tos_of(v6)));
+        request.renew(Self::options_for_request(&mut self.env.option_sets, &l.options.options, tos));
     }
 
     /// Answers a SYN: with a connection where Fast Open allows it, else with a request.
@@ -228,6 +250,7 @@ impl Stack {
 
     /// A segment for a flow in SYN-RECEIVED.
     pub(super) fn request_input(&mut self, id: RequestId, tuple: &Tuple, seg: Segment) {
+        self.renew_request(id);
         let Some(entry) = self.small.requests.get_mut(id) else { return };
         let listener = entry.listener;
         let Pending::Sent(request) = &mut entry.pending else {

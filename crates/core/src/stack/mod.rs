@@ -76,6 +76,8 @@ pub struct Transmitted {
 struct Small {
     requests: Slab<RequestId, RequestEntry>,
     time_waits: Slab<TwId, TwEntry>,
+    /// Connections in TIME-WAIT that somebody still holds.
+    held_time_waits: usize,
     orphans: u32,
 }
 

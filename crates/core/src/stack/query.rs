@@ -209,6 +209,37 @@ impl Stack {
         })
     }
 
+    /// TCP_WINDOW_CLAMP, said again: the option is what the window is bound by from now on, whatever segments have raised it to.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`]; [`Error::Unsupported`] on anything but a connection.
+    pub fn tcp_clamp_window(&mut self, now: Instant, id: SocketId) -> Result<(), Error> {
+        self.with_conn(now, id, |conn, _| {
+            conn.clamp_window();
+            Ok(())
+        })
+    }
+
+    /// TCP_WINDOW_CLAMP of a connection: the bound of its receive window in bytes.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`]; [`Error::Unsupported`] on anything but a connection.
+    pub fn tcp_window_clamp(&self, id: SocketId) -> Result<u32, Error> {
+        match &self.sockets.get(id).ok_or(Error::NoSuchSocket)?.socket {
+            Socket::Tcp(conn) => Ok(conn.window_clamp()),
+            _ => Err(Error::Unsupported),
+        }
+    }
+
+    /// The connections that wait to be accepted, the oldest first; none of what is no listener.
+    pub fn tcp_waiting(&self, listener: SocketId) -> impl Iterator<Item = SocketId> + '_ {
+        let accept = match self.sockets.get(listener).map(|entry| &entry.socket) {
+            Some(Socket::Listener(l)) => Some(&l.accept),
+            _ => None,
+        };
+        accept.into_iter().flatten().copied()
+    }
+
     /// Connections that wait to be accepted, and how many may.
     ///
     /// # Errors

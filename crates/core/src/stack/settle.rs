@@ -6,7 +6,7 @@ use super::queue::Origin;
 use crate::base::SocketId;
 use crate::packet::Owner;
 use crate::socket::{Holder, Socket, Turn, TwEntry};
-use crate::tcp::{Fate, Notice};
+use crate::tcp::{Fate, Notice, State};
 use crate::timer::Lazy;
 
 impl Stack {
@@ -39,7 +39,7 @@ impl Stack {
             return self.mark_ready(id, why);
         }
         match fate {
-            Fate::Alive => {}
+            Fate::Alive => self.hold_time_wait(id),
             Fate::TimeWait => self.enter_time_wait(id),
             // A dead connection that its owner still holds must not keep its flow from a new one.
             Fate::Detached | Fate::Dead => self.retire(id),
@@ -55,12 +55,40 @@ impl Stack {
         }
     }
 
+    /// A connection in TIME-WAIT whose last acknowledgement has left takes a place there, also while somebody holds it; where none is
+    /// free its flow ends at once (`tcp_time_wait`).
+    fn hold_time_wait(&mut self, id: SocketId) {
+        let full = self.small.time_waits.len() + self.small.held_time_waits
+            >= self.env.sysctl.tcp_max_tw_buckets as usize;
+        let Some(entry) = self.sockets.get_mut(id) else { return };
+        let Socket::Tcp(conn) = &mut entry.socket else { return };
+        if conn.state() != State::TimeWait || entry.in_time_wait || conn.wants_output() {
+            return;
+        }
+        if full {
+            self.env.count.tcp_ext.tcp_time_wait_overflow += 1;
+            conn.yield_flow(&mut self.env.cx(self.now, Some(id)));
+            return self.settle(id, Turn::NONE);
+        }
+        entry.in_time_wait = true;
+        self.small.held_time_waits += 1;
+    }
+
+    /// What held a place in TIME-WAIT gives it back.
+    fn leave_time_wait(&mut self, id: SocketId) -> bool {
+        let held = self.sockets.get_mut(id).is_some_and(|e| core::mem::take(&mut e.in_time_wait));
+        self.small.held_time_waits -= usize::from(held);
+        held
+    }
+
     /// The connection ends in TIME-WAIT: once nobody holds it, a small object takes its place among the flows.
     fn enter_time_wait(&mut self, id: SocketId) {
         if self.sockets.get(id).is_none_or(|e| e.holder != Holder::Nobody) {
             return;
         }
-        if self.small.time_waits.len() >= self.env.sysctl.tcp_max_tw_buckets as usize {
+        let had_place = self.leave_time_wait(id);
+        let taken = self.small.time_waits.len() + self.small.held_time_waits;
+        if !had_place && taken >= self.env.sysctl.tcp_max_tw_buckets as usize {
             self.env.count.tcp_ext.tcp_time_wait_overflow += 1;
             return self.retire(id);
         }
@@ -84,6 +112,7 @@ impl Stack {
 
     /// The connection is over: its flow is free.
     fn retire(&mut self, id: SocketId) {
+        self.leave_time_wait(id);
         let Some(entry) = self.sockets.get_mut(id) else { return };
         let Socket::Tcp(conn) = &entry.socket else { return };
         self.demux.flows.remove(conn.tuple(), Flow::Conn(id));

@@ -7,7 +7,7 @@ use crate::base::{DropWhy, Error, FlowId, Instant, SocketId, Tuple};
 use crate::ip::{Dst, OutputParams};
 use crate::packet::{Csum, Head, Offload, Owner, Packet};
 use crate::socket::{Entry, Holder, Socket, Turn};
-use crate::udp::{Datagram, UdpSocket};
+use crate::udp::{Datagram, Marks, UdpSocket};
 use bytes::Bytes;
 use core::net::{IpAddr, SocketAddr};
 use lowwater_wire::protocol;
@@ -185,12 +185,12 @@ impl Stack {
         self.udp(id)?.peek().map(|datagram| (datagram.data, datagram.peer))
     }
 
-    /// IP_TOS and IP_TTL, or with `v6` IPv6's: what datagrams of this family carry from now on. A TTL of 0 takes ip_default_ttl.
+    /// What datagrams that are sent from now on carry, those of IPv4 and those of IPv6.
     ///
     /// # Errors
     /// [`Error::NoSuchSocket`], [`Error::Unsupported`].
-    pub fn udp_set_marks(&mut self, id: SocketId, v6: bool, (tos, ttl): (u8, u8)) -> Result<(), Error> {
-        self.udp(id)?.marks[usize::from(v6)] = (tos, ttl);
+    pub fn udp_set_marks(&mut self, id: SocketId, marks: [Marks; 2]) -> Result<(), Error> {
+        self.udp(id)?.marks = marks;
         Ok(())
     }
 
@@ -242,9 +242,10 @@ impl Stack {
         budget
     }
 
-    fn send_datagram(&mut self, id: SocketId, datagram: Datagram, dont_fragment: bool, (tos, ttl): (u8, u8)) {
+    fn send_datagram(&mut self, id: SocketId, datagram: Datagram, dont_fragment: bool, marks: Marks) {
         let owner = Owner { flow: FlowId::of(id), charge: datagram.charge() };
         let (local, peer) = (datagram.local, datagram.peer);
+        let Marks { tos, ttl } = marks;
         let Ok(dst) = self.route(Some(local.ip()), peer.ip()) else {
             self.env.count.ip.out_no_routes += 1;
             self.env.count.dropped(DropWhy::NoRoute);
@@ -255,10 +256,10 @@ impl Stack {
         let packet = udp_packet(&dst, datagram, owner, self.now);
         let fits = packet.len() + if peer.is_ipv4() { 20 } else { 40 } <= usize::from(dst.mtu);
         let params = OutputParams {
-            ttl: if ttl == 0 { self.default_ttl() } else { ttl },
+            ttl: ttl.unwrap_or_else(|| self.default_ttl(peer.is_ipv6())),
             tos,
             // IP_PMTUDISC_WANT: routers must not fragment what fits the path as we know it.
-            dont_fragment: dont_fragment || (fits && self.env.sysctl.ip_no_pmtu_disc == 0),
+            dont_fragment: dont_fragment || (fits && !dst.mtu_locked && self.env.sysctl.ip_no_pmtu_disc == 0),
             ..OutputParams::new(local.ip(), peer.ip(), protocol::UDP)
         };
         self.ip.output(&mut self.env.cx(self.now, Some(id)), &dst, &params, packet, &mut self.down.outbox);

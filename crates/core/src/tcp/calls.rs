@@ -168,7 +168,7 @@ impl Conn {
             return Ok(taken);
         }
         // What stops for lack of room is pushed whatever Nagle says: the writer may wait for its acknowledgement.
-        let hold = match (all, flags.more && !forced) {
+        let hold = match (all, flags.more) {
             (false, _) => Hold::Push,
             (true, true) => Hold::Cork,
             (true, false) => self.default_hold(),
@@ -387,6 +387,19 @@ impl Conn {
         let limits = |o: &SocketOptions| (o.notsent_lowat, o.sndbuf);
         self.app.nospace |= limits(&old) != limits(&self.options) && self.level(cx).writable();
         self.wake_writer(cx);
+    }
+
+    /// TCP_WINDOW_CLAMP said again: segments may have raised the bound since (`tcp_set_window_clamp`).
+    pub fn clamp_window(&mut self) {
+        if self.options.window_clamp > 0 {
+            self.rx.set_window_clamp(self.options.window_clamp);
+        }
+    }
+
+    /// The bound of the receive window in bytes, as TCP_WINDOW_CLAMP reads back.
+    #[must_use]
+    pub const fn window_clamp(&self) -> u32 {
+        self.rx.window().clamp()
     }
 
     /// Acknowledgements are not delayed for answers to ride on (TCP_QUICKACK as it reads back).

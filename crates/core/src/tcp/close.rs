@@ -17,6 +17,7 @@ impl Conn {
         }
         if how != How::Write && !self.app.rcv_shutdown {
             self.app.rcv_shutdown = true;
+            self.rx.shut();
             self.app.notice.insert(Notice::READABLE);
         }
         if how != How::Read {

@@ -133,8 +133,7 @@ impl Conn {
             peer,
         };
         conn.rest.stats.fast.facts |= fact::ACTIVE;
-        conn.rx.set_oob_inline(conn.options.oobinline);
-        conn.rx.ack.set_delay_max(conn.options.delack_max_us);
+        conn.rx.begin_with(&conn.options);
         conn.tx.follow_departures();
         cx.count.tcp.active_opens += 1;
         conn.out.try_send(Hold::Push);
@@ -191,8 +190,7 @@ impl Conn {
         conn.rx.synchronize(irs);
         // The SYN, which the request received.
         conn.rest.stats.segs_in = 1;
-        conn.rx.set_oob_inline(conn.options.oobinline);
-        conn.rx.ack.set_delay_max(conn.options.delack_max_us);
+        conn.rx.begin_with(&conn.options);
         conn.path.ecn.set_negotiated(conn.peer.ecn);
         if let Some(sent) = sent {
             conn.timers.synack_sent = (sent.again == 0).then_some(sent.first);
@@ -387,7 +385,7 @@ impl Conn {
                 snd_nxt: self.tx.snd_nxt(),
                 rcv_nxt: self.rx.nxt(),
                 rcv_wnd: self.rx.open_window(),
-                tos: self.options.marks(self.tuple.is_v6()).0,
+                tos: self.options.tos_of(self.tuple.is_v6()),
                 peer: self.peer.clone(),
             },
             fin_wait2,

@@ -1,6 +1,8 @@
 //! ICMP errors about a connection (RFC 5461, RFC 5927 section 4, RFC 1191; `tcp_v4_err`).
 use super::conn::Conn;
+use super::fastopen::fact;
 use super::options::PmtuBelief;
+use super::segment::Whole;
 use super::seq::Seq;
 use super::state::State;
 use crate::base::{Cx, Error};
@@ -26,6 +28,10 @@ impl Conn {
 
     /// A router says that it does not know the way any more, and quotes what timed out: that was no congestion (RFC 6069 section 4.2).
     pub fn on_disconnection(&mut self, cx: &mut Cx<'_>, seq: Option<Seq>) {
+        // What a child without its last ACK waits for is its SYN-ACK (`tcp_v4_err`).
+        if self.is_child() && self.state == State::SynRecv {
+            return;
+        }
         if seq == Some(self.tx.snd_una()) && self.tx.revert_backoff(cx, &mut self.path) {
             self.on_rto(cx);
         }
@@ -47,11 +53,17 @@ impl Conn {
             PmtuBelief::Route => return true,
             PmtuBelief::None => return false,
         }
-        if self.path.pmtu.too_big(u32::from(mtu)).is_none() {
+        let lowered = self.path.pmtu.too_big(u32::from(mtu)).is_some();
+        // Below what is believed of any path, nothing passes whole: who forbade to cut is told (`tcp_v4_mtu_reduced`).
+        if mtu < self.path.pmtu.mtu() && self.options.whole() == Whole::Always && !self.tuple.is_v6() {
+            self.app.soft_error = Some(Error::MessageTooLong);
+        }
+        if !lowered {
             return true;
         }
         self.settle_mss();
-        self.tx.on_mss_reduced(cx, &mut self.path);
+        let with_data = self.state == State::SynSent && self.rest.stats.fast.has(fact::DATA);
+        self.tx.on_mss_reduced(cx, &mut self.path, with_data);
         self.out.try_send(self.default_hold());
         true
     }

@@ -1,4 +1,5 @@
 //! What an application may set on a TCP socket, under Linux's option names.
+use super::segment::Whole;
 use crate::base::sysctl::CongestionKind;
 use crate::base::time::Duration;
 use crate::base::{FastOpenKeys, Sysctl};
@@ -69,19 +70,26 @@ pub struct SocketOptions {
     pub delack_max_us: u32,
     /// TCP_CONGESTION.
     pub congestion: CongestionKind,
-    /// IP_TOS, without the ECN bits.
+    /// SO_RCVLOWAT; 0 counts as 1.
+    pub rcvlowat: u32,
+    /// Receive buffer that low-water marks have asked for so far, in bytes (`tcp_set_rcvlowat`).
+    pub rcvlowat_room: u32,
+    /// IP_TOS without the ECN bits: what packets of IPv4 carry.
     pub tos: u8,
+    /// IPV6_TCLASS without the ECN bits: what packets of IPv6 carry.
+    pub tclass: u8,
     /// IP_MTU_DISCOVER by Linux's number: 0 dont, 1 want, 2 do, 3 probe, 4 interface, 5 omit.
     pub mtu_discover: u8,
+    /// IPV6_MTU_DISCOVER, by the same numbers.
+    pub mtu_discover_v6: u8,
     /// IP_TTL; 0 takes ip_default_ttl.
     pub ttl: u8,
-    /// IPV6_TCLASS, without the ECN bits: what `tos` is for IPv4. A socket has both, since a listener of IPv6 may serve both families.
-    pub tclass: u8,
-    /// IPV6_MTU_DISCOVER, by the same numbers as `mtu_discover`.
-    pub mtu_discover_v6: u8,
-    /// IPV6_UNICAST_HOPS; 0 takes ip_default_ttl.
-    pub unicast_hops: u8,
+    /// IPV6_UNICAST_HOPS; `None` takes [`HOP_LIMIT`].
+    pub hops: Option<u8>,
 }
+
+/// The hop limit of IPv6 where nobody has set one (`IPV6_DEFAULT_HOPLIMIT`, which ip_default_ttl leaves alone).
+pub const HOP_LIMIT: u8 = 64;
 
 impl SocketOptions {
     /// The options of a new socket of a stack with these settings.
@@ -116,19 +124,15 @@ impl SocketOptions {
             rto_max_ms: 0,
             delack_max_us: 0,
             congestion: sysctl.tcp_congestion_control,
+            rcvlowat: 0,
+            rcvlowat_room: 0,
             tos: 0,
-            mtu_discover: if sysctl.ip_no_pmtu_disc == 0 { 1 } else { 0 },
-            ttl: 0,
             tclass: 0,
+            mtu_discover: if sysctl.ip_no_pmtu_disc == 0 { 1 } else { 0 },
             mtu_discover_v6: 1,
-            unicast_hops: 0,
+            ttl: 0,
+            hops: None,
         }
-    }
-
-    /// What packets of this family carry: TOS or traffic class, TTL or hop limit.
-    #[must_use]
-    pub const fn marks(&self, v6: bool) -> (u8, u8) {
-        if v6 { (self.tclass, self.unicast_hops) } else { (self.tos, self.ttl) }
     }
 
     /// Bounds of the retransmission timeout.
@@ -139,17 +143,53 @@ impl SocketOptions {
     /// What routers say about the path's MTU counts so far (`tcp_v4_mtu_reduced`, `tcp_v6_mtu_reduced`).
     #[must_use]
     pub const fn pmtu_belief(&self, v6: bool) -> PmtuBelief {
-        match (if v6 { self.mtu_discover_v6 } else { self.mtu_discover }, v6) {
+        match if v6 { (self.mtu_discover_v6, v6) } else { (self.mtu_discover, v6) } {
             (1..=3, _) | (0, true) => PmtuBelief::Full,
             (_, false) => PmtuBelief::Route,
             (_, true) => PmtuBelief::None,
         }
     }
 
-    /// Routers may not fragment (`ip_dont_fragment`). Those of IPv6 never do.
+    /// Who keeps routers of IPv4 from cutting packets up (`ip_dont_fragment`).
     #[must_use]
-    pub const fn dont_fragment(&self) -> bool {
-        matches!(self.mtu_discover, 1 | 2)
+    pub const fn whole(&self) -> Whole {
+        match self.mtu_discover {
+            1 => Whole::WherePathAllows,
+            2 => Whole::Always,
+            _ => Whole::Never,
+        }
+    }
+
+    /// What packets of this family carry: TOS or traffic class, TTL or hop limit, 0 for the default.
+    #[must_use]
+    pub const fn marks(&self, v6: bool) -> (u8, u8) {
+        let ttl = match self.ttl_of(v6) {
+            Some(ttl) => ttl,
+            None => 0,
+        };
+        (self.tos_of(v6), ttl)
+    }
+
+    /// Type of service or traffic class of the family.
+    #[must_use]
+    pub const fn tos_of(&self, v6: bool) -> u8 {
+        if v6 { self.tclass } else { self.tos }
+    }
+
+    /// Time to live or hop limit of the family, where it was set.
+    #[must_use]
+    pub const fn ttl_of(&self, v6: bool) -> Option<u8> {
+        match (v6, self.ttl) {
+            (true, _) => self.hops,
+            (false, 0) => None,
+            (false, ttl) => Some(ttl),
+        }
+    }
+
+    /// The same options with another type of service or traffic class.
+    #[must_use]
+    pub fn with_tos(&self, v6: bool, tos: u8) -> Self {
+        if v6 { Self { tclass: tos, ..self.clone() } } else { Self { tos, ..self.clone() } }
     }
 }
 
@@ -216,6 +256,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn each_family_has_marks_and_a_belief_of_its_own() {
+        let plain = SocketOptions::new(&Sysctl { ip_no_pmtu_disc: 1, ..Sysctl::default() });
+        assert_eq!((plain.mtu_discover, plain.mtu_discover_v6), (0, 1), "the setting is IPv4's");
+        assert_eq!((plain.ttl_of(false), plain.ttl_of(true), plain.tos_of(true)), (None, None, 0));
+        let o = SocketOptions { tos: 4, tclass: 8, ttl: 9, hops: Some(0), mtu_discover_v6: 4, ..plain };
+        assert_eq!([false, true].map(|v6| (o.tos_of(v6), o.ttl_of(v6))), [(4, Some(9)), (8, Some(0))]);
+        assert_eq!((o.pmtu_belief(false), o.pmtu_belief(true)), (PmtuBelief::Route, PmtuBelief::None));
+        let (four, six) = (o.with_tos(false, 12), o.with_tos(true, 12));
+        assert_eq!((four.tos, four.tclass, six.tos, six.tclass), (12, 8, 4, 12));
+    }
+
+    #[test]
     fn equal_options_are_one_object_and_others_are_not() {
         let (mut sets, plain) = (OptionSets::default(), SocketOptions::new(&Sysctl::default()));
         let nodelay = SocketOptions { nodelay: true, ..plain.clone() };
@@ -228,17 +280,5 @@ mod tests {
         }
         let again = sets.share(&plain);
         assert!(!Arc::ptr_eq(&a, &again) && a == again);
-    }
-
-    #[test]
-    fn each_family_of_a_socket_has_marks_of_its_own() {
-        let plain = SocketOptions::new(&Sysctl { ip_no_pmtu_disc: 1, ..Sysctl::default() });
-        assert_eq!((plain.mtu_discover, plain.mtu_discover_v6), (0, 1));
-        let v4 = SocketOptions { tos: 4, ttl: 9, mtu_discover: 4, ..plain };
-        assert_eq!((v4.marks(false), v4.marks(true)), ((4, 9), (0, 0)));
-        assert_eq!((v4.pmtu_belief(false), v4.pmtu_belief(true)), (PmtuBelief::Route, PmtuBelief::Full));
-        let v6 = SocketOptions { tclass: 8, unicast_hops: 7, mtu_discover_v6: 4, ..plain };
-        assert_eq!((v6.marks(false), v6.marks(true)), ((0, 0), (8, 7)));
-        assert_eq!((v6.pmtu_belief(false), v6.pmtu_belief(true)), (PmtuBelief::Route, PmtuBelief::None));
     }
 }

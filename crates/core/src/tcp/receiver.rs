@@ -1,5 +1,6 @@
 //! The receiving half of a connection: ties queue, window, SACK and acknowledgement policy together (`tcp_data_queue`).
 use super::ack_policy::{AckFacts, AckPolicy, MAX_QUICKACKS, RttFacts, SegmentFacts, initial_rcv_mss};
+use super::options::SocketOptions;
 use super::rx_queue::{Chunk, Enqueued, Pieces};
 use super::sack_out::SackOut;
 use super::segment::Chunks;
@@ -93,6 +94,7 @@ pub struct Receiver {
     lowat: u32,
     urgent: Urgent,
     sack_ok: bool,
+    shut: bool,
     header_bytes: u8,
 }
 
@@ -107,6 +109,7 @@ impl Receiver {
             lowat: 1,
             urgent: Urgent::new(),
             sack_ok: false,
+            shut: false,
             header_bytes: 20,
         }
     }
@@ -246,7 +249,26 @@ impl Receiver {
         let buf = self.intake.window.buf();
         let cap = if buf.locked { buf.bytes } else { sysctl.tcp_rmem.max } / 2;
         self.lowat = bytes.min(cap).max(1);
-        self.intake.window.widen(self.lowat.saturating_mul(2));
+        self.intake.window.make_room_for(self.lowat);
+    }
+
+    /// Nobody reads on, whatever is still taken (SHUT_RD): reading opens no window.
+    pub const fn shut(&mut self) {
+        self.shut = true;
+    }
+
+    /// The options of a new connection, whose buffer has room for its low-water mark already.
+    pub const fn begin_with(&mut self, options: &SocketOptions) {
+        if options.rcvlowat > 0 {
+            self.lowat = options.rcvlowat;
+        }
+        self.set_oob_inline(options.oobinline);
+        self.ack.set_delay_max(options.delack_max_us);
+    }
+
+    /// A SYN that goes again offers a smaller MSS.
+    pub const fn lower_advmss(&mut self, advmss: u16) {
+        self.intake.window.lower_advmss(advmss);
     }
 
     /// SO_RCVBUF as it reads back (see [`RcvBuf::so_rcvbuf`]).
@@ -605,6 +627,8 @@ impl Receiver {
         if peek {
             let n = self.intake.queue.peek(usize::from(step), buf);
             cx.count.own.payload_copied_out += n as u64;
+            // What waits for a reader leaves after a peek too.
+            self.cleanup(cx, n > 0, self.is_shut());
             return n;
         }
         self.intake.queue.skip(usize::from(step));
@@ -635,7 +659,12 @@ impl Receiver {
     fn after_read(&mut self, cx: &Cx<'_>) {
         self.leave_mark();
         self.intake.grow_for_reader(cx);
-        self.cleanup(cx, true, self.intake.queue.fin_reached());
+        self.cleanup(cx, true, self.is_shut());
+    }
+
+    /// Nothing more will be read than what is there (`RCV_SHUTDOWN`).
+    fn is_shut(&self) -> bool {
+        self.shut || self.intake.queue.fin_reached()
     }
 
     /// After a read: acknowledges what waited for it, or tells of a window that opened widely (`tcp_cleanup_rbuf`).

@@ -2,6 +2,7 @@
 use super::Setup;
 use super::conn::Conn;
 use super::negotiated::Negotiated;
+use super::options::SocketOptions;
 use super::reset::reset_for;
 use super::segment::{Ecn, Outgoing, Segment};
 use super::seq::Seq;
@@ -9,6 +10,7 @@ use super::window::{self, InitialWindow};
 use crate::base::time::{Duration, Instant};
 use crate::base::{Cx, DropWhy, Tuple};
 use lowwater_wire::tcp::{FastOpenCookie, TcpFlags, TcpOptions, TcpRepr};
+use std::sync::Arc;
 
 /// First retransmission of a SYN or SYN-ACK (`TCP_TIMEOUT_INIT`, RFC 6298 section 2.1).
 pub(super) const TIMEOUT_INIT: Duration = Duration::from_secs(1);
@@ -94,6 +96,17 @@ pub(super) struct Accepted {
 }
 
 impl Request {
+    /// The options that it answers by, and that its connection begins with.
+    #[must_use]
+    pub fn options(&self) -> &SocketOptions {
+        &self.setup.options
+    }
+
+    /// Its listener has other options by now.
+    pub fn renew(&mut self, options: Arc<SocketOptions>) {
+        self.setup.options = options;
+    }
+
     /// The request of a SYN.
     ///
     /// # Errors
@@ -198,7 +211,9 @@ impl Request {
             urgent: 0,
             options: TcpOptions { fastopen: cookie, ..self.peer.syn_options(cx.now) },
         });
-        (out.tos, out.ttl) = self.setup.options.marks(self.setup.tuple.is_v6());
+        let v6 = self.setup.tuple.is_v6();
+        out.tos = self.setup.options.tos_of(v6);
+        out.ttl = self.setup.options.ttl_of(v6);
         out
     }
 

@@ -100,6 +100,32 @@ impl Segment {
     }
 }
 
+/// Whether routers may cut a packet up (`ip_dont_fragment`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whole {
+    /// `ip_no_pmtu_disc` decides between [`Self::WherePathAllows`] and [`Self::Never`].
+    AsSet,
+    /// They may.
+    Never,
+    /// They may not, unless one of them has less room than is believed of any.
+    WherePathAllows,
+    /// They may not.
+    Always,
+}
+
+impl Whole {
+    /// DF is set; `locked` is what [`crate::ip::Dst::mtu_locked`] says.
+    #[must_use]
+    pub const fn sets_df(self, no_pmtu_disc: u32, locked: bool) -> bool {
+        match self {
+            Self::Always => true,
+            Self::Never => false,
+            Self::WherePathAllows => !locked,
+            Self::AsSet => no_pmtu_disc == 0 && !locked,
+        }
+    }
+}
+
 /// A segment that a connection wants to send; IP, queue and device take it from here.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
@@ -113,10 +139,10 @@ pub struct Outgoing {
     pub segs: u16,
     /// ECN codepoint and DSCP of the packet.
     pub tos: u8,
-    /// Time to live or hop limit; 0 takes the stack's default.
-    pub ttl: u8,
-    /// Routers may not fragment it; `None` takes the stack's setting.
-    pub dont_fragment: Option<bool>,
+    /// Time to live or hop limit; `None` takes the stack's default.
+    pub ttl: Option<u8>,
+    /// Who keeps routers from fragmenting it.
+    pub whole: Whole,
     /// Credit that the flow has charged for it; 0 for what no flow pays for.
     pub charge: u32,
     /// Earliest departure.
@@ -135,8 +161,8 @@ impl Outgoing {
             gso_size: 0,
             segs: 1,
             tos: 0,
-            ttl: 0,
-            dont_fragment: None,
+            ttl: None,
+            whole: Whole::AsSet,
             attempt: None,
             charge: 0,
             depart_at: Instant::ZERO,

@@ -574,10 +574,11 @@ impl Sender {
         found
     }
 
-    /// The path's MTU shrank and [`Self::set_mss`] was told; true when [`Self::next_retransmit`] should be asked.
-    pub fn on_mss_reduced(&mut self, cx: &mut Cx<'_>, path: &mut Path) -> bool {
+    /// The path's MTU shrank and [`Self::set_mss`] was told; true when [`Self::next_retransmit`] should be asked. `syn_data`: what is
+    /// out is a SYN with data, and was too long together.
+    pub fn on_mss_reduced(&mut self, cx: &mut Cx<'_>, path: &mut Path, syn_data: bool) -> bool {
         let mut e = Env { cx, path, flight: &mut self.flight, timer: &mut self.timer };
-        self.recovery.on_mss_reduced(&mut e)
+        self.recovery.on_mss_reduced(&mut e, syn_data)
     }
 
     /// A queue of our own host dropped one of our packets: one reduction per window, and nothing is marked lost.

@@ -28,7 +28,10 @@ impl RcvBuf {
     #[must_use]
     pub fn of(sysctl: &Sysctl, options: &SocketOptions) -> Self {
         Self {
-            bytes: options.rcvbuf.map_or(sysctl.tcp_rmem.default, |bytes| bytes.max(MIN_RCVBUF)),
+            bytes: options.rcvbuf.map_or_else(
+                || sysctl.tcp_rmem.default.max(options.rcvlowat_room),
+                |bytes| bytes.max(MIN_RCVBUF),
+            ),
             clamp: options.window_clamp,
             locked: options.rcvbuf.is_some(),
         }
@@ -216,6 +219,11 @@ impl RcvWindow {
         self.ssthresh = self.ssthresh.min(self.clamp);
     }
 
+    /// A SYN that goes again offers a smaller MSS.
+    pub const fn lower_advmss(&mut self, advmss: u16) {
+        self.advmss = advmss;
+    }
+
     /// Every segment of the peer will carry `bytes` of options, so that much less of its MSS is payload.
     pub const fn allow_for_options(&mut self, bytes: u16) {
         self.advmss = self.advmss.saturating_sub(bytes);
@@ -376,6 +384,15 @@ impl RcvWindow {
         if bytes > self.buf.bytes && !self.buf.locked {
             self.buf.bytes = bytes;
             self.clamp = self.ratio.win_from_space(bytes);
+        }
+    }
+
+    /// SO_RCVLOWAT: room for `win` bytes at the overhead that segments have shown (`tcp_set_rcvlowat`).
+    pub fn make_room_for(&mut self, win: u32) {
+        let bytes = u32::try_from(self.ratio.space_from_win(win.into())).unwrap_or(u32::MAX);
+        if bytes > self.buf.bytes && !self.buf.locked {
+            self.buf.bytes = bytes;
+            self.clamp = self.clamp.max(win);
         }
     }
 

@@ -30,6 +30,15 @@ impl Datagram {
     }
 }
 
+/// What the IP headers of a family get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Marks {
+    /// IP_TOS or IPV6_TCLASS.
+    pub tos: u8,
+    /// IP_TTL or IPV6_UNICAST_HOPS; `None` takes the default.
+    pub ttl: Option<u8>,
+}
+
 /// A UDP socket.
 #[derive(Debug)]
 pub struct UdpSocket {
@@ -41,8 +50,8 @@ pub struct UdpSocket {
     pub remote: Option<SocketAddr>,
     /// Never fragment here and set DF: datagrams beyond the path MTU are refused (IP_PMTUDISC_DO).
     pub dont_fragment: bool,
-    /// IP_TOS and IP_TTL, or IPv6's; a TTL of 0 takes ip_default_ttl.
-    pub marks: [(u8, u8); 2],
+    /// What the headers of IPv4 and those of IPv6 get.
+    pub marks: [Marks; 2],
     /// SO_ERROR.
     pub error: Option<Error>,
     /// SO_RCVBUF and SO_SNDBUF in bytes of charge.
@@ -63,7 +72,7 @@ impl UdpSocket {
             bound: local.ip(),
             remote: None,
             dont_fragment: false,
-            marks: [(0, 0); 2],
+            marks: [Marks { tos: 0, ttl: None }; 2],
             error: None,
             buffers: (sysctl.rmem_default, sysctl.wmem_default),
             received: VecDeque::new(),

@@ -1,7 +1,7 @@
 //! Segment size and the path's MTU (RFC 9293 section 3.7.1, RFC 1191, RFC 5927).
 use super::peer::{Peer, Shape};
 use lowwater_core::base::Sysctl;
-use lowwater_core::tcp::State;
+use lowwater_core::tcp::{SocketOptions, State};
 
 fn server() -> Peer {
     Peer::server(Shape::default())
@@ -86,6 +86,35 @@ fn none_makes_packets_smaller_than_the_floor() {
         assert_eq!(p.info().snd_mss, mss, "mtu {mtu}");
         p.expect_data(1, mss + 1, mss);
         p.drain();
+    }
+}
+
+#[test]
+fn below_the_floor_routers_may_cut() {
+    // Linux's locked exceptions: else packets of 552 bytes would never pass a path of 300. IP_PMTUDISC_DO forbids it all the same, and
+    // its application hears of that (EMSGSIZE).
+    for (discover, cut) in [(1, true), (2, false)] {
+        let options: fn(&mut SocketOptions) = match discover {
+            1 => |o| o.mtu_discover = 1,
+            _ => |o| o.mtu_discover = 2,
+        };
+        let mut p = Peer::server(Shape { options, ..Shape::default() });
+        p.write(1_460);
+        p.expect("P. 1:1461");
+        assert!(p.last_dont_fragment());
+        p.icmp(FRAG_NEEDED, 300, 1);
+        p.expect(". 1:513");
+        assert_eq!(p.last_dont_fragment(), !cut);
+        p.drain();
+        p.inject(". 1 ack 1461");
+        // Nothing else that routers say changes it.
+        p.write(100);
+        p.drain();
+        p.icmp(FRAG_NEEDED, 552, 1_461);
+        p.inject(". 1 ack 1561");
+        p.write(100);
+        p.drain();
+        assert_eq!((p.last_dont_fragment(), p.info().snd_mss), (!cut, 512));
     }
 }
 

@@ -1,7 +1,7 @@
 //! Settings that no other script turns: sysctls and options one by one, where they act and where not.
 use super::peer::{Peer, Shape};
 use lowwater_core::base::{Error, Sysctl};
-use lowwater_core::tcp::{SocketOptions, State};
+use lowwater_core::tcp::{Ready, SocketOptions, State};
 
 const SYN: &str = "win 65535 mss 1000 sackOK";
 
@@ -100,6 +100,26 @@ fn type_of_service_and_time_to_live_mark_every_packet() {
     p.write(1);
     p.drain();
     assert_eq!(p.last_tos_ttl(), (0, 33));
+}
+
+#[test]
+fn a_low_water_mark_comes_with_the_socket_and_so_does_the_room_for_it() {
+    let options = |o: &mut SocketOptions| (o.rcvlowat, o.rcvlowat_room) = (2_000, 200_000);
+    let mut p = Peer::listening(Shape { options, ..Shape::default() }, 1);
+    p.inject("S 0 win 65535 mss 1460 ws 0");
+    p.expect("S. 0 ack 1 win 65535");
+    p.inject(". 1 ack 1");
+    p.accept();
+    let mark = (2_000, 200_000);
+    assert_eq!(
+        (p.stack.options(p.sock).map(|o| (o.rcvlowat, o.rcvlowat_room)), p.info().rcv_wnd),
+        (Ok(mark), 99_280)
+    );
+    p.inject(". 1:1001 ack 1");
+    let readable = |p: &mut Peer| p.stack.poll(p.now(), p.sock).contains(Ready::IN);
+    assert!(!readable(&mut p), "half of what is waited for");
+    p.inject(". 1001:2001 ack 1");
+    assert!(readable(&mut p));
 }
 
 #[test]

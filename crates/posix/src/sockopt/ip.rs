@@ -14,8 +14,8 @@ pub(super) fn never_fragments(options: &SocketOptions, v6: bool) -> bool {
     matches!(i32::from(discover), IP_PMTUDISC_DO | IP_PMTUDISC_PROBE)
 }
 
-/// IP_MTU_DISCOVER and IPV6_MTU_DISCOVER, from IP_PMTUDISC_DONT to IP_PMTUDISC_OMIT.
-pub(super) fn discover(n: i32) -> Result<u8, Errno> {
+/// A value of IP_MTU_DISCOVER or IPV6_MTU_DISCOVER, from IP_PMTUDISC_DONT to IP_PMTUDISC_OMIT.
+pub(super) fn pmtudisc(n: i32) -> Result<u8, Errno> {
     if (IP_PMTUDISC_DONT..=IP_PMTUDISC_OMIT).contains(&n) { Ok(n as u8) } else { Err(Errno::EINVAL) }
 }
 
@@ -83,7 +83,7 @@ impl Host {
                 Err(Errno::EINVAL)
             }
             IP_MTU_DISCOVER => {
-                let n = discover(n)?;
+                let n = pmtudisc(n)?;
                 self.change(fd, |o| o.mtu_discover = n)?;
                 self.renew_udp(fd)
             }

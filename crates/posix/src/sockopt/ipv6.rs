@@ -1,10 +1,11 @@
 //! Options of the level SOL_IPV6 (`do_ipv6_setsockopt`, `do_ipv6_getsockopt`).
-use super::ip::discover;
+use super::ip::pmtudisc;
 use super::{Told, Value};
 use crate::abi::*;
 use crate::call::Fd;
 use crate::errno::Errno;
 use crate::host::Host;
+use lowwater_core::tcp::options::HOP_LIMIT;
 
 impl Host {
     pub(super) fn get_ipv6(&mut self, fd: Fd, name: i32) -> Result<Told, Errno> {
@@ -13,8 +14,7 @@ impl Host {
         Ok(match name {
             IPV6_TCLASS => Told::Int(options.tclass.into()),
             IPV6_MTU_DISCOVER => Told::Int(options.mtu_discover_v6.into()),
-            IPV6_UNICAST_HOPS if options.unicast_hops != 0 => Told::Int(options.unicast_hops.into()),
-            IPV6_UNICAST_HOPS => Told::Int(self.stack.sysctl().ip_default_ttl as i32),
+            IPV6_UNICAST_HOPS => Told::Int(options.hops.unwrap_or(HOP_LIMIT).into()),
             IPV6_MULTICAST_HOPS => Told::Int(1),
             IPV6_MTU => Told::Int(self.path_mtu(sock).ok_or(Errno::ENOTCONN)?),
             IPV6_V6ONLY => Told::Int(sock.v6only().into()),
@@ -25,19 +25,23 @@ impl Host {
     pub(super) fn set_ipv6(&mut self, fd: Fd, name: i32, value: &Value<'_>) -> Result<(), Errno> {
         let short = value.len() < 4;
         let n = if short { 0 } else { value.int()? };
-        let in_byte =
-            || if short || !(-1..=255).contains(&n) { Err(Errno::EINVAL) } else { Ok(n.max(0) as u8) };
+        // -1 asks for the default.
+        let in_byte = || match n {
+            -1 if !short => Ok(None),
+            0..=255 if !short => Ok(Some(n as u8)),
+            _ => Err(Errno::EINVAL),
+        };
         match name {
             IPV6_TCLASS => {
                 // TCP keeps the ECN bits to itself.
                 let keep = if self.files.sock(fd)?.stream { !3 } else { !0 };
-                let tclass = in_byte()? & keep;
+                let tclass = in_byte()?.unwrap_or(0) & keep;
                 self.change(fd, |o| o.tclass = tclass)?;
                 self.renew_udp(fd)
             }
             IPV6_UNICAST_HOPS => {
                 let hops = in_byte()?;
-                self.change(fd, |o| o.unicast_hops = hops)?;
+                self.change(fd, |o| o.hops = hops)?;
                 self.renew_udp(fd)
             }
             IPV6_V6ONLY => {
@@ -53,7 +57,7 @@ impl Host {
             IPV6_DONTFRAG | IPV6_AUTOFLOWLABEL => self.set_plain(fd, SOL_IPV6, name, n),
             _ if short => Self::may_set_plain(SOL_IPV6, name).and(Err(Errno::EINVAL)),
             IPV6_MTU_DISCOVER => {
-                let n = discover(n)?;
+                let n = pmtudisc(n)?;
                 self.change(fd, |o| o.mtu_discover_v6 = n)?;
                 self.renew_udp(fd)
             }

@@ -7,14 +7,16 @@ mod tcp;
 
 pub(crate) use tcp::NAME_MAX;
 
-use crate::abi::{IPPROTO_TCP, SO_RCVLOWAT, SOL_IP, SOL_IPV6, SOL_SOCKET, SOL_TCP, TCP_QUICKACK};
+use crate::abi::{IPPROTO_TCP, SOL_IP, SOL_IPV6, SOL_SOCKET, SOL_TCP, TCP_QUICKACK};
 use crate::call::{Fd, Optval, Reply};
 use crate::errno::Errno;
-use crate::files::{Kind, Sock};
+use crate::files::{Kind, Knobs, Sock};
 use crate::host::Host;
 use bytes::Bytes;
 use lowwater_core::base::SocketId;
 use lowwater_core::tcp::SocketOptions;
+use lowwater_core::udp::Marks;
+use std::collections::BTreeMap;
 
 /// What getsockopt tells: an int, or bytes of a length of their own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,6 +108,7 @@ impl Host {
             return Err(Errno::EINVAL);
         }
         let value = Value(value);
+        self.settle_heirs(fd)?;
         match level {
             SOL_SOCKET => self.set_socket(fd, name, &value)?,
             SOL_IP => self.set_ip(fd, name, &value)?,
@@ -114,6 +117,19 @@ impl Host {
             _ => return Err(Errno::ENOPROTOOPT),
         }
         Ok(Reply::ok(0))
+    }
+
+    /// A listener's options are about to change: connections whose handshake is over have what they were (`sk_clone_lock`).
+    fn settle_heirs(&mut self, fd: Fd) -> Result<(), Errno> {
+        let Kind::Listener(id) = self.files.sock(fd)?.kind else { return Ok(()) };
+        let knobs = &mut self.files.sock_mut(fd)?.knobs;
+        let mine = Knobs { heirs: BTreeMap::new(), ..knobs.clone() };
+        let old = core::mem::take(&mut knobs.heirs);
+        // No more than the backlog holds.
+        let waiting = self.stack.tcp_waiting(id);
+        knobs.heirs =
+            waiting.map(|child| (child, old.get(&child).cloned().unwrap_or_else(|| mine.clone()))).collect();
+        Ok(())
     }
 
     /// TCP's options of a socket, wherever they are.
@@ -152,12 +168,8 @@ impl Host {
     /// Options that only a connection has, given to one that has just been made.
     pub(crate) fn apply_late_options(&mut self, fd: Fd) {
         let Ok(sock) = self.files.sock(fd) else { return };
-        let (kind, lowat) = (sock.kind, sock.plain(SOL_SOCKET, SO_RCVLOWAT));
+        let kind = sock.kind;
         let waits = sock.knobs.plain.get(&(SOL_TCP, TCP_QUICKACK)) == Some(&0);
-        if let (Kind::Conn(id), 2..) = (kind, lowat) {
-            let set = self.stack.tcp_set_rcvlowat(self.now, id, lowat.unsigned_abs());
-            debug_assert_eq!(set, Ok(()), "a connection that was just made");
-        }
         if let (Kind::Conn(id), true) = (kind, waits) {
             let set = self.stack.tcp_set_quickack(self.now, id, 0);
             debug_assert_eq!(set, Ok(()), "a connection that was just made");
@@ -171,10 +183,9 @@ impl Host {
         let sndbuf = sock.options.sndbuf.unwrap_or(sysctl.wmem_default);
         let buffers = self.stack.udp_set_buffers(id, rcvbuf, sndbuf);
         let whole = self.stack.udp_set_dont_fragment(id, ip::never_fragments(&sock.options, sock.v6));
-        debug_assert_eq!((buffers, whole), (Ok(()), Ok(())), "a UDP socket that is open");
-        for v6 in [false, true] {
-            let marks = self.stack.udp_set_marks(id, v6, sock.options.marks(v6));
-            debug_assert_eq!(marks, Ok(()), "a UDP socket that is open");
-        }
+        let o = &sock.options;
+        let marks = [false, true].map(|v6| Marks { tos: o.tos_of(v6), ttl: o.ttl_of(v6) });
+        let marks = self.stack.udp_set_marks(id, marks);
+        debug_assert_eq!((buffers, whole, marks), (Ok(()), Ok(()), Ok(())), "a UDP socket that is open");
     }
 }

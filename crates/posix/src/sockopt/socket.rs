@@ -8,6 +8,7 @@ use crate::host::Host;
 use bytes::{BufMut as _, Bytes, BytesMut};
 use lowwater_core::base::Duration;
 use lowwater_core::tcp::Memory;
+use lowwater_core::tcp::window::Ratio;
 
 /// Smallest SO_SNDBUF and SO_RCVBUF as they read back (`SOCK_MIN_SNDBUF`, `SOCK_MIN_RCVBUF`).
 const SNDBUF_MIN: u32 = 4_608;
@@ -103,7 +104,7 @@ impl Host {
             (sysctl.rmem_default, sysctl.wmem_default)
         };
         live.unwrap_or(Memory {
-            rcvbuf: options.rcvbuf.unwrap_or(rcv),
+            rcvbuf: options.rcvbuf.unwrap_or_else(|| rcv.max(options.rcvlowat_room)),
             sndbuf: options.sndbuf.unwrap_or(snd),
             ..Memory::default()
         })
@@ -202,9 +203,21 @@ impl Host {
         // No more than half of the buffer can be waited for (`tcp_set_rcvlowat`).
         let buffer = self.options_of(sock).rcvbuf.unwrap_or(self.stack.sysctl().tcp_rmem.max) / 2;
         let lowat = if sock.stream { lowat.min(i32::try_from(buffer).unwrap_or(i32::MAX)) } else { lowat };
+        let stream = sock.stream;
         self.files.sock_mut(fd)?.knobs.plain.insert((SOL_SOCKET, SO_RCVLOWAT), lowat);
+        let mark = lowat.unsigned_abs();
         if let Some(id) = self.conn(fd)? {
-            self.stack.tcp_set_rcvlowat(self.now, id, lowat.unsigned_abs())?;
+            self.stack.tcp_set_rcvlowat(self.now, id, mark)?;
+        } else if stream {
+            // The buffer grows for it at once, and does not shrink again (`tcp_set_rcvlowat`).
+            let room = Ratio::initial(self.stack.sysctl()).space_from_win(mark.into());
+            let room = u32::try_from(room).unwrap_or(u32::MAX);
+            self.change(fd, |o| {
+                o.rcvlowat = mark;
+                if o.rcvbuf.is_none() {
+                    o.rcvlowat_room = o.rcvlowat_room.max(room);
+                }
+            })?;
         }
         Ok(())
     }

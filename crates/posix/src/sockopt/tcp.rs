@@ -45,7 +45,11 @@ impl Host {
             TCP_LINGER2 => Told::Int(o.linger2),
             TCP_USER_TIMEOUT => Told::Int(o.user_timeout_ms as i32),
             TCP_NOTSENT_LOWAT => Told::Int(o.notsent_lowat as i32),
-            TCP_WINDOW_CLAMP => Told::Int(o.window_clamp as i32),
+            TCP_WINDOW_CLAMP => match sock.kind {
+                // A connection tells the bound as it is, whoever set it.
+                Kind::Conn(id) => Told::Int(self.stack.tcp_window_clamp(id)? as i32),
+                _ => Told::Int(o.window_clamp as i32),
+            },
             TCP_DEFER_ACCEPT => Told::Int(retrans_to_secs(o.defer_accept) as i32),
             TCP_FASTOPEN => Told::Int(o.fastopen as i32),
             TCP_FASTOPEN_CONNECT => Told::Int(o.fastopen_connect.into()),
@@ -290,7 +294,11 @@ impl Host {
         }
         // Below zero is below the smallest.
         let clamp = u32::try_from(n).unwrap_or(0).max(CLAMP_MIN);
-        self.change(fd, |o| o.window_clamp = clamp)
+        self.change(fd, |o| o.window_clamp = clamp)?;
+        match self.conn(fd)? {
+            Some(id) => Ok(self.stack.tcp_clamp_window(self.now, id)?),
+            None => Ok(()),
+        }
     }
 
     fn set_congestion(&mut self, fd: Fd, value: &Value<'_>) -> Result<(), Errno> {

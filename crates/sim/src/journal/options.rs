@@ -38,12 +38,14 @@ pub(super) fn put_options(e: &mut Encoder, o: &SocketOptions) {
         rto_max_ms,
         delack_max_us,
         congestion,
+        rcvlowat,
+        rcvlowat_room,
         tos,
-        mtu_discover,
-        ttl,
         tclass,
+        mtu_discover,
         mtu_discover_v6,
-        unicast_hops,
+        ttl,
+        hops,
     } = o;
     for on in [
         nodelay,
@@ -68,8 +70,10 @@ pub(super) fn put_options(e: &mut Encoder, o: &SocketOptions) {
     e.optional(rcvbuf.map(u64::from));
     e.number(*max_pacing_rate);
     e.number(u64::from(*maxseg));
-    e.slice(&[*syncnt, *tos, *ttl, *defer_accept, *mtu_discover]);
-    e.slice(&[*tclass, *unicast_hops, *mtu_discover_v6]);
+    e.slice(&[*syncnt, *tos, *ttl, *defer_accept, *mtu_discover, *tclass, *mtu_discover_v6]);
+    e.optional(hops.map(u64::from));
+    e.number(u64::from(*rcvlowat));
+    e.number(u64::from(*rcvlowat_room));
     e.slice(&fastopen_key.map_or(Vec::new(), |keys| keys.to_bytes()));
     e.slice(congestion.name().as_bytes());
 }
@@ -87,8 +91,11 @@ pub(super) fn get_options(d: &mut Decoder<'_>) -> Option<SocketOptions> {
     let buffer = |n: Option<u64>| n.and_then(|n| u32::try_from(n).ok());
     let (sndbuf, rcvbuf) = (buffer(d.optional()?), buffer(d.optional()?));
     let (max_pacing_rate, maxseg) = (d.number()?, d.small()?);
-    let &[syncnt, tos, ttl, defer_accept, mtu_discover] = d.slice()? else { return None };
-    let &[tclass, unicast_hops, mtu_discover_v6] = d.slice()? else { return None };
+    let &[syncnt, tos, ttl, defer_accept, mtu_discover, tclass, mtu_discover_v6] = d.slice()? else {
+        return None;
+    };
+    let hops = d.optional()?.and_then(|n| u8::try_from(n).ok());
+    let (rcvlowat, rcvlowat_room) = (d.small()?, d.small()?);
     let fastopen_key = FastOpenKeys::from_bytes(d.slice()?);
     let name = d.slice()?;
     let congestion = CongestionKind::ALL.into_iter().find(|k| k.name().as_bytes() == name)?;
@@ -121,12 +128,14 @@ pub(super) fn get_options(d: &mut Decoder<'_>) -> Option<SocketOptions> {
         rto_max_ms,
         delack_max_us,
         congestion,
+        rcvlowat,
+        rcvlowat_room,
         tos,
-        mtu_discover,
-        ttl,
         tclass,
+        mtu_discover,
         mtu_discover_v6,
-        unicast_hops,
+        ttl,
+        hops,
     })
 }
 

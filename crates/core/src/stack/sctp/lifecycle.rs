@@ -1,4 +1,5 @@
 //! What follows a verb on an association: events, a turn, the timer, the end; and what ICMP errors mean for one.
+use crate::base::limits::MIN_PMTU_V4;
 use crate::base::{Error, Instant, SocketId, Tuple};
 use crate::ip::{IcmpError, IcmpKind, Unreachable};
 use crate::sctp::{Assoc, Fate, Notice as SctpNotice};
@@ -158,7 +159,9 @@ impl Stack {
         }
         match kind {
             IcmpKind::TooBig(mtu) => {
-                if !sctp.assoc.on_pmtu(tuple.remote_ip, mtu) {
+                // What is not believed counts as the least that is (`__ip_rt_update_pmtu`).
+                let least = if tuple.is_v6() { 0 } else { MIN_PMTU_V4 };
+                if !sctp.assoc.on_pmtu(tuple.remote_ip, mtu.max(least)) {
                     return false;
                 }
                 self.ip.lower_path_mtu(tuple.remote_ip, mtu, now);

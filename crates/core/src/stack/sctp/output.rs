@@ -186,13 +186,14 @@ impl Stack {
         };
         let count = out.bytes.len().div_ceil(out.unit.max(1)) as u16;
         let (dst, ident, label) = (route.dst, route.ids.take(count), route.ids.flow_label);
-        let dont_fragment = whole || !out.fragment && self.env.sysctl.ip_no_pmtu_disc == 0;
+        let may = out.fragment || dst.mtu_locked || self.env.sysctl.ip_no_pmtu_disc != 0;
+        let dont_fragment = whole || !may;
         let at = out.depart_at.max(self.now);
         let mut packet = sealed_packet(&mut self.env.pool, out, owner, at);
         let protocol = self.sctp_encapsulate(&mut packet, (dst.src, remote), encap);
         let params = OutputParams {
             tos,
-            ttl: if ttl == 0 { self.default_ttl() } else { ttl },
+            ttl: if ttl == 0 { self.default_ttl(remote.is_ipv6()) } else { ttl },
             dont_fragment,
             ident: Some(ident),
             flow_label: label,
@@ -215,7 +216,7 @@ impl Stack {
         let protocol =
             self.sctp_encapsulate(&mut packet, (tuple.local_ip, tuple.remote_ip), arrived.inbound.encap);
         let params = OutputParams {
-            ttl: self.default_ttl(),
+            ttl: self.default_ttl(tuple.is_v6()),
             ..OutputParams::new(tuple.local_ip, tuple.remote_ip, protocol)
         };
         let sent = self.ip.send(&mut self.env.cx(self.now, None), &params, packet, &mut self.down.outbox);

@@ -3,6 +3,7 @@ use super::PACKET_CHARGE;
 use crate::base::trace::Ev;
 use crate::base::{Cx, Instant};
 use crate::tcp::conn::Conn;
+use crate::tcp::negotiated::mss_of_mtu;
 use crate::tcp::segment::{Ecn, Outgoing};
 use crate::tcp::sender::SendPlan;
 use crate::tcp::seq::Seq;
@@ -68,8 +69,10 @@ impl Conn {
         self.rest.stats.segs_out = self.rest.stats.segs_out.wrapping_add(1);
         cx.count.tcp.out_segs += 1;
         let mut out = Outgoing::control(repr);
-        (out.tos, out.ttl) = self.options.marks(self.tuple.is_v6());
-        out.dont_fragment = Some(self.options.dont_fragment());
+        let v6 = self.tuple.is_v6();
+        out.tos = self.options.tos_of(v6);
+        out.ttl = self.options.ttl_of(v6);
+        out.whole = self.options.whole();
         out
     }
 
@@ -103,6 +106,12 @@ impl Conn {
         plan: &SendPlan,
         cookie: Option<FastOpenCookie>,
     ) -> Outgoing {
+        // What the path has turned out to carry since (`tcp_advertise_mss`).
+        let by_path = mss_of_mtu(self.path.pmtu.mtu(), self.tuple.is_v6());
+        if by_path < self.peer.advmss {
+            self.peer.advmss = by_path;
+            self.rx.lower_advmss(by_path);
+        }
         let mut options = TcpOptions { fastopen: cookie, ..self.peer.syn_options(cx.now) };
         let mut flags = TcpFlags::SYN;
         if self.state == State::SynRecv {
@@ -152,14 +161,13 @@ impl Conn {
         self.queue_sent(cx, charge, plan.departure);
         self.out.credit.charge(charge);
         self.count_data(cx, plan);
-        let (tos, ttl) = self.options.marks(self.tuple.is_v6());
         Outgoing {
             repr,
             gso_size: if plan.segs > 1 { plan.mss } else { 0 },
             segs: plan.segs,
-            tos: tos | if ect { Ecn::Ect0 as u8 } else { 0 },
-            ttl,
-            dont_fragment: Some(self.options.dont_fragment()),
+            tos: self.options.tos_of(self.tuple.is_v6()) | if ect { Ecn::Ect0 as u8 } else { 0 },
+            ttl: self.options.ttl_of(self.tuple.is_v6()),
+            whole: self.options.whole(),
             charge,
             depart_at: plan.departure,
             attempt: plan.attempt,

@@ -15,6 +15,7 @@ pub use queue::OwnQueue;
 use super::PathCaps;
 use super::chrono::Held;
 use super::conn::Conn;
+use super::fastopen::fact;
 use super::segment::Outgoing;
 use super::send_window::Gso;
 use super::sender::{Before, Probe, Resend, Rexmit, SendPlan};
@@ -117,6 +118,12 @@ impl Conn {
         if self.is_child() {
             // Nothing is sent again before the SYN-ACK is acknowledged.
             return hold.map_or(Err(Wait::Empty), |hold| self.new_data(cx, mss, max_segs, hold));
+        }
+        if self.state == State::SynSent && self.rest.stats.fast.has(fact::DATA) {
+            // Together with its data the SYN was too long for a router: it goes alone; the window is shut for the rest.
+            if let Some(resend) = self.tx.next_retransmit(&self.path, max_segs, end) {
+                return self.retransmit(cx, &resend);
+            }
         }
         if matches!(self.state, State::SynSent | State::SynRecv) {
             return Err(if self.tx.queue_ref().unsent_bytes() > 0 { Wait::Handshake } else { Wait::Empty });

@@ -321,7 +321,7 @@ impl Recovery {
         // What the probe had taken from the window comes back.
         let cwnd = e.path.window.cwnd + 1;
         e.path.window.set_cwnd(e.cx, cwnd);
-        self.on_mss_reduced(e);
+        self.on_mss_reduced(e, false);
         true
     }
 

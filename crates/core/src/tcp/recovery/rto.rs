@@ -13,6 +13,9 @@ use core::num::NonZeroU32;
 pub(in crate::tcp) const TIMEOUT_MIN: Duration = Duration::from_millis(2);
 /// Wait after a retransmission that could not be sent for local reasons (`TCP_RESOURCE_PROBE_INTERVAL`).
 pub(in crate::tcp) const RESOURCE_PROBE_INTERVAL: Duration = Duration::from_millis(500);
+/// The first of the timeouts that tcp_retries1, tcp_retries2 and tcp_orphan_retries count (`TCP_RTO_MIN`, whatever
+/// tcp_rto_min_us says).
+const RETRIES_BASE: Duration = Duration::from_millis(200);
 /// Shortest wait before a peer that reneged is treated like a timeout.
 const RENEGE_DELAY_MIN: Duration = Duration::from_millis(10);
 
@@ -211,7 +214,10 @@ impl Recovery {
         self.set_ca(e, CaState::Loss);
         self.high_seq = e.flight.tx.nxt();
         self.cwr_pending = true;
-        self.frto.on = e.cx.sysctl.tcp_frto > 0 && (new_recovery || self.timeouts.retransmits > 0);
+        // What a lost probe of the MTU leaves open is no sign of a spurious timeout.
+        let probing = e.path.plpmtud.as_ref().is_some_and(|search| search.is_probing());
+        self.frto.on =
+            e.cx.sysctl.tcp_frto > 0 && (new_recovery || self.timeouts.retransmits > 0) && !probing;
     }
 
     /// Marks everything lost but what RACK knows to be younger than a round trip (`tcp_timeout_mark_lost`). Walks the window,
@@ -293,13 +299,14 @@ impl Recovery {
 
     /// The path's MTU shrank: what is too long for it is lost, without being a sign of congestion (`tcp_simple_retransmit`).
     /// True when something is to be sent again.
-    pub(in crate::tcp) fn on_mss_reduced(&mut self, e: &mut Env<'_, '_>) -> bool {
+    pub(in crate::tcp) fn on_mss_reduced(&mut self, e: &mut Env<'_, '_>, syn_data: bool) -> bool {
         let mss = e.flight.mss;
         let mut next = e.flight.tx.first().map(|(start, _)| start);
         while let Some(start) = next {
             let Some(sent) = e.flight.tx.get(start) else { break };
             let end = start + sent.span();
-            if sent.mss > mss && sent.payload.len() > usize::from(mss) && !sent.has(flag::SACKED) {
+            let long = sent.mss > mss && sent.payload.len() > usize::from(mss);
+            if (syn_data || long) && !sent.has(flag::SACKED) {
                 e.flight.mark_lost(e.cx, start);
             }
             next = e.flight.tx.range(end, u64::MAX).next().map(|(start, _)| start);
@@ -331,14 +338,9 @@ impl Recovery {
     /// as long as the user says (RFC 9293 section 3.8.3, `retransmits_timed_out`).
     pub(in crate::tcp) fn timed_out(&self, cx: &Cx<'_>, patience: &Patience) -> bool {
         let Some(since) = self.undo.stamp.filter(|_| self.timeouts.retransmits > 0) else { return false };
-        let base = if patience.syn {
-            RTO_INITIAL
-        } else {
-            Duration::from_micros(u64::from(cx.sysctl.tcp_rto_min_us))
-        };
-        let limit = patience.user_timeout.unwrap_or_else(|| {
-            model_timeout(patience.retries, base.max(Duration::from_millis(1)), patience.max)
-        });
+        let base = if patience.syn { RTO_INITIAL } else { RETRIES_BASE };
+        let limit =
+            patience.user_timeout.unwrap_or_else(|| model_timeout(patience.retries, base, patience.max));
         cx.now.since(since) >= limit
     }
 }

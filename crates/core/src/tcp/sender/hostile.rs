@@ -32,7 +32,7 @@ fn act(s: &mut Sender, path: &mut Path, cx: &mut Cx<'_>, rng: &mut Rng) {
         2 => fire(s, path, cx, rng),
         _ if rng.below(40) == 0 => {
             s.set_mss(100 + rng.below(400) as u16);
-            s.on_mss_reduced(cx, path);
+            s.on_mss_reduced(cx, path, false);
         }
         _ if rng.below(20) == 0 => s.enter_cwr(cx, path),
         _ if rng.below(6) == 0 => {

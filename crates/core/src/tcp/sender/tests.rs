@@ -635,7 +635,7 @@ fn a_smaller_mtu_resends_in_smaller_segments_without_a_reduction() {
     let cwnd = rig.cwnd();
     rig.s.set_mss(500);
     let mut cx = rig.world.cx(Instant::from_millis(rig.ms));
-    assert!(rig.s.on_mss_reduced(&mut cx, &mut rig.path));
+    assert!(rig.s.on_mss_reduced(&mut cx, &mut rig.path, false));
     assert_eq!(rig.cwnd(), cwnd);
     assert_eq!(rig.resend(), [(1, 8)]);
     assert_eq!(rig.s.flight().packets_out, 8);
