@@ -1,4 +1,4 @@
-//! Which rules no script shows: docs/rules.md against the scripts below tests/drill.
+//! Which rules no script shows, and which only a test of the core: docs/rules.md against the scripts below tests/drill.
 use crate::command::Outcome;
 use crate::tidy::source::{File, Tree};
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ struct Rule<'a> {
     test: Option<&'a str>,
 }
 
-/// Lists the rules without a script; an error when there are any, or when a script names a rule that is none.
+/// Lists the rules without a script, where a test shows them too; an error when nothing does, or when a script names a rule that is none.
 pub(crate) fn run() -> Outcome {
     let tree = Tree::load()?;
     let page = tree.get(PAGE).map_or("", |f| f.text.as_str());
@@ -37,13 +37,22 @@ pub(crate) fn run() -> Outcome {
     let has_test = |name: &str| tree.rust().any(|f| f.text.contains(&format!("fn {name}(")));
     wrong.extend(rules.iter().filter_map(|rule| match rule.test {
         Some(test) if !has_test(test) => Some(format!("{}: there is no test {test}", rule.id)),
+        Some(_) if shown.get(rule.id) > Some(&0) => {
+            Some(format!("{} has scripts: its test need not stand in {PAGE}", rule.id))
+        }
         None if shown.get(rule.id) == Some(&0) => Some(format!("{} has no script: {}", rule.id, rule.text)),
         _ => None,
     }));
     for line in &wrong {
         println!("{line}");
     }
-    println!("{} rules, {} scripts, {} amiss", rules.len(), scripts.len(), wrong.len());
+    let only_tests = rules.iter().filter(|rule| rule.test.is_some() && shown.get(rule.id) == Some(&0));
+    let only_tests: Vec<&Rule<'_>> = only_tests.collect();
+    for rule in &only_tests {
+        println!("{} has only a test: {}", rule.id, rule.test.unwrap_or_default());
+    }
+    let (rules, only, amiss) = (rules.len(), only_tests.len(), wrong.len());
+    println!("{rules} rules, {only} of them without a script, {} scripts, {amiss} amiss", scripts.len());
     if wrong.is_empty() {
         return Ok(());
     }

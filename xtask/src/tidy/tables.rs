@@ -6,6 +6,9 @@ const SYSCTL_SOURCE: &str = "crates/core/src/base/sysctl.rs";
 const SYSCTL_TABLE: &str = "docs/sysctl.md";
 const OPTIONS_SOURCE: &str = "crates/core/src/tcp/options.rs";
 const OPTIONS_TABLE: &str = "docs/options.md";
+const DIFFERENCES: &str = "docs/linux-differences.md";
+/// Subject, Linux, here, why.
+const DIFFERENCE_CELLS: usize = 4;
 /// What a row says in place of a test when a setting does nothing yet.
 const NOT_BUILT: &str = "not built yet";
 /// What a row says in place of a test when the code is there and nothing shows it.
@@ -20,6 +23,23 @@ pub(super) fn check(tree: &Tree, breaches: &mut Vec<Breach>) {
     table(tree, SYSCTL_TABLE, &sysctls, breaches);
     let options = tree.get(OPTIONS_SOURCE).and_then(|f| f.ast.as_ref()).map(option_names).unwrap_or_default();
     table(tree, OPTIONS_TABLE, &options, breaches);
+    differences(tree, breaches);
+}
+
+/// Each difference from Linux says why.
+fn differences(tree: &Tree, breaches: &mut Vec<Breach>) {
+    let lines = tree.get(DIFFERENCES).map_or("", |f| f.text.as_str()).lines().enumerate();
+    for (n, line) in lines.filter(|(_, l)| l.starts_with("| ")) {
+        let cells = line.trim_matches('|').split(" | ").filter(|cell| !cell.trim().is_empty()).count();
+        if cells != DIFFERENCE_CELLS {
+            breaches.push(Breach {
+                path: DIFFERENCES.to_owned(),
+                line: n + 1,
+                rule: "tables",
+                what: "a difference has subject, Linux, here and why".to_owned(),
+            });
+        }
+    }
 }
 
 /// The literals of the `sysctls!` list: `field: type = default, "name", "text", lo ..= hi;`.

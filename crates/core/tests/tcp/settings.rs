@@ -116,9 +116,11 @@ fn a_low_water_mark_comes_with_the_socket_and_so_does_the_room_for_it() {
         (Ok(mark), 99_280)
     );
     p.inject(". 1:1001 ack 1");
+    p.drain();
     let readable = |p: &mut Peer| p.stack.poll(p.now(), p.sock).contains(Ready::IN);
     assert!(!readable(&mut p), "half of what is waited for");
     p.inject(". 1001:2001 ack 1");
+    p.drain();
     assert!(readable(&mut p));
 }
 
