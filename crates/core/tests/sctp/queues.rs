@@ -130,3 +130,62 @@ fn associations_share_the_memory_of_the_stack_and_go_on_when_it_is_exhausted() {
     assert!(most.iter().all(|pages| (8..=18).contains(pages)), "{most:?}");
     assert_eq!([A, B].map(|host| w.stacks[host].sockstat().tcp_mem), [0, 0]);
 }
+
+/// A message larger than all the memory there is: its parts are read as they come, for nobody else gives anything back.
+#[test]
+fn a_long_message_is_read_in_parts_when_memory_is_exhausted() {
+    let pages = Triple { min: 4, default: 8, max: 16 };
+    let sysctl = Sysctl { tcp_mem: pages, ..Sysctl::default() };
+    let mut w = World::with(1, &sysctl, 1);
+    let (a, b) = w.pair();
+    w.send(A, a, &[7; 150_000], SendInfo::default());
+    let mut got = 0;
+    let done = w.run(Duration::from_secs(60), |w| {
+        got += w.messages(B, b).iter().map(Vec::len).sum::<usize>();
+        got >= 150_000
+    });
+    assert!(done, "{got} bytes");
+    w.pass(Duration::from_secs(5));
+    assert_eq!(w.stacks[A].counters().sctp.t3_rtx_expireds, 0);
+    assert_eq!([A, B].map(|host| w.stacks[host].sockstat().tcp_mem), [0, 0]);
+}
+
+/// The halves of several messages are what fills the memory: each can be read, and so the rest can come.
+#[test]
+fn half_messages_that_fill_the_memory_can_be_read() {
+    let pages = Triple { min: 4, default: 8, max: 16 };
+    let sysctl = Sysctl { tcp_mem: pages, ..Sysctl::default() };
+    let mut w = World::with(1, &sysctl, 1);
+    // A sends without minding the memory that B lacks.
+    let options = w.options();
+    let pairs: Vec<_> = (0..4)
+        .map(|n| {
+            w.events[A].clear();
+            if n == 0 {
+                return w.associated(options.clone(), options.clone());
+            }
+            let a = w.connect(options.clone());
+            let mut b = None;
+            w.run(Duration::from_secs(5), |w| {
+                let (now, listener) = (w.now, w.listener.expect("listens"));
+                b = b.or_else(|| w.stacks[B].sctp_accept(now, listener).ok().map(|(id, _)| id));
+                b.is_some()
+            });
+            (a, b.expect("accepted"))
+        })
+        .collect();
+    for (a, _) in &pairs {
+        w.send(A, *a, &[7; 40_000], SendInfo::default());
+    }
+    // Nobody reads until all of it stands still.
+    w.pass(Duration::from_secs(20));
+    assert!(w.stacks[B].sockstat().tcp_mem >= 16);
+    let mut got = 0;
+    let done = w.run(Duration::from_secs(120), |w| {
+        for (_, b) in &pairs {
+            got += w.messages(B, *b).iter().map(Vec::len).sum::<usize>();
+        }
+        got >= 160_000
+    });
+    assert!(done, "{got} bytes");
+}

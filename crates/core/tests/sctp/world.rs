@@ -86,6 +86,8 @@ pub struct World {
     pub mark: usize,
     /// Devices of host A that are not well, by link.
     pub ill: BTreeMap<usize, Ill>,
+    /// The socket that `associated` has made to listen.
+    pub listener: Option<SocketId>,
     /// Changes packets after their log line; the checksum is made right again.
     pub mutate: Option<Mutate>,
     /// Changes whole packets: the sending host, and the bytes from the IP header on.
@@ -154,6 +156,7 @@ impl World {
             flying: BTreeMap::new(),
             number: 0,
             mark: 0,
+            listener: None,
             mutate: None,
             rewrite: None,
             slow: None,
@@ -404,6 +407,7 @@ impl World {
     /// An association from A to B: its sockets.
     pub fn associated(&mut self, a: SctpOptions, b: SctpOptions) -> (SocketId, SocketId) {
         let listener = self.listen(b);
+        self.listener = Some(listener);
         let client = self.connect(a);
         let mut server = None;
         let done = self.run(Duration::from_secs(60), |w| {

@@ -74,14 +74,25 @@ impl Assoc {
         let point = self.options.pd_point as usize;
         let window = self.rx.window(&self.options) as usize;
         let mtu = usize::from(self.paths.get(self.rx.path).mtu());
-        if window < len.max(2 * mtu) || point > 0 {
-            let least = if window < len.max(2 * mtu) { 0 } else { point };
-            self.rx.streams.begin_partial(self.rx.map.cum(), least);
-        }
         let (charge, buffer) = (self.rx.streams.charge(), self.rcvbuf(cx) as usize);
-        let fills_hole = self.rx.map.has_gap() && tsn < self.rx.map.highest();
+        let full = window < len.max(2 * mtu) || charge >= buffer;
+        if full || point > 0 {
+            self.rx.streams.begin_partial(self.rx.map.cum(), if full { 0 } else { point });
+        }
         // Even where memory is exhausted, for nothing behind a hole could be read and given back.
-        if fills_hole { charge < 2 * self.options.rcvbuf as usize } else { window > 0 && charge < buffer }
+        if self.rx.map.has_gap() && tsn < self.rx.map.highest() {
+            return charge < 2 * self.options.rcvbuf as usize;
+        }
+        window > 0 && (charge < buffer || self.is_awaited(tsn))
+    }
+
+    /// Nobody can read anything before this TSN has come: it is taken within the buffer that there would be, were memory not exhausted.
+    fn is_awaited(&self, tsn: Tsn) -> bool {
+        let (map, streams) = (&self.rx.map, &self.rx.streams);
+        tsn == map.cum().next()
+            && !map.has_gap()
+            && !streams.is_readable()
+            && streams.charge() < self.options.rcvbuf as usize
     }
 
     /// Everything waits for this TSN, and nobody can make room by reading: the highest that has come is taken back, half a buffer of it
