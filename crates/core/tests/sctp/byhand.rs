@@ -371,3 +371,35 @@ fn a_cookie_with_data_that_is_lost_waits_twice_as_long_and_no_longer() {
     let gaps: Vec<_> = echoes.windows(2).map(|pair| pair[1].since(pair[0]).as_millis()).collect();
     assert_eq!(gaps, [1_000, 2_000, 4_000]);
 }
+
+/// A cookie of another instance that is not taken, for what it would open is shutting down: what lies behind it is of numbers that are
+/// not this association's (section 5.2.4).
+#[test]
+fn what_lies_behind_a_cookie_that_is_not_taken_is_not_read() {
+    let mut w = World::new();
+    let (local, remote) = (SocketAddr::new(ip(0, A), 6_000), SocketAddr::new(ip(0, B), 5_000));
+    let (now, options) = (w.now, w.options());
+    let a = w.stacks[A].sctp_connect(now, &[remote], &[local], options).unwrap();
+    let seen = tap(&mut w, A);
+    w.pass(ms(1));
+    let (ports, ours) = ((5_000, 6_000), w.info(A, a).tags.0);
+    let mut echoes = Vec::new();
+    for (tag, tsn) in [(7, 1_000), (8, 1_001)] {
+        w.inject(A, ports, 0, &bytes(&[Chunk::Init(hello(tag, tsn, &[]))]));
+        w.pass(ms(1));
+        echoes.push(cookie(&seen).1);
+    }
+    w.inject(A, ports, ours, &bytes(&[Chunk::CookieEcho(&echoes[0])]));
+    w.inject(A, ports, ours, &bytes(&[Chunk::Data(data(1_000, 0), b"old")]));
+    w.pass(ms(1));
+    let now = w.now;
+    w.stacks[A].sctp_shutdown(now, a).unwrap();
+    w.pass(ms(1));
+    assert_eq!(w.info(A, a).state, State::ShutdownSent);
+    let behind = [Chunk::CookieEcho(&echoes[1]), Chunk::Data(data(1_001, 1), b"new")];
+    w.inject(A, ports, ours, &bytes(&behind));
+    w.pass(ms(1));
+    let info = w.info(A, a);
+    assert_eq!((info.state, info.tags, info.cum_tsn), (State::ShutdownSent, (ours, 7), 1_000));
+    assert_eq!(w.messages(A, a), [b"old"]);
+}

@@ -70,22 +70,25 @@ impl Assoc {
     }
 
     /// The handshake of both sides at once is complete by the peer's cookie (section 5.2.4, action B), or by the one that we know
-    /// (action D).
-    pub fn on_own_cookie(&mut self, cx: &mut Cx<'_>, ticket: &Ticket, collision: bool) {
+    /// (action D). False where it is not taken: then what lies behind it is not for this association.
+    #[must_use]
+    pub fn on_own_cookie(&mut self, cx: &mut Cx<'_>, ticket: &Ticket, collision: bool) -> bool {
         let opening = matches!(self.state, State::CookieWait | State::CookieEchoed);
         if self.state == State::Closed || (collision && !opening && self.state != State::Established) {
-            return;
+            return false;
         }
         if opening {
             self.adopt(&ticket.offer(), ticket.streams.0, ticket.streams.1);
             self.establish(cx);
         } else if collision {
             // Another instance of the peer, whose INIT crossed ours too: its numbers are others (Linux `sctp_assoc_update`).
-            return self.on_restart(cx, ticket);
+            self.on_restart(cx, ticket);
+            return true;
         }
         self.pending.clear(Pending::INIT | Pending::COOKIE_ECHO);
         self.pending.set(Pending::COOKIE_ACK);
         self.close_again(cx);
+        true
     }
 
     /// The peer has started anew (section 5.2.4, action A): everything but the socket and what waits to be read begins again.

@@ -296,8 +296,11 @@ impl Stack {
         let mut cx = self.env.cx(self.now, Some(id));
         match what {
             Action::Discard => return self.sctp_discard(DropWhy::SctpCookie),
-            Action::Known => sctp.assoc.on_own_cookie(&mut cx, ticket, false),
-            Action::Collision => sctp.assoc.on_own_cookie(&mut cx, ticket, true),
+            Action::Known | Action::Collision => {
+                if !sctp.assoc.on_own_cookie(&mut cx, ticket, what == Action::Collision) {
+                    return self.sctp_discard(DropWhy::SctpCookie);
+                }
+            }
             Action::Restart if sctp.assoc.state() == State::ShutdownAckSent => {
                 sctp.assoc.on_cookie_in_shutdown();
                 return self.settle_sctp(id, Turn::INPUT);
