@@ -240,3 +240,41 @@ fn a_fast_retransmission_restarts_the_timer_of_its_own_path() {
     // The third SACK that misses it comes 100 ms before the timer would run out.
     assert_eq!((sctp.fast_retransmits, sctp.t3_rtx_expireds), (1, 0));
 }
+
+/// Nor is it when something is lost on the new path: fast recovery counts misses by path as well (as Linux, whose `sctp_mark_missing`
+/// asks `sctp_cacc_skip` then too).
+#[test]
+fn a_loss_on_the_new_path_sends_nothing_of_the_old_one_again() {
+    let (mut w, a, b) = two(&Sysctl::default());
+    // The old path has a window for all that is under way there.
+    for _ in 0..30 {
+        for _ in 0..20 {
+            w.send(A, a, &[1; 1_400], SendInfo::default());
+        }
+        w.pass(ms(50));
+        w.read(B, b);
+    }
+    let mut by_new = 0;
+    w.rule = Box::new(move |c| {
+        by_new += usize::from(c.from == A && c.link == 1 && c.kinds().contains(&kind::DATA));
+        if c.from == A && c.link == 1 && by_new == 3 {
+            by_new += 1;
+            return Fate::Lose;
+        }
+        Fate::Deliver(Duration::from_micros(if c.link == 0 { 100_000 } else { 2_500 }))
+    });
+    let mut got = 0;
+    for n in 0..100 {
+        if n == 50 {
+            let now = w.now;
+            w.stacks[A].sctp_set_primary(now, a, ip(1, B)).unwrap();
+        }
+        w.send(A, a, &[1; 1_400], SendInfo::default());
+        w.pass(ms(5));
+        got += w.messages(B, b).len();
+    }
+    w.pass(Duration::from_secs(5));
+    assert_eq!(got + w.messages(B, b).len(), 100);
+    let sctp = &w.stacks[A].counters().sctp;
+    assert_eq!((sctp.fast_retransmits, sctp.t3_rtx_expireds), (1, 0));
+}

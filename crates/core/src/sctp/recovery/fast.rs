@@ -2,7 +2,7 @@
 use crate::base::Cx;
 use crate::base::limits::SCTP_PATHS_MAX;
 use crate::sctp::congestion::Marks;
-use crate::sctp::outstanding::Outstanding;
+use crate::sctp::outstanding::{Mark, Outstanding};
 use crate::sctp::paths::{PathId, Paths};
 use crate::sctp::sender::Sender;
 use crate::sctp::tsn::Tsn;
@@ -36,7 +36,7 @@ impl News {
 }
 
 /// Counts miss indications of what lies below the highest TSN newly acknowledged, and marks lost what has enough of them. In
-/// fast recovery a SACK that moves the cumulative TSN counts against everything that it reports missing.
+/// fast recovery a SACK that moves the cumulative TSN counts against everything that it reports missing, whenever the other came.
 ///
 /// Only what went the same way has overtaken a chunk: after a change to a faster path the old one still has some under way, which is not
 /// missing. Linux has split fast retransmission for that (SFR-CACC, `sctp_cacc_skip`), which ends with the changeover.
@@ -48,10 +48,11 @@ pub(in crate::sctp) fn on_sack(cx: &mut Cx<'_>, tx: &mut Sender, paths: &mut Pat
     }
     let whole = tx.recovery.is_some() && news.advanced;
     let Some(bound) = (if whole { news.last_gap } else { news.highest }) else { return };
+    let news = if whole { &all_acked(&tx.out, news) } else { news };
     let mut lost = false;
     let mut from = tx.out.cum().next();
     while let Some(tsn) = tx.out.next_unacked(from, bound) {
-        if whole || tx.out.get(tsn).is_some_and(|chunk| news.overtakes(tsn, chunk.path)) {
+        if tx.out.get(tsn).is_some_and(|chunk| news.overtakes(tsn, chunk.path)) {
             lost |= miss(&mut tx.out, paths, tsn);
         }
         from = tsn.next();
@@ -59,6 +60,15 @@ pub(in crate::sctp) fn on_sack(cx: &mut Cx<'_>, tx: &mut Sender, paths: &mut Pat
     if lost {
         enter(cx, tx, paths);
     }
+}
+
+/// The same with what gap blocks had named before.
+fn all_acked(out: &Outstanding, news: &News) -> News {
+    let mut all = *news;
+    for (tsn, chunk) in out.iter().filter(|(_, chunk)| chunk.mark == Mark::Acked) {
+        all.acknowledged(tsn, chunk.path);
+    }
+    all
 }
 
 /// One miss indication; true when the chunk is lost by it.
