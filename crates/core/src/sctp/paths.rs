@@ -412,13 +412,14 @@ impl Paths {
     }
 
     /// Where something goes again that was sent to `last` and not acknowledged: another active path, if there is one
-    /// (section 6.4.1).
+    /// (section 6.4.1), one whose device is not full if there is one.
     #[must_use]
     pub fn alternate(&self, last: PathId) -> PathId {
         let count = self.list.len();
         let after = (1..count).map(|n| ((usize::from(last) + n) % count) as PathId);
         let good = |id: &PathId| self.get(*id).state == PathState::Active && self.get(*id).usable();
-        after.clone().find(good).unwrap_or_else(|| {
+        let free = |id: &PathId| good(id) && !self.get(*id).flow.credit.is_throttled();
+        after.clone().find(free).or_else(|| after.clone().find(good)).unwrap_or_else(|| {
             // Nobody else answers: the one with the fewest errors, the one in use when they are equal.
             let rest = after.filter(|id| self.get(*id).usable());
             let least = rest.min_by_key(|id| self.get(*id).errors);

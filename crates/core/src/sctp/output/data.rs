@@ -48,25 +48,66 @@ impl Assoc {
         if !self.state.may_send_data() {
             return Err((Wait::Handshake, None));
         }
-        if let Some(tsn) = lost {
-            let id = self.rtx_path(tsn);
-            let Err(why) = self.may_leave(cx, id, true) else { return Ok(id) };
-            // Asked again, for a path whose device takes nothing is left by what was lost.
-            let other = self.rtx_path(tsn);
-            return if other == id { Err(why) } else { self.may_leave(cx, other, true).map(|()| other) };
+        let mut held = 0;
+        if let Some(tsn) = lost
+            && let Some(found) = self.next_lost(cx, tsn, &mut held)
+        {
+            return found;
+        }
+        if self.tx.queue.is_empty() {
+            return Err((Wait::Credit, None));
         }
         let id = self.new_data_path();
-        match self.may_leave(cx, id, false) {
-            Ok(()) => Ok(id),
-            Err((Wait::Credit, _)) => self.overtake(cx, id),
-            Err(why) => Err(why),
+        if held & (1 << id) == 0 {
+            match self.may_leave(cx, id, false) {
+                Err((Wait::Credit, _)) => held |= 1 << id,
+                found => return found.map(|()| id),
+            }
         }
+        self.overtake(cx, held)
     }
 
-    /// The message whose turn it is waits for its path's device, which is no reason for those that go by another: the path of the first
-    /// that may go instead, or when the next one's pacer lets it.
-    fn overtake(&mut self, cx: &mut Cx<'_>, full: PathId) -> Result<PathId, (Wait, Option<Instant>)> {
-        let (mut held, mut next): (u64, Option<Instant>) = (1 << full, None);
+    /// Where the lowest lost chunk goes whose path's device is not full, or why not yet; `None` where all of them wait for devices, those
+    /// of the paths in `held`, which holds back no other path.
+    fn next_lost(
+        &mut self,
+        cx: &mut Cx<'_>,
+        first: Tsn,
+        held: &mut u64,
+    ) -> Option<Result<PathId, (Wait, Option<Instant>)>> {
+        let mut next = Some(first);
+        while let Some(tsn) = next {
+            let id = self.rtx_path(tsn);
+            if *held & (1 << id) != 0 {
+                next = self.tx.out.next_lost(tsn.next());
+                continue;
+            }
+            match self.may_leave(cx, id, true) {
+                // The same chunk is asked again: what a timer gave up takes a path whose device is not full.
+                Err((Wait::Credit, _)) => *held |= 1 << id,
+                found => return Some(found.map(|()| id)),
+            }
+        }
+        None
+    }
+
+    /// All that was lost and does not go by `path` waits for the devices of others.
+    fn lost_waits_elsewhere(&self, path: PathId) -> bool {
+        let mut lost = self.tx.out.first_lost();
+        while let Some(tsn) = lost {
+            let id = self.rtx_path(tsn);
+            if id == path || !self.paths.get(id).flow.credit.is_throttled() {
+                return false;
+            }
+            lost = self.tx.out.next_lost(tsn.next());
+        }
+        true
+    }
+
+    /// The message whose turn it is waits for its path's device, which is no reason for those that go by another than the paths in
+    /// `held`: the path of the first that may go instead, or when the next one's pacer lets it.
+    fn overtake(&mut self, cx: &mut Cx<'_>, mut held: u64) -> Result<PathId, (Wait, Option<Instant>)> {
+        let mut next: Option<Instant> = None;
         for _ in 1..self.paths.len() {
             let goes = |info: &SendInfo| held & (1 << self.path_of(info)) == 0;
             let Some(at) = self.tx.queue.find_overtaking(goes) else { break };
@@ -158,13 +199,12 @@ impl Assoc {
         info.to.and_then(|ip| self.paths.find(ip)).filter(well).unwrap_or(self.paths.active())
     }
 
-    /// A lost chunk goes elsewhere when a timer has given it up (section 6.4.1); what SACKs miss goes the same way again, unless it
-    /// would wait for that path's device.
+    /// A lost chunk goes elsewhere when a timer has given it up (section 6.4.1); what SACKs miss goes the same way again (section 7.2.4),
+    /// also where that path's device is full: a timer runs for that too.
     fn rtx_path(&self, tsn: Tsn) -> PathId {
         let Some(chunk) = self.tx.out.get(tsn) else { return self.paths.active() };
         let path = self.paths.get(chunk.path);
-        let free = path.local.is_some() && !path.flow.credit.is_throttled();
-        let same = chunk.missing >= MISSING_MAX && path.errors == 0 && free;
+        let same = chunk.missing >= MISSING_MAX && path.errors == 0 && path.local.is_some();
         if same || self.paths.len() == 1 { chunk.path } else { self.paths.alternate(chunk.path) }
     }
 
@@ -199,7 +239,7 @@ impl Assoc {
         if here {
             self.write_lost(cx, writing);
         }
-        if (here || early) && self.tx.out.lost() == 0 {
+        if (here || early) && self.lost_waits_elsewhere(writing.path) {
             self.write_new(cx, writing);
         }
     }

@@ -29,7 +29,9 @@ pub(in crate::sctp) fn on_timer(assoc: &mut Assoc, cx: &mut Cx<'_>, id: PathId) 
     path.rto.back_off(&assoc.options.rto);
     path.timed = None;
     path.update_rate(cx);
-    assoc.tx.recovery = None;
+    if !(refused || stuck) {
+        assoc.tx.recovery = None;
+    }
     assoc.tx.burst = None;
     assoc.give_up(cx);
     if !refused {
