@@ -344,6 +344,60 @@ fn an_idle_window_of_cubic_halves_with_every_timeout_and_does_not_jump() {
     assert!((5..=8).contains(&grown), "{grown} packets after a round trip");
 }
 
+/// The window of an hour ago says nothing, whoever has moved it since and however long the timeout is (section 7.2.1).
+#[test]
+fn no_window_outlives_an_hour_of_nothing() {
+    for (before, after, rto) in [
+        (Kind::Rfc9260, Kind::Cubic, 1_000),
+        (Kind::Cubic, Kind::Cubic, 1_000),
+        (Kind::Cubic, Kind::Cubic, 60_000),
+        (Kind::Cubic, Kind::Rfc9260, 60_000),
+    ] {
+        let mut w = world(1, &large());
+        let line = Bottleneck::of(1 << 40, 1 << 40, ms(20));
+        through(&mut w, &line);
+        let mut options = wide(&w, before);
+        options.rto.min_ms = rto;
+        let (a, b) = w.associated(options.clone(), options.clone());
+        bulk(&mut w, (a, b), FULL, ms(500));
+        assert!(path(&w, a, 0).cwnd > 100 * PMDCS);
+        w.run(Duration::from_secs(60), |w| {
+            w.read(B, b);
+            w.info(A, a).unacked == 0 && w.info(A, a).unsent_bytes == 0
+        });
+        w.pass(Duration::from_secs(3_600));
+        let now = w.now;
+        w.stacks[A].sctp_set_options(now, a, SctpOptions { congestion: after, ..options }).unwrap();
+        w.send(A, a, &[0; FULL], SendInfo::default());
+        w.pass(ms(1));
+        let cwnd = path(&w, a, 0).cwnd;
+        assert!(cwnd <= 4 * PMDCS, "{before:?}, {after:?}, {rto} ms: {} packets", cwnd / PMDCS);
+    }
+}
+
+/// So it is after ten seconds where the timeout is longer than that.
+#[test]
+fn a_path_that_rests_keeps_four_packets_and_remembers_where_slow_start_ended() {
+    let mut w = world(1, &large());
+    let line = Bottleneck::of(1 << 40, 1 << 40, ms(20));
+    line.borrow_mut().lose = vec![400];
+    through(&mut w, &line);
+    let mut options = wide(&w, Kind::Cubic);
+    options.rto.min_ms = 60_000;
+    let (a, b) = w.associated(options.clone(), options);
+    bulk(&mut w, (a, b), FULL, Duration::from_secs(3));
+    w.run(Duration::from_secs(60), |w| {
+        w.read(B, b);
+        w.info(A, a).unacked == 0 && w.info(A, a).unsent_bytes == 0
+    });
+    let before = path(&w, a, 0);
+    // Its heartbeat is due in two minutes at the latest.
+    w.pass(Duration::from_secs(125));
+    let after = path(&w, a, 0);
+    assert_eq!(after.cwnd, 4 * PMDCS, "{before:?} {after:?}");
+    assert!(after.ssthresh >= before.cwnd / 4 * 3 - PMDCS, "{before:?} {after:?}");
+}
+
 #[test]
 fn an_application_that_sends_little_proves_nothing() {
     for kind in [Kind::Cubic, Kind::Bbr] {

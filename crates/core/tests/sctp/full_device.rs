@@ -254,6 +254,8 @@ fn lost_data_that_waits_for_a_full_device_holds_back_no_other_path() {
     assert!(w.read(B, b).iter().any(third), "it waits for nobody's device");
     assert!(w.stacks[A].counters().waits(Wait::Credit) > 0);
     assert_eq!(w.stacks[A].counters().sctp.t3_rtx_expireds, 0);
+    // The third's own message, and nothing that SACKs miss.
+    assert_eq!(by(&w, 2, kind::DATA), 1);
     // When their timers run out all of it goes by the device that is left.
     w.log.clear();
     w.pass(Duration::from_secs(3));

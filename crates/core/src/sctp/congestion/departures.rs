@@ -1,7 +1,8 @@
 //! When chunks of a path left that are still out, with the snapshot for the delivery rate that belongs to it.
 //!
 //! What leaves at one instant has one snapshot: a packet is stamped once, however many chunks it has, and a chunk finds its own by the
-//! time that it was sent at. There are never more records than chunks outstanding.
+//! time that it was sent at. The records are those of what left since the oldest such chunk did: they go
+//! from the front.
 use crate::base::Instant;
 use crate::path::rate::{Rate, Snapshot};
 use std::collections::VecDeque;

@@ -66,6 +66,9 @@ impl Path {
             return self.cwnd.on_idle(cx, rto, pmdcs);
         };
         if self.cwnd.controller.is_none() {
+            // It goes on from a window that may be of long ago.
+            let pmdcs = self.pmdcs();
+            self.cwnd.on_idle(cx, rto, pmdcs);
             let flow = self.facts(next);
             let window = (self.cwnd.cwnd, self.cwnd.ssthresh);
             let mut controller = Box::new(Controller::new(cx, kind, window, &flow));
@@ -97,10 +100,14 @@ impl Path {
         if self.cwnd.flight == 0 && idle >= FORGET {
             let governs = controller.wishes().governs;
             self.before_data(cx, next);
-            if governs {
-                self.cwnd.cwnd = self.cwnd.cwnd.min(IDLE_FLOOR * self.pmdcs());
-            }
             self.cwnd.controller = None;
+            // Also where a timeout is longer than that: nobody is left who would halve the window.
+            let (cwnd, floor) = (self.cwnd.cwnd, IDLE_FLOOR * self.pmdcs());
+            if cwnd > floor {
+                // Slow start takes it back to where it was (as `tcp_current_ssthresh`).
+                let known = if governs { 0 } else { cwnd / 4 * 3 };
+                (self.cwnd.cwnd, self.cwnd.ssthresh) = (floor, self.cwnd.ssthresh.max(known));
+            }
             self.update_rate(cx);
         }
     }
