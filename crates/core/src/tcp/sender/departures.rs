@@ -5,7 +5,7 @@ use crate::path::Path;
 use crate::tcp::recovery::Env;
 use crate::tcp::recovery::rto::{TIMEOUT_MIN, TimerKind};
 use crate::tcp::seq::Seq;
-use crate::tcp::tx_queue::Sent;
+use crate::tcp::tx_queue::{Sent, flag};
 use smallvec::SmallVec;
 
 impl Sender {
@@ -59,7 +59,11 @@ impl Sender {
         let from = self.offset(seq);
         let to = from + u64::from(len);
         // A record for each segment of a super-packet at most, and but one unless the MSS has changed since.
-        let whole = |(start, sent): (u64, &Sent)| (start + sent.span() <= to).then_some((start, sent.segs));
+        // What was retransmitted at this instant met the queue that gave it up before: again at once would be for ever. RACK finds it.
+        let at_once = |sent: &Sent| sent.has(flag::RETRANS) && sent.sent_at >= cx.now;
+        let whole = |(start, sent): (u64, &Sent)| {
+            (start + sent.span() <= to && !at_once(sent)).then_some((start, sent.segs))
+        };
         let records: SmallVec<[(u64, u16); 4]> = self.flight.tx.range(from, to).filter_map(whole).collect();
         for (start, segs) in records {
             if self.flight.mark_given_up(cx, start) {

@@ -577,6 +577,25 @@ fn what_a_queue_gave_up_is_lost_at_once_and_reduces_once() {
     assert_eq!(rig.path.window.ssthresh, 5, "recovery continues the same reduction");
 }
 
+/// A queue that is full of others gives up a retransmission as soon as it comes: again at once, and nothing would ever come to rest.
+#[test]
+fn what_a_queue_gave_up_again_at_once_waits_for_rack() {
+    let mut rig = Rig::warm();
+    rig.send(10, false);
+    let give_up = |rig: &mut Rig| {
+        let (seq, len) = (rig.seq(3), u32::from(rig.s.mss()));
+        rig.s.on_given_up(&mut rig.world.cx(Instant::from_millis(rig.ms)), &mut rig.path, seq, len);
+        rig.world.count.own.lost_in_queue
+    };
+    assert_eq!(give_up(&mut rig), 1);
+    rig.ms += RTT;
+    rig.ack(3, &[]);
+    assert_eq!(rig.resend().first().map(|r| r.0), Some(3));
+    assert_eq!((give_up(&mut rig), rig.resend()), (1, vec![]), "at the instant at which it went");
+    rig.ms += 1;
+    assert_eq!(give_up(&mut rig), 2, "later");
+}
+
 #[test]
 fn what_was_refused_is_as_if_it_had_not_been_sent() {
     let mut rig = Rig::warm();
