@@ -371,7 +371,8 @@ impl Conn {
                 maxseg => maxseg,
             };
             let path = mss_of_mtu(self.path.pmtu.mtu(), self.tuple.is_v6());
-            let mss = u32::from(clamp.min(path)) - if self.peer.ts { TS_OPTION_BYTES } else { 0 };
+            let whole = u32::from(clamp.min(path)).max(cx.sysctl.tcp_min_snd_mss);
+            let mss = whole - if self.peer.ts { TS_OPTION_BYTES } else { 0 };
             let probing = cx.sysctl.tcp_mtu_probing > 1;
             info.snd_mss = if probing { mss.min(cx.sysctl.tcp_base_mss) } else { mss };
         }
