@@ -23,6 +23,17 @@ fn two() -> (Stack, Stack) {
     (stack(a, "10.0.0.1/24"), stack(b, "10.0.0.2/24"))
 }
 
+/// Four million bytes, all of which arrive.
+async fn crosses(client: TcpStream, server: &mut TcpStream) {
+    let data = Bytes::from(vec![1; 4_000_000]);
+    let sent = data.clone();
+    let sender = tokio::spawn(async move { client.write_bytes(sent).await.unwrap() });
+    let mut got = Vec::new();
+    soon(server.read_to_end(&mut got)).await.unwrap();
+    sender.await.unwrap();
+    assert!(got == data);
+}
+
 async fn connection(server: &Stack, client: &Stack) -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind(server, "10.0.0.1:0").await.unwrap();
     let addr = listener.local_addr().unwrap();
@@ -321,13 +332,7 @@ async fn a_link_that_says_not_now_loses_nothing() {
         let b = Stack::builder().device(not_now(b, 2)).address("10.0.0.2/24");
         let b = b.sysctl("tcp_early_retrans", "0").sysctl("tcp_rto_min_us", "60000000").build().unwrap();
         let (client, mut server) = soon(connection(&a, &b)).await;
-        let data = Bytes::from(vec![1; 4_000_000]);
-        let sent = data.clone();
-        let sender = tokio::spawn(async move { client.write_bytes(sent).await.unwrap() });
-        let mut got = Vec::new();
-        soon(server.read_to_end(&mut got)).await.unwrap();
-        sender.await.unwrap();
-        assert!(got == data);
+        crosses(client, &mut server).await;
         let counters = b.counters();
         assert_eq!(counters.tcp.retrans_segs, 0, "not now is no loss: {counters:?}");
     }
@@ -391,13 +396,7 @@ async fn what_a_device_drops_is_counted_and_its_flow_hears_of_it() {
     let a = Stack::builder().device(a).address("10.0.0.1/24").build().unwrap();
     let b = Stack::builder().device(port).address("10.0.0.2/24").build().unwrap();
     let (client, mut server) = soon(connection(&a, &b)).await;
-    let data = Bytes::from(vec![1; 4_000_000]);
-    let sent = data.clone();
-    let sender = tokio::spawn(async move { client.write_bytes(sent).await.unwrap() });
-    let mut got = Vec::new();
-    soon(server.read_to_end(&mut got)).await.unwrap();
-    sender.await.unwrap();
-    assert!(got == data);
+    crosses(client, &mut server).await;
     let (counters, dropped) = (b.counters(), dropped.load(Ordering::Relaxed) as u64);
     assert!(dropped > 0 && counters.tcp.retrans_segs > 0);
     assert_eq!(counters.own.packets_dropped_below, dropped, "none of them counts as having left");

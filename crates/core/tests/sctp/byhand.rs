@@ -10,16 +10,6 @@ use std::cell::RefCell;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
-fn bytes(chunks: &[Chunk<'_>]) -> Vec<u8> {
-    let mut all = Vec::new();
-    for chunk in chunks {
-        let at = all.len();
-        all.resize(at + chunk.buffer_len(), 0);
-        chunk.emit(&mut all[at..]);
-    }
-    all
-}
-
 fn params(list: &[Param<'_>]) -> Vec<u8> {
     let mut all = Vec::new();
     for param in list {
@@ -215,14 +205,19 @@ fn a_cookie_from_before_a_restart_is_worth_nothing_after_it() {
     assert_eq!((w.info(B, b).tags, restarts(&mut w, b)), ((tag, 9), 1));
 }
 
+/// A begins to open an association with a port of B that nobody has.
+fn opens(w: &mut World) -> SocketId {
+    let (local, remote) = (SocketAddr::new(ip(0, A), 6_000), SocketAddr::new(ip(0, B), 5_000));
+    let (now, options) = (w.now, w.options());
+    w.stacks[A].sctp_connect(now, &[remote], &[local], options).unwrap()
+}
+
 /// A peer that starts anew between two INITs of ours which cross his own: the second cookie is of another instance, with numbers of
 /// its own (section 5.2.4 B; Linux `sctp_assoc_update`).
 #[test]
 fn a_collision_after_the_handshake_begins_the_numbers_anew() {
     let mut w = World::new();
-    let (local, remote) = (SocketAddr::new(ip(0, A), 6_000), SocketAddr::new(ip(0, B), 5_000));
-    let (now, options) = (w.now, w.options());
-    let a = w.stacks[A].sctp_connect(now, &[remote], &[local], options).unwrap();
+    let a = opens(&mut w);
     let seen = tap(&mut w, A);
     w.pass(ms(1));
     let (ports, ours) = ((5_000, 6_000), w.info(A, a).tags.0);
@@ -377,9 +372,7 @@ fn a_cookie_with_data_that_is_lost_waits_twice_as_long_and_no_longer() {
 #[test]
 fn what_lies_behind_a_cookie_that_is_not_taken_is_not_read() {
     let mut w = World::new();
-    let (local, remote) = (SocketAddr::new(ip(0, A), 6_000), SocketAddr::new(ip(0, B), 5_000));
-    let (now, options) = (w.now, w.options());
-    let a = w.stacks[A].sctp_connect(now, &[remote], &[local], options).unwrap();
+    let a = opens(&mut w);
     let seen = tap(&mut w, A);
     w.pass(ms(1));
     let (ports, ours) = ((5_000, 6_000), w.info(A, a).tags.0);

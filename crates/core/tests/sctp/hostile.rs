@@ -5,16 +5,6 @@ use lowwater_core::base::{DropWhy, Duration, Error, Rng};
 use lowwater_core::sctp::{SctpOptions, SendInfo, State, Subscriptions};
 use lowwater_wire::sctp::{Chunk, DataFlags, DataRepr, GapBlock, Init, Sack, Tlvs, chunk_kind as kind};
 
-fn bytes(chunks: &[Chunk<'_>]) -> Vec<u8> {
-    let mut all = Vec::new();
-    for chunk in chunks {
-        let at = all.len();
-        all.resize(at + chunk.buffer_len(), 0);
-        chunk.emit(&mut all[at..]);
-    }
-    all
-}
-
 /// An association, the ports of A's packets and the tag that B expects.
 fn ready() -> (World, lowwater_core::base::SocketId, lowwater_core::base::SocketId, (u16, u16), u32) {
     let mut w = World::new();

@@ -8,16 +8,6 @@ use std::cell::RefCell;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
-fn bytes(chunks: &[Chunk<'_>]) -> Vec<u8> {
-    let mut all = Vec::new();
-    for chunk in chunks {
-        let at = all.len();
-        all.resize(at + chunk.buffer_len(), 0);
-        chunk.emit(&mut all[at..]);
-    }
-    all
-}
-
 /// An INIT that names these addresses.
 fn init(addresses: &[IpAddr]) -> Vec<u8> {
     let mut params = Vec::new();

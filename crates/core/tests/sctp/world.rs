@@ -111,6 +111,17 @@ pub fn ip6(link: usize, host: usize) -> IpAddr {
     IpAddr::from([0xfd00, link as u16, 0, 0, 0, 0, 0, host as u16 + 1])
 }
 
+/// Chunks one behind the other.
+pub fn bytes(chunks: &[Chunk<'_>]) -> Vec<u8> {
+    let mut all = Vec::new();
+    for chunk in chunks {
+        let at = all.len();
+        all.resize(at + chunk.buffer_len(), 0);
+        chunk.emit(&mut all[at..]);
+    }
+    all
+}
+
 pub fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
@@ -466,6 +477,28 @@ impl World {
             open = !eor;
         }
         all
+    }
+
+    /// A message each 10 ms for ten seconds, all of which arrive; the longest time between two of them.
+    pub fn longest_silence(&mut self, a: SocketId, b: SocketId) -> Duration {
+        let (mut last, mut longest, mut got): (Instant, Duration, usize) = (self.now, Duration::ZERO, 0);
+        for _ in 0..1_000 {
+            self.send(A, a, &[1; 160], SendInfo::default());
+            let until = self.now + ms(10);
+            self.run(ms(10), |w| {
+                let n = w.messages(B, b).len();
+                if n > 0 {
+                    longest = longest.max(w.now.since(last));
+                    last = w.now;
+                    got += n;
+                }
+                w.now >= until
+            });
+        }
+        self.pass(Duration::from_secs(5));
+        got += self.messages(B, b).len();
+        assert_eq!(got, 1_000, "nothing is lost or doubled");
+        longest
     }
 
     pub fn info(&self, host: usize, id: SocketId) -> AssocInfo {
