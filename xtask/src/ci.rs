@@ -79,8 +79,9 @@ fn docs() -> Outcome {
     run(cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))
 }
 
+/// All of them, so that one run names everything that fails.
 fn test(tests: &mut Tests) -> Outcome {
-    run_watched(&mut cargo(&["test", "--workspace"]), &mut |line| tests.watch(line))
+    run_watched(&mut cargo(&["test", "--workspace", "--no-fail-fast"]), &mut |line| tests.watch(line))
 }
 
 /// The README's first command; then the experiments that also run on Linux in user mode, with both columns in the table.

@@ -69,6 +69,7 @@ mod sock;
 mod stack;
 pub mod tcp;
 mod udp;
+mod waiters;
 
 pub use builder::Builder;
 pub use driver::Driver;

@@ -49,6 +49,7 @@ use crate::error::stopped;
 use crate::registry::Wakes;
 use crate::shared::{Handle, Inner, Phase};
 use crate::sock::Sock;
+use crate::waiters::same_task;
 use crate::{SctpAssociation, SctpListener, SctpSocket, Stack, TcpListener, TcpStream, UdpSocket, blocking};
 use lowwater_core::base::SocketId;
 use lowwater_core::socket::ready_set::{ReadySet, Watch, bit, bits};
@@ -311,7 +312,7 @@ impl Set {
             if !seen.is_empty() {
                 return Poll::Ready(Ok(seen));
             }
-            if !slot.waiters.iter().any(|waiter| waiter.will_wake(cx.waker())) {
+            if !slot.waiters.iter().any(|waiter| same_task(waiter, cx.waker())) {
                 if slot.waiters.len() >= WAITERS_MAX {
                     wakes.extend(slot.waiters.drain(..));
                 }

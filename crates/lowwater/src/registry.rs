@@ -1,4 +1,5 @@
 //! Who waits for which socket: wakers by socket and direction, taken when they are woken.
+use crate::waiters::same_task;
 use lowwater_core::base::SocketId;
 use lowwater_core::base::slab::reserve_one;
 use slotmap::{Key as _, KeyData};
@@ -97,7 +98,7 @@ impl Registry {
     pub(crate) fn wait(&mut self, id: SocketId, side: Side, waker: &Waker, wakes: &mut Wakes) {
         let Some(slot) = self.slot(id) else { return wakes.push(waker.clone()) };
         let waiters = || slot.waiting.iter().filter(|(of, _)| *of == side);
-        if waiters().any(|(_, w)| w.will_wake(waker)) {
+        if waiters().any(|(_, w)| same_task(w, waker)) {
             return;
         }
         if waiters().count() >= WAITERS_MAX {
@@ -156,6 +157,25 @@ mod tests {
         assert!(wakes.is_empty());
         registry.wake_all(id, &mut wakes);
         registry.wake_all(id, &mut wakes);
+        assert_eq!(wakes.len(), 1);
+    }
+
+    /// The root task of this runtime is one whose waker and its clone `Waker::will_wake` tells apart in some builds.
+    #[cfg(feature = "tokio")]
+    #[tokio::test]
+    async fn a_task_that_polls_again_waits_once() {
+        let mut names = SlotMap::<SocketId, ()>::with_key();
+        let (mut registry, mut wakes, id) = (Registry::default(), Wakes::new(), names.insert(()));
+        registry.insert(id);
+        let waker = std::future::poll_fn(|cx| std::task::Poll::Ready(cx.waker().clone())).await;
+        std::future::poll_fn(|cx| {
+            registry.wait(id, Side::Read, &waker, &mut wakes);
+            registry.wait(id, Side::Read, cx.waker(), &mut wakes);
+            registry.wait(id, Side::Read, &cx.waker().clone(), &mut wakes);
+            std::task::Poll::Ready(())
+        })
+        .await;
+        registry.wake(id, Side::Read, &mut wakes);
         assert_eq!(wakes.len(), 1);
     }
 

@@ -3,6 +3,7 @@ use crate::builder::Builder;
 use crate::error::{invalid, io_error};
 use crate::observe::Observer;
 use crate::shared::{Handle, Phase};
+use crate::waiters::same_task;
 use lowwater_core::base::{Counters, Sysctl};
 use lowwater_core::qdisc::{self, Any};
 use lowwater_core::stack::{Report, Sockstat};
@@ -145,7 +146,7 @@ impl Stack {
             if let Phase::Stopped(aborted) = inner.phase {
                 return Poll::Ready(Drained { aborted });
             }
-            if !inner.mourners.iter().any(|w| w.will_wake(cx.waker())) {
+            if !inner.mourners.iter().any(|w| same_task(w, cx.waker())) {
                 inner.mourners.push(cx.waker().clone());
             }
             Poll::Pending

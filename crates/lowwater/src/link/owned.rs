@@ -1,6 +1,7 @@
 //! A link that the application owns: it takes the stack's packets, carries them wherever it likes, and brings others.
 use crate::error::stopped;
 use crate::port::Port;
+use crate::waiters::same_task;
 use bytes::Bytes;
 use lowwater_core::base::Instant;
 use lowwater_core::device::{Device, DeviceCaps, LinkCredit, OwnedLink, QueueLimit, Submit};
@@ -205,7 +206,7 @@ impl Link {
 
 /// Remembers who waits; beyond the bound the oldest is woken, to ask again if it still exists.
 fn wait(waiters: &mut Vec<Waker>, cx: &Context<'_>) {
-    if waiters.iter().any(|w| w.will_wake(cx.waker())) {
+    if waiters.iter().any(|w| same_task(w, cx.waker())) {
         return;
     }
     if waiters.len() >= WAITERS_MAX {
