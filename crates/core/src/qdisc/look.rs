@@ -9,6 +9,11 @@ use lowwater_wire::{ipv4, ipv6, protocol, tcp};
 const ETHER_TYPE_AT: usize = 12;
 const ETHER_ARP: [u8; 2] = [0x08, 0x06];
 
+/// The type of an SCTP packet's first chunk (RFC 9260 section 3.1).
+const SCTP_CHUNK_AT: usize = 12;
+/// First chunks of packets that belong to no association: INIT ACK, ABORT, SHUTDOWN COMPLETE.
+const SCTP_OF_NOBODY: [u8; 3] = [2, 6, 14];
+
 /// Priority of traffic without a wish (`TC_PRIO_BESTEFFORT`).
 const PRIO_BEST_EFFORT: u8 = 0;
 /// Priority of neighbour discovery and group management (`TC_PRIO_CONTROL`).
@@ -153,6 +158,10 @@ impl Reader {
             let flags = tcp::TcpView::parse(payload).map(|t| t.flags()).ok();
             socket =
                 flags.is_some_and(|f| !f.contains(tcp::TcpFlags::SYN) && !f.contains(tcp::TcpFlags::RST));
+        }
+        if transport == protocol::SCTP && !socket {
+            // Nor for SACKs and heartbeats. Answers of listeners and to strangers begin otherwise.
+            socket = payload.get(SCTP_CHUNK_AT).is_some_and(|kind| !SCTP_OF_NOBODY.contains(kind));
         }
         FlowKey { hash: hash.finish(), socket }
     }

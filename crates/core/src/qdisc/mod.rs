@@ -1,12 +1,13 @@
 //! Queueing disciplines: what stands between the flows and a device, and decides who goes next and who must go.
 //!
 //! The laws, which `law.rs` holds against every implementor:
-//! 1. Conservation: what was enqueued has been dequeued, is in [`Gone`], or is in the queue; in packets and in bytes.
+//! 1. Conservation: what was enqueued has been dequeued, is in [`Gone`], or is in the queue; in segments and in bytes.
 //! 2. Order: packets of one flow leave in the order of their departure times, equal ones as they came.
 //! 3. Bounds: the queue never holds more than its limit.
 //! 4. Drain: when nothing comes any more, everything leaves, at the instants that [`Dequeued::NotBefore`] names.
 //! 5. Honest times: nothing leaves before its time, and nothing that could leave is held back after `NotBefore`.
-//! 6. Credit: the owner of a packet leaves with it, is released once, or ends with it; never two of these.
+//! 6. Credit: the owner of a packet leaves with it, is released once, or ends with it; never two of these. Whoever hears that a packet
+//!    was not sent has nothing of it in the queue.
 //! 7. The statistics add up.
 mod any;
 mod codel;

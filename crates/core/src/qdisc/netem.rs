@@ -137,22 +137,19 @@ impl Netem {
             return gone.lose(packet);
         }
         let twin = (copies > 1).then(|| Packet { owner: None, ..packet.clone() });
-        let mut others = None;
         let c = &mut self.config;
-        if c.corrupt.chance.strikes(&mut self.rng, c.corrupt.share) {
+        let struck = c.corrupt.chance.strikes(&mut self.rng, c.corrupt.share);
+        if self.stats.qlen >= u64::from(c.limit) {
+            self.stats.drops += 1;
+            return gone.refuse(packet);
+        }
+        let mut others = None;
+        if struck {
             // One segment of a super-packet is struck, not all.
             let mut segments = offload::segment(packet, self.reader.link.link_len, false);
             let Some(first) = segments.next() else { return };
             packet = self.corrupt(first);
             others = Some(segments);
-        }
-        if self.stats.qlen >= u64::from(self.config.limit) {
-            self.stats.drops += 1;
-            gone.refuse(packet);
-            for other in others.into_iter().flatten() {
-                gone.refuse(other);
-            }
-            return;
         }
         if let Some(twin) = twin {
             self.arrive(now, twin, gone, false);
