@@ -26,7 +26,7 @@ prop_compose! {
     }
 }
 
-/// What of the options goes out: those that fit.
+/// What of the options goes out: those that fit. A signature is seen, never made.
 fn that_fit(options: TcpOptions) -> TcpOptions {
     let sack: SackBlocks = options.sack.iter().take(options.sack_room()).collect();
     let without = TcpOptions { sack, fastopen: None, ..options };
@@ -34,7 +34,7 @@ fn that_fit(options: TcpOptions) -> TcpOptions {
         let base = if cookie.is_experimental() { 4 } else { 2 };
         without.buffer_len() + (base + cookie.len()).next_multiple_of(4) <= MAX_OPTIONS_LEN
     };
-    TcpOptions { fastopen: options.fastopen.filter(fits), ..without }
+    TcpOptions { fastopen: options.fastopen.filter(fits), signed: false, ..without }
 }
 
 fn emitted(repr: &TcpRepr) -> Vec<u8> {
@@ -92,6 +92,17 @@ proptest! {
         bytes.extend([1, 1, 1, 1]);
         prop_assert_eq!(fast, TcpOptions::parse(&bytes));
         prop_assert_eq!(fast.timestamps, Some(Timestamps { value, echo }));
+    }
+}
+
+/// RFC 2385 and RFC 5925 are not spoken: what carries one of them is told apart, and is laid out without it.
+#[test]
+fn a_signature_is_seen_and_not_sent() {
+    let mut md5 = [0; 18];
+    md5[..2].copy_from_slice(&[19, 18]);
+    for bytes in [&md5[..], &[29, 4, 0, 0]] {
+        let parsed = TcpOptions::parse(bytes);
+        assert!(parsed.signed && layout(parsed).is_empty());
     }
 }
 
