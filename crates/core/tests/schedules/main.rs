@@ -84,13 +84,26 @@ struct Reached {
     /// Writers that a changed option woke.
     woken: u64,
     polled: u64,
+    /// Flows that a completion let go.
+    let_go: u64,
 }
 
 impl Reached {
-    fn each(&mut self) -> [&mut u64; 10] {
-        let Self { bytes, throttled, aware, admitted, limited, compared, lost, not_now, woken, polled } =
-            self;
-        [bytes, throttled, aware, admitted, limited, compared, lost, not_now, woken, polled]
+    fn each(&mut self) -> [&mut u64; 11] {
+        let Self {
+            bytes,
+            throttled,
+            aware,
+            admitted,
+            limited,
+            compared,
+            lost,
+            not_now,
+            woken,
+            polled,
+            let_go,
+        } = self;
+        [bytes, throttled, aware, admitted, limited, compared, lost, not_now, woken, polled, let_go]
     }
 }
 
@@ -444,7 +457,13 @@ impl Schedule {
             let gone = self.stacks[0].tcp_state(owner.flow.socket).is_err();
             self.reached.lost += u64::from(gone);
         }
+        let why = self.stacks[from].wait_report(owner.flow.socket).and_then(|report| report.why);
         self.stacks[from].complete(self.now, self.dev, owner);
+        if let Some(Wait::Credit | Wait::QueueAware | Wait::HostQueue) = why {
+            // Not by the next acknowledgement, and not by a timer.
+            assert!(self.stacks[from].needs_transmit(self.dev), "{why:?}, and nobody goes on");
+            self.reached.let_go += u64::from(from == 0);
+        }
     }
 
     /// The queue-aware limit on, or off, whatever is under way.
@@ -657,7 +676,7 @@ fn small_queues_and_writability_hold_in_every_schedule() {
         "and the queue-aware limit: {sum:?}"
     );
     assert!(
-        sum.lost > 100 && sum.not_now > 100 && sum.woken > 100 && sum.polled > 1_000,
+        sum.lost > 100 && sum.not_now > 100 && sum.woken > 100 && sum.polled > 1_000 && sum.let_go > 1_000,
         "and all else: {sum:?}"
     );
 }
