@@ -1,4 +1,5 @@
 //! The stack behind the TAPs of the guest, or behind a pair of veths, driven by the test itself.
+use crate::air::Air;
 use crate::capture::Capture;
 use crate::peer::{Program, Sums, UNORDERED};
 use bytes::Bytes;
@@ -17,6 +18,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 
+/// A frame that is longer than this has a message of [`crate::paths`] in it.
+const MESSAGE_MIN: usize = 400;
 pub(crate) const PORT: u16 = 5_000;
 /// Frames of one round.
 const BUDGET: usize = 64;
@@ -33,6 +36,9 @@ pub(crate) struct Host {
     /// One of so many packets to the guest is lost; 0 for none.
     pub(crate) lose_one_of: u64,
     sent: u64,
+    /// Frames of a full message that came by each link.
+    pub(crate) heard: Vec<usize>,
+    air: Option<Air>,
     capture: Capture,
     setting: Setting,
 }
@@ -42,8 +48,9 @@ pub(crate) struct Host {
 pub(crate) struct Setting {
     /// Links between the two, each with an address of both families on both sides.
     pub(crate) links: u8,
-    /// The peer's packets are late by 25 ms, out of order, and one in a hundred is lost.
-    pub(crate) netem: bool,
+    /// The peer's packets are late by 50 ms, out of order, and one in a hundred is lost: netem's work in a guest, the test's own
+    /// where the host's kernel has none.
+    pub(crate) bad: bool,
     /// Everything goes over UDP.
     pub(crate) udp: bool,
     /// Associations are opened over IPv6.
@@ -52,13 +59,19 @@ pub(crate) struct Setting {
     pub(crate) role: &'static str,
 }
 
+/// What the guest calls its links, with their numbers.
+const GUEST_LINK: &str = "vec";
+
+/// Our ends of the links to a peer on the host.
+const HOST_LINK: &str = "our";
+
 /// UDP port of SCTP on both sides.
 const UDP_PORT: u16 = 9_899;
 
 impl Setting {
     /// One link, IPv4, no UDP.
     pub(crate) const fn new(role: &'static str) -> Self {
-        Self { links: 1, netem: false, udp: false, v6: false, role }
+        Self { links: 1, bad: false, udp: false, v6: false, role }
     }
 
     /// The script of the peer's machine, whose links are called `NAME0` and so on.
@@ -70,11 +83,13 @@ impl Setting {
                 out,
                 "ip addr add {v4}/24 dev {dev}; ip addr add {v6}/64 dev {dev} nodad; ip link set {dev} up"
             );
-            if self.netem {
-                let _ = writeln!(out, "tc qdisc add dev {dev} root netem limit 10000 delay 25ms 5ms loss 1%");
+            if self.bad && link_name == GUEST_LINK {
+                let _ = writeln!(out, "tc qdisc add dev {dev} root netem limit 10000 delay 50ms 5ms loss 1%");
             }
         }
-        let _ = writeln!(out, "exec {} {}", program.display(), self.role);
+        // What closes last is lost as anything else: there must be somebody who can be asked again.
+        let linger = if self.bad { "LINGER=1 " } else { "" };
+        let _ = writeln!(out, "{linger}exec {} {}", program.display(), self.role);
         out
     }
 }
@@ -109,7 +124,9 @@ pub(crate) fn with_guest(setting: Setting, host: impl FnOnce(&mut Host) + Send) 
             sh(&format!("ip tuntap add dev tap{link} mode tap && ip link set tap{link} addrgenmode none up"));
             guest.args.push(format!("vec{link}:transport=tap,ifname=tap{link},depth=128,gro=1"));
         }
-        let mut script = String::from("echo 4194304 >/proc/sys/net/core/wmem_max\n");
+        let mut script = String::from(
+            "echo 4194304 >/proc/sys/net/core/wmem_max; echo 1000 >/proc/sys/net/sctp/hb_interval\n",
+        );
         if setting.udp {
             // What Linux 6.1 cuts from a super-packet of SCTP over UDP does not all arrive at its device: it shall make none.
             for link in 0..setting.links {
@@ -119,7 +136,7 @@ pub(crate) fn with_guest(setting: Setting, host: impl FnOnce(&mut Host) + Send) 
                 let _ = writeln!(script, "echo {UDP_PORT} >/proc/sys/net/sctp/{name}");
             }
         }
-        script.push_str(&setting.script("vec", &program.path()));
+        script.push_str(&setting.script(GUEST_LINK, &program.path()));
         let guest = move || guest.run(Path::new("/bin/sh"), &["-c", &script]);
         beside(setting, &name, "tap", guest, host)
     })
@@ -139,8 +156,8 @@ pub(crate) fn with_usrsctp(setting: Setting, host: impl FnOnce(&mut Host) + Send
     let program = Program::compile("peer.c", &name, &["-DUSRSCTP", "-lusrsctp", "-lpthread"]);
     NetNs::new().unwrap().run(|| {
         for link in 0..setting.links {
-            sh(&format!("ip link add veth{link} type veth peer name our{link}"));
-            sh(&format!("ip link set our{link} addrgenmode none up"));
+            sh(&format!("ip link add veth{link} type veth peer name {HOST_LINK}{link}"));
+            sh(&format!("ip link set {HOST_LINK}{link} addrgenmode none up"));
             // UDP with finished checksums: there is no device that would finish them.
             sh(&format!("ethtool -K veth{link} tx off >/dev/null"));
         }
@@ -152,7 +169,7 @@ pub(crate) fn with_usrsctp(setting: Setting, host: impl FnOnce(&mut Host) + Send
             let (out, err) = (output.stdout, String::from_utf8_lossy(&output.stderr).into_owned());
             output.status.success().then(|| String::from_utf8_lossy(&out).into_owned()).ok_or(err)
         };
-        beside(setting, &name, "our", peer, host)
+        beside(setting, &name, HOST_LINK, peer, host)
     })
 }
 
@@ -218,7 +235,21 @@ impl Host {
         let devices: Vec<PacketDevice> = (0..setting.links).map(open).collect();
         let stack = fresh(&devices, setting, 7, clock.now());
         let capture = Capture::new();
-        Self { clock, stack, devices, dark: None, dropped: 0, lose_one_of: 0, sent: 0, capture, setting }
+        let air = (setting.bad && link_name == HOST_LINK).then(Air::new);
+        let heard = vec![0; setting.links.into()];
+        Self {
+            clock,
+            stack,
+            devices,
+            dark: None,
+            dropped: 0,
+            lose_one_of: 0,
+            sent: 0,
+            heard,
+            air,
+            capture,
+            setting,
+        }
     }
 
     pub(crate) fn now(&self) -> Instant {
@@ -237,8 +268,12 @@ impl Host {
                 self.capture.note(now.as_micros(), &frame.to_bytes());
                 if self.dark == Some(link) {
                     self.dropped += 1;
-                } else {
-                    self.stack.receive(now, dev, frame);
+                    continue;
+                }
+                self.heard[link] += usize::from(frame.len() > MESSAGE_MIN);
+                match &mut self.air {
+                    Some(air) => air.put(now, dev, frame),
+                    None => self.stack.receive(now, dev, frame),
                 }
             }
             self.devices[link].completions(&mut owners);
@@ -247,6 +282,9 @@ impl Host {
             }
         }
         let now = self.clock.now();
+        while let Some((dev, frame)) = self.air.as_mut().and_then(|air| air.take(now)) {
+            self.stack.receive(now, dev, frame);
+        }
         self.stack.handle_timeout(now);
         while self.stack.next_event().is_some() {}
         for link in 0..self.devices.len() {

@@ -2,7 +2,8 @@
  *
  *   peer serve FAMILY [wait]     answers one association and closes, or waits for the end and prints how it came
  *   peer call FAMILY ADDRESS     sends, reads the answer, closes in good order; then opens once more and aborts
- *   peer restart FAMILY ADDRESS  sends a little, forgets the association while its link is down, opens it again from the same port
+ *   peer restart FAMILY ADDRESS  sends a little, forgets the association so that nobody hears of it, opens it again from the same port
+ *   peer trickle FAMILY ADDRESS  sends for a quarter of a minute, a message every 10 ms
  *   peer idle                    has a socket and does nothing for a while
  *
  * FAMILY is 4 or 6. A message begins with its stream and its number in the stream; the top bit of the stream says "not in order".
@@ -19,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 #ifdef USRSCTP
@@ -327,8 +329,10 @@ static void call(int family, const char *address)
     forget(so);
 }
 
+/* With usrsctp the association ends with its process, and this is the next one. */
 static void restart(int family, const char *address)
 {
+#ifndef USRSCTP
     handle so = dial(family, address, RESTART_PORT);
     put(so, "before", 6, 0, 0);
     rest(500);
@@ -337,19 +341,64 @@ static void restart(int family, const char *address)
     forget(so);
     if (system("ip link set vec0 up"))
         die("up");
+#else
+    handle so;
+#endif
     so = dial(family, address, RESTART_PORT);
     plan(so, 500, 100000);
     settle(so);
     close(so);
 }
 
+static void trickle(int family, const char *address)
+{
+    handle so = dial(family, address, 0);
+    for (uint32_t n = 0; n < 1500; n++) {
+        message(so, 0, n, 500);
+        rest(10);
+    }
+    settle(so);
+    close(so);
+}
+
+#ifdef USRSCTP
+
+static void init(void)
+{
+    usrsctp_init(UDP_PORT, NULL, NULL);
+    usrsctp_sysctl_set_sctp_blackhole(0);
+    /* A path that is dark is found out within a few seconds, and so is one that is back. */
+    usrsctp_sysctl_set_sctp_heartbeat_interval_default(1000);
+    usrsctp_sysctl_set_sctp_path_rtx_max_default(1);
+    usrsctp_sysctl_set_sctp_rto_max_default(2000);
+}
+
+/* A process that opens an association, sends a little and is gone. */
+static void live_before(int family, const char *address)
+{
+    pid_t child = fork();
+    if (child < 0)
+        die("fork");
+    if (child == 0) {
+        init();
+        put(dial(family, address, RESTART_PORT), "before", 6, 0, 0);
+        rest(500);
+        _exit(0);
+    }
+    if (waitpid(child, NULL, 0) != child)
+        die("wait");
+}
+
+#endif
+
 int main(int count, char **args)
 {
     int family = count > 2 && args[2][0] == '6' ? AF_INET6 : AF_INET;
     setvbuf(stdout, NULL, _IONBF, 0);
 #ifdef USRSCTP
-    usrsctp_init(UDP_PORT, NULL, NULL);
-    usrsctp_sysctl_set_sctp_blackhole(0);
+    if (count > 3 && !strcmp(args[1], "restart"))
+        live_before(family, args[3]);
+    init();
 #endif
     if (count > 2 && !strcmp(args[1], "serve"))
         serve(family, count > 3);
@@ -357,11 +406,15 @@ int main(int count, char **args)
         call(family, args[3]);
     else if (count > 3 && !strcmp(args[1], "restart"))
         restart(family, args[3]);
+    else if (count > 3 && !strcmp(args[1], "trickle"))
+        trickle(family, args[3]);
     else if (count > 1 && !strcmp(args[1], "idle"))
         make(AF_INET), rest(8000);
     else
-        die("roles are serve, call, restart, idle");
-    /* The end of the machine, or of usrsctp, would be the end of its associations. */
+        die("roles are serve, call, restart, trickle, idle");
+    /* The end of the machine, or of usrsctp, would be the end of its associations, and of answers to those who missed the last one. */
+    if (getenv("LINGER"))
+        rest(5000);
 #ifdef USRSCTP
     for (int tries = 0; tries < 50 && usrsctp_finish(); tries++)
         rest(100);

@@ -58,7 +58,7 @@ fn everything_arrives_at_the_kernel() {
 
 #[test]
 fn everything_arrives_at_the_kernel_over_a_bad_network() {
-    with_guest(Setting { netem: true, ..LISTENS }, |host| {
+    with_guest(Setting { bad: true, ..LISTENS }, |host| {
         host.lose_one_of = 101;
         to_the_peer(host);
         let sctp = &host.stack.counters().sctp;
@@ -83,7 +83,7 @@ fn everything_comes_from_the_kernel() {
 
 #[test]
 fn everything_comes_from_the_kernel_over_a_bad_network() {
-    with_guest(Setting { netem: true, ..CALLS }, from_the_peer);
+    with_guest(Setting { bad: true, ..CALLS }, from_the_peer);
 }
 
 #[test]
@@ -131,11 +131,16 @@ fn everything_arrives_at_usrsctp_over_ipv6() {
 }
 
 #[test]
-fn everything_arrives_at_usrsctp_though_packets_are_lost() {
-    with_usrsctp(OVER_UDP, |host| {
+fn everything_arrives_at_usrsctp_over_a_bad_network() {
+    with_usrsctp(Setting { bad: true, ..OVER_UDP }, |host| {
         host.lose_one_of = 101;
         to_the_peer(host);
     });
+}
+
+#[test]
+fn everything_comes_from_usrsctp_over_a_bad_network() {
+    with_usrsctp(Setting { bad: true, udp: true, ..CALLS }, from_the_peer);
 }
 
 #[test]
