@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const ROOT: &str = "/proc/sys/net";
 /// Bytes of the longest value that is read.
 const VALUE_MAX: usize = 256;
-/// Names outside of `ipv4/` that every namespace has of its own. Bounds such as `core/rmem_max` are the host's, and keep Linux's defaults.
+/// Names outside of `ipv4/` and `sctp/` (which is there with the kernel's module alone) that every namespace has of its own. Bounds such as `core/rmem_max` are the host's, and keep Linux's defaults.
 const CORE: &[&str] = &["somaxconn"];
 /// What a congestion controller that does not exist here becomes.
 const FALLBACK: (&str, &str) = ("tcp_congestion_control", "cubic");
@@ -37,8 +37,12 @@ impl Sysctls {
 
     fn under(root: &Path) -> Self {
         let entry = |name: &'static str| {
-            let folder = if CORE.contains(&name) { "core" } else { "ipv4" };
-            Known { name, path: root.join(folder).join(name), seen: None }
+            let (folder, file) = match name.strip_prefix("sctp.") {
+                Some(file) => ("sctp", file),
+                None if CORE.contains(&name) => ("core", name),
+                None => ("ipv4", name),
+            };
+            Known { name, path: root.join(folder).join(file), seen: None }
         };
         let known = Sysctl::NAMES.iter().map(|(name, _)| entry(name)).filter(|k| k.path.exists()).collect();
         Self { known, said: BTreeSet::new() }
@@ -98,14 +102,15 @@ mod tests {
     impl Fake {
         fn new(name: &str, values: &[(&str, &str)]) -> Self {
             let dir = std::env::temp_dir().join(format!("lowwater-sysctls-{}-{name}", std::process::id()));
-            fs::create_dir_all(dir.join("ipv4")).unwrap();
+            ["ipv4", "sctp"].iter().for_each(|folder| fs::create_dir_all(dir.join(folder)).unwrap());
             let fake = Self(dir);
             values.iter().for_each(|(name, value)| fake.write(name, value));
             fake
         }
 
         fn write(&self, name: &str, value: &str) {
-            fs::write(self.0.join("ipv4").join(name), format!("{value}\n")).unwrap();
+            let folder = if name.starts_with("sctp/") { "" } else { "ipv4" };
+            fs::write(self.0.join(folder).join(name), format!("{value}\n")).unwrap();
         }
     }
 
@@ -151,6 +156,18 @@ mod tests {
         );
         assert_eq!(stack.get("tcp_congestion_control").as_deref(), Some("cubic"));
         assert!(sysctls.refresh(|name, value| stack.set(name, value)).is_empty());
+    }
+
+    #[test]
+    fn settings_of_sctp_have_a_folder_of_their_own() {
+        let fake = Fake::new("sctp", &[("sctp/rto_initial", "1000"), ("sctp/no_such", "1")]);
+        let mut sysctls = Sysctls::under(&fake.0);
+        let mut stack = Sysctl::default();
+        assert!(sysctls.refresh(|name, value| stack.set(name, value)).is_empty());
+        assert_eq!(stack.get("sctp.rto_initial").as_deref(), Some("1000"));
+        fake.write("sctp/rto_initial", "1500");
+        assert!(sysctls.refresh(|name, value| stack.set(name, value)).is_empty());
+        assert_eq!(stack.get("sctp.rto_initial").as_deref(), Some("1500"));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::flow::Flow;
 use super::inbound::REMOTE_PORT;
 use crate::failure::Failure;
 use crate::script::EndsSpec;
-use crate::sctp::{Content, Item, SctpSpec, Shift, encode_item};
+use crate::sctp::{Content, Crc, Item, SctpSpec, Shift, encode_item};
 use crate::wire::{Body, Sctp, Wire};
 use core::net::SocketAddr;
 use lowwater_wire::sctp::{CHUNK_HEADER_LEN, chunk_kind as kind, param_kind};
@@ -23,15 +23,26 @@ struct Numbers {
     named: bool,
 }
 
+/// What an INIT ACK of the stack offers: it holds once its cookie has come back. Until then a further INIT ACK changes nothing, as in
+/// packetdrill.
+#[derive(Clone, Debug)]
+struct Offer {
+    numbers: Numbers,
+    cookie: Vec<u8>,
+    /// The tag of the INIT that it answers.
+    peer_tag: Option<u32>,
+}
+
 /// One association's numbers. Those of the peer are the script's own.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Association {
     /// The stack's numbers, from its INIT, or from its INIT ACK once the cookie has come back.
     ours: Option<Numbers>,
-    /// Those of the last INIT ACK.
-    offered: Option<Numbers>,
+    offer: Option<Offer>,
+    /// The tag of the association, and that of the peer's last INIT or INIT ACK, which its answer has.
     peer_tag: Option<u32>,
-    /// The cookie of the last INIT ACK.
+    asked_tag: Option<u32>,
+    /// The cookie that came back last: it may come again.
     cookie: Vec<u8>,
     /// What the last HEARTBEAT of the stack carried.
     heartbeat: Vec<u8>,
@@ -39,6 +50,10 @@ pub(super) struct Association {
 
 fn is(item: &Item, wanted: u8) -> bool {
     item.kind() == Some(wanted.into())
+}
+
+fn has(chunks: &[Item], wanted: u8) -> bool {
+    chunks.iter().any(|chunk| is(chunk, wanted))
 }
 
 /// A packet whose tag is the sender's own.
@@ -52,6 +67,26 @@ fn opening(chunks: &[Item]) -> Option<&Item> {
     chunks.first().filter(|c| is(c, kind::INIT) || is(c, kind::INIT_ACK))
 }
 
+impl Numbers {
+    const fn new(tag: u32, tsn: u32) -> Self {
+        Self { live_tag: tag, live_tsn: tsn, script_tag: tag, script_tsn: tsn, named: false }
+    }
+
+    fn is(&self, live: Self) -> bool {
+        (self.live_tag, self.live_tsn) == (live.live_tag, live.live_tsn)
+    }
+
+    /// What the script calls a verification tag, as the stack knows it.
+    fn live(&self, tag: u32) -> u32 {
+        if tag == 0 { 0 } else { self.live_tag.wrapping_add(tag.wrapping_sub(self.script_tag)).max(1) }
+    }
+}
+
+/// The stack's numbers in its own INIT or INIT ACK, before a line has named them.
+fn opened(init: &Item) -> Option<Numbers> {
+    Some(Numbers::new(init.number("tag")?, init.number("tsn")?))
+}
+
 impl Association {
     /// Takes note of a packet from the stack: what it offers, the cookie, and the heartbeat that wants an answer.
     pub(super) fn learn(&mut self, packet: &Sctp) {
@@ -60,53 +95,57 @@ impl Association {
                 self.heartbeat = encode_item(chunk).split_off(CHUNK_HEADER_LEN);
             }
         }
+        // By this the stack has taken the peer's INIT ACK.
+        if has(&packet.chunks, kind::COOKIE_ECHO) && self.asked_tag == Some(packet.vtag) {
+            self.peer_tag = self.asked_tag;
+        }
         let Some(init) = opening(&packet.chunks) else { return };
-        let (Some(tag), Some(tsn)) = (init.number("tag"), init.number("tsn")) else { return };
-        let known = |numbers: &Numbers| (numbers.live_tag, numbers.live_tsn) == (tag, tsn);
-        let new = Numbers { live_tag: tag, live_tsn: tsn, script_tag: tag, script_tsn: tsn, named: false };
+        let Some(new) = opened(init) else { return };
+        let known = self.ours.filter(|numbers| numbers.is(new));
         if is(init, kind::INIT) {
-            self.ours = self.ours.filter(known).or(Some(new));
-            return;
-        }
-        self.offered = self.offered.or(self.ours).filter(known).or(Some(new));
-        let cookie = init.items().iter().find(|param| param.kind() == Some(param_kind::STATE_COOKIE));
-        if let Some(cookie) = cookie.and_then(Item::bytes) {
-            self.cookie = cookie.to_vec();
+            self.ours = known.or(Some(new));
+        } else if self.offer.is_none() {
+            let cookie = init.items().iter().find(|param| param.kind() == Some(param_kind::STATE_COOKIE));
+            let cookie = cookie.and_then(Item::bytes).unwrap_or_default().to_vec();
+            self.offer = Some(Offer { numbers: known.unwrap_or(new), cookie, peer_tag: self.asked_tag });
         }
     }
 
-    /// A line of the script stands for this INIT or INIT ACK of the stack and gives its numbers their names; what it leaves open
-    /// is 0, as in packetdrill.
-    pub(super) fn begin(&mut self, spec: &SctpSpec, live: &Sctp) {
-        let Content::Chunks(chunks) = &spec.content else { return };
-        let (Some(line), Some(init)) = (opening(chunks), opening(&live.chunks)) else { return };
-        if line.kind() != init.kind() {
-            return;
-        }
-        let numbers = if is(init, kind::INIT) { &mut self.ours } else { &mut self.offered };
-        if let Some(numbers) = numbers.as_mut().filter(|n| !n.named) {
-            numbers.named = true;
-            numbers.script_tag = line.number("tag").unwrap_or_default();
-            numbers.script_tsn = line.number("tsn").unwrap_or_default();
-        }
+    /// A line of the script stands for this INIT or INIT ACK of the stack and gives its numbers their names, once; what it leaves open
+    /// is 0, as in packetdrill. True if it did.
+    pub(super) fn begin(&mut self, spec: &SctpSpec, packet: &Sctp) -> bool {
+        let Content::Chunks(chunks) = &spec.content else { return false };
+        let (Some(line), Some(init)) = (opening(chunks), opening(&packet.chunks)) else { return false };
+        let Some(live) = opened(init).filter(|_| line.kind() == init.kind()) else { return false };
+        let offered = self.offer.as_mut().map(|offer| &mut offer.numbers);
+        let numbers = if is(init, kind::INIT) { self.ours.as_mut() } else { offered };
+        // Before they are named they are the stack's own.
+        let Some(numbers) = numbers.filter(|n| !n.named && n.is(live)) else { return false };
+        numbers.named = true;
+        numbers.script_tag = line.number("tag").unwrap_or_default();
+        numbers.script_tsn = line.number("tsn").unwrap_or_default();
         // The same handshake under both roles, as when two INITs cross.
-        if let (Some(ours), Some(offered)) = (&mut self.ours, self.offered)
-            && (ours.live_tag, ours.live_tsn) == (offered.live_tag, offered.live_tsn)
-        {
-            *ours = offered;
-        }
+        let named = *numbers;
+        self.ours.iter_mut().filter(|ours| ours.is(named)).for_each(|ours| *ours = named);
+        true
     }
 
-    /// The numbers that hold for a packet.
-    fn numbers(&self, chunks: &[Item]) -> Option<Numbers> {
-        let answer = opening(chunks).is_some_and(|c| is(c, kind::INIT_ACK));
-        if answer { self.offered.or(self.ours) } else { self.ours.or(self.offered) }
+    /// The numbers that hold now.
+    fn numbers(&self) -> Option<Numbers> {
+        self.ours.or(self.offer.as_ref().map(|offer| offer.numbers))
+    }
+
+    /// The numbers that hold for a packet of the stack; an INIT ACK that changes nothing is shown as it is.
+    fn numbers_of(&self, chunks: &[Item]) -> Option<Numbers> {
+        let Some(live) = opening(chunks).and_then(opened) else { return self.numbers() };
+        let offered = self.offer.as_ref().map(|offer| offer.numbers);
+        [offered, self.ours].into_iter().flatten().find(|numbers| numbers.is(live))
     }
 
     /// A packet of the stack in the script's numbers.
     pub(super) fn to_script(&self, live: &Sctp) -> Sctp {
         let mut p = live.clone();
-        let Some(n) = self.numbers(&p.chunks) else { return p };
+        let Some(n) = self.numbers_of(&p.chunks) else { return p };
         let by =
             Shift { own: n.script_tsn.wrapping_sub(n.live_tsn), other: 0, tag: (n.live_tag, n.script_tag) };
         p.chunks.iter_mut().for_each(|chunk| chunk.shift(by));
@@ -122,40 +161,45 @@ impl Association {
         for chunk in &mut p.chunks {
             self.complete(chunk);
         }
-        if p.chunks.iter().any(|c| is(c, kind::COOKIE_ECHO)) && self.offered.is_some() {
-            self.ours = self.offered.take();
-        }
-        let ours = self.numbers(&[]);
-        if let Some(n) = ours {
-            let by = Shift {
-                own: 0,
-                other: n.live_tsn.wrapping_sub(n.script_tsn),
-                tag: (n.script_tag, n.live_tag),
-            };
-            p.chunks.iter_mut().for_each(|chunk| chunk.shift(by));
-        }
-        if let Some(init) = opening(&p.chunks) {
-            self.peer_tag = init.number("tag").or(self.peer_tag);
-        }
-        let mapped = |tag: u32| match ours {
-            Some(n) if tag != 0 => n.live_tag.wrapping_add(tag.wrapping_sub(n.script_tag)).max(1),
-            _ => tag,
-        };
-        let init = p.chunks.iter().any(|c| is(c, kind::INIT));
+        let echo = self.offer.as_ref().filter(|_| has(&p.chunks, kind::COOKIE_ECHO)).map(|o| o.numbers);
+        let numbers = echo.or(self.numbers());
+        let right = if has(&p.chunks, kind::INIT) { 0 } else { numbers.map_or(0, |n| n.live_tag) };
         p.vtag = match (spec.tag, reflects(&p.chunks)) {
             (Some(tag), true) => tag,
-            (Some(tag), false) => mapped(tag),
+            (Some(tag), false) => numbers.map_or(tag, |n| n.live(tag)),
             (None, true) => self.peer_tag.unwrap_or_default(),
-            (None, false) if init => 0,
-            (None, false) => ours.map_or(0, |n| n.live_tag),
+            (None, false) => right,
         };
+        // What the stack drops for its header changes nothing.
+        if spec.crc != Crc::Bad && p.vtag == right {
+            self.taken(&p.chunks);
+        }
+        if let Some(n) = self.numbers() {
+            // The tags of the peer are the script's own.
+            let by = Shift { own: 0, other: n.live_tsn.wrapping_sub(n.script_tsn), tag: (0, 0) };
+            p.chunks.iter_mut().for_each(|chunk| chunk.shift(by));
+        }
         p
+    }
+
+    /// The stack looks at chunks of the peer: a cookie that comes back makes its offer hold, an INIT or INIT ACK wants an answer under its tag.
+    fn taken(&mut self, chunks: &[Item]) {
+        let echo = has(chunks, kind::COOKIE_ECHO);
+        if let Some(offer) = if echo { self.offer.take() } else { None } {
+            (self.ours, self.cookie) = (Some(offer.numbers), offer.cookie);
+            self.peer_tag = offer.peer_tag.or(self.peer_tag);
+        }
+        if let Some(tag) = opening(chunks).and_then(|init| init.number("tag")) {
+            self.asked_tag = Some(tag);
+            self.peer_tag = self.peer_tag.or(Some(tag));
+        }
     }
 
     /// `COOKIE_ECHO[..., val=...]` brings back the cookie, `HEARTBEAT_ACK[..., HEARTBEAT_INFORMATION[...]]` the heartbeat.
     fn complete(&self, chunk: &mut Item) {
-        if is(chunk, kind::COOKIE_ECHO) && chunk.bytes().is_none() && !self.cookie.is_empty() {
-            chunk.set_bytes(&self.cookie);
+        let cookie = self.offer.as_ref().map_or(&self.cookie, |offer| &offer.cookie);
+        if is(chunk, kind::COOKIE_ECHO) && chunk.bytes().is_none() && !cookie.is_empty() {
+            chunk.set_bytes(cookie);
         }
         let info = self.heartbeat.get(CHUNK_HEADER_LEN..);
         if let Some(info) = info.filter(|_| is(chunk, kind::HEARTBEAT_ACK)) {
@@ -164,15 +208,19 @@ impl Association {
         }
     }
 
-    /// The verification tag that a packet of the stack should have, where that is known.
-    pub(super) fn expected_tag(&self, spec: &SctpSpec, chunks: &[Item]) -> Option<u32> {
-        let init = chunks.first().is_some_and(|c| is(c, kind::INIT));
-        match spec.tag {
-            Some(tag) => Some(tag),
-            None if init => Some(0),
-            None if reflects(chunks) => None,
-            None => self.peer_tag,
-        }
+    /// The verification tags that a packet of the stack may have; none where nothing is known.
+    pub(super) fn expected_tags(&self, spec: &SctpSpec, chunks: &[Item]) -> Vec<u32> {
+        let first = |kind| chunks.first().is_some_and(|c| is(c, kind));
+        let answers = first(kind::ABORT) || first(kind::COOKIE_ECHO);
+        let tags = match spec.tag {
+            Some(tag) => [Some(tag), None],
+            None if first(kind::INIT) => [Some(0), None],
+            None if reflects(chunks) => [None, None],
+            None if first(kind::INIT_ACK) => [self.asked_tag, None],
+            // Until the association has the tag of the peer's last INIT or INIT ACK, what answers that has it alone.
+            None => [self.peer_tag, self.asked_tag.filter(|_| answers)],
+        };
+        tags.into_iter().flatten().collect()
     }
 
     /// The tag of an SCTP packet of the stack that a router quotes.
@@ -244,9 +292,9 @@ impl Runner<'_> {
         let (local, remote) = packet.ends();
         let Some(flow) = self.flows.find_packet(packet, local, remote) else { return };
         let Body::Sctp(mapped) = &mut packet.body else { return };
-        let live = flow.sctp.unmapped(mapped);
-        flow.sctp.begin(spec, &live);
-        *mapped = flow.sctp.to_script(&live);
+        if flow.sctp.begin(spec, mapped) {
+            *mapped = flow.sctp.to_script(mapped);
+        }
     }
 
     /// A packet of the stack whose verification tag is not the one that it should have.
@@ -254,23 +302,8 @@ impl Runner<'_> {
         let (local, remote) = packet.ends();
         let sctp = packet.sctp()?;
         let flow: &mut Flow = self.flows.find_packet(packet, local, remote)?;
-        let expected = flow.sctp.expected_tag(spec, &sctp.chunks)?;
-        (expected != sctp.vtag).then(|| format!("verification tag {} instead of {expected}", sctp.vtag))
-    }
-}
-
-impl Association {
-    /// The stack's own numbers again of what [`Self::to_script`] has given.
-    fn unmapped(&self, script: &Sctp) -> Sctp {
-        let mut p = script.clone();
-        if let Some(n) = self.numbers(&p.chunks) {
-            let by = Shift {
-                own: n.live_tsn.wrapping_sub(n.script_tsn),
-                other: 0,
-                tag: (n.script_tag, n.live_tag),
-            };
-            p.chunks.iter_mut().for_each(|chunk| chunk.shift(by));
-        }
-        p
+        let expected = flow.sctp.expected_tags(spec, &sctp.chunks);
+        let first = expected.first().filter(|_| !expected.contains(&sctp.vtag))?;
+        Some(format!("verification tag {} instead of {first}", sctp.vtag))
     }
 }
