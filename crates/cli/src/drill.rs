@@ -38,11 +38,18 @@ pub(crate) fn run(args: &Drill) -> Result<ExitCode, Failure> {
     let mut out = io::stdout().lock();
     let mut outcomes = Vec::new();
     for (done, script) in scripts.iter().enumerate() {
+        let told = |failed| {
+            eprintln!("lowwater: stopped: {done} of {} scripts, {failed} failed", scripts.len());
+            Ok(ExitCode::from(INTERRUPTED))
+        };
         if stop.load(Ordering::Relaxed) {
-            eprintln!("lowwater: stopped: {done} of {} scripts, {} failed", scripts.len(), tally.failed);
-            return Ok(ExitCode::from(INTERRUPTED));
+            return told(tally.failed);
         }
         let runs = runs(args, script).unwrap_or_else(|e| vec![unreadable(script, &e)]);
+        // What Ctrl-C has cut short says nothing about the script.
+        if stop.load(Ordering::Relaxed) && !runs.iter().all(Outcome::as_expected) {
+            return told(tally.failed);
+        }
         for outcome in runs {
             tally.count(&outcome);
             if args.page {

@@ -22,6 +22,9 @@ pub(crate) fn stop_on_ctrl_c() -> Result<Arc<AtomicBool>, Failure> {
             if let Ok(mut interrupt) = interrupt {
                 interrupt.recv().await;
                 raised.store(true, Ordering::Relaxed);
+                // Python has no part in signals of the terminal, but nobody wants its answer any more.
+                #[cfg(target_os = "linux")]
+                lowwater_os::program::stop();
                 interrupt.recv().await;
                 std::process::exit(INTERRUPTED.into());
             }

@@ -75,7 +75,7 @@ pub fn collect(paths: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
 /// What is no regular file, so that nobody waits for the other end of a pipe; a file that cannot be read as text.
 pub fn read(path: &Path) -> io::Result<String> {
     readable(path)?;
-    std::fs::read_to_string(path)
+    std::fs::read_to_string(path).map_err(|e| named(path, &e))
 }
 
 fn readable(path: &Path) -> io::Result<()> {

@@ -114,6 +114,47 @@ fn what_our_evaluator_cannot_read_python_runs() {
 }
 
 #[test]
+fn what_snippets_say_and_start_has_its_bounds() {
+    if python("a\u{2}pass").is_none() {
+        return;
+    }
+    // Values are cut to what one can read, so that the assertion is what is told.
+    let wrong = asked("", &["import json", "x = list(range(20000))", "assert len(x) == 5"]).unwrap_err();
+    assert_eq!((wrong.0, wrong.1.as_str()), (4, "the assertion is wrong"));
+    assert!(wrong.2.starts_with("x = [0, 1, 2,") && wrong.2.len() < 300, "{wrong:?}");
+    let wrong = asked("", &["x = 10 ** 5000; import json", "assert x == 5, 'y' * 9999"]).unwrap_err();
+    assert!(wrong.1.starts_with("the assertion is wrong: yyy") && wrong.1.len() < 3_000, "{wrong:?}");
+    // What goes to stderr is no report.
+    let to_stderr = "import sys; print('x' * 100000, end='', file=sys.stderr); print('a')";
+    assert_eq!(asked("", &[to_stderr]), Ok(vec!["a".to_owned()]));
+    let wrong = asked("", &[to_stderr, "assert tcpi_snd_cwnd == 11, 'no'"]).unwrap_err();
+    assert_eq!((wrong.0, wrong.1.as_str()), (3, "the assertion is wrong: no"));
+    // Whoever is still there is not waited for.
+    let child = "import subprocess; subprocess.Popen(['sleep', '9999']); print('b')";
+    assert_eq!(asked("", &[child]), Ok(vec!["b".to_owned()]));
+    let wrong = asked("", &["import sys; print('x' * 2000000)"]).unwrap_err();
+    assert!(wrong.1.contains("more than the 1048576 bytes"), "{wrong:?}");
+}
+
+#[test]
+fn python_has_the_word_where_it_alone_could_read() {
+    if python("a\u{2}pass").is_none() {
+        return;
+    }
+    for (snippet, why) in [
+        ("import nosuchmodule", "Python says ModuleNotFoundError: No module named 'nosuchmodule'"),
+        ("assert {}[1]", "Python says KeyError: 1"),
+        (
+            "assert tcpi_snd_cwnd.nothing",
+            "Python says AttributeError: 'int' object has no attribute 'nothing'",
+        ),
+    ] {
+        let wrong = asked("", &[snippet]).unwrap_err();
+        assert_eq!((wrong.0, wrong.1.as_str()), (2, why));
+    }
+}
+
+#[test]
 fn without_python_a_snippet_is_refused_with_its_line_and_why() {
     let wrong = asked("--code_command=none\n", &["assert 1", "import sys"]).unwrap_err();
     assert!(wrong.0 == 4 && wrong.1.contains("'import' does not work"), "{wrong:?}");

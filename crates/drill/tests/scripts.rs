@@ -306,3 +306,50 @@ fn what_is_no_regular_file_is_no_script() {
         assert_eq!(e.to_string(), "/dev/zero: this is no regular file");
     }
 }
+
+/// A folder of this test program's own, with a pipe that nobody writes to.
+fn with_pipe(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(folder.join("fifo")).status().unwrap();
+    assert!(made.success());
+    folder
+}
+
+#[test]
+fn nobody_waits_for_the_other_end_of_a_pipe() {
+    let folder = with_pipe("pipes");
+    let script = folder.join("x.pkt").display().to_string();
+    let failed = |text: &str| lowwater_drill::drill(&script, text).expect_err(text).what;
+    let socket = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n";
+    assert!(failed(&format!("{socket}+0 open(\"fifo\", O_RDONLY) = 5\n")).ends_with("fifo is a pipe"));
+    for command in ["`sh ./fifo`\n", "`. ./fifo`\n", "`./fifo.sh; . /dev/zero`\n", "--init_scripts=./fifo\n"]
+    {
+        std::fs::write(folder.join("fifo.sh"), "sysctl -q tcp_sack=1\n").unwrap();
+        let said = failed(&format!("{command}{socket}"));
+        assert!(said.ends_with(": this is no regular file"), "{command}: {said}");
+    }
+}
+
+#[test]
+fn settings_of_sctp_have_linuxs_own_names() {
+    let asked = "0 socket(..., SOCK_STREAM, IPPROTO_SCTP) = 3\n\
+                 +0 getsockopt(3, IPPROTO_SCTP, SCTP_RTOINFO, {srto_initial=500}, [16]) = 0\n";
+    for set in ["sysctl -w net.sctp.rto_initial=500", "echo 500 > /proc/sys/net/sctp/rto_initial"] {
+        assert_eq!(lowwater_drill::drill("x.pkt", &format!("`{set}`\n{asked}")), Ok(vec![]), "{set}");
+    }
+    assert!(lowwater_drill::drill("x.pkt", asked).is_err(), "it is another by itself");
+}
+
+#[test]
+fn sendfile_takes_all_that_the_socket_has_room_for() {
+    let folder = with_pipe("files");
+    std::fs::write(folder.join("long"), vec![0; 100_000]).unwrap();
+    let script = folder.join("x.pkt").display().to_string();
+    let text = format!(
+        "{OPENED}+0 setsockopt(4, SOL_SOCKET, SO_SNDBUF, [1000000], 4) = 0\n+0 open(\"long\", O_RDONLY) = 5\n\
+         +0 sendfile(4, 5, [0], 200000) = 100000\n"
+    );
+    lowwater_drill::drill(&script, &text).expect("100,000 bytes");
+}

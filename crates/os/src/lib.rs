@@ -14,6 +14,7 @@ pub mod netns;
 pub mod packet;
 pub mod poll;
 mod pool;
+pub mod program;
 #[allow(
     unsafe_code,
     reason = "the ioctls of TUN, unshare, options as bytes, rings shared with the kernel and reading into fresh memory have no safe wrapper"

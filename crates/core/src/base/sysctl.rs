@@ -280,6 +280,13 @@ macro_rules! sysctls {
 const NEAR_MAX: usize = 3;
 
 impl Sysctl {
+    /// There is a setting of this name (with or without `net.ipv4.` and the like).
+    #[must_use]
+    pub fn knows(name: &str) -> bool {
+        let name = short_name(name);
+        Self::NAMES.iter().any(|(known, _)| *known == name)
+    }
+
     /// The settings whose names are nearest to `name` (with or without `net.ipv4.`), the nearest first: for messages.
     #[must_use]
     pub fn near(name: &str) -> Vec<&'static str> {

@@ -233,7 +233,7 @@ impl Runner<'_> {
             return Err(format!("{name}: files of commands call one another too deeply"));
         }
         let path = self.folder.join(name);
-        let text = std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+        let text = crate::files::read(&path).map_err(|e| e.to_string())?;
         for (inner, command) in lines_of(&text, 1) {
             self.command(line, &command, nested + 1)
                 .map_err(|what| format!("{}:{inner}: {what}", path.display()))?;

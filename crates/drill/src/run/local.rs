@@ -7,9 +7,8 @@ use bytes::Bytes;
 use lowwater_posix::{Call, Errno, Piece, Reply, SendKind, Started};
 use std::fs::File;
 use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom};
+use std::os::unix::fs::FileTypeExt as _;
 
-/// Most bytes that one sendfile() takes, as of a pipe in Linux.
-const SEND_MAX: usize = 65_536;
 /// Access modes in open()'s flags, and those that go with reading alone.
 const O_ACCMODE: i64 = 3;
 const O_HARMLESS: i64 = 0o2_004_000;
@@ -51,10 +50,12 @@ impl Runner<'_> {
         if flags & O_ACCMODE != 0 || flags & !O_HARMLESS != 0 {
             return a.fail("open: a script may read files of the machine (O_RDONLY), not write them");
         }
-        let opened = File::open(self.folder.join(path)).and_then(|mut file| {
-            // What cannot be positioned, a pipe, might never end.
-            file.seek(SeekFrom::Start(0)).map(|_| file)
-        });
+        let whole = self.folder.join(path);
+        // What cannot be positioned might never end; a pipe that nobody writes to cannot even be opened.
+        if whole.metadata().is_ok_and(|is| is.file_type().is_fifo()) {
+            return a.fail(format!("open: {path} is a pipe"));
+        }
+        let opened = File::open(whole).and_then(|mut file| file.seek(SeekFrom::Start(0)).map(|_| file));
         Ok(Started::Done(match opened {
             Ok(file) => {
                 let script = a.spec.result.unwrap_or_default();
@@ -67,11 +68,12 @@ impl Runner<'_> {
         }))
     }
 
-    /// sendfile(out, file, [offset], count): as one write of what the file has there.
+    /// sendfile(out, file, [offset], count): as one write of what the file has there. Linux moves it by a pipe, and goes on until all is taken or
+    /// the socket takes less (`splice_direct_to_actor`).
     fn sendfile(&mut self, a: &Args<'_>) -> Result<Started, Box<Failure>> {
         a.at_most(4)?;
         let Ok(offset) = u64::try_from(a.number(2)?) else { return a.fail("sendfile: an offset below zero") };
-        let len = a.length(3)?.min(SEND_MAX) as u64;
+        let len = a.length(3)? as u64;
         let Some(mut file) = self.fds.file(a.number(1)?) else {
             return Ok(Started::Done(Reply::fail(Errno::EBADF)));
         };

@@ -5,8 +5,6 @@ use super::snippet::Facts;
 use crate::failure::Failure;
 use crate::names;
 use std::fmt::Write as _;
-use std::io::{ErrorKind, Read as _, Write as _};
-use std::process::{Command, Stdio};
 
 /// What packetdrill's program begins with stands for nothing here: a failure names the file and the line by these two.
 const HEAD: &str = "_file, _line = None, 0\n";
@@ -14,15 +12,28 @@ const HEAD: &str = "_file, _line = None, 0\n";
 const LINE: &str = "_line = ";
 /// The interpreter.
 const PYTHON: &str = "python3";
-/// What it exits with when the program has failed, as it says on stderr then.
+/// What it exits with when the program has failed, as the last lines of stderr say then.
 const WRONG: i32 = 3;
-/// Bytes that a program may print.
-const SAID_MAX: u64 = 1 << 20;
-/// Runs a program and tells where it fails: the line, the kind of exception, its text, and the values of what that line names.
+const WRONG_LINES: usize = 4;
+/// Seconds that a program may take, and bytes that it may print.
+const SECONDS: u64 = 60;
+const SAID_MAX: usize = 1 << 20;
+/// Runs a program and tells where it fails: the line, the kind of exception, its text, and the values of what that line names, none of them
+/// longer than one can read. Modules are Python's own, not files that lie where drill was started. The alarm is for a drill that was killed.
 const RUN: &str = r"
-import os, re, signal, sys, traceback
-signal.alarm(60)
+import sys
+sys.path[:] = [folder for folder in sys.path if folder]
+import os, re, reprlib, signal, traceback
+signal.alarm(90)
 program, world, name = sys.stdin.read(), {}, '<snippets>'
+short = reprlib.Repr()
+short.maxlist = short.maxtuple = 20
+short.maxstring = short.maxlong = short.maxother = 200
+def said(tell, value):
+    try:
+        return tell(value)[:2000]
+    except Exception:
+        return '(' + type(value).__name__ + ')'
 try:
     exec(compile(program, name, 'exec'), world)
 except BaseException as e:
@@ -30,12 +41,13 @@ except BaseException as e:
         sys.exit(0)
     sys.stdout.flush()
     frames = [f.lineno for f in traceback.extract_tb(e.__traceback__) if f.filename == name]
-    at = e.lineno if isinstance(e, SyntaxError) else frames[-1] if frames else 1
-    names = dict.fromkeys(re.findall(r'[A-Za-z_]\w*', program.splitlines()[at - 1]))
+    at = e.lineno if isinstance(e, SyntaxError) and e.filename == name else frames[-1] if frames else 1
+    lines = program.splitlines()
+    names = dict.fromkeys(re.findall(r'[A-Za-z_]\w*', lines[at - 1] if at <= len(lines) else ''))
     plain = lambda n: not n.startswith(('TCP_', 'TCPI_')) and isinstance(world.get(n), (int, float, str, list, tuple))
-    values = ', '.join('%s = %r' % (n, world[n]) for n in names if plain(n))
-    for line in (at, type(e).__name__, e, values):
-        print(' '.join(str(line).split()), file=sys.stderr)
+    values = ', '.join(n + ' = ' + said(short.repr, world[n]) for n in names if plain(n))
+    told = (at, type(e).__name__, said(str, e), values)
+    print(*('\n' + ' '.join(str(line).split()) for line in told), sep='', file=sys.stderr)
     sys.stderr.flush()
     os._exit(3)
 ";
@@ -121,8 +133,8 @@ impl Runner<'_> {
         let said = match ran {
             Ok(said) => said,
             Err(why) => {
-                ours.what = format!("{} ({why})", ours.what);
-                return Err(ours);
+                ours.failure.what = format!("{} ({why})", ours.failure.what);
+                return Err(ours.failure);
             }
         };
         self.snippets.env.printed = said.printed.lines().map(str::to_owned).collect();
@@ -131,7 +143,7 @@ impl Runner<'_> {
             ("AssertionError", "") => "the assertion is wrong".to_owned(),
             ("AssertionError", message) => format!("the assertion is wrong: {message}"),
             // What went wrong here as well is told in our own words.
-            _ if ours.line == script_line(&program, at) => return Err(ours),
+            _ if ours.is_read && ours.failure.line == script_line(&program, at) => return Err(ours.failure),
             _ => format!("Python says {kind}: {message}"),
         };
         let source = program.lines().nth(at.saturating_sub(1)).unwrap_or_default().trim();
@@ -143,41 +155,44 @@ impl Runner<'_> {
 /// What a run of Python left.
 struct Said {
     printed: String,
-    /// Line of the program, kind of exception, its text, values: a line each. Empty when all went well.
+    /// Its last lines are line of the program, kind of exception, its text, values. Empty when all went well.
     wrong: String,
 }
 
 impl Said {
     fn wrong(&self) -> Option<(usize, &str, &str, &str)> {
-        let mut lines = self.wrong.lines();
-        let at = lines.next()?.parse().ok()?;
-        Some((at, lines.next()?, lines.next()?, lines.next().unwrap_or_default()))
+        let lines: Vec<&str> = self.wrong.lines().collect();
+        let [at, kind, text, values] = lines.last_chunk::<WRONG_LINES>()?;
+        Some((at.parse().ok()?, kind, text, values))
     }
 }
 
 /// Runs a program; why it cannot be run.
+#[cfg(target_os = "linux")]
 fn interpret(program: &str) -> Result<Said, String> {
-    let child = Command::new(PYTHON)
-        .args(["-c", RUN])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn();
-    let mut child = child.map_err(|e| format!("there is no {PYTHON} to read it: {e}"))?;
-    let done = (|| {
-        // It reads all before it says anything, so nobody waits for the other. What is dropped here is closed.
-        child.stdin.take().ok_or(ErrorKind::BrokenPipe)?.write_all(program.as_bytes())?;
-        let (mut printed, mut wrong) = (Vec::new(), Vec::new());
-        child.stdout.take().ok_or(ErrorKind::BrokenPipe)?.take(SAID_MAX).read_to_end(&mut printed)?;
-        child.stderr.take().ok_or(ErrorKind::BrokenPipe)?.take(SAID_MAX).read_to_end(&mut wrong)?;
-        Ok((printed, wrong, child.wait()?))
-    })();
-    let (printed, wrong, status) = done.map_err(|e: std::io::Error| format!("{PYTHON}: {e}"))?;
-    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    let said = Said { printed: text(printed), wrong: text(wrong) };
-    match status.code() {
-        Some(0) => Ok(Said { wrong: String::new(), ..said }),
-        Some(WRONG) if said.wrong().is_some() => Ok(said),
-        _ => Err(format!("{PYTHON} ended with {status}: {}", said.wrong.trim())),
+    use lowwater_os::program::{End, Limits, run};
+    let mut command = std::process::Command::new(PYTHON);
+    command.args(["-c", RUN]);
+    let limits = Limits { time: core::time::Duration::from_secs(SECONDS), output: SAID_MAX };
+    let ran = run(command, program.as_bytes(), limits).map_err(|e| match e.kind() {
+        std::io::ErrorKind::NotFound => format!("there is no {PYTHON} to read it"),
+        _ => format!("{PYTHON}: {e}"),
+    })?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let said = Said { printed: text(&ran.stdout), wrong: text(&ran.stderr) };
+    match ran.end {
+        End::Exited(status) if status.success() => Ok(Said { wrong: String::new(), ..said }),
+        End::Exited(status) if status.code() == Some(WRONG) && said.wrong().is_some() => Ok(said),
+        End::Exited(status) => Err(format!("{PYTHON} ended with {status}: {}", said.wrong.trim())),
+        End::TooLong => Err(format!("{PYTHON} took longer than the {SECONDS} s that snippets have together")),
+        End::TooMuch => {
+            Err(format!("{PYTHON} printed more than the {SAID_MAX} bytes that snippets have together"))
+        }
+        End::Stopped => Err(format!("{PYTHON} was stopped")),
     }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn interpret(_: &str) -> Result<Said, String> {
+    Err(format!("{PYTHON} runs snippets on Linux alone"))
 }

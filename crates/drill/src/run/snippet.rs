@@ -38,7 +38,14 @@ pub(super) struct Snippets {
     /// Each with what it knew.
     pub(super) noted: Vec<Noted>,
     /// Why the first that our own evaluator could not carry out is Python's, and all others with it.
-    pub(super) handed: Option<Box<Failure>>,
+    pub(super) handed: Option<Handed>,
+}
+
+/// Why Python must carry a snippet out.
+pub(super) struct Handed {
+    pub(super) failure: Box<Failure>,
+    /// Our own evaluator could read it, and something in it cannot be had.
+    pub(super) is_read: bool,
 }
 
 /// A constant that snippets have.
@@ -63,10 +70,10 @@ impl Runner<'_> {
         let Snippets { env, noted, handed } = &mut self.snippets;
         match &snippet.program {
             _ if handed.is_some() => {}
-            Err(unread) => *handed = Some(unread.clone()),
+            Err(unread) => *handed = Some(Handed { failure: unread.clone(), is_read: false }),
             Ok(program) => match env.run(program, &known) {
                 Err(wrong) if wrong.expected.is_empty() => {
-                    *handed = Some(Failure::new(wrong.line, wrong.what));
+                    *handed = Some(Handed { failure: Failure::new(wrong.line, wrong.what), is_read: true });
                 }
                 Err(wrong) => {
                     return Err(Failure::differs(wrong.line, wrong.what, wrong.expected, wrong.actual));

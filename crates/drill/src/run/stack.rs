@@ -67,12 +67,10 @@ impl Target for Stack {
     }
 
     fn lacks_sysctl(&self, name: &str) -> Option<String> {
-        let short = name.trim_start_matches("net.ipv4.").trim_start_matches("net.core.");
-        let short = short.trim_start_matches("net.lowwater.");
-        if Sysctl::NAMES.iter().any(|(known, _)| *known == short) {
+        if Sysctl::knows(name) {
             return None;
         }
-        let near = Sysctl::near(short).join(", ");
+        let near = Sysctl::near(name).join(", ");
         Some(format!("the stack has no setting '{name}'; near it are {near} (docs/sysctl.md lists all)"))
     }
 
