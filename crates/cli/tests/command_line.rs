@@ -450,6 +450,23 @@ fn linux_beside_itself_has_small_queues_too() {
     }
 }
 
+/// The same for a path that goes dark: nothing is lost or comes twice, and no timeout is shorter than its least.
+#[test]
+fn linux_beside_itself_finds_its_other_path_too() {
+    if !lowwater_uml::present() {
+        return;
+    }
+    let asked = ["lab", "run", "sctp-failover", "--variant", "rto-min-200ms", "--uml", "--json"];
+    let times = ["--set", "warmup_s=1", "--set", "measure_s=2"];
+    let runs = runs(&run(&mut lowwater([&asked[..], &times].concat()), GUEST).ok());
+    let of = |whose: &str, figure: &str| runs[0][whose][figure].as_f64().expect("a number");
+    for whose in ["linux_now", "figures"] {
+        assert_eq!((of(whose, "messages_lost"), of(whose, "messages_duplicated")), (0.0, 0.0), "{runs:?}");
+        // What was sent in the last round trip before the dark began waits the shortest.
+        assert!(of(whose, "restored_s") > 0.15 && of(whose, "t3_rtx_expireds") >= 1.0, "{runs:?}");
+    }
+}
+
 #[test]
 fn what_stands_before_the_device_is_checked_at_once() {
     for (option, value, wanted) in [

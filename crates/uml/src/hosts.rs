@@ -84,7 +84,16 @@ impl Host {
 
     /// Sets `net.ipv4.NAME`.
     pub(crate) fn set(&self, name: &str, value: &str) -> Result<(), String> {
-        let path = format!("/proc/sys/net/ipv4/{name}");
+        self.set_in("ipv4", name, value)
+    }
+
+    /// Sets `net.sctp.NAME`.
+    pub(crate) fn set_sctp(&self, name: &str, value: &str) -> Result<(), String> {
+        self.set_in("sctp", name, value)
+    }
+
+    fn set_in(&self, folder: &str, name: &str, value: &str) -> Result<(), String> {
+        let path = format!("/proc/sys/net/{folder}/{name}");
         self.ns.run(|| fs::write(&path, value)).map_err(|e| format!("{path} = {value}: {e}"))
     }
 
@@ -129,6 +138,14 @@ impl Host {
             .find(|(column, _)| *column == name)
             .and_then(|(_, value)| value.parse().ok())
             .ok_or_else(|| format!("{path} has no {group} {name}"))
+    }
+
+    /// A counter of SCTP by its whole name.
+    pub(crate) fn sctp_counter(&self, name: &str) -> Result<u64, String> {
+        let path = "/proc/thread-self/net/sctp/snmp";
+        let text = self.run(|| fs::read_to_string(path)).map_err(|e| format!("{path}: {e}"))?;
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+        value.ok_or_else(|| format!("{path} has no {name}"))
     }
 
     /// Bytes in the queue of a device.

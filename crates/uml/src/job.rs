@@ -1,5 +1,5 @@
 //! What the guest is asked to do, and its answer: one JSON object a line.
-use crate::{Guest, autosize, lowat, queues};
+use crate::{Guest, autosize, failover, lowat, queues};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;
@@ -13,10 +13,12 @@ pub enum Scenario {
     SmallQueues,
     /// E3, packet sizes at transmit time.
     TsoAutosize,
+    /// E5, a path that goes dark.
+    SctpFailover,
 }
 
 impl Scenario {
-    const ALL: [Self; 3] = [Self::NotsentLowat, Self::SmallQueues, Self::TsoAutosize];
+    const ALL: [Self; 4] = [Self::NotsentLowat, Self::SmallQueues, Self::TsoAutosize, Self::SctpFailover];
 
     /// Its name in the lab.
     #[must_use]
@@ -25,6 +27,7 @@ impl Scenario {
             Self::NotsentLowat => "notsent-lowat",
             Self::SmallQueues => "small-queues",
             Self::TsoAutosize => "tso-autosize",
+            Self::SctpFailover => "sctp-failover",
         }
     }
 
@@ -41,6 +44,7 @@ impl Scenario {
             Self::NotsentLowat => lowat::VARIANTS.iter().map(|v| v.name).collect(),
             Self::SmallQueues => queues::VARIANTS.iter().map(|v| v.name).collect(),
             Self::TsoAutosize => autosize::VARIANTS.iter().map(|v| v.name).collect(),
+            Self::SctpFailover => failover::VARIANTS.iter().map(|v| v.name).collect(),
         }
     }
 
@@ -49,6 +53,8 @@ impl Scenario {
             Self::NotsentLowat => &["veth", "sch_tbf", "sch_netem", "tcp_bbr"],
             Self::SmallQueues => &["veth", "sch_tbf", "sch_netem"],
             Self::TsoAutosize => &["veth", "sch_netem", "sch_fq", "tcp_bbr"],
+            // SCTP listens only where IPv6 and HMAC came before it.
+            Self::SctpFailover => &["veth", "sch_netem", "ipv6", "hmac", "sctp"],
         }
     }
 }
@@ -146,6 +152,7 @@ pub fn guest(text: &str) -> Result<(), String> {
                 Scenario::NotsentLowat => lowat::run(variant, seconds)?,
                 Scenario::SmallQueues => queues::run(variant, seconds)?,
                 Scenario::TsoAutosize => autosize::run(variant)?,
+                Scenario::SctpFailover => failover::run(variant, seconds)?,
             });
         }
         println!("{}", json!({ "variant": variant, "figures": medians(&runs) }));

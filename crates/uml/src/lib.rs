@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 mod autosize;
 mod boot;
+mod failover;
 mod hosts;
 mod job;
 mod lowat;
