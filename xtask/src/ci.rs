@@ -8,6 +8,9 @@ const SEEDS: &str = "0..1000";
 /// Seconds of fuzzing in CI.
 const FUZZ_SECONDS: &str = "60";
 
+/// All scripts, in all of packetdrill's modes, take less than this together; a twentieth of it is usual.
+const SCRIPTS_MAX: Duration = Duration::from_secs(10);
+
 /// Linux in user mode, and what forbids to skip what needs it.
 const LINUX: &str = "linux.uml";
 const REQUIRE_NET: &str = "LOWWATER_REQUIRE_NET";
@@ -40,6 +43,7 @@ const STAGES: &[Stage] = &[
         what: "all experiments; small-queues and tso-autosize beside Linux",
         run: |_| lab(),
     },
+    Stage { name: "drill", what: "all scripts in all modes, in less than 10 s", run: |_| drill() },
     Stage { name: "seeds", what: "1,000 seeds of the simulator", run: seeds },
     Stage { name: "fuzz", what: "the structured fuzzer for 60 s", run: fuzz },
 ];
@@ -93,6 +97,17 @@ fn lab() -> Outcome {
     }
     let beside = ["small-queues", "tso-autosize", "--uml", "--set", "warmup_s=1", "--set", "measure_s=2"];
     run(cargo(&["run", "--release", "--quiet", "--", "lab", "run"]).args(beside))
+}
+
+/// The program is there from the stage before.
+fn drill() -> Outcome {
+    run(&mut cargo(&["build", "--release", "--quiet", "--package", "lowwater-cli"]))?;
+    let begin = Instant::now();
+    run(&mut cargo(&["run", "--release", "--quiet", "--", "drill", "--modes", "all", "tests/drill"]))?;
+    match begin.elapsed() {
+        took if took > SCRIPTS_MAX => Err(format!("the scripts took {:.1} s", took.as_secs_f64())),
+        _ => Ok(()),
+    }
 }
 
 fn on_path(program: &str) -> bool {
