@@ -164,7 +164,7 @@ impl Host {
             | Call::Connect { fd, .. } => {
                 let sock = self.files.sock(*fd).ok()?;
                 // Any event may be one of a one-to-many socket's associations.
-                sock.kind.id().filter(|_| sock.sctp.as_ref().is_none_or(|sctp| !sctp.many))
+                sock.kind.id().filter(|_| sock.sctp.as_ref().is_none_or(|sctp| !sctp.style.is_many()))
             }
             Call::Close { .. } => progress.lingers,
             _ => None,

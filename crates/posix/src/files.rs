@@ -41,6 +41,11 @@ impl Kind {
             Self::Listener(id) | Self::Conn(id) | Self::Udp(id) => Some(id),
         }
     }
+
+    /// The listener that it is.
+    pub(crate) const fn listener(self) -> Option<SocketId> {
+        if let Self::Listener(id) = self { Some(id) } else { None }
+    }
 }
 
 /// One socket.
@@ -311,7 +316,7 @@ impl Files {
     /// The descriptor of a socket of the stack.
     pub(crate) fn fd_of(&self, id: SocketId) -> Option<Fd> {
         let fd = self.fds.get(&id).copied();
-        let many = |sock: &Sock| sock.sctp.as_ref().is_some_and(|sctp| sctp.assocs.contains(&id));
+        let many = |sock: &Sock| sock.sctp.as_ref().is_some_and(|sctp| sctp.has(id));
         let is = |sock: &Sock| sock.kind.id() == Some(id) || many(sock);
         debug_assert!(fd.is_none_or(|fd| self.sock(fd).is_ok_and(is)));
         fd

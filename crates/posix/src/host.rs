@@ -82,6 +82,8 @@ pub struct Host {
     pub(crate) pipes: Pipes,
     pub(crate) waiting: Waiting,
     pub(crate) assoc_ids: AssocIds,
+    /// Pieces of ended associations that nobody will read.
+    pub(crate) dropped: u64,
 }
 
 impl Host {
@@ -107,6 +109,7 @@ impl Host {
             pipes: Pipes::default(),
             waiting: Waiting::default(),
             assoc_ids: AssocIds::default(),
+            dropped: 0,
         })
     }
 
@@ -236,6 +239,13 @@ impl Host {
         self.files.iter().map(|(fd, _)| fd)
     }
 
+    /// Messages and notifications that ended associations of one-to-many sockets had to read and that found no room: more than
+    /// SO_RCVBUF, or than a thousand of them, waited already.
+    #[must_use]
+    pub const fn unread_dropped(&self) -> u64 {
+        self.dropped
+    }
+
     /// The stack, to look at. Whoever calls socket verbs on it goes around the file descriptors.
     pub const fn stack(&mut self) -> &mut Stack {
         &mut self.stack
@@ -266,7 +276,7 @@ impl Host {
 
     /// Tells epoll sets and blocked calls what the stack has to say; true when it had something.
     pub(crate) fn gather_events(&mut self) -> bool {
-        let mut woken = Vec::new();
+        let (mut woken, mut over) = (Vec::new(), Vec::new());
         while let Some(event) = self.stack.next_event() {
             let (id, key) = match event {
                 Event::Readable(id) | Event::Accepted(id) => (id, EPOLLIN | EPOLLPRI | EPOLLRDNORM),
@@ -275,9 +285,13 @@ impl Host {
                 Event::Connected(id) | Event::Closed(id) | Event::Gone(id) => (id, ANY),
                 Event::Incoming { .. } | Event::RequestGone { .. } => continue,
             };
-            if matches!(event, Event::Accepted(_)) {
-                self.sctp_adopt(id);
+            match event {
+                Event::Accepted(_) => self.sctp_adopt(id),
+                Event::Readable(_) => self.sctp_note(id),
+                Event::Connected(_) => self.sctp_is_up(id),
+                _ => {}
             }
+            over.extend(matches!(event, Event::Closed(_)).then_some(id));
             woken.push((id, key));
         }
         if woken.is_empty() {
@@ -290,6 +304,10 @@ impl Host {
         }
         let ids: Vec<SocketId> = woken.into_iter().map(|(id, _)| id).collect();
         self.wake_blocked(&ids);
+        // Whoever waits for an association has been told how it ended.
+        for id in over {
+            self.sctp_reap(id);
+        }
         true
     }
 }

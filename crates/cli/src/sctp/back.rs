@@ -1,7 +1,7 @@
 //! What comes from the peer while `sctp-send` sends.
 use super::digest::{Digest, Sum};
 use lowwater::SctpAssociation;
-use lowwater::sctp::{Notification, Received};
+use lowwater::sctp::{Notification, Received, SendFailed};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io;
@@ -41,7 +41,7 @@ impl Back {
         while let Some(received) = assoc.recv().await? {
             let (data, info, eor) = match received {
                 Received::Data { data, info, eor } => (data, info, eor),
-                Received::Notification(Notification::SendFailed { context, .. }) => {
+                Received::Notification(Notification::SendFailed(SendFailed { context, .. })) => {
                     self.give_up(context);
                     continue;
                 }

@@ -42,6 +42,8 @@ pub const SCTP_TSN_HOLES_MAX: usize = 1_024;
 pub const SCTP_CHUNK_OVERHEAD: usize = 128;
 /// Notifications of a peer's ERROR chunks that wait to be read; later ones are dropped and counted.
 pub const SCTP_NOTES_MAX: usize = 64;
+/// Send buffers whose worth of messages that failed may wait to be read, as notifications; later ones are dropped and counted.
+pub const SCTP_FAILED_SNDBUFS: usize = 2;
 /// Answers of one kind that wait to be sent to one peer.
 pub const SCTP_REPLIES_MAX: usize = 8;
 /// Bytes of parameters that we do not know and report to their sender.

@@ -3,7 +3,7 @@ use super::handshake::cookie::Ticket;
 use super::handshake::init::{Addresses, Features, Offer};
 use super::handshake::restart::Tags;
 use super::input::one_cause;
-use super::notification::{AssocChange, Notification, PathChange};
+use super::notification::{AssocChange, Notification, PathChange, SendFailed, Subscriptions};
 use super::options::SctpOptions;
 use super::outstanding::{Chunk, Mark};
 use super::paths::{Path, PathId, PathState, Paths};
@@ -13,6 +13,7 @@ use super::sender::Sender;
 use super::state::State;
 use super::timers::Timers;
 use super::tsn::Tsn;
+use crate::base::limits::SCTP_FAILED_SNDBUFS;
 use crate::base::{Carrier, Cx, Duration, Error, Instant};
 use bytes::Bytes;
 use core::net::IpAddr;
@@ -238,9 +239,7 @@ impl Assoc {
         }
         // Messages that were queued before the peer said how many streams it takes.
         for message in self.tx.queue.take_beyond(outbound) {
-            let (info, data) = (*message.info(), message.data().clone());
-            let (stream, ppid, context) = (info.stream, info.ppid, info.context);
-            self.notify(Notification::SendFailed { sent: false, stream, ppid, context, data });
+            self.notify_failed(SendFailed::unsent(&message, 0));
         }
     }
 
@@ -320,7 +319,6 @@ impl Assoc {
             self.owner.counted = false;
             cx.count.sctp.curr_estab -= 1;
         }
-        self.fail_messages();
         self.timers = Timers::default();
         self.opening = None;
         for (_, path) in self.paths.iter_mut() {
@@ -332,23 +330,21 @@ impl Assoc {
         self.rx.ended = true;
         (self.owner.error, self.owner.cause) = (error, error);
         self.owner.notice.add(Notice::CLOSED | Notice::READABLE);
+        // The code of the first cause.
+        let cause = info.first_chunk::<2>().map_or(0, |code| u16::from_be_bytes(*code));
         self.assoc_change(change, error, info);
+        self.fail_messages(cause);
     }
 
     /// Messages that will not be acknowledged: their owner may want to know. What was given up before was told then. Of what gap blocks
     /// have named nobody knows whether it was read, as in Linux (`sctp_outq_teardown`).
-    pub(super) fn fail_messages(&mut self) {
-        let mut failed = Vec::new();
+    pub(super) fn fail_messages(&mut self, cause: u16) {
         let told = |chunk: &Chunk| chunk.mark == Mark::Abandoned;
         let sent = self.tx.out.drain().filter(|chunk| !told(chunk));
-        failed.extend(sent.map(|c| (true, c.stream, c.ppid, c.context, c.data)));
-        let unsent = self.tx.queue.drain();
-        failed.extend(unsent.map(|m| {
-            let info = *m.info();
-            (m.is_begun(), info.stream, info.ppid, info.context, m.data().clone())
-        }));
-        for (sent, stream, ppid, context, data) in failed {
-            self.notify(Notification::SendFailed { sent, stream, ppid, context, data });
+        let mut failed: Vec<_> = sent.map(|chunk| SendFailed::sent(&chunk, cause)).collect();
+        failed.extend(self.tx.queue.drain().map(|message| SendFailed::unsent(&message, cause)));
+        for one in failed {
+            self.notify_failed(one);
         }
     }
 
@@ -358,6 +354,20 @@ impl Assoc {
             self.rx.streams.notify(note);
             self.owner.notice.add(Notice::READABLE);
         }
+    }
+
+    /// A message failed: told, if that is wanted, while those that wait to be read have room in twice the send buffer.
+    pub(super) fn notify_failed(&mut self, failed: SendFailed) {
+        if self.options.events.contains(Subscriptions::SEND_FAILED) {
+            let most = SCTP_FAILED_SNDBUFS * self.options.sndbuf as usize;
+            self.rx.streams.notify_failed(failed, most);
+            self.owner.notice.add(Notice::READABLE);
+        }
+    }
+
+    /// Notifications that found no room since the last call: those that a peer may cause, and those of messages that failed.
+    pub fn take_dropped(&mut self) -> (u64, u64) {
+        self.rx.streams.take_dropped()
     }
 
     pub(super) fn assoc_change(&mut self, change: AssocChange, error: Option<Error>, info: Bytes) {

@@ -281,6 +281,7 @@ impl Assoc {
             self.owner.dry = true;
             self.notify(Notification::SenderDry);
         }
+        let pmtu = self.paths.iter().map(|(id, p)| (id, p.mtu())).collect::<smallvec::SmallVec<[_; 1]>>();
         for (_, p) in self.paths.iter_mut() {
             p.set_congestion(cx, congestion);
             if rto_changed {
@@ -290,6 +291,9 @@ impl Assoc {
                 p.options = path;
                 p.on_options(cx, self.state.is_up());
             }
+        }
+        for (id, before) in pmtu {
+            self.narrow_from(id, before);
         }
         self.owner.notice.add(Notice::WRITABLE);
     }
@@ -307,8 +311,10 @@ impl Assoc {
         let id = self.paths.find(remote).ok_or(Error::Invalid)?;
         let up = self.state.is_up();
         let path = self.paths.get_mut(id);
+        let before = path.mtu();
         path.options = options;
         path.on_options(cx, up);
+        self.narrow_from(id, before);
         Ok(())
     }
 
@@ -367,7 +373,8 @@ impl Assoc {
 
     /// What it holds of messages costs so much memory: what was said last, and what is true now.
     pub fn recharge(&mut self) -> (u32, u32) {
-        let held = self.tx.charge() + self.rx.streams.charge();
+        let streams = &self.rx.streams;
+        let held = self.tx.charge() + streams.charge() + streams.failed_charge();
         let now = u32::try_from(held).unwrap_or(u32::MAX);
         (core::mem::replace(&mut self.accounted, now), now)
     }
@@ -405,6 +412,14 @@ impl Assoc {
         let mtu = path.mtu();
         self.narrow(id, mtu);
         true
+    }
+
+    /// Packets to this path may have become shorter.
+    fn narrow_from(&mut self, id: PathId, before: u16) {
+        let mtu = self.paths.get(id).mtu();
+        if mtu < before {
+            self.narrow(id, mtu);
+        }
     }
 
     /// Packets to this path are `mtu` bytes long at the most from now on.

@@ -69,6 +69,8 @@ pub struct AssocInfo {
     pub rwnd: u32,
     /// Chunks not acknowledged.
     pub unacked: usize,
+    /// The peer's chunks that are missing below those that have come.
+    pub missing: u64,
     /// Messages that wait to be sent, in bytes.
     pub unsent_bytes: usize,
     /// Streams that we may send on, and the peer.
@@ -94,6 +96,7 @@ impl Assoc {
             peer_rwnd: self.tx.peer_rwnd,
             rwnd: self.rx.window(&self.options),
             unacked: self.tx.out.len(),
+            missing: self.rx.map.missing(),
             unsent_bytes: self.tx.queue.bytes(),
             streams: (self.tx.streams, self.rx.inbound),
             fragment_point: self.paths.fragment_point(self.options.maxseg),

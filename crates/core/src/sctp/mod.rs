@@ -37,7 +37,7 @@ pub use info::{AssocInfo, PathInfo};
 pub use input::Inbound;
 pub use listen::{Answer, Known, Local, new_addresses, on_cookie_echo, on_init};
 pub use message::{Received, RecvInfo, SendInfo};
-pub use notification::{AssocChange, Notification, PathChange, Subscriptions};
+pub use notification::{AssocChange, Notification, PathChange, SendFailed, Subscriptions};
 pub use options::{PathOptions, RtoOptions, SctpOptions};
 pub use output::{More, Outgoing};
 pub use paths::{PathId, PathState};

@@ -1,4 +1,6 @@
 //! What an association tells its application beside data (RFC 6458 section 6.1), as values.
+use super::outstanding::Chunk;
+use super::stream::send::Message;
 use crate::base::Error;
 use bytes::Bytes;
 use core::net::IpAddr;
@@ -33,6 +35,40 @@ pub enum PathChange {
     PotentiallyFailed,
 }
 
+/// A message, or a fragment of one, that was not delivered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SendFailed {
+    /// It was sent.
+    pub sent: bool,
+    /// Code of the error cause that ended the association; 0 where it goes on, or nobody said why.
+    pub cause: u16,
+    /// The stream.
+    pub stream: u16,
+    /// Flags of its DATA chunk (RFC 9260 section 3.3.1): which fragment of its message it is.
+    pub flags: u8,
+    /// The payload protocol identifier.
+    pub ppid: u32,
+    /// The application's own number of it.
+    pub context: u32,
+    /// What was not acknowledged.
+    pub data: Bytes,
+}
+
+impl SendFailed {
+    /// A chunk that was sent.
+    pub(super) fn sent(chunk: &Chunk, cause: u16) -> Self {
+        let (stream, ppid, context) = (chunk.stream, chunk.ppid, chunk.context);
+        Self { sent: true, cause, stream, flags: chunk.flags.bits(), ppid, context, data: chunk.data.clone() }
+    }
+
+    /// What of a message was not sent.
+    pub(super) fn unsent(message: &Message, cause: u16) -> Self {
+        let (info, data) = (*message.info(), message.data().clone());
+        let (stream, ppid, context) = (info.stream, info.ppid, info.context);
+        Self { sent: false, cause, stream, flags: message.flags().bits(), ppid, context, data }
+    }
+}
+
 /// A notification; it is read in order with the messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notification {
@@ -64,18 +100,7 @@ pub enum Notification {
         causes: Bytes,
     },
     /// A message could not be delivered (SCTP_SEND_FAILED_EVENT).
-    SendFailed {
-        /// Some of it was sent.
-        sent: bool,
-        /// The stream.
-        stream: u16,
-        /// The payload protocol identifier.
-        ppid: u32,
-        /// The application's own number of it.
-        context: u32,
-        /// What was not acknowledged.
-        data: Bytes,
-    },
+    SendFailed(SendFailed),
     /// The peer sends nothing more (SCTP_SHUTDOWN_EVENT).
     Shutdown,
     /// The peer's adaptation layer (SCTP_ADAPTATION_INDICATION).
@@ -142,7 +167,7 @@ impl Notification {
             Self::Assoc { .. } => Subscriptions::ASSOC,
             Self::Path { .. } => Subscriptions::PATH,
             Self::RemoteError { .. } => Subscriptions::REMOTE_ERROR,
-            Self::SendFailed { .. } => Subscriptions::SEND_FAILED,
+            Self::SendFailed(_) => Subscriptions::SEND_FAILED,
             Self::Shutdown => Subscriptions::SHUTDOWN,
             Self::Adaptation(_) => Subscriptions::ADAPTATION,
             Self::PartialDeliveryAborted { .. } => Subscriptions::PARTIAL_DELIVERY,

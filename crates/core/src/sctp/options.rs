@@ -58,6 +58,8 @@ pub struct PathOptions {
     pub max_retrans: u16,
     /// Errors in a row beyond which it is potentially failed (RFC 7829 PFMR).
     pub pf_retrans: u16,
+    /// Bytes that a packet may have, whatever the route takes beyond that; 0 for what the route takes (SPP_PMTUD_DISABLE).
+    pub pmtu: u16,
 }
 
 impl PathOptions {
@@ -69,6 +71,7 @@ impl PathOptions {
             hb_enable: true,
             max_retrans: u16::try_from(sysctl.sctp_path_max_retrans).unwrap_or(u16::MAX),
             pf_retrans: u16::try_from(sysctl.sctp_pf_retrans).unwrap_or(u16::MAX),
+            pmtu: 0,
         }
     }
 }

@@ -2,7 +2,7 @@
 //! not to wait for it. As in Linux that is looked at when a SACK comes, when T3-rtx runs out, and before something goes again.
 use super::assoc::Assoc;
 use super::handshake::init::Features;
-use super::notification::Notification;
+use super::notification::SendFailed;
 use super::outstanding::{Chunk, Mark};
 use super::pending::Pending;
 use super::stream::send::{Fragment, Message};
@@ -140,8 +140,7 @@ impl Assoc {
             mark: Mark::InFlight,
         });
         self.tx.out.abandon(tsn);
-        let data = rest.data().clone();
-        self.notify(Notification::SendFailed { sent: false, stream, ppid, context, data });
+        self.notify_failed(SendFailed::unsent(rest, 0));
     }
 
     /// The peer waits for something that was given up.
@@ -160,8 +159,7 @@ impl Assoc {
             path.on_chunk_gone(chunk.sent_at);
         }
         path.timed = path.timed.filter(|timed| *timed != tsn);
-        let (stream, ppid, context, data) = (chunk.stream, chunk.ppid, chunk.context, chunk.data);
-        self.notify(Notification::SendFailed { sent: true, stream, ppid, context, data });
+        self.notify_failed(SendFailed::sent(&chunk, 0));
     }
 }
 

@@ -94,6 +94,8 @@ pub struct PathFlow {
 pub(super) struct Room {
     /// Path MTU in bytes of an IP packet.
     mtu: u16,
+    /// What the route takes.
+    route: u16,
     /// UDP port of the peer; 0 for packets without UDP (RFC 6951).
     encap: u16,
     /// Its number among all paths that the association ever had: what it has handed down comes back under that name.
@@ -123,7 +125,8 @@ impl Path {
         if options.pacing {
             pacing.need();
         }
-        let room = Room { mtu: MTU_UNKNOWN, encap: options.encap_port, number, plpmtud: None };
+        let room =
+            Room { mtu: MTU_UNKNOWN, route: MTU_UNKNOWN, encap: options.encap_port, number, plpmtud: None };
         Self {
             remote,
             local: None,
@@ -191,7 +194,14 @@ impl Path {
     /// The route's MTU is `mtu`, our address `local`.
     pub fn set_route(&mut self, local: IpAddr, mtu: u16) {
         self.local = Some(local);
-        let route = mtu.max(MTU_MIN);
+        self.room.route = mtu;
+        self.fit();
+    }
+
+    /// Packets are as long as the route, the search and the application let them be.
+    pub(super) fn fit(&mut self) {
+        let fixed = if self.options.pmtu == 0 { u16::MAX } else { self.options.pmtu };
+        let route = self.room.route.min(fixed).max(MTU_MIN);
         let mtu = self.room.plpmtud.as_mut().map_or(route, |plpmtud| plpmtud.on_route(route));
         let (mtu, fresh) = (mtu.max(MTU_MIN), self.cwnd.last_data == Instant::ZERO);
         if mtu != self.room.mtu {
@@ -239,6 +249,7 @@ impl Path {
 
     /// Its options have changed: heartbeats begin, end or move at once.
     pub fn on_options(&mut self, cx: &mut Cx<'_>, up: bool) {
+        self.fit();
         let cadence = self.cadence();
         if !self.beats() {
             self.hb.stop();

@@ -217,12 +217,12 @@ impl Assoc {
     /// Packets become as long as the search says.
     fn apply_plpmtu(&mut self, id: PathId) {
         let path = self.paths.get(id);
-        let (Some(plpmtud), Some(local)) = (&path.room.plpmtud, path.local) else { return };
-        let (route, mtu) = (plpmtud.route, plpmtud.route.min(plpmtud.limit));
+        let Some(plpmtud) = &path.room.plpmtud else { return };
+        let mtu = plpmtud.route.min(plpmtud.limit);
         if mtu < path.mtu() {
             self.narrow(id, mtu);
         }
-        self.paths.get_mut(id).set_route(local, route);
+        self.paths.get_mut(id).fit();
     }
 
     /// The packet of a probe: a HEARTBEAT and what fills it up.

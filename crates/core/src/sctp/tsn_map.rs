@@ -43,6 +43,13 @@ impl TsnMap {
         self.above.last().map_or(self.cum, |(_, end)| Tsn(end - 1))
     }
 
+    /// How many TSNs are missing below the highest that has come (`sctp_tsnmap_pending`).
+    #[must_use]
+    pub fn missing(&self) -> u64 {
+        let here: u64 = self.above.iter().map(|(start, end)| end - start).sum();
+        self.highest().0 - self.cum.0 - here
+    }
+
     /// Something is missing below what has come.
     #[must_use]
     pub const fn has_gap(&self) -> bool {
@@ -139,7 +146,7 @@ mod tests {
             map.note(first.plus(n));
         }
         assert_eq!((map.cum(), map.highest(), map.has_gap()), (first.plus(2), first.plus(4), true));
-        assert_eq!(map.gaps(9).as_slice(), [GapBlock::new(2, 2)]);
+        assert_eq!((map.gaps(9).as_slice(), map.missing()), (&[GapBlock::new(2, 2)][..], 1));
         for n in [0, 4] {
             assert_eq!(map.look(first.plus(n)), Arrival::Duplicate);
             map.note_duplicate(first.plus(n));

@@ -2,7 +2,7 @@
 use crate::world::*;
 use lowwater_core::base::{Duration, SocketId};
 use lowwater_core::sctp::{
-    Notification, PathOptions, PathState, Received, SctpOptions, SendInfo, State, Subscriptions,
+    Notification, PathOptions, PathState, Received, SctpOptions, SendFailed, SendInfo, State, Subscriptions,
 };
 use lowwater_wire::sctp::{Chunk, GapBlock, Sack, chunk_kind as kind};
 
@@ -161,7 +161,10 @@ fn a_message_is_given_up_on_time_while_nothing_else_happens() {
     w.pass(ms(2));
     let failed = w.read(A, a);
     assert!(
-        matches!(&failed[..], [Received::Notification(Notification::SendFailed { sent: false, .. })]),
+        matches!(
+            &failed[..],
+            [Received::Notification(Notification::SendFailed(SendFailed { sent: false, .. }))]
+        ),
         "{failed:?}"
     );
 }

@@ -1,7 +1,7 @@
 //! Extensions that both sides must offer: ECN (RFC 4960 appendix A) and partial reliability (RFC 3758).
 use crate::world::*;
 use lowwater_core::base::{Duration, SocketId, Sysctl};
-use lowwater_core::sctp::{Notification, Received, SctpOptions, SendInfo, State, Subscriptions};
+use lowwater_core::sctp::{Notification, Received, SctpOptions, SendFailed, SendInfo, State, Subscriptions};
 use lowwater_wire::sctp::{Chunk, ForwardStream, chunk_kind as kind};
 
 fn pair(sysctl: &Sysctl) -> (World, SocketId, SocketId) {
@@ -24,7 +24,9 @@ fn failed(w: &mut World, a: SocketId) -> Vec<(bool, usize)> {
     let items = w.read(A, a).into_iter();
     items
         .filter_map(|item| match item {
-            Received::Notification(Notification::SendFailed { sent, data, .. }) => Some((sent, data.len())),
+            Received::Notification(Notification::SendFailed(SendFailed { sent, data, .. })) => {
+                Some((sent, data.len()))
+            }
             _ => None,
         })
         .collect()

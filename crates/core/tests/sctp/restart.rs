@@ -2,7 +2,9 @@
 use crate::world::*;
 use bytes::Bytes;
 use lowwater_core::base::{DeviceId, Duration, Instant, Sysctl};
-use lowwater_core::sctp::{AssocChange, Notification, Received, SctpOptions, SendInfo, State, Subscriptions};
+use lowwater_core::sctp::{
+    AssocChange, Notification, Received, SctpOptions, SendFailed, SendInfo, State, Subscriptions,
+};
 use lowwater_core::stack::{Config, Event, Stack};
 use lowwater_wire::sctp::chunk_kind as kind;
 use std::net::SocketAddr;
@@ -89,7 +91,7 @@ fn a_restart_wakes_the_writer_and_gives_back_what_was_not_acknowledged() {
     w.pass(Duration::from_secs(1));
     assert!(w.events[B].contains(&Event::Writable(b)), "{:?}", w.events[B]);
     let failed = w.read(B, b).into_iter().filter(|item| {
-        matches!(item, Received::Notification(Notification::SendFailed { data, .. }) if data.len() == 1_000)
+        matches!(item, Received::Notification(Notification::SendFailed(SendFailed { data, .. })) if data.len() == 1_000)
     });
     assert_eq!(failed.count(), sent);
 }

@@ -2,7 +2,9 @@
 use crate::world::*;
 use bytes::Bytes;
 use lowwater_core::base::{Duration, Error};
-use lowwater_core::sctp::{AssocChange, Notification, Received, SctpOptions, SendInfo, Subscriptions};
+use lowwater_core::sctp::{
+    AssocChange, Notification, Received, SctpOptions, SendFailed, SendInfo, Subscriptions,
+};
 use lowwater_wire::sctp::chunk_kind as kind;
 
 /// The notifications that can be read now.
@@ -26,7 +28,7 @@ fn what_was_told_during_the_handshake_is_still_there_after_it() {
     w.pass(Duration::from_secs(2));
     let told = notes(&mut w, A, a);
     assert!(
-        matches!(&told[..], [Notification::SendFailed { sent: false, data, .. }] if data == "too late"),
+        matches!(&told[..], [Notification::SendFailed(SendFailed { sent: false, data, .. })] if data == "too late"),
         "{told:?}"
     );
 }
@@ -116,4 +118,33 @@ fn a_message_goes_to_an_address_of_the_peer_or_nowhere() {
         w.log.iter().filter(|l| (l.from, l.link) == (A, link) && l.kinds.contains(&kind::DATA)).count()
     };
     assert_eq!((data(0), data(1) > 0), (1, true));
+}
+
+#[test]
+fn messages_that_failed_wait_in_twice_the_send_buffer_and_no_more() {
+    let mut w = World::new();
+    let options = SctpOptions { events: Subscriptions::SEND_FAILED, sndbuf: 10_000, ..w.options() };
+    w.rule = Box::new(|_| Fate::Lose);
+    let a = w.connect(options);
+    let fail = |w: &mut World, times: u64| {
+        for _ in 0..times {
+            w.send(A, a, &[1; 1_000], brief(10));
+            w.pass(Duration::from_millis(20));
+        }
+    };
+    fail(&mut w, 100);
+    let told = notes(&mut w, A, a).len() as u64;
+    assert_eq!((told, w.stacks[A].counters().own.sctp_failed_dropped), (18, 82), "1,128 bytes each");
+    // What was read has made room.
+    fail(&mut w, 10);
+    assert_eq!(notes(&mut w, A, a).len(), 10);
+    // All that a full buffer holds is told when the association ends.
+    let before = w.stacks[A].counters().own.sctp_failed_dropped;
+    let mut queued = 0;
+    while w.stacks[A].sctp_send(w.now, a, Bytes::from_static(b"x"), SendInfo::default()).is_ok() {
+        queued += 1;
+    }
+    w.pass(Duration::from_secs(600));
+    assert_eq!((notes(&mut w, A, a).len(), queued), (queued, 10_000_usize.div_ceil(129)));
+    assert_eq!(w.stacks[A].counters().own.sctp_failed_dropped, before);
 }

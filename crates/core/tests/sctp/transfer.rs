@@ -3,7 +3,7 @@ use crate::world::*;
 use bytes::Bytes;
 use lowwater_core::base::sysctl::SctpCongestionKind;
 use lowwater_core::base::{Duration, Error, Rng, SocketId, Sysctl};
-use lowwater_core::sctp::{Notification, Received, SctpOptions, SendInfo, State, Subscriptions};
+use lowwater_core::sctp::{Notification, Received, SctpOptions, SendFailed, SendInfo, State, Subscriptions};
 use lowwater_wire::sctp::chunk_kind as kind;
 
 /// A message of `len` bytes that no other has.
@@ -232,7 +232,9 @@ fn messages_for_streams_that_the_peer_does_not_grant_come_back() {
         .read(A, a)
         .into_iter()
         .filter_map(|item| match item {
-            Received::Notification(Notification::SendFailed { sent: false, stream, .. }) => Some(stream),
+            Received::Notification(Notification::SendFailed(SendFailed { sent: false, stream, .. })) => {
+                Some(stream)
+            }
             _ => None,
         })
         .collect();

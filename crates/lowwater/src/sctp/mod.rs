@@ -62,7 +62,7 @@ pub use listener::SctpListener;
 pub use lowwater_core::base::sysctl::SctpCongestionKind;
 pub use lowwater_core::sctp::{
     AssocChange, AssocInfo, Notification, PathChange, PathInfo, PathOptions, PathState, Received, RecvInfo,
-    RtoOptions, SctpOptions, SendInfo, State, Subscriptions,
+    RtoOptions, SctpOptions, SendFailed, SendInfo, State, Subscriptions,
 };
 pub use many::SctpSocket;
 

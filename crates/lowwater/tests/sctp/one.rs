@@ -2,7 +2,7 @@
 use crate::world::{addr, message, next, on, pair, soon, two, whole};
 use bytes::Bytes;
 use lowwater::sctp::{
-    AssocChange, ConnectOptions, Notification, PathState, Received, SctpOptions, SendInfo, State,
+    AssocChange, ConnectOptions, Notification, PathState, Received, SctpOptions, SendFailed, SendInfo, State,
     Subscriptions,
 };
 use lowwater::{SctpAssociation, SctpListener, SctpSocket};
@@ -373,7 +373,7 @@ async fn what_a_lifetime_ended_is_told() {
                 arrived += 1;
             }
             received = soon(here.recv()) => match received.unwrap().unwrap() {
-                Received::Notification(Notification::SendFailed { context, sent: false, .. }) => failed.push(context),
+                Received::Notification(Notification::SendFailed(SendFailed { context, sent: false, .. })) => failed.push(context),
                 other => panic!("{other:?}"),
             },
         }

@@ -1,5 +1,7 @@
 //! Notifications as the bytes that a reader gets (RFC 6458 section 6, Linux's `ulpevent.c`).
+use super::inbox::Piece;
 use super::layout::{Layout, layout};
+use super::manner::Events;
 use crate::abi::{
     SCTP_ADAPTATION_INDICATION, SCTP_ADDR_AVAILABLE, SCTP_ADDR_CONFIRMED, SCTP_ADDR_MADE_PRIM,
     SCTP_ADDR_POTENTIALLY_FAILED, SCTP_ADDR_UNREACHABLE, SCTP_ASSOC_CHANGE, SCTP_CANT_STR_ASSOC,
@@ -9,7 +11,7 @@ use crate::abi::{
 };
 use bytes::Bytes;
 use core::net::SocketAddr;
-use lowwater_core::sctp::{AssocChange, Notification, PathChange};
+use lowwater_core::sctp::{AssocChange, Notification, PathChange, Received, SendFailed};
 
 /// Whose notification it is, and how its reader wants it.
 #[derive(Clone, Copy, Debug)]
@@ -20,8 +22,6 @@ pub(super) struct About {
     pub(super) port: u16,
     /// Addresses are shown as IPv6.
     pub(super) v6: bool,
-    /// Failed messages by the newer structure.
-    pub(super) failed_event: bool,
 }
 
 fn known(name: &str) -> &'static Layout {
@@ -35,6 +35,19 @@ fn finish(of: &Layout, mut bytes: Vec<u8>, length: &str, more: &[u8]) -> Bytes {
     let len = bytes.len() as u64;
     of.put(&mut bytes, length, len);
     bytes.into()
+}
+
+/// What a reader gets: a message, or a notification; two of a message that failed, for who wants both forms.
+pub(super) fn pieces(received: Received, about: About, events: Events) -> Vec<Piece> {
+    let note = match received {
+        Received::Data { data, info, eor } => return vec![Piece { bytes: data, info: Some(info), eor }],
+        Received::Notification(note) => note,
+    };
+    let piece = |bytes| Piece { bytes, info: None, eor: true };
+    let Notification::SendFailed(failed) = &note else { return vec![piece(bytes(&note, about))] };
+    let forms = [(SCTP_SEND_FAILED, OLD), (SCTP_SEND_FAILED_EVENT, NEW)];
+    let wanted = forms.into_iter().filter(|(ty, _)| events.has(*ty));
+    wanted.map(|(_, form)| piece(form.bytes(failed, about))).collect()
 }
 
 /// The bytes of a notification.
@@ -94,10 +107,6 @@ pub(super) fn bytes(notification: &Notification, about: About) -> Bytes {
                 [("sre_type", SCTP_REMOTE_ERROR as u64), ("sre_error", error), ("sre_assoc_id", assoc)];
             finish(of, of.build(&numbers), "sre_length", causes.get(4..).unwrap_or_default())
         }
-        Notification::SendFailed { sent, stream, ppid, context, data } => {
-            let message = Failed { sent: *sent, stream: *stream, ppid: *ppid, context: *context, data };
-            message.bytes(about)
-        }
         other => plain(other, assoc),
     }
 }
@@ -136,39 +145,61 @@ fn plain(notification: &Notification, assoc: u64) -> Bytes {
     }
 }
 
-/// A message that failed.
-struct Failed<'a> {
-    sent: bool,
-    stream: u16,
-    ppid: u32,
-    context: u32,
-    data: &'a [u8],
+/// How a message that failed is told.
+#[derive(Clone, Copy, Debug)]
+struct Form {
+    name: &'static str,
+    ty: i32,
+    info: &'static str,
+    /// Where that lies.
+    place: &'static str,
+    /// Stream, flags, payload protocol identifier, context, association.
+    fields: [&'static str; 5],
 }
 
-impl Failed<'_> {
-    fn bytes(&self, about: About) -> Bytes {
-        let flags = if self.sent { SCTP_DATA_SENT } else { SCTP_DATA_UNSENT } as u64;
-        let (assoc, ppid) = (u64::from(about.assoc), u64::from(self.ppid.to_be()));
-        let (stream, context) = (u64::from(self.stream), u64::from(self.context));
-        let (name, ty, info, fields) = if about.failed_event {
-            let names = ["snd_sid", "snd_ppid", "snd_context", "snd_assoc_id"];
-            ("sctp_send_failed_event", SCTP_SEND_FAILED_EVENT, "sctp_sndinfo", names)
-        } else {
-            let names = ["sinfo_stream", "sinfo_ppid", "sinfo_context", "sinfo_assoc_id"];
-            ("sctp_send_failed", SCTP_SEND_FAILED, "sctp_sndrcvinfo", names)
-        };
-        let of = known(name);
-        let numbers = [("ssf_type", ty as u64), ("ssf_flags", flags), ("ssf_assoc_id", assoc)];
+const OLD: Form = Form {
+    name: "sctp_send_failed",
+    ty: SCTP_SEND_FAILED,
+    info: "sctp_sndrcvinfo",
+    place: "ssf_info",
+    fields: ["sinfo_stream", "sinfo_flags", "sinfo_ppid", "sinfo_context", "sinfo_assoc_id"],
+};
+const NEW: Form = Form {
+    name: "sctp_send_failed_event",
+    ty: SCTP_SEND_FAILED_EVENT,
+    info: "sctp_sndinfo",
+    place: "ssfe_info",
+    fields: ["snd_sid", "snd_flags", "snd_ppid", "snd_context", "snd_assoc_id"],
+};
+
+impl Form {
+    fn bytes(&self, failed: &SendFailed, about: About) -> Bytes {
+        let flags = if failed.sent { SCTP_DATA_SENT } else { SCTP_DATA_UNSENT } as u64;
+        let assoc = u64::from(about.assoc);
+        let of = known(self.name);
+        let numbers = [
+            ("ssf_type", self.ty as u64),
+            ("ssf_flags", flags),
+            ("ssf_error", failed.cause.to_be().into()),
+            ("ssf_assoc_id", assoc),
+        ];
         let mut bytes = of.build(&numbers);
-        let values: Vec<_> = fields.into_iter().zip([stream, ppid, context, assoc]).collect();
-        let info = known(info).build(&values);
-        let place = if about.failed_event { "ssfe_info" } else { "ssf_info" };
-        if let Some((at, size)) = of.field(place)
+        // The flags are those of its DATA chunk, so that fragments can be put together (`sctp_ulpevent_make_send_failed`).
+        let values = [
+            failed.stream.into(),
+            failed.flags.into(),
+            failed.ppid.to_be().into(),
+            failed.context.into(),
+            assoc,
+        ];
+        let values: Vec<_> = self.fields.into_iter().zip(values).collect();
+        let info = known(self.info).build(&values);
+        if let Some((at, size)) = of.field(self.place)
             && let Some(field) = bytes.get_mut(at..at + size)
         {
             field.copy_from_slice(&info);
         }
-        finish(of, bytes, "ssf_length", self.data)
+        finish(of, bytes, "ssf_length", &failed.data)
     }
 }
 
@@ -176,7 +207,7 @@ impl Failed<'_> {
 mod tests {
     use super::*;
 
-    const ABOUT: About = About { assoc: 4, port: 0, v6: false, failed_event: false };
+    const ABOUT: About = About { assoc: 4, port: 0, v6: false };
 
     fn change(change: AssocChange, info: &'static [u8]) -> Vec<u8> {
         let (outbound_streams, inbound_streams, info) = (10, 10, Bytes::from_static(info));

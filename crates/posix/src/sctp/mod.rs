@@ -1,25 +1,32 @@
 //! SCTP sockets: one-to-one and one-to-many, with the calls, options and notifications of RFC 6458 as Linux has them.
+mod address;
 mod event;
+mod inbox;
 pub mod layout;
 mod life;
+mod manner;
+mod many;
 mod recv;
 mod send;
 mod sizes;
 mod sockopt;
 
-use crate::abi::{EPOLLERR, EPOLLHUP, EPOLLOUT, EPOLLWRNORM, SOCK_SEQPACKET, SOCK_STREAM, SOL_SCTP};
+use crate::abi::{
+    EPOLLERR, EPOLLHUP, EPOLLOUT, EPOLLRDHUP, EPOLLWRNORM, SOCK_SEQPACKET, SOCK_STREAM, SOL_SCTP,
+};
 use crate::block::Progress;
 use crate::call::{Call, Fd};
 use crate::calls::Answer;
 use crate::files::Kind;
 use crate::host::Host;
 use crate::poll::READING;
-use bytes::Bytes;
 use core::net::SocketAddr;
+use inbox::Inbox;
 use lowwater_core::base::SocketId;
-use lowwater_core::sctp::{RecvInfo, SctpOptions, SendInfo};
+use lowwater_core::sctp::{SctpOptions, State};
 use lowwater_core::socket::ready_set;
-use std::collections::{BTreeMap, VecDeque};
+pub(crate) use manner::Manner;
+use std::collections::BTreeMap;
 
 /// Addresses that one socket may be bound to.
 const ADDRESSES_MAX: usize = 64;
@@ -27,21 +34,43 @@ const ADDRESSES_MAX: usize = 64;
 const FIRST_ASSOC: u32 = 3;
 const WRITING: u32 = EPOLLOUT | EPOLLWRNORM;
 
+/// What kind of socket it is (`sctp_style`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Style {
+    /// One-to-one (SOCK_STREAM).
+    One,
+    /// One-to-many (SOCK_SEQPACKET).
+    Many,
+    /// One association that was one of a one-to-many socket's, and still ends by a message.
+    Peeled,
+}
+
+impl Style {
+    pub(crate) const fn is_many(self) -> bool {
+        matches!(self, Self::Many)
+    }
+}
+
+/// An association of a one-to-many socket.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Member {
+    pub(crate) id: SocketId,
+    pub(crate) manner: Manner,
+}
+
 /// What an SCTP socket has beside what every socket has.
 #[derive(Clone, Debug)]
 pub(crate) struct Sctp {
-    /// SOCK_SEQPACKET: one socket for many associations.
-    pub(crate) many: bool,
+    pub(crate) style: Style,
     /// Of associations to come.
     pub(crate) options: SctpOptions,
+    /// The same of messages and notifications; where there is one association alone, also its.
+    pub(crate) manner: Manner,
     /// Where it was bound, all with one port.
     pub(crate) bound: Vec<SocketAddr>,
     /// Associations of a one-to-many socket, oldest first.
-    pub(crate) assocs: Vec<SocketId>,
-    /// What was read and not handed over yet.
-    pub(crate) held: VecDeque<(SocketId, Piece)>,
-    /// SCTP_DEFAULT_SEND_PARAM, SCTP_DEFAULT_SNDINFO.
-    pub(crate) defaults: SendInfo,
+    pub(crate) members: Vec<Member>,
+    pub(crate) inbox: Inbox,
     pub(crate) wants: Wants,
     /// shutdown() for sending.
     pub(crate) shut: bool,
@@ -49,39 +78,27 @@ pub(crate) struct Sctp {
     pub(crate) connecting: bool,
 }
 
-/// What a reader wants beside data, as far as it is no notification of the stack.
-#[derive(Clone, Copy, Debug, Default)]
+/// What a reader wants to come with each message.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Wants {
-    /// SCTP_SNDRCV with every message (sctp_data_io_event).
-    pub(crate) sndrcv: bool,
-    /// SCTP_RCVINFO with every message.
+    /// SCTP_RCVINFO (SCTP_RECVRCVINFO).
     pub(crate) rcvinfo: bool,
-    /// Failed messages by the newer of the two structures.
-    pub(crate) failed_event: bool,
-    /// SCTP_CONTEXT: what the reader is told with every message.
-    pub(crate) context: u32,
-}
-
-/// A message, a notification, or what is left of one.
-#[derive(Clone, Debug)]
-pub(crate) struct Piece {
-    pub(crate) bytes: Bytes,
-    /// `None` for a notification.
-    pub(crate) info: Option<RecvInfo>,
-    /// It ends here.
-    pub(crate) eor: bool,
+    /// SCTP_NXTINFO (SCTP_RECVNXTINFO).
+    pub(crate) nxtinfo: bool,
+    /// SCTP_I_WANT_MAPPED_V4_ADDR, which changes nothing.
+    pub(crate) mapped: bool,
 }
 
 impl Sctp {
-    pub(crate) fn new(many: bool, options: SctpOptions) -> Self {
+    pub(crate) fn new(style: Style, options: SctpOptions) -> Self {
         Self {
-            many,
+            style,
+            manner: Manner::new(&options),
             options,
             bound: Vec::new(),
-            assocs: Vec::new(),
-            held: VecDeque::new(),
-            defaults: SendInfo::default(),
-            wants: Wants::default(),
+            members: Vec::new(),
+            inbox: Inbox::default(),
+            wants: Wants { rcvinfo: false, nxtinfo: false, mapped: true },
             shut: false,
             connecting: false,
         }
@@ -89,7 +106,17 @@ impl Sctp {
 
     /// SOCK_STREAM or SOCK_SEQPACKET.
     pub(crate) const fn ty(&self) -> i32 {
-        if self.many { SOCK_SEQPACKET } else { SOCK_STREAM }
+        if self.style.is_many() { SOCK_SEQPACKET } else { SOCK_STREAM }
+    }
+
+    /// This association is one of many.
+    pub(crate) fn has(&self, id: SocketId) -> bool {
+        self.members.iter().any(|member| member.id == id)
+    }
+
+    /// What this association does with messages and notifications.
+    pub(crate) fn manner_of(&self, id: SocketId) -> Manner {
+        self.members.iter().find(|member| member.id == id).map_or(self.manner, |member| member.manner)
     }
 }
 
@@ -144,8 +171,8 @@ impl Host {
             Call::Recv { .. } => return Some(self.sctp_recv(call, p)),
             Call::Send { .. } => return Some(self.sctp_send(call, p)),
             Call::Shutdown { how, .. } => self.sctp_shutdown(fd, *how),
-            Call::Close { .. } if p.lingers.is_some() => return None,
-            Call::Close { .. } => self.sctp_close(fd),
+            Call::Close { .. } if p.lingers.is_some() => return self.sctp_linger(p),
+            Call::Close { .. } => return Some(self.sctp_close(fd, p)),
             Call::Getsockname { .. } => self.sctp_name(fd),
             Call::Getpeername { .. } => self.sctp_peer(fd),
             Call::Getsockopt { name, len, .. } => {
@@ -164,19 +191,22 @@ impl Host {
         let Ok(sock) = self.files.sock(fd) else { return 0 };
         let (kind, failed) = (sock.kind, sock.error.is_some());
         let Some(sctp) = &sock.sctp else { return 0 };
-        let (many, held) = (sctp.many, !sctp.held.is_empty());
-        let mut bits = match (kind, many) {
-            // An association that is over does not hang up: `sctp_poll` asks for the directions that calls have shut down.
-            (Kind::Conn(id) | Kind::Listener(id), false) => {
-                ready_set::bits(self.stack.poll(self.now, id)) & !EPOLLHUP
+        let (held, shut, connecting) = (!sctp.inbox.is_empty(), sctp.shut, sctp.connecting);
+        let mut bits = match kind {
+            _ if sctp.style.is_many() => self.sctp_many_readiness(fd),
+            Kind::Conn(id) => {
+                let bits = ready_set::bits(self.stack.poll(self.now, id)) & !EPOLLHUP;
+                // Who was refused can neither read nor write, but try again.
+                let refused = connecting && self.stack.sctp_state(id) == Ok(State::Closed);
+                let input = if self.stack.sctp_has_input(id) { READING } else { 0 };
+                if refused { bits & EPOLLERR | input } else { bits }
             }
+            Kind::Listener(id) => ready_set::bits(self.stack.poll(self.now, id)) & !EPOLLHUP,
             _ => 0,
         };
-        if many {
-            bits |= WRITING;
-            for id in self.assocs_of(fd) {
-                bits |= ready_set::bits(self.stack.poll(self.now, id)) & READING;
-            }
+        // An association that is over does not hang up: `sctp_poll` asks for the directions that were shut down.
+        if shut && bits & EPOLLRDHUP != 0 {
+            bits |= EPOLLHUP;
         }
         bits | if held { READING } else { 0 } | if failed { EPOLLERR } else { 0 }
     }
@@ -194,11 +224,14 @@ impl Host {
         self.files.sock_mut(fd)?.sctp.as_deref_mut().ok_or(crate::errno::Errno::EOPNOTSUPP)
     }
 
-    /// The associations of a socket, oldest first.
+    /// The associations of a socket, oldest first; of a one-to-many socket those that are not over.
     pub(crate) fn assocs_of(&self, fd: Fd) -> Vec<SocketId> {
         let Ok(sock) = self.files.sock(fd) else { return Vec::new() };
+        let lives = |id: &SocketId| self.stack.sctp_state(*id).is_ok_and(|state| state != State::Closed);
         match (sock.kind, &sock.sctp) {
-            (_, Some(sctp)) if sctp.many => sctp.assocs.clone(),
+            (_, Some(sctp)) if sctp.style.is_many() => {
+                sctp.members.iter().map(|member| member.id).filter(lives).collect()
+            }
             (Kind::Conn(id), _) => vec![id],
             _ => Vec::new(),
         }

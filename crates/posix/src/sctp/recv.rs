@@ -1,10 +1,9 @@
 //! Reading from an SCTP socket: messages in order, notifications among them (`sctp_recvmsg`).
-use super::event::{self, About};
+use super::inbox::{Held, Piece};
 use super::layout::layout;
-use super::{Piece, Wants};
 use crate::abi::{
-    IPPROTO_SCTP, MSG_CTRUNC, MSG_DONTWAIT, MSG_EOR, MSG_ERRQUEUE, MSG_NOTIFICATION, MSG_PEEK, SCTP_RCVINFO,
-    SCTP_SNDRCV, SCTP_UNORDERED,
+    IPPROTO_SCTP, MSG_CTRUNC, MSG_DONTWAIT, MSG_EOR, MSG_ERRQUEUE, MSG_NOTIFICATION, MSG_PEEK,
+    SCTP_DATA_IO_EVENT, SCTP_NXTINFO, SCTP_RCVINFO, SCTP_SNDRCV, SCTP_UNORDERED,
 };
 use crate::block::Progress;
 use crate::call::{Call, Control, Fd, RecvKind, Reply};
@@ -13,7 +12,7 @@ use crate::errno::Errno;
 use crate::files::Kind;
 use crate::host::Host;
 use crate::recv::Read;
-use lowwater_core::base::{Error, SocketId};
+use lowwater_core::base::Error;
 use lowwater_core::sctp::{Received, RecvInfo};
 
 impl Host {
@@ -28,12 +27,16 @@ impl Host {
         let sock = self.files.sock(read.fd)?;
         let (kind, timeout) = (sock.kind, sock.knobs.rcvtimeo);
         let patient = !(sock.nonblocking || read.has(MSG_DONTWAIT));
-        let many = self.sctp(read.fd)?.many;
+        let many = self.sctp(read.fd)?.style.is_many();
         if matches!(kind, Kind::Listener(_)) && !many {
             return Err(Errno::ENOTCONN);
         }
-        match self.sctp_next(read.fd, read.want)? {
-            Some((id, piece)) => self.sctp_received(&read, id, piece).map(Some),
+        // What stays, what may come back, and what the next one is told beside, is not cut.
+        let stays = read.has(MSG_PEEK) || read.want == 0 || read.good < read.want;
+        let whole = stays || self.sctp(read.fd)?.wants.nxtinfo;
+        let most = if whole { usize::MAX } else { read.want };
+        match self.sctp_next(read.fd, most)? {
+            Some(held) => self.sctp_received(&read, held).map(Some),
             // The end, which a one-to-many socket never has.
             None if !many && matches!(kind, Kind::Conn(_)) && self.sctp_ended(kind) => Ok(Some(Reply::ok(0))),
             None if !patient => Err(Errno::EAGAIN),
@@ -47,115 +50,146 @@ impl Host {
         matches!(self.stack.sctp_recv(self.now, id, 0), Ok(None))
     }
 
-    /// The next piece of any association.
-    fn sctp_next(&mut self, fd: Fd, want: usize) -> Result<Option<(SocketId, Piece)>, Errno> {
-        if let Some(held) = self.sctp_mut(fd)?.held.pop_front() {
+    /// The next piece of any association, `most` bytes at the most.
+    fn sctp_next(&mut self, fd: Fd, most: usize) -> Result<Option<Held>, Errno> {
+        if let Some(held) = self.sctp_mut(fd)?.inbox.pop() {
             return Ok(Some(held));
         }
-        let many = self.sctp(fd)?.many;
-        for id in self.assocs_of(fd) {
-            match self.stack.sctp_recv(self.now, id, want.max(1)) {
+        let many = self.sctp(fd)?.style.is_many();
+        let order = if many { self.sctp(fd)?.inbox.order() } else { self.assocs_of(fd) };
+        for id in order {
+            match self.stack.sctp_recv(self.now, id, most) {
                 Ok(Some(received)) => {
-                    return self.sctp_piece(fd, id, received).map(|piece| Some((id, piece)));
+                    let eor = !matches!(received, Received::Data { eor: false, .. });
+                    let more = self.stack.sctp_has_input(id);
+                    let mut pieces = self.sctp_held(fd, id, received).into_iter();
+                    let inbox = &mut self.sctp_mut(fd)?.inbox;
+                    inbox.was_read(id, eor, more);
+                    let first = pieces.next();
+                    for other in pieces.rev() {
+                        inbox.put_back(other);
+                    }
+                    if first.is_some() {
+                        return Ok(first);
+                    }
                 }
-                Ok(None) if many => self.sctp_leave(fd, id),
                 Ok(None) | Err(Error::WouldBlock) => {}
-                Err(_) if many => self.sctp_leave(fd, id),
+                // It is about to be forgotten.
+                Err(_) if many => {}
                 Err(e) => return Err(e.into()),
             }
         }
         Ok(None)
     }
 
-    fn sctp_piece(&mut self, fd: Fd, id: SocketId, received: Received) -> Result<Piece, Errno> {
-        Ok(match received {
-            Received::Data { data, info, eor } => Piece { bytes: data, info: Some(info), eor },
-            Received::Notification(notification) => {
-                let about = About {
-                    assoc: self.assoc_ids.of(id),
-                    port: self.stack.peer_addr(id).map_or(0, |peer| peer.port()),
-                    v6: self.files.sock(fd)?.v6,
-                    failed_event: self.sctp(fd)?.wants.failed_event,
-                };
-                Piece { bytes: event::bytes(&notification, about), info: None, eor: true }
-            }
-        })
+    /// The message behind the one that is read, for SCTP_NXTINFO; a notification is none.
+    fn sctp_peek_next(&mut self, fd: Fd) -> Result<Option<Held>, Errno> {
+        if let Some(next) = self.sctp_next(fd, usize::MAX)? {
+            self.sctp_mut(fd)?.inbox.put_back(next);
+        }
+        Ok(self.sctp(fd)?.inbox.first().filter(|held| held.piece.info.is_some()).cloned())
     }
 
-    fn sctp_received(&mut self, read: &Read, id: SocketId, piece: Piece) -> Result<Reply, Errno> {
-        let taken = piece.bytes.len().min(read.want);
+    fn sctp_received(&mut self, read: &Read, held: Held) -> Result<Reply, Errno> {
+        let taken = held.piece.bytes.len().min(read.want);
         if taken > read.good {
-            self.sctp_mut(read.fd)?.held.push_front((id, piece));
+            self.sctp_mut(read.fd)?.inbox.put_back(held);
             return Err(Errno::EFAULT);
         }
-        let whole = taken == piece.bytes.len();
-        let mut msg_flags = if whole && piece.eor { MSG_EOR } else { 0 };
-        let wants = self.sctp(read.fd)?.wants;
+        let whole = taken == held.piece.bytes.len();
+        let mut msg_flags = if whole && held.piece.eor { MSG_EOR } else { 0 };
         let mut control = Vec::new();
-        match piece.info {
-            None => msg_flags |= MSG_NOTIFICATION,
-            Some(info) => {
-                let all = controls(&info, wants, self.assoc_ids.of(id));
-                let mut room = read.control_len;
-                for one in all {
-                    if read.kind != RecvKind::Recvmsg {
-                        break;
-                    }
-                    if one.space() > room {
-                        msg_flags |= MSG_CTRUNC;
-                        break;
-                    }
-                    room -= one.space();
-                    control.push(one);
+        if held.piece.info.is_none() {
+            msg_flags |= MSG_NOTIFICATION;
+        } else if read.kind == RecvKind::Recvmsg {
+            let mut room = read.control_len;
+            for one in self.sctp_controls(read.fd, &held)? {
+                if one.space() > room {
+                    msg_flags |= MSG_CTRUNC;
+                    break;
                 }
+                room -= one.space();
+                control.push(one);
             }
         }
-        let addr = self.stack.peer_addr(id).ok();
-        let addr = addr.map(|peer| self.files.sock(read.fd).map_or(peer, |sock| sock.shown(peer)));
-        let data = piece.bytes.slice(..taken);
+        let sock = self.files.sock(read.fd)?;
+        let addr = held.peer.map(|peer| sock.shown(peer));
+        let data = held.piece.bytes.slice(..taken);
         if read.has(MSG_PEEK) {
-            self.sctp_mut(read.fd)?.held.push_front((id, piece));
+            self.sctp_mut(read.fd)?.inbox.put_back(held);
         } else if !whole {
-            let rest = Piece { bytes: piece.bytes.slice(taken..), ..piece };
-            self.sctp_mut(read.fd)?.held.push_front((id, rest));
+            let rest = Piece { bytes: held.piece.bytes.slice(taken..), ..held.piece };
+            self.sctp_mut(read.fd)?.inbox.put_back(Held { piece: rest, ..held });
         }
         Ok(Reply { data, addr, msg_flags, control, ..Reply::ok(taken as i64) })
     }
+
+    /// What comes with a message, in Linux's order (`sctp_recvmsg`).
+    fn sctp_controls(&mut self, fd: Fd, held: &Held) -> Result<Vec<Control>, Errno> {
+        let mut all = Vec::new();
+        if self.sctp(fd)?.wants.nxtinfo
+            && let Some(next) = self.sctp_peek_next(fd)?
+        {
+            all.extend(nxtinfo(&next));
+        }
+        if self.sctp(fd)?.wants.rcvinfo {
+            all.extend(rcvinfo(held));
+        }
+        if self.sctp(fd)?.manner.events.has(SCTP_DATA_IO_EVENT) {
+            all.extend(sndrcvinfo(held));
+        }
+        Ok(all)
+    }
 }
 
-/// What comes with a message (`sctp_ulpevent_read_rcvinfo`, `sctp_ulpevent_read_sndrcvinfo`).
-fn controls(info: &RecvInfo, wants: Wants, assoc: u32) -> Vec<Control> {
-    let mut all = Vec::new();
-    let flags = if info.unordered { SCTP_UNORDERED as u64 } else { 0 };
-    // The payload protocol identifier is the application's, byte for byte.
-    let ppid = u64::from(info.ppid.to_be());
-    let mut push = |ty, name: &str, numbers: &[(&str, u64)]| {
-        let data = layout(name).map_or_else(Vec::new, |of| of.build(numbers));
-        all.push(Control { level: IPPROTO_SCTP, ty, data: data.into() });
-    };
-    if wants.rcvinfo {
-        let numbers = [
-            ("rcv_sid", info.stream.into()),
-            ("rcv_ssn", info.ssn.into()),
-            ("rcv_flags", flags),
-            ("rcv_ppid", ppid),
-            ("rcv_tsn", info.tsn.into()),
-            ("rcv_context", wants.context.into()),
-            ("rcv_assoc_id", assoc.into()),
-        ];
-        push(SCTP_RCVINFO, "sctp_rcvinfo", &numbers);
-    }
-    if wants.sndrcv {
-        let numbers = [
-            ("sinfo_stream", info.stream.into()),
-            ("sinfo_ssn", info.ssn.into()),
-            ("sinfo_flags", flags),
-            ("sinfo_ppid", ppid),
-            ("sinfo_tsn", info.tsn.into()),
-            ("sinfo_context", wants.context.into()),
-            ("sinfo_assoc_id", assoc.into()),
-        ];
-        push(SCTP_SNDRCV, "sctp_sndrcvinfo", &numbers);
-    }
-    all
+const fn flags(info: &RecvInfo) -> u64 {
+    if info.unordered { SCTP_UNORDERED as u64 } else { 0 }
+}
+
+fn control(ty: i32, name: &str, numbers: &[(&str, u64)]) -> Control {
+    let data = layout(name).map_or_else(Vec::new, |of| of.build(numbers));
+    Control { level: IPPROTO_SCTP, ty, data: data.into() }
+}
+
+/// `sctp_ulpevent_read_nxtinfo`.
+fn nxtinfo(next: &Held) -> Option<Control> {
+    let info = next.piece.info?;
+    let numbers = [
+        ("nxt_sid", info.stream.into()),
+        ("nxt_flags", flags(&info)),
+        ("nxt_ppid", info.ppid.to_be().into()),
+        ("nxt_length", next.piece.bytes.len() as u64),
+        ("nxt_assoc_id", next.assoc.into()),
+    ];
+    Some(control(SCTP_NXTINFO, "sctp_nxtinfo", &numbers))
+}
+
+/// `sctp_ulpevent_read_rcvinfo`. The payload protocol identifier is the application's, byte for byte.
+fn rcvinfo(held: &Held) -> Option<Control> {
+    let info = held.piece.info?;
+    let numbers = [
+        ("rcv_sid", info.stream.into()),
+        ("rcv_ssn", info.ssn.into()),
+        ("rcv_flags", flags(&info)),
+        ("rcv_ppid", info.ppid.to_be().into()),
+        ("rcv_tsn", info.tsn.into()),
+        ("rcv_context", held.context.into()),
+        ("rcv_assoc_id", held.assoc.into()),
+    ];
+    Some(control(SCTP_RCVINFO, "sctp_rcvinfo", &numbers))
+}
+
+/// `sctp_ulpevent_read_sndrcvinfo`.
+fn sndrcvinfo(held: &Held) -> Option<Control> {
+    let info = held.piece.info?;
+    let numbers = [
+        ("sinfo_stream", info.stream.into()),
+        ("sinfo_ssn", info.ssn.into()),
+        ("sinfo_flags", flags(&info)),
+        ("sinfo_ppid", info.ppid.to_be().into()),
+        ("sinfo_tsn", info.tsn.into()),
+        ("sinfo_context", held.context.into()),
+        ("sinfo_assoc_id", held.assoc.into()),
+    ];
+    Some(control(SCTP_SNDRCV, "sctp_sndrcvinfo", &numbers))
 }

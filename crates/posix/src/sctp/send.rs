@@ -1,83 +1,142 @@
 //! Writing to an SCTP socket: one message per call, with what RFC 6458 section 5.3 says about it (`sctp_sendmsg`).
 use super::layout::layout;
-use crate::abi::{
-    IPPROTO_SCTP, SCTP_ABORT, SCTP_ADDR_OVER, SCTP_EOF, SCTP_INIT, SCTP_PR_SCTP_TTL, SCTP_PRINFO,
-    SCTP_SACK_IMMEDIATELY, SCTP_SNDINFO, SCTP_SNDRCV, SCTP_UNORDERED,
-};
+use super::manner::Sinfo;
+use super::sockopt::Init;
+use super::{ADDRESSES_MAX, Style};
+use crate::abi::*;
 use crate::block::Progress;
-use crate::call::{Call, Control, Reply};
+use crate::call::{Call, Control, Fd, Reply};
 use crate::calls::Answer;
 use crate::errno::Errno;
 use crate::files::{Kind, take_addr};
 use crate::host::Host;
 use crate::send::Write;
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use lowwater_core::base::{Duration, Error, SocketId};
-use lowwater_core::sctp::SendInfo;
+use lowwater_core::sctp::{SendInfo, State};
 
-/// What a call says about its message.
-#[derive(Clone, Copy, Debug)]
-struct About {
-    info: SendInfo,
-    flags: i32,
-    assoc: u32,
-    /// Streams to send on and to receive on of an association that this call makes (SCTP_INIT).
-    init: Option<(u16, u16)>,
+/// Flags that a message may have.
+const FLAGS: i32 = SCTP_UNORDERED
+    | SCTP_ADDR_OVER
+    | SCTP_ABORT
+    | SCTP_SACK_IMMEDIATELY
+    | SCTP_SENDALL
+    | SCTP_PR_SCTP_MASK
+    | SCTP_EOF;
+
+/// What a call says about its message; the rest is for the defaults of the association to say.
+#[derive(Clone, Debug, Default)]
+struct Said {
+    /// SCTP_SNDINFO or SCTP_SNDRCV.
+    sinfo: Option<Sinfo>,
+    /// SCTP_SNDRCV also says how long it lives.
+    lives: bool,
+    /// SCTP_PRINFO.
+    policy: Option<(i32, u32)>,
+    /// SCTP_INIT, of an association that this call makes.
+    init: Option<Init>,
+    /// SCTP_DSTADDRV4 and V6: further addresses of the peer of such a one.
+    addresses: Vec<IpAddr>,
 }
 
-impl About {
+impl Said {
     /// # Errors
-    /// EINVAL for messages of the wrong length and unknown ones (`sctp_msghdr_parse`).
-    fn of(defaults: SendInfo, control: &[Control]) -> Result<Self, Errno> {
-        let mut about = Self { info: defaults, flags: 0, assoc: 0, init: None };
+    /// EINVAL for messages of the wrong length, unknown ones and unknown flags (`sctp_msghdr_parse`).
+    fn of(control: &[Control]) -> Result<Self, Errno> {
+        let mut said = Self::default();
         for c in control.iter().filter(|c| c.level == IPPROTO_SCTP) {
-            let name = match c.ty {
-                SCTP_SNDRCV => "sctp_sndrcvinfo",
-                SCTP_SNDINFO => "sctp_sndinfo",
-                SCTP_PRINFO => "sctp_prinfo",
-                SCTP_INIT => "sctp_initmsg",
-                _ => return Err(Errno::EINVAL),
-            };
-            let of = layout(name).ok_or(Errno::EINVAL)?;
-            if c.data.len() != of.size {
-                return Err(Errno::EINVAL);
+            said.take(c)?;
+        }
+        if said.flags() & !FLAGS != 0 || said.addresses.len() >= ADDRESSES_MAX {
+            return Err(Errno::EINVAL);
+        }
+        Ok(said)
+    }
+
+    fn take(&mut self, c: &Control) -> Result<(), Errno> {
+        let name = match c.ty {
+            SCTP_SNDRCV => "sctp_sndrcvinfo",
+            SCTP_SNDINFO => "sctp_sndinfo",
+            SCTP_PRINFO => "sctp_prinfo",
+            SCTP_INIT => "sctp_initmsg",
+            SCTP_DSTADDRV4 | SCTP_DSTADDRV6 => {
+                self.addresses.push(destination(c)?);
+                return Ok(());
             }
-            let n = |field| of.number(&c.data, field);
-            match c.ty {
-                SCTP_SNDRCV => {
-                    about.take(n("sinfo_stream"), n("sinfo_ppid"), n("sinfo_context"));
-                    about.lifetime(n("sinfo_timetolive"));
-                    (about.flags, about.assoc) = (n("sinfo_flags") as i32, n("sinfo_assoc_id") as u32);
+            _ => return Err(Errno::EINVAL),
+        };
+        let of = layout(name).ok_or(Errno::EINVAL)?;
+        if c.data.len() != of.size {
+            return Err(Errno::EINVAL);
+        }
+        match c.ty {
+            SCTP_SNDRCV => (self.sinfo, self.lives) = (Some(Sinfo::of_sndrcvinfo(of, &c.data)), true),
+            SCTP_SNDINFO => (self.sinfo, self.lives) = (Some(Sinfo::of_sndinfo(of, &c.data)), false),
+            SCTP_INIT => self.init = Some(Init::read(of, &c.data)),
+            _ => {
+                let (policy, value) = (of.number(&c.data, "pr_policy"), of.number(&c.data, "pr_value"));
+                if policy as i32 & !SCTP_PR_SCTP_MASK != 0 {
+                    return Err(Errno::EINVAL);
                 }
-                SCTP_SNDINFO => {
-                    about.take(n("snd_sid"), n("snd_ppid"), n("snd_context"));
-                    (about.flags, about.assoc) = (n("snd_flags") as i32, n("snd_assoc_id") as u32);
-                }
-                SCTP_PRINFO if n("pr_policy") as i32 == SCTP_PR_SCTP_TTL => about.lifetime(n("pr_value")),
-                SCTP_PRINFO => {}
-                _ => {
-                    about.init = Some((n("sinit_num_ostreams") as u16, n("sinit_max_instreams") as u16));
-                }
+                self.policy = Some((policy as i32, value as u32));
             }
         }
-        about.info.unordered |= about.flags & SCTP_UNORDERED != 0;
-        about.info.immediate |= about.flags & SCTP_SACK_IMMEDIATELY != 0;
-        Ok(about)
+        Ok(())
     }
 
-    fn take(&mut self, stream: u64, ppid: u64, context: u64) {
-        self.info.stream = stream as u16;
-        // The application's, byte for byte.
-        self.info.ppid = u32::from_be(ppid as u32);
-        self.info.context = context as u32;
+    /// Its flags; those of the defaults say nothing of what the call does.
+    fn flags(&self) -> i32 {
+        self.sinfo.map_or(0, |sinfo| sinfo.flags)
     }
 
-    fn lifetime(&mut self, ms: u64) {
-        self.info.lifetime = (ms > 0).then(|| Duration::from_millis(ms));
+    fn has(&self, flag: i32) -> bool {
+        self.flags() & flag != 0
     }
 
-    const fn has(&self, flag: i32) -> bool {
-        self.flags & flag != 0
+    /// It ends its association.
+    fn ends(&self) -> bool {
+        self.has(SCTP_EOF | SCTP_ABORT)
+    }
+
+    fn assoc(&self) -> u32 {
+        self.sinfo.map_or(0, |sinfo| sinfo.assoc)
+    }
+
+    /// What the message carries, with the defaults of its association where the call is silent (`sctp_sendmsg_update_sinfo`).
+    fn message(&self, defaults: Sinfo) -> SendInfo {
+        let mut sinfo = self.sinfo.unwrap_or(defaults);
+        if self.sinfo.is_none() && self.policy.is_some() {
+            sinfo.flags = 0;
+        }
+        if !self.lives {
+            sinfo.timetolive = defaults.timetolive;
+        }
+        if let Some((policy, value)) = self.policy {
+            sinfo.set_policy(policy, value);
+        }
+        // Without a policy a lifetime is one of time; other policies are not there.
+        let timed = matches!(sinfo.policy(), SCTP_PR_SCTP_NONE | SCTP_PR_SCTP_TTL) && sinfo.timetolive > 0;
+        SendInfo {
+            stream: sinfo.stream,
+            // The application's, byte for byte.
+            ppid: u32::from_be(sinfo.ppid),
+            unordered: sinfo.has(SCTP_UNORDERED),
+            immediate: sinfo.has(SCTP_SACK_IMMEDIATELY),
+            lifetime: timed.then(|| Duration::from_millis(sinfo.timetolive.into())),
+            context: sinfo.context,
+            to: None,
+        }
+    }
+}
+
+/// SCTP_DSTADDRV4, SCTP_DSTADDRV6: an address without a port.
+fn destination(c: &Control) -> Result<IpAddr, Errno> {
+    let v4: Result<[u8; 4], _> = c.data[..].try_into();
+    let v6: Result<[u8; 16], _> = c.data[..].try_into();
+    match (c.ty, v4, v6) {
+        (SCTP_DSTADDRV4, Ok(v4), _) => Ok(v4.into()),
+        (SCTP_DSTADDRV6, _, Ok(v6)) => Ok(IpAddr::from(v6).to_canonical()),
+        _ => Err(Errno::EINVAL),
     }
 }
 
@@ -85,27 +144,19 @@ impl Host {
     pub(super) fn sctp_send(&mut self, call: &Call, p: &mut Progress) -> Answer {
         let Call::Send { control, .. } = call else { return Err(Errno::EINVAL) };
         let write = Write::of(call)?;
+        let said = Said::of(control)?;
+        self.sctp_may_send(&write, &said)?;
         let sctp = self.sctp(write.fd)?;
-        let (many, shut) = (sctp.many, sctp.shut);
-        let about = About::of(sctp.defaults, control)?;
-        if write.data.len() > self.sctp_sndbuf(write.fd)? {
-            return Err(Errno::EMSGSIZE);
-        }
-        if write.bad {
-            return Err(Errno::EFAULT);
-        }
-        // Only one-to-many sockets end an association by a message (`sctp_sendmsg_parse`).
-        let ends = about.has(SCTP_EOF) || about.has(SCTP_ABORT);
-        if (ends && !many)
-            || (write.data.is_empty() && !ends)
-            || (about.has(SCTP_EOF) && !write.data.is_empty())
-        {
-            return Err(Errno::EINVAL);
-        }
+        let (style, shut) = (sctp.style, sctp.shut);
         if shut {
             return Ok(Some(write.fail(Errno::EPIPE)));
         }
-        let to = match write.to {
+        if said.has(SCTP_SENDALL) && style.is_many() {
+            return self.sctp_send_all(&write, &said).map(Some);
+        }
+        // What was peeled off has one peer, whatever a call names.
+        let name = write.to.filter(|_| style != Style::Peeled);
+        let to = match name {
             Some(name) => {
                 let bound = self.sctp(write.fd)?.bound.first().copied();
                 Some(Self::stack_remote(take_addr(self.files.sock(write.fd)?.v6, name)?, bound))
@@ -115,23 +166,18 @@ impl Host {
         let target = match p.assoc {
             // What it waited for is gone: nothing begins in its place.
             Some(id) => Some(id).filter(|id| self.assocs_of(write.fd).contains(id)),
-            None => self.sctp_target(&write, &about, to)?,
+            None => self.sctp_target(&write, &said, to)?,
         };
         let Some(id) = target else {
             let error = self.files.sock_mut(write.fd)?.take_error();
             return Ok(Some(write.fail(error.unwrap_or(Errno::EPIPE))));
         };
-        if about.has(SCTP_ABORT) {
-            self.stack.sctp_abort(self.now, id, &write.data)?;
-            return Ok(Some(Reply::ok(write.data.len() as i64)));
+        if said.ends() {
+            return self.sctp_end(id, &write, &said).map(Some);
         }
-        if about.has(SCTP_EOF) {
-            self.stack.sctp_shutdown(self.now, id)?;
-            return Ok(Some(Reply::ok(0)));
-        }
-        let mut info = about.info;
-        info.to = to.filter(|_| about.has(SCTP_ADDR_OVER)).map(|to| to.ip());
-        match self.stack.sctp_send(self.now, id, write.data.clone(), info) {
+        let chosen = style == Style::One || said.has(SCTP_ADDR_OVER);
+        let path = to.filter(|_| chosen).map(|to| to.ip());
+        match self.sctp_hand_over(id, &write, &said, path) {
             Ok(n) => Ok(Some(Reply::ok(n as i64))),
             Err(Error::WouldBlock) => {
                 let sock = self.files.sock(write.fd)?;
@@ -146,36 +192,106 @@ impl Host {
         }
     }
 
+    /// # Errors
+    /// What is wrong with a message whoever is to get it (`sctp_sendmsg_parse`).
+    fn sctp_may_send(&self, write: &Write, said: &Said) -> Result<(), Errno> {
+        if write.data.len() > self.sctp_sndbuf(write.fd)? {
+            return Err(Errno::EMSGSIZE);
+        }
+        if write.bad {
+            return Err(Errno::EFAULT);
+        }
+        // One-to-one sockets end their association by shutdown() and close().
+        let foreign = said.ends() && self.sctp(write.fd)?.style == Style::One;
+        let empty = write.data.is_empty() && !said.ends();
+        let reason = said.has(SCTP_EOF) && !write.data.is_empty();
+        let nowhere = said.has(SCTP_ADDR_OVER) && write.to.is_none();
+        if foreign || empty || reason || nowhere { Err(Errno::EINVAL) } else { Ok(()) }
+    }
+
+    /// Queues the message for one association.
+    fn sctp_hand_over(
+        &mut self,
+        id: SocketId,
+        write: &Write,
+        said: &Said,
+        to: Option<IpAddr>,
+    ) -> Result<usize, Error> {
+        let defaults = self.sctp(write.fd).map_or_else(|_| Sinfo::default(), |s| s.manner_of(id).defaults);
+        let info = SendInfo { to, ..said.message(defaults) };
+        self.stack.sctp_send(self.now, id, write.data.clone(), info)
+    }
+
+    /// SCTP_ABORT with the message as reason, SCTP_EOF.
+    fn sctp_end(&mut self, id: SocketId, write: &Write, said: &Said) -> Result<Reply, Errno> {
+        if said.has(SCTP_ABORT) {
+            self.stack.sctp_abort(self.now, id, &write.data)?;
+        } else {
+            self.stack.sctp_shutdown(self.now, id)?;
+        }
+        Ok(Reply::ok(0))
+    }
+
+    /// SCTP_SENDALL: to every association that is up, as far as they take it; who waits for one of them would hold up the others.
+    fn sctp_send_all(&mut self, write: &Write, said: &Said) -> Result<Reply, Errno> {
+        let mut last = Reply::ok(0);
+        for id in self.assocs_of(write.fd) {
+            if self.stack.sctp_state(id) != Ok(State::Established) {
+                last = Reply::ok(0);
+                continue;
+            }
+            last = match said.ends() {
+                true => self.sctp_end(id, write, said)?,
+                false => Reply::ok(self.sctp_hand_over(id, write, said, None)? as i64),
+            };
+        }
+        Ok(last)
+    }
+
     /// The association that a message goes to; one that has no address makes one (`sctp_sendmsg_new_asoc`).
     fn sctp_target(
         &mut self,
         write: &Write,
-        about: &About,
+        said: &Said,
         to: Option<SocketAddr>,
     ) -> Result<Option<SocketId>, Errno> {
-        let many = self.sctp(write.fd)?.many;
-        match self.files.sock(write.fd)?.kind {
-            Kind::Conn(id) => return Ok(Some(id)),
-            Kind::Listener(_) if !many => return Ok(None),
+        let many = self.sctp(write.fd)?.style.is_many();
+        match (self.files.sock(write.fd)?.kind, to) {
+            (Kind::Conn(_), Some(to)) if self.sctp_with(write.fd, to).is_none() => {
+                return Err(Errno::EADDRNOTAVAIL);
+            }
+            (Kind::Conn(id), _) => return Ok(Some(id)),
+            (Kind::Listener(_), _) if !many => return Ok(None),
             _ => {}
         }
         let Some(to) = to else {
-            return Ok(if many { self.sctp_named(write.fd, about.assoc).ok() } else { None });
+            return Ok(if many { self.sctp_named(write.fd, said.assoc()).ok() } else { None });
         };
         if let Some(id) = self.sctp_with(write.fd, to) {
             return Ok(Some(id));
         }
-        if about.has(SCTP_EOF) || about.has(SCTP_ABORT) {
-            return Ok(None);
+        if said.ends() {
+            return Err(Errno::EINVAL);
         }
-        let before = self.sctp(write.fd)?.options.clone();
-        if let Some((out, inn)) = about.init {
-            let options = &mut self.sctp_mut(write.fd)?.options;
-            options.num_ostreams = if out > 0 { out } else { options.num_ostreams };
-            options.max_instreams = if inn > 0 { inn } else { options.max_instreams };
+        self.sctp_begin(write.fd, said, to).map(Some)
+    }
+
+    /// Begins the association that a message asks for.
+    fn sctp_begin(&mut self, fd: Fd, said: &Said, to: SocketAddr) -> Result<SocketId, Errno> {
+        let sctp = self.sctp_mut(fd)?;
+        let (before, defaults) = (sctp.options.clone(), sctp.manner.defaults);
+        let mut options = before.clone();
+        if let Some(init) = said.init {
+            init.apply(&mut options);
         }
-        let opened = self.sctp_open(write.fd, &[to]);
-        self.sctp_mut(write.fd)?.options = before;
-        opened.map(Some)
+        if said.message(defaults).stream >= options.num_ostreams {
+            return Err(Errno::EINVAL);
+        }
+        sctp.options = options;
+        let mut remotes = vec![to];
+        remotes.extend(said.addresses.iter().map(|ip| SocketAddr::new(*ip, to.port())));
+        let opened = self.sctp_open(fd, &remotes);
+        self.sctp_mut(fd)?.options = before;
+        opened
     }
 }

@@ -102,7 +102,7 @@ impl Assoc {
         // Tie-tags are those of the moment: cookies from before are good for nothing.
         self.id.ties = (draw_tag(cx), draw_tag(cx));
         self.id.tsn = ticket.tsns.0;
-        self.fail_messages();
+        self.fail_messages(0);
         self.tx = Sender::new(Tsn::initial(ticket.tsns.0), ticket.streams.0);
         self.tx.peer_rwnd = ticket.peer_rwnd;
         // Taken out behind the notifications of the messages that failed.

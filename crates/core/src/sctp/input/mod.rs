@@ -117,7 +117,6 @@ impl Assoc {
             }
         }
         cx.count.own.payload_copied_inside += self.rx.streams.end_packet() as u64;
-        cx.count.own.sctp_notes_dropped += self.rx.streams.take_dropped();
         if reading.data && self.state != State::Closed {
             self.on_data_packet(cx, &reading);
         }

@@ -5,7 +5,7 @@ use crate::credit::{Admission, Ask};
 use crate::path::pacing::PACING_SHIFT;
 use crate::sctp::assoc::Assoc;
 use crate::sctp::message::SendInfo;
-use crate::sctp::notification::Notification;
+use crate::sctp::notification::SendFailed;
 use crate::sctp::outstanding::{Chunk, MISSING_MAX, Mark};
 use crate::sctp::paths::{PathId, PathState};
 use crate::sctp::pending::Pending;
@@ -215,9 +215,7 @@ impl Assoc {
         }
         let before = self.tx.queue.len();
         while let Some(message) = self.tx.queue.take_expired(cx.now) {
-            let (info, data) = (*message.info(), message.data().clone());
-            let (stream, ppid, context) = (info.stream, info.ppid, info.context);
-            self.notify(Notification::SendFailed { sent: false, stream, ppid, context, data });
+            self.notify_failed(SendFailed::unsent(&message, 0));
         }
         if self.tx.queue.len() < before {
             self.after_acks(cx);

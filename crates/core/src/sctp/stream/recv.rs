@@ -7,7 +7,7 @@ use super::pieces::{PIN_MAX, Pieces};
 use super::ready::{Data, Ready, same_message};
 use crate::base::limits::{SCTP_CHUNK_OVERHEAD, SCTP_NOTES_MAX};
 use crate::sctp::message::{Received, RecvInfo};
-use crate::sctp::notification::{Notification, Subscriptions};
+use crate::sctp::notification::{Notification, SendFailed, Subscriptions};
 use crate::sctp::tsn::Tsn;
 use bytes::Bytes;
 use lowwater_wire::sctp::{DataFlags, DataRepr, ForwardStream};
@@ -74,9 +74,17 @@ struct Notes {
     waiting: u16,
     /// How many were too many.
     dropped: u16,
+    /// What the messages cost that failed and whose notifications wait.
+    failed: usize,
+    /// How many of those found no room.
+    failed_dropped: u32,
 }
 
 impl Notes {
+    fn charge(failed: &SendFailed) -> usize {
+        failed.data.len() + SCTP_CHUNK_OVERHEAD
+    }
+
     /// ERROR chunks, paths that come and go, messages that end in their middle, adaptation layers.
     const fn has(note: &Notification) -> bool {
         let kinds = Subscriptions::REMOTE_ERROR.with(Subscriptions::PATH);
@@ -144,9 +152,26 @@ impl RecvStreams {
         self.ready.bytes()
     }
 
-    /// Notifications that were too many, since the last call.
-    pub fn take_dropped(&mut self) -> u64 {
-        core::mem::take(&mut self.notes.dropped).into()
+    /// Notifications that were too many since the last call: those that a peer may cause, and those of messages that failed.
+    pub fn take_dropped(&mut self) -> (u64, u64) {
+        let notes = &mut self.notes;
+        (core::mem::take(&mut notes.dropped).into(), core::mem::take(&mut notes.failed_dropped).into())
+    }
+
+    /// What messages cost that failed, and that are told with their data.
+    #[must_use]
+    pub const fn failed_charge(&self) -> usize {
+        self.notes.failed
+    }
+
+    /// A message failed; its notification comes behind what is there, unless those that wait cost `most` bytes.
+    pub fn notify_failed(&mut self, failed: SendFailed, most: usize) {
+        if self.notes.failed >= most {
+            self.notes.failed_dropped = self.notes.failed_dropped.saturating_add(1);
+            return;
+        }
+        self.notes.failed += Notes::charge(&failed);
+        self.notify(Notification::SendFailed(failed));
     }
 
     /// A notification comes behind what is there. Of those that a peer may cause as often as it likes some wait, and of restarts
@@ -379,6 +404,9 @@ impl RecvStreams {
         self.pieces -= taken.pieces;
         if let Received::Notification(note) = &taken.received {
             self.notes.waiting -= u16::from(Notes::has(note));
+            if let Notification::SendFailed(failed) = note {
+                self.notes.failed -= Notes::charge(failed);
+            }
         }
         Some(taken.received)
     }

@@ -41,6 +41,21 @@ impl Message {
         self.ssn.unwrap_or(0)
     }
 
+    /// Flags of a DATA chunk with all that is left of it.
+    #[must_use]
+    pub fn flags(&self) -> DataFlags {
+        self.cut(true)
+    }
+
+    /// Flags of the next DATA chunk, which takes all that is left or not.
+    fn cut(&self, end: bool) -> DataFlags {
+        let bit = |set: bool, flag: DataFlags| if set { flag } else { DataFlags::EMPTY };
+        bit(!self.is_begun(), DataFlags::BEGIN)
+            | bit(end, DataFlags::END)
+            | bit(self.info.unordered, DataFlags::UNORDERED)
+            | bit(self.info.immediate && end, DataFlags::IMMEDIATE)
+    }
+
     /// Some of it was sent.
     #[must_use]
     pub const fn is_begun(&self) -> bool {
@@ -191,9 +206,10 @@ impl SendQueue {
     pub fn take(&mut self, max: usize) -> Option<Fragment> {
         let message = self.messages.front_mut()?;
         let (stream, ppid, context) = (message.info.stream, message.info.ppid, message.info.context);
-        let (unordered, immediate) = (message.info.unordered, message.info.immediate);
+        let unordered = message.info.unordered;
         let expires = message.expires;
-        let begin = message.ssn.is_none();
+        let end = message.data.len() <= max;
+        let flags = message.cut(end);
         let ssn = *message.ssn.get_or_insert_with(|| {
             if unordered {
                 return 0;
@@ -202,17 +218,11 @@ impl SendQueue {
             self.next_ssn.set(stream, ssn.wrapping_add(1));
             ssn
         });
-        let end = message.data.len() <= max;
         let data = if end { core::mem::take(&mut message.data) } else { message.data.split_to(max) };
         self.unsent.sub(stream, data.len());
         if end {
             self.messages.pop_front();
         }
-        let bit = |set: bool, flag: DataFlags| if set { flag } else { DataFlags::EMPTY };
-        let flags = bit(begin, DataFlags::BEGIN)
-            | bit(end, DataFlags::END)
-            | bit(unordered, DataFlags::UNORDERED)
-            | bit(immediate && end, DataFlags::IMMEDIATE);
         Some(Fragment { data, flags, ssn, stream, ppid, context, expires })
     }
 

@@ -59,6 +59,9 @@ impl Stack {
         let Socket::Sctp(sctp) = &mut entry.socket else { return };
         let (before, after) = sctp.assoc.recharge();
         self.env.memory.account(&self.env.sysctl, &mut self.env.count, before, after);
+        let (notes, failed) = sctp.assoc.take_dropped();
+        self.env.count.own.sctp_notes_dropped += notes;
+        self.env.count.own.sctp_failed_dropped += failed;
         let notice = edges(sctp.assoc.take_notice(&self.env.cx(self.now, Some(id))));
         if entry.holder == Holder::Owner && !notice.is_empty() {
             self.events.push_notice(&mut entry.pending, id, notice);

@@ -62,6 +62,19 @@ impl Stack {
         Ok(id)
     }
 
+    /// A listener holds so many associations that nobody has accepted, from now on.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`], [`Error::Invalid`] when it is none.
+    pub fn sctp_set_backlog(&mut self, listener: SocketId, backlog: u32) -> Result<(), Error> {
+        let most = backlog.min(self.env.sysctl.somaxconn);
+        match &mut self.sockets.get_mut(listener).ok_or(Error::NoSuchSocket)?.socket {
+            Socket::SctpListener(l) => l.backlog = most,
+            _ => return Err(Error::Invalid),
+        }
+        Ok(())
+    }
+
     /// A port at which a new listener at `ips` (none: any address) collides with no other; `taken` are those that the
     /// caller knows of.
     ///

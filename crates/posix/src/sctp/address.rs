@@ -1,0 +1,130 @@
+//! The addresses of an SCTP socket: bind, sctp_bindx, getsockname, getpeername.
+use super::{ADDRESSES_MAX, layout};
+use crate::call::{Fd, Name, Reply};
+use crate::errno::Errno;
+use crate::files::{File, Kind, take_addr};
+use crate::host::Host;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+impl Host {
+    /// bind(2): the first address (`sctp_bind`).
+    pub(super) fn sctp_bind(&mut self, fd: Fd, name: Name) -> Result<Reply, Errno> {
+        let addr = take_addr(self.files.sock(fd)?.v6, name)?;
+        if !self.sctp(fd)?.bound.is_empty() {
+            return Err(Errno::EINVAL);
+        }
+        self.sctp_add(fd, addr)?;
+        Ok(Reply::ok(0))
+    }
+
+    /// Adds an address to those that the socket is bound to (`sctp_do_bind`).
+    fn sctp_add(&mut self, fd: Fd, addr: SocketAddr) -> Result<(), Errno> {
+        if !addr.ip().is_unspecified() && !self.is_ours(addr.ip()) {
+            return Err(Errno::EADDRNOTAVAIL);
+        }
+        let before = &self.sctp(fd)?.bound;
+        if before.len() >= ADDRESSES_MAX {
+            return Err(Errno::EINVAL);
+        }
+        let port = match (before.first().map(SocketAddr::port), addr.port()) {
+            (Some(port), 0) => port,
+            (Some(port), wanted) if port != wanted => return Err(Errno::EINVAL),
+            (None, 0) => {
+                let ips: Vec<IpAddr> =
+                    Some(addr.ip()).filter(|ip| !ip.is_unspecified()).into_iter().collect();
+                let files = &self.files;
+                let taken = |port| is_taken(files, fd, SocketAddr::new(addr.ip(), port));
+                self.stack.sctp_free_port(&ips, taken)?
+            }
+            (_, wanted) => wanted,
+        };
+        let addr = SocketAddr::new(addr.ip(), port);
+        if self.sctp(fd)?.bound.contains(&addr) {
+            return Err(Errno::EINVAL);
+        }
+        if is_taken(&self.files, fd, addr) {
+            return Err(Errno::EADDRINUSE);
+        }
+        self.sctp_mut(fd)?.bound.push(addr);
+        Ok(())
+    }
+
+    /// SCTP_SOCKOPT_BINDX_ADD: addresses one behind the other, all or none. Removing one is not there, nor adding one to what is in
+    /// use.
+    pub(super) fn sctp_bindx(&mut self, fd: Fd, bytes: &[u8]) -> Result<(), Errno> {
+        let addrs = addresses(bytes)?;
+        if self.files.sock(fd)?.kind != Kind::Fresh {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let before = self.sctp(fd)?.bound.clone();
+        for addr in addrs {
+            if let Err(errno) = self.sctp_add(fd, addr) {
+                self.sctp_mut(fd)?.bound = before;
+                return Err(errno);
+            }
+        }
+        Ok(())
+    }
+
+    /// A socket that was never bound gets a port before it is used, the same for all of its associations (`sctp_autobind`).
+    pub(super) fn sctp_autobind(&mut self, fd: Fd) -> Result<(), Errno> {
+        if !self.sctp(fd)?.bound.is_empty() {
+            return Ok(());
+        }
+        self.sctp_add(fd, SocketAddr::new(any(self.files.sock(fd)?.v6), 0))
+    }
+
+    /// getsockname(2).
+    pub(super) fn sctp_name(&mut self, fd: Fd) -> Result<Reply, Errno> {
+        let sock = self.files.sock(fd)?;
+        let live = match sock.kind {
+            Kind::Conn(id) => self.stack.local_addr(id).ok(),
+            _ => None,
+        };
+        let bound = self.sctp(fd)?.bound.first().copied();
+        let addr = live.or(bound).unwrap_or(SocketAddr::new(any(sock.v6), 0));
+        Ok(Reply { addr: Some(sock.shown(addr)), ..Reply::ok(0) })
+    }
+
+    /// getpeername(2): only of one-to-one sockets.
+    pub(super) fn sctp_peer(&mut self, fd: Fd) -> Result<Reply, Errno> {
+        let sock = self.files.sock(fd)?;
+        let Kind::Conn(id) = sock.kind else { return Err(Errno::ENOTCONN) };
+        let addr = self.stack.peer_addr(id).map_err(|_| Errno::ENOTCONN)?;
+        Ok(Reply { addr: Some(sock.shown(addr)), ..Reply::ok(0) })
+    }
+}
+
+/// Another socket is bound there.
+fn is_taken(files: &crate::files::Files, fd: Fd, addr: SocketAddr) -> bool {
+    let meets = |a: &SocketAddr| {
+        a.port() == addr.port()
+            && (a.ip() == addr.ip() || a.ip().is_unspecified() || addr.ip().is_unspecified())
+    };
+    files.iter().any(|(other, file)| match file {
+        File::Socket(sock) if other != fd => sock.sctp.as_ref().is_some_and(|s| s.bound.iter().any(meets)),
+        _ => false,
+    })
+}
+
+const fn any(v6: bool) -> IpAddr {
+    if v6 { IpAddr::V6(Ipv6Addr::UNSPECIFIED) } else { IpAddr::V4(Ipv4Addr::UNSPECIFIED) }
+}
+
+/// Addresses one behind the other, each as long as its family wants it.
+///
+/// # Errors
+/// EINVAL for none, too many, and what is none.
+pub(super) fn addresses(mut bytes: &[u8]) -> Result<Vec<SocketAddr>, Errno> {
+    let mut all = Vec::new();
+    while !bytes.is_empty() {
+        let addr = layout::sockaddr(bytes).ok_or(Errno::EINVAL)?;
+        let len = layout::sockaddr_bytes(addr).len();
+        bytes = bytes.get(len..).ok_or(Errno::EINVAL)?;
+        all.push(SocketAddr::new(addr.ip().to_canonical(), addr.port()));
+        if all.len() > ADDRESSES_MAX {
+            return Err(Errno::EINVAL);
+        }
+    }
+    if all.is_empty() { Err(Errno::EINVAL) } else { Ok(all) }
+}

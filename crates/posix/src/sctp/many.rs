@@ -1,0 +1,146 @@
+//! One socket for many associations: who joins, who leaves, what they leave behind, who gets a socket of its own.
+use super::inbox::Held;
+use super::{Member, Style, WRITING};
+use crate::call::{Fd, Reply};
+use crate::errno::Errno;
+use crate::files::File;
+use crate::host::Host;
+use crate::poll::READING;
+use lowwater_core::base::SocketId;
+use lowwater_core::sctp::State;
+use lowwater_core::socket::ready_set;
+
+impl Host {
+    /// The one-to-many socket that this is an association or the listener of.
+    fn sctp_many_of(&self, id: SocketId) -> Option<Fd> {
+        self.files.fd_of(id).filter(|fd| self.sctp(*fd).is_ok_and(|s| s.style.is_many()))
+    }
+
+    /// What a one-to-many listener has been sent becomes its own at once.
+    pub(crate) fn sctp_adopt(&mut self, listener: SocketId) {
+        let Some(fd) = self.sctp_many_of(listener) else { return };
+        while let Ok((id, _)) = self.stack.sctp_accept(self.now, listener) {
+            self.sctp_join(fd, id);
+        }
+    }
+
+    /// One more association of a one-to-many socket.
+    pub(super) fn sctp_join(&mut self, fd: Fd, id: SocketId) {
+        if let Ok(sctp) = self.sctp_mut(fd) {
+            let manner = sctp.manner;
+            sctp.members.push(Member { id, manner });
+        }
+        self.files.add_id(fd, id);
+    }
+
+    /// One of many has something to read.
+    pub(crate) fn sctp_note(&mut self, id: SocketId) {
+        if self.stack.sctp_has_input(id)
+            && let Some(fd) = self.sctp_many_of(id)
+            && let Ok(sctp) = self.sctp_mut(fd)
+        {
+            sctp.inbox.note(id);
+        }
+    }
+
+    /// One of many is over, and is forgotten at once; what it has to read waits on the socket (`sctp_association_free`).
+    pub(crate) fn sctp_reap(&mut self, id: SocketId) {
+        if self.stack.sctp_state(id) != Ok(State::Closed) {
+            return;
+        }
+        let Some(fd) = self.sctp_many_of(id) else { return };
+        self.sctp_take_over(fd, id);
+        if let Ok(sctp) = self.sctp_mut(fd) {
+            sctp.members.retain(|member| member.id != id);
+            sctp.inbox.forget(id);
+        }
+        self.sctp_forget(id);
+    }
+
+    /// What an association that is over has to read becomes the socket's.
+    pub(super) fn sctp_take_over(&mut self, fd: Fd, id: SocketId) {
+        let most = self.sctp_options(fd).map_or(0, |options| options.rcvbuf as usize);
+        while let Ok(Some(received)) = self.stack.sctp_recv(self.now, id, usize::MAX) {
+            for held in self.sctp_held(fd, id, received) {
+                let left = self.sctp_mut(fd).is_ok_and(|sctp| sctp.inbox.leave(held, most));
+                self.dropped += u64::from(!left);
+            }
+        }
+    }
+
+    /// The stack and the tables lose an association.
+    pub(super) fn sctp_forget(&mut self, id: SocketId) {
+        self.files.remove_id(id);
+        self.assoc_ids.forget(id);
+        let closed = self.stack.close(self.now, id);
+        debug_assert_eq!(closed, Ok(()), "an association of this socket");
+    }
+
+    /// What a one-to-many socket is ready for: what was sent to it can be read, and something can be written unless every association
+    /// is full.
+    pub(super) fn sctp_many_readiness(&mut self, fd: Fd) -> u32 {
+        let mut bits = 0;
+        let order = self.sctp(fd).map_or_else(|_| Vec::new(), |sctp| sctp.inbox.order());
+        if order.into_iter().any(|id| self.stack.sctp_has_input(id)) {
+            bits |= READING;
+        }
+        let all = self.assocs_of(fd);
+        let mut writable = all.is_empty();
+        for id in all {
+            // Each is asked, so that each will tell.
+            writable |= ready_set::bits(self.stack.poll(self.now, id)) & WRITING != 0;
+        }
+        bits | if writable { WRITING } else { 0 }
+    }
+
+    /// SCTP_SOCKOPT_PEELOFF: an association of a one-to-many socket gets a socket of its own.
+    pub(super) fn sctp_peeloff(&mut self, fd: Fd, assoc: u32) -> Result<Reply, Errno> {
+        if !self.sctp(fd)?.style.is_many() {
+            return Err(Errno::EINVAL);
+        }
+        let id = self.sctp_named(fd, assoc)?;
+        if self.files.is_full() {
+            return Err(Errno::EMFILE);
+        }
+        let mut child = self.files.sock(fd)?.child(id, false);
+        let sctp = self.sctp_mut(fd)?;
+        let (manner, inbox) = (sctp.manner_of(id), sctp.inbox.split(id));
+        sctp.members.retain(|member| member.id != id);
+        if let Some(sctp) = &mut child.sctp {
+            (sctp.style, sctp.manner, sctp.inbox) = (Style::Peeled, manner, inbox);
+            sctp.members.clear();
+        }
+        self.files.remove_id(id);
+        let new = self.files.add(File::Socket(Box::new(child)))?;
+        let mut value = assoc.to_le_bytes().to_vec();
+        value.extend(new.to_le_bytes());
+        Ok(Reply { value: value.into(), ..Reply::ok(new.into()) })
+    }
+
+    /// The association that an identifier names: on a one-to-one socket its own, whatever the number (`sctp_id2assoc`).
+    pub(super) fn sctp_named(&mut self, fd: Fd, assoc: u32) -> Result<SocketId, Errno> {
+        let all = self.assocs_of(fd);
+        if !self.sctp(fd)?.style.is_many() {
+            return all.first().copied().ok_or(Errno::EINVAL);
+        }
+        let ids = &mut self.assoc_ids;
+        all.into_iter().find(|id| ids.of(*id) == assoc).ok_or(Errno::EINVAL)
+    }
+
+    /// Some that was read, as the socket keeps it.
+    pub(super) fn sctp_held(
+        &mut self,
+        fd: Fd,
+        id: SocketId,
+        received: lowwater_core::sctp::Received,
+    ) -> Vec<Held> {
+        let manner = self.sctp(fd).map_or_else(|_| None, |sctp| Some(sctp.manner_of(id)));
+        let Some(manner) = manner else { return Vec::new() };
+        let (assoc, peer) = (self.assoc_ids.of(id), self.stack.peer_addr(id).ok());
+        let v6 = self.files.sock(fd).is_ok_and(|sock| sock.v6);
+        let about = super::event::About { assoc, port: peer.map_or(0, |peer| peer.port()), v6 };
+        let pieces = super::event::pieces(received, about, manner.events);
+        let held = |piece| Held { id, assoc, peer, context: manner.context, piece };
+        pieces.into_iter().map(held).collect()
+    }
+}
