@@ -167,7 +167,10 @@ impl Sock {
     /// An address as this socket's family writes it.
     pub(crate) fn shown(&self, addr: SocketAddr) -> SocketAddr {
         match addr.ip() {
-            IpAddr::V4(v4) if self.v6 => SocketAddr::new(v4.to_ipv6_mapped().into(), addr.port()),
+            // SCTP may be told to leave them as they are (SCTP_I_WANT_MAPPED_V4_ADDR).
+            IpAddr::V4(v4) if self.v6 && self.sctp.as_ref().is_none_or(|s| s.wants.mapped) => {
+                SocketAddr::new(v4.to_ipv6_mapped().into(), addr.port())
+            }
             _ => addr,
         }
     }

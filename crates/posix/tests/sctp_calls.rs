@@ -3,7 +3,7 @@
 mod support;
 
 use bytes::Bytes;
-use core::net::{IpAddr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use lowwater_core::base::Duration;
 use lowwater_posix::abi::{self, *};
 use lowwater_posix::sctp::layout::{SOCKADDR_STORAGE, layout, sockaddr, sockaddr_bytes};
@@ -48,23 +48,25 @@ fn number(word: &str) -> i64 {
     word.parse().unwrap_or(0)
 }
 
-/// PORT, or PORT@LAST for 127.0.0.LAST.
+/// PORT, or PORT@LAST for 127.0.0.LAST; with an m behind it the same as an IPv6 address.
 fn at_port(word: &str) -> SocketAddr {
+    let (word, mapped) = word.strip_suffix('m').map_or((word, false), |word| (word, true));
     let (port, last) = word.split_once('@').unwrap_or((word, "1"));
     let port = number(port) as u16;
-    let ip = IpAddr::from([127, 0, 0, number(last) as u8]);
+    let ip = Ipv4Addr::new(127, 0, 0, number(last) as u8);
+    let ip = if mapped { ip.to_ipv6_mapped().into() } else { IpAddr::from(ip) };
     SocketAddr::new(ip, if port == 0 { 0 } else { BASE + port })
 }
 
 fn shown_at(addr: Option<SocketAddr>) -> String {
     let Some(addr) = addr else { return "none".to_owned() };
-    let last = match addr.ip() {
-        IpAddr::V4(ip) => ip.octets()[3],
-        IpAddr::V6(_) => panic!("{addr} of an AF_INET socket"),
+    let (last, family) = match addr.ip() {
+        IpAddr::V4(ip) => (ip.octets()[3], ""),
+        IpAddr::V6(ip) => (ip.octets()[15], "m"),
     };
     let port = addr.port().checked_sub(BASE).filter(|port| *port < 100);
     let port = port.map_or_else(|| "?".to_owned(), |port| port.to_string());
-    if last == 1 { port } else { format!("{port}@{last}") }
+    if last == 1 { port + family } else { format!("{port}@{last}{family}") }
 }
 
 fn outcome(reply: &Reply) -> String {
@@ -77,6 +79,7 @@ fn size_of(kind: &str, arg: &str) -> usize {
         "h" => 2,
         "b" => 1,
         "a" => SOCKADDR_STORAGE,
+        "s" if arg.contains('m') => 28,
         "s" => 16,
         "z" | "x" => number(arg) as usize,
         _ => 4,
@@ -168,6 +171,7 @@ impl Scene {
                 "sndrcv" => SCTP_SNDRCV,
                 "sndinfo" => SCTP_SNDINFO,
                 "prinfo" => SCTP_PRINFO,
+                "dstaddr" => SCTP_DSTADDRV4,
                 other => panic!("{other}"),
             };
             control.push(Control { level: IPPROTO_SCTP, ty, data: self.value(pair[1]).into() });
@@ -388,8 +392,9 @@ impl Scene {
         let int = |n: usize| number(arg(n)) as i32;
         let plain = match verb {
             "socket" => {
-                let ty = if arg(1) == "many" { SOCK_SEQPACKET } else { SOCK_STREAM };
-                let call = Call::Socket { domain: AF_INET, ty, protocol: IPPROTO_SCTP };
+                let ty = if arg(1).starts_with("many") { SOCK_SEQPACKET } else { SOCK_STREAM };
+                let domain = if arg(1).ends_with('6') { AF_INET6 } else { AF_INET };
+                let call = Call::Socket { domain, ty, protocol: IPPROTO_SCTP };
                 return self.opened(call, arg(0));
             }
             "accept" => return self.opened(Call::Accept { fd, flags: 0 }, arg(1)),

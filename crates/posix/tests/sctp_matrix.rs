@@ -30,7 +30,6 @@ const DIFFERENT: &[(i32, &str)] = &[
     (SCTP_RESET_STREAMS, "no RE-CONFIG"),
     (SCTP_RESET_ASSOC, "no RE-CONFIG"),
     (SCTP_ADD_STREAMS, "no RE-CONFIG"),
-    (SCTP_SOCKOPT_PEELOFF_FLAGS, "peeled off without flags alone"),
     (SCTP_STREAM_SCHEDULER, "first come, first served"),
     (SCTP_STREAM_SCHEDULER_VALUE, "first come, first served"),
     (SCTP_INTERLEAVING_SUPPORTED, "no I-DATA"),

@@ -9,7 +9,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 impl Host {
     /// bind(2): the first address (`sctp_bind`).
     pub(super) fn sctp_bind(&mut self, fd: Fd, name: Name) -> Result<Reply, Errno> {
-        let addr = take_addr(self.files.sock(fd)?.v6, name)?;
+        let addr = sctp_addr(self.files.sock(fd)?.v6, name)?;
         if !self.sctp(fd)?.bound.is_empty() {
             return Err(Errno::EINVAL);
         }
@@ -49,8 +49,25 @@ impl Host {
         Ok(())
     }
 
-    /// SCTP_SOCKOPT_BINDX_ADD: addresses one behind the other, all or none. Removing one is not there, nor adding one to what is in
-    /// use.
+    /// SCTP_SOCKOPT_BINDX_REM: the same backwards; one address stays (`sctp_bindx_rem`).
+    pub(super) fn sctp_unbindx(&mut self, fd: Fd, bytes: &[u8]) -> Result<(), Errno> {
+        let addrs = addresses(bytes)?;
+        if self.files.sock(fd)?.kind != Kind::Fresh {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let mut bound = self.sctp(fd)?.bound.clone();
+        for addr in addrs {
+            let Some(first) = bound.first().filter(|_| bound.len() > 1) else { return Err(Errno::EBUSY) };
+            let port = if addr.port() == 0 { first.port() } else { addr.port() };
+            let addr = SocketAddr::new(addr.ip(), port);
+            let at = bound.iter().position(|one| *one == addr).ok_or(Errno::EINVAL)?;
+            bound.remove(at);
+        }
+        self.sctp_mut(fd)?.bound = bound;
+        Ok(())
+    }
+
+    /// SCTP_SOCKOPT_BINDX_ADD: addresses one behind the other, all or none. Those of what is in use stay as they are.
     pub(super) fn sctp_bindx(&mut self, fd: Fd, bytes: &[u8]) -> Result<(), Errno> {
         let addrs = addresses(bytes)?;
         if self.files.sock(fd)?.kind != Kind::Fresh {
@@ -90,6 +107,9 @@ impl Host {
     pub(super) fn sctp_peer(&mut self, fd: Fd) -> Result<Reply, Errno> {
         let sock = self.files.sock(fd)?;
         let Kind::Conn(id) = sock.kind else { return Err(Errno::ENOTCONN) };
+        if self.sctp(fd)?.connecting {
+            return Err(Errno::ENOTCONN);
+        }
         let addr = self.stack.peer_addr(id).map_err(|_| Errno::ENOTCONN)?;
         Ok(Reply { addr: Some(sock.shown(addr)), ..Reply::ok(0) })
     }
@@ -109,6 +129,17 @@ fn is_taken(files: &crate::files::Files, fd: Fd, addr: SocketAddr) -> bool {
 
 const fn any(v6: bool) -> IpAddr {
     if v6 { IpAddr::V6(Ipv6Addr::UNSPECIFIED) } else { IpAddr::V4(Ipv4Addr::UNSPECIFIED) }
+}
+
+/// An address of the caller as the stack knows it; that of an AF_INET6 socket may be one of IPv4 as it is (`sctp_inet6_af_supported`).
+///
+/// # Errors
+/// Those of [`take_addr`].
+pub(super) fn sctp_addr(v6: bool, name: Name) -> Result<SocketAddr, Errno> {
+    match name {
+        Name::Inet(addr @ SocketAddr::V4(_)) => Ok(addr),
+        _ => take_addr(v6, name),
+    }
 }
 
 /// Addresses one behind the other, each as long as its family wants it.

@@ -47,6 +47,7 @@ pub const LAYOUTS: &[Layout] = &[
     Layout { name: "sctp_paddrthlds", size: 144, fields: &[("spt_assoc_id", 0, 4), ("spt_address", 8, 128), ("spt_pathmaxrxt", 136, 2), ("spt_pathpfthld", 138, 2)] },
     Layout { name: "sctp_event", size: 8, fields: &[("se_assoc_id", 0, 4), ("se_type", 4, 2), ("se_on", 6, 1)] },
     Layout { name: "sctp_udpencaps", size: 144, fields: &[("sue_assoc_id", 0, 4), ("sue_address", 8, 128), ("sue_port", 136, 2)] },
+    Layout { name: "sctp_peeloff_flags_arg", size: 12, fields: &[("associd", 0, 4), ("sd", 4, 4), ("flags", 8, 4)] },
     Layout { name: "sctp_default_prinfo", size: 12, fields: &[("pr_assoc_id", 0, 4), ("pr_value", 4, 4), ("pr_policy", 8, 2)] },
 ];
 

@@ -1,12 +1,12 @@
 //! The life of an SCTP socket: listen, accept, connect, shutdown, close.
-use super::address::addresses;
+use super::address::{addresses, sctp_addr};
 use super::{Sctp, Style};
 use crate::abi::{SHUT_RD, SHUT_RDWR, SHUT_WR, SOCK_CLOEXEC, SOCK_NONBLOCK};
 use crate::block::Progress;
 use crate::call::{Fd, Name, Reply};
 use crate::calls::Answer;
 use crate::errno::Errno;
-use crate::files::{File, Kind, Sock, take_addr};
+use crate::files::{File, Kind, Sock};
 use crate::host::{ANY, Host};
 use core::net::SocketAddr;
 use lowwater_core::base::{Error, SocketId};
@@ -66,7 +66,7 @@ impl Host {
             return Err(Errno::EINVAL);
         }
         let sock = self.files.sock(fd)?.clone();
-        if self.sctp(fd)?.style.is_many() {
+        if self.sctp(fd)?.style != Style::One {
             return Err(Errno::EOPNOTSUPP);
         }
         let Kind::Listener(listener) = sock.kind else { return Err(Errno::EINVAL) };
@@ -114,10 +114,8 @@ impl Host {
             Kind::Listener(_) if !many => return Err(Errno::EISCONN),
             _ => {}
         }
-        let remote = Self::stack_remote(take_addr(v6, name)?, self.sctp(fd)?.bound.first().copied());
-        if many && self.sctp_with(fd, remote).is_some() {
-            return Err(Errno::EISCONN);
-        }
+        let remote = Self::stack_remote(sctp_addr(v6, name)?, self.sctp(fd)?.bound.first().copied());
+        self.sctp_is_new(fd, &[remote])?;
         let id = self.sctp_open(fd, &[remote])?;
         self.sctp_connected(fd, id, Errno::EINPROGRESS, p)
     }
@@ -136,14 +134,20 @@ impl Host {
                 return Err(Errno::EISCONN);
             }
             let remotes = addresses(bytes)?;
-            if many && remotes.iter().any(|remote| self.sctp_with(fd, *remote).is_some()) {
-                return Err(Errno::EISCONN);
-            }
+            self.sctp_is_new(fd, &remotes)?;
             self.sctp_open(fd, &remotes)?
         };
         let answer = self.sctp_connected(fd, id, Errno::EINPROGRESS, p)?;
         let assoc = if tells { i64::from(self.assoc_ids.of(id)) } else { 0 };
         Ok(answer.map(|_| Reply::ok(assoc)))
+    }
+
+    /// # Errors
+    /// EISCONN and EALREADY where there is an association with such a peer, or will be (`__sctp_connect`).
+    fn sctp_is_new(&self, fd: Fd, remotes: &[SocketAddr]) -> Result<(), Errno> {
+        let Some(id) = remotes.iter().find_map(|remote| self.sctp_with(fd, *remote)) else { return Ok(()) };
+        let opening = matches!(self.stack.sctp_state(id), Ok(State::CookieWait | State::CookieEchoed));
+        Err(if opening { Errno::EALREADY } else { Errno::EISCONN })
     }
 
     /// Begins an association. Who has one with that peer, on a socket of its own, keeps it (`sctp_endpoint_is_peeled_off`).
@@ -221,25 +225,26 @@ impl Host {
             return Err(Errno::EINVAL);
         }
         let id = match self.files.sock(fd)?.kind {
-            Kind::Conn(id) => id,
+            Kind::Conn(id) if self.sctp(fd)?.style == Style::One => id,
+            // Only one-to-one sockets end by this.
+            Kind::Conn(_) => return Ok(Reply::ok(0)),
             // What listens has no association to end, and cannot be dissolved.
             Kind::Listener(_) if how == SHUT_WR => return Ok(Reply::ok(0)),
             Kind::Listener(_) => return Err(Errno::EOPNOTSUPP),
             _ => return Err(Errno::ENOTCONN),
         };
-        if self.stack.sctp_state(id) == Ok(State::Closed) {
-            return Err(Errno::ENOTCONN);
-        }
         if how != SHUT_WR {
             self.stack.sctp_stop_reading(self.now, id)?;
         }
+        let connecting = self.sctp(fd)?.connecting;
         if how != SHUT_RD {
             self.sctp_mut(fd)?.shut = true;
             self.stack.sctp_shutdown(self.now, id)?;
         }
         self.wake_fd(fd, ANY);
         self.wake_blocked(&[]);
-        Ok(Reply::ok(0))
+        // It is done all the same (`inet_shutdown`).
+        if connecting { Err(Errno::ENOTCONN) } else { Ok(Reply::ok(0)) }
     }
 
     /// close(2): `sctp_close`. A one-to-one socket may linger until its association is over.

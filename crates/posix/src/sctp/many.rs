@@ -1,6 +1,7 @@
 //! One socket for many associations: who joins, who leaves, what they leave behind, who gets a socket of its own.
 use super::inbox::Held;
 use super::{Member, Style, WRITING};
+use crate::abi::SOCK_NONBLOCK;
 use crate::call::{Fd, Reply};
 use crate::errno::Errno;
 use crate::files::File;
@@ -94,7 +95,7 @@ impl Host {
     }
 
     /// SCTP_SOCKOPT_PEELOFF: an association of a one-to-many socket gets a socket of its own.
-    pub(super) fn sctp_peeloff(&mut self, fd: Fd, assoc: u32) -> Result<Reply, Errno> {
+    pub(super) fn sctp_peeloff(&mut self, fd: Fd, assoc: u32, flags: i32) -> Result<Reply, Errno> {
         if !self.sctp(fd)?.style.is_many() {
             return Err(Errno::EINVAL);
         }
@@ -102,7 +103,7 @@ impl Host {
         if self.files.is_full() {
             return Err(Errno::EMFILE);
         }
-        let mut child = self.files.sock(fd)?.child(id, false);
+        let mut child = self.files.sock(fd)?.child(id, flags & SOCK_NONBLOCK != 0);
         let sctp = self.sctp_mut(fd)?;
         let (manner, inbox) = (sctp.manner_of(id), sctp.inbox.split(id));
         sctp.members.retain(|member| member.id != id);
@@ -121,7 +122,8 @@ impl Host {
     pub(super) fn sctp_named(&mut self, fd: Fd, assoc: u32) -> Result<SocketId, Errno> {
         let all = self.assocs_of(fd);
         if !self.sctp(fd)?.style.is_many() {
-            return all.first().copied().ok_or(Errno::EINVAL);
+            let lives = |id: &SocketId| self.stack.sctp_state(*id) != Ok(State::Closed);
+            return all.first().copied().filter(lives).ok_or(Errno::EINVAL);
         }
         let ids = &mut self.assoc_ids;
         all.into_iter().find(|id| ids.of(*id) == assoc).ok_or(Errno::EINVAL)
@@ -137,7 +139,7 @@ impl Host {
         let manner = self.sctp(fd).map_or_else(|_| None, |sctp| Some(sctp.manner_of(id)));
         let Some(manner) = manner else { return Vec::new() };
         let (assoc, peer) = (self.assoc_ids.of(id), self.stack.peer_addr(id).ok());
-        let v6 = self.files.sock(fd).is_ok_and(|sock| sock.v6);
+        let v6 = self.files.sock(fd).is_ok_and(|sock| sock.v6) && self.sctp(fd).is_ok_and(|s| s.wants.mapped);
         let about = super::event::About { assoc, port: peer.map_or(0, |peer| peer.port()), v6 };
         let pieces = super::event::pieces(received, about, manner.events);
         let held = |piece| Held { id, assoc, peer, context: manner.context, piece };

@@ -85,7 +85,7 @@ pub(crate) struct Wants {
     pub(crate) rcvinfo: bool,
     /// SCTP_NXTINFO (SCTP_RECVNXTINFO).
     pub(crate) nxtinfo: bool,
-    /// SCTP_I_WANT_MAPPED_V4_ADDR, which changes nothing.
+    /// An AF_INET6 socket shows addresses of IPv4 as mapped ones (SCTP_I_WANT_MAPPED_V4_ADDR).
     pub(crate) mapped: bool,
 }
 

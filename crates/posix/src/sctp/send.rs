@@ -1,4 +1,5 @@
 //! Writing to an SCTP socket: one message per call, with what RFC 6458 section 5.3 says about it (`sctp_sendmsg`).
+use super::address::sctp_addr;
 use super::layout::layout;
 use super::manner::Sinfo;
 use super::sockopt::Init;
@@ -8,7 +9,7 @@ use crate::block::Progress;
 use crate::call::{Call, Control, Fd, Reply};
 use crate::calls::Answer;
 use crate::errno::Errno;
-use crate::files::{Kind, take_addr};
+use crate::files::Kind;
 use crate::host::Host;
 use crate::send::Write;
 use core::net::{IpAddr, SocketAddr};
@@ -159,7 +160,7 @@ impl Host {
         let to = match name {
             Some(name) => {
                 let bound = self.sctp(write.fd)?.bound.first().copied();
-                Some(Self::stack_remote(take_addr(self.files.sock(write.fd)?.v6, name)?, bound))
+                Some(Self::stack_remote(sctp_addr(self.files.sock(write.fd)?.v6, name)?, bound))
             }
             None => None,
         };

@@ -69,6 +69,7 @@ const ROWS: &[Row] = &[
     (SCTP_AUTH_DEACTIVATE_KEY, UNSUPPORTED, NO_AUTH_KEY),
     (SCTP_PEER_ADDR_THLDS, From(144), From(144)),
     (SCTP_RECVRCVINFO, From(4), From(4)),
+    (SCTP_SOCKOPT_PEELOFF_FLAGS, From(12), NOT),
     (SCTP_DEFAULT_SNDINFO, From(16), Of(&[16])),
     (SCTP_RECVNXTINFO, From(4), From(4)),
     (SCTP_PR_SUPPORTED, From(8), Of(&[8])),

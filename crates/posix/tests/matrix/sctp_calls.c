@@ -61,23 +61,46 @@ static void say_id(unsigned id)
     printf(id > 2 ? "?" : "%u", id);
 }
 
-/* PORT, or PORT@LAST for 127.0.0.LAST. */
-static struct sockaddr_in at(const char *w)
+/* PORT, or PORT@LAST for 127.0.0.LAST; with an m behind it the same as an IPv6 address. */
+union name {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+};
+
+static socklen_t at(const char *w, union name *to)
 {
     const char *host = strchr(w, '@');
-    struct sockaddr_in to = {.sin_family = AF_INET};
-    to.sin_port = htons(atoi(w) ? base + atoi(w) : 0);
-    to.sin_addr.s_addr = htonl(0x7f000000u + (host ? atoi(host + 1) : 1));
-    return to;
+    int port = htons(atoi(w) ? base + atoi(w) : 0);
+    in_addr_t ip = htonl(0x7f000000u + (host ? atoi(host + 1) : 1));
+    memset(to, 0, sizeof *to);
+    if (strchr(w, 'm')) {
+        to->v6.sin6_family = AF_INET6;
+        to->v6.sin6_port = port;
+        to->v6.sin6_addr.s6_addr[10] = to->v6.sin6_addr.s6_addr[11] = 255;
+        memcpy(to->v6.sin6_addr.s6_addr + 12, &ip, 4);
+        return sizeof to->v6;
+    }
+    to->v4.sin_family = AF_INET;
+    to->v4.sin_port = port;
+    to->v4.sin_addr.s_addr = ip;
+    return sizeof to->v4;
 }
 
-static void say_at(const struct sockaddr_in *from)
+static void say_at(const void *at)
 {
-    int port = ntohs(from->sin_port) - base, last = ntohl(from->sin_addr.s_addr) & 255;
-    if (from->sin_family != AF_INET) printf("none");
-    else if (port < 0 || port > 99) printf("?");
+    const union name *from = at;
+    int v6 = from->any.sa_family == AF_INET6, port, last;
+    if (from->any.sa_family != AF_INET && !v6) {
+        printf("none");
+        return;
+    }
+    port = ntohs(v6 ? from->v6.sin6_port : from->v4.sin_port) - base;
+    last = v6 ? from->v6.sin6_addr.s6_addr[15] : (int)(ntohl(from->v4.sin_addr.s_addr) & 255);
+    if (port < 0 || port > 99) printf("?");
     else printf("%d", port);
-    if (from->sin_family == AF_INET && last != 1) printf("@%d", last);
+    if (last != 1) printf("@%d", last);
+    if (v6) printf("m");
 }
 
 /* A value: fields with commas between them. i and h are numbers of 4 and 2 bytes, b one byte, id an identifier, a an address in 128
@@ -94,14 +117,15 @@ static int value(char *text, unsigned char *bytes, int room, int show)
         if (!arg) continue;
         *arg++ = 0;
         v = id_of(arg);
-        size = field[0] == 'h' ? 2 : field[0] == 'b' ? 1 : field[0] == 'a' ? 128 : field[0] == 's' ? 16
+        size = field[0] == 'h' ? 2 : field[0] == 'b' ? 1 : field[0] == 'a' ? 128 : field[0] == 's' ? (strchr(arg, 'm') ? 28 : 16)
                : field[0] == 'z' || field[0] == 'x' ? (int)v : 4;
         if (n + size > room) break;
         if (!show) {
             memset(bytes + n, 0, size);
             if (field[0] == 'a' || field[0] == 's') {
-                struct sockaddr_in to = at(arg);
-                memcpy(bytes + n, &to, arg[0] == '-' ? 0 : sizeof to);
+                union name to;
+                int len = at(arg, &to);
+                memcpy(bytes + n, &to, arg[0] == '-' ? 0 : len);
             } else if (field[0] != 'z' && field[0] != 'x') {
                 memcpy(bytes + n, &v, size);
             }
@@ -109,7 +133,7 @@ static int value(char *text, unsigned char *bytes, int room, int show)
             unsigned now = 0;
             memcpy(&now, bytes + n, size < 4 ? size : 4);
             printf(first ? "%s:" : ",%s:", field);
-            if (field[0] == 'a' || field[0] == 's') say_at((struct sockaddr_in *)(bytes + n));
+            if (field[0] == 'a' || field[0] == 's') say_at(bytes + n);
             else if (!strcmp(field, "id")) say_id(now);
             else if (field[0] == 'x') printf("%d", size);
             else if (field[0] == 'z') {
@@ -132,7 +156,7 @@ static int option(const char *w)
         O(SCTP_MAXSEG), O(SCTP_STATUS), O(SCTP_GET_PEER_ADDR_INFO), O(SCTP_DELAYED_SACK), O(SCTP_CONTEXT),
         O(SCTP_FRAGMENT_INTERLEAVE), O(SCTP_PARTIAL_DELIVERY_POINT), O(SCTP_MAX_BURST), O(SCTP_GET_ASSOC_NUMBER),
         O(SCTP_GET_ASSOC_ID_LIST), O(SCTP_PEER_ADDR_THLDS), O(SCTP_RECVRCVINFO), O(SCTP_DEFAULT_SNDINFO), O(SCTP_SOCKOPT_BINDX_ADD),
-        O(SCTP_SOCKOPT_CONNECTX), O(SCTP_GET_PEER_ADDRS), O(SCTP_GET_LOCAL_ADDRS), O(SCTP_PR_SUPPORTED), O(SCTP_DEFAULT_PRINFO),
+        O(SCTP_SOCKOPT_CONNECTX), O(SCTP_SOCKOPT_BINDX_REM), O(SCTP_GET_PEER_ADDRS), O(SCTP_GET_LOCAL_ADDRS), O(SCTP_PR_SUPPORTED), O(SCTP_DEFAULT_PRINFO),
         O(SCTP_EVENT), O(SCTP_REMOTE_UDP_ENCAPS_PORT), O(SCTP_RECVNXTINFO), O(SCTP_I_WANT_MAPPED_V4_ADDR),
 #undef O
     };
@@ -160,17 +184,17 @@ static void do_send(void)
     int fd = *sock();
     struct iovec iov = {data, num()};
     struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = room};
-    struct sockaddr_in to;
+    union name to;
     char *w;
     while (*(w = word())) {
         if (!strcmp(w, "to")) {
-            to = at(word());
+            msg.msg_namelen = at(word(), &to);
             msg.msg_name = &to;
-            msg.msg_namelen = sizeof to;
         } else if (!strcmp(w, "init")) control(&msg, SCTP_INIT, word());
         else if (!strcmp(w, "sndrcv")) control(&msg, SCTP_SNDRCV, word());
         else if (!strcmp(w, "sndinfo")) control(&msg, SCTP_SNDINFO, word());
         else if (!strcmp(w, "prinfo")) control(&msg, SCTP_PRINFO, word());
+        else if (!strcmp(w, "dstaddr")) control(&msg, SCTP_DSTADDRV4, word());
     }
     say(sendmsg(fd, &msg, MSG_NOSIGNAL));
 }
@@ -213,7 +237,7 @@ static void notification(unsigned char *b, int n)
     }
     case SCTP_PEER_ADDR_CHANGE:
         printf(" address:");
-        say_at((struct sockaddr_in *)&u->sn_paddr_change.spc_aaddr);
+        say_at(&u->sn_paddr_change.spc_aaddr);
         printf(" state:%d error:%d id:", u->sn_paddr_change.spc_state, u->sn_paddr_change.spc_error);
         say_id(u->sn_paddr_change.spc_assoc_id);
         break;
@@ -230,7 +254,7 @@ static void do_recv(void)
     char room[1024];
     int fd = *sock(), flags = 0, n;
     struct iovec iov = {data, num()};
-    struct sockaddr_in from = {0};
+    union name from = {0};
     struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room,
                          .msg_name = &from, .msg_namelen = sizeof from};
     char *w;
@@ -323,26 +347,29 @@ static void scene(void)
 
 static void do_name(int (*call)(int, struct sockaddr *, socklen_t *))
 {
-    struct sockaddr_in name = {0};
+    union name name = {0};
     socklen_t len = sizeof name;
-    int ret = call(*sock(), (struct sockaddr *)&name, &len);
+    int ret = call(*sock(), &name.any, &len);
     if (ret < 0) say(ret);
     else say_at(&name);
 }
 
 static void step(const char *verb)
 {
-    struct sockaddr_in to;
+    union name to;
     unsigned char bytes[LINE];
     int *fd, n;
+    socklen_t len;
     if (!strcmp(verb, "socket")) {
         fd = sock();
-        *fd = socket(AF_INET, (strcmp(word(), "many") ? SOCK_STREAM : SOCK_SEQPACKET) | SOCK_NONBLOCK, LEVEL);
+        const char *kind = word(); /* one, many, one6, many6 */
+        int ty = strncmp(kind, "many", 4) ? SOCK_STREAM : SOCK_SEQPACKET;
+        *fd = socket(strchr(kind, '6') ? AF_INET6 : AF_INET, ty | SOCK_NONBLOCK, LEVEL);
         say(*fd < 0 ? -1 : 0);
     } else if (!strcmp(verb, "bind")) {
         fd = sock();
-        to = at(word());
-        say(bind(*fd, (void *)&to, sizeof to));
+        len = at(word(), &to);
+        say(bind(*fd, &to.any, len));
     } else if (!strcmp(verb, "listen")) {
         fd = sock();
         say(listen(*fd, num()));
@@ -356,8 +383,8 @@ static void step(const char *verb)
         say(n < 0 ? n : 0);
     } else if (!strcmp(verb, "connect")) {
         fd = sock();
-        to = at(word());
-        say(connect(*fd, (void *)&to, sizeof to));
+        len = at(word(), &to);
+        say(connect(*fd, &to.any, len));
     } else if (!strcmp(verb, "connectx")) { /* connectx SOCKET LETTER VALUE */
         fd = sock();
         char *w = word();
@@ -376,7 +403,7 @@ static void step(const char *verb)
     else if (!strcmp(verb, "ids")) do_ids();
     else if (!strcmp(verb, "poll")) do_poll();
     else if (!strcmp(verb, "error")) {
-        socklen_t len = sizeof n;
+        len = sizeof n;
         fd = sock();
         getsockopt(*fd, SOL_SOCKET, SO_ERROR, &n, &len);
         printf("%s", n ? strerrorname_np(n) : "0");
@@ -392,7 +419,7 @@ static void step(const char *verb)
         say(setsockopt(*fd, SOL_SOCKET, SO_RCVBUF, &n, sizeof n));
     } else if (!strcmp(verb, "peeloff")) { /* peeloff SOCKET ID NEW */
         sctp_peeloff_arg_t arg;
-        socklen_t len = sizeof arg;
+        len = sizeof arg;
         fd = sock();
         arg.associd = id_of(word());
         n = getsockopt(*fd, LEVEL, SCTP_SOCKOPT_PEELOFF, &arg, &len);

@@ -14,7 +14,8 @@ use crate::calls::Answer;
 use crate::errno::Errno;
 use crate::files::Kind;
 use crate::host::Host;
-use crate::sctp::layout::{layout, sockaddr};
+use crate::sctp::Style;
+use crate::sctp::layout::layout;
 use crate::sctp::life::shared;
 use arg::{Arg, int};
 pub(super) use assoc::Init;
@@ -59,8 +60,7 @@ impl Host {
         may_set(name, bytes.len())?;
         match name {
             SCTP_SOCKOPT_BINDX_ADD => self.sctp_bindx(fd, &bytes)?,
-            SCTP_SOCKOPT_BINDX_REM if sockaddr(&bytes).is_none() => return Err(Errno::EINVAL),
-            SCTP_SOCKOPT_BINDX_REM => return Err(Errno::EOPNOTSUPP),
+            SCTP_SOCKOPT_BINDX_REM => self.sctp_unbindx(fd, &bytes)?,
             SCTP_SOCKOPT_CONNECTX | SCTP_SOCKOPT_CONNECTX_OLD => {
                 return self.sctp_connectx(fd, &bytes, name == SCTP_SOCKOPT_CONNECTX, p);
             }
@@ -131,7 +131,6 @@ impl Host {
                 self.sctp_mut(fd)?.inbox.interleave = int(bytes)? != 0;
                 Ok(())
             }
-            // Mapped addresses are what an AF_INET6 socket shows, whatever this says.
             SCTP_I_WANT_MAPPED_V4_ADDR => {
                 self.sctp_mut(fd)?.wants.mapped = int(bytes)? != 0;
                 Ok(())
@@ -142,7 +141,7 @@ impl Host {
     }
 
     fn set_autoclose(&mut self, fd: Fd, bytes: &[u8]) -> Result<(), Errno> {
-        if !self.sctp(fd)?.style.is_many() {
+        if self.sctp(fd)?.style == Style::One {
             return Err(Errno::EOPNOTSUPP);
         }
         if bytes.len() != 4 {
@@ -155,7 +154,11 @@ impl Host {
     /// getsockopt(2); `given` is what the caller has in its room, of the length that it asks for.
     pub(super) fn get_sctp(&mut self, fd: Fd, name: i32, given: &[u8]) -> Result<Reply, Errno> {
         if name == SCTP_SOCKOPT_PEELOFF {
-            return self.sctp_peeloff(fd, int(given)? as u32);
+            return self.sctp_peeloff(fd, int(given)? as u32, 0);
+        }
+        if name == SCTP_SOCKOPT_PEELOFF_FLAGS {
+            let arg = Arg::new("sctp_peeloff_flags_arg", given)?;
+            return self.sctp_peeloff(fd, arg.n("associd"), arg.n("flags") as i32);
         }
         may_get(name, given.len())?;
         let bytes = match name {
@@ -195,6 +198,7 @@ impl Host {
         let everywhere = self.sctp_everywhere(fd);
         let sctp = self.sctp(fd)?;
         let (many, wants, interleave) = (sctp.style.is_many(), sctp.wants, sctp.inbox.interleave);
+        let alone = sctp.style == Style::One;
         let o = if many { self.sctp_options(fd)? } else { self.sctp_live(fd, &everywhere)? };
         let number = |n: u32| Ok(n.to_le_bytes().to_vec());
         let flag = |on: bool| number(on.into());
@@ -203,7 +207,7 @@ impl Host {
             SCTP_CONGESTION => Ok(Self::get_sctp_congestion(&o)),
             SCTP_NODELAY => flag(o.nodelay),
             SCTP_DISABLE_FRAGMENTS => flag(o.disable_fragments),
-            SCTP_AUTOCLOSE if !many => Err(Errno::EOPNOTSUPP),
+            SCTP_AUTOCLOSE if alone => Err(Errno::EOPNOTSUPP),
             SCTP_AUTOCLOSE if room < 4 => Err(Errno::EINVAL),
             SCTP_AUTOCLOSE => number(o.autoclose_secs),
             SCTP_PARTIAL_DELIVERY_POINT => number(o.pd_point),

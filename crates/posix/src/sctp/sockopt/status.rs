@@ -4,6 +4,7 @@ use crate::abi::*;
 use crate::call::Fd;
 use crate::errno::Errno;
 use crate::host::Host;
+use crate::sctp::Style;
 use crate::sctp::layout::{SOCKADDR_STORAGE, layout, sockaddr_bytes};
 use core::net::SocketAddr;
 use lowwater_core::base::SocketId;
@@ -92,7 +93,7 @@ impl Host {
 
     /// SCTP_GET_ASSOC_NUMBER, SCTP_GET_ASSOC_ID_LIST.
     pub(super) fn get_assocs(&mut self, fd: Fd, name: i32, room: usize) -> Result<Vec<u8>, Errno> {
-        if !self.sctp(fd)?.style.is_many() {
+        if self.sctp(fd)?.style == Style::One {
             return Err(Errno::EOPNOTSUPP);
         }
         if room < 4 {
