@@ -4,7 +4,7 @@
 //! nothing wraps; [`super::sender::Sender`] converts at the border.
 use super::below::{Below, Departure};
 use crate::base::Pool;
-use crate::base::limits::TCP_MIN_SND_MSS;
+use crate::base::limits::{GSO_MAX_SIZE, TCP_MIN_SND_MSS};
 use crate::base::time::Instant;
 use crate::path::rate::Snapshot as TxStamp;
 use bytes::{Buf, Bytes};
@@ -261,6 +261,15 @@ impl TxQueue {
             flags: flag::SYN,
             number: self.below.none(),
         })
+    }
+
+    /// The queue may copy `len` bytes for a packet that ends beyond its element: copies pin a sixteenth of what is written and not
+    /// acknowledged, beside the buffers of the first and the last element. Linux moves pages instead, which pins nothing more.
+    #[must_use]
+    pub const fn affords_copy(&self, len: usize) -> bool {
+        let written = self.unsent.end() - self.una;
+        let most = written + written / 16 + 2 * GSO_MAX_SIZE as u64;
+        (self.unsent.pinned() + len) as u64 <= most
     }
 
     /// Number of records in flight.

@@ -85,6 +85,31 @@ fn a_packet_over_the_end_of_an_element_pins_no_more_than_itself() {
     }
 }
 
+/// Packets of twenty segments over elements of forty-five: each element would give a packet's worth of copies.
+#[test]
+fn copies_for_full_packets_pin_a_sixteenth_of_a_long_queue() {
+    let (element, packet, mut q) = (45 * 1_448, 20 * 1_448, TxQueue::new(1));
+    for _ in 0..100 {
+        fill(&mut q, &vec![1; element], element);
+    }
+    let (mut grown, mut cut) = (0, 0);
+    while let Some(head) = q.unsent.head() {
+        if head.len < packet && !head.is_last && q.affords_copy(packet) {
+            q.unsent.grow_head(packet);
+            grown += 1;
+        }
+        let len = q.unsent.head().map_or(0, |head| head.len.min(packet));
+        cut += u32::from(len < packet);
+        q.send_head(len, 1_448, Instant::ZERO, stamp()).expect("data");
+    }
+    let written = 100 * element;
+    let records = q.records() * RECORD_CHARGE;
+    let pinned = q.queued_charge() - records;
+    assert!(grown >= 10 && cut >= 10, "{grown} grew, {cut} ended with their element");
+    assert!(pinned <= written + written / 16 + 2 * GSO_MAX_SIZE, "{pinned} for {written}");
+    assert!(pinned >= written + written / 16, "the room for copies is used: {pinned} for {written}");
+}
+
 #[test]
 fn a_buffer_is_charged_until_its_last_byte_is_acknowledged() {
     let mut q = TxQueue::new(1);
