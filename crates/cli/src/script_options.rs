@@ -17,8 +17,12 @@ const OPTIONS: [(&str, &str, &str); 14] = [
     ("tcp_ts_tick_usecs", "N", "Compare timestamps of the stack, N microseconds per tick"),
     ("tcp_ts_ecr_scaled", "", "Echoed timestamps need not have gone out"),
     ("strict_segments", "", "Do not join segments"),
-    ("non_fatal", "packet", "A packet that differs is told, and the script goes on"),
-    ("code_command", "none", "Python does not run the snippets that cannot be read here"),
+    (
+        "non_fatal",
+        "packet,syscall",
+        "A packet that differs is told, and the script goes on; syscall: nothing, as there",
+    ),
+    ("code_command", "PYTHON", "Which Python 3 runs the snippets that cannot be read here; none: they fail"),
 ];
 
 /// Those that were given, with their values. A command line lives as long as the process, and so do they.

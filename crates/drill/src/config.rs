@@ -1,8 +1,11 @@
 //! The options in front of a script, `--name=value`: which world it runs in and how strictly it is judged.
 use crate::failure::Failure;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
 
 /// How far an event may be from its time, in microseconds, as in packetdrill.
@@ -11,6 +14,8 @@ const TOLERANCE_US: u64 = 4_000;
 const TOLERANCE_PERMILLE: u64 = 125;
 /// Most packets that a device which completes by hand may hold.
 const DEVICE_QUEUE_MAX: usize = 10_000;
+/// The interpreter of snippets, unless the script names another.
+const PYTHON: &str = "python3";
 /// Smallest and largest super-packet that `--gso` may ask for.
 const GSO_RANGE: (u32, u32) = (1_500, 65_535);
 
@@ -81,13 +86,18 @@ impl Overrides {
 impl fmt::Display for Overrides {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.flags().try_for_each(|flag| match flag.value {
-            // As a shell takes it.
-            Some(value) if value.contains([' ', '"', '`', '$', ';']) => {
-                write!(f, "--{}='{value}' ", flag.name)
-            }
-            Some(value) => write!(f, "--{}={value} ", flag.name),
+            Some(value) => write!(f, "--{}={} ", flag.name, quoted(&value)),
             None => write!(f, "--{} ", flag.name),
         })
+    }
+}
+
+/// A word as a shell takes it.
+pub(crate) fn quoted(word: &str) -> Cow<'_, str> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_./:=,+-%@".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => Cow::Borrowed(word),
+        false => Cow::Owned(format!("'{}'", word.replace('\'', r"'\''"))),
     }
 }
 
@@ -101,10 +111,12 @@ pub(crate) struct Config {
     pub(crate) device: DeviceConfig,
     /// `--define=NAME=value`.
     pub(crate) defines: BTreeMap<String, String>,
-    /// Python may read the snippets that our own evaluator cannot.
-    pub(crate) python: bool,
+    /// The Python that reads the snippets which our own evaluator cannot, if any may.
+    pub(crate) python: Option<String>,
     /// Files of commands that run first.
     pub(crate) init_scripts: Vec<(usize, String)>,
+    /// What was asked for and is not so, though it is no failure.
+    pub(crate) notes: Vec<String>,
 }
 
 /// Addresses and ports of both ends.
@@ -165,8 +177,9 @@ impl Default for Config {
             judge,
             device: DeviceConfig::default(),
             defines: BTreeMap::new(),
-            python: true,
+            python: Some(PYTHON.to_owned()),
             init_scripts: Vec::new(),
+            notes: Vec::new(),
         }
     }
 }
@@ -227,7 +240,11 @@ impl Config {
             "connect_port" => self.ends.connect_port = flag.number(1, 65_535)?,
             "local_ip" => self.ends.local = flag.address(v6)?,
             "remote_ip" => self.ends.remote = flag.address(v6)?,
-            "netmask_ip" => self.ends.prefix = flag.netmask()?,
+            // There is none for IPv6.
+            "netmask_ip" => {
+                let prefix = flag.netmask()?;
+                self.ends.prefix = if v6 { self.ends.prefix } else { prefix };
+            }
             // The peer is on the link: whatever the gateway, every packet leaves by the one device.
             "gateway_ip" => drop(flag.address(v6)?),
             "tolerance_usecs" => self.judge.tolerance_us = flag.number(1, u64::MAX)?,
@@ -243,7 +260,11 @@ impl Config {
             }
             // Results of calls count in packetdrill all the same.
             "non_fatal" => {
-                self.judge.forgiving |= flag.text()?.split([',', ' ']).any(|word| word == "packet");
+                let mut words = flag.text()?.split([',', ' ']).filter(|word| !word.is_empty());
+                if words.clone().any(|word| !["packet", "syscall"].contains(&word)) {
+                    return flag.refuse("it takes packet, syscall, or both with a comma between");
+                }
+                self.judge.forgiving |= words.any(|word| word == "packet");
             }
             // The first is about packets that a TUN joins, the second about datagrams that come before any was sent.
             "mss" => _ = flag.number(1, i32::MAX)?,
@@ -258,9 +279,8 @@ impl Config {
                 let files = flag.text()?.split(',').map(|f| (flag.line, f.trim().to_owned()));
                 self.init_scripts.extend(files);
             }
+            "code_command" => self.interpreter(flag)?,
             // They speak of packetdrill's own ways; a script means the same without them.
-            // The one thing that can be said of the interpreter is that there shall be none.
-            "code_command" => self.python = flag.value.as_deref() != Some("none"),
             "code_format" | "code_sockopt" | "speed" | "send_omit_free" | "debug" | "verbose" | "dry_run" => {
             }
             "wire_client" | "wire_server" | "wire_server_ip" | "wire_server_at" | "wire_server_port"
@@ -268,6 +288,23 @@ impl Config {
             "so_filename" | "so_flags" => return flag.refuse("the stack is built in"),
             _ => return flag.refuse("there is no such option"),
         }
+        Ok(())
+    }
+
+    /// `--code_command`: no interpreter, or one of Python 3, since snippets are its programs. What packetdrill's scripts usually name has that
+    /// name on a machine of today.
+    fn interpreter(&mut self, flag: &Flag) -> Result<(), Box<Failure>> {
+        let named = flag.text()?;
+        let program = Path::new(named).file_name().and_then(OsStr::to_str).unwrap_or_default();
+        self.python = match program {
+            "none" if named == "none" => None,
+            "python" => Some(PYTHON.to_owned()),
+            _ if program.starts_with(PYTHON) => Some(named.to_owned()),
+            _ => {
+                self.notes.push(format!("--code_command={named}: {PYTHON} runs the snippets"));
+                Some(PYTHON.to_owned())
+            }
+        };
         Ok(())
     }
 }
@@ -395,6 +432,34 @@ mod tests {
     }
 
     #[test]
+    fn a_value_comes_through_a_shell() {
+        for value in ["a", "<a>|b&c", "it's", "#*?[x](y){z}~!\\$HOME`\"", "a\nb", "", "ä"] {
+            let options = vec![("define".to_owned(), Some(value.to_owned()))];
+            let over = Overrides { options: options.leak(), ..Overrides::default() };
+            let said = std::process::Command::new("sh").args(["-c", &format!("printf %s {over}")]).output();
+            let said = said.expect("sh").stdout;
+            assert_eq!(String::from_utf8_lossy(&said), format!("--define={value}"));
+        }
+    }
+
+    #[test]
+    fn a_mask_is_of_ipv4_and_an_interpreter_of_python_3() {
+        let mask = |version: &str| {
+            let flags = vec![flag("netmask_ip", "255.0.0.0"), flag("ip_version", version)];
+            Config::new(flags, Overrides::default()).expect(version).ends.prefix
+        };
+        assert_eq!((mask("ipv4"), mask("ipv4-mapped-ipv6"), mask("ipv6")), (8, 8, 48));
+        let python = |named: &str| {
+            let config = Config::new(vec![flag("code_command", named)], Overrides::default()).expect(named);
+            (config.python.unwrap_or_default(), config.notes.len())
+        };
+        assert_eq!(python("none"), (String::new(), 0));
+        assert_eq!((python("python"), python("/usr/bin/python")), ((PYTHON.into(), 0), (PYTHON.into(), 0)));
+        assert_eq!(python("/opt/python3.12"), ("/opt/python3.12".into(), 0));
+        assert_eq!(python("/usr/bin/python2"), (PYTHON.into(), 1));
+    }
+
+    #[test]
     fn wrong_options_name_their_line() {
         for (name, value, why) in [
             ("mtu", "20", "number from 68"),
@@ -407,6 +472,8 @@ mod tests {
             ("define", "=3", "NAME=value"),
             ("so_filename", "x", "built in"),
             ("wire_client", "", "second machine"),
+            ("non_fatal", "packets", "packet, syscall"),
+            ("code_command", "", "needs a value"),
             ("nonsense", "1", "no such option"),
             ("gso", "70000", "65535"),
         ] {

@@ -1,5 +1,5 @@
 //! Why a script failed, with all that is needed to understand it.
-use crate::config::Overrides;
+use crate::config::{Overrides, quoted};
 use std::fmt;
 
 /// The first thing in a script that went wrong.
@@ -63,7 +63,7 @@ impl Failure {
     pub fn alone(&self) -> String {
         let kernel = if self.on_kernel { "--kernel " } else { "" };
         let compare = if self.compared { "--compare " } else { "" };
-        format!("lowwater drill {kernel}{compare}{}{}", self.over, self.script)
+        format!("lowwater drill {kernel}{compare}{}{}", self.over, quoted(&self.script))
     }
 }
 

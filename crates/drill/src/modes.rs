@@ -37,8 +37,13 @@ pub fn left_out(text: &str, family: Family) -> Result<Option<String>, Box<Failur
 
 /// The words of a script that only IPv4 has, for a mode that does not have them.
 fn told_by_words(text: &str, family: Family) -> Option<String> {
-    let code = text.lines().map(|line| line.split("//").next().unwrap_or_default());
-    let found = |line: &str| {
+    // A mask in front is of IPv4 where there is IPv4.
+    let said = |line: &str| {
+        let line = line.split("//").next().unwrap_or_default();
+        let words = line.split(' ').filter(|word| !word.trim_start().starts_with("--netmask_ip="));
+        words.collect::<Vec<_>>().join(" ")
+    };
+    let found = |line: String| {
         let words: Vec<&str> = line.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '.')).collect();
         let named = words.iter().find(|word| OF_IPV4.contains(word));
         if let Some(word) = named.filter(|_| family != Family::V4) {
@@ -48,9 +53,9 @@ fn told_by_words(text: &str, family: Family) -> Option<String> {
             return None;
         }
         let address = words.iter().find(|word| word.parse::<Ipv4Addr>().is_ok());
-        address.map(|address| format!("it names {address}")).or_else(|| icmp_of_ipv4(line))
+        address.map(|address| format!("it names {address}")).or_else(|| icmp_of_ipv4(&line))
     };
-    code.into_iter().find_map(found)
+    text.lines().map(said).find_map(found)
 }
 
 /// An ICMP message that ICMPv6 does not have by this name.
@@ -117,7 +122,7 @@ mod tests {
             ("< icmp echo_request id 7", None, None),
             ("< icmp unreachable [1:2(1)]", None, None),
         ] {
-            let reasons = reasons(&format!("0 {line}\n"));
+            let reasons = reasons(&format!("--netmask_ip=255.0.0.0 --mtu=1500\n0 {line}\n"));
             assert_eq!(reasons.each_ref().map(Option::as_deref), [None, mapped, v6], "{line}");
         }
     }

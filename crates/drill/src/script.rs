@@ -4,6 +4,7 @@ use crate::failure::Failure;
 use crate::options::TcpOption;
 use crate::py::Program;
 use crate::sctp::SctpSpec;
+use crate::shell::Shell;
 use core::net::IpAddr;
 use lowwater_wire::tcp::TcpFlags;
 use std::fmt;
@@ -46,7 +47,7 @@ pub(crate) enum Action {
     /// The application calls.
     Call(CallSpec),
     /// Shell commands, a line each with its number.
-    Command(Vec<(usize, String)>),
+    Command(Vec<Shell>),
     /// A snippet of Python.
     Code(Snippet),
     /// The device under the stack does something.

@@ -1,8 +1,12 @@
 //! The part of the shell's language that scripts use: commands one after another, words, quotations, and where output goes.
+use std::iter::Peekable;
+use std::str::Chars;
 
 /// A command with its words.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shell {
+    /// Where it begins.
+    pub(crate) line: usize,
     pub(crate) words: Vec<String>,
     /// The file that its output goes to.
     pub(crate) into: Option<String>,
@@ -12,166 +16,250 @@ pub(crate) struct Shell {
     pub(crate) variable: bool,
 }
 
-/// Splits a shell script into commands with their lines; `\` at the end of a line goes on in the next. What stands behind `||` is left out:
-/// here either a command is carried out or the script is refused.
-pub(crate) fn lines_of(text: &str, first: usize) -> Vec<(usize, String)> {
-    let mut all: Vec<(usize, String)> = Vec::new();
-    let (mut line, mut begun) = (first, first);
-    let (mut command, mut left_out) = (String::new(), false);
-    let mut quote = None;
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
-        line += usize::from(c == '\n');
-        let next = chars.peek().copied();
-        let fresh = command.chars().next_back().is_none_or(char::is_whitespace);
-        if quote.is_some() {
-            quote = quote.filter(|q| *q != c);
-            command.push(c);
-            continue;
-        }
-        match (c, next) {
-            ('\\', Some('\n')) => {
-                chars.next();
-                line += 1;
-                command.push(' ');
+/// Cuts a shell script into commands. What stands behind `||` is left out: here either a command is carried out or the script is refused;
+/// what stands behind `|` is left out, too.
+///
+/// # Errors
+/// A quotation without an end, with the line in which it begins.
+pub(crate) fn commands_of(text: &str, first: usize) -> Result<Vec<Shell>, (usize, String)> {
+    let mut tokens = Tokens { chars: text.chars().peekable(), line: first };
+    let mut all = Vec::new();
+    let (mut command, mut left_out) = (Shell::default(), false);
+    while let Some((line, token)) = tokens.next()? {
+        let fresh = command.words.is_empty() && command.into.is_none();
+        match token {
+            Token::Word(word) if !command.piped => {
+                command.line = if fresh { line } else { command.line };
+                command.variable |= word.variable;
+                command.words.push(word.text);
             }
-            ('#', _) if fresh => while chars.next_if(|c| *c != '\n').is_some() {},
-            ('\n' | ';', _) | ('&', Some('&')) => {
-                if c == '&' {
-                    chars.next();
-                }
-                end(&mut all, begun, &mut command, left_out);
-                left_out = false;
+            // `&1` is what the other stream goes to.
+            Token::Output(target) if !command.piped && !target.text.starts_with('&') => {
+                command.line = if fresh { line } else { command.line };
+                command.variable |= target.variable;
+                command.into = Some(target.text);
             }
-            ('|', Some('|')) => {
-                chars.next();
-                end(&mut all, begun, &mut command, left_out);
-                left_out = true;
-            }
-            _ => {
-                if command.trim().is_empty() && !c.is_whitespace() {
-                    begun = line;
-                }
-                quote = Some(c).filter(|c| matches!(c, '"' | '\''));
-                command.push(c);
+            Token::Word(_) | Token::Output(_) => {}
+            Token::Pipe => command.piped = true,
+            Token::End | Token::Or => {
+                end(&mut all, &mut command, left_out);
+                left_out = token == Token::Or;
             }
         }
     }
-    end(&mut all, begun, &mut command, left_out);
-    all
+    end(&mut all, &mut command, left_out);
+    Ok(all)
 }
 
-fn end(all: &mut Vec<(usize, String)>, begun: usize, command: &mut String, left_out: bool) {
+fn end(all: &mut Vec<Shell>, command: &mut Shell, left_out: bool) {
     let whole = std::mem::take(command);
-    if !(left_out || whole.trim().is_empty()) {
-        all.push((begun, whole.trim().to_owned()));
+    if !left_out && !whole.words.is_empty() {
+        all.push(whole);
     }
 }
 
 impl Shell {
-    /// Cuts a command into words; quotation marks hold blanks together.
-    pub(crate) fn new(text: &str) -> Result<Self, String> {
-        let mut cut = Self::default();
-        let mut rest = text.trim_start();
-        while !rest.is_empty() {
-            if rest.starts_with('|') {
-                cut.piped = true;
-                break;
-            }
-            match redirection(rest) {
-                Some((output, after)) => {
-                    let (target, after) = cut.word(after.trim_start(), text)?;
-                    // `&1` is what the other stream goes to.
-                    if output && !target.starts_with('&') {
-                        cut.into = Some(target);
-                    }
-                    rest = after.trim_start();
-                }
-                None => {
-                    let (word, after) = cut.word(rest, text)?;
-                    cut.words.push(word);
-                    rest = after.trim_start();
-                }
-            }
-        }
-        Ok(cut)
-    }
-
-    /// The word in front, and what is behind it.
-    fn word<'a>(&mut self, rest: &'a str, text: &str) -> Result<(String, &'a str), String> {
-        let mut word = String::new();
-        let mut chars = rest.char_indices();
-        while let Some((at, c)) = chars.next() {
-            self.variable |= c == '$';
-            match c {
-                '"' | '\'' => loop {
-                    match chars.next() {
-                        Some((_, inner)) if inner == c => break,
-                        Some((_, inner)) => {
-                            self.variable |= c == '"' && inner == '$';
-                            word.push(inner);
-                        }
-                        None => return Err(format!("'{text}': a quotation that does not end")),
-                    }
-                },
-                '>' | '<' | '|' => return Ok((word, &rest[at..])),
-                c if c.is_whitespace() => return Ok((word, &rest[at..])),
-                c => word.push(c),
-            }
-        }
-        Ok((word, ""))
-    }
-
     /// What is written stays nowhere.
     pub(crate) fn is_silent(&self) -> bool {
         !self.piped && self.into.as_deref().is_none_or(|file| file == "/dev/null")
     }
+
+    /// Its words, for messages.
+    pub(crate) fn text(&self) -> String {
+        self.words.join(" ")
+    }
 }
 
-/// `>`, `>>`, `2>`, `&>` or `<` in front: whether it is about the output, and what is behind it.
-fn redirection(rest: &str) -> Option<(bool, &str)> {
-    let (number, rest) = match rest.as_bytes() {
-        [b'0'..=b'2' | b'&', b'>' | b'<', ..] => rest.split_at(1),
-        _ => ("", rest),
-    };
-    match rest.strip_prefix('>') {
-        Some(after) => Some((matches!(number, "" | "1" | "&"), after.strip_prefix('>').unwrap_or(after))),
-        None => rest.strip_prefix('<').map(|after| (false, after)),
+#[derive(Debug, PartialEq, Eq)]
+enum Token {
+    Word(Word),
+    /// `>`, `>>`, `1>` or `&>` with where it goes; what is about input or errors is passed over.
+    Output(Word),
+    Pipe,
+    /// `||`.
+    Or,
+    /// `;`, `&&`, or the end of a line.
+    End,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Word {
+    text: String,
+    variable: bool,
+}
+
+struct Tokens<'a> {
+    chars: Peekable<Chars<'a>>,
+    line: usize,
+}
+
+impl Tokens<'_> {
+    /// The next token, with its line.
+    fn next(&mut self) -> Result<Option<(usize, Token)>, (usize, String)> {
+        loop {
+            self.blanks();
+            let line = self.line;
+            let Some(&c) = self.chars.peek() else { return Ok(None) };
+            let token = match (c, self.second()) {
+                ('\n' | ';', _) => self.skip(1, Token::End),
+                ('&', Some('&')) => self.skip(2, Token::End),
+                ('|', Some('|')) => self.skip(2, Token::Or),
+                ('|', _) => self.skip(1, Token::Pipe),
+                ('#', _) => {
+                    while self.chars.next_if(|c| *c != '\n').is_some() {}
+                    continue;
+                }
+                ('<' | '>', _) | ('0'..='2' | '&', Some('<' | '>')) => match self.redirection()? {
+                    Some(target) => Token::Output(target),
+                    None => continue,
+                },
+                _ => Token::Word(self.word()?),
+            };
+            return Ok(Some((line, token)));
+        }
+    }
+
+    fn second(&self) -> Option<char> {
+        self.chars.clone().nth(1)
+    }
+
+    /// The next character; lines are counted.
+    fn take(&mut self) -> Option<char> {
+        let c = self.chars.next()?;
+        self.line += usize::from(c == '\n');
+        Some(c)
+    }
+
+    fn skip(&mut self, chars: usize, token: Token) -> Token {
+        (0..chars).for_each(|_| _ = self.take());
+        token
+    }
+
+    /// Passes blanks, and lines that go on in the next.
+    fn blanks(&mut self) {
+        while let Some(&c) = self.chars.peek() {
+            let goes_on = c == '\\' && self.second() == Some('\n');
+            if !goes_on && (c == '\n' || !c.is_whitespace()) {
+                return;
+            }
+            (0..=usize::from(goes_on)).for_each(|_| _ = self.take());
+        }
+    }
+
+    /// `>`, `>>`, `2>`, `&>` or `<` and where to; `None` where it is not about the output.
+    fn redirection(&mut self) -> Result<Option<Word>, (usize, String)> {
+        let number = self.chars.next_if(|c| !matches!(c, '<' | '>'));
+        let output = self.take() == Some('>') && matches!(number, None | Some('1' | '&'));
+        self.chars.next_if_eq(&'>');
+        self.blanks();
+        let target = self.word()?;
+        Ok(output.then_some(target))
+    }
+
+    fn word(&mut self) -> Result<Word, (usize, String)> {
+        let mut word = Word::default();
+        while let Some(&c) = self.chars.peek() {
+            let ends = match c {
+                ';' | '|' | '<' | '>' => true,
+                '&' => self.second() == Some('&'),
+                c => c.is_whitespace(),
+            };
+            if ends {
+                break;
+            }
+            self.take();
+            match c {
+                '\\' => word.text.extend(self.take().filter(|c| *c != '\n')),
+                '"' | '\'' => self.quotation(c, &mut word)?,
+                c => word.push(c),
+            }
+        }
+        Ok(word)
+    }
+
+    /// What stands between two of these marks: everything as it is, between double ones with variables and `\` in front of what it takes.
+    fn quotation(&mut self, mark: char, word: &mut Word) -> Result<(), (usize, String)> {
+        let begun = self.line;
+        while let Some(c) = self.take() {
+            match c {
+                c if c == mark => return Ok(()),
+                '\\' if mark == '"' => match self.take() {
+                    Some('\n') => {}
+                    Some(c @ ('"' | '\\' | '$' | '`')) => word.text.push(c),
+                    other => {
+                        word.text.push('\\');
+                        word.text.extend(other);
+                    }
+                },
+                c if mark == '"' => word.push(c),
+                c => word.text.push(c),
+            }
+        }
+        Err((begun, "a quotation that does not end".to_owned()))
+    }
+}
+
+impl Word {
+    fn push(&mut self, c: char) {
+        self.variable |= matches!(c, '$' | '`');
+        self.text.push(c);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::Command;
+
+    fn cut(text: &str) -> Shell {
+        let mut all = commands_of(text, 1).expect(text);
+        assert_eq!(all.len(), 1, "{text}: {all:?}");
+        all.remove(0)
+    }
 
     #[test]
-    fn words_are_cut_at_blanks_outside_of_quotations() {
-        let cut = Shell::new("sysctl -q  net.ipv4.tcp_rmem=\"4096 1 2\" 'a b'c").expect("words");
-        assert_eq!(cut.words, ["sysctl", "-q", "net.ipv4.tcp_rmem=4096 1 2", "a bc"]);
-        assert_eq!(cut, Shell { words: cut.words.clone(), ..Shell::default() });
-        assert!(Shell::new("echo \"x").is_err());
+    fn words_are_those_of_sh() {
+        for text in [
+            "a 'b c'd  e",
+            r#"net.ipv4.tcp_rmem="4096 1 2""#,
+            "\"4096 \\\n 87380\"",
+            "4096\\\n87380 \\\n x",
+            r#""a \"b\" c" d"#,
+            r"a\'b c \; \| \> \\ \$HOME",
+            r#""\$HOME \a \\ \'" '\"' 'a\'"#,
+            "'$x' a#b 'x\ny'",
+            "\"\" ''a",
+            "a;",
+        ] {
+            let said =
+                Command::new("sh").args(["-c", &format!("printf '<%s>' {text}")]).output().expect("sh");
+            let ours: String = cut(text).words.iter().map(|word| format!("<{word}>")).collect();
+            assert_eq!(ours, String::from_utf8_lossy(&said.stdout), "{text}");
+            assert!(!cut(text).variable, "{text}");
+        }
+        let wrong = commands_of("a\nb \"x\n y", 3);
+        assert_eq!(wrong, Err((4, "a quotation that does not end".to_owned())));
     }
 
     #[test]
     fn redirections_are_no_words() {
-        let cut = |text: &str| Shell::new(text).expect(text);
         let quiet = cut("sysctl x=1 >/dev/null 2>&1");
         assert!(quiet.words == ["sysctl", "x=1"] && quiet.is_silent());
         let echo = cut("echo 3>/proc/sys/x");
-        assert_eq!(
-            (echo.words.as_slice(), echo.into.as_deref()),
-            (&["echo".into(), "3".into()][..], Some("/proc/sys/x"))
-        );
-        let piped = cut("nstat 2> /dev/null | grep x");
-        assert!(piped.words == ["nstat"] && piped.piped && !piped.is_silent());
-        assert!(cut("rm /tmp/${PPID}").variable && !cut("echo '$x'").variable);
+        assert_eq!((echo.text().as_str(), echo.into.as_deref()), ("echo 3", Some("/proc/sys/x")));
+        let piped = cut("nstat 2> /dev/null | grep x > y");
+        assert!(piped.words == ["nstat"] && piped.piped && piped.into.is_none() && !piped.is_silent());
+        for text in ["rm /tmp/${PPID}", "rm \"$x\"", "rm `x`", "a > $x"] {
+            assert!(cut(text).variable, "{text}");
+        }
     }
 
     #[test]
     fn commands_are_cut_outside_of_quotations_and_alternatives_left_out() {
         let text = "# head\na 'x;y' && b # c\n\nd \\\n e || f; g \"1\n2\"\nh#i || j && k";
-        let lines = lines_of(text, 5);
-        let cut: Vec<(usize, &str)> = lines.iter().map(|(n, c)| (*n, c.as_str())).collect();
-        assert_eq!(cut, [(6, "a 'x;y'"), (6, "b"), (8, "d   e"), (9, "g \"1\n2\""), (11, "h#i"), (11, "k")]);
+        let all = commands_of(text, 5).expect(text);
+        let cut: Vec<_> = all.iter().map(|c| (c.line, c.text())).collect();
+        let wanted = [(6, "a x;y"), (6, "b"), (8, "d e"), (9, "g 1\n2"), (11, "h#i"), (11, "k")];
+        assert_eq!(cut, wanted.map(|(line, text)| (line, text.to_owned())));
     }
 }

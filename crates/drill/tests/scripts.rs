@@ -353,3 +353,58 @@ fn sendfile_takes_all_that_the_socket_has_room_for() {
     );
     lowwater_drill::drill(&script, &text).expect("100,000 bytes");
 }
+
+/// A script that passes where commands have left one setting so.
+const SHOWS: &str = "0 socket(..., SOCK_STREAM, IPPROTO_SCTP) = 3\n\
+                     +0 getsockopt(3, IPPROTO_SCTP, SCTP_RTOINFO, {srto_initial=500}, [16]) = 0\n";
+
+#[test]
+fn a_shell_ends_where_it_says_so() {
+    let folder = with_pipe("shell");
+    let script = folder.join("x.pkt").display().to_string();
+    let file = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
+    file("returns.sh", "sysctl sctp.rto_initial=500\nreturn\nsysctl sctp.rto_initial=600\n");
+    file("exits.sh", "sysctl sctp.rto_initial=500\nexit $?\nsysctl sctp.rto_initial=600\n");
+    file("fails.sh", "\n\nexit 1\n");
+    file("open.sh", "sysctl sctp.rto_initial=500\necho 'x\n");
+    file("an odd $name.sh", "sysctl sctp.rto_initial=500");
+    let run = |front: &str| lowwater_drill::drill(&script, &format!("{front}\n{SHOWS}")).map_err(|e| e.what);
+    for front in [
+        "`sysctl sctp.rto_initial=500; exit 0; sysctl sctp.rto_initial=600`",
+        "`sysctl sctp.rto_initial=500\nexit\nsysctl sctp.rto_initial=600`",
+        "`. ./returns.sh`",
+        "`. ./exits.sh; sysctl sctp.rto_initial=600`",
+        "`sysctl sctp.rto_initial=600; sh ./exits.sh`",
+        "`./exits.sh; sysctl sctp.rto_initial=500`",
+        "--init_scripts=\"./an odd $name.sh\"",
+    ] {
+        assert_eq!(run(front), Ok(vec![]), "{front}");
+    }
+    for (front, why) in [
+        ("`sh ./exits.sh; sysctl sctp.rto_initial=600`", "srto_initial has another value"),
+        ("`exit 1`", "`exit 1`: whoever"),
+        ("`./fails.sh`", "fails.sh:3: `exit 1`"),
+        ("`./open.sh`", "open.sh:2: a quotation that does not end"),
+        ("`sysctl -n net.ipv4.tcp_sack | grep -q 1`", "another command makes of its output"),
+        ("`tc qdisc show | grep fq`", "another command makes of its output"),
+        ("`tc qdisc change dev tun0 root fq maxrate 1mbit`", "tc qdisc change keeps"),
+        ("`tc qdisc add dev tun0 root fq; tc qdisc add dev tun0 root fq`", "has a discipline already"),
+        ("--init_scripts=\"sysctl sctp.rto_initial=500\"", "No such file"),
+    ] {
+        let said = run(front).expect_err(front);
+        assert!(said.contains(why), "{front}: {said}");
+    }
+    // A value goes on in the next line between quotation marks, too.
+    let text = format!("`echo \"4096 \\\n 5000 6000\" > /proc/sys/net/ipv4/tcp_rmem`\n{OPENED}");
+    assert_eq!(lowwater_drill::drill("x.pkt", &text), Ok(vec![]));
+}
+
+#[test]
+fn a_script_with_a_mask_of_ipv4_runs_in_all_modes() {
+    let text = "--netmask_ip=255.255.0.0\n0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0 connect(3, ..., ...) = -1 EINPROGRESS\n";
+    let text = text.replace("SOCK_STREAM", "SOCK_STREAM|SOCK_NONBLOCK");
+    for family in Family::ALL {
+        assert_eq!(lowwater_drill::left_out(&text, family).unwrap(), None);
+        assert_eq!(Invocation::new("x.pkt", &text).over(Overrides::from(family)).run(), Ok(vec![]));
+    }
+}

@@ -13,7 +13,7 @@ use crate::cursor::Cursor;
 use crate::failure::Failure;
 use crate::py;
 use crate::script::{Action, DeviceAct, Event, Script, Snippet, When};
-use crate::shell::lines_of;
+use crate::shell::{Shell, commands_of};
 use std::collections::BTreeMap;
 
 /// What reading depends on.
@@ -117,8 +117,8 @@ fn bare_command(c: &mut Cursor<'_>, scope: &Scope<'_>) -> Result<Option<Event>, 
     let line = c.line();
     let action = match c.peek() {
         '`' => Action::Command(command(c)?),
-        ch if ch.is_ascii_alphabetic() => match defined_command(c, scope) {
-            Some(lines) => Action::Command(lines),
+        ch if ch.is_ascii_alphabetic() => match defined_command(c, scope)? {
+            Some(commands) => Action::Command(commands),
             None => return Ok(None),
         },
         _ => return Ok(None),
@@ -127,12 +127,12 @@ fn bare_command(c: &mut Cursor<'_>, scope: &Scope<'_>) -> Result<Option<Event>, 
 }
 
 /// A name that `--define` made a command.
-fn defined_command(c: &mut Cursor<'_>, scope: &Scope<'_>) -> Option<Vec<(usize, String)>> {
-    let name = c.peek_word();
-    let text = scope.defines.get(name)?.strip_prefix('`')?.strip_suffix('`')?.to_owned();
+fn defined_command(c: &mut Cursor<'_>, scope: &Scope<'_>) -> Result<Option<Vec<Shell>>, Box<Failure>> {
+    let text = scope.defines.get(c.peek_word()).and_then(|text| text.strip_prefix('`')?.strip_suffix('`'));
+    let Some(text) = text else { return Ok(None) };
     let line = c.line();
     c.word();
-    Some(lines_of(&text, line))
+    commands(text, line).map(Some)
 }
 
 fn event(c: &mut Cursor<'_>, scope: &Scope<'_>) -> Result<Event, Box<Failure>> {
@@ -153,8 +153,8 @@ fn event(c: &mut Cursor<'_>, scope: &Scope<'_>) -> Result<Event, Box<Failure>> {
         }
         '`' => Action::Command(command(c)?),
         '%' => Action::Code(code(c)?),
-        ch if ch.is_ascii_alphabetic() => match defined_command(c, scope) {
-            Some(lines) => Action::Command(lines),
+        ch if ch.is_ascii_alphabetic() => match defined_command(c, scope)? {
+            Some(commands) => Action::Command(commands),
             None if c.peek_word() == "device" => Action::Device(device(c)?),
             None => Action::Call(call::call(c, scope, end)?),
         },
@@ -214,10 +214,14 @@ fn when(c: &mut Cursor<'_>) -> Result<When, Box<Failure>> {
     Ok(if relative { When::Relative(from, to) } else { When::Absolute(from, to) })
 }
 
-fn command(c: &mut Cursor<'_>) -> Result<Vec<(usize, String)>, Box<Failure>> {
+fn command(c: &mut Cursor<'_>) -> Result<Vec<Shell>, Box<Failure>> {
     c.eat("`");
     let first = c.line();
-    Ok(lines_of(c.until("`")?, first))
+    commands(c.until("`")?, first)
+}
+
+fn commands(text: &str, first: usize) -> Result<Vec<Shell>, Box<Failure>> {
+    commands_of(text, first).map_err(|(line, what)| Failure::new(line, what))
 }
 
 fn code(c: &mut Cursor<'_>) -> Result<Snippet, Box<Failure>> {

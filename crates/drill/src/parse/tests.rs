@@ -32,7 +32,7 @@ fn a_script_with_everything_is_read() {
     let lines: Vec<usize> = script.events.iter().map(|e| e.line).collect();
     assert_eq!(lines, [3, 6, 8, 9, 10, 11, 12, 13]);
     let Action::Command(commands) = &script.events[0].action else { panic!("{:?}", script.events[0]) };
-    assert_eq!(commands.iter().map(|(line, _)| *line).collect::<Vec<_>>(), [3, 3, 4]);
+    assert_eq!(commands.iter().map(|command| command.line).collect::<Vec<_>>(), [3, 3, 4]);
     assert_eq!(script.events[2].when, When::Relative(100_000, 200_000));
     let Action::Inbound(p) = &script.events[3].action else { panic!("{:?}", script.events[3]) };
     let BodySpec::Tcp(p) = &p.body else { panic!("{p:?}") };
@@ -150,7 +150,7 @@ fn what_belongs_to_an_event_may_stand_on_the_next_lines() {
     assert_eq!((icmp.code, icmp.mtu, icmp.quoted), (4, Some(1_000), Quoted::Tcp { seq: 5, len: 1 }));
     let Action::Call(f) = &script.events[4].action else { panic!("{script:?}") };
     assert_eq!(f.args, [Value::Text(vec![0x0c, 0x0b])]);
-    assert!(matches!(&script.events[5].action, Action::Command(c) if c[0].1 == "sysctl a=1"));
+    assert!(matches!(&script.events[5].action, Action::Command(c) if c[0].text() == "sysctl a=1"));
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn values_of_all_kinds_are_read() {
     let control = g.args[0].field("msg_control").and_then(Value::items).expect("a list");
     assert_eq!(control[0].field("cmsg_type"), Some(&Value::Int(36)));
     assert_eq!((g.result, g.args[0].field("msg_name")), (Some(2), Some(&Value::Any)));
-    assert!(matches!(&script.events[2].action, Action::Command(c) if c[0].1 == "sysctl a=1"));
+    assert!(matches!(&script.events[2].action, Action::Command(c) if c[0].text() == "sysctl a=1"));
     assert!(read("+0 device complete 2\n+0 device busy").is_ok());
 }
 

@@ -2,7 +2,7 @@
 //! everything else is refused.
 use super::{Runner, at};
 use crate::failure::Failure;
-use crate::shell::{Shell, lines_of};
+use crate::shell::{Shell, commands_of};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -63,66 +63,93 @@ const WITHOUT_EFFECT: &[&str] = &[
     "net.mptcp.",
 ];
 
+/// Commands that print nothing that another one could make something of, or tell better why that cannot be had.
+const MUTE: &[&str] = &["true", ":", "set", "sleep", "echo"];
+
 /// What commands leave behind.
 #[derive(Debug, Default)]
 pub(super) struct Commands {
     /// Something but a command has happened: time passes.
     pub(super) begun: bool,
+    /// A discipline was put in front of the device.
+    root: bool,
+    /// Files that call one another just now.
+    nested: usize,
     /// Settings of which it was said that they have no effect.
     said: BTreeSet<String>,
 }
 
+/// Whether the commands behind one are carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Then {
+    On,
+    /// The file is over.
+    Return,
+    /// The shell is over, with all files that it has read by `.`.
+    Exit,
+}
+
 impl Runner<'_> {
-    pub(super) fn commands(&mut self, lines: &[(usize, String)]) -> Result<(), Box<Failure>> {
-        for (line, text) in lines {
-            self.command(*line, text, 0).map_err(|what| Failure::new(*line, what))?;
+    pub(super) fn commands(&mut self, commands: &[Shell]) -> Result<(), Box<Failure>> {
+        for command in commands {
+            let then = self.command(command.line, command);
+            if then.map_err(|what| Failure::new(command.line, what))? != Then::On {
+                break;
+            }
         }
         Ok(())
     }
 
-    fn command(&mut self, line: usize, text: &str, nested: usize) -> Result<(), String> {
-        let shell = Shell::new(text)?;
-        let Some((first, rest)) = shell.words.split_first() else { return Ok(()) };
+    fn command(&mut self, line: usize, shell: &Shell) -> Result<Then, String> {
+        let Some((first, rest)) = shell.words.split_first() else { return Ok(Then::On) };
         let path = Path::new(first);
         let file = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
         let program = path.parent().is_some_and(|folder| PROGRAMS.iter().any(|p| folder == Path::new(p)));
         if file.starts_with(RESTORE) && !self.folder.join(first).exists() {
-            return Ok(());
+            return Ok(Then::On);
         }
-        if shell.variable {
-            return Err(format!("`{text}` cannot be had: there are no variables here"));
+        let name = if program { &*file } else { first.as_str() };
+        let refuse = |why: &str| Err(format!("`{}` cannot be had: {why}", shell.text()));
+        let last = ["exit", "return"].contains(&name);
+        // `$?` is 0: whatever else it could be has failed before.
+        if shell.variable && !(last && rest == ["$?"]) {
+            return refuse("there are no variables here");
         }
-        match if program { &*file } else { first.as_str() } {
-            "sysctl" => self.sysctls(line, rest),
-            "echo" => self.echo(line, rest, &shell),
-            "tc" => self.tc(rest),
-            "sleep" => self.sleep(line, rest),
-            "true" | ":" | "set" | "exit" => Ok(()),
+        if last {
+            return end(name, rest);
+        }
+        match name {
+            // What is refused by itself has the better reason.
+            _ if shell.piped && !MUTE.contains(&name) && REFUSED.iter().all(|(n, _)| *n != name) => {
+                refuse("what another command makes of its output is not known here")
+            }
+            "sysctl" => self.sysctls(line, rest).map(|()| Then::On),
+            "echo" => self.echo(line, rest, shell).map(|()| Then::On),
+            "tc" => self.tc(rest).map(|()| Then::On),
+            "sleep" => self.sleep(line, rest).map(|()| Then::On),
+            "true" | ":" | "set" => Ok(Then::On),
             // What they print nobody reads.
-            "nstat" | "ss" if shell.is_silent() => Ok(()),
+            "nstat" | "ss" if shell.is_silent() => Ok(Then::On),
             "ip" if rest.iter().any(|w| w == "tcp_metrics") && rest.iter().any(|w| w == "flush") => {
-                if self.shell.begun { self.host.forget_servers() } else { Ok(()) }
+                if self.shell.begun { self.host.forget_servers().map(|()| Then::On) } else { Ok(Then::On) }
             }
             // The device of a script has no offloads.
-            "ethtool" if is_off(rest) && self.config.device.gso == 0 => Ok(()),
-            "sh" | "bash" | "." | "source" | "python" | "python3"
-                if rest.first().is_some_and(|f| f.contains('/')) =>
-            {
-                self.file(line, &rest[0], &rest[1..], nested)
+            "ethtool" if is_off(rest) && self.config.device.gso == 0 => Ok(Then::On),
+            "." | "source" if rest.first().is_some_and(|f| f.contains('/')) => {
+                let then = self.file(line, &rest[0], &rest[1..])?;
+                Ok(if then == Then::Exit { then } else { Then::On })
+            }
+            "sh" | "bash" | "python" | "python3" if rest.first().is_some_and(|f| f.contains('/')) => {
+                self.file(line, &rest[0], &rest[1..]).map(|_| Then::On)
             }
             name if name.contains('/') || path.extension().is_some_and(|e| e == "sh" || e == "py") => {
-                self.file(line, name, rest, nested)
+                self.file(line, name, rest).map(|_| Then::On)
             }
-            "sh" | "bash" | "." | "source" => {
-                Err(format!("'{text}': only a file of commands can be run here"))
-            }
-            name => {
-                let why = REFUSED.iter().find(|(n, _)| *n == name).map_or(
-                    "only sysctl, echo into /proc/sys, tc qdisc replace, and files of these work here",
-                    |(_, why)| *why,
-                );
-                Err(format!("`{text}` cannot be had: {why}"))
-            }
+            "sh" | "bash" | "." | "source" => refuse("only a file of commands can be run here"),
+            name => refuse(REFUSED.iter().find(|(n, _)| *n == name).map_or(
+                "only sysctl, echo into /proc/sys, tc qdisc replace, and files of these work here",
+                |(_, why)| *why,
+            )),
         }
     }
 
@@ -153,21 +180,25 @@ impl Runner<'_> {
 
     /// `tc qdisc replace dev DEVICE root WORDS`: the one device of the script has that discipline from now on.
     fn tc(&mut self, words: &[String]) -> Result<(), String> {
-        match words {
-            [qdisc, verb, dev, _, root, discipline @ ..]
-                if qdisc == "qdisc"
-                    && ["add", "replace", "change"].contains(&verb.as_str())
-                    && (dev.as_str(), root.as_str()) == ("dev", "root") =>
-            {
-                self.host.set_qdisc(&discipline.join(" "))
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        match *words {
+            ["qdisc", "change", ..] => {
+                Err("tc qdisc change keeps what it does not name: 'tc qdisc replace' with all of it can be had here".to_owned())
             }
-            // What stands there without one holds nothing back either.
-            [qdisc, verb, dev, _, root] if [qdisc, verb, dev, root] == ["qdisc", "del", "dev", "root"] => {
-                self.host.set_qdisc("pfifo_fast")
+            ["qdisc", "add", "dev", _, "root", ..] if self.shell.root => {
+                Err("the device has a discipline already, so tc would not add one: 'tc qdisc replace' takes its place".to_owned())
             }
-            [qdisc, show, ..] if qdisc == "qdisc" && ["show", "ls", "list"].contains(&show.as_str()) => {
+            ["qdisc", "add" | "replace", "dev", _, "root", ref discipline @ ..] => {
+                self.host.set_qdisc(&discipline.join(" "))?;
+                self.shell.root = true;
                 Ok(())
             }
+            // What stands there without one holds nothing back either.
+            ["qdisc", "del", "dev", _, "root"] => {
+                self.shell.root = false;
+                self.host.set_qdisc("pfifo_fast")
+            }
+            ["qdisc", "show" | "ls" | "list", ..] => Ok(()),
             _ => {
                 Err("of tc only 'tc qdisc replace dev DEVICE root DISCIPLINE ...' can be had here".to_owned())
             }
@@ -192,9 +223,8 @@ impl Runner<'_> {
         if shell.is_silent() {
             return Ok(());
         }
-        let name =
-            shell.into.as_ref().filter(|_| !shell.piped).and_then(|into| into.strip_prefix("/proc/sys/"));
-        match name {
+        let into = shell.into.as_ref().filter(|_| !shell.piped);
+        match into.and_then(|into| into.strip_prefix("/proc/sys/")) {
             Some(name) => {
                 let value = words.iter().filter(|w| *w != "-n").cloned().collect::<Vec<_>>().join(" ");
                 self.set(line, name, &value, false)
@@ -219,7 +249,7 @@ impl Runner<'_> {
     }
 
     /// A file of commands, looked for from the folder of the script; or the program of packetdrill's that sets what its words say.
-    fn file(&mut self, line: usize, name: &str, rest: &[String], nested: usize) -> Result<(), String> {
+    pub(super) fn file(&mut self, line: usize, name: &str, rest: &[String]) -> Result<Then, String> {
         if Path::new(name).file_name().is_some_and(|file| file == SET_SYSCTLS) {
             for word in rest {
                 let name = word.trim_start_matches("/proc/sys/");
@@ -227,18 +257,33 @@ impl Runner<'_> {
                     name.split_once('=').ok_or_else(|| format!("'{word}' is no NAME=VALUE"))?;
                 self.set(line, name, value, false)?;
             }
-            return Ok(());
+            return Ok(Then::On);
         }
-        if nested == NESTED_MAX {
+        if self.shell.nested == NESTED_MAX {
             return Err(format!("{name}: files of commands call one another too deeply"));
         }
         let path = self.folder.join(name);
+        let told = |inner: usize, what: String| format!("{}:{inner}: {what}", path.display());
         let text = crate::files::read(&path).map_err(|e| e.to_string())?;
-        for (inner, command) in lines_of(&text, 1) {
-            self.command(line, &command, nested + 1)
-                .map_err(|what| format!("{}:{inner}: {what}", path.display()))?;
+        for command in commands_of(&text, 1).map_err(|(inner, what)| told(inner, what))? {
+            self.shell.nested += 1;
+            let then = self.command(line, &command);
+            self.shell.nested -= 1;
+            let then = then.map_err(|what| told(command.line, what))?;
+            if then != Then::On {
+                return Ok(then);
+            }
         }
-        Ok(())
+        Ok(Then::On)
+    }
+}
+
+/// `exit` and `return`; a number but 0 fails a script.
+fn end(name: &str, rest: &[String]) -> Result<Then, String> {
+    match rest.first().map_or("0", String::as_str) {
+        "0" | "$?" if name == "return" => Ok(Then::Return),
+        "0" | "$?" => Ok(Then::Exit),
+        code => Err(format!("`{name} {code}`: whoever says so has failed")),
     }
 }
 

@@ -117,14 +117,14 @@ impl<'a> Runner<'a> {
             blocked: None,
             shell: commands::Commands::default(),
             snippets: snippet::Snippets::default(),
-            notes: Vec::new(),
+            notes: config.notes.clone(),
             record: None,
         }
     }
 
     fn events(&mut self, script: &Script) -> Result<(), Box<Failure>> {
         for (line, file) in &script.config.init_scripts {
-            self.commands(&[(*line, file.clone())])?;
+            self.file(*line, file, &[]).map_err(|what| Failure::new(*line, what))?;
         }
         let mut events = script.events.iter().peekable();
         while let Some(event) = events.next() {
@@ -184,7 +184,7 @@ impl<'a> Runner<'a> {
                 let offset = if matches!(event.when, When::Relative(..)) { base } else { 0 };
                 self.call(event.line, spec, spec.end.map(|end| end.saturating_add(offset)))?;
             }
-            Action::Command(lines) => self.commands(lines)?,
+            Action::Command(commands) => self.commands(commands)?,
             Action::Code(snippet) => self.snippet(event.line, snippet)?,
             Action::Device(act) => self.device(event.line, *act)?,
         }

@@ -10,8 +10,6 @@ use std::fmt::Write as _;
 const HEAD: &str = "_file, _line = None, 0\n";
 /// How the program names the line in the script of what follows.
 const LINE: &str = "_line = ";
-/// The interpreter.
-const PYTHON: &str = "python3";
 /// What it exits with when the program has failed, as the last lines of stderr say then.
 const WRONG: i32 = 3;
 const WRONG_LINES: usize = 4;
@@ -124,12 +122,9 @@ impl Runner<'_> {
     pub(super) fn hand_over(&mut self) -> Result<(), Box<Failure>> {
         let Some(mut ours) = self.snippets.handed.take() else { return Ok(()) };
         let program = program(&self.snippets.noted);
-        let ran = match self.config.python {
-            true => interpret(&program),
-            false => {
-                Err("--code_command=none says that no Python reads what our own evaluator cannot".to_owned())
-            }
-        };
+        let none =
+            || "--code_command=none says that no Python reads what our own evaluator cannot".to_owned();
+        let ran = self.config.python.as_ref().ok_or_else(none).and_then(|python| interpret(python, &program));
         let said = match ran {
             Ok(said) => said,
             Err(why) => {
@@ -169,30 +164,30 @@ impl Said {
 
 /// Runs a program; why it cannot be run.
 #[cfg(target_os = "linux")]
-fn interpret(program: &str) -> Result<Said, String> {
+fn interpret(python: &str, program: &str) -> Result<Said, String> {
     use lowwater_os::program::{End, Limits, run};
-    let mut command = std::process::Command::new(PYTHON);
+    let mut command = std::process::Command::new(python);
     command.args(["-c", RUN]);
     let limits = Limits { time: core::time::Duration::from_secs(SECONDS), output: SAID_MAX };
     let ran = run(command, program.as_bytes(), limits).map_err(|e| match e.kind() {
-        std::io::ErrorKind::NotFound => format!("there is no {PYTHON} to read it"),
-        _ => format!("{PYTHON}: {e}"),
+        std::io::ErrorKind::NotFound => format!("there is no {python} to read it"),
+        _ => format!("{python}: {e}"),
     })?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let said = Said { printed: text(&ran.stdout), wrong: text(&ran.stderr) };
     match ran.end {
         End::Exited(status) if status.success() => Ok(Said { wrong: String::new(), ..said }),
         End::Exited(status) if status.code() == Some(WRONG) && said.wrong().is_some() => Ok(said),
-        End::Exited(status) => Err(format!("{PYTHON} ended with {status}: {}", said.wrong.trim())),
-        End::TooLong => Err(format!("{PYTHON} took longer than the {SECONDS} s that snippets have together")),
+        End::Exited(status) => Err(format!("{python} ended with {status}: {}", said.wrong.trim())),
+        End::TooLong => Err(format!("{python} took longer than the {SECONDS} s that snippets have together")),
         End::TooMuch => {
-            Err(format!("{PYTHON} printed more than the {SAID_MAX} bytes that snippets have together"))
+            Err(format!("{python} printed more than the {SAID_MAX} bytes that snippets have together"))
         }
-        End::Stopped => Err(format!("{PYTHON} was stopped")),
+        End::Stopped => Err(format!("{python} was stopped")),
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-fn interpret(_: &str) -> Result<Said, String> {
-    Err(format!("{PYTHON} runs snippets on Linux alone"))
+fn interpret(python: &str, _: &str) -> Result<Said, String> {
+    Err(format!("{python} runs snippets on Linux alone"))
 }
