@@ -203,7 +203,7 @@ pub(crate) struct Net {
     #[arg(long)]
     pub(crate) no_offload: bool,
     /// Look at the device for up to US microseconds before sleeping, while that pays: faster answers for processor time; 0: never
-    #[arg(long, value_name = "US", default_value_t = 20, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
+    #[arg(long, value_name = "US", default_value_t = BUSY_POLL_US, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     pub(crate) busy_poll: u32,
     #[command(flatten)]
     pub(crate) front: Front,
@@ -339,13 +339,22 @@ fn modes(text: &str) -> Result<Modes, String> {
     text.split(',').map(|word| word.trim().parse()).collect::<Result<_, String>>().map(Modes)
 }
 
+/// How long a device is looked at before sleeping, unless the command line says otherwise.
+const BUSY_POLL_US: u32 = lowwater_os::BUSY_POLL.as_micros() as u32;
+
 /// One seed, or those from the first up to the second, which is left out.
 fn seeds(text: &str) -> Result<Range<u64>, String> {
     let number =
         |text: &str| text.trim().parse().map_err(|_| format!("'{text}' is no seed; it takes N or FROM..TO"));
     let range = match text.split_once("..") {
         Some((from, to)) => number(from)?..number(to)?,
-        None => number(text).map(|seed: u64| seed..seed.saturating_add(1))?,
+        None => {
+            let seed: u64 = number(text)?;
+            let next = seed.checked_add(1);
+            seed..next.ok_or_else(|| {
+                format!("{seed} is no seed of a drawn connection: the largest is {}", seed - 1)
+            })?
+        }
     };
     match range.is_empty() {
         true => Err(format!("there is no seed in {text}: TO is left out, so 3..4 is 3 alone")),

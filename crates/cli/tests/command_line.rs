@@ -90,6 +90,7 @@ fn mistakes_end_with_2_and_say_what_is_allowed() {
             &["sctp-send", "--tun", "lw0", "--addr", "10.9.0.2/24", "--duration", "0", "10.9.0.1:9"],
             "number of seconds",
         ),
+        (&["drill", "--kernel", "--draw", "18446744073709551615"], "the largest is 18446744073709551614"),
         (&["serve", "--tun", "sixteen-letters.", "--addr", "10.9.0.2/24"], "15 bytes"),
         (&["get", "--tun", "lw0", "--addr", "10.9.0.2/24", "https://10.9.0.1/"], "http://"),
     ] {

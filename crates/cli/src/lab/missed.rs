@@ -45,41 +45,43 @@ impl Bound {
     }
 }
 
-/// What a run misses. Linux's figure of this run of the lab counts before that of the catalog.
-pub(super) fn missed(done: &Done) -> Vec<Missed> {
-    let Some(figures) = &done.figures else {
-        return Vec::new();
+/// The figures of a run that have a bound beside Linux, which measured them too.
+fn compared(done: &Done) -> Vec<Missed> {
+    let of = |shown: &'static Shown| {
+        let value = done.figures.as_ref()?.get(shown.figure)?;
+        Some(Missed { shown, value, linux: done.plan.linux(shown.figure)? })
     };
-    let linux = |name: &str| {
-        let now = done.plan.linux_now.iter().find(|(n, _)| n == name).map(|(_, value)| *value);
-        now.or_else(|| done.plan.variant.linux.iter().find(|(n, _)| *n == name).map(|(_, value)| *value))
-    };
-    let shows = done.plan.experiment.shows.iter();
-    shows
-        .filter_map(|shown| {
-            Some(Missed { shown, value: figures.get(shown.figure)?, linux: linux(shown.figure)? })
-        })
-        .filter(|missed| !missed.shown.bound.holds(missed.value, missed.linux))
-        .collect()
+    done.plan.experiment.shows.iter().filter_map(of).collect()
 }
 
-/// The lines below a table: what misses its bound, and where nothing does that.
+/// What a run misses; `None` where nothing of it can be compared.
+pub(super) fn missed(done: &Done) -> Option<Vec<Missed>> {
+    let mut all = compared(done);
+    let any = !all.is_empty();
+    all.retain(|missed| !missed.shown.bound.holds(missed.value, missed.linux));
+    any.then_some(all)
+}
+
+/// The lines below a table: what misses its bound, and where nothing does that, how much was compared.
 pub(super) fn lines(done: &[&Done]) -> Option<String> {
-    if done.iter().all(|d| d.plan.experiment.shows.is_empty()) {
-        return None;
+    let count: usize = done.iter().map(|d| compared(d).len()).sum();
+    let told = |d: &&Done| {
+        let all = missed(d).unwrap_or_default().into_iter();
+        all.map(|missed| format!("missed: {}: {missed}", d.plan.name)).collect::<Vec<_>>()
+    };
+    let lines: Vec<_> = done.iter().flat_map(told).collect();
+    match lines.is_empty() {
+        _ if count == 0 => None,
+        true => Some(format!("missed beside Linux: none of {count} figures")),
+        false => Some(lines.join("\n")),
     }
-    let lines: Vec<_> = done
-        .iter()
-        .flat_map(|d| missed(d).into_iter().map(|missed| format!("missed: {}: {missed}", d.plan.name)))
-        .collect();
-    Some(if lines.is_empty() { "missed beside Linux: nothing".to_owned() } else { lines.join("\n") })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::lab::catalog::EXPERIMENTS;
-    use crate::lab::runs::Plan;
+    use crate::lab::runs::{Given, Plan};
     use lowwater_sim::scenario::Figures;
 
     fn ran(named: &[(&'static str, f64)], linux_now: &[(&str, f64)]) -> Done {
@@ -90,6 +92,7 @@ mod tests {
             name: "default".to_owned(),
             seed: 1,
             scenario: (experiment.make)(),
+            given: Given::Nothing,
             linux_now: linux_now.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect(),
         };
         let mut figures = Figures::default();
@@ -100,12 +103,35 @@ mod tests {
     #[test]
     fn a_figure_too_far_from_linux_is_named() {
         // Linux 6.1 has 176, and a tenth more or less may be.
-        assert_eq!(missed(&ran(&[("ip_out_requests", 190.0)], &[])), []);
+        assert_eq!(missed(&ran(&[("ip_out_requests", 190.0)], &[])), Some(vec![]));
         let far = ran(&[("ip_out_requests", 194.0)], &[]);
-        assert_eq!(missed(&far).iter().map(Missed::figure).collect::<Vec<_>>(), ["ip_out_requests"]);
+        let names = |done: &Done| missed(done).map(|all| all.iter().map(Missed::figure).collect::<Vec<_>>());
+        assert_eq!(names(&far), Some(vec!["ip_out_requests"]));
         let told = lines(&[&far]).expect("bounds");
         assert!(told.contains("default") && told.contains("194") && told.contains("176"), "{told}");
-        assert_eq!(missed(&ran(&[("ip_out_requests", 194.0)], &[("ip_out_requests", 180.0)])), []);
+        assert_eq!(names(&ran(&[("ip_out_requests", 194.0)], &[("ip_out_requests", 180.0)])), Some(vec![]));
+    }
+
+    #[test]
+    fn what_linux_did_not_run_is_not_compared() {
+        let far = |given, now: &[(&str, f64)]| {
+            let mut done = ran(&[("ip_out_requests", 1_000.0)], now);
+            done.plan.given = given;
+            (missed(&done).map(|all| all.len()), lines(&[&done]).is_some())
+        };
+        let now = [("ip_out_requests", 180.0)];
+        assert_eq!((far(Given::Nothing, &[]), far(Given::Times, &now)), ((Some(1), true), (Some(1), true)));
+        assert_eq!((far(Given::Times, &[]), far(Given::More, &now)), ((None, false), (None, false)));
+        let of = |keys: &[&'static str]| Given::of(keys.iter().copied());
+        assert_eq!((of(&[]), of(&["warmup_s"])), (Given::Nothing, Given::Times));
+        assert_eq!(of(&["warmup_s", "tcp_sack"]), Given::More);
+        // Nothing was compared where there is no figure.
+        let mut broken = ran(&[], &[]);
+        assert_eq!((missed(&broken), lines(&[&broken])), (None, None));
+        broken.figures = None;
+        assert_eq!((missed(&broken), lines(&[&broken])), (None, None));
+        let fine = lines(&[&ran(&[("ip_out_requests", 176.0)], &[])]);
+        assert_eq!(fine.as_deref(), Some("missed beside Linux: none of 1 figures"));
     }
 
     #[test]

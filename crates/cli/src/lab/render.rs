@@ -133,8 +133,8 @@ fn object(done: &Done) -> Value {
         let now = done.plan.linux_now.iter().map(|(name, value)| (name.clone(), number(*value)));
         object["linux_now"] = Value::Object(now.collect());
     }
-    if !done.plan.experiment.shows.is_empty() {
-        object["missed"] = json!(missed(done).iter().map(Missed::figure).collect::<Vec<_>>());
+    if let Some(missed) = missed(done) {
+        object["missed"] = json!(missed.iter().map(Missed::figure).collect::<Vec<_>>());
     }
     if let Some(broken) = &done.broken {
         object["broken"] = json!(broken.to_string());

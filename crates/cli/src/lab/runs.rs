@@ -22,9 +22,47 @@ pub(crate) struct Plan {
     pub(crate) scenario: Box<dyn Scenario>,
     /// What Linux measured in this run of the lab (`--uml`).
     pub(crate) linux_now: Vec<(String, f64)>,
+    /// What `--set` made of it.
+    pub(crate) given: Given,
+}
+
+/// What `--set` made of a run, as far as Linux's figures are concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Given {
+    /// Nothing: it is the run that Linux's figures of the catalog are of.
+    Nothing,
+    /// How long it takes, which Linux beside it follows.
+    Times,
+    /// Something else, which Linux had not.
+    More,
+}
+
+impl Given {
+    /// Parameters that Linux in user mode follows.
+    const TIMES: [&str; 2] = ["warmup_s", "measure_s"];
+
+    /// What these keys make of a run that knows them.
+    pub(crate) fn of<'a>(mut keys: impl Iterator<Item = &'a str> + Clone) -> Self {
+        match keys.clone().all(|key| Self::TIMES.contains(&key)) {
+            false => Self::More,
+            true if keys.next().is_some() => Self::Times,
+            true => Self::Nothing,
+        }
+    }
 }
 
 impl Plan {
+    /// What Linux measured of the same, the figure of this run of the lab before that of the catalog.
+    pub(crate) fn linux(&self, figure: &str) -> Option<f64> {
+        let now = self.linux_now.iter().find(|(name, _)| name == figure).map(|(_, value)| *value);
+        let then = self.variant.linux.iter().find(|(name, _)| *name == figure).map(|(_, value)| *value);
+        match self.given {
+            Given::Nothing => now.or(then),
+            Given::Times => now,
+            Given::More => None,
+        }
+    }
+
     /// `wanted` names this run or its variant.
     pub(crate) fn answers_to(&self, wanted: &str) -> bool {
         self.variant.name == wanted || self.name == wanted

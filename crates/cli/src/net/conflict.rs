@@ -25,6 +25,7 @@ fn judge(
     let mut warnings = Vec::new();
     for side in sides {
         let own = side.own;
+        // A device that is down changes nothing here: the kernel keeps the address's local route (seen with Linux 6.18).
         if let Some(Held { device, ip, prefix }) = held.iter().find(|held| held.ip == own.addr()) {
             return Err(Failure::usage(format!(
                 "{own} for the stack: the kernel itself has {ip}/{prefix} on {device} and would answer in the stack's place: \

@@ -124,9 +124,12 @@ impl<'a> Words<'a> {
         self.mistake(&format!("it needs {option}"), allowed)
     }
 
-    /// The option that is being read has had its value.
-    pub(super) fn twice(&self, allowed: &str) -> String {
-        self.mistake(&format!("{} is said twice", self.option), allowed)
+    /// The option that is being read has had its value, by the same name or by `other`, which says how they are related.
+    pub(super) fn twice(&self, other: Option<&str>, allowed: &str) -> String {
+        match other {
+            Some(related) => self.mistake(&format!("{} {related}", self.option), allowed),
+            None => self.mistake(&format!("{} is said twice", self.option), allowed),
+        }
     }
 
     pub(super) fn packets(&mut self) -> Result<u32, String> {
@@ -249,10 +252,11 @@ mod tests {
         ("tbf rate 1mbit burst 0 limit 5kb", "burst cannot be \"0\"", "1 to 4294967295 bytes"),
         ("tbf rate 1mbit burst 5kb", "it needs limit, latency or child", "bytes, as 32kb;"),
         ("tbf rate 1mbit rate 2mbit burst 5kb limit 5kb", "rate is said twice", "one of each"),
-        ("tbf rate 1mbit burst 5kb buffer 5kb limit 5kb", "buffer is said twice", "one of each"),
+        ("tbf rate 1mbit burst 5kb burst 5kb limit 5kb", "burst is said twice", "one of each"),
+        ("tbf rate 1mbit burst 5kb buffer 5kb limit 5kb", "buffer is burst once more", "one of each"),
         (
             "tbf rate 1mbit burst 5kb limit 5kb latency 5ms",
-            "latency is said twice",
+            "latency excludes limit",
             "one of each, and limit or latency",
         ),
         ("tbf rate 1mbit burst 5kb latency 0", "latency cannot be \"0\"", TIMES),

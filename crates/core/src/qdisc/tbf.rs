@@ -89,7 +89,7 @@ const OPTIONS: &[&str] =
 impl Tbf {
     pub(super) fn parse(words: &mut Words<'_>) -> Result<Self, String> {
         let (mut rate, mut burst, mut peakrate, mut mtu, mut depth) = (None, None, None, None, None);
-        let mut child = None;
+        let (mut child, mut said) = (None, Vec::new());
         while let Some(option) = words.option(OPTIONS)? {
             // Whatever is said twice is a mistake, as to `tc`.
             let twice = match option {
@@ -102,8 +102,11 @@ impl Tbf {
                 _ => mtu.replace(words.bytes()?).is_some(),
             };
             if twice {
-                return Err(words.twice("one of each, and limit or latency"));
+                return Err(
+                    words.twice(before(&said, option).as_deref(), "one of each, and limit or latency")
+                );
             }
+            said.push(option);
         }
         let rate = rate.ok_or_else(|| words.lacks("rate", RATES))?;
         let burst = burst.ok_or_else(|| words.lacks("burst", "bytes, as 32kb"))?;
@@ -128,6 +131,17 @@ impl Tbf {
     /// Largest packet that can ever leave.
     fn largest(&self) -> u32 {
         self.peak.map_or(self.bucket.size, |peak| peak.size.min(self.bucket.size))
+    }
+}
+
+/// What `option` is to the one that took its place before; `None` where that was itself.
+fn before(said: &[&str], option: &str) -> Option<String> {
+    let alike = |names: &[&'static str]| names.iter().find(|n| **n != option && said.contains(n)).copied();
+    match option {
+        _ if said.contains(&option) => None,
+        "limit" | "latency" => alike(&["limit", "latency"]).map(|other| format!("excludes {other}")),
+        "mtu" | "minburst" => alike(&["mtu", "minburst"]).map(|other| format!("is {other} once more")),
+        _ => alike(&["burst", "buffer", "maxburst"]).map(|other| format!("is {other} once more")),
     }
 }
 

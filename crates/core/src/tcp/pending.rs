@@ -20,8 +20,8 @@ pub(super) struct Pending {
     pub(super) timeout: Option<Box<Resend>>,
     /// What the last acknowledgements asked for.
     pub(super) rexmit: Rexmit,
-    /// Segments of new data since the last pause.
-    pub(super) burst_segs: u32,
+    /// What went since the last pause.
+    pub(super) burst: Burst,
     /// A ready-made segment that goes first: the reset of an abort, an answer in TIME-WAIT.
     pub(super) reset: Option<Box<Outgoing>>,
     /// What is below us.
@@ -32,6 +32,15 @@ pub(super) struct Pending {
     pub(super) ecn_asked: bool,
     /// There was no route when something was last tried.
     pub(super) no_path: bool,
+}
+
+/// What went since the last pause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Burst {
+    /// Segments of new data.
+    pub(super) segs: u32,
+    /// A retransmission was held back, since a copy has not left this host.
+    pub(super) held: bool,
 }
 
 /// What to look for.
@@ -72,7 +81,7 @@ impl Pending {
     /// Nothing more can be sent until something happens.
     pub(super) const fn tried(&mut self) {
         self.look = None;
-        self.burst_segs = 0;
+        self.burst = Burst { segs: 0, held: false };
     }
 
     /// Whether the SYN asks for ECN (RFC 3168 section 6.1.1); a retransmitted one does not insist (section 6.1.1.1).

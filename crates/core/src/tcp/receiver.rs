@@ -239,7 +239,7 @@ impl Receiver {
         let buf = self.intake.window.buf().bytes;
         self.intake.queue.fin_reached()
             || (waiting > 0
-                && (waiting >= self.lowat + self.urgent_bytes()
+                && (waiting >= self.lowat.saturating_add(self.urgent_bytes())
                     || self.intake.queue.truesize() > buf - buf / 8
                     || self.intake.open_window() <= self.ack.rcv_mss()))
     }

@@ -188,3 +188,13 @@ fn a_probe_of_a_shut_window_carries_the_pointer() {
     let probes: Vec<_> = all.iter().map(|(_, s)| (s.seq, s.urg)).collect();
     assert_eq!(probes, [(Some(1_001), Some(10)), (Some(1_000), Some(11))]);
 }
+
+#[test]
+fn a_low_water_mark_beyond_all_bounds_waits_for_the_end() {
+    let mut p = Peer::server(Shape { options: |o| o.rcvlowat = u32::MAX, ..Shape::default() });
+    p.inject("PU. 1:201 ack 1 urg 100");
+    p.expect(". 1:1 ack 201");
+    assert!(!ready(&mut p, Ready::IN));
+    p.inject("F. 201 ack 1");
+    assert!(ready(&mut p, Ready::IN));
+}

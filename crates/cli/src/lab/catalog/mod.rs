@@ -8,7 +8,7 @@ mod sctp_heartbeat;
 mod small_queues;
 mod tso_autosize;
 
-use super::runs::Plan;
+use super::runs::{Given, Plan};
 use crate::args::{LabOptions, unknown_setting};
 use lowwater_sim::scenario::{Scenario, SettingValue, changed_sysctls};
 use serde_json::{Map, Value, json};
@@ -152,10 +152,21 @@ impl Experiment {
                 let own = if short { self.short } else { &[] };
                 let own = own.iter().chain(variant.sets).copied().chain(values);
                 let given = set.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-                for (key, value) in own.chain(given.filter(|(key, _)| self.knows(key))) {
+                let given = given.filter(|(key, _)| self.knows(key));
+                let of_linux = Given::of(given.clone().map(|(key, _)| key));
+                for (key, value) in own.chain(given) {
                     apply(&mut *scenario, key, value)?;
                 }
-                plans.push(Plan { experiment: self, variant, name, seed, scenario, linux_now: Vec::new() });
+                let linux_now = Vec::new();
+                plans.push(Plan {
+                    experiment: self,
+                    variant,
+                    name,
+                    seed,
+                    scenario,
+                    linux_now,
+                    given: of_linux,
+                });
             }
         }
         Ok(plans)

@@ -166,7 +166,8 @@ impl Conn {
             return Ok(());
         }
         // Once in a burst, however many new packets pass by it.
-        cx.count.tcp_ext.tcp_spurious_rtx_host_queues += u64::from(self.out.burst_segs == 0);
+        let told = core::mem::replace(&mut self.out.burst.held, true);
+        cx.count.tcp_ext.tcp_spurious_rtx_host_queues += u64::from(!told);
         let _ = self.out.credit.throttle(); // the next refund wakes it in any case
         Err(Wait::HostQueue)
     }
@@ -207,7 +208,7 @@ impl Conn {
             Probe::New | Probe::Nothing => (None, false),
         };
         // A probe is no part of a burst: after one the RTO timer runs, not the next probe's (`tcp_write_xmit`, push_one = 2).
-        let new = core::mem::take(&mut self.out.burst_segs);
+        let new = core::mem::take(&mut self.out.burst.segs);
         if new > 0 {
             self.tx.after_new_probe(cx, &mut self.path, new, self.app.nospace);
         }
@@ -227,7 +228,7 @@ impl Conn {
             return Err(Wait::Empty);
         };
         if self.path.plpmtud.is_some()
-            && self.out.burst_segs == 0
+            && self.out.burst.segs == 0
             && let Some(probe) = self.mtu_probe(cx, mss)?
         {
             return Ok(probe);
@@ -283,7 +284,7 @@ impl Conn {
         if plan.payload.len() < usize::from(plan.mss) * usize::from(plan.segs) {
             self.snd.sml = plan.seq + plan.payload.len() as u32 + u32::from(plan.fin);
         }
-        self.out.burst_segs += u32::from(plan.segs);
+        self.out.burst.segs += u32::from(plan.segs);
         self.rx.on_data_sent(cx);
         if self.tx.queue_ref().nxt() > self.snd.full_from {
             self.check_space(cx);
@@ -421,7 +422,7 @@ impl Conn {
     /// What each reason for silence needs: nothing, or the one timer that would otherwise be missing.
     fn wait(&mut self, cx: &mut Cx<'_>, why: Wait) {
         self.offer_space(cx);
-        let sent = self.out.burst_segs;
+        let sent = self.out.burst.segs;
         let starved = self.tx.after_write(cx, &mut self.path, sent, why == Wait::Cwnd, self.app.nospace);
         self.keep_time(cx, why, starved);
         if matches!(
@@ -439,7 +440,7 @@ impl Conn {
         let chrono = &mut self.rest.stats.chrono;
         if why == Wait::RecvWindow {
             chrono.start(cx.now, Held::RecvWindow);
-        } else if why != Wait::Empty || self.out.burst_segs > 0 {
+        } else if why != Wait::Empty || self.out.burst.segs > 0 {
             chrono.stop(cx.now, Held::RecvWindow, self.tx.is_empty());
         }
         let all_sent = self.tx.queue_ref().unsent_bytes() == 0;

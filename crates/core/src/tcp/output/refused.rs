@@ -26,7 +26,7 @@ impl Conn {
         let segs = self.tx.take_back(cx, &mut self.path, attempt, congested);
         if attempt.errand.is_new() {
             self.snd.sml = attempt.before.sml;
-            self.out.burst_segs = self.out.burst_segs.saturating_sub(u32::from(segs));
+            self.out.burst.segs = self.out.burst.segs.saturating_sub(u32::from(segs));
         }
         self.queue_refused(cx, charge);
         // A flow that waits for a completion still does.
