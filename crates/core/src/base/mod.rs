@@ -11,6 +11,7 @@ pub mod memory;
 pub mod pool;
 pub mod rng;
 pub mod slab;
+pub(crate) mod steps;
 pub mod sysctl;
 #[cfg(test)]
 pub(crate) mod testing;

@@ -104,7 +104,8 @@ impl Assoc {
     /// The peer hears of a window that has opened far enough.
     fn tell_window(&mut self, cx: &Cx<'_>) {
         let mtu = self.paths.get(self.rx.path).mtu();
-        if self.state.may_receive_data() && self.rx.window_has_opened(&self.options, cx.sysctl, mtu) {
+        let buffer = self.rcvbuf(cx);
+        if self.state.may_receive_data() && self.rx.window_has_opened(&self.options, buffer, cx.sysctl, mtu) {
             self.rx.ack.demand();
         }
     }

@@ -42,3 +42,6 @@ pub use options::{PathOptions, RtoOptions, SctpOptions};
 pub use output::{More, Outgoing};
 pub use paths::{PathId, PathState};
 pub use state::State;
+
+#[cfg(test)]
+mod tests;

@@ -270,8 +270,8 @@ impl Path {
         self.hb = Heartbeat::new();
     }
 
-    /// Data may go there if nothing better is left.
-    const fn usable(&self) -> bool {
+    /// Something other than a HEARTBEAT or its answer may go there if nothing better is left (section 5.4).
+    pub const fn usable(&self) -> bool {
         self.local.is_some() && !matches!(self.state, PathState::Unconfirmed)
     }
 }
@@ -431,10 +431,11 @@ impl Paths {
         let good = |id: &PathId| self.get(*id).state == PathState::Active && self.get(*id).usable();
         let free = |id: &PathId| good(id) && !self.get(*id).flow.credit.is_throttled();
         after.clone().find(free).or_else(|| after.clone().find(good)).unwrap_or_else(|| {
-            // Nobody else answers: the one with the fewest errors, the one in use when they are equal.
+            // Nobody else answers: the one with the fewest errors, the one in use when they are equal and it leads anywhere.
             let rest = after.filter(|id| self.get(*id).usable());
             let least = rest.min_by_key(|id| self.get(*id).errors);
-            least.filter(|id| self.get(*id).errors < self.get(last).errors).unwrap_or(last)
+            let bad = !self.get(last).usable();
+            least.filter(|id| bad || self.get(*id).errors < self.get(last).errors).unwrap_or(last)
         })
     }
 

@@ -82,23 +82,35 @@ impl Plpmtud {
         self.deadline
     }
 
-    /// The route has this MTU; the path's then.
+    /// The route has this MTU; the path's then. What was found for another MTU holds no longer than that (Linux `sctp_transport_pl_toobig`,
+    /// `sctp_transport_pl_reset`).
     pub(super) fn on_route(&mut self, mtu: u16) -> u16 {
-        self.route = mtu;
-        self.high = self.high.min(mtu);
-        self.probe = self.probe.min(mtu);
+        let before = core::mem::replace(&mut self.route, mtu);
+        if mtu != before {
+            // The answer to a probe of before says nothing of what is asked now.
+            (self.nonce, self.count, self.confirmed) = (0, 0, 0);
+            self.high = mtu;
+            match self.phase {
+                Phase::Base | Phase::Error => self.probe = BASE.min(mtu),
+                Phase::Search | Phase::Complete if mtu <= self.good => {
+                    (self.phase, self.good, self.probe, self.limit) = (Phase::Complete, mtu, mtu, mtu);
+                }
+                Phase::Search | Phase::Complete => self.search(),
+            }
+        }
         mtu.min(self.limit)
     }
 
     /// The next size between what has passed and what may still pass; or that was all.
     fn search(&mut self) {
-        if self.high < self.good + STEP {
+        let between = self.high.saturating_sub(self.good);
+        if between < STEP {
             (self.phase, self.probe, self.limit) = (Phase::Complete, self.good, self.good);
         } else {
             self.phase = Phase::Search;
             // The route's own size is the likely one. Packets of SCTP are multiples of four.
-            let half =
-                (self.good + (self.high - self.good).div_ceil(2)).next_multiple_of(STEP).min(self.high);
+            let half = (self.good + between.div_ceil(2)).checked_next_multiple_of(STEP);
+            let half = half.unwrap_or(self.high).min(self.high);
             self.probe = if self.high == self.route { self.high } else { half };
         }
     }
@@ -250,3 +262,6 @@ impl Assoc {
         Some(Outgoing { path: id, bytes, unit, charge: 0, depart_at, fragment: false, ect: false })
     }
 }
+
+#[cfg(test)]
+mod tests;

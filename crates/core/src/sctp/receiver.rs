@@ -57,17 +57,32 @@ impl Receiver {
         initial_window(options).saturating_sub(held)
     }
 
+    /// What a SACK says: as wide as its own buffer, unless memory is exhausted, which leaves only `buffer` bytes.
+    #[must_use]
+    pub(crate) fn offer(&self, options: &SctpOptions, buffer: u32) -> u32 {
+        let window = self.window(options);
+        let charge = u32::try_from(self.streams.charge()).unwrap_or(u32::MAX);
+        if buffer < options.rcvbuf { window.min(buffer.saturating_sub(charge)) } else { window }
+    }
+
     /// User data came, out of the window that was offered.
     pub(crate) const fn on_data(&mut self, len: usize) {
         self.advertised = self.advertised.saturating_sub(len as u32);
     }
 
     /// The window has opened so far that the peer should hear of it (`sctp_peer_needs_update`, which counts from what the last SACK
-    /// said). Where a packet is larger than half of the window, half of it is enough: the peer may have no room for another.
+    /// said). Where a packet is larger than half of the window, half of it is enough: the peer may have no room for another. A SACK
+    /// would offer what `buffer` bytes have room for.
     #[must_use]
-    pub(crate) fn window_has_opened(&self, options: &SctpOptions, sysctl: &Sysctl, mtu: u16) -> bool {
-        let opened = self.window(options).saturating_sub(self.advertised);
-        let share = options.rcvbuf.checked_shr(sysctl.sctp_rwnd_update_shift).unwrap_or(0);
+    pub(crate) fn window_has_opened(
+        &self,
+        options: &SctpOptions,
+        buffer: u32,
+        sysctl: &Sysctl,
+        mtu: u16,
+    ) -> bool {
+        let opened = self.offer(options, buffer).saturating_sub(self.advertised);
+        let share = buffer.checked_shr(sysctl.sctp_rwnd_update_shift).unwrap_or(0);
         opened > 0 && opened >= share.max(u32::from(mtu).min(initial_window(options) / 2))
     }
 }

@@ -396,3 +396,30 @@ fn what_lies_behind_a_cookie_that_is_not_taken_is_not_read() {
     assert_eq!((info.state, info.tags, info.cum_tsn), (State::ShutdownSent, (ours, 7), 1_000));
     assert_eq!(w.messages(A, a), [b"old"]);
 }
+
+/// Section 5.4: a peer may name anybody. What it sends in the name of an address that never answered is acknowledged, but elsewhere.
+#[test]
+fn nothing_but_heartbeats_goes_to_an_address_that_was_only_named() {
+    let mut w = World::with(2, &Default::default(), 1);
+    w.listen(w.options());
+    let (seen, ports, stranger) = (tap(&mut w, B), (6_000, 5_000), ip(1, A));
+    w.inject(B, ports, 0, &bytes(&[Chunk::Init(hello(7, 1_000, &params(&[v4(stranger)])))]));
+    w.pass(ms(1));
+    let (tag, cookie) = cookie(&seen);
+    w.inject(B, ports, tag, &bytes(&[Chunk::CookieEcho(&cookie)]));
+    w.pass(ms(1));
+    let from = w.log.len();
+    for n in 1..=50 {
+        // Each one makes a hole, and an ERROR due.
+        let mut chunks = bytes(&[Chunk::Data(data(1_000 + 2 * n, 0), b"x")]);
+        chunks.extend([0x7f, 0, 0, 4]);
+        w.inject_from(stranger, B, ports, tag, &chunks);
+        w.pass(ms(1));
+    }
+    w.inject_from(stranger, B, ports, tag, &bytes(&[Chunk::Heartbeat(Tlvs::new(&[0, 1, 0, 4]))]));
+    w.pass(ms(1));
+    let by = |link, kind| w.log[from..].iter().filter(|l| l.link == link && l.kinds.contains(&kind)).count();
+    assert_eq!([kind::SACK, kind::ERROR].map(|kind| by(1, kind)), [0, 0]);
+    assert!(by(0, kind::SACK) >= 50 && by(0, kind::ERROR) >= 50);
+    assert_eq!(by(1, kind::HEARTBEAT_ACK), 1);
+}

@@ -2,7 +2,7 @@
 use crate::world::*;
 use lowwater_core::base::{Duration, SocketId, Sysctl};
 use lowwater_core::sctp::{Notification, Received, SctpOptions, SendFailed, SendInfo, State, Subscriptions};
-use lowwater_wire::sctp::{Chunk, ForwardStream, chunk_kind as kind};
+use lowwater_wire::sctp::{Chunk, ForwardStream, Sack, chunk_kind as kind};
 
 fn pair(sysctl: &Sysctl) -> (World, SocketId, SocketId) {
     let mut w = World::with(1, sysctl, 1);
@@ -341,4 +341,34 @@ fn without_an_interval_nothing_is_probed() {
     let (mut w, _, _) = pair(&Sysctl::default());
     w.pass(Duration::from_secs(100));
     assert_eq!(w.sent(A, kind::PAD), 0);
+}
+
+/// FORWARD TSN is due by one SACK and needless by the next, which comes with it, and what waits goes by another path.
+#[test]
+fn a_skip_that_was_overtaken_holds_back_no_data() {
+    let mut w = World::with(2, &Sysctl::default(), 1);
+    let options = SctpOptions { nodelay: true, sndbuf: 1 << 20, ..w.options() };
+    let (a, b) = w.associated(options.clone(), options);
+    w.pass(ms(200));
+    w.rule = Box::new(|c| if c.from == A { Fate::Lose } else { Fate::Deliver(ms(10)) });
+    let second = |lifetime| SendInfo { lifetime, to: Some(ip(1, B)), ..SendInfo::default() };
+    w.send(A, a, &[0; 1_400], second(Some(ms(1))));
+    for _ in 0..20 {
+        w.send(A, a, &[0; 1_400], second(None));
+    }
+    w.pass(ms(5));
+    let (cum, out) = (w.info(B, b).cum_tsn, w.info(A, a).unacked);
+    assert!(out > 1 && w.info(A, a).unsent_bytes > 0);
+    let port = w.stacks[A].local_addr(a).unwrap().port();
+    let sack = |cum_tsn| Chunk::Sack(Sack { cum_tsn, a_rwnd: 1 << 20, gaps: &[], dups: &[] });
+    let from = w.log.len();
+    let tag = w.info(A, a).tags.0;
+    w.inject(A, (5_000, port), tag, &bytes(&[sack(cum), sack(cum.wrapping_add(out as u32))]));
+    w.pass(ms(100));
+    assert_eq!(w.stacks[A].counters().own.sctp_abandoned, 1);
+    assert!(
+        w.log[from..].iter().any(|l| l.link == 1 && l.kinds.contains(&kind::DATA)),
+        "{:?}",
+        &w.log[from..]
+    );
 }

@@ -298,3 +298,29 @@ fn the_timer_of_a_stuck_path_does_not_end_the_fast_recovery_of_another() {
     assert_eq!(w.stacks[A].counters().sctp.fast_retransmits - fast, 2);
     assert!(before > 40_000 && least >= before / 2, "{before}, then {least}");
 }
+
+/// A message that overtakes others has waited as they have: what has outlived its lifetime stays here (RFC 9260 section 11.1.5).
+#[test]
+fn what_has_expired_overtakes_nothing() {
+    let (mut w, a, b) = two(&Sysctl::default());
+    w.ill.insert(0, Ill::Mute);
+    for n in 0..30 {
+        w.send(A, a, &[n; 1_400], to(0, 0));
+    }
+    // These fill the window of the other path, and those behind them wait for an answer.
+    for n in 0..8 {
+        w.send(A, a, &[n; 1_400], to(1, 1));
+    }
+    w.send(A, a, b"short", SendInfo { lifetime: Some(ms(5)), ..to(1, 2) });
+    w.send(A, a, b"long", SendInfo { lifetime: Some(ms(500)), ..to(1, 3) });
+    let mut got = [0; 4];
+    w.run(Duration::from_secs(20), |w| {
+        for item in w.read(B, b) {
+            if let Received::Data { info, .. } = item {
+                got[usize::from(info.stream)] += 1;
+            }
+        }
+        false
+    });
+    assert_eq!(got, [30, 8, 0, 1]);
+}

@@ -12,7 +12,7 @@ mod shutdown;
 use super::assoc::{Assoc, Notice};
 use super::handshake::init::Features;
 use super::output::bundle::TlvList;
-use super::paths::PathId;
+use super::paths::{PathId, PathState};
 use super::state::State;
 use crate::base::{Cx, DropWhy, Error};
 use bytes::Bytes;
@@ -94,7 +94,8 @@ impl Assoc {
         if let Some(path) = path {
             // The tag was good: answers go where this came from, with or without UDP (RFC 6951 section 4.4).
             self.paths.get_mut(path).set_encap(inbound.encap);
-            if self.state.is_up() {
+            // An address that was not confirmed may be anybody's: only HEARTBEATs are answered there (section 5.4).
+            if self.state.is_up() && self.paths.get(path).state() != PathState::Unconfirmed {
                 self.pending.reply_path = path;
             }
         }

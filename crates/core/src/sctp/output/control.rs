@@ -230,10 +230,7 @@ impl Assoc {
         let dups: smallvec::SmallVec<[U32; 4]> = dups.iter().map(|&tsn| U32::new(tsn)).collect();
         let fixed = SACK_LEN + 4 * dups.len();
         let gaps = self.rx.map.gaps(writing.bundle.room().saturating_sub(fixed) / 4);
-        let (buffer, held) = (self.rcvbuf(cx), self.rx.streams.charge());
-        // As wide as its own buffer, unless memory is exhausted.
-        let least = if buffer < self.options.rcvbuf { buffer.saturating_sub(held as u32) } else { u32::MAX };
-        let a_rwnd = self.rx.window(&self.options).min(least);
+        let a_rwnd = self.rx.offer(&self.options, self.rcvbuf(cx));
         let cum_tsn = self.rx.map.cum().wire();
         if writing.bundle.chunk(&Chunk::Sack(Sack { cum_tsn, a_rwnd, gaps: &gaps, dups: &dups })) {
             self.rx.advertised = a_rwnd;

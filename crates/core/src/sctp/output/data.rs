@@ -110,7 +110,7 @@ impl Assoc {
         let mut next: Option<Instant> = None;
         for _ in 1..self.paths.len() {
             let goes = |info: &SendInfo| held & (1 << self.path_of(info)) == 0;
-            let Some(at) = self.tx.queue.find_overtaking(goes) else { break };
+            let Some(at) = self.tx.queue.find_overtaking(cx.now, goes) else { break };
             self.tx.queue.bring_forward(at);
             let id = self.new_data_path();
             let Err((_, until)) = self.may_leave(cx, id, false) else { return Ok(id) };
@@ -286,7 +286,7 @@ impl Assoc {
             count.t3_retransmits += 1;
         }
         self.on_chunk(cx, writing, len);
-        writing.restart_t3 |= lowest;
+        (writing.again, writing.restart_t3) = (true, writing.restart_t3 | lowest);
     }
 
     fn write_new(&mut self, cx: &mut Cx<'_>, writing: &mut Writing) {

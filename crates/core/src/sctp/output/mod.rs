@@ -90,7 +90,9 @@ pub(super) struct Writing {
     pub(super) admitted: bool,
     /// It can refresh the round-trip time: DATA, INIT, COOKIE ECHO or HEARTBEAT.
     pub(super) refreshes: bool,
-    /// The lowest outstanding TSN of the path goes again.
+    /// Something in it goes again.
+    pub(super) again: bool,
+    /// The lowest outstanding TSN of the path does.
     pub(super) restart_t3: bool,
     pub(super) fragment: bool,
 }
@@ -103,6 +105,7 @@ impl Writing {
             data_bytes: 0,
             admitted: false,
             refreshes: false,
+            again: false,
             restart_t3: false,
             fragment: false,
         }
@@ -121,8 +124,18 @@ impl Assoc {
             return Some(probe);
         }
         let target = self.target(cx)?;
+        let first = self.output_to(cx, &target);
+        if first.is_some() || target.data {
+            return first;
+        }
+        // What waited to be said was settled by something else, which is no reason for data to wait.
+        let path = self.data_target(cx)?;
+        self.output_to(cx, &Target { path, data: true })
+    }
+
+    fn output_to(&mut self, cx: &mut Cx<'_>, target: &Target) -> Option<Outgoing> {
         let page = cx.pool.lend(self.packet_len(target.path));
-        let written = self.write_packet(cx, &target, page);
+        let written = self.write_packet(cx, target, page);
         written.map_err(|page| cx.pool.restore(page)).ok()
     }
 
@@ -263,9 +276,14 @@ impl Assoc {
         let whole = u32::try_from(path.flow.pacing.rate() >> PACING_SHIFT).unwrap_or(u32::MAX);
         let left = if path.flow.train == 0 { whole } else { path.flow.train };
         path.flow.train = left.saturating_sub(charge);
-        if self.tx.fast {
+        // The permission of section 7.2.4, rule 3, is for what goes again, not for new data that another path has room for.
+        let spent = self.tx.fast && writing.again;
+        if spent || self.tx.out.lost() == 0 {
             self.tx.fast = false;
-        } else if let Some(left) = &mut self.tx.burst {
+        }
+        if let Some(left) = &mut self.tx.burst
+            && !spent
+        {
             *left = left.saturating_sub(1);
         }
         (charge, depart_at)
@@ -327,10 +345,11 @@ impl Assoc {
         self.pending.has(Pending::FORWARD_TSN) && self.state.is_up()
     }
 
-    /// Where a SACK goes: where DATA came from, unless that path has failed.
+    /// Where a SACK goes: where DATA came from, unless that path has failed or nothing was heard from there yet: the peer may have named
+    /// any address (section 5.4, Linux `sctp_outq_select_transport`).
     fn sack_path(&self) -> PathId {
         let path = self.paths.get(self.rx.path);
-        let good = path.local.is_some() && path.state() != PathState::Inactive;
+        let good = path.usable() && path.state() != PathState::Inactive;
         if good { self.rx.path } else { self.paths.active() }
     }
 

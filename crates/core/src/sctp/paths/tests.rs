@@ -59,3 +59,13 @@ fn fragments_fit_the_smallest_path() {
 fn a_path_is_small() {
     assert!(size_of::<Path>() <= 512, "{}", size_of::<Path>());
 }
+
+#[test]
+fn a_path_without_a_route_is_nobodys_last_resort() {
+    let (mut world, mut paths) = (World::new(), three());
+    paths.on_alive(1, true);
+    assert_eq!(paths.on_error(&world.cx(Instant::ZERO), 1), Some(PathChange::PotentiallyFailed));
+    assert_eq!(paths.alternate(0), 0);
+    paths.get_mut(0).local = None;
+    assert_eq!(paths.alternate(0), 1);
+}

@@ -6,6 +6,7 @@ use super::numbers::Numbers;
 use super::pieces::{PIN_MAX, Pieces};
 use super::ready::{Data, Ready, same_message};
 use crate::base::limits::{SCTP_CHUNK_OVERHEAD, SCTP_NOTES_MAX};
+use crate::base::steps;
 use crate::sctp::message::{Received, RecvInfo};
 use crate::sctp::notification::{Notification, SendFailed, Subscriptions};
 use crate::sctp::tsn::Tsn;
@@ -212,6 +213,7 @@ impl RecvStreams {
         self.frame.charge += data.len() + SCTP_CHUNK_OVERHEAD;
         if header.flags.contains(DataFlags::WHOLE) {
             self.set_aside();
+            self.check_whole(tsn)?;
             self.complete_whole(Data::In(data, buffer), info);
             return Ok(false);
         }
@@ -295,6 +297,15 @@ impl RecvStreams {
         Ok((start, run))
     }
 
+    /// A whole message is no neighbour of fragments that go on where it is.
+    fn check_whole(&self, tsn: Tsn) -> Result<(), Inconsistent> {
+        let torn =
+            self.runs.range(..tsn.0).next_back().is_some_and(|(_, left)| left.end == tsn.0 && !left.ends)
+                || self.runs.get(&(tsn.0 + 1)).is_some_and(|right| !right.begins)
+                || self.partial.as_ref().is_some_and(|partial| partial.next == tsn.0);
+        if torn { Err(Inconsistent) } else { Ok(()) }
+    }
+
     /// A message that came whole. Where it is read next and nothing is read in parts it costs no more than its place.
     fn complete_whole(&mut self, data: Data<'_>, info: RecvInfo) {
         if self.partial.is_some() || !self.is_next(&info) {
@@ -356,12 +367,10 @@ impl RecvStreams {
             return false;
         }
         self.set_aside();
-        // What is not acknowledged cumulatively might still be taken back.
-        let found = self
-            .runs
-            .iter()
-            .find(|(_, r)| r.begins && r.end <= cum.0 + 1 && r.bytes >= least && self.is_next(&r.info));
-        let Some((&start, run)) = found else { return false };
+        // What is not acknowledged cumulatively might still be taken back. Where nothing is missing only the last message is incomplete.
+        let fits = |r: &Run| r.begins && r.end <= cum.0 + 1 && r.bytes >= least && self.is_next(&r.info);
+        let last = self.runs.range(..=cum.0).rev().inspect(|_| steps::step()).next();
+        let Some((&start, run)) = last.filter(|(_, run)| fits(run)) else { return false };
         self.partial = Some(Box::new(Partial { next: start, info: run.info }));
         self.continue_partial();
         true
@@ -426,8 +435,9 @@ impl RecvStreams {
     /// there is dropped, what has waited for it is delivered. `tell` of a message that ends in its middle.
     pub fn skip(&mut self, point: Tsn, skipped: &[ForwardStream], tell: bool) {
         self.set_aside();
-        let behind = self.runs.split_off(&(point.0 + 1));
-        for run in core::mem::replace(&mut self.runs, behind).into_values() {
+        while let Some(entry) = self.runs.first_entry().filter(|entry| *entry.key() <= point.0) {
+            steps::step();
+            let run = entry.remove();
             self.bytes -= run.bytes;
             self.pieces -= run.pieces.len();
         }
@@ -455,15 +465,23 @@ impl RecvStreams {
         if ahead(ssn) >= 1 << 15 {
             return;
         }
-        let waiting = self.waiting.range((stream, 0)..=(stream, u16::MAX)).map(|(key, _)| key.1);
-        let mut here: Vec<u16> = waiting.filter(|n| ahead(*n) <= ahead(ssn)).collect();
-        here.sort_unstable_by_key(|n| ahead(*n));
-        for n in here {
-            if let Some(part) = self.waiting.remove(&(stream, n)) {
-                self.deliver(part);
-            }
+        // The numbers go round: what lies behind the last one comes first.
+        if ssn < next {
+            self.skip_numbers(stream, next, u16::MAX);
+            self.skip_numbers(stream, 0, ssn);
+        } else {
+            self.skip_numbers(stream, next, ssn);
         }
         self.advance(stream, ssn.wrapping_add(1));
+    }
+
+    /// Delivers what waits under these numbers, and looks at nothing else: one chunk may skip the same stream hundreds of times.
+    fn skip_numbers(&mut self, stream: u16, first: u16, last: u16) {
+        while let Some((&key, _)) = self.waiting.range((stream, first)..=(stream, last)).next() {
+            steps::step();
+            let Some(part) = self.waiting.remove(&key) else { return };
+            self.deliver(part);
+        }
     }
 
     /// Takes back what lies highest above `cum`, until no more than `goal` is charged; the TSNs, first and behind the last.
@@ -489,7 +507,22 @@ impl RecvStreams {
             self.bytes -= bytes;
             self.pieces -= pieces;
         }
+        self.renege_held(cum, goal, &mut gone);
         gone
+    }
+
+    /// The same of complete messages that wait for the end of the one that is read in parts, the last first: their streams wait for
+    /// them again.
+    fn renege_held(&mut self, cum: Tsn, goal: usize, gone: &mut Vec<(u64, u64)>) {
+        while self.charge() > goal {
+            let Some(part) = self.held.pop_back_if(|part| cum.near(part.info.tsn) > cum) else { return };
+            let start = cum.near(part.info.tsn).0;
+            gone.push((start, start + part.pieces.len() as u64));
+            if !part.info.unordered {
+                self.next_ssn.set(part.info.stream, part.info.ssn);
+            }
+            self.forget(&part);
+        }
     }
 
     /// Gives back the memory of the busiest time, where there is nothing in it.

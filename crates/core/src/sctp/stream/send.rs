@@ -141,16 +141,16 @@ impl SendQueue {
         self.messages.front()
     }
 
-    /// Which message may go before the one whose turn it is, when that has to wait: nothing of that one has left, `goes` says yes, and no
-    /// message of its own stream waits before it. Looks only so far (`OVERTAKE_MAX`).
-    pub fn find_overtaking(&self, goes: impl Fn(&SendInfo) -> bool) -> Option<usize> {
+    /// Which message may go before the one whose turn it is, when that has to wait: nothing of that one has left, `goes` says yes, no
+    /// message of its own stream waits before it, and its lifetime is not over. Looks only so far (`OVERTAKE_MAX`).
+    pub fn find_overtaking(&self, now: Instant, goes: impl Fn(&SendInfo) -> bool) -> Option<usize> {
         self.front().filter(|first| !first.is_begun())?;
         let free = |at: usize, info: &SendInfo| {
             let before = |m: &Message| !m.info.unordered && m.info.stream == info.stream;
             info.unordered || !self.messages.iter().take(at).any(before)
         };
         let mut ahead = self.messages.iter().enumerate().take(OVERTAKE_MAX).skip(1);
-        ahead.find(|(at, m)| goes(&m.info) && free(*at, &m.info)).map(|(at, _)| at)
+        ahead.find(|(at, m)| m.expires > now && goes(&m.info) && free(*at, &m.info)).map(|(at, _)| at)
     }
 
     /// Gives this message the next turn.
@@ -284,21 +284,21 @@ mod tests {
         for (info, len) in [(info(1), 300), (info(1), 20), (info(2), 30), (unordered, 40)] {
             queue.push(Bytes::from(vec![0; len]), info, Instant::ZERO);
         }
-        assert_eq!(queue.find_overtaking(|info| info.stream == 1), Some(3));
-        assert_eq!(queue.find_overtaking(|_| true), Some(2));
+        assert_eq!(queue.find_overtaking(Instant::ZERO, |info| info.stream == 1), Some(3));
+        assert_eq!(queue.find_overtaking(Instant::ZERO, |_| true), Some(2));
         queue.bring_forward(2);
         queue.put_back(2);
         queue.bring_forward(3);
         let len = |queue: &mut SendQueue| queue.take(100).map(|f| f.data.len());
         assert_eq!(len(&mut queue), Some(40));
         assert_eq!(len(&mut queue), Some(100));
-        assert_eq!(queue.find_overtaking(|_| true), None);
+        assert_eq!(queue.find_overtaking(Instant::ZERO, |_| true), None);
         assert_eq!([0; 4].map(|_| len(&mut queue)), [Some(100), Some(100), Some(20), Some(30)]);
         for _ in 0..2 * OVERTAKE_MAX {
             queue.push(Bytes::from_static(b"x"), info(1), Instant::ZERO);
         }
         queue.push(Bytes::from_static(b"x"), info(2), Instant::ZERO);
-        assert_eq!(queue.find_overtaking(|info| info.stream == 2), None, "too far behind");
+        assert_eq!(queue.find_overtaking(Instant::ZERO, |info| info.stream == 2), None, "too far behind");
     }
 
     #[test]

@@ -255,3 +255,99 @@ fn pieces_of_one_frame_share_its_reference_however_they_are_taken() {
     assert_eq!(data[..], [&piece(4)[..], &[9; 10]].concat());
     assert!(frame.is_unique() && s.charge() == 0);
 }
+
+#[test]
+fn a_whole_message_in_the_middle_of_another_is_refused() {
+    let w = DataFlags::WHOLE;
+    for (first, second) in [((1, B), (2, w)), ((2, M), (1, w)), ((2, E), (1, w)), ((1, M), (2, w))] {
+        let mut s = RecvStreams::default();
+        put(&mut s, chunk(first.0, first.1, 0, 0), 0).unwrap();
+        assert_eq!(
+            put(&mut s, chunk(second.0, second.1, 0, 1), 0),
+            Err(Inconsistent),
+            "{first:?} {second:?}"
+        );
+    }
+    for (first, second) in [((1, E), (2, w)), ((2, B), (1, w)), ((1, B), (3, w))] {
+        let mut s = RecvStreams::default();
+        put(&mut s, chunk(first.0, first.1, 0, 0), 0).unwrap();
+        assert_eq!(put(&mut s, chunk(second.0, second.1, 0, 1), 0), Ok(false), "{first:?} {second:?}");
+    }
+    let mut s = RecvStreams::default();
+    put(&mut s, chunk(1, B, 0, 0), 0).unwrap();
+    assert!(s.begin_partial(Tsn::initial(1), 0));
+    assert_eq!(put(&mut s, chunk(2, w, 0, 1), 0), Err(Inconsistent));
+}
+
+#[test]
+fn what_waits_behind_a_message_read_in_parts_is_taken_back_from_its_end_and_comes_again() {
+    let mut s = RecvStreams::default();
+    put(&mut s, chunk(1, B, 0, 0), 0).unwrap();
+    put(&mut s, chunk(2, M, 0, 0), 0).unwrap();
+    assert!(s.begin_partial(Tsn::initial(2), 0));
+    assert_eq!(read(&mut s), [(0, 20, false)]);
+    let all = |s: &mut RecvStreams, from: u32| {
+        for n in from..10 {
+            put(s, chunk(4 + n, DataFlags::WHOLE, 1, n as u16), n as u8).unwrap();
+        }
+    };
+    all(&mut s, 0);
+    assert!(!s.is_readable());
+    let first = Tsn::initial(4).0;
+    let gone = s.renege(Tsn::initial(2), 5 * (10 + SCTP_CHUNK_OVERHEAD));
+    assert_eq!(gone, (5..10).rev().map(|n| (first + n, first + n + 1)).collect::<Vec<_>>());
+    put(&mut s, chunk(3, E, 0, 0), 0).unwrap();
+    assert_eq!(read(&mut s)[1..], [0, 1, 2, 3, 4].map(|ssn| (ssn, 10, true)));
+    all(&mut s, 5);
+    assert_eq!(read(&mut s), [5, 6, 7, 8, 9].map(|ssn| (ssn, 10, true)));
+    assert_eq!(s.charge(), 0);
+}
+
+/// One FORWARD TSN may name the same stream hundreds of times.
+#[test]
+fn skipping_a_stream_looks_at_what_is_skipped_and_nothing_else() {
+    let mut s = RecvStreams::default();
+    for n in 0..2_000 {
+        put(&mut s, chunk(1_000 + n, DataFlags::WHOLE, 0, 1_000 + n as u16), 0).unwrap();
+        put(&mut s, chunk(10_000 + 2 * n, M, 0, 9), 0).unwrap();
+    }
+    let skips: Vec<_> = (0..360).map(|ssn| ForwardStream::new(0, ssn)).collect();
+    let steps = steps::of(|| skips.iter().for_each(|skip| s.skip(Tsn::initial(1), &[*skip], false)));
+    assert!(steps <= 360, "{steps}");
+    assert!(!s.is_readable());
+    let steps = steps::of(|| s.skip(Tsn::initial(1), &[ForwardStream::new(0, 1_009)], false));
+    assert!(steps <= 10, "{steps}");
+    assert_eq!(read(&mut s).len(), 2_000);
+}
+
+#[test]
+fn skipped_numbers_go_round() {
+    let mut s = RecvStreams::default();
+    for ssn in [30_000, 60_000] {
+        s.skip(Tsn::initial(1), &[ForwardStream::new(0, ssn)], false);
+    }
+    for (n, ssn) in [65_535, 3, 65_530, 9].into_iter().enumerate() {
+        put(&mut s, chunk(10 + n as u32, DataFlags::WHOLE, 0, ssn), 0).unwrap();
+    }
+    s.skip(Tsn::initial(2), &[ForwardStream::new(0, 2)], false);
+    assert_eq!(read(&mut s), [65_530, 65_535, 3].map(|ssn| (ssn, 10, true)));
+    // One that lies behind moves nothing.
+    s.skip(Tsn::initial(3), &[ForwardStream::new(0, 60_000)], false);
+    s.skip(Tsn::initial(4), &[ForwardStream::new(0, 8)], false);
+    assert_eq!(read(&mut s), [(9, 10, true)]);
+}
+
+/// A full buffer asks with each chunk whether something can be handed over in parts.
+#[test]
+fn an_incomplete_message_above_the_cumulative_number_is_not_looked_at() {
+    let mut s = RecvStreams::default();
+    for n in 0..2_000 {
+        put(&mut s, chunk(10 + 2 * n, B, 0, 9), 0).unwrap();
+    }
+    let steps = steps::of(|| assert!(!s.begin_partial(Tsn::initial(5), 0)));
+    assert!(steps <= 1, "{steps}");
+    let mut s = RecvStreams::default();
+    put(&mut s, chunk(1, B, 0, 0), 0).unwrap();
+    put(&mut s, chunk(9, B, 0, 1), 0).unwrap();
+    assert!(s.begin_partial(Tsn::initial(1), 0));
+}
