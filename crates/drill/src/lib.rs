@@ -20,6 +20,7 @@ mod run;
 mod script;
 mod sctp;
 mod shell;
+mod steps;
 mod target;
 mod wire;
 
@@ -30,6 +31,7 @@ pub use invocation::Invocation;
 pub use modes::left_out;
 pub use page::page;
 pub use run::Transcript;
+pub use steps::Steps;
 pub use target::{ORIGIN, Target, World};
 
 /// Runs a script as it says itself and gives what its snippets printed: [`Invocation::run`].

@@ -1,6 +1,7 @@
 //! The stack in virtual time as what a script runs against.
 use crate::config::{Config, Family};
 use crate::failure::Failure;
+use crate::steps::Steps;
 use crate::target::{ORIGIN, Target};
 use bytes::Bytes;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -10,7 +11,7 @@ use lowwater_core::device::DeviceCaps;
 use lowwater_posix::{Call, CallId, Host, Reply, Sent, Settings, Started};
 
 /// A host in virtual time.
-pub(super) struct Stack(Host);
+pub(super) struct Stack(Steps);
 
 impl Stack {
     pub(super) fn new(config: &Config) -> Result<Self, Box<Failure>> {
@@ -33,7 +34,7 @@ impl Stack {
         let mut host =
             Host::new(settings).map_err(|e| Failure::new(1, format!("the stack's addresses: {e}")))?;
         host.stack().set_trace(true);
-        Ok(Self(host))
+        Ok(Self(Steps::new(host)))
     }
 }
 
@@ -63,7 +64,7 @@ impl Target for Stack {
     }
 
     fn set_sysctl(&mut self, name: &str, value: &str) -> Result<(), String> {
-        self.0.set_sysctl(name, value)
+        self.0.host().set_sysctl(name, value)
     }
 
     fn lacks_sysctl(&self, name: &str) -> Option<String> {
@@ -75,20 +76,20 @@ impl Target for Stack {
     }
 
     fn forget_servers(&mut self) -> Result<(), String> {
-        self.0.stack().forget_servers();
+        self.0.host().stack().forget_servers();
         Ok(())
     }
 
     fn set_qdisc(&mut self, words: &str) -> Result<(), String> {
-        self.0.set_qdisc(words)
+        self.0.host().set_qdisc(words)
     }
 
     fn set_busy(&mut self, busy: bool) {
-        self.0.set_busy(busy);
+        self.0.host().set_busy(busy);
     }
 
     fn set_drops(&mut self, count: usize) {
-        self.0.set_drops(count);
+        self.0.host().set_drops(count);
     }
 
     fn complete(&mut self, count: usize) -> usize {
@@ -96,12 +97,12 @@ impl Target for Stack {
     }
 
     fn early_info(&mut self, local: SocketAddr, remote: SocketAddr) -> Option<Vec<u8>> {
-        let id = self.0.lookup(local, remote)?;
-        self.0.stack().tcp_info(id).ok().map(|info| info.emit().to_vec())
+        let id = self.0.host().lookup(local, remote)?;
+        self.0.host().stack().tcp_info(id).ok().map(|info| info.emit().to_vec())
     }
 
     fn trace(&mut self, max: usize) -> Vec<Record> {
-        let records: Vec<_> = self.0.stack().trace().records().copied().collect();
+        let records: Vec<_> = self.0.host().stack().trace().records().copied().collect();
         records.get(records.len().saturating_sub(max)..).unwrap_or_default().to_vec()
     }
 }

@@ -4,7 +4,7 @@ use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use lowwater_core::base::Instant;
 use lowwater_core::base::trace::Record;
 use lowwater_core::device::DeviceCaps;
-use lowwater_drill::{ORIGIN, Target, World};
+use lowwater_drill::{ORIGIN, Steps, Target, World};
 use lowwater_posix::{Call, CallId, Host, Reply, Sent, Settings, Started};
 
 /// What is tested.
@@ -21,7 +21,7 @@ pub(super) const fn world() -> World {
 }
 
 /// A host in virtual time.
-pub(super) struct Stack(Host);
+pub(super) struct Stack(Steps);
 
 impl Stack {
     pub(super) fn new() -> Result<Self, String> {
@@ -32,7 +32,7 @@ impl Stack {
             start: ORIGIN,
             ..Settings::default()
         };
-        Host::new(settings).map(Self).map_err(|e| format!("the stack: {e}"))
+        Host::new(settings).map(|host| Self(Steps::new(host))).map_err(|e| format!("the stack: {e}"))
     }
 
     /// When its next timer is due.
@@ -67,7 +67,7 @@ impl Target for Stack {
     }
 
     fn set_sysctl(&mut self, name: &str, value: &str) -> Result<(), String> {
-        self.0.set_sysctl(name, value)
+        self.0.host().set_sysctl(name, value)
     }
 
     fn early_info(&mut self, _: SocketAddr, _: SocketAddr) -> Option<Vec<u8>> {

@@ -1,0 +1,87 @@
+//! A host in virtual time on which no two events share an instant.
+//!
+//! A script says `+0` of what follows at once. On a kernel it follows some microseconds later, and RACK tells by that what was
+//! sent first (`tcp_rack_detect_loss`). So each call and each packet is a nanosecond later than the script has it. The script's
+//! clock leaves those out; differences of times are never shorter than it says.
+use bytes::Bytes;
+use lowwater_core::base::Instant;
+use lowwater_posix::{Call, CallId, Host, Reply, Sent, Started};
+
+/// Time between two events of one instant.
+const STEP_NS: u64 = 1;
+
+/// The host, and how far its clock is ahead of the script's.
+#[derive(Debug)]
+pub struct Steps {
+    host: Host,
+    ahead_ns: u64,
+}
+
+impl Steps {
+    /// A host that nothing has happened to.
+    #[must_use]
+    pub const fn new(host: Host) -> Self {
+        Self { host, ahead_ns: 0 }
+    }
+
+    /// What happens without an event, and what is only looked at.
+    pub const fn host(&mut self) -> &mut Host {
+        &mut self.host
+    }
+
+    /// The script's time.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.script(self.host.now())
+    }
+
+    fn script(&self, at: Instant) -> Instant {
+        Instant::from_nanos(at.as_nanos().saturating_sub(self.ahead_ns))
+    }
+
+    fn step(&mut self) {
+        self.ahead_ns += STEP_NS;
+        self.host.advance_until(self.host.now().plus_nanos(STEP_NS));
+    }
+
+    /// [`Host::call`].
+    pub fn call(&mut self, call: Call) -> Started {
+        self.step();
+        self.host.call(call)
+    }
+
+    /// [`Host::inject`].
+    pub fn inject(&mut self, packet: Bytes) {
+        self.step();
+        self.host.inject(packet);
+    }
+
+    /// [`Host::complete`].
+    pub fn complete(&mut self, count: usize) -> usize {
+        self.step();
+        self.host.complete(count)
+    }
+
+    /// [`Host::take`].
+    pub fn take(&mut self, id: CallId) -> Option<(Instant, Reply)> {
+        let (at, reply) = self.host.take(id)?;
+        Some((self.script(at), reply))
+    }
+
+    /// [`Host::advance_until`].
+    pub fn advance_until(&mut self, t: Instant) {
+        self.host.advance_until(t.plus_nanos(self.ahead_ns));
+    }
+
+    /// [`Host::next_packet`].
+    pub fn next_packet(&mut self, limit: Instant) -> Option<Sent> {
+        let sent = self.host.next_packet(limit.plus_nanos(self.ahead_ns))?;
+        Some(Sent { at: self.script(sent.at), departs_at: self.script(sent.departs_at), ..sent })
+    }
+
+    /// [`Host::next_deadline`].
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.host.next_deadline().map(|at| self.script(at))
+    }
+}
