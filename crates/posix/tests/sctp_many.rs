@@ -234,6 +234,40 @@ fn connectx_tells_the_identifier_when_it_has_blocked() {
     end(&mut net);
 }
 
+/// `sctp_sendmsg`: the length of the message is told in any case.
+#[test]
+fn a_message_that_begins_an_association_waits_until_that_is_up_or_refused() {
+    let mut net = Net::new();
+    let (hub, _) = star(&mut net, 0);
+    let fd = socket(&mut net.a, SOCK_SEQPACKET);
+    for (to, connected) in [(PORT, 1), (PORT + 1, 1)] {
+        let (data, to) = (vec![Piece::zeros(7)], Some(Name::Inet(at(B, to))));
+        let (kind, control) = (SendKind::Sendto, Vec::new());
+        let call = Call::Send { fd, kind, data, flags: 0, to, control };
+        let id = blocks(&mut net.a, call.clone());
+        assert!(over(&mut net, id, DELAY).is_none(), "nothing has come back");
+        assert_eq!(over(&mut net, id, SOON).map(|reply| reply.ret), Some(7));
+        assert_eq!(ids(&mut net.a, fd).len(), connected);
+        // Once there is one nobody waits.
+        if to == Some(Name::Inet(at(B, PORT))) {
+            ok(&mut net.a, call);
+        }
+    }
+    net.run(SOON);
+    for _ in 0..2 {
+        assert_eq!(done(&mut net.b, recv(hub, 100, 0)).ret, 7);
+    }
+    // Its time is SO_SNDTIMEO's.
+    let timeval = [0_u64.to_le_bytes(), 5_000_u64.to_le_bytes()].concat();
+    let value = Optval::Bytes(timeval.into());
+    ok(&mut net.a, Call::Setsockopt { fd, level: SOL_SOCKET, name: SO_SNDTIMEO, value });
+    let (data, to) = (vec![Piece::zeros(9)], Some(Name::Inet(at(B, PORT + 2))));
+    let (kind, control) = (SendKind::Sendto, Vec::new());
+    let id = blocks(&mut net.a, Call::Send { fd, kind, data, flags: 0, to, control });
+    assert_eq!(over(&mut net, id, Duration::from_millis(6)).map(|reply| reply.ret), Some(9));
+    end(&mut net);
+}
+
 #[test]
 fn connect_tells_a_one_to_many_socket_why_it_failed() {
     let mut net = Net::new();
@@ -286,7 +320,8 @@ fn a_port_that_another_socket_of_sctp_has_is_not_given_away() {
     for to in [PORT, PORT + 1] {
         let (data, to) = (vec![Piece::zeros(1)], Some(Name::Inet(at(B, to))));
         let control = Vec::new();
-        ok(&mut net.a, Call::Send { fd: many, kind: SendKind::Sendto, data, flags: 0, to, control });
+        let flags = MSG_DONTWAIT;
+        ok(&mut net.a, Call::Send { fd: many, kind: SendKind::Sendto, data, flags, to, control });
     }
     net.run(SOON);
     let from = done(&mut net.b, recv(hub, 10, 0)).addr.expect("a sender").port();

@@ -3,7 +3,7 @@ use super::handshake::cookie::Ticket;
 use super::handshake::init::{Addresses, Features, Offer};
 use super::handshake::restart::Tags;
 use super::input::one_cause;
-use super::notification::{AssocChange, Notification, PathChange, SendFailed, Subscriptions};
+use super::notification::{AssocChange, Notification, PathChange, SendFailed, Subscriptions, Why};
 use super::options::SctpOptions;
 use super::outstanding::{Chunk, Mark};
 use super::paths::{Path, PathId, PathState, Paths};
@@ -17,7 +17,7 @@ use crate::base::limits::SCTP_FAILED_SNDBUFS;
 use crate::base::{Carrier, Cx, Duration, Error, Instant};
 use bytes::Bytes;
 use core::net::IpAddr;
-use lowwater_wire::sctp::{Cause, chunk_kind};
+use lowwater_wire::sctp::{Cause, cause_kind, chunk_kind};
 
 /// What an active open needs.
 #[derive(Clone, Debug)]
@@ -239,7 +239,7 @@ impl Assoc {
         }
         // Messages that were queued before the peer said how many streams it takes.
         for message in self.tx.queue.take_beyond(outbound) {
-            self.notify_failed(SendFailed::unsent(&message, 0));
+            self.notify_failed(SendFailed::unsent(&message, cause_kind::INVALID_STREAM));
         }
     }
 
@@ -255,7 +255,7 @@ impl Assoc {
         self.paths.choose();
         self.begin_heartbeats(cx);
         self.owner.notice.add(Notice::CONNECTED | Notice::WRITABLE);
-        self.assoc_change(AssocChange::Up, None, Bytes::new());
+        self.assoc_change(AssocChange::Up, None, 0, Bytes::new());
         if let Some(layer) = opening.and_then(|opening| opening.adaptation) {
             self.notify(Notification::Adaptation(layer));
         }
@@ -310,7 +310,7 @@ impl Assoc {
     }
 
     /// It is over: everything is forgotten but what can be read, and what is still to be said.
-    pub(super) fn finish(&mut self, cx: &mut Cx<'_>, change: AssocChange, error: Option<Error>, info: Bytes) {
+    pub(super) fn finish(&mut self, cx: &mut Cx<'_>, change: AssocChange, error: Option<Error>, why: Why) {
         if self.state == State::Closed {
             return;
         }
@@ -330,9 +330,8 @@ impl Assoc {
         self.rx.ended = true;
         (self.owner.error, self.owner.cause) = (error, error);
         self.owner.notice.add(Notice::CLOSED | Notice::READABLE);
-        // The code of the first cause.
-        let cause = info.first_chunk::<2>().map_or(0, |code| u16::from_be_bytes(*code));
-        self.assoc_change(change, error, info);
+        let (cause, info) = why.told();
+        self.assoc_change(change, error, cause, info);
         self.fail_messages(cause);
     }
 
@@ -370,9 +369,15 @@ impl Assoc {
         self.rx.streams.take_dropped()
     }
 
-    pub(super) fn assoc_change(&mut self, change: AssocChange, error: Option<Error>, info: Bytes) {
+    pub(super) fn assoc_change(
+        &mut self,
+        change: AssocChange,
+        error: Option<Error>,
+        cause: u16,
+        info: Bytes,
+    ) {
         let (outbound_streams, inbound_streams) = (self.tx.streams, self.rx.inbound);
-        self.notify(Notification::Assoc { change, error, outbound_streams, inbound_streams, info });
+        self.notify(Notification::Assoc { change, error, outbound_streams, inbound_streams, cause, info });
     }
 
     pub(super) fn path_change(&mut self, id: PathId, change: Option<PathChange>) {
@@ -414,7 +419,7 @@ impl Assoc {
                 return true;
             }
             cx.count.sctp.aborteds += 1;
-            self.finish(cx, AssocChange::Lost, Some(Error::TimedOut), Bytes::new());
+            self.finish(cx, AssocChange::Lost, Some(Error::TimedOut), Why::Unsaid);
             // He may hear us, or hear us again (Linux `sctp_cmd_assoc_failed`).
             let why = Cause::ProtocolViolation(b"too many transmissions without an answer");
             self.pending.abort_with(one_cause(&why));

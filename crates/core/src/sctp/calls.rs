@@ -2,7 +2,7 @@
 use super::assoc::{Assoc, Notice};
 use super::input::one_cause;
 use super::message::{Received, RecvInfo, SendInfo};
-use super::notification::{AssocChange, Notification, PathChange, Subscriptions};
+use super::notification::{AssocChange, Notification, PathChange, Subscriptions, Why};
 use super::options::SctpOptions;
 use super::outstanding::{Chunk, Mark};
 use super::paths::{PathId, PathState};
@@ -136,7 +136,7 @@ impl Assoc {
         match self.state {
             State::Established => self.begin_shutdown(cx),
             State::CookieWait if self.tx.queue.is_empty() => {
-                self.finish(cx, AssocChange::CannotStart, None, Bytes::new());
+                self.finish(cx, AssocChange::CannotStart, None, Why::Unsaid);
                 self.pending = super::pending::Pending::default();
             }
             _ => {}
@@ -196,7 +196,7 @@ impl Assoc {
         let opening = matches!(self.state, State::CookieWait | State::CookieEchoed);
         let change = if opening { AssocChange::CannotStart } else { AssocChange::Lost };
         cx.count.sctp.aborteds += 1;
-        self.finish(cx, change, Some(error), Bytes::new());
+        self.finish(cx, change, Some(error), Why::we(&causes));
         if heard {
             self.pending.abort_with(causes);
         } else {
@@ -221,7 +221,7 @@ impl Assoc {
     pub fn on_protocol_unreachable(&mut self, cx: &mut Cx<'_>, error: Error) {
         let opening = matches!(self.state, State::CookieWait | State::CookieEchoed);
         let change = if opening { AssocChange::CannotStart } else { AssocChange::Lost };
-        self.finish(cx, change, Some(error), Bytes::new());
+        self.finish(cx, change, Some(error), Why::Unsaid);
         self.pending = super::pending::Pending::default();
     }
 

@@ -35,6 +35,38 @@ pub enum PathChange {
     PotentiallyFailed,
 }
 
+/// Who said why an association changes.
+#[derive(Clone, Debug)]
+pub(super) enum Why {
+    /// Nobody.
+    Unsaid,
+    /// We, by this error cause.
+    We(u16),
+    /// The peer, by these error causes.
+    Peer(Bytes),
+}
+
+impl Why {
+    /// What our ABORT says, which has these causes.
+    pub(super) fn we(causes: &[u8]) -> Self {
+        Self::We(first_cause(causes))
+    }
+
+    /// The first cause, and those of the peer.
+    pub(super) fn told(self) -> (u16, Bytes) {
+        match self {
+            Self::Unsaid => (0, Bytes::new()),
+            Self::We(cause) => (cause, Bytes::new()),
+            Self::Peer(causes) => (first_cause(&causes), causes),
+        }
+    }
+}
+
+/// The code of the first of these error causes; 0 for none.
+fn first_cause(causes: &[u8]) -> u16 {
+    causes.first_chunk().map_or(0, |code| u16::from_be_bytes(*code))
+}
+
 /// A message, or a fragment of one, that was not delivered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SendFailed {
@@ -82,6 +114,8 @@ pub enum Notification {
         outbound_streams: u16,
         /// Streams that the peer may send on.
         inbound_streams: u16,
+        /// Code of the first error cause of the ABORT that ended it, ours or the peer's; 0 where there was none.
+        cause: u16,
         /// The peer's ABORT chunk, where one came (its error causes).
         info: Bytes,
     },

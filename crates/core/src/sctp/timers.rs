@@ -1,7 +1,7 @@
 //! The deadlines of an association and what their end means (RFC 9260 sections 5.1, 6.3.3, 8.3, 9.2).
 use super::assoc::{Assoc, Notice};
 use super::heartbeat::Fired;
-use super::notification::AssocChange;
+use super::notification::{AssocChange, Why};
 use super::paths::{PathId, PathState};
 use super::pending::Pending;
 use super::recovery::t3;
@@ -130,7 +130,7 @@ impl Assoc {
         *count += 1;
         if opening.tries >= self.options.max_init_retransmits {
             cx.count.sctp.aborteds += 1;
-            return self.finish(cx, AssocChange::CannotStart, Some(Error::TimedOut), Bytes::new());
+            return self.finish(cx, AssocChange::CannotStart, Some(Error::TimedOut), Why::Unsaid);
         }
         opening.tries += 1;
         opening.sent_at = None;

@@ -54,7 +54,7 @@ pub(super) fn pieces(received: Received, about: About, events: Events) -> Vec<Pi
 pub(super) fn bytes(notification: &Notification, about: About) -> Bytes {
     let assoc = u64::from(about.assoc);
     match notification {
-        Notification::Assoc { change, outbound_streams, inbound_streams, info, .. } => {
+        Notification::Assoc { change, outbound_streams, inbound_streams, cause, info, .. } => {
             let of = known("sctp_assoc_change");
             let state = match change {
                 AssocChange::Up => SCTP_COMM_UP,
@@ -63,8 +63,8 @@ pub(super) fn bytes(notification: &Notification, about: About) -> Bytes {
                 AssocChange::ShutdownComplete => SCTP_SHUTDOWN_COMP,
                 AssocChange::CannotStart => SCTP_CANT_STR_ASSOC,
             };
-            // The code of the first cause, in network order.
-            let error = info.get(..2).map_or(0, |c| u16::from_le_bytes([c[0], c[1]]));
+            // In network order.
+            let error = cause.to_be();
             // How many streams there are is told when they begin.
             let begins = matches!(change, AssocChange::Up | AssocChange::Restart);
             let streams = |n: u16| u64::from(if begins { n } else { 0 });
@@ -211,7 +211,8 @@ mod tests {
 
     fn change(change: AssocChange, info: &'static [u8]) -> Vec<u8> {
         let (outbound_streams, inbound_streams, info) = (10, 10, Bytes::from_static(info));
-        let of = Notification::Assoc { change, error: None, outbound_streams, inbound_streams, info };
+        let cause = info.first_chunk().map_or(0, |code| u16::from_be_bytes(*code));
+        let of = Notification::Assoc { change, error: None, outbound_streams, inbound_streams, cause, info };
         bytes(&of, ABOUT).to_vec()
     }
 

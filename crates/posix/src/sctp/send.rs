@@ -147,6 +147,9 @@ impl Host {
         let write = Write::of(call)?;
         let said = Said::of(control)?;
         self.sctp_may_send(&write, &said)?;
+        if p.done > 0 {
+            return self.sctp_sent(&write, p);
+        }
         let sctp = self.sctp(write.fd)?;
         let (style, shut) = (sctp.style, sctp.shut);
         if shut {
@@ -166,10 +169,10 @@ impl Host {
         };
         let target = match p.assoc {
             // What it waited for is gone: nothing begins in its place.
-            Some(id) => Some(id).filter(|id| self.assocs_of(write.fd).contains(id)),
+            Some(id) => Some((id, false)).filter(|_| self.assocs_of(write.fd).contains(&id)),
             None => self.sctp_target(&write, &said, to)?,
         };
-        let Some(id) = target else {
+        let Some((id, begun)) = target else {
             let error = self.files.sock_mut(write.fd)?.take_error();
             return Ok(Some(write.fail(error.unwrap_or(Errno::EPIPE))));
         };
@@ -179,6 +182,10 @@ impl Host {
         let chosen = style == Style::One || said.has(SCTP_ADDR_OVER);
         let path = to.filter(|_| chosen).map(|to| to.ip());
         match self.sctp_hand_over(id, &write, &said, path) {
+            Ok(n) if begun => {
+                (p.assoc, p.done) = (Some(id), n);
+                self.sctp_sent(&write, p)
+            }
             Ok(n) => Ok(Some(Reply::ok(n as i64))),
             Err(Error::WouldBlock) => {
                 let sock = self.files.sock(write.fd)?;
@@ -191,6 +198,19 @@ impl Host {
             }
             Err(e) => Ok(Some(write.fail(e.into()))),
         }
+    }
+
+    /// A message was queued that has begun its association: who may wait does so until that is up, or was refused; what became of it
+    /// is told by notifications (`sctp_wait_for_connect`).
+    fn sctp_sent(&self, write: &Write, p: &mut Progress) -> Answer {
+        let sock = self.files.sock(write.fd)?;
+        let state = p.assoc.map(|id| self.stack.sctp_state(id));
+        let opening = matches!(state, Some(Ok(State::CookieWait | State::CookieEchoed)));
+        if !opening || write.impatient(sock) || p.over() {
+            return Ok(Some(Reply::ok(p.done as i64)));
+        }
+        p.arm(self.now, sock.knobs.sndtimeo);
+        Ok(None)
     }
 
     /// # Errors
@@ -249,32 +269,33 @@ impl Host {
         Ok(last)
     }
 
-    /// The association that a message goes to; one that has no address makes one (`sctp_sendmsg_new_asoc`).
+    /// The association that a message goes to, and whether that begins with it (`sctp_sendmsg_new_asoc`).
     fn sctp_target(
         &mut self,
         write: &Write,
         said: &Said,
         to: Option<SocketAddr>,
-    ) -> Result<Option<SocketId>, Errno> {
+    ) -> Result<Option<(SocketId, bool)>, Errno> {
         let many = self.sctp(write.fd)?.style.is_many();
         match (self.files.sock(write.fd)?.kind, to) {
             (Kind::Conn(_), Some(to)) if self.sctp_with(write.fd, to).is_none() => {
                 return Err(Errno::EADDRNOTAVAIL);
             }
-            (Kind::Conn(id), _) => return Ok(Some(id)),
+            (Kind::Conn(id), _) => return Ok(Some((id, false))),
             (Kind::Listener(_), _) if !many => return Ok(None),
             _ => {}
         }
         let Some(to) = to else {
-            return Ok(if many { self.sctp_named(write.fd, said.assoc()).ok() } else { None });
+            let named = self.sctp_named(write.fd, said.assoc()).ok();
+            return Ok(named.filter(|_| many).map(|id| (id, false)));
         };
         if let Some(id) = self.sctp_with(write.fd, to) {
-            return Ok(Some(id));
+            return Ok(Some((id, false)));
         }
         if said.ends() {
             return Err(Errno::EINVAL);
         }
-        self.sctp_begin(write.fd, said, to).map(Some)
+        Ok(Some((self.sctp_begin(write.fd, said, to)?, true)))
     }
 
     /// Begins the association that a message asks for.

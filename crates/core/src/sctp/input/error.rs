@@ -2,7 +2,7 @@
 use crate::base::{Cx, Error, Instant};
 use crate::sctp::assoc::Assoc;
 use crate::sctp::congestion::Cwnd;
-use crate::sctp::notification::{AssocChange, Notification, Subscriptions};
+use crate::sctp::notification::{AssocChange, Notification, Subscriptions, Why};
 use crate::sctp::paths::PathId;
 use crate::sctp::pending::Pending;
 use crate::sctp::state::State;
@@ -21,7 +21,7 @@ impl Assoc {
             (AssocChange::Lost, Error::Reset)
         };
         cx.count.sctp.aborteds += 1;
-        self.finish(cx, change, Some(error), Bytes::copy_from_slice(causes.bytes()));
+        self.finish(cx, change, Some(error), Why::Peer(Bytes::copy_from_slice(causes.bytes())));
         self.pending = Pending::default();
     }
 
@@ -45,7 +45,7 @@ impl Assoc {
         opening.stale.0 += 1;
         if opening.stale.0 > STALE_MAX {
             cx.count.sctp.aborteds += 1;
-            return self.finish(cx, AssocChange::CannotStart, Some(Error::TimedOut), Bytes::new());
+            return self.finish(cx, AssocChange::CannotStart, Some(Error::TimedOut), Why::Unsaid);
         }
         // Twice what was missing: that is what Linux asks for.
         opening.stale.1 = (late_us / 1_000).saturating_mul(2).max(1);

@@ -133,7 +133,7 @@ impl Assoc {
         if self.rx.streams.is_readable() {
             self.owner.notice.add(Notice::READABLE);
         }
-        self.assoc_change(AssocChange::Restart, None, Bytes::new());
+        self.assoc_change(AssocChange::Restart, None, 0, Bytes::new());
         self.close_again(cx);
     }
 

@@ -1,10 +1,9 @@
 //! SHUTDOWN, SHUTDOWN ACK and SHUTDOWN COMPLETE (RFC 9260 section 9.2).
 use crate::base::Cx;
 use crate::sctp::assoc::{Assoc, Notice};
-use crate::sctp::notification::{AssocChange, Notification};
+use crate::sctp::notification::{AssocChange, Notification, Why};
 use crate::sctp::pending::Pending;
 use crate::sctp::state::State;
-use bytes::Bytes;
 
 impl Assoc {
     pub(super) fn on_shutdown(&mut self, cx: &mut Cx<'_>, cum: u32) {
@@ -77,14 +76,14 @@ impl Assoc {
             return;
         }
         cx.count.sctp.shutdowns += 1;
-        self.finish(cx, AssocChange::ShutdownComplete, None, Bytes::new());
+        self.finish(cx, AssocChange::ShutdownComplete, None, Why::Unsaid);
         self.pending.complete();
     }
 
     pub(super) fn on_shutdown_complete(&mut self, cx: &mut Cx<'_>) {
         if self.state == State::ShutdownAckSent {
             cx.count.sctp.shutdowns += 1;
-            self.finish(cx, AssocChange::ShutdownComplete, None, Bytes::new());
+            self.finish(cx, AssocChange::ShutdownComplete, None, Why::Unsaid);
             self.pending = Pending::default();
         }
     }
