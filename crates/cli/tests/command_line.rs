@@ -100,6 +100,74 @@ fn mistakes_end_with_2_and_say_what_is_allowed() {
     }
 }
 
+/// Words, where the mistake is, and what would be allowed: one sentence, wherever they are given.
+const MISTAKES: &[(&str, &str, &str)] = &[
+    ("sfq", "there is none called \"sfq\"", "noqueue, pfifo"),
+    ("pfifo limit 0", "limit cannot be \"0\"", "1 to 4294967295 packets"),
+    ("fq maxrate 0", "maxrate cannot be \"0\"", "a rate of 8bit and more"),
+    ("fq flow_limit many", "flow_limit cannot be \"many\"", "1 to 4294967295 packets"),
+    ("fq_codel target soon", "target cannot be \"soon\"", "a time, as 5ms"),
+    ("fq_codel flows 0", "flows cannot be \"0\"", "1 to 65536"),
+    ("tbf rate 0 burst 5kb limit 5kb", "rate cannot be \"0\"", "a rate of 8bit and more"),
+    ("tbf rate 1mbit burst 5kb", "it needs limit, latency or child", "bytes, as 32kb"),
+    ("netem rate 0", "rate cannot be \"0\"", "a rate of 8bit and more"),
+    ("netem loss 120%", "loss cannot be \"120%\"", "0% to 100%"),
+    ("netem delay 5ms child tbf rate 0", "rate cannot be \"0\"", "a rate of 8bit and more"),
+];
+
+/// Settings with a value: how the sentence begins, and what it allows.
+const SETTINGS: &[(&str, &str, &str, &str)] = &[
+    ("net.ipv4.tcp_sakc", "1", "tcp_sakc", "tcp_sack"),
+    ("net.ipv4.tcp_sack", "maybe", "'maybe' is not allowed", "from 0 to 255"),
+    ("net.core.default_qdisc", "sfq", "'sfq' is not allowed", "pfifo_fast"),
+    ("net.ipv4.tcp_wmem", "1 2", "'1 2' is not allowed", "three"),
+];
+
+/// One line of what was said has the whole of it.
+fn one_sentence(ended: &Ended, parts: &[&str]) {
+    let said = format!("{}{}", ended.stdout, ended.stderr);
+    let lines = said.lines().filter(|line| parts.iter().all(|part| line.contains(part))).count();
+    assert_eq!(lines, 1, "{parts:?}: {said}");
+    assert!(ended.code().is_some_and(|code| code > 0), "{ended:?}");
+}
+
+#[test]
+fn a_mistake_is_told_in_one_sentence_wherever_it_is_made() {
+    let dir = Dir::new();
+    let script = |line: &str| {
+        let path = dir.join("mistake.pkt");
+        std::fs::write(&path, format!("+0 `{line}`\n")).unwrap();
+        run(lowwater(["drill"]).arg(path), SOON)
+    };
+    for (words, place, allowed) in MISTAKES {
+        let parts = ["queueing discipline", place, allowed];
+        one_sentence(&say(&["serve", "--tun", "lw0", "--addr", "10.9.0.2/24", "--qdisc", words]), &parts);
+        for experiment in ["notsent-lowat", "small-queues", "tso-autosize", "pacing", "queue-aware", "bulk"] {
+            let set = format!("qdisc={words}");
+            one_sentence(&say(&["lab", "run", experiment, "--set", &set]), &parts);
+        }
+        one_sentence(&say(&["lab", "run", "pacing", "--set", &format!("switch=fq;{words}")]), &parts);
+        one_sentence(&script(&format!("tc qdisc replace dev tun0 root {words}")), &parts);
+    }
+    for (key, value, place, allowed) in SETTINGS {
+        let set = format!("{key}={value}");
+        one_sentence(
+            &say(&["serve", "--tun", "lw0", "--addr", "10.9.0.2/24", "--set", &set]),
+            &[place, allowed],
+        );
+        one_sentence(&say(&["lab", "run", "bulk", "--set", &set]), &[place, allowed]);
+        one_sentence(&script(&format!("sysctl -q {key}='{value}'")), &[place, allowed]);
+    }
+    for (experiment, set) in
+        [("small-queues", "rate_mbps=0"), ("bulk", "rate_mbps=-1"), ("pacing", "pacing_mbps=x")]
+    {
+        one_sentence(
+            &say(&["lab", "run", experiment, "--set", set]),
+            &["_mbps: '", "is not allowed", "from 0"],
+        );
+    }
+}
+
 #[test]
 fn a_setting_that_no_experiment_knows_is_told_once() {
     let ended = say(&["lab", "--set", "foo=1"]);

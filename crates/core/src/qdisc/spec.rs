@@ -298,6 +298,45 @@ mod tests {
         assert!(refused(&deep).ends_with("too many are inside of one another; allowed: 8 at most"));
     }
 
+    /// What takes no value.
+    const FLAGS: [&str; 6] = ["ecn", "noecn", "pacing", "nopacing", "horizon_drop", "horizon_cap"];
+
+    /// Also for what nobody has written into the table above.
+    #[test]
+    fn every_option_of_every_discipline_refuses_what_is_no_value_of_it() {
+        let mut options = 0;
+        for name in NAMES {
+            let listed = refused(&format!("{name} nosuchoption"));
+            let (_, listed) = listed.split_once("; allowed: ").expect("a list");
+            for option in listed.split(", ").filter(|o| *o != "nothing more") {
+                let flag = FLAGS.contains(&option);
+                let place = |what: &str| {
+                    if flag { "there is no option \"".into() } else { format!("{option} {what}") }
+                };
+                let mut wrong = vec!["nonsense", "-1", "1e3", "0x"];
+                // Some are numbers without a zero, or without so large a one; all have an end.
+                wrong.push("99999999999999999999999");
+                for value in wrong {
+                    // A discipline inside has no value but a name.
+                    let place =
+                        if option == CHILD { "there is none called".into() } else { place("cannot be ") };
+                    let said = refused(&format!("{name} {option} {value}"));
+                    let told = said.contains(&place) && said.contains(value) && said.contains("; allowed: ");
+                    assert!(told && !said.contains('\n'), "{said}");
+                }
+                if !flag && option != CHILD {
+                    let said = refused(&format!("{name} {option}"));
+                    assert!(
+                        said.contains(&place("lacks its value")) && said.contains("; allowed: "),
+                        "{said}"
+                    );
+                }
+                options += 1;
+            }
+        }
+        assert!(options >= 60, "{options}");
+    }
+
     #[test]
     fn what_is_shown_can_be_read_again() {
         for text in [
