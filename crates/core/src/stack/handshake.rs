@@ -280,6 +280,7 @@ impl Stack {
             self.env.count.tcp_ext.listen_drops += 1;
             self.env.count.dropped(DropWhy::ListenOverflow);
             if self.env.sysctl.tcp_abort_on_overflow {
+                self.env.count.tcp_ext.embryonic_rsts += 1;
                 self.fail_request(id);
                 self.answer_with_reset(tuple, &seg);
             } else if let Some(Pending::Sent(request)) =
@@ -328,16 +329,29 @@ impl Stack {
         if let (Disposition::Done, Some(path)) = (&disposition, &entry.path) {
             self.ip.confirm_neighbour(&mut self.env.cx(self.now, Some(id)), &path.dst);
         }
+        if let (Disposition::Reopen { isn }, Some(syn)) = (&disposition, syn) {
+            return self.reopen(id, tuple, &syn, *isn);
+        }
         self.settle(id, Turn::INPUT);
         match disposition {
-            Disposition::Done => {}
+            Disposition::Done | Disposition::Reopen { .. } => {}
             Disposition::Reset(out) => self.send_control(tuple, out),
             Disposition::Drop(why) => self.env.count.dropped(why),
-            Disposition::Reopen { isn } => {
-                if let Some(syn) = syn {
-                    self.segment_without_flow(tuple, &syn, Some(isn));
-                }
-            }
+        }
+    }
+
+    /// A SYN that could follow a connection in TIME-WAIT that somebody still holds.
+    fn reopen(&mut self, id: SocketId, tuple: &Tuple, syn: &Segment, isn: Seq) {
+        let listens = self.demux.listener(tuple.local()).is_some();
+        let Some(Socket::Tcp(conn)) = self.sockets.get_mut(id).map(|entry| &mut entry.socket) else { return };
+        let cx = &mut self.env.cx(self.now, Some(id));
+        if listens {
+            conn.yield_flow(cx);
+            self.settle(id, Turn::INPUT);
+            self.segment_without_flow(tuple, syn, Some(isn));
+        } else if let Some(out) = conn.last_ack(cx) {
+            // As an old one would get (`tcp_v4_rcv`).
+            self.send_control(tuple, out);
         }
     }
 

@@ -123,15 +123,17 @@ impl Conn {
         if let Some(error) = self.app.error.take() {
             return Err(error);
         }
+        // The handshake comes first, whatever may be written after it (`tcp_sendmsg_locked`).
+        let child = self.is_child() && self.state == State::SynRecv;
+        if matches!(self.state, State::SynSent | State::SynRecv) && !child {
+            self.app.nospace = true;
+            return Err(Error::WouldBlock);
+        }
         if self.app.snd_shutdown {
             return Err(Error::BrokenPipe);
         }
-        if self.is_child() && self.state == State::SynRecv {
+        if child {
             return Ok(());
-        }
-        if matches!(self.state, State::SynSent | State::SynRecv) {
-            self.app.nospace = true;
-            return Err(Error::WouldBlock);
         }
         if !self.state.can_send() {
             return Err(Error::BrokenPipe);

@@ -11,6 +11,7 @@ use super::pending::Pending;
 use super::ready::{Fate, Notice};
 use super::receiver::Receiver;
 use super::request::Accepted;
+use super::segment::Outgoing;
 use super::send_window::SendWindow;
 use super::sender::Sender;
 use super::seq::Seq;
@@ -133,7 +134,7 @@ impl Conn {
             peer,
         };
         conn.rest.stats.fast.facts |= fact::ACTIVE;
-        conn.rx.begin_with(&conn.options);
+        conn.rx.begin_with(cx.sysctl, &conn.options);
         conn.tx.follow_departures();
         cx.count.tcp.active_opens += 1;
         conn.out.try_send(Hold::Push);
@@ -157,6 +158,12 @@ impl Conn {
     #[must_use]
     pub fn time_wait(&self) -> Option<&TimeWait> {
         self.rest.time_wait.as_deref().filter(|_| self.state == State::TimeWait)
+    }
+
+    /// The last acknowledgement once more, in TIME-WAIT.
+    #[must_use]
+    pub fn last_ack(&self, cx: &Cx<'_>) -> Option<Outgoing> {
+        Some(self.time_wait()?.last_ack(cx))
     }
 
     /// Another connection takes the place of this one, which is in TIME-WAIT.
@@ -190,7 +197,7 @@ impl Conn {
         conn.rx.synchronize(irs);
         // The SYN, which the request received.
         conn.rest.stats.segs_in = 1;
-        conn.rx.begin_with(&conn.options);
+        conn.rx.begin_with(cx.sysctl, &conn.options);
         conn.path.ecn.set_negotiated(conn.peer.ecn);
         if let Some(sent) = sent {
             conn.timers.synack_sent = (sent.again == 0).then_some(sent.first);

@@ -101,7 +101,8 @@ pub enum Disposition {
     Reset(Outgoing),
     /// Dropped.
     Drop(DropWhy),
-    /// The connection was in TIME-WAIT and is over; the segment is a SYN for its listener, which should use this ISN.
+    /// The connection is in TIME-WAIT, and the segment is a SYN for its listener, which should use this ISN: call
+    /// [`Conn::yield_flow`] first. Where nobody listens, answer with [`Conn::last_ack`] instead.
     Reopen {
         /// First ISN that cannot be taken for the old connection's.
         isn: Seq,

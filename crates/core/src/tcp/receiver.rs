@@ -246,10 +246,15 @@ impl Receiver {
 
     /// SO_RCVLOWAT: also makes the buffer large enough for it (`tcp_set_rcvlowat`).
     pub fn set_lowat(&mut self, sysctl: &Sysctl, bytes: u32) {
+        self.lowat = self.bounded_lowat(sysctl, bytes);
+        self.intake.window.make_room_for(self.lowat);
+    }
+
+    /// At most half of what the buffer may ever be.
+    fn bounded_lowat(&self, sysctl: &Sysctl, bytes: u32) -> u32 {
         let buf = self.intake.window.buf();
         let cap = if buf.locked { buf.bytes } else { sysctl.tcp_rmem.max } / 2;
-        self.lowat = bytes.min(cap).max(1);
-        self.intake.window.make_room_for(self.lowat);
+        bytes.min(cap).max(1)
     }
 
     /// Nobody reads on, whatever is still taken (SHUT_RD): reading opens no window.
@@ -258,9 +263,9 @@ impl Receiver {
     }
 
     /// The options of a new connection, whose buffer has room for its low-water mark already.
-    pub const fn begin_with(&mut self, options: &SocketOptions) {
+    pub fn begin_with(&mut self, sysctl: &Sysctl, options: &SocketOptions) {
         if options.rcvlowat > 0 {
-            self.lowat = options.rcvlowat;
+            self.lowat = self.bounded_lowat(sysctl, options.rcvlowat);
         }
         self.set_oob_inline(options.oobinline);
         self.ack.set_delay_max(options.delack_max_us);
@@ -373,20 +378,20 @@ impl Receiver {
         fin: bool,
         (facts, rtt, predicted): (&SegmentFacts, RttFacts, bool),
     ) -> Received {
-        // The first segment of an empty queue always fits: without it nothing could ever move.
-        if self.intake.queue.readable_bytes() > 0
-            && facts.payload_bytes > 0
-            && !(predicted && self.intake.granted(cx, false))
-            && !self.make_room(cx, self.intake.nxt())
-        {
-            cx.count.tcp_ext.tcp_rcv_q_drop += 1;
+        let granted = predicted && self.intake.granted(cx, false);
+        if !granted && !self.make_room(cx, self.intake.nxt()) {
             // The peer learns at once that there is no room, although its window said so (ICSK_ACK_NOMEM).
             self.intake.window.shut();
             self.ack.schedule();
             self.ack.send_now();
-            return Received { dropped: true, readable: true, ..Received::default() };
+            // The first segment of an empty queue is taken all the same: without it nothing could ever move.
+            if self.intake.queue.readable_bytes() > 0 && facts.payload_bytes > 0 {
+                cx.count.tcp_ext.tcp_rcv_q_drop += 1;
+                return Received { dropped: true, readable: true, ..Received::default() };
+            }
         }
-        let had_hole = self.intake.queue.has_hole();
+        // A FIN fills no hole: it ends the stream before it, and what lay beyond is forgotten (`tcp_fin`).
+        let had_hole = self.intake.queue.has_hole() && !fin;
         let done = self.intake.enqueue(seq, chunks, fin);
         self.ack.forget_duplicates();
         if facts.payload_bytes > 0 {
@@ -398,6 +403,7 @@ impl Receiver {
             self.ack.demand();
         }
         if done.fin {
+            self.sacks.forget_held();
             self.ack.schedule();
         }
         Received {

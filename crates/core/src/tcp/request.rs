@@ -217,7 +217,7 @@ impl Request {
         out
     }
 
-    /// Looks at a segment of this flow.
+    /// Looks at a segment of this flow. TS.Recent stays that of the SYN: only the connection that a segment begins takes it over.
     pub fn input(&mut self, cx: &mut Cx<'_>, seg: &Segment) -> RequestVerdict {
         self.look(cx, seg, None)
     }
@@ -233,9 +233,13 @@ impl Request {
         if pure_syn && seg.seq == self.irs && !paws {
             return self.answer(cx, seg, None);
         }
-        if seg.has(TcpFlags::ACK) && child.is_none() && seg.ack != self.setup.isn + 1 {
-            return reset_for(&self.setup.tuple, seg)
-                .map_or(RequestVerdict::Gone(None), RequestVerdict::Reset);
+        // A reset is judged by its number alone, below.
+        if seg.has(TcpFlags::ACK)
+            && child.is_none()
+            && seg.ack != self.setup.isn + 1
+            && let Some(out) = reset_for(&self.setup.tuple, seg)
+        {
+            return RequestVerdict::Reset(out);
         }
         let foreign = child.is_none() && self.echoes_none_of_ours(seg);
         if paws || foreign || !self.in_window(seg) {
@@ -246,9 +250,6 @@ impl Request {
             } else {
                 self.answer(cx, seg, Some(child.unwrap_or(self.setup.isn + 1)))
             };
-        }
-        if self.peer.ts && !seg.seq.after(self.rcv_nxt) {
-            self.peer.stamps.store(seg);
         }
         if seg.has(TcpFlags::RST) {
             if seg.seq != self.rcv_nxt {
@@ -267,7 +268,8 @@ impl Request {
         if !seg.has(TcpFlags::ACK) {
             return RequestVerdict::Drop(DropWhy::TcpFlags);
         }
-        if child.is_none() && self.sent.timeouts < self.setup.options.defer_accept && seg.seq_len() == 0 {
+        let bare = seg.seq + seg.seq_len() == self.irs + 1;
+        if child.is_none() && self.sent.timeouts < self.setup.options.defer_accept && bare {
             // TCP_DEFER_ACCEPT: an acknowledgement alone is not worth waking anybody.
             self.sent.acked = true;
             cx.count.tcp_ext.tcp_defer_accept_drop += 1;
@@ -301,7 +303,7 @@ impl Request {
             self.deadline = cx.now + self.patience(cx);
             return RequestVerdict::Reply(self.syn_ack(cx, None));
         };
-        RequestVerdict::Reply(Outgoing::control(TcpRepr {
+        let out = Outgoing::control(TcpRepr {
             src_port: self.setup.tuple.local_port,
             dst_port: self.setup.tuple.remote_port,
             seq: seq.0,
@@ -310,7 +312,8 @@ impl Request {
             window: (self.synack_window() >> self.peer.rcv_wscale) as u16,
             urgent: 0,
             options: self.peer.options(cx.now),
-        }))
+        });
+        RequestVerdict::Reply(out.in_answer_to(seg))
     }
 
     fn in_window(&self, seg: &Segment) -> bool {

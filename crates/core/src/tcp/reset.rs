@@ -14,7 +14,7 @@ pub fn reset_for(tuple: &Tuple, seg: &Segment) -> Option<Outgoing> {
     } else {
         (0, (seg.seq + seg.seq_len()).0, TcpFlags::RST | TcpFlags::ACK)
     };
-    Some(Outgoing::control(TcpRepr {
+    let out = Outgoing::control(TcpRepr {
         src_port: tuple.local_port,
         dst_port: tuple.remote_port,
         seq,
@@ -23,5 +23,6 @@ pub fn reset_for(tuple: &Tuple, seg: &Segment) -> Option<Outgoing> {
         window: 0,
         urgent: 0,
         options: TcpOptions::default(),
-    }))
+    });
+    Some(out.in_answer_to(seg))
 }

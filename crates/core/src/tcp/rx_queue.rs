@@ -167,7 +167,11 @@ impl RxQueue {
         let mut out = Enqueued::default();
         let len: u64 = chunks.iter().map(|c| c.len() as u64).sum();
         let fin_at = offset + len;
-        if fin && self.fin_at == NO_FIN && fin_at >= self.next.max(self.furthest().unwrap_or(0)) {
+        if fin && offset <= self.next && fin_at >= self.next {
+            // In order it ends the stream, whatever came from beyond it (`tcp_fin`).
+            self.discard_held();
+            self.fin_at = fin_at;
+        } else if fin && self.fin_at == NO_FIN && fin_at >= self.next.max(self.furthest().unwrap_or(0)) {
             self.fin_at = fin_at;
         }
         // Nothing exists beyond a FIN, nor a FIN before data: a peer that says so is not believed.

@@ -70,6 +70,11 @@ impl SackOut {
         });
     }
 
+    /// What is held will never be delivered.
+    pub fn forget_held(&mut self) {
+        self.edit(|r| r.blocks.clear());
+    }
+
     /// Nothing is held.
     pub fn clear(&mut self) {
         self.report = None;

@@ -9,6 +9,9 @@ use smallvec::SmallVec;
 /// Payload of a segment: one piece, or several where packets were coalesced.
 pub type Chunks = SmallVec<[Bytes; 1]>;
 
+/// The bits of the type of service that are ECN's (RFC 3168 section 5).
+const ECN_BITS: u8 = 3;
+
 /// ECN codepoint of a packet (RFC 3168 section 5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[repr(u8)]
@@ -167,5 +170,12 @@ impl Outgoing {
             charge: 0,
             depart_at: Instant::ZERO,
         }
+    }
+
+    /// With the DSCP of what it answers, since no connection has chosen one (`tcp_v4_send_reset`, `tcp_v4_reqsk_send_ack`).
+    #[must_use]
+    pub const fn in_answer_to(mut self, seg: &Segment) -> Self {
+        self.tos = seg.tos & !ECN_BITS;
+        self
     }
 }

@@ -617,8 +617,9 @@ impl Sender {
         self.start_congestion(cx, path);
     }
 
-    /// The controller's work begins (`tcp_init_congestion_control`).
+    /// The controller's work begins (`tcp_init_congestion_control`). Reductions of one before it are not undone.
     pub fn start_congestion(&mut self, cx: &mut Cx<'_>, path: &mut Path) {
+        self.recovery.undo.prior_ssthresh = 0;
         let flight = &self.flight;
         let flow = path.flow(flight.mss, flight.in_flight(), flight.lost, flight.tx.nxt());
         path.tell(cx, CaEvent::Start, &flow);

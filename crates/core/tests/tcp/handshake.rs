@@ -391,6 +391,7 @@ fn abort_on_overflow_resets_instead() {
     p.inject(". 1 ack 1");
     p.expect("R 1");
     assert_eq!(p.stack.small_objects().0, 0);
+    assert_eq!(p.stack.counters().tcp_ext.embryonic_rsts, 1);
 }
 
 #[test]

@@ -136,3 +136,69 @@ fn the_fourth_duplicate_ack_waits_for_more_news() {
     p.expect(". 11 ack 22001");
     p.quiet();
 }
+
+/// What became of D-SACKs, as nstat tells it: duplicates, and those ignored as old, without an episode, dubious.
+fn dsacks(p: &Peer) -> (u64, [u64; 3]) {
+    let c = &p.stack.counters().tcp_ext;
+    let ignored = [c.tcp_dsack_ignored_old, c.tcp_dsack_ignored_no_undo, c.tcp_dsack_ignored_dubious];
+    (c.tcp_dsack_recv_segs, ignored)
+}
+
+#[test]
+fn a_duplicate_counts_by_segments_and_one_that_nobody_sent_is_dubious() {
+    let mut p = Peer::server(Shape { syn: "win 65535 mss 1000 sackOK", ..Shape::default() });
+    p.write(4_000);
+    p.expect_data(1, 4_001, 1_000);
+    p.at(100);
+    p.inject(". 1 ack 1001 sack 1:1001");
+    assert_eq!(dsacks(&p), (0, [0, 0, 1]), "nothing was sent twice");
+    // The retransmission timer sends three again, which had all arrived.
+    p.run_to(900);
+    p.inject(". 1 ack 2001");
+    p.drain();
+    p.at(1_000);
+    p.inject(". 1 ack 4001");
+    p.write(1_000);
+    p.expect("P. 4001:5001");
+    p.inject(". 1 ack 4001 sack 2001:4001");
+    assert_eq!(dsacks(&p).0, 2, "one block, two segments");
+}
+
+#[test]
+fn a_duplicate_outside_of_an_episode_says_which_it_is() {
+    let mut p = Peer::server(Shape { syn: "win 65535 mss 1000 sackOK", ..Shape::default() });
+    // A tail loss probe is sent again without an episode.
+    p.write(1_000);
+    p.expect("P. 1:1001");
+    let (at, _) = p.run_to(400).remove(0);
+    assert!(at > 100, "the probe");
+    p.inject(". 1 ack 1001");
+    p.write(1_000);
+    p.expect("P. 1001:2001");
+    p.inject(". 1 ack 1001 sack 1:1001");
+    assert_eq!(dsacks(&p), (1, [0, 1, 0]));
+    // An episode that began later.
+    p.inject(". 1 ack 2001");
+    p.write(4_000);
+    p.expect_data(2_001, 6_001, 1_000);
+    p.at(500);
+    p.inject(". 1 ack 2001 sack 3001:6001");
+    p.expect(". 2001:3001");
+    p.inject(". 1 ack 2001 sack 1001:2001 3001:6001");
+    assert_eq!(dsacks(&p), (2, [1, 1, 0]));
+}
+
+#[test]
+fn blocks_that_name_nothing_sent_are_counted() {
+    let mut p = Peer::server(Shape { syn: "win 65535 mss 1000 sackOK", ..Shape::default() });
+    p.write(3_000);
+    p.expect_data(1, 3_001, 1_000);
+    p.at(100);
+    p.inject(". 1 ack 1 sack 5001:6001");
+    p.inject(". 1 ack 1 sack 2001:2001");
+    assert_eq!(p.stack.counters().tcp_ext.tcp_sack_discard, 2);
+    p.inject(". 1 ack 2001");
+    // An acknowledgement that was overtaken: its block was true once.
+    p.inject(". 1 ack 1 sack 1001:2001");
+    assert_eq!(p.stack.counters().tcp_ext.tcp_sack_discard, 2);
+}

@@ -310,3 +310,22 @@ fn a_living_connection_changes_its_controller() {
     // Half, as Reno has it; CUBIC would take seven tenths.
     assert_eq!(p.info().snd_ssthresh, 10);
 }
+
+#[test]
+fn a_new_controller_undoes_nothing_of_the_old_one() {
+    use lowwater_core::base::sysctl::CongestionKind;
+    let mut p = Peer::server(Shape { syn: "win 65535 mss 1000 sackOK", ..Shape::default() });
+    p.write(10_000);
+    p.expect_data(1, 10_001, 1_000);
+    p.at(100);
+    p.inject(". 1 ack 1 sack 1001:4001");
+    p.expect(". 1:1001");
+    let (cwnd, ssthresh) = (p.info().snd_cwnd, p.info().snd_ssthresh);
+    p.set(|o| o.congestion = CongestionKind::Reno);
+    p.at(120);
+    p.inject(". 1 ack 4001");
+    p.inject(". 1 ack 4001 sack 1:1001");
+    let info = p.info();
+    assert_eq!(p.stack.counters().tcp_ext.tcp_dsack_undo, 1);
+    assert_eq!((info.ca_state, info.snd_cwnd, info.snd_ssthresh), (0, cwnd, ssthresh));
+}

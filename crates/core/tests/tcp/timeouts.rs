@@ -1,5 +1,6 @@
 //! The retransmission timeout and its undoing: backoff, slow start after it, F-RTO, D-SACK, timestamps (RFC 6298, 5682, 3522).
 use super::peer::{Peer, Shape};
+use lowwater_core::base::Sysctl;
 
 fn sack() -> Peer {
     Peer::server(Shape { syn: "win 65535 mss 1000 sackOK", ..Shape::default() })
@@ -213,4 +214,46 @@ fn the_estimate_follows_the_formula() {
     assert_eq!((p.info().rtt, p.info().rttvar), (95_000, 47_500));
     assert_eq!(p.info().rto, 295_000);
     assert_eq!(p.info().min_rtt, 60_000);
+}
+
+#[test]
+fn a_timeout_counts_by_the_state_that_it_ends() {
+    // Recovery with SACK and without, Disorder, Loss: RecoveryFail, Failures, LossFailures (`tcp_retransmit_timer`).
+    let fails = |p: &Peer| {
+        let c = &p.stack.counters().tcp_ext;
+        let recovery = (c.tcp_sack_recovery_fail, c.tcp_reno_recovery_fail);
+        (recovery, (c.tcp_sack_failures, c.tcp_reno_failures, c.tcp_loss_failures))
+    };
+    for (syn, ack, wanted) in [
+        ("win 65535 mss 1000 sackOK", " sack 1001:4001", ((1, 0), (0, 0, 0))),
+        ("win 65535 mss 1000", "", ((0, 1), (0, 0, 0))),
+    ] {
+        let mut p = Peer::server(Shape { syn, ..Shape::default() });
+        p.write(10_000);
+        p.expect_data(1, 10_001, 1_000);
+        p.at(100);
+        for _ in 0..3 {
+            p.inject(&format!(". 1 ack 1{ack}"));
+            p.drain();
+        }
+        assert_eq!(p.info().ca_state, 3, "{syn}");
+        p.run_to(900);
+        assert_eq!((p.info().ca_state, fails(&p)), (4, wanted), "{syn}");
+    }
+    // A duplicate with a congestion mark: CWR, in which something has arrived, counts as Disorder does.
+    let sysctl = Sysctl { tcp_ecn: 1, ..Sysctl::default() };
+    let mut p = Peer::connecting(Shape { sysctl, ..Shape::default() });
+    p.expect("SEW 0");
+    p.at(100);
+    p.inject("SE. 0 ack 1 win 65535 mss 1000");
+    p.expect(". 1 ack 1");
+    p.write(3_000);
+    p.drain();
+    p.at(200);
+    // The first is news of the window.
+    p.inject(". 1 ack 1");
+    p.inject("E. 1 ack 1");
+    assert_eq!((p.info().ca_state, p.info().sacked), (2, 1));
+    p.run_to(900);
+    assert_eq!(fails(&p), ((0, 0), (0, 1, 0)));
 }

@@ -219,7 +219,7 @@ impl Host {
                 self.change(fd, |o| o.cork |= n == 0)?;
                 self.change(fd, |o| o.cork = n != 0)
             }
-            TCP_KEEPIDLE => within(1, 32_767).and_then(|v| self.change(fd, |o| o.keepidle = v)),
+            TCP_KEEPIDLE => within(1, 32_767).and_then(|v| self.set_keepidle(fd, v)),
             TCP_KEEPINTVL => within(1, 32_767).and_then(|v| self.change(fd, |o| o.keepintvl = v)),
             TCP_KEEPCNT => within(1, 127).and_then(|v| self.change(fd, |o| o.keepcnt = v)),
             TCP_SYNCNT => within(1, 127).and_then(|v| self.change(fd, |o| o.syncnt = v as u8)),
@@ -262,6 +262,12 @@ impl Host {
             }
             _ => self.set_plain_int(fd, SOL_TCP, name, value),
         }
+    }
+
+    /// Said again it starts the timer again, so it is a change even with the old value (`tcp_sock_set_keepidle_locked`).
+    fn set_keepidle(&mut self, fd: Fd, seconds: u32) -> Result<(), Errno> {
+        self.change(fd, |o| o.keepidle = 0)?;
+        self.change(fd, |o| o.keepidle = seconds)
     }
 
     /// Fast Open's numbers, each in its states (`do_tcp_setsockopt`).

@@ -167,6 +167,13 @@ impl Conn {
         }
     }
 
+    /// A FIN beyond missing data came with the acknowledgement of ours, when nobody was left to read (`tcp_rcv_state_process`).
+    pub(in crate::tcp) fn suspect_lost_data(&mut self) {
+        if self.rest.stats.fast.has(fact::OPTION) && self.app.orphan && self.state == State::FinWait2 {
+            self.tell(News::Blackhole);
+        }
+    }
+
     /// The end: nothing came but a FIN beyond a hole, or data after Fast Open had been suspended
     /// (`tcp_fastopen_active_disable_ofo_check`).
     pub(in crate::tcp) fn judge_fast_open(&mut self) {

@@ -24,12 +24,17 @@ impl Conn {
         }
         let fin = seg.has(TcpFlags::FIN);
         let end = seg.seq + seg.payload_len();
+        // A FIN beyond a hole tells of data that nobody will read, too.
+        let new = seg.seq_len() > 0 && end.after(self.rx.nxt());
         // Nobody is left to read: new data is answered with a reset so that the peer learns it was lost (RFC 2525 2.17).
         let both_shut = self.app.rcv_shutdown && matches!(self.state, State::FinWait1 | State::FinWait2);
         // The same holds for data behind the peer's own FIN (`tcp_rcv_state_process`).
         let shut = both_shut || self.app.orphan || !self.state.can_receive();
-        if shut && seg.payload_len() > 0 && end.after(self.rx.nxt()) {
+        if shut && new {
             cx.count.tcp_ext.tcp_abort_on_data += 1;
+            if fin {
+                self.suspect_lost_data();
+            }
             let answer = reset_for(&self.tuple, &seg);
             let error = if self.state == State::CloseWait { Error::BrokenPipe } else { Error::Reset };
             self.finish(cx, (!self.app.orphan).then_some(error));

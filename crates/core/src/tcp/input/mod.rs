@@ -108,10 +108,7 @@ impl Conn {
                 self.finish(cx, None);
                 Disposition::Reset(out)
             }
-            TimeWaitVerdict::Reopen { isn } => {
-                self.finish(cx, None);
-                Disposition::Reopen { isn }
-            }
+            TimeWaitVerdict::Reopen { isn } => Disposition::Reopen { isn },
             TimeWaitVerdict::Gone => {
                 self.finish(cx, None);
                 Disposition::Done

@@ -87,6 +87,10 @@ impl Conn {
             self.options.defer_accept > 0 || self.rest.stats.fast.has(fact::MORE) || self.rx.ack.pingpong();
         if !wait || refused {
             self.rx.ack.send_now();
+            // Linux looks at the urgent pointer in this case alone (`tcp_rcv_state_process`).
+            if self.rx.on_urgent(cx.sysctl, seg) {
+                self.app.notice.insert(Notice::READABLE);
+            }
         } else {
             // The data that the server waits for, or that the application is about to write, may carry it.
             self.rx.enter_quickack(MAX_QUICKACKS);

@@ -53,7 +53,8 @@ impl Receiver {
         if self.urgent.byte != Byte::Awaited {
             return false;
         }
-        let mut at = self.urgent.seq.since(seg.seq) as usize;
+        let data = seg.seq + u32::from(seg.has(TcpFlags::SYN));
+        let mut at = self.urgent.seq.since(data) as usize;
         for piece in &seg.payload {
             if let Some(&byte) = piece.get(at) {
                 self.urgent.byte = Byte::Here(byte);

@@ -275,7 +275,8 @@ impl Recovery {
             return true;
         }
         if self.try_undo_dsack(e) {
-            self.keep_open(e);
+            // Forgets when it sent again, too: the next loss has all its time.
+            self.try_to_open(e, ack.has(fact::ECE));
         }
         self.find_losses(e, ack);
         if self.ca != CaState::Recovery {

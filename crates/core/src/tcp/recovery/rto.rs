@@ -275,10 +275,12 @@ impl Recovery {
             return;
         }
         match self.ca {
+            CaState::Recovery if e.flight.sack_ok => c.tcp_sack_recovery_fail += 1,
+            CaState::Recovery => c.tcp_reno_recovery_fail += 1,
             CaState::Loss => c.tcp_loss_failures += 1,
-            CaState::Recovery | CaState::Disorder if e.flight.sack_ok => c.tcp_sack_failures += 1,
-            CaState::Recovery | CaState::Disorder => c.tcp_reno_failures += 1,
-            _ => {}
+            CaState::Open | CaState::Cwr if e.flight.sacked_out == 0 => {}
+            _ if e.flight.sack_ok => c.tcp_sack_failures += 1,
+            _ => c.tcp_reno_failures += 1,
         }
     }
 

@@ -24,14 +24,7 @@ impl Recovery {
         sorted.sort_by_key(|block| block.0);
         for (start, end, is_dup) in sorted {
             if !self.is_valid(e, ack, (start, end), is_dup) {
-                if is_dup {
-                    let c = &mut e.cx.count.tcp_ext;
-                    if self.undo.marker.is_some() {
-                        c.tcp_dsack_ignored_no_undo += 1;
-                    } else {
-                        c.tcp_dsack_ignored_old += 1;
-                    }
-                }
+                self.count_refused(e, ack, end, is_dup);
                 continue;
             }
             if end <= ack.prior_una {
@@ -64,6 +57,20 @@ impl Recovery {
             return false;
         }
         start >= marker || (end > marker && start + u64::from(ack.max_window) >= end)
+    }
+
+    /// A block that is not valid, for whatever reason.
+    fn count_refused(&self, e: &mut Env<'_, '_>, ack: &Ack, end: u64, dup: bool) {
+        let una = e.flight.tx.una();
+        let c = &mut e.cx.count.tcp_ext;
+        if dup && self.undo.marker.is_none() {
+            c.tcp_dsack_ignored_no_undo += 1;
+        } else if dup {
+            c.tcp_dsack_ignored_old += 1;
+        } else if ack.ack == una || end > una {
+            // An acknowledgement that came late has old blocks; that is no fault of theirs.
+            c.tcp_sack_discard += 1;
+        }
     }
 
     fn mark_sacked(&mut self, e: &mut Env<'_, '_>, ack: &mut Ack, start: u64, end: u64) {
@@ -123,8 +130,10 @@ impl Recovery {
         }
         let segs = self.dsack_seen(e, ack, start, end);
         if segs == 0 {
+            e.cx.count.tcp_ext.tcp_dsack_ignored_dubious += 1;
             return false;
         }
+        e.cx.count.tcp_ext.tcp_dsack_recv_segs += u64::from(segs);
         // About data already forgotten: it can only be counted.
         if self.undo.retrans > 0
             && end <= ack.prior_una
