@@ -134,7 +134,7 @@ impl Conn {
             peer,
         };
         conn.rest.stats.fast.facts |= fact::ACTIVE;
-        conn.rx.begin_with(cx.sysctl, &conn.options);
+        conn.rx.begin_with(&conn.options);
         conn.tx.follow_departures();
         cx.count.tcp.active_opens += 1;
         conn.out.try_send(Hold::Push);
@@ -197,7 +197,7 @@ impl Conn {
         conn.rx.synchronize(irs);
         // The SYN, which the request received.
         conn.rest.stats.segs_in = 1;
-        conn.rx.begin_with(cx.sysctl, &conn.options);
+        conn.rx.begin_with(&conn.options);
         conn.path.ecn.set_negotiated(conn.peer.ecn);
         if let Some(sent) = sent {
             conn.timers.synack_sent = (sent.again == 0).then_some(sent.first);

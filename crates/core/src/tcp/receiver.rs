@@ -246,15 +246,10 @@ impl Receiver {
 
     /// SO_RCVLOWAT: also makes the buffer large enough for it (`tcp_set_rcvlowat`).
     pub fn set_lowat(&mut self, sysctl: &Sysctl, bytes: u32) {
-        self.lowat = self.bounded_lowat(sysctl, bytes);
-        self.intake.window.make_room_for(self.lowat);
-    }
-
-    /// At most half of what the buffer may ever be.
-    fn bounded_lowat(&self, sysctl: &Sysctl, bytes: u32) -> u32 {
         let buf = self.intake.window.buf();
         let cap = if buf.locked { buf.bytes } else { sysctl.tcp_rmem.max } / 2;
-        bytes.min(cap).max(1)
+        self.lowat = bytes.min(cap).max(1);
+        self.intake.window.make_room_for(self.lowat);
     }
 
     /// Nobody reads on, whatever is still taken (SHUT_RD): reading opens no window.
@@ -263,9 +258,9 @@ impl Receiver {
     }
 
     /// The options of a new connection, whose buffer has room for its low-water mark already.
-    pub fn begin_with(&mut self, sysctl: &Sysctl, options: &SocketOptions) {
+    pub const fn begin_with(&mut self, options: &SocketOptions) {
         if options.rcvlowat > 0 {
-            self.lowat = self.bounded_lowat(sysctl, options.rcvlowat);
+            self.lowat = options.rcvlowat;
         }
         self.set_oob_inline(options.oobinline);
         self.ack.set_delay_max(options.delack_max_us);
