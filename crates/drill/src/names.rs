@@ -64,6 +64,22 @@ const MORE: &[(&str, i64)] = &[
     ("IPV6_PMTUDISC_OMIT", 5),
 ];
 
+/// What libsctp and Linux's <linux/sctp.h> have for calls and options that the stack answers without knowing these names.
+#[rustfmt::skip]
+const SCTP: &[(&str, i64)] = &[
+    ("SCTP_SENDV_NOINFO", 0), ("SCTP_SENDV_SNDINFO", 1), ("SCTP_SENDV_PRINFO", 2), ("SCTP_SENDV_AUTHINFO", 3),
+    ("SCTP_SENDV_SPA", 4), ("SCTP_SEND_SNDINFO_VALID", 1), ("SCTP_SEND_PRINFO_VALID", 2), ("SCTP_SEND_AUTHINFO_VALID", 4),
+    ("SCTP_RECVV_NOINFO", 0), ("SCTP_RECVV_RCVINFO", 1), ("SCTP_RECVV_NXTINFO", 2), ("SCTP_RECVV_RN", 3),
+    ("SCTP_SS_FCFS", 0), ("SCTP_SS_DEFAULT", 0), ("SCTP_SS_PRIO", 1), ("SCTP_SS_RR", 2),
+    ("SCTP_ENABLE_RESET_STREAM_REQ", 1), ("SCTP_ENABLE_RESET_ASSOC_REQ", 2), ("SCTP_ENABLE_CHANGE_ASSOC_REQ", 4),
+    ("SCTP_STREAM_RESET_INCOMING", 1), ("SCTP_STREAM_RESET_OUTGOING", 2), ("SCTP_STREAM_RESET_INCOMING_SSN", 1),
+    ("SCTP_STREAM_RESET_OUTGOING_SSN", 2), ("SCTP_STREAM_RESET_DENIED", 4), ("SCTP_STREAM_RESET_FAILED", 8),
+    ("SCTP_ASSOC_RESET_DENIED", 4), ("SCTP_ASSOC_RESET_FAILED", 8), ("SCTP_ASSOC_CHANGE_DENIED", 4),
+    ("SCTP_ASSOC_CHANGE_FAILED", 8), ("SCTP_AUTH_HMAC_ID_SHA1", 1), ("SCTP_AUTH_HMAC_ID_SHA256", 3),
+    ("SCTP_AUTH_NEW_KEY", 0), ("SCTP_AUTH_NEWKEY", 0), ("SCTP_AUTH_FREE_KEY", 1), ("SCTP_AUTH_NO_AUTH", 2),
+    ("SCTP_ADAPTION_INDICATION", 0x8007),
+];
+
 /// The rest of packetdrill's table: what no call here knows, so that a script is refused for what it asks and not for a name.
 #[rustfmt::skip]
 const FOREIGN: &[(&str, i64)] = &[
@@ -116,7 +132,9 @@ const PRIVILEGES: &[(&str, i64)] = &[
 
 /// The value of a name in a call.
 pub(crate) fn constant(name: &str) -> Option<i64> {
-    let more = || MORE.iter().chain(FOREIGN).chain(PRIVILEGES).find(|(n, _)| *n == name).map(|(_, v)| *v);
+    let more = || {
+        MORE.iter().chain(SCTP).chain(FOREIGN).chain(PRIVILEGES).find(|(n, _)| *n == name).map(|(_, v)| *v)
+    };
     abi::constant(name).or_else(more).or_else(|| errno(name))
 }
 

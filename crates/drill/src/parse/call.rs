@@ -4,6 +4,7 @@ use crate::cursor::Cursor;
 use crate::failure::Failure;
 use crate::names;
 use crate::script::{CallSpec, Value};
+use crate::sctp;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 /// Deepest nesting of lists and structs.
@@ -131,8 +132,19 @@ fn escape(c: &mut Cursor<'_>) -> Result<u8, Box<Failure>> {
 fn fields(c: &mut Cursor<'_>, scope: &Scope<'_>, depth: usize) -> Result<Value, Box<Failure>> {
     let mut list = Vec::new();
     while !c.eat("}") {
-        let name = field_name(c)?;
-        list.push((name, value(c, scope, depth)?));
+        let (name, room) = field_name(c)?;
+        list.extend(room.map(|n| ("msg_controllen".to_owned(), Value::Int(n))));
+        let known = if name == "sauth_chunk" { sctp::chunk_kind(c.peek_word()) } else { None };
+        list.push((
+            name,
+            match known {
+                Some(kind) => {
+                    c.word();
+                    Value::Int(kind.into())
+                }
+                None => value(c, scope, depth)?,
+            },
+        ));
         if !c.eat(",") {
             c.expect("}")?;
             break;
@@ -141,21 +153,23 @@ fn fields(c: &mut Cursor<'_>, scope: &Scope<'_>, depth: usize) -> Result<Value, 
     Ok(Value::Struct(list))
 }
 
-/// `name=`, or `name(n)=` as in `msg_iov(2)=`, whose number says again what the list says; or nothing.
-fn field_name(c: &mut Cursor<'_>) -> Result<String, Box<Failure>> {
+/// `name=`, or `name(n)=` as in `msg_iov(2)=`, whose number says again what the list says; or nothing. That of `msg_control(100)=` is the room.
+fn field_name(c: &mut Cursor<'_>) -> Result<(String, Option<i64>), Box<Failure>> {
     c.blank();
     let word = c.peek_word();
     let after = c.rest().get(word.len()..).unwrap_or_default().trim_start();
     let counted = matches!(word, "msg_name" | "msg_iov" | "msg_control") && after.starts_with('(');
     if word.is_empty() || !(after.starts_with('=') || counted) {
-        return Ok(String::new());
+        return Ok((String::new(), None));
     }
     c.word();
+    let mut room = None;
     if counted {
-        c.until(")")?;
+        c.expect("(")?;
+        room = c.until(")")?.trim().parse().ok().filter(|_| word == "msg_control");
     }
     c.expect("=")?;
-    Ok(word.to_owned())
+    Ok((word.to_owned(), room))
 }
 
 fn atom(c: &mut Cursor<'_>, scope: &Scope<'_>, depth: usize) -> Result<Value, Box<Failure>> {

@@ -13,8 +13,10 @@ const BYTES_MAX: i64 = 1 << 26;
 /// Longest value of an option, and room for control messages where the script expects whatever comes.
 const CONTROL_ROOM: usize = 4_096;
 /// struct cmsghdr, and what the data behind it is rounded up to.
-const CMSGHDR: usize = 16;
+pub(super) const CMSGHDR: usize = 16;
 const CMSG_ALIGN: usize = 8;
+/// Fields of the structures that are laid out number after number: struct linger, struct timeval.
+const NUMBERS: [&str; 4] = ["onoff", "linger", "tv_sec", "tv_usec"];
 
 /// A call with the line it stands in.
 pub(super) struct Args<'a> {
@@ -100,7 +102,9 @@ impl Args<'_> {
         };
         let (mut all, mut left) = (Vec::new(), BYTES_MAX);
         for item in list {
-            let parts = item.items().unwrap_or_default();
+            // In nplab's packetdrill also {iov_base=..., iov_len=1000}.
+            let named = item.field("iov_base").zip(item.field("iov_len")).map(|(base, len)| vec![base, len]);
+            let parts = named.or_else(|| item.items()).unwrap_or_default();
             match parts.as_slice() {
                 [_, Value::Int(len)] if *len > left => {
                     return self.fail(format!("buffers of more than {BYTES_MAX} bytes in one call"));
@@ -115,8 +119,8 @@ impl Args<'_> {
         Ok(all)
     }
 
-    /// The buffers of readv and writev, whose third number says again how many they are.
-    fn counted<T>(&self, buffers: Vec<T>) -> Result<Vec<T>, Box<Failure>> {
+    /// The buffers of readv and writev and their kin, whose third number says again how many they are.
+    pub(super) fn counted<T>(&self, buffers: Vec<T>) -> Result<Vec<T>, Box<Failure>> {
         let count = self.number(2)?;
         if usize::try_from(count).ok() == Some(buffers.len()) {
             return Ok(buffers);
@@ -124,7 +128,7 @@ impl Args<'_> {
         self.fail(format!("{} says {count} buffers and lists {}", self.spec.name, buffers.len()))
     }
 
-    fn rooms(&self, value: &Value) -> Result<Vec<Room>, Box<Failure>> {
+    pub(super) fn rooms(&self, value: &Value) -> Result<Vec<Room>, Box<Failure>> {
         self.iovecs(value)?.into_iter().map(|(buffer, len)| self.room(buffer, len)).collect()
     }
 
@@ -175,6 +179,11 @@ impl Args<'_> {
             list.iter().flat_map(|n| if wide { n.to_ne_bytes().to_vec() } else { narrow(n) }).collect()
         };
         let numbers: Option<Vec<i64>> = match value {
+            Value::Struct(fields)
+                if fields.iter().any(|(n, _)| !n.is_empty() && !NUMBERS.contains(&n.as_str())) =>
+            {
+                return self.fail(format!("no structure that is known here has the fields of {value}"));
+            }
             Value::Struct(fields) => fields.iter().map(|(_, v)| v.int()).collect(),
             Value::List(items) => items.iter().map(Value::int).collect(),
             Value::Int(n) => Some(vec![*n]),
@@ -235,7 +244,7 @@ impl Runner<'_> {
             }
             "getsockopt" => {
                 let len = match a.value(4)? {
-                    Value::Any => 4,
+                    Value::Any => size_of_value(a.value(3)?),
                     _ => a.int(4)?,
                 };
                 let (level, name) = (a.int(1)?, a.int(2)?);
@@ -345,7 +354,11 @@ impl Runner<'_> {
             _ => {
                 a.at_most(3)?;
                 let message = a.value(1)?;
-                let room = message.field("msg_control").map_or(0, control_room);
+                let said = message
+                    .field("msg_controllen")
+                    .and_then(Value::int)
+                    .and_then(|n| usize::try_from(n).ok());
+                let room = said.or(message.field("msg_control").map(control_room)).unwrap_or_default();
                 (RecvKind::Recvmsg, a.rooms(a.field(message, "msg_iov")?)?, a.int(2)?, room)
             }
         };
@@ -386,11 +399,20 @@ impl Runner<'_> {
 
     fn setsockopt(&self, a: &Args<'_>, fd: Fd) -> Result<Call, Box<Failure>> {
         a.at_most(5)?;
-        let (level, name, len) = (a.int(1)?, a.int(2)?, a.int(4)?);
+        let (level, name) = (a.int(1)?, a.int(2)?);
+        let len = match a.value(4)? {
+            Value::Any => size_of_value(a.value(3)?),
+            _ => a.int(4)?,
+        };
         let value = match a.value(3)? {
             Value::Int(0) => Optval::Bad(len),
             value => match usize::try_from(len) {
-                Ok(room) if room <= CONTROL_ROOM => Optval::Bytes(a.layout(value, room)?.into()),
+                Ok(room) if room <= CONTROL_ROOM => {
+                    // The kernel looks at no more than the call says.
+                    let mut bytes = a.layout(value, room)?;
+                    bytes.truncate(room);
+                    Optval::Bytes(bytes.into())
+                }
                 _ => Optval::Bad(len),
             },
         };
@@ -434,6 +456,20 @@ impl Runner<'_> {
             flags: a.int(5)? as u32,
         })
     }
+}
+
+/// How long an option's value is where a call leaves that open, as in nplab's packetdrill: the size of what stands there.
+fn size_of_value(value: &Value) -> i32 {
+    let size = match value {
+        Value::Text(text) => text.len(),
+        Value::Struct(fields) if fields.iter().any(|(name, _)| name.starts_with("tv_")) => 16,
+        Value::Struct(fields) => match sctp_args::structure(fields) {
+            Some(of) => sctp_args::bytes_of(of, fields).map_or(of.size, |bytes| bytes.len()),
+            None => 4 * fields.len(),
+        },
+        _ => 4,
+    };
+    size as i32
 }
 
 /// As packetdrill does it: exactly what the messages take that the script expects.

@@ -245,6 +245,9 @@ impl Runner<'_> {
             let init = flows.current().and_then(|f| sniffed.waiting.iter().find(|p| f.owns(p)));
             flows.current().zip(init).into_iter().for_each(|(flow, init)| flow.learn(init));
         }
+        if self.flows.current().is_none() {
+            self.out_of_the_blue();
+        }
         let Some(flow) = self.flows.current() else {
             return Err(Failure::new(line, "no association that this packet could belong to"));
         };

@@ -147,7 +147,9 @@ impl Runner<'_> {
             ));
         }
         let still = [Errno::EINPROGRESS, Errno::EALREADY, Errno::EISCONN];
-        if spec.name == "connect" && reply.errno.is_some_and(|errno| !still.contains(&errno)) {
+        if ["connect", "sctp_connectx"].contains(&spec.name.as_str())
+            && reply.errno.is_some_and(|errno| !still.contains(&errno))
+        {
             spec.args.first().and_then(Value::int).into_iter().for_each(|fd| self.fds.failed(fd));
         }
         if reply.ret >= 0 {
@@ -168,13 +170,14 @@ impl Runner<'_> {
             _ => None,
         };
         let fast = flags.and_then(Value::int).is_some_and(|flags| flags & i64::from(MSG_FASTOPEN) != 0);
-        let connect = spec.name == "connect";
+        let connect = spec.name == "connect" || spec.name == "sctp_connectx";
+        let unspec = spec.name == "connect" && is_unspec(spec.args.get(1));
         if let Some(fd) = fd.filter(|_| stream && (fast || connect)) {
-            if connect && (begins || is_unspec(spec.args.get(1))) {
+            if connect && (begins || unspec) {
                 self.fds.failed(fd);
             }
             // A write with MSG_FASTOPEN may also wait for the connection that a connect() has begun.
-            if !(connect && is_unspec(spec.args.get(1))) && self.fds.begins(fd) {
+            if !unspec && self.fds.begins(fd) {
                 self.flows.expect_new();
             }
         }

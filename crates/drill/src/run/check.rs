@@ -1,7 +1,7 @@
 //! Compares what a call has written with what the script says: data, addresses, options, events, control messages.
 use super::Runner;
-use super::args::{Args, epoll_event, option_name};
-use super::{info, sctp_args};
+use super::args::{Args, CMSGHDR, epoll_event, option_name};
+use super::{info, sctp_args, sctp_info};
 use crate::failure::Failure;
 use crate::script::{CallSpec, Value};
 use core::net::SocketAddr;
@@ -21,6 +21,8 @@ const EXTENDED_ERR: [(&str, usize, usize); 6] = [
     ("ee_info", 8, 4),
     ("ee_data", 12, 4),
 ];
+/// Length of a struct sctp_sndrcvinfo.
+const SNDRCVINFO: usize = 32;
 const TIMESTAMP: [(&str, usize, usize); 2] = [("scm_sec", 0, 8), ("scm_nsec", 8, 8)];
 
 impl Runner<'_> {
@@ -42,6 +44,11 @@ impl Runner<'_> {
             }
             "recvmsg" => self.same_message(&a, arg(1), reply),
             "sctp_recvmsg" => same_sctp(&a, reply),
+            "sctp_recvv" => {
+                self.same_vectors(&a, arg(1), reply)?;
+                sctp_info::same_recvv(&a, reply)
+            }
+            "sctp_getpaddrs" | "sctp_getladdrs" => sctp_info::same_addrs(&a, reply),
             "sctp_opt_info" => same_struct(&a, arg(3), &reply.value),
             "accept" | "accept4" | "getsockname" | "getpeername" => same_addr(&a, arg(1), arg(2), reply.addr),
             "getsockopt" => same_option(&a, reply),
@@ -76,12 +83,7 @@ impl Runner<'_> {
         self.same_vectors(a, message.field("msg_iov"), reply)?;
         same_addr(a, message.field("msg_name"), None, reply.addr)?;
         // A line without msg_flags expects none, as in packetdrill.
-        if let Some(flags) = message.field("msg_flags").map_or(Some(0), Value::int)
-            && flags != i64::from(reply.msg_flags)
-        {
-            let (expected, actual) = (format!("{flags:#x}"), format!("{:#x}", reply.msg_flags));
-            return differs(a.line, "recvmsg has other flags", expected, actual);
-        }
+        same_flags(a, message.field("msg_flags").map_or(Some(0), Value::int), reply)?;
         let expected = message.field("msg_control").and_then(Value::items).unwrap_or_default();
         let whole = || {
             let list: Vec<String> = reply.control.iter().map(control_shown).collect();
@@ -100,7 +102,7 @@ impl Runner<'_> {
     }
 }
 
-fn differs<T>(
+pub(super) fn differs<T>(
     line: usize,
     what: impl Into<String>,
     expected: impl fmt::Display,
@@ -118,9 +120,12 @@ fn same_data<'v>(
 }
 
 /// The fields of a structure that a line names.
-fn same_struct(a: &Args<'_>, value: Option<&Value>, actual: &[u8]) -> Result<(), Box<Failure>> {
+pub(super) fn same_struct(a: &Args<'_>, value: Option<&Value>, actual: &[u8]) -> Result<(), Box<Failure>> {
     let Some(Value::Struct(fields)) = value else { return Ok(()) };
-    let Some(of) = sctp_args::structure(fields) else { return Ok(()) };
+    let Some(of) = sctp_args::structure(fields) else {
+        let names: Vec<&str> = fields.iter().map(|(name, _)| name.as_str()).collect();
+        return a.fail(format!("no structure that is known here has the fields {}", names.join(", ")));
+    };
     match sctp_args::difference(of, fields, actual) {
         Some((name, expected, actual)) => {
             differs(a.line, format!("{name} has another value"), expected, actual)
@@ -129,18 +134,24 @@ fn same_struct(a: &Args<'_>, value: Option<&Value>, actual: &[u8]) -> Result<(),
     }
 }
 
-/// sctp_recvmsg(fd, buffer, length, from, [fromlen], sinfo, [flags]).
+/// sctp_recvmsg(fd, buffer, length, from, fromlen, sinfo, flags). What the call has not filled in is as packetdrill made it: zeros.
 fn same_sctp(a: &Args<'_>, reply: &Reply) -> Result<(), Box<Failure>> {
     let arg = |index: usize| a.spec.args.get(index);
     same_data(a, arg(1).into_iter(), reply)?;
-    same_addr(a, arg(3), arg(4), reply.addr)?;
-    if let Some(control) = reply.control.iter().find(|c| (c.level, c.ty) == (IPPROTO_SCTP, SCTP_SNDRCV)) {
-        same_struct(a, arg(5), &control.data)?;
+    if arg(3) != Some(&Value::Int(0)) {
+        same_name(a, arg(3), arg(4).and_then(Value::int), reply.addr)?;
     }
-    match arg(6).and_then(|v| if let Value::List(_) = v { v.int() } else { None }) {
+    let info = reply.control.iter().find(|c| (c.level, c.ty) == (IPPROTO_SCTP, SCTP_SNDRCV));
+    same_struct(a, arg(5), info.map_or(&[0; SNDRCVINFO][..], |control| &control.data))?;
+    same_flags(a, arg(6).map_or(Some(0), Value::int), reply)
+}
+
+/// The flags of a message.
+pub(super) fn same_flags(a: &Args<'_>, expected: Option<i64>, reply: &Reply) -> Result<(), Box<Failure>> {
+    match expected {
         Some(flags) if flags != i64::from(reply.msg_flags) => {
             let (expected, actual) = (format!("{flags:#x}"), format!("{:#x}", reply.msg_flags));
-            differs(a.line, "sctp_recvmsg has other flags", expected, actual)
+            differs(a.line, format!("{} has other flags", a.spec.name), expected, actual)
         }
         _ => Ok(()),
     }
@@ -166,6 +177,16 @@ fn same_addr(
     len: Option<&Value>,
     actual: Option<SocketAddr>,
 ) -> Result<(), Box<Failure>> {
+    same_name(a, value, len.and_then(|v| if let Value::List(_) = v { v.int() } else { None }), actual)
+}
+
+/// An address, and its length where that is said.
+pub(super) fn same_name(
+    a: &Args<'_>,
+    value: Option<&Value>,
+    len: Option<i64>,
+    actual: Option<SocketAddr>,
+) -> Result<(), Box<Failure>> {
     let Some(actual) = actual else { return Ok(()) };
     let number = |name| value.and_then(|v| v.field(name)).and_then(Value::int);
     let family = if actual.is_ipv4() { 2 } else { 10 };
@@ -177,7 +198,7 @@ fn same_addr(
         return differs(a.line, format!("{} tells another address", a.spec.name), expected, actual);
     }
     let actual_len = if actual.is_ipv4() { SOCKADDR_IN } else { SOCKADDR_IN6 };
-    match len.and_then(|v| if let Value::List(_) = v { v.int() } else { None }) {
+    match len {
         // The script says what the caller's room is, or what the kernel makes of it.
         Some(expected) if expected < actual_len => {
             differs(a.line, format!("{} tells another length", a.spec.name), expected, actual_len)
@@ -276,11 +297,15 @@ fn same_events(a: &Args<'_>, value: Option<&Value>, reply: &Reply) -> Result<(),
 }
 
 fn same_control(a: &Args<'_>, expected: &Value, actual: &Control) -> Result<bool, Box<Failure>> {
-    let number = |name| expected.field(name).and_then(Value::int);
-    if number("cmsg_level") != Some(actual.level.into()) || number("cmsg_type") != Some(actual.ty.into()) {
+    let data = actual.data.as_ref();
+    let is = |name, actual: i64| match expected.field(name) {
+        Some(Value::Any) => true,
+        value => value.and_then(Value::int) == Some(actual),
+    };
+    let long = expected.field("cmsg_len").is_none() || is("cmsg_len", (CMSGHDR + data.len()) as i64);
+    if !is("cmsg_level", actual.level.into()) || !is("cmsg_type", actual.ty.into()) || !long {
         return Ok(false);
     }
-    let data = actual.data.as_ref();
     Ok(match expected.field("cmsg_data") {
         None | Some(Value::Any) => true,
         Some(Value::Text(text)) => text == data,

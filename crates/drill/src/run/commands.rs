@@ -61,6 +61,23 @@ const WITHOUT_EFFECT: &[&str] = &[
     "net.core.bpf_",
     "net.ipv6.",
     "net.mptcp.",
+    "net.sctp.addr_scope_policy",
+    "net.sctp.cookie_hmac_alg",
+    "net.sctp.max_autoclose",
+    "net.sctp.pf_expose",
+    "net.sctp.ps_retrans",
+    "net.sctp.rcvbuf_policy",
+    "net.sctp.sndbuf_policy",
+];
+/// Extensions that the stack does not have: switched off they are what a script asks for.
+const OFF: &[&str] = &[
+    "net.sctp.addip_enable",
+    "net.sctp.addip_noauth_enable",
+    "net.sctp.auth_enable",
+    "net.sctp.default_auto_asconf",
+    "net.sctp.intl_enable",
+    "net.sctp.l3mdev_accept",
+    "net.sctp.reconf_enable",
 ];
 
 /// Commands that print nothing that another one could make something of, or tell better why that cannot be had.
@@ -128,6 +145,8 @@ impl Runner<'_> {
             "tc" => self.tc(rest).map(|()| Then::On),
             "sleep" => self.sleep(line, rest).map(|()| Then::On),
             "true" | ":" | "set" => Ok(Then::On),
+            // What the stack has is built in.
+            "modprobe" if rest.iter().all(|word| word.starts_with('-') || word == "sctp") => Ok(Then::On),
             // What they print nobody reads.
             "nstat" | "ss" if shell.is_silent() => Ok(Then::On),
             "ip" if rest.iter().any(|w| w == "tcp_metrics") && rest.iter().any(|w| w == "flush") => {
@@ -238,6 +257,7 @@ impl Runner<'_> {
         match self.host.lacks_sysctl(&name) {
             None => self.host.set_sysctl(&name, value.trim()),
             Some(_) if forgiving => Ok(()),
+            Some(_) if OFF.contains(&name.as_str()) && value.trim() == "0" => Ok(()),
             Some(_) if has_no_effect(&name) => {
                 if self.shell.said.insert(name.clone()) {
                     self.notes.push(format!("line {line}: {name} has no effect here"));

@@ -87,6 +87,11 @@ impl Fds {
         streams.map(|(script, (live, _))| (*script, *live)).collect()
     }
 
+    /// The script has made a stream socket, and no connection came after it.
+    pub(super) const fn had_stream(&self) -> bool {
+        self.latest.is_some()
+    }
+
     /// The socket of the connection under test.
     pub(super) fn latest(&self) -> Option<Fd> {
         self.by_script.get(&self.latest?).map(|(live, _)| *live)

@@ -237,6 +237,11 @@ impl Flows {
         self.all.get_mut(self.current?)
     }
 
+    /// True when the connection under test owns this packet.
+    pub(super) fn is_current(&self, packet: &Wire) -> bool {
+        self.current.and_then(|at| self.all.get(at)).is_some_and(|flow| flow.owns(packet))
+    }
+
     /// The connection between these two, if there is one.
     pub(super) fn find(&mut self, local: SocketAddr, remote: SocketAddr) -> Option<&mut Flow> {
         self.all.iter_mut().rev().find(|f| (f.local, f.remote) == (local, remote))

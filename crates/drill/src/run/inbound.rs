@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::script::{BodySpec, EndsSpec, IcmpSpec, IpSpec, Marks, PacketSpec, Quoted, TcpSpec, TosSpec};
 use crate::wire::{Body, Handed, Icmp, Ip, Line, Quote, Shown, Tcp, Udp, Wire};
 use core::net::SocketAddr;
+use lowwater_posix::{Call, Started};
 use lowwater_wire::protocol;
 
 /// The peer's first port; what comes first to a listener comes from another.
@@ -67,6 +68,9 @@ impl Runner<'_> {
             let syn = flows.current().and_then(|f| sniffed.waiting.iter().find(|p| f.owns(p)));
             flows.current().zip(syn).into_iter().for_each(|(flow, syn)| flow.learn(syn));
         }
+        if self.flows.current().is_none() && self.out_of_the_blue() {
+            self.flows.current().into_iter().for_each(|flow| flow.peer_begins(spec.seq));
+        }
         let Some(flow) = self.flows.current() else {
             return Err(Failure::new(line, "no connection that this packet could belong to"));
         };
@@ -122,6 +126,23 @@ impl Runner<'_> {
             self.fds.forget_latest();
         }
         Ok(())
+    }
+
+    /// What comes to a socket that has neither listened nor connected comes from a new port, as in nplab's packetdrill. False without a socket.
+    pub(super) fn out_of_the_blue(&mut self) -> bool {
+        if !self.fds.had_stream() {
+            return false;
+        }
+        let name = self.fds.latest().map(|fd| self.host.call(Call::Getsockname { fd }));
+        let bound = match name {
+            Some(Started::Done(reply)) => reply.addr.map(|a| a.port()).filter(|port| *port != 0),
+            _ => None,
+        };
+        let ends = self.config.ends;
+        let local = SocketAddr::new(ends.local, bound.unwrap_or(ends.bind_port));
+        let from = REMOTE_PORT.wrapping_add(self.sniffed.children);
+        self.sniffed.children = self.sniffed.children.wrapping_add(1);
+        self.flows.turn_to(local, SocketAddr::new(ends.remote, from)).is_some()
     }
 
     fn message(
@@ -200,6 +221,7 @@ impl Runner<'_> {
                 let local = SocketAddr::new(ends.src.0.unwrap_or(world.local), ends.src.1);
                 Whose::Between(local, SocketAddr::new(ends.dst.0.unwrap_or(world.remote), ends.dst.1))
             }
+            (BodySpec::Sctp(sctp), _) if sctp.opens() => Whose::Opening,
             // Without an address the ports of a segment say nothing about whose it is, as in packetdrill.
             (BodySpec::Tcp(_) | BodySpec::Sctp(_), _) => Whose::Current,
             (BodySpec::Udp(_), _) => Whose::Loose,

@@ -1,6 +1,6 @@
 //! Calls that the runner answers by itself: files, which are the machine's and can only be sent, and privileges, which the stack has none of.
-use super::Runner;
 use super::args::Args;
+use super::{Runner, sctp_info};
 use crate::failure::Failure;
 use crate::script::{CallSpec, Value};
 use bytes::Bytes;
@@ -28,6 +28,8 @@ impl Runner<'_> {
             ("open", _) => self.open(&a),
             ("sendfile", _) => self.sendfile(&a),
             ("cap_set", _) => cap_set(&a),
+            // What libsctp has taken from the heap.
+            ("sctp_freepaddrs" | "sctp_freeladdrs", _) => Ok(Started::Done(Reply::ok(0))),
             ("close", Some(fd)) => {
                 self.fds.remove(fd);
                 Ok(Started::Done(Reply::ok(0)))
@@ -35,7 +37,14 @@ impl Runner<'_> {
             (name, Some(fd)) => {
                 a.fail(format!("{name}: {fd} is a file, which only sendfile and close take here"))
             }
-            _ => Ok(self.host.call(self.build(line, spec)?)),
+            _ => {
+                let with_peer = self.with_peer(spec);
+                let call = self.build(line, &with_peer)?;
+                Ok(match self.host.call(call) {
+                    Started::Done(reply) => Started::Done(sctp_info::counted(&spec.name, reply)),
+                    blocked => blocked,
+                })
+            }
         }
     }
 

@@ -14,6 +14,7 @@ mod net;
 mod python;
 mod record;
 mod sctp_args;
+mod sctp_info;
 mod snippet;
 mod stack;
 mod told;

@@ -40,6 +40,8 @@ impl Sniffed {
 pub(super) enum Whose {
     /// Of the connection under test; of a new one when there is none.
     Current,
+    /// The same, or an association that the stack begins.
+    Opening,
     /// Of the connection between these two.
     Between(SocketAddr, SocketAddr),
     /// Datagrams, and ICMP that is not about a TCP connection.
@@ -127,7 +129,7 @@ impl Runner<'_> {
 
     /// Where the first such packet waits.
     fn find(&mut self, whose: Whose) -> Option<usize> {
-        if whose == Whose::Current && self.flows.current().is_none() {
+        if matches!(whose, Whose::Current | Whose::Opening) && self.flows.current().is_none() {
             self.adopt();
         }
         let Self { flows, sniffed, .. } = self;
@@ -139,6 +141,13 @@ impl Runner<'_> {
             Whose::Current => {
                 let flow = flows.current()?;
                 sniffed.waiting.iter().position(|p| flow.owns(p))
+            }
+            Whose::Opening => {
+                let begins = |p: &Wire| opens_association(p) && !flows.owned(p);
+                let at = sniffed.waiting.iter().position(|p| flows.is_current(p) || begins(p))?;
+                let (local, remote) = sniffed.waiting.get(at).filter(|p| begins(p)).map(Wire::ends).unzip();
+                local.zip(remote).and_then(|(local, remote)| flows.turn_to(local, remote));
+                Some(at)
             }
             Whose::Between(local, remote) => {
                 let direct = |p: &Wire| p.ends() == (local, remote);
@@ -159,10 +168,8 @@ impl Runner<'_> {
     /// connection of the same ports.
     pub(super) fn adopt(&mut self) {
         let Self { flows, sniffed, .. } = self;
-        let syn = |p: &&Wire| {
-            p.tcp().is_some_and(|t| t.flags.syn() && !t.flags.ack())
-                || p.sctp().is_some_and(|s| s.chunks.first().is_some_and(|c| c.kind() == Some(INIT.into())))
-        };
+        let syn =
+            |p: &&Wire| p.tcp().is_some_and(|t| t.flags.syn() && !t.flags.ack()) || opens_association(p);
         let first = sniffed.waiting.iter().find(|p| syn(p) && !flows.owned(p)).map(Wire::ends);
         if let Some((local, remote)) = first {
             flows.turn_to(local, remote);
@@ -206,6 +213,11 @@ impl Runner<'_> {
             None => packet.clone(),
         }
     }
+}
+
+/// A packet with INIT.
+fn opens_association(packet: &Wire) -> bool {
+    packet.sctp().is_some_and(|s| s.chunks.first().is_some_and(|c| c.kind() == Some(INIT.into())))
 }
 
 /// A segment carries something else than zeros.

@@ -1,16 +1,17 @@
 //! SCTP's calls and structures (RFC 6458): what libsctp makes of a call, and how a script writes its structures.
-use super::Runner;
 use super::args::Args;
+use super::{Runner, sctp_info};
 use crate::failure::Failure;
-use crate::script::Value;
+use crate::script::{CallSpec, Value};
 use bytes::Bytes;
 use core::net::{IpAddr, SocketAddr};
 use lowwater_posix::abi::{
-    IPPROTO_SCTP, SCTP_BINDX_ADD_ADDR, SCTP_SNDINFO, SCTP_SNDRCV, SCTP_SOCKOPT_BINDX_ADD,
-    SCTP_SOCKOPT_BINDX_REM, SCTP_SOCKOPT_CONNECTX, SCTP_SOCKOPT_PEELOFF, SCTP_STATUS,
+    IPPROTO_SCTP, SCTP_BINDX_ADD_ADDR, SCTP_SNDRCV, SCTP_SOCKOPT_BINDX_ADD, SCTP_SOCKOPT_BINDX_REM,
+    SCTP_SOCKOPT_CONNECTX, SCTP_SOCKOPT_PEELOFF, SCTP_STATUS,
 };
 use lowwater_posix::sctp::layout::{self, Layout, SOCKADDR_STORAGE, sockaddr_bytes};
-use lowwater_posix::{Call, Control, Name, Optval, RecvKind, SendKind};
+use lowwater_posix::{Call, Control, Name, Optval, RecvKind, SendKind, Started};
+use std::borrow::Cow;
 
 /// The structure of SCTP's interface that has these fields.
 pub(super) fn structure(fields: &[(String, Value)]) -> Option<&'static Layout> {
@@ -32,16 +33,36 @@ fn address(value: &Value) -> Option<SocketAddr> {
     Some(SocketAddr::new(ip, u16::try_from(port).ok()?))
 }
 
+/// Fields in the network's order, which scripts write with `htons`.
+const NETWORK_ORDER: [&str; 1] = ["sue_port"];
+/// Address fields of options whose `...` is the connected peer in packetdrill.
+const OF_THE_PEER: [&str; 4] = ["spinfo_address", "spp_address", "ssp_addr", "sue_address"];
+
+/// A number as a structure has it.
+fn laid_out(name: &str, number: i64, size: usize) -> Option<Vec<u8>> {
+    let mut bytes = number.to_le_bytes().get(..size)?.to_vec();
+    if NETWORK_ORDER.contains(&name) {
+        bytes.reverse();
+    }
+    Some(bytes)
+}
+
 /// The bytes of a structure; what is not said, or `...`, is zero. `None` for a field that cannot be laid out.
 pub(super) fn bytes_of(of: &Layout, fields: &[(String, Value)]) -> Option<Vec<u8>> {
     let mut bytes = vec![0; of.size];
     for (name, value) in fields {
         let (at, size) = of.field(name)?;
+        if let (Some((_, width)), Value::List(items)) = (of.rest(name), value) {
+            for item in items {
+                bytes.extend(item.int()?.to_le_bytes().get(..width)?);
+            }
+            continue;
+        }
         let field = match value {
             Value::Any => continue,
             Value::Struct(_) if size == SOCKADDR_STORAGE => sockaddr_bytes(address(value)?),
             Value::Struct(inner) => bytes_of(structure(inner)?, inner)?,
-            value => value.int()?.to_le_bytes().get(..size)?.to_vec(),
+            value => laid_out(name, value.int()?, size)?,
         };
         bytes.get_mut(at..at + field.len())?.copy_from_slice(&field);
     }
@@ -56,9 +77,19 @@ pub(super) fn difference(
 ) -> Option<(String, String, String)> {
     for (name, expected) in fields {
         let (at, size) = of.field(name)?;
-        let there = actual.get(at..(at + size).min(actual.len())).unwrap_or_default();
+        let end = if of.rest(name).is_some() { actual.len() } else { (at + size).min(actual.len()) };
+        let there = actual.get(at..end).unwrap_or_default();
         let told = match expected {
             Value::Any => continue,
+            Value::List(items) if of.rest(name).is_some() => {
+                let width = of.rest(name).map_or(1, |(_, width)| width);
+                let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |n, byte| n << 8 | i64::from(*byte));
+                let there: Vec<i64> = there.chunks(width).map(number).collect();
+                if items.iter().map(Value::int).eq(there.iter().map(|n| Some(*n))) {
+                    continue;
+                }
+                format!("{there:?}")
+            }
             Value::Struct(_) if size == SOCKADDR_STORAGE => {
                 let actual = of.address(actual, name);
                 if actual.is_some() && actual == address(expected) {
@@ -72,6 +103,11 @@ pub(super) fn difference(
             },
             expected => {
                 let n = of.number(actual, name);
+                let n = if NETWORK_ORDER.contains(&name.as_str()) {
+                    n.swap_bytes() >> (64 - 8 * size)
+                } else {
+                    n
+                };
                 let wanted = expected.int().map(|n| n as u64 & (u64::MAX >> (64 - 8 * size.clamp(1, 8))));
                 if wanted == Some(n) && there.len() == size {
                     continue;
@@ -84,7 +120,40 @@ pub(super) fn difference(
     None
 }
 
+/// The address of a structure as a script writes it.
+fn written(address: SocketAddr) -> Value {
+    let family = if address.is_ipv4() { 2 } else { 10 };
+    let fields = [
+        ("sa_family", Value::Int(family)),
+        ("sin_port", Value::Int(address.port().into())),
+        ("sin_addr", Value::Addr(address.ip())),
+    ];
+    Value::Struct(fields.map(|(name, value)| (name.to_owned(), value)).to_vec())
+}
+
 impl Runner<'_> {
+    /// `...` for the address in an option of SCTP is that of the connected peer, as in packetdrill; zeros where there is none.
+    pub(super) fn with_peer<'s>(&mut self, spec: &'s CallSpec) -> Cow<'s, CallSpec> {
+        let open =
+            |(name, value): &(String, Value)| *value == Value::Any && OF_THE_PEER.contains(&name.as_str());
+        let at =
+            spec.args.iter().position(|arg| matches!(arg, Value::Struct(fields) if fields.iter().any(open)));
+        let option = ["getsockopt", "setsockopt", "sctp_opt_info"].contains(&spec.name.as_str());
+        let (Some(at), Some(fd)) = (at.filter(|_| option), spec.args.first().and_then(Value::int)) else {
+            return Cow::Borrowed(spec);
+        };
+        let peer = match self.host.call(Call::Getpeername { fd: self.fds.live(fd) }) {
+            Started::Done(reply) => reply.addr,
+            Started::Blocked(_) => None,
+        };
+        let Some(peer) = peer else { return Cow::Borrowed(spec) };
+        let mut spec = spec.clone();
+        if let Some(Value::Struct(fields)) = spec.args.get_mut(at) {
+            fields.iter_mut().filter(|field| open(field)).for_each(|field| field.1 = written(peer));
+        }
+        Cow::Owned(spec)
+    }
+
     /// The system call that a function of libsctp makes; `None` for another name.
     pub(super) fn sctp_call(&self, a: &Args<'_>) -> Result<Option<Call>, Box<Failure>> {
         let fd = || a.number(0).map(|fd| self.fds.live(fd));
@@ -98,17 +167,23 @@ impl Runner<'_> {
             }
             "sctp_send" => {
                 a.at_most(5)?;
-                let info = self.struct_arg(a, 3)?;
-                self.sctp_send(a, 1, None, Control { level: IPPROTO_SCTP, ty: SCTP_SNDRCV, data: info })?
+                let info = sctp_info::struct_arg(a, 3)?;
+                let flags = a.spec.args.get(4).map_or(Ok(0), |_| a.int(4))?;
+                let control = Control { level: IPPROTO_SCTP, ty: SCTP_SNDRCV, data: info };
+                match self.sctp_send(a, 1, None, control)? {
+                    Call::Send { fd, kind, data, to, control, .. } => {
+                        Call::Send { fd, kind, data, flags, to, control }
+                    }
+                    call => call,
+                }
             }
-            "sctp_sendv" => {
-                // sctp_sendv(fd, iov, iovcnt, addrs, addrcnt, info, infolen, infotype, flags), with a struct sctp_sndinfo.
+            "sctp_sendv" => self.sctp_sendv(a)?,
+            "sctp_sendx" => self.sctp_sendx(a)?,
+            "sctp_getpaddrs" | "sctp_getladdrs" => self.sctp_get_addrs(a)?,
+            "sctp_recvv" => {
                 a.at_most(9)?;
-                let info = self.struct_arg(a, 5)?;
-                let data = a.pieces(a.value(1)?)?;
-                let control = vec![Control { level: IPPROTO_SCTP, ty: SCTP_SNDINFO, data: info }];
-                let (kind, flags) = (SendKind::Sendmsg, a.int(8)?);
-                Call::Send { fd: fd()?, kind, data, flags, to: None, control }
+                let rooms = a.counted(a.rooms(a.value(1)?)?)?;
+                Call::Recv { fd: fd()?, kind: RecvKind::Recvmsg, rooms, flags: 0, control_len: 4_096 }
             }
             "sctp_recvmsg" => {
                 a.at_most(7)?;
@@ -201,16 +276,6 @@ impl Runner<'_> {
         Ok(bytes.into())
     }
 
-    fn struct_arg(&self, a: &Args<'_>, at: usize) -> Result<Bytes, Box<Failure>> {
-        let Value::Struct(fields) = a.value(at)? else {
-            return a.fail(format!("argument {} is a structure: {{snd_sid=0, ...}}", at + 1));
-        };
-        match structure(fields).and_then(|of| bytes_of(of, fields)) {
-            Some(bytes) => Ok(bytes.into()),
-            None => a.fail("these fields are of no structure of SCTP's"),
-        }
-    }
-
     /// The addresses of sctp_bindx and sctp_connectx, one behind the other; `...` is the script's usual one.
     fn addresses(&self, a: &Args<'_>, usual: (IpAddr, u16)) -> Result<Bytes, Box<Failure>> {
         let one = |value: &Value| match self.sockaddr(a, value, self.name(usual.0, usual.1))? {
@@ -225,6 +290,10 @@ impl Runner<'_> {
                 }
             }
             value => bytes = one(value)?,
+        }
+        let (count, said) = (if let Value::List(list) = a.value(1)? { list.len() } else { 1 }, a.number(2)?);
+        if usize::try_from(said) != Ok(count) {
+            return a.fail(format!("{} says {said} addresses and lists {count}", a.spec.name));
         }
         Ok(bytes.into())
     }

@@ -83,6 +83,10 @@ fn put(out: &mut Vec<u8>, slot: &Slot, value: &Value, rest: &[Value]) {
                 out.resize(padded(out.len()), 0);
                 out.extend(item(inner));
             }
+            // But a chunk is quoted with its own, as kernels and packetdrill do.
+            if items.iter().any(|inner| inner.shape.class == Class::Chunk) {
+                out.resize(padded(out.len()), 0);
+            }
         }
         _ => {}
     }

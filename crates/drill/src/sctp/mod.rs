@@ -12,6 +12,12 @@ pub(crate) use encode::{item as encode_item, packet as encode};
 pub(crate) use parse::packet as parse;
 
 use core::net::IpAddr;
+use lowwater_wire::sctp::chunk_kind::INIT;
+
+/// The type of the chunk of this name.
+pub(crate) fn chunk_kind(name: &str) -> Option<u32> {
+    shapes::number(Names::Chunks, name)
+}
 
 /// What an item is, which decides its header and its table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,6 +157,16 @@ pub(crate) struct Shift {
     pub(crate) other: u32,
     /// An initiate tag and what it becomes.
     pub(crate) tag: (u32, u32),
+}
+
+impl SctpSpec {
+    /// It begins an association.
+    pub(crate) fn opens(&self) -> bool {
+        match &self.content {
+            Content::Chunks(chunks) => chunks.first().is_some_and(|c| c.kind() == Some(INIT.into())),
+            Content::Raw(_) => false,
+        }
+    }
 }
 
 impl Item {

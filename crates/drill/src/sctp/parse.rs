@@ -30,8 +30,9 @@ pub(crate) fn packet(c: &mut Cursor<'_>, inbound: bool) -> Result<SctpSpec, Box<
         return Ok(spec);
     }
     let mut chunks = Vec::new();
-    // A packet without chunks is one too: then the next event follows.
-    if c.more_on_line() && c.peek().is_ascii_alphabetic() {
+    // A packet without chunks is one too: then the next event follows, or the name of a last command. A chunk may stand on the next line.
+    let named = shapes::named(Class::Chunk, &c.peek_word().replace('-', "_")).is_some();
+    if (named || c.more_on_line()) && c.peek().is_ascii_alphabetic() {
         chunks.push(item(c, Class::Chunk, 0)?);
         while c.eat(";") {
             chunks.push(item(c, Class::Chunk, 0)?);

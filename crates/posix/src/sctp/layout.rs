@@ -11,7 +11,7 @@ pub struct Layout {
     pub name: &'static str,
     /// Its size in bytes.
     pub size: usize,
-    /// Name, offset and size of each field.
+    /// Name, offset and size of each field; size 0 for what goes on to the end, which the structure's own size leaves out.
     pub fields: &'static [(&'static str, usize, usize)],
 }
 
@@ -24,11 +24,13 @@ pub const LAYOUTS: &[Layout] = &[
     Layout { name: "sctp_rcvinfo", size: 28, fields: &[("rcv_sid", 0, 2), ("rcv_ssn", 2, 2), ("rcv_flags", 4, 2), ("rcv_ppid", 8, 4), ("rcv_tsn", 12, 4), ("rcv_cumtsn", 16, 4), ("rcv_context", 20, 4), ("rcv_assoc_id", 24, 4)] },
     Layout { name: "sctp_nxtinfo", size: 16, fields: &[("nxt_sid", 0, 2), ("nxt_flags", 2, 2), ("nxt_ppid", 4, 4), ("nxt_length", 8, 4), ("nxt_assoc_id", 12, 4)] },
     Layout { name: "sctp_prinfo", size: 8, fields: &[("pr_policy", 0, 2), ("pr_value", 4, 4)] },
-    Layout { name: "sctp_assoc_change", size: 20, fields: &[("sac_type", 0, 2), ("sac_flags", 2, 2), ("sac_length", 4, 4), ("sac_state", 8, 2), ("sac_error", 10, 2), ("sac_outbound_streams", 12, 2), ("sac_inbound_streams", 14, 2), ("sac_assoc_id", 16, 4)] },
+    Layout { name: "sctp_assoc_change", size: 20, fields: &[("sac_type", 0, 2), ("sac_flags", 2, 2), ("sac_length", 4, 4), ("sac_state", 8, 2), ("sac_error", 10, 2), ("sac_outbound_streams", 12, 2), ("sac_inbound_streams", 14, 2), ("sac_assoc_id", 16, 4), ("sac_info", 20, 0)] },
     Layout { name: "sctp_paddr_change", size: 148, fields: &[("spc_type", 0, 2), ("spc_flags", 2, 2), ("spc_length", 4, 4), ("spc_aaddr", 8, 128), ("spc_state", 136, 4), ("spc_error", 140, 4), ("spc_assoc_id", 144, 4)] },
-    Layout { name: "sctp_remote_error", size: 16, fields: &[("sre_type", 0, 2), ("sre_flags", 2, 2), ("sre_length", 4, 4), ("sre_error", 8, 2), ("sre_assoc_id", 12, 4)] },
-    Layout { name: "sctp_send_failed", size: 48, fields: &[("ssf_type", 0, 2), ("ssf_flags", 2, 2), ("ssf_length", 4, 4), ("ssf_error", 8, 4), ("ssf_info", 12, 32), ("ssf_assoc_id", 44, 4)] },
-    Layout { name: "sctp_send_failed_event", size: 32, fields: &[("ssf_type", 0, 2), ("ssf_flags", 2, 2), ("ssf_length", 4, 4), ("ssf_error", 8, 4), ("ssfe_info", 12, 16), ("ssf_assoc_id", 28, 4)] },
+    Layout { name: "sctp_remote_error", size: 16, fields: &[("sre_type", 0, 2), ("sre_flags", 2, 2), ("sre_length", 4, 4), ("sre_error", 8, 2), ("sre_assoc_id", 12, 4), ("sre_data", 16, 0)] },
+    Layout { name: "sctp_send_failed", size: 48, fields: &[("ssf_type", 0, 2), ("ssf_flags", 2, 2), ("ssf_length", 4, 4), ("ssf_error", 8, 4), ("ssf_info", 12, 32), ("ssf_assoc_id", 44, 4), ("ssf_data", 48, 0)] },
+    Layout { name: "sctp_send_failed_event", size: 32, fields: &[("ssf_type", 0, 2), ("ssf_flags", 2, 2), ("ssf_length", 4, 4), ("ssf_error", 8, 4), ("ssfe_info", 12, 16), ("ssf_assoc_id", 28, 4), ("ssfe_data", 32, 0)] },
+    // The same in the words of RFC 6458, section 6.1.11.
+    Layout { name: "rfc6458_send_failed_event", size: 32, fields: &[("ssfe_type", 0, 2), ("ssfe_flags", 2, 2), ("ssfe_length", 4, 4), ("ssfe_error", 8, 4), ("ssfe_info", 12, 16), ("ssfe_assoc_id", 28, 4), ("ssfe_data", 32, 0)] },
     Layout { name: "sctp_shutdown_event", size: 12, fields: &[("sse_type", 0, 2), ("sse_flags", 2, 2), ("sse_length", 4, 4), ("sse_assoc_id", 8, 4)] },
     Layout { name: "sctp_adaptation_event", size: 16, fields: &[("sai_type", 0, 2), ("sai_flags", 2, 2), ("sai_length", 4, 4), ("sai_adaptation_ind", 8, 4), ("sai_assoc_id", 12, 4)] },
     Layout { name: "sctp_pdapi_event", size: 24, fields: &[("pdapi_type", 0, 2), ("pdapi_flags", 2, 2), ("pdapi_length", 4, 4), ("pdapi_indication", 8, 4), ("pdapi_assoc_id", 12, 4), ("pdapi_stream", 16, 4), ("pdapi_seq", 20, 4)] },
@@ -49,7 +51,30 @@ pub const LAYOUTS: &[Layout] = &[
     Layout { name: "sctp_udpencaps", size: 144, fields: &[("sue_assoc_id", 0, 4), ("sue_address", 8, 128), ("sue_port", 136, 2)] },
     Layout { name: "sctp_peeloff_flags_arg", size: 12, fields: &[("associd", 0, 4), ("sd", 4, 4), ("flags", 8, 4)] },
     Layout { name: "sctp_default_prinfo", size: 12, fields: &[("pr_assoc_id", 0, 4), ("pr_value", 4, 4), ("pr_policy", 8, 2)] },
+    Layout { name: "sctp_tlv", size: 8, fields: &[("sn_type", 0, 2), ("sn_flags", 2, 2), ("sn_length", 4, 4)] },
+    Layout { name: "sctp_assoc_ids", size: 4, fields: &[("gaids_number_of_ids", 0, 4), ("gaids_assoc_id", 4, 0)] },
+    // Of what is not here: that a call says so needs a layout all the same.
+    Layout { name: "sctp_authinfo", size: 2, fields: &[("auth_keynumber", 0, 2)] },
+    Layout { name: "sctp_authkey_event", size: 20, fields: &[("auth_type", 0, 2), ("auth_flags", 2, 2), ("auth_length", 4, 4), ("auth_keynumber", 8, 2), ("auth_altkeynumber", 10, 2), ("auth_indication", 12, 4), ("auth_assoc_id", 16, 4)] },
+    Layout { name: "sctp_authchunk", size: 1, fields: &[("sauth_chunk", 0, 1)] },
+    Layout { name: "sctp_hmacalgo", size: 4, fields: &[("shmac_number_of_idents", 0, 4), ("shmac_idents", 4, 0)] },
+    Layout { name: "sctp_authkey", size: 8, fields: &[("sca_assoc_id", 0, 4), ("sca_keynumber", 4, 2), ("sca_keylength", 6, 2), ("sca_key", 8, 0)] },
+    Layout { name: "sctp_authkeyid", size: 8, fields: &[("scact_assoc_id", 0, 4), ("scact_keynumber", 4, 2)] },
+    Layout { name: "sctp_authchunks", size: 8, fields: &[("gauth_assoc_id", 0, 4), ("gauth_number_of_chunks", 4, 4), ("gauth_chunks", 8, 0)] },
+    Layout { name: "sctp_reset_streams", size: 8, fields: &[("srs_assoc_id", 0, 4), ("srs_flags", 4, 2), ("srs_number_streams", 6, 2), ("srs_stream_list", 8, 0)] },
+    Layout { name: "sctp_add_streams", size: 8, fields: &[("sas_assoc_id", 0, 4), ("sas_instrms", 4, 2), ("sas_outstrms", 6, 2)] },
+    Layout { name: "sctp_stream_value", size: 8, fields: &[("assoc_id", 0, 4), ("stream_id", 4, 2), ("stream_value", 6, 2)] },
+    Layout { name: "sctp_stream_reset_event", size: 12, fields: &[("strreset_type", 0, 2), ("strreset_flags", 2, 2), ("strreset_length", 4, 4), ("strreset_assoc_id", 8, 4), ("strreset_stream_list", 12, 0)] },
+    Layout { name: "sctp_assoc_reset_event", size: 20, fields: &[("assocreset_type", 0, 2), ("assocreset_flags", 2, 2), ("assocreset_length", 4, 4), ("assocreset_assoc_id", 8, 4), ("assocreset_local_tsn", 12, 4), ("assocreset_remote_tsn", 16, 4)] },
+    Layout { name: "sctp_stream_change_event", size: 16, fields: &[("strchange_type", 0, 2), ("strchange_flags", 2, 2), ("strchange_length", 4, 4), ("strchange_assoc_id", 8, 4), ("strchange_instrms", 12, 2), ("strchange_outstrms", 14, 2)] },
+    // libsctp's own, for sctp_sendv() and sctp_recvv().
+    Layout { name: "sctp_sendv_spa", size: 32, fields: &[("sendv_flags", 0, 4), ("sendv_sndinfo", 4, 16), ("sendv_prinfo", 20, 8), ("sendv_authinfo", 28, 2)] },
+    Layout { name: "sctp_recvv_rn", size: 44, fields: &[("recvv_rcvinfo", 0, 28), ("recvv_nxtinfo", 28, 16)] },
 ];
+
+/// Bytes of each element of what goes on to the end, where that is more than one.
+const WIDE: [(&str, usize); 4] =
+    [("gaids_assoc_id", 4), ("shmac_idents", 2), ("srs_stream_list", 2), ("strreset_stream_list", 2)];
 
 /// The structure of this name.
 #[must_use]
@@ -68,6 +93,13 @@ impl Layout {
     #[must_use]
     pub fn field(&self, name: &str) -> Option<(usize, usize)> {
         self.fields.iter().find(|(n, ..)| *n == name).map(|(_, at, size)| (*at, *size))
+    }
+
+    /// Offset of a field that goes on to the end, and the size of each of its elements.
+    #[must_use]
+    pub fn rest(&self, name: &str) -> Option<(usize, usize)> {
+        let (at, _) = self.field(name).filter(|(_, size)| *size == 0)?;
+        Some((at, WIDE.iter().find(|(wide, _)| *wide == name).map_or(1, |(_, size)| *size)))
     }
 
     /// A field as a number; 0 where the bytes end before it.
@@ -163,8 +195,9 @@ mod tests {
     fn fields_lie_within_their_structures_and_do_not_overlap() {
         for layout in LAYOUTS {
             let mut end = 0;
-            for (name, at, size) in layout.fields {
-                assert!(*at >= end && *size > 0, "{} {name}", layout.name);
+            for (n, (name, at, size)) in layout.fields.iter().enumerate() {
+                let last = n + 1 == layout.fields.len() && *at == layout.size;
+                assert!(*at >= end && (*size > 0 || last), "{} {name}", layout.name);
                 end = at + size;
             }
             assert!(end <= layout.size, "{}", layout.name);
@@ -194,5 +227,9 @@ mod tests {
         assert_eq!(found(&["srto_min", "srto_max"]), Some("sctp_rtoinfo"));
         assert_eq!(found(&["assoc_id", "assoc_value"]), Some("sctp_assoc_value"));
         assert_eq!(found(&["srto_min", "sinfo_tsn"]), None);
+        assert_eq!(found(&["auth_keynumber"]), Some("sctp_authinfo"));
+        assert_eq!(found(&["auth_type", "auth_keynumber"]), Some("sctp_authkey_event"));
+        let ids = layout("sctp_assoc_ids").expect("known");
+        assert_eq!((ids.rest("gaids_assoc_id"), ids.rest("gaids_number_of_ids")), (Some((4, 4)), None));
     }
 }

@@ -2,7 +2,7 @@
 use super::inbox::{Held, Piece};
 use super::layout::layout;
 use crate::abi::{
-    IPPROTO_SCTP, MSG_CTRUNC, MSG_DONTWAIT, MSG_EOR, MSG_ERRQUEUE, MSG_NOTIFICATION, MSG_PEEK,
+    IPPROTO_SCTP, MSG_DONTWAIT, MSG_EOR, MSG_ERRQUEUE, MSG_NOTIFICATION, MSG_PEEK,
     SCTP_DATA_IO_EVENT, SCTP_NXTINFO, SCTP_RCVINFO, SCTP_SNDRCV, SCTP_UNORDERED,
 };
 use crate::block::Progress;
@@ -11,7 +11,7 @@ use crate::calls::Answer;
 use crate::errno::Errno;
 use crate::files::Kind;
 use crate::host::Host;
-use crate::recv::Read;
+use crate::recv::{Read, put_control};
 use lowwater_core::base::Error;
 use lowwater_core::sctp::{Received, RecvInfo};
 
@@ -97,31 +97,24 @@ impl Host {
             return Err(Errno::EFAULT);
         }
         let whole = taken == held.piece.bytes.len();
-        let mut msg_flags = if whole && held.piece.eor { MSG_EOR } else { 0 };
-        let mut control = Vec::new();
-        if held.piece.info.is_none() {
-            msg_flags |= MSG_NOTIFICATION;
-        } else if read.kind == RecvKind::Recvmsg {
-            let mut room = read.control_len;
+        let ends = if whole && held.piece.eor { MSG_EOR } else { 0 };
+        let notified = if held.piece.info.is_none() { MSG_NOTIFICATION } else { 0 };
+        let mut reply = Reply { msg_flags: ends | notified, ..Reply::ok(taken as i64) };
+        if held.piece.info.is_some() && read.kind == RecvKind::Recvmsg {
             for one in self.sctp_controls(read.fd, &held)? {
-                if one.space() > room {
-                    msg_flags |= MSG_CTRUNC;
-                    break;
-                }
-                room -= one.space();
-                control.push(one);
+                put_control(&mut reply, read.control_len, one);
             }
         }
         let sock = self.files.sock(read.fd)?;
-        let addr = held.peer.map(|peer| sock.shown(peer));
-        let data = held.piece.bytes.slice(..taken);
+        reply.addr = held.peer.map(|peer| sock.shown(peer));
+        reply.data = held.piece.bytes.slice(..taken);
         if read.has(MSG_PEEK) {
             self.sctp_mut(read.fd)?.inbox.put_back(held);
         } else if !whole {
             let rest = Piece { bytes: held.piece.bytes.slice(taken..), ..held.piece };
             self.sctp_mut(read.fd)?.inbox.put_back(Held { piece: rest, ..held });
         }
-        Ok(Reply { data, addr, msg_flags, control, ..Reply::ok(taken as i64) })
+        Ok(reply)
     }
 
     /// What comes with a message, in Linux's order (`sctp_recvmsg`).

@@ -17,7 +17,7 @@ use super::state::State;
 use crate::base::{Cx, DropWhy, Error};
 use bytes::Bytes;
 use core::net::IpAddr;
-use lowwater_wire::sctp::{Cause, Chunk, Chunks, RawChunk, chunk_kind};
+use lowwater_wire::sctp::{Cause, Chunk, Chunks, RawChunk, chunk_kind, padded};
 
 /// A packet of an association.
 #[derive(Clone, Copy, Debug)]
@@ -168,7 +168,10 @@ impl Assoc {
     fn unknown(&mut self, reading: &mut Reading<'_>, raw: &RawChunk<'_>) {
         let unknown = raw.unknown();
         if unknown.reports() {
-            self.report(&Cause::UnrecognizedChunk(raw.bytes()));
+            // With its padding, as Linux quotes it (`sctp_sf_unk_chunk`); RFC 9260 section 3.3.10.6 leaves that open.
+            let mut quoted = raw.bytes().to_vec();
+            quoted.resize(padded(quoted.len()), 0);
+            self.report(&Cause::UnrecognizedChunk(&quoted));
         }
         reading.stop = unknown.stops();
     }
