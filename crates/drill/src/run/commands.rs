@@ -255,9 +255,12 @@ impl Runner<'_> {
     fn set(&mut self, line: usize, name: &str, value: &str, forgiving: bool) -> Result<(), String> {
         let name = name.trim().replace('/', ".");
         match self.host.lacks_sysctl(&name) {
-            None => self.host.set_sysctl(&name, value.trim()),
+            None => {
+                let set = self.host.set_sysctl(&name, value.trim());
+                if switches_off(&name, value) { Ok(()) } else { set }
+            }
             Some(_) if forgiving => Ok(()),
-            Some(_) if OFF.contains(&name.as_str()) && value.trim() == "0" => Ok(()),
+            Some(_) if switches_off(&name, value) => Ok(()),
             Some(_) if has_no_effect(&name) => {
                 if self.shell.said.insert(name.clone()) {
                     self.notes.push(format!("line {line}: {name} has no effect here"));
@@ -305,6 +308,11 @@ fn end(name: &str, rest: &[String]) -> Result<Then, String> {
         "0" | "$?" => Ok(Then::Exit),
         code => Err(format!("`{name} {code}`: whoever says so has failed")),
     }
+}
+
+/// Switches an extension off that is not here.
+fn switches_off(name: &str, value: &str) -> bool {
+    OFF.contains(&name) && value.trim() == "0"
 }
 
 /// The name itself, or what it begins with.

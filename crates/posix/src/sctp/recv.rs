@@ -2,8 +2,8 @@
 use super::inbox::{Held, Piece};
 use super::layout::layout;
 use crate::abi::{
-    IPPROTO_SCTP, MSG_DONTWAIT, MSG_EOR, MSG_ERRQUEUE, MSG_NOTIFICATION, MSG_PEEK,
-    SCTP_DATA_IO_EVENT, SCTP_NXTINFO, SCTP_RCVINFO, SCTP_SNDRCV, SCTP_UNORDERED,
+    IPPROTO_SCTP, MSG_DONTWAIT, MSG_EOR, MSG_ERRQUEUE, MSG_NOTIFICATION, MSG_PEEK, SCTP_DATA_IO_EVENT,
+    SCTP_NXTINFO, SCTP_RCVINFO, SCTP_SNDRCV, SCTP_UNORDERED,
 };
 use crate::block::Progress;
 use crate::call::{Call, Control, Fd, RecvKind, Reply};
