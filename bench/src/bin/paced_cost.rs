@@ -1,6 +1,6 @@
 //! Work for paced data: run under callgrind.
 //!
-//! `paced_cost FLOWS QDISC`: flows of 48 Mbit/s above the discipline, for a tenth of a second of virtual time. `fq` paces itself, above any
+//! `paced_cost FLOWS QDISC MS`: flows of 48 Mbit/s above the discipline, for so many milliseconds of virtual time. `fq` paces itself, above any
 //! other the transport does by a timer for each packet.
 #![forbid(unsafe_code)]
 use bytes::Bytes;
@@ -14,14 +14,14 @@ use lowwater_core::tcp::{SendFlags, SocketOptions};
 const RATE: u64 = 48_000_000 / 8;
 /// What each flow has to send: more than it can, so that nobody writes in the measured time.
 const DATA: usize = 2 << 20;
-/// Time before anything counts, and that counts.
+/// Time before anything counts.
 const WARM_UP: Duration = Duration::from_millis(20);
-const MEASURED: Duration = Duration::from_millis(100);
 
 fn main() {
     let mut words = std::env::args().skip(1);
     let flows = words.next().and_then(|n| n.parse().ok()).expect("FLOWS is a number");
     let qdisc: Any = words.next().expect("QDISC").parse().expect("the words of tc");
+    let ms = words.next().and_then(|n| n.parse().ok()).expect("MS is a number");
     // Memory bounds nothing.
     let pages = Triple { min: 4_000_000, default: 4_000_000, max: 4_000_000 };
     let sysctl = Sysctl { tcp_mem: pages, tcp_tso_rtt_log: 0, ..Sysctl::default() };
@@ -41,14 +41,14 @@ fn main() {
         ends.iter().filter_map(|(id, _)| duo.stacks[0].tcp_info(*id).ok()).map(|i| i.bytes_sent).sum()
     };
     let before = sent(&mut duo);
-    measured(&mut duo, &ends);
+    measured(&mut duo, &ends, Duration::from_millis(ms));
     println!("{}", sent(&mut duo) - before);
 }
 
 /// What callgrind counts.
 #[inline(never)]
-fn measured(duo: &mut Duo, ends: &[(SocketId, SocketId)]) {
-    run(duo, ends, MEASURED);
+fn measured(duo: &mut Duo, ends: &[(SocketId, SocketId)], time: Duration) {
+    run(duo, ends, time);
 }
 
 fn run(duo: &mut Duo, ends: &[(SocketId, SocketId)], time: Duration) {
