@@ -431,6 +431,10 @@ impl Scene {
                 let value = self.value(arg(2));
                 return self.setting(fd, SOL_SCTP, option(arg(1)), value);
             }
+            "set6" => {
+                let value = self.value(arg(2));
+                return self.setting(fd, SOL_IPV6, option(arg(1)), value);
+            }
             "connectx" => {
                 let value = Optval::Bytes(self.value(arg(2)).into());
                 let (level, name) = (SOL_SCTP, SCTP_SOCKOPT_CONNECTX);

@@ -2,14 +2,14 @@
 use super::{ADDRESSES_MAX, layout};
 use crate::call::{Fd, Name, Reply};
 use crate::errno::Errno;
-use crate::files::{File, Kind, take_addr};
+use crate::files::{File, Kind, Sock, take_addr};
 use crate::host::Host;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 impl Host {
     /// bind(2): the first address (`sctp_bind`).
     pub(super) fn sctp_bind(&mut self, fd: Fd, name: Name) -> Result<Reply, Errno> {
-        let addr = sctp_addr(self.files.sock(fd)?.v6, name)?;
+        let addr = sctp_addr(self.files.sock(fd)?, name)?;
         if !self.sctp(fd)?.bound.is_empty() {
             return Err(Errno::EINVAL);
         }
@@ -134,12 +134,13 @@ const fn any(v6: bool) -> IpAddr {
 /// An address of the caller as the stack knows it; that of an AF_INET6 socket may be one of IPv4 as it is (`sctp_inet6_af_supported`).
 ///
 /// # Errors
-/// Those of [`take_addr`].
-pub(super) fn sctp_addr(v6: bool, name: Name) -> Result<SocketAddr, Errno> {
-    match name {
-        Name::Inet(addr @ SocketAddr::V4(_)) => Ok(addr),
-        _ => take_addr(v6, name),
-    }
+/// Those of [`take_addr`]; EINVAL for one of IPv4 with IPV6_V6ONLY.
+pub(super) fn sctp_addr(sock: &Sock, name: Name) -> Result<SocketAddr, Errno> {
+    let addr = match name {
+        Name::Inet(addr @ SocketAddr::V4(_)) => addr,
+        _ => take_addr(sock.v6, name)?,
+    };
+    if sock.v6only() && addr.is_ipv4() { Err(Errno::EINVAL) } else { Ok(addr) }
 }
 
 /// Addresses one behind the other, each as long as its family wants it.

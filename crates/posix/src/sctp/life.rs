@@ -96,7 +96,7 @@ impl Host {
             _ => {}
         }
         let sock = self.files.sock(fd)?;
-        let (kind, connecting, v6) = (sock.kind, self.sctp(fd)?.connecting, sock.v6);
+        let (kind, connecting) = (sock.kind, self.sctp(fd)?.connecting);
         let many = self.sctp(fd)?.style.is_many();
         if let Some(id) = p.assoc {
             return self.sctp_connected(fd, id, Errno::EINPROGRESS, p);
@@ -114,7 +114,8 @@ impl Host {
             Kind::Listener(_) if !many => return Err(Errno::EISCONN),
             _ => {}
         }
-        let remote = Self::stack_remote(sctp_addr(v6, name)?, self.sctp(fd)?.bound.first().copied());
+        let remote =
+            Self::stack_remote(sctp_addr(self.files.sock(fd)?, name)?, self.sctp(fd)?.bound.first().copied());
         self.sctp_is_new(fd, &[remote])?;
         let id = self.sctp_open(fd, &[remote])?;
         self.sctp_connected(fd, id, Errno::EINPROGRESS, p)

@@ -163,7 +163,7 @@ impl Host {
         let to = match name {
             Some(name) => {
                 let bound = self.sctp(write.fd)?.bound.first().copied();
-                Some(Self::stack_remote(sctp_addr(self.files.sock(write.fd)?.v6, name)?, bound))
+                Some(Self::stack_remote(sctp_addr(self.files.sock(write.fd)?, name)?, bound))
             }
             None => None,
         };

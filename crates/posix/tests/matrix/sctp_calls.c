@@ -394,11 +394,11 @@ static void step(const char *verb)
         else say(n);
     } else if (!strcmp(verb, "send")) do_send();
     else if (!strcmp(verb, "recv")) do_recv();
-    else if (!strcmp(verb, "set")) {
+    else if (!strcmp(verb, "set") || !strcmp(verb, "set6")) { /* set6: an option of IPv6, by its number */
         fd = sock();
         int name = option(word());
         n = value(word(), bytes, sizeof bytes, 0);
-        say(setsockopt(*fd, LEVEL, name, bytes, n));
+        say(setsockopt(*fd, verb[3] ? IPPROTO_IPV6 : LEVEL, name, bytes, n));
     } else if (!strcmp(verb, "get")) do_get();
     else if (!strcmp(verb, "ids")) do_ids();
     else if (!strcmp(verb, "poll")) do_poll();
