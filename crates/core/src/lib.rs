@@ -4,7 +4,7 @@
 //! reads a clock, draws no randomness of its own, opens nothing and calls nobody back.
 //!
 //! # The order of calls
-//! A driver is a loop around five verbs:
+//! A driver is a loop around these verbs:
 //!
 //! ```text
 //! loop {

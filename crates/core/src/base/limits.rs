@@ -40,7 +40,7 @@ pub const SCTP_TSN_AHEAD_MAX: u64 = 32_768;
 pub const SCTP_TSN_HOLES_MAX: usize = 1_024;
 /// What a received DATA chunk costs beside its bytes.
 pub const SCTP_CHUNK_OVERHEAD: usize = 128;
-/// Notifications of a peer's ERROR chunks that wait to be read; later ones are dropped and counted.
+/// Notifications that a peer may cause at will and that wait to be read; later ones are dropped and counted.
 pub const SCTP_NOTES_MAX: usize = 64;
 /// Send buffers whose worth of messages that failed may wait to be read, as notifications; later ones are dropped and counted.
 pub const SCTP_FAILED_SNDBUFS: usize = 2;

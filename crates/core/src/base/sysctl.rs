@@ -383,8 +383,8 @@ sysctls! {
     tcp_reordering: u32 = 3, "tcp_reordering", "a number", 1 ..= 300;
     /// Bound for the measured reordering.
     tcp_max_reordering: u32 = 300, "tcp_max_reordering", "a number", 1 ..= 2147483647;
-    /// Bits: 1 RACK, 2 static reordering window, 4 no dupack threshold.
-    tcp_recovery: u32 = 1, "tcp_recovery", "bits 1, 2 and 4, a number", 0 ..= 255;
+    /// Bits: 2 static reordering window, 4 no dupack threshold. 1 has no effect: RACK is always on.
+    tcp_recovery: u32 = 1, "tcp_recovery", "bits 2 and 4, a number", 0 ..= 255;
     /// 0 no tail loss probe, 3 or 4 with (RFC 8985 section 7).
     tcp_early_retrans: u32 = 3, "tcp_early_retrans", "a number", 0 ..= 4;
     /// Forward RTO recovery (RFC 5682).
@@ -465,7 +465,7 @@ sysctls! {
     tcp_tw_reuse: u32 = 2, "tcp_tw_reuse", "a number", 0 ..= 2;
     /// Milliseconds in TIME-WAIT before that (Linux 6.14).
     tcp_tw_reuse_delay: u32 = 1_000, "tcp_tw_reuse_delay", "milliseconds", 1 ..= 60000;
-    /// TTL and hop limit of what we send.
+    /// TTL of what we send over IPv4; over IPv6 it is 64, or IPV6_UNICAST_HOPS.
     ip_default_ttl: u32 = 64, "ip_default_ttl", "a number", 1 ..= 255;
     /// Do not learn path MTUs: 0 learn, 1 never set DF.
     ip_no_pmtu_disc: u32 = 0, "ip_no_pmtu_disc", "a number", 0 ..= 1;
@@ -543,7 +543,16 @@ sysctls! {
     clock_resolution_ns: u32 = 1, "clock_resolution_ns", "nanoseconds", 1 ..= 1000000000;
 }
 
+/// The hop limit of IPv6 where no socket has set one (`IPV6_DEFAULT_HOPLIMIT`, which ip_default_ttl leaves alone).
+pub const HOP_LIMIT: u8 = 64;
+
 impl Sysctl {
+    /// What leaves has this time to live where nobody has set another: `ip_default_ttl`, over IPv6 [`HOP_LIMIT`].
+    #[must_use]
+    pub fn default_ttl(&self, v6: bool) -> u8 {
+        if v6 { HOP_LIMIT } else { self.ip_default_ttl.clamp(1, 255) as u8 }
+    }
+
     /// `tcp_invalid_ratelimit` in nanoseconds. Zero still keeps a millisecond: without any pause a connection to itself, or two
     /// confused peers on one host, would answer each other for ever without time passing.
     #[must_use]

@@ -152,7 +152,7 @@ impl Ip {
         // RFC 1122 section 3.2.2.6: the answer carries the question's type of service; never its CE mark.
         let mut params =
             OutputParams { tos: ingress.tos & !3, ..OutputParams::new(src, ingress.src, protocol) };
-        params.ttl = cx.sysctl.ip_default_ttl.min(255) as u8;
+        params.ttl = cx.sysctl.default_ttl(ingress.src.is_ipv6());
         if self.send(cx, &params, message_packet(cx, message), out).is_err() {
             return Input::Drop(DropWhy::NoRoute);
         }

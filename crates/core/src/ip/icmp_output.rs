@@ -78,7 +78,7 @@ impl Ip {
         }
         let Some((protocol, message)) = compose(from, about, report) else { return };
         let mut params = OutputParams::new(from, about.src, protocol);
-        params.ttl = cx.sysctl.ip_default_ttl.min(255) as u8;
+        params.ttl = cx.sysctl.default_ttl(about.src.is_ipv6());
         if self.send(cx, &params, message_packet(cx, message), out).is_ok() {
             cx.count.icmp.out_msgs += 1;
             cx.count.icmp.out_errors += 1;

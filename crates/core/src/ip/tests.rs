@@ -155,6 +155,27 @@ fn echo_is_answered_whatever_its_size() {
     );
 }
 
+#[test]
+fn the_default_ttl_is_that_of_answers_and_errors_over_ipv4_alone() {
+    for (src, dst, ttl_at, want) in [("10.0.0.1", "10.0.0.2", 8, 100), ("fd00::1", "fd00::2", 7, 64)] {
+        let mut w = World::new(4);
+        w.sysctl.ip_default_ttl = 100;
+        let mut hosts = [host(&mut w, 1, Link::Ip), host(&mut w, 2, Link::Ip)];
+        let mut out = Outbox::default();
+        let (_, request) = ping(&mut w, &mut hosts[0], src, dst, 8).frames.remove(0);
+        assert!(matches!(hosts[1].input(&mut w.cx(), DEV, flat(&request), &mut out), Input::Consumed));
+        let (_, reply) = out.frames.pop().expect("an answer");
+        assert_eq!(reply.to_bytes()[ttl_at], want, "echo reply to {src}");
+        let (_, datagram) = send_udp(&mut w, &mut hosts[0], src, dst, 8).frames.remove(0);
+        let Input::Deliver(i) = hosts[1].input(&mut w.cx(), DEV, flat(&datagram), &mut out) else {
+            panic!("a datagram for us");
+        };
+        hosts[1].unreachable(&mut w.cx(), &i, Unreachable::Port, &mut out);
+        let (_, error) = out.frames.pop().expect("an error");
+        assert_eq!(error.to_bytes()[ttl_at], want, "error to {src}");
+    }
+}
+
 /// Sends a datagram, has the receiver say "unreachable", and returns what the sender hears.
 fn unreachable(
     w: &mut World,

@@ -19,7 +19,6 @@ use crate::offload::{self, Coalesced};
 use crate::packet::{Csum, GsoKind, Head, Offload, Owner, Packet};
 use crate::qdisc::{Dequeued, Qdisc as _};
 use crate::socket::{Path, Socket, Turn};
-use crate::tcp::options::HOP_LIMIT;
 use crate::tcp::{Attempt, Outgoing, PathCaps};
 use core::net::IpAddr;
 use lowwater_wire::protocol;
@@ -174,9 +173,9 @@ impl Stack {
         self.dispatch();
     }
 
-    /// Time to live, or the hop limit of IPv6, which the setting leaves alone.
+    /// Time to live, or hop limit, where the socket names none.
     pub(super) fn default_ttl(&self, v6: bool) -> u8 {
-        if v6 { HOP_LIMIT } else { self.env.sysctl.ip_default_ttl.clamp(1, 255) as u8 }
+        self.env.sysctl.default_ttl(v6)
     }
 
     /// Carries out what the IP layer left to be done: frames go to their queues, losses to their flows.

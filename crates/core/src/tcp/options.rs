@@ -84,12 +84,9 @@ pub struct SocketOptions {
     pub mtu_discover_v6: u8,
     /// IP_TTL; 0 takes ip_default_ttl.
     pub ttl: u8,
-    /// IPV6_UNICAST_HOPS; `None` takes [`HOP_LIMIT`].
+    /// IPV6_UNICAST_HOPS; `None` takes 64.
     pub hops: Option<u8>,
 }
-
-/// The hop limit of IPv6 where nobody has set one (`IPV6_DEFAULT_HOPLIMIT`, which ip_default_ttl leaves alone).
-pub const HOP_LIMIT: u8 = 64;
 
 impl SocketOptions {
     /// The options of a new socket of a stack with these settings.

@@ -5,7 +5,7 @@ use crate::abi::*;
 use crate::call::Fd;
 use crate::errno::Errno;
 use crate::host::Host;
-use lowwater_core::tcp::options::HOP_LIMIT;
+use lowwater_core::base::sysctl::HOP_LIMIT;
 
 impl Host {
     pub(super) fn get_ipv6(&mut self, fd: Fd, name: i32) -> Result<Told, Errno> {
