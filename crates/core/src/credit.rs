@@ -1,7 +1,7 @@
 //! How much of one flow sits below the transport, and whether more may (TCP small queues).
 //!
 //! Everything handed to a queueing discipline or a device holds credit until its completion comes back as an input event.
-//! Source: transmit-path.md 3; Linux `tcp_small_queue_check`, commit 46d3ceabd8d9.
+//! Source: docs/transmit-path.md, "Small queues"; Linux `tcp_small_queue_check`, commit 46d3ceabd8d9.
 
 /// A flow's ledger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub struct Credit {
 /// What the limit depends on. Each field is a fact about the flow or about the packet that wants to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ask {
-    /// Charge of the packet, as it will really go out: after the split of transmit-path.md 2.
+    /// Charge of the packet, as it will really go out: after it was split to its size (docs/transmit-path.md, "Autosizing").
     pub charge: u32,
     /// Pacing rate in bytes per second; computed for unpaced flows too.
     pub pacing_rate: u64,

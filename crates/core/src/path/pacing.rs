@@ -1,6 +1,6 @@
 //! Pacing: the rate at which a flow should leave, the departure time of each packet, and the size of a packet at that rate.
 //!
-//! Source: transmit-path.md 2 and 4; Linux `tcp_update_pacing_rate`, `tcp_update_skb_after_send`, `tcp_tso_autosize`.
+//! Source: docs/transmit-path.md, "Autosizing" and "Pacing"; Linux `tcp_update_pacing_rate`, `tcp_update_skb_after_send`, `tcp_tso_autosize`.
 use crate::base::Instant;
 use crate::base::sysctl::Sysctl;
 use crate::base::time::Duration;

@@ -115,7 +115,7 @@ impl Pmtu {
 }
 
 /// `size` bytes of payload, bounded to half of the peer's largest window when that is over 536 bytes, to the window itself
-/// when it is smaller. Also for the size goal of whole elements (transmit-path.md 2).
+/// when it is smaller. Also for the size goal of whole elements (docs/transmit-path.md, "Autosizing").
 #[must_use]
 pub fn bound_to_half_window(size: u32, option_bytes: u16, max_window: u32) -> u32 {
     let cutoff = if max_window > u32::from(TCP_MSS_DEFAULT) { max_window / 2 } else { max_window };

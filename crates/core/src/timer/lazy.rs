@@ -111,7 +111,7 @@ mod tests {
         assert_eq!((own.timer_armed, own.timer_early, own.timer_fired), (2, 1, 1));
     }
 
-    /// Linux's SCTP heartbeat could once not be shortened (transmit-path.md 5).
+    /// Linux's SCTP heartbeat could once not be shortened.
     #[test]
     fn an_earlier_deadline_takes_effect_at_once() {
         let (mut world, mut wheel, mut lazy) = (World::new(), Wheel::new(at(0)), Lazy::new());

@@ -115,7 +115,7 @@ fn a_second_of_sending_at_any_rate_takes_a_second() {
     }
 }
 
-/// Timers fire late; the rate must not suffer (transmit-path.md 4).
+/// Timers fire late; the rate must not suffer (docs/transmit-path.md, "Pacing").
 #[test]
 fn late_wakes_do_not_lower_the_rate_and_very_late_ones_do_not_burst() {
     let mut pacing = Pacing::new();
