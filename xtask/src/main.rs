@@ -45,7 +45,7 @@ enum Chore {
     },
     /// The structured fuzzer over the whole input path
     Fuzz {
-        /// Handed on to the fuzzer: `--seconds N`, `--seed N`, `--target NAME`, ...
+        /// Handed on to the fuzzer: `--seconds N`, `--seed N`, `--keep-going`, ...
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         rest: Vec<String>,
     },

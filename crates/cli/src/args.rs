@@ -21,8 +21,8 @@ Examples:
   lowwater drill tests/drill                        scripts in packetdrill's language, in virtual time
   sudo lowwater sctp-send --tun lw2 --addr 10.9.2.2/24 --echo 10.9.0.2:7   messages to a serve --sctp 7
 
-Without root, `unshare -rn` gives a shell in a network of its own in which serve and get work
-(where users may open /dev/net/tun).
+Without root, `unshare -rn` gives a shell in a network of its own in which serve, get and sctp-send
+work (where users may open /dev/net/tun).
 Exit codes: 0 done, 1 failed, 2 bad command line, 77 the environment lacks something,
 130 lab, drill, get or sctp-send cut short by Ctrl-C (it is how serve ends: 0).";
 
@@ -161,8 +161,8 @@ pub(crate) struct LabOptions {
     /// One JSON object per run on stdout, and nothing else
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Beside each run the same on Linux 6.1, booted for it in user mode, where that is possible (needs the package
-    /// user-mode-linux; exit code 77 without)
+    /// Beside each run the same on Linux 6.1, booted for it in user mode, where that is possible (needs the packages
+    /// user-mode-linux, kmod and iproute2; exit code 77 without)
     #[arg(long, global = true)]
     pub(crate) uml: bool,
     /// Also write runs.jsonl and a CSV of samples over time per run into this directory

@@ -163,7 +163,7 @@ impl Builder {
     }
 
     /// Puts a queueing discipline in front of the device, in the words of `tc qdisc add`: "fq maxrate 48mbit". docs/qdisc.md
-    /// has them all; without this it is a FIFO of 1,000 packets.
+    /// has them all; without this it is what `net.core.default_qdisc` names, `pfifo_fast` at first.
     pub fn qdisc(mut self, words: &str) -> Self {
         match (words.parse(), self.devices.last_mut()) {
             (Ok(qdisc), Some(device)) => device.qdisc = Some(qdisc),

@@ -1,8 +1,8 @@
 //! TCP, UDP and SCTP sockets in user space, for tokio and for blocking programs.
 //!
-//! A [`Stack`] is a whole TCP/IP stack with addresses of its own. It reaches the world by a TUN or TAP device, another stack
-//! of the process by a [link in memory](link::pair), or whatever the application does with its packets
-//! ([`link::owned`]). Sockets are those of tokio ([`TcpListener`], [`TcpStream`], [`UdpSocket`]) and of std
+//! A [`Stack`] is a whole TCP/IP stack with addresses of its own. It reaches the world by a TUN or TAP device or a network
+//! interface of the kernel ([`Builder::packet`]), another stack of the process by a [link in memory](link::pair), or whatever
+//! the application does with its packets ([`link::owned`]). Linux only. Sockets are those of tokio ([`TcpListener`], [`TcpStream`], [`UdpSocket`]) and of std
 //! ([`blocking`]), with the stack as one more argument; errors have std's kinds and numbers. [SCTP](sctp) has no model there: its
 //! sockets follow RFC 6458.
 //!

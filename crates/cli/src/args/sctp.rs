@@ -14,9 +14,10 @@ Examples:
   sudo lowwater sctp-send --tun lwb --addr 10.9.2.2/24 --duration 10 --size 1400 --streams 8 10.9.1.2:9
   sudo lowwater sctp-send --tun lwb --addr 10.9.2.2/24 --echo --hash 10.9.1.2:7
   sudo lowwater sctp-send --tun lwb --addr 10.9.2.2/24 --duration 10 --congestion bbr 10.9.1.2:9
+Two paths, from a serve --tun lwa --addr 10.9.1.2/24 --addr 10.9.4.2/24 --sctp 7:
   sudo lowwater sctp-send --tun lwb --addr 10.9.2.2/24 --addr 10.9.3.2/24 10.9.1.2:9 10.9.4.2:9
 
-Several addresses of the peer are those of one association, as are all --addr of the stack: each pair is a path.
+Several addresses of the peer are those of one association, and each is a path; it is told of all --addr of the stack.
 Over UDP: --set sctp.udp_port=9899 on both sides, and --set sctp.encap_port=9899 here.
 --hash prints the sum of the SHA-256 of all messages, each with its stream, and unless --unordered with its number there.
 Ctrl-C stops sending and closes in good order; a second one aborts. Exit code 130 then.";
