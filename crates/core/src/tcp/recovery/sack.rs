@@ -22,7 +22,8 @@ impl Recovery {
         let mut sorted: smallvec::SmallVec<[(u64, u64, bool); SACK_BLOCKS_MAX]> =
             blocks.iter().take(SACK_BLOCKS_MAX).enumerate().map(|(i, b)| (b.0, b.1, dup && i == 0)).collect();
         sorted.sort_by_key(|block| block.0);
-        for (start, end, is_dup) in sorted {
+        let mut judged = false;
+        for (i, &(start, end, is_dup)) in sorted.iter().enumerate() {
             if !self.is_valid(e, ack, (start, end), is_dup) {
                 self.count_refused(e, ack, end, is_dup);
                 continue;
@@ -30,8 +31,15 @@ impl Recovery {
             if end <= ack.prior_una {
                 continue;
             }
-            if is_dup {
+            if is_dup && !judged {
                 self.mark_duplicates(e, ack, start, end);
+            }
+            // A duplicate inside of this block is judged by what was known before the block (`tcp_sacktag_walk`, next_dup).
+            let inner = sorted.get(i + 1).filter(|next| next.2 && next.1 <= end);
+            if let Some(&(start, end, _)) = inner.filter(|next| self.is_valid(e, ack, (next.0, next.1), true))
+            {
+                self.mark_duplicates(e, ack, start, end);
+                judged = true;
             }
             // What this very acknowledgement covers is about to go.
             if end > e.flight.tx.una() {
