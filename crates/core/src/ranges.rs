@@ -2,6 +2,7 @@
 //!
 //! A B-tree rather than a sorted vector: a peer chooses where the holes are, and an insertion at the front of 100,000 ranges
 //! must not move them all. The empty set, which nearly every connection has nearly always, is one word and owns no heap memory.
+use crate::base::steps;
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Included, Unbounded};
 
@@ -132,6 +133,7 @@ impl RangeSet {
 
 impl Ranges {
     fn insert(&mut self, mut start: u64, mut end: u64) -> u64 {
+        steps::step();
         let before = self.total;
         if let Some((&s, &e)) = self.map.range(..=start).next_back()
             && e >= start
@@ -151,6 +153,7 @@ impl Ranges {
     }
 
     fn remove(&mut self, start: u64, end: u64) -> u64 {
+        steps::step();
         let before = self.total;
         if let Some((&s, &e)) = self.map.range(..start).next_back()
             && e > start

@@ -42,6 +42,8 @@ pub const SCTP_TSN_HOLES_MAX: usize = 1_024;
 pub const SCTP_CHUNK_OVERHEAD: usize = 128;
 /// Notifications that a peer may cause at will and that wait to be read; later ones are dropped and counted.
 pub const SCTP_NOTES_MAX: usize = 64;
+/// Bytes of causes in them.
+pub const SCTP_NOTE_BYTES_MAX: u32 = 65_536;
 /// Send buffers whose worth of messages that failed may wait to be read, as notifications; later ones are dropped and counted.
 pub const SCTP_FAILED_SNDBUFS: usize = 2;
 /// Answers of one kind that wait to be sent to one peer.

@@ -104,6 +104,14 @@ impl Pacing {
         }
     }
 
+    /// Nobody above wants it paced any more.
+    pub fn release(&mut self) {
+        self.wanted = false;
+        if self.status == Status::Needed {
+            self.status = Status::None;
+        }
+    }
+
     /// When the next packet may leave by the packets before it; in the past when nothing holds it back (`tcp_wstamp_ns`).
     #[must_use]
     pub const fn wstamp(&self) -> Instant {

@@ -284,7 +284,7 @@ impl Assoc {
         }
         let pmtu = self.paths.iter().map(|(id, p)| (id, p.mtu())).collect::<smallvec::SmallVec<[_; 1]>>();
         for (_, p) in self.paths.iter_mut() {
-            p.set_congestion(cx, congestion);
+            p.set_congestion(cx, congestion, self.options.pacing);
             if rto_changed {
                 p.rto.rebound(&self.options.rto);
             }
@@ -375,7 +375,7 @@ impl Assoc {
     /// What it holds of messages costs so much memory: what was said last, and what is true now.
     pub fn recharge(&mut self) -> (u32, u32) {
         let streams = &self.rx.streams;
-        let held = self.tx.charge() + streams.charge() + streams.failed_charge();
+        let held = self.tx.charge() + streams.charge() + streams.failed_charge() + streams.peer_charge();
         let now = u32::try_from(held).unwrap_or(u32::MAX);
         (core::mem::replace(&mut self.accounted, now), now)
     }

@@ -1,10 +1,17 @@
 //! DATA chunks that were sent and not acknowledged cumulatively: who carries them, what was said about them, what goes again.
+mod lost;
+mod named;
+
 use super::paths::PathId;
 use super::tsn::Tsn;
-use crate::base::Instant;
+use crate::base::{Instant, steps};
 use crate::ranges::RangeSet;
 use bytes::Bytes;
+pub use lost::Loss;
+use lost::LostSet;
 use lowwater_wire::sctp::{DataFlags, ForwardStream};
+pub use named::Highest;
+use named::NamedSet;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 
@@ -61,6 +68,11 @@ impl Chunk {
         self.data.len() as u32
     }
 
+    /// What decides where it goes again, when it is lost.
+    const fn loss(&self) -> Loss {
+        Loss { path: self.path, missed: self.missing >= MISSING_MAX }
+    }
+
     /// Never: a DATA chunk carries something.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -75,9 +87,9 @@ pub struct Outstanding {
     cum: Tsn,
     chunks: VecDeque<Chunk>,
     /// TSNs that gap blocks have named.
-    acked: RangeSet,
+    acked: NamedSet,
     /// TSNs that are marked lost.
-    lost: RangeSet,
+    lost: LostSet,
     /// Bytes in flight on all paths together.
     in_flight: u32,
     /// Bytes held.
@@ -91,8 +103,8 @@ impl Outstanding {
         Self {
             cum: initial.prev(),
             chunks: VecDeque::new(),
-            acked: RangeSet::new(),
-            lost: RangeSet::new(),
+            acked: NamedSet::new(),
+            lost: LostSet::new(),
             in_flight: 0,
             bytes: 0,
         }
@@ -163,17 +175,15 @@ impl Outstanding {
         tsn
     }
 
-    /// The lowest TSN that is marked lost.
+    /// The lowest lost chunk from `from` on of the kinds that `of` names.
     #[must_use]
-    pub fn first_lost(&self) -> Option<Tsn> {
-        self.lost.first().map(|(start, _)| Tsn(start))
+    pub fn next_lost(&self, from: Tsn, of: impl Fn(Loss) -> bool) -> Option<(Tsn, Loss)> {
+        self.lost.next(from, of)
     }
 
-    /// Lost chunks from `from` on.
-    #[must_use]
-    pub fn next_lost(&self, from: Tsn) -> Option<Tsn> {
-        let inside = self.lost.contains(from.0).then_some(from);
-        inside.or_else(|| self.lost.range_from(from.0).map(|(start, _)| Tsn(start)))
+    /// What kinds of lost chunks there are, two of each path at the most.
+    pub fn losses(&self) -> impl Iterator<Item = Loss> + '_ {
+        self.lost.kinds()
     }
 
     /// Number of chunks that are marked lost.
@@ -182,23 +192,32 @@ impl Outstanding {
         self.lost.total()
     }
 
-    /// Nothing below this TSN waits for an acknowledgement on `path`, or to go again there.
+    /// Nothing below this TSN waits for an acknowledgement on `path`, where something is `in_flight` or not, or to go again there.
     #[must_use]
-    pub fn is_lowest_of(&self, tsn: Tsn, path: PathId) -> bool {
-        let waits = |c: &Chunk| c.path == path && matches!(c.mark, Mark::InFlight | Mark::Lost);
+    pub fn is_lowest_of(&self, tsn: Tsn, path: PathId, in_flight: bool) -> bool {
+        let lost = self.lost.next(self.cum.next(), |loss| loss.path == path);
+        if lost.is_some_and(|(first, _)| first < tsn) {
+            return false;
+        }
+        if !in_flight {
+            return true;
+        }
+        let waits = |c: &Chunk| c.path == path && c.mark == Mark::InFlight;
         let mut from = self.cum.next();
-        while let Some(below) = self.next_unacked(from, tsn) {
-            if self.get(below).is_some_and(waits) {
+        while let Some((first, end)) = self.next_unacked(from, tsn) {
+            let mut run = (first.0..end.0).inspect(|_| steps::step());
+            if run.any(|below| self.get(Tsn(below)).is_some_and(waits)) {
                 return false;
             }
-            from = below.next();
+            from = end;
         }
         true
     }
 
     /// A lost chunk leaves again, on `path`; the chunk as it is now.
     pub fn resend(&mut self, tsn: Tsn, path: PathId, at: Instant) -> Option<&Chunk> {
-        self.lost.remove(tsn.0, tsn.0 + 1);
+        let loss = self.get(tsn)?.loss();
+        self.lost.remove(tsn, loss);
         let chunk = self.get_mut(tsn)?;
         chunk.mark = Mark::InFlight;
         chunk.path = path;
@@ -213,10 +232,10 @@ impl Outstanding {
     pub fn lose(&mut self, tsn: Tsn) -> Option<(PathId, u32)> {
         let chunk = self.get_mut(tsn).filter(|c| c.mark == Mark::InFlight)?;
         chunk.mark = Mark::Lost;
-        let (path, len) = (chunk.path, chunk.len());
+        let (loss, len) = (chunk.loss(), chunk.len());
         self.in_flight -= len;
-        self.lost.insert(tsn.0, tsn.0 + 1);
-        Some((path, len))
+        self.lost.insert(tsn, loss);
+        Some((loss.path, len))
     }
 
     /// Marks everything lost that is in flight on `path`; how many bytes.
@@ -239,80 +258,117 @@ impl Outstanding {
         for chunk in &mut self.chunks {
             chunk.path = path;
         }
+        self.lost.move_to(path);
+        self.acked.move_to(path);
     }
 
-    /// The first chunk, which is the next to be acknowledged cumulatively.
+    /// Everything up to `cum` is acknowledged cumulatively; `see` sees each chunk before it goes. They are dropped where they lie: moving
+    /// one out costs more than all that is said of it.
+    pub fn advance(&mut self, cum: Tsn, mut see: impl FnMut(Tsn, &Chunk)) {
+        while self.cum < cum
+            && let Some(chunk) = self.chunks.front()
+        {
+            self.cum = self.cum.next();
+            see(self.cum, chunk);
+            self.bytes -= chunk.data.len();
+            if chunk.mark == Mark::InFlight {
+                self.in_flight -= chunk.len();
+            }
+            self.chunks.pop_front();
+        }
+        let next = self.cum.next();
+        self.lost.remove_below(next);
+        self.acked.remove(Tsn(0), next);
+    }
+
+    /// The first run of TSNs in `start..end` that no gap block has named: from where to where.
     #[must_use]
-    pub fn first(&self) -> Option<&Chunk> {
-        self.chunks.front()
+    pub fn next_unacked(&self, start: Tsn, end: Tsn) -> Option<(Tsn, Tsn)> {
+        self.acked.ranges().first_gap(start.0, end.0).map(|(first, end)| (Tsn(first), Tsn(end)))
     }
 
-    /// The first chunk is acknowledged cumulatively, up to [`Outstanding::cum`] from now on. It is dropped where it lies: moving it out
-    /// costs more than all that is said of it.
-    pub fn pop(&mut self) {
-        let Some(chunk) = self.chunks.front() else { return };
-        let (mark, len) = (chunk.mark, chunk.data.len());
-        self.chunks.pop_front();
-        self.cum = self.cum.next();
-        self.bytes -= len;
-        match mark {
-            Mark::InFlight => self.in_flight -= len as u32,
-            Mark::Lost => {
-                self.lost.remove(self.cum.0, self.cum.0 + 1);
+    /// A gap block names `start..end`; `see` sees each chunk that none has named before, but for those that were given up, with what it
+    /// was.
+    pub fn ack(&mut self, start: Tsn, end: Tsn, mut see: impl FnMut(Tsn, Mark, &Chunk)) {
+        let mut from = start;
+        while let Some((first, to)) = self.next_unacked(from, end) {
+            let mut highest = self.acked.highest();
+            for tsn in (first.0..to.0).map(Tsn) {
+                let Some(chunk) = self.get_mut(tsn) else { return };
+                let (before, loss) = (chunk.mark, chunk.loss());
+                if before == Mark::Abandoned {
+                    continue;
+                }
+                chunk.mark = Mark::Acked;
+                if let Some(highest) = highest.get_mut(usize::from(chunk.path)) {
+                    *highest = tsn.max(*highest);
+                }
+                see(tsn, before, chunk);
+                let len = chunk.len();
+                match before {
+                    Mark::InFlight => self.in_flight -= len,
+                    Mark::Lost => self.lost.remove(tsn, loss),
+                    Mark::Acked | Mark::Abandoned => {}
+                }
             }
-            Mark::Acked | Mark::Abandoned => {
-                self.acked.remove(self.cum.0, self.cum.0 + 1);
-            }
+            self.acked.insert(first, to, highest);
+            from = to;
         }
     }
 
-    /// The next TSN in `start..end` that no gap block has named yet.
+    /// The highest TSN of each path that gap blocks name; those at or below the cumulative one mean nothing.
     #[must_use]
-    pub fn next_unacked(&self, start: Tsn, end: Tsn) -> Option<Tsn> {
-        self.acked.first_gap(start.0, end.0).map(|(tsn, _)| Tsn(tsn))
-    }
-
-    /// A gap block names this TSN for the first time; the chunk with what it was before.
-    pub fn ack(&mut self, tsn: Tsn) -> Option<(Mark, &Chunk)> {
-        let before = {
-            let chunk = self.get_mut(tsn)?;
-            let kept = if chunk.mark == Mark::Abandoned { Mark::Abandoned } else { Mark::Acked };
-            core::mem::replace(&mut chunk.mark, kept)
-        };
-        match before {
-            Mark::InFlight => self.in_flight -= self.get(tsn)?.len(),
-            Mark::Lost => {
-                self.lost.remove(tsn.0, tsn.0 + 1);
-            }
-            Mark::Acked | Mark::Abandoned => {}
-        }
-        self.acked.insert(tsn.0, tsn.0 + 1);
-        self.get(tsn).map(|chunk| (before, chunk))
+    pub fn highest_acked(&self) -> Highest {
+        self.acked.highest()
     }
 
     /// How many TSNs gap blocks have named.
     #[must_use]
     pub fn acked(&self) -> u64 {
-        self.acked.total()
+        self.acked.ranges().total()
     }
 
     /// The TSNs that gap blocks have named, as ranges.
     pub fn acked_ranges(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> + '_ {
-        self.acked.iter()
+        self.acked.ranges().iter()
     }
 
-    /// The peer has taken back what it said of this TSN, which is under way again as far as anybody knows: it goes again when T3-rtx
-    /// runs out, or when enough SACKs miss it (section 6.2.1, D iii). Its path and bytes.
-    pub fn renege(&mut self, tsn: Tsn) -> Option<(PathId, u32)> {
-        self.acked.remove(tsn.0, tsn.0 + 1);
-        let chunk = self.get_mut(tsn)?;
-        if chunk.mark == Mark::Acked {
-            chunk.mark = Mark::InFlight;
+    /// The peer names only these TSNs below `end` now, and has taken back what it said of others, which are under way again as far as
+    /// anybody knows: they go again when T3-rtx runs out, or when enough SACKs miss them (section 6.2.1, D iii). `see` sees the path and
+    /// bytes of each.
+    pub fn renege(&mut self, named: &RangeSet, end: Tsn, mut see: impl FnMut(PathId, u32)) {
+        let mut from = self.cum.next();
+        while let Some((hole, to)) = named.first_gap(from.0, end.0) {
+            while let Some((first, last)) = self.next_acked(Tsn(hole), Tsn(to)) {
+                for tsn in (first.0..last.0).map(Tsn) {
+                    let Some(chunk) = self.get_mut(tsn) else { return };
+                    if chunk.mark == Mark::Acked {
+                        chunk.mark = Mark::InFlight;
+                    }
+                    // What was given up has no bytes left.
+                    let (path, len) = (chunk.path, chunk.len());
+                    self.in_flight += len;
+                    see(path, len);
+                }
+                self.acked.remove(first, last);
+            }
+            from = Tsn(to);
         }
-        // What was given up has no bytes left.
-        let (path, len) = (chunk.path, chunk.len());
-        self.in_flight += len;
-        Some((path, len))
+        let (chunks, cum) = (&self.chunks, self.cum);
+        let path_of = |tsn: Tsn| {
+            steps::step();
+            let chunk = chunks.get((tsn.0 - cum.0 - 1) as usize)?;
+            (chunk.mark == Mark::Acked).then_some(chunk.path)
+        };
+        self.acked.settle(path_of);
+    }
+
+    /// The first run of TSNs in `start..end` that gap blocks have named: from where to where.
+    fn next_acked(&self, start: Tsn, end: Tsn) -> Option<(Tsn, Tsn)> {
+        let named = self.acked.ranges();
+        let (first, last) = named.range_at(start.0).or_else(|| named.range_from(start.0))?;
+        let (first, last) = (first.max(start.0), last.min(end.0));
+        (first < last).then_some((Tsn(first), Tsn(last)))
     }
 
     /// Gives up a chunk, whatever was said of it; what it was, and as it was.
@@ -323,9 +379,7 @@ impl Outstanding {
         self.bytes -= was.data.len();
         match was.mark {
             Mark::InFlight => self.in_flight -= was.len(),
-            Mark::Lost => {
-                self.lost.remove(tsn.0, tsn.0 + 1);
-            }
+            Mark::Lost => self.lost.remove(tsn, was.loss()),
             Mark::Acked | Mark::Abandoned => {}
         }
         Some((was.mark, was))
@@ -352,14 +406,6 @@ impl Outstanding {
         (point, streams)
     }
 
-    /// The first TSN in `start..end` that a gap block has named.
-    #[must_use]
-    pub fn next_acked(&self, start: Tsn, end: Tsn) -> Option<Tsn> {
-        let inside = self.acked.contains(start.0).then_some(start.0);
-        let found = inside.or_else(|| self.acked.range_from(start.0).map(|(first, _)| first))?;
-        (found < end.0).then_some(Tsn(found))
-    }
-
     /// One more miss indication for a chunk that is in flight; true when it is now to be sent again. A chunk goes again fast
     /// only once.
     pub fn miss(&mut self, tsn: Tsn) -> bool {
@@ -380,8 +426,7 @@ impl Outstanding {
 
     /// Forgets all chunks, as after a restart or an end; what was not acknowledged.
     pub fn drain(&mut self) -> impl Iterator<Item = Chunk> + '_ {
-        self.acked.clear();
-        self.lost.clear();
+        (self.acked, self.lost) = (NamedSet::new(), LostSet::new());
         (self.in_flight, self.bytes) = (0, 0);
         self.chunks.drain(..)
     }
@@ -412,20 +457,22 @@ mod tests {
         let mut out = Outstanding::new(Tsn::initial(u32::MAX));
         let tsns: Vec<Tsn> = (0..5).map(|n| out.push(chunk(n % 2))).collect();
         assert_eq!(out.in_flight(), 500);
-        assert!(out.ack(tsns[2]).is_some());
+        out.ack(tsns[2], tsns[3], |_, before, _| assert_eq!(before, Mark::InFlight));
         assert_eq!(out.lose(tsns[2]), None);
         assert_eq!(out.lose(tsns[0]), Some((0, 100)));
-        assert_eq!((out.in_flight(), out.first_lost(), out.lost()), (300, Some(tsns[0]), 1));
+        let first = out.next_lost(tsns[0], |_| true).map(|(tsn, _)| tsn);
+        assert_eq!((out.in_flight(), first, out.lost()), (300, Some(tsns[0]), 1));
         assert_eq!(out.resend(tsns[0], 1, Instant::ZERO).map(|c| (c.sends, c.path)), Some((2, 1)));
         assert_eq!(out.lose_path(1), 300);
         assert_eq!((out.in_flight(), out.lost()), (100, 3));
         assert_eq!(out.next_acked(tsns[0], tsns[2]), None);
-        assert_eq!(out.next_acked(tsns[0], tsns[3]), Some(tsns[2]));
-        assert_eq!(out.renege(tsns[2]), Some((0, 100)));
+        assert_eq!(out.next_acked(tsns[0], tsns[3]), Some((tsns[2], tsns[3])));
+        assert_eq!(out.highest_acked()[0], tsns[2]);
+        let mut back = Vec::new();
+        out.renege(&RangeSet::new(), out.next_tsn(), |path, len| back.push((path, len)));
+        assert_eq!((back, out.highest_acked()[0]), (vec![(0, 100)], Tsn(0)));
         assert_eq!((out.in_flight(), out.lost(), out.acked()), (200, 3, 0));
-        while !out.is_empty() {
-            out.pop();
-        }
+        out.advance(tsns[4], |_, _| {});
         assert_eq!((out.in_flight(), out.lost(), out.bytes(), out.cum()), (0, 0, 0, tsns[4]));
         assert_eq!(out.next_tsn(), tsns[4].next());
     }
@@ -434,11 +481,12 @@ mod tests {
     fn the_lowest_of_a_path_is_not_the_lowest_of_all() {
         let mut out = Outstanding::new(Tsn::initial(1));
         let tsns: Vec<Tsn> = [0, 1, 0, 1].map(|path| out.push(chunk(path))).into();
-        let lowest = |out: &Outstanding| tsns.iter().map(|t| out.is_lowest_of(*t, 1)).collect::<Vec<_>>();
+        let lowest =
+            |out: &Outstanding| tsns.iter().map(|t| out.is_lowest_of(*t, 1, true)).collect::<Vec<_>>();
         assert_eq!(lowest(&out), [true, true, false, false]);
         assert!(out.lose(tsns[1]).is_some());
         assert_eq!(lowest(&out), [true, true, false, false]);
-        assert!(out.ack(tsns[1]).is_some());
+        out.ack(tsns[1], tsns[2], |_, _, _| {});
         assert_eq!(lowest(&out), [true; 4]);
     }
 
@@ -450,9 +498,7 @@ mod tests {
         }
         out.shrink();
         assert!(out.chunks.capacity() >= 100);
-        while !out.is_empty() {
-            out.pop();
-        }
+        out.advance(Tsn::initial(100), |_, _| {});
         out.shrink();
         assert_eq!((out.chunks.capacity(), out.next_tsn()), (0, Tsn::initial(101)));
     }

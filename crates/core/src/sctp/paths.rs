@@ -9,7 +9,7 @@ use super::plpmtud::Plpmtud;
 use super::rto::Rto;
 use super::tsn::Tsn;
 use crate::base::limits::SCTP_PATHS_MAX;
-use crate::base::{Cx, Instant};
+use crate::base::{Cx, Instant, steps};
 use crate::credit::Credit;
 use crate::path::pacing::Pacing;
 use core::net::IpAddr;
@@ -506,7 +506,7 @@ impl Paths {
     /// Largest amount of user data in one DATA chunk on every path, `maxseg` at the most.
     #[must_use]
     pub fn fragment_point(&self, maxseg: u16) -> usize {
-        let routed = self.list.iter().filter(|p| p.local.is_some());
+        let routed = self.list.iter().inspect(|_| steps::step()).filter(|p| p.local.is_some());
         let pmdcs = routed.map(|p| p.pmdcs()).min().unwrap_or(u32::from(MTU_MIN));
         let most = (pmdcs as usize - lowwater_wire::sctp::DATA_HEADER_LEN) & !3;
         if maxseg == 0 { most } else { most.min(usize::from(maxseg)) }

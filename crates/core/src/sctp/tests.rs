@@ -3,11 +3,12 @@ use super::handshake::init::Addresses;
 use super::outstanding::{Chunk, MISSING_MAX, Mark};
 use super::pending::Pending;
 use super::*;
+use crate::base::sysctl::SctpCongestionKind;
 use crate::base::testing::World;
-use crate::base::{Carrier, Instant, Pressure, Sysctl};
+use crate::base::{Carrier, Instant, Pressure, Sysctl, steps};
 use bytes::Bytes;
 use core::net::IpAddr;
-use lowwater_wire::sctp::{Chunk as Wire, DataFlags, DataRepr};
+use lowwater_wire::sctp::{Cause, Chunk as Wire, DataFlags, DataRepr, GapBlock, Sack, Tlvs};
 
 fn now() -> Instant {
     Instant::from_millis(1_000)
@@ -21,7 +22,7 @@ fn ip(host: u8) -> IpAddr {
 fn up(world: &mut World, paths: u8) -> Assoc {
     let remotes: Addresses = (1..=paths).map(ip).collect();
     let locals: Addresses = [ip(99)].into_iter().collect();
-    let options = SctpOptions { nodelay: true, ..SctpOptions::new(&Sysctl::default()) };
+    let options = SctpOptions { nodelay: true, sndbuf: 1 << 24, ..SctpOptions::new(&Sysctl::default()) };
     let setup = Setup { ports: (1, 2), remotes, locals, carrier: Carrier::Ip, options };
     let mut cx = world.cx(now());
     let mut assoc = Assoc::connect(&mut cx, setup);
@@ -35,9 +36,9 @@ fn up(world: &mut World, paths: u8) -> Assoc {
     assoc
 }
 
-/// A chunk that has left by this path and was lost: by SACKs, or by a timer.
-fn lose(assoc: &mut Assoc, path: PathId, missed: bool) {
-    let tsn = assoc.tx.out.push(Chunk {
+/// A chunk that has left by this path, with some misses; its TSN.
+fn leave(assoc: &mut Assoc, path: PathId, missing: u8) -> tsn::Tsn {
+    assoc.tx.out.push(Chunk {
         data: Bytes::from_static(&[7; 10]),
         sent_at: now(),
         ppid: 0,
@@ -47,9 +48,14 @@ fn lose(assoc: &mut Assoc, path: PathId, missed: bool) {
         flags: DataFlags::WHOLE,
         path,
         sends: 1,
-        missing: if missed { MISSING_MAX } else { 0 },
+        missing,
         mark: Mark::InFlight,
-    });
+    })
+}
+
+/// One that was lost: by SACKs, or by a timer.
+fn lose(assoc: &mut Assoc, path: PathId, missed: bool) {
+    let tsn = leave(assoc, path, if missed { MISSING_MAX } else { 0 });
     assert!(assoc.tx.out.lose(tsn).is_some());
 }
 
@@ -88,14 +94,18 @@ fn receive(assoc: &mut Assoc, world: &mut World, messages: u32, len: usize) {
     for n in 0..messages {
         let tsn = first.wrapping_add(n);
         let header = DataRepr { flags: DataFlags::WHOLE, tsn, sid: 0, ssn: n as u16, ppid: 0 };
-        let chunk = Wire::Data(header, &vec![n as u8; len]);
-        let mut chunks = vec![0; chunk.buffer_len()];
-        chunk.emit(&mut chunks);
-        let buffer = Bytes::from(chunks);
-        let (vtag, chunks) = (assoc.id.tags.0, &buffer[..]);
-        let inbound = Inbound { from: ip(1), to: ip(99), vtag, chunks, buffer: &buffer, ce: false, encap: 0 };
-        assoc.input(&mut world.cx(now()), &inbound).unwrap();
+        input(assoc, world, &Wire::Data(header, &vec![n as u8; len]));
     }
+}
+
+/// A packet with this chunk comes in.
+fn input(assoc: &mut Assoc, world: &mut World, chunk: &Wire<'_>) {
+    let mut chunks = vec![0; chunk.buffer_len()];
+    chunk.emit(&mut chunks);
+    let buffer = Bytes::from(chunks);
+    let (vtag, chunks) = (assoc.id.tags.0, &buffer[..]);
+    let inbound = Inbound { from: ip(1), to: ip(99), vtag, chunks, buffer: &buffer, ce: false, encap: 0 };
+    assoc.input(&mut world.cx(now()), &inbound).unwrap();
 }
 
 /// While memory is exhausted a SACK offers the least buffer, however much was read: one that says the same again is not sent.
@@ -117,4 +127,153 @@ fn reading_from_a_window_that_cannot_open_says_nothing() {
     }
     assert!((1..=3).contains(&sacks), "{sacks}");
     assert_eq!(assoc.rx.advertised, Sysctl::default().tcp_rmem.min);
+}
+
+/// What a full device holds back is asked for at each turn, and a full device is the usual state of a bulk flow.
+#[test]
+fn a_turn_looks_at_paths_and_not_at_all_that_was_lost() {
+    for paths in 1..=3 {
+        let mut world = World::new();
+        let mut assoc = up(&mut world, paths);
+        for n in 0..3_000 {
+            lose(&mut assoc, n as u8 % paths, n % 7 < 3);
+        }
+        for id in 0..paths {
+            fill(&mut assoc, id);
+        }
+        let mut cx = world.cx(now());
+        assoc.send(&mut cx, Bytes::from_static(b"new"), SendInfo::default()).unwrap();
+        let steps = steps::of(|| assert!(assoc.output(&mut cx).is_none()));
+        assert!(steps <= 8 * u64::from(paths), "{paths} paths: {steps}");
+        assert_eq!(assoc.wait().0, crate::base::Wait::Credit);
+    }
+}
+
+#[test]
+fn new_data_of_one_path_does_not_look_at_all_that_another_has_lost() {
+    let mut world = World::new();
+    let mut assoc = up(&mut world, 3);
+    for _ in 0..3_000 {
+        lose(&mut assoc, 0, true);
+    }
+    fill(&mut assoc, 0);
+    let mut cx = world.cx(now());
+    let info = SendInfo { to: Some(ip(3)), ..SendInfo::default() };
+    assoc.send(&mut cx, Bytes::from_static(b"new"), info).unwrap();
+    let mut path = None;
+    let steps = steps::of(|| path = assoc.output(&mut cx).map(|out| out.path));
+    assert!(path == Some(2) && steps <= 30, "{path:?}: {steps}");
+}
+
+/// What has no way to go holds back nothing that has one.
+#[test]
+fn what_was_lost_on_a_path_without_a_route_keeps_nothing_else() {
+    let mut world = World::new();
+    let mut assoc = up(&mut world, 2);
+    lose(&mut assoc, 0, false);
+    assoc.paths.get_mut(0).local = None;
+    let change = assoc.paths.on_error(&world.cx(now()), 1);
+    assert_eq!(change, Some(PathChange::PotentiallyFailed));
+    assoc.paths.choose();
+    let out = assoc.output(&mut world.cx(now())).expect("the other path takes it");
+    assert_eq!((out.path, assoc.tx.out.lost()), (1, 0));
+}
+
+/// The association names so many paths that asking all of them for each message would be felt.
+#[test]
+fn small_messages_in_one_packet_ask_for_the_fragmentation_point_once() {
+    let mut world = World::new();
+    let mut assoc = up(&mut world, 16);
+    let mut cx = world.cx(now());
+    for _ in 0..20 {
+        assoc.send(&mut cx, Bytes::from_static(&[7; 40]), SendInfo::default()).unwrap();
+    }
+    let mut len = 0;
+    let steps = steps::of(|| len = assoc.output(&mut cx).map_or(0, |out| out.unit));
+    assert!(len > 20 * 56 && steps <= 3 * 16, "{len} bytes, {steps} steps");
+}
+
+/// Gap blocks, misses in fast recovery and what is taken back cost sets and searches by blocks and holes, not by chunks.
+#[test]
+fn a_sack_costs_its_blocks_and_what_is_missing() {
+    for paths in 1..=2_u8 {
+        let mut world = World::new();
+        let mut assoc = up(&mut world, paths);
+        let base = assoc.tx.out.cum();
+        for n in 0..3_000 {
+            let path = n as u8 % paths;
+            leave(&mut assoc, path, 0);
+            let next = assoc.tx.out.next_tsn();
+            assoc.paths.get_mut(path).on_chunk_sent(&mut world.cx(now()), 10, next);
+        }
+        let mut sack = |assoc: &mut Assoc, cum: u64, gaps: &[(u16, u16)]| {
+            let gaps: Vec<_> = gaps.iter().map(|(start, end)| GapBlock::new(*start, *end)).collect();
+            let sack = Sack { cum_tsn: base.plus(cum).wire(), a_rwnd: 1 << 20, gaps: &gaps, dups: &[] };
+            steps::of(|| input(assoc, &mut world, &Wire::Sack(sack)))
+        };
+        // The first and the 1,500th are missing, until three SACKs have said so.
+        for last in [2_988, 2_990, 2_992] {
+            let steps = sack(&mut assoc, 0, &[(2, 1_499), (1_501, last)]);
+            assert!(steps <= 12, "{steps} for gap blocks");
+            assert_eq!(assoc.tx.out.acked(), u64::from(last) - 2);
+        }
+        assert_eq!((assoc.tx.out.lost(), assoc.tx.recovery.is_some()), (2, true));
+        let steps = sack(&mut assoc, 1_499, &[(2, 1_494)]);
+        assert!(steps <= 12, "{steps} in recovery");
+        // All of it is taken back, and named again.
+        for gaps in [&[][..], &[(2, 1_494)], &[]] {
+            let steps = sack(&mut assoc, 1_499, gaps);
+            assert!(steps <= 12, "{steps} for {gaps:?}");
+        }
+        assert_eq!(assoc.tx.out.acked(), 0);
+        let steps = sack(&mut assoc, 3_000, &[]);
+        assert!(steps <= 12 && assoc.tx.out.is_empty(), "{steps}");
+    }
+}
+
+/// What a peer makes us keep beside messages counts for the memory of the stack.
+#[test]
+fn streams_and_errors_of_a_peer_are_charged() {
+    let mut world = World::new();
+    let mut assoc = up(&mut world, 1);
+    assoc.rx.inbound = u16::MAX;
+    assoc.options.events = Subscriptions::REMOTE_ERROR;
+    for sid in 0..6_400 {
+        let tsn = assoc.rx.map.cum().next().wire();
+        let header = DataRepr { flags: DataFlags::WHOLE, tsn, sid, ssn: 0, ppid: 0 };
+        input(&mut assoc, &mut world, &Wire::Data(header, b"x"));
+        assert!(assoc.recv(&mut world.cx(now()), 10).is_ok());
+    }
+    let (_, streams) = assoc.recharge();
+    assert!(streams >= 200 * 64 && streams as usize <= assoc.rx.streams.stream_bytes(), "{streams}");
+    let unknown = [7; 10_000];
+    let cause = Cause::UnrecognizedChunk(&unknown);
+    let mut causes = vec![0; cause.stated_len()];
+    cause.emit(&mut causes);
+    for _ in 0..64 {
+        input(&mut assoc, &mut world, &Wire::Error(Tlvs::new(&causes)));
+    }
+    let (_, held) = assoc.recharge();
+    assert!((50_000..=80_000).contains(&(held - streams)), "{held}");
+    assert!(assoc.take_dropped().0 > 50);
+    while assoc.recv(&mut world.cx(now()), 10).is_ok() {}
+    assert_eq!(assoc.recharge(), (held, streams));
+}
+
+/// Who wants no pacing has it from BBR as long as that moves the window.
+#[test]
+fn pacing_that_a_controller_wanted_ends_with_it() {
+    for pacing in [false, true] {
+        let mut world = World::new();
+        let mut assoc = up(&mut world, 1);
+        let options = SctpOptions { pacing, congestion: SctpCongestionKind::Bbr, ..(*assoc.options).clone() };
+        assoc.paths.get_mut(0).flow.pacing.release();
+        let mut cx = world.cx(now());
+        assoc.set_options(&mut cx, options.clone());
+        assoc.send(&mut cx, Bytes::from_static(b"x"), SendInfo::default()).unwrap();
+        assert!(assoc.output(&mut cx).is_some());
+        assert!(assoc.paths.get(0).flow.pacing.is_paced());
+        assoc.set_options(&mut cx, SctpOptions { congestion: SctpCongestionKind::Rfc9260, ..options });
+        assert_eq!(assoc.paths.get(0).flow.pacing.is_paced(), pacing);
+    }
 }

@@ -324,3 +324,20 @@ fn what_has_expired_overtakes_nothing() {
     });
     assert_eq!(got, [30, 8, 0, 1]);
 }
+
+/// What overtakes others goes in packets as full as if it had nothing to overtake.
+#[test]
+fn small_messages_that_overtake_share_their_packets() {
+    let (mut w, a, b) = two(&Sysctl::default());
+    w.ill.insert(0, Ill::Mute);
+    for n in 0..20 {
+        w.send(A, a, &[n; 1_400], to(0, 0));
+    }
+    w.pass(ms(1));
+    for n in 0..30 {
+        w.send(A, a, &[n; 100], to(1, 1));
+    }
+    w.pass(ms(100));
+    assert_eq!(w.messages(B, b).len(), 30);
+    assert!(by(&w, 1, kind::DATA) <= 5, "{} packets", by(&w, 1, kind::DATA));
+}

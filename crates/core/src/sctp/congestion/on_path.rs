@@ -256,10 +256,14 @@ impl Path {
         }
     }
 
-    /// Another one moves the window, which stays; what the old one knew goes. The new one begins with the next data.
-    pub(in crate::sctp) fn set_congestion(&mut self, cx: &Cx<'_>, kind: SctpCongestionKind) {
+    /// Another one moves the window, which stays; what the old one knew goes, and its pacing where the owner wants none. The new one
+    /// begins with the next data.
+    pub(in crate::sctp) fn set_congestion(&mut self, cx: &Cx<'_>, kind: SctpCongestionKind, paced: bool) {
         if self.cwnd.kind != kind {
             (self.cwnd.kind, self.cwnd.controller) = (kind, None);
+            if !paced {
+                self.flow.pacing.release();
+            }
             self.update_rate(cx);
         }
     }

@@ -100,7 +100,7 @@ impl Assoc {
             }
         }
         let readable = self.rx.streams.is_readable();
-        self.rx.streams.begin_packet(inbound.chunks.len());
+        self.rx.streams.begin_packet(inbound.chunks.len(), inbound.buffer.len());
         for raw in Chunks::new(inbound.chunks) {
             let Ok(raw) = raw else {
                 self.violation(cx, b"chunk length");

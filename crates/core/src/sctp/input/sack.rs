@@ -64,18 +64,15 @@ impl Assoc {
         for (_, path) in self.paths.iter_mut() {
             path.begin_sack();
         }
-        let mut news = News::default();
-        while self.tx.out.cum() < cum {
-            let tsn = self.tx.out.cum().next();
-            let Some(chunk) = self.tx.out.first() else { break };
+        let (mut news, paths, rto) = (News::default(), &mut self.paths, &self.options.rto);
+        self.tx.out.advance(cum, |tsn, chunk| {
             news.advanced = true;
-            self.paths.get_mut(chunk.path).flow.acked.cumulative = true;
+            paths.get_mut(chunk.path).flow.acked.cumulative = true;
             if matches!(chunk.mark, Mark::InFlight | Mark::Lost) {
                 news.acknowledged(tsn, chunk.path);
-                note(cx, &mut self.paths, &self.options.rto, tsn, chunk, chunk.mark);
+                note(cx, paths, rto, tsn, chunk, chunk.mark);
             }
-            self.tx.out.pop();
-        }
+        });
         news
     }
 
@@ -92,15 +89,11 @@ impl Assoc {
             ordered &= start > behind;
             (named, behind) = (named + end.0 - start.0, end);
             news.last_gap = news.last_gap.max(Some(end.prev()));
-            let mut from = start;
-            while let Some(tsn) = self.tx.out.next_unacked(from, end) {
-                let acked = self.tx.out.ack(tsn).filter(|(before, _)| *before != Mark::Abandoned);
-                if let Some((before, chunk)) = acked {
-                    note(cx, &mut self.paths, &self.options.rto, tsn, chunk, before);
-                    news.acknowledged(tsn, chunk.path);
-                }
-                from = tsn.next();
-            }
+            let (paths, rto) = (&mut self.paths, &self.options.rto);
+            self.tx.out.ack(start, end, |tsn, before, chunk| {
+                note(cx, paths, rto, tsn, chunk, before);
+                news.acknowledged(tsn, chunk.path);
+            });
         }
         if named < self.tx.out.acked() || !ordered {
             let mut named = RangeSet::new();
@@ -114,22 +107,18 @@ impl Assoc {
     /// The peer no longer names something that it had: it counts as under way again, and T3-rtx runs for it (section 6.2.1, D iii;
     /// Linux `sctp_check_transmitted`). A list that may have been cut says nothing of what lies behind it.
     fn renege(&mut self, cx: &Cx<'_>, named: &RangeSet, blocks: usize) {
-        let mut from = self.tx.out.cum().next();
         let mut end = self.tx.out.next_tsn();
         if blocks >= GAPS_CUT
             && let Some((_, last)) = named.last()
         {
             end = Tsn(last);
         }
-        while let Some((hole, to)) = named.first_gap(from.0, end.0) {
-            while let Some(tsn) = self.tx.out.next_acked(Tsn(hole), Tsn(to)) {
-                let Some((id, len)) = self.tx.out.renege(tsn) else { break };
-                let path = self.paths.get_mut(id);
-                path.on_chunk_reneged(len);
-                path.start_t3(cx.now);
-            }
-            from = Tsn(to);
-        }
+        let paths = &mut self.paths;
+        self.tx.out.renege(named, end, |id, len| {
+            let path = paths.get_mut(id);
+            path.on_chunk_reneged(len);
+            path.start_t3(cx.now);
+        });
     }
 
     /// What follows for each path: window, timer, life.

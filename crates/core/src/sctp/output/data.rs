@@ -1,12 +1,12 @@
 //! DATA: what may leave, by the gatekeepers in their order, lost chunks before new ones (RFC 9260 sections 6.1, 6.9, 7.2).
 use super::Writing;
-use crate::base::{Cx, Instant, Wait};
+use crate::base::{Cx, Instant, Wait, steps};
 use crate::credit::{Admission, Ask};
 use crate::path::pacing::PACING_SHIFT;
 use crate::sctp::assoc::Assoc;
 use crate::sctp::message::SendInfo;
 use crate::sctp::notification::SendFailed;
-use crate::sctp::outstanding::{Chunk, MISSING_MAX, Mark};
+use crate::sctp::outstanding::{Chunk, Loss, MISSING_MAX, Mark};
 use crate::sctp::paths::{PathId, PathState};
 use crate::sctp::pending::Pending;
 use crate::sctp::sender::Probe;
@@ -41,21 +41,19 @@ impl Assoc {
     }
 
     fn next_data(&mut self, cx: &mut Cx<'_>) -> Result<PathId, (Wait, Option<Instant>)> {
-        let lost = self.tx.out.first_lost();
-        if lost.is_none() && self.tx.queue.is_empty() {
+        if self.tx.out.lost() == 0 && self.tx.queue.is_empty() {
             return Err((Wait::Empty, None));
         }
         if !self.state.may_send_data() {
             return Err((Wait::Handshake, None));
         }
         let mut held = 0;
-        if let Some(tsn) = lost
-            && let Some(found) = self.next_lost(cx, tsn, &mut held)
-        {
+        if let Some(found) = self.next_lost(cx, &mut held) {
             return found;
         }
         if self.tx.queue.is_empty() {
-            return Err((Wait::Credit, None));
+            let full = self.paths.iter().any(|(id, path)| held & (1 << id) != 0 && path.local.is_some());
+            return Err((if full { Wait::Credit } else { Wait::NoPath }, None));
         }
         let id = self.new_data_path();
         if held & (1 << id) == 0 {
@@ -67,41 +65,37 @@ impl Assoc {
         self.overtake(cx, held)
     }
 
-    /// Where the lowest lost chunk goes whose path's device is not full, or why not yet; `None` where all of them wait for devices, those
-    /// of the paths in `held`, which holds back no other path.
+    /// Where the lowest lost chunk goes whose path leads somewhere by a device that is not full, or why not yet; `None` where all of them
+    /// wait for the paths in `held`, which holds back no other path.
     fn next_lost(
         &mut self,
         cx: &mut Cx<'_>,
-        first: Tsn,
         held: &mut u64,
     ) -> Option<Result<PathId, (Wait, Option<Instant>)>> {
-        let mut next = Some(first);
-        while let Some(tsn) = next {
-            let id = self.rtx_path(tsn);
-            if *held & (1 << id) != 0 {
-                next = self.tx.out.next_lost(tsn.next());
-                continue;
-            }
+        let first = self.tx.out.cum().next();
+        // Each round settles one path: there are no more rounds than paths, however much is lost.
+        while let Some((_, loss)) =
+            self.tx.out.next_lost(first, |loss| *held & (1 << self.rtx_path(loss)) == 0)
+        {
+            steps::step();
+            let id = self.rtx_path(loss);
             match self.may_leave(cx, id, true) {
                 // The same chunk is asked again: what a timer gave up takes a path whose device is not full.
-                Err((Wait::Credit, _)) => *held |= 1 << id,
+                Err((Wait::Credit | Wait::NoPath, _)) => *held |= 1 << id,
                 found => return Some(found.map(|()| id)),
             }
         }
         None
     }
 
-    /// All that was lost and does not go by `path` waits for the devices of others.
+    /// All that was lost and does not go by `path` waits for the devices of others, or for a route.
     fn lost_waits_elsewhere(&self, path: PathId) -> bool {
-        let mut lost = self.tx.out.first_lost();
-        while let Some(tsn) = lost {
-            let id = self.rtx_path(tsn);
-            if id == path || !self.paths.get(id).flow.credit.is_throttled() {
-                return false;
-            }
-            lost = self.tx.out.next_lost(tsn.next());
-        }
-        true
+        !self.tx.out.losses().any(|loss| {
+            steps::step();
+            let id = self.rtx_path(loss);
+            let other = self.paths.get(id);
+            id == path || !(other.flow.credit.is_throttled() || other.local.is_none())
+        })
     }
 
     /// The message whose turn it is waits for its path's device, which is no reason for those that go by another than the paths in
@@ -151,7 +145,11 @@ impl Assoc {
             return Err((Wait::Cwnd, None));
         }
         self.check_burst(id, fast)?;
-        if again { Ok(()) } else { self.check_new(id, 0) }
+        if again {
+            return Ok(());
+        }
+        let point = self.paths.fragment_point(self.options.maxseg);
+        self.check_new(id, 0, point)
     }
 
     /// max_burst, for paths that nobody paces (section 6.1 D).
@@ -166,12 +164,12 @@ impl Assoc {
         if left == 0 && path.cwnd.flight() > 0 { Err((Wait::Cwnd, None)) } else { Ok(()) }
     }
 
-    /// May the message whose turn it is begin or go on, `written` bytes of chunks being in the packet already? The peer's window,
-    /// then Nagle's rule.
-    fn check_new(&self, id: PathId, written: usize) -> Result<(), (Wait, Option<Instant>)> {
+    /// May the message whose turn it is begin or go on, `written` bytes of chunks being in the packet already and `point` in a chunk at
+    /// the most? The peer's window, then Nagle's rule.
+    fn check_new(&self, id: PathId, written: usize, point: usize) -> Result<(), (Wait, Option<Instant>)> {
         let Some(message) = self.tx.queue.front() else { return Err((Wait::Empty, None)) };
         let pmdcs = self.paths.get(id).pmdcs() as usize;
-        let next = message.data().len().min(self.paths.fragment_point(self.options.maxseg));
+        let next = message.data().len().min(point);
         // One chunk may always be out, so that a window that has opened is heard of (rule A).
         if (self.tx.peer_rwnd as usize) < next && self.tx.out.in_flight() > 0 {
             return Err((Wait::RecvWindow, None));
@@ -201,11 +199,10 @@ impl Assoc {
 
     /// A lost chunk goes elsewhere when a timer has given it up (section 6.4.1); what SACKs miss goes the same way again (section 7.2.4),
     /// also where that path's device is full: a timer runs for that too.
-    fn rtx_path(&self, tsn: Tsn) -> PathId {
-        let Some(chunk) = self.tx.out.get(tsn) else { return self.paths.active() };
-        let path = self.paths.get(chunk.path);
-        let same = chunk.missing >= MISSING_MAX && path.errors == 0 && path.local.is_some();
-        if same || self.paths.len() == 1 { chunk.path } else { self.paths.alternate(chunk.path) }
+    fn rtx_path(&self, loss: Loss) -> PathId {
+        let path = self.paths.get(loss.path);
+        let same = loss.missed && path.errors == 0 && path.local.is_some();
+        if same || self.paths.len() == 1 { loss.path } else { self.paths.alternate(loss.path) }
     }
 
     /// Messages whose lifetime is over before they began. Where they were the last that a shutdown waited for, it goes on.
@@ -244,11 +241,9 @@ impl Assoc {
 
     fn write_lost(&mut self, cx: &mut Cx<'_>, writing: &mut Writing) {
         let mut from = self.tx.out.cum().next();
-        while let Some(tsn) = self.tx.out.next_lost(from) {
+        while let Some((tsn, _)) = self.tx.out.next_lost(from, |loss| self.rtx_path(loss) == writing.path) {
+            steps::step();
             from = tsn.next();
-            if self.rtx_path(tsn) != writing.path {
-                continue;
-            }
             let Some(len) = self.tx.out.get(tsn).map(|c| c.data.len()) else { return };
             let room = self.paths.get(writing.path).cwnd.has_room_in_packet();
             if !room && !self.tx.fast {
@@ -268,7 +263,8 @@ impl Assoc {
 
     fn resend(&mut self, cx: &mut Cx<'_>, writing: &mut Writing, tsn: Tsn) {
         // What follows it in the packet is higher.
-        let lowest = writing.data_bytes == 0 && self.tx.out.is_lowest_of(tsn, writing.path);
+        let in_flight = self.paths.get(writing.path).cwnd.flight() > 0;
+        let lowest = writing.data_bytes == 0 && self.tx.out.is_lowest_of(tsn, writing.path, in_flight);
         let fast = self.tx.out.get(tsn).is_some_and(|c| c.missing >= MISSING_MAX && c.sends == 1);
         if let Some(chunk) = self.tx.out.get(tsn) {
             self.paths.get_mut(chunk.path).on_chunk_gone(chunk.sent_at);
@@ -291,7 +287,7 @@ impl Assoc {
 
     fn write_new(&mut self, cx: &mut Cx<'_>, writing: &mut Writing) {
         let point = self.paths.fragment_point(self.options.maxseg);
-        while self.may_add(writing, point) {
+        while self.may_add(writing, point) || self.overtake_into(cx, writing, point) {
             let max = writing.bundle.room_for_data().min(point);
             let whole = self.tx.queue.front().is_some_and(|m| !m.is_begun() && m.data().len() <= max);
             let Some(fragment) = self.tx.queue.take(max) else { return };
@@ -333,6 +329,24 @@ impl Assoc {
         }
     }
 
+    /// The message whose turn it is waits for another path's device: the next one that goes by this path joins its packet instead.
+    fn overtake_into(&mut self, cx: &Cx<'_>, writing: &Writing, point: usize) -> bool {
+        let Some(front) = self.tx.queue.front() else { return false };
+        let id = self.path_of(front.info());
+        let waits = id != writing.path && self.paths.get(id).flow.credit.is_throttled();
+        if !waits || writing.data_bytes == 0 || writing.bundle.room_for_data() == 0 {
+            return false;
+        }
+        let goes = |info: &SendInfo| self.path_of(info) == writing.path;
+        let Some(at) = self.tx.queue.find_overtaking(cx.now, goes) else { return false };
+        self.tx.queue.bring_forward(at);
+        let joins = self.may_add(writing, point);
+        if !joins {
+            self.tx.queue.put_back(at);
+        }
+        joins
+    }
+
     /// Another new chunk may join this packet: a message fits; a fragment of one that does not, if that costs no fragment more than
     /// beginning in the next packet; or half a packet of it and more.
     fn may_add(&self, writing: &Writing, point: usize) -> bool {
@@ -345,7 +359,9 @@ impl Assoc {
         let here = self.state == State::CookieEchoed || self.path_of(message.info()) == writing.path;
         fits && here
             && self.paths.get(writing.path).cwnd.has_room_in_packet()
-            && self.check_new(writing.path, writing.bundle.len().min(writing.data_bytes as usize)).is_ok()
+            && self
+                .check_new(writing.path, writing.bundle.len().min(writing.data_bytes as usize), point)
+                .is_ok()
     }
 
     fn on_chunk(&mut self, cx: &mut Cx<'_>, writing: &mut Writing, len: u32) {

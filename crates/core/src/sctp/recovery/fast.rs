@@ -1,8 +1,7 @@
 //! Miss indications and fast retransmission (RFC 9260 section 7.2.4).
-use crate::base::Cx;
-use crate::base::limits::SCTP_PATHS_MAX;
+use crate::base::{Cx, steps};
 use crate::sctp::congestion::Marks;
-use crate::sctp::outstanding::{Mark, Outstanding};
+use crate::sctp::outstanding::{Highest, Outstanding};
 use crate::sctp::paths::{PathId, Paths};
 use crate::sctp::sender::Sender;
 use crate::sctp::tsn::Tsn;
@@ -13,7 +12,7 @@ pub(in crate::sctp) struct News {
     /// The highest TSN newly acknowledged (HTNA).
     highest: Option<Tsn>,
     /// The same of each path.
-    by_path: [Tsn; SCTP_PATHS_MAX],
+    by_path: Highest,
     /// The highest TSN that a gap block names.
     pub(in crate::sctp) last_gap: Option<Tsn>,
     /// The cumulative TSN has moved.
@@ -48,27 +47,22 @@ pub(in crate::sctp) fn on_sack(cx: &mut Cx<'_>, tx: &mut Sender, paths: &mut Pat
     }
     let whole = tx.recovery.is_some() && news.advanced;
     let Some(bound) = (if whole { news.last_gap } else { news.highest }) else { return };
-    let news = if whole { &all_acked(&tx.out, news) } else { news };
+    // With what gap blocks had named before.
+    let news = if whole { &News { by_path: tx.out.highest_acked(), ..*news } } else { news };
     let mut lost = false;
     let mut from = tx.out.cum().next();
-    while let Some(tsn) = tx.out.next_unacked(from, bound) {
-        if tx.out.get(tsn).is_some_and(|chunk| news.overtakes(tsn, chunk.path)) {
-            lost |= miss(&mut tx.out, paths, tsn);
+    while let Some((first, end)) = tx.out.next_unacked(from, bound) {
+        for tsn in (first.0..end.0).map(Tsn) {
+            steps::step();
+            if tx.out.get(tsn).is_some_and(|chunk| news.overtakes(tsn, chunk.path)) {
+                lost |= miss(&mut tx.out, paths, tsn);
+            }
         }
-        from = tsn.next();
+        from = end;
     }
     if lost {
         enter(cx, tx, paths);
     }
-}
-
-/// The same with what gap blocks had named before.
-fn all_acked(out: &Outstanding, news: &News) -> News {
-    let mut all = *news;
-    for (tsn, chunk) in out.iter().filter(|(_, chunk)| chunk.mark == Mark::Acked) {
-        all.acknowledged(tsn, chunk.path);
-    }
-    all
 }
 
 /// One miss indication; true when the chunk is lost by it.

@@ -38,9 +38,12 @@ impl Numbers {
         self.pages = Vec::new();
     }
 
+    /// Bytes of a page, with its place in the list.
+    pub(super) const PAGE_BYTES: usize = size_of::<(u16, Box<[u16; PAGE]>)>() + size_of::<[u16; PAGE]>();
+
     /// Memory that it holds, in bytes.
     pub(super) const fn bytes(&self) -> usize {
-        self.pages.len() * (size_of::<(u16, Box<[u16; PAGE]>)>() + size_of::<[u16; PAGE]>())
+        self.pages.len() * Self::PAGE_BYTES
     }
 }
 

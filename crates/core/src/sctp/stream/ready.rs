@@ -247,6 +247,11 @@ impl Ready {
         self.push_piece(info, data, DataFlags::BEGIN);
     }
 
+    /// A message is coming in.
+    pub(super) const fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
     /// The fragment at `tsn` is the next one of the open message.
     pub(super) fn goes_on(&self, tsn: u64, info: &RecvInfo) -> bool {
         self.open.as_ref().is_some_and(|open| open.end == tsn && same_message(&open.info, info))

@@ -5,7 +5,7 @@
 use super::numbers::Numbers;
 use super::pieces::{PIN_MAX, Pieces};
 use super::ready::{Data, Ready, same_message};
-use crate::base::limits::{SCTP_CHUNK_OVERHEAD, SCTP_NOTES_MAX};
+use crate::base::limits::{SCTP_CHUNK_OVERHEAD, SCTP_NOTE_BYTES_MAX, SCTP_NOTES_MAX};
 use crate::base::steps;
 use crate::sctp::message::{Received, RecvInfo};
 use crate::sctp::notification::{Notification, SendFailed, Subscriptions};
@@ -75,15 +75,25 @@ struct Notes {
     waiting: u16,
     /// How many were too many.
     dropped: u16,
+    /// Bytes of causes in those that wait.
+    bytes: u32,
     /// What the messages cost that failed and whose notifications wait.
-    failed: usize,
+    failed: u32,
     /// How many of those found no room.
     failed_dropped: u32,
 }
 
 impl Notes {
-    fn charge(failed: &SendFailed) -> usize {
-        failed.data.len() + SCTP_CHUNK_OVERHEAD
+    fn charge(failed: &SendFailed) -> u32 {
+        (failed.data.len() + SCTP_CHUNK_OVERHEAD) as u32
+    }
+
+    /// Bytes of causes.
+    fn bytes(note: &Notification) -> u32 {
+        match note {
+            Notification::RemoteError { causes, .. } => causes.len() as u32,
+            _ => 0,
+        }
     }
 
     /// ERROR chunks, paths that come and go, messages that end in their middle, adaptation layers.
@@ -96,14 +106,16 @@ impl Notes {
 /// The packet that is read.
 #[derive(Clone, Copy, Debug, Default)]
 struct Frame {
-    /// Its length in bytes: a piece of it pins so much.
-    len: usize,
+    /// Its length in bytes: a piece of it that is read in its turn pins so much, for the others of its buffer go when they are read.
+    len: u32,
+    /// The length of its buffer, which may hold a train of packets: what waits for others pins all of that.
+    buffer: u32,
     /// What could be read before it.
-    ready: usize,
+    ready: u32,
     /// What it has brought costs so much.
-    charge: usize,
+    charge: u32,
     /// Bytes that were copied so that they do not pin it.
-    copied: usize,
+    copied: u32,
 }
 
 impl RecvStreams {
@@ -125,18 +137,19 @@ impl RecvStreams {
         self.next_ssn.bytes()
     }
 
-    /// A packet of this many bytes begins.
-    pub fn begin_packet(&mut self, len: usize) {
-        self.frame = Frame { len, ready: self.ready.len(), charge: 0, copied: 0 };
+    /// A packet of this many bytes begins, in a buffer of so many.
+    pub fn begin_packet(&mut self, len: usize, buffer: usize) {
+        let (len, buffer, ready) = (len as u32, buffer.max(len) as u32, self.ready.len() as u32);
+        self.frame = Frame { len, buffer, ready, charge: 0, copied: 0 };
     }
 
     /// It ends. Pieces in order leave in order, so that they pin little beside each other; but where a packet held hardly anything of
     /// use they are copied. How many bytes were copied of all of it.
     pub fn end_packet(&mut self) -> usize {
         let frame = core::mem::take(&mut self.frame);
-        let mut copied = frame.copied;
-        if PIN_MAX * frame.charge < frame.len {
-            copied += self.ready.spare(frame.ready, frame.len, SCTP_CHUNK_OVERHEAD);
+        let mut copied = frame.copied as usize;
+        if PIN_MAX * (frame.charge as usize) < frame.len as usize {
+            copied += self.ready.spare(frame.ready as usize, frame.len as usize, SCTP_CHUNK_OVERHEAD);
         }
         copied
     }
@@ -162,12 +175,18 @@ impl RecvStreams {
     /// What messages cost that failed, and that are told with their data.
     #[must_use]
     pub const fn failed_charge(&self) -> usize {
-        self.notes.failed
+        self.notes.failed as usize
+    }
+
+    /// What a peer makes us keep beside messages costs so much: numbers of streams beyond the first ones, causes of errors.
+    #[must_use]
+    pub const fn peer_charge(&self) -> usize {
+        self.next_ssn.bytes().saturating_sub(Numbers::PAGE_BYTES) + self.notes.bytes as usize
     }
 
     /// A message failed; its notification comes behind what is there, unless those that wait cost `most` bytes.
     pub fn notify_failed(&mut self, failed: SendFailed, most: usize) {
-        if self.notes.failed >= most {
+        if self.notes.failed as usize >= most {
             self.notes.failed_dropped = self.notes.failed_dropped.saturating_add(1);
             return;
         }
@@ -179,11 +198,13 @@ impl RecvStreams {
     /// behind each other one.
     pub fn notify(&mut self, note: Notification) {
         if Notes::has(&note) {
-            if usize::from(self.notes.waiting) >= SCTP_NOTES_MAX {
+            let bytes = self.notes.bytes.saturating_add(Notes::bytes(&note));
+            let long = bytes > SCTP_NOTE_BYTES_MAX && self.notes.bytes > 0;
+            if usize::from(self.notes.waiting) >= SCTP_NOTES_MAX || long {
                 self.notes.dropped = self.notes.dropped.saturating_add(1);
                 return;
             }
-            self.notes.waiting += 1;
+            (self.notes.waiting, self.notes.bytes) = (self.notes.waiting + 1, bytes);
         }
         self.set_aside();
         self.ready.push_note(note);
@@ -210,18 +231,20 @@ impl RecvStreams {
         };
         self.bytes += data.len();
         self.pieces += 1;
-        self.frame.charge += data.len() + SCTP_CHUNK_OVERHEAD;
+        self.frame.charge += (data.len() + SCTP_CHUNK_OVERHEAD) as u32;
         if header.flags.contains(DataFlags::WHOLE) {
             self.set_aside();
             self.check_whole(tsn)?;
             self.complete_whole(Data::In(data, buffer), info);
             return Ok(false);
         }
-        let pins = PIN_MAX * (data.len() + SCTP_CHUNK_OVERHEAD) < self.frame.len;
+        let pinned =
+            if self.is_in_turn(tsn, header.flags, &info) { self.frame.len } else { self.frame.buffer };
+        let pins = PIN_MAX * (data.len() + SCTP_CHUNK_OVERHEAD) < pinned as usize;
         if !pins {
             return self.insert_fragment(tsn, header.flags, info, Data::In(data, buffer));
         }
-        self.frame.copied += data.len();
+        self.frame.copied += data.len() as u32;
         self.insert_fragment(tsn, header.flags, info, Data::Own(Bytes::copy_from_slice(data)))
     }
 
@@ -258,6 +281,15 @@ impl RecvStreams {
         Ok(false)
     }
 
+    /// A fragment goes where it will be read, and waits for nothing but its neighbours.
+    fn is_in_turn(&self, tsn: Tsn, flags: DataFlags, info: &RecvInfo) -> bool {
+        if flags.begin() {
+            self.runs.is_empty() && self.partial.is_none() && !self.ready.is_open() && self.is_next(info)
+        } else {
+            self.ready.goes_on(tsn.0, info)
+        }
+    }
+
     /// It is this message's turn to be read, once it is complete.
     fn is_next(&self, info: &RecvInfo) -> bool {
         info.unordered || self.next_ssn.get(info.stream) == info.ssn
@@ -265,7 +297,10 @@ impl RecvStreams {
 
     /// The message that is coming in goes to the other incomplete ones: something else comes first.
     fn set_aside(&mut self) {
-        let Some((open, pieces)) = self.ready.take_open() else { return };
+        let Some((open, mut pieces)) = self.ready.take_open() else { return };
+        // What this packet brings lies where those have lain.
+        self.frame.ready = self.frame.ready.min(self.ready.len() as u32);
+        self.frame.copied += pieces.spare_all(self.frame.buffer as usize, SCTP_CHUNK_OVERHEAD) as u32;
         let (info, bytes) = (open.info, open.bytes as usize);
         let run = Run { end: open.end, info, begins: true, ends: false, pieces, bytes };
         self.runs.insert(open.start(), run);
@@ -326,7 +361,7 @@ impl RecvStreams {
         let (stream, ssn) = (part.info.stream, part.info.ssn);
         let next = self.next_ssn.get(stream);
         if ssn != next {
-            self.frame.copied += part.pieces.spare(self.frame.len, SCTP_CHUNK_OVERHEAD);
+            self.frame.copied += part.pieces.spare(self.frame.buffer as usize, SCTP_CHUNK_OVERHEAD) as u32;
             if let Some(old) = self.waiting.insert((stream, ssn), part) {
                 // Two messages under one number: the peer is confused, the later one counts.
                 self.forget(&old);
@@ -348,7 +383,7 @@ impl RecvStreams {
 
     fn deliver(&mut self, mut part: Part) {
         if self.partial.is_some() {
-            self.frame.copied += part.pieces.spare(self.frame.len, SCTP_CHUNK_OVERHEAD);
+            self.frame.copied += part.pieces.spare(self.frame.buffer as usize, SCTP_CHUNK_OVERHEAD) as u32;
             self.held.push_back(part);
         } else {
             self.ready.push(part.pieces, part.info, true);
@@ -413,6 +448,7 @@ impl RecvStreams {
         self.pieces -= taken.pieces;
         if let Received::Notification(note) = &taken.received {
             self.notes.waiting -= u16::from(Notes::has(note));
+            self.notes.bytes -= Notes::bytes(note);
             if let Notification::SendFailed(failed) = note {
                 self.notes.failed -= Notes::charge(failed);
             }

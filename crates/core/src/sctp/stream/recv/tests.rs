@@ -98,7 +98,7 @@ proptest! {
 /// A frame of 1,500 bytes with a chunk of `len` bytes in it, put at `tsn`; whether the frame is still held.
 fn pinned(streams: &mut RecvStreams, tsn: u32, len: usize, flags: DataFlags, ssn: u16) -> bool {
     let frame = Bytes::from(vec![7; 1_500]);
-    streams.begin_packet(frame.len());
+    streams.begin_packet(frame.len(), 0);
     let (tsn, header) = chunk(tsn, flags, 0, ssn);
     streams.insert(tsn, &header, &frame[..len], &frame).unwrap();
     streams.end_packet();
@@ -123,7 +123,7 @@ fn a_small_chunk_does_not_pin_its_frame_wherever_it_waits() {
 #[test]
 fn chunks_that_fill_their_frame_are_not_copied_one_by_one() {
     let (mut s, frame) = (RecvStreams::default(), Bytes::from(vec![7; 1_500]));
-    s.begin_packet(frame.len());
+    s.begin_packet(frame.len(), 0);
     for n in 0..20 {
         let (tsn, header) = chunk(n, DataFlags::WHOLE, 0, n as u16);
         s.insert(tsn, &header, &frame[n as usize * 20..n as usize * 20 + 20], &frame).unwrap();
@@ -350,4 +350,48 @@ fn an_incomplete_message_above_the_cumulative_number_is_not_looked_at() {
     put(&mut s, chunk(1, B, 0, 0), 0).unwrap();
     put(&mut s, chunk(9, B, 0, 1), 0).unwrap();
     assert!(s.begin_partial(Tsn::initial(1), 0));
+}
+
+/// A packet of a train is small, the train is not. What waits for others outlives what was read of the train.
+#[test]
+fn what_waits_of_a_train_does_not_pin_all_of_it() {
+    const TRAIN: usize = 65_000;
+    let train = |at: usize| {
+        let buffer = Bytes::from(vec![0; TRAIN]);
+        (buffer.slice(at..at + 60), buffer)
+    };
+    let insert = |s: &mut RecvStreams, (tsn, header): (Tsn, DataRepr), packet: usize| {
+        let (data, buffer) = train(1_000);
+        s.begin_packet(packet, buffer.len());
+        s.insert(tsn, &header, &data, &buffer).unwrap();
+        s.end_packet()
+    };
+    let mut s = RecvStreams::default();
+    // A message that waits for its turn, fragments that wait for others, and what waits behind a message read in parts.
+    assert_eq!(insert(&mut s, chunk(5, DataFlags::WHOLE, 0, 1), 1_450), 60);
+    assert_eq!(insert(&mut s, chunk(7, M, 1, 0), 1_450), 60);
+    assert_eq!(insert(&mut s, chunk(9, B, 2, 0), 1_450), 60);
+    put(&mut s, chunk(1, B, 3, 0), 0).unwrap();
+    assert!(s.begin_partial(Tsn::initial(1), 0));
+    assert_eq!(insert(&mut s, chunk(12, DataFlags::WHOLE, 4, 0), 1_450), 60);
+    // One in its turn shares the buffer with the others of its packet, until something comes between.
+    let mut s = RecvStreams::default();
+    assert_eq!(insert(&mut s, chunk(1, DataFlags::WHOLE, 0, 0), 1_450), 0);
+    assert_eq!(insert(&mut s, chunk(2, B, 1, 0), 1_450), 0);
+    assert_eq!(insert(&mut s, chunk(4, DataFlags::WHOLE, 2, 0), 1_450), 60);
+}
+
+/// The message that was coming in goes to those that wait, and what this packet brought lies where it has lain.
+#[test]
+fn a_small_message_in_a_large_packet_that_sets_another_aside_is_copied() {
+    let mut s = RecvStreams::default();
+    for (tsn, flags) in [(1, B), (2, M), (3, M)] {
+        put(&mut s, chunk(tsn, flags, 0, 0), 0).unwrap();
+    }
+    let buffer = Bytes::from(vec![0; 65_000]);
+    s.begin_packet(65_000, 65_000);
+    let (tsn, header) = chunk(5, DataFlags::WHOLE, 1, 0);
+    s.insert(tsn, &header, &buffer.slice(60_000..60_001), &buffer).unwrap();
+    // The pieces of the message are small too.
+    assert_eq!(s.end_packet(), 30 + 1);
 }
