@@ -50,7 +50,8 @@ impl FromStr for Family {
 
     fn from_str(word: &str) -> Result<Self, String> {
         let known = Self::ALL.into_iter().find(|family| family.name() == word);
-        let known = known.or_else(|| (word == "ipv4-mapped-v6").then_some(Self::Mapped));
+        let known =
+            known.or_else(|| ["ipv4-mapped-v6", "ipv4_mapped_ipv6"].contains(&word).then_some(Self::Mapped));
         known.ok_or_else(|| "it takes ipv4, ipv4-mapped-ipv6 or ipv6".to_owned())
     }
 }
@@ -281,6 +282,13 @@ impl Config {
             }
             "code_command" => self.interpreter(flag)?,
             // They speak of packetdrill's own ways; a script means the same without them.
+            "no_cleanup"
+            | "tun_dev"
+            | "persistent_tun_dev"
+            | "local_linklocal_ip"
+            | "gateway_linklocal_ip" => {}
+            "tcp_md5_secret" => return flag.refuse("the stack signs no segments"),
+            "udp_encaps" => return flag.refuse("packets of a script stand in IP alone"),
             "code_format" | "code_sockopt" | "speed" | "send_omit_free" | "debug" | "verbose" | "dry_run" => {
             }
             "wire_client" | "wire_server" | "wire_server_ip" | "wire_server_at" | "wire_server_port"

@@ -158,7 +158,8 @@ impl<'a> Cursor<'a> {
         let negative = self.eat("-");
         let digits = self.take_while(|c| c.is_ascii_alphanumeric());
         let parsed = match digits.strip_prefix("0x") {
-            Some(hex) => i64::from_str_radix(hex, 16),
+            // Beyond the largest it is what has the same bits.
+            Some(hex) => u64::from_str_radix(hex, 16).map(|n| n as i64),
             None => digits.parse(),
         };
         let signed = parsed.ok().map(|n| if negative { -n } else { n });

@@ -25,7 +25,17 @@ pub(crate) enum TcpOption {
     Wscale(u8),
     SackOk,
     Sack(Vec<(u32, u32)>),
-    Ts { val: u32, ecr: u32 },
+    Ts {
+        val: u32,
+        ecr: u32,
+    },
+    /// Of the stack, whatever it says: `TS val ... ecr 1`.
+    AnyTs,
+    /// Of the peer, with an echo as it stands on the wire: `TS val 1 ecr 7!`.
+    WireTs {
+        val: u32,
+        ecr: u32,
+    },
     Other(u8, Vec<u8>),
 }
 
@@ -49,7 +59,8 @@ pub(crate) fn encode(options: &[TcpOption]) -> Vec<u8> {
                     out.extend(right.to_be_bytes());
                 }
             }
-            TcpOption::Ts { val, ecr } => {
+            TcpOption::AnyTs => out.extend([8, 10, 0, 0, 0, 0, 0, 0, 0, 0]),
+            TcpOption::Ts { val, ecr } | TcpOption::WireTs { val, ecr } => {
                 out.extend([8, 10]);
                 out.extend(val.to_be_bytes());
                 out.extend(ecr.to_be_bytes());
@@ -98,7 +109,7 @@ pub(crate) fn decode(mut bytes: &[u8]) -> Vec<TcpOption> {
 /// True when `actual` is what `expected` asks for; the values of timestamps are not compared, as in packetdrill.
 pub(crate) fn same(expected: &[TcpOption], actual: &[TcpOption]) -> bool {
     let alike = |(e, a): (&TcpOption, &TcpOption)| match (e, a) {
-        (TcpOption::Ts { .. }, TcpOption::Ts { .. }) => true,
+        (TcpOption::Ts { .. } | TcpOption::AnyTs, TcpOption::Ts { .. }) => true,
         (e, a) => e == a,
     };
     expected.len() == actual.len() && expected.iter().zip(actual).all(alike)
@@ -131,6 +142,8 @@ impl fmt::Display for TcpOption {
                 blocks.iter().try_for_each(|(left, right)| write!(f, " {left}:{right}"))
             }
             Self::Ts { val, ecr } => write!(f, "TS val {val} ecr {ecr}"),
+            Self::AnyTs => f.write_str("TS val ... ecr ..."),
+            Self::WireTs { val, ecr } => write!(f, "TS val {val} ecr {ecr}!"),
             Self::Other(FAST_OPEN, cookie) => write!(f, "FO {}", hex(cookie)),
             Self::Other(EXPERIMENT, data) if data.starts_with(&FAST_OPEN_MAGIC) => {
                 write!(f, "FOEXP {}", hex(&data[2..]))

@@ -101,6 +101,8 @@ pub(crate) enum TosSpec {
     Ecn(u8),
     /// One of the two ECT codepoints.
     Ect01,
+    /// Exactly these six bits of DSCP, which are the upper ones.
+    Dscp(u8),
     /// The whole byte.
     Tos(u8),
 }
@@ -110,6 +112,7 @@ impl TosSpec {
     pub(crate) const fn byte(self) -> u8 {
         match self {
             Self::Ecn(bits) | Self::Tos(bits) => bits,
+            Self::Dscp(bits) => bits << 2,
             Self::Ect01 => 2,
         }
     }
@@ -119,6 +122,7 @@ impl TosSpec {
         match self {
             Self::Ecn(bits) => tos & 3 == bits,
             Self::Ect01 => matches!(tos & 3, 1 | 2),
+            Self::Dscp(bits) => tos >> 2 == bits,
             Self::Tos(byte) => tos == byte,
         }
     }
@@ -143,11 +147,23 @@ pub(crate) enum BodySpec {
     Sctp(SctpSpec),
 }
 
+/// What the sequence number of a line is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Numbered {
+    /// The script's number.
+    Script,
+    /// `...(100)`: of the stack, whatever it is.
+    Any,
+    /// `17:17(0)!`: of the peer, as it stands on the wire.
+    Wire,
+}
+
 /// A TCP segment.
 #[derive(Clone, Debug)]
 pub(crate) struct TcpSpec {
     pub(crate) flags: TcpFlags,
     pub(crate) seq: u32,
+    pub(crate) numbered: Numbered,
     pub(crate) len: u32,
     pub(crate) ack: u32,
     pub(crate) window: Option<u16>,

@@ -27,6 +27,13 @@ const CHANGES: &[Change] = &[
     ("lang/ipv6.pkt", "[noecn]", "[ect0]", "another ECN mark"),
     ("lang/ipv6.pkt", "ack 1 <mss 1340>", "ack 1 <mss 1440>", "other options"),
     ("lang/epoll.pkt", "{events=0, ptr=0}, 1, 0", "{events=EPOLLIN, ptr=0}, 1, 0", "another event"),
+    ("lang/nplab.pkt", "[dscp AF11, ecn noecn]", "[dscp AF12, ecn noecn]", "another TOS"),
+    ("lang/nplab.pkt", "[dscp 10]", "[dscp EF]", "another DSCP"),
+    ("lang/nplab.pkt", "P. ...(100)", "P. ...(101)", "another length"),
+    ("lang/nplab.pkt", "P. ...(100)", "P. 2:102(100)", "another sequence number"),
+    ("lang/nplab.pkt", "R 17:17(0)! win 0", "R 1:1(0) win 0", "another result"),
+    ("lang/nplab.pkt", "ecr 12345!", "ecr 12345", "no packet with this TS val"),
+    ("lang/unheard.pkt", "> R 1:1(0)", "> R 2:2(0)", "another sequence number"),
     // UDP and ICMP.
     ("udp/echo.pkt", "> udp (50)", "> udp (51)", "another length"),
     ("udp/echo.pkt", "8080 > 8080 (30)", "8080 > 8081 (30)", "is not sent"),

@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::script::{EndsSpec, IpSpec, TosSpec};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// `[ect0]`, `[tos 0x28]`, `[ttl 1]`, `[flowlabel 0x5]`, several with commas, in brackets or parentheses.
+/// `[ect0]`, `[tos 0x28]`, `[dscp AF11, ecn ect0]`, `[ttl 1]`, `[flowlabel 0x5]`, several with commas, in brackets or parentheses.
 pub(super) fn info(c: &mut Cursor<'_>) -> Result<IpSpec, Box<Failure>> {
     let mut spec = IpSpec::default();
     c.blank();
@@ -19,13 +19,23 @@ pub(super) fn info(c: &mut Cursor<'_>) -> Result<IpSpec, Box<Failure>> {
     c.skip(1);
     loop {
         let once = match c.word() {
-            "noecn" => spec.tos.replace(TosSpec::Ecn(0)).is_none(),
-            "ect1" => spec.tos.replace(TosSpec::Ecn(1)).is_none(),
-            "ect0" => spec.tos.replace(TosSpec::Ecn(2)).is_none(),
-            "ce" => spec.tos.replace(TosSpec::Ecn(3)).is_none(),
-            "ect01" => spec.tos.replace(TosSpec::Ect01).is_none(),
-            "tos" => spec.tos.replace(TosSpec::Tos(c.number()?)).is_none(),
-            "ttl" => spec.ttl.replace(c.number()?).is_none(),
+            "ecn" => {
+                let word = c.word();
+                let Some(mark) = ecn(word) else {
+                    return c.fail(format!("'{word}' is no mark of ECN: noecn, ect0, ect1, ect01, ce"));
+                };
+                set(c, &mut spec, mark)?
+            }
+            word if ecn(word).is_some() => match ecn(word) {
+                Some(mark) => set(c, &mut spec, mark)?,
+                None => false,
+            },
+            "dscp" => {
+                let bits = dscp(c)?;
+                set(c, &mut spec, TosSpec::Dscp(bits))?
+            }
+            "tos" | "class" => spec.tos.replace(TosSpec::Tos(c.number()?)).is_none(),
+            "ttl" | "hlim" => spec.ttl.replace(c.number()?).is_none(),
             "flowlabel" => {
                 let label = c.number()?;
                 if label > 0xf_ffff {
@@ -34,7 +44,7 @@ pub(super) fn info(c: &mut Cursor<'_>) -> Result<IpSpec, Box<Failure>> {
                 spec.flow_label.replace(label).is_none()
             }
             other => {
-                let names = "noecn, ect0, ect1, ect01, ce, tos, ttl, flowlabel";
+                let names = "noecn, ect0, ect1, ect01, ce, dscp, ecn, tos, class, ttl, hlim, flowlabel";
                 return c.fail(format!("[{other}] says nothing about an IP header; there are {names}"));
             }
         };
@@ -46,6 +56,52 @@ pub(super) fn info(c: &mut Cursor<'_>) -> Result<IpSpec, Box<Failure>> {
             return Ok(spec);
         }
     }
+}
+
+fn ecn(word: &str) -> Option<TosSpec> {
+    let marks = ["noecn", "ect1", "ect0", "ce"].into_iter().zip(0..);
+    let exact = marks.into_iter().find(|(name, _)| *name == word).map(|(_, bits)| TosSpec::Ecn(bits));
+    exact.or_else(|| (word == "ect01").then_some(TosSpec::Ect01))
+}
+
+/// One part of the byte, beside the other where that is there; false where it stands there already.
+fn set(c: &Cursor<'_>, spec: &mut IpSpec, part: TosSpec) -> Result<bool, Box<Failure>> {
+    let both = match (spec.tos, part) {
+        (None, part) => part,
+        (Some(TosSpec::Dscp(dscp)), TosSpec::Ecn(ecn)) | (Some(TosSpec::Ecn(ecn)), TosSpec::Dscp(dscp)) => {
+            TosSpec::Tos(dscp << 2 | ecn)
+        }
+        (Some(TosSpec::Ect01), TosSpec::Dscp(_)) | (Some(TosSpec::Dscp(_)), TosSpec::Ect01) => {
+            return c.fail("dscp with one of two marks of ECN cannot be had: say which");
+        }
+        _ => return Ok(false),
+    };
+    spec.tos = Some(both);
+    Ok(true)
+}
+
+/// A codepoint by its name (RFC 2474, 2597, 3246, 5865, 8622) or its number.
+fn dscp(c: &mut Cursor<'_>) -> Result<u8, Box<Failure>> {
+    c.blank();
+    let word = c.peek_word();
+    let bits = match word.to_ascii_uppercase().as_bytes() {
+        b"LE" => 1,
+        b"EF" => 46,
+        b"VA" | b"VOICE_ADMIT" => 44,
+        [b'C', b'S', n @ b'0'..=b'7'] => (n - b'0') << 3,
+        [b'A', b'F', class @ b'1'..=b'4', drop @ b'1'..=b'3'] => (class - b'0') << 3 | (drop - b'0') << 1,
+        [] => match c.number()? {
+            bits @ 0..=63 => return Ok(bits),
+            bits => return c.fail(format!("{bits} is no DSCP, which has six bits")),
+        },
+        _ => {
+            return c.fail(format!(
+                "'{word}' is no DSCP: CS0 to CS7, AF11 to AF43, EF, VOICE_ADMIT, LE or a number"
+            ));
+        }
+    };
+    c.word();
+    Ok(bits)
 }
 
 /// `5 > 6` as packetdrill has it, or ours with addresses or without: `1.1.1.1:5 > 2.2.2.2:6:`, `[fd00::1]:5 > [fd00::2]:6:`, `:5 > :6:`.

@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::options::{
     self, ACCECN, ACCECN_COUNTERS, ACCECN_MAGIC, EXPERIMENT, FAST_OPEN, FAST_OPEN_MAGIC, MD5, TcpOption,
 };
-use crate::script::TcpSpec;
+use crate::script::{Numbered, TcpSpec};
 use lowwater_wire::tcp::TcpFlags;
 
 /// Most payload of an inbound packet: what fits IPv4 with all options.
@@ -31,12 +31,19 @@ pub(crate) const LETTERS: [(char, TcpFlags); 9] = [
 pub(super) fn segment(c: &mut Cursor<'_>, scope: &Scope<'_>, inbound: bool) -> Result<TcpSpec, Box<Failure>> {
     let line = c.line();
     let flags = flags(c, scope)?;
-    let (seq, len) = range(c)?;
+    c.blank();
+    let (mut numbered, (seq, len)) = match !inbound && c.eat("...") {
+        true => (Numbered::Any, (0, bytes(c)?)),
+        false => (Numbered::Script, range(c)?),
+    };
+    if inbound && c.eat_here("!") {
+        numbered = Numbered::Wire;
+    }
     let most = if inbound { INBOUND_MAX } else { OUTBOUND_MAX };
     if len > most {
         return Err(Failure::new(line, format!("{len} bytes do not fit an IP packet")));
     }
-    let mut p = TcpSpec { flags, seq, len, ack: 0, window: None, urgent: 0, options: Some(vec![]) };
+    let mut p = TcpSpec { flags, seq, numbered, len, ack: 0, window: None, urgent: 0, options: Some(vec![]) };
     if c.eat_word("ack") {
         p.ack = c.number()?;
     }
@@ -50,7 +57,7 @@ pub(super) fn segment(c: &mut Cursor<'_>, scope: &Scope<'_>, inbound: bool) -> R
     }
     // On a line of its own too: an event begins with its time.
     if c.eat("<") {
-        p.options = options(c, scope)?;
+        p.options = options(c, scope, inbound)?;
         if inbound && p.options.is_none() {
             return c.fail("an inbound packet cannot have any options: say which");
         }
@@ -63,13 +70,19 @@ pub(super) fn range(c: &mut Cursor<'_>) -> Result<(u32, u32), Box<Failure>> {
     let seq: u32 = c.number()?;
     c.expect(":")?;
     let end: u32 = c.number()?;
-    c.expect("(")?;
-    let len: u32 = c.number()?;
-    c.expect(")")?;
+    let len = bytes(c)?;
     if end != seq.wrapping_add(len) {
         return c.fail(format!("{seq}:{end}({len}): the numbers do not fit together"));
     }
     Ok((seq, len))
+}
+
+/// `(len)`.
+fn bytes(c: &mut Cursor<'_>) -> Result<u32, Box<Failure>> {
+    c.expect("(")?;
+    let len = c.number()?;
+    c.expect(")")?;
+    Ok(len)
 }
 
 fn flags(c: &mut Cursor<'_>, scope: &Scope<'_>) -> Result<TcpFlags, Box<Failure>> {
@@ -99,14 +112,18 @@ fn flags(c: &mut Cursor<'_>, scope: &Scope<'_>) -> Result<TcpFlags, Box<Failure>
     Ok(flags)
 }
 
-fn options(c: &mut Cursor<'_>, scope: &Scope<'_>) -> Result<Option<Vec<TcpOption>>, Box<Failure>> {
+fn options(
+    c: &mut Cursor<'_>,
+    scope: &Scope<'_>,
+    inbound: bool,
+) -> Result<Option<Vec<TcpOption>>, Box<Failure>> {
     if c.eat("...") {
         c.expect(">")?;
         return Ok(None);
     }
     let mut list = Vec::new();
     while !c.eat(">") {
-        list.push(option(c, scope)?);
+        list.push(option(c, scope, inbound)?);
         if !c.eat(",") {
             c.expect(">")?;
             break;
@@ -122,7 +139,7 @@ fn options(c: &mut Cursor<'_>, scope: &Scope<'_>) -> Result<Option<Vec<TcpOption
     Ok(Some(list))
 }
 
-fn option(c: &mut Cursor<'_>, scope: &Scope<'_>) -> Result<TcpOption, Box<Failure>> {
+fn option(c: &mut Cursor<'_>, scope: &Scope<'_>, inbound: bool) -> Result<TcpOption, Box<Failure>> {
     let word = c.word();
     Ok(match word {
         "nop" => TcpOption::Nop,
@@ -130,12 +147,7 @@ fn option(c: &mut Cursor<'_>, scope: &Scope<'_>) -> Result<TcpOption, Box<Failur
         "mss" => TcpOption::Mss(c.number()?),
         "wscale" => TcpOption::Wscale(c.number()?),
         "sackOK" => TcpOption::SackOk,
-        "TS" => {
-            c.expect("val")?;
-            let val = c.number()?;
-            c.expect("ecr")?;
-            TcpOption::Ts { val, ecr: c.number()? }
-        }
+        "TS" => timestamp(c, inbound)?,
         "sack" => sack(c)?,
         "FO" => TcpOption::Other(FAST_OPEN, hex(c, scope)?),
         "FOEXP" => {
@@ -149,6 +161,14 @@ fn option(c: &mut Cursor<'_>, scope: &Scope<'_>) -> Result<TcpOption, Box<Failur
                 return c.fail("kinds 0 and 1 are eol and nop and have no data");
             }
             TcpOption::Other(kind, hex(c, scope)?)
+        }
+        // The names that FreeBSD's scripts have, with the kind's order in the name.
+        "AccECN0" | "AccECN1" => {
+            let backwards = word == "AccECN1";
+            TcpOption::Other(
+                ACCECN[usize::from(backwards)],
+                counters(c, ["EE0B", "ECEB", "EE1B"], backwards)?,
+            )
         }
         "ECN" | "AccECN" | "ACCECN" => {
             let (kind, counters) = accecn(c)?;
@@ -168,12 +188,28 @@ fn option(c: &mut Cursor<'_>, scope: &Scope<'_>) -> Result<TcpOption, Box<Failur
     })
 }
 
+/// `val 1 ecr 2`; of the stack `val ...`, which is not compared and not remembered, of the peer `ecr 2!`, which no packet of the stack need have had.
+fn timestamp(c: &mut Cursor<'_>, inbound: bool) -> Result<TcpOption, Box<Failure>> {
+    c.expect("val")?;
+    let val = if !inbound && c.eat("...") { None } else { Some(c.number()?) };
+    c.expect("ecr")?;
+    let ecr = if !inbound && c.eat("...") { 0 } else { c.number()? };
+    Ok(match val {
+        None => TcpOption::AnyTs,
+        Some(val) if inbound && c.eat_here("!") => TcpOption::WireTs { val, ecr },
+        Some(val) => TcpOption::Ts { val, ecr },
+    })
+}
+
 /// Accurate ECN's counters, `e0b 1 ceb 0 e1b 1` or backwards, of which the last may be left out: kind and bytes.
 fn accecn(c: &mut Cursor<'_>) -> Result<(u8, Vec<u8>), Box<Failure>> {
-    let mut order = ACCECN_COUNTERS;
     c.blank();
     // The kernel sends an option without counters as the second kind.
     let backwards = c.peek_word() != ACCECN_COUNTERS[0];
+    Ok((ACCECN[usize::from(backwards)], counters(c, ACCECN_COUNTERS, backwards)?))
+}
+
+fn counters(c: &mut Cursor<'_>, mut order: [&str; 3], backwards: bool) -> Result<Vec<u8>, Box<Failure>> {
     if backwards {
         order.reverse();
     }
@@ -188,7 +224,7 @@ fn accecn(c: &mut Cursor<'_>) -> Result<(u8, Vec<u8>), Box<Failure>> {
             return c.fail("a counter of accurate ECN has 24 bits");
         }
     }
-    Ok((ACCECN[usize::from(backwards)], data))
+    Ok(data)
 }
 
 fn sack(c: &mut Cursor<'_>) -> Result<TcpOption, Box<Failure>> {

@@ -112,6 +112,9 @@ fn segments_with_rare_parts_are_read() {
     assert_eq!((&options[2], &options[5]), (&ecn(174, &[]), &ecn(174, &[0, 0, 1])));
     let shown: Vec<_> = [0, 2, 5].iter().map(|at: &usize| options[*at].to_string()).collect();
     assert_eq!(shown, ["ECN e0b 1 ceb 2 e1b 196608", "ECN", "ECN e1b 1"]);
+    let p = tcp("", "+0 < S 0:0(0) win 1 <AccECN0 EE0B 1 ECEB 2,AccECN1 EE1B 3 ECEB 4,nop,nop,nop,nop>");
+    let shown: Vec<String> = p.options.iter().flatten().map(ToString::to_string).take(2).collect();
+    assert_eq!(shown, ["ECN e0b 1 ceb 2", "ECN e1b 3 ceb 4"]);
     let p = tcp("", "+0 < S 0:0(0) win 1 <AccECNEXP e1b 1 ceb 2,nop,nop>");
     assert_eq!(p.options.expect("options")[0], ecn(254, &[0xac, 0xce, 0, 0, 1, 0, 0, 2]));
     let p = tcp("--define=SYNACK=S.", "+0 < SYNACK 0:0(0) ack 1 win 1");
@@ -183,6 +186,13 @@ fn mistakes_name_their_line() {
         ("0 > S 0:0(0) <mss 1460,nop>", "pad"),
         ("0 > S 0:0(0) <teapot>", "teapot"),
         ("0 > S 0:0(0) <ECN e0b 16777216,nop,nop,nop>", "24 bits"),
+        ("0 < S ...(0) win 1", "no number"),
+        ("0 > S 0:0(0)!", "its time"),
+        ("0 > [dscp 64] S 0:0(0)", "six bits"),
+        ("0 > [dscp AF44] S 0:0(0)", "no DSCP"),
+        ("0 > [dscp 1, tos 4] S 0:0(0)", "twice"),
+        ("0 > [ecn ect01, dscp EF] S 0:0(0)", "say which"),
+        ("0 > [ecn ect2] S 0:0(0)", "no mark of ECN"),
         ("0 > S 0:0(0) <ECN ceb 1,nop,nop,nop>", "'>'"),
         ("0 > S 0:0(0) <md5 0>", "hexadecimal"),
         ("0 > S 0:0(0) <FO 123,nop>", "hexadecimal"),

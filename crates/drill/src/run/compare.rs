@@ -3,7 +3,7 @@ use super::net::Whose;
 use super::{Runner, at, seconds};
 use crate::failure::Failure;
 use crate::options::{self, TcpOption};
-use crate::script::{BodySpec, IcmpSpec, Marks, PacketSpec, Quoted, TcpSpec, TosSpec};
+use crate::script::{BodySpec, IcmpSpec, Marks, Numbered, PacketSpec, Quoted, TcpSpec, TosSpec};
 use crate::sctp::{self, Content, SctpSpec};
 use crate::wire::{Body, Handed, Icmp, Ip, Line, Quote, Sctp, Shown, Tcp, Udp, Wire};
 use core::net::SocketAddr;
@@ -83,7 +83,8 @@ impl Runner<'_> {
     /// A SYN of the stack for which the script has a number of its own.
     fn begin(&mut self, spec: &TcpSpec, packet: &mut Wire) {
         let (local, remote) = packet.ends();
-        let Some(tcp) = packet.tcp_mut().filter(|t| t.flags.syn() && spec.flags.syn()) else { return };
+        let names = spec.flags.syn() && spec.numbered == Numbered::Script;
+        let Some(tcp) = packet.tcp_mut().filter(|t| t.flags.syn() && names) else { return };
         if let Some(flow) = self.flows.find(local, remote) {
             let live = flow.live_seq(tcp.seq);
             if flow.begins_with(spec.seq, live) {
@@ -101,7 +102,7 @@ impl Runner<'_> {
         spec: &TcpSpec,
     ) -> Result<(), Box<Failure>> {
         let mut size = packet.tcp().map_or(0, |tcp| tcp.len);
-        let short = |tcp: &&mut Tcp| tcp.len > 0 && tcp.len < spec.len && tcp.seq == spec.seq;
+        let short = |tcp: &&mut Tcp| tcp.len > 0 && tcp.len < spec.len && has_number(spec, tcp);
         while let Some(tcp) = packet.tcp_mut().filter(short) {
             let (next, room) = (tcp.seq.wrapping_add(tcp.len), spec.len - tcp.len);
             let (ack, window) = (tcp.ack, tcp.window);
@@ -276,8 +277,11 @@ fn plain(spec: &PacketSpec, p: &Wire) -> Option<&'static str> {
 fn around(spec: &PacketSpec, p: &Wire) -> Option<&'static str> {
     match spec.ip.tos {
         Some(tos) if !tos.allows(p.ip.tos) => {
-            let whole = matches!(tos, TosSpec::Tos(_));
-            return Some(if whole { "another TOS" } else { "another ECN mark" });
+            return Some(match tos {
+                TosSpec::Tos(_) => "another TOS",
+                TosSpec::Dscp(_) => "another DSCP",
+                TosSpec::Ecn(_) | TosSpec::Ect01 => "another ECN mark",
+            });
         }
         _ => {}
     }
@@ -287,11 +291,16 @@ fn around(spec: &PacketSpec, p: &Wire) -> Option<&'static str> {
     marks(&spec.marks, p)
 }
 
+/// Its first number is the one that the line has, if it has one.
+fn has_number(spec: &TcpSpec, p: &Tcp) -> bool {
+    spec.numbered == Numbered::Any || spec.seq == p.seq
+}
+
 fn segment(spec: &TcpSpec, p: &Tcp) -> Option<&'static str> {
     if spec.flags != p.flags {
         return Some("other flags");
     }
-    if spec.seq != p.seq {
+    if !has_number(spec, p) {
         return Some("another sequence number");
     }
     if spec.len != p.len {

@@ -2,7 +2,9 @@
 use super::net::Whose;
 use super::{Runner, seconds};
 use crate::failure::Failure;
-use crate::script::{BodySpec, EndsSpec, IcmpSpec, IpSpec, Marks, PacketSpec, Quoted, TcpSpec, TosSpec};
+use crate::script::{
+    BodySpec, EndsSpec, IcmpSpec, IpSpec, Marks, Numbered, PacketSpec, Quoted, TcpSpec, TosSpec,
+};
 use crate::wire::{Body, Handed, Icmp, Ip, Line, Quote, Shown, Tcp, Udp, Wire};
 use core::net::SocketAddr;
 use lowwater_posix::{Call, Started};
@@ -94,9 +96,12 @@ impl Runner<'_> {
             options: spec.options.clone().unwrap_or_default(),
             len: spec.len,
         };
-        let live = flow
+        let mut live = flow
             .to_live(&script, self.config.judge.ts_ecr_scaled)
             .map_err(|what| Failure::new(line, what))?;
+        if spec.numbered == Numbered::Wire {
+            live.seq = spec.seq;
+        }
         Ok((remote, local, Body::Tcp(live), Body::Tcp(script)))
     }
 
@@ -239,7 +244,7 @@ impl Runner<'_> {
 impl Shown {
     /// What a line of the script speaks of.
     pub(crate) const fn of(spec: &IpSpec) -> Self {
-        let tos = matches!(spec.tos, Some(TosSpec::Tos(_)));
+        let tos = matches!(spec.tos, Some(TosSpec::Tos(_) | TosSpec::Dscp(_)));
         Self {
             window: false,
             tos,
