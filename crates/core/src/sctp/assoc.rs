@@ -282,8 +282,21 @@ impl Assoc {
         }
     }
 
+    /// SHUTDOWN or SHUTDOWN ACK goes out: no HEARTBEATs or probes any more (section 8.3).
+    pub(super) fn end_heartbeats(&mut self) {
+        for (_, path) in self.paths.iter_mut() {
+            path.hb.stop();
+            if let Some(plpmtud) = &mut path.room.plpmtud {
+                plpmtud.stop();
+            }
+        }
+    }
+
     /// An answer has come, so that a round-trip time is over: the next address that was never asked is.
     pub(super) fn ask_next(&mut self, cx: &mut Cx<'_>) {
+        if !self.state.beats() {
+            return;
+        }
         let never =
             |path: &Path| path.state() == PathState::Unconfirmed && path.hb.last_sent() == Instant::ZERO;
         let next = self.paths.iter_mut().map(|(_, path)| path).find(|path| never(path) && !path.hb.wanted);
@@ -500,6 +513,11 @@ impl Assoc {
     pub fn set_route(&mut self, id: PathId, local: IpAddr, mtu: u16) {
         self.paths.get_mut(id).set_route(local, mtu);
         self.paths.choose();
+    }
+
+    /// A path leads by another device or from another address than before.
+    pub fn on_route_changed(&mut self, cx: &Cx<'_>, id: PathId) {
+        self.paths.get_mut(id).reinitialize(cx);
     }
 
     /// There is no route to a path.

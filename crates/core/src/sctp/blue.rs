@@ -22,12 +22,15 @@ fn answer(vtag: u32, chunk: &Chunk<'_>) -> BlueAnswer {
 /// one that may be answered.
 #[must_use]
 pub fn respond(vtag: u32, chunks: &Bytes) -> Option<BlueAnswer> {
-    let (mut first, mut shutdown_ack) = (true, false);
-    for raw in Chunks::new(chunks) {
-        let chunk = Chunk::parse(&raw.ok()?).ok()?;
+    let (mut first, mut shutdown_ack, mut silent) = (true, false, false);
+    // What cannot be read ends it, and the rules hold for what was read (Linux `sctp_sf_ootb`).
+    for raw in Chunks::new(chunks).map_while(Result::ok) {
+        let Ok(chunk) = Chunk::parse(&raw) else { break };
         match chunk {
-            // Rules 2, 4 and 6, and answers to what was never asked.
-            Chunk::Abort(..) | Chunk::ShutdownComplete(_) | Chunk::CookieAck => return None,
+            // Rule 2.
+            Chunk::Abort(..) => return None,
+            // Rules 6 and 7: answers to what was never asked.
+            Chunk::ShutdownComplete(_) | Chunk::CookieAck => silent = true,
             // Rule 3: an INIT that nobody wants; its tag is inside.
             Chunk::Init(init) if first => {
                 return (vtag == 0 && init.initiate_tag != 0)
@@ -35,17 +38,21 @@ pub fn respond(vtag: u32, chunks: &Bytes) -> Option<BlueAnswer> {
             }
             Chunk::ShutdownAck => shutdown_ack = true,
             // Rule 7: an ERROR about a stale cookie, or a COOKIE ECHO in the wrong place.
-            Chunk::Error(causes) if stale(causes) => return None,
+            Chunk::Error(causes) if stale(causes) => silent = true,
             _ => {}
         }
         first = false;
     }
-    // Rule 5.
+    // Nobody has this tag (section 8.5.1 A).
+    if vtag == 0 {
+        return None;
+    }
+    // Rule 5, before 6 and 7.
     if shutdown_ack {
         return Some(answer(vtag, &Chunk::ShutdownComplete(true)));
     }
     // Rule 8: with the T bit, for the tag is the sender's own.
-    (!first).then(|| answer(vtag, &Chunk::Abort(true, Tlvs::EMPTY)))
+    (!first && !silent).then(|| answer(vtag, &Chunk::Abort(true, Tlvs::EMPTY)))
 }
 
 fn stale(causes: Tlvs<'_>) -> bool {
@@ -56,6 +63,12 @@ fn stale(causes: Tlvs<'_>) -> bool {
 #[must_use]
 pub fn refuse(vtag: u32, causes: &[u8]) -> BlueAnswer {
     answer(vtag, &Chunk::Abort(false, Tlvs::new(causes)))
+}
+
+/// The ABORT that answers a packet with this tag, whose sender's own tag nobody knows: its T bit says so.
+#[must_use]
+pub fn reflect(vtag: u32, causes: &[u8]) -> BlueAnswer {
+    answer(vtag, &Chunk::Abort(true, Tlvs::new(causes)))
 }
 
 /// The ERROR that says how late a cookie came, in microseconds (section 5.2.6).
@@ -95,5 +108,17 @@ mod tests {
         assert_eq!(answered(&[]), None);
         let stale = one_cause(&Cause::StaleCookie(5));
         assert_eq!(answered(&[Chunk::Error(Tlvs::new(&stale))]), None);
+        // Rule 5 goes before rules 6 and 7, rule 2 before all of them.
+        for silent in [Chunk::CookieAck, Chunk::ShutdownComplete(false), Chunk::Error(Tlvs::new(&stale))] {
+            assert_eq!(answered(&[silent, Chunk::ShutdownAck]), Some((7, 14, 1)));
+        }
+        assert_eq!(answered(&[Chunk::ShutdownAck, Chunk::Abort(true, Tlvs::EMPTY)]), None);
+        // Behind what can be read something that cannot.
+        let mut broken = packet(&[Chunk::Shutdown(1)]).to_vec();
+        broken.extend([0, 0, 0, 3]);
+        assert!(respond(7, &broken.into()).is_some());
+        for chunk in [Chunk::ShutdownAck, Chunk::Shutdown(1), Chunk::CookieEcho(b"x")] {
+            assert_eq!(respond(0, &packet(&[chunk])), None);
+        }
     }
 }

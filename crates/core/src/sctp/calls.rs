@@ -269,7 +269,8 @@ impl Assoc {
     pub fn set_options(&mut self, cx: &mut Cx<'_>, options: SctpOptions) {
         let path = options.path;
         let (rto_changed, path_changed) = (options.rto != self.options.rto, path != self.options.path);
-        let congestion = options.congestion;
+        let (congestion, marks) = (options.congestion, (options.tos, options.tclass));
+        let remarked = marks != (self.options.tos, self.options.tclass);
         let fresh = |kind| options.events.contains(kind) && !self.options.events.contains(kind);
         let dry = fresh(Subscriptions::SENDER_DRY) && self.state.is_up() && self.tx.is_dry();
         let autoclose = options.autoclose_secs;
@@ -285,12 +286,15 @@ impl Assoc {
         let pmtu = self.paths.iter().map(|(id, p)| (id, p.mtu())).collect::<smallvec::SmallVec<[_; 1]>>();
         for (_, p) in self.paths.iter_mut() {
             p.set_congestion(cx, congestion, self.options.pacing);
+            if remarked {
+                p.reinitialize(cx);
+            }
             if rto_changed {
                 p.rto.rebound(&self.options.rto);
             }
             if path_changed {
                 p.options = path;
-                p.on_options(cx, self.state.is_up());
+                p.on_options(cx, self.state.beats());
             }
         }
         for (id, before) in pmtu {
@@ -310,7 +314,7 @@ impl Assoc {
         options: super::options::PathOptions,
     ) -> Result<(), Error> {
         let id = self.paths.find(remote).ok_or(Error::Invalid)?;
-        let up = self.state.is_up();
+        let up = self.state.beats();
         let path = self.paths.get_mut(id);
         let before = path.mtu();
         path.options = options;
@@ -350,13 +354,13 @@ impl Assoc {
         Ok(())
     }
 
-    /// Asks a path for an answer now (SPP_HB_DEMAND).
+    /// Asks a path for an answer now (SPP_HB_DEMAND); nothing once SHUTDOWN is out (section 8.3).
     ///
     /// # Errors
     /// [`Error::Invalid`] when the peer has no such address.
     pub fn request_heartbeat(&mut self, remote: IpAddr) -> Result<(), Error> {
         let id = self.paths.find(remote).ok_or(Error::Invalid)?;
-        self.paths.get_mut(id).hb.wanted = true;
+        self.paths.get_mut(id).hb.wanted = self.state.beats() || !self.state.is_up();
         Ok(())
     }
 

@@ -73,6 +73,13 @@ impl Chunk {
         Loss { path: self.path, missed: self.missing >= MISSING_MAX }
     }
 
+    /// What is counted is misses in a row (section 7.2.4); after the third it has had its fast retransmission.
+    const fn forget_misses(&mut self) {
+        if self.missing < MISSING_MAX {
+            self.missing = 0;
+        }
+    }
+
     /// Never: a DATA chunk carries something.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -223,6 +230,7 @@ impl Outstanding {
         chunk.path = path;
         chunk.sent_at = at;
         chunk.sends = chunk.sends.saturating_add(1);
+        chunk.forget_misses();
         let len = chunk.len();
         self.in_flight += len;
         self.get(tsn)
@@ -336,7 +344,7 @@ impl Outstanding {
     /// The peer names only these TSNs below `end` now, and has taken back what it said of others, which are under way again as far as
     /// anybody knows: they go again when T3-rtx runs out, or when enough SACKs miss them (section 6.2.1, D iii). `see` sees the path and
     /// bytes of each.
-    pub fn renege(&mut self, named: &RangeSet, end: Tsn, mut see: impl FnMut(PathId, u32)) {
+    pub fn renege(&mut self, named: &RangeSet, end: Tsn, mut see: impl FnMut(Tsn, PathId, u32)) {
         let mut from = self.cum.next();
         while let Some((hole, to)) = named.first_gap(from.0, end.0) {
             while let Some((first, last)) = self.next_acked(Tsn(hole), Tsn(to)) {
@@ -344,11 +352,12 @@ impl Outstanding {
                     let Some(chunk) = self.get_mut(tsn) else { return };
                     if chunk.mark == Mark::Acked {
                         chunk.mark = Mark::InFlight;
+                        chunk.forget_misses();
                     }
                     // What was given up has no bytes left.
                     let (path, len) = (chunk.path, chunk.len());
                     self.in_flight += len;
-                    see(path, len);
+                    see(tsn, path, len);
                 }
                 self.acked.remove(first, last);
             }
@@ -369,6 +378,15 @@ impl Outstanding {
         let (first, last) = named.range_at(start.0).or_else(|| named.range_from(start.0))?;
         let (first, last) = (first.max(start.0), last.min(end.0));
         (first < last).then_some((Tsn(first), Tsn(last)))
+    }
+
+    /// What was taken back of these counts as missed once (section 6.2.1 D iii), where the same SACK has not counted it already.
+    pub fn count_reneged(&mut self, start: Tsn, end: Tsn) {
+        for tsn in (start.0..end.0).map(Tsn) {
+            if let Some(chunk) = self.get_mut(tsn).filter(|c| c.mark == Mark::InFlight && c.missing == 0) {
+                chunk.missing = 1;
+            }
+        }
     }
 
     /// Gives up a chunk, whatever was said of it; what it was, and as it was.
@@ -469,7 +487,7 @@ mod tests {
         assert_eq!(out.next_acked(tsns[0], tsns[3]), Some((tsns[2], tsns[3])));
         assert_eq!(out.highest_acked()[0], tsns[2]);
         let mut back = Vec::new();
-        out.renege(&RangeSet::new(), out.next_tsn(), |path, len| back.push((path, len)));
+        out.renege(&RangeSet::new(), out.next_tsn(), |_, path, len| back.push((path, len)));
         assert_eq!((back, out.highest_acked()[0]), (vec![(0, 100)], Tsn(0)));
         assert_eq!((out.in_flight(), out.lost(), out.acked()), (200, 3, 0));
         out.advance(tsns[4], |_, _| {});

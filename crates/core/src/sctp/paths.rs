@@ -37,9 +37,7 @@ pub struct Acked {
     pub bytes: u32,
     /// The lowest outstanding TSN of this path was among them.
     pub cumulative: bool,
-    /// Bytes in flight before.
-    pub flight: u32,
-    /// The same with the headers of the chunks, as are the next two.
+    /// Bytes in flight before with the headers of the chunks and their padding, as are the next two.
     pub load: u32,
     /// Newly acknowledged.
     pub delivered: u32,

@@ -10,6 +10,8 @@ pub(crate) struct Pending {
     bits: u16,
     /// Where the packet came from that is answered: answers go there (section 6.4).
     pub(crate) reply_path: PathId,
+    /// Where SHUTDOWN or SHUTDOWN ACK went last.
+    pub(crate) shutdown_path: PathId,
     /// The content of HEARTBEATs, to be sent back.
     pub(crate) echoes: VecDeque<(PathId, Bytes)>,
     /// Causes of ERRORs.

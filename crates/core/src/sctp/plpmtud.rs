@@ -82,6 +82,11 @@ impl Plpmtud {
         self.deadline
     }
 
+    /// No more probes.
+    pub(super) const fn stop(&mut self) {
+        (self.wanted, self.nonce, self.deadline) = (false, 0, Instant::FAR_FUTURE);
+    }
+
     /// The route has this MTU; the path's then. What was found for another MTU holds no longer than that (Linux `sctp_transport_pl_toobig`,
     /// `sctp_transport_pl_reset`).
     pub(super) fn on_route(&mut self, mtu: u16) -> u16 {
@@ -194,7 +199,7 @@ impl Assoc {
 
     /// The time of a path's next probe has come.
     pub(super) fn on_probe_timer(&mut self, cx: &Cx<'_>, id: PathId) {
-        let up = self.state.is_up();
+        let up = self.state.beats();
         let path = self.paths.get_mut(id);
         let asks = up && path.local.is_some() && path.state() == PathState::Active;
         let Some(plpmtud) = &mut path.room.plpmtud else { return };

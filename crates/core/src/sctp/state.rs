@@ -101,6 +101,18 @@ impl State {
         self.is_up() || matches!(self, Self::CookieEchoed)
     }
 
+    /// HEARTBEATs and probes are sent: until SHUTDOWN or SHUTDOWN ACK is (section 8.3).
+    #[must_use]
+    pub const fn beats(self) -> bool {
+        matches!(self, Self::Established | Self::ShutdownPending | Self::ShutdownReceived)
+    }
+
+    /// A SACK is processed (section 6; before COOKIE ACK what went with COOKIE ECHO may be acknowledged).
+    #[must_use]
+    pub const fn takes_sack(self) -> bool {
+        self.may_send_data() || matches!(self, Self::CookieEchoed)
+    }
+
     /// The handshake is complete and the association not over.
     #[must_use]
     pub const fn is_up(self) -> bool {

@@ -55,6 +55,18 @@ impl Timers {
         self.autoclose = if secs == 0 { Instant::FAR_FUTURE } else { now + idle };
     }
 
+    /// The peer talks while SHUTDOWN is out: it has as long as before to finish.
+    pub(super) fn restart_t2(&mut self, now: Instant, timeout: Duration) {
+        if self.t2 != Instant::FAR_FUTURE {
+            self.start_t2(now, timeout);
+        }
+    }
+
+    /// The guard is of SHUTDOWN alone.
+    pub(super) const fn stop_t5(&mut self) {
+        self.t5 = Instant::FAR_FUTURE;
+    }
+
     /// The peer has started anew while we were closing.
     pub(super) const fn stop_shutdown(&mut self) {
         (self.t2, self.t5) = (Instant::FAR_FUTURE, Instant::FAR_FUTURE);
@@ -148,7 +160,7 @@ impl Assoc {
     fn on_t2(&mut self, cx: &mut Cx<'_>) {
         self.timers.t2 = Instant::FAR_FUTURE;
         cx.count.sctp.t2_shutdown_expireds += 1;
-        let last = self.pending.reply_path;
+        let last = self.pending.shutdown_path;
         self.paths.get_mut(last).rto.back_off(&self.options.rto);
         if !self.on_error(cx, last) {
             return;
@@ -176,7 +188,7 @@ impl Assoc {
         if path.hb.on_timer(cx, &cadence) == Fired::Early {
             return;
         }
-        if !self.state.is_up() || !path.beats() {
+        if !self.state.beats() || !path.beats() {
             return path.hb.stop();
         }
         // Idle for so long: nobody needs the memory of the busiest time.

@@ -4,7 +4,7 @@ use lowwater_core::base::{Duration, SocketId, Sysctl};
 use lowwater_core::sctp::{
     Notification, PathChange, PathOptions, PathState, Received, SctpOptions, SendInfo, State, Subscriptions,
 };
-use lowwater_wire::sctp::chunk_kind as kind;
+use lowwater_wire::sctp::{Chunk, Tlvs, chunk_kind as kind};
 
 fn two(sysctl: &Sysctl) -> (World, SocketId, SocketId) {
     let mut w = World::with(2, sysctl, 1);
@@ -255,4 +255,46 @@ fn a_loss_on_the_new_path_sends_nothing_of_the_old_one_again() {
     change_path_on_the_way(&mut w, a, b);
     let sctp = &w.stacks[A].counters().sctp;
     assert_eq!((sctp.fast_retransmits, sctp.t3_rtx_expireds), (1, 0));
+}
+
+/// T2 counts for the path that SHUTDOWN took, whatever came by another since, and leaves it (sections 6.4.1, 8.2).
+#[test]
+fn a_shutdown_that_is_not_answered_takes_the_other_path() {
+    let (mut w, a, _) = two(&Sysctl::default());
+    w.rule = Box::new(|_| Fate::Lose);
+    let (now, from) = (w.now, w.log.len());
+    w.stacks[A].sctp_shutdown(now, a).unwrap();
+    w.pass(ms(500));
+    let (ports, tag) = ((5_000, w.stacks[A].local_addr(a).unwrap().port()), w.info(A, a).tags.0);
+    w.inject_from(ip(1, B), A, ports, tag, &bytes(&[Chunk::Heartbeat(Tlvs::new(&[0, 1, 0, 4]))]));
+    w.pass(ms(1_100));
+    let shutdowns = w.log[from..].iter().filter(|l| l.kinds.contains(&kind::SHUTDOWN));
+    assert_eq!(shutdowns.map(|l| l.link).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(states(&w, A, a), [PathState::PotentiallyFailed, PathState::Active]);
+}
+
+/// What was learnt of a way says nothing of another, nor of another treatment on it (section 7.2.5).
+#[test]
+fn another_dscp_or_route_begins_the_window_anew() {
+    for moved in [false, true] {
+        let (mut w, a, b) = two(&Sysctl::default());
+        for _ in 0..40 {
+            w.send(A, a, &[7; 1_452], SendInfo::default());
+        }
+        w.pass(ms(500));
+        assert_eq!(w.messages(B, b).len(), 40);
+        assert!(w.info(A, a).paths[0].cwnd > 10_000);
+        let now = w.now;
+        if moved {
+            w.stacks[A].add_route(ip(0, B), 32, Some(ip(1, B)), lowwater_core::base::DeviceId(2)).unwrap();
+            w.pass(ms(1));
+            w.send(A, a, b"x", SendInfo::default());
+            w.pass(ms(1));
+        } else {
+            let options = SctpOptions { tos: 0x28, ..w.stacks[A].sctp_options(a).unwrap().clone() };
+            w.stacks[A].sctp_set_options(now, a, options).unwrap();
+        }
+        let path = &w.info(A, a).paths[0];
+        assert_eq!((path.cwnd, path.ssthresh), (4_404, u32::MAX), "moved: {moved}");
+    }
 }

@@ -1,9 +1,9 @@
 //! Window and flight of one path, and who moves the window: RFC 9260's own rules, or a controller of those that TCP has too.
 //!
-//! RFC 9260 counts bytes of user data and asks for a cumulative acknowledgement before the window grows (`rfc9260.rs`). The controllers
-//! of `path/congestion` count segments. What stands for a segment here is a full packet of the path: PMDCS bytes of chunks with their
-//! headers and padding (the *load*), so that what is delivered, what is in flight and what is paced are measured by one rule, however
-//! short the messages are (`controller.rs`). What this module tells others is in bytes in either case.
+//! Both count bytes of chunks with their headers and padding (the *load*; RFC 9260 section 7.2), so that what is delivered, what is in
+//! flight and what is paced are measured by one rule, however short the messages are. RFC 9260's rules (`rfc9260.rs`) count these bytes
+//! themselves. The controllers of `path/congestion` count segments: what stands for one here is a full packet of the path, PMDCS bytes
+//! (`controller.rs`). What this module tells others is in bytes in either case.
 mod controller;
 mod departures;
 mod on_path;
@@ -33,12 +33,14 @@ pub struct Cwnd {
     pub partial_bytes_acked: u32,
     /// Bytes of user data sent to this path and neither acknowledged nor given up.
     flight: u32,
-    /// The same with the headers of the chunks and their padding: what controllers count.
+    /// The same with the headers of the chunks and their padding: what windows count.
     load: u32,
     /// T3-rtx has run out and nothing was acknowledged since: one packet may be in flight (sections 6.3.3 E3, 7.2.3).
     pub lone: bool,
     /// When data was last sent here, for the decay of an idle window.
     pub last_data: Instant,
+    /// Nothing was sent since the idle window was made smaller first.
+    decayed: bool,
     kind: SctpCongestionKind,
     /// What moves the window where RFC 9260's rules do not, from the first data on.
     controller: Option<Box<Controller>>,
@@ -61,6 +63,7 @@ impl Cwnd {
             load: 0,
             lone: false,
             last_data: Instant::ZERO,
+            decayed: false,
             kind,
             controller: None,
         }
@@ -87,7 +90,7 @@ impl Cwnd {
     /// What counts against the window.
     #[must_use]
     pub const fn in_flight(&self) -> u32 {
-        if self.controller.is_some() { self.load } else { self.flight }
+        self.load
     }
 
     /// True while slow start grows the window.
@@ -112,6 +115,13 @@ impl Cwnd {
     pub const fn add(&mut self, len: u32) {
         self.flight += len;
         self.load += load(len);
+        self.decayed = false;
+    }
+
+    /// The window and the threshold begin anew; what is in flight stays so.
+    fn reinitialize(&mut self, pmdcs: u32, v6: bool) {
+        let Self { flight, load, lone, last_data, kind, .. } = *self;
+        *self = Self { flight, load, lone, last_data, ..Self::new(kind, pmdcs, v6) };
     }
 
     /// A chunk counts as in flight no more.

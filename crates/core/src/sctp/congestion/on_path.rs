@@ -1,5 +1,5 @@
 //! What happens on a path, told to whoever moves its window; and the pacing rate that follows.
-use super::{Cwnd, load};
+use super::load;
 use crate::base::Cx;
 use crate::base::sysctl::SctpCongestionKind;
 use crate::base::time::{Duration, Instant};
@@ -146,8 +146,7 @@ impl Path {
 
     /// A SACK begins.
     pub(in crate::sctp) fn begin_sack(&mut self) {
-        let Cwnd { flight, load, .. } = self.cwnd;
-        self.flow.acked = Acked { flight, load, ..Acked::default() };
+        self.flow.acked = Acked { load: self.cwnd.load, ..Acked::default() };
         if let Some(controller) = &mut self.cwnd.controller {
             controller.begin_sack();
         }
@@ -190,23 +189,23 @@ impl Path {
         }
     }
 
-    /// What the SACK at work means for the window. `recovering`: the association is in fast recovery.
-    pub(in crate::sctp) fn end_sack(
-        &mut self,
-        cx: &mut Cx<'_>,
-        marks: Marks,
-        advanced: bool,
-        recovering: bool,
-    ) {
-        let Acked { bytes, flight, load: before, delivered, .. } = self.flow.acked;
+    /// What the SACK at work has acknowledged, for RFC 9260's own rules. `recovering`: the association is in fast recovery.
+    pub(in crate::sctp) fn grow(&mut self, cx: &mut Cx<'_>, recovering: bool) {
+        let Acked { delivered, load, .. } = self.flow.acked;
+        if delivered > 0 && self.cwnd.controller.is_none() {
+            let pmdcs = self.pmdcs();
+            self.cwnd.on_ack(cx, delivered, load, pmdcs, recovering);
+        }
+    }
+
+    /// What the SACK at work means for the window of a controller, and for the pacing rate.
+    pub(in crate::sctp) fn end_sack(&mut self, cx: &mut Cx<'_>, marks: Marks, advanced: bool) {
+        let Acked { load: before, delivered, .. } = self.flow.acked;
         if self.cwnd.controller.is_some() {
             let flow = self.facts(marks.next);
             let sacked = Sacked { delivered, before, load: self.cwnd.load, advanced, marks };
             let pacing = &self.flow.pacing;
             self.cwnd.control(&flow, |controller, flow| controller.on_sack(cx, flow, &sacked, pacing));
-        } else if advanced && !recovering && bytes > 0 {
-            let pmdcs = self.pmdcs();
-            self.cwnd.on_ack(cx, bytes, flight, pmdcs);
         }
         self.update_rate(cx);
     }
@@ -254,6 +253,12 @@ impl Path {
         } else {
             self.cwnd.on_timeout(cx, pmdcs);
         }
+    }
+
+    /// Packets go another way, or are treated otherwise on theirs: what was learnt of the path says nothing of it (section 7.2.5).
+    pub(in crate::sctp) fn reinitialize(&mut self, cx: &Cx<'_>) {
+        self.cwnd.reinitialize(self.room.pmdcs(self.remote), self.remote.is_ipv6());
+        self.update_rate(cx);
     }
 
     /// Another one moves the window, which stays; what the old one knew goes, and its pacing where the owner wants none. The new one

@@ -1,4 +1,4 @@
-//! RFC 9260 section 7.2: in bytes of user data, with `partial_bytes_acked`.
+//! RFC 9260 section 7.2: in bytes of chunks with headers and padding, with `partial_bytes_acked`.
 use super::Cwnd;
 use crate::base::Cx;
 use crate::base::time::Instant;
@@ -17,11 +17,13 @@ pub(super) const fn initial(pmdcs: u32, v6: bool) -> u32 {
 }
 
 impl Cwnd {
-    /// `acked` bytes of this path were newly acknowledged by a SACK that moved the cumulative TSN; `flight` was in flight before.
-    pub fn on_ack(&mut self, cx: &mut Cx<'_>, acked: u32, flight: u32, pmdcs: u32) {
+    /// `acked` bytes of this path were newly acknowledged by a SACK, cumulatively or by gap blocks; `flight` was in flight before. Slow
+    /// start asks for a window that was used and no fast recovery (section 7.2.1; RFC 4960 asked for a cumulative acknowledgement too).
+    /// Duplicates that the SACK reports count for nothing: how long they were nobody knows any more (section 7.2.2 would count them).
+    pub fn on_ack(&mut self, cx: &mut Cx<'_>, acked: u32, flight: u32, pmdcs: u32, recovering: bool) {
         let full = flight >= self.cwnd;
         if self.in_slow_start() {
-            if full {
+            if full && !recovering {
                 self.set(cx, self.cwnd.saturating_add(acked.min(pmdcs)));
             }
             return;
@@ -67,7 +69,10 @@ impl Cwnd {
             cwnd = (cwnd / 2).max(floor);
         }
         if cwnd != self.cwnd {
-            self.ssthresh = self.cwnd;
+            // Looks without sending in between belong to one idle time: what the window was before all of them counts.
+            if !core::mem::replace(&mut self.decayed, true) {
+                self.ssthresh = self.cwnd;
+            }
             self.partial_bytes_acked = 0;
             self.set(cx, cwnd);
         }
@@ -87,12 +92,14 @@ mod tests {
         let (mut world, mut c) = (World::new(), Cwnd::new(SctpCongestionKind::Rfc9260, PMDCS, false));
         let cx = &mut world.cx(Instant::ZERO);
         assert_eq!(c.cwnd, 4_404);
-        c.on_ack(cx, 1_452, 2_904, PMDCS);
+        c.on_ack(cx, 1_468, 2_936, PMDCS, false);
         assert_eq!(c.cwnd, 4_404);
-        c.on_ack(cx, 2_904, 5_808, PMDCS);
+        c.on_ack(cx, 2_936, 4_404, PMDCS, false);
         assert_eq!(c.cwnd, 4_404 + PMDCS);
-        c.on_ack(cx, 100, 5_872, PMDCS);
+        c.on_ack(cx, 100, 5_872, PMDCS, false);
         assert_eq!(c.cwnd, 4_404 + PMDCS + 100);
+        c.on_ack(cx, 100, 7_000, PMDCS, true);
+        assert_eq!(c.cwnd, 4_404 + PMDCS + 100, "not in fast recovery");
     }
 
     #[test]
@@ -104,9 +111,9 @@ mod tests {
         assert_eq!((c.cwnd, c.ssthresh), (10_000, 10_000));
         c.cwnd += 1;
         c.add(10_001);
-        c.on_ack(cx, 10_000, 10_001, PMDCS);
+        c.on_ack(cx, 10_000, 10_001, PMDCS, false);
         assert_eq!(c.cwnd, 10_001);
-        c.on_ack(cx, 1, 10_001, PMDCS);
+        c.on_ack(cx, 1, 10_001, PMDCS, true);
         assert_eq!((c.cwnd, c.partial_bytes_acked), (10_001 + PMDCS, 0));
         c.on_timeout(cx, PMDCS);
         assert_eq!((c.cwnd, c.ssthresh), (PMDCS, 5_872));
@@ -122,7 +129,7 @@ mod tests {
         for ms in [900, 1_900, 2_101] {
             c.on_idle(&mut world.cx(Instant::from_millis(ms)), rto, PMDCS);
         }
-        assert_eq!((c.cwnd, c.ssthresh), (10_000, 20_000));
+        assert_eq!((c.cwnd, c.ssthresh), (10_000, 40_000));
         c.on_idle(&mut world.cx(Instant::from_millis(100_000)), rto, PMDCS);
         assert_eq!(c.cwnd, 4 * PMDCS);
     }

@@ -55,8 +55,8 @@ fn the_load_of_a_chunk_is_what_it_takes_of_a_packet() {
     assert_eq!([0, 1, 4, 5, 1_452].map(load), [0, 20, 20, 24, 1_468]);
     let mut cwnd = Cwnd::new(SctpCongestionKind::Cubic, PMDCS, false);
     (0..10).for_each(|_| cwnd.add(100));
-    // Without a controller user data counts, with one the load.
-    assert_eq!((cwnd.flight(), cwnd.in_flight()), (1_000, 1_000));
+    // The load counts, with a controller and without.
+    assert_eq!((cwnd.flight(), cwnd.in_flight()), (1_000, 1_160));
     let flow = Flow { mss: PMDCS, nxt: 1 << 32, ..Flow::default() };
     let mut world = World::new();
     let it = Controller::new(&mut world.cx(ms(1)), CongestionKind::Cubic, (cwnd.cwnd, u32::MAX), &flow);

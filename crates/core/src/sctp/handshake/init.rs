@@ -14,7 +14,7 @@ pub type Addresses = SmallVec<[IpAddr; 2]>;
 pub struct Features(pub u8);
 
 impl Features {
-    /// ECN (RFC 9260 appendix A).
+    /// ECN (RFC 4960 appendix A; RFC 9260 only keeps its numbers).
     pub const ECN: u8 = 1;
     /// FORWARD TSN (RFC 3758).
     pub const FORWARD_TSN: u8 = 2;
@@ -51,7 +51,7 @@ impl Features {
 /// DTLS as a method of error detection (RFC 9653 section 8.2).
 pub(in crate::sctp) const EDM_DTLS: u32 = 1;
 /// Least window that a side may offer.
-const WINDOW_MIN: u32 = 1_500;
+pub(in crate::sctp) const WINDOW_MIN: u32 = 1_500;
 
 /// An INIT or INIT ACK.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -22,7 +22,7 @@ impl Assoc {
 
     /// The peer has seen a mark: the path of that packet slows down, once in a window, and the peer hears of it each time.
     pub(super) fn on_ecne(&mut self, cx: &mut Cx<'_>, tsn: u32) {
-        if !self.uses_ecn() || !self.state.is_up() {
+        if !self.state.is_up() {
             return;
         }
         let tsn = self.tx.out.cum().near(tsn);

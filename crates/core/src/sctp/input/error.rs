@@ -12,6 +12,9 @@ use lowwater_wire::sctp::{Cause, Tlvs};
 /// INITs that a stale cookie may lead to.
 const STALE_MAX: u8 = 8;
 
+/// Most milliseconds beyond a round trip by which a cookie should live longer (section 5.2.6).
+const PRESERVE_BEYOND_MS: u32 = 1_000;
+
 impl Assoc {
     pub(super) fn on_abort(&mut self, cx: &mut Cx<'_>, causes: Tlvs<'_>) {
         let opening = matches!(self.state, State::CookieWait | State::CookieEchoed);
@@ -26,13 +29,18 @@ impl Assoc {
     }
 
     pub(super) fn on_error_chunk(&mut self, cx: &mut Cx<'_>, causes: Tlvs<'_>) {
-        let first = causes.into_iter().next().and_then(Result::ok);
-        let stale = first.and_then(|tlv| Cause::parse(&tlv).ok());
-        if let Some(Cause::StaleCookie(us)) = stale
-            && self.state == State::CookieEchoed
-        {
-            return self.on_stale_cookie(cx, us);
+        let stale = causes.into_iter().flatten().find_map(|tlv| match Cause::parse(&tlv) {
+            Ok(Cause::StaleCookie(us)) => Some(us),
+            _ => None,
+        });
+        if let Some(us) = stale {
+            // In any other state it is discarded (section 5.2.6).
+            if self.state == State::CookieEchoed {
+                self.on_stale_cookie(cx, us);
+            }
+            return;
         }
+        let first = causes.into_iter().next().and_then(Result::ok);
         if self.state.is_up() && self.options.events.contains(Subscriptions::REMOTE_ERROR) {
             let cause = first.map_or(0, |tlv| tlv.kind());
             self.notify(Notification::RemoteError { cause, causes: Bytes::copy_from_slice(causes.bytes()) });
@@ -47,8 +55,11 @@ impl Assoc {
             cx.count.sctp.aborteds += 1;
             return self.finish(cx, AssocChange::CannotStart, Some(Error::TimedOut), Why::Unsaid);
         }
-        // Twice what was missing: that is what Linux asks for.
-        opening.stale.1 = (late_us / 1_000).saturating_mul(2).max(1);
+        // Twice what was missing, as Linux asks for, but no more than the round trip and a second (section 5.2.6).
+        let path = self.paths.get(opening.path);
+        let rtt = opening.sent_at.map_or(path.rto.round_trip(), |at| cx.now.since(at));
+        let most = u32::try_from(rtt.as_millis()).unwrap_or(u32::MAX).saturating_add(PRESERVE_BEYOND_MS);
+        opening.stale.1 = (late_us / 1_000).saturating_mul(2).clamp(1, most);
         opening.tries = 0;
         opening.sent_at = None;
         self.timers.stop_handshake();

@@ -1,9 +1,10 @@
 //! INIT ACK and COOKIE ACK at the side that opens (RFC 9260 sections 5.1 B, C and E, 5.2.3, 5.2.5).
-use super::{Reading, one_cause};
-use crate::base::{Cx, Error};
+use super::{Inbound, one_cause};
+use crate::base::{Cx, DropWhy, Error};
 use crate::sctp::assoc::{Assoc, Notice, draw_tag};
+use crate::sctp::blue::{self, BlueAnswer};
 use crate::sctp::handshake::cookie::Ticket;
-use crate::sctp::handshake::init::{Addresses, Offer, Refusal};
+use crate::sctp::handshake::init::{Addresses, Offer, Refusal, WINDOW_MIN};
 use crate::sctp::notification::{AssocChange, Subscriptions};
 use crate::sctp::output::bundle::TlvList;
 use crate::sctp::pending::Pending;
@@ -15,31 +16,68 @@ use bytes::Bytes;
 use lowwater_wire::sctp::{Cause, Init, Tlvs};
 
 impl Assoc {
-    pub(super) fn on_init_ack(&mut self, cx: &mut Cx<'_>, reading: &mut Reading<'_>, init: &Init<'_>) {
-        // An INIT ACK is the only chunk of its packet; one that comes late is dropped (sections 5.2.3, 6.10).
-        reading.stop = true;
-        if self.state != State::CookieWait {
-            return;
+    /// An INIT ACK, the only chunk of its packet; `None` for one that is too short. What answers it beside the association, which has
+    /// no tag of the peer's to do so.
+    ///
+    /// # Errors
+    /// A wrong tag.
+    pub fn on_init_ack(
+        &mut self,
+        cx: &mut Cx<'_>,
+        inbound: &Inbound<'_>,
+        init: Option<&Init<'_>>,
+    ) -> Result<Option<BlueAnswer>, DropWhy> {
+        if inbound.vtag != self.id.tags.0 {
+            return Err(DropWhy::SctpTag);
         }
+        if self.state != State::CookieWait {
+            // One that comes late is dropped (section 5.2.3).
+            return Ok(None);
+        }
+        cx.count.sctp.in_ctrl_chunks += 1;
+        // There is nobody whose tag an ABORT could have but ourselves (section 3.3.3; Linux `sctp_sf_abort_violation`).
+        let Some(init) = init.filter(|init| init.initiate_tag != 0) else {
+            let why = if init.is_some() {
+                Cause::InvalidMandatory
+            } else {
+                Cause::ProtocolViolation(b"chunk length")
+            };
+            self.abort(cx, Bytes::new(), Error::Refused);
+            return Ok(Some(blue::reflect(inbound.vtag, &one_cause(&why))));
+        };
         let offer = match Offer::read(init, true, self.options.features.over(self.id.carrier)) {
             Ok(offer) => offer,
+            // It changes nothing, and INIT goes again (section 3.3.3).
+            Err(Refusal(causes)) if init.a_rwnd < WINDOW_MIN && offers_streams(init) => {
+                return Ok(Some(blue::refuse(init.initiate_tag, &causes)));
+            }
             Err(Refusal(causes)) => {
                 self.id.tags.1 = init.initiate_tag;
-                return self.abort(cx, Bytes::from(causes), Error::Refused);
+                self.abort(cx, Bytes::from(causes), Error::Refused);
+                return Ok(None);
             }
         };
+        self.begin_cookie(cx, inbound, offer);
+        Ok(None)
+    }
+
+    /// The INIT ACK is good: its cookie goes back.
+    fn begin_cookie(&mut self, cx: &Cx<'_>, inbound: &Inbound<'_>, offer: Offer) {
         let outbound = self.options.num_ostreams.min(offer.inbound);
-        let inbound = self.options.max_instreams.min(offer.outbound);
-        let from = reading.inbound.from;
+        let instreams = self.options.max_instreams.min(offer.outbound);
+        let from = inbound.from;
         self.paths.add(from, true, &self.options);
-        self.adopt(&offer, outbound, inbound);
+        if let Some(path) = self.paths.find(from) {
+            self.paths.get_mut(path).set_encap(inbound.encap);
+        }
+        self.adopt(&offer, outbound, instreams);
         // Who names his addresses has no others, whatever the application thought (Linux `sctp_process_init`).
         let named: Addresses = offer.addresses.iter().copied().chain([from]).collect();
         self.paths.keep(&named);
         let unknown = unknown_causes(&offer);
         let Some(opening) = &mut self.opening else { return };
         let sample = opening.sent_at.take().map(|at| cx.now.since(at));
-        let answered = self.paths.find(reading.inbound.from).unwrap_or(self.paths.primary());
+        let answered = self.paths.find(from).unwrap_or(self.paths.primary());
         self.tx.out.move_to(answered);
         opening.tries = 0;
         opening.cookie = offer.cookie.unwrap_or_default();
@@ -74,14 +112,15 @@ impl Assoc {
     #[must_use]
     pub fn on_own_cookie(&mut self, cx: &mut Cx<'_>, ticket: &Ticket, collision: bool) -> bool {
         let opening = matches!(self.state, State::CookieWait | State::CookieEchoed);
-        if self.state == State::Closed || (collision && !opening && self.state != State::Established) {
+        if self.state == State::Closed {
             return false;
         }
         if opening {
             self.adopt(&ticket.offer(), ticket.streams.0, ticket.streams.1);
             self.establish(cx);
         } else if collision {
-            // Another instance of the peer, whose INIT crossed ours too: its numbers are others (Linux `sctp_assoc_update`).
+            // Another instance of the peer, whose INIT crossed ours too: its numbers are others, also where we were closing, which goes on
+            // then (section 5.2.4 B; Linux `sctp_assoc_update`).
             self.on_restart(cx, ticket);
             return true;
         }
@@ -147,6 +186,11 @@ impl Assoc {
         self.pending.error(one_cause(&Cause::CookieInShutdown));
         self.pending.set(Pending::SHUTDOWN_ACK | Pending::ACK_BEFORE_ERROR);
     }
+}
+
+/// It offers a stream in each direction.
+const fn offers_streams(init: &Init<'_>) -> bool {
+    init.outbound_streams > 0 && init.inbound_streams > 0
 }
 
 /// The causes of the ERROR about parameters that we do not know.

@@ -17,6 +17,7 @@ use super::state::State;
 use crate::base::{Cx, DropWhy, Error};
 use bytes::Bytes;
 use core::net::IpAddr;
+use lowwater_wire::Malformed;
 use lowwater_wire::sctp::{Cause, Chunk, Chunks, RawChunk, chunk_kind, padded};
 
 /// A packet of an association.
@@ -76,8 +77,8 @@ impl Assoc {
         if reflected { inbound.vtag == peers && peers != 0 } else { inbound.vtag == ours }
     }
 
-    /// Takes a packet. INIT and COOKIE ECHO, which may concern the listener, have been dealt with; [`Assoc::input_behind`] reads what
-    /// follows the latter.
+    /// Takes a packet. INIT, COOKIE ECHO and INIT ACK have been dealt with ([`Assoc::on_init_ack`]); [`Assoc::input_behind`] reads what
+    /// follows COOKIE ECHO.
     pub fn input(&mut self, cx: &mut Cx<'_>, inbound: &Inbound<'_>) -> Result<(), DropWhy> {
         if !self.tag_fits(inbound) {
             return Err(DropWhy::SctpTag);
@@ -95,23 +96,24 @@ impl Assoc {
             // The tag was good: answers go where this came from, with or without UDP (RFC 6951 section 4.4).
             self.paths.get_mut(path).set_encap(inbound.encap);
             // An address that was not confirmed may be anybody's: only HEARTBEATs are answered there (section 5.4).
-            if self.state.is_up() && self.paths.get(path).state() != PathState::Unconfirmed {
+            if self.state.is_answered() && self.paths.get(path).state() != PathState::Unconfirmed {
                 self.pending.reply_path = path;
             }
+        }
+        if self.state == State::ShutdownSent {
+            self.on_talk(cx);
         }
         let readable = self.rx.streams.is_readable();
         self.rx.streams.begin_packet(inbound.chunks.len(), inbound.buffer.len());
         for raw in Chunks::new(inbound.chunks) {
-            let Ok(raw) = raw else {
-                self.violation(cx, b"chunk length");
+            // A partial chunk is dropped (section 6.10).
+            if matches!(raw, Err(Malformed::Truncated)) {
                 break;
-            };
-            match &Chunk::parse(&raw) {
-                Ok(chunk) => self.chunk(cx, &mut reading, &raw, chunk),
-                Err(_) => {
-                    self.violation(cx, b"chunk length");
-                    break;
-                }
+            }
+            match raw.map(|raw| (raw, Chunk::parse(&raw))) {
+                Ok((raw, Ok(chunk))) => self.chunk(cx, &mut reading, &raw, &chunk),
+                Ok((raw, Err(_))) if self.ignores(raw.kind()) => {}
+                _ => self.violation(cx, b"chunk length"),
             }
             if reading.stop || self.state == State::Closed {
                 break;
@@ -126,6 +128,22 @@ impl Assoc {
         }
     }
 
+    /// Chunks of this kind mean nothing now, whatever is in them (section 6).
+    const fn ignores(&self, kind: u8) -> bool {
+        match kind {
+            chunk_kind::DATA => !self.state.may_receive_data(),
+            chunk_kind::SACK => !self.state.takes_sack(),
+            _ => false,
+        }
+    }
+
+    /// Whoever talks while SHUTDOWN is out has time to send all that it has queued; T5 bounds that (section 9.2).
+    fn on_talk(&mut self, cx: &Cx<'_>) {
+        self.errors = 0;
+        let rto = self.paths.get(self.pending.shutdown_path).rto.get();
+        self.timers.restart_t2(cx.now, rto);
+    }
+
     fn chunk(&mut self, cx: &mut Cx<'_>, reading: &mut Reading<'_>, raw: &RawChunk<'_>, chunk: &Chunk<'_>) {
         if !matches!(chunk, Chunk::Data(..)) {
             cx.count.sctp.in_ctrl_chunks += 1;
@@ -135,7 +153,6 @@ impl Assoc {
             Chunk::Sack(sack) => self.on_sack(cx, sack),
             Chunk::Heartbeat(_) => self.on_heartbeat(reading, raw),
             Chunk::HeartbeatAck(info) => self.on_heartbeat_ack(cx, *info),
-            Chunk::InitAck(init) => self.on_init_ack(cx, reading, init),
             Chunk::CookieAck => self.on_cookie_ack(cx),
             Chunk::Abort(reflected, _) | Chunk::ShutdownComplete(reflected)
                 if !self.t_bit_fits(reading.inbound, *reflected) =>
@@ -148,15 +165,17 @@ impl Assoc {
             Chunk::Shutdown(cum) => self.on_shutdown(cx, *cum),
             Chunk::ShutdownAck => self.on_shutdown_ack(cx),
             Chunk::ShutdownComplete(_) => {
-                self.on_shutdown_complete(cx);
-                // It is alone in its packet, whose tag may be good for nothing else.
+                // It is alone in its packet (section 6.10), whose tag may be good for nothing else.
+                if raw.bytes().len() == reading.inbound.chunks.len() {
+                    self.on_shutdown_complete(cx);
+                }
                 reading.stop = true;
             }
-            // An INIT is the only chunk of its packet, and a second COOKIE ECHO makes no sense (sections 5.1 and 6.10).
-            Chunk::Init(_) => reading.stop = true,
+            // INIT and INIT ACK are the only chunks of their packets, and a second COOKIE ECHO makes no sense (sections 5.1 and 6.10).
+            Chunk::Init(_) | Chunk::InitAck(_) => reading.stop = true,
             Chunk::CookieEcho(_) | Chunk::Pad(_) => {}
-            Chunk::Ecne(tsn) => self.on_ecne(cx, *tsn),
-            Chunk::Cwr(tsn) => self.on_cwr(*tsn),
+            Chunk::Ecne(tsn) if self.uses_ecn() => self.on_ecne(cx, *tsn),
+            Chunk::Cwr(tsn) if self.uses_ecn() => self.on_cwr(*tsn),
             Chunk::ForwardTsn(tsn, streams) if self.id.features.has(Features::FORWARD_TSN) => {
                 self.on_forward_tsn(cx, reading, *tsn, streams);
             }
@@ -178,7 +197,7 @@ impl Assoc {
 
     /// An ERROR with this cause will be sent, if the association is far enough.
     pub(super) fn report(&mut self, cause: &Cause<'_>) {
-        if self.state.is_up() {
+        if self.state.is_answered() {
             self.pending.error(one_cause(cause));
         }
     }

@@ -19,8 +19,7 @@ const GAPS_CUT: usize = 16;
 
 impl Assoc {
     pub(super) fn on_sack(&mut self, cx: &mut Cx<'_>, sack: &Sack<'_>) {
-        // In SHUTDOWN-ACK-SENT all is acknowledged; before COOKIE ACK what went with COOKIE ECHO may be.
-        if !self.state.is_answered() {
+        if !self.state.takes_sack() {
             return;
         }
         let cum = self.tx.out.cum().near(sack.cum_tsn);
@@ -31,8 +30,12 @@ impl Assoc {
             return self.violation(cx, b"cumulative TSN beyond what was sent");
         }
         let mut news = self.take_cumulative(cx, cum);
-        self.take_gaps(cx, sack.gaps, &mut news);
+        let taken_back = self.take_gaps(cx, sack.gaps, &mut news);
+        self.grow(cx);
         fast::on_sack(cx, &mut self.tx, &mut self.paths, &news);
+        for (start, end) in taken_back.iter() {
+            self.tx.out.count_reneged(Tsn(start), Tsn(end));
+        }
         self.conclude(cx, news.advanced);
         self.give_up(cx);
         self.tx.peer_rwnd = sack.a_rwnd.saturating_sub(self.tx.out.in_flight());
@@ -76,13 +79,24 @@ impl Assoc {
         news
     }
 
-    /// The gap blocks: what they name for the first time, and what they no longer name.
-    fn take_gaps(&mut self, cx: &mut Cx<'_>, gaps: &[GapBlock], news: &mut News) {
+    /// Windows grow by what was acknowledged, before what is missing makes them shrink (section 7.2.4).
+    pub(super) fn grow(&mut self, cx: &mut Cx<'_>) {
+        fast::leave(&mut self.tx);
+        let recovering = self.tx.recovery.is_some();
+        for (_, path) in self.paths.iter_mut() {
+            path.grow(cx, recovering);
+        }
+    }
+
+    /// The gap blocks: what they name for the first time, and what they no longer name, which comes back.
+    fn take_gaps(&mut self, cx: &mut Cx<'_>, gaps: &[GapBlock], news: &mut News) -> RangeSet {
         let gaps = &gaps[..gaps.len().min(SCTP_TSN_HOLES_MAX)];
         let (cum, next) = (self.tx.out.cum(), self.tx.out.next_tsn());
         let bounds = |gap: &GapBlock| {
-            let (start, end) = (cum.plus(gap.start().into()), cum.plus(u64::from(gap.end()) + 1));
-            (gap.start() > 0 && start < end && end <= next).then_some((start, end))
+            // What was never sent cannot be named: the rest of such a block counts.
+            let end = cum.plus(u64::from(gap.end()) + 1).min(next);
+            let start = cum.plus(gap.start().into());
+            (gap.start() > 0 && start < end).then_some((start, end))
         };
         let (mut named, mut behind, mut ordered) = (0, cum, true);
         for (start, end) in gaps.iter().filter_map(bounds) {
@@ -100,13 +114,15 @@ impl Assoc {
             for (start, end) in gaps.iter().filter_map(bounds) {
                 named.insert(start.0, end.0);
             }
-            self.renege(cx, &named, gaps.len());
+            return self.renege(cx, &named, gaps.len());
         }
+        RangeSet::new()
     }
 
     /// The peer no longer names something that it had: it counts as under way again, and T3-rtx runs for it (section 6.2.1, D iii;
     /// Linux `sctp_check_transmitted`). A list that may have been cut says nothing of what lies behind it.
-    fn renege(&mut self, cx: &Cx<'_>, named: &RangeSet, blocks: usize) {
+    fn renege(&mut self, cx: &Cx<'_>, named: &RangeSet, blocks: usize) -> RangeSet {
+        let mut taken_back = RangeSet::new();
         let mut end = self.tx.out.next_tsn();
         if blocks >= GAPS_CUT
             && let Some((_, last)) = named.last()
@@ -114,28 +130,30 @@ impl Assoc {
             end = Tsn(last);
         }
         let paths = &mut self.paths;
-        self.tx.out.renege(named, end, |id, len| {
+        self.tx.out.renege(named, end, |tsn, id, len| {
             let path = paths.get_mut(id);
             path.on_chunk_reneged(len);
             path.start_t3(cx.now);
+            taken_back.insert(tsn.0, tsn.0 + 1);
         });
+        taken_back
     }
 
     /// What follows for each path: window, timer, life.
     pub(super) fn conclude(&mut self, cx: &mut Cx<'_>, advanced: bool) {
-        let (recovering, marks) = (self.tx.recovery.is_some(), Marks::of(&self.tx.out));
+        let marks = Marks::of(&self.tx.out);
         for id in 0..self.paths.len() as PathId {
             let path = self.paths.get_mut(id);
             let acked = path.flow.acked;
             if acked.bytes == 0 && !acked.cumulative {
                 // What only lost something says so where the lost is counted.
                 if acked.lost > 0 {
-                    path.end_sack(cx, marks, advanced, recovering);
+                    path.end_sack(cx, marks, advanced);
                 }
                 continue;
             }
             path.cwnd.lone = false;
-            path.end_sack(cx, marks, advanced, recovering);
+            path.end_sack(cx, marks, advanced);
             // Rules R2 and R3 of section 6.3.2.
             if path.cwnd.flight() == 0 {
                 path.t3 = Instant::FAR_FUTURE;

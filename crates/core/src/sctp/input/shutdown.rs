@@ -17,6 +17,7 @@ impl Assoc {
         if cum > self.tx.out.cum() {
             let before = self.tx.out.in_flight();
             let news = self.take_cumulative(cx, cum);
+            self.grow(cx);
             self.conclude(cx, news.advanced);
             // It names no window: what has arrived is taken for read (Linux `SCTP_CMD_PROCESS_CTSN`).
             let arrived = before - self.tx.out.in_flight();
@@ -32,7 +33,7 @@ impl Assoc {
             // Both have closed at the same time.
             State::ShutdownSent => {
                 self.end_of_data();
-                self.acknowledge_shutdown(cx);
+                self.acknowledge_shutdown();
             }
             State::ShutdownAckSent => self.pending.set(Pending::SHUTDOWN_ACK),
             _ => {}
@@ -48,11 +49,13 @@ impl Assoc {
         }
     }
 
-    fn acknowledge_shutdown(&mut self, cx: &Cx<'_>) {
+    /// T5 is of SHUTDOWN alone: this has its Association.Max.Retrans tries (Linux ignores T5 here too).
+    fn acknowledge_shutdown(&mut self) {
         self.set_state(State::ShutdownAckSent);
+        self.end_heartbeats();
         self.pending.clear(Pending::SHUTDOWN);
         self.pending.set(Pending::SHUTDOWN_ACK);
-        self.timers.start_t5(cx.now, self.options.rto.max_ms);
+        self.timers.stop_t5();
     }
 
     /// Goes on with a shutdown once all our data is acknowledged.
@@ -63,10 +66,11 @@ impl Assoc {
         match self.state {
             State::ShutdownPending => {
                 self.set_state(State::ShutdownSent);
+                self.end_heartbeats();
                 self.pending.set(Pending::SHUTDOWN);
                 self.timers.start_t5(cx.now, self.options.rto.max_ms);
             }
-            State::ShutdownReceived => self.acknowledge_shutdown(cx),
+            State::ShutdownReceived => self.acknowledge_shutdown(),
             _ => {}
         }
     }

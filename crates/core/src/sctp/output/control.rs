@@ -176,7 +176,7 @@ impl Assoc {
 
     fn write_heartbeat(&mut self, cx: &mut Cx<'_>, writing: &mut Writing) -> u64 {
         let path = self.paths.get_mut(writing.path);
-        if !path.hb.wanted || !self.state.is_up() {
+        if !path.hb.wanted || !self.state.beats() {
             return 0;
         }
         let nonce = cx.rng.next_u64() | 1;
@@ -204,6 +204,7 @@ impl Assoc {
             return 0;
         }
         self.pending.clear(Pending::SHUTDOWN | Pending::SHUTDOWN_ACK);
+        self.pending.shutdown_path = writing.path;
         self.timers.start_t2(cx.now, self.paths.get(writing.path).rto.get());
         1
     }

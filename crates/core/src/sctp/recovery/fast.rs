@@ -34,17 +34,21 @@ impl News {
     }
 }
 
+/// What was out when fast recovery began is acknowledged: that is its end.
+pub(in crate::sctp) fn leave(tx: &mut Sender) {
+    if let Some(exit) = tx.recovery
+        && tx.out.cum() >= exit
+    {
+        tx.recovery = None;
+    }
+}
+
 /// Counts miss indications of what lies below the highest TSN newly acknowledged, and marks lost what has enough of them. In
 /// fast recovery a SACK that moves the cumulative TSN counts against everything that it reports missing, whenever the other came.
 ///
 /// Only what went the same way has overtaken a chunk: after a change to a faster path the old one still has some under way, which is not
 /// missing. Linux has split fast retransmission for that (SFR-CACC, `sctp_cacc_skip`), which ends with the changeover.
 pub(in crate::sctp) fn on_sack(cx: &mut Cx<'_>, tx: &mut Sender, paths: &mut Paths, news: &News) {
-    if let Some(exit) = tx.recovery
-        && tx.out.cum() >= exit
-    {
-        tx.recovery = None;
-    }
     let whole = tx.recovery.is_some() && news.advanced;
     let Some(bound) = (if whole { news.last_gap } else { news.highest }) else { return };
     // With what gap blocks had named before.

@@ -90,6 +90,10 @@ impl Stack {
             return Err(DropWhy::NotForUs);
         }
         let view = SctpView::parse(l4).map_err(|_| DropWhy::Malformed)?;
+        // Port 0 is nobody's (section 3.1).
+        if view.src_port() == 0 || view.dst_port() == 0 {
+            return Err(DropWhy::NotForUs);
+        }
         let tuple = Tuple {
             local_ip: ingress.dst,
             remote_ip: ingress.src,
@@ -125,6 +129,13 @@ impl Stack {
         let flow = self.sctp_flow(arrived.tuple.local(), arrived.tuple.remote());
         let mut all = Chunks::new(arrived.inbound.chunks);
         let Some(Ok(first)) = all.next() else { return self.sctp_discard(DropWhy::Malformed) };
+        if first.kind() == chunk_kind::INIT_ACK {
+            let init = match Chunk::parse(&first) {
+                Ok(Chunk::InitAck(init)) => Some(init),
+                _ => None,
+            };
+            return self.sctp_init_ack(arrived, flow, init.as_ref(), all.next().is_none());
+        }
         match Chunk::parse(&first) {
             // Alone in its packet, without a tag (section 8.5.1 A).
             Ok(Chunk::Init(init)) => {
@@ -141,6 +152,38 @@ impl Stack {
                 None => self.sctp_blue(arrived),
             },
         }
+    }
+
+    /// An INIT ACK, `None` for one that cannot be read. It may come from an address that only itself names (section 5.1.2 D).
+    fn sctp_init_ack(
+        &mut self,
+        arrived: &Arrived<'_>,
+        flow: Option<SocketId>,
+        init: Option<&Init<'_>>,
+        alone: bool,
+    ) {
+        let Some(id) = flow.or_else(|| self.sctp_opener(&arrived.tuple, init?)) else {
+            return self.sctp_blue(arrived);
+        };
+        // Section 6.10.
+        if !alone {
+            return self.sctp_discard(DropWhy::Malformed);
+        }
+        let Some(Socket::Sctp(sctp)) = self.sockets.get_mut(id).map(|e| &mut e.socket) else { return };
+        match sctp.assoc.on_init_ack(&mut self.env.cx(self.now, Some(id)), &arrived.inbound, init) {
+            Ok(None) => {}
+            Ok(Some(answer)) => self.send_sctp_control(arrived, &answer),
+            Err(why) => self.sctp_discard(why),
+        }
+        self.settle_sctp(id, Turn::INPUT);
+    }
+
+    /// Who waits for an INIT ACK from one of the addresses that this one names; its tag will show whether it is his.
+    fn sctp_opener(&self, tuple: &Tuple, init: &Init<'_>) -> Option<SocketId> {
+        let opens = |id: &SocketId| self.assoc(*id).is_ok_and(|assoc| assoc.state() == State::CookieWait);
+        named_addresses(init)
+            .filter_map(|ip| self.sctp_flow(tuple.local(), SocketAddr::new(ip, tuple.remote_port)))
+            .find(opens)
     }
 
     /// A packet of an association that exists.
@@ -228,7 +271,11 @@ impl Stack {
         let (keys, carrier) = (&self.openers.sctp, arrived.carrier);
         let local = Local { keys, locals: &locals, options: &options, carrier };
         match on_init(&mut self.env.cx(self.now, None), &local, &known, init) {
-            Answer::Reply(answer) => self.send_sctp_control(arrived, &answer),
+            Answer::Reply(answer) => {
+                let remote_ip = self.init_ack_goes_to(flow, tuple.remote_ip);
+                let arrived = Arrived { tuple: Tuple { remote_ip, ..*tuple }, ..*arrived };
+                self.send_sctp_control(&arrived, &answer);
+            }
             Answer::Shutdown => {
                 let Some(id) = flow else { return };
                 if let Some(Socket::Sctp(sctp)) = self.sockets.get_mut(id).map(|e| &mut e.socket) {
@@ -237,6 +284,15 @@ impl Stack {
                 self.settle_sctp(id, Turn::INPUT);
             }
         }
+    }
+
+    /// Where the answer to an INIT from `source` goes: there, unless that crosses our own INIT from an address that the application has
+    /// not named (section 5.2.1).
+    fn init_ack_goes_to(&self, flow: Option<SocketId>, source: IpAddr) -> IpAddr {
+        let Some(assoc) = flow.and_then(|id| self.assoc(id).ok()) else { return source };
+        let paths = assoc.paths();
+        let named = assoc.state() != State::CookieWait || paths.find(source).is_some();
+        if named { source } else { paths.get(paths.primary()).remote }
     }
 
     fn sctp_cookie(&mut self, arrived: &Arrived<'_>, cookie: &[u8]) {

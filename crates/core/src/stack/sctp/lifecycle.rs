@@ -2,7 +2,7 @@
 use crate::base::limits::MIN_PMTU_V4;
 use crate::base::{Error, Instant, SocketId, Tuple};
 use crate::ip::{IcmpError, IcmpKind, Unreachable};
-use crate::sctp::{Assoc, Fate, Notice as SctpNotice};
+use crate::sctp::{Assoc, Fate, Notice as SctpNotice, State};
 use crate::socket::{Entry, Holder, SctpSocket, Socket, Turn};
 use crate::stack::Stack;
 use crate::stack::expiry::TimerKey;
@@ -169,8 +169,10 @@ impl Stack {
                 }
                 self.ip.lower_path_mtu(tuple.remote_ip, mtu, now);
             }
-            // ICMP6: the peer's host does not speak SCTP, which is as good as an ABORT.
-            IcmpKind::Unreachable(Unreachable::Protocol) => {
+            // ICMP9: the peer's host does not speak SCTP, which is as good as an ABORT; what an INIT has met, only while that is out.
+            IcmpKind::Unreachable(Unreachable::Protocol)
+                if quoted.vtag != 0 || sctp.assoc.state() == State::CookieWait =>
+            {
                 let mut cx = self.env.cx(now, Some(id));
                 sctp.assoc.on_protocol_unreachable(&mut cx, Error::ProtocolUnreachable);
             }

@@ -148,6 +148,8 @@ impl Stack {
             let fresh = || self.ip.flow_ids((dst.src, ports.0), (remote.ip(), ports.1), protocol::SCTP);
             Path { dst, ids: old.map_or_else(fresh, |old| old.ids) }
         });
+        let way = |route: Path| (route.dst.src, route.dst.device);
+        let moved = old.zip(route).is_some_and(|(old, new)| way(old) != way(new));
         let Some(entry) = self.sockets.get_mut(id) else { return };
         let Socket::Sctp(sctp) = &mut entry.socket else { return };
         if known {
@@ -156,7 +158,12 @@ impl Stack {
             sctp.routes.push(route);
         }
         match route {
-            Some(route) => sctp.assoc.set_route(path, route.dst.src, route.dst.mtu),
+            Some(route) => {
+                sctp.assoc.set_route(path, route.dst.src, route.dst.mtu);
+                if moved {
+                    sctp.assoc.on_route_changed(&self.env.cx(self.now, Some(id)), path);
+                }
+            }
             None => sctp.assoc.lose_route(path),
         }
     }
