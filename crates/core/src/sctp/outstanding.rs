@@ -343,13 +343,14 @@ impl Outstanding {
 
     /// The peer names only these TSNs below `end` now, and has taken back what it said of others, which are under way again as far as
     /// anybody knows: they go again when T3-rtx runs out, or when enough SACKs miss them (section 6.2.1, D iii). `see` sees the path and
-    /// bytes of each.
-    pub fn renege(&mut self, named: &RangeSet, end: Tsn, mut see: impl FnMut(Tsn, PathId, u32)) {
+    /// bytes of each. Which they were.
+    pub fn renege(&mut self, named: &RangeSet, end: Tsn, mut see: impl FnMut(PathId, u32)) -> RangeSet {
+        let mut back = RangeSet::new();
         let mut from = self.cum.next();
         while let Some((hole, to)) = named.first_gap(from.0, end.0) {
             while let Some((first, last)) = self.next_acked(Tsn(hole), Tsn(to)) {
                 for tsn in (first.0..last.0).map(Tsn) {
-                    let Some(chunk) = self.get_mut(tsn) else { return };
+                    let Some(chunk) = self.get_mut(tsn) else { return back };
                     if chunk.mark == Mark::Acked {
                         chunk.mark = Mark::InFlight;
                         chunk.forget_misses();
@@ -357,9 +358,10 @@ impl Outstanding {
                     // What was given up has no bytes left.
                     let (path, len) = (chunk.path, chunk.len());
                     self.in_flight += len;
-                    see(tsn, path, len);
+                    see(path, len);
                 }
                 self.acked.remove(first, last);
+                back.insert(first.0, last.0);
             }
             from = Tsn(to);
         }
@@ -370,6 +372,7 @@ impl Outstanding {
             (chunk.mark == Mark::Acked).then_some(chunk.path)
         };
         self.acked.settle(path_of);
+        back
     }
 
     /// The first run of TSNs in `start..end` that gap blocks have named: from where to where.
@@ -487,7 +490,8 @@ mod tests {
         assert_eq!(out.next_acked(tsns[0], tsns[3]), Some((tsns[2], tsns[3])));
         assert_eq!(out.highest_acked()[0], tsns[2]);
         let mut back = Vec::new();
-        out.renege(&RangeSet::new(), out.next_tsn(), |_, path, len| back.push((path, len)));
+        let which = out.renege(&RangeSet::new(), out.next_tsn(), |path, len| back.push((path, len)));
+        assert!(which.iter().eq([(tsns[2].0, tsns[3].0)]));
         assert_eq!((back, out.highest_acked()[0]), (vec![(0, 100)], Tsn(0)));
         assert_eq!((out.in_flight(), out.lost(), out.acked()), (200, 3, 0));
         out.advance(tsns[4], |_, _| {});

@@ -81,9 +81,10 @@ impl Usage {
         }
         let flow = e.flow();
         let Env { cx, path, .. } = e;
-        let rto = path.rtt.rto(cx.sysctl);
-        let mut idle = cx.now.since(self.last_sent);
-        if idle <= rto || rto.is_zero() {
+        // In ticks of a millisecond, as Linux has it: a nanosecond more than two timeouts is no third.
+        let rto = path.rtt.rto(cx.sysctl).as_millis();
+        let mut idle = u128::from(cx.now.as_millis().saturating_sub(self.last_sent.as_millis()));
+        if idle <= rto || rto == 0 {
             return;
         }
         path.tell(cx, CaEvent::CwndRestart, &flow);

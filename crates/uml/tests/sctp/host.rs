@@ -328,7 +328,7 @@ impl Host {
     }
 
     fn options(&self) -> SctpOptions {
-        // The guest boots meanwhile: INITs go out every 300 ms until it listens.
+        // The guest boots meanwhile: after the first timeout INITs go out every 300 ms until it listens.
         let mut options = SctpOptions::new(self.stack.sysctl());
         options.max_init_retransmits = 400;
         options.max_init_timeo_ms = 300;

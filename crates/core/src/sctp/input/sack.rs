@@ -122,7 +122,6 @@ impl Assoc {
     /// The peer no longer names something that it had: it counts as under way again, and T3-rtx runs for it (section 6.2.1, D iii;
     /// Linux `sctp_check_transmitted`). A list that may have been cut says nothing of what lies behind it.
     fn renege(&mut self, cx: &Cx<'_>, named: &RangeSet, blocks: usize) -> RangeSet {
-        let mut taken_back = RangeSet::new();
         let mut end = self.tx.out.next_tsn();
         if blocks >= GAPS_CUT
             && let Some((_, last)) = named.last()
@@ -130,13 +129,11 @@ impl Assoc {
             end = Tsn(last);
         }
         let paths = &mut self.paths;
-        self.tx.out.renege(named, end, |tsn, id, len| {
+        self.tx.out.renege(named, end, |id, len| {
             let path = paths.get_mut(id);
             path.on_chunk_reneged(len);
             path.start_t3(cx.now);
-            taken_back.insert(tsn.0, tsn.0 + 1);
-        });
-        taken_back
+        })
     }
 
     /// What follows for each path: window, timer, life.
