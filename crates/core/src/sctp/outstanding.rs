@@ -454,13 +454,12 @@ impl Outstanding {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn chunk(path: PathId) -> Chunk {
-        Chunk {
-            data: Bytes::from_static(&[7; 100]),
-            sent_at: Instant::ZERO,
+impl Chunk {
+    /// A whole message that has left by this path.
+    pub(in crate::sctp) fn whole(path: PathId, sent_at: Instant, data: &'static [u8]) -> Self {
+        Self {
+            data: Bytes::from_static(data),
+            sent_at,
             ppid: 0,
             context: 0,
             stream: 0,
@@ -471,6 +470,15 @@ mod tests {
             missing: 0,
             mark: Mark::InFlight,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chunk(path: PathId) -> Chunk {
+        Chunk::whole(path, Instant::ZERO, &[7; 100])
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! One association by itself, in a state that takes long to come by.
 use super::handshake::init::Addresses;
-use super::outstanding::{Chunk, MISSING_MAX, Mark};
+use super::outstanding::{Chunk, MISSING_MAX};
 use super::pending::Pending;
 use super::*;
 use crate::base::sysctl::SctpCongestionKind;
@@ -38,19 +38,7 @@ fn up(world: &mut World, paths: u8) -> Assoc {
 
 /// A chunk that has left by this path, with some misses; its TSN.
 fn leave(assoc: &mut Assoc, path: PathId, missing: u8) -> tsn::Tsn {
-    assoc.tx.out.push(Chunk {
-        data: Bytes::from_static(&[7; 10]),
-        sent_at: now(),
-        ppid: 0,
-        context: 0,
-        stream: 0,
-        ssn: 0,
-        flags: DataFlags::WHOLE,
-        path,
-        sends: 1,
-        missing,
-        mark: Mark::InFlight,
-    })
+    assoc.tx.out.push(Chunk { missing, ..Chunk::whole(path, now(), &[7; 10]) })
 }
 
 /// One that was lost: by SACKs, or by a timer.

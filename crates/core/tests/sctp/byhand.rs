@@ -212,6 +212,26 @@ fn opens(w: &mut World) -> SocketId {
     w.stacks[A].sctp_connect(now, &[remote], &[local], options).unwrap()
 }
 
+/// Ports of what comes to [`opens`].
+const TO_OPENER: (u16, u16) = (5_000, 6_000);
+
+/// A peer that starts anew while INITs cross: the cookies of its two instances, with tags 7 and 8 and these first TSNs. That of the first
+/// has come back, with DATA.
+fn two_instances(w: &mut World, a: SocketId, seen: &Tap, tsns: [u32; 2]) -> [Vec<u8>; 2] {
+    let ours = w.info(A, a).tags.0;
+    let echoes = [(7, tsns[0]), (8, tsns[1])].map(|(tag, tsn)| {
+        w.inject(A, TO_OPENER, 0, &bytes(&[Chunk::Init(hello(tag, tsn, &[]))]));
+        w.pass(ms(1));
+        let (tag, cookie) = cookie(seen);
+        assert_eq!(tag, ours, "our INIT stands");
+        cookie
+    });
+    w.inject(A, TO_OPENER, ours, &bytes(&[Chunk::CookieEcho(&echoes[0])]));
+    w.inject(A, TO_OPENER, ours, &bytes(&[Chunk::Data(data(tsns[0], 0), b"old")]));
+    w.pass(ms(1));
+    echoes
+}
+
 /// A peer that starts anew between two INITs of ours which cross his own: the second cookie is of another instance, with numbers of
 /// its own (section 5.2.4 B; Linux `sctp_assoc_update`).
 #[test]
@@ -220,20 +240,10 @@ fn a_collision_after_the_handshake_begins_the_numbers_anew() {
     let a = opens(&mut w);
     let seen = tap(&mut w, A);
     w.pass(ms(1));
-    let (ports, ours) = ((5_000, 6_000), w.info(A, a).tags.0);
-    let mut echoes = Vec::new();
-    for (tag, tsn) in [(7, 1_000), (8, 0x8000_0000)] {
-        w.inject(A, ports, 0, &bytes(&[Chunk::Init(hello(tag, tsn, &[]))]));
-        w.pass(ms(1));
-        let (tag, cookie) = cookie(&seen);
-        assert_eq!(tag, ours, "our INIT stands");
-        echoes.push(bytes(&[Chunk::CookieEcho(&cookie)]));
-    }
-    w.inject(A, ports, ours, &echoes[0]);
-    w.inject(A, ports, ours, &bytes(&[Chunk::Data(data(1_000, 0), b"old")]));
-    w.pass(ms(1));
+    let (ports, ours) = (TO_OPENER, w.info(A, a).tags.0);
+    let echoes = two_instances(&mut w, a, &seen, [1_000, 0x8000_0000]);
     assert_eq!((w.info(A, a).state, w.info(A, a).tags.1), (State::Established, 7));
-    w.inject(A, ports, ours, &echoes[1]);
+    w.inject(A, ports, ours, &bytes(&[Chunk::CookieEcho(&echoes[1])]));
     w.inject(A, ports, ours, &bytes(&[Chunk::Data(data(0x8000_0000, 0), b"new")]));
     w.pass(ms(1));
     assert_eq!((w.info(A, a).tags, w.info(A, a).cum_tsn), ((ours, 8), 0x8000_0000));
@@ -374,16 +384,8 @@ fn a_collision_while_closing_goes_on_with_the_shutdown() {
     let a = opens(&mut w);
     let seen = tap(&mut w, A);
     w.pass(ms(1));
-    let (ports, ours) = ((5_000, 6_000), w.info(A, a).tags.0);
-    let mut echoes = Vec::new();
-    for (tag, tsn) in [(7, 1_000), (8, 1_001)] {
-        w.inject(A, ports, 0, &bytes(&[Chunk::Init(hello(tag, tsn, &[]))]));
-        w.pass(ms(1));
-        echoes.push(cookie(&seen).1);
-    }
-    w.inject(A, ports, ours, &bytes(&[Chunk::CookieEcho(&echoes[0])]));
-    w.inject(A, ports, ours, &bytes(&[Chunk::Data(data(1_000, 0), b"old")]));
-    w.pass(ms(1));
+    let (ports, ours) = (TO_OPENER, w.info(A, a).tags.0);
+    let echoes = two_instances(&mut w, a, &seen, [1_000, 1_001]);
     let now = w.now;
     w.stacks[A].sctp_shutdown(now, a).unwrap();
     w.pass(ms(1));
