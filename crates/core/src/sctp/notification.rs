@@ -114,7 +114,8 @@ pub enum Notification {
         outbound_streams: u16,
         /// Streams that the peer may send on.
         inbound_streams: u16,
-        /// Code of the first error cause of the ABORT that ended it, ours or the peer's; 0 where there was none.
+        /// Code of the first error cause of the ABORT that ended it, ours or the peer's; 0 where there was none, or where nobody had
+        /// answered for too long.
         cause: u16,
         /// The peer's ABORT chunk, where one came (its error causes).
         info: Bytes,

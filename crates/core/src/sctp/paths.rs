@@ -274,7 +274,7 @@ impl Path {
     }
 }
 
-/// Index of a path; a path keeps it as long as its association lives.
+/// Index of a path; a path keeps it until addresses are forgotten ([`Paths::keep`]).
 pub type PathId = u8;
 
 /// All paths of an association. There is always one.
@@ -324,7 +324,7 @@ impl Paths {
     }
 
     /// Keeps the paths to `named` addresses and forgets the others; the first named one becomes the primary path when that is among
-    /// them. Only while nothing is in flight, for the paths that stay have other indices afterwards.
+    /// them. Only while nothing is in flight, for the paths that stay have other indices afterwards, also where somebody has noted one.
     pub fn keep(&mut self, named: &[IpAddr]) {
         let Some(first) = named.iter().find_map(|ip| self.find(*ip)) else { return };
         let kept = |path: &Path| named.contains(&path.remote);

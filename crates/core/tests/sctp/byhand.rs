@@ -4,7 +4,7 @@ use lowwater_core::base::{Duration, SocketId};
 use lowwater_core::sctp::AssocChange;
 use lowwater_core::sctp::{Notification, PathState, Received, SctpOptions, SendInfo, State, Subscriptions};
 use lowwater_wire::sctp::{
-    Cause, Chunk, Chunks, DataFlags, DataRepr, Init, Param, Sack, Tlvs, chunk_kind as kind,
+    Cause, Chunk, Chunks, DataFlags, DataRepr, Init, Param, Sack, Tlvs, cause_kind, chunk_kind as kind,
 };
 use std::cell::RefCell;
 use std::net::{IpAddr, SocketAddr};
@@ -103,14 +103,11 @@ fn stale() -> Vec<u8> {
 #[test]
 fn a_stale_cookie_and_an_init_ack_with_fewer_addresses_lose_nothing() {
     let mut w = World::with(2, &Default::default(), 1);
-    let now = w.now;
-    let remotes = [0, 1].map(|link| SocketAddr::new(ip(link, B), 5_000));
-    let a = w.stacks[A].sctp_connect(now, &remotes, &[], w.options()).unwrap();
-    let seen = tap(&mut w, A);
+    let options = w.options();
+    let (a, ports, ours) = opens_to(&mut w, 2, options);
+    let (seen, from) = (tap(&mut w, A), ip(1, B));
     w.send(A, a, &[7; 5_000], SendInfo::default());
     w.pass(ms(1));
-    let (port, ours) = (w.stacks[A].local_addr(a).unwrap().port(), w.info(A, a).tags.0);
-    let (from, ports) = (ip(1, B), (5_000, port));
     for named in [&[ip(0, B), ip(1, B)][..], &[ip(1, B)]] {
         w.inject_from(from, A, ports, ours, &init_ack(9, named));
         w.pass(ms(1));
@@ -136,6 +133,99 @@ fn a_stale_cookie_and_an_init_ack_with_fewer_addresses_lose_nothing() {
     // All of it once before the cookie was stale or not at all, and once after.
     let all = tsns(&seen);
     assert!(all.iter().all(|tsn| all.iter().filter(|t| *t == tsn).count() <= 2), "{all:?}");
+}
+
+/// A begins to open an association with the first `links` addresses of B; the ports of what comes to it, and its tag.
+fn opens_to(w: &mut World, links: usize, options: SctpOptions) -> (SocketId, (u16, u16), u32) {
+    let now = w.now;
+    let remotes: Vec<_> = (0..links).map(|link| SocketAddr::new(ip(link, B), 5_000)).collect();
+    let a = w.stacks[A].sctp_connect(now, &remotes, &[], options).unwrap();
+    w.pass(ms(1));
+    let (port, ours) = (w.stacks[A].local_addr(a).unwrap().port(), w.info(A, a).tags.0);
+    (a, (5_000, port), ours)
+}
+
+/// The links that the ABORTs of A have taken.
+fn aborts(w: &World) -> Vec<usize> {
+    w.log.iter().filter(|l| l.from == A && l.kinds.contains(&kind::ABORT)).map(|l| l.link).collect()
+}
+
+/// What was heard on one of the paths that the first INIT ACK named says nothing of those that the second one names.
+#[test]
+fn an_abort_behind_a_second_init_ack_goes_to_where_that_came_from() {
+    for by_peer in [false, true] {
+        let mut w = World::with(4, &Default::default(), 1);
+        let options = w.options();
+        let (a, ports, ours) = opens_to(&mut w, 3, options);
+        let _lost = tap(&mut w, A);
+        let all = [0, 1, 2].map(|link| ip(link, B));
+        w.inject_from(ip(2, B), A, ports, ours, &init_ack(9, &all));
+        w.pass(ms(1));
+        w.inject_from(ip(2, B), A, ports, ours, &stale());
+        w.pass(ms(1));
+        w.inject_from(ip(0, B), A, ports, ours, &init_ack(10, &[ip(0, B), ip(3, B)]));
+        w.pass(ms(1));
+        assert_eq!((w.info(A, a).state, w.info(A, a).paths.len()), (State::CookieEchoed, 2));
+        if by_peer {
+            // From an address that nobody has confirmed: a chunk that is too short to be one.
+            let chunks =
+                [&bytes(&[Chunk::Heartbeat(Tlvs::new(&[0, 1, 0, 4]))])[..], &[0x7f, 0, 0, 3]].concat();
+            w.inject_from(ip(3, B), A, ports, ours, &chunks);
+        } else {
+            let now = w.now;
+            w.stacks[A].sctp_abort(now, a, b"x").unwrap();
+        }
+        w.pass(ms(1));
+        assert_eq!((w.info(A, a).state, aborts(&w)), (State::Closed, vec![0]));
+    }
+}
+
+/// Section 6.4: the peer is where it was heard, not where the first INIT went.
+#[test]
+fn an_abort_of_the_opener_goes_to_where_the_init_ack_came_from() {
+    for refused in [false, true] {
+        let mut w = World::with(2, &Default::default(), 1);
+        let options = w.options();
+        let (a, ports, ours) = opens_to(&mut w, 2, options);
+        let _lost = tap(&mut w, A);
+        let list = params(&[Param::StateCookie(b"cook")]);
+        let inbound_streams = if refused { 0 } else { 10 };
+        let ack = bytes(&[Chunk::InitAck(Init { inbound_streams, ..hello(9, 500, &list) })]);
+        w.inject_from(ip(1, B), A, ports, ours, &ack);
+        w.pass(ms(1));
+        if !refused {
+            let now = w.now;
+            w.stacks[A].sctp_abort(now, a, b"x").unwrap();
+            w.pass(ms(1));
+        }
+        assert_eq!((w.info(A, a).state, aborts(&w)), (State::Closed, vec![1]));
+    }
+}
+
+/// Whoever has no tag of the peer's sends one ABORT, with the peer's own, and tells its owner the same cause; a tag that went with a
+/// cookie in vain is none.
+#[test]
+fn an_init_ack_without_a_tag_is_refused_once_and_told_with_its_cause() {
+    for late in [false, true] {
+        let mut w = World::new();
+        let options = SctpOptions { events: Subscriptions::ASSOC, ..w.options() };
+        let (a, ports, ours) = opens_to(&mut w, 1, options);
+        let _lost = tap(&mut w, A);
+        if late {
+            w.inject(A, ports, ours, &init_ack(9, &[]));
+            w.pass(ms(1));
+            w.inject(A, ports, ours, &stale());
+            w.pass(ms(1));
+        }
+        w.inject(A, ports, ours, &init_ack(0, &[]));
+        w.pass(ms(1));
+        let told = w.read(A, a);
+        let cause = told.iter().find_map(|item| match item {
+            Received::Notification(Notification::Assoc { cause, .. }) => Some(*cause),
+            _ => None,
+        });
+        assert_eq!((cause, aborts(&w).len()), (Some(cause_kind::INVALID_MANDATORY), 1));
+    }
 }
 
 /// An association, the ports of A's packets, and what B has sent from now on, of which nothing arrives.

@@ -63,6 +63,8 @@ impl Assoc {
         opening.tries = 0;
         opening.sent_at = None;
         self.timers.stop_handshake();
+        // The next INIT ACK brings another tag (Linux `SCTP_CMD_CLEAR_INIT_TAG`).
+        self.id.tags.1 = 0;
         self.lose_all();
         self.set_state(State::CookieWait);
         self.pending.clear(Pending::COOKIE_ECHO);
@@ -79,6 +81,5 @@ impl Assoc {
             path.cwnd = Cwnd::new(self.options.congestion, path.pmdcs(), path.remote.is_ipv6());
             (path.timed, path.t3) = (None, Instant::FAR_FUTURE);
         }
-        self.pending.echoes.clear();
     }
 }

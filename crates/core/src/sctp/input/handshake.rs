@@ -5,7 +5,7 @@ use crate::sctp::assoc::{Assoc, Notice, draw_tag};
 use crate::sctp::blue::{self, BlueAnswer};
 use crate::sctp::handshake::cookie::Ticket;
 use crate::sctp::handshake::init::{Addresses, Offer, Refusal, WINDOW_MIN};
-use crate::sctp::notification::{AssocChange, Subscriptions};
+use crate::sctp::notification::{AssocChange, Subscriptions, Why};
 use crate::sctp::output::bundle::TlvList;
 use crate::sctp::pending::Pending;
 use crate::sctp::receiver::Receiver;
@@ -13,6 +13,7 @@ use crate::sctp::sender::Sender;
 use crate::sctp::state::State;
 use crate::sctp::tsn::Tsn;
 use bytes::Bytes;
+use core::net::IpAddr;
 use lowwater_wire::sctp::{Cause, Init, Tlvs};
 
 impl Assoc {
@@ -42,23 +43,29 @@ impl Assoc {
             } else {
                 Cause::ProtocolViolation(b"chunk length")
             };
-            self.abort(cx, Bytes::new(), Error::Refused);
-            return Ok(Some(blue::reflect(inbound.vtag, &one_cause(&why))));
+            let causes = one_cause(&why);
+            self.refuse_peer(cx, &causes);
+            return Ok(Some(blue::reflect(inbound.vtag, &causes)));
         };
         let offer = match Offer::read(init, true, self.options.features.over(self.id.carrier)) {
             Ok(offer) => offer,
-            // It changes nothing, and INIT goes again (section 3.3.3).
-            Err(Refusal(causes)) if init.a_rwnd < WINDOW_MIN && offers_streams(init) => {
-                return Ok(Some(blue::refuse(init.initiate_tag, &causes)));
-            }
             Err(Refusal(causes)) => {
-                self.id.tags.1 = init.initiate_tag;
-                self.abort(cx, Bytes::from(causes), Error::Refused);
-                return Ok(None);
+                // A window that is too small changes nothing, and INIT goes again (section 3.3.3).
+                if init.a_rwnd >= WINDOW_MIN || !offers_streams(init) {
+                    self.refuse_peer(cx, &causes);
+                }
+                return Ok(Some(blue::refuse(init.initiate_tag, &causes)));
             }
         };
         self.begin_cookie(cx, inbound, offer);
         Ok(None)
+    }
+
+    /// What the peer offers cannot be taken. An ABORT with these causes goes to where that came from, which may be no path (section 6.4).
+    fn refuse_peer(&mut self, cx: &mut Cx<'_>, causes: &[u8]) {
+        cx.count.sctp.aborteds += 1;
+        self.finish(cx, AssocChange::CannotStart, Some(Error::Refused), Why::we(causes));
+        self.pending = Pending::default();
     }
 
     /// The INIT ACK is good: its cookie goes back.
@@ -73,11 +80,11 @@ impl Assoc {
         self.adopt(&offer, outbound, instreams);
         // Who names his addresses has no others, whatever the application thought (Linux `sctp_process_init`).
         let named: Addresses = offer.addresses.iter().copied().chain([from]).collect();
-        self.paths.keep(&named);
+        self.keep_paths(&named, Some(from));
+        let answered = self.paths.primary();
         let unknown = unknown_causes(&offer);
         let Some(opening) = &mut self.opening else { return };
         let sample = opening.sent_at.take().map(|at| cx.now.since(at));
-        let answered = self.paths.find(from).unwrap_or(self.paths.primary());
         self.tx.out.move_to(answered);
         opening.tries = 0;
         opening.cookie = offer.cookie.unwrap_or_default();
@@ -87,10 +94,21 @@ impl Assoc {
         if let Some(rtt) = sample {
             path.rto.sample(&self.options.rto, rtt);
         }
-        self.paths.set_primary(answered);
         self.timers.stop_handshake();
         self.set_state(State::CookieEchoed);
         self.pending.set(Pending::COOKIE_ECHO);
+    }
+
+    /// The peer has these addresses and no others; `primary` is where it was heard. The paths that stay may have other indices than
+    /// before, so that whatever names one names the primary path now, and HEARTBEATs from before are not answered.
+    fn keep_paths(&mut self, named: &[IpAddr], primary: Option<IpAddr>) {
+        if let Some(id) = primary.and_then(|ip| self.paths.find(ip)) {
+            self.paths.set_primary(id);
+        }
+        self.paths.keep(named);
+        let primary = self.paths.primary();
+        (self.pending.reply_path, self.pending.shutdown_path, self.rx.path) = (primary, primary, primary);
+        self.pending.echoes.clear();
     }
 
     pub(super) fn on_cookie_ack(&mut self, cx: &mut Cx<'_>) {
@@ -151,8 +169,7 @@ impl Assoc {
         self.id.features = ticket.features;
         self.errors = 0;
         // What the peer has now is what its INIT names (Linux `sctp_assoc_update`); none of that is new (section 5.2.2).
-        self.paths.keep(&ticket.addresses);
-        self.pending.reply_path = self.paths.primary();
+        self.keep_paths(&ticket.addresses, None);
         for (_, path) in self.paths.iter_mut() {
             path.on_restart(&self.options);
         }
