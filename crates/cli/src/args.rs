@@ -168,6 +168,10 @@ pub(crate) struct LabOptions {
     /// Also write runs.jsonl and a CSV of samples over time per run into this directory
     #[arg(long, value_name = "DIR", global = true)]
     pub(crate) out: Option<PathBuf>,
+    /// Also write one page with tables and pictures, for a browser, complete in itself; where neither experiments nor
+    /// variants are named it is report.html, here or in the directory of --out
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(crate) report: Option<PathBuf>,
 }
 
 /// The stack and its device, for `serve`, `get` and `sctp-send`.

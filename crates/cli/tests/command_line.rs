@@ -237,12 +237,20 @@ fn the_lab_lists_what_it_can_do() {
 #[test]
 fn all_experiments_run_in_time_and_print_a_table() {
     let began = Instant::now();
-    let ended = run(&mut lowwater(["lab"]), Duration::from_secs(60)).ok();
+    let dir = Dir::new();
+    let ended = run(lowwater(["lab"]).current_dir(dir.path()), Duration::from_secs(60)).ok();
     assert!(began.elapsed() < Duration::from_secs(60));
     let rows = |of: &str| ended.stdout.lines().filter(|l| l.starts_with(&format!("│ {of}"))).count();
     assert_eq!((rows("cubic"), rows("reno")), (12 + 3 + 3, 3), "{}", ended.stdout);
     assert!(ended.stdout.contains("Linux 725") && ended.stdout.contains("commit 232"), "{}", ended.stdout);
-    assert!(ended.stderr.is_empty(), "no bar without a terminal: {:?}", ended.stderr);
+    let said: Vec<_> = ended.stderr.lines().collect();
+    assert_eq!(
+        said,
+        ["lowwater: tables and pictures for a browser: report.html"],
+        "no bar without a terminal"
+    );
+    let (data, _) = report(&std::fs::read_to_string(dir.join("report.html")).expect("it was written"));
+    assert!(data["experiments"].as_array().is_some_and(|all| all.iter().all(has_pictures)), "{data}");
 }
 
 #[test]
@@ -304,6 +312,51 @@ fn files_have_the_runs_and_the_samples() {
     assert_eq!(lines.lines().count(), 1);
     let csv = std::fs::read_to_string(dir.join(Path::new("bulk-reno-0pct.csv"))).unwrap();
     assert!(csv.starts_with("at_s,flow,cwnd") && csv.lines().count() > 10, "{csv}");
+}
+
+/// The data of a report, and the page around it.
+fn report(page: &str) -> (serde_json::Value, String) {
+    let (before, rest) = page.split_once(r#"<script type="application/json" id="data">"#).expect("data");
+    let (data, after) = rest.split_once("</script>").expect("its end");
+    (serde_json::from_str(data).expect("JSON"), format!("{before}{after}"))
+}
+
+fn has_pictures(section: &serde_json::Value) -> bool {
+    section["pictures"].as_array().is_some_and(|pictures| !pictures.is_empty())
+}
+
+#[test]
+fn the_report_is_one_page_with_every_run() {
+    let dir = Dir::new();
+    let file = dir.join("page.html");
+    let write = || {
+        let mut command = lowwater(["lab", "run", "tso-autosize", "sctp-failover", "--report"]);
+        run(command.arg(&file), SOON).ok();
+        std::fs::read_to_string(&file).expect("it was written")
+    };
+    let page = write();
+    let (data, around) = report(&page);
+    let sections = data["experiments"].as_array().expect("a list");
+    let names: Vec<_> = sections.iter().map(|s| s["name"].as_str().unwrap_or_default()).collect();
+    assert_eq!(names, ["tso-autosize", "sctp-failover"]);
+    assert_eq!(sections[0]["rows"].as_array().map(Vec::len), Some(6));
+    let sizes = &sections[0]["pictures"][0]["lines"];
+    assert_eq!(sizes[1]["name"], "2-mss");
+    let segments = sizes[1]["y"].as_array().expect("a list");
+    assert!(segments.len() > 600 && segments.iter().all(|y| y.as_f64() <= Some(2.0)), "{sizes}");
+    assert!(sections[1]["pictures"].as_array().is_some_and(|p| p.iter().all(|p| p["rows"].is_array())));
+    // It asks nobody for anything: the only addresses are those in the library's own comment.
+    let asks = ["src=", "href=\"http", "@import", "url(", "fetch("];
+    assert!(asks.iter().all(|ask| !around.contains(ask)), "the page wants something from outside");
+    assert!(["page.css */", "page.js */", "uplot.js */", "data */"].iter().all(|p| !around.contains(p)));
+    assert_eq!(page, write(), "the same command, the same page");
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_said_before_the_runs() {
+    let ended = say(&["lab", "run", "bulk", "--report", "/nowhere/page.html"]);
+    assert_eq!(ended.code(), Some(1));
+    assert!(ended.stderr.contains("/nowhere/page.html") && ended.stdout.is_empty(), "{ended:?}");
 }
 
 /// "lowwater must show" of the experiments, as far as it is a comparison of figures.

@@ -2,7 +2,9 @@
 mod catalog;
 mod guest;
 mod missed;
+mod picture;
 mod render;
+mod report;
 mod runs;
 mod table;
 
@@ -13,11 +15,12 @@ use catalog::{EXPERIMENTS, Experiment, Variant};
 pub(crate) use guest::guest;
 use render::Render;
 use runs::Plan;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
 /// Runs the command.
-pub(crate) fn run(lab: Lab) -> Result<ExitCode, Failure> {
+pub(crate) fn run(mut lab: Lab) -> Result<ExitCode, Failure> {
     let (experiments, short) = match lab.action {
         Some(LabAction::List) => {
             render::list(lab.options.json)?;
@@ -29,6 +32,9 @@ pub(crate) fn run(lab: Lab) -> Result<ExitCode, Failure> {
         None => (EXPERIMENTS.iter().collect(), true),
     };
     let mut plans = plan(&experiments, &lab.options, short)?;
+    if short && lab.options.variant.is_empty() && lab.options.report.is_none() && !lab.options.json {
+        lab.options.report = usual_report(lab.options.out.as_deref());
+    }
     if lab.options.uml {
         guest::measure(&mut plans)?;
     }
@@ -45,6 +51,19 @@ pub(crate) fn run(lab: Lab) -> Result<ExitCode, Failure> {
             d.plan.experiment.name, d.plan.name, d.plan.seed
         ))),
         None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Where `lowwater lab` with nothing else puts its report: nobody asked for it, so there is none where nothing can be written.
+fn usual_report(out: Option<&Path>) -> Option<PathBuf> {
+    let path = out.unwrap_or(Path::new("")).join("report.html");
+    let made = out.map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::File::create(&path));
+    match made {
+        Ok(_) => Some(path),
+        Err(e) => {
+            eprintln!("lowwater: no report: {} cannot be written: {e}", path.display());
+            None
+        }
     }
 }
 

@@ -2,14 +2,14 @@
 use super::catalog::{EXPERIMENTS, number, report, setting_value};
 use super::missed::{Missed, missed};
 use super::runs::{Done, Event};
-use super::{LabOptions, table};
+use super::{LabOptions, report as page, table};
 use crate::failure::Failure;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Steps of the bar per run.
 const STEPS: f64 = 1_000.0;
@@ -20,6 +20,7 @@ pub(crate) struct Render {
     bar: ProgressBar,
     fractions: Vec<f64>,
     out: Option<(PathBuf, File)>,
+    report: Option<(PathBuf, File)>,
     done: Vec<Done>,
 }
 
@@ -39,13 +40,15 @@ impl Render {
             None => None,
             Some(dir) => {
                 let file = std::fs::create_dir_all(dir).and_then(|()| File::create(dir.join("runs.jsonl")));
-                Some((
-                    dir.clone(),
-                    file.map_err(|e| Failure::io(format!("writing to {}", dir.display()), &e))?,
-                ))
+                Some((dir.clone(), file.map_err(|e| writing(dir, &e))?))
             }
         };
-        Ok(Self { json: options.json, bar, fractions: vec![0.0; runs], out, done: Vec::new() })
+        let report = match options.report.clone() {
+            None => None,
+            // Now, so that nobody waits for runs whose page cannot be written.
+            Some(path) => Some((File::create(&path).map_err(|e| writing(&path, &e)).map(|f| (path, f)))?),
+        };
+        Ok(Self { json: options.json, bar, fractions: vec![0.0; runs], out, report, done: Vec::new() })
     }
 
     /// Something happened.
@@ -80,7 +83,7 @@ impl Render {
                 Some(csv) => std::fs::write(dir.join(format!("{name}-packets.csv")), csv),
                 None => Ok(()),
             })
-            .map_err(|e| Failure::io(format!("writing to {}", dir.display()), &e))
+            .map_err(|e| writing(dir, &e))
     }
 
     /// After the last run: the table, and all runs that ended.
@@ -89,11 +92,19 @@ impl Render {
         if !self.json {
             print(&table::all(&self.done))?;
         }
+        if let Some((path, mut file)) = self.report {
+            file.write_all(page::page(&self.done).as_bytes()).map_err(|e| writing(&path, &e))?;
+            eprintln!("lowwater: tables and pictures for a browser: {}", path.display());
+        }
         if stopped {
             eprintln!("lowwater: stopped: this is partial, {} of {planned} runs", self.done.len());
         }
         Ok(self.done)
     }
+}
+
+fn writing(path: &Path, e: &io::Error) -> Failure {
+    Failure::io(format!("writing to {}", path.display()), e)
 }
 
 /// A line on stdout. A reader that has gone ends the program quietly.

@@ -15,9 +15,7 @@ pub(super) fn all(done: &[Done]) -> String {
         text.push(runs(experiment, &done).to_string());
         text.extend(super::missed::lines(&done));
         text.extend(rounds(&done));
-        if let Some(pairs) = pairs(experiment, &done) {
-            text.push(pairs.to_string());
-        }
+        text.extend(before_and_after(&pairs(experiment, &done)).map(|table| table.to_string()));
     }
     if text.is_empty() {
         return "no experiment came to its end".to_owned();
@@ -35,8 +33,9 @@ fn runs(experiment: &Experiment, done: &[&Done]) -> Table {
         match &d.figures {
             Some(figures) => row.extend(experiment.columns.iter().map(|column| {
                 let cut = if figures.complete || column.figure != "elapsed_s" { "" } else { " (cut)" };
-                let value = figures.get(column.figure).map_or_else(String::new, |v| short(v / column.unit));
-                format!("{value}{cut}{}", references(d, column))
+                let told = told(d, column);
+                let others = told.others.iter().map(|(who, value)| format!("\n{who} {value}"));
+                format!("{}{cut}{}", told.ours, others.collect::<String>())
             })),
             None => row.push("broke a promise".to_owned()),
         }
@@ -47,15 +46,23 @@ fn runs(experiment: &Experiment, done: &[&Done]) -> Table {
     table
 }
 
-/// What others measured for the same variant, each on a line of its own.
-fn references(d: &Done, column: &Column) -> String {
+/// A cell: what was measured here and by others, in the column's unit.
+pub(super) struct Told {
+    /// Here; empty where it was not.
+    pub(super) ours: String,
+    /// By whom, and what.
+    pub(super) others: Vec<(&'static str, String)>,
+}
+
+/// A figure of a run beside those of the same variant.
+pub(super) fn told(d: &Done, column: &Column) -> Told {
+    let text = |value: f64| short(value / column.unit);
+    let ours = d.figures.as_ref().and_then(|figures| figures.get(column.figure)).map(text);
     let named = [("Linux", d.plan.variant.linux), ("commit", d.plan.variant.seed)];
-    let lines = named.into_iter().filter_map(|(whose, figures)| {
-        of(figures, column.figure).map(|value| format!("\n{whose} {}", short(value / column.unit)))
-    });
+    let then = named.into_iter().filter_map(|(who, figures)| Some((who, text(of(figures, column.figure)?))));
     let now = d.plan.linux_now.iter().find(|(name, _)| name == column.figure);
-    let now = now.map(|(_, value)| format!("\nLinux now {}", short(value / column.unit)));
-    lines.chain(now).collect()
+    let others = then.chain(now.map(|(_, value)| ("Linux now", text(*value)))).collect();
+    Told { ours: ours.unwrap_or_default(), others }
 }
 
 /// Packets of data by round trip, where they were counted.
@@ -79,8 +86,7 @@ fn rounds(done: &[&Done]) -> Vec<String> {
     lines.collect()
 }
 
-/// Before and after of the runs that are there.
-fn pairs(experiment: &Experiment, done: &[&Done]) -> Option<Table> {
+fn before_and_after(rows: &[Vec<String>]) -> Option<Table> {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::UTF8_FULL_CONDENSED);
     table.set_header([
@@ -92,13 +98,13 @@ fn pairs(experiment: &Experiment, done: &[&Done]) -> Option<Table> {
         "Linux\nbefore",
         "Linux\nafter",
     ]);
-    let mut rows = 0;
-    for pair in experiment.pairs {
-        let Some(row) = pair_row(experiment, pair, done) else { continue };
-        table.add_row(aligned(row, 1));
-        rows += 1;
-    }
-    (rows > 0).then_some(table)
+    table.add_rows(rows.iter().map(|row| aligned(row.clone(), 1)));
+    (!rows.is_empty()).then_some(table)
+}
+
+/// Before and after of the runs that are there: what is compared, then ours, the commit's and Linux's, empty where nobody measured.
+pub(super) fn pairs(experiment: &Experiment, done: &[&Done]) -> Vec<Vec<String>> {
+    experiment.pairs.iter().filter_map(|pair| pair_row(experiment, pair, done)).collect()
 }
 
 fn pair_row(experiment: &Experiment, pair: &Pair, done: &[&Done]) -> Option<Vec<String>> {

@@ -1,5 +1,6 @@
 //! bulk: transfers by several controllers over a path with and without loss.
 use super::{Column, Experiment, Grid, Variant};
+use crate::lab::picture::{Of, Picture};
 use lowwater_core::base::Duration;
 use lowwater_sim::scenario::BulkParams;
 
@@ -49,5 +50,20 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     ],
     shows: &[],
     pairs: &[],
+    pictures: &[
+        Picture {
+            title: "Congestion window",
+            of: Of::OverTime(|p| f64::from(p.cwnd)),
+            unit: "segments",
+            log: true,
+            ..Picture::PLAIN
+        },
+        Picture {
+            title: "Acknowledged",
+            of: Of::OverTime(|p| p.acked_bytes as f64),
+            unit: "bytes",
+            ..Picture::PLAIN
+        },
+    ],
     short: &[],
 };

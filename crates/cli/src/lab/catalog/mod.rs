@@ -8,6 +8,7 @@ mod sctp_heartbeat;
 mod small_queues;
 mod tso_autosize;
 
+use super::picture::Picture;
 use super::runs::{Given, Plan};
 use crate::args::{LabOptions, unknown_setting};
 use lowwater_sim::scenario::{Scenario, SettingValue, changed_sysctls};
@@ -117,6 +118,8 @@ pub(crate) struct Experiment {
     pub(crate) shows: &'static [Shown],
     /// The table of before and after.
     pub(crate) pairs: &'static [Pair],
+    /// The pictures of the report.
+    pub(crate) pictures: &'static [Picture],
     /// What makes it short enough for all together to take less than a minute.
     pub(crate) short: Settings,
 }
@@ -274,8 +277,15 @@ mod tests {
         let bulk = EXPERIMENTS.iter().find(|e| e.name == "bulk").expect("it is there");
         let refused = |key: &str, value: &str| {
             let set = vec![(key.to_owned(), value.to_owned())];
-            let options =
-                LabOptions { variant: Vec::new(), set, seed: 1, json: false, uml: false, out: None };
+            let options = LabOptions {
+                variant: Vec::new(),
+                set,
+                seed: 1,
+                json: false,
+                uml: false,
+                out: None,
+                report: None,
+            };
             bulk.plan(bulk.variants.iter(), &options, false).err()
         };
         assert!(refused("mtu", "5").is_some_and(|e| e.contains("576")));

@@ -1,5 +1,6 @@
 //! notsent-lowat (E1): figures of Linux 6.1 and of the commit.
 use super::{Bound, Column, Experiment, Pair, Shown, Variant};
+use crate::lab::picture::{Of, Picture};
 use lowwater_sim::scenario::NotsentLowat;
 
 /// Charged memory is counted in units of 1024 bytes.
@@ -41,6 +42,22 @@ macro_rules! hundred {
 
 /// `tcp_mem` as Linux sets it by itself in a guest of 512 MiB.
 const SHORT: (&str, &str) = ("tcp_mem", "5700 7601 11400");
+
+/// Ten flows, with and without a limit.
+const LONG: &[&str] =
+    &["cubic-unset", "cubic-262144", "cubic-262144-whole", "bbr-unset", "bbr-262144", "bbr-262144-whole"];
+/// The curve over the limit.
+const LIMITS: &[&str] = &[
+    "cubic-16384",
+    "cubic-32768",
+    "cubic-65536",
+    "cubic-131072",
+    "cubic-262144",
+    "cubic-524288",
+    "cubic-1048576",
+    "cubic-2097152",
+    "cubic-4194304",
+];
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "notsent-lowat",
@@ -206,6 +223,43 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             figure: ("writable_events_per_mb", 1.0),
             before: "seed-2097152-whole",
             after: "seed-2097152",
+        },
+    ],
+    pictures: &[
+        Picture {
+            title: "Written and not sent, by flow",
+            of: Of::OverTime(|p| p.unsent_bytes as f64),
+            unit: "bytes",
+            log: true,
+            variants: LONG,
+        },
+        Picture {
+            title: "Memory of a flow",
+            of: Of::Bars { figure: "queued_bytes_per_flow", beside: None },
+            unit: "bytes",
+            log: true,
+            variants: LONG,
+        },
+        Picture {
+            title: "Wake-ups of a writer",
+            of: Of::Bars { figure: "writable_events_per_mb", beside: None },
+            unit: "per MB",
+            variants: LONG,
+            ..Picture::PLAIN
+        },
+        Picture {
+            title: "Memory of a flow by limit",
+            of: Of::Curve { key: "lowat", figure: "queued_bytes_per_flow" },
+            unit: "bytes",
+            variants: LIMITS,
+            ..Picture::PLAIN
+        },
+        Picture {
+            title: "Wake-ups by limit",
+            of: Of::Curve { key: "lowat", figure: "writable_events_per_mb" },
+            unit: "per MB",
+            variants: LIMITS,
+            ..Picture::PLAIN
         },
     ],
     short: &[("warmup_s", "3"), ("measure_s", "3")],

@@ -1,5 +1,6 @@
 //! pacing (E4): figures of Linux 6.1 and of the commit.
 use super::{Bound, Column, Experiment, Measured, Pair, Settings, Shown, Variant};
+use crate::lab::picture::{Of, Picture};
 use lowwater_sim::scenario::Pacing;
 
 /// 800 flows of 48 Mbit/s. 1.6 million segments fit into half a second.
@@ -160,6 +161,35 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             figure: ("goodput_mbps", 1.0),
             before: "seed-800-fq",
             after: "seed-800-internal",
+        },
+    ],
+    pictures: &[
+        Picture {
+            title: "80 flows of 2.4 Mbit/s: payload that leaves in each millisecond",
+            of: Of::Leaving,
+            unit: "bytes",
+            variants: &["80-internal", "80-fq", "80-unpaced"],
+            ..Picture::PLAIN
+        },
+        Picture {
+            title: "One flow of BBR: payload that leaves in each millisecond",
+            of: Of::Leaving,
+            unit: "bytes",
+            variants: &["bbr-internal", "bbr-fq"],
+            ..Picture::PLAIN
+        },
+        Picture {
+            title: "Gaps between packets of a flow: how many are at most so long",
+            of: Of::Gaps,
+            unit: "%",
+            ..Picture::PLAIN
+        },
+        Picture {
+            title: "The largest burst",
+            of: Of::Bars { figure: "burst_bytes_max", beside: None },
+            unit: "bytes",
+            log: true,
+            ..Picture::PLAIN
         },
     ],
     short: &[("measure_s", "2")],

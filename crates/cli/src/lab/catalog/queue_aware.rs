@@ -1,5 +1,6 @@
 //! queue-aware (3b): a sample of the matrix, and the matrix.
 use super::{Column, Experiment, Grid, Variant};
+use crate::lab::picture::{Of, Picture};
 use lowwater_sim::scenario::QueueAware;
 
 const RATES: &[&str] = &["1", "2", "5", "10", "100", "1000", "10000", "40000"];
@@ -128,5 +129,12 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     ],
     shows: &[],
     pairs: &[],
+    pictures: &[Picture {
+        title: "Bytes of a flow below the transport, mean",
+        of: Of::Bars { figure: "queue_bytes_mean", beside: Some(("Linux's rule", "linux_queue_bytes_mean")) },
+        unit: "bytes",
+        log: true,
+        ..Picture::PLAIN
+    }],
     short: &[("measure_s", "0.25")],
 };

@@ -1,6 +1,7 @@
 //! sctp-failover (E5): how long Linux 6.1 took to deliver again after its primary path went dark. Of its ranges the upper end stands
 //! here; `--uml` measures it beside ours.
 use super::{Column, Experiment, Pair, Variant};
+use crate::lab::picture::{Of, Picture};
 use lowwater_sim::scenario::SctpFailover;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -70,6 +71,22 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             figure: ("restored_s", 1.0),
             before: "pf-off",
             after: "default",
+        },
+    ],
+    pictures: &[
+        Picture {
+            title: "Delivery is restored after",
+            of: Of::Bars { figure: "restored_s", beside: None },
+            unit: "s",
+            log: true,
+            ..Picture::PLAIN
+        },
+        Picture {
+            title: "Longest silence at the receiver",
+            of: Of::Bars { figure: "delivery_gap_s_max", beside: None },
+            unit: "s",
+            log: true,
+            ..Picture::PLAIN
         },
     ],
     short: &[],

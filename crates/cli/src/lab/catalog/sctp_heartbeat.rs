@@ -1,5 +1,6 @@
 //! sctp-heartbeat (E5): heartbeats that Linux 6.1 sent, and the commit's rate before and after.
 use super::{Column, Experiment, Pair, Variant};
+use crate::lab::picture::{Of, Picture};
 use lowwater_sim::scenario::SctpHeartbeat;
 
 /// A timer that is drawn and armed anew with every packet: "before".
@@ -127,6 +128,21 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             figure: ("timer_ops_per_packet", 1.0),
             before: "5ms-eager",
             after: "5ms",
+        },
+    ],
+    pictures: &[
+        Picture {
+            title: "Timer operations per packet",
+            of: Of::Bars { figure: "timer_ops_per_packet", beside: None },
+            unit: "per packet",
+            ..Picture::PLAIN
+        },
+        Picture {
+            title: "HEARTBEATs of the idle path",
+            of: Of::Bars { figure: "heartbeats_idle", beside: None },
+            unit: "in the run",
+            variants: &["5ms", "5ms-eager", "20ms"],
+            ..Picture::PLAIN
         },
     ],
     short: &[],

@@ -1,5 +1,6 @@
 //! small-queues (E2): figures of Linux 6.1 and of the commit. The commit's are bounds: "below 1 ms" stands as 1.
 use super::{Bound, Column, Experiment, Pair, Shown, Variant};
+use crate::lab::picture::{Of, Picture};
 use lowwater_sim::scenario::SmallQueues;
 
 /// Queues are counted in units of 1024 bytes.
@@ -115,6 +116,29 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             figure: ("goodput_mbps", 1.0),
             before: "off-1gbit",
             after: "tsq-1gbit",
+        },
+    ],
+    pictures: &[
+        Picture {
+            title: "The queue before a line of 1 Gbit/s",
+            of: Of::OverTime(|p| p.backlog_bytes as f64),
+            unit: "bytes",
+            log: true,
+            variants: &["tsq-1gbit", "tsq-131072-1gbit", "off-1gbit", "off-segments-1gbit"],
+        },
+        Picture {
+            title: "The queue before a line of 100 Mbit/s",
+            of: Of::OverTime(|p| p.backlog_bytes as f64),
+            unit: "bytes",
+            log: true,
+            variants: &["tsq-100mbit", "tsq-131072-100mbit", "off-100mbit", "off-segments-100mbit"],
+        },
+        Picture {
+            title: "What a small datagram waits",
+            of: Of::Bars { figure: "probe_rtt_ms_mean", beside: None },
+            unit: "ms",
+            log: true,
+            ..Picture::PLAIN
         },
     ],
     short: &[("warmup_s", "1"), ("measure_s", "2")],

@@ -1,5 +1,6 @@
 //! tso-autosize (E3): figures of Linux 6.1 (median of 7 runs) and of the commit.
 use super::{Bound, Column, Experiment, Pair, Shown, Variant};
+use crate::lab::picture::{Of, Picture};
 use lowwater_sim::scenario::TsoAutosize;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -105,6 +106,21 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             figure: ("ip_out_requests", 1.0),
             before: "seed-2-mss",
             after: "seed",
+        },
+    ],
+    pictures: &[
+        Picture {
+            title: "Size of each packet",
+            of: Of::PacketSizes,
+            unit: "segments",
+            variants: &["default", "2-mss", "fq", "bbr"],
+            ..Picture::PLAIN
+        },
+        Picture {
+            title: "Packets handed to IP",
+            of: Of::Bars { figure: "ip_out_requests", beside: None },
+            unit: "packets",
+            ..Picture::PLAIN
         },
     ],
     short: &[],

@@ -1,0 +1,265 @@
+//! What the report shows as pictures: which figures and samples of an experiment's runs, over what.
+use super::runs::Done;
+use lowwater_sim::check::Departure;
+use lowwater_sim::scenario::{Point, SettingValue};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, HashMap};
+
+/// Least and greatest of this many parts of a line are drawn: more than a picture has columns of pixels.
+const PARTS: usize = 500;
+/// Most packets of a run that are drawn, the first ones.
+const PACKETS_MAX: usize = 5_000;
+/// How many milliseconds at the end of a run [`Of::Leaving`] shows.
+const LEAVING_MS: u64 = 200;
+
+/// A picture of an experiment.
+pub(crate) struct Picture {
+    /// What it shows.
+    pub(crate) title: &'static str,
+    /// What is drawn.
+    pub(crate) of: Of,
+    /// How values are measured: the name of the unit.
+    pub(crate) unit: &'static str,
+    /// Only runs of these variants; of all where none is named.
+    pub(crate) variants: &'static [&'static str],
+    /// Values span orders of magnitude.
+    pub(crate) log: bool,
+}
+
+impl Picture {
+    /// A picture of all variants, with a linear scale.
+    pub(crate) const PLAIN: Self =
+        Self { title: "", of: Of::PacketSizes, unit: "", variants: &[], log: false };
+}
+
+/// What is drawn of each run.
+pub(crate) enum Of {
+    /// A sample over time, the mean over the flows: a line.
+    OverTime(fn(&Point) -> f64),
+    /// Segments of each packet of data over time: points.
+    PacketSizes,
+    /// Payload that the sender's device takes in each of the last milliseconds: a line.
+    Leaving,
+    /// How many in a hundred of the gaps between two packets of a flow are at most so long, in the second half of the run: a line.
+    Gaps,
+    /// A figure over a parameter of the runs: one line of all.
+    Curve {
+        /// The parameter.
+        key: &'static str,
+        /// The figure.
+        figure: &'static str,
+    },
+    /// A figure as bars, with what others measured beside.
+    Bars {
+        /// The figure.
+        figure: &'static str,
+        /// Another figure of the same run that is shown beside it, and its name in the picture.
+        beside: Option<(&'static str, &'static str)>,
+    },
+}
+
+/// One line, or points.
+struct Line {
+    name: String,
+    at: Vec<(f64, f64)>,
+}
+
+/// A picture of these runs as the page takes it; `None` where nothing of them is to be seen.
+pub(super) fn draw(picture: &Picture, done: &[&Done]) -> Option<Value> {
+    let own = |d: &&&Done| picture.variants.is_empty() || picture.variants.contains(&d.plan.variant.name);
+    let runs: Vec<&Done> = done.iter().filter(own).filter(|d| d.figures.is_some()).copied().collect();
+    let of_each = |line: &dyn Fn(&Done) -> Vec<(f64, f64)>| {
+        let lines = runs.iter().map(|d| Line { name: d.plan.name.clone(), at: line(d) });
+        lines.filter(|line| !line.at.is_empty()).collect::<Vec<_>>()
+    };
+    let (kind, x, lines) = match &picture.of {
+        Of::OverTime(value) => ("lines", "s", of_each(&|d| over_time(d, *value))),
+        Of::PacketSizes => ("points", "s", of_each(&packet_sizes)),
+        Of::Leaving => ("lines", "ms from the end", of_each(&leaving)),
+        Of::Gaps => ("curve", "us", of_each(&gaps)),
+        Of::Curve { key, figure } => ("curve", *key, curve(&runs, key, figure)),
+        Of::Bars { figure, beside } => return bars(picture, &runs, figure, *beside),
+    };
+    if lines.is_empty() {
+        return None;
+    }
+    let lines = lines.iter().map(|line| {
+        let (x, y): (Vec<_>, Vec<_>) = line.at.iter().map(|(x, y)| (rounded(*x), rounded(*y))).unzip();
+        json!({"name": line.name, "x": x, "y": y})
+    });
+    let lines: Vec<_> = lines.collect();
+    Some(json!({
+        "title": picture.title, "kind": kind, "x": x, "unit": picture.unit, "log": picture.log, "lines": lines
+    }))
+}
+
+/// Six digits: a page need not be long.
+fn rounded(value: f64) -> f64 {
+    let digits = 5 - value.abs().max(1e-9).log10().floor() as i32;
+    let scale = 10_f64.powi(digits.clamp(0, 9));
+    (value * scale).round() / scale
+}
+
+fn over_time(done: &Done, value: fn(&Point) -> f64) -> Vec<(f64, f64)> {
+    // Points of one instant follow each other, one for each flow.
+    let series = done.figures.iter().flat_map(|f| &f.series);
+    let mut at: Vec<(f64, f64, u32)> = Vec::new();
+    for point in series {
+        match at.last_mut().filter(|(at_s, ..)| *at_s == point.at_s) {
+            Some((_, sum, flows)) => (*sum, *flows) = (*sum + value(point), *flows + 1),
+            None => at.push((point.at_s, value(point), 1)),
+        }
+    }
+    let means: Vec<_> = at.into_iter().map(|(at_s, sum, flows)| (at_s, sum / f64::from(flows))).collect();
+    extremes(&means)
+}
+
+/// The least and the greatest value of each part of a line, so that no peak is lost.
+fn extremes(line: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let part = line.len().div_ceil(PARTS).max(1);
+    if part <= 2 {
+        return line.to_vec();
+    }
+    let ends = |points: &[(f64, f64)]| {
+        let by_value = |a: &&(f64, f64), b: &&(f64, f64)| a.1.total_cmp(&b.1);
+        let (low, high) = (points.iter().min_by(by_value).copied(), points.iter().max_by(by_value).copied());
+        let mut both: Vec<_> = low.into_iter().chain(high).collect();
+        both.sort_by(|a, b| a.0.total_cmp(&b.0));
+        both.dedup();
+        both
+    };
+    line.chunks(part).flat_map(ends).collect()
+}
+
+/// Packets of data of the first host.
+fn data(done: &Done) -> impl Iterator<Item = &Departure> {
+    done.figures.iter().flat_map(|f| &f.departures).filter(|d| d.host == 0 && d.bytes > 0)
+}
+
+fn packet_sizes(done: &Done) -> Vec<(f64, f64)> {
+    let at = data(done).map(|d| (d.at.as_nanos() as f64 / 1e9, f64::from(d.segs)));
+    at.take(PACKETS_MAX).collect()
+}
+
+fn leaving(done: &Done) -> Vec<(f64, f64)> {
+    let ms = |d: &Departure| d.at.as_nanos() / 1_000_000;
+    // The last one may not be a whole millisecond.
+    let Some(end) = data(done).map(ms).max() else { return Vec::new() };
+    let first = end.saturating_sub(LEAVING_MS);
+    let mut bytes: BTreeMap<u64, f64> = (first..end).map(|at| (at, 0.0)).collect();
+    for d in data(done) {
+        if let Some(sum) = bytes.get_mut(&ms(d)) {
+            *sum += f64::from(d.bytes);
+        }
+    }
+    bytes.into_iter().map(|(at, bytes)| (at as f64 - end as f64, bytes)).collect()
+}
+
+fn gaps(done: &Done) -> Vec<(f64, f64)> {
+    let Some(middle) = data(done).map(|d| d.at.as_nanos() / 2).max() else { return Vec::new() };
+    let mut last = HashMap::new();
+    let mut all = Vec::new();
+    for d in data(done).filter(|d| d.at.as_nanos() >= middle) {
+        let at = d.at.as_nanos();
+        all.extend(last.insert(d.flow, at).map(|before| (at - before) as f64 / 1e3));
+    }
+    all.sort_by(f64::total_cmp);
+    steps(&all)
+}
+
+/// How many in a hundred of sorted values are at most so large: the corners of a stair, thinned to steps that can be told apart.
+fn steps(sorted: &[f64]) -> Vec<(f64, f64)> {
+    let mut corners: Vec<(f64, f64)> = Vec::new();
+    let (mut told, mut seen) = (0.0, 0);
+    for same in sorted.chunk_by(|a, b| a == b) {
+        seen += same.len();
+        let part = seen as f64 * 100.0 / sorted.len() as f64;
+        if part - told >= 100.0 / PARTS as f64 || seen == sorted.len() {
+            // A picture whose scale is logarithmic has no 0.
+            let value = same[0].max(0.1);
+            corners.extend([(value * 0.9999, told), (value, part)]);
+            told = part;
+        }
+    }
+    corners
+}
+
+fn parameter(done: &Done, key: &str) -> Option<f64> {
+    let setting = done.plan.scenario.settings().into_iter().find(|s| s.name == key)?;
+    match setting.value {
+        SettingValue::Number(n) => Some(n),
+        SettingValue::Words(words) => words.parse().ok(),
+    }
+}
+
+fn curve(runs: &[&Done], key: &str, figure: &str) -> Vec<Line> {
+    let mut at: Vec<_> = runs
+        .iter()
+        .filter_map(|d| Some((parameter(d, key)?, d.figures.as_ref()?.get(figure)?)))
+        .filter(|(x, _)| *x > 0.0)
+        .collect();
+    at.sort_by(|a, b| a.0.total_cmp(&b.0));
+    at.dedup_by_key(|(x, _)| *x);
+    // Two points are no curve.
+    if at.len() < 3 { Vec::new() } else { vec![Line { name: figure.to_owned(), at }] }
+}
+
+fn bars(picture: &Picture, runs: &[&Done], figure: &str, beside: Option<(&str, &str)>) -> Option<Value> {
+    let row = |d: &&Done| {
+        let figures = d.figures.as_ref()?;
+        let of = |measured: &[(&str, f64)]| measured.iter().find(|(n, _)| *n == figure).map(|(_, v)| *v);
+        let others = [
+            beside.and_then(|(name, other)| Some((name, figures.get(other)?))),
+            of(d.plan.variant.linux).map(|v| ("Linux", v)),
+            of(d.plan.variant.seed).map(|v| ("commit", v)),
+            d.plan.linux_now.iter().find(|(n, _)| n == figure).map(|(_, v)| ("Linux now", *v)),
+        ];
+        let values = [Some(("lowwater", figures.get(figure)?))].into_iter().chain(others).flatten();
+        let values: Vec<_> =
+            values.map(|(who, value)| json!({"who": who, "value": rounded(value)})).collect();
+        Some(json!({"name": d.plan.name, "values": values}))
+    };
+    let rows: Vec<_> = runs.iter().filter_map(row).collect();
+    if rows.is_empty() {
+        return None;
+    }
+    Some(
+        json!({"title": picture.title, "kind": "bars", "unit": picture.unit, "log": picture.log, "rows": rows}),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peaks_survive_thinning() {
+        let line: Vec<_> =
+            (0..10_000).map(|i| (f64::from(i), if i == 7_777 { 9.0 } else { f64::from(i % 2) })).collect();
+        let drawn = extremes(&line);
+        assert!(drawn.len() <= 2 * PARTS, "{}", drawn.len());
+        assert!(drawn.contains(&(7_777.0, 9.0)) && drawn.windows(2).all(|w| w[0].0 < w[1].0));
+        assert_eq!(extremes(&line[..10]), line[..10]);
+    }
+
+    #[test]
+    fn a_stair_has_a_corner_for_each_value_that_counts() {
+        assert_eq!(steps(&[10.0, 10.0, 20.0, 40.0])[1..4], [(10.0, 50.0), (19.998, 50.0), (20.0, 75.0)]);
+        assert_eq!(steps(&[5.0; 9]), [(4.9995, 0.0), (5.0, 100.0)]);
+        let many: Vec<_> = (1..100_000).map(f64::from).collect();
+        assert!(steps(&many).len() <= 2 * PARTS + 2);
+    }
+
+    #[test]
+    fn six_digits_are_kept() {
+        let cases = [
+            (0.0, 0.0),
+            (1.234_567_89, 1.234_57),
+            (123_456_789.0, 123_456_789.0),
+            (0.000_123_456_789, 0.000_123_457),
+        ];
+        for (value, kept) in cases {
+            assert_eq!(rounded(value), kept);
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! The report: one page that needs nothing beside it, with the tables and pictures of all runs that ended.
+use super::catalog::{EXPERIMENTS, Experiment, report as parameters};
+use super::runs::Done;
+use super::{missed, picture, table};
+use serde_json::{Value, json};
+
+const PAGE: &str = include_str!("report/page.html");
+const PARTS: [(&str, &str); 5] = [
+    ("/* uplot.css */", include_str!("../../vendor/uplot/uPlot.min.css")),
+    ("/* page.css */", include_str!("report/page.css")),
+    ("/* uplot.licence */", include_str!("../../vendor/uplot/LICENSE")),
+    ("/* uplot.js */", include_str!("../../vendor/uplot/uPlot.iife.min.js")),
+    ("/* page.js */", include_str!("report/page.js")),
+];
+
+/// The page. The same runs make the same bytes.
+pub(super) fn page(done: &[Done]) -> String {
+    let page = PARTS.iter().fold(PAGE.to_owned(), |page, (place, part)| page.replacen(place, part, 1));
+    // Nothing in it may end the element that it stands in.
+    let data = data(done).to_string().replace("</", "<\\/");
+    page.replacen("/* data */", &data, 1)
+}
+
+fn data(done: &[Done]) -> Value {
+    let experiments = EXPERIMENTS.iter().filter_map(|experiment| {
+        let own: Vec<_> = done.iter().filter(|d| d.plan.experiment.name == experiment.name).collect();
+        (!own.is_empty()).then(|| section(experiment, &own))
+    });
+    json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "seed": done.first().map(|d| d.plan.seed),
+        "experiments": experiments.collect::<Vec<_>>(),
+    })
+}
+
+fn section(experiment: &Experiment, done: &[&Done]) -> Value {
+    let heads: Vec<_> = experiment.columns.iter().map(|c| c.head.replace('\n', " ")).collect();
+    let rows: Vec<_> = done.iter().map(|d| row(experiment, d)).collect();
+    let verdicts = missed::lines(done).map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>());
+    let pictures: Vec<_> = experiment.pictures.iter().filter_map(|p| picture::draw(p, done)).collect();
+    json!({
+        "name": experiment.name,
+        "about": experiment.about,
+        "heads": heads,
+        "rows": rows,
+        "pairs": table::pairs(experiment, done),
+        "verdicts": verdicts.unwrap_or_default(),
+        "pictures": pictures,
+    })
+}
+
+fn row(experiment: &Experiment, d: &Done) -> Value {
+    let cell = |column| {
+        let told = table::told(d, column);
+        let others: Vec<_> = told.others.iter().map(|(who, value)| format!("{who} {value}")).collect();
+        json!({"value": told.ours, "others": others})
+    };
+    json!({
+        "name": d.plan.name,
+        "about": d.plan.variant.about,
+        "parameters": parameters(&*d.plan.scenario),
+        "complete": d.figures.as_ref().is_some_and(|f| f.complete),
+        "broken": d.broken.as_ref().map(ToString::to_string),
+        "cells": experiment.columns.iter().map(cell).collect::<Vec<_>>(),
+    })
+}
