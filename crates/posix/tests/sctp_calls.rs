@@ -97,6 +97,7 @@ fn size_of(kind: &str, arg: &str) -> usize {
         "h" => 2,
         "b" => 1,
         "a" => SOCKADDR_STORAGE,
+        "l" => 8,
         "s" if arg.contains('m') => 28,
         "s" => 16,
         "z" | "x" => number(arg) as usize,
@@ -106,7 +107,7 @@ fn size_of(kind: &str, arg: &str) -> usize {
 
 impl Scene {
     fn new() -> Self {
-        Self { net: Net::new(), fds: BTreeMap::new(), ids: BTreeMap::new() }
+        Self { net: Net::loopbacks(), fds: BTreeMap::new(), ids: BTreeMap::new() }
     }
 
     fn fd(&self, word: &str) -> Fd {
@@ -179,7 +180,8 @@ impl Scene {
     fn send(&mut self, words: &[&str]) -> String {
         let (fd, len) = (self.fd(words[0]), number(words[1]) as usize);
         let (mut to, mut control) = (None, Vec::new());
-        for pair in words[2..].chunks(2) {
+        let more = words.last() == Some(&"more");
+        for pair in words[2..words.len() - usize::from(more)].chunks(2) {
             let ty = match pair[0] {
                 "to" => {
                     to = Some(Name::Inet(at_port(pair[1])));
@@ -195,7 +197,8 @@ impl Scene {
             control.push(Control { level: IPPROTO_SCTP, ty, data: self.value(pair[1]).into() });
         }
         let data = vec![Piece::zeros(len)];
-        let call = Call::Send { fd, kind: SendKind::Sendmsg, data, flags: MSG_NOSIGNAL, to, control };
+        let flags = MSG_NOSIGNAL | if more { MSG_MORE } else { 0 };
+        let call = Call::Send { fd, kind: SendKind::Sendmsg, data, flags, to, control };
         let reply = self.call(call);
         assert!(!reply.sigpipe, "MSG_NOSIGNAL");
         outcome(&reply)
@@ -444,6 +447,18 @@ impl Scene {
                     return arg(1).to_owned();
                 }
                 return outcome(&reply);
+            }
+            "connectx3" => {
+                let addresses = self.value(arg(2));
+                let mut value = vec![0; 4];
+                value.extend((addresses.len() as u32).to_le_bytes());
+                value.extend(addresses);
+                value.resize(value.len().max(16), 0);
+                let name = SCTP_SOCKOPT_CONNECTX3;
+                let reply = self.call(Call::GetsockoptIn { fd, level: SOL_SCTP, name, value: value.into() });
+                let Some(id) = reply.value.first_chunk::<4>() else { return outcome(&reply) };
+                self.ids.insert(arg(1).to_owned(), u32::from_le_bytes(*id));
+                return format!("{} {}", outcome(&reply), arg(1));
             }
             "error" => {
                 let reply = self.call(get(fd, SOL_SOCKET, SO_ERROR, 4));

@@ -21,8 +21,6 @@ const DIFFERENT: &[(i32, &str)] = &[
         SCTP_GET_LOCAL_ADDRS,
         "the length is that of all that was written; Linux's is that of the addresses alone",
     ),
-    (SCTP_SOCKOPT_CONNECTX3, "the older calls alone"),
-    (SCTP_GET_ASSOC_STATS, "no such counts of one association"),
     (SCTP_PR_ASSOC_STATUS, "no counts of what was given up"),
     (SCTP_PR_STREAM_STATUS, "no counts of what was given up"),
     (SCTP_RECONFIG_SUPPORTED, "no RE-CONFIG"),
@@ -35,7 +33,6 @@ const DIFFERENT: &[(i32, &str)] = &[
     (SCTP_INTERLEAVING_SUPPORTED, "no I-DATA"),
     (SCTP_ASCONF_SUPPORTED, "no ASCONF"),
     (SCTP_AUTH_SUPPORTED, "no AUTH"),
-    (SCTP_ECN_SUPPORTED, "the machine's setting"),
     (SCTP_EXPOSE_POTENTIALLY_FAILED_STATE, "that a path is potentially failed is always told"),
     (SCTP_PLPMTUD_PROBE_INTERVAL, "no interval of a socket's own"),
 ];

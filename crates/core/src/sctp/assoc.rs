@@ -1,4 +1,5 @@
 //! An association: its parts, how it begins, and the questions that others may ask of it.
+use super::counts::Counting;
 use super::handshake::cookie::Ticket;
 use super::handshake::init::{Addresses, Features, Offer};
 use super::handshake::restart::Tags;
@@ -74,7 +75,7 @@ pub(super) struct Opening {
 }
 
 /// What the owner of the socket is told, and what he has done.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Owner {
     pub(super) notice: Notice,
     pub(super) error: Option<Error>,
@@ -88,6 +89,8 @@ pub(super) struct Owner {
     pub(super) deaf: bool,
     /// What ended it, if that was no shutdown; unlike `error` this stays.
     pub(super) cause: Option<Error>,
+    /// What it asks to be counted.
+    pub(super) counting: Counting,
 }
 
 /// Edges for the owner of the socket, a bit each.
@@ -196,6 +199,8 @@ impl Assoc {
             paths.add(ip, false, &options);
         }
         let ties = (draw_tag(cx), draw_tag(cx));
+        let mut counting = Counting::new(options.counts);
+        counting.note_rto(&mut paths);
         Self {
             state: State::CookieWait,
             id: Identity {
@@ -215,7 +220,7 @@ impl Assoc {
             timers: Timers::default(),
             pending: Pending::default(),
             errors: 0,
-            owner: Owner::default(),
+            owner: Owner { counting, ..Owner::default() },
             accounted: 0,
             options: Box::new(options),
         }

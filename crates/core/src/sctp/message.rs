@@ -21,6 +21,8 @@ pub struct SendInfo {
     pub context: u32,
     /// The path to take instead of the primary one (SCTP_ADDR_OVER).
     pub to: Option<IpAddr>,
+    /// More follows at once: what does not fill a packet waits for a message without this (MSG_MORE).
+    pub more: bool,
 }
 
 /// What came with a message (SCTP_RCVINFO).

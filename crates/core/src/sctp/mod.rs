@@ -7,6 +7,7 @@ mod assoc;
 pub mod blue;
 mod calls;
 pub mod congestion;
+mod counts;
 pub mod handshake;
 pub mod heartbeat;
 mod info;
@@ -33,6 +34,7 @@ pub mod tsn_map;
 
 pub use assoc::{Assoc, Fate, Notice, Setup};
 pub use calls::Readiness;
+pub use counts::AssocCounts;
 pub use info::{AssocInfo, PathInfo};
 pub use input::Inbound;
 pub use listen::{Answer, Known, Local, new_addresses, on_cookie_echo, on_init};

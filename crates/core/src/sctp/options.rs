@@ -143,6 +143,8 @@ pub struct SctpOptions {
     pub encap_port: u16,
     /// SO_LINGER.
     pub linger: Option<Duration>,
+    /// Each association counts what it sends and receives, for [`Assoc::take_counts`](super::Assoc::take_counts); of associations to come.
+    pub counts: bool,
 }
 
 /// Streams that an association asks for (`SCTP_DEFAULT_OUTSTREAMS`).
@@ -185,6 +187,7 @@ impl SctpOptions {
             unicast_hops: 0,
             encap_port: u16::try_from(sysctl.sctp_encap_port).unwrap_or(0),
             linger: None,
+            counts: false,
         }
     }
 }

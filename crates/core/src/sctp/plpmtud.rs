@@ -261,6 +261,7 @@ impl Assoc {
         bundle.chunk(&Chunk::Pad(&pad));
         cx.count.own.sctp_heartbeats += 1;
         cx.count.sctp.out_ctrl_chunks += 2;
+        self.owner.counting.add(|c| c.octrlchunks += 2);
         let page = self.finish_packet(cx, bundle, self.id.tags.1);
         let bytes = page.map_err(|page| cx.pool.restore(page)).ok()?;
         let (depart_at, unit) = (cx.now, bytes.len());

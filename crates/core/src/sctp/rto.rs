@@ -13,6 +13,8 @@ pub struct Rto {
     rto_ns: u64,
     /// Smallest sample, for the pacer; `u64::MAX` before the first.
     min_ns: u64,
+    /// It was set since somebody last asked ([`Rto::take_set`]).
+    set: bool,
 }
 
 /// Linux's clock granularity (`SCTP_CLOCK_GRANULARITY`, a jiffy at 1,000 Hz).
@@ -23,7 +25,7 @@ impl Rto {
     #[must_use]
     pub const fn new(options: &RtoOptions) -> Self {
         let rto_ns = options.initial_ms as u64 * 1_000_000;
-        Self { srtt_ns: 0, rttvar_ns: 0, rto_ns, min_ns: u64::MAX }
+        Self { srtt_ns: 0, rttvar_ns: 0, rto_ns, min_ns: u64::MAX, set: true }
     }
 
     /// A sample, never of a chunk that was sent twice (rule C5). Ends the backoff.
@@ -40,11 +42,18 @@ impl Rto {
         }
         self.rttvar_ns = self.rttvar_ns.max(GRANULARITY_NS);
         self.rto_ns = options.bounded(self.srtt_ns.saturating_add(self.rttvar_ns.saturating_mul(4)));
+        self.set = true;
     }
 
     /// T3-rtx ran out, or a HEARTBEAT stayed without answer: rule E2 and section 8.3.
     pub fn back_off(&mut self, options: &RtoOptions) {
         self.rto_ns = self.rto_ns.saturating_mul(2).min(options.max_ms as u64 * 1_000_000);
+        self.set = true;
+    }
+
+    /// The timeout, if a sample or an expiry has set it since this was last asked.
+    pub fn take_set(&mut self) -> Option<Duration> {
+        core::mem::take(&mut self.set).then(|| self.get())
     }
 
     /// New bounds (SCTP_RTOINFO); before the first sample the initial value takes effect too.

@@ -129,6 +129,7 @@ impl Assoc {
                 self.on_probe_timer(cx, id);
             }
         }
+        self.owner.counting.note_rto(&mut self.paths);
     }
 
     /// INIT or COOKIE ECHO stayed without answer (sections 5.1 and 4, notes 2 and 3).

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use core::net::{IpAddr, SocketAddr};
 use lowwater_posix::abi::{
     IPPROTO_SCTP, SCTP_BINDX_ADD_ADDR, SCTP_SNDRCV, SCTP_SOCKOPT_BINDX_ADD, SCTP_SOCKOPT_BINDX_REM,
-    SCTP_SOCKOPT_CONNECTX, SCTP_SOCKOPT_PEELOFF, SCTP_STATUS,
+    SCTP_SOCKOPT_CONNECTX3, SCTP_SOCKOPT_PEELOFF, SCTP_STATUS,
 };
 use lowwater_posix::sctp::layout::{self, Layout, SOCKADDR_STORAGE, sockaddr_bytes};
 use lowwater_posix::{Call, Control, Name, Optval, RecvKind, SendKind, Started};
@@ -201,8 +201,13 @@ impl Runner<'_> {
             "sctp_connectx" => {
                 a.at_most(4)?;
                 let usual = (self.config.ends.remote, self.config.ends.connect_port);
-                let value = Optval::Bytes(self.addresses(a, usual)?);
-                Call::Setsockopt { fd: fd()?, level: IPPROTO_SCTP, name: SCTP_SOCKOPT_CONNECTX, value }
+                let addresses = self.addresses(a, usual)?;
+                // As libsctp does it: no identifier yet, and the addresses.
+                let mut value = vec![0; 4];
+                value.extend((addresses.len() as u32).to_le_bytes());
+                value.extend(addresses);
+                let (level, name) = (IPPROTO_SCTP, SCTP_SOCKOPT_CONNECTX3);
+                Call::GetsockoptIn { fd: fd()?, level, name, value: value.into() }
             }
             "sctp_peeloff" => {
                 a.at_most(2)?;

@@ -45,40 +45,47 @@ impl Host {
         if is_taken(&self.files, fd, addr) {
             return Err(Errno::EADDRINUSE);
         }
-        self.sctp_mut(fd)?.bound.push(addr);
+        let sctp = self.sctp_mut(fd)?;
+        sctp.bound.push(addr);
+        sctp.named = Some(addr);
         Ok(())
     }
 
-    /// SCTP_SOCKOPT_BINDX_REM: the same backwards; one address stays (`sctp_bindx_rem`).
+    /// SCTP_SOCKOPT_BINDX_REM: one address stays (`sctp_bindx_rem`). Associations keep what they have: without ASCONF nobody could tell
+    /// their peers.
     pub(super) fn sctp_unbindx(&mut self, fd: Fd, bytes: &[u8]) -> Result<(), Errno> {
-        let addrs = addresses(bytes)?;
-        if self.files.sock(fd)?.kind != Kind::Fresh {
-            return Err(Errno::EOPNOTSUPP);
-        }
-        let mut bound = self.sctp(fd)?.bound.clone();
-        for addr in addrs {
-            let Some(first) = bound.first().filter(|_| bound.len() > 1) else { return Err(Errno::EBUSY) };
-            let port = if addr.port() == 0 { first.port() } else { addr.port() };
-            let addr = SocketAddr::new(addr.ip(), port);
-            let at = bound.iter().position(|one| *one == addr).ok_or(Errno::EINVAL)?;
-            bound.remove(at);
+        let addrs = addresses(self.files.sock(fd)?.v6, bytes)?;
+        let (mut bound, mut removed) = (self.sctp(fd)?.bound.clone(), Vec::new());
+        let failed = addrs.into_iter().find_map(|addr| remove(&mut bound, &mut removed, addr).err());
+        let Some(errno) = failed else { return self.sctp_rebind(fd, bound) };
+        // Those that were gone are added again, behind the others.
+        let sctp = self.sctp_mut(fd)?;
+        sctp.named = removed.last().copied().or(sctp.named);
+        bound.append(&mut removed);
+        sctp.bound = bound;
+        Err(errno)
+    }
+
+    /// Another list of addresses, of the listener too.
+    fn sctp_rebind(&mut self, fd: Fd, bound: Vec<SocketAddr>) -> Result<(), Errno> {
+        if let Kind::Listener(id) = self.files.sock(fd)?.kind {
+            self.stack.sctp_rebind(id, &bound)?;
         }
         self.sctp_mut(fd)?.bound = bound;
         Ok(())
     }
 
-    /// SCTP_SOCKOPT_BINDX_ADD: addresses one behind the other, all or none. Those of what is in use stay as they are.
+    /// SCTP_SOCKOPT_BINDX_ADD: addresses one behind the other, all or none; for associations to come.
     pub(super) fn sctp_bindx(&mut self, fd: Fd, bytes: &[u8]) -> Result<(), Errno> {
-        let addrs = addresses(bytes)?;
-        if self.files.sock(fd)?.kind != Kind::Fresh {
-            return Err(Errno::EOPNOTSUPP);
-        }
-        let before = self.sctp(fd)?.bound.clone();
-        for addr in addrs {
-            if let Err(errno) = self.sctp_add(fd, addr) {
-                self.sctp_mut(fd)?.bound = before;
-                return Err(errno);
-            }
+        let addrs = addresses(self.files.sock(fd)?.v6, bytes)?;
+        let sctp = self.sctp(fd)?;
+        let (before, named) = (sctp.bound.clone(), sctp.named);
+        let added = addrs.into_iter().try_for_each(|addr| self.sctp_add(fd, addr));
+        let bound = self.sctp(fd)?.bound.clone();
+        if let Err(errno) = added.and_then(|()| self.sctp_rebind(fd, bound)) {
+            let sctp = self.sctp_mut(fd)?;
+            (sctp.bound, sctp.named) = (before, named);
+            return Err(errno);
         }
         Ok(())
     }
@@ -98,8 +105,7 @@ impl Host {
             Kind::Conn(id) => self.stack.local_addr(id).ok(),
             _ => None,
         };
-        let bound = self.sctp(fd)?.bound.first().copied();
-        let addr = live.or(bound).unwrap_or(SocketAddr::new(any(sock.v6), 0));
+        let addr = self.sctp(fd)?.named.or(live).unwrap_or(SocketAddr::new(any(sock.v6), 0));
         Ok(Reply { addr: Some(sock.shown(addr)), ..Reply::ok(0) })
     }
 
@@ -113,6 +119,15 @@ impl Host {
         let addr = self.stack.peer_addr(id).map_err(|_| Errno::ENOTCONN)?;
         Ok(Reply { addr: Some(sock.shown(addr)), ..Reply::ok(0) })
     }
+}
+
+/// Takes an address off the list, unless it is the last one.
+fn remove(bound: &mut Vec<SocketAddr>, removed: &mut Vec<SocketAddr>, addr: SocketAddr) -> Result<(), Errno> {
+    let first = bound.first().filter(|_| bound.len() > 1).ok_or(Errno::EBUSY)?;
+    let port = if addr.port() == 0 { first.port() } else { addr.port() };
+    let at = bound.iter().position(|one| *one == SocketAddr::new(addr.ip(), port)).ok_or(Errno::EINVAL)?;
+    removed.push(bound.remove(at));
+    Ok(())
 }
 
 /// Another socket is bound there.
@@ -146,11 +161,11 @@ pub(super) fn sctp_addr(sock: &Sock, name: Name) -> Result<SocketAddr, Errno> {
 /// Addresses one behind the other, each as long as its family wants it.
 ///
 /// # Errors
-/// EINVAL for none, too many, and what is none.
-pub(super) fn addresses(mut bytes: &[u8]) -> Result<Vec<SocketAddr>, Errno> {
+/// EINVAL for none, too many, and what is none; where not `v6`, for those of IPv6.
+pub(super) fn addresses(v6: bool, mut bytes: &[u8]) -> Result<Vec<SocketAddr>, Errno> {
     let mut all = Vec::new();
     while !bytes.is_empty() {
-        let addr = layout::sockaddr(bytes).ok_or(Errno::EINVAL)?;
+        let addr = layout::sockaddr(bytes).filter(|addr| v6 || addr.is_ipv4()).ok_or(Errno::EINVAL)?;
         let len = layout::sockaddr_bytes(addr).len();
         bytes = bytes.get(len..).ok_or(Errno::EINVAL)?;
         all.push(SocketAddr::new(addr.ip().to_canonical(), addr.port()));

@@ -18,7 +18,8 @@ impl Host {
     pub(crate) fn sctp_socket(&mut self, many: bool, v6: bool, nonblocking: bool) -> Result<Reply, Errno> {
         let mut sock = Sock::new(true, v6, nonblocking, SocketOptions::new(self.stack.sysctl()));
         let style = if many { Style::Many } else { Style::One };
-        sock.sctp = Some(Box::new(Sctp::new(style, SctpOptions::new(self.stack.sysctl()))));
+        let options = SctpOptions { counts: true, ..SctpOptions::new(self.stack.sysctl()) };
+        sock.sctp = Some(Box::new(Sctp::new(style, options)));
         Ok(Reply::ok(self.files.add(File::Socket(Box::new(sock)))?.into()))
     }
 
@@ -76,7 +77,10 @@ impl Host {
             Err(Error::WouldBlock) => return p.wait(self.now, sock.knobs.rcvtimeo),
             Err(e) => return Err(e.into()),
         };
-        let child = sock.child(id, flags & SOCK_NONBLOCK != 0);
+        let mut child = sock.child(id, flags & SOCK_NONBLOCK != 0);
+        if let Some(sctp) = &mut child.sctp {
+            sctp.named = None;
+        }
         let addr = Some(child.shown(peer));
         match self.files.add(File::Socket(Box::new(child))) {
             Ok(new) => Ok(Some(Reply { addr, ..Reply::ok(new.into()) })),
@@ -123,24 +127,50 @@ impl Host {
 
     /// SCTP_SOCKOPT_CONNECTX: an association with a peer of several addresses; it `tells` its identifier.
     pub(super) fn sctp_connectx(&mut self, fd: Fd, bytes: &[u8], tells: bool, p: &mut Progress) -> Answer {
-        let id = if let Some(id) = p.assoc {
-            id
-        } else {
-            if bytes.is_empty() {
-                return Err(Errno::EINVAL);
-            }
-            // One that listens, or has an association, is told so before anybody looks at the addresses.
-            let many = self.sctp(fd)?.style.is_many();
-            if self.files.sock(fd)?.kind != Kind::Fresh && !many {
-                return Err(Errno::EISCONN);
-            }
-            let remotes = addresses(bytes)?;
-            self.sctp_is_new(fd, &remotes)?;
-            self.sctp_open(fd, &remotes)?
-        };
+        let id = self.sctp_opened(fd, bytes, p)?;
         let answer = self.sctp_connected(fd, id, Errno::EINPROGRESS, p)?;
         let assoc = if tells { i64::from(self.assoc_ids.of(id)) } else { 0 };
         Ok(answer.map(|_| Reply::ok(assoc)))
+    }
+
+    /// SCTP_SOCKOPT_CONNECTX3, where the identifier is written and the result is that of connect(): a struct sctp_getaddrs_old, whose
+    /// pointer stands here for the addresses themselves, as many bytes as its second field says.
+    pub(super) fn sctp_connectx3(&mut self, fd: Fd, given: &[u8], p: &mut Progress) -> Answer {
+        let Some((head, bytes)) = given.split_first_chunk::<8>() else { return Err(Errno::EINVAL) };
+        let len = usize::try_from(i32::from_le_bytes([head[4], head[5], head[6], head[7]]));
+        let bytes = len.ok().and_then(|len| bytes.get(..len)).ok_or(Errno::EINVAL)?;
+        let id = self.sctp_opened(fd, bytes, p)?;
+        let value = self.assoc_ids.of(id).to_le_bytes().to_vec().into();
+        match self.sctp_connected(fd, id, Errno::EINPROGRESS, p) {
+            Ok(answer) => Ok(answer.map(|reply| Reply { value, ..reply })),
+            Err(Errno::EINPROGRESS) => Ok(Some(Reply { value, ..Reply::fail(Errno::EINPROGRESS) })),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// The association that a call with several addresses begins, or waits for.
+    fn sctp_opened(&mut self, fd: Fd, bytes: &[u8], p: &Progress) -> Result<SocketId, Errno> {
+        if let Some(id) = p.assoc {
+            return Ok(id);
+        }
+        if bytes.is_empty() {
+            return Err(Errno::EINVAL);
+        }
+        let sock = self.files.sock(fd)?;
+        let v6 = sock.v6;
+        let (many, connecting) = (self.sctp(fd)?.style.is_many(), self.sctp(fd)?.connecting);
+        match sock.kind {
+            // As with connect().
+            Kind::Conn(id) if connecting && self.stack.sctp_state(id) == Ok(State::Closed) => {
+                self.sctp_dissolve(fd, id)?;
+            }
+            // One that listens, or has an association, is told so before anybody looks at the addresses.
+            kind if kind != Kind::Fresh && !many => return Err(Errno::EISCONN),
+            _ => {}
+        }
+        let remotes = addresses(v6, bytes)?;
+        self.sctp_is_new(fd, &remotes)?;
+        self.sctp_open(fd, &remotes)
     }
 
     /// # Errors
@@ -162,7 +192,8 @@ impl Host {
             self.sctp_join(fd, id);
         } else {
             self.files.sock_mut(fd)?.error = None;
-            self.sctp_mut(fd)?.connecting = true;
+            let sctp = self.sctp_mut(fd)?;
+            (sctp.connecting, sctp.named) = (true, None);
             self.sctp_become(fd, Kind::Conn(id))?;
         }
         Ok(id)

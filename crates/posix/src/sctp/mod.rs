@@ -12,7 +12,8 @@ mod sizes;
 mod sockopt;
 
 use crate::abi::{
-    EPOLLERR, EPOLLHUP, EPOLLOUT, EPOLLRDHUP, EPOLLWRNORM, SOCK_SEQPACKET, SOCK_STREAM, SOL_SCTP,
+    EPOLLERR, EPOLLHUP, EPOLLOUT, EPOLLRDHUP, EPOLLWRNORM, SCTP_SOCKOPT_CONNECTX3, SOCK_SEQPACKET,
+    SOCK_STREAM, SOL_SCTP,
 };
 use crate::block::Progress;
 use crate::call::{Call, Fd};
@@ -68,6 +69,8 @@ pub(crate) struct Sctp {
     pub(crate) manner: Manner,
     /// Where it was bound, all with one port.
     pub(crate) bound: Vec<SocketAddr>,
+    /// The address that was bound last, which is what getsockname() tells until an association has one.
+    pub(crate) named: Option<SocketAddr>,
     /// Associations of a one-to-many socket, oldest first.
     pub(crate) members: Vec<Member>,
     pub(crate) inbox: Inbox,
@@ -96,6 +99,7 @@ impl Sctp {
             manner: Manner::new(&options),
             options,
             bound: Vec::new(),
+            named: None,
             members: Vec::new(),
             inbox: Inbox::default(),
             wants: Wants { rcvinfo: false, nxtinfo: false, mapped: true },
@@ -175,6 +179,9 @@ impl Host {
             Call::Close { .. } => return Some(self.sctp_close(fd, p)),
             Call::Getsockname { .. } => self.sctp_name(fd),
             Call::Getpeername { .. } => self.sctp_peer(fd),
+            Call::GetsockoptIn { name: SCTP_SOCKOPT_CONNECTX3, value, .. } => {
+                return Some(self.sctp_connectx3(fd, value, p));
+            }
             Call::Getsockopt { name, len, .. } => {
                 let room = usize::try_from(*len).unwrap_or(0).min(sockopt::VALUE_MAX);
                 self.get_sctp(fd, *name, &vec![0; room])

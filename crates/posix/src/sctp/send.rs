@@ -126,6 +126,7 @@ impl Said {
             lifetime: timed.then(|| Duration::from_millis(sinfo.timetolive.into())),
             context: sinfo.context,
             to: None,
+            more: false,
         }
     }
 }
@@ -239,7 +240,7 @@ impl Host {
         to: Option<IpAddr>,
     ) -> Result<usize, Error> {
         let defaults = self.sctp(write.fd).map_or_else(|_| Sinfo::default(), |s| s.manner_of(id).defaults);
-        let info = SendInfo { to, ..said.message(defaults) };
+        let info = SendInfo { to, more: write.has(MSG_MORE), ..said.message(defaults) };
         self.stack.sctp_send(self.now, id, write.data.clone(), info)
     }
 

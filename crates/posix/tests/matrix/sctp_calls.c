@@ -117,7 +117,7 @@ static int value(char *text, unsigned char *bytes, int room, int show)
         if (!arg) continue;
         *arg++ = 0;
         v = id_of(arg);
-        size = field[0] == 'h' ? 2 : field[0] == 'b' ? 1 : field[0] == 'a' ? 128 : field[0] == 's' ? (strchr(arg, 'm') ? 28 : 16)
+        size = field[0] == 'h' ? 2 : field[0] == 'b' ? 1 : field[0] == 'l' ? 8 : field[0] == 'a' ? 128 : field[0] == 's' ? (strchr(arg, 'm') ? 28 : 16)
                : field[0] == 'z' || field[0] == 'x' ? (int)v : 4;
         if (n + size > room) break;
         if (!show) {
@@ -127,7 +127,7 @@ static int value(char *text, unsigned char *bytes, int room, int show)
                 int len = at(arg, &to);
                 memcpy(bytes + n, &to, arg[0] == '-' ? 0 : len);
             } else if (field[0] != 'z' && field[0] != 'x') {
-                memcpy(bytes + n, &v, size);
+                memcpy(bytes + n, &v, size < 4 ? size : 4);
             }
         } else {
             unsigned now = 0;
@@ -157,7 +157,7 @@ static int option(const char *w)
         O(SCTP_FRAGMENT_INTERLEAVE), O(SCTP_PARTIAL_DELIVERY_POINT), O(SCTP_MAX_BURST), O(SCTP_GET_ASSOC_NUMBER),
         O(SCTP_GET_ASSOC_ID_LIST), O(SCTP_PEER_ADDR_THLDS), O(SCTP_RECVRCVINFO), O(SCTP_DEFAULT_SNDINFO), O(SCTP_SOCKOPT_BINDX_ADD),
         O(SCTP_SOCKOPT_CONNECTX), O(SCTP_SOCKOPT_BINDX_REM), O(SCTP_GET_PEER_ADDRS), O(SCTP_GET_LOCAL_ADDRS), O(SCTP_PR_SUPPORTED), O(SCTP_DEFAULT_PRINFO),
-        O(SCTP_EVENT), O(SCTP_REMOTE_UDP_ENCAPS_PORT), O(SCTP_RECVNXTINFO), O(SCTP_I_WANT_MAPPED_V4_ADDR),
+        O(SCTP_EVENT), O(SCTP_REMOTE_UDP_ENCAPS_PORT), O(SCTP_RECVNXTINFO), O(SCTP_I_WANT_MAPPED_V4_ADDR), O(SCTP_GET_ASSOC_STATS),
 #undef O
     };
     for (unsigned i = 0; i < sizeof ALL / sizeof *ALL; i++)
@@ -176,12 +176,12 @@ static void control(struct msghdr *msg, int type, char *text)
     msg->msg_controllen += CMSG_SPACE(len);
 }
 
-/* send SOCKET LENGTH [to PORT] [wait] [init|sndrcv|sndinfo|prinfo VALUE]... */
+/* send SOCKET LENGTH [to PORT] [more] [init|sndrcv|sndinfo|prinfo VALUE]... */
 static void do_send(void)
 {
     static char data[1 << 20];
     char room[1024] = {0};
-    int fd = *sock();
+    int fd = *sock(), flags = MSG_NOSIGNAL;
     struct iovec iov = {data, num()};
     struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = room};
     union name to;
@@ -190,13 +190,14 @@ static void do_send(void)
         if (!strcmp(w, "to")) {
             msg.msg_namelen = at(word(), &to);
             msg.msg_name = &to;
-        } else if (!strcmp(w, "init")) control(&msg, SCTP_INIT, word());
+        } else if (!strcmp(w, "more")) flags |= MSG_MORE;
+        else if (!strcmp(w, "init")) control(&msg, SCTP_INIT, word());
         else if (!strcmp(w, "sndrcv")) control(&msg, SCTP_SNDRCV, word());
         else if (!strcmp(w, "sndinfo")) control(&msg, SCTP_SNDINFO, word());
         else if (!strcmp(w, "prinfo")) control(&msg, SCTP_PRINFO, word());
         else if (!strcmp(w, "dstaddr")) control(&msg, SCTP_DSTADDRV4, word());
     }
-    say(sendmsg(fd, &msg, MSG_NOSIGNAL));
+    say(sendmsg(fd, &msg, flags));
 }
 
 static void notification(unsigned char *b, int n)
@@ -302,6 +303,7 @@ static void do_get(void)
     socklen_t len = value(text, bytes, sizeof bytes, 0);
     int ret = getsockopt(fd, LEVEL, name, bytes, &len);
     if (ret < 0) return say(ret);
+    if (name == SCTP_GET_LOCAL_ADDRS) len += 8; /* The kernel's length is that of the addresses alone. */
     value(text, bytes, len, 1);
     printf(" (%u)", len);
 }
@@ -332,6 +334,22 @@ static void do_poll(void)
             printf("%s%s", between, BITS[i].name);
             between = "|";
         }
+}
+
+/* connectx3 SOCKET LETTER VALUE: the result, and the identifier where one was written */
+static void do_connectx3(void)
+{
+    unsigned char bytes[LINE];
+    int fd = *sock();
+    char *w = word();
+    struct sctp_getaddrs_old p = {0, value(word(), bytes, sizeof bytes, 0), (struct sockaddr *)bytes};
+    socklen_t len = sizeof p;
+    say(getsockopt(fd, LEVEL, SCTP_SOCKOPT_CONNECTX3, &p, &len));
+    if (len != sizeof p) {
+        ids[*w - 'a'] = p.assoc_id;
+        printf(" ");
+        say_id(p.assoc_id);
+    }
 }
 
 static void scene(void)
@@ -392,7 +410,8 @@ static void step(const char *verb)
         n = setsockopt(*fd, LEVEL, SCTP_SOCKOPT_CONNECTX, bytes, n);
         if (n > 2) ids[*w - 'a'] = n, say_id(n);
         else say(n);
-    } else if (!strcmp(verb, "send")) do_send();
+    } else if (!strcmp(verb, "connectx3")) do_connectx3();
+    else if (!strcmp(verb, "send")) do_send();
     else if (!strcmp(verb, "recv")) do_recv();
     else if (!strcmp(verb, "set") || !strcmp(verb, "set6")) { /* set6: an option of IPv6, by its number */
         fd = sock();

@@ -36,6 +36,15 @@ impl Net {
         Self { a: host(A, A6), b: host(B, B6), wire: Vec::new() }
     }
 
+    /// One host with nine addresses of loopback, which has all of 127.0.0.0/8 in Linux.
+    pub(crate) fn loopbacks() -> Self {
+        let more = (2..10).map(|last| ([127, 0, 0, last].into(), 32));
+        let addresses = [(A.parse().expect("an address"), 24)].into_iter().chain(more).collect();
+        let a =
+            Host::new(Settings { addresses, ..Settings::default() }).expect("addresses that no other has");
+        Self { a, ..Self::new() }
+    }
+
     fn host(&mut self, index: usize) -> &mut Host {
         if index == 0 { &mut self.a } else { &mut self.b }
     }

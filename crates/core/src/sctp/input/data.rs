@@ -43,6 +43,7 @@ impl Assoc {
             }
             Arrival::TooFar => {
                 count.in_data_chunk_discards += 1;
+                self.owner.counting.add(|c| c.outofseqtsns += 1);
                 reading.urgent = true;
                 return;
             }
@@ -52,6 +53,10 @@ impl Assoc {
             reading.urgent = true;
             return;
         }
+        let unordered = u64::from(header.flags.unordered());
+        self.owner.counting.add(|c| {
+            (c.iuodchunks, c.iodchunks) = (c.iuodchunks + unordered, c.iodchunks + 1 - unordered);
+        });
         self.rx.map.note(tsn);
         self.rx.on_data(data.len());
         if header.sid >= self.rx.inbound {

@@ -36,6 +36,7 @@ impl Assoc {
             return Ok(None);
         }
         cx.count.sctp.in_ctrl_chunks += 1;
+        self.owner.counting.add(|c| (c.ipackets, c.ictrlchunks) = (c.ipackets + 1, c.ictrlchunks + 1));
         // There is nobody whose tag an ABORT could have but ourselves (section 3.3.3; Linux `sctp_sf_abort_violation`).
         let Some(init) = init.filter(|init| init.initiate_tag != 0) else {
             let why = if init.is_some() {

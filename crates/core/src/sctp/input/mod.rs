@@ -83,6 +83,7 @@ impl Assoc {
         if !self.tag_fits(inbound) {
             return Err(DropWhy::SctpTag);
         }
+        self.owner.counting.add(|c| c.ipackets += 1);
         self.input_behind(cx, inbound);
         Ok(())
     }
@@ -126,6 +127,7 @@ impl Assoc {
         if self.rx.streams.is_readable() && !readable {
             self.owner.notice.add(Notice::READABLE);
         }
+        self.owner.counting.note_rto(&mut self.paths);
     }
 
     /// Chunks of this kind mean nothing now, whatever is in them (section 6).
@@ -147,6 +149,7 @@ impl Assoc {
     fn chunk(&mut self, cx: &mut Cx<'_>, reading: &mut Reading<'_>, raw: &RawChunk<'_>, chunk: &Chunk<'_>) {
         if !matches!(chunk, Chunk::Data(..)) {
             cx.count.sctp.in_ctrl_chunks += 1;
+            self.owner.counting.on_control(chunk);
         }
         match chunk {
             Chunk::Data(header, data) => self.on_data(cx, reading, header, data),

@@ -58,7 +58,8 @@ impl Assoc {
         true
     }
 
-    fn end_control(&self, cx: &mut Cx<'_>, chunks: u64) -> bool {
+    fn end_control(&mut self, cx: &mut Cx<'_>, chunks: u64) -> bool {
+        self.owner.counting.add(|c| c.octrlchunks += chunks);
         cx.count.sctp.out_ctrl_chunks += chunks;
         false
     }
@@ -236,6 +237,11 @@ impl Assoc {
         if writing.bundle.chunk(&Chunk::Sack(Sack { cum_tsn, a_rwnd, gaps: &gaps, dups: &dups })) {
             self.rx.advertised = a_rwnd;
             self.rx.ack.on_sent();
+            self.owner.counting.add(|c| {
+                c.osacks += 1;
+                c.octrlchunks += 1;
+                c.idupchunks += dups.len() as u64;
+            });
             cx.count.sctp.out_ctrl_chunks += 1;
         }
         debug_assert!(padded(writing.bundle.len()) == writing.bundle.len(), "chunks are padded");

@@ -165,7 +165,7 @@ impl Assoc {
     }
 
     /// May the message whose turn it is begin or go on, `written` bytes of chunks being in the packet already and `point` in a chunk at
-    /// the most? The peer's window, then Nagle's rule.
+    /// the most? The peer's window, then MSG_MORE and Nagle's rule.
     fn check_new(&self, id: PathId, written: usize, point: usize) -> Result<(), (Wait, Option<Instant>)> {
         let Some(message) = self.tx.queue.front() else { return Err((Wait::Empty, None)) };
         let pmdcs = self.paths.get(id).pmdcs() as usize;
@@ -175,12 +175,15 @@ impl Assoc {
             return Err((Wait::RecvWindow, None));
         }
         let full = written + self.tx.queue.bytes() + DATA_HEADER_LEN >= pmdcs - pmdcs % 4;
-        let delay = !self.options.nodelay
-            && self.state == State::Established
-            && !self.tx.out.is_empty()
-            && !message.is_begun()
-            && written == 0;
-        if delay && !full { Err((Wait::Nagle, None)) } else { Ok(()) }
+        let whole = self.state == State::Established && !message.is_begun() && written == 0;
+        if !whole || full {
+            return Ok(());
+        }
+        match self.tx.more {
+            true => Err((Wait::Cork, None)),
+            false if !self.options.nodelay && !self.tx.out.is_empty() => Err((Wait::Nagle, None)),
+            false => Ok(()),
+        }
     }
 
     /// Where the message whose turn it is goes.
@@ -275,6 +278,7 @@ impl Assoc {
         if self.tx.closed.probe != Probe::None {
             self.tx.closed.probe = Probe::Out;
         }
+        self.owner.counting.add(|c| c.rtxchunks += 1);
         let count = &mut cx.count.sctp;
         if fast {
             count.fast_retransmits += 1;
@@ -295,8 +299,10 @@ impl Assoc {
             count.frag_usr_msgs += u64::from(!whole && fragment.flags.begin());
             if fragment.flags.unordered() {
                 count.out_unorder_chunks += 1;
+                self.owner.counting.add(|c| c.ouodchunks += 1);
             } else {
                 count.out_order_chunks += 1;
+                self.owner.counting.add(|c| c.oodchunks += 1);
             }
             self.note_lifetime(self.tx.out.next_tsn(), &fragment);
             // SHUTDOWN waits for its acknowledgement, which is not to be delayed (RFC 7053 section 4.1).

@@ -179,7 +179,7 @@ impl Assoc {
 
     /// The page with one more packet, or as it was where there are no chunks.
     pub(super) fn finish_packet(
-        &self,
+        &mut self,
         cx: &mut Cx<'_>,
         bundle: Bundle,
         vtag: u32,
@@ -187,6 +187,7 @@ impl Assoc {
         let len = HEADER_LEN + bundle.len();
         let mut page = bundle.finish()?;
         cx.count.sctp.out_sctp_packs += 1;
+        self.owner.counting.add(|c| c.opackets += 1);
         let at = page.len() - len;
         self.seal(&mut page[at..], vtag);
         Ok(page)

@@ -13,7 +13,9 @@ use super::tcp::ports_of;
 use crate::base::limits::SCTP_PATHS_MAX;
 use crate::base::{Carrier, Cx, DeviceId, Error, Instant, SocketId};
 use crate::sctp::handshake::init::Addresses;
-use crate::sctp::{Assoc, AssocInfo, PathOptions, Received, RecvInfo, SctpOptions, SendInfo, Setup, State};
+use crate::sctp::{
+    Assoc, AssocCounts, AssocInfo, PathOptions, Received, RecvInfo, SctpOptions, SendInfo, Setup, State,
+};
 use crate::socket::{Entry, Holder, SctpListener, Socket, Turn};
 use bytes::Bytes;
 use core::net::{IpAddr, SocketAddr};
@@ -60,6 +62,30 @@ impl Stack {
         let id = self.sockets.insert(Entry::new(socket, None, Holder::Owner));
         self.demux.sctp.listen(port, &ips, id);
         Ok(id)
+    }
+
+    /// A listener is at these addresses from now on, with the port that it had; none or unspecified ones stand for any address. The
+    /// associations that it has made keep theirs.
+    ///
+    /// # Errors
+    /// [`Error::AddressInUse`], [`Error::AddressNotAvailable`], [`Error::NoSuchSocket`], [`Error::Invalid`] when it is none.
+    pub fn sctp_rebind(&mut self, listener: SocketId, addrs: &[SocketAddr]) -> Result<(), Error> {
+        let (ips, _) = bound(addrs)?;
+        for ip in &ips {
+            self.check_own(*ip)?;
+        }
+        let Socket::SctpListener(l) = &mut self.sockets.get_mut(listener).ok_or(Error::NoSuchSocket)?.socket
+        else {
+            return Err(Error::Invalid);
+        };
+        let demux = &mut self.demux.sctp;
+        demux.unlisten(l.port, listener);
+        let free = demux.may_listen(l.port, &ips);
+        if free {
+            l.ips = ips;
+        }
+        demux.listen(l.port, &l.ips, listener);
+        if free { Ok(()) } else { Err(Error::AddressInUse) }
     }
 
     /// A listener holds so many associations that nobody has accepted, from now on.
@@ -365,6 +391,17 @@ impl Stack {
     /// [`Error::NoSuchSocket`], [`Error::Unsupported`].
     pub fn sctp_info(&self, id: SocketId) -> Result<AssocInfo, Error> {
         self.assoc(id).map(Assoc::info)
+    }
+
+    /// What an association has sent and received, where its options ask for counts; the longest timeout is looked for anew from here on.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`], [`Error::Unsupported`].
+    pub fn sctp_take_counts(&mut self, id: SocketId) -> Result<Option<AssocCounts>, Error> {
+        match &mut self.sockets.get_mut(id).ok_or(Error::NoSuchSocket)?.socket {
+            Socket::Sctp(sctp) => Ok(sctp.assoc.take_counts()),
+            _ => Err(Error::Unsupported),
+        }
     }
 
     /// The state of an association.

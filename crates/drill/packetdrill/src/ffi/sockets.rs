@@ -1,11 +1,13 @@
 //! The calls that make, join and end sockets, and their options.
 use super::User;
-use super::calls::{make, name, put_name, simple};
+use super::calls::{foreign, make, name, put_name, simple};
 use super::memory;
 use super::system::{Number, give};
+use crate::shared::SHARED;
+use bytes::Bytes;
 use core::ffi::{c_int, c_void};
 use libc::{sockaddr, socklen_t};
-use lowwater_posix::abi::SOL_SCTP;
+use lowwater_posix::abi::{SCTP_SOCKOPT_CONNECTX3, SOL_SCTP};
 use lowwater_posix::{Call, Optval};
 
 /// Bytes of an option's value that are looked at: longer than that of any option here.
@@ -76,6 +78,10 @@ pub(super) unsafe fn getsockopt_of(
 ) -> Result<i64, Number> {
     // SAFETY: the caller's promise.
     let room = unsafe { memory::value(len.cast_const().cast::<c_int>()) };
+    if (level, name) == (SOL_SCTP, SCTP_SOCKOPT_CONNECTX3) && !foreign(fd) {
+        // SAFETY: the caller's promise.
+        return unsafe { connectx3(fd, value, room?, len) };
+    }
     // Without a length there is still the question whether there is such a socket: EBADF comes before EFAULT.
     let given = match usize::try_from(room.as_ref().copied().unwrap_or(0)) {
         // SAFETY: SCTP's options read what they are to tell about from the caller's room (RFC 6458 section 8).
@@ -95,6 +101,46 @@ pub(super) unsafe fn getsockopt_of(
     // SAFETY: the caller's promise.
     unsafe { memory::put(len, fits.len() as socklen_t) }?;
     Ok(reply.ret)
+}
+
+/// What libsctp's sctp_connectx() hands over (struct sctp_getaddrs_old).
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Connectx3 {
+    assoc_id: i32,
+    /// Bytes of the addresses.
+    len: i32,
+    addrs: *const c_void,
+}
+
+/// Reads the addresses where the structure points to, and writes the identifier in front of it, also while the handshake is under way.
+///
+/// # Safety
+/// As getsockopt(2) demands; the structure has as many bytes of addresses as it says.
+unsafe fn connectx3(fd: c_int, value: *mut c_void, room: c_int, len: *mut socklen_t) -> Result<i64, Number> {
+    if room < size_of::<Connectx3>() as c_int {
+        return Err(libc::EINVAL);
+    }
+    // SAFETY: the caller has room for the structure.
+    let given = unsafe { memory::value(value.cast_const().cast::<Connectx3>()) }?;
+    let most = usize::try_from(given.len).ok().filter(|len| *len <= SCTP_OPTION_MAX).ok_or(libc::EINVAL)?;
+    // SAFETY: the structure says how many bytes there are.
+    let addrs = unsafe { memory::bytes(given.addrs, most) }.ok_or(libc::EFAULT)?;
+    let head = [given.assoc_id.to_le_bytes(), given.len.to_le_bytes()].concat();
+    let in_place = Bytes::from([&head[..], &addrs].concat());
+    let reply = SHARED.call(Call::GetsockoptIn {
+        fd,
+        level: SOL_SCTP,
+        name: SCTP_SOCKOPT_CONNECTX3,
+        value: in_place,
+    });
+    if !reply.value.is_empty() {
+        // SAFETY: it is shorter than the structure.
+        unsafe { memory::fill(value, &reply.value) }?;
+        // SAFETY: the caller's promise.
+        unsafe { memory::put(len, reply.value.len() as socklen_t) }?;
+    }
+    reply.errno.map_or(Ok(reply.ret), |errno| Err(errno.number()))
 }
 
 pub(super) unsafe extern "C" fn setsockopt(

@@ -101,9 +101,10 @@ impl Host {
                 self.sctp_change(fd, &scope, |o| o.max_burst = n)
             }
             SCTP_CONTEXT => self.sctp_change_manner(fd, &scope, |manner| manner.context = value as u32),
-            SCTP_PR_SUPPORTED => {
-                let on = if value == 0 { 0 } else { Features::FORWARD_TSN };
-                let change = |o: &mut SctpOptions| o.features.0 = o.features.0 & !Features::FORWARD_TSN | on;
+            SCTP_PR_SUPPORTED | SCTP_ECN_SUPPORTED => {
+                let bit = feature(name);
+                let on = if value == 0 { 0 } else { bit };
+                let change = |o: &mut SctpOptions| o.features.0 = o.features.0 & !bit | on;
                 self.sctp_change(fd, &Scope::FUTURE, change)
             }
             _ => {
@@ -125,7 +126,7 @@ impl Host {
         let value = match name {
             SCTP_MAX_BURST => o.max_burst,
             SCTP_CONTEXT => self.sctp_manner(fd, &scope)?.context,
-            SCTP_PR_SUPPORTED => o.features.has(Features::FORWARD_TSN).into(),
+            SCTP_PR_SUPPORTED | SCTP_ECN_SUPPORTED => o.features.has(feature(name)).into(),
             _ => match scope.one() {
                 Some(id) => self.stack.sctp_info(id)?.fragment_point as u32,
                 None => o.maxseg.into(),
@@ -207,6 +208,11 @@ impl Host {
         name.resize(NAME_MAX, 0);
         name
     }
+}
+
+/// The extension that an option is about.
+const fn feature(name: i32) -> u8 {
+    if name == SCTP_ECN_SUPPORTED { Features::ECN } else { Features::FORWARD_TSN }
 }
 
 /// A struct sctp_initmsg; zeros change nothing.

@@ -82,7 +82,7 @@ impl Host {
             SCTP_DEFAULT_SEND_PARAM => self.set_send_param(fd, &Arg::new("sctp_sndrcvinfo", &bytes)?)?,
             SCTP_DEFAULT_SNDINFO => self.set_sndinfo(fd, &Arg::new("sctp_sndinfo", &bytes)?)?,
             SCTP_DEFAULT_PRINFO => self.set_prinfo(fd, &Arg::new("sctp_default_prinfo", &bytes)?)?,
-            SCTP_PR_SUPPORTED | SCTP_MAXSEG | SCTP_MAX_BURST | SCTP_CONTEXT => {
+            SCTP_PR_SUPPORTED | SCTP_ECN_SUPPORTED | SCTP_MAXSEG | SCTP_MAX_BURST | SCTP_CONTEXT => {
                 self.set_value(fd, name, &bytes)?;
             }
             _ => self.set_number(fd, name, &bytes)?,
@@ -175,12 +175,13 @@ impl Host {
             SCTP_DEFAULT_SEND_PARAM => self.get_send_param(fd, Arg::new("sctp_sndrcvinfo", given)?)?,
             SCTP_DEFAULT_SNDINFO => self.get_sndinfo(fd, Arg::new("sctp_sndinfo", given)?)?,
             SCTP_DEFAULT_PRINFO => self.get_prinfo(fd, Arg::new("sctp_default_prinfo", given)?)?,
-            SCTP_PR_SUPPORTED | SCTP_MAXSEG | SCTP_MAX_BURST | SCTP_CONTEXT => {
+            SCTP_PR_SUPPORTED | SCTP_ECN_SUPPORTED | SCTP_MAXSEG | SCTP_MAX_BURST | SCTP_CONTEXT => {
                 self.get_value(fd, name, given)?
             }
             SCTP_STATUS => self.get_status(fd, Arg::new("sctp_status", given)?)?,
             SCTP_GET_PEER_ADDR_INFO => self.get_peer_info(fd, &Arg::new("sctp_paddrinfo", given)?)?,
             SCTP_GET_PEER_ADDRS | SCTP_GET_LOCAL_ADDRS => self.get_addrs(fd, name, given)?,
+            SCTP_GET_ASSOC_STATS => self.get_counts(fd, given)?,
             SCTP_GET_ASSOC_NUMBER | SCTP_GET_ASSOC_ID_LIST => self.get_assocs(fd, name, given.len())?,
             // Who has no association is told so first.
             SCTP_PEER_AUTH_CHUNKS => {

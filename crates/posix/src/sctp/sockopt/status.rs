@@ -10,6 +10,9 @@ use core::net::SocketAddr;
 use lowwater_core::base::SocketId;
 use lowwater_core::sctp::{PathInfo, PathState, State};
 
+/// Milliseconds in the unit of `sas_maxrto`, a tick of Linux at 100 Hz.
+const TICK_MS: u64 = 10;
+
 impl Host {
     /// SCTP_STATUS.
     pub(super) fn get_status(&mut self, fd: Fd, arg: Arg) -> Result<Vec<u8>, Errno> {
@@ -73,11 +76,48 @@ impl Host {
         Ok(bytes)
     }
 
+    /// SCTP_GET_ASSOC_STATS: as much of the structure as there is room for.
+    pub(super) fn get_counts(&mut self, fd: Fd, given: &[u8]) -> Result<Vec<u8>, Errno> {
+        let id = self.sctp_named(fd, int(given)? as u32)?;
+        let counts = self.stack.sctp_take_counts(id)?.unwrap_or_default();
+        let of = layout("sctp_assoc_stats").ok_or(Errno::EINVAL)?;
+        let mut bytes = of.build(&[
+            ("sas_assoc_id", self.assoc_ids.of(id).into()),
+            ("sas_maxrto", counts.maxrto.as_millis() as u64 / TICK_MS),
+            ("sas_isacks", counts.isacks),
+            ("sas_osacks", counts.osacks),
+            ("sas_opackets", counts.opackets),
+            ("sas_ipackets", counts.ipackets),
+            ("sas_rtxchunks", counts.rtxchunks),
+            ("sas_outofseqtsns", counts.outofseqtsns),
+            ("sas_idupchunks", counts.idupchunks),
+            ("sas_gapcnt", counts.gapcnt),
+            ("sas_ouodchunks", counts.ouodchunks),
+            ("sas_iuodchunks", counts.iuodchunks),
+            ("sas_oodchunks", counts.oodchunks),
+            ("sas_iodchunks", counts.iodchunks),
+            ("sas_octrlchunks", counts.octrlchunks),
+            ("sas_ictrlchunks", counts.ictrlchunks),
+        ]);
+        // An identifier is what it was on a one-to-one socket, where any number is its own.
+        bytes[..4].copy_from_slice(&given[..4]);
+        if let Some(ip) = counts.obs_rto_ipaddr {
+            let port = self.stack.peer_addr(id)?.port();
+            let address = self.files.sock(fd)?.shown(SocketAddr::new(ip, port));
+            of.put_address(&mut bytes, "sas_obs_rto_ipaddr", address);
+        }
+        Ok(bytes)
+    }
+
     /// SCTP_GET_PEER_ADDRS, SCTP_GET_LOCAL_ADDRS: identifier, number, addresses one behind the other.
     pub(super) fn get_addrs(&mut self, fd: Fd, name: i32, given: &[u8]) -> Result<Vec<u8>, Errno> {
         let assoc = int(given)? as u32;
+        // What a socket is bound to, unless that is any address: then what its association uses.
+        let bound = &self.sctp(fd)?.bound;
+        let own = assoc == 0 && !bound.is_empty() && bound.iter().all(|addr| !addr.ip().is_unspecified());
         let addrs = match (name, self.sctp_named(fd, assoc)) {
             (SCTP_GET_PEER_ADDRS, id) => self.stack.sctp_addrs(id?)?.1,
+            _ if own => self.sctp(fd)?.bound.clone(),
             (_, Ok(id)) => self.stack.sctp_addrs(id)?.0,
             (_, Err(errno)) if assoc != 0 && self.sctp(fd)?.style.is_many() => return Err(errno),
             (_, Err(_)) => self.sctp(fd)?.bound.clone(),

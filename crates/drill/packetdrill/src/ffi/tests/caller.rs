@@ -6,6 +6,7 @@ use core::ffi::{c_int, c_void};
 use core::mem::zeroed;
 use core::ptr::{null, null_mut};
 use libc::{epoll_event, iovec, msghdr, pollfd, sockaddr, socklen_t};
+use lowwater_posix::abi::SCTP_SOCKOPT_CONNECTX3;
 use lowwater_posix::{
     Call, Control, EpollEvent, Errno, Name, Optval, Piece, RecvKind, Reply, Room, SendKind,
     sockaddr as encode,
@@ -14,6 +15,14 @@ use std::io;
 
 /// Bytes of a struct sockaddr_storage.
 const STORAGE: usize = 128;
+
+/// struct sctp_getaddrs_old, as libsctp makes it.
+#[repr(C)]
+struct Connectx3 {
+    id: c_int,
+    len: c_int,
+    at: *const u8,
+}
 
 /// The functions, as packetdrill has them.
 pub(super) struct Caller(pub(super) Interface);
@@ -70,6 +79,16 @@ impl Caller {
                 let reply = done(unsafe { (f.getsockopt)(USER, fd, level, name, at, &raw mut len) });
                 room.truncate(if reply.ret == 0 { len as usize } else { 0 });
                 Reply { value: room.into(), ..reply }
+            }
+            Call::GetsockoptIn { fd, level, name: name @ SCTP_SOCKOPT_CONNECTX3, value } => {
+                let addresses = value.slice(8..);
+                let mut room = Connectx3 { id: 0, len: addresses.len() as c_int, at: addresses.as_ptr() };
+                let mut len = size_of_val(&room) as socklen_t;
+                let at = (&raw mut room).cast::<c_void>();
+                // SAFETY: the structure, with as many bytes of addresses as it says.
+                let reply = done(unsafe { (f.getsockopt)(USER, fd, level, name, at, &raw mut len) });
+                let id = room.id.to_le_bytes().to_vec();
+                Reply { value: if len == 4 { id.into() } else { Bytes::new() }, ..reply }
             }
             Call::GetsockoptIn { fd, level, name, value } => {
                 let (mut room, mut len) = (value.to_vec(), value.len() as socklen_t);
