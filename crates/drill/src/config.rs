@@ -288,7 +288,9 @@ impl Config {
             | "local_linklocal_ip"
             | "gateway_linklocal_ip" => {}
             "tcp_md5_secret" => return flag.refuse("the stack signs no segments"),
-            "udp_encaps" => return flag.refuse("packets of a script stand in IP alone"),
+            // Lines say which packets stand in UDP, and those of the stack show it.
+            "udp_encaps" if flag.value.as_deref() == Some("sctp") => {}
+            "udp_encaps" => return flag.refuse("it takes sctp: TCP stands in IP alone"),
             "code_format" | "code_sockopt" | "speed" | "send_omit_free" | "debug" | "verbose" | "dry_run" => {
             }
             "wire_client" | "wire_server" | "wire_server_ip" | "wire_server_at" | "wire_server_port"

@@ -11,6 +11,10 @@ pub(crate) const MD5: u8 = 19;
 pub(crate) const ACCECN: [u8; 2] = [172, 174];
 /// The magic number under which it was an experiment.
 pub(crate) const ACCECN_MAGIC: [u8; 2] = [0xac, 0xce];
+/// The numbers of an older experiment, of which each had one order (draft-ietf-tcpm-accurate-ecn).
+pub(crate) const ACCECN_EXPERIMENTS: [[u8; 2]; 2] = [[0xac, 0xc0], [0xac, 0xc1]];
+/// The number of an experiment by which a sender asks for a rate of acknowledgements (draft-gomez-tcpm-ack-rate-request).
+pub(crate) const TARR_MAGIC: [u8; 2] = [0x00, 0xac];
 /// Names of its counters in the order of the first kind; the second has them backwards.
 pub(crate) const ACCECN_COUNTERS: [&str; 3] = ["e0b", "ceb", "e1b"];
 /// The magic number under which Fast Open was an experiment.

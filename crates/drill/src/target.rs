@@ -75,6 +75,16 @@ pub trait Target {
     fn set_qdisc(&mut self, words: &str) -> Result<(), String> {
         Err(format!("the queueing discipline '{words}' is the stack's: it cannot be had here"))
     }
+    /// Everything of a prefix leaves by the device from now on, or nothing does any more.
+    ///
+    /// # Errors
+    /// Why not, in a sentence.
+    fn set_route(&mut self, dest: IpAddr, prefix: u8, there: bool) -> Result<(), String> {
+        let _ = there;
+        Err(format!("the route to {dest}/{prefix} is the stack's: it cannot be changed here"))
+    }
+    /// The first commands have run: the device is made, as their settings say.
+    fn begin(&mut self) {}
     /// The device says "not now" to everything, or no more.
     fn set_busy(&mut self, busy: bool) {
         let _ = busy;

@@ -179,6 +179,11 @@ const CHANGES: &[Change] = &[
         "verification tag 1",
     ),
     ("sctp/handshake/no_new_tag.pkt", "sctp(tag=8): INIT_ACK", "sctp(tag=2): INIT_ACK", "verification tag 8"),
+    ("sctp/handshake/over_udp.pkt", "udp(9899>9901)", "udp(9899>9900)", "UDP ports 9899 > 9901"),
+    ("sctp/handshake/over_udp.pkt", "> sctp: DATA", "> sctp/udp(9899>9901): DATA", "no UDP around it"),
+    ("sctp/errors/nr_sack.pkt", "NR_SACK[flgs=0, cum_tsn=1", "SACK[flgs=0, cum_tsn=1", "'nr_gaps'"),
+    ("qdisc/default.pkt", "default_qdisc=fq_codel`", "default_qdisc=fq`", "another length"),
+    ("tcp/routes/no_route.pkt", "`ip route del default`", "`true`", "notsent"),
     ("sctp/handshake/connectx.pkt", "tsn=7, sid=0", "tsn=1, sid=0", "DATA with other tsn"),
     ("sctp/handshake/connectx.pkt", "[...], 1, [0]", "[...], 2, [0]", "says 2 addresses and lists 1"),
     (

@@ -13,7 +13,7 @@ mod namespace;
 mod worker;
 
 use bytes::Bytes;
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use lowwater_core::base::trace::Record;
 use lowwater_core::base::{Duration, Instant};
 use lowwater_drill::{Failure, Invocation, ORIGIN, Outcome, Overrides, Target, Transcript, World};
@@ -153,6 +153,10 @@ impl Target for Kernel {
 
     fn forget_servers(&mut self) -> Result<(), String> {
         namespace::forget_servers()
+    }
+
+    fn set_route(&mut self, dest: IpAddr, prefix: u8, there: bool) -> Result<(), String> {
+        namespace::set_route(dest, prefix, there)
     }
 
     fn early_info(&mut self, local: SocketAddr, remote: SocketAddr) -> Option<Vec<u8>> {

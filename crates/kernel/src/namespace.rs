@@ -92,7 +92,16 @@ pub(crate) fn lacks_sysctl(name: &str) -> Option<String> {
 
 /// Forgets what connections of the calling thread's namespace have taught about servers.
 pub(crate) fn forget_servers() -> Result<(), String> {
-    let done = Command::new("ip").args(["tcp_metrics", "flush", "all"]).output();
+    ip(&["tcp_metrics", "flush", "all"])
+}
+
+/// Everything of a prefix leaves by the device, or nothing does any more.
+pub(crate) fn set_route(dest: IpAddr, prefix: u8, there: bool) -> Result<(), String> {
+    ip(&["route", if there { "add" } else { "del" }, &format!("{dest}/{prefix}"), "dev", "tun0"])
+}
+
+fn ip(words: &[&str]) -> Result<(), String> {
+    let done = Command::new("ip").args(words).output();
     match done {
         Ok(done) if done.status.success() => Ok(()),
         Ok(done) => Err(String::from_utf8_lossy(&done.stderr).trim().to_owned()),

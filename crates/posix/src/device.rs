@@ -1,6 +1,7 @@
 //! The device of a host: takes packets, holds them until they are completed where that is asked for, says "not now" when full or busy.
 use crate::host::Host;
 use bytes::Bytes;
+use core::net::IpAddr;
 use lowwater_core::base::Instant;
 use lowwater_core::device::Submit;
 use lowwater_core::offload::csum;
@@ -122,6 +123,21 @@ impl Host {
         let set = self.stack.set_qdisc(self.dev, qdisc).map_err(|e| e.to_string());
         self.settle();
         set
+    }
+
+    /// Everything of a prefix leaves by the device from now on, or nothing does any more.
+    ///
+    /// # Errors
+    /// Why not, in a sentence: a route that is there already, or is not there, or has bits beyond its prefix.
+    pub fn set_route(&mut self, dest: IpAddr, prefix: u8, there: bool) -> Result<(), String> {
+        let dev = self.dev;
+        if there {
+            self.stack.add_route(dest, prefix, None, dev).map_err(|e| format!("{dest}/{prefix}: {e}"))?;
+        } else if !self.stack.remove_route(dest, prefix, None, dev) {
+            return Err(format!("there is no route to {dest}/{prefix}"));
+        }
+        self.settle();
+        Ok(())
     }
 
     /// From now on the device says "not now" to everything, until it is ready again.

@@ -62,7 +62,6 @@ impl Assoc {
         }
         let len = data.len();
         self.mark_app_limited();
-        self.tx.more = info.more;
         self.tx.queue.push(data, info, cx.now);
         self.tx.burst = None;
         self.owner.dry = false;

@@ -53,8 +53,6 @@ pub(crate) struct Sender {
     pub(crate) closed: ClosedWindow,
     /// Why nothing was sent in the last turn; until when, if a time decides.
     pub(crate) hold: (Wait, Option<Instant>),
-    /// The last message was not to leave alone (Linux `force_delay`).
-    pub(crate) more: bool,
     /// A writer has seen "full".
     writer_waits: bool,
 }
@@ -75,7 +73,6 @@ impl Sender {
             burst: None,
             closed: ClosedWindow { shut: false, probe: Probe::None },
             hold: (Wait::Empty, None),
-            more: false,
             writer_waits: false,
         }
     }

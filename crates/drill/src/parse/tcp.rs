@@ -3,7 +3,8 @@ use super::Scope;
 use crate::cursor::Cursor;
 use crate::failure::Failure;
 use crate::options::{
-    self, ACCECN, ACCECN_COUNTERS, ACCECN_MAGIC, EXPERIMENT, FAST_OPEN, FAST_OPEN_MAGIC, MD5, TcpOption,
+    self, ACCECN, ACCECN_COUNTERS, ACCECN_EXPERIMENTS, ACCECN_MAGIC, EXPERIMENT, FAST_OPEN, FAST_OPEN_MAGIC,
+    MD5, TARR_MAGIC, TcpOption,
 };
 use crate::script::{Numbered, TcpSpec};
 use lowwater_wire::tcp::TcpFlags;
@@ -150,6 +151,7 @@ fn option(c: &mut Cursor<'_>, scope: &Scope<'_>, inbound: bool) -> Result<TcpOpt
         "TS" => timestamp(c, inbound)?,
         "sack" => sack(c)?,
         "FO" => TcpOption::Other(FAST_OPEN, hex(c, scope)?),
+        "exp" if c.eat_here("-") => experiment(c, scope)?,
         "FOEXP" => {
             let mut data = FAST_OPEN_MAGIC.to_vec();
             data.extend(hex(c, scope)?);
@@ -186,6 +188,40 @@ fn option(c: &mut Cursor<'_>, scope: &Scope<'_>, inbound: bool) -> Result<TcpOpt
             return c.fail(format!("'{other}' is no TCP option; there are {names}"));
         }
     })
+}
+
+/// `exp-FO HEX`, `exp-AccECN0 EE0B 1 ECEB 0 EE1B 1` or backwards, `exp-tarr 5`: experiments by their numbers (RFC 6994), as FreeBSD's scripts
+/// spell them.
+fn experiment(c: &mut Cursor<'_>, scope: &Scope<'_>) -> Result<TcpOption, Box<Failure>> {
+    let word = c.word();
+    let mut data = Vec::new();
+    match word {
+        "FO" => {
+            data.extend(FAST_OPEN_MAGIC);
+            data.extend(hex(c, scope)?);
+        }
+        "AccECN0" | "AccECN1" => {
+            let backwards = word == "AccECN1";
+            data.extend(ACCECN_EXPERIMENTS[usize::from(backwards)]);
+            data.extend(counters(c, ["EE0B", "ECEB", "EE1B"], backwards)?);
+        }
+        "tarr" => {
+            data.extend(TARR_MAGIC);
+            c.blank();
+            if c.peek().is_ascii_digit() {
+                let rate: u8 = c.number()?;
+                if rate > 127 {
+                    return c.fail("a rate of acknowledgements has seven bits");
+                }
+                // The lowest bit is reserved.
+                data.push(rate << 1);
+            }
+        }
+        other => {
+            return c.fail(format!("'exp-{other}' is no experiment; there are FO, AccECN0, AccECN1, tarr"));
+        }
+    }
+    Ok(TcpOption::Other(EXPERIMENT, data))
 }
 
 /// `val 1 ecr 2`; of the stack `val ...`, which is not compared and not remembered, of the peer `ecr 2!`, which no packet of the stack need have had.

@@ -117,6 +117,14 @@ fn segments_with_rare_parts_are_read() {
     assert_eq!(shown, ["ECN e0b 1 ceb 2", "ECN e1b 3 ceb 4"]);
     let p = tcp("", "+0 < S 0:0(0) win 1 <AccECNEXP e1b 1 ceb 2,nop,nop>");
     assert_eq!(p.options.expect("options")[0], ecn(254, &[0xac, 0xce, 0, 0, 1, 0, 0, 2]));
+    let p = tcp("", "+0 < S 0:0(0) win 1 <exp-AccECN0 EE0B 1 ECEB 2,exp-AccECN1 EE1B 3,nop,nop,nop>");
+    let options = p.options.expect("options");
+    assert_eq!(options[0], ecn(254, &[0xac, 0xc0, 0, 0, 1, 0, 0, 2]));
+    assert_eq!(options[1], ecn(254, &[0xac, 0xc1, 0, 0, 3]));
+    let p = tcp("", "+0 < S 0:0(0) win 1 <exp-tarr,exp-tarr 5,exp-FO 0011,nop>");
+    let options = p.options.expect("options");
+    assert_eq!((&options[0], &options[1]), (&ecn(254, &[0, 0xac]), &ecn(254, &[0, 0xac, 10])));
+    assert_eq!(options[2], ecn(254, &[0xf9, 0x89, 0x00, 0x11]));
     let p = tcp("--define=SYNACK=S.", "+0 < SYNACK 0:0(0) ack 1 win 1");
     assert_eq!(p.flags, TcpFlags::SYN | TcpFlags::ACK);
     let p = tcp("", "+0 < FP.5 1:1(0) ack 1 win 1 urg 9");
@@ -196,6 +204,8 @@ fn mistakes_name_their_line() {
         ("0 > S 0:0(0) <ECN ceb 1,nop,nop,nop>", "'>'"),
         ("0 > S 0:0(0) <md5 0>", "hexadecimal"),
         ("0 > S 0:0(0) <FO 123,nop>", "hexadecimal"),
+        ("0 > S 0:0(0) <exp-teapot>", "no experiment"),
+        ("0 > S 0:0(0) <exp-tarr 128>", "seven bits"),
         ("0 > S 0:0(0) <sack,nop,nop>", "needs blocks"),
         ("0 frob(SO_NONSENSE) = 0", "SO_NONSENSE"),
         ("0 close(3)", "'='"),

@@ -261,8 +261,8 @@ impl Runner<'_> {
             Content::Raw(bytes) => (Vec::new(), Some(bytes.clone())),
         };
         let vtag = spec.tag.unwrap_or_default();
-        let script =
-            Sctp { src_port: remote.port(), dst_port: local.port(), vtag, crc: spec.crc, chunks, raw };
+        let (src_port, dst_port) = (remote.port(), local.port());
+        let script = Sctp { src_port, dst_port, vtag, udp: spec.udp, crc: spec.crc, chunks, raw };
         let live = flow.sctp.sent_by_peer(spec, &script);
         Ok((remote, local, Body::Sctp(live), Body::Sctp(script)))
     }

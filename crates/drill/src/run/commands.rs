@@ -3,6 +3,7 @@
 use super::{Runner, at};
 use crate::failure::Failure;
 use crate::shell::{Shell, commands_of};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -17,7 +18,10 @@ const SET_SYSCTLS: &str = "set_sysctls.py";
 const RESTORE: &str = "sysctl_restore";
 /// Commands that scripts have and that nothing here can do, with the reason.
 const REFUSED: &[(&str, &str)] = &[
-    ("ip", "routes and addresses are those of --local_ip, --remote_ip and --mtu"),
+    (
+        "ip",
+        "addresses and links are those of --local_ip, --remote_ip and --mtu; there is `ip route add` and `ip route del`",
+    ),
     ("ifconfig", "addresses are those of --local_ip and --remote_ip"),
     ("ethtool", "what the device can do is set by --mtu, --gso and --device_queue"),
     ("nstat", "the kernel's counters are not there; `lowwater serve` and the crate show the stack's"),
@@ -152,6 +156,7 @@ impl Runner<'_> {
             "ip" if rest.iter().any(|w| w == "tcp_metrics") && rest.iter().any(|w| w == "flush") => {
                 if self.shell.begun { self.host.forget_servers().map(|()| Then::On) } else { Ok(Then::On) }
             }
+            "ip" if rest.iter().any(|w| w == "route") => self.route(rest).map(|()| Then::On),
             // The device of a script has no offloads.
             "ethtool" if is_off(rest) && self.config.device.gso == 0 => Ok(Then::On),
             "." | "source" if rest.first().is_some_and(|f| f.contains('/')) => {
@@ -221,6 +226,51 @@ impl Runner<'_> {
             _ => {
                 Err("of tc only 'tc qdisc replace dev DEVICE root DISCIPLINE ...' can be had here".to_owned())
             }
+        }
+    }
+
+    /// `ip route add PREFIX`, `replace`, `del`, with `via` and `dev` or without: everything is behind the one device of the script. `show` prints nothing.
+    fn route(&mut self, words: &[String]) -> Result<(), String> {
+        let words: Vec<&str> = words.iter().map(String::as_str).filter(|w| !w.starts_with('-')).collect();
+        let form = "of ip there is 'ip route add PREFIX [via ADDRESS] [dev DEVICE]', 'del' and 'replace' with the same words";
+        let ["route", verb, prefix, ref rest @ ..] = words[..] else {
+            return if matches!(words[..], ["route"] | ["route", "show"]) {
+                Ok(())
+            } else {
+                Err(form.to_owned())
+            };
+        };
+        let pairs = rest.chunks(2).all(|pair| {
+            pair.len() == 2 && ["via", "dev", "src", "metric", "proto", "scope"].contains(&pair[0])
+        });
+        if !pairs {
+            return Err(form.to_owned());
+        }
+        let (dest, len) = self.prefix(prefix)?;
+        match verb {
+            "add" | "append" | "replace" | "change" => self.host.set_route(dest, len, true),
+            "del" | "delete" => self.host.set_route(dest, len, false),
+            "show" | "get" | "list" => Ok(()),
+            _ => Err(form.to_owned()),
+        }
+    }
+
+    /// `default`, an address, or one with the length of its prefix.
+    fn prefix(&self, word: &str) -> Result<(IpAddr, u8), String> {
+        let any: IpAddr = match self.config.ends.local {
+            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        if word == "default" {
+            return Ok((any, 0));
+        }
+        let (ip, len) = word.split_once('/').map_or((word, None), |(ip, len)| (ip, Some(len)));
+        let whole = if any.is_ipv4() { 32 } else { 128 };
+        let ip: Option<IpAddr> = ip.parse().ok();
+        let len = len.map_or(Some(whole), |len| len.parse().ok());
+        match (ip, len) {
+            (Some(ip), Some(len)) if ip.is_ipv4() == any.is_ipv4() && len <= whole => Ok((ip, len)),
+            _ => Err(format!("'{word}' is no prefix of the script's kind of address")),
         }
     }
 

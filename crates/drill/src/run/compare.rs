@@ -228,7 +228,7 @@ fn expected_chunks(spec: &SctpSpec, src: SocketAddr, dst: SocketAddr) -> Sctp {
         Content::Raw(bytes) => (Vec::new(), Some(bytes.clone())),
     };
     let vtag = spec.tag.unwrap_or_default();
-    Sctp { src_port: src.port(), dst_port: dst.port(), vtag, crc: spec.crc, chunks, raw }
+    Sctp { src_port: src.port(), dst_port: dst.port(), vtag, udp: spec.udp, crc: spec.crc, chunks, raw }
 }
 
 fn expected_message(spec: &IcmpSpec, src: SocketAddr, dst: SocketAddr) -> Icmp {
@@ -256,6 +256,12 @@ fn difference(spec: &PacketSpec, p: &Wire) -> Option<String> {
 fn chunks(spec: &SctpSpec, p: &Sctp) -> Option<String> {
     if spec.crc != p.crc {
         return Some("another kind of checksum".to_owned());
+    }
+    if spec.udp != p.udp {
+        return Some(match p.udp {
+            Some((from, to)) => format!("UDP ports {from} > {to}"),
+            None => "no UDP around it".to_owned(),
+        });
     }
     match &spec.content {
         Content::Chunks(expected) => sctp::difference(expected, &p.chunks),

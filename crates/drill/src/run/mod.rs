@@ -141,7 +141,10 @@ impl<'a> Runner<'a> {
     }
 
     fn event(&mut self, event: &Event) -> Result<(), Box<Failure>> {
-        self.shell.begun |= !matches!(event.action, Action::Command(_));
+        if !self.shell.begun && !matches!(event.action, Action::Command(_)) {
+            self.shell.begun = true;
+            self.host.begin();
+        }
         let base = self.now();
         let (from, to) = match event.when {
             When::Any => (base, u64::MAX),

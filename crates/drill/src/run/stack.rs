@@ -10,8 +10,16 @@ use lowwater_core::base::{Instant, Sysctl};
 use lowwater_core::device::DeviceCaps;
 use lowwater_posix::{Call, CallId, Host, Reply, Sent, Settings, Started};
 
+/// The setting that names what stands before new devices.
+const DEFAULT_QDISC: &str = "net.core.default_qdisc";
+
 /// A host in virtual time.
-pub(super) struct Stack(Steps);
+pub(super) struct Stack {
+    steps: Steps,
+    settings: Settings,
+    /// Something but a command has happened.
+    begun: bool,
+}
 
 impl Stack {
     pub(super) fn new(config: &Config) -> Result<Self, Box<Failure>> {
@@ -31,40 +39,50 @@ impl Stack {
             start: ORIGIN,
             ..Settings::default()
         };
-        let mut host =
-            Host::new(settings).map_err(|e| Failure::new(1, format!("the stack's addresses: {e}")))?;
-        host.stack().set_trace(true);
-        Ok(Self(Steps::new(host)))
+        let steps = host(&settings).map_err(|why| Failure::new(1, why))?;
+        Ok(Self { steps, settings, begun: false })
     }
+}
+
+fn host(settings: &Settings) -> Result<Steps, String> {
+    let mut host = Host::new(settings.clone()).map_err(|e| format!("the stack's addresses: {e}"))?;
+    host.stack().set_trace(true);
+    Ok(Steps::new(host))
 }
 
 impl Target for Stack {
     fn now(&self) -> Instant {
-        self.0.now()
+        self.steps.now()
     }
 
     fn call(&mut self, call: Call) -> Started {
-        self.0.call(call)
+        self.steps.call(call)
     }
 
     fn take(&mut self, id: CallId) -> Option<(Instant, Reply)> {
-        self.0.take(id)
+        self.steps.take(id)
     }
 
     fn inject(&mut self, packet: Bytes) {
-        self.0.inject(packet);
+        self.steps.inject(packet);
     }
 
     fn advance_until(&mut self, t: Instant) {
-        self.0.advance_until(t);
+        self.steps.advance_until(t);
     }
 
     fn next_packet(&mut self, limit: Instant) -> Option<Sent> {
-        self.0.next_packet(limit)
+        self.steps.next_packet(limit)
     }
 
     fn set_sysctl(&mut self, name: &str, value: &str) -> Result<(), String> {
-        self.0.host().set_sysctl(name, value)
+        self.steps.host().set_sysctl(name, value)?;
+        // What stands before a device is decided when it is made: before the first event that is not too late.
+        if name == DEFAULT_QDISC && !self.begun {
+            self.settings.config.sysctl = self.steps.host().stack().sysctl().clone();
+            self.steps = host(&self.settings)?;
+        }
+        Ok(())
     }
 
     fn lacks_sysctl(&self, name: &str) -> Option<String> {
@@ -76,33 +94,41 @@ impl Target for Stack {
     }
 
     fn forget_servers(&mut self) -> Result<(), String> {
-        self.0.host().stack().forget_servers();
+        self.steps.host().stack().forget_servers();
         Ok(())
     }
 
     fn set_qdisc(&mut self, words: &str) -> Result<(), String> {
-        self.0.host().set_qdisc(words)
+        self.steps.host().set_qdisc(words)
+    }
+
+    fn set_route(&mut self, dest: IpAddr, prefix: u8, there: bool) -> Result<(), String> {
+        self.steps.host().set_route(dest, prefix, there)
+    }
+
+    fn begin(&mut self) {
+        self.begun = true;
     }
 
     fn set_busy(&mut self, busy: bool) {
-        self.0.host().set_busy(busy);
+        self.steps.host().set_busy(busy);
     }
 
     fn set_drops(&mut self, count: usize) {
-        self.0.host().set_drops(count);
+        self.steps.host().set_drops(count);
     }
 
     fn complete(&mut self, count: usize) -> usize {
-        self.0.complete(count)
+        self.steps.complete(count)
     }
 
     fn early_info(&mut self, local: SocketAddr, remote: SocketAddr) -> Option<Vec<u8>> {
-        let id = self.0.host().lookup(local, remote)?;
-        self.0.host().stack().tcp_info(id).ok().map(|info| info.emit().to_vec())
+        let id = self.steps.host().lookup(local, remote)?;
+        self.steps.host().stack().tcp_info(id).ok().map(|info| info.emit().to_vec())
     }
 
     fn trace(&mut self, max: usize) -> Vec<Record> {
-        let records: Vec<_> = self.0.host().stack().trace().records().copied().collect();
+        let records: Vec<_> = self.steps.host().stack().trace().records().copied().collect();
         records.get(records.len().saturating_sub(max)..).unwrap_or_default().to_vec()
     }
 }

@@ -45,7 +45,7 @@ fn value(name: &str, slot: &Slot, expected: &Value, actual: &Value) -> Option<St
         }
         Slot::Bytes(_) | Slot::Text(..) => "bytes",
         Slot::Ip4 | Slot::Ip6 => "address",
-        Slot::Gaps => "gaps",
+        Slot::Gaps(what) => what,
         Slot::Dups => "dups",
         Slot::Ids(_) => "ids",
         Slot::Items(_) | Slot::NamedItems(..) | Slot::NamedItem(..) => "contents",

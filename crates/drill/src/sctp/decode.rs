@@ -63,7 +63,7 @@ fn data_len(item: &Item, bytes: &[u8]) -> usize {
 
 fn values(shape: &'static Shape, bytes: &[u8], depth: usize) -> Option<Vec<Value>> {
     let (head, mut rest) = bytes.split_at_checked(4)?;
-    let mut counts = (0, 0);
+    let mut counts = Vec::new().into_iter();
     let mut values = Vec::with_capacity(shape.slots.len());
     for slot in shape.slots {
         values.push(match slot {
@@ -78,18 +78,22 @@ fn values(shape: &'static Shape, bytes: &[u8], depth: usize) -> Option<Vec<Value
                 Value::Any
             }
             Slot::Counts => {
-                counts = (number(&mut rest, 2)?, number(&mut rest, 2)?);
+                let lists = shape.slots.iter().filter(|slot| slot.is_counted());
+                let all: Option<Vec<u32>> = lists.map(|_| number(&mut rest, 2)).collect();
+                counts = all?.into_iter();
                 Value::Any
             }
             Slot::Data => {
                 rest = &[];
                 Value::Any
             }
-            Slot::Gaps => {
+            Slot::Gaps(_) => {
                 let mut gap = || Some((number(&mut rest, 2)? as u16, number(&mut rest, 2)? as u16));
-                Value::Gaps((0..counts.0).map(|_| gap()).collect::<Option<_>>()?)
+                Value::Gaps((0..counts.next()?).map(|_| gap()).collect::<Option<_>>()?)
             }
-            Slot::Dups => Value::Nums((0..counts.1).map(|_| number(&mut rest, 4)).collect::<Option<_>>()?),
+            Slot::Dups => {
+                Value::Nums((0..counts.next()?).map(|_| number(&mut rest, 4)).collect::<Option<_>>()?)
+            }
             slot => to_the_end(slot, std::mem::take(&mut rest), depth)?,
         });
     }

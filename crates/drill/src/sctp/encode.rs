@@ -29,7 +29,7 @@ pub(crate) fn item(item: &Item) -> Vec<u8> {
     };
     let len = item.value(|slot| *slot == Slot::Len).and_then(Value::num).map(|n| n as usize);
     for (n, (slot, value)) in item.shape.slots.iter().zip(&item.values).enumerate() {
-        put(&mut out, slot, value, &item.values[n..]);
+        put(&mut out, slot, value, (&item.shape.slots[n..], &item.values[n..]));
         if let (Slot::Data | Slot::Bytes(_), Some(len)) = (slot, len) {
             let fill = if *slot == Slot::Data { 0 } else { FILL };
             out.resize(len.max(4), fill);
@@ -40,7 +40,7 @@ pub(crate) fn item(item: &Item) -> Vec<u8> {
     out
 }
 
-fn put(out: &mut Vec<u8>, slot: &Slot, value: &Value, rest: &[Value]) {
+fn put(out: &mut Vec<u8>, slot: &Slot, value: &Value, (slots, values): (&[Slot], &[Value])) {
     match (slot, value) {
         (Slot::Num(_, width, _) | Slot::MaybeNum(_, width, _), Value::Num(n)) => number(out, *n, *width),
         (Slot::Num(_, width, _) | Slot::Zeros(width), _) => number(out, 0, *width),
@@ -51,15 +51,16 @@ fn put(out: &mut Vec<u8>, slot: &Slot, value: &Value, rest: &[Value]) {
         (Slot::Ip4, _) => out.extend([0; 4]),
         (Slot::Ip6, _) => out.extend([0; 16]),
         (Slot::Counts, _) => {
-            let count = |value: Option<&Value>| match value {
-                Some(Value::Gaps(gaps)) => gaps.len() as u32,
-                Some(Value::Nums(dups)) => dups.len() as u32,
-                _ => 0,
-            };
-            number(out, count(rest.get(1)), 2);
-            number(out, count(rest.get(2)), 2);
+            for (_, list) in slots.iter().zip(values).filter(|(slot, _)| slot.is_counted()) {
+                let len = match list {
+                    Value::Gaps(gaps) => gaps.len(),
+                    Value::Nums(dups) => dups.len(),
+                    _ => 0,
+                };
+                number(out, len as u32, 2);
+            }
         }
-        (Slot::Gaps, Value::Gaps(gaps)) => {
+        (Slot::Gaps(_), Value::Gaps(gaps)) => {
             for (start, end) in gaps {
                 number(out, (*start).into(), 2);
                 number(out, (*end).into(), 2);

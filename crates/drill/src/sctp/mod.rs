@@ -62,9 +62,9 @@ pub(crate) enum Slot {
     Text(&'static str, bool),
     Ip4,
     Ip6,
-    /// The numbers of gap blocks and duplicates, which are not written.
+    /// How many there are in each of the lists of gap blocks and duplicates that follow, which is not written.
     Counts,
-    Gaps,
+    Gaps(&'static str),
     Dups,
     /// Numbers of so many bytes each, with names for some of them.
     List(&'static str, usize, Names),
@@ -144,6 +144,8 @@ pub(crate) enum Content {
 pub(crate) struct SctpSpec {
     /// Verification tag, where the line has one.
     pub(crate) tag: Option<u32>,
+    /// Ports of the UDP that it travels in (RFC 6951), source first.
+    pub(crate) udp: Option<(u16, u16)>,
     pub(crate) crc: Crc,
     pub(crate) content: Content,
 }
@@ -270,6 +272,11 @@ impl Value {
 }
 
 impl Slot {
+    /// `Counts` says how long it is.
+    const fn is_counted(&self) -> bool {
+        matches!(self, Self::Gaps(_) | Self::Dups)
+    }
+
     /// It stands between the brackets.
     const fn is_written(&self) -> bool {
         !matches!(self, Self::Zeros(_) | Self::Data | Self::Counts)

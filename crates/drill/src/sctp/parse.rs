@@ -10,7 +10,7 @@ const DEPTH_MAX: usize = 6;
 /// What follows the ends of a packet, from the word `sctp` on.
 pub(crate) fn packet(c: &mut Cursor<'_>, inbound: bool) -> Result<SctpSpec, Box<Failure>> {
     c.word();
-    let mut spec = SctpSpec { tag: None, crc: Crc::Good, content: Content::Chunks(Vec::new()) };
+    let mut spec = SctpSpec { tag: None, udp: None, crc: Crc::Good, content: Content::Chunks(Vec::new()) };
     if c.eat("(") {
         header(c, &mut spec)?;
     }
@@ -18,7 +18,7 @@ pub(crate) fn packet(c: &mut Cursor<'_>, inbound: bool) -> Result<SctpSpec, Box<
         return c.fail("a wrong checksum is for inbound packets: the stack's must be right");
     }
     if c.eat("/") {
-        return c.fail("SCTP over UDP cannot be scripted yet");
+        spec.udp = Some(udp(c)?);
     }
     c.expect(":")?;
     c.blank();
@@ -40,6 +40,19 @@ pub(crate) fn packet(c: &mut Cursor<'_>, inbound: bool) -> Result<SctpSpec, Box<
     }
     spec.content = Content::Chunks(chunks);
     Ok(spec)
+}
+
+/// `udp(9899>9899)`: the ports of the UDP that the packet travels in.
+fn udp(c: &mut Cursor<'_>) -> Result<(u16, u16), Box<Failure>> {
+    if c.word() != "udp" {
+        return c.fail("SCTP travels in IP or in UDP: sctp/udp(9899>9899):");
+    }
+    c.expect("(")?;
+    let from = c.number()?;
+    c.expect(">")?;
+    let to = c.number()?;
+    c.expect(")")?;
+    Ok((from, to))
 }
 
 /// `(bad_crc32c, tag=1)`; ours: `zero_checksum`.
@@ -168,7 +181,7 @@ fn value(c: &mut Cursor<'_>, slot: &Slot, depth: usize) -> Result<Value, Box<Fai
         Slot::Flags(_) => "flgs",
         Slot::Len => "len",
         Slot::Ip4 | Slot::Ip6 => "addr",
-        Slot::Gaps => "gaps",
+        Slot::Gaps(name) => name,
         Slot::Dups => "dups",
         Slot::Ids(_) => "ids",
         Slot::Items(class) => return items(c, *class, "]", depth),
@@ -188,7 +201,7 @@ fn value(c: &mut Cursor<'_>, slot: &Slot, depth: usize) -> Result<Value, Box<Fai
         Slot::Bytes(_) => bytes(c).map(|bytes| bytes.map_or(Value::Any, Value::Bytes)),
         Slot::Text(_, zero) => text(c, *zero),
         Slot::Ip4 | Slot::Ip6 => address(c, *slot == Slot::Ip6),
-        Slot::Gaps => list(c, gap).map(|gaps| gaps.map_or(Value::Any, Value::Gaps)),
+        Slot::Gaps(_) => list(c, gap).map(|gaps| gaps.map_or(Value::Any, Value::Gaps)),
         Slot::Dups => list(c, Cursor::number).map(|dups| dups.map_or(Value::Any, Value::Nums)),
         Slot::List(_, width, names) => numbers(c, *width, *names),
         Slot::Counted(_, width) => numbers(c, *width, Names::None),

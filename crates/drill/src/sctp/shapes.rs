@@ -31,7 +31,7 @@ const fn cause(name: &'static str, kind: u16, slots: &'static [Slot]) -> Shape {
     Shape { name, class: Class::Cause, kind: Some(kind), slots }
 }
 
-static CHUNKS: [Shape; 24] = [
+static CHUNKS: [Shape; 25] = [
     Shape {
         name: "CHUNK",
         class: Class::Chunk,
@@ -53,7 +53,7 @@ static CHUNKS: [Shape; 24] = [
     ),
     chunk("INIT", 1, INIT),
     chunk("INIT_ACK", 2, INIT),
-    chunk("SACK", 3, &[FLAGS, Num("cum_tsn", 4, Other), Num("a_rwnd", 4, Plain), Counts, Gaps, Dups]),
+    chunk("SACK", 3, &[FLAGS, Num("cum_tsn", 4, Other), Num("a_rwnd", 4, Plain), Counts, Gaps("gaps"), Dups]),
     chunk("HEARTBEAT", 4, &[FLAGS, Items(Class::Param)]),
     chunk("HEARTBEAT_ACK", 5, &[FLAGS, Items(Class::Param)]),
     chunk("ABORT", 6, &[Flags(T), Items(Class::Cause)]),
@@ -77,6 +77,21 @@ static CHUNKS: [Shape; 24] = [
             Num("mid", 4, Plain),
             Num("ppid|fsn", 4, Plain),
             Data,
+        ],
+    ),
+    // Selective acknowledgements of which some hold for good (draft-tuexen-tsvwg-sctp-multipath); the stack drops it as unknown.
+    chunk(
+        "NR_SACK",
+        16,
+        &[
+            FLAGS,
+            Num("cum_tsn", 4, Other),
+            Num("a_rwnd", 4, Plain),
+            Counts,
+            Zeros(2),
+            Gaps("gaps"),
+            Gaps("nr_gaps"),
+            Dups,
         ],
     ),
     chunk("RECONFIG", 130, &[FLAGS, Items(Class::Param)]),

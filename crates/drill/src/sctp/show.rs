@@ -41,7 +41,7 @@ impl Item {
             Slot::Flags(_) => "flgs",
             Slot::Len => "len",
             Slot::Ip4 | Slot::Ip6 => "addr",
-            Slot::Gaps => "gaps",
+            Slot::Gaps(name) => name,
             Slot::Dups => "dups",
             Slot::Ids(_) => "ids",
             Slot::Items(_) => return text(slot, value),

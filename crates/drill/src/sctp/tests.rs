@@ -65,6 +65,7 @@ const ALL: &[&str] = &[
     "ASCONF[flgs=0, len=8, val=[0x00, 0x00, 0x00, 0x01]]",
     "ASCONF_ACK[flgs=0, len=8, val=[0x00, 0x00, 0x00, 0x01]]",
     "CHUNK[type=0x3f, flgs=0xff, len=6, val=[0x01, 0x02]]",
+    "NR_SACK[flgs=0, cum_tsn=10, a_rwnd=1500, gaps=[2:3], nr_gaps=[5:9, 11:11], dups=[4, 5, 6]]",
 ];
 
 #[test]
@@ -159,6 +160,9 @@ fn the_header_is_read() {
     let spec = read("sctp(bad_crc32c, tag=7): COOKIE_ACK[flgs=0]");
     assert_eq!((spec.tag, spec.crc), (Some(7), Crc::Bad));
     assert_eq!(read("sctp(zero_checksum): COOKIE_ACK[flgs=0]").crc, Crc::Zero);
+    assert_eq!(read("sctp/udp(9900>9899): COOKIE_ACK[flgs=0]").udp, Some((9_900, 9_899)));
+    assert_eq!(read("sctp(tag=7)/udp(1>2):").udp, Some((1, 2)));
+    assert!(refused("sctp/tcp(1>2):").contains("or in UDP"));
     let outbound = parse(&mut Cursor::new("sctp(bad_crc32c): COOKIE_ACK[flgs=0]", 1), false);
     assert!(outbound.is_err());
 }

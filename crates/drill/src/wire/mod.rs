@@ -68,6 +68,8 @@ pub(crate) struct Sctp {
     pub(crate) src_port: u16,
     pub(crate) dst_port: u16,
     pub(crate) vtag: u32,
+    /// Ports of the UDP that it travels in, source first.
+    pub(crate) udp: Option<(u16, u16)>,
     pub(crate) crc: Crc,
     pub(crate) chunks: Vec<Item>,
     /// What follows the common header instead of chunks, in packets of the peer.

@@ -31,10 +31,17 @@ pub(crate) fn read(bytes: &[u8], at: Instant, handed: Handed) -> Result<Option<W
             if !udp.checksum_ok(pseudo()) {
                 return Err(broken("a wrong UDP checksum"));
             }
+            let ports = Some((udp.src_port(), udp.dst_port()));
+            // What has the CRC32c of an SCTP packet is one (RFC 6951).
+            let inner = SctpView::parse(udp.payload()).is_ok_and(|inner| inner.verify() == Checksum::Good);
             let len = udp.payload().len() as u16;
-            Body::Udp(Udp { src_port: udp.src_port(), dst_port: udp.dst_port(), len })
+            if inner {
+                Body::Sctp(association(udp.payload(), ports)?)
+            } else {
+                Body::Udp(Udp { src_port: udp.src_port(), dst_port: udp.dst_port(), len })
+            }
         }
-        protocol::SCTP => Body::Sctp(association(l4)?),
+        protocol::SCTP => Body::Sctp(association(l4, None)?),
         protocol::ICMP | protocol::ICMPV6 => match message(&ip, proto, l4)? {
             Some(icmp) => Body::Icmp(icmp),
             None => return Ok(None),
@@ -88,7 +95,7 @@ fn segment(tcp: &TcpView<'_>) -> Tcp {
     }
 }
 
-fn association(l4: &[u8]) -> Result<Sctp, String> {
+fn association(l4: &[u8], udp: Option<(u16, u16)>) -> Result<Sctp, String> {
     let view = SctpView::parse(l4).map_err(|e| format!("the stack sent a bad SCTP header: {e:?}"))?;
     let crc = match view.verify() {
         Checksum::Good => Crc::Good,
@@ -99,6 +106,7 @@ fn association(l4: &[u8]) -> Result<Sctp, String> {
         src_port: view.src_port(),
         dst_port: view.dst_port(),
         vtag: view.vtag(),
+        udp,
         crc,
         chunks: sctp::decode(view.payload())?,
         raw: None,

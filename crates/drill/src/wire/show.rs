@@ -112,6 +112,9 @@ fn association(f: &mut fmt::Formatter<'_>, p: &Sctp, vtag: bool) -> fmt::Result 
     if !said.is_empty() {
         write!(f, "({})", said.join(", "))?;
     }
+    if let Some((from, to)) = p.udp {
+        write!(f, "/udp({from}>{to})")?;
+    }
     if let Some(raw) = &p.raw {
         return write!(f, ": {raw:?}");
     }

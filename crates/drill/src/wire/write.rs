@@ -15,7 +15,7 @@ impl Wire {
     /// The packet as bytes.
     pub(crate) fn write(&self) -> Bytes {
         let v6 = self.ip.dst.is_ipv6();
-        if let Body::Sctp(sctp) = &self.body {
+        if let Body::Sctp(sctp @ Sctp { udp: None, .. }) = &self.body {
             let l4 = association(sctp);
             let mut out = header(&self.ip, protocol::SCTP, l4.len());
             out.extend(l4);
@@ -25,7 +25,12 @@ impl Wire {
             Body::Tcp(tcp) => (protocol::TCP, segment(tcp), 16),
             Body::Udp(udp) => (protocol::UDP, datagram(*udp), 6),
             Body::Icmp(icmp) => (if v6 { protocol::ICMPV6 } else { protocol::ICMP }, message(*icmp), 2),
-            Body::Sctp(_) => return Bytes::new(),
+            Body::Sctp(sctp) => {
+                let (inner, (src_port, dst_port)) = (association(sctp), sctp.udp.unwrap_or_default());
+                let mut l4 = datagram(Udp { src_port, dst_port, len: inner.len() as u16 });
+                l4[8..].copy_from_slice(&inner);
+                (protocol::UDP, l4, 6)
+            }
         };
         let cover =
             if proto == protocol::ICMP { 0 } else { pseudo(self.ip.src, self.ip.dst, proto, l4.len()) };

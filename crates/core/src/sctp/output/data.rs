@@ -179,7 +179,7 @@ impl Assoc {
         if !whole || full {
             return Ok(());
         }
-        match self.tx.more {
+        match self.tx.queue.wants_more() {
             true => Err((Wait::Cork, None)),
             false if !self.options.nodelay && !self.tx.out.is_empty() => Err((Wait::Nagle, None)),
             false => Ok(()),

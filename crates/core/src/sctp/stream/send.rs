@@ -99,6 +99,12 @@ impl SendQueue {
         self.messages.push_back(Message { data, info, expires, ssn: None });
     }
 
+    /// The last message was not to leave alone, and is still there (Linux `force_delay`).
+    #[must_use]
+    pub fn wants_more(&self) -> bool {
+        self.messages.back().is_some_and(|message| message.info.more)
+    }
+
     /// Bytes that were not sent yet.
     #[must_use]
     pub const fn bytes(&self) -> usize {

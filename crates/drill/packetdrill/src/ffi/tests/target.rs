@@ -4,7 +4,7 @@ use super::caller::Caller;
 use crate::machine::Machine;
 use crate::shared::SHARED;
 use bytes::Bytes;
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use core::ptr::null_mut;
 use lowwater_core::base::Instant;
 use lowwater_core::base::trace::Record;
@@ -171,6 +171,10 @@ impl Target for Interface {
 
     fn set_qdisc(&mut self, words: &str) -> Result<(), String> {
         SHARED.with(|machine| machine.host().set_qdisc(words)).unwrap_or(Ok(()))
+    }
+
+    fn set_route(&mut self, dest: IpAddr, prefix: u8, there: bool) -> Result<(), String> {
+        SHARED.with(|machine| machine.host().set_route(dest, prefix, there)).unwrap_or(Ok(()))
     }
 
     fn set_sysctl(&mut self, name: &str, value: &str) -> Result<(), String> {
