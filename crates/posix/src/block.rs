@@ -31,6 +31,8 @@ pub(crate) struct Progress {
     pub(crate) lingers: Option<SocketId>,
     /// The association that it began, or waits for.
     pub(crate) assoc: Option<SocketId>,
+    /// The files that it is about.
+    files: [Option<u64>; 2],
 }
 
 impl Progress {
@@ -82,12 +84,7 @@ impl Waiting {
         self.blocked.iter().filter_map(|b| b.progress.deadline).min()
     }
 
-    pub(crate) fn add(
-        &mut self,
-        call: Call,
-        mut progress: Progress,
-        on: Option<SocketId>,
-    ) -> Result<CallId, Errno> {
+    fn add(&mut self, call: Call, mut progress: Progress, on: Option<SocketId>) -> Result<CallId, Errno> {
         if self.blocked.len() >= BLOCKED_MAX {
             return Err(Errno::ENOMEM);
         }
@@ -143,7 +140,11 @@ impl Host {
         let Some(at) = self.waiting.blocked.iter().position(|b| b.id == id) else { return };
         let mut blocked = self.waiting.blocked.remove(at);
         change(&mut blocked.progress);
-        let reply = match self.attempt(&blocked.call, &mut blocked.progress) {
+        // Another file may have got the descriptor of one that was closed.
+        let same = self.files_of(&blocked.call) == blocked.progress.files;
+        let answer =
+            if same { self.attempt(&blocked.call, &mut blocked.progress) } else { Err(Errno::EBADF) };
+        let reply = match answer {
             Ok(None) => {
                 blocked.on = self.wakes(&blocked.call, &blocked.progress);
                 self.waiting.blocked.insert(at.min(self.waiting.blocked.len()), blocked);
@@ -155,8 +156,30 @@ impl Host {
         self.waiting.finished.push((id, self.now, reply));
     }
 
+    /// The call blocks: it is about the files that its descriptors are now.
+    pub(crate) fn wait_on(&mut self, call: Call, mut progress: Progress) -> Result<CallId, Errno> {
+        progress.files = self.files_of(&call);
+        let on = self.wakes(&call, &progress);
+        self.waiting.add(call, progress, on)
+    }
+
+    /// The files that a call holds while it blocks. close() has none any more, and poll() looks them up each time.
+    fn files_of(&self, call: &Call) -> [Option<u64>; 2] {
+        let fds = match call {
+            Call::Recv { fd, .. }
+            | Call::Send { fd, .. }
+            | Call::Accept { fd, .. }
+            | Call::Connect { fd, .. }
+            | Call::Setsockopt { fd, .. }
+            | Call::EpollWait { epfd: fd, .. } => [Some(*fd), None],
+            Call::Splice { fd_in, fd_out, .. } => [Some(*fd_in), Some(*fd_out)],
+            _ => [None, None],
+        };
+        fds.map(|fd| fd.and_then(|fd| self.files.serial(fd)))
+    }
+
     /// The socket whose events may let a call go on.
-    pub(crate) fn wakes(&self, call: &Call, progress: &Progress) -> Option<SocketId> {
+    fn wakes(&self, call: &Call, progress: &Progress) -> Option<SocketId> {
         match call {
             Call::Recv { fd, .. }
             | Call::Send { fd, .. }

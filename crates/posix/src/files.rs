@@ -26,9 +26,9 @@ pub(crate) enum File {
 pub(crate) enum Kind {
     /// Neither listening nor connected (TCP_CLOSE).
     Fresh,
-    /// A TCP listener.
+    /// A listener, of TCP or of SCTP.
     Listener(SocketId),
-    /// A TCP connection, or one that is being made.
+    /// A TCP connection or the association of a one-to-one socket, or one that is being made.
     Conn(SocketId),
     /// A UDP socket that has a port.
     Udp(SocketId),
@@ -52,7 +52,7 @@ impl Kind {
 #[derive(Clone, Debug)]
 pub(crate) struct Sock {
     pub(crate) kind: Kind,
-    /// SOCK_STREAM or SOCK_DGRAM.
+    /// SOCK_STREAM or SOCK_SEQPACKET, and not SOCK_DGRAM.
     pub(crate) stream: bool,
     /// AF_INET6.
     pub(crate) v6: bool,
@@ -66,7 +66,7 @@ pub(crate) struct Sock {
     pub(crate) shut: u8,
     /// An error for SO_ERROR that the stack does not hold.
     pub(crate) error: Option<Errno>,
-    /// TCP's options while the stack has no socket for them.
+    /// Options of TCP, and those of the same name of SCTP, while the stack has no socket for them.
     pub(crate) options: SocketOptions,
     /// Every other option.
     pub(crate) knobs: Knobs,
@@ -208,6 +208,9 @@ pub(crate) struct Files {
     ids: BTreeMap<Fd, SocketId>,
     /// Those that are epoll sets.
     sets: BTreeSet<Fd>,
+    /// Which file each descriptor is, counted from the first that was ever opened.
+    serials: BTreeMap<Fd, u64>,
+    opened: u64,
 }
 
 impl Files {
@@ -218,6 +221,8 @@ impl Files {
             fds: BTreeMap::new(),
             ids: BTreeMap::new(),
             sets: BTreeSet::new(),
+            serials: BTreeMap::new(),
+            opened: 0,
         }
     }
 
@@ -237,6 +242,8 @@ impl Files {
             self.sets.insert(fd);
         }
         self.table.insert(fd, file);
+        self.opened += 1;
+        self.serials.insert(fd, self.opened);
         self.index(fd);
         Ok(fd)
     }
@@ -248,9 +255,15 @@ impl Files {
 
     pub(crate) fn remove(&mut self, fd: Fd) -> Option<File> {
         let file = self.table.remove(&fd);
+        self.serials.remove(&fd);
         self.sets.remove(&fd);
         self.index(fd);
         file
+    }
+
+    /// Which file this descriptor is: another one has another number, also where it got the same descriptor.
+    pub(crate) fn serial(&self, fd: Fd) -> Option<u64> {
+        self.serials.get(&fd).copied()
     }
 
     /// To be called when a socket has become another one of the stack's, or none.

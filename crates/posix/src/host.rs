@@ -125,13 +125,10 @@ impl Host {
         let started = match self.attempt(&call, &mut progress) {
             Ok(Some(reply)) => Started::Done(reply),
             Err(errno) => Started::Done(Reply::fail(errno)),
-            Ok(None) => {
-                let on = self.wakes(&call, &progress);
-                match self.waiting.add(call, progress, on) {
-                    Ok(id) => Started::Blocked(id),
-                    Err(errno) => Started::Done(Reply::fail(errno)),
-                }
-            }
+            Ok(None) => match self.wait_on(call, progress) {
+                Ok(id) => Started::Blocked(id),
+                Err(errno) => Started::Done(Reply::fail(errno)),
+            },
         };
         self.settle();
         started
@@ -239,8 +236,7 @@ impl Host {
         self.files.iter().map(|(fd, _)| fd)
     }
 
-    /// Messages and notifications that ended associations of one-to-many sockets had to read and that found no room: more than
-    /// SO_RCVBUF, or than a thousand of them, waited already.
+    /// Messages and notifications that ended associations left to be read on their sockets and that found no room: more than SO_RCVBUF, or than a thousand of them, waited already.
     #[must_use]
     pub const fn unread_dropped(&self) -> u64 {
         self.dropped

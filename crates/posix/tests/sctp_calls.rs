@@ -47,7 +47,8 @@ const DIFFERENT: &[(&str, &str, &str, &str, &str)] = &[
 ];
 const UNCUT: &str = "2548 eor from:9 failed flags:0 error:0 info:2,7,6,7,0 id:00";
 const WHOLE: &str = "what was not cut yet is told in one piece";
-const OVER: &str = "an association that is over is at its end, or a reader would wait for ever";
+const OVER: &str =
+    "an association that is over is at its end, as with TCP; who may wait has ENOTCONN in the kernel";
 const TURNS: &str = "one message of each in turn, the one first that has waited longest";
 /// What never came up has an identifier here, and none in the kernel.
 const UNNAMED: [&str; 4] =

@@ -4,74 +4,9 @@ mod support;
 use bytes::Bytes;
 use lowwater_core::base::Duration;
 use lowwater_posix::abi::*;
-use lowwater_posix::{Call, CallId, Control, Fd, Host, Name, Optval, Piece, SendKind};
+use lowwater_posix::{Call, Fd, Name, Optval, Piece, SendKind};
+use support::sctp::*;
 use support::*;
-
-const PORT: u16 = 5_000;
-const SOON: Duration = Duration::from_millis(100);
-
-fn socket(host: &mut Host, ty: i32) -> Fd {
-    ok(host, Call::Socket { domain: AF_INET, ty, protocol: IPPROTO_SCTP })
-}
-
-fn option(host: &mut Host, fd: Fd, name: i32, value: Vec<u8>) {
-    ok(host, Call::Setsockopt { fd, level: SOL_SCTP, name, value: Optval::Bytes(value.into()) });
-}
-
-fn event(host: &mut Host, fd: Fd, ty: i32) {
-    let value = [&[0; 4][..], &(ty as u16).to_le_bytes(), &[1, 0]].concat();
-    option(host, fd, SCTP_EVENT, value);
-}
-
-/// A one-to-many socket that listens at b, and at a as many one-to-one sockets connected to it.
-fn star(net: &mut Net, points: usize) -> (Fd, Vec<Fd>) {
-    let hub = socket(&mut net.b, SOCK_SEQPACKET);
-    ok(&mut net.b, bind(hub, B, PORT));
-    ok(&mut net.b, Call::Listen { fd: hub, backlog: 5 });
-    let all = (0..points).map(|_| joined(net)).collect();
-    (hub, all)
-}
-
-/// One more association with the hub.
-fn joined(net: &mut Net) -> Fd {
-    let fd = socket(&mut net.a, SOCK_STREAM);
-    let id = blocks(&mut net.a, connect(fd, B, PORT));
-    net.run(SOON);
-    assert_eq!(finished(&mut net.a, id).ret, 0);
-    fd
-}
-
-/// The identifiers of a one-to-many socket's associations.
-fn ids(host: &mut Host, fd: Fd) -> Vec<u32> {
-    let (name, value) = (SCTP_GET_ASSOC_ID_LIST, vec![0; 4_000].into());
-    let list = done(host, Call::GetsockoptIn { fd, level: SOL_SCTP, name, value }).value;
-    list.as_chunks().0.iter().skip(1).map(|b| u32::from_le_bytes(*b)).collect()
-}
-
-/// A message to one of many.
-fn to_one(fd: Fd, assoc: u32, len: usize, flags: i32) -> Call {
-    let mut info = vec![0; 16];
-    info[12..].copy_from_slice(&assoc.to_le_bytes());
-    let control = vec![Control { level: IPPROTO_SCTP, ty: SCTP_SNDINFO, data: info.into() }];
-    Call::Send { fd, kind: SendKind::Sendmsg, data: vec![Piece::zeros(len)], flags, to: None, control }
-}
-
-fn over(net: &mut Net, id: CallId, time: Duration) -> Option<lowwater_posix::Reply> {
-    net.run(time);
-    net.a.take(id).or_else(|| net.b.take(id)).map(|(_, reply)| reply)
-}
-
-/// Closes all and lets all end: nothing is left.
-fn end(net: &mut Net) {
-    for host in [&mut net.a, &mut net.b] {
-        let fds: Vec<Fd> = host.open_fds().collect();
-        for fd in fds {
-            host.call(Call::Close { fd });
-        }
-    }
-    net.run(Duration::from_secs(1_000));
-    assert_eq!((net.a.stack().open_sockets(), net.b.stack().open_sockets()), (0, 0));
-}
 
 #[test]
 fn associations_that_end_leave_nothing_on_a_socket_that_nobody_reads() {

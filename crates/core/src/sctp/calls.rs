@@ -254,6 +254,12 @@ impl Assoc {
         self.rx.streams.is_readable()
     }
 
+    /// The message whose first TSN is this was not read to its end: more of it waits to be read, or will come.
+    #[must_use]
+    pub fn is_inside(&self, tsn: u32) -> bool {
+        self.rx.streams.is_inside(tsn)
+    }
+
     /// What ended it, if it is over and that was no shutdown. Unlike the pending error it stays.
     #[must_use]
     pub const fn cause(&self) -> Option<Error> {

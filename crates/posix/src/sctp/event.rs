@@ -46,7 +46,7 @@ pub(super) fn pieces(received: Received, about: About, events: Events) -> Vec<Pi
     let piece = |bytes| Piece { bytes, info: None, eor: true };
     let Notification::SendFailed(failed) = &note else { return vec![piece(bytes(&note, about))] };
     let forms = [(SCTP_SEND_FAILED, OLD), (SCTP_SEND_FAILED_EVENT, NEW)];
-    let wanted = forms.into_iter().filter(|(ty, _)| events.has(*ty));
+    let wanted = forms.into_iter().filter(|(ty, _)| events.tells_failed(*ty));
     wanted.map(|(_, form)| piece(form.bytes(failed, about))).collect()
 }
 

@@ -34,6 +34,18 @@ impl Held {
     const fn is_data(&self) -> bool {
         self.piece.info.is_some()
     }
+
+    fn is_of(&self, begun: Begun) -> bool {
+        self.id == begun.id && self.piece.info.is_some_and(|info| info.tsn == begun.tsn)
+    }
+}
+
+/// A message some of which was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Begun {
+    pub(crate) id: SocketId,
+    /// Of its first fragment.
+    pub(crate) tsn: u32,
 }
 
 /// What waits, and the turns.
@@ -44,19 +56,30 @@ pub(crate) struct Inbox {
     /// Associations of a one-to-many socket with something to read: who has waited longest is read first.
     turns: VecDeque<SocketId>,
     /// The message in the middle of which the reader is.
-    reading: Option<SocketId>,
+    reading: Option<Begun>,
     /// SCTP_FRAGMENT_INTERLEAVE: others may be read while the rest of a message has not come.
     pub(crate) interleave: bool,
 }
 
 impl Inbox {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.held.is_empty()
+    /// Where the next piece is: in the middle of a message its association's first, unless others may come in between.
+    fn next_at(&self) -> Option<usize> {
+        match self.reading.filter(|_| !self.interleave) {
+            Some(begun) => self.held.iter().position(|held| held.id == begun.id),
+            None => (!self.held.is_empty()).then_some(0),
+        }
+    }
+
+    /// Something here can be read now.
+    pub(crate) fn has_next(&self) -> bool {
+        self.next_at().is_some()
     }
 
     pub(crate) fn pop(&mut self) -> Option<Held> {
-        let held = self.held.pop_front()?;
+        let held = self.held.remove(self.next_at()?)?;
         self.bytes -= held.piece.bytes.len();
+        // What is put back of it lies in front of all others.
+        self.reading.take_if(|begun| held.piece.eor && held.is_of(*begun));
         Some(held)
     }
 
@@ -66,19 +89,28 @@ impl Inbox {
         self.held.push_front(held);
     }
 
-    /// What comes next, if it was taken out already.
-    pub(crate) fn first(&self) -> Option<&Held> {
-        self.held.front()
-    }
-
-    /// An association that has ended leaves this; false when `most` bytes or too many pieces are here already.
+    /// An association that has ended leaves this; false when `most` bytes or too many pieces are here already. The rest of a message
+    /// that was begun is always taken, or its reader would take another for it.
     pub(crate) fn leave(&mut self, held: Held, most: usize) -> bool {
-        if self.held.len() >= LEFT_MAX || self.bytes + held.piece.bytes.len() > most {
+        let begun = self.reading.is_some_and(|begun| held.is_of(begun));
+        let full = self.held.len() >= LEFT_MAX || self.bytes + held.piece.bytes.len() > most;
+        if full && !begun {
             return false;
         }
         self.bytes += held.piece.bytes.len();
         self.held.push_back(held);
         true
+    }
+
+    /// The message in the middle of which the reader is.
+    pub(crate) const fn begun(&self) -> Option<Begun> {
+        self.reading
+    }
+
+    /// Nothing more of that message comes: it has no end, or what is here has.
+    pub(crate) fn comes_no_more(&mut self) {
+        let held = &self.held;
+        self.reading.take_if(|begun| !held.iter().any(|held| held.is_of(*begun)));
     }
 
     /// Data of this association was taken out and not read.
@@ -90,7 +122,7 @@ impl Inbox {
     pub(crate) fn split(&mut self, id: SocketId) -> Self {
         let (own, rest) = self.held.drain(..).partition(|held| held.id == id);
         let sum = |held: &VecDeque<Held>| held.iter().map(|held| held.piece.bytes.len()).sum();
-        let reading = self.reading.take_if(|reading| *reading == id);
+        let reading = self.reading.take_if(|begun| begun.id == id);
         self.turns.retain(|other| *other != id);
         let of =
             Self { bytes: sum(&own), held: own, reading, interleave: self.interleave, ..Self::default() };
@@ -108,22 +140,28 @@ impl Inbox {
     /// It is over.
     pub(crate) fn forget(&mut self, id: SocketId) {
         self.turns.retain(|other| *other != id);
-        self.reading = self.reading.filter(|reading| *reading != id);
     }
 
     /// Whom to read, in order: in the middle of a message that association alone, unless others may come in between.
     pub(crate) fn order(&self) -> Vec<SocketId> {
-        let others = self.turns.iter().copied().filter(|id| Some(*id) != self.reading);
-        match self.reading {
+        let reading = self.reading.map(|begun| begun.id);
+        let others = self.turns.iter().copied().filter(|id| Some(*id) != reading);
+        match reading {
             Some(id) if !self.interleave => vec![id],
             Some(id) => core::iter::once(id).chain(others).collect(),
             None => self.turns.iter().copied().collect(),
         }
     }
 
-    /// A piece of this association was read: the reader is in the middle of a message, or others have their turn.
-    pub(crate) fn was_read(&mut self, id: SocketId, eor: bool, more: bool) {
-        self.reading = (!eor).then_some(id);
+    /// A piece of this association was read, of the message whose first TSN is `tsn` (`None`: a notification): the reader is in the
+    /// middle of a message, or others have their turn.
+    pub(crate) fn was_read(&mut self, id: SocketId, tsn: Option<u32>, eor: bool, more: bool) {
+        match tsn {
+            Some(tsn) => self.reading = (!eor).then_some(Begun { id, tsn }),
+            // It ends no message.
+            None if self.reading.is_some_and(|begun| begun.id == id) => return,
+            None => {}
+        }
         if eor {
             self.turns.retain(|other| *other != id);
             if more {

@@ -18,7 +18,15 @@ const EVENTS: &[(i32, Subscriptions)] = &[
 
 /// The types of notifications that are wanted, those among them that never come (SCTP_EVENTS, SCTP_EVENT).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Events(u16);
+pub(crate) struct Events {
+    wanted: u16,
+    /// In which forms messages that failed were told when that was wanted last.
+    failed: u16,
+}
+
+/// The bits of the two forms in which a message that failed is told.
+const FAILED: u16 =
+    1 << (SCTP_SEND_FAILED - SCTP_SN_TYPE_BASE) | 1 << (SCTP_SEND_FAILED_EVENT - SCTP_SN_TYPE_BASE);
 
 impl Events {
     /// How many types there are.
@@ -36,12 +44,22 @@ impl Events {
     }
 
     pub(crate) fn has(self, ty: i32) -> bool {
-        Self::bit(ty).is_some_and(|bit| self.0 & bit != 0)
+        Self::bit(ty).is_some_and(|bit| self.wanted & bit != 0)
+    }
+
+    /// A message that failed is told in this form; one that failed while that was wanted also afterwards, as whatever is queued.
+    pub(crate) fn tells_failed(self, ty: i32) -> bool {
+        let now = self.wanted & FAILED;
+        let forms = if now == 0 { self.failed } else { now };
+        Self::bit(ty).is_some_and(|bit| forms & bit != 0)
     }
 
     pub(crate) fn set(&mut self, ty: i32, on: bool) {
         let bit = Self::bit(ty).unwrap_or(0);
-        self.0 = if on { self.0 | bit } else { self.0 & !bit };
+        self.wanted = if on { self.wanted | bit } else { self.wanted & !bit };
+        if self.wanted & FAILED != 0 {
+            self.failed = self.wanted & FAILED;
+        }
     }
 
     /// What the stack is to tell.

@@ -22,6 +22,9 @@ impl Host {
         let Some(fd) = self.sctp_many_of(listener) else { return };
         while let Ok((id, _)) = self.stack.sctp_accept(self.now, listener) {
             self.sctp_join(fd, id);
+            // It may have ended before anybody could hear of it.
+            self.sctp_note(id);
+            self.sctp_reap(id);
         }
     }
 

@@ -195,10 +195,11 @@ impl Host {
 
     /// What an SCTP socket is ready for (`sctp_poll`).
     pub(crate) fn sctp_readiness(&mut self, fd: Fd) -> u32 {
+        self.sctp_look_at_begun(fd);
         let Ok(sock) = self.files.sock(fd) else { return 0 };
         let (kind, failed) = (sock.kind, sock.error.is_some());
         let Some(sctp) = &sock.sctp else { return 0 };
-        let (held, shut, connecting) = (!sctp.inbox.is_empty(), sctp.shut, sctp.connecting);
+        let (held, shut, connecting) = (sctp.inbox.has_next(), sctp.shut, sctp.connecting);
         let mut bits = match kind {
             _ if sctp.style.is_many() => self.sctp_many_readiness(fd),
             Kind::Conn(id) => {

@@ -3,7 +3,7 @@ use super::inbox::{Held, Piece};
 use super::layout::layout;
 use crate::abi::{
     IPPROTO_SCTP, MSG_DONTWAIT, MSG_EOR, MSG_ERRQUEUE, MSG_NOTIFICATION, MSG_PEEK, SCTP_DATA_IO_EVENT,
-    SCTP_NXTINFO, SCTP_RCVINFO, SCTP_SNDRCV, SCTP_UNORDERED,
+    SCTP_NOTIFICATION, SCTP_NXTINFO, SCTP_RCVINFO, SCTP_SNDRCV, SCTP_UNORDERED,
 };
 use crate::block::Progress;
 use crate::call::{Call, Control, Fd, RecvKind, Reply};
@@ -12,7 +12,7 @@ use crate::errno::Errno;
 use crate::files::Kind;
 use crate::host::Host;
 use crate::recv::{Read, put_control};
-use lowwater_core::base::Error;
+use lowwater_core::base::{Duration, Error, SocketId};
 use lowwater_core::sctp::{Received, RecvInfo};
 
 impl Host {
@@ -35,59 +35,88 @@ impl Host {
         let stays = read.has(MSG_PEEK) || read.want == 0 || read.good < read.want;
         let whole = stays || self.sctp(read.fd)?.wants.nxtinfo;
         let most = if whole { usize::MAX } else { read.want };
-        match self.sctp_next(read.fd, most)? {
-            Some(held) => self.sctp_received(&read, held).map(Some),
+        if let Some(held) = self.sctp_next(read.fd, most)? {
+            return self.sctp_received(&read, held).map(Some);
+        }
+        match kind {
             // The end, which a one-to-many socket never has.
-            None if !many && matches!(kind, Kind::Conn(_)) && self.sctp_ended(kind) => Ok(Some(Reply::ok(0))),
-            None if !patient => Err(Errno::EAGAIN),
-            None => p.wait(self.now, timeout),
+            Kind::Conn(id) if self.sctp_ended(id)? => Ok(Some(Reply::ok(0))),
+            _ if !patient => Err(Errno::EAGAIN),
+            _ if self.sctp_is_alone(read.fd) && !p.over() && timeout != Some(Duration::ZERO) => {
+                Err(Errno::ENOTCONN)
+            }
+            _ => p.wait(self.now, timeout),
         }
     }
 
-    /// The peer sends nothing more.
-    fn sctp_ended(&mut self, kind: Kind) -> bool {
-        let Some(id) = kind.id() else { return false };
-        matches!(self.stack.sctp_recv(self.now, id, 0), Ok(None))
+    /// The peer sends nothing more, and nothing waits to be read.
+    ///
+    /// # Errors
+    /// What ended the association, once.
+    fn sctp_ended(&mut self, id: SocketId) -> Result<bool, Errno> {
+        match self.stack.sctp_recv(self.now, id, 0) {
+            Ok(received) => Ok(received.is_none()),
+            Err(Error::WouldBlock) => Ok(false),
+            Err(e) => Err(e.into()),
+        }
     }
 
-    /// The next piece of any association, `most` bytes at the most.
+    /// Nobody can send anything to this socket, now or later (`sctp_wait_for_packet`).
+    fn sctp_is_alone(&self, fd: Fd) -> bool {
+        let listens = self.files.sock(fd).is_ok_and(|sock| sock.kind.listener().is_some());
+        !listens && self.assocs_of(fd).is_empty()
+    }
+
+    /// A message whose rest does not come any more is not read any more.
+    pub(super) fn sctp_look_at_begun(&mut self, fd: Fd) {
+        if let Ok(sctp) = self.sctp(fd)
+            && let Some(begun) = sctp.inbox.begun()
+            && !self.stack.sctp_is_inside(begun.id, begun.tsn)
+            && let Ok(sctp) = self.sctp_mut(fd)
+        {
+            sctp.inbox.comes_no_more();
+        }
+    }
+
+    /// The next piece of any association, `most` bytes at the most. Ends and errors stay where they are.
     fn sctp_next(&mut self, fd: Fd, most: usize) -> Result<Option<Held>, Errno> {
+        self.sctp_look_at_begun(fd);
         if let Some(held) = self.sctp_mut(fd)?.inbox.pop() {
             return Ok(Some(held));
         }
         let many = self.sctp(fd)?.style.is_many();
         let order = if many { self.sctp(fd)?.inbox.order() } else { self.assocs_of(fd) };
         for id in order {
-            match self.stack.sctp_recv(self.now, id, most) {
-                Ok(Some(received)) => {
-                    let eor = !matches!(received, Received::Data { eor: false, .. });
-                    let more = self.stack.sctp_has_input(id);
-                    let mut pieces = self.sctp_held(fd, id, received).into_iter();
-                    let inbox = &mut self.sctp_mut(fd)?.inbox;
-                    inbox.was_read(id, eor, more);
-                    let first = pieces.next();
-                    for other in pieces.rev() {
-                        inbox.put_back(other);
-                    }
-                    if first.is_some() {
-                        return Ok(first);
-                    }
+            while self.stack.sctp_has_input(id)
+                && let Ok(Some(received)) = self.stack.sctp_recv(self.now, id, most)
+            {
+                let (tsn, eor) = match &received {
+                    Received::Data { info, eor, .. } => (Some(info.tsn), *eor),
+                    Received::Notification(_) => (None, true),
+                };
+                let more = self.stack.sctp_has_input(id);
+                let mut pieces = self.sctp_held(fd, id, received).into_iter();
+                let inbox = &mut self.sctp_mut(fd)?.inbox;
+                inbox.was_read(id, tsn, eor, more);
+                let first = pieces.next();
+                for other in pieces.rev() {
+                    inbox.put_back(other);
                 }
-                Ok(None) | Err(Error::WouldBlock) => {}
-                // It is about to be forgotten.
-                Err(_) if many => {}
-                Err(e) => return Err(e.into()),
+                if first.is_some() {
+                    return Ok(first);
+                }
             }
         }
         Ok(None)
     }
 
-    /// The message behind the one that is read, for SCTP_NXTINFO; a notification is none.
+    /// What comes behind what is read, for SCTP_NXTINFO.
     fn sctp_peek_next(&mut self, fd: Fd) -> Result<Option<Held>, Errno> {
-        if let Some(next) = self.sctp_next(fd, usize::MAX)? {
-            self.sctp_mut(fd)?.inbox.put_back(next);
+        let next = self.sctp_next(fd, usize::MAX)?;
+        if let Some(next) = &next {
+            self.sctp_mut(fd)?.inbox.put_back(next.clone());
         }
-        Ok(self.sctp(fd)?.inbox.first().filter(|held| held.piece.info.is_some()).cloned())
+        Ok(next)
     }
 
     fn sctp_received(&mut self, read: &Read, held: Held) -> Result<Reply, Errno> {
@@ -123,7 +152,7 @@ impl Host {
         if self.sctp(fd)?.wants.nxtinfo
             && let Some(next) = self.sctp_peek_next(fd)?
         {
-            all.extend(nxtinfo(&next));
+            all.push(nxtinfo(&next));
         }
         if self.sctp(fd)?.wants.rcvinfo {
             all.extend(rcvinfo(held));
@@ -144,17 +173,20 @@ fn control(ty: i32, name: &str, numbers: &[(&str, u64)]) -> Control {
     Control { level: IPPROTO_SCTP, ty, data: data.into() }
 }
 
-/// `sctp_ulpevent_read_nxtinfo`.
-fn nxtinfo(next: &Held) -> Option<Control> {
-    let info = next.piece.info?;
+/// `sctp_ulpevent_read_nxtinfo`: also of a notification.
+fn nxtinfo(next: &Held) -> Control {
+    let (stream, flags, ppid) = match next.piece.info {
+        Some(info) => (info.stream.into(), flags(&info), info.ppid.to_be().into()),
+        None => (0, SCTP_NOTIFICATION as u64, 0),
+    };
     let numbers = [
-        ("nxt_sid", info.stream.into()),
-        ("nxt_flags", flags(&info)),
-        ("nxt_ppid", info.ppid.to_be().into()),
+        ("nxt_sid", stream),
+        ("nxt_flags", flags),
+        ("nxt_ppid", ppid),
         ("nxt_length", next.piece.bytes.len() as u64),
         ("nxt_assoc_id", next.assoc.into()),
     ];
-    Some(control(SCTP_NXTINFO, "sctp_nxtinfo", &numbers))
+    control(SCTP_NXTINFO, "sctp_nxtinfo", &numbers)
 }
 
 /// `sctp_ulpevent_read_rcvinfo`. The payload protocol identifier is the application's, byte for byte.

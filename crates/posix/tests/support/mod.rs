@@ -1,5 +1,7 @@
 //! Two hosts joined in virtual time, and short ways to make calls.
 #![allow(dead_code, reason = "each test file uses some of it")]
+pub(crate) mod sctp;
+
 use bytes::Bytes;
 use core::net::SocketAddr;
 use lowwater_core::base::{Duration, Instant};
@@ -82,6 +84,12 @@ impl Net {
         }
         self.a.advance_until(end);
         self.b.advance_until(end);
+    }
+
+    /// What is under way is lost.
+    pub(crate) fn lose(&mut self) {
+        self.gather();
+        self.wire.clear();
     }
 
     /// A connection: the descriptors at a, which connects, and at b, which listens.

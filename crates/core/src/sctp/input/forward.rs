@@ -2,7 +2,7 @@
 use super::Reading;
 use crate::base::Cx;
 use crate::base::limits::SCTP_TSN_AHEAD_MAX;
-use crate::sctp::assoc::Assoc;
+use crate::sctp::assoc::{Assoc, Notice};
 use crate::sctp::notification::Subscriptions;
 use lowwater_wire::sctp::ForwardStream;
 
@@ -33,6 +33,11 @@ impl Assoc {
         }
         self.rx.map.skip(point);
         let tell = self.options.events.contains(Subscriptions::PARTIAL_DELIVERY);
+        let partial = self.rx.streams.is_partial();
         self.rx.streams.skip(point, streams, tell);
+        if partial && !self.rx.streams.is_partial() {
+            // Whoever was in the middle of a message may have something else to read now.
+            self.owner.notice.add(Notice::READABLE);
+        }
     }
 }

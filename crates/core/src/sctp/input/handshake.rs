@@ -155,6 +155,7 @@ impl Assoc {
             return;
         }
         let tell = self.options.events.contains(Subscriptions::PARTIAL_DELIVERY);
+        let partial = self.rx.streams.is_partial();
         self.rx.streams.restart(tell);
         self.id.tags = ticket.tags;
         // Tie-tags are those of the moment: cookies from before are good for nothing.
@@ -187,7 +188,8 @@ impl Assoc {
         }
         // A writer that waited for room has it now.
         self.owner.notice.add(Notice::WRITABLE);
-        if self.rx.streams.is_readable() {
+        // Also whoever was in the middle of a message, and has something else to read now.
+        if partial || self.rx.streams.is_readable() {
             self.owner.notice.add(Notice::READABLE);
         }
         self.assoc_change(AssocChange::Restart, None, 0, Bytes::new());

@@ -240,6 +240,15 @@ impl Ready {
         self.items.iter().take(self.readable()).map(bytes).sum()
     }
 
+    /// The next message that can be read is the one whose first TSN is this, or what is left of that.
+    pub(super) fn is_inside(&self, tsn: u32) -> bool {
+        let of = |item: &Item| match item {
+            Item::Piece(piece) => Some(piece.info.tsn),
+            Item::Note(_) => None,
+        };
+        self.items.iter().take(self.readable()).find_map(of) == Some(tsn)
+    }
+
     /// A message whose turn it is begins to come in. Nothing else may be open.
     pub(super) fn open(&mut self, start: u64, info: RecvInfo, data: Data<'_>) {
         debug_assert!(self.open.is_none(), "one at a time");

@@ -160,6 +160,18 @@ impl RecvStreams {
         self.ready.is_readable()
     }
 
+    /// A message is handed over in parts.
+    #[must_use]
+    pub const fn is_partial(&self) -> bool {
+        self.partial.is_some()
+    }
+
+    /// The message whose first TSN is this was not read to its end: more of it waits to be read, or will come.
+    #[must_use]
+    pub fn is_inside(&self, tsn: u32) -> bool {
+        self.partial.as_ref().is_some_and(|partial| partial.info.tsn == tsn) || self.ready.is_inside(tsn)
+    }
+
     /// Bytes of messages that can be read.
     #[must_use]
     pub fn readable_bytes(&self) -> usize {

@@ -426,6 +426,12 @@ impl Stack {
         self.assoc(id).is_ok_and(Assoc::has_input)
     }
 
+    /// A message of which some was read, the TSN of its first fragment `tsn`, was not read to its end: more of it waits, or will come.
+    #[must_use]
+    pub fn sctp_is_inside(&self, id: SocketId, tsn: u32) -> bool {
+        self.assoc(id).is_ok_and(|assoc| assoc.is_inside(tsn))
+    }
+
     /// The associations of our port with this address of a peer.
     #[must_use]
     pub fn sctp_with(&self, local_port: u16, peer: SocketAddr) -> &[SocketId] {
