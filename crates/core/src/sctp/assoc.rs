@@ -15,7 +15,7 @@ use super::state::State;
 use super::timers::Timers;
 use super::tsn::Tsn;
 use crate::base::limits::SCTP_FAILED_SNDBUFS;
-use crate::base::{Carrier, Cx, Duration, Error, Instant};
+use crate::base::{Carrier, Cx, DeviceId, Duration, Error, Instant};
 use bytes::Bytes;
 use core::net::IpAddr;
 use lowwater_wire::sctp::{Cause, cause_kind, chunk_kind};
@@ -327,6 +327,11 @@ impl Assoc {
         self.state = next;
     }
 
+    /// What the owner is told of an end that is no shutdown.
+    pub(super) const fn failure(&self) -> AssocChange {
+        if self.state.is_opening() { AssocChange::CannotStart } else { AssocChange::Lost }
+    }
+
     /// It is over: everything is forgotten but what can be read, and what is still to be said.
     pub(super) fn finish(&mut self, cx: &mut Cx<'_>, change: AssocChange, error: Option<Error>, why: Why) {
         if self.state == State::Closed {
@@ -514,15 +519,15 @@ impl Assoc {
         self.paths.take_gone()
     }
 
-    /// The route of a path, as the stack has found it.
-    pub fn set_route(&mut self, id: PathId, local: IpAddr, mtu: u16) {
-        self.paths.get_mut(id).set_route(local, mtu);
+    /// The route of a path, as the stack has found it: from which address of ours, by which device. Where that is another one than
+    /// before, however long ago, what was learnt of the path is forgotten (section 7.2.5.2).
+    pub fn set_route(&mut self, cx: &Cx<'_>, id: PathId, way: (IpAddr, DeviceId), mtu: u16) {
+        let path = self.paths.get_mut(id);
+        path.set_route(way.0, mtu);
+        if path.move_to(way) {
+            path.reinitialize(cx);
+        }
         self.paths.choose();
-    }
-
-    /// A path leads by another device or from another address than before.
-    pub fn on_route_changed(&mut self, cx: &Cx<'_>, id: PathId) {
-        self.paths.get_mut(id).reinitialize(cx);
     }
 
     /// There is no route to a path.

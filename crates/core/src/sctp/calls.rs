@@ -193,10 +193,8 @@ impl Assoc {
             return;
         }
         let heard = self.id.tags.1 != 0;
-        let opening = matches!(self.state, State::CookieWait | State::CookieEchoed);
-        let change = if opening { AssocChange::CannotStart } else { AssocChange::Lost };
         cx.count.sctp.aborteds += 1;
-        self.finish(cx, change, Some(error), Why::we(&causes));
+        self.finish(cx, self.failure(), Some(error), Why::we(&causes));
         if heard {
             self.pending.abort_with(causes);
         } else {
@@ -219,9 +217,7 @@ impl Assoc {
 
     /// The peer's host does not speak SCTP: it ends at once, and nobody hears an ABORT (section 10, ICMP6).
     pub fn on_protocol_unreachable(&mut self, cx: &mut Cx<'_>, error: Error) {
-        let opening = matches!(self.state, State::CookieWait | State::CookieEchoed);
-        let change = if opening { AssocChange::CannotStart } else { AssocChange::Lost };
-        self.finish(cx, change, Some(error), Why::Unsaid);
+        self.finish(cx, self.failure(), Some(error), Why::Unsaid);
         self.pending = super::pending::Pending::default();
     }
 
@@ -275,8 +271,9 @@ impl Assoc {
     pub fn set_options(&mut self, cx: &mut Cx<'_>, options: SctpOptions) {
         let path = options.path;
         let (rto_changed, path_changed) = (options.rto != self.options.rto, path != self.options.path);
-        let (congestion, marks) = (options.congestion, (options.tos, options.tclass));
-        let remarked = marks != (self.options.tos, self.options.tclass);
+        let congestion = options.congestion;
+        // Of IPv4, of IPv6.
+        let remarked = [options.tos != self.options.tos, options.tclass != self.options.tclass];
         let fresh = |kind| options.events.contains(kind) && !self.options.events.contains(kind);
         let dry = fresh(Subscriptions::SENDER_DRY) && self.state.is_up() && self.tx.is_dry();
         let autoclose = options.autoclose_secs;
@@ -292,7 +289,7 @@ impl Assoc {
         let pmtu = self.paths.iter().map(|(id, p)| (id, p.mtu())).collect::<smallvec::SmallVec<[_; 1]>>();
         for (_, p) in self.paths.iter_mut() {
             p.set_congestion(cx, congestion, self.options.pacing);
-            if remarked {
+            if remarked[usize::from(p.remote.is_ipv6())] {
                 p.reinitialize(cx);
             }
             if rto_changed {
@@ -360,13 +357,13 @@ impl Assoc {
         Ok(())
     }
 
-    /// Asks a path for an answer now (SPP_HB_DEMAND); nothing once SHUTDOWN is out (section 8.3).
+    /// Asks a path for an answer now (SPP_HB_DEMAND), or once the association is up; nothing once SHUTDOWN is out (section 8.3).
     ///
     /// # Errors
     /// [`Error::Invalid`] when the peer has no such address.
     pub fn request_heartbeat(&mut self, remote: IpAddr) -> Result<(), Error> {
         let id = self.paths.find(remote).ok_or(Error::Invalid)?;
-        self.paths.get_mut(id).hb.wanted = self.state.beats() || !self.state.is_up();
+        self.paths.get_mut(id).hb.wanted = self.state.beats() || self.state.is_opening();
         Ok(())
     }
 

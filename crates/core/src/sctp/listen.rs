@@ -75,7 +75,7 @@ pub fn on_init(cx: &mut Cx<'_>, local: &Local<'_>, known: &Known<'_>, init: &Ini
         {
             return Answer::Reply(blue::refuse(offer.tag, &causes));
         }
-        if matches!(assoc.state(), State::CookieWait | State::CookieEchoed) {
+        if assoc.state().is_opening() {
             // Both open at once: our INIT stands (section 5.2.1).
             tags.0 = assoc.tags().0;
             tsn = assoc.initial_tsn();

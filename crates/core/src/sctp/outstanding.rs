@@ -351,14 +351,14 @@ impl Outstanding {
             while let Some((first, last)) = self.next_acked(Tsn(hole), Tsn(to)) {
                 for tsn in (first.0..last.0).map(Tsn) {
                     let Some(chunk) = self.get_mut(tsn) else { return back };
+                    // What was given up since then is under way for nobody.
                     if chunk.mark == Mark::Acked {
                         chunk.mark = Mark::InFlight;
                         chunk.forget_misses();
+                        let (path, len) = (chunk.path, chunk.len());
+                        self.in_flight += len;
+                        see(path, len);
                     }
-                    // What was given up has no bytes left.
-                    let (path, len) = (chunk.path, chunk.len());
-                    self.in_flight += len;
-                    see(path, len);
                 }
                 self.acked.remove(first, last);
                 back.insert(first.0, last.0);
@@ -505,6 +505,18 @@ mod tests {
         out.advance(tsns[4], |_, _| {});
         assert_eq!((out.in_flight(), out.lost(), out.bytes(), out.cum()), (0, 0, 0, tsns[4]));
         assert_eq!(out.next_tsn(), tsns[4].next());
+    }
+
+    #[test]
+    fn what_was_given_up_and_is_taken_back_is_under_way_for_nobody() {
+        let mut out = Outstanding::new(Tsn::initial(1));
+        let tsns: Vec<Tsn> = (0..2).map(|_| out.push(chunk(0))).collect();
+        out.ack(tsns[0], tsns[1].next(), |_, _, _| {});
+        assert!(out.abandon(tsns[1]).is_some());
+        let mut seen = Vec::new();
+        let back = out.renege(&RangeSet::new(), out.next_tsn(), |path, len| seen.push((path, len)));
+        assert_eq!((seen, out.in_flight()), (vec![(0, 100)], 100));
+        assert!(back.iter().eq([(tsns[0].0, tsns[1].0 + 1)]) && out.acked() == 0);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::plpmtud::Plpmtud;
 use super::rto::Rto;
 use super::tsn::Tsn;
 use crate::base::limits::SCTP_PATHS_MAX;
-use crate::base::{Cx, Instant, steps};
+use crate::base::{Cx, DeviceId, Instant, steps};
 use crate::credit::Credit;
 use crate::path::pacing::Pacing;
 use core::net::IpAddr;
@@ -94,6 +94,8 @@ pub(super) struct Room {
     mtu: u16,
     /// What the route takes.
     route: u16,
+    /// The way that it has led last, if any: our address and the device. It stays while there is no route.
+    way: Option<(IpAddr, DeviceId)>,
     /// UDP port of the peer; 0 for packets without UDP (RFC 6951).
     encap: u16,
     /// Its number among all paths that the association ever had: what it has handed down comes back under that name.
@@ -123,8 +125,14 @@ impl Path {
         if options.pacing {
             pacing.need();
         }
-        let room =
-            Room { mtu: MTU_UNKNOWN, route: MTU_UNKNOWN, encap: options.encap_port, number, plpmtud: None };
+        let room = Room {
+            mtu: MTU_UNKNOWN,
+            route: MTU_UNKNOWN,
+            way: None,
+            encap: options.encap_port,
+            number,
+            plpmtud: None,
+        };
         Self {
             remote,
             local: None,
@@ -194,6 +202,11 @@ impl Path {
         self.local = Some(local);
         self.room.route = mtu;
         self.fit();
+    }
+
+    /// It leads this way from now on; true where it has led another way before.
+    pub(super) fn move_to(&mut self, way: (IpAddr, DeviceId)) -> bool {
+        self.room.way.replace(way).is_some_and(|old| old != way)
     }
 
     /// Packets are as long as the route, the search and the application let them be.

@@ -95,6 +95,12 @@ impl State {
         matches!(self, Self::CookieWait | Self::CookieEchoed | Self::Established)
     }
 
+    /// We have asked, and the handshake is not complete.
+    #[must_use]
+    pub const fn is_opening(self) -> bool {
+        matches!(self, Self::CookieWait | Self::CookieEchoed)
+    }
+
     /// The peer may have taken our cookie, and the association is not over.
     #[must_use]
     pub const fn is_answered(self) -> bool {
@@ -116,7 +122,7 @@ impl State {
     /// The handshake is complete and the association not over.
     #[must_use]
     pub const fn is_up(self) -> bool {
-        !matches!(self, Self::Closed | Self::CookieWait | Self::CookieEchoed)
+        !self.is_opening() && !matches!(self, Self::Closed)
     }
 }
 

@@ -5,7 +5,7 @@ use super::pending::Pending;
 use super::*;
 use crate::base::sysctl::SctpCongestionKind;
 use crate::base::testing::World;
-use crate::base::{Carrier, Instant, Pressure, Sysctl, steps};
+use crate::base::{Carrier, Instant, Pressure, Sysctl, Wait, steps};
 use bytes::Bytes;
 use core::net::IpAddr;
 use lowwater_wire::sctp::{Cause, Chunk as Wire, DataFlags, DataRepr, GapBlock, Sack, Tlvs};
@@ -88,12 +88,64 @@ fn receive(assoc: &mut Assoc, world: &mut World, messages: u32, len: usize) {
 
 /// A packet with this chunk comes in.
 fn input(assoc: &mut Assoc, world: &mut World, chunk: &Wire<'_>) {
+    input_under(assoc, world, Pressure::Low, chunk);
+}
+
+/// The same with so little memory left.
+fn input_under(assoc: &mut Assoc, world: &mut World, pressure: Pressure, chunk: &Wire<'_>) {
     let mut chunks = vec![0; chunk.buffer_len()];
     chunk.emit(&mut chunks);
     let buffer = Bytes::from(chunks);
     let (vtag, chunks) = (assoc.id.tags.0, &buffer[..]);
     let inbound = Inbound { from: ip(1), to: ip(99), vtag, chunks, buffer: &buffer, ce: false, encap: 0 };
-    assoc.input(&mut world.cx(now()), &inbound).unwrap();
+    let mut cx = world.cx(now());
+    cx.pressure = pressure;
+    assoc.input(&mut cx, &inbound).unwrap();
+}
+
+/// Messages that nobody can read wait for a number, not for a TSN: a peer that leaves one out gets no more than the least buffer.
+#[test]
+fn messages_out_of_turn_take_the_least_buffer_of_exhausted_memory() {
+    for whole in [true, false] {
+        let mut world = World::new();
+        let mut assoc = up(&mut world, 1);
+        let first = assoc.rx.map.cum().wire().wrapping_add(1);
+        for n in 0..100 {
+            let part = if n == 0 { DataFlags::BEGIN } else { DataFlags::EMPTY };
+            let (flags, ssn) = if whole { (DataFlags::WHOLE, 1 + n as u16) } else { (part, 1) };
+            let header = DataRepr { flags, tsn: first.wrapping_add(n), sid: 0, ssn, ppid: 0 };
+            input_under(&mut assoc, &mut world, Pressure::Exhausted, &Wire::Data(header, &[7; 1_000]));
+        }
+        assert_eq!(assoc.state, State::Established);
+        let (held, least) = (assoc.rx.streams.charge(), Sysctl::default().tcp_rmem.min as usize);
+        assert!((least..2 * least).contains(&held), "{held}");
+    }
+}
+
+/// An answer asked for by hand waits for the handshake, but not for an association that is over.
+#[test]
+fn nobody_is_asked_once_it_is_over() {
+    let mut world = World::new();
+    let mut assoc = up(&mut world, 1);
+    assoc.request_heartbeat(ip(1)).unwrap();
+    assert!(assoc.paths.get(0).hb.wanted);
+    assoc.paths.get_mut(0).hb.wanted = false;
+    assoc.on_protocol_unreachable(&mut world.cx(now()), crate::base::Error::ProtocolUnreachable);
+    assoc.request_heartbeat(ip(1)).unwrap();
+    assert!(!assoc.wants_output());
+}
+
+/// What has no route waits for that, not for a device.
+#[test]
+fn the_reason_for_silence_is_the_route_where_that_is_missing() {
+    let mut world = World::new();
+    let mut assoc = up(&mut world, 1);
+    lose(&mut assoc, 0, true);
+    assoc.lose_route(0);
+    let mut cx = world.cx(now());
+    assoc.send(&mut cx, Bytes::from_static(b"new"), SendInfo::default()).unwrap();
+    assert!(assoc.output(&mut cx).is_none());
+    assert_eq!(assoc.wait(), (Wait::NoPath, None));
 }
 
 /// While memory is exhausted a SACK offers the least buffer, however much was read: one that says the same again is not sent.

@@ -42,11 +42,16 @@ impl Timers {
         self.t2 = now + timeout;
     }
 
-    /// Starts the guard of a shutdown, unless it runs (section 9.2: five times RTO.Max).
+    /// Starts the guard of a shutdown, unless it runs.
     pub(super) fn start_t5(&mut self, now: Instant, rto_max_ms: u32) {
         if self.t5 == Instant::FAR_FUTURE {
-            self.t5 = now + 5 * Duration::from_millis(rto_max_ms.into());
+            self.restart_t5(now, rto_max_ms);
         }
+    }
+
+    /// The guard of a shutdown has all its time before it (section 9.2: five times RTO.Max).
+    pub(super) fn restart_t5(&mut self, now: Instant, rto_max_ms: u32) {
+        self.t5 = now + 5 * Duration::from_millis(rto_max_ms.into());
     }
 
     /// Data comes or goes: the idle time begins anew. 0 for never.
@@ -62,7 +67,7 @@ impl Timers {
         }
     }
 
-    /// The guard is of SHUTDOWN alone.
+    /// The guard is of SHUTDOWN, and of a closed window before it, alone.
     pub(super) const fn stop_t5(&mut self) {
         self.t5 = Instant::FAR_FUTURE;
     }

@@ -81,10 +81,11 @@ impl Usage {
         }
         let flow = e.flow();
         let Env { cx, path, .. } = e;
-        // In ticks of a millisecond, as Linux has it: a nanosecond more than two timeouts is no third.
-        let rto = path.rtt.rto(cx.sysctl).as_millis();
+        // In ticks of a millisecond, as Linux has it: a nanosecond more than two timeouts is no third, and a timeout below a tick is one
+        // (`usecs_to_jiffies`).
+        let rto = path.rtt.rto(cx.sysctl).as_nanos().div_ceil(1_000_000).max(1);
         let mut idle = u128::from(cx.now.as_millis().saturating_sub(self.last_sent.as_millis()));
-        if idle <= rto || rto == 0 {
+        if idle <= rto {
             return;
         }
         path.tell(cx, CaEvent::CwndRestart, &flow);

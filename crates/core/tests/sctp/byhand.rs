@@ -516,3 +516,120 @@ fn nothing_but_heartbeats_goes_to_an_address_that_was_only_named() {
     assert!(by(0, kind::SACK) >= 50 && by(0, kind::ERROR) >= 50);
     assert_eq!(by(1, kind::HEARTBEAT_ACK), 1);
 }
+
+/// The guard of a shutdown against a closed window is stopped by the first data that is acknowledged, however slowly the rest goes (Linux
+/// `sctp_check_transmitted`), and SHUTDOWN has one of its own, whole.
+#[test]
+fn a_reader_that_goes_on_slowly_outlives_the_guard() {
+    for peer_closes in [false, true] {
+        let mut w = World::new();
+        let options =
+            SctpOptions { association_max_retrans: 2, nodelay: true, sndbuf: 1 << 20, ..w.options() };
+        let (a, ports, ours) = opens_to(&mut w, 1, options);
+        let seen = tap(&mut w, A);
+        for chunks in [init_ack(9, &[]), bytes(&[Chunk::CookieAck])] {
+            w.inject(A, ports, ours, &chunks);
+            w.pass(ms(1));
+        }
+        for _ in 0..400 {
+            w.send(A, a, &[7; 100], SendInfo::default());
+        }
+        let now = w.now;
+        w.stacks[A].sctp_shutdown(now, a).unwrap();
+        w.pass(ms(100));
+        let ack = |w: &mut World, a_rwnd: u32| {
+            let cum_tsn = *tsns(&seen).iter().max().unwrap();
+            let sack = Sack { cum_tsn, a_rwnd, gaps: &[], dups: &[] };
+            w.inject(A, ports, ours, &bytes(&[Chunk::Sack(sack)]));
+        };
+        ack(&mut w, 0);
+        // The errors are spent, which is no end as long as the guard runs.
+        w.pass(Duration::from_secs(100));
+        assert_eq!(w.info(A, a).state, State::ShutdownPending);
+        if peer_closes {
+            let cum = tsns(&seen)[0].wrapping_sub(1);
+            w.inject(A, ports, ours, &bytes(&[Chunk::Shutdown(cum)]));
+        }
+        // A chunk in a second.
+        for _ in 0..310 {
+            w.pass(Duration::from_secs(1));
+            ack(&mut w, 150);
+        }
+        let state = if peer_closes { State::ShutdownReceived } else { State::ShutdownPending };
+        assert_eq!(w.info(A, a).state, state);
+        while w.info(A, a).unsent_bytes > 0 {
+            ack(&mut w, 100_000);
+            w.pass(ms(10));
+        }
+        ack(&mut w, 100_000);
+        let state = if peer_closes { State::ShutdownAckSent } else { State::ShutdownSent };
+        assert_eq!(w.info(A, a).state, state);
+    }
+}
+
+/// What is given up is dry too: SHUTDOWN begins a guard of its own (Linux `sctp_sf_do_9_2_start_shutdown`).
+#[test]
+fn a_shutdown_after_its_data_was_given_up_has_the_whole_guard() {
+    let mut w = World::new();
+    let options = SctpOptions { association_max_retrans: 2, ..w.options() };
+    let (a, ports, ours) = opens_to(&mut w, 1, options);
+    let seen = tap(&mut w, A);
+    let list = params(&[Param::ForwardTsnSupported, Param::StateCookie(b"cook")]);
+    for chunks in [bytes(&[Chunk::InitAck(hello(9, 500, &list))]), bytes(&[Chunk::CookieAck])] {
+        w.inject(A, ports, ours, &chunks);
+        w.pass(ms(1));
+    }
+    let lifetime = Some(Duration::from_secs(250));
+    for _ in 0..2 {
+        w.send(A, a, &[7; 1_000], SendInfo { lifetime, ..SendInfo::default() });
+    }
+    let now = w.now;
+    w.stacks[A].sctp_shutdown(now, a).unwrap();
+    w.pass(ms(1));
+    let cum_tsn = tsns(&seen)[0].wrapping_sub(1);
+    let sack = Sack { cum_tsn, a_rwnd: 0, gaps: &[], dups: &[] };
+    w.inject(A, ports, ours, &bytes(&[Chunk::Sack(sack)]));
+    w.pass(Duration::from_secs(240));
+    assert_eq!(w.info(A, a).state, State::ShutdownPending);
+    w.pass(Duration::from_secs(20));
+    let cum_tsn = *tsns(&seen).iter().max().unwrap();
+    for cum_tsn in [cum_tsn, cum_tsn.wrapping_add(1)] {
+        if w.info(A, a).state == State::ShutdownPending {
+            let sack = Sack { cum_tsn, a_rwnd: 0, gaps: &[], dups: &[] };
+            w.inject(A, ports, ours, &bytes(&[Chunk::Sack(sack)]));
+            w.pass(ms(1));
+        }
+    }
+    assert_eq!(w.info(A, a).state, State::ShutdownSent);
+    // The peer says something all the time, so that nothing but the guard ends it.
+    for second in 0..290 {
+        w.pass(Duration::from_secs(1));
+        w.inject(A, ports, ours, &bytes(&[Chunk::Heartbeat(Tlvs::new(&[0, 1, 0, 4]))]));
+        assert_eq!(w.info(A, a).state, State::ShutdownSent, "{second}");
+    }
+}
+
+/// Section 5.2.1: an answer to an INIT that crosses ours goes to an address that the application has named and that INIT reports.
+#[test]
+fn the_answer_to_an_init_that_crosses_ours_goes_to_where_both_sides_know() {
+    for named_too in [false, true] {
+        let mut w = World::with(3, &Default::default(), 1);
+        let options = w.options();
+        let (a, ports, ours) = opens_to(&mut w, 2, options);
+        let _lost = tap(&mut w, A);
+        if named_too {
+            // The peer has named that address, with a cookie in vain: it was not confirmed by that.
+            let all = [0, 1, 2].map(|link| ip(link, B));
+            for (from, chunks) in [(ip(0, B), init_ack(9, &all)), (ip(0, B), stale())] {
+                w.inject_from(from, A, ports, ours, &chunks);
+                w.pass(ms(1));
+            }
+        }
+        assert_eq!(w.info(A, a).state, State::CookieWait);
+        let init = bytes(&[Chunk::Init(hello(7, 1, &params(&[v4(ip(1, B))])))]);
+        w.inject_from(ip(2, B), A, ports, 0, &init);
+        w.pass(ms(1));
+        let answers = w.log.iter().filter(|l| l.from == A && l.kinds.contains(&kind::INIT_ACK));
+        assert_eq!(answers.map(|l| l.link).collect::<Vec<_>>(), [1], "{named_too}");
+    }
+}

@@ -1,10 +1,11 @@
 //! Two paths: addresses in INIT, confirmation, failure and return of a path, the primary and its change.
 use crate::world::*;
-use lowwater_core::base::{Duration, SocketId, Sysctl};
+use lowwater_core::base::{DeviceId, Duration, SocketId, Sysctl};
 use lowwater_core::sctp::{
     Notification, PathChange, PathOptions, PathState, Received, SctpOptions, SendInfo, State, Subscriptions,
 };
 use lowwater_wire::sctp::{Chunk, Tlvs, chunk_kind as kind};
+use std::net::IpAddr;
 
 fn two(sysctl: &Sysctl) -> (World, SocketId, SocketId) {
     let mut w = World::with(2, sysctl, 1);
@@ -273,28 +274,45 @@ fn a_shutdown_that_is_not_answered_takes_the_other_path() {
     assert_eq!(states(&w, A, a), [PathState::PotentiallyFailed, PathState::Active]);
 }
 
-/// What was learnt of a way says nothing of another, nor of another treatment on it (section 7.2.5).
+/// What was learnt of a way says nothing of another, nor of another treatment on it (section 7.2.5); a way that was gone for a moment is
+/// the same one.
 #[test]
 fn another_dscp_or_route_begins_the_window_anew() {
-    for moved in [false, true] {
+    let net = IpAddr::from([10, 0, 0, 0]);
+    let lose = |w: &mut World| assert!(w.stacks[A].remove_route(net, 24, None, DeviceId(1)));
+    let find = |w: &mut World| w.stacks[A].add_route(net, 24, None, DeviceId(1)).unwrap();
+    let move_on = |w: &mut World| w.stacks[A].add_route(ip(0, B), 32, Some(ip(1, B)), DeviceId(2)).unwrap();
+    type Step<'a> = &'a dyn Fn(&mut World);
+    type Case<'a> = (&'a str, bool, &'a [Step<'a>], (u8, u8));
+    let mark = |w: &mut World, a, tos, tclass| {
+        let (now, options) =
+            (w.now, SctpOptions { tos, tclass, ..w.stacks[A].sctp_options(a).unwrap().clone() });
+        w.stacks[A].sctp_set_options(now, a, options).unwrap();
+    };
+    let cases: [Case<'_>; 5] = [
+        ("a mark", true, &[], (0x28, 0)),
+        ("a mark of the other family", false, &[], (0, 0x28)),
+        ("another way", true, &[&move_on], (0, 0)),
+        ("another way after none", true, &[&lose, &move_on], (0, 0)),
+        ("the same way after none", false, &[&lose, &find], (0, 0)),
+    ];
+    for (what, anew, steps, (tos, tclass)) in cases {
         let (mut w, a, b) = two(&Sysctl::default());
         for _ in 0..40 {
             w.send(A, a, &[7; 1_452], SendInfo::default());
         }
         w.pass(ms(500));
         assert_eq!(w.messages(B, b).len(), 40);
-        assert!(w.info(A, a).paths[0].cwnd > 10_000);
-        let now = w.now;
-        if moved {
-            w.stacks[A].add_route(ip(0, B), 32, Some(ip(1, B)), lowwater_core::base::DeviceId(2)).unwrap();
-            w.pass(ms(1));
+        let before = w.info(A, a).paths[0].cwnd;
+        assert!(before > 10_000);
+        mark(&mut w, a, tos, tclass);
+        for step in steps {
+            step(&mut w);
             w.send(A, a, b"x", SendInfo::default());
             w.pass(ms(1));
-        } else {
-            let options = SctpOptions { tos: 0x28, ..w.stacks[A].sctp_options(a).unwrap().clone() };
-            w.stacks[A].sctp_set_options(now, a, options).unwrap();
         }
         let path = &w.info(A, a).paths[0];
-        assert_eq!((path.cwnd, path.ssthresh), (4_404, u32::MAX), "moved: {moved}");
+        assert!(path.local.is_some());
+        assert_eq!((path.cwnd, path.ssthresh), (if anew { 4_404 } else { before }, u32::MAX), "{what}");
     }
 }

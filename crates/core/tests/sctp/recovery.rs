@@ -218,3 +218,32 @@ fn after_a_timeout_one_packet_goes_until_something_is_acknowledged() {
     w.pass(Duration::from_secs(10));
     assert_eq!(w.messages(B, b).len(), 6);
 }
+
+/// A router that has less room than is believed may cut the packets, also those that were as short as that before.
+#[test]
+fn packets_of_a_path_at_the_floor_may_be_cut_where_there_is_less_room() {
+    let mut w = World::new();
+    let (a, b) = w.pair();
+    let now = w.now;
+    let mut options = w.stacks[A].sctp_options(a).unwrap().clone();
+    options.path.pmtu = 552;
+    w.stacks[A].sctp_set_options(now, a, options).unwrap();
+    let (port, tag) = (w.stacks[A].local_addr(a).unwrap().port(), w.info(A, a).tags.1);
+    let whole: Rc<RefCell<Vec<bool>>> = Rc::default();
+    let seen = whole.clone();
+    w.rewrite = Some(Box::new(move |from, ip| {
+        if from == A {
+            seen.borrow_mut().push(ip[6] & 0x40 != 0);
+        }
+    }));
+    for less in [false, true] {
+        if less {
+            w.too_big(A, (port, 5_000), tag, 400);
+        }
+        whole.borrow_mut().clear();
+        w.send(A, a, &[7; 480], SendInfo::default());
+        w.pass(ms(100));
+        assert_eq!(w.messages(B, b).len(), 1);
+        assert!(!whole.borrow().is_empty() && whole.borrow().iter().all(|df| *df != less), "{whole:?}");
+    }
+}

@@ -73,13 +73,19 @@ fn a_window_that_is_not_used_does_not_grow() {
 
 /// A window of 20 at 100 ms, all acknowledged at 200 ms.
 fn grown(sysctl: Sysctl) -> Peer {
-    let mut p = Peer::server(Shape { syn: "win 65535 mss 1000 sackOK", sysctl, ..Shape::default() });
+    grown_by(sysctl, 100)
+}
+
+/// The same with another round-trip time in milliseconds.
+fn grown_by(sysctl: Sysctl, rtt: u64) -> Peer {
+    let mut p =
+        Peer::server(Shape { syn: "win 65535 mss 1000 sackOK", sysctl, rtt_ms: rtt, ..Shape::default() });
     p.write(30_000);
     p.expect_data(1, 10_001, 1_000);
-    p.at(100);
+    p.at(rtt);
     p.inject(". 1 ack 10001");
     p.expect_data(10_001, 30_001, 1_000);
-    p.at(200);
+    p.at(2 * rtt);
     p.inject(". 1 ack 30001");
     p.quiet();
     p
@@ -103,6 +109,18 @@ fn after_idleness_the_window_halves_per_timeout_down_to_ten() {
     assert_eq!(p.info().snd_cwnd, 10);
     // Three quarters are remembered.
     assert!(p.info().snd_ssthresh >= before * 3 / 4);
+}
+
+#[test]
+fn a_timeout_of_less_than_a_millisecond_counts_as_one() {
+    // icsk_rto is in jiffies, rounded up.
+    let mut p = grown_by(Sysctl { tcp_rto_min_us: 500, ..Sysctl::default() }, 0);
+    assert!(p.info().snd_cwnd >= 30, "{}", p.info().snd_cwnd);
+    assert!(p.info().rto < 1_000, "{}", p.info().rto);
+    p.at(10_000);
+    p.write(1);
+    p.expect("P. 30001:30002");
+    assert_eq!(p.info().snd_cwnd, 10);
 }
 
 #[test]

@@ -39,7 +39,7 @@ pub struct Cwnd {
     pub lone: bool,
     /// When data was last sent here, for the decay of an idle window.
     pub last_data: Instant,
-    /// Nothing was sent since the idle window was made smaller first.
+    /// Nothing has come to count as in flight since the idle window was made smaller first.
     decayed: bool,
     kind: SctpCongestionKind,
     /// What moves the window where RFC 9260's rules do not, from the first data on.

@@ -84,20 +84,12 @@ impl Assoc {
         if full || point > 0 {
             self.rx.streams.begin_partial(self.rx.map.cum(), if full { 0 } else { point });
         }
-        // Even where memory is exhausted, for nothing behind a hole could be read and given back.
+        // Even where memory is exhausted, for nothing behind a hole could be read and given back. Without a hole something can: the
+        // message that is not complete was begun above, unless its peer has left out a number.
         if self.rx.map.has_gap() && tsn < self.rx.map.highest() {
             return charge < 2 * self.options.rcvbuf as usize;
         }
-        window > 0 && (charge < buffer || self.is_awaited(tsn))
-    }
-
-    /// Nobody can read anything before this TSN has come: it is taken within the buffer that there would be, were memory not exhausted.
-    fn is_awaited(&self, tsn: Tsn) -> bool {
-        let (map, streams) = (&self.rx.map, &self.rx.streams);
-        tsn == map.cum().next()
-            && !map.has_gap()
-            && !streams.is_readable()
-            && streams.charge() < self.options.rcvbuf as usize
+        window > 0 && charge < buffer
     }
 
     /// Everything waits for this TSN, and nobody can make room by reading: the highest that has come is taken back, half a buffer of it

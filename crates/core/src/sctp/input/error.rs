@@ -17,14 +17,9 @@ const PRESERVE_BEYOND_MS: u32 = 1_000;
 
 impl Assoc {
     pub(super) fn on_abort(&mut self, cx: &mut Cx<'_>, causes: Tlvs<'_>) {
-        let opening = matches!(self.state, State::CookieWait | State::CookieEchoed);
-        let (change, error) = if opening {
-            (AssocChange::CannotStart, Error::Refused)
-        } else {
-            (AssocChange::Lost, Error::Reset)
-        };
+        let error = if self.state.is_opening() { Error::Refused } else { Error::Reset };
         cx.count.sctp.aborteds += 1;
-        self.finish(cx, change, Some(error), Why::Peer(Bytes::copy_from_slice(causes.bytes())));
+        self.finish(cx, self.failure(), Some(error), Why::Peer(Bytes::copy_from_slice(causes.bytes())));
         self.pending = Pending::default();
     }
 

@@ -130,7 +130,7 @@ impl Assoc {
     /// (action D). False where it is not taken: then what lies behind it is not for this association.
     #[must_use]
     pub fn on_own_cookie(&mut self, cx: &mut Cx<'_>, ticket: &Ticket, collision: bool) -> bool {
-        let opening = matches!(self.state, State::CookieWait | State::CookieEchoed);
+        let opening = self.state.is_opening();
         if self.state == State::Closed {
             return false;
         }

@@ -159,7 +159,15 @@ impl Assoc {
             }
             if acked.bytes > 0 {
                 self.on_alive(id, false);
+                self.end_hold_up();
             }
+        }
+    }
+
+    /// A peer that takes something, however slowly, is given up by no guard of its closed window (Linux `sctp_check_transmitted`).
+    fn end_hold_up(&mut self) {
+        if self.state == State::ShutdownPending {
+            self.timers.stop_t5();
         }
     }
 

@@ -28,6 +28,8 @@ impl Assoc {
         match self.state {
             State::Established | State::ShutdownPending => {
                 self.set_state(State::ShutdownReceived);
+                // The window that is closed to our data has no guard here (Linux ignores T5 in this state).
+                self.timers.stop_t5();
                 self.end_of_data();
             }
             // Both have closed at the same time.
@@ -68,7 +70,7 @@ impl Assoc {
                 self.set_state(State::ShutdownSent);
                 self.end_heartbeats();
                 self.pending.set(Pending::SHUTDOWN);
-                self.timers.start_t5(cx.now, self.options.rto.max_ms);
+                self.timers.restart_t5(cx.now, self.options.rto.max_ms);
             }
             State::ShutdownReceived => self.acknowledge_shutdown(),
             _ => {}

@@ -52,8 +52,7 @@ impl Assoc {
             return found;
         }
         if self.tx.queue.is_empty() {
-            let full = self.paths.iter().any(|(id, path)| held & (1 << id) != 0 && path.local.is_some());
-            return Err((if full { Wait::Credit } else { Wait::NoPath }, None));
+            return Err((self.held_by(held), None));
         }
         let id = self.new_data_path();
         if held & (1 << id) == 0 {
@@ -112,7 +111,13 @@ impl Assoc {
             held |= 1 << id;
             next = next.into_iter().chain(until).min();
         }
-        Err((Wait::Credit, next))
+        Err((self.held_by(held), next))
+    }
+
+    /// What everything waits for that goes by the paths in `held`: a device, or a route where none of them has any.
+    fn held_by(&self, held: u64) -> Wait {
+        let routed = self.paths.iter().any(|(id, path)| held & (1 << id) != 0 && path.local.is_some());
+        if routed { Wait::Credit } else { Wait::NoPath }
     }
 
     /// The gatekeepers of a packet, in their order.

@@ -51,12 +51,6 @@ impl Pieces {
         right
     }
 
-    /// Copies those pieces that would pin far more than they are charged for; how many bytes.
-    pub(super) fn spare_all(&mut self, frame_len: usize, overhead: usize) -> usize {
-        let rest = self.rest.iter_mut().map(|piece| spare(piece, frame_len, overhead)).sum::<usize>();
-        rest + if self.first.is_empty() { 0 } else { spare(&mut self.first, frame_len, overhead) }
-    }
-
     /// Copies the last piece where it would pin far more than it is charged for; how many bytes.
     pub(super) fn spare(&mut self, frame_len: usize, overhead: usize) -> usize {
         spare(self.rest.back_mut().unwrap_or(&mut self.first), frame_len, overhead)

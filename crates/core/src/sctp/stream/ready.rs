@@ -124,13 +124,14 @@ impl Frames {
         buffer
     }
 
-    /// Takes out the last piece.
-    fn take_last(&mut self, at: u32, len: u32) -> Bytes {
-        let Some(frame) = self.last() else { return Bytes::new() };
+    /// Takes out the last piece, copied if it would pin far more of its buffer than it is charged for; how many bytes were.
+    fn take_last(&mut self, at: u32, len: u32, overhead: usize) -> (Bytes, usize) {
+        let Some(frame) = self.last() else { return (Bytes::new(), 0) };
         frame.pieces -= 1;
-        let data = frame.buffer.slice(at as usize..at as usize + len as usize);
+        let mut data = frame.buffer.slice(at as usize..at as usize + len as usize);
+        let copied = spare(&mut data, frame.buffer.len(), overhead);
         self.last();
-        data
+        (data, copied)
     }
 
     /// A piece of the last frame gets a copy of its own, if it pins far more of `frame_len` than it is charged for.
@@ -287,19 +288,21 @@ impl Ready {
         self.items.push_back(Item::Piece(Piece { place, info, flags }));
     }
 
-    /// Takes out what there is of the open message.
-    pub(super) fn take_open(&mut self) -> Option<(Open, Pieces)> {
+    /// Takes out what there is of the open message, and copies those pieces that would pin far more than they are charged for: it may
+    /// outlive all that came with them. How many bytes were copied.
+    pub(super) fn take_open(&mut self, overhead: usize) -> Option<(Open, Pieces, usize)> {
         let open = self.open.take()?;
-        let mut pieces = Pieces::default();
+        let (mut pieces, mut all) = (Pieces::default(), 0);
         for _ in 0..open.pieces {
             let Some(Item::Piece(piece)) = self.items.pop_back() else { break };
-            let data = match piece.place {
-                Place::Frame { at, len } => self.frames.take_last(at, len),
-                Place::Own(data) => data,
+            let (data, copied) = match piece.place {
+                Place::Frame { at, len } => self.frames.take_last(at, len, overhead),
+                Place::Own(data) => (data, 0),
             };
             pieces = Pieces::one(data).join(pieces);
+            all += copied;
         }
-        Some((open, pieces))
+        Some((open, pieces, all))
     }
 
     /// A whole message, in one chunk. Nothing may be open.

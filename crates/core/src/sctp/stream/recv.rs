@@ -140,7 +140,8 @@ impl RecvStreams {
     /// A packet of this many bytes begins, in a buffer of so many.
     pub fn begin_packet(&mut self, len: usize, buffer: usize) {
         let (len, buffer, ready) = (len as u32, buffer.max(len) as u32, self.ready.len() as u32);
-        self.frame = Frame { len, buffer, ready, charge: 0, copied: 0 };
+        // A notification may have set something aside since the last one.
+        self.frame = Frame { len, buffer, ready, charge: 0, copied: self.frame.copied };
     }
 
     /// It ends. Pieces in order leave in order, so that they pin little beside each other; but where a packet held hardly anything of
@@ -246,6 +247,7 @@ impl RecvStreams {
         self.frame.charge += (data.len() + SCTP_CHUNK_OVERHEAD) as u32;
         if header.flags.contains(DataFlags::WHOLE) {
             self.set_aside();
+            self.check_partial(tsn, header.flags, &info)?;
             self.check_whole(tsn)?;
             self.complete_whole(Data::In(data, buffer), info);
             return Ok(false);
@@ -276,6 +278,7 @@ impl RecvStreams {
             return Ok(flags.end());
         }
         self.set_aside();
+        self.check_partial(tsn, flags, &info)?;
         if flags.begin() && self.runs.is_empty() && self.partial.is_none() && self.is_next(&info) {
             self.ready.open(tsn.0, info, data);
             return Ok(false);
@@ -309,10 +312,10 @@ impl RecvStreams {
 
     /// The message that is coming in goes to the other incomplete ones: something else comes first.
     fn set_aside(&mut self) {
-        let Some((open, mut pieces)) = self.ready.take_open() else { return };
+        let Some((open, pieces, copied)) = self.ready.take_open(SCTP_CHUNK_OVERHEAD) else { return };
         // What this packet brings lies where those have lain.
         self.frame.ready = self.frame.ready.min(self.ready.len() as u32);
-        self.frame.copied += pieces.spare_all(self.frame.buffer as usize, SCTP_CHUNK_OVERHEAD) as u32;
+        self.frame.copied += copied as u32;
         let (info, bytes) = (open.info, open.bytes as usize);
         let run = Run { end: open.end, info, begins: true, ends: false, pieces, bytes };
         self.runs.insert(open.start(), run);
@@ -344,12 +347,18 @@ impl RecvStreams {
         Ok((start, run))
     }
 
+    /// What comes where the message goes on that is read in parts is a part of it.
+    fn check_partial(&self, tsn: Tsn, flags: DataFlags, info: &RecvInfo) -> Result<(), Inconsistent> {
+        let goes_on = |partial: &Partial| !flags.begin() && same_message(&partial.info, info);
+        let torn = self.partial.as_ref().is_some_and(|partial| partial.next == tsn.0 && !goes_on(partial));
+        if torn { Err(Inconsistent) } else { Ok(()) }
+    }
+
     /// A whole message is no neighbour of fragments that go on where it is.
     fn check_whole(&self, tsn: Tsn) -> Result<(), Inconsistent> {
         let torn =
             self.runs.range(..tsn.0).next_back().is_some_and(|(_, left)| left.end == tsn.0 && !left.ends)
-                || self.runs.get(&(tsn.0 + 1)).is_some_and(|right| !right.begins)
-                || self.partial.as_ref().is_some_and(|partial| partial.next == tsn.0);
+                || self.runs.get(&(tsn.0 + 1)).is_some_and(|right| !right.begins);
         if torn { Err(Inconsistent) } else { Ok(()) }
     }
 

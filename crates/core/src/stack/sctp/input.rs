@@ -190,7 +190,7 @@ impl Stack {
     fn sctp_assoc(&mut self, id: SocketId, arrived: &Arrived<'_>) {
         let Some(entry) = self.sockets.get_mut(id) else { return };
         let Socket::Sctp(sctp) = &mut entry.socket else { return };
-        let opening = matches!(sctp.assoc.state(), State::CookieWait | State::CookieEchoed);
+        let opening = sctp.assoc.state().is_opening();
         // Section 8.5.1 E: who sends SHUTDOWN ACK has an older association than this one, which is not there any more.
         let mut kinds = Chunks::new(arrived.inbound.chunks).map_while(Result::ok).map(|raw| raw.kind());
         if opening && kinds.any(|kind| kind == chunk_kind::SHUTDOWN_ACK) {
@@ -272,7 +272,7 @@ impl Stack {
         let local = Local { keys, locals: &locals, options: &options, carrier };
         match on_init(&mut self.env.cx(self.now, None), &local, &known, init) {
             Answer::Reply(answer) => {
-                let remote_ip = self.init_ack_goes_to(flow, tuple.remote_ip);
+                let remote_ip = self.init_ack_goes_to(flow, &addresses).unwrap_or(tuple.remote_ip);
                 let arrived = Arrived { tuple: Tuple { remote_ip, ..*tuple }, ..*arrived };
                 self.send_sctp_control(&arrived, &answer);
             }
@@ -286,13 +286,11 @@ impl Stack {
         }
     }
 
-    /// Where the answer to an INIT from `source` goes: there, unless that crosses our own INIT from an address that the application has
-    /// not named (section 5.2.1).
-    fn init_ack_goes_to(&self, flow: Option<SocketId>, source: IpAddr) -> IpAddr {
-        let Some(assoc) = flow.and_then(|id| self.assoc(id).ok()) else { return source };
-        let paths = assoc.paths();
-        let named = assoc.state() != State::CookieWait || paths.find(source).is_some();
-        if named { source } else { paths.get(paths.primary()).remote }
+    /// Where the answer to an INIT goes that crosses our own: to the first of the addresses that it reports, its source before the
+    /// others, that the application has named too (section 5.2.1).
+    fn init_ack_goes_to(&self, flow: Option<SocketId>, reported: &[IpAddr]) -> Option<IpAddr> {
+        let assoc = self.assoc(flow?).ok().filter(|assoc| assoc.state() == State::CookieWait)?;
+        reported.iter().copied().find(|ip| assoc.has_confirmed(*ip))
     }
 
     fn sctp_cookie(&mut self, arrived: &Arrived<'_>, cookie: &[u8]) {

@@ -164,10 +164,12 @@ impl Stack {
             IcmpKind::TooBig(mtu) => {
                 // What is not believed counts as the least that is (`__ip_rt_update_pmtu`).
                 let least = if tuple.is_v6() { 0 } else { MIN_PMTU_V4 };
-                if !sctp.assoc.on_pmtu(tuple.remote_ip, mtu.max(least)) {
+                let narrowed = sctp.assoc.on_pmtu(tuple.remote_ip, mtu.max(least));
+                // What changes nothing for this path may for its others, and for other flows, and lets routers cut its packets.
+                let learnt = self.ip.lower_path_mtu(tuple.remote_ip, mtu, now);
+                if !narrowed && !learnt {
                     return false;
                 }
-                self.ip.lower_path_mtu(tuple.remote_ip, mtu, now);
             }
             // ICMP9: the peer's host does not speak SCTP, which is as good as an ABORT; what an INIT has met, only while that is out.
             IcmpKind::Unreachable(Unreachable::Protocol)

@@ -148,8 +148,6 @@ impl Stack {
             let fresh = || self.ip.flow_ids((dst.src, ports.0), (remote.ip(), ports.1), protocol::SCTP);
             Path { dst, ids: old.map_or_else(fresh, |old| old.ids) }
         });
-        let way = |route: Path| (route.dst.src, route.dst.device);
-        let moved = old.zip(route).is_some_and(|(old, new)| way(old) != way(new));
         let Some(entry) = self.sockets.get_mut(id) else { return };
         let Socket::Sctp(sctp) = &mut entry.socket else { return };
         if known {
@@ -159,10 +157,8 @@ impl Stack {
         }
         match route {
             Some(route) => {
-                sctp.assoc.set_route(path, route.dst.src, route.dst.mtu);
-                if moved {
-                    sctp.assoc.on_route_changed(&self.env.cx(self.now, Some(id)), path);
-                }
+                let way = (route.dst.src, route.dst.device);
+                sctp.assoc.set_route(&self.env.cx(self.now, Some(id)), path, way, route.dst.mtu);
             }
             None => sctp.assoc.lose_route(path),
         }
