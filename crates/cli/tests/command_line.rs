@@ -10,7 +10,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
-use support::{Dir, Ended, Proc, lowwater, run};
+use support::{Dir, Ended, Proc, eventually, lowwater, run};
 
 const SOON: Duration = Duration::from_secs(20);
 /// For a kernel that boots and works.
@@ -677,6 +677,31 @@ fn ctrl_c_ends_the_lab_and_the_table_is_said_to_be_partial() {
 }
 
 #[test]
+fn ctrl_c_ends_linux_beside_the_lab_and_leaves_nothing() {
+    if !lowwater_uml::present() {
+        return;
+    }
+    let tmp = Dir::new();
+    let lab = Proc::start(
+        lowwater(["lab", "run", "sctp-failover", "--variant", "pf-off", "--uml"]).env("TMPDIR", tmp.path()),
+    );
+    // The guest's folder stands on its kernel's command line.
+    let folders = || std::fs::read_dir(tmp.path()).expect("a folder").count();
+    let kernels = || {
+        let mine = tmp.path().display().to_string();
+        let command = |entry: std::fs::DirEntry| std::fs::read_to_string(entry.path().join("cmdline")).ok();
+        let all = std::fs::read_dir("/proc").expect("proc").filter_map(|entry| command(entry.ok()?));
+        all.filter(|words| words.starts_with("linux.uml") && words.contains(&mine)).count()
+    };
+    assert!(eventually(SOON, || folders() == 1 && kernels() > 0), "no guest");
+    lab.signal(Signal::INT);
+    let ended = lab.wait(SOON);
+    assert_eq!(ended.code(), Some(130), "{ended:?}");
+    assert!(ended.stderr.contains("partial, 0 of 1 runs"), "{ended:?}");
+    assert_eq!((folders(), kernels()), (0, 0));
+}
+
+#[test]
 fn ctrl_c_ends_a_drill_and_says_how_far_it_came() {
     let dir = Dir::new();
     let script = dir.join("one.pkt");
@@ -718,6 +743,12 @@ fn has_python() -> bool {
 
 #[test]
 fn ctrl_c_ends_what_a_snippet_waits_for_and_counts_no_failure() {
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        ends_what_a_snippet_waits_for(signal);
+    }
+}
+
+fn ends_what_a_snippet_waits_for(signal: Signal) {
     if !has_python() {
         return;
     }
@@ -733,7 +764,7 @@ fn ctrl_c_ends_what_a_snippet_waits_for_and_counts_no_failure() {
     // A Python that never comes so far fails here.
     let mut looks = (0..3_000).map(|_| std::thread::sleep(Duration::from_millis(10)));
     assert!(looks.any(|()| begun.exists()), "the snippet has not begun");
-    drill.signal(Signal::INT);
+    drill.signal(signal);
     let ended = drill.wait(SOON);
     assert_eq!((ended.code(), ended.stdout.as_str()), (Some(130), ""), "{ended:?}");
     assert!(ended.stderr.contains("stopped: 0 of 1 scripts, 0 failed"), "{ended:?}");

@@ -168,7 +168,7 @@ impl Sockets {
             .iter()
             .map(|r| if r.bad { Buffer::Bad(r.len) } else { Buffer::Bytes(vec![0; r.len.min(ROOM_MAX)]) })
             .collect();
-        let got = socket::recv(self.fd(fd), &mut buffers, flags, control_len)?;
+        let got = socket::recv(self.fd(fd), &mut buffers, flags, control_len.min(ROOM_MAX))?;
         let mut data = Vec::new();
         for buffer in buffers {
             if let Buffer::Bytes(bytes) = buffer {

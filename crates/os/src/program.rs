@@ -1,4 +1,4 @@
-//! A program that runs for us: it has so much time, may say so much, and nothing that it started outlives it.
+//! A program that runs for us: it has so much time, may say so much, and what it started ends with it, unless that has left its group.
 use crate::clock::Clock;
 use core::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -67,7 +67,8 @@ pub fn run(mut command: Command, input: &[u8], limits: Limits) -> io::Result<Ran
     let mut input = Input { pipe: child.stdin.take(), left: input };
     let mut said = [Output::new(child.stdout.take(), limits)?, Output::new(child.stderr.take(), limits)?];
     input.pipe.iter().try_for_each(|pipe| ioctl_fionbio(pipe, true))?;
-    let (clock, begun) = (Clock::start(), Clock::start().now());
+    let clock = Clock::start();
+    let begun = clock.now();
     let end = loop {
         if said.iter().any(Output::is_too_much) {
             break Some(End::TooMuch);
@@ -125,8 +126,10 @@ impl Running {
 
     /// Kills it and what it has started, as far as that has not left its group.
     fn end(&mut self) -> io::Result<ExitStatus> {
-        // Nobody is left to be killed, or it was nobody's: the wait tells.
+        // Nobody may be left in the group.
         let _ = kill_process_group(Pid::from_child(&self.0), Signal::KILL);
+        // It may have left its own group for another one; nobody has waited for it, so the number is still its own.
+        let _ = self.0.kill();
         self.0.wait()
     }
 }
@@ -221,6 +224,12 @@ mod tests {
         (ran.end, text(&ran.stdout), text(&ran.stderr))
     }
 
+    /// The process of this number has ended; it may be that nobody has waited for it yet.
+    fn is_over(pid: &str) -> bool {
+        let state = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+        state.is_empty() || state.contains(") Z ") || state.contains(") X ")
+    }
+
     fn code(end: End) -> Option<i32> {
         match end {
             End::Exited(status) => status.code(),
@@ -245,15 +254,34 @@ mod tests {
         let (end, out, _) = sh("sleep 9999 & echo $!", b"", limits);
         assert_eq!(code(end), Some(0));
         // Killed, it may be there for a moment still, and until its new parent has waited for it.
-        let is_over = || {
-            let state = std::fs::read_to_string(format!("/proc/{}/stat", out.trim())).unwrap_or_default();
-            state.is_empty() || state.contains(") Z ") || state.contains(") X ")
-        };
         let mut looks = (0..1_000).map(|_| std::thread::sleep(TICK));
-        assert!(is_over() || looks.any(|()| is_over()), "{out}");
-        // Who has left the group lives on, and is not waited for either.
-        let (end, out, _) = sh("setsid sleep 3 & echo $!", b"", limits);
-        assert!(code(end) == Some(0) && !out.is_empty());
+        assert!(is_over(&out) || looks.any(|()| is_over(&out)), "{out}");
+    }
+
+    #[test]
+    fn who_has_left_the_group_lives_on_and_is_not_waited_for() {
+        let limits = Limits { time: FOREVER, output: 1_000 };
+        let text = "setsid sleep 60 & while [ \"$(cut -d' ' -f6 /proc/$!/stat)\" != $! ]; do sleep .01; done; echo $!";
+        let (end, out, _) = sh(text, b"", limits);
+        assert_eq!(code(end), Some(0));
+        let pid = out.trim().parse().ok().and_then(Pid::from_raw).expect("its number");
+        assert!(!is_over(&out), "{out}");
+        rustix::process::kill_process(pid, Signal::KILL).expect("it lives");
+    }
+
+    #[test]
+    fn a_program_that_has_left_its_group_is_ended_too() {
+        if Command::new("python3").arg("--version").output().is_err() {
+            let forbidden = std::env::var_os(crate::netns::REQUIRE_NET).is_some_and(|v| v == "1");
+            assert!(!forbidden, "needs python3");
+            eprintln!("skipped: needs python3");
+            return;
+        }
+        let mut command = Command::new("python3");
+        command.args(["-c", "import os, time; os.setpgid(0, os.getpgid(os.getppid())); print(1, flush=True); time.sleep(9999)"]);
+        let ran =
+            run(command, b"", Limits { time: Duration::from_secs(2), output: 1_000 }).expect("a Python");
+        assert_eq!((ran.end, &ran.stdout[..]), (End::TooLong, &b"1\n"[..]));
     }
 
     #[test]

@@ -1,22 +1,18 @@
 //! Boots the kernel as a child, runs one command in it, and brings back what that wrote.
-use lowwater_os::Clock;
-use rustix::process::{Pid, Signal, kill_process_group};
-use std::fs::{self, File};
+use lowwater_os::program::{self, End, Limits, Ran};
+use std::fs;
 use std::os::unix::fs::DirBuilderExt as _;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
 use std::time::Duration;
 
 /// The kernel's program, from Debian's package user-mode-linux.
 const PROGRAM: &str = "linux.uml";
 /// Where that package keeps the kernel's modules.
 const MODULES: &str = "/usr/lib/uml/modules";
-/// Time between two looks at the child.
-const LOOK: Duration = Duration::from_millis(20);
-/// Lines of the console that a failure shows.
+/// Bytes that its console may say, and the lines of them that a failure shows.
+const CONSOLE_MAX: usize = 1 << 20;
 const CONSOLE_LINES: usize = 15;
 
 /// A kernel that is to be booted once, for one command.
@@ -47,32 +43,29 @@ impl Guest {
     /// Boots, runs `program` with `args` as root of the guest, and returns what it wrote to its standard output.
     ///
     /// # Errors
-    /// In a sentence with the end of the console: the kernel did not boot, the command failed, or time was up.
+    /// In a sentence with the end of the console: the kernel did not boot, the command failed, time was up, or somebody called
+    /// [`program::stop`].
     pub fn run(&self, program: &Path, args: &[&str]) -> Result<String, String> {
         let shared = Shared::new()?;
         shared.write_init(&self.modules, program, args)?;
-        let console = shared.path("console");
-        let out = File::create(&console).map_err(|e| format!("{}: {e}", console.display()))?;
-        let err = out.try_clone().map_err(|e| format!("{}: {e}", console.display()))?;
-        let child = Command::new(PROGRAM)
+        let mut kernel = Command::new(PROGRAM);
+        kernel
             .arg(format!("mem={}M", self.memory_mib))
             .args(["root=none", "rootfstype=hostfs", "rw", "con=null", "con0=null,fd:1", "ssl=null"])
             .arg(format!("init={}", shared.path("init").display()))
-            .args(&self.args)
-            .stdin(Stdio::null())
-            .stdout(out)
-            .stderr(err)
-            .process_group(0)
-            .spawn()
-            .map_err(|e| format!("{PROGRAM}: {e}"))?;
-        let ended = wait(child, self.deadline);
+            .args(&self.args);
+        let limits = Limits { time: self.deadline, output: CONSOLE_MAX };
+        let ran = program::run(kernel, b"", limits).map_err(|e| format!("{PROGRAM}: {e}"))?;
+        let console = console(&ran);
         let said = fs::read_to_string(shared.path("out")).unwrap_or_default();
         let code = fs::read_to_string(shared.path("code")).unwrap_or_default();
-        match (ended, code.trim()) {
-            (true, "0") => Ok(said),
-            (false, _) => Err(format!("no end after {} s\n{}", self.deadline.as_secs(), shared.console())),
-            (true, "") => Err(format!("the kernel ended before its command did\n{}", shared.console())),
-            (true, code) => {
+        match (ran.end, code.trim()) {
+            (End::Exited(_), "0") => Ok(said),
+            (End::TooLong, _) => Err(format!("no end after {} s\n{console}", self.deadline.as_secs())),
+            (End::TooMuch, _) => Err(format!("the console said more than {CONSOLE_MAX} bytes\n{console}")),
+            (End::Stopped, _) => Err("stopped".to_owned()),
+            (End::Exited(_), "") => Err(format!("the kernel ended before its command did\n{console}")),
+            (End::Exited(_), code) => {
                 let wrong = fs::read_to_string(shared.path("err")).unwrap_or_default();
                 Err(format!("exit code {code} in the guest: {}", wrong.trim()))
             }
@@ -80,22 +73,12 @@ impl Guest {
     }
 }
 
-/// Waits for the kernel's end; false when it had to be ended by force.
-fn wait(mut child: Child, most: Duration) -> bool {
-    let clock = Clock::start();
-    let end = clock.now() + most;
-    while clock.now() < end {
-        // An error means that there is nothing to wait for any more.
-        if child.try_wait().map_or(true, |status| status.is_some()) {
-            return true;
-        }
-        thread::sleep(LOOK);
-    }
-    if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-        let _ = kill_process_group(group, Signal::KILL);
-    }
-    let _ = child.wait();
-    false
+/// The last lines of its console, and what it had to say besides.
+fn console(ran: &Ran) -> String {
+    let text = [&ran.stdout[..], &ran.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(CONSOLE_LINES)..].join("\n")
 }
 
 /// The folder through which host and guest exchange files; it goes when this is dropped.
@@ -141,13 +124,6 @@ impl Shared {
         fs::write(&path, script)
             .and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(0o755)))
             .map_err(|e| format!("{}: {e}", path.display()))
-    }
-
-    fn console(&self) -> String {
-        let text = fs::read(self.path("console")).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text);
-        let lines: Vec<&str> = text.lines().collect();
-        lines[lines.len().saturating_sub(CONSOLE_LINES)..].join("\n")
     }
 }
 

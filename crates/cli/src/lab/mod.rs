@@ -35,10 +35,14 @@ pub(crate) fn run(mut lab: Lab) -> Result<ExitCode, Failure> {
     if short && lab.options.variant.is_empty() && lab.options.report.is_none() && !lab.options.json {
         lab.options.report = usual_report(lab.options.out.as_deref());
     }
-    if lab.options.uml {
-        guest::measure(&mut plans)?;
-    }
     let stop = stop_on_ctrl_c()?;
+    if lab.options.uml {
+        match guest::measure(&mut plans) {
+            // It was asked to end: nothing runs, and the table says so.
+            Err(_) if stop.load(Ordering::Relaxed) => {}
+            measured => measured?,
+        }
+    }
     let mut render = Render::start(&lab.options, plans.len())?;
     runs::run_all(&plans, &stop, |event| render.on_event(event))?;
     let done = render.finish(stop.load(Ordering::Relaxed), plans.len())?;

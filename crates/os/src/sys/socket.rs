@@ -182,27 +182,54 @@ pub fn ioctl_int(fd: Fd<'_>, request: u64, value: Option<&mut i32>) -> Result<us
     check(unsafe { libc::ioctl(raw(fd), request, pointer) } as isize)
 }
 
-/// getsockopt(2) into a buffer of `len` bytes; what was written.
+/// Refuses options that are more than a value of so many bytes: those whose value has pointers in it, through which the kernel would read or
+/// write, and one whose length counts instructions. Levels that nobody here asks for may have such too.
+fn plain(fd: Fd<'_>, level: i32, name: i32) -> Result<()> {
+    /// linux/netfilter: the tables of iptables, arptables and ebtables below IP, that of ip6tables below IPv6 (`*_SO_SET_REPLACE`).
+    const TABLES: core::ops::Range<i32> = 64..200;
+    const TABLE_V6: i32 = 64;
+    /// The value may be a program, as SO_ATTACH_FILTER's is.
+    const PACKET_FANOUT_DATA: i32 = 22;
+    let error = match (level, name) {
+        // The kernel says EBADF before it looks at anything.
+        _ if fd.is_none() => return Ok(()),
+        // SO_ATTACH_FILTER, which is SO_GET_FILTER too.
+        (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER | libc::SO_ATTACH_REUSEPORT_CBPF) => libc::EINVAL,
+        (libc::IPPROTO_IP, name) if TABLES.contains(&name) => libc::EINVAL,
+        (libc::IPPROTO_IPV6, TABLE_V6) | (libc::SOL_PACKET, PACKET_FANOUT_DATA) => libc::EINVAL,
+        (libc::SOL_SOCKET | libc::SOL_PACKET | libc::IPPROTO_IP | libc::IPPROTO_IPV6, _) => return Ok(()),
+        (libc::IPPROTO_TCP | libc::IPPROTO_UDP | libc::IPPROTO_SCTP, _) => return Ok(()),
+        _ => libc::ENOPROTOOPT,
+    };
+    Err(Error::from_raw_os_error(error))
+}
+
+/// getsockopt(2) into a buffer of `len` bytes; what was written. Options that are no plain values are answered with EINVAL, levels other
+/// than those of sockets, packets, IP, TCP, UDP and SCTP with ENOPROTOOPT, without asking.
 ///
 /// # Errors
 /// The kernel's.
 pub fn getsockopt(fd: Fd<'_>, level: i32, name: i32, len: u32) -> Result<Vec<u8>> {
+    plain(fd, level, name)?;
     let mut written = len.min(OPTION_MAX);
     let mut value = vec![0_u8; written as usize];
-    // SAFETY: the kernel writes at most `written` bytes to `value`, which has as many, and the number to `written`.
+    // SAFETY: the kernel writes at most `written` bytes to `value`, which has as many, and the number to `written`; SO_GET_FILTER, which
+    // counts otherwise, is refused. What the kernel reads from `value` first is zeros: no pointers, no further elements.
     check(unsafe { libc::getsockopt(raw(fd), level, name, value.as_mut_ptr().cast(), &raw mut written) }
         as isize)?;
     value.truncate(written as usize);
     Ok(value)
 }
 
-/// setsockopt(2); without a value the pointer is null and optlen `len`.
+/// setsockopt(2); without a value the pointer is null and optlen `len`. What [`getsockopt`] answers without asking, this does too.
 ///
 /// # Errors
 /// The kernel's.
 pub fn setsockopt(fd: Fd<'_>, level: i32, name: i32, value: Option<&[u8]>, len: u32) -> Result<()> {
+    plain(fd, level, name)?;
     let (pointer, len) = value.map_or((ptr::null(), len), |v| (v.as_ptr(), v.len() as u32));
-    // SAFETY: the pointer and the length are those of `value`, or the pointer is null; the kernel copies and keeps nothing.
+    // SAFETY: the pointer and the length are those of `value`, or the pointer is null; the kernel copies and keeps nothing, and options whose
+    // value leads elsewhere are refused.
     check(unsafe { libc::setsockopt(raw(fd), level, name, pointer.cast(), len) } as isize).map(drop)
 }
 
@@ -390,6 +417,20 @@ mod tests {
             getsockopt(Some(client.as_fd()), 6, 1, i32::MAX as u32).unwrap().capacity(),
             OPTION_MAX as usize
         );
+        let any = libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: u32::MAX };
+        attach_filter(Some(server.as_fd()), &[any]).unwrap();
+        for (level, option, error) in [
+            (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, libc::EINVAL),
+            (libc::IPPROTO_IP, 64, libc::EINVAL),
+            (libc::IPPROTO_IPV6, 64, libc::EINVAL),
+            (283, 4, libc::ENOPROTOOPT),
+        ] {
+            let got = getsockopt(Some(server.as_fd()), level, option, 1).map_err(errno);
+            assert_eq!(got, Err(Some(error)), "{level} {option}");
+            let set = setsockopt(Some(server.as_fd()), level, option, Some(&[0; 16]), 0).map_err(errno);
+            assert_eq!(set, Err(Some(error)), "{level} {option}");
+            assert_eq!(getsockopt(None, level, option, 1).map_err(errno), Err(Some(libc::EBADF)));
+        }
         let ep = epoll_create(0).unwrap();
         epoll_ctl(Some(ep.as_fd()), 1, Some(client.as_fd()), Some((4, 77))).unwrap();
         assert_eq!(epoll_wait(Some(ep.as_fd()), 1, 0).unwrap(), [(4, 77)]);
