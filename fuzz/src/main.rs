@@ -16,7 +16,7 @@ mod world;
 
 use clap::Parser;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Structured fuzzer over the whole input path of lowwater.
 #[derive(Parser)]
@@ -28,6 +28,9 @@ struct Cli {
     /// The first seed; the others follow it
     #[arg(long, default_value_t = 0)]
     from: u64,
+    /// Begin at a seed that the clock gives; the last line names it
+    #[arg(long, conflicts_with_all = ["from", "seed"])]
+    new: bool,
     /// Run this seed alone
     #[arg(long)]
     seed: Option<u64>,
@@ -56,7 +59,10 @@ fn main() -> ExitCode {
 /// Seed after seed until the time is up.
 fn many(cli: &Cli) -> ExitCode {
     let (start, limit) = (Instant::now(), Duration::from_secs(cli.seconds));
-    let (mut seed, mut reach) = (cli.from, shrink::Reach::default());
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    // Far from one another, so that runs one after the other have no seeds in common.
+    let from = if cli.new { since.map_or(1, |since| since.as_secs() << 20) } else { cli.from };
+    let (mut seed, mut reach) = (from, shrink::Reach::default());
     let mut kinds: Vec<(shrink::Failure, u32)> = Vec::new();
     while start.elapsed() < limit {
         let case = shrink::Case { seed, only: None, trace: false };
@@ -79,12 +85,12 @@ fn many(cli: &Cli) -> ExitCode {
         println!("fuzz: {times} times: {}", failure.what);
     }
     let failed: u32 = kinds.iter().map(|(_, times)| times).sum();
-    let passed = seed - cli.from - u64::from(failed);
+    let passed = seed - from - u64::from(failed);
     println!(
         "fuzz: {} steps, {} connections accepted, {} segments and {} datagrams in, {} packets dropped",
         reach.steps, reach.connections, reach.segments, reach.datagrams, reach.drops
     );
-    println!("fuzz: {passed} cases passed, {failed} failed, seeds {}..{seed}", cli.from);
+    println!("fuzz: {passed} cases passed, {failed} failed, seeds {from}..{seed}");
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 

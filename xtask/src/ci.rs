@@ -1,4 +1,5 @@
 //! Everything that CI runs, stage by stage, with the time of each and a truthful last line.
+use crate::bound::within;
 use crate::command::{Outcome, cargo, run, run_watched};
 use crate::{rules, tidy, tools};
 use std::time::{Duration, Instant};
@@ -19,33 +20,34 @@ const REQUIRE_NET: &str = "LOWWATER_REQUIRE_NET";
 struct Stage {
     name: &'static str,
     what: &'static str,
+    /// Minutes that it may take: several times what it needs on two cores that begin with nothing built. Whoever takes longer hangs.
+    minutes: u64,
     run: fn(&mut Tests) -> Outcome,
+}
+
+impl Stage {
+    const fn new(
+        name: &'static str,
+        what: &'static str,
+        minutes: u64,
+        run: fn(&mut Tests) -> Outcome,
+    ) -> Self {
+        Self { name, what, minutes, run }
+    }
 }
 
 /// Stages in the order in which they run: what fails fast and often comes first.
 const STAGES: &[Stage] = &[
-    Stage {
-        name: "fmt",
-        what: "cargo fmt --all --check",
-        run: |_| run(&mut cargo(&["fmt", "--all", "--check"])),
-    },
-    Stage { name: "tidy", what: "cargo xtask tidy", run: |_| tidy::run() },
-    Stage { name: "rules", what: "every rule of docs/rules.md has a script", run: |_| rules::run() },
-    Stage {
-        name: "clippy",
-        what: "cargo clippy --workspace --all-targets -- -D warnings",
-        run: |_| clippy(),
-    },
-    Stage { name: "docs", what: "cargo doc --workspace --no-deps, warnings refused", run: |_| docs() },
-    Stage { name: "test", what: "cargo test --workspace, namespaces included", run: test },
-    Stage {
-        name: "lab",
-        what: "all experiments; small-queues and tso-autosize beside Linux",
-        run: |_| lab(),
-    },
-    Stage { name: "drill", what: "all scripts in all modes, in less than 10 s", run: |_| drill() },
-    Stage { name: "seeds", what: "1,000 seeds of the simulator", run: seeds },
-    Stage { name: "fuzz", what: "the structured fuzzer for 60 s", run: fuzz },
+    Stage::new("fmt", "cargo fmt --all --check", 1, |_| run(&mut cargo(&["fmt", "--all", "--check"]))),
+    Stage::new("tidy", "cargo xtask tidy", 1, |_| tidy::run()),
+    Stage::new("rules", "every rule of docs/rules.md has a script, or names a test", 1, |_| rules::run()),
+    Stage::new("clippy", "cargo clippy --workspace --all-targets -- -D warnings", 12, |_| clippy()),
+    Stage::new("docs", "cargo doc --workspace --no-deps, warnings refused", 8, |_| docs()),
+    Stage::new("test", "cargo test --workspace, namespaces included", 40, test),
+    Stage::new("lab", "all experiments; small-queues and tso-autosize beside Linux", 9, |_| lab()),
+    Stage::new("drill", "all scripts in all modes, in less than 10 s", 6, |_| drill()),
+    Stage::new("seeds", "1,000 seeds of the simulator", 6, seeds),
+    Stage::new("fuzz", "the structured fuzzer for 60 s", 5, fuzz),
 ];
 
 /// What test programs said at their ends, added up.
@@ -54,11 +56,16 @@ struct Tests {
     passed: u64,
     failed: u64,
     ignored: u64,
+    /// What a test says that it leaves out, and passes all the same.
+    skipped: Vec<String>,
 }
 
 impl Tests {
-    /// Reads `test result: ok. 12 passed; 0 failed; 1 ignored; ...`.
+    /// Reads `test result: ok. 12 passed; 0 failed; 1 ignored; ...` and `skipped: needs ...`.
     fn watch(&mut self, line: &str) {
+        if let Some((_, what)) = line.split_once("skipped: ") {
+            self.skipped.push(what.to_owned());
+        }
         let Some((_, rest)) = line.split_once("test result: ") else { return };
         for part in rest.split(['.', ';']) {
             let mut words = part.split_whitespace();
@@ -102,12 +109,8 @@ fn lab() -> Outcome {
 fn drill() -> Outcome {
     // Built by the very command that is timed: another one may choose other features, and build again.
     run(&mut cargo(&["run", "--release", "--quiet", "--", "--version"]))?;
-    let begin = Instant::now();
-    run(&mut cargo(&["run", "--release", "--quiet", "--", "drill", "--modes", "all", "tests/drill"]))?;
-    match begin.elapsed() {
-        took if took > SCRIPTS_MAX => Err(format!("the scripts took {:.1} s", took.as_secs_f64())),
-        _ => Ok(()),
-    }
+    let scripts = ["run", "--release", "--quiet", "--", "drill", "--modes", "all", "tests/drill"];
+    within(SCRIPTS_MAX, || run(&mut cargo(&scripts)))
 }
 
 fn on_path(program: &str) -> bool {
@@ -126,7 +129,7 @@ fn fuzz(_: &mut Tests) -> Outcome {
 /// Names the stages.
 pub(crate) fn list() -> Outcome {
     for stage in STAGES {
-        println!("{:<10} {}", stage.name, stage.what);
+        println!("{:<10} {} (at most {} min)", stage.name, stage.what, stage.minutes);
     }
     Ok(())
 }
@@ -144,7 +147,7 @@ pub(crate) fn run_stages(only: &[String]) -> Outcome {
     for stage in &chosen {
         println!("\n=== {}: {}", stage.name, stage.what);
         let start = Instant::now();
-        let outcome = (stage.run)(&mut tests);
+        let outcome = within(Duration::from_secs(stage.minutes * 60), || (stage.run)(&mut tests));
         let took = start.elapsed();
         let word = if outcome.is_ok() { "passed" } else { "FAILED" };
         println!("=== {}: {word} after {:.1} s", stage.name, took.as_secs_f64());
@@ -168,6 +171,9 @@ fn summary(chosen: &[&Stage], done: &[(&Stage, Duration, Outcome)], tests: &Test
     }
     let failed = done.iter().filter(|(_, _, o)| o.is_err()).count();
     println!("tests: {} passed, {} failed, {} ignored", tests.passed, tests.failed, tests.ignored);
+    for what in &tests.skipped {
+        println!("skipped: {what}");
+    }
     println!(
         "stages: {} passed, {failed} failed, {} not run, in {:.0} s",
         done.len() - failed,
@@ -177,5 +183,31 @@ fn summary(chosen: &[&Stage], done: &[(&Stage, Duration, Outcome)], tests: &Test
     match done.iter().find_map(|(stage, _, o)| o.as_ref().err().map(|why| (stage, why))) {
         Some((stage, why)) => Err(format!("stage '{}' failed: {why}", stage.name)),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_stages_together_are_bounded() {
+        assert!(STAGES.iter().map(|stage| stage.minutes).sum::<u64>() <= 90);
+    }
+
+    #[test]
+    fn what_test_programs_say_is_added_up() {
+        let mut tests = Tests::default();
+        for line in [
+            "test a ... ok",
+            "test result: ok. 12 passed; 1 failed; 2 ignored; 0 measured",
+            "skipped: needs a",
+            "test b ... skipped: needs b",
+            "test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured",
+        ] {
+            tests.watch(line);
+        }
+        assert_eq!((tests.passed, tests.failed, tests.ignored), (15, 1, 2));
+        assert_eq!(tests.skipped, ["needs a", "needs b"]);
     }
 }

@@ -1,8 +1,10 @@
 //! The one door to everything a contributor runs: `cargo xtask` lists it.
 #![forbid(unsafe_code)]
+mod bound;
 mod census;
 mod ci;
 mod command;
+mod properties;
 mod rules;
 mod tidy;
 mod tools;
@@ -43,9 +45,18 @@ enum Chore {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         rest: Vec<String>,
     },
+    /// The property tests with new cases; `cargo test` draws the same ones each time
+    Properties {
+        /// The first seed, as a failure names it; without it one that the clock gives
+        #[arg(long, value_name = "N")]
+        seed: Option<u64>,
+        /// How often, with the seeds that follow
+        #[arg(long, value_name = "N", default_value_t = 1)]
+        rounds: u64,
+    },
     /// The structured fuzzer over the whole input path
     Fuzz {
-        /// Handed on to the fuzzer: `--seconds N`, `--seed N`, `--keep-going`, ...
+        /// Handed on to the fuzzer: `--seconds N`, `--new` (else it begins at seed 0), `--seed N`, `--keep-going`, ...
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         rest: Vec<String>,
     },
@@ -55,7 +66,7 @@ enum Chore {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         rest: Vec<String>,
     },
-    /// Which rules of docs/rules.md no script below tests/drill shows
+    /// Which rules of docs/rules.md neither a script below tests/drill nor a test shows, and which a test alone
     Rules,
     /// Counts `unsafe` by file, so that a review sees the number move
     UnsafeCensus,
@@ -68,6 +79,7 @@ fn main() -> ExitCode {
         Chore::Tidy => tidy::run(),
         Chore::Test { rest } => tools::test(&rest),
         Chore::Sim { rest } => tools::sim(&rest),
+        Chore::Properties { seed, rounds } => properties::run_all(seed, rounds),
         Chore::Fuzz { rest } => tools::fuzz(&rest),
         Chore::Bench { rest } => tools::bench(&rest),
         Chore::Rules => rules::run(),
