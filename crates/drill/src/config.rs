@@ -113,7 +113,7 @@ pub(crate) struct Config {
     /// `--define=NAME=value`.
     pub(crate) defines: BTreeMap<String, String>,
     /// The Python that reads the snippets which our own evaluator cannot, if any may.
-    pub(crate) python: Option<String>,
+    pub(crate) python: Option<Vec<String>>,
     /// Files of commands that run first.
     pub(crate) init_scripts: Vec<(usize, String)>,
     /// What was asked for and is not so, though it is no failure.
@@ -178,7 +178,7 @@ impl Default for Config {
             judge,
             device: DeviceConfig::default(),
             defines: BTreeMap::new(),
-            python: Some(PYTHON.to_owned()),
+            python: Some(vec![PYTHON.to_owned()]),
             init_scripts: Vec::new(),
             notes: Vec::new(),
         }
@@ -305,14 +305,20 @@ impl Config {
     /// name on a machine of today.
     fn interpreter(&mut self, flag: &Flag) -> Result<(), Box<Failure>> {
         let named = flag.text()?;
-        let program = Path::new(named).file_name().and_then(OsStr::to_str).unwrap_or_default();
+        // packetdrill hands it to a shell.
+        let mut words: Vec<String> = named.split_whitespace().map(str::to_owned).collect();
+        let path = words.first().map_or(Path::new(""), Path::new);
+        let program = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
         self.python = match program {
             "none" if named == "none" => None,
-            "python" => Some(PYTHON.to_owned()),
-            _ if program.starts_with(PYTHON) => Some(named.to_owned()),
+            _ if program.starts_with(PYTHON) => Some(words),
+            "python" => {
+                PYTHON.clone_into(&mut words[0]);
+                Some(words)
+            }
             _ => {
                 self.notes.push(format!("--code_command={named}: {PYTHON} runs the snippets"));
-                Some(PYTHON.to_owned())
+                Some(vec![PYTHON.to_owned()])
             }
         };
         Ok(())
@@ -461,12 +467,14 @@ mod tests {
         assert_eq!((mask("ipv4"), mask("ipv4-mapped-ipv6"), mask("ipv6")), (8, 8, 48));
         let python = |named: &str| {
             let config = Config::new(vec![flag("code_command", named)], Overrides::default()).expect(named);
-            (config.python.unwrap_or_default(), config.notes.len())
+            (config.python.unwrap_or_default().join("+"), config.notes.len())
         };
         assert_eq!(python("none"), (String::new(), 0));
         assert_eq!((python("python"), python("/usr/bin/python")), ((PYTHON.into(), 0), (PYTHON.into(), 0)));
         assert_eq!(python("/opt/python3.12"), ("/opt/python3.12".into(), 0));
         assert_eq!(python("/usr/bin/python2"), (PYTHON.into(), 1));
+        assert_eq!(python("python3 -u  -B"), ("python3+-u+-B".into(), 0));
+        assert_eq!(python("/usr/bin/python -u"), ("python3+-u".into(), 0));
     }
 
     #[test]

@@ -162,7 +162,7 @@ impl<'a> Cursor<'a> {
             Some(hex) => u64::from_str_radix(hex, 16).map(|n| n as i64),
             None => digits.parse(),
         };
-        let signed = parsed.ok().map(|n| if negative { -n } else { n });
+        let signed = parsed.ok().and_then(|n: i64| if negative { n.checked_neg() } else { Some(n) });
         match signed.and_then(|n| T::try_from(n).ok()) {
             Some(n) => Ok(n),
             None => self.fail(format!("'{digits}' is no number that fits here")),

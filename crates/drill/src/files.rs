@@ -3,8 +3,13 @@ use crate::config::{Family, Overrides};
 use crate::failure::Failure;
 use crate::invocation::Invocation;
 use crate::modes;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+
+/// Of open(2).
+const O_NONBLOCK: i32 = if cfg!(target_os = "linux") { 0o4000 } else { 4 };
 
 /// One script and what became of it.
 #[derive(Clone, Debug)]
@@ -75,7 +80,17 @@ pub fn collect(paths: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
 /// What is no regular file, so that nobody waits for the other end of a pipe; a file that cannot be read as text.
 pub fn read(path: &Path) -> io::Result<String> {
     readable(path)?;
-    std::fs::read_to_string(path).map_err(|e| named(path, &e))
+    let read = open(path).and_then(|mut file| {
+        let mut text = String::new();
+        file.read_to_string(&mut text).map(|_| text)
+    });
+    read.map_err(|e| named(path, &e))
+}
+
+/// Opens a file to be read by who waits for nothing: what the kernel only calls regular, as a log that never ends, has nothing more to read
+/// instead.
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    File::options().read(true).custom_flags(O_NONBLOCK).open(path)
 }
 
 fn readable(path: &Path) -> io::Result<()> {

@@ -40,7 +40,7 @@ fn told_by_words(text: &str, family: Family) -> Option<String> {
     // A mask in front is of IPv4 where there is IPv4.
     let said = |line: &str| {
         let line = line.split("//").next().unwrap_or_default();
-        let words = line.split(' ').filter(|word| !word.trim_start().starts_with("--netmask_ip="));
+        let words = line.split_whitespace().filter(|word| !word.starts_with("--netmask_ip="));
         words.collect::<Vec<_>>().join(" ")
     };
     let found = |line: String| {

@@ -14,6 +14,8 @@ pub(crate) struct Shell {
     pub(crate) piped: bool,
     /// A word is a variable's value, or another command's output.
     pub(crate) variable: bool,
+    /// Nobody waits for it.
+    pub(crate) background: bool,
 }
 
 /// Cuts a shell script into commands. What stands behind `||` is left out: here either a command is carried out or the script is refused;
@@ -41,6 +43,15 @@ pub(crate) fn commands_of(text: &str, first: usize) -> Result<Vec<Shell>, (usize
             }
             Token::Word(_) | Token::Output(_) => {}
             Token::Pipe => command.piped = true,
+            // All that `||` and `&&` join would run there: the one that is looked at says so.
+            Token::Background => {
+                command.background = true;
+                if left_out {
+                    all.iter_mut().for_each(|before: &mut Shell| before.background = true);
+                }
+                end(&mut all, &mut command, left_out);
+                left_out = false;
+            }
             Token::End | Token::Or => {
                 end(&mut all, &mut command, left_out);
                 left_out = token == Token::Or;
@@ -73,13 +84,15 @@ impl Shell {
 #[derive(Debug, PartialEq, Eq)]
 enum Token {
     Word(Word),
-    /// `>`, `>>`, `1>` or `&>` with where it goes; what is about input or errors is passed over.
+    /// `>`, `>>`, `1>` or `&>` with where it goes; what is about input, errors or other descriptors is passed over.
     Output(Word),
     Pipe,
     /// `||`.
     Or,
     /// `;`, `&&`, or the end of a line.
     End,
+    /// `&`.
+    Background,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -109,10 +122,11 @@ impl Tokens<'_> {
                     while self.chars.next_if(|c| *c != '\n').is_some() {}
                     continue;
                 }
-                ('<' | '>', _) | ('0'..='2' | '&', Some('<' | '>')) => match self.redirection()? {
+                _ if self.is_redirection() => match self.redirection()? {
                     Some(target) => Token::Output(target),
                     None => continue,
                 },
+                ('&', _) => self.skip(1, Token::Background),
                 _ => Token::Word(self.word()?),
             };
             return Ok(Some((line, token)));
@@ -121,6 +135,15 @@ impl Tokens<'_> {
 
     fn second(&self) -> Option<char> {
         self.chars.clone().nth(1)
+    }
+
+    /// A redirection begins here, perhaps with `&` or the number of a descriptor.
+    fn is_redirection(&self) -> bool {
+        let mut ahead = self.chars.clone();
+        if ahead.next_if_eq(&'&').is_none() {
+            while ahead.next_if(char::is_ascii_digit).is_some() {}
+        }
+        matches!(ahead.peek(), Some('<' | '>'))
     }
 
     /// The next character; lines are counted.
@@ -148,11 +171,14 @@ impl Tokens<'_> {
 
     /// `>`, `>>`, `2>`, `&>` or `<` and where to; `None` where it is not about the output.
     fn redirection(&mut self) -> Result<Option<Word>, (usize, String)> {
-        let number = self.chars.next_if(|c| !matches!(c, '<' | '>'));
-        let output = self.take() == Some('>') && matches!(number, None | Some('1' | '&'));
+        let mut number = String::new();
+        number.extend(std::iter::from_fn(|| self.chars.next_if(|c| !matches!(c, '<' | '>'))));
+        let output = self.take() == Some('>') && matches!(number.as_str(), "" | "1" | "&");
         self.chars.next_if_eq(&'>');
         self.blanks();
-        let target = self.word()?;
+        let other = self.chars.next_if_eq(&'&');
+        let mut target = self.word()?;
+        target.text.insert_str(0, if other.is_some() { "&" } else { "" });
         Ok(output.then_some(target))
     }
 
@@ -160,8 +186,7 @@ impl Tokens<'_> {
         let mut word = Word::default();
         while let Some(&c) = self.chars.peek() {
             let ends = match c {
-                ';' | '|' | '<' | '>' => true,
-                '&' => self.second() == Some('&'),
+                ';' | '|' | '<' | '>' | '&' => true,
                 c => c.is_whitespace(),
             };
             if ends {
@@ -230,12 +255,16 @@ mod tests {
             "'$x' a#b 'x\ny'",
             "\"\" ''a",
             "a;",
+            "a 3>/dev/null b 2>&1 4</dev/null 5>&1 c3",
+            "a&",
+            "a &&true",
         ] {
             let said =
                 Command::new("sh").args(["-c", &format!("printf '<%s>' {text}")]).output().expect("sh");
-            let ours: String = cut(text).words.iter().map(|word| format!("<{word}>")).collect();
+            let ours = commands_of(text, 1).expect(text).remove(0);
+            assert!(!ours.variable, "{text}");
+            let ours: String = ours.words.iter().map(|word| format!("<{word}>")).collect();
             assert_eq!(ours, String::from_utf8_lossy(&said.stdout), "{text}");
-            assert!(!cut(text).variable, "{text}");
         }
         let wrong = commands_of("a\nb \"x\n y", 3);
         assert_eq!(wrong, Err((4, "a quotation that does not end".to_owned())));
@@ -245,8 +274,17 @@ mod tests {
     fn redirections_are_no_words() {
         let quiet = cut("sysctl x=1 >/dev/null 2>&1");
         assert!(quiet.words == ["sysctl", "x=1"] && quiet.is_silent());
-        let echo = cut("echo 3>/proc/sys/x");
-        assert_eq!((echo.text().as_str(), echo.into.as_deref()), ("echo 3", Some("/proc/sys/x")));
+        for (text, into) in
+            [("echo 3 >/proc/sys/x", "/proc/sys/x"), ("echo 3 1>>a", "a"), ("echo 3 &>a", "a")]
+        {
+            let echo = cut(text);
+            assert_eq!((echo.text().as_str(), echo.into.as_deref()), ("echo 3", Some(into)));
+        }
+        // The number of a descriptor, as dash has it, and bash for 10.
+        for text in ["echo 3>/proc/sys/x", "echo 10>/proc/sys/x"] {
+            let echo = cut(text);
+            assert_eq!((echo.text().as_str(), echo.into), ("echo", None), "{text}");
+        }
         let piped = cut("nstat 2> /dev/null | grep x > y");
         assert!(piped.words == ["nstat"] && piped.piped && piped.into.is_none() && !piped.is_silent());
         for text in ["rm /tmp/${PPID}", "rm \"$x\"", "rm `x`", "a > $x"] {
@@ -261,5 +299,19 @@ mod tests {
         let cut: Vec<_> = all.iter().map(|c| (c.line, c.text())).collect();
         let wanted = [(6, "a x;y"), (6, "b"), (8, "d e"), (9, "g 1\n2"), (11, "h#i"), (11, "k")];
         assert_eq!(cut, wanted.map(|(line, text)| (line, text.to_owned())));
+    }
+
+    #[test]
+    fn what_runs_in_the_background_ends_there() {
+        let cut = |text: &str| {
+            let all = commands_of(text, 1).expect(text);
+            all.iter().map(|c| (c.text(), c.background)).collect::<Vec<_>>()
+        };
+        let two = |first: bool| vec![("sleep 5".to_owned(), first), ("b c".to_owned(), false)];
+        assert_eq!(
+            (cut("sleep 5 & b c"), cut("sleep 5&b c"), cut("sleep 5; b c")),
+            (two(true), two(true), two(false))
+        );
+        assert_eq!((cut("sleep 5 || x & b c"), cut("sleep 5 >&2 & b c")), (two(true), two(true)));
     }
 }

@@ -2,9 +2,11 @@
 //!
 //! A script says `+0` of what follows at once. On a kernel it follows some microseconds later, and RACK tells by that what was
 //! sent first (`tcp_rack_detect_loss`). So each call and each packet is a nanosecond later than the script has it. The script's
-//! clock leaves those out; differences of times are never shorter than it says.
+//! clock leaves those out, by what it is ahead when it is read: a packet that was sent some events before seems as many nanoseconds
+//! earlier, so its time is told to the nearest microsecond.
 use bytes::Bytes;
 use lowwater_core::base::Instant;
+use lowwater_core::base::trace::{Ev, Record};
 use lowwater_posix::{Call, CallId, Host, Reply, Sent, Started};
 
 /// Time between two events of one instant.
@@ -42,6 +44,21 @@ impl Steps {
     fn step(&mut self) {
         self.ahead_ns += STEP_NS;
         self.host.advance_until(self.host.now().plus_nanos(STEP_NS));
+    }
+
+    /// The last records of the flight recorder, at most `max`, in the script's time. Those from before the last events seem as many steps
+    /// earlier than they were, which no microsecond shows.
+    pub fn trace(&mut self, max: usize) -> Vec<Record> {
+        let records: Vec<_> = self.host.stack().trace().records().copied().collect();
+        let last = records.get(records.len().saturating_sub(max)..).unwrap_or_default();
+        let told = |record: &Record| {
+            let event = match record.event {
+                Ev::Timer(name, due) => Ev::Timer(name, self.script(due)),
+                event => event,
+            };
+            Record { at: self.script(record.at), event, ..*record }
+        };
+        last.iter().map(told).collect()
     }
 
     /// [`Host::call`].

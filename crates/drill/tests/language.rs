@@ -318,6 +318,28 @@ fn what_packetdrill_refuses_is_refused() {
 }
 
 #[test]
+fn numbers_and_files_that_a_script_may_not_have_fail_in_their_line() {
+    let call = |text: &str| {
+        let text = format!("0 socket(..., SOCK_DGRAM, IPPROTO_UDP) = 3\n+0 {text}\n");
+        let failure = lowwater_drill::drill("made.pkt", &text).expect_err("it fails");
+        assert_eq!(failure.line, 2, "{failure}");
+        failure.what
+    };
+    let room = call(
+        "recvmsg(3, {msg_name(...)=..., msg_iov(1)=[{...,1}], msg_control(9223372036854775807)=[]}, 0) = 0",
+    );
+    assert!(room.starts_with("room for 9223372036854775807 bytes of control messages"), "{room}");
+    let least = call("close(-0x8000000000000000) = 0");
+    assert_eq!(least, "'0x8000000000000000' is no number that fits here");
+    for path in ["/dev/zero", "/"] {
+        assert_eq!(
+            call(&format!("open(\"{path}\", O_RDONLY) = 4")),
+            format!("open: {path} is no regular file")
+        );
+    }
+}
+
+#[test]
 fn the_buffers_of_a_call_are_bounded_together() {
     let call = |len: &str| {
         let text = format!(

@@ -155,6 +155,20 @@ fn python_has_the_word_where_it_alone_could_read() {
 }
 
 #[test]
+fn the_command_of_python_may_have_words_of_its_own() {
+    if python("a\u{2}pass").is_none() {
+        return;
+    }
+    let snippets = ["import sys", "assert sys.flags.ignore_environment"];
+    assert!(asked("--code_command=\"python3 -E\"\n", &snippets).is_ok());
+    assert!(asked("", &snippets).is_err());
+    // After such a character a line of Python's is none of splitlines().
+    let odd = ["import sys", "a, b = 'x\u{b}y\u{85}z', 5\nassert b == 6"];
+    let wrong = asked("", &odd).unwrap_err();
+    assert_eq!((wrong.1.as_str(), wrong.2.as_str()), ("the assertion is wrong", "b = 5"));
+}
+
+#[test]
 fn without_python_a_snippet_is_refused_with_its_line_and_why() {
     let wrong = asked("--code_command=none\n", &["assert 1", "import sys"]).unwrap_err();
     assert!(wrong.0 == 4 && wrong.1.contains("'import' does not work"), "{wrong:?}");

@@ -323,7 +323,9 @@ fn nobody_waits_for_the_other_end_of_a_pipe() {
     let script = folder.join("x.pkt").display().to_string();
     let failed = |text: &str| lowwater_drill::drill(&script, text).expect_err(text).what;
     let socket = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n";
-    assert!(failed(&format!("{socket}+0 open(\"fifo\", O_RDONLY) = 5\n")).ends_with("fifo is a pipe"));
+    assert!(
+        failed(&format!("{socket}+0 open(\"fifo\", O_RDONLY) = 5\n")).ends_with("fifo is no regular file")
+    );
     for command in ["`sh ./fifo`\n", "`. ./fifo`\n", "`./fifo.sh; . /dev/zero`\n", "--init_scripts=./fifo\n"]
     {
         std::fs::write(folder.join("fifo.sh"), "sysctl -q tcp_sack=1\n").unwrap();
@@ -387,6 +389,12 @@ fn a_shell_ends_where_it_says_so() {
         ("`./open.sh`", "open.sh:2: a quotation that does not end"),
         ("`sysctl -n net.ipv4.tcp_sack | grep -q 1`", "another command makes of its output"),
         ("`tc qdisc show | grep fq`", "another command makes of its output"),
+        ("`true | sysctl sctp.rto_initial=500`", "another command makes of its output"),
+        ("`exit 0 | sysctl sctp.rto_initial=500`", "another command makes of its output"),
+        ("`modprobe sctp | sysctl sctp.rto_initial=500`", "there are no modules"),
+        ("`sleep 1 & sysctl sctp.rto_initial=500`", "nothing runs in the background"),
+        ("`true || true & sysctl sctp.rto_initial=500`", "nothing runs in the background"),
+        ("`echo 500>/proc/sys/net/sctp/rto_initial`", "srto_initial has another value"),
         ("`tc qdisc change dev tun0 root fq maxrate 1mbit`", "tc qdisc change keeps"),
         ("`tc qdisc add dev tun0 root fq; tc qdisc add dev tun0 root fq`", "has a discipline already"),
         ("--init_scripts=\"sysctl sctp.rto_initial=500\"", "No such file"),
@@ -403,8 +411,10 @@ fn a_shell_ends_where_it_says_so() {
 fn a_script_with_a_mask_of_ipv4_runs_in_all_modes() {
     let text = "--netmask_ip=255.255.0.0\n0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0 connect(3, ..., ...) = -1 EINPROGRESS\n";
     let text = text.replace("SOCK_STREAM", "SOCK_STREAM|SOCK_NONBLOCK");
+    let tab = format!("--mtu=1400\t{text}");
     for family in Family::ALL {
         assert_eq!(lowwater_drill::left_out(&text, family).unwrap(), None);
+        assert_eq!(lowwater_drill::left_out(&tab, family).unwrap(), None);
         assert_eq!(Invocation::new("x.pkt", &text).over(Overrides::from(family)).run(), Ok(vec![]));
     }
 }

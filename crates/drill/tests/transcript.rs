@@ -57,6 +57,6 @@ fn a_packet_at_another_time_is_a_difference_beyond_what_clocks_allow() {
     let told = differences(&of(200_000), &of(300_000));
     assert_eq!(told.len(), 2, "{told:?}");
     assert!(run(&of(200_000)).same_packets(&run(&of(300_000))), "nothing else differs");
-    // From the write, which came a microsecond after the line before it (events of one instant follow each other).
-    assert!(told[0].starts_with("-   +0.209999 ") && told[1].starts_with("+   +0.309999 "), "{told:?}");
+    // From the write; the packets were sent by a timer, the events before which are nanoseconds apart.
+    assert!(told[0].starts_with("-   +0.210000 ") && told[1].starts_with("+   +0.310000 "), "{told:?}");
 }

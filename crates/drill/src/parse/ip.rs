@@ -18,32 +18,30 @@ pub(super) fn info(c: &mut Cursor<'_>) -> Result<IpSpec, Box<Failure>> {
     };
     c.skip(1);
     loop {
-        let once = match c.word() {
-            "ecn" => {
+        let word = c.word();
+        let once = match (word, ecn(word)) {
+            (_, Some(mark)) => set(c, &mut spec, mark)?,
+            ("ecn", None) => {
                 let word = c.word();
                 let Some(mark) = ecn(word) else {
                     return c.fail(format!("'{word}' is no mark of ECN: noecn, ect0, ect1, ect01, ce"));
                 };
                 set(c, &mut spec, mark)?
             }
-            word if ecn(word).is_some() => match ecn(word) {
-                Some(mark) => set(c, &mut spec, mark)?,
-                None => false,
-            },
-            "dscp" => {
+            ("dscp", None) => {
                 let bits = dscp(c)?;
                 set(c, &mut spec, TosSpec::Dscp(bits))?
             }
-            "tos" | "class" => spec.tos.replace(TosSpec::Tos(c.number()?)).is_none(),
-            "ttl" | "hlim" => spec.ttl.replace(c.number()?).is_none(),
-            "flowlabel" => {
+            ("tos" | "class", None) => spec.tos.replace(TosSpec::Tos(c.number()?)).is_none(),
+            ("ttl" | "hlim", None) => spec.ttl.replace(c.number()?).is_none(),
+            ("flowlabel", None) => {
                 let label = c.number()?;
                 if label > 0xf_ffff {
                     return c.fail("a flow label has 20 bits");
                 }
                 spec.flow_label.replace(label).is_none()
             }
-            other => {
+            (other, None) => {
                 let names = "noecn, ect0, ect1, ect01, ce, dscp, ecn, tos, class, ttl, hlim, flowlabel";
                 return c.fail(format!("[{other}] says nothing about an IP header; there are {names}"));
             }

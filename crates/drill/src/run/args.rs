@@ -12,6 +12,8 @@ use lowwater_posix::{Call, Control, EpollEvent, Fd, Name, Optval, Piece, PollFd,
 const BYTES_MAX: i64 = 1 << 26;
 /// Longest value of an option, and room for control messages where the script expects whatever comes.
 const CONTROL_ROOM: usize = 4_096;
+/// Most room for control messages that a script may ask for.
+const CONTROL_MAX: usize = 65_536;
 /// struct cmsghdr, and what the data behind it is rounded up to.
 pub(super) const CMSGHDR: usize = 16;
 const CMSG_ALIGN: usize = 8;
@@ -359,6 +361,11 @@ impl Runner<'_> {
                     .and_then(Value::int)
                     .and_then(|n| usize::try_from(n).ok());
                 let room = said.or(message.field("msg_control").map(control_room)).unwrap_or_default();
+                if room > CONTROL_MAX {
+                    return a.fail(format!(
+                        "room for {room} bytes of control messages is more than a script may have"
+                    ));
+                }
                 (RecvKind::Recvmsg, a.rooms(a.field(message, "msg_iov")?)?, a.int(2)?, room)
             }
         };

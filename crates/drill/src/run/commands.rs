@@ -84,9 +84,6 @@ const OFF: &[&str] = &[
     "net.sctp.reconf_enable",
 ];
 
-/// Commands that print nothing that another one could make something of, or tell better why that cannot be had.
-const MUTE: &[&str] = &["true", ":", "set", "sleep", "echo"];
-
 /// What commands leave behind.
 #[derive(Debug, Default)]
 pub(super) struct Commands {
@@ -136,14 +133,18 @@ impl Runner<'_> {
         if shell.variable && !(last && rest == ["$?"]) {
             return refuse("there are no variables here");
         }
+        let known = REFUSED.iter().find(|(n, _)| *n == name).map(|(_, why)| *why);
+        if shell.background {
+            return refuse("nothing runs in the background here");
+        }
+        // What is refused by itself has the better reason, and so has echo.
+        if shell.piped && name != "echo" {
+            return refuse(known.unwrap_or("what another command makes of its output is not known here"));
+        }
         if last {
             return end(name, rest);
         }
         match name {
-            // What is refused by itself has the better reason.
-            _ if shell.piped && !MUTE.contains(&name) && REFUSED.iter().all(|(n, _)| *n != name) => {
-                refuse("what another command makes of its output is not known here")
-            }
             "sysctl" => self.sysctls(line, rest).map(|()| Then::On),
             "echo" => self.echo(line, rest, shell).map(|()| Then::On),
             "tc" => self.tc(rest).map(|()| Then::On),
@@ -170,9 +171,8 @@ impl Runner<'_> {
                 self.file(line, name, rest).map(|_| Then::On)
             }
             "sh" | "bash" | "." | "source" => refuse("only a file of commands can be run here"),
-            name => refuse(REFUSED.iter().find(|(n, _)| *n == name).map_or(
+            _ => refuse(known.unwrap_or(
                 "only sysctl, echo into /proc/sys, tc qdisc replace, and files of these work here",
-                |(_, why)| *why,
             )),
         }
     }
@@ -305,10 +305,7 @@ impl Runner<'_> {
     fn set(&mut self, line: usize, name: &str, value: &str, forgiving: bool) -> Result<(), String> {
         let name = name.trim().replace('/', ".");
         match self.host.lacks_sysctl(&name) {
-            None => {
-                let set = self.host.set_sysctl(&name, value.trim());
-                if switches_off(&name, value) { Ok(()) } else { set }
-            }
+            None => self.host.set_sysctl(&name, value.trim()),
             Some(_) if forgiving => Ok(()),
             Some(_) if switches_off(&name, value) => Ok(()),
             Some(_) if has_no_effect(&name) => {

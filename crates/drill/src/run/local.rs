@@ -5,9 +5,7 @@ use crate::failure::Failure;
 use crate::script::{CallSpec, Value};
 use bytes::Bytes;
 use lowwater_posix::{Call, Errno, Piece, Reply, SendKind, Started};
-use std::fs::File;
 use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom};
-use std::os::unix::fs::FileTypeExt as _;
 
 /// Access modes in open()'s flags, and those that go with reading alone.
 const O_ACCMODE: i64 = 3;
@@ -60,12 +58,11 @@ impl Runner<'_> {
             return a.fail("open: a script may read files of the machine (O_RDONLY), not write them");
         }
         let whole = self.folder.join(path);
-        // What cannot be positioned might never end; a pipe that nobody writes to cannot even be opened.
-        if whole.metadata().is_ok_and(|is| is.file_type().is_fifo()) {
-            return a.fail(format!("open: {path} is a pipe"));
+        // What else there is might never end, and sending it or even opening it might wait for ever.
+        if whole.metadata().is_ok_and(|is| !is.is_file()) {
+            return a.fail(format!("open: {path} is no regular file"));
         }
-        let opened = File::open(whole).and_then(|mut file| file.seek(SeekFrom::Start(0)).map(|_| file));
-        Ok(Started::Done(match opened {
+        Ok(Started::Done(match crate::files::open(&whole) {
             Ok(file) => {
                 let script = a.spec.result.unwrap_or_default();
                 if !self.fds.insert_file(script, file) {

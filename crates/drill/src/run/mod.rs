@@ -227,9 +227,9 @@ impl<'a> Runner<'a> {
         self.micros(self.host.now())
     }
 
-    /// Microseconds of the script at a point of the stack's time.
+    /// Microseconds of the script at a point of the stack's time: the nearest, since events of one instant are nanoseconds apart (`steps.rs`).
     fn micros(&self, now: Instant) -> u64 {
-        now.nanos_since(ORIGIN) / 1_000
+        now.nanos_since(ORIGIN).saturating_add(500) / 1_000
     }
 
     /// An address as sockets of this script have it: mapped into IPv6 where they speak IPv4 through AF_INET6.

@@ -5,6 +5,9 @@ use super::snippet::Facts;
 use crate::failure::Failure;
 use crate::names;
 use std::fmt::Write as _;
+use std::path::Path;
+#[cfg(target_os = "linux")]
+use std::process::Command;
 
 /// What packetdrill's program begins with stands for nothing here: a failure names the file and the line by these two.
 const HEAD: &str = "_file, _line = None, 0\n";
@@ -40,7 +43,7 @@ except BaseException as e:
     sys.stdout.flush()
     frames = [f.lineno for f in traceback.extract_tb(e.__traceback__) if f.filename == name]
     at = e.lineno if isinstance(e, SyntaxError) and e.filename == name else frames[-1] if frames else 1
-    lines = program.splitlines()
+    lines = program.split('\n')
     names = dict.fromkeys(re.findall(r'[A-Za-z_]\w*', lines[at - 1] if at <= len(lines) else ''))
     plain = lambda n: not n.startswith(('TCP_', 'TCPI_')) and isinstance(world.get(n), (int, float, str, list, tuple))
     values = ', '.join(n + ' = ' + said(short.repr, world[n]) for n in names if plain(n))
@@ -124,7 +127,12 @@ impl Runner<'_> {
         let program = program(&self.snippets.noted);
         let none =
             || "--code_command=none says that no Python reads what our own evaluator cannot".to_owned();
-        let ran = self.config.python.as_ref().ok_or_else(none).and_then(|python| interpret(python, &program));
+        let ran = self
+            .config
+            .python
+            .as_ref()
+            .ok_or_else(none)
+            .and_then(|words| interpret(words, self.folder, &program));
         let said = match ran {
             Ok(said) => said,
             Err(why) => {
@@ -162,12 +170,16 @@ impl Said {
     }
 }
 
-/// Runs a program; why it cannot be run.
+/// Runs a program by these words, where a path is looked for from `folder`; why it cannot be run.
 #[cfg(target_os = "linux")]
-fn interpret(python: &str, program: &str) -> Result<Said, String> {
+fn interpret(words: &[String], folder: &Path, program: &str) -> Result<Said, String> {
     use lowwater_os::program::{End, Limits, run};
-    let mut command = std::process::Command::new(python);
-    command.args(["-c", RUN]);
+    let (python, own) = words.split_first().ok_or("there is no program's name to read it by")?;
+    let mut command = match python.contains('/') {
+        true => Command::new(folder.join(python)),
+        false => Command::new(python),
+    };
+    command.args(own).args(["-c", RUN]);
     let limits = Limits { time: core::time::Duration::from_secs(SECONDS), output: SAID_MAX };
     let ran = run(command, program.as_bytes(), limits).map_err(|e| match e.kind() {
         std::io::ErrorKind::NotFound => format!("there is no {python} to read it"),
@@ -188,6 +200,6 @@ fn interpret(python: &str, program: &str) -> Result<Said, String> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn interpret(python: &str, _: &str) -> Result<Said, String> {
-    Err(format!("{python} runs snippets on Linux alone"))
+fn interpret(_: &[String], _: &Path, _: &str) -> Result<Said, String> {
+    Err("Python runs snippets on Linux alone".to_owned())
 }

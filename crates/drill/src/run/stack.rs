@@ -128,7 +128,6 @@ impl Target for Stack {
     }
 
     fn trace(&mut self, max: usize) -> Vec<Record> {
-        let records: Vec<_> = self.steps.host().stack().trace().records().copied().collect();
-        records.get(records.len().saturating_sub(max)..).unwrap_or_default().to_vec()
+        self.steps.trace(max)
     }
 }

@@ -6,8 +6,8 @@ use crate::shared::SHARED;
 use bytes::Bytes;
 use core::net::{IpAddr, SocketAddr};
 use core::ptr::null_mut;
-use lowwater_core::base::Instant;
 use lowwater_core::base::trace::Record;
+use lowwater_core::base::{Instant, Sysctl};
 use lowwater_drill::{Family, Target, World};
 use lowwater_posix::{Call, CallId, Reply, Sent, Started};
 use std::fs;
@@ -189,6 +189,12 @@ impl Target for Interface {
             Command::new("sh").args(["-c", "printf %s \"$1\" >\"$2\"", "sh", value]).arg(path).output();
         let done = done.map_err(|e| e.to_string())?;
         if done.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&done.stderr).into_owned()) }
+    }
+
+    fn lacks_sysctl(&self, name: &str) -> Option<String> {
+        let short = name.trim_start_matches("net.ipv4.");
+        let known = Sysctl::knows(name) || Path::new(SETTINGS).join(short).exists();
+        (!known).then(|| format!("there is no setting '{name}'"))
     }
 
     fn set_busy(&mut self, _: bool) {
