@@ -81,7 +81,8 @@ Examples:
   lowwater drill --modes all tests/drill                 each as IPv4, as IPv4 by AF_INET6 sockets and as IPv6
   lowwater drill --json tests/drill | jq -c 'select(.ok | not) | [.script, .line, .what]'
 
-Ctrl-C ends it after the script that runs, with exit code 130; a second one at once.
+Ctrl-C ends it after the script that runs, with exit code 130; one that waits for Python is cut short and not
+counted. A second one ends it at once.
 A failure shows the line, what was expected, what happened, and the last packets. docs/drill.md has the language.";
 
 /// lowwater: TCP, UDP and SCTP in user space, with Linux's behaviour, on real devices and in virtual time.

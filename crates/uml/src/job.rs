@@ -48,6 +48,14 @@ impl Scenario {
         }
     }
 
+    /// How long a run may go on behind its seconds, until it says that something was lost.
+    const fn rest(self) -> Duration {
+        match self {
+            Self::NotsentLowat | Self::SmallQueues | Self::TsoAutosize => Duration::ZERO,
+            Self::SctpFailover => failover::REST,
+        }
+    }
+
     const fn modules(self) -> &'static [&'static str] {
         match self {
             Self::NotsentLowat => &["veth", "sch_tbf", "sch_netem", "tcp_bbr"],
@@ -93,9 +101,20 @@ impl Figures {
         let values = object.get("figures")?.as_object()?;
         Some(Self {
             variant: object.get("variant")?.as_str()?.to_owned(),
-            values: values.iter().filter_map(|(k, v)| Some((k.clone(), v.as_f64()?))).collect(),
+            values: values.iter().map(|(k, v)| Some((k.clone(), read(v)?))).collect::<Option<_>>()?,
         })
     }
+}
+
+/// A figure that never came, as JSON cannot have it.
+const NEVER: &str = "inf";
+
+fn written(value: f64) -> Value {
+    if value == f64::INFINITY { json!(NEVER) } else { json!(value) }
+}
+
+fn read(value: &Value) -> Option<f64> {
+    if value == NEVER { Some(f64::INFINITY) } else { value.as_f64() }
 }
 
 /// Boots the kernel and runs the job in it. `program` is run inside with `words` and the job as last argument, and must
@@ -121,7 +140,8 @@ pub fn run(job: &Job, program: &Path, words: &[&str]) -> Result<Vec<Figures>, St
     .to_string();
     let runs = f64::from(job.repeat.max(1))
         * if job.variants.is_empty() { all.len() } else { job.variants.len() } as f64;
-    let patience = 60.0 + 2.0 * runs * (5.0 + job.seconds.0 + job.seconds.1);
+    let each = 2.0 * (5.0 + job.seconds.0 + job.seconds.1) + job.scenario.rest().as_secs_f64();
+    let patience = 60.0 + runs * each;
     let guest = Guest { deadline: Duration::from_secs_f64(patience), ..Guest::new(job.scenario.modules()) };
     let mut args = words.to_vec();
     args.push(&text);
@@ -170,7 +190,24 @@ fn medians(runs: &[Measured]) -> Value {
         let mut values: Vec<f64> =
             runs.iter().flatten().filter(|(n, _)| *n == name).map(|(_, value)| *value).collect();
         values.sort_by(f64::total_cmp);
-        figures.insert(name.to_owned(), json!(values[values.len() / 2]));
+        figures.insert(name.to_owned(), written(values[values.len() / 2]));
     }
     Value::Object(figures)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_never_came_is_told_from_what_was_not_measured() {
+        let figures = medians(&[vec![("a", 1.5), ("b", f64::INFINITY)]]);
+        let line = json!({ "variant": "x", "figures": figures }).to_string();
+        let figures = Figures::parse(&line).expect("as written");
+        assert_eq!(
+            (figures.get("a"), figures.get("b"), figures.get("c")),
+            (Some(1.5), Some(f64::INFINITY), None)
+        );
+        assert_eq!(Figures::parse(r#"{"variant": "x", "figures": {"a": null}}"#), None);
+    }
 }

@@ -1,5 +1,5 @@
 //! Linux's column of this run: the experiments once more, on Linux 6.1 in user mode.
-use super::runs::Plan;
+use super::runs::{Given, Plan};
 use crate::failure::Failure;
 use std::process::ExitCode;
 
@@ -15,7 +15,9 @@ pub(super) fn measure(plans: &mut [Plan]) -> Result<(), Failure> {
     names.dedup();
     for (name, scenario) in names.into_iter().filter_map(|name| Some((name, Scenario::by_name(name)?))) {
         let known = scenario.variants();
-        let own = plans.iter().filter(|p| p.experiment.name == name && known.contains(&p.variant.name));
+        let same = |p: &&Plan| p.experiment.name == name && known.contains(&p.variant.name);
+        // What `--set` made another experiment Linux cannot follow.
+        let own = plans.iter().filter(same).filter(|p| p.given != Given::More);
         let own: Vec<&Plan> = own.collect();
         let Some(first) = own.first() else { continue };
         let seconds = seconds(first);

@@ -1,6 +1,6 @@
 //! Figures that miss what must hold beside Linux's.
 use super::catalog::{Bound, Shown};
-use super::runs::Done;
+use super::runs::{Done, Given};
 use core::fmt;
 
 /// A figure that misses its bound.
@@ -51,7 +51,7 @@ const KEEPS_UP: f64 = 0.9;
 /// What Linux in user mode brought in Mbit/s, and we, where that was too little.
 fn behind(done: &Done) -> Option<(f64, f64)> {
     const NAME: &str = "goodput_mbps";
-    let (_, linux) = done.plan.linux_now.iter().find(|(name, _)| name == NAME)?;
+    let (_, linux) = done.plan.linux_now().iter().find(|(name, _)| name == NAME)?;
     let ours = done.figures.as_ref()?.get(NAME)?;
     (*linux < KEEPS_UP * ours).then_some((*linux, ours))
 }
@@ -77,14 +77,34 @@ pub(super) fn missed(done: &Done) -> Option<Vec<Missed>> {
 }
 
 /// The lines below a table: what misses its bound, and where nothing does that, how much was compared; and what was not, since
-/// this run's Linux was too slow.
+/// this run's Linux was too slow, or ran something else.
 pub(super) fn lines(done: &[&Done]) -> Option<String> {
     let slow = done.iter().filter_map(|d| behind(d).map(|(linux, ours)| (&d.plan.name, linux, ours)));
     let slow = slow.map(|(name, linux, ours)| {
         format!("not compared: {name}: Linux brought {linux:.0} Mbit/s of our {ours:.0} in user mode")
     });
-    let all: Vec<_> = verdicts(done).into_iter().chain(slow).collect();
+    let all: Vec<_> = verdicts(done).into_iter().chain(slow).chain(others(done)).collect();
     (!all.is_empty()).then(|| all.join("\n"))
+}
+
+/// Runs that Linux's figures in the catalog would be of, had nobody made them others.
+fn others(done: &[&Done]) -> Vec<String> {
+    let known = done.iter().filter(|d| !d.plan.variant.linux.is_empty());
+    let names = |given: Given| {
+        let made = known.clone().filter(|d| d.plan.given == given && d.plan.linux_now().is_empty());
+        made.map(|d| d.plan.name.as_str()).collect::<Vec<_>>().join(", ")
+    };
+    let mut lines = Vec::new();
+    let (another, shorter) = (names(Given::More), names(Given::Times));
+    if !another.is_empty() {
+        lines.push(format!("not compared: {another}: --set made another experiment of it than Linux's"));
+    }
+    if !shorter.is_empty() && done.iter().any(|d| !d.plan.experiment.shows.is_empty()) {
+        let name = done[0].plan.experiment.name;
+        lines
+            .push(format!("not compared: other times than Linux's (`lowwater lab run {name}` has the same)"));
+    }
+    lines
 }
 
 fn verdicts(done: &[&Done]) -> Option<String> {
@@ -153,11 +173,14 @@ mod tests {
         let far = |given, now: &[(&str, f64)]| {
             let mut done = ran(&[("ip_out_requests", 1_000.0)], now);
             done.plan.given = given;
-            (missed(&done).map(|all| all.len()), lines(&[&done]).is_some())
+            let told = lines(&[&done]).expect("a line");
+            (missed(&done).map(|all| all.len()), told.split(':').next().map(str::to_owned))
         };
         let now = [("ip_out_requests", 180.0)];
-        assert_eq!((far(Given::Nothing, &[]), far(Given::Times, &now)), ((Some(1), true), (Some(1), true)));
-        assert_eq!((far(Given::Times, &[]), far(Given::More, &now)), ((None, false), (None, false)));
+        let (is_missed, is_not) =
+            ((Some(1), Some("missed".to_owned())), (None, Some("not compared".to_owned())));
+        assert_eq!((far(Given::Nothing, &[]), far(Given::Times, &now)), (is_missed.clone(), is_missed));
+        assert_eq!((far(Given::Times, &[]), far(Given::More, &now)), (is_not.clone(), is_not));
         let of = |keys: &[&'static str]| Given::of(keys.iter().copied());
         assert_eq!((of(&[]), of(&["warmup_s"])), (Given::Nothing, Given::Times));
         assert_eq!(of(&["warmup_s", "tcp_sack"]), Given::More);

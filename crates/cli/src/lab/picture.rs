@@ -208,11 +208,12 @@ fn bars(picture: &Picture, runs: &[&Done], figure: &str, beside: Option<(&str, &
     let row = |d: &&Done| {
         let figures = d.figures.as_ref()?;
         let of = |measured: &[(&str, f64)]| measured.iter().find(|(n, _)| *n == figure).map(|(_, v)| *v);
+        let [linux, commit] = d.plan.then().map(|(who, measured)| Some((who, of(measured)?)));
         let others = [
             beside.and_then(|(name, other)| Some((name, figures.get(other)?))),
-            of(d.plan.variant.linux).map(|v| ("Linux", v)),
-            of(d.plan.variant.seed).map(|v| ("commit", v)),
-            d.plan.linux_now.iter().find(|(n, _)| n == figure).map(|(_, v)| ("Linux now", *v)),
+            linux,
+            commit,
+            d.plan.linux_now().iter().find(|(n, _)| n == figure).map(|(_, v)| ("Linux now", *v)),
         ];
         let values = [Some(("lowwater", figures.get(figure)?))].into_iter().chain(others).flatten();
         let values: Vec<_> =

@@ -136,12 +136,13 @@ fn object(done: &Done) -> Value {
     if let Some(rounds) = figures.map(|f| &f.rounds).filter(|r| !r.is_empty()) {
         object["packets_and_segments_by_round_trip"] = json!(rounds);
     }
-    let references = [("linux", done.plan.variant.linux), ("seed_commit", done.plan.variant.seed)];
+    let [(_, linux), (_, commit)] = done.plan.then();
+    let references = [("linux", linux), ("seed_commit", commit)];
     for (whose, figures) in references.into_iter().filter(|(_, figures)| !figures.is_empty()) {
         object[whose] = Value::Object(named(figures));
     }
-    if !done.plan.linux_now.is_empty() {
-        let now = done.plan.linux_now.iter().map(|(name, value)| (name.clone(), number(*value)));
+    if !done.plan.linux_now().is_empty() {
+        let now = done.plan.linux_now().iter().map(|(name, value)| (name.clone(), number(*value)));
         object["linux_now"] = Value::Object(now.collect());
     }
     if let Some(missed) = missed(done) {

@@ -1,5 +1,5 @@
 //! Runs on all cores, reported in the order of the plan as soon as that is possible.
-use super::catalog::{Experiment, Variant};
+use super::catalog::{Experiment, Measured, Variant};
 use crate::failure::Failure;
 use lowwater_sim::check::Broken;
 use lowwater_sim::scenario::{Figures, Scenario};
@@ -22,11 +22,11 @@ pub(crate) struct Plan {
     pub(crate) scenario: Box<dyn Scenario>,
     /// What Linux measured in this run of the lab (`--uml`).
     pub(crate) linux_now: Vec<(String, f64)>,
-    /// What `--set` made of it.
+    /// What was made of it.
     pub(crate) given: Given,
 }
 
-/// What `--set` made of a run, as far as Linux's figures are concerned.
+/// What `--set`, or running all experiments together, made of a run, as far as Linux's figures are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Given {
     /// Nothing: it is the run that Linux's figures of the catalog are of.
@@ -54,12 +54,27 @@ impl Given {
 impl Plan {
     /// What Linux measured of the same, the figure of this run of the lab before that of the catalog.
     pub(crate) fn linux(&self, figure: &str) -> Option<f64> {
-        let now = self.linux_now.iter().find(|(name, _)| name == figure).map(|(_, value)| *value);
-        let then = self.variant.linux.iter().find(|(name, _)| *name == figure).map(|(_, value)| *value);
+        let of =
+            |measured: Measured| measured.iter().find(|(name, _)| *name == figure).map(|(_, value)| *value);
+        let now = self.linux_now().iter().find(|(name, _)| name == figure).map(|(_, value)| *value);
         match self.given {
-            Given::Nothing => now.or(then),
+            Given::Nothing => now.or_else(|| of(self.variant.linux)),
             Given::Times => now,
             Given::More => None,
+        }
+    }
+
+    /// What Linux measured in this run of the lab.
+    pub(crate) fn linux_now(&self) -> &[(String, f64)] {
+        if self.given == Given::More { &[] } else { &self.linux_now }
+    }
+
+    /// What stands in the catalog about the same experiment: Linux's figures, and those of the commit that it comes from. How long it takes may
+    /// differ.
+    pub(crate) fn then(&self) -> [(&'static str, Measured); 2] {
+        match self.given {
+            Given::More => [("Linux", &[]), ("commit", &[])],
+            Given::Nothing | Given::Times => [("Linux", self.variant.linux), ("commit", self.variant.seed)],
         }
     }
 

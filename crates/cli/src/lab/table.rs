@@ -58,9 +58,9 @@ pub(super) struct Told {
 pub(super) fn told(d: &Done, column: &Column) -> Told {
     let text = |value: f64| short(value / column.unit);
     let ours = d.figures.as_ref().and_then(|figures| figures.get(column.figure)).map(text);
-    let named = [("Linux", d.plan.variant.linux), ("commit", d.plan.variant.seed)];
-    let then = named.into_iter().filter_map(|(who, figures)| Some((who, text(of(figures, column.figure)?))));
-    let now = d.plan.linux_now.iter().find(|(name, _)| name == column.figure);
+    let then =
+        d.plan.then().into_iter().filter_map(|(who, figures)| Some((who, text(of(figures, column.figure)?))));
+    let now = d.plan.linux_now().iter().find(|(name, _)| name == column.figure);
     let others = then.chain(now.map(|(_, value)| ("Linux now", text(*value)))).collect();
     Told { ours: ours.unwrap_or_default(), others }
 }
@@ -104,25 +104,19 @@ fn before_and_after(rows: &[Vec<String>]) -> Option<Table> {
 
 /// Before and after of the runs that are there: what is compared, then ours, the commit's and Linux's, empty where nobody measured.
 pub(super) fn pairs(experiment: &Experiment, done: &[&Done]) -> Vec<Vec<String>> {
-    experiment.pairs.iter().filter_map(|pair| pair_row(experiment, pair, done)).collect()
+    experiment.pairs.iter().filter_map(|pair| pair_row(pair, done)).collect()
 }
 
-fn pair_row(experiment: &Experiment, pair: &Pair, done: &[&Done]) -> Option<Vec<String>> {
+fn pair_row(pair: &Pair, done: &[&Done]) -> Option<Vec<String>> {
     let (figure, unit) = pair.figure;
-    let ran =
-        |variant: &str| done.iter().find(|d| d.plan.variant.name == variant)?.figures.as_ref()?.get(figure);
-    let (before, after) = (experiment.variant(pair.before)?, experiment.variant(pair.after)?);
-    let told = |figures| of(figures, figure).map_or_else(String::new, |value| short(value / unit));
+    let ran = |variant: &str| done.iter().find(|d| d.plan.variant.name == variant);
+    let ours = |d: &Done| Some(short(d.figures.as_ref()?.get(figure)? / unit));
+    let (before, after) = (ran(pair.before)?, ran(pair.after)?);
+    let told = |(_, figures)| of(figures, figure).map_or_else(String::new, |value| short(value / unit));
+    let ([linux_before, seed_before], [linux_after, seed_after]) =
+        (before.plan.then().map(told), after.plan.then().map(told));
     let what = format!("{}\n{} -> {}", pair.what, pair.before, pair.after);
-    Some(vec![
-        what,
-        short(ran(pair.before)? / unit),
-        short(ran(pair.after)? / unit),
-        told(before.seed),
-        told(after.seed),
-        told(before.linux),
-        told(after.linux),
-    ])
+    Some(vec![what, ours(before)?, ours(after)?, seed_before, seed_after, linux_before, linux_after])
 }
 
 fn of(figures: Measured, name: &str) -> Option<f64> {
@@ -147,7 +141,50 @@ fn short(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::short;
+    use super::{Done, all, short};
+    use crate::args::LabOptions;
+    use crate::lab::catalog::EXPERIMENTS;
+    use crate::lab::runs::Given;
+    use lowwater_sim::scenario::Figures;
+
+    /// A table of tso-autosize with these words of `--set`, and what that made of its runs.
+    fn table(set: &[(&str, &str)]) -> (String, Given) {
+        let set = set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let options = LabOptions {
+            set,
+            seed: 1,
+            variant: Vec::new(),
+            json: false,
+            uml: false,
+            out: None,
+            report: None,
+        };
+        let experiment = EXPERIMENTS.iter().find(|e| e.name == "tso-autosize").expect("it is there");
+        let plans = experiment.plan(experiment.variants.iter(), &options, false).expect("a plan");
+        let given = plans[0].given;
+        let ran = |mut plan: crate::lab::runs::Plan| {
+            plan.linux_now = vec![("ip_out_requests".to_owned(), 180.0)];
+            let mut figures = Figures::default();
+            figures.put("ip_out_requests", 176.0);
+            Done { plan, figures: Some(figures), broken: None, wall_s: 0.0 }
+        };
+        (all(&plans.into_iter().map(ran).collect::<Vec<_>>()), given)
+    }
+
+    #[test]
+    fn what_linux_did_not_run_does_not_stand_beside_it() {
+        let (usual, given) = table(&[]);
+        assert!(
+            given == Given::Nothing && usual.contains("Linux now 180") && usual.contains("Linux 176"),
+            "{usual}"
+        );
+        let (other, given) = table(&[("rtt_ms", "200"), ("tcp_sack", "0")]);
+        assert!(
+            given == Given::More && !other.contains("Linux 1") && !other.contains("Linux now"),
+            "{other}"
+        );
+        assert!(other.contains("not compared: ") && !other.contains("commit 2"), "{other}");
+    }
 
     #[test]
     fn numbers_have_as_many_digits_as_they_mean() {

@@ -152,11 +152,11 @@ impl Experiment {
             for (name, values) in self.cells(variant, set) {
                 let mut scenario = (self.make)();
                 *scenario.seed() = seed;
-                let own = if short { self.short } else { &[] };
-                let own = own.iter().chain(variant.sets).copied().chain(values);
+                let shorter = if short { self.short } else { &[] };
+                let own = shorter.iter().chain(variant.sets).copied().chain(values);
                 let given = set.iter().map(|(key, value)| (key.as_str(), value.as_str()));
                 let given = given.filter(|(key, _)| self.knows(key));
-                let of_linux = Given::of(given.clone().map(|(key, _)| key));
+                let of_linux = Given::of(shorter.iter().copied().chain(given.clone()).map(|(key, _)| key));
                 for (key, value) in own.chain(given) {
                     apply(&mut *scenario, key, value)?;
                 }
@@ -199,11 +199,6 @@ impl Experiment {
     pub(crate) fn knows(&self, key: &str) -> bool {
         let mut scenario = (self.make)();
         scenario.sysctl().get(key).is_some() || scenario.settings().iter().any(|s| s.name == key)
-    }
-
-    /// A variant by name.
-    pub(crate) fn variant(&self, name: &str) -> Option<&'static Variant> {
-        self.variants.iter().find(|v| v.name == name)
     }
 }
 
@@ -265,7 +260,8 @@ mod tests {
                 }
             }
             for pair in e.pairs {
-                assert!(e.variant(pair.before).is_some() && e.variant(pair.after).is_some(), "{}", pair.what);
+                let is_there = |name| e.variants.iter().any(|v| v.name == name);
+                assert!(is_there(pair.before) && is_there(pair.after), "{}", pair.what);
             }
             let names: Vec<_> = e.variants.iter().map(|v| v.name).collect();
             assert!(names.iter().enumerate().all(|(i, n)| !names[..i].contains(n)), "{names:?}");
