@@ -95,6 +95,11 @@ impl Waiting {
         Ok(id)
     }
 
+    /// A call waits for this association.
+    pub(crate) fn is_for(&self, assoc: SocketId) -> bool {
+        self.blocked.iter().any(|b| b.progress.assoc == Some(assoc))
+    }
+
     pub(crate) fn first_finished(&self) -> Option<CallId> {
         self.finished.first().map(|(id, ..)| *id)
     }

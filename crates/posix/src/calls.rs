@@ -161,6 +161,9 @@ impl Host {
             self.fcntl(fd, F_SETFL, if on { i64::from(O_NONBLOCK) } else { 0 })?;
             return Ok(Reply::ok(0));
         }
+        if let Some(told) = self.sctp_ioctl(fd, request) {
+            return told.and_then(|told| arg.map(|_| told).ok_or(Errno::EFAULT));
+        }
         let told = match self.files.get(fd)? {
             File::Epoll(_) => return Err(Errno::EINVAL),
             File::Pipe(id, _) if request == FIONREAD => self.pipes.waiting(*id) as u64,

@@ -133,6 +133,11 @@ impl Sock {
         Self { kind, attempt, nonblocking, knobs, chosen: true, shut: 0, error: None, ..self.clone() }
     }
 
+    /// SOCK_STREAM of TCP (`sk_is_tcp`).
+    pub(crate) const fn is_tcp(&self) -> bool {
+        self.stream && self.sctp.is_none()
+    }
+
     pub(crate) const fn protocol(&self) -> i32 {
         if self.sctp.is_some() {
             IPPROTO_SCTP

@@ -54,7 +54,7 @@ impl Host {
     /// SCTP_SOCKOPT_BINDX_REM: one address stays (`sctp_bindx_rem`). Associations keep what they have: without ASCONF nobody could tell
     /// their peers.
     pub(super) fn sctp_unbindx(&mut self, fd: Fd, bytes: &[u8]) -> Result<(), Errno> {
-        let addrs = addresses(self.files.sock(fd)?.v6, bytes)?;
+        let addrs = addresses(self.files.sock(fd)?, bytes)?;
         let (mut bound, mut removed) = (self.sctp(fd)?.bound.clone(), Vec::new());
         let failed = addrs.into_iter().find_map(|addr| remove(&mut bound, &mut removed, addr).err());
         let Some(errno) = failed else { return self.sctp_rebind(fd, bound) };
@@ -77,7 +77,7 @@ impl Host {
 
     /// SCTP_SOCKOPT_BINDX_ADD: addresses one behind the other, all or none; for associations to come.
     pub(super) fn sctp_bindx(&mut self, fd: Fd, bytes: &[u8]) -> Result<(), Errno> {
-        let addrs = addresses(self.files.sock(fd)?.v6, bytes)?;
+        let addrs = addresses(self.files.sock(fd)?, bytes)?;
         let sctp = self.sctp(fd)?;
         let (before, named) = (sctp.bound.clone(), sctp.named);
         let added = addrs.into_iter().try_for_each(|addr| self.sctp_add(fd, addr));
@@ -96,6 +96,20 @@ impl Host {
             return Ok(());
         }
         self.sctp_add(fd, SocketAddr::new(any(self.files.sock(fd)?.v6), 0))
+    }
+
+    /// Where the socket is bound: all addresses of the host that it speaks where that is any (`sctp_copy_laddrs`).
+    pub(super) fn sctp_bound(&self, fd: Fd) -> Result<Vec<SocketAddr>, Errno> {
+        let bound = self.sctp(fd)?.bound.clone();
+        let [any] = bound.as_slice() else { return Ok(bound) };
+        if !any.ip().is_unspecified() {
+            return Ok(bound);
+        }
+        let sock = self.files.sock(fd)?;
+        let own = self.stack.ip().ifaces().candidates().map(|(_, ip, _)| ip);
+        let loopback = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+        let all = loopback.into_iter().chain(own.filter(|ip| !ip.is_loopback()));
+        Ok(all.filter(|ip| speaks(sock, *ip)).map(|ip| SocketAddr::new(ip, any.port())).collect())
     }
 
     /// getsockname(2).
@@ -158,18 +172,23 @@ pub(super) fn sctp_addr(sock: &Sock, name: Name) -> Result<SocketAddr, Errno> {
     if sock.v6only() && addr.is_ipv4() { Err(Errno::EINVAL) } else { Ok(addr) }
 }
 
+/// The socket can have such addresses and speak to them.
+pub(super) fn speaks(sock: &Sock, ip: IpAddr) -> bool {
+    if ip.is_ipv4() { !sock.v6only() } else { sock.v6 }
+}
+
 /// Addresses one behind the other, each as long as its family wants it.
 ///
 /// # Errors
-/// EINVAL for none, too many, and what is none; where not `v6`, for those of IPv6.
-pub(super) fn addresses(v6: bool, mut bytes: &[u8]) -> Result<Vec<SocketAddr>, Errno> {
+/// EINVAL for none, too many, what is none, and those of a family that the socket does not speak (`sctp_verify_addr`).
+pub(super) fn addresses(sock: &Sock, mut bytes: &[u8]) -> Result<Vec<SocketAddr>, Errno> {
     let mut all = Vec::new();
     while !bytes.is_empty() {
-        let addr = layout::sockaddr(bytes).filter(|addr| v6 || addr.is_ipv4()).ok_or(Errno::EINVAL)?;
+        let addr = layout::sockaddr(bytes).filter(|addr| sock.v6 || addr.is_ipv4()).ok_or(Errno::EINVAL)?;
         let len = layout::sockaddr_bytes(addr).len();
         bytes = bytes.get(len..).ok_or(Errno::EINVAL)?;
         all.push(SocketAddr::new(addr.ip().to_canonical(), addr.port()));
-        if all.len() > ADDRESSES_MAX {
+        if all.len() > ADDRESSES_MAX || !all.iter().all(|addr| speaks(sock, addr.ip())) {
             return Err(Errno::EINVAL);
         }
     }

@@ -71,6 +71,10 @@ impl Host {
             return Err(Errno::EOPNOTSUPP);
         }
         let Kind::Listener(listener) = sock.kind else { return Err(Errno::EINVAL) };
+        // Who cannot have a descriptor leaves the association where it is (`__sys_accept4_file`).
+        if self.files.is_full() {
+            return Err(Errno::EMFILE);
+        }
         let (id, peer) = match self.stack.sctp_accept(self.now, listener) {
             Ok(accepted) => accepted,
             Err(Error::WouldBlock) if sock.nonblocking => return Err(Errno::EAGAIN),
@@ -157,9 +161,9 @@ impl Host {
             return Err(Errno::EINVAL);
         }
         let sock = self.files.sock(fd)?;
-        let v6 = sock.v6;
         let (many, connecting) = (self.sctp(fd)?.style.is_many(), self.sctp(fd)?.connecting);
-        match sock.kind {
+        let kind = sock.kind;
+        match kind {
             // As with connect().
             Kind::Conn(id) if connecting && self.stack.sctp_state(id) == Ok(State::Closed) => {
                 self.sctp_dissolve(fd, id)?;
@@ -168,7 +172,9 @@ impl Host {
             kind if kind != Kind::Fresh && !many => return Err(Errno::EISCONN),
             _ => {}
         }
-        let remotes = addresses(v6, bytes)?;
+        let first = self.sctp(fd)?.bound.first().copied();
+        let remotes = addresses(self.files.sock(fd)?, bytes)?;
+        let remotes: Vec<_> = remotes.into_iter().map(|remote| Self::stack_remote(remote, first)).collect();
         self.sctp_is_new(fd, &remotes)?;
         self.sctp_open(fd, &remotes)
     }
@@ -215,7 +221,7 @@ impl Host {
     }
 
     /// A one-to-one socket has no association any more: what that had to read stays.
-    fn sctp_dissolve(&mut self, fd: Fd, id: SocketId) -> Result<(), Errno> {
+    pub(super) fn sctp_dissolve(&mut self, fd: Fd, id: SocketId) -> Result<(), Errno> {
         self.sctp_take_over(fd, id);
         self.sctp_mut(fd)?.connecting = false;
         self.sctp_become(fd, Kind::Fresh)?;

@@ -2,7 +2,7 @@
 use super::inbox::Held;
 use super::{Member, Style, WRITING};
 use crate::abi::SOCK_NONBLOCK;
-use crate::call::{Fd, Reply};
+use crate::call::Fd;
 use crate::errno::Errno;
 use crate::files::File;
 use crate::host::Host;
@@ -98,11 +98,15 @@ impl Host {
     }
 
     /// SCTP_SOCKOPT_PEELOFF: an association of a one-to-many socket gets a socket of its own.
-    pub(super) fn sctp_peeloff(&mut self, fd: Fd, assoc: u32, flags: i32) -> Result<Reply, Errno> {
+    pub(super) fn sctp_peeloff(&mut self, fd: Fd, assoc: u32, flags: i32) -> Result<Fd, Errno> {
         if !self.sctp(fd)?.style.is_many() {
             return Err(Errno::EINVAL);
         }
         let id = self.sctp_named(fd, assoc)?;
+        // Nobody waits for what goes elsewhere (`sctp_do_peeloff`).
+        if self.waiting.is_for(id) {
+            return Err(Errno::EBUSY);
+        }
         if self.files.is_full() {
             return Err(Errno::EMFILE);
         }
@@ -115,10 +119,7 @@ impl Host {
             sctp.members.clear();
         }
         self.files.remove_id(id);
-        let new = self.files.add(File::Socket(Box::new(child)))?;
-        let mut value = assoc.to_le_bytes().to_vec();
-        value.extend(new.to_le_bytes());
-        Ok(Reply { value: value.into(), ..Reply::ok(new.into()) })
+        self.files.add(File::Socket(Box::new(child)))
     }
 
     /// The association that an identifier names: on a one-to-one socket its own, whatever the number (`sctp_id2assoc`).

@@ -27,7 +27,7 @@ use lowwater_core::base::SocketId;
 use lowwater_core::sctp::{SctpOptions, State};
 use lowwater_core::socket::ready_set;
 pub(crate) use manner::Manner;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Addresses that one socket may be bound to.
 const ADDRESSES_MAX: usize = 64;
@@ -128,20 +128,31 @@ impl Sctp {
 #[derive(Debug, Default)]
 pub(crate) struct AssocIds {
     known: BTreeMap<SocketId, u32>,
-    given: u32,
+    taken: BTreeSet<u32>,
+    /// The one that was given last.
+    last: u32,
 }
 
 impl AssocIds {
     /// The identifier of an association, a new one the first time.
     pub(crate) fn of(&mut self, id: SocketId) -> u32 {
-        *self.known.entry(id).or_insert_with(|| {
-            self.given += 1;
-            FIRST_ASSOC + self.given - 1
-        })
+        if let Some(known) = self.known.get(&id) {
+            return *known;
+        }
+        // Numbers go round, past those that somebody has (`idr_alloc_cyclic`).
+        let mut next = self.last.checked_add(1).unwrap_or(FIRST_ASSOC).max(FIRST_ASSOC);
+        while !self.taken.insert(next) {
+            next = next.checked_add(1).unwrap_or(FIRST_ASSOC);
+        }
+        self.last = next;
+        self.known.insert(id, next);
+        next
     }
 
     pub(crate) fn forget(&mut self, id: SocketId) {
-        self.known.remove(&id);
+        if let Some(known) = self.known.remove(&id) {
+            self.taken.remove(&known);
+        }
     }
 }
 

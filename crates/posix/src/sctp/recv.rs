@@ -2,8 +2,8 @@
 use super::inbox::{Held, Piece};
 use super::layout::layout;
 use crate::abi::{
-    IPPROTO_SCTP, MSG_DONTWAIT, MSG_EOR, MSG_ERRQUEUE, MSG_NOTIFICATION, MSG_PEEK, SCTP_DATA_IO_EVENT,
-    SCTP_NOTIFICATION, SCTP_NXTINFO, SCTP_RCVINFO, SCTP_SNDRCV, SCTP_UNORDERED,
+    FIONREAD, IPPROTO_SCTP, MSG_DONTWAIT, MSG_EOR, MSG_ERRQUEUE, MSG_NOTIFICATION, MSG_PEEK,
+    SCTP_DATA_IO_EVENT, SCTP_NOTIFICATION, SCTP_NXTINFO, SCTP_RCVINFO, SCTP_SNDRCV, SCTP_UNORDERED,
 };
 use crate::block::Progress;
 use crate::call::{Call, Control, Fd, RecvKind, Reply};
@@ -117,6 +117,22 @@ impl Host {
             self.sctp_mut(fd)?.inbox.put_back(next.clone());
         }
         Ok(next)
+    }
+
+    /// ioctl(2): the length of what is read next; `None` for a socket that is not SCTP's (`sctp_ioctl`).
+    pub(crate) fn sctp_ioctl(&mut self, fd: Fd, request: i32) -> Option<Result<Reply, Errno>> {
+        let sock = self.files.sock(fd).ok()?;
+        let listens = sock.kind.listener().is_some();
+        let style = sock.sctp.as_ref()?.style;
+        Some(match request {
+            _ if listens && !style.is_many() => Err(Errno::ENOTCONN),
+            FIONREAD => self.sctp_peek_next(fd).map(|next| {
+                let len = next.map_or(0, |next| next.piece.bytes.len());
+                let value = i32::try_from(len).unwrap_or(i32::MAX).to_ne_bytes();
+                Reply { value: value.to_vec().into(), ..Reply::ok(0) }
+            }),
+            _ => Err(Errno::ENOTTY),
+        })
     }
 
     fn sctp_received(&mut self, read: &Read, held: Held) -> Result<Reply, Errno> {

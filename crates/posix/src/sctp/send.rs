@@ -1,5 +1,5 @@
 //! Writing to an SCTP socket: one message per call, with what RFC 6458 section 5.3 says about it (`sctp_sendmsg`).
-use super::address::sctp_addr;
+use super::address::{sctp_addr, speaks};
 use super::layout::layout;
 use super::manner::Sinfo;
 use super::sockopt::Init;
@@ -147,7 +147,10 @@ impl Host {
         let Call::Send { control, .. } = call else { return Err(Errno::EINVAL) };
         let write = Write::of(call)?;
         let said = Said::of(control)?;
-        self.sctp_may_send(&write, &said)?;
+        // Who has waited was told already that he may.
+        if !p.begun {
+            self.sctp_may_send(&write, &said)?;
+        }
         if p.done > 0 {
             return self.sctp_sent(&write, p);
         }
@@ -190,15 +193,35 @@ impl Host {
             Ok(n) => Ok(Some(Reply::ok(n as i64))),
             Err(Error::WouldBlock) => {
                 let sock = self.files.sock(write.fd)?;
-                if write.impatient(sock) {
+                let (impatient, timeout) = (write.impatient(sock), sock.knobs.sndtimeo);
+                if impatient && begun {
+                    self.sctp_unbegin(write.fd, id)?;
+                }
+                if impatient {
                     return Err(Errno::EAGAIN);
                 }
-                let timeout = sock.knobs.sndtimeo;
                 p.assoc = Some(id);
                 p.wait(self.now, timeout)
             }
-            Err(e) => Ok(Some(write.fail(e.into()))),
+            Err(e) => {
+                if begun {
+                    self.sctp_unbegin(write.fd, id)?;
+                }
+                Ok(Some(write.fail(e.into())))
+            }
         }
+    }
+
+    /// The message that began an association was refused: nobody hears of either (`sctp_sendmsg` frees the association).
+    fn sctp_unbegin(&mut self, fd: Fd, id: SocketId) -> Result<(), Errno> {
+        if !self.sctp(fd)?.style.is_many() {
+            return self.sctp_dissolve(fd, id);
+        }
+        let sctp = self.sctp_mut(fd)?;
+        sctp.members.retain(|member| member.id != id);
+        sctp.inbox.forget(id);
+        self.sctp_forget(id);
+        Ok(())
     }
 
     /// A message was queued that has begun its association: who may wait does so until that is up, or was refused; what became of it
@@ -244,12 +267,12 @@ impl Host {
         self.stack.sctp_send(self.now, id, write.data.clone(), info)
     }
 
-    /// SCTP_ABORT with the message as reason, SCTP_EOF.
+    /// SCTP_EOF, which comes first (`sctp_sendmsg_check_sflags`), or SCTP_ABORT with the message as reason.
     fn sctp_end(&mut self, id: SocketId, write: &Write, said: &Said) -> Result<Reply, Errno> {
-        if said.has(SCTP_ABORT) {
-            self.stack.sctp_abort(self.now, id, &write.data)?;
-        } else {
+        if said.has(SCTP_EOF) {
             self.stack.sctp_shutdown(self.now, id)?;
+        } else {
+            self.stack.sctp_abort(self.now, id, &write.data)?;
         }
         Ok(Reply::ok(0))
     }
@@ -307,10 +330,12 @@ impl Host {
         if let Some(init) = said.init {
             init.apply(&mut options);
         }
-        if said.message(defaults).stream >= options.num_ostreams {
+        let stream = said.message(defaults).stream;
+        let sock = self.files.sock(fd)?;
+        if stream >= options.num_ostreams || !said.addresses.iter().all(|ip| speaks(sock, *ip)) {
             return Err(Errno::EINVAL);
         }
-        sctp.options = options;
+        self.sctp_mut(fd)?.options = options;
         let mut remotes = vec![to];
         remotes.extend(said.addresses.iter().map(|ip| SocketAddr::new(*ip, to.port())));
         let opened = self.sctp_open(fd, &remotes);

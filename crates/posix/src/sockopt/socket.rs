@@ -81,7 +81,7 @@ impl Host {
             SO_MAX_PACING_RATE => {
                 Told::Int(u32::try_from(options.max_pacing_rate).unwrap_or(u32::MAX) as i32)
             }
-            SO_TXREHASH | SO_PEEK_OFF if !sock.stream => return Err(Errno::EOPNOTSUPP),
+            SO_TXREHASH | SO_PEEK_OFF if !sock.is_tcp() => return Err(Errno::EOPNOTSUPP),
             SO_MEMINFO => meminfo(self.memory_of(sock)),
             SO_COOKIE | SO_NETNS_COOKIE if len < 8 => return Err(Errno::EINVAL),
             // Descriptors are unique, and there is one network.
@@ -98,13 +98,15 @@ impl Host {
             Kind::Fresh | Kind::Listener(_) => None,
         };
         let (options, sysctl) = (self.options_of(sock), self.stack.sysctl());
-        let (rcv, snd) = if sock.stream {
-            (sysctl.tcp_rmem.default, sysctl.tcp_wmem.default)
-        } else {
-            (sysctl.rmem_default, sysctl.wmem_default)
+        let (rcv, snd) = match &sock.sctp {
+            Some(sctp) => (sctp.options.rcvbuf, sctp.options.sndbuf),
+            None if sock.stream => {
+                (sysctl.tcp_rmem.default.max(options.rcvlowat_room), sysctl.tcp_wmem.default)
+            }
+            None => (sysctl.rmem_default, sysctl.wmem_default),
         };
         live.unwrap_or(Memory {
-            rcvbuf: options.rcvbuf.unwrap_or_else(|| rcv.max(options.rcvlowat_room)),
+            rcvbuf: options.rcvbuf.unwrap_or(rcv),
             sndbuf: options.sndbuf.unwrap_or(snd),
             ..Memory::default()
         })
@@ -169,7 +171,7 @@ impl Host {
                 };
                 self.change(fd, |o| o.max_pacing_rate = rate)
             }
-            SO_TXREHASH | SO_PEEK_OFF if !self.files.sock(fd)?.stream => Err(Errno::EOPNOTSUPP),
+            SO_TXREHASH | SO_PEEK_OFF if !self.files.sock(fd)?.is_tcp() => Err(Errno::EOPNOTSUPP),
             SO_RESERVE_MEM if n < 0 => Err(Errno::EINVAL),
             // Below zero it is what the sysctl says, which is on.
             SO_TXREHASH if n == -1 => self.set_plain(fd, SOL_SOCKET, name, 1),
@@ -202,13 +204,16 @@ impl Host {
         let sock = self.files.sock(fd)?;
         // No more than half of the buffer can be waited for (`tcp_set_rcvlowat`).
         let buffer = self.options_of(sock).rcvbuf.unwrap_or(self.stack.sysctl().tcp_rmem.max) / 2;
-        let lowat = if sock.stream { lowat.min(i32::try_from(buffer).unwrap_or(i32::MAX)) } else { lowat };
-        let stream = sock.stream;
+        let lowat = if sock.is_tcp() { lowat.min(i32::try_from(buffer).unwrap_or(i32::MAX)) } else { lowat };
+        let tcp = sock.is_tcp();
         self.files.sock_mut(fd)?.knobs.plain.insert((SOL_SOCKET, SO_RCVLOWAT), lowat);
+        if !tcp {
+            return Ok(());
+        }
         let mark = lowat.unsigned_abs();
         if let Some(id) = self.conn(fd)? {
             self.stack.tcp_set_rcvlowat(self.now, id, mark)?;
-        } else if stream {
+        } else {
             // The buffer grows for it at once, and does not shrink again (`tcp_set_rcvlowat`).
             let room = Ratio::initial(self.stack.sysctl()).space_from_win(mark.into());
             let room = u32::try_from(room).unwrap_or(u32::MAX);

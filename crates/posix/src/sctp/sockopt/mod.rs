@@ -72,7 +72,7 @@ impl Host {
             SCTP_REUSE_PORT if self.sctp(fd)?.style.is_many() => return Err(Errno::EOPNOTSUPP),
             SCTP_REUSE_PORT if self.sctp_has_port(fd)? => return Err(Errno::EFAULT),
             SCTP_PEER_ADDR_THLDS | SCTP_PEER_ADDR_THLDS_V2 => {
-                self.set_thresholds(fd, &Arg::new("sctp_paddrthlds", &bytes)?)?;
+                self.set_thresholds(fd, name, &Arg::new("sctp_paddrthlds", &bytes)?)?;
             }
             SCTP_PRIMARY_ADDR => self.set_primary(fd, &Arg::new("sctp_prim", &bytes)?)?,
             SCTP_EVENTS => self.set_events(fd, &bytes)?,
@@ -153,14 +153,10 @@ impl Host {
 
     /// getsockopt(2); `given` is what the caller has in its room, of the length that it asks for.
     pub(super) fn get_sctp(&mut self, fd: Fd, name: i32, given: &[u8]) -> Result<Reply, Errno> {
-        if name == SCTP_SOCKOPT_PEELOFF {
-            return self.sctp_peeloff(fd, int(given)? as u32, 0);
-        }
-        if name == SCTP_SOCKOPT_PEELOFF_FLAGS {
-            let arg = Arg::new("sctp_peeloff_flags_arg", given)?;
-            return self.sctp_peeloff(fd, arg.n("associd"), arg.n("flags") as i32);
-        }
         may_get(name, given.len())?;
+        if let SCTP_SOCKOPT_PEELOFF | SCTP_SOCKOPT_PEELOFF_FLAGS = name {
+            return self.get_peeloff(fd, name, given);
+        }
         let bytes = match name {
             SCTP_RTOINFO => self.get_rto(fd, Arg::new("sctp_rtoinfo", given)?)?,
             SCTP_ASSOCINFO => self.get_assoc(fd, Arg::new("sctp_assocparams", given)?)?,
@@ -192,6 +188,17 @@ impl Host {
         };
         let len = bytes.len().min(given.len());
         Ok(Reply { value: Bytes::from(bytes).slice(..len), ..Reply::ok(0) })
+    }
+
+    /// SCTP_SOCKOPT_PEELOFF and its form with flags: the new descriptor is the result, and stands in the structure.
+    fn get_peeloff(&mut self, fd: Fd, name: i32, given: &[u8]) -> Result<Reply, Errno> {
+        let flagged = Arg::padded("sctp_peeloff_flags_arg", given.get(..12).unwrap_or(given), 8)?;
+        let whole = name == SCTP_SOCKOPT_PEELOFF_FLAGS;
+        let flags = if whole { flagged.n("flags") as i32 } else { 0 };
+        let new = self.sctp_peeloff(fd, flagged.n("associd"), flags)?;
+        let mut value = flagged.put(&[("sd", new as u64)]).into_bytes();
+        value.truncate(if whole { value.len() } else { 8 });
+        Ok(Reply { value: value.into(), ..Reply::ok(new.into()) })
     }
 
     /// Options of the whole socket that are one number, or a structure without an identifier.

@@ -152,9 +152,16 @@ impl Host {
         Ok(bytes)
     }
 
-    /// SCTP_PEER_ADDR_THLDS.
-    pub(super) fn set_thresholds(&mut self, fd: Fd, arg: &Arg) -> Result<(), Errno> {
+    /// SCTP_PEER_ADDR_THLDS, and with a third threshold SCTP_PEER_ADDR_THLDS_V2.
+    pub(super) fn set_thresholds(&mut self, fd: Fd, name: i32, arg: &Arg) -> Result<(), Errno> {
         let (retrans, pf) = (arg.n("spt_pathmaxrxt") as u16, arg.n("spt_pathpfthld") as u16);
+        let primary = u16::from_le_bytes([arg.bytes()[140], arg.bytes()[141]]);
+        if name == SCTP_PEER_ADDR_THLDS_V2 && pf > primary {
+            return Err(Errno::EINVAL);
+        }
+        if let Some(to) = arg.address("spt_address") {
+            self.sctp_known(fd, arg, to)?;
+        }
         let change = |path: &mut PathOptions| {
             path.max_retrans = if retrans == 0 { path.max_retrans } else { retrans };
             path.pf_retrans = pf;
@@ -162,11 +169,18 @@ impl Host {
         self.change_paths(fd, arg.n("spt_assoc_id"), arg.address("spt_address"), change).map(|_| ())
     }
 
+    /// # Errors
+    /// ENOENT where thresholds are asked of an address that nobody has.
+    fn sctp_known(&mut self, fd: Fd, arg: &Arg, to: SocketAddr) -> Result<PathOptions, Errno> {
+        let path = self.sctp_path(fd, arg.n("spt_assoc_id"), to);
+        path.map(|(_, path)| path.options).map_err(|_| Errno::ENOENT)
+    }
+
     /// A third threshold, which is never reached, is the second form's.
     pub(super) fn get_thresholds(&mut self, fd: Fd, arg: Arg) -> Result<Vec<u8>, Errno> {
         let assoc = arg.n("spt_assoc_id");
         let path = if let Some(to) = arg.address("spt_address") {
-            self.sctp_path(fd, assoc, to)?.1.options
+            self.sctp_known(fd, &arg, to)?
         } else {
             let scope = self.sctp_scope(fd, assoc, false)?;
             self.sctp_live(fd, &scope)?.path

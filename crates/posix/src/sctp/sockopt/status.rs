@@ -5,7 +5,7 @@ use crate::call::Fd;
 use crate::errno::Errno;
 use crate::host::Host;
 use crate::sctp::Style;
-use crate::sctp::layout::{SOCKADDR_STORAGE, layout, sockaddr_bytes};
+use crate::sctp::layout::{layout, sockaddr_bytes};
 use core::net::SocketAddr;
 use lowwater_core::base::SocketId;
 use lowwater_core::sctp::{PathInfo, PathState, State};
@@ -112,7 +112,7 @@ impl Host {
     /// SCTP_GET_PEER_ADDRS, SCTP_GET_LOCAL_ADDRS: identifier, number, addresses one behind the other.
     pub(super) fn get_addrs(&mut self, fd: Fd, name: i32, given: &[u8]) -> Result<Vec<u8>, Errno> {
         let assoc = int(given)? as u32;
-        // What a socket is bound to, unless that is any address: then what its association uses.
+        // What a socket is bound to, unless that is any address: then what its association uses, if it has one.
         let bound = &self.sctp(fd)?.bound;
         let own = assoc == 0 && !bound.is_empty() && bound.iter().all(|addr| !addr.ip().is_unspecified());
         let addrs = match (name, self.sctp_named(fd, assoc)) {
@@ -120,7 +120,7 @@ impl Host {
             _ if own => self.sctp(fd)?.bound.clone(),
             (_, Ok(id)) => self.stack.sctp_addrs(id)?.0,
             (_, Err(errno)) if assoc != 0 && self.sctp(fd)?.style.is_many() => return Err(errno),
-            (_, Err(_)) => self.sctp(fd)?.bound.clone(),
+            (_, Err(_)) => self.sctp_bound(fd)?,
         };
         let mut bytes = assoc.to_le_bytes().to_vec();
         bytes.extend((addrs.len() as u32).to_le_bytes());
@@ -143,9 +143,11 @@ impl Host {
         let mut bytes = (ids.len() as u32).to_le_bytes().to_vec();
         if name == SCTP_GET_ASSOC_ID_LIST {
             bytes.extend(ids.into_iter().flat_map(|id| self.assoc_ids.of(id).to_le_bytes()));
+            // All or none: who asks believes the number.
+            if room < bytes.len() {
+                return Err(Errno::EINVAL);
+            }
         }
         Ok(bytes)
     }
 }
-
-const _: () = assert!(SOCKADDR_STORAGE == 128, "the structures above have addresses of this size");
