@@ -5,10 +5,10 @@ use crate::base::time::Instant;
 use crate::base::{Cx, Pool};
 use crate::path::rate::Snapshot;
 use crate::ranges::RangeSet;
+use buffers::Buffers;
+pub use buffers::{Blocks, Buffer, Fit, Join};
 use smallvec::SmallVec;
-
-/// Records that one D-SACK block above the window's edge may visit: an honest one reports a segment.
-const DSACK_RECORDS_MAX: usize = 64;
+mod buffers;
 
 /// The send queue with marks on what is in flight.
 ///
@@ -35,8 +35,9 @@ pub struct Flight {
     pub sack_ok: bool,
     /// Small segments are retransmitted together (tcp_retrans_collapse).
     pub collapses: bool,
-    sacked: RangeSet,
     to_resend: RangeSet,
+    /// What is sacked; `None` where nothing is.
+    buffers: Option<Box<Buffers>>,
 }
 
 /// What marking one record as sacked told.
@@ -98,8 +99,8 @@ impl Flight {
             mss,
             sack_ok: false,
             collapses: true,
-            sacked: RangeSet::new(),
             to_resend: RangeSet::new(),
+            buffers: None,
         }
     }
 
@@ -118,7 +119,7 @@ impl Flight {
     /// One past the highest sacked offset, `una` when none is (`tcp_highest_sack_seq`).
     #[must_use]
     pub fn highest_sack(&self) -> u64 {
-        self.sacked.last().map_or(self.tx.una(), |(_, end)| end)
+        self.buffers.as_ref().filter(|_| self.sacked_out > 0).map_or(self.tx.una(), |b| b.highest)
     }
 
     /// True when a retransmission may still be in flight (`tcp_any_retrans_done`).
@@ -137,7 +138,7 @@ impl Flight {
     #[must_use]
     pub fn last_unsacked_below(&self, bound: u64) -> Option<(u64, &Sent)> {
         let last = bound.checked_sub(1).filter(|l| *l >= self.tx.una())?;
-        let at = match self.sacked.range_at(last) {
+        let at = match self.buffers.as_ref().and_then(|b| b.sacked.range_at(last)) {
             Some((start, _)) => start.checked_sub(1)?,
             None => last,
         };
@@ -291,62 +292,12 @@ impl Flight {
         }
     }
 
-    /// Marks as sacked what of `start..end` is not yet, in whole segments, and tells `each` of every record newly marked.
-    ///
-    /// Parts that earlier blocks covered cost one look-up, however often they are repeated.
-    pub fn sack(&mut self, start: u64, end: u64, each: &mut dyn FnMut(SackedRecord)) {
-        let mut at = start;
-        while let Some((from, to)) = self.sacked.first_gap(at, end) {
-            let mut next = from;
-            while next < to {
-                let Some((first, sent)) = self.tx.covering(next) else { break };
-                next = first + sent.span();
-                if let Some(first) = self.cut_to(first, start, end) {
-                    next = self.sack_record(first, each).max(next.min(to));
-                    if let Some(sent) = self.tx.get(first) {
-                        next = first + sent.span();
-                    }
-                }
-            }
-            at = to;
-        }
-    }
-
-    /// Cuts the record at `first` so that a record lies wholly within `start..end`; where that starts. SACKs cover whole
-    /// segments only (`tcp_match_skb_to_sack`).
-    fn cut_to(&mut self, first: u64, start: u64, end: u64) -> Option<u64> {
-        let sent = self.tx.get(first)?;
-        let (last, mss) = (first + sent.span(), u64::from(sent.mss));
-        if first >= start && last <= end {
-            return Some(first);
-        }
-        if sent.segs < 2 || self.tx.splits_exhausted() {
-            return None;
-        }
-        let mut first = first;
-        if first < start {
-            let skip = (start - first).div_ceil(mss) * mss;
-            if first + skip >= last || first + skip >= end || !self.split(first, skip as usize) {
-                return None;
-            }
-            first += skip;
-        }
-        let last = first + self.tx.get(first)?.span();
-        if last > end {
-            let keep = (end - first) / mss * mss;
-            if keep == 0 || !self.split(first, keep as usize) {
-                return None;
-            }
-        }
-        Some(first)
-    }
-
-    /// Marks the record at `start` as sacked (`tcp_sacktag_one`); where it ends.
-    fn sack_record(&mut self, start: u64, each: &mut dyn FnMut(SackedRecord)) -> u64 {
-        let Some(sent) = self.tx.get_mut(start) else { return start };
+    /// Marks the record at `start` as sacked; what it was, where that is news (`tcp_sacktag_one`).
+    pub fn sack_record(&mut self, start: u64) -> Option<SackedRecord> {
+        let sent = self.tx.get_mut(start)?;
         let told = SackedRecord::of(start, sent);
         if told.had(flag::SACKED) {
-            return told.end;
+            return None;
         }
         let segs = u32::from(told.segs);
         if told.had(flag::LOST) {
@@ -360,27 +311,17 @@ impl Flight {
             self.to_resend.remove(start, told.end);
         }
         sent.flags |= flag::SACKED;
+        self.buffers.get_or_insert_default().insert(start, told.end);
         self.sacked_out += segs;
-        self.sacked.insert(start, told.end);
-        each(told);
-        told.end
+        Some(told)
     }
 
-    /// A D-SACK for `start..end`, not below `una`: tells `each` of the retransmitted records in it and takes their
-    /// retransmissions out of flight.
-    pub fn dsack(&mut self, start: u64, end: u64, each: &mut dyn FnMut(SackedRecord)) {
-        let mut cleared = 0;
-        for (at, sent) in self.tx.range_mut(start, end).take(DSACK_RECORDS_MAX) {
-            if at + sent.span() > end || !sent.has(flag::RETRANS | flag::EVER_RETRANS) {
-                continue;
-            }
-            each(SackedRecord::of(at, sent));
-            if sent.flags & (flag::RETRANS | flag::LOST) == flag::RETRANS {
-                sent.flags &= !flag::RETRANS;
-                cleared += u32::from(sent.segs);
-            }
+    /// A D-SACK says that what the record at `start` was sent again for has arrived: nothing of it is in flight.
+    pub fn clear_resent(&mut self, start: u64) {
+        if let Some(sent) = self.tx.get_mut(start).filter(|sent| sent.has(flag::RETRANS)) {
+            sent.flags &= !flag::RETRANS;
+            self.retrans_out -= u32::from(sent.segs);
         }
-        self.retrans_out -= cleared;
     }
 
     /// Takes the first record, or the front of it, out of flight because `ack` covers it; counters follow.
@@ -400,18 +341,19 @@ impl Flight {
         if acked.has(flag::RETRANS) {
             self.retrans_out -= segs;
         }
+        if self.buffers.is_some() {
+            self.cut_buffer(acked.start, acked.end.min(ack));
+        }
         Some(acked)
     }
 
     /// Everything below `ack` is gone: buffers and indices follow.
     pub fn advance_una(&mut self, ack: u64) {
         self.tx.advance_una(ack);
-        for set in [&mut self.sacked, &mut self.to_resend] {
+        let sacked = self.buffers.as_mut().map(|b| &mut b.sacked);
+        for set in sacked.into_iter().chain([&mut self.to_resend]) {
             if !set.is_empty() {
                 set.remove_below(ack);
-                if set.is_empty() {
-                    set.clear();
-                }
             }
         }
     }
@@ -422,7 +364,7 @@ impl Flight {
             sent.flags &= !flag::SACKED;
         }
         self.sacked_out = 0;
-        self.sacked.clear();
+        self.buffers = None;
     }
 
     /// Counts duplicate acknowledgements as sacked segments for peers without SACK; true when they were more than can be,

@@ -416,7 +416,8 @@ impl Sender {
     /// none beyond the peer's window. Nothing changes until [`Self::commit_retransmit`].
     pub fn next_retransmit(&mut self, path: &Path, max_segs: u16, wnd_end: Seq) -> Option<Resend> {
         let room = self.cwnd_room(path).min(u32::from(max_segs.max(1))) as u16;
-        if room == 0 || self.flight.lost_out == 0 || self.recovery.frto.hold {
+        // What was sent again and is not lost any more counts as well (`tcp_xmit_retransmit_queue`).
+        if room == 0 || self.flight.retrans_out >= self.flight.lost_out || self.recovery.frto.hold {
             return None;
         }
         let (start, _) = self.flight.next_lost()?;

@@ -7,6 +7,7 @@ pub mod prr;
 pub mod rack;
 pub mod rto;
 pub mod sack;
+mod tag;
 pub mod tlp;
 pub mod undo;
 

@@ -54,12 +54,20 @@ pub struct Rack {
     steps: u8,
     /// Recoveries left until it shrinks back (RACK.reo_wnd_persist).
     persist: u8,
+    noted: Noted,
+}
+
+/// Yes or no.
+#[derive(Clone, Copy, Debug, Default)]
+struct Noted {
     /// A D-SACK waits for its adaptation.
-    dsack_seen: bool,
+    dsack: bool,
     /// Something arrived since the last judgement.
     advanced: bool,
     /// `sent` belongs to a retransmission, so it says nothing about what was sent around `end_seq`.
     by_resent: bool,
+    /// `rtt_ns` does.
+    rtt_of_resent: bool,
 }
 
 /// RACK_sent_after of RFC 8985 section 6.2: in the order of departure, then of position where one packet was cut. Time alone
@@ -80,9 +88,7 @@ impl Rack {
             last_delivered: 0,
             steps: 1,
             persist: 0,
-            dsack_seen: false,
-            advanced: false,
-            by_resent: false,
+            noted: Noted { dsack: false, advanced: false, by_resent: false, rtt_of_resent: false },
         }
     }
 
@@ -94,10 +100,10 @@ impl Rack {
         if resent && path.rtt.min_rtt().is_none_or(|min| rtt < min) {
             return;
         }
-        self.advanced = true;
-        self.rtt_ns = nanos(rtt);
+        self.noted.advanced = true;
+        (self.rtt_ns, self.noted.rtt_of_resent) = (nanos(rtt), resent);
         if sent_after((left, end), (self.sent, self.end_seq)) {
-            (self.sent, self.end_seq, self.by_resent) = (left, end, resent);
+            (self.sent, self.end_seq, self.noted.by_resent) = (left, end, resent);
         }
     }
 
@@ -131,10 +137,10 @@ impl Rack {
         reorder: &Reorder,
         now: Instant,
     ) -> bool {
-        if !self.advanced {
+        if !self.noted.advanced {
             return false;
         }
-        self.advanced = false;
+        self.noted.advanced = false;
         let Some(wait) = self.detect(e, ca, reorder, now) else { return false };
         let rto = e.path.rtt.rto(e.cx.sysctl);
         e.timer.set(e.cx, TimerKind::Reorder, e.cx.now + (wait + TIMEOUT_MIN).min(rto));
@@ -167,7 +173,10 @@ impl Rack {
                 if !sent_after((self.sent, self.end_seq), (sent.departure(), end)) {
                     return None;
                 }
-                if sent.sent_at + patience > now {
+                let due = sent.sent_at + patience;
+                // What is sent for the first time in answer to an acknowledgement leaves after what is sent again for it: by the
+                // other's round trip it is not late, though here it may have the same time.
+                if due > now || (due == now && self.noted.rtt_of_resent) {
                     return Some(self.last_first(e.flight));
                 }
                 e.flight.mark_lost(e.cx, start);
@@ -179,7 +188,7 @@ impl Rack {
 
     /// When the last first transmission before `sent` left; the time of `sent` itself where that cannot be told by a look-up.
     fn last_first(&self, flight: &Flight) -> Instant {
-        let bound = if self.by_resent { flight.tx.nxt() } else { self.end_seq };
+        let bound = if self.noted.by_resent { flight.tx.nxt() } else { self.end_seq };
         match flight.last_unsacked_below(bound) {
             Some((_, sent)) if !sent.has(flag::EVER_RETRANS | flag::LOST) => sent.sent_at.min(self.sent.at),
             _ => self.sent.at,
@@ -243,11 +252,11 @@ impl Rack {
             return;
         }
         if (prior.wrapping_sub(self.last_delivered) as i32) < 0 {
-            self.dsack_seen = false;
+            self.noted.dsack = false;
         }
-        if self.dsack_seen {
+        if self.noted.dsack {
             self.steps = self.steps.saturating_add(1);
-            self.dsack_seen = false;
+            self.noted.dsack = false;
             self.last_delivered = delivered;
             self.persist = PERSIST;
         } else if self.persist == 0 {
@@ -257,7 +266,7 @@ impl Rack {
 
     /// A D-SACK that may be due to reordering.
     pub(super) fn on_dsack(&mut self) {
-        self.dsack_seen = true;
+        self.noted.dsack = true;
     }
 
     /// A recovery ended without undo (`reo_wnd_persist`).
@@ -272,7 +281,7 @@ impl Rack {
 
     /// Judges again at the next acknowledgement, whatever it brings.
     pub(super) fn look_again(&mut self) {
-        self.advanced = true;
+        self.noted.advanced = true;
     }
 
     /// A timeout is about to mark records that were not judged.

@@ -1,10 +1,10 @@
-//! What SACK blocks say: validation (RFC 2018), duplicates (RFC 2883), and the marks that follow (`tcp_sacktag_write_queue`).
+//! What SACK blocks say: validation (RFC 2018), and duplicates (RFC 2883).
+use super::tag::Walk;
 use super::undo::Marker;
 use super::{Ack, Env, Recovery, fact};
 use crate::path::congestion::CaState;
-use crate::tcp::scoreboard::SackedRecord;
+use crate::tcp::scoreboard::Blocks;
 use crate::tcp::sender::SACK_BLOCKS_MAX;
-use crate::tcp::tx_queue::flag;
 
 impl Recovery {
     /// Works through the blocks of one acknowledgement, `una` being already moved. Offsets, in the order of the option.
@@ -18,37 +18,34 @@ impl Recovery {
         if ack.ack + u64::from(ack.max_window) < ack.prior_una {
             return;
         }
-        // In ascending order: what one acknowledgement reports at once did not overtake itself.
-        let mut sorted: smallvec::SmallVec<[(u64, u64, bool); SACK_BLOCKS_MAX]> =
-            blocks.iter().take(SACK_BLOCKS_MAX).enumerate().map(|(i, b)| (b.0, b.1, dup && i == 0)).collect();
-        sorted.sort_by_key(|block| block.0);
-        let mut judged = false;
-        for (i, &(start, end, is_dup)) in sorted.iter().enumerate() {
-            if !self.is_valid(e, ack, (start, end), is_dup) {
-                self.count_refused(e, ack, end, is_dup);
-                continue;
-            }
-            if end <= ack.prior_una {
-                continue;
-            }
-            if is_dup && !judged {
-                self.mark_duplicates(e, ack, start, end);
-            }
-            // A duplicate inside of this block is judged by what was known before the block (`tcp_sacktag_walk`, next_dup).
-            let inner = sorted.get(i + 1).filter(|next| next.2 && next.1 <= end);
-            if let Some(&(start, end, _)) = inner.filter(|next| self.is_valid(e, ack, (next.0, next.1), true))
-            {
-                self.mark_duplicates(e, ack, start, end);
-                judged = true;
-            }
-            // What this very acknowledgement covers is about to go.
-            if end > e.flight.tx.una() {
-                self.mark_sacked(e, ack, start, end);
-            }
-        }
+        let (blocks, dup) = self.usable(e, ack, blocks, dup);
+        Walk::new(self, e, ack).run(blocks, dup);
         if self.ca != CaState::Loss || self.undo.marker.is_some() {
             self.check_reordering(e, ack.reord, false);
         }
+    }
+
+    /// The blocks that say something, in ascending order: what one acknowledgement reports at once did not overtake itself. And the
+    /// place of the D-SACK among them.
+    fn usable(
+        &self,
+        e: &mut Env<'_, '_>,
+        ack: &Ack,
+        blocks: &[(u64, u64)],
+        dup: bool,
+    ) -> (Blocks, Option<usize>) {
+        let mut usable: smallvec::SmallVec<[(u64, u64, bool); SACK_BLOCKS_MAX]> = smallvec::SmallVec::new();
+        for (i, &(start, end)) in blocks.iter().take(SACK_BLOCKS_MAX).enumerate() {
+            let is_dup = dup && i == 0;
+            if !self.is_valid(e, ack, (start, end), is_dup) {
+                self.count_refused(e, ack, end, is_dup);
+            } else if end > ack.prior_una {
+                usable.push((start, end, is_dup));
+            }
+        }
+        usable.sort_by_key(|block| block.0);
+        let dup = usable.iter().position(|block| block.2);
+        (usable.iter().map(|block| (block.0, block.1)).collect(), dup)
     }
 
     /// RFC 2018 section 5 and RFC 2883 section 4, as strict as Linux (`tcp_is_sackblock_valid`).
@@ -79,48 +76,6 @@ impl Recovery {
             // An acknowledgement that came late has old blocks; that is no fault of theirs.
             c.tcp_sack_discard += 1;
         }
-    }
-
-    fn mark_sacked(&mut self, e: &mut Env<'_, '_>, ack: &mut Ack, start: u64, end: u64) {
-        let fack = e.flight.highest_sack();
-        let mut told: smallvec::SmallVec<[SackedRecord; 4]> = smallvec::SmallVec::new();
-        e.flight.sack(start, end, &mut |r| told.push(r));
-        for r in &mut told {
-            self.on_sacked(e, ack, r, fack);
-        }
-    }
-
-    /// One record is newly sacked (`tcp_sacktag_one`).
-    fn on_sacked(&mut self, e: &mut Env<'_, '_>, ack: &mut Ack, r: &mut SackedRecord, fack: u64) {
-        self.rack.advance(e.path, ack, r.flags, r.end, r.departure());
-        let resent = r.had(flag::RETRANS | flag::EVER_RETRANS);
-        if !resent {
-            // Never retransmitted and in a hole: it was overtaken.
-            if r.start < fack && r.start < ack.reord {
-                ack.reord = r.start;
-            }
-            if r.end <= self.high_seq {
-                ack.facts |= fact::ORIG_SACK_ACKED;
-            }
-            let first = ack.sacked_at.map_or(r.sent_at, |(first, _)| first);
-            ack.sacked_at = Some((first, r.sent_at));
-        }
-        ack.facts |= fact::DATA_SACKED;
-        ack.delivered += u32::from(r.segs);
-        e.path.rate.on_delivered(&mut ack.sampler, &mut r.stamp, r.sent_at, resent);
-    }
-
-    /// A D-SACK above `una`: retransmissions of what had been sacked are accounted for.
-    fn mark_duplicates(&mut self, e: &mut Env<'_, '_>, ack: &mut Ack, start: u64, end: u64) {
-        let undo = &mut self.undo;
-        e.flight.dsack(start, end, &mut |r| {
-            if undo.retrans > 0 && undo.marker.is_some_and(|marker| r.end > marker.una()) {
-                undo.on_duplicate(u32::from(r.segs));
-            }
-            if r.had(flag::SACKED) && r.start < ack.reord {
-                ack.reord = r.start;
-            }
-        });
     }
 
     /// True when the first block is a D-SACK for something that we did send twice (`tcp_check_dsack`, RFC 2883 section 4).

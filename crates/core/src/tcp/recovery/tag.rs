@@ -1,0 +1,232 @@
+//! The walk over what is in flight with the blocks of one acknowledgement (`tcp_sacktag_write_queue`).
+//!
+//! Blocks that the last acknowledgement had are not walked again. Which buffers are visited shows: a visited one may be joined with
+//! its neighbour, and a D-SACK that is met twice counts twice.
+use super::{Ack, Env, Recovery, fact};
+use crate::tcp::scoreboard::{Blocks, Buffer, Fit, Join, SackedRecord};
+use crate::tcp::tx_queue::flag;
+
+/// Buffers that are sacked already and that one acknowledgement may visit for joining them, before it looks at unsacked ones alone:
+/// an honest one visits few.
+const SACKED_VISITS_MAX: usize = 64;
+
+/// A block with its ends.
+type Block = (u64, u64);
+
+/// The walk; `at` is the buffer where it stands, `None` before the first and behind the last.
+pub(super) struct Walk<'w, 'e, 'c> {
+    pub(super) recovery: &'w mut Recovery,
+    pub(super) e: &'w mut Env<'e, 'c>,
+    pub(super) ack: &'w mut Ack,
+    at: Option<u64>,
+    visits: usize,
+}
+
+impl<'w, 'e, 'c> Walk<'w, 'e, 'c> {
+    pub(super) const fn new(recovery: &'w mut Recovery, e: &'w mut Env<'e, 'c>, ack: &'w mut Ack) -> Self {
+        Self { recovery, e, ack, at: None, visits: SACKED_VISITS_MAX }
+    }
+
+    /// All blocks in ascending order; `dup` is the place of the D-SACK.
+    pub(super) fn run(&mut self, blocks: Blocks, dup: Option<usize>) {
+        let seen = self.e.flight.seen_blocks();
+        let mut seen = seen.iter().copied().peekable();
+        for (i, &block) in blocks.iter().enumerate() {
+            let inner = blocks.get(i + 1).copied().filter(|_| dup == Some(i + 1));
+            while seen.next_if(|(_, end)| block.0 >= *end).is_some() {}
+            let mut entry = Entry::Behind(block.0);
+            while let Some(&known) = seen.peek().filter(|known| dup != Some(i) && block.1 > known.0) {
+                entry = self.around(block, known, inner);
+                if entry == Entry::Done {
+                    break;
+                }
+                seen.next();
+                if entry == Entry::Top {
+                    break;
+                }
+            }
+            if entry == Entry::Done {
+                continue;
+            }
+            if entry == Entry::Top || block.0 >= self.e.flight.highest_sack() {
+                self.at = self.e.flight.behind_sacked();
+                // Nothing is left above all that is sacked, so nothing is left for the other blocks either.
+                if self.at.is_none() {
+                    break;
+                }
+            }
+            if entry != Entry::Top {
+                self.skip_to(block.0);
+            }
+            self.walk(block, inner, dup == Some(i));
+        }
+        self.e.flight.remember_blocks(blocks);
+    }
+
+    /// A block that overlaps with a known one: its head is walked, and the D-SACK in it. Where the rest of it is entered.
+    fn around(&mut self, block: Block, known: Block, inner: Option<Block>) -> Entry {
+        if block.0 < known.0 {
+            self.skip_to(block.0);
+            self.walk((block.0, known.0), inner, false);
+        }
+        if block.1 <= known.1 {
+            return Entry::Done;
+        }
+        if let Some(inner) = inner.filter(|inner| inner.0 < known.1) {
+            self.skip_to(inner.0);
+            self.walk(inner, None, true);
+        }
+        if self.e.flight.highest_sack() == known.1 {
+            return Entry::Top;
+        }
+        self.skip_to(known.1);
+        Entry::Behind(known.1)
+    }
+
+    /// Goes on at the buffer that holds `to`, but never back; from the end of the queue it may go anywhere (`tcp_sacktag_skip`).
+    fn skip_to(&mut self, to: u64) {
+        if self.at.is_none_or(|at| at <= to) {
+            self.at = self.e.flight.buffer_at(to).map(|buffer| buffer.start);
+        }
+    }
+
+    /// Over all buffers from where it stands to the end of a block. `inner`: the D-SACK that comes next, and may lie within;
+    /// `dup`: the block is a D-SACK itself (`tcp_sacktag_walk`).
+    fn walk(&mut self, block: Block, inner: Option<Block>, dup: bool) {
+        while let Some(buffer) = self.at.and_then(|at| self.e.flight.buffer_at(at)) {
+            self.at = Some(buffer.start);
+            if buffer.start >= block.1 {
+                return;
+            }
+            let inner = inner.filter(|inner| buffer.start < inner.1);
+            let next = if buffer.has(flag::SACKED) {
+                self.visit_sacked(&buffer, block, inner, dup)
+            } else {
+                match self.visit_unsacked(&buffer, block, inner, dup) {
+                    Some(next) => next,
+                    None => return,
+                }
+            };
+            self.at = Some(next);
+        }
+        self.at = None;
+    }
+
+    /// A buffer that is sacked already: a D-SACK judges it, and it may join the one before. Where the walk goes on.
+    fn visit_sacked(&mut self, buffer: &Buffer, block: Block, inner: Option<Block>, dup: bool) -> u64 {
+        if self.visits == 0 {
+            return self.e.flight.unsacked_from(buffer.end).unwrap_or(block.1).max(buffer.end);
+        }
+        self.visits -= 1;
+        if let Some(part) = inner.and_then(|inner| buffer.part(inner)) {
+            self.judge(&part);
+            return buffer.end;
+        }
+        if dup && let Some(part) = buffer.part(block) {
+            self.judge(&part);
+            self.e.flight.clear_resent(buffer.start);
+        }
+        if !buffer.within(block) || !matches!(self.e.flight.joins(buffer, block, dup), Join::Front(_)) {
+            return buffer.end;
+        }
+        let end = self.e.flight.join(buffer.start);
+        self.e.flight.join_behind(end, buffer.seglen)
+    }
+
+    /// A buffer that is not sacked: what the block reports of it is. Where the walk goes on; `None` when it cannot.
+    fn visit_unsacked(
+        &mut self,
+        buffer: &Buffer,
+        block: Block,
+        inner: Option<Block>,
+        dup: bool,
+    ) -> Option<u64> {
+        let start = buffer.start;
+        if let Some(inner) = inner
+            && self.e.flight.fit(start, inner) == Fit::Whole
+        {
+            return Some(self.tag(start, true));
+        }
+        let buffer = self.e.flight.buffer_at(start)?;
+        match self.e.flight.joins(&buffer, block, dup) {
+            Join::Nothing => Some(buffer.end),
+            Join::Front(len) if len >= buffer.end - start || self.e.flight.split(start, len as usize) => {
+                let end = self.tag(start, dup);
+                self.e.flight.join(start);
+                let whole = end == buffer.end;
+                Some(if whole { self.e.flight.join_behind(end, buffer.seglen) } else { end })
+            }
+            Join::Front(_) | Join::Alone => match self.e.flight.fit(start, block) {
+                Fit::Fails => None,
+                Fit::Whole => Some(self.tag(start, dup)),
+                Fit::No => self.e.flight.buffer_at(start).map(|buffer| buffer.end),
+            },
+        }
+    }
+
+    /// All of the record at `start` is reported (`tcp_sacktag_one`); where it ends.
+    fn tag(&mut self, start: u64, dup: bool) -> u64 {
+        let Some(buffer) = self.e.flight.buffer_at(start) else { return start };
+        if dup {
+            self.judge(&buffer);
+        }
+        // What this very acknowledgement covers is about to go.
+        if buffer.end <= self.e.flight.tx.una() {
+            return buffer.end;
+        }
+        let fack = self.e.flight.highest_sack();
+        if let Some(mut record) = self.e.flight.sack_record(start) {
+            self.on_sacked(&mut record, fack);
+        }
+        if dup {
+            self.e.flight.clear_resent(start);
+        }
+        buffer.end
+    }
+
+    /// A D-SACK for all of a buffer: if it was sent again that was in vain, and if it was sacked before the original was late.
+    fn judge(&mut self, buffer: &Buffer) {
+        if !buffer.has(flag::RETRANS | flag::EVER_RETRANS) {
+            return;
+        }
+        let undo = &mut self.recovery.undo;
+        if undo.retrans > 0 && undo.marker.is_some_and(|marker| buffer.end > marker.una()) {
+            undo.on_duplicate(buffer.segs);
+        }
+        if buffer.has(flag::SACKED) {
+            self.ack.reord = self.ack.reord.min(buffer.start);
+        }
+    }
+
+    /// One record is newly sacked.
+    fn on_sacked(&mut self, r: &mut SackedRecord, fack: u64) {
+        let (path, ack) = (&mut *self.e.path, &mut *self.ack);
+        self.recovery.rack.advance(path, ack, r.flags, r.end, r.departure());
+        let resent = r.had(flag::RETRANS | flag::EVER_RETRANS);
+        if !resent {
+            // Never retransmitted and in a hole: it was overtaken.
+            if r.start < fack && r.start < ack.reord {
+                ack.reord = r.start;
+            }
+            if r.end <= self.recovery.high_seq {
+                ack.facts |= fact::ORIG_SACK_ACKED;
+            }
+            let first = ack.sacked_at.map_or(r.sent_at, |(first, _)| first);
+            ack.sacked_at = Some((first, r.sent_at));
+        }
+        ack.facts |= fact::DATA_SACKED;
+        ack.delivered += u32::from(r.segs);
+        path.rate.on_delivered(&mut ack.sampler, &mut r.stamp, r.sent_at, resent);
+    }
+}
+
+/// Where what is left of a block is entered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Entry {
+    /// Nothing is left.
+    Done,
+    /// Behind all that is sacked.
+    Top,
+    /// Behind this place.
+    Behind(u64),
+}

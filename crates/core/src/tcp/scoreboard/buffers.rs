@@ -1,0 +1,264 @@
+//! What is one buffer in Linux: a record, or several that were sacked one beside the other and joined (`tcp_shift_skb_data`).
+//!
+//! Here records stay as they are, since their payload is shared and cannot be joined. What can be seen of a joined buffer is that
+//! all of it counts as sent again where a part of it was, and that blocks are laid over it as a whole.
+use super::Flight;
+use crate::ranges::RangeSet;
+use crate::tcp::tx_queue::flag;
+use smallvec::SmallVec;
+use std::collections::BTreeMap;
+
+/// Most bytes that one buffer holds (65,535 segments of eight bytes, `tcp_skb_shift`).
+const BUFFER_MAX: u64 = 65_535 * 8;
+/// The marks that one buffer must share with the next (`TCPCB_TAGBITS`).
+const TAGS: u16 = flag::SACKED | flag::LOST | flag::RETRANS;
+
+/// Blocks of an acknowledgement, ascending.
+pub type Blocks = SmallVec<[(u64, u64); 4]>;
+
+/// What is remembered as long as something is sacked.
+#[derive(Debug, Default)]
+pub(super) struct Buffers {
+    /// What is sacked, above the last acknowledgement.
+    pub(super) sacked: RangeSet,
+    /// Start to end of those that hold several records.
+    joined: BTreeMap<u64, u64>,
+    /// The blocks that are worked through already (`recv_sack_cache`).
+    seen: Blocks,
+    /// One past the highest sacked offset, also when it is acknowledged and about to go.
+    pub(super) highest: u64,
+}
+
+impl Buffers {
+    /// A record is sacked.
+    pub(super) fn insert(&mut self, start: u64, end: u64) {
+        self.sacked.insert(start, end);
+        self.highest = self.highest.max(end);
+    }
+}
+
+/// One buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Buffer {
+    /// Where it starts.
+    pub start: u64,
+    /// Where it ends, a FIN included.
+    pub end: u64,
+    /// Its marks.
+    pub flags: u16,
+    /// Its segments.
+    pub segs: u32,
+    /// Bytes per segment (`tcp_skb_seglen`).
+    pub seglen: u64,
+}
+
+impl Buffer {
+    /// Sacked, and nothing of it is on its way.
+    const fn is_plainly_sacked(&self) -> bool {
+        self.flags & TAGS == flag::SACKED
+    }
+
+    /// True when any of `bits` is set.
+    #[must_use]
+    pub const fn has(&self, bits: u16) -> bool {
+        self.flags & bits != 0
+    }
+
+    /// True when a block reports all of it.
+    #[must_use]
+    pub const fn within(&self, (start, end): (u64, u64)) -> bool {
+        start <= self.start && self.end <= end
+    }
+
+    /// The whole segments in it that a block reports, counted from where it starts; `None` when there are none.
+    #[must_use]
+    pub fn part(&self, (start, end): (u64, u64)) -> Option<Self> {
+        if self.within((start, end)) {
+            return Some(*self);
+        }
+        if self.segs < 2 || self.end <= start {
+            return None;
+        }
+        let skip = start.saturating_sub(self.start).div_ceil(self.seglen) * self.seglen;
+        let first = self.start + skip;
+        let last = if end >= self.end {
+            self.end
+        } else {
+            first + end.saturating_sub(first) / self.seglen * self.seglen
+        };
+        let segs = last.saturating_sub(first).div_ceil(self.seglen) as u32;
+        (first < last).then_some(Self { start: first, end: last, segs, ..*self })
+    }
+}
+
+/// How a block lies over a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fit {
+    /// It reports nothing of it as it now is; the buffer behind may be what was cut off.
+    No,
+    /// It reports all of it, as it now is.
+    Whole,
+    /// It reports less than a segment of its front, or the buffer cannot be cut.
+    Fails,
+}
+
+/// What becomes of a buffer beside a sacked one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Join {
+    /// Nothing: no whole segment of it is reported.
+    Nothing,
+    /// It is marked by itself.
+    Alone,
+    /// So many bytes of its front join the one before.
+    Front(u64),
+}
+
+impl Flight {
+    /// The buffer that holds `at`.
+    #[must_use]
+    pub fn buffer_at(&self, at: u64) -> Option<Buffer> {
+        let joined = self.buffers.as_ref().and_then(|b| b.joined.range(..=at).next_back());
+        let joined = joined.map(|(start, end)| (*start, *end)).filter(|(_, end)| at < *end);
+        let (start, sent) = self.tx.covering(joined.map_or(at, |(start, _)| start))?;
+        let mut buffer = Buffer {
+            start,
+            end: start + sent.span(),
+            flags: sent.flags,
+            segs: u32::from(sent.segs),
+            seglen: if sent.segs == 1 { sent.payload.len() as u64 } else { u64::from(sent.mss) },
+        };
+        if let Some((start, end)) = joined {
+            // The last of it says whether something may be joined behind.
+            let last = self.tx.covering(end - 1).map_or(0, |(_, last)| last.flags);
+            buffer = Buffer { start, end, flags: buffer.flags | last & (flag::EOR | flag::FIN), ..buffer };
+            buffer.segs = (end - start).div_ceil(buffer.seglen.max(1)) as u32;
+        }
+        Some(buffer)
+    }
+
+    /// The first place at or behind `at` that is in flight and not sacked.
+    #[must_use]
+    pub fn unsacked_from(&self, at: u64) -> Option<u64> {
+        let sacked = self.buffers.as_ref().map(|b| &b.sacked);
+        sacked.and_then(|sacked| sacked.first_gap(at, self.tx.nxt())).map(|(start, _)| start)
+    }
+
+    /// The buffer behind all that is sacked, or the first where nothing is (`tcp_highest_sack`).
+    #[must_use]
+    pub fn behind_sacked(&self) -> Option<u64> {
+        if self.sacked_out == 0 {
+            return self.tx.first().map(|(start, _)| start);
+        }
+        Some(self.highest_sack()).filter(|at| *at < self.tx.nxt())
+    }
+
+    /// Lays a block over the record at `start`, which is cut at the block's ends: SACKs cover whole segments only
+    /// (`tcp_match_skb_to_sack`).
+    pub fn fit(&mut self, start: u64, (from, to): (u64, u64)) -> Fit {
+        let Some(sent) = self.tx.get(start) else { return Fit::No };
+        let (end, mss, len) = (start + sent.span(), u64::from(sent.mss), sent.payload.len() as u64);
+        let begins = from <= start;
+        if begins && end <= to {
+            return Fit::Whole;
+        }
+        if sent.segs < 2 || end <= from {
+            return Fit::No;
+        }
+        let keep = if begins { (to - start) / mss * mss } else { (from - start).div_ceil(mss) * mss };
+        if !begins && keep >= len {
+            return Fit::No;
+        }
+        if keep == 0 || self.tx.splits_exhausted() || !self.split(start, keep as usize) {
+            return Fit::Fails;
+        }
+        if begins { Fit::Whole } else { Fit::No }
+    }
+
+    /// Whether what a block reports of `buffer` joins the sacked buffer before it. `dup`: the block is a D-SACK.
+    #[must_use]
+    pub fn joins(&self, buffer: &Buffer, block: (u64, u64), dup: bool) -> Join {
+        // Without the loss a retransmission may still be on its way: that does not end as plainly sacked.
+        let resent = buffer.flags & (flag::LOST | flag::RETRANS) == flag::RETRANS;
+        let before = buffer.start.checked_sub(1).and_then(|at| self.buffer_at(at));
+        let Some(before) = before.filter(|b| b.is_plainly_sacked() && !b.has(flag::EOR)) else {
+            return Join::Alone;
+        };
+        if (resent && !dup) || buffer.end <= self.tx.una() || buffer.seglen == 0 {
+            return Join::Alone;
+        }
+        let (start, end) = block;
+        let len = if buffer.within(block) {
+            buffer.end - buffer.start
+        } else if buffer.end <= start || buffer.segs < 2 {
+            return Join::Nothing;
+        } else if buffer.start < start {
+            return Join::Alone;
+        } else {
+            (end - buffer.start) / buffer.seglen * buffer.seglen
+        };
+        if buffer.seglen != before.seglen {
+            return Join::Alone;
+        }
+        if len == 0 {
+            return Join::Nothing;
+        }
+        let fits = before.end - before.start + len < BUFFER_MAX;
+        if fits && buffer.start + len > self.tx.una() { Join::Front(len) } else { Join::Alone }
+    }
+
+    /// The sacked record or buffer at `start` becomes one with the buffer before it; where that ends.
+    pub fn join(&mut self, start: u64) -> u64 {
+        let before = start.checked_sub(1).and_then(|at| self.buffer_at(at));
+        let (Some(before), Some(buffer)) = (before, self.buffer_at(start)) else { return start };
+        // What one part has been through, all of it has.
+        if before.has(flag::EVER_RETRANS) != buffer.has(flag::EVER_RETRANS) {
+            let side = if buffer.has(flag::EVER_RETRANS) { before } else { buffer };
+            for (_, sent) in self.tx.range_mut(side.start, side.end) {
+                sent.flags |= flag::EVER_RETRANS;
+            }
+        }
+        let joined = &mut self.buffers.get_or_insert_default().joined;
+        joined.remove(&buffer.start);
+        joined.insert(before.start, buffer.end);
+        buffer.end
+    }
+
+    /// The same for what lies behind a buffer that has just grown, where it is alike; where the whole ends.
+    pub fn join_behind(&mut self, end: u64, seglen: u64) -> u64 {
+        let grown = end.checked_sub(1).and_then(|at| self.buffer_at(at));
+        let next = self.buffer_at(end).filter(|next| next.is_plainly_sacked() && next.seglen == seglen);
+        match (grown, next) {
+            (Some(grown), Some(next)) if !grown.has(flag::EOR) && next.end - grown.start < BUFFER_MAX => {
+                self.join(end)
+            }
+            _ => end,
+        }
+    }
+
+    /// The blocks that earlier acknowledgements have reported, as far as one is remembered.
+    #[must_use]
+    pub fn seen_blocks(&self) -> Blocks {
+        let seen = self.buffers.as_ref().filter(|_| self.sacked_out > 0);
+        seen.map(|b| b.seen.clone()).unwrap_or_default()
+    }
+
+    /// These blocks are worked through. Only where something is sacked: else all blocks are new.
+    pub fn remember_blocks(&mut self, blocks: Blocks) {
+        if self.sacked_out > 0 {
+            self.buffers.get_or_insert_default().seen = blocks;
+        }
+    }
+
+    /// The front of a buffer, up to `to`, is acknowledged.
+    pub(super) fn cut_buffer(&mut self, start: u64, to: u64) {
+        if self.sacked_out == 0 {
+            self.buffers = None;
+        }
+        if let Some(buffers) = &mut self.buffers
+            && let Some(end) = buffers.joined.remove(&start)
+            && to < end
+        {
+            buffers.joined.insert(to, end);
+        }
+    }
+}
