@@ -405,6 +405,18 @@ fn paced_flows_come_out_as_on_linux() {
     }
 }
 
+/// BBR through a token bucket that counts as Linux's does: packets of seven segments and their gaps are Linux's.
+#[test]
+fn bbr_paces_as_on_linux() {
+    let e4 = runs(
+        &say(&["lab", "run", "pacing", "--json", "--variant", "bbr-internal", "--variant", "bbr-fq"]).ok(),
+    );
+    assert_eq!(e4.len(), 2, "{e4:?}");
+    for run in &e4 {
+        assert_eq!(run["missed"], serde_json::json!([]), "{run}");
+    }
+}
+
 /// The discipline changes twice while flows run: who paces changes, and nothing else shows it.
 #[test]
 fn a_new_discipline_costs_no_burst_no_loss_and_no_silence() {
@@ -573,6 +585,25 @@ fn linux_beside_itself_has_small_queues_too() {
     assert!(of(0, "linux_now", most) < 150_000.0 && of(0, "figures", most) < 150_000.0, "{runs:?}");
     for whose in ["linux_now", "figures"] {
         assert!(of(1, whose, mean) > 4.0 * of(0, whose, mean), "{runs:?}");
+    }
+}
+
+/// The same for BBR's pace: the median gap is Linux's, whatever this machine does meanwhile.
+#[test]
+fn linux_beside_itself_paces_too() {
+    if !lowwater_uml::present() {
+        return;
+    }
+    if !lowwater_uml::can_stand_still() {
+        return assert!(std::env::var_os("LOWWATER_REQUIRE_NET").is_none_or(|v| v != "1"), "needs cc");
+    }
+    let asked = ["lab", "run", "pacing", "--variant", "bbr-internal", "--uml", "--json"];
+    let times = ["--set", "warmup_s=1", "--set", "measure_s=2"];
+    let runs = runs(&run(&mut lowwater([&asked[..], &times].concat()), GUEST).ok());
+    let of = |whose: &str, figure: &str| runs[0][whose][figure].as_f64().expect("a number");
+    for (figure, part) in [("gap_us_p50", 0.03), ("goodput_mbps", 0.02), ("packets_per_s", 0.1)] {
+        let (ours, linux) = (of("figures", figure), of("linux_now", figure));
+        assert!((ours / linux - 1.0).abs() <= part, "{figure}: {ours} here, {linux} there");
     }
 }
 

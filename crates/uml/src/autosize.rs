@@ -1,5 +1,5 @@
 //! E3 on Linux: 2,000,000 bytes over 40 ms without a rate limit, and the sender's counters.
-use crate::hosts::{Host, Line};
+use crate::hosts::{Host, Line, set_for_all};
 use crate::job::Measured;
 use lowwater_os::Clock;
 use rustix::net::sockopt;
@@ -32,6 +32,7 @@ pub(crate) const VARIANTS: &[Variant] = &[
 pub(crate) fn run(variant: &str) -> Result<Measured, String> {
     let variant = VARIANTS.iter().find(|v| v.name == variant).ok_or("no such variant")?;
     let Line { a, r: _r, b } = Line::new(40)?;
+    set_for_all("core/wmem_max", &(2 * SNDBUF).to_string())?;
     if !variant.command.is_empty() {
         a.command(variant.command)?;
     }

@@ -14,6 +14,10 @@ const MODULES: &str = "/usr/lib/uml/modules";
 /// Bytes that its console may say, and the lines of them that a failure shows.
 const CONSOLE_MAX: usize = 1 << 20;
 const CONSOLE_LINES: usize = 15;
+/// A clock that passes only where the kernel sleeps, in C: it takes the place of functions of libc in the kernel's process.
+const STILL: &str = include_str!("../still/still.c");
+/// What compiles it.
+const CC: &str = "cc";
 
 /// A kernel that is to be booted once, for one command.
 #[derive(Clone, Debug)]
@@ -26,10 +30,13 @@ pub struct Guest {
     pub memory_mib: u32,
     /// Real time after which it is ended by force.
     pub deadline: Duration,
+    /// The guest's time passes only where its processor has nothing to do, so that whatever is measured inside neither depends on this
+    /// machine nor takes longer than its work. Needs cc ([`can_stand_still`]).
+    pub still: bool,
 }
 
 impl Guest {
-    /// A kernel with these modules, 512 MiB and a minute.
+    /// A kernel with these modules, 512 MiB, a minute and the host's clock.
     #[must_use]
     pub fn new(modules: &[&str]) -> Self {
         Self {
@@ -37,6 +44,7 @@ impl Guest {
             args: Vec::new(),
             memory_mib: 512,
             deadline: Duration::from_secs(60),
+            still: false,
         }
     }
 
@@ -49,6 +57,9 @@ impl Guest {
         let shared = Shared::new()?;
         shared.write_init(&self.modules, program, args)?;
         let mut kernel = Command::new(PROGRAM);
+        if self.still {
+            kernel.env("LD_PRELOAD", shared.compile_still()?).env("STILL_FROM", shared.path("out"));
+        }
         kernel
             .arg(format!("mem={}M", self.memory_mib))
             .args(["root=none", "rootfstype=hostfs", "rw", "con=null", "con0=null,fd:1", "ssl=null"])
@@ -125,6 +136,20 @@ impl Shared {
             .and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(0o755)))
             .map_err(|e| format!("{}: {e}", path.display()))
     }
+
+    /// Compiles the clock; the file to be preloaded.
+    fn compile_still(&self) -> Result<PathBuf, String> {
+        let (source, object) = (self.path("still.c"), self.path("still.so"));
+        fs::write(&source, STILL).map_err(|e| format!("{}: {e}", source.display()))?;
+        let mut cc = Command::new(CC);
+        cc.args(["-O2", "-shared", "-fPIC", "-o"]).arg(&object).arg(&source).arg("-ldl");
+        let done = cc.output().map_err(|e| format!("{CC}: {e}"))?;
+        if done.status.success() {
+            Ok(object)
+        } else {
+            Err(format!("{CC}: {}", String::from_utf8_lossy(&done.stderr).trim()))
+        }
+    }
 }
 
 impl Drop for Shared {
@@ -139,17 +164,24 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
+fn on_path(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(["/usr/sbin".into(), "/sbin".into()])
+        .any(|dir| dir.join(name).is_file())
+}
+
+/// What [`Guest::still`] needs is there.
+#[must_use]
+pub fn can_stand_still() -> bool {
+    on_path(CC)
+}
+
 /// Whether the kernel can be booted here.
 ///
 /// # Errors
 /// What is missing, to follow "needs".
 pub fn available() -> Result<(), String> {
-    let on_path = |name: &str| {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&path)
-            .chain(["/usr/sbin".into(), "/sbin".into()])
-            .any(|dir| dir.join(name).is_file())
-    };
     let packages = [(PROGRAM, "user-mode-linux"), ("modprobe", "kmod"), ("tc", "iproute2")];
     match packages.iter().find(|(program, _)| !on_path(program)) {
         Some((program, package)) => Err(format!("{program} (apt-get install {package})")),
@@ -191,6 +223,21 @@ mod tests {
         }
         let said = Guest::new(&[]).run(Path::new("/bin/uname"), &["-r"]).unwrap();
         assert!(said.starts_with("6.1."), "{said}");
+    }
+
+    #[test]
+    fn time_passes_only_in_sleep() {
+        if !present() {
+            return;
+        }
+        let guest = Guest { still: true, ..Guest::new(&[]) };
+        let said = guest.run(Path::new("/bin/sh"), &["-c", "date +%s%N; sleep 1000; date +%s%N"]).unwrap();
+        let at: Vec<u64> = said.lines().map(|line| line.parse().unwrap()).collect();
+        let passed = Duration::from_nanos(at[1] - at[0]);
+        assert!(
+            passed >= Duration::from_secs(1_000) && passed < Duration::from_millis(1_000_100),
+            "{passed:?}"
+        );
     }
 
     #[test]

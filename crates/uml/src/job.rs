@@ -1,5 +1,5 @@
 //! What the guest is asked to do, and its answer: one JSON object a line.
-use crate::{Guest, autosize, failover, lowat, queues};
+use crate::{Guest, autosize, can_stand_still, failover, lowat, pacing, queues};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;
@@ -13,12 +13,15 @@ pub enum Scenario {
     SmallQueues,
     /// E3, packet sizes at transmit time.
     TsoAutosize,
+    /// E4, gaps and bursts of flows held to a rate.
+    Pacing,
     /// E5, a path that goes dark.
     SctpFailover,
 }
 
 impl Scenario {
-    const ALL: [Self; 4] = [Self::NotsentLowat, Self::SmallQueues, Self::TsoAutosize, Self::SctpFailover];
+    const ALL: [Self; 5] =
+        [Self::NotsentLowat, Self::SmallQueues, Self::TsoAutosize, Self::Pacing, Self::SctpFailover];
 
     /// Its name in the lab.
     #[must_use]
@@ -27,6 +30,7 @@ impl Scenario {
             Self::NotsentLowat => "notsent-lowat",
             Self::SmallQueues => "small-queues",
             Self::TsoAutosize => "tso-autosize",
+            Self::Pacing => "pacing",
             Self::SctpFailover => "sctp-failover",
         }
     }
@@ -44,6 +48,7 @@ impl Scenario {
             Self::NotsentLowat => lowat::VARIANTS.iter().map(|v| v.name).collect(),
             Self::SmallQueues => queues::VARIANTS.iter().map(|v| v.name).collect(),
             Self::TsoAutosize => autosize::VARIANTS.iter().map(|v| v.name).collect(),
+            Self::Pacing => pacing::VARIANTS.iter().map(|v| v.name).collect(),
             Self::SctpFailover => failover::VARIANTS.iter().map(|v| v.name).collect(),
         }
     }
@@ -61,6 +66,7 @@ impl Scenario {
             Self::NotsentLowat => &["veth", "sch_tbf", "sch_netem", "tcp_bbr"],
             Self::SmallQueues => &["veth", "sch_tbf", "sch_netem"],
             Self::TsoAutosize => &["veth", "sch_netem", "sch_fq", "tcp_bbr"],
+            Self::Pacing => &["veth", "sch_netem", "sch_tbf", "sch_fq", "tcp_bbr", "af_packet"],
             // SCTP listens only where IPv6 and HMAC came before it.
             Self::SctpFailover => &["veth", "sch_netem", "ipv6", "hmac", "sctp"],
         }
@@ -117,7 +123,7 @@ fn read(value: &Value) -> Option<f64> {
     if value == NEVER { Some(f64::INFINITY) } else { value.as_f64() }
 }
 
-/// Boots the kernel and runs the job in it. `program` is run inside with `words` and the job as last argument, and must
+/// Boots the kernel and runs the job in it, by a clock that passes only where the guest sleeps if cc is there. `program` is run inside with `words` and the job as last argument, and must
 /// then call [`guest`].
 ///
 /// # Errors
@@ -141,8 +147,8 @@ pub fn run(job: &Job, program: &Path, words: &[&str]) -> Result<Vec<Figures>, St
     let runs = f64::from(job.repeat.max(1))
         * if job.variants.is_empty() { all.len() } else { job.variants.len() } as f64;
     let each = 2.0 * (5.0 + job.seconds.0 + job.seconds.1) + job.scenario.rest().as_secs_f64();
-    let patience = 60.0 + runs * each;
-    let guest = Guest { deadline: Duration::from_secs_f64(patience), ..Guest::new(job.scenario.modules()) };
+    let deadline = Duration::from_secs_f64(60.0 + runs * each);
+    let guest = Guest { deadline, still: can_stand_still(), ..Guest::new(job.scenario.modules()) };
     let mut args = words.to_vec();
     args.push(&text);
     let said = guest.run(program, &args)?;
@@ -172,6 +178,7 @@ pub fn guest(text: &str) -> Result<(), String> {
                 Scenario::NotsentLowat => lowat::run(variant, seconds)?,
                 Scenario::SmallQueues => queues::run(variant, seconds)?,
                 Scenario::TsoAutosize => autosize::run(variant)?,
+                Scenario::Pacing => pacing::run(variant, seconds)?,
                 Scenario::SctpFailover => failover::run(variant, seconds)?,
             });
         }

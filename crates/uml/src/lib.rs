@@ -2,7 +2,8 @@
 //!
 //! The kernel boots in two seconds as an ordinary process without root, on one processor, with the file system of this
 //! host. Inside, the program that started it runs once more ([`guest`]): hosts are network namespaces, links are veths,
-//! bottlenecks and delays are `tc`. Counts, bytes and queue lengths of such a run may be trusted; its processor time may not.
+//! bottlenecks and delays are `tc`. Experiments run by a clock that passes only where the guest sleeps (`still/still.c`), so that its figures
+//! are those of Linux's decisions and not of this machine.
 #![cfg(target_os = "linux")]
 #![forbid(unsafe_code)]
 mod autosize;
@@ -11,8 +12,10 @@ mod failover;
 mod hosts;
 mod job;
 mod lowat;
+mod pacing;
 pub mod qdisc;
 mod queues;
+mod sniff;
 
-pub use boot::{Guest, available, present};
+pub use boot::{Guest, available, can_stand_still, present};
 pub use job::{Figures, Job, Scenario, guest, run};

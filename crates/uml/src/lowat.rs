@@ -2,6 +2,7 @@
 use crate::hosts::{Host, Line, set_for_all};
 use crate::job::Measured;
 use lowwater_os::{Clock, Interest, Poller};
+use rustix::fd::OwnedFd;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt};
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
@@ -10,9 +11,9 @@ use std::thread;
 use std::time::Duration;
 
 /// Where the receiver listens.
-const PORT: u16 = 5_001;
+pub(crate) const PORT: u16 = 5_001;
 /// Bytes of a write.
-const WRITE: usize = 262_144;
+pub(crate) const WRITE: usize = 262_144;
 /// Time between the starts of two flows, and between looks at all of them: a look takes the guest a while.
 const STAGGER: Duration = Duration::from_millis(10);
 const LOOK: Duration = Duration::from_millis(200);
@@ -77,7 +78,12 @@ pub(crate) fn run(name: &str, seconds: (f64, f64)) -> Result<Measured, String> {
 }
 
 /// Reads whatever comes on all connections until told to stop.
-fn drain(listener: &TcpListener, flows: usize, stop: &AtomicBool, received: &AtomicU64) -> io::Result<()> {
+pub(crate) fn drain(
+    listener: &TcpListener,
+    flows: usize,
+    stop: &AtomicBool,
+    received: &AtomicU64,
+) -> io::Result<()> {
     let mut poller = Poller::new()?;
     poller.add(listener, flows as u64, Interest::Read)?;
     let (mut streams, mut ready, mut buffer) = (Vec::<TcpStream>::new(), Vec::new(), vec![0; 1 << 20]);
@@ -102,14 +108,15 @@ fn drain(listener: &TcpListener, flows: usize, stop: &AtomicBool, received: &Ato
     Ok(())
 }
 
-/// One flow, on its way to be connected.
-fn open(variant: &Variant) -> io::Result<TcpStream> {
+/// One flow, on its way to be connected; `set` sets its options.
+pub(crate) fn open(
+    congestion: &str,
+    set: impl FnOnce(&OwnedFd) -> rustix::io::Result<()>,
+) -> io::Result<TcpStream> {
     let kind = (AddressFamily::INET, SocketType::STREAM, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC);
     let socket = socket_with(kind.0, kind.1, kind.2, None)?;
-    sockopt::set_tcp_congestion(&socket, variant.congestion)?;
-    if variant.sndbuf > 0 {
-        sockopt::set_socket_send_buffer_size(&socket, variant.sndbuf)?;
-    }
+    sockopt::set_tcp_congestion(&socket, congestion)?;
+    set(&socket)?;
     match connect(&socket, &SocketAddrV4::new(Ipv4Addr::new(10, 0, 1, 2), PORT)) {
         Ok(()) | Err(rustix::io::Errno::INPROGRESS) => Ok(TcpStream::from(socket)),
         Err(e) => Err(e.into()),
@@ -165,7 +172,12 @@ fn write(
     let (mut seen, mut wakes, mut next_look, mut before) = (Seen::default(), 0u64, warm, None);
     while now() < end {
         while flows.len() < variant.flows && now() >= STAGGER * flows.len() as u32 {
-            let flow = a.run(|| open(variant)).map_err(failed)?;
+            let sndbuf = variant.sndbuf;
+            let set = |socket: &OwnedFd| match sndbuf {
+                0 => Ok(()),
+                _ => sockopt::set_socket_send_buffer_size(socket, sndbuf),
+            };
+            let flow = a.run(|| open(variant.congestion, set)).map_err(failed)?;
             poller.add(&flow, flows.len() as u64, Interest::Returns).map_err(failed)?;
             flows.push(flow);
         }

@@ -8,7 +8,7 @@ const REPEAT: u32 = 5;
 /// Measures what is planned and can be translated, an experiment after the other, before anything else runs.
 #[cfg(target_os = "linux")]
 pub(super) fn measure(plans: &mut [Plan]) -> Result<(), Failure> {
-    use lowwater_uml::{Job, Scenario, available, run};
+    use lowwater_uml::{Job, Scenario, available, can_stand_still, run};
     available().map_err(Failure::missing)?;
     let program = std::env::current_exe().map_err(|e| Failure::io("finding this program", &e))?;
     let mut names: Vec<&str> = plans.iter().map(|p| p.experiment.name).collect();
@@ -22,7 +22,8 @@ pub(super) fn measure(plans: &mut [Plan]) -> Result<(), Failure> {
         let Some(first) = own.first() else { continue };
         let seconds = seconds(first);
         let variants: Vec<String> = own.iter().map(|p| p.variant.name.to_owned()).collect();
-        eprintln!("{name}: measuring {} variants on Linux in user mode", variants.len());
+        let time = if can_stand_still() { "virtual time" } else { "real time, since cc is missing" };
+        eprintln!("{name}: measuring {} variants on Linux in user mode, in {time}", variants.len());
         let repeat = if scenario == Scenario::TsoAutosize { REPEAT } else { 1 };
         let job = Job { scenario, variants, repeat, seconds };
         let measured = run(&job, &program, &["guest"])

@@ -35,6 +35,8 @@ pub(super) struct Duo<'a> {
     pub(super) qdisc: &'a str,
     /// The router's queue towards B, where the bottleneck is there.
     pub(super) queue: Option<QueueSpec>,
+    /// A discipline of the router's in the words of `tc`, whose line has no rate of its own, instead of `queue`; "none" for none.
+    pub(super) router: &'a str,
     pub(super) rtt: Duration,
     /// The line of the sender's device.
     pub(super) line: NicSpec,
@@ -48,7 +50,13 @@ impl Duo<'_> {
         let words = if self.qdisc == NO_QDISC { "" } else { self.qdisc };
         let a = world.add_host(HostSpec { qdisc: words.to_owned(), ..host(A, self.caps) });
         let b = world.add_host(host(B, DeviceCaps::offloading(self.caps.mtu)));
-        let forward = PipeSpec { nic: Some(self.line.clone()), queue: self.queue, ..PipeSpec::default() };
+        let router = (self.router != NO_QDISC).then(|| (self.router.to_owned(), 0));
+        let forward = PipeSpec {
+            nic: Some(self.line.clone()),
+            queue: self.queue,
+            qdisc: router,
+            ..PipeSpec::default()
+        };
         let delay = DelaySpec { delay_ns: nanos(self.rtt), ..DelaySpec::default() };
         let back = PipeSpec { nic: Some(fast_line()), delay, ..PipeSpec::default() };
         world.add_pipe(Some(a), &forward, To::Host(b));

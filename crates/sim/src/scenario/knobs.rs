@@ -65,8 +65,13 @@ pub(super) fn qdisc_setting(about: &'static str, words: &str) -> Setting {
 
 /// Sets the parameter `qdisc`.
 pub(super) fn set_qdisc(words: &mut String, value: &str) -> Result<(), String> {
+    set_words(words, value).map_err(|why| format!("qdisc: {why}"))
+}
+
+/// Sets a parameter that is a queueing discipline, or none.
+pub(super) fn set_words(words: &mut String, value: &str) -> Result<(), String> {
     let read = if value == NO_QDISC { Ok(()) } else { value.parse::<Any>().map(drop) };
-    read.map(|()| value.clone_into(words)).map_err(|why| format!("qdisc: {why}"))
+    read.map(|()| value.clone_into(words))
 }
 
 /// All parameters of `params` in the order of `knobs`.

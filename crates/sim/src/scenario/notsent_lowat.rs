@@ -3,8 +3,8 @@
 //! Source: Linux commit "tcp: reduce POLLOUT events caused by TCP_NOTSENT_LOWAT". Edge-triggered writers behind a router's queue,
 //! started 10 ms apart; figures are taken after a warm-up.
 use super::duo::{B, Duo, PORT, fast_line, mean, seconds, senders, watch};
-use super::knobs::{Knob, from_ms, knob, ms};
-use super::params::{Params, has_common};
+use super::knobs::{Knob, NO_QDISC, from_ms, knob, ms};
+use super::params::{Params, Words, has_common, router_words};
 use super::{Common, Figures, Point};
 use crate::app::{Discard, Flood, FloodSpec};
 use crate::check::Broken;
@@ -39,6 +39,8 @@ pub struct NotsentLowat {
     pub rate: u64,
     /// Its queue in bytes.
     pub queue_bytes: u64,
+    /// The router's queueing discipline in the words of `tc`, instead of a line of `rate` with a queue; "none" for that.
+    pub router: String,
     /// Round-trip time of the empty path.
     pub rtt: Duration,
     /// What all scenarios have.
@@ -62,6 +64,7 @@ impl Default for NotsentLowat {
             owned: false,
             rate: 200_000_000,
             queue_bytes: 2_500_000,
+            router: NO_QDISC.into(),
             rtt: Duration::from_millis(100),
             common: Common {
                 times: (Duration::from_secs(5), Duration::from_secs(8)),
@@ -93,6 +96,7 @@ const KNOBS: &[Knob<NotsentLowat>] = &[
 
 impl Params for NotsentLowat {
     const KNOBS: &'static [Knob<Self>] = KNOBS;
+    const WORDS: &'static [Words<Self>] = &[router_words!()];
     const TIMED: bool = true;
 
     has_common!();
@@ -177,6 +181,7 @@ impl NotsentLowat {
             caps,
             qdisc: &self.common.qdisc,
             queue: Some(queue),
+            router: &self.router,
             rtt: self.rtt,
             line: fast_line(),
         };

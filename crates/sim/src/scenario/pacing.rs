@@ -4,7 +4,7 @@
 //! seen where they are handed to the device, below the queueing discipline.
 use super::duo::{B, Duo, FAST, PORT, fast_line, mean, seconds, senders, watch};
 use super::knobs::{Knob, NO_QDISC, from_ms, knob, ms};
-use super::params::{Params, Words, has_common};
+use super::params::{Params, Words, has_common, router_words};
 use super::{Common, Figures, Point};
 use crate::app::{Discard, Flood, FloodSpec};
 use crate::check::{Broken, Departure};
@@ -44,6 +44,8 @@ pub struct Pacing {
     pub rtt: Duration,
     /// Time over which the starts are spread.
     pub spread: Duration,
+    /// The router's queueing discipline in the words of `tc`, instead of a line of `rate` with a queue; "none" for that.
+    pub router: String,
     /// Disciplines that follow the first one, in equal parts of the measured time, with ';' between; "none" for no change.
     pub switch: String,
     /// What all scenarios have.
@@ -65,6 +67,7 @@ impl Default for Pacing {
             queue_bytes: 500_000,
             rtt: Duration::from_millis(40),
             spread: Duration::from_millis(200),
+            router: NO_QDISC.into(),
             switch: NO_QDISC.into(),
             common: Common {
                 qdisc: "pfifo_fast".into(),
@@ -94,21 +97,24 @@ const KNOBS: &[Knob<Pacing>] = &[
 
 impl Params for Pacing {
     const KNOBS: &'static [Knob<Self>] = KNOBS;
-    const WORDS: &'static [Words<Self>] = &[Words {
-        texts: [
-            "switch",
-            "disciplines that follow, in equal parts of the measured time",
-            "the words of tc with ';' between, as 'fq;pfifo_fast'; none",
-        ],
-        get: |p| &p.switch,
-        put: |p, value| {
-            if value != NO_QDISC {
-                value.split(';').try_for_each(|words| words.parse::<Any>().map(drop))?;
-            }
-            value.clone_into(&mut p.switch);
-            Ok(())
+    const WORDS: &'static [Words<Self>] = &[
+        Words {
+            texts: [
+                "switch",
+                "disciplines that follow, in equal parts of the measured time",
+                "the words of tc with ';' between, as 'fq;pfifo_fast'; none",
+            ],
+            get: |p| &p.switch,
+            put: |p, value| {
+                if value != NO_QDISC {
+                    value.split(';').try_for_each(|words| words.parse::<Any>().map(drop))?;
+                }
+                value.clone_into(&mut p.switch);
+                Ok(())
+            },
         },
-    }];
+        router_words!(),
+    ];
     const TIMED: bool = true;
 
     has_common!();
@@ -249,6 +255,7 @@ impl Pacing {
             caps: DeviceCaps::offloading(1_500),
             qdisc: &self.common.qdisc,
             queue: (self.rate > 0 && self.rate < FAST).then_some(line),
+            router: &self.router,
             rtt: self.rtt,
             line: fast_line(),
         };

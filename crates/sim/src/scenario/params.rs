@@ -125,3 +125,19 @@ macro_rules! has_common {
     };
 }
 pub(super) use has_common;
+
+/// The router's own discipline, in a scenario with such a field.
+macro_rules! router_words {
+    () => {
+        $crate::scenario::params::Words {
+            texts: [
+                "router",
+                "queueing discipline of the router, instead of its line and queue",
+                "the words of tc, as 'tbf rate 100mbit burst 68000 limit 500000'; none",
+            ],
+            get: |p| &p.router,
+            put: |p, value| $crate::scenario::knobs::set_words(&mut p.router, value),
+        }
+    };
+}
+pub(super) use router_words;

@@ -250,6 +250,7 @@ impl QueueAware {
             caps: DeviceCaps { keeps: self.keeps, ..DeviceCaps::offloading(1_500) },
             qdisc: if words.is_empty() { NO_QDISC } else { &words },
             queue: None,
+            router: NO_QDISC,
             rtt: self.rtt,
             line,
         };

@@ -3,7 +3,7 @@
 //! Source: Linux commit "tcp: TCP Small Queues". One flow, no delay but that of the line; a datagram every 50 ms goes through the same
 //! queue and back. Figures are taken after a warm-up.
 use super::duo::{A, B, Duo, PORT, mean, seconds, senders, watch};
-use super::knobs::{Knob, knob, secs};
+use super::knobs::{Knob, NO_QDISC, knob, secs};
 use super::params::{Params, has_common};
 use super::{Common, Figures, Point};
 use crate::app::{Discard, Flood, FloodSpec, UdpEcho, UdpPing, UdpPingSpec};
@@ -105,6 +105,7 @@ impl SmallQueues {
             caps,
             qdisc: &self.common.qdisc,
             queue: None,
+            router: NO_QDISC,
             rtt: Duration::ZERO,
             line,
         };

@@ -3,7 +3,7 @@
 //! Source: Linux commit "tcp: refine TSO autosizing"; a path of 40 ms without a bottleneck, then shutdown and the peer's FIN. The
 //! counters are the sender's, handshake and close included.
 use super::duo::{B, Duo, PORT, fast_line, seconds, senders};
-use super::knobs::{Knob, from_ms, from_secs, knob, ms, secs};
+use super::knobs::{Knob, NO_QDISC, from_ms, from_secs, knob, ms, secs};
 use super::params::{Params, has_common};
 use super::{Common, Figures, Point};
 use crate::app::{Bulk, BulkSpec, Pace, Sink};
@@ -103,6 +103,7 @@ impl TsoAutosize {
             caps,
             qdisc: &self.common.qdisc,
             queue: None,
+            router: NO_QDISC,
             rtt: self.rtt,
             line: fast_line(),
         };

@@ -2,9 +2,9 @@
 use super::cases::{Case, case};
 use super::{Frame, Left, Outcome, frames};
 use crate::hosts::Host;
+use crate::sniff::{self, EVERY_PROTOCOL, NS_PER_S, open};
 use lowwater_core::base::Instant;
-use lowwater_os::Link;
-use lowwater_os::socket::{self, Address, Buffer};
+use lowwater_os::socket;
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::Value;
@@ -18,11 +18,6 @@ use std::time::Duration;
 const SILENCE: Duration = Duration::from_millis(300);
 /// Looks at a queue that does not empty.
 const LOOKS_MAX: u32 = 40;
-/// ETH_P_ALL in network order.
-const EVERY_PROTOCOL: u16 = (libc::ETH_P_ALL as u16).to_be();
-/// PACKET_IGNORE_OUTGOING of linux/if_packet.h.
-const PACKET_IGNORE_OUTGOING: i32 = 23;
-const NS_PER_S: u64 = 1_000_000_000;
 
 /// Runs the cases that `names` lists, separated by commas, and prints a line for each.
 ///
@@ -69,27 +64,6 @@ fn run(case: &Case) -> Result<Outcome, String> {
         let left = left.into_iter().map(|(at, left)| (at.saturating_sub(start), left)).collect();
         Ok(Outcome { handed_ns, left, counts })
     })
-}
-
-fn open(interface: &str, protocol: u16) -> io::Result<OwnedFd> {
-    let link = Link::by_name(interface).map_err(|e| io::Error::other(e.to_string()))?;
-    let fd = socket::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0)?;
-    let option = |level, name, value: i32| {
-        socket::setsockopt(Some(fd.as_fd()), level, name, Some(&value.to_ne_bytes()), 4)
-    };
-    option(libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1)?;
-    option(libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)?;
-    option(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, 8 << 20)?;
-    option(libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, 64 << 20)?;
-    option(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
-    let txtime = [libc::CLOCK_MONOTONIC.to_ne_bytes(), 0_u32.to_ne_bytes()].concat();
-    socket::setsockopt(Some(fd.as_fd()), libc::SOL_SOCKET, libc::SO_TXTIME, Some(&txtime), 8)?;
-    let mut address = [0; 20];
-    address[..2].copy_from_slice(&(libc::AF_PACKET as u16).to_ne_bytes());
-    address[2..4].copy_from_slice(&protocol.to_ne_bytes());
-    address[4..8].copy_from_slice(&link.index().to_ne_bytes());
-    socket::bind(Some(fd.as_fd()), Address::Bytes(&address))?;
-    Ok(fd)
 }
 
 fn nanos(clock: ClockId) -> u64 {
@@ -151,26 +125,8 @@ fn departure(ns: u64) -> Vec<u8> {
 /// What comes out until told to stop, with the kernel's time of its arrival.
 fn collect(fd: &OwnedFd, stop: &AtomicBool) -> io::Result<Vec<(u64, Left)>> {
     let mut all = Vec::new();
-    while !stop.load(Ordering::Relaxed) {
-        let (readable, _) = socket::poll(&[Some((Some(fd.as_fd()), libc::POLLIN))], 50)?;
-        if readable == 0 {
-            continue;
-        }
-        let mut buffers = [Buffer::Bytes(vec![0; 70_000])];
-        let got = socket::recv(Some(fd.as_fd()), &mut buffers, 0, 64)?;
-        let [Buffer::Bytes(bytes)] = &buffers else { continue };
-        let frame = bytes.get(lowwater_wire::vnet_hdr::LEN..got.len).unwrap_or(&[]);
-        if let Some(left) = frames::left(frame) {
-            all.push((stamp(&got.control).unwrap_or_default(), left));
-        }
-    }
+    sniff::collect(fd, stop, &mut |seen| all.extend(frames::left(seen.frame).map(|left| (seen.at, left))))?;
     Ok(all)
-}
-
-/// Nanoseconds in the control message SCM_TIMESTAMPNS.
-fn stamp(control: &[u8]) -> Option<u64> {
-    let word = |at: usize| Some(u64::from_ne_bytes(control.get(at..at + 8)?.try_into().ok()?));
-    Some(word(16)? * NS_PER_S + word(24)?)
 }
 
 /// The counts of all disciplines of the sender's interface.
