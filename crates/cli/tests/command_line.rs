@@ -242,7 +242,7 @@ fn all_experiments_run_in_time_and_print_a_table() {
     assert!(began.elapsed() < Duration::from_secs(60));
     let rows = |of: &str| ended.stdout.lines().filter(|l| l.starts_with(&format!("│ {of}"))).count();
     assert_eq!((rows("cubic"), rows("reno")), (12 + 3 + 3, 3), "{}", ended.stdout);
-    assert!(ended.stdout.contains("Linux 725") && ended.stdout.contains("commit 232"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("Linux 835") && ended.stdout.contains("commit 232"), "{}", ended.stdout);
     let said: Vec<_> = ended.stderr.lines().collect();
     assert_eq!(
         said,

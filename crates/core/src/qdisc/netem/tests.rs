@@ -157,6 +157,15 @@ fn a_duplicate_comes_twice_with_one_owner() {
     assert_eq!((owners, rig.drain().len()), (2, 4));
 }
 
+/// Linux asks for room before the twin goes in (`netem_enqueue`), so that one more than the limit may wait: 6.1.176 sends six of these too
+/// (`LOWWATER_CASE=netem-duplicate-limit cargo test -p lowwater-uml --test qdisc`).
+#[test]
+fn a_twin_takes_the_last_place_and_its_packet_one_more() {
+    let mut rig = Rig::new("netem delay 20ms duplicate 100% limit 5");
+    rig.add(0..5);
+    assert_eq!((rig.q.stats.qlen, rig.q.stats.drops), (6, 2));
+}
+
 /// Where some segments of a super-packet have gone in, its flow must not hear that the whole was refused.
 #[test]
 fn a_packet_of_which_a_part_was_taken_is_not_refused() {
