@@ -56,7 +56,7 @@ impl Scenario {
     /// How long a run may go on behind its seconds, until it says that something was lost.
     const fn rest(self) -> Duration {
         match self {
-            Self::NotsentLowat | Self::SmallQueues | Self::TsoAutosize => Duration::ZERO,
+            Self::NotsentLowat | Self::SmallQueues | Self::TsoAutosize | Self::Pacing => Duration::ZERO,
             Self::SctpFailover => failover::REST,
         }
     }
