@@ -21,7 +21,7 @@ pub(crate) fn run_all(seed: Option<u64>, rounds: u64) -> Outcome {
         // A clock before 1970 gives a seed, too.
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_secs())
     });
-    let mut words = vec!["test".to_owned(), "--quiet".to_owned()];
+    let mut words = ["test", "--quiet", "--lib", "--tests"].map(str::to_owned).to_vec();
     words.extend(packages.into_iter().flat_map(|package| ["--package".to_owned(), package]));
     words.push("--".to_owned());
     words.extend(names);
