@@ -223,3 +223,27 @@ fn addresses_of_a_family_that_a_socket_does_not_speak_are_refused() {
     }
     net.run(Duration::from_secs(1_000));
 }
+
+/// A listener at any address has those of its own family alone, and an AF_INET6 one those of both unless IPV6_V6ONLY.
+#[test]
+fn a_listener_at_any_address_takes_peers_of_its_family() {
+    for (domain, only, takes) in
+        [(AF_INET, false, [true, false]), (AF_INET6, false, [true, true]), (AF_INET6, true, [false, true])]
+    {
+        let mut net = Net::new();
+        let listener = ok(&mut net.b, Call::Socket { domain, ty: SOCK_STREAM, protocol: IPPROTO_SCTP });
+        if only {
+            ok(&mut net.b, setint(listener, SOL_IPV6, IPV6_V6ONLY, 1));
+        }
+        ok(&mut net.b, bind(listener, if domain == AF_INET { "0.0.0.0" } else { "::" }, PORT));
+        ok(&mut net.b, Call::Listen { fd: listener, backlog: 5 });
+        for (domain, ip, taken) in [(AF_INET, B, takes[0]), (AF_INET6, B6, takes[1])] {
+            let fd = ok(&mut net.a, Call::Socket { domain, ty: SOCK_STREAM, protocol: IPPROTO_SCTP });
+            let id = blocks(&mut net.a, connect(fd, ip, PORT));
+            let reply = over(&mut net, id, SOON).expect("an answer");
+            let wanted = if taken { None } else { Some("ECONNREFUSED") };
+            assert_eq!(reply.errno.map(|e| e.name()), wanted, "{only} {ip}");
+        }
+        end(&mut net);
+    }
+}

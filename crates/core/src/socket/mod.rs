@@ -10,7 +10,7 @@ mod small;
 pub use addr::{Decision, ListenAddr, ListenOptions};
 pub use event::{Event, Events, Facts, Place, Told};
 pub use listener::Listener;
-pub use sctp::{SctpListener, SctpSocket};
+pub use sctp::{Families, SctpListener, SctpSocket};
 pub use small::{Asked, Pending, RequestEntry, RequestId, TwEntry, TwId};
 
 use crate::base::{Cx, Slab, SocketId};

@@ -69,13 +69,27 @@ impl SctpSocket {
     }
 }
 
+/// Whose associations a listener at any address takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Families {
+    /// Those of both.
+    #[default]
+    Both,
+    /// Those over IPv4.
+    V4,
+    /// Those over IPv6.
+    V6,
+}
+
 /// A listener.
 #[derive(Debug)]
 pub struct SctpListener {
     /// Its port.
     pub port: u16,
-    /// Its addresses; none for any.
+    /// Its addresses; none for any of `families`.
     pub ips: SmallVec<[IpAddr; 2]>,
+    /// Of which families it takes associations, if it is at any.
+    pub families: Families,
     /// Options that associations inherit.
     pub options: SctpOptions,
     /// Associations that may wait to be accepted. As in Linux, one more fits.
@@ -89,6 +103,16 @@ impl SctpListener {
     #[must_use]
     pub fn local(&self) -> SocketAddr {
         SocketAddr::new(self.ips.first().copied().unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)), self.port)
+    }
+
+    /// A packet to this address is for it, where it has none of its own.
+    #[must_use]
+    pub const fn speaks(&self, ip: IpAddr) -> bool {
+        match self.families {
+            Families::Both => true,
+            Families::V4 => ip.is_ipv4(),
+            Families::V6 => ip.is_ipv6(),
+        }
     }
 
     /// No further association fits.

@@ -11,6 +11,7 @@ use crate::host::{ANY, Host};
 use core::net::SocketAddr;
 use lowwater_core::base::{Error, SocketId};
 use lowwater_core::sctp::{SctpOptions, State};
+use lowwater_core::socket::Families;
 use lowwater_core::tcp::SocketOptions;
 
 impl Host {
@@ -50,6 +51,14 @@ impl Host {
         self.sctp_autobind(fd)?;
         let (options, bound) = (self.sctp_options(fd)?, self.sctp(fd)?.bound.clone());
         let id = self.stack.sctp_listen(self.now, &bound, backlog as u32, options)?;
+        // `sctp_inet_cmp_addr`, `sctp_inet6_cmp_addr`.
+        let sock = self.files.sock(fd)?;
+        let families = match (sock.v6, sock.v6only()) {
+            (false, _) => Families::V4,
+            (true, false) => Families::Both,
+            (true, true) => Families::V6,
+        };
+        self.stack.sctp_set_families(id, families)?;
         self.sctp_become(fd, Kind::Listener(id))?;
         Ok(Reply::ok(0))
     }

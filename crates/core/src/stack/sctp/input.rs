@@ -235,7 +235,7 @@ impl Stack {
         }
         let listener = self.demux.sctp.listener(local)?;
         let Socket::SctpListener(l) = &self.sockets.get(listener)?.socket else { return None };
-        if l.is_full() {
+        if l.is_full() || (l.ips.is_empty() && !l.speaks(local.ip())) {
             return None;
         }
         Some((self.sctp_locals(&l.ips, local.ip(), carrier), l.options.clone()))

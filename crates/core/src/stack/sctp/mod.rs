@@ -16,7 +16,7 @@ use crate::sctp::handshake::init::Addresses;
 use crate::sctp::{
     Assoc, AssocCounts, AssocInfo, PathOptions, Received, RecvInfo, SctpOptions, SendInfo, Setup, State,
 };
-use crate::socket::{Entry, Holder, SctpListener, Socket, Turn};
+use crate::socket::{Entry, Families, Holder, SctpListener, Socket, Turn};
 use bytes::Bytes;
 use core::net::{IpAddr, SocketAddr};
 use smallvec::SmallVec;
@@ -57,11 +57,24 @@ impl Stack {
             return Err(Error::AddressInUse);
         }
         let backlog = backlog.min(self.env.sysctl.somaxconn);
-        let listener = SctpListener { port, ips: ips.clone(), options, backlog, accept: VecDeque::new() };
+        let (families, accept) = (Families::Both, VecDeque::new());
+        let listener = SctpListener { port, ips: ips.clone(), families, options, backlog, accept };
         let socket = Socket::SctpListener(Box::new(listener));
         let id = self.sockets.insert(Entry::new(socket, None, Holder::Owner));
         self.demux.sctp.listen(port, &ips, id);
         Ok(id)
+    }
+
+    /// A listener at any address takes associations of these families alone, from now on.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`], [`Error::Invalid`] when it is none.
+    pub fn sctp_set_families(&mut self, listener: SocketId, families: Families) -> Result<(), Error> {
+        match &mut self.sockets.get_mut(listener).ok_or(Error::NoSuchSocket)?.socket {
+            Socket::SctpListener(l) => l.families = families,
+            _ => return Err(Error::Invalid),
+        }
+        Ok(())
     }
 
     /// A listener is at these addresses from now on, with the port that it had; none or unspecified ones stand for any address. The
