@@ -42,7 +42,7 @@ fn packet(flow: u32) -> Packet {
     ip.emit(head.prepend(ipv4::HEADER_LEN));
     let owner = Some(Owner { flow: FlowId::of(SocketId::default()), charge: 2_228 });
     let payload = Bytes::from_static(&[0; 1_460]);
-    Packet { head, payload, offload: Offload::default(), owner, at: Instant::ZERO }
+    Packet { head, payload, offload: Offload::default(), owner, at: Instant::ZERO, priority: None }
 }
 
 /// One packet leaves, and comes again as its flow's next one.

@@ -137,13 +137,15 @@ pub struct Packet {
     pub owner: Option<Owner>,
     /// Outgoing: earliest departure time. Incoming: when it reached this host.
     pub at: Instant,
+    /// What its socket asks of queues (SO_PRIORITY, its last four bits); `None` leaves it to the type of service.
+    pub priority: Option<u8>,
 }
 
 impl Packet {
     /// A packet as a device received it.
     #[must_use]
     pub fn received(frame: Bytes, offload: Offload, at: Instant) -> Self {
-        Self { head: Head::new(), payload: frame, offload, owner: None, at }
+        Self { head: Head::new(), payload: frame, offload, owner: None, at, priority: None }
     }
 
     /// Length of headers and payload in bytes.

@@ -99,7 +99,7 @@ fn a_frame_arrives_whole_at_every_length() {
                 head.prepend(20).copy_from_slice(&ipv4(STACK, KERNEL, 17, 8 + len));
                 let payload = Bytes::from(data.clone());
                 let (offload, at) = (Offload::default(), Instant::ZERO);
-                sent(&mut tun, Packet { head, payload, offload, owner: None, at });
+                sent(&mut tun, Packet { head, payload, offload, owner: None, at, priority: None });
                 let mut buffer = [0; 1_000];
                 let (got, _) = socket.recv_from(&mut buffer).unwrap();
                 assert_eq!(buffer[..got], data);

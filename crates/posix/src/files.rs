@@ -107,7 +107,9 @@ pub(crate) struct Knobs {
 }
 
 impl Sock {
-    pub(crate) fn new(stream: bool, v6: bool, nonblocking: bool, options: SocketOptions) -> Self {
+    pub(crate) fn new(stream: bool, v6: bool, nonblocking: bool, mut options: SocketOptions) -> Self {
+        // A socket always has one, which IP_TOS changes.
+        options.priority = Some(0);
         Self {
             kind: Kind::Fresh,
             stream,
@@ -130,7 +132,18 @@ impl Sock {
         let knobs =
             Knobs { heirs: BTreeMap::new(), ..self.knobs.heirs.get(&id).unwrap_or(&self.knobs).clone() };
         // The port is the listener's: a connection that is over has none (`sk_clone_lock`).
-        Self { kind, attempt, nonblocking, knobs, chosen: true, shut: 0, error: None, ..self.clone() }
+        let options = SocketOptions { priority: Some(0), ..self.options.clone() };
+        Self {
+            kind,
+            attempt,
+            nonblocking,
+            knobs,
+            options,
+            chosen: true,
+            shut: 0,
+            error: None,
+            ..self.clone()
+        }
     }
 
     /// SOCK_STREAM of TCP (`sk_is_tcp`).

@@ -44,7 +44,7 @@ pub fn wrap(mut datagram: Bytes, peer: Ipv4Addr, local: Ipv4Addr, at: Instant) -
         payload_len,
     };
     names.emit(head.prepend(NAMES_LEN));
-    Some(Packet { head, payload: chunks, offload: Offload::default(), owner: None, at })
+    Some(Packet { head, payload: chunks, offload: Offload::default(), owner: None, at, priority: None })
 }
 
 #[cfg(test)]

@@ -217,6 +217,13 @@ fn emit_arp(cx: &Cx<'_>, device: DeviceId, arp: &ArpRepr, to: EtherAddr, out: &m
     let mut head = Head::new();
     arp.emit(head.prepend(arp.buffer_len()));
     frame(&mut head, arp.sender_mac, to, TYPE_ARP);
-    let packet = Packet { head, payload: Bytes::new(), offload: Offload::default(), owner: None, at: cx.now };
+    let packet = Packet {
+        head,
+        payload: Bytes::new(),
+        offload: Offload::default(),
+        owner: None,
+        at: cx.now,
+        priority: None,
+    };
     out.frames.push((device, packet));
 }

@@ -39,7 +39,7 @@ pub(super) const fn room(v4: bool, mtu: usize) -> usize {
 /// `ident` is the IPv6 identification; IPv4 keeps its own. Payload is shared; the owner's charge travels with the last one.
 pub(super) fn split(packet: Packet, room: usize, ident: u32) -> impl Iterator<Item = Packet> {
     let template = template(packet.head.as_slice(), ident);
-    let Packet { head, mut payload, offload, owner, at } = complete(packet);
+    let Packet { head, mut payload, offload, owner, at, priority } = complete(packet);
     // What the transport put in the head goes with the first fragment.
     let mut l4_head = head;
     l4_head.strip(match template {
@@ -60,7 +60,7 @@ pub(super) fn split(packet: Packet, room: usize, ident: u32) -> impl Iterator<It
         let data = payload.split_to(len - head.len());
         template.prepend(&mut head, offset, len, more);
         offset += len;
-        Some(Packet { head, payload: data, offload, owner: owner.filter(|_| !more), at })
+        Some(Packet { head, payload: data, offload, owner: owner.filter(|_| !more), at, priority })
     })
 }
 

@@ -94,6 +94,7 @@ pub(super) fn message_packet(cx: &Cx<'_>, message: Vec<u8>) -> Packet {
         offload: Offload::default(),
         owner: None,
         at: cx.now,
+        priority: None,
     }
 }
 

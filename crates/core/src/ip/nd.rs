@@ -120,5 +120,12 @@ fn nd_packet(cx: &Cx<'_>, src: Ipv6Addr, dst: Ipv6Addr, message: &Icmp6Repr<'_>)
         payload_len: message.buffer_len() as u16,
     };
     ip.emit(head.prepend(ip.buffer_len()));
-    Packet { head, payload: Bytes::new(), offload: Offload::default(), owner: None, at: cx.now }
+    Packet {
+        head,
+        payload: Bytes::new(),
+        offload: Offload::default(),
+        owner: None,
+        at: cx.now,
+        priority: None,
+    }
 }

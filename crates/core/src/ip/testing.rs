@@ -84,7 +84,7 @@ pub(super) fn udp_packet(src: SocketAddr, dst: SocketAddr, len: usize) -> Packet
     udp::fill_checksum_partial(header, pseudo);
     let csum = Csum::Partial { start: 0, offset: udp::CHECKSUM_OFFSET as u16 };
     let offload = Offload { csum, ..Offload::default() };
-    Packet { head, payload: Bytes::from(payload), offload, owner: None, at: Instant::ZERO }
+    Packet { head, payload: Bytes::from(payload), offload, owner: None, at: Instant::ZERO, priority: None }
 }
 
 /// Sends a UDP datagram of `len` bytes from port 1000 to port 2000; returns the frames.

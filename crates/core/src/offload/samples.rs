@@ -119,7 +119,14 @@ pub(super) fn tcp_packet(s: &Sample) -> Packet {
     };
     let csum = Csum::Partial { start: s.l4() as u16, offset: tcp::CHECKSUM_OFFSET as u16 };
     let offload = Offload { gso, gso_size: s.gso_size, csum };
-    Packet { head, payload: Bytes::from(stream), offload, owner: None, at: Instant::from_millis(1) }
+    Packet {
+        head,
+        payload: Bytes::from(stream),
+        offload,
+        owner: None,
+        at: Instant::from_millis(1),
+        priority: None,
+    }
 }
 
 /// The same packet as a device delivers it.

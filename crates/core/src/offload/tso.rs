@@ -99,6 +99,7 @@ pub fn segment(mut packet: Packet, link_len: usize, fill_csum: bool) -> Segments
         fill_csum,
         owner: packet.owner,
         at: packet.at,
+        priority: packet.priority,
     };
     Segments { whole: None, split: Some(split) }
 }
@@ -129,6 +130,7 @@ struct Split {
     fill_csum: bool,
     owner: Option<Owner>,
     at: Instant,
+    priority: Option<u8>,
 }
 
 impl Split {
@@ -150,6 +152,7 @@ impl Split {
             offload: Offload { csum, ..Offload::default() },
             owner: self.owner.filter(|_| last),
             at: self.at,
+            priority: self.priority,
         })
     }
 

@@ -19,6 +19,17 @@ const PRIO_BEST_EFFORT: u8 = 0;
 /// Priority of neighbour discovery and group management (`TC_PRIO_CONTROL`).
 pub(super) const PRIO_CONTROL: u8 = 7;
 
+/// The priority that goes with a type of service (`rt_tos2priority`).
+#[must_use]
+pub const fn of_tos(tos: u8) -> u8 {
+    match (tos & 0x1e) >> 1 {
+        4..=7 => 2,
+        8..=11 => 6,
+        12..=15 => 4,
+        _ => PRIO_BEST_EFFORT,
+    }
+}
+
 /// What a queueing discipline must know of the device that it stands before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkFacts {
@@ -182,8 +193,12 @@ impl Reader {
         ip_header(self.ip(packet)).map(|(_, class)| class)
     }
 
-    /// The priority that Linux's sockets have for this type of service (`rt_tos2priority`), which IP_TOS sets; IPV6_TCLASS does not.
+    /// What its socket asks for (SO_PRIORITY), or the priority that Linux's sockets have for this type of service (`rt_tos2priority`), which
+    /// IP_TOS sets; IPV6_TCLASS does not.
     pub(super) fn priority(&self, packet: &Packet) -> u8 {
+        if let Some(priority) = packet.priority {
+            return priority & 15;
+        }
         let ip = self.ip(packet);
         let bytes = if packet.head.is_empty() { &packet.payload } else { packet.head.as_slice() };
         if self.link.link_len > 0 && bytes.get(ETHER_TYPE_AT..ETHER_TYPE_AT + 2) == Some(&ETHER_ARP[..]) {
@@ -200,12 +215,7 @@ impl Reader {
         if v6 {
             return PRIO_BEST_EFFORT;
         }
-        match (class & 0x1e) >> 1 {
-            4..=7 => 2,
-            8..=11 => 6,
-            12..=15 => 4,
-            _ => PRIO_BEST_EFFORT,
-        }
+        of_tos(class)
     }
 
     /// Marks the packet "congestion experienced" where its transport can hear it (RFC 3168 section 5); false where it cannot.

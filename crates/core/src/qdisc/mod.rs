@@ -36,7 +36,7 @@ pub use fifo::Fifo;
 pub use fq::{Fq, FqConfig};
 pub use fq_codel::FqCodel;
 pub use gone::{Fate, Gone};
-pub use look::LinkFacts;
+pub use look::{LinkFacts, of_tos};
 pub use mq::Mq;
 pub use netem::{Netem, NetemConfig};
 pub use noqueue::Noqueue;

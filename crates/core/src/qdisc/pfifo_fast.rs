@@ -135,4 +135,26 @@ mod tests {
         (ip[5], ip[6], ip[40]) = (8, 58, 135);
         assert_eq!(reader.priority(&packet(&ip)), 7);
     }
+
+    #[test]
+    fn a_socket_s_priority_goes_before_the_type_of_service() {
+        let (mut world, mut gone) = (World::new(), Gone::default());
+        let mut q = PfifoFast::default();
+        let cx = &mut world.cx(Instant::ZERO);
+        q.attach(cx, &LinkFacts::ip(1_500));
+        // All are interactive by their type of service; the last four bits of what is asked for count.
+        for (number, asked) in
+            [(1, Some(2)), (2, Some(0)), (3, None), (4, Some(6)), (5, Some(16)), (6, Some(7))]
+        {
+            let mut packet = packet(1, number, 10, Instant::ZERO);
+            packet.head.as_mut_slice()[1] = 0x10;
+            packet.priority = asked;
+            q.enqueue(cx, packet, &mut gone);
+        }
+        let mut order = Vec::new();
+        while let Dequeued::Packet(packet) = q.dequeue(cx, &mut gone) {
+            order.push(label(&packet).1);
+        }
+        assert_eq!(order, [3, 4, 6, 2, 5, 1]);
+    }
 }

@@ -138,6 +138,8 @@ pub struct SctpOptions {
     pub tclass: u8,
     /// What `ttl` is, for paths of IPv6 (IPV6_UNICAST_HOPS).
     pub unicast_hops: u8,
+    /// What the socket asks of queues (SO_PRIORITY, its last four bits); `None` leaves it to the type of service.
+    pub priority: Option<u8>,
     /// UDP port of the peer in paths to come, 0 for packets without UDP (SCTP_REMOTE_UDP_ENCAPS_PORT on the socket). It only
     /// counts where the stack has a UDP port for SCTP; what a peer's packets show overrides it.
     pub encap_port: u16,
@@ -185,6 +187,7 @@ impl SctpOptions {
             ttl: 0,
             tclass: 0,
             unicast_hops: 0,
+            priority: None,
             encap_port: u16::try_from(sysctl.sctp_encap_port).unwrap_or(0),
             linger: None,
             counts: false,

@@ -160,7 +160,14 @@ impl Stack {
         };
         let csum = Csum::Partial { start: 0, offset: CHECKSUM_OFFSET as u16 };
         let offload = Offload { gso, gso_size: out.gso_size, csum };
-        let packet = Packet { head, payload: out.payload, offload, owner, at: out.depart_at.max(self.now) };
+        let packet = Packet {
+            head,
+            payload: out.payload,
+            offload,
+            owner,
+            at: out.depart_at.max(self.now),
+            priority: out.priority,
+        };
         let params = OutputParams {
             tos: out.tos,
             ttl: out.ttl.unwrap_or_else(|| self.default_ttl(tuple.is_v6())),

@@ -183,7 +183,7 @@ mod tests {
         };
         ip.emit(head.prepend(ipv4::HEADER_LEN));
         let (payload, offload) = (Bytes::from_static(&[0; 8]), Offload::default());
-        Packet { head, payload, offload, owner: None, at: Instant::ZERO }
+        Packet { head, payload, offload, owner: None, at: Instant::ZERO, priority: None }
     }
 
     #[test]

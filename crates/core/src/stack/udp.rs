@@ -245,7 +245,7 @@ impl Stack {
     fn send_datagram(&mut self, id: SocketId, datagram: Datagram, dont_fragment: bool, marks: Marks) {
         let owner = Owner { flow: FlowId::of(id), charge: datagram.charge() };
         let (local, peer) = (datagram.local, datagram.peer);
-        let Marks { tos, ttl } = marks;
+        let Marks { tos, ttl, priority } = marks;
         let Ok(dst) = self.route(Some(local.ip()), peer.ip()) else {
             self.env.count.ip.out_no_routes += 1;
             self.env.count.dropped(DropWhy::NoRoute);
@@ -253,7 +253,7 @@ impl Stack {
             return;
         };
         self.env.count.udp.out_datagrams += 1;
-        let packet = udp_packet(&dst, datagram, owner, self.now);
+        let packet = Packet { priority, ..udp_packet(&dst, datagram, owner, self.now) };
         let fits = packet.len() + if peer.is_ipv4() { 20 } else { 40 } <= usize::from(dst.mtu);
         let params = OutputParams {
             ttl: ttl.unwrap_or_else(|| self.default_ttl(peer.is_ipv6())),
@@ -285,5 +285,5 @@ fn udp_packet(dst: &Dst, datagram: Datagram, owner: Owner, now: Instant) -> Pack
         Csum::Partial { start: 0, offset: wire::CHECKSUM_OFFSET as u16 }
     };
     let offload = Offload { csum, ..Offload::default() };
-    Packet { head, payload: datagram.data, offload, owner: Some(owner), at: now }
+    Packet { head, payload: datagram.data, offload, owner: Some(owner), at: now, priority: None }
 }

@@ -86,6 +86,8 @@ pub struct SocketOptions {
     pub ttl: u8,
     /// IPV6_UNICAST_HOPS; `None` takes 64.
     pub hops: Option<u8>,
+    /// SO_PRIORITY, of which queues look at the last four bits; `None` leaves it to the type of service.
+    pub priority: Option<u32>,
 }
 
 impl SocketOptions {
@@ -124,6 +126,7 @@ impl SocketOptions {
             rcvlowat: 0,
             rcvlowat_room: 0,
             tos: 0,
+            priority: None,
             tclass: 0,
             mtu_discover: if sysctl.ip_no_pmtu_disc == 0 { 1 } else { 0 },
             mtu_discover_v6: 1,
@@ -165,6 +168,12 @@ impl SocketOptions {
             None => 0,
         };
         (self.tos_of(v6), ttl)
+    }
+
+    /// What queues look at of the priority (`TC_PRIO_MAX`).
+    #[must_use]
+    pub fn queue_priority(&self) -> Option<u8> {
+        self.priority.map(|priority| (priority & 15) as u8)
     }
 
     /// Type of service or traffic class of the family.

@@ -214,6 +214,7 @@ impl Request {
         let v6 = self.setup.tuple.is_v6();
         out.tos = self.setup.options.tos_of(v6);
         out.ttl = self.setup.options.ttl_of(v6);
+        out.priority = self.setup.options.queue_priority();
         out
     }
 
@@ -405,7 +406,12 @@ impl Request {
 
     /// The connection, in SYN-RECEIVED; give it the segment that completed the handshake.
     #[must_use]
-    pub fn into_conn(self, cx: &mut Cx<'_>) -> Conn {
+    pub fn into_conn(mut self, cx: &mut Cx<'_>) -> Conn {
+        // A priority is not inherited (`sk_clone_lock`).
+        if self.setup.options.priority.is_some_and(|priority| priority != 0) {
+            let own = SocketOptions { priority: Some(0), ..(*self.setup.options).clone() };
+            self.setup.options = Arc::new(own);
+        }
         Conn::accept(
             cx,
             Accepted {

@@ -144,6 +144,8 @@ pub struct Outgoing {
     pub tos: u8,
     /// Time to live or hop limit; `None` takes the stack's default.
     pub ttl: Option<u8>,
+    /// What the socket asks of queues (SO_PRIORITY).
+    pub priority: Option<u8>,
     /// Who keeps routers from fragmenting it.
     pub whole: Whole,
     /// Credit that the flow has charged for it; 0 for what no flow pays for.
@@ -165,6 +167,7 @@ impl Outgoing {
             segs: 1,
             tos: 0,
             ttl: None,
+            priority: None,
             whole: Whole::AsSet,
             attempt: None,
             charge: 0,

@@ -37,6 +37,8 @@ pub struct Marks {
     pub tos: u8,
     /// IP_TTL or IPV6_UNICAST_HOPS; `None` takes the default.
     pub ttl: Option<u8>,
+    /// What the socket asks of queues (SO_PRIORITY, its last four bits); `None` leaves it to the type of service.
+    pub priority: Option<u8>,
 }
 
 /// A UDP socket.
@@ -72,7 +74,7 @@ impl UdpSocket {
             bound: local.ip(),
             remote: None,
             dont_fragment: false,
-            marks: [Marks { tos: 0, ttl: None }; 2],
+            marks: [Marks { tos: 0, ttl: None, priority: None }; 2],
             error: None,
             buffers: (sysctl.rmem_default, sysctl.wmem_default),
             received: VecDeque::new(),

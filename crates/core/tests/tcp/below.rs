@@ -127,3 +127,23 @@ fn a_device_that_takes_nothing_for_ever_ends_the_connection_in_time() {
     assert_eq!(p.error(), Some(Error::TimedOut));
     assert_eq!(counts(&p).0, 0);
 }
+
+#[test]
+fn what_is_held_back_is_told_once_however_much_new_data_passes_by() {
+    let mut p = slow(SACK);
+    p.set(|o| o.nodelay = true);
+    p.stack.set_sysctl("tcp_autocorking", "0").expect("a setting");
+    for n in 0..3 {
+        p.at(30 * n);
+        p.write(100);
+    }
+    p.drain();
+    let held = counts(&p).3;
+    // The first is lost, and has not left. Two segments of new data pass by it in the same turn.
+    p.write(2_000);
+    p.at(160);
+    p.inject(". 1 ack 2001 sack 2101:2301");
+    let new = p.drain().len();
+    assert!(new >= 2, "{new} segments");
+    assert_eq!((counts(&p).0, counts(&p).3), (0, held + 1));
+}

@@ -343,7 +343,7 @@ impl Host {
 pub(super) fn shared(options: &mut SctpOptions, all: &SocketOptions) {
     options.sndbuf = all.sndbuf.unwrap_or(options.sndbuf);
     options.rcvbuf = all.rcvbuf.unwrap_or(options.rcvbuf);
-    options.linger = all.linger;
+    (options.linger, options.priority) = (all.linger, all.queue_priority());
     (options.tos, options.ttl) = all.marks(false);
     (options.tclass, options.unicast_hops) = all.marks(true);
 }

@@ -6,6 +6,7 @@ use crate::errno::Errno;
 use crate::files::{Kind, Sock};
 use crate::host::Host;
 use bytes::Bytes;
+use lowwater_core::qdisc::of_tos;
 use lowwater_core::tcp::SocketOptions;
 
 /// IP_PMTUDISC_DO and IP_PMTUDISC_PROBE refuse what the path does not carry whole.
@@ -59,7 +60,12 @@ impl Host {
             IP_TOS => {
                 // TCP keeps the ECN bits to itself (`__ip_sock_set_tos`).
                 let keep = if self.files.sock(fd)?.stream { !3 } else { !0 };
-                self.change(fd, |o| o.tos = n as u8 & keep)?;
+                self.change(fd, |o| {
+                    let tos = n as u8 & keep;
+                    // One that changes takes its priority along (`__ip_sock_set_tos`).
+                    o.priority = if tos == o.tos { o.priority } else { Some(of_tos(tos).into()) };
+                    o.tos = tos;
+                })?;
                 self.renew_udp(fd)
             }
             IP_TTL => {

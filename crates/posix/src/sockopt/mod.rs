@@ -184,7 +184,11 @@ impl Host {
         let buffers = self.stack.udp_set_buffers(id, rcvbuf, sndbuf);
         let whole = self.stack.udp_set_dont_fragment(id, ip::never_fragments(&sock.options, sock.v6));
         let o = &sock.options;
-        let marks = [false, true].map(|v6| Marks { tos: o.tos_of(v6), ttl: o.ttl_of(v6) });
+        let marks = [false, true].map(|v6| Marks {
+            tos: o.tos_of(v6),
+            ttl: o.ttl_of(v6),
+            priority: o.queue_priority(),
+        });
         let marks = self.stack.udp_set_marks(id, marks);
         debug_assert_eq!((buffers, whole, marks), (Ok(()), Ok(()), Ok(())), "a UDP socket that is open");
     }

@@ -33,7 +33,6 @@ const ROWS: &[Row] = &[
     (SOL_SOCKET, SO_DONTROUTE, Some(0), Rule::Bool),
     (SOL_SOCKET, SO_BROADCAST, Some(0), Rule::Bool),
     (SOL_SOCKET, SO_NO_CHECK, Some(0), Rule::Bool),
-    (SOL_SOCKET, SO_PRIORITY, Some(0), Rule::Any),
     (SOL_SOCKET, SO_SNDLOWAT, Some(1), Rule::Read),
     (SOL_SOCKET, SO_PASSCRED, None, Rule::Refused(Errno::EOPNOTSUPP)),
     (SOL_SOCKET, SO_PASSSEC, None, Rule::Refused(Errno::EOPNOTSUPP)),

@@ -54,6 +54,7 @@ impl Host {
             SO_DOMAIN => Told::Int(if sock.v6 { AF_INET6 } else { AF_INET }),
             SO_ACCEPTCONN => Told::Int(matches!(sock.kind, Kind::Listener(_)).into()),
             SO_ERROR => Told::Int(self.take_error(fd)?),
+            SO_PRIORITY => Told::Int(options.priority.unwrap_or(0) as i32),
             SO_KEEPALIVE => Told::Int(options.keepalive.into()),
             SO_OOBINLINE => Told::Int(options.oobinline.into()),
             SO_SNDBUF => Told::Int(self.memory_of(sock).sndbuf as i32),
@@ -134,6 +135,10 @@ impl Host {
         match name {
             SO_TYPE | SO_PROTOCOL | SO_DOMAIN | SO_ERROR | SO_ACCEPTCONN | SO_PEERNAME | SO_PEERCRED => {
                 Err(Errno::ENOPROTOOPT)
+            }
+            SO_PRIORITY => {
+                self.change(fd, |o| o.priority = Some(n as u32))?;
+                self.renew_udp(fd)
             }
             SO_KEEPALIVE => self.change(fd, |o| o.keepalive = n != 0),
             SO_OOBINLINE => self.change(fd, |o| o.oobinline = n != 0),

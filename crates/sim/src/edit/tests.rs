@@ -26,6 +26,7 @@ fn udp4(payload: &'static [u8], tos: u8) -> Packet {
         offload: Offload { gso: GsoKind::None, gso_size: 0, csum: Csum::Partial { start: 20, offset: 6 } },
         owner: None,
         at: Instant::ZERO,
+        priority: None,
     }
 }
 

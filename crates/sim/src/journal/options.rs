@@ -46,6 +46,7 @@ pub(super) fn put_options(e: &mut Encoder, o: &SocketOptions) {
         mtu_discover_v6,
         ttl,
         hops,
+        priority,
     } = o;
     for on in [
         nodelay,
@@ -72,6 +73,7 @@ pub(super) fn put_options(e: &mut Encoder, o: &SocketOptions) {
     e.number(u64::from(*maxseg));
     e.slice(&[*syncnt, *tos, *ttl, *defer_accept, *mtu_discover, *tclass, *mtu_discover_v6]);
     e.optional(hops.map(u64::from));
+    e.optional(priority.map(u64::from));
     e.number(u64::from(*rcvlowat));
     e.number(u64::from(*rcvlowat_room));
     e.slice(&fastopen_key.map_or(Vec::new(), |keys| keys.to_bytes()));
@@ -95,6 +97,7 @@ pub(super) fn get_options(d: &mut Decoder<'_>) -> Option<SocketOptions> {
         return None;
     };
     let hops = d.optional()?.and_then(|n| u8::try_from(n).ok());
+    let priority = d.optional()?.and_then(|n| u32::try_from(n).ok());
     let (rcvlowat, rcvlowat_room) = (d.small()?, d.small()?);
     let fastopen_key = FastOpenKeys::from_bytes(d.slice()?);
     let name = d.slice()?;
@@ -136,6 +139,7 @@ pub(super) fn get_options(d: &mut Decoder<'_>) -> Option<SocketOptions> {
         mtu_discover_v6,
         ttl,
         hops,
+        priority,
     })
 }
 
@@ -208,6 +212,7 @@ pub(super) fn put_packet(e: &mut Encoder, p: &Packet) {
     if let Some(owner) = p.owner {
         put_owner(e, owner);
     }
+    e.optional(p.priority.map(u64::from));
 }
 
 pub(super) fn get_packet(d: &mut Decoder<'_>) -> Option<Packet> {
@@ -233,5 +238,6 @@ pub(super) fn get_packet(d: &mut Decoder<'_>) -> Option<Packet> {
     };
     let at = Instant::from_nanos(d.number()?);
     let owner = if d.flag()? { Some(get_owner(d)?) } else { None };
-    Some(Packet { head, payload, offload: Offload { gso, gso_size, csum }, owner, at })
+    let priority = d.optional()?.and_then(|n| u8::try_from(n).ok());
+    Some(Packet { head, payload, offload: Offload { gso, gso_size, csum }, owner, at, priority })
 }

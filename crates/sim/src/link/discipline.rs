@@ -92,7 +92,8 @@ impl Stage for Discipline {
     fn accept(&mut self, now: Instant, packet: Packet, effects: &mut Effects) {
         let before = self.qdisc.stats().qlen;
         // Departure times were the sender's concern.
-        let packet = Packet { at: now, ..packet };
+        // What a socket asks for stays on its host.
+        let packet = Packet { at: now, priority: None, ..packet };
         self.qdisc.enqueue(&mut self.around.cx(now), packet, &mut self.gone);
         let after = self.qdisc.stats().qlen + self.gone.packets.len() as u64;
         let more = (after - before).saturating_sub(1);

@@ -60,7 +60,7 @@ pub(super) fn packet(frame: &Frame, at: Instant) -> Packet {
     ip.emit(head.prepend(ipv4::HEADER_LEN));
     let link = EtherRepr { dst: EtherAddr(DESTINATION), src: EtherAddr(SOURCE), ethertype: ether::TYPE_IPV4 };
     link.emit(head.prepend(ether::HEADER_LEN));
-    Packet { head, payload, offload, owner: None, at }
+    Packet { head, payload, offload, owner: None, at, priority: None }
 }
 
 /// The packet behind the header that packet sockets want.

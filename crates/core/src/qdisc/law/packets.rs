@@ -44,7 +44,7 @@ fn tcp_packet(flow: u16, (seq, ack, window): (u32, u32, u16), payload: Bytes) ->
     repr.emit(head.prepend(repr.buffer_len()));
     let ip = ip(protocol::TCP, head.len() + payload.len());
     ip.emit(head.prepend(ipv4::HEADER_LEN));
-    Packet { head, payload, offload: Offload::default(), owner: None, at: Instant::ZERO }
+    Packet { head, payload, offload: Offload::default(), owner: None, at: Instant::ZERO, priority: None }
 }
 
 fn flow_id(flow: u16) -> FlowId {
@@ -127,7 +127,7 @@ fn sctp(flow: u16, number: u32, packets: usize, size: usize) -> Packet {
     if packets > 1 {
         (offload.gso, offload.gso_size) = (GsoKind::Sctp, size as u16);
     }
-    Packet { head, payload: Bytes::from(payload), offload, owner: None, at: Instant::ZERO }
+    Packet { head, payload: Bytes::from(payload), offload, owner: None, at: Instant::ZERO, priority: None }
 }
 
 /// Number of a packet that [`Maker`] made or of a segment of it, and where in it that begins: wrong where a bit of the place was flipped.

@@ -178,6 +178,7 @@ impl Stack {
             IpAddr::V4(_) => (options.tos, options.ttl),
             IpAddr::V6(_) => (options.tclass, options.unicast_hops),
         };
+        let priority = options.priority;
         let tos = tos | if out.ect { ECT0 } else { 0 };
         let Some(route) = sctp.routes.get_mut(usize::from(out.path)).and_then(Option::as_mut) else {
             self.env.count.ip.out_no_routes += 1;
@@ -192,7 +193,7 @@ impl Stack {
         let may = out.fragment || dst.mtu_locked || self.env.sysctl.ip_no_pmtu_disc != 0;
         let dont_fragment = whole || !may;
         let at = out.depart_at.max(self.now);
-        let mut packet = sealed_packet(&mut self.env.pool, out, owner, at);
+        let mut packet = Packet { priority, ..sealed_packet(&mut self.env.pool, out, owner, at) };
         let protocol = self.sctp_encapsulate(&mut packet, (dst.src, remote), encap);
         let params = OutputParams {
             tos,
@@ -239,5 +240,12 @@ fn sctp_packet(header: &SctpRepr, chunks: Bytes, crc: bool) -> Packet {
     if crc {
         fill_checksum(bytes, &[&chunks]);
     }
-    Packet { head, payload: chunks, offload: Offload::default(), owner: None, at: Instant::ZERO }
+    Packet {
+        head,
+        payload: chunks,
+        offload: Offload::default(),
+        owner: None,
+        at: Instant::ZERO,
+        priority: None,
+    }
 }

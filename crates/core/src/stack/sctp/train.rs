@@ -131,9 +131,9 @@ pub(super) fn sealed_packet(pool: &mut Pool, out: Outgoing, owner: Option<Owner>
     pool.restore(bytes.split_off(bytes.len()));
     if bytes.len() > out.unit {
         let offload = Offload { gso: GsoKind::Sctp, gso_size: out.unit as u16, csum: Csum::None };
-        return Packet { head, payload: bytes.freeze(), offload, owner, at };
+        return Packet { head, payload: bytes.freeze(), offload, owner, at, priority: None };
     }
     head.prepend(HEADER_LEN).copy_from_slice(&bytes[..HEADER_LEN]);
     bytes.advance(HEADER_LEN);
-    Packet { head, payload: bytes.freeze(), offload: Offload::default(), owner, at }
+    Packet { head, payload: bytes.freeze(), offload: Offload::default(), owner, at, priority: None }
 }

@@ -72,6 +72,7 @@ impl Conn {
         let v6 = self.tuple.is_v6();
         out.tos = self.options.tos_of(v6);
         out.ttl = self.options.ttl_of(v6);
+        out.priority = self.options.queue_priority();
         out.whole = self.options.whole();
         out
     }
@@ -167,6 +168,7 @@ impl Conn {
             segs: plan.segs,
             tos: self.options.tos_of(self.tuple.is_v6()) | if ect { Ecn::Ect0 as u8 } else { 0 },
             ttl: self.options.ttl_of(self.tuple.is_v6()),
+            priority: self.options.queue_priority(),
             whole: self.options.whole(),
             charge,
             depart_at: plan.departure,
