@@ -72,8 +72,7 @@ pub(super) fn put_options(e: &mut Encoder, o: &SocketOptions) {
     e.number(*max_pacing_rate);
     e.number(u64::from(*maxseg));
     e.slice(&[*syncnt, *tos, *ttl, *defer_accept, *mtu_discover, *tclass, *mtu_discover_v6]);
-    e.optional(hops.map(u64::from));
-    e.optional(priority.map(u64::from));
+    [hops.map(u64::from), priority.map(u64::from)].into_iter().for_each(|n| e.optional(n));
     e.number(u64::from(*rcvlowat));
     e.number(u64::from(*rcvlowat_room));
     e.slice(&fastopen_key.map_or(Vec::new(), |keys| keys.to_bytes()));
