@@ -32,6 +32,8 @@ pub const GONE_EVENTS_MAX: usize = 65_536;
 pub const SCTP_PATHS_MAX: usize = 16;
 /// Bytes of the reason in an ABORT: what a packet of IP can hold, with headers to spare.
 pub const SCTP_ABORT_REASON_MAX: usize = 65_000;
+/// SACKs of one packet that are read; an honest peer's has one.
+pub const SCTP_SACKS_MAX: u8 = 4;
 /// Duplicate TSNs that one SACK reports (`SCTP_MAX_DUP_TSNS`).
 pub const SCTP_DUPS_MAX: usize = 16;
 /// TSNs beyond the cumulative one that are kept: a gap block counts them in 16 bits.

@@ -131,13 +131,16 @@ fn init_ack(local: &Local<'_>, ticket: &Ticket, offer: &Offer) -> BlueAnswer {
     for unknown in offer.unknown.iter() {
         push(&Param::Unrecognized(unknown));
     }
+    let source = ticket.addresses.first().copied().unwrap_or(ticket.local);
+    let taken = |ip: &IpAddr| offer.families.takes(*ip, source);
+    let locals: Addresses = local.locals.iter().copied().filter(taken).collect();
     let announce = Announce {
         tag: ticket.tags.0,
         a_rwnd: initial_window(local.options),
         outbound: ticket.streams.0,
         inbound: local.options.max_instreams,
         tsn: ticket.tsns.0,
-        addresses: local.locals,
+        addresses: &locals,
         params,
     };
     let chunks = announce.write(|init| {

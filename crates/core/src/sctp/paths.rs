@@ -43,6 +43,8 @@ pub struct Acked {
     pub delivered: u32,
     /// Newly marked for retransmission.
     pub lost: u32,
+    /// What is newly acknowledged has overtaken something of this path that is not.
+    pub overtaken: bool,
 }
 
 /// One address of the peer.

@@ -56,10 +56,16 @@ impl TsnMap {
         !self.above.is_empty()
     }
 
+    /// This TSN has come, or is waited for no longer.
+    #[must_use]
+    pub fn has(&self, tsn: Tsn) -> bool {
+        tsn <= self.cum || self.above.contains(tsn.0)
+    }
+
     /// What this TSN is, without noting it.
     #[must_use]
     pub fn look(&self, tsn: Tsn) -> Arrival {
-        if tsn <= self.cum || self.above.contains(tsn.0) {
+        if self.has(tsn) {
             Arrival::Duplicate
         } else if tsn.0 - self.cum.0 > SCTP_TSN_AHEAD_MAX
             || (self.above.len() >= SCTP_TSN_HOLES_MAX && tsn != self.cum.next())

@@ -194,6 +194,34 @@ fn cubic_on_a_path_grows_as_tcps_does_and_as_rfc_9438_has_it() {
     }
 }
 
+/// What one path waits for is no reason for another's window: it grows by what its own SACKs newly acknowledge.
+#[test]
+fn cubics_window_grows_while_another_path_holds_the_cumulative_tsn_back() {
+    let mut w = world(2, &large());
+    let options = wide(&w, Kind::Cubic);
+    let (a, b) = w.associated(options.clone(), options);
+    w.pass(ms(500));
+    w.rule = Box::new(|c| match (c.link, c.from) {
+        (1, A) => Fate::Lose,
+        _ => Fate::Deliver(ms(20)),
+    });
+    let now = w.now;
+    let there = SendInfo { to: Some(ip(1, B)), ..SendInfo::default() };
+    w.stacks[A].sctp_send(now, a, Bytes::from_static(&[1; FULL]), there).unwrap();
+    w.pass(ms(1));
+    let before = path(&w, a, 0).cwnd;
+    for _ in 0..40 {
+        w.send(A, a, &[2; FULL], SendInfo { unordered: true, ..SendInfo::default() });
+    }
+    let held = w.info(B, b).cum_tsn;
+    // Less than the timeout of the path that loses.
+    w.pass(ms(400));
+    assert_eq!(w.info(B, b).cum_tsn, held, "the first is missing");
+    let after = path(&w, a, 0);
+    assert!(after.cwnd >= before + 10 * PMDCS, "{before} and then {}", after.cwnd);
+    assert_eq!(path(&w, a, 1).flight, FULL as u32);
+}
+
 /// A line of 20 Mbit/s and 40 ms of round trip with a buffer of 400 ms, filled by messages of `len` bytes: the share of the line that
 /// was used from the fifth second on, and the mean time in the buffer in milliseconds.
 fn queue(congestion: Kind, len: usize) -> (f64, f64, PathInfo) {

@@ -113,6 +113,32 @@ fn without_an_offer_a_lifetime_ends_only_what_was_not_sent() {
     assert_eq!(w.sent(A, kind::FORWARD_TSN), 0);
 }
 
+/// RFC 6458 section 5.3.1: what is given up need not be the message whose turn it is.
+#[test]
+fn a_lifetime_that_ends_behind_a_message_without_one_is_kept() {
+    let (mut w, a, b) = pair(&Sysctl::default());
+    w.pass(ms(100));
+    w.rule = Box::new(|_| Fate::Lose);
+    // The window is full, so that what follows waits.
+    for _ in 0..4 {
+        w.send(A, a, &[7; 1_400], SendInfo::default());
+    }
+    w.send(A, a, &[8; 10], SendInfo::default());
+    w.send(A, a, &[9; 20], lived(300));
+    w.send(A, a, &[8; 30], SendInfo::default());
+    w.pass(ms(250));
+    assert_eq!(failed(&mut w, a), []);
+    w.pass(ms(100));
+    assert_eq!(failed(&mut w, a), [(false, 20)]);
+    w.rule = Box::new(|_| Fate::Deliver(ms(10)));
+    let mut got = Vec::new();
+    w.run(Duration::from_secs(20), |w| {
+        got.extend(w.messages(B, b).iter().map(|m| m.len()));
+        false
+    });
+    assert_eq!(got, [1_400, 1_400, 1_400, 1_400, 10, 30]);
+}
+
 #[test]
 fn a_forward_tsn_that_is_lost_goes_again_and_a_shutdown_waits_for_it() {
     let (mut w, a, b) = pair(&Sysctl::default());

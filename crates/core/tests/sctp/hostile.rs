@@ -255,3 +255,26 @@ fn what_everybody_waits_for_finds_room_in_a_full_buffer() {
     assert_eq!(got, (1..100).collect::<Vec<u8>>());
     assert_eq!((w.info(B, b).cum_tsn, w.info(B, b).state), (cum.wrapping_add(99), State::Established));
 }
+
+/// Each SACK that takes back what the one before has said costs a walk over what is out.
+#[test]
+fn of_a_packet_full_of_sacks_four_are_read() {
+    let mut w = World::new();
+    let options = SctpOptions { nodelay: true, ..w.options() };
+    let (a, b) = w.associated(options.clone(), options);
+    w.pass(ms(100));
+    w.rule = Box::new(|_| Fate::Lose);
+    for _ in 0..3 {
+        w.send(A, a, &[1; 100], SendInfo::default());
+    }
+    w.pass(ms(1));
+    let cum_tsn = first_tsn(&w, b);
+    let sack =
+        |n: u32| Chunk::Sack(Sack { cum_tsn: cum_tsn.wrapping_add(n), a_rwnd: 9_999, gaps: &[], dups: &[] });
+    let ports = (5_000, w.stacks[A].local_addr(a).unwrap().port());
+    let tag = w.info(A, a).tags.0;
+    w.inject(A, ports, tag, &bytes(&[sack(0), sack(0), sack(1), sack(2), sack(3), sack(3)]));
+    w.pass(ms(1));
+    let ignored = w.stacks[A].counters().own.sctp_sacks_ignored;
+    assert_eq!((w.info(A, a).unacked, ignored), (1, 2));
+}

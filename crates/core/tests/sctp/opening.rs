@@ -206,6 +206,9 @@ fn a_backlog_that_is_full_refuses() {
     w.pass(ms(500));
     let up = ids.iter().filter(|id| w.info(A, **id).state == State::Established).count();
     assert_eq!(up, 2, "a backlog of one holds two, as Linux's");
+    // Why is said, by all means (RFC 9260 section 3.3.10.4).
+    let last = ids.iter().filter(|id| w.info(A, **id).state == State::Closed).count();
+    assert_eq!((last, w.sent(B, kind::ABORT)), (2, 2));
     let now = w.now;
     let second = w.stacks[B].sctp_listen(now, &[any], 1, options);
     assert_eq!(second, Err(Error::AddressInUse));

@@ -257,7 +257,7 @@ impl Controller {
             if self.algorithm.wishes().app_limited {
                 self.rate.mark_app_limited(flow.in_flight);
             }
-        } else if sacked.advanced && !self.is_reducing() {
+        } else if sacked.grows && !self.is_reducing() {
             if sample.cwnd_limited {
                 self.algorithm.cong_avoid(cx, &mut self.window, &sample);
             }

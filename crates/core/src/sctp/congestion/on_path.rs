@@ -37,8 +37,8 @@ pub(super) struct Sacked {
     /// In flight before and after it.
     pub(super) before: u32,
     pub(super) load: u32,
-    /// The cumulative TSN has moved.
-    pub(super) advanced: bool,
+    /// The window may grow: what the path has waited for was there, whatever other paths wait for.
+    pub(super) grows: bool,
     pub(super) marks: Marks,
 }
 
@@ -199,11 +199,12 @@ impl Path {
     }
 
     /// What the SACK at work means for the window of a controller, and for the pacing rate.
-    pub(in crate::sctp) fn end_sack(&mut self, cx: &mut Cx<'_>, marks: Marks, advanced: bool) {
-        let Acked { load: before, delivered, .. } = self.flow.acked;
+    pub(in crate::sctp) fn end_sack(&mut self, cx: &mut Cx<'_>, marks: Marks) {
+        let Acked { load: before, delivered, cumulative, overtaken, .. } = self.flow.acked;
+        let grows = delivered > 0 && (cumulative || !overtaken);
         if self.cwnd.controller.is_some() {
             let flow = self.facts(marks.next);
-            let sacked = Sacked { delivered, before, load: self.cwnd.load, advanced, marks };
+            let sacked = Sacked { delivered, before, load: self.cwnd.load, grows, marks };
             let pacing = &self.flow.pacing;
             self.cwnd.control(&flow, |controller, flow| controller.on_sack(cx, flow, &sacked, pacing));
         }

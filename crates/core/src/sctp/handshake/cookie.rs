@@ -175,6 +175,7 @@ impl Ticket {
             features: self.features,
             adaptation: self.adaptation,
             preservative_ms: 0,
+            families: Default::default(),
         }
     }
 

@@ -5,6 +5,7 @@ use crate::sctp::output::bundle::TlvList;
 use core::net::IpAddr;
 use lowwater_wire::sctp::{Cause, Init, Param, Tlv, param_kind};
 use smallvec::SmallVec;
+use zerocopy::network_endian::U16;
 
 /// Addresses of one side.
 pub type Addresses = SmallVec<[IpAddr; 2]>;
@@ -78,6 +79,31 @@ pub struct Offer {
     pub adaptation: Option<u32>,
     /// Milliseconds that it would like its cookie to live longer.
     pub preservative_ms: u32,
+    /// Families of addresses that it takes; none for all (section 5.1.2).
+    pub families: Families,
+}
+
+/// Families of addresses that a side takes, as Supported Address Types names them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Families {
+    v4: bool,
+    v6: bool,
+}
+
+impl Families {
+    fn of(types: &[U16]) -> Self {
+        let has = |kind: u16| types.iter().any(|one| one.get() == kind);
+        Self { v4: has(param_kind::IPV4), v6: has(param_kind::IPV6) }
+    }
+
+    /// An address of ours may be named to this side, whose packet came from `source`: it takes what it sends from in any case (Linux
+    /// `sctp_process_param`).
+    #[must_use]
+    pub const fn takes(self, ip: IpAddr, source: IpAddr) -> bool {
+        let named = if ip.is_ipv4() { self.v4 } else { self.v6 };
+        let unsaid = !self.v4 && !self.v6;
+        unsaid || named || ip.is_ipv4() == source.is_ipv4()
+    }
 }
 
 /// Parameters to be reported, each whole; bounded.
@@ -140,6 +166,7 @@ impl Offer {
             features: Features::default(),
             adaptation: None,
             preservative_ms: 0,
+            families: Families::default(),
         };
         let mut edm = None;
         for tlv in init.params {
@@ -177,9 +204,9 @@ impl Offer {
                 self.features.0 |= Features::FORWARD_TSN;
             }
             Param::Adaptation(layer) => self.adaptation = Some(layer),
+            Param::SupportedAddressTypes(types) => self.families = Families::of(types),
             // Known, and of no consequence here; what an INIT ACK reports about ours too.
-            Param::SupportedAddressTypes(_)
-            | Param::ZeroChecksum(_)
+            Param::ZeroChecksum(_)
             | Param::SupportedExtensions(_)
             | Param::Padding(_)
             | Param::Unrecognized(_) => {}

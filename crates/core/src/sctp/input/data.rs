@@ -5,6 +5,7 @@ use crate::sctp::assoc::Assoc;
 use crate::sctp::input::one_cause;
 use crate::sctp::pending::Pending;
 use crate::sctp::state::State;
+use crate::sctp::stream::recv::Beside;
 use crate::sctp::tsn::Tsn;
 use crate::sctp::tsn_map::Arrival;
 use lowwater_wire::sctp::{Cause, DataRepr};
@@ -65,6 +66,11 @@ impl Assoc {
         }
         if self.owner.deaf {
             cx.count.own.sctp_data_unread += 1;
+            return;
+        }
+        let beside = Beside { before: self.rx.map.has(tsn.prev()), behind: self.rx.map.has(tsn.next()) };
+        if self.rx.streams.is_useless(tsn, header, beside) {
+            cx.count.sctp.in_data_chunk_discards += 1;
             return;
         }
         match self.rx.streams.insert(tsn, header, data, reading.inbound.buffer) {

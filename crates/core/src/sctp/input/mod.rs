@@ -14,6 +14,7 @@ use super::handshake::init::Features;
 use super::output::bundle::TlvList;
 use super::paths::{PathId, PathState};
 use super::state::State;
+use crate::base::limits::SCTP_SACKS_MAX;
 use crate::base::{Cx, DropWhy, Error};
 use bytes::Bytes;
 use core::net::IpAddr;
@@ -49,6 +50,8 @@ pub(super) struct Reading<'a> {
     pub(super) data: bool,
     /// The TSN of the first.
     pub(super) first_tsn: Option<u32>,
+    /// SACKs so far.
+    pub(super) sacks: u8,
     /// Something about it must be acknowledged at once.
     pub(super) urgent: bool,
     /// Nothing behind this chunk counts.
@@ -91,7 +94,8 @@ impl Assoc {
     /// Takes the chunks of a packet whose tag is good.
     pub fn input_behind(&mut self, cx: &mut Cx<'_>, inbound: &Inbound<'_>) {
         let path = self.paths.find(inbound.from);
-        let mut reading = Reading { inbound, path, data: false, first_tsn: None, urgent: false, stop: false };
+        let mut reading =
+            Reading { inbound, path, data: false, first_tsn: None, sacks: 0, urgent: false, stop: false };
         self.tx.burst = None;
         if let Some(path) = path {
             // The tag was good: answers go where this came from, with or without UDP (RFC 6951 section 4.4).
@@ -153,7 +157,12 @@ impl Assoc {
         }
         match chunk {
             Chunk::Data(header, data) => self.on_data(cx, reading, header, data),
-            Chunk::Sack(sack) => self.on_sack(cx, sack),
+            // Each costs a walk over what is out where it takes back what the last one said.
+            Chunk::Sack(_) if reading.sacks >= SCTP_SACKS_MAX => cx.count.own.sctp_sacks_ignored += 1,
+            Chunk::Sack(sack) => {
+                reading.sacks += 1;
+                self.on_sack(cx, sack);
+            }
             Chunk::Heartbeat(_) => self.on_heartbeat(reading, raw),
             Chunk::HeartbeatAck(info) => self.on_heartbeat_ack(cx, *info),
             Chunk::CookieAck => self.on_cookie_ack(cx),

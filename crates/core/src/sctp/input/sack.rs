@@ -36,7 +36,7 @@ impl Assoc {
         for (start, end) in taken_back.iter() {
             self.tx.out.count_reneged(Tsn(start), Tsn(end));
         }
-        self.conclude(cx, news.advanced);
+        self.conclude(cx);
         self.give_up(cx);
         self.tx.peer_rwnd = sack.a_rwnd.saturating_sub(self.tx.out.in_flight());
         self.tx.closed.shut = sack.a_rwnd == 0;
@@ -137,7 +137,7 @@ impl Assoc {
     }
 
     /// What follows for each path: window, timer, life.
-    pub(super) fn conclude(&mut self, cx: &mut Cx<'_>, advanced: bool) {
+    pub(super) fn conclude(&mut self, cx: &mut Cx<'_>) {
         let marks = Marks::of(&self.tx.out);
         for id in 0..self.paths.len() as PathId {
             let path = self.paths.get_mut(id);
@@ -145,12 +145,12 @@ impl Assoc {
             if acked.bytes == 0 && !acked.cumulative {
                 // What only lost something says so where the lost is counted.
                 if acked.lost > 0 {
-                    path.end_sack(cx, marks, advanced);
+                    path.end_sack(cx, marks);
                 }
                 continue;
             }
             path.cwnd.lone = false;
-            path.end_sack(cx, marks, advanced);
+            path.end_sack(cx, marks);
             // Rules R2 and R3 of section 6.3.2.
             if path.cwnd.flight() == 0 {
                 path.t3 = Instant::FAR_FUTURE;

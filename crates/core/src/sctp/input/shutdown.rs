@@ -16,9 +16,9 @@ impl Assoc {
         }
         if cum > self.tx.out.cum() {
             let before = self.tx.out.in_flight();
-            let news = self.take_cumulative(cx, cum);
+            self.take_cumulative(cx, cum);
             self.grow(cx);
-            self.conclude(cx, news.advanced);
+            self.conclude(cx);
             // It names no window: what has arrived is taken for read (Linux `SCTP_CMD_PROCESS_CTSN`).
             let arrived = before - self.tx.out.in_flight();
             self.tx.peer_rwnd = self.tx.peer_rwnd.saturating_add(arrived);

@@ -1,7 +1,7 @@
 //! Miss indications and fast retransmission (RFC 9260 section 7.2.4).
 use crate::base::{Cx, steps};
 use crate::sctp::congestion::Marks;
-use crate::sctp::outstanding::{Highest, Outstanding};
+use crate::sctp::outstanding::{Highest, Mark, Outstanding};
 use crate::sctp::paths::{PathId, Paths};
 use crate::sctp::sender::Sender;
 use crate::sctp::tsn::Tsn;
@@ -58,7 +58,11 @@ pub(in crate::sctp) fn on_sack(cx: &mut Cx<'_>, tx: &mut Sender, paths: &mut Pat
     while let Some((first, end)) = tx.out.next_unacked(from, bound) {
         for tsn in (first.0..end.0).map(Tsn) {
             steps::step();
-            if tx.out.get(tsn).is_some_and(|chunk| news.overtakes(tsn, chunk.path)) {
+            let Some(id) = tx.out.get(tsn).filter(|c| c.mark != Mark::Abandoned).map(|c| c.path) else {
+                continue;
+            };
+            if news.overtakes(tsn, id) {
+                paths.get_mut(id).flow.acked.overtaken = true;
                 lost |= miss(&mut tx.out, paths, tsn);
             }
         }

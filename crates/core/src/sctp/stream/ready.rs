@@ -262,6 +262,11 @@ impl Ready {
         self.open.is_some()
     }
 
+    /// This TSN is of the message that is coming in.
+    pub(super) fn is_open_at(&self, tsn: u64) -> bool {
+        self.open.as_ref().is_some_and(|open| (open.start()..open.end).contains(&tsn))
+    }
+
     /// The fragment at `tsn` is the next one of the open message.
     pub(super) fn goes_on(&self, tsn: u64, info: &RecvInfo) -> bool {
         self.open.as_ref().is_some_and(|open| open.end == tsn && same_message(&open.info, info))

@@ -5,7 +5,7 @@
 use super::numbers::Numbers;
 use super::pieces::{PIN_MAX, Pieces};
 use super::ready::{Data, Ready, same_message};
-use crate::base::limits::{SCTP_CHUNK_OVERHEAD, SCTP_NOTE_BYTES_MAX, SCTP_NOTES_MAX};
+use crate::base::limits::{SCTP_CHUNK_OVERHEAD, SCTP_NOTE_BYTES_MAX, SCTP_NOTES_MAX, SCTP_TSN_AHEAD_MAX};
 use crate::base::steps;
 use crate::sctp::message::{Received, RecvInfo};
 use crate::sctp::notification::{Notification, SendFailed, Subscriptions};
@@ -40,6 +40,15 @@ struct Partial {
     /// TSN of its next fragment.
     next: u64,
     info: RecvInfo,
+}
+
+/// Which neighbours of a TSN have come already, whatever became of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Beside {
+    /// The one before it.
+    pub before: bool,
+    /// The one behind it.
+    pub behind: bool,
 }
 
 /// Fragments that cannot belong together: the peer has made a mistake.
@@ -221,6 +230,22 @@ impl RecvStreams {
         }
         self.set_aside();
         self.ready.push_note(note);
+    }
+
+    /// A chunk that nobody could ever read: a fragment whose neighbour has come as something else, or a message whose number in its
+    /// stream was delivered or skipped (no number is further ahead than a window of TSNs). Both would take room for good.
+    #[must_use]
+    pub fn is_useless(&self, tsn: Tsn, header: &DataRepr, beside: Beside) -> bool {
+        let flags = header.flags;
+        let held = |at: u64| {
+            let run = self.runs.range(..=at).next_back().is_some_and(|(_, run)| run.end > at);
+            run || self.ready.is_open_at(at)
+        };
+        let goes_on = self.partial.as_ref().is_some_and(|partial| partial.next == tsn.0);
+        let lone = (!flags.begin() && beside.before && !goes_on && !held(tsn.0 - 1))
+            || (!flags.end() && beside.behind && !held(tsn.0 + 1));
+        let ahead = || header.ssn.wrapping_sub(self.next_ssn.get(header.sid));
+        lone || (flags.begin() && !flags.unordered() && u64::from(ahead()) > SCTP_TSN_AHEAD_MAX)
     }
 
     /// A DATA chunk that has not come before; its `data` lies in `buffer`.

@@ -5,7 +5,7 @@ use crate::base::Instant;
 use crate::sctp::message::SendInfo;
 use bytes::Bytes;
 use lowwater_wire::sctp::DataFlags;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 /// Messages behind one that waits for its path that are looked at.
 const OVERTAKE_MAX: usize = 64;
@@ -20,6 +20,8 @@ pub struct Message {
     expires: Instant,
     /// Its number in the stream once its first fragment has left.
     ssn: Option<u16>,
+    /// Where it stands in the queue: not before those with lower ones, but for the first, which may have been brought forward.
+    seq: u64,
 }
 
 impl Message {
@@ -82,6 +84,14 @@ pub struct Fragment {
     pub expires: Instant,
 }
 
+/// When lifetimes end of messages of which nothing was sent. A queue that never had such a message has none of this.
+#[derive(Debug, Default)]
+struct Expiries {
+    ends: BTreeSet<(Instant, u64)>,
+    /// The last message's place.
+    seq: u64,
+}
+
 /// The queue of one association.
 #[derive(Debug, Default)]
 pub struct SendQueue {
@@ -89,6 +99,7 @@ pub struct SendQueue {
     unsent: Unsent,
     /// The next number of each stream that has sent an ordered message.
     next_ssn: Numbers,
+    expiries: Option<Box<Expiries>>,
 }
 
 impl SendQueue {
@@ -96,7 +107,17 @@ impl SendQueue {
     pub fn push(&mut self, data: Bytes, info: SendInfo, now: Instant) {
         let expires = info.lifetime.map_or(Instant::FAR_FUTURE, |lifetime| now + lifetime);
         self.unsent.add(info.stream, data.len());
-        self.messages.push_back(Message { data, info, expires, ssn: None });
+        let limited = expires != Instant::FAR_FUTURE;
+        let mut seq = 0;
+        if limited || self.expiries.is_some() {
+            let expiries = self.expiries.get_or_insert_default();
+            expiries.seq += 1;
+            seq = expiries.seq;
+            if limited {
+                expiries.ends.insert((expires, seq));
+            }
+        }
+        self.messages.push_back(Message { data, info, expires, ssn: None, seq });
     }
 
     /// The last message was not to leave alone, and is still there (Linux `force_delay`).
@@ -173,21 +194,40 @@ impl SendQueue {
         }
     }
 
-    /// When the lifetime of the message whose turn it is ends; [`Instant::FAR_FUTURE`] for one that has begun, or has no end.
+    /// When the first lifetime ends of a message of which nothing was sent; [`Instant::FAR_FUTURE`] for never.
     #[must_use]
     pub fn next_expiry(&self) -> Instant {
-        let first = self.messages.front().filter(|message| !message.is_begun());
-        first.map_or(Instant::FAR_FUTURE, |message| message.expires)
+        let first = self.expiries.as_ref().and_then(|expiries| expiries.ends.first());
+        first.map_or(Instant::FAR_FUTURE, |(end, _)| *end)
     }
 
-    /// Takes out the message whose turn it is if its lifetime is over before any of it was sent (RFC 9260 section 11.1.5).
+    /// Takes out a message whose lifetime was over before any of it was sent, wherever it stands (RFC 9260 section 11.1.5).
     pub fn take_expired(&mut self, now: Instant) -> Option<Message> {
-        if self.next_expiry() > now {
-            return None;
-        }
-        let message = self.messages.pop_front()?;
+        let expiries = self.expiries.as_mut()?;
+        let (_, seq) = expiries.ends.first().filter(|(end, _)| *end <= now).copied()?;
+        expiries.ends.pop_first();
+        let at = self.place(seq)?;
+        let message = self.messages.remove(at)?;
         self.unsent.sub(message.info.stream, message.data.len());
         Some(message)
+    }
+
+    /// Where this message stands: the first one apart they are in order.
+    fn place(&self, seq: u64) -> Option<usize> {
+        let is = |at: &usize| self.messages.get(*at).is_some_and(|message| message.seq == seq);
+        let (mut low, mut high) = (1, self.messages.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.messages[middle].seq < seq { low = middle + 1 } else { high = middle }
+        }
+        [0, low].into_iter().find(is)
+    }
+
+    /// The lifetime of this message counts no more here.
+    fn forget_expiry(expiries: &mut Option<Box<Expiries>>, message: &Message) {
+        if let Some(expiries) = expiries {
+            expiries.ends.remove(&(message.expires, message.seq));
+        }
     }
 
     /// Takes out what is left of the message that was begun, if one was.
@@ -203,6 +243,7 @@ impl SendQueue {
             self.messages.drain(..).partition(|m| m.info.stream < streams);
         self.messages = kept;
         for message in &beyond {
+            Self::forget_expiry(&mut self.expiries, message);
             self.unsent.sub(message.info.stream, message.data.len());
         }
         beyond
@@ -215,6 +256,9 @@ impl SendQueue {
         let unordered = message.info.unordered;
         let expires = message.expires;
         let end = message.data.len() <= max;
+        if !message.is_begun() {
+            Self::forget_expiry(&mut self.expiries, message);
+        }
         let flags = message.cut(end);
         let ssn = *message.ssn.get_or_insert_with(|| {
             if unordered {
@@ -235,7 +279,7 @@ impl SendQueue {
     /// Gives back the memory of the busiest time, when there is nothing in it.
     pub fn shrink(&mut self) {
         if self.messages.is_empty() {
-            self.messages = VecDeque::new();
+            (self.messages, self.expiries) = (VecDeque::new(), None);
         }
     }
 
@@ -243,6 +287,7 @@ impl SendQueue {
     pub fn drain(&mut self) -> impl Iterator<Item = Message> + '_ {
         self.unsent = Unsent::default();
         self.next_ssn.clear();
+        self.expiries = None;
         self.messages.drain(..)
     }
 
@@ -315,9 +360,33 @@ mod tests {
         queue.push(Bytes::from_static(&[2; 10]), short, Instant::ZERO);
         assert!(queue.take(4).is_some());
         let late = Instant::from_millis(5);
-        assert!(queue.take_expired(late).is_none());
-        assert!(queue.take(10).is_some());
         assert_eq!(queue.take_expired(late).map(|m| m.data().len()), Some(10));
+        assert!(queue.take_expired(late).is_none());
+        assert_eq!(queue.take(10).map(|f| f.data.len()), Some(6));
         assert_eq!(queue.bytes(), 0);
+    }
+
+    #[test]
+    fn a_lifetime_ends_wherever_its_message_stands() {
+        let mut queue = SendQueue::default();
+        let lived = |ms, stream| SendInfo { lifetime: Some(Duration::from_millis(ms)), ..info(stream) };
+        let all = [info(0), lived(9, 1), info(2), lived(5, 3), lived(7, 4), info(5)];
+        for (n, info) in all.into_iter().enumerate() {
+            queue.push(Bytes::from(vec![0; n + 1]), info, Instant::ZERO);
+        }
+        assert_eq!(queue.next_expiry(), Instant::from_millis(5));
+        queue.bring_forward(4);
+        let expired = |queue: &mut SendQueue, ms| {
+            core::iter::from_fn(|| queue.take_expired(Instant::from_millis(ms)))
+                .map(|m| m.info().stream)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(expired(&mut queue, 4), []);
+        assert_eq!(expired(&mut queue, 6), [3]);
+        queue.put_back(3);
+        assert_eq!(expired(&mut queue, 20), [4, 1]);
+        assert_eq!((queue.next_expiry(), queue.bytes()), (Instant::FAR_FUTURE, 10));
+        let left: Vec<u16> = core::iter::from_fn(|| queue.take(100)).map(|f| f.stream).collect();
+        assert_eq!(left, [0, 2, 5]);
     }
 }

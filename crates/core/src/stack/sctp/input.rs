@@ -3,7 +3,7 @@ use crate::base::{Carrier, DropWhy, SocketId, Tuple};
 use crate::ip::Ingress;
 use crate::packet::{Csum, GsoKind};
 use crate::sctp::handshake::cookie::{Bad, Ticket};
-use crate::sctp::handshake::init::{Addresses, named_addresses};
+use crate::sctp::handshake::init::{Addresses, Refusal, named_addresses};
 use crate::sctp::handshake::restart::{Action, action};
 use crate::sctp::{
     Answer, Assoc, Inbound, Known, Local, SctpOptions, State, blue, new_addresses, on_cookie_echo, on_init,
@@ -12,9 +12,17 @@ use crate::socket::{Holder, Socket, Turn};
 use crate::stack::Stack;
 use core::net::{IpAddr, SocketAddr};
 use lowwater_wire::sctp::{
-    CHECKSUM_OFFSET, Checksum, Chunk, Chunks, HEADER_LEN, Init, SctpView, chunk_kind, fill_checksum,
+    CHECKSUM_OFFSET, Cause, Checksum, Chunk, Chunks, HEADER_LEN, Init, SctpView, chunk_kind, fill_checksum,
 };
 use lowwater_wire::udp::HEADER_LEN as UDP_HEADER_LEN;
+
+/// Why nobody answers an INIT or a cookie.
+enum NoSide {
+    /// Nobody listens.
+    Nobody,
+    /// The backlog is full (RFC 9260 section 3.3.10.4).
+    Full,
+}
 
 /// A packet with its flow.
 pub(super) struct Arrived<'a> {
@@ -222,23 +230,35 @@ impl Stack {
         }
     }
 
-    /// The options by which an INIT or a cookie is answered: the association's that there is, or the listener's. `None` where
-    /// nobody listens, or the backlog is full.
+    /// The options by which an INIT or a cookie is answered: the association's that there is, or the listener's.
     fn sctp_side(
         &self,
         known: Option<SocketId>,
         local: SocketAddr,
         carrier: Carrier,
-    ) -> Option<(Addresses, SctpOptions)> {
+    ) -> Result<(Addresses, SctpOptions), NoSide> {
         if let Some(Socket::Sctp(sctp)) = known.and_then(|id| self.sockets.get(id)).map(|e| &e.socket) {
-            return Some((sctp.assoc.locals().into(), sctp.assoc.options().clone()));
+            return Ok((sctp.assoc.locals().into(), sctp.assoc.options().clone()));
         }
-        let listener = self.demux.sctp.listener(local)?;
-        let Socket::SctpListener(l) = &self.sockets.get(listener)?.socket else { return None };
-        if l.is_full() || (l.ips.is_empty() && !l.speaks(local.ip())) {
-            return None;
+        let listener = self.demux.sctp.listener(local).and_then(|id| self.sockets.get(id));
+        let Some(Socket::SctpListener(l)) = listener.map(|e| &e.socket) else { return Err(NoSide::Nobody) };
+        if l.ips.is_empty() && !l.speaks(local.ip()) {
+            return Err(NoSide::Nobody);
         }
-        Some((self.sctp_locals(&l.ips, local.ip(), carrier), l.options.clone()))
+        if l.is_full() {
+            return Err(NoSide::Full);
+        }
+        Ok((self.sctp_locals(&l.ips, local.ip(), carrier), l.options.clone()))
+    }
+
+    /// A listener takes no more, and says so to the peer with this tag.
+    fn sctp_full(&mut self, arrived: &Arrived<'_>, tag: u32) {
+        self.env.count.sctp.out_of_blues += 1;
+        self.sctp_discard(DropWhy::SctpBlue);
+        if tag != 0 {
+            let Refusal(cause) = Refusal::new(&Cause::OutOfResource);
+            self.send_sctp_control(arrived, &blue::refuse(tag, &cause));
+        }
     }
 
     /// The association of the peer who opens one with these addresses, the first one his packet's. What another peer has only named
@@ -254,8 +274,10 @@ impl Stack {
         let tuple = &arrived.tuple;
         let addresses: Addresses = core::iter::once(tuple.remote_ip).chain(named_addresses(init)).collect();
         let flow = self.sctp_peer(tuple.local(), tuple.remote_port, &addresses);
-        let Some((locals, options)) = self.sctp_side(flow, tuple.local(), arrived.carrier) else {
-            return self.sctp_blue(arrived);
+        let (locals, options) = match self.sctp_side(flow, tuple.local(), arrived.carrier) {
+            Ok(side) => side,
+            Err(NoSide::Nobody) => return self.sctp_blue(arrived),
+            Err(NoSide::Full) => return self.sctp_full(arrived, init.initiate_tag),
         };
         let assoc = flow.and_then(|id| match &self.sockets.get(id)?.socket {
             Socket::Sctp(sctp) => Some(&sctp.assoc),
@@ -323,9 +345,13 @@ impl Stack {
     /// A good cookie and no association: here it is.
     fn sctp_open(&mut self, arrived: &Arrived<'_>, ticket: &Ticket) {
         let local = SocketAddr::new(ticket.local, ticket.ports.0);
-        let Some((locals, mut options)) = self.sctp_side(None, local, arrived.carrier) else {
-            self.env.count.sctp.out_of_blues += 1;
-            return self.send_sctp_control(arrived, &blue::refuse(ticket.tags.1, &[]));
+        let (locals, mut options) = match self.sctp_side(None, local, arrived.carrier) {
+            Ok(side) => side,
+            Err(NoSide::Full) => return self.sctp_full(arrived, ticket.tags.1),
+            Err(NoSide::Nobody) => {
+                self.env.count.sctp.out_of_blues += 1;
+                return self.send_sctp_control(arrived, &blue::refuse(ticket.tags.1, &[]));
+            }
         };
         let Some(listener) = self.demux.sctp.listener(local) else { return };
         let Some(Socket::SctpListener(l)) = self.sockets.get(listener).map(|e| &e.socket) else { return };
