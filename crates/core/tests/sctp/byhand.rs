@@ -633,3 +633,28 @@ fn the_answer_to_an_init_that_crosses_ours_goes_to_where_both_sides_know() {
         assert_eq!(answers.map(|l| l.link).collect::<Vec<_>>(), [1], "{named_too}");
     }
 }
+
+/// Supported Address Types (section 5.1.2): who has a stack of one family is told of no addresses of the other.
+#[test]
+fn an_init_ack_names_addresses_of_families_that_the_peer_takes() {
+    let types = |kinds: &[u16]| {
+        let mut param = vec![0, 12, 0, 4 + 2 * kinds.len() as u8];
+        param.extend(kinds.iter().flat_map(|kind| kind.to_be_bytes()));
+        param.resize(param.len().next_multiple_of(4), 0);
+        param
+    };
+    for (said, six) in [(vec![], true), (types(&[5]), false), (types(&[6]), true), (types(&[5, 6]), true)] {
+        let mut w = World::new();
+        let both = [ip(0, B), ip6(0, B)].map(|ip| SocketAddr::new(ip, 5_000));
+        let (now, options) = (w.now, w.options());
+        w.stacks[B].sctp_listen(now, &both, 5, options).unwrap();
+        let seen = tap(&mut w, B);
+        w.inject(B, (6_000, 5_000), 0, &bytes(&[Chunk::Init(hello(7, 1_000, &said))]));
+        w.pass(ms(1));
+        let packet = seen.borrow().first().cloned().expect("an answer");
+        let raw = Chunks::new(&packet).next().expect("a chunk").expect("well formed");
+        let Ok(Chunk::InitAck(init)) = Chunk::parse(&raw) else { panic!("no INIT ACK: {packet:?}") };
+        let named = lowwater_core::sctp::handshake::init::named_addresses(&init).any(|ip| ip.is_ipv6());
+        assert_eq!(named, six, "{said:?}");
+    }
+}
