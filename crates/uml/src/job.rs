@@ -1,5 +1,5 @@
 //! What the guest is asked to do, and its answer: one JSON object a line.
-use crate::{Guest, autosize, can_stand_still, failover, lowat, pacing, queues};
+use crate::{Guest, autosize, can_stand_still, lowat, pacing, queues, sctp};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;
@@ -15,13 +15,21 @@ pub enum Scenario {
     TsoAutosize,
     /// E4, gaps and bursts of flows held to a rate.
     Pacing,
+    /// E5, HEARTBEATs of a busy and of an idle path.
+    SctpHeartbeat,
     /// E5, a path that goes dark.
     SctpFailover,
 }
 
 impl Scenario {
-    const ALL: [Self; 5] =
-        [Self::NotsentLowat, Self::SmallQueues, Self::TsoAutosize, Self::Pacing, Self::SctpFailover];
+    const ALL: [Self; 6] = [
+        Self::NotsentLowat,
+        Self::SmallQueues,
+        Self::TsoAutosize,
+        Self::Pacing,
+        Self::SctpHeartbeat,
+        Self::SctpFailover,
+    ];
 
     /// Its name in the lab.
     #[must_use]
@@ -31,6 +39,7 @@ impl Scenario {
             Self::SmallQueues => "small-queues",
             Self::TsoAutosize => "tso-autosize",
             Self::Pacing => "pacing",
+            Self::SctpHeartbeat => "sctp-heartbeat",
             Self::SctpFailover => "sctp-failover",
         }
     }
@@ -49,7 +58,8 @@ impl Scenario {
             Self::SmallQueues => queues::VARIANTS.iter().map(|v| v.name).collect(),
             Self::TsoAutosize => autosize::VARIANTS.iter().map(|v| v.name).collect(),
             Self::Pacing => pacing::VARIANTS.iter().map(|v| v.name).collect(),
-            Self::SctpFailover => failover::VARIANTS.iter().map(|v| v.name).collect(),
+            Self::SctpHeartbeat => sctp::HEARTBEAT.iter().map(|v| v.name).collect(),
+            Self::SctpFailover => sctp::FAILOVER.iter().map(|v| v.name).collect(),
         }
     }
 
@@ -57,7 +67,7 @@ impl Scenario {
     const fn rest(self) -> Duration {
         match self {
             Self::NotsentLowat | Self::SmallQueues | Self::TsoAutosize | Self::Pacing => Duration::ZERO,
-            Self::SctpFailover => failover::REST,
+            Self::SctpHeartbeat | Self::SctpFailover => sctp::REST,
         }
     }
 
@@ -68,7 +78,9 @@ impl Scenario {
             Self::TsoAutosize => &["veth", "sch_netem", "sch_fq", "tcp_bbr"],
             Self::Pacing => &["veth", "sch_netem", "sch_tbf", "sch_fq", "tcp_bbr", "af_packet"],
             // SCTP listens only where IPv6 and HMAC came before it.
-            Self::SctpFailover => &["veth", "sch_netem", "ipv6", "hmac", "sctp"],
+            Self::SctpHeartbeat | Self::SctpFailover => {
+                &["veth", "sch_netem", "ipv6", "hmac", "sctp", "af_packet"]
+            }
         }
     }
 }
@@ -179,7 +191,8 @@ pub fn guest(text: &str) -> Result<(), String> {
                 Scenario::SmallQueues => queues::run(variant, seconds)?,
                 Scenario::TsoAutosize => autosize::run(variant)?,
                 Scenario::Pacing => pacing::run(variant, seconds)?,
-                Scenario::SctpFailover => failover::run(variant, seconds)?,
+                Scenario::SctpHeartbeat => sctp::heartbeat(variant, seconds)?,
+                Scenario::SctpFailover => sctp::failover(variant, seconds)?,
             });
         }
         println!("{}", json!({ "variant": variant, "figures": medians(&runs) }));

@@ -8,13 +8,13 @@
 #![forbid(unsafe_code)]
 mod autosize;
 mod boot;
-mod failover;
 mod hosts;
 mod job;
 mod lowat;
 mod pacing;
 pub mod qdisc;
 mod queues;
+mod sctp;
 mod sniff;
 
 pub use boot::{Guest, available, can_stand_still, present};

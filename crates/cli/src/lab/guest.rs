@@ -18,19 +18,26 @@ pub(super) fn measure(plans: &mut [Plan]) -> Result<(), Failure> {
         let same = |p: &&Plan| p.experiment.name == name && known.contains(&p.variant.name);
         // What `--set` made another experiment Linux cannot follow.
         let own = plans.iter().filter(same).filter(|p| p.given != Given::More);
-        let own: Vec<&Plan> = own.collect();
-        let Some(first) = own.first() else { continue };
-        let seconds = seconds(first);
-        let variants: Vec<String> = own.iter().map(|p| p.variant.name.to_owned()).collect();
-        let time = if can_stand_still() { "virtual time" } else { "real time, since cc is missing" };
-        eprintln!("{name}: measuring {} variants on Linux in user mode, in {time}", variants.len());
-        let repeat = if scenario == Scenario::TsoAutosize { REPEAT } else { 1 };
-        let job = Job { scenario, variants, repeat, seconds };
-        let measured = run(&job, &program, &["guest"])
-            .map_err(|why| Failure::other(format!("{name} on Linux in user mode: {why}")))?;
-        for figures in measured {
-            let same = |p: &&mut Plan| p.experiment.name == name && p.variant.name == figures.variant;
-            plans.iter_mut().filter(same).for_each(|p| p.linux_now.clone_from(&figures.values));
+        let mut groups: Vec<((f64, f64), Vec<String>)> = Vec::new();
+        for plan in own {
+            // One boot for all that take as long.
+            let (times, variant) = (seconds(plan), plan.variant.name.to_owned());
+            match groups.iter_mut().find(|(known, _)| *known == times) {
+                Some((_, variants)) => variants.push(variant),
+                None => groups.push((times, vec![variant])),
+            }
+        }
+        for (seconds, variants) in groups {
+            let time = if can_stand_still() { "virtual time" } else { "real time, since cc is missing" };
+            eprintln!("{name}: measuring {} variants on Linux in user mode, in {time}", variants.len());
+            let repeat = if scenario == Scenario::TsoAutosize { REPEAT } else { 1 };
+            let job = Job { scenario, variants, repeat, seconds };
+            let measured = run(&job, &program, &["guest"])
+                .map_err(|why| Failure::other(format!("{name} on Linux in user mode: {why}")))?;
+            for figures in measured {
+                let same = |p: &&mut Plan| p.experiment.name == name && p.variant.name == figures.variant;
+                plans.iter_mut().filter(same).for_each(|p| p.linux_now.clone_from(&figures.values));
+            }
         }
     }
     Ok(())

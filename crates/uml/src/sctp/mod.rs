@@ -1,4 +1,7 @@
-//! sctp-failover (E5) on Linux: two hosts with two paths, a message every 10 ms, and the first path goes dark.
+//! What the experiments of SCTP have in common on Linux: two hosts with two paths, and messages at fixed times over the first.
+mod failover;
+mod heartbeat;
+
 use crate::hosts::Host;
 use crate::job::Measured;
 use lowwater_os::Clock;
@@ -10,39 +13,36 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+pub(crate) use failover::{VARIANTS as FAILOVER, run as failover};
+pub(crate) use heartbeat::{VARIANTS as HEARTBEAT, run as heartbeat};
+
 const PORT: u16 = 5_001;
 /// Bytes of a message; the first eight are its number.
 const MESSAGE: usize = 160;
-const EVERY: Duration = Duration::from_millis(10);
 /// Half of the round-trip time.
 const DELAY_MS: u32 = 10;
-/// Delivery is restored when messages take no longer (two round trips).
-const USUAL_S: f64 = 0.04;
-/// Time for what is under way at the end.
+/// Time for what is under way at the end, and how often one looks whether it has come.
 pub(crate) const REST: Duration = Duration::from_secs(120);
+const REST_STEP: Duration = Duration::from_millis(10);
 /// How long a reader waits before it looks whether all is over.
 const LOOK_MS: i32 = 100;
 /// SCTP_NODELAY of linux/sctp.h.
 const SCTP_NODELAY: i32 = 3;
 
-/// One way to run it.
+/// One way to run an experiment.
 pub(crate) struct Variant {
     pub(crate) name: &'static str,
     /// Settings of both hosts below `net.sctp`.
     sets: &'static [(&'static str, &'static str)],
+    /// Time between two messages.
+    every: Duration,
 }
 
-pub(crate) const VARIANTS: &[Variant] = &[
-    Variant { name: "default", sets: &[] },
-    Variant { name: "rto-min-200ms", sets: &[("rto_min", "200")] },
-    Variant { name: "pf-off", sets: &[("pf_enable", "0")] },
-    Variant { name: "pf-retrans-2", sets: &[("pf_retrans", "2")] },
-    Variant { name: "pf-off-max-retrans-1", sets: &[("pf_enable", "0"), ("path_max_retrans", "1")] },
-    Variant {
-        name: "pf-off-max-retrans-1-rto-min-200ms",
-        sets: &[("pf_enable", "0"), ("path_max_retrans", "1"), ("rto_min", "200")],
-    },
-];
+impl Variant {
+    fn by_name(all: &'static [Self], name: &str) -> Result<&'static Self, String> {
+        all.iter().find(|v| v.name == name).ok_or_else(|| format!("no variant {name}"))
+    }
+}
 
 /// What was sent when, and what came when, in seconds of one clock.
 #[derive(Debug, Default)]
@@ -50,6 +50,28 @@ struct Account {
     sent: Vec<f64>,
     /// Number and time of each arrival.
     came: Vec<(usize, f64)>,
+}
+
+impl Account {
+    /// How often each message came.
+    fn seen(&self) -> Vec<u32> {
+        let mut seen = vec![0; self.sent.len()];
+        for &(number, _) in &self.came {
+            seen.get_mut(number).into_iter().for_each(|times| *times += 1);
+        }
+        seen
+    }
+
+    /// Messages, and those that were lost or came twice.
+    fn figures(&self) -> Measured {
+        let seen = self.seen();
+        let twice: u32 = seen.iter().map(|n| n.saturating_sub(1)).sum();
+        vec![
+            ("messages", self.sent.len() as f64),
+            ("messages_lost", seen.iter().filter(|n| **n == 0).count() as f64),
+            ("messages_duplicated", f64::from(twice)),
+        ]
+    }
 }
 
 /// What the threads of a run share.
@@ -119,48 +141,36 @@ fn connect() -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-pub(crate) fn run(name: &str, times: (f64, f64)) -> Result<Measured, String> {
-    let variant = VARIANTS.iter().find(|v| v.name == name).ok_or("no such variant")?;
-    let (a, b) = world(variant)?;
+/// Messages from A to B for this long, with what `during` does meanwhile; when the last one was sent, and what `during` says.
+fn talk<T>(
+    (a, b): (&Host, &Host),
+    (every, seconds_in_all): (Duration, f64),
+    shared: &Shared,
+    clock: &Clock,
+    during: impl FnOnce() -> Result<T, String>,
+) -> Result<(f64, T), String> {
     let listener = b.run(listen).map_err(|e| format!("listening: {e}"))?;
     let writer = a.run(connect).map_err(|e| format!("connecting: {e}"))?;
     let (reader, _) = socket::accept(Some(listener.as_fd()), 0).map_err(|e| format!("accepting: {e}"))?;
-    let (clock, shared) = (Clock::start(), Shared::default());
     thread::scope(|s| {
-        let read = s.spawn(|| read(&reader, &clock, &shared));
-        let wrote = s.spawn(|| write(&writer, &clock, &shared, times.0 + times.1));
-        thread::sleep(Duration::from_secs_f64(times.0));
-        let dark = seconds(&clock);
-        let darkened = darken(&a, "va0").and_then(|()| darken(&b, "vb0"));
+        let read = s.spawn(|| read(&reader, clock, shared));
+        let wrote = s.spawn(|| write(&writer, clock, shared, every, seconds_in_all));
+        let said = during();
         let wrote = wrote.join();
-        let end = seconds(&clock);
+        let end = seconds(clock);
         // Where not all was sent there is nothing to wait for, and the reader must hear of the end all the same.
-        while matches!(wrote, Ok(Ok(()))) && !shared.complete() && seconds(&clock) < end + REST.as_secs_f64()
-        {
-            thread::sleep(EVERY);
+        while matches!(wrote, Ok(Ok(()))) && !shared.complete() && seconds(clock) < end + REST.as_secs_f64() {
+            thread::sleep(REST_STEP);
         }
         shared.over.store(true, Ordering::Relaxed);
         let read = read.join().map_err(|_| "the reader panicked")?;
-        darkened?;
         wrote.map_err(|_| "the writer panicked")?.map_err(|e| format!("sending: {e}"))?;
         read.map_err(|e| format!("receiving: {e}"))?;
-        let mut figures = shared.account(|account| reckon(account, dark, end));
-        for (name, counter) in
-            [("t3_rtx_expireds", "SctpT3RtxExpireds"), ("t3_retransmits", "SctpT3Retransmits")]
-        {
-            figures.push((name, a.sctp_counter(counter)? as f64));
-        }
-        Ok(figures)
+        Ok((end, said?))
     })
 }
 
-/// The device loses everything from now on.
-fn darken(host: &Host, dev: &str) -> Result<(), String> {
-    host.command(&format!("tc qdisc change dev {dev} root netem delay {DELAY_MS}ms limit 100000 loss 100%"))
-        .map(drop)
-}
-
-fn write(fd: &OwnedFd, clock: &Clock, shared: &Shared, until: f64) -> io::Result<()> {
+fn write(fd: &OwnedFd, clock: &Clock, shared: &Shared, every: Duration, until: f64) -> io::Result<()> {
     let (mut number, begin) = (0_u64, seconds(clock));
     while seconds(clock) < begin + until {
         let mut data = [0; MESSAGE];
@@ -168,7 +178,7 @@ fn write(fd: &OwnedFd, clock: &Clock, shared: &Shared, until: f64) -> io::Result
         shared.account(|a| a.sent.push(seconds(clock)));
         socket::send(Some(fd.as_fd()), &[(Some(&data), MESSAGE)], None, &[], 0)?;
         number += 1;
-        let due = begin + number as f64 * EVERY.as_secs_f64();
+        let due = begin + number as f64 * every.as_secs_f64();
         thread::sleep(Duration::from_secs_f64((due - seconds(clock)).max(0.0)));
     }
     Ok(())
@@ -190,34 +200,4 @@ fn read(fd: &OwnedFd, clock: &Clock, shared: &Shared) -> io::Result<()> {
         shared.account(|a| a.came.push((number as usize, seconds(clock))));
     }
     Ok(())
-}
-
-/// As the lab reckons (`SctpFailover` of the simulator).
-fn reckon(account: &Account, dark: f64, end: f64) -> Measured {
-    let (mut last, mut gap, mut longest, mut restored) = (dark, 0.0_f64, 0.0_f64, 0.0);
-    let mut seen = vec![0_u32; account.sent.len()];
-    for &(number, at) in &account.came {
-        let Some(sent) = account.sent.get(number) else { continue };
-        seen[number] += 1;
-        if at < dark {
-            continue;
-        }
-        gap = gap.max(at - last);
-        longest = longest.max(at - sent);
-        if at - sent > USUAL_S {
-            restored = at - dark;
-        }
-        last = at;
-    }
-    gap = gap.max(end.max(last) - last);
-    let lost = seen.iter().filter(|n| **n == 0).count();
-    let twice: u32 = seen.iter().map(|n| n.saturating_sub(1)).sum();
-    vec![
-        ("delivery_gap_s_max", gap),
-        ("restored_s", if lost > 0 { f64::INFINITY } else { restored }),
-        ("message_delay_s_max", longest),
-        ("messages", account.sent.len() as f64),
-        ("messages_lost", lost as f64),
-        ("messages_duplicated", f64::from(twice)),
-    ]
 }
