@@ -51,8 +51,8 @@ const ROUTER: &str = "tbf rate 100mbit burst 68000 limit 500000";
 pub(crate) const VARIANTS: &[Variant] = &[
     eighty("80-internal", "pfifo_fast"),
     eighty("80-fq", "fq"),
-    bbr("bbr-internal", "pfifo_fast"),
-    bbr("bbr-fq", "fq"),
+    bbr("bbr-tbf-internal", "pfifo_fast"),
+    bbr("bbr-tbf-fq", "fq"),
 ];
 
 pub(crate) fn run(name: &str, seconds: (f64, f64)) -> Result<Measured, String> {

@@ -9,6 +9,8 @@ pub(super) struct Missed {
     shown: &'static Shown,
     value: f64,
     linux: f64,
+    /// Linux's by a still clock, where that is known and did not judge.
+    still: Option<f64>,
 }
 
 impl Missed {
@@ -20,8 +22,12 @@ impl Missed {
 
 impl fmt::Display for Missed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { shown, value, linux } = self;
-        write!(f, "{} {value:.3} where Linux has {linux:.3} and {}", shown.figure, shown.bound)
+        let Self { shown, value, linux, still } = self;
+        write!(f, "{} {value:.3} where Linux has {linux:.3} and {}", shown.figure, shown.bound)?;
+        match still {
+            Some(still) => write!(f, "; by a still clock Linux has {still:.3}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -63,7 +69,11 @@ fn compared(done: &Done) -> Vec<Missed> {
     }
     let of = |shown: &'static Shown| {
         let value = done.figures.as_ref()?.get(shown.figure)?;
-        Some(Missed { shown, value, linux: done.plan.linux(shown.figure)? })
+        let plan = &done.plan;
+        let still =
+            plan.variant.still.iter().find(|(name, _)| *name == shown.figure).map(|(_, value)| *value);
+        let still = still.filter(|_| plan.linux_now().is_empty());
+        Some(Missed { shown, value, linux: plan.linux(shown.figure)?, still })
     };
     done.plan.experiment.shows.iter().filter_map(of).collect()
 }

@@ -208,10 +208,11 @@ fn bars(picture: &Picture, runs: &[&Done], figure: &str, beside: Option<(&str, &
     let row = |d: &&Done| {
         let figures = d.figures.as_ref()?;
         let of = |measured: &[(&str, f64)]| measured.iter().find(|(n, _)| *n == figure).map(|(_, v)| *v);
-        let [linux, commit] = d.plan.then().map(|(who, measured)| Some((who, of(measured)?)));
+        let [linux, still, commit] = d.plan.then().map(|(who, measured)| Some((who, of(measured)?)));
         let others = [
             beside.and_then(|(name, other)| Some((name, figures.get(other)?))),
             linux,
+            still,
             commit,
             d.plan.linux_now().iter().find(|(n, _)| n == figure).map(|(_, v)| ("Linux now", *v)),
         ];

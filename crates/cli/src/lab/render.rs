@@ -136,8 +136,8 @@ fn object(done: &Done) -> Value {
     if let Some(rounds) = figures.map(|f| &f.rounds).filter(|r| !r.is_empty()) {
         object["packets_and_segments_by_round_trip"] = json!(rounds);
     }
-    let [(_, linux), (_, commit)] = done.plan.then();
-    let references = [("linux", linux), ("seed_commit", commit)];
+    let [(_, linux), (_, still), (_, commit)] = done.plan.then();
+    let references = [("linux", linux), ("linux_still", still), ("seed_commit", commit)];
     for (whose, figures) in references.into_iter().filter(|(_, figures)| !figures.is_empty()) {
         object[whose] = Value::Object(named(figures));
     }

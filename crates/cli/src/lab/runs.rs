@@ -51,6 +51,9 @@ impl Given {
     }
 }
 
+/// Who measured, and what: Linux, Linux by a still clock, the commit.
+pub(crate) type Then = [(&'static str, Measured); 3];
+
 impl Plan {
     /// What Linux measured of the same, the figure of this run of the lab before that of the catalog.
     pub(crate) fn linux(&self, figure: &str) -> Option<f64> {
@@ -69,12 +72,13 @@ impl Plan {
         if self.given == Given::More { &[] } else { &self.linux_now }
     }
 
-    /// What stands in the catalog about the same experiment: Linux's figures, and those of the commit that it comes from. How long it takes may
+    /// What stands in the catalog about the same experiment: Linux's figures by either clock, and those of the commit that it comes from. How long it takes may
     /// differ.
-    pub(crate) fn then(&self) -> [(&'static str, Measured); 2] {
+    pub(crate) fn then(&self) -> Then {
+        let Variant { linux, still, seed, .. } = self.variant;
         match self.given {
-            Given::More => [("Linux", &[]), ("commit", &[])],
-            Given::Nothing | Given::Times => [("Linux", self.variant.linux), ("commit", self.variant.seed)],
+            Given::More => [("Linux", &[]), ("Linux still", &[]), ("commit", &[])],
+            Given::Nothing | Given::Times => [("Linux", linux), ("Linux still", still), ("commit", seed)],
         }
     }
 

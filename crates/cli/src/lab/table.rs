@@ -113,7 +113,7 @@ fn pair_row(pair: &Pair, done: &[&Done]) -> Option<Vec<String>> {
     let ours = |d: &Done| Some(short(d.figures.as_ref()?.get(figure)? / unit));
     let (before, after) = (ran(pair.before)?, ran(pair.after)?);
     let told = |(_, figures)| of(figures, figure).map_or_else(String::new, |value| short(value / unit));
-    let ([linux_before, seed_before], [linux_after, seed_after]) =
+    let ([linux_before, _, seed_before], [linux_after, _, seed_after]) =
         (before.plan.then().map(told), after.plan.then().map(told));
     let what = format!("{}\n{} -> {}", pair.what, pair.before, pair.after);
     Some(vec![what, ours(before)?, ours(after)?, seed_before, seed_after, linux_before, linux_after])
