@@ -4,6 +4,7 @@ use super::segment::Outgoing;
 use super::sender::{Probe, Resend, Rexmit};
 use crate::base::Sysctl;
 use crate::credit::Credit;
+use lowwater_wire::tcp::TcpRepr;
 
 /// Work for [`super::Conn::output`]. Verbs only mark it; nothing is sent from inside a verb.
 #[derive(Debug, Default)]
@@ -14,12 +15,12 @@ pub(super) struct Pending {
     pub(super) probe: bool,
     /// Send one keepalive probe.
     pub(super) keepalive: bool,
-    /// A tail loss probe wants this, whatever the congestion window says.
-    pub(super) tail_probe: Option<Box<Probe>>,
-    /// The retransmission timer wants this, whatever the congestion window says.
-    pub(super) timeout: Option<Box<Resend>>,
+    /// The transmission timer wants this, whatever the congestion window says.
+    due: Option<Box<Due>>,
     /// What the last acknowledgements asked for.
     pub(super) rexmit: Rexmit,
+    /// What they carry that are sent again for an acknowledgement with data: they leave before the data is taken in.
+    pub(super) early: Option<Box<TcpRepr>>,
     /// What went since the last pause.
     pub(super) burst: Burst,
     /// A ready-made segment that goes first: the reset of an abort, an answer in TIME-WAIT.
@@ -52,7 +53,44 @@ enum Look {
     Send(Hold),
 }
 
+/// What the one timer for retransmissions asks for.
+#[derive(Debug)]
+enum Due {
+    /// A tail loss probe.
+    Tail(Probe),
+    /// The retransmission of a timeout.
+    Timeout(Resend),
+}
+
 impl Pending {
+    /// A timeout is due. It takes the place of a probe that waits, unless it has nothing to send again.
+    pub(super) fn set_timeout(&mut self, resend: Option<Resend>) {
+        if let Some(resend) = resend {
+            self.due = Some(Box::new(Due::Timeout(resend)));
+        }
+    }
+
+    /// A tail loss probe is due, unless a timeout is.
+    pub(super) fn set_tail_probe(&mut self, probe: Probe) {
+        self.due.get_or_insert_with(|| Box::new(Due::Tail(probe)));
+    }
+
+    /// What a timeout asks for, once.
+    pub(super) fn take_timeout(&mut self) -> Option<Resend> {
+        match *self.due.take_if(|due| matches!(**due, Due::Timeout(_)))? {
+            Due::Timeout(resend) => Some(resend),
+            Due::Tail(_) => None,
+        }
+    }
+
+    /// The tail loss probe that is due, once.
+    pub(super) fn take_tail_probe(&mut self) -> Option<Probe> {
+        match *self.due.take_if(|due| matches!(**due, Due::Tail(_)))? {
+            Due::Tail(probe) => Some(probe),
+            Due::Timeout(_) => None,
+        }
+    }
+
     /// Marks that sending should be tried; of several holds the weakest counts.
     pub(super) fn try_send(&mut self, hold: Hold) {
         self.look = Some(Look::Send(self.hold().map_or(hold, |h| h.min(hold))));
@@ -79,8 +117,8 @@ impl Pending {
     }
 
     /// Nothing more can be sent until something happens.
-    pub(super) const fn tried(&mut self) {
-        self.look = None;
+    pub(super) fn tried(&mut self) {
+        (self.look, self.early) = (None, None);
         self.burst = Burst { segs: 0, held: false };
     }
 
@@ -97,8 +135,7 @@ impl Pending {
         self.look = None;
         self.probe = false;
         self.keepalive = false;
-        self.tail_probe = None;
-        self.timeout = None;
+        self.due = None;
         self.rexmit = Rexmit::None;
     }
 

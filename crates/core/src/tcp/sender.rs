@@ -425,6 +425,15 @@ impl Sender {
         self.resend(start, room, wnd_end)
     }
 
+    /// True when [`Self::next_retransmit`] has something that has left this host.
+    #[must_use]
+    pub fn resends_now(&self, path: &Path) -> bool {
+        self.cwnd_room(path) > 0
+            && self.flight.retrans_out < self.flight.lost_out
+            && !self.recovery.frto.hold
+            && self.flight.next_lost().is_some_and(|(_, sent)| !self.flight.tx.below.holds(sent.number))
+    }
+
     /// Prepares the record at `start` for retransmission: at most `segs` segments at the present MSS, within the window.
     fn resend(&mut self, start: u64, segs: u16, wnd_end: u64) -> Option<Resend> {
         let mss = usize::from(self.flight.mss);

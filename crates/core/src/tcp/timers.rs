@@ -100,7 +100,7 @@ impl Conn {
             TimerKind::Rto => self.on_rto(cx),
             TimerKind::Tlp => {
                 let fits = self.head_fits_window(self.mss());
-                self.out.tail_probe = Some(Box::new(self.tx.on_tlp(fits)));
+                self.out.set_tail_probe(self.tx.on_tlp(fits));
                 self.out.try_resend();
             }
             TimerKind::Reorder => {
@@ -133,7 +133,8 @@ impl Conn {
             return self.clamp_rto(cx);
         }
         let kind = if zero_window { Timeout::Probe } else { self.timeout_kind(cx) };
-        self.out.timeout = self.tx.on_rto(cx, &mut self.path, kind).map(Box::new);
+        let resend = self.tx.on_rto(cx, &mut self.path, kind);
+        self.out.set_timeout(resend);
         self.clamp_rto(cx);
         self.out.try_resend();
     }

@@ -109,7 +109,7 @@ impl Conn {
         self.path.pmtu.set_peer_mss(Some(self.peer.mss_clamp));
         self.tx.set_mss(self.peer.mss(self.path.pmtu.mtu(), self.tuple.is_v6()));
         self.set_state(cx, State::SynRecv);
-        self.out.timeout = self.tx.cross_syn().map(Box::new);
+        self.out.set_timeout(self.tx.cross_syn());
         self.out.try_send(Hold::Push);
     }
 }

@@ -34,6 +34,29 @@ impl Conn {
         self.repr(seq, flags, window, options)
     }
 
+    /// Data comes with an acknowledgement that lets something be sent again: Linux sends that before it looks at the data
+    /// (`tcp_ack`, `tcp_data_queue`), so that it acknowledges what had come until then, and the data is acknowledged by itself.
+    pub(in crate::tcp) fn acknowledge_early(&mut self, cx: &mut Cx<'_>) {
+        let may = self.path.pacing.not_before(cx.now).is_none() && !self.is_child();
+        if may && self.out.early.is_none() && self.tx.resends_now(&self.path) {
+            let repr = self.header(cx, self.tx.snd_una(), TcpFlags::EMPTY);
+            self.out.early = Some(Box::new(repr));
+        }
+    }
+
+    /// The header of data: with what stood before other data came, where that is what lets this one be sent again.
+    fn data_header(&mut self, cx: &mut Cx<'_>, plan: &SendPlan, flags: TcpFlags, again: bool) -> TcpRepr {
+        if !again {
+            self.out.early = None;
+        }
+        let Some(early) = &self.out.early else {
+            return self.header_at(cx, plan.departure, plan.seq, flags);
+        };
+        let (window, options) = (early.window, early.options);
+        let (ack, flags) = (early.ack, flags | early.flags);
+        TcpRepr { ack, ..self.repr(plan.seq, flags, window, options) }
+    }
+
     pub(super) fn repr(&self, seq: Seq, flags: TcpFlags, window: u16, options: TcpOptions) -> TcpRepr {
         let ack = if flags.contains(TcpFlags::ACK) { self.rx.nxt().0 } else { 0 };
         let urgent = self.urgent_pointer(seq);
@@ -156,7 +179,7 @@ impl Conn {
         if ect && self.tx.take_cwr() {
             flags.insert(TcpFlags::CWR);
         }
-        let repr = self.header_at(cx, plan.departure, plan.seq, flags);
+        let repr = self.data_header(cx, plan, flags, again);
         cx.trace(Ev::Out(repr.seq, len, repr.flags.bits() as u8));
         let charge = len + PACKET_CHARGE;
         self.queue_sent(cx, charge, plan.departure);

@@ -110,7 +110,7 @@ impl Conn {
             return if self.is_deferred() { Err(Wait::Handshake) } else { Ok(self.first_syn(cx)) };
         }
         let end = self.window_end();
-        if let Some(resend) = self.out.timeout.take().and_then(|r| self.tx.refit(*r, end))
+        if let Some(resend) = self.out.take_timeout().and_then(|r| self.tx.refit(r, end))
             && let Some(segment) = self.timeout_segment(cx, &resend)
         {
             return Ok(segment);
@@ -187,7 +187,7 @@ impl Conn {
     /// What a tail loss probe asks for: one segment past the congestion window (RFC 8985 section 7.3), or a packet of new data
     /// where the window has room.
     fn tail_probe(&mut self, cx: &mut Cx<'_>, mss: u16, max_segs: u16) -> Option<Outgoing> {
-        let (segment, retransmitted) = match *self.out.tail_probe.take()? {
+        let (segment, retransmitted) = match self.out.take_tail_probe()? {
             Probe::Resend(proposed) => {
                 // What the peer's window no longer takes is not sent; then the timeout is due (`__tcp_retransmit_skb`).
                 let (una, end) = (self.tx.snd_una(), self.window_end());
