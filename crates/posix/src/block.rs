@@ -176,6 +176,7 @@ impl Host {
             | Call::Accept { fd, .. }
             | Call::Connect { fd, .. }
             | Call::Setsockopt { fd, .. }
+            | Call::GetsockoptIn { fd, .. }
             | Call::EpollWait { epfd: fd, .. } => [Some(*fd), None],
             Call::Splice { fd_in, fd_out, .. } => [Some(*fd_in), Some(*fd_out)],
             _ => [None, None],

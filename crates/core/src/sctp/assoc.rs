@@ -523,8 +523,7 @@ impl Assoc {
     /// before, however long ago, what was learnt of the path is forgotten (section 7.2.5.2).
     pub fn set_route(&mut self, cx: &Cx<'_>, id: PathId, way: (IpAddr, DeviceId), mtu: u16) {
         let path = self.paths.get_mut(id);
-        path.set_route(way.0, mtu);
-        if path.move_to(way) {
+        if path.set_route(way, mtu) {
             path.reinitialize(cx);
         }
         self.paths.choose();
@@ -532,7 +531,7 @@ impl Assoc {
 
     /// There is no route to a path.
     pub fn lose_route(&mut self, id: PathId) {
-        self.paths.get_mut(id).local = None;
+        self.paths.get_mut(id).lose_route();
         self.paths.choose();
     }
 

@@ -415,8 +415,10 @@ impl Assoc {
     pub fn on_pmtu(&mut self, remote: IpAddr, mtu: u16) -> bool {
         let Some(id) = self.paths.find(remote) else { return false };
         let path = self.paths.get_mut(id);
-        let Some(local) = path.local.filter(|_| mtu < path.mtu()) else { return false };
-        path.set_route(local, mtu);
+        if !path.is_routed() || mtu >= path.mtu() {
+            return false;
+        }
+        path.set_route_mtu(mtu);
         let mtu = path.mtu();
         self.narrow(id, mtu);
         true

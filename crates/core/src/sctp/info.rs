@@ -110,7 +110,7 @@ impl Assoc {
         let path = self.paths.get(id);
         PathInfo {
             remote: path.remote,
-            local: path.local,
+            local: path.local(),
             state: path.state(),
             primary: id == self.paths.primary(),
             active: id == self.paths.active(),

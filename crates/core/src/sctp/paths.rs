@@ -52,8 +52,8 @@ pub struct Acked {
 pub struct Path {
     /// The address.
     pub remote: IpAddr,
-    /// Ours, as the route gave it; `None` while there is no route.
-    pub local: Option<IpAddr>,
+    /// The way that it has led last, if any. It stays while there is no route.
+    way: Option<Way>,
     /// Its state; only [`Paths`] changes it.
     state: PathState,
     /// Errors in a row.
@@ -76,6 +76,16 @@ pub struct Path {
     pub flow: PathFlow,
 }
 
+/// Where a route leads.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    /// Our address.
+    local: IpAddr,
+    device: DeviceId,
+    /// There is a route still.
+    open: bool,
+}
+
 /// Pacing, credit, and the figures of the SACK at work.
 #[derive(Debug)]
 pub struct PathFlow {
@@ -96,8 +106,6 @@ pub(super) struct Room {
     mtu: u16,
     /// What the route takes.
     route: u16,
-    /// The way that it has led last, if any: our address and the device. It stays while there is no route.
-    way: Option<(IpAddr, DeviceId)>,
     /// UDP port of the peer; 0 for packets without UDP (RFC 6951).
     encap: u16,
     /// Its number among all paths that the association ever had: what it has handed down comes back under that name.
@@ -127,17 +135,11 @@ impl Path {
         if options.pacing {
             pacing.need();
         }
-        let room = Room {
-            mtu: MTU_UNKNOWN,
-            route: MTU_UNKNOWN,
-            way: None,
-            encap: options.encap_port,
-            number,
-            plpmtud: None,
-        };
+        let room =
+            Room { mtu: MTU_UNKNOWN, route: MTU_UNKNOWN, encap: options.encap_port, number, plpmtud: None };
         Self {
             remote,
-            local: None,
+            way: None,
             state,
             errors: 0,
             options: options.path,
@@ -199,16 +201,36 @@ impl Path {
         }
     }
 
-    /// The route's MTU is `mtu`, our address `local`.
-    pub fn set_route(&mut self, local: IpAddr, mtu: u16) {
-        self.local = Some(local);
+    /// Our address, as the route gives it; `None` while there is no route.
+    #[must_use]
+    pub fn local(&self) -> Option<IpAddr> {
+        self.way.filter(|way| way.open).map(|way| way.local)
+    }
+
+    /// There is a route.
+    #[must_use]
+    pub const fn is_routed(&self) -> bool {
+        matches!(self.way, Some(Way { open: true, .. }))
+    }
+
+    /// The route leads this way from now on, and takes packets of `mtu` bytes; true where it has led another way before.
+    pub(super) fn set_route(&mut self, (local, device): (IpAddr, DeviceId), mtu: u16) -> bool {
+        let old = self.way.replace(Way { local, device, open: true });
+        self.set_route_mtu(mtu);
+        old.is_some_and(|old| (old.local, old.device) != (local, device))
+    }
+
+    /// The route takes packets of so many bytes.
+    pub(super) fn set_route_mtu(&mut self, mtu: u16) {
         self.room.route = mtu;
         self.fit();
     }
 
-    /// It leads this way from now on; true where it has led another way before.
-    pub(super) fn move_to(&mut self, way: (IpAddr, DeviceId)) -> bool {
-        self.room.way.replace(way).is_some_and(|old| old != way)
+    /// There is no route.
+    pub(super) const fn lose_route(&mut self) {
+        if let Some(way) = &mut self.way {
+            way.open = false;
+        }
     }
 
     /// Packets are as long as the route, the search and the application let them be.
@@ -285,7 +307,7 @@ impl Path {
 
     /// Something other than a HEARTBEAT or its answer may go there if nothing better is left (section 5.4).
     pub const fn usable(&self) -> bool {
-        self.local.is_some() && !matches!(self.state, PathState::Unconfirmed)
+        self.is_routed() && !matches!(self.state, PathState::Unconfirmed)
     }
 }
 
@@ -456,7 +478,7 @@ impl Paths {
     /// potentially failed with the fewest errors (RFC 7829 section 5.1), else the primary.
     pub fn choose(&mut self) {
         let rank = |path: &Path| match path.state {
-            _ if path.local.is_none() => 4,
+            _ if !path.is_routed() => 4,
             PathState::Active => 0,
             PathState::PotentiallyFailed => 1,
             PathState::Inactive => 2,
@@ -519,7 +541,7 @@ impl Paths {
     /// Largest amount of user data in one DATA chunk on every path, `maxseg` at the most.
     #[must_use]
     pub fn fragment_point(&self, maxseg: u16) -> usize {
-        let routed = self.list.iter().inspect(|_| steps::step()).filter(|p| p.local.is_some());
+        let routed = self.list.iter().inspect(|_| steps::step()).filter(|p| p.is_routed());
         let pmdcs = routed.map(|p| p.pmdcs()).min().unwrap_or(u32::from(MTU_MIN));
         let most = (pmdcs as usize - lowwater_wire::sctp::DATA_HEADER_LEN) & !3;
         if maxseg == 0 { most } else { most.min(usize::from(maxseg)) }

@@ -201,7 +201,7 @@ impl Assoc {
     pub(super) fn on_probe_timer(&mut self, cx: &Cx<'_>, id: PathId) {
         let up = self.state.beats();
         let path = self.paths.get_mut(id);
-        let asks = up && path.local.is_some() && path.state() == PathState::Active;
+        let asks = up && path.is_routed() && path.state() == PathState::Active;
         let Some(plpmtud) = &mut path.room.plpmtud else { return };
         if !up {
             path.room.plpmtud = None;

@@ -5,7 +5,7 @@ use super::pending::Pending;
 use super::*;
 use crate::base::sysctl::SctpCongestionKind;
 use crate::base::testing::World;
-use crate::base::{Carrier, Instant, Pressure, Sysctl, Wait, steps};
+use crate::base::{Carrier, DeviceId, Instant, Pressure, Sysctl, Wait, steps};
 use bytes::Bytes;
 use core::net::IpAddr;
 use lowwater_wire::sctp::{Cause, Chunk as Wire, DataFlags, DataRepr, GapBlock, Sack, Tlvs};
@@ -27,7 +27,7 @@ fn up(world: &mut World, paths: u8) -> Assoc {
     let mut cx = world.cx(now());
     let mut assoc = Assoc::connect(&mut cx, setup);
     for (_, path) in assoc.paths.iter_mut() {
-        path.set_route(ip(99), 1_500);
+        path.set_route((ip(99), DeviceId(0)), 1_500);
     }
     assoc.pending.clear(Pending::INIT);
     assoc.set_state(State::CookieEchoed);
@@ -211,7 +211,7 @@ fn what_was_lost_on_a_path_without_a_route_keeps_nothing_else() {
     let mut world = World::new();
     let mut assoc = up(&mut world, 2);
     lose(&mut assoc, 0, false);
-    assoc.paths.get_mut(0).local = None;
+    assoc.paths.get_mut(0).lose_route();
     let change = assoc.paths.on_error(&world.cx(now()), 1);
     assert_eq!(change, Some(PathChange::PotentiallyFailed));
     assoc.paths.choose();

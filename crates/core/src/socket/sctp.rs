@@ -51,7 +51,7 @@ impl SctpSocket {
     #[must_use]
     pub fn local(&self) -> SocketAddr {
         let paths = self.assoc.paths();
-        let ip = paths.get(paths.primary()).local.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+        let ip = paths.get(paths.primary()).local().unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
         SocketAddr::new(ip, self.assoc.ports().0)
     }
 

@@ -94,6 +94,7 @@ impl Host {
         if let Some(sctp) = &mut child.sctp {
             sctp.named = None;
         }
+        self.sctp_forget_priority(id);
         let addr = Some(child.shown(peer));
         match self.files.add(File::Socket(Box::new(child))) {
             Ok(new) => Ok(Some(Reply { addr, ..Reply::ok(new.into()) })),

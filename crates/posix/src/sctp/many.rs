@@ -8,7 +8,7 @@ use crate::files::File;
 use crate::host::Host;
 use crate::poll::READING;
 use lowwater_core::base::SocketId;
-use lowwater_core::sctp::State;
+use lowwater_core::sctp::{SctpOptions, State};
 use lowwater_core::socket::ready_set;
 
 impl Host {
@@ -119,7 +119,16 @@ impl Host {
             sctp.members.clear();
         }
         self.files.remove_id(id);
+        self.sctp_forget_priority(id);
         self.files.add(File::Socket(Box::new(child)))
+    }
+
+    /// A socket of its own begins with SO_PRIORITY 0, whatever the one that it comes from had (`sctp_copy_sock`).
+    pub(in crate::sctp) fn sctp_forget_priority(&mut self, id: SocketId) {
+        if let Ok(options) = self.stack.sctp_options(id).cloned() {
+            // It is there: it has just told its options.
+            let _ = self.stack.sctp_set_options(self.now, id, SctpOptions { priority: Some(0), ..options });
+        }
     }
 
     /// The association that an identifier names: on a one-to-one socket its own, whatever the number (`sctp_id2assoc`).

@@ -93,7 +93,7 @@ impl Assoc {
             steps::step();
             let id = self.rtx_path(loss);
             let other = self.paths.get(id);
-            id == path || !(other.flow.credit.is_throttled() || other.local.is_none())
+            id == path || other.is_routed() && !other.flow.credit.is_throttled()
         })
     }
 
@@ -116,14 +116,14 @@ impl Assoc {
 
     /// What everything waits for that goes by the paths in `held`: a device, or a route where none of them has any.
     fn held_by(&self, held: u64) -> Wait {
-        let routed = self.paths.iter().any(|(id, path)| held & (1 << id) != 0 && path.local.is_some());
+        let routed = self.paths.iter().any(|(id, path)| held & (1 << id) != 0 && path.is_routed());
         if routed { Wait::Credit } else { Wait::NoPath }
     }
 
     /// The gatekeepers of a packet, in their order.
     fn may_leave(&mut self, cx: &mut Cx<'_>, id: PathId, again: bool) -> Result<(), (Wait, Option<Instant>)> {
         let path = self.paths.get_mut(id);
-        if path.local.is_none() {
+        if !path.is_routed() {
             return Err((Wait::NoPath, None));
         }
         let fast = again && self.tx.fast;
@@ -200,7 +200,7 @@ impl Assoc {
     fn path_of(&self, info: &SendInfo) -> PathId {
         let well = |id: &PathId| {
             let path = self.paths.get(*id);
-            path.local.is_some() && path.state() == PathState::Active
+            path.is_routed() && path.state() == PathState::Active
         };
         info.to.and_then(|ip| self.paths.find(ip)).filter(well).unwrap_or(self.paths.active())
     }
@@ -209,7 +209,7 @@ impl Assoc {
     /// also where that path's device is full: a timer runs for that too.
     fn rtx_path(&self, loss: Loss) -> PathId {
         let path = self.paths.get(loss.path);
-        let same = loss.missed && path.errors == 0 && path.local.is_some();
+        let same = loss.missed && path.errors == 0 && path.is_routed();
         if same || self.paths.len() == 1 { loss.path } else { self.paths.alternate(loss.path) }
     }
 

@@ -1,7 +1,7 @@
 //! States of paths and who takes over.
 use super::*;
-use crate::base::Sysctl;
 use crate::base::testing::World;
+use crate::base::{DeviceId, Sysctl};
 
 fn ip(host: u8) -> IpAddr {
     IpAddr::from([10, 0, 0, host])
@@ -15,7 +15,7 @@ fn three() -> Paths {
     }
     assert!(!paths.add(ip(3), false, &options));
     for (_, path) in paths.iter_mut() {
-        path.set_route(ip(99), 1_500);
+        path.set_route((ip(99), DeviceId(0)), 1_500);
     }
     paths
 }
@@ -50,7 +50,7 @@ fn one_error_makes_it_potentially_failed_six_inactive_and_an_answer_brings_it_ba
 fn fragments_fit_the_smallest_path() {
     let mut paths = three();
     assert_eq!(paths.fragment_point(0), 1_452);
-    paths.get_mut(2).set_route(ip(98), 1_000);
+    paths.get_mut(2).set_route((ip(98), DeviceId(0)), 1_000);
     assert_eq!(paths.fragment_point(0), 952);
     assert_eq!(paths.fragment_point(100), 100);
 }
@@ -66,6 +66,6 @@ fn a_path_without_a_route_is_nobodys_last_resort() {
     paths.on_alive(1, true);
     assert_eq!(paths.on_error(&world.cx(Instant::ZERO), 1), Some(PathChange::PotentiallyFailed));
     assert_eq!(paths.alternate(0), 0);
-    paths.get_mut(0).local = None;
+    paths.get_mut(0).lose_route();
     assert_eq!(paths.alternate(0), 1);
 }

@@ -203,24 +203,29 @@ impl SendQueue {
 
     /// Takes out a message whose lifetime was over before any of it was sent, wherever it stands (RFC 9260 section 11.1.5).
     pub fn take_expired(&mut self, now: Instant) -> Option<Message> {
-        let expiries = self.expiries.as_mut()?;
-        let (_, seq) = expiries.ends.first().filter(|(end, _)| *end <= now).copied()?;
-        expiries.ends.pop_first();
-        let at = self.place(seq)?;
-        let message = self.messages.remove(at)?;
-        self.unsent.sub(message.info.stream, message.data.len());
-        Some(message)
+        loop {
+            let expiries = self.expiries.as_mut()?;
+            let (_, seq) = expiries.ends.first().filter(|(end, _)| *end <= now).copied()?;
+            expiries.ends.pop_first();
+            if let Some(message) = self.place(seq).and_then(|at| self.messages.remove(at)) {
+                self.unsent.sub(message.info.stream, message.data.len());
+                return Some(message);
+            }
+        }
     }
 
-    /// Where this message stands: the first one apart they are in order.
+    /// Where this message stands. What overtakes comes from the first places, so that those behind are in order.
     fn place(&self, seq: u64) -> Option<usize> {
         let is = |at: &usize| self.messages.get(*at).is_some_and(|message| message.seq == seq);
-        let (mut low, mut high) = (1, self.messages.len());
+        let (mut low, mut high) = (self.messages.len().min(OVERTAKE_MAX + 1), self.messages.len());
+        if let Some(at) = (0..low).find(is) {
+            return Some(at);
+        }
         while low < high {
             let middle = low.midpoint(high);
             if self.messages[middle].seq < seq { low = middle + 1 } else { high = middle }
         }
-        [0, low].into_iter().find(is)
+        Some(low).filter(is)
     }
 
     /// The lifetime of this message counts no more here.
@@ -388,5 +393,20 @@ mod tests {
         assert_eq!((queue.next_expiry(), queue.bytes()), (Instant::FAR_FUTURE, 10));
         let left: Vec<u16> = core::iter::from_fn(|| queue.take(100)).map(|f| f.stream).collect();
         assert_eq!(left, [0, 2, 5]);
+    }
+
+    #[test]
+    fn a_lifetime_ends_also_of_what_has_been_overtaken_twice() {
+        let mut queue = SendQueue::default();
+        for stream in 1..=100 {
+            let lived = SendInfo { lifetime: Some(Duration::from_millis(5)), ..info(stream) };
+            queue.push(Bytes::from_static(&[1; 10]), lived, Instant::ZERO);
+        }
+        queue.bring_forward(64);
+        queue.bring_forward(4);
+        assert!(queue.take(4).is_some());
+        let late = Instant::from_millis(6);
+        let expired = core::iter::from_fn(|| queue.take_expired(late)).count();
+        assert_eq!((expired, queue.bytes()), (99, 6));
     }
 }

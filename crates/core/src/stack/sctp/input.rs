@@ -294,7 +294,8 @@ impl Stack {
         let local = Local { keys, locals: &locals, options: &options, carrier };
         match on_init(&mut self.env.cx(self.now, None), &local, &known, init) {
             Answer::Reply(answer) => {
-                let remote_ip = self.init_ack_goes_to(flow, &addresses).unwrap_or(tuple.remote_ip);
+                let remote_ip =
+                    self.init_ack_goes_to(flow, tuple.remote_ip, &addresses).unwrap_or(tuple.remote_ip);
                 let arrived = Arrived { tuple: Tuple { remote_ip, ..*tuple }, ..*arrived };
                 self.send_sctp_control(&arrived, &answer);
             }
@@ -309,10 +310,16 @@ impl Stack {
     }
 
     /// Where the answer to an INIT goes that crosses our own: to the first of the addresses that it reports, its source before the
-    /// others, that the application has named too (section 5.2.1).
-    fn init_ack_goes_to(&self, flow: Option<SocketId>, reported: &[IpAddr]) -> Option<IpAddr> {
+    /// others, that the application has named too (section 5.2.1). It leaves from the address that the INIT came to, so that its family counts.
+    fn init_ack_goes_to(
+        &self,
+        flow: Option<SocketId>,
+        source: IpAddr,
+        reported: &[IpAddr],
+    ) -> Option<IpAddr> {
         let assoc = self.assoc(flow?).ok().filter(|assoc| assoc.state() == State::CookieWait)?;
-        reported.iter().copied().find(|ip| assoc.has_confirmed(*ip))
+        let fits = |ip: &IpAddr| ip.is_ipv4() == source.is_ipv4() && assoc.has_confirmed(*ip);
+        reported.iter().copied().find(fits)
     }
 
     fn sctp_cookie(&mut self, arrived: &Arrived<'_>, cookie: &[u8]) {

@@ -120,6 +120,7 @@ impl<'w, 'e, 'c> Walk<'w, 'e, 'c> {
         self.visits -= 1;
         if let Some(part) = inner.and_then(|inner| buffer.part(inner)) {
             self.judge(&part);
+            self.e.flight.clear_resent(buffer.start);
             return buffer.end;
         }
         if dup && let Some(part) = buffer.part(block) {
