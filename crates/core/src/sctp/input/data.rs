@@ -5,7 +5,6 @@ use crate::sctp::assoc::Assoc;
 use crate::sctp::input::one_cause;
 use crate::sctp::pending::Pending;
 use crate::sctp::state::State;
-use crate::sctp::stream::recv::Beside;
 use crate::sctp::tsn::Tsn;
 use crate::sctp::tsn_map::Arrival;
 use lowwater_wire::sctp::{Cause, DataRepr};
@@ -68,8 +67,7 @@ impl Assoc {
             cx.count.own.sctp_data_unread += 1;
             return;
         }
-        let beside = Beside { before: self.rx.map.has(tsn.prev()), behind: self.rx.map.has(tsn.next()) };
-        if self.rx.streams.is_useless(tsn, header, beside) {
+        if self.rx.streams.is_useless(tsn, header, |other| self.rx.map.has(other)) {
             cx.count.sctp.in_data_chunk_discards += 1;
             return;
         }

@@ -42,15 +42,6 @@ struct Partial {
     info: RecvInfo,
 }
 
-/// Which neighbours of a TSN have come already, whatever became of them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Beside {
-    /// The one before it.
-    pub before: bool,
-    /// The one behind it.
-    pub behind: bool,
-}
-
 /// Fragments that cannot belong together: the peer has made a mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inconsistent;
@@ -234,16 +225,18 @@ impl RecvStreams {
 
     /// A chunk that nobody could ever read: a fragment whose neighbour has come as something else, or a message whose number in its
     /// stream was delivered or skipped (no number is further ahead than a window of TSNs). Both would take room for good.
+    /// `has` tells which TSNs have come already, whatever became of them.
     #[must_use]
-    pub fn is_useless(&self, tsn: Tsn, header: &DataRepr, beside: Beside) -> bool {
+    pub fn is_useless(&self, tsn: Tsn, header: &DataRepr, has: impl Fn(Tsn) -> bool) -> bool {
         let flags = header.flags;
+        // What is asked most, and costs least, comes first.
         let held = |at: u64| {
-            let run = self.runs.range(..=at).next_back().is_some_and(|(_, run)| run.end > at);
-            run || self.ready.is_open_at(at)
+            let run = || self.runs.range(..=at).next_back().is_some_and(|(_, run)| run.end > at);
+            self.ready.is_open_at(at) || run()
         };
-        let goes_on = self.partial.as_ref().is_some_and(|partial| partial.next == tsn.0);
-        let lone = (!flags.begin() && beside.before && !goes_on && !held(tsn.0 - 1))
-            || (!flags.end() && beside.behind && !held(tsn.0 + 1));
+        let goes_on = || self.partial.as_ref().is_some_and(|partial| partial.next == tsn.0);
+        let lone = (!flags.begin() && !held(tsn.0 - 1) && !goes_on() && has(tsn.prev()))
+            || (!flags.end() && has(tsn.next()) && !held(tsn.0 + 1));
         let ahead = || header.ssn.wrapping_sub(self.next_ssn.get(header.sid));
         lone || (flags.begin() && !flags.unordered() && u64::from(ahead()) > SCTP_TSN_AHEAD_MAX)
     }

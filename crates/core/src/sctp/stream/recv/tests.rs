@@ -429,26 +429,26 @@ fn a_small_message_in_a_large_packet_that_sets_another_aside_is_copied() {
 
 #[test]
 fn what_nobody_could_ever_read_is_useless() {
-    let both = |before, behind| Beside { before, behind };
-    let useless =
-        |s: &RecvStreams, (tsn, header): (Tsn, DataRepr), beside| s.is_useless(tsn, &header, beside);
+    let useless = |s: &RecvStreams, (tsn, header): (Tsn, DataRepr), (before, behind)| {
+        s.is_useless(tsn, &header, |other| if other < tsn { before } else { behind })
+    };
     let mut s = RecvStreams::default();
     put(&mut s, chunk(1, DataFlags::WHOLE, 0, 0), 1).unwrap();
-    for (flags, beside) in [(M, both(true, false)), (E, both(true, false)), (B, both(false, true))] {
+    for (flags, beside) in [(M, (true, false)), (E, (true, false)), (B, (false, true))] {
         assert!(useless(&s, chunk(2, flags, 0, 1), beside), "{flags:?}");
     }
     // What waits for it is none, whichever of the two lists it is in.
-    assert!(!useless(&s, chunk(2, B, 0, 1), both(true, false)));
+    assert!(!useless(&s, chunk(2, B, 0, 1), (true, false)));
     put(&mut s, chunk(2, B, 0, 1), 1).unwrap();
-    assert!(!useless(&s, chunk(3, M, 0, 1), both(true, false)));
+    assert!(!useless(&s, chunk(3, M, 0, 1), (true, false)));
     put(&mut s, chunk(4, E, 0, 1), 1).unwrap();
-    assert!(!useless(&s, chunk(3, M, 0, 1), both(true, true)));
+    assert!(!useless(&s, chunk(3, M, 0, 1), (true, true)));
     assert_eq!(put(&mut s, chunk(3, M, 0, 1), 1), Ok(true));
     // A number that was read is none that could come; unordered messages have none.
-    assert!(useless(&s, chunk(5, DataFlags::WHOLE, 0, 1), both(true, false)));
-    assert!(!useless(&s, chunk(5, DataFlags::WHOLE | DataFlags::UNORDERED, 0, 1), both(true, false)));
+    assert!(useless(&s, chunk(5, DataFlags::WHOLE, 0, 1), (true, false)));
+    assert!(!useless(&s, chunk(5, DataFlags::WHOLE | DataFlags::UNORDERED, 0, 1), (true, false)));
     for ssn in [2, 2 + (1 << 15)] {
-        assert!(!useless(&s, chunk(5, DataFlags::WHOLE, 0, ssn), both(true, false)), "{ssn}");
+        assert!(!useless(&s, chunk(5, DataFlags::WHOLE, 0, ssn), (true, false)), "{ssn}");
     }
-    assert!(useless(&s, chunk(5, DataFlags::WHOLE, 0, 3 + (1 << 15)), both(true, false)));
+    assert!(useless(&s, chunk(5, DataFlags::WHOLE, 0, 3 + (1 << 15)), (true, false)));
 }
