@@ -314,6 +314,9 @@ impl Stack {
         if let Some(link) = path.as_ref().and_then(|p| self.links.get(usize::from(p.dst.device.0))) {
             conn.stand_above(&link.path_caps());
         }
+        if holder == Holder::Backlog {
+            conn.forget_priority(&mut self.env.option_sets);
+        }
         let id = self.sockets.insert(Entry::new(Socket::Tcp(Box::new(conn)), path, holder));
         self.env.memory.open();
         self.demux.flows.insert(&tuple, Flow::Conn(id));

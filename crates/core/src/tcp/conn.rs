@@ -4,7 +4,7 @@ use super::chrono::{Chrono, Held};
 use super::fastopen::{FastOpen, Open, fact};
 use super::lowat::Level;
 use super::negotiated::{Negotiated, TS_OPTION_BYTES};
-use super::options::SocketOptions;
+use super::options::{OptionSets, SocketOptions};
 use super::output::Followed;
 use super::output::nagle::Hold;
 use super::pending::Pending;
@@ -224,6 +224,11 @@ impl Conn {
         &self.options
     }
 
+    /// A listener's child has its options, but no priority (`sk_clone_lock`).
+    pub fn forget_priority(&mut self, sets: &mut OptionSets) {
+        self.options = sets.without_priority(&self.options);
+    }
+
     /// Payload bytes of a full segment, options taken off, and at most half of the largest window that the peer ever offered.
     pub(super) fn mss(&self) -> u16 {
         let mss = self.path.pmtu.mss_within(self.peer.data_option_bytes(), self.tx.max_window());
@@ -393,6 +398,7 @@ impl Conn {
                 rcv_nxt: self.rx.nxt(),
                 rcv_wnd: self.rx.open_window(),
                 tos: self.options.tos_of(self.tuple.is_v6()),
+                priority: self.options.queue_priority(),
                 peer: self.peer.clone(),
             },
             fin_wait2,

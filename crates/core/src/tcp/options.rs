@@ -255,6 +255,14 @@ impl OptionSets {
         self.next = (self.next + 1) % SETS;
         new
     }
+
+    /// The same options without a priority of their own: an accepted connection does not inherit its listener's (`sk_clone_lock`).
+    pub fn without_priority(&mut self, options: &Arc<SocketOptions>) -> Arc<SocketOptions> {
+        match options.priority {
+            None | Some(0) => options.clone(),
+            Some(_) => self.share(&SocketOptions { priority: Some(0), ..(**options).clone() }),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -286,5 +294,16 @@ mod tests {
         }
         let again = sets.share(&plain);
         assert!(!Arc::ptr_eq(&a, &again) && a == again);
+    }
+
+    #[test]
+    fn children_of_a_listener_with_a_priority_share_what_it_leaves_them() {
+        let (mut sets, plain) = (OptionSets::default(), SocketOptions::new(&Sysctl::default()));
+        let listener = sets.share(&SocketOptions { priority: Some(6), tos: 16, ..plain.clone() });
+        let (a, b) = (sets.without_priority(&listener), sets.without_priority(&listener));
+        assert_eq!(*a, SocketOptions { priority: Some(0), tos: 16, ..plain.clone() });
+        assert!(Arc::ptr_eq(&a, &b) && Arc::ptr_eq(&a, &sets.without_priority(&a)));
+        let plain = sets.share(&plain);
+        assert!(Arc::ptr_eq(&plain, &sets.without_priority(&plain)), "one without stays as it is");
     }
 }

@@ -406,12 +406,7 @@ impl Request {
 
     /// The connection, in SYN-RECEIVED; give it the segment that completed the handshake.
     #[must_use]
-    pub fn into_conn(mut self, cx: &mut Cx<'_>) -> Conn {
-        // A priority is not inherited (`sk_clone_lock`).
-        if self.setup.options.priority.is_some_and(|priority| priority != 0) {
-            let own = SocketOptions { priority: Some(0), ..(*self.setup.options).clone() };
-            self.setup.options = Arc::new(own);
-        }
+    pub fn into_conn(self, cx: &mut Cx<'_>) -> Conn {
         Conn::accept(
             cx,
             Accepted {

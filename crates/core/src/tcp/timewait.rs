@@ -25,6 +25,7 @@ pub struct TimeWait {
     deadline: Instant,
     last_ack: Option<Instant>,
     tos: u8,
+    priority: Option<u8>,
 }
 
 /// What to do with a segment for an object in TIME-WAIT.
@@ -65,6 +66,7 @@ pub(super) struct Remains {
     pub(super) rcv_nxt: Seq,
     pub(super) rcv_wnd: u32,
     pub(super) tos: u8,
+    pub(super) priority: Option<u8>,
 }
 
 impl TimeWait {
@@ -72,9 +74,21 @@ impl TimeWait {
     /// waits for the peer's FIN.
     /// `times`: now, and when it ends.
     pub(super) fn new(remains: Remains, fin_wait2: bool, times: (Instant, Instant)) -> Self {
-        let Remains { tuple, peer, snd_nxt, rcv_nxt, rcv_wnd, tos } = remains;
+        let Remains { tuple, peer, snd_nxt, rcv_nxt, rcv_wnd, tos, priority } = remains;
         let (entered, deadline) = times;
-        Self { tuple, peer, snd_nxt, rcv_nxt, rcv_wnd, fin_wait2, entered, deadline, last_ack: None, tos }
+        Self {
+            tuple,
+            peer,
+            snd_nxt,
+            rcv_nxt,
+            rcv_wnd,
+            fin_wait2,
+            entered,
+            deadline,
+            last_ack: None,
+            tos,
+            priority,
+        }
     }
 
     /// What a new active open of this flow may go on from: timestamps tell old segments from new ones, so the sequence numbers
@@ -212,12 +226,14 @@ impl TimeWait {
             urgent: 0,
             options: self.peer.options(cx.now),
         });
-        out.tos = self.tos;
+        (out.tos, out.priority) = (self.tos, self.priority);
         out
     }
 
     fn reset(&self, seg: &Segment) -> TimeWaitVerdict {
-        super::reset::reset_for(&self.tuple, seg).map_or(TimeWaitVerdict::Gone, TimeWaitVerdict::Reset)
+        let Some(mut out) = super::reset::reset_for(&self.tuple, seg) else { return TimeWaitVerdict::Gone };
+        out.priority = self.priority;
+        TimeWaitVerdict::Reset(out)
     }
 }
 

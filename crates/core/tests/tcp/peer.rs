@@ -79,6 +79,8 @@ pub struct Peer {
     below: Option<Vec<Owner>>,
     /// Type of service of what the peer sends, ECN aside.
     pub tos: u8,
+    /// The wish of the last packet that left, for queues (SO_PRIORITY).
+    pub last_priority: Option<u8>,
 }
 
 impl Peer {
@@ -110,6 +112,7 @@ impl Peer {
             shape,
             below: None,
             tos: 0,
+            last_priority: None,
         }
     }
 
@@ -340,8 +343,9 @@ impl Peer {
         loop {
             let (now, dev) = (self.now, self.dev);
             let mut got = Vec::new();
-            let below = &mut self.below;
+            let (below, priority) = (&mut self.below, &mut self.last_priority);
             let mut device = |_: Instant, packet: Packet| {
+                *priority = packet.priority;
                 got.push(packet.to_bytes());
                 match below {
                     Some(below) => {

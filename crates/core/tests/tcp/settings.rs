@@ -103,6 +103,30 @@ fn type_of_service_and_time_to_live_mark_every_packet() {
 }
 
 #[test]
+fn a_priority_is_the_listener_s_alone_and_outlives_its_connection_in_time_wait() {
+    let options = |o: &mut SocketOptions| o.priority = Some(6);
+    let mut p = Peer::listening(Shape { options, ..Shape::default() }, 1);
+    p.inject("S 0 win 65535 mss 1000");
+    p.drain();
+    assert_eq!(p.last_priority, Some(6), "the SYN-ACK is the listener's");
+    p.inject(". 1 ack 1");
+    p.accept();
+    p.write(1);
+    p.drain();
+    assert_eq!(p.last_priority, Some(0), "its child has none");
+    p.set(|o| o.priority = Some(5));
+    p.close();
+    p.drain();
+    p.inject("F. 1 ack 3");
+    p.expect(". 3 ack 2");
+    assert_eq!((p.stack.small_objects().1, p.last_priority), (1, Some(5)));
+    p.at(5_000);
+    p.inject("F. 1 ack 3");
+    p.expect(". 3 ack 2");
+    assert_eq!(p.last_priority, Some(5), "TIME-WAIT goes on with it");
+}
+
+#[test]
 fn a_low_water_mark_comes_with_the_socket_and_so_does_the_room_for_it() {
     let options = |o: &mut SocketOptions| (o.rcvlowat, o.rcvlowat_room) = (2_000, 200_000);
     let mut p = Peer::listening(Shape { options, ..Shape::default() }, 1);
