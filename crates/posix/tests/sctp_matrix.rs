@@ -21,8 +21,6 @@ const DIFFERENT: &[(i32, &str)] = &[
         SCTP_GET_LOCAL_ADDRS,
         "the length is that of all that was written; Linux's is that of the addresses alone",
     ),
-    (SCTP_PR_ASSOC_STATUS, "no counts of what was given up"),
-    (SCTP_PR_STREAM_STATUS, "no counts of what was given up"),
     (SCTP_RECONFIG_SUPPORTED, "no RE-CONFIG"),
     (SCTP_ENABLE_STREAM_RESET, "no RE-CONFIG"),
     (SCTP_RESET_STREAMS, "no RE-CONFIG"),

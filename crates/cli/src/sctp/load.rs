@@ -4,7 +4,7 @@ use crate::args::Messages;
 use bytes::Bytes;
 use indicatif::ProgressBar;
 use lowwater::SctpAssociation;
-use lowwater::sctp::SendInfo;
+use lowwater::sctp::{Reliability, SendInfo};
 use lowwater_core::base::Rng;
 use std::io;
 use std::time::{Duration, Instant};
@@ -66,11 +66,12 @@ impl Load {
         let Messages { streams, ppid, unordered, lifetime, .. } = self.messages;
         let from = (self.sent % BEGINNINGS as u64) as usize;
         let data = self.block.slice(from..from + self.messages.size as usize);
-        let lifetime = lifetime.map(|ms| Duration::from_millis(ms.into()));
+        let lives = |ms: u32| Reliability::Lifetime(Duration::from_millis(ms.into()));
+        let reliability = lifetime.map_or(Reliability::Full, lives);
         let stream = (self.sent % u64::from(streams)) as u16;
         // The message's number, by which the fragments of one that is given up are known.
         let context = self.sent as u32;
-        (data, SendInfo { stream, ppid, unordered, lifetime, context, ..SendInfo::default() })
+        (data, SendInfo { stream, ppid, unordered, reliability, context, ..SendInfo::default() })
     }
 
     fn count(&mut self, data: &Bytes, info: SendInfo) {

@@ -55,6 +55,7 @@ impl Assoc {
             return Err(Error::MessageTooLong);
         }
         let sndbuf = self.sndbuf(cx);
+        self.make_way(cx, data.len(), info.reliability.rank(), sndbuf);
         if !self.tx.admits(&self.options, sndbuf)
             || !self.tx.streams(&self.options, cx.sysctl).admits(info.stream)
         {

@@ -4,6 +4,41 @@ use crate::base::time::Duration;
 use bytes::Bytes;
 use core::net::IpAddr;
 
+/// When a message is given up (SCTP_PRINFO; RFC 3758 and RFC 7496). What was sent already is only where both sides offer FORWARD TSN.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reliability {
+    /// Never.
+    #[default]
+    Full,
+    /// When this time is over (SCTP_PR_SCTP_TTL).
+    Lifetime(Duration),
+    /// When a fragment of it would have to go again more often than this; 0 sends it once (SCTP_PR_SCTP_RTX). From 255 on never.
+    Retransmissions(u32),
+    /// When the send buffer has no room for a message that matters more (SCTP_PR_SCTP_PRIO): one of a lower number, or of another
+    /// policy, which counts as 0.
+    Priority(u32),
+}
+
+impl Reliability {
+    /// The number by which it takes room of others.
+    #[must_use]
+    pub(super) const fn rank(self) -> u32 {
+        if let Self::Priority(rank) = self { rank } else { 0 }
+    }
+
+    /// It makes room for a message of this number.
+    #[must_use]
+    pub(super) const fn gives_way_to(self, rank: u32) -> bool {
+        matches!(self, Self::Priority(own) if own > rank)
+    }
+
+    /// Its lifetime, if that limits it.
+    #[must_use]
+    pub const fn lifetime(self) -> Option<Duration> {
+        if let Self::Lifetime(lifetime) = self { Some(lifetime) } else { None }
+    }
+}
+
 /// How a message is sent (SCTP_SNDINFO).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SendInfo {
@@ -15,8 +50,8 @@ pub struct SendInfo {
     pub unordered: bool,
     /// The peer acknowledges at once (SCTP_SACK_IMMEDIATELY, RFC 7053).
     pub immediate: bool,
-    /// Given up when it was not sent within this time; `None` for never.
-    pub lifetime: Option<Duration>,
+    /// When it is given up.
+    pub reliability: Reliability,
     /// The application's own number of it, told when it fails.
     pub context: u32,
     /// The path to take instead of the primary one (SCTP_ADDR_OVER).

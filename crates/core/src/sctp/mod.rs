@@ -38,10 +38,11 @@ pub use counts::AssocCounts;
 pub use info::{AssocInfo, PathInfo};
 pub use input::Inbound;
 pub use listen::{Answer, Known, Local, new_addresses, on_cookie_echo, on_init};
-pub use message::{Received, RecvInfo, SendInfo};
+pub use message::{Received, RecvInfo, Reliability, SendInfo};
 pub use notification::{AssocChange, Notification, PathChange, SendFailed, Subscriptions};
 pub use options::{PathOptions, RtoOptions, SctpOptions};
 pub use output::{More, Outgoing};
+pub use partial_reliability::{Abandoned, AbandonedCounts};
 pub use paths::{PathId, PathState};
 pub use state::State;
 

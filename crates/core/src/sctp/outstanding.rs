@@ -59,9 +59,14 @@ pub struct Chunk {
     pub missing: u8,
     /// What is known of it.
     pub mark: Mark,
+    /// How often it may go again; [`Chunk::NO_LIMIT`] as often as it takes.
+    pub limit: u8,
 }
 
 impl Chunk {
+    /// It may go again as often as it takes.
+    pub const NO_LIMIT: u8 = u8::MAX;
+
     /// Bytes that it counts in windows and in flight.
     #[must_use]
     pub fn len(&self) -> u32 {
@@ -87,6 +92,17 @@ impl Chunk {
     }
 }
 
+/// The numbers of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// The first that counts.
+    pub first: Tsn,
+    /// The last that was sent.
+    pub last: Tsn,
+    /// That is the last one of all.
+    pub whole: bool,
+}
+
 /// The chunks behind the cumulative TSN, in order and without a hole.
 #[derive(Debug)]
 pub struct Outstanding {
@@ -101,6 +117,8 @@ pub struct Outstanding {
     in_flight: u32,
     /// Bytes held.
     bytes: usize,
+    /// Lost chunks that must not go again, none of which was asked for yet.
+    spent: Vec<Tsn>,
 }
 
 impl Outstanding {
@@ -114,6 +132,7 @@ impl Outstanding {
             lost: LostSet::new(),
             in_flight: 0,
             bytes: 0,
+            spent: Vec::new(),
         }
     }
 
@@ -241,9 +260,41 @@ impl Outstanding {
         let chunk = self.get_mut(tsn).filter(|c| c.mark == Mark::InFlight)?;
         chunk.mark = Mark::Lost;
         let (loss, len) = (chunk.loss(), chunk.len());
+        let spent = chunk.sends > chunk.limit;
         self.in_flight -= len;
         self.lost.insert(tsn, loss);
+        if spent {
+            self.spent.push(tsn);
+        }
         Some((loss.path, len))
+    }
+
+    /// A chunk that was lost once more than it may go again, if one is since the last call; its message is to be given up.
+    pub fn take_spent(&mut self) -> Option<Tsn> {
+        while let Some(tsn) = self.spent.pop() {
+            if self.get(tsn).is_some_and(|chunk| chunk.mark == Mark::Lost) {
+                return Some(tsn);
+            }
+        }
+        None
+    }
+
+    /// What has numbers of the message that this chunk is of, as far as it is not acknowledged cumulatively: its fragments are
+    /// neighbours.
+    #[must_use]
+    pub fn message_at(&self, tsn: Tsn) -> Option<Span> {
+        let flags = |tsn: Tsn| self.get(tsn).inspect(|_| steps::step()).map(|chunk| chunk.flags);
+        let (mut first, mut last) = (tsn, tsn);
+        let mut end = flags(tsn)?;
+        while !flags(first)?.begin() && first.prev() > self.cum {
+            first = first.prev();
+        }
+        while !end.end()
+            && let Some(next) = flags(last.next())
+        {
+            (last, end) = (last.next(), next);
+        }
+        Some(Span { first, last, whole: end.end() })
     }
 
     /// Marks everything lost that is in flight on `path`; how many bytes.
@@ -441,7 +492,7 @@ impl Outstanding {
     /// Gives back the memory of the busiest time, when there is nothing in it.
     pub fn shrink(&mut self) {
         if self.chunks.is_empty() {
-            self.chunks = VecDeque::new();
+            (self.chunks, self.spent) = (VecDeque::new(), Vec::new());
         }
     }
 
@@ -449,6 +500,7 @@ impl Outstanding {
     pub fn drain(&mut self) -> impl Iterator<Item = Chunk> + '_ {
         (self.acked, self.lost) = (NamedSet::new(), LostSet::new());
         (self.in_flight, self.bytes) = (0, 0);
+        self.spent.clear();
         self.chunks.drain(..)
     }
 }
@@ -469,6 +521,7 @@ impl Chunk {
             sends: 1,
             missing: 0,
             mark: Mark::InFlight,
+            limit: Self::NO_LIMIT,
         }
     }
 }

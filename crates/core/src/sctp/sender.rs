@@ -1,7 +1,7 @@
 //! The sending half of an association: what waits, what is out, what the peer has room for.
 use super::options::SctpOptions;
 use super::outstanding::Outstanding;
-use super::partial_reliability::Lifetimes;
+use super::partial_reliability::Limits;
 use super::stream::send::SendQueue;
 use super::stream::unsent::Unsent;
 use super::tsn::Tsn;
@@ -45,8 +45,8 @@ pub(crate) struct Sender {
     pub(crate) fast: bool,
     /// What was out when an echo of a router's mark last slowed us down.
     pub(crate) reduced_at: Tsn,
-    /// Lifetimes of messages that were sent.
-    pub(crate) lifetimes: Lifetimes,
+    /// What limits messages that were sent.
+    pub(crate) limits: Limits,
     /// Packets that may still leave at this opportunity; `None` before it was looked at.
     pub(crate) burst: Option<u32>,
     /// The window that the peer has closed.
@@ -69,7 +69,7 @@ impl Sender {
             recovery: None,
             fast: false,
             reduced_at: initial.prev(),
-            lifetimes: Lifetimes::default(),
+            limits: Limits::default(),
             burst: None,
             closed: ClosedWindow { shut: false, probe: Probe::None },
             hold: (Wait::Empty, None),

@@ -200,7 +200,7 @@ impl Assoc {
         // Idle for so long: nobody needs the memory of the busiest time.
         self.tx.out.shrink();
         self.tx.queue.shrink();
-        self.tx.lifetimes.shrink();
+        self.tx.limits.shrink();
         self.rx.streams.shrink();
         let next = self.tx.out.next_tsn();
         let path = self.paths.get_mut(id);

@@ -2,7 +2,8 @@
 use crate::world::*;
 use lowwater_core::base::{Duration, SocketId};
 use lowwater_core::sctp::{
-    Notification, PathOptions, PathState, Received, SctpOptions, SendFailed, SendInfo, State, Subscriptions,
+    Notification, PathOptions, PathState, Received, Reliability, SctpOptions, SendFailed, SendInfo, State,
+    Subscriptions,
 };
 use lowwater_wire::sctp::{Chunk, GapBlock, Sack, chunk_kind as kind};
 
@@ -155,8 +156,8 @@ fn a_message_is_given_up_on_time_while_nothing_else_happens() {
         w.send(A, a, &[7; 1_452], SendInfo::default());
     }
     w.pass(ms(1));
-    let lifetime = Some(ms(100));
-    w.send(A, a, &[8; 1_452], SendInfo { lifetime, ..SendInfo::default() });
+    let reliability = Reliability::Lifetime(ms(100));
+    w.send(A, a, &[8; 1_452], SendInfo { reliability, ..SendInfo::default() });
     w.pass(ms(99));
     assert!(w.read(A, a).is_empty());
     w.pass(ms(2));

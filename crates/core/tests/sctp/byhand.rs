@@ -2,7 +2,9 @@
 use crate::world::*;
 use lowwater_core::base::{Duration, SocketId};
 use lowwater_core::sctp::AssocChange;
-use lowwater_core::sctp::{Notification, PathState, Received, SctpOptions, SendInfo, State, Subscriptions};
+use lowwater_core::sctp::{
+    Notification, PathState, Received, Reliability, SctpOptions, SendInfo, State, Subscriptions,
+};
 use lowwater_wire::sctp::{
     Cause, Chunk, Chunks, DataFlags, DataRepr, Init, Param, Sack, Tlvs, cause_kind, chunk_kind as kind,
 };
@@ -437,7 +439,7 @@ fn forward_tsn_waits_for_cookie_ack() {
         let echo = c.kinds().contains(&kind::COOKIE_ECHO) && core::mem::take(&mut first);
         if echo { Fate::Lose } else { Fate::Deliver(ms(if c.link == 0 { 10 } else { 80 })) }
     });
-    w.send(A, a, b"x", SendInfo { lifetime: Some(ms(500)), ..SendInfo::default() });
+    w.send(A, a, b"x", SendInfo { reliability: Reliability::Lifetime(ms(500)), ..SendInfo::default() });
     w.pass(Duration::from_secs(5));
     assert_eq!(w.info(A, a).state, State::Established);
     assert_eq!((w.stacks[A].counters().own.sctp_abandoned, w.info(A, a).unacked), (1, 0));
@@ -579,9 +581,9 @@ fn a_shutdown_after_its_data_was_given_up_has_the_whole_guard() {
         w.inject(A, ports, ours, &chunks);
         w.pass(ms(1));
     }
-    let lifetime = Some(Duration::from_secs(250));
+    let reliability = Reliability::Lifetime(Duration::from_secs(250));
     for _ in 0..2 {
-        w.send(A, a, &[7; 1_000], SendInfo { lifetime, ..SendInfo::default() });
+        w.send(A, a, &[7; 1_000], SendInfo { reliability, ..SendInfo::default() });
     }
     let now = w.now;
     w.stacks[A].sctp_shutdown(now, a).unwrap();

@@ -2,7 +2,7 @@
 use crate::world::*;
 use bytes::Bytes;
 use lowwater_core::base::{Duration, Error};
-use lowwater_core::sctp::{SctpOptions, SendInfo, State};
+use lowwater_core::sctp::{Reliability, SctpOptions, SendInfo, State};
 use lowwater_core::stack::Event;
 use lowwater_core::tcp::Ready;
 use lowwater_wire::sctp::chunk_kind as kind;
@@ -61,7 +61,12 @@ fn a_shutdown_goes_on_when_the_last_message_it_waits_for_expires() {
     let (a, b) = w.pair();
     w.rule = Box::new(|c| Fate::Deliver(ms(if c.from == B { 900 } else { 10 })));
     for _ in 0..10 {
-        w.send(A, a, &[1; 1_000], SendInfo { lifetime: Some(ms(700)), ..SendInfo::default() });
+        w.send(
+            A,
+            a,
+            &[1; 1_000],
+            SendInfo { reliability: Reliability::Lifetime(ms(700)), ..SendInfo::default() },
+        );
     }
     let now = w.now;
     w.stacks[A].sctp_shutdown(now, a).unwrap();

@@ -1,7 +1,10 @@
 //! Extensions that both sides must offer: ECN (RFC 4960 appendix A) and partial reliability (RFC 3758).
 use crate::world::*;
-use lowwater_core::base::{Duration, SocketId, Sysctl};
-use lowwater_core::sctp::{Notification, Received, SctpOptions, SendFailed, SendInfo, State, Subscriptions};
+use lowwater_core::base::{Duration, Error, SocketId, Sysctl};
+use lowwater_core::sctp::{
+    AbandonedCounts, Notification, Received, Reliability, SctpOptions, SendFailed, SendInfo, State,
+    Subscriptions,
+};
 use lowwater_wire::sctp::{Chunk, ForwardStream, Sack, chunk_kind as kind};
 
 fn pair(sysctl: &Sysctl) -> (World, SocketId, SocketId) {
@@ -16,7 +19,7 @@ fn pair(sysctl: &Sysctl) -> (World, SocketId, SocketId) {
 }
 
 fn lived(ms_: u64) -> SendInfo {
-    SendInfo { lifetime: Some(ms(ms_)), ..SendInfo::default() }
+    SendInfo { reliability: Reliability::Lifetime(ms(ms_)), ..SendInfo::default() }
 }
 
 /// Messages that were given up, in order: whether they were sent, and their length.
@@ -101,6 +104,89 @@ fn a_message_that_was_lost_and_has_outlived_its_lifetime_is_skipped() {
 }
 
 /// Without FORWARD TSN on both sides what was sent stays to be sent.
+/// What a WebRTC data channel asks for: order, and no more than so many retransmissions.
+#[test]
+fn a_message_goes_again_as_often_as_it_may_and_is_skipped_then() {
+    for (most, sends) in [(0, 1), (1, 2), (2, 3)] {
+        let (mut w, a, b) = pair(&Sysctl::default());
+        w.rule = Box::new(|log| if log.from == A { Fate::Lose } else { Fate::Deliver(ms(10)) });
+        let (from, info) = (
+            w.log.len(),
+            SendInfo { reliability: Reliability::Retransmissions(most), ..SendInfo::default() },
+        );
+        w.send(A, a, &[1; 100], info);
+        w.pass(Duration::from_secs(20));
+        let data = w.log[from..].iter().filter(|l| l.from == A && l.kinds.contains(&kind::DATA)).count();
+        assert_eq!((data, failed(&mut w, a)), (sends, vec![(true, 100)]), "{most}");
+        let counts = w.stacks[A].sctp_abandoned(a, None).unwrap();
+        assert_eq!((counts.retransmissions.sent, counts.lifetime.sent), (1, 0));
+        assert_eq!(w.stacks[A].sctp_abandoned(a, Some(1)).unwrap(), AbandonedCounts::default());
+        w.rule = Box::new(|_| Fate::Deliver(ms(10)));
+        w.send(A, a, &[2; 100], info);
+        w.pass(Duration::from_secs(60));
+        assert_eq!(w.messages(B, b), [[2; 100]], "the stream goes on");
+    }
+}
+
+/// Loss by misses, in the middle of a message of many fragments, with what was not sent of it.
+#[test]
+fn of_messages_that_go_once_those_arrive_that_lost_nothing() {
+    let (mut w, a, b) = pair(&Sysctl::default());
+    let cwnd = grow(&mut w, a, b) as usize;
+    let mut n = 0;
+    w.rule = Box::new(move |log| {
+        n += usize::from(log.from == A && log.kinds().contains(&kind::DATA));
+        if n == 3 && log.from == A {
+            n += 1;
+            Fate::Lose
+        } else {
+            Fate::Deliver(ms(10))
+        }
+    });
+    let once = SendInfo { reliability: Reliability::Retransmissions(0), ..SendInfo::default() };
+    w.send(A, a, &vec![1; 2 * cwnd], once);
+    w.send(A, a, &[2; 100], SendInfo::default());
+    w.pass(Duration::from_secs(5));
+    assert_eq!(w.messages(B, b), [[2; 100]]);
+    let (count, info) = (w.stacks[A].counters().clone(), w.info(A, a));
+    assert_eq!((count.own.sctp_abandoned, count.sctp.t3_retransmits + count.sctp.fast_retransmits), (1, 0));
+    assert_eq!((info.unacked, info.unsent_bytes), (0, 0));
+    assert!(info.paths[0].ssthresh < cwnd as u32, "the path was slowed down");
+}
+
+/// Whoever matters less makes room: the lost first, then what is under way, then what waits.
+#[test]
+fn a_full_buffer_takes_what_matters_more() {
+    let (mut w, a, b) = pair(&Sysctl::default());
+    let sndbuf = 4 * (1_000 + 128);
+    let options = SctpOptions { sndbuf, ..w.stacks[A].sctp_options(a).unwrap().clone() };
+    let now = w.now;
+    w.stacks[A].sctp_set_options(now, a, options).unwrap();
+    w.rule = Box::new(|log| if log.from == A { Fate::Lose } else { Fate::Deliver(ms(10)) });
+    let ranked =
+        |rank, stream| SendInfo { reliability: Reliability::Priority(rank), stream, ..SendInfo::default() };
+    for n in 0..4 {
+        w.send(A, a, &[n; 1_000], ranked(5 + u32::from(n), n.into()));
+    }
+    let refused = |w: &mut World, info| w.stacks[A].sctp_send(w.now, a, vec![9; 1_000].into(), info);
+    assert_eq!(refused(&mut w, ranked(8, 0)), Err(Error::WouldBlock), "nobody matters less");
+    assert_eq!(w.stacks[A].sctp_abandoned(a, None).unwrap(), AbandonedCounts::default());
+    assert_eq!(refused(&mut w, ranked(7, 4)), Ok(1_000));
+    assert_eq!(refused(&mut w, SendInfo::default()), Ok(1_000));
+    let counts = w.stacks[A].sctp_abandoned(a, None).unwrap().priority;
+    assert_eq!(counts.unsent + counts.sent, 2);
+    assert_eq!(
+        w.stacks[A].sctp_abandoned(a, Some(3)).unwrap().priority.unsent
+            + w.stacks[A].sctp_abandoned(a, Some(3)).unwrap().priority.sent,
+        1
+    );
+    w.rule = Box::new(|_| Fate::Deliver(ms(10)));
+    w.pass(Duration::from_secs(20));
+    let got: Vec<u8> = w.messages(B, b).iter().map(|m| m[0]).collect();
+    assert_eq!((got.len(), w.info(A, a).unacked), (4, 0), "{got:?}");
+    assert!(!got.contains(&3), "{got:?}");
+}
+
 #[test]
 fn without_an_offer_a_lifetime_ends_only_what_was_not_sent() {
     let (mut w, a, b) = pair(&Sysctl { sctp_prsctp_enable: false, ..Sysctl::default() });
@@ -248,12 +334,15 @@ fn short_lives_over_a_network_that_loses() {
             let info = SendInfo {
                 stream: (n % 3) as u16,
                 unordered: n % 7 == 0,
-                lifetime: (n % 2 == 0).then(|| ms(u64::from(n % 5) * 60)),
+                reliability: match n % 2 {
+                    0 => Reliability::Lifetime(ms(u64::from(n % 5) * 60)),
+                    _ => Reliability::Full,
+                },
                 ..SendInfo::default()
             };
             let now = w.now;
             let taken = w.stacks[A].sctp_send(now, a, data.into(), info).is_ok();
-            lasting += usize::from(taken && info.lifetime.is_none());
+            lasting += usize::from(taken && info.reliability == Reliability::Full);
             w.pass(ms(4));
             collect(&mut w, b, &mut reader);
         }
@@ -377,10 +466,10 @@ fn a_skip_that_was_overtaken_holds_back_no_data() {
     let (a, b) = w.associated(options.clone(), options);
     w.pass(ms(200));
     w.rule = Box::new(|c| if c.from == A { Fate::Lose } else { Fate::Deliver(ms(10)) });
-    let second = |lifetime| SendInfo { lifetime, to: Some(ip(1, B)), ..SendInfo::default() };
-    w.send(A, a, &[0; 1_400], second(Some(ms(1))));
+    let second = |reliability| SendInfo { reliability, to: Some(ip(1, B)), ..SendInfo::default() };
+    w.send(A, a, &[0; 1_400], second(Reliability::Lifetime(ms(1))));
     for _ in 0..20 {
-        w.send(A, a, &[0; 1_400], second(None));
+        w.send(A, a, &[0; 1_400], second(Reliability::Full));
     }
     w.pass(ms(5));
     let (cum, out) = (w.info(B, b).cum_tsn, w.info(A, a).unacked);

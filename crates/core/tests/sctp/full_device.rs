@@ -1,7 +1,7 @@
 //! A device that says "not now" holds back its own paths, and no others of the same association.
 use crate::world::*;
 use lowwater_core::base::{Duration, SocketId, Sysctl, Wait};
-use lowwater_core::sctp::{PathState, Received, SctpOptions, SendInfo};
+use lowwater_core::sctp::{PathState, Received, Reliability, SctpOptions, SendInfo};
 use lowwater_core::stack::Event;
 use lowwater_wire::sctp::chunk_kind as kind;
 use std::net::SocketAddr;
@@ -311,8 +311,8 @@ fn what_has_expired_overtakes_nothing() {
     for n in 0..8 {
         w.send(A, a, &[n; 1_400], to(1, 1));
     }
-    w.send(A, a, b"short", SendInfo { lifetime: Some(ms(5)), ..to(1, 2) });
-    w.send(A, a, b"long", SendInfo { lifetime: Some(ms(500)), ..to(1, 3) });
+    w.send(A, a, b"short", SendInfo { reliability: Reliability::Lifetime(ms(5)), ..to(1, 2) });
+    w.send(A, a, b"long", SendInfo { reliability: Reliability::Lifetime(ms(500)), ..to(1, 3) });
     let mut got = [0; 4];
     w.run(Duration::from_secs(20), |w| {
         for item in w.read(B, b) {

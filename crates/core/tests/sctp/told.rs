@@ -3,7 +3,7 @@ use crate::world::*;
 use bytes::Bytes;
 use lowwater_core::base::{Duration, Error};
 use lowwater_core::sctp::{
-    AssocChange, Notification, Received, SctpOptions, SendFailed, SendInfo, Subscriptions,
+    AssocChange, Notification, Received, Reliability, SctpOptions, SendFailed, SendInfo, Subscriptions,
 };
 use lowwater_wire::sctp::chunk_kind as kind;
 
@@ -14,7 +14,7 @@ fn notes(w: &mut World, host: usize, id: lowwater_core::base::SocketId) -> Vec<N
 }
 
 fn brief(ms: u64) -> SendInfo {
-    SendInfo { lifetime: Some(Duration::from_millis(ms)), ..SendInfo::default() }
+    SendInfo { reliability: Reliability::Lifetime(Duration::from_millis(ms)), ..SendInfo::default() }
 }
 
 #[test]

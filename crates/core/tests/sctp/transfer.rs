@@ -3,7 +3,9 @@ use crate::world::*;
 use bytes::Bytes;
 use lowwater_core::base::sysctl::SctpCongestionKind;
 use lowwater_core::base::{Duration, Error, Rng, SocketId, Sysctl};
-use lowwater_core::sctp::{Notification, Received, SctpOptions, SendFailed, SendInfo, State, Subscriptions};
+use lowwater_core::sctp::{
+    Notification, Received, Reliability, SctpOptions, SendFailed, SendInfo, State, Subscriptions,
+};
 use lowwater_wire::sctp::chunk_kind as kind;
 
 /// A message of `len` bytes that no other has.
@@ -249,7 +251,7 @@ fn a_message_that_waited_too_long_is_not_sent() {
     let (a, b) = w.pair();
     w.rule = Box::new(|c| if c.from == B { Fate::Lose } else { Fate::Deliver(ms(10)) });
     w.send(A, a, &message(1, 100_000), SendInfo::default());
-    w.send(A, a, b"late", SendInfo { lifetime: Some(ms(500)), ..SendInfo::default() });
+    w.send(A, a, b"late", SendInfo { reliability: Reliability::Lifetime(ms(500)), ..SendInfo::default() });
     w.pass(Duration::from_secs(2));
     w.rule = Box::new(|_| Fate::Deliver(ms(10)));
     w.send(A, a, b"kept", SendInfo::default());

@@ -11,6 +11,17 @@ macro_rules! association_calls {
             self.call(|core, _, id| core.sctp_info(id))
         }
 
+        /// How many messages were given up by each policy, of all streams or of one. (SCTP_PR_ASSOC_STATUS, SCTP_PR_STREAM_STATUS)
+        ///
+        /// # Errors
+        /// When the stack was shut down.
+        pub fn abandoned(
+            &self,
+            stream: Option<u16>,
+        ) -> std::io::Result<lowwater_core::sctp::AbandonedCounts> {
+            self.call(|core, _, id| core.sctp_abandoned(id, stream))
+        }
+
         /// Its state.
         ///
         /// # Errors

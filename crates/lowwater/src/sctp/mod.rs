@@ -61,8 +61,9 @@ pub(crate) use endpoints::Endpoints;
 pub use listener::SctpListener;
 pub use lowwater_core::base::sysctl::SctpCongestionKind;
 pub use lowwater_core::sctp::{
-    AssocChange, AssocInfo, Notification, PathChange, PathInfo, PathOptions, PathState, Received, RecvInfo,
-    RtoOptions, SctpOptions, SendFailed, SendInfo, State, Subscriptions,
+    Abandoned, AbandonedCounts, AssocChange, AssocInfo, Notification, PathChange, PathInfo, PathOptions,
+    PathState, Received, RecvInfo, Reliability, RtoOptions, SctpOptions, SendFailed, SendInfo, State,
+    Subscriptions,
 };
 pub use many::SctpSocket;
 

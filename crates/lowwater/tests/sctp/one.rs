@@ -2,8 +2,8 @@
 use crate::world::{addr, message, next, on, pair, soon, two, whole};
 use bytes::Bytes;
 use lowwater::sctp::{
-    AssocChange, ConnectOptions, Notification, PathState, Received, SctpOptions, SendFailed, SendInfo, State,
-    Subscriptions,
+    AssocChange, ConnectOptions, Notification, PathState, Received, Reliability, SctpOptions, SendFailed,
+    SendInfo, State, Subscriptions,
 };
 use lowwater::{SctpAssociation, SctpListener, SctpSocket};
 use std::io::ErrorKind;
@@ -359,8 +359,9 @@ async fn what_a_lifetime_ended_is_told() {
     let options = SctpOptions { events, rcvbuf: 4_096, ..stacks.0.sctp_options() };
     let (there, here) = pair(&stacks, &options).await;
     for n in 0..10 {
-        let lifetime = Some(Duration::from_millis(30));
-        here.send_bytes(message(n, 1_000), SendInfo { lifetime, context: n as u32, ..on(0) }).await.unwrap();
+        let reliability = Reliability::Lifetime(Duration::from_millis(30));
+        let info = SendInfo { reliability, context: n as u32, ..on(0) };
+        here.send_bytes(message(n, 1_000), info).await.unwrap();
     }
     tokio::time::sleep(Duration::from_millis(60)).await;
     let mut arrived = 0;

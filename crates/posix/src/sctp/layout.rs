@@ -51,6 +51,7 @@ pub const LAYOUTS: &[Layout] = &[
     Layout { name: "sctp_udpencaps", size: 144, fields: &[("sue_assoc_id", 0, 4), ("sue_address", 8, 128), ("sue_port", 136, 2)] },
     Layout { name: "sctp_peeloff_flags_arg", size: 12, fields: &[("associd", 0, 4), ("sd", 4, 4), ("flags", 8, 4)] },
     Layout { name: "sctp_default_prinfo", size: 12, fields: &[("pr_assoc_id", 0, 4), ("pr_value", 4, 4), ("pr_policy", 8, 2)] },
+    Layout { name: "sctp_prstatus", size: 24, fields: &[("sprstat_assoc_id", 0, 4), ("sprstat_sid", 4, 2), ("sprstat_policy", 6, 2), ("sprstat_abandoned_unsent", 8, 8), ("sprstat_abandoned_sent", 16, 8)] },
     Layout { name: "sctp_tlv", size: 8, fields: &[("sn_type", 0, 2), ("sn_flags", 2, 2), ("sn_length", 4, 4)] },
     Layout { name: "sctp_assoc_stats", size: 256, fields: &[("sas_assoc_id", 0, 4), ("sas_obs_rto_ipaddr", 8, 128), ("sas_maxrto", 136, 8), ("sas_isacks", 144, 8), ("sas_osacks", 152, 8), ("sas_opackets", 160, 8), ("sas_ipackets", 168, 8), ("sas_rtxchunks", 176, 8), ("sas_outofseqtsns", 184, 8), ("sas_idupchunks", 192, 8), ("sas_gapcnt", 200, 8), ("sas_ouodchunks", 208, 8), ("sas_iuodchunks", 216, 8), ("sas_oodchunks", 224, 8), ("sas_iodchunks", 232, 8), ("sas_octrlchunks", 240, 8), ("sas_ictrlchunks", 248, 8)] },
     Layout { name: "sctp_assoc_ids", size: 4, fields: &[("gaids_number_of_ids", 0, 4), ("gaids_assoc_id", 4, 0)] },

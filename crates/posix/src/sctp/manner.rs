@@ -1,7 +1,8 @@
 //! What a socket says once for messages and notifications of an association; it is inherited from the socket when one begins.
 use super::layout::Layout;
 use crate::abi::*;
-use lowwater_core::sctp::{SctpOptions, Subscriptions};
+use lowwater_core::base::Duration;
+use lowwater_core::sctp::{Reliability, SctpOptions, Subscriptions};
 
 /// What subscribes to notifications of these types.
 const EVENTS: &[(i32, Subscriptions)] = &[
@@ -117,6 +118,17 @@ impl Sinfo {
     /// When it is given up (SCTP_PR_SCTP_TTL and the like).
     pub(crate) const fn policy(&self) -> i32 {
         self.flags & SCTP_PR_SCTP_MASK
+    }
+
+    /// The same as the stack has it. Without a policy a number is a lifetime too.
+    pub(crate) const fn reliability(&self) -> Reliability {
+        let value = self.timetolive;
+        match self.policy() {
+            SCTP_PR_SCTP_RTX => Reliability::Retransmissions(value),
+            SCTP_PR_SCTP_PRIO => Reliability::Priority(value),
+            _ if value > 0 => Reliability::Lifetime(Duration::from_millis(value as u64)),
+            _ => Reliability::Full,
+        }
     }
 
     pub(crate) const fn set_policy(&mut self, policy: i32, value: u32) {

@@ -13,7 +13,7 @@ use crate::files::Kind;
 use crate::host::Host;
 use crate::send::Write;
 use core::net::{IpAddr, SocketAddr};
-use lowwater_core::base::{Duration, Error, SocketId};
+use lowwater_core::base::{Error, SocketId};
 use lowwater_core::sctp::{SendInfo, State};
 
 /// Flags that a message may have.
@@ -115,15 +115,13 @@ impl Said {
         if let Some((policy, value)) = self.policy {
             sinfo.set_policy(policy, value);
         }
-        // Without a policy a lifetime is one of time; other policies are not there.
-        let timed = matches!(sinfo.policy(), SCTP_PR_SCTP_NONE | SCTP_PR_SCTP_TTL) && sinfo.timetolive > 0;
         SendInfo {
             stream: sinfo.stream,
             // The application's, byte for byte.
             ppid: u32::from_be(sinfo.ppid),
             unordered: sinfo.has(SCTP_UNORDERED),
             immediate: sinfo.has(SCTP_SACK_IMMEDIATELY),
-            lifetime: timed.then(|| Duration::from_millis(sinfo.timetolive.into())),
+            reliability: sinfo.reliability(),
             context: sinfo.context,
             to: None,
             more: false,

@@ -78,6 +78,8 @@ const ROWS: &[Row] = &[
     (SCTP_PR_SUPPORTED, From(8), Of(&[8])),
     (SCTP_ECN_SUPPORTED, From(8), Of(&[8])),
     (SCTP_DEFAULT_PRINFO, From(12), Of(&[12])),
+    (SCTP_PR_ASSOC_STATUS, From(24), NOT),
+    (SCTP_PR_STREAM_STATUS, From(24), NOT),
     (SCTP_REUSE_PORT, From(4), From(0)),
     (SCTP_PEER_AUTH_CHUNKS, From(8), NOT),
     (SCTP_GET_LOCAL_ADDRS, From(8), NOT),

@@ -5,8 +5,8 @@ use crate::credit::{Admission, Ask};
 use crate::path::pacing::PACING_SHIFT;
 use crate::sctp::assoc::Assoc;
 use crate::sctp::message::SendInfo;
-use crate::sctp::notification::SendFailed;
 use crate::sctp::outstanding::{Chunk, Loss, MISSING_MAX, Mark};
+use crate::sctp::partial_reliability::Why;
 use crate::sctp::paths::{PathId, PathState};
 use crate::sctp::pending::Pending;
 use crate::sctp::sender::Probe;
@@ -220,7 +220,7 @@ impl Assoc {
         }
         let before = self.tx.queue.len();
         while let Some(message) = self.tx.queue.take_expired(cx.now) {
-            self.notify_failed(SendFailed::unsent(&message, 0));
+            self.give_up_unsent(Why::Lifetime, &message);
         }
         if self.tx.queue.len() < before {
             self.after_acks(cx);
@@ -309,10 +309,11 @@ impl Assoc {
                 count.out_order_chunks += 1;
                 self.owner.counting.add(|c| c.oodchunks += 1);
             }
-            self.note_lifetime(self.tx.out.next_tsn(), &fragment);
+            self.note_limit(self.tx.out.next_tsn(), &fragment);
             // SHUTDOWN waits for its acknowledgement, which is not to be delayed (RFC 7053 section 4.1).
             let asks = self.state == State::ShutdownPending;
             let ask = if asks { DataFlags::IMMEDIATE } else { DataFlags::EMPTY };
+            let limit = self.retransmissions_of(&fragment);
             let chunk = Chunk {
                 data: fragment.data,
                 sent_at: cx.now,
@@ -325,6 +326,7 @@ impl Assoc {
                 sends: 1,
                 missing: 0,
                 mark: Mark::InFlight,
+                limit,
             };
             let (tsn, len) = (self.tx.out.next_tsn(), chunk.len());
             writing.bundle.data(&header(tsn, &chunk), &chunk.data);

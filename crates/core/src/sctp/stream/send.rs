@@ -1,8 +1,8 @@
 //! Messages that wait to be sent, first come first served, and the numbers of their streams (RFC 9260 sections 6.5, 6.6, 6.9).
 use super::numbers::Numbers;
 use super::unsent::{Mark, Unsent};
-use crate::base::Instant;
-use crate::sctp::message::SendInfo;
+use crate::base::{Instant, steps};
+use crate::sctp::message::{Reliability, SendInfo};
 use bytes::Bytes;
 use lowwater_wire::sctp::DataFlags;
 use std::collections::{BTreeSet, VecDeque};
@@ -82,14 +82,21 @@ pub struct Fragment {
     pub context: u32,
     /// When its message's lifetime ends; [`Instant::FAR_FUTURE`] for never.
     pub expires: Instant,
+    /// What ends it.
+    pub reliability: Reliability,
 }
 
-/// When lifetimes end of messages of which nothing was sent. A queue that never had such a message has none of this.
+/// What limits messages of which nothing was sent. A queue that never had such a message has none of this.
 #[derive(Debug, Default)]
-struct Expiries {
+struct Limits {
+    /// When lifetimes end.
     ends: BTreeSet<(Instant, u64)>,
     /// The last message's place.
     seq: u64,
+    /// How many may have to give way.
+    ranked: usize,
+    /// None of them has a higher number.
+    worst: u32,
 }
 
 /// The queue of one association.
@@ -99,22 +106,27 @@ pub struct SendQueue {
     unsent: Unsent,
     /// The next number of each stream that has sent an ordered message.
     next_ssn: Numbers,
-    expiries: Option<Box<Expiries>>,
+    limits: Option<Box<Limits>>,
 }
 
 impl SendQueue {
     /// Queues a message.
     pub fn push(&mut self, data: Bytes, info: SendInfo, now: Instant) {
-        let expires = info.lifetime.map_or(Instant::FAR_FUTURE, |lifetime| now + lifetime);
+        let expires = info.reliability.lifetime().map_or(Instant::FAR_FUTURE, |lifetime| now + lifetime);
         self.unsent.add(info.stream, data.len());
-        let limited = expires != Instant::FAR_FUTURE;
+        let lives = expires != Instant::FAR_FUTURE;
+        let ranked = matches!(info.reliability, Reliability::Priority(_));
         let mut seq = 0;
-        if limited || self.expiries.is_some() {
-            let expiries = self.expiries.get_or_insert_default();
-            expiries.seq += 1;
-            seq = expiries.seq;
-            if limited {
-                expiries.ends.insert((expires, seq));
+        if lives || ranked || self.limits.is_some() {
+            let limits = self.limits.get_or_insert_default();
+            limits.seq += 1;
+            seq = limits.seq;
+            if lives {
+                limits.ends.insert((expires, seq));
+            }
+            if ranked {
+                limits.ranked += 1;
+                limits.worst = limits.worst.max(info.reliability.rank());
             }
         }
         self.messages.push_back(Message { data, info, expires, ssn: None, seq });
@@ -197,16 +209,16 @@ impl SendQueue {
     /// When the first lifetime ends of a message of which nothing was sent; [`Instant::FAR_FUTURE`] for never.
     #[must_use]
     pub fn next_expiry(&self) -> Instant {
-        let first = self.expiries.as_ref().and_then(|expiries| expiries.ends.first());
+        let first = self.limits.as_ref().and_then(|limits| limits.ends.first());
         first.map_or(Instant::FAR_FUTURE, |(end, _)| *end)
     }
 
     /// Takes out a message whose lifetime was over before any of it was sent, wherever it stands (RFC 9260 section 11.1.5).
     pub fn take_expired(&mut self, now: Instant) -> Option<Message> {
         loop {
-            let expiries = self.expiries.as_mut()?;
-            let (_, seq) = expiries.ends.first().filter(|(end, _)| *end <= now).copied()?;
-            expiries.ends.pop_first();
+            let limits = self.limits.as_mut()?;
+            let (_, seq) = limits.ends.first().filter(|(end, _)| *end <= now).copied()?;
+            limits.ends.pop_first();
             if let Some(message) = self.place(seq).and_then(|at| self.messages.remove(at)) {
                 self.unsent.sub(message.info.stream, message.data.len());
                 return Some(message);
@@ -228,10 +240,25 @@ impl SendQueue {
         Some(low).filter(is)
     }
 
-    /// The lifetime of this message counts no more here.
-    fn forget_expiry(expiries: &mut Option<Box<Expiries>>, message: &Message) {
-        if let Some(expiries) = expiries {
-            expiries.ends.remove(&(message.expires, message.seq));
+    /// Takes out the first message from place `from` on of which nothing was sent, and that makes room for one of this number; where
+    /// the next one may stand.
+    pub fn take_outranked(&mut self, from: usize, rank: u32) -> Option<(usize, Message)> {
+        self.limits.as_ref().filter(|limits| limits.ranked > 0 && limits.worst > rank)?;
+        let yields = |m: &Message| !m.is_begun() && m.info.reliability.gives_way_to(rank);
+        let ahead = self.messages.iter().skip(from).inspect(|_| steps::step()).position(yields)?;
+        let message = self.messages.remove(from + ahead)?;
+        Self::forget_limit(&mut self.limits, &message);
+        self.unsent.sub(message.info.stream, message.data.len());
+        Some((from + ahead, message))
+    }
+
+    /// What limits this message, which begins or goes, counts no more here.
+    fn forget_limit(limits: &mut Option<Box<Limits>>, message: &Message) {
+        let Some(limits) = limits.as_mut().filter(|_| !message.is_begun()) else { return };
+        limits.ends.remove(&(message.expires, message.seq));
+        if matches!(message.info.reliability, Reliability::Priority(_)) {
+            limits.ranked -= 1;
+            limits.worst = if limits.ranked == 0 { 0 } else { limits.worst };
         }
     }
 
@@ -248,7 +275,7 @@ impl SendQueue {
             self.messages.drain(..).partition(|m| m.info.stream < streams);
         self.messages = kept;
         for message in &beyond {
-            Self::forget_expiry(&mut self.expiries, message);
+            Self::forget_limit(&mut self.limits, message);
             self.unsent.sub(message.info.stream, message.data.len());
         }
         beyond
@@ -259,11 +286,9 @@ impl SendQueue {
         let message = self.messages.front_mut()?;
         let (stream, ppid, context) = (message.info.stream, message.info.ppid, message.info.context);
         let unordered = message.info.unordered;
-        let expires = message.expires;
+        let (expires, reliability) = (message.expires, message.info.reliability);
         let end = message.data.len() <= max;
-        if !message.is_begun() {
-            Self::forget_expiry(&mut self.expiries, message);
-        }
+        Self::forget_limit(&mut self.limits, message);
         let flags = message.cut(end);
         let ssn = *message.ssn.get_or_insert_with(|| {
             if unordered {
@@ -278,13 +303,13 @@ impl SendQueue {
         if end {
             self.messages.pop_front();
         }
-        Some(Fragment { data, flags, ssn, stream, ppid, context, expires })
+        Some(Fragment { data, flags, ssn, stream, ppid, context, expires, reliability })
     }
 
     /// Gives back the memory of the busiest time, when there is nothing in it.
     pub fn shrink(&mut self) {
         if self.messages.is_empty() {
-            (self.messages, self.expiries) = (VecDeque::new(), None);
+            (self.messages, self.limits) = (VecDeque::new(), None);
         }
     }
 
@@ -292,7 +317,7 @@ impl SendQueue {
     pub fn drain(&mut self) -> impl Iterator<Item = Message> + '_ {
         self.unsent = Unsent::default();
         self.next_ssn.clear();
-        self.expiries = None;
+        self.limits = None;
         self.messages.drain(..)
     }
 
@@ -360,7 +385,7 @@ mod tests {
     #[test]
     fn only_what_has_not_begun_expires() {
         let mut queue = SendQueue::default();
-        let short = SendInfo { lifetime: Some(Duration::from_millis(5)), ..info(0) };
+        let short = SendInfo { reliability: Reliability::Lifetime(Duration::from_millis(5)), ..info(0) };
         queue.push(Bytes::from_static(&[1; 10]), short, Instant::ZERO);
         queue.push(Bytes::from_static(&[2; 10]), short, Instant::ZERO);
         assert!(queue.take(4).is_some());
@@ -374,7 +399,10 @@ mod tests {
     #[test]
     fn a_lifetime_ends_wherever_its_message_stands() {
         let mut queue = SendQueue::default();
-        let lived = |ms, stream| SendInfo { lifetime: Some(Duration::from_millis(ms)), ..info(stream) };
+        let lived = |ms, stream| SendInfo {
+            reliability: Reliability::Lifetime(Duration::from_millis(ms)),
+            ..info(stream)
+        };
         let all = [info(0), lived(9, 1), info(2), lived(5, 3), lived(7, 4), info(5)];
         for (n, info) in all.into_iter().enumerate() {
             queue.push(Bytes::from(vec![0; n + 1]), info, Instant::ZERO);
@@ -399,7 +427,8 @@ mod tests {
     fn a_lifetime_ends_also_of_what_has_been_overtaken_twice() {
         let mut queue = SendQueue::default();
         for stream in 1..=100 {
-            let lived = SendInfo { lifetime: Some(Duration::from_millis(5)), ..info(stream) };
+            let lived =
+                SendInfo { reliability: Reliability::Lifetime(Duration::from_millis(5)), ..info(stream) };
             queue.push(Bytes::from_static(&[1; 10]), lived, Instant::ZERO);
         }
         queue.bring_forward(64);

@@ -14,7 +14,8 @@ use crate::base::limits::SCTP_PATHS_MAX;
 use crate::base::{Carrier, Cx, DeviceId, Error, Instant, SocketId};
 use crate::sctp::handshake::init::Addresses;
 use crate::sctp::{
-    Assoc, AssocCounts, AssocInfo, PathOptions, Received, RecvInfo, SctpOptions, SendInfo, Setup, State,
+    AbandonedCounts, Assoc, AssocCounts, AssocInfo, PathOptions, Received, RecvInfo, SctpOptions, SendInfo,
+    Setup, State,
 };
 use crate::socket::{Entry, Families, Holder, SctpListener, Socket, Turn};
 use bytes::Bytes;
@@ -300,7 +301,7 @@ impl Stack {
     ) -> Result<usize, Error> {
         self.with_assoc_unless(now, id, |assoc, cx, waits| {
             // A lifetime is a deadline of the association.
-            let waits = waits && info.lifetime.is_none();
+            let waits = waits && info.reliability.lifetime().is_none();
             let result = assoc.send(cx, data, info);
             let nothing = if result.is_ok() { waits } else { result == Err(Error::WouldBlock) };
             (result, nothing)
@@ -415,6 +416,14 @@ impl Stack {
             Socket::Sctp(sctp) => Ok(sctp.assoc.take_counts()),
             _ => Err(Error::Unsupported),
         }
+    }
+
+    /// Messages of an association that were given up, of all streams or of one.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`], [`Error::Unsupported`].
+    pub fn sctp_abandoned(&self, id: SocketId, stream: Option<u16>) -> Result<AbandonedCounts, Error> {
+        Ok(self.assoc(id)?.abandoned(stream))
     }
 
     /// The state of an association.

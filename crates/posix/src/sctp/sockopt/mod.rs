@@ -178,6 +178,9 @@ impl Host {
             SCTP_GET_PEER_ADDR_INFO => self.get_peer_info(fd, &Arg::new("sctp_paddrinfo", given)?)?,
             SCTP_GET_PEER_ADDRS | SCTP_GET_LOCAL_ADDRS => self.get_addrs(fd, name, given)?,
             SCTP_GET_ASSOC_STATS => self.get_counts(fd, given)?,
+            SCTP_PR_ASSOC_STATUS | SCTP_PR_STREAM_STATUS => {
+                self.get_abandoned(fd, name, Arg::new("sctp_prstatus", given)?)?
+            }
             SCTP_GET_ASSOC_NUMBER | SCTP_GET_ASSOC_ID_LIST => self.get_assocs(fd, name, given.len())?,
             // Who has no association is told so first.
             SCTP_PEER_AUTH_CHUNKS => {

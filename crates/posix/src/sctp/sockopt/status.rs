@@ -109,6 +109,30 @@ impl Host {
         Ok(bytes)
     }
 
+    /// SCTP_PR_ASSOC_STATUS, SCTP_PR_STREAM_STATUS: messages that one policy has given up, or all of them
+    /// (`sctp_getsockopt_pr_assocstatus`).
+    pub(super) fn get_abandoned(&mut self, fd: Fd, name: i32, arg: Arg) -> Result<Vec<u8>, Errno> {
+        let policy = arg.n("sprstat_policy") as i32;
+        let known = [SCTP_PR_SCTP_TTL, SCTP_PR_SCTP_RTX, SCTP_PR_SCTP_PRIO, SCTP_PR_SCTP_ALL];
+        if !known.contains(&policy) {
+            return Err(Errno::EINVAL);
+        }
+        let id = self.sctp_named(fd, arg.n("sprstat_assoc_id"))?;
+        let stream = (name == SCTP_PR_STREAM_STATUS).then(|| arg.n("sprstat_sid") as u16);
+        if stream.is_some_and(|stream| self.stack.sctp_info(id).is_ok_and(|info| stream >= info.streams.0)) {
+            return Err(Errno::EINVAL);
+        }
+        let counts = self.stack.sctp_abandoned(id, stream)?;
+        let each = [
+            (SCTP_PR_SCTP_TTL, counts.lifetime),
+            (SCTP_PR_SCTP_RTX, counts.retransmissions),
+            (SCTP_PR_SCTP_PRIO, counts.priority),
+        ];
+        let asked = each.into_iter().filter(|(of, _)| policy == SCTP_PR_SCTP_ALL || policy == *of);
+        let sum = asked.fold((0, 0), |(unsent, sent), (_, one)| (unsent + one.unsent, sent + one.sent));
+        Ok(arg.put(&[("sprstat_abandoned_unsent", sum.0), ("sprstat_abandoned_sent", sum.1)]).into_bytes())
+    }
+
     /// SCTP_GET_PEER_ADDRS, SCTP_GET_LOCAL_ADDRS: identifier, number, addresses one behind the other.
     pub(super) fn get_addrs(&mut self, fd: Fd, name: i32, given: &[u8]) -> Result<Vec<u8>, Errno> {
         let assoc = int(given)? as u32;
