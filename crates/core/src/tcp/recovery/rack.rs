@@ -20,12 +20,17 @@ const STATIC_REO_WND: u32 = 2;
 /// Bit of tcp_recovery: the number of duplicates does not matter.
 const NO_DUPTHRESH: u32 = 4;
 
+/// Records behind one another that were not sent once and are passed over in a search for one that was.
+const WALK_MAX: usize = 64;
+
 /// A retransmission, in case it is lost too. It holds while the records in its range say the same time.
 #[derive(Clone, Copy, Debug)]
 struct Resent {
     left: Departure,
     start: u64,
     end: u64,
+    /// Where what had been sent by then ended.
+    nxt: u64,
 }
 
 /// Retransmissions in the order of their departure.
@@ -35,10 +40,12 @@ struct ResentQueue(VecDeque<Resent>);
 /// State of RACK.
 #[derive(Debug)]
 pub struct Rack {
-    /// Departure of the segment sent last of those that arrived (RACK.xmit_ts).
-    sent: Departure,
+    /// When the segment left that was sent last of those that arrived (RACK.xmit_ts).
+    sent_at: Instant,
     /// Its end (RACK.end_seq).
     end_seq: u64,
+    /// First transmissions before `sent_at` lie below.
+    firsts_end: u64,
     /// Its round trip in nanoseconds (RACK.rtt).
     rtt_ns: u64,
     /// Every first transmission below is judged: sacked, lost or retransmitted.
@@ -57,17 +64,17 @@ pub struct Rack {
     noted: Noted,
 }
 
-/// Yes or no.
+/// What takes few bits.
 #[derive(Clone, Copy, Debug, Default)]
 struct Noted {
+    /// The number of the transmission that `sent_at` is of.
+    number: u16,
     /// A D-SACK waits for its adaptation.
     dsack: bool,
     /// Something arrived since the last judgement.
     advanced: bool,
-    /// `sent` belongs to a retransmission, so it says nothing about what was sent around `end_seq`.
-    by_resent: bool,
-    /// `rtt_ns` does.
-    rtt_of_resent: bool,
+    /// The number of the transmission that `rtt_ns` is of, where that was a retransmission.
+    rtt_of_resent: Option<u16>,
 }
 
 /// RACK_sent_after of RFC 8985 section 6.2: in the order of departure, then of position where one packet was cut. Time alone
@@ -79,8 +86,9 @@ fn sent_after(a: (Departure, u64), b: (Departure, u64)) -> bool {
 impl Rack {
     pub(super) const fn new() -> Self {
         Self {
-            sent: Departure::NEVER,
+            sent_at: Departure::NEVER.at,
             end_seq: 0,
+            firsts_end: 0,
             rtt_ns: 0,
             cursor: 0,
             by_rto: (0, 0),
@@ -88,7 +96,12 @@ impl Rack {
             last_delivered: 0,
             steps: 1,
             persist: 0,
-            noted: Noted { dsack: false, advanced: false, by_resent: false, rtt_of_resent: false },
+            noted: Noted {
+                number: Departure::NEVER.number,
+                dsack: false,
+                advanced: false,
+                rtt_of_resent: None,
+            },
         }
     }
 
@@ -101,10 +114,16 @@ impl Rack {
             return;
         }
         self.noted.advanced = true;
-        (self.rtt_ns, self.noted.rtt_of_resent) = (nanos(rtt), resent);
-        if sent_after((left, end), (self.sent, self.end_seq)) {
-            (self.sent, self.end_seq, self.noted.by_resent) = (left, end, resent);
+        (self.rtt_ns, self.noted.rtt_of_resent) = (nanos(rtt), resent.then_some(left.number));
+        if sent_after((left, end), (self.sent(), self.end_seq)) {
+            (self.sent_at, self.noted.number, self.end_seq) = (left.at, left.number, end);
+            self.firsts_end = if resent { self.sent_by(left) } else { end };
         }
+    }
+
+    /// Departure of the segment sent last of those that arrived.
+    const fn sent(&self) -> Departure {
+        Departure { at: self.sent_at, number: self.noted.number }
     }
 
     /// A record went out again. Remembered only where RACK judges it later: nothing else takes it out.
@@ -112,8 +131,16 @@ impl Rack {
         if flight.sack_ok
             && let Some(left) = flight.tx.get(start).map(Sent::departure)
         {
-            self.resent.get_or_insert_default().0.push_back(Resent { left, start, end });
+            let nxt = flight.tx.nxt();
+            self.resent.get_or_insert_default().0.push_back(Resent { left, start, end, nxt });
         }
+    }
+
+    /// Where what had been sent ended when that retransmission left, as far as it is remembered.
+    fn sent_by(&self, left: Departure) -> u64 {
+        let Some(ResentQueue(resent)) = self.resent.as_deref() else { return u64::MAX };
+        let at = resent.partition_point(|r| left.is_after(r.left));
+        resent.get(at).map_or(u64::MAX, |r| r.nxt)
     }
 
     /// The record at `start`, which went out again last, never left.
@@ -170,13 +197,11 @@ impl Rack {
         while let Some((start, sent)) = e.flight.tx.at_or_after(self.cursor) {
             let end = start + sent.span();
             if !sent.has(flag::SACKED | flag::EVER_RETRANS | flag::LOST) {
-                if !sent_after((self.sent, self.end_seq), (sent.departure(), end)) {
+                if !sent_after((self.sent(), self.end_seq), (sent.departure(), end)) {
                     return None;
                 }
                 let due = sent.sent_at + patience;
-                // What is sent for the first time in answer to an acknowledgement leaves after what is sent again for it: by the
-                // other's round trip it is not late, though here it may have the same time.
-                if due > now || (due == now && self.noted.rtt_of_resent) {
+                if due > now || (due == now && self.left_behind_resent(sent.number, patience)) {
                     return Some(self.last_first(e.flight));
                 }
                 e.flight.mark_lost(e.cx, start);
@@ -186,24 +211,35 @@ impl Rack {
         None
     }
 
-    /// When the last first transmission before `sent` left; the time of `sent` itself where that cannot be told by a look-up.
+    /// What is sent for the first time in answer to an acknowledgement leaves after what is sent again for it: by the other's round
+    /// trip it is not late, though here it may have the same time.
+    fn left_behind_resent(&self, number: u16, patience: Duration) -> bool {
+        let same_time = nanos(patience) == self.rtt_ns;
+        same_time && self.noted.rtt_of_resent.is_some_and(|resent| (number.wrapping_sub(resent) as i16) > 0)
+    }
+
+    /// When the last of the undecided first transmissions before `sent_at` left; `sent_at` where it is hard to find.
     fn last_first(&self, flight: &Flight) -> Instant {
-        let bound = if self.noted.by_resent { flight.tx.nxt() } else { self.end_seq };
-        match flight.last_unsacked_below(bound) {
-            Some((_, sent)) if !sent.has(flag::EVER_RETRANS | flag::LOST) => sent.sent_at.min(self.sent.at),
-            _ => self.sent.at,
+        let mut bound = self.firsts_end.min(flight.tx.nxt());
+        for _ in 0..WALK_MAX {
+            let Some((start, sent)) = flight.last_unsacked_below(bound) else { break };
+            if !sent.has(flag::EVER_RETRANS | flag::LOST) && !sent.departure().is_after(self.sent()) {
+                return sent.sent_at;
+            }
+            bound = start;
         }
+        self.sent_at
     }
 
     /// The same for retransmissions.
     fn judge_resent(&mut self, e: &mut Env<'_, '_>, now: Instant, patience: Duration) -> Option<Instant> {
         while let Some(&resent) = self.resent.as_ref()?.0.front() {
             if let Some((start, end)) = piece(e.flight, &resent, resent.start) {
-                if !sent_after((self.sent, self.end_seq), (resent.left, end)) {
+                if !sent_after((self.sent(), self.end_seq), (resent.left, end)) {
                     return None;
                 }
                 if resent.left.at + patience > now {
-                    return Some(self.last_resent());
+                    return Some(self.last_resent(e.flight));
                 }
                 let mut next = Some(start);
                 while let Some(at) = next {
@@ -217,10 +253,15 @@ impl Rack {
         None
     }
 
-    fn last_resent(&self) -> Instant {
-        let Some(ResentQueue(resent)) = self.resent.as_deref() else { return self.sent.at };
-        let before = resent.partition_point(|r| self.sent.is_after(r.left));
-        before.checked_sub(1).and_then(|i| resent.get(i)).map_or(self.sent.at, |r| r.left.at)
+    /// When the last of those before `sent_at` left that are undecided; what is decided is forgotten on the way.
+    fn last_resent(&mut self, flight: &Flight) -> Instant {
+        let sent = self.sent();
+        let Some(ResentQueue(resent)) = self.resent.as_deref_mut() else { return sent.at };
+        let before = resent.partition_point(|r| sent.is_after(r.left));
+        let holds = |r: &Resent| piece(flight, r, r.start).is_some();
+        let stale = resent.range(..before).rev().take_while(|r| !holds(r)).count();
+        drop(resent.drain(before - stale..before));
+        (before - stale).checked_sub(1).and_then(|i| resent.get(i)).map_or(sent.at, |r| r.left.at)
     }
 
     /// The reordering window (RFC 8985 section 6.2 step 4, `tcp_rack_reo_wnd`), widened by a coarse clock's resolution.

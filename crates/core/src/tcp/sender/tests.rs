@@ -402,6 +402,28 @@ fn a_lost_retransmission_is_found_by_what_was_sent_after_it() {
     assert_eq!(rig.resend().first(), Some(&(1, 1)));
 }
 
+/// What left first of two at one instant is as late as the other's round trip says; what left behind it is not.
+#[test]
+fn of_one_instant_only_what_left_behind_a_retransmission_is_spared() {
+    for first in [true, false] {
+        let mut rig = Rig::warm();
+        rig.s.follow_departures();
+        rig.send(5, false);
+        rig.ms += RTT;
+        rig.ack(1, &[(2, 5)]);
+        if first {
+            rig.send(1, false);
+        }
+        assert_eq!(rig.resend(), [(1, 1)]);
+        if !first {
+            rig.send(1, false);
+        }
+        rig.ms += RTT;
+        rig.ack(5, &[]);
+        assert_eq!(rig.s.flight().lost_out, if first { 2 } else { 1 }, "first: {first}");
+    }
+}
+
 #[test]
 fn a_sack_in_the_middle_of_a_super_packet_splits_it() {
     let mut rig = Rig::warm();
