@@ -8,7 +8,8 @@ use lowwater_wire::sctp::ForwardStream;
 
 impl Assoc {
     /// Counts as DATA for what is to be acknowledged. One that skips more than can be out, or a stream that does not exist, is dropped
-    /// (Linux `sctp_sf_eat_fwd_tsn`).
+    /// (Linux `sctp_sf_eat_fwd_tsn`). One whose TSN has come moves nothing but the streams that it names, as in Linux: all that was
+    /// sent of a message may have come before the sender gave up the rest, which never had a TSN.
     pub(super) fn on_forward_tsn(
         &mut self,
         cx: &mut Cx<'_>,
@@ -22,12 +23,9 @@ impl Assoc {
         let cum = self.rx.map.cum();
         let point = cum.near(tsn);
         reading.data = true;
-        if point <= cum {
-            reading.urgent = true;
-            return;
-        }
+        reading.urgent |= point <= cum;
         let known = streams.iter().all(|stream| stream.sid() < self.rx.inbound);
-        if point.0 - cum.0 > SCTP_TSN_AHEAD_MAX || !known {
+        if point.0.saturating_sub(cum.0) > SCTP_TSN_AHEAD_MAX || !known {
             cx.count.sctp.in_data_chunk_discards += 1;
             return;
         }

@@ -124,7 +124,9 @@ impl Assoc {
                 break;
             }
         }
-        cx.count.own.payload_copied_inside += self.rx.streams.end_packet() as u64;
+        let (copied, torn) = self.rx.streams.end_packet();
+        cx.count.own.payload_copied_inside += copied as u64;
+        cx.count.sctp.in_data_chunk_discards += torn;
         if reading.data && self.state != State::Closed {
             self.on_data_packet(cx, &reading);
         }

@@ -223,7 +223,8 @@ impl Ready {
         self.items.len()
     }
 
-    fn readable(&self) -> usize {
+    /// Items that can be read.
+    pub(super) fn readable(&self) -> usize {
         self.items.len() - self.open.map_or(0, |open| open.pieces as usize)
     }
 

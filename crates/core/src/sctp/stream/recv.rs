@@ -116,6 +116,8 @@ struct Frame {
     charge: u32,
     /// Bytes that were copied so that they do not pin it.
     copied: u32,
+    /// Chunks that were dropped since what they belong to can never be complete.
+    torn: u32,
 }
 
 impl RecvStreams {
@@ -141,24 +143,30 @@ impl RecvStreams {
     pub fn begin_packet(&mut self, len: usize, buffer: usize) {
         let (len, buffer, ready) = (len as u32, buffer.max(len) as u32, self.ready.len() as u32);
         // A notification may have set something aside since the last one.
-        self.frame = Frame { len, buffer, ready, charge: 0, copied: self.frame.copied };
+        self.frame = Frame { len, buffer, ready, charge: 0, copied: self.frame.copied, torn: 0 };
     }
 
     /// It ends. Pieces in order leave in order, so that they pin little beside each other; but where a packet held hardly anything of
-    /// use they are copied. How many bytes were copied of all of it.
-    pub fn end_packet(&mut self) -> usize {
+    /// use they are copied. How many bytes were copied of all of it, and how many chunks were dropped as parts of torn messages.
+    pub fn end_packet(&mut self) -> (usize, u64) {
         let frame = core::mem::take(&mut self.frame);
         let mut copied = frame.copied as usize;
         if PIN_MAX * (frame.charge as usize) < frame.len as usize {
             copied += self.ready.spare(frame.ready as usize, frame.len as usize, SCTP_CHUNK_OVERHEAD);
         }
-        copied
+        (copied, frame.torn.into())
     }
 
     /// Something can be read.
     #[must_use]
     pub fn is_readable(&self) -> bool {
         self.ready.is_readable()
+    }
+
+    /// Pieces and notifications that can be read.
+    #[must_use]
+    pub fn readable(&self) -> usize {
+        self.ready.readable()
     }
 
     /// A message is handed over in parts.
@@ -241,10 +249,11 @@ impl RecvStreams {
         lone || (flags.begin() && !flags.unordered() && u64::from(ahead()) > SCTP_TSN_AHEAD_MAX)
     }
 
-    /// A DATA chunk that has not come before; its `data` lies in `buffer`.
+    /// A DATA chunk that has not come before; its `data` lies in `buffer`. Neighbours that it shows to be torn are dropped: a sender
+    /// that gives a message up may never number the rest of it, and goes on with the next one (RFC 3758; Linux `sctp_chunk_abandoned`).
     ///
     /// # Errors
-    /// When it does not fit the fragments beside it.
+    /// When it goes on with a fragment that is of another message.
     pub fn insert(
         &mut self,
         tsn: Tsn,
@@ -265,8 +274,7 @@ impl RecvStreams {
         self.frame.charge += (data.len() + SCTP_CHUNK_OVERHEAD) as u32;
         if header.flags.contains(DataFlags::WHOLE) {
             self.set_aside();
-            self.check_partial(tsn, header.flags, &info)?;
-            self.check_whole(tsn)?;
+            self.tear_beside(tsn.0, true, true);
             self.complete_whole(Data::In(data, buffer), info);
             return Ok(false);
         }
@@ -304,7 +312,7 @@ impl RecvStreams {
         let (begins, ends, bytes) = (flags.begin(), flags.end(), data.len());
         let pieces = Pieces::one(data.into_bytes());
         let run = Run { end: tsn.0 + 1, info, begins, ends, pieces, bytes };
-        let (start, run) = self.join(tsn.0, run)?;
+        let Some((start, run)) = self.join(tsn.0, run)? else { return Ok(false) };
         if run.begins && run.ends {
             self.complete(Part { pieces: run.pieces, bytes: run.bytes, info: run.info });
             return Ok(true);
@@ -339,45 +347,66 @@ impl RecvStreams {
         self.runs.insert(open.start(), run);
     }
 
-    /// Joins a fragment with the runs beside it, which leave the map.
-    fn join(&mut self, tsn: u64, mut run: Run) -> Result<(u64, Run), Inconsistent> {
-        let mut start = tsn;
-        let left = self.runs.range(..tsn).next_back().filter(|(_, left)| left.end == tsn);
-        if let Some((&at, left)) = left {
-            if left.ends != run.begins {
-                return Err(Inconsistent);
-            }
-            if !left.ends {
+    /// Joins a fragment with the runs beside it, which leave the map; none when it is torn itself, for its neighbour begins or ends
+    /// another message.
+    fn join(&mut self, tsn: u64, mut run: Run) -> Result<Option<(u64, Run)>, Inconsistent> {
+        self.tear_beside(tsn, run.begins, run.ends);
+        let (mut start, mut torn) = (tsn, false);
+        if !run.begins
+            && let Some((&at, left)) = self.runs.range(..tsn).next_back()
+            && left.end == tsn
+        {
+            torn = left.ends;
+            if !torn {
                 let left = self.runs.remove(&at).ok_or(Inconsistent)?;
                 run = left.with(run)?;
                 start = at;
             }
         }
-        if let Some(right) = self.runs.get(&run.end) {
-            if right.begins != run.ends {
-                return Err(Inconsistent);
-            }
+        if !run.ends
+            && let Some(right) = self.runs.get(&run.end)
+        {
+            torn |= right.begins;
             if !right.begins {
                 let right = self.runs.remove(&run.end).ok_or(Inconsistent)?;
                 run = run.with(right)?;
             }
         }
-        Ok((start, run))
+        if torn {
+            self.tear(&run);
+            return Ok(None);
+        }
+        Ok(Some((start, run)))
     }
 
-    /// What comes where the message goes on that is read in parts is a part of it.
+    /// What goes on where a message begins, or has to begin before where one ends, will never be complete: its next TSN was another's.
+    fn tear_beside(&mut self, tsn: u64, begins: bool, ends: bool) {
+        if begins
+            && let Some((&at, left)) = self.runs.range(..tsn).next_back()
+            && (left.end, left.ends) == (tsn, false)
+        {
+            let left = self.runs.remove(&at);
+            left.iter().for_each(|run| self.tear(run));
+        }
+        if ends && self.runs.get(&(tsn + 1)).is_some_and(|right| !right.begins) {
+            let right = self.runs.remove(&(tsn + 1));
+            right.iter().for_each(|run| self.tear(run));
+        }
+    }
+
+    /// Drops a run that is in no list any more.
+    fn tear(&mut self, run: &Run) {
+        self.bytes -= run.bytes;
+        self.pieces -= run.pieces.len();
+        self.frame.torn += run.pieces.len() as u32;
+    }
+
+    /// What goes on where the message does that is read in parts is a part of it. Another message may begin there: then nothing more
+    /// comes of this one, and its reader hears of that when FORWARD TSN says so.
     fn check_partial(&self, tsn: Tsn, flags: DataFlags, info: &RecvInfo) -> Result<(), Inconsistent> {
-        let goes_on = |partial: &Partial| !flags.begin() && same_message(&partial.info, info);
-        let torn = self.partial.as_ref().is_some_and(|partial| partial.next == tsn.0 && !goes_on(partial));
-        if torn { Err(Inconsistent) } else { Ok(()) }
-    }
-
-    /// A whole message is no neighbour of fragments that go on where it is.
-    fn check_whole(&self, tsn: Tsn) -> Result<(), Inconsistent> {
-        let torn =
-            self.runs.range(..tsn.0).next_back().is_some_and(|(_, left)| left.end == tsn.0 && !left.ends)
-                || self.runs.get(&(tsn.0 + 1)).is_some_and(|right| !right.begins);
-        if torn { Err(Inconsistent) } else { Ok(()) }
+        let wrong =
+            |partial: &Partial| partial.next == tsn.0 && !flags.begin() && !same_message(&partial.info, info);
+        if self.partial.as_deref().is_some_and(wrong) { Err(Inconsistent) } else { Ok(()) }
     }
 
     /// A message that came whole. Where it is read next and nothing is read in parts it costs no more than its place.
@@ -453,6 +482,10 @@ impl RecvStreams {
     /// Hands over what continues the partial message.
     fn continue_partial(&mut self) {
         let Some(partial) = &mut self.partial else { return };
+        let another = |run: &Run| run.begins && run.info.tsn != partial.info.tsn;
+        if self.runs.get(&partial.next).is_none_or(another) {
+            return;
+        }
         let Some(run) = self.runs.remove(&partial.next) else { return };
         let info = partial.info;
         partial.next = run.end;
@@ -516,7 +549,8 @@ impl RecvStreams {
             self.bytes -= run.bytes;
             self.pieces -= run.pieces.len();
         }
-        let stopped = self.partial.take_if(|partial| partial.next <= point.0);
+        // A message is given up as a whole (RFC 3758 section 3.5 A3), so one that began there will not go on.
+        let stopped = self.partial.take_if(|partial| point.near(partial.info.tsn) <= point);
         if let Some(partial) = stopped {
             self.stop_partial(&partial, tell);
         }

@@ -37,27 +37,65 @@ fn a_late_message_of_one_stream_holds_up_that_stream_alone() {
     assert_eq!((s.bytes(), s.charge()), (0, 0));
 }
 
+/// A sender that gives a message up may go on with another where the rest of it would have been. The second one of these shows that
+/// the first, or itself, or both can never be whole.
 #[test]
-fn fragments_that_cannot_be_neighbours_are_refused() {
-    for (first, second) in [((1, B), (2, B)), ((1, E), (2, M)), ((2, B), (1, M)), ((2, M), (1, E))] {
+fn what_cannot_be_whole_any_more_is_dropped() {
+    let w = DataFlags::WHOLE;
+    let both = [((1, E), (2, M)), ((2, B), (1, M))];
+    let first = [
+        ((1, B), (2, B)),
+        ((2, M), (1, E)),
+        ((1, B), (2, w)),
+        ((2, M), (1, w)),
+        ((2, E), (1, w)),
+        ((1, M), (2, w)),
+    ];
+    for (n, (first, second)) in first.into_iter().chain(both).enumerate() {
         let mut s = RecvStreams::default();
-        put(&mut s, chunk(first.0, first.1, 0, 0), 0).unwrap();
-        assert_eq!(
-            put(&mut s, chunk(second.0, second.1, 0, 0), 0),
-            Err(Inconsistent),
+        s.begin_packet(10, 10);
+        put(&mut s, chunk(first.0, first.1, 0, 1), 0).unwrap();
+        assert_eq!(put(&mut s, chunk(second.0, second.1, 0, 2), 0), Ok(false), "{first:?} {second:?}");
+        assert_eq!((s.pieces, s.bytes(), s.end_packet().1), (1, 10, 1), "{first:?} {second:?}");
+        let left = if n < 6 { second.0 } else { first.0 };
+        assert!(
+            s.runs.contains_key(&Tsn::initial(left).0) || s.waiting.contains_key(&(0, 2)),
             "{first:?} {second:?}"
         );
     }
+    // One between two that are torn by what is on its other side.
     let mut s = RecvStreams::default();
-    put(&mut s, chunk(1, B, 0, 0), 0).unwrap();
-    assert_eq!(put(&mut s, chunk(2, M, 1, 0), 0), Err(Inconsistent));
+    s.begin_packet(10, 10);
+    for (tsn, flags) in [(1, B), (3, M), (5, B), (6, E)] {
+        put(&mut s, chunk(tsn, flags, 0, u16::from(tsn > 4)), 0).unwrap();
+    }
+    assert_eq!(put(&mut s, chunk(2, M, 0, 0), 0), Ok(false));
+    assert_eq!(put(&mut s, chunk(4, w, 0, 2), 0), Ok(false));
+    assert_eq!((s.pieces, s.runs.len(), s.end_packet().1), (3, 0, 3));
+    // Neighbours that do go on are another matter, and so are those of two messages.
+    for (first, second) in [((1, E), (2, w)), ((2, B), (1, w)), ((1, B), (3, w)), ((1, E), (2, B))] {
+        let mut s = RecvStreams::default();
+        put(&mut s, chunk(first.0, first.1, 0, 0), 0).unwrap();
+        assert_eq!(put(&mut s, chunk(second.0, second.1, 0, 1), 0), Ok(false), "{first:?} {second:?}");
+        assert_eq!((s.pieces, s.end_packet().1), (2, 0), "{first:?} {second:?}");
+    }
 }
 
-/// What goes on with a message that is read in parts is no other one's, whole, in two, or its beginning; the reader would take it for that.
 #[test]
-fn what_does_not_go_on_with_the_message_that_is_read_in_parts_is_refused() {
-    let wrong = [(B, 0, 0), (B, 0, 1), (M, 1, 0), (E, 0, 1), (M | DataFlags::UNORDERED, 0, 0)];
-    for (flags, sid, ssn) in wrong {
+fn a_fragment_that_goes_on_with_another_message_is_refused() {
+    for (tsn, flags) in [(2, M), (2, E), (0, B), (0, M)] {
+        let mut s = RecvStreams::default();
+        put(&mut s, chunk(1, if tsn == 2 { B } else { E }, 0, 0), 0).unwrap();
+        assert_eq!(put(&mut s, chunk(tsn, flags, 1, 0), 0), Err(Inconsistent), "{tsn} {flags:?}");
+    }
+}
+
+/// What goes on with a message that is read in parts is no other one's; the reader would take it for that. Where another one begins the
+/// reader waits until FORWARD TSN says that it was given up, and it may do so when all has come.
+#[test]
+fn what_does_not_go_on_with_the_message_that_is_read_in_parts_is_never_read_as_a_part_of_it() {
+    let w = DataFlags::WHOLE;
+    for (flags, sid, ssn) in [(M, 1, 0), (E, 0, 1), (M | DataFlags::UNORDERED, 0, 0), (B, 0, 1), (w, 0, 1)] {
         for behind in [false, true] {
             let mut s = RecvStreams::default();
             put(&mut s, chunk(1, B, 0, 0), 0).unwrap();
@@ -66,7 +104,19 @@ fn what_does_not_go_on_with_the_message_that_is_read_in_parts_is_refused() {
                 let end = if flags.unordered() { E | DataFlags::UNORDERED } else { E };
                 put(&mut s, chunk(3, end, sid, ssn), 0).unwrap();
             }
-            assert_eq!(put(&mut s, chunk(2, flags, sid, ssn), 0), Err(Inconsistent), "{flags:?} {sid} {ssn}");
+            let taken = put(&mut s, chunk(2, flags, sid, ssn), 0);
+            assert_eq!(taken.is_ok(), flags.begin(), "{flags:?} {sid} {ssn}");
+            if taken.is_err() {
+                continue;
+            }
+            assert_eq!(read(&mut s), [(0, 10, false)]);
+            if taken == Ok(false) && flags == B {
+                put(&mut s, chunk(3, E, sid, ssn), 0).unwrap();
+            }
+            assert!(!s.is_readable());
+            s.skip(Tsn::initial(1), &[ForwardStream::new(0, 0)], false);
+            assert_eq!(read(&mut s).iter().map(|r| (r.0, r.2)).collect::<Vec<_>>(), [(1, true)]);
+            assert_eq!(s.charge(), 0);
         }
     }
 }
@@ -146,7 +196,7 @@ fn chunks_that_fill_their_frame_are_not_copied_one_by_one() {
         let (tsn, header) = chunk(n, DataFlags::WHOLE, 0, n as u16);
         s.insert(tsn, &header, &frame[n as usize * 20..n as usize * 20 + 20], &frame).unwrap();
     }
-    assert_eq!(s.end_packet(), 0);
+    assert_eq!(s.end_packet().0, 0);
     assert_eq!(read(&mut s).len(), 20);
 }
 
@@ -275,29 +325,6 @@ fn pieces_of_one_frame_share_its_reference_however_they_are_taken() {
 }
 
 #[test]
-fn a_whole_message_in_the_middle_of_another_is_refused() {
-    let w = DataFlags::WHOLE;
-    for (first, second) in [((1, B), (2, w)), ((2, M), (1, w)), ((2, E), (1, w)), ((1, M), (2, w))] {
-        let mut s = RecvStreams::default();
-        put(&mut s, chunk(first.0, first.1, 0, 0), 0).unwrap();
-        assert_eq!(
-            put(&mut s, chunk(second.0, second.1, 0, 1), 0),
-            Err(Inconsistent),
-            "{first:?} {second:?}"
-        );
-    }
-    for (first, second) in [((1, E), (2, w)), ((2, B), (1, w)), ((1, B), (3, w))] {
-        let mut s = RecvStreams::default();
-        put(&mut s, chunk(first.0, first.1, 0, 0), 0).unwrap();
-        assert_eq!(put(&mut s, chunk(second.0, second.1, 0, 1), 0), Ok(false), "{first:?} {second:?}");
-    }
-    let mut s = RecvStreams::default();
-    put(&mut s, chunk(1, B, 0, 0), 0).unwrap();
-    assert!(s.begin_partial(Tsn::initial(1), 0));
-    assert_eq!(put(&mut s, chunk(2, w, 0, 1), 0), Err(Inconsistent));
-}
-
-#[test]
 fn what_waits_behind_a_message_read_in_parts_is_taken_back_from_its_end_and_comes_again() {
     let mut s = RecvStreams::default();
     put(&mut s, chunk(1, B, 0, 0), 0).unwrap();
@@ -382,7 +409,7 @@ fn what_waits_of_a_train_does_not_pin_all_of_it() {
         let (data, buffer) = train(1_000);
         s.begin_packet(packet, buffer.len());
         s.insert(tsn, &header, &data, &buffer).unwrap();
-        s.end_packet()
+        s.end_packet().0
     };
     let mut s = RecvStreams::default();
     // A message that waits for its turn, fragments that wait for others, and what waits behind a message read in parts.
@@ -408,7 +435,7 @@ fn what_waits_of_a_train_does_not_pin_all_of_it() {
         let (tsn, header) = chunk(4, DataFlags::WHOLE, 2, 0);
         s.begin_packet(data.len(), data.len());
         s.insert(tsn, &header, &data, &data).unwrap();
-        assert_eq!(s.end_packet(), 60, "{note}");
+        assert_eq!(s.end_packet().0, 60, "{note}");
     }
 }
 
@@ -424,7 +451,7 @@ fn a_small_message_in_a_large_packet_that_sets_another_aside_is_copied() {
     let (tsn, header) = chunk(5, DataFlags::WHOLE, 1, 0);
     s.insert(tsn, &header, &buffer.slice(60_000..60_001), &buffer).unwrap();
     // The pieces of the message have small buffers of their own.
-    assert_eq!(s.end_packet(), 1);
+    assert_eq!(s.end_packet().0, 1);
 }
 
 #[test]
