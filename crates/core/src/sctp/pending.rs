@@ -2,7 +2,7 @@
 use super::paths::PathId;
 use crate::base::limits::SCTP_REPLIES_MAX;
 use bytes::Bytes;
-use std::collections::VecDeque;
+use smallvec::SmallVec;
 
 /// What waits.
 #[derive(Debug, Default)]
@@ -12,12 +12,25 @@ pub(crate) struct Pending {
     pub(crate) reply_path: PathId,
     /// Where SHUTDOWN or SHUTDOWN ACK went last.
     pub(crate) shutdown_path: PathId,
+    /// What is longer than a bit; none where there is nothing, which is nearly always.
+    long: Option<Box<Long>>,
+}
+
+/// Chunks with something in them.
+#[derive(Debug, Default)]
+struct Long {
     /// The content of HEARTBEATs, to be sent back.
-    pub(crate) echoes: VecDeque<(PathId, Bytes)>,
+    echoes: SmallVec<[(PathId, Bytes); 1]>,
     /// Causes of ERRORs.
-    pub(crate) errors: VecDeque<Bytes>,
+    errors: SmallVec<[Bytes; 1]>,
     /// Causes of the ABORT that ends the association.
-    pub(crate) abort: Option<Bytes>,
+    abort: Option<Bytes>,
+}
+
+impl Long {
+    fn is_empty(&self) -> bool {
+        self.echoes.is_empty() && self.errors.is_empty() && self.abort.is_none()
+    }
 }
 
 impl Pending {
@@ -58,21 +71,70 @@ impl Pending {
 
     /// Nothing waits.
     #[must_use]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.bits == 0 && self.echoes.is_empty() && self.errors.is_empty() && self.abort.is_none()
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.bits == 0 && self.long.is_none()
     }
 
     /// A HEARTBEAT is to be answered; beyond the bound the peer will ask again.
     pub(crate) fn echo(&mut self, path: PathId, info: Bytes) {
-        if self.echoes.len() < SCTP_REPLIES_MAX {
-            self.echoes.push_back((path, info));
+        let echoes = &mut self.long.get_or_insert_default().echoes;
+        if echoes.len() < SCTP_REPLIES_MAX {
+            echoes.push((path, info));
         }
+    }
+
+    /// The HEARTBEAT to be answered next, and its path.
+    pub(crate) fn next_echo(&self) -> Option<&(PathId, Bytes)> {
+        self.long.as_ref()?.echoes.first()
+    }
+
+    /// That was answered.
+    pub(crate) fn pop_echo(&mut self) {
+        self.change(|long| drop(long.echoes.remove(0)));
+    }
+
+    /// No HEARTBEAT is to be answered.
+    pub(crate) fn forget_echoes(&mut self) {
+        self.change(|long| long.echoes.clear());
     }
 
     /// An ERROR is to be sent; beyond the bound it is not.
     pub(crate) fn error(&mut self, causes: Bytes) {
-        if self.errors.len() < SCTP_REPLIES_MAX {
-            self.errors.push_back(causes);
+        let errors = &mut self.long.get_or_insert_default().errors;
+        if errors.len() < SCTP_REPLIES_MAX {
+            errors.push(causes);
+        }
+    }
+
+    /// The causes of the ERROR to be sent next.
+    pub(crate) fn next_error(&self) -> Option<&Bytes> {
+        self.long.as_ref()?.errors.first()
+    }
+
+    /// That was sent.
+    pub(crate) fn pop_error(&mut self) {
+        self.change(|long| drop(long.errors.remove(0)));
+    }
+
+    /// An ABORT waits.
+    #[must_use]
+    pub(crate) fn aborts(&self) -> bool {
+        self.long.as_ref().is_some_and(|long| long.abort.is_some())
+    }
+
+    /// The causes of the ABORT, which goes now.
+    pub(crate) fn take_abort(&mut self) -> Option<Bytes> {
+        let causes = self.long.as_mut()?.abort.take();
+        self.change(|_| ());
+        causes
+    }
+
+    /// Changes what is there; nothing costs nothing.
+    fn change(&mut self, change: impl FnOnce(&mut Long)) {
+        let Some(long) = &mut self.long else { return };
+        change(long);
+        if long.is_empty() {
+            self.long = None;
         }
     }
 
@@ -83,11 +145,43 @@ impl Pending {
 
     /// The end: nothing but this ABORT is to be said.
     pub(crate) fn abort_with(&mut self, causes: Bytes) {
-        *self = Self { abort: Some(causes), reply_path: self.reply_path, ..Self::default() };
+        let long = Some(Box::new(Long { abort: Some(causes), ..Long::default() }));
+        *self = Self { long, reply_path: self.reply_path, ..Self::default() };
     }
 
     /// The end: nothing but SHUTDOWN COMPLETE is to be said.
     pub(crate) fn complete(&mut self) {
         *self = Self { bits: Self::SHUTDOWN_COMPLETE, reply_path: self.reply_path, ..Self::default() };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_wait_in_order_and_cost_nothing_when_they_are_gone() {
+        let mut pending = Pending::default();
+        for n in 0..2 * SCTP_REPLIES_MAX as u8 {
+            pending.echo(n, Bytes::new());
+            pending.error(Bytes::copy_from_slice(&[n]));
+        }
+        assert!(!pending.is_empty() && !pending.aborts());
+        for n in 0..SCTP_REPLIES_MAX as u8 {
+            assert_eq!(pending.next_echo().map(|(path, _)| *path), Some(n));
+            assert_eq!(pending.next_error().map(|causes| causes[0]), Some(n));
+            pending.pop_echo();
+            pending.pop_error();
+        }
+        assert!(pending.is_empty() && pending.long.is_none());
+        pending.echo(1, Bytes::new());
+        pending.forget_echoes();
+        assert!(pending.long.is_none());
+        // An ABORT without causes is one.
+        pending.error(Bytes::new());
+        pending.abort_with(Bytes::new());
+        assert!(pending.aborts() && pending.next_error().is_none());
+        assert_eq!((pending.take_abort(), pending.is_empty()), (Some(Bytes::new()), true));
+        assert_eq!(pending.take_abort(), None);
     }
 }

@@ -109,7 +109,7 @@ impl Assoc {
         self.paths.keep(named);
         let primary = self.paths.primary();
         (self.pending.reply_path, self.pending.shutdown_path, self.rx.path) = (primary, primary, primary);
-        self.pending.echoes.clear();
+        self.pending.forget_echoes();
     }
 
     pub(super) fn on_cookie_ack(&mut self, cx: &mut Cx<'_>) {

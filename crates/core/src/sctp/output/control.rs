@@ -22,7 +22,7 @@ const SACK_LEN: usize = 16;
 impl Assoc {
     /// Writes what is pending for this path. False when the packet is complete: nothing may be bundled with it.
     pub(super) fn write_control(&mut self, cx: &mut Cx<'_>, writing: &mut Writing) -> bool {
-        if let Some(causes) = self.pending.abort.take() {
+        if let Some(causes) = self.pending.take_abort() {
             // It is alone, and nothing says it again: what is too long for the path is left to IP to fragment.
             writing.bundle.chunk_whole(&Chunk::Abort(false, Tlvs::new(&causes)));
             return self.end_control(cx, 1);
@@ -149,7 +149,7 @@ impl Assoc {
     /// Answers to HEARTBEATs of this path, and ERRORs.
     fn write_answers(&mut self, writing: &mut Writing, replies: bool) -> u64 {
         let mut chunks = 0;
-        while let Some((_, info)) = self.pending.echoes.front().filter(|(path, _)| *path == writing.path) {
+        while let Some((_, info)) = self.pending.next_echo().filter(|(path, _)| *path == writing.path) {
             let chunk = Chunk::HeartbeatAck(Tlvs::new(info));
             // What came in one packet fits one packet, except where our path is narrower than the peer's.
             if !writing.bundle.chunk(&chunk) {
@@ -158,10 +158,10 @@ impl Assoc {
                 }
                 writing.bundle.chunk_whole(&chunk);
             }
-            self.pending.echoes.pop_front();
+            self.pending.pop_echo();
             chunks += 1;
         }
-        while let Some(causes) = self.pending.errors.front().filter(|_| replies) {
+        while let Some(causes) = self.pending.next_error().filter(|_| replies) {
             let chunk = Chunk::Error(Tlvs::new(causes));
             if !writing.bundle.chunk(&chunk) {
                 if !writing.bundle.is_empty() {
@@ -169,7 +169,7 @@ impl Assoc {
                 }
                 writing.bundle.chunk_whole(&chunk);
             }
-            self.pending.errors.pop_front();
+            self.pending.pop_error();
             chunks += 1;
         }
         chunks

@@ -320,7 +320,7 @@ impl Assoc {
 
     fn pending_target(&self) -> Option<PathId> {
         let pending = &self.pending;
-        if pending.abort.is_some() || pending.has(Pending::SHUTDOWN_COMPLETE) {
+        if pending.aborts() || pending.has(Pending::SHUTDOWN_COMPLETE) {
             return Some(pending.reply_path);
         }
         if let Some(opening) = &self.opening
@@ -331,11 +331,11 @@ impl Assoc {
         if pending.has(Pending::COOKIE_ACK) {
             return Some(pending.reply_path);
         }
-        if let Some(&(path, _)) = pending.echoes.front() {
+        if let Some(&(path, _)) = pending.next_echo() {
             return Some(path);
         }
         let replies = Pending::SHUTDOWN | Pending::SHUTDOWN_ACK | Pending::CWR;
-        if !pending.errors.is_empty() || pending.has(replies) {
+        if pending.next_error().is_some() || pending.has(replies) {
             return Some(pending.reply_path);
         }
         self.skip_is_due().then(|| self.paths.active())
