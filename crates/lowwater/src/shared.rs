@@ -93,7 +93,7 @@ impl Inner {
         };
         self.sets.wake(id, change, wakes);
         if let Some(endpoint) = self.endpoints.of(id) {
-            self.endpoints.list(id);
+            self.endpoints.list(id, self.core.sctp_arrival(id));
             if side != Some(Side::Read) {
                 self.endpoints.set_full(id, false);
             }
@@ -127,7 +127,7 @@ impl Inner {
             }
             self.registry.insert(id);
             self.endpoints.join(endpoint, id, false);
-            self.endpoints.list(id);
+            self.endpoints.list(id, self.core.sctp_arrival(id));
             // It may have ended before anybody could hear of it.
             self.reap(now, id, wakes);
         }

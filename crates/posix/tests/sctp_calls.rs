@@ -42,14 +42,11 @@ const DIFFERENT: &[(&str, &str, &str, &str, &str)] = &[
         "EAGAIN",
         WHOLE,
     ),
-    ("Messages come", "recv A 100", "4 eor from:3", "5 eor from:2", TURNS),
-    ("Messages come", "recv A 100", "5 eor from:2", "4 eor from:3", TURNS),
 ];
 const UNCUT: &str = "2548 eor from:9 failed flags:0 error:0 info:2,7,6,7,0 id:00";
 const WHOLE: &str = "what was not cut yet is told in one piece";
 const OVER: &str =
     "an association that is over is at its end, as with TCP; who may wait has ENOTCONN in the kernel";
-const TURNS: &str = "one message of each in turn, the one first that has waited longest";
 /// What never came up has an identifier here, and none in the kernel.
 const UNNAMED: [&str; 4] =
     ["Messages that fail", "Failed messages in both forms", "Fragments that fail", "Streams"];

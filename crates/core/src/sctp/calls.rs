@@ -251,6 +251,12 @@ impl Assoc {
         self.rx.streams.is_readable()
     }
 
+    /// Pieces of messages, and notifications, that can be read.
+    #[must_use]
+    pub fn readable(&self) -> usize {
+        self.rx.streams.readable()
+    }
+
     /// The message whose first TSN is this was not read to its end: more of it waits to be read, or will come.
     #[must_use]
     pub fn is_inside(&self, tsn: u32) -> bool {

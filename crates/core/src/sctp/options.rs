@@ -147,6 +147,9 @@ pub struct SctpOptions {
     pub linger: Option<Duration>,
     /// Each association counts what it sends and receives, for [`Assoc::take_counts`](super::Assoc::take_counts); of associations to come.
     pub counts: bool,
+    /// Of each association it is known when what can be read of it came, for those who read several as one
+    /// (`Stack::sctp_arrival`); of associations to come.
+    pub arrivals: bool,
 }
 
 /// Streams that an association asks for (`SCTP_DEFAULT_OUTSTREAMS`).
@@ -191,6 +194,7 @@ impl SctpOptions {
             encap_port: u16::try_from(sysctl.sctp_encap_port).unwrap_or(0),
             linger: None,
             counts: false,
+            arrivals: false,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The stack's sockets as objects: connections, listeners and UDP sockets under generational names, and the events they raise.
 mod addr;
+mod arrivals;
 mod event;
 mod listener;
 pub mod ports;
@@ -8,6 +9,7 @@ mod sctp;
 mod small;
 
 pub use addr::{Decision, ListenAddr, ListenOptions};
+pub use arrivals::{Arrivals, Stamps};
 pub use event::{Event, Events, Facts, Place, Told};
 pub use listener::Listener;
 pub use sctp::{Families, SctpListener, SctpSocket};

@@ -1,5 +1,5 @@
 //! SCTP's sockets: an association with the routes of its paths, and a listener.
-use super::Path;
+use super::{Arrivals, Path};
 use crate::base::{Cx, SocketId};
 use crate::sctp::{Assoc, SctpOptions, State};
 use crate::tcp::{Ready, State as TcpState};
@@ -18,6 +18,8 @@ pub struct SctpSocket {
     pub generation: u64,
     /// The addresses that it was bound to; none for any.
     pub bound: SmallVec<[IpAddr; 1]>,
+    /// When what can be read of it came, where it asks for that ([`SctpOptions::arrivals`]).
+    pub arrivals: Option<Box<Arrivals>>,
 }
 
 impl SctpSocket {

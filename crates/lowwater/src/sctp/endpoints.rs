@@ -3,14 +3,14 @@ use lowwater_core::base::{Error, Instant, SocketId};
 use lowwater_core::sctp::{Received, State};
 use lowwater_core::stack::Stack as Core;
 use lowwater_core::tcp::Ready;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One of them, by the name of its listener in the core.
 #[derive(Debug, Default)]
 struct Endpoint {
     assocs: BTreeSet<SocketId>,
-    /// Those that may have something to read, once each, in turn.
-    ready: VecDeque<SocketId>,
+    /// Those that may have something to read, once each, by when that came.
+    ready: BTreeSet<(u64, SocketId)>,
     /// How many it may have.
     most: usize,
     /// Those that refused a message since they were last told to be writable.
@@ -21,8 +21,8 @@ struct Endpoint {
 #[derive(Debug)]
 struct Member {
     endpoint: SocketId,
-    /// It is in `ready`.
-    listed: bool,
+    /// It is in `ready` under this number.
+    listed: Option<u64>,
     /// Somebody waits for the end of its handshake, and takes its error.
     awaited: bool,
 }
@@ -73,13 +73,13 @@ impl Endpoints {
     pub(crate) fn join(&mut self, endpoint: SocketId, assoc: SocketId, awaited: bool) {
         if let Some(e) = self.all.get_mut(&endpoint) {
             e.assocs.insert(assoc);
-            self.members.insert(assoc, Member { endpoint, listed: false, awaited });
+            self.members.insert(assoc, Member { endpoint, listed: None, awaited });
         }
     }
 
     /// One less.
     pub(crate) fn leave(&mut self, assoc: SocketId) {
-        self.unlist(assoc);
+        self.list(assoc, None);
         let Some(member) = self.members.remove(&assoc) else { return };
         if let Some(e) = self.all.get_mut(&member.endpoint) {
             e.assocs.remove(&assoc);
@@ -87,13 +87,14 @@ impl Endpoints {
         }
     }
 
-    /// Something may be there to be read.
-    pub(crate) fn list(&mut self, assoc: SocketId) {
-        let Some(member) = self.members.get_mut(&assoc).filter(|m| !m.listed) else { return };
-        if let Some(e) = self.all.get_mut(&member.endpoint) {
-            member.listed = true;
-            e.ready.push_back(assoc);
+    /// What it has to read next has come at `arrival` ([`Core::sctp_arrival`]); none for nothing.
+    pub(crate) fn list(&mut self, assoc: SocketId, arrival: Option<u64>) {
+        let Some(member) = self.members.get_mut(&assoc).filter(|m| m.listed != arrival) else { return };
+        let Some(e) = self.all.get_mut(&member.endpoint) else { return };
+        if let Some(old) = core::mem::replace(&mut member.listed, arrival) {
+            e.ready.remove(&(old, assoc));
         }
+        e.ready.extend(arrival.map(|new| (new, assoc)));
     }
 
     /// It takes messages again, or has refused one.
@@ -128,7 +129,7 @@ impl Endpoints {
                 is.insert(Ready::IN);
                 break;
             }
-            self.unlist(id);
+            self.list(id, None);
         }
         if self.all.get(&endpoint).is_some_and(|e| e.full.is_empty() || e.full.len() < e.assocs.len()) {
             is.insert(Ready::OUT);
@@ -136,7 +137,7 @@ impl Endpoints {
         is
     }
 
-    /// What is next to be read, from each association in turn.
+    /// What is next to be read, of all associations in the order in which it came.
     pub(crate) fn next(
         &mut self,
         core: &mut Core,
@@ -145,29 +146,16 @@ impl Endpoints {
     ) -> Result<(SocketId, Received), Error> {
         loop {
             let id = self.front(endpoint).ok_or(Error::WouldBlock)?;
-            self.unlist(id);
             // An end or an error that is met first stays with the association: here it is told by notifications.
-            if core.sctp_has_input(id)
-                && let Ok(Some(received)) = core.sctp_recv(now, id, max)
-            {
-                self.list(id);
+            let received = if core.sctp_has_input(id) { core.sctp_recv(now, id, max) } else { Ok(None) };
+            self.list(id, core.sctp_arrival(id).filter(|_| matches!(received, Ok(Some(_)))));
+            if let Ok(Some(received)) = received {
                 return Ok((id, received));
             }
         }
     }
 
     fn front(&self, endpoint: SocketId) -> Option<SocketId> {
-        self.all.get(&endpoint)?.ready.front().copied()
-    }
-
-    fn unlist(&mut self, assoc: SocketId) {
-        let Some(member) = self.members.get_mut(&assoc) else { return };
-        if let Some(e) = self.all.get_mut(&member.endpoint).filter(|_| member.listed) {
-            member.listed = false;
-            // It is the first one, where it is found at once.
-            if let Some(at) = e.ready.iter().position(|id| *id == assoc) {
-                e.ready.remove(at);
-            }
-        }
+        self.all.get(&endpoint)?.ready.first().map(|(_, id)| *id)
     }
 }

@@ -75,7 +75,8 @@ impl SctpListener {
 pub(super) fn listen(stack: &Stack, options: &ListenOptions, many: bool) -> io::Result<Sock> {
     Sock::open(&stack.handle, |inner, now| {
         let inherited = options.options.clone();
-        let inherited = inherited.unwrap_or_else(|| SctpOptions::new(inner.core.sysctl()));
+        let mut inherited = inherited.unwrap_or_else(|| SctpOptions::new(inner.core.sysctl()));
+        inherited.arrivals |= many;
         let id = inner.core.sctp_listen(now, &options.local, options.backlog, inherited)?;
         if many {
             inner.endpoints.insert(id, options.associations);

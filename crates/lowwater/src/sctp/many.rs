@@ -171,8 +171,8 @@ impl SctpSocket {
         .await
     }
 
-    /// The next message or notification of any association, each in turn, with its name. See [`SctpAssociation::recv`] on messages in
-    /// parts: those of different associations may alternate.
+    /// The next message or notification of any association, in the order in which they could be read, with its name. See
+    /// [`SctpAssociation::recv`] on messages in parts: those of different associations may alternate.
     ///
     /// # Errors
     /// When the stack was shut down.

@@ -1,6 +1,6 @@
 //! Many associations a socket.
 use crate::world::{addr, next, on, soon, two, whole};
-use lowwater::sctp::{AssocChange, ListenOptions, Notification, Received, State, Subscriptions};
+use lowwater::sctp::{AssocChange, AssocInfo, ListenOptions, Notification, Received, State, Subscriptions};
 use lowwater::{SctpAssociation, SctpSocket, Stack};
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -118,6 +118,41 @@ async fn an_association_that_is_peeled_off_takes_its_unread_messages_along() {
     assert_eq!(next(&here).await.0, "still there");
     let (a, b) = soon(async { tokio::join!(here.finish(), there.finish()) }).await;
     assert!(a.is_ok() && b.is_ok());
+}
+
+#[tokio::test]
+async fn messages_of_many_peers_are_read_in_the_order_in_which_they_came() {
+    let stacks = two();
+    let server = SctpSocket::bind(&stacks.0, "10.0.1.1:7").await.unwrap();
+    let mut peers = Vec::new();
+    for _ in 0..3 {
+        peers.push(soon(SctpAssociation::connect(&stacks.1, "10.0.1.1:7")).await.unwrap());
+    }
+    let order = [0, 0, 0, 1, 2, 2, 0, 1];
+    for (n, from) in order.into_iter().enumerate() {
+        let peer = &peers[from];
+        peer.send(&[n as u8, 0, 0], on(0)).await.unwrap();
+        // The next one is sent when this one has come.
+        soon(async {
+            let waits = |info: AssocInfo| info.unacked > 0 || info.unsent_bytes > 0;
+            while waits(peer.info().unwrap()) {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        })
+        .await;
+    }
+    // What is read in parts stays where it was.
+    let (first, part) = soon(server.recv_part(1)).await.unwrap();
+    let (again, rest) = soon(server.recv_part(9)).await.unwrap();
+    assert!(first == again, "two parts of one message");
+    assert!(matches!(part, Received::Data { data, eor: false, .. } if data[..] == [0]));
+    assert_eq!(whole(rest).0[..], [0, 0]);
+    let with = |peer: &SctpAssociation| server.assoc_with(peer.local_addr().unwrap()).unwrap();
+    for (n, from) in order.into_iter().enumerate().skip(1) {
+        let (id, received) = server.try_recv().unwrap();
+        assert_eq!((id, whole(received).0[0]), (with(&peers[from]), n as u8));
+    }
+    assert_eq!(server.try_recv().unwrap_err().kind(), ErrorKind::WouldBlock);
 }
 
 #[tokio::test]

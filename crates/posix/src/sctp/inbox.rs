@@ -3,7 +3,7 @@ use bytes::Bytes;
 use core::net::SocketAddr;
 use lowwater_core::base::SocketId;
 use lowwater_core::sctp::RecvInfo;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Pieces that ended associations may leave to be read on one socket.
 const LEFT_MAX: usize = 1_024;
@@ -27,6 +27,8 @@ pub(crate) struct Held {
     pub(crate) peer: Option<SocketAddr>,
     /// SCTP_CONTEXT.
     pub(crate) context: u32,
+    /// When it could be read first ([`Stack::sctp_arrival`](lowwater_core::stack::Stack::sctp_arrival)); 0 for what comes before all else.
+    pub(crate) arrival: u64,
     pub(crate) piece: Piece,
 }
 
@@ -53,8 +55,7 @@ pub(crate) struct Begun {
 pub(crate) struct Inbox {
     held: VecDeque<Held>,
     bytes: usize,
-    /// Associations of a one-to-many socket with something to read: who has waited longest is read first.
-    turns: VecDeque<SocketId>,
+    turns: Turns,
     /// The message in the middle of which the reader is.
     reading: Option<Begun>,
     /// SCTP_FRAGMENT_INTERLEAVE: others may be read while the rest of a message has not come.
@@ -62,9 +63,14 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
+    /// The message that others do not come between.
+    fn alone(&self) -> Option<Begun> {
+        self.reading.filter(|_| !self.interleave)
+    }
+
     /// Where the next piece is: in the middle of a message its association's first, unless others may come in between.
     fn next_at(&self) -> Option<usize> {
-        match self.reading.filter(|_| !self.interleave) {
+        match self.alone() {
             Some(begun) => self.held.iter().position(|held| held.id == begun.id),
             None => (!self.held.is_empty()).then_some(0),
         }
@@ -75,18 +81,24 @@ impl Inbox {
         self.next_at().is_some()
     }
 
+    /// The next piece, unless an association that lives has one that came before.
     pub(crate) fn pop(&mut self) -> Option<Held> {
-        let held = self.held.remove(self.next_at()?)?;
+        let at = self.next_at()?;
+        let later = |first| first < self.held[at].arrival;
+        if self.alone().is_none() && self.turns.first().is_some_and(|(first, _)| later(first)) {
+            return None;
+        }
+        let held = self.held.remove(at)?;
         self.bytes -= held.piece.bytes.len();
         // What is put back of it lies in front of all others.
         self.reading.take_if(|begun| held.piece.eor && held.is_of(*begun));
         Some(held)
     }
 
-    /// What was taken out comes back.
+    /// What was taken out comes back, before all else.
     pub(crate) fn put_back(&mut self, held: Held) {
         self.bytes += held.piece.bytes.len();
-        self.held.push_front(held);
+        self.held.push_front(Held { arrival: 0, ..held });
     }
 
     /// An association that has ended leaves this; false when `most` bytes or too many pieces are here already. The rest of a message
@@ -98,7 +110,8 @@ impl Inbox {
             return false;
         }
         self.bytes += held.piece.bytes.len();
-        self.held.push_back(held);
+        let at = self.held.partition_point(|other| other.arrival <= held.arrival);
+        self.held.insert(at, held);
         true
     }
 
@@ -123,50 +136,64 @@ impl Inbox {
         let (own, rest) = self.held.drain(..).partition(|held| held.id == id);
         let sum = |held: &VecDeque<Held>| held.iter().map(|held| held.piece.bytes.len()).sum();
         let reading = self.reading.take_if(|begun| begun.id == id);
-        self.turns.retain(|other| *other != id);
+        self.turns.set(id, None);
         let of =
             Self { bytes: sum(&own), held: own, reading, interleave: self.interleave, ..Self::default() };
         (self.bytes, self.held) = (sum(&rest), rest);
         of
     }
 
-    /// This association has something to read.
-    pub(crate) fn note(&mut self, id: SocketId) {
-        if !self.turns.contains(&id) {
-            self.turns.push_back(id);
-        }
+    /// What this association has to read next came at `arrival`; none for nothing. True where something changes.
+    pub(crate) fn note(&mut self, id: SocketId, arrival: Option<u64>) -> bool {
+        self.turns.set(id, arrival)
     }
 
-    /// It is over.
-    pub(crate) fn forget(&mut self, id: SocketId) {
-        self.turns.retain(|other| *other != id);
+    /// Whom to read: in the middle of a message that association alone, unless others may come in between, else whose message has
+    /// waited longest.
+    pub(crate) fn first(&self) -> Option<SocketId> {
+        self.alone().map(|begun| begun.id).or_else(|| self.turns.first().map(|(_, id)| id))
     }
 
-    /// Whom to read, in order: in the middle of a message that association alone, unless others may come in between.
-    pub(crate) fn order(&self) -> Vec<SocketId> {
-        let reading = self.reading.map(|begun| begun.id);
-        let others = self.turns.iter().copied().filter(|id| Some(*id) != reading);
-        match reading {
-            Some(id) if !self.interleave => vec![id],
-            Some(id) => core::iter::once(id).chain(others).collect(),
-            None => self.turns.iter().copied().collect(),
-        }
+    /// All of which that may be said, in order.
+    pub(crate) fn order(&self) -> impl Iterator<Item = SocketId> + '_ {
+        let alone = self.alone().map(|begun| begun.id);
+        let others = self.turns.by.iter().filter(move |_| alone.is_none());
+        alone.into_iter().chain(others.map(|(_, id)| *id))
     }
 
-    /// A piece of this association was read, of the message whose first TSN is `tsn` (`None`: a notification): the reader is in the
-    /// middle of a message, or others have their turn.
-    pub(crate) fn was_read(&mut self, id: SocketId, tsn: Option<u32>, eor: bool, more: bool) {
-        match tsn {
-            Some(tsn) => self.reading = (!eor).then_some(Begun { id, tsn }),
-            // It ends no message.
-            None if self.reading.is_some_and(|begun| begun.id == id) => return,
-            None => {}
+    /// A piece of this association was read, of the message whose first TSN is `tsn` (`None`: a notification): the reader may be in the
+    /// middle of a message.
+    pub(crate) fn was_read(&mut self, id: SocketId, tsn: Option<u32>, eor: bool) {
+        // A notification ends no message.
+        if let Some(tsn) = tsn {
+            self.reading = (!eor).then_some(Begun { id, tsn });
         }
-        if eor {
-            self.turns.retain(|other| *other != id);
-            if more {
-                self.turns.push_back(id);
+    }
+}
+
+/// Associations of a one-to-many socket with something to read, by when that came.
+#[derive(Clone, Debug, Default)]
+struct Turns {
+    by: BTreeSet<(u64, SocketId)>,
+    of: BTreeMap<SocketId, u64>,
+}
+
+impl Turns {
+    fn set(&mut self, id: SocketId, arrival: Option<u64>) -> bool {
+        let old = match arrival {
+            Some(new) => self.of.insert(id, new),
+            None => self.of.remove(&id),
+        };
+        if old != arrival {
+            self.by.extend(arrival.map(|new| (new, id)));
+            if let Some(old) = old {
+                self.by.remove(&(old, id));
             }
         }
+        old != arrival
+    }
+
+    fn first(&self) -> Option<(u64, SocketId)> {
+        self.by.first().copied()
     }
 }

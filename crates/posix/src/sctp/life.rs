@@ -19,7 +19,8 @@ impl Host {
     pub(crate) fn sctp_socket(&mut self, many: bool, v6: bool, nonblocking: bool) -> Result<Reply, Errno> {
         let mut sock = Sock::new(true, v6, nonblocking, SocketOptions::new(self.stack.sysctl()));
         let style = if many { Style::Many } else { Style::One };
-        let options = SctpOptions { counts: true, ..SctpOptions::new(self.stack.sysctl()) };
+        let options =
+            SctpOptions { counts: true, arrivals: style.is_many(), ..SctpOptions::new(self.stack.sysctl()) };
         sock.sctp = Some(Box::new(Sctp::new(style, options)));
         Ok(Reply::ok(self.files.add(File::Socket(Box::new(sock)))?.into()))
     }

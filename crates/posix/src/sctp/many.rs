@@ -39,11 +39,11 @@ impl Host {
 
     /// One of many has something to read.
     pub(crate) fn sctp_note(&mut self, id: SocketId) {
-        if self.stack.sctp_has_input(id)
-            && let Some(fd) = self.sctp_many_of(id)
+        let arrival = self.stack.sctp_arrival(id);
+        if let Some(fd) = self.sctp_many_of(id)
             && let Ok(sctp) = self.sctp_mut(fd)
         {
-            sctp.inbox.note(id);
+            sctp.inbox.note(id, arrival);
         }
     }
 
@@ -56,7 +56,7 @@ impl Host {
         self.sctp_take_over(fd, id);
         if let Ok(sctp) = self.sctp_mut(fd) {
             sctp.members.retain(|member| member.id != id);
-            sctp.inbox.forget(id);
+            sctp.inbox.note(id, None);
         }
         self.sctp_forget(id);
     }
@@ -64,11 +64,15 @@ impl Host {
     /// What an association that is over has to read becomes the socket's.
     pub(super) fn sctp_take_over(&mut self, fd: Fd, id: SocketId) {
         let most = self.sctp_options(fd).map_or(0, |options| options.rcvbuf as usize);
+        let arrival = |host: &Self| host.stack.sctp_arrival(id).unwrap_or_default();
+        let mut came = arrival(self);
         while let Ok(Some(received)) = self.stack.sctp_recv(self.now, id, usize::MAX) {
             for held in self.sctp_held(fd, id, received) {
+                let held = Held { arrival: came, ..held };
                 let left = self.sctp_mut(fd).is_ok_and(|sctp| sctp.inbox.leave(held, most));
                 self.dropped += u64::from(!left);
             }
+            came = arrival(self);
         }
     }
 
@@ -84,8 +88,8 @@ impl Host {
     /// is full.
     pub(super) fn sctp_many_readiness(&mut self, fd: Fd) -> u32 {
         let mut bits = 0;
-        let order = self.sctp(fd).map_or_else(|_| Vec::new(), |sctp| sctp.inbox.order());
-        if order.into_iter().any(|id| self.stack.sctp_has_input(id)) {
+        let has_input = |id| self.stack.sctp_has_input(id);
+        if self.sctp(fd).is_ok_and(|sctp| sctp.inbox.order().any(has_input)) {
             bits |= READING;
         }
         let all = self.assocs_of(fd);
@@ -155,7 +159,7 @@ impl Host {
         let v6 = self.files.sock(fd).is_ok_and(|sock| sock.v6) && self.sctp(fd).is_ok_and(|s| s.wants.mapped);
         let about = super::event::About { assoc, port: peer.map_or(0, |peer| peer.port()), v6 };
         let pieces = super::event::pieces(received, about, manner.events);
-        let held = |piece| Held { id, assoc, peer, context: manner.context, piece };
+        let held = |piece| Held { id, assoc, peer, context: manner.context, arrival: 0, piece };
         pieces.into_iter().map(held).collect()
     }
 }

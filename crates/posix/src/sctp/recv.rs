@@ -78,36 +78,56 @@ impl Host {
         }
     }
 
-    /// The next piece of any association, `most` bytes at the most. Ends and errors stay where they are.
+    /// The next piece of any association, `most` bytes at the most, in the order in which they came. Ends and errors stay where they are.
     fn sctp_next(&mut self, fd: Fd, most: usize) -> Result<Option<Held>, Errno> {
         self.sctp_look_at_begun(fd);
-        if let Some(held) = self.sctp_mut(fd)?.inbox.pop() {
-            return Ok(Some(held));
-        }
         let many = self.sctp(fd)?.style.is_many();
-        let order = if many { self.sctp(fd)?.inbox.order() } else { self.assocs_of(fd) };
-        for id in order {
-            while self.stack.sctp_has_input(id)
-                && let Ok(Some(received)) = self.stack.sctp_recv(self.now, id, most)
-            {
-                let (tsn, eor) = match &received {
-                    Received::Data { info, eor, .. } => (Some(info.tsn), *eor),
-                    Received::Notification(_) => (None, true),
-                };
-                let more = self.stack.sctp_has_input(id);
-                let mut pieces = self.sctp_held(fd, id, received).into_iter();
-                let inbox = &mut self.sctp_mut(fd)?.inbox;
-                inbox.was_read(id, tsn, eor, more);
-                let first = pieces.next();
-                for other in pieces.rev() {
-                    inbox.put_back(other);
-                }
-                if first.is_some() {
-                    return Ok(first);
+        loop {
+            let inbox = &mut self.sctp_mut(fd)?.inbox;
+            if let Some(held) = inbox.pop() {
+                return Ok(Some(held));
+            }
+            let next = if many { inbox.first() } else { self.assocs_of(fd).first().copied() };
+            let Some(id) = next else { return Ok(None) };
+            match self.sctp_take(fd, id, most)? {
+                // Whoever told of something may have nothing any more.
+                None if many && self.sctp_mut(fd)?.inbox.note(id, None) => {}
+                None => return Ok(None),
+                Some(mut pieces) => {
+                    let Some(first) = pieces.next() else { continue };
+                    let inbox = &mut self.sctp_mut(fd)?.inbox;
+                    for other in pieces.rev() {
+                        inbox.put_back(other);
+                    }
+                    return Ok(Some(first));
                 }
             }
         }
-        Ok(None)
+    }
+
+    /// Takes what is next of an association, in the pieces that the socket's reader gets of it, perhaps none; `None` where nothing waits.
+    fn sctp_take(
+        &mut self,
+        fd: Fd,
+        id: SocketId,
+        most: usize,
+    ) -> Result<Option<impl DoubleEndedIterator<Item = Held> + use<>>, Errno> {
+        if !self.stack.sctp_has_input(id) {
+            return Ok(None);
+        }
+        let Ok(Some(received)) = self.stack.sctp_recv(self.now, id, most) else { return Ok(None) };
+        let (tsn, eor) = match &received {
+            Received::Data { info, eor, .. } => (Some(info.tsn), *eor),
+            Received::Notification(_) => (None, true),
+        };
+        let arrival = self.stack.sctp_arrival(id);
+        let pieces = self.sctp_held(fd, id, received).into_iter();
+        let sctp = self.sctp_mut(fd)?;
+        sctp.inbox.was_read(id, tsn, eor);
+        if sctp.style.is_many() {
+            sctp.inbox.note(id, arrival);
+        }
+        Ok(Some(pieces))
     }
 
     /// What comes behind what is read, for SCTP_NXTINFO.

@@ -217,7 +217,7 @@ impl Host {
         }
         let sctp = self.sctp_mut(fd)?;
         sctp.members.retain(|member| member.id != id);
-        sctp.inbox.forget(id);
+        sctp.inbox.note(id, None);
         self.sctp_forget(id);
         Ok(())
     }

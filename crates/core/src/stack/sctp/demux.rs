@@ -1,6 +1,7 @@
 //! Whose an SCTP packet is: associations by our port and address and the peer's, listeners by port and address.
 use crate::base::SocketId;
 use crate::base::hash::{KeyedState, Map};
+use crate::socket::Stamps;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -12,11 +13,13 @@ pub(in crate::stack) struct SctpDemux {
     flows: Map<(u16, SocketAddr), SmallVec<[SocketId; 1]>>,
     /// `None` for any address of either family.
     listeners: BTreeMap<(u16, Option<IpAddr>), SocketId>,
+    /// When what can be read of associations came.
+    pub(in crate::stack) stamps: Stamps,
 }
 
 impl SctpDemux {
     pub(in crate::stack) const fn new(key: KeyedState) -> Self {
-        Self { flows: Map::with_hasher(key), listeners: BTreeMap::new() }
+        Self { flows: Map::with_hasher(key), listeners: BTreeMap::new(), stamps: Stamps::new() }
     }
 
     /// The associations of our port with this address of a peer. Which of them has a packet is decided by our address.

@@ -36,7 +36,8 @@ impl Stack {
         bound: SmallVec<[IpAddr; 1]>,
         holder: Holder,
     ) -> SocketId {
-        let socket = SctpSocket { assoc, routes: SmallVec::new(), generation: 0, bound };
+        let arrivals = assoc.options().arrivals.then(Box::default);
+        let socket = SctpSocket { assoc, routes: SmallVec::new(), generation: 0, bound, arrivals };
         self.env.memory.open();
         let id = self.sockets.insert(Entry::new(Socket::Sctp(Box::new(socket)), None, holder));
         self.sctp_refresh(id);
@@ -62,6 +63,9 @@ impl Stack {
         let (notes, failed) = sctp.assoc.take_dropped();
         self.env.count.own.sctp_notes_dropped += notes;
         self.env.count.own.sctp_failed_dropped += failed;
+        if let Some(arrivals) = &mut sctp.arrivals {
+            arrivals.sync(id, sctp.assoc.readable(), &mut self.demux.sctp.stamps);
+        }
         let notice = edges(sctp.assoc.take_notice(&self.env.cx(self.now, Some(id))));
         if entry.holder == Holder::Owner && !notice.is_empty() {
             self.events.push_notice(&mut entry.pending, id, notice);

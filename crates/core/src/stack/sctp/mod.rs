@@ -280,6 +280,9 @@ impl Stack {
         let Socket::Sctp(sctp) = &mut entry.socket else { return Err(Error::Unsupported) };
         let waits = entry.turn != Turn::NONE;
         let (result, nothing) = call(&mut sctp.assoc, &mut self.env.cx(self.now, Some(id)), waits);
+        if let Some(arrivals) = &mut sctp.arrivals {
+            arrivals.sync(id, sctp.assoc.readable(), &mut self.demux.sctp.stamps);
+        }
         let (before, after) = sctp.assoc.recharge();
         self.env.memory.account(&self.env.sysctl, &mut self.env.count, before, after);
         if !nothing {
@@ -446,6 +449,17 @@ impl Stack {
     #[must_use]
     pub fn sctp_has_input(&self, id: SocketId) -> bool {
         self.assoc(id).is_ok_and(Assoc::has_input)
+    }
+
+    /// When what is read next of an association could be read first, as a number that is less than those of all that came to others
+    /// later; none where nothing can be read. Only what came while [`SctpOptions::arrivals`] asked for that has one, all else 0.
+    #[must_use]
+    pub fn sctp_arrival(&self, id: SocketId) -> Option<u64> {
+        let Socket::Sctp(sctp) = &self.sockets.get(id)?.socket else { return None };
+        match &sctp.arrivals {
+            Some(arrivals) => arrivals.first(),
+            None => sctp.assoc.has_input().then_some(0),
+        }
     }
 
     /// A message of which some was read, the TSN of its first fragment `tsn`, was not read to its end: more of it waits, or will come.
