@@ -1,5 +1,6 @@
 //! Handshakes with a peer made by hand, which says what no honest one would, and says it in any order (RFC 9260 section 5).
 use crate::world::*;
+use lowwater_core::base::limits::SCTP_PATHS_MAX;
 use lowwater_core::base::{Duration, SocketId};
 use lowwater_core::sctp::AssocChange;
 use lowwater_core::sctp::{
@@ -633,6 +634,48 @@ fn the_answer_to_an_init_that_crosses_ours_goes_to_where_both_sides_know() {
         w.pass(ms(1));
         let answers = w.log.iter().filter(|l| l.from == A && l.kinds.contains(&kind::INIT_ACK));
         assert_eq!(answers.map(|l| l.link).collect::<Vec<_>>(), [1], "{named_too}");
+    }
+}
+
+/// It leaves from the address that the INIT came to, and IPv4 does not lead to an address of IPv6.
+#[test]
+fn the_answer_to_an_init_that_crosses_ours_stays_within_its_family() {
+    let mut w = World::with(3, &Default::default(), 1);
+    let (now, options, six) = (w.now, w.options(), ip6(1, B));
+    let remotes = [ip(0, B), six].map(|ip| SocketAddr::new(ip, 5_000));
+    let a = w.stacks[A].sctp_connect(now, &remotes, &[], options).unwrap();
+    w.pass(ms(1));
+    let ports = (5_000, w.stacks[A].local_addr(a).unwrap().port());
+    let _lost = tap(&mut w, A);
+    let IpAddr::V6(six) = six else { unreachable!("an address of IPv6") };
+    let init = bytes(&[Chunk::Init(hello(7, 1, &params(&[Param::Ipv6(six), v4(ip(0, B))])))]);
+    w.inject_from(ip(2, B), A, ports, 0, &init);
+    w.pass(ms(1));
+    let answers = w.log.iter().filter(|l| l.from == A && l.kinds.contains(&kind::INIT_ACK));
+    assert_eq!(answers.map(|l| l.link).collect::<Vec<_>>(), [0]);
+}
+
+/// However many addresses there may be, and the peer names: the one that an INIT ACK came from is among them, and gets the cookie.
+#[test]
+fn an_init_ack_from_one_address_more_than_there_may_be_is_answered_there() {
+    let far = |n: u8| IpAddr::from([10, 0, 0, 100 + n]);
+    for names_all in [true, false] {
+        let mut w = World::new();
+        let (now, options) = (w.now, w.options());
+        let mut known: Vec<IpAddr> = (1..SCTP_PATHS_MAX as u8).map(far).collect();
+        known.insert(0, ip(0, B));
+        let remotes: Vec<_> = known.iter().map(|ip| SocketAddr::new(*ip, 5_000)).collect();
+        let a = w.stacks[A].sctp_connect(now, &remotes, &[], options).unwrap();
+        w.pass(ms(1));
+        let (ports, ours) = ((5_000, w.stacks[A].local_addr(a).unwrap().port()), w.info(A, a).tags.0);
+        let named = if names_all { &known[..] } else { &known[3..5] };
+        w.inject_from(far(0), A, ports, ours, &init_ack(9, named));
+        w.pass(ms(1));
+        let info = w.info(A, a);
+        let primary: Vec<_> = info.paths.iter().filter(|p| p.primary).map(|p| p.remote).collect();
+        assert_eq!((info.state, primary), (State::CookieEchoed, vec![far(0)]), "{names_all}");
+        assert_eq!(info.paths.len(), if names_all { SCTP_PATHS_MAX } else { 3 });
+        assert!(info.paths.iter().all(|p| p.remote == far(0) || named.contains(&p.remote)), "{names_all}");
     }
 }
 

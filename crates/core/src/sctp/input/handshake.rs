@@ -1,5 +1,6 @@
 //! INIT ACK and COOKIE ACK at the side that opens (RFC 9260 sections 5.1 B, C and E, 5.2.3, 5.2.5).
 use super::{Inbound, one_cause};
+use crate::base::limits::SCTP_PATHS_MAX;
 use crate::base::{Cx, DropWhy, Error};
 use crate::sctp::assoc::{Assoc, Notice, draw_tag};
 use crate::sctp::blue::{self, BlueAnswer};
@@ -74,13 +75,16 @@ impl Assoc {
         let outbound = self.options.num_ostreams.min(offer.inbound);
         let instreams = self.options.max_instreams.min(offer.outbound);
         let from = inbound.from;
+        // Who names his addresses has no others, whatever the application thought (Linux `sctp_process_init`); the one that this came from
+        // is his too, and has a place whatever he names, for the cookie goes there.
+        let others = offer.addresses.iter().copied().filter(|ip| *ip != from);
+        let named: Addresses = core::iter::once(from).chain(others).take(SCTP_PATHS_MAX).collect();
+        self.paths.keep(&named);
         self.paths.add(from, true, &self.options);
         if let Some(path) = self.paths.find(from) {
             self.paths.get_mut(path).set_encap(inbound.encap);
         }
         self.adopt(&offer, outbound, instreams);
-        // Who names his addresses has no others, whatever the application thought (Linux `sctp_process_init`).
-        let named: Addresses = offer.addresses.iter().copied().chain([from]).collect();
         self.keep_paths(&named, Some(from));
         let answered = self.paths.primary();
         let unknown = unknown_causes(&offer);
