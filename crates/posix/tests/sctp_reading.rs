@@ -2,6 +2,7 @@
 mod support;
 
 use bytes::Bytes;
+use core::net::SocketAddr;
 use lowwater_core::base::Duration;
 use lowwater_posix::abi::*;
 use lowwater_posix::{Call, Control, Name, Piece, SendKind};
@@ -239,6 +240,34 @@ fn the_next_message_may_be_a_notification() {
 }
 
 /// A call that blocks is about the file that its descriptor was when it began.
+/// Its association goes on to be up and ends in good order, while something else wakes whoever waits.
+#[test]
+fn a_blocked_connectx3_does_not_go_on_with_another_file() {
+    let mut net = Net::new();
+    let listener = socket(&mut net.b, SOCK_STREAM);
+    ok(&mut net.b, bind(listener, B, PORT));
+    ok(&mut net.b, Call::Listen { fd: listener, backlog: 5 });
+    let fd = socket(&mut net.a, SOCK_STREAM);
+    let SocketAddr::V4(to) = at(B, PORT) else { unreachable!("IPv4") };
+    let mut value = vec![0; 4];
+    value.extend(16_u32.to_le_bytes());
+    value.extend((AF_INET as u16).to_le_bytes());
+    value.extend(to.port().to_be_bytes());
+    value.extend(to.ip().octets());
+    value.resize(24, 0);
+    let (level, name) = (SOL_SCTP, SCTP_SOCKOPT_CONNECTX3);
+    let opener = blocks(&mut net.a, Call::GetsockoptIn { fd, level, name, value: value.into() });
+    let other = socket(&mut net.a, SOCK_STREAM);
+    blocks(&mut net.a, connect(other, B, PORT));
+    // The cookies are out.
+    net.run(DELAY * 5 / 2);
+    ok(&mut net.a, Call::Close { fd });
+    assert_eq!(socket(&mut net.a, SOCK_STREAM), fd, "the lowest number that is free");
+    net.run(Duration::from_secs(100));
+    assert_eq!(finished(&mut net.a, opener).errno.map(|e| e.name()), Some("EBADF"));
+    end(&mut net);
+}
+
 #[test]
 fn a_blocked_call_does_not_go_on_with_another_file() {
     let mut net = Net::new();
