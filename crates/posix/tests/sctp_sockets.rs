@@ -247,3 +247,37 @@ fn a_listener_at_any_address_takes_peers_of_its_family() {
         end(&mut net);
     }
 }
+
+/// `sctp_bind_addr_conflict`: with IPV6_V6ONLY a socket of each family is at any address of one port, in either order.
+#[test]
+fn two_listeners_of_different_families_share_a_port() {
+    let all = [(AF_INET, false, "0.0.0.0"), (AF_INET6, true, "::"), (AF_INET6, false, "::")];
+    let open = |net: &mut Net, (domain, only, ip): (i32, bool, &str)| {
+        let fd = ok(&mut net.b, Call::Socket { domain, ty: SOCK_STREAM, protocol: IPPROTO_SCTP });
+        if only {
+            ok(&mut net.b, setint(fd, SOL_IPV6, IPV6_V6ONLY, 1));
+        }
+        let bound = done(&mut net.b, bind(fd, ip, PORT));
+        (fd, bound.errno.map(|e| e.name()))
+    };
+    for (first, second, taken) in
+        [(0, 1, false), (1, 0, false), (0, 2, true), (2, 0, true), (1, 2, true), (2, 1, true), (0, 0, true)]
+    {
+        let mut net = Net::new();
+        let (one, _) = open(&mut net, all[first]);
+        ok(&mut net.b, Call::Listen { fd: one, backlog: 5 });
+        let (other, errno) = open(&mut net, all[second]);
+        assert_eq!(errno, taken.then_some("EADDRINUSE"), "{first} {second}");
+        if !taken {
+            ok(&mut net.b, Call::Listen { fd: other, backlog: 5 });
+            for (domain, ip, fd) in [(AF_INET, B, 0), (AF_INET6, B6, 1)] {
+                let client = ok(&mut net.a, Call::Socket { domain, ty: SOCK_STREAM, protocol: IPPROTO_SCTP });
+                let id = blocks(&mut net.a, connect(client, ip, PORT));
+                assert_eq!(over(&mut net, id, SOON).expect("an answer").ret, 0);
+                let listener = if fd == first { one } else { other };
+                ok(&mut net.b, Call::Accept { fd: listener, flags: 0 });
+            }
+        }
+        end(&mut net);
+    }
+}

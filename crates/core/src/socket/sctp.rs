@@ -83,6 +83,18 @@ pub enum Families {
     V6,
 }
 
+impl Families {
+    /// This address is of one of them.
+    #[must_use]
+    pub const fn have(self, ip: IpAddr) -> bool {
+        match self {
+            Self::Both => true,
+            Self::V4 => ip.is_ipv4(),
+            Self::V6 => ip.is_ipv6(),
+        }
+    }
+}
+
 /// A listener.
 #[derive(Debug)]
 pub struct SctpListener {
@@ -105,16 +117,6 @@ impl SctpListener {
     #[must_use]
     pub fn local(&self) -> SocketAddr {
         SocketAddr::new(self.ips.first().copied().unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)), self.port)
-    }
-
-    /// A packet to this address is for it, where it has none of its own.
-    #[must_use]
-    pub const fn speaks(&self, ip: IpAddr) -> bool {
-        match self.families {
-            Families::Both => true,
-            Families::V4 => ip.is_ipv4(),
-            Families::V6 => ip.is_ipv6(),
-        }
     }
 
     /// No further association fits.

@@ -144,14 +144,19 @@ fn remove(bound: &mut Vec<SocketAddr>, removed: &mut Vec<SocketAddr>, addr: Sock
     Ok(())
 }
 
-/// Another socket is bound there.
+/// Another socket is bound there (`sctp_bind_addr_conflict`): of two sockets one of AF_INET6 says whether the families are apart.
 fn is_taken(files: &crate::files::Files, fd: Fd, addr: SocketAddr) -> bool {
-    let meets = |a: &SocketAddr| {
+    let Ok(own) = files.sock(fd) else { return false };
+    let meets = |other: &Sock, a: &SocketAddr| {
+        let apart = if other.v6 { other.v6only() } else { own.v6only() };
         a.port() == addr.port()
+            && !(apart && a.is_ipv4() != addr.is_ipv4())
             && (a.ip() == addr.ip() || a.ip().is_unspecified() || addr.ip().is_unspecified())
     };
     files.iter().any(|(other, file)| match file {
-        File::Socket(sock) if other != fd => sock.sctp.as_ref().is_some_and(|s| s.bound.iter().any(meets)),
+        File::Socket(sock) if other != fd => {
+            sock.sctp.as_ref().is_some_and(|s| s.bound.iter().any(|a| meets(sock, a)))
+        }
         _ => false,
     })
 }

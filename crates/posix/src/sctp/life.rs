@@ -51,7 +51,6 @@ impl Host {
         }
         self.sctp_autobind(fd)?;
         let (options, bound) = (self.sctp_options(fd)?, self.sctp(fd)?.bound.clone());
-        let id = self.stack.sctp_listen(self.now, &bound, backlog as u32, options)?;
         // `sctp_inet_cmp_addr`, `sctp_inet6_cmp_addr`.
         let sock = self.files.sock(fd)?;
         let families = match (sock.v6, sock.v6only()) {
@@ -59,7 +58,7 @@ impl Host {
             (true, false) => Families::Both,
             (true, true) => Families::V6,
         };
-        self.stack.sctp_set_families(id, families)?;
+        let id = self.stack.sctp_listen_for(self.now, families, &bound, backlog as u32, options)?;
         self.sctp_become(fd, Kind::Listener(id))?;
         Ok(Reply::ok(0))
     }

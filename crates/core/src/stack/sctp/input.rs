@@ -242,9 +242,6 @@ impl Stack {
         }
         let listener = self.demux.sctp.listener(local).and_then(|id| self.sockets.get(id));
         let Some(Socket::SctpListener(l)) = listener.map(|e| &e.socket) else { return Err(NoSide::Nobody) };
-        if l.ips.is_empty() && !l.speaks(local.ip()) {
-            return Err(NoSide::Nobody);
-        }
         if l.is_full() {
             return Err(NoSide::Full);
         }

@@ -45,6 +45,22 @@ impl Stack {
         backlog: u32,
         options: SctpOptions,
     ) -> Result<SocketId, Error> {
+        self.sctp_listen_for(now, Families::Both, addrs, backlog, options)
+    }
+
+    /// The same for associations of these families alone, where the addresses stand for any: another listener may have the other family's
+    /// associations of this port.
+    ///
+    /// # Errors
+    /// Those of [`Stack::sctp_listen`].
+    pub fn sctp_listen_for(
+        &mut self,
+        now: Instant,
+        families: Families,
+        addrs: &[SocketAddr],
+        backlog: u32,
+        options: SctpOptions,
+    ) -> Result<SocketId, Error> {
         self.enter(now);
         self.check_events()?;
         let (ips, mut port) = bound(addrs)?;
@@ -54,28 +70,16 @@ impl Stack {
         if port == 0 {
             port = self.sctp_free_port(&ips, |_| false)?;
         }
-        if !self.demux.sctp.may_listen(port, &ips) {
+        if !self.demux.sctp.may_listen(port, &ips, families) {
             return Err(Error::AddressInUse);
         }
         let backlog = backlog.min(self.env.sysctl.somaxconn);
-        let (families, accept) = (Families::Both, VecDeque::new());
+        let accept = VecDeque::new();
         let listener = SctpListener { port, ips: ips.clone(), families, options, backlog, accept };
         let socket = Socket::SctpListener(Box::new(listener));
         let id = self.sockets.insert(Entry::new(socket, None, Holder::Owner));
-        self.demux.sctp.listen(port, &ips, id);
+        self.demux.sctp.listen(port, &ips, families, id);
         Ok(id)
-    }
-
-    /// A listener at any address takes associations of these families alone, from now on.
-    ///
-    /// # Errors
-    /// [`Error::NoSuchSocket`], [`Error::Invalid`] when it is none.
-    pub fn sctp_set_families(&mut self, listener: SocketId, families: Families) -> Result<(), Error> {
-        match &mut self.sockets.get_mut(listener).ok_or(Error::NoSuchSocket)?.socket {
-            Socket::SctpListener(l) => l.families = families,
-            _ => return Err(Error::Invalid),
-        }
-        Ok(())
     }
 
     /// A listener is at these addresses from now on, with the port that it had; none or unspecified ones stand for any address. The
@@ -94,11 +98,11 @@ impl Stack {
         };
         let demux = &mut self.demux.sctp;
         demux.unlisten(l.port, listener);
-        let free = demux.may_listen(l.port, &ips);
+        let free = demux.may_listen(l.port, &ips, l.families);
         if free {
             l.ips = ips;
         }
-        demux.listen(l.port, &l.ips, listener);
+        demux.listen(l.port, &l.ips, l.families, listener);
         if free { Ok(()) } else { Err(Error::AddressInUse) }
     }
 
@@ -122,7 +126,7 @@ impl Stack {
     /// [`Error::AddressInUse`] when every port of `ip_local_port_range` is taken.
     pub fn sctp_free_port(&mut self, ips: &[IpAddr], taken: impl Fn(u16) -> bool) -> Result<u16, Error> {
         let (from, demux) = (ports_of(&self.env.sysctl), &self.demux.sctp);
-        let free = |port| demux.may_listen(port, ips) && !taken(port);
+        let free = |port| demux.may_listen(port, ips, Families::Both) && !taken(port);
         self.openers.ports.bind(&from, free).ok_or(Error::AddressInUse)
     }
 
@@ -160,7 +164,7 @@ impl Stack {
         if local_port == 0 {
             let (from, demux) = (ports_of(&self.env.sysctl), &self.demux.sctp);
             let unused = |port| remotes.iter().all(|r| demux.flows(port, *r).is_empty());
-            let free = |port| demux.may_listen(port, &[]) && unused(port);
+            let free = |port| demux.may_listen(port, &[], Families::Both) && unused(port);
             let found = self.openers.ports.connect(&from, &(src, remotes[0]), free);
             local_port = found.ok_or(Error::AddressNotAvailable)?;
         }
