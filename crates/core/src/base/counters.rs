@@ -116,8 +116,10 @@ counter_group! {
         in_ctrl_chunks = "InCtrlChunks", in_order_chunks = "InOrderChunks", in_unorder_chunks = "InUnorderChunks",
         frag_usr_msgs = "FragUsrMsgs", reasm_usr_msgs = "ReasmUsrMsgs", out_sctp_packs = "OutSCTPPacks",
         in_sctp_packs = "InSCTPPacks", t1_init_expireds = "T1InitExpireds", t1_cookie_expireds = "T1CookieExpireds",
-        t2_shutdown_expireds = "T2ShutdownExpireds", t3_rtx_expireds = "T3RtxExpireds", t3_retransmits = "T3Retransmits",
-        fast_retransmits = "FastRetransmits", in_pkt_discards = "InPktDiscards",
+        t2_shutdown_expireds = "T2ShutdownExpireds", t3_rtx_expireds = "T3RtxExpireds",
+        t5_shutdown_guard_expireds = "T5ShutdownGuardExpireds", delay_sack_expireds = "DelaySackExpireds",
+        autoclose_expireds = "AutocloseExpireds", t3_retransmits = "T3Retransmits",
+        pmtud_retransmits = "PmtudRetransmits", fast_retransmits = "FastRetransmits", in_pkt_discards = "InPktDiscards",
         in_data_chunk_discards = "InDataChunkDiscards",
     }
 }
@@ -130,7 +132,7 @@ counter_group! {
         credit_exempt = "CreditExempt", lost_in_queue = "LostInQueue", payload_copied_in = "PayloadCopiedIn", payload_copied_out = "PayloadCopiedOut",
         payload_copied_inside = "PayloadCopiedInside", sctp_hb_armed = "SctpHbArmed", sctp_hb_early = "SctpHbEarly", sctp_heartbeats = "SctpHeartbeats",
         sctp_notes_dropped = "SctpNotesDropped", sctp_failed_dropped = "SctpFailedDropped", sctp_abandoned = "SctpAbandoned", sctp_t3_in_host = "SctpT3InHost", sctp_data_unread = "SctpDataUnread",
-        sctp_sacks_ignored = "SctpSacksIgnored",
+        sctp_sacks_ignored = "SctpSacksIgnored", sctp_chunks_again = "SctpChunksAgain",
     }
 }
 

@@ -60,12 +60,14 @@ impl AckPolicy {
         self.deadline
     }
 
-    /// The delay may be over.
-    pub fn on_timer(&mut self, now: Instant) {
-        if self.deadline <= now {
+    /// True when the delay is over.
+    pub fn on_timer(&mut self, now: Instant) -> bool {
+        let over = self.deadline <= now;
+        if over {
             self.deadline = Instant::FAR_FUTURE;
             self.due = true;
         }
+        over
     }
 
     /// A SACK leaves.

@@ -31,9 +31,11 @@ pub fn respond(vtag: u32, chunks: &Bytes) -> Option<BlueAnswer> {
             Chunk::Abort(..) => return None,
             // Rules 6 and 7: answers to what was never asked.
             Chunk::ShutdownComplete(_) | Chunk::CookieAck => silent = true,
+            // Rule 8 for an INIT whose packet has a tag (Linux `sctp_sf_tabort_8_4_8`).
+            Chunk::Init(_) if first && vtag != 0 => return Some(reflect(vtag, &[])),
             // Rule 3: an INIT that nobody wants; its tag is inside.
             Chunk::Init(init) if first => {
-                return (vtag == 0 && init.initiate_tag != 0)
+                return (init.initiate_tag != 0)
                     .then(|| answer(init.initiate_tag, &Chunk::Abort(false, Tlvs::EMPTY)));
             }
             Chunk::ShutdownAck => shutdown_ack = true,

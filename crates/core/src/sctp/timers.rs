@@ -106,6 +106,7 @@ impl Assoc {
         let (t1, t2, t5) = (due(self.timers.t1), due(self.timers.t2), due(self.timers.t5));
         if t5 {
             self.timers.t5 = Instant::FAR_FUTURE;
+            cx.count.sctp.t5_shutdown_guard_expireds += 1;
             return self.abort(cx, Bytes::new(), Error::TimedOut);
         }
         if due(self.timers.autoclose) {
@@ -122,7 +123,7 @@ impl Assoc {
             self.tx.hold.1 = None;
         }
         self.drop_expired(cx);
-        self.rx.ack.on_timer(cx.now);
+        cx.count.sctp.delay_sack_expireds += u64::from(self.rx.ack.on_timer(cx.now));
         for id in 0..self.paths.len() as PathId {
             if self.paths.get(id).t3 <= cx.now {
                 t3::on_timer(self, cx, id);
@@ -181,6 +182,7 @@ impl Assoc {
 
     fn on_autoclose(&mut self, cx: &mut Cx<'_>) {
         self.timers.autoclose = Instant::FAR_FUTURE;
+        cx.count.sctp.autoclose_expireds += 1;
         if self.state == State::Established {
             self.begin_shutdown(cx);
             self.owner.notice.add(Notice::READABLE | Notice::WRITABLE);

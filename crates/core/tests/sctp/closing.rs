@@ -228,6 +228,7 @@ fn an_association_that_sends_is_not_idle_whenever_its_owner_called_last() {
     assert_eq!(w.info(A, a).state, State::Established);
     w.pass(Duration::from_secs(2));
     assert_eq!(w.info(A, a).state, State::Closed);
+    assert_eq!(w.stacks[A].counters().sctp.autoclose_expireds, 1);
 }
 
 /// The same without a word about the window: that a peer answers HEARTBEATs is not enough either.

@@ -149,7 +149,7 @@ fn of_messages_that_go_once_those_arrive_that_lost_nothing() {
     w.pass(Duration::from_secs(5));
     assert_eq!(w.messages(B, b), [[2; 100]]);
     let (count, info) = (w.stacks[A].counters().clone(), w.info(A, a));
-    assert_eq!((count.own.sctp_abandoned, count.sctp.t3_retransmits + count.sctp.fast_retransmits), (1, 0));
+    assert_eq!((count.own.sctp_abandoned, count.own.sctp_chunks_again), (1, 0));
     assert_eq!((info.unacked, info.unsent_bytes), (0, 0));
     assert!(info.paths[0].ssthresh < cwnd as u32, "the path was slowed down");
 }

@@ -229,6 +229,7 @@ fn a_shutdown_that_nobody_completes_ends_by_its_guard() {
     // Five times RTO.Max (section 9.2).
     assert_eq!((w.now.since(start), w.sent(A, kind::ABORT)), (Duration::from_secs(300), 1));
     assert!(w.stacks[A].next_deadline().is_none());
+    assert_eq!(w.stacks[A].counters().sctp.t5_shutdown_guard_expireds, 1);
 }
 
 #[test]

@@ -133,6 +133,7 @@ fn a_sack_is_delayed_for_the_second_packet_or_the_timeout_and_the_i_bit_asks_for
     w.pass(ms(500));
     let sack = w.log.iter().rev().find(|l| l.kinds.contains(&kind::SACK)).expect("sent");
     assert_eq!(sack.at.since(start), ms(210));
+    assert_eq!(w.stacks[B].counters().sctp.delay_sack_expireds, 1);
     w.send(A, a, b"2", SendInfo::default());
     w.send(A, a, b"3", SendInfo { stream: 1, ..SendInfo::default() });
     w.pass(ms(1));
@@ -192,6 +193,10 @@ fn chunks_that_a_path_has_become_too_narrow_for_go_alone() {
     // Two fragments of each, and nothing that is wider than the path.
     assert_eq!(w.log.iter().filter(|l| l.from == A && l.kinds.is_empty()).count(), 4, "{:?}", w.log);
     assert!(w.log.iter().all(|l| l.bytes <= 1_400), "{:?}", w.log);
+    // The small one behind them had been lost, too.
+    let count = w.stacks[A].counters();
+    let occasions = (count.sctp.pmtud_retransmits, count.sctp.t3_retransmits);
+    assert_eq!((occasions, count.own.sctp_chunks_again), ((1, 1), 3));
 }
 
 #[test]

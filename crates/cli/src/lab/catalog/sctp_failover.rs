@@ -53,7 +53,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         Column { figure: "message_delay_s_max", head: "delay\ns max", unit: 1.0 },
         Column { figure: "restored_s", head: "restored\nafter s", unit: 1.0 },
         Column { figure: "t3_rtx_expireds", head: "timeouts", unit: 1.0 },
-        Column { figure: "t3_retransmits", head: "chunks\nagain", unit: 1.0 },
+        Column { figure: "chunks_again", head: "chunks\nagain", unit: 1.0 },
         Column { figure: "messages", head: "messages", unit: 1.0 },
         Column { figure: "messages_lost", head: "lost", unit: 1.0 },
         Column { figure: "messages_duplicated", head: "twice", unit: 1.0 },

@@ -5,7 +5,7 @@ use crate::credit::{Admission, Ask};
 use crate::path::pacing::PACING_SHIFT;
 use crate::sctp::assoc::Assoc;
 use crate::sctp::message::SendInfo;
-use crate::sctp::outstanding::{Chunk, Loss, MISSING_MAX, Mark};
+use crate::sctp::outstanding::{Chunk, Loss, Mark};
 use crate::sctp::partial_reliability::Why;
 use crate::sctp::paths::{PathId, PathState};
 use crate::sctp::pending::Pending;
@@ -273,7 +273,6 @@ impl Assoc {
         // What follows it in the packet is higher.
         let in_flight = self.paths.get(writing.path).cwnd.flight() > 0;
         let lowest = writing.data_bytes == 0 && self.tx.out.is_lowest_of(tsn, writing.path, in_flight);
-        let fast = self.tx.out.get(tsn).is_some_and(|c| c.missing >= MISSING_MAX && c.sends == 1);
         if let Some(chunk) = self.tx.out.get(tsn) {
             self.paths.get_mut(chunk.path).on_chunk_gone(chunk.sent_at);
         }
@@ -284,12 +283,7 @@ impl Assoc {
             self.tx.closed.probe = Probe::Out;
         }
         self.owner.counting.add(|c| c.rtxchunks += 1);
-        let count = &mut cx.count.sctp;
-        if fast {
-            count.fast_retransmits += 1;
-        } else {
-            count.t3_retransmits += 1;
-        }
+        cx.count.own.sctp_chunks_again += 1;
         self.on_chunk(cx, writing, len);
         (writing.again, writing.restart_t3) = (true, writing.restart_t3 | lowest);
     }

@@ -89,6 +89,7 @@ fn miss(out: &mut Outstanding, paths: &mut Paths, tsn: Tsn) -> bool {
 
 /// Fast retransmission begins: outside of fast recovery each path that has lost something is slowed down, once per window.
 fn enter(cx: &mut Cx<'_>, tx: &mut Sender, paths: &mut Paths) {
+    cx.count.sctp.fast_retransmits += 1;
     let (fresh, marks) = (tx.recovery.is_none(), Marks::of(&tx.out));
     if fresh {
         tx.recovery = Some(tx.out.next_tsn().prev());

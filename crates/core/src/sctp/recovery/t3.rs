@@ -34,7 +34,6 @@ pub(in crate::sctp) fn on_timer(assoc: &mut Assoc, cx: &mut Cx<'_>, id: PathId) 
     }
     assoc.tx.burst = None;
     assoc.give_up(cx);
-    if !refused {
-        assoc.on_error(cx, id);
-    }
+    let goes_on = refused || assoc.on_error(cx, id);
+    cx.count.sctp.t3_retransmits += u64::from(goes_on && lost > 0);
 }

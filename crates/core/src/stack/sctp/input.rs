@@ -145,13 +145,14 @@ impl Stack {
             return self.sctp_init_ack(arrived, flow, init.as_ref(), all.next().is_none());
         }
         match Chunk::parse(&first) {
-            // Alone in its packet, without a tag (section 8.5.1 A).
             Ok(Chunk::Init(init)) => {
-                // A tag of zero inside is nobody's (section 3.3.2).
-                if arrived.inbound.vtag == 0 && init.initiate_tag != 0 && all.next().is_none() {
-                    self.sctp_init(arrived, &init);
-                } else {
-                    self.sctp_discard(DropWhy::SctpTag);
+                // Alone in its packet (section 8.5.1 A); a tag of zero inside is nobody's (section 3.3.2).
+                let good = init.initiate_tag != 0 && all.next().is_none();
+                match (good, arrived.inbound.vtag, flow) {
+                    (true, 0, _) => self.sctp_init(arrived, &init),
+                    // No association's either, whoever listens (section 8.4, rule 8).
+                    (true, _, None) => self.sctp_blue(arrived),
+                    _ => self.sctp_discard(DropWhy::SctpTag),
                 }
             }
             Ok(Chunk::CookieEcho(cookie)) => self.sctp_cookie(arrived, cookie),

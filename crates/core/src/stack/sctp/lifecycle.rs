@@ -169,6 +169,7 @@ impl Stack {
                 // What is not believed counts as the least that is (`__ip_rt_update_pmtu`).
                 let least = if tuple.is_v6() { 0 } else { MIN_PMTU_V4 };
                 let narrowed = sctp.assoc.on_pmtu(tuple.remote_ip, mtu.max(least));
+                self.env.count.sctp.pmtud_retransmits += u64::from(narrowed);
                 // What changes nothing for this path may for its others, and for other flows, and lets routers cut its packets.
                 let learnt = self.ip.lower_path_mtu(tuple.remote_ip, mtu, now);
                 if !narrowed && !learnt {

@@ -115,6 +115,7 @@ impl SctpFailover {
             ("messages_duplicated", account.duplicated as f64),
             ("t3_rtx_expireds", count.sctp.t3_rtx_expireds as f64),
             ("t3_retransmits", count.sctp.t3_retransmits as f64),
+            ("chunks_again", count.own.sctp_chunks_again as f64),
             ("elapsed_s", end.since(dark).as_secs_f64()),
         ];
         for (name, value) in named {
