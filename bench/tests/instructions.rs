@@ -49,6 +49,11 @@ fn a_sack_block_costs_the_same_at_any_window() {
 }
 
 #[test]
+fn a_block_that_grows_costs_the_same_at_any_window() {
+    within_a_factor_of_two("grow", 99, 2_000);
+}
+
+#[test]
 fn a_round_trip_costs_the_same_beside_any_number_of_connections() {
     let rounds = 1_000;
     let cost = |connections| {

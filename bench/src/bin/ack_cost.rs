@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 //!
 //! `ack_cost WINDOW MODE` with MODE `ack` (each ACK takes one segment off the front), `sack` (every second segment is reported
-//! by SACK, then the holes are filled) or `send` (the cost of sending a segment into a window this full).
+//! by SACK, then the holes are filled) or `grow` (the first segment is missing, and one block behind it grows by a segment each).
 use bytes::Bytes;
 use lowwater_core::base::trace::Trace;
 use lowwater_core::base::{Counters, Cx, Duration, Instant, Pool, Rng, Sysctl};
@@ -148,7 +148,12 @@ fn main() {
                 world.ack(seq(2 * i + 2), &[]);
             }
         }
-        other => panic!("MODE {other} is not known: ack or sack"),
+        "grow" => {
+            for i in 1..=MEASURED.min(window - 1) {
+                world.ack(1, &[(Seq(seq(1)), Seq(seq(i + 1)))]);
+            }
+        }
+        other => panic!("MODE {other} is not known: ack, sack or grow"),
     }
     println!("window {window} mode {mode}: in flight {}", world.sender.in_flight());
 }

@@ -134,6 +134,20 @@ impl RangeSet {
 impl Ranges {
     fn insert(&mut self, mut start: u64, mut end: u64) -> u64 {
         steps::step();
+        // Usually nothing begins behind `start` up to `end`, and the last one before grows or a new one is made.
+        match self.map.range_mut(..=end).next_back() {
+            Some((&s, e)) if s <= start && *e >= start => {
+                let more = end.saturating_sub(*e);
+                *e += more;
+                self.total += more;
+                return more;
+            }
+            Some((&s, _)) if s > start => {}
+            _ => {
+                self.put(start, end);
+                return end - start;
+            }
+        }
         let before = self.total;
         if let Some((&s, &e)) = self.map.range(..=start).next_back()
             && e >= start
@@ -154,6 +168,17 @@ impl Ranges {
 
     fn remove(&mut self, start: u64, end: u64) -> u64 {
         steps::step();
+        // Usually it is in one of them, or in none.
+        match self.map.range(..end).next_back().map(|(&s, &e)| (s, e)) {
+            Some((s, e)) if s <= start && e > start => {
+                self.take(s, e);
+                self.put(s, start);
+                self.put(end.min(e), e);
+                return end.min(e) - start;
+            }
+            Some((_, e)) if e > start => {}
+            _ => return 0,
+        }
         let before = self.total;
         if let Some((&s, &e)) = self.map.range(..start).next_back()
             && e > start

@@ -13,18 +13,21 @@ const SACKED_VISITS_MAX: usize = 64;
 /// A block with its ends.
 type Block = (u64, u64);
 
-/// The walk; `at` is the buffer where it stands, `None` before the first and behind the last.
+/// The walk; `at` is the buffer where it stands, `None` before the first and behind the last. What it knows of the buffers around spares
+/// looking them up: `before` has just grown and ends where the walk goes on, `ahead` begins there.
 pub(super) struct Walk<'w, 'e, 'c> {
     pub(super) recovery: &'w mut Recovery,
     pub(super) e: &'w mut Env<'e, 'c>,
     pub(super) ack: &'w mut Ack,
     at: Option<u64>,
+    before: Option<Buffer>,
+    ahead: Option<Buffer>,
     visits: usize,
 }
 
 impl<'w, 'e, 'c> Walk<'w, 'e, 'c> {
     pub(super) const fn new(recovery: &'w mut Recovery, e: &'w mut Env<'e, 'c>, ack: &'w mut Ack) -> Self {
-        Self { recovery, e, ack, at: None, visits: SACKED_VISITS_MAX }
+        Self { recovery, e, ack, at: None, before: None, ahead: None, visits: SACKED_VISITS_MAX }
     }
 
     /// All blocks in ascending order; `dup` is the place of the D-SACK.
@@ -86,23 +89,46 @@ impl<'w, 'e, 'c> Walk<'w, 'e, 'c> {
     /// Goes on at the buffer that holds `to`, but never back; from the end of the queue it may go anywhere (`tcp_sacktag_skip`).
     fn skip_to(&mut self, to: u64) {
         if self.at.is_none_or(|at| at <= to) {
-            self.at = self.e.flight.buffer_at(to).map(|buffer| buffer.start);
+            self.ahead = self.e.flight.buffer_at(to);
+            self.at = self.ahead.map(|buffer| buffer.start);
         }
+    }
+
+    /// The buffer at `at`.
+    fn look(&mut self, at: u64) -> Option<Buffer> {
+        self.ahead.take().filter(|ahead| ahead.start == at).or_else(|| self.e.flight.buffer_at(at))
+    }
+
+    /// The buffer before `buffer`, where it is not the `known` one.
+    fn look_back(&self, known: Option<Buffer>, buffer: &Buffer) -> Option<Buffer> {
+        known.filter(|known| known.end == buffer.start).or_else(|| self.e.flight.buffer_before(buffer))
+    }
+
+    /// `buffer` joins the one before it, and what lies behind both where that is alike; where the walk goes on.
+    fn join(&mut self, before: &Buffer, buffer: &Buffer, behind: bool) -> u64 {
+        let mut whole = self.e.flight.join(before, buffer);
+        if behind {
+            (whole, self.ahead) = self.e.flight.join_behind(whole, buffer.seglen);
+        }
+        self.before = Some(whole);
+        whole.end
     }
 
     /// Over all buffers from where it stands to the end of a block. `inner`: the D-SACK that comes next, and may lie within;
     /// `dup`: the block is a D-SACK itself (`tcp_sacktag_walk`).
     fn walk(&mut self, block: Block, inner: Option<Block>, dup: bool) {
-        while let Some(buffer) = self.at.and_then(|at| self.e.flight.buffer_at(at)) {
+        while let Some(buffer) = self.at.and_then(|at| self.look(at)) {
             self.at = Some(buffer.start);
             if buffer.start >= block.1 {
+                // The next block may begin here.
+                self.ahead = Some(buffer);
                 return;
             }
             let inner = inner.filter(|inner| buffer.start < inner.1);
             let next = if buffer.has(flag::SACKED) {
                 self.visit_sacked(&buffer, block, inner, dup)
             } else {
-                match self.visit_unsacked(&buffer, block, inner, dup) {
+                match self.visit_unsacked(buffer, block, inner, dup) {
                     Some(next) => next,
                     None => return,
                 }
@@ -118,6 +144,7 @@ impl<'w, 'e, 'c> Walk<'w, 'e, 'c> {
             return self.e.flight.unsacked_from(buffer.end).unwrap_or(block.1).max(buffer.end);
         }
         self.visits -= 1;
+        let known = self.before.take();
         if let Some(part) = inner.and_then(|inner| buffer.part(inner)) {
             self.judge(&part);
             self.e.flight.clear_resent(buffer.start);
@@ -127,60 +154,72 @@ impl<'w, 'e, 'c> Walk<'w, 'e, 'c> {
             self.judge(&part);
             self.e.flight.clear_resent(buffer.start);
         }
-        if !buffer.within(block) || !matches!(self.e.flight.joins(buffer, block, dup), Join::Front(_)) {
+        if !buffer.within(block) {
             return buffer.end;
         }
-        let end = self.e.flight.join(buffer.start);
-        self.e.flight.join_behind(end, buffer.seglen)
+        let before = self.look_back(known, buffer);
+        let joins = self.e.flight.joins(before.as_ref(), buffer, block, dup);
+        let (Some(before), Join::Front(_)) = (before, joins) else { return buffer.end };
+        self.join(&before, buffer, true)
     }
 
     /// A buffer that is not sacked: what the block reports of it is. Where the walk goes on; `None` when it cannot.
     fn visit_unsacked(
         &mut self,
-        buffer: &Buffer,
+        mut buffer: Buffer,
         block: Block,
         inner: Option<Block>,
         dup: bool,
     ) -> Option<u64> {
         let start = buffer.start;
-        if let Some(inner) = inner
-            && self.e.flight.fit(start, inner) == Fit::Whole
-        {
-            return Some(self.tag(start, true));
-        }
-        let buffer = self.e.flight.buffer_at(start)?;
-        match self.e.flight.joins(&buffer, block, dup) {
-            Join::Nothing => Some(buffer.end),
-            Join::Front(len) if len >= buffer.end - start || self.e.flight.split(start, len as usize) => {
-                let end = self.tag(start, dup);
-                self.e.flight.join(start);
-                let whole = end == buffer.end;
-                Some(if whole { self.e.flight.join_behind(end, buffer.seglen) } else { end })
+        let known = self.before.take();
+        let before = self.look_back(known, &buffer);
+        if let Some(inner) = inner {
+            let fits = self.e.flight.fit(start, inner) == Fit::Whole;
+            buffer = self.e.flight.buffer_at(start)?;
+            if fits {
+                return Some(self.tag(&buffer, true));
             }
-            Join::Front(_) | Join::Alone => match self.e.flight.fit(start, block) {
-                Fit::Fails => None,
-                Fit::Whole => Some(self.tag(start, dup)),
-                Fit::No => self.e.flight.buffer_at(start).map(|buffer| buffer.end),
-            },
+        }
+        let whole = buffer.end;
+        match self.e.flight.joins(before.as_ref(), &buffer, block, dup) {
+            Join::Nothing => return Some(buffer.end),
+            Join::Front(len) if len >= whole - start || self.e.flight.split(start, len as usize) => {
+                if len < whole - start {
+                    buffer = self.e.flight.buffer_at(start)?;
+                }
+                let end = self.tag(&buffer, dup);
+                return Some(before.map_or(end, |before| self.join(&before, &buffer, end == whole)));
+            }
+            Join::Front(_) | Join::Alone => {}
+        }
+        if buffer.within(block) {
+            return Some(self.tag(&buffer, dup));
+        }
+        let fit = self.e.flight.fit(start, block);
+        let buffer = self.e.flight.buffer_at(start);
+        match fit {
+            Fit::Fails => None,
+            Fit::Whole => buffer.map(|buffer| self.tag(&buffer, dup)),
+            Fit::No => buffer.map(|buffer| buffer.end),
         }
     }
 
-    /// All of the record at `start` is reported (`tcp_sacktag_one`); where it ends.
-    fn tag(&mut self, start: u64, dup: bool) -> u64 {
-        let Some(buffer) = self.e.flight.buffer_at(start) else { return start };
+    /// All of a record that is not sacked is reported (`tcp_sacktag_one`); where it ends.
+    fn tag(&mut self, buffer: &Buffer, dup: bool) -> u64 {
         if dup {
-            self.judge(&buffer);
+            self.judge(buffer);
         }
         // What this very acknowledgement covers is about to go.
         if buffer.end <= self.e.flight.tx.una() {
             return buffer.end;
         }
         let fack = self.e.flight.highest_sack();
-        if let Some(mut record) = self.e.flight.sack_record(start) {
+        if let Some(mut record) = self.e.flight.sack_record(buffer.start) {
             self.on_sacked(&mut record, fack);
         }
         if dup {
-            self.e.flight.clear_resent(start);
+            self.e.flight.clear_resent(buffer.start);
         }
         buffer.end
     }

@@ -4,7 +4,7 @@
 //! all of it counts as sent again where a part of it was, and that blocks are laid over it as a whole.
 use super::Flight;
 use crate::ranges::RangeSet;
-use crate::tcp::tx_queue::flag;
+use crate::tcp::tx_queue::{Sent, flag};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
@@ -53,6 +53,23 @@ pub struct Buffer {
 }
 
 impl Buffer {
+    /// A record by itself.
+    fn of(start: u64, sent: &Sent) -> Self {
+        Self {
+            start,
+            end: start + sent.span(),
+            flags: sent.flags,
+            segs: u32::from(sent.segs),
+            seglen: if sent.segs == 1 { sent.payload.len() as u64 } else { u64::from(sent.mss) },
+        }
+    }
+
+    /// One that goes on to `end`, where a record with the marks `last` stands.
+    fn grown_to(self, end: u64, last: u16) -> Self {
+        let segs = (end - self.start).div_ceil(self.seglen.max(1)) as u32;
+        Self { end, flags: self.flags | last & (flag::EOR | flag::FIN), segs, ..self }
+    }
+
     /// Sacked, and nothing of it is on its way.
     const fn is_plainly_sacked(&self) -> bool {
         self.flags & TAGS == flag::SACKED
@@ -117,23 +134,21 @@ impl Flight {
     /// The buffer that holds `at`.
     #[must_use]
     pub fn buffer_at(&self, at: u64) -> Option<Buffer> {
-        let joined = self.buffers.as_ref().and_then(|b| b.joined.range(..=at).next_back());
-        let joined = joined.map(|(start, end)| (*start, *end)).filter(|(_, end)| at < *end);
-        let (start, sent) = self.tx.covering(joined.map_or(at, |(start, _)| start))?;
-        let mut buffer = Buffer {
-            start,
-            end: start + sent.span(),
-            flags: sent.flags,
-            segs: u32::from(sent.segs),
-            seglen: if sent.segs == 1 { sent.payload.len() as u64 } else { u64::from(sent.mss) },
-        };
-        if let Some((start, end)) = joined {
-            // The last of it says whether something may be joined behind.
-            let last = self.tx.covering(end - 1).map_or(0, |(_, last)| last.flags);
-            buffer = Buffer { start, end, flags: buffer.flags | last & (flag::EOR | flag::FIN), ..buffer };
-            buffer.segs = (end - start).div_ceil(buffer.seglen.max(1)) as u32;
+        let (start, sent) = self.tx.covering(at)?;
+        let alone = Buffer::of(start, sent);
+        // Only what is sacked was ever joined.
+        if !alone.has(flag::SACKED) {
+            return Some(alone);
         }
-        Some(buffer)
+        let joined = self.buffers.as_ref().and_then(|b| b.joined.range(..=at).next_back());
+        let Some((start, end)) = joined.map(|(start, end)| (*start, *end)).filter(|(_, end)| at < *end)
+        else {
+            return Some(alone);
+        };
+        let first = if alone.start == start { alone } else { Buffer::of(start, self.tx.get(start)?) };
+        // The last of it says whether something may be joined behind.
+        let last = self.tx.covering(end - 1).map_or(0, |(_, last)| last.flags);
+        Some(first.grown_to(end, last))
     }
 
     /// The first place at or behind `at` that is in flight and not sacked.
@@ -174,12 +189,17 @@ impl Flight {
         if begins { Fit::Whole } else { Fit::No }
     }
 
-    /// Whether what a block reports of `buffer` joins the sacked buffer before it. `dup`: the block is a D-SACK.
+    /// The buffer that ends where `buffer` starts.
     #[must_use]
-    pub fn joins(&self, buffer: &Buffer, block: (u64, u64), dup: bool) -> Join {
+    pub fn buffer_before(&self, buffer: &Buffer) -> Option<Buffer> {
+        buffer.start.checked_sub(1).and_then(|at| self.buffer_at(at))
+    }
+
+    /// Whether what a block reports of `buffer` joins the sacked buffer `before` it. `dup`: the block is a D-SACK.
+    #[must_use]
+    pub fn joins(&self, before: Option<&Buffer>, buffer: &Buffer, block: (u64, u64), dup: bool) -> Join {
         // Without the loss a retransmission may still be on its way: that does not end as plainly sacked.
         let resent = buffer.flags & (flag::LOST | flag::RETRANS) == flag::RETRANS;
-        let before = buffer.start.checked_sub(1).and_then(|at| self.buffer_at(at));
         let Some(before) = before.filter(|b| b.is_plainly_sacked() && !b.has(flag::EOR)) else {
             return Join::Alone;
         };
@@ -206,32 +226,35 @@ impl Flight {
         if fits && buffer.start + len > self.tx.una() { Join::Front(len) } else { Join::Alone }
     }
 
-    /// The sacked record or buffer at `start` becomes one with the buffer before it; where that ends.
-    pub fn join(&mut self, start: u64) -> u64 {
-        let before = start.checked_sub(1).and_then(|at| self.buffer_at(at));
-        let (Some(before), Some(buffer)) = (before, self.buffer_at(start)) else { return start };
+    /// The sacked `buffer` becomes one with the buffer `before` it; the whole.
+    pub fn join(&mut self, before: &Buffer, buffer: &Buffer) -> Buffer {
+        let mut whole = before.grown_to(buffer.end, buffer.flags);
         // What one part has been through, all of it has.
         if before.has(flag::EVER_RETRANS) != buffer.has(flag::EVER_RETRANS) {
             let side = if buffer.has(flag::EVER_RETRANS) { before } else { buffer };
             for (_, sent) in self.tx.range_mut(side.start, side.end) {
                 sent.flags |= flag::EVER_RETRANS;
             }
+            whole.flags |= flag::EVER_RETRANS;
         }
         let joined = &mut self.buffers.get_or_insert_default().joined;
-        joined.remove(&buffer.start);
+        // One that has just been sacked was alone.
+        if buffer.has(flag::SACKED) {
+            joined.remove(&buffer.start);
+        }
         joined.insert(before.start, buffer.end);
-        buffer.end
+        whole
     }
 
-    /// The same for what lies behind a buffer that has just grown, where it is alike; where the whole ends.
-    pub fn join_behind(&mut self, end: u64, seglen: u64) -> u64 {
-        let grown = end.checked_sub(1).and_then(|at| self.buffer_at(at));
-        let next = self.buffer_at(end).filter(|next| next.is_plainly_sacked() && next.seglen == seglen);
-        match (grown, next) {
-            (Some(grown), Some(next)) if !grown.has(flag::EOR) && next.end - grown.start < BUFFER_MAX => {
-                self.join(end)
-            }
-            _ => end,
+    /// The same for what lies behind a buffer that has just grown, where it is alike: the whole, and what lies behind that where it
+    /// was looked at.
+    pub fn join_behind(&mut self, grown: Buffer, seglen: u64) -> (Buffer, Option<Buffer>) {
+        let Some(next) = self.buffer_at(grown.end) else { return (grown, None) };
+        let alike = next.is_plainly_sacked() && next.seglen == seglen;
+        if alike && !grown.has(flag::EOR) && next.end - grown.start < BUFFER_MAX {
+            (self.join(&grown, &next), None)
+        } else {
+            (grown, Some(next))
         }
     }
 
