@@ -40,7 +40,7 @@ fn packet(flow: u32) -> Packet {
         payload_len: 1_480,
     };
     ip.emit(head.prepend(ipv4::HEADER_LEN));
-    let owner = Some(Owner { flow: FlowId::of(SocketId::default()), charge: 2_228 });
+    let owner = Some(Owner::new(FlowId::of(SocketId::default()), 2_228));
     let payload = Bytes::from_static(&[0; 1_460]);
     Packet { head, payload, offload: Offload::default(), owner, at: Instant::ZERO, priority: None }
 }

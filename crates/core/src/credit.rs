@@ -3,6 +3,10 @@
 //! Everything handed to a queueing discipline or a device holds credit until its completion comes back as an input event.
 //! Source: docs/transmit-path.md, "Small queues"; Linux `tcp_small_queue_check`, commit 46d3ceabd8d9.
 
+/// What a packet below us is charged beside its payload, in bytes: what Linux 6.1 takes for its descriptor and the buffer of its headers
+/// (`SKB_TRUESIZE` of a head of 1,024 bytes). Each packet that a queue cuts a super-packet into has such a buffer.
+pub const PACKET_CHARGE: u32 = 1_280;
+
 /// A flow's ledger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Credit {

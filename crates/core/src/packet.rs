@@ -117,8 +117,34 @@ pub struct Offload {
 pub struct Owner {
     /// The flow that gets the credit back.
     pub flow: FlowId,
-    /// Charge in bytes.
+    /// Charge in bytes that comes back when this packet ends.
     pub charge: u32,
+    /// What the flow paid for the packet that ends with this one, in bytes; 0 where more pieces of it follow.
+    pub whole: u32,
+}
+
+impl Owner {
+    /// The owner of a packet as its flow hands it down.
+    #[must_use]
+    pub const fn new(flow: FlowId, charge: u32) -> Self {
+        Self { flow, charge, whole: charge }
+    }
+
+    /// The owners of the `pieces` that this packet is cut into, in order: its charge and `more` in equal shares, what does not
+    /// divide with the last.
+    pub fn cut(self, pieces: u32, more: u32) -> impl Iterator<Item = Self> {
+        let pieces = pieces.max(1);
+        let all = self.charge.saturating_add(more);
+        let (share, last) = (all / pieces, all - all / pieces * (pieces - 1));
+        let before = core::iter::repeat_n(Self { charge: share, whole: 0, ..self }, pieces as usize - 1);
+        before.chain(core::iter::once(Self { charge: last, ..self }))
+    }
+
+    /// Nothing of what the flow handed down follows behind this packet.
+    #[must_use]
+    pub const fn is_end(&self) -> bool {
+        self.whole > 0
+    }
 }
 
 /// One IP datagram, possibly a super-packet.
@@ -184,5 +210,21 @@ impl Packet {
         all.extend_from_slice(self.head.as_slice());
         all.extend_from_slice(&self.payload);
         all.freeze()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::SocketId;
+
+    #[test]
+    fn pieces_hold_what_the_packet_held_and_more_and_the_last_is_its_end() {
+        let owner = Owner::new(FlowId::of(SocketId::default()), 1_000);
+        let pieces: Vec<Owner> = owner.cut(3, 200).collect();
+        let of = |f: fn(&Owner) -> u32| pieces.iter().map(f).collect::<Vec<_>>();
+        assert_eq!((of(|o| o.charge), of(|o| o.whole)), (vec![400, 400, 400], vec![0, 0, 1_000]));
+        assert_eq!(owner.cut(7, 0).map(|o| o.charge).sum::<u32>(), 1_000);
+        assert_eq!(owner.cut(1, 0).collect::<Vec<_>>(), [owner]);
     }
 }

@@ -452,7 +452,7 @@ mod tests {
     }
 
     fn packet(charge: u32) -> Packet {
-        let owner = Some(Owner { flow: FlowId::of(SocketId::default()), charge });
+        let owner = Some(Owner::new(FlowId::of(SocketId::default()), charge));
         let bytes = Bytes::from_static(&[0x45; 20]);
         Packet { owner, ..Packet::received(bytes, Offload::default(), Instant::ZERO) }
     }

@@ -39,10 +39,13 @@ const SEED_CAP: &str = "131072";
 pub(crate) const VARIANTS: &[Variant] = &[
     variant("tsq-1gbit", 1_000, DEFAULT_CAP),
     variant("tsq-131072-1gbit", 1_000, SEED_CAP),
+    // The same here as without "tbf": a bucket is the only line that this Linux has.
+    variant("tsq-tbf-1gbit", 1_000, DEFAULT_CAP),
     Variant { orphaned: true, ..variant("off-1gbit", 1_000, DEFAULT_CAP) },
     Variant { orphaned: true, whole: false, ..variant("off-segments-1gbit", 1_000, DEFAULT_CAP) },
     variant("tsq-100mbit", 100, DEFAULT_CAP),
     variant("tsq-131072-100mbit", 100, SEED_CAP),
+    variant("tsq-tbf-100mbit", 100, DEFAULT_CAP),
     Variant { orphaned: true, ..variant("off-100mbit", 100, DEFAULT_CAP) },
     Variant { orphaned: true, whole: false, ..variant("off-segments-100mbit", 100, DEFAULT_CAP) },
 ];

@@ -2,8 +2,8 @@
 
 /// Largest IP packet, super-packets included (`IP_MAX_MTU`).
 pub const MAX_PACKET_BYTES: usize = 65_535;
-/// Room for link, IP and transport headers in one packet: 14 + 40 + 8 (fragment) + 60, rounded up.
-pub const HEAD_BYTES: usize = 128;
+/// Room for link, IP and transport headers in one packet: 14 + 40 + 8 (fragment) + 60, rounded up so that a packet takes 200 bytes.
+pub const HEAD_BYTES: usize = 124;
 /// Largest super-packet that a device may announce (`GSO_LEGACY_MAX_SIZE`).
 pub const GSO_MAX_SIZE: usize = 65_536;
 /// Most segments in one super-packet (`GSO_MAX_SEGS`).

@@ -75,7 +75,7 @@ fn packet(n: u32, len: usize, owned: bool) -> Packet {
     let mut packet = Packet::received(Bytes::from(vec![n as u8; len]), Offload::default(), Instant::ZERO);
     packet.head.prepend(40)[..4].copy_from_slice(&n.to_be_bytes());
     packet.offload.csum = Csum::Partial { start: 20, offset: 16 };
-    packet.owner = owned.then(|| Owner { flow: flow(1), charge: n });
+    packet.owner = owned.then(|| Owner::new(flow(1), n));
     packet
 }
 
@@ -215,7 +215,7 @@ fn a_popped_packet_counts_until_its_credit_comes_back() {
     };
     assert!(link.complete(credit), "the stack was refused and must hear of the room");
     link.completions(&mut done);
-    assert_eq!(done, [Owner { flow: flow(1), charge: 7 }]);
+    assert_eq!(done, [Owner::new(flow(1), 7)]);
     assert!(matches!(link.submit(Instant::ZERO, second), Submit::Sent));
 }
 

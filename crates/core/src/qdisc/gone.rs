@@ -1,4 +1,5 @@
 //! What becomes of packets that do not go on to the device, and of credit that comes back before they do.
+use crate::base::FlowId;
 use crate::packet::{Owner, Packet};
 
 /// The end of a packet inside of a queueing discipline. Each says something else to the flow that it belongs to.
@@ -20,13 +21,15 @@ pub struct Gone {
     pub packets: Vec<(Packet, Fate)>,
     /// Owners whose packets go on without them: for the flow they have left this host.
     pub released: Vec<Owner>,
+    /// Flows whose packet was cut into several, and by how many bytes their charge has grown with that: told before anything else.
+    pub grown: Vec<(FlowId, u32)>,
 }
 
 impl Gone {
     /// Nothing to carry out.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        self.packets.is_empty() && self.released.is_empty()
+        self.packets.is_empty() && self.released.is_empty() && self.grown.is_empty()
     }
 
     pub(super) fn refuse(&mut self, packet: Packet) {
@@ -52,6 +55,15 @@ impl Gone {
     pub(super) fn release_refused(&mut self, from: usize) {
         for (packet, _) in self.packets[from..].iter_mut().filter(|(_, fate)| *fate == Fate::Refused) {
             self.released.extend(packet.owner.take());
+        }
+    }
+
+    /// All that was refused since there were `from` packets here are the pieces of one packet, whose `owner` hears of it once.
+    pub(super) fn refuse_whole(&mut self, from: usize, owner: Option<Owner>) {
+        let pieces = self.packets[from..].iter_mut().filter(|(_, fate)| *fate == Fate::Refused);
+        let mut owner = owner;
+        for (packet, _) in pieces.rev() {
+            packet.owner = owner.take();
         }
     }
 }

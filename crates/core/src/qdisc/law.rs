@@ -101,8 +101,9 @@ struct Made {
 #[derive(Default)]
 struct Ledger {
     made: Vec<Made>,
-    /// Packets whose credit has not come back.
+    /// Packets of which not all credit has come back, and all credit that has not.
     outstanding: u64,
+    charge: u64,
     /// The last segment of each flow that left.
     last: BTreeMap<u16, (u32, u32)>,
     enqueued: Sum,
@@ -119,14 +120,20 @@ impl Ledger {
         assert_eq!(number as usize, self.made.len());
         self.enqueued.add(packet);
         self.outstanding += u64::from(packet.owner.is_some());
+        self.charge += packet.owner.map_or(0, |owner| u64::from(owner.charge));
         let (owner, size) = (packet.owner, Size::of(packet));
         self.made.push(Made { flow, came: now, owner, ends: BTreeMap::new(), ended: 0, size });
     }
 
     fn back(&mut self, owner: Owner) {
-        let made = &mut self.made[owner.charge as usize - 1];
-        assert_eq!(made.owner.take(), Some(owner), "law 6: once");
-        self.outstanding -= 1;
+        let left = self.charge.checked_sub(u64::from(owner.charge));
+        self.charge = left.expect("law 6: no more than was charged");
+        // The pieces of a packet have its number no more, but for the last.
+        if owner.is_end() {
+            let paid = self.made[owner.whole as usize - 1].owner.take();
+            assert_eq!(paid.map(|o| (o.flow, o.whole)), Some((owner.flow, owner.whole)), "law 6: once");
+            self.outstanding -= 1;
+        }
     }
 
     /// All segments of `packet` have come to an end.
@@ -141,6 +148,7 @@ impl Ledger {
     }
 
     fn gone(&mut self, kind: &Kind, gone: &mut Gone) {
+        self.charge += gone.grown.drain(..).map(|(_, more)| u64::from(more)).sum::<u64>();
         for owner in gone.released.drain(..) {
             self.back(owner);
         }
@@ -190,14 +198,16 @@ impl Ledger {
         if q.stats().qlen > LONG && !self.looks.is_multiple_of(16) {
             return;
         }
-        let (stats, mut queued, mut owners) = (q.stats(), Sum::default(), 0);
+        let (stats, mut queued, mut owners) = (q.stats(), Sum::default(), (0, 0));
         q.each(&mut |p| {
             queued.add(p);
-            owners += u64::from(p.owner.is_some());
-            let out = p.owner.is_none_or(|o| self.made[o.charge as usize - 1].owner == Some(o));
+            let Some(owner) = p.owner else { return };
+            owners = (owners.0 + u64::from(owner.is_end()), owners.1 + u64::from(owner.charge));
+            let out = !owner.is_end() || self.made[owner.whole as usize - 1].owner.is_some();
             assert!(out, "law 6: credit that has come back");
         });
-        assert_eq!(owners, self.outstanding, "law 6: what waits holds what has not come back");
+        let owed = (self.outstanding, self.charge);
+        assert_eq!(owners, owed, "law 6: what waits holds what has not come back");
         assert_eq!((stats.qlen, stats.backlog), (queued.packets, queued.bytes), "law 7: what waits");
         assert_eq!(
             (stats.bytes, stats.packets),
@@ -216,7 +226,7 @@ impl Ledger {
 
     /// Nothing is left anywhere.
     fn closed(&self, kind: &Kind) {
-        assert_eq!(self.outstanding, 0, "law 6: every one");
+        assert_eq!((self.outstanding, self.charge), (0, 0), "law 6: every one");
         for (number, made) in self.made.iter().enumerate() {
             let (segs, bytes) = (u64::from(made.size.segs), u64::from(made.size.len));
             let ends: u64 = made.ends.values().sum();

@@ -7,8 +7,9 @@ use super::spec::{CHILD, RATES, TIMES, Words};
 use super::stats::{Field, Report, Stats, Value};
 use super::{Dequeued, Fate, Fifo, Gone, Qdisc};
 use crate::base::{Cx, Instant};
+use crate::credit::PACKET_CHARGE;
 use crate::offload;
-use crate::packet::Packet;
+use crate::packet::{GsoKind, Packet};
 
 const NS_PER_S: u64 = 1_000_000_000;
 
@@ -166,15 +167,25 @@ impl Qdisc for Tbf {
             self.stats.drops += 1;
             return gone.refuse(packet);
         }
-        let (mut taken, before) = (false, gone.packets.len());
-        for segment in offload::segment(packet, self.link_len, false) {
+        let (mut taken, before, owner) = (false, gone.packets.len(), packet.owner);
+        // A train of SCTP has paid for each of its packets.
+        let each = if packet.offload.gso == GsoKind::Sctp { 0 } else { PACKET_CHARGE };
+        let segments = offload::segment(packet, self.link_len, false);
+        let pieces = segments.len() as u32;
+        let more = pieces.saturating_sub(1) * each;
+        let mut owners = owner.into_iter().flat_map(|owner| owner.cut(pieces, more));
+        for segment in segments {
             let from = gone.packets.len();
+            let segment = Packet { owner: owners.next(), ..segment };
             self.inner.enqueue(cx, segment, gone, &mut self.stats);
             taken |= gone.packets[from..].iter().all(|(_, fate)| *fate != Fate::Refused);
         }
-        if taken {
-            gone.release_refused(before);
+        if !taken {
+            return gone.refuse_whole(before, owner);
         }
+        gone.release_refused(before);
+        // Each is charged for its own headers from now on, and gives that back by itself (`tcp_gso_segment`).
+        gone.grown.extend(owner.map(|owner| (owner.flow, more)));
     }
 
     fn dequeue(&mut self, cx: &mut Cx<'_>, gone: &mut Gone) -> Dequeued {

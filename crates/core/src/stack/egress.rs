@@ -85,7 +85,7 @@ impl Stack {
                 self.settle(id, Turn::NONE);
                 return sent;
             };
-            let owner = (out.charge > 0).then_some(Owner { flow: FlowId::of(id), charge: out.charge });
+            let owner = (out.charge > 0).then(|| Owner::new(FlowId::of(id), out.charge));
             let tuple = *conn.tuple();
             let (attempt, charge) = (out.attempt, out.charge);
             let failed = match entry.path.as_mut().filter(|_| reachable) {
@@ -275,7 +275,7 @@ impl Stack {
             let aware = self.env.sysctl.tcp_queue_aware;
             if aware
                 && !caps.keeps
-                && let Some(owner) = packet.owner
+                && let Some(owner) = packet.owner.filter(Owner::is_end)
             {
                 self.pass_on(owner);
             }

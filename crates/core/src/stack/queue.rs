@@ -37,6 +37,11 @@ impl Stack {
     /// What a queueing discipline gave up or let go without its owner: counted, and told to whom it concerns.
     pub(super) fn carry_out(&mut self, dev: DeviceId) {
         let mut gone = core::mem::take(&mut self.links[usize::from(dev.0)].gone);
+        for (flow, more) in gone.grown.drain(..) {
+            if let Some(Socket::Tcp(conn)) = self.sockets.get_mut(flow.socket).map(|e| &mut e.socket) {
+                conn.on_cut(more);
+            }
+        }
         for owner in gone.released.drain(..) {
             self.credit_back(owner, Origin::Queue);
         }
@@ -87,7 +92,7 @@ impl Stack {
         let range = self.links.get(usize::from(dev.0)).and_then(|l| tcp_range(packet, l.caps.link_len()));
         match (range, self.sockets.get_mut(id).map(|entry| &mut entry.socket)) {
             (Some((seq, len)), Some(Socket::Tcp(conn))) => {
-                conn.on_given_up(&mut self.env.cx(self.now, Some(id)), owner.charge, seq, len);
+                conn.on_given_up(&mut self.env.cx(self.now, Some(id)), owner, seq, len);
                 self.settle(id, Turn::CREDIT);
             }
             _ => {
@@ -189,7 +194,7 @@ mod tests {
     #[test]
     fn what_is_refused_beside_a_segment_is_not_the_segment() {
         let mut names = slotmap::SlotMap::<SocketId, ()>::with_key();
-        let mut owner = || Some(Owner { flow: FlowId::of(names.insert(())), charge: 900 });
+        let mut owner = || Some(Owner::new(FlowId::of(names.insert(())), 900));
         let segment = |owner| Packet { owner, ..segment(protocol::TCP, false, 0) };
         let (ours, other) = (owner(), owner());
         let paid = Handing { owner: ours, refused: false };

@@ -243,7 +243,7 @@ impl Stack {
     }
 
     fn send_datagram(&mut self, id: SocketId, datagram: Datagram, dont_fragment: bool, marks: Marks) {
-        let owner = Owner { flow: FlowId::of(id), charge: datagram.charge() };
+        let owner = Owner::new(FlowId::of(id), datagram.charge());
         let (local, peer) = (datagram.local, datagram.peer);
         let Marks { tos, ttl, priority } = marks;
         let Ok(dst) = self.route(Some(local.ip()), peer.ip()) else {

@@ -2,12 +2,12 @@
 use super::chrono::Held;
 use super::conn::Conn;
 use super::options::SocketOptions;
-use super::output::PACKET_CHARGE;
 use super::output::nagle::Hold;
 use super::output::within::Ahead;
 use super::ready::{Notice, Ready, SendFlags};
 use super::state::State;
 use crate::base::{Cx, Error, Wait};
+use crate::credit::PACKET_CHARGE;
 use crate::path::pmtu::bound_to_half_window;
 use bytes::{Buf as _, Bytes};
 use std::sync::Arc;

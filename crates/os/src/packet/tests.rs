@@ -35,7 +35,7 @@ fn frame(to: [u8; 6], len: usize, owner: Option<Owner>) -> Packet {
 }
 
 fn owner(charge: u32) -> Owner {
-    Owner { flow: FlowId::of(SocketId::default()), charge }
+    Owner::new(FlowId::of(SocketId::default()), charge)
 }
 
 #[test]

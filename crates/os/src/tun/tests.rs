@@ -122,7 +122,7 @@ fn not_now_returns_the_packet_untouched() {
     let payload = Bytes::from(v4(30_000));
     let mut packet = Packet::received(payload.clone(), Offload::default(), Instant::from_micros(5));
     packet.head.prepend(20).fill(0x45);
-    packet.owner = Some(Owner { flow: FlowId::of(SocketId::default()), charge: 30_100 });
+    packet.owner = Some(Owner::new(FlowId::of(SocketId::default()), 30_100));
     packet.offload =
         Offload { gso: GsoKind::Tcp4, gso_size: 1_400, csum: Csum::Partial { start: 20, offset: 16 } };
     let back = loop {

@@ -82,7 +82,7 @@ struct Account {
 impl Account {
     /// The device took a packet.
     fn charge(&mut self, owner: Option<Owner>, bytes: u32) {
-        if let Some(Owner { flow, charge }) = owner {
+        if let Some(Owner { flow, charge, .. }) = owner {
             let id = flow.socket;
             self.charged += u64::from(charge);
             self.lengths.entry(id).or_default().push_back(bytes);

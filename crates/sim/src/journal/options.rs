@@ -180,11 +180,12 @@ pub(super) fn put_owner(e: &mut Encoder, owner: Owner) {
     e.socket(owner.flow.socket);
     e.number(owner.flow.path.into());
     e.number(owner.charge.into());
+    e.number(owner.whole.into());
 }
 
 pub(super) fn get_owner(d: &mut Decoder<'_>) -> Option<Owner> {
     let (socket, path) = (d.socket()?, d.small()?);
-    Some(Owner { flow: FlowId { socket, path }, charge: d.small()? })
+    Some(Owner { flow: FlowId { socket, path }, charge: d.small()?, whole: d.small()? })
 }
 
 /// Headers and payload apart, since the stack may treat them differently.

@@ -11,7 +11,7 @@ fn packet(number: u64, len: usize, owner: bool) -> Packet {
     bytes[6] = 0x40;
     bytes[20..28].copy_from_slice(&number.to_be_bytes());
     let mut p = Packet::received(Bytes::from(bytes), Offload::default(), Instant::ZERO);
-    p.owner = owner.then(|| Owner { flow: FlowId::of(SocketId::default()), charge: number as u32 });
+    p.owner = owner.then(|| Owner::new(FlowId::of(SocketId::default()), number as u32));
     p
 }
 

@@ -46,7 +46,7 @@ fn what_must_not_be_fragmented_is_given_up_with_its_owner() {
     let mut a = host(&mut w, 1, Link::Ip);
     let (src, dst) = (ip("10.0.0.1"), ip("10.0.0.2"));
     let mut packet = udp_packet(SocketAddr::new(src, 1), SocketAddr::new(dst, 2), 3_000);
-    let owner = Some(Owner { flow: FlowId::of(SocketId::default()), charge: 9 });
+    let owner = Some(Owner::new(FlowId::of(SocketId::default()), 9));
     packet.owner = owner;
     let params = OutputParams { dont_fragment: true, ..OutputParams::new(src, dst, protocol::UDP) };
     let way = a.lookup(Some(src), dst, w.now).expect("a route");

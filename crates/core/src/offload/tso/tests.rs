@@ -51,7 +51,7 @@ proptest! {
     #[test]
     fn segmenting_equals_sending_singly(s in sample(), received in any::<bool>(), fill in any::<bool>()) {
         let mut packet = tcp_packet(&s);
-        packet.owner = Some(Owner { flow: FlowId::of(SocketId::default()), charge: 777 });
+        packet.owner = Some(Owner::new(FlowId::of(SocketId::default()), 777));
         if received {
             packet = flat(&packet);
         }

@@ -52,7 +52,7 @@ fn flow_id(flow: u16) -> FlowId {
 }
 
 fn owner(flow: u16, number: u32) -> Option<Owner> {
-    Some(Owner { flow: flow_id(flow), charge: number + 1 })
+    Some(Owner::new(flow_id(flow), number + 1))
 }
 
 /// A TCP packet of `flow` with a number in its sequence field; `at` is its departure time.

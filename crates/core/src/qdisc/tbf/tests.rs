@@ -67,15 +67,12 @@ fn a_super_packet_larger_than_the_bucket_is_cut_and_one_that_cannot_be_is_refuse
     let mut rig = Rig::new("tbf rate 12mbit burst 4500 limit 100kb");
     let mut big = packet(1, 0, 10_000, START);
     (big.offload.gso, big.offload.gso_size) = (GsoKind::Tcp4, 1_460);
-    let owner = big.owner;
+    let owner = big.owner.expect("one");
     rig.q.enqueue(&mut rig.world.cx(START), big, &mut rig.gone);
     let mut owners = Vec::new();
     rig.q.each(&mut |p| owners.extend(p.owner));
-    assert_eq!(
-        (owners, rig.q.stats.qlen),
-        (vec![owner.expect("one")], 7),
-        "the credit travels with the last"
-    );
+    assert_eq!(owners, owner.cut(7, 6 * PACKET_CHARGE).collect::<Vec<_>>(), "each has its share");
+    assert_eq!(core::mem::take(&mut rig.gone.grown), [(owner.flow, 6 * PACKET_CHARGE)]);
     assert_eq!(rig.drain().len(), 7);
     let mut fits = packet(1, 0, 4_000, START);
     (fits.offload.gso, fits.offload.gso_size) = (GsoKind::Tcp4, 1_460);

@@ -167,7 +167,7 @@ impl Stack {
     pub(super) fn send_sctp(&mut self, id: SocketId, out: Outgoing) {
         let Some(Socket::Sctp(sctp)) = self.sockets.get_mut(id).map(|e| &mut e.socket) else { return };
         let flow = FlowId { socket: id, path: sctp.assoc.paths().get(out.path).number() };
-        let owner = (out.charge > 0).then_some(Owner { flow, charge: out.charge });
+        let owner = (out.charge > 0).then(|| Owner::new(flow, out.charge));
         let whole = !sctp.assoc.carrier().has_addresses();
         let (remote, encap) = {
             let path = sctp.assoc.paths().get(out.path);

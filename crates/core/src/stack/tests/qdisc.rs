@@ -2,6 +2,7 @@
 use super::tcp::{close_both, listen, options, transfer};
 use super::world::{World, at, v4};
 use crate::base::{Cx, DropWhy, Instant, SocketId, Wait};
+use crate::credit::PACKET_CHARGE;
 use crate::device::DeviceCaps;
 use crate::packet::Packet;
 use crate::qdisc::{Any, Dequeued, Fate, Fifo, Gone, Qdisc, Stats};
@@ -268,6 +269,27 @@ fn disciplines_that_drop_and_networks_that_lose_are_survived_with_all_credit_bac
         let stats = w.stacks[0].qdisc(w.devs[0]).expect("a device").stats;
         assert_eq!((stats.qlen, stats.backlog), (0, 0), "{spec}");
     }
+}
+
+#[test]
+fn what_a_bucket_cuts_is_charged_for_each_piece_and_comes_back_with_each() {
+    let mut w = World::plain();
+    // A segment every 12 ms.
+    qdisc(&mut w, "tbf rate 1mbit burst 1600 limit 1mb");
+    let (client, _) = paced(&mut w, u64::MAX);
+    let segment = u64::from(w.stacks[0].tcp_info(client).expect("open").snd_mss);
+    w.stacks[0].tcp_send(w.now, client, &vec![0; 10 * segment as usize], super::tcp::NO_FLAGS).expect("room");
+    let mut seen = Vec::new();
+    w.until("all have left", |w| {
+        let waiting = w.stacks[0].qdisc(w.devs[0]).expect("a device").stats.qlen;
+        let below: u64 = w.stacks[0].credits().iter().map(|c| c.below).sum();
+        assert_eq!(below, waiting * (segment + u64::from(PACKET_CHARGE)), "{waiting} wait");
+        if seen.last() != Some(&waiting) {
+            seen.push(waiting);
+        }
+        waiting == 0 && seen.len() > 1
+    });
+    assert!(seen.contains(&5) && seen.contains(&3) && seen.contains(&1), "{seen:?}");
 }
 
 #[test]

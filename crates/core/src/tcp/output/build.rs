@@ -1,7 +1,7 @@
 //! From a plan to a segment: flags, options, window (`__tcp_transmit_skb`).
-use super::PACKET_CHARGE;
 use crate::base::trace::Ev;
 use crate::base::{Cx, Instant};
+use crate::credit::PACKET_CHARGE;
 use crate::tcp::conn::Conn;
 use crate::tcp::negotiated::mss_of_mtu;
 use crate::tcp::segment::{Ecn, Outgoing};

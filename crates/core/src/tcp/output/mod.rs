@@ -24,12 +24,11 @@ use super::state::State;
 use super::tx_queue::HeadInfo;
 use crate::base::time::nanos;
 use crate::base::{Cx, Wait};
-use crate::credit::{Admission, Ask};
+use crate::credit::{Admission, Ask, PACKET_CHARGE};
+use crate::packet::Owner;
 use crate::path::congestion::CaState;
 use nagle::Hold;
 
-/// Memory that a packet below us pins beside its payload: its headers, and its slots in queue and device.
-pub(super) const PACKET_CHARGE: u32 = 768;
 /// log2 of the packets per second that one flow may have below it (`sk_pacing_shift`).
 const PACING_SHIFT: u8 = 10;
 
@@ -474,11 +473,16 @@ impl Conn {
     }
 
     /// A packet of this flow has left the device: its credit comes back, and a throttled flow may go on.
-    pub fn on_complete(&mut self, cx: &mut Cx<'_>, charge: u32) {
-        if self.tx.on_left(cx, &mut self.path) {
+    pub fn on_complete(&mut self, cx: &mut Cx<'_>, owner: Owner) {
+        if owner.is_end() && self.tx.on_left(cx, &mut self.path) {
             self.clamp_rto(cx);
         }
-        self.refund(charge);
+        self.refund(owner.charge);
+    }
+
+    /// A queue below has cut a packet into several, whose headers are charged `more` bytes together.
+    pub const fn on_cut(&mut self, more: u32) {
+        self.out.credit.charge(more);
     }
 
     pub(super) fn refund(&mut self, charge: u32) {
@@ -497,10 +501,13 @@ impl Conn {
 
     /// The queue below gave up a packet that it had taken (an AQM, or room for others): `len` bytes from `seq` on are lost, and
     /// the sender hears of it before any acknowledgement could tell.
-    pub fn on_given_up(&mut self, cx: &mut Cx<'_>, charge: u32, seq: Seq, len: u32) {
-        let _ = self.leave_queue(cx, charge, true);
+    pub fn on_given_up(&mut self, cx: &mut Cx<'_>, owner: Owner, seq: Seq, len: u32) {
+        if owner.is_end() {
+            let _ = self.leave_queue(cx, owner.whole, true);
+            self.tx.on_gone();
+        }
         self.tx.on_given_up(cx, &mut self.path, seq, len);
-        self.refund(charge);
+        self.refund(owner.charge);
         self.out.try_send(self.default_hold());
     }
 }

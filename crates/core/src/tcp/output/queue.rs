@@ -1,8 +1,8 @@
 //! The queue-aware limit at its place among the gatekeepers: smaller packets, and less below than small queues allow
 //! (`tcp_queue_aware`; path/queue_aware.rs).
-use super::{PACKET_CHARGE, autosize};
+use super::autosize;
 use crate::base::{Cx, Instant};
-use crate::credit::{Admission, Ask};
+use crate::credit::{Admission, Ask, PACKET_CHARGE};
 use crate::path::queue_aware::{Memory, Period, QueueAware, Sizes};
 use crate::tcp::PathCaps;
 use crate::tcp::conn::Conn;

@@ -1,5 +1,6 @@
 //! What becomes of a packet that did not get past the queue below.
 use crate::base::{Cx, Wait};
+use crate::packet::Owner;
 use crate::tcp::conn::Conn;
 use crate::tcp::recovery::rto::RESOURCE_PROBE_INTERVAL;
 use crate::tcp::sender::{Attempt, Errand, Rexmit};
@@ -55,9 +56,13 @@ impl Conn {
         again
     }
 
-    /// A packet that the queue had taken was lost on the way to the wire: one reduction per window; RACK finds the range lost.
-    pub fn on_dropped(&mut self, cx: &mut Cx<'_>, charge: u32) {
-        self.tx.on_dropped(cx, &mut self.path);
-        self.refund(charge);
+    /// A packet that the queue had taken was lost on the way to the wire: one reduction per window, and nothing is marked lost: RACK
+    /// finds it.
+    pub fn on_dropped(&mut self, cx: &mut Cx<'_>, owner: Owner) {
+        if owner.is_end() {
+            self.tx.on_gone();
+        }
+        self.tx.enter_cwr(cx, &mut self.path);
+        self.refund(owner.charge);
     }
 }

@@ -5,8 +5,9 @@
 //! largest window has been written since the last push, otherwise one packet if the element is the first that waits. What it
 //! has sent of the tail makes room in it. The place of PSH and the cuts between packets follow from that, and what the low-water
 //! mark lets a write take in: what the pace or small queues would hold back is not gone.
-use super::{PACKET_CHARGE, autosize};
+use super::autosize;
 use crate::base::{Cx, Duration};
+use crate::credit::PACKET_CHARGE;
 use crate::tcp::PathCaps;
 use crate::tcp::conn::Conn;
 use crate::tcp::lowat::Level;

@@ -45,16 +45,14 @@ impl Sender {
         false
     }
 
-    /// The oldest packet below was lost on the way to the wire. One reduction per window, and nothing is marked lost: RACK finds it.
-    pub fn on_dropped(&mut self, cx: &mut Cx<'_>, path: &mut Path) {
+    /// The oldest packet below has come to its end before the wire.
+    pub const fn on_gone(&mut self) {
         self.flight.tx.below.on_left();
-        self.enter_cwr(cx, path);
     }
 
-    /// A queueing discipline gave up the oldest packet below, which carried `len` bytes (FIN included) from `seq` on: congestion
+    /// A queueing discipline gave up a packet, or a piece of one, which carried `len` bytes (FIN included) from `seq` on: congestion
     /// on purpose. One reduction per window, and the range is lost at once: no acknowledgement must find that out.
     pub fn on_given_up(&mut self, cx: &mut Cx<'_>, path: &mut Path, seq: Seq, len: u32) {
-        self.flight.tx.below.on_left();
         self.enter_cwr(cx, path);
         let from = self.offset(seq);
         let to = from + u64::from(len);

@@ -38,6 +38,7 @@ fn act(s: &mut Sender, path: &mut Path, cx: &mut Cx<'_>, rng: &mut Rng) {
         _ if rng.below(6) == 0 => {
             let span = u64::from(s.snd_nxt().since(s.snd_una()));
             let start = s.snd_una() + rng.below(span + 1_000) as u32 - 500;
+            s.on_gone();
             s.on_given_up(cx, path, start, rng.below(5_000) as u32);
         }
         _ => s.check_idle_restart(cx, path),

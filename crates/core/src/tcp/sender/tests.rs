@@ -585,6 +585,7 @@ fn what_a_queue_gave_up_is_lost_at_once_and_reduces_once() {
     for (first, lost) in [(3, 2), (7, 3)] {
         let (seq, mut cx) = (rig.seq(first), rig.world.cx(Instant::from_millis(rig.ms)));
         let len = if first == 3 { 2 } else { 1 } * u32::from(rig.s.mss());
+        rig.s.on_gone();
         rig.s.on_given_up(&mut cx, &mut rig.path, seq, len);
         assert_eq!((rig.s.ca_state(), rig.path.window.ssthresh), (CaState::Cwr, 5));
         assert_eq!(rig.s.flight().lost_out, lost, "whole records of the range alone");
@@ -606,6 +607,7 @@ fn what_a_queue_gave_up_again_at_once_waits_for_rack() {
     rig.send(10, false);
     let give_up = |rig: &mut Rig| {
         let (seq, len) = (rig.seq(3), u32::from(rig.s.mss()));
+        rig.s.on_gone();
         rig.s.on_given_up(&mut rig.world.cx(Instant::from_millis(rig.ms)), &mut rig.path, seq, len);
         rig.world.count.own.lost_in_queue
     };
@@ -643,7 +645,8 @@ fn what_is_dropped_at_the_device_is_the_oldest_below() {
     rig.s.follow_departures();
     rig.send(3, false);
     assert!(rig.s.head_is_below());
-    rig.s.on_dropped(&mut rig.world.cx(Instant::from_millis(rig.ms)), &mut rig.path);
+    rig.s.on_gone();
+    rig.s.enter_cwr(&mut rig.world.cx(Instant::from_millis(rig.ms)), &mut rig.path);
     assert!(!rig.s.head_is_below());
     let holds: Vec<bool> = rig
         .s
