@@ -237,6 +237,9 @@ const CHANGES: &[Change] = &[
     ("sctp/sockets/control_messages.pkt", "msg_control(44)", "msg_control(40)", "other flags"),
     ("sctp/sockets/control_messages.pkt", "cmsg_len=44", "cmsg_len=40", "another control message"),
     ("sctp/sockets/peer_address.pkt", "sue_port=htons(0)", "sue_port=htons(1)", "sue_port has another value"),
+    // What was out goes again in fragments of IP.
+    ("sctp/icmp/frag_needed.pkt", "cum_tsn=1,", "cum_tsn=0,", "sent a fragment"),
+    ("sctp/icmp/too_big_v6.pkt", "cum_tsn=2,", "cum_tsn=1,", "sent a fragment"),
     ("sctp/sockets/lengths.pkt", "htons(9899)}, [144]", "htons(43814)}, [144]", "sue_port has another value"),
     (
         "sctp/sockets/lengths.pkt",

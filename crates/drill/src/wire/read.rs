@@ -9,6 +9,9 @@ use lowwater_wire::tcp::TcpView;
 use lowwater_wire::udp::UdpView;
 use lowwater_wire::{checksum, icmp4, icmp6, ipv4, ipv6, protocol};
 
+/// What is wrong with a part of a packet.
+const FRAGMENT: &str = "the stack sent a fragment, which no script can describe";
+
 /// Reads an IP packet; `None` for what no script speaks of (neighbour discovery, other protocols), `Err` for what is wrong.
 pub(crate) fn read(bytes: &[u8], at: Instant, handed: Handed) -> Result<Option<Wire>, String> {
     let broken = |what: &str| format!("the stack sent {what}");
@@ -64,13 +67,16 @@ fn header(bytes: &[u8]) -> Result<(Ip, u8, &[u8]), String> {
             return Err("the stack sent a wrong IPv4 checksum".to_owned());
         }
         if ip.is_fragment() {
-            return Err("the stack sent a fragment, which no script can describe".to_owned());
+            return Err(FRAGMENT.to_owned());
         }
         let head =
             Ip { src: ip.src().into(), dst: ip.dst().into(), tos: ip.tos(), ttl: ip.ttl(), flow_label: 0 };
         return Ok((head, ip.protocol(), ip.payload()));
     }
     let ip = ipv6::Ipv6View::parse(bytes).map_err(|e| format!("the stack sent a bad IPv6 header: {e:?}"))?;
+    if ip.next_header() == protocol::FRAGMENT {
+        return Err(FRAGMENT.to_owned());
+    }
     let head = Ip {
         src: ip.src().into(),
         dst: ip.dst().into(),
