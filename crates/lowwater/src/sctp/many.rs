@@ -236,7 +236,10 @@ impl SctpSocket {
     /// # Errors
     /// When the stack was shut down.
     pub fn set_options(&self, change: impl FnOnce(&mut SctpOptions)) -> io::Result<()> {
-        set_options(&self.sock, change)
+        set_options(&self.sock, |options| {
+            change(options);
+            options.arrivals = true;
+        })
     }
 
     /// Calls the core about an association of this socket; the task waits when it would block.
