@@ -266,7 +266,8 @@ impl Conn {
 
     /// The head of the queue, with what its packet lacks of `len` bytes taken from the next element.
     fn grow_head(&mut self, cx: &Cx<'_>, head: HeadInfo, len: usize) -> HeadInfo {
-        let grows = !head.is_last && head.len < len && cx.sysctl.tcp_grow_packet;
+        let gone = self.tx.snd_nxt() + head.len as u32 == self.snd.gone;
+        let grows = !head.is_last && !gone && head.len < len && cx.sysctl.tcp_grow_packet;
         if !grows || !self.tx.queue_ref().affords_copy(len) {
             return head;
         }

@@ -34,6 +34,14 @@ impl Ahead {
 impl Conn {
     /// An element is full and the call goes on: what is reckoned as sent after the push that is due.
     pub(in crate::tcp) fn push_within(&mut self, cx: &Cx<'_>, before: Ahead) -> Ahead {
+        let after = self.push_ahead(cx, before);
+        if after.bytes == self.tx.queue_ref().unsent_bytes() {
+            self.snd.gone = self.tx.snd_nxt() + after.bytes as u32;
+        }
+        after
+    }
+
+    fn push_ahead(&mut self, cx: &Cx<'_>, before: Ahead) -> Ahead {
         let ahead = before.bytes;
         let unsent = self.tx.queue_ref().unsent_bytes();
         let (mss, flight) = (u64::from(self.mss()), u64::from(self.tx.in_flight()));
