@@ -159,7 +159,7 @@ impl Work<'_, '_> {
             }
         } else if self.out.rtt_sampled
             && let Some((first, _)) = self.ack.sacked_at
-            && self.e.flight.tx.first().is_some_and(|(_, head)| first < head.sent_at)
+            && self.e.flight.head_sent_at().is_some_and(|head| first < head)
         {
             // The timer moves on only if what was sacked had left before the head did for the last time.
             self.ack.facts |= fact::SET_XMIT_TIMER;

@@ -364,7 +364,7 @@ impl Flight {
             sent.flags &= !flag::SACKED;
         }
         self.sacked_out = 0;
-        self.buffers = None;
+        self.part_buffers();
     }
 
     /// Counts duplicate acknowledgements as sacked segments for peers without SACK; true when they were more than can be,

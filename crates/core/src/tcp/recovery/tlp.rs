@@ -90,6 +90,6 @@ impl Recovery {
 /// When the transmission of the head would time out.
 impl Env<'_, '_> {
     pub(super) fn head_deadline(&self, rto: Duration) -> Instant {
-        self.flight.tx.first().map_or(self.cx.now, |(_, head)| head.sent_at) + rto
+        self.flight.head_sent_at().unwrap_or(self.cx.now) + rto
     }
 }

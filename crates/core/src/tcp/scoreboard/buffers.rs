@@ -3,7 +3,9 @@
 //! Here records stay as they are, since their payload is shared and cannot be joined. What can be seen of a joined buffer is that
 //! all of it counts as sent again where a part of it was, and that blocks are laid over it as a whole.
 use super::Flight;
+use crate::base::time::Instant;
 use crate::ranges::RangeSet;
+use crate::tcp::below::Departure;
 use crate::tcp::tx_queue::{Sent, flag};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -21,8 +23,8 @@ pub type Blocks = SmallVec<[(u64, u64); 4]>;
 pub(super) struct Buffers {
     /// What is sacked, above the last acknowledgement.
     pub(super) sacked: RangeSet,
-    /// Start to end of those that hold several records.
-    joined: BTreeMap<u64, u64>,
+    /// Those that hold several records, by where they start.
+    joined: BTreeMap<u64, Joined>,
     /// The blocks that are worked through already (`recv_sack_cache`).
     seen: Blocks,
     /// One past the highest sacked offset, also when it is acknowledged and about to go.
@@ -35,6 +37,14 @@ impl Buffers {
         self.sacked.insert(start, end);
         self.highest = self.highest.max(end);
     }
+}
+
+/// A buffer of several records.
+#[derive(Clone, Copy, Debug)]
+struct Joined {
+    end: u64,
+    /// The last transmission of the first of them, which all of it counts as.
+    left: Departure,
 }
 
 /// One buffer.
@@ -50,6 +60,8 @@ pub struct Buffer {
     pub segs: u32,
     /// Bytes per segment (`tcp_skb_seglen`).
     pub seglen: u64,
+    /// Its last transmission; that of its first record, where it holds several.
+    pub left: Departure,
 }
 
 impl Buffer {
@@ -61,6 +73,7 @@ impl Buffer {
             flags: sent.flags,
             segs: u32::from(sent.segs),
             seglen: if sent.segs == 1 { sent.payload.len() as u64 } else { u64::from(sent.mss) },
+            left: sent.departure(),
         }
     }
 
@@ -141,14 +154,22 @@ impl Flight {
             return Some(alone);
         }
         let joined = self.buffers.as_ref().and_then(|b| b.joined.range(..=at).next_back());
-        let Some((start, end)) = joined.map(|(start, end)| (*start, *end)).filter(|(_, end)| at < *end)
-        else {
+        let Some((&start, &Joined { end, left })) = joined.filter(|(_, joined)| at < joined.end) else {
             return Some(alone);
         };
         let first = if alone.start == start { alone } else { Buffer::of(start, self.tx.get(start)?) };
+        let first = Buffer { left, ..first };
         // The last of it says whether something may be joined behind.
         let last = self.tx.covering(end - 1).map_or(0, |(_, last)| last.flags);
         Some(first.grown_to(end, last))
+    }
+
+    /// When the first buffer in flight was last sent.
+    #[must_use]
+    pub fn head_sent_at(&self) -> Option<Instant> {
+        let (start, head) = self.tx.first()?;
+        let joined = self.buffers.as_ref().and_then(|b| b.joined.get(&start));
+        Some(joined.map_or(head.sent_at, |joined| joined.left.at))
     }
 
     /// The first place at or behind `at` that is in flight and not sacked.
@@ -242,7 +263,7 @@ impl Flight {
         if buffer.has(flag::SACKED) {
             joined.remove(&buffer.start);
         }
-        joined.insert(before.start, buffer.end);
+        joined.insert(before.start, Joined { end: buffer.end, left: before.left });
         whole
     }
 
@@ -272,16 +293,25 @@ impl Flight {
         }
     }
 
+    /// Nothing is sacked any more: what was joined is cut where the next block wants it, and has one time.
+    pub(super) fn part_buffers(&mut self) {
+        for (start, joined) in self.buffers.take().map(|buffers| buffers.joined).unwrap_or_default() {
+            for (_, sent) in self.tx.range_mut(start, joined.end) {
+                (sent.sent_at, sent.number) = (joined.left.at, joined.left.number);
+            }
+        }
+    }
+
     /// The front of a buffer, up to `to`, is acknowledged.
     pub(super) fn cut_buffer(&mut self, start: u64, to: u64) {
         if self.sacked_out == 0 {
             self.buffers = None;
         }
         if let Some(buffers) = &mut self.buffers
-            && let Some(end) = buffers.joined.remove(&start)
-            && to < end
+            && let Some(joined) = buffers.joined.remove(&start)
+            && to < joined.end
         {
-            buffers.joined.insert(to, end);
+            buffers.joined.insert(to, joined);
         }
     }
 }

@@ -169,3 +169,23 @@ fn repeated_blocks_cost_nothing_new() {
     assert_eq!(f.last_unsacked_below(22_001).map(|(s, _)| s), Some(8_001));
     f.check_counters();
 }
+
+#[test]
+fn what_was_one_buffer_keeps_one_time_also_when_it_is_taken_back() {
+    let mut f = Flight::new(1, 1_000);
+    f.sack_ok = true;
+    (0..3).for_each(|clock| send(&mut f, 1_000, false, clock));
+    let times = |f: &Flight| f.tx.range(0, 9_999).map(|(_, s)| s.sent_at.as_millis()).collect::<Vec<_>>();
+    f.sack(1_001, 3_001, &mut |_| ());
+    let (before, buffer) = (f.buffer_at(1_001).expect("the first"), f.buffer_at(2_001).expect("the second"));
+    assert_eq!(f.join(&before, &buffer).end, 3_001);
+    f.take_acked(&mut crate::base::Pool::default(), 1_001).expect("the first");
+    f.advance_una(1_001);
+    assert_eq!((times(&f), f.head_sent_at()), (vec![1, 2], Some(Instant::from_millis(1))));
+    f.take_acked(&mut crate::base::Pool::default(), 2_001).expect("the second");
+    f.advance_una(2_001);
+    assert_eq!((times(&f), f.head_sent_at()), (vec![2], Some(Instant::from_millis(1))));
+    f.forget_sacks();
+    assert_eq!((times(&f), f.head_sent_at()), (vec![1], Some(Instant::from_millis(1))));
+    f.check_counters();
+}
