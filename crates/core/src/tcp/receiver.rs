@@ -208,10 +208,11 @@ impl Receiver {
         self.intake.queue.truesize()
     }
 
-    /// What is left of the pages that Linux would have taken for this socket, in bytes (`sk_forward_alloc`).
+    /// What is left of the pages that Linux would have taken for this socket, where `sending` bytes are to be sent
+    /// (`sk_forward_alloc`).
     #[must_use]
-    pub const fn set_aside(&self) -> u32 {
-        self.intake.queue.set_aside()
+    pub const fn set_aside(&self, sending: u32) -> u32 {
+        self.intake.queue.set_aside(sending)
     }
 
     /// Memory that really waits here, in bytes.

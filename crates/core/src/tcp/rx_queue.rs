@@ -126,11 +126,11 @@ impl RxQueue {
         self.truesize
     }
 
-    /// What is left of the pages that Linux would have taken for that, in bytes (`sk_forward_alloc`).
+    /// What is left of the pages that Linux would have taken for that and for `beside` bytes to be sent (`sk_forward_alloc`).
     #[must_use]
-    pub const fn set_aside(&self) -> u32 {
+    pub const fn set_aside(&self, beside: u32) -> u32 {
         // Whole pages are taken as they are needed, and given back.
-        self.truesize.wrapping_neg() % PAGE
+        self.truesize.wrapping_add(beside).wrapping_neg() % PAGE
     }
 
     /// Memory that both queues really pin, metadata included, in bytes.

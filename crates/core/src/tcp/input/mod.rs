@@ -83,7 +83,9 @@ impl Conn {
             self.rx.check_ack(cx, rtt);
         }
         if seg.payload_len() > 0 || seg.has(TcpFlags::FIN) {
-            self.acknowledge_early(cx);
+            if !predicted {
+                self.acknowledge_early(cx);
+            }
             if let Some(answer) = self.input_data(cx, seg, predicted) {
                 return answer;
             }

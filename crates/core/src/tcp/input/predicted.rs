@@ -1,7 +1,7 @@
 //! Counts what Linux's header prediction would have recognized (`tcp_rcv_established`, `tcp_fast_path_check`).
 //!
 //! There is no second path here: these counters tell how regular the traffic is, as they do there. What is seen of it elsewhere is that
-//! a predicted segment is taken into a buffer that is full.
+//! a predicted segment is taken into a buffer that is full, and before anything is sent again for its acknowledgement.
 use crate::base::Cx;
 use crate::tcp::conn::Conn;
 use crate::tcp::segment::Segment;
@@ -46,8 +46,8 @@ impl Conn {
     fn has_set_aside(&self, seg: &Segment) -> bool {
         let headers = seg.header_bytes() + self.ip_header_bytes();
         let truesize = |len| Truesize::of_packet(len as u32 + headers).bytes();
-        seg.payload.is_empty()
-            || seg.payload.iter().map(|piece| truesize(piece.len())).sum::<u32>() <= self.rx.set_aside()
+        let needed: u32 = seg.payload.iter().map(|piece| truesize(piece.len())).sum();
+        needed == 0 || needed <= self.rx.set_aside(self.tx.queue_ref().wmem_queued() as u32)
     }
 }
 

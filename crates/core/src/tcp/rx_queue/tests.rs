@@ -67,7 +67,7 @@ fn assert_same(q: &RxQueue, m: &Model, fin_at: u64) {
     assert_eq!(q.charge(), charge);
     let truesize: u32 = q.ready.iter().chain(held().map(|(_, chunk)| chunk)).map(Chunk::truesize).sum();
     assert_eq!(q.truesize(), truesize);
-    assert!((q.truesize() + q.set_aside()).is_multiple_of(PAGE) && q.set_aside() < PAGE, "whole pages");
+    assert!((q.truesize() + q.set_aside(0)).is_multiple_of(PAGE) && q.set_aside(0) < PAGE, "whole pages");
     assert_eq!(q.held_bytes(), held().map(|(_, c)| c.len() as u32).sum::<u32>());
     assert_eq!(q.has_hole(), !m.ranges().is_empty());
     let mut end = q.next_offset();
@@ -127,7 +127,7 @@ fn run(seed: u64) {
         }
         assert_same(&q, &m, fin_at);
     }
-    assert_eq!((q.charge(), q.truesize(), q.set_aside()), (0, 0, 0));
+    assert_eq!((q.charge(), q.truesize(), q.set_aside(0)), (0, 0, 0));
     assert!(has_no_heap(&q));
 }
 
@@ -279,7 +279,7 @@ fn small_segments_share_the_buffer_before_them() {
     q.enqueue(BASE + 1_460, one(BASE + 1_460, BASE + 1_560), false);
     assert_eq!(q.truesize(), 2_304);
     q.enqueue(BASE + 1_560, one(BASE + 1_560, BASE + 1_660), false);
-    assert_eq!((q.truesize(), q.set_aside()), (2_304 + 832, 960));
+    assert_eq!((q.truesize(), q.set_aside(0)), (2_304 + 832, 960));
     // Freed when the last of those who share it is read.
     let mut buf = [0; 1_460];
     q.recv(&mut buf);
