@@ -26,6 +26,7 @@ const fn errno(error: Error) -> Errno {
         Error::HostUnreachable => Errno::HOSTUNREACH,
         Error::MessageTooLong => Errno::MSGSIZE,
         Error::NoBuffers => Errno::NOBUFS,
+        Error::InProgress => Errno::INPROGRESS,
         Error::NoSuchOption | Error::ProtocolUnreachable => Errno::NOPROTOOPT,
         // `Invalid`, and what the core may add.
         _ => Errno::INVAL,

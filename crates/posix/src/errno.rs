@@ -173,6 +173,7 @@ impl From<Error> for Errno {
             Error::HostUnreachable => Self::EHOSTUNREACH,
             Error::MessageTooLong => Self::EMSGSIZE,
             Error::NoBuffers => Self::ENOBUFS,
+            Error::InProgress => Self::EINPROGRESS,
             Error::NoSuchOption | Error::ProtocolUnreachable => Self::ENOPROTOOPT,
             _ => Self::EINVAL,
         }

@@ -131,7 +131,7 @@ counter_group! {
         gro_merged = "GroMerged", gso_segmented = "GsoSegmented", clock_backwards = "ClockBackwards",
         credit_exempt = "CreditExempt", lost_in_queue = "LostInQueue", payload_copied_in = "PayloadCopiedIn", payload_copied_out = "PayloadCopiedOut",
         payload_copied_inside = "PayloadCopiedInside", sctp_hb_armed = "SctpHbArmed", sctp_hb_early = "SctpHbEarly", sctp_heartbeats = "SctpHeartbeats",
-        sctp_notes_dropped = "SctpNotesDropped", sctp_failed_dropped = "SctpFailedDropped", sctp_abandoned = "SctpAbandoned", sctp_t3_in_host = "SctpT3InHost", sctp_data_unread = "SctpDataUnread",
+        sctp_notes_dropped = "SctpNotesDropped", sctp_failed_dropped = "SctpFailedDropped", sctp_abandoned = "SctpAbandoned", sctp_t3_in_host = "SctpT3InHost", sctp_data_unread = "SctpDataUnread", sctp_reconf_expireds = "SctpReconfExpireds",
         sctp_sacks_ignored = "SctpSacksIgnored", sctp_chunks_again = "SctpChunksAgain",
     }
 }

@@ -51,6 +51,8 @@ pub enum Error {
     NoBuffers,
     /// The option or sysctl does not exist. (ENOPROTOOPT)
     NoSuchOption,
+    /// What was asked before is not answered yet.
+    InProgress,
 }
 
 impl fmt::Display for Error {
@@ -79,6 +81,7 @@ impl fmt::Display for Error {
             Self::MessageTooLong => "message too long for the path",
             Self::NoBuffers => "out of buffers: a configured limit is reached",
             Self::NoSuchOption => "no such option",
+            Self::InProgress => "the operation before this one is still in progress",
         })
     }
 }

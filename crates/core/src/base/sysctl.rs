@@ -531,6 +531,8 @@ sysctls! {
     sctp_ecn_enable: bool = true, "sctp.ecn_enable", "a number", 0 ..= 1;
     /// Associations offer FORWARD TSN, and give up what was sent and outlived its lifetime where the peer does too (RFC 3758).
     sctp_prsctp_enable: bool = true, "sctp.prsctp_enable", "a number", 0 ..= 1;
+    /// Associations offer RE-CONFIG, and take it where the peer offers it too (RFC 6525).
+    sctp_reconf_enable: bool = false, "sctp.reconf_enable", "a number", 0 ..= 1;
     /// Milliseconds between probes of the path MTU (RFC 8899), 5,000 at the least; 0 asks only routers.
     sctp_plpmtud_probe_interval: u32 = 0, "sctp.plpmtud_probe_interval", "milliseconds", 0 ..= 86400000;
     /// Our UDP port for SCTP over UDP (RFC 6951); 0 for none, 9899 is the registered one.

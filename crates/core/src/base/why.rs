@@ -6,7 +6,7 @@
 pub enum Wait {
     /// Nothing left to send.
     Empty,
-    /// The handshake is not far enough to send data.
+    /// The handshake is not far enough to send data, or the peer has not answered what we have asked about a stream (RE-CONFIG).
     Handshake,
     /// The congestion window is full.
     Cwnd,

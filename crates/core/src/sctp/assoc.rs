@@ -43,8 +43,9 @@ pub(super) struct Identity {
     pub(super) tags: (u32, u32),
     /// Random numbers that stand for the tags in cookies (section 5.2.2).
     pub(super) ties: (u32, u32),
-    /// Our first TSN.
+    /// Our first TSN, and the peer's.
     pub(super) tsn: u32,
+    pub(super) peer_tsn: u32,
     pub(super) locals: Addresses,
     pub(super) features: Features,
     /// What its packets travel in.
@@ -208,6 +209,7 @@ impl Assoc {
                 tags: (tag, 0),
                 ties,
                 tsn,
+                peer_tsn: 0,
                 locals,
                 features: Features::default(),
                 carrier,
@@ -229,6 +231,7 @@ impl Assoc {
     /// Takes over what the peer's INIT or INIT ACK says.
     pub(super) fn adopt(&mut self, offer: &Offer, outbound: u16, inbound: u16) {
         self.id.tags.1 = offer.tag;
+        self.id.peer_tsn = offer.tsn;
         self.id.features = offer.features;
         self.tx.peer_rwnd = offer.a_rwnd;
         self.tx.streams = outbound;

@@ -1,6 +1,7 @@
 //! Snapshots of an association for people and tools (SCTP_STATUS, SCTP_GET_PEER_ADDR_INFO, `ss`).
 use super::assoc::Assoc;
 use super::congestion::Snapshot;
+use super::handshake::init::Features;
 use super::options::PathOptions;
 use super::paths::{PathId, PathState};
 use super::state::State;
@@ -77,6 +78,8 @@ pub struct AssocInfo {
     pub streams: (u16, u16),
     /// Largest user data of one chunk.
     pub fragment_point: usize,
+    /// Extensions that both sides have offered.
+    pub features: Features,
     /// Errors in a row.
     pub errors: u16,
     /// Why nothing was sent in the last turn.
@@ -100,6 +103,7 @@ impl Assoc {
             unsent_bytes: self.tx.queue.bytes(),
             streams: (self.tx.streams, self.rx.inbound),
             fragment_point: self.paths.fragment_point(self.options.maxseg),
+            features: self.id.features,
             errors: self.errors,
             wait: self.tx.hold.0,
             paths: self.paths.iter().map(|(id, _)| self.path_info(id)).collect(),

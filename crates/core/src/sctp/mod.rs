@@ -23,6 +23,7 @@ pub mod paths;
 mod pending;
 mod plpmtud;
 mod receiver;
+mod reconfig;
 mod recovery;
 pub mod rto;
 mod sender;
@@ -39,8 +40,10 @@ pub use info::{AssocInfo, PathInfo};
 pub use input::Inbound;
 pub use listen::{Answer, Known, Local, new_addresses, on_cookie_echo, on_init};
 pub use message::{Received, RecvInfo, Reliability, SendInfo};
-pub use notification::{AssocChange, Notification, PathChange, SendFailed, Subscriptions};
-pub use options::{PathOptions, RtoOptions, SctpOptions};
+pub use notification::{
+    AssocChange, Notification, Outcome, PathChange, ResetWhat, SendFailed, Subscriptions,
+};
+pub use options::{PathOptions, Reconfigurable, RtoOptions, SctpOptions};
 pub use output::{More, Outgoing};
 pub use partial_reliability::{Abandoned, AbandonedCounts};
 pub use paths::{PathId, PathState};

@@ -101,6 +101,30 @@ impl SendFailed {
     }
 }
 
+/// What became of a request to reconfigure streams (RFC 6525 section 6.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was carried out.
+    Done,
+    /// The peer does not allow it.
+    Denied,
+    /// The peer could not do it.
+    Failed,
+}
+
+/// Which streams begin anew, and who wanted that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResetWhat {
+    /// Those that we send on, as we have asked: the next message of each has number 0.
+    Outgoing,
+    /// Those that we send on, as the peer wants: it has been asked for that now.
+    OutgoingWanted,
+    /// Those that the peer sends on, as it wanted.
+    Incoming,
+    /// Those that the peer sends on, as we have asked.
+    IncomingAsked,
+}
+
 /// A notification; it is read in order with the messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notification {
@@ -147,6 +171,33 @@ pub enum Notification {
     },
     /// Everything was sent and acknowledged (SCTP_SENDER_DRY_EVENT).
     SenderDry,
+    /// Streams begin anew, or were to (SCTP_STREAM_RESET_EVENT).
+    StreamReset {
+        /// Which, and who wanted it.
+        what: ResetWhat,
+        /// What became of it.
+        outcome: Outcome,
+        /// The streams; none for all of them.
+        streams: Vec<u16>,
+    },
+    /// All numbers begin anew, or were to (SCTP_ASSOC_RESET_EVENT).
+    AssocReset {
+        /// What became of it.
+        outcome: Outcome,
+        /// The next TSN of the peer's.
+        local_tsn: u32,
+        /// Our next TSN.
+        remote_tsn: u32,
+    },
+    /// There are more streams, or there were to be (SCTP_STREAM_CHANGE_EVENT).
+    StreamChange {
+        /// What became of it.
+        outcome: Outcome,
+        /// So many more that the peer sends on.
+        incoming: u16,
+        /// So many more that we send on.
+        outgoing: u16,
+    },
 }
 
 /// Which notifications an application wants (SCTP_EVENT, SCTP_EVENTS).
@@ -172,8 +223,14 @@ impl Subscriptions {
     pub const PARTIAL_DELIVERY: Self = Self(64);
     /// [`Notification::SenderDry`].
     pub const SENDER_DRY: Self = Self(128);
+    /// [`Notification::StreamReset`].
+    pub const STREAM_RESET: Self = Self(256);
+    /// [`Notification::AssocReset`].
+    pub const ASSOC_RESET: Self = Self(512);
+    /// [`Notification::StreamChange`].
+    pub const STREAM_CHANGE: Self = Self(1_024);
     /// All of them.
-    pub const ALL: Self = Self(255);
+    pub const ALL: Self = Self(2_047);
 
     /// All of `other`'s are wanted.
     #[must_use]
@@ -207,6 +264,9 @@ impl Notification {
             Self::Adaptation(_) => Subscriptions::ADAPTATION,
             Self::PartialDeliveryAborted { .. } => Subscriptions::PARTIAL_DELIVERY,
             Self::SenderDry => Subscriptions::SENDER_DRY,
+            Self::StreamReset { .. } => Subscriptions::STREAM_RESET,
+            Self::AssocReset { .. } => Subscriptions::ASSOC_RESET,
+            Self::StreamChange { .. } => Subscriptions::STREAM_CHANGE,
         }
     }
 }

@@ -76,6 +76,28 @@ impl PathOptions {
     }
 }
 
+/// What a peer may have done by RE-CONFIG, and the owner ask for (SCTP_ENABLE_STREAM_RESET, whose bits these are); nothing of it without
+/// [`Features::RECONF`] at both sides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reconfigurable(pub u8);
+
+impl Reconfigurable {
+    /// Streams begin anew.
+    pub const STREAMS: u8 = 1;
+    /// All numbers do, TSNs too.
+    pub const ASSOCIATION: u8 = 2;
+    /// Streams are added.
+    pub const COUNT: u8 = 4;
+    /// All of it.
+    pub const ALL: Self = Self(7);
+
+    /// It is among them.
+    #[must_use]
+    pub const fn has(self, right: u8) -> bool {
+        self.0 & right != 0
+    }
+}
+
 /// Socket options. Inherited by the associations that a listener accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SctpOptions {
@@ -111,8 +133,10 @@ pub struct SctpOptions {
     pub pacing: bool,
     /// What moves the windows of the paths; may be changed while they are used.
     pub congestion: SctpCongestionKind,
-    /// Extensions that are offered to the peer and used with it (SCTP_ECN_SUPPORTED, SCTP_PR_SUPPORTED).
+    /// Extensions that are offered to the peer and used with it (SCTP_ECN_SUPPORTED, SCTP_PR_SUPPORTED, SCTP_RECONFIG_SUPPORTED).
     pub features: Features,
+    /// What may be reconfigured.
+    pub reconfigurable: Reconfigurable,
     /// SO_SNDBUF in bytes.
     pub sndbuf: u32,
     /// SO_RCVBUF in bytes; half of it is offered as window.
@@ -178,6 +202,7 @@ impl SctpOptions {
             pacing: sysctl.sctp_pacing,
             congestion: sysctl.sctp_congestion_control,
             features: Features::new(sysctl),
+            reconfigurable: Reconfigurable::default(),
             sndbuf: sysctl.wmem_default,
             rcvbuf: sysctl.rmem_default,
             notsent_lowat: u32::MAX,

@@ -496,6 +496,13 @@ impl Outstanding {
         }
     }
 
+    /// Nothing is out, and the next chunk has this TSN.
+    pub fn jump(&mut self, next: Tsn) {
+        debug_assert!(self.chunks.is_empty() && next > self.cum, "numbers begin anew where nothing is out");
+        (self.acked, self.lost) = (NamedSet::new(), LostSet::new());
+        self.cum = next.prev();
+    }
+
     /// Forgets all chunks, as after a restart or an end; what was not acknowledged.
     pub fn drain(&mut self) -> impl Iterator<Item = Chunk> + '_ {
         (self.acked, self.lost) = (NamedSet::new(), LostSet::new());

@@ -166,6 +166,15 @@ impl Limits {
         kept.streams.entry(stream).or_default().add(why, sent);
     }
 
+    /// Nothing is out any more.
+    pub(crate) fn forget(&mut self) {
+        if let Some(kept) = &mut self.0 {
+            kept.lifetimes.0.clear();
+            kept.ranked.0.clear();
+            kept.earliest = Instant::FAR_FUTURE;
+        }
+    }
+
     /// Gives back the memory of the busiest time, when there is nothing in it. What was counted stays.
     pub(crate) fn shrink(&mut self) {
         let Some(kept) = &mut self.0 else { return };

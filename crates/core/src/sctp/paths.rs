@@ -538,6 +538,12 @@ impl Paths {
         }
     }
 
+    /// Bytes of the longest chunk that fits every path.
+    #[must_use]
+    pub fn chunk_max(&self) -> usize {
+        self.fragment_point(0) + lowwater_wire::sctp::DATA_HEADER_LEN
+    }
+
     /// Largest amount of user data in one DATA chunk on every path, `maxseg` at the most.
     #[must_use]
     pub fn fragment_point(&self, maxseg: u16) -> usize {

@@ -1,5 +1,6 @@
 //! Control chunks that wait to be sent: at most one of each kind, and short bounded lists of answers.
 use super::paths::PathId;
+use super::reconfig::Reconf;
 use crate::base::limits::SCTP_REPLIES_MAX;
 use bytes::Bytes;
 use smallvec::SmallVec;
@@ -14,6 +15,8 @@ pub(crate) struct Pending {
     pub(crate) shutdown_path: PathId,
     /// What is longer than a bit; none where there is nothing, which is nearly always.
     long: Option<Box<Long>>,
+    /// Requests of stream reconfiguration, where there ever was one.
+    pub(crate) reconf: Option<Box<Reconf>>,
 }
 
 /// Chunks with something in them.
@@ -52,6 +55,10 @@ impl Pending {
     pub(crate) const FORWARD_TSN: u16 = 128;
     /// CWR.
     pub(crate) const CWR: u16 = 256;
+    /// RE-CONFIG with our request.
+    pub(crate) const RECONF: u16 = 512;
+    /// RE-CONFIGs with answers.
+    pub(crate) const RECONF_ANSWER: u16 = 1_024;
 
     /// One of these waits.
     pub(crate) const fn set(&mut self, bit: u16) {

@@ -93,6 +93,9 @@ impl Assoc {
                 next = next.min(plpmtud.deadline());
             }
         }
+        if let Some(reconf) = &self.pending.reconf {
+            next = next.min(reconf.deadline());
+        }
         if let Some(at) = self.paced_until() {
             next = next.min(at);
         }
@@ -121,6 +124,9 @@ impl Assoc {
         // The pacer's time has come: the turn that follows asks it again.
         if self.tx.hold.1.is_some_and(due) {
             self.tx.hold.1 = None;
+        }
+        if self.pending.reconf.as_ref().is_some_and(|reconf| due(reconf.deadline())) {
+            self.on_reconf_timer(cx);
         }
         self.drop_expired(cx);
         cx.count.sctp.delay_sack_expireds += u64::from(self.rx.ack.on_timer(cx.now));

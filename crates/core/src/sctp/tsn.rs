@@ -27,6 +27,12 @@ impl Tsn {
         Self(self.0.wrapping_add_signed(offset as i64))
     }
 
+    /// The lowest TSN with these bits that is greater than this one.
+    #[must_use]
+    pub const fn after(self, wire: u32) -> Self {
+        Self(self.0 + 1 + wire.wrapping_sub(self.0 as u32).wrapping_sub(1) as u64)
+    }
+
     /// The one behind.
     #[must_use]
     pub const fn next(self) -> Self {
@@ -57,6 +63,11 @@ mod tests {
         assert_eq!(first.next().wire(), 0);
         assert!(first.next() > first);
         assert_eq!(first.near(0), first.next());
+        for wire in [0, 1, u32::MAX - 1, u32::MAX, 1 << 31] {
+            let after = first.after(wire);
+            assert!(after > first && after.0 - first.0 <= 1 << 32 && after.wire() == wire);
+        }
+        assert_eq!(first.after(0), first.next());
         assert_eq!(first.near(5), first.plus(6));
         assert_eq!(first.next().near(u32::MAX), first);
         assert_eq!(Tsn::initial(0).near(u32::MAX), Tsn::initial(0).prev());

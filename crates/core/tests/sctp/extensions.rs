@@ -334,8 +334,10 @@ fn short_lives_over_a_network_that_loses() {
             let info = SendInfo {
                 stream: (n % 3) as u16,
                 unordered: n % 7 == 0,
-                reliability: match n % 2 {
+                reliability: match n % 6 {
                     0 => Reliability::Lifetime(ms(u64::from(n % 5) * 60)),
+                    2 => Reliability::Retransmissions(n % 4),
+                    4 => Reliability::Priority(n % 7),
                     _ => Reliability::Full,
                 },
                 ..SendInfo::default()

@@ -13,6 +13,7 @@ mod hostile;
 mod multihoming;
 mod opening;
 mod queues;
+mod reconfig;
 mod recovery;
 mod restart;
 mod strangers;

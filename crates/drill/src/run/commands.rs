@@ -81,7 +81,6 @@ const OFF: &[&str] = &[
     "net.sctp.default_auto_asconf",
     "net.sctp.intl_enable",
     "net.sctp.l3mdev_accept",
-    "net.sctp.reconf_enable",
 ];
 
 /// What commands leave behind.

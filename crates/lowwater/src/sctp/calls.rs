@@ -118,6 +118,38 @@ macro_rules! association_calls {
             self.call(|core, now, id| core.sctp_heartbeat(now, id, peer))
         }
 
+        /// Has the numbers of messages begin anew in these streams, or in all if none are named: in those that we send on (`outgoing`), in
+        /// those that the peer does (`incoming`), or in both. What becomes of it is told by
+        /// [`Notification::StreamReset`](lowwater_core::sctp::Notification::StreamReset); nothing is sent on such streams of ours
+        /// meanwhile. Both sides offer RE-CONFIG for it (`Features::RECONF` in the options, sysctl `sctp.reconf_enable`), and both allow it
+        /// (`SctpOptions::reconfigurable`). (SCTP_RESET_STREAMS)
+        ///
+        /// # Errors
+        /// ENOPROTOOPT where one side does not offer it or ours does not allow it, EINPROGRESS while another request is out,
+        /// [`std::io::ErrorKind::WouldBlock`] while something of these streams is unsent, [`std::io::ErrorKind::InvalidInput`] for a
+        /// stream that does not exist, EMSGSIZE for more of them than a packet can name.
+        pub fn reset_streams(&self, streams: &[u16], outgoing: bool, incoming: bool) -> std::io::Result<()> {
+            self.call(|core, now, id| core.sctp_reset_streams(now, id, streams, (outgoing, incoming)))
+        }
+
+        /// Has all numbers begin anew, TSNs too; told by
+        /// [`Notification::AssocReset`](lowwater_core::sctp::Notification::AssocReset). (SCTP_RESET_ASSOC)
+        ///
+        /// # Errors
+        /// Those of `reset_streams`; [`std::io::ErrorKind::WouldBlock`] while something is unsent or not acknowledged.
+        pub fn reset_association(&self) -> std::io::Result<()> {
+            self.call(|core, now, id| core.sctp_reset_association(now, id))
+        }
+
+        /// Adds streams that we send on, and such that the peer does; told by
+        /// [`Notification::StreamChange`](lowwater_core::sctp::Notification::StreamChange). (SCTP_ADD_STREAMS)
+        ///
+        /// # Errors
+        /// Those of `reset_streams`; [`std::io::ErrorKind::InvalidInput`] for none, and for more than 65,535 in all.
+        pub fn add_streams(&self, outgoing: u16, incoming: u16) -> std::io::Result<()> {
+            self.call(|core, now, id| core.sctp_add_streams(now, id, outgoing, incoming))
+        }
+
         /// Closes in good order: what was queued is delivered, then the association ends. Nothing more can be sent; what comes
         /// can be read to the end.
         ///

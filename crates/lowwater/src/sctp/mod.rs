@@ -60,10 +60,11 @@ pub use assoc::{Association, SctpAssociation};
 pub(crate) use endpoints::Endpoints;
 pub use listener::SctpListener;
 pub use lowwater_core::base::sysctl::SctpCongestionKind;
+pub use lowwater_core::sctp::handshake::init::Features;
 pub use lowwater_core::sctp::{
-    Abandoned, AbandonedCounts, AssocChange, AssocInfo, Notification, PathChange, PathInfo, PathOptions,
-    PathState, Received, RecvInfo, Reliability, RtoOptions, SctpOptions, SendFailed, SendInfo, State,
-    Subscriptions,
+    Abandoned, AbandonedCounts, AssocChange, AssocInfo, Notification, Outcome, PathChange, PathInfo,
+    PathOptions, PathState, Received, Reconfigurable, RecvInfo, Reliability, ResetWhat, RtoOptions,
+    SctpOptions, SendFailed, SendInfo, State, Subscriptions,
 };
 pub use many::SctpSocket;
 

@@ -2,8 +2,8 @@
 use crate::world::{addr, message, next, on, pair, soon, two, whole};
 use bytes::Bytes;
 use lowwater::sctp::{
-    AssocChange, ConnectOptions, Notification, PathState, Received, Reliability, SctpOptions, SendFailed,
-    SendInfo, State, Subscriptions,
+    AssocChange, ConnectOptions, Features, Notification, Outcome, PathState, Received, Reconfigurable,
+    Reliability, ResetWhat, SctpOptions, SendFailed, SendInfo, State, Subscriptions,
 };
 use lowwater::{SctpAssociation, SctpListener, SctpSocket};
 use std::io::ErrorKind;
@@ -350,6 +350,39 @@ async fn notifications_are_read_in_order_with_the_messages() {
         }
     }
     assert_eq!(kinds, [Subscriptions::SHUTDOWN, Subscriptions::ASSOC]);
+}
+
+#[tokio::test]
+async fn streams_begin_anew_and_are_added() {
+    let stacks = two();
+    let events = Subscriptions::STREAM_RESET.with(Subscriptions::STREAM_CHANGE);
+    let mut options = SctpOptions { events, reconfigurable: Reconfigurable::ALL, ..stacks.0.sctp_options() };
+    options.features.0 |= Features::RECONF;
+    let (there, here) = pair(&stacks, &options).await;
+    here.send(b"one", on(3)).await.unwrap();
+    assert_eq!(next(&there).await.1.ssn, 0);
+    here.reset_streams(&[3], true, false).unwrap();
+    assert!(here.reset_association().is_err(), "one request at a time");
+    let told = |what| Notification::StreamReset { what, outcome: Outcome::Done, streams: vec![3] };
+    let note = |r: Option<Received>| match r {
+        Some(Received::Notification(note)) => note,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(note(soon(here.recv()).await.unwrap()), told(ResetWhat::Outgoing));
+    assert_eq!(note(soon(there.recv()).await.unwrap()), told(ResetWhat::Incoming));
+    here.send(b"two", on(3)).await.unwrap();
+    assert_eq!(next(&there).await.1.ssn, 0);
+    let (outbound, inbound) = here.info().unwrap().streams;
+    here.add_streams(2, 0).unwrap();
+    let added = Notification::StreamChange { outcome: Outcome::Done, incoming: 0, outgoing: 2 };
+    assert_eq!(note(soon(here.recv()).await.unwrap()), added);
+    assert_eq!(here.info().unwrap().streams, (outbound + 2, inbound));
+    here.send(b"three", on(outbound + 1)).await.unwrap();
+    assert!(matches!(
+        note(soon(there.recv()).await.unwrap()),
+        Notification::StreamChange { incoming: 2, .. }
+    ));
+    assert_eq!(next(&there).await.1.stream, outbound + 1);
 }
 
 #[tokio::test]

@@ -4,14 +4,21 @@ use super::layout::{Layout, layout};
 use super::manner::Events;
 use crate::abi::{
     SCTP_ADAPTATION_INDICATION, SCTP_ADDR_AVAILABLE, SCTP_ADDR_CONFIRMED, SCTP_ADDR_MADE_PRIM,
-    SCTP_ADDR_POTENTIALLY_FAILED, SCTP_ADDR_UNREACHABLE, SCTP_ASSOC_CHANGE, SCTP_CANT_STR_ASSOC,
-    SCTP_COMM_LOST, SCTP_COMM_UP, SCTP_DATA_SENT, SCTP_DATA_UNSENT, SCTP_PARTIAL_DELIVERY_EVENT,
-    SCTP_PEER_ADDR_CHANGE, SCTP_REMOTE_ERROR, SCTP_RESTART, SCTP_SEND_FAILED, SCTP_SEND_FAILED_EVENT,
-    SCTP_SENDER_DRY_EVENT, SCTP_SHUTDOWN_COMP, SCTP_SHUTDOWN_EVENT,
+    SCTP_ADDR_POTENTIALLY_FAILED, SCTP_ADDR_UNREACHABLE, SCTP_ASSOC_CHANGE, SCTP_ASSOC_RESET_EVENT,
+    SCTP_CANT_STR_ASSOC, SCTP_COMM_LOST, SCTP_COMM_UP, SCTP_DATA_SENT, SCTP_DATA_UNSENT,
+    SCTP_PARTIAL_DELIVERY_EVENT, SCTP_PEER_ADDR_CHANGE, SCTP_REMOTE_ERROR, SCTP_RESTART, SCTP_SEND_FAILED,
+    SCTP_SEND_FAILED_EVENT, SCTP_SENDER_DRY_EVENT, SCTP_SHUTDOWN_COMP, SCTP_SHUTDOWN_EVENT,
+    SCTP_STREAM_CHANGE_EVENT, SCTP_STREAM_RESET_EVENT,
 };
 use bytes::Bytes;
 use core::net::SocketAddr;
-use lowwater_core::sctp::{AssocChange, Notification, PathChange, Received, SendFailed};
+use lowwater_core::sctp::{AssocChange, Notification, Outcome, PathChange, Received, ResetWhat, SendFailed};
+
+/// `strreset_flags` and its kin.
+const SCTP_STREAM_RESET_INCOMING_SSN: i32 = 1;
+const SCTP_STREAM_RESET_OUTGOING_SSN: i32 = 2;
+const SCTP_STREAM_RESET_DENIED: i32 = 4;
+const SCTP_STREAM_RESET_FAILED: i32 = 8;
 
 /// Whose notification it is, and how its reader wants it.
 #[derive(Clone, Copy, Debug)]
@@ -137,11 +144,68 @@ fn plain(notification: &Notification, assoc: u64) -> Bytes {
             let numbers = [("sender_dry_type", SCTP_SENDER_DRY_EVENT as u64), ("sender_dry_assoc_id", assoc)];
             finish(of, of.build(&numbers), "sender_dry_length", &[])
         }
+        Notification::StreamReset { .. }
+        | Notification::AssocReset { .. }
+        | Notification::StreamChange { .. } => reconfigured(notification, assoc),
         _ => {
             let of = known("sctp_shutdown_event");
             let numbers = [("sse_type", SCTP_SHUTDOWN_EVENT as u64), ("sse_assoc_id", assoc)];
             finish(of, of.build(&numbers), "sse_length", &[])
         }
+    }
+}
+
+/// Flags of what was not carried out; those of all three notifications are the same.
+const fn unmet(outcome: Outcome) -> Option<i32> {
+    match outcome {
+        Outcome::Done => None,
+        Outcome::Denied => Some(SCTP_STREAM_RESET_DENIED),
+        Outcome::Failed => Some(SCTP_STREAM_RESET_FAILED),
+    }
+}
+
+/// What became of streams (RFC 6525 section 6.1). Whose numbers begin anew is told from the side of who has asked for that, as by Linux
+/// (`sctp_process_strreset_outreq`).
+fn reconfigured(notification: &Notification, assoc: u64) -> Bytes {
+    match notification {
+        Notification::StreamReset { what, outcome, streams } => {
+            let of = known("sctp_stream_reset_event");
+            let done = match what {
+                ResetWhat::Outgoing | ResetWhat::Incoming => SCTP_STREAM_RESET_OUTGOING_SSN,
+                ResetWhat::OutgoingWanted => SCTP_STREAM_RESET_INCOMING_SSN,
+                ResetWhat::IncomingAsked => SCTP_STREAM_RESET_OUTGOING_SSN | SCTP_STREAM_RESET_INCOMING_SSN,
+            };
+            let numbers = [
+                ("strreset_type", SCTP_STREAM_RESET_EVENT as u64),
+                ("strreset_flags", unmet(*outcome).unwrap_or(done) as u64),
+                ("strreset_assoc_id", assoc),
+            ];
+            let list: Vec<u8> = streams.iter().flat_map(|stream| stream.to_le_bytes()).collect();
+            finish(of, of.build(&numbers), "strreset_length", &list)
+        }
+        Notification::AssocReset { outcome, local_tsn, remote_tsn } => {
+            let of = known("sctp_assoc_reset_event");
+            let numbers = [
+                ("assocreset_type", SCTP_ASSOC_RESET_EVENT as u64),
+                ("assocreset_flags", unmet(*outcome).unwrap_or(0) as u64),
+                ("assocreset_assoc_id", assoc),
+                ("assocreset_local_tsn", (*local_tsn).into()),
+                ("assocreset_remote_tsn", (*remote_tsn).into()),
+            ];
+            finish(of, of.build(&numbers), "assocreset_length", &[])
+        }
+        Notification::StreamChange { outcome, incoming, outgoing } => {
+            let of = known("sctp_stream_change_event");
+            let numbers = [
+                ("strchange_type", SCTP_STREAM_CHANGE_EVENT as u64),
+                ("strchange_flags", unmet(*outcome).unwrap_or(0) as u64),
+                ("strchange_assoc_id", assoc),
+                ("strchange_instrms", (*incoming).into()),
+                ("strchange_outstrms", (*outgoing).into()),
+            ];
+            finish(of, of.build(&numbers), "strchange_length", &[])
+        }
+        _ => Bytes::new(),
     }
 }
 

@@ -15,6 +15,9 @@ const EVENTS: &[(i32, Subscriptions)] = &[
     (SCTP_PARTIAL_DELIVERY_EVENT, Subscriptions::PARTIAL_DELIVERY),
     (SCTP_ADAPTATION_INDICATION, Subscriptions::ADAPTATION),
     (SCTP_SENDER_DRY_EVENT, Subscriptions::SENDER_DRY),
+    (SCTP_STREAM_RESET_EVENT, Subscriptions::STREAM_RESET),
+    (SCTP_ASSOC_RESET_EVENT, Subscriptions::ASSOC_RESET),
+    (SCTP_STREAM_CHANGE_EVENT, Subscriptions::STREAM_CHANGE),
 ];
 
 /// The types of notifications that are wanted, those among them that never come (SCTP_EVENTS, SCTP_EVENT).

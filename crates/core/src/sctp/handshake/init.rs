@@ -3,7 +3,7 @@ use crate::base::limits::{SCTP_PATHS_MAX, SCTP_UNKNOWN_BYTES_MAX};
 use crate::base::{Carrier, Sysctl};
 use crate::sctp::output::bundle::TlvList;
 use core::net::IpAddr;
-use lowwater_wire::sctp::{Cause, Init, Param, Tlv, param_kind};
+use lowwater_wire::sctp::{Cause, Init, Param, Tlv, chunk_kind, param_kind};
 use smallvec::SmallVec;
 use zerocopy::network_endian::U16;
 
@@ -21,13 +21,16 @@ impl Features {
     pub const FORWARD_TSN: u8 = 2;
     /// Takes packets without CRC32c that came by DTLS (RFC 9653).
     pub const ZERO_CHECKSUM: u8 = 4;
+    /// RE-CONFIG (RFC 6525).
+    pub const RECONF: u8 = 8;
 
     /// What the sysctls say.
     #[must_use]
     pub const fn new(sysctl: &Sysctl) -> Self {
         let ecn = if sysctl.sctp_ecn_enable { Self::ECN } else { 0 };
         let forward = if sysctl.sctp_prsctp_enable { Self::FORWARD_TSN } else { 0 };
-        Self(ecn | forward)
+        let reconf = if sysctl.sctp_reconf_enable { Self::RECONF } else { 0 };
+        Self(ecn | forward | reconf)
     }
 
     /// It is among them.
@@ -44,7 +47,13 @@ impl Features {
 
     /// The parameters that offer them.
     pub(crate) fn params(self) -> impl Iterator<Item = Param<'static>> {
-        let all = [(Self::ECN, Param::EcnCapable), (Self::FORWARD_TSN, Param::ForwardTsnSupported)];
+        // Extensions that have no parameter of their own (RFC 5061 section 4.2.7).
+        let listed = Param::SupportedExtensions(&[chunk_kind::RE_CONFIG]);
+        let all = [
+            (Self::ECN, Param::EcnCapable),
+            (Self::RECONF, listed),
+            (Self::FORWARD_TSN, Param::ForwardTsnSupported),
+        ];
         all.into_iter().filter(move |(bit, _)| self.has(*bit)).map(|(_, param)| param)
     }
 }
@@ -205,11 +214,13 @@ impl Offer {
             }
             Param::Adaptation(layer) => self.adaptation = Some(layer),
             Param::SupportedAddressTypes(types) => self.families = Families::of(types),
+            Param::SupportedExtensions(types) => {
+                if types.contains(&chunk_kind::RE_CONFIG) {
+                    self.features.0 |= Features::RECONF & ours.0;
+                }
+            }
             // Known, and of no consequence here; what an INIT ACK reports about ours too.
-            Param::ZeroChecksum(_)
-            | Param::SupportedExtensions(_)
-            | Param::Padding(_)
-            | Param::Unrecognized(_) => {}
+            Param::ZeroChecksum(_) | Param::Padding(_) | Param::Unrecognized(_) => {}
             _ => {
                 let unknown = tlv.unknown();
                 if unknown.reports() {

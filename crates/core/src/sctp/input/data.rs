@@ -23,7 +23,7 @@ impl Assoc {
         } else {
             count.in_order_chunks += 1;
         }
-        if !self.state.may_receive_data() {
+        if !self.state.may_receive_data() || self.may_have_reset() {
             count.in_data_chunk_discards += 1;
             return;
         }

@@ -164,7 +164,7 @@ impl Assoc {
         self.id.tags = ticket.tags;
         // Tie-tags are those of the moment: cookies from before are good for nothing.
         self.id.ties = (draw_tag(cx), draw_tag(cx));
-        self.id.tsn = ticket.tsns.0;
+        (self.id.tsn, self.id.peer_tsn) = ticket.tsns;
         self.fail_messages(0);
         self.tx = Sender::new(Tsn::initial(ticket.tsns.0), ticket.streams.0);
         self.tx.peer_rwnd = ticket.peer_rwnd;

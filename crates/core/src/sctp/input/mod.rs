@@ -6,6 +6,7 @@ mod forward;
 mod handshake;
 mod heartbeat;
 pub(in crate::sctp) use heartbeat::{info as heartbeat_info, probe_info};
+mod reconfig;
 mod sack;
 mod shutdown;
 
@@ -192,6 +193,9 @@ impl Assoc {
             Chunk::Cwr(tsn) if self.uses_ecn() => self.on_cwr(*tsn),
             Chunk::ForwardTsn(tsn, streams) if self.id.features.has(Features::FORWARD_TSN) => {
                 self.on_forward_tsn(cx, reading, *tsn, streams);
+            }
+            Chunk::ReConfig(params) if self.id.features.has(Features::RECONF) => {
+                self.on_reconfig(cx, *params);
             }
             _ => self.unknown(reading, raw),
         }

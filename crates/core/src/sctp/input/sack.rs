@@ -22,6 +22,10 @@ impl Assoc {
         if !self.state.takes_sack() {
             return;
         }
+        // Nothing is out then, and the peer may have begun to count anew.
+        if self.awaits_tsns() {
+            return;
+        }
         let cum = self.tx.out.cum().near(sack.cum_tsn);
         if cum < self.tx.out.cum() {
             return;

@@ -10,7 +10,8 @@ impl Assoc {
         if !self.state.is_up() {
             return;
         }
-        let cum = self.tx.out.cum().near(cum);
+        let known = self.tx.out.cum();
+        let cum = if self.awaits_tsns() { known } else { known.near(cum) };
         if cum >= self.tx.out.next_tsn() {
             return self.violation(cx, b"cumulative TSN beyond what was sent");
         }

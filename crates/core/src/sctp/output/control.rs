@@ -47,6 +47,7 @@ impl Assoc {
             chunks += 1;
         }
         chunks += self.write_notices(cx, writing);
+        chunks += self.write_reconf(cx, writing, replies);
         if self.pending.has(Pending::ACK_BEFORE_ERROR) {
             self.pending.clear(Pending::ACK_BEFORE_ERROR);
             chunks += self.write_shutdown(cx, writing, replies);
@@ -81,6 +82,41 @@ impl Assoc {
             }
         }
         chunks
+    }
+
+    /// Answers to requests of the peer's, each a chunk as Linux has it, and our own request.
+    fn write_reconf(&mut self, cx: &Cx<'_>, writing: &mut Writing, replies: bool) -> u64 {
+        let mut chunks = 0;
+        while let Some(reconf) = self.pending.reconf.as_mut().filter(|_| replies)
+            && let Some(answer) = reconf.answers.front()
+        {
+            let param = Param::ResetResponse(answer.request, answer.result, answer.next);
+            let mut list = TlvList::default();
+            list.push(param.stated_len(), |out| param.emit(out));
+            if !writing.bundle.chunk(&Chunk::ReConfig(Tlvs::new(list.as_slice()))) {
+                return chunks;
+            }
+            reconf.answers.pop_front();
+            chunks += 1;
+        }
+        if replies {
+            self.pending.clear(Pending::RECONF_ANSWER);
+        }
+        if !self.pending.has(Pending::RECONF) || writing.path != self.paths.active() {
+            return chunks;
+        }
+        let params = self.request_params().unwrap_or_default();
+        let chunk = Chunk::ReConfig(Tlvs::new(&params));
+        if !params.is_empty() && !writing.bundle.chunk(&chunk) {
+            if !writing.bundle.is_empty() {
+                return chunks;
+            }
+            // The path has become narrower.
+            writing.bundle.chunk_whole(&chunk);
+        }
+        self.pending.clear(Pending::RECONF);
+        self.on_request_sent(cx, writing.path);
+        chunks + u64::from(!params.is_empty())
     }
 
     fn write_init(&mut self, cx: &mut Cx<'_>, writing: &mut Writing) {

@@ -170,9 +170,12 @@ impl Assoc {
     }
 
     /// May the message whose turn it is begin or go on, `written` bytes of chunks being in the packet already and `point` in a chunk at
-    /// the most? The peer's window, then MSG_MORE and Nagle's rule.
+    /// the most? Its stream, the peer's window, then MSG_MORE and Nagle's rule.
     fn check_new(&self, id: PathId, written: usize, point: usize) -> Result<(), (Wait, Option<Instant>)> {
         let Some(message) = self.tx.queue.front() else { return Err((Wait::Empty, None)) };
+        if self.is_stream_closed(message.info().stream) {
+            return Err((Wait::Handshake, None));
+        }
         let pmdcs = self.paths.get(id).pmdcs() as usize;
         let next = message.data().len().min(point);
         // One chunk may always be out, so that a window that has opened is heard of (rule A).

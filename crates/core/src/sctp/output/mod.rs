@@ -334,11 +334,11 @@ impl Assoc {
         if let Some(&(path, _)) = pending.next_echo() {
             return Some(path);
         }
-        let replies = Pending::SHUTDOWN | Pending::SHUTDOWN_ACK | Pending::CWR;
+        let replies = Pending::SHUTDOWN | Pending::SHUTDOWN_ACK | Pending::CWR | Pending::RECONF_ANSWER;
         if pending.next_error().is_some() || pending.has(replies) {
             return Some(pending.reply_path);
         }
-        self.skip_is_due().then(|| self.paths.active())
+        (self.skip_is_due() || pending.has(Pending::RECONF)).then(|| self.paths.active())
     }
 
     /// FORWARD TSN is to be sent: not before COOKIE ACK, for it may take another path than COOKIE ECHO and overtake it.

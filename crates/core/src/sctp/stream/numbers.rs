@@ -33,6 +33,14 @@ impl Numbers {
         self.pages[found].1[at] = next;
     }
 
+    /// This stream begins anew.
+    pub(super) fn reset(&mut self, stream: u16) {
+        let (page, at) = place(stream);
+        if let Ok(found) = self.pages.binary_search_by_key(&page, |(page, _)| *page) {
+            self.pages[found].1[at] = 0;
+        }
+    }
+
     /// All streams begin anew.
     pub(super) fn clear(&mut self) {
         self.pages = Vec::new();

@@ -88,18 +88,22 @@ impl Notes {
         (failed.data.len() + SCTP_CHUNK_OVERHEAD) as u32
     }
 
-    /// Bytes of causes.
+    /// Bytes of causes and lists.
     fn bytes(note: &Notification) -> u32 {
         match note {
             Notification::RemoteError { causes, .. } => causes.len() as u32,
+            Notification::StreamReset { streams, .. } => 2 * streams.len() as u32,
             _ => 0,
         }
     }
 
-    /// ERROR chunks, paths that come and go, messages that end in their middle, adaptation layers.
+    /// ERROR chunks, paths that come and go, messages that end in their middle, adaptation layers, streams that begin anew.
     const fn has(note: &Notification) -> bool {
         let kinds = Subscriptions::REMOTE_ERROR.with(Subscriptions::PATH);
-        kinds.with(Subscriptions::PARTIAL_DELIVERY).with(Subscriptions::ADAPTATION).contains(note.kind())
+        let kinds = kinds.with(Subscriptions::PARTIAL_DELIVERY).with(Subscriptions::ADAPTATION);
+        let reconf =
+            Subscriptions::STREAM_RESET.with(Subscriptions::ASSOC_RESET).with(Subscriptions::STREAM_CHANGE);
+        kinds.with(reconf).contains(note.kind())
     }
 }
 
@@ -591,6 +595,30 @@ impl RecvStreams {
             let Some(part) = self.waiting.remove(&key) else { return };
             self.deliver(part);
         }
+    }
+
+    /// These streams begin anew at 0, or all of them where none is named: the peer has sent nothing more under their old numbers. What has
+    /// waited for others of those is delivered.
+    pub fn reset(&mut self, streams: &[u16]) {
+        self.set_aside();
+        if streams.is_empty() {
+            while let Some((_, part)) = self.waiting.pop_first() {
+                steps::step();
+                self.deliver(part);
+            }
+            return self.next_ssn.clear();
+        }
+        for stream in streams {
+            self.skip_numbers(*stream, 0, u16::MAX);
+            self.next_ssn.reset(*stream);
+        }
+    }
+
+    /// All numbers begin anew: nothing up to `point` is waited for, and no stream has a number. `tell` of a message that ends in its
+    /// middle.
+    pub fn reset_all(&mut self, point: Tsn, tell: bool) {
+        self.skip(point, &[], tell);
+        self.reset(&[]);
     }
 
     /// Takes back what lies highest above `cum`, until no more than `goal` is charged; the TSNs, first and behind the last.

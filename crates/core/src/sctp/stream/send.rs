@@ -321,6 +321,24 @@ impl SendQueue {
         self.messages.drain(..)
     }
 
+    /// A message of one of these streams waits, or of any stream where none is named.
+    #[must_use]
+    pub fn has_any_of(&self, streams: &[u16]) -> bool {
+        let named: BTreeSet<u16> = streams.iter().copied().collect();
+        let waits = |m: &Message| named.is_empty() || named.contains(&m.info.stream);
+        self.messages.iter().inspect(|_| steps::step()).any(waits)
+    }
+
+    /// These streams begin anew at 0, or all of them where none is named.
+    pub fn reset_streams(&mut self, streams: &[u16]) {
+        if streams.is_empty() {
+            return self.restart_streams();
+        }
+        for stream in streams {
+            self.next_ssn.reset(*stream);
+        }
+    }
+
     /// All streams begin anew at 0, as after a restart of the peer.
     pub fn restart_streams(&mut self) {
         self.next_ssn.clear();

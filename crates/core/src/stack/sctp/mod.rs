@@ -406,6 +406,43 @@ impl Stack {
         })
     }
 
+    /// Has the numbers of messages begin anew in these streams, or in all if there are none: of those that we send on, of those that
+    /// the peer does, or of both. The answer is a notification.
+    ///
+    /// # Errors
+    /// Those of [`Assoc::reset_streams`].
+    pub fn sctp_reset_streams(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        streams: &[u16],
+        (outgoing, incoming): (bool, bool),
+    ) -> Result<(), Error> {
+        self.with_assoc(now, id, |assoc, _| assoc.reset_streams(streams, outgoing, incoming))
+    }
+
+    /// Has all numbers of an association begin anew, TSNs too. The answer is a notification.
+    ///
+    /// # Errors
+    /// Those of [`Assoc::reset_association`].
+    pub fn sctp_reset_association(&mut self, now: Instant, id: SocketId) -> Result<(), Error> {
+        self.with_assoc(now, id, |assoc, _| assoc.reset_association())
+    }
+
+    /// Adds streams that we send on, and such that the peer does. The answer is a notification.
+    ///
+    /// # Errors
+    /// Those of [`Assoc::add_streams`].
+    pub fn sctp_add_streams(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        outgoing: u16,
+        incoming: u16,
+    ) -> Result<(), Error> {
+        self.with_assoc(now, id, |assoc, _| assoc.add_streams(outgoing, incoming))
+    }
+
     /// A snapshot of an association and its paths.
     ///
     /// # Errors

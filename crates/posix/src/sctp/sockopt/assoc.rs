@@ -10,7 +10,7 @@ use crate::sctp::layout::layout;
 use crate::sockopt::NAME_MAX;
 use lowwater_core::base::sysctl::SctpCongestionKind;
 use lowwater_core::sctp::handshake::init::Features;
-use lowwater_core::sctp::{AssocInfo, SctpOptions};
+use lowwater_core::sctp::{AssocInfo, Reconfigurable, SctpOptions};
 
 /// Longest delay of an acknowledgement in milliseconds (RFC 9260 section 6.2).
 pub(super) const SACK_DELAY_MAX: u32 = 500;
@@ -93,7 +93,7 @@ impl Host {
     /// Numbers behind an identifier.
     pub(super) fn set_value(&mut self, fd: Fd, name: i32, bytes: &[u8]) -> Result<(), Errno> {
         let (assoc, value) = assoc_value(bytes)?;
-        let several = matches!(name, SCTP_MAX_BURST | SCTP_CONTEXT);
+        let several = matches!(name, SCTP_MAX_BURST | SCTP_CONTEXT | SCTP_ENABLE_STREAM_RESET);
         let scope = self.sctp_scope(fd, assoc, several)?;
         match name {
             SCTP_MAX_BURST => {
@@ -101,7 +101,14 @@ impl Host {
                 self.sctp_change(fd, &scope, |o| o.max_burst = n)
             }
             SCTP_CONTEXT => self.sctp_change_manner(fd, &scope, |manner| manner.context = value as u32),
-            SCTP_PR_SUPPORTED | SCTP_ECN_SUPPORTED => {
+            SCTP_ENABLE_STREAM_RESET => {
+                let rights = u8::try_from(value).map_or(Reconfigurable(u8::MAX), Reconfigurable);
+                if rights.0 & !Reconfigurable::ALL.0 != 0 {
+                    return Err(Errno::EINVAL);
+                }
+                self.sctp_change(fd, &scope, |o| o.reconfigurable = rights)
+            }
+            SCTP_PR_SUPPORTED | SCTP_ECN_SUPPORTED | SCTP_RECONFIG_SUPPORTED => {
                 let bit = feature(name);
                 let on = if value == 0 { 0 } else { bit };
                 let change = |o: &mut SctpOptions| o.features.0 = o.features.0 & !bit | on;
@@ -126,7 +133,12 @@ impl Host {
         let value = match name {
             SCTP_MAX_BURST => o.max_burst,
             SCTP_CONTEXT => self.sctp_manner(fd, &scope)?.context,
-            SCTP_PR_SUPPORTED | SCTP_ECN_SUPPORTED => o.features.has(feature(name)).into(),
+            SCTP_ENABLE_STREAM_RESET => o.reconfigurable.0.into(),
+            // What both sides have offered, where there are two.
+            SCTP_PR_SUPPORTED | SCTP_ECN_SUPPORTED | SCTP_RECONFIG_SUPPORTED => match scope.one() {
+                Some(id) => self.stack.sctp_info(id)?.features.has(feature(name)).into(),
+                None => o.features.has(feature(name)).into(),
+            },
             _ => match scope.one() {
                 Some(id) => self.stack.sctp_info(id)?.fragment_point as u32,
                 None => o.maxseg.into(),
@@ -212,7 +224,11 @@ impl Host {
 
 /// The extension that an option is about.
 const fn feature(name: i32) -> u8 {
-    if name == SCTP_ECN_SUPPORTED { Features::ECN } else { Features::FORWARD_TSN }
+    match name {
+        SCTP_ECN_SUPPORTED => Features::ECN,
+        SCTP_RECONFIG_SUPPORTED => Features::RECONF,
+        _ => Features::FORWARD_TSN,
+    }
 }
 
 /// A struct sctp_initmsg; zeros change nothing.

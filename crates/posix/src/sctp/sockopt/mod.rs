@@ -3,6 +3,7 @@ mod arg;
 mod assoc;
 mod manner;
 mod path;
+mod reconfig;
 mod scope;
 mod status;
 
@@ -82,9 +83,16 @@ impl Host {
             SCTP_DEFAULT_SEND_PARAM => self.set_send_param(fd, &Arg::new("sctp_sndrcvinfo", &bytes)?)?,
             SCTP_DEFAULT_SNDINFO => self.set_sndinfo(fd, &Arg::new("sctp_sndinfo", &bytes)?)?,
             SCTP_DEFAULT_PRINFO => self.set_prinfo(fd, &Arg::new("sctp_default_prinfo", &bytes)?)?,
-            SCTP_PR_SUPPORTED | SCTP_ECN_SUPPORTED | SCTP_MAXSEG | SCTP_MAX_BURST | SCTP_CONTEXT => {
-                self.set_value(fd, name, &bytes)?;
-            }
+            SCTP_PR_SUPPORTED
+            | SCTP_ECN_SUPPORTED
+            | SCTP_RECONFIG_SUPPORTED
+            | SCTP_ENABLE_STREAM_RESET
+            | SCTP_MAXSEG
+            | SCTP_MAX_BURST
+            | SCTP_CONTEXT => self.set_value(fd, name, &bytes)?,
+            SCTP_RESET_STREAMS => self.reset_streams(fd, &bytes)?,
+            SCTP_RESET_ASSOC => self.reset_assoc(fd, int(&bytes)? as u32)?,
+            SCTP_ADD_STREAMS => self.add_streams(fd, &Arg::new("sctp_add_streams", &bytes)?)?,
             _ => self.set_number(fd, name, &bytes)?,
         }
         Ok(Some(Reply::ok(0)))
@@ -171,9 +179,13 @@ impl Host {
             SCTP_DEFAULT_SEND_PARAM => self.get_send_param(fd, Arg::new("sctp_sndrcvinfo", given)?)?,
             SCTP_DEFAULT_SNDINFO => self.get_sndinfo(fd, Arg::new("sctp_sndinfo", given)?)?,
             SCTP_DEFAULT_PRINFO => self.get_prinfo(fd, Arg::new("sctp_default_prinfo", given)?)?,
-            SCTP_PR_SUPPORTED | SCTP_ECN_SUPPORTED | SCTP_MAXSEG | SCTP_MAX_BURST | SCTP_CONTEXT => {
-                self.get_value(fd, name, given)?
-            }
+            SCTP_PR_SUPPORTED
+            | SCTP_ECN_SUPPORTED
+            | SCTP_RECONFIG_SUPPORTED
+            | SCTP_ENABLE_STREAM_RESET
+            | SCTP_MAXSEG
+            | SCTP_MAX_BURST
+            | SCTP_CONTEXT => self.get_value(fd, name, given)?,
             SCTP_STATUS => self.get_status(fd, Arg::new("sctp_status", given)?)?,
             SCTP_GET_PEER_ADDR_INFO => self.get_peer_info(fd, &Arg::new("sctp_paddrinfo", given)?)?,
             SCTP_GET_PEER_ADDRS | SCTP_GET_LOCAL_ADDRS => self.get_addrs(fd, name, given)?,

@@ -1,0 +1,274 @@
+//! Stream reconfiguration (RFC 6525) between two stacks, over networks that lose, and by peers that ask for what nobody should.
+use crate::world::*;
+use lowwater_core::base::limits::{SCTP_NOTES_MAX, SCTP_REPLIES_MAX};
+use lowwater_core::base::{Duration, Error, Rng, SocketId, Sysctl};
+use lowwater_core::sctp::{
+    Notification, Outcome, Received, Reconfigurable, ResetWhat, SctpOptions, SendInfo, State, Subscriptions,
+};
+use lowwater_wire::sctp::{Chunk, Param, Reset, Tlvs, chunk_kind as kind};
+use zerocopy::network_endian::U16;
+
+fn sysctl() -> Sysctl {
+    Sysctl { sctp_reconf_enable: true, ..Sysctl::default() }
+}
+
+fn pair(seed: u64) -> (World, SocketId, SocketId) {
+    let mut w = World::with(1, &sysctl(), seed);
+    let events = Subscriptions::STREAM_RESET.with(Subscriptions::ASSOC_RESET);
+    let events = events.with(Subscriptions::STREAM_CHANGE).with(Subscriptions::SEND_FAILED);
+    let reconfigurable = Reconfigurable::ALL;
+    let options = SctpOptions { nodelay: true, events, reconfigurable, ..w.options() };
+    let (a, b) = w.associated(options.clone(), options);
+    (w, a, b)
+}
+
+fn on(stream: u16) -> SendInfo {
+    SendInfo { stream, ..SendInfo::default() }
+}
+
+/// The notifications that wait.
+fn notes(w: &mut World, host: usize, id: SocketId) -> Vec<Notification> {
+    let items = w.read(host, id).into_iter();
+    items.filter_map(|item| if let Received::Notification(n) = item { Some(n) } else { None }).collect()
+}
+
+#[test]
+fn a_stream_begins_anew_at_both_sides_and_both_are_told() {
+    let (mut w, a, b) = pair(1);
+    for _ in 0..3 {
+        w.send(A, a, b"old", on(3));
+    }
+    w.pass(ms(500));
+    assert_eq!(w.messages(B, b).len(), 3);
+    let now = w.now;
+    w.stacks[A].sctp_reset_streams(now, a, &[3], (true, false)).unwrap();
+    w.send(A, a, b"new", on(3));
+    w.pass(ms(5));
+    let again = w.stacks[A].sctp_reset_streams(w.now, a, &[4], (true, false));
+    assert_eq!(again, Err(Error::InProgress));
+    w.pass(ms(500));
+    let told = |what| Notification::StreamReset { what, outcome: Outcome::Done, streams: vec![3] };
+    assert_eq!(notes(&mut w, A, a), [told(ResetWhat::Outgoing)]);
+    let items = w.read(B, b);
+    assert_eq!(items[0], Received::Notification(told(ResetWhat::Incoming)));
+    let Received::Data { data, info, .. } = &items[1] else { panic!("{items:?}") };
+    assert_eq!((&data[..], info.ssn), (&b"new"[..], 0));
+    // And back: B asks A to ask.
+    let now = w.now;
+    w.stacks[B].sctp_reset_streams(now, b, &[3], (false, true)).unwrap();
+    w.pass(ms(500));
+    assert_eq!(notes(&mut w, A, a), [told(ResetWhat::OutgoingWanted), told(ResetWhat::Outgoing)]);
+    assert_eq!(notes(&mut w, B, b), [told(ResetWhat::IncomingAsked)]);
+}
+
+#[test]
+fn who_has_no_streams_left_gets_more_and_all_numbers_begin_anew() {
+    let (mut w, a, b) = pair(1);
+    assert_eq!(w.info(A, a).streams, (10, 10));
+    let now = w.now;
+    assert_eq!(w.stacks[A].sctp_send(now, a, b"x"[..].into(), on(11)), Err(Error::Invalid));
+    w.stacks[A].sctp_add_streams(now, a, 2, 5).unwrap();
+    w.send(A, a, b"more", on(11));
+    w.pass(ms(500));
+    assert_eq!((w.info(A, a).streams, w.info(B, b).streams), ((12, 15), (15, 12)));
+    assert_eq!(w.messages(B, b), [b"more"]);
+    w.pass(ms(500));
+    notes(&mut w, A, a);
+    let now = w.now;
+    w.stacks[A].sctp_reset_association(now, a).unwrap();
+    w.send(A, a, b"anew", on(11));
+    w.pass(ms(500));
+    let told = notes(&mut w, A, a);
+    assert!(matches!(told[..], [Notification::AssocReset { outcome: Outcome::Done, .. }]), "{told:?}");
+    w.send(B, b, b"too", on(11));
+    w.pass(ms(500));
+    assert_eq!((w.messages(B, b), w.messages(A, a)), (vec![b"anew".to_vec()], vec![b"too".to_vec()]));
+    for _ in 0..100 {
+        w.send(A, a, &[7; 1_000], on(1));
+    }
+    w.pass(Duration::from_secs(5));
+    assert_eq!((w.messages(B, b).len(), w.info(A, a).unacked), (100, 0));
+}
+
+#[test]
+fn without_the_setting_nobody_offers_it() {
+    let mut w = World::new();
+    let (a, _) = w.associated(
+        SctpOptions { reconfigurable: Reconfigurable::ALL, ..w.options() },
+        SctpOptions { reconfigurable: Reconfigurable::ALL, ..w.options() },
+    );
+    let now = w.now;
+    assert_eq!(w.stacks[A].sctp_reset_streams(now, a, &[], (true, false)), Err(Error::NoSuchOption));
+    assert_eq!(w.stacks[A].sctp_add_streams(now, a, 1, 0), Err(Error::NoSuchOption));
+}
+
+/// Whatever both sides ask for and the network loses, every message arrives, those of a stream in order.
+#[test]
+fn messages_arrive_in_order_however_streams_begin_anew() {
+    for seed in 1..40 {
+        let (mut w, a, b) = pair(seed);
+        let ids = [a, b];
+        let mut rng = Rng::new(seed);
+        let mut fates = Rng::new(seed ^ 99);
+        w.rule = Box::new(move |_| match fates.below(16) {
+            0 => Fate::Lose,
+            1 => Fate::Deliver(ms(40)),
+            _ => Fate::Deliver(ms(10)),
+        });
+        let mut sent: [Vec<Vec<u32>>; 2] = [vec![Vec::new(); 64], vec![Vec::new(); 64]];
+        let mut got = sent.clone();
+        let (mut number, mut done) = (0u32, 0);
+        for _ in 0..300 {
+            let host = rng.below(2) as usize;
+            let (now, id) = (w.now, ids[host]);
+            let stream = rng.below(u64::from(w.info(host, id).streams.0)) as u16;
+            match rng.below(12) {
+                0 => {
+                    let which = [(true, false), (false, true), (true, true)][rng.below(3) as usize];
+                    let list = if rng.below(4) == 0 { vec![] } else { vec![stream.min(9)] };
+                    let _ = w.stacks[host].sctp_reset_streams(now, id, &list, which);
+                }
+                1 => _ = w.stacks[host].sctp_reset_association(now, id),
+                2 => {
+                    // Nothing but the number of streams tells what the peer wants from what we have asked it to want.
+                    let (out, inn) = (rng.below(2) as u16, rng.below(2) as u16 * (2 + host as u16));
+                    if w.info(host, id).streams.0.max(w.info(host, id).streams.1) < 55 {
+                        let _ = w.stacks[host].sctp_add_streams(now, id, out, inn);
+                    }
+                }
+                _ => {
+                    let len = 4 + rng.below(2_000) as usize;
+                    let mut data = vec![0; len];
+                    data[..4].copy_from_slice(&number.to_be_bytes());
+                    if w.stacks[host].sctp_send(now, id, data.into(), on(stream)).is_ok() {
+                        sent[host][usize::from(stream)].push(number);
+                        number += 1;
+                    }
+                }
+            }
+            w.pass(ms(rng.below(150)));
+            take(&mut w, ids, &mut got, &mut done);
+        }
+        w.pass(Duration::from_secs(600));
+        take(&mut w, ids, &mut got, &mut done);
+        assert_eq!([w.info(A, a).state, w.info(B, b).state], [State::Established; 2], "seed {seed}");
+        assert_eq!(sent, got, "seed {seed}");
+        assert!(done > 0, "seed {seed}: something was carried out");
+    }
+}
+
+/// What both sides have read, by the sender and the stream.
+fn take(w: &mut World, ids: [SocketId; 2], got: &mut [Vec<Vec<u32>>; 2], done: &mut usize) {
+    for host in [A, B] {
+        for item in w.read(host, ids[host]) {
+            match item {
+                Received::Data { data, info, eor } => {
+                    assert!(eor, "messages come whole");
+                    let number = u32::from_be_bytes(*data.first_chunk().expect("a number"));
+                    got[1 - host][usize::from(info.stream)].push(number);
+                }
+                Received::Notification(
+                    Notification::StreamReset { outcome: Outcome::Done, .. }
+                    | Notification::AssocReset { outcome: Outcome::Done, .. }
+                    | Notification::StreamChange { outcome: Outcome::Done, .. },
+                ) => *done += 1,
+                Received::Notification(note) => {
+                    assert!(!matches!(note, Notification::SendFailed(_)), "{note:?}");
+                }
+            }
+        }
+    }
+}
+
+fn reconfig(params: &[Param<'_>]) -> Vec<u8> {
+    let mut list = Vec::new();
+    for param in params {
+        let mut out = vec![0; param.buffer_len()];
+        param.emit(&mut out);
+        list.extend(out);
+    }
+    bytes(&[Chunk::ReConfig(Tlvs::new(&list))])
+}
+
+/// Hundreds of requests in one packet: some answers, some notifications, and no more state than of one.
+#[test]
+fn what_a_peer_asks_for_at_will_is_bounded() {
+    let (mut w, a, b) = pair(1);
+    let ports = (w.stacks[A].local_addr(a).unwrap().port(), 5_000);
+    let tag = w.info(B, b).tags.0;
+    let first = w.info(B, b).cum_tsn.wrapping_add(1);
+    let many: Vec<U16> = (0..10).cycle().take(600).map(U16::new).collect();
+    let from = w.log.len();
+    let mut all = Vec::new();
+    for n in 0..40 {
+        let fixed = Reset {
+            request: first.wrapping_add(n).into(),
+            response: 0.into(),
+            last_tsn: first.wrapping_sub(1).into(),
+        };
+        all.extend(reconfig(&[Param::OutgoingReset(&fixed, &many)]));
+    }
+    w.inject(B, ports, tag, &all);
+    w.pass(ms(5));
+    let answers: usize = w.log[from..]
+        .iter()
+        .filter(|line| line.from == B)
+        .map(|line| line.kinds.iter().filter(|k| **k == kind::RE_CONFIG).count())
+        .sum();
+    assert_eq!(answers, SCTP_REPLIES_MAX);
+    let told = notes(&mut w, B, b).len();
+    assert!(told > 1 && told <= SCTP_NOTES_MAX, "{told}");
+    assert_eq!(w.info(B, b).state, State::Established);
+}
+
+/// RE-CONFIGs made at random, under the right tag and with numbers near the right ones: nothing panics, and what goes on is an association
+/// that still carries messages or one that was aborted.
+#[test]
+fn requests_at_random() {
+    for seed in 0..300 {
+        let (mut w, a, b) = pair(seed);
+        let ports = (w.stacks[A].local_addr(a).unwrap().port(), 5_000);
+        let tag = w.info(B, b).tags.0;
+        let first = w.info(B, b).cum_tsn.wrapping_add(1);
+        let mut rng = Rng::new(seed);
+        for _ in 0..30 {
+            let (now, stream) = (w.now, rng.below(10) as u16);
+            let _ = w.stacks[A].sctp_send(now, a, vec![1; 300].into(), on(stream));
+            if rng.below(4) == 0 {
+                let now = w.now;
+                let _ = w.stacks[B].sctp_reset_streams(now, b, &[], (true, rng.below(2) == 0));
+                let _ = w.stacks[B].sctp_add_streams(now, b, 1, rng.below(2) as u16);
+            }
+            let near = |rng: &mut Rng| first.wrapping_add(rng.below(8) as u32).wrapping_sub(2);
+            let list: Vec<U16> = (0..rng.below(6)).map(|_| U16::new(rng.below(14) as u16)).collect();
+            let fixed = Reset {
+                request: near(&mut rng).into(),
+                response: near(&mut rng).into(),
+                last_tsn: near(&mut rng).into(),
+            };
+            let number = near(&mut rng);
+            let local = w.stacks[B].sctp_info(b).map_or(0, |info| info.tags.1);
+            let param = match rng.below(7) {
+                0 | 1 => Param::OutgoingReset(&fixed, &list),
+                2 => Param::IncomingReset(number, &list),
+                3 => Param::TsnReset(number),
+                4 => Param::AddOutgoing(number, rng.next_u32() as u16 >> rng.below(16)),
+                5 => Param::AddIncoming(number, rng.next_u32() as u16 >> rng.below(16)),
+                _ => Param::ResetResponse(
+                    if rng.below(2) == 0 { number } else { local },
+                    rng.below(8) as u32,
+                    (rng.below(2) == 0).then(|| (rng.next_u32(), rng.next_u32())),
+                ),
+            };
+            let mut packet = reconfig(&[param]);
+            if rng.below(4) == 0 {
+                let at = rng.below(packet.len() as u64) as usize;
+                packet[at] = rng.next_u32() as u8;
+            }
+            w.inject(B, ports, tag, &packet);
+            w.pass(ms(rng.below(60)));
+            w.read(B, b);
+        }
+        w.pass(Duration::from_secs(30));
+    }
+}
