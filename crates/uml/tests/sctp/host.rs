@@ -6,7 +6,7 @@ use bytes::Bytes;
 use lowwater_core::base::{DeviceId, Duration, Error, Instant, SocketId, Sysctl};
 use lowwater_core::device::{Device as _, Submit};
 use lowwater_core::packet::Packet;
-use lowwater_core::sctp::{AssocInfo, Received, SctpOptions, SendInfo, State};
+use lowwater_core::sctp::{AssocInfo, Received, Reconfigurable, SctpOptions, SendInfo, State};
 use lowwater_core::stack::{Config, Stack};
 use lowwater_os::netns::{NetNs, net_admin};
 use lowwater_os::{Clock, PacketDevice, PacketOptions};
@@ -125,7 +125,8 @@ pub(crate) fn with_guest(setting: Setting, host: impl FnOnce(&mut Host) + Send) 
             guest.args.push(format!("vec{link}:transport=tap,ifname=tap{link},depth=128,gro=1"));
         }
         let mut script = String::from(
-            "echo 4194304 >/proc/sys/net/core/wmem_max; echo 1000 >/proc/sys/net/sctp/hb_interval\n",
+            "echo 4194304 >/proc/sys/net/core/wmem_max; echo 1000 >/proc/sys/net/sctp/hb_interval\n\
+             echo 1 >/proc/sys/net/sctp/reconf_enable\n",
         );
         if setting.udp {
             // What Linux 6.1 cuts from a super-packet of SCTP over UDP does not all arrive at its device: it shall make none.
@@ -211,7 +212,7 @@ impl Drop for Host {
 
 /// A stack on these devices that knows nothing.
 fn fresh(devices: &[PacketDevice], setting: Setting, seed: u64, now: Instant) -> Stack {
-    let mut sysctl = Sysctl::default();
+    let mut sysctl = Sysctl { sctp_reconf_enable: true, ..Sysctl::default() };
     if setting.udp {
         (sysctl.sctp_udp_port, sysctl.sctp_encap_port) = (UDP_PORT.into(), UDP_PORT.into());
     }
@@ -332,6 +333,7 @@ impl Host {
         let mut options = SctpOptions::new(self.stack.sysctl());
         options.max_init_retransmits = 400;
         options.max_init_timeo_ms = 300;
+        options.reconfigurable = Reconfigurable::ALL;
         options
     }
 

@@ -7,5 +7,6 @@ mod host;
 mod options;
 mod paths;
 mod peer;
+mod reconfig;
 mod restart;
 mod transfer;

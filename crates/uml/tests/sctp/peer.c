@@ -279,6 +279,10 @@ static void serve(int family, int waits)
 {
     struct sockaddr_storage at;
     handle listener = make(family);
+    /* Streams may begin anew and be added, and all numbers begin anew. */
+    struct sctp_assoc_value all = {.assoc_value = 7};
+    if (setsockopt(listener, IPPROTO_SCTP, SCTP_ENABLE_STREAM_RESET, &all, sizeof all))
+        die("streams");
     if (bind(listener, (struct sockaddr *)&at, place(&at, family, NULL, PORT)) || listen(listener, 5))
         die("listen");
     handle so = accept(listener, NULL, NULL);
