@@ -29,6 +29,7 @@ pub struct Flood {
     id: Option<SocketId>,
     data: Bytes,
     written: u64,
+    aborted: bool,
 }
 
 impl Flood {
@@ -36,7 +37,7 @@ impl Flood {
     #[must_use]
     pub fn new(spec: FloodSpec) -> Self {
         let data = Bytes::from(vec![0x5a; spec.write.max(1)]);
-        Self { spec, id: None, data, written: 0 }
+        Self { spec, id: None, data, written: 0, aborted: false }
     }
 
     /// Writes until the socket takes no more.
@@ -57,9 +58,21 @@ impl Flood {
                 Ok(n) => self.written += n as u64,
                 Err(Error::WouldBlock) => return,
                 Err(e) => {
-                    return io.fail("flood", format!("the writer failed after {} bytes: {e}", self.written));
+                    return self.ended(io, e, "the writer failed");
                 }
             }
+        }
+    }
+
+    /// A connection that nobody answered for too long is a figure (Linux's TCPAbortOnTimeout); any other end is a broken promise.
+    fn ended(&mut self, io: &mut Io<'_>, why: Error, what: &str) {
+        match why {
+            _ if self.aborted => {}
+            Error::TimedOut => {
+                self.aborted = true;
+                io.ledger.aborted += 1;
+            }
+            _ => io.fail("flood", format!("{what} after {} bytes: {why}", self.written)),
         }
     }
 }
@@ -74,6 +87,9 @@ impl App for Flood {
     }
 
     fn wake(&mut self, io: &mut Io<'_>) {
+        if self.aborted {
+            return;
+        }
         if self.id.is_some() {
             if self.spec.every_ns > 0 {
                 self.write(io);
@@ -93,7 +109,11 @@ impl App for Flood {
             // Who writes now and then does not wait for room.
             Event::Writable(_) if self.spec.every_ns > 0 => {}
             Event::Connected(_) | Event::Writable(_) => self.write(io),
-            Event::Closed(_) => io.fail("flood", "the connection ended"),
+            Event::Closed(id) => match io.core.take_error(io.now, id) {
+                Some(why) => self.ended(io, why, "the connection ended"),
+                None if self.aborted => {}
+                None => io.fail("flood", "the connection ended"),
+            },
             _ => {}
         }
     }

@@ -48,6 +48,8 @@ pub struct Ledger {
     pub bytes: bytes::Bytes,
     /// Events of kind `Writable` that programs received.
     pub writable_events: u64,
+    /// Connections of writers without an end that ended with ETIMEDOUT.
+    pub aborted: u64,
     /// Packets of all hosts, for scenarios that ask for them.
     pub departures: Option<Vec<Departure>>,
     /// When each datagram that came back was sent, and after how long it came, for scenarios that ask for them.

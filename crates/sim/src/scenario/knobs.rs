@@ -49,6 +49,18 @@ pub struct Setting {
     pub value: SettingValue,
 }
 
+/// What the end of a name says about the unit.
+const UNITS: [(&str, &str); 8] = [
+    ("_mbps", " of Mbit/s"),
+    ("_ms", " of milliseconds"),
+    ("_us", " of microseconds"),
+    ("_s", " of seconds"),
+    ("bytes", " of bytes"),
+    ("_percent", " of percent"),
+    ("sndbuf", " of bytes"),
+    ("lowat", " of bytes"),
+];
+
 /// No discipline of its own.
 pub(super) const NO_QDISC: &str = "none";
 
@@ -115,7 +127,8 @@ pub fn changed_sysctls(sysctl: &Sysctl) -> Vec<(&'static str, String)> {
 impl<P> Knob<P> {
     fn takes(&self) -> String {
         let kind = if self.whole { "a whole number" } else { "a number" };
-        format!("{kind} from {} to {}", self.range.0, self.range.1)
+        let unit = UNITS.iter().find(|(end, _)| self.name.ends_with(end)).map_or("", |(_, unit)| unit);
+        format!("{kind}{unit} from {} to {}", self.range.0, self.range.1)
     }
 }
 

@@ -14,7 +14,7 @@ use lowwater_core::base::limits::GSO_MAX_SIZE;
 use lowwater_core::base::{Duration, Instant, Sysctl, sysctl::Triple};
 use lowwater_core::device::DeviceCaps;
 use lowwater_core::socket::ListenOptions;
-use lowwater_core::tcp::SocketOptions;
+use lowwater_core::tcp::{SocketOptions, State, TcpInfo};
 use std::net::SocketAddr;
 
 /// Time between the starts of two flows.
@@ -158,7 +158,9 @@ impl Measured {
     fn sample(&mut self, world: &mut World, params: &NotsentLowat) {
         let at_s = seconds(world.now());
         let backlog = world.pipes().next().map_or(0, |p| p.backlog_bytes(1));
-        for (flow, info, memory) in senders(world) {
+        // A flow that was given up holds nothing any more: it is counted, not averaged.
+        let alive = |(_, info, _): &(usize, TcpInfo, _)| info.state != State::Close as u8;
+        for (flow, info, memory) in senders(world).into_iter().filter(alive) {
             let point = Point::of(at_s, flow, &info, backlog);
             let bound = point.in_flight_bytes + u64::from(params.lowat) + GSO_MAX_SIZE as u64;
             if params.lowat > 0 {
@@ -230,6 +232,7 @@ impl NotsentLowat {
             ("backlog_bytes_mean", of_flows(|p| p.backlog_bytes)),
             ("srtt_ms", mean(measured.series.iter().map(|p| p.srtt_ms))),
             ("retrans_segs", (after.retrans - before.retrans) as f64),
+            ("aborted_flows", world.ledger.aborted as f64),
             ("segs_per_packet", (after.segs - before.segs) as f64 / packets),
         ];
         for (name, value) in named {

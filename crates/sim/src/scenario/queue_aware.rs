@@ -173,6 +173,7 @@ struct Measured {
     calls: u64,
     segs: u64,
     retrans: u64,
+    aborted: u64,
 }
 
 /// What the claim says of one flow.
@@ -308,7 +309,7 @@ impl QueueAware {
         let after = counted(&world);
         m.seconds = seconds(world.now()) - seconds(begin);
         [m.packets, m.calls, m.segs, m.retrans] = std::array::from_fn(|i| after[i] - before[i]);
-        m.complete = taken == SAMPLES;
+        (m.complete, m.aborted) = (taken == SAMPLES, world.ledger.aborted);
         (m.virtual_s, m.events) = (seconds(world.now()), world.events());
         let device = world.pipes().next().and_then(|p| p.nic.as_ref()).map_or(0, |nic| nic.lateness_ns());
         let learnt = world.hosts()[0].core().lateness();
@@ -400,6 +401,7 @@ fn figures(ours: &Measured, linux: &Measured) -> Figures {
     figures.put("idle_percent", idle);
     figures.put("estimate_mbps", estimate * 8.0 / 1e6);
     figures.put("estimated_percent", percent(rates.len() as u64, busy as u64));
+    figures.put("aborted_flows", (ours.aborted + linux.aborted) as f64);
     figures.put("fairness", fairness(ours));
     figures.put("linux_fairness", fairness(linux));
     figures.put("late_us", ours.late_s.0 * 1e6);

@@ -166,6 +166,7 @@ impl SmallQueues {
             ("probe_rtt_ms_max", last(&probes)),
             ("srtt_ms", mean(series.iter().map(|p| p.srtt_ms))),
             ("retrans_segs", count.tcp.retrans_segs as f64),
+            ("aborted_flows", world.ledger.aborted as f64),
             (
                 "segs_per_packet",
                 (count.tcp.out_segs + count.tcp.retrans_segs) as f64 / count.ip.out_requests.max(1) as f64,

@@ -151,3 +151,43 @@ fn pauses_do_not_make_a_queue_forgotten() {
         assert!(figures.get("linux_queue_over_bound") > Some(1.0), "Linux's rule lets more stand");
     }
 }
+
+/// Many flows before a queue of their own that holds two packets: Linux gives a part of them up after some seconds too (TCPAbortOnTimeout), which is a
+/// figure and no broken promise.
+#[test]
+fn flows_that_are_given_up_are_counted() {
+    let mut p = NotsentLowat::default();
+    let knobs = [
+        ("flows", "100"),
+        ("rtt_ms", "5"),
+        ("sndbuf", "200000"),
+        ("qdisc", "tbf rate 1486kbit burst 69353 limit 148613"),
+        ("rate_mbps", "10000"),
+        ("queue_bytes", "0"),
+        ("measure_s", "4"),
+    ];
+    knobs.into_iter().for_each(|(key, value)| assert_eq!(p.set(key, value), Some(Ok(()))));
+    let figures = run(&p);
+    assert!(
+        (1.0..100.0).contains(&figures.get("aborted_flows").unwrap_or_default()),
+        "{:?}",
+        figures.named()
+    );
+    assert!(figures.complete && figures.get("goodput_mbps") > Some(1.0), "{:?}", figures.named());
+}
+
+#[test]
+fn a_refused_value_is_told_the_unit() {
+    let mut p = NotsentLowat::default();
+    let cases = [
+        ("rate_mbps", "a number of Mbit/s from"),
+        ("rtt_ms", "a number of milliseconds from"),
+        ("warmup_s", "a number of seconds from"),
+        ("queue_bytes", "a whole number of bytes from"),
+        ("flows", "a whole number from"),
+    ];
+    for (key, wanted) in cases {
+        let refused = p.set(key, "x").expect("it is known").expect_err("no number");
+        assert!(refused.contains(wanted), "{refused}");
+    }
+}
