@@ -31,10 +31,14 @@ Examples:
   lowwater lab                                all experiments
   lowwater lab list                           their names, variants and parameters
   lowwater lab run bulk --variant reno        one variant of one experiment
-  lowwater lab run bulk --set loss_percent=0.5 --set tcp_sack=0 --set bytes=50000000
+  lowwater lab run bulk --set loss_percent=0.5 --set rtt_ms=40 --set bytes=20000000
   lowwater lab run tso-autosize --uml         beside Linux 6.1, measured in the same run
   lowwater lab --json | jq -c '[.variant, .figures.goodput_mbps]'
 
+In the tables: \"Linux\" is Linux 6.1 by the host's clock, \"Linux still\" by a clock that stands still while the
+guest works, \"Linux now\" measured beside this run (--uml), \"commit\" what the Linux commit reports that an
+experiment comes from. Variants \"-whole\" are without the half rule: by it a writer is woken when less than half
+of TCP_NOTSENT_LOWAT is unsent. wakes/MB: how often that happens per 10^6 bytes.
 The same seed gives the same figures on every machine.
 Ctrl-C ends it with exit code 130, after a table of the runs that were complete.";
 
@@ -374,6 +378,9 @@ fn seed(text: &str) -> Result<u64, String> {
 
 fn key_value(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').ok_or("it takes KEY=VALUE, as tcp_sack=0")?;
+    if key.trim().is_empty() {
+        return Err("there is no name before the =: it takes KEY=VALUE, as tcp_sack=0".to_owned());
+    }
     Ok((key.trim().to_owned(), value.trim().to_owned()))
 }
 

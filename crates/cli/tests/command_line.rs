@@ -58,6 +58,14 @@ fn mistakes_end_with_2_and_say_what_is_allowed() {
         (&["lab", "--set", "tcp_sakc=1"], "tcp_sack"),
         (&["lab", "--set", "mtu=5"], "576"),
         (&["lab", "--set", "mtu"], "KEY=VALUE"),
+        (&["lab", "--set", "=5"], "no name before the ="),
+        (
+            &["lab", "run", "notsent-lowat", "--set", "TCP_NOTSENT_LOWAT=1"],
+            "near it: tcp_notsent_lowat, lowat (",
+        ),
+        (&["lab", "run", "bulk", "--set", "delay=5"], "near it: rtt_ms ("),
+        (&["lab", "run", "bulk", "--set", "rate=5"], "near it: rate_mbps ("),
+        (&["lab", "run", "bulk", "--set", "rate_mbps=fast"], "a number of Mbit/s from 0.001"),
         (&["lab", "--seed", "x"], "a seed is a whole number from 0"),
         (&["drill", "--kernel", "--draw", "3..3"], "there is no seed in 3..3"),
         (&["get", "--tun", "lw0", "--addr", "10.9.0.2/24", "--json", "http://10.9.0.1/"], "--output"),
@@ -171,7 +179,7 @@ fn a_mistake_is_told_in_one_sentence_wherever_it_is_made() {
 #[test]
 fn a_setting_that_no_experiment_knows_is_told_once() {
     let ended = say(&["lab", "--set", "foo=1"]);
-    assert_eq!((ended.code(), ended.stderr.matches("foo").count()), (Some(2), 2), "{}", ended.stderr);
+    assert_eq!((ended.code(), ended.stderr.matches("foo").count()), (Some(2), 1), "{}", ended.stderr);
     assert!(ended.stderr.contains("loss_percent"), "{}", ended.stderr);
 }
 
@@ -312,6 +320,136 @@ fn files_have_the_runs_and_the_samples() {
     assert_eq!(lines.lines().count(), 1);
     let csv = std::fs::read_to_string(dir.join(Path::new("bulk-reno-0pct.csv"))).unwrap();
     assert!(csv.starts_with("at_s,flow,cwnd") && csv.lines().count() > 10, "{csv}");
+}
+
+/// Words after `lab run`, shortened.
+fn shortened(words: &[&str]) -> Ended {
+    let times = ["--set", "warmup_s=0.5", "--set", "measure_s=0.5"];
+    say(&[&["lab", "run"], words, &times].concat()).ok()
+}
+
+#[test]
+fn what_was_changed_stands_in_the_heading_and_pictures_have_what_was_asked_for() {
+    let dir = Dir::new();
+    let file = dir.join("page.html").display().to_string();
+    let asked = ["notsent-lowat", "--variant", "cubic-unset", "--variant", "cubic-16384"];
+    let set = ["--set", "flows=8", "--set", "rate_mbps=50", "--set", "rtt_ms=80", "--report", &file];
+    let ended = shortened(&[&asked[..], &set].concat());
+    let changed = "changed by --set: flows=8, rate_mbps=50, rtt_ms=80, warmup_s=0.5, measure_s=0.5";
+    let heading: Vec<_> = ended.stdout.lines().take(2).collect();
+    assert!(
+        heading[0].ends_with("TCP_NOTSENT_LOWAT, 50 Mbit/s and 80 ms") && heading[1] == changed,
+        "{heading:?}"
+    );
+    let (data, _) = report(&std::fs::read_to_string(&file).expect("it was written"));
+    let section = &data["experiments"][0];
+    assert_eq!(section["changed"], changed);
+    assert_eq!(
+        section["command"],
+        "lowwater lab run notsent-lowat --variant cubic-unset --variant cubic-16384 --set flows=8 --set rate_mbps=50 \
+         --set rtt_ms=80 --set warmup_s=0.5 --set measure_s=0.5"
+    );
+    assert_eq!(section["rows"][0]["about"], "8 flows by cubic, SO_SNDBUF 4,000,000, limit none");
+    let pictures = section["pictures"].as_array().expect("a list");
+    for of in pictures {
+        let drawn = of["lines"].as_array().or(of["rows"].as_array()).expect("a list");
+        let names: Vec<_> = drawn.iter().map(|l| l["name"].as_str().unwrap_or_default()).collect();
+        assert_eq!(names, ["cubic-unset", "cubic-16384"], "{}", of["title"]);
+    }
+    // One unit: what the table says the picture says too.
+    let (bar, cell) =
+        (&pictures[1]["rows"][0]["values"][0]["value"], &section["rows"][0]["cells"][0]["value"]);
+    assert_eq!(
+        (pictures[1]["unit"].as_str(), section["heads"][0].as_str()),
+        (Some("KiB"), Some("queued KiB/flow"))
+    );
+    assert_eq!(
+        bar.as_f64().map(f64::round),
+        cell.as_str().and_then(|text| text.parse().ok()),
+        "{bar} {cell}"
+    );
+    let words = section["words"].to_string();
+    assert!(
+        words.contains("wakes/MB: how often") && words.contains("unsent may be more than the limit"),
+        "{words}"
+    );
+    assert!(
+        ended.stdout.contains("wakes/MB: how often") && !ended.stdout.contains("Linux still:"),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn variants_that_set_makes_equal_run_once_and_are_named() {
+    let ended = shortened(&[
+        "notsent-lowat",
+        "--variant",
+        "cubic-unset",
+        "--variant",
+        "cubic-262144",
+        "--set",
+        "lowat=262144",
+    ]);
+    assert!(
+        ended
+            .stderr
+            .contains("the same experiment as cubic-262144, which runs once for all of them: cubic-unset"),
+        "{ended:?}"
+    );
+    assert!(
+        !ended.stdout.contains("before and after") && !ended.stdout.contains("│ cubic-unset"),
+        "{ended:?}"
+    );
+    // What is left but has another name than it should is said too.
+    let ended = shortened(&["notsent-lowat", "--variant", "cubic-262144", "--set", "lowat=16384"]);
+    assert!(
+        ended.stderr.contains(
+            "lowat=16384 takes the place of what these variants set themselves: cubic-262144 (262144)"
+        ),
+        "{ended:?}"
+    );
+    let bulk = ["lab", "run", "bulk", "--set", "tcp_sack=0", "--set", "bytes=100000", "--json"];
+    let ended = say(&[&bulk[..], &["--variant", "cubic", "--variant", "cubic-no-sack"]].concat()).ok();
+    let names: Vec<_> =
+        runs(&ended).iter().map(|r| r["run"].as_str().unwrap_or_default().to_owned()).collect();
+    assert_eq!(
+        names,
+        ["cubic/0%", "cubic-no-sack/0.1%", "cubic-no-sack/1%"].map(|n| n.replace("cubic/", "cubic-no-sack/"))
+    );
+    assert_eq!(ended.stderr.matches("the same experiment as").count(), 3, "{ended:?}");
+}
+
+#[test]
+fn what_set_does_not_do_is_said() {
+    let asked = ["notsent-lowat", "--variant", "cubic-unset", "--variant", "cubic-262144"];
+    let ended = shortened(&[&asked[..], &["--set", "tcp_notsent_lowat=16384"]].concat());
+    assert!(ended.stderr.contains("TCP_NOTSENT_LOWAT themselves (lowat): cubic-262144\n"), "{ended:?}");
+    let ended = shortened(&["notsent-lowat", "--variant", "cubic-unset", "--set", "qdisc=fq maxrate 48"]);
+    assert!(ended.stderr.contains("qdisc: maxrate 48 is 48 bit/s"), "{ended:?}");
+}
+
+#[test]
+fn a_narrow_terminal_has_two_tables_and_a_pipe_one() {
+    let asked = [
+        "lab",
+        "run",
+        "pacing",
+        "--variant",
+        "80-internal",
+        "--set",
+        "warmup_s=0.2",
+        "--set",
+        "measure_s=0.2",
+    ];
+    let tables = |command: &mut Command| {
+        let text = run(command, SOON).ok().stdout;
+        let drawn = text.lines().filter(|line| line.starts_with(['│', '┌', '╞', '└']));
+        (text.matches('┌').count(), drawn.map(|line| line.chars().count()).max().unwrap_or(0))
+    };
+    let (count, widest) = tables(lowwater(asked).env("COLUMNS", "80"));
+    assert!(count >= 2 && widest <= 80, "{count} {widest}");
+    let (count, widest) = tables(lowwater(asked).env_remove("COLUMNS"));
+    assert!(count == 1 && widest > 80, "{count} {widest}");
 }
 
 /// The data of a report, and the page around it.

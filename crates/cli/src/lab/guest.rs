@@ -29,7 +29,7 @@ pub(super) fn measure(plans: &mut [Plan]) -> Result<(), Failure> {
         }
         for (seconds, variants) in groups {
             let time = if can_stand_still() { "virtual time" } else { "real time, since cc is missing" };
-            eprintln!("{name}: measuring {} variants on Linux in user mode, in {time}", variants.len());
+            eprintln!("{}", measuring(name, variants.len(), time));
             let repeat = if scenario == Scenario::TsoAutosize { REPEAT } else { 1 };
             let job = Job { scenario, variants, repeat, seconds };
             let measured = run(&job, &program, &["guest"])
@@ -41,6 +41,13 @@ pub(super) fn measure(plans: &mut [Plan]) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// What is said while it is waited for.
+#[cfg(target_os = "linux")]
+fn measuring(name: &str, variants: usize, time: &str) -> String {
+    let many = if variants == 1 { "" } else { "s" };
+    format!("{name}: measuring {variants} variant{many} on Linux in user mode, in {time}")
 }
 
 /// Seconds of warm-up and of measuring, where the scenario has such.
@@ -71,4 +78,18 @@ pub(crate) fn guest(job: &str) -> Result<ExitCode, Failure> {
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn guest(_: &str) -> Result<ExitCode, Failure> {
     Err(Failure::missing("Linux".to_owned()))
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::measuring;
+
+    #[test]
+    fn one_is_no_plural() {
+        assert_eq!(
+            measuring("pacing", 1, "virtual time"),
+            "pacing: measuring 1 variant on Linux in user mode, in virtual time"
+        );
+        assert!(measuring("pacing", 2, "real time").contains("2 variants on"));
+    }
 }

@@ -93,7 +93,8 @@ pub(super) fn lines(done: &[&Done]) -> Option<String> {
     let slow = slow.map(|(name, linux, ours)| {
         format!("not compared: {name}: Linux brought {linux:.0} Mbit/s of our {ours:.0} in user mode")
     });
-    let all: Vec<_> = verdicts(done).into_iter().chain(slow).chain(others(done)).collect();
+    let all: Vec<_> =
+        verdicts(done).into_iter().chain(slow).chain(others(done)).chain(aborted(done)).collect();
     (!all.is_empty()).then(|| all.join("\n"))
 }
 
@@ -111,10 +112,24 @@ fn others(done: &[&Done]) -> Vec<String> {
     }
     if !shorter.is_empty() && done.iter().any(|d| !d.plan.experiment.shows.is_empty()) {
         let name = done[0].plan.experiment.name;
-        lines
-            .push(format!("not compared: other times than Linux's (`lowwater lab run {name}` has the same)"));
+        lines.push(format!(
+            "not compared: Linux's figures are of a run with another warm-up and measured time: lowwater lab run {name}"
+        ));
     }
     lines
+}
+
+/// Flows that ended within a run, as Linux's would.
+fn aborted(done: &[&Done]) -> Vec<String> {
+    let of = |d: &&Done| {
+        let flows = d.figures.as_ref()?.get("aborted_flows").filter(|flows| *flows > 0.0)?;
+        Some(format!(
+            "aborted: {}: {flows} flows ended with ETIMEDOUT, since nothing of them was acknowledged for too long, as Linux ends them \
+             (TCPAbortOnTimeout)",
+            d.plan.name
+        ))
+    };
+    done.iter().filter_map(of).collect()
 }
 
 fn verdicts(done: &[&Done]) -> Option<String> {
@@ -137,6 +152,7 @@ mod tests {
     use crate::lab::catalog::EXPERIMENTS;
     use crate::lab::runs::{Given, Plan};
     use lowwater_sim::scenario::Figures;
+    use std::sync::Arc;
 
     fn ran(named: &[(&'static str, f64)], linux_now: &[(&str, f64)]) -> Done {
         let experiment = EXPERIMENTS.iter().find(|e| e.name == "tso-autosize").expect("it is there");
@@ -147,6 +163,7 @@ mod tests {
             seed: 1,
             scenario: (experiment.make)(),
             given: Given::Nothing,
+            asked: Arc::default(),
             linux_now: linux_now.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect(),
         };
         let mut figures = Figures::default();
@@ -199,6 +216,8 @@ mod tests {
         assert_eq!((missed(&broken), lines(&[&broken])), (None, None));
         broken.figures = None;
         assert_eq!((missed(&broken), lines(&[&broken])), (None, None));
+        let given_up = lines(&[&ran(&[("aborted_flows", 29.0)], &[])]).expect("a line");
+        assert!(given_up.starts_with("aborted: default: 29 flows ended with ETIMEDOUT"), "{given_up}");
         let fine = lines(&[&ran(&[("ip_out_requests", 176.0)], &[])]);
         assert_eq!(fine.as_deref(), Some("missed beside Linux: none of 1 figures"));
     }

@@ -1,12 +1,16 @@
 //! `lowwater lab`: which runs, on which threads, and what is printed about them.
+mod alike;
+mod asked;
 mod catalog;
 mod guest;
 mod missed;
+mod near;
 mod picture;
 mod render;
 mod report;
 mod runs;
 mod table;
+mod words;
 
 use crate::args::{Lab, LabAction, LabOptions};
 use crate::failure::Failure;
@@ -31,7 +35,9 @@ pub(crate) fn run(mut lab: Lab) -> Result<ExitCode, Failure> {
         }
         None => (EXPERIMENTS.iter().collect(), true),
     };
-    let mut plans = plan(&experiments, &lab.options, short)?;
+    let (mut plans, mut notes) = alike::settle(plan(&experiments, &lab.options, short)?);
+    notes.extend(alike::slow_rates(&lab.options.set));
+    notes.iter().for_each(|note| eprintln!("lowwater: {note}"));
     if short && lab.options.variant.is_empty() && lab.options.report.is_none() && !lab.options.json {
         lab.options.report = usual_report(lab.options.out.as_deref());
     }

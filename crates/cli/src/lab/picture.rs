@@ -1,5 +1,6 @@
 //! What the report shows as pictures: which figures and samples of an experiment's runs, over what.
 use super::runs::Done;
+use core::mem::discriminant;
 use lowwater_sim::check::Departure;
 use lowwater_sim::scenario::{Point, SettingValue};
 use serde_json::{Value, json};
@@ -20,6 +21,8 @@ pub(crate) struct Picture {
     pub(crate) of: Of,
     /// How values are measured: the name of the unit.
     pub(crate) unit: &'static str,
+    /// What values are divided by: 1024 for KiB.
+    pub(crate) per: f64,
     /// Only runs of these variants; of all where none is named.
     pub(crate) variants: &'static [&'static str],
     /// Values span orders of magnitude.
@@ -29,7 +32,7 @@ pub(crate) struct Picture {
 impl Picture {
     /// A picture of all variants, with a linear scale.
     pub(crate) const PLAIN: Self =
-        Self { title: "", of: Of::PacketSizes, unit: "", variants: &[], log: false };
+        Self { title: "", of: Of::PacketSizes, unit: "", per: 1.0, variants: &[], log: false };
 }
 
 /// What is drawn of each run.
@@ -48,6 +51,8 @@ pub(crate) enum Of {
         key: &'static str,
         /// The figure.
         figure: &'static str,
+        /// What stands at the axis of the parameter.
+        axis: &'static str,
     },
     /// A figure as bars, with what others measured beside.
     Bars {
@@ -66,7 +71,7 @@ struct Line {
 
 /// A picture of these runs as the page takes it; `None` where nothing of them is to be seen.
 pub(super) fn draw(picture: &Picture, done: &[&Done]) -> Option<Value> {
-    let own = |d: &&&Done| picture.variants.is_empty() || picture.variants.contains(&d.plan.variant.name);
+    let own = |d: &&&Done| is_of(picture, d);
     let runs: Vec<&Done> = done.iter().filter(own).filter(|d| d.figures.is_some()).copied().collect();
     let of_each = |line: &dyn Fn(&Done) -> Vec<(f64, f64)>| {
         let lines = runs.iter().map(|d| Line { name: d.plan.name.clone(), at: line(d) });
@@ -77,20 +82,32 @@ pub(super) fn draw(picture: &Picture, done: &[&Done]) -> Option<Value> {
         Of::PacketSizes => ("points", "s", of_each(&packet_sizes)),
         Of::Leaving => ("lines", "ms from the end", of_each(&leaving)),
         Of::Gaps => ("curve", "us", of_each(&gaps)),
-        Of::Curve { key, figure } => ("curve", *key, curve(&runs, key, figure)),
+        Of::Curve { key, figure, axis } => ("curve", *axis, curve(&runs, key, figure)),
         Of::Bars { figure, beside } => return bars(picture, &runs, figure, *beside),
     };
     if lines.is_empty() {
         return None;
     }
     let lines = lines.iter().map(|line| {
-        let (x, y): (Vec<_>, Vec<_>) = line.at.iter().map(|(x, y)| (rounded(*x), rounded(*y))).unzip();
+        let (x, y): (Vec<_>, Vec<_>) =
+            line.at.iter().map(|(x, y)| (rounded(*x), rounded(*y / picture.per))).unzip();
         json!({"name": line.name, "x": x, "y": y})
     });
     let lines: Vec<_> = lines.collect();
     Some(json!({
-        "title": picture.title, "kind": kind, "x": x, "unit": picture.unit, "log": picture.log, "lines": lines
+        "title": runs[0].plan.filled(picture.title), "kind": kind, "x": x, "unit": picture.unit, "log": picture.log, "lines": lines
     }))
+}
+
+/// A run stands in a picture that names its variant, or none. A variant that was asked for and that no picture of this kind names stands in all of them, but
+/// for curves, which are over one parameter.
+fn is_of(picture: &Picture, done: &Done) -> bool {
+    let (plan, kind) = (&done.plan, discriminant(&picture.of));
+    let names = |p: &Picture| p.variants.contains(&plan.variant.name);
+    let curve = matches!(picture.of, Of::Curve { .. });
+    let asked = !plan.asked.variants.is_empty() && !curve;
+    let elsewhere = || plan.experiment.pictures.iter().any(|p| discriminant(&p.of) == kind && names(p));
+    picture.variants.is_empty() || names(picture) || asked && !elsewhere()
 }
 
 /// Six digits: a page need not be long.
@@ -218,7 +235,7 @@ fn bars(picture: &Picture, runs: &[&Done], figure: &str, beside: Option<(&str, &
         ];
         let values = [Some(("lowwater", figures.get(figure)?))].into_iter().chain(others).flatten();
         let values: Vec<_> =
-            values.map(|(who, value)| json!({"who": who, "value": rounded(value)})).collect();
+            values.map(|(who, value)| json!({"who": who, "value": rounded(value / picture.per)})).collect();
         Some(json!({"name": d.plan.name, "values": values}))
     };
     let rows: Vec<_> = runs.iter().filter_map(row).collect();
@@ -226,7 +243,7 @@ fn bars(picture: &Picture, runs: &[&Done], figure: &str, beside: Option<(&str, &
         return None;
     }
     Some(
-        json!({"title": picture.title, "kind": "bars", "unit": picture.unit, "log": picture.log, "rows": rows}),
+        json!({"title": runs[0].plan.filled(picture.title), "kind": "bars", "unit": picture.unit, "log": picture.log, "rows": rows}),
     )
 }
 

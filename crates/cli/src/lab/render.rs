@@ -90,7 +90,7 @@ impl Render {
     pub(crate) fn finish(self, stopped: bool, planned: usize) -> Result<Vec<Done>, Failure> {
         self.bar.finish_and_clear();
         if !self.json {
-            print(&table::all(&self.done))?;
+            print(&table::all(&self.done, table::width()))?;
         }
         if let Some((path, mut file)) = self.report {
             file.write_all(page::page(&self.done).as_bytes()).map_err(|e| writing(&path, &e))?;
@@ -192,9 +192,14 @@ fn series(done: &Done) -> String {
 pub(crate) fn list(json: bool) -> Result<(), Failure> {
     for e in EXPERIMENTS {
         let settings = (e.make)().settings();
+        let (about, abouts) = e.abouts();
         if json {
-            let variants: Vec<_> =
-                e.variants.iter().map(|v| json!({"name": v.name, "about": v.about})).collect();
+            let variants: Vec<_> = e
+                .variants
+                .iter()
+                .zip(&abouts)
+                .map(|(v, about)| json!({"name": v.name, "about": about}))
+                .collect();
             let params: Vec<_> = settings
                 .iter()
                 .map(
@@ -202,22 +207,22 @@ pub(crate) fn list(json: bool) -> Result<(), Failure> {
                 )
                 .collect();
             print(
-                &json!({"experiment": e.name, "about": e.about, "variants": variants, "params": params})
+                &json!({"experiment": e.name, "about": about, "variants": variants, "params": params})
                     .to_string(),
             )?;
             continue;
         }
-        let mut text = format!("{}: {}\n  variants (--variant V)", e.name, e.about);
+        let mut text = format!("{}: {about}\n  variants (--variant V)", e.name);
         if let Some(grid) = &e.grid {
             let _ = write!(text, ", each with {} {}", grid.key, grid.values.join(", "));
         }
-        for v in e.variants {
+        for (v, about) in e.variants.iter().zip(&abouts) {
             let long = match (v.asked, v.quick) {
                 (true, _) => "; only by --variant",
                 (_, true) => "",
                 _ => "; not in `lowwater lab`",
             };
-            let _ = write!(text, "\n    {:<22} {}{long}", v.name, v.about);
+            let _ = write!(text, "\n    {:<22} {about}{long}", v.name);
         }
         text.push_str("\n  parameters (--set KEY=VALUE), beside the sysctls of Linux");
         for s in settings {

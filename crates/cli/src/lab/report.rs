@@ -1,7 +1,7 @@
 //! The report: one page that needs nothing beside it, with the tables and pictures of all runs that ended.
 use super::catalog::{EXPERIMENTS, Experiment, report as parameters};
 use super::runs::Done;
-use super::{missed, picture, table};
+use super::{missed, picture, table, words};
 use serde_json::{Value, json};
 
 const PAGE: &str = include_str!("report/page.html");
@@ -38,15 +38,20 @@ fn section(experiment: &Experiment, done: &[&Done]) -> Value {
     let rows: Vec<_> = done.iter().map(|d| row(experiment, d)).collect();
     let verdicts = missed::lines(done).map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>());
     let pictures: Vec<_> = experiment.pictures.iter().filter_map(|p| picture::draw(p, done)).collect();
-    json!({
+    let plan = &done[0].plan;
+    let mut section = json!({
         "name": experiment.name,
-        "about": experiment.about,
+        "about": plan.filled(experiment.about),
+        "changed": plan.asked.changed(),
+        "command": plan.asked.command(experiment.name),
         "heads": heads,
         "rows": rows,
         "pairs": table::pairs(experiment, done),
         "verdicts": verdicts.unwrap_or_default(),
         "pictures": pictures,
-    })
+    });
+    section["words"] = json!(words::of(&section.to_string()));
+    section
 }
 
 fn row(experiment: &Experiment, d: &Done) -> Value {
@@ -57,7 +62,7 @@ fn row(experiment: &Experiment, d: &Done) -> Value {
     };
     json!({
         "name": d.plan.name,
-        "about": d.plan.variant.about,
+        "about": d.plan.filled(d.plan.variant.about),
         "parameters": parameters(&*d.plan.scenario),
         "complete": d.figures.as_ref().is_some_and(|f| f.complete),
         "broken": d.broken.as_ref().map(ToString::to_string),

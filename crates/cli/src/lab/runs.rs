@@ -1,10 +1,11 @@
 //! Runs on all cores, reported in the order of the plan as soon as that is possible.
+use super::asked::{Asked, filled};
 use super::catalog::{Experiment, Measured, Variant};
 use crate::failure::Failure;
 use lowwater_sim::check::Broken;
 use lowwater_sim::scenario::{Figures, Scenario};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
 /// One run to be done.
@@ -24,6 +25,8 @@ pub(crate) struct Plan {
     pub(crate) linux_now: Vec<(String, f64)>,
     /// What was made of it.
     pub(crate) given: Given,
+    /// What was asked of its experiment.
+    pub(crate) asked: Arc<Asked>,
 }
 
 /// What `--set`, or running all experiments together, made of a run, as far as Linux's figures are concerned.
@@ -55,6 +58,11 @@ impl Given {
 pub(crate) type Then = [(&'static str, Measured); 3];
 
 impl Plan {
+    /// A text of the catalog with the parameters of this run.
+    pub(crate) fn filled(&self, text: &str) -> String {
+        filled(text, &*self.scenario)
+    }
+
     /// What Linux measured of the same, the figure of this run of the lab before that of the catalog.
     pub(crate) fn linux(&self, figure: &str) -> Option<f64> {
         let of =

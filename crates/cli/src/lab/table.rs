@@ -1,21 +1,24 @@
 //! The tables of the lab: one per experiment with a row per run, and one of before and after.
 use super::catalog::{Column, EXPERIMENTS, Experiment, Measured, Pair};
 use super::runs::Done;
+use super::words;
 use comfy_table::{Cell, CellAlignment, Table};
 
-/// All tables of the runs, in the order of the catalog.
-pub(super) fn all(done: &[Done]) -> String {
+/// All tables of the runs, in the order of the catalog, none wider than `width`.
+pub(super) fn all(done: &[Done], width: Option<usize>) -> String {
     let mut text = Vec::new();
     for experiment in EXPERIMENTS {
         let done: Vec<_> = done.iter().filter(|d| d.plan.experiment.name == experiment.name).collect();
-        if done.is_empty() {
-            continue;
-        }
-        text.push(format!("{}: {}", experiment.name, experiment.about));
-        text.push(runs(experiment, &done).to_string());
+        let Some(first) = done.first() else { continue };
+        text.push(format!("{}: {}", experiment.name, first.plan.filled(experiment.about)));
+        text.extend(first.plan.asked.changed());
+        let begin = text.len();
+        text.extend(runs(experiment, &done, width));
         text.extend(super::missed::lines(&done));
         text.extend(rounds(&done));
-        text.extend(before_and_after(&pairs(experiment, &done)).map(|table| table.to_string()));
+        text.extend(before_and_after(&pairs(experiment, &done), width));
+        let told = words::of(&text[begin..].join("\n"));
+        text.extend(told.into_iter().map(str::to_owned));
     }
     if text.is_empty() {
         return "no experiment came to its end".to_owned();
@@ -23,12 +26,47 @@ pub(super) fn all(done: &[Done]) -> String {
     text.join("\n")
 }
 
-fn runs(experiment: &Experiment, done: &[&Done]) -> Table {
-    let mut table = Table::new();
-    table.load_style(comfy_table::presets::UTF8_FULL_CONDENSED);
+/// Columns of the terminal, or what COLUMNS says; `None` where nothing bounds a table.
+pub(super) fn width() -> Option<usize> {
+    let said = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
+    said.or_else(|| Table::new().width().map(usize::from)).filter(|width| *width > 0)
+}
+
+/// A table, or several below each other where it is wider than `width`, each with the first column.
+fn fitted(head: &[String], rows: &[Vec<String>], width: Option<usize>) -> Vec<String> {
+    let lines = |text: &str| text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+    let wide = |i: usize| {
+        rows.iter().filter_map(|row| row.get(i)).chain([&head[i]]).map(|t| lines(t)).max().unwrap_or(0) + 3
+    };
+    let mut parts: Vec<Vec<usize>> = Vec::new();
+    let mut room = 0;
+    for i in 1..head.len() {
+        if parts.is_empty() || wide(i) > room {
+            parts.push(vec![0]);
+            room = width.map_or(usize::MAX, |width| width.saturating_sub(wide(0) + 1));
+        }
+        room = room.saturating_sub(wide(i));
+        if let Some(part) = parts.last_mut() {
+            part.push(i);
+        }
+    }
+    let table = |part: &Vec<usize>| {
+        let mut table = Table::new();
+        table.load_style(comfy_table::presets::UTF8_FULL_CONDENSED);
+        table.set_header(part.iter().map(|i| &head[*i]));
+        let pick =
+            |row: &Vec<String>| part.iter().map(|i| row.get(*i).cloned().unwrap_or_default()).collect();
+        table.add_rows(rows.iter().map(|row| aligned(pick(row), 1)));
+        table.to_string()
+    };
+    parts.iter().map(table).collect()
+}
+
+fn runs(experiment: &Experiment, done: &[&Done], width: Option<usize>) -> Vec<String> {
     let heads = experiment.columns.iter().map(|column| column.head);
-    table.set_header([experiment.name].into_iter().chain(heads).chain(["wall s"]));
-    for d in done {
+    let head: Vec<_> =
+        [experiment.name].into_iter().chain(heads).chain(["wall s"]).map(str::to_owned).collect();
+    let row = |d: &&Done| {
         let mut row = vec![d.plan.name.clone()];
         match &d.figures {
             Some(figures) => row.extend(experiment.columns.iter().map(|column| {
@@ -41,9 +79,9 @@ fn runs(experiment: &Experiment, done: &[&Done]) -> Table {
         }
         row.resize(experiment.columns.len() + 1, String::new());
         row.push(format!("{:.2}", d.wall_s));
-        table.add_row(aligned(row, 1));
-    }
-    table
+        row
+    };
+    fitted(&head, &done.iter().map(row).collect::<Vec<_>>(), width)
 }
 
 /// A cell: what was measured here and by others, in the column's unit.
@@ -86,10 +124,8 @@ fn rounds(done: &[&Done]) -> Vec<String> {
     lines.collect()
 }
 
-fn before_and_after(rows: &[Vec<String>]) -> Option<Table> {
-    let mut table = Table::new();
-    table.load_style(comfy_table::presets::UTF8_FULL_CONDENSED);
-    table.set_header([
+fn before_and_after(rows: &[Vec<String>], width: Option<usize>) -> Vec<String> {
+    const HEAD: [&str; 7] = [
         "before and after",
         "before",
         "after",
@@ -97,9 +133,8 @@ fn before_and_after(rows: &[Vec<String>]) -> Option<Table> {
         "commit\nafter",
         "Linux\nbefore",
         "Linux\nafter",
-    ]);
-    table.add_rows(rows.iter().map(|row| aligned(row.clone(), 1)));
-    (!rows.is_empty()).then_some(table)
+    ];
+    if rows.is_empty() { Vec::new() } else { fitted(&HEAD.map(str::to_owned), rows, width) }
 }
 
 /// Before and after of the runs that are there: what is compared, then ours, the commit's and Linux's, empty where nobody measured.
@@ -115,7 +150,7 @@ fn pair_row(pair: &Pair, done: &[&Done]) -> Option<Vec<String>> {
     let told = |(_, figures)| of(figures, figure).map_or_else(String::new, |value| short(value / unit));
     let ([linux_before, _, seed_before], [linux_after, _, seed_after]) =
         (before.plan.then().map(told), after.plan.then().map(told));
-    let what = format!("{}\n{} -> {}", pair.what, pair.before, pair.after);
+    let what = format!("{}\n{} -> {}", after.plan.filled(pair.what), pair.before, pair.after);
     Some(vec![what, ours(before)?, ours(after)?, seed_before, seed_after, linux_before, linux_after])
 }
 
@@ -141,7 +176,7 @@ fn short(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Done, all, short};
+    use super::{Done, all, fitted, short};
     use crate::args::LabOptions;
     use crate::lab::catalog::EXPERIMENTS;
     use crate::lab::runs::Given;
@@ -168,7 +203,7 @@ mod tests {
             figures.put("ip_out_requests", 176.0);
             Done { plan, figures: Some(figures), broken: None, wall_s: 0.0 }
         };
-        (all(&plans.into_iter().map(ran).collect::<Vec<_>>()), given)
+        (all(&plans.into_iter().map(ran).collect::<Vec<_>>(), None), given)
     }
 
     #[test]
@@ -184,6 +219,26 @@ mod tests {
             "{other}"
         );
         assert!(other.contains("not compared: ") && !other.contains("commit 2"), "{other}");
+    }
+
+    #[test]
+    fn a_table_wider_than_the_terminal_becomes_several() {
+        let texts = |words: &[&str]| words.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>();
+        let head = texts(&["name", "one\ntwo", "three", "four", "five"]);
+        let rows = [texts(&["cubic-unset", "1", "2\nLinux still 3", "4", "5"])];
+        let whole = fitted(&head, &rows, None);
+        assert_eq!((whole.len(), fitted(&head, &rows, Some(200))), (1, whole));
+        let parts = fitted(&head, &rows, Some(40));
+        assert!(parts.len() > 1 && parts.iter().all(|part| part.contains("cubic-unset")), "{parts:?}");
+        let lines: Vec<_> = parts.iter().flat_map(|part| part.lines()).collect();
+        assert!(lines.iter().all(|line| line.chars().count() <= 40), "{parts:?}");
+        assert!(
+            ["two", "three", "four", "five"]
+                .iter()
+                .all(|h| lines.iter().filter(|l| l.contains(h)).count() == 1)
+        );
+        // Where not even one column fits there is one in each.
+        assert_eq!(fitted(&head, &rows, Some(3)).len(), 4);
     }
 
     #[test]

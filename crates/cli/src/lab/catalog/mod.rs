@@ -8,17 +8,20 @@ mod sctp_heartbeat;
 mod small_queues;
 mod tso_autosize;
 
+use super::asked::{Asked, filled};
+use super::near::near;
 use super::picture::Picture;
 use super::runs::{Given, Plan};
-use crate::args::{LabOptions, unknown_setting};
+use crate::args::LabOptions;
 use lowwater_sim::scenario::{Scenario, SettingValue, changed_sysctls};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// Figures by name that somebody else measured.
 pub(crate) type Measured = &'static [(&'static str, f64)];
 /// A parameter or a sysctl with its value.
-type Assigned = (&'static str, &'static str);
+pub(crate) type Assigned = (&'static str, &'static str);
 /// Several of them.
 pub(crate) type Settings = &'static [(&'static str, &'static str)];
 
@@ -26,7 +29,7 @@ pub(crate) type Settings = &'static [(&'static str, &'static str)];
 pub(crate) struct Variant {
     /// Its name on the command line.
     pub(crate) name: &'static str,
-    /// What it is.
+    /// What it is, with the parameters of a run in braces.
     pub(crate) about: &'static str,
     /// What makes it.
     pub(crate) sets: Settings,
@@ -65,7 +68,7 @@ pub(crate) struct Column {
     pub(crate) figure: &'static str,
     /// Its head.
     pub(crate) head: &'static str,
-    /// What the figure is divided by: 1024 for kB.
+    /// What the figure is divided by: 1024 for KiB.
     pub(crate) unit: f64,
 }
 
@@ -115,7 +118,7 @@ pub(crate) struct Grid {
 pub(crate) struct Experiment {
     /// Its name on the command line.
     pub(crate) name: &'static str,
-    /// The question that it answers.
+    /// The question that it answers, with the parameters of a run in braces.
     pub(crate) about: &'static str,
     /// The scenario with its own parameters.
     pub(crate) make: fn() -> Box<dyn Scenario>,
@@ -156,34 +159,57 @@ impl Experiment {
         options: &LabOptions,
         short: bool,
     ) -> Result<Vec<Plan>, String> {
-        let LabOptions { seed, set, .. } = options;
-        let seed = *seed;
+        let shorter = if short { self.short } else { &[] };
+        let asked = Arc::new(self.asked(options, shorter));
+        let (seed, set) = (asked.seed, &asked.set);
         let mut plans = Vec::new();
         for variant in variants {
             for (name, values) in self.cells(variant, set) {
                 let mut scenario = (self.make)();
                 *scenario.seed() = seed;
-                let shorter = if short { self.short } else { &[] };
                 let own = shorter.iter().chain(variant.sets).copied().chain(values);
                 let given = set.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-                let given = given.filter(|(key, _)| self.knows(key));
                 let of_linux = Given::of(shorter.iter().copied().chain(given.clone()).map(|(key, _)| key));
                 for (key, value) in own.chain(given) {
                     apply(&mut *scenario, key, value)?;
                 }
-                let linux_now = Vec::new();
                 plans.push(Plan {
                     experiment: self,
                     variant,
                     name,
                     seed,
                     scenario,
-                    linux_now,
+                    linux_now: Vec::new(),
                     given: of_linux,
+                    asked: Arc::clone(&asked),
                 });
             }
         }
         Ok(plans)
+    }
+
+    /// What of the command line is for this experiment.
+    fn asked(&self, options: &LabOptions, shorter: Settings) -> Asked {
+        let own = |name: &&String| self.variants.iter().any(|v| name.split('/').next() == Some(v.name));
+        Asked {
+            set: options.set.iter().filter(|(key, _)| self.knows(key)).cloned().collect(),
+            variants: options.variant.iter().filter(own).cloned().collect(),
+            shorter,
+            seed: options.seed,
+        }
+    }
+
+    /// What it is, and what each variant is, as the catalog has them.
+    pub(crate) fn abouts(&self) -> (String, Vec<String>) {
+        let of = |variant: &Variant| {
+            let mut scenario = (self.make)();
+            for (key, value) in variant.sets {
+                // A test applies them all.
+                let _ = apply(&mut *scenario, key, value);
+            }
+            filled(variant.about, &*scenario)
+        };
+        (filled(self.about, &*(self.make)()), self.variants.iter().map(of).collect())
     }
 
     /// The runs of a variant by name, each with the values that make it: one for each value of each grid.
@@ -220,11 +246,17 @@ pub(crate) fn unknown(experiments: &[&Experiment], key: &str) -> String {
         .flat_map(|e| (e.make)().settings().iter().map(|s| s.name).collect::<Vec<_>>())
         .collect();
     let own: Vec<_> = own.into_iter().collect();
-    format!(
-        "there is no parameter {key}; there are {} (`lowwater lab list` says where). As a sysctl: {}",
-        own.join(", "),
-        unknown_setting(key)
-    )
+    match &near(&own, key)[..] {
+        [] => format!(
+            "there is no parameter and no sysctl {key}, and none near it; parameters are {} (`lowwater lab list` says where), sysctls \
+             are in docs/sysctl.md",
+            own.join(", ")
+        ),
+        near => format!(
+            "there is no parameter and no sysctl {key}; near it: {} (`lowwater lab list` has all parameters, docs/sysctl.md all sysctls)",
+            near.join(", ")
+        ),
+    }
 }
 
 /// Sets a parameter or a sysctl.
@@ -276,6 +308,16 @@ mod tests {
             }
             let names: Vec<_> = e.variants.iter().map(|v| v.name).collect();
             assert!(names.iter().enumerate().all(|(i, n)| !names[..i].contains(n)), "{names:?}");
+        }
+    }
+
+    #[test]
+    fn parameters_in_texts_are_known() {
+        for e in EXPERIMENTS {
+            let (about, variants) = e.abouts();
+            assert!(variants.iter().chain([&about]).all(|text| !text.contains('{')), "{about} {variants:?}");
+            let titles = e.pictures.iter().map(|p| p.title).chain(e.pairs.iter().map(|p| p.what));
+            titles.for_each(|text| assert!(!filled(text, &*(e.make)()).contains('{'), "{text}"));
         }
     }
 

@@ -4,14 +4,14 @@ use crate::lab::picture::{Of, Picture};
 use lowwater_sim::scenario::NotsentLowat;
 
 /// Charged memory is counted in units of 1024 bytes.
-const KB: f64 = 1_024.0;
+const KIB: f64 = 1_024.0;
 
 /// A point of the curve over the limit, by CUBIC.
 macro_rules! curve {
     ($name:literal, $lowat:literal) => {
         Variant {
             name: $name,
-            about: "a point of the curve over the limit",
+            about: "a point of the curve over the limit: {lowat}",
             sets: &[("lowat", $lowat)],
             quick: false,
             ..Variant::PLAIN
@@ -43,6 +43,8 @@ macro_rules! hundred {
 /// `tcp_mem` as Linux sets it by itself in a guest of 512 MiB.
 const SHORT: (&str, &str) = ("tcp_mem", "5700 7601 11400");
 
+/// The axis of the curve.
+const LIMIT: &str = "limit in bytes, logarithmic";
 /// Ten flows, with and without a limit.
 const LONG: &[&str] =
     &["cubic-unset", "cubic-262144", "cubic-262144-whole", "bbr-unset", "bbr-262144", "bbr-262144-whole"];
@@ -61,19 +63,19 @@ const LIMITS: &[&str] = &[
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "notsent-lowat",
-    about: "memory of long flows and wake-ups of their writers by TCP_NOTSENT_LOWAT, 200 Mbit/s and 100 ms",
+    about: "memory of long flows and wake-ups of their writers by TCP_NOTSENT_LOWAT, {rate_mbps} Mbit/s and {rtt_ms} ms",
     make: || Box::new(NotsentLowat::default()),
     variants: &[
         Variant {
             name: "cubic-unset",
-            about: "10 CUBIC flows, SO_SNDBUF 4,000,000, no limit",
+            about: "{flows} flows by {tcp_congestion_control}, SO_SNDBUF {sndbuf}, limit {lowat}",
             linux: &[
-                ("queued_bytes_per_flow", 6_563.0 * KB),
+                ("queued_bytes_per_flow", 6_563.0 * KIB),
                 ("writable_events_per_mb", 0.37),
                 ("goodput_mbps", 182.0),
             ],
             still: &[
-                ("queued_bytes_per_flow", 6_540.0 * KB),
+                ("queued_bytes_per_flow", 6_540.0 * KIB),
                 ("writable_events_per_mb", 0.372),
                 ("goodput_mbps", 191.0),
             ],
@@ -81,15 +83,15 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         },
         Variant {
             name: "cubic-262144",
-            about: "the same, limit 262,144",
+            about: "the same, limit {lowat}",
             sets: &[("lowat", "262144")],
             linux: &[
-                ("queued_bytes_per_flow", 725.0 * KB),
+                ("queued_bytes_per_flow", 725.0 * KIB),
                 ("writable_events_per_mb", 5.0),
                 ("goodput_mbps", 183.0),
             ],
             still: &[
-                ("queued_bytes_per_flow", 835.0 * KB),
+                ("queued_bytes_per_flow", 835.0 * KIB),
                 ("writable_events_per_mb", 5.15),
                 ("goodput_mbps", 189.9),
             ],
@@ -104,15 +106,15 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         },
         Variant {
             name: "bbr-unset",
-            about: "10 BBR flows and a queue of 10 MB, no limit",
+            about: "{flows} flows by {tcp_congestion_control} and a queue of {queue_bytes} bytes, limit {lowat}",
             sets: &[("tcp_congestion_control", "bbr"), ("queue_bytes", "10000000")],
             linux: &[
-                ("queued_bytes_per_flow", 6_445.0 * KB),
+                ("queued_bytes_per_flow", 6_445.0 * KIB),
                 ("writable_events_per_mb", 0.37),
                 ("goodput_mbps", 180.0),
             ],
             still: &[
-                ("queued_bytes_per_flow", 6_534.0 * KB),
+                ("queued_bytes_per_flow", 6_534.0 * KIB),
                 ("writable_events_per_mb", 0.374),
                 ("goodput_mbps", 183.0),
             ],
@@ -120,15 +122,15 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         },
         Variant {
             name: "bbr-262144",
-            about: "the same, limit 262,144",
+            about: "the same, limit {lowat}",
             sets: &[("tcp_congestion_control", "bbr"), ("queue_bytes", "10000000"), ("lowat", "262144")],
             linux: &[
-                ("queued_bytes_per_flow", 824.0 * KB),
+                ("queued_bytes_per_flow", 824.0 * KIB),
                 ("writable_events_per_mb", 5.0),
                 ("goodput_mbps", 167.0),
             ],
             still: &[
-                ("queued_bytes_per_flow", 911.0 * KB),
+                ("queued_bytes_per_flow", 911.0 * KIB),
                 ("writable_events_per_mb", 5.11),
                 ("goodput_mbps", 183.1),
             ],
@@ -146,8 +148,13 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             linux: &[("writable_events_per_mb", 14.7)],
             ..Variant::PLAIN
         },
-        hundred!("bbr-100-unset", "100 BBR flows, buffers that tune themselves, no limit", &[], []),
-        hundred!("bbr-100-131072", "the same, limit 131,072", &[], [("lowat", "131072")]),
+        hundred!(
+            "bbr-100-unset",
+            "{flows} flows by {tcp_congestion_control}, buffers that tune themselves, limit {lowat}",
+            &[],
+            []
+        ),
+        hundred!("bbr-100-131072", "the same, limit {lowat}", &[], [("lowat", "131072")]),
         hundred!(
             "bbr-100-131072-whole",
             "the same, writers woken under the whole limit",
@@ -156,14 +163,14 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         ),
         hundred!(
             "bbr-100-unset-512mib",
-            "100 BBR flows with as little memory as Linux allows itself in 512 MiB, no limit",
-            &[("queued_bytes_per_flow", 401.0 * KB)],
+            "{flows} flows by {tcp_congestion_control} with as little memory as Linux allows itself in 512 MiB, limit {lowat}",
+            &[("queued_bytes_per_flow", 401.0 * KIB)],
             [SHORT]
         ),
         hundred!(
             "bbr-100-131072-512mib",
-            "the same, limit 131,072",
-            &[("queued_bytes_per_flow", 224.0 * KB), ("writable_events_per_mb", 7.7)],
+            "the same, limit {lowat}",
+            &[("queued_bytes_per_flow", 224.0 * KIB), ("writable_events_per_mb", 7.7)],
             [SHORT, ("lowat", "131072")]
         ),
         curve!("cubic-16384", "16384"),
@@ -176,7 +183,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         curve!("cubic-4194304", "4194304"),
         Variant {
             name: "seed-unset",
-            about: "the commit's size: 100 flows, 54 MB of buffer each, 10 Gbit/s, no limit",
+            about: "the commit's size: {flows} flows, SO_SNDBUF {sndbuf}, {rate_mbps} Mbit/s, limit {lowat}",
             sets: SEED_UNSET,
             seed: &[("queued_bytes_per_flow", 54e6)],
             quick: false,
@@ -184,7 +191,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         },
         Variant {
             name: "seed-2097152",
-            about: "the same, limit 2 MiB",
+            about: "the same, limit {lowat}",
             sets: SEED_LIMIT,
             seed: &[("queued_bytes_per_flow", 3.5e6)],
             quick: false,
@@ -200,9 +207,9 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     ],
     grid: None,
     columns: &[
-        Column { figure: "queued_bytes_per_flow", head: "queued\nkB/flow", unit: KB },
-        Column { figure: "in_flight_bytes_per_flow", head: "in flight\nkB/flow", unit: KB },
-        Column { figure: "unsent_bytes_per_flow", head: "unsent\nkB/flow", unit: KB },
+        Column { figure: "queued_bytes_per_flow", head: "queued\nKiB/flow", unit: KIB },
+        Column { figure: "in_flight_bytes_per_flow", head: "in flight\nKiB/flow", unit: KIB },
+        Column { figure: "unsent_bytes_per_flow", head: "unsent\nKiB/flow", unit: KIB },
         Column { figure: "writable_events_per_mb", head: "wakes/MB", unit: 1.0 },
         Column { figure: "acks_per_mb", head: "ACKs/MB", unit: 1.0 },
         Column { figure: "goodput_mbps", head: "Mbit/s", unit: 1.0 },
@@ -215,8 +222,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     ],
     pairs: &[
         Pair {
-            what: "the limit: queued kB per flow",
-            figure: ("queued_bytes_per_flow", KB),
+            what: "the limit: queued KiB per flow",
+            figure: ("queued_bytes_per_flow", KIB),
             before: "cubic-unset",
             after: "cubic-262144",
         },
@@ -233,8 +240,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             after: "cubic-262144",
         },
         Pair {
-            what: "the commit's size: queued kB per flow",
-            figure: ("queued_bytes_per_flow", KB),
+            what: "the commit's size: queued KiB per flow",
+            figure: ("queued_bytes_per_flow", KIB),
             before: "seed-unset",
             after: "seed-2097152",
         },
@@ -249,16 +256,18 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         Picture {
             title: "Written and not sent, by flow",
             of: Of::OverTime(|p| p.unsent_bytes as f64),
-            unit: "bytes",
+            unit: "KiB",
+            per: KIB,
             log: true,
             variants: LONG,
         },
         Picture {
             title: "Memory of a flow",
             of: Of::Bars { figure: "queued_bytes_per_flow", beside: None },
-            unit: "bytes",
-            log: true,
+            unit: "KiB",
+            per: KIB,
             variants: LONG,
+            ..Picture::PLAIN
         },
         Picture {
             title: "Wake-ups of a writer",
@@ -269,14 +278,15 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         },
         Picture {
             title: "Memory of a flow by limit",
-            of: Of::Curve { key: "lowat", figure: "queued_bytes_per_flow" },
-            unit: "bytes",
+            of: Of::Curve { key: "lowat", figure: "queued_bytes_per_flow", axis: LIMIT },
+            unit: "KiB",
+            per: KIB,
             variants: LIMITS,
             ..Picture::PLAIN
         },
         Picture {
             title: "Wake-ups by limit",
-            of: Of::Curve { key: "lowat", figure: "writable_events_per_mb" },
+            of: Of::Curve { key: "lowat", figure: "writable_events_per_mb", axis: LIMIT },
             unit: "per MB",
             variants: LIMITS,
             ..Picture::PLAIN

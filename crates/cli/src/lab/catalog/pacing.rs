@@ -88,7 +88,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     variants: &[
         Variant {
             name: "80-internal",
-            about: "80 CUBIC flows of 2.4 Mbit/s above pfifo_fast: the transport paces",
+            about: "{flows} flows of {pacing_mbps} Mbit/s by {tcp_congestion_control} above pfifo_fast: the transport paces",
             linux: LINUX_INTERNAL,
             ..Variant::PLAIN
         },
@@ -101,20 +101,20 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         },
         Variant {
             name: "80-unpaced",
-            about: "the same without a rate, through a line of 200 Mbit/s instead",
+            about: "the same without a rate, through a line of {rate_mbps} Mbit/s instead",
             sets: &[("pacing_mbps", "0"), ("rate_mbps", "200")],
             linux: &[("gaps_under_100us_percent", 41.0), ("burst_bytes_max", 485_000.0)],
             ..Variant::PLAIN
         },
         Variant {
             name: "20-switched",
-            about: "20 flows of 24 Mbit/s above pfifo_fast, then fq, then pfifo_fast again",
+            about: "{flows} flows of {pacing_mbps} Mbit/s above pfifo_fast, then fq, then pfifo_fast again",
             sets: &[("flows", "20"), ("pacing_mbps", "24"), ("switch", "fq;pfifo_fast")],
             ..Variant::PLAIN
         },
         Variant {
             name: "bbr-internal",
-            about: "one BBR flow through 100 Mbit/s with a queue of 500 kB, above pfifo_fast",
+            about: "flows by {tcp_congestion_control} ({flows}) through {rate_mbps} Mbit/s with a queue of {queue_bytes} bytes, above pfifo_fast",
             sets: &[
                 ("flows", "1"),
                 ("pacing_mbps", "0"),
@@ -166,7 +166,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         },
         Variant {
             name: "seed-800-internal",
-            about: "the commit's size: 800 flows of 48 Mbit/s through a device of 40 Gbit/s, above pfifo_fast",
+            about: "the commit's size: {flows} flows of {pacing_mbps} Mbit/s through a device of 40 Gbit/s, above pfifo_fast",
             sets: SEED,
             seed: &[("goodput_mbps", 34_700.0)],
             quick: false,
@@ -217,7 +217,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     ],
     pictures: &[
         Picture {
-            title: "80 flows of 2.4 Mbit/s: payload that leaves in each millisecond",
+            title: "Flows held to a rate: payload that leaves in each millisecond",
             of: Of::Leaving,
             unit: "bytes",
             variants: &["80-internal", "80-fq", "80-unpaced"],

@@ -28,11 +28,16 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     variants: &[
         Variant {
             name: "1mbit",
-            about: "1 Mbit/s, a FIFO, one flow of CUBIC, 1 ms",
+            about: "{rate_mbps} Mbit/s, a FIFO, one flow of CUBIC, {rtt_ms} ms",
             sets: &[("rate_mbps", "1"), ("rtt_ms", "1")],
             ..Variant::PLAIN
         },
-        Variant { name: "10mbit", about: "10 Mbit/s, 20 ms", sets: &[("rate_mbps", "10")], ..Variant::PLAIN },
+        Variant {
+            name: "10mbit",
+            about: "{rate_mbps} Mbit/s, {rtt_ms} ms",
+            sets: &[("rate_mbps", "10")],
+            ..Variant::PLAIN
+        },
         Variant {
             name: "10mbit-bbr",
             about: "the same with BBR",
@@ -41,61 +46,61 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         },
         Variant {
             name: "10mbit-4-fq-codel",
-            about: "10 Mbit/s, four flows above fq_codel",
+            about: "{rate_mbps} Mbit/s, four flows above fq_codel",
             sets: &[("rate_mbps", "10"), ("flows", "4"), ("qdisc", "fq_codel")],
             ..Variant::PLAIN
         },
         Variant {
             name: "100mbit",
-            about: "100 Mbit/s, 1 ms: near peers have large packets",
+            about: "{rate_mbps} Mbit/s, {rtt_ms} ms: near peers have large packets",
             sets: &[("rtt_ms", "1")],
             ..Variant::PLAIN
         },
         Variant {
             name: "100mbit-tbf",
-            about: "100 Mbit/s by a shaper, 20 ms",
+            about: "{rate_mbps} Mbit/s by a shaper, {rtt_ms} ms",
             sets: &[("qdisc", "tbf")],
             ..Variant::PLAIN
         },
         Variant {
             name: "100mbit-fq",
-            about: "100 Mbit/s above fq, 20 ms",
+            about: "{rate_mbps} Mbit/s above fq, {rtt_ms} ms",
             sets: &[("qdisc", "fq")],
             ..Variant::PLAIN
         },
         Variant {
             name: "100mbit-late",
-            about: "100 Mbit/s, 1 ms, completions 100 us late",
+            about: "{rate_mbps} Mbit/s, {rtt_ms} ms, completions 100 us late",
             sets: &[("rtt_ms", "1"), ("completions", "late")],
             ..Variant::PLAIN
         },
         Variant {
             name: "100mbit-batches",
-            about: "100 Mbit/s, 1 ms, eight completions together, a millisecond late at most",
+            about: "{rate_mbps} Mbit/s, {rtt_ms} ms, eight completions together, a millisecond late at most",
             sets: &[("rtt_ms", "1"), ("completions", "batches")],
             ..Variant::PLAIN
         },
         Variant {
             name: "100mbit-64",
-            about: "100 Mbit/s, 64 flows",
+            about: "{rate_mbps} Mbit/s, {flows} flows",
             sets: &[("flows", "64")],
             ..Variant::PLAIN
         },
         Variant {
             name: "100mbit-app",
-            about: "100 Mbit/s, an application that writes half of that, every 10 ms",
+            about: "{rate_mbps} Mbit/s, an application that writes half of that, every 10 ms",
             sets: &[("app_percent", "50")],
             ..Variant::PLAIN
         },
         Variant {
             name: "1gbit",
-            about: "1 Gbit/s, 1 ms",
+            about: "{rate_mbps} Mbit/s, {rtt_ms} ms",
             sets: &[("rate_mbps", "1000"), ("rtt_ms", "1")],
             ..Variant::PLAIN
         },
         Variant {
             name: "10gbit-batches",
-            about: "10 Gbit/s, four flows, 1 ms, eight completions together",
+            about: "{rate_mbps} Mbit/s, four flows, {rtt_ms} ms, eight completions together",
             sets: &[("rate_mbps", "10000"), ("flows", "4"), ("rtt_ms", "1"), ("completions", "batches")],
             ..Variant::PLAIN
         },

@@ -4,7 +4,7 @@ use crate::lab::picture::{Of, Picture};
 use lowwater_sim::scenario::SmallQueues;
 
 /// Queues are counted in units of 1024 bytes.
-const KB: f64 = 1_024.0;
+const KIB: f64 = 1_024.0;
 /// A queue with a delay, however short, takes packets from their owners on entry.
 const ORPHANED: (&str, &str) = ("qdisc", "netem delay 1us limit 1000");
 const SLOW: (&str, &str) = ("rate_mbps", "100");
@@ -20,7 +20,7 @@ const SLOW_BUCKET: (&str, &str) =
 /// Mean backlog and mean time of a probe.
 macro_rules! measured {
     ($kb:literal, $ms:literal) => {
-        &[("backlog_bytes_mean", $kb * KB), ("probe_rtt_ms_mean", $ms)]
+        &[("backlog_bytes_mean", $kb * KIB), ("probe_rtt_ms_mean", $ms)]
     };
 }
 
@@ -31,13 +31,13 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     variants: &[
         Variant {
             name: "tsq-1gbit",
-            about: "1 Gbit/s, Linux's defaults",
+            about: "{rate_mbps} Mbit/s, Linux's defaults",
             linux: measured!(347.0, 3.9),
             ..Variant::PLAIN
         },
         Variant {
             name: "tsq-131072-1gbit",
-            about: "the same, tcp_limit_output_bytes 131,072 as in the commit",
+            about: "the same, tcp_limit_output_bytes {tcp_limit_output_bytes} as in the commit",
             sets: &[SEED_CAP],
             linux: measured!(119.0, 0.8),
             seed: &[("probe_rtt_ms_mean", 1.0)],
@@ -53,7 +53,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         },
         Variant {
             name: "off-1gbit",
-            about: "1 Gbit/s without small queues: packets lose their owner on entry",
+            about: "{rate_mbps} Mbit/s without small queues: packets lose their owner on entry",
             sets: &[ORPHANED],
             linux: measured!(3_558.0, 30.0),
             seed: &[("probe_rtt_ms_mean", 50.0)],
@@ -68,14 +68,14 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         },
         Variant {
             name: "tsq-100mbit",
-            about: "100 Mbit/s, Linux's defaults",
+            about: "{rate_mbps} Mbit/s, Linux's defaults",
             sets: &[SLOW],
             linux: measured!(134.0, 8.2),
             ..Variant::PLAIN
         },
         Variant {
             name: "tsq-131072-100mbit",
-            about: "the same, tcp_limit_output_bytes 131,072",
+            about: "the same, tcp_limit_output_bytes {tcp_limit_output_bytes}",
             sets: &[SLOW, SEED_CAP],
             linux: measured!(134.0, 8.2),
             seed: &[("probe_rtt_ms_mean", 8.0)],
@@ -90,7 +90,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         },
         Variant {
             name: "off-100mbit",
-            about: "100 Mbit/s without small queues",
+            about: "{rate_mbps} Mbit/s without small queues",
             sets: &[SLOW, ORPHANED],
             linux: measured!(3_258.0, 259.0),
             seed: &[("probe_rtt_ms_mean", 132.0)],
@@ -106,9 +106,9 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     ],
     grid: None,
     columns: &[
-        Column { figure: "backlog_bytes_mean", head: "queue\nkB mean", unit: KB },
-        Column { figure: "backlog_bytes_p95", head: "kB p95", unit: KB },
-        Column { figure: "backlog_bytes_max", head: "kB max", unit: KB },
+        Column { figure: "backlog_bytes_mean", head: "queue\nKiB mean", unit: KIB },
+        Column { figure: "backlog_bytes_p95", head: "KiB p95", unit: KIB },
+        Column { figure: "backlog_bytes_max", head: "KiB max", unit: KIB },
         Column { figure: "probe_rtt_ms_min", head: "probe\nms min", unit: 1.0 },
         Column { figure: "probe_rtt_ms_mean", head: "ms mean", unit: 1.0 },
         Column { figure: "probe_rtt_ms_max", head: "ms max", unit: 1.0 },
@@ -121,19 +121,19 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     ],
     pairs: &[
         Pair {
-            what: "small queues, 1 Gbit/s: ms of a probe",
+            what: "small queues, {rate_mbps} Mbit/s: ms of a probe",
             figure: ("probe_rtt_ms_mean", 1.0),
             before: "off-1gbit",
             after: "tsq-1gbit",
         },
         Pair {
-            what: "small queues, 100 Mbit/s: ms of a probe",
+            what: "small queues, {rate_mbps} Mbit/s: ms of a probe",
             figure: ("probe_rtt_ms_mean", 1.0),
             before: "off-100mbit",
             after: "tsq-100mbit",
         },
         Pair {
-            what: "small queues, 1 Gbit/s: Mbit/s",
+            what: "small queues, {rate_mbps} Mbit/s: Mbit/s",
             figure: ("goodput_mbps", 1.0),
             before: "off-1gbit",
             after: "tsq-1gbit",
@@ -141,18 +141,26 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     ],
     pictures: &[
         Picture {
-            title: "The queue before a line of 1 Gbit/s",
+            title: "The queue before a line of {rate_mbps} Mbit/s",
             of: Of::OverTime(|p| p.backlog_bytes as f64),
-            unit: "bytes",
+            unit: "KiB",
+            per: KIB,
             log: true,
-            variants: &["tsq-1gbit", "tsq-131072-1gbit", "off-1gbit", "off-segments-1gbit"],
+            variants: &["tsq-1gbit", "tsq-131072-1gbit", "tsq-tbf-1gbit", "off-1gbit", "off-segments-1gbit"],
         },
         Picture {
-            title: "The queue before a line of 100 Mbit/s",
+            title: "The queue before a line of {rate_mbps} Mbit/s",
             of: Of::OverTime(|p| p.backlog_bytes as f64),
-            unit: "bytes",
+            unit: "KiB",
+            per: KIB,
             log: true,
-            variants: &["tsq-100mbit", "tsq-131072-100mbit", "off-100mbit", "off-segments-100mbit"],
+            variants: &[
+                "tsq-100mbit",
+                "tsq-131072-100mbit",
+                "tsq-tbf-100mbit",
+                "off-100mbit",
+                "off-segments-100mbit",
+            ],
         },
         Picture {
             title: "What a small datagram waits",

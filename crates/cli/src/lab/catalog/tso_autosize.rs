@@ -5,7 +5,7 @@ use lowwater_sim::scenario::TsoAutosize;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "tso-autosize",
-    about: "packets handed to IP for one write of 2,000,000 bytes over 40 ms, handshake and close included",
+    about: "packets handed to IP for one write of {bytes} bytes over {rtt_ms} ms, handshake and close included",
     make: || Box::new(TsoAutosize::default()),
     variants: &[
         Variant {
@@ -57,7 +57,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         },
         Variant {
             name: "seed",
-            about: "the commit's own settings: SO_SNDBUF 1,000,000 and no bonus for near peers",
+            about: "the commit's own settings: SO_SNDBUF {sndbuf} and no bonus for near peers",
             sets: &[("sndbuf", "1000000"), ("tcp_tso_rtt_log", "0")],
             seed: &[
                 ("ip_out_requests", 232.0),

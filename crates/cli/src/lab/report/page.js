@@ -12,9 +12,18 @@ function make(name, attributes = {}, ...children) {
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const colour = (index) => css(`--c${index % 8}`);
 
-/** 12,345,678 as 12.3M. */
+/** As many digits as the tables have: 6,636, 83.5, 5.16. */
+function plain(value) {
+  if (value === null || value === undefined) return "";
+  const size = Math.abs(value);
+  const digits = size >= 100 || Number.isInteger(value) ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : 3;
+  return value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+}
+
+/** For axes: 12,345,678 as 12.3M, 6,000 as it is. */
 function brief(value) {
   if (value === null || value === undefined) return "";
+  if (Math.abs(value) >= 100 && Math.abs(value) < 1e5) return plain(value);
   const size = Math.abs(value);
   for (const [unit, letter] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
     if (size >= unit) return `${Number((value / unit).toPrecision(3))}${letter}`;
@@ -27,17 +36,19 @@ function axes(picture) {
   const words = (u, values) => values.map(brief);
   return [
     { ...look, label: picture.x, labelSize: 20, values: words },
-    { ...look, label: picture.unit, labelSize: 20, size: 56, values: words },
+    { ...look, label: picture.unit, labelSize: 20, size: 64, values: words },
   ];
 }
 
 function look(picture, line, index) {
   const stroke = colour(index);
-  const value = (u, v) => brief(v);
+  const value = (u, v) => plain(v);
   if (picture.kind === "points") {
     return { label: line.name, stroke, value, paths: () => null, points: { show: true, size: 4, fill: stroke } };
   }
-  return { label: line.name, stroke, value, width: 1.5, spanGaps: true, points: { show: picture.kind === "curve" && line.x.length < 40 } };
+  // Lines of the same values lie on each other: the ones above are thinner and broken.
+  const dash = [[], [8, 5], [2, 4], [12, 4, 2, 4], [5, 5], [2, 2]][index % 6];
+  return { label: line.name, stroke, value, dash, width: index % 6 === 0 ? 2.5 : 1.75, spanGaps: true, points: { show: picture.kind === "curve" && line.x.length < 40 } };
 }
 
 /** Lines, points or a curve into a figure that is in the page already. */
@@ -50,9 +61,9 @@ function plot(figure, picture) {
   const chart = new uPlot({
     width: width(),
     height: 280,
-    scales: { x: { time: false, distr: curve ? 3 : 1, log: 2 }, y: picture.log ? { distr: 3 } : { range: (u, low, high) => [0, high > 0 ? high * 1.05 : 1] } },
+    scales: { x: { time: false, distr: curve ? 3 : 1, log: 10 }, y: picture.log ? { distr: 3 } : { range: (u, low, high) => [0, high > 0 ? high * 1.05 : 1] } },
     axes: axes(picture),
-    series: [{ label: picture.x, value: (u, v) => brief(v) }, ...picture.lines.map((line, i) => look(picture, line, i))],
+    series: [{ label: picture.x, value: (u, v) => plain(v) }, ...picture.lines.map((line, i) => look(picture, line, i))],
     legend: { live: true },
     cursor: { drag: { x: true, y: false } },
   }, lines, figure);
@@ -65,22 +76,29 @@ function bars(picture) {
   const all = picture.rows.flatMap((row) => row.values.map((v) => v.value));
   const most = Math.max(...all);
   const least = Math.min(...all.filter((v) => v > 0));
-  // A logarithmic bar begins a little below the least value.
+  // A logarithmic axis has whole decades; every bar is on it.
+  const log = picture.log && most > 0 && most / least >= 10;
+  const low = log ? Math.floor(Math.log10(least / 1.001)) : 0;
+  const high = log ? Math.max(low + 1, Math.ceil(Math.log10(most))) : 0;
   const share = (value) => {
     if (!(value > 0) || !(most > 0)) return 0;
-    if (!picture.log) return value / most;
-    return Math.log(value / (least / 2)) / Math.log(most / (least / 2));
+    return log ? (Math.log10(value) - low) / (high - low) : value / most;
   };
   const bar = (v) => [
     make("span", { class: "who" }, v.who),
-    make("span", { class: "bar" }, make("i", { class: v.who.split(" ")[0].split("'")[0].toLowerCase(), style: `width:${(share(v.value) * 75).toFixed(2)}%` }), brief(v.value)),
+    make("span", { class: "bar" }, make("i", { class: v.who.split(" ")[0].split("'")[0].toLowerCase(), style: `width:${(share(v.value) * 75).toFixed(2)}%` }), plain(v.value)),
   ];
   const rows = picture.rows.flatMap((row) => [make("span", { class: "run" }, row.name), ...row.values.flatMap(bar)]);
-  return make("div", { class: "bars" }, ...rows);
+  if (!log) return make("div", { class: "bars" }, ...rows);
+  const decades = Array.from({ length: high - low + 1 }, (_, i) => i);
+  const tick = (i) => make("span", { style: `left:${((i / (high - low)) * 75).toFixed(2)}%` }, brief(10 ** (low + i)));
+  const axis = make("span", { class: "axis" }, ...decades.map(tick));
+  const grid = `--decade:${(100 / (high - low)).toFixed(3)}%`;
+  return make("div", { class: "bars log", style: grid }, ...rows, make("span", { class: "who" }, "logarithmic"), axis);
 }
 
 function pictureOf(picture) {
-  const scale = picture.log ? ", logarithmic" : "";
+  const scale = picture.log && picture.kind !== "bars" ? ", logarithmic" : "";
   const unit = picture.unit ? ` (${picture.unit}${scale})` : "";
   const figure = make("figure", {}, make("figcaption", {}, picture.title, make("span", {}, unit)));
   if (picture.kind === "bars") figure.append(bars(picture));
@@ -114,17 +132,18 @@ function sectionOf(experiment) {
   const figures = experiment.pictures.map(pictureOf);
   const section = make("section", { id: experiment.name },
     make("h2", {}, experiment.name),
-    make("p", { class: "about" }, experiment.about, ". ", make("code", {}, `lowwater lab run ${experiment.name}`)),
+    make("p", { class: "about" }, experiment.about, experiment.changed ? "; " : "", make("b", {}, experiment.changed || ""), ". ", /shortened: /.test(experiment.changed) ? "In full: " : "", make("code", {}, experiment.command)),
     make("div", { class: "pictures" }, ...figures),
     pairsOf(experiment),
     tableOf(experiment),
-    experiment.verdicts.length ? make("ul", { class: "verdicts" }, ...experiment.verdicts.map(verdict)) : null);
+    experiment.verdicts.length ? make("ul", { class: "verdicts" }, ...experiment.verdicts.map(verdict)) : null,
+    experiment.words.length ? make("p", { class: "note words" }, experiment.words.map((text) => `${text}.`).join(" ")) : null);
   return { section, draw: () => experiment.pictures.forEach((p, i) => p.kind !== "bars" && plot(figures[i], p)) };
 }
 
 document.getElementById("made").append(
-  `Made by lowwater ${data.version}, in virtual time from seed ${data.seed}. "Linux" was measured on Linux 6.1, "Linux now" beside this run, `
-  + `"commit" is what the Linux commit reports that an experiment comes from. Click a name below a picture to hide its line, drag to enlarge, double-click to go back.`);
+  `Made by lowwater ${data.version}, in virtual time from seed ${data.seed}. What words mean stands below each table. `
+  + `Bars: ours, Linux's, and what the commit reports that an experiment comes from. Click a name below a picture to hide its line, drag to enlarge, double-click to go back.`);
 const sections = data.experiments.map(sectionOf);
 document.getElementById("contents").append(...data.experiments.map((e) => make("a", { href: `#${e.name}` }, e.name)));
 document.getElementById("experiments").append(...sections.map((s) => s.section));

@@ -1,0 +1,147 @@
+//! What `--set` makes of variants: which became the same experiment, and what is said where a name no longer fits.
+use super::catalog::{Assigned, report};
+use super::runs::Plan;
+use lowwater_sim::scenario::SettingValue;
+use std::fmt::Write as _;
+
+/// Each distinct experiment once, and a sentence for everything that somebody who gave `--set` may not expect.
+pub(super) fn settle(plans: Vec<Plan>) -> (Vec<Plan>, Vec<String>) {
+    let mut groups: Vec<(String, Vec<Plan>)> = Vec::new();
+    for plan in plans {
+        let key = match plan.asked.set.is_empty() {
+            // Two of the catalog are two, whatever they have.
+            true => format!("{}/{}", plan.experiment.name, plan.name),
+            false => format!("{}/{}", plan.experiment.name, report(&*plan.scenario)),
+        };
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, plans)) => plans.push(plan),
+            None => groups.push((key, vec![plan])),
+        }
+    }
+    let mut notes: Vec<String> = Vec::new();
+    let mut kept: Vec<Plan> = Vec::new();
+    for (_, mut plans) in groups {
+        // The one whose name says most of what `--set` does, and nothing else.
+        let best = plans.iter().enumerate().min_by_key(|(_, p)| fit(p)).map_or(0, |(at, _)| at);
+        let keep = plans.remove(best);
+        if !plans.is_empty() {
+            let names: Vec<_> = plans.iter().map(|p| p.name.as_str()).collect();
+            let set: Vec<_> = keep.asked.set.iter().map(|(key, value)| format!("{key}={value}")).collect();
+            notes.push(format!(
+                "{}: with {} the same experiment as {}, which runs once for all of them: {}",
+                keep.experiment.name,
+                set.join(" "),
+                keep.name,
+                names.join(", ")
+            ));
+        }
+        kept.push(keep);
+    }
+    let mut experiments: Vec<_> = kept.iter().map(|p| p.experiment.name).collect();
+    experiments.dedup();
+    for name in experiments {
+        let own: Vec<_> = kept.iter().filter(|p| p.experiment.name == name).collect();
+        notes.extend(replaced(&own));
+        notes.extend(unheard(&own));
+    }
+    (kept, notes)
+}
+
+/// How badly a variant's own settings fit to `--set`: those that it replaces, then fewer of those that it repeats.
+fn fit(plan: &Plan) -> (usize, core::cmp::Reverse<usize>) {
+    let own = |same: bool| {
+        let told =
+            |(key, value): &&Assigned| plan.asked.set.iter().any(|(k, v)| k == key && (v == value) == same);
+        plan.variant.sets.iter().filter(told).count()
+    };
+    (own(false), core::cmp::Reverse(own(true)))
+}
+
+/// Variants whose own settings `--set` has replaced.
+fn replaced(plans: &[&Plan]) -> Vec<String> {
+    let set = plans.first().map(|p| p.asked.set.clone()).unwrap_or_default();
+    let of = |(key, value): &(String, String)| {
+        let own = |p: &&&Plan| {
+            let differs = |(k, v): &&Assigned| k == key && v != value;
+            p.variant.sets.iter().find(differs).map(|(_, v)| format!("{} ({v})", p.name))
+        };
+        let names: Vec<_> = plans.iter().filter_map(|p| own(&p)).collect();
+        (!names.is_empty()).then(|| {
+            format!(
+                "{}: {key}={value} takes the place of what these variants set themselves: {}",
+                plans[0].experiment.name,
+                names.join(", ")
+            )
+        })
+    };
+    set.iter().filter_map(of).collect()
+}
+
+/// `tcp_notsent_lowat` is for sockets that have no limit of their own.
+fn unheard(plans: &[&Plan]) -> Option<String> {
+    let given = plans.first()?.asked.set.iter().any(|(key, _)| key.ends_with("tcp_notsent_lowat"));
+    let own = |p: &&&Plan| {
+        let lowat = p.scenario.settings().into_iter().find(|s| s.name == "lowat");
+        lowat.is_some_and(|s| matches!(s.value, SettingValue::Number(n) if n > 0.0))
+    };
+    let names: Vec<_> = plans.iter().filter(own).map(|p| p.name.as_str()).collect();
+    (given && !names.is_empty()).then(|| {
+        format!(
+            "{}: tcp_notsent_lowat does nothing in variants whose sockets set TCP_NOTSENT_LOWAT themselves (lowat): {}",
+            plans[0].experiment.name,
+            names.join(", ")
+        )
+    })
+}
+
+/// Least rate that is not suspected to lack its unit.
+const SLOWEST_BPS: u64 = 8_000;
+
+/// What was understood of rates that look as if they lacked their unit.
+pub(super) fn slow_rates(set: &[(String, String)]) -> Vec<String> {
+    let words = set.iter().filter(|(key, _)| ["qdisc", "router", "switch"].contains(&key.as_str()));
+    let of = |(key, value): &(String, String)| {
+        let words: Vec<_> = value.split([' ', ';']).collect();
+        let slow = words.windows(2).filter(|pair| pair[0].ends_with("rate")).filter_map(|pair| {
+            let bps = bits_per_second(pair[1]).filter(|bps| (1..SLOWEST_BPS).contains(bps))?;
+            Some((pair.join(" "), bps))
+        });
+        let mut said = String::new();
+        for (words, bps) in slow {
+            let _ = write!(said, "{}{words} is {bps} bit/s", if said.is_empty() { "" } else { ", " });
+        }
+        (!said.is_empty()).then(|| {
+            format!("{key}: {said}: a rate without a unit is in bit/s, and kbit, mbit and gbit say more")
+        })
+    };
+    words.filter_map(of).collect()
+}
+
+/// A rate in tc's words, as far as it may be a slow one.
+fn bits_per_second(word: &str) -> Option<u64> {
+    let digits = word.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let number: u64 = digits.parse().ok()?;
+    match word[digits.len()..].to_ascii_lowercase().as_str() {
+        "" | "bit" => Some(number),
+        "bps" => number.checked_mul(8),
+        "kbit" => number.checked_mul(1_000),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_without_a_unit_are_told() {
+        let of = |key: &str, value: &str| slow_rates(&[(key.to_owned(), value.to_owned())]);
+        assert!(of("qdisc", "fq maxrate 48")[0].contains("maxrate 48 is 48 bit/s"));
+        assert!(
+            of("switch", "fq;tbf rate 900bps burst 5kb latency 5ms")[0].contains("rate 900bps is 7200 bit/s")
+        );
+        for fine in ["fq maxrate 48mbit", "tbf rate 8kbit burst 5kb latency 5ms", "fq maxrate 0", "none"] {
+            assert_eq!(of("qdisc", fine), Vec::<String>::new(), "{fine}");
+        }
+    }
+}

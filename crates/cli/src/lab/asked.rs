@@ -1,0 +1,125 @@
+//! What the command line asked of an experiment: what is said of it, and the command that asks for the same again.
+use lowwater_sim::scenario::{Scenario, SettingValue};
+
+/// What was asked of one experiment.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Asked {
+    /// `--set`, as far as the experiment knows the names.
+    pub(crate) set: Vec<(String, String)>,
+    /// `--variant`, as far as the experiment has it.
+    pub(crate) variants: Vec<String>,
+    /// What made it short enough for all experiments together.
+    pub(crate) shorter: &'static [(&'static str, &'static str)],
+    /// `--seed`.
+    pub(crate) seed: u64,
+}
+
+impl Asked {
+    /// The command that runs this again, an experiment that was shortened in full.
+    pub(crate) fn command(&self, experiment: &str) -> String {
+        let mut words = vec![format!("lowwater lab run {experiment}")];
+        words.extend(self.variants.iter().map(|v| format!("--variant {}", quoted(v))));
+        words.extend(
+            self.set.iter().map(|(key, value)| format!("--set {}", quoted(&format!("{key}={value}")))),
+        );
+        if self.seed != 1 {
+            words.push(format!("--seed {}", self.seed));
+        }
+        words.join(" ")
+    }
+
+    /// What is not as in the catalog.
+    pub(crate) fn changed(&self) -> Option<String> {
+        let list = |pairs: &mut dyn Iterator<Item = (&str, &str)>| {
+            pairs.map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(", ")
+        };
+        let set = list(&mut self.set.iter().map(|(key, value)| (key.as_str(), value.as_str())));
+        let shorter = list(&mut self.shorter.iter().copied());
+        let parts = [("changed by --set: ", set), ("shortened: ", shorter)];
+        let parts: Vec<_> =
+            parts.iter().filter(|(_, l)| !l.is_empty()).map(|(w, l)| format!("{w}{l}")).collect();
+        (!parts.is_empty()).then(|| parts.join("; "))
+    }
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "=_-./%+:,".contains(c);
+    if word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+}
+
+/// A text of the catalog with the parameters of a run: `{rate_mbps}` is its value there.
+pub(crate) fn filled(text: &str, scenario: &dyn Scenario) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, (key, after))) =
+        rest.split_once('{').and_then(|(before, rest)| Some((before, rest.split_once('}')?)))
+    {
+        out.push_str(before);
+        out.push_str(&value(scenario, key).unwrap_or_else(|| format!("{{{key}}}")));
+        rest = after;
+    }
+    out + rest
+}
+
+fn value(scenario: &dyn Scenario, key: &str) -> Option<String> {
+    match scenario.settings().into_iter().find(|s| s.name == key).map(|s| s.value) {
+        Some(SettingValue::Number(0.0)) if key == "lowat" => Some("none".to_owned()),
+        Some(SettingValue::Number(n)) => Some(grouped(n)),
+        Some(SettingValue::Words(words)) => Some(words),
+        None => {
+            let words = scenario.boxed().sysctl().get(key)?;
+            Some(words.parse::<f64>().map_or_else(|_| words.clone(), grouped))
+        }
+    }
+}
+
+/// 4000000 as 4,000,000.
+fn grouped(n: f64) -> String {
+    let text = format!("{n}");
+    let (whole, part) = text.split_once('.').map_or((text.as_str(), None), |(w, p)| (w, Some(p)));
+    let digits = whole.len();
+    let mut out = String::new();
+    for (i, c) in whole.chars().enumerate() {
+        if i > 0 && (digits - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(c);
+    }
+    part.map_or(out.clone(), |part| format!("{out}.{part}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lowwater_sim::scenario::NotsentLowat;
+
+    #[test]
+    fn the_command_says_what_was_asked_and_a_shell_can_read_it() {
+        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        let asked = Asked {
+            set: vec![pair("flows", "8"), pair("qdisc", "fq maxrate 48mbit")],
+            variants: vec!["reno/0%".into()],
+            seed: 7,
+            ..Asked::default()
+        };
+        assert_eq!(
+            asked.command("bulk"),
+            "lowwater lab run bulk --variant reno/0% --set flows=8 --set 'qdisc=fq maxrate 48mbit' --seed 7"
+        );
+        assert_eq!(asked.changed().as_deref(), Some("changed by --set: flows=8, qdisc=fq maxrate 48mbit"));
+        assert_eq!(Asked::default().changed(), None);
+        let short = Asked { shorter: &[("warmup_s", "3")], ..Asked::default() };
+        assert_eq!(short.changed().as_deref(), Some("shortened: warmup_s=3"));
+    }
+
+    #[test]
+    fn texts_have_the_parameters_of_the_run() {
+        let mut scenario = NotsentLowat::default();
+        let text =
+            "{flows} flows, {rate_mbps} Mbit/s, SO_SNDBUF {sndbuf}, limit {lowat}, {tcp_congestion_control}";
+        assert_eq!(filled(text, &scenario), "10 flows, 200 Mbit/s, SO_SNDBUF 4,000,000, limit none, cubic");
+        (scenario.flows, scenario.lowat, scenario.rate) = (8, 16_384, 1_500_000);
+        assert_eq!(filled("{flows} {lowat} {rate_mbps}", &scenario), "8 16,384 1.5");
+    }
+}

@@ -1,0 +1,80 @@
+//! Names of `--set` that nobody knows: which known ones are meant.
+use lowwater_core::base::Sysctl;
+
+/// Words that people use, and the parameters that they mean.
+const MEANS: [(&str, &str); 8] = [
+    ("bandwidth", "rate_mbps"),
+    ("delay", "rtt_ms"),
+    ("latency", "rtt_ms"),
+    ("speed", "rate_mbps"),
+    ("duration", "measure_s"),
+    ("time", "measure_s"),
+    ("size", "bytes"),
+    ("notsent_lowat", "lowat"),
+];
+/// Most names that are suggested.
+const MOST: usize = 4;
+
+/// Parameters of `own` and sysctls that are close to `key`, the closest first; nothing where none is.
+pub(super) fn near(own: &[&'static str], key: &str) -> Vec<&'static str> {
+    let key = key.to_ascii_lowercase();
+    let key = ["net.ipv4.", "net.core.", "net.lowwater.", "net."]
+        .iter()
+        .find_map(|p| key.strip_prefix(p))
+        .unwrap_or(&key);
+    let far = (key.chars().count() / 4).max(1);
+    let typed = |name: &str| Some(distance(key, name)).filter(|d| *d <= far);
+    let parts: Vec<&str> = key.split('_').collect();
+    let meant = |name: &str| {
+        let says =
+            MEANS.iter().any(|(word, means)| *means == name && (key.ends_with(word) || parts.contains(word)));
+        let begins = key.len() >= 3 && name.starts_with(key);
+        let part = name.split('_').any(|part| part == key) || (name.len() >= 4 && parts.contains(&name));
+        (says || begins || part).then_some(1)
+    };
+    let own = own.iter().filter_map(|name| Some((typed(name).into_iter().chain(meant(name)).min()?, *name)));
+    let sysctls = Sysctl::NAMES.iter().filter_map(|(name, _)| Some((typed(name)?, *name)));
+    let mut all: Vec<_> = own.chain(sysctls).collect();
+    all.sort_by_key(|(distance, _)| *distance);
+    all.into_iter().take(MOST).map(|(_, name)| name).collect()
+}
+
+/// How many letters must be added, taken away or changed to make one of the other (Levenshtein).
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().take(100).enumerate() {
+        let mut corner = i;
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let changed = corner + usize::from(x != *y);
+            corner = row[j + 1];
+            row[j + 1] = changed.min(corner + 1).min(row[j] + 1);
+        }
+    }
+    row.last().copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_close_is_suggested() {
+        let own = ["flows", "lowat", "rate_mbps", "rtt_ms", "loss_percent", "queue_bytes", "write_bytes"];
+        let cases: [(&str, &[&str]); 8] = [
+            ("TCP_NOTSENT_LOWAT", &["tcp_notsent_lowat", "lowat"]),
+            ("delay", &["rtt_ms"]),
+            ("rate", &["rate_mbps"]),
+            ("los", &["loss_percent"]),
+            ("flow", &["flows"]),
+            ("net.ipv4.tcp_sakc", &["tcp_sack"]),
+            ("foo", &[]),
+            ("something_else", &[]),
+        ];
+        for (key, wanted) in cases {
+            let found = near(&own, key);
+            assert!(found.starts_with(wanted) && found.is_empty() == wanted.is_empty(), "{key}: {found:?}");
+        }
+    }
+}
