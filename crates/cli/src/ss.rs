@@ -61,17 +61,22 @@ fn table(sockets: &[(&str, &Value)], info: bool) -> String {
         let Some((_, socket)) = n.checked_sub(1).and_then(|n| sockets.get(n)).filter(|_| info) else {
             continue;
         };
-        let _ = writeln!(
-            out,
-            "      below {} waits for {}",
-            field(socket, "below_bytes"),
-            field(socket, "waits_for")
-        );
+        let _ = writeln!(out, "      {}; {}", paths::below(&socket["below_bytes"]), waits(socket));
         for path in socket["paths"].as_array().into_iter().flatten() {
-            let _ = writeln!(out, "      {}", paths::line(path));
+            let _ = writeln!(out, "{}", paths::text(path, "      "));
         }
     }
     out
+}
+
+/// Why it does not send. What never had data in hand has no reason, and neither has what sends just now.
+fn waits(socket: &Value) -> String {
+    match socket["waits_for"].as_str() {
+        Some("empty") => "nothing to send".to_owned(),
+        None if socket["send_queue_bytes"] == 0 => "nothing to send".to_owned(),
+        None => "sending".to_owned(),
+        Some(why) => format!("waits for {why}"),
+    }
 }
 
 #[cfg(test)]
@@ -96,13 +101,24 @@ mod tests {
             ]
         );
         let full = table(&[("sctp", &assoc)], true);
-        assert!(
-            full.contains("path 10.0.0.2 from 10.0.0.1: active, primary; cwnd 4404 ssthresh -"),
-            "{full}"
+        let below: Vec<&str> = full.lines().skip(2).collect();
+        assert_eq!(
+            below,
+            [
+                "      0 bytes in queue and device; sending",
+                "      path 10.0.0.2 from 10.0.0.1: active, primary; srtt 0.25 ms, rto 1000.0 ms, mtu 1500, errors 0",
+                "        cwnd 4404, ssthresh -, flight 0, 3300 bytes in queue and device; bbr, pacing 20.0 Mbit/s, delivered -",
+            ]
         );
-        assert!(
-            full.trim_end().ends_with("errors 0 below 3300; bbr pacing 2500000 B/s delivered - B/s"),
-            "{full}"
-        );
+    }
+
+    #[test]
+    fn what_has_nothing_to_send_waits_for_nothing() {
+        let waits = |why: Value, queued: u64| waits(&json!({"waits_for": why, "send_queue_bytes": queued}));
+        for why in [json!("empty"), Value::Null] {
+            assert_eq!(waits(why, 0), "nothing to send");
+        }
+        assert_eq!(waits(json!("cwnd"), 9), "waits for cwnd");
+        assert_eq!(waits(Value::Null, 9), "sending");
     }
 }

@@ -1,11 +1,17 @@
 //! What comes from the peer while `sctp-send` sends.
 use super::digest::{Digest, Sum};
 use lowwater::SctpAssociation;
-use lowwater::sctp::{Notification, Received, SendFailed};
+use lowwater::sctp::{Notification, Received, SendFailed, Subscriptions};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io;
+use std::time::Duration;
 use tokio::sync::Notify;
+
+/// How long nothing may come back, with everything acknowledged, before a word is said.
+const SILENCE: Duration = Duration::from_secs(3);
+/// How often acknowledgements are looked at, should their notification have found no room.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Counts, shared by who reads and who waits for an echo.
 pub(super) struct Back {
@@ -45,7 +51,10 @@ impl Back {
                     self.give_up(context);
                     continue;
                 }
-                Received::Notification(_) => continue,
+                Received::Notification(_) => {
+                    self.news.notify_one();
+                    continue;
+                }
             };
             self.bytes.set(self.bytes.get() + data.len() as u64);
             if let Some(sum) = self.digest.borrow_mut().as_mut() {
@@ -75,16 +84,40 @@ impl Back {
         }
     }
 
-    /// Waits until `sent` messages have come.
-    pub(super) async fn wait_for(&self, sent: u64) -> io::Result<()> {
-        while self.messages.get() < sent {
-            if self.ended.get() {
-                let came = self.messages.get();
-                return Err(io::Error::other(format!("the peer closed when {came} of {sent} had come back")));
-            }
-            self.news.notified().await;
+    /// Waits until nothing is unsent or in flight, or the peer has closed.
+    pub(super) async fn all_acknowledged(&self, assoc: &SctpAssociation) -> io::Result<()> {
+        // SCTP_SENDER_DRY_EVENT comes at once where that is so already.
+        assoc.set_options(|options| options.events = options.events.with(Subscriptions::SENDER_DRY))?;
+        while !self.ended.get() && !super::acknowledged(&assoc.info()?) {
+            let _ = tokio::time::timeout(LOOK, self.news.notified()).await;
         }
         Ok(())
+    }
+
+    /// Waits until `sent` messages have come, and says once when nothing comes for a while.
+    pub(super) async fn wait_for(&self, sent: u64) -> io::Result<()> {
+        let mut told = false;
+        while self.messages.get() < sent {
+            let came = self.messages.get();
+            if self.ended.get() {
+                return Err(io::Error::other(format!("the peer closed when {came} of {sent} had come back")));
+            }
+            let before = self.bytes.get();
+            let quiet = tokio::time::timeout(SILENCE, self.news.notified()).await.is_err();
+            if quiet && !told && self.bytes.get() == before {
+                told = true;
+                eprintln!("lowwater: {}", silence(came, sent));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What it looks like when everything was acknowledged and no more comes back.
+fn silence(came: u64, sent: u64) -> String {
+    match came {
+        0 => "all acknowledged, nothing came back: is that the discard port? Ctrl-C ends it".to_owned(),
+        came => format!("all acknowledged, {came} of {sent} came back and no more: Ctrl-C ends it"),
     }
 }
 

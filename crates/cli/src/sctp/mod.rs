@@ -3,6 +3,7 @@ mod back;
 mod digest;
 mod load;
 pub(crate) mod paths;
+mod stop;
 
 use crate::args::SctpSend;
 use crate::failure::Failure;
@@ -14,17 +15,16 @@ use load::Load;
 use lowwater::SctpAssociation;
 use lowwater::sctp::{AssocInfo, ConnectOptions, Subscriptions};
 use serde_json::{Value, json};
+use std::cell::Cell;
 use std::io::{self, ErrorKind, IsTerminal as _};
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use tokio::sync::Notify;
+use stop::Stop;
 
 /// How long connecting may take without a word, and in all: three INITs.
 const PATIENCE: Duration = Duration::from_secs(1);
 const CONNECT: Duration = Duration::from_secs(15);
-/// How long the association may take to close after Ctrl-C.
-const CLOSE: Duration = Duration::from_secs(5);
 /// How long what closes in the background has at the end.
 const BACKGROUND: Duration = Duration::from_millis(200);
 /// Unsent bytes that wait in the stack.
@@ -35,12 +35,28 @@ const STREAMS_MIN: u16 = 10;
 /// What became of it.
 struct Outcome {
     load: Load,
-    /// Until everything was acknowledged.
-    took: Duration,
-    /// At the end of sending.
-    info: AssocInfo,
+    end: End,
     back: Back,
     interrupted: bool,
+}
+
+/// The association when everything was acknowledged, or when it was aborted.
+struct End {
+    /// Since the first message.
+    took: Duration,
+    info: AssocInfo,
+    aborted: bool,
+}
+
+impl End {
+    fn acknowledged(&self) -> bool {
+        acknowledged(&self.info)
+    }
+}
+
+/// Nothing is unsent or in flight.
+fn acknowledged(info: &AssocInfo) -> bool {
+    info.unacked == 0 && info.unsent_bytes == 0
 }
 
 /// Runs the command.
@@ -80,7 +96,6 @@ fn names(peers: &[SocketAddr]) -> String {
 
 /// The whole exchange; `None` when it was stopped before there was an association.
 async fn transfer(args: &SctpSend, opened: &Opened) -> Result<Option<Outcome>, Failure> {
-    let stop = Notify::new();
     let connected = tokio::select! {
         connected = connect(args, opened) => connected?,
         _ = tokio::signal::ctrl_c() => {
@@ -88,24 +103,13 @@ async fn transfer(args: &SctpSend, opened: &Opened) -> Result<Option<Outcome>, F
             return Ok(None);
         }
     };
+    let stop = Stop::default();
     let exchange = exchange(args, &connected, &stop);
     tokio::pin!(exchange);
-    tokio::select! {
-        done = &mut exchange => return done.map(Some),
-        _ = tokio::signal::ctrl_c() => stop.notify_one(),
-    }
-    let hurry = async {
+    loop {
         tokio::select! {
-            () = tokio::time::sleep(CLOSE) => {}
-            _ = tokio::signal::ctrl_c() => {}
-        }
-    };
-    tokio::select! {
-        done = &mut exchange => done.map(|outcome| Some(Outcome { interrupted: true, ..outcome })),
-        () = hurry => {
-            let _ = connected.abort(b"interrupted");
-            eprintln!("lowwater: stopped: aborted, since the peer had not acknowledged everything");
-            Ok(None)
+            done = &mut exchange => return done.map(|outcome| Some(Outcome { interrupted: stop.asked(), ..outcome })),
+            _ = tokio::signal::ctrl_c() => stop.again(),
         }
     }
 }
@@ -165,7 +169,7 @@ fn why_not(names: &str, e: &io::Error) -> String {
 }
 
 /// Sends everything, reads what comes back, and closes.
-async fn exchange(args: &SctpSend, assoc: &SctpAssociation, stop: &Notify) -> Result<Outcome, Failure> {
+async fn exchange(args: &SctpSend, assoc: &SctpAssociation, stop: &Stop) -> Result<Outcome, Failure> {
     let broken = |doing: &str, e: &io::Error| {
         let what = match e.kind() {
             ErrorKind::BrokenPipe => "the peer has closed the association".to_owned(),
@@ -177,22 +181,45 @@ async fn exchange(args: &SctpSend, assoc: &SctpAssociation, stop: &Notify) -> Re
     let (mut load, back) = (Load::new(args.messages, hashed), Back::new(hashed));
     let bar = bar(args);
     let began = Instant::now();
+    let aborted = Cell::new(false);
+    let ask = || assoc.info().map_err(|e| broken("asking the association", &e));
     let sending = async {
-        let stopped = tokio::select! {
-            sent = load.send(assoc, &bar) => sent.map(|()| false).map_err(|e| broken("sending", &e))?,
-            () = stop.notified() => true,
-        };
-        let info = assoc.info().map_err(|e| broken("asking the association", &e))?;
-        if args.echo && !stopped {
-            back.wait_for(load.sent).await.map_err(|e| broken("waiting for the echo", &e))?;
+        tokio::select! {
+            sent = load.send(assoc, &bar) => sent.map_err(|e| broken("sending", &e))?,
+            () = stop.first() => {}
         }
-        assoc.finish().await.map_err(|e| broken("closing", &e))?;
-        Ok((info, began.elapsed()))
+        let ending = async {
+            back.all_acknowledged(assoc).await.map_err(|e| broken("asking the association", &e))?;
+            let (took, info) = (began.elapsed(), ask()?);
+            if args.echo {
+                tokio::select! {
+                    back = back.wait_for(load.sent) => back.map_err(|e| broken("waiting for the echo", &e))?,
+                    () = stop.first() => {}
+                }
+            }
+            assoc.finish().await.map_err(|e| broken("closing", &e))?;
+            Ok(End { took, info, aborted: false })
+        };
+        tokio::select! {
+            end = ending => end,
+            () = stop.hurry() => {
+                let end = End { took: began.elapsed(), info: ask()?, aborted: true };
+                aborted.set(true);
+                assoc.abort(b"interrupted").map_err(|e| broken("aborting", &e))?;
+                Ok(end)
+            }
+        }
     };
-    let receiving = async { back.receive(assoc).await.map_err(|e| broken("receiving", &e)) };
-    let ((info, took), ()) = tokio::try_join!(sending, receiving)?;
+    let receiving = async {
+        match back.receive(assoc).await {
+            // What our own ABORT ended is no failure.
+            Err(e) if !aborted.get() => Err(broken("receiving", &e)),
+            _ => Ok(()),
+        }
+    };
+    let (end, ()) = tokio::try_join!(sending, receiving)?;
     bar.finish_and_clear();
-    Ok(Outcome { load, took, info, back, interrupted: false })
+    Ok(Outcome { load, end, back, interrupted: false })
 }
 
 /// A bar where somebody sees it.
@@ -216,12 +243,21 @@ fn bar(args: &SctpSend) -> ProgressBar {
 
 /// Says what became of it; fails where the echo was not what was sent.
 fn report(args: &SctpSend, outcome: &Outcome) -> Result<(), Failure> {
-    let Outcome { load, took, info, back, interrupted } = outcome;
+    let Outcome { load, end, back, interrupted } = outcome;
+    let End { took, info, aborted } = end;
     let seconds = took.as_secs_f64();
     let mbps = load.bytes as f64 * 8.0 / seconds.max(1e-9) / 1e6;
     let hash = load.digest.as_ref().map(ToString::to_string);
     let echo_hash = back.digest.borrow().as_ref().map(ToString::to_string);
     let paths: Vec<Value> = info.paths.iter().map(paths::json).collect();
+    if *aborted {
+        let why = if end.acknowledged() {
+            "did not answer the SHUTDOWN"
+        } else {
+            "had not acknowledged everything"
+        };
+        eprintln!("lowwater: stopped: aborted, since the peer {why}");
+    }
     if args.json {
         println!(
             "{}",
@@ -230,7 +266,8 @@ fn report(args: &SctpSend, outcome: &Outcome) -> Result<(), Failure> {
                 "messages": load.sent, "bytes": load.bytes, "seconds": seconds, "mbps": mbps, "interrupted": interrupted,
                 "given_up": back.given_up.get(), "back_messages": back.messages.get(), "back_bytes": back.bytes.get(),
                 "hash": hash, "back_hash": echo_hash.as_ref().filter(|_| args.echo),
-                "streams": info.streams.0, "paths": paths,
+                "acknowledged": end.acknowledged(), "aborted": aborted,
+                "streams": args.messages.streams, "outbound_streams": info.streams.0, "paths": paths,
             })
         );
     } else {
@@ -239,16 +276,17 @@ fn report(args: &SctpSend, outcome: &Outcome) -> Result<(), Failure> {
             load.sent,
             args.messages.size,
             names(&args.peers),
-            match back.given_up.get() {
-                0 => "all acknowledged".to_owned(),
-                n => format!("{n} given up, all others acknowledged"),
+            match (back.given_up.get(), end.acknowledged()) {
+                (0, true) => "all acknowledged".to_owned(),
+                (n, true) => format!("{n} given up, all others acknowledged"),
+                (n, false) => format!("{n} given up, aborted before the others were acknowledged"),
             }
         );
         if args.echo {
             println!("{} messages came back", back.messages.get());
         }
         for path in &paths {
-            println!("  {}", paths::line(path));
+            println!("{}", paths::text(path, "  "));
         }
         if let Some(hash) = hash.as_ref().filter(|_| args.hash) {
             println!("{hash}");

@@ -33,8 +33,13 @@ pub(crate) fn json(path: &PathInfo) -> Value {
     })
 }
 
-/// A line of text from that.
-pub(crate) fn line(path: &Value) -> String {
+/// Bits per second for people, from bytes per second.
+fn rate(bytes: &Value) -> String {
+    bytes.as_f64().map_or_else(|| "-".to_owned(), |bytes| format!("{:.1} Mbit/s", bytes * 8.0 / 1e6))
+}
+
+/// Two lines of text from that, each behind `indent`: where it leads, and what holds it back.
+pub(crate) fn text(path: &Value, indent: &str) -> String {
     let text = |name: &str| match &path[name] {
         Value::String(text) => text.clone(),
         Value::Null => "-".to_owned(),
@@ -47,21 +52,26 @@ pub(crate) fn line(path: &Value) -> String {
         (false, false) => "",
     };
     format!(
-        "path {} from {}: {}{role}; cwnd {} ssthresh {} flight {} srtt {} ms rto {} ms mtu {} errors {} below {}; {} \
-         pacing {} B/s delivered {} B/s",
+        "{indent}path {} from {}: {}{role}; srtt {} ms, rto {} ms, mtu {}, errors {}\n\
+         {indent}  cwnd {}, ssthresh {}, flight {}, {}; {}, pacing {}, delivered {}",
         text("remote"),
         text("local"),
         text("state"),
-        text("cwnd"),
-        text("ssthresh"),
-        text("flight"),
         text("srtt_ms"),
         text("rto_ms"),
         text("mtu"),
         text("errors"),
-        text("below_bytes"),
+        text("cwnd"),
+        text("ssthresh"),
+        text("flight"),
+        below(&path["below_bytes"]),
         text("congestion"),
-        text("pacing_rate"),
-        text("delivery_rate"),
+        rate(&path["pacing_rate"]),
+        rate(&path["delivery_rate"]),
     )
+}
+
+/// Bytes that have left the transport and not the host.
+pub(crate) fn below(bytes: &Value) -> String {
+    format!("{} bytes in queue and device", bytes.as_u64().unwrap_or_default())
 }

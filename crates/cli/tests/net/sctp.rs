@@ -65,6 +65,9 @@ fn what_the_echo_sends_back_is_what_was_sent_and_the_captures_are_well_formed() 
         let paths = sent["paths"].as_array().unwrap();
         assert_eq!(paths.len(), 3);
         assert!(paths[0]["primary"] == true && paths[0]["srtt_ms"].as_f64().is_some(), "{sent:#}");
+        // Told is the end, where nothing is in flight, and the streams that were used beside those that there are.
+        assert!(paths.iter().all(|path| path["flight"] == 0), "{sent:#}");
+        assert_eq!((&sent["streams"], &sent["outbound_streams"]), (&8.into(), &10.into()), "{sent:#}");
         // The other family alone, unordered, and larger than a window.
         let unordered = ["--unordered", "--count", "200", "--echo"];
         let last = said(run(&mut client(&unordered, &peers(7)[2..]), LIMIT));
@@ -133,7 +136,7 @@ fn a_transfer_for_a_time_shows_in_ss_and_ends_in_good_order_at_ctrl_c() {
         assert!(
             shown.contains("sctp   Established")
                 && shown.contains("path 10.9.1.2 from 10.9.0.2: active, primary")
-                && shown.contains("; cubic pacing "),
+                && shown.contains("; cubic, pacing "),
             "{shown}"
         );
         sending.signal(Signal::INT);
@@ -146,6 +149,60 @@ fn a_transfer_for_a_time_shows_in_ss_and_ends_in_good_order_at_ctrl_c() {
         served.stats_show("its end", |stats| stats["Sctp"]["CurrEstab"] == 0);
         let (stats, _root) = served.stop(Signal::INT);
         assert_eq!((&stats["Sctp"]["Shutdowns"], &stats["Sctp"]["Aborteds"]), (&1.into(), &0.into()));
+    });
+}
+
+#[test]
+fn an_echo_that_never_comes_is_told_and_ctrl_c_still_ends_in_good_order() {
+    if !can_run(&[]) {
+        return;
+    }
+    in_namespace(|| {
+        let served = server(&[]);
+        let sending = Proc::start(&mut client(&["--count", "10", "--echo"], &peers(9)));
+        served.stats_show("an association", |stats| stats["Sctp"]["CurrEstab"] == 1);
+        // Longer than the silence that is told.
+        std::thread::sleep(std::time::Duration::from_secs(5));
+        sending.signal(Signal::INT);
+        let ended = sending.wait(LIMIT);
+        assert_eq!(ended.code(), Some(130), "{ended:?}");
+        let told = ended.stderr.matches("all acknowledged, nothing came back: is that the discard port?");
+        assert_eq!(told.count(), 1, "{ended:?}");
+        let sent: Value = serde_json::from_str(&ended.stdout).expect("a JSON object");
+        assert!(
+            sent["interrupted"] == true && sent["aborted"] == false && sent["acknowledged"] == true,
+            "{sent}"
+        );
+        assert_eq!((&sent["messages"], &sent["back_messages"]), (&10.into(), &0.into()));
+        assert!(sent["seconds"].as_f64().is_some_and(|s| s < 3.0), "{sent}");
+        let (stats, _root) = served.stop(Signal::INT);
+        assert_eq!((&stats["Sctp"]["Shutdowns"], &stats["Sctp"]["Aborteds"]), (&1.into(), &0.into()));
+    });
+}
+
+#[test]
+fn what_a_peer_that_stands_still_has_not_acknowledged_is_told_after_ctrl_c() {
+    if !can_run(&[]) {
+        return;
+    }
+    in_namespace(|| {
+        let served = server(&[]);
+        let sending = Proc::start(&mut client(&["--duration", "100"], &peers(9)));
+        served.stats_show("an association", |stats| stats["Sctp"]["CurrEstab"] == 1);
+        served.signal(Signal::STOP);
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        sending.signal(Signal::INT);
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        sending.signal(Signal::INT);
+        let ended = sending.wait(LIMIT);
+        served.signal(Signal::CONT);
+        assert_eq!(ended.code(), Some(130), "{ended:?}");
+        assert!(
+            ended.stderr.contains("aborted, since the peer had not acknowledged everything"),
+            "{ended:?}"
+        );
+        let sent: Value = serde_json::from_str(&ended.stdout).expect("a JSON object");
+        assert!(sent["aborted"] == true && sent["acknowledged"] == false, "{sent}");
     });
 }
 

@@ -90,6 +90,11 @@ impl Served {
         assert!(ok, "the counters never showed {what}: {:#}", self.stats());
     }
 
+    /// Sends it a signal that does not end it.
+    pub(crate) fn signal(&self, signal: Signal) {
+        self.proc.signal(signal);
+    }
+
     /// Ends it by a signal; gives its last counters and its directory.
     pub(crate) fn stop(self, signal: Signal) -> (Value, Dir) {
         self.proc.signal(signal);
