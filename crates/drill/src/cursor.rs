@@ -83,10 +83,18 @@ impl<'a> Cursor<'a> {
 
     /// Takes `token` or fails.
     pub(crate) fn expect(&mut self, token: &str) -> Result<(), Box<Failure>> {
+        let line = self.line;
         if self.eat(token) {
             return Ok(());
         }
         let next: String = self.rest().chars().take_while(|c| *c != '\n').take(20).collect();
+        if line != self.line && !next.starts_with("/*") {
+            // What lacks it is what came before, not what begins below.
+            return Err(Failure::new(
+                line,
+                format!("'{token}' should stand at the end of this line, before '{next}'"),
+            ));
+        }
         self.fail(format!("'{token}' should stand here, not '{next}'"))
     }
 

@@ -5,6 +5,7 @@
 //! in microseconds, and runs the same every time. docs/drill.md says which part of the language works.
 #![forbid(unsafe_code)]
 
+mod arith;
 mod config;
 mod cursor;
 mod failure;

@@ -158,3 +158,26 @@ pub(crate) fn option(level: i64, number: i64) -> String {
     let known = abi::NAMES.iter().find(|(n, v)| !prefix.is_empty() && n.starts_with(prefix) && *v == number);
     known.map_or_else(|| format!("option {number} of level {level}"), |(name, _)| (*name).to_owned())
 }
+/// Names that are offered for one that is wrong.
+const NEAR_MAX: usize = 3;
+
+/// Those of `all` that are the least letters away from `name`, the nearest first.
+pub(crate) fn near<'n>(name: &str, all: &[&'n str]) -> Vec<&'n str> {
+    let mut all: Vec<(usize, &str)> = all.iter().map(|known| (distance(name, known), *known)).collect();
+    all.sort_unstable();
+    all.into_iter().take(NEAR_MAX).map(|(_, known)| known).collect()
+}
+
+/// How many letters must be added, taken away or changed to make one of the other (Levenshtein).
+fn distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().take(100).enumerate() {
+        let mut corner = std::mem::replace(&mut row[0], i + 1);
+        for (j, y) in b.bytes().enumerate() {
+            let changed = corner + usize::from(x != y);
+            corner = row[j + 1];
+            row[j + 1] = changed.min(corner + 1).min(row[j] + 1);
+        }
+    }
+    row.last().copied().unwrap_or_default()
+}

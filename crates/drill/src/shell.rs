@@ -1,4 +1,5 @@
 //! The part of the shell's language that scripts use: commands one after another, words, quotations, and where output goes.
+use crate::arith;
 use std::iter::Peekable;
 use std::str::Chars;
 
@@ -196,10 +197,20 @@ impl Tokens<'_> {
             match c {
                 '\\' => word.text.extend(self.take().filter(|c| *c != '\n')),
                 '"' | '\'' => self.quotation(c, &mut word)?,
+                '$' if self.sum(&mut word) => {}
                 c => word.push(c),
             }
         }
         Ok(word)
+    }
+
+    /// A sum behind the `$` that was taken becomes its value.
+    fn sum(&mut self, word: &mut Word) -> bool {
+        let line: String = self.chars.clone().take_while(|c| *c != '\n').collect();
+        let Some((value, chars)) = arith::value(&line) else { return false };
+        (0..chars).for_each(|_| _ = self.take());
+        word.text.push_str(&value.to_string());
+        true
     }
 
     /// What stands between two of these marks: everything as it is, between double ones with variables and `\` in front of what it takes.
@@ -216,6 +227,7 @@ impl Tokens<'_> {
                         word.text.extend(other);
                     }
                 },
+                '$' if mark == '"' && self.sum(word) => {}
                 c if mark == '"' => word.push(c),
                 c => word.text.push(c),
             }

@@ -354,3 +354,49 @@ fn the_buffers_of_a_call_are_bounded_together() {
     assert_eq!(call("67108863").unwrap_err(), "buffers of more than 67108864 bytes in one call");
     assert_eq!(call("-1").unwrap_err(), "a buffer is {..., 1000}, not {..., -1}");
 }
+
+/// What a script fails by on the stack.
+fn failure(text: &str) -> Box<lowwater_drill::Failure> {
+    lowwater_drill::Invocation::new("it.pkt", text).run().expect_err(text)
+}
+
+/// An association of the stack's, up to its COOKIE ECHO.
+const OPENED: &str = "0 socket(..., SOCK_STREAM, IPPROTO_SCTP) = 3
++0 fcntl(3, F_SETFL, O_RDWR|O_NONBLOCK) = 0
++0 connect(3, ..., ...) = -1 EINPROGRESS (Operation now in progress)
++0 > sctp: INIT[flgs=0, tag=1, a_rwnd=..., os=..., is=..., tsn=1, ...]
++.1 < sctp: INIT_ACK[flgs=0, tag=2, a_rwnd=15000, os=16, is=16, tsn=100, STATE_COOKIE[len=4, val=...]]
+";
+
+#[test]
+fn the_last_packets_have_the_scripts_numbers_from_the_init_on() {
+    let wrong = failure(&format!("{OPENED}+0 > sctp: COOKIE_ACK[flgs=0]\n"));
+    let [init, ..] = &wrong.packets[..] else { panic!("{wrong}") };
+    assert!(init.contains("INIT[flgs=0, tag=1,") && init.contains("tsn=1,"), "{wrong}");
+}
+
+#[test]
+fn a_packet_without_a_line_is_told_from_one_that_differs() {
+    let connect = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0 bind(3, ..., ...) = 0\n+0 listen(3, 1) = 0\n\
+        +0 < S 0:0(0) win 32792 <mss 1000>\n+0 > S. 0:0(0) ack 1 <mss 1460>\n+.1 < . 1:1(0) ack 1 win 65535\n\
+        +0 accept(3, ..., ...) = 4\n+0 write(4, ..., 1000) = 1000\n+0 close(4) = 0\n";
+    let missing = failure(&format!("{connect}+0 > F. 1001:1001(0) ack 1\n"));
+    assert!(missing.what.starts_with("a packet that no line speaks of comes before this one"), "{missing}");
+    assert!(missing.actual.contains("1:1001(1000)"), "{missing}");
+    let wrong = failure(&format!("{connect}+0 > P. 1:1002(1001) ack 1\n"));
+    assert!(wrong.what.starts_with("the packet has "), "{wrong}");
+}
+
+#[test]
+fn a_bracket_that_nothing_closes_is_missed_in_its_line() {
+    let open = failure(&format!(
+        "{OPENED}+0 > sctp: COOKIE_ECHO[flgs=0, len=4, val=...\n+.1 < sctp: COOKIE_ACK[flgs=0]\n"
+    ));
+    assert!(open.line == 6 && open.what.contains("']' should stand at the end of this line"), "{open}");
+}
+
+#[test]
+fn a_wrong_call_gets_those_near_to_it() {
+    let wrong = failure("0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0 lisen(3, 1) = 0\n");
+    assert!(wrong.line == 2 && wrong.what.contains("no call 'lisen'; near it are listen"), "{wrong}");
+}

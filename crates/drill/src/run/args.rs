@@ -20,6 +20,59 @@ const CMSG_ALIGN: usize = 8;
 /// Fields of the structures that are laid out number after number: struct linger, struct timeval.
 const NUMBERS: [&str; 4] = ["onoff", "linger", "tv_sec", "tv_usec"];
 
+/// Every call that there is, to find what a wrong name stands for.
+pub(super) const CALLS: &[&str] = &[
+    "accept",
+    "accept4",
+    "bind",
+    "cap_set",
+    "close",
+    "connect",
+    "epoll_create",
+    "epoll_create1",
+    "epoll_ctl",
+    "epoll_wait",
+    "fcntl",
+    "getpeername",
+    "getsockname",
+    "getsockopt",
+    "ioctl",
+    "listen",
+    "open",
+    "pipe",
+    "pipe2",
+    "poll",
+    "read",
+    "readv",
+    "recv",
+    "recvfrom",
+    "recvmsg",
+    "sctp_bindx",
+    "sctp_connectx",
+    "sctp_freeladdrs",
+    "sctp_freepaddrs",
+    "sctp_getladdrs",
+    "sctp_getpaddrs",
+    "sctp_opt_info",
+    "sctp_peeloff",
+    "sctp_recvmsg",
+    "sctp_recvv",
+    "sctp_send",
+    "sctp_sendmsg",
+    "sctp_sendv",
+    "sctp_sendx",
+    "send",
+    "sendfile",
+    "sendmsg",
+    "sendto",
+    "setsockopt",
+    "shutdown",
+    "socket",
+    "splice",
+    "write",
+    "writev",
+];
+
 /// A call with the line it stands in.
 pub(super) struct Args<'a> {
     pub(super) line: usize,
@@ -268,7 +321,10 @@ impl Runner<'_> {
             "splice" => self.splice(&a)?,
             name => match self.sctp_call(&a)? {
                 Some(call) => call,
-                None => return a.fail(format!("there is no call '{name}'")),
+                None => {
+                    let near = names::near(name, CALLS).join(", ");
+                    return a.fail(format!("there is no call '{name}'; near it are {near}"));
+                }
             },
         })
     }
@@ -528,5 +584,21 @@ pub(super) fn option_name(a: &Args<'_>) -> String {
     match (a.number(1), a.number(2)) {
         (Ok(level), Ok(name)) => names::option(level, name),
         _ => "the option".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::invocation::Invocation;
+
+    #[test]
+    fn every_call_that_is_offered_is_there() {
+        for name in CALLS {
+            let text = format!("0 {name}() = 0\n");
+            let what = Invocation::new("it.pkt", &text).run().map_or_else(|f| f.what, |_| String::new());
+            assert!(!what.contains("there is no call"), "{name}: {what}");
+        }
+        assert_eq!(names::near("sctp_sendmgs", CALLS)[0], "sctp_sendmsg");
     }
 }

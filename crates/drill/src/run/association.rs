@@ -297,6 +297,7 @@ impl Runner<'_> {
         let Body::Sctp(mapped) = &mut packet.body else { return };
         if flow.sctp.begin(spec, mapped) {
             *mapped = flow.sctp.to_script(mapped);
+            self.note_again(packet);
         }
     }
 

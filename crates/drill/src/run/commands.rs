@@ -180,10 +180,15 @@ impl Runner<'_> {
     fn sysctls(&mut self, line: usize, words: &[String]) -> Result<(), String> {
         let is_flag = |word: &&String| word.starts_with('-');
         let flags: Vec<&str> = words.iter().filter(is_flag).map(|w| w.trim_start_matches('-')).collect();
-        if let Some(flag) =
-            flags.iter().find(|f| **f == "load" || (f.contains('p') && !f.contains("pattern")))
-        {
-            return Err(format!("sysctl -{flag}: files of settings are run as scripts here"));
+        let load = |f: &&&str| f.starts_with("load") || (f.contains('p') && !f.contains("pattern"));
+        if let Some(flag) = flags.iter().find(load) {
+            let mut files = words.iter().filter(|word| !is_flag(word)).peekable();
+            if files.peek().is_none() {
+                return Err(format!(
+                    "sysctl -{flag} needs the name of a file behind it: settings of the machine mean nothing here"
+                ));
+            }
+            return files.try_for_each(|file| self.settings_of(line, file));
         }
         let forgiving = flags.iter().any(|f| *f == "ignore" || (f.len() < 4 && f.contains('e')));
         if words.is_empty() {
@@ -197,6 +202,24 @@ impl Runner<'_> {
                 }
                 None => {}
             }
+        }
+        Ok(())
+    }
+
+    /// A file of settings as sysctl.conf(5) has them, looked for from the folder of the script: `NAME = VALUE` lines, comments behind `#` or
+    /// `;`, `-` in front of a name that need not exist.
+    fn settings_of(&mut self, line: usize, name: &str) -> Result<(), String> {
+        let path = self.folder.join(name);
+        let text = crate::files::read(&path).map_err(|e| e.to_string())?;
+        for (inner, setting) in text.lines().map(str::trim).enumerate() {
+            if setting.is_empty() || setting.starts_with(['#', ';']) {
+                continue;
+            }
+            let told = |what: String| format!("{}:{}: {what}", path.display(), inner + 1);
+            let (name, value) =
+                setting.split_once('=').ok_or_else(|| told(format!("'{setting}' is no NAME=VALUE")))?;
+            let named = name.strip_prefix('-');
+            self.set(line, named.unwrap_or(name), value, named.is_some()).map_err(told)?;
         }
         Ok(())
     }

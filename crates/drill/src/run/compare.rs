@@ -59,12 +59,15 @@ impl Runner<'_> {
         let what = difference(spec, &packet).or_else(|| self.wrong_number(spec, window, &packet));
         if let Some(what) = what {
             let actual = Line(&packet, shown).to_string();
-            return Err(Failure::differs(
-                line,
-                format!("the packet has {what}"),
-                describe(&expected),
-                actual,
-            ));
+            // The packet of this line comes behind another one, for which there is no line.
+            let until = at(window.late.min(self.now().saturating_add(patience)));
+            let extra = !self.config.judge.forgiving
+                && self.follows(whose, until, line, |next| difference(spec, next).is_none());
+            let what = match extra {
+                true => format!("a packet that no line speaks of comes before this one: it has {what}"),
+                false => format!("the packet has {what}"),
+            };
+            return Err(Failure::differs(line, what, describe(&expected), actual));
         }
         if let (BodySpec::Tcp(tcp), Some(live)) = (&spec.body, packet.tcp()) {
             let (local, remote) = packet.ends();

@@ -193,10 +193,33 @@ impl Runner<'_> {
             Body::Icmp(_) => {}
         }
         let mapped = self.mapped(&packet);
-        let shown = Shown { window: true, ..Shown::default() };
-        let at = seconds(self.micros(mapped.at));
-        self.sniffed.note(format!("{at} > {}", Line(&mapped, shown)));
+        self.sniffed.note(self.logged(&mapped));
         Some(mapped)
+    }
+
+    /// A packet of the stack as the last packets show it.
+    fn logged(&self, packet: &Wire) -> String {
+        let shown = Shown { window: true, ..Shown::default() };
+        format!("{} > {}", seconds(self.micros(packet.at)), Line(packet, shown))
+    }
+
+    /// The packet that was taken last has names for its numbers now.
+    pub(super) fn note_again(&mut self, packet: &Wire) {
+        let named = self.logged(packet);
+        self.sniffed.log.back_mut().into_iter().for_each(|last| named.clone_into(last));
+    }
+
+    /// A packet that waits behind the one that was taken, or comes until `limit`, is one that `wanted` likes.
+    pub(super) fn follows(
+        &mut self,
+        whose: Whose,
+        limit: Instant,
+        line: usize,
+        wanted: impl Fn(&Wire) -> bool,
+    ) -> bool {
+        let Ok(Some(at)) = self.wait_for(whose, limit, line) else { return false };
+        let next = self.sniffed.waiting.get(at).cloned();
+        next.is_some_and(|next| wanted(&self.mapped(&next)))
     }
 
     /// A packet of the stack in the script's numbers.

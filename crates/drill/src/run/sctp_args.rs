@@ -38,6 +38,10 @@ const NETWORK_ORDER: [&str; 1] = ["sue_port"];
 /// Address fields of options whose `...` is the connected peer in packetdrill.
 const OF_THE_PEER: [&str; 4] = ["spinfo_address", "spp_address", "ssp_addr", "sue_address"];
 
+/// Calls whose fourth argument is whom a message is for.
+const SENDING: [&str; 3] = ["sctp_sendmsg", "sctp_sendv", "sctp_sendx"];
+const RECEIVER: usize = 3;
+
 /// A number as a structure has it.
 fn laid_out(name: &str, number: i64, size: usize) -> Option<Vec<u8>> {
     let mut bytes = number.to_le_bytes().get(..size)?.to_vec();
@@ -132,8 +136,12 @@ fn written(address: SocketAddr) -> Value {
 }
 
 impl Runner<'_> {
-    /// `...` for the address in an option of SCTP is that of the connected peer, as in packetdrill; zeros where there is none.
+    /// `...` for the address in an option of SCTP, or of a message that libsctp sends, is that of the connected peer, as in packetdrill.
+    /// Where there is none it is zeros in an option, and in a message the script's usual peer.
     pub(super) fn with_peer<'s>(&mut self, spec: &'s CallSpec) -> Cow<'s, CallSpec> {
+        if SENDING.contains(&spec.name.as_str()) {
+            return self.with_receiver(spec);
+        }
         let open =
             |(name, value): &(String, Value)| *value == Value::Any && OF_THE_PEER.contains(&name.as_str());
         let at =
@@ -142,16 +150,39 @@ impl Runner<'_> {
         let (Some(at), Some(fd)) = (at.filter(|_| option), spec.args.first().and_then(Value::int)) else {
             return Cow::Borrowed(spec);
         };
-        let peer = match self.host.call(Call::Getpeername { fd: self.fds.live(fd) }) {
-            Started::Done(reply) => reply.addr,
-            Started::Blocked(_) => None,
-        };
-        let Some(peer) = peer else { return Cow::Borrowed(spec) };
+        let Some(peer) = self.peer_of(fd) else { return Cow::Borrowed(spec) };
         let mut spec = spec.clone();
         if let Some(Value::Struct(fields)) = spec.args.get_mut(at) {
             fields.iter_mut().filter(|field| open(field)).for_each(|field| field.1 = written(peer));
         }
         Cow::Owned(spec)
+    }
+
+    fn with_receiver<'s>(&mut self, spec: &'s CallSpec) -> Cow<'s, CallSpec> {
+        let open = match spec.args.get(RECEIVER) {
+            Some(Value::List(list)) => list.contains(&Value::Any),
+            value => value == Some(&Value::Any),
+        };
+        let fd = spec.args.first().and_then(Value::int).filter(|_| open);
+        let Some(peer) = fd.and_then(|fd| self.peer_of(fd)) else { return Cow::Borrowed(spec) };
+        let mut spec = spec.clone();
+        match &mut spec.args[RECEIVER] {
+            Value::List(list) => {
+                list.iter_mut()
+                    .filter(|value| **value == Value::Any)
+                    .for_each(|value| *value = written(peer));
+            }
+            value => *value = written(peer),
+        }
+        Cow::Owned(spec)
+    }
+
+    /// Whom a socket is connected to, if anybody.
+    fn peer_of(&mut self, fd: i64) -> Option<SocketAddr> {
+        match self.host.call(Call::Getpeername { fd: self.fds.live(fd) }) {
+            Started::Done(reply) => reply.addr,
+            Started::Blocked(_) => None,
+        }
     }
 
     /// The system call that a function of libsctp makes; `None` for another name.
