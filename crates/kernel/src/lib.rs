@@ -155,6 +155,10 @@ impl Target for Kernel {
         namespace::forget_servers()
     }
 
+    fn set_qdisc(&mut self, words: &str) -> Result<(), String> {
+        namespace::set_qdisc(words)
+    }
+
     fn set_route(&mut self, dest: IpAddr, prefix: u8, there: bool) -> Result<(), String> {
         namespace::set_route(dest, prefix, there)
     }
@@ -219,7 +223,7 @@ fn outcome(path: &Path, text: &str, done: Result<Vec<String>, Box<Failure>>) -> 
 
 /// Runs the script in a file against the kernel and against the stack, with what the command line says over it, up to `attempts` times
 /// until it passes and both have sent the same at the same times; the lines in which they differ, marked `-` for the stack and `+` for the kernel. They are none where the script
-/// fails, and where it says why it may differ.
+/// fails, and where it says why it may differ. A script that the stack fails is not run against the kernel, unless it says that it fails, or why the two are not alike.
 ///
 /// # Errors
 /// Those of [`lowwater_drill::read`].
@@ -230,8 +234,18 @@ pub fn compare_file(path: &Path, over: Overrides, attempts: usize) -> io::Result
     let text = lowwater_drill::read(path)?;
     let name = path.display().to_string();
     let script = Invocation::new(&name, &text).over(over);
-    let stack = script.record().ok();
-    let stack = stack.filter(|_| !text.lines().any(|line| line.starts_with(UNLIKE)));
+    let unlike = text.lines().any(|line| line.starts_with(UNLIKE));
+    let stack = match script.record() {
+        Ok(stack) => Some(stack).filter(|_| !unlike),
+        Err(failure) => {
+            let failed = Outcome::of(path, &text, Err(failure));
+            // With nothing of the stack's to compare, a script that the kernel passes would seem alike.
+            if failed.fails_because.is_none() && !unlike && excuse(&text).is_none() {
+                return Ok((failed_by_the_stack(failed), Vec::new()));
+            }
+            None
+        }
+    };
     let mut best: Option<(Outcome, Vec<String>)> = None;
     for _ in 0..attempts.max(1) {
         let mut differences = Vec::new();
@@ -254,6 +268,14 @@ pub fn compare_file(path: &Path, over: Overrides, attempts: usize) -> io::Result
         }
     }
     best.ok_or_else(|| io::ErrorKind::Other.into())
+}
+
+fn failed_by_the_stack(mut outcome: Outcome) -> Outcome {
+    if let Some(failure) = &mut outcome.failure {
+        failure.what = format!("the stack fails it, so nothing is compared: {}", failure.what);
+        (failure.on_kernel, failure.compared) = (true, true);
+    }
+    outcome
 }
 
 /// On a thread of its own, since that moves into a namespace.

@@ -100,12 +100,23 @@ pub(crate) fn set_route(dest: IpAddr, prefix: u8, there: bool) -> Result<(), Str
     ip(&["route", if there { "add" } else { "del" }, &format!("{dest}/{prefix}"), "dev", "tun0"])
 }
 
+/// A discipline stands in front of the device from now on, in the words of `tc`.
+pub(crate) fn set_qdisc(words: &str) -> Result<(), String> {
+    let place = ["qdisc", "replace", "dev", "tun0", "root"];
+    let words_of: Vec<&str> = place.into_iter().chain(words.split_whitespace()).collect();
+    program("tc", &words_of).map_err(|why| format!("the queueing discipline '{words}': {why}"))
+}
+
 fn ip(words: &[&str]) -> Result<(), String> {
-    let done = Command::new("ip").args(words).output();
+    program("ip", words)
+}
+
+fn program(name: &str, words: &[&str]) -> Result<(), String> {
+    let done = Command::new(name).args(words).output();
     match done {
         Ok(done) if done.status.success() => Ok(()),
-        Ok(done) => Err(String::from_utf8_lossy(&done.stderr).trim().to_owned()),
-        Err(e) => Err(format!("ip: {e}")),
+        Ok(done) => Err(format!("{name}: {}", String::from_utf8_lossy(&done.stderr).trim())),
+        Err(e) => Err(format!("{name}: {e}")),
     }
 }
 

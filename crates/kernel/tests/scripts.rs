@@ -121,3 +121,48 @@ fn a_wrong_expectation_fails_in_its_line() {
     assert_eq!((failure.line, failure.what.contains("acknowledgment")), (5, true), "{failure}");
     fs::remove_dir_all(&folder).unwrap();
 }
+
+/// A script in a folder of its own, which goes with it.
+fn in_file(name: &str, text: &str, with: impl FnOnce(&Path)) {
+    let folder = std::env::temp_dir().join(format!("lowwater-kernel-{name}-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let script = folder.join("script.pkt");
+    fs::write(&script, text).unwrap();
+    with(&script);
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_script_that_only_the_kernel_passes_is_not_alike() {
+    if !lowwater_os::netns::net_admin() {
+        return;
+    }
+    // The stack's device has another name.
+    let text = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n\
+        +0 setsockopt(3, SOL_SOCKET, SO_BINDTODEVICE, \"tun0\", 5) = 0\n";
+    in_file("alike", text, |script| {
+        let over = Overrides::default();
+        assert!(lowwater_kernel::drill_file(script, over, 1).unwrap().as_expected(), "the kernel fails it");
+        let (outcome, _) = lowwater_kernel::compare_file(script, over, 1).unwrap();
+        let failure = outcome.failure.as_ref().expect("what the stack fails");
+        assert!(failure.what.starts_with("the stack fails it") && failure.line == 2, "{failure}");
+        assert!(!outcome.as_expected());
+    });
+}
+
+#[test]
+fn tc_puts_a_discipline_before_the_device_of_the_namespace() {
+    if !lowwater_os::netns::net_admin() {
+        return;
+    }
+    let text = "`tc qdisc add dev tun0 root pfifo limit 100`\n0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n\
+        +0 `tc qdisc del dev tun0 root`\n";
+    in_file("tc", text, |script| {
+        let outcome = lowwater_kernel::drill_file(script, Overrides::default(), 1).unwrap();
+        assert!(outcome.failure.is_none(), "{}", outcome.failure.unwrap());
+    });
+    in_file("tc-none", "`tc qdisc add dev tun0 root nosuchthing`\n", |script| {
+        let outcome = lowwater_kernel::drill_file(script, Overrides::default(), 1).unwrap();
+        assert!(outcome.failure.is_some_and(|failure| failure.what.contains("nosuchthing")));
+    });
+}
