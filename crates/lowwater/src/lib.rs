@@ -82,3 +82,8 @@ pub use udp::UdpSocket;
 pub use lowwater_core as core;
 pub use lowwater_core::tcp::{SocketOptions, TcpInfo};
 pub use lowwater_os::{Layer, PacketOptions, SetupError, TunOptions};
+
+/// The examples of docs/sockets.md are compiled as doc-tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/sockets.md")]
+mod sockets_page {}
