@@ -6,6 +6,7 @@
 //! the kernel's are late.
 mod author;
 mod compare;
+mod life;
 mod network;
 mod packet;
 mod peer;
@@ -15,7 +16,7 @@ mod script;
 mod stack;
 mod trace;
 
-pub use program::{FLAVOURS, Flavours};
+pub use program::{FLAVOURS, Flavours, LIVES};
 
 use crate::Kernel;
 use compare::Difference;
@@ -52,36 +53,71 @@ pub struct Finding {
 /// # Errors
 /// What the kernel lacks, in a sentence.
 pub fn draw(seed: u64, flavours: &Flavours, attempts: usize) -> Result<Drawn, String> {
+    if flavours.is_life() {
+        let life = life::Life::draw(seed, flavours)?;
+        let run = |kernel: &mut Kernel| life.run(kernel);
+        let best = search(attempts, run, |run| life.difference(run))?;
+        let script = |run: &life::Run, steps| life.script(run, steps);
+        return Ok(drawn(life.steps(), best, script));
+    }
     let program = author::program(seed, flavours)?;
     let stack = trace::run(&mut stack::Stack::new()?, &program, None)?;
-    let steps = program.steps.len();
-    let mut best: Option<(Difference, Trace)> = None;
+    let run = |kernel: &mut Kernel| {
+        let run = trace::run(kernel, &program, Some(&stack))?;
+        let disturbed = run.disturbed;
+        Ok((run, disturbed))
+    };
+    let best = search(attempts, run, |run: &Trace| compare::difference(&program, &stack, run))?;
+    Ok(drawn(program.steps.len(), best, |run, steps| script::text(&program, run, steps)))
+}
+
+/// What runs on the kernel came to.
+enum Best<R> {
+    /// One did the same.
+    Alike,
+    /// The run that agrees longest, which says most; none where all were disturbed.
+    Differs(Option<(Difference, R)>),
+}
+
+/// Runs on the kernel until one does the same; each tells from which step on it came late.
+fn search<R: Send>(
+    attempts: usize,
+    run: impl Fn(&mut Kernel) -> Result<(R, Option<usize>), String> + Sync,
+    difference: impl Fn(&R) -> Option<Difference>,
+) -> Result<Best<R>, String> {
+    let mut best: Option<(Difference, R)> = None;
     let (mut left, mut counted) = (attempts.max(1) * DISTURBED_MAX, 0);
     while left > 0 && counted < attempts.max(1) {
         left -= 1;
-        let kernel = on_kernel(&program, &stack)?;
-        let Some(found) = compare::difference(&program, &stack, &kernel) else {
-            return Ok(Drawn { steps, finding: None, disturbed: false });
+        let (kernel, disturbed) = on_kernel(&run)?;
+        let Some(found) = difference(&kernel) else {
+            return Ok(Best::Alike);
         };
-        if kernel.disturbed.is_some_and(|from| from <= found.step + 1) {
+        if disturbed.is_some_and(|from| from <= found.step + 1) {
             continue;
         }
         counted += 1;
-        // The run that agrees longest says most.
         if best.as_ref().is_none_or(|(last, _)| last.step < found.step) {
             best = Some((found, kernel));
         }
     }
+    Ok(Best::Differs(best))
+}
+
+fn drawn<R>(steps: usize, best: Best<R>, script: impl Fn(&R, usize) -> String) -> Drawn {
+    let Best::Differs(best) = best else {
+        return Drawn { steps, finding: None, disturbed: false };
+    };
     let finding = best.map(|(found, kernel)| {
-        let script = script::text(&program, &kernel, found.step + 1);
+        let script = script(&kernel, found.step + 1);
         Finding { step: found.step, what: found.what, script }
     });
-    Ok(Drawn { steps, disturbed: finding.is_none(), finding })
+    Drawn { steps, disturbed: finding.is_none(), finding }
 }
 
 /// On a thread of its own, since that moves into a namespace.
-fn on_kernel(program: &program::Program, like: &Trace) -> Result<Trace, String> {
-    let run = || trace::run(&mut Kernel::new(&stack::world())?, program, Some(like));
+fn on_kernel<R: Send>(run: impl Fn(&mut Kernel) -> Result<R, String> + Sync) -> Result<R, String> {
+    let run = || run(&mut Kernel::new(&stack::world())?);
     std::thread::scope(|s| match s.spawn(run).join() {
         Ok(result) => result,
         Err(panic) => std::panic::resume_unwind(panic),

@@ -17,8 +17,27 @@ pub const FLAVOURS: &[(&str, &str)] = &[
     ("append", "writes during recovery"),
     ("long", "longer programs"),
 ];
+/// Flavours of drawn lives, which do not go with those above.
+pub const LIVES: &[(&str, &str)] = &[
+    ("life", "nothing in particular, from the handshake to the end"),
+    ("close", "FIN, RST, shutdown, close and SO_LINGER of both ends in any order"),
+    ("buffers", "small SO_SNDBUF and SO_RCVBUF, windows that shut"),
+    ("scale0", "windows without a scale, or a scale of 0"),
+    ("keepalive", "keepalive, with silence"),
+    ("cork", "TCP_CORK, MSG_MORE"),
+    ("urgent", "urgent data both ways"),
+    ("usertimeout", "TCP_USER_TIMEOUT, with silence"),
+    ("nodelay", "TCP_NODELAY and TCP_QUICKACK that change"),
+    ("poll", "readiness by an edge-triggered epoll set, too, and what it waits for"),
+    ("disorder", "data of the peer out of order, overlapping and again"),
+    ("outside", "segments outside of the window, resets, SYNs and flags that nobody should send"),
+    ("paws", "timestamps that are old or missing"),
+    ("options", "SYNs with all kinds of options, or without"),
+    ("simultaneous", "both ends open, and close, at once"),
+    ("listen", "passive opens that are disturbed, TCP_DEFER_ACCEPT, Fast Open, SYN cookies"),
+];
 
-/// What is asked of drawn connections: words of [`FLAVOURS`].
+/// What is asked of drawn connections: words of [`FLAVOURS`], or of [`LIVES`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Flavours(Vec<&'static str>);
 
@@ -28,13 +47,27 @@ impl Flavours {
     /// # Errors
     /// The wrong word and all right ones.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let known = |word: &str| FLAVOURS.iter().map(|(name, _)| *name).find(|name| *name == word);
+        let names = || FLAVOURS.iter().chain(LIVES).map(|(name, _)| *name);
         let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
-        let found: Result<_, _> = words.map(|word| known(word).ok_or(word)).collect();
-        found.map(Self).map_err(|word| {
-            let names: Vec<_> = FLAVOURS.iter().map(|(name, _)| *name).collect();
+        let found: Result<_, _> = words.map(|word| names().find(|name| *name == word).ok_or(word)).collect();
+        let found = found.map(Self).map_err(|word| {
+            let names: Vec<_> = names().collect();
             format!("there is no '{word}'; it takes {}", names.join(", "))
-        })
+        })?;
+        let lives = found.0.iter().filter(|word| LIVES.iter().any(|(name, _)| name == *word)).count();
+        if lives != 0 && lives != found.0.len() {
+            let names: Vec<_> = LIVES.iter().map(|(name, _)| *name).collect();
+            return Err(format!(
+                "'{text}' mixes two kinds of connections: {} are the second",
+                names.join(", ")
+            ));
+        }
+        Ok(found)
+    }
+
+    /// True for the words of [`LIVES`].
+    pub(super) fn is_life(&self) -> bool {
+        self.0.first().is_some_and(|word| LIVES.iter().any(|(name, _)| name == word))
     }
 
     /// True when `word` is among them.

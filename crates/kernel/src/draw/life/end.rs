@@ -1,0 +1,374 @@
+//! Both ends of a drawn life: the application's calls, the peer's packets, and what can be seen of the socket.
+use super::super::packet;
+use super::super::stack::{LOCAL, REMOTE};
+use super::program::{Act, Cookie, Offer, Program, Segment, letters};
+use core::fmt;
+use core::net::SocketAddr;
+use lowwater_core::base::{Duration, Instant};
+use lowwater_drill::Target;
+use lowwater_posix::{
+    Call, CallId, EpollEvent, Name, Optval, Piece, PollFd, RecvKind, Reply, Room, SendKind, Started, abi,
+};
+use lowwater_wire::ipv4::Ipv4View;
+use lowwater_wire::protocol;
+use lowwater_wire::tcp::{FastOpenCookie, TcpFlags, TcpOptions, TcpRepr, TcpView, Timestamps};
+
+/// Ports of both ends.
+const PORTS: (u16, u16) = (8_080, 40_000);
+/// The controller: what is compared here is not congestion control.
+const CONGESTION: &str = "reno";
+/// Send buffers do not grow: by how much they would depends on how the kernel is built.
+pub(super) const WMEM: &str = "4096 262144 262144";
+/// Packets that one step may make leave: more is a storm.
+const STORM: usize = 5_000;
+/// What poll(2) is asked for.
+const EVENTS: i16 = (abi::POLLIN | abi::POLLOUT | abi::POLLPRI | abi::POLLRDHUP) as i16;
+/// Bytes of TCP_INFO.
+const INFO_LEN: i32 = 280;
+/// Bytes of SO_MEMINFO.
+const MEMINFO_LEN: i32 = 36;
+
+/// A segment that was sent, its numbers counted from the SYN; without its timestamp, but with what it echoes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Out {
+    /// Microseconds since the beginning.
+    pub(super) at: u64,
+    pub(super) repr: TcpRepr,
+    pub(super) len: u32,
+}
+
+impl Out {
+    /// One past its last number.
+    pub(super) fn end(&self) -> u32 {
+        let flags = self.repr.flags;
+        self.repr.seq.wrapping_add(self.len + u32::from(flags.fin()) + u32::from(flags.syn()))
+    }
+
+    /// Alike but for the time, and for PSH, which shows where packets were cut below TCP.
+    pub(super) fn same(&self, other: &Self) -> bool {
+        let facts = |out: &Self| {
+            let mut repr = out.repr;
+            repr.flags.insert(TcpFlags::PSH);
+            (repr, out.len)
+        };
+        facts(self) == facts(other)
+    }
+}
+
+impl fmt::Display for Out {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let r = &self.repr;
+        write!(f, "{} {}:{}({})", letters(r.flags), r.seq, r.seq.wrapping_add(self.len), self.len)?;
+        if r.flags.ack() {
+            write!(f, " ack {}", r.ack)?;
+        }
+        write!(f, " win {}", r.window)?;
+        if r.flags.contains(TcpFlags::URG) {
+            write!(f, " urg {}", r.urgent)?;
+        }
+        let o = &r.options;
+        let mut words = Vec::new();
+        words.extend(o.mss.map(|mss| format!("mss {mss}")));
+        words.extend(o.sack_permitted.then(|| "sackOK".to_owned()));
+        words.extend(o.timestamps.map(|stamp| format!("ecr {}", stamp.echo)));
+        words.extend(o.window_scale.map(|scale| format!("wscale {scale}")));
+        words.extend(o.sack.iter().map(|(a, b)| format!("sack {a}:{b}")));
+        words.extend(o.fastopen.is_some().then(|| "FO".to_owned()));
+        if words.is_empty() { Ok(()) } else { write!(f, " <{}>", words.join(",")) }
+    }
+}
+
+/// What is seen of the sockets at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Look {
+    /// revents of the listener and of the connection.
+    pub(super) ready: Vec<i16>,
+    /// What epoll_wait tells of the connection.
+    pub(super) edges: Vec<u32>,
+    /// TCP_INFO of the connection, where there is one.
+    pub(super) info: Option<Vec<u8>>,
+    /// SO_MEMINFO of it.
+    pub(super) memory: Vec<u8>,
+}
+
+/// Both ends.
+pub(super) struct End<'a, T: Target> {
+    pub(super) target: &'a mut T,
+    pub(super) base: Instant,
+    /// The first socket, which listens or connects.
+    pub(super) first: Option<i32>,
+    /// The connection, which may be the first socket.
+    pub(super) conn: Option<i32>,
+    epoll: Option<i32>,
+    wants_epoll: bool,
+    isn: u32,
+    /// The last timestamp of ours.
+    stamp: u32,
+    blocked: Option<CallId>,
+}
+
+impl<'a, T: Target> End<'a, T> {
+    pub(super) fn open(target: &'a mut T, program: &Program) -> Result<Self, String> {
+        for (name, value) in &program.sysctls {
+            target.set_sysctl(&format!("net.ipv4.{name}"), &value.to_string())?;
+        }
+        target.set_sysctl("net.ipv4.tcp_congestion_control", CONGESTION)?;
+        target.set_sysctl("net.ipv4.tcp_wmem", WMEM)?;
+        let base = target.now();
+        let mut end = Self {
+            target,
+            base,
+            first: None,
+            conn: None,
+            epoll: None,
+            wants_epoll: program.epoll,
+            isn: 0,
+            stamp: 0,
+            blocked: None,
+        };
+        let ty = abi::SOCK_STREAM | abi::SOCK_NONBLOCK;
+        let fd = end.must(Call::Socket { domain: abi::AF_INET, ty, protocol: abi::IPPROTO_TCP })?.ret as i32;
+        end.first = Some(fd);
+        let reuse =
+            Call::Setsockopt { fd, level: abi::SOL_SOCKET, name: abi::SO_REUSEADDR, value: Optval::int(1) };
+        end.must(reuse)?;
+        end.must(Call::Bind { fd, addr: Name::Inet(SocketAddr::from((LOCAL, PORTS.0))) })?;
+        if end.wants_epoll {
+            end.epoll = Some(end.must(Call::EpollCreate { size: 1, flags: 0 })?.ret as i32);
+        }
+        end.base = end.target.now();
+        Ok(end)
+    }
+
+    fn must(&mut self, call: Call) -> Result<Reply, String> {
+        let what = format!("{call:?}");
+        match self.target.call(call) {
+            Started::Done(reply) if reply.ret >= 0 => Ok(reply),
+            Started::Done(reply) => Err(format!("{what}: {:?}", reply.errno)),
+            Started::Blocked(_) => Err(format!("{what}: it blocks")),
+        }
+    }
+
+    /// Microseconds since the beginning.
+    pub(super) fn at(&self, t: Instant) -> u64 {
+        t.nanos_since(self.base) / 1_000
+    }
+
+    /// The instant that is so many microseconds after the beginning.
+    pub(super) fn instant(&self, at: u64) -> Instant {
+        self.base + Duration::from_micros(at)
+    }
+
+    /// A call of the application is still waiting.
+    pub(super) const fn is_blocked(&self) -> bool {
+        self.blocked.is_some()
+    }
+
+    /// A step of the program; what its call came to.
+    pub(super) fn act(&mut self, act: &Act) -> String {
+        let Some(call) = self.call_of(act) else { return String::new() };
+        let reply = match self.target.call(call) {
+            Started::Done(reply) => reply,
+            Started::Blocked(id) => {
+                self.blocked = Some(id);
+                self.forget(act);
+                return "blocks".to_owned();
+            }
+        };
+        self.forget(act);
+        if let Some(errno) = reply.errno {
+            return format!("-1 {errno}");
+        }
+        match act {
+            Act::Accept => {
+                self.watch(reply.ret as i32);
+                "fd".to_owned()
+            }
+            Act::Error | Act::Ioctl(_) => reply.int().map_or_else(String::new, |value| value.to_string()),
+            _ => reply.ret.to_string(),
+        }
+    }
+
+    /// Descriptors that are gone, and the connection that a connect begins.
+    fn forget(&mut self, act: &Act) {
+        match act {
+            Act::Close if self.conn == self.first => (self.conn, self.first) = (None, None),
+            Act::Close => self.conn = None,
+            Act::CloseListener => self.first = None,
+            Act::Connect => {
+                if let Some(fd) = self.first {
+                    self.watch(fd);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn watch(&mut self, fd: i32) {
+        if self.conn.replace(fd) == Some(fd) {
+            return;
+        }
+        if let Some(epfd) = self.epoll {
+            let all = abi::EPOLLIN | abi::EPOLLOUT | abi::EPOLLPRI | abi::EPOLLRDHUP | abi::EPOLLET;
+            let event = Some(EpollEvent { events: all, data: 0 });
+            let call = Call::EpollCtl { epfd, op: abi::EPOLL_CTL_ADD, fd, event };
+            // A socket that cannot be watched tells nothing, which the other side would not do.
+            let _ = self.target.call(call);
+        }
+    }
+
+    /// The call of a step; a packet is sent at once.
+    fn call_of(&mut self, act: &Act) -> Option<Call> {
+        let fd = self.conn.or(self.first).unwrap_or(-1);
+        let first = self.first.unwrap_or(-1);
+        Some(match act {
+            Act::Packet(segment) => {
+                self.inject(segment);
+                return None;
+            }
+            Act::Listen => Call::Listen { fd: first, backlog: 5 },
+            Act::Connect => {
+                Call::Connect { fd: first, addr: Name::Inet(SocketAddr::from((REMOTE, PORTS.1))) }
+            }
+            Act::Accept => Call::Accept { fd: first, flags: abi::SOCK_NONBLOCK },
+            Act::Set(name, value) => {
+                let (level, number) = option(name);
+                Call::Setsockopt { fd, level, name: number, value: value_of(name, *value) }
+            }
+            Act::Write(len, flags) => Call::Send {
+                fd,
+                kind: SendKind::Send,
+                data: vec![Piece::zeros(*len)],
+                flags: *flags,
+                to: None,
+                control: vec![],
+            },
+            Act::Read(len, flags) => Call::Recv {
+                fd,
+                kind: RecvKind::Recv,
+                rooms: vec![Room::new(*len)],
+                flags: *flags,
+                control_len: 0,
+            },
+            Act::Shutdown(how) => Call::Shutdown { fd, how: *how },
+            Act::Close => Call::Close { fd },
+            Act::CloseListener => Call::Close { fd: first },
+            Act::Error => Call::Getsockopt { fd, level: abi::SOL_SOCKET, name: abi::SO_ERROR, len: 4 },
+            Act::Ioctl(name) => Call::Ioctl { fd, request: number(name) as u64, arg: Some(0) },
+        })
+    }
+
+    fn inject(&mut self, s: &Segment) {
+        let echo = |back: u32| if s.flags.ack() { self.stamp.wrapping_sub(back) } else { 0 };
+        let mut options = TcpOptions {
+            timestamps: s.stamp.map(|(value, back)| Timestamps { value, echo: echo(back) }),
+            ..TcpOptions::default()
+        };
+        for (from, to) in &s.sacks {
+            options.sack.push(self.isn.wrapping_add(*from), self.isn.wrapping_add(*to));
+        }
+        if let Some(Offer { mss, scale, sack, cookie }) = s.offer {
+            (options.mss, options.window_scale, options.sack_permitted) = (mss, scale, sack);
+            options.fastopen = cookie.and_then(|cookie| match cookie {
+                Cookie::Request => Some(FastOpenCookie::REQUEST),
+                Cookie::Wrong => FastOpenCookie::new(&[1, 2, 3, 4, 5, 6, 7, 8]),
+            });
+        }
+        let ack = if s.flags.ack() { self.isn.wrapping_add(s.ack) } else { 0 };
+        let (src_port, dst_port) = (PORTS.1, PORTS.0);
+        let (seq, flags, window, urgent) = (s.seq, s.flags, s.window, s.urgent);
+        let repr = TcpRepr { src_port, dst_port, seq, ack, flags, window, urgent, options };
+        self.target.inject(packet::build(&repr, s.len.into()));
+    }
+
+    /// What has left up to now.
+    pub(super) fn collect(&mut self) -> Vec<Out> {
+        let now = self.target.now();
+        core::iter::from_fn(|| self.next_until(now)).take(STORM).collect()
+    }
+
+    /// The next segment that leaves up to `limit`.
+    pub(super) fn next_until(&mut self, limit: Instant) -> Option<Out> {
+        while let Some(sent) = self.target.next_packet(limit) {
+            let ip = Ipv4View::parse(&sent.bytes).ok().filter(|ip| ip.protocol() == protocol::TCP);
+            let Some(tcp) = ip.as_ref().and_then(|ip| TcpView::parse(ip.payload()).ok()) else { continue };
+            let mut repr = TcpRepr::parse(&tcp);
+            if repr.flags.syn() {
+                self.isn = repr.seq;
+            }
+            // A reset without a connection begins at 0.
+            if repr.seq != 0 || !repr.flags.rst() {
+                repr.seq = repr.seq.wrapping_sub(self.isn);
+            }
+            if let Some(stamp) = &mut repr.options.timestamps {
+                self.stamp = stamp.value;
+                stamp.value = 0;
+            }
+            // Cookies are drawn from keys of each.
+            if let Some(cookie) = &mut repr.options.fastopen {
+                *cookie = FastOpenCookie::REQUEST;
+            }
+            return Some(Out { at: self.at(sent.at), repr, len: tcp.payload().len() as u32 });
+        }
+        None
+    }
+
+    /// The call that waited has come back.
+    pub(super) fn woken(&mut self) -> Option<String> {
+        let (_, reply) = self.target.take(self.blocked?)?;
+        self.blocked = None;
+        Some(reply.errno.map_or_else(|| reply.ret.to_string(), |errno| format!("-1 {errno}")))
+    }
+
+    /// Looks at the sockets. Nothing can be asked while a call waits.
+    pub(super) fn look(&mut self) -> Look {
+        if self.is_blocked() {
+            return Look::default();
+        }
+        let both = [self.first.filter(|_| self.first != self.conn), self.conn];
+        let fds: Vec<PollFd> = both.into_iter().flatten().map(|fd| PollFd { fd, events: EVENTS }).collect();
+        let ready = match fds.is_empty() {
+            true => Vec::new(),
+            false => self.quiet(Call::Poll { fds, timeout_ms: 0 }).revents,
+        };
+        let edges = match self.epoll {
+            None => Vec::new(),
+            Some(epfd) => {
+                let wait = Call::EpollWait { epfd, max_events: 4, timeout_ms: 0 };
+                self.quiet(wait).events.iter().map(|event| event.events).collect()
+            }
+        };
+        let (level, name, len) = (abi::SOL_TCP, abi::TCP_INFO, INFO_LEN);
+        let info = self.conn.map(|fd| self.quiet(Call::Getsockopt { fd, level, name, len }).value.to_vec());
+        let (level, name, len) = (abi::SOL_SOCKET, abi::SO_MEMINFO, MEMINFO_LEN);
+        let memory = self.conn.map(|fd| self.quiet(Call::Getsockopt { fd, level, name, len }).value.to_vec());
+        Look { ready, edges, info, memory: memory.unwrap_or_default() }
+    }
+
+    fn quiet(&mut self, call: Call) -> Reply {
+        match self.target.call(call) {
+            Started::Done(reply) => reply,
+            Started::Blocked(_) => Reply::default(),
+        }
+    }
+}
+
+/// Level and number of an option.
+fn option(name: &str) -> (i32, i32) {
+    let level = if name.starts_with("TCP_") { abi::SOL_TCP } else { abi::SOL_SOCKET };
+    (level, number(name) as i32)
+}
+
+fn number(name: &str) -> i64 {
+    abi::NAMES.iter().find(|(known, _)| *known == name).map_or(0, |(_, number)| *number)
+}
+
+fn value_of(name: &str, value: i32) -> Optval {
+    match name {
+        "SO_LINGER" => {
+            let (on, time) = (i32::from(value >= 0), value.max(0));
+            Optval::Bytes([on.to_ne_bytes(), time.to_ne_bytes()].concat().into())
+        }
+        _ => Optval::int(value),
+    }
+}

@@ -1,0 +1,133 @@
+//! A drawn life of a connection as a value.
+use core::fmt;
+use lowwater_posix::abi;
+use lowwater_wire::tcp::TcpFlags;
+
+/// What the peer's SYN offers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Offer {
+    pub(super) mss: Option<u16>,
+    pub(super) scale: Option<u8>,
+    pub(super) sack: bool,
+    pub(super) cookie: Option<Cookie>,
+}
+
+/// The Fast Open option of a SYN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cookie {
+    Request,
+    /// Eight bytes that nobody gave.
+    Wrong,
+}
+
+/// A segment of the peer. Its own numbers begin at 0, those of the stack at its SYN.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Segment {
+    pub(super) flags: TcpFlags,
+    pub(super) seq: u32,
+    pub(super) len: u16,
+    pub(super) ack: u32,
+    pub(super) window: u16,
+    pub(super) urgent: u16,
+    /// The timestamp, and how many milliseconds before the last one that it saw the one it echoes is.
+    pub(super) stamp: Option<(u32, u32)>,
+    pub(super) sacks: Vec<(u32, u32)>,
+    /// With SYN.
+    pub(super) offer: Option<Offer>,
+}
+
+/// What happens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Act {
+    Listen,
+    Connect,
+    Accept,
+    /// An option by its name, and its value. SO_LINGER's is its time, and below 0 it is off.
+    Set(&'static str, i32),
+    Write(usize, i32),
+    Read(usize, i32),
+    Shutdown(i32),
+    Close,
+    CloseListener,
+    /// SO_ERROR is read, which clears it.
+    Error,
+    Ioctl(&'static str),
+    Packet(Segment),
+}
+
+/// Flags of the calls that send and receive, as scripts name them.
+pub(super) fn msg_flags(flags: i32) -> String {
+    const NAMES: [(i32, &str); 4] = [
+        (abi::MSG_OOB, "MSG_OOB"),
+        (abi::MSG_PEEK, "MSG_PEEK"),
+        (abi::MSG_MORE, "MSG_MORE"),
+        (abi::MSG_TRUNC, "MSG_TRUNC"),
+    ];
+    let names: Vec<&str> =
+        NAMES.iter().filter(|(flag, _)| flags & flag != 0).map(|(_, name)| *name).collect();
+    if names.is_empty() { "0".to_owned() } else { names.join("|") }
+}
+
+/// Flags as packetdrill writes them.
+pub(super) fn letters(flags: TcpFlags) -> String {
+    const LETTERS: [(TcpFlags, char); 9] = [
+        (TcpFlags::FIN, 'F'),
+        (TcpFlags::SYN, 'S'),
+        (TcpFlags::RST, 'R'),
+        (TcpFlags::PSH, 'P'),
+        (TcpFlags::URG, 'U'),
+        (TcpFlags::ECE, 'E'),
+        (TcpFlags::CWR, 'W'),
+        (TcpFlags::AE, 'A'),
+        (TcpFlags::ACK, '.'),
+    ];
+    let all: String = LETTERS.iter().filter(|(flag, _)| flags.contains(*flag)).map(|(_, c)| *c).collect();
+    if all.is_empty() { "-".to_owned() } else { all }
+}
+
+impl fmt::Display for Act {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Listen => f.write_str("listen"),
+            Self::Connect => f.write_str("connect"),
+            Self::Accept => f.write_str("accept"),
+            Self::Set(name, value) => write!(f, "{name} {value}"),
+            Self::Write(len, flags) => write!(f, "write {len} {}", msg_flags(*flags)),
+            Self::Read(len, flags) => write!(f, "read {len} {}", msg_flags(*flags)),
+            Self::Shutdown(how) => write!(f, "shutdown {how}"),
+            Self::Close => f.write_str("close"),
+            Self::CloseListener => f.write_str("close the listener"),
+            Self::Error => f.write_str("SO_ERROR"),
+            Self::Ioctl(name) => f.write_str(name),
+            Self::Packet(s) => write!(
+                f,
+                "< {} {}:{}({}) ack {} win {}",
+                letters(s.flags),
+                s.seq,
+                s.seq.wrapping_add(s.len.into()),
+                s.len,
+                s.ack,
+                s.window
+            ),
+        }
+    }
+}
+
+/// What happens when, in microseconds since the beginning.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Step {
+    pub(super) at: u64,
+    pub(super) act: Act,
+}
+
+/// A drawn life.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Program {
+    /// Names behind `net.ipv4.`, with values.
+    pub(super) sysctls: Vec<(&'static str, u64)>,
+    /// Readiness is also asked of an edge-triggered epoll set.
+    pub(super) epoll: bool,
+    pub(super) steps: Vec<Step>,
+    /// When it is over.
+    pub(super) end: u64,
+}

@@ -1,0 +1,237 @@
+//! A run of a drawn life as a script in packetdrill's language.
+use super::end::{Look, Out, WMEM};
+use super::program::{Act, Cookie, Offer, Program, Segment, letters, msg_flags};
+use super::trace::{Done, FIELDS, Trace, value};
+use core::fmt::Write as _;
+use lowwater_posix::abi;
+use lowwater_wire::tcp::TcpFlags;
+
+/// Fields of TCP_INFO that scripts assert where they change.
+const ASSERTED: [&str; 18] = [
+    "state",
+    "ca_state",
+    "retransmits",
+    "snd_mss",
+    "rcv_mss",
+    "unacked",
+    "sacked",
+    "lost",
+    "retrans",
+    "rcv_ssthresh",
+    "snd_cwnd",
+    "total_retrans",
+    "notsent_bytes",
+    "rcv_ooopack",
+    "delivered",
+    "snd_wnd",
+    "rcv_wnd",
+    "bytes_received",
+];
+/// The stack's timestamp at the beginning, in milliseconds.
+const STAMP: u64 = 1_000;
+
+/// The first `steps` steps of a run.
+pub(super) fn text(program: &Program, run: &Trace, steps: usize) -> String {
+    let mut script =
+        Script { text: String::new(), last: 0, conn: None, last_stamp: 0, said: None, ready: vec![] };
+    script.head(program);
+    for (step, done) in program.steps.iter().zip(&run.steps).take(steps) {
+        script.step(step.at, &step.act, done);
+    }
+    script.text
+}
+
+struct Script {
+    text: String,
+    /// When the last line was, in microseconds.
+    last: u64,
+    /// The descriptor of the connection.
+    conn: Option<i32>,
+    /// What the stack's last timestamp is called.
+    last_stamp: u64,
+    /// What the last assertion knew.
+    said: Option<Vec<u8>>,
+    ready: Vec<i16>,
+}
+
+impl Script {
+    fn line(&mut self, line: &str) {
+        self.text.push_str(line);
+        self.text.push('\n');
+    }
+
+    fn head(&mut self, program: &Program) {
+        let mut set = vec!["net.ipv4.tcp_congestion_control=reno".to_owned()];
+        set.extend(program.sysctls.iter().map(|(name, value)| format!("net.ipv4.{name}={value}")));
+        set.push(format!("net.ipv4.tcp_wmem='{WMEM}'"));
+        self.line(&format!("`sysctl -q {}`", set.join(" ")));
+        self.line("0 socket(..., SOCK_STREAM|SOCK_NONBLOCK, IPPROTO_TCP) = 3");
+        self.line("+0 setsockopt(3, SOL_SOCKET, SO_REUSEADDR, [1], 4) = 0");
+        self.line("+0 bind(3, ..., ...) = 0");
+    }
+
+    fn step(&mut self, at: u64, act: &Act, done: &Done) {
+        let pause = seconds(at.saturating_sub(self.last));
+        self.last = at.max(self.last);
+        let said = self.act(act, &done.ret);
+        self.line(&format!("+{pause} {said}"));
+        for out in &done.at_once {
+            self.out(out);
+        }
+        self.look(&done.look);
+        for out in &done.later {
+            self.out(out);
+        }
+        self.look(&done.look_later);
+    }
+
+    fn act(&mut self, act: &Act, ret: &str) -> String {
+        let fd = self.conn.unwrap_or(3);
+        match act {
+            Act::Listen => format!("listen(3, 5) = {ret}"),
+            Act::Connect => {
+                self.conn = Some(3);
+                format!("connect(3, ..., ...) = {ret}")
+            }
+            Act::Accept => {
+                let made = ret == "fd";
+                let said = format!("accept4(3, ..., ..., SOCK_NONBLOCK) = {}", if made { "4" } else { ret });
+                self.conn = if made { Some(4) } else { self.conn };
+                said
+            }
+            Act::Set("SO_LINGER", time) => format!(
+                "setsockopt({fd}, SOL_SOCKET, SO_LINGER, {{onoff={}, linger={}}}, 8) = {ret}",
+                i32::from(*time >= 0),
+                time.max(&0)
+            ),
+            Act::Set(name, value) => {
+                let level = if name.starts_with("TCP_") { "SOL_TCP" } else { "SOL_SOCKET" };
+                format!("setsockopt({fd}, {level}, {name}, [{value}], 4) = {ret}")
+            }
+            Act::Write(len, flags) => format!("send({fd}, ..., {len}, {}) = {ret}", msg_flags(*flags)),
+            Act::Read(len, flags) => format!("recv({fd}, ..., {len}, {}) = {ret}", msg_flags(*flags)),
+            Act::Shutdown(how) => {
+                let how = ["SHUT_RD", "SHUT_WR", "SHUT_RDWR"].get(*how as usize).unwrap_or(&"3");
+                format!("shutdown({fd}, {how}) = {ret}")
+            }
+            Act::Close => {
+                self.conn = None;
+                format!("close({fd}) = {ret}")
+            }
+            Act::CloseListener => format!("close(3) = {ret}"),
+            Act::Error => format!("getsockopt({fd}, SOL_SOCKET, SO_ERROR, [{ret}], [4]) = 0"),
+            Act::Ioctl(name) => format!("ioctl({fd}, {name}, [{ret}]) = 0"),
+            Act::Packet(segment) => self.packet(segment),
+        }
+    }
+
+    fn packet(&self, s: &Segment) -> String {
+        let mut words = Vec::new();
+        let offer = s.offer.unwrap_or(Offer { mss: None, scale: None, sack: false, cookie: None });
+        words.extend(offer.mss.map(|mss| format!("mss {mss}")));
+        if let Some((value, back)) = s.stamp {
+            let echo = if s.flags.ack() { self.last_stamp.saturating_sub(back.into()) } else { 0 };
+            let pad = if offer.sack { "sackOK" } else { "nop,nop" };
+            words.push(format!("{pad},TS val {value} ecr {echo}"));
+        } else if offer.sack {
+            words.push("nop,nop,sackOK".to_owned());
+        }
+        words.extend(offer.scale.map(|scale| format!("nop,wscale {scale}")));
+        let blocks: Vec<String> = s.sacks.iter().map(|(from, to)| format!("{from}:{to}")).collect();
+        if !blocks.is_empty() {
+            words.push(format!("nop,nop,sack {}", blocks.join(" ")));
+        }
+        words.extend(offer.cookie.map(|cookie| match cookie {
+            Cookie::Request => "FO,nop,nop".to_owned(),
+            Cookie::Wrong => "FO 0102030405060708,nop,nop".to_owned(),
+        }));
+        let ack = if s.flags.ack() { format!(" ack {}", s.ack) } else { String::new() };
+        let urgent =
+            if s.flags.contains(TcpFlags::URG) { format!(" urg {}", s.urgent) } else { String::new() };
+        let options = if words.is_empty() { String::new() } else { format!(" <{}>", words.join(",")) };
+        let end = s.seq.wrapping_add(s.len.into());
+        let flags = letters(s.flags);
+        format!("< {flags} {}:{end}({}){ack} win {}{urgent}{options}", s.seq, s.len, s.window)
+    }
+
+    fn out(&mut self, out: &Out) {
+        let pause = out.at.saturating_sub(self.last);
+        let pause = if pause < 4_000 { 0 } else { pause / 1_000 * 1_000 };
+        self.last += pause;
+        let r = &out.repr;
+        let mut words = Vec::new();
+        let o = &r.options;
+        if let Some(stamp) = o.timestamps {
+            self.last_stamp = STAMP + out.at / 1_000;
+            words.push(format!("nop,nop,TS val {} ecr {}", self.last_stamp, stamp.echo));
+        }
+        let blocks: Vec<String> = o.sack.iter().map(|(from, to)| format!("{from}:{to}")).collect();
+        if !blocks.is_empty() {
+            words.push(format!("nop,nop,sack {}", blocks.join(" ")));
+        }
+        let mut options = if words.is_empty() { String::new() } else { format!(" <{}>", words.join(",")) };
+        if r.flags.syn() {
+            options = " <...>".to_owned();
+        }
+        let ack = if r.flags.ack() { format!(" ack {}", r.ack) } else { String::new() };
+        let urgent =
+            if r.flags.contains(TcpFlags::URG) { format!(" urg {}", r.urgent) } else { String::new() };
+        let (flags, end) = (letters(r.flags), r.seq.wrapping_add(out.len));
+        let (seq, len, window) = (r.seq, out.len, r.window);
+        self.line(&format!(
+            "+{} > {flags} {seq}:{end}({len}){ack} win {window}{urgent}{options}",
+            seconds(pause)
+        ));
+    }
+
+    fn look(&mut self, look: &Look) {
+        let ready = look.ready.clone();
+        if ready != self.ready {
+            if let (Some(fd), Some(revents)) = (self.conn, ready.last()) {
+                let ret = i32::from(*revents != 0);
+                let (asked, got) = (poll_words(0x2007), poll_words(*revents));
+                self.line(&format!("+0 poll([{{fd={fd}, events={asked}, revents={got}}}], 1, 0) = {ret}"));
+            }
+            self.ready = ready;
+        }
+        for edges in &look.edges {
+            self.line(&format!("// epoll, edge-triggered: {edges:#x}"));
+        }
+        let Some(info) = &look.info else { return };
+        let mut says = String::new();
+        for field in FIELDS.iter().filter(|(name, ..)| ASSERTED.contains(name)) {
+            let (now, before) = (value(info, *field), self.said.as_ref().map(|said| value(said, *field)));
+            if before == Some(now) || (before.is_none() && now == 0) {
+                continue;
+            }
+            let and = if says.is_empty() { "" } else { " and " };
+            // Writing to a String cannot fail.
+            let _ = write!(says, "{and}tcpi_{} == {now}", field.0);
+        }
+        if !says.is_empty() {
+            self.line(&format!("+0 %{{ assert {says} }}%"));
+        }
+        self.said = Some(info.clone());
+    }
+}
+
+fn poll_words(events: i16) -> String {
+    const NAMES: [(i32, &str); 6] = [
+        (abi::POLLIN, "POLLIN"),
+        (abi::POLLPRI, "POLLPRI"),
+        (abi::POLLOUT, "POLLOUT"),
+        (abi::POLLERR, "POLLERR"),
+        (abi::POLLHUP, "POLLHUP"),
+        (abi::POLLRDHUP, "POLLRDHUP"),
+    ];
+    let all: Vec<&str> =
+        NAMES.iter().filter(|(bit, _)| i32::from(events) & bit != 0).map(|(_, name)| *name).collect();
+    if all.is_empty() { "0".to_owned() } else { all.join("|") }
+}
+
+/// Microseconds as seconds, as short as they can be written.
+fn seconds(us: u64) -> String {
+    let text = format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
+    let text = text.trim_start_matches('0').trim_end_matches('0').trim_end_matches('.');
+    if text.is_empty() { "0".to_owned() } else { text.to_owned() }
+}

@@ -1,0 +1,229 @@
+//! What a drawn life made its target do, and where two runs of it differ first.
+use super::super::compare::Difference;
+use super::end::{End, Look, Out};
+use super::program::Program;
+use lowwater_core::base::Duration;
+use lowwater_drill::Target;
+
+/// TCP_CLOSE in TCP_INFO.
+const CLOSED: u8 = 7;
+/// Fields of TCP_INFO that must be equal after each step: name, offset and length. Not the count of probes, which a segment resets or not by
+/// how much memory the kernel has set aside for the socket, nor what the timers back off by (linux-differences.md).
+pub(super) const FIELDS: &[(&str, usize, usize)] = &[
+    ("state", 0, 1),
+    ("ca_state", 1, 1),
+    ("retransmits", 2, 1),
+    ("options", 5, 1),
+    ("wscale", 6, 1),
+    ("snd_mss", 16, 4),
+    ("rcv_mss", 20, 4),
+    ("unacked", 24, 4),
+    ("sacked", 28, 4),
+    ("lost", 32, 4),
+    ("retrans", 36, 4),
+    ("pmtu", 60, 4),
+    ("rcv_ssthresh", 64, 4),
+    ("snd_ssthresh", 76, 4),
+    ("snd_cwnd", 80, 4),
+    ("advmss", 84, 4),
+    ("total_retrans", 100, 4),
+    ("bytes_acked", 120, 8),
+    ("bytes_received", 128, 8),
+    ("segs_out", 136, 4),
+    ("segs_in", 140, 4),
+    ("notsent_bytes", 144, 4),
+    ("data_segs_in", 152, 4),
+    ("data_segs_out", 156, 4),
+    ("delivered", 192, 4),
+    ("bytes_sent", 200, 8),
+    ("bytes_retrans", 208, 8),
+    ("dsack_dups", 216, 4),
+    ("rcv_ooopack", 224, 4),
+    ("snd_wnd", 228, 4),
+    ("rcv_wnd", 232, 4),
+    ("total_rto", 240, 2),
+];
+/// Segments with data that came.
+const SEGMENTS_IN: (&str, usize, usize) = ("data_segs_in", 152, 4);
+/// Words of SO_MEMINFO that are told beside a difference: name, offset and length.
+const MEMORY: &[(&str, usize, usize)] =
+    &[("rmem_alloc", 0, 4), ("rcvbuf", 4, 4), ("sndbuf", 12, 4), ("wmem_queued", 20, 4)];
+/// Times in TCP_INFO, which are compared roughly.
+const TIMES: &[(&str, usize, usize)] = &[("rto", 8, 4), ("rtt", 68, 4), ("rttvar", 72, 4)];
+/// A step that comes later than this, in microseconds, comes to something else than the program meant.
+const DISTURBED: u64 = 4_000;
+/// How late the kernel's timer may be, in microseconds, beyond a sixth of its time.
+const LATE: u64 = 100_000;
+/// The kernel may be so early or late, in microseconds, beyond a share of the time.
+const SLACK: u64 = 12_000;
+/// A timer of the kernel may be so late, in microseconds, beyond an eighth.
+const TIMER_SLACK: u64 = 60_000;
+
+/// What one step did.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Done {
+    /// What its call came to.
+    pub(super) ret: String,
+    /// What left at once.
+    pub(super) at_once: Vec<Out>,
+    pub(super) look: Look,
+    /// What timers made leave up to the next step.
+    pub(super) later: Vec<Out>,
+    pub(super) look_later: Look,
+    /// What the call that waited came to, if it came back.
+    pub(super) woken: Option<String>,
+}
+
+/// All steps.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Trace {
+    pub(super) steps: Vec<Done>,
+    /// The first step that came late, since the machine was busy: what follows shows nothing.
+    pub(super) disturbed: Option<usize>,
+}
+
+/// Runs a program. `like` tells what the stack did: what a timer of the target makes leave is waited for, and everything behind it
+/// is as late as that was.
+pub(super) fn run<T: Target>(
+    target: &mut T,
+    program: &Program,
+    like: Option<&Trace>,
+) -> Result<Trace, String> {
+    let mut end = End::open(target, program)?;
+    let mut trace = Trace::default();
+    for (i, step) in program.steps.iter().enumerate() {
+        let at = end.instant(step.at);
+        end.target.advance_until(at);
+        if end.target.now().nanos_since(at) > DISTURBED * 1_000 {
+            trace.disturbed.get_or_insert(i);
+        }
+        let ret = end.act(&step.act);
+        let mut done = Done { ret, at_once: end.collect(), ..Done::default() };
+        done.look = end.look();
+        let next = program.steps.get(i + 1).map_or(program.end, |next| next.at);
+        let expected = like.and_then(|like| like.steps.get(i)).map_or(&[][..], |like| &like.later);
+        let late = wait_for(&mut end, expected, step.at, &mut done.later);
+        let until = end.instant(next + late);
+        end.target.advance_until(until);
+        done.later.extend(end.collect());
+        end.base += Duration::from_micros(late);
+        done.woken = end.woken();
+        done.look_later = end.look();
+        trace.steps.push(done);
+    }
+    Ok(trace)
+}
+
+/// Waits for as many segments as are expected; by how much the last of them was late.
+fn wait_for<T: Target>(end: &mut End<'_, T>, expected: &[Out], from: u64, got: &mut Vec<Out>) -> u64 {
+    let mut late = 0;
+    for like in expected {
+        let patience = like.at + late + like.at.saturating_sub(from) / 6 + LATE;
+        let limit = end.instant(patience);
+        if let Some(out) = end.next_until(limit) {
+            late = out.at.saturating_sub(like.at);
+            got.push(out);
+        }
+    }
+    late
+}
+
+/// Where `kernel` first does something else than `stack`.
+pub(super) fn difference(program: &Program, stack: &Trace, kernel: &Trace) -> Option<Difference> {
+    let pairs = stack.steps.iter().zip(&kernel.steps).zip(&program.steps);
+    pairs.enumerate().find_map(|(number, ((stack, kernel), step))| {
+        let what = differ(step.at, stack, kernel)?;
+        let memory = memory(&stack.look_later.memory, &kernel.look_later.memory);
+        Some(Difference { step: number, what: format!("{}: {what}{memory}", step.act) })
+    })
+}
+
+/// Where what is held differs, too.
+fn memory(stack: &[u8], kernel: &[u8]) -> String {
+    let both = MEMORY.iter().map(|field| (field.0, value(stack, *field), value(kernel, *field)));
+    let differ = both.filter(|(_, s, k)| s != k).map(|(name, s, k)| format!("{name}: stack {s}, kernel {k}"));
+    let all: Vec<String> = differ.collect();
+    if all.is_empty() { String::new() } else { format!(" ({})", all.join("; ")) }
+}
+
+fn differ(at: u64, stack: &Done, kernel: &Done) -> Option<String> {
+    if stack.ret != kernel.ret {
+        return Some(format!("result: stack {}, kernel {}", stack.ret, kernel.ret));
+    }
+    // What leaves a moment later leaves in time, and what is seen in between says nothing.
+    let in_step = stack.at_once.len() == kernel.at_once.len();
+    let all = |done: &Done| -> Vec<Out> { done.at_once.iter().chain(&done.later).cloned().collect() };
+    let (ours, theirs) = (all(stack), all(kernel));
+    if ours.len() != theirs.len() || !ours.iter().zip(&theirs).all(|(s, k)| s.same(k)) {
+        let part = if in_step && same(&stack.at_once, &kernel.at_once) { "later" } else { "sent" };
+        return Some(format!("{part}: stack {}, kernel {}", list(&ours), list(&theirs)));
+    }
+    let off = |(s, k): (&Out, &Out)| {
+        let since = s.at.saturating_sub(at);
+        let apart = k.at + SLACK < s.at || k.at > s.at + since / 7 + TIMER_SLACK;
+        apart.then(|| format!("{s}: stack {} us, kernel {} us", s.at, k.at))
+    };
+    if let Some(what) = ours.iter().zip(&theirs).find_map(off) {
+        return Some(what);
+    }
+    if in_step && let Some(what) = looks(&stack.look, &kernel.look) {
+        return Some(what);
+    }
+    if stack.woken != kernel.woken {
+        return Some(format!("came back: stack {:?}, kernel {:?}", stack.woken, kernel.woken));
+    }
+    looks(&stack.look_later, &kernel.look_later)
+        .map(|what| format!("later: {what}"))
+        .or_else(|| times(&stack.look_later, &kernel.look_later))
+}
+
+fn same(stack: &[Out], kernel: &[Out]) -> bool {
+    stack.len() == kernel.len() && stack.iter().zip(kernel).all(|(s, k)| s.same(k))
+}
+
+fn list(all: &[Out]) -> String {
+    let texts: Vec<String> = all.iter().map(Out::to_string).collect();
+    format!("[{}]", texts.join(", "))
+}
+
+/// A field of TCP_INFO.
+pub(super) fn value(info: &[u8], (_, at, len): (&str, usize, usize)) -> u64 {
+    let mut word = [0; 8];
+    if let Some(bytes) = info.get(at..at + len) {
+        word[..len].copy_from_slice(bytes);
+    }
+    u64::from_le_bytes(word)
+}
+
+fn looks(stack: &Look, kernel: &Look) -> Option<String> {
+    let mut all = Vec::new();
+    if stack.ready != kernel.ready {
+        all.push(format!("poll: stack {:x?}, kernel {:x?}", stack.ready, kernel.ready));
+    }
+    if stack.edges != kernel.edges {
+        all.push(format!("epoll: stack {:x?}, kernel {:x?}", stack.edges, kernel.edges));
+    }
+    if let (Some(s), Some(k)) = (&stack.info, &kernel.info) {
+        // What a connection that is over still counts says nothing.
+        let over = [s, k].iter().all(|info| info.first() == Some(&CLOSED));
+        // Nor does a guess of the peer's segments before there was one.
+        let silent = value(k, SEGMENTS_IN) == 0;
+        let says = |name: &str| (!over || name == "state") && !(silent && name == "rcv_mss");
+        let both = FIELDS
+            .iter()
+            .filter(|(name, ..)| says(name))
+            .map(|field| (field.0, value(s, *field), value(k, *field)));
+        let differ = both.filter(|(_, s, k)| s != k);
+        all.extend(differ.map(|(name, s, k)| format!("{name}: stack {s}, kernel {k}")));
+    }
+    (!all.is_empty()).then(|| all.join("; "))
+}
+
+fn times(stack: &Look, kernel: &Look) -> Option<String> {
+    let (stack, kernel) = (stack.info.as_ref()?, kernel.info.as_ref()?);
+    TIMES.iter().find_map(|field| {
+        let (s, k) = (value(stack, *field), value(kernel, *field));
+        let share = if field.0 == "rttvar" { 3 } else { 8 };
+        (s.abs_diff(k) > s / share + SLACK).then(|| format!("{}: stack {s} us, kernel {k} us", field.0))
+    })
+}
