@@ -14,7 +14,7 @@ use lowwater_core::socket::ready_set;
 use std::collections::BTreeMap;
 
 pub(crate) const READING: u32 = EPOLLIN | EPOLLRDNORM;
-const WRITING: u32 = EPOLLOUT | EPOLLWRNORM;
+pub(crate) const WRITING: u32 = EPOLLOUT | EPOLLWRNORM;
 
 /// A timeout in milliseconds; below zero it never comes.
 pub(crate) fn timeout(ms: i32) -> Option<Duration> {

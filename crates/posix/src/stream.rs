@@ -415,6 +415,8 @@ impl Host {
                     if *attempt == Attempt::Open {
                         *attempt = Attempt::Spoilt;
                     }
+                    self.wake_fd(fd, ANY);
+                    self.wake_blocked(&[]);
                     return Err(Errno::ENOTCONN);
                 }
                 Ok(_) => {

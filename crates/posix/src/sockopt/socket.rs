@@ -5,6 +5,7 @@ use crate::call::{Fd, sockaddr};
 use crate::errno::Errno;
 use crate::files::{Kind, Sock};
 use crate::host::Host;
+use crate::poll::WRITING;
 use bytes::{BufMut as _, Bytes, BytesMut};
 use lowwater_core::base::Duration;
 use lowwater_core::tcp::Memory;
@@ -200,7 +201,21 @@ impl Host {
         if let Kind::Udp(id) = sock.kind {
             self.apply_udp_options(&sock, id);
         }
+        if sndbuf.is_some() {
+            self.tell_of_room(fd, &sock);
+        }
         Ok(())
+    }
+
+    /// Whoever watches for edges is told of room, also of what was there before (`sk_stream_write_space`).
+    pub(super) fn tell_of_room(&mut self, fd: Fd, sock: &Sock) {
+        let memory = self.memory_of(sock);
+        let room = memory.sndbuf.saturating_sub(memory.queued);
+        let writable = self.readiness(fd).is_some_and(|ready| ready & EPOLLOUT != 0);
+        if writable && room >= memory.queued / 2 && memory.sndbuf > memory.queued {
+            self.wake_fd(fd, WRITING);
+            self.wake_blocked(&[]);
+        }
     }
 
     fn set_rcvlowat(&mut self, fd: Fd, n: i32) -> Result<(), Errno> {

@@ -226,7 +226,12 @@ impl Host {
             TCP_USER_TIMEOUT => {
                 within(0, i32::MAX as u32).and_then(|v| self.change(fd, |o| o.user_timeout_ms = v))
             }
-            TCP_NOTSENT_LOWAT => self.change(fd, |o| o.notsent_lowat = n as u32),
+            TCP_NOTSENT_LOWAT => {
+                self.change(fd, |o| o.notsent_lowat = n as u32)?;
+                let sock = self.files.sock(fd)?.clone();
+                self.tell_of_room(fd, &sock);
+                Ok(())
+            }
             TCP_LINGER2 => self.change(fd, |o| o.linger2 = n.clamp(-1, LINGER2_MAX)),
             TCP_MAXSEG if n == 0 => self.change(fd, |o| o.maxseg = 0),
             TCP_MAXSEG => {
