@@ -384,8 +384,12 @@ impl Conn {
         }
     }
 
-    fn remains(&self, cx: &mut Cx<'_>) -> TimeWait {
+    fn remains(&mut self, cx: &mut Cx<'_>) -> TimeWait {
         let fin_wait2 = self.state == State::FinWait2;
+        if !fin_wait2 && self.rx.ack_due() {
+            // What the acknowledgement of the FIN says is what later ones repeat (`tcp_fin` sends before `tcp_time_wait`).
+            self.rx.select_window(cx);
+        }
         let length = if fin_wait2 { self.fin_timeout(cx) } else { TIME_WAIT };
         // Those that end soon are counted apart (`__inet_twsk_schedule`).
         let soon = length <= Duration::from_secs(4);

@@ -435,8 +435,10 @@ impl Receiver {
             {
                 self.ack.send_now();
             }
-            // Without SACK a moving window would hide the duplicate ACKs.
-            self.grow_window(cx, queued, facts);
+            // Without SACK a moving window would hide the duplicate ACKs. What was there already teaches nothing.
+            if done.held || fin {
+                self.grow_window(cx, queued, facts);
+            }
         }
         self.intake.grow_for_hole(cx);
         Received { out_of_order: true, ..Received::default() }

@@ -32,6 +32,8 @@ pub struct Enqueued {
     pub duplicate: Option<Range<u64>>,
     /// True when held data out of order was swallowed or already covered the segment (TCPOFOMerge).
     pub merged: bool,
+    /// True when something of it is held now that was not before.
+    pub held: bool,
 }
 
 impl Enqueued {
@@ -72,10 +74,12 @@ pub struct RxQueue {
 /// Data out of order.
 #[derive(Debug, Default)]
 struct Held {
-    /// Pieces by offset; they never overlap.
+    /// Pieces by offset. Those that overlap keep what they have in common, as Linux's buffers do: windows follow from their charges. Where one
+    /// begins later than another it also ends later.
     chunks: BTreeMap<u64, Chunk>,
     /// Maximal contiguous ranges of `chunks` (FIN included): start to end.
     runs: BTreeMap<u64, u64>,
+    /// Bytes of all pieces, twice where two have them.
     bytes: u32,
 }
 
@@ -197,10 +201,12 @@ impl RxQueue {
     fn enqueue_in_order(&mut self, mut feed: Feed, new: Range<u64>, data_end: u64, out: &mut Enqueued) {
         let before = self.next;
         out.add_duplicate(new.start, self.next);
+        // What was cut at the front shares no buffer (`tcp_try_coalesce` wants one to begin where the other ends).
+        let mut whole = new.start == before;
         while let Some((_, chunk)) = feed.next_piece(before, data_end) {
             self.charge += chunk.charge();
             self.truesize += chunk.truesize();
-            self.push_ready(chunk);
+            self.push_ready(chunk, core::mem::replace(&mut whole, true));
         }
         self.next = self.next.max(data_end);
         self.deliver_held(new.end, out);
@@ -234,7 +240,7 @@ impl RxQueue {
                     chunk.trim_front(known as usize);
                     self.charge += chunk.charge();
                     self.next += chunk.len() as u64;
-                    self.push_ready(chunk);
+                    self.push_ready(chunk, known == 0);
                 } else {
                     self.truesize -= chunk.truesize();
                 }
@@ -249,7 +255,6 @@ impl RxQueue {
         let mut held = self.held.take().unwrap_or_default();
         let mut run = new.clone();
         let mut cursor = new.start;
-        let mut added = (0, 0);
         if let Some((&start, &end)) = held.runs.range(..=new.start).next_back()
             && end >= new.start
         {
@@ -261,7 +266,6 @@ impl RxQueue {
         while cursor < new.end {
             // A run that begins exactly at the end touches and is merged too.
             let Some((&start, &end)) = held.runs.range(cursor..=new.end).next() else { break };
-            held.add(&mut feed, cursor..start.min(data_end), &mut added);
             out.merged |= start < new.end;
             out.add_duplicate(start, end.min(new.end));
             held.runs.remove(&start);
@@ -269,17 +273,18 @@ impl RxQueue {
             cursor = end;
         }
         out.merged |= cursor >= new.end && out.duplicate.as_ref() == Some(&new);
-        held.add(&mut feed, cursor..data_end, &mut added);
-        self.charge += added.0;
-        self.truesize += added.1;
+        while let Some((at, chunk)) = feed.next_piece(new.start, data_end) {
+            out.held |= held.add(at, chunk, (&mut self.charge, &mut self.truesize));
+        }
         held.runs.insert(run.start, run.end);
         self.held = Some(held);
         out.out_of_order = Some(run);
     }
 
-    fn push_ready(&mut self, mut chunk: Chunk) {
+    fn push_ready(&mut self, mut chunk: Chunk, whole: bool) {
         self.ready_bytes += chunk.len() as u32;
-        let saved = self.ready.back_mut().map_or(0, |last| last.lend_buffer(&mut chunk));
+        let last = self.ready.back_mut().filter(|_| whole);
+        let saved = last.map_or(0, |last| last.lend_buffer(&mut chunk));
         self.truesize -= saved;
         self.ready.push_back(chunk);
     }
@@ -305,7 +310,8 @@ impl RxQueue {
             freed += chunk.truesize();
             self.charge -= chunk.charge();
             held.bytes -= chunk.len() as u32;
-            cut = Some(at);
+            let before = held.chunks.last_key_value().map_or(0, |(start, piece)| start + piece.len() as u64);
+            cut = Some(at.max(before));
         }
         let cut = cut?;
         while let Some(mut run) = held.runs.last_entry() {
@@ -419,18 +425,46 @@ impl RxQueue {
 }
 
 impl Held {
-    /// Adds the part of a segment that fills `gap`, and its charges, ours and Linux's, to `added`.
-    fn add(&mut self, feed: &mut Feed, gap: Range<u64>, added: &mut (u32, u32)) {
-        while let Some((at, mut chunk)) = feed.next_piece(gap.start, gap.end) {
-            self.bytes += chunk.len() as u32;
-            added.0 += chunk.charge();
-            added.1 += chunk.truesize();
-            if let Some((start, before)) = self.chunks.range_mut(..at).next_back()
-                && start + before.len() as u64 == at
-            {
-                added.1 -= before.lend_buffer(&mut chunk);
-            }
-            self.chunks.insert(at, chunk);
+    /// Adds a piece, and its charges, ours and Linux's, unless one buffer has all of it; what lies within it goes
+    /// (`tcp_data_queue_ofo`). True when it was taken.
+    fn add(&mut self, at: u64, mut chunk: Chunk, (charge, truesize): (&mut u32, &mut u32)) -> bool {
+        let end = at + chunk.len() as u64;
+        if self.buffer_end(at) >= end {
+            return false;
         }
+        while let Some((&inner, piece)) = self.chunks.range(at..end).next()
+            && inner + piece.len() as u64 <= end
+            && let Some(piece) = self.chunks.remove(&inner)
+        {
+            self.bytes -= piece.len() as u32;
+            *charge -= piece.charge();
+            *truesize -= piece.truesize();
+        }
+        self.bytes += chunk.len() as u32;
+        *charge += chunk.charge();
+        *truesize += chunk.truesize();
+        if let Some((start, before)) = self.chunks.range_mut(..at).next_back()
+            && start + before.len() as u64 == at
+        {
+            *truesize -= before.lend_buffer(&mut chunk);
+        }
+        self.chunks.insert(at, chunk);
+        true
+    }
+
+    /// Where the last buffer ends that begins at the offset or before it.
+    fn buffer_end(&self, at: u64) -> u64 {
+        let Some((start, mut piece)) = self.chunks.range(..=at).next_back() else { return 0 };
+        let mut end = start + piece.len() as u64;
+        let mut chain = self.chunks.range(at + 1..);
+        // Without a charge of its own it shares the buffer of the piece behind it.
+        while piece.truesize() == 0
+            && let Some((start, next)) = chain.next()
+            && *start == end
+        {
+            end += next.len() as u64;
+            piece = next;
+        }
+        end
     }
 }

@@ -3,6 +3,7 @@
 use crate::base::{Cx, DropWhy, Duration, Instant};
 use crate::tcp::chrono::Held;
 use crate::tcp::conn::Conn;
+use crate::tcp::fastopen::fact;
 use crate::tcp::ready::Notice;
 use crate::tcp::segment::Segment;
 use crate::tcp::sender::{AckIn, AckOut, Rexmit, SACK_BLOCKS_MAX};
@@ -38,6 +39,10 @@ impl Conn {
             self.complete_passive_open(cx, seg);
         }
         self.store_timestamp(seg);
+        if of_data_alone {
+            self.snd.wl1 = seg.seq; // `tcp_update_wl`
+            return None;
+        }
         self.input_ecn_flags(seg);
         let window = u32::from(seg.window) << self.peer.snd_wscale;
         let update = self.snd.update(una, seg.ack, seg.seq, window);
@@ -74,8 +79,10 @@ impl Conn {
     /// Below SND.UNA: too old is an attack (RFC 5961 section 5.2), otherwise it still may carry selective acknowledgements.
     fn old_ack(&mut self, cx: &mut Cx<'_>, seg: &Segment) -> Option<Disposition> {
         let una = self.tx.snd_una();
-        // Nor can bytes be acknowledged that were never sent: the bound is no further back than the first byte.
-        let sent = u32::try_from(self.tx.una_offset().saturating_sub(1)).unwrap_or(u32::MAX);
+        // Nor can bytes be acknowledged that were never sent: the bound is no further back than the first byte, or the SYN of an active
+        // open, which Linux counts (`bytes_acked`).
+        let uncounted = u64::from(!self.rest.stats.fast.has(fact::ACTIVE));
+        let sent = u32::try_from(self.tx.una_offset().saturating_sub(uncounted)).unwrap_or(u32::MAX);
         if seg.ack.before(una - self.tx.max_window().min(sent)) {
             self.challenge(cx);
             return Some(Disposition::Drop(DropWhy::TcpBadAck));

@@ -82,6 +82,11 @@ impl Conn {
             }
             State::FinWait1 => {
                 self.rx.ack.send_now();
+                if self.tx.queue_ref().unsent_bytes() > 0 {
+                    // It leaves before what the same segment lets go (`tcp_fin`).
+                    let ack = self.pure_ack(cx);
+                    self.out.reset = Some(Box::new(ack));
+                }
                 self.set_state(cx, State::Closing);
                 None
             }

@@ -63,7 +63,8 @@ impl Conn {
         let established = self.state == State::Established;
         let prediction = self.predict(&seg);
         self.count_marks(&seg);
-        if let Some(answer) = self.input_ack(cx, &seg, prediction.is_data_alone(&seg)) {
+        let data_alone = prediction.is_data_alone(&seg);
+        if let Some(answer) = self.input_ack(cx, &seg, data_alone) {
             return answer;
         }
         let predicted = prediction.count(cx, &seg);
@@ -92,7 +93,10 @@ impl Conn {
             let rtt = self.rtt_facts(cx);
             self.rx.check_ack(cx, rtt);
         }
-        self.out.try_send(self.default_hold());
+        // Where nothing but data came, Linux does not look for something to send (`tcp_rcv_established`).
+        if !data_alone {
+            self.out.try_send(self.default_hold());
+        }
         Disposition::Done
     }
 

@@ -101,7 +101,7 @@ impl Conn {
     }
 
     /// An acknowledgement without data.
-    pub(super) fn pure_ack(&mut self, cx: &mut Cx<'_>) -> Outgoing {
+    pub(in crate::tcp) fn pure_ack(&mut self, cx: &mut Cx<'_>) -> Outgoing {
         self.rx.ack.count_duplicate();
         let repr = self.header(cx, self.acceptable_seq(), TcpFlags::EMPTY);
         self.control(cx, repr)

@@ -72,10 +72,14 @@ fn assert_same(q: &RxQueue, m: &Model, fin_at: u64) {
     assert_eq!(q.has_hole(), !m.ranges().is_empty());
     let mut end = q.next_offset();
     for (&at, chunk) in held() {
-        assert!(at >= end && !chunk.is_empty(), "held chunks overlap");
-        end = at + chunk.len() as u64;
+        let next = at + chunk.len() as u64;
+        assert!(at >= q.next_offset() && next > end, "one held chunk lies within another");
+        assert!(at <= end || q.ranges().any(|range| range.start == at), "a hole within a range");
+        end = next;
         assert_eq!(chunk.as_slice(), &payload(at, end)[..]);
     }
+    let filled = |range: Range<u64>| range.start == fin_at || range.end <= end + 1;
+    assert!(q.ranges().last().is_none_or(filled), "a range that nothing fills");
     assert_eq!(q.fin_reached(), m.next() > fin_at);
 }
 
