@@ -36,7 +36,7 @@ impl Conn {
         if self.is_deferred() {
             return self.send_with_syn(data);
         }
-        self.may_send(cx)?;
+        self.may_send()?;
         let goal = self.size_goal();
         let (mut rest, mut ahead) = (data, Ahead::default());
         while !rest.is_empty() {
@@ -67,8 +67,15 @@ impl Conn {
         if !self.level_within(cx, ahead).memory_free(false) {
             return 0;
         }
+        self.begin(cx);
         let may = self.schedule(cx, data.len().min(goal));
         self.tx.queue().unsent.begin_element(cx.pool, &data[..may], data.len(), goal)
+    }
+
+    /// An element begins: only here Linux looks at the pause before it, and forgets a push (`tcp_skb_entail`).
+    fn begin(&mut self, cx: &mut Cx<'_>) {
+        self.tx.check_idle_restart(cx, &mut self.path);
+        self.snd.push = false;
     }
 
     /// Takes what fits off the front of `data` without copying it (short pieces are copied, to keep elements long).
@@ -86,7 +93,7 @@ impl Conn {
             data.advance(taken);
             return Ok(taken);
         }
-        self.may_send(cx)?;
+        self.may_send()?;
         let goal = self.size_goal();
         let before = data.len();
         while !data.is_empty() {
@@ -94,6 +101,7 @@ impl Conn {
                 self.app.nospace = true;
                 break;
             }
+            self.begin(cx);
             let may = self.schedule(cx, data.len().min(goal));
             if may == 0 {
                 self.app.nospace = true;
@@ -119,7 +127,7 @@ impl Conn {
         self.snd.pushed = self.tx.write_seq();
     }
 
-    fn may_send(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
+    fn may_send(&mut self) -> Result<(), Error> {
         if let Some(error) = self.app.error.take() {
             return Err(error);
         }
@@ -138,7 +146,6 @@ impl Conn {
         if !self.state.can_send() {
             return Err(Error::BrokenPipe);
         }
-        self.tx.check_idle_restart(cx, &mut self.path);
         self.mark_app_limited();
         Ok(())
     }
@@ -199,7 +206,7 @@ impl Conn {
     /// Payload bytes that an element is filled up to: the largest super-packet of the device in whole segments, bound to half the
     /// largest window that the peer ever offered (`tcp_xmit_size_goal`).
     fn size_goal(&self) -> usize {
-        let mss = u32::from(self.mss());
+        let mss = u32::from(self.mss_now());
         let max = u32::from(self.snd.gso.max_bytes);
         let goal = bound_to_half_window(max, self.peer.data_option_bytes(), self.tx.max_window());
         let segments = (goal / mss).min(u32::from(self.snd.gso.max_segs)).max(1);
@@ -263,9 +270,11 @@ impl Conn {
     /// [`Error::Invalid`] when there is none, it was read before, or SO_OOBINLINE is set; [`Error::WouldBlock`] when its pointer
     /// came before it; [`Error::NotConnected`].
     pub fn recv_oob(&mut self, peek: bool) -> Result<Option<u8>, Error> {
-        match self.rx.recv_urgent(peek)? {
-            Some(byte) if self.state != State::Close || self.rx.fin_reached() => Ok(Some(byte)),
-            Some(_) => Err(Error::NotConnected),
+        // Without a connection the byte stays where it is.
+        let gone = self.state == State::Close && !self.rx.fin_reached();
+        match self.rx.recv_urgent(peek || gone)? {
+            Some(_) if gone => Err(Error::NotConnected),
+            Some(byte) => Ok(Some(byte)),
             None if self.state == State::Close || self.app.rcv_shutdown || self.rx.fin_reached() => Ok(None),
             None => Err(Error::WouldBlock),
         }
@@ -379,8 +388,10 @@ impl Conn {
             self.change_keepidle(cx);
         }
         // Uncorking and switching Nagle off push what was held (`__tcp_sock_set_cork`, `__tcp_sock_set_nodelay`).
-        // Nodelay pushes even what a cork holds, once.
-        if !old.nodelay && self.options.nodelay {
+        // Nodelay pushes even what a cork holds, until another element begins.
+        let (corked, nodelay) = (self.options.cork, self.options.nodelay);
+        self.snd.push |= nodelay && (!old.nodelay || (old.cork && !corked));
+        if !old.nodelay && nodelay {
             self.out.try_send(Hold::Push);
         } else if old.cork && !self.options.cork {
             self.out.try_send(self.default_hold());

@@ -40,6 +40,9 @@ pub(super) struct Pending {
 pub(super) struct Burst {
     /// Segments of new data.
     pub(super) segs: u32,
+    /// The MSS with which it began, 0 before it did: options that only its first packets carry make all of them shorter
+    /// (`tcp_write_xmit`).
+    pub(super) mss: u16,
     /// A retransmission was held back, since a copy has not left this host.
     pub(super) held: bool,
 }
@@ -94,6 +97,7 @@ impl Pending {
     /// Marks that sending should be tried; of several holds the weakest counts.
     pub(super) fn try_send(&mut self, hold: Hold) {
         self.look = Some(Look::Send(self.hold().map_or(hold, |h| h.min(hold))));
+        self.burst.mss = 0;
     }
 
     /// Marks that sending again should be tried. What a timer finds lost makes no room for new data: that waits for the next
@@ -119,7 +123,7 @@ impl Pending {
     /// Nothing more can be sent until something happens.
     pub(super) fn tried(&mut self) {
         (self.look, self.early) = (None, None);
-        self.burst = Burst { segs: 0, held: false };
+        self.burst = Burst::default();
     }
 
     /// Whether the SYN asks for ECN (RFC 3168 section 6.1.1); a retransmitted one does not insist (section 6.1.1.1).

@@ -9,6 +9,7 @@ use crate::base::time::Instant;
 use crate::path::rate::Snapshot as TxStamp;
 use bytes::{Buf, Bytes};
 use core::fmt;
+use lowwater_wire::tcp::MAX_OPTIONS_LEN;
 use std::collections::BTreeMap;
 pub use unsent::HeadInfo;
 use unsent::Unsent;
@@ -84,7 +85,8 @@ impl Sent {
     }
 
     fn count(&mut self, mss: u16) {
-        self.mss = mss.max(TCP_MIN_SND_MSS);
+        // Options may take all of their room of the smallest MSS (`TCP_MIN_GSO_SIZE`).
+        self.mss = mss.max(TCP_MIN_SND_MSS - MAX_OPTIONS_LEN as u16);
         self.segs = segs_of(self.payload.len(), self.mss);
     }
 }

@@ -87,7 +87,7 @@ impl Conn {
 
     /// Nagle's answer for pushes that no flag of a call overrides.
     pub(super) fn default_hold(&self) -> Hold {
-        match (self.options.cork, self.options.nodelay) {
+        match (self.options.cork && !self.snd.push, self.options.nodelay || self.snd.push) {
             (true, _) => Hold::Cork,
             (false, true) => Hold::Push,
             (false, false) => Hold::Nagle,
@@ -99,12 +99,16 @@ impl Conn {
         if self.state == State::Close {
             return Err(Wait::Empty);
         }
-        let mss = self.mss_now();
+        let mss = match self.out.burst.mss {
+            0 => self.mss_now(),
+            mss => mss.min(self.mss_now()),
+        };
+        self.out.burst.mss = mss;
         self.tx.set_mss(mss);
         self.tx.set_collapse(cx.sysctl.tcp_retrans_collapse);
         // Each segment carries an urgent pointer of its own.
-        let urgent = self.urgent_mode();
-        let max_segs = if urgent { 1 } else { self.packet_segments(cx, caps, mss) };
+        let packet_segs = self.packet_segments(cx, caps, mss);
+        let max_segs = if self.urgent_mode() { 1 } else { packet_segs };
         if self.state == State::SynSent && self.tx.queue_ref().nxt() == 0 {
             return if self.is_deferred() { Err(Wait::Handshake) } else { Ok(self.first_syn(cx)) };
         }
@@ -116,7 +120,7 @@ impl Conn {
         }
         if self.is_child() {
             // Nothing is sent again before the SYN-ACK is acknowledged.
-            return hold.map_or(Err(Wait::Empty), |hold| self.new_data(cx, mss, max_segs, hold));
+            return hold.map_or(Err(Wait::Empty), |hold| self.new_data(cx, mss, packet_segs, hold));
         }
         if self.state == State::SynSent && self.rest.stats.fast.has(fact::DATA) {
             // Together with its data the SYN was too long for a router: it goes alone; the window is shut for the rest.
@@ -132,7 +136,7 @@ impl Conn {
         }
         if self.out.rexmit == Rexmit::New {
             // F-RTO: new data tells more than a retransmission (RFC 5682 section 2.1 step 2b).
-            if let Ok(segment) = self.new_data(cx, mss, max_segs, Hold::Push) {
+            if let Ok(segment) = self.new_data(cx, mss, packet_segs, Hold::Push) {
                 return Ok(segment);
             }
             self.out.rexmit = Rexmit::None;
@@ -142,12 +146,12 @@ impl Conn {
             return match (self.retransmit(cx, &resend), hold) {
                 // It keeps nothing new back (`tcp_data_snd_check` follows `tcp_xmit_retransmit_queue`).
                 (Err(Wait::HostQueue), Some(hold)) => {
-                    self.new_data(cx, mss, max_segs, hold).map_err(|_| Wait::HostQueue)
+                    self.new_data(cx, mss, packet_segs, hold).map_err(|_| Wait::HostQueue)
                 }
                 (answer, _) => answer,
             };
         }
-        hold.map_or(Err(Wait::Empty), |hold| self.new_data(cx, mss, max_segs, hold))
+        hold.map_or(Err(Wait::Empty), |hold| self.new_data(cx, mss, packet_segs, hold))
     }
 
     fn retransmit(&mut self, cx: &mut Cx<'_>, resend: &Resend) -> Result<Outgoing, Wait> {
@@ -235,12 +239,17 @@ impl Conn {
         self.path_gate()?;
         self.pacing_gate(cx)?;
         let quota = self.cwnd_quota(cx, &head, mss)?;
-        let head = self.grow_head(cx, head, usize::from(quota.min(max_segs)) * usize::from(mss));
+        let pushed = self.tx.snd_nxt().before(self.snd.pushed_one);
+        let mut most = usize::from(quota.min(max_segs)) * usize::from(mss);
+        if pushed {
+            // What was written later was not there yet.
+            most = most.min(self.snd.pushed_one.since(self.tx.snd_nxt()) as usize);
+        }
+        let head = self.grow_head(cx, head, most);
         if !self.head_fits_window(mss) {
             return Err(Wait::RecvWindow);
         }
         let room = self.send_window_room();
-        let pushed = self.tx.snd_nxt().before(self.snd.pushed_one);
         let hold = if pushed { Hold::Push } else { hold };
         if head.len <= usize::from(mss) {
             let facts = self.nagle_facts(&head, head.len < usize::from(mss));
@@ -250,7 +259,11 @@ impl Conn {
         } else if !pushed && let Some(why) = defer::check(&self.defer_facts(cx, &head, mss, max_segs, room)) {
             return Err(why);
         }
-        let len = self.split_point(&head, mss, quota.min(max_segs).max(1), room, hold);
+        let len = match self.urgent_mode() {
+            // Each segment carries an urgent pointer of its own.
+            true => head.len.min(usize::from(mss)),
+            false => self.split_point(&head, mss, quota.min(max_segs).max(1), room, hold),
+        };
         self.credit_gate(cx, len as u32 + PACKET_CHARGE, false)?;
         self.commit_new(cx, len).ok_or(Wait::Empty)
     }
@@ -284,8 +297,15 @@ impl Conn {
         if plan.payload.len() < usize::from(plan.mss) * usize::from(plan.segs) {
             self.snd.sml = plan.seq + plan.payload.len() as u32 + u32::from(plan.fin);
         }
+        if self.out.burst.segs == 0 {
+            // Data that a segment beyond a hole lets go acknowledges that segment (`tcp_data_snd_check` precedes `tcp_ack_snd_check`).
+            self.rx.ack.count_duplicate();
+        }
         self.out.burst.segs += u32::from(plan.segs);
-        self.rx.on_data_sent(cx);
+        // A FIN by itself is no answer to anything.
+        if !plan.payload.is_empty() {
+            self.rx.on_data_sent(cx);
+        }
         if self.tx.queue_ref().nxt() > self.snd.full_from {
             self.check_space(cx);
         } else {
@@ -431,7 +451,12 @@ impl Conn {
         ) {
             self.arm_probe_if_stuck(cx);
         }
+        let mss = self.out.burst.mss;
         self.out.tried();
+        if why == Wait::Credit {
+            // What comes back lets the same burst go on.
+            self.out.burst.mss = mss;
+        }
     }
 
     /// What held the sender at the end of a round (`tcp_write_xmit`, `tcp_cwnd_validate`). A round that found nothing to send and
@@ -462,7 +487,7 @@ impl Conn {
     }
 
     /// MSS less what selective acknowledgements take of each segment at the moment (`tcp_current_mss`).
-    fn mss_now(&self) -> u16 {
+    pub(in crate::tcp) fn mss_now(&self) -> u16 {
         let blocks = self.rx.sack_count();
         let sack_bytes = if blocks == 0 { 0 } else { 4 + 8 * blocks.min(self.sack_room()) as u16 };
         self.mss().saturating_sub(sack_bytes).max(1)
@@ -488,7 +513,9 @@ impl Conn {
 
     pub(super) fn refund(&mut self, charge: u32) {
         if self.out.credit.refund(charge) {
+            let mss = self.out.burst.mss;
             self.out.try_send(self.default_hold());
+            self.out.burst.mss = mss;
         }
         self.settle_below();
     }

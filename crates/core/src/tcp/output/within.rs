@@ -44,7 +44,7 @@ impl Conn {
     fn push_ahead(&mut self, cx: &Cx<'_>, before: Ahead) -> Ahead {
         let ahead = before.bytes;
         let unsent = self.tx.queue_ref().unsent_bytes();
-        let (mss, flight) = (u64::from(self.mss()), u64::from(self.tx.in_flight()));
+        let (mss, flight) = (u64::from(self.mss_now()), u64::from(self.tx.in_flight()));
         let segs = (flight + ahead / mss).min(u64::from(self.path.window.cwnd));
         let quota = u64::from(self.path.window.cwnd) - segs;
         let room = u64::from(self.send_window_room()).saturating_sub(ahead);
@@ -57,7 +57,16 @@ impl Conn {
         let open = open.min(packets.saturating_mul(size));
         if self.push_is_forced() {
             self.mark_push();
-            return before.grow((ahead + open).min(unsent), size);
+            let after = before.grow((ahead + open).min(unsent), size);
+            let left = quota.saturating_sub(open.div_ceil(mss)).min(segs);
+            if cx.sysctl.tcp_grow_packet && after.bytes < unsent && left > 0 {
+                // What waits for the window takes what its packet lacks all the same, which makes room in the tail (`tcp_grow_skb`).
+                let len = (left * mss) as usize;
+                if self.tx.queue_ref().affords_copy(len) {
+                    self.tx.queue().unsent.grow_behind(after.bytes, len);
+                }
+            }
+            return after;
         }
         if ahead < unsent - self.tx.queue_ref().unsent.tail_len().min(unsent) {
             return before;
@@ -78,16 +87,16 @@ impl Conn {
             backlog: false,
             reachable: true,
         };
-        u64::from(autosize::segments(cx.sysctl, &self.path, &caps, self.mss())).min(half)
+        u64::from(autosize::segments(cx.sysctl, &self.path, &caps, self.mss_now())).min(half)
     }
 
     /// The packet that would go now takes what the congestion window has left; false where none can go.
     pub(in crate::tcp) fn next_packet_fills_window(&self, cx: &Cx<'_>) -> bool {
         let room = self.path.window.cwnd.saturating_sub(self.tx.in_flight());
-        if room == 0 || !self.head_fits_window(self.mss()) {
+        if room == 0 || !self.head_fits_window(self.mss_now()) {
             return room == 0;
         }
-        let (mss, segs) = (u64::from(self.mss()), self.segs_within(cx));
+        let (mss, segs) = (u64::from(self.mss_now()), self.segs_within(cx));
         if self.packets_now(cx, segs as u16, (segs * mss) as u32) == 0 {
             return false;
         }

@@ -223,7 +223,20 @@ impl Unsent {
     /// Fills the head element up to `len` bytes from the next one, so that a packet need not end where an element does. Only what
     /// was copied in before is copied again, at most a packet for each element (`tcp_grow_skb`).
     pub fn grow_head(&mut self, len: usize) {
-        let (head_end, mut heads) = (self.nxt, self.elements.iter_mut());
+        self.grow(0, self.nxt, len);
+    }
+
+    /// The same for the element that begins behind the first `ahead` bytes, if one does: those are as good as sent.
+    pub fn grow_behind(&mut self, ahead: u64, len: usize) {
+        let at = self.elements_within(ahead) as usize;
+        let before: u64 = self.elements.iter().take(at).map(|element| element.len() as u64).sum();
+        if before == ahead {
+            self.grow(at, self.nxt + ahead, len);
+        }
+    }
+
+    fn grow(&mut self, index: usize, head_end: u64, len: usize) {
+        let mut heads = self.elements.iter_mut().skip(index);
         let (Some(head), Some(next)) = (heads.next(), heads.next()) else { return };
         let (Data::Open(to), Data::Open(from)) = (&mut head.data, &mut next.data) else { return };
         let take = len.saturating_sub(to.len()).min(from.len());
@@ -244,7 +257,7 @@ impl Unsent {
         let (moved, left) = (to.capacity(), shared && head.flags & flag::SHARED == 0);
         if from.is_empty() {
             head.flags |= next.flags & (flag::PUSH | flag::EOR | flag::FIN);
-            self.elements.remove(1);
+            self.elements.remove(index + 1);
         }
         let at = self.pins.partition_point(|pin| pin.end < end);
         let Some(pin) = self.pins.get_mut(at) else { return };
