@@ -107,16 +107,17 @@ impl Credit {
         if self.below == 0 {
             return u64::MAX;
         }
-        match ask.limit().checked_sub(u64::from(self.below)) {
-            Some(room) => room / u64::from(ask.charge.max(1)) + 1,
-            None => u64::from(ask.rtx_single),
+        match ask.limit().saturating_sub(u64::from(self.below)) {
+            0 => u64::from(ask.rtx_single),
+            room => room.div_ceil(u64::from(ask.charge.max(1))),
         }
     }
 
-    /// May another packet go down? What is *already* below counts, so the level may reach the limit plus one packet.
+    /// May another packet go down? What is *already* below counts, so the level may come to one packet, less a byte, beyond the limit: two
+    /// packets of one size are two, and no third. (Linux compares with `>` what is never less than one, `sk_wmem_alloc`.)
     #[must_use]
     pub fn ask(&mut self, ask: &Ask) -> Admission {
-        if u64::from(self.below) <= ask.limit() {
+        if self.below == 0 || u64::from(self.below) < ask.limit() {
             return Admission::Granted;
         }
         // Linux marks first and tests again, since a completion may come in between. Here completions are events of the same
@@ -152,14 +153,14 @@ mod tests {
     }
 
     #[test]
-    fn the_level_reaches_the_limit_plus_one_packet_and_a_refund_wakes_once() {
+    fn two_packets_of_one_size_are_below_and_a_refund_wakes_once() {
         let ask = Ask { pacing_rate: 0, charge: 1_000, ..ASK };
         let mut credit = Credit::new();
-        for _ in 0..3 {
+        for _ in 0..2 {
             assert_eq!(credit.ask(&ask), Admission::Granted);
             credit.charge(1_000);
         }
-        assert_eq!(credit.below(), 3_000);
+        assert_eq!(credit.below(), 2_000);
         assert_eq!(credit.ask(&Ask { rtx_single: true, ..ask }), Admission::Exempt);
         assert!(!credit.is_throttled());
         assert_eq!(credit.ask(&Ask { retransmission: true, ..ask }), Admission::Granted);
@@ -167,7 +168,23 @@ mod tests {
         assert!(credit.is_throttled());
         assert!(credit.refund(1_000));
         assert!(!credit.refund(1_000));
-        assert_eq!(credit.below(), 1_000);
+        assert_eq!(credit.below(), 0);
+    }
+
+    #[test]
+    fn the_level_comes_to_a_byte_less_than_a_packet_beyond_the_limit() {
+        let ask = Ask { pacing_rate: 0, charge: 1_000, ..ASK };
+        let mut credit = Credit::new();
+        credit.charge(1_999);
+        assert_eq!((credit.packets_now(&ask), credit.ask(&ask)), (1, Admission::Granted));
+        credit.charge(1_000);
+        assert_eq!((credit.packets_now(&ask), credit.ask(&ask)), (0, Admission::Throttled));
+        let nothing = Ask { cap: Some(0), ..ask };
+        assert_eq!(
+            Credit::new().ask(&nothing),
+            Admission::Granted,
+            "an empty queue takes one whatever the limit is"
+        );
     }
 
     #[test]

@@ -133,14 +133,14 @@ fn what_is_held_back_is_told_once_however_much_new_data_passes_by() {
     let mut p = slow(SACK);
     p.set(|o| o.nodelay = true);
     p.stack.set_sysctl("tcp_autocorking", "0").expect("a setting");
-    for n in 0..3 {
+    for n in 0..2 {
         p.at(30 * n);
         p.write(100);
         p.drain();
     }
     // The first is lost, and has not left.
     p.at(160);
-    p.inject(". 1 ack 2001 sack 2101:2301");
+    p.inject(". 1 ack 2001 sack 2101:2201");
     p.drain();
     let held = counts(&p).3;
     assert!(held > 0);

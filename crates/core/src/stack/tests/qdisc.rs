@@ -141,7 +141,7 @@ fn what_the_new_discipline_has_no_room_for_is_given_up_and_survived() {
     let (client, server) = paced(&mut w, 1_000_000);
     let data = vec![0; 60_000];
     w.stacks[0].tcp_send(w.now, client, &data, super::tcp::NO_FLAGS).expect("room");
-    w.until("a backlog", |w| w.stacks[0].qdisc(w.devs[0]).is_some_and(|q| q.stats.qlen > 2));
+    w.until("a backlog", |w| w.stacks[0].qdisc(w.devs[0]).is_some_and(|q| q.stats.qlen > 1));
     qdisc(&mut w, "fq limit 1");
     assert!(w.stacks[0].qdisc(w.devs[0]).is_some_and(|q| q.stats.drops > 0 && q.stats.qlen == 1));
     let mut got = 0;
@@ -245,10 +245,10 @@ fn what_an_aqm_gives_up_is_sent_again_before_any_acknowledgement_could_tell() {
 #[test]
 fn disciplines_that_drop_and_networks_that_lose_are_survived_with_all_credit_back() {
     for (spec, why, local) in [
-        ("pfifo limit 2", DropWhy::QueueFull, false),
-        ("codel limit 2", DropWhy::QueueFull, false),
-        ("fq limit 5 flow_limit 2", DropWhy::QueueFull, false),
-        ("fq_codel limit 2", DropWhy::Aqm, true),
+        ("pfifo limit 1", DropWhy::QueueFull, false),
+        ("codel limit 1", DropWhy::QueueFull, false),
+        ("fq limit 5 flow_limit 1", DropWhy::QueueFull, false),
+        ("fq_codel limit 1", DropWhy::Aqm, true),
         ("tbf rate 40mbit burst 5kb limit 20kb", DropWhy::QueueFull, false),
         ("netem delay 10ms 2ms loss 2%", DropWhy::Emulated, false),
         ("netem delay 1ms loss gemodel 10% 30% reorder 1% duplicate 1%", DropWhy::Emulated, false),
