@@ -75,7 +75,7 @@ impl Conn {
     /// An element begins: only here Linux looks at the pause before it, and forgets a push (`tcp_skb_entail`).
     fn begin(&mut self, cx: &mut Cx<'_>) {
         self.tx.check_idle_restart(cx, &mut self.path);
-        self.snd.push = false;
+        self.app.push = false;
     }
 
     /// Takes what fits off the front of `data` without copying it (short pieces are copied, to keep elements long).
@@ -390,7 +390,7 @@ impl Conn {
         // Uncorking and switching Nagle off push what was held (`__tcp_sock_set_cork`, `__tcp_sock_set_nodelay`).
         // Nodelay pushes even what a cork holds, until another element begins.
         let (corked, nodelay) = (self.options.cork, self.options.nodelay);
-        self.snd.push |= nodelay && (!old.nodelay || (old.cork && !corked));
+        self.app.push |= nodelay && (!old.nodelay || (old.cork && !corked));
         if !old.nodelay && nodelay {
             self.out.try_send(Hold::Push);
         } else if old.cork && !self.options.cork {

@@ -59,6 +59,8 @@ pub(super) struct App {
     pub(super) nospace: bool,
     /// Something was acknowledged since the last round of output.
     pub(super) acked: bool,
+    /// What it has queued goes whatever a cork says, until another element begins (`TCP_NAGLE_PUSH`).
+    pub(super) push: bool,
     /// It will read nothing more.
     pub(super) rcv_shutdown: bool,
     /// It will write nothing more.

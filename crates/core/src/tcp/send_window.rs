@@ -23,8 +23,6 @@ pub(super) struct SendWindow {
     pub(super) full_from: u64,
     /// SND.UP: one behind the last urgent byte (`snd_up`); SND.UNA when there is none.
     pub(super) up: Seq,
-    /// What is queued goes whatever a cork says, until another element begins (`TCP_NAGLE_PUSH`).
-    pub(super) push: bool,
     /// The largest super-packet of the device that the route leads to.
     pub(super) gso: Gso,
 }
@@ -57,7 +55,6 @@ impl SendWindow {
             gone: iss,
             full_from: 0,
             up: iss,
-            push: false,
             gso: Gso::LARGEST,
         }
     }

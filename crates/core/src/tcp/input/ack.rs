@@ -153,15 +153,20 @@ impl Conn {
         self.app.soft_error = None;
     }
 
+    /// Nothing is in flight any more: the sender is not busy (`tcp_clean_rtx_queue`).
+    pub(super) fn note_idle(&mut self, cx: &Cx<'_>) {
+        if self.tx.queue_ref().records() == 0 {
+            self.rest.stats.chrono.stop(cx.now, Held::Busy, self.tx.is_empty());
+        }
+    }
+
     fn after_ack(&mut self, cx: &mut Cx<'_>, out: &AckOut) {
         if out.was_idle {
             self.after_probe_answer(cx);
         } else if out.advanced > 0 {
             self.timers.stop_probing();
         }
-        if self.tx.queue_ref().records() == 0 {
-            self.rest.stats.chrono.stop(cx.now, Held::Busy, self.tx.is_empty());
-        }
+        self.note_idle(cx);
         if out.advanced > 0 {
             self.app.acked = true;
             // Linux sends first: what the next packet leaves of the window lets the buffer grow, before the writer is told

@@ -87,7 +87,7 @@ impl Conn {
 
     /// Nagle's answer for pushes that no flag of a call overrides.
     pub(super) fn default_hold(&self) -> Hold {
-        match (self.options.cork && !self.snd.push, self.options.nodelay || self.snd.push) {
+        match (self.options.cork && !self.app.push, self.options.nodelay || self.app.push) {
             (true, _) => Hold::Cork,
             (false, true) => Hold::Push,
             (false, false) => Hold::Nagle,
