@@ -226,12 +226,7 @@ impl Host {
             TCP_USER_TIMEOUT => {
                 within(0, i32::MAX as u32).and_then(|v| self.change(fd, |o| o.user_timeout_ms = v))
             }
-            TCP_NOTSENT_LOWAT => {
-                self.change(fd, |o| o.notsent_lowat = n as u32)?;
-                let sock = self.files.sock(fd)?.clone();
-                self.tell_of_room(fd, &sock);
-                Ok(())
-            }
+            TCP_NOTSENT_LOWAT => self.set_notsent_lowat(fd, n as u32),
             TCP_LINGER2 => self.change(fd, |o| o.linger2 = n.clamp(-1, LINGER2_MAX)),
             TCP_MAXSEG if n == 0 => self.change(fd, |o| o.maxseg = 0),
             TCP_MAXSEG => {
@@ -243,13 +238,7 @@ impl Host {
                 self.change(fd, |o| o.defer_accept = timeouts)
             }
             TCP_FASTOPEN | TCP_FASTOPEN_CONNECT | TCP_FASTOPEN_NO_COOKIE => self.set_fastopen(fd, name, n),
-            TCP_QUICKACK => {
-                self.files.sock_mut(fd)?.knobs.plain.insert((SOL_TCP, TCP_QUICKACK), i32::from(n != 0));
-                match self.conn(fd)? {
-                    Some(id) => Ok(self.stack.tcp_set_quickack(self.now, id, n as u32)?),
-                    None => Ok(()),
-                }
-            }
+            TCP_QUICKACK => self.set_quickack(fd, n),
             TCP_THIN_LINEAR_TIMEOUTS => {
                 within(0, 1).and_then(|v| self.change(fd, |o| o.thin_linear_timeouts = v != 0))
             }
@@ -266,6 +255,22 @@ impl Host {
                 within(TIMER_US.0, TIMER_US.1).and_then(|v| self.change(fd, |o| o.delack_max_us = v))
             }
             _ => self.set_plain_int(fd, SOL_TCP, name, value),
+        }
+    }
+
+    /// Writers hear of the room that there is, whatever it was before (`do_tcp_setsockopt`).
+    fn set_notsent_lowat(&mut self, fd: Fd, bytes: u32) -> Result<(), Errno> {
+        self.change(fd, |o| o.notsent_lowat = bytes)?;
+        let sock = self.files.sock(fd)?.clone();
+        self.tell_of_room(fd, &sock);
+        Ok(())
+    }
+
+    fn set_quickack(&mut self, fd: Fd, n: i32) -> Result<(), Errno> {
+        self.files.sock_mut(fd)?.knobs.plain.insert((SOL_TCP, TCP_QUICKACK), i32::from(n != 0));
+        match self.conn(fd)? {
+            Some(id) => Ok(self.stack.tcp_set_quickack(self.now, id, n as u32)?),
+            None => Ok(()),
         }
     }
 
