@@ -547,7 +547,7 @@ impl Assoc {
     /// What is left of it.
     #[must_use]
     pub fn fate(&self) -> Fate {
-        if self.state == State::Closed && self.pending.is_empty() { Fate::Dead } else { Fate::Alive }
+        if self.state == State::Closed && self.pending.is_over() { Fate::Dead } else { Fate::Alive }
     }
 
     /// The edges since the last call.

@@ -82,6 +82,12 @@ impl Pending {
         self.bits == 0 && self.long.is_none()
     }
 
+    /// Nothing waits that an association could still send which is over: FORWARD TSN goes while it is up only.
+    #[must_use]
+    pub(crate) const fn is_over(&self) -> bool {
+        self.bits & !Self::FORWARD_TSN == 0 && self.long.is_none()
+    }
+
     /// A HEARTBEAT is to be answered; beyond the bound the peer will ask again.
     pub(crate) fn echo(&mut self, path: PathId, info: Bytes) {
         let echoes = &mut self.long.get_or_insert_default().echoes;
@@ -184,6 +190,12 @@ mod tests {
         pending.echo(1, Bytes::new());
         pending.forget_echoes();
         assert!(pending.long.is_none());
+        pending.set(Pending::FORWARD_TSN);
+        assert!(pending.is_over() && !pending.is_empty(), "an association that is over never sends it");
+        pending.clear(Pending::FORWARD_TSN);
+        pending.set(Pending::COOKIE_ACK);
+        assert!(!pending.is_over());
+        pending.clear(Pending::COOKIE_ACK);
         // An ABORT without causes is one.
         pending.error(Bytes::new());
         pending.abort_with(Bytes::new());
