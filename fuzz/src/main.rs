@@ -3,6 +3,7 @@
 //! A case is a seed and a number of steps. Every step draws from a stream of its own, so that steps can be left out without
 //! changing the others: that is how a failing case is made small.
 #![forbid(unsafe_code)]
+mod assoc;
 mod calls;
 mod craft;
 mod device;
@@ -89,6 +90,10 @@ fn many(cli: &Cli) -> ExitCode {
     println!(
         "fuzz: {} steps, {} connections accepted, {} segments and {} datagrams in, {} packets dropped",
         reach.steps, reach.connections, reach.segments, reach.datagrams, reach.drops
+    );
+    println!(
+        "fuzz: {} associations begun or accepted, {} chunks in, {} packets out of the blue",
+        reach.associations, reach.chunks, reach.blue
     );
     println!("fuzz: {passed} cases passed, {failed} failed, seeds {from}..{seed}");
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }

@@ -55,7 +55,8 @@ pub(crate) fn packet(ports: (u16, u16), rng: &mut Rng) -> Vec<u8> {
     out
 }
 
-fn chunk(out: &mut Vec<u8>, rng: &mut Rng) {
+/// A chunk of any type with contents of any kind.
+pub(crate) fn chunk(out: &mut Vec<u8>, rng: &mut Rng) {
     let (kind, fixed) = match rng.below(10) {
         0 => (rng.next_u32() as u8, 0),
         _ => CHUNKS[rng.below(CHUNKS.len() as u64) as usize],
@@ -72,7 +73,8 @@ fn chunk(out: &mut Vec<u8>, rng: &mut Rng) {
     seal(out, from, rng);
 }
 
-fn tlv(out: &mut Vec<u8>, rng: &mut Rng) {
+/// A parameter or a cause of any type.
+pub(crate) fn tlv(out: &mut Vec<u8>, rng: &mut Rng) {
     let from = out.len();
     let kind = if rng.below(10) == 0 {
         rng.next_u32() as u16
@@ -92,7 +94,7 @@ fn small(rng: &mut Rng) -> u8 {
 }
 
 /// Writes the length of what begins at `from`, and pads it.
-fn seal(out: &mut Vec<u8>, from: usize, rng: &mut Rng) {
+pub(crate) fn seal(out: &mut Vec<u8>, from: usize, rng: &mut Rng) {
     let len = match rng.below(12) {
         0 => EDGES[rng.below(EDGES.len() as u64) as usize],
         1 => rng.below(64) as u16,

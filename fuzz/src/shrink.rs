@@ -82,6 +82,10 @@ pub(crate) struct Reach {
     pub(crate) connections: u64,
     pub(crate) datagrams: u64,
     pub(crate) drops: u64,
+    pub(crate) associations: u64,
+    pub(crate) chunks: u64,
+    /// SCTP packets of no association.
+    pub(crate) blue: u64,
 }
 
 impl std::ops::AddAssign for Reach {
@@ -91,6 +95,9 @@ impl std::ops::AddAssign for Reach {
         self.connections += o.connections;
         self.datagrams += o.datagrams;
         self.drops += o.drops;
+        self.associations += o.associations;
+        self.chunks += o.chunks;
+        self.blue += o.blue;
     }
 }
 

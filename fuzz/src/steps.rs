@@ -1,7 +1,7 @@
 //! One step of a case: which kind, on which side.
 use crate::device::Mood;
 use crate::world::{Side, World};
-use crate::{calls, craft, mutate};
+use crate::{assoc, calls, craft, mutate};
 use lowwater_core::base::{Duration, Rng};
 use lowwater_core::packet::Packet;
 use lowwater_core::socket::Event;
@@ -39,6 +39,13 @@ pub(crate) fn run(world: &mut World, rng: &mut Rng, number: u32) -> Result<(), S
         at -= weight;
     }
     let n = rng.below(2) as usize;
+    if world.sctp && matches!(kind, "call" | "craft") && rng.below(2) == 0 {
+        if world.trace {
+            println!("step {number} at {:?}: association on side {n}", world.now);
+        }
+        assoc::step(world, n, rng);
+        return Ok(());
+    }
     if world.trace {
         println!("step {number} at {:?}: {kind} on side {n}", world.now);
     }
@@ -145,7 +152,7 @@ fn pick<'a>(samples: &'a std::collections::VecDeque<Vec<u8>>, rng: &mut Rng) -> 
 }
 
 /// Gives IP packets to a stack, with a link header where there must be one.
-fn inject(world: &mut World, n: usize, packets: Vec<Vec<u8>>, rng: &mut Rng) {
+pub(crate) fn inject(world: &mut World, n: usize, packets: Vec<Vec<u8>>, rng: &mut Rng) {
     let now = world.now;
     for ip in packets {
         let side = &mut world.sides[n];
@@ -209,11 +216,10 @@ fn events(world: &mut World, n: usize, rng: &mut Rng) {
     while let Some(event) = side.stack.next_event() {
         match event {
             Event::Incoming { request, .. } => side.requests.push(request),
-            Event::Accepted(listener) => {
-                if let Ok((id, _)) = side.stack.tcp_accept(world.now, listener) {
-                    side.ids.push(id);
-                }
-            }
+            Event::Accepted(listener) => match side.stack.tcp_accept(world.now, listener) {
+                Ok((id, _)) => side.ids.push(id),
+                Err(_) => assoc::accept(side, listener, world.now),
+            },
             _ => {}
         }
         if !all {

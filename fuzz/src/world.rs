@@ -2,7 +2,7 @@
 use crate::device::{Mood, Nic};
 use crate::judge::Before;
 use crate::shrink::Reach;
-use crate::{judge, meter, steps};
+use crate::{assoc, judge, meter, steps};
 use bytes::Bytes;
 use lowwater_core::base::{DeviceId, DropWhy, Duration, Instant, Rng, SocketId, Sysctl};
 use lowwater_core::device::DeviceCaps;
@@ -51,6 +51,8 @@ pub(crate) struct World {
     /// Steps of the whole case.
     pub(crate) steps: u32,
     pub(crate) trace: bool,
+    /// The sides have associations, too.
+    pub(crate) sctp: bool,
     root: Rng,
     base: usize,
 }
@@ -149,10 +151,16 @@ impl World {
         let base = meter::live_bytes();
         let now = Instant::from_millis(rng.below(10_000));
         let ethernet = rng.below(4) == 0;
-        let sides = [0, 1].map(|n| Side::new(&mut rng, n, ethernet, now));
+        let mut sides = [0, 1].map(|n| Side::new(&mut rng, n, ethernet, now));
+        // From a stream of its own: the worlds of other seeds stay what they are.
+        let mut rng_sctp = root.fork("sctp");
+        let sctp = rng_sctp.below(3) == 0;
+        if sctp {
+            assoc::begin(&mut sides, now, &mut rng_sctp);
+        }
         let steps = [60, 250, 1_000, 3_000][rng.below(4) as usize];
         let horizon = if rng.below(8) == 0 { Instant::LAST } else { HALF_OF_TIME };
-        Self { sides, now, horizon, steps, trace, root, base }
+        Self { sides, now, horizon, steps, trace, sctp, root, base }
     }
 
     /// Step number `n`, which draws from a stream of its own.
@@ -172,6 +180,9 @@ impl World {
             reach.segments += c.tcp.in_segs;
             reach.connections += c.tcp.passive_opens;
             reach.datagrams += c.udp.in_datagrams;
+            reach.associations += c.sctp.passive_estabs + c.sctp.active_estabs;
+            reach.chunks += c.sctp.in_ctrl_chunks + c.sctp.in_order_chunks + c.sctp.in_unorder_chunks;
+            reach.blue += c.sctp.out_of_blues;
             reach.drops += DropWhy::ALL.iter().map(|&why| c.drops(why)).sum::<u64>();
         }
         reach
