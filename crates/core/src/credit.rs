@@ -113,6 +113,12 @@ impl Credit {
         }
     }
 
+    /// The same after packets with a charge of `ahead` went down at this moment: one more like this may.
+    #[must_use]
+    pub fn lets_go_after(&self, ask: &Ask, ahead: u64) -> bool {
+        self.below == 0 || ask.rtx_single || u64::from(self.below) + ahead <= ask.limit()
+    }
+
     /// May another packet go down? What is *already* below counts, so the level may reach the limit plus one packet.
     #[must_use]
     pub fn ask(&mut self, ask: &Ask) -> Admission {

@@ -26,6 +26,9 @@ pub const FASTOPEN_SERVERS_MAX: usize = 1_024;
 pub const ROUTES_MAX: usize = 4_096;
 /// Records of the flight recorder before new ones overwrite old ones.
 pub const TRACE_RECORDS: usize = 256;
+/// Pushes from inside of writes that a connection remembers until they are sent: one for each element that a write fills, 4 MB of
+/// the largest. What a writer pushes beyond leaves with its last push.
+pub const PUSHES_MAX: usize = 64;
 /// Sockets whose end the driver has not heard of, before nobody gets another socket: as many as there may be orphans.
 pub const GONE_EVENTS_MAX: usize = 65_536;
 /// Addresses of one side of an association.

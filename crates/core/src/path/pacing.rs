@@ -189,6 +189,14 @@ impl Pacing {
         u64::from(UNPACED_SEGMENTS - self.sent).div_ceil(u64::from(segs.max(1))).max(1)
     }
 
+    /// The same after `ahead` segments of data that left at this moment: one more packet may.
+    #[must_use]
+    pub fn lets_go_after(&self, now: Instant, ahead: u32) -> bool {
+        let free = self.status != Status::Needed || !self.spaces();
+        self.not_before(now).is_none()
+            && (free || ahead == 0 || u32::from(self.sent) + ahead < u32::from(UNPACED_SEGMENTS))
+    }
+
     /// The rate spaces packets: a rate of zero is none.
     const fn spaces(&self) -> bool {
         self.rate != u64::MAX && self.rate != 0

@@ -39,6 +39,9 @@ impl Conn {
         self.may_send(cx)?;
         let goal = self.size_goal();
         let (mut rest, mut ahead) = (data, Ahead::default());
+        if self.tx.queue_ref().unsent.tail_room(goal) > 0 {
+            self.tx.queue().unsent.clear_push();
+        }
         while !rest.is_empty() {
             let taken = self.fill_or_begin(cx, rest, goal, ahead);
             if taken == 0 {
@@ -53,6 +56,12 @@ impl Conn {
         }
         let taken = data.len() - rest.len();
         cx.count.own.payload_copied_in += taken as u64;
+        if ahead.is_all(self.tx.queue_ref()) && taken > 0 {
+            // The last push from within has sent all: none is left for the end (`tcp_push`).
+            self.rest.stats.chrono.start(cx.now, Held::Busy);
+            self.out.try_send(Hold::Push);
+            return Ok(taken);
+        }
         self.sent_by_call(cx, taken, data.len(), flags)
     }
 
@@ -167,6 +176,8 @@ impl Conn {
             self.mark_push();
         }
         if self.autocorks(cx) {
+            // What was pushed from within is not held back.
+            self.out.try_resend();
             return Ok(taken);
         }
         // What stops for lack of room is pushed whatever Nagle says: the writer may wait for its acknowledgement.
@@ -199,7 +210,7 @@ impl Conn {
     /// Payload bytes that an element is filled up to: the largest super-packet of the device in whole segments, bound to half the
     /// largest window that the peer ever offered (`tcp_xmit_size_goal`).
     fn size_goal(&self) -> usize {
-        let mss = u32::from(self.mss());
+        let mss = u32::from(self.mss_now());
         let max = u32::from(self.snd.gso.max_bytes);
         let goal = bound_to_half_window(max, self.peer.data_option_bytes(), self.tx.max_window());
         let segments = (goal / mss).min(u32::from(self.snd.gso.max_segs)).max(1);

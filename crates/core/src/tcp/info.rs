@@ -273,6 +273,13 @@ fn micros(d: Duration) -> u32 {
 }
 
 impl Conn {
+    /// Sequence space that the peer has acknowledged. Offset 0 is the SYN; a passive open began at 1, and its SYN-ACK is no
+    /// connection's.
+    pub(super) fn bytes_acked(&self) -> u64 {
+        let passive = !self.rest.stats.fast.has(fact::ACTIVE);
+        self.tx.una_offset().saturating_sub(u64::from(passive))
+    }
+
     /// Bytes of charge that were handed down and have not come back.
     #[must_use]
     pub const fn charge_below(&self) -> u32 {
@@ -396,13 +403,12 @@ impl Conn {
         info.total_rto = timeouts.total;
         info.total_rto_recoveries = timeouts.recoveries;
         info.total_rto_time = timeouts.time_ms(cx.now);
-        // Offset 0 is the SYN; a passive open began at 1, and its SYN-ACK is no connection's.
-        info.bytes_acked = self.tx.una_offset().saturating_sub(u64::from(!stats.fast.has(fact::ACTIVE)));
+        info.bytes_acked = self.bytes_acked();
         info.segs_out = stats.segs_out;
         info.data_segs_out = stats.data_segs_out;
         info.bytes_sent = stats.bytes_sent;
         info.bytes_retrans = stats.bytes_retrans;
-        info.notsent_bytes = u32::try_from(self.tx.queue_ref().unsent_bytes()).unwrap_or(u32::MAX);
+        info.notsent_bytes = u32::try_from(self.unsent_bytes()).unwrap_or(u32::MAX);
     }
 
     fn receiving(&self, info: &mut TcpInfo, cx: &Cx<'_>) {

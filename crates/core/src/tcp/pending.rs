@@ -27,6 +27,8 @@ pub(super) struct Pending {
     pub(super) reset: Option<Box<Outgoing>>,
     /// What is below us.
     pub(super) credit: Credit,
+    /// What held new data when the flow was throttled: it holds when that ends.
+    resume: Option<Hold>,
     /// ECN: the peer must hear of a congestion mark until it answers with CWR.
     pub(super) ece: bool,
     /// ECN: our SYN asked for it.
@@ -116,8 +118,19 @@ impl Pending {
         }
     }
 
+    /// A throttled flow may go on: with the hold it stopped with, or this one.
+    pub(super) fn resume(&mut self, default: Hold) {
+        let hold = self.resume.take().unwrap_or(default);
+        self.try_send(hold);
+    }
+
     /// Nothing more can be sent until something happens.
     pub(super) fn tried(&mut self) {
+        self.resume = match (self.resume, self.hold()) {
+            _ if !self.credit.is_throttled() => None,
+            (Some(before), Some(hold)) => Some(before.min(hold)),
+            (before, hold) => before.or(hold),
+        };
         (self.look, self.early) = (None, None);
         self.burst = Burst { segs: 0, held: false };
     }

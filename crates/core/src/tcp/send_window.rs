@@ -1,6 +1,7 @@
 //! The window that the peer offers, and what was sent into it (RFC 9293 section 3.3.1: SND.WND, SND.WL1).
 use super::PathCaps;
 use super::output::autosize::gso_payload_max;
+use super::output::within::Pushes;
 use super::seq::Seq;
 use crate::base::limits::GSO_MAX_SIZE;
 
@@ -15,10 +16,10 @@ pub(super) struct SendWindow {
     pub(super) sml: Seq,
     /// Write sequence number of the last PSH that was set because half of the largest window was filled.
     pub(super) pushed: Seq,
-    /// End of what a write has pushed out by single packets, which neither Nagle nor deferral holds (`tcp_push_one`).
-    pub(super) pushed_one: Seq,
     /// Where in the stream what was reckoned as sent ends (`output/within.rs`), when a write last found the buffer full.
     pub(super) full_from: u64,
+    /// What writes have pushed from within and is not sent yet.
+    pub(super) pushes: Pushes,
     /// SND.UP: one behind the last urgent byte (`snd_up`); SND.UNA when there is none.
     pub(super) up: Seq,
     /// The largest super-packet of the device that the route leads to.
@@ -43,8 +44,17 @@ impl Gso {
 }
 
 impl SendWindow {
-    pub(super) const fn new(wnd: u32, wl1: Seq, iss: Seq) -> Self {
-        Self { wnd, wl1, sml: iss, pushed: iss, pushed_one: iss, full_from: 0, up: iss, gso: Gso::LARGEST }
+    pub(super) fn new(wnd: u32, wl1: Seq, iss: Seq) -> Self {
+        Self {
+            wnd,
+            wl1,
+            sml: iss,
+            pushed: iss,
+            full_from: 0,
+            pushes: Pushes::default(),
+            up: iss,
+            gso: Gso::LARGEST,
+        }
     }
 
     /// Takes the window of an acceptable ACK (RFC 9293 section 3.10.7.4; `tcp_ack_update_window`).

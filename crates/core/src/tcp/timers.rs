@@ -70,6 +70,8 @@ impl Conn {
     /// Fires what is due.
     pub fn on_timeout(&mut self, cx: &mut Cx<'_>) {
         self.settle_below();
+        // Acknowledgements that have left since took their blocks along (`tcp_current_mss` in each timer of these).
+        self.tx.set_mss(self.mss_now());
         if self.timers.pace.is_some_and(|at| at <= cx.now) {
             self.timers.pace = None;
             self.out.try_send(self.default_hold());

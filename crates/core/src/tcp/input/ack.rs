@@ -74,8 +74,8 @@ impl Conn {
     /// Below SND.UNA: too old is an attack (RFC 5961 section 5.2), otherwise it still may carry selective acknowledgements.
     fn old_ack(&mut self, cx: &mut Cx<'_>, seg: &Segment) -> Option<Disposition> {
         let una = self.tx.snd_una();
-        // Nor can bytes be acknowledged that were never sent: the bound is no further back than the first byte.
-        let sent = u32::try_from(self.tx.una_offset().saturating_sub(1)).unwrap_or(u32::MAX);
+        // Nor can bytes be acknowledged that were never sent: the bound is no further back than the first, our own SYN included.
+        let sent = u32::try_from(self.bytes_acked()).unwrap_or(u32::MAX);
         if seg.ack.before(una - self.tx.max_window().min(sent)) {
             self.challenge(cx);
             return Some(Disposition::Drop(DropWhy::TcpBadAck));
@@ -146,15 +146,20 @@ impl Conn {
         self.app.soft_error = None;
     }
 
+    /// Nothing is in flight any more: the sender is not busy (`tcp_clean_rtx_queue`).
+    pub(super) fn note_idle(&mut self, cx: &Cx<'_>) {
+        if self.tx.queue_ref().records() == 0 {
+            self.rest.stats.chrono.stop(cx.now, Held::Busy, self.tx.is_empty());
+        }
+    }
+
     fn after_ack(&mut self, cx: &mut Cx<'_>, out: &AckOut) {
         if out.was_idle {
             self.after_probe_answer(cx);
         } else if out.advanced > 0 {
             self.timers.stop_probing();
         }
-        if self.tx.queue_ref().records() == 0 {
-            self.rest.stats.chrono.stop(cx.now, Held::Busy, self.tx.is_empty());
-        }
+        self.note_idle(cx);
         if out.advanced > 0 {
             self.app.acked = true;
             // Linux sends first: what the next packet leaves of the window lets the buffer grow, before the writer is told

@@ -79,6 +79,7 @@ impl Conn {
         // Without SACK, Loss after a timeout of the SYN would hold until more than the SYN is acknowledged.
         self.tx.set_sack(self.peer.sack);
         self.acknowledge(cx, seg, true);
+        self.note_idle(cx);
         self.snd.up = self.tx.snd_una();
         self.set_state(cx, State::Established);
         self.establish(cx, Some(Negotiated::asked_option_bytes(cx.sysctl)));

@@ -28,9 +28,33 @@ use crate::credit::{Admission, Ask, PACKET_CHARGE};
 use crate::packet::Owner;
 use crate::path::congestion::CaState;
 use nagle::Hold;
+use within::{Ahead, Push};
 
 /// log2 of the packets per second that one flow may have below it (`sk_pacing_shift`).
 const PACING_SHIFT: u8 = 10;
+
+/// Who asks for new data (`tcp_write_xmit`).
+#[derive(Clone, Copy)]
+enum Call {
+    /// A push from inside of a write, which nothing holds back but windows, pace and small queues.
+    Within(Push),
+    /// Whatever came after those.
+    Last(Hold),
+}
+
+impl Call {
+    const fn hold(self) -> Hold {
+        match self {
+            Self::Within(_) => Hold::Push,
+            Self::Last(hold) => hold,
+        }
+    }
+
+    /// `tcp_push_one`: one packet, neither deferred nor a probe of the path.
+    const fn is_single(self) -> bool {
+        matches!(self, Self::Within(Push { all: false, .. }))
+    }
+}
 
 impl Conn {
     /// The next segment, or `None` when there is nothing more to send now; the reason has been counted. Call it until it
@@ -116,7 +140,7 @@ impl Conn {
         }
         if self.is_child() {
             // Nothing is sent again before the SYN-ACK is acknowledged.
-            return hold.map_or(Err(Wait::Empty), |hold| self.new_data(cx, mss, max_segs, hold));
+            return self.any_new_data(cx, mss, max_segs, hold);
         }
         if self.state == State::SynSent && self.rest.stats.fast.has(fact::DATA) {
             // Together with its data the SYN was too long for a router: it goes alone; the window is shut for the rest.
@@ -132,7 +156,7 @@ impl Conn {
         }
         if self.out.rexmit == Rexmit::New {
             // F-RTO: new data tells more than a retransmission (RFC 5682 section 2.1 step 2b).
-            if let Ok(segment) = self.new_data(cx, mss, max_segs, Hold::Push) {
+            if let Ok(segment) = self.any_new_data(cx, mss, max_segs, Some(Hold::Push)) {
                 return Ok(segment);
             }
             self.out.rexmit = Rexmit::None;
@@ -141,13 +165,13 @@ impl Conn {
         if let Some(resend) = self.tx.next_retransmit(&self.path, max_segs, self.window_end()) {
             return match (self.retransmit(cx, &resend), hold) {
                 // It keeps nothing new back (`tcp_data_snd_check` follows `tcp_xmit_retransmit_queue`).
-                (Err(Wait::HostQueue), Some(hold)) => {
-                    self.new_data(cx, mss, max_segs, hold).map_err(|_| Wait::HostQueue)
+                (Err(Wait::HostQueue), Some(_)) => {
+                    self.any_new_data(cx, mss, max_segs, hold).map_err(|_| Wait::HostQueue)
                 }
                 (answer, _) => answer,
             };
         }
-        hold.map_or(Err(Wait::Empty), |hold| self.new_data(cx, mss, max_segs, hold))
+        self.any_new_data(cx, mss, max_segs, hold)
     }
 
     fn retransmit(&mut self, cx: &mut Cx<'_>, resend: &Resend) -> Result<Outgoing, Wait> {
@@ -222,56 +246,91 @@ impl Conn {
         if self.out.no_path { Err(Wait::NoPath) } else { Ok(()) }
     }
 
-    fn new_data(&mut self, cx: &mut Cx<'_>, mss: u16, max_segs: u16, hold: Hold) -> Result<Outgoing, Wait> {
-        let Some(head) = self.tx.peek_unsent() else {
+    /// What writes have pushed from within, each push as if nothing had been written after it, then the rest with a `hold`.
+    fn any_new_data(
+        &mut self,
+        cx: &mut Cx<'_>,
+        mss: u16,
+        max_segs: u16,
+        hold: Option<Hold>,
+    ) -> Result<Outgoing, Wait> {
+        while let Some(push) = self.snd.pushes.due(self.tx.queue_ref().nxt()) {
+            let sent = self.new_data(cx, mss, max_segs, Call::Within(push));
+            // Where packets leave the device at once, small queues hold nothing back from inside of a call.
+            let held = matches!(sent, Err(Wait::Credit | Wait::QueueAware));
+            if !held && (sent.is_err() || !push.all) {
+                self.snd.pushes.end();
+            }
+            if sent.is_ok() || held {
+                return sent;
+            }
+        }
+        hold.map_or(Err(Wait::Empty), |hold| self.new_data(cx, mss, max_segs, Call::Last(hold)))
+    }
+
+    fn new_data(&mut self, cx: &mut Cx<'_>, mss: u16, max_segs: u16, call: Call) -> Result<Outgoing, Wait> {
+        let Some(head) = self.head_for(call) else {
             return Err(Wait::Empty);
         };
         if self.path.plpmtud.is_some()
             && self.out.burst.segs == 0
+            && !call.is_single()
             && let Some(probe) = self.mtu_probe(cx, mss)?
         {
             return Ok(probe);
         }
         self.path_gate()?;
         self.pacing_gate(cx)?;
-        let quota = self.cwnd_quota(cx, &head, mss)?;
-        let head = self.grow_head(cx, head, usize::from(quota.min(max_segs)) * usize::from(mss));
-        if !self.head_fits_window(mss) {
+        let quota = self.cwnd_quota(cx, &head, mss, 0)?.min(max_segs);
+        let head = self.grow_head(cx, head, usize::from(quota) * usize::from(mss), call);
+        let room = self.send_window_room();
+        if head.first_segment_span(mss) > room {
             return Err(Wait::RecvWindow);
         }
-        let room = self.send_window_room();
-        let pushed = self.tx.snd_nxt().before(self.snd.pushed_one);
-        let hold = if pushed { Hold::Push } else { hold };
+        let hold = call.hold();
         if head.len <= usize::from(mss) {
             let facts = self.nagle_facts(&head, head.len < usize::from(mss));
             if let Some(why) = nagle::check(if head.is_last { hold } else { Hold::Push }, facts) {
                 return Err(why);
             }
-        } else if !pushed && let Some(why) = defer::check(&self.defer_facts(cx, &head, mss, max_segs, room)) {
+        } else if !call.is_single()
+            && let Some(why) = defer::check(&self.defer_facts(cx, &head, mss, max_segs, &Ahead::default()))
+        {
             return Err(why);
         }
-        let len = self.split_point(&head, mss, quota.min(max_segs).max(1), room, hold);
+        let len = self.split_point(&head, mss, quota.max(1), room, hold);
         self.credit_gate(cx, len as u32 + PACKET_CHARGE, false)?;
         self.commit_new(cx, len).ok_or(Wait::Empty)
+    }
+
+    fn head_for(&self, call: Call) -> Option<HeadInfo> {
+        match call {
+            Call::Within(push) => self.tx.queue_ref().unsent.head_until(push.end),
+            Call::Last(_) => self.tx.peek_unsent(),
+        }
     }
 
     /// Bytes of new data in a tail loss probe: a packet as any other, of one segment where the congestion window is full
     /// (`tcp_write_xmit` with push_one = 2).
     fn probe_len(&mut self, cx: &Cx<'_>, mss: u16, max_segs: u16) -> usize {
         let Some(head) = self.tx.peek_unsent() else { return usize::from(mss) };
-        let segs = self.cwnd_quota(cx, &head, mss).unwrap_or(1).min(max_segs).max(1);
-        let head = self.grow_head(cx, head, usize::from(segs) * usize::from(mss));
+        let segs = self.cwnd_quota(cx, &head, mss, 0).unwrap_or(1).min(max_segs).max(1);
+        let head = self.grow_head(cx, head, usize::from(segs) * usize::from(mss), Call::Last(Hold::Push));
         self.split_point(&head, mss, segs, self.send_window_room(), Hold::Push)
     }
 
     /// The head of the queue, with what its packet lacks of `len` bytes taken from the next element.
-    fn grow_head(&mut self, cx: &Cx<'_>, head: HeadInfo, len: usize) -> HeadInfo {
+    fn grow_head(&mut self, cx: &Cx<'_>, head: HeadInfo, len: usize, call: Call) -> HeadInfo {
         let grows = !head.is_last && head.len < len && cx.sysctl.tcp_grow_packet;
         if !grows || !self.tx.queue_ref().affords_copy(len) {
             return head;
         }
-        self.tx.queue().unsent.grow_head(len);
-        self.tx.peek_unsent().unwrap_or(head)
+        let most = match call {
+            Call::Within(push) => (push.end - self.tx.queue_ref().nxt()) as usize,
+            Call::Last(_) => len,
+        };
+        self.tx.queue().unsent.grow_head(len.min(most));
+        self.head_for(call).unwrap_or(head)
     }
 
     /// Takes `len` bytes off the head element and sends them for the first time.
@@ -340,11 +399,12 @@ impl Conn {
 
     /// Segments that the congestion window allows in one packet: at most half the window, so that two are in flight
     /// (`tcp_cwnd_test`). Before Linux 6.10 a last segment with FIN passed whatever the window: with `tcp_grow_packet` off it does.
-    fn cwnd_quota(&self, cx: &Cx<'_>, head: &HeadInfo, mss: u16) -> Result<u16, Wait> {
+    /// `ahead` segments count as in flight beside those that are.
+    fn cwnd_quota(&self, cx: &Cx<'_>, head: &HeadInfo, mss: u16, ahead: u32) -> Result<u16, Wait> {
         if !cx.sysctl.tcp_grow_packet && head.fin && head.len <= usize::from(mss) {
             return Ok(1);
         }
-        let (cwnd, in_flight) = (self.path.window.cwnd, self.tx.in_flight());
+        let (cwnd, in_flight) = (self.path.window.cwnd, self.tx.in_flight() + ahead);
         if in_flight >= cwnd {
             return Err(Wait::Cwnd);
         }
@@ -382,21 +442,32 @@ impl Conn {
         }
     }
 
-    fn defer_facts(&self, cx: &Cx<'_>, head: &HeadInfo, mss: u16, max_segs: u16, room: u32) -> defer::Facts {
+    fn defer_facts(
+        &self,
+        cx: &Cx<'_>,
+        head: &HeadInfo,
+        mss: u16,
+        max_segs: u16,
+        ahead: &Ahead,
+    ) -> defer::Facts {
         let mss = u64::from(mss);
-        let (cwnd, in_flight) = (u64::from(self.path.window.cwnd), u64::from(self.tx.in_flight()));
+        let (cwnd, in_flight) =
+            (u64::from(self.path.window.cwnd), u64::from(self.tx.in_flight() + ahead.segs));
         let window = u64::from(self.snd.wnd).min(cwnd * mss);
+        // What is reckoned as sent has left at this moment.
+        let some = ahead.segs > 0;
+        let oldest = self.tx.queue_ref().first().map(|(_, sent)| cx.now.nanos_since(sent.sent_at));
         defer::Facts {
             len: head.len as u64,
             sealed: head.fin || head.eor,
             last: head.is_last,
-            send_win: u64::from(room),
+            send_win: u64::from(self.send_window_room()).saturating_sub(ahead.bytes),
             cong_win: cwnd.saturating_sub(in_flight) * mss,
             worthwhile: defer::worthwhile(window, cx.sysctl.tcp_tso_win_divisor, mss),
             goal: u64::from(max_segs) * mss,
             recovering: self.tx.ca_state() >= CaState::Recovery,
-            since_sent_ns: cx.now.nanos_since(self.path.pacing.wstamp()),
-            oldest_ns: self.tx.queue_ref().first().map(|(_, sent)| cx.now.nanos_since(sent.sent_at)),
+            since_sent_ns: if some { 0 } else { cx.now.nanos_since(self.path.pacing.wstamp()) },
+            oldest_ns: oldest.or(some.then_some(0)),
             srtt_ns: self.path.rtt.srtt().map_or(0, nanos),
         }
     }
@@ -461,7 +532,7 @@ impl Conn {
     }
 
     /// MSS less what selective acknowledgements take of each segment at the moment (`tcp_current_mss`).
-    fn mss_now(&self) -> u16 {
+    pub(super) fn mss_now(&self) -> u16 {
         let blocks = self.rx.sack_count();
         let sack_bytes = if blocks == 0 { 0 } else { 4 + 8 * blocks.min(self.sack_room()) as u16 };
         self.mss().saturating_sub(sack_bytes).max(1)
@@ -487,7 +558,7 @@ impl Conn {
 
     pub(super) fn refund(&mut self, charge: u32) {
         if self.out.credit.refund(charge) {
-            self.out.try_send(self.default_hold());
+            self.out.resume(self.default_hold());
         }
         self.settle_below();
     }

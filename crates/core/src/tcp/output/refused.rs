@@ -51,7 +51,7 @@ impl Conn {
         }
         // A throttled flow goes on when the packet ends, however it ends (`tcp_wfree`); refused once more, it is not throttled.
         if again {
-            self.out.try_send(self.default_hold());
+            self.out.resume(self.default_hold());
         }
         again
     }

@@ -80,17 +80,6 @@ impl Unsent {
         self.elements.back().map_or(0, |element| element.len() as u64)
     }
 
-    /// Elements that end within the first `bytes` that wait.
-    #[must_use]
-    pub fn elements_within(&self, bytes: u64) -> u64 {
-        let mut end = 0;
-        let ends = self.elements.iter().map(|element| {
-            end += element.len() as u64;
-            end
-        });
-        ends.take_while(|end| *end <= bytes).count() as u64
-    }
-
     /// Bytes that [`Unsent::fill_tail`] would take.
     #[must_use]
     pub fn tail_room(&self, goal: usize) -> usize {
@@ -187,6 +176,13 @@ impl Unsent {
         }
     }
 
+    /// What is added to the tail is not pushed by what pushed it before (`tcp_sendmsg_locked`, before its first byte).
+    pub fn clear_push(&mut self) {
+        if let Some(tail) = self.elements.back_mut() {
+            tail.flags &= !flag::PUSH;
+        }
+    }
+
     /// Ends a record: nothing is appended to the tail element any more (MSG_EOR).
     pub fn mark_eor(&mut self) {
         if let Some(tail) = self.elements.back_mut() {
@@ -210,27 +206,51 @@ impl Unsent {
     /// The head of the unsent part.
     #[must_use]
     pub fn head(&self) -> Option<HeadInfo> {
-        let head = self.elements.front()?;
+        self.head_at(0, 0)
+    }
+
+    /// The same as it was when a push ended at `end`: what came later does not count.
+    #[must_use]
+    pub fn head_until(&self, end: u64) -> Option<HeadInfo> {
+        let head = self.head()?;
+        let left = usize::try_from(end.saturating_sub(self.nxt)).unwrap_or(usize::MAX);
+        if head.len < left {
+            return Some(head);
+        }
+        let whole = head.len == left;
+        let (fin, eor, push) = (whole && head.fin, whole && head.eor, whole && head.push);
+        Some(HeadInfo { len: left, push, fin, eor, is_last: true })
+    }
+
+    /// The element with this number and what follows its first `gone` bytes, as [`Unsent::head`] would tell once they are sent.
+    #[must_use]
+    pub fn head_at(&self, number: usize, gone: usize) -> Option<HeadInfo> {
+        let element = self.elements.get(number)?;
         Some(HeadInfo {
-            len: head.len(),
-            push: head.flags & flag::PUSH != 0,
-            fin: head.flags & flag::FIN != 0,
-            eor: head.flags & flag::EOR != 0,
-            is_last: self.elements.len() == 1,
+            len: element.len().saturating_sub(gone),
+            push: element.flags & flag::PUSH != 0,
+            fin: element.flags & flag::FIN != 0,
+            eor: element.flags & flag::EOR != 0,
+            is_last: number + 1 == self.elements.len(),
         })
     }
 
     /// Fills the head element up to `len` bytes from the next one, so that a packet need not end where an element does. Only what
     /// was copied in before is copied again, at most a packet for each element (`tcp_grow_skb`).
     pub fn grow_head(&mut self, len: usize) {
-        let (head_end, mut heads) = (self.nxt, self.elements.iter_mut());
+        self.grow(0, self.nxt, len);
+    }
+
+    /// The same for the element with this number, which begins at `start`.
+    pub fn grow(&mut self, number: usize, start: u64, len: usize) {
+        let mut heads = self.elements.range_mut(number.min(self.elements.len())..);
         let (Some(head), Some(next)) = (heads.next(), heads.next()) else { return };
         let (Data::Open(to), Data::Open(from)) = (&mut head.data, &mut next.data) else { return };
         let take = len.saturating_sub(to.len()).min(from.len());
         if take == 0 || head.flags & flag::EOR != 0 {
             return;
         }
-        let end = head_end + to.len() as u64;
+        let end = start + to.len() as u64;
         let (before, shared) = (to.capacity(), head.flags & flag::SHARED != 0);
         if before - to.len() < take {
             // Exactly as much as the packet needs: growing in place would take as much as the whole element once had.
@@ -244,13 +264,13 @@ impl Unsent {
         let (moved, left) = (to.capacity(), shared && head.flags & flag::SHARED == 0);
         if from.is_empty() {
             head.flags |= next.flags & (flag::PUSH | flag::EOR | flag::FIN);
-            self.elements.remove(1);
+            self.elements.remove(number + 1);
         }
         let at = self.pins.partition_point(|pin| pin.end < end);
         let Some(pin) = self.pins.get_mut(at) else { return };
         if left {
             // The old buffer is held by what was sent of it.
-            pin.end = head_end;
+            pin.end = start;
             self.pinned += moved;
             self.pins.insert(at + 1, Pin { end: end + take as u64, charge: moved });
         } else if moved > before {
@@ -374,9 +394,9 @@ impl Unsent {
         self.elements = VecDeque::new();
     }
 
-    /// Throws everything away; the stream ends at what was sent.
+    /// Throws everything away; reports still tell how much that was (`tcp_write_queue_purge`).
     pub(super) fn clear(&mut self) {
-        *self = Self::new(self.nxt);
+        *self = Self { end: self.end, ..Self::new(self.nxt) };
     }
 
     fn push_element(&mut self, data: Data, len: usize, pinned: usize) {
