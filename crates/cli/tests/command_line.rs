@@ -791,6 +791,8 @@ fn what_stands_before_the_device_is_checked_at_once() {
             "\"fq maxrate 0\": maxrate cannot be \"0\"; allowed: a rate of 8bit and more",
         ),
         ("--qdisc", "fq_code", "there is none called \"fq_code\"; allowed: noqueue, pfifo,"),
+        ("--qdisc", "fq_code", "netem, mq; near it: fq_codel"),
+        ("--qdisc", "fq maxrat 1mbit", "; near it: maxrate"),
         (
             "--qdisc",
             "tbf rate 1mbit burst 5kb child fifo",

@@ -1,5 +1,6 @@
 //! Names of `--set` that nobody knows: which known ones are meant.
 use lowwater_core::base::Sysctl;
+use lowwater_core::base::near::distance;
 
 /// Words that people use, and the parameters that they mean.
 const MEANS: [(&str, &str); 8] = [
@@ -37,22 +38,6 @@ pub(super) fn near(own: &[&'static str], key: &str) -> Vec<&'static str> {
     let mut all: Vec<_> = own.chain(sysctls).collect();
     all.sort_by_key(|(distance, _)| *distance);
     all.into_iter().take(MOST).map(|(_, name)| name).collect()
-}
-
-/// How many letters must be added, taken away or changed to make one of the other (Levenshtein).
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().take(100).enumerate() {
-        let mut corner = i;
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let changed = corner + usize::from(x != *y);
-            corner = row[j + 1];
-            row[j + 1] = changed.min(corner + 1).min(row[j] + 1);
-        }
-    }
-    row.last().copied().unwrap_or_default()
 }
 
 #[cfg(test)]

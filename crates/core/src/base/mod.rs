@@ -8,6 +8,7 @@ pub mod hash;
 pub mod id;
 pub mod limits;
 pub mod memory;
+pub mod near;
 pub mod pool;
 pub mod rng;
 pub mod slab;

@@ -1,6 +1,7 @@
 //! Settings of a stack under Linux's sysctl names, with Linux's defaults (6.1), looked up by name or by field.
 
 use super::fastopen_keys::{FastOpenKeys, KEY_BYTES};
+use super::near::distance;
 
 /// Three sizes in bytes: minimum, default, maximum (`tcp_rmem`, `tcp_wmem`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -295,21 +296,6 @@ impl Sysctl {
         all.sort_unstable();
         all.into_iter().take(NEAR_MAX).map(|(_, known)| known).collect()
     }
-}
-
-/// How many letters must be added, taken away or changed to make one of the other (Levenshtein).
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
-    for (i, x) in a.chars().take(100).enumerate() {
-        let mut corner = i;
-        row[0] = i + 1;
-        for (j, y) in b.chars().enumerate() {
-            let changed = corner + usize::from(x != y);
-            corner = row[j + 1];
-            row[j + 1] = changed.min(corner + 1).min(row[j] + 1);
-        }
-    }
-    row.last().copied().unwrap_or_default()
 }
 
 fn short_name(name: &str) -> &str {

@@ -1,5 +1,6 @@
 //! Disciplines by `tc`'s words: "fq maxrate 48mbit". A mistake is one sentence that names the place and what is allowed.
 use super::{Any, Codel, Fifo, Fq, FqCodel, FqConfig, Mq, Netem, Noqueue, PfifoFast, Tbf, units};
+use crate::base::near::nearest;
 use crate::base::sysctl::QdiscKind;
 use core::str::{FromStr, SplitAsciiWhitespace};
 
@@ -68,7 +69,7 @@ impl<'a> Words<'a> {
             "netem" => Netem::parse(self).map(Into::into),
             "mq" => Mq::parse(self).map(Into::into),
             "fq" => FqConfig::parse(self).map(|c| Fq::new(c).into()),
-            _ => Err(self.mistake(&format!("there is none called {name:?}"), &NAMES.join(", "))),
+            _ => Err(self.unknown(&format!("there is none called {name:?}"), name, NAMES)),
         }
     }
 
@@ -89,14 +90,22 @@ impl<'a> Words<'a> {
         format!("queueing discipline {:?}: {what}; allowed: {allowed}", self.text.trim())
     }
 
+    /// A word that is none of `names`, with the one that may have been meant.
+    fn unknown(&self, what: &str, word: &str, names: &[&str]) -> String {
+        let said = self.mistake(what, &names.join(", "));
+        nearest(word, names).map_or(said.clone(), |near| format!("{said}; near it: {near}"))
+    }
+
     /// The next word, which must be one of `names`; `None` at the end.
     pub(super) fn option(&mut self, names: &[&'static str]) -> Result<Option<&'static str>, String> {
         let Some(word) = self.words.next() else { return Ok(None) };
         self.option = word;
-        let allowed = if names.is_empty() { "nothing more".into() } else { names.join(", ") };
         match names.iter().find(|name| **name == word) {
             Some(name) => Ok(Some(name)),
-            None => Err(self.mistake(&format!("there is no option {word:?}"), &allowed)),
+            None if names.is_empty() => {
+                Err(self.mistake(&format!("there is no option {word:?}"), "nothing more"))
+            }
+            None => Err(self.unknown(&format!("there is no option {word:?}"), word, names)),
         }
     }
 
@@ -294,6 +303,14 @@ mod tests {
             let begins = format!("queueing discipline {text:?}: {place}; allowed: {allowed}");
             assert!(said.starts_with(&begins) && !said.contains('\n'), "{said}\n{begins}");
         }
+        for (text, near) in [
+            ("fq_code", "fq_codel"),
+            ("fq maxrat 1mbit", "maxrate"),
+            ("tbf rate 1mbit burst 5kb child fifo", "pfifo"),
+        ] {
+            assert!(refused(text).ends_with(&format!("; near it: {near}")), "{}", refused(text));
+        }
+        assert!(refused("cake").ends_with(", mq"));
         let deep = "netem child ".repeat(1_000);
         assert!(refused(&deep).ends_with("too many are inside of one another; allowed: 8 at most"));
     }
