@@ -103,7 +103,12 @@ fn lab() -> Outcome {
         return Ok(());
     }
     let beside = ["small-queues", "tso-autosize", "--uml", "--set", "warmup_s=1", "--set", "measure_s=2"];
-    run(cargo(&["run", "--release", "--quiet", "--", "lab", "run"]).args(beside))
+    run(cargo(&["run", "--release", "--quiet", "--", "lab", "run"]).args(beside))?;
+    // A scenario of one's own is followed there too.
+    let own =
+        ["notsent-lowat", "--variant", "cubic-262144", "--uml", "--set", "flows=3", "--set", "rate_mbps=20"];
+    let times = ["--set", "rtt_ms=20", "--set", "warmup_s=1", "--set", "measure_s=2"];
+    run(cargo(&["run", "--release", "--quiet", "--", "lab", "run"]).args(own).args(times))
 }
 
 fn drill() -> Outcome {

@@ -746,6 +746,44 @@ fn linux_beside_itself_has_small_queues_too() {
     }
 }
 
+/// What `--set` makes another experiment is the same one there, and a sentence says where that cannot be.
+#[test]
+fn linux_beside_itself_follows_what_is_set() {
+    if !lowwater_uml::present() {
+        return;
+    }
+    let asked =
+        ["lab", "run", "notsent-lowat", "--variant", "cubic-262144", "--variant", "cubic-262144-whole"];
+    let set = [
+        "flows=2",
+        "rate_mbps=20",
+        "rtt_ms=20",
+        "queue_bytes=100000",
+        "lowat=65536",
+        "warmup_s=1",
+        "measure_s=2",
+    ];
+    let set = set.iter().flat_map(|words| ["--set", words]);
+    let words: Vec<&str> = asked.into_iter().chain(set).chain(["--uml", "--json"]).collect();
+    let ended = run(&mut lowwater(words), GUEST).ok();
+    assert!(
+        ended.stderr.contains(
+            "notsent-lowat cubic-262144-whole runs without Linux: Linux 6.1 has no notsent_lowat_half"
+        ),
+        "{ended:?}"
+    );
+    let runs = runs(&ended);
+    assert!(runs[1]["linux_now"].is_null(), "{runs:?}");
+    let of = |whose: &str, figure: &str| runs[0][whose][figure].as_f64().expect("a number");
+    // Rate, round trip and limit are the given ones: at 200 Mbit/s, 100 ms or 262,144 bytes all figures are others.
+    for whose in ["figures", "linux_now"] {
+        let (mbps, unsent) = (of(whose, "goodput_mbps"), of(whose, "unsent_bytes_per_flow"));
+        assert!((17.0..20.0).contains(&mbps), "{whose}: {mbps} of 20 Mbit/s");
+        assert!((20_000.0..131_072.0).contains(&unsent), "{whose}: {unsent} bytes unsent");
+        assert!((20.0..90.0).contains(&of(whose, "srtt_ms")), "{runs:?}");
+    }
+}
+
 /// The same for BBR's pace: the median gap is Linux's, whatever this machine does meanwhile.
 #[test]
 fn linux_beside_itself_paces_too() {

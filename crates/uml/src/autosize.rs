@@ -1,49 +1,64 @@
-//! E3 on Linux: 2,000,000 bytes over 40 ms without a rate limit, and the sender's counters.
-use crate::hosts::{Host, Line, set_for_all};
+//! E3 on Linux: one write over a path without a bottleneck, and the sender's counters.
+use crate::hosts::{Host, Line};
 use crate::job::Measured;
+use crate::run::Run;
+use crate::settings;
+use crate::shape::Shape;
 use lowwater_os::Clock;
 use rustix::net::sockopt;
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::thread;
+use std::time::Duration;
 
-/// Bytes of the transfer.
-const BYTES: usize = 2_000_000;
-/// SO_SNDBUF as set; the kernel doubles it.
-const SNDBUF: usize = 1_000_000;
 /// The receiver's address and port.
 const SINK: &str = "10.0.1.2:5001";
 
-/// One way to run it.
-pub(crate) struct Variant {
-    pub(crate) name: &'static str,
-    /// A command of the sender before the transfer; empty for none.
-    command: &'static str,
-    congestion: &'static str,
+/// The run in the guest's words.
+pub(crate) struct Setup {
+    rtt: Duration,
+    bytes: usize,
+    /// SO_SNDBUF as set; 0 leaves it to tune itself.
+    sndbuf: usize,
+    gso_max_segs: u32,
+    mtu: u32,
+    shape: Shape,
 }
 
-pub(crate) const VARIANTS: &[Variant] = &[
-    Variant { name: "default", command: "", congestion: "cubic" },
-    Variant { name: "2-mss", command: "ip link set va gso_max_segs 2", congestion: "cubic" },
-    Variant { name: "fq", command: "tc qdisc replace dev va root fq", congestion: "cubic" },
-    Variant { name: "bbr", command: "", congestion: "bbr" },
-];
-
-pub(crate) fn run(variant: &str) -> Result<Measured, String> {
-    let variant = VARIANTS.iter().find(|v| v.name == variant).ok_or("no such variant")?;
-    let Line { a, r: _r, b } = Line::new(40)?;
-    set_for_all("core/wmem_max", &(2 * SNDBUF).to_string())?;
-    if !variant.command.is_empty() {
-        a.command(variant.command)?;
+impl Setup {
+    pub(crate) fn of(run: &Run) -> Result<Self, String> {
+        settings::check(run)?;
+        let mtu = run.number("mtu")?;
+        Ok(Self {
+            rtt: run.ms("rtt_ms")?,
+            bytes: run.number("bytes")? as usize,
+            sndbuf: run.number("sndbuf")? as usize,
+            gso_max_segs: run.number("gso_max_segs")? as u32,
+            mtu: mtu as u32,
+            shape: Shape::discipline(run.words("qdisc")?, mtu)?,
+        })
     }
+
+    /// Bytes that the guest carries, and bytes that its sockets may hold.
+    pub(crate) const fn load(&self) -> (f64, f64) {
+        (self.bytes as f64, 2.0 * self.sndbuf as f64)
+    }
+}
+
+pub(crate) fn run(run: &Run) -> Result<Measured, String> {
+    let setup = Setup::of(run)?;
+    let Line { a, r: _r, b } = Line::new(setup.rtt, setup.mtu)?;
+    settings::apply(&[&a, &b], run)?;
+    a.command(&format!("ip link set va gso_max_segs {}", setup.gso_max_segs))?;
+    setup.shape.put(&a, "va")?;
     let before = counters(&a)?;
     let listener = b.run(|| TcpListener::bind(SINK)).map_err(|e| format!("listening: {e}"))?;
     let sink = thread::spawn(move || drain(&listener));
-    let elapsed = a.run(|| transfer(variant.congestion)).map_err(|e| format!("the transfer: {e}"))?;
+    let elapsed = a.run(|| transfer(&setup)).map_err(|e| format!("the transfer: {e}"))?;
     let received =
         sink.join().map_err(|_| "the receiver panicked")?.map_err(|e| format!("receiving: {e}"))?;
-    if received != BYTES as u64 {
-        return Err(format!("{received} bytes of {BYTES} arrived"));
+    if received != setup.bytes as u64 {
+        return Err(format!("{received} bytes of {} arrived", setup.bytes));
     }
     let after = counters(&a)?;
     let count = |i: usize| (after[i] - before[i]) as f64;
@@ -53,6 +68,7 @@ pub(crate) fn run(variant: &str) -> Result<Measured, String> {
         ("tcp_out_segs", count(2)),
         ("retrans_segs", count(3)),
         ("elapsed_s", elapsed),
+        ("goodput_mbps", setup.bytes as f64 * 8.0 / elapsed / 1e6),
         ("segs_per_packet", count(2) / count(0)),
     ])
 }
@@ -80,12 +96,14 @@ fn drain(listener: &TcpListener) -> std::io::Result<u64> {
 }
 
 /// Connects, writes, shuts down and waits for the peer's FIN; seconds from the first write on.
-fn transfer(congestion: &str) -> std::io::Result<f64> {
+fn transfer(setup: &Setup) -> std::io::Result<f64> {
     let mut stream = TcpStream::connect(SINK)?;
-    sockopt::set_tcp_congestion(&stream, congestion)?;
-    sockopt::set_socket_send_buffer_size(&stream, SNDBUF)?;
+    if setup.sndbuf > 0 {
+        sockopt::set_socket_send_buffer_size_force(&stream, setup.sndbuf)?;
+    }
     let clock = Clock::start();
-    stream.write_all(&vec![0; BYTES])?;
+    // As in the lab one write, which goes on where there is room.
+    stream.write_all(&vec![0; setup.bytes])?;
     stream.shutdown(Shutdown::Write)?;
     stream.read_exact(&mut [0]).err();
     Ok(clock.now().as_nanos() as f64 / 1e9)

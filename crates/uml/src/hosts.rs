@@ -34,16 +34,20 @@ impl Line {
     /// The receiver's address.
     pub(crate) const FAR: &str = "10.0.1.2";
 
-    pub(crate) fn new(delay_ms: u32) -> Result<Self, String> {
+    /// The delay is that of the whole way there and back; packets may have so many bytes.
+    pub(crate) fn new(delay: Duration, mtu: u32) -> Result<Self, String> {
         let (a, r, b) = (Host::new()?, Host::new()?, Host::new()?);
         a.link(("va", "10.0.0.1/24"), &r, ("ra", "10.0.0.254/24"))?;
         b.link(("vb", "10.0.1.2/24"), &r, ("rb", "10.0.1.254/24"))?;
+        for (host, device) in [(&a, "va"), (&r, "ra"), (&r, "rb"), (&b, "vb")] {
+            host.command(&format!("ip link set {device} mtu {mtu}"))?;
+        }
         r.set("ip_forward", "1")?;
         a.command("ip route add default via 10.0.0.254")?;
         b.command("ip route add default via 10.0.1.254")?;
-        b.command(&format!("tc qdisc add dev vb root netem delay {delay_ms}ms limit 100000"))?;
+        b.command(&format!("tc qdisc add dev vb root netem delay {}us limit 100000", delay.as_micros()))?;
         let line = Self { a, r, b };
-        line.meet(Duration::from_millis(u64::from(delay_ms)))?;
+        line.meet(delay)?;
         Ok(line)
     }
 }
@@ -92,7 +96,8 @@ impl Host {
         self.set_in("sctp", name, value)
     }
 
-    fn set_in(&self, folder: &str, name: &str, value: &str) -> Result<(), String> {
+    /// Sets `net.FOLDER.NAME`.
+    pub(crate) fn set_in(&self, folder: &str, name: &str, value: &str) -> Result<(), String> {
         let path = format!("/proc/sys/net/{folder}/{name}");
         self.ns.run(|| fs::write(&path, value)).map_err(|e| format!("{path} = {value}: {e}"))
     }

@@ -1,4 +1,5 @@
 //! What the guest is asked to do, and its answer: one JSON object a line.
+use crate::run::Run;
 use crate::{Guest, autosize, can_stand_still, lowat, pacing, queues, sctp};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -50,16 +51,42 @@ impl Scenario {
         Self::ALL.into_iter().find(|s| s.name() == name)
     }
 
-    /// Its variants, as the lab calls them.
-    #[must_use]
-    pub fn variants(self) -> Vec<&'static str> {
+    /// What keeps Linux in the guest from running this, in a sentence.
+    ///
+    /// # Errors
+    /// That sentence.
+    pub fn can(self, run: &Run) -> Result<(), String> {
+        let (carried, held) = self.load(run)?;
+        if carried > CARRIED_MAX {
+            return Err(format!("{:.0} GB are more than the guest carries in minutes", carried / 1e9));
+        }
+        if held > HELD_MAX {
+            return Err(format!("buffers of {:.0} MB are more than its memory", held / 1e6));
+        }
+        Ok(())
+    }
+
+    /// Bytes that the guest is to carry, and that its sockets may hold; what Linux cannot follow is an error.
+    fn load(self, run: &Run) -> Result<(f64, f64), String> {
+        let seconds = run.seconds().0 + run.seconds().1;
+        Ok(match self {
+            Self::NotsentLowat => lowat::Setup::of(run)?.load(seconds),
+            Self::SmallQueues => queues::Setup::of(run)?.load(seconds),
+            Self::TsoAutosize => autosize::Setup::of(run)?.load(),
+            Self::Pacing => pacing::Setup::of(run)?.load(seconds),
+            Self::SctpHeartbeat => sctp::check(sctp::HEARTBEAT, run)?,
+            Self::SctpFailover => sctp::check(sctp::FAILOVER, run)?,
+        })
+    }
+
+    fn run(self, run: &Run) -> Result<Measured, String> {
         match self {
-            Self::NotsentLowat => lowat::VARIANTS.iter().map(|v| v.name).collect(),
-            Self::SmallQueues => queues::VARIANTS.iter().map(|v| v.name).collect(),
-            Self::TsoAutosize => autosize::VARIANTS.iter().map(|v| v.name).collect(),
-            Self::Pacing => pacing::VARIANTS.iter().map(|v| v.name).collect(),
-            Self::SctpHeartbeat => sctp::HEARTBEAT.iter().map(|v| v.name).collect(),
-            Self::SctpFailover => sctp::FAILOVER.iter().map(|v| v.name).collect(),
+            Self::NotsentLowat => lowat::run(run),
+            Self::SmallQueues => queues::run(run),
+            Self::TsoAutosize => autosize::run(run),
+            Self::Pacing => pacing::run(run),
+            Self::SctpHeartbeat => sctp::heartbeat(&run.variant, run.seconds()),
+            Self::SctpFailover => sctp::failover(&run.variant, run.seconds()),
         }
     }
 
@@ -73,10 +100,16 @@ impl Scenario {
 
     const fn modules(self) -> &'static [&'static str] {
         match self {
-            Self::NotsentLowat => &["veth", "sch_tbf", "sch_netem", "tcp_bbr"],
-            Self::SmallQueues => &["veth", "sch_tbf", "sch_netem"],
-            Self::TsoAutosize => &["veth", "sch_netem", "sch_fq", "tcp_bbr"],
-            Self::Pacing => &["veth", "sch_netem", "sch_tbf", "sch_fq", "tcp_bbr", "af_packet"],
+            Self::NotsentLowat | Self::SmallQueues | Self::TsoAutosize | Self::Pacing => &[
+                "veth",
+                "sch_tbf",
+                "sch_netem",
+                "sch_fq",
+                "sch_codel",
+                "sch_fq_codel",
+                "tcp_bbr",
+                "af_packet",
+            ],
             // SCTP listens only where IPv6 and HMAC came before it.
             Self::SctpHeartbeat | Self::SctpFailover => {
                 &["veth", "sch_netem", "ipv6", "hmac", "sctp", "af_packet"]
@@ -85,24 +118,57 @@ impl Scenario {
     }
 }
 
+/// Bytes that a run may carry: the guest takes a minute for some gigabytes. And bytes that its sockets may hold of its 512 MiB.
+const CARRIED_MAX: f64 = 5e9;
+const HELD_MAX: f64 = 3e8;
+/// Bytes that the guest carries in a second at the least, of this machine's time.
+const CARRIED_PER_S: f64 = 1e7;
+
 /// What to measure in one boot.
 #[derive(Clone, Debug)]
 pub struct Job {
     /// The experiment.
     pub scenario: Scenario,
-    /// Its variants; empty for all.
-    pub variants: Vec<String>,
-    /// Runs of each variant; the median of each figure counts.
+    /// Its runs.
+    pub runs: Vec<Run>,
+    /// How often each is repeated; the median of each figure counts.
     pub repeat: u32,
-    /// Seconds until measuring begins and seconds of measuring, where the experiment has such.
-    pub seconds: (f64, f64),
 }
 
-/// What one variant measured, under the lab's names.
+impl Job {
+    fn parse(text: &str) -> Option<Self> {
+        let object: Value = serde_json::from_str(text).ok()?;
+        let repeat = u32::try_from(object.get("repeat")?.as_u64()?).ok()?;
+        Some(Self {
+            scenario: Scenario::by_name(object.get("scenario")?.as_str()?)?,
+            runs: object.get("runs")?.as_array()?.iter().map(Run::parse).collect::<Option<_>>()?,
+            repeat: repeat.max(1),
+        })
+    }
+
+    fn to_json(&self) -> Value {
+        let runs: Vec<_> = self.runs.iter().map(Run::to_json).collect();
+        json!({ "scenario": self.scenario.name(), "repeat": self.repeat, "runs": runs })
+    }
+
+    /// How long the whole may take.
+    fn deadline(&self) -> Result<Duration, String> {
+        let mut seconds = 60.0;
+        for run in &self.runs {
+            let (carried, _) = self.scenario.load(run)?;
+            let times = run.seconds();
+            let each = 2.0 * (5.0 + times.0 + times.1) + self.scenario.rest().as_secs_f64();
+            seconds += f64::from(self.repeat) * (each + carried / CARRIED_PER_S);
+        }
+        Ok(Duration::from_secs_f64(seconds))
+    }
+}
+
+/// What one run measured, under the lab's names.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figures {
-    /// The variant.
-    pub variant: String,
+    /// The run's name.
+    pub run: String,
     /// Name and value of each figure.
     pub values: Vec<(String, f64)>,
 }
@@ -118,7 +184,7 @@ impl Figures {
         let object: Value = serde_json::from_str(line).ok()?;
         let values = object.get("figures")?.as_object()?;
         Some(Self {
-            variant: object.get("variant")?.as_str()?.to_owned(),
+            run: object.get("run")?.as_str()?.to_owned(),
             values: values.iter().map(|(k, v)| Some((k.clone(), read(v)?))).collect::<Option<_>>()?,
         })
     }
@@ -141,26 +207,9 @@ fn read(value: &Value) -> Option<f64> {
 /// # Errors
 /// What went wrong, in a sentence.
 pub fn run(job: &Job, program: &Path, words: &[&str]) -> Result<Vec<Figures>, String> {
-    let all = job.scenario.variants();
-    if let Some(unknown) = job.variants.iter().find(|v| !all.contains(&v.as_str())) {
-        return Err(format!(
-            "{} has no variant {unknown} on Linux; it has {}",
-            job.scenario.name(),
-            all.join(", ")
-        ));
-    }
-    let text = json!({
-        "scenario": job.scenario.name(),
-        "variants": job.variants,
-        "repeat": job.repeat,
-        "seconds": [job.seconds.0, job.seconds.1],
-    })
-    .to_string();
-    let runs = f64::from(job.repeat.max(1))
-        * if job.variants.is_empty() { all.len() } else { job.variants.len() } as f64;
-    let each = 2.0 * (5.0 + job.seconds.0 + job.seconds.1) + job.scenario.rest().as_secs_f64();
-    let deadline = Duration::from_secs_f64(60.0 + runs * each);
-    let guest = Guest { deadline, still: can_stand_still(), ..Guest::new(job.scenario.modules()) };
+    let text = job.to_json().to_string();
+    let guest =
+        Guest { deadline: job.deadline()?, still: can_stand_still(), ..Guest::new(job.scenario.modules()) };
     let mut args = words.to_vec();
     args.push(&text);
     let said = guest.run(program, &args)?;
@@ -172,30 +221,11 @@ pub fn run(job: &Job, program: &Path, words: &[&str]) -> Result<Vec<Figures>, St
 /// # Errors
 /// What went wrong, in a sentence.
 pub fn guest(text: &str) -> Result<(), String> {
-    let object: Value = serde_json::from_str(text).map_err(|e| format!("the job is no JSON: {e}"))?;
-    let scenario =
-        object["scenario"].as_str().and_then(Scenario::by_name).ok_or("the job names no scenario")?;
-    let wanted: Vec<&str> =
-        object["variants"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    let repeat = object["repeat"].as_u64().unwrap_or(1).max(1);
-    let seconds =
-        (object["seconds"][0].as_f64().unwrap_or(1.0), object["seconds"][1].as_f64().unwrap_or(2.0));
-    for variant in scenario.variants() {
-        if !wanted.is_empty() && !wanted.contains(&variant) {
-            continue;
-        }
-        let mut runs = Vec::new();
-        for _ in 0..repeat {
-            runs.push(match scenario {
-                Scenario::NotsentLowat => lowat::run(variant, seconds)?,
-                Scenario::SmallQueues => queues::run(variant, seconds)?,
-                Scenario::TsoAutosize => autosize::run(variant)?,
-                Scenario::Pacing => pacing::run(variant, seconds)?,
-                Scenario::SctpHeartbeat => sctp::heartbeat(variant, seconds)?,
-                Scenario::SctpFailover => sctp::failover(variant, seconds)?,
-            });
-        }
-        println!("{}", json!({ "variant": variant, "figures": medians(&runs) }));
+    let job = Job::parse(text).ok_or_else(|| format!("no job: {text}"))?;
+    for run in &job.runs {
+        let runs: Result<Vec<_>, _> = (0..job.repeat).map(|_| job.scenario.run(run)).collect();
+        let measured = runs.map_err(|why| format!("{}: {why}", run.name))?;
+        println!("{}", json!({ "run": run.name, "figures": medians(&measured) }));
     }
     Ok(())
 }
@@ -222,12 +252,12 @@ mod tests {
     #[test]
     fn what_never_came_is_told_from_what_was_not_measured() {
         let figures = medians(&[vec![("a", 1.5), ("b", f64::INFINITY)]]);
-        let line = json!({ "variant": "x", "figures": figures }).to_string();
+        let line = json!({ "run": "x", "figures": figures }).to_string();
         let figures = Figures::parse(&line).expect("as written");
         assert_eq!(
             (figures.get("a"), figures.get("b"), figures.get("c")),
             (Some(1.5), Some(f64::INFINITY), None)
         );
-        assert_eq!(Figures::parse(r#"{"variant": "x", "figures": {"a": null}}"#), None);
+        assert_eq!(Figures::parse(r#"{"run": "x", "figures": {"a": null}}"#), None);
     }
 }

@@ -14,8 +14,12 @@ mod lowat;
 mod pacing;
 pub mod qdisc;
 mod queues;
+mod run;
 mod sctp;
+mod settings;
+mod shape;
 mod sniff;
 
 pub use boot::{Guest, available, can_stand_still, present};
 pub use job::{Figures, Job, Scenario, guest, run};
+pub use run::{Param, Run};

@@ -1,8 +1,11 @@
 //! E1 on Linux: writers that never stop behind a router's queue, told by edges when there is room.
-use crate::hosts::{Host, Line, set_for_all};
+use crate::hosts::{Host, Line};
 use crate::job::Measured;
-use lowwater_os::{Clock, Interest, Poller};
-use rustix::fd::OwnedFd;
+use crate::run::Run;
+use crate::settings;
+use crate::shape::Shape;
+use lowwater_os::{Clock, Interest, Poller, socket};
+use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt};
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
@@ -12,65 +15,75 @@ use std::time::Duration;
 
 /// Where the receiver listens.
 pub(crate) const PORT: u16 = 5_001;
-/// Bytes of a write.
-pub(crate) const WRITE: usize = 262_144;
+/// MTU of all links.
+pub(crate) const MTU: u32 = 1_500;
 /// Time between the starts of two flows, and between looks at all of them: a look takes the guest a while.
 const STAGGER: Duration = Duration::from_millis(10);
 const LOOK: Duration = Duration::from_millis(200);
-/// `tcp_mem` that bounds nothing, and that of a guest of 512 MiB.
-const ROOMY: &str = "4000000 4000000 4000000";
-const SHORT: &str = "5700 7601 11400";
 
-/// One way to run it.
-pub(crate) struct Variant {
-    pub(crate) name: &'static str,
-    congestion: &'static str,
+/// The run in the guest's words.
+pub(crate) struct Setup {
     flows: usize,
-    queue_bytes: u32,
+    /// TCP_NOTSENT_LOWAT of each; 0 for none.
+    lowat: u32,
     /// SO_SNDBUF as set; 0 lets buffers tune themselves.
     sndbuf: usize,
-    /// TCP_NOTSENT_LOWAT; 0 for none.
-    lowat: u32,
-    tcp_mem: &'static str,
+    /// Bytes of a write.
+    write: usize,
+    rtt: Duration,
+    gso_max_segs: u32,
+    /// What stands before the sender's device and the router's.
+    own: Shape,
+    router: Shape,
 }
 
-const fn ten(name: &'static str, congestion: &'static str, queue_bytes: u32, lowat: u32) -> Variant {
-    Variant { name, congestion, flows: 10, queue_bytes, sndbuf: 4_000_000, lowat, tcp_mem: ROOMY }
-}
-
-const fn hundred(name: &'static str, lowat: u32, tcp_mem: &'static str) -> Variant {
-    Variant { name, congestion: "bbr", flows: 100, queue_bytes: 10_000_000, sndbuf: 0, lowat, tcp_mem }
-}
-
-pub(crate) const VARIANTS: &[Variant] = &[
-    ten("cubic-unset", "cubic", 2_500_000, 0),
-    ten("cubic-262144", "cubic", 2_500_000, 262_144),
-    ten("bbr-unset", "bbr", 10_000_000, 0),
-    ten("bbr-262144", "bbr", 10_000_000, 262_144),
-    hundred("bbr-100-unset", 0, ROOMY),
-    hundred("bbr-100-131072", 131_072, ROOMY),
-    hundred("bbr-100-unset-512mib", 0, SHORT),
-    hundred("bbr-100-131072-512mib", 131_072, SHORT),
-];
-
-pub(crate) fn run(name: &str, seconds: (f64, f64)) -> Result<Measured, String> {
-    let variant = VARIANTS.iter().find(|v| v.name == name).ok_or("no such variant")?;
-    let Line { a, r, b } = Line::new(100)?;
-    set_for_all("ipv4/tcp_mem", variant.tcp_mem)?;
-    set_for_all("core/wmem_max", "8000000")?;
-    a.set("tcp_wmem", "4096 262144 64000000")?;
-    if variant.lowat > 0 {
-        a.set("tcp_notsent_lowat", &variant.lowat.to_string())?;
+impl Setup {
+    pub(crate) fn of(run: &Run) -> Result<Self, String> {
+        settings::check(run)?;
+        let mtu = f64::from(MTU);
+        let router = match run.words("router")? {
+            "none" => Shape::line(run.number("rate_mbps")?, run.number("queue_bytes")?, mtu),
+            words => Shape::discipline(words, mtu)?,
+        };
+        Ok(Self {
+            flows: run.number("flows")? as usize,
+            lowat: run.number("lowat")? as u32,
+            sndbuf: run.number("sndbuf")? as usize,
+            write: run.number("write_bytes")? as usize,
+            rtt: run.ms("rtt_ms")?,
+            gso_max_segs: run.number("gso_max_segs")? as u32,
+            own: Shape::discipline(run.words("qdisc")?, mtu)?,
+            router,
+        })
     }
-    r.command(&format!(
-        "tc qdisc add dev rb root tbf rate 200mbit burst 68000 limit {}",
-        variant.queue_bytes
-    ))?;
+
+    /// Bytes that the guest carries in so many seconds, and bytes that its sockets may hold.
+    pub(crate) fn load(&self, seconds: f64) -> (f64, f64) {
+        let mbps = self.own.mbps().min(self.router.mbps());
+        (carried(mbps, seconds), 2.0 * self.sndbuf as f64 * self.flows as f64)
+    }
+}
+
+/// Mbit/s that a guest without a bottleneck carries.
+const UNBOUND_MBPS: f64 = 5_000.0;
+
+/// Bytes at so many Mbit/s, or at as many as can be.
+pub(crate) const fn carried(mbps: f64, seconds: f64) -> f64 {
+    mbps.min(UNBOUND_MBPS) * 1e6 / 8.0 * seconds
+}
+
+pub(crate) fn run(run: &Run) -> Result<Measured, String> {
+    let setup = Setup::of(run)?;
+    let Line { a, r, b } = Line::new(setup.rtt, MTU)?;
+    settings::apply(&[&a, &b], run)?;
+    a.command(&format!("ip link set va gso_max_segs {}", setup.gso_max_segs))?;
+    setup.own.put(&a, "va")?;
+    setup.router.put(&r, "rb")?;
     let listener = b.run(|| TcpListener::bind((Line::FAR, PORT))).map_err(|e| format!("listening: {e}"))?;
     let (stop, received) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|s| {
-        let sink = s.spawn(|| drain(&listener, variant.flows, &stop, &received));
-        let seen = write(variant, (&a, &r), seconds, &received);
+        let sink = s.spawn(|| drain(&listener, setup.flows, &stop, &received));
+        let seen = write(&setup, (&a, &r), run.seconds(), &received);
         stop.store(true, Ordering::Relaxed);
         sink.join().map_err(|_| "the receiver panicked")?.map_err(|e| format!("receiving: {e}"))?;
         seen
@@ -109,13 +122,9 @@ pub(crate) fn drain(
 }
 
 /// One flow, on its way to be connected; `set` sets its options.
-pub(crate) fn open(
-    congestion: &str,
-    set: impl FnOnce(&OwnedFd) -> rustix::io::Result<()>,
-) -> io::Result<TcpStream> {
+pub(crate) fn open(set: impl FnOnce(&OwnedFd) -> rustix::io::Result<()>) -> io::Result<TcpStream> {
     let kind = (AddressFamily::INET, SocketType::STREAM, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC);
     let socket = socket_with(kind.0, kind.1, kind.2, None)?;
-    sockopt::set_tcp_congestion(&socket, congestion)?;
     set(&socket)?;
     match connect(&socket, &SocketAddrV4::new(Ipv4Addr::new(10, 0, 1, 2), PORT)) {
         Ok(()) | Err(rustix::io::Errno::INPROGRESS) => Ok(TcpStream::from(socket)),
@@ -131,6 +140,7 @@ struct Seen {
     unsent: f64,
     in_flight: f64,
     backlog: f64,
+    srtt_ms: f64,
 }
 
 impl Seen {
@@ -139,7 +149,7 @@ impl Seen {
         // `w` of skmem is sk_wmem_queued; zeros are not shown.
         let sum = |name: &str, scale: &dyn Fn(&str) -> f64| -> f64 {
             let of = |line: &str| {
-                let value = line.split([' ', ',', '(']).find_map(|word| word.strip_prefix(name))?;
+                let value = line.split([' ', ',', '(', '/']).find_map(|word| word.strip_prefix(name))?;
                 Some(value.parse::<f64>().ok()? * scale(line))
             };
             text.lines().filter_map(of).sum::<f64>() / flows as f64
@@ -151,14 +161,30 @@ impl Seen {
         self.queued += sum("w", &|_| 1.0);
         self.unsent += sum("notsent:", &|_| 1.0);
         self.in_flight += sum("unacked:", &mss);
+        self.srtt_ms += sum("rtt:", &|_| 1.0);
         self.backlog += r.backlog("rb")?;
         Ok(())
     }
 }
 
+/// Counters of the sender that grow: retransmitted segments, packets, segments, and what came in.
+fn counts(a: &Host) -> Result<[f64; 4], String> {
+    let of = |group, name| a.counter(group, name).map(|n| n as f64);
+    let retrans = of("Tcp", "RetransSegs")?;
+    Ok([retrans, of("Ip", "OutRequests")?, of("Tcp", "OutSegs")? + retrans, of("Tcp", "InSegs")?])
+}
+
+/// What had been when measuring began.
+struct Before {
+    at: Duration,
+    wakes: u64,
+    received: u64,
+    counts: [f64; 4],
+}
+
 /// Starts the flows, writes on each edge and looks; reckons after the warm-up.
 fn write(
-    variant: &Variant,
+    setup: &Setup,
     (a, r): (&Host, &Host),
     seconds: (f64, f64),
     received: &AtomicU64,
@@ -168,26 +194,23 @@ fn write(
     let clock = Clock::start();
     let now = || Duration::from_nanos(clock.now().as_nanos());
     let mut poller = Poller::new().map_err(failed)?;
-    let (mut flows, mut ready, data) = (Vec::<TcpStream>::new(), Vec::new(), vec![0; WRITE]);
+    let (mut flows, mut ready, data) = (Vec::<TcpStream>::new(), Vec::new(), vec![0; setup.write]);
     let (mut seen, mut wakes, mut next_look, mut before) = (Seen::default(), 0u64, warm, None);
     while now() < end {
-        while flows.len() < variant.flows && now() >= STAGGER * flows.len() as u32 {
-            let sndbuf = variant.sndbuf;
-            let set = |socket: &OwnedFd| match sndbuf {
-                0 => Ok(()),
-                _ => sockopt::set_socket_send_buffer_size(socket, sndbuf),
-            };
-            let flow = a.run(|| open(variant.congestion, set)).map_err(failed)?;
+        while flows.len() < setup.flows && now() >= STAGGER * flows.len() as u32 {
+            let flow = a.run(|| open(|socket| prepare(socket, setup))).map_err(failed)?;
             poller.add(&flow, flows.len() as u64, Interest::Returns).map_err(failed)?;
             flows.push(flow);
         }
         if now() >= next_look {
             next_look = now() + LOOK;
-            let retrans = a.counter("Tcp", "RetransSegs")?;
-            before.get_or_insert((now(), wakes, received.load(Ordering::Relaxed), retrans));
-            seen.look(a, r, variant.flows)?;
+            if before.is_none() {
+                let received = received.load(Ordering::Relaxed);
+                before = Some(Before { at: now(), wakes, received, counts: counts(a)? });
+            }
+            seen.look(a, r, setup.flows)?;
         }
-        let start = if flows.len() < variant.flows { STAGGER * flows.len() as u32 } else { end };
+        let start = if flows.len() < setup.flows { STAGGER * flows.len() as u32 } else { end };
         let wait = start.min(next_look).min(end).saturating_sub(now());
         ready.clear();
         poller.wait_for(Some(wait), &mut ready).map_err(failed)?;
@@ -197,20 +220,40 @@ fn write(
             while flow.write(&data).is_ok() {}
         }
     }
+    let (at, bytes, after) = (now(), received.load(Ordering::Relaxed), counts(a)?);
     // Resets: the next variant needs the memory.
     for flow in &flows {
         sockopt::set_socket_linger(flow, Some(Duration::ZERO)).map_err(|e| failed(e.into()))?;
     }
-    let (from, wakes_before, bytes, retrans) = before.ok_or("no time to measure")?;
-    let mb = (received.load(Ordering::Relaxed) - bytes) as f64 / 1e6;
-    let mean = |sum: f64| sum / seen.looks;
+    let before = before.ok_or("no time to measure")?;
+    let mb = (bytes - before.received) as f64 / 1e6;
+    let (mean, grown) = (|sum: f64| sum / seen.looks, |i: usize| after[i] - before.counts[i]);
     Ok(vec![
-        ("goodput_mbps", mb * 8.0 / (now() - from).as_secs_f64()),
+        ("goodput_mbps", mb * 8.0 / (at - before.at).as_secs_f64()),
         ("queued_bytes_per_flow", mean(seen.queued)),
         ("unsent_bytes_per_flow", mean(seen.unsent)),
         ("in_flight_bytes_per_flow", mean(seen.in_flight)),
-        ("writable_events_per_mb", (wakes - wakes_before) as f64 / mb),
+        ("writable_events_per_mb", (wakes - before.wakes) as f64 / mb),
+        ("acks_per_mb", grown(3) / mb),
         ("backlog_bytes_mean", mean(seen.backlog)),
-        ("retrans_segs", (a.counter("Tcp", "RetransSegs")? - retrans) as f64),
+        ("srtt_ms", mean(seen.srtt_ms)),
+        ("retrans_segs", grown(0)),
+        ("segs_per_packet", grown(2) / grown(1).max(1.0)),
     ])
+}
+
+/// TCP_NOTSENT_LOWAT of linux/tcp.h.
+const TCP_NOTSENT_LOWAT: i32 = 25;
+
+/// Sets the options of a flow.
+fn prepare(socket: &OwnedFd, setup: &Setup) -> rustix::io::Result<()> {
+    if setup.sndbuf > 0 {
+        sockopt::set_socket_send_buffer_size_force(socket, setup.sndbuf)?;
+    }
+    if setup.lowat == 0 {
+        return Ok(());
+    }
+    let value = setup.lowat.to_ne_bytes();
+    socket::setsockopt(Some(socket.as_fd()), libc::IPPROTO_TCP, TCP_NOTSENT_LOWAT, Some(&value), 4)
+        .map_err(|e| rustix::io::Errno::from_io_error(&e).unwrap_or(rustix::io::Errno::IO))
 }

@@ -1,7 +1,10 @@
 //! E4 on Linux: flows held to a rate by SO_MAX_PACING_RATE or BBR, and when their packets leave the sender.
 use crate::hosts::{Host, Line};
 use crate::job::Measured;
-use crate::lowat::{PORT, WRITE, drain, open};
+use crate::lowat::{MTU, PORT, carried, drain, open};
+use crate::run::Run;
+use crate::settings;
+use crate::shape::Shape;
 use crate::sniff::{self, EVERY_PROTOCOL, NS_PER_S, Sniffed};
 use lowwater_os::socket;
 use lowwater_os::{Clock, Interest, Poller};
@@ -15,8 +18,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Time over which the starts are spread.
-const SPREAD: Duration = Duration::from_millis(200);
+/// Bytes of a write.
+const WRITE: usize = 262_144;
 /// The longest sleep of the writer.
 const LOOK: Duration = Duration::from_millis(200);
 /// The first segments of a flow are not paced.
@@ -24,55 +27,67 @@ const UNPACED_SEGS: u64 = 10;
 /// Packets of a flow that are closer than this left back to back.
 const BACK_TO_BACK: u64 = 100_000;
 
-/// One way to run it.
-pub(crate) struct Variant {
-    pub(crate) name: &'static str,
-    congestion: &'static str,
+/// The run in the guest's words.
+pub(crate) struct Setup {
     flows: u32,
-    /// SO_MAX_PACING_RATE in bytes per second; 0 leaves it unset.
+    /// SO_MAX_PACING_RATE of each in bytes per second; 0 leaves it unset.
     rate: u64,
-    /// The sender's queueing discipline.
-    qdisc: &'static str,
-    /// The router's; empty for none.
-    router: &'static str,
+    rtt: Duration,
+    /// Time over which the starts are spread.
+    spread: Duration,
+    own: Shape,
+    router: Shape,
 }
 
-const fn eighty(name: &'static str, qdisc: &'static str) -> Variant {
-    Variant { name, congestion: "cubic", flows: 80, rate: 300_000, qdisc, router: "" }
-}
-
-const fn bbr(name: &'static str, qdisc: &'static str) -> Variant {
-    Variant { name, congestion: "bbr", flows: 1, rate: 0, qdisc, router: ROUTER }
-}
-
-/// The bucket lets a super-packet pass whole; its rate counts Ethernet's headers.
-const ROUTER: &str = "tbf rate 100mbit burst 68000 limit 500000";
-
-pub(crate) const VARIANTS: &[Variant] = &[
-    eighty("80-internal", "pfifo_fast"),
-    eighty("80-fq", "fq"),
-    bbr("bbr-tbf-internal", "pfifo_fast"),
-    bbr("bbr-tbf-fq", "fq"),
-];
-
-pub(crate) fn run(name: &str, seconds: (f64, f64)) -> Result<Measured, String> {
-    let variant = VARIANTS.iter().find(|v| v.name == name).ok_or("no such variant")?;
-    let Line { a, r, b } = Line::new(40)?;
-    a.set("tcp_tso_rtt_log", "0")?;
-    a.command(&format!("tc qdisc replace dev va root {}", variant.qdisc))?;
-    if !variant.router.is_empty() {
-        r.command(&format!("tc qdisc add dev rb root {}", variant.router))?;
+impl Setup {
+    pub(crate) fn of(run: &Run) -> Result<Self, String> {
+        settings::check(run)?;
+        if run.words("switch")? != "none" {
+            return Err(
+                "Linux throws away what waits when a discipline takes another's place (switch)".to_owned()
+            );
+        }
+        let mtu = f64::from(MTU);
+        let router = match run.words("router")? {
+            "none" => Shape::line(run.number("rate_mbps")?, run.number("queue_bytes")?, mtu),
+            words => Shape::discipline(words, mtu)?,
+        };
+        Ok(Self {
+            flows: run.number("flows")? as u32,
+            rate: (run.number("pacing_mbps")? * 1e6 / 8.0) as u64,
+            rtt: run.ms("rtt_ms")?,
+            spread: run.ms("spread_ms")?,
+            own: Shape::discipline(run.words("qdisc")?, mtu)?,
+            router,
+        })
     }
+
+    /// Bytes that the guest carries in so many seconds, and bytes that its sockets may hold.
+    pub(crate) fn load(&self, seconds: f64) -> (f64, f64) {
+        let paced = match self.rate {
+            0 => f64::INFINITY,
+            rate => rate as f64 * 8.0 / 1e6 * f64::from(self.flows),
+        };
+        (carried(self.own.mbps().min(self.router.mbps()).min(paced), seconds), 0.0)
+    }
+}
+
+pub(crate) fn run(run: &Run) -> Result<Measured, String> {
+    let setup = Setup::of(run)?;
+    let Line { a, r, b } = Line::new(setup.rtt, MTU)?;
+    settings::apply(&[&a, &b], run)?;
+    setup.own.put(&a, "va")?;
+    setup.router.put(&r, "rb")?;
     let listener = b.run(|| TcpListener::bind((Line::FAR, PORT))).map_err(|e| format!("listening: {e}"))?;
     let sniffer = r.run(|| sniff::open("ra", EVERY_PROTOCOL)).map_err(|e| format!("a packet socket: {e}"))?;
     let (stop, received) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|s| {
-        let sink = s.spawn(|| drain(&listener, variant.flows as usize, &stop, &received));
+        let sink = s.spawn(|| drain(&listener, setup.flows as usize, &stop, &received));
         let seen = s.spawn(|| {
             let mut seen = Seen::default();
             sniff::collect(&sniffer, &stop, &mut |sniffed| seen.frame(sniffed)).map(|()| seen)
         });
-        let wrote = write(variant, &a, seconds, &received);
+        let wrote = write(&setup, &a, run.seconds(), &received);
         stop.store(true, Ordering::Relaxed);
         sink.join().map_err(|_| "the receiver panicked")?.map_err(|e| format!("receiving: {e}"))?;
         let seen = seen.join().map_err(|_| "the sniffer panicked")?.map_err(|e| format!("looking: {e}"))?;
@@ -104,7 +119,7 @@ fn paced(socket: &OwnedFd, rate: u64) -> rustix::io::Result<()> {
 }
 
 /// Starts the flows and writes on each edge until the time is over.
-fn write(variant: &Variant, a: &Host, seconds: (f64, f64), received: &AtomicU64) -> Result<Wrote, String> {
+fn write(setup: &Setup, a: &Host, seconds: (f64, f64), received: &AtomicU64) -> Result<Wrote, String> {
     let failed = |e: io::Error| format!("writing: {e}");
     let (warm, end) = (Duration::from_secs_f64(seconds.0), Duration::from_secs_f64(seconds.0 + seconds.1));
     let clock = Clock::start();
@@ -115,9 +130,9 @@ fn write(variant: &Variant, a: &Host, seconds: (f64, f64), received: &AtomicU64)
     let (mut flows, mut ready, data) = (Vec::<TcpStream>::new(), Vec::new(), vec![0; WRITE]);
     let mut before = None;
     while now() < end {
-        let next = SPREAD * flows.len() as u32 / variant.flows;
-        if flows.len() < variant.flows as usize && now() >= next {
-            let flow = a.run(|| open(variant.congestion, |s| paced(s, variant.rate))).map_err(failed)?;
+        let next = setup.spread * flows.len() as u32 / setup.flows;
+        if flows.len() < setup.flows as usize && now() >= next {
+            let flow = a.run(|| open(|s| paced(s, setup.rate))).map_err(failed)?;
             poller.add(&flow, flows.len() as u64, Interest::Returns).map_err(failed)?;
             flows.push(flow);
             continue;
@@ -126,7 +141,7 @@ fn write(variant: &Variant, a: &Host, seconds: (f64, f64), received: &AtomicU64)
             before = Some(totals()?);
         }
         let mark = if before.is_none() { warm } else { end };
-        let mark = if flows.len() < variant.flows as usize { mark.min(next) } else { mark };
+        let mark = if flows.len() < setup.flows as usize { mark.min(next) } else { mark };
         ready.clear();
         poller.wait_for(Some(mark.saturating_sub(now()).min(LOOK)), &mut ready).map_err(failed)?;
         for token in ready.iter().map(|r| r.token) {

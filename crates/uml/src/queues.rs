@@ -1,6 +1,10 @@
 //! E2 on Linux: one bulk flow through a bottleneck at its own host's door, and a probe through the same queue.
 use crate::hosts::Host;
 use crate::job::Measured;
+use crate::lowat::{MTU, carried};
+use crate::run::Run;
+use crate::settings;
+use crate::shape::Shape;
 use lowwater_os::Clock;
 use rustix::net::sockopt;
 use std::io::{self, Read as _, Write as _};
@@ -17,59 +21,48 @@ const PROBE: Duration = Duration::from_millis(50);
 /// After this long a probe counts as lost.
 const LOST: Duration = Duration::from_secs(2);
 
-/// One way to run it.
-pub(crate) struct Variant {
-    pub(crate) name: &'static str,
-    rate_mbit: u64,
-    cap: &'static str,
-    /// The queue takes packets from their owners on entry, so that small queues see none ("before").
-    orphaned: bool,
-    /// Super-packets stay whole until they leave.
-    whole: bool,
+/// The run in the guest's words.
+pub(crate) struct Setup {
+    gso_max_segs: u32,
+    /// Bytes of a write.
+    write: usize,
+    /// The line, with what stands before it inside.
+    shape: Shape,
 }
 
-const fn variant(name: &'static str, rate_mbit: u64, cap: &'static str) -> Variant {
-    Variant { name, rate_mbit, cap, orphaned: false, whole: true }
+impl Setup {
+    pub(crate) fn of(run: &Run) -> Result<Self, String> {
+        settings::check(run)?;
+        if run.number("ring")? != 1.0 {
+            return Err("a bucket takes one packet at a time (ring=1)".to_owned());
+        }
+        let (mtu, mbps) = (f64::from(MTU), run.number("rate_mbps")?);
+        let inner = Shape::discipline(run.words("qdisc")?, mtu)?;
+        Ok(Self {
+            gso_max_segs: run.number("gso_max_segs")? as u32,
+            write: run.number("write_bytes")? as usize,
+            shape: Shape::line(mbps, 0.0, mtu).around(inner),
+        })
+    }
+
+    /// Bytes that the guest carries in so many seconds, and bytes that its sockets may hold.
+    pub(crate) fn load(&self, seconds: f64) -> (f64, f64) {
+        (carried(self.shape.mbps(), seconds), 0.0)
+    }
 }
 
-/// tcp_limit_output_bytes by default, and in the seed's time.
-const DEFAULT_CAP: &str = "1048576";
-const SEED_CAP: &str = "131072";
-
-pub(crate) const VARIANTS: &[Variant] = &[
-    variant("tsq-1gbit", 1_000, DEFAULT_CAP),
-    variant("tsq-131072-1gbit", 1_000, SEED_CAP),
-    // The same here as without "tbf": a bucket is the only line that this Linux has.
-    variant("tsq-tbf-1gbit", 1_000, DEFAULT_CAP),
-    Variant { orphaned: true, ..variant("off-1gbit", 1_000, DEFAULT_CAP) },
-    Variant { orphaned: true, whole: false, ..variant("off-segments-1gbit", 1_000, DEFAULT_CAP) },
-    variant("tsq-100mbit", 100, DEFAULT_CAP),
-    variant("tsq-131072-100mbit", 100, SEED_CAP),
-    variant("tsq-tbf-100mbit", 100, DEFAULT_CAP),
-    Variant { orphaned: true, ..variant("off-100mbit", 100, DEFAULT_CAP) },
-    Variant { orphaned: true, whole: false, ..variant("off-segments-100mbit", 100, DEFAULT_CAP) },
-];
-
-fn world(variant: &Variant) -> Result<(Host, Host), String> {
+fn world(setup: &Setup, run: &Run) -> Result<(Host, Host), String> {
     let (a, b) = (Host::new()?, Host::new()?);
     a.link(("va", "10.0.0.1/24"), &b, ("vb", "10.0.0.2/24"))?;
-    a.set("tcp_limit_output_bytes", variant.cap)?;
-    if !variant.whole {
-        a.command("ip link set va gso_max_segs 1")?;
-    }
-    a.command(&format!(
-        "tc qdisc add dev va root handle 1: tbf rate {}mbit burst 68000 limit 100000000",
-        variant.rate_mbit
-    ))?;
-    // Netem with a delay lets go of the packets' owners on entry.
-    let child = if variant.orphaned { "netem delay 1us limit 1000" } else { "pfifo limit 1000" };
-    a.command(&format!("tc qdisc add dev va parent 1:1 handle 2: {child}"))?;
+    settings::apply(&[&a, &b], run)?;
+    a.command(&format!("ip link set va gso_max_segs {}", setup.gso_max_segs))?;
+    setup.shape.put(&a, "va")?;
     Ok((a, b))
 }
 
-pub(crate) fn run(name: &str, seconds: (f64, f64)) -> Result<Measured, String> {
-    let variant = VARIANTS.iter().find(|v| v.name == name).ok_or("no such variant")?;
-    let (a, b) = world(variant)?;
+pub(crate) fn run(run: &Run) -> Result<Measured, String> {
+    let setup = Setup::of(run)?;
+    let (a, b) = world(&setup, run)?;
     let stop = Arc::new(AtomicBool::new(false));
     let received = Arc::new(AtomicU64::new(0));
     let listener = b.run(|| TcpListener::bind(SINK)).map_err(|e| format!("listening: {e}"))?;
@@ -78,10 +71,10 @@ pub(crate) fn run(name: &str, seconds: (f64, f64)) -> Result<Measured, String> {
     let flow = a.run(connect).map_err(|e| format!("connecting: {e}"))?;
     let (peer, _) = listener.accept().map_err(|e| format!("accepting: {e}"))?;
     thread::scope(|s| {
-        s.spawn(|| write(flow, &stop));
+        s.spawn(|| write(flow, setup.write, &stop));
         s.spawn(|| drain(peer, &received));
         s.spawn(|| answer(&echo, &stop));
-        let seen = observe(&a, &probe, &received, seconds);
+        let seen = observe(&a, &probe, &received, run.seconds());
         stop.store(true, Ordering::Relaxed);
         seen
     })
@@ -96,14 +89,13 @@ fn connect_probe() -> io::Result<UdpSocket> {
 
 fn connect() -> io::Result<TcpStream> {
     let stream = TcpStream::connect(SINK)?;
-    sockopt::set_tcp_congestion(&stream, "cubic")?;
     stream.set_write_timeout(Some(PROBE))?;
     Ok(stream)
 }
 
 /// Writes as much as goes until told to stop.
-fn write(mut stream: TcpStream, stop: &AtomicBool) {
-    let data = vec![0; 262_144];
+fn write(mut stream: TcpStream, bytes: usize, stop: &AtomicBool) {
+    let data = vec![0; bytes];
     while !stop.load(Ordering::Relaxed) {
         match stream.write(&data) {
             Ok(_) => {}
@@ -143,6 +135,7 @@ fn observe(
     let clock = Clock::start();
     let now = || clock.now().as_nanos() as f64 / 1e9;
     let (mut backlogs, mut probes) = (Vec::new(), Vec::new());
+    let count = |group, name| a.counter(group, name).map(|n| n as f64);
     let mut begun = None;
     while now() < seconds.0 + seconds.1 {
         let tick = now();
@@ -167,6 +160,12 @@ fn observe(
         ("probe_rtt_ms_min", probes.first().copied().unwrap_or_default()),
         ("probe_rtt_ms_mean", mean(&probes)),
         ("probe_rtt_ms_max", last(&probes)),
+        ("retrans_segs", count("Tcp", "RetransSegs")?),
+        // Of the whole run, probes included, as in the lab.
+        (
+            "segs_per_packet",
+            (count("Tcp", "OutSegs")? + count("Tcp", "RetransSegs")?) / count("Ip", "OutRequests")?.max(1.0),
+        ),
     ])
 }
 

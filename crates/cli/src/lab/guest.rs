@@ -5,6 +5,9 @@ use std::process::ExitCode;
 
 /// Runs of each variant of a short transfer; the median counts.
 const REPEAT: u32 = 5;
+/// Bytes that the guest's kernel reserves for headers, by which its buffers grow (`max_tcp_header`).
+const GUEST_HEADER: u32 = 256;
+
 /// Measures what is planned and can be translated, an experiment after the other, before anything else runs.
 #[cfg(target_os = "linux")]
 pub(super) fn measure(plans: &mut [Plan]) -> Result<(), Failure> {
@@ -13,34 +16,75 @@ pub(super) fn measure(plans: &mut [Plan]) -> Result<(), Failure> {
     let program = std::env::current_exe().map_err(|e| Failure::io("finding this program", &e))?;
     let mut names: Vec<&str> = plans.iter().map(|p| p.experiment.name).collect();
     names.dedup();
-    for (name, scenario) in names.into_iter().filter_map(|name| Some((name, Scenario::by_name(name)?))) {
-        let known = scenario.variants();
-        let same = |p: &&Plan| p.experiment.name == name && known.contains(&p.variant.name);
-        // What `--set` made another experiment Linux cannot follow.
-        let own = plans.iter().filter(same).filter(|p| p.given != Given::More);
-        let mut groups: Vec<((f64, f64), Vec<String>)> = Vec::new();
+    for name in names {
+        let own: Vec<&Plan> = plans.iter().filter(|p| p.experiment.name == name).collect();
+        let Some(scenario) = Scenario::by_name(name) else {
+            eprintln!("lowwater: {name} runs without Linux: the guest has no such experiment");
+            continue;
+        };
+        let mut runs = Vec::new();
         for plan in own {
-            // One boot for all that take as long.
-            let (times, variant) = (seconds(plan), plan.variant.name.to_owned());
-            match groups.iter_mut().find(|(known, _)| *known == times) {
-                Some((_, variants)) => variants.push(variant),
-                None => groups.push((times, vec![variant])),
+            let wanted = wanted(plan);
+            match scenario.can(&wanted) {
+                Ok(()) => runs.push(wanted),
+                Err(why) => eprintln!("lowwater: {name} {} runs without Linux: {why}", plan.name),
             }
         }
-        for (seconds, variants) in groups {
-            let time = if can_stand_still() { "virtual time" } else { "real time, since cc is missing" };
-            eprintln!("{}", measuring(name, variants.len(), time));
-            let repeat = if scenario == Scenario::TsoAutosize { REPEAT } else { 1 };
-            let job = Job { scenario, variants, repeat, seconds };
-            let measured = run(&job, &program, &["guest"])
-                .map_err(|why| Failure::other(format!("{name} on Linux in user mode: {why}")))?;
-            for figures in measured {
-                let same = |p: &&mut Plan| p.experiment.name == name && p.variant.name == figures.variant;
-                plans.iter_mut().filter(same).for_each(|p| p.linux_now.clone_from(&figures.values));
-            }
+        if runs.is_empty() {
+            continue;
+        }
+        headers(name, plans).into_iter().for_each(|note| eprintln!("lowwater: {note}"));
+        let time = if can_stand_still() { "virtual time" } else { "real time, since cc is missing" };
+        eprintln!("{}", measuring(name, runs.len(), time));
+        let repeat = if scenario == Scenario::TsoAutosize { REPEAT } else { 1 };
+        let measured = run(&Job { scenario, runs, repeat }, &program, &["guest"])
+            .map_err(|why| Failure::other(format!("{name} on Linux in user mode: {why}")))?;
+        for figures in measured {
+            let same = |p: &&mut Plan| p.experiment.name == name && p.name == figures.run;
+            plans.iter_mut().filter(same).for_each(|p| p.linux_now.clone_from(&figures.values));
         }
     }
     Ok(())
+}
+
+/// The run as the guest is asked for it.
+#[cfg(target_os = "linux")]
+fn wanted(plan: &Plan) -> lowwater_uml::Run {
+    use lowwater_sim::scenario::{SettingValue, changed_sysctls};
+    use lowwater_uml::{Param, Run};
+    let param = |value: SettingValue| match value {
+        SettingValue::Number(number) => Param::Number(number),
+        SettingValue::Words(words) => Param::Words(words),
+    };
+    let settings = plan.scenario.settings().into_iter();
+    let sysctl = changed_sysctls(plan.scenario.boxed().sysctl()).into_iter();
+    let changed = plan.asked.set.iter().map(|(key, _)| key.clone());
+    Run {
+        name: plan.name.clone(),
+        variant: plan.variant.name.to_owned(),
+        params: settings.map(|s| (s.name.to_owned(), param(s.value))).collect(),
+        sysctl: sysctl.map(|(name, value)| (name.to_owned(), value)).collect(),
+        changed: changed.filter(|key| !Given::TIMES.contains(&key.as_str())).collect(),
+    }
+}
+
+/// A note for runs whose buffers tune themselves by another measure than the guest's.
+#[cfg(target_os = "linux")]
+fn headers(name: &str, plans: &[Plan]) -> Option<String> {
+    use lowwater_sim::scenario::SettingValue;
+    let tunes = |p: &&Plan| {
+        let sndbuf = p.scenario.settings().into_iter().find(|s| s.name == "sndbuf");
+        let other = p.scenario.boxed().sysctl().max_tcp_header != GUEST_HEADER;
+        p.experiment.name == name && other && sndbuf.is_some_and(|s| s.value == SettingValue::Number(0.0))
+    };
+    let names: Vec<_> = plans.iter().filter(tunes).map(|p| p.name.as_str()).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "{name}: buffers that tune themselves grow half as large in the guest, which is built with room for fewer headers; \
+             --set max_tcp_header={GUEST_HEADER} has the same here: {}",
+            names.join(", ")
+        )
+    })
 }
 
 /// What is said while it is waited for.
@@ -48,18 +92,6 @@ pub(super) fn measure(plans: &mut [Plan]) -> Result<(), Failure> {
 fn measuring(name: &str, variants: usize, time: &str) -> String {
     let many = if variants == 1 { "" } else { "s" };
     format!("{name}: measuring {variants} variant{many} on Linux in user mode, in {time}")
-}
-
-/// Seconds of warm-up and of measuring, where the scenario has such.
-#[cfg(target_os = "linux")]
-fn seconds(plan: &Plan) -> (f64, f64) {
-    use lowwater_sim::scenario::SettingValue;
-    let settings = plan.scenario.settings();
-    let of = |name: &str| match settings.iter().find(|s| s.name == name).map(|s| &s.value) {
-        Some(SettingValue::Number(seconds)) => *seconds,
-        _ => 0.0,
-    };
-    (of("warmup_s"), of("measure_s"))
 }
 
 /// There is no user-mode Linux elsewhere.

@@ -57,7 +57,7 @@ const KEEPS_UP: f64 = 0.9;
 /// What Linux in user mode brought in Mbit/s, and we, where that was too little.
 fn behind(done: &Done) -> Option<(f64, f64)> {
     const NAME: &str = "goodput_mbps";
-    let (_, linux) = done.plan.linux_now().iter().find(|(name, _)| name == NAME)?;
+    let (_, linux) = done.plan.linux_now.iter().find(|(name, _)| name == NAME)?;
     let ours = done.figures.as_ref()?.get(NAME)?;
     (*linux < KEEPS_UP * ours).then_some((*linux, ours))
 }
@@ -72,7 +72,7 @@ fn compared(done: &Done) -> Vec<Missed> {
         let plan = &done.plan;
         let still =
             plan.variant.still.iter().find(|(name, _)| *name == shown.figure).map(|(_, value)| *value);
-        let still = still.filter(|_| plan.linux_now().is_empty());
+        let still = still.filter(|_| plan.linux_now.is_empty());
         Some(Missed { shown, value, linux: plan.linux(shown.figure)?, still })
     };
     done.plan.experiment.shows.iter().filter_map(of).collect()
@@ -102,7 +102,7 @@ pub(super) fn lines(done: &[&Done]) -> Option<String> {
 fn others(done: &[&Done]) -> Vec<String> {
     let known = done.iter().filter(|d| !d.plan.variant.linux.is_empty());
     let names = |given: Given| {
-        let made = known.clone().filter(|d| d.plan.given == given && d.plan.linux_now().is_empty());
+        let made = known.clone().filter(|d| d.plan.given == given && d.plan.linux_now.is_empty());
         made.map(|d| d.plan.name.as_str()).collect::<Vec<_>>().join(", ")
     };
     let mut lines = Vec::new();
@@ -206,8 +206,13 @@ mod tests {
         let now = [("ip_out_requests", 180.0)];
         let (is_missed, is_not) =
             ((Some(1), Some("missed".to_owned())), (None, Some("not compared".to_owned())));
-        assert_eq!((far(Given::Nothing, &[]), far(Given::Times, &now)), (is_missed.clone(), is_missed));
-        assert_eq!((far(Given::Times, &[]), far(Given::More, &now)), (is_not.clone(), is_not));
+        assert_eq!(
+            (far(Given::Nothing, &[]), far(Given::Times, &now)),
+            (is_missed.clone(), is_missed.clone())
+        );
+        // Linux beside it ran the same.
+        assert_eq!(far(Given::More, &now), is_missed);
+        assert_eq!((far(Given::Times, &[]), far(Given::More, &[])), (is_not.clone(), is_not));
         let of = |keys: &[&'static str]| Given::of(keys.iter().copied());
         assert_eq!((of(&[]), of(&["warmup_s"])), (Given::Nothing, Given::Times));
         assert_eq!(of(&["warmup_s", "tcp_sack"]), Given::More);

@@ -231,7 +231,7 @@ fn bars(picture: &Picture, runs: &[&Done], figure: &str, beside: Option<(&str, &
             linux,
             still,
             commit,
-            d.plan.linux_now().iter().find(|(n, _)| n == figure).map(|(_, v)| ("Linux now", *v)),
+            d.plan.linux_now.iter().find(|(n, _)| n == figure).map(|(_, v)| ("Linux now", *v)),
         ];
         let values = [Some(("lowwater", figures.get(figure)?))].into_iter().chain(others).flatten();
         let values: Vec<_> =

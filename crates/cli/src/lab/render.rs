@@ -141,8 +141,8 @@ fn object(done: &Done) -> Value {
     for (whose, figures) in references.into_iter().filter(|(_, figures)| !figures.is_empty()) {
         object[whose] = Value::Object(named(figures));
     }
-    if !done.plan.linux_now().is_empty() {
-        let now = done.plan.linux_now().iter().map(|(name, value)| (name.clone(), number(*value)));
+    if !done.plan.linux_now.is_empty() {
+        let now = done.plan.linux_now.iter().map(|(name, value)| (name.clone(), number(*value)));
         object["linux_now"] = Value::Object(now.collect());
     }
     if let Some(missed) = missed(done) {

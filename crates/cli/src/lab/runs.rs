@@ -36,13 +36,13 @@ pub(crate) enum Given {
     Nothing,
     /// How long it takes, which Linux beside it follows.
     Times,
-    /// Something else, which Linux had not.
+    /// Something else, which Linux in the catalog had not; Linux beside it follows, where it can.
     More,
 }
 
 impl Given {
-    /// Parameters that Linux in user mode follows.
-    const TIMES: [&str; 2] = ["warmup_s", "measure_s"];
+    /// Parameters that say how long a run takes.
+    pub(crate) const TIMES: [&str; 2] = ["warmup_s", "measure_s"];
 
     /// What these keys make of a run that knows them.
     pub(crate) fn of<'a>(mut keys: impl Iterator<Item = &'a str> + Clone) -> Self {
@@ -67,17 +67,11 @@ impl Plan {
     pub(crate) fn linux(&self, figure: &str) -> Option<f64> {
         let of =
             |measured: Measured| measured.iter().find(|(name, _)| *name == figure).map(|(_, value)| *value);
-        let now = self.linux_now().iter().find(|(name, _)| name == figure).map(|(_, value)| *value);
+        let now = self.linux_now.iter().find(|(name, _)| name == figure).map(|(_, value)| *value);
         match self.given {
             Given::Nothing => now.or_else(|| of(self.variant.linux)),
-            Given::Times => now,
-            Given::More => None,
+            Given::Times | Given::More => now,
         }
-    }
-
-    /// What Linux measured in this run of the lab.
-    pub(crate) fn linux_now(&self) -> &[(String, f64)] {
-        if self.given == Given::More { &[] } else { &self.linux_now }
     }
 
     /// What stands in the catalog about the same experiment: Linux's figures by either clock, and those of the commit that it comes from. How long it takes may

@@ -10,7 +10,7 @@ use crate::app::{Discard, Flood, FloodSpec};
 use crate::check::Broken;
 use crate::link::spec::QueueSpec;
 use crate::world::World;
-use lowwater_core::base::limits::GSO_MAX_SIZE;
+use lowwater_core::base::limits::{GSO_MAX_SEGS, GSO_MAX_SIZE};
 use lowwater_core::base::{Duration, Instant, Sysctl, sysctl::Triple};
 use lowwater_core::device::DeviceCaps;
 use lowwater_core::socket::ListenOptions;
@@ -35,6 +35,8 @@ pub struct NotsentLowat {
     pub write: usize,
     /// Writers hand over buffers instead of copying, so that gigabytes of queue fit into memory.
     pub owned: bool,
+    /// Most segments that the sender's device takes in one packet.
+    pub gso_max_segs: u16,
     /// Bits per second of the router's line.
     pub rate: u64,
     /// Its queue in bytes.
@@ -62,6 +64,7 @@ impl Default for NotsentLowat {
             sndbuf: 4_000_000,
             write: 262_144,
             owned: false,
+            gso_max_segs: GSO_MAX_SEGS,
             rate: 200_000_000,
             queue_bytes: 2_500_000,
             router: NO_QDISC.into(),
@@ -86,6 +89,8 @@ const KNOBS: &[Knob<NotsentLowat>] = &[
         |p| p.write as f64, |p, v| p.write = v as usize),
     knob!("owned", "1: writers hand over buffers instead of copying", whole 0, 1,
         |p| f64::from(u8::from(p.owned)), |p, v| p.owned = v != 0.0),
+    knob!("gso_max_segs", "most segments in a packet of the sender's device", whole 1, 65_535,
+        |p| f64::from(p.gso_max_segs), |p, v| p.gso_max_segs = v as u16),
     knob!("rate_mbps", "10^6 bit/s of the router's line", real 0.001, 400_000,
         |p| p.rate as f64 / 1e6, |p, v| p.rate = (v * 1e6) as u64),
     knob!("queue_bytes", "the router's queue, 0 without a limit", whole 0, u32::MAX,
@@ -176,7 +181,7 @@ impl Measured {
 impl NotsentLowat {
     fn build(&self) -> World {
         let queue = QueueSpec { rate: self.rate, bytes: self.queue_bytes, ..QueueSpec::default() };
-        let caps = DeviceCaps::offloading(1_500);
+        let caps = DeviceCaps { gso_max_segs: self.gso_max_segs, ..DeviceCaps::offloading(1_500) };
         let duo = Duo {
             seed: self.common.seed,
             sysctl: &self.common.sysctl,

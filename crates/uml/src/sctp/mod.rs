@@ -4,6 +4,7 @@ mod heartbeat;
 
 use crate::hosts::Host;
 use crate::job::Measured;
+use crate::run::Run;
 use lowwater_os::Clock;
 use lowwater_os::socket::{self, Address, Buffer};
 use rustix::fd::{AsFd as _, OwnedFd};
@@ -41,6 +42,18 @@ pub(crate) struct Variant {
 impl Variant {
     fn by_name(all: &'static [Self], name: &str) -> Result<&'static Self, String> {
         all.iter().find(|v| v.name == name).ok_or_else(|| format!("no variant {name}"))
+    }
+}
+
+/// Whether the guest has the run: its own variants, as they are but for their times. Nothing of them is much to carry or to hold.
+pub(crate) fn check(all: &[Variant], run: &Run) -> Result<(f64, f64), String> {
+    match all.iter().any(|v| v.name == run.variant) {
+        true if run.changed.is_empty() => Ok((0.0, 0.0)),
+        true => Err(format!(
+            "of SCTP the guest follows warmup_s and measure_s alone, not {}",
+            run.changed.join(", ")
+        )),
+        false => Err("the guest has no such variant".to_owned()),
     }
 }
 
