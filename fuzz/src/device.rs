@@ -16,6 +16,8 @@ pub(crate) enum Mood {
     Late,
     /// "Not now" half of the time.
     Busy,
+    /// It takes one packet at a time, and completes it later.
+    Small,
     /// All answers.
     Any,
 }
@@ -36,7 +38,8 @@ impl Device for Nic<'_> {
             Mood::Willing => 0,
             Mood::Late => 1,
             Mood::Busy => [0, 2][self.rng.below(2) as usize],
-            Mood::Any => self.rng.below(4),
+            Mood::Small => 4,
+            Mood::Any => self.rng.below(5),
         };
         match answer {
             2 => return Submit::NotNow(packet),
@@ -55,6 +58,10 @@ impl Device for Nic<'_> {
             Some(owner) if answer == 1 => {
                 self.held.push(owner);
                 Submit::Sent
+            }
+            owner if answer == 4 => {
+                self.held.extend(owner);
+                Submit::Filled
             }
             _ => Submit::Completed,
         }

@@ -59,7 +59,7 @@ pub(crate) fn run(world: &mut World, rng: &mut Rng, number: u32) -> Result<(), S
         "fragment" => fragments(world, n, rng),
         "icmp quote" => quote(world, n, rng),
         "transmit" => {
-            let mood = [Mood::Late, Mood::Busy, Mood::Any][rng.below(3) as usize];
+            let mood = [Mood::Late, Mood::Busy, Mood::Small, Mood::Any][rng.below(4) as usize];
             let budget = [0, 1, 2, 16, 64][rng.below(5) as usize];
             world.transmit(n, rng, mood, budget)?;
         }

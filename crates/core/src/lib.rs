@@ -21,8 +21,8 @@
 //! - Time never runs backwards. An earlier `now` is counted (`ClockBackwards`) and taken as the last one.
 //! - `receive` may keep packets back to merge them with their successors; every other verb processes them first.
 //! - Nothing is sent from inside a verb other than `transmit`; nothing but `transmit` needs a device.
-//! - A device that answers [`device::Submit::Sent`] owes a `complete` for every packet with an owner, exactly once; one that
-//!   answers `Completed` or `Dropped` has paid by that; after `NotNow` it owes a `device_ready`.
+//! - A device that answers [`device::Submit::Sent`] or `Filled` owes a `complete` for every packet with an owner, exactly once; one
+//!   that answers `Completed` or `Dropped` has paid by that; after `Filled` and `NotNow` it owes a `device_ready`.
 //! - Events are edges and merge: whoever takes one goes on until [`base::Error::WouldBlock`].
 //! - Closing gives the name up at once; a connection ends in the background and [`stack::Event::Gone`] tells when.
 //! - The same sequence of calls with the same arguments gives the same packets and events, byte for byte.

@@ -35,7 +35,7 @@ pub(crate) struct Attached {
     retry_at: Option<Instant>,
     more_input: bool,
     failed: Option<String>,
-    /// The last batch ended because the device had no more room.
+    /// The last batch filled the device, and the stack was not told of room since.
     crowded: bool,
 }
 
@@ -99,6 +99,11 @@ impl Attached {
         self.retry_at.unwrap_or(Instant::FAR_FUTURE).min(flush)
     }
 
+    /// When a device that had no room is tried again.
+    fn retry_from(&self, now: Instant) -> Instant {
+        self.port.retry_after().map_or(Instant::FAR_FUTURE, |after| now + after)
+    }
+
     /// Gives the device what it takes; true when it took something.
     fn write(&mut self, now: Instant, mut observer: Option<(usize, &mut Observer)>) -> bool {
         let mut moved = false;
@@ -110,15 +115,17 @@ impl Attached {
         while let Some(packet) = self.outbox.pop_front() {
             let owner = packet.owner;
             let seen = observer.is_some().then(|| packet.clone());
-            let taken = match self.port.submit(now, packet) {
-                Submit::Sent => true,
+            let answer = self.port.submit(now, packet);
+            let full = matches!(answer, Submit::Filled);
+            let taken = match answer {
+                Submit::Sent | Submit::Filled => true,
                 Submit::Completed => {
                     self.done.extend(owner);
                     true
                 }
                 Submit::NotNow(packet) => {
                     self.outbox.push_front(packet);
-                    self.retry_at = Some(self.port.retry_after().map_or(Instant::FAR_FUTURE, |d| now + d));
+                    self.retry_at = Some(self.retry_from(now));
                     break;
                 }
                 // Lost between here and the wire: the stack counts it, and the flow hears of it.
@@ -130,6 +137,10 @@ impl Attached {
             moved = true;
             if let (true, Some(seen), Some((index, observe))) = (taken, seen, &mut observer) {
                 observe(*index, Direction::Out, &seen);
+            }
+            if full && !self.outbox.is_empty() {
+                self.retry_at = Some(self.retry_from(now));
+                break;
             }
         }
         if moved {
@@ -310,7 +321,7 @@ impl Driver {
         if let Phase::Draining(end) = inner.phase {
             until = until.min(end);
         }
-        let waits = |p: &Attached| inner.core.needs_transmit(p.id) && p.outbox.is_empty() && !p.crowded;
+        let waits = |p: &Attached| inner.core.needs_transmit(p.id) && p.outbox.is_empty();
         if until <= now || self.ports.iter().any(waits) {
             return Next::Go;
         }
@@ -357,34 +368,31 @@ fn input(inner: &mut Inner, now: Instant, attached: &mut Attached) {
     }
 }
 
-/// Takes a batch of packets for one device, unless the last one is not gone yet; true when there are some.
+/// Takes a batch of packets for one device, unless the last one is not gone yet; true when there are some. Where the device is full
+/// flows have their turns all the same, so that the queueing discipline sees what waits.
 fn output(inner: &mut Inner, now: Instant, attached: &mut Attached) -> bool {
     if !attached.outbox.is_empty() {
         return false;
     }
     let all = QueueLimit { packets: usize::MAX, bytes: usize::MAX };
-    let QueueLimit { packets, bytes: mut room } =
-        if attached.failed.is_some() { all } else { attached.port.room() };
-    if packets == 0 {
-        attached.crowded = true;
-        return false;
-    }
-    if core::mem::take(&mut attached.crowded) {
+    let mut room = if attached.failed.is_some() { all } else { attached.port.room() };
+    if room.packets > 0 && core::mem::take(&mut attached.crowded) {
         inner.core.device_ready(now, attached.id);
     }
     let (outbox, crowded) = (&mut attached.outbox, &mut attached.crowded);
-    let mut full = false;
     let mut collect = |_, packet: Packet| {
-        if full {
+        if room.packets == 0 {
             *crowded = true;
             return Submit::NotNow(packet);
         }
-        full = packet.len() > room;
-        room = room.saturating_sub(packet.len());
+        let last = packet.len() > room.bytes;
+        room.packets = if last { 0 } else { room.packets - 1 };
+        room.bytes -= packet.len().min(room.bytes);
         outbox.push_back(packet);
-        Submit::Sent
+        *crowded = room.packets == 0;
+        if *crowded { Submit::Filled } else { Submit::Sent }
     };
-    inner.core.transmit(now, attached.id, BATCH_PACKETS.min(packets), &mut collect);
+    inner.core.transmit(now, attached.id, BATCH_PACKETS, &mut collect);
     !attached.outbox.is_empty()
 }
 

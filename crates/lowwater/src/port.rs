@@ -24,19 +24,19 @@ pub trait Port: Device + Send {
     /// When the device is gone for good: it is not served any more.
     fn recv(&mut self, at: Instant, max: usize, into: &mut Vec<Packet>) -> io::Result<bool>;
 
-    /// Appends the owners of packets that were answered with [`Submit::Sent`] and have left since the last call.
+    /// Appends the owners of packets that were answered with [`Submit::Sent`] or [`Submit::Filled`] and have left since the last call.
     fn completions(&mut self, into: &mut Vec<Owner>) {
         let _ = into;
     }
 
     /// [`Port::recv`] has failed, so nothing comes back any more: appends the owners of all packets that were answered with
-    /// [`Submit::Sent`] and have not been given back.
+    /// [`Submit::Sent`] or [`Submit::Filled`] and have not been given back.
     fn abandon(&mut self, into: &mut Vec<Owner>) {
         self.completions(into);
     }
 
-    /// What it would take now, so that no more is taken out of the queueing discipline in front of it. A packet that exceeds
-    /// the bytes ends the batch.
+    /// What it would take now, so that no more is taken out of the queueing discipline in front of it: what was, stands before all that
+    /// comes later. A packet that exceeds the bytes ends the batch. A device that is full wakes the stack's thread when it no longer is.
     fn room(&self) -> QueueLimit {
         QueueLimit { packets: usize::MAX, bytes: usize::MAX }
     }

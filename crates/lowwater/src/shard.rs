@@ -24,7 +24,7 @@ impl Mailbox {
         let limit = QueueLimit::default();
         let mut guard = self.packets.lock().unwrap_or_else(PoisonError::into_inner);
         let (queue, bytes) = &mut *guard;
-        if !limit.admits(queue.len(), *bytes, packet.len()) {
+        if !limit.admits(queue.len(), *bytes) {
             return;
         }
         *bytes += packet.len();

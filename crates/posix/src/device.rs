@@ -40,7 +40,7 @@ pub(crate) struct Device {
     busy: bool,
     /// So many of the next packets it drops.
     drops: usize,
-    /// It said "not now" and has not said "ready" since.
+    /// It is full, or said "not now", and has not said "ready" since.
     refused: bool,
 }
 
@@ -79,7 +79,8 @@ impl Device {
         self.bytes += len;
         (sent.queued, sent.packets) = (self.bytes, self.held.len());
         self.sent.push_back(sent);
-        Submit::Sent
+        self.refused = self.room.is_some_and(|room| self.held.len() >= room);
+        if self.refused { Submit::Filled } else { Submit::Sent }
     }
 
     /// It takes nothing until it says that it is ready.

@@ -12,6 +12,12 @@ trait Link {
     fn completions(&mut self, into: &mut Vec<Owner>);
     /// The next packet leaves.
     fn leave(&mut self) -> Option<Packet>;
+    /// It has told of room since the last question.
+    fn told_room(&mut self) -> bool;
+    /// It says "not now" only when it is full.
+    fn is_steady(&self) -> bool {
+        true
+    }
 }
 
 struct PairLink(Pair);
@@ -26,9 +32,12 @@ impl Link for PairLink {
     fn leave(&mut self) -> Option<Packet> {
         self.0.take(Side::B, Instant::ZERO)
     }
+    fn told_room(&mut self) -> bool {
+        self.0.became_ready(Side::A)
+    }
 }
 
-struct Owned(OwnedLink);
+struct Owned(OwnedLink, bool);
 
 impl Link for Owned {
     fn submit(&mut self, packet: Packet) -> Submit {
@@ -39,8 +48,11 @@ impl Link for Owned {
     }
     fn leave(&mut self) -> Option<Packet> {
         let (packet, credit) = self.0.pop_parts()?;
-        self.0.complete(credit);
+        self.1 |= self.0.complete(credit);
         Some(packet)
+    }
+    fn told_room(&mut self) -> bool {
+        core::mem::take(&mut self.1)
     }
 }
 
@@ -63,6 +75,12 @@ impl Link for Wrapped {
     }
     fn leave(&mut self) -> Option<Packet> {
         self.inner.take(Side::B, Instant::ZERO)
+    }
+    fn told_room(&mut self) -> bool {
+        self.inner.became_ready(Side::A)
+    }
+    fn is_steady(&self) -> bool {
+        false
     }
 }
 
@@ -123,12 +141,22 @@ impl Ledger {
 fn obeys_the_laws(link: &mut dyn Link, seed: u64) {
     let mut rng = Rng::new(seed);
     let mut ledger = Ledger::default();
+    let (mut full, mut filled) = (false, 0);
     for n in 1..3_000_u32 {
         let owned = n % 3 != 0;
         let sent = packet(n, rng.below(1_400) as usize, owned);
         let (payload, offload, len) = (sent.payload.as_ptr(), sent.offload, sent.len());
-        match link.submit(sent) {
-            Submit::Sent => {
+        full &= !link.told_room();
+        let answer = link.submit(sent);
+        match (full, link.is_steady()) {
+            (true, _) => assert!(matches!(answer, Submit::NotNow(_)), "law 6: it has not told of room"),
+            (_, true) => assert!(!matches!(answer, Submit::NotNow(_)), "law 6: it said that there was room"),
+            _ => {}
+        }
+        full |= matches!(answer, Submit::Filled);
+        filled += u32::from(matches!(answer, Submit::Filled));
+        match answer {
+            Submit::Sent | Submit::Filled => {
                 ledger.accepted.push_back((n, payload, offload));
                 ledger.owned += u64::from(owned);
             }
@@ -153,12 +181,13 @@ fn obeys_the_laws(link: &mut dyn Link, seed: u64) {
             ledger.completions(link);
         }
     }
+    assert!(filled > 10 || !link.is_steady(), "{filled}");
     while ledger.leave(link) {}
     ledger.completions(link);
     assert!(ledger.accepted.is_empty() && ledger.left.is_empty());
     assert_eq!(ledger.completed, ledger.owned, "law 2: every one");
     assert!(
-        (0..64).any(|_| matches!(link.submit(packet(1, 100, false)), Submit::Sent)),
+        (0..64).any(|_| matches!(link.submit(packet(1, 100, false)), Submit::Sent | Submit::Filled)),
         "law 1: a device that refused accepts again"
     );
     let big = link.submit(packet(1, 70_000, true));
@@ -185,7 +214,7 @@ fn pair_obeys() {
 #[test]
 fn owned_obeys() {
     for seed in 0..20 {
-        obeys_the_laws(&mut Owned(OwnedLink::new(1_500, limits())), seed);
+        obeys_the_laws(&mut Owned(OwnedLink::new(1_500, limits()), false), seed);
     }
 }
 
@@ -202,7 +231,7 @@ fn wrappers_obey() {
 fn a_popped_packet_counts_until_its_credit_comes_back() {
     let mut link = OwnedLink::new(1_500, QueueLimit { packets: 1, bytes: 1 });
     assert!(
-        matches!(link.submit(Instant::ZERO, packet(7, 1_000, true)), Submit::Sent),
+        matches!(link.submit(Instant::ZERO, packet(7, 1_000, true)), Submit::Filled),
         "one packet always fits"
     );
     let OwnedPacket { bytes, credit, .. } = link.pop().expect("a packet");
@@ -213,10 +242,10 @@ fn a_popped_packet_counts_until_its_credit_comes_back() {
     let Submit::NotNow(second) = link.submit(Instant::ZERO, packet(8, 10, true)) else {
         panic!("no credit, no room")
     };
-    assert!(link.complete(credit), "the stack was refused and must hear of the room");
+    assert!(link.complete(credit), "the link was full, and the stack must hear of the room");
     link.completions(&mut done);
     assert_eq!(done, [Owner::new(flow(1), 7)]);
-    assert!(matches!(link.submit(Instant::ZERO, second), Submit::Sent));
+    assert!(matches!(link.submit(Instant::ZERO, second), Submit::Filled));
 }
 
 #[test]
@@ -235,7 +264,7 @@ fn super_packets_pass_only_where_the_device_takes_them() {
 #[test]
 fn a_pair_tells_once_that_there_is_room_again() {
     let mut pair = Pair::new(1_500, QueueLimit { packets: 1, bytes: 10_000 });
-    assert!(matches!(pair.end(Side::A).submit(Instant::ZERO, packet(1, 10, false)), Submit::Sent));
+    assert!(matches!(pair.end(Side::A).submit(Instant::ZERO, packet(1, 10, false)), Submit::Filled));
     assert!(matches!(pair.end(Side::A).submit(Instant::ZERO, packet(2, 10, false)), Submit::NotNow(_)));
     assert!(!pair.became_ready(Side::A));
     let at = Instant::from_millis(7);

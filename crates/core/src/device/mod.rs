@@ -3,11 +3,13 @@
 //! Invariants: a device knows packets, never flows, routes or sockets; it answers at once and calls nobody back. Laws, run over
 //! every implementor by the `law` tests:
 //! 1. [`Submit::NotNow`] gives the packet back as it was. It is never a loss, and a device that says it will accept again.
-//! 2. The owner of an accepted packet gets its credit back exactly once: after [`Submit::Sent`] by `Stack::complete`, when the
-//!    packet has left; with [`Submit::Completed`] at once.
+//! 2. The owner of an accepted packet gets its credit back exactly once: after [`Submit::Sent`] and [`Submit::Filled`] by
+//!    `Stack::complete`, when the packet has left; with [`Submit::Completed`] at once.
 //! 3. A dropped packet neither leaves nor completes.
 //! 4. Packets leave in the order in which they were accepted, with payload shared, headers and offload state untouched.
 //! 5. A device holds a bounded number of packets and bytes.
+//! 6. What a device has to say of its room it says with the packet that fills it: after [`Submit::Filled`] it takes nothing until it
+//!    has told of room, after [`Submit::Sent`] it takes the next. (Those that can be short of room at any time say "not now" then.)
 pub mod bql;
 pub mod datagram;
 pub mod owned;
@@ -120,9 +122,13 @@ impl DeviceCaps {
 pub enum Submit {
     /// Taken; the owner's credit comes back by `Stack::complete` when the packet has left.
     Sent,
+    /// Taken like [`Submit::Sent`], and the device is full with it: `Stack::device_ready` tells when there is room. Nothing is taken
+    /// out of the queueing discipline before, so that what comes in the meantime may still be first (`netif_tx_stop_queue`).
+    Filled,
     /// Taken and already gone (a TUN's write): the owner's credit is back.
     Completed,
-    /// No room now: here it is, untouched. Never a loss. `Stack::device_ready` tells when there is room.
+    /// No room now: here it is, untouched. Never a loss. `Stack::device_ready` tells when there is room. The packet stands before all
+    /// others then, for devices whose room nobody knows before they are asked: a system call that would block, a kernel short of memory.
     NotNow(Packet),
     /// Refused for good: it was not sent, and the owner's credit is back.
     Dropped,
@@ -146,7 +152,8 @@ impl<F: FnMut(Instant, Packet) -> Submit> Device for F {
 pub struct QueueLimit {
     /// Packets.
     pub packets: usize,
-    /// Bytes, headers included; one packet always fits an empty queue.
+    /// Bytes, headers included. The last packet may exceed them, as in byte queue limits: whether another one is taken does not depend
+    /// on its size, and can be said before it comes.
     pub bytes: usize,
 }
 
@@ -158,9 +165,19 @@ impl Default for QueueLimit {
 }
 
 impl QueueLimit {
-    /// True when `more` bytes in one packet may join `packets` packets of `bytes` bytes.
+    /// True when another packet may join `packets` packets of `bytes` bytes.
     #[must_use]
-    pub const fn admits(&self, packets: usize, bytes: usize, more: usize) -> bool {
-        packets == 0 || (packets < self.packets && bytes + more <= self.bytes)
+    pub const fn admits(&self, packets: usize, bytes: usize) -> bool {
+        packets == 0 || (packets < self.packets && bytes < self.bytes)
+    }
+
+    /// What may join them: as many packets, and bytes of which the last may have more.
+    #[must_use]
+    pub const fn room(&self, packets: usize, bytes: usize) -> Self {
+        if !self.admits(packets, bytes) {
+            return Self { packets: 0, bytes: 0 };
+        }
+        let left = self.packets.saturating_sub(packets);
+        Self { packets: if left == 0 { 1 } else { left }, bytes: self.bytes.saturating_sub(bytes) }
     }
 }

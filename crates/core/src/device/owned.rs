@@ -43,7 +43,8 @@ pub struct OwnedLink {
     packets: usize,
     bytes: usize,
     done: Vec<Owner>,
-    refused: bool,
+    /// It was filled, and has not told of room since.
+    full: bool,
 }
 
 impl OwnedLink {
@@ -56,7 +57,7 @@ impl OwnedLink {
     /// A link whose consumer takes super-packets or unfinished checksums, as `caps` says.
     #[must_use]
     pub fn with_caps(caps: DeviceCaps, limit: QueueLimit) -> Self {
-        Self { caps, limit, queue: VecDeque::new(), packets: 0, bytes: 0, done: Vec::new(), refused: false }
+        Self { caps, limit, queue: VecDeque::new(), packets: 0, bytes: 0, done: Vec::new(), full: false }
     }
 
     /// What the stack may leave to the consumer.
@@ -79,7 +80,7 @@ impl OwnedLink {
         Some((packet, credit))
     }
 
-    /// The packet of this credit has left. True when the stack was refused before and there is room again: call
+    /// The packet of this credit has left. True when the link was full before and there is room again: call
     /// `Stack::device_ready`.
     #[allow(clippy::needless_pass_by_value, reason = "a credit is spent once")]
     pub fn complete(&mut self, credit: LinkCredit) -> bool {
@@ -87,7 +88,7 @@ impl OwnedLink {
         self.packets = self.packets.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(bytes);
         self.done.extend(owner);
-        core::mem::take(&mut self.refused)
+        self.limit.admits(self.packets, self.bytes) && core::mem::take(&mut self.full)
     }
 
     /// Appends the owners of packets completed since the last call: each is for `Stack::complete`.
@@ -107,6 +108,12 @@ impl OwnedLink {
         self.queue.len()
     }
 
+    /// What it would take now.
+    #[must_use]
+    pub const fn room(&self) -> QueueLimit {
+        self.limit.room(self.packets, self.bytes)
+    }
+
     /// Packets and bytes in the link: waiting, or popped with their credit still out.
     #[must_use]
     pub const fn outstanding(&self) -> (usize, usize) {
@@ -119,14 +126,14 @@ impl Device for OwnedLink {
         if !self.caps.carries(&packet) {
             return Submit::Dropped;
         }
-        let len = packet.len();
-        if !self.limit.admits(self.packets, self.bytes, len) {
-            self.refused = true;
+        if !self.limit.admits(self.packets, self.bytes) {
+            self.full = true;
             return Submit::NotNow(packet);
         }
         self.packets += 1;
-        self.bytes += len;
+        self.bytes += packet.len();
         self.queue.push_back(packet);
-        Submit::Sent
+        self.full = !self.limit.admits(self.packets, self.bytes);
+        if self.full { Submit::Filled } else { Submit::Sent }
     }
 }

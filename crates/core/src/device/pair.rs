@@ -34,9 +34,15 @@ struct Lane {
     queue: VecDeque<Packet>,
     bytes: usize,
     done: Vec<Owner>,
-    /// "Not now" was said, and nothing has been taken since.
-    refused: bool,
+    /// It was filled, and has not told of room since.
+    full: bool,
     room: bool,
+}
+
+impl Lane {
+    fn admits(&self, limit: &QueueLimit) -> bool {
+        limit.admits(self.queue.len(), self.bytes)
+    }
 }
 
 /// Both directions of the link. The driver owns it, lends each stack its end as a device, and carries packets to the far side.
@@ -80,7 +86,7 @@ impl Pair {
         let lane = &mut self.lanes[side.other().index()];
         let mut packet = lane.queue.pop_front()?;
         lane.bytes -= packet.len();
-        lane.room |= core::mem::take(&mut lane.refused);
+        lane.room |= lane.admits(&self.limit) && core::mem::take(&mut lane.full);
         lane.done.extend(packet.owner.take());
         packet.at = now;
         Some(packet)
@@ -91,7 +97,14 @@ impl Pair {
         into.append(&mut self.lanes[side.index()].done);
     }
 
-    /// True once after `side` was told "not now" and packets have been taken since: call `Stack::device_ready`.
+    /// What the end of `side` would take now.
+    #[must_use]
+    pub fn room(&self, side: Side) -> QueueLimit {
+        let lane = &self.lanes[side.index()];
+        self.limit.room(lane.queue.len(), lane.bytes)
+    }
+
+    /// True once after `side` had no room and packets have been taken since: call `Stack::device_ready`.
     pub const fn became_ready(&mut self, side: Side) -> bool {
         core::mem::replace(&mut self.lanes[side.index()].room, false)
     }
@@ -122,13 +135,13 @@ impl Device for PairEnd<'_> {
         if !self.caps.carries(&packet) {
             return Submit::Dropped;
         }
-        let len = packet.len();
-        if !self.limit.admits(self.lane.queue.len(), self.lane.bytes, len) {
-            self.lane.refused = true;
+        if !self.lane.admits(&self.limit) {
+            self.lane.full = true;
             return Submit::NotNow(packet);
         }
-        self.lane.bytes += len;
+        self.lane.bytes += packet.len();
         self.lane.queue.push_back(packet);
-        Submit::Sent
+        self.lane.full = !self.lane.admits(&self.limit);
+        if self.lane.full { Submit::Filled } else { Submit::Sent }
     }
 }

@@ -41,7 +41,7 @@ impl<D: Device, F: FnMut(Direction, &Packet)> Device for Observed<D, F> {
         // The device consumes the packet, and only its answer tells whether it passes. Payload is shared, not copied.
         let seen = packet.clone();
         let answer = self.device.submit(now, packet);
-        if matches!(answer, Submit::Sent | Submit::Completed) {
+        if matches!(answer, Submit::Sent | Submit::Filled | Submit::Completed) {
             (self.observer)(Direction::Out, &seen);
         }
         answer

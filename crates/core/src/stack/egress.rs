@@ -5,7 +5,7 @@
 //!                 ▲             (bounded packets; credit charged by the flow)                │
 //!                 │                                                                          ▼
 //!             credit back ◀── completed ◀── device.submit ◀── segment, checksum ◀── qdisc.dequeue
-//!                                             └▶ not now: held in front until device_ready
+//!                                             └▶ filled: nothing more is dequeued until device_ready
 //! ```
 //! Flows write as far as their credit and the budget go, never looking at the queue below: its backlog is for the queueing
 //! discipline to judge.
@@ -208,10 +208,13 @@ impl Stack {
         while done.packets + done.dropped < budget && !self.links[usize::from(dev.0)].stopped {
             let Some(packet) = self.next_packet(dev) else { return };
             let (owner, len, line) = (packet.owner, packet.len() as u64, packet.line_bytes());
-            match device.submit(self.now, packet) {
-                Submit::Sent => {
+            let answer = device.submit(self.now, packet);
+            let link = &mut self.links[usize::from(dev.0)];
+            link.stopped = matches!(answer, Submit::Filled | Submit::NotNow(_));
+            match answer {
+                Submit::Sent | Submit::Filled => {
                     let aware = self.env.sysctl.tcp_queue_aware;
-                    self.links[usize::from(dev.0)].told.on_sent(self.now, owner.is_some(), line, aware);
+                    link.told.on_sent(self.now, owner.is_some(), line, aware);
                 }
                 Submit::Completed => {
                     if let Some(owner) = owner {
@@ -220,9 +223,7 @@ impl Stack {
                 }
                 Submit::NotNow(packet) => {
                     self.env.count.own.packets_not_now += 1;
-                    let link = &mut self.links[usize::from(dev.0)];
                     link.held.push_front(packet);
-                    link.stopped = true;
                     link.requeues += 1;
                     return;
                 }

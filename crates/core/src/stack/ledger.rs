@@ -14,7 +14,7 @@ pub struct FlowCredit {
     /// Bytes of charge in the flow's own account.
     pub below: u64,
     /// Bytes of charge in packets that this stack holds: waiting for a neighbour, in a queueing discipline, or in front of a
-    /// device that said "not now". The rest is at the device, between `Submit::Sent` and [`Stack::complete`].
+    /// device that said "not now". The rest is at the device, between `Submit::Sent` or `Filled` and [`Stack::complete`].
     pub held: u64,
     /// IP bytes of the same packets, as the segments that they will become.
     pub held_bytes: u64,

@@ -21,13 +21,13 @@ pub(super) struct Link {
     pub(super) qdisc: Any,
     /// What the queueing discipline gives up, between its answer and what follows; empty otherwise.
     pub(super) gone: Gone,
-    /// What left the queueing discipline and not yet the stack: the packet that met "not now", and the rest of a
-    /// super-packet that was segmented here.
+    /// What left the queueing discipline and not yet the stack: the rest of a super-packet that was segmented here, and the packet that
+    /// met "not now" at a device whose room nobody knows before it is asked (`gso_skb` of a Linux discipline is both).
     pub(super) held: VecDeque<Packet>,
     pub(super) ready: ReadyList,
     /// What the device owes news of, and how late that comes.
     pub(super) told: Told,
-    /// The device said "not now" and has not called since.
+    /// The device is full, or said "not now", and has not called since.
     pub(super) stopped: bool,
     /// Packets that the device gave back since this discipline stands here (`dev_requeue_skb`).
     pub(super) requeues: u64,
@@ -62,8 +62,9 @@ impl Link {
             gso_max_segs: if gso { self.caps.gso_max_segs } else { GSO_MAX_SEGS },
             fq: self.qdisc.honours_departure(),
             lateness: self.told.lateness(),
-            // What waits in `fq` while the device has room waits for its time.
-            backlog: self.stopped || !(self.qdisc.honours_departure() || self.qdisc.is_empty()),
+            // What waits in `fq` while the device has room waits for its time. A full device alone is no backlog.
+            backlog: !self.held.is_empty()
+                || (!self.qdisc.is_empty() && (self.stopped || !self.qdisc.honours_departure())),
             reachable: true,
         }
     }

@@ -67,7 +67,7 @@ pub struct Transmitted {
     pub dropped: usize,
     /// The budget is used up and there may be more: call again after looking at the other work.
     pub more: bool,
-    /// The device said "not now": call [`Stack::device_ready`] when there is room.
+    /// The device is full: call [`Stack::device_ready`] when there is room.
     pub stopped: bool,
 }
 
@@ -199,7 +199,7 @@ impl Stack {
         self.dropped_below(owner, from);
     }
 
-    /// The device that had said "not now" has room again.
+    /// The device that was full, or had said "not now", has room again.
     pub fn device_ready(&mut self, now: Instant, dev: DeviceId) {
         self.enter(now);
         if let Some(link) = self.links.get_mut(usize::from(dev.0)) {

@@ -383,8 +383,9 @@ impl Schedule {
             }
         };
         let mut device = |now: Instant, mut packet: Packet| {
-            if rng.chance_ppm(habits[0]) {
-                *refused += u64::from(from == 0);
+            let short = rng.chance_ppm(habits[0]);
+            *refused += u64::from(short && from == 0);
+            if short && rng.below(2) == 0 {
                 return Submit::NotNow(packet);
             }
             let bytes = u64::from(packet.line_bytes());
@@ -399,7 +400,7 @@ impl Schedule {
                 return Submit::Completed;
             }
             owed[from].extend(owner.map(|owner| Owed { owner, since: now, bytes }));
-            Submit::Sent
+            if short { Submit::Filled } else { Submit::Sent }
         };
         let done = stacks[from].transmit(*now, *dev, budget, &mut device);
         if done.stopped {

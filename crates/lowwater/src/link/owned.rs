@@ -192,7 +192,7 @@ impl Link {
         if state.closed {
             return Poll::Ready(Err(stopped()));
         }
-        if !state.limit.admits(state.inbound.len(), state.inbound_bytes, packet.len()) {
+        if !state.limit.admits(state.inbound.len(), state.inbound_bytes) {
             wait(&mut state.writers, cx);
             return Poll::Pending;
         }
@@ -248,6 +248,10 @@ impl Port for OwnedPort {
 
     fn completions(&mut self, into: &mut Vec<Owner>) {
         self.shared.state().out.completions(into);
+    }
+
+    fn room(&self) -> QueueLimit {
+        self.shared.state().out.room()
     }
 
     fn flush(&mut self) {

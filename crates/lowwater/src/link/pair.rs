@@ -84,6 +84,10 @@ impl Port for PairPort {
         self.shared.pair().completions(self.side, into);
     }
 
+    fn room(&self) -> QueueLimit {
+        self.shared.pair().room(self.side)
+    }
+
     fn flush(&mut self) {
         self.shared.ring(self.side.other());
     }

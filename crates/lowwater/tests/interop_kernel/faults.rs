@@ -171,7 +171,7 @@ impl<P: Port> Faulty<P> {
                 Submit::Dropped => {
                     self.control.lost.fetch_add(1, Relaxed);
                 }
-                Submit::Sent | Submit::Completed => {}
+                Submit::Sent | Submit::Filled | Submit::Completed => {}
             }
         }
         self.port.flush();

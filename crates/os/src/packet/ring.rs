@@ -125,7 +125,7 @@ impl PacketDevice {
 
 impl Device for PacketDevice {
     /// Copies the frame into a slot of the ring; it leaves with [`PacketDevice::flush`] at the latest. After
-    /// [`Submit::NotNow`] the output descriptor tells when slots have come back.
+    /// [`Submit::Filled`] the output descriptor tells when slots have come back.
     fn submit(&mut self, now: Instant, packet: Packet) -> Submit {
         self.now = now;
         if self.room().packets == 0 {
@@ -154,6 +154,6 @@ impl Device for PacketDevice {
         if self.sent.orphan {
             return Submit::Completed;
         }
-        Submit::Sent
+        if self.room().packets == 0 { Submit::Filled } else { Submit::Sent }
     }
 }

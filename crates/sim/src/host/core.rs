@@ -177,6 +177,7 @@ impl Core {
             let answer = device.submit(now, packet);
             answers.push(match answer {
                 Submit::Sent => Answer::Sent,
+                Submit::Filled => Answer::Filled,
                 Submit::Completed => Answer::Completed,
                 Submit::NotNow(_) => Answer::NotNow,
                 Submit::Dropped => Answer::Dropped,
@@ -356,6 +357,7 @@ impl Core {
                 let mut answers = answers.into_iter();
                 self.transmit(now, budget, &mut |_, packet| match answers.next() {
                     Some(Answer::Sent) => Submit::Sent,
+                    Some(Answer::Filled) => Submit::Filled,
                     Some(Answer::Completed) => Submit::Completed,
                     Some(Answer::Dropped) => Submit::Dropped,
                     Some(Answer::NotNow) | None => Submit::NotNow(packet),

@@ -332,8 +332,10 @@ impl Host {
             let (_, bytes) = wire_size(&packet);
             let copy = capture.is_some().then(|| packet.clone());
             let noted = ledger.departures.is_some().then(|| departure(at, *host, &packet));
-            match pipe.submit(at, packet) {
-                Submitted::Sent => {
+            let answer = pipe.submit(at, packet);
+            let filled = matches!(answer, Submitted::Filled);
+            match answer {
+                Submitted::Sent | Submitted::Filled => {
                     account.charge(owner, bytes);
                     if let (Some(departures), Some(noted)) = (&mut ledger.departures, noted) {
                         departures.push(noted);
@@ -341,7 +343,7 @@ impl Host {
                     if let (Some(capture), Some(copy)) = (capture.as_mut(), copy) {
                         capture.packet(*host, at, Direction::Out, &copy);
                     }
-                    Submit::Sent
+                    if filled { Submit::Filled } else { Submit::Sent }
                 }
                 Submitted::NotNow(packet) => Submit::NotNow(packet),
                 Submitted::Dropped => Submit::Dropped,

@@ -22,6 +22,8 @@ pub enum Answer {
     NotNow,
     /// Thrown away.
     Dropped,
+    /// Taken, and no room for another.
+    Filled,
 }
 
 /// A verb of the stack with its arguments.
@@ -210,6 +212,6 @@ impl Input {
 
 impl Answer {
     fn of(byte: u8) -> Option<Self> {
-        [Self::Sent, Self::Completed, Self::NotNow, Self::Dropped].into_iter().nth(byte.into())
+        [Self::Sent, Self::Completed, Self::NotNow, Self::Dropped, Self::Filled].into_iter().nth(byte.into())
     }
 }

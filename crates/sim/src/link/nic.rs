@@ -10,6 +10,8 @@ use std::collections::VecDeque;
 pub enum Submitted {
     /// Taken.
     Sent,
+    /// Taken, and there is no room for another: the device will say when there is.
+    Filled,
     /// No room now: the packet comes back, and the device will say when there is room.
     NotNow(Packet),
     /// Thrown away for good: the packet's owner gets its credit back at once.
@@ -21,7 +23,7 @@ pub enum Submitted {
 pub enum Completion {
     /// A packet has left; its credit comes back.
     Left(Owner),
-    /// There is room again after "not now".
+    /// There is room again.
     Ready,
 }
 
@@ -43,7 +45,7 @@ pub struct NicSpec {
     pub rate: u64,
     /// Packets (super-packets count as one) that fit; 0 is unlimited.
     pub packets: usize,
-    /// Bytes that fit; 0 is unlimited. One packet always fits.
+    /// Bytes that fit, which the last packet may exceed; 0 is unlimited.
     pub bytes: u64,
     /// How super-packets cross.
     pub carry: Carry,
@@ -111,15 +113,15 @@ impl Nic {
         }
     }
 
-    fn has_room(&self, len: u64) -> bool {
+    fn has_room(&self) -> bool {
         (self.spec.packets == 0 || self.packets < self.spec.packets)
-            && (self.spec.bytes == 0 || self.bytes == 0 || self.bytes + len <= self.spec.bytes)
+            && (self.spec.bytes == 0 || self.bytes < self.spec.bytes)
     }
 
     /// Takes a packet or refuses it.
     pub fn submit(&mut self, now: Instant, mut packet: Packet, counts: &mut PipeCounts) -> Submitted {
         let refused = self.refusal_ends.is_some();
-        if refused || !self.has_room(packet.len() as u64) {
+        if refused || !self.has_room() {
             self.stopped = true;
             return Submitted::NotNow(packet);
         }
@@ -144,7 +146,11 @@ impl Nic {
             last.owner = owner;
             last.last = true;
         }
-        Submitted::Sent
+        if self.has_room() {
+            return Submitted::Sent;
+        }
+        self.stopped = true;
+        Submitted::Filled
     }
 
     fn append(&mut self, now: Instant, packet: Packet) {

@@ -38,9 +38,11 @@ fn drain(pipe: &mut Pipe) -> (Vec<(Instant, Packet)>, Vec<Completion>) {
 fn a_device_serialises_completes_and_refuses_when_full() {
     let nic = NicSpec { rate: 8_000_000, packets: 4, ..NicSpec::default() };
     let mut pipe = PipeSpec { nic: Some(nic), ..PipeSpec::default() }.build(&Rng::new(1));
-    for n in 0..4 {
+    for n in 0..3 {
         assert!(matches!(pipe.submit(Instant::ZERO, packet(n, 1000, true)), Submitted::Sent));
     }
+    let last = pipe.submit(Instant::ZERO, packet(3, 1000, true));
+    assert!(matches!(last, Submitted::Filled), "it says so with the packet that fills it");
     let Submitted::NotNow(back) = pipe.submit(Instant::ZERO, packet(4, 1000, true)) else {
         panic!("it was full")
     };

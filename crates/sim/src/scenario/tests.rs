@@ -73,6 +73,21 @@ fn a_clean_path_is_filled_and_a_lossy_one_recovers() {
     assert!(f.complete && of(&f, "retrans_segs") > 0.0, "{:?}", f.named());
 }
 
+/// Nothing is dequeued before the device has room, so that a datagram above `fq` waits for the packet on the line and for no other.
+#[test]
+fn above_fq_a_probe_waits_for_one_packet() {
+    let of = |qdisc: &str| {
+        let times = (Duration::from_secs(1), Duration::from_secs(2));
+        let common = Common { qdisc: qdisc.into(), times, ..Common::default() };
+        let figures = run(&SmallQueues { rate: 100_000_000, common, ..SmallQueues::default() });
+        // A packet's time on the line in ms, headers included.
+        let packet = figures.get("segs_per_packet").expect("a figure") * 1_500.0 * 8.0 / 1e5;
+        figures.get("probe_rtt_ms_max").expect("a figure") / packet
+    };
+    let (fq, fifo) = (of("fq"), of("pfifo"));
+    assert!(fq < 1.2 && fifo > 1.8, "{fq} {fifo}");
+}
+
 #[test]
 fn the_queue_aware_limit_holds_before_a_shaper() {
     let of = |rate: u64, flows, rtt_ms, completions| {

@@ -187,7 +187,7 @@ impl Scramble {
                 return Submit::Completed;
             }
             owed.extend(owner);
-            Submit::Sent
+            if taken == room { Submit::Filled } else { Submit::Sent }
         };
         self.stacks[side].transmit(self.now, self.devs[side], budget, &mut device);
     }

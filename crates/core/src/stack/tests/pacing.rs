@@ -136,7 +136,7 @@ fn not_now_never_moves_the_window() {
     for kind in CongestionKind::ALL {
         for rate in [u64::MAX, 12_500_000] {
             let mut w = World::plain();
-            w.ring = 1;
+            (w.ring, w.says_full) = (1, false);
             let (client, server) = paced(&mut w, rate);
             let options =
                 SocketOptions { max_pacing_rate: rate, congestion: kind, ..super::tcp::options(&w) };

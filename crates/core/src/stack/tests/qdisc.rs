@@ -304,6 +304,35 @@ fn a_delayed_packet_has_left_its_flow() {
 }
 
 #[test]
+fn nothing_is_dequeued_while_the_device_is_full() {
+    let mut w = World::plain();
+    let (dev, now) = (w.devs[0], w.now);
+    qdisc(&mut w, "pfifo_fast");
+    let packet = |number: u32, priority: Option<u8>| {
+        let packet = crate::qdisc::law::packet(1, number, 10, now);
+        Packet { owner: None, priority, ..packet }
+    };
+    (1..=3).for_each(|number| w.stacks[0].enqueue(dev, packet(number, None)));
+    let mut left = Vec::new();
+    for round in 0..4 {
+        // A ring of one packet, which says so with the packet that fills it.
+        let mut ring = |_, p: Packet| {
+            left.push(crate::qdisc::law::label(&p).1);
+            crate::device::Submit::Filled
+        };
+        let done = w.stacks[0].transmit(now, dev, 8, &mut ring);
+        assert_eq!((done.packets, done.stopped, w.stacks[0].needs_transmit(dev)), (1, true, false));
+        if round == 0 {
+            w.stacks[0].enqueue(dev, packet(4, Some(7)));
+        }
+        w.stacks[0].device_ready(now, dev);
+    }
+    assert_eq!(left, [1, 4, 2, 3], "the urgent one waits for what is in the device alone");
+    assert_eq!(w.stacks[0].counters().own.packets_not_now, 0);
+    assert_eq!(w.stacks[0].qdisc(dev).expect("a device").stats.requeues, 0);
+}
+
+#[test]
 fn what_the_device_gave_back_and_what_waits_for_its_time_is_counted() {
     let mut w = World::plain();
     let (dev, now) = (w.devs[0], w.now);

@@ -25,8 +25,9 @@ pub(super) struct World {
     pub(super) delay: Duration,
     /// Packets that crossed, per sender.
     pub(super) crossed: [u64; 2],
-    /// The device takes this many packets between two completions; then it says "not now".
+    /// The device takes this many packets between two completions; then it says "not now", or says with the last that it is full.
     pub(super) ring: usize,
+    pub(super) says_full: bool,
     /// Drops every n-th packet of the first sender.
     pub(super) lose_every: u64,
     /// The first sender's device refuses every n-th packet for good.
@@ -74,6 +75,7 @@ impl World {
             delay: Duration::from_millis(5),
             crossed: [0; 2],
             ring: 64,
+            says_full: true,
             lose_every: 0,
             refuse_every: 0,
             path_mtu: None,
@@ -93,6 +95,7 @@ impl World {
         for side in 0..2 {
             while self.stacks[side].needs_transmit(self.devs[side]) {
                 let (wire, ring, due) = (&mut self.wires[side], self.ring, self.now + self.delay);
+                let says_full = self.says_full;
                 let (submitted, refuse) = (&mut self.submitted, self.refuse_every);
                 let mut taken = 0;
                 let (now, mut log) = (self.now, self.sent.as_mut().filter(|_| side == 0));
@@ -110,7 +113,7 @@ impl World {
                     }
                     wire.owners.extend(packet.owner.take());
                     wire.flying.push_back((due, packet));
-                    Submit::Sent
+                    if taken == ring && says_full { Submit::Filled } else { Submit::Sent }
                 };
                 let done = self.stacks[side].transmit(self.now, self.devs[side], 8, &mut device);
                 moved |= done.packets > 0;

@@ -137,7 +137,7 @@ impl Net {
             if !dark {
                 flying.push(left + *delay, Step::Arrive(1 - host, link, packet));
             }
-            Submit::Sent
+            Submit::Filled
         };
         stacks[host].transmit(*now, DeviceId(link as u16 + 1), BUDGET, &mut line).packets
     }
