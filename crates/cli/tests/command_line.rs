@@ -634,12 +634,18 @@ fn the_queue_aware_limit_holds() {
         "matrix/2mbit/pfifo/1/20ms/bbr/exact",
         "matrix/5mbit/tbf/4/1ms/cubic/late",
         "matrix/100mbit/fq_codel/4/20ms/bbr/batches",
+        // Rates at which a batch of completions and a segment take about as long.
+        "matrix/20mbit/pfifo/1/1ms/cubic/batches",
+        "matrix/30mbit/fq/1/1ms/cubic/batches",
+        "matrix/45mbit/fq_codel/1/20ms/cubic/batches",
+        "matrix/300mbit/pfifo/4/20ms/bbr/batches",
+        "matrix/3000mbit/pfifo/4/1ms/cubic/batches",
     ];
     let mut asked = vec!["lab", "run", "queue-aware", "--json"];
     asked.extend(cells.iter().flat_map(|name| ["--variant", name]));
     let mut all = runs(&say(&["lab", "run", "queue-aware", "--json"]).ok());
     all.extend(runs(&say(&asked).ok()));
-    assert_eq!(all.len(), 13 + cells.len(), "the sample, without the matrix, and three cells of it");
+    assert_eq!(all.len(), 13 + cells.len(), "the sample, without the matrix, and some cells of it");
     for run in &all {
         let of = |figure: &str| run["figures"][figure].as_f64().expect("a number");
         assert!(of("queue_over_bound") <= 1.0 && of("queue_p99_over_bound") <= 1.0, "{run}");

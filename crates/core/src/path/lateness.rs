@@ -2,8 +2,11 @@
 //!
 //! Nobody tells when a packet left, only that it has. Three observations tell how long ago that was:
 //! - A packet that finds the device idle comes back after its own time on the line and the lateness, the one behind it after its own
-//!   time alone: what all completions are late by.
-//! - What comes back together left one after another since the last news: what some of them are late by beyond that.
+//!   time alone: what packets that come back alone are late by.
+//! - What comes back together left one after another since the last news, and the last of it no longer ago than a packet takes, or
+//!   another one would be there: what several are late by, the last by half of that.
+//!   The larger of the two counts, not both: where a timer collects news, a packet alone waits for all of it, as the first of several
+//!   does.
 //! - Where a batch leaves the device dry and a flow that was held back with nothing below, the device may have stood idle all the time
 //!   since the last news: then all of it counts, as byte queue limits grow when a ring has run dry.
 //!
@@ -60,10 +63,12 @@ pub struct Lateness {
     batch: Batch,
     start: Option<Start>,
     starts: SmallVec<[u32; STARTS]>,
+    /// What packets that come back alone are late by.
+    alone_ns: u32,
+    /// What packets that came back together were late by, and 0 for those that came back alone.
     samples: [u32; SAMPLES],
     next: u8,
-    /// What all are late by, and the 90th percentile of what single ones are late by beyond that.
-    base_ns: u32,
+    /// The 90th percentile of the samples.
     p90_ns: u32,
 }
 
@@ -85,9 +90,9 @@ impl Lateness {
             batch: Batch::default(),
             start: None,
             starts: SmallVec::new(),
+            alone_ns: 0,
             samples: [0; SAMPLES],
             next: 0,
-            base_ns: 0,
             p90_ns: 0,
         }
     }
@@ -100,7 +105,8 @@ impl Lateness {
     /// The 90th percentile of the last completions.
     #[must_use]
     pub fn p90(&self) -> Duration {
-        Duration::from_nanos(u64::from(self.base_ns) + u64::from(self.p90_ns)).min(LATENESS_MAX)
+        // What a packet alone waits for, the first of several has waited for as well.
+        Duration::from_nanos(self.p90_ns.max(self.alone_ns).into()).min(LATENESS_MAX)
     }
 
     /// The device took a part of a packet of whose last part it will tell.
@@ -154,11 +160,15 @@ impl Lateness {
         }
         self.begin(&batch);
         let taken = packets.min(BATCH_SAMPLES);
+        let part = gap_ns / taken;
         for i in 0..taken {
-            // The i-th of `taken` equal parts left when that part of the time was over.
-            let late = if starved && dry { gap_ns } else { gap_ns / taken * (taken - 1 - i) };
-            let late = late.min(LATENESS_MAX.as_nanos() as u64) as u32;
-            self.samples[usize::from(self.next)] = late;
+            // The i-th of `taken` equal parts left when that part of the time was over, and the last was followed by the half of another.
+            let late = match taken {
+                1 => 0,
+                _ if starved && dry => gap_ns,
+                _ => part * (taken - 1 - i) + part / 2,
+            };
+            self.samples[usize::from(self.next)] = late.min(LATENESS_MAX.as_nanos() as u64) as u32;
             self.next = (self.next + 1) % SAMPLES as u8;
         }
         // Exact completions, one by one, cost nothing more.
@@ -185,7 +195,7 @@ impl Lateness {
                 self.starts.push(late.min(LATENESS_MAX.as_nanos() as u64) as u32);
                 let mut sorted = self.starts.clone();
                 sorted.sort_unstable();
-                self.base_ns = sorted[(sorted.len() - 1) / 2];
+                self.alone_ns = sorted[(sorted.len() - 1) / 2];
                 self.start = None;
             }
         }
@@ -311,8 +321,38 @@ mod tests {
 
     #[test]
     fn what_comes_back_together_left_one_after_another() {
-        // Of each four, one is 300 us late.
-        assert_eq!(run(0, 4, 8, 100), Duration::from_micros(300));
+        // Of each four, one is 300 us late; that the last was told of at once nobody knows.
+        assert_eq!(run(0, 4, 8, 100), Duration::from_micros(350));
+    }
+
+    /// A timer of a millisecond that begins with the first packet that leaves, as in interrupt coalescing: packets of 2 ms are told of
+    /// one by one, each a millisecond late, those of 0.5 ms three at a time, of which only the first is.
+    #[test]
+    fn what_packets_alone_are_late_by_is_no_part_of_what_several_are() {
+        let mut late = Lateness::new();
+        (0..4).for_each(|_| late.on_sent(us(0), 6_000));
+        (1..=4).for_each(|n| late.on_left(us(2_000 * n + 1_000)));
+        assert_eq!(late.p90(), Duration::from_millis(1));
+        (0..4).for_each(|_| late.on_sent(us(30_000), 1_500));
+        for batch in 1..=40 {
+            let now = us(30_000 + 1_500 * batch);
+            (0..3).for_each(|_| late.on_left(now));
+            (0..3).for_each(|_| late.on_sent(now, 1_500));
+        }
+        assert_eq!(late.p90(), Duration::from_micros(1_250), "not more than two");
+    }
+
+    /// Four of 0.4 ms each below, by the same timer: what is told of together left 1.0, 0.6 and 0.2 ms before.
+    #[test]
+    fn the_last_of_several_is_late_by_half_of_its_time() {
+        let mut late = Lateness::new();
+        (0..4).for_each(|_| late.on_sent(us(0), 1_500));
+        for batch in 0..40 {
+            let now = us(1_400 + 1_200 * batch);
+            (0..3).for_each(|_| late.on_left(now));
+            (0..3).for_each(|_| late.on_sent(now, 1_500));
+        }
+        assert_eq!(late.p90(), Duration::from_millis(1));
     }
 
     #[test]
@@ -323,7 +363,7 @@ mod tests {
             (0..packets).for_each(|_| late.on_left(us(1_000 * i + 400)));
         };
         (0..100).for_each(|i| step(&mut late, i, 4));
-        assert_eq!(late.p90(), Duration::from_micros(300));
+        assert_eq!(late.p90(), Duration::from_micros(350));
         (100..200).for_each(|i| step(&mut late, i, 1));
         assert_eq!(late.p90(), Duration::ZERO);
     }
@@ -345,7 +385,7 @@ mod tests {
             Duration::ZERO,
             "one packet may have been larger than all that might stand below"
         );
-        assert_eq!(run(2, 1), Duration::from_micros(500), "half of the time since the last news");
+        assert_eq!(run(2, 1), Duration::from_micros(750), "three quarters of the time since the last news");
     }
 
     #[test]
@@ -354,7 +394,9 @@ mod tests {
         feed(&mut late, 0..10, 8_000, 1, 4);
         assert_eq!(late.p90(), Duration::from_millis(8));
         feed(&mut late, 10..100, 8_000, 4, 4);
-        assert_eq!(late.p90(), LATENESS_MAX, "and three quarters of 8.4 ms beyond that");
+        assert_eq!(late.p90(), Duration::from_millis(8), "seven eighths of 8.4 ms are less");
+        feed(&mut late, 100..200, 12_000, 4, 4);
+        assert_eq!(late.p90(), LATENESS_MAX, "seven eighths of 12.4 ms are more");
     }
 
     #[test]

@@ -3,7 +3,9 @@ use super::{Column, Experiment, Grid, Variant};
 use crate::lab::picture::{Of, Picture};
 use lowwater_sim::scenario::QueueAware;
 
-const RATES: &[&str] = &["1", "2", "5", "10", "100", "1000", "10000", "40000"];
+/// Between the powers of ten those at which a segment's time and that of a batch of completions do not fit.
+const RATES: &[&str] =
+    &["1", "2", "5", "10", "13", "20", "30", "45", "100", "300", "1000", "3000", "10000", "40000"];
 const MATRIX: &[Grid] = &[
     Grid { key: "rate_mbps", values: RATES, unit: "mbit" },
     Grid { key: "qdisc", values: &["pfifo", "fq", "fq_codel", "tbf"], unit: "" },
