@@ -23,7 +23,7 @@ pub struct Ask {
     pub pacing_rate: u64,
     /// `pacing_rate >> pacing_shift` is what may be below: 10 means about a millisecond's worth.
     pub pacing_shift: u8,
-    /// Cap for flows that are not paced (`tcp_limit_output_bytes`); `None` for paced flows.
+    /// Cap (`tcp_limit_output_bytes`); `None` for paced flows, unless `tcp_limit_output_all` says otherwise.
     pub cap: Option<u32>,
     /// Retransmissions get twice the room.
     pub retransmission: bool,
@@ -46,10 +46,20 @@ impl Ask {
     /// Bytes that may be below when another packet is admitted.
     #[must_use]
     pub fn limit(&self) -> u64 {
-        let by_rate = self.pacing_rate.checked_shr(u32::from(self.pacing_shift)).unwrap_or(0);
-        let limit = by_rate.max(2 * u64::from(self.charge));
+        let limit = self.uncapped();
         let limit = self.cap.map_or(limit, |cap| limit.min(u64::from(cap)));
         limit.saturating_mul(if self.retransmission { 2 } else { 1 })
+    }
+
+    fn uncapped(&self) -> u64 {
+        let by_rate = self.pacing_rate.checked_shr(u32::from(self.pacing_shift)).unwrap_or(0);
+        by_rate.max(2 * u64::from(self.charge))
+    }
+
+    /// The cap is what bounds it: rate and size would let more be below.
+    #[must_use]
+    pub fn is_capped(&self) -> bool {
+        self.cap.is_some_and(|cap| u64::from(cap) < self.uncapped())
     }
 }
 
@@ -150,6 +160,13 @@ mod tests {
             Ask { pacing_rate: u64::MAX, cap: None, retransmission: true, ..ASK }.limit(),
             (u64::MAX >> 10) * 2
         );
+    }
+
+    #[test]
+    fn a_cap_is_told_from_what_rate_and_size_allow() {
+        let fast = Ask { pacing_rate: 5_000_000_000, ..ASK };
+        assert!(fast.is_capped() && !ASK.is_capped() && !Ask { cap: None, ..fast }.is_capped());
+        assert!(Ask { cap: Some(4_607), pacing_rate: 0, ..ASK }.is_capped(), "two packets are more");
     }
 
     #[test]

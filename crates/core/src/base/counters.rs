@@ -129,7 +129,7 @@ counter_group! {
         events = "Events", packets_not_now = "PacketsNotNow", packets_dropped_below = "PacketsDroppedBelow",
         completions = "Completions", timer_fired = "TimerFired", timer_early = "TimerEarly", timer_armed = "TimerArmed",
         gro_merged = "GroMerged", gso_segmented = "GsoSegmented", clock_backwards = "ClockBackwards",
-        credit_exempt = "CreditExempt", lost_in_queue = "LostInQueue", payload_copied_in = "PayloadCopiedIn", payload_copied_out = "PayloadCopiedOut",
+        credit_exempt = "CreditExempt", credit_capped = "CreditCapped", lost_in_queue = "LostInQueue", payload_copied_in = "PayloadCopiedIn", payload_copied_out = "PayloadCopiedOut",
         payload_copied_inside = "PayloadCopiedInside", sctp_hb_armed = "SctpHbArmed", sctp_hb_early = "SctpHbEarly", sctp_heartbeats = "SctpHeartbeats",
         sctp_notes_dropped = "SctpNotesDropped", sctp_failed_dropped = "SctpFailedDropped", sctp_abandoned = "SctpAbandoned", sctp_t3_in_host = "SctpT3InHost", sctp_data_unread = "SctpDataUnread", sctp_reconf_expireds = "SctpReconfExpireds",
         sctp_sacks_ignored = "SctpSacksIgnored", sctp_chunks_again = "SctpChunksAgain",

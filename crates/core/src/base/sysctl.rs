@@ -403,8 +403,10 @@ sysctls! {
     tcp_autocorking: bool = true, "tcp_autocorking", "a number", 0 ..= 1;
     /// The urgent pointer names the urgent byte (RFC 1122) rather than the one behind it, for what is received.
     tcp_stdurg: bool = false, "tcp_stdurg", "a number (0 is off)", 0 ..= 255;
-    /// Bound for what an unpaced flow may have below the transport.
+    /// Bound for what an unpaced flow may have below the transport, and a paced one with `tcp_limit_output_all`.
     tcp_limit_output_bytes: u32 = 1_048_576, "tcp_limit_output_bytes", "bytes", 0 ..= 2147483647;
+    /// `tcp_limit_output_bytes` bounds paced flows as well, as since Linux 6.16. A setting of ours.
+    tcp_limit_output_all: bool = false, "tcp_limit_output_all", "a number", 0 ..= 1;
     /// Segments in the smallest super-packet that autosizing makes.
     tcp_min_tso_segs: u32 = 2, "tcp_min_tso_segs", "a number", 1 ..= 255;
     /// A window this many times the segment is worth sending at once.

@@ -146,6 +146,7 @@ impl Schedule {
             notsent_lowat_half: rng.below(8) != 0,
             tcp_autocorking: rng.below(2) == 0,
             tcp_queue_aware: seed % 2 == 1,
+            tcp_limit_output_all: rng.fork("cap").below(2) == 0,
             ..Sysctl::default()
         };
         let mut dev = DeviceId(0);
@@ -301,8 +302,9 @@ impl Schedule {
         let mut facts: BTreeMap<SocketId, Facts> = BTreeMap::new();
         for flow in &self.flows {
             let Ok(info) = self.stacks[0].tcp_info(flow.id) else { continue };
-            let cap =
-                if flow.paced { u64::MAX } else { u64::from(self.stacks[0].sysctl().tcp_limit_output_bytes) };
+            let sysctl = self.stacks[0].sysctl();
+            let capped = !flow.paced || sysctl.tcp_limit_output_all;
+            let cap = if capped { u64::from(sysctl.tcp_limit_output_bytes) } else { u64::MAX };
             let own_queue = self.stacks[0].own_queue(flow.id).map(|q| (q.bytes, q.limit));
             let late = Duration::ZERO;
             facts.insert(flow.id, Facts { pacing_rate: info.pacing_rate, cap, own_queue, late });

@@ -78,7 +78,7 @@ impl Told {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Facts {
     pub(crate) pacing_rate: u64,
-    /// `tcp_limit_output_bytes`, unless it is paced.
+    /// `tcp_limit_output_bytes`, unless it is paced and that has no cap.
     pub(crate) cap: u64,
     /// The queue-aware limit follows it: what stands below is its own, and the larger of its limits before and after.
     pub(crate) own_queue: Option<(u64, Option<u64>)>,

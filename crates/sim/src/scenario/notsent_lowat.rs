@@ -155,8 +155,9 @@ struct Measured {
     /// `sk_wmem_queued` of each sample, and the memory that really was held.
     queued: Vec<f64>,
     held: Vec<f64>,
-    /// Most that was held in a sample over what it may be.
+    /// Most that was held in a sample over what it may be, and beyond what was in flight and unsent.
     over: f64,
+    beyond: u64,
 }
 
 impl Measured {
@@ -171,6 +172,8 @@ impl Measured {
             if params.lowat > 0 {
                 self.over = self.over.max(f64::from(memory.held) / bound as f64);
             }
+            let stream = point.in_flight_bytes + point.unsent_bytes;
+            self.beyond = self.beyond.max(u64::from(memory.held).saturating_sub(stream));
             self.queued.push(f64::from(memory.queued));
             self.held.push(f64::from(memory.held));
             self.series.push(point);
@@ -232,6 +235,7 @@ impl NotsentLowat {
             ("unsent_bytes_per_flow", of_flows(|p| p.unsent_bytes)),
             ("in_flight_bytes_per_flow", of_flows(|p| p.in_flight_bytes)),
             ("queued_over_bound_max", measured.over),
+            ("held_beyond_bytes_max", measured.beyond as f64),
             ("writable_events_per_mb", per_mb(before.wakes, after.wakes)),
             ("acks_per_mb", per_mb(before.acks, after.acks)),
             ("backlog_bytes_mean", of_flows(|p| p.backlog_bytes)),

@@ -166,6 +166,7 @@ impl SmallQueues {
             ("probe_rtt_ms_max", last(&probes)),
             ("srtt_ms", mean(series.iter().map(|p| p.srtt_ms))),
             ("retrans_segs", count.tcp.retrans_segs as f64),
+            ("capped_per_s", count.own.credit_capped as f64 / seconds(world.now())),
             ("aborted_flows", world.ledger.aborted as f64),
             (
                 "segs_per_packet",

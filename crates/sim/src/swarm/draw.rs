@@ -170,7 +170,7 @@ fn telling(rng: &mut Rng) -> Telling {
 
 fn sysctls(rng: &mut Rng) -> Vec<(&'static str, String)> {
     let mut set: Vec<(&'static str, String)> = Vec::new();
-    let choices: [(&'static str, u64, &[&str]); 16] = [
+    let choices: [(&'static str, u64, &[&str]); 17] = [
         ("tcp_sack", 20, &["0"]),
         ("tcp_dsack", 15, &["0"]),
         ("tcp_timestamps", 30, &["0", "2"]),
@@ -187,6 +187,7 @@ fn sysctls(rng: &mut Rng) -> Vec<(&'static str, String)> {
         ("tcp_limit_output_bytes", 20, &["8192", "131072"]),
         ("tcp_moderate_rcvbuf", 15, &["0"]),
         ("clock_resolution_ns", 15, &["1000000", "4000000"]),
+        ("tcp_limit_output_all", 20, &["1"]),
     ];
     for (name, percent, values) in choices {
         if toss(rng, percent) {

@@ -1,5 +1,5 @@
 //! small-queues (E2): figures of Linux 6.1 and of the commit. The commit's are bounds: "below 1 ms" stands as 1.
-use super::{Bound, Column, Experiment, Pair, Shown, Variant};
+use super::{Bound, Column, Experiment, Grid, Pair, Shown, Variant};
 use crate::lab::picture::{Of, Picture};
 use lowwater_sim::scenario::SmallQueues;
 
@@ -16,6 +16,15 @@ const BUCKET: [(&str, &str); 2] =
     [("rate_mbps", "40000"), ("qdisc", "tbf rate 990753kbit burst 67371 limit 100mb child pfifo limit 1000")];
 const SLOW_BUCKET: (&str, &str) =
     ("qdisc", "tbf rate 99075kbit burst 67371 limit 100mb child pfifo limit 1000");
+
+/// Both generations of the cap, 1 MiB for flows that are not paced (6.1) and 4 MiB for all (6.16), each part by itself; CUBIC is paced above
+/// `fq` alone, BBR above either.
+const CAPS: &[Grid] = &[
+    Grid { key: "qdisc", values: &["pfifo_fast", "fq"], unit: "" },
+    Grid { key: "tcp_congestion_control", values: &["cubic", "bbr"], unit: "" },
+    Grid { key: "tcp_limit_output_bytes", values: &["1048576", "4194304"], unit: "b" },
+    Grid { key: "tcp_limit_output_all", values: &["0", "1"], unit: "all" },
+];
 
 /// Mean backlog and mean time of a probe.
 macro_rules! measured {
@@ -103,6 +112,14 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             linux: measured!(1_270.0, 110.0),
             ..Variant::PLAIN
         },
+        Variant {
+            name: "caps",
+            about: "{rate_mbps} Mbit/s above pfifo_fast and fq: the cap of small queues by its size, and for which flows it is",
+            sets: &[("rate_mbps", "40000"), ("hystart", "0"), ("warmup_s", "0.5"), ("measure_s", "0.5")],
+            grid: CAPS,
+            asked: true,
+            ..Variant::PLAIN
+        },
     ],
     grid: None,
     columns: &[
@@ -113,6 +130,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         Column { figure: "probe_rtt_ms_mean", head: "ms mean", unit: 1.0 },
         Column { figure: "probe_rtt_ms_max", head: "ms max", unit: 1.0 },
         Column { figure: "srtt_ms", head: "srtt ms", unit: 1.0 },
+        Column { figure: "capped_per_s", head: "capped/\ns", unit: 1.0 },
         Column { figure: "goodput_mbps", head: "Mbit/s", unit: 1.0 },
     ],
     shows: &[

@@ -332,7 +332,8 @@ impl Conn {
             charge,
             pacing_rate: self.path.pacing.rate(),
             pacing_shift: PACING_SHIFT,
-            cap: (!paced).then_some(cx.sysctl.tcp_limit_output_bytes),
+            // Until Linux 6.15 a paced flow has none.
+            cap: (!paced || cx.sysctl.tcp_limit_output_all).then_some(cx.sysctl.tcp_limit_output_bytes),
             retransmission,
             rtx_single: self.tx.queue_ref().records() <= 1,
         }
@@ -355,7 +356,10 @@ impl Conn {
                 cx.count.own.credit_exempt += 1;
                 Ok(())
             }
-            Admission::Throttled => Err(why),
+            Admission::Throttled => {
+                cx.count.own.credit_capped += u64::from(why == Wait::Credit && ask.is_capped());
+                Err(why)
+            }
         }
     }
 
