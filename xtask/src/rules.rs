@@ -10,10 +10,19 @@ const WHY_SOURCE: &str = "crates/core/src/base/why.rs";
 /// What a script's comment begins with that names rules.
 const TAG: &str = "// rules:";
 
+/// What sections of RFC 9260 say what to do, from 5 to 9. Each needs a rule of SCTP that names it as its source.
+const SCTP_SECTIONS: [&str; 41] = [
+    "5.1", "5.1.1", "5.1.2", "5.1.3", "5.1.4", "5.1.5", "5.2.1", "5.2.2", "5.2.3", "5.2.4", "5.2.5", "5.2.6",
+    "5.4", "6.1", "6.2", "6.2.1", "6.3.1", "6.3.2", "6.3.3", "6.4", "6.4.1", "6.5", "6.6", "6.7", "6.8",
+    "6.9", "6.10", "7.2", "7.2.1", "7.2.2", "7.2.3", "7.2.4", "7.2.5", "7.3", "8.1", "8.2", "8.3", "8.4",
+    "8.5", "9.1", "9.2",
+];
+
 /// A row of the page.
 struct Rule<'a> {
     id: &'a str,
     text: &'a str,
+    source: &'a str,
     /// A test of the core, for what scripts cannot show.
     test: Option<&'a str>,
 }
@@ -26,6 +35,7 @@ pub(crate) fn run() -> Outcome {
     let scripts: Vec<&File> = tree.all().filter(|f| is_script(&f.path)).collect();
     let mut shown: BTreeMap<&str, usize> = rules.iter().map(|r| (r.id, 0)).collect();
     let mut wrong = missing_waits(&tree, &rules);
+    wrong.extend(missing_sections(&rules));
     for file in &scripts {
         for id in tags(&file.text) {
             match shown.get_mut(id) {
@@ -66,9 +76,9 @@ fn is_script(path: &str) -> bool {
 /// A row whose first cell is an id.
 fn rule(line: &str) -> Option<Rule<'_>> {
     let cells: Vec<&str> = line.strip_prefix("| `")?.strip_suffix('|')?.split('|').map(str::trim).collect();
-    let [id, text, _source, shown] = cells[..] else { return None };
+    let [id, text, source, shown] = cells[..] else { return None };
     let test = shown.strip_prefix('`').and_then(|t| t.strip_suffix('`'));
-    Some(Rule { id: id.strip_suffix('`')?, text, test })
+    Some(Rule { id: id.strip_suffix('`')?, text, source, test })
 }
 
 /// The rules that a script says it shows.
@@ -95,6 +105,20 @@ fn missing_waits(tree: &Tree, rules: &[Rule<'_>]) -> Vec<String> {
     names.into_iter().filter(missing).map(|name| format!("Wait::{name} has no rule in {PAGE}")).collect()
 }
 
+/// Every section of RFC 9260 that says what to do needs a rule.
+fn missing_sections(rules: &[Rule<'_>]) -> Vec<String> {
+    let sctp = rules.iter().filter(|rule| rule.id.starts_with("sctp."));
+    let named: Vec<&str> = sctp.flat_map(|rule| sections(rule.source)).collect();
+    let missing = SCTP_SECTIONS.iter().filter(|section| !named.contains(section));
+    missing.map(|section| format!("RFC 9260 {section} has no rule in {PAGE}")).collect()
+}
+
+/// The sections that a source names before those of other documents: "5.2.1, 5.2.4 B, RFC 5062 2" has two.
+fn sections(source: &str) -> impl Iterator<Item = &str> {
+    let own = source.split(',').map(str::trim).take_while(|part| !part.starts_with("RFC"));
+    own.filter_map(|part| part.split(' ').next())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,6 +127,8 @@ mod tests {
     fn a_row_is_a_rule_and_a_comment_names_it() {
         let row = rule("| `wait.nagle` | a small segment waits | RFC 9293 3.7.4 | |").expect("a row");
         assert_eq!((row.id, row.text, row.test), ("wait.nagle", "a small segment waits", None));
+        assert_eq!(sections("5.2.1, 5.2.4 B, RFC 5062 2").collect::<Vec<_>>(), ["5.2.1", "5.2.4"]);
+        assert_eq!(missing_sections(&[row]).len(), SCTP_SECTIONS.len());
         let row = rule("| `tp5.remainder` | early | transmit-path 5 | `a_test` |").expect("a row");
         assert_eq!(row.test, Some("a_test"));
         assert!(rule("| id | rule | source | shown by |").is_none());

@@ -206,10 +206,11 @@ impl World {
         self.hosts.iter().all(|h| h.apps().all(App::done))
     }
 
-    /// Nothing is under way in any pipe and no stack holds anything that time would remove.
+    /// Nothing is under way in any pipe, no device has anything to tell, and no stack holds anything that time would remove.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
-        self.pipes.iter().all(|s| s.pipe.held() == 0) && self.hosts.iter().all(|h| h.deadline().is_none())
+        self.pipes.iter().all(|s| s.pipe.held() == 0 && s.pipe.deadline().is_none())
+            && self.hosts.iter().all(|h| h.deadline().is_none())
     }
 
     /// Does the next thing that happens at or before `limit`. False when there is none.

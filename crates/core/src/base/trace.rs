@@ -22,6 +22,16 @@ pub enum Ev {
     In(u32, u32, u8),
     /// A packet was dropped; the reason's name.
     Dropped(&'static str),
+    /// A chunk of SCTP went out: its type, the TSN that it has or names, the place of its path.
+    ChunkOut(&'static str, Option<u32>, u8),
+    /// A chunk of SCTP came in, likewise.
+    ChunkIn(&'static str, Option<u32>, u8),
+    /// The path at this place changed its state.
+    Path(u8, &'static str, &'static str),
+    /// Congestion window and slow-start threshold of the path at this place, in bytes.
+    PathCwnd(u8, u32, u32),
+    /// A timer ran out; of which path, where it is one path's.
+    Fired(&'static str, Option<u8>),
 }
 
 /// Flags in the order in which scripts write them.
@@ -33,6 +43,15 @@ fn segment(f: &mut fmt::Formatter<'_>, way: char, (seq, len, flags): (u32, u32, 
     let letters: String = LETTERS.iter().filter(|(bit, _)| flags & bit != 0).map(|(_, c)| *c).collect();
     let letters = if letters.is_empty() { "-" } else { &letters };
     write!(f, "{way} {letters} {seq}:{}({len})", seq.wrapping_add(len))
+}
+
+/// A chunk: its type, TSN and path.
+fn chunk(f: &mut fmt::Formatter<'_>, way: char, (kind, tsn, path): (&str, Option<u32>, u8)) -> fmt::Result {
+    write!(f, "{way} {kind}")?;
+    if let Some(tsn) = tsn {
+        write!(f, " {tsn}")?;
+    }
+    write!(f, ", path {path}")
 }
 
 impl fmt::Display for Ev {
@@ -51,6 +70,14 @@ impl fmt::Display for Ev {
             Self::Out(seq, len, flags) => segment(f, '>', (seq, len, flags)),
             Self::In(seq, len, flags) => segment(f, '<', (seq, len, flags)),
             Self::Dropped(why) => write!(f, "dropped: {why}"),
+            Self::ChunkOut(kind, tsn, path) => chunk(f, '>', (kind, tsn, path)),
+            Self::ChunkIn(kind, tsn, path) => chunk(f, '<', (kind, tsn, path)),
+            Self::Path(path, before, after) => write!(f, "path {path}: {before} -> {after}"),
+            Self::PathCwnd(path, cwnd, ssthresh) => {
+                write!(f, "path {path}: cwnd {cwnd} bytes, ssthresh {ssthresh}")
+            }
+            Self::Fired(name, None) => write!(f, "timer {name} ran out"),
+            Self::Fired(name, Some(path)) => write!(f, "timer {name} of path {path} ran out"),
         }
     }
 }
@@ -81,6 +108,12 @@ impl Trace {
         if on {
             self.ring.reserve_exact(TRACE_RECORDS.saturating_sub(self.ring.len()));
         }
+    }
+
+    /// It records.
+    #[must_use]
+    pub const fn is_on(&self) -> bool {
+        self.enabled
     }
 
     /// Records `event`.

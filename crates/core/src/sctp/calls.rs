@@ -59,6 +59,8 @@ impl Assoc {
         if !self.tx.admits(&self.options, sndbuf)
             || !self.tx.streams(&self.options, cx.sysctl).admits(info.stream)
         {
+            // There is no room for what the last message waits for: room comes when that has left (as TCP pushes what waits).
+            self.tx.queue.let_go();
             return Err(Error::WouldBlock);
         }
         let len = data.len();
@@ -67,6 +69,12 @@ impl Assoc {
         self.tx.burst = None;
         self.owner.dry = false;
         Ok(len)
+    }
+
+    /// The last message waits for more.
+    #[must_use]
+    pub fn wants_more(&self) -> bool {
+        self.tx.queue.wants_more()
     }
 
     /// A SACK is to be sent now.

@@ -26,6 +26,7 @@ mod receiver;
 mod reconfig;
 mod recovery;
 pub mod rto;
+mod seen;
 mod sender;
 mod state;
 pub mod stream;
@@ -47,6 +48,7 @@ pub use options::{PathOptions, Reconfigurable, RtoOptions, SctpOptions};
 pub use output::{More, Outgoing};
 pub use partial_reliability::{Abandoned, AbandonedCounts};
 pub use paths::{PathId, PathState};
+pub use seen::Seen;
 pub use state::State;
 
 #[cfg(test)]

@@ -30,6 +30,19 @@ pub enum PathState {
     Inactive,
 }
 
+impl PathState {
+    /// The name in records.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unconfirmed => "unconfirmed",
+            Self::Active => "active",
+            Self::PotentiallyFailed => "potentially failed",
+            Self::Inactive => "inactive",
+        }
+    }
+}
+
 /// What a SACK said about one path, gathered while it is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Acked {

@@ -5,7 +5,7 @@ use super::pending::Pending;
 use super::*;
 use crate::base::sysctl::SctpCongestionKind;
 use crate::base::testing::World;
-use crate::base::{Carrier, DeviceId, Instant, Pressure, Sysctl, Wait, steps};
+use crate::base::{Carrier, DeviceId, Duration, Instant, Pressure, Sysctl, Wait, steps};
 use bytes::Bytes;
 use core::net::IpAddr;
 use lowwater_wire::sctp::{Cause, Chunk as Wire, DataFlags, DataRepr, GapBlock, Sack, Tlvs};
@@ -93,12 +93,16 @@ fn input(assoc: &mut Assoc, world: &mut World, chunk: &Wire<'_>) {
 
 /// The same with so little memory left.
 fn input_under(assoc: &mut Assoc, world: &mut World, pressure: Pressure, chunk: &Wire<'_>) {
+    input_at(assoc, world, (now(), pressure), chunk);
+}
+
+fn input_at(assoc: &mut Assoc, world: &mut World, (at, pressure): (Instant, Pressure), chunk: &Wire<'_>) {
     let mut chunks = vec![0; chunk.buffer_len()];
     chunk.emit(&mut chunks);
     let buffer = Bytes::from(chunks);
     let (vtag, chunks) = (assoc.id.tags.0, &buffer[..]);
     let inbound = Inbound { from: ip(1), to: ip(99), vtag, chunks, buffer: &buffer, ce: false, encap: 0 };
-    let mut cx = world.cx(now());
+    let mut cx = world.cx(at);
     cx.pressure = pressure;
     assoc.input(&mut cx, &inbound).unwrap();
 }
@@ -316,4 +320,42 @@ fn pacing_that_a_controller_wanted_ends_with_it() {
         assoc.set_options(&mut cx, SctpOptions { congestion: SctpCongestionKind::Rfc9260, ..options });
         assert_eq!(assoc.paths.get(0).flow.pacing.is_paced(), pacing);
     }
+}
+
+/// A path on which nothing but T3-rtx brings anything through delivers little in long times; a rate that followed that would be a
+/// delay of minutes, and the next sample less still.
+#[test]
+fn what_timers_send_does_not_make_bbr_ever_slower() {
+    let mut world = World::new();
+    let mut assoc = up(&mut world, 1);
+    let mut options = SctpOptions { congestion: SctpCongestionKind::Bbr, ..(*assoc.options).clone() };
+    options.path.hb_enable = false;
+    assoc.set_options(&mut world.cx(now()), options);
+    let (rtt, mut at) = (Duration::from_millis(10), now());
+    for _ in 0..2_000 {
+        assoc.send(&mut world.cx(at), Bytes::from_static(b"12345678"), SendInfo::default()).unwrap();
+    }
+    // The peer's buffer is full of small chunks behind the first that is missing: it takes three in each round trip, and says so.
+    let mut cum_tsn = assoc.tx.out.next_tsn().wire().wrapping_sub(1);
+    for round in 0..60 {
+        let (begun, mut sent) = (at, 0);
+        while sent == 0 {
+            while let Some(out) = assoc.output(&mut world.cx(at)) {
+                let number = assoc.paths.get(out.path).number();
+                assoc.on_complete(number, out.charge);
+                sent += 1;
+            }
+            if sent == 0 {
+                at = assoc.next_deadline().expect("a timer or a pace").max(at);
+                assoc.on_timeout(&mut world.cx(at));
+            }
+        }
+        assert!(at.since(begun) < Duration::from_secs(100), "round {round}: {:?}", assoc.wait());
+        at += rtt;
+        cum_tsn = cum_tsn.wrapping_add(3);
+        let sack = Sack { cum_tsn, a_rwnd: 400, gaps: &[], dups: &[] };
+        input_at(&mut assoc, &mut world, (at, Pressure::Low), &Wire::Sack(sack));
+    }
+    let delay = assoc.paths.get(0).flow.pacing.delay(at);
+    assert!(delay <= rtt * 2, "{delay:?} at {} B/s", assoc.paths.get(0).flow.pacing.rate());
 }

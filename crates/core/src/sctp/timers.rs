@@ -7,6 +7,7 @@ use super::pending::Pending;
 use super::recovery::t3;
 use super::state::State;
 use crate::base::time::Duration;
+use crate::base::trace::Ev;
 use crate::base::{Cx, Error, Instant};
 use bytes::Bytes;
 
@@ -60,7 +61,8 @@ impl Timers {
         self.autoclose = if secs == 0 { Instant::FAR_FUTURE } else { now + idle };
     }
 
-    /// The peer talks while SHUTDOWN is out: it has as long as before to finish.
+    /// The peer sends data while SHUTDOWN is out: it has as long as before to finish. Section 9.2 says so of any packet; but who sends
+    /// nothing but HEARTBEATs, more often than this timer runs out, has not heard of the SHUTDOWN and never would.
     pub(super) fn restart_t2(&mut self, now: Instant, timeout: Duration) {
         if self.t2 != Instant::FAR_FUTURE {
             self.start_t2(now, timeout);
@@ -109,6 +111,7 @@ impl Assoc {
         let (t1, t2, t5) = (due(self.timers.t1), due(self.timers.t2), due(self.timers.t5));
         if t5 {
             self.timers.t5 = Instant::FAR_FUTURE;
+            cx.trace(Ev::Fired("T5", None));
             cx.count.sctp.t5_shutdown_guard_expireds += 1;
             return self.abort(cx, Bytes::new(), Error::TimedOut);
         }
@@ -116,9 +119,11 @@ impl Assoc {
             self.on_autoclose(cx);
         }
         if t1 {
+            cx.trace(Ev::Fired("T1", None));
             self.on_t1(cx);
         }
         if t2 {
+            cx.trace(Ev::Fired("T2", None));
             self.on_t2(cx);
         }
         // The pacer's time has come: the turn that follows asks it again.
@@ -132,6 +137,7 @@ impl Assoc {
         cx.count.sctp.delay_sack_expireds += u64::from(self.rx.ack.on_timer(cx.now));
         for id in 0..self.paths.len() as PathId {
             if self.paths.get(id).t3 <= cx.now {
+                cx.trace(Ev::Fired("T3", Some(id)));
                 t3::on_timer(self, cx, id);
             }
             if self.paths.get(id).hb.deadline() <= cx.now {
@@ -202,6 +208,7 @@ impl Assoc {
         if path.hb.on_timer(cx, &cadence) == Fired::Early {
             return;
         }
+        cx.trace(Ev::Fired("heartbeat", Some(id)));
         if !self.state.beats() || !path.beats() {
             return path.hb.stop();
         }

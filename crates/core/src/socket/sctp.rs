@@ -1,7 +1,7 @@
 //! SCTP's sockets: an association with the routes of its paths, and a listener.
 use super::{Arrivals, Path};
 use crate::base::{Cx, SocketId};
-use crate::sctp::{Assoc, SctpOptions, State};
+use crate::sctp::{Assoc, SctpOptions, Seen, State};
 use crate::tcp::{Ready, State as TcpState};
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use smallvec::SmallVec;
@@ -20,6 +20,8 @@ pub struct SctpSocket {
     pub bound: SmallVec<[IpAddr; 1]>,
     /// When what can be read of it came, where it asks for that ([`SctpOptions::arrivals`]).
     pub arrivals: Option<Box<Arrivals>>,
+    /// What the flight recorder has seen of it, where it is on.
+    pub seen: Option<Box<Seen>>,
 }
 
 impl SctpSocket {

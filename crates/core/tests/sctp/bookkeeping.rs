@@ -206,3 +206,28 @@ fn what_goes_again_on_a_narrower_path_is_not_timed() {
     assert_eq!(w.messages(B, b).len(), 2);
     assert!(w.info(A, a).paths[0].srtt > srtt, "{srtt:?}");
 }
+
+/// The flight recorder of an association: states, chunks with their TSNs, timers; nothing while it is off.
+#[test]
+fn the_flight_recorder_tells_chunks_timers_and_changes() {
+    let mut w = World::new();
+    let (a, b) = w.associated(w.options(), w.options());
+    assert_eq!(w.stacks[A].trace().records().count(), 0);
+    w.stacks[A].set_trace(true);
+    w.send(A, a, &[1; 100], SendInfo::default());
+    w.pass(ms(100));
+    w.rule = Box::new(|_| Fate::Lose);
+    w.send(A, a, &[2; 100], SendInfo::default());
+    w.pass(ms(1_500));
+    w.rule = Box::new(|_| Fate::Deliver(ms(10)));
+    w.pass(ms(3_000));
+    let now = w.now;
+    w.stacks[B].sctp_abort(now, b, b"").unwrap();
+    w.pass(ms(100));
+    let told: Vec<String> = w.stacks[A].trace().records().map(|record| record.event.to_string()).collect();
+    for wanted in
+        ["> DATA ", "< SACK ", "timer T3 of path 0 ran out", "< ABORT, path 0", "state ESTABLISHED -> CLOSED"]
+    {
+        assert!(told.iter().any(|line| line.starts_with(wanted)), "{wanted}: {told:?}");
+    }
+}

@@ -34,6 +34,23 @@ fn a_writer_is_held_at_the_low_water_mark_and_woken_under_its_half() {
     assert!(w.events[A].contains(&Event::Writable(a)));
 }
 
+/// MSG_MORE waits for more; where there is no room for more it would wait for ever.
+#[test]
+fn what_waits_for_more_leaves_when_the_buffer_has_no_room_for_more() {
+    let mut w = World::new();
+    let (a, b) = w.associated(SctpOptions { sndbuf: 4_000, ..w.options() }, w.options());
+    let (mut sent, mut got) = (0, 0);
+    let done = w.run(Duration::from_secs(60), |w| {
+        let (now, more) = (w.now, SendInfo { more: true, ..SendInfo::default() });
+        while sent < 100 && w.stacks[A].sctp_send(now, a, Bytes::from_static(b"x"), more).is_ok() {
+            sent += 1;
+        }
+        got += w.messages(B, b).len();
+        sent == 100
+    });
+    assert!(done, "{sent} sent, {got} read: {:?}", w.info(A, a).wait);
+}
+
 #[test]
 fn an_idle_association_costs_less_than_two_kibibytes() {
     // The boxes of an association with one path, by their types; heap memory that an idle one has is none beside them.

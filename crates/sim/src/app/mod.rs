@@ -3,6 +3,7 @@ mod bulk;
 mod churn;
 mod echo;
 mod flood;
+pub mod messages;
 pub mod pattern;
 mod rr;
 mod sink;
@@ -19,12 +20,15 @@ pub use udp::{UdpEcho, UdpPing, UdpPingSpec};
 use crate::check::Ledger;
 use crate::host::Core;
 use lowwater_core::base::{Error, Instant, Rng, SocketId};
+use lowwater_core::sctp::SctpOptions;
 use lowwater_core::socket::{Event, ListenAddr, ListenOptions};
 use lowwater_core::tcp::SocketOptions;
 use std::net::SocketAddr;
 
 /// Most bytes that a program reads with one call.
 pub const READ_BYTES: usize = 65_536;
+/// Associations that may wait to be accepted.
+const SCTP_BACKLOG: u32 = 128;
 
 /// What a program can do.
 pub struct Io<'a> {
@@ -85,6 +89,41 @@ impl Io<'_> {
         let id = self.core.udp_bind(self.now, local)?;
         self.opened.push(id);
         Ok(id)
+    }
+
+    /// Opens an association; its events come to this program. Calls of SCTP miss the journal.
+    ///
+    /// # Errors
+    /// Those of the stack.
+    pub fn sctp_connect(
+        &mut self,
+        remotes: &[SocketAddr],
+        locals: &[SocketAddr],
+        options: SctpOptions,
+    ) -> Result<SocketId, Error> {
+        let id = self.core.stack_mut().sctp_connect(self.now, remotes, locals, options)?;
+        self.opened.push(id);
+        Ok(id)
+    }
+
+    /// Listens for associations at these addresses; events come to this program.
+    ///
+    /// # Errors
+    /// Those of the stack.
+    pub fn sctp_listen(&mut self, at: &[SocketAddr], options: SctpOptions) -> Result<SocketId, Error> {
+        let id = self.core.stack_mut().sctp_listen(self.now, at, SCTP_BACKLOG, options)?;
+        self.opened.push(id);
+        Ok(id)
+    }
+
+    /// Takes an association from the backlog, with the peer's address; its events come to this program.
+    ///
+    /// # Errors
+    /// Those of the stack, [`Error::WouldBlock`] when none waits.
+    pub fn sctp_accept(&mut self, listener: SocketId) -> Result<(SocketId, SocketAddr), Error> {
+        let (id, peer) = self.core.stack_mut().sctp_accept(self.now, listener)?;
+        self.opened.push(id);
+        Ok((id, peer))
     }
 
     /// Reports a broken promise.

@@ -4,6 +4,8 @@ pub mod clock;
 pub mod conservation;
 pub mod credit;
 pub mod liveness;
+pub mod memory;
+pub mod messages;
 pub mod timers;
 
 use lowwater_core::base::{Duration, Instant, SocketId};
@@ -46,6 +48,8 @@ pub struct Departure {
 pub struct Ledger {
     /// Byte streams by their key.
     pub bytes: bytes::Bytes,
+    /// Messages of associations.
+    pub messages: messages::Messages,
     /// Events of kind `Writable` that programs received.
     pub writable_events: u64,
     /// Connections of writers without an end that ended with ETIMEDOUT.

@@ -11,6 +11,7 @@ use lowwater_core::base::{Instant, Rng, Sysctl};
 use lowwater_core::device::DeviceCaps;
 use lowwater_core::socket::ListenOptions;
 use lowwater_core::tcp::SocketOptions;
+use std::iter;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Ports of the servers: sinks by reader, echo, and echo over UDP.
@@ -27,24 +28,41 @@ fn address(v6: bool, host: usize) -> IpAddr {
     }
 }
 
-fn settings(set: &[(&'static str, String)]) -> Sysctl {
+/// The address of a host in the second network.
+fn second_address(v6: bool, host: usize) -> IpAddr {
+    let n = host as u16 + 1;
+    if v6 {
+        IpAddr::V6(Ipv6Addr::new(0xfd01, 0, 0, 0, 0, 0, 0, n))
+    } else {
+        IpAddr::V4(Ipv4Addr::new(10, 0, 1, n as u8))
+    }
+}
+
+fn addresses(draw: &WorldSpec, host: usize) -> Vec<IpAddr> {
+    let second = draw.sctp.second.iter().map(|s| second_address(s.v6, host));
+    iter::once(address(draw.v6, host)).chain(second).collect()
+}
+
+fn settings(draw: &WorldSpec, server: bool) -> Sysctl {
     let mut sysctl = Sysctl::default();
-    for (name, value) in set {
+    let set = if server { &draw.server_sysctl } else { &draw.client_sysctl };
+    for (name, value) in set.iter().chain(draw.sctp.settings(server)) {
         sysctl.set(name, value).expect("a drawn setting is legal");
     }
     sysctl
 }
 
-fn host(draw: &WorldSpec, index: usize, set: &[(&'static str, String)]) -> HostSpec {
+fn host(draw: &WorldSpec, index: usize) -> HostSpec {
     // Host 0 is the server.
     let qdisc = draw.qdiscs[usize::from(index == 0)].clone();
     let mut caps = if draw.gso { DeviceCaps::offloading(draw.mtu) } else { DeviceCaps::plain(draw.mtu) };
     // Super-packets need unfinished checksums, as devices go.
     caps.checksum = draw.checksum_offload || draw.gso;
+    caps.sctp = draw.sctp.trains;
     HostSpec {
-        sysctl: settings(set),
+        sysctl: settings(draw, index == 0),
         caps,
-        addresses: vec![address(draw.v6, index)],
+        addresses: addresses(draw, index),
         rx_coalesce_ns: draw.rx_coalesce_ns,
         budget: draw.budget,
         qdisc,
@@ -96,35 +114,60 @@ fn hop(draw: &WorldSpec, faults: &Faults, nic: Option<NicSpec>) -> PipeSpec {
     }
 }
 
+/// The hops of the networks in one direction (0 to the server, 1 from it), the first network's first.
+fn hops(draw: &WorldSpec, way: usize) -> Vec<PipeSpec> {
+    let mut first = hop(draw, &draw.faults[way], None);
+    let Some(second) = &draw.sctp.second else { return vec![first] };
+    let like = WorldSpec { rate: second.rate, delay_ns: second.delay_ns, ..draw.clone() };
+    let mut other = hop(&like, &second.faults[way], None);
+    for (hop, (from, to)) in [&mut first, &mut other].into_iter().zip(second.dark_ms) {
+        if to > from {
+            hop.loss.blackouts.push((Instant::from_millis(from), Instant::from_millis(to)));
+        }
+    }
+    vec![first, other]
+}
+
 /// Host 0 is the server; clients follow.
 pub(super) fn world(draw: &WorldSpec, recording: Recording) -> World {
     let mut world = World::new(draw.seed, recording);
-    let server = world.add_host(host(draw, 0, &draw.server_sysctl));
-    let clients: Vec<usize> =
-        (1..=draw.clients).map(|n| world.add_host(host(draw, n, &draw.client_sysctl))).collect();
+    let server = world.add_host(host(draw, 0));
+    let clients: Vec<usize> = (1..=draw.clients).map(|n| world.add_host(host(draw, n))).collect();
     // Devices are some times faster than the bottleneck.
     let fast = draw.rate * 4;
-    if let [client] = clients[..] {
-        world.add_pipe(Some(client), &hop(draw, &draw.faults[0], Some(nic(draw, fast))), To::Host(server));
-        world.add_pipe(Some(server), &hop(draw, &draw.faults[1], Some(nic(draw, fast))), To::Host(client));
+    if let ([client], None) = (&clients[..], &draw.sctp.second) {
+        world.add_pipe(Some(*client), &hop(draw, &draw.faults[0], Some(nic(draw, fast))), To::Host(server));
+        world.add_pipe(Some(server), &hop(draw, &draw.faults[1], Some(nic(draw, fast))), To::Host(*client));
     } else {
-        let shared = world.add_pipe(None, &hop(draw, &draw.faults[0], None), To::Host(server));
-        let mut table = Vec::new();
-        for &client in &clients {
-            let access = PipeSpec { nic: Some(nic(draw, fast)), ..PipeSpec::default() };
-            world.add_pipe(Some(client), &access, To::Router(vec![(address(draw.v6, server), shared)]));
-            let back = world.add_pipe(None, &hop(draw, &draw.faults[1], None), To::Host(client));
-            table.push((address(draw.v6, client), back));
-        }
-        let access = PipeSpec { nic: Some(nic(draw, fast)), ..PipeSpec::default() };
-        world.add_pipe(Some(server), &access, To::Router(table));
+        routed(
+            &mut world,
+            draw,
+            server,
+            &clients,
+            &PipeSpec { nic: Some(nic(draw, fast)), ..PipeSpec::default() },
+        );
     }
     add_programs(&mut world, draw, &clients);
     world
 }
 
-fn socket_options(draw: &WorldSpec, set: &[(&'static str, String)]) -> SocketOptions {
-    let mut o = SocketOptions::new(&settings(set));
+/// Hosts behind a router, which has a hop to each address of the server, shared by all clients, and one to each address of each client.
+fn routed(world: &mut World, draw: &WorldSpec, server: usize, clients: &[usize], access: &PipeSpec) {
+    let shared: Vec<(IpAddr, usize)> = (addresses(draw, server).into_iter().zip(hops(draw, 0)))
+        .map(|(ip, hop)| (ip, world.add_pipe(None, &hop, To::Host(server))))
+        .collect();
+    let mut table = Vec::new();
+    for &client in clients {
+        world.add_pipe(Some(client), access, To::Router(shared.clone()));
+        for (ip, hop) in addresses(draw, client).into_iter().zip(hops(draw, 1)) {
+            table.push((ip, world.add_pipe(None, &hop, To::Host(client))));
+        }
+    }
+    world.add_pipe(Some(server), access, To::Router(table));
+}
+
+fn socket_options(draw: &WorldSpec, server: bool) -> SocketOptions {
+    let mut o = SocketOptions::new(&settings(draw, server));
     o.sndbuf = (draw.sndbuf != 0).then_some(draw.sndbuf);
     o.rcvbuf = (draw.rcvbuf != 0).then_some(draw.rcvbuf);
     o
@@ -139,7 +182,7 @@ const fn pace(reader: u8) -> Pace {
 }
 
 fn add_programs(world: &mut World, draw: &WorldSpec, clients: &[usize]) {
-    let listen = ListenOptions::new(socket_options(draw, &draw.server_sysctl));
+    let listen = ListenOptions::new(socket_options(draw, true));
     for reader in 0..4u8 {
         let expected =
             draw.apps.iter().filter(|a| matches!(a, AppDraw::Bulk { reader: r, .. } if *r == reader)).count();
@@ -151,11 +194,13 @@ fn add_programs(world: &mut World, draw: &WorldSpec, clients: &[usize]) {
     let local = address(draw.v6, 0);
     world.add_app(0, Box::new(Echo::new(ECHO_PORT, listen)));
     world.add_app(0, Box::new(UdpEcho::new(SocketAddr::new(local, UDP_PORT))));
+    let sysctl = [&settings(draw, false), &settings(draw, true)];
+    super::sctp::add_programs(world, &draw.sctp, clients, sysctl, |host| addresses(draw, host));
     let keys = Rng::new(draw.seed).fork("keys");
     for (n, app) in draw.apps.iter().enumerate() {
         let client = clients[n % clients.len()];
         let key = keys.fork(&n.to_string()).next_u64();
-        let options = socket_options(draw, &draw.client_sysctl);
+        let options = socket_options(draw, false);
         add_client(world, client, app, key, (address(draw.v6, client), local), options);
     }
 }

@@ -1,4 +1,5 @@
 //! The options of a swarm world and how they are drawn: each feature is present or absent by a toss of its own.
+use super::sctp::SctpDraw;
 use crate::link::nic::Telling;
 use crate::link::spec::Carry;
 use lowwater_core::base::{Instant, Rng};
@@ -97,20 +98,22 @@ pub struct WorldSpec {
     pub faults_end: Instant,
     /// Programs.
     pub apps: Vec<AppDraw>,
+    /// Associations, and what they need.
+    pub sctp: SctpDraw,
     /// Something fails although nothing is wrong, to prove that failures are reported.
     pub canary: Canary,
 }
 
-fn toss(rng: &mut Rng, percent: u64) -> bool {
+pub(super) fn toss(rng: &mut Rng, percent: u64) -> bool {
     rng.below(100) < percent
 }
 
-fn between(rng: &mut Rng, low: u64, high: u64) -> u64 {
+pub(super) fn between(rng: &mut Rng, low: u64, high: u64) -> u64 {
     low + rng.below(high - low + 1)
 }
 
 /// Uniform in the exponent, so that small and large values are equally likely.
-fn log_between(rng: &mut Rng, low: u64, high: u64) -> u64 {
+pub(super) fn log_between(rng: &mut Rng, low: u64, high: u64) -> u64 {
     let (mut lo, mut hi) = (low.max(1), low.max(1));
     let doublings = u64::from((high / lo).max(1).ilog2());
     let pick = rng.below(doublings + 1);
@@ -121,12 +124,12 @@ fn log_between(rng: &mut Rng, low: u64, high: u64) -> u64 {
     between(rng, lo.min(high), hi.max(lo.min(high)))
 }
 
-fn pick<T: Clone>(rng: &mut Rng, of: &[T]) -> T {
+pub(super) fn pick<T: Clone>(rng: &mut Rng, of: &[T]) -> T {
     of[rng.below(of.len() as u64) as usize].clone()
 }
 
 impl Faults {
-    fn draw(rng: &mut Rng, carry: Carry) -> Self {
+    pub(super) fn draw(rng: &mut Rng, carry: Carry) -> Self {
         let mut f = Self::default();
         if toss(rng, 45) {
             f.loss_ppm = log_between(rng, 100, 100_000) as u32;
@@ -310,8 +313,13 @@ impl WorldSpec {
             ],
             faults_end: Instant::from_millis(between(&mut links, 1_000, 20_000)),
             apps: (0..count).map(|_| AppDraw::draw(&mut apps, rate, count)).collect(),
+            sctp: SctpDraw::draw(&root, rate, carry),
             canary: Canary::None,
         };
+        // Half of the worlds with associations have nothing else.
+        if !draw.sctp.talks.is_empty() && toss(&mut root.fork("sctp alone"), 50) {
+            draw.apps.clear();
+        }
         draw.bound_bytes();
         draw
     }

@@ -1,9 +1,11 @@
 //! A world drawn from a seed: every option a draw, run through a phase of faults and a phase without, then judged.
 mod build;
 mod draw;
+mod sctp;
 mod shrink;
 
 pub use draw::{AppDraw, Canary, Faults, WorldSpec};
+pub use sctp::{SctpDraw, TalkDraw};
 pub use shrink::shrink;
 
 use crate::check::{self, Broken};
@@ -60,11 +62,13 @@ pub fn run(world: &mut World, draw: &WorldSpec) -> Result<Summary, Broken> {
     world.run_while(limit, |w| !w.all_done())?;
     verdict(world, check::liveness::NAME, check::liveness::check)?;
     verdict(world, check::bytes::NAME, |w| w.ledger.bytes.finish())?;
+    verdict(world, check::messages::NAME, |w| w.ledger.messages.finish())?;
     world.stop();
     // The links carry the last segments; a stack then keeps only what time removes.
     let limit = world.now() + QUIET_LIMIT;
     world.run_while(limit, |w| !w.is_quiet())?;
     verdict(world, check::timers::NAME, check::timers::check)?;
+    verdict(world, check::memory::NAME, check::memory::check)?;
     verdict(world, check::credit::NAME, check::credit::check)?;
     verdict(world, check::conservation::NAME, check::conservation::check)?;
     verdict(world, check::clock::NAME, check::clock::check)?;
@@ -89,7 +93,7 @@ fn verdict(
 fn summary(world: &World) -> Summary {
     Summary {
         events: world.events(),
-        bytes: world.ledger.bytes.total_received(),
+        bytes: world.ledger.bytes.total_received() + world.ledger.messages.total_received(),
         virtual_time: world.now(),
         retrans_segs: world.hosts().iter().map(|h| h.core().stack().counters().tcp.retrans_segs).sum(),
         dropped: world.pipes().map(|p| p.counts().dropped()).sum(),

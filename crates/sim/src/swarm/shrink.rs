@@ -1,5 +1,7 @@
 //! Makes a failing world smaller while it keeps failing in the same way: fewer programs, bytes, faults and settings.
 use super::draw::{AppDraw, Faults, WorldSpec};
+use super::sctp::TalkDraw;
+use crate::app::messages::Reads;
 use crate::link::nic::Telling;
 
 /// Rounds of shrinking; each tries every step once.
@@ -31,7 +33,7 @@ fn steps(draw: &WorldSpec) -> Vec<Change> {
     // From the back, so that an earlier removal does not move a later one.
     for i in (0..draw.apps.len()).rev() {
         all.push(Box::new(move |d| {
-            if d.apps.len() > 1 && i < d.apps.len() {
+            if d.apps.len() + d.sctp.talks.len() > 1 && i < d.apps.len() {
                 d.apps.remove(i);
             }
         }));
@@ -41,6 +43,7 @@ fn steps(draw: &WorldSpec) -> Vec<Change> {
             }
         }));
     }
+    associations(&mut all, draw);
     for side in [0, 1] {
         all.push(Box::new(move |d| d.qdiscs[side].clear()));
         all.push(Box::new(move |d| d.faults[side] = Faults::default()));
@@ -85,6 +88,43 @@ fn steps(draw: &WorldSpec) -> Vec<Change> {
     ];
     all.extend(plain.map(|change| -> Change { Box::new(change) }));
     all
+}
+
+fn associations(all: &mut Vec<Change>, draw: &WorldSpec) {
+    for i in (0..draw.sctp.talks.len()).rev() {
+        all.push(Box::new(move |d| {
+            if d.apps.len() + d.sctp.talks.len() > 1 && i < d.sctp.talks.len() {
+                d.sctp.talks.remove(i);
+            }
+        }));
+        let each: [fn(&mut TalkDraw); 5] = [
+            |t| t.writes.iter_mut().for_each(|w| w.count /= 2),
+            |t| t.writes.iter_mut().for_each(|w| (w.limited, w.addressed, w.unordered) = (0, 0, 0)),
+            |t| t.writes.iter_mut().for_each(|w| (w.burst, w.whims) = (0, 0)),
+            |t| t.reads = [Reads::Messages; 2],
+            |t| t.buffers = [(0, 0); 2],
+        ];
+        all.extend(each.map(|change| -> Change {
+            Box::new(move |d| d.sctp.talks.get_mut(i).into_iter().for_each(change))
+        }));
+    }
+    for side in [0, 1] {
+        for i in (0..draw.sctp.sysctl[side].len()).rev() {
+            all.push(Box::new(move |d| {
+                if i < d.sctp.sysctl[side].len() {
+                    d.sctp.sysctl[side].remove(i);
+                }
+            }));
+        }
+    }
+    all.push(Box::new(|d| d.sctp.trains = false));
+    all.push(Box::new(|d| d.sctp.second = None));
+    all.push(Box::new(|d| {
+        if let Some(second) = &mut d.sctp.second {
+            second.faults = [Faults::default(), Faults::default()];
+            second.dark_ms = [(0, 0); 2];
+        }
+    }));
 }
 
 fn halve(app: &mut AppDraw) {

@@ -15,6 +15,13 @@ fn a_seed_draws_the_same_options_again_and_most_options_occur() {
     for name in ["tcp_sack", "tcp_timestamps", "tcp_ecn", "tcp_congestion_control", "hystart", "tcp_rmem"] {
         assert!(draws.iter().any(|d| d.client_sysctl.iter().any(|(n, _)| *n == name)), "{name}");
     }
+    let sctp: Vec<&SctpDraw> = draws.iter().map(|d| &d.sctp).filter(|s| !s.talks.is_empty()).collect();
+    assert!(sctp.len() > 50 && draws.iter().any(|d| d.apps.is_empty()));
+    assert!(sctp.iter().any(|s| s.second.as_ref().is_some_and(|second| second.dark_ms != [(0, 0); 2])));
+    assert!(sctp.iter().any(|s| s.may_fail) && sctp.iter().any(|s| s.trains && s.bound));
+    let talks: Vec<&TalkDraw> = sctp.iter().flat_map(|s| &s.talks).collect();
+    assert!(talks.iter().any(|t| t.writes[0].limited > 0 && t.writes[0].whims > 0));
+    assert!(talks.iter().any(|t| !t.end.is_good()) && talks.iter().any(|t| t.end.is_good()));
 }
 
 #[test]
@@ -33,7 +40,7 @@ fn a_world_runs_twice_to_the_same_bytes() {
 #[test]
 fn some_seeds_reach_the_mechanisms_that_matter() {
     let mut sums: Vec<u64> = Vec::new();
-    for seed in 0..60 {
+    for seed in 0..80 {
         let draw = WorldSpec::new(seed);
         let summary = run(&mut build(&draw, Recording::default()), &draw).expect("no promise is broken");
         sums.resize(summary.counters.len(), 0);
@@ -53,6 +60,12 @@ fn some_seeds_reach_the_mechanisms_that_matter() {
         "TcpExtTCPHystartTrainDetect",
         "TcpExtTW",
         "IcmpInDestUnreachs",
+        "SctpFastRetransmits",
+        "SctpT3Retransmits",
+        "SctpShutdowns",
+        "SctpAborteds",
+        "LowwaterSctpAbandoned",
+        "LowwaterSctpHeartbeats",
         "LowwaterPacketsNotNow",
         "LowwaterGroMerged",
         "LowwaterGsoSegmented",

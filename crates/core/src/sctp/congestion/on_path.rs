@@ -276,12 +276,15 @@ impl Path {
 
     /// The pacing rate after the window or the round-trip time has changed, unless the controller sets its own.
     pub(in crate::sctp) fn update_rate(&mut self, cx: &Cx<'_>) {
+        let pmdcs = self.room.pmdcs(self.remote);
+        // A packet in a round-trip time, as the least window has it: what timers send alone measures how long those wait, and a rate
+        // that followed it would have them wait longer each time.
+        let slowest = (u64::from(pmdcs) * 8_000_000).checked_div(self.rto.srtt8_us().into()).unwrap_or(0);
         let pacing = &mut self.flow.pacing;
         if let Some(rate) = self.cwnd.controller.as_ref().and_then(|c| c.wishes().pacing_rate) {
             pacing.need();
-            return pacing.set_rate(rate);
+            return pacing.set_rate(rate.max(slowest));
         }
-        let pmdcs = self.room.pmdcs(self.remote);
         let segments = |bytes: u32| if bytes == u32::MAX { u32::MAX } else { bytes.div_ceil(pmdcs).max(1) };
         let demand = Demand {
             mss: pmdcs,

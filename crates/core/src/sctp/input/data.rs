@@ -129,6 +129,8 @@ impl Assoc {
             // The peer hears at once how far it has come, and that we have finished (section 9.2).
             self.rx.ack.demand();
             self.pending.set(Pending::SHUTDOWN);
+            let rto = self.paths.get(self.pending.shutdown_path).rto.get();
+            self.timers.restart_t2(cx.now, rto);
         }
     }
 }

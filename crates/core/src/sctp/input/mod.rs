@@ -107,7 +107,8 @@ impl Assoc {
             }
         }
         if self.state == State::ShutdownSent {
-            self.on_talk(cx);
+            // Whoever talks has time to send all that it has queued; T5 bounds that (section 9.2).
+            self.errors = 0;
         }
         let readable = self.rx.streams.is_readable();
         self.rx.streams.begin_packet(inbound.chunks.len(), inbound.buffer.len());
@@ -144,13 +145,6 @@ impl Assoc {
             chunk_kind::SACK => !self.state.takes_sack(),
             _ => false,
         }
-    }
-
-    /// Whoever talks while SHUTDOWN is out has time to send all that it has queued; T5 bounds that (section 9.2).
-    fn on_talk(&mut self, cx: &Cx<'_>) {
-        self.errors = 0;
-        let rto = self.paths.get(self.pending.shutdown_path).rto.get();
-        self.timers.restart_t2(cx.now, rto);
     }
 
     fn chunk(&mut self, cx: &mut Cx<'_>, reading: &mut Reading<'_>, raw: &RawChunk<'_>, chunk: &Chunk<'_>) {

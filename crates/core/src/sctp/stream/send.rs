@@ -138,6 +138,13 @@ impl SendQueue {
         self.messages.back().is_some_and(|message| message.info.more)
     }
 
+    /// Nothing can come behind the last message: it leaves without more.
+    pub fn let_go(&mut self) {
+        if let Some(last) = self.messages.back_mut() {
+            last.info.more = false;
+        }
+    }
+
     /// Bytes that were not sent yet.
     #[must_use]
     pub const fn bytes(&self) -> usize {

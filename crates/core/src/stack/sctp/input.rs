@@ -78,7 +78,10 @@ impl Stack {
     ) -> Option<Arrived<'a>> {
         self.env.count.sctp.in_sctp_packs += 1;
         match self.sctp_check(ingress, behind, l4, chunks) {
-            Ok(arrived) => Some(arrived),
+            Ok(arrived) => {
+                self.sctp_record_in(&arrived);
+                Some(arrived)
+            }
             Err(why) => {
                 self.sctp_discard(why);
                 None

@@ -37,7 +37,8 @@ impl Stack {
         holder: Holder,
     ) -> SocketId {
         let arrivals = assoc.options().arrivals.then(Box::default);
-        let socket = SctpSocket { assoc, routes: SmallVec::new(), generation: 0, bound, arrivals };
+        let socket =
+            SctpSocket { assoc, routes: SmallVec::new(), generation: 0, bound, arrivals, seen: None };
         self.env.memory.open();
         let id = self.sockets.insert(Entry::new(Socket::Sctp(Box::new(socket)), None, holder));
         self.sctp_refresh(id);
@@ -58,6 +59,10 @@ impl Stack {
         self.sctp_refresh(id);
         let Some(entry) = self.sockets.get_mut(id) else { return };
         let Socket::Sctp(sctp) = &mut entry.socket else { return };
+        if self.env.trace.is_on() {
+            let seen = sctp.seen.get_or_insert_default();
+            sctp.assoc.record_changes(&mut self.env.cx(self.now, Some(id)), seen);
+        }
         let (before, after) = sctp.assoc.recharge();
         self.env.memory.account(&self.env.sysctl, &mut self.env.count, before, after);
         let (notes, failed) = sctp.assoc.take_dropped();

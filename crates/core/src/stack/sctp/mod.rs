@@ -4,6 +4,7 @@ mod encap;
 mod input;
 mod lifecycle;
 mod output;
+mod record;
 mod train;
 
 pub(super) use demux::SctpDemux;
@@ -309,8 +310,9 @@ impl Stack {
         self.with_assoc_unless(now, id, |assoc, cx, waits| {
             // A lifetime is a deadline of the association.
             let waits = waits && info.reliability.lifetime().is_none();
+            let corked = assoc.wants_more();
             let result = assoc.send(cx, data, info);
-            let nothing = if result.is_ok() { waits } else { result == Err(Error::WouldBlock) };
+            let nothing = if result.is_ok() { waits } else { result == Err(Error::WouldBlock) && !corked };
             (result, nothing)
         })
     }

@@ -165,6 +165,7 @@ impl Stack {
     }
 
     pub(super) fn send_sctp(&mut self, id: SocketId, out: Outgoing) {
+        self.sctp_record_out(id, &out);
         let Some(Socket::Sctp(sctp)) = self.sockets.get_mut(id).map(|e| &mut e.socket) else { return };
         let flow = FlowId { socket: id, path: sctp.assoc.paths().get(out.path).number() };
         let owner = (out.charge > 0).then(|| Owner::new(flow, out.charge));
@@ -210,6 +211,7 @@ impl Stack {
     /// A packet that no association pays for: INIT ACK, answers to what comes out of the blue. It goes back to where the other came
     /// from.
     pub(super) fn send_sctp_control(&mut self, arrived: &Arrived<'_>, answer: &BlueAnswer) {
+        self.sctp_record_answer(&answer.chunks);
         let tuple = &arrived.tuple;
         let count = &mut self.env.count.sctp;
         count.out_sctp_packs += 1;

@@ -28,6 +28,17 @@ pub(super) const VALUE_MAX: usize = 4_096;
 /// Longest time in seconds that SCTP_AUTOCLOSE takes (`max_autoclose`, with a hundred ticks a second).
 const AUTOCLOSE_MAX: u32 = i32::MAX as u32 / 100;
 
+/// Options of an association that are one number, which `struct sctp_assoc_value` holds.
+const VALUES: [i32; 7] = [
+    SCTP_PR_SUPPORTED,
+    SCTP_ECN_SUPPORTED,
+    SCTP_RECONFIG_SUPPORTED,
+    SCTP_ENABLE_STREAM_RESET,
+    SCTP_MAXSEG,
+    SCTP_MAX_BURST,
+    SCTP_CONTEXT,
+];
+
 /// A number behind the identifier of an association, or alone for associations to come (struct sctp_assoc_value).
 fn assoc_value(bytes: &[u8]) -> Result<(u32, i32), Errno> {
     match layout("sctp_assoc_value") {
@@ -83,13 +94,7 @@ impl Host {
             SCTP_DEFAULT_SEND_PARAM => self.set_send_param(fd, &Arg::new("sctp_sndrcvinfo", &bytes)?)?,
             SCTP_DEFAULT_SNDINFO => self.set_sndinfo(fd, &Arg::new("sctp_sndinfo", &bytes)?)?,
             SCTP_DEFAULT_PRINFO => self.set_prinfo(fd, &Arg::new("sctp_default_prinfo", &bytes)?)?,
-            SCTP_PR_SUPPORTED
-            | SCTP_ECN_SUPPORTED
-            | SCTP_RECONFIG_SUPPORTED
-            | SCTP_ENABLE_STREAM_RESET
-            | SCTP_MAXSEG
-            | SCTP_MAX_BURST
-            | SCTP_CONTEXT => self.set_value(fd, name, &bytes)?,
+            name if VALUES.contains(&name) => self.set_value(fd, name, &bytes)?,
             SCTP_RESET_STREAMS => self.reset_streams(fd, &bytes)?,
             SCTP_RESET_ASSOC => self.reset_assoc(fd, int(&bytes)? as u32)?,
             SCTP_ADD_STREAMS => self.add_streams(fd, &Arg::new("sctp_add_streams", &bytes)?)?,
@@ -179,13 +184,7 @@ impl Host {
             SCTP_DEFAULT_SEND_PARAM => self.get_send_param(fd, Arg::new("sctp_sndrcvinfo", given)?)?,
             SCTP_DEFAULT_SNDINFO => self.get_sndinfo(fd, Arg::new("sctp_sndinfo", given)?)?,
             SCTP_DEFAULT_PRINFO => self.get_prinfo(fd, Arg::new("sctp_default_prinfo", given)?)?,
-            SCTP_PR_SUPPORTED
-            | SCTP_ECN_SUPPORTED
-            | SCTP_RECONFIG_SUPPORTED
-            | SCTP_ENABLE_STREAM_RESET
-            | SCTP_MAXSEG
-            | SCTP_MAX_BURST
-            | SCTP_CONTEXT => self.get_value(fd, name, given)?,
+            name if VALUES.contains(&name) => self.get_value(fd, name, given)?,
             SCTP_STATUS => self.get_status(fd, Arg::new("sctp_status", given)?)?,
             SCTP_GET_PEER_ADDR_INFO => self.get_peer_info(fd, &Arg::new("sctp_paddrinfo", given)?)?,
             SCTP_GET_PEER_ADDRS | SCTP_GET_LOCAL_ADDRS => self.get_addrs(fd, name, given)?,

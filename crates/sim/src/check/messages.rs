@@ -1,0 +1,234 @@
+//! Checks that every message of an association arrives once, whole, and in the order of its stream, and all that must.
+use crate::app::pattern;
+use lowwater_core::sctp::RecvInfo;
+use std::collections::{BTreeMap, VecDeque};
+
+/// The checker's name in reports.
+pub const NAME: &str = "messages";
+
+/// One direction of an association: its number in the world, and who writes (0 the client, 1 the server).
+pub type Way = (u32, u8);
+
+/// A message that a stack has taken from its writer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Its stream.
+    pub stream: u16,
+    /// It has no place there.
+    pub unordered: bool,
+    /// Bytes.
+    pub len: usize,
+    /// Nothing limits it: it is not given up while the association lives.
+    pub reliable: bool,
+}
+
+#[derive(Debug, Default)]
+struct Flow {
+    sent: Vec<(Message, bool)>,
+    /// Ordered messages of each stream that have not come, nor were passed.
+    order: BTreeMap<u16, VecDeque<u32>>,
+    received: u64,
+    received_bytes: u64,
+    /// It was closed in good order: what is reliable must have come.
+    complete: bool,
+}
+
+/// All messages of a world.
+#[derive(Debug, Default)]
+pub struct Messages {
+    flows: BTreeMap<Way, Flow>,
+}
+
+/// The key of a message's bytes.
+#[must_use]
+pub fn key((number, writer): Way, index: u32) -> u64 {
+    u64::from(number) << 40 | u64::from(writer) << 32 | u64::from(index)
+}
+
+/// What the payload protocol identifier of a message says: association, writer, number of the message. 255 associations of
+/// eight million messages can be told apart.
+#[must_use]
+pub const fn ppid((number, writer): Way, index: u32) -> u32 {
+    number << 24 | (writer as u32) << 23 | index
+}
+
+const fn parse(ppid: u32) -> (Way, u32) {
+    ((ppid >> 24, (ppid >> 23 & 1) as u8), ppid & 0x7f_ffff)
+}
+
+impl Messages {
+    /// The number that the next message of this way has.
+    #[must_use]
+    pub fn next(&self, way: Way) -> u32 {
+        self.flows.get(&way).map_or(0, |f| f.sent.len() as u32)
+    }
+
+    /// The stack took the next message.
+    pub fn sent(&mut self, way: Way, message: Message) {
+        let flow = self.flows.entry(way).or_default();
+        if !message.unordered {
+            flow.order.entry(message.stream).or_default().push_back(flow.sent.len() as u32);
+        }
+        flow.sent.push((message, false));
+    }
+
+    /// The reader of `way` got a part of a message at `offset`, the last one where `eor` says so.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn part(
+        &mut self,
+        way: Way,
+        info: &RecvInfo,
+        (offset, eor): (usize, bool),
+        data: &[u8],
+    ) -> Result<(), String> {
+        let (from, index) = parse(info.ppid);
+        let what = || format!("message {index} of {from:?}, TSN {}", info.tsn);
+        if from != way {
+            return Err(format!("{} came to the reader of {way:?}", what()));
+        }
+        let flow = self.flows.entry(way).or_default();
+        let Some((sent, done)) = flow.sent.get_mut(index as usize) else {
+            return Err(format!("{} was never sent", what()));
+        };
+        if *done {
+            return Err(format!("{} came twice", what()));
+        }
+        if (sent.stream, sent.unordered) != (info.stream, info.unordered) {
+            return Err(format!("{} was {sent:?} and came as {info:?}", what()));
+        }
+        if let Some(at) = pattern::mismatch(key(way, index), offset as u64, data) {
+            return Err(format!("{}: wrong byte at {} of {}", what(), offset + at, sent.len));
+        }
+        let end = offset + data.len();
+        if end > sent.len || (end == sent.len) != eor {
+            return Err(format!("{}: {end} of {} bytes, its end there: {eor}", what(), sent.len));
+        }
+        flow.received_bytes += data.len() as u64;
+        if eor {
+            *done = true;
+            flow.received += 1;
+        }
+        // Its turn has come with its first part.
+        if offset == 0 && !info.unordered {
+            flow.in_order(info.stream, index).map_err(|e| format!("{}: {e}", what()))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// A message was read in part and then another came: nobody will read the rest of it.
+    ///
+    /// # Errors
+    /// When nothing allowed that.
+    pub fn torn(&self, way: Way, ppid: u32) -> Result<(), String> {
+        let (_, index) = parse(ppid);
+        match self.flows.get(&way).and_then(|f| f.sent.get(index as usize)) {
+            Some((message, _)) if message.reliable => {
+                Err(format!("message {index} of {way:?} was read in part, and then another one came"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// An association ended in good order: all that its stack had taken this way must have come.
+    pub fn complete(&mut self, way: Way) {
+        self.flows.entry(way).or_default().complete = true;
+    }
+
+    /// Bytes that readers got.
+    #[must_use]
+    pub fn total_received(&self) -> u64 {
+        self.flows.values().map(|f| f.received_bytes).sum()
+    }
+
+    /// Of one way: messages that the stack took, and that came.
+    #[must_use]
+    pub fn counts(&self, way: Way) -> (usize, u64) {
+        self.flows.get(&way).map_or((0, 0), |f| (f.sent.len(), f.received))
+    }
+
+    /// Everything has come that had to.
+    ///
+    /// # Errors
+    /// The first message that has not.
+    pub fn finish(&self) -> Result<(), String> {
+        for (way, flow) in self.flows.iter().filter(|(_, f)| f.complete) {
+            if let Some(at) = flow.sent.iter().position(|(m, done)| m.reliable && !done) {
+                let (sent, got) = self.counts(*way);
+                return Err(format!(
+                    "{way:?}: message {at} ({:?}) never came; {got} of {sent} did, and the end was a good one",
+                    flow.sent[at].0
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Flow {
+    /// Messages that were given up may be missing before this one, others may not.
+    fn in_order(&mut self, stream: u16, index: u32) -> Result<(), String> {
+        let waiting = self.order.entry(stream).or_default();
+        while let Some(first) = waiting.pop_front() {
+            if first == index {
+                return Ok(());
+            }
+            if self.sent[first as usize].0.reliable {
+                return Err(format!("it has overtaken message {first} in stream {stream}"));
+            }
+        }
+        Err(format!("a later one of stream {stream} came before it"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WAY: Way = (3, 1);
+
+    fn message(stream: u16, reliable: bool) -> Message {
+        Message { stream, unordered: false, len: 10, reliable }
+    }
+
+    fn three() -> Messages {
+        let mut m = Messages::default();
+        for (stream, reliable) in [(0, true), (0, false), (0, true)] {
+            m.sent(WAY, message(stream, reliable));
+        }
+        m
+    }
+
+    fn come(m: &mut Messages, index: u32, stream: u16) -> Result<(), String> {
+        let mut data = [0; 10];
+        pattern::fill(key(WAY, index), 0, &mut data);
+        let info = RecvInfo { stream, ppid: ppid(WAY, index), ..RecvInfo::default() };
+        m.part(WAY, &info, (0, false), &data[..4])?;
+        m.part(WAY, &info, (4, true), &data[4..])
+    }
+
+    #[test]
+    fn what_was_given_up_may_be_missing_and_nothing_else() {
+        let mut m = three();
+        m.complete(WAY);
+        assert!(m.finish().is_err());
+        assert_eq!((come(&mut m, 0, 0), come(&mut m, 2, 0), m.finish()), (Ok(()), Ok(()), Ok(())));
+        assert!(come(&mut m, 1, 0).is_err(), "it was passed");
+    }
+
+    #[test]
+    fn repetition_disorder_and_foreign_bytes_are_seen() {
+        let mut m = three();
+        assert!(come(&mut m, 2, 0).is_err(), "0 is missing");
+        let mut m = three();
+        assert!(come(&mut m, 0, 0).is_ok() && come(&mut m, 0, 0).is_err(), "twice");
+        let mut m = three();
+        assert!(come(&mut m, 0, 1).is_err(), "another stream");
+        assert!(come(&mut m, 7, 0).is_err(), "never sent");
+        let info = RecvInfo { ppid: ppid(WAY, 0), ..RecvInfo::default() };
+        assert!(three().part(WAY, &info, (0, true), &[0; 10]).is_err(), "wrong bytes");
+        assert!(three().part((3, 0), &info, (0, true), &[0; 10]).is_err(), "the other side's");
+    }
+}
