@@ -57,6 +57,9 @@ pub struct Rtt {
     /// `snd.nxt` when this round trip of the deviation began.
     round_end: u64,
     min: MinFilter,
+    /// Doublings in force.
+    shift: u8,
+    /// Doublings of this timeout and of window probes, one count for both (`icsk_backoff`): it may end while the timeout stays doubled.
     backoff: u8,
     bounds: RtoBounds,
 }
@@ -79,6 +82,7 @@ impl Rtt {
             rttvar: initial,
             round_end: 0,
             min: MinFilter::new(),
+            shift: 0,
             backoff: 0,
             bounds: RtoBounds::new(0, 0),
         }
@@ -107,7 +111,7 @@ impl Rtt {
     pub fn sample(&mut self, cx: &Cx<'_>, rtt: Duration, una: u64, nxt: u64) {
         let m = sample_us(cx.sysctl, rtt);
         let floor = self.rto_min_us(cx.sysctl);
-        self.backoff = 0;
+        self.reset_backoff();
         if self.srtt8 == 0 {
             self.srtt8 = (m << 3).max(1);
             // Half the sample, in quarters: RFC 6298 section 2.2.
@@ -146,19 +150,32 @@ impl Rtt {
         if self.srtt8 == 0 {
             let fallback = RTO_FALLBACK.as_micros() as u32;
             (self.rttvar, self.mdev4, self.mdev_max4) = (fallback, fallback, fallback);
-            self.backoff = 0;
+            self.shift = 0;
         }
     }
 
     /// The retransmission timer ran out: the timeout doubles (RFC 6298 section 5.5).
     pub fn back_off(&mut self) {
+        self.shift = (self.shift + 1).min(BACKOFF_MAX);
         self.backoff = (self.backoff + 1).min(BACKOFF_MAX);
+    }
+
+    /// A window probe left: the next one waits twice as long, up to `limit` times.
+    pub fn back_off_probes(&mut self, limit: u8) {
+        if self.backoff < limit {
+            self.backoff += 1;
+        }
+    }
+
+    /// The window has opened, or a probe was data: the count begins anew, the timeout stays as it is.
+    pub const fn end_backoff(&mut self) {
+        self.backoff = 0;
     }
 
     /// The retransmission timeout as TCP_INFO tells it: while the round trip is unknown, without the bound that timers have.
     #[must_use]
     pub fn told_rto(&self, sysctl: &Sysctl) -> Duration {
-        if self.srtt8 == 0 && self.backoff == 0 {
+        if self.srtt8 == 0 && self.shift == 0 {
             return Duration::from_micros(u64::from(self.rttvar));
         }
         self.rto(sysctl)
@@ -166,15 +183,16 @@ impl Rtt {
 
     /// The retransmission of the last timeout could not leave this host: that one does not double.
     pub const fn take_back_backoff(&mut self) {
+        self.shift = self.shift.saturating_sub(1);
         self.backoff = self.backoff.saturating_sub(1);
     }
 
     /// The timeout returns to what the estimate says.
-    pub fn reset_backoff(&mut self) {
-        self.backoff = 0;
+    pub const fn reset_backoff(&mut self) {
+        (self.shift, self.backoff) = (0, 0);
     }
 
-    /// Doublings in force (`icsk_backoff`).
+    /// Doublings since the last sample, probes of the window counted (`icsk_backoff`).
     #[must_use]
     pub const fn backoff(&self) -> u8 {
         self.backoff
@@ -183,7 +201,7 @@ impl Rtt {
     /// The retransmission timeout with the doublings in force.
     #[must_use]
     pub fn rto(&self, sysctl: &Sysctl) -> Duration {
-        Duration::from_micros(self.base_us(sysctl) << self.backoff).min(self.rto_max(sysctl))
+        Duration::from_micros(self.base_us(sysctl) << self.shift).min(self.rto_max(sysctl))
     }
 
     /// The retransmission timeout without doublings (`__tcp_set_rto`).

@@ -143,6 +143,11 @@ impl Receiver {
         self.intake.establish(cx.now);
     }
 
+    /// The peer selectively acknowledges, and is so acknowledged.
+    pub const fn set_sack(&mut self, on: bool) {
+        self.sack_ok = on;
+    }
+
     /// Every segment has options from now on.
     pub fn allow_for_options(&mut self) {
         self.intake.window.allow_for_options(u16::from(self.header_bytes).saturating_sub(20));
@@ -307,8 +312,11 @@ impl Receiver {
         let Arrival { seq, chunks, pinned_bytes, fin, remnant, push, gso_size, header_bytes, .. } = arrival;
         let headers = header_bytes + arrival.ip_header_bytes;
         let copied = &mut cx.count.own.payload_copied_inside;
-        let chunks: Pieces =
+        let mut chunks: Pieces =
             chunks.into_iter().map(|bytes| Chunk::admit(bytes, pinned_bytes, headers, copied)).collect();
+        if chunks.is_empty() {
+            chunks.push(Chunk::bare(headers));
+        }
         let payload_bytes = chunks.iter().map(|c| c.len() as u32).sum::<u32>();
         let truesize = chunks.iter().map(|c| c.truesize()).sum::<u32>();
         let end = seq + payload_bytes + u32::from(fin);
@@ -391,7 +399,7 @@ impl Receiver {
         let done = self.intake.enqueue(seq, chunks, fin);
         self.ack.forget_duplicates();
         if facts.payload_bytes > 0 {
-            self.event_data_recv(cx, facts, rtt);
+            self.event_data_recv(cx, done.charged, facts, rtt);
         }
         self.note_duplicate(cx, &done);
         self.sacks.delivered(self.intake.nxt());
@@ -426,7 +434,6 @@ impl Receiver {
         self.measure_rcv_mss(facts);
         self.ack.schedule();
         cx.count.tcp_ext.tcp_ofo_queue += 1;
-        let queued = self.intake.queue.truesize();
         let done = self.intake.enqueue(seq, chunks, fin);
         self.note_duplicate(cx, &done);
         if done.out_of_order.is_some() && self.sack_ok {
@@ -437,7 +444,7 @@ impl Receiver {
             }
             // Without SACK a moving window would hide the duplicate ACKs. What was there already teaches nothing.
             if done.held || fin {
-                self.grow_window(cx, queued, facts);
+                self.grow_window(cx, done.charged, facts);
             }
         }
         self.intake.grow_for_hole(cx);
@@ -445,14 +452,14 @@ impl Receiver {
     }
 
     /// Everything that a segment in order teaches (`tcp_event_data_recv`).
-    fn event_data_recv(&mut self, cx: &Cx<'_>, facts: &SegmentFacts, rtt: RttFacts) {
+    fn event_data_recv(&mut self, cx: &Cx<'_>, queued: u32, facts: &SegmentFacts, rtt: RttFacts) {
         self.ack.schedule();
         self.measure_rcv_mss(facts);
         self.intake.measure_rtt(cx.now);
         self.ack.on_data(cx.now, rtt, self.intake.window.wnd());
         self.hurry_mark(facts);
         if facts.payload_bytes >= GROW_MIN_BYTES {
-            self.grow_window(cx, self.intake.queue.truesize(), facts);
+            self.grow_window(cx, queued, facts);
         }
     }
 

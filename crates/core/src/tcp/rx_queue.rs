@@ -34,6 +34,9 @@ pub struct Enqueued {
     pub merged: bool,
     /// True when something of it is held now that was not before.
     pub held: bool,
+    /// What the queue was charged when Linux asks whether the window may grow (`tcp_grow_window`): with data in order, but before what that lets
+    /// follow; without data beyond a hole, but after what lies within it is gone.
+    pub charged: u32,
 }
 
 impl Enqueued {
@@ -81,6 +84,8 @@ struct Held {
     runs: BTreeMap<u64, u64>,
     /// Bytes of all pieces, twice where two have them.
     bytes: u32,
+    /// What Linux would charge for a FIN by itself.
+    fin: u32,
 }
 
 impl RxQueue {
@@ -189,13 +194,25 @@ impl RxQueue {
             return out;
         }
         self.unsqueezed = self.unsqueezed.saturating_add(chunks.len() as u32);
+        let bare = if len == 0 { chunks.iter().map(Chunk::truesize).sum() } else { 0 };
         let feed = Feed::new(offset, chunks);
         if offset <= self.next {
             self.enqueue_in_order(feed, offset..end, data_end, &mut out);
         } else {
             self.enqueue_held(feed, offset..end, data_end, &mut out);
+            if out.duplicate.is_none() {
+                self.charge_fin(offset, bare);
+            }
         }
         out
+    }
+
+    /// A FIN by itself beyond the hole has a buffer of its own, unless it stands behind one.
+    fn charge_fin(&mut self, offset: u64, truesize: u32) {
+        if let Some(held) = self.held.as_mut().filter(|held| !held.joins(offset, 0)) {
+            held.fin += truesize;
+            self.truesize += truesize;
+        }
     }
 
     fn enqueue_in_order(&mut self, mut feed: Feed, new: Range<u64>, data_end: u64, out: &mut Enqueued) {
@@ -208,6 +225,7 @@ impl RxQueue {
             self.truesize += chunk.truesize();
             self.push_ready(chunk, core::mem::replace(&mut whole, true));
         }
+        out.charged = self.truesize;
         self.next = self.next.max(data_end);
         self.deliver_held(new.end, out);
         if self.next == self.fin_at {
@@ -247,12 +265,17 @@ impl RxQueue {
             }
             self.next = self.next.max(end.min(self.fin_at));
         }
-        self.held = (!held.runs.is_empty()).then_some(held);
+        if held.runs.is_empty() {
+            self.truesize -= held.fin;
+        } else {
+            self.held = Some(held);
+        }
         self.sink_floor();
     }
 
     fn enqueue_held(&mut self, mut feed: Feed, new: Range<u64>, data_end: u64, out: &mut Enqueued) {
         let mut held = self.held.take().unwrap_or_default();
+        let joins = held.joins(new.start, feed.len());
         let mut run = new.clone();
         let mut cursor = new.start;
         if let Some((&start, &end)) = held.runs.range(..=new.start).next_back()
@@ -266,15 +289,24 @@ impl RxQueue {
         while cursor < new.end {
             // A run that begins exactly at the end touches and is merged too.
             let Some((&start, &end)) = held.runs.range(cursor..=new.end).next() else { break };
-            out.merged |= start < new.end;
-            out.add_duplicate(start, end.min(new.end));
+            // What fits behind the buffer before it is not compared with what lies further on (`tcp_ooo_try_coalesce`).
+            if !joins {
+                out.merged |= start < new.end;
+                out.add_duplicate(start, end.min(new.end));
+            }
             held.runs.remove(&start);
             run.end = run.end.max(end);
             cursor = end;
         }
         out.merged |= cursor >= new.end && out.duplicate.as_ref() == Some(&new);
+        out.charged = self.truesize;
         while let Some((at, chunk)) = feed.next_piece(new.start, data_end) {
-            out.held |= held.add(at, chunk, (&mut self.charge, &mut self.truesize));
+            let own = if joins { 0 } else { chunk.truesize() };
+            let taken = held.add(at, chunk, (&mut self.charge, &mut self.truesize));
+            if taken && !out.held {
+                out.charged = self.truesize.saturating_sub(own);
+            }
+            out.held |= taken;
         }
         held.runs.insert(run.start, run.end);
         self.held = Some(held);
@@ -291,9 +323,12 @@ impl RxQueue {
 
     /// Forgets everything beyond the hole.
     fn discard_held(&mut self) {
-        for chunk in self.held.take().iter().flat_map(|held| held.chunks.values()) {
-            self.charge -= chunk.charge();
-            self.truesize -= chunk.truesize();
+        if let Some(held) = self.held.take() {
+            self.truesize -= held.fin;
+            for chunk in held.chunks.values() {
+                self.charge -= chunk.charge();
+                self.truesize -= chunk.truesize();
+            }
         }
         self.sink_floor();
     }
@@ -323,11 +358,12 @@ impl RxQueue {
             *end = (*end).min(cut);
             break;
         }
-        if held.runs.is_empty() {
-            self.held = None;
-        }
         if self.fin_at >= cut {
             self.fin_at = NO_FIN;
+            freed += core::mem::take(&mut held.fin);
+        }
+        if held.runs.is_empty() {
+            self.held = None;
         }
         self.truesize -= freed;
         self.sink_floor();
@@ -425,6 +461,13 @@ impl RxQueue {
 }
 
 impl Held {
+    /// `len` bytes at the offset fit behind the buffer that ends there.
+    fn joins(&self, at: u64, len: usize) -> bool {
+        let Some((start, before)) = self.chunks.range(..at).next_back() else { return false };
+        let len = u32::try_from(len).unwrap_or(u32::MAX);
+        start + before.len() as u64 == at && before.truesize.with_tail(len).is_some()
+    }
+
     /// Adds a piece, and its charges, ours and Linux's, unless one buffer has all of it; what lies within it goes
     /// (`tcp_data_queue_ofo`). True when it was taken.
     fn add(&mut self, at: u64, mut chunk: Chunk, (charge, truesize): (&mut u32, &mut u32)) -> bool {

@@ -39,6 +39,8 @@ pub struct AckIn<'a> {
     pub ece: bool,
     /// The connection was accepted with its SYN, and its SYN-ACK was not acknowledged before (`fastopen_rsk`).
     pub child: bool,
+    /// It acknowledges a SYN that has crossed the peer's.
+    pub crossed: bool,
     /// End of the peer's window after this segment (`tcp_wnd_end`).
     pub wnd_end: Seq,
 }
@@ -562,7 +564,9 @@ impl Sender {
         let Some((start, last)) = self.flight.tx.last() else { return Probe::Nothing };
         let mut start = start;
         if last.segs > 1 {
-            let front = usize::from(last.segs - 1) * usize::from(last.mss);
+            // By the MSS of now, though it was counted by another (`tcp_send_loss_probe`).
+            let front = usize::from(last.segs - 1) * usize::from(self.flight.mss);
+            self.flight.recount(start);
             if self.flight.split(start, front) {
                 start += front as u64;
             }
@@ -661,6 +665,7 @@ impl Sender {
             (input.window_taken, fact::WIN_UPDATE),
             (input.ece, fact::ECE),
             (input.child, fact::CHILD),
+            (input.crossed, fact::CROSSED),
         ];
         for (on, bit) in told {
             if on {

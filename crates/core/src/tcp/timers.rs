@@ -24,8 +24,6 @@ pub(super) struct Timers {
     pub(super) pace: Option<Instant>,
     /// Window probes without an answer (`icsk_probes_out`), shared with keepalive as in Linux.
     pub(super) probes_out: u8,
-    /// Exponent of the probe timer's backoff.
-    pub(super) probe_backoff: u8,
     /// When probing began, for TCP_USER_TIMEOUT.
     pub(super) probing_since: Option<Instant>,
     /// When the SYN-ACK of a passive open went out, until it has given an RTT sample.
@@ -46,7 +44,6 @@ impl Timers {
 
     pub(super) const fn stop_probing(&mut self) {
         self.probe = None;
-        self.probe_backoff = 0;
         self.probing_since = None;
     }
 }
@@ -218,7 +215,7 @@ impl Conn {
         }
         let alive = self.probe_delay(cx) < self.path.rtt.rto_max(cx.sysctl);
         let retries = self.orphan_retries(cx, alive);
-        (alive || u32::from(self.timers.probe_backoff) < retries).then_some(retries)
+        (alive || u32::from(self.path.rtt.backoff()) < retries).then_some(retries)
     }
 
     /// The peer stopped answering (`tcp_write_err`).
@@ -247,23 +244,20 @@ impl Conn {
             return;
         }
         self.out.probe = true;
-        // One count of doublings serves both timers, so what timeouts have left goes on (`icsk_backoff`).
-        if self.timers.probe_backoff == 0 {
-            self.timers.probe_backoff = self.path.rtt.backoff();
-        }
-        if self.timers.probe_backoff < cx.sysctl.tcp_retries2.min(63) as u8 {
-            self.timers.probe_backoff += 1;
-        }
+        self.path.rtt.back_off_probes(cx.sysctl.tcp_retries2.min(63) as u8);
         self.timers.probes_out = self.timers.probes_out.saturating_add(1);
         self.timers.probe = Some(self.path.pacing.departure(cx.now) + self.probe_delay(cx));
     }
 
-    /// Time to the next window probe: the RTO as timeouts have left it, at least 200 ms, doubled per probe (RFC 9293 section
-    /// 3.8.6.1; `tcp_probe0_base`, `tcp_probe0_when`).
+    /// Time to the first window probe: the RTO as timeouts have left it, at least 200 ms (RFC 9293 section 3.8.6.1; `tcp_probe0_base`).
+    fn probe_base(&self, cx: &Cx<'_>) -> Duration {
+        self.path.rtt.rto(cx.sysctl).max(PROBE_MIN)
+    }
+
+    /// Time to the next one: doubled per probe, and once more per timeout since the last sample (`tcp_probe0_when`).
     pub(super) fn probe_delay(&self, cx: &Cx<'_>) -> Duration {
-        let base = self.path.rtt.rto(cx.sysctl).max(PROBE_MIN);
         let max = self.path.rtt.rto_max(cx.sysctl);
-        let doubled = nanos(base).saturating_mul(1 << self.timers.probe_backoff.min(20));
+        let doubled = nanos(self.probe_base(cx)).saturating_mul(1 << self.path.rtt.backoff().min(20));
         let delay = Duration::from_nanos(doubled).min(max);
         // The last wait ends when TCP_USER_TIMEOUT does (`tcp_clamp_probe0_to_user_timeout`).
         match (self.user_timeout(), self.timers.probing_since) {
@@ -277,7 +271,7 @@ impl Conn {
     /// Starts probing when something waits, nothing is in flight and no other timer would wake us (`tcp_check_probe_timer`).
     pub(super) fn arm_probe_if_stuck(&mut self, cx: &Cx<'_>) {
         if self.timers.probe.is_none() && !self.has_in_flight() && self.tx.timer().is_none() {
-            self.timers.probe = Some(self.path.pacing.departure(cx.now) + self.probe_delay(cx));
+            self.timers.probe = Some(self.path.pacing.departure(cx.now) + self.probe_base(cx));
         }
     }
 

@@ -202,6 +202,9 @@ impl TxQueue {
     /// SO_SNDBUF and the buffer's growth are reckoned in it, so that an application may write as much as there.
     #[must_use]
     pub fn wmem_queued(&self) -> usize {
+        if self.is_empty() {
+            return 0;
+        }
         let begin = self.sent.first_key_value().map_or(self.nxt(), |(start, _)| *start);
         let (first, last) = (self.sent.first_key_value(), self.sent.last_key_value());
         let syn = first.is_some_and(|(_, sent)| sent.has(flag::SYN));

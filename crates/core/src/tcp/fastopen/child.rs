@@ -63,7 +63,13 @@ impl Conn {
     pub(in crate::tcp) fn check_child(&mut self, cx: &mut Cx<'_>, seg: &Segment) -> Option<Disposition> {
         let nxt = self.tx.snd_nxt();
         let Some(Open::Child(child)) = self.rest.fast.as_deref_mut() else { return None };
-        match child.request.input_child(cx, seg, nxt) {
+        let before = child.request.sent().again;
+        let verdict = child.request.input_child(cx, seg, nxt);
+        if child.request.sent().again > before {
+            // The SYN came again, and so did its answer (`tcp_rtx_synack`).
+            self.tx.count_syn_ack_again();
+        }
+        match verdict {
             RequestVerdict::Drop(why) => Some(Disposition::Drop(why)),
             RequestVerdict::Reply(out) => {
                 self.out.reset = Some(Box::new(out));

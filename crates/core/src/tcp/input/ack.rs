@@ -1,5 +1,6 @@
 //! The acknowledgement of a segment: window, what it covers, and where it moves the state (RFC 9293 section 3.10.7.4, fifth
 //! step; `tcp_ack` and the ACK part of `tcp_rcv_state_process`).
+use super::predicted::Prediction;
 use crate::base::{Cx, DropWhy, Duration, Instant};
 use crate::tcp::chrono::Held;
 use crate::tcp::conn::Conn;
@@ -14,20 +15,19 @@ use lowwater_wire::tcp::TcpFlags;
 use smallvec::SmallVec;
 
 impl Conn {
-    /// `None` when the segment may be processed further. `of_data_alone`: it came as predicted and acknowledges nothing, so that Linux
-    /// does not look at its acknowledgement.
+    /// `None` when the segment may be processed further.
     pub(super) fn input_ack(
         &mut self,
         cx: &mut Cx<'_>,
         seg: &Segment,
-        of_data_alone: bool,
+        prediction: &Prediction,
     ) -> Option<Disposition> {
         let una = self.tx.snd_una();
         if self.state == State::SynRecv && !self.acks_syn_ack(seg) {
             return reset_for(&self.tuple, seg).map(Disposition::Reset);
         }
         if seg.ack.before(una) {
-            return self.old_ack(cx, seg);
+            return self.old_ack(cx, seg, prediction.is_data(seg));
         }
         if seg.ack.after(self.tx.snd_nxt()) {
             // Later Linux, in any state; before it, an established connection was silent (RFC 9293 section 3.10.7.4).
@@ -35,11 +35,15 @@ impl Conn {
             return Some(Disposition::Drop(DropWhy::TcpBadAck));
         }
         let child = self.is_child();
-        if self.state == State::SynRecv && !child {
+        let opens = self.state == State::SynRecv && !child;
+        // A SYN of ours is still out where both sides opened: it is acknowledged first, as data is (`tcp_rcv_state_process`).
+        let crossed = opens && self.tx.una_offset() == 0;
+        if opens && !crossed {
             self.complete_passive_open(cx, seg);
         }
         self.store_timestamp(seg);
-        if of_data_alone {
+        if prediction.is_data_alone(seg) {
+            // Linux does not look at its acknowledgement.
             self.snd.wl1 = seg.seq; // `tcp_update_wl`
             return None;
         }
@@ -55,15 +59,16 @@ impl Conn {
             self.tx.check_idle_restart(cx, &mut self.path);
         }
         let out = self.acknowledge(cx, seg, update.taken);
+        if crossed {
+            self.complete_simultaneous_open(cx, seg);
+        }
         if child {
             self.child_complete(cx, seg);
         }
         if self.snd.up.between(una, self.tx.snd_una()) {
             self.snd.up = self.tx.snd_una();
         }
-        if !of_data_alone {
-            self.hear(cx.now);
-        }
+        self.hear(cx.now);
         self.after_ack(cx, &out);
         self.advance_state(cx, &out, seg)
     }
@@ -77,7 +82,7 @@ impl Conn {
     }
 
     /// Below SND.UNA: too old is an attack (RFC 5961 section 5.2), otherwise it still may carry selective acknowledgements.
-    fn old_ack(&mut self, cx: &mut Cx<'_>, seg: &Segment) -> Option<Disposition> {
+    fn old_ack(&mut self, cx: &mut Cx<'_>, seg: &Segment, predicted: bool) -> Option<Disposition> {
         let una = self.tx.snd_una();
         // Nor can bytes be acknowledged that were never sent: the bound is no further back than the first byte, or the SYN of an active
         // open, which Linux counts (`bytes_acked`).
@@ -86,6 +91,10 @@ impl Conn {
         if seg.ack.before(una - self.tx.max_window().min(sent)) {
             self.challenge(cx);
             return Some(Disposition::Drop(DropWhy::TcpBadAck));
+        }
+        if predicted {
+            // Header prediction remembers the timestamp before it looks at the acknowledgement (`tcp_rcv_established`).
+            self.store_timestamp(seg);
         }
         if !seg.options.sack.is_empty() {
             self.acknowledge(cx, seg, false);
@@ -109,6 +118,7 @@ impl Conn {
             SmallVec::new()
         };
         let (tsecr, child) = (self.echo_of(seg), self.is_child());
+        let crossed = self.state != State::SynSent && self.tx.una_offset() == 0;
         let out = self.tx.on_ack(
             cx,
             &mut self.path,
@@ -120,6 +130,7 @@ impl Conn {
                 has_data: seg.seq_len() > 0,
                 window_taken,
                 child,
+                crossed,
                 ece: self.peer.ecn && seg.has(TcpFlags::ECE) && !seg.has(TcpFlags::SYN),
                 wnd_end: self.tx.snd_una().max(seg.ack) + self.snd.wnd,
             },
@@ -186,6 +197,7 @@ impl Conn {
         let end = self.tx.snd_una() + self.snd.wnd;
         if !(self.tx.snd_nxt() + head.span()).after(end) {
             self.timers.stop_probing();
+            self.path.rtt.end_backoff();
         } else if self.timers.probe.is_some() {
             self.timers.probe = Some(cx.now + self.probe_delay(cx));
         }
@@ -199,16 +211,25 @@ impl Conn {
         self.sample_handshake(cx, seg, sent);
         let echo = seg.options.timestamps.filter(|_| self.peer.ts).map(|ts| ts.echo);
         self.tx.undo_spurious_syn_ack(echo.map(|echo| echo.wrapping_sub(self.peer.stamps.offset)));
+        self.opened(cx, seg, None);
+    }
+
+    /// Our SYN is acknowledged after the peer's had crossed it.
+    fn complete_simultaneous_open(&mut self, cx: &mut Cx<'_>, seg: &Segment) {
+        self.set_state(cx, State::Established);
+        self.path.rate.count_syn_ack();
+        // The peer's SYN said which options segments have (`tcp_mtup_init` at once).
+        self.opened(cx, seg, Some(self.peer.data_option_bytes()));
+        // Neither `tcp_finish_connect` nor a request has said when data could come first.
+        self.rx.ack.began(Instant::ZERO);
+    }
+
+    /// SYN-RECEIVED is over; `asked` as in [`Self::establish`].
+    fn opened(&mut self, cx: &mut Cx<'_>, seg: &Segment, asked: Option<u16>) {
         self.snd.wl1 = seg.seq;
         self.snd.wnd = u32::from(seg.window) << self.peer.snd_wscale;
-        // A SYN of ours is still out where both sides opened; the peer's said which options segments have (`tcp_mtup_init` at once).
-        let crossed = self.tx.una_offset() == 0;
-        self.establish(cx, crossed.then(|| self.peer.data_option_bytes()));
+        self.establish(cx, asked);
         self.first_pacing_rate(cx);
-        if crossed {
-            // Neither `tcp_finish_connect` nor a request has said when data could come first.
-            self.rx.ack.began(Instant::ZERO);
-        }
         self.app.notice.insert(Notice::CONNECTED);
         self.app.notice.insert(Notice::WRITABLE);
         self.finish_shutdown(cx);

@@ -64,7 +64,7 @@ impl Conn {
         let prediction = self.predict(&seg);
         self.count_marks(&seg);
         let data_alone = prediction.is_data_alone(&seg);
-        if let Some(answer) = self.input_ack(cx, &seg, data_alone) {
+        if let Some(answer) = self.input_ack(cx, &seg, &prediction) {
             return answer;
         }
         let predicted = prediction.count(cx, &seg);

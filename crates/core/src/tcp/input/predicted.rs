@@ -52,9 +52,14 @@ impl Conn {
 }
 
 impl Prediction {
+    /// Data as expected.
+    pub(super) fn is_data(&self, seg: &Segment) -> bool {
+        self.holds && seg.payload_len() > 0
+    }
+
     /// Data as expected that acknowledges nothing.
     pub(super) fn is_data_alone(&self, seg: &Segment) -> bool {
-        self.holds && seg.payload_len() > 0 && seg.ack == self.una
+        self.is_data(seg) && seg.ack == self.una
     }
 
     /// The acknowledgement of the segment was taken. True for data that was predicted.
@@ -68,7 +73,7 @@ impl Prediction {
         } else if seg.seq_len() == 0 {
             ext.tcp_pure_acks += 1;
         }
-        let data = self.holds && seg.payload_len() > 0;
+        let data = self.is_data(seg);
         ext.tcp_hp_hits += u64::from(data);
         data
     }

@@ -107,6 +107,9 @@ impl Conn {
         self.settle(seg);
         // Only what we asked for ourselves (`tcp_ecn_rcv_syn`).
         self.peer.ecn = self.out.ecn_asked && seg.has(TcpFlags::ECE) && seg.has(TcpFlags::CWR);
+        // What comes before our SYN is acknowledged is answered, and probed for, by what both sides have agreed on already.
+        self.tx.set_sack(self.peer.sack);
+        self.rx.set_sack(self.peer.sack);
         self.path.pmtu.set_peer_mss(Some(self.peer.mss_clamp));
         self.tx.set_mss(self.peer.mss(self.path.pmtu.mtu(), self.tuple.is_v6()));
         self.set_state(cx, State::SynRecv);

@@ -138,7 +138,9 @@ impl Conn {
         }
         let mut options = TcpOptions { fastopen: cookie, ..self.peer.syn_options(cx.now) };
         let mut flags = TcpFlags::SYN;
-        if self.state == State::SynRecv {
+        // Unacknowledged it goes again after a close, too.
+        let crossed = self.state != State::SynSent;
+        if crossed {
             // What was offered is offered again, whether or not the crossing SYN has it (`tcp_syn_options`).
             options.timestamps = (cx.sysctl.tcp_timestamps != 0).then(|| self.peer.stamps.option(cx.now));
             options.sack_permitted = cx.sysctl.tcp_sack;
@@ -154,7 +156,7 @@ impl Conn {
         }
         let window = self.rx.window().wnd().min(65_535) as u16;
         let repr = self.repr(plan.seq, flags, window, options);
-        if self.state == State::SynRecv {
+        if crossed {
             self.rx.on_ack_sent(cx);
         }
         let mut out = self.control(cx, repr);

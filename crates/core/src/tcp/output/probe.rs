@@ -27,7 +27,8 @@ impl Conn {
                 }
                 // What is in flight has timers of its own (`tcp_send_probe0`).
                 self.timers.probe = None;
-                (self.timers.probe_backoff, self.timers.probes_out) = (0, 0);
+                self.timers.probes_out = 0;
+                self.path.rtt.end_backoff();
                 self.tx.queue().mark_last_sent_push();
                 segment.repr.flags.insert(TcpFlags::PSH);
                 return segment;

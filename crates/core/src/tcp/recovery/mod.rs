@@ -55,6 +55,8 @@ pub(super) mod fact {
     pub(crate) const OLD: u32 = 1 << 14;
     /// It may be the first for the SYN-ACK of a connection that was accepted with its SYN.
     pub(crate) const CHILD: u32 = 1 << 15;
+    /// It is of a SYN that has crossed the peer's.
+    pub(crate) const CROSSED: u32 = 1 << 16;
 
     /// Something new was acknowledged cumulatively.
     pub(crate) const ACKED: u32 = DATA_ACKED | SYN_ACKED;

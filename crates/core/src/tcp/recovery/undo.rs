@@ -1,6 +1,6 @@
 //! Undoing reductions that proved spurious: by D-SACK, by timestamps (Eifel, RFC 3522, RFC 4015), by F-RTO.
 use super::tlp::Tlp;
-use super::{Ack, Env, Recovery};
+use super::{Ack, Env, Recovery, fact};
 use crate::base::time::Instant;
 use crate::path::congestion::{CaState, Congestion as _};
 use crate::tcp::scoreboard::Flight;
@@ -69,8 +69,9 @@ impl Recovery {
             Some(sent) => ack.echoes_before(sent),
             // A state that is held for a peer without SACK has forgotten when it sent again.
             None if !e.flight.sack_ok && e.flight.tx.una() >= self.high_seq => false,
-            // Recovery began, but nothing was retransmitted yet: it was an original.
-            None => ack.prior_una > 0,
+            // Recovery began, but nothing was retransmitted yet: it was an original. Linux takes the SYN of a simultaneous open for
+            // one, too, whose acknowledgement forgets when it went again.
+            None => ack.prior_una > 0 || ack.has(fact::CROSSED),
         }
     }
 

@@ -38,6 +38,12 @@ impl Chunk {
         chunk
     }
 
+    /// No payload, but `headers` and the FIN among them.
+    #[must_use]
+    pub fn bare(headers: u32) -> Self {
+        Self { truesize: Truesize::of_packet(headers), ..Self::default() }
+    }
+
     /// Payload bytes left.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -131,6 +137,11 @@ pub(super) struct Feed {
 impl Feed {
     pub(super) fn new(offset: u64, chunks: Pieces) -> Self {
         Self { rest: chunks.into_iter(), current: Chunk::default(), at: offset }
+    }
+
+    /// Length of the first piece, while none was taken.
+    pub(super) fn len(&self) -> usize {
+        self.rest.as_slice().first().map_or(0, Chunk::len)
     }
 
     /// The next piece inside `from..to`, with its offset. Ranges of successive calls must not go back.

@@ -105,7 +105,8 @@ impl RxQueue {
             gone += tail.squeeze(self.ready.iter_mut());
         }
         let held = self.held.iter().flat_map(|held| held.chunks.values());
-        self.truesize = self.ready.iter().chain(held).map(Chunk::truesize).sum();
+        let fin = self.held.as_ref().map_or(0, |held| held.fin);
+        self.truesize = fin + self.ready.iter().chain(held).map(Chunk::truesize).sum::<u32>();
         gone
     }
 

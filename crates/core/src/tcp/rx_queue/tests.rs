@@ -155,8 +155,10 @@ fn segment(rng: &mut Rng, q: &mut RxQueue, m: &mut Model, fin_at: u64) {
     let ends = fin && start <= next;
     let known = |at: &u64| before[(at - BASE) as usize] && (!ends || *at < next);
     let known: Vec<u64> = new.clone().filter(known).collect();
+    // What follows held bytes may share their buffer, and is then not compared with what lies further on.
+    let follows = start > next && before[(start - BASE) as usize - 1];
     match done.duplicate {
-        None => assert!(known.is_empty()),
+        None => assert!(known.is_empty() || follows),
         Some(d) => {
             assert!(d.clone().all(|at| known.contains(&at)), "D-SACK for bytes that are new");
             assert_eq!(d.start, known[0], "the first duplicate is the one to report");

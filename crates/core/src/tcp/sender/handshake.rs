@@ -79,6 +79,11 @@ impl Sender {
         }
         self.recovery.timeouts.count(cx.now);
         self.recovery.undo.stamp.get_or_insert(cx.now);
+        self.count_syn_ack_again();
+    }
+
+    /// It went again, for whatever reason.
+    pub fn count_syn_ack_again(&mut self) {
         self.recovery.undo.total_retrans = self.recovery.undo.total_retrans.saturating_add(1);
     }
 
@@ -96,6 +101,7 @@ impl Sender {
                 window_taken: false,
                 ece: false,
                 child: true,
+                crossed: false,
                 wnd_end: una,
             });
             let mut e = Env { cx, path, flight: &mut self.flight, timer: &mut self.timer };

@@ -118,6 +118,7 @@ fn nothing_that_a_peer_says_breaks_the_counters() {
                 window_taken: rng.below(5) == 0,
                 ece: rng.below(30) == 0,
                 child: false,
+                crossed: false,
                 wnd_end: s.snd_nxt() + rng.below(20_000) as u32,
             };
             let out = s.on_ack(&mut world.cx(now), &mut path, &input);

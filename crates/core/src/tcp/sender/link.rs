@@ -169,6 +169,7 @@ impl Net {
             window_taken: false,
             ece: false,
             child: false,
+            crossed: false,
             wnd_end: self.s.snd_nxt() + 1_000_000,
         };
         let out = self.s.on_ack(&mut self.world.cx(self.now), &mut self.path, &input);

@@ -93,6 +93,7 @@ impl Rig {
             window_taken: false,
             ece: false,
             child: false,
+            crossed: false,
             wnd_end: self.s.snd_nxt() + 100_000,
         };
         change(&mut input);
@@ -721,6 +722,7 @@ fn syn_and_fin_take_sequence_space() {
         window_taken: true,
         ece: false,
         child: false,
+        crossed: false,
         wnd_end: Seq(60_000),
     };
     let mut cx = world.cx(Instant::from_millis(1_100));
@@ -760,6 +762,7 @@ fn small_segments_again(collapse: bool, sacked: &[(u32, u32)]) -> (usize, u32) {
             window_taken: false,
             ece: false,
             child: false,
+            crossed: false,
             wnd_end: una + 100_000,
         };
         let mut cx = rig.world.cx(Instant::from_millis(rig.ms));

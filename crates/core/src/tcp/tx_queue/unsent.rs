@@ -387,9 +387,9 @@ impl Unsent {
         self.elements = VecDeque::new();
     }
 
-    /// Throws everything away; the stream ends at what was sent.
+    /// Throws away what waits; what was written stays counted (`tcp_write_queue_purge` leaves `write_seq`).
     pub(super) fn clear(&mut self) {
-        *self = Self::new(self.nxt);
+        *self = Self { end: self.end, ..Self::new(self.nxt) };
     }
 
     fn push_element(&mut self, data: Data, len: usize, pinned: usize) {
