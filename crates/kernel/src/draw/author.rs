@@ -1,5 +1,6 @@
 //! Draws a program: writes, and the acknowledgements that a receiver behind a link would send to what the stack sends.
 use super::network::{Dice, Network};
+use super::pace::Paced as _;
 use super::peer::Peer;
 use super::program::{Act, Answer, Flavours, Program, Setup, Step};
 use super::receiver::{BLOCKS_MAX, Receiver};

@@ -1,12 +1,8 @@
 //! The first step after which two runs of a program differ.
+use super::pace::{Field, SLACK, is_off};
 use super::packet::Seen;
 use super::program::Program;
 use super::trace::{Done, FIELDS, TIMES, Trace, Values};
-
-/// The kernel may be so early or late, in microseconds, beyond a share of the time.
-const SLACK: u64 = 12_000;
-/// A timer of the kernel may be so late, in microseconds, beyond an eighth.
-const TIMER_SLACK: u64 = 60_000;
 
 /// A step and what differs after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,10 +35,7 @@ fn later(at: u64, stack: &Done, kernel: &Done) -> Option<String> {
         return Some(format!("later: stack {}, kernel {}", list(&stack.later), list(&kernel.later)));
     }
     let off = |(s, k): (&Seen, &Seen)| {
-        let since = s.at.saturating_sub(at);
-        let early = k.at + SLACK < s.at;
-        (early || k.at > s.at + since / 7 + TIMER_SLACK)
-            .then(|| format!("{s}: stack {} us, kernel {} us", s.at, k.at))
+        is_off(at, s, k).then(|| format!("{s}: stack {} us, kernel {} us", s.at, k.at))
     };
     stack.later.iter().zip(&kernel.later).find_map(off).or_else(|| {
         fields(&stack.info_later, &kernel.info_later)
@@ -68,7 +61,7 @@ fn fields(stack: &Values, kernel: &Values) -> Option<String> {
 }
 
 fn times(stack: &Values, kernel: &Values) -> Option<String> {
-    let off = |((name, ..), (s, k)): (&(&str, usize, usize), (&u64, &u64))| {
+    let off = |((name, ..), (s, k)): (&Field, (&u64, &u64))| {
         let share = if *name == "rttvar" { 3 } else { 8 };
         (s.abs_diff(*k) > s / share + SLACK).then(|| format!("{name}: stack {s} us, kernel {k} us"))
     };

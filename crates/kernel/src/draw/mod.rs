@@ -8,6 +8,7 @@ mod author;
 mod compare;
 mod life;
 mod network;
+mod pace;
 mod packet;
 mod peer;
 mod program;

@@ -1,4 +1,5 @@
 //! Packets of the peer, and what is read of those sent to it.
+use super::pace::Timed;
 use super::stack::{LOCAL, REMOTE};
 use bytes::Bytes;
 use core::fmt;
@@ -61,6 +62,12 @@ impl Seen {
 }
 
 /// As packetdrill writes it.
+impl Timed for Seen {
+    fn at(&self) -> u64 {
+        self.at
+    }
+}
+
 impl fmt::Display for Seen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const LETTERS: [(TcpFlags, char); 7] = [

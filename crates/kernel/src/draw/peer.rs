@@ -1,4 +1,5 @@
 //! The other end of a drawn connection, and the calls of the application on this end.
+use super::pace::Paced;
 use super::packet::{self, Seen};
 use super::program::{Act, Answer, Setup};
 use super::stack::LOCAL;
@@ -19,8 +20,6 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const CLOCK: u64 = 100_000;
 /// Send buffer, so that writes never block.
 const SNDBUF: i32 = 1 << 20;
-/// Packets that one step may make leave: more is a storm.
-const STORM: usize = 5_000;
 const AF_INET: i32 = 2;
 const SOCK_STREAM: i32 = 1;
 const TCP: i32 = 6;
@@ -189,15 +188,21 @@ impl<'a, T: Target> Peer<'a, T> {
         self.call(call).map_or(-1, |reply| reply.ret)
     }
 
-    /// What has left up to now.
-    pub(super) fn collect(&mut self) -> Vec<Seen> {
-        let now = self.target.now();
-        let all: Vec<Seen> = core::iter::from_fn(|| self.next_until(now)).take(STORM).collect();
-        all
+    /// TCP_INFO as bytes; short where there is none.
+    pub(super) fn info(&mut self) -> Vec<u8> {
+        let (fd, level, name, len) = (self.fd, TCP, abi::TCP_INFO, 280);
+        self.call(Call::Getsockopt { fd, level, name, len }).map_or(Vec::new(), |reply| reply.value.to_vec())
+    }
+}
+
+impl<T: Target> Paced for Peer<'_, T> {
+    type Out = Seen;
+
+    fn parts(&mut self) -> (&mut dyn Target, &mut Instant) {
+        (self.target, &mut self.base)
     }
 
-    /// The next segment that leaves up to `limit`.
-    pub(super) fn next_until(&mut self, limit: Instant) -> Option<Seen> {
+    fn next_until(&mut self, limit: Instant) -> Option<Seen> {
         while let Some(packet) = self.target.next_packet(limit) {
             if let Some(seen) = Seen::parse(&packet.bytes) {
                 let seen = seen.number(self.isn, self.at(packet.at));
@@ -206,11 +211,5 @@ impl<'a, T: Target> Peer<'a, T> {
             }
         }
         None
-    }
-
-    /// TCP_INFO as bytes; short where there is none.
-    pub(super) fn info(&mut self) -> Vec<u8> {
-        let (fd, level, name, len) = (self.fd, TCP, abi::TCP_INFO, 280);
-        self.call(Call::Getsockopt { fd, level, name, len }).map_or(Vec::new(), |reply| reply.value.to_vec())
     }
 }

@@ -135,12 +135,8 @@ impl fmt::Display for Act {
     }
 }
 
-/// What happens when, in microseconds since the SYN.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Step {
-    pub(super) at: u64,
-    pub(super) act: Act,
-}
+/// A step, its time counted from the SYN.
+pub(super) type Step = super::pace::Step<Act>;
 
 /// A drawn connection.
 #[derive(Clone, Debug, PartialEq, Eq)]

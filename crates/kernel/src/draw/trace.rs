@@ -1,4 +1,5 @@
 //! What a program made its target do.
+use super::pace::{self, DISTURBED, Field, Paced as _};
 use super::packet::Seen;
 use super::peer::Peer;
 use super::program::Program;
@@ -6,7 +7,7 @@ use lowwater_core::base::Duration;
 use lowwater_drill::Target;
 
 /// Fields of TCP_INFO that must be equal after each step: name, offset and length.
-pub(super) const FIELDS: &[(&str, usize, usize)] = &[
+pub(super) const FIELDS: &[Field] = &[
     ("state", 0, 1),
     ("ca_state", 1, 1),
     ("retransmits", 2, 1),
@@ -35,14 +36,7 @@ pub(super) const FIELDS: &[(&str, usize, usize)] = &[
     ("total_rto_recoveries", 242, 2),
 ];
 /// Times in TCP_INFO, which are compared roughly: rttvar, the third, most.
-pub(super) const TIMES: &[(&str, usize, usize)] =
-    &[("rto", 8, 4), ("rtt", 68, 4), ("rttvar", 72, 4), ("min_rtt", 148, 4)];
-/// A step that comes later than this, in microseconds, comes to something else than the program meant: acknowledgements leave too
-/// little between them, and the reordering timer is as near.
-const DISTURBED: u64 = 4_000;
-/// How late the kernel's timer may be, in microseconds, beyond a sixth of its time.
-const LATE: u64 = 100_000;
-
+pub(super) const TIMES: &[Field] = &[("rto", 8, 4), ("rtt", 68, 4), ("rttvar", 72, 4), ("min_rtt", 148, 4)];
 /// Values in the order of [`FIELDS`] or [`TIMES`].
 pub(super) type Values = Vec<u64>;
 
@@ -83,9 +77,7 @@ pub(super) fn run<T: Target>(
         trace.disturbed = Some(0);
     }
     for (i, step) in program.steps.iter().enumerate() {
-        let at = peer.base + Duration::from_micros(step.at);
-        peer.target.advance_until(at);
-        if peer.target.now().nanos_since(at) > DISTURBED * 1_000 {
+        if pace::reach(&mut peer, step.at) {
             trace.disturbed.get_or_insert(i);
         }
         if i == 0 {
@@ -96,11 +88,7 @@ pub(super) fn run<T: Target>(
         done.info = values(&peer.info(), FIELDS);
         let next = program.steps.get(i + 1).map_or(program.end, |next| next.at);
         let expected = like.and_then(|like| like.steps.get(i)).map_or(&[][..], |like| &like.later);
-        let late = wait_for(&mut peer, expected, step.at, &mut done.later);
-        let until = peer.base + Duration::from_micros(next + late);
-        peer.target.advance_until(until);
-        done.later.extend(peer.collect());
-        peer.base += Duration::from_micros(late);
+        done.later = pace::pass(&mut peer, (step.at, next), expected);
         let info = peer.info();
         (done.info_later, done.times) = (values(&info, FIELDS), values(&info, TIMES));
         trace.steps.push(done);
@@ -108,27 +96,6 @@ pub(super) fn run<T: Target>(
     Ok(trace)
 }
 
-/// Waits for as many segments as are expected; by how much the last of them was late.
-fn wait_for<T: Target>(peer: &mut Peer<'_, T>, expected: &[Seen], from: u64, got: &mut Vec<Seen>) -> u64 {
-    let mut late = 0;
-    for like in expected {
-        let patience = like.at + late + like.at.saturating_sub(from) / 6 + LATE;
-        let limit = peer.base + Duration::from_micros(patience);
-        if let Some(seen) = peer.next_until(limit) {
-            late = seen.at.saturating_sub(like.at);
-            got.push(seen);
-        }
-    }
-    late
-}
-
-fn values(info: &[u8], fields: &[(&str, usize, usize)]) -> Values {
-    let value = |&(_, at, len): &(&str, usize, usize)| {
-        let mut word = [0; 8];
-        if let Some(bytes) = info.get(at..at + len) {
-            word[..len].copy_from_slice(bytes);
-        }
-        u64::from_le_bytes(word)
-    };
-    fields.iter().map(value).collect()
+fn values(info: &[u8], fields: &[Field]) -> Values {
+    fields.iter().map(|field| pace::value(info, *field)).collect()
 }

@@ -1,5 +1,6 @@
 //! Draws a life: what the application and its peer do, one after the other, until both are done.
 use super::super::network::Dice;
+use super::super::pace::Paced as _;
 use super::super::program::Flavours;
 use super::super::stack::Stack;
 use super::end::{End, Look, Out};

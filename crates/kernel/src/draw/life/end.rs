@@ -1,4 +1,5 @@
 //! Both ends of a drawn life: the application's calls, the peer's packets, and what can be seen of the socket.
+use super::super::pace::{Paced, Timed};
 use super::super::packet;
 use super::super::stack::{LOCAL, REMOTE};
 use super::program::{Act, Cookie, Offer, Program, Segment, letters};
@@ -19,8 +20,6 @@ const PORTS: (u16, u16) = (8_080, 40_000);
 const CONGESTION: &str = "reno";
 /// Send buffers do not grow: by how much they would depends on how the kernel is built.
 pub(super) const WMEM: &str = "4096 262144 262144";
-/// Packets that one step may make leave: more is a storm.
-const STORM: usize = 5_000;
 /// What poll(2) is asked for.
 const EVENTS: i16 = (abi::POLLIN | abi::POLLOUT | abi::POLLPRI | abi::POLLRDHUP) as i16;
 /// Bytes of TCP_INFO.
@@ -281,38 +280,6 @@ impl<'a, T: Target> End<'a, T> {
         self.target.inject(packet::build(&repr, s.len.into()));
     }
 
-    /// What has left up to now.
-    pub(super) fn collect(&mut self) -> Vec<Out> {
-        let now = self.target.now();
-        core::iter::from_fn(|| self.next_until(now)).take(STORM).collect()
-    }
-
-    /// The next segment that leaves up to `limit`.
-    pub(super) fn next_until(&mut self, limit: Instant) -> Option<Out> {
-        while let Some(sent) = self.target.next_packet(limit) {
-            let ip = Ipv4View::parse(&sent.bytes).ok().filter(|ip| ip.protocol() == protocol::TCP);
-            let Some(tcp) = ip.as_ref().and_then(|ip| TcpView::parse(ip.payload()).ok()) else { continue };
-            let mut repr = TcpRepr::parse(&tcp);
-            if repr.flags.syn() {
-                self.isn = repr.seq;
-            }
-            // A reset without a connection begins at 0.
-            if repr.seq != 0 || !repr.flags.rst() {
-                repr.seq = repr.seq.wrapping_sub(self.isn);
-            }
-            if let Some(stamp) = &mut repr.options.timestamps {
-                self.stamp = stamp.value;
-                stamp.value = 0;
-            }
-            // Cookies are drawn from keys of each.
-            if let Some(cookie) = &mut repr.options.fastopen {
-                *cookie = FastOpenCookie::REQUEST;
-            }
-            return Some(Out { at: self.at(sent.at), repr, len: tcp.payload().len() as u32 });
-        }
-        None
-    }
-
     /// The call that waited has come back.
     pub(super) fn woken(&mut self) -> Option<String> {
         let (_, reply) = self.target.take(self.blocked?)?;
@@ -370,5 +337,44 @@ fn value_of(name: &str, value: i32) -> Optval {
             Optval::Bytes([on.to_ne_bytes(), time.to_ne_bytes()].concat().into())
         }
         _ => Optval::int(value),
+    }
+}
+
+impl<T: Target> Paced for End<'_, T> {
+    type Out = Out;
+
+    fn parts(&mut self) -> (&mut dyn Target, &mut Instant) {
+        (self.target, &mut self.base)
+    }
+
+    fn next_until(&mut self, limit: Instant) -> Option<Out> {
+        while let Some(sent) = self.target.next_packet(limit) {
+            let ip = Ipv4View::parse(&sent.bytes).ok().filter(|ip| ip.protocol() == protocol::TCP);
+            let Some(tcp) = ip.as_ref().and_then(|ip| TcpView::parse(ip.payload()).ok()) else { continue };
+            let mut repr = TcpRepr::parse(&tcp);
+            if repr.flags.syn() {
+                self.isn = repr.seq;
+            }
+            // A reset without a connection begins at 0.
+            if repr.seq != 0 || !repr.flags.rst() {
+                repr.seq = repr.seq.wrapping_sub(self.isn);
+            }
+            if let Some(stamp) = &mut repr.options.timestamps {
+                self.stamp = stamp.value;
+                stamp.value = 0;
+            }
+            // Cookies are drawn from keys of each.
+            if let Some(cookie) = &mut repr.options.fastopen {
+                *cookie = FastOpenCookie::REQUEST;
+            }
+            return Some(Out { at: self.at(sent.at), repr, len: tcp.payload().len() as u32 });
+        }
+        None
+    }
+}
+
+impl Timed for Out {
+    fn at(&self) -> u64 {
+        self.at
     }
 }

@@ -1,4 +1,5 @@
 //! A drawn life of a connection as a value.
+use super::super::pace;
 use core::fmt;
 use lowwater_posix::abi;
 use lowwater_wire::tcp::TcpFlags;
@@ -113,12 +114,8 @@ impl fmt::Display for Act {
     }
 }
 
-/// What happens when, in microseconds since the beginning.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Step {
-    pub(super) at: u64,
-    pub(super) act: Act,
-}
+/// A step.
+pub(super) type Step = pace::Step<Act>;
 
 /// A drawn life.
 #[derive(Clone, Debug, PartialEq, Eq)]

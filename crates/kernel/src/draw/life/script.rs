@@ -1,10 +1,11 @@
 //! A run of a drawn life as a script in packetdrill's language.
+use super::super::pace::value;
 use super::end::{Look, Out, WMEM};
 use super::program::{Act, Cookie, Offer, Program, Segment, letters, msg_flags};
-use super::trace::{Done, FIELDS, Trace, value};
+use super::trace::{Done, FIELDS, Trace};
 use core::fmt::Write as _;
 use lowwater_posix::abi;
-use lowwater_wire::tcp::TcpFlags;
+use lowwater_wire::tcp::{TcpFlags, TcpOptions};
 
 /// Fields of TCP_INFO that scripts assert where they change.
 const ASSERTED: [&str; 18] = [
@@ -171,7 +172,11 @@ impl Script {
         }
         let mut options = if words.is_empty() { String::new() } else { format!(" <{}>", words.join(",")) };
         if r.flags.syn() {
-            options = " <...>".to_owned();
+            options = match o.timestamps {
+                // Their value has a name from here on.
+                Some(_) => self.syn_options(o),
+                None => " <...>".to_owned(),
+            };
         }
         let ack = if r.flags.ack() { format!(" ack {}", r.ack) } else { String::new() };
         let urgent =
@@ -182,6 +187,19 @@ impl Script {
             "+{} > {flags} {seq}:{end}({len}){ack} win {window}{urgent}{options}",
             seconds(pause)
         ));
+    }
+
+    /// Options of a SYN with timestamps, in the order that they are sent in.
+    fn syn_options(&self, o: &TcpOptions) -> String {
+        let mut words: Vec<String> = o.mss.map(|mss| format!("mss {mss}")).into_iter().collect();
+        let echo = o.timestamps.map_or(0, |stamp| stamp.echo);
+        let pad = if o.sack_permitted { "sackOK" } else { "nop,nop" };
+        words.push(format!("{pad},TS val {} ecr {echo}", self.last_stamp));
+        words.extend(o.window_scale.map(|scale| format!("nop,wscale {scale}")));
+        if o.fastopen.is_some() {
+            return " <...>".to_owned();
+        }
+        format!(" <{}>", words.join(","))
     }
 
     fn look(&mut self, look: &Look) {

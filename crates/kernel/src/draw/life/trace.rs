@@ -1,15 +1,15 @@
 //! What a drawn life made its target do, and where two runs of it differ first.
 use super::super::compare::Difference;
+use super::super::pace::{self, Field, Paced as _, SLACK, value};
 use super::end::{End, Look, Out};
 use super::program::Program;
-use lowwater_core::base::Duration;
 use lowwater_drill::Target;
 
 /// TCP_CLOSE in TCP_INFO.
 const CLOSED: u8 = 7;
 /// Fields of TCP_INFO that must be equal after each step: name, offset and length. Not the count of probes, which a segment resets or not by
 /// how much memory the kernel has set aside for the socket, nor what the timers back off by (linux-differences.md).
-pub(super) const FIELDS: &[(&str, usize, usize)] = &[
+pub(super) const FIELDS: &[Field] = &[
     ("state", 0, 1),
     ("ca_state", 1, 1),
     ("retransmits", 2, 1),
@@ -44,21 +44,11 @@ pub(super) const FIELDS: &[(&str, usize, usize)] = &[
     ("total_rto", 240, 2),
 ];
 /// Segments with data that came.
-const SEGMENTS_IN: (&str, usize, usize) = ("data_segs_in", 152, 4);
+const SEGMENTS_IN: Field = ("data_segs_in", 152, 4);
 /// Words of SO_MEMINFO that are told beside a difference: name, offset and length.
-const MEMORY: &[(&str, usize, usize)] =
-    &[("rmem_alloc", 0, 4), ("rcvbuf", 4, 4), ("sndbuf", 12, 4), ("wmem_queued", 20, 4)];
+const MEMORY: &[Field] = &[("rmem_alloc", 0, 4), ("rcvbuf", 4, 4), ("sndbuf", 12, 4), ("wmem_queued", 20, 4)];
 /// Times in TCP_INFO, which are compared roughly.
-const TIMES: &[(&str, usize, usize)] = &[("rto", 8, 4), ("rtt", 68, 4), ("rttvar", 72, 4)];
-/// A step that comes later than this, in microseconds, comes to something else than the program meant.
-const DISTURBED: u64 = 4_000;
-/// How late the kernel's timer may be, in microseconds, beyond a sixth of its time.
-const LATE: u64 = 100_000;
-/// The kernel may be so early or late, in microseconds, beyond a share of the time.
-const SLACK: u64 = 12_000;
-/// A timer of the kernel may be so late, in microseconds, beyond an eighth.
-const TIMER_SLACK: u64 = 60_000;
-
+const TIMES: &[Field] = &[("rto", 8, 4), ("rtt", 68, 4), ("rttvar", 72, 4)];
 /// What one step did.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Done {
@@ -92,9 +82,7 @@ pub(super) fn run<T: Target>(
     let mut end = End::open(target, program)?;
     let mut trace = Trace::default();
     for (i, step) in program.steps.iter().enumerate() {
-        let at = end.instant(step.at);
-        end.target.advance_until(at);
-        if end.target.now().nanos_since(at) > DISTURBED * 1_000 {
+        if pace::reach(&mut end, step.at) {
             trace.disturbed.get_or_insert(i);
         }
         let ret = end.act(&step.act);
@@ -102,30 +90,12 @@ pub(super) fn run<T: Target>(
         done.look = end.look();
         let next = program.steps.get(i + 1).map_or(program.end, |next| next.at);
         let expected = like.and_then(|like| like.steps.get(i)).map_or(&[][..], |like| &like.later);
-        let late = wait_for(&mut end, expected, step.at, &mut done.later);
-        let until = end.instant(next + late);
-        end.target.advance_until(until);
-        done.later.extend(end.collect());
-        end.base += Duration::from_micros(late);
+        done.later = pace::pass(&mut end, (step.at, next), expected);
         done.woken = end.woken();
         done.look_later = end.look();
         trace.steps.push(done);
     }
     Ok(trace)
-}
-
-/// Waits for as many segments as are expected; by how much the last of them was late.
-fn wait_for<T: Target>(end: &mut End<'_, T>, expected: &[Out], from: u64, got: &mut Vec<Out>) -> u64 {
-    let mut late = 0;
-    for like in expected {
-        let patience = like.at + late + like.at.saturating_sub(from) / 6 + LATE;
-        let limit = end.instant(patience);
-        if let Some(out) = end.next_until(limit) {
-            late = out.at.saturating_sub(like.at);
-            got.push(out);
-        }
-    }
-    late
 }
 
 /// Where `kernel` first does something else than `stack`.
@@ -159,9 +129,7 @@ fn differ(at: u64, stack: &Done, kernel: &Done) -> Option<String> {
         return Some(format!("{part}: stack {}, kernel {}", list(&ours), list(&theirs)));
     }
     let off = |(s, k): (&Out, &Out)| {
-        let since = s.at.saturating_sub(at);
-        let apart = k.at + SLACK < s.at || k.at > s.at + since / 7 + TIMER_SLACK;
-        apart.then(|| format!("{s}: stack {} us, kernel {} us", s.at, k.at))
+        pace::is_off(at, s, k).then(|| format!("{s}: stack {} us, kernel {} us", s.at, k.at))
     };
     if let Some(what) = ours.iter().zip(&theirs).find_map(off) {
         return Some(what);
@@ -184,15 +152,6 @@ fn same(stack: &[Out], kernel: &[Out]) -> bool {
 fn list(all: &[Out]) -> String {
     let texts: Vec<String> = all.iter().map(Out::to_string).collect();
     format!("[{}]", texts.join(", "))
-}
-
-/// A field of TCP_INFO.
-pub(super) fn value(info: &[u8], (_, at, len): (&str, usize, usize)) -> u64 {
-    let mut word = [0; 8];
-    if let Some(bytes) = info.get(at..at + len) {
-        word[..len].copy_from_slice(bytes);
-    }
-    u64::from_le_bytes(word)
 }
 
 fn looks(stack: &Look, kernel: &Look) -> Option<String> {

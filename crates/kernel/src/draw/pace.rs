@@ -1,0 +1,91 @@
+//! Steps at their times on any target, which may be late: what runs of programs and of lives have in common.
+use lowwater_core::base::{Duration, Instant};
+use lowwater_drill::Target;
+
+/// A step that comes later than this, in microseconds, comes to something else than the program meant: acknowledgements leave too
+/// little between them, and the reordering timer is as near.
+pub(super) const DISTURBED: u64 = 4_000;
+/// How late the kernel's timer may be, in microseconds, beyond a sixth of its time.
+const LATE: u64 = 100_000;
+/// The kernel may be so early or late, in microseconds, beyond a share of the time.
+pub(super) const SLACK: u64 = 12_000;
+/// A timer of the kernel may be so late, in microseconds, beyond an eighth.
+const TIMER_SLACK: u64 = 60_000;
+
+/// Packets that one step may make leave: more is a storm.
+const STORM: usize = 5_000;
+
+/// What happens when, in microseconds since the beginning.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Step<A> {
+    pub(super) at: u64,
+    pub(super) act: A,
+}
+
+/// Something that was sent.
+pub(super) trait Timed {
+    /// Microseconds since the beginning.
+    fn at(&self) -> u64;
+}
+
+/// A target on which steps run.
+pub(super) trait Paced {
+    type Out: Timed;
+
+    /// The target, and when its first step was due.
+    fn parts(&mut self) -> (&mut dyn Target, &mut Instant);
+
+    /// What is sent next, until then.
+    fn next_until(&mut self, limit: Instant) -> Option<Self::Out>;
+
+    /// Everything that was sent until now.
+    fn collect(&mut self) -> Vec<Self::Out> {
+        let now = self.parts().0.now();
+        core::iter::from_fn(|| self.next_until(now)).take(STORM).collect()
+    }
+}
+
+/// Waits until `at`; true when that was missed by so much that what follows shows nothing.
+pub(super) fn reach(on: &mut impl Paced, at: u64) -> bool {
+    let (target, base) = on.parts();
+    let at = *base + Duration::from_micros(at);
+    target.advance_until(at);
+    target.now().nanos_since(at) > DISTURBED * 1_000
+}
+
+/// Lets the time between a step and the next one pass: what timers make leave. As much as is `expected`, which another run showed, is waited
+/// for, and everything behind it is as late as that was.
+pub(super) fn pass<P: Paced>(on: &mut P, (step, next): (u64, u64), expected: &[P::Out]) -> Vec<P::Out> {
+    let (mut late, mut got) = (0, Vec::new());
+    for like in expected.iter().map(Timed::at) {
+        let patience = like + late + like.saturating_sub(step) / 6 + LATE;
+        let limit = *on.parts().1 + Duration::from_micros(patience);
+        if let Some(out) = on.next_until(limit) {
+            late = out.at().saturating_sub(like);
+            got.push(out);
+        }
+    }
+    let (target, base) = on.parts();
+    target.advance_until(*base + Duration::from_micros(next + late));
+    got.extend(on.collect());
+    *on.parts().1 += Duration::from_micros(late);
+    got
+}
+
+/// The kernel's came at another time after the step at `since` than timers that are late explain.
+pub(super) fn is_off(since: u64, stack: &impl Timed, kernel: &impl Timed) -> bool {
+    let (s, k) = (stack.at(), kernel.at());
+    k + SLACK < s || k > s + s.saturating_sub(since) / 7 + TIMER_SLACK
+}
+
+/// A field of a structure: name, offset and length.
+pub(super) type Field = (&'static str, usize, usize);
+
+/// The value of a field, 0 where the structure is too short.
+pub(super) fn value(info: &[u8], (_, at, len): Field) -> u64 {
+    let mut word = [0; 8];
+    if let Some(bytes) = info.get(at..at + len) {
+        word[..len].copy_from_slice(bytes);
+    }
+    u64::from_le_bytes(word)
+}
