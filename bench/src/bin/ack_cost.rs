@@ -106,6 +106,7 @@ fn acknowledge(world: &mut World, ack: u32, sack: &[(Seq, Seq)]) {
             tsecr: None,
             at,
             has_data: false,
+            crossed: false,
             window_taken: false,
             ece: false,
             child: false,
