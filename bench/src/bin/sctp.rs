@@ -25,8 +25,8 @@ struct Run {
 enum Row {
     /// Ours with these settings.
     Ours(&'static str, Box<Sysctl>),
-    /// A program that prints bytes, seconds and packets.
-    Peer(&'static str, PathBuf),
+    /// A program that prints bytes, seconds and packets, with what it is told beside the load.
+    Peer(&'static str, PathBuf, &'static [&'static str]),
 }
 
 /// What is carried.
@@ -50,11 +50,16 @@ fn main() {
     let eager = Sysctl { sctp_hb_eager: true, ..Sysctl::default() };
     rows.push(Row::Ours("lowwater, heartbeat timer armed by each packet", Box::new(eager)));
     rows.push(Row::Ours("lowwater, not paced", Box::new(Sysctl { sctp_pacing: false, ..Sysctl::default() })));
-    for (name, built) in [("usrsctp", usrsctp()), ("rtc-sctp 0.21", rtc_sctp())] {
-        match built {
-            Ok(program) => rows.push(Row::Peer(name, program)),
-            Err(lack) => eprintln!("{name}: skipped: needs {lack}"),
+    match usrsctp() {
+        Ok(program) => rows.push(Row::Peer("usrsctp", program, &[])),
+        Err(lack) => eprintln!("usrsctp: skipped: needs {lack}"),
+    }
+    match rtc_sctp() {
+        Ok(program) => {
+            rows.push(Row::Peer("rtc-sctp 0.21", program.clone(), &[]));
+            rows.push(Row::Peer("rtc-sctp 0.21, SACKs batched", program, &["batched"]));
         }
+        Err(lack) => eprintln!("rtc-sctp 0.21: skipped: needs {lack}"),
     }
     println!(
         "messages of {} bytes, MTU {}, {pairs} rounds of {} s, one thread",
@@ -93,14 +98,14 @@ fn main() {
 impl Row {
     const fn name(&self) -> &'static str {
         match self {
-            Self::Ours(name, _) | Self::Peer(name, _) => name,
+            Self::Ours(name, _) | Self::Peer(name, ..) => name,
         }
     }
 
     fn run(&self, load: Load) -> Run {
         match self {
             Self::Ours(_, sysctl) => ours(load, sysctl),
-            Self::Peer(_, program) => peer(load, program),
+            Self::Peer(_, program, told) => peer(load, program, told),
         }
     }
 }
@@ -124,9 +129,9 @@ fn ours(load: Load, sysctl: &Sysctl) -> Run {
     }
 }
 
-fn peer(load: Load, program: &Path) -> Run {
+fn peer(load: Load, program: &Path, told: &[&str]) -> Run {
     let args = [load.mtu.to_string(), load.message.to_string(), load.seconds.to_string()];
-    let out = Command::new(program).args(args).output().expect("it runs");
+    let out = Command::new(program).args(args).args(told).output().expect("it runs");
     assert!(out.status.success(), "{}: {:?}", program.display(), out);
     let text = String::from_utf8_lossy(&out.stdout).into_owned();
     let numbers: Vec<f64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();

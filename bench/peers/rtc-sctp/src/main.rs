@@ -1,6 +1,6 @@
 //! Two endpoints of rtc-sctp in one process and one thread: messages one way, every byte hashed.
 //!
-//! `rtc-sctp-pair MTU BYTES SECONDS` prints the bytes of payload that came, the seconds that it took, and packets both ways. The exit
+//! `rtc-sctp-pair MTU BYTES SECONDS [batched]` prints the bytes of payload that came, the seconds that it took, and packets both ways. The exit
 //! code is 1 when the hash is not that of what was sent. Compiled and run by the bench `sctp`.
 #![forbid(unsafe_code)]
 use bytes::Bytes;
@@ -31,6 +31,8 @@ struct Node {
     timeout: Option<Instant>,
     connected: bool,
     packets: u64,
+    /// All that has come is taken before anything is answered: a SACK for many packets, as drivers of it have it that read in batches.
+    batched: bool,
 }
 
 impl Node {
@@ -39,10 +41,11 @@ impl Node {
         config.max_payload_size(mtu - OVERHEAD);
         let server = server.then(|| Arc::new(ServerConfig::new(transport())));
         let endpoint = Endpoint::new(own, TransportProtocol::UDP, Arc::new(config), server);
-        Self { endpoint, peer, handle: None, assoc: None, timeout: None, connected: false, packets: 0 }
+        Self { endpoint, peer, handle: None, assoc: None, timeout: None, connected: false, packets: 0, batched: false }
     }
 
-    /// Takes one packet after another and lets each be answered before the next, so that every second one has its SACK.
+    /// Takes one packet after another and lets each be answered before the next, so that every second one has its SACK, unless it is
+    /// batched.
     fn drive(&mut self, now: Instant, inbound: &mut VecDeque<Bytes>, outbound: &mut VecDeque<Bytes>) -> bool {
         let mut worked = false;
         while let Some(packet) = inbound.pop_front() {
@@ -60,7 +63,9 @@ impl Node {
                     _ => {}
                 }
             }
-            self.answer(now, outbound);
+            if !self.batched {
+                self.answer(now, outbound);
+            }
         }
         worked | self.answer(now, outbound)
     }
@@ -97,7 +102,12 @@ fn transport() -> TransportConfig {
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().collect();
-    let [_, mtu, len, seconds] = &args[..] else { return ExitCode::from(2) };
+    let ([_, mtu, len, seconds], batched) = (match &args[..] {
+        [all @ .., last] if last == "batched" => (all, true),
+        all => (all, false),
+    }) else {
+        return ExitCode::from(2);
+    };
     let (Ok(mtu), Ok(len), Ok(seconds)) = (mtu.parse(), len.parse::<usize>(), seconds.parse()) else {
         return ExitCode::from(2);
     };
@@ -113,6 +123,7 @@ fn main() -> ExitCode {
     let config = ClientConfig::new(transport());
     let (handle, assoc) = client.endpoint.connect(start, config, theirs).expect("a handshake begins");
     (client.handle, client.assoc) = (Some(handle), Some(assoc));
+    (client.batched, server.batched) = (batched, batched);
     let (mut there, mut back) = (VecDeque::new(), VecDeque::new());
     while !(client.connected && server.connected) {
         let now = Instant::now();

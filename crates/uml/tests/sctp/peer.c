@@ -2,6 +2,7 @@
  *
  *   peer serve FAMILY [wait]     answers one association and closes, or waits for the end and prints how it came
  *   peer call FAMILY ADDRESS     sends, reads the answer, closes in good order; then opens once more and aborts
+ *   peer call FAMILY ADDRESS wait  sends a little, reads the answer, waits for the end and prints how it came
  *   peer restart FAMILY ADDRESS  sends a little, forgets the association so that nobody hears of it, opens it again from the same port
  *   peer trickle FAMILY ADDRESS  sends for a quarter of a minute, a message every 10 ms
  *   peer idle                    has a socket and does nothing for a while
@@ -273,6 +274,13 @@ static void answer(handle so)
     put(so, text(), strlen(text()), 0, 0);
 }
 
+/* Waits for the end and prints how it came. */
+static void tell_end(handle so)
+{
+    ssize_t len = next(so, page);
+    printf("%s\n", len == 0 ? "end" : len < 0 ? strerror(errno) : "a message");
+}
+
 /* ---- roles ---- */
 
 static void serve(int family, int waits)
@@ -287,10 +295,8 @@ static void serve(int family, int waits)
         die("listen");
     handle so = accept(listener, NULL, NULL);
     answer(so);
-    if (waits) {
-        ssize_t len = next(so, page);
-        printf("%s\n", len == 0 ? "end" : len < 0 ? strerror(errno) : "a message");
-    }
+    if (waits)
+        tell_end(so);
     close(so);
 }
 
@@ -318,9 +324,16 @@ static void forget(handle so)
     close(so);
 }
 
-static void call(int family, const char *address)
+static void call(int family, const char *address, int waits)
 {
     handle so = dial(family, address, 0);
+    if (waits) {
+        plan(so, 100, 1000000);
+        settle(so);
+        tell_end(so);
+        close(so);
+        return;
+    }
     plan(so, 10000, 1000000);
     settle(so);
     close(so);
@@ -407,7 +420,7 @@ int main(int count, char **args)
     if (count > 2 && !strcmp(args[1], "serve"))
         serve(family, count > 3);
     else if (count > 3 && !strcmp(args[1], "call"))
-        call(family, args[3]);
+        call(family, args[3], count > 4);
     else if (count > 3 && !strcmp(args[1], "restart"))
         restart(family, args[3]);
     else if (count > 3 && !strcmp(args[1], "trickle"))

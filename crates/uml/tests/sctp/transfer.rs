@@ -2,7 +2,7 @@
 use crate::host::{Host, PORT, Setting, with_guest, with_usrsctp};
 use crate::peer::plan;
 use bytes::Bytes;
-use lowwater_core::base::Error;
+use lowwater_core::base::{Duration, Error, SocketId};
 use lowwater_core::sctp::{SendInfo, State};
 
 /// Everything to a peer that listens; it closes.
@@ -35,6 +35,22 @@ fn from_the_peer(host: &mut Host) {
 fn we_close(host: &mut Host, abort: bool) {
     let a = host.connect();
     host.send_all(a, &plan(100));
+    we_end(host, a, abort);
+}
+
+/// A little from a peer that opens; we close in good order, or abort.
+fn the_server_closes(host: &mut Host, abort: bool) {
+    let listener = host.listen();
+    let a = host.accept(listener);
+    host.answer(a);
+    // An ABORT overtakes what was not acknowledged yet, the sums among it.
+    let heard =
+        host.until(Duration::from_secs(10), |h| (h.info(a).unsent_bytes, h.info(a).unacked) == (0, 0));
+    assert!(heard, "{:?}", host.info(a));
+    we_end(host, a, abort);
+}
+
+fn we_end(host: &mut Host, a: SocketId, abort: bool) {
     let now = host.now();
     if abort {
         host.stack.sctp_abort(now, a, b"enough").unwrap();
@@ -49,6 +65,7 @@ const LISTENS: Setting = Setting::new("serve 4");
 const WAITS: Setting = Setting::new("serve 4 wait");
 const CALLS: Setting = Setting::new("call 4 10.9.0.2");
 const LISTENS_6: Setting = Setting { v6: true, ..Setting::new("serve 6") };
+const CALLS_AND_WAITS: Setting = Setting::new("call 4 10.9.0.2 wait");
 const CALLS_6: Setting = Setting { v6: true, ..Setting::new("call 6 fd09::2") };
 
 #[test]
@@ -107,6 +124,18 @@ fn the_kernel_hears_that_we_abort() {
 }
 
 #[test]
+fn the_kernel_that_has_called_hears_that_we_close() {
+    let said = with_guest(CALLS_AND_WAITS, |host| the_server_closes(host, false));
+    assert!(said.is_empty() || said == "end\n", "{said}");
+}
+
+#[test]
+fn the_kernel_that_has_called_hears_that_we_abort() {
+    let said = with_guest(CALLS_AND_WAITS, |host| the_server_closes(host, true));
+    assert!(said.is_empty() || said == "Connection reset by peer\n", "{said}");
+}
+
+#[test]
 fn the_kernel_refuses_where_nobody_listens() {
     with_guest(Setting::new("idle"), |host| {
         let a = host.open(&[], 0, PORT + 1);
@@ -151,6 +180,15 @@ fn everything_comes_from_usrsctp() {
 #[test]
 fn everything_comes_from_usrsctp_over_ipv6() {
     with_usrsctp(Setting { udp: true, ..CALLS_6 }, from_the_peer);
+}
+
+#[test]
+fn usrsctp_that_has_called_hears_that_we_close_and_that_we_abort() {
+    for (abort, end) in [(false, "end\n"), (true, "Connection reset by peer\n")] {
+        let said =
+            with_usrsctp(Setting { udp: true, ..CALLS_AND_WAITS }, |host| the_server_closes(host, abort));
+        assert!(said.is_empty() || said == end, "{said}");
+    }
 }
 
 #[test]
