@@ -110,17 +110,11 @@ impl Credit {
         Admission::Throttled
     }
 
-    /// Packets like this one that may go down before anything comes back. While nothing is below nobody knows whether the device gives
+    /// One more like this may go down after packets with a charge of `ahead`. While nothing is below nobody knows whether the device gives
     /// back at once: then there is no bound.
     #[must_use]
-    pub fn packets_now(&self, ask: &Ask) -> u64 {
-        if self.below == 0 {
-            return u64::MAX;
-        }
-        match ask.limit().saturating_sub(u64::from(self.below)) {
-            0 => u64::from(ask.rtx_single),
-            room => room.div_ceil(u64::from(ask.charge.max(1))),
-        }
+    pub fn lets_go_after(&self, ask: &Ask, ahead: u64) -> bool {
+        self.below == 0 || ask.rtx_single || u64::from(self.below) + ahead < ask.limit()
     }
 
     /// May another packet go down? What is *already* below counts, so the level may come to one packet, less a byte, beyond the limit: two
@@ -193,9 +187,9 @@ mod tests {
         let ask = Ask { pacing_rate: 0, charge: 1_000, ..ASK };
         let mut credit = Credit::new();
         credit.charge(1_999);
-        assert_eq!((credit.packets_now(&ask), credit.ask(&ask)), (1, Admission::Granted));
+        assert_eq!((credit.lets_go_after(&ask, 0), credit.ask(&ask)), (true, Admission::Granted));
         credit.charge(1_000);
-        assert_eq!((credit.packets_now(&ask), credit.ask(&ask)), (0, Admission::Throttled));
+        assert_eq!((credit.lets_go_after(&ask, 0), credit.ask(&ask)), (false, Admission::Throttled));
         let nothing = Ask { cap: Some(0), ..ask };
         assert_eq!(
             Credit::new().ask(&nothing),
@@ -205,20 +199,19 @@ mod tests {
     }
 
     #[test]
-    fn how_many_may_follow_is_what_asking_would_let_down() {
+    fn what_may_follow_is_what_asking_would_let_down() {
         let ask = Ask { pacing_rate: 0, charge: 1_000, ..ASK };
         for below in 1..5_u32 {
             let mut credit = Credit::new();
             credit.charge(below * 1_000);
-            let foreseen = credit.packets_now(&ask);
-            assert_eq!(credit.packets_now(&Ask { rtx_single: true, ..ask }), foreseen.max(1));
-            let mut went = 0;
-            while credit.ask(&ask) == Admission::Granted {
+            let before = credit;
+            assert!(before.lets_go_after(&Ask { rtx_single: true, ..ask }, 9_000));
+            for ahead in 0..4 {
+                let foreseen = before.lets_go_after(&ask, ahead * 1_000);
+                assert_eq!(credit.ask(&ask) == Admission::Granted, foreseen, "{below} below, {ahead} ahead");
                 credit.charge(1_000);
-                went += 1;
             }
-            assert_eq!(went, foreseen, "{below} below");
         }
-        assert_eq!(Credit::new().packets_now(&ask), u64::MAX, "the device may give back at once");
+        assert!(Credit::new().lets_go_after(&ask, 9_000), "the device may give back at once");
     }
 }

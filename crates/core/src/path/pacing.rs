@@ -176,17 +176,13 @@ impl Pacing {
         (self.status == Status::Needed && self.wstamp > now).then_some(self.wstamp)
     }
 
-    /// Packets of `segs` segments that the pace lets go at once, before the transport has to wait (`tcp_pacing_check`).
+    /// The pace lets one more packet go now, after `ahead` segments that leave now (`tcp_pacing_check`).
     #[must_use]
-    pub fn packets_now(&self, now: Instant, segs: u16) -> u64 {
-        if self.not_before(now).is_some() {
-            return 0;
-        }
-        if self.status != Status::Needed || !self.spaces() {
-            return u64::MAX;
-        }
-        // The one that completes the first segments is the first to be followed by a pause.
-        u64::from(UNPACED_SEGMENTS - self.sent).div_ceil(u64::from(segs.max(1))).max(1)
+    pub fn lets_go_after(&self, now: Instant, ahead: u32) -> bool {
+        let free = self.status != Status::Needed || !self.spaces();
+        // The packet that completes the first segments is the first to be followed by a pause.
+        let pause = ahead > 0 && u32::from(self.sent) + ahead >= u32::from(UNPACED_SEGMENTS);
+        self.not_before(now).is_none() && (free || !pause)
     }
 
     /// The rate spaces packets: a rate of zero is none.

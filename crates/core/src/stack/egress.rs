@@ -38,19 +38,20 @@ impl Stack {
         budget: usize,
         device: &mut dyn Device,
     ) -> Transmitted {
-        let mut done = Transmitted::default();
         if usize::from(dev.0) >= self.links.len() {
-            return done;
+            return Transmitted::default();
         }
+        let mut door = Door { dev, budget, device, done: Transmitted::default() };
         let mut turns = budget;
         loop {
-            let sent = self.turn(dev, turns);
+            let sent = self.turn(&mut door, turns);
             turns = turns.saturating_sub(sent);
-            self.drain(dev, budget, device, &mut done);
+            self.drain(&mut door);
             if turns == 0 || sent == 0 {
                 break;
             }
         }
+        let mut done = door.done;
         let link = &self.links[usize::from(dev.0)];
         done.stopped = link.stopped;
         done.more = link.wants_transmit(self.now);
@@ -58,24 +59,24 @@ impl Stack {
     }
 
     /// The next flow's turn; what it used of `budget`, 0 when no flow waits.
-    fn turn(&mut self, dev: DeviceId, budget: usize) -> usize {
+    fn turn(&mut self, door: &mut Door<'_>, budget: usize) -> usize {
         if budget == 0 {
             return 0;
         }
-        let link = &mut self.links[usize::from(dev.0)];
+        let link = &mut self.links[usize::from(door.dev.0)];
         let Some(id) = link.ready.pop() else { return 0 };
         let caps = link.path_caps();
         let Some(entry) = self.sockets.get_mut(id) else { return 1 };
         entry.turn = Turn::NONE;
         match entry.socket {
-            Socket::Tcp(_) => self.tcp_turn(id, &caps, budget.min(TURN_PACKETS)).max(1),
+            Socket::Tcp(_) => self.tcp_turn(id, &caps, budget.min(TURN_PACKETS), door).max(1),
             Socket::Udp(_) => self.udp_turn(id, budget.min(TURN_PACKETS)).max(1),
             Socket::Sctp(_) => self.sctp_turn(id, budget.min(TURN_PACKETS)).max(1),
             Socket::Listener(_) | Socket::SctpListener(_) => 1,
         }
     }
 
-    fn tcp_turn(&mut self, id: SocketId, caps: &PathCaps, budget: usize) -> usize {
+    fn tcp_turn(&mut self, id: SocketId, caps: &PathCaps, budget: usize, door: &mut Door<'_>) -> usize {
         let reachable = self.refresh_path(id);
         let caps = &PathCaps { reachable, ..*caps };
         for sent in 0..budget {
@@ -106,6 +107,9 @@ impl Stack {
             if let Some(congested) = failed {
                 self.tcp_refused(id, attempt.as_ref(), charge, congested);
                 return sent + 1;
+            }
+            if self.links[usize::from(door.dev.0)].passes() {
+                self.drain(door);
             }
         }
         self.settle(id, Turn::AGAIN);
@@ -203,7 +207,9 @@ impl Stack {
     }
 
     /// From the queue to the device, as far as both allow.
-    fn drain(&mut self, dev: DeviceId, budget: usize, device: &mut dyn Device, done: &mut Transmitted) {
+    fn drain(&mut self, door: &mut Door<'_>) {
+        let Door { dev, budget, device, done } = door;
+        let (dev, budget) = (*dev, *budget);
         let from = if self.links[usize::from(dev.0)].caps.keeps { Origin::Queue } else { Origin::Beyond };
         while done.packets + done.dropped < budget && !self.links[usize::from(dev.0)].stopped {
             let Some(packet) = self.next_packet(dev) else { return };
@@ -211,6 +217,7 @@ impl Stack {
             let answer = device.submit(self.now, packet);
             let link = &mut self.links[usize::from(dev.0)];
             link.stopped = matches!(answer, Submit::Filled | Submit::NotNow(_));
+            link.at_once = matches!(answer, Submit::Completed);
             match answer {
                 Submit::Sent | Submit::Filled => {
                     let aware = self.env.sysctl.tcp_queue_aware;
@@ -362,6 +369,14 @@ impl Stack {
         }
         true
     }
+}
+
+/// A device while packets are handed to it: how many may be, and what was.
+struct Door<'a> {
+    dev: DeviceId,
+    budget: usize,
+    device: &'a mut dyn Device,
+    done: Transmitted,
 }
 
 /// The pseudo-header's sum; 0 for addresses of different families, which no flow has.

@@ -29,6 +29,8 @@ pub(super) struct Link {
     pub(super) told: Told,
     /// The device is full, or said "not now", and has not called since.
     pub(super) stopped: bool,
+    /// The device gave its last packet back at once.
+    pub(super) at_once: bool,
     /// Packets that the device gave back since this discipline stands here (`dev_requeue_skb`).
     pub(super) requeues: u64,
     /// The queueing discipline lets nothing go before this.
@@ -47,6 +49,7 @@ impl Link {
             ready: ReadyList::default(),
             told: Told::new(caps.keeps),
             stopped: false,
+            at_once: false,
             requeues: 0,
             not_before: None,
             early: Early::default(),
@@ -67,6 +70,11 @@ impl Link {
                 || (!self.qdisc.is_empty() && (self.stopped || !self.qdisc.honours_departure())),
             reachable: true,
         }
+    }
+
+    /// Packets pass to the device without a stay: none is below when the next is made.
+    pub(super) const fn passes(&self) -> bool {
+        self.at_once && matches!(self.qdisc, Any::PfifoFast(_) | Any::Noqueue(_))
     }
 
     /// What a queueing discipline must know of this device.

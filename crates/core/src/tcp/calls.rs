@@ -3,7 +3,6 @@ use super::chrono::Held;
 use super::conn::Conn;
 use super::options::SocketOptions;
 use super::output::nagle::Hold;
-use super::output::within::Ahead;
 use super::ready::{Notice, Ready, SendFlags};
 use super::state::State;
 use crate::base::{Cx, Error, Wait};
@@ -38,17 +37,19 @@ impl Conn {
         }
         self.may_send()?;
         let goal = self.size_goal();
-        let (mut rest, mut ahead) = (data, Ahead::default());
+        let mut rest = data;
         while !rest.is_empty() {
-            let taken = self.fill_or_begin(cx, rest, goal, ahead);
+            let taken = self.fill_or_begin(cx, rest, goal);
             if taken == 0 {
-                self.app.nospace = true;
-                self.snd.full_from = self.tx.queue_ref().nxt() + ahead.bytes;
+                self.found_full();
                 break;
             }
+            if rest.len() == data.len() {
+                self.tx.queue().unsent.clear_push();
+            }
             rest = &rest[taken..];
-            if !rest.is_empty() {
-                ahead = self.push_within(cx, ahead);
+            if !rest.is_empty() && !flags.oob {
+                self.push_within(cx);
             }
         }
         let taken = data.len() - rest.len();
@@ -57,14 +58,13 @@ impl Conn {
     }
 
     /// Copies the front of `data` into the tail element, or begins another with it where there is room; the number of bytes taken.
-    fn fill_or_begin(&mut self, cx: &mut Cx<'_>, data: &[u8], goal: usize, ahead: Ahead) -> usize {
-        let fill = self.fill_goal(goal, ahead);
-        let room = self.tx.queue_ref().unsent.tail_room(fill);
+    fn fill_or_begin(&mut self, cx: &mut Cx<'_>, data: &[u8], goal: usize) -> usize {
+        let room = self.tx.queue_ref().unsent.tail_room(goal);
         if room > 0 {
             let may = self.schedule(cx, data.len().min(room));
-            return self.tx.queue().unsent.fill_tail(&data[..may], fill);
+            return self.tx.queue().unsent.fill_tail(&data[..may], goal);
         }
-        if !self.level_within(cx, ahead).memory_free(false) {
+        if !self.level_within(cx).memory_free(false) {
             return 0;
         }
         self.begin(cx);
@@ -72,9 +72,18 @@ impl Conn {
         self.tx.queue().unsent.begin_element(cx.pool, &data[..may], data.len(), goal)
     }
 
+    /// The writer has to wait for room.
+    fn found_full(&mut self) {
+        let queue = self.tx.queue_ref();
+        self.snd.full_from = queue.nxt() + u64::from(queue.unsent.pushed().bytes);
+        self.app.nospace = true;
+    }
+
     /// An element begins: only here Linux looks at the pause before it, and forgets a push (`tcp_skb_entail`).
     fn begin(&mut self, cx: &mut Cx<'_>) {
-        self.tx.check_idle_restart(cx, &mut self.path);
+        if self.tx.queue_ref().unsent.pushed().packets == 0 {
+            self.tx.check_idle_restart(cx, &mut self.path);
+        }
         self.app.push = false;
     }
 
@@ -97,21 +106,24 @@ impl Conn {
         let goal = self.size_goal();
         let before = data.len();
         while !data.is_empty() {
-            if !self.level(cx).memory_free(false) {
-                self.app.nospace = true;
+            if !self.level_within(cx).memory_free(false) {
+                self.found_full();
                 break;
             }
             self.begin(cx);
             let may = self.schedule(cx, data.len().min(goal));
             if may == 0 {
-                self.app.nospace = true;
+                self.found_full();
                 break;
             }
             let piece = data.split_to(may);
             cx.count.own.payload_copied_in +=
                 self.tx.queue().unsent.append_bytes(cx.pool, piece, goal) as u64;
-            if !data.is_empty() && self.push_is_forced() {
-                self.mark_push();
+            if data.len() + may == before {
+                self.tx.queue().unsent.clear_push();
+            }
+            if !data.is_empty() && !flags.oob {
+                self.push_within(cx);
             }
         }
         self.sent_by_call(cx, before - data.len(), before, flags)
@@ -168,12 +180,20 @@ impl Conn {
         if flags.eor && all {
             self.tx.queue().unsent.mark_eor();
         }
+        if self.tx.queue_ref().unsent.is_pushed_out() {
+            // Nothing is left for a push at the end (`tcp_push`).
+            self.out.try_send(Hold::Push);
+            return Ok(taken);
+        }
         // A push ends what the application has handed over, or each half of the largest window.
         let forced = self.push_is_forced();
         if !flags.more || forced || !all {
             self.mark_push();
         }
         if self.autocorks(cx) {
+            if self.tx.queue_ref().unsent.pushed().packets > 0 {
+                self.out.try_resend();
+            }
             return Ok(taken);
         }
         // What stops for lack of room is pushed whatever Nagle says: the writer may wait for its acknowledgement.

@@ -123,7 +123,7 @@ impl Conn {
         peer.rcv_wscale = window.wscale;
         let mut conn = Self {
             state: State::SynSent,
-            snd: SendWindow::new(0, Seq(0), isn),
+            snd: SendWindow { pushed: isn + 1, ..SendWindow::new(0, Seq(0), isn) },
             tx: Sender::new(cx.sysctl, isn, peer.mss(mtu, tuple.is_v6())),
             rx: Receiver::new(window, RcvBuf::of(cx.sysctl, &options), peer.advmss),
             path: new_path(cx, mtu, &tuple, &options),

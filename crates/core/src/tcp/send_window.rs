@@ -15,11 +15,7 @@ pub(super) struct SendWindow {
     pub(super) sml: Seq,
     /// Write sequence number of the last PSH that was set because half of the largest window was filled.
     pub(super) pushed: Seq,
-    /// End of what a write has pushed out by single packets, which neither Nagle nor deferral holds (`tcp_push_one`).
-    pub(super) pushed_one: Seq,
-    /// End of what a write has pushed out whole before it went on: nothing written later joins its last packet.
-    pub(super) gone: Seq,
-    /// Where in the stream what was reckoned as sent ends (`output/within.rs`), when a write last found the buffer full.
+    /// Where in the stream what was pushed out ended (`output/within.rs`), when a write last found the buffer full.
     pub(super) full_from: u64,
     /// SND.UP: one behind the last urgent byte (`snd_up`); SND.UNA when there is none.
     pub(super) up: Seq,
@@ -46,17 +42,7 @@ impl Gso {
 
 impl SendWindow {
     pub(super) const fn new(wnd: u32, wl1: Seq, iss: Seq) -> Self {
-        Self {
-            wnd,
-            wl1,
-            sml: iss,
-            pushed: iss,
-            pushed_one: iss,
-            gone: iss,
-            full_from: 0,
-            up: iss,
-            gso: Gso::LARGEST,
-        }
+        Self { wnd, wl1, sml: iss, pushed: iss, full_from: 0, up: iss, gso: Gso::LARGEST }
     }
 
     /// Takes the window of an acceptable ACK (RFC 9293 section 3.10.7.4; `tcp_ack_update_window`).

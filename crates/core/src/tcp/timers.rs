@@ -98,6 +98,7 @@ impl Conn {
         match kind {
             TimerKind::Rto => self.on_rto(cx),
             TimerKind::Tlp => {
+                self.tx.queue().unsent.forget_pushed();
                 let fits = self.head_fits_window(self.mss());
                 self.out.set_tail_probe(self.tx.on_tlp(fits));
                 self.out.try_resend();

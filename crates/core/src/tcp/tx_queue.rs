@@ -11,8 +11,8 @@ use bytes::{Buf, Bytes};
 use core::fmt;
 use lowwater_wire::tcp::MAX_OPTIONS_LEN;
 use std::collections::BTreeMap;
-pub use unsent::HeadInfo;
 use unsent::Unsent;
+pub use unsent::{HeadInfo, Pushed};
 mod join;
 mod unsent;
 
@@ -232,7 +232,7 @@ impl TxQueue {
     ///
     /// FIN and PSH stay with the last part. `None` when nothing is unsent.
     pub fn send_head(&mut self, len: usize, mss: u16, at: Instant, stamp: TxStamp) -> Option<u64> {
-        let (payload, flags) = self.unsent.take_head(len)?;
+        let (payload, flags) = self.unsent.take_head(len, mss)?;
         let number = self.below.hand_down();
         Some(self.record(Sent { payload, sent_at: at, stamp, segs: 1, mss, flags, number }))
     }

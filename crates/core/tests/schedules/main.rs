@@ -299,13 +299,15 @@ impl Schedule {
 
     /// Packets go down; each is held to the rule by itself.
     fn transmit_so_many(&mut self, budget: usize) {
-        let mut facts: BTreeMap<SocketId, Facts> = BTreeMap::new();
+        let (mut facts, mut rates) = (BTreeMap::<SocketId, Facts>::new(), BTreeMap::new());
         for flow in &self.flows {
             let Ok(info) = self.stacks[0].tcp_info(flow.id) else { continue };
             let sysctl = self.stacks[0].sysctl();
             let capped = !flow.paced || sysctl.tcp_limit_output_all;
             let cap = if capped { u64::from(sysctl.tcp_limit_output_bytes) } else { u64::MAX };
-            let own_queue = self.stacks[0].own_queue(flow.id).map(|q| (q.bytes, q.limit));
+            let own = self.stacks[0].own_queue(flow.id);
+            let own_queue = own.map(|q| (q.bytes, q.limit));
+            rates.insert(flow.id, own.and_then(|q| q.rate));
             let late = Duration::ZERO;
             facts.insert(flow.id, Facts { pacing_rate: info.pacing_rate, cap, own_queue, late });
         }
@@ -321,8 +323,17 @@ impl Schedule {
         self.window_stays(&windows);
         for (id, facts) in &mut facts {
             let Some(own) = self.stacks[0].own_queue(*id) else { continue };
-            // Where it came or went on the way, nobody can say which of the packets it judged.
-            let limit = |limit: Option<u64>| Some(limit?.max(own.limit?));
+            // Where it came or went on the way, nobody can say which of the packets it judged. Where it changed, one of them may have been
+            // judged by the rate before and the time after.
+            let limit = |limit: Option<u64>| {
+                let (before, after, rate) =
+                    (limit?, own.limit?, rates.get(id).copied().flatten().zip(own.rate));
+                let mixed = rate.map_or(0, |(old, new)| match old == new {
+                    true => 0,
+                    false => (before * new / old.max(1)).max(after * old / new.max(1)),
+                });
+                Some(before.max(after).max(mixed))
+            };
             let (standing, before) = facts.own_queue.unwrap_or_default();
             facts.own_queue = Some((standing, limit(before)));
             facts.late = self.stacks[0].lateness(self.dev).unwrap_or_default();

@@ -53,7 +53,7 @@ impl Conn {
                     return Some(segment);
                 }
                 // Nothing more to send again, and nothing else was asked for.
-                Err(Wait::Empty) if hold.is_none() => self.out.tried(),
+                Err(Wait::Empty) if hold.is_none() && self.out.burst.segs == 0 => self.out.tried(),
                 Err(why) => {
                     self.count_wait(cx, why);
                     self.wait(cx, why);
@@ -120,7 +120,7 @@ impl Conn {
         }
         if self.is_child() {
             // Nothing is sent again before the SYN-ACK is acknowledged.
-            return hold.map_or(Err(Wait::Empty), |hold| self.new_data(cx, mss, packet_segs, hold));
+            return self.new_data(cx, mss, packet_segs, hold);
         }
         if self.state == State::SynSent && self.rest.stats.fast.has(fact::DATA) {
             // Together with its data the SYN was too long for a router: it goes alone; the window is shut for the rest.
@@ -136,7 +136,7 @@ impl Conn {
         }
         if self.out.rexmit == Rexmit::New {
             // F-RTO: new data tells more than a retransmission (RFC 5682 section 2.1 step 2b).
-            if let Ok(segment) = self.new_data(cx, mss, packet_segs, Hold::Push) {
+            if let Ok(segment) = self.new_data(cx, mss, packet_segs, Some(Hold::Push)) {
                 return Ok(segment);
             }
             self.out.rexmit = Rexmit::None;
@@ -145,13 +145,13 @@ impl Conn {
         if let Some(resend) = self.tx.next_retransmit(&self.path, max_segs, self.window_end()) {
             return match (self.retransmit(cx, &resend), hold) {
                 // It keeps nothing new back (`tcp_data_snd_check` follows `tcp_xmit_retransmit_queue`).
-                (Err(Wait::HostQueue), Some(hold)) => {
+                (Err(Wait::HostQueue), Some(_)) => {
                     self.new_data(cx, mss, packet_segs, hold).map_err(|_| Wait::HostQueue)
                 }
                 (answer, _) => answer,
             };
         }
-        hold.map_or(Err(Wait::Empty), |hold| self.new_data(cx, mss, packet_segs, hold))
+        self.new_data(cx, mss, packet_segs, hold)
     }
 
     fn retransmit(&mut self, cx: &mut Cx<'_>, resend: &Resend) -> Result<Outgoing, Wait> {
@@ -190,7 +190,9 @@ impl Conn {
     /// What a tail loss probe asks for: one segment past the congestion window (RFC 8985 section 7.3), or a packet of new data
     /// where the window has room.
     fn tail_probe(&mut self, cx: &mut Cx<'_>, mss: u16, max_segs: u16) -> Option<Outgoing> {
-        let (segment, retransmitted) = match self.out.take_tail_probe()? {
+        let probe = self.out.take_tail_probe()?;
+        self.tx.queue().unsent.forget_pushed();
+        let (segment, retransmitted) = match probe {
             Probe::Resend(proposed) => {
                 // What the peer's window no longer takes is not sent; then the timeout is due (`__tcp_retransmit_skb`).
                 let (una, end) = (self.tx.snd_una(), self.window_end());
@@ -226,8 +228,37 @@ impl Conn {
         if self.out.no_path { Err(Wait::NoPath) } else { Ok(()) }
     }
 
-    fn new_data(&mut self, cx: &mut Cx<'_>, mss: u16, max_segs: u16, hold: Hold) -> Result<Outgoing, Wait> {
-        let Some(head) = self.tx.peek_unsent() else {
+    /// The next packet of what a write has pushed out, as it was cut then: nothing holds it back but the pace, the windows and small
+    /// queues. Where one of these does, nothing is pushed out any more (`Conn::wait`).
+    fn pushed_data(&mut self, cx: &mut Cx<'_>, mss: u16, max_segs: u16) -> Result<Option<Outgoing>, Wait> {
+        let head = self.tx.peek_unsent().filter(|_| self.tx.queue_ref().unsent.pushed().packets > 0);
+        let Some(head) = head else { return Ok(None) };
+        let max_segs = if self.urgent_mode() { 1 } else { max_segs };
+        let segs = self.tx.cwnd_room(&self.path).min(u32::from(max_segs));
+        let len = head.len.min(segs as usize * usize::from(mss));
+        let span = if len == head.len { head.span() } else { len as u32 };
+        if len == 0 || (self.tx.snd_nxt() + span).after(self.window_end()) {
+            self.tx.queue().unsent.forget_pushed();
+            return Ok(None);
+        }
+        self.path_gate()?;
+        self.pacing_gate(cx)?;
+        self.credit_gate(cx, len as u32 + PACKET_CHARGE, false)?;
+        Ok(self.commit_new(cx, len))
+    }
+
+    /// What a write has pushed out, then the rest where a `hold` says that it may leave.
+    fn new_data(
+        &mut self,
+        cx: &mut Cx<'_>,
+        mss: u16,
+        max_segs: u16,
+        hold: Option<Hold>,
+    ) -> Result<Outgoing, Wait> {
+        if let Some(packet) = self.pushed_data(cx, mss, max_segs)? {
+            return Ok(packet);
+        }
+        let (Some(hold), Some(head)) = (hold, self.tx.peek_unsent()) else {
             return Err(Wait::Empty);
         };
         if self.path.plpmtud.is_some()
@@ -238,32 +269,21 @@ impl Conn {
         }
         self.path_gate()?;
         self.pacing_gate(cx)?;
-        let quota = self.cwnd_quota(cx, &head, mss)?;
-        let pushed = self.tx.snd_nxt().before(self.snd.pushed_one);
-        let mut most = usize::from(quota.min(max_segs)) * usize::from(mss);
-        if pushed {
-            // What was written later was not there yet.
-            most = most.min(self.snd.pushed_one.since(self.tx.snd_nxt()) as usize);
-        }
-        let head = self.grow_head(cx, head, most);
+        let quota = self.cwnd_quota(cx, &head, mss)?.min(max_segs);
+        let head = self.grow_head(cx, head, usize::from(quota) * usize::from(mss));
         if !self.head_fits_window(mss) {
             return Err(Wait::RecvWindow);
         }
         let room = self.send_window_room();
-        let hold = if pushed { Hold::Push } else { hold };
         if head.len <= usize::from(mss) {
             let facts = self.nagle_facts(&head, head.len < usize::from(mss));
             if let Some(why) = nagle::check(if head.is_last { hold } else { Hold::Push }, facts) {
                 return Err(why);
             }
-        } else if !pushed && let Some(why) = defer::check(&self.defer_facts(cx, &head, mss, max_segs, room)) {
+        } else if let Some(why) = defer::check(&self.defer_facts(cx, &head, mss, max_segs, room)) {
             return Err(why);
         }
-        let len = match self.urgent_mode() {
-            // Each segment carries an urgent pointer of its own.
-            true => head.len.min(usize::from(mss)),
-            false => self.split_point(&head, mss, quota.min(max_segs).max(1), room, hold),
-        };
+        let len = self.packet_len(&head, mss, quota, room, hold);
         self.credit_gate(cx, len as u32 + PACKET_CHARGE, false)?;
         self.commit_new(cx, len).ok_or(Wait::Empty)
     }
@@ -277,15 +297,14 @@ impl Conn {
         self.split_point(&head, mss, segs, self.send_window_room(), Hold::Push)
     }
 
-    /// The head of the queue, with what its packet lacks of `len` bytes taken from the next element.
+    /// The head of what is not pushed out, with what its packet lacks of `len` bytes taken from the next element.
     fn grow_head(&mut self, cx: &Cx<'_>, head: HeadInfo, len: usize) -> HeadInfo {
-        let gone = self.tx.snd_nxt() + head.len as u32 == self.snd.gone;
-        let grows = !head.is_last && !gone && head.len < len && cx.sysctl.tcp_grow_packet;
+        let grows = !head.is_last && head.len < len && cx.sysctl.tcp_grow_packet;
         if !grows || !self.tx.queue_ref().affords_copy(len) {
             return head;
         }
         self.tx.queue().unsent.grow_head(len);
-        self.tx.peek_unsent().unwrap_or(head)
+        self.tx.queue_ref().unsent.head_behind().unwrap_or(head)
     }
 
     /// Takes `len` bytes off the head element and sends them for the first time.
@@ -369,22 +388,27 @@ impl Conn {
         if !cx.sysctl.tcp_grow_packet && head.fin && head.len <= usize::from(mss) {
             return Ok(1);
         }
-        let (cwnd, in_flight) = (self.path.window.cwnd, self.tx.in_flight());
+        let ahead = u32::from(self.tx.queue_ref().unsent.pushed().segs);
+        let (cwnd, in_flight) = (self.path.window.cwnd, self.tx.in_flight() + ahead);
         if in_flight >= cwnd {
             return Err(Wait::Cwnd);
         }
         Ok((cwnd / 2).max(1).min(cwnd - in_flight).min(u32::from(u16::MAX)) as u16)
     }
 
-    /// Bytes between SND.NXT and the end of the peer's window.
+    /// Bytes between the next that is not pushed out and the end of the peer's window.
     pub(super) fn send_window_room(&self) -> u32 {
-        let end = self.window_end();
-        if self.tx.snd_nxt().before(end) { end.since(self.tx.snd_nxt()) } else { 0 }
+        let (next, end) = (self.tx.snd_nxt() + self.tx.queue_ref().unsent.pushed().bytes, self.window_end());
+        if next.before(end) { end.since(next) } else { 0 }
     }
 
-    /// The peer's window takes the next new segment (`tcp_snd_wnd_test`).
+    /// The peer's window takes the next new segment that is not pushed out (`tcp_snd_wnd_test`).
     pub(super) fn head_fits_window(&self, mss: u16) -> bool {
-        self.tx.peek_unsent().is_some_and(|head| head.first_segment_span(mss) <= self.send_window_room())
+        self.tx
+            .queue_ref()
+            .unsent
+            .head_behind()
+            .is_some_and(|head| head.first_segment_span(mss) <= self.send_window_room())
     }
 
     /// Urgent data is not acknowledged yet (`tcp_urg_mode`).
@@ -409,7 +433,10 @@ impl Conn {
 
     fn defer_facts(&self, cx: &Cx<'_>, head: &HeadInfo, mss: u16, max_segs: u16, room: u32) -> defer::Facts {
         let mss = u64::from(mss);
-        let (cwnd, in_flight) = (u64::from(self.path.window.cwnd), u64::from(self.tx.in_flight()));
+        // What is pushed out leaves at this moment.
+        let ahead = u32::from(self.tx.queue_ref().unsent.pushed().segs);
+        let (cwnd, in_flight) = (u64::from(self.path.window.cwnd), u64::from(self.tx.in_flight() + ahead));
+        let oldest = self.tx.queue_ref().first().map(|(_, sent)| cx.now.nanos_since(sent.sent_at));
         let window = u64::from(self.snd.wnd).min(cwnd * mss);
         defer::Facts {
             len: head.len as u64,
@@ -420,10 +447,18 @@ impl Conn {
             worthwhile: defer::worthwhile(window, cx.sysctl.tcp_tso_win_divisor, mss),
             goal: u64::from(max_segs) * mss,
             recovering: self.tx.ca_state() >= CaState::Recovery,
-            since_sent_ns: cx.now.nanos_since(self.path.pacing.wstamp()),
-            oldest_ns: self.tx.queue_ref().first().map(|(_, sent)| cx.now.nanos_since(sent.sent_at)),
+            since_sent_ns: if ahead > 0 { 0 } else { cx.now.nanos_since(self.path.pacing.wstamp()) },
+            oldest_ns: oldest.or((ahead > 0).then_some(0)),
             srtt_ns: self.path.rtt.srtt().map_or(0, nanos),
         }
+    }
+
+    /// How much of the head element goes in one packet. Each segment of urgent data carries an urgent pointer of its own.
+    fn packet_len(&self, head: &HeadInfo, mss: u16, quota: u16, room: u32, hold: Hold) -> usize {
+        if self.urgent_mode() {
+            return head.len.min(usize::from(mss));
+        }
+        self.split_point(head, mss, quota.max(1), room, hold)
     }
 
     /// How much of the head element goes: whole segments, unless the rest may go too (`tcp_mss_split_point`).
@@ -445,6 +480,8 @@ impl Conn {
 
     /// What each reason for silence needs: nothing, or the one timer that would otherwise be missing.
     fn wait(&mut self, cx: &mut Cx<'_>, why: Wait) {
+        // What has not left by now waits as anything else does.
+        self.tx.queue().unsent.forget_pushed();
         self.offer_space(cx);
         let sent = self.out.burst.segs;
         let starved = self.tx.after_write(cx, &mut self.path, sent, why == Wait::Cwnd, self.app.nospace);

@@ -18,7 +18,7 @@ fn fill(q: &mut TxQueue, data: &[u8], goal: usize) {
 #[test]
 fn records_are_lean() {
     assert!(size_of::<Sent>() <= 80, "{}", size_of::<Sent>());
-    assert!(size_of::<TxQueue>() <= 128, "{}", size_of::<TxQueue>());
+    assert!(size_of::<TxQueue>() <= 136, "{}", size_of::<TxQueue>());
 }
 
 #[test]
@@ -137,4 +137,54 @@ fn splitting_is_bounded() {
         splits += 1;
     }
     assert!((500..2_000).contains(&splits), "{splits}");
+}
+
+#[test]
+fn what_is_pushed_out_is_packets_that_nothing_joins() {
+    let mut q = TxQueue::new(1);
+    fill(&mut q, &[1; 5_000], 5_000);
+    q.unsent.mark_push();
+    let charge = q.wmem_queued();
+    q.unsent.push_out(2_000, 2);
+    q.unsent.push_out(1_000, 1);
+    assert_eq!(q.unsent.pushed(), Pushed { bytes: 3_000, packets: 2, segs: 3 });
+    assert_eq!(q.wmem_queued(), charge + 2 * BUFFER_CHARGE, "each is a buffer");
+    let rest = HeadInfo { len: 2_000, push: true, fin: false, eor: false, is_last: true };
+    assert_eq!(q.unsent.head_behind(), Some(rest));
+    // What has gone of the tail made room in it.
+    assert_eq!((q.unsent.tail_room(5_000), q.unsent.fill_tail(&[2; 4_000], 5_000)), (3_000, 3_000));
+    q.unsent.push_out(5_000, 5);
+    assert!(q.unsent.is_pushed_out() && q.unsent.tail_room(9_000) == 0);
+    fill(&mut q, &[3; 100], 5_000);
+    q.unsent.grow_head(9_000);
+    assert_eq!(q.unsent.head().map(|head| (head.len, head.push)), Some((2_000, false)));
+    // Half of a packet may be all that leaves.
+    for (len, left) in [(1_000, (3, 7, 7_000)), (1_000, (2, 6, 6_000)), (9_999, (1, 5, 5_000))] {
+        q.send_head(len, 1_000, Instant::ZERO, stamp()).expect("data");
+        let pushed = q.unsent.pushed();
+        assert_eq!((pushed.packets, pushed.segs, pushed.bytes), left);
+    }
+    q.unsent.forget_pushed();
+    q.unsent.grow_head(5_100);
+    assert_eq!(q.unsent.head().map(|head| (head.len, head.push)), Some((5_100, true)));
+    assert_eq!(q.unsent.pushed(), Pushed::default());
+}
+
+#[test]
+fn buffers_that_were_pushed_out_in_pieces_are_charged_until_they_are_acknowledged() {
+    let mut q = TxQueue::new(1);
+    fill(&mut q, &[1; 8_000], 8_000);
+    q.unsent.push_out(3_000, 3);
+    // The rest moves to a buffer of its own; the first stays with its packet.
+    fill(&mut q, &[2; 2_000], 8_000);
+    while q.unsent.head().is_some() {
+        q.send_head(9_999, 1_000, Instant::ZERO, stamp()).expect("data");
+    }
+    let full = q.queued_charge();
+    assert!(full >= 8_000 + 10_000, "{full}");
+    for (ack, least, most) in [(2_001, full, full), (3_001, 10_000, 11_000), (10_001, 0, 0)] {
+        while q.pop_acked(&mut crate::base::Pool::default(), ack).is_some() {}
+        q.advance_una(ack);
+        assert!((least..=most).contains(&q.queued_charge()), "{} after {ack}", q.queued_charge());
+    }
 }

@@ -1,5 +1,5 @@
 //! The part of the stream that waits to be sent: elements, and the buffers that they and what was sent of them pin.
-use super::flag;
+use super::{flag, segs_of};
 use crate::base::Pool;
 use bytes::{Buf, Bytes, BytesMut};
 use core::fmt;
@@ -21,12 +21,41 @@ pub struct Unsent {
     pinned: usize,
     nxt: u64,
     end: u64,
+    /// The elements at the front that are packets already.
+    pushed: Pushed,
+}
+
+/// What a write has pushed out before it went on: packets that are as good as sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pushed {
+    /// Their payload.
+    pub bytes: u32,
+    /// Packets, an element each.
+    pub packets: u16,
+    /// Segments that they make, no more than can be counted here.
+    pub segs: u16,
+}
+
+impl Pushed {
+    const NONE: Self = Self { bytes: 0, packets: 0, segs: 0 };
+
+    /// `len` bytes at the front leave, with which the first packet ends or does not.
+    fn leave(&mut self, len: usize, segs: u16, whole: bool) {
+        self.packets = self.packets.saturating_sub(u16::from(whole));
+        if self.packets == 0 {
+            *self = Self::NONE;
+            return;
+        }
+        self.segs = self.segs.saturating_sub(segs);
+        self.bytes = self.bytes.saturating_sub(len as u32);
+    }
 }
 
 impl Unsent {
     /// Nothing, at `start`.
     pub(super) const fn new(start: u64) -> Self {
-        Self { elements: VecDeque::new(), pins: VecDeque::new(), pinned: 0, nxt: start, end: start }
+        let pushed = Pushed::NONE;
+        Self { elements: VecDeque::new(), pins: VecDeque::new(), pinned: 0, nxt: start, end: start, pushed }
     }
 
     /// Next offset to send.
@@ -60,7 +89,7 @@ impl Unsent {
     /// Memory of all buffers and elements, in bytes.
     #[inline]
     pub(super) const fn pinned(&self) -> usize {
-        self.pinned
+        self.pinned + self.pushed.packets as usize * 2 * size_of::<Element>()
     }
 
     /// A FIN ends what waits; `None` when nothing does.
@@ -74,28 +103,44 @@ impl Unsent {
         self.end - self.nxt
     }
 
-    /// Bytes of the last element that waits.
+    /// What a write has pushed out and is still here.
+    #[inline]
     #[must_use]
-    pub fn tail_len(&self) -> u64 {
-        self.elements.back().map_or(0, |element| element.len() as u64)
+    pub const fn pushed(&self) -> Pushed {
+        self.pushed
     }
 
-    /// Elements that end within the first `bytes` that wait.
+    /// All that waits is pushed out.
     #[must_use]
-    pub fn elements_within(&self, bytes: u64) -> u64 {
-        let mut end = 0;
-        let ends = self.elements.iter().map(|element| {
-            end += element.len() as u64;
-            end
-        });
-        ends.take_while(|end| *end <= bytes).count() as u64
+    pub fn is_pushed_out(&self) -> bool {
+        self.elements.len() == usize::from(self.pushed.packets)
+    }
+
+    /// What was pushed out could not leave: it waits like anything else, in the pieces that it was cut into.
+    pub const fn forget_pushed(&mut self) {
+        self.pushed = Pushed::NONE;
+    }
+
+    /// The first `len` bytes behind what is pushed out are a packet from now on, which nothing joins. FIN and PSH stay with the last part.
+    pub fn push_out(&mut self, len: usize, segs: u16) {
+        let index = usize::from(self.pushed.packets);
+        let Some(element) = self.elements.get_mut(index) else { return };
+        if len < element.len() {
+            let data = element.split_to(len);
+            self.elements.insert(index, Element { data: Data::Sealed(data), flags: 0 });
+        }
+        self.pushed.packets += 1;
+        self.pushed.segs += segs;
+        self.pushed.bytes += len as u32;
     }
 
     /// Bytes that [`Unsent::fill_tail`] would take.
     #[must_use]
     pub fn tail_room(&self, goal: usize) -> usize {
         match self.elements.back() {
-            Some(Element { data: Data::Open(tail), flags }) if flags & (flag::EOR | flag::FIN) == 0 => {
+            Some(Element { data: Data::Open(tail), flags })
+                if flags & (flag::EOR | flag::FIN) == 0 && !self.is_pushed_out() =>
+            {
                 goal.saturating_sub(tail.len())
             }
             _ => 0,
@@ -104,11 +149,8 @@ impl Unsent {
 
     /// Copies the front of `data` into the open tail element, up to `goal` bytes in it; the number of bytes taken.
     pub fn fill_tail(&mut self, data: &[u8], goal: usize) -> usize {
+        let want = data.len().min(self.tail_room(goal));
         let Some(Element { data: Data::Open(tail), flags }) = self.elements.back_mut() else { return 0 };
-        if *flags & (flag::EOR | flag::FIN) != 0 {
-            return 0;
-        }
-        let want = data.len().min(goal.saturating_sub(tail.len()));
         let spare = tail.capacity() - tail.len();
         if spare < want && *flags & flag::SHARED != 0 {
             // Its front is in flight and holds the buffer. The rest moves to one of its own with as much room again, so that each
@@ -122,7 +164,7 @@ impl Unsent {
             self.pinned += charge;
             // The old buffer is held by what was sent of it.
             if let Some(pin) = self.pins.back_mut() {
-                pin.end = self.nxt;
+                pin.end = self.end - tail.len() as u64;
             }
             self.pins.push_back(Pin { end: self.end, charge });
         } else if spare < want && *flags & flag::SHARED == 0 {
@@ -187,6 +229,13 @@ impl Unsent {
         }
     }
 
+    /// What is added to the tail is not pushed by what pushed it before (`tcp_sendmsg_locked`, with its first byte).
+    pub fn clear_push(&mut self) {
+        if let Some(tail) = self.elements.back_mut() {
+            tail.flags &= !flag::PUSH;
+        }
+    }
+
     /// Ends a record: nothing is appended to the tail element any more (MSG_EOR).
     pub fn mark_eor(&mut self) {
         if let Some(tail) = self.elements.back_mut() {
@@ -210,32 +259,30 @@ impl Unsent {
     /// The head of the unsent part.
     #[must_use]
     pub fn head(&self) -> Option<HeadInfo> {
-        let head = self.elements.front()?;
+        self.info(0)
+    }
+
+    /// The same of what is not pushed out.
+    #[must_use]
+    pub fn head_behind(&self) -> Option<HeadInfo> {
+        self.info(usize::from(self.pushed.packets))
+    }
+
+    fn info(&self, index: usize) -> Option<HeadInfo> {
+        let element = self.elements.get(index)?;
         Some(HeadInfo {
-            len: head.len(),
-            push: head.flags & flag::PUSH != 0,
-            fin: head.flags & flag::FIN != 0,
-            eor: head.flags & flag::EOR != 0,
-            is_last: self.elements.len() == 1,
+            len: element.len(),
+            push: element.flags & flag::PUSH != 0,
+            fin: element.flags & flag::FIN != 0,
+            eor: element.flags & flag::EOR != 0,
+            is_last: self.elements.len() == index + 1,
         })
     }
 
-    /// Fills the head element up to `len` bytes from the next one, so that a packet need not end where an element does. Only what
-    /// was copied in before is copied again, at most a packet for each element (`tcp_grow_skb`).
+    /// Fills the first element that is not pushed out up to `len` bytes from the next one, so that a packet need not end where an element
+    /// does. Only what was copied in before is copied again, at most a packet for each element (`tcp_grow_skb`).
     pub fn grow_head(&mut self, len: usize) {
-        self.grow(0, self.nxt, len);
-    }
-
-    /// The same for the element that begins behind the first `ahead` bytes, if one does: those are as good as sent.
-    pub fn grow_behind(&mut self, ahead: u64, len: usize) {
-        let at = self.elements_within(ahead) as usize;
-        let before: u64 = self.elements.iter().take(at).map(|element| element.len() as u64).sum();
-        if before == ahead {
-            self.grow(at, self.nxt + ahead, len);
-        }
-    }
-
-    fn grow(&mut self, index: usize, head_end: u64, len: usize) {
+        let (index, start) = (usize::from(self.pushed.packets), self.nxt + u64::from(self.pushed.bytes));
         let mut heads = self.elements.iter_mut().skip(index);
         let (Some(head), Some(next)) = (heads.next(), heads.next()) else { return };
         let (Data::Open(to), Data::Open(from)) = (&mut head.data, &mut next.data) else { return };
@@ -243,7 +290,7 @@ impl Unsent {
         if take == 0 || head.flags & flag::EOR != 0 {
             return;
         }
-        let end = head_end + to.len() as u64;
+        let end = start + to.len() as u64;
         let (before, shared) = (to.capacity(), head.flags & flag::SHARED != 0);
         if before - to.len() < take {
             // Exactly as much as the packet needs: growing in place would take as much as the whole element once had.
@@ -263,7 +310,7 @@ impl Unsent {
         let Some(pin) = self.pins.get_mut(at) else { return };
         if left {
             // The old buffer is held by what was sent of it.
-            pin.end = head_end;
+            pin.end = start;
             self.pinned += moved;
             self.pins.insert(at + 1, Pin { end: end + take as u64, charge: moved });
         } else if moved > before {
@@ -299,28 +346,26 @@ impl Unsent {
 
     /// Takes `len` bytes of the head element, all of it when `len` is larger; with the flags that go along. FIN and PSH stay with
     /// the last part. The offsets move with [`Unsent::sent`].
-    pub(super) fn take_head(&mut self, len: usize) -> Option<(Bytes, u16)> {
+    pub(super) fn take_head(&mut self, len: usize, mss: u16) -> Option<(Bytes, u16)> {
         let head = self.elements.front_mut()?;
-        if len >= head.len() {
-            let Element { data, flags } = self.elements.pop_front()?;
-            let payload = match data {
-                Data::Open(b) => b.freeze(),
-                Data::Sealed(b) => b,
-            };
-            return Some((payload, flags & (flag::PUSH | flag::FIN | flag::EOR)));
+        let (len, whole) = (len.min(head.len()), len >= head.len());
+        self.pushed.leave(len, segs_of(len, mss), whole);
+        if !whole {
+            return Some((head.split_to(len), 0));
         }
-        head.flags |= flag::SHARED;
-        let payload = match &mut head.data {
-            Data::Open(b) => b.split_to(len).freeze(),
-            Data::Sealed(b) => b.split_to(len),
+        let Element { data, flags } = self.elements.pop_front()?;
+        let payload = match data {
+            Data::Open(b) => b.freeze(),
+            Data::Sealed(b) => b,
         };
-        Some((payload, 0))
+        Some((payload, flags & (flag::PUSH | flag::FIN | flag::EOR)))
     }
 
     /// Takes the first `len` bytes, copied together where they are apart; with the flags that go along.
     pub(super) fn gather(&mut self, len: usize) -> Option<(Bytes, u16)> {
+        self.forget_pushed();
         if self.elements.front()?.len() > len {
-            return self.take_head(len);
+            return self.take_head(len, u16::MAX);
         }
         if self.bytes() < len as u64 {
             return None;
@@ -329,16 +374,10 @@ impl Unsent {
         while whole.len() < len {
             let head = self.elements.front_mut()?;
             let part = (len - whole.len()).min(head.len());
-            match &mut head.data {
-                Data::Open(b) => whole.extend_from_slice(&b.split_to(part)),
-                Data::Sealed(b) => whole.extend_from_slice(&b.split_to(part)),
-            }
+            whole.extend_from_slice(&head.split_to(part));
             if head.len() == 0 {
                 flags |= head.flags & (flag::PUSH | flag::EOR | flag::FIN);
                 self.elements.pop_front();
-            } else {
-                head.flags |= flag::SHARED;
-                break;
             }
         }
         // The copy stays as long as the buffer that holds its end.
@@ -352,6 +391,7 @@ impl Unsent {
 
     /// What was taken last did not leave: it begins at `start` again, as an element of its own.
     pub(super) fn put_back(&mut self, start: u64, payload: Bytes, flags: u16) {
+        self.forget_pushed();
         self.nxt = start;
         self.elements.push_front(Element { data: Data::Sealed(payload), flags });
     }
@@ -435,6 +475,15 @@ impl Element {
         match &self.data {
             Data::Open(b) => b.len(),
             Data::Sealed(b) => b.len(),
+        }
+    }
+
+    /// Takes the first `len` bytes off; the rest shares the buffer with them.
+    fn split_to(&mut self, len: usize) -> Bytes {
+        self.flags |= flag::SHARED;
+        match &mut self.data {
+            Data::Open(b) => b.split_to(len).freeze(),
+            Data::Sealed(b) => b.split_to(len),
         }
     }
 }
