@@ -65,7 +65,12 @@ impl Assoc {
         }
         let len = data.len();
         self.mark_app_limited();
+        let stream = info.stream;
         self.tx.queue.push(data, info, cx.now);
+        if !self.tx.invites(&self.options, sndbuf, cx.sysctl, stream) {
+            // Who asks before writing is not told of room until something has left.
+            self.tx.queue.let_go();
+        }
         self.tx.burst = None;
         self.owner.dry = false;
         Ok(len)

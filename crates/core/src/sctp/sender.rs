@@ -116,6 +116,17 @@ impl Sender {
         self.queue.streams(options.stream_lowat, u32::from(sysctl.notsent_lowat_half))
     }
 
+    /// Who asks hears that there is room for another message of `stream`. Nobody is told later because of this question.
+    pub(crate) fn invites(
+        &mut self,
+        options: &SctpOptions,
+        sndbuf: u32,
+        sysctl: &Sysctl,
+        stream: u16,
+    ) -> bool {
+        self.writable(options, sndbuf, sysctl) && self.streams(options, sysctl).is_writable(stream)
+    }
+
     fn writable(&self, options: &SctpOptions, sndbuf: u32, sysctl: &Sysctl) -> bool {
         let shift = u32::from(sysctl.notsent_lowat_half);
         let unsent = self.queue.bytes() as u64;

@@ -51,6 +51,32 @@ fn what_waits_for_more_leaves_when_the_buffer_has_no_room_for_more() {
     assert!(done, "{sent} sent, {got} read: {:?}", w.info(A, a).wait);
 }
 
+/// Who asks before each message is never asked to wait for room that only what waits for more would give.
+#[test]
+fn what_waits_for_more_leaves_when_who_asks_hears_of_no_room() {
+    let marks = [(1_000, u32::MAX, 4_000_000), (u32::MAX, 1_000, 4_000_000), (u32::MAX, u32::MAX, 4_608)];
+    for (notsent_lowat, stream_lowat, sndbuf) in marks {
+        let mut w = World::new();
+        let options = SctpOptions { notsent_lowat, stream_lowat, sndbuf, ..w.options() };
+        let (a, b) = w.associated(options, w.options());
+        let (mut sent, mut got) = (0, 0);
+        let done = w.run(Duration::from_secs(60), |w| {
+            let (now, more) = (w.now, SendInfo { more: true, ..SendInfo::default() });
+            while sent < 20 && w.stacks[A].sctp_poll_stream(now, a, 0) == Ok(true) {
+                w.stacks[A].sctp_send(now, a, Bytes::from_static(&[0; 600]), more).unwrap();
+                sent += 1;
+            }
+            got += w.messages(B, b).len();
+            sent == 20
+        });
+        assert!(
+            done,
+            "{notsent_lowat} {stream_lowat} {sndbuf}: {sent} sent, {got} read: {:?}",
+            w.info(A, a).wait
+        );
+    }
+}
+
 #[test]
 fn an_idle_association_costs_less_than_two_kibibytes() {
     // The boxes of an association with one path, by their types; heap memory that an idle one has is none beside them.

@@ -92,6 +92,13 @@ impl Unsent {
         self.ask(stream, |mark, unsent| mark.is_writable(unsent))
     }
 
+    /// The same for who does not wait.
+    #[must_use]
+    pub fn is_writable(&self, stream: u16) -> bool {
+        let Some(marked) = &self.marked else { return true };
+        marked.mark.is_writable(marked.each.get(&stream).copied().unwrap_or(0))
+    }
+
     fn ask(&mut self, stream: u16, rule: impl FnOnce(Mark, usize) -> bool) -> bool {
         let Some(marked) = &mut self.marked else { return true };
         let yes = rule(marked.mark, marked.each.get(&stream).copied().unwrap_or(0));
