@@ -120,8 +120,20 @@ impl<P: Port> Port for ShardPort<P> {
         self.port.completions(into);
     }
 
+    fn abandon(&mut self, into: &mut Vec<Owner>) {
+        self.port.abandon(into);
+    }
+
+    fn room(&self) -> QueueLimit {
+        self.port.room()
+    }
+
     fn flush(&mut self) {
         self.port.flush();
+    }
+
+    fn needs_flush(&self) -> bool {
+        self.port.needs_flush()
     }
 
     fn attach(&mut self, poller: &Poller, token: u64) -> io::Result<()> {

@@ -171,13 +171,16 @@ impl QueueLimit {
         packets == 0 || (packets < self.packets && bytes < self.bytes)
     }
 
-    /// What may join them: as many packets, and bytes of which the last may have more.
+    /// What may join them: as many packets, and bytes. A packet that has more of these than are left is the last.
     #[must_use]
     pub const fn room(&self, packets: usize, bytes: usize) -> Self {
         if !self.admits(packets, bytes) {
             return Self { packets: 0, bytes: 0 };
         }
         let left = self.packets.saturating_sub(packets);
-        Self { packets: if left == 0 { 1 } else { left }, bytes: self.bytes.saturating_sub(bytes) }
+        Self {
+            packets: if left == 0 { 1 } else { left },
+            bytes: self.bytes.saturating_sub(bytes).saturating_sub(1),
+        }
     }
 }
