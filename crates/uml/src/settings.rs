@@ -4,8 +4,9 @@ use crate::run::Run;
 use std::fs;
 
 /// Settings of this stack alone, or of later kernels, whose other values Linux 6.1 cannot have.
-const UNKNOWN: [&str; 10] = [
+const UNKNOWN: [&str; 11] = [
     "notsent_lowat_half",
+    "tcp_limit_output_all",
     "tcp_queue_aware",
     "tcp_rto_min_us",
     "tcp_rto_max_ms",

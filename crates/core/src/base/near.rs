@@ -1,10 +1,13 @@
 //! Names that a wrong one may have been meant for.
 
+/// Letters of a word that count.
+const LETTERS_MAX: usize = 100;
+
 /// How many letters must be added, taken away or changed to make one of the other (Levenshtein).
 #[must_use]
 pub fn distance(a: &str, b: &str) -> usize {
     let mut row: Vec<usize> = (0..=b.chars().count()).collect();
-    for (i, x) in a.chars().take(100).enumerate() {
+    for (i, x) in a.chars().take(LETTERS_MAX).enumerate() {
         let mut corner = i;
         row[0] = i + 1;
         for (j, y) in b.chars().enumerate() {
@@ -20,7 +23,7 @@ pub fn distance(a: &str, b: &str) -> usize {
 #[must_use]
 pub fn nearest<'a>(word: &str, names: &[&'a str]) -> Option<&'a str> {
     let word = word.to_ascii_lowercase();
-    let far = (word.chars().count() / 4).max(1);
+    let far = (word.chars().take(LETTERS_MAX).count() / 4).max(1);
     let near = names.iter().map(|name| (distance(&word, name), *name)).filter(|(d, _)| *d <= far);
     near.min_by_key(|(distance, _)| *distance).map(|(_, name)| name)
 }
