@@ -155,12 +155,12 @@ fn against_kernel(script: &Path, over: Overrides) -> io::Result<Outcome> {
 #[cfg(target_os = "linux")]
 fn compared(script: &Path, over: Overrides) -> io::Result<Outcome> {
     let (mut outcome, differences) = lowwater_kernel::compare_file(script, over, ATTEMPTS)?;
-    if !differences.is_empty() {
+    if !differences.lines.is_empty() {
         outcome.failure = Some(Box::new(lowwater_drill::Failure {
             script: script.display().to_string(),
             line: 1,
             what: "the stack (-) and the kernel (+) do not send the same".to_owned(),
-            packets: differences,
+            packets: differences.lines,
             over,
             on_kernel: true,
             compared: true,

@@ -34,10 +34,30 @@ const PATIENCE_US: u64 = 1_000_000;
 const MARK: &str = "// kernel: ";
 /// So begins a line that tells why the stack sends something else here than the kernel, though both pass the script.
 const UNLIKE: &str = "// unlike the kernel: ";
-/// In front of differences where both have sent the same packets.
-const LATE: &str = "only times and TCP_INFO differ, the packets are the same: on a busy machine the kernel is late, so run it again on a quiet one";
+/// In front of differences that a clock explains.
+const LATE: &str = "only times differ, the packets are the same: on a busy machine the kernel is late, so run it again on a quiet one";
 /// So begin options of a script that ask for a device of its own.
 const DEVICE: [&str; 2] = ["--gso", "--device_queue"];
+
+/// What the stack and the kernel do not have in common in one script.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Differences {
+    /// As lines, marked `-` for the stack and `+` for the kernel; none when both are alike.
+    pub lines: Vec<String>,
+    /// The packets are the same, and a machine that was late explains the rest.
+    pub times_alone: bool,
+}
+
+impl Differences {
+    fn of(stack: &Transcript, kernel: &Transcript, text: &str) -> Self {
+        let mut lines = stack.differences(kernel, text);
+        let times_alone = !lines.is_empty() && stack.differ_in_time_alone(kernel, text);
+        if times_alone {
+            lines.insert(0, LATE.to_owned());
+        }
+        Self { lines, times_alone }
+    }
+}
 
 /// The kernel, in a namespace of its own.
 pub struct Kernel {
@@ -222,15 +242,15 @@ fn outcome(path: &Path, text: &str, done: Result<Vec<String>, Box<Failure>>) -> 
 }
 
 /// Runs the script in a file against the kernel and against the stack, with what the command line says over it, up to `attempts` times
-/// until it passes and both have sent the same at the same times; the lines in which they differ, marked `-` for the stack and `+` for the kernel. They are none where the script
-/// fails, and where it says why it may differ. A script that the stack fails is not run against the kernel, unless it says that it fails, or why the two are not alike.
+/// until it passes and both have sent the same at the same times; and where they differ. They do not where the script
+/// fails, and where it says why it may. A script that the stack fails is not run against the kernel, unless it says that it fails, or why the two are not alike.
 ///
 /// # Errors
 /// Those of [`lowwater_drill::read`].
 ///
 /// # Panics
 /// When no thread can be started.
-pub fn compare_file(path: &Path, over: Overrides, attempts: usize) -> io::Result<(Outcome, Vec<String>)> {
+pub fn compare_file(path: &Path, over: Overrides, attempts: usize) -> io::Result<(Outcome, Differences)> {
     let text = lowwater_drill::read(path)?;
     let name = path.display().to_string();
     let script = Invocation::new(&name, &text).over(over);
@@ -241,25 +261,22 @@ pub fn compare_file(path: &Path, over: Overrides, attempts: usize) -> io::Result
             let failed = Outcome::of(path, &text, Err(failure));
             // With nothing of the stack's to compare, a script that the kernel passes would seem alike.
             if failed.fails_because.is_none() && !unlike && excuse(&text).is_none() {
-                return Ok((failed_by_the_stack(failed), Vec::new()));
+                return Ok((failed_by_the_stack(failed), Differences::default()));
             }
             None
         }
     };
-    let mut best: Option<(Outcome, Vec<String>)> = None;
+    let mut best: Option<(Outcome, Differences)> = None;
     for _ in 0..attempts.max(1) {
-        let mut differences = Vec::new();
+        let mut differences = Differences::default();
         let done = recorded(script).map(|(printed, kernel)| {
             if let Some((_, stack)) = &stack {
-                differences = stack.differences(&kernel, &text);
-                if !differences.is_empty() && stack.same_packets(&kernel) {
-                    differences.insert(0, LATE.to_owned());
-                }
+                differences = Differences::of(stack, &kernel, &text);
             }
             printed
         });
         let outcome = outcome(path, &text, done);
-        if outcome.failure.is_none() && differences.is_empty() {
+        if outcome.failure.is_none() && differences.lines.is_empty() {
             return Ok((outcome, differences));
         }
         // A run that passes and differs says more than one that fails.

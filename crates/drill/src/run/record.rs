@@ -114,6 +114,13 @@ impl Transcript {
         })
     }
 
+    /// Both sent the same packets in the same order, and what TCP_INFO said differs at most in what a clock measures: a late machine
+    /// explains the rest of [`Self::differences`].
+    #[must_use]
+    pub fn differ_in_time_alone(&self, other: &Self, text: &str) -> bool {
+        self.same_packets(other) && told::differences_beyond_time(&self.told, &other.told, text).is_empty()
+    }
+
     /// Both sent the same packets in the same order, whenever that was.
     #[must_use]
     pub fn same_packets(&self, other: &Self) -> bool {

@@ -32,6 +32,8 @@ const APART_US: i128 = 12_000;
 const APART_SHARE: i128 = 8;
 /// Rates follow from a round trip, which is known this well; below this, in microseconds, nothing can be said.
 const RATES: [&str; 2] = ["pacing_rate", "delivery_rate"];
+/// Goes with the sample that delivery_rate came from; of two samples at nearly one rate, microseconds decide which that is.
+const OF_SAMPLE: &str = "delivery_rate_app_limited";
 const RATE_SHARE: i128 = 4;
 const ROUND_TRIP_MIN: i128 = 30_000;
 
@@ -48,6 +50,16 @@ pub(super) struct Told {
 
 /// Lines that name what differs, `-` only in `a` and `+` only in `b`. Empty when nothing does.
 pub(super) fn differences(a: &[Told], b: &[Told], text: &str) -> Vec<String> {
+    differences_in(a, b, text, |_| true)
+}
+
+/// As [`differences`], without the fields that a clock decides.
+pub(super) fn differences_beyond_time(a: &[Told], b: &[Told], text: &str) -> Vec<String> {
+    let timed = |name: &str| TIMES.iter().any(|(time, _)| *time == name);
+    differences_in(a, b, text, |name| !(timed(name) || RATES.contains(&name) || name == OF_SAMPLE))
+}
+
+fn differences_in(a: &[Told], b: &[Told], text: &str, asked: impl Fn(&str) -> bool) -> Vec<String> {
     let unlike: Vec<&str> = text
         .lines()
         .filter_map(|line| line.strip_prefix(UNLIKE)?.split_once(':'))
@@ -57,7 +69,9 @@ pub(super) fn differences(a: &[Told], b: &[Told], text: &str) -> Vec<String> {
     for x in a {
         // A call that blocks, or does not any more, is seen a moment later by one of them.
         let Some(y) = b.iter().find(|y| (y.line, y.fd) == (x.line, x.fd)) else { continue };
-        let Some((mine, theirs)) = fields(x, y, &unlike) else { continue };
+        let Some((mine, theirs)) = fields(x, y, |name| asked(name) && !unlike.contains(&name)) else {
+            continue;
+        };
         let source = text.lines().nth(x.line.saturating_sub(1)).unwrap_or_default().trim();
         let socket = if x.fd == NOBODYS { "not accepted".to_owned() } else { format!("descriptor {}", x.fd) };
         out.push(format!("  TCP_INFO after line {}: {source}", x.line));
@@ -67,8 +81,8 @@ pub(super) fn differences(a: &[Told], b: &[Told], text: &str) -> Vec<String> {
     out
 }
 
-/// The fields in which two differ.
-fn fields(a: &Told, b: &Told, unlike: &[&str]) -> Option<(String, String)> {
+/// The fields in which two differ, of those that are asked for.
+fn fields(a: &Told, b: &Told, asked: impl Fn(&str) -> bool) -> Option<(String, String)> {
     let (mut mine, mut theirs) = (String::new(), String::new());
     for name in info::tcp_names() {
         let value = |told: &Told| info::field(&told.info, &format!("tcpi_{name}"));
@@ -80,7 +94,7 @@ fn fields(a: &Told, b: &Told, unlike: &[&str]) -> Option<(String, String)> {
             continue;
         };
         let rtt = info::field(&a.info, "tcpi_rtt").unwrap_or_default();
-        if NEVER_COMPARED.contains(&name) || unlike.contains(&name) || alike(name, x, y, rtt) {
+        if NEVER_COMPARED.contains(&name) || !asked(name) || alike(name, x, y, rtt) {
             continue;
         }
         let _ = write!(mine, " {name} {x}");
@@ -125,6 +139,19 @@ mod tests {
         let excused = "one\n// unlike the kernel in rtt, snd_cwnd: because\n";
         assert!(differences(&a, &b, excused).is_empty());
         assert_eq!(differences(&a, &b, "// unlike the kernel in rtt: because\n").len(), 3);
+    }
+
+    #[test]
+    fn what_a_clock_decides_is_told_apart_from_the_rest() {
+        let differ = |at| {
+            let (a, b) = ([told(1, at, 0x80)], [told(1, at, 0)]);
+            (differences(&a, &b, "one\n").len(), differences_beyond_time(&a, &b, "one\n").len())
+        };
+        let (cwnd, of_the_sample, rtt_in_its_third_byte) = (80, 7, 70);
+        assert_eq!((differ(cwnd), differ(rtt_in_its_third_byte)), ((3, 3), (3, 0)));
+        let (a, b) = ([told(1, of_the_sample, 1)], [told(1, of_the_sample, 0)]);
+        assert_eq!(differences(&a, &b, "one\n").len(), 3);
+        assert!(differences_beyond_time(&a, &b, "one\n").is_empty());
     }
 
     #[test]
