@@ -46,20 +46,10 @@ impl Ask {
     /// Bytes that may be below when another packet is admitted.
     #[must_use]
     pub fn limit(&self) -> u64 {
-        let limit = self.uncapped();
+        let by_rate = self.pacing_rate.checked_shr(u32::from(self.pacing_shift)).unwrap_or(0);
+        let limit = by_rate.max(2 * u64::from(self.charge));
         let limit = self.cap.map_or(limit, |cap| limit.min(u64::from(cap)));
         limit.saturating_mul(if self.retransmission { 2 } else { 1 })
-    }
-
-    fn uncapped(&self) -> u64 {
-        let by_rate = self.pacing_rate.checked_shr(u32::from(self.pacing_shift)).unwrap_or(0);
-        by_rate.max(2 * u64::from(self.charge))
-    }
-
-    /// The cap is what bounds it: rate and size would let more be below.
-    #[must_use]
-    pub fn is_capped(&self) -> bool {
-        self.cap.is_some_and(|cap| u64::from(cap) < self.uncapped())
     }
 }
 
@@ -108,6 +98,12 @@ impl Credit {
         }
         self.throttled = true;
         Admission::Throttled
+    }
+
+    /// The cap alone stands in the way: rate and size would let one more down on what is below.
+    #[must_use]
+    pub fn is_capped(&self, ask: &Ask) -> bool {
+        ask.cap.is_some() && u64::from(self.below) < Ask { cap: None, ..*ask }.limit()
     }
 
     /// One more like this may go down after packets with a charge of `ahead`. While nothing is below nobody knows whether the device gives
@@ -159,8 +155,17 @@ mod tests {
     #[test]
     fn a_cap_is_told_from_what_rate_and_size_allow() {
         let fast = Ask { pacing_rate: 5_000_000_000, ..ASK };
-        assert!(fast.is_capped() && !ASK.is_capped() && !Ask { cap: None, ..fast }.is_capped());
-        assert!(Ask { cap: Some(4_607), pacing_rate: 0, ..ASK }.is_capped(), "two packets are more");
+        let capped = |below, ask: &Ask| {
+            let mut credit = Credit::new();
+            credit.charge(below);
+            (credit.ask(ask), credit.is_capped(ask))
+        };
+        assert_eq!(capped(1_048_576, &fast), (Admission::Throttled, true));
+        assert_eq!(capped(1_048_576, &ASK), (Admission::Throttled, false), "the rate has fallen since");
+        assert_eq!(capped(4_882_812, &fast), (Admission::Throttled, false));
+        assert_eq!(capped(122_070, &Ask { cap: None, ..ASK }), (Admission::Throttled, false));
+        let small = Ask { cap: Some(4_607), pacing_rate: 0, ..ASK };
+        assert_eq!(capped(4_607, &small), (Admission::Throttled, true), "two packets are more");
     }
 
     #[test]

@@ -359,13 +359,17 @@ impl Conn {
     }
 
     fn credit_gate(&mut self, cx: &mut Cx<'_>, charge: u32, retransmission: bool) -> Result<(), Wait> {
-        let ask = self.credit_ask(cx, charge, retransmission);
-        let (answer, why) = match self.queue_admits(cx, charge) {
-            Some(true) => (self.usual_answer(ask), Wait::Credit),
+        let mut ask = self.credit_ask(cx, charge, retransmission);
+        let admits = self.queue_admits(cx, charge);
+        let (answer, why) = match admits {
             // What is acknowledged has left, whether or not it was told of; else nobody is exempt here.
             Some(false) => {
-                let ask = Ask { rtx_single: self.tx.queue_ref().records() == 0, ..ask };
+                ask.rtx_single = self.tx.queue_ref().records() == 0;
                 (self.out.credit.refuse(&ask), Wait::QueueAware)
+            }
+            Some(true) => {
+                ask = self.usual_ask(ask);
+                (self.out.credit.ask(&ask), Wait::Credit)
             }
             None => (self.out.credit.ask(&ask), Wait::Credit),
         };
@@ -376,7 +380,11 @@ impl Conn {
                 Ok(())
             }
             Admission::Throttled => {
-                cx.count.own.credit_capped += u64::from(why == Wait::Credit && ask.is_capped());
+                if admits == Some(true) {
+                    self.usually_held();
+                }
+                let capped = why == Wait::Credit && self.out.credit.is_capped(&ask);
+                cx.count.own.credit_capped += u64::from(capped);
                 Err(why)
             }
         }

@@ -2,7 +2,7 @@
 //! (`tcp_queue_aware`; path/queue_aware.rs).
 use super::autosize;
 use crate::base::{Cx, Instant};
-use crate::credit::{Admission, Ask, PACKET_CHARGE};
+use crate::credit::{Ask, PACKET_CHARGE};
 use crate::path::queue_aware::{Memory, Period, QueueAware, Sizes};
 use crate::tcp::PathCaps;
 use crate::tcp::conn::Conn;
@@ -115,21 +115,22 @@ impl Conn {
         self.queue_admits(cx, payload + PACKET_CHARGE) != Some(false)
     }
 
-    /// The answer of small queues to a packet that its own queue can use: they know the pace, which may be far less than what the queue
+    /// What small queues are asked for a packet that its own queue can use: they know the pace, which may be far less than what the queue
     /// passes on. Their limit is as for packets of Linux's size, and has the time that completions are late by.
-    pub(super) fn usual_answer(&mut self, ask: Ask) -> Admission {
-        let usual =
-            self.rest.queue.as_ref().map_or(0, |followed| u32::from(followed.usual) * u32::from(self.mss()));
-        let queue = self.rest.queue.as_mut().and_then(|followed| followed.estimate.as_mut());
-        let late = queue.as_ref().map_or(0, |queue| queue.late_ns());
+    pub(super) fn usual_ask(&self, ask: Ask) -> Ask {
+        let Some(followed) = self.rest.queue.as_ref() else { return ask };
+        let usual = u32::from(followed.usual) * u32::from(self.mss());
+        let late = followed.estimate.as_ref().map_or(0, |queue| queue.late_ns());
         let more = u128::from(ask.pacing_rate) * u128::from(late) / 1_000_000;
         let pacing_rate = ask.pacing_rate.saturating_add(u64::try_from(more).unwrap_or(u64::MAX));
-        let charge = ask.charge.max(usual + PACKET_CHARGE);
-        let answer = self.out.credit.ask(&Ask { charge, pacing_rate, ..ask });
-        if let (Admission::Throttled, Some(queue)) = (answer, queue) {
+        Ask { charge: ask.charge.max(usual + PACKET_CHARGE), pacing_rate, ..ask }
+    }
+
+    /// They have let nothing more down.
+    pub(super) fn usually_held(&mut self) {
+        if let Some(queue) = self.rest.queue.as_mut().and_then(|followed| followed.estimate.as_mut()) {
             queue.on_held();
         }
-        answer
     }
 
     /// A packet goes down. Its flow is followed from the first that finds another one below: of a packet alone only the time is noted.
