@@ -91,12 +91,11 @@ impl Attached {
 
     /// Until when the driver may sleep for this device's sake.
     fn wake_at(&self, at: Instant) -> Instant {
-        let flush = if self.failed.is_none() && self.port.needs_flush() {
-            at + FLUSH_AGAIN
-        } else {
-            Instant::FAR_FUTURE
-        };
-        self.retry_at.unwrap_or(Instant::FAR_FUTURE).min(flush)
+        let works = self.failed.is_none();
+        let flush = if works && self.port.needs_flush() { at + FLUSH_AGAIN } else { Instant::FAR_FUTURE };
+        // A device that tells nobody of its room is asked again after a batch that filled it, too.
+        let room = if works && self.crowded { self.retry_from(at) } else { Instant::FAR_FUTURE };
+        self.retry_at.unwrap_or(Instant::FAR_FUTURE).min(flush).min(room)
     }
 
     /// When a device that had no room is tried again.
@@ -480,6 +479,41 @@ mod tests {
         assert!(attached.write(Instant::ZERO, None));
         assert_eq!(back(&mut attached), [9]);
         assert!(!attached.read(Instant::ZERO) && attached.outbox.is_empty());
+    }
+
+    /// Full, and nobody hears from it when it no longer is.
+    struct Polled;
+
+    impl Device for Polled {
+        fn submit(&mut self, _: Instant, _: Packet) -> Submit {
+            Submit::Filled
+        }
+    }
+
+    impl Port for Polled {
+        fn caps(&self) -> DeviceCaps {
+            DeviceCaps::plain(1_500)
+        }
+        fn recv(&mut self, _: Instant, _: usize, _: &mut Vec<Packet>) -> io::Result<bool> {
+            Ok(false)
+        }
+        fn attach(&mut self, _: &Poller, _: u64) -> io::Result<()> {
+            Ok(())
+        }
+        fn retry_after(&self) -> Option<Duration> {
+            Some(Duration::from_millis(5))
+        }
+    }
+
+    #[test]
+    fn a_full_device_that_tells_nobody_is_asked_again() {
+        let mut attached = Attached::new(DeviceId(1), Box::new(Polled));
+        let now = Instant::from_millis(7);
+        assert_eq!(attached.wake_at(now), Instant::FAR_FUTURE);
+        attached.crowded = true;
+        assert_eq!(attached.wake_at(now), Instant::from_millis(12));
+        attached.failed = Some("gone".to_owned());
+        assert_eq!(attached.wake_at(now), Instant::FAR_FUTURE);
     }
 
     #[test]
