@@ -39,9 +39,9 @@ impl Setup {
         })
     }
 
-    /// Bytes that the guest carries, and bytes that its sockets may hold.
+    /// Bytes that the guest carries, and bytes that it holds: those of the one write, and what its socket may.
     pub(crate) const fn load(&self) -> (f64, f64) {
-        (self.bytes as f64, 2.0 * self.sndbuf as f64)
+        (self.bytes as f64, self.bytes as f64 + 2.0 * self.sndbuf as f64)
     }
 }
 

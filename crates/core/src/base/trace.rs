@@ -73,6 +73,9 @@ impl fmt::Display for Ev {
             Self::ChunkOut(kind, tsn, path) => chunk(f, '>', (kind, tsn, path)),
             Self::ChunkIn(kind, tsn, path) => chunk(f, '<', (kind, tsn, path)),
             Self::Path(path, before, after) => write!(f, "path {path}: {before} -> {after}"),
+            Self::PathCwnd(path, cwnd, u32::MAX) => {
+                write!(f, "path {path}: cwnd {cwnd} bytes, no ssthresh yet")
+            }
             Self::PathCwnd(path, cwnd, ssthresh) => {
                 write!(f, "path {path}: cwnd {cwnd} bytes, ssthresh {ssthresh}")
             }

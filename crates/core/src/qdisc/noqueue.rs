@@ -6,7 +6,7 @@ use crate::base::Cx;
 use crate::packet::Packet;
 use std::collections::VecDeque;
 
-/// Packets between two calls of the driver, who empties it each time: more would be a queue.
+/// Packets between two calls of the driver, who empties it each time unless the device is full: more would be a queue.
 const BATCH_MAX: usize = 256;
 
 /// The discipline.
