@@ -210,9 +210,11 @@ impl Conn {
         if plan.last_sent.is_none() {
             cx.count.tcp.out_segs += u64::from(segs);
         }
+        // A FIN by itself is no answer to anything.
         if plan.payload.is_empty() {
             return;
         }
+        self.rx.on_data_sent(cx);
         self.rest.stats.data_segs_out = self.rest.stats.data_segs_out.wrapping_add(segs);
     }
 

@@ -321,10 +321,6 @@ impl Conn {
             self.rx.ack.count_duplicate();
         }
         self.out.burst.segs += u32::from(plan.segs);
-        // A FIN by itself is no answer to anything.
-        if !plan.payload.is_empty() {
-            self.rx.on_data_sent(cx);
-        }
         if self.tx.queue_ref().nxt() > self.snd.full_from {
             self.check_space(cx);
         } else {

@@ -35,7 +35,6 @@ impl Conn {
         // It is worth two packets.
         self.path.window.set_cwnd(cx, cwnd - 1);
         self.out.burst.segs += u32::from(plan.segs);
-        self.rx.on_data_sent(cx);
         self.check_space(cx);
         Ok(Some(self.data_segment(cx, &plan, false)))
     }
