@@ -81,6 +81,43 @@ pub struct QueueAware {
     remembered: bool,
     /// c: what completions of the device are late by.
     late_ns: u64,
+    news: News,
+}
+
+/// Completions of one instant, and the busy time that they end.
+#[derive(Clone, Copy, Debug, Default)]
+struct News {
+    at: Instant,
+    packets: u64,
+    /// The total of busy time when the queue became busy, at the news before these, and at these.
+    from_ns: u64,
+    since_ns: u64,
+    at_ns: u64,
+}
+
+impl News {
+    /// The queue becomes busy.
+    fn begin(&mut self, busy_ns: u64) {
+        *self = Self { packets: 0, from_ns: busy_ns, since_ns: busy_ns, at_ns: busy_ns, ..*self };
+    }
+
+    /// A packet is told of.
+    fn tell(&mut self, now: Instant, busy_ns: u64) {
+        if now > self.at {
+            *self = Self { at: now, packets: 0, since_ns: self.at_ns, at_ns: busy_ns, ..*self };
+        }
+        self.packets += 1;
+    }
+
+    /// How long before it is told of the last of them left: c where it comes alone, half of a packet's time where several do, for another
+    /// one would be there. At most half of the time that it is taken from, since c is inferred.
+    fn late_ns(&self, late_ns: u64) -> u64 {
+        let most = match self.packets {
+            0 | 1 => (self.at_ns - self.from_ns) / 2,
+            packets => (self.at_ns - self.since_ns) / (2 * packets),
+        };
+        late_ns.min(most)
+    }
 }
 
 impl QueueAware {
@@ -101,6 +138,7 @@ impl QueueAware {
             speed: Speed::default(),
             remembered: false,
             late_ns: 0,
+            news: News::default(),
         }
     }
 
@@ -143,6 +181,7 @@ impl QueueAware {
         self.advance(now);
         if self.queued == 0 {
             self.sizes = sizes;
+            self.news.begin(self.total.busy_ns);
         }
         self.held = false;
         let bytes = self.sizes.ip_bytes(payload);
@@ -169,12 +208,24 @@ impl QueueAware {
         self.take(bytes);
         self.total.bytes += bytes;
         self.total.left = self.total.left.wrapping_add(1);
+        self.news.tell(now, self.total.busy_ns);
+        if self.queued == 0 && bytes > 0 {
+            self.leave_out_lateness();
+        }
         self.total.standing = self.total.standing.wrapping_add(u32::from(self.is_busy()));
         let newest = (usize::from(self.oldest) + usize::from(self.filled) - 1) % MARKS;
         if self.total.busy_ns - self.marks[newest].busy_ns >= MARK_NS {
             self.mark();
         }
         self.queued == 0 && self.held
+    }
+
+    /// The last packet left some time before it was told of, in which nothing stood in the queue.
+    fn leave_out_lateness(&mut self) {
+        self.total.busy_ns -= self.news.late_ns(self.late_ns);
+        for mark in &mut self.marks {
+            mark.busy_ns = mark.busy_ns.min(self.total.busy_ns);
+        }
     }
 
     /// One will never leave: it says nothing of the queue's speed.

@@ -69,6 +69,36 @@ fn a_slow_line_has_two_segments_and_an_empty_one_takes_anything() {
     assert_eq!(q.admits(last, 64_000), Some(true));
 }
 
+/// Bursts of four segments, one each 10 ms, over a line that takes 600 us for each and tells at so many microseconds after the burst
+/// began; what completions are late by is known.
+fn bursts(told_at: [u64; 4], late: Duration) -> Option<u64> {
+    let mut q = QueueAware::new(us(0), SIZES);
+    q.set_lateness(late);
+    for burst in 0..8 {
+        let begin = us(burst * 10_000);
+        (0..4).for_each(|_| q.on_sent(begin, 1_448, SIZES, us(0)));
+        for at in told_at {
+            let _ = q.on_left(begin.plus_nanos(at * 1_000), 1_448);
+        }
+    }
+    let end = us(7 * 10_000 + told_at[3]);
+    q.rate(end)
+}
+
+/// 1,500 bytes in 600 us are 2,500,000 a second, however short the bursts are.
+#[test]
+fn the_last_packet_of_a_burst_does_not_make_the_line_slower() {
+    let late = Duration::from_millis(1);
+    assert_eq!(bursts([600, 1_200, 1_800, 2_400], Duration::ZERO), Some(2_500_000));
+    assert_eq!(bursts([1_600, 2_200, 2_800, 3_400], late), Some(2_500_000));
+    // A timer of a millisecond tells of the first two and of the last two; the last left 200 us before, as half a packet's time says well enough.
+    let two = bursts([1_600, 1_600, 2_800, 2_800], late).expect("enough of them");
+    assert!((2_200_000..2_800_000).contains(&two), "{two}");
+    // What is believed is too much: half of the time is the line's.
+    let wrong = bursts([600, 1_200, 1_800, 2_400], Duration::from_millis(9)).expect("enough of them");
+    assert!(wrong <= 5_000_000, "{wrong}");
+}
+
 #[test]
 fn the_estimate_follows_the_line() {
     let (mut q, mut now) = run(100, 2, 100);
@@ -194,7 +224,7 @@ fn what_is_remembered_holds_until_there_is_something_better() {
 
 #[test]
 fn a_flow_that_is_followed_costs_little() {
-    assert!(size_of::<QueueAware>() <= 400, "{}", size_of::<QueueAware>());
+    assert!(size_of::<QueueAware>() <= 440, "{}", size_of::<QueueAware>());
 }
 
 /// Packets of a flow paced to one a millisecond, three of them handed down ahead, before a line that takes `line_us` for each.
