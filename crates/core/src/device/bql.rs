@@ -2,6 +2,8 @@
 //!
 //! A ring that is longer than needed is a queue out of every discipline's sight; one that is too short starves the device. The
 //! limit rises when the device ran dry while more was waiting, and falls by what was never needed over a second.
+//! A ring is full from the packet that exceeds the limit until as much has left; a limit that falls below what is there fills no ring that
+//! was not full, for whoever was told of room has taken a packet out of its queue for it.
 //! Source: Linux `lib/dynamic_queue_limits.c` (Tom Herbert, 2011), behind `netdev_tx_sent_queue`.
 use crate::base::{Duration, Instant};
 
@@ -18,6 +20,8 @@ pub struct Bql {
     completed: u64,
     /// Bytes of the packet queued last.
     packet: u64,
+    /// The packet queued last exceeded the limit, and not enough has left since (`__QUEUE_STATE_STACK_XOFF`).
+    full: bool,
     /// As the last completion found it.
     last: Seen,
     /// The least excess since `slack_since`.
@@ -51,6 +55,7 @@ impl Bql {
             queued: 0,
             completed: 0,
             packet: 0,
+            full: false,
             last: Seen { queued: 0, over: 0, packet: 0 },
             lowest_slack: u64::MAX,
             slack_since: Instant::ZERO,
@@ -78,13 +83,14 @@ impl Bql {
     /// Another packet may go into the ring.
     #[must_use]
     pub const fn admits(&self) -> bool {
-        self.in_flight() <= self.limit
+        !self.full
     }
 
     /// A packet of `bytes` goes into the ring.
     pub const fn on_queued(&mut self, bytes: u64) {
         self.queued += bytes;
         self.packet = bytes;
+        self.full = self.in_flight() > self.limit;
     }
 
     /// So many `bytes` have left the ring together.
@@ -115,6 +121,7 @@ impl Bql {
         self.completed = completed;
         let over = if self.limit == limit { over } else { 0 };
         self.last = Seen { queued: self.queued, over, packet: self.packet };
+        self.full = self.full && self.in_flight() > self.limit;
     }
 
     const fn restart(&mut self, now: Instant) {
@@ -209,6 +216,28 @@ mod tests {
         // Dry again: all that left since the completion before was needed.
         assert_eq!(step(&mut bql, 2), 3_000);
         assert_eq!(step(&mut bql, 2), 3_000);
+    }
+
+    #[test]
+    fn a_limit_that_falls_fills_no_ring() {
+        let mut bql = Bql { limit: 10_000, ..Bql::new() };
+        let (mut now, mut limit) = (Instant::ZERO, bql.limit);
+        // Four packets within the limit, one of which leaves every 100 ms: after a second 8,000 bytes were never needed.
+        (0..4).for_each(|_| bql.on_queued(1_000));
+        while bql.limit == limit {
+            bql.on_queued(1_000);
+            now += Duration::from_millis(100);
+            bql.on_completed(now, 1_000);
+        }
+        limit = bql.limit;
+        assert_eq!((limit, bql.in_flight()), (2_000, 4_000));
+        assert!(bql.admits(), "it was not full, and whoever was told so has a packet for it");
+        bql.on_queued(1_000);
+        assert!(!bql.admits());
+        bql.on_completed(now, 2_000);
+        assert!(!bql.admits(), "3,000 are still there");
+        bql.on_completed(now, 1_000);
+        assert!(bql.admits());
     }
 
     #[test]
