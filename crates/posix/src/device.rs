@@ -51,8 +51,7 @@ impl Device {
     }
 
     pub(crate) fn submit(&mut self, now: Instant, mut packet: Packet) -> Submit {
-        let full = self.room.is_some_and(|room| self.held.len() >= room);
-        if full || self.busy {
+        if self.is_full() || self.busy {
             self.refused = true;
             return Submit::NotNow(packet);
         }
@@ -79,8 +78,13 @@ impl Device {
         self.bytes += len;
         (sent.queued, sent.packets) = (self.bytes, self.held.len());
         self.sent.push_back(sent);
-        self.refused = self.room.is_some_and(|room| self.held.len() >= room);
+        self.refused = self.is_full();
         if self.refused { Submit::Filled } else { Submit::Sent }
+    }
+
+    /// It holds as many as it may.
+    fn is_full(&self) -> bool {
+        self.room.is_some_and(|room| self.held.len() >= room)
     }
 
     /// It takes nothing until it says that it is ready.
@@ -155,8 +159,9 @@ impl Host {
         self.device.drops = packets;
     }
 
+    /// It has room again, unless it is full however it is: then completions say so.
     fn ready(&mut self) {
-        if std::mem::take(&mut self.device.refused) {
+        if !self.device.is_full() && std::mem::take(&mut self.device.refused) {
             self.stack.device_ready(self.now, self.dev);
         }
     }
@@ -165,7 +170,7 @@ impl Host {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Call, Name, Piece, SendKind, Settings, Started};
+    use crate::{Call, Name, Optval, Piece, SendKind, Settings, Started};
 
     fn host(room: Option<usize>) -> Host {
         let addresses = vec![([192, 0, 2, 1].into(), 24)];
@@ -205,6 +210,39 @@ mod tests {
         assert_eq!(host.complete(9), 2);
         assert_eq!(host.complete(1), 0);
         assert_eq!(send(&mut host, fd, 1), [(1, 128)]);
+    }
+
+    /// What is taken out of the queue stands before all that comes later, so that nothing is before there is room.
+    #[test]
+    fn a_full_device_that_is_no_longer_busy_is_still_full() {
+        let mut host = host(Some(1));
+        let (fd, urgent) = (socket(&mut host), socket(&mut host));
+        let call = Call::Setsockopt { fd: urgent, level: 0, name: 1, value: Optval::int(0x10) };
+        assert!(matches!(host.call(call), Started::Done(reply) if reply.ret == 0), "IP_TOS");
+        assert_eq!(send(&mut host, fd, 2), [(1, 128)]);
+        host.set_busy(true);
+        host.set_busy(false);
+        assert_eq!(send(&mut host, urgent, 1), []);
+        let now = host.now();
+        let mut tos = || {
+            assert_eq!(host.complete(1), 1);
+            host.next_packet(now).map(|sent| sent.bytes[1])
+        };
+        assert_eq!((tos(), tos()), (Some(0x10), Some(0)), "the discipline chooses when there is room");
+    }
+
+    #[test]
+    fn a_full_device_that_was_busy_goes_on_with_the_next_completion() {
+        let mut host = host(Some(1));
+        let fd = socket(&mut host);
+        assert_eq!(send(&mut host, fd, 3), [(1, 128)]);
+        host.set_busy(true);
+        assert_eq!((host.complete(1), taken(&mut host)), (1, vec![]), "it is busy");
+        host.set_busy(false);
+        assert_eq!(taken(&mut host), [(1, 128)]);
+        host.set_busy(true);
+        host.set_busy(false);
+        assert_eq!((host.complete(1), taken(&mut host)), (1, vec![(1, 128)]));
     }
 
     #[test]
