@@ -790,6 +790,29 @@ fn linux_beside_itself_follows_what_is_set() {
     }
 }
 
+/// What fails in the guest is said, in JSON too; what else was to be run is run, there and here.
+#[test]
+fn what_fails_beside_itself_ends_nothing_else() {
+    if !lowwater_uml::present() {
+        return;
+    }
+    // Longer than what tc can say.
+    let asked = ["lab", "run", "notsent-lowat", "tso-autosize", "--set", "router=netem delay 5000s"];
+    let others = ["--variant", "cubic-262144", "--variant", "2-mss", "--set", "warmup_s=0.1"];
+    let times = ["--set", "measure_s=0.1", "--uml", "--json"];
+    let ended = run(&mut lowwater([&asked[..], &others, &times].concat()), GUEST);
+    assert_eq!(ended.code(), Some(1), "{ended:?}");
+    assert!(
+        ended.stderr.contains("lowwater: notsent-lowat cubic-262144 failed on Linux in user mode: tc qdisc ")
+            && ended.stderr.ends_with("lowwater: failed on Linux in user mode: notsent-lowat cubic-262144\n"),
+        "{ended:?}"
+    );
+    let runs = runs(&ended);
+    assert!(runs[0]["linux_failed"].as_str().is_some_and(|why| why.contains("5000s")), "{runs:?}");
+    assert!(runs[0]["linux_now"].is_null() && runs[0]["figures"].is_object(), "{runs:?}");
+    assert!(runs[1]["linux_failed"].is_null() && runs[1]["linux_now"].is_object(), "{runs:?}");
+}
+
 /// The same for BBR's pace: the median gap is Linux's, whatever this machine does meanwhile.
 #[test]
 fn linux_beside_itself_paces_too() {

@@ -11,6 +11,8 @@ use std::time::Duration;
 const PROGRAM: &str = "linux.uml";
 /// Where that package keeps the kernel's modules.
 const MODULES: &str = "/usr/lib/uml/modules";
+/// What is said of a kernel that somebody stopped.
+pub(crate) const STOPPED: &str = "stopped";
 /// Bytes that its console may say, and the lines of them that a failure shows.
 const CONSOLE_MAX: usize = 1 << 20;
 const CONSOLE_LINES: usize = 15;
@@ -54,7 +56,21 @@ impl Guest {
     /// In a sentence with the end of the console: the kernel did not boot, the command failed, time was up, or somebody called
     /// [`program::stop`].
     pub fn run(&self, program: &Path, args: &[&str]) -> Result<String, String> {
-        let shared = Shared::new()?;
+        let (said, end) = self.run_to_any_end(program, args);
+        end.map(|()| said)
+    }
+
+    /// As [`run`](Self::run), with what the program wrote until then also where it failed.
+    pub(crate) fn run_to_any_end(&self, program: &Path, args: &[&str]) -> (String, Result<(), String>) {
+        let shared = match Shared::new() {
+            Ok(shared) => shared,
+            Err(why) => return (String::new(), Err(why)),
+        };
+        let end = self.boot(&shared, program, args);
+        (fs::read_to_string(shared.path("out")).unwrap_or_default(), end)
+    }
+
+    fn boot(&self, shared: &Shared, program: &Path, args: &[&str]) -> Result<(), String> {
         shared.write_init(&self.modules, program, args)?;
         let mut kernel = Command::new(PROGRAM);
         if self.still {
@@ -68,13 +84,12 @@ impl Guest {
         let limits = Limits { time: self.deadline, output: CONSOLE_MAX };
         let ran = program::run(kernel, b"", limits).map_err(|e| format!("{PROGRAM}: {e}"))?;
         let console = console(&ran);
-        let said = fs::read_to_string(shared.path("out")).unwrap_or_default();
         let code = fs::read_to_string(shared.path("code")).unwrap_or_default();
         match (ran.end, code.trim()) {
-            (End::Exited(_), "0") => Ok(said),
+            (End::Exited(_), "0") => Ok(()),
             (End::TooLong, _) => Err(format!("no end after {} s\n{console}", self.deadline.as_secs())),
             (End::TooMuch, _) => Err(format!("the console said more than {CONSOLE_MAX} bytes\n{console}")),
-            (End::Stopped, _) => Err("stopped".to_owned()),
+            (End::Stopped, _) => Err(STOPPED.to_owned()),
             (End::Exited(_), "") => Err(format!("the kernel ended before its command did\n{console}")),
             (End::Exited(_), code) => {
                 let wrong = fs::read_to_string(shared.path("err")).unwrap_or_default();

@@ -1,4 +1,5 @@
 //! What the guest is asked to do, and its answer: one JSON object a line.
+use crate::boot::STOPPED;
 use crate::run::Run;
 use crate::{Guest, autosize, can_stand_still, lowat, pacing, queues, sctp};
 use serde_json::{Value, json};
@@ -201,33 +202,120 @@ fn read(value: &Value) -> Option<f64> {
     if value == NEVER { Some(f64::INFINITY) } else { value.as_f64() }
 }
 
-/// Boots the kernel and runs the job in it, by a clock that passes only where the guest sleeps if cc is there. `program` is run inside with `words` and the job as last argument, and must
-/// then call [`guest`].
-///
-/// # Errors
-/// What went wrong, in a sentence.
-pub fn run(job: &Job, program: &Path, words: &[&str]) -> Result<Vec<Figures>, String> {
-    let text = job.to_json().to_string();
-    let guest =
-        Guest { deadline: job.deadline()?, still: can_stand_still(), ..Guest::new(job.scenario.modules()) };
-    let mut args = words.to_vec();
-    args.push(&text);
-    let said = guest.run(program, &args)?;
-    said.lines().map(|line| Figures::parse(line).ok_or_else(|| format!("the guest said {line:?}"))).collect()
+/// What came of a job.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Ended {
+    /// What its runs measured.
+    pub figures: Vec<Figures>,
+    /// Runs that measured nothing, and why.
+    pub failed: Vec<(String, String)>,
 }
 
-/// The part of [`run`] that happens in the guest: runs the job in `text` and prints the figures of each variant.
+/// Boots the kernel and runs the job in it, by a clock that passes only where the guest sleeps if cc is there. `program` is run inside with `words` and the job as last argument, and must
+/// then call [`guest`]. A run that fails keeps none of the others: where it ended the kernel too, that is booted again for those behind it.
+///
+/// # Errors
+/// Somebody called [`lowwater_os::program::stop`].
+pub fn run(job: &Job, program: &Path, words: &[&str]) -> Result<Ended, String> {
+    let mut job = job.clone();
+    let mut ended = Ended::default();
+    while !job.runs.is_empty() {
+        let text = job.to_json().to_string();
+        let args: Vec<&str> = words.iter().copied().chain([text.as_str()]).collect();
+        let guest = Guest {
+            deadline: job.deadline()?,
+            still: can_stand_still(),
+            ..Guest::new(job.scenario.modules())
+        };
+        let (said, end) = guest.run_to_any_end(program, &args);
+        let begun = ended.hear(&said);
+        job.runs.retain(|run| !ended.has(&run.name));
+        let why = match end {
+            Ok(()) => "the guest said nothing of it".to_owned(),
+            Err(why) if why == STOPPED => return Err(why),
+            Err(why) => why,
+        };
+        // Without a run that it could be due to, it is the kernel or what it needs, for all of them.
+        let due = |run: &Run| begun.as_ref().is_none_or(|name| *name == run.name);
+        ended
+            .failed
+            .extend(job.runs.iter().filter(|run| due(run)).map(|run| (run.name.clone(), why.clone())));
+        job.runs.retain(|run| !due(run));
+    }
+    Ok(ended)
+}
+
+impl Ended {
+    /// Something came of this run.
+    fn has(&self, run: &str) -> bool {
+        self.figures.iter().any(|f| f.run == run) || self.failed.iter().any(|(name, _)| name == run)
+    }
+
+    /// Takes in what the guest said; the run that had begun and not ended, if there is one. The kernel may have ended in the middle of a line.
+    fn hear(&mut self, said: &str) -> Option<String> {
+        let mut begun = None;
+        for line in said.lines() {
+            match Said::parse(line) {
+                Some(Said::Begun(run)) => begun = Some(run),
+                Some(Said::Measured(figures)) => self.figures.push(figures),
+                Some(Said::Failed(run, why)) => self.failed.push((run, why)),
+                None => {}
+            }
+        }
+        begun.filter(|run: &String| !self.has(run))
+    }
+}
+
+/// A line of the guest.
+#[derive(Debug, PartialEq)]
+enum Said {
+    Begun(String),
+    Measured(Figures),
+    Failed(String, String),
+}
+
+impl Said {
+    fn parse(line: &str) -> Option<Self> {
+        let object: Value = serde_json::from_str(line).ok()?;
+        let run = || Some(object.get("run")?.as_str()?.to_owned());
+        if object.get("begun").is_some() {
+            return Some(Self::Begun(run()?));
+        }
+        match object.get("failed") {
+            Some(why) => Some(Self::Failed(run()?, why.as_str()?.to_owned())),
+            None => Figures::parse(line).map(Self::Measured),
+        }
+    }
+}
+
+/// The part of [`run`] that happens in the guest: runs the job in `text` and prints the figures of each variant, or why it has none.
 ///
 /// # Errors
 /// What went wrong, in a sentence.
 pub fn guest(text: &str) -> Result<(), String> {
     let job = Job::parse(text).ok_or_else(|| format!("no job: {text}"))?;
     for run in &job.runs {
+        say(&json!({ "run": run.name, "begun": true }))?;
         let runs: Result<Vec<_>, _> = (0..job.repeat).map(|_| job.scenario.run(run)).collect();
-        let measured = runs.map_err(|why| format!("{}: {why}", run.name))?;
-        println!("{}", json!({ "run": run.name, "figures": medians(&measured) }));
+        say(&match runs {
+            Ok(measured) => json!({ "run": run.name, "figures": medians(&measured) }),
+            Err(why) => json!({ "run": run.name, "failed": why }),
+        })?;
     }
     Ok(())
+}
+
+/// A line that the host has, whatever becomes of the guest after it: the guest's kernel would write it to the host's file later.
+fn say(line: &Value) -> Result<(), String> {
+    use std::os::fd::AsFd as _;
+    let failed = |e: std::io::Error| format!("writing what was measured: {e}");
+    println!("{line}");
+    let out = std::io::stdout().as_fd().try_clone_to_owned().map_err(failed)?;
+    match std::fs::File::from(out).sync_data() {
+        // A pipe or a terminal keeps nothing back.
+        Err(e) if e.kind() == std::io::ErrorKind::InvalidInput => Ok(()),
+        other => other.map_err(failed),
+    }
 }
 
 /// Name and value of what one run measured.
@@ -239,8 +327,12 @@ fn medians(runs: &[Measured]) -> Value {
     for &(name, _) in runs.first().into_iter().flatten() {
         let mut values: Vec<f64> =
             runs.iter().flatten().filter(|(n, _)| *n == name).map(|(_, value)| *value).collect();
+        values.retain(|value| !value.is_nan());
         values.sort_by(f64::total_cmp);
-        figures.insert(name.to_owned(), written(values[values.len() / 2]));
+        // Per what there was nothing of: not a figure.
+        if let Some(&median) = values.get(values.len() / 2) {
+            figures.insert(name.to_owned(), written(median));
+        }
     }
     Value::Object(figures)
 }
@@ -250,8 +342,61 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_was_said_before_a_kernel_ended_counts() {
+        let mut ended = Ended::default();
+        let begun = ended.hear(concat!(
+            "{\"run\": \"a\", \"begun\": true}\n{\"run\": \"a\", \"figures\": {\"x\": 1.5}}\n",
+            "{\"run\": \"b\", \"begun\": true}\n{\"run\": \"b\", \"failed\": \"tc: no\"}\n",
+            "{\"run\": \"c\", \"begun\": true}\n{\"run\": \"c\", \"fig",
+        ));
+        assert_eq!(begun.as_deref(), Some("c"));
+        assert_eq!(ended.figures, [Figures { run: "a".to_owned(), values: vec![("x".to_owned(), 1.5)] }]);
+        assert_eq!(ended.failed, [("b".to_owned(), "tc: no".to_owned())]);
+        assert!(ended.has("a") && ended.has("b") && !ended.has("c"));
+    }
+
+    /// The guest's program is a shell here, which says what [`guest`] would: the kernel goes in the first run, the program fails in the second.
+    #[test]
+    fn a_run_that_ends_the_kernel_ends_no_other() {
+        if !crate::present() {
+            return;
+        }
+        let run = |name: &str| {
+            let name = name.to_owned();
+            Run { name, variant: "rto-min-200ms".to_owned(), ..Run::default() }
+        };
+        let runs = vec![run("first"), run("second"), run("third")];
+        let job = Job { scenario: Scenario::SctpFailover, runs, repeat: 1 };
+        let script = r#"begun() { echo "{\"run\": \"$1\", \"begun\": true}"; }
+            case "$0" in
+            *'[{"name":"first"'*) begun first; halt -f -p; sleep 9 ;;
+            *'[{"name":"second"'*) begun second; echo "no veth" >&2; exit 3 ;;
+            *) begun third; echo '{"run": "third", "figures": {"x": 2}}' ;;
+            esac"#;
+        let ended = super::run(&job, Path::new("/bin/sh"), &["-c", script]).expect("nobody stops it");
+        assert_eq!(ended.figures, [Figures { run: "third".to_owned(), values: vec![("x".to_owned(), 2.0)] }]);
+        let [(first, gone), (second, code)] = &ended.failed[..] else { panic!("{ended:?}") };
+        assert_eq!((first.as_str(), second.as_str()), ("first", "second"));
+        assert!(gone.starts_with("the kernel ended before its command did"), "{gone}");
+        assert_eq!(code, "exit code 3 in the guest: no veth");
+    }
+
+    /// Nothing says which run it is due to: it is said of all.
+    #[test]
+    fn what_does_not_begin_fails_for_all() {
+        if !crate::present() {
+            return;
+        }
+        let run = |name: &str| Run { name: name.to_owned(), variant: "default".to_owned(), ..Run::default() };
+        let job = Job { scenario: Scenario::SctpFailover, runs: vec![run("a"), run("b")], repeat: 1 };
+        let ended = super::run(&job, Path::new("/bin/false"), &[]).expect("nobody stops it");
+        let why = "exit code 1 in the guest: ".to_owned();
+        assert_eq!(ended.failed, [("a".to_owned(), why.clone()), ("b".to_owned(), why)]);
+    }
+
+    #[test]
     fn what_never_came_is_told_from_what_was_not_measured() {
-        let figures = medians(&[vec![("a", 1.5), ("b", f64::INFINITY)]]);
+        let figures = medians(&[vec![("a", 1.5), ("b", f64::INFINITY), ("c", f64::NAN)]]);
         let line = json!({ "run": "x", "figures": figures }).to_string();
         let figures = Figures::parse(&line).expect("as written");
         assert_eq!(

@@ -21,5 +21,5 @@ mod shape;
 mod sniff;
 
 pub use boot::{Guest, available, can_stand_still, present};
-pub use job::{Figures, Job, Scenario, guest, run};
+pub use job::{Ended, Figures, Job, Scenario, guest, run};
 pub use run::{Param, Run};

@@ -37,14 +37,26 @@ pub(super) fn measure(plans: &mut [Plan]) -> Result<(), Failure> {
         let time = if can_stand_still() { "virtual time" } else { "real time, since cc is missing" };
         eprintln!("{}", measuring(name, runs.len(), time));
         let repeat = if scenario == Scenario::TsoAutosize { REPEAT } else { 1 };
-        let measured = run(&Job { scenario, runs, repeat }, &program, &["guest"])
+        let ended = run(&Job { scenario, runs, repeat }, &program, &["guest"])
             .map_err(|why| Failure::other(format!("{name} on Linux in user mode: {why}")))?;
-        for figures in measured {
-            let same = |p: &&mut Plan| p.experiment.name == name && p.name == figures.run;
-            plans.iter_mut().filter(same).for_each(|p| p.linux_now.clone_from(&figures.values));
+        for plan in plans.iter_mut().filter(|p| p.experiment.name == name) {
+            if let Some(figures) = ended.figures.iter().find(|f| f.run == plan.name) {
+                plan.linux_now.clone_from(&figures.values);
+            }
+            if let Some((run, why)) = ended.failed.iter().find(|(run, _)| *run == plan.name) {
+                eprintln!("lowwater: {name} {run} failed on Linux in user mode: {why}");
+                plan.linux_failed = Some(why.clone());
+            }
         }
     }
     Ok(())
+}
+
+/// What is said at the end of runs that Linux beside them did not come through: which they are.
+pub(super) fn failed(plans: &[Plan]) -> Option<Failure> {
+    let failed = plans.iter().filter(|p| p.linux_failed.is_some());
+    let names: Vec<_> = failed.map(|p| format!("{} {}", p.experiment.name, p.name)).collect();
+    (!names.is_empty()).then(|| Failure::other(format!("failed on Linux in user mode: {}", names.join(", "))))
 }
 
 /// The run as the guest is asked for it.

@@ -165,6 +165,7 @@ mod tests {
             given: Given::Nothing,
             asked: Arc::default(),
             linux_now: linux_now.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect(),
+            linux_failed: None,
         };
         let mut figures = Figures::default();
         named.iter().for_each(|(name, value)| figures.put(name, *value));

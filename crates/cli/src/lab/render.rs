@@ -145,6 +145,9 @@ fn object(done: &Done) -> Value {
         let now = done.plan.linux_now.iter().map(|(name, value)| (name.clone(), number(*value)));
         object["linux_now"] = Value::Object(now.collect());
     }
+    if let Some(why) = &done.plan.linux_failed {
+        object["linux_failed"] = json!(why);
+    }
     if let Some(missed) = missed(done) {
         object["missed"] = json!(missed.iter().map(Missed::figure).collect::<Vec<_>>());
     }

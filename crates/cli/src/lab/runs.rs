@@ -23,6 +23,8 @@ pub(crate) struct Plan {
     pub(crate) scenario: Box<dyn Scenario>,
     /// What Linux measured in this run of the lab (`--uml`).
     pub(crate) linux_now: Vec<(String, f64)>,
+    /// Why it measured nothing there, where it should have.
+    pub(crate) linux_failed: Option<String>,
     /// What was made of it.
     pub(crate) given: Given,
     /// What was asked of its experiment.

@@ -180,6 +180,7 @@ impl Experiment {
                     seed,
                     scenario,
                     linux_now: Vec::new(),
+                    linux_failed: None,
                     given: of_linux,
                     asked: Arc::clone(&asked),
                 });
