@@ -172,6 +172,11 @@ impl Rtt {
         self.backoff = 0;
     }
 
+    /// A window probe did not leave: the next one waits as it would have before.
+    pub const fn set_probe_backoff(&mut self, backoff: u8) {
+        self.backoff = backoff;
+    }
+
     /// The retransmission timeout as TCP_INFO tells it: while the round trip is unknown, without the bound that timers have.
     #[must_use]
     pub fn told_rto(&self, sysctl: &Sysctl) -> Duration {

@@ -19,7 +19,7 @@ use crate::offload::{self, Coalesced};
 use crate::packet::{Csum, GsoKind, Head, Offload, Owner, Packet};
 use crate::qdisc::{Dequeued, Qdisc as _};
 use crate::socket::{Path, Socket, Turn};
-use crate::tcp::{Attempt, Outgoing, PathCaps};
+use crate::tcp::{Handed, Outgoing, PathCaps};
 use core::net::IpAddr;
 use lowwater_wire::protocol;
 use lowwater_wire::tcp::{CHECKSUM_OFFSET, TcpFlags};
@@ -88,7 +88,7 @@ impl Stack {
             };
             let owner = (out.charge > 0).then(|| Owner::new(FlowId::of(id), out.charge));
             let tuple = *conn.tuple();
-            let (attempt, charge) = (out.attempt, out.charge);
+            let handed = Handed::of(&out);
             let failed = match entry.path.as_mut().filter(|_| reachable) {
                 Some(path) => {
                     let dst = path.dst;
@@ -105,7 +105,7 @@ impl Stack {
                 }
             };
             if let Some(congested) = failed {
-                self.tcp_refused(id, attempt.as_ref(), charge, congested);
+                self.tcp_refused(id, &handed, congested);
                 return sent + 1;
             }
             if self.links[usize::from(door.dev.0)].passes() {
@@ -117,9 +117,9 @@ impl Stack {
     }
 
     /// What a flow has just handed down did not get into a queue: the flow hears of it, and its turn is over.
-    fn tcp_refused(&mut self, id: SocketId, attempt: Option<&Attempt>, charge: u32, congested: bool) {
+    fn tcp_refused(&mut self, id: SocketId, handed: &Handed, congested: bool) {
         if let Some(Socket::Tcp(conn)) = self.sockets.get_mut(id).map(|entry| &mut entry.socket) {
-            let again = conn.on_refused(&mut self.env.cx(self.now, Some(id)), attempt, charge, congested);
+            let again = conn.on_refused(&mut self.env.cx(self.now, Some(id)), handed, congested);
             self.settle(id, if again { Turn::CREDIT } else { Turn::NONE });
         }
     }

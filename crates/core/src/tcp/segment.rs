@@ -154,6 +154,33 @@ pub struct Outgoing {
     pub depart_at: Instant,
     /// How the flow takes it back where the queue below refuses it; `None` for what carries no data.
     pub attempt: Option<Attempt>,
+    /// What it asks the peer without data, so that its timer hears where the queue below refuses it.
+    pub asks: Option<Question>,
+}
+
+/// What a flow must know of a segment that the queue below has refused.
+#[derive(Clone, Copy, Debug)]
+pub struct Handed {
+    pub(in crate::tcp) attempt: Option<Attempt>,
+    pub(in crate::tcp) asks: Option<Question>,
+    pub(in crate::tcp) charge: u32,
+}
+
+impl Handed {
+    /// Of this one.
+    #[must_use]
+    pub const fn of(out: &Outgoing) -> Self {
+        Self { attempt: out.attempt, asks: out.asks, charge: out.charge }
+    }
+}
+
+/// What a segment without data asks a silent peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// Whether its window is open.
+    Window,
+    /// Whether it is still there.
+    Life,
 }
 
 impl Outgoing {
@@ -170,6 +197,7 @@ impl Outgoing {
             priority: None,
             whole: Whole::AsSet,
             attempt: None,
+            asks: None,
             charge: 0,
             depart_at: Instant::ZERO,
         }

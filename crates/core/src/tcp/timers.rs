@@ -24,6 +24,8 @@ pub(super) struct Timers {
     pub(super) pace: Option<Instant>,
     /// Window probes without an answer (`icsk_probes_out`), shared with keepalive as in Linux.
     pub(super) probes_out: u8,
+    /// Doublings before the last window probe, which one that does not leave returns to.
+    pub(super) backoff_before: u8,
     /// When probing began, for TCP_USER_TIMEOUT.
     pub(super) probing_since: Option<Instant>,
     /// When the SYN-ACK of a passive open went out, until it has given an RTT sample.
@@ -245,6 +247,7 @@ impl Conn {
             return;
         }
         self.out.probe = true;
+        self.timers.backoff_before = self.path.rtt.backoff();
         self.path.rtt.back_off_probes(cx.sysctl.tcp_retries2.min(63) as u8);
         self.timers.probes_out = self.timers.probes_out.saturating_add(1);
         self.timers.probe = Some(self.path.pacing.departure(cx.now) + self.probe_delay(cx));
@@ -260,7 +263,11 @@ impl Conn {
         let max = self.path.rtt.rto_max(cx.sysctl);
         let doubled = nanos(self.probe_base(cx)).saturating_mul(1 << self.path.rtt.backoff().min(20));
         let delay = Duration::from_nanos(doubled).min(max);
-        // The last wait ends when TCP_USER_TIMEOUT does (`tcp_clamp_probe0_to_user_timeout`).
+        self.until_user_timeout(cx, delay)
+    }
+
+    /// The last wait of a prober ends when TCP_USER_TIMEOUT does (`tcp_clamp_probe0_to_user_timeout`).
+    pub(super) fn until_user_timeout(&self, cx: &Cx<'_>, delay: Duration) -> Duration {
         match (self.user_timeout(), self.timers.probing_since) {
             (Some(limit), Some(since)) => {
                 delay.min(limit.saturating_sub(cx.now.since(since)).max(Duration::from_millis(2)))

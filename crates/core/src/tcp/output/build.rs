@@ -198,6 +198,7 @@ impl Conn {
             charge,
             depart_at: plan.departure,
             attempt: plan.attempt,
+            asks: None,
             payload: plan.payload.clone(),
         }
     }

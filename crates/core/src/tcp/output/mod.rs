@@ -311,7 +311,11 @@ impl Conn {
     fn commit_new(&mut self, cx: &mut Cx<'_>, len: usize) -> Option<Outgoing> {
         let mut plan = self.tx.commit_send(cx, &mut self.path, len)?;
         if let Some(attempt) = &mut plan.attempt {
-            attempt.before = Before { sml: self.snd.sml, probes: self.timers.probes_out };
+            attempt.before = Before {
+                sml: self.snd.sml,
+                probes: self.timers.probes_out,
+                backoff: self.path.rtt.backoff(),
+            };
         }
         if plan.payload.len() < usize::from(plan.mss) * usize::from(plan.segs) {
             self.snd.sml = plan.seq + plan.payload.len() as u32 + u32::from(plan.fin);

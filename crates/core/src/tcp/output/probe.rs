@@ -2,7 +2,7 @@
 use super::nagle::Hold;
 use crate::base::Cx;
 use crate::tcp::conn::Conn;
-use crate::tcp::segment::Outgoing;
+use crate::tcp::segment::{Outgoing, Question};
 use crate::tcp::sender::Errand;
 use lowwater_wire::tcp::TcpFlags;
 
@@ -42,13 +42,13 @@ impl Conn {
             self.out.reset = Some(Box::new(plain));
             return self.probe_segment(cx, true);
         }
-        self.probe_segment(cx, false)
+        Outgoing { asks: Some(Question::Window), ..self.probe_segment(cx, false) }
     }
 
     /// Asks a silent peer whether it is still there.
     pub(super) fn keepalive_probe(&mut self, cx: &mut Cx<'_>) -> Outgoing {
         cx.count.tcp_ext.tcp_keep_alive += 1;
         self.out.try_send(Hold::Push);
-        self.probe_segment(cx, false)
+        Outgoing { asks: Some(Question::Life), ..self.probe_segment(cx, false) }
     }
 }

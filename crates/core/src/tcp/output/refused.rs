@@ -3,24 +3,21 @@ use crate::base::{Cx, Wait};
 use crate::packet::Owner;
 use crate::tcp::conn::Conn;
 use crate::tcp::recovery::rto::RESOURCE_PROBE_INTERVAL;
-use crate::tcp::sender::{Attempt, Errand, Rexmit};
+use crate::tcp::segment::{Handed, Question};
+use crate::tcp::sender::{Errand, Rexmit};
 
 impl Conn {
     /// The packet that [`Conn::output`] has just given never left: the queue below had no room (`congested`), or there was no way.
     /// It is as if it had not been sent, and the flow is silent until an acknowledgement, a write or a timer. Want of room halves
     /// the window, once per window (`tcp_transmit_skb`: `tcp_enter_cwr`). True where something that waited for this very packet to leave
     /// may go once more.
-    pub fn on_refused(
-        &mut self,
-        cx: &mut Cx<'_>,
-        attempt: Option<&Attempt>,
-        charge: u32,
-        congested: bool,
-    ) -> bool {
-        let Some(attempt) = attempt else {
+    pub fn on_refused(&mut self, cx: &mut Cx<'_>, handed: &Handed, congested: bool) -> bool {
+        let charge = handed.charge;
+        let Some(attempt) = &handed.attempt else {
             // An acknowledgement counts as congestion too, and is not repeated.
             if congested && self.state.is_synchronized() {
                 self.tx.enter_cwr(cx, &mut self.path);
+                self.question_refused(cx, handed.asks);
             }
             return false;
         };
@@ -45,15 +42,35 @@ impl Conn {
         self.count_wait(cx, why);
         self.wait(cx, why);
         if congested && attempt.errand == Errand::WindowProbe {
-            // Senders fight for local resources conservatively, without a doubling (`tcp_send_probe0`).
             self.timers.probes_out = attempt.before.probes;
-            self.timers.probe = Some(cx.now + RESOURCE_PROBE_INTERVAL);
+            self.path.rtt.set_probe_backoff(attempt.before.backoff);
+            self.window_probe_refused(cx);
         }
         // A throttled flow goes on when the packet ends, however it ends (`tcp_wfree`); refused once more, it is not throttled.
         if again {
             self.out.try_send(self.default_hold());
         }
         again
+    }
+
+    /// The peer was not asked: it is the timer's turn again, as soon as for data (`tcp_send_probe0`, `tcp_keepalive_timer`).
+    fn question_refused(&mut self, cx: &Cx<'_>, asks: Option<Question>) {
+        match asks {
+            Some(Question::Window) if self.timers.probe.is_some() => self.window_probe_refused(cx),
+            Some(Question::Life) => {
+                self.timers.probes_out = self.timers.probes_out.saturating_sub(1);
+                self.timers.keepalive = Some(cx.now + RESOURCE_PROBE_INTERVAL);
+            }
+            _ => {}
+        }
+    }
+
+    /// Senders fight for local resources conservatively, and without a doubling: the peer had nothing to answer.
+    fn window_probe_refused(&mut self, cx: &Cx<'_>) {
+        let backoff = self.path.rtt.backoff().min(self.timers.backoff_before);
+        self.path.rtt.set_probe_backoff(backoff);
+        let delay = self.until_user_timeout(cx, RESOURCE_PROBE_INTERVAL);
+        self.timers.probe = Some(self.path.pacing.departure(cx.now) + delay);
     }
 
     /// A packet that the queue had taken was lost on the way to the wire: one reduction per window, and nothing is marked lost: RACK

@@ -52,6 +52,8 @@ pub struct Before {
     pub sml: Seq,
     /// Window probes without an answer (`icsk_probes_out`).
     pub probes: u8,
+    /// Doublings of the time between them (`icsk_backoff`).
+    pub backoff: u8,
 }
 
 impl Attempt {
