@@ -135,6 +135,15 @@ impl Stack {
         })
     }
 
+    /// A connection's buffer has room by the rule that wakes writers, whatever its state; `None` of what is no connection.
+    pub fn tcp_has_room(&mut self, id: SocketId) -> Option<bool> {
+        let cx = self.env.cx(self.now, Some(id));
+        match &self.sockets.get(id)?.socket {
+            Socket::Tcp(conn) => Some(conn.has_room(&cx)),
+            _ => None,
+        }
+    }
+
     /// SO_ERROR as Linux has it: the pending error, else what ICMP said that did not end the connection; once.
     pub fn take_any_error(&mut self, id: SocketId) -> Option<Error> {
         let error = self.take_error(id);

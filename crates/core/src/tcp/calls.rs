@@ -325,6 +325,12 @@ impl Conn {
         if over { Ok(()) } else { Err(Error::WouldBlock) }
     }
 
+    /// There is room to write by the rule that wakes writers, in whatever state.
+    #[must_use]
+    pub fn has_room(&self, cx: &Cx<'_>) -> bool {
+        self.level(cx).writable()
+    }
+
     /// Level readiness. Asking while it is not writable counts as having seen "full": a wake-up will follow.
     pub fn poll(&mut self, cx: &Cx<'_>) -> Ready {
         let mut ready = Ready::NONE;

@@ -209,25 +209,23 @@ impl Host {
 
     /// Whoever watches for edges is told of room, also of what was there before (`sk_stream_write_space`).
     pub(super) fn tell_of_room(&mut self, fd: Fd, sock: &Sock) {
-        let memory = self.memory_of(sock);
-        let room = memory.sndbuf.saturating_sub(memory.queued);
         let writable = self.readiness(fd).is_some_and(|ready| ready & EPOLLOUT != 0);
-        let free = room >= memory.queued / 2 && memory.sndbuf > memory.queued;
-        if writable && free && !self.waits_much(sock) {
+        if writable && self.has_room(sock) {
             self.wake_fd(fd, WRITING);
             self.wake_blocked(&[]);
         }
     }
 
-    /// Half of TCP_NOTSENT_LOWAT waits to be sent: no room is told of, though poll() calls a socket writable that is shut.
-    fn waits_much(&self, sock: &Sock) -> bool {
-        let Kind::Conn(id) = sock.kind else { return false };
-        let lowat = match self.options_of(sock).notsent_lowat {
-            0 => self.stack.sysctl().tcp_notsent_lowat,
-            own => own,
-        };
-        let unsent = self.stack.queues(id).map_or(0, |queues| queues.unsent);
-        sock.stream && unsent * 2 >= u64::from(lowat)
+    /// There is room to write, which poll() does not ask of a socket that is shut.
+    fn has_room(&mut self, sock: &Sock) -> bool {
+        if let Kind::Conn(id) = sock.kind
+            && let Some(room) = self.stack.tcp_has_room(id)
+        {
+            return room;
+        }
+        let memory = self.memory_of(sock);
+        let room = memory.sndbuf.saturating_sub(memory.queued);
+        room >= memory.queued / 2 && memory.sndbuf > memory.queued
     }
 
     fn set_rcvlowat(&mut self, fd: Fd, n: i32) -> Result<(), Errno> {
