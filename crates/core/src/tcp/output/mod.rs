@@ -284,7 +284,10 @@ impl Conn {
             return Err(why);
         }
         let len = self.packet_len(&head, mss, quota, room, hold);
-        self.credit_gate(cx, len as u32 + PACKET_CHARGE, false)?;
+        if let Err(why) = self.credit_gate(cx, len as u32 + PACKET_CHARGE, false) {
+            self.cut_held(cx, len);
+            return Err(why);
+        }
         self.commit_new(cx, len).ok_or(Wait::Empty)
     }
 

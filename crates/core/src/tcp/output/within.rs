@@ -58,7 +58,19 @@ impl Conn {
         let charge = u64::from(ahead.bytes) + u64::from(ahead.packets) * u64::from(PACKET_CHARGE);
         let single = self.tx.queue_ref().records() + usize::from(ahead.packets) <= 1;
         let ask = Ask { rtx_single: single, ..self.credit_ask(cx, len as u32 + PACKET_CHARGE, false) };
-        self.out.credit.lets_go_after(&ask, charge).then_some(len)
+        if self.out.credit.lets_go_after(&ask, charge) {
+            return Some(len);
+        }
+        self.cut_held(cx, len);
+        None
+    }
+
+    /// Small queues hold back a packet of `len` bytes: Linux has cut it before it asks them (`tso_fragment`), and what was behind it is the
+    /// tail now, which takes more without a question for room. Since 6.10 the packet grows again, so that the cut does not last.
+    pub(super) fn cut_held(&mut self, cx: &Cx<'_>, len: usize) {
+        if !cx.sysctl.tcp_grow_packet {
+            self.tx.queue().unsent.cut_head(len);
+        }
     }
 
     /// The send queue as the writability rule sees it while a write goes on: what it has pushed out is sent.

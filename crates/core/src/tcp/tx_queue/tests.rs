@@ -188,3 +188,35 @@ fn buffers_that_were_pushed_out_in_pieces_are_charged_until_they_are_acknowledge
         assert!((least..=most).contains(&q.queued_charge()), "{} after {ack}", q.queued_charge());
     }
 }
+
+#[test]
+fn what_is_cut_off_takes_more_and_the_cut_heals() {
+    let mut q = TxQueue::new(1);
+    fill(&mut q, &[1; 8_000], 8_000);
+    q.unsent.mark_push();
+    q.unsent.push_out(1_000, 1);
+    q.unsent.cut_head(3_000);
+    let heads = |q: &TxQueue| q.unsent.head_behind().map(|head| (head.len, head.push, head.is_last));
+    assert_eq!((heads(&q), q.unsent.tail_room(8_000)), (Some((3_000, false, false)), 4_000));
+    fill(&mut q, &[2; 4_000], 8_000);
+    assert_eq!((q.unsent.len(), q.unsent.bytes()), (3, 12_000));
+    // The packet may grow again.
+    q.unsent.grow_head(5_000);
+    assert_eq!(heads(&q), Some((5_000, false, false)));
+    q.unsent.cut_head(9_000);
+    assert_eq!(q.unsent.len(), 3, "no cut beyond its end");
+    let full = q.queued_charge();
+    let mut seen = Vec::new();
+    while let Some(head) = q.unsent.head() {
+        let at = q.send_head(9_999, 1_000, Instant::ZERO, stamp()).expect("data");
+        seen.extend_from_slice(&q.get(at).expect("sent").payload);
+        assert_eq!(q.get(at).expect("sent").span() as usize, head.len);
+    }
+    assert_eq!(seen, [vec![1; 8_000], vec![2; 4_000]].concat());
+    // The first buffer goes with what was pushed out, since both others have moved; the packet's own with the packet.
+    for (ack, least, most) in [(1_001, 13_000, 14_000), (6_001, 8_000, 9_000), (12_001, 0, 0)] {
+        while q.pop_acked(&mut crate::base::Pool::default(), ack).is_some() {}
+        q.advance_una(ack);
+        assert!((least..=most).contains(&q.queued_charge()), "{} after {ack}, {full}", q.queued_charge());
+    }
+}

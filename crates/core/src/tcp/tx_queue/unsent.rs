@@ -134,6 +134,18 @@ impl Unsent {
         self.pushed.bytes += len as u32;
     }
 
+    /// The first element that is not pushed out ends after `len` bytes, and what is behind them is one of its own: a packet was made of them
+    /// that could not leave. Data that the caller handed over whole is cut when it leaves.
+    pub fn cut_head(&mut self, len: usize) {
+        let index = usize::from(self.pushed.packets);
+        let Some(element) = self.elements.get_mut(index).filter(|e| len > 0 && len < e.len()) else { return };
+        let Data::Open(data) = &mut element.data else { return };
+        let front = Data::Open(data.split_to(len));
+        let flags = element.flags & flag::SHARED;
+        element.flags |= flag::SHARED;
+        self.elements.insert(index, Element { data: front, flags });
+    }
+
     /// Bytes that [`Unsent::fill_tail`] would take.
     #[must_use]
     pub fn tail_room(&self, goal: usize) -> usize {
@@ -308,7 +320,11 @@ impl Unsent {
         }
         let at = self.pins.partition_point(|pin| pin.end < end);
         let Some(pin) = self.pins.get_mut(at) else { return };
-        if left {
+        if pin.end > end && moved > before {
+            // What was cut off behind it still holds the old buffer.
+            self.pinned += moved;
+            self.pins.insert(at, Pin { end: end + take as u64, charge: moved });
+        } else if left {
             // The old buffer is held by what was sent of it.
             pin.end = start;
             self.pinned += moved;
