@@ -30,7 +30,7 @@ impl Stack {
             return self.bury(id);
         }
         let wants = why != Turn::NONE && conn.wants_output();
-        let fate = conn.fate();
+        let (fate, in_time_wait) = (conn.fate(), conn.state() == State::TimeWait);
         if wants || fate == Fate::Alive {
             let mut cx = self.env.cx(self.now, Some(id));
             entry.timer.set(&mut cx, &mut self.wheel, TimerKey::Socket(id), conn.next_deadline());
@@ -39,7 +39,8 @@ impl Stack {
             return self.mark_ready(id, why);
         }
         match fate {
-            Fate::Alive => self.hold_time_wait(id),
+            Fate::Alive if in_time_wait => self.hold_time_wait(id),
+            Fate::Alive => {}
             Fate::TimeWait => self.enter_time_wait(id),
             // A dead connection that its owner still holds must not keep its flow from a new one.
             Fate::Detached | Fate::Dead => self.retire(id),
