@@ -543,11 +543,11 @@ impl Sysctl {
         if v6 { HOP_LIMIT } else { self.ip_default_ttl.clamp(1, 255) as u8 }
     }
 
-    /// `tcp_invalid_ratelimit` in nanoseconds. Zero still keeps a millisecond: without any pause a connection to itself, or two
-    /// confused peers on one host, would answer each other for ever without time passing.
+    /// `tcp_invalid_ratelimit` in nanoseconds. Zero means no limit, as in Linux, but for one instant of a simulated clock: a connection to
+    /// itself, or two confused peers on one host, would answer each other for ever without time passing.
     #[must_use]
     pub(crate) fn invalid_ratelimit_ns(&self) -> u64 {
-        u64::from(self.tcp_invalid_ratelimit.max(1)) * 1_000_000
+        (u64::from(self.tcp_invalid_ratelimit) * 1_000_000).max(1)
     }
 }
 

@@ -79,14 +79,14 @@ pub struct QueueAware {
     /// d: bytes a second over the window, or what was remembered of one before.
     speed: Speed,
     remembered: bool,
-    /// c: what completions of the device are late by.
-    late_ns: u64,
     news: News,
 }
 
 /// Completions of one instant, and the busy time that they end.
 #[derive(Clone, Copy, Debug, Default)]
 struct News {
+    /// c: what completions of the device are late by.
+    late_ns: u64,
     at: Instant,
     packets: u64,
     /// The total of busy time when the queue became busy, at the news before these, and at these.
@@ -110,13 +110,13 @@ impl News {
     }
 
     /// How long before it is told of the last of them left: c where it comes alone, half of a packet's time where several do, for another
-    /// one would be there. At most half of the time that it is taken from, since c is inferred.
-    fn late_ns(&self, late_ns: u64) -> u64 {
+    /// one would be there. Since c is inferred, at most half of the time that it is taken from, of which `window_ns` are remembered.
+    fn lateness_ns(&self, window_ns: u64) -> u64 {
         let most = match self.packets {
-            0 | 1 => (self.at_ns - self.from_ns) / 2,
+            0 | 1 => (self.at_ns - self.from_ns).min(window_ns) / 2,
             packets => (self.at_ns - self.since_ns) / (2 * packets),
         };
-        late_ns.min(most)
+        self.late_ns.min(most)
     }
 }
 
@@ -137,7 +137,6 @@ impl QueueAware {
             held: false,
             speed: Speed::default(),
             remembered: false,
-            late_ns: 0,
             news: News::default(),
         }
     }
@@ -156,13 +155,13 @@ impl QueueAware {
 
     /// What completions of the device below are late by.
     pub fn set_lateness(&mut self, late: Duration) {
-        self.late_ns = nanos(late);
+        self.news.late_ns = nanos(late);
     }
 
     /// The same in nanoseconds.
     #[must_use]
     pub const fn late_ns(&self) -> u64 {
-        self.late_ns
+        self.news.late_ns
     }
 
     /// A packet that this limit admits is held back by another one.
@@ -222,7 +221,8 @@ impl QueueAware {
 
     /// The last packet left some time before it was told of, in which nothing stood in the queue.
     fn leave_out_lateness(&mut self) {
-        self.total.busy_ns -= self.news.late_ns(self.late_ns);
+        let first_ns = self.marks[usize::from(self.oldest)].busy_ns;
+        self.total.busy_ns -= self.news.lateness_ns(self.total.busy_ns - first_ns);
         for mark in &mut self.marks {
             mark.busy_ns = mark.busy_ns.min(self.total.busy_ns);
         }
@@ -357,7 +357,7 @@ impl QueueAware {
     /// IP bytes that may stand below; `None` without an estimate.
     #[must_use]
     pub fn limit(&self, now: Instant) -> Option<u64> {
-        Some(self.speed(now)?.limit(self.sizes, self.late_ns))
+        Some(self.speed(now)?.limit(self.sizes, self.news.late_ns))
     }
 
     /// May a packet with so much payload go down, for the first time or again? `None` without an estimate: then Linux's limit holds.

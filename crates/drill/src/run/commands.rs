@@ -226,7 +226,11 @@ impl Runner<'_> {
 
     /// `tc qdisc replace dev DEVICE root WORDS`: the one device of the script has that discipline from now on.
     fn tc(&mut self, words: &[String]) -> Result<(), String> {
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
+        // With one discipline its number names nothing that could be asked for.
+        if let Some(at) = words.iter().position(|word| *word == "handle") {
+            words.drain(at..words.len().min(at + 2));
+        }
         match *words {
             ["qdisc", "change", ..] => {
                 Err("tc qdisc change keeps what it does not name: 'tc qdisc replace' with all of it can be had here".to_owned())

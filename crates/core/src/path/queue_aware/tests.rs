@@ -99,6 +99,26 @@ fn the_last_packet_of_a_burst_does_not_make_the_line_slower() {
     assert!(wrong <= 5_000_000, "{wrong}");
 }
 
+/// A driver that was stopped makes c 10 ms for a while, on a line that tells at once: whatever the bursts are, d is never far off.
+#[test]
+fn a_lateness_that_is_none_does_not_make_the_line_fast() {
+    for packets in [1, 2, 4, 8, 20, 50] {
+        let mut q = QueueAware::new(us(0), SIZES);
+        q.set_lateness(Duration::from_millis(10));
+        let mut most = 0;
+        for burst in 0..40 {
+            let begin = us(burst * 40_000);
+            (0..packets).for_each(|_| q.on_sent(begin, 1_448, SIZES, us(0)));
+            for i in 1..=packets {
+                let now = begin.plus_nanos(i * 600_000);
+                let _ = q.on_left(now, 1_448);
+                most = q.rate(now).unwrap_or(0).max(most);
+            }
+        }
+        assert!(most <= 3 * 2_500_000, "{packets}: {most}");
+    }
+}
+
 #[test]
 fn the_estimate_follows_the_line() {
     let (mut q, mut now) = run(100, 2, 100);

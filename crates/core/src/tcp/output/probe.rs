@@ -37,8 +37,9 @@ impl Conn {
         cx.count.tcp_ext.tcp_win_probe += 1;
         let una = self.tx.snd_una();
         if self.snd.up.between(una + 1, una + u32::from(u16::MAX)) {
-            // The pointer goes ahead of the data: one probe has it, the next asks as usual.
-            let plain = self.probe_segment(cx, false);
+            // The pointer goes ahead of the data: one probe has it, the next asks as usual, and what becomes of that one counts.
+            cx.count.tcp_ext.tcp_win_probe += 1;
+            let plain = Outgoing { asks: Some(Question::Window), ..self.probe_segment(cx, false) };
             self.out.reset = Some(Box::new(plain));
             return self.probe_segment(cx, true);
         }

@@ -19,7 +19,8 @@ impl Conn {
                 self.tx.enter_cwr(cx, &mut self.path);
                 self.question_refused(cx, handed.asks);
             }
-            return false;
+            // Of two segments that leave together the second is tried as well, as in Linux, where each is a call of its own.
+            return self.out.reset.is_some();
         };
         let segs = self.tx.take_back(cx, &mut self.path, attempt, congested);
         if attempt.errand.is_new() {
