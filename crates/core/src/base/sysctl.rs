@@ -1,7 +1,11 @@
 //! Settings of a stack under Linux's sysctl names, with Linux's defaults (6.1), looked up by name or by field.
 
+use super::Instant;
 use super::fastopen_keys::{FastOpenKeys, KEY_BYTES};
 use super::near::distance;
+
+/// Answers to segments out of place in one instant, where `tcp_invalid_ratelimit` sets no limit.
+const ANSWERS_PER_INSTANT: u64 = 64;
 
 /// Three sizes in bytes: minimum, default, maximum (`tcp_rmem`, `tcp_wmem`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -543,11 +547,21 @@ impl Sysctl {
         if v6 { HOP_LIMIT } else { self.ip_default_ttl.clamp(1, 255) as u8 }
     }
 
-    /// `tcp_invalid_ratelimit` in nanoseconds. Zero means no limit, as in Linux, but for one instant of a simulated clock: a connection to
-    /// itself, or two confused peers on one host, would answer each other for ever without time passing.
-    #[must_use]
-    pub(crate) fn invalid_ratelimit_ns(&self) -> u64 {
-        (u64::from(self.tcp_invalid_ratelimit) * 1_000_000).max(1)
+    /// Whether a segment out of place is answered `now`; `last` is when one was (`__tcp_oow_rate_limited`). With `tcp_invalid_ratelimit` 0 all
+    /// are, as in Linux, but for one instant of a simulated clock: a connection to itself, or two confused peers on one host, would
+    /// answer each other for ever without time passing.
+    pub(crate) fn answers_out_of_place(&self, now: Instant, last: &mut Option<Instant>) -> bool {
+        let interval = u64::from(self.tcp_invalid_ratelimit) * 1_000_000;
+        // Without a limit each answer of an instant is noted a nanosecond later.
+        let at = last.filter(|_| interval == 0).map_or(now, |last| now.max(last.plus_nanos(1)));
+        let allowed = match *last {
+            Some(last) if interval > 0 => now.nanos_since(last) >= interval,
+            _ => at.nanos_since(now) < ANSWERS_PER_INSTANT,
+        };
+        if allowed {
+            *last = Some(at);
+        }
+        allowed
     }
 }
 
@@ -710,5 +724,17 @@ mod tests {
             assert!(s.set("ip_local_port_range", bad).is_err(), "{bad}");
         }
         assert_eq!(s, Sysctl::default(), "what is refused changes nothing");
+    }
+
+    #[test]
+    fn no_limit_is_one_for_each_instant_alone() {
+        let s = Sysctl { tcp_invalid_ratelimit: 0, ..Sysctl::default() };
+        let (mut last, now) = (None, Instant::from_micros(7));
+        assert_eq!((0..1_000).filter(|_| s.answers_out_of_place(now, &mut last)).count(), 64);
+        let later = now.plus_nanos(1_000);
+        assert_eq!((0..1_000).filter(|_| s.answers_out_of_place(later, &mut last)).count(), 64);
+        let s = Sysctl::default();
+        assert!(!s.answers_out_of_place(later, &mut last));
+        assert!(s.answers_out_of_place(later.plus_nanos(600_000_000), &mut last));
     }
 }

@@ -289,13 +289,10 @@ impl Request {
     /// Answers a repeated SYN with the SYN-ACK (`seq` is none) and anything else out of place with an ACK. What carries data is
     /// always answered, anything else at most once per tcp_invalid_ratelimit (`tcp_oow_rate_limited`).
     fn answer(&mut self, cx: &mut Cx<'_>, seg: &Segment, seq: Option<Seq>) -> RequestVerdict {
-        if seg.has(TcpFlags::SYN) || seg.seq_len() == 0 {
-            let interval = cx.sysctl.invalid_ratelimit_ns();
-            if self.last_answer.is_some_and(|at| cx.now.nanos_since(at) < interval) {
-                cx.count.tcp_ext.tcp_ack_skipped_syn_recv += 1;
-                return RequestVerdict::Drop(DropWhy::RateLimited);
-            }
-            self.last_answer = Some(cx.now);
+        let limited = seg.has(TcpFlags::SYN) || seg.seq_len() == 0;
+        if limited && !cx.sysctl.answers_out_of_place(cx.now, &mut self.last_answer) {
+            cx.count.tcp_ext.tcp_ack_skipped_syn_recv += 1;
+            return RequestVerdict::Drop(DropWhy::RateLimited);
         }
         let Some(seq) = seq else {
             self.sent.again = self.sent.again.saturating_add(1);

@@ -205,13 +205,11 @@ impl TimeWait {
         if seg.seq_len() > 0 && !seg.has(TcpFlags::SYN) {
             return TimeWaitVerdict::Reply(self.ack(cx));
         }
-        let interval = cx.sysctl.invalid_ratelimit_ns();
-        if self.last_ack.is_some_and(|at| cx.now.nanos_since(at) < interval) {
+        if !cx.sysctl.answers_out_of_place(cx.now, &mut self.last_ack) {
             cx.count.tcp_ext.tcp_ack_skipped_fin_wait2 += u64::from(self.fin_wait2);
             cx.count.tcp_ext.tcp_ack_skipped_time_wait += u64::from(!self.fin_wait2);
             return TimeWaitVerdict::Drop(why);
         }
-        self.last_ack = Some(cx.now);
         TimeWaitVerdict::Reply(self.ack(cx))
     }
 

@@ -231,6 +231,10 @@ impl Runner<'_> {
         if let Some(at) = words.iter().position(|word| *word == "handle") {
             words.drain(at..words.len().min(at + 2));
         }
+        let dev = words.iter().position(|word| *word == "dev").and_then(|at| words.get(at + 1));
+        if let Some(dev) = dev.filter(|dev| **dev != "tun0") {
+            return Err(format!("there is no device '{dev}' here, a script has tun0"));
+        }
         match *words {
             ["qdisc", "change", ..] => {
                 Err("tc qdisc change keeps what it does not name: 'tc qdisc replace' with all of it can be had here".to_owned())

@@ -165,12 +165,6 @@ impl Conn {
     }
 
     fn out_of_window_ack_allowed(&mut self, cx: &Cx<'_>) -> bool {
-        let interval = cx.sysctl.invalid_ratelimit_ns();
-        let last = &mut self.rest.seldom().last_oow_ack;
-        if last.is_some_and(|at| cx.now.nanos_since(at) < interval) {
-            return false;
-        }
-        *last = Some(cx.now);
-        true
+        cx.sysctl.answers_out_of_place(cx.now, &mut self.rest.seldom().last_oow_ack)
     }
 }
