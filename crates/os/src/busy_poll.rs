@@ -2,7 +2,8 @@
 //!
 //! Linux spins whenever it is told to. Here it is worth the processor only while it pays (as the halt polling of Linux's
 //! haltpoll governor does): a spin in vain is followed by sleep until enough waits were shorter than a spin, one after the first,
-//! twice as many after each that follows; a spin that paid halves that number.
+//! twice as many after each that follows; a spin that paid halves that number. And who looks gives way to whoever else wants the
+//! processor: where that took a whole slice of time, dearer than all that spins can save, nobody looks for a hundred times as long.
 use core::time::Duration;
 use lowwater_core::base::Instant;
 
@@ -22,6 +23,10 @@ pub const BUSY_POLL: Duration = Duration::from_micros(20);
 /// Most short waits that are slept through before the next spin, after spins in vain.
 const MOST_SHORT_WAITS: u16 = 1 << 10;
 
+/// A spin that lost the processor is followed by sleep for so many times what it lost, and for this long at most.
+const SLICE_REGRET: u32 = 100;
+const REGRET_MAX: Duration = Duration::from_secs(1);
+
 /// Decides between looking again and sleeping. It does neither itself and knows no clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BusyPoll {
@@ -31,6 +36,8 @@ pub struct BusyPoll {
     short_waits_left: u16,
     /// What that number starts from.
     short_waits: u16,
+    /// Somebody else wants the processor: no spins until then.
+    shared_until: Instant,
 }
 
 /// The wait that goes on.
@@ -44,7 +51,7 @@ impl BusyPoll {
     /// Spins for at most `limit` per wait; zero: never.
     #[must_use]
     pub const fn new(limit: Duration) -> Self {
-        Self { limit, wait: None, short_waits_left: 0, short_waits: 0 }
+        Self { limit, wait: None, short_waits_left: 0, short_waits: 0, shared_until: Instant::ZERO }
     }
 
     /// It may say [`Idle::Look`]; where not, nobody needs to ask, nor to look at a clock for it.
@@ -55,18 +62,26 @@ impl BusyPoll {
 
     /// There is nothing to do `now`.
     pub fn on_nothing(&mut self, now: Instant) -> Idle {
-        let spins = self.is_on() && self.short_waits_left == 0;
+        let spins = self.is_on() && self.short_waits_left == 0 && now >= self.shared_until;
         let wait = self.wait.get_or_insert(Wait { since: now, spins });
         if !wait.spins {
             return Idle::Sleep;
         }
-        if now.since(wait.since) < self.limit {
+        let spun = now.since(wait.since);
+        if spun < self.limit {
             return Idle::Look;
         }
         wait.spins = false;
+        self.spun_in_vain(now, spun);
+        Idle::Sleep
+    }
+
+    fn spun_in_vain(&mut self, now: Instant, spun: Duration) {
         self.short_waits = (self.short_waits * 2).clamp(1, MOST_SHORT_WAITS);
         self.short_waits_left = self.short_waits;
-        Idle::Sleep
+        if spun > self.limit * 2 {
+            self.shared_until = now + (spun * SLICE_REGRET).min(REGRET_MAX);
+        }
     }
 
     /// Something has come, or is due, `now`.
@@ -74,11 +89,13 @@ impl BusyPoll {
         let Some(wait) = self.wait.take() else {
             return;
         };
-        let short = now.since(wait.since) < self.limit;
-        match (short, wait.spins) {
+        let waited = now.since(wait.since);
+        match (waited < self.limit, wait.spins) {
             (true, true) => self.short_waits /= 2,
             (true, false) => self.short_waits_left = self.short_waits_left.saturating_sub(1),
-            (false, _) => self.short_waits_left = self.short_waits.max(1),
+            // One look took longer than all of them may together.
+            (false, true) => self.spun_in_vain(now, waited),
+            (false, false) => self.short_waits_left = self.short_waits.max(1),
         }
     }
 }
@@ -164,6 +181,25 @@ mod tests {
         // What came while the thread had given way for three milliseconds.
         busy.on_something(us(3_000));
         assert_eq!(busy.on_nothing(us(3_001)), Sleep);
+    }
+
+    /// Whoever gives way by looking gets the processor back after three milliseconds, whoever sleeps at once.
+    #[test]
+    fn beside_somebody_who_never_sleeps_looks_cost_a_hundredth_of_the_time() {
+        let mut busy = fifty();
+        let mut now = 0;
+        let mut lost = 0;
+        for wait in 0..100_000 {
+            // Every other spin meets the peer instead, and pays.
+            if busy.on_nothing(us(now)) == Look && wait % 2 == 0 {
+                now += 3_000;
+                lost += 3_000;
+            }
+            now += 5;
+            busy.on_something(us(now));
+            now += 1;
+        }
+        assert!(lost > 0 && lost <= now / 50, "{lost} of {now}");
     }
 
     #[test]
