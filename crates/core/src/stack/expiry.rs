@@ -39,16 +39,18 @@ impl Stack {
     fn socket_timer(&mut self, id: SocketId) {
         let Some(entry) = self.sockets.get_mut(id) else { return };
         let mut cx = self.env.cx(self.now, Some(id));
-        if !entry.timer.fired(&mut cx, &mut self.wheel, TimerKey::Socket(id)) {
-            return;
-        }
+        let due = entry.timer.fired(&mut cx, &mut self.wheel, TimerKey::Socket(id));
         match &mut entry.socket {
             Socket::Tcp(conn) => {
-                conn.on_timeout(&mut cx);
-                self.settle(id, Turn::TIMER);
+                // Also where the timer was set for what has been answered since.
+                conn.rest();
+                if due {
+                    conn.on_timeout(&mut cx);
+                    self.settle(id, Turn::TIMER);
+                }
             }
-            Socket::Sctp(_) => self.sctp_timer(id),
-            Socket::Udp(_) | Socket::Listener(_) | Socket::SctpListener(_) => {}
+            Socket::Sctp(_) if due => self.sctp_timer(id),
+            Socket::Sctp(_) | Socket::Udp(_) | Socket::Listener(_) | Socket::SctpListener(_) => {}
         }
     }
 

@@ -96,6 +96,11 @@ impl Conn {
         }
     }
 
+    /// It has been silent for as long as a timer ran: an idle connection gives back what its queue grew to.
+    pub fn rest(&mut self) {
+        self.tx.queue().rest();
+    }
+
     fn on_retransmission_timer(&mut self, cx: &mut Cx<'_>, kind: TimerKind) {
         match kind {
             TimerKind::Rto => self.on_rto(cx),

@@ -369,11 +369,6 @@ impl TxQueue {
             return None;
         }
         let (start, sent) = self.sent.pop_first()?;
-        if self.sent.is_empty() && self.unsent.is_empty() {
-            // An emptied B-tree keeps a leaf, and the rings their buffers: an idle connection should pin nothing.
-            self.sent = BTreeMap::new();
-            self.unsent.shrink();
-        }
         let acked = Acked::of(start, &sent, sent.segs);
         pool.give(sent.payload);
         Some(acked)
@@ -413,6 +408,15 @@ impl TxQueue {
     pub fn advance_una(&mut self, ack: u64) {
         self.una = self.una.max(ack.min(self.nxt()));
         self.unsent.release(self.una);
+    }
+
+    /// An emptied B-tree keeps a leaf, and the rings their buffers: for who asks and is answered that saves taking them anew each time,
+    /// while an idle connection should pin nothing. To be called when it has been silent for a while.
+    pub fn rest(&mut self) {
+        if self.is_empty() {
+            self.sent = BTreeMap::new();
+            self.unsent.rest();
+        }
     }
 
     /// Throws everything away (reset, abort).

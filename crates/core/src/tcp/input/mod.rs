@@ -138,6 +138,8 @@ impl Conn {
         self.tx.set_mss(mss);
         self.tx.set_sack(self.peer.sack);
         self.tx.note_window(self.snd.wnd);
+        // Many connections are opened long before they are used.
+        self.tx.queue().rest();
         // The rate is that of the window in which our SYN was acknowledged.
         let before = asked.map(|_| self.path.window.cwnd);
         self.tx.init_transfer(cx, &mut self.path, Window::INITIAL);

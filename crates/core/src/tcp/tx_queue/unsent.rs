@@ -433,14 +433,11 @@ impl Unsent {
             self.pinned -= pin.charge;
             self.pins.pop_front();
         }
-        if self.pins.is_empty() {
-            self.pins = VecDeque::new();
-        }
     }
 
-    /// An emptied ring keeps its buffer: an idle connection should pin nothing.
-    pub(super) fn shrink(&mut self) {
-        self.elements = VecDeque::new();
+    /// Nothing waits, and will not for a while.
+    pub(super) fn rest(&mut self) {
+        (self.elements, self.pins) = (VecDeque::new(), VecDeque::new());
     }
 
     /// Throws away what waits; what was written stays counted (`tcp_write_queue_purge` leaves `write_seq`).
