@@ -3,6 +3,7 @@ use crate::sys::TunFlags;
 use crate::sysfs::{Attribute, Refused, Sysfs};
 use core::time::Duration;
 use lowwater_core::base::Instant;
+use rustix::thread::sched_getcpu;
 
 /// Batches that must end at their bound before the stack's thread counts as what holds everything up; one that does not
 /// halves their number.
@@ -20,7 +21,8 @@ pub enum KernelWork {
     Auto,
     /// In the thread that writes, before the write returns: the least latency and the least work in all.
     Inline,
-    /// On processors chosen by a hash of the flow, of all there are (receive packet steering, `rps_cpus`).
+    /// On processors chosen by a hash of the flow, of all but the one of the thread that asks (receive packet steering, `rps_cpus`):
+    /// a write there would be processed inline after all.
     Spread,
     /// In a thread of the kernel for each queue, which takes packets by batches and merges them (NAPI, `threaded`). The thread
     /// that owns the stack does nothing but its own work; where processors are short, both compete for them.
@@ -101,7 +103,7 @@ impl Steering {
     }
 
     fn switch(&self, on: bool) -> Result<(), Refused> {
-        self.attribute.set(&if on { cpu_mask(cpus()) } else { "0".into() })
+        self.attribute.set(&if on { cpu_mask(cpus(), sched_getcpu()) } else { "0".into() })
     }
 }
 
@@ -109,15 +111,13 @@ fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Processors as sysfs writes sets of them: words of 32 bits, the highest first.
-fn cpu_mask(cpus: usize) -> String {
-    let words: Vec<String> = (0..cpus.div_ceil(32))
-        .rev()
-        .map(|word| {
-            format!("{:08x}", u64::MAX.checked_shr(64 - (cpus - word * 32).min(32) as u32).unwrap_or(0))
-        })
-        .collect();
-    words.join(",")
+/// All processors but `own`, as sysfs writes sets of them: words of 32 bits, the highest first.
+fn cpu_mask(cpus: usize, own: usize) -> String {
+    let word = |word: usize| {
+        let bits = (word * 32..cpus.min(word * 32 + 32)).filter(|&cpu| cpu != own || cpus == 1);
+        format!("{:08x}", bits.fold(0u32, |set, cpu| set | 1 << (cpu % 32)))
+    };
+    (0..cpus.div_ceil(32)).rev().map(word).collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]
@@ -129,14 +129,16 @@ mod tests {
 
     #[test]
     fn sets_of_processors_are_written_as_sysfs_reads_them() {
-        for (cpus, mask) in [
-            (1, "00000001"),
-            (2, "00000003"),
-            (32, "ffffffff"),
-            (33, "00000001,ffffffff"),
-            (70, "0000003f,ffffffff,ffffffff"),
+        for (cpus, own, mask) in [
+            (1, 0, "00000001"),
+            (2, 0, "00000002"),
+            (2, 1, "00000001"),
+            (32, 31, "7fffffff"),
+            (33, 0, "00000001,fffffffe"),
+            (33, 32, "00000000,ffffffff"),
+            (70, 99, "0000003f,ffffffff,ffffffff"),
         ] {
-            assert_eq!(cpu_mask(cpus), mask, "{cpus}");
+            assert_eq!(cpu_mask(cpus, own), mask, "{cpus} {own}");
         }
     }
 
