@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 use lowwater_bench::args;
 use lowwater_bench::single::{Asker, Echo, Single, Used};
+use lowwater_os::TunOptions;
 use lowwater_os::netns::NetNs;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::io::{Read, Write};
@@ -51,17 +52,18 @@ struct Row {
     busy: bool,
 }
 
-const ROWS: [Row; 5] = [
+const ROWS: [Row; 6] = [
     Row { name: "kernel <-> kernel, veth", run: veth, busy: false },
     Row { name: "kernel -> stack, TUN", run: server, busy: true },
     Row { name: "stack -> kernel, TUN", run: client, busy: true },
     Row { name: "kernel -> stack, TUN, never busy polling", run: server, busy: false },
     Row { name: "stack -> kernel, TUN, never busy polling", run: client, busy: false },
+    Row { name: "kernel -> stack, TUN, facade", run: facade_server, busy: true },
 ];
 
 fn main() {
     args::check(
-        "rr [--seconds S] [--pairs N] [--what ask|connect] [--only 0|1|2|3|4] [--busy-poll US] [--place same|apart] \
+        "rr [--seconds S] [--pairs N] [--what ask|connect] [--only 0|1|2|3|4|5] [--busy-poll US] [--place same|apart] \
          [--work auto|inline|spread|thread]",
     );
     if let Err(why) = lowwater_os::netns::can_net_admin() {
@@ -71,7 +73,7 @@ fn main() {
     let seconds = Duration::from_secs(args::number("--seconds", 2, 1, 3_600));
     let pairs = args::number("--pairs", 5, 1, 1_000);
     let busy = lowwater_bench::single::busy_poll();
-    let only = args::word("--only").map(|_| args::number("--only", 0, 0, 4));
+    let only = args::word("--only").map(|_| args::number("--only", 0, 0, 5));
     let what = args::word("--what");
     for (what, unit) in match what.as_deref() {
         Some("ask") => &[(What::Ask, "round trips")][..],
@@ -231,6 +233,53 @@ fn server(what: What, time: Duration, busy: Duration) -> Rate {
             rate
         })
     })
+}
+
+/// The same by the sockets of programs: the stack has a thread, the server another one.
+fn facade_server(what: What, time: Duration, busy: Duration) -> Rate {
+    namespace().run(|| {
+        let (own, host) = (format!("{OURS}/24"), format!("{HOST}/24"));
+        let options = TunOptions { work: lowwater_bench::single::work(), ..TunOptions::new("lw0") };
+        let builder = lowwater::Stack::builder().tun_with(options).address(&own).host_address(&host);
+        let (stack, driver) = builder.busy_poll(busy).build_driver().expect("a stack");
+        let listener = lowwater::blocking::TcpListener::bind(&stack, (OURS, 9)).expect("the port is free");
+        std::thread::scope(|scope| {
+            let ran = scope.spawn(move || {
+                place(false);
+                driver.run();
+            });
+            let server = scope.spawn(move || {
+                place(false);
+                while let Ok((stream, _)) = listener.accept() {
+                    if echo(&stream) == Echoed::Enough || what == What::Ask {
+                        break;
+                    }
+                }
+            });
+            let rate = kernel_client(SocketAddr::new(OURS.parse().expect("an address"), 9), what, time);
+            server.join().expect("the server ends");
+            stack.shutdown_blocking(Duration::ZERO);
+            ran.join().expect("the stack's thread ends");
+            rate
+        })
+    })
+}
+
+#[derive(PartialEq, Eq)]
+enum Echoed {
+    All,
+    Enough,
+}
+
+fn echo(mut stream: &lowwater::blocking::TcpStream) -> Echoed {
+    let mut byte = [0; 64];
+    stream.set_nodelay(true).expect("a socket takes the option");
+    while let Ok(n @ 1..) = stream.read(&mut byte) {
+        if byte[0] == b'q' || stream.write_all(&byte[..n]).is_err() {
+            return Echoed::Enough;
+        }
+    }
+    Echoed::All
 }
 
 /// The stack as client of a kernel's server.
