@@ -14,6 +14,7 @@ mod sctp;
 mod serve;
 mod ss;
 mod tc;
+mod tcp_info;
 
 use clap::Parser as _;
 use std::process::ExitCode;

@@ -2,6 +2,7 @@
 use crate::args::Ss;
 use crate::failure::Failure;
 use crate::sctp::paths;
+use crate::tcp_info;
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::fs;
@@ -33,6 +34,9 @@ pub(crate) fn run(args: &Ss) -> Result<ExitCode, Failure> {
     } else {
         print!("{}", table(&sockets, args.info));
     }
+    if let Some(more) = all["NotListed"].as_u64().filter(|more| *more > 0) {
+        eprintln!("lowwater: {more} more are not in {file}: it lists 1,000 of each kind");
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -61,7 +65,11 @@ fn table(sockets: &[(&str, &Value)], info: bool) -> String {
         let Some((_, socket)) = n.checked_sub(1).and_then(|n| sockets.get(n)).filter(|_| info) else {
             continue;
         };
-        let _ = writeln!(out, "      {}; {}", paths::below(&socket["below_bytes"]), waits(socket));
+        let below = paths::below(&socket["below_bytes"]);
+        let _ = writeln!(out, "      {below}; {}{}", waits(socket), waited(socket));
+        if socket["info"].is_object() {
+            let _ = writeln!(out, "      {}", tcp_info::text(&socket["info"]));
+        }
         for path in socket["paths"].as_array().into_iter().flatten() {
             let _ = writeln!(out, "{}", paths::text(path, "      "));
         }
@@ -75,8 +83,21 @@ fn waits(socket: &Value) -> String {
         Some("empty") => "nothing to send".to_owned(),
         None if socket["send_queue_bytes"] == 0 => "nothing to send".to_owned(),
         None => "sending".to_owned(),
-        Some(why) => format!("waits for {why}"),
+        Some(why) => match socket["waits_ms"].as_u64() {
+            Some(ms) => format!("waits for {why} ({ms} ms so far)"),
+            None => format!("waits for {why}"),
+        },
     }
+}
+
+/// How often it has waited for what, the most frequent first.
+fn waited(socket: &Value) -> String {
+    let counts = socket["waits"].as_object().into_iter().flatten();
+    let mut counts: Vec<(u64, &str)> =
+        counts.map(|(why, n)| (n.as_u64().unwrap_or(0), why.as_str())).collect();
+    counts.sort_by_key(|(n, why)| (std::cmp::Reverse(*n), *why));
+    let told: Vec<_> = counts.iter().map(|(n, why)| format!("{why} {n}")).collect();
+    if told.is_empty() { String::new() } else { format!("; waited for: {}", told.join(", ")) }
 }
 
 #[cfg(test)]
@@ -120,5 +141,21 @@ mod tests {
         }
         assert_eq!(waits(json!("cwnd"), 9), "waits for cwnd");
         assert_eq!(waits(Value::Null, 9), "sending");
+    }
+
+    #[test]
+    fn a_connection_tells_why_it_waits_and_then_what_ss_tells() {
+        let tcp = json!({"state": "Established", "recv_queue_bytes": 0, "send_queue_bytes": 12, "below_bytes": 7,
+            "waits_for": "rwnd", "waits_ms": 31, "waits": {"cwnd": 4, "rwnd": 9}, "local": "10.0.0.1:7",
+            "remote": "10.0.0.2:40000", "info": {"congestion": "cubic", "rto_ms": 204.0, "cwnd": 10, "notsent": 12}});
+        let full = table(&[("tcp", &tcp)], true);
+        let below: Vec<&str> = full.lines().skip(2).collect();
+        assert_eq!(
+            below,
+            [
+                "      7 bytes in queue and device; waits for rwnd (31 ms so far); waited for: rwnd 9, cwnd 4",
+                "      cubic rto:204 cwnd:10 notsent:12",
+            ]
+        );
     }
 }

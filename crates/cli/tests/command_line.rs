@@ -906,9 +906,11 @@ fn ss_shows_what_serve_has_written() {
         )
     };
     let (tcp, sctp) = (socket("10.9.0.2:80"), socket("10.9.0.2:7"));
-    std::fs::write(&file, format!(r#"{{"Connections": [{tcp}], "Associations": [{sctp}]}}"#))
+    std::fs::write(&file, format!(r#"{{"Connections": [{tcp}], "Associations": [{sctp}], "NotListed": 7}}"#))
         .expect("writable");
-    let all = say(&["ss", &name]).ok().stdout;
+    let ended = say(&["ss", &name]).ok();
+    assert!(ended.stderr.contains("7 more are not in"), "{ended:?}");
+    let all = ended.stdout;
     assert_eq!(all.lines().count(), 3, "{all}");
     assert!(all.contains("tcp    Established") && all.contains("sctp   Established"), "{all}");
     assert!(!say(&["ss", "--tcp", &name]).ok().stdout.contains("sctp"));

@@ -27,7 +27,11 @@ Examples:
   sudo lowwater serve --tun lw0 --addr 10.9.0.2/24 --sctp 7 --stats stats.json &
   lowwater ss stats.json              connections and associations
   lowwater ss --sctp -i stats.json    associations with each of their paths
-  watch -n1 lowwater ss -i stats.json";
+  lowwater ss --tcp -i stats.json     connections: why each waits, and what Linux's ss -ti tells
+  lowwater ss --tcp --json stats.json | jq '[.remote, .waits_for, .info.cwnd, .info.notsent]'
+  watch -n1 lowwater ss -i stats.json
+
+Times are milliseconds; rates are bits per second here, bytes per second in JSON. What is 0 or unknown is left out here.";
 
 /// `lowwater sctp-send`.
 #[derive(Debug, Args)]
@@ -94,7 +98,7 @@ pub(crate) struct Ss {
     /// Only SCTP associations
     #[arg(long)]
     pub(crate) sctp: bool,
-    /// More of each: why it waits, and the paths of an association
+    /// More of each: why it waits, what Linux's ss -ti tells of a connection, and the paths of an association
     #[arg(short, long)]
     pub(crate) info: bool,
     /// One JSON object per connection or association

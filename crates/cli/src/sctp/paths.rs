@@ -1,5 +1,6 @@
 //! A path of an association for people and for programs.
 use lowwater::sctp::{PathInfo, PathState};
+use lowwater_core::path::congestion::bbr::BbrInfo;
 use serde_json::{Value, json};
 
 /// The words of RFC 6458 and RFC 7829 for the state of a path.
@@ -15,13 +16,16 @@ const fn state(state: PathState) -> &'static str {
 /// BBR counts its gains in 256ths.
 const GAIN: f64 = 256.0;
 
+/// What BBR tells, of a path or of a connection.
+pub(crate) fn bbr(told: &BbrInfo) -> Value {
+    json!({"bw": told.bw, "min_rtt_us": (told.min_rtt != u32::MAX).then_some(told.min_rtt),
+        "pacing_gain": f64::from(told.pacing_gain) / GAIN, "cwnd_gain": f64::from(told.cwnd_gain) / GAIN})
+}
+
 /// As JSON. Windows are in bytes, the rate in bytes per second, `null` where nothing is known or nothing is paced.
 pub(crate) fn json(path: &PathInfo) -> Value {
     let controller = path.controller.as_ref();
-    let bbr = controller.and_then(|c| c.bbr).map(|bbr| {
-        json!({"bw": bbr.bw, "min_rtt_us": (bbr.min_rtt != u32::MAX).then_some(bbr.min_rtt),
-            "pacing_gain": f64::from(bbr.pacing_gain) / GAIN, "cwnd_gain": f64::from(bbr.cwnd_gain) / GAIN})
-    });
+    let bbr = controller.and_then(|c| c.bbr).map(|told| bbr(&told));
     let ms = |d: std::time::Duration| (d.as_secs_f64() * 1e6).round() / 1e3;
     json!({
         "remote": path.remote, "local": path.local, "state": state(path.state), "primary": path.primary, "active": path.active,

@@ -1,6 +1,7 @@
 //! `--stats`: the counters as JSON under Linux's names, replaced as a whole each time.
 use crate::failure::Failure;
 use crate::sctp::paths;
+use crate::tcp_info;
 use lowwater::Stack;
 use lowwater_core::base::Wait;
 use lowwater_core::qdisc;
@@ -46,7 +47,7 @@ fn snapshot(stack: &Stack, at_s: f64) -> Value {
     });
     let (mut states, mut held) = (Map::new(), [0u64; 3]);
     let (mut connections, mut associations) = (Vec::new(), Vec::new());
-    let mut established = 0u64;
+    let (mut established, mut left_out) = (0u64, 0u64);
     for socket in stack.sockets().sockets {
         if socket.kind == SocketKind::Tcp {
             let count = states.entry(format!("{:?}", socket.state)).or_insert_with(|| json!(0));
@@ -56,6 +57,7 @@ fn snapshot(stack: &Stack, at_s: f64) -> Value {
             held[1] += socket.send_queue;
         }
         held[2] += socket.below;
+        left_out += u64::from(socket.wait.is_some() || socket.sctp.is_some());
         if connections.len() < CONNECTIONS_MAX {
             connections.extend(connection(&socket));
         }
@@ -76,6 +78,8 @@ fn snapshot(stack: &Stack, at_s: f64) -> Value {
     });
     groups.insert("Sockstat".into(), Value::Object(sockstat));
     groups.insert("Qdisc".into(), stack.qdisc(0).map_or(Value::Null, |report| qdisc(&report)));
+    left_out = left_out.saturating_sub((connections.len() + associations.len()) as u64);
+    groups.insert("NotListed".into(), json!(left_out));
     groups.insert("Connections".into(), json!(connections));
     groups.insert("Associations".into(), json!(associations));
     Value::Object(groups)
@@ -83,7 +87,7 @@ fn snapshot(stack: &Stack, at_s: f64) -> Value {
 
 /// The queueing discipline as `tc -s -j qdisc` has it, and as `tc -s qdisc` prints it. Rates are in bytes per second, times in
 /// nanoseconds, shares from 0 to 1.
-fn qdisc(report: &qdisc::Report) -> Value {
+pub(super) fn qdisc(report: &qdisc::Report) -> Value {
     let fields = |fields: &[qdisc::Field]| -> Map<_, _> {
         fields.iter().map(|f| (f.name.to_owned(), value(&f.value))).collect()
     };
@@ -125,6 +129,7 @@ fn connection(socket: &SocketReport) -> Option<Value> {
         "local": local.to_string(), "remote": remote.to_string(), "state": format!("{:?}", socket.state),
         "recv_queue_bytes": socket.recv_queue, "send_queue_bytes": socket.send_queue, "below_bytes": socket.below,
         "waits_for": wait.why.map(Wait::name), "waits_ms": wait.since.map(|d| d.as_millis() as u64), "waits": counts,
+        "info": tcp_info::json(socket),
     }))
 }
 

@@ -1,7 +1,9 @@
 //! Snapshots for people and tools: counters, the flight recorder, and the list of sockets.
 use super::Stack;
+use crate::base::sysctl::CongestionKind;
 use crate::base::trace::Trace;
 use crate::base::{Counters, SocketId, Tuple};
+use crate::path::congestion::bbr::BbrInfo;
 use crate::sctp::AssocInfo;
 use crate::socket::{Holder, Pending, Socket};
 use crate::tcp::{State, TcpInfo, WaitReport};
@@ -45,6 +47,10 @@ pub struct SocketReport {
     pub below: u64,
     /// TCP_INFO of a connection.
     pub info: Option<TcpInfo>,
+    /// TCP_CONGESTION of a connection.
+    pub congestion: Option<CongestionKind>,
+    /// TCP_CC_INFO, where that is BBR.
+    pub bbr: Option<BbrInfo>,
     /// Why a connection does not send.
     pub wait: Option<WaitReport>,
     /// An association with its paths.
@@ -99,6 +105,8 @@ impl Stack {
                 owned: entry.holder == Holder::Owner,
                 below: 0,
                 info: None,
+                congestion: None,
+                bbr: None,
                 wait: None,
                 sctp: None,
             };
@@ -109,6 +117,8 @@ impl Stack {
                     (line.recv_queue, line.send_queue) = conn.queues();
                     (line.local, line.remote) = (Some(conn.tuple().local()), Some(conn.tuple().remote()));
                     line.info = Some(info);
+                    line.congestion = Some(conn.options().congestion);
+                    line.bbr = conn.bbr_info();
                     line.below = u64::from(conn.charge_below());
                     line.wait = Some(conn.wait_report(self.now));
                 }
@@ -158,6 +168,8 @@ impl Stack {
             owned: false,
             below: 0,
             info: None,
+            congestion: None,
+            bbr: None,
             wait: None,
             sctp: None,
         };
