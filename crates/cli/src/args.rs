@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use lowwater::sctp::SctpCongestionKind;
 use lowwater_core::base::Sysctl;
 use lowwater_core::ip::Cidr;
-use lowwater_core::qdisc::Any;
+use lowwater_core::qdisc::{Any, units};
 use lowwater_drill::Family;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -57,6 +57,8 @@ Ports: 80 HTTP, 7 echo (TCP and UDP), 9 discard, 19 chargen; with --sctp 7 also 
 a wrong name is told those near to it.
 --qdisc takes the words of tc (\"fq maxrate 48mbit\", \"fq_codel target 2ms\", ...), one discipline inside of
 another after \"child\" (\"tbf rate 10mbit burst 15kb child fq_codel\"): docs/qdisc.md.
+--control makes a socket by which `lowwater tc` replaces it while serve runs. --congestion is SCTP's; TCP's is
+--set tcp_congestion_control=bbr (reno, cubic).
 Ctrl-C ends it and removes the device.";
 
 const GET: &str = "\
@@ -72,11 +74,15 @@ the subnet, also not that of a running serve. Ctrl-C ends it with exit code 130.
 
 const TC: &str = "\
 Examples:
-  sudo lowwater serve --tun lw0 --addr 10.9.0.2/24 --stats stats.json --qdisc \"fq maxrate 48mbit\" &
+  sudo lowwater serve --tun lw0 --addr 10.9.0.2/24 --stats stats.json --qdisc \"fq maxrate 48mbit\" --control lw0.sock &
   lowwater tc stats.json                    the discipline and its options
   lowwater tc -s stats.json                 and what it has counted
   watch -n1 lowwater tc -s stats.json
-  lowwater tc -s --json stats.json | jq .[0].drops";
+  lowwater tc -s --json stats.json | jq .[0].drops
+  sudo lowwater tc lw0.sock                            as it is now, not up to a second ago
+  sudo lowwater tc lw0.sock replace fq maxrate 20mbit  another one while it runs; what waits moves over
+
+Only who started serve, or root, may use its socket.";
 
 const DRILL: &str = "\
 Examples:
@@ -260,9 +266,15 @@ pub(crate) struct Serve {
     /// What moves the windows of its associations: rfc9260, cubic or bbr [default: sctp.congestion_control]
     #[arg(long, value_name = "NAME", requires = "sctp", value_parser = sctp::congestion)]
     pub(crate) congestion: Option<SctpCongestionKind>,
+    /// SO_MAX_PACING_RATE of every TCP connection, in the units of tc, as 20mbit (bits) or 2mbps (bytes a second)
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    pub(crate) max_pacing_rate: Option<u64>,
     /// Write the counters as JSON to this file, every second and at the end
     #[arg(long, value_name = "FILE")]
     pub(crate) stats: Option<PathBuf>,
+    /// Make a Unix socket by which `lowwater tc SOCKET` shows and replaces the queueing discipline while it runs
+    #[arg(long, value_name = "SOCKET")]
+    pub(crate) control: Option<PathBuf>,
     /// Print JSON objects instead of sentences
     #[arg(long)]
     pub(crate) json: bool,
@@ -271,9 +283,12 @@ pub(crate) struct Serve {
 /// `lowwater tc`.
 #[derive(Debug, Args)]
 pub(crate) struct Tc {
-    /// The file that `serve --stats FILE` writes
-    #[arg(value_name = "FILE")]
+    /// The file that `serve --stats FILE` writes, or the socket of `serve --control SOCKET`
+    #[arg(value_name = "FILE|SOCKET")]
     pub(crate) file: PathBuf,
+    /// By a socket: replace, and the discipline to put there in the words of tc, as: replace fq maxrate 48mbit
+    #[arg(value_name = "replace WORDS")]
+    pub(crate) action: Vec<String>,
     /// Counts too
     #[arg(short, long)]
     pub(crate) stats: bool,
@@ -389,6 +404,15 @@ fn qdisc(text: &str) -> Result<String, String> {
     text.parse::<Any>().map(|_| text.to_owned())
 }
 
+/// Bytes per second.
+fn rate(text: &str) -> Result<u64, String> {
+    units::rate(text).filter(|rate| *rate > 0).ok_or_else(|| {
+        format!(
+            "'{text}' is no rate: it takes a number above 0 with a unit, as 20mbit, 1.5gbit or 2mbps (bytes)"
+        )
+    })
+}
+
 fn sysctl(text: &str) -> Result<(String, String), String> {
     let (key, value) = key_value(text)?;
     let mut scratch = Sysctl::default();
@@ -415,6 +439,14 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn rates_are_those_of_tc_and_never_nothing() {
+        assert_eq!((rate("20mbit"), rate("2mbps"), rate("8000")), (Ok(2_500_000), Ok(2_000_000), Ok(1_000)));
+        for wrong in ["0", "0mbit", "1bit", "fast", "-1mbit", ""] {
+            assert!(rate(wrong).is_err_and(|why| why.contains("20mbit")), "{wrong}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `lowwater serve`: listeners on a stack behind a TUN device, from set-up to a clean end.
 mod body;
+mod control;
 mod files;
 mod http;
 mod sctp;
@@ -10,8 +11,9 @@ mod upload;
 use crate::args::Serve;
 use crate::failure::Failure;
 use crate::net::{self, Opened};
+use control::Control;
 use files::Root;
-use lowwater::{ListenOptions, Stack, TcpListener, UdpSocket};
+use lowwater::{ListenOptions, SocketOptions, Stack, TcpListener, UdpSocket};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 use stats::Stats;
@@ -36,13 +38,14 @@ pub(crate) fn run(args: &Serve) -> Result<ExitCode, Failure> {
     let root = Root::open(&args.root)
         .map_err(|e| Failure::io(format!("--root {}: opening the directory", args.root.display()), &e))?;
     let stats = args.stats.as_deref().map(Stats::new);
+    let control = args.control.as_deref().map(Control::open).transpose()?;
     allow_open_files();
     let opened = net::open(&args.net)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|e| Failure::io("starting the runtime", &e))?;
-    let served = runtime.block_on(serve(args, &opened, &Arc::new(root), stats.as_ref()));
+    let served = runtime.block_on(serve(args, &opened, (&Arc::new(root), control), stats.as_ref()));
     let drained = opened.stack.shutdown_blocking(CONNECTIONS_CLOSE);
     if let Some(stats) = &stats {
         stats.write(&opened.stack)?;
@@ -66,7 +69,7 @@ fn allow_open_files() {
 async fn serve(
     args: &Serve,
     opened: &Opened,
-    root: &Arc<Root>,
+    (root, control): (&Arc<Root>, Option<Control>),
     stats: Option<&Stats>,
 ) -> Result<(), Failure> {
     let signals = |e| Failure::io("waiting for signals", &e);
@@ -74,10 +77,10 @@ async fn serve(
     let mut terminate = signal(SignalKind::terminate()).map_err(signals)?;
     let (end, ended) = watch::channel(false);
     let mut tasks = JoinSet::new();
-    let http = listen(&opened.stack, 80)?;
+    let listen = |port| listen(&opened.stack, port, args.max_pacing_rate);
+    let http = listen(80)?;
     tasks.spawn(http::serve(http, root.clone(), ended.clone()));
-    let (echo, discard, chargen) =
-        (listen(&opened.stack, 7)?, listen(&opened.stack, 9)?, listen(&opened.stack, 19)?);
+    let (echo, discard, chargen) = (listen(7)?, listen(9)?, listen(19)?);
     tasks.spawn(small::serve(echo, ended.clone(), small::echo));
     tasks.spawn(small::serve(discard, ended.clone(), small::discard));
     tasks.spawn(small::serve(chargen, ended.clone(), small::chargen));
@@ -95,6 +98,9 @@ async fn serve(
         };
         tasks.spawn(sctp::serve(listen(port)?, ended.clone(), sctp::echo));
         tasks.spawn(sctp::serve(listen(port + sctp::DISCARD)?, ended.clone(), sctp::discard));
+    }
+    if let Some(control) = control {
+        tasks.spawn(control.serve(opened.stack.clone(), ended.clone()));
     }
     if let Some(stats) = stats {
         stats.write(&opened.stack)?;
@@ -136,8 +142,15 @@ async fn watch_over(
     }
 }
 
-fn listen(stack: &Stack, port: u16) -> Result<TcpListener, Failure> {
-    let options = ListenOptions { port: Some(port), backlog: BACKLOG, ..ListenOptions::default() };
+fn listen(stack: &Stack, port: u16, most: Option<u64>) -> Result<TcpListener, Failure> {
+    let mut accepted = SocketOptions::new(&stack.sysctl());
+    accepted.max_pacing_rate = most.unwrap_or(accepted.max_pacing_rate);
+    let options = ListenOptions {
+        port: Some(port),
+        backlog: BACKLOG,
+        options: Some(accepted),
+        ..ListenOptions::default()
+    };
     TcpListener::listen(stack, &options).map_err(|e| Failure::io(format!("TCP port {port}"), &e))
 }
 
@@ -156,7 +169,7 @@ fn announce(args: &Serve, opened: &Opened) -> Result<(), Failure> {
         return say(&json!({
             "event": "serving", "tun": opened.device, "urls": urls, "addresses": opened.addresses,
             "host_addresses": hosts, "root": root.to_string(), "http": 80, "echo": 7, "discard": 9, "chargen": 19,
-            "warnings": opened.warnings, "sctp": args.sctp.map(|port| json!({"echo": port, "discard": port + sctp::DISCARD})),
+            "control": args.control, "max_pacing_rate": args.max_pacing_rate, "warnings": opened.warnings, "sctp": args.sctp.map(|port| json!({"echo": port, "discard": port + sctp::DISCARD})),
         })
         .to_string());
     }

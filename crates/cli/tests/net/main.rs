@@ -2,6 +2,7 @@
 mod capture;
 mod client;
 mod crowd;
+mod running;
 mod sctp;
 mod served;
 #[path = "../support/mod.rs"]

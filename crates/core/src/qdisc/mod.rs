@@ -27,7 +27,7 @@ mod spec;
 mod stats;
 mod store;
 mod tbf;
-mod units;
+pub mod units;
 
 pub use any::Any;
 pub use codel::Codel;

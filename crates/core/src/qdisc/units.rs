@@ -26,7 +26,8 @@ fn scaled(number: &str, unit: u64, per: u64) -> Option<u64> {
 }
 
 /// Bytes per second: "48mbit", "6mbps" (bytes), "1gibit"; a bare number is bits.
-pub(super) fn rate(text: &str) -> Option<u64> {
+#[must_use]
+pub fn rate(text: &str) -> Option<u64> {
     let (number, unit) = split(text);
     let (unit, per) = match unit.strip_suffix("bit") {
         Some(unit) => (unit.to_owned(), 8),

@@ -1,0 +1,140 @@
+//! `--control`: a Unix socket by which `lowwater tc` asks for the queueing discipline of a running `serve`, or puts another one in its place.
+use super::{over, stats};
+use crate::failure::Failure;
+use lowwater::Stack;
+use rustix::fs::Mode;
+use rustix::process::umask;
+use serde_json::{Value, json};
+use std::io;
+use std::os::unix::fs::FileTypeExt as _;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::sync::watch;
+
+/// Bytes of a request.
+const REQUEST_MAX: u64 = 4_096;
+/// How long somebody may take to ask and to listen: the next one waits.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The socket; its file goes with it.
+pub(crate) struct Control {
+    listener: UnixListener,
+    _file: File,
+}
+
+/// The name of the socket in the file system.
+struct File(PathBuf);
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+impl Control {
+    /// Listens there. What a `serve` that was killed has left is taken away; a socket that somebody answers at is not.
+    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
+        let place = path.display();
+        let failed = |e: &io::Error| Failure::io(format!("--control {place}: making the socket"), e);
+        match std::fs::symlink_metadata(path) {
+            Ok(meta) if !meta.file_type().is_socket() => {
+                return Err(Failure::usage(format!(
+                    "--control {place} is there and is no socket: give another name"
+                )));
+            }
+            Ok(_) if UnixStream::connect(path).is_ok() => {
+                return Err(Failure::usage(format!(
+                    "--control {place} is in use by another process: give each serve a name of its own"
+                )));
+            }
+            Ok(_) => std::fs::remove_file(path).map_err(|e| failed(&e))?,
+            Err(_) => {}
+        }
+        // Whoever may write to it may change what the stack sends: that is its owner alone.
+        let before = umask(Mode::from_raw_mode(0o177));
+        let listener = UnixListener::bind(path);
+        umask(before);
+        let listener = listener.map_err(|e| failed(&e))?;
+        let file = File(path.to_owned());
+        listener.set_nonblocking(true).map_err(|e| failed(&e))?;
+        Ok(Self { listener, _file: file })
+    }
+
+    /// Answers one after the other until the end.
+    pub(crate) async fn serve(self, stack: Stack, mut ended: watch::Receiver<bool>) {
+        let Ok(listener) = tokio::net::UnixListener::from_std(self.listener) else { return };
+        loop {
+            tokio::select! {
+                () = over(&mut ended) => return,
+                asked = listener.accept() => match asked {
+                    Ok((stream, _)) => drop(tokio::time::timeout(PATIENCE, answer(stream, &stack)).await),
+                    // No descriptor is free.
+                    Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+                },
+            }
+        }
+    }
+}
+
+/// A line is a request, and its answer is a JSON object.
+async fn answer(mut stream: tokio::net::UnixStream, stack: &Stack) -> io::Result<()> {
+    let (read, mut write) = stream.split();
+    let mut line = String::new();
+    BufReader::new(read.take(REQUEST_MAX)).read_line(&mut line).await?;
+    let told = asked(line.trim_end(), stack).unwrap_or_else(|why| json!({ "error": why }));
+    write.write_all(format!("{told}\n").as_bytes()).await
+}
+
+fn asked(line: &str, stack: &Stack) -> Result<Value, String> {
+    match line.split_once(' ').unwrap_or((line, "")) {
+        ("show", "") => {}
+        ("replace", words) => stack.set_qdisc(0, words).map_err(|e| e.to_string())?,
+        _ => {
+            return Err(format!(
+                "'{line}' is no request: there are show, and replace with the words of a discipline"
+            ));
+        }
+    }
+    let report = stack.qdisc(0).ok_or("the stack has no device any more")?;
+    Ok(stats::qdisc(&report))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lowwater::link;
+
+    #[test]
+    fn a_request_shows_or_replaces_and_a_wrong_one_changes_nothing() {
+        let (a, _b) = link::pair(1_500);
+        let stack = Stack::builder().device(a).address("10.0.0.1/24").build().expect("a stack");
+        let kind = |line: &str| asked(line, &stack).map(|q| q["kind"].clone());
+        let before = kind("show").expect("a discipline");
+        assert!(kind("replace fqq").is_err_and(|why| why.contains("fq")));
+        assert!(kind("destroy").is_err_and(|why| why.contains("'destroy' is no request")));
+        assert_eq!(kind("show"), Ok(before));
+        assert_eq!(kind("replace fq maxrate 8mbit"), Ok("fq".into()));
+        assert_eq!(kind("show"), Ok("fq".into()));
+        stack.shutdown_blocking(Duration::ZERO);
+    }
+
+    #[test]
+    fn a_socket_nobody_listens_at_is_taken_over_and_one_in_use_is_not() {
+        let dir = std::env::temp_dir().join(format!("lowwater-control-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("a directory");
+        let path = dir.join("control");
+        let refused = |path: &Path| Control::open(path).err().map(|why| why.to_string());
+        drop(UnixListener::bind(&path).expect("a socket"));
+        let control = Control::open(&path).expect("what is left over is no hindrance");
+        use std::os::unix::fs::PermissionsExt as _;
+        assert_eq!(std::fs::metadata(&path).expect("it is there").permissions().mode() & 0o777, 0o600);
+        assert!(refused(&path).is_some_and(|why| why.contains("in use by another process")));
+        drop(control);
+        assert!(!path.exists());
+        std::fs::write(&path, "mine").expect("writable");
+        assert!(refused(&path).is_some_and(|why| why.contains("is no socket")));
+        std::fs::remove_dir_all(&dir).expect("it is ours");
+    }
+}
