@@ -92,7 +92,8 @@ Examples:
   lowwater drill --json tests/drill | jq -c 'select(.ok | not) | [.script, .line, .what]'
 
 Ctrl-C ends it after the script that runs, with exit code 130; one that waits for Python is cut short and not
-counted. A second one ends it at once.
+counted. A second one ends it at once, and says how far it came.
+A path that is not there fails like a script; the others run.
 A failure shows the line, what was expected, what happened, and the last packets. docs/drill.md has the language.";
 
 /// lowwater: TCP, UDP and SCTP in user space, with Linux's behaviour, on real devices and in virtual time.

@@ -8,8 +8,8 @@ use serde_json::json;
 use std::io::{self, Write as _};
 use std::ops::Range;
 use std::process::ExitCode;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 /// Runs of one seed on the kernel until both do the same: a busy machine makes some late.
@@ -31,8 +31,12 @@ pub(crate) fn run(args: &Drill, seeds: Range<u64>) -> Result<ExitCode, Failure> 
     let flavours = Flavours::parse(&args.with).map_err(Failure::usage)?;
     let total = seeds.end.saturating_sub(seeds.start);
     let next = AtomicU64::new(seeds.start);
-    let results = Mutex::new(Results::default());
-    let stop = stop_on_ctrl_c()?;
+    let results = Arc::new(Mutex::new(Results::default()));
+    let told = results.clone();
+    let stop = stop_on_ctrl_c(move || {
+        let done = told.lock().map_or(0, |results| results.done);
+        eprintln!("lowwater: {}", stopped(done, total));
+    })?;
     let bar = bar(total);
     let work = || {
         while !stop.load(Ordering::Relaxed) {
@@ -57,7 +61,7 @@ pub(crate) fn run(args: &Drill, seeds: Range<u64>) -> Result<ExitCode, Failure> 
     };
     thread::scope(|s| (0..THREADS.min(total)).for_each(|_| drop(s.spawn(work))));
     bar.finish_and_clear();
-    let results = results.into_inner().map_err(|_| Failure::other("a thread panicked"))?;
+    let results = results.lock().map_err(|_| Failure::other("a thread panicked"))?;
     if let Some(e) = &results.failure {
         return Err(Failure::io("writing", e));
     }
@@ -70,12 +74,16 @@ pub(crate) fn run(args: &Drill, seeds: Range<u64>) -> Result<ExitCode, Failure> 
         println!("{} of {done} connections are alike{disturbed}", done - results.bad - results.disturbed);
     }
     if results.done < total {
-        eprintln!("lowwater: stopped: {} of {total} connections", results.done);
+        eprintln!("lowwater: {}", stopped(results.done, total));
         return Ok(ExitCode::from(INTERRUPTED));
     }
     // Nothing compared is nothing shown.
     let compared = results.disturbed < total;
     Ok(if results.bad == 0 && compared { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn stopped(done: u64, total: u64) -> String {
+    format!("stopped: {done} of {total} connections")
 }
 
 /// How far it is, on stderr where that is a terminal.

@@ -1,13 +1,17 @@
 //! `lowwater drill`: runs scripts and prints what failed, as text or as a JSON object per script.
+mod progress;
+
 use crate::args::Drill;
 use crate::failure::Failure;
 use crate::interrupt::{INTERRUPTED, stop_on_ctrl_c};
 use lowwater_drill::{Family, Outcome, Overrides};
+use progress::Progress;
 use serde_json::json;
 use std::io::{self, Write as _};
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -22,11 +26,7 @@ pub(crate) fn run(args: &Drill) -> Result<ExitCode, Failure> {
     if let Some(seeds) = &args.draw {
         return draw(args, seeds.clone());
     }
-    let scripts = lowwater_drill::collect(&args.paths).map_err(|e| Failure::io("looking for scripts", &e))?;
-    if scripts.is_empty() {
-        let places: Vec<String> = args.paths.iter().map(|path| path.display().to_string()).collect();
-        return Err(Failure::usage(format!("there is no script (*.pkt) below {}", places.join(", "))));
-    }
+    let scripts = scripts(&args.paths)?;
     if args.kernel
         && let Err(lack) = kernel_available()
     {
@@ -34,21 +34,24 @@ pub(crate) fn run(args: &Drill) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::from(SKIPPED));
     }
     let (mut tally, begun) = (Tally::default(), Instant::now());
-    let stop = stop_on_ctrl_c()?;
+    let progress = Arc::new(Progress::new(scripts.len()));
+    let told = progress.clone();
+    let stop = stop_on_ctrl_c(move || eprintln!("lowwater: {}", told.words()))?;
+    let stopped = || {
+        eprintln!("lowwater: {}", progress.words());
+        Ok(ExitCode::from(INTERRUPTED))
+    };
     let mut out = io::stdout().lock();
     let mut outcomes = Vec::new();
-    for (done, script) in scripts.iter().enumerate() {
-        let told = |failed| {
-            eprintln!("lowwater: stopped: {done} of {} scripts, {failed} failed", scripts.len());
-            Ok(ExitCode::from(INTERRUPTED))
+    for (script, wrong) in &scripts {
+        progress.begin(script);
+        let runs = match wrong {
+            Some(e) => vec![unreadable(script, e)],
+            None => runs(args, script).unwrap_or_else(|e| vec![unreadable(script, &e)]),
         };
-        if stop.load(Ordering::Relaxed) {
-            return told(tally.failed);
-        }
-        let runs = runs(args, script).unwrap_or_else(|e| vec![unreadable(script, &e)]);
         // What Ctrl-C has cut short says nothing about the script.
         if stop.load(Ordering::Relaxed) && !runs.iter().all(Outcome::as_expected) {
-            return told(tally.failed);
+            return stopped();
         }
         for outcome in runs {
             tally.count(&outcome);
@@ -59,6 +62,9 @@ pub(crate) fn run(args: &Drill) -> Result<ExitCode, Failure> {
             let text = if args.json { object(&outcome) } else { words(&outcome) };
             writeln!(out, "{text}").map_err(|e| Failure::io("writing", &e))?;
         }
+        if !progress.end(tally.failed) && stop.load(Ordering::Relaxed) {
+            return stopped();
+        }
     }
     if args.page {
         let page = lowwater_drill::page(Path::new(""), &outcomes);
@@ -68,6 +74,28 @@ pub(crate) fn run(args: &Drill) -> Result<ExitCode, Failure> {
         writeln!(out, "{}", tally.words(seconds)).map_err(|e| Failure::io("writing", &e))?;
     }
     Ok(if tally.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The scripts in the order of the paths. A path that cannot be had stands among them and fails when its turn comes, so that those behind
+/// it still run; where there is no other, nothing runs.
+fn scripts(paths: &[PathBuf]) -> Result<Vec<(PathBuf, Option<io::Error>)>, Failure> {
+    let mut scripts = Vec::new();
+    for path in paths {
+        match lowwater_drill::collect(std::slice::from_ref(path)) {
+            Ok(found) => scripts.extend(found.into_iter().map(|script| (script, None))),
+            Err(e) => scripts.push((path.clone(), Some(e))),
+        }
+    }
+    if scripts.is_empty() {
+        let places: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+        return Err(Failure::usage(format!("there is no script (*.pkt) below {}", places.join(", "))));
+    }
+    let wrong: Vec<String> =
+        scripts.iter().filter_map(|(_, e)| e.as_ref()).map(ToString::to_string).collect();
+    if wrong.len() == scripts.len() {
+        return Err(Failure::other(format!("looking for scripts: {}", wrong.join("; "))));
+    }
+    Ok(scripts)
 }
 
 /// What became of all of them.
@@ -189,6 +217,7 @@ fn against_kernel(_: &Path, _: Overrides) -> io::Result<Outcome> {
 fn unreadable(script: &Path, e: &io::Error) -> Outcome {
     let what = match e.kind() {
         io::ErrorKind::InvalidData => "this is no text (UTF-8), so it is no script".to_owned(),
+        io::ErrorKind::NotFound => "there is no such file or directory".to_owned(),
         _ => format!("the file cannot be read: {e}"),
     };
     let failure =

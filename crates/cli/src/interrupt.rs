@@ -12,8 +12,8 @@ pub(crate) const INTERRUPTED: u8 = 130;
 const GRACE: Duration = Duration::from_secs(1);
 
 /// A flag that the first Ctrl-C raises; the second one ends the program. SIGTERM and SIGHUP raise it too, and end the program when
-/// [`GRACE`] is over.
-pub(crate) fn stop_on_ctrl_c() -> Result<Arc<AtomicBool>, Failure> {
+/// [`GRACE`] is over. Where it ends in the middle of a step, `last_words` says how far it came.
+pub(crate) fn stop_on_ctrl_c(last_words: impl Fn() + Send + 'static) -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     let raised = stop.clone();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -31,10 +31,12 @@ pub(crate) fn stop_on_ctrl_c() -> Result<Arc<AtomicBool>, Failure> {
                 // Programs that run for us have no part in signals of the terminal, but nobody wants their answers any more.
                 #[cfg(target_os = "linux")]
                 lowwater_os::program::stop();
-                match patient {
-                    true => _ = asked.next().await,
-                    false => tokio::time::sleep(GRACE).await,
+                let again = tokio::time::timeout(GRACE, asked.next()).await;
+                if patient && again.is_err() {
+                    eprintln!("lowwater: this ends after what runs just now; Ctrl-C again ends it at once");
+                    asked.next().await;
                 }
+                last_words();
                 std::process::exit(INTERRUPTED.into());
             }
         });

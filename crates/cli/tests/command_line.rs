@@ -1124,4 +1124,14 @@ fn drill_names_what_cannot_be_had_and_goes_on() {
     {
         assert!(ended.stdout.contains(part), "{part}: {}", ended.stdout);
     }
+    // What is not there keeps nobody from running.
+    let c = dir.join("c.pkt").display().to_string();
+    let ended = say(&["drill", &c, &gone, &c]);
+    assert_eq!(ended.code(), Some(1));
+    assert!(ended.stdout.contains("gone.pkt:1: there is no such file or directory"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("2 of 3 scripts passed"), "{}", ended.stdout);
+    let other = dir.join("other").display().to_string();
+    let ended = say(&["drill", &gone, &other]);
+    assert!(ended.code() == Some(1) && ended.stdout.is_empty(), "{ended:?}");
+    assert!(ended.stderr.contains(&gone) && ended.stderr.contains(&other), "{ended:?}");
 }

@@ -169,7 +169,12 @@ const CHANGES: &[Change] = &[
     ("lang/snippets.pkt", "cwnd == cwnd, tcpi", "cwnd == cwnd + 3, tcpi", "assertion is wrong: 10"),
     ("lang/snippets.pkt", "in (TCP_CA_Open, TCP_CA_Disorder)", "in (TCP_CA_Disorder,)", "assertion is wrong"),
     ("lang/snippets.pkt", "WMEM_QUEUED >= 2000", "WMEM_QUEUED >= 200000", "assertion is wrong"),
-    ("lang/snippets.pkt", "tcpi_bytes_sent ==", "tcpi_bytes_snt ==", "TCP_INFO has no 'tcpi_bytes_snt'"),
+    (
+        "lang/snippets.pkt",
+        "tcpi_bytes_sent ==",
+        "tcpi_bytes_snt ==",
+        "TCP_INFO has no 'tcpi_bytes_snt'; near it are tcpi_bytes_sent, ",
+    ),
     // SCTP: numbers, structures, calls of libsctp.
     ("sctp/handshake/init_twice.pkt", "tsn=2, sid=0", "tsn=3, sid=0", "DATA with other tsn"),
     (

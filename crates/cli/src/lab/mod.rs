@@ -41,7 +41,7 @@ pub(crate) fn run(mut lab: Lab) -> Result<ExitCode, Failure> {
     if short && lab.options.variant.is_empty() && lab.options.report.is_none() && !lab.options.json {
         lab.options.report = usual_report(lab.options.out.as_deref());
     }
-    let stop = stop_on_ctrl_c()?;
+    let stop = stop_on_ctrl_c(|| ())?;
     if lab.options.uml {
         match guest::measure(&mut plans) {
             // It was asked to end: nothing runs, and the table says so.

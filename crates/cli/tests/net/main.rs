@@ -2,6 +2,7 @@
 mod capture;
 mod client;
 mod crowd;
+mod cut_short;
 mod running;
 mod sctp;
 mod served;

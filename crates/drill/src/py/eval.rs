@@ -33,11 +33,25 @@ pub(crate) struct Wrong {
 }
 
 /// Facts that come from outside: TCP_INFO's fields and Linux's constants by their names.
-type Facts<'a> = &'a dyn Fn(&str) -> Option<i128>;
+pub(crate) trait Facts {
+    /// A value by its name.
+    fn value(&self, name: &str) -> Option<i128>;
+
+    /// The names that a wrong one may have been meant for, the nearest first.
+    fn near(&self, _: &str) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+impl<F: Fn(&str) -> Option<i128>> Facts for F {
+    fn value(&self, name: &str) -> Option<i128> {
+        self(name)
+    }
+}
 
 impl Env {
     /// Carries a snippet out.
-    pub(crate) fn run(&mut self, program: &Program, facts: Facts<'_>) -> Result<(), Wrong> {
+    pub(crate) fn run(&mut self, program: &Program, facts: &dyn Facts) -> Result<(), Wrong> {
         let mut run = Run { env: self, facts, steps: 0 };
         run.block(&program.body)
     }
@@ -45,7 +59,7 @@ impl Env {
 
 struct Run<'a> {
     env: &'a mut Env,
-    facts: Facts<'a>,
+    facts: &'a dyn Facts,
     steps: usize,
 }
 
@@ -115,12 +129,15 @@ impl Run<'_> {
 
     fn name(&self, name: &str) -> Result<Val, String> {
         let own = self.env.names.get(name).cloned();
-        own.or_else(|| (self.facts)(name).map(Val::Int)).ok_or_else(|| {
-            let short = name.strip_prefix("tcpi_");
-            short.map_or_else(
-                || format!("the name '{name}' is not known"),
-                |_| format!("TCP_INFO has no '{name}'"),
-            )
+        own.or_else(|| self.facts.value(name).map(Val::Int)).ok_or_else(|| {
+            let wrong = match name.starts_with("tcpi_") {
+                true => format!("TCP_INFO has no '{name}'"),
+                false => format!("the name '{name}' is not known"),
+            };
+            match &self.facts.near(name)[..] {
+                [] => wrong,
+                near => format!("{wrong}; near it are {}", near.join(", ")),
+            }
         })
     }
 

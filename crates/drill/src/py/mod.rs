@@ -7,7 +7,7 @@ mod parse;
 mod token;
 mod value;
 
-pub(crate) use eval::Env;
+pub(crate) use eval::{Env, Facts};
 pub(crate) use parse::{Program, parse};
 
 #[cfg(test)]

@@ -78,7 +78,7 @@ fn statements_work_over_lines_and_blocks() {
 fn names_stay_from_snippet_to_snippet() {
     let mut env = Env::default();
     env.run(&parse("before = tcpi_snd_cwnd", 1).expect("text"), &facts).expect("run");
-    env.run(&parse("assert before == 10", 1).expect("text"), &|_| None).expect("kept");
+    env.run(&parse("assert before == 10", 1).expect("text"), &|_: &str| None).expect("kept");
     assert!(env.run(&parse("assert after == 10", 1).expect("text"), &facts).is_err());
 }
 

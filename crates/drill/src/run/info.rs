@@ -1,4 +1,5 @@
 //! Fields of the structures that getsockopt tells, by Linux's names.
+use crate::names;
 
 /// struct tcp_info (linux/tcp.h, 7.0): name, offset, size. The bit fields are in [`field`].
 const TCP_INFO: &[(&str, usize, usize)] = &[
@@ -145,6 +146,13 @@ pub(super) fn field(info: &[u8], name: &str) -> Option<i128> {
 /// All names of TCP_INFO's fields, without `tcpi_`.
 pub(super) fn tcp_names() -> impl Iterator<Item = &'static str> {
     TCP_INFO.iter().map(|(name, ..)| *name).chain(BITS)
+}
+
+/// The fields of TCP_INFO that a wrong name with `tcpi_` may have been meant for, the nearest first.
+pub(super) fn near(name: &str) -> Vec<String> {
+    let Some(short) = name.strip_prefix("tcpi_") else { return Vec::new() };
+    let all: Vec<&str> = tcp_names().collect();
+    names::near(short, &all).into_iter().map(|near| format!("tcpi_{near}")).collect()
 }
 
 /// All names of values.

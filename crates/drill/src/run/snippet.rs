@@ -4,7 +4,7 @@ use super::told::{self, Told};
 use super::{Runner, info};
 use crate::failure::Failure;
 use crate::names;
-use crate::py::Env;
+use crate::py::{self, Env};
 use crate::script::Snippet;
 use crate::target::ORIGIN;
 use lowwater_posix::{Call, Fd, Started};
@@ -27,6 +27,17 @@ impl Facts {
     pub(super) fn get(&self, name: &str) -> Option<i128> {
         let told = info::field(&self.tcp, name).or_else(|| info::memory(&self.memory, name));
         told.or_else(|| info::congestion(&self.congestion, name))
+    }
+}
+
+impl py::Facts for Facts {
+    fn value(&self, name: &str) -> Option<i128> {
+        self.get(name).or_else(|| constant(name))
+    }
+
+    /// Only fields of TCP_INFO: another name may have been meant for anything.
+    fn near(&self, name: &str) -> Vec<String> {
+        info::near(name)
     }
 }
 
@@ -66,12 +77,11 @@ impl Runner<'_> {
         };
         let facts =
             Facts { tcp, congestion: congestion.unwrap_or_default(), memory: memory.unwrap_or_default() };
-        let known = |name: &str| facts.get(name).or_else(|| constant(name));
         let Snippets { env, noted, handed } = &mut self.snippets;
         match &snippet.program {
             _ if handed.is_some() => {}
             Err(unread) => *handed = Some(Handed { failure: unread.clone(), is_read: false }),
-            Ok(program) => match env.run(program, &known) {
+            Ok(program) => match env.run(program, &facts) {
                 Err(wrong) if wrong.expected.is_empty() => {
                     *handed = Some(Handed { failure: Failure::new(wrong.line, wrong.what), is_read: true });
                 }
