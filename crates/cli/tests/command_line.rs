@@ -312,6 +312,29 @@ fn variants_and_settings_act() {
 }
 
 #[test]
+fn a_probe_that_never_comes_back_has_no_time() {
+    // A packet takes 0.6 s, and it is looked for 0.1 s.
+    let run = |more: &[&str]| {
+        let asked = ["lab", "run", "small-queues", "--variant", "tsq-100mbit"];
+        say(&[&asked[..], &["--set", "rate_mbps=0.02", "--set", "measure_s=0.1"], more].concat()).ok()
+    };
+    let object = &runs(&run(&["--json"]))[0];
+    for figure in ["probe_rtt_ms_min", "probe_rtt_ms_mean", "probe_rtt_ms_max"] {
+        assert_eq!(object["figures"].get(figure), Some(&Value::Null), "{object}");
+    }
+    let table = run(&[]).stdout;
+    let row = table.lines().find(|line| line.contains("tsq-100mbit  ")).expect("a row");
+    assert_eq!(row.split_whitespace().filter(|cell| *cell == "-").count(), 3, "{table}");
+}
+
+#[test]
+fn a_parameter_of_another_experiment_is_told_whose_it_is() {
+    let ended = say(&["lab", "run", "bulk", "--set", "lowat=1"]);
+    assert_eq!(ended.code(), Some(2), "{ended:?}");
+    assert!(ended.stderr.contains("no parameter of bulk: notsent-lowat has it"), "{ended:?}");
+}
+
+#[test]
 fn files_have_the_runs_and_the_samples() {
     let dir = Dir::new();
     let mut command = lowwater(["lab", "--variant", "reno/0%", "--set", "bytes=1000000", "--out"]);

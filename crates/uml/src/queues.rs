@@ -152,14 +152,16 @@ fn observe(
     probes.sort_by(f64::total_cmp);
     let mean = |v: &[f64]| v.iter().sum::<f64>() / v.len().max(1) as f64;
     let last = |v: &[f64]| v.last().copied().unwrap_or_default();
+    // Of probes that never came back there is no time: no figure.
+    let of_probes = |value: f64| if probes.is_empty() { f64::NAN } else { value };
     Ok(vec![
         ("goodput_mbps", bits / (now() - from) / 1e6),
         ("backlog_bytes_mean", mean(&backlogs)),
         ("backlog_bytes_p95", backlogs.get(backlogs.len() * 95 / 100).copied().unwrap_or_default()),
         ("backlog_bytes_max", last(&backlogs)),
-        ("probe_rtt_ms_min", probes.first().copied().unwrap_or_default()),
-        ("probe_rtt_ms_mean", mean(&probes)),
-        ("probe_rtt_ms_max", last(&probes)),
+        ("probe_rtt_ms_min", of_probes(probes.first().copied().unwrap_or_default())),
+        ("probe_rtt_ms_mean", of_probes(mean(&probes))),
+        ("probe_rtt_ms_max", of_probes(last(&probes))),
         ("retrans_segs", count("Tcp", "RetransSegs")?),
         // Of the whole run, probes included, as in the lab.
         (

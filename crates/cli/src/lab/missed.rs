@@ -2,6 +2,7 @@
 use super::catalog::{Bound, Shown};
 use super::runs::{Done, Given};
 use core::fmt;
+use serde_json::{Value, json};
 
 /// A figure that misses its bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -14,9 +15,11 @@ pub(super) struct Missed {
 }
 
 impl Missed {
-    /// Its name.
-    pub(super) const fn figure(&self) -> &'static str {
-        self.shown.figure
+    /// As JSON has it: how little and how much would have been no miss, `null` where there is no such limit.
+    pub(super) fn json(&self) -> Value {
+        let Self { shown, value, linux, still } = self;
+        let (least, most) = shown.bound.limits(*linux);
+        json!({"figure": shown.figure, "value": value, "linux": linux, "linux_still": still, "at_least": least, "at_most": most})
     }
 }
 
@@ -42,6 +45,15 @@ impl fmt::Display for Bound {
 }
 
 impl Bound {
+    /// The least and the most that hold beside what Linux has.
+    fn limits(self, linux: f64) -> (Option<f64>, Option<f64>) {
+        match self {
+            Self::AtMost(times) => (None, Some(linux * times)),
+            Self::AtLeast(times) => (Some(linux * times), None),
+            Self::Near(part) => (Some(linux * (1.0 - part)), Some(linux * (1.0 + part))),
+        }
+    }
+
     fn holds(self, value: f64, linux: f64) -> bool {
         match self {
             Self::AtMost(times) => value <= linux * times,
@@ -177,11 +189,16 @@ mod tests {
         // Linux 6.1 has 176, and a tenth more or less may be.
         assert_eq!(missed(&ran(&[("ip_out_requests", 190.0)], &[])), Some(vec![]));
         let far = ran(&[("ip_out_requests", 194.0)], &[]);
-        let names = |done: &Done| missed(done).map(|all| all.iter().map(Missed::figure).collect::<Vec<_>>());
-        assert_eq!(names(&far), Some(vec!["ip_out_requests"]));
+        let told = |done: &Done| missed(done).map(|all| all.iter().map(Missed::json).collect::<Vec<_>>());
+        let all = told(&far).expect("it is compared");
+        let limit = |name: &str| all[0][name].as_f64().map(|limit| (limit * 10.0).round() / 10.0);
+        assert_eq!((all.len(), &all[0]["figure"]), (1, &json!("ip_out_requests")));
+        assert_eq!((&all[0]["value"], &all[0]["linux"]), (&json!(194.0), &json!(176.0)));
+        assert_eq!((limit("at_least"), limit("at_most")), (Some(158.4), Some(193.6)));
+        let near = told;
         let told = lines(&[&far]).expect("bounds");
         assert!(told.contains("default") && told.contains("194") && told.contains("176"), "{told}");
-        assert_eq!(names(&ran(&[("ip_out_requests", 194.0)], &[("ip_out_requests", 180.0)])), Some(vec![]));
+        assert_eq!(near(&ran(&[("ip_out_requests", 194.0)], &[("ip_out_requests", 180.0)])), Some(vec![]));
     }
 
     #[test]
@@ -230,6 +247,10 @@ mod tests {
 
     #[test]
     fn bounds_have_their_sides() {
+        assert_eq!(
+            (Bound::AtMost(2.0).limits(5.0), Bound::AtLeast(2.0).limits(5.0)),
+            ((None, Some(10.0)), (Some(10.0), None))
+        );
         assert!(Bound::AtMost(1.1).holds(110.0, 100.0) && !Bound::AtMost(1.1).holds(111.0, 100.0));
         assert!(Bound::AtLeast(0.98).holds(98.0, 100.0) && !Bound::AtLeast(0.98).holds(97.0, 100.0));
         assert!(Bound::Near(0.1).holds(91.0, 100.0) && !Bound::Near(0.1).holds(89.0, 100.0));

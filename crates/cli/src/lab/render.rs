@@ -149,7 +149,7 @@ fn object(done: &Done) -> Value {
         object["linux_failed"] = json!(why);
     }
     if let Some(missed) = missed(done) {
-        object["missed"] = json!(missed.iter().map(Missed::figure).collect::<Vec<_>>());
+        object["missed"] = json!(missed.iter().map(Missed::json).collect::<Vec<_>>());
     }
     if let Some(broken) = &done.broken {
         object["broken"] = json!(broken.to_string());

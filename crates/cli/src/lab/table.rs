@@ -95,7 +95,11 @@ pub(super) struct Told {
 /// A figure of a run beside those of the same variant.
 pub(super) fn told(d: &Done, column: &Column) -> Told {
     let text = |value: f64| short(value / column.unit);
-    let ours = d.figures.as_ref().and_then(|figures| figures.get(column.figure)).map(text);
+    let ours = d.figures.as_ref().and_then(|figures| match figures.get(column.figure) {
+        // Nothing came that it could have been measured by.
+        None if figures.lacks(column.figure) => Some("-".to_owned()),
+        value => value.map(text),
+    });
     let then =
         d.plan.then().into_iter().filter_map(|(who, figures)| Some((who, text(of(figures, column.figure)?))));
     let now = d.plan.linux_now.iter().find(|(name, _)| name == column.figure);

@@ -65,18 +65,31 @@ pub struct Figures {
 }
 
 impl Figures {
+    /// The value of a figure that nothing came for: 0 would be the best of all times.
+    pub const NONE: f64 = f64::NAN;
+
     /// Adds a figure; docs/lab.md explains each name.
     pub fn put(&mut self, name: &'static str, value: f64) {
         self.values.push((name, value));
     }
 
-    /// A figure by name.
+    /// A figure by name, where it was measured.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<f64> {
-        self.values.iter().find(|(n, _)| *n == name).map(|(_, value)| *value)
+        self.values
+            .iter()
+            .find(|(n, _)| *n == name)
+            .map(|(_, value)| *value)
+            .filter(|value| value.is_finite())
     }
 
-    /// Name and value of every figure, in a fixed order.
+    /// The run would have measured it, and nothing came that it could have been measured by.
+    #[must_use]
+    pub fn lacks(&self, name: &str) -> bool {
+        self.values.iter().any(|(n, value)| *n == name && !value.is_finite())
+    }
+
+    /// Name and value of every figure, in a fixed order; [`Figures::NONE`] for what could not be measured.
     #[must_use]
     pub fn named(&self) -> &[(&'static str, f64)] {
         &self.values

@@ -148,6 +148,8 @@ impl SmallQueues {
         backlogs.sort_by(f64::total_cmp);
         let at = |of: &[f64], place: usize| of.get(place).copied().unwrap_or(0.0);
         let last = |of: &[f64]| at(of, of.len().saturating_sub(1));
+        // Of probes that never came back there is no time.
+        let of_probes = |value: f64| if probes.is_empty() { Figures::NONE } else { value };
         let count = world.hosts()[0].core().stack().counters();
         let mut figures = Figures {
             complete: elapsed_s >= self.common.times.1.as_secs_f64(),
@@ -161,9 +163,9 @@ impl SmallQueues {
             ("backlog_bytes_mean", mean(backlogs.iter().copied())),
             ("backlog_bytes_p95", at(&backlogs, backlogs.len() * 95 / 100)),
             ("backlog_bytes_max", last(&backlogs)),
-            ("probe_rtt_ms_min", at(&probes, 0)),
-            ("probe_rtt_ms_mean", mean(probes.iter().copied())),
-            ("probe_rtt_ms_max", last(&probes)),
+            ("probe_rtt_ms_min", of_probes(at(&probes, 0))),
+            ("probe_rtt_ms_mean", of_probes(mean(probes.iter().copied()))),
+            ("probe_rtt_ms_max", of_probes(last(&probes))),
             ("srtt_ms", mean(series.iter().map(|p| p.srtt_ms))),
             ("retrans_segs", count.tcp.retrans_segs as f64),
             ("capped_per_s", count.own.credit_capped as f64 / seconds(world.now())),

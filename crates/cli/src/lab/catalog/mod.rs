@@ -247,6 +247,16 @@ pub(crate) fn unknown(experiments: &[&Experiment], key: &str) -> String {
         .flat_map(|e| (e.make)().settings().iter().map(|s| s.name).collect::<Vec<_>>())
         .collect();
     let own: Vec<_> = own.into_iter().collect();
+    let others: Vec<_> = EXPERIMENTS.iter().filter(|e| e.knows(key)).map(|e| e.name).collect();
+    if !others.is_empty() {
+        let asked: Vec<_> = experiments.iter().map(|e| e.name).collect();
+        return format!(
+            "{key} is no parameter of {}: {} {} it (`lowwater lab list` has all parameters)",
+            asked.join(", "),
+            others.join(", "),
+            if others.len() == 1 { "has" } else { "have" }
+        );
+    }
     match &near(&own, key)[..] {
         [] => format!(
             "there is no parameter and no sysctl {key}, and none near it; parameters are {} (`lowwater lab list` says where), sysctls \
@@ -340,6 +350,8 @@ mod tests {
         };
         assert!(refused("mtu", "5").is_some_and(|e| e.contains("576")));
         assert!(refused("loss_percent", "nan").is_some_and(|e| e.contains("100")));
+        let lowat = unknown(&[bulk], "lowat");
+        assert!(lowat.starts_with("lowat is no parameter of bulk: notsent-lowat has it"), "{lowat}");
         assert!(!bulk.knows("los") && unknown(&[bulk], "los").contains("loss_percent"));
     }
 }
