@@ -18,12 +18,13 @@ Examples:
   lowwater lab                                      experiments in virtual time
   sudo lowwater serve --tun lw0 --addr 10.9.0.2/24  a web server for the kernel's curl
   sudo lowwater get --tun lw1 --addr 10.9.1.2/24 http://10.9.1.1:8000/file -o file
-  lowwater drill tests/drill                        scripts in packetdrill's language, in virtual time
-  sudo lowwater sctp-send --tun lw2 --addr 10.9.2.2/24 --echo 10.9.0.2:7   messages to a serve --sctp 7
+  lowwater drill tests/drill                        scripts in packetdrill's language
+  lowwater ss -i stats.json                         of serve --stats: why each connection waits
+  sudo lowwater sctp-send --tun lw2 --addr 10.9.2.2/24 --echo 10.9.0.2:7   to a serve --sctp 7
 
-Without root, `unshare -rn` gives a shell in a network of its own in which serve, get and sctp-send
+Without root, `unshare -rn` gives a shell in a network of its own in which serve, get and sctp-send \
 work (where users may open /dev/net/tun).
-Exit codes: 0 done, 1 failed, 2 bad command line, 77 the environment lacks something,
+Exit codes: 0 done, 1 failed, 2 bad command line, 77 the environment lacks something, \
 130 lab, drill, get or sctp-send cut short by Ctrl-C (it is how serve ends: 0).";
 
 const LAB: &str = "\
@@ -35,9 +36,9 @@ Examples:
   lowwater lab run tso-autosize --uml         beside Linux 6.1, measured in the same run
   lowwater lab --json | jq -c '[.variant, .figures.goodput_mbps]'
 
-In the tables: \"Linux\" is Linux 6.1 by the host's clock, \"Linux still\" by a clock that stands still while the
-guest works, \"Linux now\" measured beside this run (--uml), \"commit\" what the Linux commit reports that an
-experiment comes from. Variants \"-whole\" are without the half rule: by it a writer is woken when less than half
+In the tables: \"Linux\" is Linux 6.1 by the host's clock, \"Linux still\" by a clock that stands still while the \
+guest works, \"Linux now\" measured beside this run (--uml), \"commit\" what the Linux commit reports that an \
+experiment comes from. Variants \"-whole\" are without the half rule: by it a writer is woken when less than half \
 of TCP_NOTSENT_LOWAT is unsent. wakes/MB: how often that happens per 10^6 bytes.
 The same seed gives the same figures on every machine.
 Ctrl-C ends it with exit code 130, after a table of the runs that were complete.";
@@ -53,12 +54,12 @@ Examples:
       --set tcp_congestion_control=reno --pcap serve.pcapng --stats stats.json
 
 Ports: 80 HTTP, 7 echo (TCP and UDP), 9 discard, 19 chargen; with --sctp 7 also echo on 7 and discard on 9 over SCTP.
---set takes the sysctl names of Linux (tcp_sack=0, tcp_wmem=\"4096 16384 4194304\", ...);
+--set takes the sysctl names of Linux (tcp_sack=0, tcp_wmem=\"4096 16384 4194304\", ...); \
 a wrong name is told those near to it.
---qdisc takes the words of tc (\"fq maxrate 48mbit\", \"fq_codel target 2ms\", ...), one discipline inside of
+--qdisc takes the words of tc (\"fq maxrate 48mbit\", \"fq_codel target 2ms\", ...), one discipline inside of \
 another after \"child\" (\"tbf rate 10mbit burst 15kb child fq_codel\"): docs/qdisc.md.
---control makes a socket by which `lowwater tc` replaces it while serve runs. --congestion is SCTP's; TCP's is
---set tcp_congestion_control=bbr (reno, cubic).
+--control makes a socket by which `lowwater tc` replaces it while serve runs, and `ss` and `tc` tell what is there now.
+--congestion is SCTP's; TCP's is --set tcp_congestion_control=bbr (reno, cubic).
 Ctrl-C ends it and removes the device.";
 
 const GET: &str = "\
@@ -67,20 +68,23 @@ Examples:
   sudo lowwater get --tun lw1 --addr 10.9.1.2/24 http://10.9.1.1:8000/README.md
   sudo lowwater get --tun lw1 --addr fd00:9:1::2/64 \\
       'http://[fd00:9:1::1]:8000/README.md' -o copy.md
-  sudo lowwater get --tun lw1 --addr 10.9.1.2/24 http://10.9.1.1:8000/README.md -o copy.md --json | jq .sha256
+  sudo lowwater get --tun lw1 --addr 10.9.1.2/24 \\
+      http://10.9.1.1:8000/README.md -o copy.md --json | jq .sha256
 
-The kernel's side of the device gets the first free address of the subnet: 10.9.1.1 here. No other device may have
+The kernel's side of the device gets the first free address of the subnet: 10.9.1.1 here. No other device may have \
 the subnet, also not that of a running serve. Ctrl-C ends it with exit code 130.";
 
 const TC: &str = "\
 Examples:
-  sudo lowwater serve --tun lw0 --addr 10.9.0.2/24 --stats stats.json --qdisc \"fq maxrate 48mbit\" --control lw0.sock &
+  sudo lowwater serve --tun lw0 --addr 10.9.0.2/24 --qdisc \"fq maxrate 48mbit\" \\
+      --stats stats.json --control lw0.sock &
   lowwater tc stats.json                    the discipline and its options
   lowwater tc -s stats.json                 and what it has counted
   watch -n1 lowwater tc -s stats.json
   lowwater tc -s --json stats.json | jq .[0].drops
   sudo lowwater tc lw0.sock                            as it is now, not up to a second ago
-  sudo lowwater tc lw0.sock replace fq maxrate 20mbit  another one while it runs; what waits moves over
+  sudo lowwater tc lw0.sock replace fq maxrate 20mbit  another one while it runs: what waits
+                                                       moves over
 
 Only who started serve, or root, may use its socket.";
 
@@ -88,10 +92,10 @@ const DRILL: &str = "\
 Examples:
   lowwater drill tests/drill/tcp/handshake/passive.pkt   one script
   lowwater drill tests/drill                             all below a directory
-  lowwater drill --modes all tests/drill                 each as IPv4, as IPv4 by AF_INET6 sockets and as IPv6
+  lowwater drill --modes all tests/drill                 each as IPv4, mapped IPv4 and IPv6
   lowwater drill --json tests/drill | jq -c 'select(.ok | not) | [.script, .line, .what]'
 
-Ctrl-C ends it after the script that runs, with exit code 130; one that waits for Python is cut short and not
+Ctrl-C ends it after the script that runs, with exit code 130; one that waits for Python is cut short and not \
 counted. A second one ends it at once, and says how far it came.
 A path that is not there fails like a script; the others run.
 A failure shows the line, what was expected, what happened, and the last packets. docs/drill.md has the language.";
@@ -122,10 +126,10 @@ pub(crate) enum Command {
         /// The job
         job: String,
     },
-    /// Show the queueing discipline of a running `serve`, as tc -s qdisc does, from the file of its --stats
+    /// Show the queueing discipline of a running `serve`, as tc -s qdisc does, or replace it
     #[command(after_help = TC)]
     Tc(Tc),
-    /// Show connections and associations of a running `serve`, as ss does, from the file of its --stats
+    /// Show connections and associations of a running `serve`, as ss does, and why each waits
     #[command(after_help = sctp::SS)]
     Ss(Ss),
     /// Fetch a file by HTTP with the stack as the client
@@ -168,7 +172,7 @@ pub(crate) struct LabOptions {
     #[arg(long, value_name = "KEY=VALUE", global = true, value_parser = key_value)]
     pub(crate) set: Vec<(String, String)>,
     /// All chance comes from this number
-    #[arg(long, value_name = "N", default_value_t = 1, global = true, value_parser = seed)]
+    #[arg(long, value_name = "N", default_value_t = 1, global = true, value_parser = seed, allow_negative_numbers = true)]
     pub(crate) seed: u64,
     /// One JSON object per run on stdout, and nothing else
     #[arg(long, global = true)]
@@ -273,7 +277,7 @@ pub(crate) struct Serve {
     /// Write the counters as JSON to this file, every second and at the end
     #[arg(long, value_name = "FILE")]
     pub(crate) stats: Option<PathBuf>,
-    /// Make a Unix socket by which `lowwater tc SOCKET` shows and replaces the queueing discipline while it runs
+    /// Make a Unix socket by which `lowwater ss SOCKET` and `tc SOCKET` tell what is there now, and `tc` replaces the queueing discipline
     #[arg(long, value_name = "SOCKET")]
     pub(crate) control: Option<PathBuf>,
     /// Print JSON objects instead of sentences
@@ -440,6 +444,21 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    /// clap breaks what is longer than the terminal: a line of prose is a whole one, and an example fits.
+    #[test]
+    fn help_is_not_broken_in_the_middle_of_a_sentence() {
+        let help =
+            |command: &clap::Command| command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let texts =
+            Cli::command().get_subcommands().map(help).chain([help(&Cli::command())]).collect::<Vec<_>>();
+        for line in texts.iter().flat_map(|text| text.lines()).filter(|line| !line.is_empty()) {
+            match line.starts_with("  ") {
+                true => assert!(line.chars().count() <= 100, "{line}"),
+                false => assert!(line.ends_with(['.', ':']), "{line}"),
+            }
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 use crate::args::Drill;
 use crate::failure::Failure;
 use crate::interrupt::{INTERRUPTED, stop_on_ctrl_c};
+use crate::out;
 use indicatif::{ProgressBar, ProgressStyle};
 use lowwater_kernel::draw::{self, Drawn, Flavours};
 use serde_json::json;
@@ -71,7 +72,8 @@ pub(crate) fn run(args: &Drill, seeds: Range<u64>) -> Result<ExitCode, Failure> 
             n => format!(", {n} not compared: the machine was too busy"),
         };
         let done = results.done;
-        println!("{} of {done} connections are alike{disturbed}", done - results.bad - results.disturbed);
+        let alike = done - results.bad - results.disturbed;
+        out::tell(&format!("{alike} of {done} connections are alike{disturbed}"))?;
     }
     if results.done < total {
         eprintln!("lowwater: {}", stopped(results.done, total));

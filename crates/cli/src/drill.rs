@@ -4,10 +4,11 @@ mod progress;
 use crate::args::Drill;
 use crate::failure::Failure;
 use crate::interrupt::{INTERRUPTED, stop_on_ctrl_c};
+use crate::out;
 use lowwater_drill::{Family, Outcome, Overrides};
 use progress::Progress;
 use serde_json::json;
-use std::io::{self, Write as _};
+use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -41,7 +42,6 @@ pub(crate) fn run(args: &Drill) -> Result<ExitCode, Failure> {
         eprintln!("lowwater: {}", progress.words());
         Ok(ExitCode::from(INTERRUPTED))
     };
-    let mut out = io::stdout().lock();
     let mut outcomes = Vec::new();
     for (script, wrong) in &scripts {
         progress.begin(script);
@@ -60,7 +60,9 @@ pub(crate) fn run(args: &Drill) -> Result<ExitCode, Failure> {
                 continue;
             }
             let text = if args.json { object(&outcome) } else { words(&outcome) };
-            writeln!(out, "{text}").map_err(|e| Failure::io("writing", &e))?;
+            if !out::tell(&text)? {
+                return Ok(ExitCode::FAILURE);
+            }
         }
         if !progress.end(tally.failed) && stop.load(Ordering::Relaxed) {
             return stopped();
@@ -68,10 +70,10 @@ pub(crate) fn run(args: &Drill) -> Result<ExitCode, Failure> {
     }
     if args.page {
         let page = lowwater_drill::page(Path::new(""), &outcomes);
-        out.write_all(page.as_bytes()).map_err(|e| Failure::io("writing", &e))?;
+        out::tell(&page)?;
     } else if !args.json {
         let seconds = begun.elapsed().as_secs_f64().max(1e-9);
-        writeln!(out, "{}", tally.words(seconds)).map_err(|e| Failure::io("writing", &e))?;
+        out::tell(&tally.words(seconds))?;
     }
     Ok(if tally.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

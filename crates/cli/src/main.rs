@@ -9,6 +9,8 @@ mod get;
 mod interrupt;
 mod lab;
 mod net;
+mod out;
+mod running;
 mod script_options;
 mod sctp;
 mod serve;

@@ -1,19 +1,16 @@
-//! `lowwater ss`: connections and associations of a running `serve`, from the file of its `--stats`.
+//! `lowwater ss`: connections and associations of a running `serve`, from the file of its `--stats` or by the socket of its `--control`.
 use crate::args::Ss;
 use crate::failure::Failure;
 use crate::sctp::paths;
-use crate::tcp_info;
+use crate::{out, running, tcp_info};
 use serde_json::Value;
 use std::fmt::Write as _;
-use std::fs;
 use std::process::ExitCode;
 
 /// Runs the command.
 pub(crate) fn run(args: &Ss) -> Result<ExitCode, Failure> {
     let file = args.file.display();
-    let text = fs::read_to_string(&args.file).map_err(|e| Failure::io(format!("reading {file}"), &e))?;
-    let all: Value = serde_json::from_str(&text)
-        .map_err(|e| Failure::other(format!("{file} is no file of serve --stats: {e}")))?;
+    let all = running::stats(&args.file)?;
     let lists = [("tcp", "Connections", !args.sctp), ("sctp", "Associations", !args.tcp)];
     let mut sockets = Vec::new();
     for (netid, list, wanted) in lists {
@@ -29,10 +26,12 @@ pub(crate) fn run(args: &Ss) -> Result<ExitCode, Failure> {
         for (netid, socket) in sockets {
             let mut object = socket.clone();
             object["netid"] = netid.into();
-            println!("{object}");
+            if !out::tell(&object.to_string())? {
+                break;
+            }
         }
     } else {
-        print!("{}", table(&sockets, args.info));
+        out::tell(&table(&sockets, args.info))?;
     }
     if let Some(more) = all["NotListed"].as_u64().filter(|more| *more > 0) {
         eprintln!("lowwater: {more} more are not in {file}: it lists 1,000 of each kind");

@@ -1,45 +1,34 @@
 //! `lowwater tc`: the queueing discipline of a running `serve`, from the file of its `--stats` or by the socket of its `--control`.
 use crate::args::Tc;
 use crate::failure::Failure;
+use crate::{out, running};
 use lowwater_core::qdisc::Any;
 use serde_json::{Map, Value};
-use std::fs;
-use std::io::{self, BufRead as _, BufReader, Write as _};
-use std::os::unix::fs::FileTypeExt as _;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
 
 /// What an action looks like.
 const ACTION: &str = "replace fq maxrate 48mbit";
-/// How long a `serve` may take to answer.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Runs the command.
 pub(crate) fn run(args: &Tc) -> Result<ExitCode, Failure> {
     let request = request(&args.action)?;
-    let meta = fs::metadata(&args.file);
-    let root = match (meta.is_ok_and(|meta| meta.file_type().is_socket()), &request) {
-        (true, _) => by_socket(&args.file, request.as_deref().unwrap_or("show"))?,
-        (false, None) => from_file(&args.file)?,
-        (false, Some(_)) if args.file.exists() => {
+    let root = match request {
+        None => of_stats(&args.file)?,
+        Some(request) if running::is_socket(&args.file) => running::ask(&args.file, &request)?,
+        Some(_) => {
             return Err(Failure::usage(format!(
-                "{} is no socket: a discipline is replaced by that of serve --control SOCKET, as: lowwater tc SOCKET {ACTION}",
+                "{} is no socket: a discipline is replaced by that of a running serve --control SOCKET, as: lowwater tc SOCKET {ACTION}",
                 args.file.display()
             )));
-        }
-        (false, Some(_)) => {
-            let gone = io::Error::from(io::ErrorKind::NotFound);
-            return Err(Failure::io(format!("{}: reaching serve --control", args.file.display()), &gone));
         }
     };
     if args.json {
         let mut list = Vec::new();
         objects(&root, "root", args.stats, &mut list);
-        println!("{}", Value::Array(list));
+        out::tell(&Value::Array(list).to_string())?;
     } else {
-        print!("{}", shown(root["text"].as_str().unwrap_or_default(), args.stats));
+        out::tell(&shown(root["text"].as_str().unwrap_or_default(), args.stats))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -60,36 +49,10 @@ fn request(action: &[String]) -> Result<Option<String>, Failure> {
     Ok(Some(format!("replace {words}")))
 }
 
-/// A line there, a JSON object back.
-fn by_socket(path: &Path, request: &str) -> Result<Value, Failure> {
-    let talk = || {
-        let mut stream = UnixStream::connect(path)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
-        writeln!(stream, "{request}")?;
-        let mut line = String::new();
-        BufReader::new(stream).read_line(&mut line)?;
-        Ok(line)
-    };
-    let place = path.display();
-    let line: String = talk()
-        .map_err(|e: io::Error| Failure::io(format!("{place}: asking serve --control (does it run?)"), &e))?;
-    let told: Value = serde_json::from_str(&line).map_err(|_| {
-        Failure::other(format!("{place} gave no answer: is it the socket of a serve --control?"))
-    })?;
-    match told["error"].as_str() {
-        Some(why) => Err(Failure::other(format!("serve refuses: {why}"))),
-        None => Ok(told),
-    }
-}
-
-fn from_file(path: &Path) -> Result<Value, Failure> {
-    let file = path.display();
-    let text = fs::read_to_string(path).map_err(|e| Failure::io(format!("reading {file}"), &e))?;
-    let mut all: Value = serde_json::from_str(&text)
-        .map_err(|e| Failure::other(format!("{file} is no file of serve --stats: {e}")))?;
-    let root = all.get_mut("Qdisc").filter(|q| q.is_object()).map(Value::take);
-    root.ok_or_else(|| Failure::other(format!("{file} has no Qdisc: is it from serve --stats?")))
+/// The discipline in what `serve` counts.
+fn of_stats(path: &Path) -> Result<Value, Failure> {
+    let root = running::stats(path)?.get_mut("Qdisc").filter(|q| q.is_object()).map(Value::take);
+    root.ok_or_else(|| Failure::other(format!("{} has no Qdisc: is it from serve --stats?", path.display())))
 }
 
 /// The lines that were asked for.

@@ -54,7 +54,11 @@ fn mistakes_end_with_2_and_say_what_is_allowed() {
         (&["labs"], "lab"),
         (&["lab", "run"], "NAME"),
         (&["lab", "run", "bulky"], "bulk"),
-        (&["lab", "--variant", "vegas"], "cubic-no-sack"),
+        (&["lab", "--variant", "vegas"], "none near it (`lowwater lab list` has all)"),
+        (&["lab", "run", "bulk", "--variant", "vegas"], "cubic-no-sack"),
+        (&["lab", "--variant", "cubic-no-sak"], "near it: cubic-no-sack"),
+        (&["lab", "--seed", "-1"], "a seed is a whole number"),
+        (&["sctp-send", "--tun", "a", "--addr", "10.0.0.1/24", "10.0.0.2"], "with a port, as"),
         (&["lab", "--set", "tcp_sakc=1"], "tcp_sack"),
         (&["lab", "--set", "mtu=5"], "576"),
         (&["lab", "--set", "mtu"], "KEY=VALUE"),
@@ -946,6 +950,57 @@ fn ss_shows_what_serve_has_written() {
         ended.code() == Some(1) && ended.stderr.contains("has no Connections: is it from serve --stats?"),
         "{ended:?}"
     );
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_panic() {
+    let dir = Dir::new();
+    let file = dir.join("stats.json");
+    let socket = r#"{"local": "10.9.0.2:80", "remote": "10.9.0.1:999", "state": "Established"}"#;
+    // More than a pipe holds.
+    let (many, text) = (vec![socket; 3_000].join(","), "qdisc fq\\n".repeat(30_000));
+    let q = format!(r#"{{"kind": "fq", "options": {{}}, "text": "{text}"}}"#);
+    let all = format!(r#"{{"Connections": [{many}], "Associations": [], "Qdisc": {q}}}"#);
+    std::fs::write(&file, all).expect("writable");
+    let name = file.display().to_string();
+    let scripts = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/drill/tcp");
+    let asked: [&[&str]; 5] = [
+        &["ss", &name],
+        &["ss", "--json", &name],
+        &["tc", &name],
+        &["lab", "list"],
+        &["drill", "--json", scripts],
+    ];
+    for args in asked {
+        let mut told = Proc::piped(&mut lowwater(args));
+        drop(told.stdout());
+        let ended = told.wait(SOON);
+        assert!(ended.stderr.is_empty() && matches!(ended.code(), Some(0 | 1)), "{args:?}: {ended:?}");
+    }
+}
+
+#[test]
+fn a_file_nobody_writes_any_more_and_one_that_is_not_there_are_told() {
+    let dir = Dir::new();
+    let file = dir.join("stats.json");
+    std::fs::write(&file, r#"{"Connections": [], "Associations": [], "Qdisc": {"text": "qdisc fq"}}"#)
+        .expect("writable");
+    let name = file.display().to_string();
+    assert_eq!(say(&["ss", &name]).ok().stderr, "");
+    let long_ago = std::time::SystemTime::now() - Duration::from_secs(100);
+    let open = std::fs::File::options().write(true).open(&file).expect("it is there");
+    open.set_modified(long_ago).expect("a time");
+    for command in ["ss", "tc"] {
+        let ended = say(&[command, &name]).ok();
+        assert!(ended.stderr.contains("was written 100 s ago: does serve still run?"), "{ended:?}");
+        let ended = say(&[command, &dir.join("gone").display().to_string()]);
+        assert!(
+            ended.code() == Some(1) && ended.stderr.contains("is not there: it takes the file"),
+            "{ended:?}"
+        );
+    }
+    let ended = say(&["tc", &name, "replace", "fq"]);
+    assert!(ended.code() == Some(2) && ended.stderr.contains("is no socket"), "{ended:?}");
 }
 
 #[test]

@@ -9,9 +9,9 @@ use std::time::Duration;
 pub(super) const SEND: &str = "\
 Examples:
   sudo lowwater serve --tun lwa --addr 10.9.1.2/24 --sctp 7 &       echo on 7, discard on 9
-  sudo sysctl net.ipv4.ip_forward=1                                 the kernel routes between the two
+  sudo sysctl net.ipv4.ip_forward=1                                 the kernel is the router
   sudo lowwater sctp-send --tun lwb --addr 10.9.2.2/24 10.9.1.2:9   1,000 messages of 1,000 bytes
-  sudo lowwater sctp-send --tun lwb --addr 10.9.2.2/24 --duration 10 --size 1400 --streams 8 10.9.1.2:9
+  sudo lowwater sctp-send --tun lwb --addr 10.9.2.2/24 --duration 10 --streams 8 10.9.1.2:9
   sudo lowwater sctp-send --tun lwb --addr 10.9.2.2/24 --echo --hash 10.9.1.2:7
   sudo lowwater sctp-send --tun lwb --addr 10.9.2.2/24 --duration 10 --congestion bbr 10.9.1.2:9
 Two paths, from a serve --tun lwa --addr 10.9.1.2/24 --addr 10.9.4.2/24 --sctp 7:
@@ -39,7 +39,7 @@ pub(crate) struct SctpSend {
     #[command(flatten)]
     pub(crate) net: Net,
     /// The peer's addresses, all with one port, as 10.9.1.2:9 or [fd00:9::2]:9; the first is tried first
-    #[arg(required = true, value_name = "ADDR:PORT")]
+    #[arg(required = true, value_name = "ADDR:PORT", value_parser = peer)]
     pub(crate) peers: Vec<SocketAddr>,
     /// Addresses of the stack that the peer is told of (may be repeated) [default: all]
     #[arg(long, value_name = "IP")]
@@ -70,7 +70,7 @@ pub(crate) struct Messages {
     #[arg(long, value_name = "N", conflicts_with = "duration", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
     /// Seconds to send for, instead of a count
-    #[arg(long, value_name = "S", value_parser = seconds)]
+    #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
     pub(crate) duration: Option<Duration>,
     /// Streams that take turns
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
@@ -89,8 +89,8 @@ pub(crate) struct Messages {
 /// `lowwater ss`.
 #[derive(Debug, Args)]
 pub(crate) struct Ss {
-    /// The file that `serve --stats FILE` writes
-    #[arg(value_name = "FILE")]
+    /// The file that `serve --stats FILE` writes, or the socket of `serve --control SOCKET`
+    #[arg(value_name = "FILE|SOCKET")]
     pub(crate) file: PathBuf,
     /// Only TCP connections
     #[arg(long, conflicts_with = "sctp")]
@@ -113,8 +113,17 @@ pub(super) fn congestion(text: &str) -> Result<SctpCongestionKind, String> {
     all.into_iter().find(|kind| kind.name() == text).ok_or_else(wrong)
 }
 
+/// An address with its port.
+fn peer(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        format!(
+            "'{text}' is no address with a port, as 10.9.1.2:9 or [fd00:9::2]:9 (names are not looked up)"
+        )
+    })
+}
+
 fn seconds(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("'{text}' is no number of seconds, as 10 or 0.5");
+    let wrong = || format!("'{text}' is no number of seconds above 0, as 10 or 0.5");
     let seconds: f64 = text.parse().map_err(|_| wrong())?;
     Duration::try_from_secs_f64(seconds).ok().filter(|d| !d.is_zero()).ok_or_else(wrong)
 }
@@ -127,6 +136,14 @@ mod tests {
     fn what_moves_the_windows_has_a_name() {
         assert_eq!(congestion("bbr"), Ok(SctpCongestionKind::Bbr));
         assert_eq!(congestion("reno"), Err("'reno' is none of rfc9260, cubic, bbr".to_owned()));
+    }
+
+    #[test]
+    fn a_peer_has_a_port() {
+        assert!(peer("10.9.1.2:9").is_ok() && peer("[fd00:9::2]:9").is_ok());
+        for wrong in ["10.9.1.2", "fd00:9::2:9x", "host:9", ""] {
+            assert!(peer(wrong).is_err_and(|why| why.contains("with a port, as 10.9.1.2:9")), "{wrong}");
+        }
     }
 
     #[test]

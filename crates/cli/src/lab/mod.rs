@@ -17,6 +17,7 @@ use crate::failure::Failure;
 use crate::interrupt::{INTERRUPTED, stop_on_ctrl_c};
 use catalog::{EXPERIMENTS, Experiment, Variant};
 pub(crate) use guest::guest;
+use lowwater_core::base::near::nearest;
 use render::Render;
 use runs::Plan;
 use std::path::{Path, PathBuf};
@@ -102,16 +103,22 @@ fn plan(
     for wanted in &options.variant {
         if !plans.iter().any(|p: &Plan| p.answers_to(wanted)) {
             let have: Vec<_> = all().map(|v| v.name).collect();
-            return Err(Failure::usage(format!(
-                "there is no variant {wanted}; there are {}",
-                have.join(", ")
-            )));
+            return Err(Failure::usage(no_variant(wanted, &have, experiments.len())));
         }
     }
     if !options.variant.is_empty() {
         plans.retain(|p| options.variant.iter().any(|v| p.answers_to(v)));
     }
     Ok(plans)
+}
+
+/// All of one experiment are few; of all experiments only one that is near helps.
+fn no_variant(wanted: &str, have: &[&str], experiments: usize) -> String {
+    match nearest(wanted.split('/').next().unwrap_or(wanted), have) {
+        Some(near) => format!("there is no variant {wanted}; near it: {near} (`lowwater lab list` has all)"),
+        None if experiments == 1 => format!("there is no variant {wanted}; there are {}", have.join(", ")),
+        None => format!("there is no variant {wanted}, and none near it (`lowwater lab list` has all)"),
+    }
 }
 
 fn find(name: &str) -> Result<&'static Experiment, Failure> {

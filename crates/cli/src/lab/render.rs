@@ -4,6 +4,7 @@ use super::missed::{Missed, missed};
 use super::runs::{Done, Event};
 use super::{LabOptions, report as page, table};
 use crate::failure::Failure;
+use crate::out;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
@@ -109,11 +110,7 @@ fn writing(path: &Path, e: &io::Error) -> Failure {
 
 /// A line on stdout. A reader that has gone ends the program quietly.
 fn print(line: &str) -> Result<(), Failure> {
-    let mut stdout = io::stdout().lock();
-    match writeln!(stdout, "{line}").and_then(|()| stdout.flush()) {
-        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
-        other => other.map_err(|e| Failure::io("writing to stdout", &e)),
-    }
+    if out::tell(line)? { Ok(()) } else { std::process::exit(0) }
 }
 
 /// A run as JSON has it.

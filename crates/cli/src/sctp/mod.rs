@@ -9,6 +9,7 @@ use crate::args::SctpSend;
 use crate::failure::Failure;
 use crate::interrupt::INTERRUPTED;
 use crate::net::{self, Opened};
+use crate::out;
 use back::Back;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use load::Load;
@@ -16,6 +17,7 @@ use lowwater::SctpAssociation;
 use lowwater::sctp::{AssocInfo, ConnectOptions, Subscriptions};
 use serde_json::{Value, json};
 use std::cell::Cell;
+use std::fmt::Write as _;
 use std::io::{self, ErrorKind, IsTerminal as _};
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -259,9 +261,8 @@ fn report(args: &SctpSend, outcome: &Outcome) -> Result<(), Failure> {
         eprintln!("lowwater: stopped: aborted, since the peer {why}");
     }
     if args.json {
-        println!(
-            "{}",
-            json!({
+        out::tell(
+            &json!({
                 "event": "sent", "peers": args.peers.iter().map(ToString::to_string).collect::<Vec<_>>(),
                 "messages": load.sent, "bytes": load.bytes, "seconds": seconds, "mbps": mbps, "interrupted": interrupted,
                 "given_up": back.given_up.get(), "back_messages": back.messages.get(), "back_bytes": back.bytes.get(),
@@ -269,9 +270,10 @@ fn report(args: &SctpSend, outcome: &Outcome) -> Result<(), Failure> {
                 "acknowledged": end.acknowledged(), "aborted": aborted,
                 "streams": args.messages.streams, "outbound_streams": info.streams.0, "paths": paths,
             })
-        );
+            .to_string(),
+        )?;
     } else {
-        println!(
+        let mut text = format!(
             "{} messages of {} bytes to {} in {seconds:.3} s: {mbps:.1} Mbit/s, {}",
             load.sent,
             args.messages.size,
@@ -283,14 +285,15 @@ fn report(args: &SctpSend, outcome: &Outcome) -> Result<(), Failure> {
             }
         );
         if args.echo {
-            println!("{} messages came back", back.messages.get());
+            let _ = write!(text, "\n{} messages came back", back.messages.get());
         }
         for path in &paths {
-            println!("{}", paths::text(path, "  "));
+            let _ = write!(text, "\n{}", paths::text(path, "  "));
         }
         if let Some(hash) = hash.as_ref().filter(|_| args.hash) {
-            println!("{hash}");
+            let _ = write!(text, "\n{hash}");
         }
+        out::tell(&text)?;
     }
     if args.echo && !interrupted && hash != echo_hash {
         return Err(Failure::other(format!("{}: what came back is not what was sent", names(&args.peers))));

@@ -1,4 +1,4 @@
-//! `--control`: a Unix socket by which `lowwater tc` asks for the queueing discipline of a running `serve`, or puts another one in its place.
+//! `--control`: a Unix socket by which `lowwater ss` and `tc` ask what a running `serve` counts, and `tc` puts another queueing discipline in place.
 use super::{over, stats};
 use crate::failure::Failure;
 use lowwater::Stack;
@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::sync::watch;
 
@@ -21,6 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// The socket; its file goes with it.
 pub(crate) struct Control {
     listener: UnixListener,
+    began: Instant,
     _file: File,
 }
 
@@ -59,7 +60,7 @@ impl Control {
         let listener = listener.map_err(|e| failed(&e))?;
         let file = File(path.to_owned());
         listener.set_nonblocking(true).map_err(|e| failed(&e))?;
-        Ok(Self { listener, _file: file })
+        Ok(Self { listener, began: Instant::now(), _file: file })
     }
 
     /// Answers one after the other until the end.
@@ -69,7 +70,7 @@ impl Control {
             tokio::select! {
                 () = over(&mut ended) => return,
                 asked = listener.accept() => match asked {
-                    Ok((stream, _)) => drop(tokio::time::timeout(PATIENCE, answer(stream, &stack)).await),
+                    Ok((stream, _)) => drop(tokio::time::timeout(PATIENCE, answer(stream, &stack, self.began)).await),
                     // No descriptor is free.
                     Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
                 },
@@ -79,21 +80,22 @@ impl Control {
 }
 
 /// A line is a request, and its answer is a JSON object.
-async fn answer(mut stream: tokio::net::UnixStream, stack: &Stack) -> io::Result<()> {
+async fn answer(mut stream: tokio::net::UnixStream, stack: &Stack, began: Instant) -> io::Result<()> {
     let (read, mut write) = stream.split();
     let mut line = String::new();
     BufReader::new(read.take(REQUEST_MAX)).read_line(&mut line).await?;
-    let told = asked(line.trim_end(), stack).unwrap_or_else(|why| json!({ "error": why }));
+    let told = asked(line.trim_end(), stack, began.elapsed().as_secs_f64())
+        .unwrap_or_else(|why| json!({ "error": why }));
     write.write_all(format!("{told}\n").as_bytes()).await
 }
 
-fn asked(line: &str, stack: &Stack) -> Result<Value, String> {
+fn asked(line: &str, stack: &Stack, at_s: f64) -> Result<Value, String> {
     match line.split_once(' ').unwrap_or((line, "")) {
-        ("show", "") => {}
+        ("stats", "") => return Ok(stats::snapshot(stack, at_s)),
         ("replace", words) => stack.set_qdisc(0, words).map_err(|e| e.to_string())?,
         _ => {
             return Err(format!(
-                "'{line}' is no request: there are show, and replace with the words of a discipline"
+                "'{line}' is no request: there are stats, and replace with the words of a discipline"
             ));
         }
     }
@@ -110,13 +112,14 @@ mod tests {
     fn a_request_shows_or_replaces_and_a_wrong_one_changes_nothing() {
         let (a, _b) = link::pair(1_500);
         let stack = Stack::builder().device(a).address("10.0.0.1/24").build().expect("a stack");
-        let kind = |line: &str| asked(line, &stack).map(|q| q["kind"].clone());
-        let before = kind("show").expect("a discipline");
+        let kind = |line: &str| asked(line, &stack, 0.5).map(|q| q["kind"].clone());
+        let there = || asked("stats", &stack, 0.5).map(|all| all["Qdisc"]["kind"].clone());
+        let before = there().expect("a discipline");
         assert!(kind("replace fqq").is_err_and(|why| why.contains("fq")));
         assert!(kind("destroy").is_err_and(|why| why.contains("'destroy' is no request")));
-        assert_eq!(kind("show"), Ok(before));
+        assert_eq!(there(), Ok(before));
         assert_eq!(kind("replace fq maxrate 8mbit"), Ok("fq".into()));
-        assert_eq!(kind("show"), Ok("fq".into()));
+        assert_eq!(there(), Ok("fq".into()));
         stack.shutdown_blocking(Duration::ZERO);
     }
 

@@ -11,13 +11,13 @@ mod upload;
 use crate::args::Serve;
 use crate::failure::Failure;
 use crate::net::{self, Opened};
+use crate::out;
 use control::Control;
 use files::Root;
 use lowwater::{ListenOptions, SocketOptions, Stack, TcpListener, UdpSocket};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 use stats::Stats;
-use std::io::{self, Write as _};
 use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Serve) -> Result<ExitCode, Failure> {
     opened.finish()?;
     served?;
     if args.json {
-        say(&json!({"event": "ended", "aborted_connections": drained.aborted}).to_string())?;
+        out::tell(&json!({"event": "ended", "aborted_connections": drained.aborted}).to_string())?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -166,12 +166,14 @@ fn announce(args: &Serve, opened: &Opened) -> Result<(), Failure> {
     let hosts: Vec<_> = opened.hosts.iter().map(ToString::to_string).collect();
     let root = args.root.display();
     if args.json {
-        return say(&json!({
+        let control = args.control.as_ref().map(|path| path.display().to_string());
+        let told = json!({
             "event": "serving", "tun": opened.device, "urls": urls, "addresses": opened.addresses,
             "host_addresses": hosts, "root": root.to_string(), "http": 80, "echo": 7, "discard": 9, "chargen": 19,
-            "control": args.control, "max_pacing_rate": args.max_pacing_rate, "warnings": opened.warnings, "sctp": args.sctp.map(|port| json!({"echo": port, "discard": port + sctp::DISCARD})),
-        })
-        .to_string());
+            "control": control, "max_pacing_rate": args.max_pacing_rate, "warnings": opened.warnings,
+            "sctp": args.sctp.map(|port| json!({"echo": port, "discard": port + sctp::DISCARD})),
+        });
+        return out::tell(&told.to_string()).map(drop);
     }
     let beside = match (&args.net.iface.packet, hosts.as_slice()) {
         (Some(_), []) => String::new(),
@@ -181,21 +183,13 @@ fn announce(args: &Serve, opened: &Opened) -> Result<(), Failure> {
     let over_sctp = args
         .sctp
         .map_or(String::new(), |port| format!(", SCTP echo on {port}, discard on {}", port + sctp::DISCARD));
-    say(&format!(
+    out::tell(&format!(
         "serving {root} on {} (device {}{beside}), echo on port 7, discard on 9, chargen on 19{over_sctp}; try: curl {}",
         urls.join(" and "),
         opened.device,
         urls[0],
     ))
-}
-
-/// A line on stdout; a reader that has gone is no reason to end.
-fn say(line: &str) -> Result<(), Failure> {
-    let mut stdout = io::stdout().lock();
-    match writeln!(stdout, "{line}").and_then(|()| stdout.flush()) {
-        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(Failure::io("writing to stdout", &e)),
-        _ => Ok(()),
-    }
+    .map(drop)
 }
 
 /// The next connection, or `None` at the end.

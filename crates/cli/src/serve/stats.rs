@@ -38,7 +38,8 @@ impl Stats {
     }
 }
 
-fn snapshot(stack: &Stack, at_s: f64) -> Value {
+/// All that is counted, `at_s` seconds after the beginning.
+pub(super) fn snapshot(stack: &Stack, at_s: f64) -> Value {
     let mut groups = Map::new();
     groups.insert("at_s".into(), json!(at_s));
     stack.counters().each(&mut |group, name, value| {

@@ -75,6 +75,9 @@ fn tc_replaces_the_discipline_of_a_serve_in_the_middle_of_a_transfer() {
         assert_eq!(loading, hash, "nothing is lost by a change");
         let counts: Value = serde_json::from_str(&tc(&["-s", "--json"]).ok().stdout).expect("JSON");
         assert!(counts[0]["kind"] == "tbf" && counts[0]["packets"].as_u64() > Some(100), "{counts:#}");
+        let _idle = TcpStream::connect(CHARGEN).expect("chargen listens");
+        let shown = run(&mut lowwater(["ss", "-i", &control]), LIMIT).ok();
+        assert!(shown.stdout.contains("10.9.0.2:19") && shown.stdout.contains(" cwnd:"), "{shown:?}");
         for (words, code, why) in
             [(&["replace", "fqq"][..], 2, "fq"), (&["destroy"], 2, "replace"), (&["replace"], 2, "replace")]
         {

@@ -1,0 +1,68 @@
+//! What a running `serve` tells: from the file of its `--stats`, or by the socket of its `--control`.
+use crate::failure::Failure;
+use serde_json::Value;
+use std::fs;
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::FileTypeExt as _;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+/// How long a `serve` may take to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// A file that is written every second is not older than this.
+const FRESH: Duration = Duration::from_secs(5);
+
+/// It is a socket, not a file.
+pub(crate) fn is_socket(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|meta| meta.file_type().is_socket())
+}
+
+/// All that it counts.
+pub(crate) fn stats(path: &Path) -> Result<Value, Failure> {
+    if is_socket(path) { ask(path, "stats") } else { file(path) }
+}
+
+/// A line there, a JSON object back.
+pub(crate) fn ask(path: &Path, request: &str) -> Result<Value, Failure> {
+    let talk = || {
+        let mut stream = UnixStream::connect(path)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        writeln!(stream, "{request}")?;
+        let mut line = String::new();
+        BufReader::new(stream).read_line(&mut line)?;
+        Ok(line)
+    };
+    let place = path.display();
+    let line: String = talk().map_err(|e: io::Error| match e.kind() {
+        io::ErrorKind::PermissionDenied => {
+            Failure::other(format!("{place}: only who started serve --control, or root, may ask it"))
+        }
+        _ => Failure::io(format!("{place}: asking serve --control (does it run?)"), &e),
+    })?;
+    let told: Value = serde_json::from_str(&line).map_err(|_| {
+        Failure::other(format!("{place} gave no answer: is it the socket of a serve --control?"))
+    })?;
+    match told["error"].as_str() {
+        Some(why) => Err(Failure::other(format!("serve refuses: {why}"))),
+        None => Ok(told),
+    }
+}
+
+fn file(path: &Path) -> Result<Value, Failure> {
+    let place = path.display();
+    let text = fs::read_to_string(path).map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound => Failure::other(format!(
+            "{place} is not there: it takes the file of a running serve --stats FILE, or the socket of its --control SOCKET"
+        )),
+        _ => Failure::io(format!("reading {place}"), &e),
+    })?;
+    let all = serde_json::from_str(&text)
+        .map_err(|e| Failure::other(format!("{place} is no file of serve --stats: {e}")))?;
+    let age = fs::metadata(path).and_then(|meta| meta.modified()).ok().and_then(|at| at.elapsed().ok());
+    if let Some(age) = age.filter(|age| *age > FRESH) {
+        eprintln!("lowwater: {place} was written {} s ago: does serve still run?", age.as_secs());
+    }
+    Ok(all)
+}
