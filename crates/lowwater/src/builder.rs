@@ -1,6 +1,7 @@
 //! How a stack is described: settings, devices, addresses, routes.
 use crate::asks::Asks;
-use crate::driver::{Answers, Attached, Driver};
+use crate::devices::Attached;
+use crate::driver::{Answers, Driver};
 use crate::error::{invalid, io_error};
 use crate::observe::Observer;
 use crate::port::Port;

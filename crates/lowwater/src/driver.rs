@@ -1,154 +1,17 @@
 //! The loop of the thread that owns a stack and its devices: read, process, hand out, write, wait.
+use crate::devices::{Attached, input, output};
 use crate::observe::{Direction, Observer};
-use crate::port::{BATCH_PACKETS, Port};
 use crate::registry::Wakes;
 use crate::shared::{Inner, Phase, Shared};
-use lowwater_core::base::{DeviceId, Duration, Instant};
-use lowwater_core::device::{QueueLimit, Submit};
-use lowwater_core::packet::{Owner, Packet};
+use lowwater_core::base::Instant;
 use lowwater_core::tcp::State;
 use lowwater_os::{BusyPoll, Idle, Poller};
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
 
 /// Turns in a row in which timers wait because a device still has input: after a stall news comes before timers, yet a
 /// flood does not stop time.
 const INPUT_FIRST_TURNS: u32 = 64;
-
-/// A device that has not taken over all of a batch is asked again after this long.
-const FLUSH_AGAIN: Duration = Duration::from_millis(1);
-
-/// One device with what is between it and the stack.
-pub(crate) struct Attached {
-    pub(crate) id: DeviceId,
-    pub(crate) port: Box<dyn Port>,
-    /// Received and not yet given to the stack.
-    inbox: Vec<Packet>,
-    /// Taken from the stack and not yet taken by the device.
-    outbox: VecDeque<Packet>,
-    /// Owners whose packets have left.
-    done: Vec<Owner>,
-    /// What the device dropped, with the owners where there are some.
-    dropped: Vec<Option<Owner>>,
-    /// It met "not now" and is tried again then.
-    retry_at: Option<Instant>,
-    more_input: bool,
-    failed: Option<String>,
-    /// The last batch filled the device, and the stack was not told of room since.
-    crowded: bool,
-}
-
-impl Attached {
-    pub(crate) fn new(id: DeviceId, port: Box<dyn Port>) -> Self {
-        Self {
-            id,
-            port,
-            inbox: Vec::new(),
-            outbox: VecDeque::new(),
-            done: Vec::new(),
-            dropped: Vec::new(),
-            retry_at: None,
-            more_input: false,
-            failed: None,
-            crowded: false,
-        }
-    }
-
-    /// True when something has come, a failure included.
-    fn read(&mut self, at: Instant) -> bool {
-        self.more_input = false;
-        if self.failed.is_some() {
-            return false;
-        }
-        match self.port.recv(at, BATCH_PACKETS, &mut self.inbox) {
-            Ok(more) => self.more_input = more,
-            Err(e) => {
-                self.failed = Some(e.to_string());
-                // Nothing comes back any more, and nobody shall wait for it.
-                self.port.abandon(&mut self.done);
-                self.lose_outbox();
-                return true;
-            }
-        }
-        if self.port.needs_flush() {
-            self.port.flush();
-        }
-        self.port.completions(&mut self.done);
-        !self.inbox.is_empty() || !self.done.is_empty()
-    }
-
-    /// The stack has yet to hear what became of some packets.
-    const fn has_news(&self) -> bool {
-        !(self.done.is_empty() && self.dropped.is_empty())
-    }
-
-    /// What was to leave by a device that is gone is lost, as in a network.
-    fn lose_outbox(&mut self) {
-        self.done.extend(self.outbox.drain(..).filter_map(|packet| packet.owner));
-        self.retry_at = None;
-    }
-
-    /// Until when the driver may sleep for this device's sake.
-    fn wake_at(&self, at: Instant) -> Instant {
-        let works = self.failed.is_none();
-        let flush = if works && self.port.needs_flush() { at + FLUSH_AGAIN } else { Instant::FAR_FUTURE };
-        // A device that tells nobody of its room is asked again after a batch that filled it, too.
-        let room = if works && self.crowded { self.retry_from(at) } else { Instant::FAR_FUTURE };
-        self.retry_at.unwrap_or(Instant::FAR_FUTURE).min(flush).min(room)
-    }
-
-    /// When a device that had no room is tried again.
-    fn retry_from(&self, now: Instant) -> Instant {
-        self.port.retry_after().map_or(Instant::FAR_FUTURE, |after| now + after)
-    }
-
-    /// Gives the device what it takes; true when it took something.
-    fn write(&mut self, now: Instant, mut observer: Option<(usize, &mut Observer)>) -> bool {
-        let mut moved = false;
-        self.retry_at = None;
-        if self.failed.is_some() {
-            self.lose_outbox();
-            return true;
-        }
-        while let Some(packet) = self.outbox.pop_front() {
-            let owner = packet.owner;
-            let seen = observer.is_some().then(|| packet.clone());
-            let answer = self.port.submit(now, packet);
-            let full = matches!(answer, Submit::Filled);
-            let taken = match answer {
-                Submit::Sent | Submit::Filled => true,
-                Submit::Completed => {
-                    self.done.extend(owner);
-                    true
-                }
-                Submit::NotNow(packet) => {
-                    self.outbox.push_front(packet);
-                    self.retry_at = Some(self.retry_from(now));
-                    break;
-                }
-                // Lost between here and the wire: the stack counts it, and the flow hears of it.
-                Submit::Dropped => {
-                    self.dropped.push(owner);
-                    false
-                }
-            };
-            moved = true;
-            if let (true, Some(seen), Some((index, observe))) = (taken, seen, &mut observer) {
-                observe(*index, Direction::Out, &seen);
-            }
-            if full && !self.outbox.is_empty() {
-                self.retry_at = Some(self.retry_from(now));
-                break;
-            }
-        }
-        if moved {
-            self.port.flush();
-            self.port.completions(&mut self.done);
-        }
-        moved
-    }
-}
 
 /// Whether a device that was just written to is read before the driver sleeps. Bulk data is there by then; where single
 /// requests are answered nothing is, and the read that would meet nothing is left out most of the time.
@@ -349,52 +212,6 @@ impl Drop for Driver {
     }
 }
 
-/// Input events of one device.
-fn input(inner: &mut Inner, now: Instant, attached: &mut Attached) {
-    if let Some(why) = &attached.failed
-        && inner.failure.is_none()
-    {
-        inner.failure = Some(why.clone());
-    }
-    for owner in attached.done.drain(..) {
-        inner.core.complete(now, attached.id, owner);
-    }
-    for owner in attached.dropped.drain(..) {
-        inner.core.dropped(now, attached.id, owner);
-    }
-    for packet in attached.inbox.drain(..) {
-        inner.core.receive(now, attached.id, packet);
-    }
-}
-
-/// Takes a batch of packets for one device, unless the last one is not gone yet; true when there are some. Where the device is full
-/// flows have their turns all the same, so that the queueing discipline sees what waits.
-fn output(inner: &mut Inner, now: Instant, attached: &mut Attached) -> bool {
-    if !attached.outbox.is_empty() {
-        return false;
-    }
-    let all = QueueLimit { packets: usize::MAX, bytes: usize::MAX };
-    let mut room = if attached.failed.is_some() { all } else { attached.port.room() };
-    if room.packets > 0 && core::mem::take(&mut attached.crowded) {
-        inner.core.device_ready(now, attached.id);
-    }
-    let (outbox, crowded) = (&mut attached.outbox, &mut attached.crowded);
-    let mut collect = |_, packet: Packet| {
-        if room.packets == 0 {
-            *crowded = true;
-            return Submit::NotNow(packet);
-        }
-        let last = packet.len() > room.bytes;
-        room.packets = if last { 0 } else { room.packets - 1 };
-        room.bytes -= packet.len().min(room.bytes);
-        outbox.push_back(packet);
-        *crowded = room.packets == 0;
-        if *crowded { Submit::Filled } else { Submit::Sent }
-    };
-    inner.core.transmit(now, attached.id, BATCH_PACKETS, &mut collect);
-    !attached.outbox.is_empty()
-}
-
 /// Ends a stack that drains: true when nothing closes in the background any more, or when its time is over.
 fn end(inner: &mut Inner, now: Instant) -> bool {
     let Phase::Draining(until) = inner.phase else { return false };
@@ -416,105 +233,11 @@ fn end(inner: &mut Inner, now: Instant) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bytes::Bytes;
-    use lowwater_core::base::{FlowId, SocketId};
-    use lowwater_core::device::{Device, DeviceCaps};
-    use lowwater_core::packet::Offload;
+    use crate::port::Port;
+    use lowwater_core::base::{DeviceId, Duration};
+    use lowwater_core::device::{Device, DeviceCaps, Submit};
+    use lowwater_core::packet::Packet;
     use std::io;
-
-    /// Takes two packets, gives none back, and is gone at the second look.
-    #[derive(Default)]
-    struct Unplugged {
-        held: Vec<Owner>,
-        looks: u32,
-    }
-
-    impl Device for Unplugged {
-        fn submit(&mut self, _: Instant, packet: Packet) -> Submit {
-            if self.held.len() == 2 {
-                return Submit::NotNow(packet);
-            }
-            self.held.extend(packet.owner);
-            Submit::Sent
-        }
-    }
-
-    impl Port for Unplugged {
-        fn caps(&self) -> DeviceCaps {
-            DeviceCaps::plain(1_500)
-        }
-        fn recv(&mut self, _: Instant, _: usize, _: &mut Vec<Packet>) -> io::Result<bool> {
-            self.looks += 1;
-            if self.looks == 1 { Ok(false) } else { Err(io::Error::other("unplugged")) }
-        }
-        fn abandon(&mut self, into: &mut Vec<Owner>) {
-            into.append(&mut self.held);
-        }
-        fn room(&self) -> QueueLimit {
-            QueueLimit { packets: 2 - self.held.len(), bytes: usize::MAX }
-        }
-        fn attach(&mut self, _: &Poller, _: u64) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    fn packet(charge: u32) -> Packet {
-        let owner = Some(Owner::new(FlowId::of(SocketId::default()), charge));
-        let bytes = Bytes::from_static(&[0x45; 20]);
-        Packet { owner, ..Packet::received(bytes, Offload::default(), Instant::ZERO) }
-    }
-
-    #[test]
-    fn a_device_that_is_gone_keeps_nobodys_credit() {
-        let mut attached = Attached::new(DeviceId(1), Box::new(Unplugged::default()));
-        assert!(!attached.read(Instant::ZERO));
-        attached.outbox.extend((0..3).map(packet));
-        assert!(attached.write(Instant::ZERO, None));
-        assert!(attached.done.is_empty() && attached.outbox.len() == 1, "two are out, one waits");
-        assert!(attached.read(Instant::ZERO) && attached.failed.is_some());
-        let back = |attached: &mut Attached| attached.done.drain(..).map(|o| o.charge).collect::<Vec<_>>();
-        assert_eq!(back(&mut attached), [0, 1, 2]);
-        // Nor does what comes later.
-        attached.outbox.push_back(packet(9));
-        assert!(attached.write(Instant::ZERO, None));
-        assert_eq!(back(&mut attached), [9]);
-        assert!(!attached.read(Instant::ZERO) && attached.outbox.is_empty());
-    }
-
-    /// Full, and nobody hears from it when it no longer is.
-    struct Polled;
-
-    impl Device for Polled {
-        fn submit(&mut self, _: Instant, _: Packet) -> Submit {
-            Submit::Filled
-        }
-    }
-
-    impl Port for Polled {
-        fn caps(&self) -> DeviceCaps {
-            DeviceCaps::plain(1_500)
-        }
-        fn recv(&mut self, _: Instant, _: usize, _: &mut Vec<Packet>) -> io::Result<bool> {
-            Ok(false)
-        }
-        fn attach(&mut self, _: &Poller, _: u64) -> io::Result<()> {
-            Ok(())
-        }
-        fn retry_after(&self) -> Option<Duration> {
-            Some(Duration::from_millis(5))
-        }
-    }
-
-    #[test]
-    fn a_full_device_that_tells_nobody_is_asked_again() {
-        let mut attached = Attached::new(DeviceId(1), Box::new(Polled));
-        let now = Instant::from_millis(7);
-        assert_eq!(attached.wake_at(now), Instant::FAR_FUTURE);
-        attached.crowded = true;
-        assert_eq!(attached.wake_at(now), Instant::from_millis(12));
-        attached.failed = Some("gone".to_owned());
-        assert_eq!(attached.wake_at(now), Instant::FAR_FUTURE);
-    }
 
     #[test]
     fn looking_around_is_looking() {

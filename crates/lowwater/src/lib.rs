@@ -55,6 +55,7 @@
 mod asks;
 pub mod blocking;
 mod builder;
+mod devices;
 mod driver;
 mod error;
 pub mod link;
