@@ -1,6 +1,6 @@
 //! How a stack is described: settings, devices, addresses, routes.
 use crate::asks::Asks;
-use crate::devices::Attached;
+use crate::devices::{Attached, Devices};
 use crate::driver::{Answers, Driver};
 use crate::error::{invalid, io_error};
 use crate::observe::Observer;
@@ -246,16 +246,16 @@ impl Builder {
             devices: ports.iter().map(|p| p.id).collect(),
             phase: Phase::Running,
             asleep: None,
+            brief: false,
             mourners: Vec::new(),
             observer: None,
             failure: None,
         };
-        let shared = Shared::new(inner, clock, poller.waker());
+        let devices = Devices { ports, observer: self.observer, sent_beside: false };
+        let shared = Shared::new(inner, devices, clock, poller.waker());
         let stack = Stack { handle: Handle::new(&shared) };
-        let (observer, busy_poll) = (self.observer, self.busy_poll);
-        let answers = Answers::default();
-        let driver =
-            Driver { shared, poller, ports, observer, input_first: 0, busy_poll, answers, looked: true };
+        let (busy_poll, answers) = (self.busy_poll, Answers::default());
+        let driver = Driver { shared, poller, input_first: 0, busy_poll, answers, looked: true };
         Ok((stack, driver))
     }
 }

@@ -47,7 +47,7 @@ impl Attached {
     }
 
     /// True when something has come, a failure included.
-    pub(crate) fn read(&mut self, at: Instant) -> bool {
+    fn read(&mut self, at: Instant) -> bool {
         self.more_input = false;
         if self.failed.is_some() {
             return false;
@@ -81,7 +81,7 @@ impl Attached {
     }
 
     /// Until when the driver may sleep for this device's sake.
-    pub(crate) fn wake_at(&self, at: Instant) -> Instant {
+    fn wake_at(&self, at: Instant) -> Instant {
         let works = self.failed.is_none();
         let flush = if works && self.port.needs_flush() { at + FLUSH_AGAIN } else { Instant::FAR_FUTURE };
         // A device that tells nobody of its room is asked again after a batch that filled it, too.
@@ -95,7 +95,7 @@ impl Attached {
     }
 
     /// Gives the device what it takes; true when it took something.
-    pub(crate) fn write(&mut self, now: Instant, mut observer: Option<(usize, &mut Observer)>) -> bool {
+    fn write(&mut self, now: Instant, mut observer: Option<(usize, &mut Observer)>) -> bool {
         let mut moved = false;
         self.retry_at = None;
         if self.failed.is_some() {
@@ -141,6 +141,61 @@ impl Attached {
     }
 }
 
+/// All devices of a stack. One thread at a time serves them: the driver's, or one that sends what it has just written
+/// ([`crate::shared::Shared::enter`]).
+#[derive(Default)]
+pub(crate) struct Devices {
+    pub(crate) ports: Vec<Attached>,
+    /// Sees every packet.
+    pub(crate) observer: Option<Observer>,
+    /// Another thread has sent since the driver looked: an answer may come soon.
+    pub(crate) sent_beside: bool,
+}
+
+impl Devices {
+    /// Reads all of them; true when something has come.
+    pub(crate) fn read(&mut self, at: Instant) -> bool {
+        let mut came = false;
+        for (index, attached) in self.ports.iter_mut().enumerate() {
+            came |= attached.read(at);
+            if let Some(observe) = &mut self.observer {
+                attached.inbox.iter().for_each(|packet| observe(index, Direction::In, packet));
+            }
+        }
+        came
+    }
+
+    /// Gives each of them what it takes; true when one took something.
+    pub(crate) fn write(&mut self, at: Instant) -> bool {
+        let mut wrote = false;
+        for (index, attached) in self.ports.iter_mut().enumerate() {
+            if attached.outbox.is_empty()
+                || attached.retry_at.is_some_and(|retry| retry > at && retry != Instant::FAR_FUTURE)
+            {
+                continue;
+            }
+            wrote |= attached.write(at, self.observer.as_mut().map(|o| (index, o)));
+        }
+        wrote
+    }
+
+    /// More may wait in one of them.
+    pub(crate) fn have_more_input(&self) -> bool {
+        self.ports.iter().any(|p| p.more_input)
+    }
+
+    /// Until when the driver may sleep for their sake.
+    pub(crate) fn wake_at(&self, at: Instant) -> Instant {
+        self.ports.iter().map(|p| p.wake_at(at)).fold(Instant::FAR_FUTURE, Instant::min)
+    }
+
+    /// Nothing is on its way to one of them or back, and none must be asked again.
+    pub(crate) fn are_at_rest(&self, at: Instant) -> bool {
+        let rests = |p: &Attached| p.outbox.is_empty() && !p.has_news();
+        self.ports.iter().all(rests) && self.wake_at(at) == Instant::FAR_FUTURE
+    }
+}
+
 /// Input events of one device.
 pub(crate) fn input(inner: &mut Inner, now: Instant, attached: &mut Attached) {
     if let Some(why) = &attached.failed
@@ -159,9 +214,9 @@ pub(crate) fn input(inner: &mut Inner, now: Instant, attached: &mut Attached) {
     }
 }
 
-/// Takes a batch of packets for one device, unless the last one is not gone yet; true when there are some. Where the device is full
+/// Takes up to `most` packets for one device, unless the last batch is not gone yet; true when there are some. Where the device is full
 /// flows have their turns all the same, so that the queueing discipline sees what waits.
-pub(crate) fn output(inner: &mut Inner, now: Instant, attached: &mut Attached) -> bool {
+pub(crate) fn output(inner: &mut Inner, now: Instant, attached: &mut Attached, most: usize) -> bool {
     if !attached.outbox.is_empty() {
         return false;
     }
@@ -183,7 +238,7 @@ pub(crate) fn output(inner: &mut Inner, now: Instant, attached: &mut Attached) -
         *crowded = room.packets == 0;
         if *crowded { Submit::Filled } else { Submit::Sent }
     };
-    inner.core.transmit(now, attached.id, BATCH_PACKETS, &mut collect);
+    inner.core.transmit(now, attached.id, most, &mut collect);
     !attached.outbox.is_empty()
 }
 

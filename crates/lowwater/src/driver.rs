@@ -1,12 +1,12 @@
 //! The loop of the thread that owns a stack and its devices: read, process, hand out, write, wait.
-use crate::devices::{Attached, input, output};
-use crate::observe::{Direction, Observer};
+use crate::devices::{Attached, Devices, input, output};
+use crate::port::BATCH_PACKETS;
 use crate::registry::Wakes;
 use crate::shared::{Inner, Phase, Shared};
 use lowwater_core::base::Instant;
 use lowwater_core::tcp::State;
 use lowwater_os::{BusyPoll, Idle, Poller};
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 use std::task::Waker;
 
 /// Turns in a row in which timers wait because a device still has input: after a stall news comes before timers, yet a
@@ -50,8 +50,6 @@ enum Next {
 pub struct Driver {
     pub(crate) shared: Arc<Shared>,
     pub(crate) poller: Poller,
-    pub(crate) ports: Vec<Attached>,
-    pub(crate) observer: Option<Observer>,
     pub(crate) input_first: u32,
     pub(crate) busy_poll: BusyPoll,
     pub(crate) answers: Answers,
@@ -65,34 +63,44 @@ impl Driver {
     pub fn run(mut self) {
         // Only costs precision where it fails.
         let _ = lowwater_os::poll::precise_timers();
+        self.serve();
+        self.stop();
+    }
+
+    fn serve(&mut self) {
+        let shared = self.shared.clone();
         let mut ready = Vec::new();
         let mut wakes = Wakes::new();
+        // Its own while it is awake.
+        let mut devices = shared.devices();
         // The one look at the clock of each turn: timers see the time before the devices were read.
-        let mut at = self.shared.clock.now();
-        self.read(at);
+        let mut at = shared.clock.now();
+        devices.read(at);
         loop {
-            let next = self.process(at, &mut wakes);
+            let next = self.process(at, &mut devices, &mut wakes);
             wakes.drain(..).for_each(Waker::wake);
-            let wrote = self.write(at);
+            let wrote = devices.write(at);
             match next {
-                Next::Stop => return self.stop(),
+                Next::Stop => return,
                 Next::Sleep(until) if !wrote => {
-                    let until = self.ports.iter().map(|p| p.wake_at(at)).fold(until, Instant::min);
-                    if let Some(now) = self.look_around(until) {
-                        at = now;
+                    let until = until.min(devices.wake_at(at));
+                    drop(devices);
+                    if let Some((now, looked)) = self.look_around(&shared, until) {
+                        (at, devices) = (now, looked);
                         continue;
                     }
-                    if self.poller.wait(&self.shared.clock, Some(until), &mut ready).is_err() {
-                        return self.stop();
+                    if self.poller.wait(&shared.clock, Some(until), &mut ready).is_err() {
+                        return;
                     }
+                    devices = shared.devices();
                 }
                 Next::Go | Next::Sleep(_) => {}
             }
-            at = self.shared.clock.now();
+            at = shared.clock.now();
             self.busy_poll.on_something(at);
-            self.looked = !wrote || self.ports.iter().any(|p| p.more_input) || self.answers.asks();
+            self.looked = !wrote || devices.have_more_input() || self.answers.asks();
             if self.looked {
-                let came = self.read(at);
+                let came = devices.read(at);
                 if wrote {
                     self.answers.met(came);
                 }
@@ -100,63 +108,47 @@ impl Driver {
         }
     }
 
-    /// Reads all devices; true when something has come.
-    fn read(&mut self, at: Instant) -> bool {
-        let mut came = false;
-        for (index, attached) in self.ports.iter_mut().enumerate() {
-            came |= attached.read(at);
-            if let Some(observe) = &mut self.observer {
-                attached.inbox.iter().for_each(|packet| observe(index, Direction::In, packet));
-            }
-        }
-        came
-    }
-
     /// Busy polling: the time once there is something to do, and what has come by then is read; `None` when it is time to
-    /// sleep. Other threads that want this processor get it at each look.
-    fn look_around(&mut self, until: Instant) -> Option<Instant> {
+    /// sleep. Other threads that want this processor get it at each look, and may send by themselves between two.
+    fn look_around<'a>(
+        &mut self,
+        shared: &'a Shared,
+        until: Instant,
+    ) -> Option<(Instant, MutexGuard<'a, Devices>)> {
         if !self.busy_poll.is_on() {
             return None;
         }
-        let mut now = self.shared.clock.now();
+        let mut now = shared.clock.now();
         while self.busy_poll.on_nothing(now) == Idle::Look {
             std::thread::yield_now();
-            now = self.shared.clock.now();
-            if self.read(now) || self.poller.take_wake() || now >= until {
+            now = shared.clock.now();
+            let mut devices = shared.devices();
+            if devices.read(now) || self.poller.take_wake() || now >= until {
                 // Every device was read: what is due comes after that.
                 self.looked = true;
                 self.busy_poll.on_something(now);
-                return Some(now);
+                return Some((now, devices));
+            }
+            if core::mem::take(&mut devices.sent_beside) {
+                // As if it had been sent here: a new wait begins.
+                self.busy_poll.on_something(now);
             }
         }
         None
     }
 
-    fn write(&mut self, at: Instant) -> bool {
-        let mut wrote = false;
-        for (index, attached) in self.ports.iter_mut().enumerate() {
-            if attached.outbox.is_empty()
-                || attached.retry_at.is_some_and(|retry| retry > at && retry != Instant::FAR_FUTURE)
-            {
-                continue;
-            }
-            wrote |= attached.write(at, self.observer.as_mut().map(|o| (index, o)));
-        }
-        wrote
-    }
-
     /// The part under the lock: what came in, what is due, what goes out, who is woken.
-    fn process(&mut self, at: Instant, wakes: &mut Wakes) -> Next {
+    fn process(&mut self, at: Instant, devices: &mut Devices, wakes: &mut Wakes) -> Next {
         let mut guard = self.shared.lock();
         let inner = &mut *guard;
         inner.asleep = None;
         if let Some(observer) = inner.observer.take() {
-            self.observer = observer;
+            devices.observer = observer;
         }
         // A handle may have looked at the clock since.
         let now = at.max(inner.core.now());
         let mut more_input = false;
-        for attached in &mut self.ports {
+        for attached in &mut devices.ports {
             input(inner, now, attached);
             more_input |= attached.more_input;
         }
@@ -169,14 +161,14 @@ impl Driver {
         }
         let ended = end(inner, now);
         let mut collected = false;
-        for attached in &mut self.ports {
-            collected |= output(inner, now, attached);
+        for attached in &mut devices.ports {
+            collected |= output(inner, now, attached, BATCH_PACKETS);
         }
         inner.dispatch(now, wakes);
         if ended {
             return Next::Stop;
         }
-        if more_input || collected || self.ports.iter().any(Attached::has_news) {
+        if more_input || collected || devices.ports.iter().any(Attached::has_news) {
             return Next::Go;
         }
         let mut until = inner.core.next_deadline().unwrap_or(Instant::FAR_FUTURE);
@@ -184,7 +176,7 @@ impl Driver {
             until = until.min(end);
         }
         let waits = |p: &Attached| inner.core.needs_transmit(p.id) && p.outbox.is_empty();
-        if until <= now || self.ports.iter().any(waits) {
+        if until <= now || devices.ports.iter().any(waits) {
             return Next::Go;
         }
         inner.asleep = Some(until);
@@ -202,6 +194,8 @@ impl Driver {
         inner.sets.wake_everybody(&mut wakes);
         wakes.extend(inner.mourners.drain(..));
         drop(inner);
+        // Handles may live on; what the stack had of the system does not.
+        drop(core::mem::take(&mut *self.shared.devices()));
         wakes.into_iter().for_each(Waker::wake);
     }
 }
@@ -234,31 +228,37 @@ fn end(inner: &mut Inner, now: Instant) -> bool {
 mod tests {
     use super::*;
     use crate::port::Port;
-    use lowwater_core::base::{DeviceId, Duration};
+    use lowwater_core::base::{DeviceId, Duration, SocketId, Wait};
     use lowwater_core::device::{Device, DeviceCaps, Submit};
     use lowwater_core::packet::Packet;
+    use lowwater_core::stack::{Config, ListenAddr, ListenOptions, Stack as Core};
+    use lowwater_core::tcp::{SendFlags, SocketOptions};
     use std::io;
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::Ordering::Relaxed;
 
     #[test]
     fn looking_around_is_looking() {
         let builder = crate::Stack::builder().busy_poll(core::time::Duration::from_secs(1));
         let (_stack, mut driver) = builder.build_driver().unwrap();
         driver.looked = false;
-        assert!(driver.look_around(Instant::ZERO).is_some(), "a time that has come ends it at once");
+        let shared = driver.shared.clone();
+        let looked = driver.look_around(&shared, Instant::ZERO);
+        assert!(looked.is_some(), "a time that has come ends it at once");
         assert!(driver.looked, "else timers would wait for another turn");
     }
 
     /// A TUN with a host behind it: what is written is gone, and the driver tells the stack in its next turn.
     struct Written {
         caps: DeviceCaps,
-        peer: lowwater_core::stack::Stack,
-        packets: Arc<std::sync::atomic::AtomicUsize>,
+        peer: Core,
+        packets: Arc<AtomicUsize>,
     }
 
     impl Device for Written {
         fn submit(&mut self, now: Instant, packet: Packet) -> Submit {
             let bytes = packet.to_bytes();
-            self.packets.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            self.packets.fetch_add(1, Relaxed);
             self.peer.receive(now, DeviceId(1), Packet::received(bytes, packet.offload, now));
             Submit::Completed
         }
@@ -294,48 +294,107 @@ mod tests {
         }
     }
 
+    /// A stack with a connection over such a device, and what drives it.
+    struct Turns {
+        driver: Driver,
+        id: SocketId,
+        at: Instant,
+        packets: Arc<AtomicUsize>,
+        _stack: crate::Stack,
+    }
+
+    impl Turns {
+        fn new(aware: bool, keeps: bool) -> Self {
+            let caps = DeviceCaps { keeps, ..DeviceCaps::offloading(1_500) };
+            let mut peer = Core::new(Config::default(), Instant::ZERO);
+            let dev = peer.add_device(caps);
+            peer.add_address(dev, [10, 0, 0, 2].into(), 24).unwrap();
+            let options = SocketOptions::new(peer.sysctl());
+            let listen = ListenOptions::new(options.clone());
+            peer.tcp_listen(Instant::ZERO, ListenAddr::port(80), listen).unwrap();
+            let packets = Arc::default();
+            let port = Written { caps, peer, packets: Arc::clone(&packets) };
+            let aware = if aware { "1" } else { "0" };
+            let builder = crate::Stack::builder().device(port).address("10.0.0.1/24");
+            let (stack, driver) = builder.sysctl("tcp_queue_aware", aware).build_driver().unwrap();
+            let at = driver.shared.clock.now() + Duration::from_secs(1);
+            let mut inner = driver.shared.lock();
+            let id = inner.core.tcp_connect(at, ([10, 0, 0, 2], 80).into(), None, &options).unwrap();
+            drop(inner);
+            Self { driver, id, at, packets, _stack: stack }
+        }
+
+        /// A turn of a driver that has other work; true when it would sleep now.
+        fn turn(&mut self) -> bool {
+            self.at += Duration::from_millis(3);
+            self.driver.looked = true;
+            let shared = self.driver.shared.clone();
+            let mut devices = shared.devices();
+            devices.read(self.at);
+            let next = self.driver.process(self.at, &mut devices, &mut Wakes::new());
+            !devices.write(self.at) && matches!(next, Next::Sleep(_))
+        }
+
+        fn send(&self, data: &[u8]) -> usize {
+            let mut inner = self.driver.shared.lock();
+            inner.core.tcp_send(self.at, self.id, data, SendFlags::default()).unwrap_or(0)
+        }
+
+        fn send_queue(&self) -> u64 {
+            self.driver.shared.lock().core.queues(self.id).unwrap().send
+        }
+
+        fn packets(&self) -> usize {
+            self.packets.load(Relaxed)
+        }
+
+        /// A call of another thread that sends a byte: packets that it gave to the device itself, and whether it woke the driver.
+        fn byte_from_beside(&mut self, brief: bool) -> (usize, bool) {
+            let before = self.packets();
+            let sent = self.driver.shared.enter(|inner, now, _| {
+                inner.brief = brief;
+                inner.core.tcp_send(now, self.id, b"x", SendFlags::default())
+            });
+            assert_eq!(sent, Ok(1));
+            (self.packets() - before, self.driver.poller.take_wake())
+        }
+
+        fn until_it_sleeps(&mut self) {
+            while !self.turn() || self.send_queue() > 0 {}
+        }
+    }
+
     /// Packets that a megabyte takes over such a device, and how often the queue-aware limit held it back.
     fn a_megabyte_written(aware: bool, keeps: bool) -> (usize, u64) {
-        use lowwater_core::base::Wait;
-        use lowwater_core::stack::{Config, ListenAddr, ListenOptions, Stack};
-        use lowwater_core::tcp::{SendFlags, SocketOptions};
-        let caps = DeviceCaps { keeps, ..DeviceCaps::offloading(1_500) };
-        let mut peer = Stack::new(Config::default(), Instant::ZERO);
-        let dev = peer.add_device(caps);
-        peer.add_address(dev, [10, 0, 0, 2].into(), 24).unwrap();
-        let options = SocketOptions::new(peer.sysctl());
-        let listen = ListenOptions::new(options.clone());
-        peer.tcp_listen(Instant::ZERO, ListenAddr::port(80), listen).unwrap();
-        let packets = Arc::default();
-        let port = Written { caps, peer, packets: Arc::clone(&packets) };
-        let aware = if aware { "1" } else { "0" };
-        let builder = crate::Stack::builder().device(port).address("10.0.0.1/24");
-        let (_stack, mut driver) = builder.sysctl("tcp_queue_aware", aware).build_driver().unwrap();
-        let (mut at, mut wakes) = (driver.shared.clock.now() + Duration::from_secs(1), Wakes::new());
-        let connect = |driver: &Driver| {
-            let mut inner = driver.shared.lock();
-            inner.core.tcp_connect(at, ([10, 0, 0, 2], 80).into(), None, &options).unwrap()
-        };
-        let id = connect(&driver);
+        let mut turns = Turns::new(aware, keeps);
         let mut left = 1_000_000;
         let block = vec![0; 64 << 10];
-        while left > 0 || driver.shared.lock().core.queues(id).unwrap().send > 0 {
-            // Turns of a driver that has other work.
-            at += Duration::from_millis(3);
-            let sent = driver.shared.lock().core.tcp_send(
-                at,
-                id,
-                &block[..left.min(block.len())],
-                SendFlags::default(),
-            );
-            left -= sent.unwrap_or(0);
-            driver.looked = true;
-            driver.read(at);
-            driver.process(at, &mut wakes);
-            driver.write(at);
+        while left > 0 || turns.send_queue() > 0 {
+            left -= turns.send(&block[..left.min(block.len())]);
+            turns.turn();
         }
-        let waits = driver.shared.lock().core.counters().waits(Wait::QueueAware);
-        (packets.load(std::sync::atomic::Ordering::Relaxed), waits)
+        let waits = turns.driver.shared.lock().core.counters().waits(Wait::QueueAware);
+        (turns.packets(), waits)
+    }
+
+    #[test]
+    fn who_sends_little_while_the_driver_sleeps_gives_it_to_the_device() {
+        let mut turns = Turns::new(false, false);
+        turns.until_it_sleeps();
+        // The timers of this byte are what the driver sleeps until; those of later bytes are due later.
+        assert_eq!(turns.byte_from_beside(true), (1, true), "its timer is news");
+        turns.until_it_sleeps();
+        assert_eq!(turns.byte_from_beside(true), (1, false));
+        assert!(turns.driver.shared.lock().asleep.is_some(), "the driver sleeps on");
+        turns.until_it_sleeps();
+        assert_eq!(turns.byte_from_beside(false), (0, true), "more than a little is the driver's");
+        turns.until_it_sleeps();
+        let shared = turns.driver.shared.clone();
+        let devices = shared.devices();
+        assert_eq!(turns.byte_from_beside(true), (0, true), "somebody else has the devices");
+        drop(devices);
+        turns.until_it_sleeps();
+        assert_eq!(turns.send_queue(), 0);
     }
 
     #[test]

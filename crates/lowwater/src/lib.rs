@@ -40,7 +40,7 @@
 //!
 //! # How it works
 //! One thread owns a stack's devices: it reads packets in batches, gives them to the core, runs timers, takes what the core
-//! wants to send and writes it ([`Driver`]). Sockets share the core with it under one lock that is never held across a
+//! wants to send and writes it ([`Driver`]); while it sleeps, a short answer leaves in the thread that writes it. Sockets share the core with it under one lock that is never held across a
 //! system call: a read or a write is a function call, not a message to another thread. Wakers do the rest, so the futures
 //! run on any runtime. Nothing is global; a process may have as many stacks as it likes.
 //!

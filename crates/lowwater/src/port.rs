@@ -13,7 +13,7 @@ pub(crate) const BATCH_BYTES: usize = 512 * 1_024;
 
 /// A device that a stack's thread drives. Implement it to attach one of your own.
 ///
-/// All calls come from the thread that owns the stack, and none may block.
+/// One call at a time, and none may block: from the thread that serves the stack or, while that sleeps, from one that sends a little.
 pub trait Port: Device + Send {
     /// What the device can do; asked once.
     fn caps(&self) -> DeviceCaps;

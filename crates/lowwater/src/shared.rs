@@ -3,6 +3,7 @@
 //! Lock order: the lock of [`Shared`] first, locks of links in memory never inside it (the driver calls ports without it);
 //! wakers are woken and bells rung with no lock held. System calls, wakers and the application's code never run under it.
 use crate::asks::Asks;
+use crate::devices::{Devices, input, output};
 use crate::error::stopped;
 use crate::observe::Observer;
 use crate::ready::Sets;
@@ -15,12 +16,17 @@ use lowwater_core::tcp::Ready;
 use lowwater_os::{Clock, Waker as Bell};
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
 /// How long connections may still close in the background after the last handle of a stack is gone.
 const LINGER_AFTER_LAST_HANDLE: Duration = Duration::from_secs(60);
+
+/// Up to so many bytes a call is brief: handing them down takes about as long as waking the driver.
+pub(crate) const BRIEF_BYTES: usize = 4_096;
+/// Packets that a thread gives to a device in the place of the driver.
+const BRIEF_PACKETS: usize = 4;
 
 /// How far a stack's life is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +50,8 @@ pub(crate) struct Inner {
     pub(crate) phase: Phase,
     /// Until when the driver sleeps; `None` while it is awake and will look again before it sleeps.
     pub(crate) asleep: Option<Instant>,
+    /// The call at hand sends so little that its thread may as well give it to the device.
+    pub(crate) brief: bool,
     /// Who waits for the end of the stack.
     pub(crate) mourners: Vec<Waker>,
     /// An observer on its way to the driver.
@@ -187,34 +195,73 @@ impl Inner {
 /// One stack as its driver and its handles see it.
 pub(crate) struct Shared {
     inner: Mutex<Inner>,
+    /// Held by whoever serves them; taken before `inner` where both are.
+    devices: Mutex<Devices>,
     pub(crate) clock: Clock,
     pub(crate) bell: Bell,
     handles: AtomicUsize,
 }
 
 impl Shared {
-    pub(crate) fn new(inner: Inner, clock: Clock, bell: Bell) -> Arc<Self> {
-        Arc::new(Self { inner: Mutex::new(inner), clock, bell, handles: AtomicUsize::new(0) })
+    pub(crate) fn new(inner: Inner, devices: Devices, clock: Clock, bell: Bell) -> Arc<Self> {
+        let (inner, devices, handles) = (Mutex::new(inner), Mutex::new(devices), AtomicUsize::new(0));
+        Arc::new(Self { inner, devices, clock, bell, handles })
     }
 
-    /// Runs `f` under the lock, tells everybody what came of it, and wakes the driver if it sleeps and has work now.
+    /// Runs `f` under the lock and tells everybody what came of it. If the driver sleeps and has work now, little of it is done here
+    /// and it is woken for more.
     pub(crate) fn enter<R>(&self, f: impl FnOnce(&mut Inner, Instant, &mut Wakes) -> R) -> R {
         let mut wakes = Wakes::new();
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         // Read under the lock, so that the core's time never runs backwards.
         let now = self.clock.now();
+        inner.brief = false;
         let result = f(&mut inner, now, &mut wakes);
         inner.dispatch(now, &mut wakes);
-        let ring = inner.asleep.is_some_and(|until| inner.has_work(until));
-        if ring {
+        let sleeps = inner.asleep.filter(|&until| inner.has_work(until));
+        if sleeps.is_some() {
+            // From here on somebody looks again, so that nobody else need wake anybody.
             inner.asleep = None;
         }
+        let brief = inner.brief && inner.phase == Phase::Running;
         drop(inner);
-        if ring {
+        if let Some(until) = sleeps
+            && !(brief && self.send_here(until, &mut wakes))
+        {
             self.bell.wake();
         }
         wakes.into_iter().for_each(Waker::wake);
         result
+    }
+
+    /// Gives the devices what there is for them, in the place of the driver, which sleeps until `until` and is spared two changes of
+    /// threads. True when it may sleep on: all is sent, and nothing is due before.
+    fn send_here(&self, until: Instant, wakes: &mut Wakes) -> bool {
+        // Else the driver is just about to sleep, or awake again.
+        let Ok(mut devices) = self.devices.try_lock() else { return false };
+        let mut inner = self.lock();
+        let now = self.clock.now();
+        for attached in &mut devices.ports {
+            output(&mut inner, now, attached, BRIEF_PACKETS);
+        }
+        drop(inner);
+        devices.sent_beside = devices.write(now);
+        let mut inner = self.lock();
+        let now = now.max(inner.core.now());
+        for attached in &mut devices.ports {
+            input(&mut inner, now, attached);
+        }
+        inner.dispatch(now, wakes);
+        let done = devices.are_at_rest(now) && !inner.has_work(until);
+        if done {
+            inner.asleep = Some(until);
+        }
+        done
+    }
+
+    /// The devices, for whoever serves them.
+    pub(crate) fn devices(&self) -> MutexGuard<'_, Devices> {
+        self.devices.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// As [`Shared::enter`], while the stack lives.
@@ -229,7 +276,7 @@ impl Shared {
     }
 
     /// The lock for the driver, which hands out events and wakes by itself.
-    pub(crate) fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

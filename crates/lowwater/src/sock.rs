@@ -1,7 +1,7 @@
 //! A socket as every handle holds it: its stack, its name, and the three ways to call the core.
 use crate::error::{io_error, stopped};
 use crate::registry::Side;
-use crate::shared::{Handle, Inner, Phase};
+use crate::shared::{BRIEF_BYTES, Handle, Inner, Phase};
 use bytes::Bytes;
 use lowwater_core::base::{Error, Instant, SocketId};
 use lowwater_core::stack::Stack as Core;
@@ -34,6 +34,7 @@ impl Sock {
             if inner.phase != Phase::Running {
                 return Err(stopped());
             }
+            inner.brief = true;
             let id = make(inner, now).map_err(io_error)?;
             inner.registry.insert(id);
             Ok(id)
@@ -118,11 +119,11 @@ impl Sock {
         if data.is_empty() {
             return Poll::Ready(Ok(0));
         }
-        self.poll(cx, Side::Write, |core, now, id| send(core, now, id, data))
+        self.poll_side(cx, Side::Write, |inner, now| send(inner, now, self.id, data))
     }
 
     pub(crate) fn try_send(&self, data: &[u8]) -> io::Result<usize> {
-        self.call(|core, now, id| send(core, now, id, data))
+        self.handle.enter_live(|inner, now, _| send(inner, now, self.id, data).map_err(io_error))
     }
 
     /// Takes what fits off the front of `data`, without a copy. What is left of it is not sent.
@@ -169,7 +170,10 @@ impl Sock {
             Shutdown::Write => How::Write,
             Shutdown::Both => How::Both,
         };
-        self.call(|core, now, id| core.shutdown(now, id, how))
+        self.handle.enter_live(|inner, now, _| {
+            inner.brief = true;
+            inner.core.shutdown(now, self.id, how).map_err(io_error)
+        })
     }
 
     pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -215,13 +219,16 @@ fn recv(core: &mut Core, now: Instant, id: SocketId, buf: &mut [u8], peek: bool)
     core.tcp_recv(now, id, &mut buf[..len], peek)
 }
 
-fn send(core: &mut Core, now: Instant, id: SocketId, data: &[u8]) -> Result<usize, Error> {
-    core.tcp_send(now, id, &data[..data.len().min(COPY_MAX)], SendFlags::default())
+/// What follows something unacknowledged is a stream: the driver makes larger packets of it, beside whoever writes.
+fn send(inner: &mut Inner, now: Instant, id: SocketId, data: &[u8]) -> Result<usize, Error> {
+    inner.brief = data.len() <= BRIEF_BYTES && inner.core.queues(id).is_ok_and(|queues| queues.send == 0);
+    inner.core.tcp_send(now, id, &data[..data.len().min(COPY_MAX)], SendFlags::default())
 }
 
 impl Drop for Sock {
     fn drop(&mut self) {
         self.handle.enter(|inner, now, wakes| {
+            inner.brief = true;
             let _ = inner.core.close(now, self.id);
             for child in inner.asks.remove(self.id, wakes) {
                 let _ = inner.core.abort(now, child);
