@@ -28,6 +28,8 @@ pub const ROUTES_MAX: usize = 4_096;
 pub const TRACE_RECORDS: usize = 256;
 /// Sockets whose end the driver has not heard of, before nobody gets another socket: as many as there may be orphans.
 pub const GONE_EVENTS_MAX: usize = 65_536;
+/// Messages of ICMP that wait for a driver who asked to hear them; later ones are not told (`Stack::hear_icmp`).
+pub const ICMP_HEARD_MAX: usize = 64;
 /// Addresses of one side of an association.
 pub const SCTP_PATHS_MAX: usize = 16;
 /// Bytes of the reason in an ABORT: what a packet of IP can hold, with headers to spare.

@@ -1,6 +1,7 @@
 //! ICMP errors as values: what happened, and about which packet of ours.
 use crate::base::Error;
 use crate::packet::Packet;
+use bytes::Bytes;
 use core::net::IpAddr;
 use lowwater_wire::ipv4::Ipv4View;
 use lowwater_wire::ipv6::{self, Ipv6View};
@@ -55,11 +56,14 @@ pub struct Embedded {
     pub seq: Option<u32>,
     /// The beginning of an SCTP packet, which may stand behind a UDP header (RFC 6951).
     pub sctp: Option<sctp::Quoted>,
+    /// Where its transport header begins in what was quoted.
+    pub l4_offset: usize,
 }
 
 impl Embedded {
     /// Reads the quoted beginning of a packet; `None` when it does not reach the ports, or is a later fragment.
     pub(super) fn parse(quoted: &[u8]) -> Option<Self> {
+        let whole = quoted.len();
         let (src, dst, protocol, l4) = if quoted.first()? >> 4 == 4 {
             let view = Ipv4View::parse_quoted(quoted).ok().filter(|view| view.fragment_offset() == 0)?;
             (view.src().into(), view.dst().into(), view.protocol(), view.payload())
@@ -71,6 +75,7 @@ impl Embedded {
             }
             (view.src().into(), view.dst().into(), chain.protocol, view.payload().get(chain.offset..)?)
         };
+        let l4_offset = whole.saturating_sub(l4.len());
         // UDP and SCTP have their ports in the same place as TCP.
         let has_ports = matches!(protocol, protocol::TCP | protocol::UDP | protocol::SCTP);
         let quoted = if has_ports { Some(tcp::quoted(l4).ok()?) } else { None };
@@ -87,12 +92,26 @@ impl Embedded {
             dst_port: quoted.map_or(0, |q| q.dst_port),
             seq: quoted.filter(|_| matches!(protocol, protocol::TCP | protocol::SCTP)).map(|q| q.seq),
             sctp: behind.and_then(|l4| sctp::quoted(l4).ok()),
+            l4_offset,
         })
     }
 }
 
+/// The message that an ICMP error came in, for who wants it as it was (IP_RECVERR).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IcmpMessage {
+    /// Its type.
+    pub ty: u8,
+    /// Its code.
+    pub code: u8,
+    /// The four bytes behind the checksum.
+    pub rest: u32,
+    /// The packet that it quotes, shared with the message.
+    pub quoted: Bytes,
+}
+
 /// An ICMP error as the flow it concerns sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IcmpError {
     /// What happened.
     pub kind: IcmpKind,
@@ -100,6 +119,8 @@ pub struct IcmpError {
     pub from: IpAddr,
     /// About which packet.
     pub embedded: Embedded,
+    /// As it came; empty where nobody sent one.
+    pub message: IcmpMessage,
 }
 
 impl IcmpError {
@@ -109,6 +130,6 @@ impl IcmpError {
     pub fn local(packet: &Packet, link_len: usize, kind: IcmpKind) -> Option<Self> {
         let bytes = if packet.head.is_empty() { &packet.payload } else { packet.head.as_slice() };
         let embedded = Embedded::parse(bytes.get(link_len..)?)?;
-        Some(Self { kind, from: embedded.src, embedded })
+        Some(Self { kind, from: embedded.src, embedded, message: IcmpMessage::default() })
     }
 }

@@ -1,5 +1,5 @@
 //! Incoming ICMP: answers echo requests, and turns errors into [`IcmpError`]s for the flows they concern.
-use super::icmp::{Embedded, IcmpError, IcmpKind, Unreachable};
+use super::icmp::{Embedded, IcmpError, IcmpKind, IcmpMessage, Unreachable};
 use super::icmp_output::message_packet;
 use super::{Ingress, Input, Ip, Outbox, OutputParams};
 use crate::base::limits::MIN_PMTU_V6;
@@ -57,6 +57,18 @@ fn kind_v6(repr: &Icmp6Repr<'_>) -> Option<IcmpKind> {
     })
 }
 
+/// The message of an error, whose header has eight bytes in both families, with the `len` bytes behind that which it quotes.
+fn message_of(ingress: &Ingress, len: usize) -> IcmpMessage {
+    /// Bytes of the header of an error.
+    const HEADER: usize = 8;
+    let head = ingress.l4();
+    let rest = head.get(4..HEADER).and_then(|b| b.try_into().ok()).map_or(0, u32::from_be_bytes);
+    let byte = |at: usize| head.get(at).copied().unwrap_or(0);
+    let mut quoted = ingress.payload(HEADER);
+    quoted.truncate(len);
+    IcmpMessage { ty: byte(0), code: byte(1), rest, quoted }
+}
+
 impl Ip {
     pub(super) fn input_icmp4(&mut self, cx: &mut Cx<'_>, ingress: &Ingress, out: &mut Outbox) -> Input {
         cx.count.icmp.in_msgs += 1;
@@ -81,7 +93,7 @@ impl Ip {
                 cx.count.icmp.in_echo_reps += 1;
                 Input::Consumed
             }
-            Ok(error) => self.input_error(cx, ingress.src, view.quoted(), kind_v4(&error)),
+            Ok(error) => self.input_error(cx, ingress, view.quoted().len(), kind_v4(&error)),
             Err(_) => Input::Drop(DropWhy::IcmpIgnored),
         }
     }
@@ -121,9 +133,9 @@ impl Ip {
                 cx.count.icmp.in_echo_reps += 1;
                 Input::Consumed
             }
-            Ok(error) => self.input_error(cx, ingress.src, view.quoted(), kind_v6(&error)),
+            Ok(error) => self.input_error(cx, ingress, view.quoted().len(), kind_v6(&error)),
             Err(_) if view.is_error() => {
-                self.input_error(cx, ingress.src, view.quoted(), Some(IcmpKind::Unknown))
+                self.input_error(cx, ingress, view.quoted().len(), Some(IcmpKind::Unknown))
             }
             Err(_) => Input::Drop(DropWhy::IcmpIgnored),
         }
@@ -161,8 +173,18 @@ impl Ip {
         Input::Consumed
     }
 
-    fn input_error(&mut self, cx: &mut Cx<'_>, from: IpAddr, quoted: &[u8], kind: Option<IcmpKind>) -> Input {
-        let Some(embedded) = Embedded::parse(quoted) else { return Input::Drop(DropWhy::IcmpIgnored) };
+    fn input_error(
+        &mut self,
+        cx: &mut Cx<'_>,
+        ingress: &Ingress,
+        quoted: usize,
+        kind: Option<IcmpKind>,
+    ) -> Input {
+        let from = ingress.src;
+        let message = message_of(ingress, quoted);
+        let Some(embedded) = Embedded::parse(&message.quoted) else {
+            return Input::Drop(DropWhy::IcmpIgnored);
+        };
         let Some(kind) = kind else { return Input::Drop(DropWhy::IcmpIgnored) };
         cx.count.icmp.in_dest_unreachs +=
             u64::from(matches!(kind, IcmpKind::Unreachable(_) | IcmpKind::TooBig(_)));
@@ -172,6 +194,6 @@ impl Ip {
         if !ours || embedded.src.is_ipv4() != from.is_ipv4() {
             return Input::Drop(DropWhy::IcmpForeign);
         }
-        Input::Error(IcmpError { kind, from, embedded })
+        Input::Error(IcmpError { kind, from, embedded, message })
     }
 }

@@ -25,7 +25,7 @@ pub mod source;
 
 pub use cidr::Cidr;
 pub use ethernet::FrameInput;
-pub use icmp::{Embedded, IcmpError, IcmpKind, Unreachable};
+pub use icmp::{Embedded, IcmpError, IcmpKind, IcmpMessage, Unreachable};
 pub use ident::FlowIds;
 pub use iface::{Iface, Link, Mac};
 pub use ingress::Ingress;

@@ -5,8 +5,9 @@
 //! gone, and one that came and went untold leaves nothing to tell. Sockets that are gone are bounded by
 //! [`GONE_EVENTS_MAX`](crate::base::limits::GONE_EVENTS_MAX): nobody gets another socket before some were taken.
 use super::small::RequestId;
-use crate::base::limits::GONE_EVENTS_MAX;
-use crate::base::{SocketId, Tuple};
+use crate::base::limits::{GONE_EVENTS_MAX, ICMP_HEARD_MAX};
+use crate::base::{Error, SocketId, Tuple};
+use crate::ip::IcmpError;
 use crate::tcp::Notice;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -43,6 +44,17 @@ pub enum Event {
     Closed(SocketId),
     /// A socket that was closed is gone for good, the background close included. Its name is stale from now on.
     Gone(SocketId),
+}
+
+/// What ICMP said about a socket, which is to hear more of it than an error (IP_RECVERR).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IcmpHeard {
+    /// The socket.
+    pub id: SocketId,
+    /// What it makes of it.
+    pub error: Error,
+    /// The message and whom it is from; `None` where the application hears the error alone.
+    pub message: Option<IcmpError>,
 }
 
 /// An event about a socket.
@@ -114,9 +126,28 @@ pub struct Events {
     /// Sorted by number; apart, because requests take their places back.
     requests: BTreeMap<u64, Place>,
     gone: usize,
+    /// Messages of ICMP, for a driver who has asked for them: `None` for one who has not.
+    heard: Option<VecDeque<IcmpHeard>>,
 }
 
 impl Events {
+    /// The driver wants to hear messages of ICMP from now on.
+    pub fn hear_icmp(&mut self) {
+        self.heard.get_or_insert_default();
+    }
+
+    /// A message of ICMP was about this socket; one too many is not told.
+    pub fn push_icmp(&mut self, heard: IcmpHeard) {
+        if let Some(queue) = self.heard.as_mut().filter(|queue| queue.len() < ICMP_HEARD_MAX) {
+            queue.push_back(heard);
+        }
+    }
+
+    /// The oldest message that was not taken.
+    pub fn take_icmp(&mut self) -> Option<IcmpHeard> {
+        self.heard.as_mut()?.pop_front()
+    }
+
     /// Notes that the listener `id` has connections to accept.
     pub fn push_accepted(&mut self, pending: &mut Facts, id: SocketId) {
         self.push(pending, id, Facts::ACCEPTED);

@@ -10,7 +10,7 @@ mod small;
 
 pub use addr::{Decision, ListenAddr, ListenOptions};
 pub use arrivals::{Arrivals, Stamps};
-pub use event::{Event, Events, Facts, Place, Told};
+pub use event::{Event, Events, Facts, IcmpHeard, Place, Told};
 pub use listener::Listener;
 pub use sctp::{Families, SctpListener, SctpSocket};
 pub use small::{Asked, Pending, RequestEntry, RequestId, TwEntry, TwId};
@@ -109,7 +109,7 @@ impl Entry {
                 if u.poll_writable() {
                     ready.insert(Ready::OUT);
                 }
-                if u.error.is_some() {
+                if u.errors.pending.is_some() {
                     ready.insert(Ready::ERR);
                 }
                 ready

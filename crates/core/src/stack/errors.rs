@@ -1,10 +1,10 @@
 //! ICMP errors: from the packet that they embed to the flow that sent it.
 use super::Stack;
 use super::demux::Flow;
-use crate::base::{DropWhy, Error, Tuple};
-use crate::ip::{IcmpError, IcmpKind, Unreachable};
-use crate::socket::{Holder, Pending, RequestId, Socket, Turn};
-use crate::tcp::{Notice, Seq};
+use crate::base::{DropWhy, Error, SocketId, Tuple};
+use crate::ip::{IcmpError, IcmpKind, IcmpMessage, Unreachable};
+use crate::socket::{Holder, IcmpHeard, Pending, RequestId, Socket, Turn};
+use crate::tcp::{Heard, Notice, Seq};
 use lowwater_wire::protocol;
 
 /// What the application hears (RFC 1122 section 4.2.3.9 and RFC 4443 section 3, by Linux's table `icmp_err_convert`).
@@ -22,6 +22,17 @@ const fn error_of(kind: IcmpKind, v6: bool) -> Error {
         IcmpKind::Unreachable(Unreachable::Host | Unreachable::Admin) | IcmpKind::TimeExceeded => {
             Error::HostUnreachable
         }
+    }
+}
+
+/// The error will last, so that also who has not asked for errors hears it (`icmp_err_convert`, `icmpv6_err_convert`). What our own
+/// neighbours do not answer has no message, and may pass.
+const fn lasts(message: &IcmpMessage, v6: bool) -> bool {
+    match (v6, message.ty, message.code) {
+        (false, 3, code) => !matches!(code, 0 | 1 | 5 | 11 | 12),
+        (false, ty, _) => ty == 12,
+        (true, 1, code) => !matches!(code, 0 | 2 | 3),
+        (true, ty, _) => !matches!(ty, 0 | 2 | 3),
     }
 }
 
@@ -88,7 +99,12 @@ impl Stack {
                     conn.on_disconnection(&mut cx, seq);
                 }
                 let accepted = entry.holder != Holder::Backlog;
-                conn.on_icmp(&mut cx, error_of(kind, tuple.is_v6()), seq, accepted);
+                let what = error_of(kind, tuple.is_v6());
+                let heard = conn.on_icmp(&mut cx, what, seq, accepted);
+                if heard != Heard::Nothing {
+                    let message = (heard == Heard::Message).then(|| error.clone());
+                    self.events.push_icmp(IcmpHeard { id, error: what, message });
+                }
             }
         }
         self.settle(id, Turn::INPUT);
@@ -119,18 +135,44 @@ impl Stack {
         match error.kind {
             IcmpKind::TooBig(mtu) => {
                 if udp.dont_fragment {
-                    udp.on_icmp(Error::MessageTooLong);
+                    udp.on_icmp(Error::MessageTooLong, true, tuple.is_v6());
                 }
+                self.tell_udp_message(id, error);
                 self.ip.lower_path_mtu(tuple.remote_ip, mtu, self.now);
             }
             // It may end nothing (`udpv6_err`).
             IcmpKind::Unknown => {}
             kind => {
-                if udp.on_icmp(error_of(kind, tuple.is_v6())) && entry.holder == Holder::Owner {
+                let hard = lasts(&error.message, tuple.is_v6());
+                if udp.on_icmp(error_of(kind, tuple.is_v6()), hard, tuple.is_v6())
+                    && entry.holder == Holder::Owner
+                {
                     self.events.push_notice(&mut entry.pending, id, Notice::READABLE);
                 }
+                self.tell_udp_message(id, error);
             }
         }
         true
+    }
+
+    /// A datagram socket with IP_RECVERR gets the message itself (`ip_icmp_error`).
+    fn tell_udp_message(&mut self, id: SocketId, error: &IcmpError) {
+        let v6 = error.from.is_ipv6();
+        if let Some(Socket::Udp(udp)) = self.sockets.get(id).map(|entry| &entry.socket)
+            && udp.errors.asked[usize::from(v6)]
+        {
+            let what = error_of(error.kind, v6);
+            self.events.push_icmp(IcmpHeard { id, error: what, message: Some(error.clone()) });
+        }
+    }
+
+    /// The driver takes messages of ICMP about sockets from now on, besides events: [`Stack::next_icmp`].
+    pub fn hear_icmp(&mut self) {
+        self.events.hear_icmp();
+    }
+
+    /// The oldest message of ICMP that a socket is to hear of and that was not taken; none unless [`Stack::hear_icmp`] asked for them.
+    pub fn next_icmp(&mut self) -> Option<IcmpHeard> {
+        self.events.take_icmp()
     }
 }

@@ -23,7 +23,7 @@ mod syncookie;
 mod tcp;
 mod udp;
 
-pub use crate::socket::{Decision, Event, ListenAddr, ListenOptions, RequestId};
+pub use crate::socket::{Decision, Event, IcmpHeard, ListenAddr, ListenOptions, RequestId};
 pub use ledger::FlowCredit;
 pub use query::Queues;
 pub use report::{Report, SocketKind, SocketReport};

@@ -6,7 +6,7 @@ use crate::base::{DeviceId, Duration, Error, Instant, SocketId, Tuple};
 use crate::path::congestion::bbr::BbrInfo;
 use crate::sctp::SctpOptions;
 use crate::socket::{Entry, Holder, Socket};
-use crate::tcp::{Memory, OwnQueue, State, WaitReport};
+use crate::tcp::{Memory, OwnQueue, Piece, Progress, State, WaitReport};
 use core::net::IpAddr;
 
 /// What waits in a socket, in bytes.
@@ -150,6 +150,33 @@ impl Stack {
         match self.sockets.get_mut(id).map(|e| &mut e.socket) {
             Some(Socket::Tcp(conn)) if error.is_none() => conn.take_soft_error(),
             _ => error,
+        }
+    }
+
+    /// How far what was written on a connection has got; `None` of what is no connection.
+    #[must_use]
+    pub fn tcp_progress(&self, id: SocketId) -> Option<Progress> {
+        match &self.sockets.get(id)?.socket {
+            Socket::Tcp(conn) => Some(conn.progress()),
+            _ => None,
+        }
+    }
+
+    /// When a connection received data last; `None` of what is no connection.
+    #[must_use]
+    pub fn tcp_last_data(&self, id: SocketId) -> Option<Instant> {
+        match &self.sockets.get(id)?.socket {
+            Socket::Tcp(conn) => Some(conn.last_data_at()),
+            _ => None,
+        }
+    }
+
+    /// The piece of a connection's stream that holds what is at `place`, while it is there.
+    #[must_use]
+    pub fn tcp_piece(&self, id: SocketId, place: u64) -> Option<Piece> {
+        match &self.sockets.get(id)?.socket {
+            Socket::Tcp(conn) => conn.piece(place),
+            _ => None,
         }
     }
 

@@ -393,7 +393,7 @@ impl Stack {
     pub fn take_error(&mut self, id: SocketId) -> Option<Error> {
         match &mut self.sockets.get_mut(id)?.socket {
             Socket::Tcp(conn) => conn.take_error(),
-            Socket::Udp(udp) => udp.error.take(),
+            Socket::Udp(udp) => udp.errors.pending.take(),
             Socket::Sctp(sctp) => sctp.assoc.take_error(),
             Socket::Listener(_) | Socket::SctpListener(_) => None,
         }

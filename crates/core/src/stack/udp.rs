@@ -194,6 +194,15 @@ impl Stack {
         Ok(())
     }
 
+    /// IP_RECVERR and IPV6_RECVERR: what ICMP says is told of every datagram.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`], [`Error::Unsupported`].
+    pub fn udp_set_recverr(&mut self, id: SocketId, on: [bool; 2]) -> Result<(), Error> {
+        self.udp(id)?.errors.asked = on;
+        Ok(())
+    }
+
     /// SO_RCVBUF and SO_SNDBUF as they read back, in bytes of charge.
     ///
     /// # Errors

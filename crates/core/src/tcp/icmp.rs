@@ -2,27 +2,50 @@
 use super::conn::Conn;
 use super::fastopen::fact;
 use super::options::PmtuBelief;
+use super::ready::Notice;
 use super::segment::Whole;
 use super::seq::Seq;
 use super::state::State;
 use crate::base::{Cx, Error};
 
+/// What the application hears of an ICMP error at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// Nothing, or nothing but that the connection is over.
+    Nothing,
+    /// The error, by its next call.
+    Error,
+    /// The error, and the message that it came in, by its error queue (`ip_icmp_error`).
+    Message,
+}
+
 impl Conn {
     /// An error that names this flow. During the handshake it ends the attempt; later it only explains a timeout, since anybody
-    /// could have sent it. So it does once a connection that came with its SYN is `accepted`.
-    pub fn on_icmp(&mut self, cx: &mut Cx<'_>, error: Error, seq: Option<Seq>, accepted: bool) {
+    /// could have sent it, unless the application has asked for it (IP_RECVERR): then the next call fails with it, and the connection
+    /// goes on. So it is once a connection that came with its SYN is `accepted`.
+    pub fn on_icmp(&mut self, cx: &mut Cx<'_>, error: Error, seq: Option<Seq>, accepted: bool) -> Heard {
         if !self.names_our_data(seq) {
             cx.count.tcp_ext.out_of_window_icmps += 1;
-            return;
+            return Heard::Nothing;
         }
+        let asked = self.options.hears_icmp(self.tuple.is_v6());
         match self.state {
-            State::SynRecv if self.is_child() && accepted => self.app.soft_error = Some(error),
-            State::SynSent | State::SynRecv => {
+            State::SynSent | State::SynRecv if !(self.is_child() && accepted) => {
                 cx.count.tcp.attempt_fails += 1;
                 self.finish(cx, Some(error));
+                // Over IPv6 only for who asked (`ipv6_icmp_error`).
+                if asked || !self.tuple.is_v6() { Heard::Message } else { Heard::Nothing }
             }
-            State::Close | State::TimeWait => {}
-            _ => self.app.soft_error = Some(error),
+            State::Close | State::TimeWait => Heard::Nothing,
+            _ if asked => {
+                self.app.error = Some(error);
+                self.app.notice.insert(Notice::READABLE);
+                Heard::Error
+            }
+            _ => {
+                self.app.soft_error = Some(error);
+                Heard::Nothing
+            }
         }
     }
 

@@ -82,6 +82,8 @@ pub struct SocketOptions {
     pub mtu_discover: u8,
     /// IPV6_MTU_DISCOVER, by the same numbers.
     pub mtu_discover_v6: u8,
+    /// IP_RECVERR and IPV6_RECVERR: what ICMP says of packets of that family ends the next call, also where the connection goes on.
+    pub recverr: [bool; 2],
     /// IP_TTL; 0 takes ip_default_ttl.
     pub ttl: u8,
     /// IPV6_UNICAST_HOPS; `None` takes 64.
@@ -130,6 +132,7 @@ impl SocketOptions {
             tclass: 0,
             mtu_discover: if sysctl.ip_no_pmtu_disc == 0 { 1 } else { 0 },
             mtu_discover_v6: 1,
+            recverr: [false; 2],
             ttl: 0,
             hops: None,
         }
@@ -148,6 +151,12 @@ impl SocketOptions {
             (_, false) => PmtuBelief::Route,
             (_, true) => PmtuBelief::None,
         }
+    }
+
+    /// The application wants to hear what ICMP says of this family (`inet_test_bit(RECVERR)`, `inet6_test_bit(RECVERR6)`).
+    #[must_use]
+    pub const fn hears_icmp(&self, v6: bool) -> bool {
+        self.recverr[v6 as usize]
     }
 
     /// Who keeps routers of IPv4 from cutting packets up (`ip_dont_fragment`).

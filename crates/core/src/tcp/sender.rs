@@ -717,7 +717,7 @@ impl Sender {
     }
 
     /// The sequence number of an offset.
-    fn seq(&self, offset: u64) -> Seq {
+    pub(super) fn seq(&self, offset: u64) -> Seq {
         self.iss + offset as u32
     }
 

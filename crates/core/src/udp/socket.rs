@@ -41,6 +41,15 @@ pub struct Marks {
     pub priority: Option<u8>,
 }
 
+/// What went wrong with a socket's datagrams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Errors {
+    /// SO_ERROR.
+    pub pending: Option<Error>,
+    /// IP_RECVERR and IPV6_RECVERR.
+    pub asked: [bool; 2],
+}
+
 /// A UDP socket.
 #[derive(Debug)]
 pub struct UdpSocket {
@@ -54,8 +63,8 @@ pub struct UdpSocket {
     pub dont_fragment: bool,
     /// What the headers of IPv4 and those of IPv6 get.
     pub marks: [Marks; 2],
-    /// SO_ERROR.
-    pub error: Option<Error>,
+    /// What went wrong.
+    pub errors: Errors,
     /// SO_RCVBUF and SO_SNDBUF in bytes of charge.
     pub buffers: (u32, u32),
     received: VecDeque<Datagram>,
@@ -75,7 +84,7 @@ impl UdpSocket {
             remote: None,
             dont_fragment: false,
             marks: [Marks { tos: 0, ttl: None, priority: None }; 2],
-            error: None,
+            errors: Errors { pending: None, asked: [false; 2] },
             buffers: (sysctl.rmem_default, sysctl.wmem_default),
             received: VecDeque::new(),
             received_charge: 0,
@@ -113,7 +122,7 @@ impl UdpSocket {
     /// # Errors
     /// As [`UdpSocket::recv`].
     pub fn peek(&mut self) -> Result<Datagram, Error> {
-        match self.error.take() {
+        match self.errors.pending.take() {
             Some(error) => Err(error),
             None => self.received.front().cloned().ok_or(Error::WouldBlock),
         }
@@ -124,7 +133,7 @@ impl UdpSocket {
     /// # Errors
     /// A pending error, once; else `WouldBlock`.
     pub fn recv(&mut self) -> Result<Datagram, Error> {
-        if let Some(error) = self.error.take() {
+        if let Some(error) = self.errors.pending.take() {
             return Err(error);
         }
         let datagram = self.received.pop_front().ok_or(Error::WouldBlock)?;
@@ -137,7 +146,7 @@ impl UdpSocket {
     /// # Errors
     /// `MessageTooLong` for what no IP packet can carry, `WouldBlock` when the send buffer is full, or a pending error.
     pub fn send(&mut self, datagram: Datagram) -> Result<usize, Error> {
-        if let Some(error) = self.error.take() {
+        if let Some(error) = self.errors.pending.take() {
             return Err(error);
         }
         let max = if datagram.peer.is_ipv4() { MAX_PAYLOAD_V4 } else { MAX_PAYLOAD_V6 };
@@ -187,12 +196,14 @@ impl UdpSocket {
         u64::from(self.sent_charge).saturating_sub(above)
     }
 
-    /// An ICMP error about this socket's flow; true when the application must be told (connected sockets only).
-    pub fn on_icmp(&mut self, error: Error) -> bool {
-        if self.remote.is_some() {
-            self.error = Some(error);
+    /// An ICMP error about this socket's flow, of this family; true when the application must be told. Without IP_RECVERR that is only
+    /// who is connected, of errors that last (`hard`; `__udp4_lib_err`).
+    pub fn on_icmp(&mut self, error: Error, hard: bool, v6: bool) -> bool {
+        let told = self.errors.asked[usize::from(v6)] || (hard && self.remote.is_some());
+        if told {
+            self.errors.pending = Some(error);
         }
-        self.remote.is_some()
+        told
     }
 
     /// Bytes of payload that wait to be read, and bytes of charge that are on the way out.
@@ -204,7 +215,7 @@ impl UdpSocket {
     /// A reader would find a datagram or an error.
     #[must_use]
     pub fn readable(&self) -> bool {
-        !self.received.is_empty() || self.error.is_some()
+        !self.received.is_empty() || self.errors.pending.is_some()
     }
 
     /// A writer would find room for half a buffer; when not, the socket remembers that a writer waits.

@@ -435,6 +435,19 @@ fn an_icmp_error_ends_an_attempt_but_not_a_connection() {
 }
 
 #[test]
+fn an_icmp_error_is_told_to_who_asked_and_the_connection_goes_on() {
+    let mut p = Peer::client(Shape::default());
+    p.set(|o| o.recverr = [true, false]);
+    p.write(100);
+    p.expect("P. 1:101");
+    p.icmp(1, 0, 1);
+    assert_eq!((p.state(), p.error()), (State::Established, Some(Error::HostUnreachable)));
+    p.inject(". 1 ack 101");
+    p.write(10);
+    p.expect("P. 101:111");
+}
+
+#[test]
 fn a_peer_with_an_old_connection_gets_the_syn_again_soon() {
     // RFC 9293 section 3.5.1, figure 9: the old half answers with its ACK, our reset ends it; Linux does not wait a second.
     let mut p = Peer::connecting(Shape::default());

@@ -44,6 +44,7 @@ pub(super) fn put_options(e: &mut Encoder, o: &SocketOptions) {
         tclass,
         mtu_discover,
         mtu_discover_v6,
+        recverr,
         ttl,
         hops,
         priority,
@@ -60,6 +61,7 @@ pub(super) fn put_options(e: &mut Encoder, o: &SocketOptions) {
     ] {
         e.flag(*on);
     }
+    recverr.iter().for_each(|on| e.flag(*on));
     let bounds = [rto_min_us, rto_max_ms, delack_max_us];
     let plain = [keepidle, keepintvl, keepcnt, user_timeout_ms, notsent_lowat, window_clamp, fastopen];
     for n in plain.into_iter().chain(bounds) {
@@ -67,14 +69,12 @@ pub(super) fn put_options(e: &mut Encoder, o: &SocketOptions) {
     }
     e.duration(*linger);
     e.number(u64::from(linger2.cast_unsigned()));
-    e.optional(sndbuf.map(u64::from));
-    e.optional(rcvbuf.map(u64::from));
+    [sndbuf, rcvbuf].into_iter().for_each(|n| e.optional(n.map(u64::from)));
     e.number(*max_pacing_rate);
     e.number(u64::from(*maxseg));
     e.slice(&[*syncnt, *tos, *ttl, *defer_accept, *mtu_discover, *tclass, *mtu_discover_v6]);
     [hops.map(u64::from), priority.map(u64::from)].into_iter().for_each(|n| e.optional(n));
-    e.number(u64::from(*rcvlowat));
-    e.number(u64::from(*rcvlowat_room));
+    [rcvlowat, rcvlowat_room].into_iter().for_each(|n| e.number(u64::from(*n)));
     e.slice(&fastopen_key.map_or(Vec::new(), |keys| keys.to_bytes()));
     e.slice(congestion.name().as_bytes());
 }
@@ -83,6 +83,7 @@ pub(super) fn get_options(d: &mut Decoder<'_>) -> Option<SocketOptions> {
     let (nodelay, cork, keepalive, oobinline) = (d.flag()?, d.flag()?, d.flag()?, d.flag()?);
     let (fastopen_connect, fastopen_no_cookie) = (d.flag()?, d.flag()?);
     let (thin_linear_timeouts, save_syn) = (d.flag()?, d.flag()?);
+    let recverr = [d.flag()?, d.flag()?];
     let (keepidle, keepintvl, keepcnt) = (d.small()?, d.small()?, d.small()?);
     let (user_timeout_ms, notsent_lowat, window_clamp) = (d.small()?, d.small()?, d.small()?);
     let fastopen = d.small()?;
@@ -136,6 +137,7 @@ pub(super) fn get_options(d: &mut Decoder<'_>) -> Option<SocketOptions> {
         tclass,
         mtu_discover,
         mtu_discover_v6,
+        recverr,
         ttl,
         hops,
         priority,

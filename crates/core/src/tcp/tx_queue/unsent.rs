@@ -344,6 +344,20 @@ impl Unsent {
         self.elements.back().map(|tail| (tail.len(), tail.flags & (flag::EOR | flag::FIN) != 0))
     }
 
+    /// Where the element begins and ends that holds what is at `place`. Looks at every element before it.
+    #[must_use]
+    pub fn piece(&self, place: u64) -> Option<(u64, u64)> {
+        let mut start = self.nxt;
+        for element in self.elements.iter().take_while(|_| place >= self.nxt) {
+            let end = start + element.len() as u64;
+            if place < end {
+                return Some((start, end));
+            }
+            start = end;
+        }
+        None
+    }
+
     /// True when the first `len` unsent bytes may share a segment: no record of the application ends within them.
     #[must_use]
     pub fn may_gather(&self, len: usize) -> bool {

@@ -1,0 +1,58 @@
+//! How far the stream has got on its way to the peer, for who tells the application of each step (MSG_ZEROCOPY, SO_TIMESTAMPING).
+use super::conn::Conn;
+use super::seq::Seq;
+use crate::base::time::Instant;
+use bytes::Bytes;
+
+/// Places in the stream that was written: the SYN is at 0, the first byte at 1, as in the send queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Everything before it is acknowledged.
+    pub una: u64,
+    /// Everything before it was handed down at least once.
+    pub nxt: u64,
+    /// End of what was written.
+    pub end: u64,
+    /// Sequence number of place 0.
+    pub isn: Seq,
+}
+
+/// A piece of the stream that Linux has in one buffer: an element that waits, or one that is on its way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Where it begins.
+    pub start: u64,
+    /// Where it ends.
+    pub end: u64,
+    /// When it was handed down last; `None` while it waits.
+    pub sent_at: Option<Instant>,
+    /// Its bytes, of what is on its way.
+    pub payload: Bytes,
+}
+
+impl Conn {
+    /// How far the stream is.
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        let queue = self.tx.queue_ref();
+        Progress { una: queue.una(), nxt: queue.nxt(), end: queue.write_seq(), isn: self.tx.seq(0) }
+    }
+
+    /// When data came in last.
+    #[must_use]
+    pub const fn last_data_at(&self) -> Instant {
+        self.rx.ack.last_data_at()
+    }
+
+    /// The piece that holds what is at `place`; `None` where nothing is there any more, or nothing yet.
+    #[must_use]
+    pub fn piece(&self, place: u64) -> Option<Piece> {
+        let queue = self.tx.queue_ref();
+        if let Some((start, end)) = queue.unsent.piece(place) {
+            return Some(Piece { start, end, sent_at: None, payload: Bytes::new() });
+        }
+        let (start, sent) = queue.covering(place)?;
+        let end = start + sent.span();
+        Some(Piece { start, end, sent_at: Some(sent.sent_at), payload: sent.payload.clone() })
+    }
+}
