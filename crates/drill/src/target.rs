@@ -98,6 +98,10 @@ pub trait Target {
         let _ = count;
         0
     }
+    /// What times in control messages show where [`Target::now`] shows [`Instant::ZERO`], in nanoseconds since 1970.
+    fn epoch_ns(&self) -> u64 {
+        0
+    }
     /// How much further from its time an event may be than the script allows, in microseconds; 0 in virtual time.
     fn slack_us(&self) -> u64 {
         0

@@ -25,11 +25,14 @@ const F_SETFL: i32 = 4;
 const ROOM_MAX: usize = 1 << 26;
 /// Nobody wants the signal.
 const MSG_NOSIGNAL: i32 = 0x4000;
+const MSG_ZEROCOPY: i32 = 0x400_0000;
 
 /// The descriptors of a script's process.
 pub(crate) struct Sockets {
     open: BTreeMap<Fd, OwnedFd>,
     congestion: Vec<u8>,
+    /// What was sent without a copy: the kernel may read it as long as the connection lasts.
+    kept: Vec<Vec<Piece>>,
 }
 
 impl Drop for Sockets {
@@ -46,7 +49,7 @@ type Answer = io::Result<Reply>;
 impl Sockets {
     pub(crate) fn new() -> Self {
         let congestion = Sysctl::default().get("tcp_congestion_control").unwrap_or_default().into_bytes();
-        Self { open: BTreeMap::new(), congestion }
+        Self { open: BTreeMap::new(), congestion, kept: Vec::new() }
     }
 
     /// The controller of sockets made from now on.
@@ -91,8 +94,11 @@ impl Sockets {
                 let to = to.map(|to| (to, name(to)));
                 let to = to.as_ref().map(|(to, bytes)| address(*to, bytes));
                 let control = Control::write(&control);
-                let n = socket::send(self.fd(fd), &pieces, to, &control, flags | MSG_NOSIGNAL)?;
-                Ok(Reply::ok(n as i64))
+                let sent = socket::send(self.fd(fd), &pieces, to, &control, flags | MSG_NOSIGNAL);
+                if flags & MSG_ZEROCOPY != 0 {
+                    self.kept.push(data);
+                }
+                Ok(Reply::ok(sent? as i64))
             }
             Call::Shutdown { fd, how } => socket::shutdown(self.fd(fd), how).map(done),
             Call::Close { fd } => match self.open.remove(&fd) {

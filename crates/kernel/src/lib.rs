@@ -24,6 +24,7 @@ use namespace::Namespace;
 use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
+use std::time::SystemTime;
 use worker::Worker;
 
 /// What an event may be late or early beyond the script's tolerance, in microseconds: scheduling, and the timer wheel's steps.
@@ -109,6 +110,11 @@ impl Kernel {
 impl Target for Kernel {
     fn now(&self) -> Instant {
         ORIGIN.plus_nanos(self.clock.now().nanos_since(self.begun))
+    }
+
+    fn epoch_ns(&self) -> u64 {
+        let real = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        u64::try_from(real.as_nanos()).unwrap_or(u64::MAX).saturating_sub(self.now().as_nanos())
     }
 
     fn call(&mut self, call: Call) -> Started {

@@ -25,6 +25,8 @@ pub(crate) struct Progress {
     pub(crate) done: usize,
     /// A write that opened its connection itself, or may have.
     pub(crate) fast: bool,
+    /// A write that has a number (MSG_ZEROCOPY).
+    pub(crate) zerocopy: bool,
     /// Bytes read.
     pub(crate) data: BytesMut,
     /// A socket that lingers behind a closed descriptor.
@@ -204,8 +206,12 @@ impl Host {
     pub(crate) fn settle(&mut self) {
         for _ in 0..ROUNDS_MAX {
             // What a packet makes the stack send goes before whom it wakes: the latter runs later (Linux: softirq, then process).
-            let sent = self.transmit();
-            let events = self.gather_events();
+            let mut left = Vec::new();
+            let sent = self.transmit(&mut left);
+            self.tell_progress(&left);
+            // Before events, by which a socket may lose its connection.
+            let heard = self.hear_icmp();
+            let events = self.gather_events() || heard;
             // What goes over loopback asks for more turns without leaving a trace here.
             let more = self.stack.needs_transmit(self.dev) && !self.device.is_stopped();
             if !events && !sent && !more {

@@ -67,10 +67,10 @@ impl Host {
         if read.want == 0 && matches!(read.kind, RecvKind::Read | RecvKind::Readv) {
             return Ok(Some(Reply::ok(0)));
         }
-        let sock = self.files.sock(read.fd)?;
         if read.has(MSG_ERRQUEUE) {
-            return Err(Errno::EAGAIN);
+            return self.read_errqueue(&read).map(Some);
         }
+        let sock = self.files.sock(read.fd)?;
         let patient = !(sock.nonblocking || read.has(MSG_DONTWAIT));
         let (timeout, shut) = (sock.knobs.rcvtimeo, sock.shut & 1 != 0);
         let got = match sock.kind {

@@ -3,8 +3,10 @@ use crate::abi::{IPPROTO_SCTP, IPPROTO_TCP, IPPROTO_UDP, SOCK_DGRAM, SOCK_STREAM
 use crate::call::Fd;
 use crate::epoll::Epoll;
 use crate::errno::Errno;
+use crate::errqueue::Feedback;
 use crate::pipe::{PipeId, Side};
 use crate::sctp::Sctp;
+use crate::timestamping::Stamping;
 use core::net::{IpAddr, SocketAddr};
 use lowwater_core::base::{Duration, Instant, SocketId};
 use lowwater_core::tcp::{SocketOptions, TcpInfo};
@@ -104,6 +106,10 @@ pub(crate) struct Knobs {
     pub(crate) residue: Option<Box<Residue>>,
     /// Of a listener: what connections inherit that wait to be accepted, where its own has changed since their handshake.
     pub(crate) heirs: BTreeMap<SocketId, Knobs>,
+    /// SO_TIMESTAMPING and its like.
+    pub(crate) stamping: Stamping,
+    /// The error queue and what is awaited for it; `None` of a socket that has never had anything to tell.
+    pub(crate) feedback: Option<Box<Feedback>>,
 }
 
 impl Sock {
@@ -129,8 +135,8 @@ impl Sock {
     /// What accept() makes of a listener: options are inherited, the rest is new.
     pub(crate) fn child(&self, id: SocketId, nonblocking: bool) -> Self {
         let (kind, attempt) = (Kind::Conn(id), Attempt::None);
-        let knobs =
-            Knobs { heirs: BTreeMap::new(), ..self.knobs.heirs.get(&id).unwrap_or(&self.knobs).clone() };
+        let mine = self.knobs.heirs.get(&id).unwrap_or(&self.knobs).clone();
+        let knobs = Knobs { heirs: BTreeMap::new(), feedback: None, ..mine };
         // The port is the listener's: a connection that is over has none (`sk_clone_lock`).
         let options = SocketOptions { priority: Some(0), ..self.options.clone() };
         Self {

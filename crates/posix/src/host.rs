@@ -6,12 +6,14 @@ use crate::device::{Device, Sent};
 use crate::files::Files;
 use crate::pipe::Pipes;
 use crate::sctp::AssocIds;
+use crate::timestamping::Left;
 use bytes::Bytes;
 use core::net::{IpAddr, SocketAddr};
-use lowwater_core::base::{DeviceId, Error, Instant, SocketId, Tuple};
-use lowwater_core::device::DeviceCaps;
+use lowwater_core::base::{DeviceId, Duration, Error, Instant, SocketId, Tuple};
+use lowwater_core::device::{DeviceCaps, Submit};
 use lowwater_core::packet::{Offload, Packet};
 use lowwater_core::stack::{Config, Event, Stack};
+use std::collections::BTreeSet;
 
 /// Steps within one move of time after which the stack is taken to spin.
 const STEPS_MAX: usize = 1_000_000;
@@ -33,6 +35,8 @@ pub struct Settings {
     pub start: Instant,
     /// The lowest file descriptor.
     pub first_fd: Fd,
+    /// What a wall clock shows at [`Instant::ZERO`], counted from 1970: times of packets are told by it (SO_TIMESTAMPING).
+    pub epoch: Duration,
 }
 
 impl Default for Settings {
@@ -46,6 +50,7 @@ impl Default for Settings {
             routes: Vec::new(),
             start: Instant::from_millis(10_000),
             first_fd: 3,
+            epoch: Duration::ZERO,
         }
     }
 }
@@ -84,6 +89,9 @@ pub struct Host {
     pub(crate) assoc_ids: AssocIds,
     /// Pieces of ended associations that nobody will read.
     pub(crate) dropped: u64,
+    pub(crate) epoch: Duration,
+    /// Descriptors of connections with something on its way of which the application is to hear.
+    pub(crate) watched: BTreeSet<Fd>,
 }
 
 impl Host {
@@ -94,6 +102,7 @@ impl Host {
     pub fn new(settings: Settings) -> Result<Self, Error> {
         let mut stack = Stack::new(settings.config, Instant::ZERO);
         let dev = stack.add_device(settings.caps);
+        stack.hear_icmp();
         for (addr, prefix) in settings.addresses {
             stack.add_address(dev, addr, prefix)?;
         }
@@ -110,6 +119,8 @@ impl Host {
             waiting: Waiting::default(),
             assoc_ids: AssocIds::default(),
             dropped: 0,
+            epoch: settings.epoch,
+            watched: BTreeSet::new(),
         })
     }
 
@@ -259,13 +270,22 @@ impl Host {
         true
     }
 
-    /// Hands the device what the stack wants sent; true when there was something.
-    pub(crate) fn transmit(&mut self) -> bool {
+    /// Hands the device what the stack wants sent; true when there was something. What it has taken of connections goes to `left` where
+    /// somebody waits to hear of it.
+    pub(crate) fn transmit(&mut self, left: &mut Vec<Left>) -> bool {
         if !self.stack.needs_transmit(self.dev) {
             return false;
         }
+        let watching = !self.watched.is_empty();
         let device = &mut self.device;
-        let mut submit = |now: Instant, packet: Packet| device.submit(now, packet);
+        let mut submit = |now: Instant, packet: Packet| {
+            let owner = packet.owner.filter(|_| watching).map(|owner| owner.flow.socket);
+            let submitted = device.submit(now, packet);
+            let taken = !matches!(submitted, Submit::NotNow(_) | Submit::Dropped);
+            let sent = device.sent.back().filter(|_| taken).map(|sent| sent.bytes.clone());
+            left.extend(owner.zip(sent));
+            submitted
+        };
         let done = self.stack.transmit(self.now, self.dev, BUDGET, &mut submit);
         done.packets + done.dropped > 0
     }

@@ -12,6 +12,7 @@ mod device;
 mod dgram;
 mod epoll;
 mod errno;
+mod errqueue;
 mod fastopen;
 mod files;
 mod host;
@@ -22,6 +23,8 @@ pub mod sctp;
 mod send;
 mod sockopt;
 mod stream;
+mod timestamping;
+mod zerocopy;
 
 pub use call::{
     Call, Control, EpollEvent, Fd, Name, Optval, Piece, PollFd, RecvKind, Reply, Room, SendKind, sockaddr,

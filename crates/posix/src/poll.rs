@@ -1,7 +1,7 @@
 //! What a file is ready for, and poll(2) (`tcp_poll`, `datagram_poll`, `pipe_poll`).
 use crate::abi::{
-    EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLRDHUP, EPOLLRDNORM, EPOLLWRBAND, EPOLLWRNORM, POLLERR,
-    POLLHUP, POLLNVAL,
+    EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLPRI, EPOLLRDHUP, EPOLLRDNORM, EPOLLWRBAND, EPOLLWRNORM,
+    POLLERR, POLLHUP, POLLNVAL, SO_SELECT_ERR_QUEUE, SOL_SOCKET,
 };
 use crate::block::Progress;
 use crate::call::{Fd, PollFd, Reply};
@@ -46,7 +46,11 @@ impl Host {
             }
             File::Socket(sock) if sock.sctp.is_some() => Some(self.sctp_readiness(fd)),
             File::Socket(sock) => {
-                let (kind, stream, shut, failed) = (sock.kind, sock.stream, sock.shut, sock.error.is_some());
+                let (kind, stream, shut) = (sock.kind, sock.stream, sock.shut);
+                let queued = sock.knobs.feedback.as_ref().is_some_and(|f| f.has_entries());
+                let failed = sock.error.is_some() || queued;
+                // Of datagram sockets alone (`datagram_poll`).
+                let urgent = queued && !stream && sock.plain(SOL_SOCKET, SO_SELECT_ERR_QUEUE) != 0;
                 let mut bits = match kind {
                     Kind::Fresh if stream => WRITING | EPOLLHUP,
                     Kind::Fresh => WRITING | EPOLLWRBAND,
@@ -66,7 +70,7 @@ impl Host {
                 if failed && !matches!(kind, Kind::Listener(_)) {
                     bits |= EPOLLERR;
                 }
-                Some(bits)
+                Some(if urgent { bits | EPOLLPRI } else { bits })
             }
         }
     }

@@ -58,8 +58,7 @@ impl Host {
             return Ok(Some(Reply::ok(0)));
         }
         if read.has(MSG_ERRQUEUE) {
-            self.files.sock(read.fd)?;
-            return Err(Errno::EAGAIN);
+            return self.read_errqueue(&read).map(Some);
         }
         let sock = self.files.sock(read.fd)?;
         let id = match sock.kind {
@@ -201,6 +200,12 @@ impl Host {
         }
         let data = core::mem::take(&mut p.data).freeze();
         let mut reply = Reply { data, ..Reply::ok(taken as i64) };
+        if read.kind == RecvKind::Recvmsg && taken > 0 {
+            let at = self.stack.tcp_last_data(id);
+            for control in self.rx_time_controls(self.files.sock(read.fd)?, at) {
+                put_control(&mut reply, read.control_len, control);
+            }
+        }
         if read.kind == RecvKind::Recvmsg && self.files.sock(read.fd)?.plain(SOL_TCP, TCP_INQ) != 0 {
             let hint = self.stack.tcp_inq(id)?.hint;
             let hint = i32::try_from(hint).unwrap_or(i32::MAX);

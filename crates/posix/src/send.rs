@@ -1,7 +1,7 @@
 //! Writing to a TCP socket: write, writev, send, sendto, sendmsg (`tcp_sendmsg_locked`).
 use crate::abi::{
-    MSG_DONTWAIT, MSG_EOR, MSG_FASTOPEN, MSG_MORE, MSG_NOSIGNAL, MSG_OOB, SCM_CREDENTIALS, SCM_RIGHTS,
-    SO_MARK, SO_PRIORITY, SOL_SOCKET,
+    MSG_DONTWAIT, MSG_EOR, MSG_FASTOPEN, MSG_MORE, MSG_NOSIGNAL, MSG_OOB, MSG_ZEROCOPY, SCM_CREDENTIALS,
+    SCM_RIGHTS, SO_MARK, SO_PRIORITY, SO_TIMESTAMPING, SO_TIMESTAMPING_NEW, SOL_SOCKET,
 };
 use crate::block::Progress;
 use crate::call::{Call, Control, Name, Piece, Reply, SendKind};
@@ -9,6 +9,7 @@ use crate::calls::{Answer, BYTES_MAX, IOVECS_MAX};
 use crate::errno::Errno;
 use crate::files::{Kind, Sock};
 use crate::host::Host;
+use crate::timestamping::TX_RECORD;
 use bytes::{Bytes, BytesMut};
 use lowwater_core::base::{Error, SocketId};
 use lowwater_core::tcp::{SendFlags, State};
@@ -24,22 +25,28 @@ pub(crate) struct Write {
     pub(crate) strange: bool,
     pub(crate) flags: i32,
     pub(crate) to: Option<Name>,
+    /// SOF_TIMESTAMPING_TX_* of this call alone, by a control message.
+    pub(crate) stamps: Option<i32>,
+    /// Where buffers end that can refer to no more pieces, of a send without a copy.
+    cuts: Vec<usize>,
 }
 
 impl Write {
     /// # Errors
     /// EINVAL for too many iovecs.
     pub(crate) fn of(call: &Call) -> Result<Self, Errno> {
-        let Call::Send { fd, kind, data, flags, to, control } = call else { return Err(Errno::EINVAL) };
-        if data.len() > IOVECS_MAX {
+        let Call::Send { fd, kind, data: pieces, flags, to, control } = call else {
+            return Err(Errno::EINVAL);
+        };
+        if pieces.len() > IOVECS_MAX {
             return Err(if *kind == SendKind::Sendmsg { Errno::EMSGSIZE } else { Errno::EINVAL });
         }
-        let bad = data.iter().any(|piece| matches!(piece, Piece::Bad(len) if *len > 0));
-        let joined = match data.as_slice() {
+        let bad = pieces.iter().any(|piece| matches!(piece, Piece::Bad(len) if *len > 0));
+        let joined = match pieces.as_slice() {
             [Piece::Data(one)] => one.clone(),
             _ => {
                 let mut all = BytesMut::new();
-                for piece in data {
+                for piece in pieces {
                     if let Piece::Data(bytes) = piece {
                         all.extend_from_slice(bytes);
                     }
@@ -50,7 +57,9 @@ impl Write {
         let plain = matches!(kind, SendKind::Write | SendKind::Writev);
         let data = joined.slice(..joined.len().min(BYTES_MAX));
         let strange = *kind == SendKind::Sendmsg && control.iter().any(is_strange);
-        Ok(Self { fd: *fd, data, bad, strange, flags: if plain { 0 } else { *flags }, to: *to })
+        let stamps = control.iter().filter(|c| is_stamps(c)).filter_map(word).next_back();
+        let cuts = if *flags & MSG_ZEROCOPY != 0 { cuts(pieces) } else { Vec::new() };
+        Ok(Self { fd: *fd, data, bad, strange, flags: if plain { 0 } else { *flags }, to: *to, stamps, cuts })
     }
 
     pub(crate) const fn has(&self, flag: i32) -> bool {
@@ -81,18 +90,56 @@ fn is_strange(control: &Control) -> bool {
         _ if control.level != SOL_SOCKET => false,
         SO_MARK | SO_PRIORITY => !int,
         SCM_RIGHTS | SCM_CREDENTIALS => false,
+        SO_TIMESTAMPING | SO_TIMESTAMPING_NEW => word(control).is_none_or(|flags| flags & !TX_RECORD != 0),
         _ => true,
     }
+}
+
+/// Where each 17th piece ends (`MAX_SKB_FRAGS`): a buffer refers to no more, so that the next one begins there (`skb_zerocopy_iter_stream`).
+/// Pieces are taken to lie apart and within a page.
+fn cuts(pieces: &[Piece]) -> Vec<usize> {
+    const FRAGS_MAX: usize = 17;
+    let mut end = 0;
+    let ends = pieces.iter().filter(|piece| !piece.is_empty()).map(|piece| {
+        end += piece.len();
+        end
+    });
+    ends.skip(FRAGS_MAX - 1).step_by(FRAGS_MAX).collect()
+}
+
+/// A control message with the times that a call asks for.
+const fn is_stamps(control: &Control) -> bool {
+    control.level == SOL_SOCKET && matches!(control.ty, SO_TIMESTAMPING | SO_TIMESTAMPING_NEW)
+}
+
+/// The int that a control message has.
+fn word(control: &Control) -> Option<i32> {
+    control.data.as_ref().try_into().ok().map(i32::from_ne_bytes)
 }
 
 impl Host {
     pub(crate) fn tcp_send(&mut self, call: &Call, p: &mut Progress) -> Answer {
         let write = Write::of(call)?;
+        self.begin_zerocopy(&write, p)?;
+        let answer = self.tcp_send_now(&write, p);
+        let written = match &answer {
+            Ok(None) => return answer,
+            Ok(Some(reply)) => usize::try_from(reply.ret).unwrap_or(0),
+            Err(_) => 0,
+        };
+        if written > 0 {
+            self.mark_write(&write);
+        }
+        self.end_zerocopy(write.fd, p, written);
+        answer
+    }
+
+    fn tcp_send_now(&mut self, write: &Write, p: &mut Progress) -> Answer {
         let kind = self.files.sock(write.fd)?.kind;
         let deferred = matches!(kind, Kind::Conn(id) if self.stack.tcp_is_deferred(id));
         if write.has(MSG_FASTOPEN) || deferred || p.fast {
             p.fast = true;
-            match self.send_fast(&write, p) {
+            match self.send_fast(write, p) {
                 Ok(None) => {}
                 Ok(Some(answer)) => return answer,
                 Err(errno) => return Ok(Some(write.fail(errno))),
@@ -114,7 +161,7 @@ impl Host {
         if write.strange && !self.waits_to_connect(id) {
             return Err(Errno::EINVAL);
         }
-        match self.send_some(id, &write, p) {
+        match self.send_some(id, write, p) {
             Ok(_) if write.bad => return Err(Errno::EFAULT),
             Ok(n) => p.done += n,
             Err(Error::WouldBlock) if p.done < write.data.len() || write.data.is_empty() => {}
@@ -145,6 +192,21 @@ impl Host {
         let rest = write.data.get(p.done..).unwrap_or_default();
         // What cannot be read fails as a whole; the state of the connection comes first.
         let rest = if write.bad { &[] } else { rest };
-        self.stack.tcp_send(self.now, id, rest, write.send_flags())
+        let cuts = if p.zerocopy { write.cuts.as_slice() } else { &[] };
+        let mut done = 0;
+        for cut in cuts.iter().filter(|cut| **cut > p.done && **cut < write.data.len()) {
+            let part = rest.get(done..cut - p.done).unwrap_or_default();
+            let ends = SendFlags { more: false, eor: true, ..write.send_flags() };
+            match self.stack.tcp_send(self.now, id, part, ends) {
+                Ok(n) if n == part.len() => done += n,
+                Ok(n) => return Ok(done + n),
+                Err(_) if done > 0 => return Ok(done),
+                Err(e) => return Err(e),
+            }
+        }
+        match self.stack.tcp_send(self.now, id, rest.get(done..).unwrap_or_default(), write.send_flags()) {
+            Err(_) if done > 0 => Ok(done),
+            sent => sent.map(|n| done + n),
+        }
     }
 }

@@ -348,6 +348,7 @@ impl Host {
             self.files.sock_mut(fd)?.options = options;
         }
         let residue = self.residue(id);
+        self.end_feedback(fd);
         let sock = self.files.sock_mut(fd)?;
         (sock.kind, sock.attempt) = (Kind::Fresh, Attempt::None);
         sock.knobs.residue = residue;
@@ -449,6 +450,7 @@ impl Host {
             return Ok((!busy || p.over()).then(|| Reply::ok(0)));
         }
         let file = self.files.remove(fd).ok_or(Errno::EBADF)?;
+        self.watched.remove(&fd);
         self.files.each_epoll(|epoll| {
             epoll.forget(fd);
             false

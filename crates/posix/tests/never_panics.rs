@@ -89,6 +89,7 @@ impl Chance {
             MSG_MORE,
             MSG_FASTOPEN,
             MSG_ERRQUEUE,
+            MSG_ZEROCOPY,
         ]);
         let dont_wait = self.one(&[0, MSG_DONTWAIT]);
         more | dont_wait | self.one(&[0, 0, 0, MSG_PEEK, MSG_NOSIGNAL])
@@ -145,7 +146,25 @@ impl Chance {
         vec![Control { level: IPPROTO_SCTP, ty, data: bytes.into() }]
     }
 
+    /// An option by which the error queue fills.
+    fn errqueue_option(&mut self, fd: Fd) -> Call {
+        let flags = self.one(&[0x392, 0x392, 0xb92, 0x1b92, 0x1_0392, 0x18, 0, 0x10]);
+        let on = self.one(&[1, 1, 1, 0]);
+        let (level, name, int) = self.one(&[
+            (SOL_SOCKET, SO_ZEROCOPY, on),
+            (SOL_SOCKET, SO_TIMESTAMPING, flags),
+            (SOL_SOCKET, SO_TIMESTAMPING_NEW, flags),
+            (SOL_SOCKET, SO_TIMESTAMPNS, on),
+            (SOL_IP, IP_RECVERR, on),
+            (SOL_IPV6, IPV6_RECVERR, on),
+        ]);
+        Call::Setsockopt { fd, level, name, value: Optval::int(int) }
+    }
+
     fn sockopt(&mut self, fd: Fd) -> Call {
+        if self.below(4) == 0 {
+            return self.errqueue_option(fd);
+        }
         if self.below(4) == 0 {
             return self.sctp_option(fd);
         }

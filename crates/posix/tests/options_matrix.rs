@@ -13,13 +13,6 @@ const KERNEL: &str = include_str!("matrix/options.txt");
 /// Options that are not there, or not as in the kernel: level, name, why.
 const DIFFERENT: &[(i32, i32, &str)] = &[
     (SOL_SOCKET, SO_RCVLOWAT, "bounded by the machine's tcp_rmem"),
-    (SOL_SOCKET, SO_TIMESTAMP, "no time stamps for sockets: what a kernel without them answers"),
-    (SOL_SOCKET, SO_TIMESTAMPNS, "the same"),
-    (SOL_SOCKET, SO_TIMESTAMPING, "the same"),
-    (SOL_SOCKET, SO_TIMESTAMP_NEW, "the same"),
-    (SOL_SOCKET, SO_TIMESTAMPNS_NEW, "the same"),
-    (SOL_SOCKET, SO_TIMESTAMPING_NEW, "the same"),
-    (SOL_SOCKET, SO_ZEROCOPY, "no error queue: what a kernel before 4.14 answers"),
     (SOL_SOCKET, SO_TXTIME, "no departure times from applications"),
     (SOL_SOCKET, SO_PEEK_OFF, "of TCP alone"),
     (SOL_SOCKET, SO_ATTACH_BPF, "no programs in sockets"),

@@ -381,7 +381,12 @@ fn control_messages_of_a_write_are_looked_at() {
     assert_eq!(ok(&mut net.a, message(SO_MARK, &[0; 4])), 1);
     assert_eq!(ok(&mut net.a, message(SCM_RIGHTS, &[0; 4])), 1);
     assert_eq!(fails(&mut net.a, message(SO_MARK, &[0; 3])), Errno::EINVAL);
-    assert_eq!(fails(&mut net.a, message(SO_TIMESTAMPING, &[0; 4])), Errno::EINVAL, "no time stamps");
+    assert_eq!(
+        fails(&mut net.a, message(SO_TIMESTAMPING, &[0x10, 0, 0, 0])),
+        Errno::EINVAL,
+        "no time of a call"
+    );
+    assert_eq!(fails(&mut net.a, message(SO_TIMESTAMPING, &[2; 3])), Errno::EINVAL, "no flags");
     assert_eq!(fails(&mut net.a, message(99, &[])), Errno::EINVAL);
 }
 

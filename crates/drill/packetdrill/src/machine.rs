@@ -83,6 +83,7 @@ impl Machine {
             addresses: flags.addresses(),
             // The device has no link layer, so a gateway would change nothing on the wire.
             routes: any.map(|any| (any, 0, None)).to_vec(),
+            epoch: Duration::from_micros(EPOCH_US),
             ..Settings::default()
         };
         let mut host = Host::new(settings).map_err(|e| format!("the stack's addresses: {e}"))?;

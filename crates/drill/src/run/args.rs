@@ -5,7 +5,7 @@ use crate::names;
 use crate::script::{CallSpec, Value};
 use bytes::Bytes;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use lowwater_posix::abi::IPPROTO_SCTP;
+use lowwater_posix::abi::{IPPROTO_SCTP, SO_TIMESTAMP, SO_TIMESTAMPNS};
 use lowwater_posix::{Call, Control, EpollEvent, Fd, Name, Optval, Piece, PollFd, RecvKind, Room, SendKind};
 
 /// Most bytes of the buffers of one call.
@@ -547,6 +547,11 @@ fn control_len(item: &Value) -> usize {
     /// struct sock_extended_err with an address of IPv4 or IPv6 behind it, and three times.
     const ERROR: [usize; 2] = [16 + 16, 16 + 28];
     const TIMES: usize = 48;
+    /// One of them alone: SO_TIMESTAMP, SO_TIMESTAMPNS.
+    const TIME: usize = 16;
+    const ALONE: [i32; 2] = [SO_TIMESTAMP, SO_TIMESTAMPNS];
+    let alone =
+        item.field("cmsg_type").and_then(Value::int).is_some_and(|ty| ALONE.map(i64::from).contains(&ty));
     match item.field("cmsg_data") {
         Some(Value::Text(text)) => text.len(),
         Some(Value::Struct(fields)) => {
@@ -556,6 +561,7 @@ fn control_len(item: &Value) -> usize {
             }
             match (begins("ee_"), begins("scm_")) {
                 (true, _) => ERROR[usize::from(item.field("cmsg_level") != Some(&Value::Int(0)))],
+                (_, true) if alone => TIME,
                 (_, true) => TIMES,
                 _ => CONTROL_ROOM,
             }

@@ -5,6 +5,7 @@ use super::{info, sctp_args, sctp_info};
 use crate::failure::Failure;
 use crate::script::{CallSpec, Value};
 use core::net::SocketAddr;
+use lowwater_core::base::Instant;
 use lowwater_posix::abi::{IPPROTO_SCTP, SCTP_SNDRCV};
 use lowwater_posix::{Control, EpollEvent, Reply};
 use std::fmt;
@@ -12,7 +13,7 @@ use std::fmt;
 /// Lengths of sockaddr_in and sockaddr_in6.
 const SOCKADDR_IN: i64 = 16;
 const SOCKADDR_IN6: i64 = 28;
-/// Where IP_RECVERR and SCM_TIMESTAMPING have their fields: name, offset, size.
+/// Where IP_RECVERR has its fields: name, offset, size.
 const EXTENDED_ERR: [(&str, usize, usize); 6] = [
     ("ee_errno", 0, 4),
     ("ee_origin", 4, 1),
@@ -23,7 +24,6 @@ const EXTENDED_ERR: [(&str, usize, usize); 6] = [
 ];
 /// Length of a struct sctp_sndrcvinfo.
 const SNDRCVINFO: usize = 32;
-const TIMESTAMP: [(&str, usize, usize); 2] = [("scm_sec", 0, 8), ("scm_nsec", 8, 8)];
 
 impl Runner<'_> {
     /// The first thing that a call has written otherwise than its line says.
@@ -94,11 +94,56 @@ impl Runner<'_> {
             return differs(a.line, "recvmsg has another number of control messages", count, whole());
         }
         for (expected, actual) in expected.into_iter().zip(&reply.control) {
-            if !same_control(a, expected, actual)? {
+            if !self.same_control(a, expected, actual)? {
                 return differs(a.line, "recvmsg has another control message", expected, whole());
             }
         }
         Ok(())
+    }
+
+    fn same_control(&self, a: &Args<'_>, expected: &Value, actual: &Control) -> Result<bool, Box<Failure>> {
+        let data = actual.data.as_ref();
+        let is = |name, actual: i64| match expected.field(name) {
+            Some(Value::Any) => true,
+            value => value.and_then(Value::int) == Some(actual),
+        };
+        let long = expected.field("cmsg_len").is_none() || is("cmsg_len", (CMSGHDR + data.len()) as i64);
+        if !is("cmsg_level", actual.level.into()) || !is("cmsg_type", actual.ty.into()) || !long {
+            return Ok(false);
+        }
+        Ok(match expected.field("cmsg_data") {
+            None | Some(Value::Any) => true,
+            Some(Value::Text(text)) => text == data,
+            Some(Value::Struct(fields)) if sctp_args::structure(fields).is_some() => {
+                let of = sctp_args::structure(fields);
+                of.is_some_and(|of| sctp_args::difference(of, fields, data).is_none())
+            }
+            Some(Value::Struct(fields)) if fields.iter().any(|(n, _)| n == "scm_sec") => {
+                self.same_time(fields, data)
+            }
+            Some(Value::Struct(fields)) if fields.iter().any(|(n, _)| !n.is_empty()) => {
+                fields.iter().all(|(name, value)| {
+                    let known = EXTENDED_ERR.iter().find(|(n, ..)| n == name);
+                    let actual = known.and_then(|(_, at, size)| info::number(data, *at, *size));
+                    *value == Value::Any || value.int().map(i128::from) == actual
+                })
+            }
+            Some(value) => a.layout(value, data.len())? == data,
+        })
+    }
+
+    /// A time that a control message begins with, counted from the script's beginning, may be as far from what the script says as an
+    /// event may.
+    fn same_time(&self, fields: &[(String, Value)], data: &[u8]) -> bool {
+        let told = |at: usize| info::number(data, at, 8).and_then(|n| u64::try_from(n).ok());
+        let Some((seconds, nanos)) = told(0).zip(told(8)) else { return false };
+        let since = seconds.saturating_mul(1_000_000_000).saturating_add(nanos);
+        let at = self.micros(Instant::from_nanos(since.saturating_sub(self.host.epoch_ns())));
+        let said = |name: &str| fields.iter().find(|(n, _)| n == name).and_then(|(_, value)| value.int());
+        let Some((seconds, nanos)) = said("scm_sec").zip(said("scm_nsec")) else { return true };
+        let said =
+            u64::try_from(seconds.saturating_mul(1_000_000).saturating_add(nanos / 1_000)).unwrap_or(0);
+        at.abs_diff(said) <= self.tolerance(0)
     }
 }
 
@@ -295,34 +340,6 @@ fn same_events(a: &Args<'_>, value: Option<&Value>, reply: &Reply) -> Result<(),
         }
     }
     Ok(())
-}
-
-fn same_control(a: &Args<'_>, expected: &Value, actual: &Control) -> Result<bool, Box<Failure>> {
-    let data = actual.data.as_ref();
-    let is = |name, actual: i64| match expected.field(name) {
-        Some(Value::Any) => true,
-        value => value.and_then(Value::int) == Some(actual),
-    };
-    let long = expected.field("cmsg_len").is_none() || is("cmsg_len", (CMSGHDR + data.len()) as i64);
-    if !is("cmsg_level", actual.level.into()) || !is("cmsg_type", actual.ty.into()) || !long {
-        return Ok(false);
-    }
-    Ok(match expected.field("cmsg_data") {
-        None | Some(Value::Any) => true,
-        Some(Value::Text(text)) => text == data,
-        Some(Value::Struct(fields)) if sctp_args::structure(fields).is_some() => {
-            let of = sctp_args::structure(fields);
-            of.is_some_and(|of| sctp_args::difference(of, fields, data).is_none())
-        }
-        Some(Value::Struct(fields)) if fields.iter().any(|(n, _)| !n.is_empty()) => {
-            fields.iter().all(|(name, value)| {
-                let known = EXTENDED_ERR.iter().chain(&TIMESTAMP).find(|(n, ..)| n == name);
-                let actual = known.and_then(|(_, at, size)| info::number(data, *at, *size));
-                *value == Value::Any || value.int().map(i128::from) == actual
-            })
-        }
-        Some(value) => a.layout(value, data.len())? == data,
-    })
 }
 
 fn control_shown(control: &Control) -> String {

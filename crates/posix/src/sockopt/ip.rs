@@ -93,6 +93,14 @@ impl Host {
                 self.change(fd, |o| o.mtu_discover = n)?;
                 self.renew_udp(fd)
             }
+            IP_RECVERR => {
+                self.set_plain(fd, SOL_IP, name, n)?;
+                if n == 0 {
+                    self.purge_errqueue(fd)?;
+                }
+                self.change(fd, |o| o.recverr[0] = n != 0)?;
+                self.renew_udp(fd)
+            }
             _ => self.set_plain(fd, SOL_IP, name, n),
         }
     }

@@ -61,6 +61,14 @@ impl Host {
                 self.change(fd, |o| o.mtu_discover_v6 = n)?;
                 self.renew_udp(fd)
             }
+            IPV6_RECVERR => {
+                self.set_plain(fd, SOL_IPV6, name, n)?;
+                if n == 0 {
+                    self.purge_errqueue(fd)?;
+                }
+                self.change(fd, |o| o.recverr[1] = n != 0)?;
+                self.renew_udp(fd)
+            }
             _ => self.set_plain(fd, SOL_IPV6, name, n),
         }
     }

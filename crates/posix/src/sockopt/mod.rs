@@ -3,6 +3,7 @@ mod ip;
 mod ipv6;
 mod plain;
 mod socket;
+mod stamps;
 mod tcp;
 
 pub(crate) use tcp::NAME_MAX;
@@ -190,6 +191,7 @@ impl Host {
             priority: o.queue_priority(),
         });
         let marks = self.stack.udp_set_marks(id, marks);
-        debug_assert_eq!((buffers, whole, marks), (Ok(()), Ok(()), Ok(())), "a UDP socket that is open");
+        let recverr = self.stack.udp_set_recverr(id, o.recverr);
+        debug_assert_eq!((buffers, whole, marks, recverr), (Ok(()), Ok(()), Ok(()), Ok(())), "it is open");
     }
 }

@@ -41,6 +41,7 @@ const ROWS: &[Row] = &[
     (SOL_SOCKET, SO_MARK, Some(0), Rule::Any),
     (SOL_SOCKET, SO_RXQ_OVFL, Some(0), Rule::Bool),
     (SOL_SOCKET, SO_WIFI_STATUS, Some(0), Rule::Bool),
+    (SOL_SOCKET, SO_ZEROCOPY, Some(0), Rule::Range(0, 1)),
     (SOL_SOCKET, SO_NOFCS, Some(0), Rule::Bool),
     (SOL_SOCKET, SO_LOCK_FILTER, Some(0), Rule::Bool),
     (SOL_SOCKET, SO_SELECT_ERR_QUEUE, Some(0), Rule::Bool),

@@ -1,5 +1,5 @@
 //! Options of the level SOL_SOCKET (`sk_setsockopt`, `sk_getsockopt`).
-use super::{Told, Value};
+use super::{Told, Value, stamps};
 use crate::abi::*;
 use crate::call::{Fd, sockaddr};
 use crate::errno::Errno;
@@ -89,11 +89,13 @@ impl Host {
             // Descriptors are unique, and there is one network.
             SO_COOKIE => Told::copy(&(fd as u64 + 1).to_ne_bytes()),
             SO_NETNS_COOKIE => Told::copy(&1_u64.to_ne_bytes()),
+            SO_TIMESTAMP | SO_TIMESTAMPNS | SO_TIMESTAMP_NEW | SO_TIMESTAMPNS_NEW | SO_TIMESTAMPING
+            | SO_TIMESTAMPING_NEW => stamps::get(sock.knobs.stamping, name),
             _ => self.get_plain(fd, SOL_SOCKET, name)?,
         })
     }
 
-    fn memory_of(&self, sock: &Sock) -> Memory {
+    pub(crate) fn memory_of(&self, sock: &Sock) -> Memory {
         let live = match sock.kind {
             Kind::Conn(id) | Kind::Udp(id) => self.stack.memory(id).ok(),
             // A listener's buffers are those that it hands on.
@@ -178,6 +180,9 @@ impl Host {
                 self.change(fd, |o| o.max_pacing_rate = rate)
             }
             SO_TXREHASH | SO_PEEK_OFF if !self.files.sock(fd)?.is_tcp() => Err(Errno::EOPNOTSUPP),
+            SO_ZEROCOPY if self.is_sctp(fd) => Err(Errno::EOPNOTSUPP),
+            SO_TIMESTAMP | SO_TIMESTAMPNS | SO_TIMESTAMP_NEW | SO_TIMESTAMPNS_NEW | SO_TIMESTAMPING
+            | SO_TIMESTAMPING_NEW => self.set_stamps(fd, name, value),
             SO_RESERVE_MEM if n < 0 => Err(Errno::EINVAL),
             // Below zero it is what the sysctl says, which is on.
             SO_TXREHASH if n == -1 => self.set_plain(fd, SOL_SOCKET, name, 1),

@@ -111,6 +111,10 @@ impl Target for Interface {
         instant(SHARED.glance())
     }
 
+    fn epoch_ns(&self) -> u64 {
+        crate::machine::EPOCH_US * 1_000
+    }
+
     fn call(&mut self, call: Call) -> Started {
         self.calls += 1;
         let id = CallId::new(self.calls);

@@ -1,0 +1,398 @@
+//! Times of what was sent and received: SO_TIMESTAMPING, SO_TIMESTAMP, SO_TIMESTAMPNS (`__sock_tx_timestamp`, `__skb_tstamp_tx`,
+//! `tcp_recv_timestamp`).
+use crate::abi::{
+    SCM_TIMESTAMPING_OPT_STATS, SCM_TSTAMP_ACK, SCM_TSTAMP_SCHED, SCM_TSTAMP_SND, SO_EE_ORIGIN_TIMESTAMPING,
+    SO_TIMESTAMP, SO_TIMESTAMP_NEW, SO_TIMESTAMPING, SO_TIMESTAMPING_NEW, SO_TIMESTAMPNS, SO_TIMESTAMPNS_NEW,
+    SOF_TIMESTAMPING_OPT_CMSG, SOF_TIMESTAMPING_OPT_ID, SOF_TIMESTAMPING_OPT_RX_FILTER,
+    SOF_TIMESTAMPING_OPT_STATS, SOF_TIMESTAMPING_OPT_TSONLY, SOF_TIMESTAMPING_RX_SOFTWARE,
+    SOF_TIMESTAMPING_SOFTWARE, SOF_TIMESTAMPING_TX_ACK, SOF_TIMESTAMPING_TX_COMPLETION,
+    SOF_TIMESTAMPING_TX_HARDWARE, SOF_TIMESTAMPING_TX_SCHED, SOF_TIMESTAMPING_TX_SOFTWARE, SOL_SOCKET,
+};
+use crate::call::{Control, Fd};
+use crate::errqueue::{Entry, ExtendedErr};
+use crate::files::{Kind, Sock};
+use crate::host::Host;
+use crate::send::Write;
+use bytes::{BufMut as _, Bytes, BytesMut};
+use core::net::IpAddr;
+use lowwater_core::base::{Duration, Instant, SocketId};
+use lowwater_core::tcp::{Progress, State, TcpInfo};
+
+/// Flags that ask for times of one call (`SOF_TIMESTAMPING_TX_RECORD_MASK`).
+pub(crate) const TX_RECORD: i32 = SOF_TIMESTAMPING_TX_HARDWARE
+    | SOF_TIMESTAMPING_TX_SOFTWARE
+    | SOF_TIMESTAMPING_TX_SCHED
+    | SOF_TIMESTAMPING_TX_ACK
+    | SOF_TIMESTAMPING_TX_COMPLETION;
+/// ENOMSG: what a time has for its error.
+const ENOMSG: i32 = 42;
+/// Bytes whose times are awaited on one connection; the oldest is forgotten first. Linux has one for each buffer in its send queue.
+const MARKS_MAX: usize = 4_096;
+
+/// What a socket has asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Stamping {
+    /// SOF_TIMESTAMPING_*.
+    pub(crate) flags: i32,
+    /// What comes in has a time (SOCK_RCVTSTAMP), in nanoseconds (SOCK_RCVTSTAMPNS).
+    pub(crate) receive: bool,
+    pub(crate) nanos: bool,
+    /// It has the layouts with 64 bits everywhere (SOCK_TSTAMP_NEW), which differ in their names alone.
+    pub(crate) new: bool,
+}
+
+impl Stamping {
+    const fn has(self, flag: i32) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// What comes in gets a time.
+    const fn takes_arrivals(self) -> bool {
+        self.receive || self.has(SOF_TIMESTAMPING_RX_SOFTWARE)
+    }
+
+    /// The message that tells the time of something.
+    fn plain(self, t: Duration) -> Option<Control> {
+        let ty = match (self.nanos, self.new) {
+            (false, false) => SO_TIMESTAMP,
+            (false, true) => SO_TIMESTAMP_NEW,
+            (true, false) => SO_TIMESTAMPNS,
+            (true, true) => SO_TIMESTAMPNS_NEW,
+        };
+        let part = if self.nanos { t.subsec_nanos() } else { t.subsec_micros() };
+        let data = [t.as_secs().to_ne_bytes(), u64::from(part).to_ne_bytes()].concat();
+        self.receive.then(|| Control { level: SOL_SOCKET, ty, data: data.into() })
+    }
+
+    /// struct scm_timestamping: the time by software, and two that only hardware has.
+    fn three(self, t: Duration) -> Control {
+        let ty = if self.new { SO_TIMESTAMPING_NEW } else { SO_TIMESTAMPING };
+        let mut data = BytesMut::new();
+        data.put_slice(&t.as_secs().to_ne_bytes());
+        data.put_slice(&u64::from(t.subsec_nanos()).to_ne_bytes());
+        data.resize(48, 0);
+        Control { level: SOL_SOCKET, ty, data: data.freeze() }
+    }
+}
+
+/// Bytes of the stream whose times are awaited.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TxStamps {
+    /// The place that numbers count from (`sk_tskey`).
+    pub(crate) base: u64,
+    marks: Vec<Mark>,
+}
+
+/// The last byte of a write (`tskey`), which stands for the buffer that it is in.
+#[derive(Clone, Debug)]
+struct Mark {
+    place: u64,
+    /// SOF_TIMESTAMPING_TX_*.
+    wants: i32,
+    /// When it was handed down last.
+    handed: Option<Instant>,
+    /// Its buffer's bytes once it is on its way.
+    payload: Bytes,
+}
+
+/// A packet that the device took: whose it is, and its bytes.
+pub(crate) type Left = (SocketId, Bytes);
+
+impl TxStamps {
+    pub(crate) const fn is_waiting(&self) -> bool {
+        !self.marks.is_empty()
+    }
+
+    /// A write ended with the byte at `place`. Of a buffer only the last one counts, for what any of them asked for.
+    fn mark(&mut self, place: u64, buffer: u64, wants: i32) {
+        let older = self.marks.iter().filter(|m| m.place >= buffer).fold(0, |all, m| all | m.wants);
+        self.marks.retain(|m| m.place < buffer);
+        if self.marks.len() >= MARKS_MAX {
+            self.marks.remove(0);
+        }
+        self.marks.push(Mark { place, wants: wants | older, handed: None, payload: Bytes::new() });
+    }
+
+    /// Nothing is awaited any more.
+    pub(crate) fn clear(&mut self) {
+        self.marks.clear();
+    }
+}
+
+/// Something that happened to a byte: SCM_TSTAMP_*, its place, and what is read with it.
+struct Happened {
+    what: i32,
+    place: u64,
+    data: Bytes,
+    /// `data` is a packet from its IP header on.
+    packet: bool,
+}
+
+impl Host {
+    /// The call has written something: the times of its last byte are awaited if somebody wants them (`tcp_tx_timestamp`).
+    pub(crate) fn mark_write(&mut self, write: &Write) {
+        let Ok(sock) = self.files.sock(write.fd) else { return };
+        let (kind, flags) = (sock.kind, sock.knobs.stamping.flags);
+        let wants = write.stamps.unwrap_or(flags) & TX_RECORD;
+        let Kind::Conn(id) = kind else { return };
+        // What a SYN takes along has no times.
+        if wants == 0 || matches!(self.stack.tcp_state(id), Ok(State::SynSent)) {
+            return;
+        }
+        let Some((start, end)) = self.unsent_tail(id) else { return };
+        let Ok(sock) = self.files.sock_mut(write.fd) else { return };
+        sock.knobs.feedback.get_or_insert_default().stamps.mark(end - 1, start, wants);
+        self.watched.insert(write.fd);
+    }
+
+    /// Looks how far each socket's writes are that somebody is to hear of, after packets came in and `left` went out.
+    pub(crate) fn tell_progress(&mut self, left: &[Left]) {
+        let watched: Vec<Fd> = self.watched.iter().copied().collect();
+        for fd in watched {
+            let id = self.files.sock(fd).ok().and_then(|sock| match sock.kind {
+                Kind::Conn(id) => Some(id),
+                _ => None,
+            });
+            let progress = id.and_then(|id| Some((id, self.live_progress(id)?)));
+            self.tell_one(fd, progress, left);
+            let watching = |sock: &Sock| sock.knobs.feedback.as_ref().is_some_and(|f| f.is_watching());
+            if !self.files.sock(fd).is_ok_and(watching) {
+                self.watched.remove(&fd);
+            }
+        }
+    }
+
+    fn tell_one(&mut self, fd: Fd, progress: Option<(SocketId, Progress)>, left: &[Left]) {
+        let Ok(sock) = self.files.sock_mut(fd) else { return };
+        // Not before it has a connection.
+        let waits = matches!(sock.kind, Kind::Fresh) && sock.knobs.feedback.is_some();
+        let flags = sock.knobs.stamping.flags;
+        let Some(feedback) = sock.knobs.feedback.as_mut().filter(|_| !waits) else { return };
+        let mut told = Vec::new();
+        match progress {
+            Some((id, progress)) => {
+                let stack = &self.stack;
+                told.extend(acknowledged(&mut feedback.stamps, progress.una));
+                let whole = flags & SOF_TIMESTAMPING_OPT_TSONLY == 0;
+                told.extend(departed(&mut feedback.stamps, (id, progress), left, whole, stack));
+            }
+            None => feedback.stamps.clear(),
+        }
+        let free = feedback.zerocopy.release(progress.map(|(_, p)| p.una));
+        if let Some((id, _)) = progress {
+            feedback.zerocopy.follow(|place| self.stack.tcp_piece(id, place).map(|piece| piece.end));
+        }
+        for &(low, high) in &free {
+            feedback.push_zerocopy(low, high);
+        }
+        for happened in &told {
+            self.queue_time(fd, happened);
+        }
+        if !free.is_empty() {
+            self.report_error(fd);
+        }
+    }
+
+    /// A connection of this descriptor is over, or will be another: sends without a copy are, too.
+    pub(crate) fn end_feedback(&mut self, fd: Fd) {
+        if self.watched.contains(&fd) {
+            self.tell_one(fd, None, &[]);
+        }
+    }
+
+    fn queue_time(&mut self, fd: Fd, happened: &Happened) {
+        let Ok(sock) = self.files.sock(fd) else { return };
+        let (stamping, feedback, conn) = (sock.knobs.stamping, sock.knobs.feedback.as_ref(), sock.kind.id());
+        let base = feedback.map_or(0, |f| f.stamps.base);
+        let id =
+            if stamping.has(SOF_TIMESTAMPING_OPT_ID) { happened.place.wrapping_sub(base) as u32 } else { 0 };
+        let data = if !stamping.has(SOF_TIMESTAMPING_OPT_TSONLY) {
+            happened.data.clone()
+        } else if stamping.has(SOF_TIMESTAMPING_OPT_STATS) {
+            self.stats_of(conn, happened.what)
+        } else {
+            Bytes::new()
+        };
+        let source = (happened.packet && !data.is_empty()).then(|| source_of(&happened.data)).flatten();
+        let err = ExtendedErr {
+            errno: ENOMSG,
+            origin: SO_EE_ORIGIN_TIMESTAMPING,
+            ty: 0,
+            code: 0,
+            info: happened.what as u32,
+            data: id,
+        };
+        let offender = source.filter(|_| stamping.has(SOF_TIMESTAMPING_OPT_CMSG));
+        self.queue_error(fd, Entry { err, offender, name: None, at: Some(self.now), data });
+    }
+
+    /// The wall clock's time, as the host's settings have it.
+    fn wall(&self, at: Instant) -> Duration {
+        self.epoch + Duration::from_nanos(at.nanos_since(Instant::ZERO))
+    }
+
+    /// Messages that tell the time of an entry of the error queue (`__sock_recv_timestamp`).
+    pub(crate) fn tx_time_controls(&self, sock: &Sock, entry: &Entry) -> Vec<Control> {
+        let stamping = sock.knobs.stamping;
+        let Some(at) = entry.at.map(|at| self.wall(at)) else { return Vec::new() };
+        let mut controls: Vec<Control> = stamping.plain(at).into_iter().collect();
+        if stamping.has(SOF_TIMESTAMPING_SOFTWARE) {
+            controls.push(stamping.three(at));
+            if stamping.has(SOF_TIMESTAMPING_OPT_STATS) && !entry.data.is_empty() {
+                let data = entry.data.clone();
+                controls.push(Control { level: SOL_SOCKET, ty: SCM_TIMESTAMPING_OPT_STATS, data });
+            }
+        }
+        controls
+    }
+
+    /// Messages that tell when what was read came in. What waits together is one buffer, which has the time of what came last.
+    pub(crate) fn rx_time_controls(&self, sock: &Sock, at: Option<Instant>) -> Vec<Control> {
+        let stamping = sock.knobs.stamping;
+        let Some(at) = at.filter(|_| stamping.takes_arrivals()).map(|at| self.wall(at)) else {
+            return Vec::new();
+        };
+        let mut controls: Vec<Control> = stamping.plain(at).into_iter().collect();
+        let mine =
+            stamping.has(SOF_TIMESTAMPING_RX_SOFTWARE) || !stamping.has(SOF_TIMESTAMPING_OPT_RX_FILTER);
+        controls.extend((stamping.has(SOF_TIMESTAMPING_SOFTWARE) && mine).then(|| stamping.three(at)));
+        controls
+    }
+
+    /// The attributes of SCM_TIMESTAMPING_OPT_STATS (`tcp_get_timestamping_opt_stats`).
+    fn stats_of(&mut self, id: Option<SocketId>, what: i32) -> Bytes {
+        let info = id.and_then(|id| self.stack.tcp_info(id).ok()).unwrap_or_default();
+        let queued = id.map_or(0, |id| self.queues(id).send);
+        stats(&info, queued, what == SCM_TSTAMP_ACK)
+    }
+}
+
+/// The bytes that the peer has now.
+fn acknowledged(stamps: &mut TxStamps, una: u64) -> Vec<Happened> {
+    let mut told = Vec::new();
+    stamps.marks.retain_mut(|mark| {
+        let there = mark.place < una;
+        if there && mark.wants & SOF_TIMESTAMPING_TX_ACK != 0 {
+            let data = core::mem::take(&mut mark.payload);
+            told.push(Happened { what: SCM_TSTAMP_ACK, place: mark.place, data, packet: false });
+        }
+        !there
+    });
+    told
+}
+
+/// The bytes that were handed down, and those that the device has taken, each also when it is sent again.
+fn departed(
+    stamps: &mut TxStamps,
+    (id, progress): (SocketId, Progress),
+    left: &[Left],
+    whole: bool,
+    stack: &lowwater_core::stack::Stack,
+) -> Vec<Happened> {
+    let mut told = Vec::new();
+    for mark in &mut stamps.marks {
+        let piece = stack.tcp_piece(id, mark.place);
+        let seq = (progress.isn + mark.place as u32).0;
+        let packets: Vec<&Bytes> = left.iter().filter(|(of, _)| *of == id).map(|(_, p)| p).collect();
+        let mut packets = packets.into_iter().filter(|packet| carries(packet, seq));
+        let first = packets.next();
+        if let Some(piece) = piece.filter(|p| p.sent_at.is_some()) {
+            let again = mark.handed != piece.sent_at;
+            mark.handed = piece.sent_at;
+            if whole {
+                mark.payload = piece.payload;
+            }
+            if again && mark.wants & SOF_TIMESTAMPING_TX_SCHED != 0 {
+                let data = first.cloned().unwrap_or_else(|| mark.payload.clone());
+                told.push(Happened {
+                    what: SCM_TSTAMP_SCHED,
+                    place: mark.place,
+                    data,
+                    packet: first.is_some(),
+                });
+            }
+        }
+        if mark.wants & SOF_TIMESTAMPING_TX_SOFTWARE != 0 {
+            let sent = first.into_iter().chain(packets);
+            told.extend(sent.map(|packet| Happened {
+                what: SCM_TSTAMP_SND,
+                place: mark.place,
+                data: packet.clone(),
+                packet: true,
+            }));
+        }
+    }
+    told
+}
+
+/// A packet of TCP from its IP header on, with the byte of this sequence number.
+fn carries(packet: &[u8], seq: u32) -> bool {
+    let Some((tcp, len)) = tcp_of(packet) else { return false };
+    let word = tcp.get(4..8).and_then(|b| b.try_into().ok()).map(u32::from_be_bytes);
+    let syn = tcp.get(13).is_some_and(|flags| flags & 2 != 0);
+    word.is_some_and(|first| seq.wrapping_sub(first.wrapping_add(u32::from(syn))) < len as u32)
+}
+
+/// Its TCP header with what follows, and how many bytes of payload that has.
+fn tcp_of(packet: &[u8]) -> Option<(&[u8], usize)> {
+    let at = match packet.first()? >> 4 {
+        4 => usize::from(packet.first()? & 15) * 4,
+        _ => 40,
+    };
+    let tcp = packet.get(at..)?;
+    let header = usize::from(tcp.get(12)? >> 4) * 4;
+    Some((tcp, tcp.len().checked_sub(header)?))
+}
+
+/// The source address of a packet.
+fn source_of(packet: &[u8]) -> Option<IpAddr> {
+    match packet.first()? >> 4 {
+        4 => Some(IpAddr::from(<[u8; 4]>::try_from(packet.get(12..16)?).ok()?)),
+        _ => Some(IpAddr::from(<[u8; 16]>::try_from(packet.get(8..24)?).ok()?)),
+    }
+}
+
+/// Attributes of netlink with the numbers of TCP_NLA_*, in Linux's order.
+fn stats(info: &TcpInfo, queued: u64, acked: bool) -> Bytes {
+    let mut out = BytesMut::new();
+    let mut put = |number: u16, value: &[u8]| {
+        let len = 4 + value.len();
+        out.put_slice(&(len as u16).to_ne_bytes());
+        out.put_slice(&number.to_ne_bytes());
+        out.put_slice(value);
+        out.put_bytes(0, len.next_multiple_of(4) - len);
+    };
+    let long = |name: &str| info.get(name).unwrap_or(0).to_ne_bytes();
+    let word = |name: &str| (info.get(name).unwrap_or(0) as u32).to_ne_bytes();
+    let byte = |name: &str| [info.get(name).unwrap_or(0) as u8];
+    put(1, &long("busy_time"));
+    put(2, &long("rwnd_limited"));
+    put(3, &long("sndbuf_limited"));
+    put(4, &long("data_segs_out"));
+    put(5, &long("total_retrans"));
+    put(6, &long("pacing_rate"));
+    put(7, &long("delivery_rate"));
+    put(8, &word("snd_cwnd"));
+    put(9, &word("reordering"));
+    put(10, &word("min_rtt"));
+    put(11, &byte("retransmits"));
+    put(12, &byte("delivery_rate_app_limited"));
+    put(15, &word("snd_ssthresh"));
+    put(16, &word("delivered"));
+    put(17, &word("delivered_ce"));
+    put(13, &(queued as u32).to_ne_bytes());
+    put(14, &byte("ca_state"));
+    put(18, &long("bytes_sent"));
+    put(19, &long("bytes_retrans"));
+    put(20, &word("dsack_dups"));
+    put(21, &word("reord_seen"));
+    put(22, &word("rtt"));
+    put(23, &(info.get("rehash").unwrap_or(0) as u16).to_ne_bytes());
+    put(24, &word("notsent_bytes"));
+    put(25, &0_u64.to_ne_bytes());
+    if acked {
+        put(26, &[0]);
+    }
+    put(27, &0_u32.to_ne_bytes());
+    out.freeze()
+}

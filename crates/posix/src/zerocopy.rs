@@ -1,0 +1,168 @@
+//! MSG_ZEROCOPY on connections (`msg_zerocopy_realloc`, `msg_zerocopy_complete`): sends are numbered, and the error queue tells when the
+//! buffers of each are free. Data is copied all the same, which each notification says.
+use crate::abi::{MSG_ZEROCOPY, SO_ZEROCOPY, SOL_SOCKET};
+use crate::block::Progress as Call;
+use crate::call::Fd;
+use crate::errno::Errno;
+use crate::errqueue::ENTRY_CHARGE;
+use crate::files::Kind;
+use crate::host::Host;
+use crate::send::Write;
+use lowwater_core::base::SocketId;
+use lowwater_core::tcp::{Progress, State};
+use std::collections::VecDeque;
+
+/// Memory for options and their like that a socket may hold (`net.core.optmem_max` by default): it bounds sends that are under way and
+/// notifications that nobody has read.
+const OPTMEM_MAX: usize = 131_072;
+/// What must be left of it for another one (`SKB_TRUESIZE(0)`).
+const OPTMEM_LEFT: usize = 576;
+/// Bytes that sends may have which share one notification (`byte_limit`), and the most such sends.
+const SHARED_BYTES: usize = 1 << 19;
+const SHARED_MAX: u32 = u16::MAX as u32 - 1;
+
+/// Sends whose buffers are not free yet, and the number of the next one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ZeroCopy {
+    next: u32,
+    /// In the order of their numbers; at most [`OPTMEM_MAX`] of charge.
+    pending: VecDeque<Sending>,
+}
+
+/// Sends that share a notification: those whose data stands in one buffer (`struct ubuf_info_msgzc`).
+#[derive(Clone, Debug)]
+struct Sending {
+    low: u32,
+    count: u32,
+    bytes: usize,
+    /// Where the last byte is, once there is one.
+    last: Option<u64>,
+    /// Where the buffer ends that holds it: the peer must have all of that.
+    until: u64,
+    /// A call goes on writing.
+    open: bool,
+}
+
+impl ZeroCopy {
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// A send of `size` bytes begins. `tail` is where the buffer begins that is not sent yet and could take its data in.
+    ///
+    /// # Errors
+    /// ENOBUFS when too many are under way, or were not read (`unread`).
+    fn begin(&mut self, size: usize, tail: Option<u64>, unread: usize) -> Result<(), Errno> {
+        let shares = |s: &Sending| {
+            let same = s.last.zip(tail).is_some_and(|(last, tail)| last >= tail);
+            same && s.low.wrapping_add(s.count) == self.next
+        };
+        if let Some(last) = self.pending.back_mut().filter(|s| shares(s))
+            && last.count < SHARED_MAX
+            && last.bytes + size <= SHARED_BYTES
+        {
+            (last.count, last.bytes, last.open) = (last.count + 1, last.bytes + size, true);
+        } else if (self.pending.len() + unread) * ENTRY_CHARGE + OPTMEM_LEFT > OPTMEM_MAX {
+            return Err(Errno::ENOBUFS);
+        } else {
+            let new = Sending { low: self.next, count: 1, bytes: size, last: None, until: 0, open: true };
+            self.pending.push_back(new);
+        }
+        self.next = self.next.wrapping_add(1);
+        Ok(())
+    }
+
+    /// The send is over. One that has sent nothing does not count (`msg_zerocopy_put_abort`).
+    fn end(&mut self, last: Option<u64>) {
+        let Some(sending) = self.pending.back_mut() else { return };
+        sending.open = false;
+        match last {
+            Some(last) => (sending.last, sending.until) = (Some(last), sending.until.max(last + 1)),
+            None => {
+                self.next = self.next.wrapping_sub(1);
+                sending.count -= 1;
+                if sending.count == 0 {
+                    self.pending.pop_back();
+                }
+            }
+        }
+    }
+
+    /// Those at the front of which the peer has everything before `una`, as ranges of numbers; all of them where the connection is
+    /// over (`None`).
+    pub(crate) fn release(&mut self, una: Option<u64>) -> Vec<(u32, u32)> {
+        let mut free = Vec::new();
+        while let Some(first) = self.pending.front().filter(|s| !s.open) {
+            if una.is_some_and(|una| una < first.until) {
+                break;
+            }
+            free.push((first.low, first.low.wrapping_add(first.count).wrapping_sub(1)));
+            self.pending.pop_front();
+        }
+        free
+    }
+
+    /// Where buffers end may change until they are sent, and when they are cut.
+    pub(crate) fn follow(&mut self, end_of: impl Fn(u64) -> Option<u64>) {
+        for sending in &mut self.pending {
+            if let Some(end) = sending.last.and_then(&end_of) {
+                sending.until = end;
+            }
+        }
+    }
+}
+
+impl Host {
+    /// A call is about to write: with MSG_ZEROCOPY it gets a number.
+    ///
+    /// # Errors
+    /// ENOBUFS.
+    pub(crate) fn begin_zerocopy(&mut self, write: &Write, call: &mut Call) -> Result<(), Errno> {
+        let sock = self.files.sock(write.fd)?;
+        let asked =
+            write.has(MSG_ZEROCOPY) && !write.data.is_empty() && sock.plain(SOL_SOCKET, SO_ZEROCOPY) != 0;
+        if call.begun || !asked {
+            return Ok(());
+        }
+        let tail = sock.kind.id().and_then(|id| self.unsent_tail(id)).map(|(start, _)| start);
+        let feedback = self.files.sock_mut(write.fd)?.knobs.feedback.get_or_insert_default();
+        let unread = feedback.notifications();
+        feedback.zerocopy.begin(write.data.len(), tail, unread)?;
+        call.zerocopy = true;
+        self.watched.insert(write.fd);
+        Ok(())
+    }
+
+    /// The call is over and has written so much.
+    pub(crate) fn end_zerocopy(&mut self, fd: Fd, call: &Call, written: usize) {
+        let last = self.last_byte(fd, written).filter(|_| written > 0);
+        if call.zerocopy
+            && let Some(feedback) = self.files.sock_mut(fd).ok().and_then(|s| s.knobs.feedback.as_mut())
+        {
+            feedback.zerocopy.end(last);
+        }
+    }
+
+    /// Where the last byte is of so many that a call has written to a connection. What goes with a SYN begins behind it, and is queued
+    /// when that leaves.
+    fn last_byte(&self, fd: Fd, written: usize) -> Option<u64> {
+        let Kind::Conn(id) = self.files.sock(fd).ok()?.kind else { return None };
+        match self.stack.tcp_state(id) {
+            Ok(State::SynSent) => Some(written as u64),
+            _ => self.stack.tcp_progress(id).and_then(|p| p.end.checked_sub(1)),
+        }
+    }
+
+    /// The last buffer of a connection that is not sent yet: where it begins and ends (`tcp_write_queue_tail`).
+    pub(crate) fn unsent_tail(&self, id: SocketId) -> Option<(u64, u64)> {
+        let last = self.stack.tcp_progress(id)?.end.checked_sub(1)?;
+        let piece = self.stack.tcp_piece(id, last)?;
+        piece.sent_at.is_none().then_some((piece.start, piece.end))
+    }
+
+    /// How far a connection is; `None` once it is over and nothing of it will be acknowledged any more.
+    pub(crate) fn live_progress(&self, id: SocketId) -> Option<Progress> {
+        let over = matches!(self.stack.tcp_state(id), Ok(State::Close) | Err(_));
+        self.stack.tcp_progress(id).filter(|_| !over)
+    }
+}
