@@ -283,6 +283,75 @@ static void messages(void)
 	teardown(fds, 2, 56, 14);
 }
 
+/* Reads one entry of the error queue; its struct sock_extended_err. */
+static struct sock_extended_err errqueue(int conn, char *control, size_t room, struct timespec *at)
+{
+	struct iovec iov = {NULL, 0};
+	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = room};
+	struct sock_extended_err err = {0};
+
+	EQ(so.recvmsg(U, conn, &m, MSG_ERRQUEUE), 0);
+	EQ(m.msg_flags, MSG_ERRQUEUE);
+	EQ(m.msg_controllen, room);
+	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+	if (at) {
+		EQ(c->cmsg_level, SOL_SOCKET);
+		EQ(c->cmsg_type, SO_TIMESTAMPING);
+		EQ(c->cmsg_len, CMSG_LEN(3 * sizeof *at));
+		memcpy(at, CMSG_DATA(c), sizeof *at);
+		c = CMSG_NXTHDR(&m, c);
+	}
+	EQ(c->cmsg_level, domain == AF_INET ? SOL_IP : SOL_IPV6);
+	EQ(c->cmsg_type, domain == AF_INET ? IP_RECVERR : IPV6_RECVERR);
+	memcpy(&err, CMSG_DATA(c), sizeof err);
+	return err;
+}
+
+/* Room as packetdrill makes it: exactly what is expected. */
+static size_t error_room(void)
+{
+	size_t offender = domain == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+	return CMSG_SPACE(sizeof(struct sock_extended_err) + offender);
+}
+
+static void error_queue(void)
+{
+	char control[256];
+	struct timeval before, after;
+	struct timespec at;
+	int fd = listener(), conn = established(fd), one = 1;
+	int stamping = SOF_TIMESTAMPING_TX_ACK | SOF_TIMESTAMPING_SOFTWARE | SOF_TIMESTAMPING_OPT_ID | SOF_TIMESTAMPING_OPT_TSONLY;
+
+	EQ(so.setsockopt(U, conn, SOL_SOCKET, SO_ZEROCOPY, &one, sizeof one), 0);
+	EQ(so.send(U, conn, "abcde", 5, MSG_ZEROCOPY), 5);
+	expect_bytes(1, 1, "abcde", 5);
+	inject_plain(ACK, 1, 6, 0);
+	struct sock_extended_err err = errqueue(conn, control, error_room(), NULL);
+	EQ(err.ee_errno, 0);
+	EQ(err.ee_origin, SO_EE_ORIGIN_ZEROCOPY);
+	EQ(err.ee_code, SO_EE_CODE_ZEROCOPY_COPIED);
+	EQ(err.ee_info, 0);
+	EQ(err.ee_data, 0);
+
+	/* Times are those of gettimeofday(). */
+	EQ(so.setsockopt(U, conn, SOL_SOCKET, SO_TIMESTAMPING, &stamping, sizeof stamping), 0);
+	EQ(so.send(U, conn, "abcde", 5, 0), 5);
+	expect_bytes(6, 1, "abcde", 5);
+	so.usleep(U, 1000);
+	so.gettimeofday(U, &before, NULL);
+	inject_plain(ACK, 1, 11, 0);
+	so.gettimeofday(U, &after, NULL);
+	err = errqueue(conn, control, CMSG_SPACE(3 * sizeof at) + error_room(), &at);
+	EQ(err.ee_errno, ENOMSG);
+	EQ(err.ee_origin, SO_EE_ORIGIN_TIMESTAMPING);
+	EQ(err.ee_info, SCM_TSTAMP_ACK);
+	EQ(err.ee_data, 4);
+	long long us = at.tv_sec * 1000000ll + at.tv_nsec / 1000;
+	CHECK(us >= before.tv_sec * 1000000ll + before.tv_usec && us <= after.tv_sec * 1000000ll + after.tv_usec);
+	int fds[] = {fd, conn};
+	teardown(fds, 2, 1, 11);
+}
+
 static void epoll(void)
 {
 	struct epoll_event e[4], untouched[4];
@@ -903,7 +972,7 @@ static const struct {
 	void (*run)(void);
 } scenarios[] = {
 	{"options", options},     {"passive", passive},     {"active", active},       {"errors", errors},
-	{"messages", messages}, {"large", large},   {"epoll", epoll},         {"snippets", snippets},   {"pipes", pipes}, {"second_belt", second_belt},
+	{"messages", messages}, {"error_queue", error_queue}, {"large", large},   {"epoll", epoll},         {"snippets", snippets},   {"pipes", pipes}, {"second_belt", second_belt},
 	{"blocking", blocking}, {"awaited", awaited},   {"calibration", calibration}, {"end_of_script", end_of_script}, {"end", end_of_time},     {"timing", timing},       {"settings", settings},
 	{"datagrams", datagrams}, {"footprint", footprint}, {"no_flags", no_flags},   {"bad_flag", bad_flag},   {"deadlock", deadlock}, {"failure", failure},
 	{"noise", noise},

@@ -156,6 +156,11 @@ fn messages_with_buffers_and_control_data() {
 }
 
 #[test]
+fn entries_of_the_error_queue_with_times_of_the_same_clock() {
+    passes_in_every_mode("error_queue");
+}
+
+#[test]
 fn epoll_gives_data_back_verbatim_and_leaves_the_rest_alone() {
     passes("epoll");
 }
