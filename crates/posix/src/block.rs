@@ -25,8 +25,8 @@ pub(crate) struct Progress {
     pub(crate) done: usize,
     /// A write that opened its connection itself, or may have.
     pub(crate) fast: bool,
-    /// A write that has a number (MSG_ZEROCOPY).
-    pub(crate) zerocopy: bool,
+    /// The number of a write that has one (MSG_ZEROCOPY).
+    pub(crate) zerocopy: Option<u32>,
     /// Bytes read.
     pub(crate) data: BytesMut,
     /// A socket that lingers behind a closed descriptor.

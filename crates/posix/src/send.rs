@@ -192,7 +192,7 @@ impl Host {
         let rest = write.data.get(p.done..).unwrap_or_default();
         // What cannot be read fails as a whole; the state of the connection comes first.
         let rest = if write.bad { &[] } else { rest };
-        let cuts = if p.zerocopy { write.cuts.as_slice() } else { &[] };
+        let cuts = if p.zerocopy.is_some() { write.cuts.as_slice() } else { &[] };
         let mut done = 0;
         for cut in cuts.iter().filter(|cut| **cut > p.done && **cut < write.data.len()) {
             let part = rest.get(done..cut - p.done).unwrap_or_default();

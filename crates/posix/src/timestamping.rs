@@ -13,6 +13,7 @@ use crate::errqueue::{Entry, ExtendedErr};
 use crate::files::{Kind, Sock};
 use crate::host::Host;
 use crate::send::Write;
+use crate::zerocopy::Freed;
 use bytes::{BufMut as _, Bytes, BytesMut};
 use core::net::IpAddr;
 use lowwater_core::base::{Duration, Instant, SocketId};
@@ -168,29 +169,37 @@ impl Host {
         let waits = matches!(sock.kind, Kind::Fresh) && sock.knobs.feedback.is_some();
         let flags = sock.knobs.stamping.flags;
         let Some(feedback) = sock.knobs.feedback.as_mut().filter(|_| !waits) else { return };
-        let mut told = Vec::new();
-        match progress {
-            Some((id, progress)) => {
-                let stack = &self.stack;
-                told.extend(acknowledged(&mut feedback.stamps, progress.una));
-                let whole = flags & SOF_TIMESTAMPING_OPT_TSONLY == 0;
-                told.extend(departed(&mut feedback.stamps, (id, progress), left, whole, stack));
-            }
-            None => feedback.stamps.clear(),
+        let (mut acked, mut gone) = (Vec::new(), Vec::new());
+        if let Some((id, progress)) = progress {
+            acked = acknowledged(&mut feedback.stamps, progress.una);
+            let whole = flags & SOF_TIMESTAMPING_OPT_TSONLY == 0;
+            gone = departed(&mut feedback.stamps, (id, progress), left, whole, &self.stack);
+        } else {
+            feedback.stamps.clear();
         }
-        let free = feedback.zerocopy.release(progress.map(|(_, p)| p.una));
+        let freed = feedback.zerocopy.release(progress.map(|(_, p)| p.una));
         if let Some((id, _)) = progress {
             feedback.zerocopy.follow(|place| self.stack.tcp_piece(id, place).map(|piece| piece.end));
         }
-        for &(low, high) in &free {
-            feedback.push_zerocopy(low, high);
-        }
-        for happened in &told {
+        self.tell_acknowledged(fd, &acked, &freed);
+        for happened in &gone {
             self.queue_time(fd, happened);
         }
-        if !free.is_empty() {
+    }
+
+    /// Buffer after buffer: the time at which the peer had it, and then that it is free (`tcp_clean_rtx_queue`).
+    fn tell_acknowledged(&mut self, fd: Fd, acked: &[Happened], freed: &[Freed]) {
+        let mut acked = acked.iter().peekable();
+        for buffer in freed {
+            while let Some(happened) = acked.next_if(|happened| happened.place < buffer.until) {
+                self.queue_time(fd, happened);
+            }
+            if let Some(feedback) = self.files.sock_mut(fd).ok().and_then(|s| s.knobs.feedback.as_mut()) {
+                feedback.push_zerocopy(buffer.low, buffer.high);
+            }
             self.report_error(fd);
         }
+        acked.for_each(|happened| self.queue_time(fd, happened));
     }
 
     /// A connection of this descriptor is over, or will be another: sends without a copy are, too.

@@ -39,8 +39,16 @@ struct Sending {
     last: Option<u64>,
     /// Where the buffer ends that holds it: the peer must have all of that.
     until: u64,
-    /// A call goes on writing.
-    open: bool,
+    /// Calls that go on writing.
+    open: u32,
+}
+
+/// Sends whose buffers are free: their numbers, and where the last buffer ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Freed {
+    pub(crate) low: u32,
+    pub(crate) high: u32,
+    pub(crate) until: u64,
 }
 
 impl ZeroCopy {
@@ -48,11 +56,11 @@ impl ZeroCopy {
         !self.pending.is_empty()
     }
 
-    /// A send of `size` bytes begins. `tail` is where the buffer begins that is not sent yet and could take its data in.
+    /// A send of `size` bytes begins; its number. `tail` is where the buffer begins that is not sent yet and could take its data in.
     ///
     /// # Errors
     /// ENOBUFS when too many are under way, or were not read (`unread`).
-    fn begin(&mut self, size: usize, tail: Option<u64>, unread: usize) -> Result<(), Errno> {
+    fn begin(&mut self, size: usize, tail: Option<u64>, unread: usize) -> Result<u32, Errno> {
         let shares = |s: &Sending| {
             let same = s.last.zip(tail).is_some_and(|(last, tail)| last >= tail);
             same && s.low.wrapping_add(s.count) == self.next
@@ -61,42 +69,45 @@ impl ZeroCopy {
             && last.count < SHARED_MAX
             && last.bytes + size <= SHARED_BYTES
         {
-            (last.count, last.bytes, last.open) = (last.count + 1, last.bytes + size, true);
+            (last.count, last.bytes, last.open) = (last.count + 1, last.bytes + size, last.open + 1);
         } else if (self.pending.len() + unread) * ENTRY_CHARGE + OPTMEM_LEFT > OPTMEM_MAX {
             return Err(Errno::ENOBUFS);
         } else {
-            let new = Sending { low: self.next, count: 1, bytes: size, last: None, until: 0, open: true };
+            let new = Sending { low: self.next, count: 1, bytes: size, last: None, until: 0, open: 1 };
             self.pending.push_back(new);
         }
+        let number = self.next;
         self.next = self.next.wrapping_add(1);
-        Ok(())
+        Ok(number)
     }
 
-    /// The send is over. One that has sent nothing does not count (`msg_zerocopy_put_abort`).
-    fn end(&mut self, last: Option<u64>) {
-        let Some(sending) = self.pending.back_mut() else { return };
-        sending.open = false;
-        match last {
-            Some(last) => (sending.last, sending.until) = (Some(last), sending.until.max(last + 1)),
-            None => {
-                self.next = self.next.wrapping_sub(1);
-                sending.count -= 1;
-                if sending.count == 0 {
-                    self.pending.pop_back();
-                }
+    /// The send of this number is over, and its last byte is there. One that has sent nothing does not count
+    /// (`msg_zerocopy_put_abort`), unless another one has the next number already.
+    fn end(&mut self, number: u32, last: Option<u64>) {
+        let holds = |s: &Sending| number.wrapping_sub(s.low) < s.count;
+        let Some(at) = self.pending.iter().rposition(holds) else { return };
+        let sending = &mut self.pending[at];
+        sending.open = sending.open.saturating_sub(1);
+        if let Some(last) = last {
+            (sending.last, sending.until) = (Some(last), sending.until.max(last + 1));
+        } else if number.wrapping_add(1) == self.next {
+            self.next = number;
+            sending.count -= 1;
+            if sending.count == 0 {
+                self.pending.remove(at);
             }
         }
     }
 
-    /// Those at the front of which the peer has everything before `una`, as ranges of numbers; all of them where the connection is
-    /// over (`None`).
-    pub(crate) fn release(&mut self, una: Option<u64>) -> Vec<(u32, u32)> {
+    /// Those at the front of which the peer has everything before `una`, in order; all of them where the connection is over (`None`).
+    pub(crate) fn release(&mut self, una: Option<u64>) -> Vec<Freed> {
         let mut free = Vec::new();
-        while let Some(first) = self.pending.front().filter(|s| !s.open) {
+        while let Some(first) = self.pending.front().filter(|s| s.open == 0) {
             if una.is_some_and(|una| una < first.until) {
                 break;
             }
-            free.push((first.low, first.low.wrapping_add(first.count).wrapping_sub(1)));
+            let high = first.low.wrapping_add(first.count).wrapping_sub(1);
+            free.push(Freed { low: first.low, high, until: first.until });
             self.pending.pop_front();
         }
         free
@@ -127,8 +138,7 @@ impl Host {
         let tail = sock.kind.id().and_then(|id| self.unsent_tail(id)).map(|(start, _)| start);
         let feedback = self.files.sock_mut(write.fd)?.knobs.feedback.get_or_insert_default();
         let unread = feedback.notifications();
-        feedback.zerocopy.begin(write.data.len(), tail, unread)?;
-        call.zerocopy = true;
+        call.zerocopy = Some(feedback.zerocopy.begin(write.data.len(), tail, unread)?);
         self.watched.insert(write.fd);
         Ok(())
     }
@@ -136,10 +146,10 @@ impl Host {
     /// The call is over and has written so much.
     pub(crate) fn end_zerocopy(&mut self, fd: Fd, call: &Call, written: usize) {
         let last = self.last_byte(fd, written).filter(|_| written > 0);
-        if call.zerocopy
+        if let Some(number) = call.zerocopy
             && let Some(feedback) = self.files.sock_mut(fd).ok().and_then(|s| s.knobs.feedback.as_mut())
         {
-            feedback.zerocopy.end(last);
+            feedback.zerocopy.end(number, last);
         }
     }
 
@@ -164,5 +174,57 @@ impl Host {
     pub(crate) fn live_progress(&self, id: SocketId) -> Option<Progress> {
         let over = matches!(self.stack.tcp_state(id), Ok(State::Close) | Err(_));
         self.stack.tcp_progress(id).filter(|_| !over)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(freed: Vec<Freed>) -> Vec<(u32, u32)> {
+        freed.into_iter().map(|f| (f.low, f.high)).collect()
+    }
+
+    #[test]
+    fn sends_share_a_buffer_that_waits_and_a_failed_one_has_no_number() {
+        let mut z = ZeroCopy::default();
+        assert_eq!(z.begin(100, None, 0), Ok(0));
+        z.end(0, Some(100));
+        assert_eq!(z.begin(100, Some(1), 0), Ok(1), "the buffer is not sent yet");
+        z.end(1, None);
+        assert_eq!(z.begin(100, Some(1), 0), Ok(1), "the number of the one that has sent nothing");
+        z.end(1, Some(200));
+        assert_eq!(z.begin(SHARED_BYTES, Some(1), 0), Ok(2), "too long to share");
+        z.end(2, Some(300));
+        assert_eq!(z.begin(1, None, 0), Ok(3));
+        assert_eq!(numbers(z.release(Some(200))), [], "its last byte is at 200");
+        assert_eq!(numbers(z.release(Some(301))), [(0, 1), (2, 2)], "the last one goes on writing");
+        z.end(3, Some(301));
+        assert_eq!(numbers(z.release(None)), [(3, 3)], "the connection is over");
+        assert!(!z.is_waiting());
+    }
+
+    #[test]
+    fn a_call_that_fails_while_another_one_writes_keeps_its_number() {
+        let mut z = ZeroCopy::default();
+        assert_eq!((z.begin(1, None, 0), z.begin(1, None, 0)), (Ok(0), Ok(1)));
+        z.end(0, None);
+        z.end(1, Some(1));
+        assert_eq!(numbers(z.release(Some(2))), [(0, 0), (1, 1)]);
+        assert_eq!(z.begin(1, None, 0), Ok(2));
+    }
+
+    #[test]
+    fn sends_under_way_and_notifications_that_nobody_reads_are_bounded() {
+        let most = (OPTMEM_MAX - OPTMEM_LEFT) / ENTRY_CHARGE + 1;
+        let mut z = ZeroCopy::default();
+        for n in 0..most as u32 {
+            assert_eq!(z.begin(1, None, 0), Ok(n));
+            z.end(n, Some(u64::from(n)));
+        }
+        assert_eq!(z.begin(1, None, 0), Err(Errno::ENOBUFS));
+        assert_eq!(z.release(Some(u64::MAX)).len(), most);
+        assert_eq!(z.begin(1, None, most), Err(Errno::ENOBUFS));
+        assert_eq!(z.begin(1, None, most - 1), Ok(most as u32));
     }
 }
