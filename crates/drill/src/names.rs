@@ -128,12 +128,15 @@ pub(crate) fn option(level: i64, number: i64) -> String {
     let known = abi::NAMES.iter().find(|(n, v)| !prefix.is_empty() && n.starts_with(prefix) && *v == number);
     known.map_or_else(|| format!("option {number} of level {level}"), |(name, _)| (*name).to_owned())
 }
+
 /// Names that are offered for one that is wrong.
 const NEAR_MAX: usize = 3;
 
-/// Those of `all` that are the least letters away from `name`, the nearest first.
+/// Those of `all` that are the least letters away from `name`, the nearest first; where more than half of its letters would have to be
+/// others, something else was meant.
 pub(crate) fn near<'n>(name: &str, all: &[&'n str]) -> Vec<&'n str> {
     let mut all: Vec<(usize, &str)> = all.iter().map(|known| (distance(name, known), *known)).collect();
+    all.retain(|(letters, _)| *letters <= name.len().div_ceil(2));
     all.sort_unstable();
     all.into_iter().take(NEAR_MAX).map(|(_, known)| known).collect()
 }
