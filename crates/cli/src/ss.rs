@@ -125,9 +125,9 @@ mod tests {
         assert_eq!(
             below,
             [
-                "      0 bytes in queue and device; sending",
+                "      0 bytes charged below; sending",
                 "      path 10.0.0.2 from 10.0.0.1: active, primary; srtt 0.25 ms, rto 1000.0 ms, mtu 1500, errors 0",
-                "        cwnd 4404, ssthresh -, flight 0, 3300 bytes in queue and device; bbr, pacing 20.0 Mbit/s, delivered -",
+                "        cwnd 4404, ssthresh -, flight 0, 3300 bytes charged below; bbr, pacing 20.0 Mbit/s, delivered -",
             ]
         );
     }
@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(
             below,
             [
-                "      7 bytes in queue and device; waits for rwnd (31 ms so far); waited for: rwnd 9, cwnd 4",
+                "      7 bytes charged below; waits for rwnd (31 ms so far); waited for: rwnd 9, cwnd 4",
                 "      cubic rto:204 cwnd:10 notsent:12",
             ]
         );

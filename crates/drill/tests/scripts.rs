@@ -67,6 +67,13 @@ fn the_page_of_results_is_up_to_date() {
 }
 
 #[test]
+fn the_documentation_shows_a_script_as_it_is() {
+    let root = folder().join("../..").canonicalize().expect("the root");
+    let read = |path: &str| std::fs::read_to_string(root.join(path)).expect("a file of the project");
+    assert!(read("docs/drill.md").contains(&read("tests/drill/lang/first.pkt")));
+}
+
+#[test]
 fn a_script_that_is_expected_to_fail_must_fail() {
     let dir = std::env::temp_dir().join(format!("lowwater-drill-{}", std::process::id()));
     std::fs::create_dir_all(&dir).expect("a folder");

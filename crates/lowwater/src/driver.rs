@@ -3,7 +3,7 @@ use crate::devices::{Attached, Devices, input, output};
 use crate::port::BATCH_PACKETS;
 use crate::registry::Wakes;
 use crate::shared::{Inner, Phase, Shared};
-use lowwater_core::base::Instant;
+use lowwater_core::base::{Duration, Instant};
 use lowwater_core::tcp::State;
 use lowwater_os::{BusyPoll, Idle, Poller};
 use std::sync::{Arc, MutexGuard};
@@ -12,6 +12,9 @@ use std::task::Waker;
 /// Turns in a row in which timers wait because a device still has input: after a stall news comes before timers, yet a
 /// flood does not stop time.
 const INPUT_FIRST_TURNS: u32 = 64;
+
+/// How long what is left in the queues may take to leave after the end.
+const EMPTY_WITHIN: Duration = Duration::from_secs(1);
 
 /// Whether a device that was just written to is read before the driver sleeps. Bulk data is there by then; where single
 /// requests are answered nothing is, and the read that would meet nothing is left out most of the time.
@@ -159,20 +162,20 @@ impl Driver {
             self.input_first = 0;
             inner.core.handle_timeout(now);
         }
-        let ended = end(inner, now);
+        end(inner, now);
         let mut collected = false;
         for attached in &mut devices.ports {
             collected |= output(inner, now, attached, BATCH_PACKETS);
         }
         inner.dispatch(now, wakes);
-        if ended {
+        if stopped(inner, now) {
             return Next::Stop;
         }
         if more_input || collected || devices.ports.iter().any(Attached::has_news) {
             return Next::Go;
         }
         let mut until = inner.core.next_deadline().unwrap_or(Instant::FAR_FUTURE);
-        if let Phase::Draining(end) = inner.phase {
+        if let Phase::Draining(end) | Phase::Emptying(end, _) = inner.phase {
             until = until.min(end);
         }
         let waits = |p: &Attached| inner.core.needs_transmit(p.id) && p.outbox.is_empty();
@@ -188,7 +191,10 @@ impl Driver {
         let mut wakes = Wakes::new();
         let mut inner = self.shared.lock();
         if !matches!(inner.phase, Phase::Stopped(_)) {
-            inner.phase = Phase::Stopped(inner.registry.len());
+            inner.phase = match inner.phase {
+                Phase::Emptying(_, aborted) => Phase::Stopped(aborted),
+                _ => Phase::Stopped(inner.registry.len()),
+            };
         }
         inner.registry.wake_everybody(&mut wakes);
         inner.sets.wake_everybody(&mut wakes);
@@ -206,11 +212,11 @@ impl Drop for Driver {
     }
 }
 
-/// Ends a stack that drains: true when nothing closes in the background any more, or when its time is over.
-fn end(inner: &mut Inner, now: Instant) -> bool {
-    let Phase::Draining(until) = inner.phase else { return false };
+/// Ends a stack that drains, when nothing closes in the background any more or its time is over: what is left is aborted.
+fn end(inner: &mut Inner, now: Instant) {
+    let Phase::Draining(until) = inner.phase else { return };
     if inner.background() > 0 && now < until {
-        return false;
+        return;
     }
     let mut aborted = inner.core.abort_orphans(now);
     let held: Vec<_> = inner.registry.ids().collect();
@@ -220,6 +226,17 @@ fn end(inner: &mut Inner, now: Instant) -> bool {
         let ended = inner.core.peer_addr(id).is_ok() && inner.core.abort(now, id).is_ok();
         aborted += usize::from(ended && !over);
     }
+    inner.phase = Phase::Emptying(now + EMPTY_WITHIN, aborted);
+}
+
+/// The end of the end: true when nothing waits in front of the devices, or it has waited long enough.
+fn stopped(inner: &mut Inner, now: Instant) -> bool {
+    let Phase::Emptying(until, aborted) = inner.phase else { return false };
+    let waits =
+        |dev| inner.core.needs_transmit(dev) || inner.core.qdisc(dev).is_some_and(|q| q.stats.qlen > 0);
+    if now < until && inner.devices.iter().any(|&dev| waits(dev)) {
+        return false;
+    }
     inner.phase = Phase::Stopped(aborted);
     true
 }
@@ -228,7 +245,7 @@ fn end(inner: &mut Inner, now: Instant) -> bool {
 mod tests {
     use super::*;
     use crate::port::Port;
-    use lowwater_core::base::{DeviceId, Duration, SocketId, Wait};
+    use lowwater_core::base::{DeviceId, SocketId, Wait};
     use lowwater_core::device::{Device, DeviceCaps, Submit};
     use lowwater_core::packet::Packet;
     use lowwater_core::stack::{Config, ListenAddr, ListenOptions, Stack as Core};

@@ -47,7 +47,7 @@
 //! ```
 use crate::error::stopped;
 use crate::registry::Wakes;
-use crate::shared::{Handle, Inner, Phase};
+use crate::shared::{Handle, Inner};
 use crate::sock::Sock;
 use crate::waiters::same_task;
 use crate::{SctpAssociation, SctpListener, SctpSocket, Stack, TcpListener, TcpStream, UdpSocket, blocking};
@@ -289,7 +289,7 @@ impl Set {
     /// When the stack was shut down.
     pub fn poll_wait(&self, cx: &mut Context<'_>, max: usize) -> Poll<io::Result<Vec<Seen>>> {
         self.handle.enter(|inner, now, wakes| {
-            if let Phase::Stopped(_) = inner.phase {
+            if inner.phase.is_over() {
                 return Poll::Ready(Err(stopped()));
             }
             let Inner { core, sets, endpoints, .. } = inner;

@@ -35,8 +35,18 @@ pub(crate) enum Phase {
     Running,
     /// It waits until this instant for connections that close in the background.
     Draining(Instant),
+    /// So many connections were aborted. Until this instant their resets have time to leave the queues, and what the peers answer to one
+    /// that has overtaken their data is answered.
+    Emptying(Instant, usize),
     /// The driver has ended, after aborting this many connections.
     Stopped(usize),
+}
+
+impl Phase {
+    /// Nothing can be done with the stack any more.
+    pub(crate) const fn is_over(self) -> bool {
+        matches!(self, Self::Emptying(..) | Self::Stopped(_))
+    }
 }
 
 /// What the lock protects.
@@ -183,7 +193,7 @@ impl Inner {
                 self.phase = Phase::Draining(until);
             }
             Phase::Draining(before) => self.phase = Phase::Draining(before.min(until)),
-            Phase::Stopped(_) => {}
+            Phase::Emptying(..) | Phase::Stopped(_) => {}
         }
     }
 
@@ -270,7 +280,7 @@ impl Shared {
         f: impl FnOnce(&mut Inner, Instant, &mut Wakes) -> io::Result<R>,
     ) -> io::Result<R> {
         self.enter(|inner, now, wakes| match inner.phase {
-            Phase::Stopped(_) => Err(stopped()),
+            Phase::Emptying(..) | Phase::Stopped(_) => Err(stopped()),
             Phase::Running | Phase::Draining(_) => f(inner, now, wakes),
         })
     }

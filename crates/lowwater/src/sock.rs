@@ -77,7 +77,7 @@ impl Sock {
         f: impl FnOnce(&mut Inner, Instant) -> Result<R, Error>,
     ) -> Poll<io::Result<R>> {
         self.handle.enter(|inner, now, wakes| {
-            if let Phase::Stopped(_) = inner.phase {
+            if inner.phase.is_over() {
                 return Poll::Ready(Err(stopped()));
             }
             match f(inner, now) {

@@ -54,6 +54,44 @@ async fn a_discipline_is_replaced_while_data_flows() {
     drop(sender.await.unwrap());
 }
 
+/// A stack that ends with packets in its queue: the reset stands behind them, or overtakes them and is challenged.
+#[tokio::test]
+async fn the_peer_hears_of_the_end_through_any_queue() {
+    for words in [
+        "tbf rate 10mbit burst 10kb latency 50ms",
+        "netem delay 100ms rate 10mbit",
+        "fq maxrate 10mbit",
+        "pfifo",
+    ] {
+        let (a, b) = two(words);
+        let listener = TcpListener::bind(&b, "10.0.0.2:80").await.unwrap();
+        let (client, server) =
+            tokio::join!(TcpStream::connect(&a, listener.local_addr().unwrap()), listener.accept());
+        let (mut client, (mut server, _)) = (client.unwrap(), server.unwrap());
+        let writer = tokio::spawn(async move {
+            let data = vec![1; 65_536];
+            while client.write_all(&data).await.is_ok() {}
+        });
+        let mut buffer = vec![0; 65_536];
+        let mut got = server.read(&mut buffer).await.unwrap();
+        let reader = async {
+            loop {
+                match server.read(&mut buffer).await {
+                    Ok(0) => panic!("{words}: an end in good order after {got} bytes"),
+                    Ok(n) => got += n,
+                    Err(e) => break e.kind(),
+                }
+            }
+        };
+        let limit = Duration::from_secs(10);
+        let (end, drained) =
+            tokio::join!(tokio::time::timeout(limit, reader), a.shutdown(Duration::from_millis(50)));
+        assert_eq!(end, Ok(ErrorKind::ConnectionReset), "{words}");
+        assert_eq!(drained.aborted, 1, "{words}");
+        writer.await.unwrap();
+    }
+}
+
 #[test]
 fn wrong_words_and_devices_are_told() {
     let (a, _) = link::pair(1500);

@@ -77,5 +77,5 @@ pub(crate) fn text(path: &Value, indent: &str) -> String {
 
 /// Bytes that have left the transport and not the host.
 pub(crate) fn below(bytes: &Value) -> String {
-    format!("{} bytes in queue and device", bytes.as_u64().unwrap_or_default())
+    format!("{} bytes charged below", bytes.as_u64().unwrap_or_default())
 }

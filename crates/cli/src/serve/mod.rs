@@ -19,6 +19,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 use stats::Stats;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +29,8 @@ use tokio::task::JoinSet;
 
 /// How long requests may take to end after the first signal.
 const REQUESTS_END: Duration = Duration::from_secs(2);
+/// What ends within it is not worth a word.
+const AT_ONCE: Duration = Duration::from_millis(200);
 /// How long connections may then take to close.
 const CONNECTIONS_CLOSE: Duration = Duration::from_secs(1);
 /// Connections that may wait to be accepted, per port.
@@ -108,7 +111,12 @@ async fn serve(
     announce(args, opened)?;
     let watched = watch_over(&opened.stack, stats, &mut interrupt, &mut terminate).await;
     let _ = end.send(true);
-    let all_end = async { while tasks.join_next().await.is_some() {} };
+    let mut all_end = pin!(async { while tasks.join_next().await.is_some() {} });
+    if tokio::time::timeout(AT_ONCE, &mut all_end).await.is_ok() {
+        return watched;
+    }
+    let seconds = (REQUESTS_END + CONNECTIONS_CLOSE).as_secs();
+    eprintln!("lowwater: ending; what is under way has {seconds} s, Ctrl-C cuts it short");
     tokio::select! {
         () = all_end => {}
         () = tokio::time::sleep(REQUESTS_END) => {}

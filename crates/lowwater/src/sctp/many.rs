@@ -194,7 +194,7 @@ impl SctpSocket {
     /// When the stack was shut down.
     pub fn poll_recv(&self, cx: &mut Context<'_>, max: usize) -> Poll<io::Result<(AssocId, Received)>> {
         self.sock.handle.enter(|inner, now, wakes| {
-            if let Phase::Stopped(_) = inner.phase {
+            if inner.phase.is_over() {
                 return Poll::Ready(Err(stopped()));
             }
             match inner.endpoints.next(&mut inner.core, now, (self.sock.id, max.max(1))) {
@@ -250,7 +250,7 @@ impl SctpSocket {
         f: impl FnOnce(&mut Inner, Instant) -> Result<R, Error>,
     ) -> Poll<io::Result<R>> {
         self.sock.handle.enter(|inner, now, wakes| {
-            if let Phase::Stopped(_) = inner.phase {
+            if inner.phase.is_over() {
                 return Poll::Ready(Err(stopped()));
             }
             match self.check(inner, id).and_then(|()| f(inner, now)) {

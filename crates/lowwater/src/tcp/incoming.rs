@@ -2,7 +2,7 @@
 use super::stream::TcpStream;
 use crate::asks::Birth;
 use crate::error::{io_error, stopped};
-use crate::shared::{Handle, Phase};
+use crate::shared::Handle;
 use crate::sock::Sock;
 use lowwater_core::base::{Error, SocketId, Tuple};
 use lowwater_core::stack::{Decision, RequestId};
@@ -105,7 +105,7 @@ impl Asked {
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Sock>> {
         let born = self.handle.enter(|inner, _, _| {
-            if let Phase::Stopped(_) = inner.phase {
+            if inner.phase.is_over() {
                 return Err(stopped());
             }
             Ok(inner.asks.poll(self.listener, &self.tuple, cx.waker()))
