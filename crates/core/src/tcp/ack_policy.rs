@@ -449,9 +449,15 @@ impl AckPolicy {
         self.pending = if self.duplicates > 0 { OWED | DUE } else { 0 };
     }
 
-    /// Data went out: an answer within the delay makes the traffic interactive (`tcp_event_data_sent`).
-    pub fn on_data_sent(&mut self, cx: &Cx<'_>) {
-        if cx.now.nanos_since(self.last_data_at) < u64::from(self.ato) {
+    /// Data that goes out now answers what came last: it came within the delay.
+    #[must_use]
+    pub const fn would_answer(&self, now: Instant) -> bool {
+        now.nanos_since(self.last_data_at) < self.ato as u64
+    }
+
+    /// Data went out, as an answer or not: answers make the traffic interactive (`tcp_event_data_sent`).
+    pub fn on_data_sent(&mut self, cx: &Cx<'_>, answer: bool) {
+        if answer {
             self.answers = self.answers.saturating_add(1);
             self.pingpong |= u32::from(self.answers) >= cx.sysctl.tcp_pingpong_thresh;
         }

@@ -19,8 +19,8 @@ pub(super) struct Pending {
     due: Option<Box<Due>>,
     /// What the last acknowledgements asked for.
     pub(super) rexmit: Rexmit,
-    /// What they carry that are sent again for an acknowledgement with data: they leave before the data is taken in.
-    pub(super) early: Option<Box<TcpRepr>>,
+    /// What is sent again for an acknowledgement with data: it leaves before the data is taken in.
+    pub(super) early: Option<Box<Early>>,
     /// What went since the last pause.
     pub(super) burst: Burst,
     /// A ready-made segment that goes first: the reset of an abort, an answer in TIME-WAIT.
@@ -33,6 +33,15 @@ pub(super) struct Pending {
     pub(super) ecn_asked: bool,
     /// There was no route when something was last tried.
     pub(super) no_path: bool,
+}
+
+/// What is sent again as if the data that came with its acknowledgement were not there yet.
+#[derive(Debug)]
+pub(super) struct Early {
+    /// Acknowledgement, window and options.
+    pub(super) repr: TcpRepr,
+    /// It answers data that came before.
+    pub(super) answers: bool,
 }
 
 /// What went since the last pause.

@@ -442,9 +442,11 @@ impl Receiver {
             {
                 self.ack.send_now();
             }
-            // Without SACK a moving window would hide the duplicate ACKs. What was there already teaches nothing.
-            if done.held || fin {
-                self.grow_window(cx, done.charged, facts);
+            // Without SACK a moving window would hide the duplicate ACKs. What was there already teaches nothing, and what stands in the buffer
+            // of another has no overhead (`tcp_grow_window`, `truesize_adjust`).
+            if done.held {
+                let truesize = if done.lodged { 0 } else { facts.truesize };
+                self.grow_window(cx, done.charged, &SegmentFacts { truesize, ..*facts });
             }
         }
         self.intake.grow_for_hole(cx);
@@ -624,11 +626,6 @@ impl Receiver {
     pub fn on_ack_sent(&mut self, cx: &mut Cx<'_>) {
         self.sacks.clear_dsack();
         self.ack.on_ack_sent(cx);
-    }
-
-    /// Data went out: the traffic may be interactive.
-    pub fn on_data_sent(&mut self, cx: &Cx<'_>) {
-        self.ack.on_data_sent(cx);
     }
 
     /// Copies received bytes; with `peek` they stay. Returns how many. May make an ACK due.

@@ -37,6 +37,8 @@ pub struct Enqueued {
     /// What the queue was charged when Linux asks whether the window may grow (`tcp_grow_window`): with data in order, but before what that lets
     /// follow; without data beyond a hole, but after what lies within it is gone.
     pub charged: u32,
+    /// A FIN by itself beyond a hole needed no buffer of its own.
+    pub lodged: bool,
 }
 
 impl Enqueued {
@@ -201,18 +203,18 @@ impl RxQueue {
         } else {
             self.enqueue_held(feed, offset..end, data_end, &mut out);
             if out.duplicate.is_none() {
-                self.charge_fin(offset, bare);
+                out.lodged = bare > 0 && !self.charge_fin(offset, bare);
             }
         }
         out
     }
 
-    /// A FIN by itself beyond the hole has a buffer of its own, unless it stands behind one.
-    fn charge_fin(&mut self, offset: u64, truesize: u32) {
-        if let Some(held) = self.held.as_mut().filter(|held| !held.joins(offset, 0)) {
-            held.fin += truesize;
-            self.truesize += truesize;
-        }
+    /// A FIN by itself beyond the hole has a buffer of its own, unless it stands behind one; true where it has.
+    fn charge_fin(&mut self, offset: u64, truesize: u32) -> bool {
+        let Some(held) = self.held.as_mut().filter(|held| !held.joins(offset, 0)) else { return false };
+        held.fin += truesize;
+        self.truesize += truesize;
+        true
     }
 
     fn enqueue_in_order(&mut self, mut feed: Feed, new: Range<u64>, data_end: u64, out: &mut Enqueued) {
@@ -308,6 +310,7 @@ impl RxQueue {
             }
             out.held |= taken;
         }
+        out.held |= new.end > data_end && out.duplicate.as_ref() != Some(&new);
         held.runs.insert(run.start, run.end);
         self.held = Some(held);
         out.out_of_order = Some(run);

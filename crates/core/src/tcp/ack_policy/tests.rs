@@ -64,7 +64,8 @@ impl World {
     fn answer(&mut self, ms: u64) {
         self.with(|a, cx| {
             cx.now = cx.now.plus_nanos(ms * 1_000_000);
-            a.on_data_sent(cx);
+            let answer = a.would_answer(cx.now);
+            a.on_data_sent(cx, answer);
         });
     }
 

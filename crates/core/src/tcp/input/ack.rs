@@ -27,7 +27,7 @@ impl Conn {
             return reset_for(&self.tuple, seg).map(Disposition::Reset);
         }
         if seg.ack.before(una) {
-            return self.old_ack(cx, seg, prediction.is_data(seg));
+            return self.old_ack(cx, seg, prediction.holds());
         }
         if seg.ack.after(self.tx.snd_nxt()) {
             // Later Linux, in any state; before it, an established connection was silent (RFC 9293 section 3.10.7.4).

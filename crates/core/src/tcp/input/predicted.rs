@@ -52,6 +52,11 @@ impl Conn {
 }
 
 impl Prediction {
+    /// As expected, but for what it acknowledges.
+    pub(super) const fn holds(&self) -> bool {
+        self.holds
+    }
+
     /// Data as expected.
     pub(super) fn is_data(&self, seg: &Segment) -> bool {
         self.holds && seg.payload_len() > 0

@@ -4,6 +4,7 @@ use crate::base::{Cx, Instant};
 use crate::credit::PACKET_CHARGE;
 use crate::tcp::conn::Conn;
 use crate::tcp::negotiated::mss_of_mtu;
+use crate::tcp::pending::Early;
 use crate::tcp::segment::{Ecn, Outgoing};
 use crate::tcp::sender::SendPlan;
 use crate::tcp::seq::Seq;
@@ -39,8 +40,9 @@ impl Conn {
     pub(in crate::tcp) fn acknowledge_early(&mut self, cx: &mut Cx<'_>) {
         let may = self.path.pacing.not_before(cx.now).is_none() && !self.is_child();
         if may && self.out.early.is_none() && self.tx.resends_now(&self.path) {
+            let answers = self.rx.ack.would_answer(cx.now);
             let repr = self.header(cx, self.tx.snd_una(), TcpFlags::EMPTY);
-            self.out.early = Some(Box::new(repr));
+            self.out.early = Some(Box::new(Early { repr, answers }));
         }
     }
 
@@ -52,8 +54,8 @@ impl Conn {
         let Some(early) = &self.out.early else {
             return self.header_at(cx, plan.departure, plan.seq, flags);
         };
-        let (window, options) = (early.window, early.options);
-        let (ack, flags) = (early.ack, flags | early.flags);
+        let (window, options) = (early.repr.window, early.repr.options);
+        let (ack, flags) = (early.repr.ack, flags | early.repr.flags);
         TcpRepr { ack, ..self.repr(plan.seq, flags, window, options) }
     }
 
@@ -215,7 +217,9 @@ impl Conn {
         if plan.payload.is_empty() {
             return;
         }
-        self.rx.on_data_sent(cx);
+        let answers =
+            self.out.early.as_ref().map_or_else(|| self.rx.ack.would_answer(cx.now), |early| early.answers);
+        self.rx.ack.on_data_sent(cx, answers);
         self.rest.stats.data_segs_out = self.rest.stats.data_segs_out.wrapping_add(segs);
     }
 
