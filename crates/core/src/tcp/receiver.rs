@@ -323,7 +323,10 @@ impl Receiver {
         if end == seq {
             return Received { dropped: true, ..Received::default() };
         }
-        self.sacks.clear_dsack();
+        if !arrival.predicted {
+            // Header prediction goes past it: what was told of as a duplicate is told again (`tcp_rcv_established`, `tcp_data_queue`).
+            self.sacks.clear_dsack();
+        }
         if end.at_or_before(self.intake.nxt()) {
             // A FIN that comes again comes here too: its ACK was lost.
             cx.count.tcp_ext.delayed_ack_lost += 1;

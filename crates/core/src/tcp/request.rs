@@ -225,7 +225,11 @@ impl Request {
 
     /// Looks at a segment for the connection that this request began with data; `snd_nxt` is the connection's.
     pub(super) fn input_child(&mut self, cx: &mut Cx<'_>, seg: &Segment, snd_nxt: Seq) -> RequestVerdict {
-        self.look(cx, seg, Some(snd_nxt))
+        let deadline = self.deadline;
+        let verdict = self.look(cx, seg, Some(snd_nxt));
+        // The timer is the connection's: a SYN that comes again does not move it, as it does that of a request (`tcp_check_req`).
+        self.deadline = deadline;
+        verdict
     }
 
     fn look(&mut self, cx: &mut Cx<'_>, seg: &Segment, child: Option<Seq>) -> RequestVerdict {

@@ -459,7 +459,10 @@ impl Sender {
         if self.flight.tx.get(start)?.mss != self.flight.mss {
             self.flight.recount(start);
         }
-        self.flight.collapse(start, mss.min(room));
+        // Of what is only proposed nobody knows yet what fits the window.
+        if wnd_end != u64::MAX {
+            self.flight.collapse(start, mss.min(room));
+        }
         let sent = self.flight.tx.get(start)?;
         Some(Resend {
             start,
@@ -476,12 +479,10 @@ impl Sender {
     /// since, and a segment that was full before them would not pass the path. None when it has been acknowledged since.
     /// Nor does it pass a window that has shrunk: what fits of it goes, and of a shut one the head as a probe (`__tcp_retransmit_skb`).
     pub fn refit(&mut self, proposed: Resend, wnd_end: Seq) -> Option<Resend> {
-        let wnd_end = self.offset(wnd_end);
-        let fits = proposed.crossing || proposed.start + u64::from(proposed.len) <= wnd_end;
-        if fits && proposed.len <= u32::from(self.flight.mss) {
+        if proposed.crossing {
             return Some(proposed);
         }
-        self.resend(proposed.start, 1, wnd_end)
+        self.resend(proposed.start, 1, self.offset(wnd_end))
     }
 
     /// The SYN of a simultaneous open, to be sent as a SYN-ACK with [`Self::commit_rto`].

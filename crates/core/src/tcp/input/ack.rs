@@ -10,6 +10,7 @@ use crate::tcp::segment::Segment;
 use crate::tcp::sender::{AckIn, AckOut, Rexmit, SACK_BLOCKS_MAX};
 use crate::tcp::seq::Seq;
 use crate::tcp::state::State;
+use crate::tcp::timewait::TIME_WAIT;
 use crate::tcp::{Disposition, reset_for};
 use lowwater_wire::tcp::TcpFlags;
 use smallvec::SmallVec;
@@ -259,6 +260,13 @@ impl Conn {
         (ms < i32::MAX as u32 / 1_000).then(|| Duration::from_millis(u64::from(ms.max(1))))
     }
 
+    /// Nobody owns the connection, and FIN-WAIT-2 is a small object at once: what else the segment has, if it is old, is not looked at
+    /// (`tcp_rcv_state_process`, `tcp_time_wait`).
+    fn leaves_small_object(&self, cx: &Cx<'_>, seg: &Segment) -> bool {
+        let new = (seg.seq + seg.payload_len()).after(self.rx.nxt());
+        self.app.orphan && !new && !seg.has(TcpFlags::FIN) && self.fin_timeout(cx) <= TIME_WAIT
+    }
+
     /// Our FIN may be acknowledged.
     fn advance_state(&mut self, cx: &mut Cx<'_>, out: &AckOut, seg: &Segment) -> Option<Disposition> {
         if !out.fin_acked {
@@ -274,7 +282,7 @@ impl Conn {
                     self.finish(cx, None);
                     return reset_for(&self.tuple, seg).map(Disposition::Reset);
                 }
-                None
+                self.leaves_small_object(cx, seg).then_some(Disposition::Done)
             }
             State::Closing => {
                 self.enter_time_wait(cx);

@@ -6,7 +6,7 @@ use crate::tcp::conn::Conn;
 use crate::tcp::negotiated::mss_of_mtu;
 use crate::tcp::pending::Early;
 use crate::tcp::segment::{Ecn, Outgoing};
-use crate::tcp::sender::SendPlan;
+use crate::tcp::sender::{Rexmit, SendPlan};
 use crate::tcp::seq::Seq;
 use crate::tcp::state::State;
 use bytes::Bytes;
@@ -39,16 +39,23 @@ impl Conn {
     /// (`tcp_ack`, `tcp_data_queue`), so that it acknowledges what had come until then, and the data is acknowledged by itself.
     pub(in crate::tcp) fn acknowledge_early(&mut self, cx: &mut Cx<'_>) {
         let may = self.path.pacing.not_before(cx.now).is_none() && !self.is_child();
-        if may && self.out.early.is_none() && self.tx.resends_now(&self.path) {
+        if may && self.out.early.is_none() && (self.tx.resends_now(&self.path) || self.sends_instead()) {
             let answers = self.rx.ack.would_answer(cx.now);
             let repr = self.header(cx, self.tx.snd_una(), TcpFlags::EMPTY);
             self.out.early = Some(Box::new(Early { repr, answers }));
         }
     }
 
+    /// F-RTO sends new data in the place of a retransmission, and at the same time (`tcp_xmit_recovery`).
+    fn sends_instead(&self) -> bool {
+        self.out.rexmit == Rexmit::New
+            && self.tx.cwnd_room(&self.path) > 0
+            && self.head_fits_window(self.mss())
+    }
+
     /// The header of data: with what stood before other data came, where that is what lets this one be sent again.
     fn data_header(&mut self, cx: &mut Cx<'_>, plan: &SendPlan, flags: TcpFlags, again: bool) -> TcpRepr {
-        if !again {
+        if !again && self.out.rexmit != Rexmit::New {
             self.out.early = None;
         }
         let Some(early) = &self.out.early else {

@@ -18,10 +18,11 @@ impl Conn {
             // Some room: send what fits, with PSH, whatever Nagle and the congestion window say.
             let len = head.len.min(room as usize).min(usize::from(mss));
             self.tx.queue().unsent.mark_push();
-            let burst = self.out.burst.segs;
+            let (burst, sml) = (self.out.burst.segs, self.snd.sml);
             if let Some(mut segment) = self.commit_new(cx, len) {
-                // It is no part of a burst: it shows nothing of how the window is used, and no tail loss probe follows it.
-                self.out.burst.segs = burst;
+                // It is no part of a burst: it shows nothing of how the window is used, and no tail loss probe follows it. Nor does Nagle's rule
+                // know it: what is written next does not wait for it (`tcp_minshall_update`).
+                (self.out.burst.segs, self.snd.sml) = (burst, sml);
                 if let Some(attempt) = &mut segment.attempt {
                     attempt.errand = Errand::WindowProbe;
                 }

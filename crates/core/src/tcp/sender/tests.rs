@@ -771,6 +771,7 @@ fn small_segments_again(collapse: bool, sacked: &[(u32, u32)]) -> (usize, u32) {
     rig.ms += 1_000;
     let mut cx = rig.world.cx(Instant::from_millis(rig.ms));
     let again = rig.s.on_rto(&mut cx, &mut rig.path, Timeout::Backoff).expect("a head");
+    let again = rig.s.refit(again, una + 100_000).expect("within the window");
     let len = rig.s.commit_rto(&mut cx, &mut rig.path, &again).expect("the head").payload.len();
     rig.check();
     (len, rig.s.flight().packets_out)
