@@ -72,8 +72,12 @@ impl Host {
             SO_BINDTODEVICE | SO_ATTACH_FILTER => Told::Bytes(Bytes::new()),
             SO_PEERCRED => Told::copy(&NO_PEER.map(i32::to_ne_bytes).concat()),
             SO_PEERNAME => {
-                let addr = self.getpeername(fd)?.addr.ok_or(Errno::ENOTCONN)?;
-                let name = sockaddr(addr);
+                // Also while connecting and when the connection is over, unlike getpeername() (`inet_getname`).
+                let addr = match sock.kind {
+                    Kind::Conn(id) => self.stack.peer_addr(id).ok().map(|addr| sock.shown(addr)),
+                    _ => self.getpeername(fd)?.addr,
+                };
+                let name = sockaddr(addr.ok_or(Errno::ENOTCONN)?);
                 if name.len() < len {
                     return Err(Errno::EINVAL);
                 }
@@ -85,7 +89,8 @@ impl Host {
             }
             SO_TXREHASH | SO_PEEK_OFF if !sock.is_tcp() => return Err(Errno::EOPNOTSUPP),
             SO_MEMINFO => meminfo(self.memory_of(sock)),
-            SO_COOKIE | SO_NETNS_COOKIE if len < 8 => return Err(Errno::EINVAL),
+            SO_COOKIE if len < 8 => return Err(Errno::EINVAL),
+            SO_NETNS_COOKIE if len != 8 => return Err(Errno::EINVAL),
             // Descriptors are unique, and there is one network.
             SO_COOKIE => Told::copy(&(fd as u64 + 1).to_ne_bytes()),
             SO_NETNS_COOKIE => Told::copy(&1_u64.to_ne_bytes()),

@@ -246,6 +246,8 @@ impl Host {
                 self.set_plain_int(fd, SOL_TCP, name, value)?;
                 self.change(fd, |o| o.save_syn = n != 0)
             }
+            // Not of a living connection, nor of a listener (`do_tcp_setsockopt`).
+            TCP_QUEUE_SEQ if self.is_in_use(fd)? => Err(Errno::EPERM),
             TCP_THIN_DUPACK => within(0, 1).map(|_| ()),
             TCP_RTO_MAX_MS => within(1_000, 120_000).and_then(|v| self.change(fd, |o| o.rto_max_ms = v)),
             TCP_RTO_MIN_US => {
@@ -264,6 +266,15 @@ impl Host {
         let sock = self.files.sock(fd)?.clone();
         self.tell_of_room(fd, &sock);
         Ok(())
+    }
+
+    /// The socket is in another state than TCP_CLOSE.
+    fn is_in_use(&self, fd: Fd) -> Result<bool, Errno> {
+        Ok(match self.files.sock(fd)?.kind {
+            Kind::Conn(id) => !self.is_over(id),
+            Kind::Listener(_) => true,
+            Kind::Fresh | Kind::Udp(_) => false,
+        })
     }
 
     fn set_quickack(&mut self, fd: Fd, n: i32) -> Result<(), Errno> {
