@@ -233,7 +233,12 @@ impl Conn {
 
     /// Payload bytes of a full segment, options taken off, and at most half of the largest window that the peer ever offered.
     pub(super) fn mss(&self) -> u16 {
-        let mss = self.path.pmtu.mss_within(self.peer.data_option_bytes(), self.tx.max_window());
+        self.mss_within(self.tx.max_window())
+    }
+
+    /// The same if the largest window that the peer ever offered were this.
+    pub(super) fn mss_within(&self, max_window: u32) -> u16 {
+        let mss = self.path.pmtu.mss_within(self.peer.data_option_bytes(), max_window);
         self.path.plpmtud.as_ref().map_or(mss, |search| mss.min(search.mss(&self.path.pmtu)))
     }
 

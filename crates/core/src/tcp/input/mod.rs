@@ -143,7 +143,10 @@ impl Conn {
         // The rate is that of the window in which our SYN was acknowledged.
         let before = asked.map(|_| self.path.window.cwnd);
         self.tx.init_transfer(cx, &mut self.path, Window::INITIAL);
-        let mss = self.mss();
+        // A connection that was accepted with its SYN takes the window there for a scaled one until then (`tcp_create_openreq_child`).
+        let fast = self.rest.stats.fast.has(fact::CHILD);
+        let scale = if fast { self.peer.snd_wscale } else { 0 };
+        let mss = self.mss_within(self.tx.max_window() << scale);
         self.rx.establish(
             cx,
             Receiving {
@@ -151,7 +154,7 @@ impl Conn {
                 wscale: self.peer.wscale,
                 header_bytes: 20 + self.peer.data_option_bytes() as u8,
                 mss,
-                fast: self.rest.stats.fast.has(fact::CHILD),
+                fast,
             },
         );
         // RFC 6298 section 5.7, where the handshake gave no sample.

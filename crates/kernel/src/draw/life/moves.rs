@@ -347,7 +347,7 @@ fn place(author: &mut Author, what: Move) -> Option<Segment> {
             let seq = match dice.range(0, 4) {
                 0 => edge,
                 1 => edge.saturating_sub(dice.range(0, u64::from(len)) as u32),
-                2 => edge + dice.range(1, 5_000) as u32,
+                2 => edge.wrapping_add(dice.range(1, 5_000) as u32),
                 3 => edge.saturating_sub(1),
                 _ => una.saturating_sub(dice.range(1, 5_000) as u32),
             };
@@ -394,8 +394,16 @@ fn odd(author: &mut Author, what: Move) -> Option<Segment> {
     let ack = author.peer.ack(at);
     let (una, edge, high, acked) = (author.peer.una, author.peer.edge, author.peer.high, author.peer.acked);
     let dice = &mut author.dice;
-    let anywhere =
-        [una, una + 1, una + 1_000, edge, edge.saturating_sub(1), edge + 1, una - 1, una.wrapping_sub(5_000)];
+    let anywhere = [
+        una,
+        una.wrapping_add(1),
+        una.wrapping_add(1_000),
+        edge,
+        edge.saturating_sub(1),
+        edge.wrapping_add(1),
+        una.wrapping_sub(1),
+        una.wrapping_sub(5_000),
+    ];
     Some(match what {
         Move::OldAck => {
             let back = dice.pick(&[1, 2, 1_000, 100_000]);
@@ -407,7 +415,7 @@ fn odd(author: &mut Author, what: Move) -> Option<Segment> {
             Segment { ack: acked.wrapping_sub(back), window, ..data }
         }
         Move::FutureAck => {
-            let ack_of = high + dice.pick(&[1, 1_000, 100_000]);
+            let ack_of = high.wrapping_add(dice.pick(&[1, 1_000, 100_000]));
             let len = dice.pick(&[0, 0, 100]);
             let data = author.peer.data(at, author.peer.next(), len);
             Segment { ack: ack_of, ..data }
@@ -415,11 +423,11 @@ fn odd(author: &mut Author, what: Move) -> Option<Segment> {
         Move::OddReset => {
             let flags = dice.pick(&[TcpFlags::RST, TcpFlags::RST.union(ACK)]);
             let seq = dice.pick(&anywhere[1..]);
-            Segment { flags, seq, ack: dice.pick(&[high, acked, high + 1]), ..ack }
+            Segment { flags, seq, ack: dice.pick(&[high, acked, high.wrapping_add(1)]), ..ack }
         }
         Move::OddSyn => {
             let flags = dice.pick(&[TcpFlags::SYN, TcpFlags::SYN, TcpFlags::SYN.union(ACK)]);
-            let seq = dice.pick(&[0, 0, una, edge, una + 100_000]);
+            let seq = dice.pick(&[0, 0, una, edge, una.wrapping_add(100_000)]);
             Segment { seq, ack: 1, flags, ..author.peer.syn(at, flags.ack()) }
         }
         _ => {
