@@ -88,6 +88,7 @@ impl Stack {
             };
             let owner = (out.charge > 0).then(|| Owner::new(FlowId::of(id), out.charge));
             let tuple = *conn.tuple();
+            let asks_below = conn.asks_what_is_below();
             let handed = Handed::of(&out);
             let failed = match entry.path.as_mut().filter(|_| reachable) {
                 Some(path) => {
@@ -108,7 +109,7 @@ impl Stack {
                 self.tcp_refused(id, &handed, congested);
                 return sent + 1;
             }
-            if self.links[usize::from(door.dev.0)].passes() {
+            if asks_below || self.links[usize::from(door.dev.0)].passes() {
                 self.drain(door);
             }
         }

@@ -80,8 +80,11 @@ impl Conn {
     }
 
     /// An element begins: only here Linux looks at the pause before it, and forgets a push (`tcp_skb_entail`).
+    /// What an earlier call asked to send would have left from inside of it.
     fn begin(&mut self, cx: &mut Cx<'_>) {
-        if self.tx.queue_ref().unsent.pushed().packets == 0 {
+        let queue = self.tx.queue_ref();
+        let asked = self.out.tries() && queue.unsent_bytes() > 0;
+        if queue.unsent.pushed().packets == 0 && !asked {
             self.tx.check_idle_restart(cx, &mut self.path);
         }
         self.app.push = false;
@@ -190,8 +193,13 @@ impl Conn {
         if !flags.more || forced || !all {
             self.mark_push();
         }
+        let pushed = self.tx.queue_ref().unsent.pushed().packets > 0;
         if self.autocorks(cx) {
-            if self.tx.queue_ref().unsent.pushed().packets > 0 {
+            if self.out.credit.throttle() {
+                cx.count.tcp_ext.tcp_auto_corking += 1;
+                self.count_wait(cx, Wait::Autocork);
+            }
+            if pushed {
                 self.out.try_resend();
             }
             return Ok(taken);
@@ -203,24 +211,35 @@ impl Conn {
             (true, false) => self.default_hold(),
         };
         self.out.try_send(hold);
+        self.out.burst.corks_behind = pushed && self.corked_tail(cx).is_some();
         Ok(taken)
     }
 
     /// A small write waits for more while something of the flow sits below: its completion sends both (`tcp_should_autocork`).
-    fn autocorks(&mut self, cx: &mut Cx<'_>) -> bool {
-        let queue = self.tx.queue_ref();
-        let Some((len, sealed)) = queue.unsent.tail().filter(|_| cx.sysctl.tcp_autocorking) else {
-            return false;
-        };
-        let below = self.out.credit.below();
-        if sealed || queue.records() == 0 || len >= self.size_goal() || below < len as u32 + PACKET_CHARGE {
-            return false;
+    fn autocorks(&self, cx: &Cx<'_>) -> bool {
+        self.tx.queue_ref().records() > 0
+            && self.corked_tail(cx).is_some_and(|len| self.out.credit.below() >= len as u32 + PACKET_CHARGE)
+    }
+
+    /// Bytes of the last element where more may join it, so that it is worth waiting.
+    fn corked_tail(&self, cx: &Cx<'_>) -> Option<usize> {
+        let tail = self.tx.queue_ref().unsent.tail().filter(|_| cx.sysctl.tcp_autocorking);
+        tail.filter(|&(len, sealed)| !sealed && len < self.size_goal()).map(|(len, _)| len)
+    }
+
+    /// The next answer depends on what of the last packets is still below.
+    #[must_use]
+    pub const fn asks_what_is_below(&self) -> bool {
+        self.out.burst.corks_behind
+    }
+
+    /// What a write has pushed out has gone down: its end waits for that, as any small write does.
+    pub(super) fn autocork_behind(&mut self, cx: &mut Cx<'_>) -> Result<(), Wait> {
+        if !core::mem::take(&mut self.out.burst.corks_behind) || !self.autocorks(cx) {
+            return Ok(());
         }
-        if self.out.credit.throttle() {
-            cx.count.tcp_ext.tcp_auto_corking += 1;
-            self.count_wait(cx, Wait::Autocork);
-        }
-        true
+        cx.count.tcp_ext.tcp_auto_corking += u64::from(self.out.credit.throttle());
+        Err(Wait::Autocork)
     }
 
     /// Payload bytes that an element is filled up to: the largest super-packet of the device in whole segments, bound to half the

@@ -54,6 +54,8 @@ pub(super) struct Burst {
     pub(super) mss: u16,
     /// A retransmission was held back, since a copy has not left this host.
     pub(super) held: bool,
+    /// The end of a write that has pushed out the rest waits where that, once it has gone down, is still below (autocorking).
+    pub(super) corks_behind: bool,
 }
 
 /// What to look for.
@@ -106,6 +108,8 @@ impl Pending {
     /// Marks that sending should be tried; of several holds the weakest counts.
     pub(super) fn try_send(&mut self, hold: Hold) {
         self.look = Some(Look::Send(self.hold().map_or(hold, |h| h.min(hold))));
+        // Who asks after the write does not wait for what is below.
+        self.burst.corks_behind = false;
         self.burst.mss = 0;
     }
 

@@ -2,6 +2,7 @@
 use super::peer::{Peer, Shape};
 use lowwater_core::base::Sysctl;
 use lowwater_core::base::sysctl::CongestionKind;
+use lowwater_core::tcp::SendFlags;
 
 fn server() -> Peer {
     let options = |o: &mut lowwater_core::tcp::SocketOptions| o.sndbuf = Some(1 << 20);
@@ -109,6 +110,22 @@ fn after_idleness_the_window_halves_per_timeout_down_to_ten() {
     assert_eq!(p.info().snd_cwnd, 10);
     // Three quarters are remembered.
     assert!(p.info().snd_ssthresh >= before * 3 / 4);
+}
+
+#[test]
+fn writes_that_one_turn_sends_restart_the_window_once() {
+    // In Linux the first of them has left before the second is written.
+    let mut p = grown(Sysctl::default());
+    let (before, rto) = (p.info().snd_cwnd, u64::from(p.info().rto / 1_000));
+    p.at(200 + rto + 50);
+    // Half of the largest window is an element.
+    for _ in 0..2 {
+        assert_eq!(p.write_before_turn(32_000, SendFlags::default()), Ok(32_000));
+    }
+    // There is no room for more; the driver's turn.
+    assert!(p.try_write(1, SendFlags::default()).is_err());
+    assert_eq!(p.info().snd_cwnd, before / 2);
+    p.expect_data(30_001, 30_001 + before / 2 * 1_000, 1_000);
 }
 
 #[test]

@@ -270,6 +270,7 @@ impl Conn {
         self.path_gate()?;
         self.pacing_gate(cx)?;
         let quota = self.cwnd_quota(cx, &head, mss)?.min(max_segs);
+        self.autocork_behind(cx)?;
         let head = self.grow_head(cx, head, usize::from(quota) * usize::from(mss));
         if !self.head_fits_window(mss) {
             return Err(Wait::RecvWindow);

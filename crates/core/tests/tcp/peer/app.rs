@@ -17,11 +17,17 @@ impl Peer {
     }
 
     pub fn try_write(&mut self, n: usize, flags: SendFlags) -> Result<usize, Error> {
+        let done = self.write_before_turn(n, flags);
+        self.pump();
+        done
+    }
+
+    /// Writes, and nothing is transmitted yet.
+    pub fn write_before_turn(&mut self, n: usize, flags: SendFlags) -> Result<usize, Error> {
         let data: Vec<u8> = (0..n as u64).map(|i| pattern(self.written + i)).collect();
         self.journal.push(format!("{:>12}   write {n}", self.stamp()));
         let done = self.stack.tcp_send(self.now, self.sock, &data, flags);
         self.written += done.unwrap_or(0) as u64;
-        self.pump();
         done
     }
 
