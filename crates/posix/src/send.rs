@@ -190,8 +190,9 @@ impl Host {
 
     fn send_some(&mut self, id: SocketId, write: &Write, p: &Progress) -> Result<usize, Error> {
         let rest = write.data.get(p.done..).unwrap_or_default();
-        // What cannot be read fails as a whole; the state of the connection comes first.
-        let rest = if write.bad { &[] } else { rest };
+        // What cannot be read fails as a whole, and who has waited long enough does not try again, though there may be room by now; the state of
+        // the connection comes first (`sk_stream_wait_memory`).
+        let rest = if write.bad || p.over() { &[] } else { rest };
         let cuts = if p.zerocopy.is_some() { write.cuts.as_slice() } else { &[] };
         let mut done = 0;
         for cut in cuts.iter().filter(|cut| **cut > p.done && **cut < write.data.len()) {

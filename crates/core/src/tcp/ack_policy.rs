@@ -159,6 +159,11 @@ impl AckPolicy {
         self.last_data_at = now;
     }
 
+    /// What the peer's segments may be like, before any has come.
+    pub const fn expect(&mut self, rcv_mss: u16) {
+        self.rcv_mss = rcv_mss;
+    }
+
     /// Estimate of the payload of the peer's full segments, in bytes.
     #[must_use]
     pub const fn rcv_mss(&self) -> u32 {

@@ -143,6 +143,12 @@ impl Receiver {
         self.intake.establish(cx.now);
     }
 
+    /// The first guess at the peer's segments where ours have `mss` bytes (`tcp_initialize_rcv_mss`).
+    pub fn guess_mss(&mut self, mss: u16) {
+        let (advmss, wnd) = (self.intake.window.advmss(), self.intake.window.wnd());
+        self.ack.expect(initial_rcv_mss(advmss, u32::from(mss), wnd));
+    }
+
     /// The peer selectively acknowledges, and is so acknowledged.
     pub const fn set_sack(&mut self, on: bool) {
         self.sack_ok = on;

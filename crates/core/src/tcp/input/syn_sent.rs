@@ -111,7 +111,11 @@ impl Conn {
         self.tx.set_sack(self.peer.sack);
         self.rx.set_sack(self.peer.sack);
         self.path.pmtu.set_peer_mss(Some(self.peer.mss_clamp));
-        self.tx.set_mss(self.peer.mss(self.path.pmtu.mtu(), self.tuple.is_v6()));
+        // The window of the SYN, never scaled, is the largest so far (RFC 7323 section 2.2).
+        self.tx.note_window(self.snd.wnd);
+        let mss = self.mss();
+        self.tx.set_mss(mss);
+        self.rx.guess_mss(mss);
         self.set_state(cx, State::SynRecv);
         self.out.set_timeout(self.tx.cross_syn());
         self.out.try_send(Hold::Push);
