@@ -251,7 +251,8 @@ impl Builder {
             observer: None,
             failure: None,
         };
-        let devices = Devices { ports, observer: self.observer, sent_beside: false };
+        let devices =
+            Devices { ports, observer: self.observer, sent_beside: false, asleep_until: Instant::ZERO };
         let shared = Shared::new(inner, devices, clock, poller.waker());
         let stack = Stack { handle: Handle::new(&shared) };
         let (busy_poll, answers) = (self.busy_poll, Answers::default());

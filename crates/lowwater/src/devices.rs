@@ -150,6 +150,8 @@ pub(crate) struct Devices {
     pub(crate) observer: Option<Observer>,
     /// Another thread has sent since the driver looked: an answer may come soon.
     pub(crate) sent_beside: bool,
+    /// Until when the driver sleeps, as far as it does.
+    pub(crate) asleep_until: Instant,
 }
 
 impl Devices {
@@ -187,6 +189,12 @@ impl Devices {
     /// Until when the driver may sleep for their sake.
     pub(crate) fn wake_at(&self, at: Instant) -> Instant {
         self.ports.iter().map(|p| p.wake_at(at)).fold(Instant::FAR_FUTURE, Instant::min)
+    }
+
+    /// A thread that sends may serve them in the place of the driver: no device minds, and no code of the application sees the packets, which
+    /// could wait for what that thread holds.
+    pub(crate) fn may_be_served_beside(&self) -> bool {
+        self.observer.is_none() && self.ports.iter().all(|p| p.port.sends_from_any_thread())
     }
 
     /// Nothing is on its way to one of them or back, and none must be asked again.

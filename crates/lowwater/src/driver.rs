@@ -87,6 +87,7 @@ impl Driver {
                 Next::Stop => return,
                 Next::Sleep(until) if !wrote => {
                     let until = until.min(devices.wake_at(at));
+                    devices.asleep_until = until;
                     drop(devices);
                     if let Some((now, looked)) = self.look_around(&shared, until) {
                         (at, devices) = (now, looked);
@@ -124,8 +125,9 @@ impl Driver {
         let mut now = shared.clock.now();
         while self.busy_poll.on_nothing(now) == Idle::Look {
             std::thread::yield_now();
-            now = shared.clock.now();
             let mut devices = shared.devices();
+            // After what another thread has sent meanwhile.
+            now = shared.clock.now();
             if devices.read(now) || self.poller.take_wake() || now >= until {
                 // Every device was read: what is due comes after that.
                 self.looked = true;
@@ -309,6 +311,9 @@ mod tests {
         fn attach(&mut self, _: &Poller, _: u64) -> io::Result<()> {
             Ok(())
         }
+        fn sends_from_any_thread(&self) -> bool {
+            true
+        }
     }
 
     /// A stack with a connection over such a device, and what drives it.
@@ -349,7 +354,10 @@ mod tests {
             let mut devices = shared.devices();
             devices.read(self.at);
             let next = self.driver.process(self.at, &mut devices, &mut Wakes::new());
-            !devices.write(self.at) && matches!(next, Next::Sleep(_))
+            let wrote = devices.write(self.at);
+            let Next::Sleep(until) = next else { return false };
+            devices.asleep_until = until;
+            !wrote
         }
 
         fn send(&self, data: &[u8]) -> usize {
@@ -412,6 +420,39 @@ mod tests {
         drop(devices);
         turns.until_it_sleeps();
         assert_eq!(turns.send_queue(), 0);
+    }
+
+    #[test]
+    fn what_the_application_sees_is_sent_by_the_driver() {
+        let mut turns = Turns::new(false, false);
+        let shared = turns.driver.shared.clone();
+        turns.until_it_sleeps();
+        // On its way to the driver, then there.
+        shared.lock().observer = Some(Some(Box::new(|_, _, _| {})));
+        assert_eq!(turns.byte_from_beside(true), (0, true));
+        turns.until_it_sleeps();
+        assert!(shared.devices().observer.is_some());
+        assert_eq!(turns.byte_from_beside(true), (0, true));
+        shared.lock().observer = Some(None);
+        turns.until_it_sleeps();
+        turns.byte_from_beside(true);
+        turns.until_it_sleeps();
+        assert_eq!(turns.byte_from_beside(true), (1, false));
+    }
+
+    /// A thread finds the driver asleep, and is so slow that this wakes, does the work and sleeps again.
+    #[test]
+    fn what_counts_is_until_when_the_driver_sleeps_now() {
+        let mut turns = Turns::new(false, false);
+        turns.until_it_sleeps();
+        let shared = turns.driver.shared.clone();
+        let before = shared.lock().asleep.take().expect("it sleeps");
+        turns.send(b"x");
+        turns.until_it_sleeps();
+        let now = shared.lock().asleep.take().expect("it sleeps again");
+        assert_ne!(before, now);
+        assert!(shared.send_here(&mut Wakes::new()));
+        assert_eq!(shared.lock().asleep, Some(now));
     }
 
     #[test]

@@ -13,7 +13,7 @@ pub(crate) const BATCH_BYTES: usize = 512 * 1_024;
 
 /// A device that a stack's thread drives. Implement it to attach one of your own.
 ///
-/// One call at a time, and none may block: from the thread that serves the stack or, while that sleeps, from one that sends a little.
+/// One call at a time, and none may block. All come from the thread that serves the stack, unless [`Port::sends_from_any_thread`].
 pub trait Port: Device + Send {
     /// What the device can do; asked once.
     fn caps(&self) -> DeviceCaps;
@@ -55,6 +55,12 @@ pub trait Port: Device + Send {
     /// When the descriptor cannot be polled.
     fn attach(&mut self, poller: &Poller, token: u64) -> io::Result<()>;
 
+    /// While the thread that serves the stack sleeps, one that sends a little may submit it ([`Device::submit`], [`Port::room`], [`Port::flush`],
+    /// [`Port::needs_flush`], [`Port::completions`]), inside of the program's call: for devices that are a descriptor and wake nobody of the program.
+    fn sends_from_any_thread(&self) -> bool {
+        false
+    }
+
     /// After how long a packet that met "not now" is tried again; `None` where the device wakes the poller then.
     fn retry_after(&self) -> Option<Duration> {
         Some(Duration::from_micros(100))
@@ -72,6 +78,11 @@ impl Port for Tun {
 
     fn attach(&mut self, poller: &Poller, token: u64) -> io::Result<()> {
         poller.add(&*self, token, Interest::Read)
+    }
+
+    /// Not where somebody of the program sees its packets.
+    fn sends_from_any_thread(&self) -> bool {
+        !self.is_observed()
     }
 }
 
@@ -107,6 +118,10 @@ impl Port for PacketDevice {
     fn attach(&mut self, poller: &Poller, token: u64) -> io::Result<()> {
         poller.add(self.input_fd(), token, Interest::Read)?;
         poller.add(self.output_fd(), token, Interest::Returns)
+    }
+
+    fn sends_from_any_thread(&self) -> bool {
+        true
     }
 
     fn retry_after(&self) -> Option<Duration> {

@@ -228,27 +228,29 @@ impl Shared {
         inner.brief = false;
         let result = f(&mut inner, now, &mut wakes);
         inner.dispatch(now, &mut wakes);
-        let sleeps = inner.asleep.filter(|&until| inner.has_work(until));
-        if sleeps.is_some() {
+        let sleeps = inner.asleep.is_some_and(|until| inner.has_work(until));
+        if sleeps {
             // From here on somebody looks again, so that nobody else need wake anybody.
             inner.asleep = None;
         }
-        let brief = inner.brief && inner.phase == Phase::Running;
+        // An observer on its way is to see what follows.
+        let brief = inner.brief && inner.phase == Phase::Running && inner.observer.is_none();
         drop(inner);
-        if let Some(until) = sleeps
-            && !(brief && self.send_here(until, &mut wakes))
-        {
+        if sleeps && !(brief && self.send_here(&mut wakes)) {
             self.bell.wake();
         }
         wakes.into_iter().for_each(Waker::wake);
         result
     }
 
-    /// Gives the devices what there is for them, in the place of the driver, which sleeps until `until` and is spared two changes of
-    /// threads. True when it may sleep on: all is sent, and nothing is due before.
-    fn send_here(&self, until: Instant, wakes: &mut Wakes) -> bool {
+    /// Gives the devices what there is for them, in the place of the driver, which sleeps and is spared two changes of threads. True when it
+    /// may sleep on: all is sent, and nothing is due before it wakes.
+    pub(crate) fn send_here(&self, wakes: &mut Wakes) -> bool {
         // Else the driver is just about to sleep, or awake again.
         let Ok(mut devices) = self.devices.try_lock() else { return false };
+        if !devices.may_be_served_beside() {
+            return false;
+        }
         let mut inner = self.lock();
         let now = self.clock.now();
         for attached in &mut devices.ports {
@@ -262,9 +264,10 @@ impl Shared {
             input(&mut inner, now, attached);
         }
         inner.dispatch(now, wakes);
-        let done = devices.are_at_rest(now) && !inner.has_work(until);
+        // The driver may have woken and gone to sleep again since it was found asleep: what counts is its last word.
+        let done = devices.are_at_rest(now) && !inner.has_work(devices.asleep_until);
         if done {
-            inner.asleep = Some(until);
+            inner.asleep = Some(devices.asleep_until);
         }
         done
     }

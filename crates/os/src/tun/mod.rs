@@ -239,6 +239,12 @@ impl Tun {
         self.observer = observer;
     }
 
+    /// Somebody sees its packets.
+    #[must_use]
+    pub const fn is_observed(&self) -> bool {
+        self.observer.is_some()
+    }
+
     fn attach(options: &TunOptions, more: TunFlags) -> Result<Self, SetupError> {
         let name = &options.name;
         check_name(name)?;
