@@ -3,7 +3,7 @@ use crate::sys::TunFlags;
 use crate::sysfs::{Attribute, Refused, Sysfs};
 use core::time::Duration;
 use lowwater_core::base::Instant;
-use rustix::thread::sched_getcpu;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu};
 
 /// Batches that must end at their bound before the stack's thread counts as what holds everything up; one that does not
 /// halves their number.
@@ -103,7 +103,7 @@ impl Steering {
     }
 
     fn switch(&self, on: bool) -> Result<(), Refused> {
-        self.attribute.set(&if on { cpu_mask(cpus(), sched_getcpu()) } else { "0".into() })
+        self.attribute.set(&if on { others() } else { "0".into() })
     }
 }
 
@@ -111,13 +111,22 @@ fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// All processors but `own`, as sysfs writes sets of them: words of 32 bits, the highest first.
-fn cpu_mask(cpus: usize, own: usize) -> String {
+/// The processors that this thread may run on, but the one it runs on now; that one where there is no other.
+fn others() -> String {
+    let own = sched_getcpu();
+    let allowed = sched_getaffinity(None).unwrap_or_default();
+    let others: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| cpu != own && allowed.is_set(cpu)).collect();
+    if others.is_empty() { cpu_mask(&[own]) } else { cpu_mask(&others) }
+}
+
+/// Processors, in ascending order, as sysfs reads sets of them: words of 32 bits, the highest first.
+fn cpu_mask(cpus: &[usize]) -> String {
+    let words = cpus.last().map_or(1, |last| last / 32 + 1);
     let word = |word: usize| {
-        let bits = (word * 32..cpus.min(word * 32 + 32)).filter(|&cpu| cpu != own || cpus == 1);
-        format!("{:08x}", bits.fold(0u32, |set, cpu| set | 1 << (cpu % 32)))
+        let bits = cpus.iter().filter(|cpu| **cpu / 32 == word).fold(0u32, |set, cpu| set | 1 << (cpu % 32));
+        format!("{bits:08x}")
     };
-    (0..cpus.div_ceil(32)).rev().map(word).collect::<Vec<_>>().join(",")
+    (0..words).rev().map(word).collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]
@@ -129,16 +138,14 @@ mod tests {
 
     #[test]
     fn sets_of_processors_are_written_as_sysfs_reads_them() {
-        for (cpus, own, mask) in [
-            (1, 0, "00000001"),
-            (2, 0, "00000002"),
-            (2, 1, "00000001"),
-            (32, 31, "7fffffff"),
-            (33, 0, "00000001,fffffffe"),
-            (33, 32, "00000000,ffffffff"),
-            (70, 99, "0000003f,ffffffff,ffffffff"),
+        for (cpus, mask) in [
+            (&[0][..], "00000001"),
+            (&[1], "00000002"),
+            (&[0, 31], "80000001"),
+            (&[32], "00000001,00000000"),
+            (&[2, 3, 69], "00000020,00000000,0000000c"),
         ] {
-            assert_eq!(cpu_mask(cpus, own), mask, "{cpus} {own}");
+            assert_eq!(cpu_mask(cpus), mask, "{cpus:?}");
         }
     }
 
