@@ -64,6 +64,7 @@ impl Conn {
         let prediction = self.predict(&seg);
         self.count_marks(&seg);
         let data_alone = prediction.is_data_alone(&seg);
+        let known = prediction.holds();
         if let Some(answer) = self.input_ack(cx, &seg, &prediction) {
             return answer;
         }
@@ -90,6 +91,10 @@ impl Conn {
             if let Some(answer) = self.input_data(cx, seg, predicted) {
                 return answer;
             }
+            let rtt = self.rtt_facts(cx);
+            self.rx.check_ack(cx, rtt);
+        } else if !known {
+            // What is owed may be due by now, whatever came (`tcp_ack_snd_check`).
             let rtt = self.rtt_facts(cx);
             self.rx.check_ack(cx, rtt);
         }
