@@ -240,9 +240,19 @@ impl Flight {
         }
     }
 
-    /// Splits the record at `start` after `len` bytes; false when it stays whole.
+    /// Splits the record at `start` after `len` bytes, where a mark ends: both parts are counted as it was. False when it stays whole.
     pub fn split(&mut self, start: u64, len: usize) -> bool {
-        let Some(delta) = self.tx.split_record(start, len) else { return false };
+        let Some(mss) = self.tx.get(start).map(|sent| sent.mss) else { return false };
+        self.split_at(start, len, mss)
+    }
+
+    /// The same for a retransmission of either part: both are counted at the present MSS, also the one that stays (`tcp_fragment`).
+    pub fn split_to_resend(&mut self, start: u64, len: usize) -> bool {
+        self.split_at(start, len, self.mss)
+    }
+
+    fn split_at(&mut self, start: u64, len: usize, mss: u16) -> bool {
+        let Some(delta) = self.tx.split_record(start, len, mss) else { return false };
         self.adjust(start, delta);
         true
     }

@@ -453,7 +453,7 @@ impl Sender {
                 room => room,
             };
         }
-        if sent.payload.len() > limit && !self.flight.split(start, limit) {
+        if sent.payload.len() > limit && !self.flight.split_to_resend(start, limit) {
             return None;
         }
         if self.flight.tx.get(start)?.mss != self.flight.mss {
@@ -567,8 +567,7 @@ impl Sender {
         if last.segs > 1 {
             // By the MSS of now, though it was counted by another (`tcp_send_loss_probe`).
             let front = usize::from(last.segs - 1) * usize::from(self.flight.mss);
-            self.flight.recount(start);
-            if self.flight.split(start, front) {
+            if self.flight.split_to_resend(start, front) {
                 start += front as u64;
             }
         }

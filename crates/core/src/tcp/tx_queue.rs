@@ -335,9 +335,9 @@ impl TxQueue {
         self.sent.len() * RECORD_CHARGE > 2 * self.unsent.pinned() + SPLIT_ALLOWANCE
     }
 
-    /// Splits the record at `start` after `len` bytes; both parts keep marks and times. The change in the number of segments,
-    /// or `None` when there is no such record or nothing to split.
-    pub fn split_record(&mut self, start: u64, len: usize) -> Option<i32> {
+    /// Splits the record at `start` after `len` bytes; both parts keep marks and times, and are counted at `mss`. The change in the
+    /// number of segments, or `None` when there is no such record or nothing to split.
+    pub fn split_record(&mut self, start: u64, len: usize, mss: u16) -> Option<i32> {
         let record = self.sent.get_mut(&start)?;
         if len == 0 || len >= record.payload.len() || record.has(flag::SYN) {
             return None;
@@ -346,7 +346,6 @@ impl TxQueue {
         let mut rest = record.clone();
         rest.payload = record.payload.split_off(len);
         record.flags &= !(flag::PUSH | flag::FIN | flag::EOR);
-        let mss = record.mss;
         record.count(mss);
         rest.count(mss);
         let after = i32::from(record.segs) + i32::from(rest.segs);

@@ -117,7 +117,7 @@ fn step(world: &mut World, f: &mut Flight, m: &mut Model, op: &Op, clock: u64) {
             if let Some((start, sent)) = f.next_lost() {
                 let (segs, mss) = (sent.segs, usize::from(sent.mss));
                 if segs > 2 {
-                    f.split(start, 2 * mss);
+                    f.split_to_resend(start, 2 * mss);
                 }
                 f.recount(start);
                 f.on_resent(start, now, Default::default(), true);

@@ -49,7 +49,7 @@ fn fin_and_push_stay_with_the_last_part() {
     let b = q.send_head(9_999, 1_000, Instant::ZERO, stamp()).expect("data");
     let sent = q.get(b).expect("sent");
     assert!(sent.has(flag::PUSH) && sent.has(flag::FIN) && sent.span() == 1_501 && sent.segs == 2);
-    assert_eq!(q.split_record(b, 1_000), Some(0));
+    assert_eq!(q.split_record(b, 1_000, 1_000), Some(0));
     assert!(!q.get(b).expect("front").has(flag::FIN) && q.get(b + 1_000).expect("rest").has(flag::FIN));
     assert_eq!((q.nxt(), q.write_seq()), (2_502, 2_502));
 }
@@ -132,7 +132,7 @@ fn splitting_is_bounded() {
     fill(&mut q, &[1; 64_000], 64_000);
     let mut at = q.send_head(64_000, 48, Instant::ZERO, stamp()).expect("data");
     let mut splits = 0;
-    while !q.splits_exhausted() && q.split_record(at, 48).is_some() {
+    while !q.splits_exhausted() && q.split_record(at, 48, 48).is_some() {
         at += 48;
         splits += 1;
     }
