@@ -45,12 +45,22 @@ impl Control {
                     "--control {place} is there and is no socket: give another name"
                 )));
             }
-            Ok(_) if UnixStream::connect(path).is_ok() => {
-                return Err(Failure::usage(format!(
-                    "--control {place} is in use by another process: give each serve a name of its own"
-                )));
-            }
-            Ok(_) => std::fs::remove_file(path).map_err(|e| failed(&e))?,
+            Ok(_) => match UnixStream::connect(path) {
+                Ok(_) => {
+                    return Err(Failure::usage(format!(
+                        "--control {place} is in use by another process: give each serve a name of its own"
+                    )));
+                }
+                // Only this says that nobody listens there. A socket of another kind or of another user answers otherwise.
+                Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {
+                    std::fs::remove_file(path).map_err(|e| failed(&e))?;
+                }
+                Err(e) => {
+                    return Err(Failure::usage(format!(
+                        "--control {place} is there and may be in use ({e}): give another name"
+                    )));
+                }
+            },
             Err(_) => {}
         }
         // Whoever may write to it may change what the stack sends: that is its owner alone.
@@ -107,6 +117,7 @@ fn asked(line: &str, stack: &Stack, at_s: f64) -> Result<Value, String> {
 mod tests {
     use super::*;
     use lowwater::link;
+    use std::os::unix::net::UnixDatagram;
 
     #[test]
     fn a_request_shows_or_replaces_and_a_wrong_one_changes_nothing() {
@@ -136,6 +147,11 @@ mod tests {
         assert!(refused(&path).is_some_and(|why| why.contains("in use by another process")));
         drop(control);
         assert!(!path.exists());
+        let datagrams = UnixDatagram::bind(&path).expect("a socket");
+        assert!(refused(&path).is_some_and(|why| why.contains("may be in use")));
+        assert!(path.exists());
+        drop(datagrams);
+        std::fs::remove_file(&path).expect("it is there");
         std::fs::write(&path, "mine").expect("writable");
         assert!(refused(&path).is_some_and(|why| why.contains("is no socket")));
         std::fs::remove_dir_all(&dir).expect("it is ours");
