@@ -94,8 +94,12 @@ async fn answer(mut stream: tokio::net::UnixStream, stack: &Stack, began: Instan
     let (read, mut write) = stream.split();
     let mut line = String::new();
     BufReader::new(read.take(REQUEST_MAX)).read_line(&mut line).await?;
-    let told = asked(line.trim_end(), stack, began.elapsed().as_secs_f64())
-        .unwrap_or_else(|why| json!({ "error": why }));
+    // What is cut off may be another request than the whole: it is not done.
+    let told = match line.strip_suffix('\n') {
+        Some(line) => asked(line.trim_end(), stack, began.elapsed().as_secs_f64()),
+        None => Err(format!("a request is a line of at most {REQUEST_MAX} bytes, and this one has no end")),
+    }
+    .unwrap_or_else(|why| json!({ "error": why }));
     write.write_all(format!("{told}\n").as_bytes()).await
 }
 
@@ -131,6 +135,32 @@ mod tests {
         assert_eq!(there(), Ok(before));
         assert_eq!(kind("replace fq maxrate 8mbit"), Ok("fq".into()));
         assert_eq!(there(), Ok("fq".into()));
+        stack.shutdown_blocking(Duration::ZERO);
+    }
+
+    #[test]
+    fn a_request_without_its_end_is_not_done() {
+        let (a, _b) = link::pair(1_500);
+        let stack = Stack::builder().device(a).address("10.0.0.1/24").build().expect("a stack");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let told = |request: &str| {
+            runtime.block_on(async {
+                let (mut ours, theirs) = tokio::net::UnixStream::pair().expect("two ends");
+                ours.write_all(request.as_bytes()).await.expect("room");
+                ours.shutdown().await.expect("open");
+                answer(theirs, &stack, Instant::now()).await.expect("somebody listens");
+                let mut line = String::new();
+                BufReader::new(ours).read_line(&mut line).await.expect("an answer");
+                serde_json::from_str::<Value>(&line).expect("JSON")
+            })
+        };
+        let cut_off = |all: Value| all["error"].as_str().is_some_and(|why| why.contains("has no end"));
+        let before = told("stats\n")["Qdisc"]["kind"].clone();
+        assert!(cut_off(told("replace fq")));
+        assert!(cut_off(told(&format!("replace fq{}\n", " ".repeat(REQUEST_MAX as usize)))));
+        assert!(cut_off(told("")));
+        assert_eq!(told("stats\n")["Qdisc"]["kind"], before);
+        assert_eq!(told("replace fq maxrate 8mbit\n")["kind"], "fq");
         stack.shutdown_blocking(Duration::ZERO);
     }
 
