@@ -12,11 +12,14 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 /// Bytes of a request.
 const REQUEST_MAX: u64 = 4_096;
-/// How long somebody may take to ask and to listen: the next one waits.
+/// How long somebody may take to ask and to listen.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// Clients that are answered at a time: the next one waits until one of them is through.
+const AT_A_TIME: usize = 8;
 
 /// The socket; its file goes with it.
 pub(crate) struct Control {
@@ -73,14 +76,21 @@ impl Control {
         Ok(Self { listener, began: Instant::now(), _file: file })
     }
 
-    /// Answers one after the other until the end.
+    /// Answers whoever asks until the end; who is silent holds nobody up but by their number.
     pub(crate) async fn serve(self, stack: Stack, mut ended: watch::Receiver<bool>) {
         let Ok(listener) = tokio::net::UnixListener::from_std(self.listener) else { return };
+        let mut answers = JoinSet::new();
         loop {
             tokio::select! {
                 () = over(&mut ended) => return,
-                asked = listener.accept() => match asked {
-                    Ok((stream, _)) => drop(tokio::time::timeout(PATIENCE, answer(stream, &stack, self.began)).await),
+                Some(_) = answers.join_next() => {}
+                asked = listener.accept(), if answers.len() < AT_A_TIME => match asked {
+                    Ok((stream, _)) => {
+                        let (stack, began) = (stack.clone(), self.began);
+                        answers.spawn(async move {
+                            tokio::time::timeout(PATIENCE, answer(stream, &stack, began)).await
+                        });
+                    }
                     // No descriptor is free.
                     Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
                 },
@@ -161,6 +171,40 @@ mod tests {
         assert!(cut_off(told("")));
         assert_eq!(told("stats\n")["Qdisc"]["kind"], before);
         assert_eq!(told("replace fq maxrate 8mbit\n")["kind"], "fq");
+        stack.shutdown_blocking(Duration::ZERO);
+    }
+
+    #[test]
+    fn who_is_silent_holds_nobody_up() {
+        let (a, _b) = link::pair(1_500);
+        let stack = Stack::builder().device(a).address("10.0.0.1/24").build().expect("a stack");
+        let path = std::env::temp_dir().join(format!("lowwater-silent-{}", std::process::id()));
+        let control = Control::open(&path).expect("a name of its own");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async {
+            let (end, ended) = watch::channel(false);
+            let serving = tokio::spawn(control.serve(stack.clone(), ended));
+            let connect = || tokio::net::UnixStream::connect(&path);
+            let ask = async || {
+                let mut stream = connect().await.expect("a listener");
+                stream.write_all(b"stats\n").await.expect("room");
+                let mut line = String::new();
+                BufReader::new(stream).read_line(&mut line).await.expect("an answer");
+                assert!(line.contains("Qdisc"), "{line}");
+            };
+            let mut silent = Vec::new();
+            for _ in 1..AT_A_TIME {
+                silent.push(connect().await.expect("a listener"));
+            }
+            let now = tokio::time::timeout(PATIENCE / 2, ask()).await;
+            assert!(now.is_ok(), "it waited for the silent ones");
+            // One more, and all places are taken: for as long as their patience lasts.
+            silent.push(connect().await.expect("a listener"));
+            ask().await;
+            end.send(true).expect("it serves");
+            serving.await.expect("no panic");
+        });
+        assert!(!path.exists());
         stack.shutdown_blocking(Duration::ZERO);
     }
 
