@@ -3,7 +3,9 @@
 //! Linux spins whenever it is told to. Here it is worth the processor only while it pays (as the halt polling of Linux's
 //! haltpoll governor does): a spin in vain is followed by sleep until enough waits were shorter than a spin, one after the first,
 //! twice as many after each that follows; a spin that paid halves that number. And who looks gives way to whoever else wants the
-//! processor: where that took a whole slice of time, dearer than all that spins can save, nobody looks for a hundred times as long.
+//! processor: where that took a whole slice of time, dearer than all that spins can save, nobody looks for ten times as long, and
+//! for twice as many times after each loss that follows soon, up to a hundred: somebody who computes comes back, an interrupt or a
+//! hypervisor that was elsewhere for a moment does not.
 use core::time::Duration;
 use lowwater_core::base::Instant;
 
@@ -16,15 +18,18 @@ pub enum Idle {
     Sleep,
 }
 
-/// How long a stack's thread looks before it sleeps unless told otherwise: a few round trips through the host's kernel. Who
-/// sends more seldom finds it asleep.
-pub const BUSY_POLL: Duration = Duration::from_micros(20);
+/// How long a stack's thread looks before it sleeps unless told otherwise: what Linux's documentation recommends for
+/// `net.core.busy_poll` and a few sockets, and a peer's wake-up on a virtual machine's other processor. Who sends more seldom
+/// finds it asleep.
+pub const BUSY_POLL: Duration = Duration::from_micros(50);
 
 /// Most short waits that are slept through before the next spin, after spins in vain.
 const MOST_SHORT_WAITS: u16 = 1 << 10;
 
-/// A spin that lost the processor is followed by sleep for so many times what it lost, and for this long at most.
-const SLICE_REGRET: u32 = 100;
+/// A spin that lost the processor is followed by sleep for so many times what it lost, the first and the last of a row of losses,
+const REGRET: u32 = 10;
+const REGRET_OF_MANY: u32 = 100;
+/// and for this long at most. A loss within that time after such a sleep belongs to the row.
 const REGRET_MAX: Duration = Duration::from_secs(1);
 
 /// Decides between looking again and sleeping. It does neither itself and knows no clock.
@@ -38,6 +43,8 @@ pub struct BusyPoll {
     short_waits: u16,
     /// Somebody else wants the processor: no spins until then.
     shared_until: Instant,
+    /// So many times what it lost the last spin that lost the processor is regretted; 0: none has.
+    regret: u32,
 }
 
 /// The wait that goes on.
@@ -51,7 +58,14 @@ impl BusyPoll {
     /// Spins for at most `limit` per wait; zero: never.
     #[must_use]
     pub const fn new(limit: Duration) -> Self {
-        Self { limit, wait: None, short_waits_left: 0, short_waits: 0, shared_until: Instant::ZERO }
+        Self {
+            limit,
+            wait: None,
+            short_waits_left: 0,
+            short_waits: 0,
+            shared_until: Instant::ZERO,
+            regret: 0,
+        }
     }
 
     /// It may say [`Idle::Look`]; where not, nobody needs to ask, nor to look at a clock for it.
@@ -80,7 +94,9 @@ impl BusyPoll {
         self.short_waits = (self.short_waits * 2).clamp(1, MOST_SHORT_WAITS);
         self.short_waits_left = self.short_waits;
         if spun > self.limit * 2 {
-            self.shared_until = now + (spun * SLICE_REGRET).min(REGRET_MAX);
+            let in_a_row = now < self.shared_until + REGRET_MAX;
+            self.regret = if in_a_row { (self.regret * 2).clamp(REGRET, REGRET_OF_MANY) } else { REGRET };
+            self.shared_until = now + (spun * self.regret).min(REGRET_MAX);
         }
     }
 
@@ -189,7 +205,7 @@ mod tests {
         let mut busy = fifty();
         let mut now = 0;
         let mut lost = 0;
-        for wait in 0..100_000 {
+        for wait in 0..1_000_000 {
             // Every other spin meets the peer instead, and pays.
             if busy.on_nothing(us(now)) == Look && wait % 2 == 0 {
                 now += 3_000;
@@ -200,6 +216,22 @@ mod tests {
             now += 1;
         }
         assert!(lost > 0 && lost <= now / 50, "{lost} of {now}");
+    }
+
+    #[test]
+    fn a_processor_lost_once_is_regretted_for_ten_times_as_long_only() {
+        let mut busy = fifty();
+        let mut now = 5_000_000;
+        assert_eq!(busy.on_nothing(us(now)), Look);
+        now += 2_000;
+        busy.on_something(us(now));
+        let mut waits = 0;
+        while busy.on_nothing(us(now)) == Sleep {
+            now += 25;
+            busy.on_something(us(now));
+            waits += 1;
+        }
+        assert_eq!(waits, 20_000 / 25);
     }
 
     #[test]
