@@ -6,4 +6,5 @@ pub mod duo;
 pub mod hash;
 pub mod messages;
 pub mod paced;
+pub mod pattern;
 pub mod single;

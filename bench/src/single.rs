@@ -1,11 +1,12 @@
 //! The stack, its TUN and the application in one thread: the smallest driver there can be.
-use crate::hash::Hash;
+use crate::pattern::{Sink, Source, WRITE_MAX};
 use lowwater_core::base::{DeviceId, Instant, SocketId};
 use lowwater_core::packet::Packet;
 use lowwater_core::stack::{Config, Event, ListenAddr, ListenOptions, Stack};
 use lowwater_core::tcp::{How, SendFlags, SocketOptions};
 use lowwater_os::poll::Interest;
 use lowwater_os::{BUSY_POLL, BusyPoll, Clock, Idle, KernelWork, Poller, Tun, TunOptions};
+use slotmap::SecondaryMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -239,27 +240,54 @@ fn nodelay(stack: &Stack) -> SocketOptions {
 pub enum Role {
     /// Reads and hashes.
     Discard,
-    /// Writes and hashes.
+    /// Writes.
     Generate,
 }
 
-/// Bulk transfer.
+/// Bulk transfer on any number of connections.
 #[derive(Debug)]
 pub struct Bulk {
     role: Role,
-    data: bytes::Bytes,
-    hash: Hash,
+    sources: SecondaryMap<SocketId, Source>,
+    sinks: SecondaryMap<SocketId, Sink>,
     writers: Vec<SocketId>,
-    /// Payload bytes that crossed.
-    pub bytes: u64,
 }
 
 impl Bulk {
-    /// For any number of connections.
+    /// Nothing has crossed yet.
     #[must_use]
     pub fn new(role: Role) -> Self {
-        let data = bytes::Bytes::from(vec![0x5a; 262_144]);
-        Self { role, data, hash: Hash::new(), writers: Vec::new(), bytes: 0 }
+        Self { role, sources: SecondaryMap::new(), sinks: SecondaryMap::new(), writers: Vec::new() }
+    }
+
+    /// Payload bytes that crossed.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let written: u64 = self.sources.values().map(|source| source.bytes).sum();
+        written + self.sinks.values().map(|sink| sink.bytes).sum::<u64>()
+    }
+
+    /// What was read, one for each connection.
+    #[must_use]
+    pub fn into_sinks(self) -> Vec<Sink> {
+        self.sinks.into_iter().map(|(_, sink)| sink).collect()
+    }
+
+    fn read(&mut self, stack: &mut Stack, now: Instant, id: SocketId) {
+        if !self.sinks.contains_key(id) {
+            self.sinks.insert(id, Sink::default());
+        }
+        let sink = &mut self.sinks[id];
+        while let Ok(Some(piece)) = stack.tcp_read_chunk(now, id, usize::MAX) {
+            sink.read(&piece);
+        }
+    }
+
+    fn accept(&mut self, id: SocketId) {
+        if self.role == Role::Generate {
+            self.sources.insert(id, Source::default());
+            self.writers.push(id);
+        }
     }
 }
 
@@ -268,17 +296,10 @@ impl App for Bulk {
         match *event {
             Event::Accepted(listener) => {
                 while let Ok((id, _)) = stack.tcp_accept(now, listener) {
-                    if self.role == Role::Generate {
-                        self.writers.push(id);
-                    }
+                    self.accept(id);
                 }
             }
-            Event::Readable(id) => {
-                while let Ok(Some(piece)) = stack.tcp_read_chunk(now, id, usize::MAX) {
-                    self.hash.update(&piece);
-                    self.bytes += piece.len() as u64;
-                }
-            }
+            Event::Readable(id) => self.read(stack, now, id),
             Event::Writable(id) if self.role == Role::Generate => self.writers.push(id),
             _ => {}
         }
@@ -286,14 +307,13 @@ impl App for Bulk {
 
     fn turn(&mut self, stack: &mut Stack, now: Instant) -> bool {
         for id in self.writers.drain(..) {
+            let source = &mut self.sources[id];
             loop {
-                let mut piece = self.data.clone();
+                let mut piece = source.piece();
                 if stack.tcp_send_bytes(now, id, &mut piece, SendFlags::default()).is_err() {
                     break;
                 }
-                let sent = self.data.len() - piece.len();
-                self.hash.update(&self.data[..sent]);
-                self.bytes += sent as u64;
+                source.wrote(WRITE_MAX - piece.len());
             }
         }
         true

@@ -1,11 +1,12 @@
 //! Bulk transfer between the stack and the kernel over TUN, beside kernel to kernel over veth in the same minute.
 //!
 //! `tun [--seconds S] [--pairs N] [--flows N] [--busy-poll US]`: needs root and iperf3. Rows: one thread that runs the stack, its device and the
-//! application; the facade (the stack's thread and the application's). Our payload is hashed on both sides, iperf3's is not.
+//! application; the facade (the stack's thread and the application's). Whoever reads hashes, iperf3 does not; what came is compared with what
+//! was sent once the clock has stopped.
 #![forbid(unsafe_code)]
 use lowwater_bench::args;
 use lowwater_bench::counting::{INSTRUMENTED_SYSTEM, StatsAlloc, System};
-use lowwater_bench::hash::Hash;
+use lowwater_bench::pattern::{Sink, Source, WRITE_MAX};
 use lowwater_bench::single::{self, Bulk, Role, Single};
 use lowwater_os::netns::NetNs;
 use lowwater_os::poll::Interest;
@@ -23,7 +24,7 @@ const HOST: &str = "10.77.0.1";
 /// More parallel flows iperf3 does not take.
 const IPERF_FLOWS_MAX: usize = 128;
 
-type Run = fn(Duration, usize, Role) -> f64;
+type Run = fn(Duration, usize, Role) -> Ran;
 const RUNS: [(Run, Role); 5] = [
     (one_thread, Role::Discard),
     (one_thread, Role::Generate),
@@ -54,9 +55,10 @@ fn main() {
             RUNS.iter().enumerate().filter(|(row, _)| only == 0 || only == *row as u64 + 1)
         {
             let cpu = process_cpu_s();
-            let gbits = run(seconds, flows, *role);
+            let Ran { gbits, sinks } = run(seconds, flows, *role);
             let gb = gbits / 8.0 * seconds.as_secs_f64();
             rows[row].push(Figures { gbits, cpu_ms_per_gb: (process_cpu_s() - cpu) * 1e3 / gb });
+            sinks.iter().for_each(Sink::check);
         }
         eprintln!("pair {}/{pairs} done", round + 1);
     }
@@ -80,6 +82,13 @@ fn main() {
             base_cpu / cpu
         );
     }
+}
+
+/// What one run left.
+struct Ran {
+    gbits: f64,
+    /// What was read, one for each flow.
+    sinks: Vec<Sink>,
 }
 
 /// What one run gave.
@@ -129,19 +138,22 @@ fn number(text: &str, name: &str) -> f64 {
     digits.parse().expect("a number")
 }
 
-/// The kernel's end: at most two threads, since a thousand would leave the stack's own no share of the processor. Gbit/s of the
-/// payload that crossed.
-fn kernel_end(addr: SocketAddr, seconds: Duration, flows: usize, role: Role) -> f64 {
+/// The kernel's end: at most two threads, since a thousand would leave the stack's own no share of the processor.
+fn kernel_end(addr: SocketAddr, seconds: Duration, flows: usize, role: Role) -> Ran {
     let threads = flows.min(2);
     let streams: Vec<Vec<TcpStream>> =
         (0..threads).map(|t| (t..flows).step_by(threads).map(|_| connect(addr)).collect()).collect();
     let start = Instant::now();
-    let bytes: u64 = std::thread::scope(|scope| {
+    let (bytes, sinks) = std::thread::scope(|scope| {
         let ends: Vec<_> =
             streams.iter().map(|own| scope.spawn(move || serve_flows(own, seconds, role))).collect();
-        ends.into_iter().map(|t| t.join().expect("a thread ends")).sum()
+        ends.into_iter().map(|t| t.join().expect("a thread ends")).fold((0, Vec::new()), |mut all, ends| {
+            all.0 += ends.iter().map(|end| end.source.bytes + end.sink.bytes).sum::<u64>();
+            all.1.extend(ends.into_iter().map(|end| end.sink));
+            all
+        })
     });
-    bytes as f64 * 8.0 / start.elapsed().as_secs_f64() / 1e9
+    Ran { gbits: bytes as f64 * 8.0 / start.elapsed().as_secs_f64() / 1e9, sinks }
 }
 
 fn connect(addr: SocketAddr) -> TcpStream {
@@ -155,40 +167,62 @@ fn connect(addr: SocketAddr) -> TcpStream {
         .expect("the stack answers")
 }
 
-fn serve_flows(streams: &[TcpStream], seconds: Duration, role: Role) -> u64 {
+/// One flow at the kernel's end; it goes one way.
+#[derive(Default)]
+struct End {
+    source: Source,
+    sink: Sink,
+}
+
+impl End {
+    /// Writes for a stack that discards, or reads from one that generates; what is not possible now is left.
+    fn go_on(&mut self, mut stream: &TcpStream, role: Role, buf: &mut [u8]) {
+        let done = match role {
+            Role::Discard => stream.write(&self.source.piece()).map(|n| self.source.wrote(n)),
+            Role::Generate => stream.read(buf).map(|n| self.sink.read(&buf[..n])),
+        };
+        match done {
+            Err(e) if e.kind() != std::io::ErrorKind::WouldBlock => panic!("a flow failed: {e}"),
+            _ => {}
+        }
+    }
+}
+
+/// How long a call waits, or a thread for any of its flows.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// One flow as iperf3 serves it, by calls that block; several by epoll.
+fn serve_flows(streams: &[TcpStream], seconds: Duration, role: Role) -> Vec<End> {
+    let end = Instant::now() + seconds;
+    let mut ends: Vec<End> = streams.iter().map(|_| End::default()).collect();
+    let mut buf = vec![0; WRITE_MAX];
+    if let ([stream], [flow]) = (streams, &mut ends[..]) {
+        stream.set_write_timeout(Some(PATIENCE)).expect("a socket takes the option");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a socket takes the option");
+        while Instant::now() < end {
+            flow.go_on(stream, role, &mut buf);
+        }
+        return ends;
+    }
     let mut poller = Poller::new().expect("a poller");
     let interest = if role == Role::Discard { Interest::Write } else { Interest::Read };
     for (token, stream) in streams.iter().enumerate() {
         stream.set_nonblocking(true).expect("a socket takes the flag");
         poller.add(stream, token as u64, interest).expect("the poller takes a socket");
     }
-    let (clock, end) = (Clock::start(), Instant::now() + seconds);
-    let (mut total, mut buf, mut crc, mut ready) = (0u64, vec![0x5a; 262_144], Hash::new(), Vec::new());
+    let (clock, mut ready) = (Clock::start(), Vec::new());
     while Instant::now() < end {
-        let until = clock.now() + Duration::from_millis(20);
-        poller.wait(&clock, Some(until), &mut ready).expect("the poller lives");
+        poller.wait(&clock, Some(clock.now() + PATIENCE), &mut ready).expect("the poller lives");
         for event in ready.drain(..) {
-            let mut stream = &streams[event.token as usize];
-            let done = match role {
-                Role::Discard => stream.write(&buf),
-                Role::Generate => stream.read(&mut buf),
-            };
-            match done {
-                Ok(n) => {
-                    crc.update(&buf[..n]);
-                    total += n as u64;
-                }
-                Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {}
-                Err(e) => panic!("a flow failed: {e}"),
-            }
+            let flow = event.token as usize;
+            ends[flow].go_on(&streams[flow], role, &mut buf);
         }
     }
-    std::hint::black_box(crc.value());
-    total
+    ends
 }
 
 /// The same kernel's end with the kernel on the other side, read and hashed by one thread: what this program's method costs.
-fn kernel_pair(seconds: Duration, flows: usize, role: Role) -> f64 {
+fn kernel_pair(seconds: Duration, flows: usize, role: Role) -> Ran {
     let (near, far) = (NetNs::new().expect("a namespace"), NetNs::new().expect("a namespace"));
     let mut holder = far.run(|| Command::new("sleep").arg("60").spawn()).expect("sleep runs");
     near.run(|| {
@@ -208,13 +242,14 @@ fn kernel_pair(seconds: Duration, flows: usize, role: Role) -> f64 {
         let reader = scope.spawn(move || {
             let accept = |_| listener.accept().expect("a client comes").0;
             let streams: Vec<TcpStream> = (0..flows).map(accept).collect();
-            serve_flows(&streams, seconds, Role::Generate);
-            streams
+            let ends = serve_flows(&streams, seconds, Role::Generate);
+            (streams, ends)
         });
-        let rate = near.run(|| kernel_end(addr, seconds, flows, role));
+        let ran = near.run(|| kernel_end(addr, seconds, flows, role));
         // Closed before the last write, they would fail it.
-        drop(reader.join().expect("a thread ends"));
-        rate
+        let (streams, ends) = reader.join().expect("a thread ends");
+        drop(streams);
+        Ran { sinks: ends.into_iter().map(|end| end.sink).collect(), ..ran }
     })
 }
 
@@ -223,21 +258,22 @@ fn ip(args: &str) {
     assert!(status.success(), "ip {args}");
 }
 
-fn one_thread(seconds: Duration, flows: usize, role: Role) -> f64 {
+fn one_thread(seconds: Duration, flows: usize, role: Role) -> Ran {
     let ns = NetNs::new().expect("a namespace");
     ns.run(|| {
         let mut single = Single::open("lw0", OURS, HOST, single::work()).busy_poll(single::busy_poll());
         let stop = single.stopper();
         std::thread::scope(|scope| {
             let mut bulk = Bulk::new(role);
-            let server = scope.spawn(move || (single.serve(&mut bulk), bulk.bytes));
-            let rate =
+            let server = scope.spawn(move || (single.serve(&mut bulk), bulk));
+            let mut ran =
                 kernel_end(SocketAddr::new(OURS.parse().expect("an address"), 9), seconds, flows, role);
             if std::env::var_os("LOWWATER_BENCH_COUNTERS").is_some() {
                 let _ = Command::new("bash").args(["-c", "ip -s link show lw0; tc -s qdisc show dev lw0; nstat -az 2>/dev/null | awk '$2>0'"]).status();
             }
             stop();
-            let (used, bytes) = server.join().expect("the stack's thread ends");
+            let (used, bulk) = server.join().expect("the stack's thread ends");
+            let bytes = bulk.bytes();
             eprintln!(
                 "  {role:?}: {:.1} Gbit/s per core of the stack's thread, {:.2} sleeps per MB, {:.2} allocations per packet, {:.3} copies of each payload byte in user space",
                 bytes as f64 * 8.0 / used.cpu_s / 1e9,
@@ -245,12 +281,13 @@ fn one_thread(seconds: Duration, flows: usize, role: Role) -> f64 {
                 used.allocations as f64 / used.packets as f64,
                 used.copied_bytes as f64 / bytes as f64,
             );
-            rate
+            ran.sinks.extend(bulk.into_sinks());
+            ran
         })
     })
 }
 
-fn facade(seconds: Duration, flows: usize, role: Role) -> f64 {
+fn facade(seconds: Duration, flows: usize, role: Role) -> Ran {
     let ns = NetNs::new().expect("a namespace");
     ns.run(|| {
         let (own, host) = (format!("{OURS}/24"), format!("{HOST}/24"));
@@ -259,32 +296,37 @@ fn facade(seconds: Duration, flows: usize, role: Role) -> f64 {
         let stack = builder.busy_poll(single::busy_poll()).build().expect("a stack");
         let listener = lowwater::blocking::TcpListener::bind(&stack, (OURS, 9)).expect("the port is free");
         std::thread::scope(|scope| {
-            scope.spawn(|| {
-                for _ in 0..flows {
+            let programs = scope.spawn(|| {
+                let serve = |_| {
                     let (stream, _) = listener.accept().expect("a client comes");
                     scope.spawn(move || match role {
                         Role::Discard => discard(&stream),
                         Role::Generate => generate(&stream),
-                    });
-                }
+                    })
+                };
+                (0..flows).map(serve).collect::<Vec<_>>()
             });
-            kernel_end(SocketAddr::new(OURS.parse().expect("an address"), 9), seconds, flows, role)
+            let mut ran =
+                kernel_end(SocketAddr::new(OURS.parse().expect("an address"), 9), seconds, flows, role);
+            let programs = programs.join().expect("a thread ends");
+            ran.sinks.extend(programs.into_iter().map(|program| program.join().expect("a program ends")));
+            ran
         })
     })
 }
 
-fn discard(stream: &lowwater::blocking::TcpStream) {
-    let mut crc = Hash::new();
+fn discard(stream: &lowwater::blocking::TcpStream) -> Sink {
+    let mut sink = Sink::default();
     while let Ok(Some(piece)) = stream.read_chunk() {
-        crc.update(&piece);
+        sink.read(&piece);
     }
-    std::hint::black_box(crc.value());
+    sink
 }
 
-fn generate(stream: &lowwater::blocking::TcpStream) {
-    let (data, mut crc) = (bytes::Bytes::from(vec![0x5a; 262_144]), Hash::new());
-    while stream.write_bytes(data.clone()).is_ok() {
-        crc.update(&data);
+fn generate(stream: &lowwater::blocking::TcpStream) -> Sink {
+    let mut source = Source::default();
+    while stream.write_bytes(source.piece()).is_ok() {
+        source.wrote(WRITE_MAX);
     }
-    std::hint::black_box(crc.value());
+    Sink::default()
 }
