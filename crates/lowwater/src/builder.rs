@@ -200,7 +200,7 @@ impl Builder {
 
     /// Lets the stack's thread look at its devices for up to `limit` before it sleeps (as `net.core.busy_poll` does, in whole
     /// microseconds there): a round trip is spared the time to wake up, for processor time. It gives way to other threads
-    /// all the while, and stops while waits are longer than that. 20 us by default; zero: never.
+    /// all the while, and stops while waits are longer than that. 50 us by default; zero: never.
     pub fn busy_poll(mut self, limit: Duration) -> Self {
         self.busy_poll = BusyPoll::new(limit);
         self
