@@ -27,6 +27,7 @@ pub(crate) fn run(args: &Drill) -> Result<ExitCode, Failure> {
     if let Some(seeds) = &args.draw {
         return draw(args, seeds.clone());
     }
+    over(args).check().map_err(Failure::usage)?;
     let scripts = scripts(&args.paths)?;
     if args.kernel
         && let Err(lack) = kernel_available()
@@ -145,11 +146,13 @@ fn runs(args: &Drill, script: &Path) -> io::Result<Vec<Outcome>> {
     match &args.modes {
         Some(modes) => lowwater_drill::in_modes(script, &modes.0, one),
         None if args.page => lowwater_drill::in_modes(script, &Family::ALL, one),
-        None => {
-            let over = Overrides { ip_version: args.ip_version, mtu: args.mtu, ..Overrides::default() };
-            one(script, over).map(|outcome| vec![outcome])
-        }
+        None => one(script, over(args)).map(|outcome| vec![outcome]),
     }
+}
+
+/// What the command line says over each script.
+fn over(args: &Drill) -> Overrides {
+    Overrides { ip_version: args.ip_version, mtu: args.mtu, options: args.options.0 }
 }
 
 /// Draws connections; the exit code is 1 when one differs.

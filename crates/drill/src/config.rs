@@ -83,6 +83,28 @@ impl Overrides {
     }
 }
 
+impl Overrides {
+    /// Whether there are scripts for which these make sense: why not, where they are wrong or contradict each other whatever a script says.
+    ///
+    /// # Errors
+    /// The reason, which names the option.
+    pub fn check(self) -> Result<(), String> {
+        let families = Family::ALL.into_iter().map(|family| Flag {
+            line: 1,
+            name: "ip_version".to_owned(),
+            value: Some(family.name().to_owned()),
+        });
+        let mut wrong = Ok(());
+        for family in families {
+            match Config::new(vec![family], self) {
+                Ok(_) => return Ok(()),
+                Err(failure) => wrong = Err(failure.what),
+            }
+        }
+        wrong
+    }
+}
+
 /// As one writes them, each with a blank behind it.
 impl fmt::Display for Overrides {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -396,6 +418,23 @@ mod tests {
 
     fn flag(name: &str, value: &str) -> Flag {
         Flag { line: 3, name: name.into(), value: (!value.is_empty()).then(|| value.into()) }
+    }
+
+    #[test]
+    fn a_command_line_that_fits_no_script_is_told_from_one_that_fits_some() {
+        let given = |options: &[(&str, &str)]| {
+            let owned = |(name, value): &(&str, &str)| (String::from(*name), Some(String::from(*value)));
+            Overrides {
+                options: options.iter().map(owned).collect::<Vec<_>>().leak(),
+                ..Overrides::default()
+            }
+        };
+        assert_eq!(Overrides::default().check(), Ok(()));
+        assert_eq!(given(&[("local_ip", "fd00::1")]).check(), Ok(()), "where a script says ipv6");
+        let why = given(&[("define", "X")]).check().expect_err("it has no value");
+        assert!(why.contains("NAME=value"), "{why}");
+        let small = Overrides { ip_version: Some(Family::V6), mtu: Some(1_000), ..Overrides::default() };
+        assert!(small.check().expect_err("too small").contains("1280"));
     }
 
     #[test]

@@ -87,15 +87,21 @@ impl<'a> Cursor<'a> {
         if self.eat(token) {
             return Ok(());
         }
-        let next: String = self.rest().chars().take_while(|c| *c != '\n').take(20).collect();
+        let next = self.next_words();
         if line != self.line && !next.starts_with("/*") {
             // What lacks it is what came before, not what begins below.
+            let before = if next.is_empty() { String::new() } else { format!(", before '{next}'") };
             return Err(Failure::new(
                 line,
-                format!("'{token}' should stand at the end of this line, before '{next}'"),
+                format!("'{token}' should stand at the end of this line{before}"),
             ));
         }
         self.fail(format!("'{token}' should stand here, not '{next}'"))
+    }
+
+    /// What a message says stands here.
+    fn next_words(&self) -> String {
+        self.rest().chars().take_while(|c| *c != '\n').take(20).collect()
     }
 
     /// Takes characters while `keep` likes them; blanks before them are skipped.
@@ -173,6 +179,14 @@ impl<'a> Cursor<'a> {
         let signed = parsed.ok().and_then(|n: i64| if negative { n.checked_neg() } else { Some(n) });
         match signed.and_then(|n| T::try_from(n).ok()) {
             Some(n) => Ok(n),
+            None if digits.is_empty() => {
+                let next = self.next_words();
+                self.fail(format!("a number should stand here, not '{next}'"))
+            }
+            None if signed.is_some() => {
+                let (sign, bits) = (if negative { "-" } else { "" }, 8 * size_of::<T>());
+                self.fail(format!("{sign}{digits} does not fit: there are {bits} bits for it"))
+            }
             None => self.fail(format!("'{digits}' is no number that fits here")),
         }
     }
@@ -197,6 +211,10 @@ impl<'a> Cursor<'a> {
             .and_then(|(s, us)| s.checked_mul(1_000_000)?.checked_add(us));
         match micros {
             Some(us) if n > 0 => Ok(us),
+            _ if text.is_empty() => {
+                let next = self.next_words();
+                self.fail(format!("a time in seconds should stand here, not '{next}'"))
+            }
             _ => self.fail(format!("'{text}' is no time in seconds")),
         }
     }

@@ -70,7 +70,9 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}:{}: {}", self.script, self.line, self.what)?;
-        writeln!(f, "  line:     {}", self.source)?;
+        if !self.source.is_empty() {
+            writeln!(f, "  line:     {}", self.source)?;
+        }
         if !(self.expected.is_empty() && self.actual.is_empty()) {
             writeln!(f, "  expected: {}", self.expected)?;
             writeln!(f, "  actual:   {}", self.actual)?;

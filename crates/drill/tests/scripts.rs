@@ -164,6 +164,14 @@ fn packets_are_compared_in_all_that_the_script_says() {
         assert!(failure.line == 9 && failure.what.ends_with(what), "{failure}");
         assert!(!failure.packets.is_empty() && !failure.trace.is_empty(), "{failure}");
     }
+    // The 10 bytes have left when the script waits for more: what comes then is their retransmission.
+    let late =
+        format!("{OPENED}+0 write(4, ..., 10) = 10\n+0 > P. 1:11(10) ack 1\n+.001 > . 11:11(0) ack 1\n");
+    let failure = lowwater_drill::drill("x.pkt", &late).expect_err("it is not sent");
+    assert!(
+        failure.what.contains("other flags; until its time, 0.") && failure.what.ends_with("none came"),
+        "{failure}"
+    );
     for line in
         ["+.003 > P. 1:11(10) ack 1", "* > P. 1:11(10) ack 1 <...>", "+0~+.1 > [noecn] P. 1:11(10) ack 1"]
     {

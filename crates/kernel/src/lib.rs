@@ -249,7 +249,8 @@ fn outcome(path: &Path, text: &str, done: Result<Vec<String>, Box<Failure>>) -> 
 
 /// Runs the script in a file against the kernel and against the stack, with what the command line says over it, up to `attempts` times
 /// until it passes and both have sent the same at the same times; and where they differ. They do not where the script
-/// fails, and where it says why it may. A script that the stack fails is not run against the kernel, unless it says that it fails, or why the two are not alike.
+/// fails, and where it says why it may. Of one that the stack fails
+/// is told what the kernel makes of it, unless it says that it fails, or why the two are not alike.
 ///
 /// # Errors
 /// Those of [`lowwater_drill::read`].
@@ -267,7 +268,8 @@ pub fn compare_file(path: &Path, over: Overrides, attempts: usize) -> io::Result
             let failed = Outcome::of(path, &text, Err(failure));
             // With nothing of the stack's to compare, a script that the kernel passes would seem alike.
             if failed.fails_because.is_none() && !unlike && excuse(&text).is_none() {
-                return Ok((failed_by_the_stack(failed), Differences::default()));
+                let kernel = drill_file(path, over, attempts)?;
+                return Ok((failed_by_the_stack(failed, &kernel), Differences::default()));
             }
             None
         }
@@ -293,9 +295,13 @@ pub fn compare_file(path: &Path, over: Overrides, attempts: usize) -> io::Result
     best.ok_or_else(|| io::ErrorKind::Other.into())
 }
 
-fn failed_by_the_stack(mut outcome: Outcome) -> Outcome {
+fn failed_by_the_stack(mut outcome: Outcome, kernel: &Outcome) -> Outcome {
+    let told = match &kernel.failure {
+        None => "the kernel passes it".to_owned(),
+        Some(failure) => format!("the kernel fails it in line {}: {}", failure.line, failure.what),
+    };
     if let Some(failure) = &mut outcome.failure {
-        failure.what = format!("the stack fails it, so nothing is compared: {}", failure.what);
+        failure.what = format!("the stack fails it: {} ({told})", failure.what);
         (failure.on_kernel, failure.compared) = (true, true);
     }
     outcome

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 /// Bytes of an IPv4 packet, and of an IPv6 one whose segments are as long.
 const MTU: [u16; 2] = [1_500, 1_520];
-/// RFC 791's smallest packet that every host must take.
-const MTU_MIN: u16 = 576;
+/// The smallest MTU that a device may have: RFC 791 section 3.2, RFC 8200 section 5.
+const MTU_MIN: [u16; 2] = [68, 1_280];
 /// The keys, for messages.
 const KEYS: &str = "ip_version, local_ip, remote_ip, gateway_ip, prefix_len, mtu";
 
@@ -51,7 +51,7 @@ impl Flags {
                 "remote_ip" => flags.remote = Some(address(key, value)?),
                 "gateway_ip" => flags.gateway = Some(address(key, value)?),
                 "prefix_len" => flags.prefix = Some(number(key, value, "a number from 0 to 128")?),
-                "mtu" => flags.mtu = Some(number(key, value, "a number from 576 to 65535")?),
+                "mtu" => flags.mtu = Some(number(key, value, "a number from 68 to 65535")?),
                 _ => return Err(format!("no flag '{key}'; there are {KEYS}")),
             }
         }
@@ -122,10 +122,11 @@ impl Flags {
             }
         }
         let bits = if v6 == Some(false) { 32 } else { 128 };
+        let least = MTU_MIN[usize::from(v6 == Some(true))];
         match (self.prefix, v6) {
             (Some(len), Some(_)) if len > bits => Err(format!("prefix_len={len} does not fit {bits} bits")),
             (Some(_), None) => Err("prefix_len needs ip_version or an address".to_owned()),
-            _ if self.mtu.is_some_and(|mtu| mtu < MTU_MIN) => Err(format!("mtu is at least {MTU_MIN}")),
+            _ if self.mtu.is_some_and(|mtu| mtu < least) => Err(format!("mtu is at least {least}")),
             _ => Ok(()),
         }
     }
@@ -243,8 +244,9 @@ mod tests {
         for (text, part) in [
             ("tso=1", "no flag 'tso'; there are ip_version"),
             ("mtu", "'mtu' is no KEY=VALUE"),
-            ("mtu=575", "at least 576"),
-            ("mtu=65536", "from 576 to 65535"),
+            ("mtu=67", "at least 68"),
+            ("ip_version=ipv6,mtu=1279", "at least 1280"),
+            ("mtu=65536", "from 68 to 65535"),
             ("ip_version=5", "ip_version=5"),
             ("local_ip=1.2.3", "no IP address"),
             ("local_ip=1.2.3.4,remote_ip=fd00::1", "remote_ip is not of the family"),

@@ -91,6 +91,7 @@ fn value(c: &mut Cursor<'_>, scope: &Scope<'_>, depth: usize) -> Result<Value, B
 fn strings(c: &mut Cursor<'_>) -> Result<Vec<u8>, Box<Failure>> {
     let mut bytes = Vec::new();
     while c.eat("\"") {
+        let begin = c.line();
         loop {
             let plain = c.take_until(|ch| ch == '"' || ch == '\\');
             bytes.extend(plain.as_bytes());
@@ -98,7 +99,7 @@ fn strings(c: &mut Cursor<'_>) -> Result<Vec<u8>, Box<Failure>> {
                 break;
             }
             if !c.eat_here("\\") {
-                return c.fail("no '\"' ends what begins here");
+                return Err(Failure::new(begin, "no '\"' ends what begins here"));
             }
             bytes.push(escape(c)?);
         }

@@ -65,7 +65,7 @@ impl Runner<'_> {
                 && self.follows(whose, until, line, |next| difference(spec, next).is_none());
             let what = match extra {
                 true => format!("a packet that no line speaks of comes before this one: it has {what}"),
-                false => format!("the packet has {what}"),
+                false => format!("the packet has {what}{}", self.late(window, packet.at)),
             };
             return Err(Failure::differs(line, what, describe(&expected), actual));
         }
@@ -81,6 +81,14 @@ impl Runner<'_> {
             return Err(Failure::differs(line, "the packet has the wrong time", wanted, seconds(when)));
         }
         Ok(())
+    }
+
+    /// Says that a packet, which is another one, came too late to be the one that was due: that one never came.
+    fn late(&self, window: Window, came: Instant) -> String {
+        match self.micros(came) {
+            when if when > window.late => format!("; until its time, {}, none came", seconds(window.to)),
+            _ => String::new(),
+        }
     }
 
     /// A SYN of the stack for which the script has a number of its own.

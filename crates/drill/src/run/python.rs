@@ -149,6 +149,11 @@ impl Runner<'_> {
             _ if ours.is_read && ours.failure.line == script_line(&program, at) => return Err(ours.failure),
             _ => format!("Python says {kind}: {message}"),
         };
+        if kind != "AssertionError" {
+            // The line of our program, which Python puts behind a fault of the language, says nothing to anybody.
+            let what = what.split(" (<snippets>").next().unwrap_or_default();
+            return Err(Failure::new(script_line(&program, at), what));
+        }
         let source = program.lines().nth(at.saturating_sub(1)).unwrap_or_default().trim();
         let source = source.strip_prefix("assert ").unwrap_or(source);
         Err(Failure::differs(script_line(&program, at), what, source, values))

@@ -174,7 +174,9 @@ fn mistakes_are_explained() {
     assert!(refused("sctp: DATA[flgs=BX, len=16]").contains("'X' in 'BX' is no flag"));
     assert!(refused("sctp: DATA[flgs=BE, len=15, tsn=1, sid=1, ssn=1, ppid=1]").contains("too short"));
     assert!(refused("sctp: COOKIE_ECHO[flgs=0, len=..., val=[1]]").contains("'len=' must be a number"));
-    assert!(refused("sctp: ECNE[flgs=0, tsn=4294967296]").contains("no number that fits"));
+    assert!(
+        refused("sctp: ECNE[flgs=0, tsn=4294967296]").contains("4294967296 does not fit: there are 32 bits")
+    );
     assert!(refused("sctp(foo): ECNE[flgs=0, tsn=1]").contains("'foo'"));
     let deep = format!("sctp: {}", "ERROR[flgs=0, UNRECOGNIZED_CHUNK_TYPE[chk=".repeat(9));
     assert!(refused(&deep).contains("too deep"));
