@@ -37,6 +37,8 @@ impl Work<'_, '_> {
     /// The whole of it. `blocks`: SACK blocks as offsets.
     pub(super) fn run(&mut self, blocks: &[(u64, u64)]) {
         let prior_una = self.ack.prior_una;
+        // The acknowledgement that ends the episode still belongs to it (`is_sack_reneg`).
+        let reneged = self.recovery.reneged;
         if self.ack.ack < prior_una {
             self.old_ack(blocks);
             return;
@@ -81,7 +83,7 @@ impl Work<'_, '_> {
             una: self.e.flight.tx.una(),
             ..AckSample::default()
         };
-        self.sample_rate(&mut sample);
+        self.sample_rate(&mut sample, reneged);
         self.control(&sample);
     }
 
@@ -253,14 +255,13 @@ impl Work<'_, '_> {
         self.out.rtt_sampled = true;
     }
 
-    fn sample_rate(&mut self, sample: &mut AckSample) {
+    fn sample_rate(&mut self, sample: &mut AckSample, reneged: bool) {
         let e = &mut self.e;
         sample.cwnd_limited = self.usage.is_limited(e.path);
         sample.paced = e.path.pacing.is_paced();
         sample.burst_delay = e.path.pacing.burst_delay(GSO_MAX_SIZE as u32);
         self.count_segments(sample.delivered);
         let e = &mut self.e;
-        let reneged = self.recovery.reneged;
         let min_rtt = e.path.rtt.min_rtt();
         sample.rate = e.path.rate.on_ack(self.ack.at, sample.delivered, &self.ack.sampler, min_rtt, reneged);
         sample.flow = e.flow();
