@@ -39,6 +39,7 @@ impl Conn {
             && u32::from(seg.window) == self.snd.wnd >> self.peer.snd_wscale
             && plain(&seg.options)
             && !self.rx.has_hole()
+            && !self.rx.has_mark()
             && self.rx.open_window() > 0
     }
 

@@ -83,6 +83,11 @@ impl Receiver {
         self.urgent = Urgent { seq: at, byte: Byte::Awaited, ..self.urgent };
     }
 
+    /// There is a mark that was not read past yet (`urg_data`).
+    pub(in crate::tcp) fn has_mark(&self) -> bool {
+        self.urgent.is_set()
+    }
+
     /// SIOCATMARK: the next byte to read is the urgent one, or was.
     #[must_use]
     pub fn at_mark(&self) -> bool {
