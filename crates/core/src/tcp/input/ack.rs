@@ -52,8 +52,9 @@ impl Conn {
         let window = u32::from(seg.window) << self.peer.snd_wscale;
         let update = self.snd.update(una, seg.ack, seg.seq, window);
         if self.tx.note_window(self.snd.wnd) {
-            // Half of the window bounds segments, so their size is looked at (`tcp_ack_update_window`).
+            // Half of the window bounds segments, so their size is looked at (`tcp_ack_update_window`), before the pace is set by it.
             self.path.settle_mtu();
+            self.tx.set_mss(self.mss());
         }
         if update.changed && self.tx.queue_ref().unsent_bytes() > 0 {
             // What waited for the window waited for no acknowledgement: the congestion window is as old (`tcp_ack_update_window`).
