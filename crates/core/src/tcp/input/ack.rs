@@ -49,9 +49,11 @@ impl Conn {
             return None;
         }
         self.input_ecn_flags(seg);
-        let window = u32::from(seg.window) << self.peer.snd_wscale;
+        // The window of a SYN is never scaled (RFC 7323 section 2.2).
+        let scale = if seg.flags.contains(TcpFlags::SYN) { 0 } else { self.peer.snd_wscale };
+        let window = u32::from(seg.window) << scale;
         let update = self.snd.update(una, seg.ack, seg.seq, window);
-        if self.tx.note_window(self.snd.wnd) {
+        if update.changed && self.tx.note_window(self.snd.wnd) {
             // Half of the window bounds segments, so their size is looked at (`tcp_ack_update_window`), before the pace is set by it.
             self.path.settle_mtu();
             self.tx.set_mss(self.mss());

@@ -142,7 +142,9 @@ impl Conn {
         }
         self.tx.set_mss(mss);
         self.tx.set_sack(self.peer.sack);
-        self.tx.note_window(self.snd.wnd);
+        if self.tx.max_window() == 0 {
+            self.tx.note_window(self.snd.wnd);
+        }
         // Many connections are opened long before they are used.
         self.tx.queue().rest();
         // The rate is that of the window in which our SYN was acknowledged.
