@@ -167,10 +167,15 @@ impl Flight {
             sent.flags &= !flag::RETRANS;
             self.retrans_out -= u32::from(segs);
             if sent.has(flag::LOST) {
-                self.to_resend.insert(start, end);
+                self.wants_resend(start, end);
             }
         }
         segs
+    }
+
+    /// What is lost is to be sent again; of a segment whose front is acknowledged the rest.
+    fn wants_resend(&mut self, start: u64, end: u64) {
+        self.to_resend.insert(start.max(self.tx.una()), end);
     }
 
     /// Marks one record lost; true when that is news (`tcp_mark_skb_lost`).
@@ -189,7 +194,7 @@ impl Flight {
             self.lost_out += segs;
         }
         if !sent.has(flag::RETRANS) {
-            self.to_resend.insert(start, end);
+            self.wants_resend(start, end);
         }
         self.lost = self.lost.wrapping_add(segs);
         true

@@ -43,6 +43,8 @@ impl Flight {
             assert_eq!(self.sacked_out, sacked);
         }
         assert!(next.is_none_or(|n| n == self.tx.nxt()));
+        let (first, una) = (self.to_resend.first().map(|(start, _)| start), self.tx.una());
+        assert!(first.is_none_or(|start| start >= una), "{first:?} is acknowledged up to {una}");
     }
 }
 
