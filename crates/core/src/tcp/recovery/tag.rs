@@ -125,57 +125,26 @@ impl<'w, 'e, 'c> Walk<'w, 'e, 'c> {
                 return;
             }
             let inner = inner.filter(|inner| buffer.start < inner.1);
-            let next = if buffer.has(flag::SACKED) {
-                self.visit_sacked(&buffer, block, inner, dup)
-            } else {
-                match self.visit_unsacked(buffer, block, inner, dup) {
-                    Some(next) => next,
-                    None => return,
-                }
-            };
+            let Some(next) = self.visit(buffer, block, inner, dup) else { return };
             self.at = Some(next);
         }
         self.at = None;
     }
 
-    /// A buffer that is sacked already: a D-SACK judges it, and it may join the one before. Where the walk goes on.
-    fn visit_sacked(&mut self, buffer: &Buffer, block: Block, inner: Option<Block>, dup: bool) -> u64 {
-        if self.visits == 0 {
-            return self.e.flight.unsacked_from(buffer.end).unwrap_or(block.1).max(buffer.end);
+    /// A buffer: what the block reports of it is sacked, where it is not already, and may join the buffer before; a D-SACK judges it.
+    /// Where the walk goes on; `None` when it cannot.
+    fn visit(&mut self, mut buffer: Buffer, block: Block, inner: Option<Block>, dup: bool) -> Option<u64> {
+        if buffer.has(flag::SACKED) {
+            if self.visits == 0 {
+                return Some(self.e.flight.unsacked_from(buffer.end).unwrap_or(block.1).max(buffer.end));
+            }
+            self.visits -= 1;
         }
-        self.visits -= 1;
-        let known = self.before.take();
-        if let Some(part) = inner.and_then(|inner| buffer.part(inner)) {
-            self.judge(&part);
-            self.e.flight.clear_resent(buffer.start);
-            return buffer.end;
-        }
-        if dup && let Some(part) = buffer.part(block) {
-            self.judge(&part);
-            self.e.flight.clear_resent(buffer.start);
-        }
-        if !buffer.within(block) {
-            return buffer.end;
-        }
-        let before = self.look_back(known, buffer);
-        let joins = self.e.flight.joins(before.as_ref(), buffer, block, dup);
-        let (Some(before), Join::Front(_)) = (before, joins) else { return buffer.end };
-        self.join(&before, buffer, true)
-    }
-
-    /// A buffer that is not sacked: what the block reports of it is. Where the walk goes on; `None` when it cannot.
-    fn visit_unsacked(
-        &mut self,
-        mut buffer: Buffer,
-        block: Block,
-        inner: Option<Block>,
-        dup: bool,
-    ) -> Option<u64> {
         let start = buffer.start;
         let known = self.before.take();
         let before = self.look_back(known, &buffer);
         if let Some(inner) = inner {
-            let fits = self.e.flight.fit(start, inner) == Fit::Whole;
+            let fits = self.e.flight.fit(&buffer, inner) == Fit::Whole;
             buffer = self.e.flight.buffer_at(start)?;
             if fits {
                 return Some(self.tag(&buffer, true));
@@ -184,7 +153,7 @@ impl<'w, 'e, 'c> Walk<'w, 'e, 'c> {
         let whole = buffer.end;
         match self.e.flight.joins(before.as_ref(), &buffer, block, dup) {
             Join::Nothing => return Some(buffer.end),
-            Join::Front(len) if len >= whole - start || self.e.flight.split(start, len as usize) => {
+            Join::Front(len) if len >= whole - start || self.e.flight.cut(&buffer, len) => {
                 if len < whole - start {
                     buffer = self.e.flight.buffer_at(start)?;
                 }
@@ -196,7 +165,7 @@ impl<'w, 'e, 'c> Walk<'w, 'e, 'c> {
         if buffer.within(block) {
             return Some(self.tag(&buffer, dup));
         }
-        let fit = self.e.flight.fit(start, block);
+        let fit = self.e.flight.fit(&buffer, block);
         let buffer = self.e.flight.buffer_at(start);
         match fit {
             Fit::Fails => None,

@@ -1,7 +1,7 @@
 //! What is one buffer in Linux: a record, or several that were sacked one beside the other and joined (`tcp_shift_skb_data`).
 //!
 //! Here records stay as they are, since their payload is shared and cannot be joined. What can be seen of a joined buffer is that
-//! all of it counts as sent again where a part of it was, and that blocks are laid over it as a whole.
+//! all of it counts as sent again where a part of it was, and that blocks are laid over it, and cut it, as a whole.
 use super::Flight;
 use crate::base::time::Instant;
 use crate::ranges::RangeSet;
@@ -23,7 +23,7 @@ pub type Blocks = SmallVec<[(u64, u64); 4]>;
 pub(super) struct Buffers {
     /// What is sacked, above the last acknowledgement.
     pub(super) sacked: RangeSet,
-    /// Those that hold several records, by where they start.
+    /// Those that hold several records, or what was cut off from such a one, by where they start.
     joined: BTreeMap<u64, Joined>,
     /// The blocks that are worked through already (`recv_sack_cache`).
     seen: Blocks,
@@ -39,7 +39,7 @@ impl Buffers {
     }
 }
 
-/// A buffer of several records.
+/// A buffer of several records, or what was cut off from one.
 #[derive(Clone, Copy, Debug)]
 struct Joined {
     end: u64,
@@ -98,26 +98,6 @@ impl Buffer {
     #[must_use]
     pub const fn within(&self, (start, end): (u64, u64)) -> bool {
         start <= self.start && self.end <= end
-    }
-
-    /// The whole segments in it that a block reports, counted from where it starts; `None` when there are none.
-    #[must_use]
-    pub fn part(&self, (start, end): (u64, u64)) -> Option<Self> {
-        if self.within((start, end)) {
-            return Some(*self);
-        }
-        if self.segs < 2 || self.end <= start {
-            return None;
-        }
-        let skip = start.saturating_sub(self.start).div_ceil(self.seglen) * self.seglen;
-        let first = self.start + skip;
-        let last = if end >= self.end {
-            self.end
-        } else {
-            first + end.saturating_sub(first) / self.seglen * self.seglen
-        };
-        let segs = last.saturating_sub(first).div_ceil(self.seglen) as u32;
-        (first < last).then_some(Self { start: first, end: last, segs, ..*self })
     }
 }
 
@@ -188,26 +168,44 @@ impl Flight {
         Some(self.highest_sack()).filter(|at| *at < self.tx.nxt())
     }
 
-    /// Lays a block over the record at `start`, which is cut at the block's ends: SACKs cover whole segments only
+    /// Lays a block over a buffer, which is cut at the block's ends: SACKs cover whole segments only
     /// (`tcp_match_skb_to_sack`).
-    pub fn fit(&mut self, start: u64, (from, to): (u64, u64)) -> Fit {
-        let Some(sent) = self.tx.get(start) else { return Fit::No };
-        let (end, mss, len) = (start + sent.span(), u64::from(sent.mss), sent.payload.len() as u64);
-        let begins = from <= start;
-        if begins && end <= to {
+    pub fn fit(&mut self, buffer: &Buffer, block: (u64, u64)) -> Fit {
+        let (from, to) = block;
+        if buffer.within(block) {
             return Fit::Whole;
         }
-        if sent.segs < 2 || end <= from {
+        if buffer.segs < 2 || buffer.end <= from {
             return Fit::No;
         }
-        let keep = if begins { (to - start) / mss * mss } else { (from - start).div_ceil(mss) * mss };
-        if !begins && keep >= len {
+        let (begins, mss) = (from <= buffer.start, buffer.seglen);
+        let keep = match begins {
+            true => (to - buffer.start) / mss * mss,
+            false => (from - buffer.start).div_ceil(mss) * mss,
+        };
+        if !begins && keep >= buffer.end - buffer.start - u64::from(buffer.has(flag::FIN)) {
             return Fit::No;
         }
-        if keep == 0 || self.tx.splits_exhausted() || !self.split(start, keep as usize) {
+        if keep == 0 || self.tx.splits_exhausted() || !self.cut(buffer, keep) {
             return Fit::Fails;
         }
         if begins { Fit::Whole } else { Fit::No }
+    }
+
+    /// Cuts a buffer after `len` bytes; both parts keep its time. False when it stays whole.
+    pub fn cut(&mut self, buffer: &Buffer, len: u64) -> bool {
+        let at = buffer.start + len;
+        let joined = self.buffers.as_ref().and_then(|b| b.joined.get(&buffer.start)).copied();
+        let Some(whole) = joined else { return self.split(buffer.start, len as usize) };
+        let Some((start, _)) = self.tx.covering(at) else { return false };
+        // Records of several lengths: the cut is where segments of the first one's length end.
+        if start < at && (self.tx.splits_exhausted() || !self.split(start, (at - start) as usize)) {
+            return false;
+        }
+        let joined = &mut self.buffers.get_or_insert_default().joined;
+        joined.insert(buffer.start, Joined { end: at, ..whole });
+        joined.insert(at, whole);
+        true
     }
 
     /// The buffer that ends where `buffer` starts.
@@ -293,12 +291,23 @@ impl Flight {
         }
     }
 
-    /// Nothing is sacked any more: what was joined is cut where the next block wants it, and has one time.
+    /// Nothing is sacked any more: what was one buffer has one time and PSH at its end. Its records stay apart, since it is cut into
+    /// the same segments; but for the one whose front is acknowledged, which is cut from there on.
     pub(super) fn part_buffers(&mut self) {
         for (start, joined) in self.buffers.take().map(|buffers| buffers.joined).unwrap_or_default() {
+            let mut push = 0;
+            let mut last = None;
             for (_, sent) in self.tx.range_mut(start, joined.end) {
                 (sent.sent_at, sent.number) = (joined.left.at, joined.left.number);
+                push |= sent.flags & flag::PUSH;
+                sent.flags &= !flag::PUSH;
+                last = Some(sent);
             }
+            if let Some(last) = last {
+                last.flags |= push;
+            }
+            let delta = self.tx.join_cut(start, joined.end);
+            self.packets_out = self.packets_out.saturating_add_signed(delta);
         }
     }
 

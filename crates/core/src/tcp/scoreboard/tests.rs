@@ -8,7 +8,8 @@ impl Flight {
     fn sack(&mut self, start: u64, end: u64, each: &mut dyn FnMut(SackedRecord)) {
         let mut at = start.max(self.tx.first().map_or(end, |(first, _)| first));
         while let Some((first, _)) = self.tx.covering(at).filter(|(first, _)| *first < end) {
-            if self.fit(first, (start, end)) == Fit::Whole
+            let Some(buffer) = self.buffer_at(first) else { break };
+            if self.fit(&buffer, (start, end)) == Fit::Whole
                 && let Some(told) = self.sack_record(first)
             {
                 each(told);

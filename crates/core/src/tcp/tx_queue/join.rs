@@ -42,4 +42,32 @@ impl TxQueue {
             record.flags = flags;
         }
     }
+
+    /// Joins all records from the first, at `start`, to `end`, where that one is acknowledged in its middle: what is sent again are
+    /// segments counted from there. The change in the number of segments. What the queue cannot afford to copy stays apart.
+    pub fn join_cut(&mut self, start: u64, end: u64) -> i32 {
+        let Some((first, record)) = self.sent.first_key_value() else { return 0 };
+        let (mss, stands) = (record.mss, start.max(self.una));
+        let cut = *first < self.una || record.payload.len() % usize::from(mss.max(1)) != 0;
+        if *first != start || !cut || !self.affords_copy((end - stands) as usize) {
+            return 0;
+        }
+        let mut whole = BytesMut::with_capacity((end - stands) as usize);
+        let (mut segs, mut flags, mut at) = (0, 0, start);
+        let mut head = None;
+        while let Some(next) = (at < end).then(|| self.sent.remove(&at)).flatten() {
+            let acked = (stands.saturating_sub(at) as usize).min(next.payload.len());
+            whole.extend_from_slice(&next.payload[acked..]);
+            segs += i32::from(next.segs);
+            flags |= next.flags;
+            at += next.span();
+            head.get_or_insert(next);
+        }
+        let Some(mut head) = head else { return 0 };
+        (head.payload, head.flags) = (whole.freeze(), flags);
+        head.count(mss);
+        let delta = i32::from(head.segs) - segs;
+        self.sent.insert(stands, head);
+        delta
+    }
 }
