@@ -4,6 +4,7 @@ use crate::block::{Progress, Waiting};
 use crate::call::{Call, Fd, Reply};
 use crate::device::{Device, Sent};
 use crate::files::Files;
+use crate::leftovers::Leftovers;
 use crate::pipe::Pipes;
 use crate::sctp::AssocIds;
 use crate::timestamping::Left;
@@ -92,6 +93,8 @@ pub struct Host {
     pub(crate) epoch: Duration,
     /// Descriptors of connections with something on its way of which the application is to hear.
     pub(crate) watched: BTreeSet<Fd>,
+    /// What closed descriptors left at their ports.
+    pub(crate) leftovers: Leftovers,
 }
 
 impl Host {
@@ -119,6 +122,7 @@ impl Host {
             waiting: Waiting::default(),
             assoc_ids: AssocIds::default(),
             dropped: 0,
+            leftovers: Leftovers::default(),
             epoch: settings.epoch,
             watched: BTreeSet::new(),
         })

@@ -16,6 +16,7 @@ mod errqueue;
 mod fastopen;
 mod files;
 mod host;
+mod leftovers;
 mod pipe;
 mod poll;
 mod recv;

@@ -8,8 +8,9 @@ use crate::calls::Answer;
 use crate::errno::Errno;
 use crate::files::{Attempt, File, Kind, Residue, Sock, take_addr};
 use crate::host::{ANY, Host};
+use crate::leftovers::Shares;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use lowwater_core::base::{Error, SocketId};
+use lowwater_core::base::{Error, SocketId, Tuple};
 use lowwater_core::stack::{ListenAddr, ListenOptions};
 use lowwater_core::tcp::{How, State};
 
@@ -36,6 +37,12 @@ fn collide(a: &Sock, b: &Sock) -> bool {
     let listens = matches!(b.kind, Kind::Listener(_));
     // SO_REUSEADDR shares a port unless the other listens; of UDP always (`inet_csk_bind_conflict`, `inet_rcv_saddr_equal`).
     !(both(SO_REUSEPORT) || (both(SO_REUSEADDR) && (!listens || !a.stream)))
+}
+
+/// By what a socket shares its port.
+fn shares_of(sock: &Sock) -> Shares {
+    let has = |name| sock.plain(SOL_SOCKET, name) != 0;
+    Shares { addr: has(SO_REUSEADDR), port: has(SO_REUSEPORT) }
 }
 
 impl Host {
@@ -104,9 +111,7 @@ impl Host {
             sock.bound = Some(SocketAddr::new(addr.ip(), port));
             // A connection that is over has given back what it had, and keeps what it gets now.
             sock.chosen = addr.port() == 0 && !matches!(sock.kind, Kind::Conn(_));
-            // Who does not share a port gets none on which anything of TCP is left.
-            let alone = sock.stream && sock.plain(SOL_SOCKET, SO_REUSEADDR) == 0;
-            let taken = self.collides(fd, &sock) || (alone && self.stack.tcp_port_has_connections(port, ip));
+            let taken = self.collides(fd, &sock) || (sock.stream && self.is_kept(port, ip, shares_of(&sock)));
             if !taken {
                 if !sock.stream {
                     self.bind_udp(&mut sock)?;
@@ -120,6 +125,30 @@ impl Host {
             }
         }
         Err(Errno::EADDRINUSE)
+    }
+
+    /// Connections without a descriptor keep a port from who would share it so: all of them from who would not at all.
+    fn is_kept(&self, port: u16, ip: Option<IpAddr>, shares: Shares) -> bool {
+        let alone = !shares.addr && !shares.port;
+        (alone && self.stack.tcp_port_has_connections(port, ip))
+            || self.leftovers.keep(ip, port, shares, |flow| self.is_left(flow))
+    }
+
+    /// The descriptor of a connection was closed: what is left of it keeps its port as that did.
+    fn leave(&mut self, flow: Tuple, shares: Shares) {
+        if self.stack.tcp_has_flow(&flow) {
+            let mut leftovers = core::mem::take(&mut self.leftovers);
+            leftovers.push(flow, shares, |flow| self.is_left(flow));
+            self.leftovers = leftovers;
+        }
+    }
+
+    /// A connection of this flow lives on without a descriptor.
+    fn is_left(&self, flow: &Tuple) -> bool {
+        match self.stack.tcp_lookup(flow) {
+            Some(id) => self.files.fd_of(id).is_none(),
+            None => self.stack.tcp_has_flow(flow),
+        }
     }
 
     fn collides(&self, fd: Fd, sock: &Sock) -> bool {
@@ -461,7 +490,11 @@ impl Host {
             File::Socket(sock) => {
                 let Some(id) = sock.kind.id() else { return Ok(Some(Reply::ok(0))) };
                 let linger = self.stack.options(id).ok().and_then(|o| o.linger).filter(|l| !l.is_zero());
+                let flow = self.stack.local_addr(id).ok().zip(self.stack.peer_addr(id).ok());
                 self.stack.close(self.now, id)?;
+                if let (Kind::Conn(_), Some((local, remote))) = (sock.kind, flow) {
+                    self.leave(Tuple::new(local, remote), shares_of(&sock));
+                }
                 let busy =
                     matches!(self.stack.tcp_state(id), Ok(State::FinWait1 | State::Closing | State::LastAck));
                 if let (Kind::Conn(_), Some(linger), true) = (sock.kind, linger, busy) {

@@ -65,6 +65,13 @@ impl Stack {
         }
     }
 
+    /// A connection of this flow is there, or waits in TIME-WAIT.
+    #[must_use]
+    pub fn tcp_has_flow(&self, flow: &Tuple) -> bool {
+        let there = self.demux.flows.get(flow, &self.sockets, &self.small);
+        matches!(there, Some(Flow::Conn(_) | Flow::TimeWait(_)))
+    }
+
     /// A port at which a new listener or an active open from `ip` (`None`: any address) collides with nobody.
     ///
     /// # Errors

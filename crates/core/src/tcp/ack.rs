@@ -176,6 +176,8 @@ impl Work<'_, '_> {
         let Some(search) = &mut e.path.plpmtud else { return };
         let before = search.packet(&e.path.pmtu, e.flight.mss);
         let Some(size) = search.acknowledged(&e.path.pmtu, e.flight.tx.una()) else { return };
+        // The pace is set by the larger segments at once (`tcp_sync_mss`).
+        e.flight.mss += size.saturating_sub(before);
         e.cx.count.tcp_ext.tcp_mtup_success += 1;
         self.recovery.undo.prior_ssthresh = self.recovery.current_ssthresh(e.path);
         let cwnd = u64::from(e.path.window.cwnd) * u64::from(before) / u64::from(size.max(1));

@@ -1,0 +1,100 @@
+//! What closed sockets leave at their ports: connections that go on in the background, and TIME-WAIT. Each keeps whether its socket shared its
+//! port (`sk_reuse`, `tw_reuse`), and who binds to the port is asked whether it would, too (`inet_csk_bind_conflict`).
+use core::net::IpAddr;
+use lowwater_core::base::Tuple;
+
+/// So many may stand here before those that are gone are looked for.
+const LOOK_AFTER: usize = 64;
+
+/// By what a socket shares its port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shares {
+    /// SO_REUSEADDR.
+    pub(crate) addr: bool,
+    /// SO_REUSEPORT.
+    pub(crate) port: bool,
+}
+
+impl Shares {
+    /// Both share by the same option.
+    const fn with(self, other: Self) -> bool {
+        (self.addr && other.addr) || (self.port && other.port)
+    }
+}
+
+/// Connections without a descriptor.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Leftovers {
+    /// Those that are gone among them are fewer than those that live, or than [`LOOK_AFTER`].
+    left: Vec<(Tuple, Shares)>,
+    look_at: usize,
+}
+
+impl Leftovers {
+    /// A descriptor was closed whose connection lives on. `lives` tells whether one that closed before still does.
+    pub(crate) fn push(&mut self, flow: Tuple, shares: Shares, lives: impl Fn(&Tuple) -> bool) {
+        if self.left.len() >= self.look_at.max(LOOK_AFTER) {
+            self.left.retain(|(other, _)| *other != flow && lives(other));
+            self.look_at = self.left.len() * 2;
+        }
+        self.left.push((flow, shares));
+    }
+
+    /// Some of them keep `port` at `ip` (`None`: at any address) from a socket that would share it so.
+    pub(crate) fn keep(
+        &self,
+        ip: Option<IpAddr>,
+        port: u16,
+        shares: Shares,
+        lives: impl Fn(&Tuple) -> bool,
+    ) -> bool {
+        let here = |flow: &Tuple| flow.local_port == port && ip.is_none_or(|ip| ip == flow.local_ip);
+        // Of one flow the last one counts.
+        let last = |at: usize, flow: &Tuple| !self.left[at + 1..].iter().any(|(later, _)| later == flow);
+        let keeps = |(at, (flow, theirs)): (usize, &(Tuple, Shares))| {
+            here(flow) && !theirs.with(shares) && lives(flow) && last(at, flow)
+        };
+        self.left.iter().enumerate().any(keeps)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHARES: Shares = Shares { addr: true, port: false };
+    const ALONE: Shares = Shares { addr: false, port: false };
+
+    fn flow(local: u16, remote: u16) -> Tuple {
+        let ip = |last| IpAddr::from([10, 0, 0, last]);
+        Tuple::new((ip(1), local).into(), (ip(2), remote).into())
+    }
+
+    #[test]
+    fn both_must_share_the_port_and_the_last_closed_of_a_flow_counts() {
+        let mut left = Leftovers::default();
+        left.push(flow(80, 1), ALONE, |_| true);
+        assert!(left.keep(None, 80, SHARES, |_| true) && left.keep(None, 80, ALONE, |_| true));
+        assert!(!left.keep(None, 80, SHARES, |_| false), "it is gone");
+        assert!(!left.keep(None, 81, SHARES, |_| true));
+        assert!(!left.keep(Some(IpAddr::from([10, 0, 0, 9])), 80, SHARES, |_| true));
+        left.push(flow(80, 1), SHARES, |_| true);
+        assert!(!left.keep(None, 80, SHARES, |_| true) && left.keep(None, 80, ALONE, |_| true));
+        let by_port = Shares { addr: false, port: true };
+        left.push(flow(80, 2), by_port, |_| true);
+        assert!(left.keep(None, 80, SHARES, |_| true), "each shares by another option");
+    }
+
+    #[test]
+    fn those_that_are_gone_do_not_pile_up() {
+        let mut left = Leftovers::default();
+        for port in 1..=10_000 {
+            left.push(flow(80, port), ALONE, |flow| flow.remote_port + 10 > port);
+        }
+        assert!(left.left.len() <= 2 * LOOK_AFTER, "{}", left.left.len());
+        for port in 1..=10_000 {
+            left.push(flow(80, port), ALONE, |_| true);
+        }
+        assert!(left.left.len() >= 10_000);
+    }
+}
