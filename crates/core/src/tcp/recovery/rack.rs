@@ -51,8 +51,8 @@ pub struct Rack {
     /// Every first transmission below is judged: sacked, lost or retransmitted.
     cursor: u64,
     /// What timeouts have marked lost without judging it, for the case that they were spurious: from the cursor before the first
-    /// of them to what had been sent by the last.
-    by_rto: (u64, u64),
+    /// of them to what had been sent by the last. `None` where there was no timeout, as in nearly every connection.
+    by_rto: Option<Box<(u64, u64)>>,
     /// Retransmissions in the order of their departure; `None` when there are none.
     resent: Option<Box<ResentQueue>>,
     /// `delivered` when the reordering window was last adapted.
@@ -91,7 +91,7 @@ impl Rack {
             firsts_end: 0,
             rtt_ns: 0,
             cursor: 0,
-            by_rto: (0, 0),
+            by_rto: None,
             resent: None,
             last_delivered: 0,
             steps: 1,
@@ -327,19 +327,19 @@ impl Rack {
 
     /// A timeout is about to mark records that were not judged.
     pub(super) fn on_rto(&mut self, flight: &Flight) {
-        if flight.tx.una() >= self.by_rto.1 {
-            self.by_rto.0 = self.cursor;
+        let by_rto = self.by_rto.get_or_insert_default();
+        if flight.tx.una() >= by_rto.1 {
+            by_rto.0 = self.cursor;
         }
-        self.by_rto.1 = flight.tx.nxt();
+        by_rto.1 = flight.tx.nxt();
     }
 
     /// All marks were taken back: what timeouts alone had marked is undecided again. What was judged lost stays judged, until it
     /// is sent again.
     pub(super) fn on_unmarked(&mut self, flight: &Flight) {
-        if flight.tx.una() < self.by_rto.1 {
-            self.cursor = self.cursor.min(self.by_rto.0);
+        if let Some(by_rto) = self.by_rto.take().filter(|by_rto| flight.tx.una() < by_rto.1) {
+            self.cursor = self.cursor.min(by_rto.0);
         }
-        self.by_rto = (0, 0);
     }
 
     /// How long until the record sent at `sent_at` has had its round trip (`tcp_rack_skb_timeout` without patience).
