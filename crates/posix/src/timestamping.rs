@@ -16,8 +16,10 @@ use crate::send::Write;
 use crate::zerocopy::Freed;
 use bytes::{BufMut as _, Bytes, BytesMut};
 use core::net::IpAddr;
+use core::ops::Range;
 use lowwater_core::base::{Duration, Instant, SocketId};
-use lowwater_core::tcp::{Progress, State, TcpInfo};
+use lowwater_core::tcp::{Piece, Progress, State, TcpInfo};
+use std::collections::{BTreeMap, VecDeque};
 
 /// Flags that ask for times of one call (`SOF_TIMESTAMPING_TX_RECORD_MASK`).
 pub(crate) const TX_RECORD: i32 = SOF_TIMESTAMPING_TX_HARDWARE
@@ -81,7 +83,8 @@ impl Stamping {
 pub(crate) struct TxStamps {
     /// The place that numbers count from (`sk_tskey`).
     pub(crate) base: u64,
-    marks: Vec<Mark>,
+    /// In the order of their places: what of them a packet or an acknowledgement is about is found without looking at the others.
+    marks: VecDeque<Mark>,
 }
 
 /// The last byte of a write (`tskey`), which stands for the buffer that it is in.
@@ -100,18 +103,26 @@ struct Mark {
 pub(crate) type Left = (SocketId, Bytes);
 
 impl TxStamps {
-    pub(crate) const fn is_waiting(&self) -> bool {
+    pub(crate) fn is_waiting(&self) -> bool {
         !self.marks.is_empty()
     }
 
     /// A write ended with the byte at `place`. Of a buffer only the last one counts, for what any of them asked for.
     fn mark(&mut self, place: u64, buffer: u64, wants: i32) {
-        let older = self.marks.iter().filter(|m| m.place >= buffer).fold(0, |all, m| all | m.wants);
-        self.marks.retain(|m| m.place < buffer);
-        if self.marks.len() >= MARKS_MAX {
-            self.marks.remove(0);
+        let mut wants = wants;
+        while let Some(older) = self.marks.pop_back_if(|m| m.place >= buffer) {
+            wants |= older.wants;
         }
-        self.marks.push(Mark { place, wants: wants | older, handed: None, payload: Bytes::new() });
+        if self.marks.len() >= MARKS_MAX {
+            self.marks.pop_front();
+        }
+        self.marks.push_back(Mark { place, wants, handed: None, payload: Bytes::new() });
+    }
+
+    /// Which marks stand at `from..to`.
+    fn within(&self, (from, to): (u64, u64)) -> Range<usize> {
+        let begin = self.marks.partition_point(|m| m.place < from);
+        begin..begin.max(self.marks.partition_point(|m| m.place < to))
     }
 
     /// Nothing is awaited any more.
@@ -159,6 +170,7 @@ impl Host {
             let watching = |sock: &Sock| sock.knobs.feedback.as_ref().is_some_and(|f| f.is_watching());
             if !self.files.sock(fd).is_ok_and(watching) {
                 self.watched.remove(&fd);
+                id.into_iter().for_each(|id| self.stack.tcp_forget_changed(id));
             }
         }
     }
@@ -167,19 +179,22 @@ impl Host {
         let Ok(sock) = self.files.sock_mut(fd) else { return };
         // Not before it has a connection.
         let waits = matches!(sock.kind, Kind::Fresh) && sock.knobs.feedback.is_some();
-        let flags = sock.knobs.stamping.flags;
         let Some(feedback) = sock.knobs.feedback.as_mut().filter(|_| !waits) else { return };
+        let changed = progress.map_or_else(Vec::new, |(id, _)| self.stack.tcp_changed(id));
         let (mut acked, mut gone) = (Vec::new(), Vec::new());
         if let Some((id, progress)) = progress {
             acked = acknowledged(&mut feedback.stamps, progress.una);
-            let whole = flags & SOF_TIMESTAMPING_OPT_TSONLY == 0;
-            gone = departed(&mut feedback.stamps, (id, progress), left, whole, &self.stack);
+            let left = left.iter().filter(|(of, _)| *of == id).map(|(_, packet)| packet);
+            let piece_at = |place| self.stack.tcp_piece(id, place);
+            gone = departed(&mut feedback.stamps, progress, &changed, left, piece_at);
         } else {
             feedback.stamps.clear();
         }
         let freed = feedback.zerocopy.release(progress.map(|(_, p)| p.una));
         if let Some((id, _)) = progress {
-            feedback.zerocopy.follow(|place| self.stack.tcp_piece(id, place).map(|piece| piece.end));
+            feedback
+                .zerocopy
+                .follow(&changed, |place| self.stack.tcp_piece(id, place).map(|piece| piece.end));
         }
         self.tell_acknowledged(fd, &acked, &freed);
         for happened in &gone {
@@ -279,67 +294,77 @@ impl Host {
 /// The bytes that the peer has now.
 fn acknowledged(stamps: &mut TxStamps, una: u64) -> Vec<Happened> {
     let mut told = Vec::new();
-    stamps.marks.retain_mut(|mark| {
-        let there = mark.place < una;
-        if there && mark.wants & SOF_TIMESTAMPING_TX_ACK != 0 {
-            let data = core::mem::take(&mut mark.payload);
-            told.push(Happened { what: SCM_TSTAMP_ACK, place: mark.place, data, packet: false });
-        }
-        !there
-    });
-    told
-}
-
-/// The bytes that were handed down, and those that the device has taken, each also when it is sent again.
-fn departed(
-    stamps: &mut TxStamps,
-    (id, progress): (SocketId, Progress),
-    left: &[Left],
-    whole: bool,
-    stack: &lowwater_core::stack::Stack,
-) -> Vec<Happened> {
-    let mut told = Vec::new();
-    for mark in &mut stamps.marks {
-        let piece = stack.tcp_piece(id, mark.place);
-        let seq = (progress.isn + mark.place as u32).0;
-        let packets: Vec<&Bytes> = left.iter().filter(|(of, _)| *of == id).map(|(_, p)| p).collect();
-        let mut packets = packets.into_iter().filter(|packet| carries(packet, seq));
-        let first = packets.next();
-        if let Some(piece) = piece.filter(|p| p.sent_at.is_some()) {
-            let again = mark.handed != piece.sent_at;
-            mark.handed = piece.sent_at;
-            if whole {
-                mark.payload = piece.payload;
-            }
-            if again && mark.wants & SOF_TIMESTAMPING_TX_SCHED != 0 {
-                let data = first.cloned().unwrap_or_else(|| mark.payload.clone());
-                told.push(Happened {
-                    what: SCM_TSTAMP_SCHED,
-                    place: mark.place,
-                    data,
-                    packet: first.is_some(),
-                });
-            }
-        }
-        if mark.wants & SOF_TIMESTAMPING_TX_SOFTWARE != 0 {
-            let sent = first.into_iter().chain(packets);
-            told.extend(sent.map(|packet| Happened {
-                what: SCM_TSTAMP_SND,
+    while let Some(mark) = stamps.marks.pop_front_if(|mark| mark.place < una) {
+        if mark.wants & SOF_TIMESTAMPING_TX_ACK != 0 {
+            told.push(Happened {
+                what: SCM_TSTAMP_ACK,
                 place: mark.place,
-                data: packet.clone(),
-                packet: true,
-            }));
+                data: mark.payload,
+                packet: false,
+            });
         }
     }
     told
 }
 
-/// A packet of TCP from its IP header on, with the byte of this sequence number.
-fn carries(packet: &[u8], seq: u32) -> bool {
-    let Some((tcp, len)) = tcp_of(packet) else { return false };
-    let word = tcp.get(4..8).and_then(|b| b.try_into().ok()).map(u32::from_be_bytes);
+/// What became of a mark's buffer in one turn.
+#[derive(Default)]
+struct News<'a> {
+    /// Its piece is another one, or was handed down.
+    changed: bool,
+    /// The device has taken these with its last byte.
+    packets: Vec<&'a Bytes>,
+}
+
+/// The bytes that were handed down, and those that the device has taken, each also when it is sent again: of what `changed` and of what
+/// `left`, so that no other mark is looked at.
+fn departed<'a>(
+    stamps: &mut TxStamps,
+    progress: Progress,
+    changed: &[(u64, u64)],
+    left: impl Iterator<Item = &'a Bytes>,
+    piece_at: impl Fn(u64) -> Option<Piece>,
+) -> Vec<Happened> {
+    let mut news: BTreeMap<usize, News<'a>> = BTreeMap::new();
+    for at in changed.iter().flat_map(|range| stamps.within(*range)) {
+        news.entry(at).or_default().changed = true;
+    }
+    for packet in left {
+        for at in places_of(packet, progress).map_or(0..0, |range| stamps.within(range)) {
+            news.entry(at).or_default().packets.push(packet);
+        }
+    }
+    let mut told = Vec::new();
+    for (at, News { changed, packets }) in news {
+        let Some(mark) = stamps.marks.get_mut(at) else { continue };
+        let happened = |what, data: Bytes, packet| Happened { what, place: mark.place, data, packet };
+        let piece = changed.then(|| piece_at(mark.place)).flatten();
+        if let Some(piece) = piece.filter(|p| p.sent_at.is_some()) {
+            let again = mark.handed != piece.sent_at;
+            (mark.handed, mark.payload) = (piece.sent_at, piece.payload);
+            if again && mark.wants & SOF_TIMESTAMPING_TX_SCHED != 0 {
+                let first = packets.first().copied();
+                let data = first.unwrap_or(&mark.payload).clone();
+                told.push(happened(SCM_TSTAMP_SCHED, data, first.is_some()));
+            }
+        }
+        if mark.wants & SOF_TIMESTAMPING_TX_SOFTWARE != 0 {
+            told.extend(packets.into_iter().map(|packet| happened(SCM_TSTAMP_SND, packet.clone(), true)));
+        }
+    }
+    told
+}
+
+/// Where the payload stands in the stream that a packet of TCP, from its IP header on, carries.
+fn places_of(packet: &[u8], progress: Progress) -> Option<(u64, u64)> {
+    let (tcp, len) = tcp_of(packet)?;
+    let first = u32::from_be_bytes(tcp.get(4..8)?.try_into().ok()?);
     let syn = tcp.get(13).is_some_and(|flags| flags & 2 != 0);
-    word.is_some_and(|first| seq.wrapping_sub(first.wrapping_add(u32::from(syn))) < len as u32)
+    // What leaves lies less than half of the sequence space from what is acknowledged.
+    let una = (progress.isn + progress.una as u32).0;
+    let off = first.wrapping_add(u32::from(syn)).wrapping_sub(una) as i32;
+    let start = progress.una.saturating_add_signed(i64::from(off));
+    Some((start, start + len as u64))
 }
 
 /// Its TCP header with what follows, and how many bytes of payload that has.
@@ -404,4 +429,91 @@ fn stats(info: &TcpInfo, queued: u64, acked: bool) -> Bytes {
     }
     put(27, &0_u32.to_ne_bytes());
     out.freeze()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::cell::RefCell;
+    use lowwater_core::tcp::Seq;
+
+    const ISN: u32 = 0xffff_ff00;
+    const WANTS: i32 = SOF_TIMESTAMPING_TX_SCHED | SOF_TIMESTAMPING_TX_SOFTWARE | SOF_TIMESTAMPING_TX_ACK;
+
+    /// A packet of IPv4 with `len` bytes of payload from `place` on.
+    fn packet(place: u64, len: usize) -> Bytes {
+        let mut bytes = BytesMut::zeroed(40 + len);
+        bytes[0] = 0x45;
+        bytes[24..28].copy_from_slice(&ISN.wrapping_add(place as u32).to_be_bytes());
+        bytes[32] = 5 << 4;
+        bytes.freeze()
+    }
+
+    fn progress(una: u64, end: u64) -> Progress {
+        Progress { una, nxt: end, end, isn: Seq(ISN) }
+    }
+
+    /// As many writes of 10 bytes as there may be, each with a buffer of its own, from place 1 on.
+    fn full() -> TxStamps {
+        let mut stamps = TxStamps::default();
+        for n in 0..MARKS_MAX as u64 {
+            stamps.mark(10 * n + 10, 10 * n + 1, WANTS);
+        }
+        stamps
+    }
+
+    /// What is told of the buffers of [`full`], handed down at `at`; and where it was looked for pieces.
+    fn turn(
+        stamps: &mut TxStamps,
+        una: u64,
+        at: Instant,
+        changed: &[(u64, u64)],
+        left: &[Bytes],
+    ) -> (Vec<(i32, u64)>, Vec<u64>) {
+        let looked = RefCell::new(Vec::new());
+        let piece_at = |place| {
+            looked.borrow_mut().push(place);
+            let payload = Bytes::from_static(b"0123456789");
+            Some(Piece { start: place - 9, end: place + 1, sent_at: Some(at), payload })
+        };
+        let progress = progress(una, 10 * MARKS_MAX as u64 + 1);
+        let told = departed(stamps, progress, changed, left.iter(), piece_at);
+        (told.into_iter().map(|h| (h.what, h.place)).collect(), looked.into_inner())
+    }
+
+    #[test]
+    fn only_marks_that_something_happened_to_are_looked_at() {
+        let mut stamps = full();
+        let (first, second) = (Instant::from_nanos(1), Instant::from_nanos(2));
+        let all = turn(&mut stamps, 1, first, &[(0, u64::MAX)], &[]);
+        assert_eq!((all.0.len(), all.1.len()), (MARKS_MAX, MARKS_MAX));
+        assert_eq!(turn(&mut stamps, 1, first, &[], &[]), (vec![], vec![]), "a turn without news");
+        // In the middle, and around the end of the sequence numbers.
+        for n in [2_000, 25] {
+            let (told, looked) = turn(&mut stamps, 1, first, &[], &[packet(10 * n + 1, 25)]);
+            assert_eq!(looked, [], "it was handed down before");
+            assert_eq!(told, [(SCM_TSTAMP_SND, 10 * n + 10), (SCM_TSTAMP_SND, 10 * n + 20)]);
+        }
+        let (told, looked) = turn(&mut stamps, 1, second, &[(301, 311)], &[packet(301, 10)]);
+        assert_eq!(looked, [310]);
+        assert_eq!(told, [(SCM_TSTAMP_SCHED, 310), (SCM_TSTAMP_SND, 310)], "it went again");
+        let (told, looked) = turn(&mut stamps, 1, second, &[(301, 311)], &[]);
+        assert_eq!((told, looked), (vec![], vec![310]), "it was cut, and did not go again");
+    }
+
+    #[test]
+    fn an_acknowledgement_takes_from_the_front_and_a_write_from_the_back() {
+        let mut stamps = full();
+        let acked: Vec<u64> = acknowledged(&mut stamps, 31).into_iter().map(|h| h.place).collect();
+        assert_eq!(acked, [10, 20, 30]);
+        assert_eq!((stamps.marks.len(), stamps.marks[0].place), (MARKS_MAX - 3, 40));
+        let last = 10 * MARKS_MAX as u64;
+        stamps.mark(last + 5, last - 9, 0);
+        let back = stamps.marks.back().expect("many");
+        assert_eq!((back.place, back.wants), (last + 5, WANTS), "it shares the buffer of the one before");
+        for n in 1..6 {
+            stamps.mark(last + 10 * n, last + 10 * n - 3, WANTS);
+        }
+        assert_eq!((stamps.marks.len(), stamps.marks[0].place), (MARKS_MAX, 60), "the oldest is forgotten");
+    }
 }

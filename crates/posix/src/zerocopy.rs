@@ -113,10 +113,15 @@ impl ZeroCopy {
         free
     }
 
-    /// Where buffers end may change until they are sent, and when they are cut.
-    pub(crate) fn follow(&mut self, end_of: impl Fn(u64) -> Option<u64>) {
+    /// Where buffers end is known when they are sent, and changes when they are cut: within `changed`.
+    pub(crate) fn follow(&mut self, changed: &[(u64, u64)], mut end_of: impl FnMut(u64) -> Option<u64>) {
+        let mut changed = changed.iter().peekable();
+        // Both are in order. Those without a last byte yet are few: calls that go on writing.
         for sending in &mut self.pending {
-            if let Some(end) = sending.last.and_then(&end_of) {
+            let Some(last) = sending.last else { continue };
+            while changed.next_if(|(_, to)| *to <= last).is_some() {}
+            let Some((from, _)) = changed.peek() else { return };
+            if let Some(end) = Some(last).filter(|last| *last >= *from).and_then(&mut end_of) {
                 sending.until = end;
             }
         }
@@ -202,6 +207,23 @@ mod tests {
         z.end(3, Some(301));
         assert_eq!(numbers(z.release(None)), [(3, 3)], "the connection is over");
         assert!(!z.is_waiting());
+    }
+
+    #[test]
+    fn only_buffers_that_have_changed_are_looked_at() {
+        let mut z = ZeroCopy::default();
+        for n in 0..100_u32 {
+            z.begin(1, None, 0).expect("room");
+            z.end(n, Some(u64::from(n) * 10));
+        }
+        let mut looked = Vec::new();
+        z.follow(&[(0, 5), (21, 30), (300, 321), (995, 2_000)], |place| {
+            looked.push(place);
+            Some(place + 5)
+        });
+        assert_eq!(looked, [0, 300, 310, 320]);
+        assert_eq!(numbers(z.release(Some(1))), [], "its buffer ends at 5");
+        assert_eq!(numbers(z.release(Some(301))).len(), 30, "the buffer of the one at 300 ends at 305");
     }
 
     #[test]

@@ -187,6 +187,26 @@ impl Stack {
         }
     }
 
+    /// Where pieces of a connection's stream have become others since the last call, in order: handed down for the first time or again, cut
+    /// or joined. For the first time all of it is named, and what changes is kept from then on until [`Stack::tcp_forget_changed`].
+    #[must_use]
+    pub fn tcp_changed(&mut self, id: SocketId) -> Vec<(u64, u64)> {
+        match self.sockets.get_mut(id).map(|entry| &mut entry.socket) {
+            Some(Socket::Tcp(conn)) => match conn.take_changed() {
+                Some(changed) => changed.iter().collect(),
+                None => vec![(0, u64::MAX)],
+            },
+            _ => Vec::new(),
+        }
+    }
+
+    /// Nobody follows the pieces of a connection's stream any more.
+    pub fn tcp_forget_changed(&mut self, id: SocketId) {
+        if let Some(Socket::Tcp(conn)) = self.sockets.get_mut(id).map(|entry| &mut entry.socket) {
+            conn.forget_changed();
+        }
+    }
+
     /// The SYN of an active open waits for the first write (TCP_FASTOPEN_CONNECT).
     #[must_use]
     pub fn tcp_is_deferred(&self, id: SocketId) -> bool {

@@ -2,6 +2,7 @@
 use super::conn::Conn;
 use super::seq::Seq;
 use crate::base::time::Instant;
+use crate::ranges::RangeSet;
 use bytes::Bytes;
 
 /// Places in the stream that was written: the SYN is at 0, the first byte at 1, as in the send queue.
@@ -36,6 +37,17 @@ impl Conn {
     pub fn progress(&self) -> Progress {
         let queue = self.tx.queue_ref();
         Progress { una: queue.una(), nxt: queue.nxt(), end: queue.write_seq(), isn: self.tx.seq(0) }
+    }
+
+    /// Where pieces have become others since the last call: handed down, again too, cut, joined. `None` for the first time, when all of
+    /// them may have.
+    pub fn take_changed(&mut self) -> Option<RangeSet> {
+        self.tx.queue_mut().take_changed()
+    }
+
+    /// Nobody asks any more.
+    pub fn forget_changed(&mut self) {
+        self.tx.queue_mut().forget_changed();
     }
 
     /// When data came in last.

@@ -235,14 +235,15 @@ impl Flight {
         sent.sent_at = at;
         sent.stamp = stamp;
         sent.flags |= flag::EVER_RETRANS;
+        let end = start + sent.span();
         if counted {
             if !sent.has(flag::RETRANS) {
                 self.retrans_out += u32::from(sent.segs);
             }
             sent.flags |= flag::RETRANS;
-            let end = start + sent.span();
             self.to_resend.remove(start, end);
         }
+        self.tx.on_changed(start, end);
     }
 
     /// Splits the record at `start` after `len` bytes, where a mark ends: both parts are counted as it was. False when it stays whole.

@@ -7,6 +7,7 @@ use crate::base::Pool;
 use crate::base::limits::{GSO_MAX_SIZE, TCP_MIN_SND_MSS};
 use crate::base::time::Instant;
 use crate::path::rate::Snapshot as TxStamp;
+use crate::ranges::RangeSet;
 use bytes::{Buf, Bytes};
 use core::fmt;
 use lowwater_wire::tcp::MAX_OPTIONS_LEN;
@@ -159,13 +160,21 @@ pub struct TxQueue {
     una: u64,
     /// What of it has not left this host.
     pub below: Below,
+    /// Where records were made, sent again, cut or joined since somebody asked; `None` while nobody does.
+    changed: Option<Box<RangeSet>>,
 }
 
 impl TxQueue {
     /// An empty queue whose next offset is `start`: 0 before an active open's SYN, 1 when the SYN-ACK is already acknowledged.
     #[must_use]
     pub const fn new(start: u64) -> Self {
-        Self { unsent: Unsent::new(start), sent: BTreeMap::new(), una: start, below: Below::new() }
+        Self {
+            unsent: Unsent::new(start),
+            sent: BTreeMap::new(),
+            una: start,
+            below: Below::new(),
+            changed: None,
+        }
     }
 
     /// First unacknowledged offset.
@@ -349,7 +358,9 @@ impl TxQueue {
         record.count(mss);
         rest.count(mss);
         let after = i32::from(record.segs) + i32::from(rest.segs);
+        let end = start + len as u64 + rest.span();
         self.sent.insert(start + len as u64, rest);
+        self.on_changed(start, end);
         Some(after - before)
     }
 
@@ -386,6 +397,7 @@ impl TxQueue {
         let mss = rest.mss;
         rest.count(mss);
         acked.segs -= rest.segs.min(acked.segs);
+        self.on_changed(ack, ack + rest.span());
         self.sent.insert(ack, rest);
         Some(acked)
     }
@@ -399,6 +411,7 @@ impl TxQueue {
         }
         let mut rest = self.sent.remove(&start)?;
         rest.payload.advance(((self.una - start) as usize).min(rest.payload.len()));
+        self.on_changed(self.una, self.una + rest.span());
         self.sent.insert(self.una, rest);
         Some(self.una)
     }
@@ -407,6 +420,27 @@ impl TxQueue {
     pub fn advance_una(&mut self, ack: u64) {
         self.una = self.una.max(ack.min(self.nxt()));
         self.unsent.release(self.una);
+        if let Some(changed) = &mut self.changed {
+            changed.remove_below(self.una);
+        }
+    }
+
+    /// Something became of what is at `start..end` that [`Self::take_changed`] is to tell.
+    pub fn on_changed(&mut self, start: u64, end: u64) {
+        if let Some(changed) = &mut self.changed {
+            changed.insert(start, end);
+        }
+    }
+
+    /// Where records were made, sent again, cut or joined since the last call, in order: no more of them than there are records. `None`
+    /// tells nothing, for the first time: from then on changes are kept.
+    pub fn take_changed(&mut self) -> Option<RangeSet> {
+        self.changed.replace(Box::default()).map(|changed| *changed)
+    }
+
+    /// Nobody asks for changes any more.
+    pub fn forget_changed(&mut self) {
+        self.changed = None;
     }
 
     /// An emptied B-tree keeps a leaf, and the rings their buffers: for who asks and is answered that saves taking them anew each time,
@@ -427,8 +461,10 @@ impl TxQueue {
     fn record(&mut self, mut sent: Sent) -> u64 {
         let mss = sent.mss;
         sent.count(mss);
-        let start = self.unsent.sent(sent.span());
+        let span = sent.span();
+        let start = self.unsent.sent(span);
         self.sent.insert(start, sent);
+        self.on_changed(start, start + span);
         start
     }
 }

@@ -41,6 +41,7 @@ impl TxQueue {
             record.payload = whole.freeze();
             record.flags = flags;
         }
+        self.on_changed(start, end);
     }
 
     /// Joins all records from the first, at `start`, to `end`, where that one is acknowledged in its middle: what is sent again are

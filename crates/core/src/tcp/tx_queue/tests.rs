@@ -18,7 +18,7 @@ fn fill(q: &mut TxQueue, data: &[u8], goal: usize) {
 #[test]
 fn records_are_lean() {
     assert!(size_of::<Sent>() <= 80, "{}", size_of::<Sent>());
-    assert!(size_of::<TxQueue>() <= 136, "{}", size_of::<TxQueue>());
+    assert!(size_of::<TxQueue>() <= 144, "{}", size_of::<TxQueue>());
 }
 
 #[test]
@@ -32,6 +32,38 @@ fn small_writes_gather_in_one_element_that_grows() {
     let mut one = TxQueue::new(1);
     fill(&mut one, &[1], 64_000);
     assert!(one.queued_charge() < 1_200, "{}", one.queued_charge());
+}
+
+/// What [`TxQueue::take_changed`] tells.
+fn changed(q: &mut TxQueue) -> Vec<(u64, u64)> {
+    q.take_changed().expect("it was asked before").iter().collect()
+}
+
+#[test]
+fn who_asks_hears_of_the_records_that_have_changed_and_of_no_other() {
+    let (at, stamp) = (Instant::ZERO, TxStamp::default());
+    let mut q = TxQueue::new(1);
+    fill(&mut q, &[1; 5_000], 5_000);
+    assert_eq!(q.take_changed(), None, "nobody had asked");
+    for _ in 0..5 {
+        q.send_head(1_000, 1_000, at, stamp);
+    }
+    assert_eq!(changed(&mut q), [(1, 5_001)], "all were sent");
+    assert_eq!(changed(&mut q), [], "each is told once");
+    q.split_record(1_001, 500, 1_000);
+    assert_eq!(changed(&mut q), [(1_001, 2_001)]);
+    q.split_record(3_001, 500, 1_000);
+    q.join_following(1_001, 1_000, &mut |_, _, _| ());
+    assert_eq!(changed(&mut q), [(1_001, 2_001), (3_001, 4_001)]);
+    q.split_record(1, 500, 1_000);
+    q.on_changed(4_001, 5_001);
+    q.pop_acked(&mut crate::base::Pool::default(), 501);
+    q.advance_una(701);
+    q.drop_acked_front();
+    assert_eq!(changed(&mut q), [(701, 1_001), (4_001, 5_001)], "what is acknowledged changes no more");
+    q.forget_changed();
+    q.split_record(4_001, 500, 1_000);
+    assert_eq!(q.take_changed(), None);
 }
 
 #[test]
