@@ -2,7 +2,7 @@
 use crate::failure::Failure;
 use serde_json::Value;
 use std::fs;
-use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -10,6 +10,8 @@ use std::time::Duration;
 
 /// How long a `serve` may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Bytes of an answer: a thousand connections and as many associations take a few millions.
+const ANSWER_MAX: u64 = 64 << 20;
 /// A file that is written every second is not older than this.
 const FRESH: Duration = Duration::from_secs(5);
 
@@ -25,13 +27,18 @@ pub(crate) fn stats(path: &Path) -> Result<Value, Failure> {
 
 /// A line there, a JSON object back.
 pub(crate) fn ask(path: &Path, request: &str) -> Result<Value, Failure> {
+    ask_for(path, request, ANSWER_MAX)
+}
+
+/// The same for an answer of at most so many bytes.
+fn ask_for(path: &Path, request: &str, most: u64) -> Result<Value, Failure> {
     let talk = || {
         let mut stream = UnixStream::connect(path)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
         writeln!(stream, "{request}")?;
         let mut line = String::new();
-        BufReader::new(stream).read_line(&mut line)?;
+        BufReader::new(stream.take(most)).read_line(&mut line)?;
         Ok(line)
     };
     let place = path.display();
@@ -41,6 +48,11 @@ pub(crate) fn ask(path: &Path, request: &str) -> Result<Value, Failure> {
         }
         _ => Failure::io(format!("{place}: asking serve --control (does it run?)"), &e),
     })?;
+    if line.len() as u64 >= most && !line.ends_with('\n') {
+        return Err(Failure::other(format!(
+            "{place}: no line ends within the first {most} bytes of the answer: is it the socket of a serve --control?"
+        )));
+    }
     let told: Value = serde_json::from_str(&line).map_err(|_| {
         Failure::other(format!("{place} gave no answer: is it the socket of a serve --control?"))
     })?;
@@ -65,4 +77,30 @@ fn file(path: &Path) -> Result<Value, Failure> {
         eprintln!("lowwater: {place} was written {} s ago: does serve still run?", age.as_secs());
     }
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn an_answer_without_end_is_not_read_for_ever() {
+        let path = std::env::temp_dir().join(format!("lowwater-endless-{}", std::process::id()));
+        let listener = UnixListener::bind(&path).expect("a name of its own");
+        let answering = std::thread::spawn(move || {
+            let answer = |text: &[u8]| {
+                let (mut stream, _) = listener.accept().expect("somebody asks");
+                // It writes until it is no longer listened to.
+                while stream.write_all(text).is_ok() {}
+            };
+            answer(&[b' '; 1_000]);
+            answer(b"{\"a\": 1}\n");
+        });
+        let told = ask_for(&path, "stats", 100_000).expect_err("too long").to_string();
+        assert!(told.contains("no line ends within the first 100000 bytes"), "{told}");
+        assert_eq!(ask_for(&path, "stats", 9).expect("just so long")["a"], 1);
+        answering.join().expect("no panic");
+        fs::remove_file(&path).expect("it is ours");
+    }
 }

@@ -7,7 +7,12 @@ use lowwater_core::base::Wait;
 use lowwater_core::qdisc;
 use lowwater_core::stack::{SocketKind, SocketReport};
 use lowwater_core::tcp::State;
+use rustix::fs::OFlags;
+use rustix::process::geteuid;
 use serde_json::{Map, Value, json};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -32,9 +37,34 @@ impl Stats {
         name.push(".new");
         let fresh = self.path.with_file_name(name);
         let text = format!("{:#}\n", snapshot(stack, self.began.elapsed().as_secs_f64()));
-        std::fs::write(&fresh, text)
-            .and_then(|()| std::fs::rename(&fresh, &self.path))
+        create(&fresh)
+            .and_then(|mut file| file.write_all(text.as_bytes()))
+            .and_then(|()| fs::rename(&fresh, &self.path))
             .map_err(|e| Failure::io(format!("writing --stats {}", self.path.display()), &e))
+    }
+}
+
+/// A new file there. `serve` may run as root and write where others may, as in /tmp: what stands under its name already is never written to,
+/// and taken away only if it is what a `serve` of this user has left.
+fn create(path: &Path) -> io::Result<File> {
+    let open = || {
+        let no_link = OFlags::NOFOLLOW.bits() as i32;
+        OpenOptions::new().write(true).create_new(true).custom_flags(no_link).open(path)
+    };
+    match open() {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+            let there = fs::symlink_metadata(path)?;
+            if !there.is_file() || there.nlink() != 1 || there.uid() != geteuid().as_raw() {
+                let place = path.display();
+                return Err(io::Error::other(format!(
+                    "{place} is there, and no serve of this user has left it: take it away, or give another name"
+                )));
+            }
+            // What takes its place in between is not removed by this name twice: then opening fails.
+            fs::remove_file(path)?;
+            open()
+        }
+        opened => opened,
     }
 }
 
@@ -145,4 +175,51 @@ fn association(socket: &SocketReport) -> Option<Value> {
         "waits_for": (sctp.wait != Wait::Empty).then(|| sctp.wait.name()),
         "paths": sctp.paths.iter().map(paths::json).collect::<Vec<_>>(),
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lowwater::link;
+    use std::os::unix::fs::symlink;
+    use std::time::Duration;
+
+    #[test]
+    fn counters_replace_what_serve_has_left_and_nothing_else() {
+        let (a, _b) = link::pair(1_500);
+        let stack = Stack::builder().device(a).address("10.0.0.1/24").build().expect("a stack");
+        let dir = std::env::temp_dir().join(format!("lowwater-stats-{}", std::process::id()));
+        fs::create_dir_all(&dir).expect("a directory");
+        let at = |name: &str| dir.join(name);
+        let (fresh, other, stats) = (at("stats.new"), at("other"), Stats::new(&at("stats")));
+        let write = || stats.write(&stack).map_err(|why| why.to_string());
+        let written = || {
+            let text = fs::read_to_string(at("stats")).expect("it is there");
+            serde_json::from_str::<Value>(&text).expect("JSON")["Qdisc"].is_object()
+        };
+        fs::write(&fresh, "half a fil").expect("writable");
+        assert_eq!(write(), Ok(()), "a serve was killed while it wrote");
+        assert!(written() && !fresh.exists());
+
+        fs::write(&other, "mine").expect("writable");
+        let refused = |e: Result<(), String>| e.is_err_and(|why| why.contains("stats.new is there"));
+        symlink(&other, &fresh).expect("a link");
+        assert!(refused(write()));
+        fs::remove_file(&fresh).expect("it is there");
+        fs::hard_link(&other, &fresh).expect("another name");
+        assert!(refused(write()));
+        assert_eq!(fs::read_to_string(&other).expect("it is there"), "mine");
+        fs::remove_file(&fresh).expect("it is there");
+        // A link without a target would be made a file of.
+        symlink(at("nothing"), &fresh).expect("a link");
+        assert!(refused(write()));
+        assert!(!at("nothing").exists());
+        fs::remove_file(&fresh).expect("it is there");
+        fs::create_dir(&fresh).expect("a directory");
+        assert!(refused(write()));
+        fs::remove_dir(&fresh).expect("it is empty");
+        assert_eq!(write(), Ok(()));
+        fs::remove_dir_all(&dir).expect("it is ours");
+        stack.shutdown_blocking(Duration::ZERO);
+    }
 }
