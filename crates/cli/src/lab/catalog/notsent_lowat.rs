@@ -292,7 +292,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             ..Picture::PLAIN
         },
     ],
-    short: &[("warmup_s", "3"), ("measure_s", "3")],
+    // After 3 s the last holes of slow start are not filled: what they hold back is acknowledged in the measured time, 201 Mbit/s of a line of 200.
+    short: &[("warmup_s", "4"), ("measure_s", "3")],
 };
 
 const SEED_UNSET: super::Settings = &[
