@@ -1,9 +1,9 @@
 //! `lowwater lab`: which runs, on which threads, and what is printed about them.
 mod alike;
 mod asked;
+mod bounds;
 mod catalog;
 mod guest;
-mod missed;
 mod near;
 mod picture;
 mod render;

@@ -1,6 +1,6 @@
 //! What the lab prints: a bar on a terminal, a table or JSON on stdout, files in a directory.
+use super::bounds::{OutOfBounds, out_of_bounds};
 use super::catalog::{EXPERIMENTS, number, report, setting_value};
-use super::missed::{Missed, missed};
 use super::runs::{Done, Event};
 use super::{LabOptions, report as page, table};
 use crate::failure::Failure;
@@ -133,10 +133,13 @@ fn object(done: &Done) -> Value {
     if let Some(rounds) = figures.map(|f| &f.rounds).filter(|r| !r.is_empty()) {
         object["packets_and_segments_by_round_trip"] = json!(rounds);
     }
-    let [(_, linux), (_, still), (_, commit)] = done.plan.then();
-    let references = [("linux", linux), ("linux_still", still), ("seed_commit", commit)];
-    for (whose, figures) in references.into_iter().filter(|(_, figures)| !figures.is_empty()) {
-        object[whose] = Value::Object(named(figures));
+    let shorter = &done.plan.asked.shorter;
+    if !shorter.is_empty() {
+        object["shortened"] = shorter.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect();
+    }
+    for (whose, figures) in done.plan.then().into_iter().filter(|(_, figures)| !figures.is_empty()) {
+        // As the tables name it.
+        object[whose.to_lowercase().replace(' ', "_")] = Value::Object(named(figures));
     }
     if !done.plan.linux_now.is_empty() {
         let now = done.plan.linux_now.iter().map(|(name, value)| (name.clone(), number(*value)));
@@ -145,8 +148,8 @@ fn object(done: &Done) -> Value {
     if let Some(why) = &done.plan.linux_failed {
         object["linux_failed"] = json!(why);
     }
-    if let Some(missed) = missed(done) {
-        object["missed"] = json!(missed.iter().map(Missed::json).collect::<Vec<_>>());
+    if let Some(out) = out_of_bounds(done) {
+        object["out_of_bounds"] = json!(out.iter().map(OutOfBounds::json).collect::<Vec<_>>());
     }
     if let Some(broken) = &done.broken {
         object["broken"] = json!(broken.to_string());

@@ -1,7 +1,7 @@
 //! The report: one page that needs nothing beside it, with the tables and pictures of all runs that ended.
 use super::catalog::{EXPERIMENTS, Experiment, report as parameters};
 use super::runs::Done;
-use super::{missed, picture, table, words};
+use super::{bounds, picture, table, words};
 use serde_json::{Value, json};
 
 const PAGE: &str = include_str!("report/page.html");
@@ -36,7 +36,7 @@ fn data(done: &[Done]) -> Value {
 fn section(experiment: &Experiment, done: &[&Done]) -> Value {
     let heads: Vec<_> = experiment.columns.iter().map(|c| c.head.replace('\n', " ")).collect();
     let rows: Vec<_> = done.iter().map(|d| row(experiment, d)).collect();
-    let verdicts = missed::lines(done).map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>());
+    let verdicts = bounds::lines(done).map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>());
     let pictures: Vec<_> = experiment.pictures.iter().filter_map(|p| picture::draw(p, done)).collect();
     let plan = &done[0].plan;
     let mut section = json!({
@@ -46,7 +46,10 @@ fn section(experiment: &Experiment, done: &[&Done]) -> Value {
         "command": plan.asked.command(experiment.name),
         "heads": heads,
         "rows": rows,
-        "pairs": table::pairs(experiment, done),
+        "pairs": table::pairs(experiment, done).map(|pairs| {
+            let heads: Vec<_> = pairs.heads.iter().map(|head| head.replace('\n', " ")).collect();
+            json!({"heads": heads, "rows": pairs.rows})
+        }),
         "verdicts": verdicts.unwrap_or_default(),
         "pictures": pictures,
     });

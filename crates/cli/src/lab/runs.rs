@@ -76,13 +76,14 @@ impl Plan {
         }
     }
 
-    /// What stands in the catalog about the same experiment: Linux's figures by either clock, and those of the commit that it comes from. How long it takes may
-    /// differ.
+    /// What stands in the catalog about the same experiment: Linux's figures by either clock, and those of the commit that it comes from. Where this run takes
+    /// another time, each says so in its name: what grows or settles differs by that alone.
     pub(crate) fn then(&self) -> Then {
         let Variant { linux, still, seed, .. } = self.variant;
         match self.given {
             Given::More => [("Linux", &[]), ("Linux still", &[]), ("commit", &[])],
-            Given::Nothing | Given::Times => [("Linux", linux), ("Linux still", still), ("commit", seed)],
+            Given::Nothing => [("Linux", linux), ("Linux still", still), ("commit", seed)],
+            Given::Times => [("Linux full", linux), ("Linux still full", still), ("commit full", seed)],
         }
     }
 

@@ -14,9 +14,11 @@ pub(super) fn all(done: &[Done], width: Option<usize>) -> String {
         text.extend(first.plan.asked.changed());
         let begin = text.len();
         text.extend(runs(experiment, &done, width));
-        text.extend(super::missed::lines(&done));
+        text.extend(super::bounds::lines(&done));
         text.extend(rounds(&done));
-        text.extend(before_and_after(&pairs(experiment, &done), width));
+        text.extend(
+            pairs(experiment, &done).into_iter().flat_map(|pairs| fitted(&pairs.heads, &pairs.rows, width)),
+        );
         let told = words::of(&text[begin..].join("\n"));
         text.extend(told.into_iter().map(str::to_owned));
     }
@@ -128,22 +130,28 @@ fn rounds(done: &[&Done]) -> Vec<String> {
     lines.collect()
 }
 
-fn before_and_after(rows: &[Vec<String>], width: Option<usize>) -> Vec<String> {
-    const HEAD: [&str; 7] = [
-        "before and after",
-        "before",
-        "after",
-        "commit\nbefore",
-        "commit\nafter",
-        "Linux\nbefore",
-        "Linux\nafter",
-    ];
-    if rows.is_empty() { Vec::new() } else { fitted(&HEAD.map(str::to_owned), rows, width) }
+/// The table of before and after: what is compared, then ours, the commit's and Linux's, as far as somebody measured.
+pub(super) struct Pairs {
+    /// The heads of its columns.
+    pub(super) heads: Vec<String>,
+    /// Its rows, a cell empty where nobody measured.
+    pub(super) rows: Vec<Vec<String>>,
 }
 
-/// Before and after of the runs that are there: what is compared, then ours, the commit's and Linux's, empty where nobody measured.
-pub(super) fn pairs(experiment: &Experiment, done: &[&Done]) -> Vec<Vec<String>> {
-    experiment.pairs.iter().filter_map(|pair| pair_row(pair, done)).collect()
+/// Before and after of the runs that are there; `None` where there are no two to compare.
+pub(super) fn pairs(experiment: &Experiment, done: &[&Done]) -> Option<Pairs> {
+    let mut rows: Vec<_> = experiment.pairs.iter().filter_map(|pair| pair_row(pair, done)).collect();
+    let [linux, _, commit] = done.first()?.plan.then().map(|(who, _)| who);
+    let heads = ["", commit, linux].into_iter().flat_map(|who| ["before", "after"].map(|when| (who, when)));
+    let heads =
+        heads.map(|(who, when)| if who.is_empty() { when.to_owned() } else { format!("{who}\n{when}") });
+    let mut heads: Vec<_> = ["before and after".to_owned()].into_iter().chain(heads).collect();
+    let is_known: Vec<_> = (0..heads.len()).map(|i| rows.iter().any(|row| !row[i].is_empty())).collect();
+    for row in rows.iter_mut().chain([&mut heads]) {
+        let mut known = is_known.iter();
+        row.retain(|_| known.next() == Some(&true));
+    }
+    (!rows.is_empty()).then_some(Pairs { heads, rows })
 }
 
 fn pair_row(pair: &Pair, done: &[&Done]) -> Option<Vec<String>> {
@@ -224,6 +232,39 @@ mod tests {
             "{other}"
         );
         assert!(!other.contains("not compared: ") && !other.contains("commit 2"), "{other}");
+    }
+
+    #[test]
+    fn figures_of_a_run_of_other_times_say_so_and_nobodys_column_is_left_out() {
+        let experiment = EXPERIMENTS.iter().find(|e| e.name == "notsent-lowat").expect("it is there");
+        let options = LabOptions {
+            set: Vec::new(),
+            seed: 1,
+            variant: Vec::new(),
+            json: false,
+            uml: false,
+            out: None,
+            report: None,
+        };
+        let table = |short: bool| {
+            let quick = experiment.variants.iter().filter(|v| v.quick);
+            let plans = experiment.plan(quick, &options, short).expect("a plan");
+            let ran = |plan: crate::lab::runs::Plan| {
+                let mut figures = Figures::default();
+                figures.put("queued_bytes_per_flow", 1_024_000.0);
+                Done { plan, figures: Some(figures), broken: None, wall_s: 0.0 }
+            };
+            all(&plans.into_iter().map(ran).collect::<Vec<_>>(), None)
+        };
+        let (full, shortened) = (table(false), table(true));
+        assert!(full.contains("Linux 6563") && !full.contains("full"), "{full}");
+        assert!(shortened.contains("Linux full 6563") && shortened.contains("full: of the whole experiment"));
+        assert!(!shortened.contains("Linux 6563"), "{shortened}");
+        let heads = |text: &str| {
+            text.lines().skip_while(|l| !l.contains("before and after")).take(1).collect::<String>()
+        };
+        assert!(heads(&full).contains("Linux") && !heads(&full).contains("commit"), "{full}");
+        assert!(heads(&shortened).contains("Linux full"), "{shortened}");
     }
 
     #[test]

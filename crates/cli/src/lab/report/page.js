@@ -86,7 +86,7 @@ function bars(picture) {
   };
   const bar = (v) => [
     make("span", { class: "who" }, v.who),
-    make("span", { class: "bar" }, make("i", { class: v.who.split(" ")[0].split("'")[0].toLowerCase(), style: `width:${(share(v.value) * 75).toFixed(2)}%` }), plain(v.value)),
+    make("span", { class: "bar" }, make("i", { class: v.who.replace(" full", "").replace("'s", "").replace(/ /g, "-").toLowerCase(), style: `width:${(share(v.value) * 75).toFixed(2)}%` }), plain(v.value)),
   ];
   const rows = picture.rows.flatMap((row) => [make("span", { class: "run" }, row.name), ...row.values.flatMap(bar)]);
   if (!log) return make("div", { class: "bars" }, ...rows);
@@ -105,6 +105,11 @@ function pictureOf(picture) {
   return figure;
 }
 
+/** A box that a wide table moves in, by keys too; what it hides at a side casts a shadow there. */
+function boxed(label, table) {
+  return make("div", { class: "scroll", role: "region", "aria-label": label, tabindex: "0" }, table);
+}
+
 function tableOf(experiment) {
   const head = make("tr", {}, ...["", ...experiment.heads].map((text) => make("th", { scope: "col" }, text)));
   const cell = (c) => make("td", {}, c.value, ...c.others.map((other) => make("small", {}, other)));
@@ -113,22 +118,21 @@ function tableOf(experiment) {
     const name = make("td", { title: JSON.stringify(row.parameters) }, row.name, make("small", {}, state));
     return make("tr", {}, name, ...row.cells.map(cell));
   });
-  return make("div", { class: "scroll" }, make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows)));
+  return boxed("Runs", make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows)));
 }
 
 function pairsOf(experiment) {
-  if (experiment.pairs.length === 0) return null;
-  const heads = ["before and after", "before", "after", "commit before", "commit after", "Linux before", "Linux after"];
-  const rows = experiment.pairs.map((row) => {
+  if (!experiment.pairs) return null;
+  const rows = experiment.pairs.rows.map((row) => {
     const [what, variants] = row[0].split("\n");
     return make("tr", {}, make("td", {}, what, make("small", {}, variants)), ...row.slice(1).map((text) => make("td", {}, text)));
   });
-  const head = make("tr", {}, ...heads.map((text) => make("th", { scope: "col" }, text)));
-  return make("div", { class: "scroll" }, make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows)));
+  const head = make("tr", {}, ...experiment.pairs.heads.map((text) => make("th", { scope: "col" }, text)));
+  return boxed("Before and after", make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows)));
 }
 
 function sectionOf(experiment) {
-  const verdict = (text) => make("li", text.startsWith("missed:") ? { class: "missed" } : {}, text);
+  const verdict = (text) => make("li", text.startsWith("out of bounds:") ? { class: "out" } : {}, text);
   const figures = experiment.pictures.map(pictureOf);
   const section = make("section", { id: experiment.name },
     make("h2", {}, experiment.name),

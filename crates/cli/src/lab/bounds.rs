@@ -1,12 +1,12 @@
-//! Figures that miss what must hold beside Linux's.
+//! Figures out of the bounds that must hold beside Linux's.
 use super::catalog::{Bound, Shown};
 use super::runs::{Done, Given};
 use core::fmt;
 use serde_json::{Value, json};
 
-/// A figure that misses its bound.
+/// A figure out of its bounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Missed {
+pub(super) struct OutOfBounds {
     shown: &'static Shown,
     value: f64,
     linux: f64,
@@ -14,8 +14,8 @@ pub(super) struct Missed {
     still: Option<f64>,
 }
 
-impl Missed {
-    /// As JSON has it: how little and how much would have been no miss, `null` where there is no such limit.
+impl OutOfBounds {
+    /// As JSON has it: how little and how much would have been within them, `null` where there is no such limit.
     pub(super) fn json(&self) -> Value {
         let Self { shown, value, linux, still } = self;
         let (least, most) = shown.bound.limits(*linux);
@@ -23,15 +23,25 @@ impl Missed {
     }
 }
 
-impl fmt::Display for Missed {
+impl fmt::Display for OutOfBounds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { shown, value, linux, still } = self;
-        write!(f, "{} {value:.3} where Linux has {linux:.3} and {}", shown.figure, shown.bound)?;
+        let text = |value: &f64| figure_text(shown.figure, *value);
+        write!(f, "{} {} where Linux has {} and {}", shown.figure, text(value), text(linux), shown.bound)?;
         match still {
-            Some(still) => write!(f, "; by a still clock Linux has {still:.3}"),
+            Some(still) => write!(f, "; by a still clock Linux has {}", text(still)),
             None => Ok(()),
         }
     }
+}
+
+/// A figure's value; bytes are whole.
+fn figure_text(figure: &str, value: f64) -> String {
+    if figure.contains("bytes") {
+        return format!("{value:.0}");
+    }
+    let text = format!("{value:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 impl fmt::Display for Bound {
@@ -75,7 +85,7 @@ fn behind(done: &Done) -> Option<(f64, f64)> {
 }
 
 /// The figures of a run that have a bound beside Linux, which measured them too.
-fn compared(done: &Done) -> Vec<Missed> {
+fn compared(done: &Done) -> Vec<OutOfBounds> {
     if behind(done).is_some() {
         return Vec::new();
     }
@@ -85,20 +95,20 @@ fn compared(done: &Done) -> Vec<Missed> {
         let still =
             plan.variant.still.iter().find(|(name, _)| *name == shown.figure).map(|(_, value)| *value);
         let still = still.filter(|_| plan.linux_now.is_empty());
-        Some(Missed { shown, value, linux: plan.linux(shown.figure)?, still })
+        Some(OutOfBounds { shown, value, linux: plan.linux(shown.figure)?, still })
     };
     done.plan.experiment.shows.iter().filter_map(of).collect()
 }
 
-/// What a run misses; `None` where nothing of it can be compared.
-pub(super) fn missed(done: &Done) -> Option<Vec<Missed>> {
+/// What of a run is out of bounds; `None` where nothing of it can be compared.
+pub(super) fn out_of_bounds(done: &Done) -> Option<Vec<OutOfBounds>> {
     let mut all = compared(done);
     let any = !all.is_empty();
-    all.retain(|missed| !missed.shown.bound.holds(missed.value, missed.linux));
+    all.retain(|out| !out.shown.bound.holds(out.value, out.linux));
     any.then_some(all)
 }
 
-/// The lines below a table: what misses its bound, and where nothing does that, how much was compared; and what was not, since
+/// The lines below a table: what is out of bounds, and where nothing is, how much was compared; and what was not, since
 /// this run's Linux was too slow, or ran something else.
 pub(super) fn lines(done: &[&Done]) -> Option<String> {
     let slow = done.iter().filter_map(|d| behind(d).map(|(linux, ours)| (&d.plan.name, linux, ours)));
@@ -125,7 +135,7 @@ fn others(done: &[&Done]) -> Vec<String> {
     if !shorter.is_empty() && done.iter().any(|d| !d.plan.experiment.shows.is_empty()) {
         let name = done[0].plan.experiment.name;
         lines.push(format!(
-            "not compared: Linux's figures are of a run with another warm-up and measured time: lowwater lab run {name}"
+            "not compared: Linux's figures (\"full\") are of a run with another warm-up and measured time: lowwater lab run {name}"
         ));
     }
     lines
@@ -147,13 +157,13 @@ fn aborted(done: &[&Done]) -> Vec<String> {
 fn verdicts(done: &[&Done]) -> Option<String> {
     let count: usize = done.iter().map(|d| compared(d).len()).sum();
     let told = |d: &&Done| {
-        let all = missed(d).unwrap_or_default().into_iter();
-        all.map(|missed| format!("missed: {}: {missed}", d.plan.name)).collect::<Vec<_>>()
+        let all = out_of_bounds(d).unwrap_or_default().into_iter();
+        all.map(|out| format!("out of bounds: {}: {out}", d.plan.name)).collect::<Vec<_>>()
     };
     let lines: Vec<_> = done.iter().flat_map(told).collect();
     match lines.is_empty() {
         _ if count == 0 => None,
-        true => Some(format!("missed beside Linux: none of {count} figures")),
+        true => Some(format!("out of bounds beside Linux: none of {count} figures")),
         false => Some(lines.join("\n")),
     }
 }
@@ -187,9 +197,11 @@ mod tests {
     #[test]
     fn a_figure_too_far_from_linux_is_named() {
         // Linux 6.1 has 176, and a tenth more or less may be.
-        assert_eq!(missed(&ran(&[("ip_out_requests", 190.0)], &[])), Some(vec![]));
+        assert_eq!(out_of_bounds(&ran(&[("ip_out_requests", 190.0)], &[])), Some(vec![]));
         let far = ran(&[("ip_out_requests", 194.0)], &[]);
-        let told = |done: &Done| missed(done).map(|all| all.iter().map(Missed::json).collect::<Vec<_>>());
+        let told = |done: &Done| {
+            out_of_bounds(done).map(|all| all.iter().map(OutOfBounds::json).collect::<Vec<_>>())
+        };
         let all = told(&far).expect("it is compared");
         let limit = |name: &str| all[0][name].as_f64().map(|limit| (limit * 10.0).round() / 10.0);
         assert_eq!((all.len(), &all[0]["figure"]), (1, &json!("ip_out_requests")));
@@ -202,11 +214,25 @@ mod tests {
     }
 
     #[test]
+    fn bytes_are_whole_and_no_digit_says_nothing() {
+        let of = |figure: &str, value: f64| figure_text(figure, value);
+        assert_eq!(of("queued_bytes_per_flow", 741_376.4), "741376");
+        assert_eq!(
+            (of("writable_events_per_mb", 5.160_4), of("goodput_mbps", 182.0)),
+            ("5.16".into(), "182".into())
+        );
+        assert_eq!(
+            (of("probe_rtt_ms_mean", 0.0), of("ip_out_requests", 1_000.0)),
+            ("0".into(), "1000".into())
+        );
+    }
+
+    #[test]
     fn a_kernel_that_cannot_fill_the_line_is_not_compared() {
         let beside = |mbps| {
             let ours = [("ip_out_requests", 1_000.0), ("goodput_mbps", 950.0)];
             let done = ran(&ours, &[("ip_out_requests", 180.0), ("goodput_mbps", mbps)]);
-            (missed(&done).map(|all| all.len()), lines(&[&done]).expect("something is said"))
+            (out_of_bounds(&done).map(|all| all.len()), lines(&[&done]).expect("something is said"))
         };
         assert_eq!(beside(940.0).0, Some(1));
         let (none, told) = beside(480.0);
@@ -219,30 +245,27 @@ mod tests {
             let mut done = ran(&[("ip_out_requests", 1_000.0)], now);
             done.plan.given = given;
             let told = lines(&[&done]).expect("a line");
-            (missed(&done).map(|all| all.len()), told.split(':').next().map(str::to_owned))
+            (out_of_bounds(&done).map(|all| all.len()), told.split(':').next().map(str::to_owned))
         };
         let now = [("ip_out_requests", 180.0)];
-        let (is_missed, is_not) =
-            ((Some(1), Some("missed".to_owned())), (None, Some("not compared".to_owned())));
-        assert_eq!(
-            (far(Given::Nothing, &[]), far(Given::Times, &now)),
-            (is_missed.clone(), is_missed.clone())
-        );
+        let (is_out, is_not) =
+            ((Some(1), Some("out of bounds".to_owned())), (None, Some("not compared".to_owned())));
+        assert_eq!((far(Given::Nothing, &[]), far(Given::Times, &now)), (is_out.clone(), is_out.clone()));
         // Linux beside it ran the same.
-        assert_eq!(far(Given::More, &now), is_missed);
+        assert_eq!(far(Given::More, &now), is_out);
         assert_eq!((far(Given::Times, &[]), far(Given::More, &[])), (is_not.clone(), is_not));
         let of = |keys: &[&'static str]| Given::of(keys.iter().copied());
         assert_eq!((of(&[]), of(&["warmup_s"])), (Given::Nothing, Given::Times));
         assert_eq!(of(&["warmup_s", "tcp_sack"]), Given::More);
         // Nothing was compared where there is no figure.
         let mut broken = ran(&[], &[]);
-        assert_eq!((missed(&broken), lines(&[&broken])), (None, None));
+        assert_eq!((out_of_bounds(&broken), lines(&[&broken])), (None, None));
         broken.figures = None;
-        assert_eq!((missed(&broken), lines(&[&broken])), (None, None));
+        assert_eq!((out_of_bounds(&broken), lines(&[&broken])), (None, None));
         let given_up = lines(&[&ran(&[("aborted_flows", 29.0)], &[])]).expect("a line");
         assert!(given_up.starts_with("aborted: default: 29 flows ended with ETIMEDOUT"), "{given_up}");
         let fine = lines(&[&ran(&[("ip_out_requests", 176.0)], &[])]);
-        assert_eq!(fine.as_deref(), Some("missed beside Linux: none of 1 figures"));
+        assert_eq!(fine.as_deref(), Some("out of bounds beside Linux: none of 1 figures"));
     }
 
     #[test]
