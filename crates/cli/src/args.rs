@@ -3,12 +3,13 @@ mod sctp;
 
 pub(crate) use sctp::{Messages, SctpSend, Ss};
 
+use crate::rates;
 use crate::script_options::ScriptOptions;
 use clap::{Args, Parser, Subcommand};
 use lowwater::sctp::SctpCongestionKind;
 use lowwater_core::base::Sysctl;
 use lowwater_core::ip::Cidr;
-use lowwater_core::qdisc::{Any, units};
+use lowwater_core::qdisc::Any;
 use lowwater_drill::Family;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -272,7 +273,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "NAME", requires = "sctp", value_parser = sctp::congestion)]
     pub(crate) congestion: Option<SctpCongestionKind>,
     /// SO_MAX_PACING_RATE of every TCP connection, in the units of tc, as 20mbit (bits) or 2mbps (bytes a second)
-    #[arg(long, value_name = "RATE", value_parser = rate)]
+    #[arg(long, value_name = "RATE", value_parser = rates::rate)]
     pub(crate) max_pacing_rate: Option<u64>,
     /// Write the counters as JSON to this file, every second and at the end
     #[arg(long, value_name = "FILE")]
@@ -409,15 +410,6 @@ fn qdisc(text: &str) -> Result<String, String> {
     text.parse::<Any>().map(|_| text.to_owned())
 }
 
-/// Bytes per second.
-fn rate(text: &str) -> Result<u64, String> {
-    units::rate(text).filter(|rate| *rate > 0).ok_or_else(|| {
-        format!(
-            "'{text}' is no rate: it takes a number above 0 with a unit, as 20mbit, 1.5gbit or 2mbps (bytes)"
-        )
-    })
-}
-
 fn sysctl(text: &str) -> Result<(String, String), String> {
     let (key, value) = key_value(text)?;
     let mut scratch = Sysctl::default();
@@ -458,14 +450,6 @@ mod tests {
                 true => assert!(line.chars().count() <= 100, "{line}"),
                 false => assert!(line.ends_with(['.', ':']), "{line}"),
             }
-        }
-    }
-
-    #[test]
-    fn rates_are_those_of_tc_and_never_nothing() {
-        assert_eq!((rate("20mbit"), rate("2mbps"), rate("8000")), (Ok(2_500_000), Ok(2_000_000), Ok(1_000)));
-        for wrong in ["0", "0mbit", "1bit", "fast", "-1mbit", ""] {
-            assert!(rate(wrong).is_err_and(|why| why.contains("20mbit")), "{wrong}");
         }
     }
 

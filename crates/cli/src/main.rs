@@ -10,6 +10,7 @@ mod interrupt;
 mod lab;
 mod net;
 mod out;
+mod rates;
 mod running;
 mod script_options;
 mod sctp;

@@ -1,7 +1,7 @@
 //! `lowwater tc`: the queueing discipline of a running `serve`, from the file of its `--stats` or by the socket of its `--control`.
 use crate::args::Tc;
 use crate::failure::Failure;
-use crate::{out, running};
+use crate::{out, rates, running};
 use lowwater_core::qdisc::Any;
 use serde_json::{Map, Value};
 use std::path::Path;
@@ -46,6 +46,9 @@ fn request(action: &[String]) -> Result<Option<String>, Failure> {
         }
     };
     words.parse::<Any>().map_err(Failure::usage)?;
+    if let Some(note) = rates::slow("replace", &words) {
+        eprintln!("lowwater: {note}");
+    }
     Ok(Some(format!("replace {words}")))
 }
 

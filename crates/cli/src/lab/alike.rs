@@ -2,7 +2,6 @@
 use super::catalog::{Assigned, report};
 use super::runs::Plan;
 use lowwater_sim::scenario::SettingValue;
-use std::fmt::Write as _;
 
 /// Each distinct experiment once, and a sentence for everything that somebody who gave `--set` may not expect.
 pub(super) fn settle(plans: Vec<Plan>) -> (Vec<Plan>, Vec<String>) {
@@ -92,56 +91,4 @@ fn unheard(plans: &[&Plan]) -> Option<String> {
             names.join(", ")
         )
     })
-}
-
-/// Least rate that is not suspected to lack its unit.
-const SLOWEST_BPS: u64 = 8_000;
-
-/// What was understood of rates that look as if they lacked their unit.
-pub(super) fn slow_rates(set: &[(String, String)]) -> Vec<String> {
-    let words = set.iter().filter(|(key, _)| ["qdisc", "router", "switch"].contains(&key.as_str()));
-    let of = |(key, value): &(String, String)| {
-        let words: Vec<_> = value.split([' ', ';']).collect();
-        let slow = words.windows(2).filter(|pair| pair[0].ends_with("rate")).filter_map(|pair| {
-            let bps = bits_per_second(pair[1]).filter(|bps| (1..SLOWEST_BPS).contains(bps))?;
-            Some((pair.join(" "), bps))
-        });
-        let mut said = String::new();
-        for (words, bps) in slow {
-            let _ = write!(said, "{}{words} is {bps} bit/s", if said.is_empty() { "" } else { ", " });
-        }
-        (!said.is_empty()).then(|| {
-            format!("{key}: {said}: a rate without a unit is in bit/s, and kbit, mbit and gbit say more")
-        })
-    };
-    words.filter_map(of).collect()
-}
-
-/// A rate in tc's words, as far as it may be a slow one.
-fn bits_per_second(word: &str) -> Option<u64> {
-    let digits = word.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let number: u64 = digits.parse().ok()?;
-    match word[digits.len()..].to_ascii_lowercase().as_str() {
-        "" | "bit" => Some(number),
-        "bps" => number.checked_mul(8),
-        "kbit" => number.checked_mul(1_000),
-        _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rates_without_a_unit_are_told() {
-        let of = |key: &str, value: &str| slow_rates(&[(key.to_owned(), value.to_owned())]);
-        assert!(of("qdisc", "fq maxrate 48")[0].contains("maxrate 48 is 48 bit/s"));
-        assert!(
-            of("switch", "fq;tbf rate 900bps burst 5kb latency 5ms")[0].contains("rate 900bps is 7200 bit/s")
-        );
-        for fine in ["fq maxrate 48mbit", "tbf rate 8kbit burst 5kb latency 5ms", "fq maxrate 0", "none"] {
-            assert_eq!(of("qdisc", fine), Vec::<String>::new(), "{fine}");
-        }
-    }
 }

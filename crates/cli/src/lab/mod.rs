@@ -15,6 +15,7 @@ mod words;
 use crate::args::{Lab, LabAction, LabOptions};
 use crate::failure::Failure;
 use crate::interrupt::{INTERRUPTED, stop_on_ctrl_c};
+use crate::rates;
 use catalog::{EXPERIMENTS, Experiment, Variant};
 pub(crate) use guest::guest;
 use lowwater_core::base::near::nearest;
@@ -37,7 +38,9 @@ pub(crate) fn run(mut lab: Lab) -> Result<ExitCode, Failure> {
         None => (EXPERIMENTS.iter().collect(), true),
     };
     let (mut plans, mut notes) = alike::settle(plan(&experiments, &lab.options, short)?);
-    notes.extend(alike::slow_rates(&lab.options.set));
+    let words =
+        lab.options.set.iter().filter(|(key, _)| ["qdisc", "router", "switch"].contains(&key.as_str()));
+    notes.extend(words.filter_map(|(key, value)| rates::slow(key, value)));
     notes.iter().for_each(|note| eprintln!("lowwater: {note}"));
     if short && lab.options.variant.is_empty() && lab.options.report.is_none() && !lab.options.json {
         lab.options.report = usual_report(lab.options.out.as_deref());

@@ -6,6 +6,7 @@ pub(crate) mod sink;
 
 use crate::args::Net;
 use crate::failure::Failure;
+use crate::rates;
 use capture::Capture;
 use lowwater::port::{NotNow, Port};
 use lowwater::{Builder, PacketOptions, Stack, TunOptions};
@@ -38,7 +39,8 @@ pub(crate) struct Opened {
 /// Opens the device, configures the kernel's side of a TUN and starts the stack.
 pub(crate) fn open(net: &Net) -> Result<Opened, Failure> {
     let sides = sides(net)?;
-    let warnings = conflict::check(net, &sides)?;
+    let mut warnings = conflict::check(net, &sides)?;
+    warnings.extend(net.front.qdisc.as_ref().and_then(|words| rates::slow("--qdisc", words)));
     for warning in &warnings {
         eprintln!("lowwater: warning: {warning}");
     }
