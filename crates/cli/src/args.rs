@@ -422,10 +422,10 @@ fn sysctl(text: &str) -> Result<(String, String), String> {
 
 /// Says that there is no such sysctl, and which are near to it.
 pub(crate) fn unknown_setting(key: &str) -> String {
-    format!(
-        "there is no sysctl {key}; near it are {} (docs/sysctl.md lists all)",
-        Sysctl::near(key).join(", ")
-    )
+    match &Sysctl::near(key)[..] {
+        [] => format!("there is no sysctl {key}, and none near it (docs/sysctl.md lists all)"),
+        near => format!("there is no sysctl {key}; near it: {} (docs/sysctl.md lists all)", near.join(", ")),
+    }
 }
 
 #[cfg(test)]
@@ -459,6 +459,6 @@ mod tests {
         assert!(sysctl("tcp_sack").unwrap_err().contains("KEY=VALUE"));
         assert!(sysctl("tcp_sack=maybe").unwrap_err().contains("from 0 to 255"));
         let wrong = sysctl("tcp_sakc=1").unwrap_err();
-        assert!(wrong.contains("near it are tcp_sack,") && wrong.len() < 200, "{wrong}");
+        assert!(wrong.contains("near it: tcp_sack") && wrong.len() < 200, "{wrong}");
     }
 }

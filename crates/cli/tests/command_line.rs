@@ -902,7 +902,7 @@ fn what_stands_before_the_device_is_checked_at_once() {
             "there is none called \"fifo\"; allowed: noqueue,",
         ),
         ("--set", "default_qdisc=tbf", "'tbf' is not allowed; it takes pfifo_fast, pfifo, bfifo,"),
-        ("--set", "default_qdisk=fq", "there is no sysctl default_qdisk; near it are default_qdisc,"),
+        ("--set", "default_qdisk=fq", "there is no sysctl default_qdisk; near it: default_qdisc"),
     ] {
         let ended = say(&["serve", "--tun", "lw0", "--addr", "10.9.0.2/24", option, value]);
         assert_eq!(ended.code(), Some(2), "{ended:?}");

@@ -1,4 +1,5 @@
 //! Names that scripts use in calls: those of the system calls' crate, and some that only scripts need.
+use lowwater_core::base::near::distance;
 use lowwater_posix::{Errno, abi};
 
 /// What is not in the tables of the system calls.
@@ -141,16 +142,61 @@ pub(crate) fn near<'n>(name: &str, all: &[&'n str]) -> Vec<&'n str> {
     all.into_iter().take(NEAR_MAX).map(|(_, known)| known).collect()
 }
 
-/// How many letters must be added, taken away or changed to make one of the other (Levenshtein).
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().take(100).enumerate() {
-        let mut corner = std::mem::replace(&mut row[0], i + 1);
-        for (j, y) in b.bytes().enumerate() {
-            let changed = corner + usize::from(x != y);
-            corner = row[j + 1];
-            row[j + 1] = changed.min(corner + 1).min(row[j] + 1);
+/// The names of values that a wrong one may have been meant for, the nearest first: a quarter of its letters may be others.
+pub(crate) fn near_constants(name: &str) -> Vec<&'static str> {
+    let tables = [abi::NAMES, MORE, SCTP, FOREIGN, PRIVILEGES];
+    let all: Vec<&str> = tables.iter().flat_map(|table| table.iter().map(|(known, _)| *known)).collect();
+    let upper = name.to_ascii_uppercase();
+    let mut near = near(&upper, &all);
+    near.dedup();
+    near.retain(|known| distance(&upper, known) <= (name.len() / 4).max(1));
+    near
+}
+
+/// What a message says of a name that has no value.
+pub(crate) fn unknown(name: &str) -> String {
+    match &near_constants(name)[..] {
+        [] => format!("the name '{name}' is not known"),
+        near => format!("the name '{name}' is not known; near it: {}", near.join(", ")),
+    }
+}
+
+/// Bits under the names that begin with `prefix`, as `EPOLLIN|EPOLLOUT`; what has no name stands at the end.
+pub(crate) fn bits(prefix: &str, value: u32) -> String {
+    let mut rest = value;
+    let mut words = Vec::new();
+    // Behind an underscore stand other things: EPOLL_CTL_ADD.
+    let is_bit = |name: &str| name.strip_prefix(prefix).is_some_and(|rest| !rest.starts_with('_'));
+    for (name, bit) in abi::NAMES.iter().filter(|(name, _)| is_bit(name)) {
+        let bit = *bit as u32;
+        if bit.is_power_of_two() && rest & bit != 0 {
+            words.push((*name).to_owned());
+            rest &= !bit;
         }
     }
-    row.last().copied().unwrap_or_default()
+    if rest != 0 || words.is_empty() {
+        words.push(if rest == 0 { "0".to_owned() } else { format!("{rest:#x}") });
+    }
+    words.join("|")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_misspelt_name_is_told_the_nearest() {
+        assert_eq!(near_constants("TCP_NOTSENT_LOWATER")[0], "TCP_NOTSENT_LOWAT");
+        assert_eq!(near_constants("so_sndbuff")[0], "SO_SNDBUF");
+        assert!(unknown("TCP_NODELAYED").contains("; near it: TCP_NODELAY"));
+        assert_eq!(unknown("QUUX_OF_NOTHING"), "the name 'QUUX_OF_NOTHING' is not known");
+    }
+
+    #[test]
+    fn bits_have_their_names() {
+        assert_eq!(bits("EPOLL", 0x14), "EPOLLOUT|EPOLLHUP");
+        assert_eq!(bits("EPOLL", 0x8000_0001), "EPOLLIN|EPOLLET");
+        assert_eq!(bits("EPOLL", 0x4001), "EPOLLIN|0x4000");
+        assert_eq!(bits("EPOLL", 0), "0");
+    }
 }

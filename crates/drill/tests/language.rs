@@ -131,12 +131,7 @@ const CHANGES: &[Change] = &[
     // Commands.
     ("lang/defaults.pkt", "defaults.sh", "nothing.sh", "nothing.sh"),
     ("lang/defaults.pkt", "echo 0 > /proc", "echo -5 > /proc", "tcp_early_retrans"),
-    (
-        "lang/defaults.pkt",
-        "ipv4/tcp_early_retrans",
-        "ipv4/tcp_early_retrnas",
-        "near it are tcp_early_retrans",
-    ),
+    ("lang/defaults.pkt", "ipv4/tcp_early_retrans", "ipv4/tcp_early_retrnas", "near it: tcp_early_retrans"),
     (
         "lang/defaults.pkt",
         "`sysctl -q net.ipv4.tcp_slow",

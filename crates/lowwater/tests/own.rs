@@ -471,6 +471,7 @@ fn mistakes_of_the_builder_are_told_in_words() {
     let port = || link::pair(1500).0;
     assert!(told(Stack::builder().device(port()).address("10.0.0.1/33")).contains("10.0.0.1/33"));
     assert!(told(Stack::builder().sysctl("tcp_no_such", "1")).contains("tcp_no_such"));
+    assert!(told(Stack::builder().sysctl("tcp_sakc", "1")).contains("near it: tcp_sack"));
     assert!(told(Stack::builder().device(port()).host_address("10.0.0.1/24")).contains("TUN"));
     let stack = Stack::builder().build().unwrap();
     assert_eq!(stack.set_sysctl("tcp_sack", "256").unwrap_err().kind(), ErrorKind::InvalidInput);

@@ -265,7 +265,7 @@ macro_rules! sysctls {
                             concat!($what $(, " from ", $lo, " to ", $hi)?)
                         )),
                     },)*
-                    _ => Err(format!("sysctl {name}: no such setting; docs/sysctl.md and `Sysctl::NAMES` list them")),
+                    _ => Err(Self::unknown(name)),
                 }
             }
 
@@ -292,13 +292,27 @@ impl Sysctl {
         Self::NAMES.iter().any(|(known, _)| *known == name)
     }
 
-    /// The settings whose names are nearest to `name` (with or without `net.ipv4.`), the nearest first: for messages.
+    /// The settings whose names are nearest to `name` (with or without `net.ipv4.`), the nearest first, for messages: those that it is
+    /// misspelt of, or a word of. None where more than a third of its letters would have to be others.
     #[must_use]
     pub fn near(name: &str) -> Vec<&'static str> {
         let name = short_name(name);
-        let mut all: Vec<(usize, &str)> = Self::NAMES.iter().map(|(n, _)| (distance(name, n), *n)).collect();
+        let far = name.len() / 3;
+        let typed = |known: &str| Some(distance(name, known)).filter(|letters| *letters <= far);
+        let part = |known: &str| known.split(['_', '.']).any(|word| word == name).then_some(1);
+        let of = |known: &'static str| Some((typed(known).into_iter().chain(part(known)).min()?, known));
+        let mut all: Vec<_> = Self::NAMES.iter().filter_map(|(known, _)| of(known)).collect();
         all.sort_unstable();
         all.into_iter().take(NEAR_MAX).map(|(_, known)| known).collect()
+    }
+
+    /// One sentence about a name that is none.
+    fn unknown(name: &str) -> String {
+        let near = match &Self::near(name)[..] {
+            [] => String::new(),
+            near => format!("; near it: {}", near.join(", ")),
+        };
+        format!("sysctl {name}: no such setting{near} (docs/sysctl.md and `Sysctl::NAMES` list all)")
     }
 }
 
@@ -644,13 +658,21 @@ mod tests {
         assert_eq!(Sysctl::near("net.ipv4.tcp_sakc")[0], "tcp_sack");
         assert!(Sysctl::near("tcp_slow_start_afer_idle").contains(&"tcp_slow_start_after_idle"));
         assert_eq!((distance("abc", "abc"), distance("", "abc")), (0, 3));
+        let rtt = Sysctl::near("rtt");
+        assert!(
+            !rtt.is_empty() && rtt.iter().all(|name| name.split('_').any(|word| word == "rtt")),
+            "{rtt:?}"
+        );
+        assert_eq!(Sysctl::near("delay_of_the_path"), Vec::<&str>::new());
+        assert_eq!(Sysctl::near(""), Vec::<&str>::new());
     }
 
     #[test]
     fn a_bad_value_is_answered_in_one_sentence() {
         let e = Sysctl::default().set("tcp_sack", "yes").unwrap_err();
         assert_eq!(e, "sysctl tcp_sack: 'yes' is not allowed; it takes a number (0 is off) from 0 to 255");
-        assert!(Sysctl::default().set("tcp_sakc", "1").is_err());
+        let e = Sysctl::default().set("tcp_sakc", "1").unwrap_err();
+        assert!(e.starts_with("sysctl tcp_sakc: no such setting; near it: tcp_sack"), "{e}");
     }
 
     /// The text around one number that `name` takes: some settings take several.

@@ -214,7 +214,7 @@ fn atom(c: &mut Cursor<'_>, scope: &Scope<'_>, depth: usize) -> Result<Value, Bo
         }
         _ => match names::constant(name) {
             Some(n) => Ok(Value::Int(n)),
-            None => c.fail(format!("the name '{name}' is not known")),
+            None => c.fail(names::unknown(name)),
         },
     }
 }

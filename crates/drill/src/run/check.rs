@@ -3,6 +3,7 @@ use super::Runner;
 use super::args::{Args, CMSGHDR, epoll_event, option_name};
 use super::{info, sctp_args, sctp_info};
 use crate::failure::Failure;
+use crate::names;
 use crate::script::{CallSpec, Value};
 use core::net::SocketAddr;
 use lowwater_core::base::Instant;
@@ -328,7 +329,7 @@ fn same_events(a: &Args<'_>, value: Option<&Value>, reply: &Reply) -> Result<(),
         Some(Value::List(items)) => items.iter().collect(),
         Some(one) => vec![one],
     };
-    let show = |e: &EpollEvent| format!("{{events={:#x}, data={}}}", e.events, e.data);
+    let show = |e: &EpollEvent| format!("{{events={}, data={}}}", names::bits("EPOLL", e.events), e.data);
     let none = [EpollEvent { events: 0, data: 0 }];
     let told = if reply.events.is_empty() { &none[..] } else { &reply.events[..] };
     for (expected, actual) in expected.into_iter().zip(told) {

@@ -89,8 +89,11 @@ impl Target for Stack {
         if Sysctl::knows(name) {
             return None;
         }
-        let near = Sysctl::near(name).join(", ");
-        Some(format!("the stack has no setting '{name}'; near it are {near} (docs/sysctl.md lists all)"))
+        let near = match &Sysctl::near(name)[..] {
+            [] => String::new(),
+            near => format!("; near it: {}", near.join(", ")),
+        };
+        Some(format!("the stack has no setting '{name}'{near} (docs/sysctl.md lists all)"))
     }
 
     fn forget_servers(&mut self) -> Result<(), String> {
