@@ -5,9 +5,12 @@ pub(crate) use sctp::{Messages, SctpSend, Ss};
 
 use crate::rates;
 use crate::script_options::ScriptOptions;
-use clap::{Args, Parser, Subcommand};
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{ArgGroup, Args, Error, Parser, Subcommand};
 use lowwater::sctp::SctpCongestionKind;
 use lowwater_core::base::Sysctl;
+use lowwater_core::base::near::nearest;
 use lowwater_core::ip::Cidr;
 use lowwater_core::qdisc::Any;
 use lowwater_drill::Family;
@@ -109,6 +112,26 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
+impl Cli {
+    /// The command line; one that makes no sense ends the program with what is wrong about it.
+    pub(crate) fn of_process(experiments: &[&str]) -> Self {
+        Self::try_parse().unwrap_or_else(|wrong| hinted(wrong, experiments).exit())
+    }
+}
+
+/// The name of an experiment in the place of `run` is told what is missing.
+fn hinted(mut wrong: Error, experiments: &[&str]) -> Error {
+    let word = match (wrong.kind(), wrong.get(ContextKind::InvalidSubcommand)) {
+        (ErrorKind::InvalidSubcommand, Some(ContextValue::String(word))) => word.clone(),
+        _ => return wrong,
+    };
+    if let Some(name) = nearest(&word, experiments) {
+        let tip = StyledStr::from(format!("experiments are run by: lowwater lab run {name}"));
+        wrong.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
+    }
+    wrong
+}
+
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -191,11 +214,12 @@ pub(crate) struct LabOptions {
     pub(crate) report: Option<PathBuf>,
 }
 
-/// The stack and its device, for `serve`, `get` and `sctp-send`.
+/// The stack and its device, for `serve`, `get` and `sctp-send`. One of the two kinds of device, and the message that asks for it names both.
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("device").required(true).args(["tun", "packet"])))]
 pub(crate) struct Net {
     /// Name of the TUN device to make
-    #[arg(long, value_name = "NAME", required_unless_present = "packet", conflicts_with = "packet")]
+    #[arg(long, value_name = "NAME")]
     pub(crate) tun: Option<String>,
     #[command(flatten)]
     pub(crate) iface: Iface,
@@ -436,6 +460,30 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    fn refused(words: &[&str]) -> String {
+        let wrong = Cli::try_parse_from([&["lowwater"], words].concat()).expect_err("it makes no sense");
+        hinted(wrong, &["small-queues", "bulk"]).to_string()
+    }
+
+    #[test]
+    fn what_is_missing_is_told() {
+        assert!(
+            refused(&["lab", "small-queues"])
+                .contains("tip: experiments are run by: lowwater lab run small-queues")
+        );
+        assert!(refused(&["lab", "smal-queues"]).contains("lab run small-queues"));
+        for other in [&["lab", "foo"][..], &["lab", "run"], &["bulkk"]] {
+            let told = refused(other);
+            assert!(!told.contains("small-queues"), "{told}");
+        }
+        for command in ["serve", "get"] {
+            let told = refused(&[command]);
+            assert!(told.contains("--tun <NAME>") && told.contains("--packet <IFACE>"), "{told}");
+        }
+        let both = refused(&["serve", "--tun", "a", "--packet", "b", "--addr", "10.0.0.1/24"]);
+        assert!(both.contains("cannot be used with"), "{both}");
     }
 
     /// clap breaks what is longer than the terminal: a line of prose is a whole one, and an example fits.

@@ -226,7 +226,7 @@ fn unreadable(script: &Path, e: &io::Error) -> Outcome {
         _ => format!("the file cannot be read: {e}"),
     };
     let failure =
-        lowwater_drill::Failure { script: script.display().to_string(), line: 1, what, ..Default::default() };
+        lowwater_drill::Failure { script: script.display().to_string(), line: 0, what, ..Default::default() };
     Outcome::of(script, "", Err(Box::new(failure)))
 }
 
@@ -256,7 +256,7 @@ fn object(outcome: &Outcome) -> String {
     let mut object = match &outcome.failure {
         None => json!({ "script": script, "ok": outcome.as_expected(), "printed": outcome.printed }),
         Some(f) => json!({
-            "script": script, "ok": outcome.as_expected(), "line": f.line, "source": f.source, "what": f.what,
+            "script": script, "ok": outcome.as_expected(), "line": (f.line > 0).then_some(f.line), "source": f.source, "what": f.what,
             "expected": f.expected, "actual": f.actual, "packets": f.packets, "trace": f.trace,
             "printed": f.printed, "alone": f.alone(), "fails_because": outcome.fails_because,
         }),

@@ -19,11 +19,10 @@ mod ss;
 mod tc;
 mod tcp_info;
 
-use clap::Parser as _;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let outcome = match args::Cli::parse().command {
+    let outcome = match args::Cli::of_process(&lab::names()).command {
         args::Command::Lab(lab) => lab::run(lab),
         args::Command::Drill(drill) => drill::run(&drill),
         args::Command::Serve(serve) => serve::run(&serve),

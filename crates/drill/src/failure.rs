@@ -7,7 +7,7 @@ use std::fmt;
 pub struct Failure {
     /// Path of the script.
     pub script: String,
-    /// Line, from 1.
+    /// Line, from 1; 0 where it is about the script as a whole.
     pub line: usize,
     /// The text of that line.
     pub source: String,
@@ -69,6 +69,9 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.line == 0 {
+            return write!(f, "{}: {}", self.script, self.what);
+        }
         writeln!(f, "{}:{}: {}", self.script, self.line, self.what)?;
         if !self.source.is_empty() {
             writeln!(f, "  line:     {}", self.source)?;

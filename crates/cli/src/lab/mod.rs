@@ -25,6 +25,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
+/// The names of all experiments.
+pub(crate) fn names() -> Vec<&'static str> {
+    EXPERIMENTS.iter().map(|e| e.name).collect()
+}
+
 /// Runs the command.
 pub(crate) fn run(mut lab: Lab) -> Result<ExitCode, Failure> {
     let (experiments, short) = match lab.action {
