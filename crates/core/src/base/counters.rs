@@ -1,6 +1,7 @@
 //! Counters under Linux's MIB names: plain additions on the hot path, names only when somebody reads them.
 use super::why::{DROP_REASONS, DropWhy, WAIT_REASONS, Wait};
 use super::{Instant, Rng};
+use core::fmt;
 
 macro_rules! counter_group {
     ($(#[$doc:meta])* $group:ident $title:literal { $($field:ident = $name:literal,)* }) => {
@@ -234,5 +235,37 @@ impl Counters {
         for &why in DropWhy::ALL {
             f("Drop", why.name(), self.drops(why));
         }
+    }
+}
+
+/// A line for each counter that is not 0, in the columns of `nstat`: group and name, value.
+impl fmt::Display for Counters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut done = Ok(());
+        let mut first = true;
+        self.each(&mut |group, name, value| {
+            if value > 0 && done.is_ok() {
+                let begin = if core::mem::take(&mut first) { "" } else { "\n" };
+                done = write!(f, "{begin}{:<32}{value}", format!("{group}{name}"));
+            }
+        });
+        done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_show_what_has_happened_and_nothing_else() {
+        let mut counters = Counters::default();
+        assert_eq!(counters.to_string(), "");
+        counters.ip.in_receives = 3;
+        counters.wait(Wait::Cwnd);
+        let text = counters.to_string();
+        let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(lines, [["IpInReceives", "3"], ["Waitcwnd", "1"]]);
+        assert_eq!(text.lines().next().map(str::len), Some(33), "values stand below each other");
     }
 }
