@@ -1,5 +1,6 @@
 //! What bulk flows carry: bytes that repeat after a prime number of them, so that a piece that is lost, doubled or out of its
-//! place shows in the reader's hash. The writer need not hash anything: what it wrote is known from how much it was.
+//! place shows in the reader's hash, unless it is a multiple of that long. The writer need not hash anything: what it wrote is known from how
+//! much it was.
 use crate::hash::Hash;
 use bytes::Bytes;
 use std::sync::LazyLock;
@@ -51,7 +52,7 @@ impl Sink {
         self.bytes += bytes.len() as u64;
     }
 
-    /// Compares, after the clock has stopped, with what a [`Source`] writes.
+    /// Compares all that came, after the clock has stopped, with what a [`Source`] writes first.
     ///
     /// # Panics
     /// When other bytes came: a benchmark of wrong bytes measures nothing.

@@ -55,10 +55,12 @@ fn main() {
             RUNS.iter().enumerate().filter(|(row, _)| only == 0 || only == *row as u64 + 1)
         {
             let cpu = process_cpu_s();
-            let Ran { gbits, sinks } = run(seconds, flows, *role);
-            let gb = gbits / 8.0 * seconds.as_secs_f64();
-            rows[row].push(Figures { gbits, cpu_ms_per_gb: (process_cpu_s() - cpu) * 1e3 / gb });
-            sinks.iter().for_each(Sink::check);
+            let ran = run(seconds, flows, *role);
+            let (cpu, gb) = (process_cpu_s() - cpu, ran.gb());
+            assert!(gb > 0.0, "nothing came");
+            rows[row]
+                .push(Figures { gbits: gb * 8.0 / ran.took.as_secs_f64(), cpu_ms_per_gb: cpu * 1e3 / gb });
+            ran.sinks.iter().for_each(Sink::check);
         }
         eprintln!("pair {}/{pairs} done", round + 1);
     }
@@ -86,9 +88,25 @@ fn main() {
 
 /// What one run left.
 struct Ran {
-    gbits: f64,
-    /// What was read, one for each flow.
+    took: Duration,
+    /// What was read, one for each flow; empty ones for ends that wrote.
     sinks: Vec<Sink>,
+}
+
+impl Ran {
+    /// Payload that was read, in GB.
+    fn gb(&self) -> f64 {
+        self.sinks.iter().map(|sink| sink.bytes).sum::<u64>() as f64 / 1e9
+    }
+}
+
+/// Done when it goes, in a panic too: a thread that waits for the end is not left waiting.
+struct Finally<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for Finally<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
 }
 
 /// What one run gave.
@@ -144,16 +162,13 @@ fn kernel_end(addr: SocketAddr, seconds: Duration, flows: usize, role: Role) -> 
     let streams: Vec<Vec<TcpStream>> =
         (0..threads).map(|t| (t..flows).step_by(threads).map(|_| connect(addr)).collect()).collect();
     let start = Instant::now();
-    let (bytes, sinks) = std::thread::scope(|scope| {
-        let ends: Vec<_> =
-            streams.iter().map(|own| scope.spawn(move || serve_flows(own, seconds, role))).collect();
-        ends.into_iter().map(|t| t.join().expect("a thread ends")).fold((0, Vec::new()), |mut all, ends| {
-            all.0 += ends.iter().map(|end| end.source.bytes + end.sink.bytes).sum::<u64>();
-            all.1.extend(ends.into_iter().map(|end| end.sink));
-            all
-        })
+    let ends: Vec<End> = std::thread::scope(|scope| {
+        let serve = |own| scope.spawn(move || serve_flows(own, seconds, role));
+        let threads: Vec<_> = streams.iter().map(|own| serve(own.as_slice())).collect();
+        threads.into_iter().flat_map(|thread| thread.join().expect("a thread ends")).collect()
     });
-    Ran { gbits: bytes as f64 * 8.0 / start.elapsed().as_secs_f64() / 1e9, sinks }
+    let took = start.elapsed();
+    Ran { took, sinks: ends.into_iter().map(|end| end.sink).collect() }
 }
 
 fn connect(addr: SocketAddr) -> TcpStream {
@@ -264,6 +279,7 @@ fn one_thread(seconds: Duration, flows: usize, role: Role) -> Ran {
         let mut single = Single::open("lw0", OURS, HOST, single::work()).busy_poll(single::busy_poll());
         let stop = single.stopper();
         std::thread::scope(|scope| {
+            let stop = Finally(stop);
             let mut bulk = Bulk::new(role);
             let server = scope.spawn(move || (single.serve(&mut bulk), bulk));
             let mut ran =
@@ -271,7 +287,7 @@ fn one_thread(seconds: Duration, flows: usize, role: Role) -> Ran {
             if std::env::var_os("LOWWATER_BENCH_COUNTERS").is_some() {
                 let _ = Command::new("bash").args(["-c", "ip -s link show lw0; tc -s qdisc show dev lw0; nstat -az 2>/dev/null | awk '$2>0'"]).status();
             }
-            stop();
+            drop(stop);
             let (used, bulk) = server.join().expect("the stack's thread ends");
             let bytes = bulk.bytes();
             eprintln!(
@@ -296,6 +312,7 @@ fn facade(seconds: Duration, flows: usize, role: Role) -> Ran {
         let stack = builder.busy_poll(single::busy_poll()).build().expect("a stack");
         let listener = lowwater::blocking::TcpListener::bind(&stack, (OURS, 9)).expect("the port is free");
         std::thread::scope(|scope| {
+            let _end = Finally(|| _ = stack.shutdown_blocking(Duration::ZERO));
             let programs = scope.spawn(|| {
                 let serve = |_| {
                     let (stream, _) = listener.accept().expect("a client comes");
