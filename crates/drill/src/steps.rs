@@ -90,6 +90,11 @@ impl Steps {
         self.host.advance_until(t.plus_nanos(self.ahead_ns));
     }
 
+    /// [`Host::oversleep`].
+    pub fn oversleep(&mut self, t: Instant) {
+        self.host.oversleep(t.plus_nanos(self.ahead_ns));
+    }
+
     /// [`Host::next_packet`].
     pub fn next_packet(&mut self, limit: Instant) -> Option<Sent> {
         let sent = self.host.next_packet(limit.plus_nanos(self.ahead_ns))?;

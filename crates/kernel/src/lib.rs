@@ -99,6 +99,11 @@ impl Kernel {
         self.gather();
     }
 
+    /// By how much the kernel's clock was ahead of a whole millisecond at `at`: its timestamps change there.
+    fn tick_ns(&self, at: Instant) -> u64 {
+        self.clock.monotonic_nanos(self.begun.plus_nanos(at.nanos_since(ORIGIN))) % 1_000_000
+    }
+
     fn gather(&mut self) {
         while let Some(bytes) = self.world.recv() {
             let at = self.now();

@@ -187,6 +187,11 @@ impl Host {
                 break;
             }
         }
+        self.oversleep(t);
+    }
+
+    /// Moves time to `t` as a driver does that sleeps too long: what was due before happens only then.
+    pub fn oversleep(&mut self, t: Instant) {
         if t > self.now {
             self.now = t;
             self.stack.handle_timeout(t);

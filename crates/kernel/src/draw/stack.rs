@@ -25,11 +25,16 @@ pub(super) struct Stack(Steps);
 
 impl Stack {
     pub(super) fn new() -> Result<Self, String> {
+        Self::starting(ORIGIN)
+    }
+
+    /// The same with another time of its clock at the beginning.
+    pub(super) fn starting(start: Instant) -> Result<Self, String> {
         let settings = Settings {
             caps: DeviceCaps::plain(MTU),
             addresses: vec![(IpAddr::V4(LOCAL), PREFIX)],
             routes: vec![(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0, None)],
-            start: ORIGIN,
+            start,
             ..Settings::default()
         };
         Host::new(settings).map(|host| Self(Steps::new(host))).map_err(|e| format!("the stack: {e}"))
@@ -38,6 +43,11 @@ impl Stack {
     /// When its next timer is due.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.0.next_deadline()
+    }
+
+    /// Moves time to `t`; timers that are due by then are late.
+    pub(super) fn oversleep(&mut self, t: Instant) {
+        self.0.oversleep(t);
     }
 }
 

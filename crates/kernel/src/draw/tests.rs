@@ -34,6 +34,23 @@ fn the_script_of_a_run_passes_where_it_ran() {
 }
 
 #[test]
+fn a_replay_does_the_same_at_the_same_times_and_follows_late_ones() {
+    for (seed, words) in [(2, "cubic"), (5, "even,spike"), (8, "defer"), (11, "weird")] {
+        let program = author::program(seed, &flavours(words)).expect("a program");
+        let mut run = trace::run(&mut stack::Stack::new().expect("a stack"), &program, None).expect("a run");
+        let replay = |run: &Trace| trace::replay(&program, run).expect("a replay");
+        assert_eq!(compare::difference(&program, &replay(&run), &run), None, "seed {seed} {words}");
+        // What a timer sends follows the run by a tick, and not by more.
+        let Some(step) = run.steps.iter().position(|step| !step.later.is_empty()) else { continue };
+        let due = run.steps[step].later[0].at;
+        run.steps[step].later[0].at = due + 5_000;
+        assert_eq!(replay(&run).steps[step].later[0].at, due + 5_000, "seed {seed} {words}");
+        run.steps[step].later[0].at = due + 20_000 + due.saturating_sub(program.steps[step].at) / 3;
+        assert_eq!(replay(&run).steps[step].later[0].at, due, "seed {seed} {words}");
+    }
+}
+
+#[test]
 fn unknown_words_are_told_with_the_known_ones() {
     let why = Flavours::parse("ecn,sacks").expect_err("a wrong word");
     assert!(why.contains("'sacks'") && why.contains("nosack") && why.contains("weird"), "{why}");

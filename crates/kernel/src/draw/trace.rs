@@ -3,8 +3,12 @@ use super::pace::{self, DISTURBED, Field, Paced as _};
 use super::packet::Seen;
 use super::peer::Peer;
 use super::program::Program;
-use lowwater_core::base::Duration;
-use lowwater_drill::Target;
+use super::stack::Stack;
+use lowwater_core::base::{Duration, Instant};
+use lowwater_drill::{ORIGIN, Target};
+
+/// How late a timer of the kernel may be, in nanoseconds, beyond a share of its time: two ticks at 250 Hz.
+const TICKS: u64 = 8_000_000;
 
 /// Fields of TCP_INFO that must be equal after each step: name, offset and length.
 pub(super) const FIELDS: &[Field] = &[
@@ -43,6 +47,10 @@ pub(super) type Values = Vec<u64>;
 /// What one step did.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Done {
+    /// When it came, in nanoseconds since the SYN.
+    pub(super) at_ns: u64,
+    /// By how many microseconds timers had been late up to there.
+    pub(super) late: u64,
     /// Result of its call.
     pub(super) ret: i64,
     /// What left at once.
@@ -62,6 +70,13 @@ pub(super) struct Trace {
     pub(super) steps: Vec<Done>,
     /// The first step that came late, since the machine was busy: what follows shows nothing.
     pub(super) disturbed: Option<usize>,
+    /// When the SYN left, and by how much the target's clock was ahead of a tick of its timestamps then.
+    pub(super) begun: Instant,
+    pub(super) tick_ns: u64,
+    /// By how many microseconds the end of the handshake was late.
+    pub(super) opened_late: u64,
+    /// When it was over, in nanoseconds since the SYN.
+    pub(super) end_ns: u64,
 }
 
 /// Runs a program. `like` tells what the stack did: what a timer of the target makes leave is waited for, and everything behind it
@@ -72,7 +87,9 @@ pub(super) fn run<T: Target>(
     like: Option<&Trace>,
 ) -> Result<Trace, String> {
     let mut peer = Peer::open(target, &program.setup)?;
-    let mut trace = Trace::default();
+    let begun = peer.base;
+    let opened_late = peer.late.as_nanos() as u64 / 1_000;
+    let mut trace = Trace { begun, opened_late, ..Trace::default() };
     if peer.late > Duration::from_micros(DISTURBED) {
         trace.disturbed = Some(0);
     }
@@ -83,12 +100,57 @@ pub(super) fn run<T: Target>(
         if i == 0 {
             peer.collect();
         }
+        let at_ns = peer.target.now().nanos_since(begun);
+        let late = peer.base.nanos_since(begun) / 1_000;
         let ret = peer.act(&step.act);
-        let mut done = Done { ret, at_once: peer.collect(), ..Done::default() };
+        let mut done = Done { at_ns, late, ret, at_once: peer.collect(), ..Done::default() };
         done.info = values(&peer.info(), FIELDS);
         let next = program.steps.get(i + 1).map_or(program.end, |next| next.at);
         let expected = like.and_then(|like| like.steps.get(i)).map_or(&[][..], |like| &like.later);
         done.later = pace::pass(&mut peer, (step.at, next), expected);
+        let info = peer.info();
+        (done.info_later, done.times) = (values(&info, FIELDS), values(&info, TIMES));
+        trace.steps.push(done);
+    }
+    trace.end_ns = peer.target.now().nanos_since(begun);
+    Ok(trace)
+}
+
+/// Runs a program on the stack at the times at which another run came: steps that were some microseconds early or late against each
+/// other, and timers that fired late, decide what is a reordering, how old the head is when a packet may be deferred, or which
+/// millisecond a timestamp says.
+pub(super) fn replay(program: &Program, like: &Trace) -> Result<Trace, String> {
+    let mut stack = Stack::starting(ORIGIN.plus_nanos(like.tick_ns))?;
+    let mut setup = program.setup.clone();
+    setup.rtt += like.opened_late;
+    let mut peer = Peer::open(&mut stack, &setup)?;
+    let begun = peer.base;
+    let mut trace = Trace { begun, ..Trace::default() };
+    for (i, (step, like_step)) in program.steps.iter().zip(&like.steps).enumerate() {
+        peer.base = begun + Duration::from_micros(like_step.late);
+        peer.target.advance_until(begun.plus_nanos(like_step.at_ns));
+        if i == 0 {
+            peer.collect();
+        }
+        let ret = peer.act(&step.act);
+        let mut done = Done { ret, at_once: peer.collect(), ..Done::default() };
+        done.info = values(&peer.info(), FIELDS);
+        for out in &like_step.later {
+            let at = peer.base + Duration::from_micros(out.at);
+            let most = TICKS + at.nanos_since(begun).saturating_sub(like_step.at_ns) / 7;
+            while let Some(due) = peer.target.next_deadline().filter(|due| due.plus_nanos(most) < at) {
+                peer.target.advance_until(due);
+            }
+            // Not everything that leaves is a timer's, and what was collected already is no reason to wait.
+            match peer.target.next_deadline().is_some_and(|due| due < at) {
+                true => peer.target.oversleep(at),
+                false => peer.target.advance_until(at),
+            }
+            done.later.extend(peer.collect());
+        }
+        let end = like.steps.get(i + 1).map_or(like.end_ns, |next| next.at_ns);
+        peer.target.advance_until(begun.plus_nanos(end));
+        done.later.extend(peer.collect());
         let info = peer.info();
         (done.info_later, done.times) = (values(&info, FIELDS), values(&info, TIMES));
         trace.steps.push(done);
