@@ -306,6 +306,10 @@ impl Flight {
         if flags & flag::LOST != 0 {
             self.lost_out = self.lost_out.saturating_add_signed(delta);
         }
+        // Duplicates without SACK stand for segments, of which there are fewer now.
+        if !self.sack_ok && delta < 0 {
+            self.sacked_out = self.sacked_out.saturating_add_signed(delta);
+        }
     }
 
     /// Marks the record at `start` as sacked; what it was, where that is news (`tcp_sacktag_one`).

@@ -33,9 +33,28 @@ struct Resent {
     nxt: u64,
 }
 
-/// Retransmissions in the order of their departure.
+/// Retransmissions in the order of their departure; and those that something else marked lost before they were judged, which
+/// they are if that is taken back.
 #[derive(Debug, Default)]
-struct ResentQueue(VecDeque<Resent>);
+struct ResentQueue(VecDeque<Resent>, VecDeque<Resent>);
+
+impl ResentQueue {
+    /// It is decided: forgotten, unless it only waits to be sent again.
+    fn put_aside(&mut self, flight: &Flight, resent: Resent) {
+        if !waits(flight, &resent) {
+            return;
+        }
+        if self.1.len() == self.1.capacity() {
+            self.1.retain(|resent| waits(flight, resent));
+        }
+        self.1.push_back(resent);
+    }
+
+    /// What was put aside and has been sent again, or has arrived, is forgotten.
+    fn tidy(&mut self, flight: &Flight) {
+        while self.1.pop_front_if(|resent| !waits(flight, resent)).is_some() {}
+    }
+}
 
 /// State of RACK.
 #[derive(Debug)]
@@ -138,7 +157,7 @@ impl Rack {
 
     /// Where what had been sent ended when that retransmission left, as far as it is remembered.
     fn sent_by(&self, left: Departure) -> u64 {
-        let Some(ResentQueue(resent)) = self.resent.as_deref() else { return u64::MAX };
+        let Some(ResentQueue(resent, _)) = self.resent.as_deref() else { return u64::MAX };
         let at = resent.partition_point(|r| left.is_after(r.left));
         resent.get(at).map_or(u64::MAX, |r| r.nxt)
     }
@@ -153,7 +172,7 @@ impl Rack {
     /// Retransmissions that are remembered, for tests of the bound.
     #[cfg(test)]
     pub(in crate::tcp) fn remembered(&self) -> usize {
-        self.resent.as_ref().map_or(0, |resent| resent.0.len())
+        self.resent.as_ref().map_or(0, |resent| resent.0.len() + resent.1.len())
     }
 
     /// Marks what is lost by now; true when the reordering timer runs for more (`tcp_rack_mark_lost`).
@@ -246,22 +265,30 @@ impl Rack {
                     e.flight.mark_lost(e.cx, at);
                     next = piece(e.flight, &resent, at + 1).map(|(start, _)| start);
                 }
+                self.resent.as_mut()?.0.pop_front();
+            } else {
+                let queue = self.resent.as_mut()?;
+                queue.0.pop_front();
+                queue.put_aside(e.flight, resent);
             }
-            self.resent.as_mut()?.0.pop_front();
         }
-        self.resent = None;
+        self.resent.as_mut()?.tidy(e.flight);
+        self.resent.take_if(|queue| queue.1.is_empty());
         None
     }
 
     /// When the last of those before `sent_at` left that are undecided; what is decided is forgotten on the way.
     fn last_resent(&mut self, flight: &Flight) -> Instant {
         let sent = self.sent();
-        let Some(ResentQueue(resent)) = self.resent.as_deref_mut() else { return sent.at };
+        let Some(queue) = self.resent.as_deref_mut() else { return sent.at };
+        let resent = &mut queue.0;
         let before = resent.partition_point(|r| sent.is_after(r.left));
         let holds = |r: &Resent| piece(flight, r, r.start).is_some();
         let stale = resent.range(..before).rev().take_while(|r| !holds(r)).count();
-        drop(resent.drain(before - stale..before));
-        (before - stale).checked_sub(1).and_then(|i| resent.get(i)).map_or(sent.at, |r| r.left.at)
+        let decided: Vec<_> = resent.drain(before - stale..before).collect();
+        let last = (before - stale).checked_sub(1).and_then(|i| resent.get(i)).map_or(sent.at, |r| r.left.at);
+        decided.into_iter().for_each(|resent| queue.put_aside(flight, resent));
+        last
     }
 
     /// The reordering window (RFC 8985 section 6.2 step 4, `tcp_rack_reo_wnd`), widened by a coarse clock's resolution.
@@ -340,6 +367,13 @@ impl Rack {
         if let Some(by_rto) = self.by_rto.take().filter(|by_rto| flight.tx.una() < by_rto.1) {
             self.cursor = self.cursor.min(by_rto.0);
         }
+        let Some(queue) = self.resent.as_mut().filter(|queue| !queue.1.is_empty()) else { return };
+        let mut all = core::mem::take(&mut queue.1);
+        all.retain(|resent| piece(flight, resent, resent.start).is_some());
+        all.append(&mut queue.0);
+        // Those of one instant stay as they are.
+        all.make_contiguous().sort_by_key(|resent| resent.left.at);
+        queue.0 = all;
     }
 
     /// How long until the record sent at `sent_at` has had its round trip (`tcp_rack_skb_timeout` without patience).
@@ -358,6 +392,13 @@ impl Rack {
 fn piece(flight: &Flight, resent: &Resent, from: u64) -> Option<(u64, u64)> {
     let mut records = flight.tx.range(from, resent.end);
     records.find(|(_, sent)| holds(sent, resent)).map(|(start, sent)| (start, start + sent.span()))
+}
+
+/// A record of that retransmission is lost and not sent again yet.
+fn waits(flight: &Flight, resent: &Resent) -> bool {
+    let mut records = flight.tx.range(resent.start, resent.end);
+    let lost = |sent: &Sent| sent.flags & (flag::LOST | flag::RETRANS | flag::SACKED) == flag::LOST;
+    records.any(|(_, sent)| sent.departure() == resent.left && sent.has(flag::EVER_RETRANS) && lost(sent))
 }
 
 /// The record is still in flight as of that retransmission.
