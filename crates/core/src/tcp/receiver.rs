@@ -95,6 +95,8 @@ pub struct Receiver {
     urgent: Urgent,
     sack_ok: bool,
     shut: bool,
+    /// Header prediction is on (`pred_flags` is not 0).
+    foreseen: bool,
     header_bytes: u8,
 }
 
@@ -110,6 +112,7 @@ impl Receiver {
             urgent: Urgent::new(),
             sack_ok: false,
             shut: false,
+            foreseen: false,
             header_bytes: 20,
         }
     }
@@ -140,6 +143,7 @@ impl Receiver {
         let policy = AckPolicy::new(initial_rcv_mss(advmss, u32::from(with.mss), wnd));
         self.ack = policy.as_told(&self.ack);
         self.ack.began(cx.now);
+        self.foreseen = true;
         self.intake.establish(cx.now);
     }
 
@@ -267,6 +271,26 @@ impl Receiver {
     /// Nobody reads on, whatever is still taken (SHUT_RD): reading opens no window.
     pub const fn shut(&mut self) {
         self.shut = true;
+    }
+
+    /// Header prediction is on: what comes next may be as expected.
+    #[must_use]
+    pub const fn is_foreseen(&self) -> bool {
+        self.foreseen
+    }
+
+    /// A handshake begins or ends header prediction (`tcp_finish_connect`, `tcp_rcv_state_process`).
+    pub const fn set_foreseen(&mut self, on: bool) {
+        self.foreseen = on;
+    }
+
+    /// Header prediction begins again once nothing is unusual, the buffer not full among that; what ends it is said where it happens
+    /// (`tcp_fast_path_check`).
+    pub fn foresee(&mut self) {
+        self.foreseen |= !self.intake.queue.has_hole()
+            && self.intake.window.wnd() > 0
+            && self.intake.queue.truesize() < self.intake.window.buf().bytes
+            && !self.urgent.is_set();
     }
 
     /// The options of a new connection, whose buffer has room for its low-water mark already.
@@ -419,6 +443,7 @@ impl Receiver {
             self.sacks.forget_held();
             self.ack.schedule();
         }
+        self.foresee();
         Received {
             advanced: done.advanced as u32,
             fin: done.fin,
@@ -440,6 +465,7 @@ impl Receiver {
             cx.count.tcp_ext.tcp_ofo_drop += 1;
             return Received { dropped: true, readable: self.is_readable(), ..Received::default() };
         }
+        self.foreseen = false;
         self.measure_rcv_mss(facts);
         self.ack.schedule();
         cx.count.tcp_ext.tcp_ofo_queue += 1;
@@ -504,6 +530,7 @@ impl Receiver {
         if let Some(cut) = room.cut {
             self.sacks.pruned(cut);
         }
+        self.foreseen &= !room.is_full;
         room.found
     }
 
@@ -616,6 +643,7 @@ impl Receiver {
         if tight {
             self.ack.stop_quick();
         }
+        self.foreseen &= field > 0;
         field
     }
 

@@ -99,6 +99,7 @@ impl Conn {
             self.path.rate.count_syn_ack();
             self.first_pacing_rate(cx);
             self.rx.allow_for_options();
+            self.rx.set_foreseen(true);
             self.tx.began(cx.now);
             self.app.notice.insert(Notice::WRITABLE);
         }

@@ -58,6 +58,11 @@ impl Conn {
             self.path.settle_mtu();
             self.tx.set_mss(self.mss());
         }
+        if update.changed {
+            // A full buffer has what follows looked at (`tcp_ack_update_window`, `tcp_fast_path_check`).
+            self.rx.set_foreseen(false);
+            self.rx.foresee();
+        }
         if update.changed && self.tx.queue_ref().unsent_bytes() > 0 {
             // What waited for the window waited for no acknowledgement: the congestion window is as old (`tcp_ack_update_window`).
             self.tx.check_idle_restart(cx, &mut self.path);

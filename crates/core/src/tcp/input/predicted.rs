@@ -38,6 +38,7 @@ impl Conn {
             && !seg.ack.after(self.tx.snd_nxt())
             && u32::from(seg.window) == self.snd.wnd >> self.peer.snd_wscale
             && plain(&seg.options)
+            && self.rx.is_foreseen()
             && !self.rx.has_hole()
             && !self.rx.has_mark()
             && self.rx.open_window() > 0

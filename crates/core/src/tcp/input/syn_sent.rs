@@ -83,6 +83,8 @@ impl Conn {
         self.snd.up = self.tx.snd_una();
         self.set_state(cx, State::Established);
         self.establish(cx, Some(Negotiated::asked_option_bytes(cx.sysctl)));
+        // The window of a SYN is not scaled, that of what follows may be (`tcp_finish_connect`).
+        self.rx.set_foreseen(self.peer.snd_wscale == 0);
         let refused = self.fast_syn_answered(cx, seg);
         let wait =
             self.options.defer_accept > 0 || self.rest.stats.fast.has(fact::MORE) || self.rx.ack.pingpong();

@@ -25,6 +25,8 @@ pub(super) struct Room {
     pub(super) found: bool,
     /// The buffer was full, whatever was done about it.
     pub(super) was_full: bool,
+    /// It still is.
+    pub(super) is_full: bool,
     /// What was held from here on has been given up.
     pub(super) cut: Option<Seq>,
 }
@@ -205,7 +207,7 @@ impl Intake {
         let cut = self.prune(cx, held, self.offset(seq));
         let full = !self.ingests();
         cx.count.tcp_ext.rcv_pruned += u64::from(full);
-        Room { found: !full && self.granted(cx, held), was_full, cut }
+        Room { found: !full && self.granted(cx, held), was_full, is_full: full, cut }
     }
 
     /// Gives up what lies beyond the offset `at`, until there is room; from where on. At least an eighth goes at a time, so that the next

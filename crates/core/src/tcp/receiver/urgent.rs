@@ -33,7 +33,7 @@ impl Urgent {
         Self { seq: Seq(0), byte: Byte::None, inline: false }
     }
 
-    fn is_set(&self) -> bool {
+    pub(super) fn is_set(&self) -> bool {
         self.byte != Byte::None
     }
 }
@@ -81,6 +81,7 @@ impl Receiver {
             self.intake.queue.skip(1);
         }
         self.urgent = Urgent { seq: at, byte: Byte::Awaited, ..self.urgent };
+        self.set_foreseen(false);
     }
 
     /// There is a mark that was not read past yet (`urg_data`).
@@ -143,6 +144,7 @@ impl Receiver {
     pub(super) fn leave_mark(&mut self) {
         if self.urgent.is_set() && self.intake.copied_seq().after(self.urgent.seq) {
             self.urgent.byte = Byte::None;
+            self.foresee();
         }
     }
 
