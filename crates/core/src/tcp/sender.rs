@@ -6,7 +6,7 @@ use super::recovery::rto::{Patience, Timeout, TimerKind, XmitTimer};
 use super::recovery::{Ack, Env, Recovery, fact};
 use super::scoreboard::Flight;
 use super::seq::Seq;
-use super::tx_queue::{HeadInfo, flag};
+use super::tx_queue::{HeadInfo, Pushed, flag};
 use super::usage::Usage;
 use crate::base::time::{Duration, Instant};
 use crate::base::{Cx, Sysctl};
@@ -380,8 +380,8 @@ impl Sender {
         let asked = segs > 0 || self.flight.tx.unsent.head().is_some();
         let limited = cwnd_limited || (asked && self.flight.in_flight() >= path.window.cwnd);
         let mut e = Env { cx, path, flight: &mut self.flight, timer: &mut self.timer };
-        let starved =
-            (segs > 0 || limited) && self.usage.validate(&self.recovery, &mut e, limited, sndbuf_wait);
+        let starved = (segs > 0 || limited)
+            && self.usage.validate(&self.recovery, &mut e, Pushed::NONE, limited, sndbuf_wait);
         if segs > 0 {
             self.recovery.count_new(segs);
             self.recovery.schedule_probe(&mut e, false);
@@ -393,8 +393,16 @@ impl Sender {
     pub fn after_new_probe(&mut self, cx: &mut Cx<'_>, path: &mut Path, segs: u32, sndbuf_wait: bool) {
         let limited = self.flight.in_flight() >= path.window.cwnd;
         let mut e = Env { cx, path, flight: &mut self.flight, timer: &mut self.timer };
-        self.usage.validate(&self.recovery, &mut e, limited, sndbuf_wait);
+        self.usage.validate(&self.recovery, &mut e, Pushed::NONE, limited, sndbuf_wait);
         self.recovery.count_new(segs);
+    }
+
+    /// A write has pushed packets out and goes on: the end of a round for Linux, which has sent them.
+    pub fn after_push_within(&mut self, cx: &mut Cx<'_>, path: &mut Path, sndbuf_wait: bool) {
+        let pushed = self.flight.tx.unsent.pushed();
+        let limited = self.flight.in_flight() + u32::from(pushed.segs) >= path.window.cwnd;
+        let mut e = Env { cx, path, flight: &mut self.flight, timer: &mut self.timer };
+        self.usage.validate(&self.recovery, &mut e, pushed, limited, sndbuf_wait);
     }
 
     /// Data leaves, the first time or again (`tcp_event_data_sent`).

@@ -1,5 +1,6 @@
 //! Congestion window validation: a window that was not used is not proven (RFC 2861, RFC 7661's problem, `tcp_cwnd_validate`).
 use super::recovery::{Env, Recovery};
+use super::tx_queue::Pushed;
 use crate::base::time::Instant;
 use crate::path::Path;
 use crate::path::congestion::{CaEvent, CaState, Congestion as _, Window};
@@ -29,19 +30,21 @@ impl Usage {
         self.limited || (path.window.in_slow_start() && path.window.cwnd < 2 * self.max_packets_out)
     }
 
-    /// A round of sending ended; true when the window was not what limited it.
+    /// A round of sending ended; true when the window was not what limited it. `pushed` is what a write has pushed out before it goes
+    /// on, which has left for Linux.
     pub(super) fn validate(
         &mut self,
         recovery: &Recovery,
         e: &mut Env<'_, '_>,
+        pushed: Pushed,
         limited: bool,
         sndbuf_wait: bool,
     ) -> bool {
-        let out = e.flight.packets_out;
+        let out = e.flight.packets_out + u32::from(pushed.segs);
         if e.flight.tx.una() >= self.round_end || limited || (!self.limited && out > self.max_packets_out) {
             self.limited = limited;
             self.max_packets_out = out;
-            self.round_end = e.flight.tx.nxt();
+            self.round_end = e.flight.tx.nxt() + u64::from(pushed.bytes);
         }
         if self.is_limited(e.path) {
             self.cwnd_used = 0;

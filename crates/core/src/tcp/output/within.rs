@@ -16,7 +16,7 @@ use crate::tcp::tx_queue::segs_of;
 
 impl Conn {
     /// An element is full and the call goes on: the push that is due.
-    pub(in crate::tcp) fn push_within(&mut self, cx: &Cx<'_>) {
+    pub(in crate::tcp) fn push_within(&mut self, cx: &mut Cx<'_>) {
         let all = self.push_is_forced();
         if all {
             self.mark_push();
@@ -25,11 +25,16 @@ impl Conn {
         }
         let mss = self.mss_now();
         let max_segs = self.max_segs_within(cx, mss);
+        let before = self.tx.queue_ref().unsent.pushed().segs;
         while let Some(len) = self.packet_within(cx, mss, max_segs, all) {
             self.tx.queue().unsent.push_out(len, segs_of(len, mss));
             if !all {
                 break;
             }
+        }
+        if self.tx.queue_ref().unsent.pushed().segs > before {
+            // A push that does not fill the window shows that it is not needed (`tcp_cwnd_validate`), though the next one may fill it.
+            self.tx.after_push_within(cx, &mut self.path, self.app.nospace);
         }
     }
 

@@ -37,7 +37,8 @@ pub struct Pushed {
 }
 
 impl Pushed {
-    const NONE: Self = Self { bytes: 0, packets: 0, segs: 0 };
+    /// Nothing.
+    pub const NONE: Self = Self { bytes: 0, packets: 0, segs: 0 };
 
     /// `len` bytes at the front leave, with which the first packet ends or does not.
     fn leave(&mut self, len: usize, segs: u16, whole: bool) {
