@@ -6,7 +6,8 @@ use lowwater_posix::{
     Call, Control, EpollEvent, Errno, Fd, Name, Optval, Piece, PollFd, RecvKind, Reply, Room, SendKind,
     sockaddr,
 };
-use std::collections::BTreeMap;
+use rustix::pipe::{PipeFlags, SpliceFlags};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 
@@ -30,6 +31,8 @@ const MSG_ZEROCOPY: i32 = 0x400_0000;
 /// The descriptors of a script's process.
 pub(crate) struct Sockets {
     open: BTreeMap<Fd, OwnedFd>,
+    /// Those of them that are ends of pipes.
+    pipes: BTreeSet<Fd>,
     congestion: Vec<u8>,
     /// What was sent without a copy: the kernel may read it as long as the connection lasts.
     kept: Vec<Vec<Piece>>,
@@ -49,7 +52,7 @@ type Answer = io::Result<Reply>;
 impl Sockets {
     pub(crate) fn new() -> Self {
         let congestion = Sysctl::default().get("tcp_congestion_control").unwrap_or_default().into_bytes();
-        Self { open: BTreeMap::new(), congestion, kept: Vec::new() }
+        Self { open: BTreeMap::new(), pipes: BTreeSet::new(), congestion, kept: Vec::new() }
     }
 
     /// The controller of sockets made from now on.
@@ -85,6 +88,8 @@ impl Sockets {
                 Ok(Reply { addr: Name::read(&peer).inet(), ..self.made(conn) })
             }
             Call::Connect { fd, addr } => socket::connect(self.fd(fd), address(addr, &name(addr))).map(done),
+            Call::Recv { fd, rooms, .. } if self.pipes.contains(&fd) => self.read_pipe(fd, &rooms),
+            Call::Send { fd, data, .. } if self.pipes.contains(&fd) => self.write_pipe(fd, &data),
             Call::Recv { fd, kind, rooms, flags, control_len } => {
                 self.recv(fd, kind, &rooms, flags, control_len)
             }
@@ -102,7 +107,10 @@ impl Sockets {
             }
             Call::Shutdown { fd, how } => socket::shutdown(self.fd(fd), how).map(done),
             Call::Close { fd } => match self.open.remove(&fd) {
-                Some(fd) => socket::close(fd).map(done),
+                Some(open) => {
+                    self.pipes.remove(&fd);
+                    socket::close(open).map(done)
+                }
                 None => Ok(Reply::fail(Errno::EBADF)),
             },
             Call::Fcntl { fd, cmd, arg } => match cmd {
@@ -156,8 +164,46 @@ impl Sockets {
                 let events = events.into_iter().map(|(events, data)| EpollEvent { events, data }).collect();
                 Ok(Reply { events, ..Reply::ok(ret) })
             }
+            call => self.pipes(&call),
+        }
+    }
+
+    fn pipes(&mut self, call: &Call) -> Answer {
+        match *call {
+            Call::Pipe { flags } => {
+                let (read, write) = rustix::pipe::pipe_with(PipeFlags::from_bits_retain(flags as u32))?;
+                let ends = (read.as_raw_fd(), write.as_raw_fd());
+                self.pipes.extend([ends.0, ends.1]);
+                self.made(read);
+                self.made(write);
+                Ok(Reply { pipe: Some(ends), ..Reply::ok(0) })
+            }
+            Call::Splice { fd_in, off_in, fd_out, off_out, len, flags } => {
+                let (Some(from), Some(to)) = (self.fd(fd_in), self.fd(fd_out)) else {
+                    return Ok(Reply::fail(Errno::EBADF));
+                };
+                let (mut off_in, mut off_out) = (off_in.map(|at| at as u64), off_out.map(|at| at as u64));
+                let flags = SpliceFlags::from_bits_retain(flags);
+                let moved = rustix::pipe::splice(from, off_in.as_mut(), to, off_out.as_mut(), len, flags)?;
+                Ok(number(moved))
+            }
             _ => Ok(Reply::fail(Errno::ENOSYS)),
         }
+    }
+
+    fn read_pipe(&self, fd: Fd, rooms: &[Room]) -> Answer {
+        let Some(fd) = self.fd(fd) else { return Ok(Reply::fail(Errno::EBADF)) };
+        let len = rooms.iter().map(|room| room.len).sum::<usize>().min(ROOM_MAX);
+        let mut data = vec![0; len];
+        let got = rustix::io::read(fd, &mut data)?;
+        data.truncate(got);
+        Ok(Reply { data: data.into(), ..number(got) })
+    }
+
+    fn write_pipe(&self, fd: Fd, data: &[Piece]) -> Answer {
+        let Some(fd) = self.fd(fd) else { return Ok(Reply::fail(Errno::EBADF)) };
+        let all: Vec<u8> = data.iter().filter_map(|data| piece(data).0).flatten().copied().collect();
+        Ok(number(rustix::io::write(fd, &all)?))
     }
 
     fn socket(&mut self, domain: i32, ty: i32, protocol: i32) -> Answer {
