@@ -69,7 +69,7 @@ pub(crate) fn run(args: &Drill, seeds: Range<u64>) -> Result<ExitCode, Failure> 
     if !args.json {
         let disturbed = match results.disturbed {
             0 => String::new(),
-            n => format!(", {n} not compared: the machine was too busy"),
+            n => format!(", {n} not compared: the machine was too busy, or a moment decides"),
         };
         let done = results.done;
         let alike = done - results.bad - results.disturbed;

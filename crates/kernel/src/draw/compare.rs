@@ -9,6 +9,8 @@ use super::trace::{Done, FIELDS, TIMES, Trace, Values};
 pub(super) struct Difference {
     pub(super) step: usize,
     pub(super) what: String,
+    /// Moments decide it: where the step comes a few milliseconds earlier or later, or a timer is as late as the kernel's, both do the same.
+    pub(super) border: bool,
 }
 
 /// Where `kernel` first does something else than `stack`.
@@ -16,7 +18,7 @@ pub(super) fn difference(program: &Program, stack: &Trace, kernel: &Trace) -> Op
     let pairs = stack.steps.iter().zip(&kernel.steps).zip(&program.steps);
     pairs.enumerate().find_map(|(number, ((stack, kernel), step))| {
         let what = at_once(stack, kernel).or_else(|| later(step.at, stack, kernel))?;
-        Some(Difference { step: number, what: format!("{}: {what}", step.act) })
+        Some(Difference { step: number, what: format!("{}: {what}", step.act), border: false })
     })
 }
 

@@ -33,7 +33,7 @@ pub struct Drawn {
     pub steps: usize,
     /// Where the stack and the kernel differ first, if they do.
     pub finding: Option<Finding>,
-    /// No run on the kernel came through in time, so nothing is known.
+    /// No run on the kernel came through in time, or moments decided what it did, so nothing is known.
     pub disturbed: bool,
 }
 
@@ -49,7 +49,7 @@ pub struct Finding {
 }
 
 /// Draws the program of a seed and runs it on the stack and on the kernel, up to `attempts` times until both do the same. A run in
-/// which a step came late, since the machine was busy, counts only where both did the same.
+/// which a step came late, since the machine was busy, or in which a moment decided what happened, counts only where both did the same.
 ///
 /// # Errors
 /// What the kernel lacks, in a sentence.
@@ -99,7 +99,7 @@ fn search<R: Send>(
         let Some(found) = difference(&kernel) else {
             return Ok(Best::Alike);
         };
-        if disturbed.is_some_and(|from| from <= found.step + 1) {
+        if found.border || disturbed.is_some_and(|from| from <= found.step + 1) {
             continue;
         }
         counted += 1;

@@ -72,6 +72,15 @@ pub(super) fn pass<P: Paced>(on: &mut P, (step, next): (u64, u64), expected: &[P
     got
 }
 
+/// Everything behind the next step is later by so many microseconds: what timers make leave in that time.
+pub(super) fn linger<P: Paced>(on: &mut P, next: u64, late: u64) -> Vec<P::Out> {
+    let (target, base) = on.parts();
+    target.advance_until(*base + Duration::from_micros(next + late));
+    let got = on.collect();
+    *on.parts().1 += Duration::from_micros(late);
+    got
+}
+
 /// The kernel's came at another time after the step at `since` than timers that are late explain.
 pub(super) fn is_off(since: u64, stack: &impl Timed, kernel: &impl Timed) -> bool {
     let (s, k) = (stack.at(), kernel.at());

@@ -89,6 +89,28 @@ fn a_seed_makes_one_life() {
 }
 
 #[test]
+fn what_a_moment_decides_counts_for_nothing() {
+    // A stack whose timers were late stands for a kernel: a segment comes after a silence of a timeout, or not yet (9045), and a SYN when half a
+    // second has passed since the last one that was answered, or not yet (9119).
+    for (seed, word, step) in [(9_045, "options", 13), (9_119, "options", 23)] {
+        let life = life::Life::draw(seed, &flavours(word)).expect("a life");
+        let found: Vec<_> = (1..12)
+            .filter_map(|late| {
+                let mut run = life.moved(0, 0, None).expect("a run");
+                run.delay(step - 3, late * 5_000);
+                life.difference(&life.moved(0, 0, Some(&run)).expect("a run"))
+            })
+            .collect();
+        assert!(!found.is_empty(), "seed {seed}: the moment decides");
+        assert!(found.iter().all(|found| found.border), "seed {seed}: {found:?}");
+        // Much later is no matter of moments.
+        let run = life.moved(step, 300_000, None).expect("a run");
+        let late = life.difference(&run).expect("another life");
+        assert!(!late.border, "seed {seed}: {late:?}");
+    }
+}
+
+#[test]
 fn kinds_of_connections_do_not_mix() {
     let why = Flavours::parse("ecn,close").expect_err("two kinds");
     assert!(why.contains("close") && why.contains("listen"), "{why}");

@@ -21,6 +21,8 @@ const STEPS: (u64, u64) = (12, 45);
 const UNTIL: u64 = 7_000_000;
 /// Some ticks of the kernel, in microseconds.
 const TICKS: u64 = 20_000;
+/// By how much the kernel may hold back an acknowledgement that is compressed, in microseconds (`tcp_comp_sack_slack_ns`, and the time that takes).
+const COMPRESSED: u64 = 1_000;
 /// Steps after the end of the connection.
 const AFTER: usize = 4;
 /// TCP_CLOSE in TCP_INFO.
@@ -123,6 +125,7 @@ impl Author {
         let at = end.instant(self.at);
         end.target.advance_until(at);
         self.hear(&end.collect());
+        let beyond = matches!(&act, Act::Packet(s) if s.len > 0 && s.seq > self.peer.una);
         end.act(&act);
         if let Act::Packet(segment) = &act {
             self.peer.told(segment);
@@ -136,6 +139,9 @@ impl Author {
         if fin && self.peer.top() == 1 {
             // The kernel answers it with its next tick.
             self.at += TICKS;
+        }
+        if beyond {
+            self.at += COMPRESSED;
         }
         let state = self.look.info.as_ref().and_then(|info| info.first());
         if state == Some(&CLOSED) || (end.conn.is_none() && end.first.is_none()) {

@@ -43,6 +43,11 @@ impl Out {
         self.repr.seq.wrapping_add(self.len + u32::from(flags.fin()) + u32::from(flags.syn()))
     }
 
+    /// Nothing but an acknowledgement.
+    pub(super) fn is_bare(&self) -> bool {
+        self.repr.flags == TcpFlags::ACK && self.len == 0
+    }
+
     /// Alike but for the time, and for PSH, which shows where packets were cut below TCP.
     pub(super) fn same(&self, other: &Self) -> bool {
         let facts = |out: &Self| {

@@ -23,14 +23,26 @@ pub(super) struct Life {
     stack: trace::Trace,
 }
 
+/// By how much a step may be earlier or later than meant, in microseconds: less than programs keep away from timers, more than a jiffy, in
+/// which the kernel counts silences.
+const MOMENTS: [i64; 5] = [0, -6_000, -3_000, 3_000, 6_000];
+
 /// A run on the kernel.
 pub(super) struct Run(trace::Trace);
+
+#[cfg(test)]
+impl Run {
+    /// What stands for a kernel whose timers were late by so many microseconds after a step.
+    pub(super) fn delay(&mut self, step: usize, us: u64) {
+        self.0.steps[step].late = us;
+    }
+}
 
 impl Life {
     /// The life of a seed.
     pub(super) fn draw(seed: u64, words: &Flavours) -> Result<Self, String> {
         let program = author::program(seed, words)?;
-        let stack = trace::run(&mut Stack::new()?, &program, None)?;
+        let stack = trace::run(&mut Stack::new()?, &program, None, None)?;
         Ok(Self { program, stack })
     }
 
@@ -41,14 +53,33 @@ impl Life {
 
     /// Runs it on something else, and from which step on that came too late.
     pub(super) fn run<T: Target>(&self, target: &mut T) -> Result<(Run, Option<usize>), String> {
-        let run = trace::run(target, &self.program, Some(&self.stack))?;
+        let run = trace::run(target, &self.program, Some(&self.stack), None)?;
         let disturbed = run.disturbed;
         Ok((Run(run), disturbed))
     }
 
     /// Where that differs from the stack.
     pub(super) fn difference(&self, run: &Run) -> Option<Difference> {
-        trace::difference(&self.program, &self.stack, &run.0)
+        let found = trace::difference(&self.program, &self.stack, &run.0)?;
+        let border = self.is_border(found.step, run);
+        Some(Difference { border, ..found })
+    }
+
+    /// Whether the moment of a step decides what it does: the stack does as that run did where pauses are as long as they were there, since
+    /// its timers were late, and the step comes a little earlier or later; or a timer that was late let another one go first.
+    fn is_border(&self, step: usize, run: &Run) -> bool {
+        let alike = |moved: Run| {
+            let other = trace::difference(&self.program, &moved.0, &run.0);
+            other.is_none_or(|other| other.step > step)
+        };
+        trace::crossed(&self.stack, &run.0, step)
+            || MOMENTS.iter().any(|by| self.moved(step, *by, Some(run)).is_ok_and(alike))
+    }
+
+    /// What the stack does where a step and all behind it come earlier or later by so many microseconds, and pauses are as in another run.
+    pub(super) fn moved(&self, step: usize, by: i64, late: Option<&Run>) -> Result<Run, String> {
+        let program = self.program.moved(step, by);
+        trace::run(&mut Stack::new()?, &program, None, late.map(|late| &late.0)).map(Run)
     }
 
     /// What was done up to a step, as a script.

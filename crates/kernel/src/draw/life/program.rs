@@ -128,3 +128,17 @@ pub(super) struct Program {
     /// When it is over.
     pub(super) end: u64,
 }
+
+impl Program {
+    /// The same with a step and all behind it earlier or later by so many microseconds, but not before the step in front of it.
+    pub(super) fn moved(&self, step: usize, by: i64) -> Self {
+        let mut moved = self.clone();
+        let first =
+            step.checked_sub(1).and_then(|before| self.steps.get(before)).map_or(0, |before| before.at);
+        for step in moved.steps.iter_mut().skip(step) {
+            step.at = step.at.saturating_add_signed(by).max(first);
+        }
+        moved.end = moved.end.saturating_add_signed(by);
+        moved
+    }
+}

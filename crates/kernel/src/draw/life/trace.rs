@@ -62,6 +62,8 @@ pub(super) struct Done {
     pub(super) look_later: Look,
     /// What the call that waited came to, if it came back.
     pub(super) woken: Option<String>,
+    /// By how much timers were late then, in microseconds, and with them all steps behind this one.
+    pub(super) late: u64,
 }
 
 /// All steps.
@@ -73,11 +75,12 @@ pub(super) struct Trace {
 }
 
 /// Runs a program. `like` tells what the stack did: what a timer of the target makes leave is waited for, and everything behind it
-/// is as late as that was.
+/// is as late as that was. `late` is a run in which that happened: the pauses between steps are those of that run.
 pub(super) fn run<T: Target>(
     target: &mut T,
     program: &Program,
     like: Option<&Trace>,
+    late: Option<&Trace>,
 ) -> Result<Trace, String> {
     let mut end = End::open(target, program)?;
     let mut trace = Trace::default();
@@ -90,7 +93,12 @@ pub(super) fn run<T: Target>(
         done.look = end.look();
         let next = program.steps.get(i + 1).map_or(program.end, |next| next.at);
         let expected = like.and_then(|like| like.steps.get(i)).map_or(&[][..], |like| &like.later);
+        let base = end.base;
         done.later = pace::pass(&mut end, (step.at, next), expected);
+        if let Some(late) = late.and_then(|late| late.steps.get(i)).map(|done| done.late) {
+            done.later.extend(pace::linger(&mut end, next, late));
+        }
+        done.late = end.base.nanos_since(base) / 1_000;
         done.woken = end.woken();
         done.look_later = end.look();
         trace.steps.push(done);
@@ -104,8 +112,28 @@ pub(super) fn difference(program: &Program, stack: &Trace, kernel: &Trace) -> Op
     pairs.enumerate().find_map(|(number, ((stack, kernel), step))| {
         let what = differ(step.at, stack, kernel)?;
         let memory = memory(&stack.look_later.memory, &kernel.look_later.memory);
-        Some(Difference { step: number, what: format!("{}: {what}{memory}", step.act) })
+        Some(Difference { step: number, what: format!("{}: {what}{memory}", step.act), border: false })
     })
+}
+
+/// A timer of the kernel was so late after a step that acknowledgements left by themselves which on the stack had gone with what that timer
+/// sent: two timers were due, one after the other.
+pub(super) fn crossed(stack: &Trace, kernel: &Trace, step: usize) -> bool {
+    let (Some(stack), Some(kernel)) = (stack.steps.get(step), kernel.steps.get(step)) else { return false };
+    same(&stack.at_once, &kernel.at_once) && went_before(&stack.later, &kernel.later)
+}
+
+/// The kernel sent what the stack did, with bare acknowledgements in front of what had left on the stack by then.
+fn went_before(stack: &[Out], kernel: &[Out]) -> bool {
+    let mut left = stack.iter().peekable();
+    for out in kernel {
+        match left.peek() {
+            Some(next) if next.same(out) => _ = left.next(),
+            Some(next) if out.is_bare() && next.repr.ack == out.repr.ack && next.at <= out.at => {}
+            _ => return false,
+        }
+    }
+    left.peek().is_none() && stack.len() < kernel.len()
 }
 
 /// Where what is held differs, too.
