@@ -90,6 +90,11 @@ impl Host {
             p.arm(self.now, timeout);
             return Ok(None);
         }
+        // A look leaves the urgent byte, behind which it sees the end (`tcp_recvmsg_locked`).
+        let at_mark = read.has(MSG_PEEK) && self.stack.tcp_inq(id).is_ok_and(|inq| inq.at_mark);
+        if at_mark && ready.contains(Ready::RDHUP) && !ready.contains(Ready::ERR) {
+            return self.received(&read, id, 0, p).map(Some);
+        }
         // What waits in front of a peek's place is none of its business.
         let max = if waiting == self.queues(id).recv { usize::MAX } else { 0 };
         let nothing = self.stack.tcp_recv_with(self.now, id, max, &mut |_| {});

@@ -261,6 +261,8 @@ impl Conn {
             return Ok(0);
         }
         match self.rx.recv(cx, buf, peek) {
+            // A look steps over the urgent byte as a read does, and sees the end behind it (`tcp_recvmsg_locked`).
+            0 if peek && self.rx.ends_behind_mark() => Ok(0),
             0 => self.nothing_to_read().map(|()| 0),
             n => Ok(n),
         }

@@ -95,6 +95,12 @@ impl Receiver {
         self.urgent.is_set() && self.urgent.seq == self.intake.copied_seq()
     }
 
+    /// Nothing but the urgent byte, which is no data, waits before the peer's FIN.
+    #[must_use]
+    pub fn ends_behind_mark(&self) -> bool {
+        self.fin_reached() && self.urgent_bytes() > 0 && self.readable_bytes() == self.urgent_bytes()
+    }
+
     /// Urgent data can be read (`EPOLLPRI`).
     #[must_use]
     pub fn has_urgent(&self) -> bool {
