@@ -1185,9 +1185,16 @@ fn drill_takes_packetdrills_options() {
     assert_eq!(ended.code(), Some(1));
     let alone = "drill --define=NAME=TCP_NODELAY --define=RESULT=0 --local_ip=10.0.0.2 --strict_segments ";
     assert!(ended.stdout.contains(alone), "{}", ended.stdout);
-    let ended = say(&["drill", "--bind_port=0", &script]);
-    assert_eq!(ended.code(), Some(1));
-    assert!(ended.stdout.contains("--bind_port=0: it takes a number"), "{}", ended.stdout);
+    // What fits no script is told before any runs.
+    for (wrong, why) in [
+        (["drill", "--bind_port=0"].as_slice(), "--bind_port=0: it takes a number"),
+        (&["drill", "-D", "X"], "--define=X: it takes NAME=value"),
+        (&["drill", "--ip_version=ipv6", "--mtu=1000"], "--mtu=1000: it takes a number from 1280"),
+    ] {
+        let ended = say(&[wrong, &[&script]].concat());
+        assert_eq!((ended.code(), ended.stdout.as_str()), (Some(2), ""), "{wrong:?}");
+        assert!(ended.stderr.contains(why), "{}", ended.stderr);
+    }
 }
 
 #[test]
