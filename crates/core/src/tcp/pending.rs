@@ -42,6 +42,8 @@ pub(super) struct Early {
     pub(super) repr: TcpRepr,
     /// It answers data that came before.
     pub(super) answers: bool,
+    /// The first of it is counted as an answer or not, before it leaves.
+    pub(super) counted: bool,
 }
 
 /// What went since the last pause.

@@ -449,6 +449,13 @@ impl Sender {
             && self.flight.next_lost().is_some_and(|(_, sent)| !self.flight.tx.below.holds(sent.number))
     }
 
+    /// True when what [`Self::next_retransmit`] has is a FIN by itself.
+    #[must_use]
+    pub fn resends_only_fin(&self) -> bool {
+        self.flight.retrans_out < self.flight.lost_out
+            && self.flight.next_lost().is_some_and(|(_, sent)| sent.payload.is_empty())
+    }
+
     /// Prepares the record at `start` for retransmission: at most `segs` segments at the present MSS, within the window.
     fn resend(&mut self, start: u64, segs: u16, wnd_end: u64) -> Option<Resend> {
         let mss = usize::from(self.flight.mss);

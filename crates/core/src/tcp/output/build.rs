@@ -42,7 +42,10 @@ impl Conn {
         if may && self.out.early.is_none() && (self.tx.resends_now(&self.path) || self.sends_instead()) {
             let answers = self.rx.ack.would_answer(cx.now);
             let repr = self.header(cx, self.tx.snd_una(), TcpFlags::EMPTY);
-            self.out.early = Some(Box::new(Early { repr, answers }));
+            // As an answer it makes the traffic interactive before it is decided when to acknowledge the data.
+            let counted = answers && !self.tx.resends_only_fin();
+            self.rx.ack.on_data_sent(cx, counted);
+            self.out.early = Some(Box::new(Early { repr, answers, counted }));
         }
     }
 
@@ -224,8 +227,10 @@ impl Conn {
         if plan.payload.is_empty() {
             return;
         }
-        let answers =
-            self.out.early.as_ref().map_or_else(|| self.rx.ack.would_answer(cx.now), |early| early.answers);
+        let answers = match &mut self.out.early {
+            Some(early) => early.answers && !core::mem::take(&mut early.counted),
+            None => self.rx.ack.would_answer(cx.now),
+        };
         self.rx.ack.on_data_sent(cx, answers);
         self.rest.stats.data_segs_out = self.rest.stats.data_segs_out.wrapping_add(segs);
     }
