@@ -194,18 +194,15 @@ mod tests {
     use crate::lab::runs::Given;
     use lowwater_sim::scenario::Figures;
 
+    /// The command line of a run with these words of `--set`.
+    const fn options(set: Vec<(String, String)>) -> LabOptions {
+        LabOptions { set, seed: 1, variant: Vec::new(), json: false, uml: false, out: None, report: None }
+    }
+
     /// A table of tso-autosize with these words of `--set`, and what that made of its runs.
     fn table(set: &[(&str, &str)]) -> (String, Given) {
         let set = set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        let options = LabOptions {
-            set,
-            seed: 1,
-            variant: Vec::new(),
-            json: false,
-            uml: false,
-            out: None,
-            report: None,
-        };
+        let options = options(set);
         let experiment = EXPERIMENTS.iter().find(|e| e.name == "tso-autosize").expect("it is there");
         let plans = experiment.plan(experiment.variants.iter(), &options, false).expect("a plan");
         let given = plans[0].given;
@@ -237,15 +234,7 @@ mod tests {
     #[test]
     fn figures_of_a_run_of_other_times_say_so_and_nobodys_column_is_left_out() {
         let experiment = EXPERIMENTS.iter().find(|e| e.name == "notsent-lowat").expect("it is there");
-        let options = LabOptions {
-            set: Vec::new(),
-            seed: 1,
-            variant: Vec::new(),
-            json: false,
-            uml: false,
-            out: None,
-            report: None,
-        };
+        let options = options(Vec::new());
         let table = |short: bool| {
             let quick = experiment.variants.iter().filter(|v| v.quick);
             let plans = experiment.plan(quick, &options, short).expect("a plan");
