@@ -71,7 +71,6 @@ fn main() {
         std::process::exit(77);
     }
     let seconds = Duration::from_secs(args::number("--seconds", 2, 1, 3_600));
-    let pairs = args::number("--pairs", 5, 1, 1_000);
     let busy = lowwater_bench::single::busy_poll();
     let only = args::word("--only").map(|_| args::number("--only", 0, 0, 5));
     let what = args::word("--what");
@@ -82,6 +81,8 @@ fn main() {
         Some(other) => args::refuse("--what", &"ask or connect", other),
     } {
         let rows: Vec<_> = (0..).zip(&ROWS).filter(|(row, _)| only.is_none_or(|only| only == *row)).collect();
+        // Connections end a run early, so that more of them take as long.
+        let pairs = args::number("--pairs", if *what == What::Ask { 5 } else { 15 }, 1, 1_000);
         let mut runs: Vec<Vec<(f64, f64)>> = vec![Vec::new(); rows.len()];
         for _ in 0..pairs {
             for ((_, row), runs) in rows.iter().zip(&mut runs) {

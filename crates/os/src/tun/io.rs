@@ -130,8 +130,13 @@ impl Pace {
     /// After that many single frames the device is asked again whether there is a second.
     const UNASKED: u8 = 15;
 
-    fn met_none(&mut self, frames: usize) {
-        self.single = if frames == 1 { Self::UNASKED } else { 0 };
+    /// A read met none after so many frames of one batch. A look that met none at all says nothing new.
+    const fn met_none(&mut self, frames: usize) {
+        self.single = match frames {
+            0 => self.single,
+            1 => Self::UNASKED,
+            _ => 0,
+        };
     }
 
     const fn is_single(&mut self) -> bool {

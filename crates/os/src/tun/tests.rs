@@ -116,6 +116,22 @@ fn single_frames_are_taken_without_looking_for_a_second_and_a_second_is_found_so
     assert_eq!(recv(&mut tun), (0, false));
 }
 
+/// Who looks for an answer meets nothing many times before it comes.
+#[test]
+fn looks_in_vain_leave_single_frames_single() {
+    let (mut tun, device) = pair(false);
+    let mut batch = Vec::new();
+    let mut recv = |tun: &mut Tun| {
+        tun.recv_batch(Instant::ZERO, 64, usize::MAX, &mut batch).unwrap();
+        std::mem::take(&mut batch).len()
+    };
+    give(&device, &[], &v4(20));
+    assert_eq!((recv(&mut tun), recv(&mut tun), recv(&mut tun)), (1, 0, 0));
+    give(&device, &[], &v4(20));
+    give(&device, &[], &v4(20));
+    assert_eq!((recv(&mut tun), recv(&mut tun)), (1, 1), "the second was not looked for");
+}
+
 #[test]
 fn not_now_returns_the_packet_untouched() {
     let (mut tun, device) = pair(true);
