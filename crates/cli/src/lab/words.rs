@@ -1,44 +1,58 @@
 //! What the words in tables and pictures mean: told where they appear.
 
-/// A word that appears, and what is said then.
-const WORDS: [(&str, &str); 9] = [
-    ("Linux 0", "Linux: measured on Linux 6.1 by the host's clock, before"),
+/// What calls for a sentence.
+enum Sign {
+    /// This word.
+    Word(&'static str),
+    /// A figure of Linux's, by the host's clock.
+    OfLinux,
+    /// A figure of the whole experiment beside those of a shortened run.
+    Full,
+}
+use Sign::{Full, OfLinux, Word};
+
+/// Signs, and what is said where they appear.
+const TOLD: [(Sign, &str); 9] = [
+    (OfLinux, "Linux: measured on Linux 6.1 by the host's clock, before"),
     (
-        "Linux still",
+        Word("Linux still"),
         "Linux still: the same by a clock that stands still while the guest works, so without the noise of its one processor",
     ),
-    ("Linux now", "Linux now: measured beside this run (--uml)"),
+    (Word("Linux now"), "Linux now: measured beside this run (--uml)"),
     (
-        " full ",
+        Full,
         "full: of the whole experiment, whose warm-up and measured time are others than this run's: no figure to be compared with",
     ),
-    ("commit", "commit: what the message of the Linux commit reports that the experiment comes from"),
-    ("wakes/", "wakes/MB: how often a writer was told that it may go on, per 10^6 bytes acknowledged"),
+    (Word("commit"), "commit: what the message of the Linux commit reports that the experiment comes from"),
+    (Word("wakes/"), "wakes/MB: how often a writer was told that it may go on, per 10^6 bytes acknowledged"),
     (
-        "-whole",
+        Word("-whole"),
         "the half rule: a writer is woken when less than half of TCP_NOTSENT_LOWAT is unsent; variants -whole wake it below the whole limit",
     ),
     (
-        "unsent",
+        Word("unsent"),
         "unsent may be more than the limit: what is written is filled up to elements of up to 64 KiB, the last of which begins below the limit",
     ),
-    ("KiB", "KiB: 1,024 bytes; MB and Mbit are decimal"),
+    (Word("KiB"), "KiB: 1,024 bytes; MB and Mbit are decimal"),
 ];
 
-/// Sentences about the words that `text` has.
+impl Sign {
+    fn appears(&self, text: &str) -> bool {
+        match self {
+            Word(word) => text.contains(word),
+            OfLinux => text
+                .split("Linux ")
+                .skip(1)
+                .any(|behind| behind.starts_with("full") || behind.starts_with(|c: char| c.is_ascii_digit())),
+            // The name of who measured, not a word of a sentence.
+            Full => ["Linux full", "Linux still full", "commit full"].iter().any(|who| text.contains(who)),
+        }
+    }
+}
+
+/// Sentences about what `text` has.
 pub(super) fn of(text: &str) -> Vec<&'static str> {
-    // A figure of Linux's: any digit will do.
-    let figure = |word: &str| {
-        text.match_indices("Linux ").any(|(at, found)| {
-            let behind = &text[at + found.len()..];
-            word == "Linux 0"
-                && (behind.starts_with("full") || behind.starts_with(|c: char| c.is_ascii_digit()))
-        })
-    };
-    // The name of who measured, not a word of a sentence.
-    let full = ["Linux full", "Linux still full", "commit full"].iter().any(|who| text.contains(who));
-    let appears = |word: &str| if word == " full " { full } else { text.contains(word) || figure(word) };
-    WORDS.iter().filter(|(word, _)| appears(word)).map(|(_, means)| *means).collect()
+    TOLD.iter().filter(|(sign, _)| sign.appears(text)).map(|(_, means)| *means).collect()
 }
 
 #[cfg(test)]
