@@ -1,7 +1,7 @@
 //! What a running `serve` tells: from the file of its `--stats`, or by the socket of its `--control`.
 use crate::failure::Failure;
 use serde_json::Value;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::UnixStream;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// How long a `serve` may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Bytes of an answer: a thousand connections and as many associations take a few millions.
+/// Bytes of an answer, or of a file: a thousand connections and as many associations take a few millions.
 const ANSWER_MAX: u64 = 64 << 20;
 /// A file that is written every second is not older than this.
 const FRESH: Duration = Duration::from_secs(5);
@@ -22,7 +22,7 @@ pub(crate) fn is_socket(path: &Path) -> bool {
 
 /// All that it counts.
 pub(crate) fn stats(path: &Path) -> Result<Value, Failure> {
-    if is_socket(path) { ask(path, "stats") } else { file(path) }
+    if is_socket(path) { ask(path, "stats") } else { file(path, ANSWER_MAX) }
 }
 
 /// A line there, a JSON object back.
@@ -62,14 +62,22 @@ fn ask_for(path: &Path, request: &str, most: u64) -> Result<Value, Failure> {
     }
 }
 
-fn file(path: &Path) -> Result<Value, Failure> {
+/// A file of at most so many bytes.
+fn file(path: &Path, most: u64) -> Result<Value, Failure> {
     let place = path.display();
-    let text = fs::read_to_string(path).map_err(|e| match e.kind() {
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(most).read_to_string(&mut text));
+    read.map_err(|e| match e.kind() {
         io::ErrorKind::NotFound => Failure::other(format!(
             "{place} is not there: it takes the file of a running serve --stats FILE, or the socket of its --control SOCKET"
         )),
         _ => Failure::io(format!("reading {place}"), &e),
     })?;
+    if text.len() as u64 >= most {
+        return Err(Failure::other(format!(
+            "{place} has {most} bytes or more: it is no file of serve --stats"
+        )));
+    }
     let all = serde_json::from_str(&text)
         .map_err(|e| Failure::other(format!("{place} is no file of serve --stats: {e}")))?;
     let age = fs::metadata(path).and_then(|meta| meta.modified()).ok().and_then(|at| at.elapsed().ok());
@@ -102,5 +110,10 @@ mod tests {
         assert_eq!(ask_for(&path, "stats", 9).expect("just so long")["a"], 1);
         answering.join().expect("no panic");
         fs::remove_file(&path).expect("it is ours");
+    }
+    #[test]
+    fn a_file_without_end_is_not_read_for_ever() {
+        let told = file(Path::new("/dev/zero"), 100_000).expect_err("too long").to_string();
+        assert_eq!(told, "/dev/zero has 100000 bytes or more: it is no file of serve --stats");
     }
 }
