@@ -6,8 +6,6 @@ use serde_json::{Map, Value, json};
 
 /// Bits of `tcpi_options`, as `ss` names them.
 const OPTIONS: [(u8, &str); 5] = [(1, "ts"), (2, "sack"), (8, "ecn"), (16, "ecnseen"), (32, "fastopen")];
-/// States of the congestion control machine by Linux's number.
-const CA_STATES: [&str; 5] = ["Open", "Disorder", "CWR", "Recovery", "Loss"];
 /// `tcpi_snd_ssthresh` before any congestion.
 const NO_SSTHRESH: u32 = 0x7fff_ffff;
 /// Reordering that every connection begins with, which `ss` does not tell.
@@ -26,7 +24,7 @@ pub(crate) fn json(socket: &SocketReport) -> Option<Value> {
         ("options", options.collect()),
         ("congestion", json!(socket.congestion.map(|kind| kind.name()))),
         ("bbr", socket.bbr.as_ref().map_or(Value::Null, paths::bbr)),
-        ("ca_state", json!(CA_STATES.get(usize::from(info.ca_state)))),
+        ("ca_state", json!(info.ca_state_name())),
     ]);
     put(sizes(info));
     put(times(info));

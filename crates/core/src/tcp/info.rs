@@ -80,9 +80,9 @@ macro_rules! tcp_info {
 
 tcp_info! {
     bytes {
-        /// State by Linux's number.
+        /// State by Linux's number; [`TcpInfo::state_name`] is its name.
         state
-        /// State of the congestion control machine (TCP_CA_Open ... TCP_CA_Loss).
+        /// State of the congestion control machine (TCP_CA_Open ... TCP_CA_Loss); [`TcpInfo::ca_state_name`] is its name.
         ca_state
         /// Retransmission timeouts since the last progress.
         retransmits
@@ -230,7 +230,22 @@ tcp_info! {
     }
 }
 
+/// States of the congestion control machine by Linux's number, as `ss` names them.
+const CA_STATES: [&str; 5] = ["Open", "Disorder", "CWR", "Recovery", "Loss"];
+
 impl TcpInfo {
+    /// The state as `ss` prints it; `None` for a number that is no state.
+    #[must_use]
+    pub fn state_name(&self) -> Option<&'static str> {
+        State::ALL.iter().find(|state| **state as u8 == self.state).map(|state| state.name())
+    }
+
+    /// The state of the congestion control machine without `TCP_CA_`; `None` for a number that is none.
+    #[must_use]
+    pub fn ca_state_name(&self) -> Option<&'static str> {
+        CA_STATES.get(usize::from(self.ca_state)).copied()
+    }
+
     /// `struct tcp_info` of Linux 7.0, little endian. A caller with a shorter buffer gets the front of it.
     #[must_use]
     pub fn emit(&self) -> [u8; TCP_INFO_LEN] {
@@ -448,6 +463,14 @@ impl Conn {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn states_have_the_names_that_ss_prints() {
+        let of = |state, ca_state| TcpInfo { state, ca_state, ..TcpInfo::default() };
+        let names = |info: TcpInfo| (info.state_name(), info.ca_state_name());
+        assert_eq!(names(of(1, 3)), (Some("ESTAB"), Some("Recovery")));
+        assert_eq!(names(of(0, 5)), (None, None));
+    }
 
     /// Offsets by the kernel's own type information (BTF of 6.18.44); the last word is that of 7.0.
     #[test]
