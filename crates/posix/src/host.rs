@@ -14,6 +14,7 @@ use lowwater_core::base::{DeviceId, Duration, Error, Instant, SocketId, Tuple};
 use lowwater_core::device::{DeviceCaps, Submit};
 use lowwater_core::packet::{Offload, Packet};
 use lowwater_core::stack::{Config, Event, Stack};
+use lowwater_core::tcp::State;
 use std::collections::BTreeSet;
 
 /// Steps within one move of time after which the stack is taken to spin.
@@ -304,9 +305,10 @@ impl Host {
         let (mut woken, mut over) = (Vec::new(), Vec::new());
         while let Some(event) = self.stack.next_event() {
             let (id, key) = match event {
+                // A change of state wakes whoever waits for anything (`sock_def_wakeup`), a FIN among them (`tcp_fin`).
+                Event::Readable(id) if self.has_peer_closed(id) => (id, ANY),
                 Event::Readable(id) | Event::Accepted(id) => (id, EPOLLIN | EPOLLPRI | EPOLLRDNORM),
                 Event::Writable(id) => (id, EPOLLOUT | EPOLLWRNORM),
-                // A change of state wakes whoever waits for anything (`sock_def_wakeup`).
                 Event::Connected(id) | Event::Closed(id) | Event::Gone(id) => (id, ANY),
                 Event::Incoming { .. } | Event::RequestGone { .. } => continue,
             };
@@ -334,6 +336,12 @@ impl Host {
             self.sctp_reap(id);
         }
         true
+    }
+
+    /// The peer's FIN has come in its place.
+    fn has_peer_closed(&self, id: SocketId) -> bool {
+        let state = self.stack.tcp_state(id);
+        matches!(state, Ok(State::CloseWait | State::LastAck | State::Closing | State::TimeWait))
     }
 }
 
