@@ -32,16 +32,21 @@ impl Listener {
         options.backlog = options.backlog.min(sysctl.somaxconn);
         // For all listeners, unless this one has a bound of its own (`inet_listen`).
         let all = sysctl.tcp_fastopen & mode::ALL_LISTENERS != 0 && sysctl.tcp_fastopen & mode::SERVER != 0;
-        let bound =
-            if all && options.options.fastopen == 0 { options.backlog } else { options.options.fastopen };
-        let fastopen = Queue::new(bound.min(sysctl.somaxconn));
+        let bound = &mut options.options.fastopen;
+        if all && *bound == 0 {
+            *bound = options.backlog;
+        }
+        // What TCP_FASTOPEN tells, too (`fastopen_queue_tune`).
+        *bound = (*bound).min(sysctl.somaxconn);
+        let fastopen = Queue::new(*bound);
         Self { addr, options, accept: VecDeque::new(), requests: 0, young: 0, fastopen, cookie_at: None }
     }
 
     /// Changes the options of connections to come, and TCP_FASTOPEN.
-    pub fn set_options(&mut self, options: SocketOptions, sysctl: &Sysctl) {
+    pub fn set_options(&mut self, mut options: SocketOptions, sysctl: &Sysctl) {
         if options.fastopen != self.options.options.fastopen {
-            self.fastopen.set_max(options.fastopen.min(sysctl.somaxconn));
+            options.fastopen = options.fastopen.min(sysctl.somaxconn);
+            self.fastopen.set_max(options.fastopen);
         }
         self.options.options = options;
     }

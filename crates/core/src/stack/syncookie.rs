@@ -111,5 +111,7 @@ impl Stack {
 /// Without cookies the last quarter of the SYN queue is for peers that are known to live; nobody is remembered here, so it stays
 /// free (`tcp_peer_is_proven`).
 const fn crowded(l: &Listener, max_syn_backlog: u32) -> bool {
-    max_syn_backlog.saturating_sub(l.requests) < max_syn_backlog >> 2
+    // Of a queue of one to three nothing stays free, and it is bounded all the same.
+    let left = max_syn_backlog as i64 - l.requests as i64;
+    left < (max_syn_backlog >> 2) as i64
 }

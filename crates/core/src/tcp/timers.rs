@@ -296,7 +296,7 @@ impl Conn {
             }
             return;
         }
-        if !self.options.keepalive || !self.state.is_synchronized() {
+        if !self.may_keep_alive() {
             return;
         }
         let idle = self.keepalive_idle(cx);
@@ -327,6 +327,11 @@ impl Conn {
         self.timers.keepalive = Some(cx.now + own_or(self.options.keepintvl, sysctl.tcp_keepalive_intvl));
     }
 
+    /// Silence is questioned: also that of a peer whose SYN brought data and whose acknowledgement of ours is missing (`tcp_keepalive_timer`).
+    fn may_keep_alive(&self) -> bool {
+        self.options.keepalive && !matches!(self.state, State::Close | State::SynSent)
+    }
+
     /// How long silence lasts before it is questioned.
     fn keepalive_time(&self, cx: &Cx<'_>) -> Duration {
         own_or(self.options.keepidle, cx.sysctl.tcp_keepalive_time)
@@ -344,7 +349,7 @@ impl Conn {
 
     /// TCP_KEEPIDLE was set: the silence so far counts (`tcp_sock_set_keepidle_locked`).
     pub(super) fn change_keepidle(&mut self, cx: &Cx<'_>) {
-        if !self.options.keepalive || !self.state.is_synchronized() {
+        if !self.may_keep_alive() {
             return;
         }
         let time = self.keepalive_time(cx);

@@ -299,7 +299,8 @@ impl Host {
         let flag = (0..=1).contains(&n);
         match name {
             TCP_FASTOPEN if n >= 0 && (closed || listens) => {
-                self.change(fd, |o| o.fastopen = n.unsigned_abs())
+                let most = self.stack.sysctl().somaxconn;
+                self.change(fd, |o| o.fastopen = n.unsigned_abs().min(most))
             }
             TCP_FASTOPEN_CONNECT if !flag => Err(Errno::EINVAL),
             TCP_FASTOPEN_CONNECT if self.stack.sysctl().tcp_fastopen & 1 == 0 => Err(Errno::EOPNOTSUPP),

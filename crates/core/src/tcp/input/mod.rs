@@ -62,7 +62,10 @@ impl Conn {
         }
         let established = self.state == State::Established;
         let prediction = self.predict(&seg);
-        self.count_marks(&seg);
+        // Neither the handshake's last segment nor any after our FIN (`tcp_rcv_established`).
+        if established {
+            self.count_marks(&seg);
+        }
         let data_alone = prediction.is_data_alone(&seg);
         let known = prediction.holds();
         if let Some(answer) = self.input_ack(cx, &seg, &prediction) {
@@ -150,7 +153,7 @@ impl Conn {
         // The rate is that of the window in which our SYN was acknowledged.
         let before = asked.map(|_| self.path.window.cwnd);
         self.tx.init_transfer(cx, &mut self.path, Window::INITIAL);
-        // A connection that was accepted with its SYN takes the window there for a scaled one until then (`tcp_create_openreq_child`).
+        // As [`Conn::mss`] has it once the child is known for one.
         let fast = self.rest.stats.fast.has(fact::CHILD);
         let scale = if fast { self.peer.snd_wscale } else { 0 };
         let mss = self.mss_within(self.tx.max_window() << scale);
