@@ -229,6 +229,10 @@ impl Host {
         match self.files.add(File::Socket(Box::new(child))) {
             Ok(new) => {
                 self.apply_late_options(new);
+                // The bound is of the listener's queue, and a child has none (`inet_csk_clone_lock`).
+                if self.options_of(self.files.sock(new)?).fastopen != 0 {
+                    self.change(new, |o| o.fastopen = 0)?;
+                }
                 Ok(Some(Reply { addr, ..Reply::ok(new.into()) }))
             }
             Err(errno) => {
