@@ -222,7 +222,7 @@ impl Builder {
     /// # Errors
     /// Those of [`Builder::build`].
     pub fn build_driver(mut self) -> io::Result<(Stack, Driver)> {
-        if let Some(mistake) = self.mistake {
+        if let Some(mistake) = self.mistake.or_else(|| self.devices.iter().find_map(mistake)) {
             return Err(invalid(mistake));
         }
         if !self.seeded {
@@ -259,6 +259,30 @@ impl Builder {
         let driver = Driver { shared, poller, input_first: 0, busy_poll, answers, looked: true };
         Ok((stack, driver))
     }
+}
+
+/// What is wrong with the addresses of a device, where something is.
+fn mistake(planned: &Planned) -> Option<String> {
+    let Planned { addresses, host_addresses, routes, any_address, .. } = planned;
+    if addresses.is_empty() && !any_address {
+        return Some("a device has no address: give it one by address(), as \"10.9.0.2/24\"".to_owned());
+    }
+    for cidr in addresses.iter().chain(host_addresses) {
+        if let Some(what) = cidr.not_a_hosts() {
+            return Some(format!("{cidr} is {what}: give a host's, as \"10.9.0.2/24\""));
+        }
+    }
+    host_addresses.iter().find_map(|host| {
+        if addresses.iter().any(|own| own.addr() == host.addr()) {
+            return Some(format!("{} is the stack's own address: the kernel's side needs another one", host.addr()));
+        }
+        let meets = |own: &Cidr| own.contains(host.addr()) && host.contains(own.addr());
+        let leads = |(to, _): &(Cidr, Option<IpAddr>)| to.contains(host.addr());
+        let apart = !any_address && !addresses.iter().any(meets) && !routes.iter().any(leads);
+        apart.then(|| {
+            format!("{host} of the kernel's side is in no subnet of the stack's addresses: neither would reach the other")
+        })
+    })
 }
 
 fn attach(core: &mut Core, planned: Planned) -> io::Result<Attached> {

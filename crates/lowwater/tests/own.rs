@@ -472,7 +472,14 @@ fn mistakes_of_the_builder_are_told_in_words() {
     assert!(told(Stack::builder().device(port()).address("10.0.0.1/33")).contains("10.0.0.1/33"));
     assert!(told(Stack::builder().sysctl("tcp_no_such", "1")).contains("tcp_no_such"));
     assert!(told(Stack::builder().sysctl("tcp_sakc", "1")).contains("near it: tcp_sack"));
-    assert!(told(Stack::builder().device(port()).host_address("10.0.0.1/24")).contains("TUN"));
+    let device = || Stack::builder().device(port());
+    assert!(told(device().address("10.0.0.2/24").host_address("10.0.0.1/24")).contains("TUN"));
+    assert!(told(device()).contains("no address"));
+    assert!(told(device().address("10.0.0.0/24")).contains("the network itself"));
+    let tun = |host| Stack::builder().tun("").address("10.0.0.2/24").host_address(host);
+    assert!(told(tun("10.0.0.2/24")).contains("own address"));
+    assert!(told(tun("10.0.1.1/24")).contains("in no subnet"));
+    assert!(told(tun("10.0.0.255/24")).contains("broadcast"));
     let stack = Stack::builder().build().unwrap();
     assert_eq!(stack.set_sysctl("tcp_sack", "256").unwrap_err().kind(), ErrorKind::InvalidInput);
 }

@@ -174,19 +174,7 @@ impl Opened {
 
 /// An address that a host may have, not one of the network, of everybody or of the host itself.
 fn host_address(flag: &str, own: Cidr) -> Result<(), Failure> {
-    let addr = own.addr();
-    let in_v4_subnet = addr.is_ipv4() && own.len() < 31;
-    let what = if addr.is_loopback() {
-        "a loopback address"
-    } else if addr.is_multicast() {
-        "a multicast address"
-    } else if addr.is_unspecified() || (in_v4_subnet && own.network().addr() == addr) {
-        "the address of the network itself"
-    } else if in_v4_subnet && own.broadcast().is_some_and(|b| IpAddr::V4(b) == addr) {
-        "the broadcast address of its network"
-    } else {
-        return Ok(());
-    };
+    let Some(what) = own.not_a_hosts() else { return Ok(()) };
     Err(Failure::usage(format!("{flag} {own} is {what}: give a host's, as 10.9.0.2/24 or fd00:9::2/64")))
 }
 

@@ -85,6 +85,24 @@ impl Cidr {
         };
         Self { addr, len: self.len }
     }
+
+    /// Why no host may have the address, in words that follow "is"; `None` where one may. Of a /31 both may be hosts' (RFC 3021).
+    #[must_use]
+    pub fn not_a_hosts(self) -> Option<&'static str> {
+        let addr = self.addr();
+        let has_ends = addr.is_ipv4() && self.len() < 31;
+        if addr.is_loopback() {
+            Some("a loopback address")
+        } else if addr.is_multicast() {
+            Some("a multicast address")
+        } else if addr.is_unspecified() || (has_ends && self.network().addr() == addr) {
+            Some("the address of the network itself")
+        } else if has_ends && self.broadcast().is_some_and(|b| IpAddr::V4(b) == addr) {
+            Some("the broadcast address of its network")
+        } else {
+            None
+        }
+    }
 }
 
 impl fmt::Display for Cidr {
@@ -136,5 +154,17 @@ mod tests {
         assert!("10.0.0.0/33".parse::<Cidr>().is_err() && "x".parse::<Cidr>().is_err());
         assert_eq!("10.0.0.1/31".parse::<Cidr>().expect("valid").broadcast(), None);
         assert_eq!("10.0.0.1/0".parse::<Cidr>().expect("valid").broadcast(), Some(Ipv4Addr::BROADCAST));
+    }
+    #[test]
+    fn some_addresses_are_no_hosts() {
+        let why = |text: &str| text.parse::<Cidr>().expect("valid").not_a_hosts();
+        for host in ["10.9.0.1/24", "10.9.0.255/16", "10.9.0.0/31", "10.9.0.0/32", "fd00::/64", "10.9.0.2"] {
+            assert_eq!(why(host), None, "{host}");
+        }
+        assert!(why("10.9.0.0/24").is_some_and(|why| why.contains("network itself")));
+        assert!(why("10.9.0.255/24").is_some_and(|why| why.contains("broadcast")));
+        assert!(why("127.0.0.1/8").is_some_and(|why| why.contains("loopback")));
+        assert!(why("ff02::1/64").is_some_and(|why| why.contains("multicast")));
+        assert!(why("::/0").is_some());
     }
 }
