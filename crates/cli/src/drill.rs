@@ -189,10 +189,16 @@ fn against_kernel(script: &Path, over: Overrides) -> io::Result<Outcome> {
 fn compared(script: &Path, over: Overrides) -> io::Result<Outcome> {
     let (mut outcome, differences) = lowwater_kernel::compare_file(script, over, ATTEMPTS)?;
     if !differences.lines.is_empty() {
+        let what = match differences.info_alone {
+            true => {
+                "the stack (-) and the kernel (+) send the same and tell another TCP_INFO (a script says why it may: docs/drill.md)"
+            }
+            false => "the stack (-) and the kernel (+) do not send the same",
+        };
         outcome.failure = Some(Box::new(lowwater_drill::Failure {
             script: script.display().to_string(),
             line: 1,
-            what: "the stack (-) and the kernel (+) do not send the same".to_owned(),
+            what: what.to_owned(),
             packets: differences.lines,
             over,
             on_kernel: true,

@@ -47,6 +47,8 @@ pub struct Differences {
     pub lines: Vec<String>,
     /// The packets are the same, and a machine that was late explains the rest.
     pub times_alone: bool,
+    /// The packets and their times are the same, and what TCP_INFO tells is not.
+    pub info_alone: bool,
 }
 
 impl Differences {
@@ -56,7 +58,8 @@ impl Differences {
         if times_alone {
             lines.insert(0, LATE.to_owned());
         }
-        Self { lines, times_alone }
+        let info_alone = !lines.is_empty() && stack.sends_alike(kernel);
+        Self { lines, times_alone, info_alone }
     }
 }
 
@@ -301,6 +304,13 @@ pub fn compare_file(path: &Path, over: Overrides, attempts: usize) -> io::Result
 }
 
 fn failed_by_the_stack(mut outcome: Outcome, kernel: &Outcome) -> Outcome {
+    if let (Some(failure), Some(theirs)) = (&mut outcome.failure, &kernel.failure)
+        && (failure.line, &failure.what, &failure.actual) == (theirs.line, &theirs.what, &theirs.actual)
+    {
+        failure.what = format!("the stack and the kernel both fail it, in the same way: {}", failure.what);
+        (failure.on_kernel, failure.compared) = (true, true);
+        return outcome;
+    }
     let told = match &kernel.failure {
         None => "the kernel passes it".to_owned(),
         Some(failure) => format!("the kernel fails it in line {}: {}", failure.line, failure.what),

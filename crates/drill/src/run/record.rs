@@ -131,6 +131,14 @@ impl Transcript {
         packets(self) == packets(other)
     }
 
+    /// Both sent the same packets at the same times: what they do not have in common is what TCP_INFO told.
+    #[must_use]
+    pub fn sends_alike(&self, other: &Self) -> bool {
+        let mut steps = steps(&self.entries, &other.entries);
+        forgive(&mut steps, &self.entries, &other.entries);
+        steps.iter().all(|s| matches!(s, Step::Both(_)))
+    }
+
     /// What this and another transcript of the same script do not have in common, as lines with their surroundings: `-` only here, `+` only
     /// there. Empty when they are alike.
     #[must_use]
