@@ -11,6 +11,9 @@ pub(crate) const INTERRUPTED: u8 = 130;
 /// How long a command may take to its end where no person is there to ask again.
 const GRACE: Duration = Duration::from_secs(1);
 
+/// Signals that come so soon after the first say the same: `timeout` sends one to the program and one to its group.
+const SAME: Duration = Duration::from_millis(200);
+
 /// A flag that the first Ctrl-C raises; the second one ends the program. SIGTERM and SIGHUP raise it too, and end the program when
 /// [`GRACE`] is over. Where it ends in the middle of a step, `last_words` says how far it came.
 pub(crate) fn stop_on_ctrl_c(last_words: impl Fn() + Send + 'static) -> Result<Arc<AtomicBool>, Failure> {
@@ -31,6 +34,7 @@ pub(crate) fn stop_on_ctrl_c(last_words: impl Fn() + Send + 'static) -> Result<A
                 // Programs that run for us have no part in signals of the terminal, but nobody wants their answers any more.
                 #[cfg(target_os = "linux")]
                 lowwater_os::program::stop();
+                let _ = tokio::time::timeout(SAME, asked.pass_over()).await;
                 let again = tokio::time::timeout(GRACE, asked.next()).await;
                 if patient && again.is_err() {
                     eprintln!("lowwater: this ends after what runs just now; Ctrl-C again ends it at once");
@@ -62,6 +66,13 @@ impl Asked {
             terminate: signal(SignalKind::terminate())?,
             hangup,
         })
+    }
+
+    /// Hears everybody, and does nothing.
+    async fn pass_over(&mut self) {
+        loop {
+            self.next().await;
+        }
     }
 
     /// Waits for somebody; true for Ctrl-C, who can ask again.

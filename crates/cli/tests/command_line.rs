@@ -1023,6 +1023,18 @@ fn ctrl_c_ends_the_lab_and_the_table_is_said_to_be_partial() {
     assert!(ended.stdout.contains("experiment"), "{ended:?}");
 }
 
+/// As `timeout` does, which signals the program and then its group.
+#[test]
+fn a_signal_that_comes_twice_is_one() {
+    let lab = Proc::start(&mut lowwater(["lab", "--set", "bytes=10000000000", "--variant", "cubic"]));
+    std::thread::sleep(Duration::from_millis(700));
+    lab.signal(Signal::INT);
+    std::thread::sleep(Duration::from_millis(5));
+    lab.signal(Signal::INT);
+    let ended = lab.wait(SOON);
+    assert!(ended.code() == Some(130) && ended.stderr.contains("partial, 0 of 3 runs"), "{ended:?}");
+}
+
 #[test]
 fn ctrl_c_ends_linux_beside_the_lab_and_leaves_nothing() {
     if !lowwater_uml::present() {

@@ -50,7 +50,7 @@ pub(crate) fn run(mut lab: Lab) -> Result<ExitCode, Failure> {
     if short && lab.options.variant.is_empty() && lab.options.report.is_none() && !lab.options.json {
         lab.options.report = usual_report(lab.options.out.as_deref());
     }
-    let stop = stop_on_ctrl_c(|| ())?;
+    let stop = stop_on_ctrl_c(|| eprintln!("lowwater: ended at once, without a table"))?;
     if lab.options.uml {
         match guest::measure(&mut plans) {
             // It was asked to end: nothing runs, and the table says so.
