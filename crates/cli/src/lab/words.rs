@@ -12,7 +12,7 @@ enum Sign {
 use Sign::{Full, OfLinux, Word};
 
 /// Signs, and what is said where they appear.
-const TOLD: [(Sign, &str); 9] = [
+const TOLD: [(Sign, &str); 10] = [
     (OfLinux, "Linux: measured on Linux 6.1 by the host's clock, before"),
     (
         Word("Linux still"),
@@ -33,6 +33,7 @@ const TOLD: [(Sign, &str); 9] = [
         Word("unsent"),
         "unsent may be more than the limit: what is written is filled up to elements of up to 64 KiB, the last of which begins below the limit",
     ),
+    (Word("out of bounds: "), "out of bounds: docs/lab.md says of each figure that is known to be why"),
     (Word("KiB"), "KiB: 1,024 bytes; MB and Mbit are decimal"),
 ];
 
