@@ -74,6 +74,8 @@ pub struct RxQueue {
     floor: u32,
     /// Chunks that came since the last squeeze.
     unsqueezed: u32,
+    /// The first buffer of what can be read was read in part.
+    part_read: bool,
 }
 
 /// Data out of order.
@@ -104,6 +106,7 @@ impl RxQueue {
             truesize: 0,
             floor: 0,
             unsqueezed: 0,
+            part_read: false,
         }
     }
 
@@ -381,6 +384,7 @@ impl RxQueue {
             let n = chunk.len().min(buf.len() - done);
             chunk.bytes_mut().copy_to_slice(&mut buf[done..done + n]);
             done += n;
+            self.part_read = !chunk.is_empty();
             if chunk.is_empty() {
                 self.pop_ready();
             }
@@ -420,6 +424,7 @@ impl RxQueue {
         let chunk = self.ready.front_mut().filter(|_| max > 0)?;
         let n = chunk.len().min(max);
         let piece = chunk.bytes_mut().split_to(n);
+        self.part_read = !chunk.is_empty();
         if chunk.is_empty() {
             self.pop_ready();
         }
@@ -437,6 +442,7 @@ impl RxQueue {
         }
         self.ready = Ready::new();
         self.ready_bytes = 0;
+        self.part_read = false;
         self.sink_floor();
         bytes
     }
@@ -445,6 +451,7 @@ impl RxQueue {
         if let Some(chunk) = self.ready.pop_front() {
             self.charge -= chunk.charge();
             self.truesize -= chunk.truesize();
+            self.part_read = chunk.truesize() == 0;
         }
     }
 

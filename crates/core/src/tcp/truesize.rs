@@ -17,9 +17,9 @@ const LINEAR_MAX: u32 = PAGE - FRONT - BEHIND;
 /// Payload bytes of the buffers into which a full queue is squeezed (`SKB_MAX_ORDER(0, 0)`).
 pub const SQUEEZED_MAX: u32 = PAGE - BEHIND;
 
-/// A charge, and the room behind the payload in its buffer.
+/// A charge, the room behind the payload in its buffer, and whether the buffer begins with bytes that the one before it has.
 ///
-/// Both in one word, since each waiting segment has one: bytes in units of 64 above, tail room in the low 12 bits.
+/// All in one word, since each waiting segment has one: bytes in units of 64 above, tail room in the low 12 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Truesize(u32);
 
@@ -27,11 +27,12 @@ impl Truesize {
     /// Nothing.
     pub const NONE: Self = Self(0);
     /// Largest charge that fits.
-    const MAX: u32 = (1 << 20) - 1;
+    const MAX: u32 = (1 << 19) - 1;
+    const CUT: u32 = 1 << 12;
 
     const fn new(bytes: u32, tailroom: u32) -> Self {
         let units = bytes / 64;
-        Self((if units > Self::MAX { Self::MAX } else { units }) << 12 | tailroom)
+        Self((if units > Self::MAX { Self::MAX } else { units }) << 13 | tailroom)
     }
 
     /// A packet of `bytes`, IP header included.
@@ -53,13 +54,25 @@ impl Truesize {
     /// The charge in bytes.
     #[must_use]
     pub const fn bytes(self) -> u32 {
-        self.0 >> 12 << 6
+        self.0 >> 13 << 6
     }
 
     /// Bytes that still fit behind the payload.
     #[must_use]
     pub const fn tailroom(self) -> u32 {
         self.0 & 0xfff
+    }
+
+    /// The same buffer, of whose first bytes the one before it has some.
+    #[must_use]
+    pub const fn cut(self) -> Self {
+        Self(self.0 | Self::CUT)
+    }
+
+    /// The one before it has some of its first bytes.
+    #[must_use]
+    pub const fn is_cut(self) -> bool {
+        self.0 & Self::CUT != 0
     }
 
     /// The same buffer after `len` bytes that follow were copied to its end, where they cost nothing (`skb_try_coalesce`).
@@ -116,6 +129,6 @@ mod tests {
         assert_eq!((more.bytes(), more.tailroom(), more.with_tail(1)), (2_304, 0, None));
         let both = more.and(Truesize::of_packet(40));
         assert_eq!((both.bytes(), both.tailroom()), (3_136, 152));
-        assert_eq!(Truesize::of_packet(u32::MAX - 5_000).bytes(), 67_108_800);
+        assert_eq!(Truesize::of_packet(u32::MAX - 5_000).bytes(), 33_554_368);
     }
 }

@@ -98,6 +98,7 @@ impl Chunk {
     pub(super) fn trim_front(&mut self, n: usize) {
         if n > 0 {
             self.bytes.advance(n);
+            self.truesize = self.truesize.cut();
             self.copybreak();
         }
     }

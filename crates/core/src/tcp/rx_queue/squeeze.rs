@@ -6,6 +6,8 @@
 use super::{Chunk, RxQueue};
 use crate::tcp::truesize::{SQUEEZED_MAX, Truesize};
 use crate::tcp::window::Ratio;
+use core::ops::Range;
+use std::collections::BTreeMap;
 
 /// A queue of so many chunks is walked whenever it is asked for.
 const SHORT: usize = 64;
@@ -16,13 +18,16 @@ const WALK_PER_CHUNK: usize = 16;
 #[derive(Clone, Copy, Default)]
 struct Run {
     truesize: u32,
+    /// Bytes, and where they end. What two chunks have is one.
     bytes: u32,
+    end: u64,
     /// Chunks, and among them those that carry a buffer's charge: how many buffers there were.
     chunks: usize,
     buffers: u64,
-    /// The first chunk from which buffers hold less than they should, if any do.
+    /// The first chunk from which buffers hold less than they should, or overlap, if any do.
     poor: Option<Tail>,
-    /// What has been met since the last buffer's end.
+    /// The last buffer, and what has been met since its end.
+    last: Tail,
     open: Tail,
 }
 
@@ -30,36 +35,54 @@ struct Run {
 #[derive(Clone, Copy, Default)]
 struct Tail {
     from: usize,
+    /// Bytes of it, and those that a second chunk has.
     bytes: u32,
+    common: u32,
     truesize: u32,
     buffers: u64,
 }
 
 impl Tail {
-    fn push(&mut self, chunk: &Chunk) {
-        self.bytes += chunk.len() as u32;
+    fn push(&mut self, chunk: &Chunk, common: u32) {
+        self.bytes += chunk.len() as u32 - common;
+        self.common += common;
         self.truesize += chunk.truesize();
         self.buffers += u64::from(chunk.truesize() > 0);
+    }
+
+    /// This and the chunks behind it.
+    const fn and(mut self, next: Self) -> Self {
+        self.bytes += next.bytes;
+        self.common += next.common;
+        self.truesize += next.truesize;
+        self.buffers += next.buffers;
+        self
     }
 }
 
 impl Run {
-    fn push(&mut self, chunk: &Chunk, ratio: Ratio) {
+    fn push(&mut self, at: u64, chunk: &Chunk, ratio: Ratio) {
+        let len = chunk.len() as u32;
+        let known = self.end.saturating_sub(at) as u32;
         self.chunks += 1;
         self.truesize += chunk.truesize();
-        self.bytes += chunk.len() as u32;
+        self.bytes += len - known;
+        self.end = at + u64::from(len);
         self.buffers += u64::from(chunk.truesize() > 0);
-        if let Some(poor) = &mut self.poor {
-            return poor.push(chunk);
+        if (known > 0 || chunk.truesize.is_cut()) && self.poor.is_none() {
+            self.poor = Some(self.last.and(self.open));
         }
-        self.open.push(chunk);
+        if let Some(poor) = &mut self.poor {
+            return poor.push(chunk, known);
+        }
+        self.open.push(chunk, 0);
         if chunk.truesize() == 0 {
             return;
         }
         if ratio.win_from_space(chunk.truesize()) > self.open.bytes {
             self.poor = Some(self.open);
         }
-        self.open = Tail { from: self.chunks, ..Tail::default() };
+        self.last = core::mem::replace(&mut self.open, Tail { from: self.chunks, ..Tail::default() });
     }
 
     /// The part that is worth copying.
@@ -72,6 +95,22 @@ impl Run {
 }
 
 impl Tail {
+    /// Cuts off the later of two chunks of the run what both have: a copy has it once.
+    fn part(self, chunks: &mut BTreeMap<u64, Chunk>, run: Range<u64>) {
+        if self.common == 0 {
+            return;
+        }
+        let mut edge = run.start;
+        let starts: Vec<u64> = chunks.range(run).skip(self.from).map(|(&at, _)| at).collect();
+        let parts: Vec<_> = starts.into_iter().filter_map(|at| Some((at, chunks.remove(&at)?))).collect();
+        for (at, mut chunk) in parts {
+            let from = at.max(edge);
+            chunk.trim_front((from - at) as usize);
+            edge = from + chunk.len() as u64;
+            chunks.insert(from, chunk);
+        }
+    }
+
     /// Charges the run's `chunks` from the first of this part on as if copied. Returns how many buffers went.
     fn squeeze<'a>(self, chunks: impl Iterator<Item = &'a mut Chunk>) -> u64 {
         let mut at = 0;
@@ -99,14 +138,23 @@ impl RxQueue {
         }
         self.unsqueezed = 0;
         let mut gone = self.squeeze_held(ratio, limit);
-        let mut run = Run::default();
-        self.ready.iter().for_each(|chunk| run.push(chunk, ratio));
+        // A copy leaves out what was read of the first buffer.
+        let mut run = Run { poor: self.part_read.then(Tail::default), ..Run::default() };
+        for chunk in self.ready.iter() {
+            run.push(run.end, chunk, ratio);
+        }
         if let Some(tail) = run.worth() {
+            self.part_read &= tail.from > 0;
             gone += tail.squeeze(self.ready.iter_mut());
         }
         let held = self.held.iter().flat_map(|held| held.chunks.values());
         let fin = self.held.as_ref().map_or(0, |held| held.fin);
-        self.truesize = fin + self.ready.iter().chain(held).map(Chunk::truesize).sum::<u32>();
+        self.truesize = fin;
+        self.charge = 0;
+        for chunk in self.ready.iter().chain(held) {
+            self.truesize += chunk.truesize();
+            self.charge += chunk.charge();
+        }
         gone
     }
 
@@ -116,9 +164,11 @@ impl RxQueue {
         let Some(held) = &mut self.held else { return 0 };
         for (&start, &end) in &held.runs {
             let mut run = Run::default();
-            held.chunks.range(start..end).for_each(|(_, chunk)| run.push(chunk, ratio));
+            held.chunks.range(start..end).for_each(|(&at, chunk)| run.push(at, chunk, ratio));
             if run.buffers > 1 || run.bytes >= SQUEEZED_MAX {
                 if let Some(tail) = run.worth() {
+                    tail.part(&mut held.chunks, start..end);
+                    held.bytes -= tail.common;
                     gone += tail.squeeze(held.chunks.range_mut(start..end).map(|(_, chunk)| chunk));
                 }
             } else {

@@ -112,7 +112,7 @@ fn run(seed: u64) {
             19 => {
                 let before = (q.charge(), q.truesize());
                 q.squeeze(Ratio::measured(1_460, 2_304), rng.below(2_000) as u32);
-                assert!(q.charge() == before.0 && q.truesize() <= before.1, "squeezing must not cost");
+                assert!(q.charge() <= before.0 && q.truesize() <= before.1, "squeezing must not cost");
             }
             2..5 => {
                 let mut buf = vec![0; rng.below(500) as usize];
