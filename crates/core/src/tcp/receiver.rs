@@ -463,7 +463,7 @@ impl Receiver {
         self.hurry_mark(facts);
         if !self.make_room(cx, seq) {
             cx.count.tcp_ext.tcp_ofo_drop += 1;
-            return Received { dropped: true, readable: self.is_readable(), ..Received::default() };
+            return Received { dropped: true, readable: true, ..Received::default() };
         }
         self.foreseen = false;
         self.measure_rcv_mss(facts);
