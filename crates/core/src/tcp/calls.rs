@@ -36,7 +36,7 @@ impl Conn {
             return self.send_with_syn(data);
         }
         self.may_send()?;
-        let goal = self.size_goal();
+        let goal = self.size_goal(flags);
         let mut rest = data;
         while !rest.is_empty() {
             let taken = self.fill_or_begin(cx, rest, goal);
@@ -106,7 +106,7 @@ impl Conn {
             return Ok(taken);
         }
         self.may_send()?;
-        let goal = self.size_goal();
+        let goal = self.size_goal(flags);
         let before = data.len();
         while !data.is_empty() {
             if !self.level_within(cx).memory_free(false) {
@@ -194,7 +194,7 @@ impl Conn {
             self.mark_push();
         }
         let pushed = self.tx.queue_ref().unsent.pushed().packets > 0;
-        if self.autocorks(cx) {
+        if self.autocorks(cx, flags) {
             if self.out.credit.throttle() {
                 cx.count.tcp_ext.tcp_auto_corking += 1;
                 self.count_wait(cx, Wait::Autocork);
@@ -211,20 +211,22 @@ impl Conn {
             (true, false) => self.default_hold(),
         };
         self.out.try_send(hold);
-        self.out.burst.corks_behind = pushed && self.corked_tail(cx).is_some();
+        self.out.burst.corks_behind = pushed && self.corked_tail(cx, flags).is_some();
         Ok(taken)
     }
 
     /// A small write waits for more while something of the flow sits below: its completion sends both (`tcp_should_autocork`).
-    fn autocorks(&self, cx: &Cx<'_>) -> bool {
+    fn autocorks(&self, cx: &Cx<'_>, flags: SendFlags) -> bool {
         self.tx.queue_ref().records() > 0
-            && self.corked_tail(cx).is_some_and(|len| self.out.credit.below() >= len as u32 + PACKET_CHARGE)
+            && self
+                .corked_tail(cx, flags)
+                .is_some_and(|len| self.out.credit.below() >= len as u32 + PACKET_CHARGE)
     }
 
     /// Bytes of the last element where more may join it, so that it is worth waiting.
-    fn corked_tail(&self, cx: &Cx<'_>) -> Option<usize> {
+    fn corked_tail(&self, cx: &Cx<'_>, flags: SendFlags) -> Option<usize> {
         let tail = self.tx.queue_ref().unsent.tail().filter(|_| cx.sysctl.tcp_autocorking);
-        tail.filter(|&(len, sealed)| !sealed && len < self.size_goal()).map(|(len, _)| len)
+        tail.filter(|&(len, sealed)| !sealed && len < self.size_goal(flags)).map(|(len, _)| len)
     }
 
     /// The next answer depends on what of the last packets is still below.
@@ -235,7 +237,7 @@ impl Conn {
 
     /// What a write has pushed out has gone down: its end waits for that, as any small write does.
     pub(super) fn autocork_behind(&mut self, cx: &mut Cx<'_>) -> Result<(), Wait> {
-        if !core::mem::take(&mut self.out.burst.corks_behind) || !self.autocorks(cx) {
+        if !core::mem::take(&mut self.out.burst.corks_behind) || !self.autocorks(cx, SendFlags::default()) {
             return Ok(());
         }
         cx.count.tcp_ext.tcp_auto_corking += u64::from(self.out.credit.throttle());
@@ -243,9 +245,12 @@ impl Conn {
     }
 
     /// Payload bytes that an element is filled up to: the largest super-packet of the device in whole segments, bound to half the
-    /// largest window that the peer ever offered (`tcp_xmit_size_goal`).
-    fn size_goal(&self) -> usize {
+    /// largest window that the peer ever offered; a segment of what is urgent (`tcp_xmit_size_goal`).
+    fn size_goal(&self, flags: SendFlags) -> usize {
         let mss = u32::from(self.mss_now());
+        if flags.oob {
+            return mss as usize;
+        }
         let max = u32::from(self.snd.gso.max_bytes);
         let goal = bound_to_half_window(max, self.peer.data_option_bytes(), self.tx.max_window());
         let segments = (goal / mss).min(u32::from(self.snd.gso.max_segs)).max(1);
