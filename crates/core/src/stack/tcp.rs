@@ -166,6 +166,7 @@ impl Stack {
         let entry = self.sockets.get_mut(id).ok_or(Error::WouldBlock)?;
         entry.holder = Holder::Owner;
         let Socket::Tcp(conn) = &mut entry.socket else { return Err(Error::Invalid) };
+        conn.hand_over();
         if conn.poll(&self.env.cx(self.now, Some(id))).contains(Ready::IN) {
             self.events.push_notice(&mut entry.pending, id, Notice::READABLE);
         }

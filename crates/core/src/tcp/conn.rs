@@ -197,6 +197,7 @@ impl Conn {
         conn.tx.follow_departures();
         cx.count.tcp.passive_opens += 1;
         conn.rx.synchronize(irs);
+        conn.rx.set_owned(false);
         // The SYN, which the request received.
         conn.rest.stats.segs_in = 1;
         conn.rx.begin_with(&conn.options);
@@ -206,6 +207,11 @@ impl Conn {
             conn.tx.note_syn_acks(cx.now, &sent);
         }
         conn
+    }
+
+    /// The application has taken it from its listener (`sock_graft`).
+    pub const fn hand_over(&mut self) {
+        self.rx.set_owned(true);
     }
 
     /// The flow.

@@ -95,6 +95,8 @@ pub struct Receiver {
     urgent: Urgent,
     sack_ok: bool,
     shut: bool,
+    /// The application has it: it is no child that waits to be accepted.
+    owned: bool,
     /// Header prediction is on (`pred_flags` is not 0).
     foreseen: bool,
     header_bytes: u8,
@@ -112,9 +114,15 @@ impl Receiver {
             urgent: Urgent::new(),
             sack_ok: false,
             shut: false,
+            owned: true,
             foreseen: false,
             header_bytes: 20,
         }
+    }
+
+    /// A listener's child waits to be accepted, or waits no longer.
+    pub(super) const fn set_owned(&mut self, owned: bool) {
+        self.owned = owned;
     }
 
     /// Our SYN, which has not been sent yet, offers another window.
@@ -484,7 +492,10 @@ impl Receiver {
                 self.grow_window(cx, done.charged, &SegmentFacts { truesize, ..*facts });
             }
         }
-        self.intake.grow_for_hole(cx);
+        // Nobody reads a child that waits to be accepted, so its buffer stays as it is.
+        if self.owned {
+            self.intake.grow_for_hole(cx);
+        }
         Received { out_of_order: true, ..Received::default() }
     }
 
