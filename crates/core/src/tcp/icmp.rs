@@ -86,8 +86,10 @@ impl Conn {
         }
         self.settle_mss();
         let with_data = self.state == State::SynSent && self.rest.stats.fast.has(fact::DATA);
-        self.tx.on_mss_reduced(cx, &mut self.path, with_data);
-        self.out.try_send(self.default_hold());
+        if self.tx.on_mss_reduced(cx, &mut self.path, with_data) {
+            // And nothing new, which waits for the next acknowledgement or write.
+            self.out.try_resend();
+        }
         true
     }
 
