@@ -15,11 +15,13 @@ pub struct Departure {
     pub at: Instant,
     /// Its number as of [`Below::hand_down`].
     pub number: u16,
+    /// It was handed down later than that, so that the number says nothing about others of the instant.
+    pub late: bool,
 }
 
 impl Departure {
     /// Before everything.
-    pub const NEVER: Self = Self { at: Instant::ZERO, number: 0 };
+    pub const NEVER: Self = Self { at: Instant::ZERO, number: 0, late: false };
 
     /// It was handed down after `other`.
     #[must_use]

@@ -65,6 +65,8 @@ pub(super) struct Burst {
 enum Look {
     /// Data to send again, and nothing else: a timer of loss recovery fired.
     Resend,
+    /// The same by the clock of the last event: an ICMP error does not look at the time.
+    ResendLate,
     /// Data to send or to send again, holding partial segments back this much.
     Send(Hold),
 }
@@ -120,6 +122,16 @@ impl Pending {
     /// `tcp_write_xmit` for more).
     pub(super) fn try_resend(&mut self) {
         self.look.get_or_insert(Look::Resend);
+    }
+
+    /// The same for an ICMP error, whose retransmissions count as sent at [`super::waits::Seldom::last_event`].
+    pub(super) fn try_resend_late(&mut self) {
+        self.look.get_or_insert(Look::ResendLate);
+    }
+
+    /// Only what an ICMP error asked for is to be tried.
+    pub(super) const fn resends_late(&self) -> bool {
+        matches!(self.look, Some(Look::ResendLate))
     }
 
     /// There is something to try.

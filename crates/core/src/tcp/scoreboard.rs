@@ -75,7 +75,7 @@ impl SackedRecord {
     /// The last transmission.
     #[must_use]
     pub const fn departure(&self) -> Departure {
-        Departure { at: self.sent_at, number: self.number }
+        Departure { at: self.sent_at, number: self.number, late: self.had(flag::LATE) }
     }
 
     /// True when any of `bits` was set before.
@@ -226,13 +226,12 @@ impl Flight {
 
     /// The record at `start` went out again at `at`; `counted` unless it is a tail loss probe, which does not enter
     /// `retrans_out`.
-    pub fn on_resent(&mut self, start: u64, at: Instant, stamp: Snapshot, counted: bool) {
+    pub fn on_resent(&mut self, start: u64, at: Instant, late: bool, stamp: Snapshot, counted: bool) {
         let Some(syn) = self.tx.get(start).map(|sent| sent.has(flag::SYN)) else { return };
         // Nobody pays for a SYN.
         let number = if syn { self.tx.below.none() } else { self.tx.below.hand_down() };
         let Some(sent) = self.tx.get_mut(start) else { return };
-        sent.number = number;
-        sent.sent_at = at;
+        sent.count_as(Departure { at, number, late });
         sent.stamp = stamp;
         sent.flags |= flag::EVER_RETRANS;
         let end = start + sent.span();

@@ -145,6 +145,8 @@ pub struct Resend {
     pub last_sent: Instant,
     /// That transmission has not left this host.
     pub below: bool,
+    /// When it counts as sent this time, where that is not now.
+    pub clock: Option<Instant>,
     /// It is the SYN of a simultaneous open, as a SYN-ACK now: no retransmission (`tcp_send_synack`).
     pub crossing: bool,
 }
@@ -430,22 +432,26 @@ impl Sender {
     /// The next retransmission that recovery wants and the window allows: lost segments in order, at most `max_segs` of them,
     /// none beyond the peer's window. Nothing changes until [`Self::commit_retransmit`].
     pub fn next_retransmit(&mut self, path: &Path, max_segs: u16, wnd_end: Seq) -> Option<Resend> {
-        let room = self.cwnd_room(path).min(u32::from(max_segs.max(1))) as u16;
-        // What was sent again and is not lost any more counts as well (`tcp_xmit_retransmit_queue`).
-        if room == 0 || self.flight.retrans_out >= self.flight.lost_out || self.recovery.frto.hold {
+        if !self.may_resend(path) {
             return None;
         }
+        let room = self.cwnd_room(path).min(u32::from(max_segs.max(1))) as u16;
         let (start, _) = self.flight.next_lost()?;
         let wnd_end = self.offset(wnd_end);
         self.resend(start, room, wnd_end)
     }
 
+    /// Recovery wants retransmissions, and the congestion window allows them. What was sent again and is not lost any more counts as
+    /// well (`tcp_xmit_retransmit_queue`).
+    #[must_use]
+    pub fn may_resend(&self, path: &Path) -> bool {
+        self.cwnd_room(path) > 0 && self.flight.retrans_out < self.flight.lost_out && !self.recovery.frto.hold
+    }
+
     /// True when [`Self::next_retransmit`] has something that has left this host.
     #[must_use]
     pub fn resends_now(&self, path: &Path) -> bool {
-        self.cwnd_room(path) > 0
-            && self.flight.retrans_out < self.flight.lost_out
-            && !self.recovery.frto.hold
+        self.may_resend(path)
             && self.flight.next_lost().is_some_and(|(_, sent)| !self.flight.tx.below.holds(sent.number))
     }
 
@@ -491,6 +497,7 @@ impl Sender {
             segs: sent.segs,
             last_sent: sent.sent_at,
             below: self.flight.tx.below.holds(sent.number),
+            clock: None,
             crossing: false,
         })
     }

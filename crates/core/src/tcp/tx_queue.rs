@@ -45,6 +45,8 @@ pub mod flag {
     pub const EOR: u16 = 128;
     /// A part of the element was sent already: its buffer is shared and cannot grow.
     pub(super) const SHARED: u16 = 256;
+    /// Its last transmission counts as earlier than it was.
+    pub const LATE: u16 = 512;
 }
 
 /// One transmitted piece of the stream that is not yet cumulatively acknowledged; a super-packet or a part of one.
@@ -82,7 +84,13 @@ impl Sent {
     /// Its last transmission.
     #[must_use]
     pub const fn departure(&self) -> Departure {
-        Departure { at: self.sent_at, number: self.number }
+        Departure { at: self.sent_at, number: self.number, late: self.has(flag::LATE) }
+    }
+
+    /// Its last transmission is that from now on.
+    pub const fn count_as(&mut self, left: Departure) {
+        (self.sent_at, self.number) = (left.at, left.number);
+        self.flags = if left.late { self.flags | flag::LATE } else { self.flags & !flag::LATE };
     }
 
     fn count(&mut self, mss: u16) {
@@ -141,7 +149,7 @@ impl Acked {
     /// The last transmission.
     #[must_use]
     pub const fn departure(&self) -> Departure {
-        Departure { at: self.sent_at, number: self.number }
+        Departure { at: self.sent_at, number: self.number, late: self.has(flag::LATE) }
     }
 
     /// True when any of `bits` is set.

@@ -23,7 +23,7 @@ use super::seq::Seq;
 use super::state::State;
 use super::tx_queue::HeadInfo;
 use crate::base::time::nanos;
-use crate::base::{Cx, Wait};
+use crate::base::{Cx, Instant, Wait};
 use crate::credit::{Admission, Ask, PACKET_CHARGE};
 use crate::packet::Owner;
 use crate::path::congestion::CaState;
@@ -156,11 +156,17 @@ impl Conn {
 
     fn retransmit(&mut self, cx: &mut Cx<'_>, resend: &Resend) -> Result<Outgoing, Wait> {
         self.path_gate()?;
-        self.host_queue_gate(cx, resend)?;
-        self.pacing_gate(cx)?;
+        let resend = Resend { clock: self.late_clock(), ..*resend };
+        self.host_queue_gate(cx, &resend)?;
+        self.pacing_gate(resend.clock.unwrap_or(cx.now))?;
         self.credit_gate(cx, resend.len + PACKET_CHARGE, true)?;
-        let plan = self.tx.commit_retransmit(cx, &mut self.path, resend).ok_or(Wait::Empty)?;
+        let plan = self.tx.commit_retransmit(cx, &mut self.path, &resend).ok_or(Wait::Empty)?;
         Ok(self.again(cx, &plan))
+    }
+
+    /// When what an ICMP error sends again counts as sent.
+    fn late_clock(&self) -> Option<Instant> {
+        self.rest.seldom.as_ref().filter(|_| self.out.resends_late()).map(|seldom| seldom.last_event)
     }
 
     /// What has not left this host is not sent again; the flow goes on when something of it has left.
@@ -206,7 +212,7 @@ impl Conn {
             // queues.
             Probe::New if self.has_in_flight() && self.head_fits_window(mss) => {
                 let len = self.probe_len(cx, mss, max_segs);
-                let may = self.pacing_gate(cx).is_ok()
+                let may = self.pacing_gate(cx.now).is_ok()
                     && self.credit_gate(cx, len as u32 + PACKET_CHARGE, false).is_ok();
                 (may.then(|| self.commit_new(cx, len)).flatten(), false)
             }
@@ -242,7 +248,7 @@ impl Conn {
             return Ok(None);
         }
         self.path_gate()?;
-        self.pacing_gate(cx)?;
+        self.pacing_gate(cx.now)?;
         self.credit_gate(cx, len as u32 + PACKET_CHARGE, false)?;
         Ok(self.commit_new(cx, len))
     }
@@ -268,7 +274,7 @@ impl Conn {
             return Ok(probe);
         }
         self.path_gate()?;
-        self.pacing_gate(cx)?;
+        self.pacing_gate(cx.now)?;
         let quota = self.cwnd_quota(cx, &head, mss)?.min(max_segs);
         self.autocork_behind(cx)?;
         let head = self.grow_head(cx, head, usize::from(quota) * usize::from(mss));
@@ -338,8 +344,8 @@ impl Conn {
         Some(self.data_segment(cx, &plan, false))
     }
 
-    fn pacing_gate(&mut self, cx: &Cx<'_>) -> Result<(), Wait> {
-        match self.path.pacing.not_before(cx.now) {
+    fn pacing_gate(&mut self, now: Instant) -> Result<(), Wait> {
+        match self.path.pacing.not_before(now) {
             Some(at) => {
                 self.timers.pace = Some(at);
                 Err(Wait::Pacing)

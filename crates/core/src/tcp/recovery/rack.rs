@@ -88,6 +88,8 @@ pub struct Rack {
 struct Noted {
     /// The number of the transmission that `sent_at` is of.
     number: u16,
+    /// That transmission counts as earlier than it was.
+    late: bool,
     /// A D-SACK waits for its adaptation.
     dsack: bool,
     /// Something arrived since the last judgement.
@@ -97,9 +99,10 @@ struct Noted {
 }
 
 /// RACK_sent_after of RFC 8985 section 6.2: in the order of departure, then of position where one packet was cut. Time alone
-/// would not do: what several acknowledgements of one instant let out has one time.
+/// would not do: what several acknowledgements of one instant let out has one time. Of what counts as earlier than it was, the
+/// position alone tells.
 fn sent_after(a: (Departure, u64), b: (Departure, u64)) -> bool {
-    a.0.is_after(b.0) || (a.0 == b.0 && a.1 > b.1)
+    if a.0 == b.0 || (a.0.at == b.0.at && (a.0.late || b.0.late)) { a.1 > b.1 } else { a.0.is_after(b.0) }
 }
 
 impl Rack {
@@ -117,6 +120,7 @@ impl Rack {
             persist: 0,
             noted: Noted {
                 number: Departure::NEVER.number,
+                late: Departure::NEVER.late,
                 dsack: false,
                 advanced: false,
                 rtt_of_resent: None,
@@ -135,14 +139,15 @@ impl Rack {
         self.noted.advanced = true;
         (self.rtt_ns, self.noted.rtt_of_resent) = (nanos(rtt), resent.then_some(left.number));
         if sent_after((left, end), (self.sent(), self.end_seq)) {
-            (self.sent_at, self.noted.number, self.end_seq) = (left.at, left.number, end);
+            (self.sent_at, self.noted.number, self.noted.late) = (left.at, left.number, left.late);
+            self.end_seq = end;
             self.firsts_end = if resent { self.sent_by(left) } else { end };
         }
     }
 
     /// Departure of the segment sent last of those that arrived.
     const fn sent(&self) -> Departure {
-        Departure { at: self.sent_at, number: self.noted.number }
+        Departure { at: self.sent_at, number: self.noted.number, late: self.noted.late }
     }
 
     /// A record went out again. Remembered only where RACK judges it later: nothing else takes it out.

@@ -298,7 +298,7 @@ impl Flight {
             let mut push = 0;
             let mut last = None;
             for (_, sent) in self.tx.range_mut(start, joined.end) {
-                (sent.sent_at, sent.number) = (joined.left.at, joined.left.number);
+                sent.count_as(joined.left);
                 push |= sent.flags & flag::PUSH;
                 sent.flags &= !flag::PUSH;
                 last = Some(sent);

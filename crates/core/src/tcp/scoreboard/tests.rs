@@ -123,7 +123,7 @@ fn step(world: &mut World, f: &mut Flight, m: &mut Model, op: &Op, clock: u64) {
                     f.split_to_resend(start, 2 * mss);
                 }
                 f.recount(start);
-                f.on_resent(start, now, Default::default(), true);
+                f.on_resent(start, now, false, Default::default(), true);
             }
         }
         Op::Unmark => f.unmark_lost(),

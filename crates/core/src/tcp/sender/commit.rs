@@ -1,6 +1,6 @@
 //! What leaves: a decision becomes a record in flight, with its place in the pace and its timer.
 use super::{Attempt, Errand, Resend, SendPlan, Sender};
-use crate::base::{Cx, Instant};
+use crate::base::Cx;
 use crate::path::Path;
 use crate::path::congestion::{CaEvent, CaState};
 use crate::tcp::recovery::Env;
@@ -67,11 +67,12 @@ impl Sender {
         cx: &Cx<'_>,
         path: &mut Path,
         attempt: Attempt,
-        last_sent: Option<Instant>,
+        again: Option<&Resend>,
     ) -> Option<SendPlan> {
-        let mut plan = self.plan(attempt.start(), last_sent)?;
+        let mut plan = self.plan(attempt.start(), again.map(|resend| resend.last_sent))?;
+        let clock = again.and_then(|resend| resend.clock).unwrap_or(cx.now);
         plan.attempt = Some(attempt).filter(|_| !plan.syn);
-        plan.departure = path.pacing.on_send(cx.now, plan.payload.len(), plan.segs);
+        plan.departure = path.pacing.on_send(clock, plan.payload.len(), plan.segs);
         self.note_data(cx.now, &plan);
         Some(plan)
     }
@@ -92,7 +93,7 @@ impl Sender {
         let at_head = self.flight.tx.first().is_some_and(|(head, _)| head == start);
         let attempt = self.attempt(path, Errand::Again, start);
         self.send_again(cx, path, resend, true);
-        let plan = self.depart(cx, path, attempt, Some(resend.last_sent))?;
+        let plan = self.depart(cx, path, attempt, Some(resend))?;
         self.recovery.undo.on_retransmit(segs, plan.departure);
         if self.recovery.in_reduction() {
             self.recovery.prr.out = self.recovery.prr.out.saturating_add(u32::from(segs));
@@ -123,9 +124,9 @@ impl Sender {
         if let Some(search) = &mut path.plpmtud {
             search.forget();
         }
-        let departure = path.pacing.departure(cx.now);
+        let departure = path.pacing.departure(resend.clock.unwrap_or(cx.now));
         let stamp = path.rate.on_sent(departure, false);
-        self.flight.on_resent(resend.start, departure, stamp, counted);
+        self.flight.on_resent(resend.start, departure, resend.clock.is_some(), stamp, counted);
         let end = resend.start + u64::from(resend.len);
         self.recovery.rack.on_resent(&self.flight, resend.start, end);
         self.recovery.undo.total_retrans =
@@ -146,7 +147,7 @@ impl Sender {
         }
         let attempt = self.attempt(path, Errand::Timeout, resend.start);
         self.send_again(cx, path, resend, true);
-        let plan = self.depart(cx, path, attempt, Some(resend.last_sent))?;
+        let plan = self.depart(cx, path, attempt, Some(resend))?;
         self.recovery.undo.on_retransmit(resend.segs, plan.departure);
         Some(plan)
     }
@@ -159,6 +160,6 @@ impl Sender {
         }
         let attempt = self.attempt(path, Errand::TailProbe, resend.start);
         self.send_again(cx, path, resend, false);
-        self.depart(cx, path, attempt, Some(resend.last_sent))
+        self.depart(cx, path, attempt, Some(resend))
     }
 }
