@@ -142,6 +142,10 @@ impl Conn {
             self.out.rexmit = Rexmit::None;
             self.tx.frto_sent();
         }
+        if self.tx.may_resend(&self.path) {
+            // What the pace holds back is not cut yet.
+            self.pacing_gate(self.late_clock().unwrap_or(cx.now))?;
+        }
         if let Some(resend) = self.tx.next_retransmit(&self.path, max_segs, self.window_end()) {
             return match (self.retransmit(cx, &resend), hold) {
                 // It keeps nothing new back (`tcp_data_snd_check` follows `tcp_xmit_retransmit_queue`).
