@@ -197,7 +197,7 @@ impl Conn {
         conn.tx.follow_departures();
         cx.count.tcp.passive_opens += 1;
         conn.rx.synchronize(irs);
-        conn.rx.set_owned(false);
+        conn.rx.await_owner();
         // The SYN, which the request received.
         conn.rest.stats.segs_in = 1;
         conn.rx.begin_with(&conn.options);
@@ -211,7 +211,7 @@ impl Conn {
 
     /// The application has taken it from its listener (`sock_graft`).
     pub const fn hand_over(&mut self) {
-        self.rx.set_owned(true);
+        self.rx.hand_over();
     }
 
     /// The flow.

@@ -80,6 +80,17 @@ pub struct Negotiated {
     pub fast: bool,
 }
 
+/// Who reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reader {
+    /// A listener's child waits to be accepted.
+    Nobody,
+    /// The application may.
+    Application,
+    /// It does not want anything any more.
+    Gone,
+}
+
 /// RCV.NXT, the data behind it and the window before it. No heap while both queues are empty.
 ///
 /// Output asks [`Self::ack_due`], fills headers from [`Self::select_window`] and [`Self::sack_blocks`] and reports
@@ -94,9 +105,7 @@ pub struct Receiver {
     lowat: u32,
     urgent: Urgent,
     sack_ok: bool,
-    shut: bool,
-    /// The application has it: it is no child that waits to be accepted.
-    owned: bool,
+    reader: Reader,
     /// Header prediction is on (`pred_flags` is not 0).
     foreseen: bool,
     header_bytes: u8,
@@ -113,16 +122,20 @@ impl Receiver {
             lowat: 1,
             urgent: Urgent::new(),
             sack_ok: false,
-            shut: false,
-            owned: true,
+            reader: Reader::Application,
             foreseen: false,
             header_bytes: 20,
         }
     }
 
-    /// A listener's child waits to be accepted, or waits no longer.
-    pub(super) const fn set_owned(&mut self, owned: bool) {
-        self.owned = owned;
+    /// A listener's child waits to be accepted.
+    pub(super) const fn await_owner(&mut self) {
+        self.reader = Reader::Nobody;
+    }
+
+    /// It waits no longer.
+    pub(super) const fn hand_over(&mut self) {
+        self.reader = Reader::Application;
     }
 
     /// Our SYN, which has not been sent yet, offers another window.
@@ -278,7 +291,7 @@ impl Receiver {
 
     /// Nobody reads on, whatever is still taken (SHUT_RD): reading opens no window.
     pub const fn shut(&mut self) {
-        self.shut = true;
+        self.reader = Reader::Gone;
     }
 
     /// Header prediction is on: what comes next may be as expected.
@@ -493,7 +506,7 @@ impl Receiver {
             }
         }
         // Nobody reads a child that waits to be accepted, so its buffer stays as it is.
-        if self.owned {
+        if self.reader != Reader::Nobody {
             self.intake.grow_for_hole(cx);
         }
         Received { out_of_order: true, ..Received::default() }
@@ -720,7 +733,7 @@ impl Receiver {
 
     /// Nothing more will be read than what is there (`RCV_SHUTDOWN`).
     fn is_shut(&self) -> bool {
-        self.shut || self.intake.queue.fin_reached()
+        self.reader == Reader::Gone || self.intake.queue.fin_reached()
     }
 
     /// After a read: acknowledges what waited for it, or tells of a window that opened widely (`tcp_cleanup_rbuf`).
