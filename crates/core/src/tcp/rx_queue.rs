@@ -263,7 +263,8 @@ impl RxQueue {
                     chunk.trim_front(known as usize);
                     self.charge += chunk.charge();
                     self.next += chunk.len() as u64;
-                    self.push_ready(chunk, known == 0);
+                    let whole = !chunk.truesize.is_cut();
+                    self.push_ready(chunk, whole);
                 } else {
                     self.truesize -= chunk.truesize();
                 }
@@ -485,6 +486,10 @@ impl Held {
         if self.buffer_end(at) >= end {
             return false;
         }
+        // A buffer that begins before it stays whole: what both have is left out here, unless the next buffer has the rest.
+        let shared = Some(self.shared_end(at)).filter(|shared| self.buffer_end(*shared) < end).unwrap_or(0);
+        let (at, cut) = (at.max(shared), shared > at);
+        chunk.trim_front((at + chunk.len() as u64 - end) as usize);
         while let Some((&inner, piece)) = self.chunks.range(at..end).next()
             && inner + piece.len() as u64 <= end
             && let Some(piece) = self.chunks.remove(&inner)
@@ -498,11 +503,18 @@ impl Held {
         *truesize += chunk.truesize();
         if let Some((start, before)) = self.chunks.range_mut(..at).next_back()
             && start + before.len() as u64 == at
+            && !cut
         {
             *truesize -= before.lend_buffer(&mut chunk);
         }
         self.chunks.insert(at, chunk);
         true
+    }
+
+    /// Where a buffer of several pieces ends that begins before the offset, and has pieces from there on; 0 where there is none.
+    fn shared_end(&self, at: u64) -> u64 {
+        let before = self.chunks.range(..at).next_back().filter(|(_, piece)| piece.truesize() == 0);
+        before.map_or(0, |(&start, _)| self.buffer_end(start))
     }
 
     /// Where the last buffer ends that begins at the offset or before it.
