@@ -76,6 +76,9 @@ impl Conn {
             PmtuBelief::Route => return true,
             PmtuBelief::None => return false,
         }
+        if self.tuple.is_v6() && !self.shortens(mtu) {
+            return false;
+        }
         let lowered = self.path.pmtu.too_big(u32::from(mtu)).is_some();
         // Below what is believed of any path, nothing passes whole: who forbade to cut is told (`tcp_v4_mtu_reduced`).
         if mtu < self.path.pmtu.mtu() && self.options.whole() == Whole::Always && !self.tuple.is_v6() {
@@ -96,8 +99,16 @@ impl Conn {
         true
     }
 
-    /// When something was last sent or received; when a write was held back tells [`Seldom`](super::waits::Seldom). What an ICMP error sends again counts as sent then (`tcp_v4_mtu_reduced` does not
-    /// renew `tcp_mstamp`), so that its delivery says nothing about what left with it.
+    /// A path with that MTU makes segments shorter (`tcp_v6_mtu_reduced`). Before the SYN-ACK none is counted on that is longer than what
+    /// every path of IPv6 carries (`tcp_v6_connect`).
+    fn shortens(&self, mtu: u16) -> bool {
+        let mss = self.path.pmtu.mss_at(mtu, self.peer.data_option_bytes());
+        self.state != State::SynSent && mss < self.mss()
+    }
+
+    /// When something was last sent or received; when a write was held back tells [`Seldom`](super::waits::Seldom). What an ICMP error
+    /// sends again counts as sent then (`tcp_v4_mtu_reduced` does not renew `tcp_mstamp`), so that its delivery says nothing about what
+    /// left with it.
     fn last_event(&self) -> Instant {
         // What such errors have sent again before counts as they had it.
         let sent = self.tx.last_data_at().min(self.path.pacing.wstamp());
