@@ -181,7 +181,7 @@ impl Ip {
         kind: Option<IcmpKind>,
     ) -> Input {
         let from = ingress.src;
-        let message = message_of(ingress, quoted);
+        let mut message = message_of(ingress, quoted);
         let Some(embedded) = Embedded::parse(&message.quoted) else {
             return Input::Drop(DropWhy::IcmpIgnored);
         };
@@ -194,6 +194,14 @@ impl Ip {
         if !ours || embedded.src.is_ipv4() != from.is_ipv4() {
             return Input::Drop(DropWhy::IcmpForeign);
         }
+        let kind = match kind {
+            // That something was too long counts, how long it may be does not: the least is believed (`icmp_unreach`).
+            IcmpKind::TooBig(_) if from.is_ipv4() && cx.sysctl.ip_no_pmtu_disc != 0 => {
+                message.rest = 0;
+                IcmpKind::TooBig(0)
+            }
+            kind => kind,
+        };
         Input::Error(IcmpError { kind, from, embedded, message })
     }
 }
