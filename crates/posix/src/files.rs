@@ -80,6 +80,8 @@ pub(crate) struct Sock {
 #[derive(Clone, Debug)]
 pub(crate) struct Residue {
     pub(crate) info: TcpInfo,
+    /// The largest window that the peer ever offered.
+    pub(crate) max_window: u32,
     pub(crate) at: Instant,
 }
 

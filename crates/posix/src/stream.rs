@@ -1,6 +1,7 @@
 //! The life of a TCP socket: bind, listen, accept, connect, shutdown, close.
 use crate::abi::{
     SHUT_RD, SHUT_RDWR, SHUT_WR, SO_REUSEADDR, SO_REUSEPORT, SOCK_CLOEXEC, SOCK_NONBLOCK, SOL_IP, SOL_SOCKET,
+    SOL_TCP, TCP_QUICKACK,
 };
 use crate::block::Progress;
 use crate::call::{Fd, Name, Reply};
@@ -368,19 +369,30 @@ impl Host {
     }
 
     /// What TCP_INFO will tell of what a socket was.
-    fn residue(&mut self, id: Option<SocketId>) -> Option<Box<Residue>> {
-        let info = self.stack.tcp_info(id?).unwrap_or_else(|_| self.unused());
-        Some(Box::new(Residue { info, at: self.now }))
+    fn residue(&mut self, id: SocketId) -> Residue {
+        let info = self.stack.tcp_info(id).unwrap_or_else(|_| self.unused());
+        let max_window = self.stack.tcp_max_window(id).unwrap_or(0);
+        Residue { info, max_window, at: self.now }
     }
 
-    /// The socket is as new, its options and what it was bound to kept.
+    /// Options that do not outlive what they were set for: TCP_MAXSEG and TCP_WINDOW_CLAMP, which `tcp_disconnect` clears with what
+    /// the peer had said, and TCP_QUICKACK, with the state of acknowledgements.
+    fn clear_options(&mut self, fd: Fd) -> Result<(), Errno> {
+        let sock = self.files.sock_mut(fd)?;
+        (sock.options.maxseg, sock.options.window_clamp) = (0, 0);
+        sock.knobs.plain.remove(&(SOL_TCP, TCP_QUICKACK));
+        Ok(())
+    }
+
+    /// The socket is as new, most of its options and what it was bound to kept.
     fn forget(&mut self, fd: Fd, id: Option<SocketId>) -> Result<(), Errno> {
         if let Some(id) = id {
             let sock = self.files.sock(fd)?;
             let options = self.stack.options(id).cloned().unwrap_or_else(|_| sock.options.clone());
             self.files.sock_mut(fd)?.options = options;
         }
-        let residue = self.residue(id);
+        self.clear_options(fd)?;
+        let residue = id.map(|id| Box::new(self.residue(id)));
         self.end_feedback(fd);
         let sock = self.files.sock_mut(fd)?;
         (sock.kind, sock.attempt) = (Kind::Fresh, Attempt::None);
@@ -397,13 +409,19 @@ impl Host {
     fn disconnect(&mut self, fd: Fd) -> Result<(), Errno> {
         let kind = self.files.sock(fd)?.kind;
         match kind {
-            Kind::Fresh | Kind::Udp(_) => self.files.sock_mut(fd)?.shut = 0,
+            Kind::Fresh | Kind::Udp(_) => {
+                self.clear_options(fd)?;
+                let unused = Residue { info: self.unused(), max_window: 0, at: self.now };
+                let sock = self.files.sock_mut(fd)?;
+                sock.knobs.residue.get_or_insert_with(|| Box::new(unused));
+                sock.shut = 0;
+            }
             Kind::Listener(id) => self.forget(fd, Some(id))?,
             Kind::Conn(id) => {
                 let state = self.stack.tcp_state(id);
                 let resets = self.stack.tcp_needs_reset(id).unwrap_or(false);
                 let options = self.stack.options(id).cloned();
-                let residue = self.residue(Some(id));
+                let residue = self.residue(id);
                 // What nobody has asked for yet can still be asked for.
                 let error = self.stack.take_error(id).map(Errno::from);
                 if matches!(state, Ok(State::Close | State::TimeWait | State::SynSent) | Err(_)) {
@@ -419,7 +437,7 @@ impl Host {
                 sock.error = if told { Some(Errno::ECONNRESET) } else { error };
                 sock.shut = 0;
                 self.forget(fd, None)?;
-                self.files.sock_mut(fd)?.knobs.residue = residue;
+                self.files.sock_mut(fd)?.knobs.residue = Some(Box::new(residue));
             }
         }
         self.wake_fd(fd, ANY);

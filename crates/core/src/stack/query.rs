@@ -142,6 +142,17 @@ impl Stack {
         })
     }
 
+    /// The largest window that a connection's peer ever offered, in bytes.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`]; [`Error::Unsupported`] on anything but a connection.
+    pub fn tcp_max_window(&self, id: SocketId) -> Result<u32, Error> {
+        match &self.sockets.get(id).ok_or(Error::NoSuchSocket)?.socket {
+            Socket::Tcp(conn) => Ok(conn.max_window()),
+            _ => Err(Error::Unsupported),
+        }
+    }
+
     /// A connection's buffer has room by the rule that wakes writers, whatever its state; `None` of what is no connection.
     pub fn tcp_has_room(&mut self, id: SocketId) -> Option<bool> {
         let cx = self.env.cx(self.now, Some(id));

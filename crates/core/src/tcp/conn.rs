@@ -250,6 +250,12 @@ impl Conn {
         self.path.plpmtud.as_ref().map_or(mss, |search| mss.min(search.mss(&self.path.pmtu)))
     }
 
+    /// The largest window that the peer ever offered, in bytes.
+    #[must_use]
+    pub const fn max_window(&self) -> u32 {
+        self.tx.max_window()
+    }
+
     /// MTU of the path as the connection knows it.
     #[must_use]
     pub const fn path_mtu(&self) -> u16 {

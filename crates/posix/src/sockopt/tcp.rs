@@ -21,7 +21,8 @@ const MSS_RANGE: (u32, u32) = (88, 32_767);
 const TIMER_US: (u32, u32) = (1_001, 200_000);
 /// The MSS before there is a peer (`TCP_MSS_DEFAULT`).
 const MSS_DEFAULT: i32 = 536;
-/// Unsent bytes that Linux tells of a socket that was dissolved: how far `tcp_disconnect` moves its sequence numbers.
+/// Unsent bytes that Linux tells of a socket that was dissolved, beside the largest window of its peer: how far `tcp_disconnect` moves
+/// its sequence numbers.
 const UNSENT_AFTER: u32 = 2;
 /// Largest TCP_LINGER2 in seconds (`TCP_FIN_TIMEOUT_MAX`).
 const LINGER2_MAX: i32 = 120;
@@ -126,7 +127,10 @@ impl Host {
     fn info(&mut self, fd: Fd) -> Result<TcpInfo, Errno> {
         let kind = self.files.sock(fd)?.kind;
         let mut info = match kind {
-            Kind::Conn(id) => self.stack.tcp_info(id)?,
+            Kind::Conn(id) => {
+                let info = self.stack.tcp_info(id)?;
+                self.connecting(fd, info)?
+            }
             Kind::Listener(id) => {
                 // Of a listener: connections that wait to be accepted, and the backlog.
                 let (unacked, sacked) = self.stack.tcp_backlog(id)?;
@@ -159,6 +163,25 @@ impl Host {
         }
     }
 
+    /// Until the peer has answered a connection tells what the one before it left (`tcp_connect_init`).
+    fn connecting(&self, fd: Fd, info: TcpInfo) -> Result<TcpInfo, Errno> {
+        let Some(residue) = &self.files.sock(fd)?.knobs.residue else { return Ok(info) };
+        if info.state != State::SynSent as u8 {
+            return Ok(info);
+        }
+        let old = self.after(residue);
+        // Half of the old window, and no more than before there is a peer (`tcp_initialize_rcv_mss`).
+        let guess = info.snd_mss.min(old.rcv_wnd / 2).min(MSS_DEFAULT.unsigned_abs());
+        Ok(TcpInfo {
+            rcv_mss: guess.max(MSS_RANGE.0),
+            rcv_space: old.rcv_space,
+            min_rtt: old.min_rtt,
+            last_data_sent: old.last_data_sent,
+            last_ack_recv: old.last_ack_recv,
+            ..info
+        })
+    }
+
     /// What `tcp_disconnect` leaves.
     fn after(&self, residue: &Residue) -> TcpInfo {
         let (old, passed) = (&residue.info, self.now.since(residue.at).as_millis());
@@ -169,11 +192,14 @@ impl Host {
             pmtu: old.pmtu,
             rcv_ssthresh: old.rcv_ssthresh,
             advmss: old.advmss,
-            notsent_bytes: UNSENT_AFTER,
+            rcv_space: old.rcv_space,
+            notsent_bytes: residue.max_window.saturating_add(UNSENT_AFTER),
             snd_wnd: old.snd_wnd,
             rcv_wnd: old.rcv_wnd,
             busy_time: old.busy_time,
+            min_rtt: old.min_rtt,
             last_data_sent: old.last_data_sent.saturating_add(passed as u32),
+            last_ack_recv: old.last_ack_recv.saturating_add(passed as u32),
             ..self.unused()
         }
     }
