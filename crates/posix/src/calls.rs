@@ -115,7 +115,11 @@ impl Host {
             (SOCK_STREAM | SOCK_DGRAM | SOCK_RAW, _) => return Err(Errno::EPROTONOSUPPORT),
             _ => return Err(Errno::ESOCKTNOSUPPORT),
         };
-        let options = SocketOptions::new(self.stack.sysctl());
+        let mut options = SocketOptions::new(self.stack.sysctl());
+        if !stream {
+            (options.rmem, options.wmem) =
+                (self.stack.sysctl().rmem_default, self.stack.sysctl().wmem_default);
+        }
         let sock = Sock::new(stream, v6, flags & SOCK_NONBLOCK != 0, options);
         Ok(Reply::ok(self.files.add(File::Socket(Box::new(sock)))?.into()))
     }

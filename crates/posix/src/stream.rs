@@ -13,7 +13,7 @@ use crate::leftovers::Shares;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use lowwater_core::base::{Error, SocketId, Tuple};
 use lowwater_core::stack::{ListenAddr, ListenOptions};
-use lowwater_core::tcp::{How, State};
+use lowwater_core::tcp::{How, SocketOptions, State};
 
 /// Directions that are shut down.
 const READING: u8 = 1;
@@ -368,9 +368,21 @@ impl Host {
         Ok(())
     }
 
+    /// The options that a connection or listener leaves: buffers stay as large as they have become, and so does what was seen of
+    /// reordering (`tcp_disconnect`).
+    fn options_after(&mut self, id: SocketId) -> Result<SocketOptions, Error> {
+        let mut options = self.stack.options(id)?.clone();
+        if let (Ok(info), Ok(memory)) = (self.stack.tcp_info(id), self.stack.memory(id)) {
+            options.reordering = info.reordering;
+            (options.rmem, options.wmem) = (memory.rcvbuf, memory.sndbuf);
+        }
+        Ok(options)
+    }
+
     /// What TCP_INFO will tell of what a socket was.
     fn residue(&mut self, id: SocketId) -> Residue {
-        let info = self.stack.tcp_info(id).unwrap_or_else(|_| self.unused());
+        let reordering = self.stack.options(id).map_or(0, |o| o.reordering);
+        let info = self.stack.tcp_info(id).unwrap_or_else(|_| self.unused(reordering));
         let max_window = self.stack.tcp_max_window(id).unwrap_or(0);
         Residue { info, max_window, at: self.now }
     }
@@ -387,9 +399,8 @@ impl Host {
     /// The socket is as new, most of its options and what it was bound to kept.
     fn forget(&mut self, fd: Fd, id: Option<SocketId>) -> Result<(), Errno> {
         if let Some(id) = id {
-            let sock = self.files.sock(fd)?;
-            let options = self.stack.options(id).cloned().unwrap_or_else(|_| sock.options.clone());
-            self.files.sock_mut(fd)?.options = options;
+            let old = self.files.sock(fd)?.options.clone();
+            self.files.sock_mut(fd)?.options = self.options_after(id).unwrap_or(old);
         }
         self.clear_options(fd)?;
         let residue = id.map(|id| Box::new(self.residue(id)));
@@ -411,7 +422,8 @@ impl Host {
         match kind {
             Kind::Fresh | Kind::Udp(_) => {
                 self.clear_options(fd)?;
-                let unused = Residue { info: self.unused(), max_window: 0, at: self.now };
+                let info = self.unused(self.files.sock(fd)?.options.reordering);
+                let unused = Residue { info, max_window: 0, at: self.now };
                 let sock = self.files.sock_mut(fd)?;
                 sock.knobs.residue.get_or_insert_with(|| Box::new(unused));
                 sock.shut = 0;
@@ -420,7 +432,7 @@ impl Host {
             Kind::Conn(id) => {
                 let state = self.stack.tcp_state(id);
                 let resets = self.stack.tcp_needs_reset(id).unwrap_or(false);
-                let options = self.stack.options(id).cloned();
+                let options = self.options_after(id);
                 let residue = self.residue(id);
                 // What nobody has asked for yet can still be asked for.
                 let error = self.stack.take_error(id).map(Errno::from);

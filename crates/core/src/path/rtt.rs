@@ -22,17 +22,32 @@ const BACKOFF_MAX: u8 = 30;
 /// Bounds of the timeout that a socket has of its own, in four bytes: whoever has none pays for them too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RtoBounds {
-    /// TCP_RTO_MIN_US in units of 4 us; 0 takes tcp_rto_min_us.
+    /// TCP_RTO_MIN_US in units of 4 us, or of 4 ms where it is too large for these; 0 takes tcp_rto_min_us.
     min: u16,
-    /// TCP_RTO_MAX_MS in units of 4 ms, as in a kernel of 250 Hz; 0 takes tcp_rto_max_ms.
+    /// TCP_RTO_MAX_MS in units of 4 ms, as in a kernel of 250 Hz; 0 takes tcp_rto_max_ms. The first bit tells the unit of the other.
     max: u16,
 }
+
+/// The other bound is in units of 4 ms.
+const COARSE: u16 = 1 << 15;
 
 impl RtoBounds {
     /// Least addition to the round trip in microseconds, longest timeout in milliseconds; 0 for the system's.
     #[must_use]
     pub const fn new(min_us: u32, max_ms: u32) -> Self {
-        Self { min: quarter(min_us), max: quarter(max_ms) }
+        let max = quarter(max_ms) & !COARSE;
+        if min_us > u16::MAX as u32 * 4 {
+            return Self { min: quarter(min_us.div_ceil(1_000)), max: max | COARSE };
+        }
+        Self { min: quarter(min_us), max }
+    }
+
+    const fn min_us(self) -> u32 {
+        self.min as u32 * if self.max & COARSE == 0 { 4 } else { 4_000 }
+    }
+
+    const fn max_ms(self) -> u32 {
+        (self.max & !COARSE) as u32 * 4
     }
 }
 
@@ -96,13 +111,13 @@ impl Rtt {
     /// The least that the timeout adds to the round trip, in microseconds (`tcp_rto_min_us`).
     #[must_use]
     pub const fn rto_min_us(&self, sysctl: &Sysctl) -> u32 {
-        if self.bounds.min != 0 { self.bounds.min as u32 * 4 } else { sysctl.tcp_rto_min_us }
+        if self.bounds.min != 0 { self.bounds.min_us() } else { sysctl.tcp_rto_min_us }
     }
 
     /// The longest timeout (`tcp_rto_max`).
     #[must_use]
     pub const fn rto_max(&self, sysctl: &Sysctl) -> Duration {
-        let ms = if self.bounds.max != 0 { self.bounds.max as u32 * 4 } else { sysctl.tcp_rto_max_ms };
+        let ms = if self.bounds.max_ms() != 0 { self.bounds.max_ms() } else { sysctl.tcp_rto_max_ms };
         Duration::from_millis(ms as u64)
     }
 

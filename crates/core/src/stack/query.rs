@@ -132,10 +132,10 @@ impl Stack {
             Socket::Sctp(sctp) => sctp_memory(sctp.assoc.options()),
             Socket::SctpListener(l) => sctp_memory(&l.options),
             Socket::Listener(l) => {
-                let (options, sysctl) = (&l.options.options, &self.env.sysctl);
+                let options = &l.options.options;
                 Memory {
-                    rcvbuf: options.rcvbuf.unwrap_or(sysctl.tcp_rmem.default),
-                    sndbuf: options.sndbuf.unwrap_or(sysctl.tcp_wmem.default),
+                    rcvbuf: options.rcvbuf.unwrap_or(options.rmem),
+                    sndbuf: options.sndbuf.unwrap_or(options.wmem),
                     ..Memory::default()
                 }
             }

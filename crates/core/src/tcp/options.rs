@@ -62,14 +62,20 @@ pub struct SocketOptions {
     pub defer_accept: u8,
     /// TCP_SAVE_SYN of a listener: its connections keep the headers of their SYN until somebody has read them.
     pub save_syn: bool,
-    /// TCP_RTO_MIN_US; 0 takes tcp_rto_min_us.
+    /// TCP_RTO_MIN_US; what tcp_rto_min_us said when the socket was made, until it is set. 0 follows the sysctl.
     pub rto_min_us: u32,
-    /// TCP_RTO_MAX_MS; 0 takes tcp_rto_max_ms.
+    /// TCP_RTO_MAX_MS; what tcp_rto_max_ms said when the socket was made, until it is set. 0 follows the sysctl.
     pub rto_max_ms: u32,
     /// TCP_DELACK_MAX_US; 0 takes tcp_delack_max_us.
     pub delack_max_us: u32,
     /// TCP_CONGESTION.
     pub congestion: CongestionKind,
+    /// Bytes with which a receive buffer begins that autotunes: tcp_rmem when the socket was made.
+    pub rmem: u32,
+    /// Bytes with which a send buffer begins that autotunes: tcp_wmem when the socket was made.
+    pub wmem: u32,
+    /// Segments out of order before loss is assumed, at the start: tcp_reordering when the socket was made.
+    pub reordering: u32,
     /// SO_RCVLOWAT; 0 counts as 1.
     pub rcvlowat: u32,
     /// Receive buffer that low-water marks have asked for so far, in bytes (`tcp_set_rcvlowat`).
@@ -93,7 +99,8 @@ pub struct SocketOptions {
 }
 
 impl SocketOptions {
-    /// The options of a new socket of a stack with these settings.
+    /// The options of a new socket of a stack with these settings: what these say now stays with it, and with what it accepts
+    /// (`tcp_init_sock`).
     #[must_use]
     pub const fn new(sysctl: &Sysctl) -> Self {
         Self {
@@ -121,10 +128,13 @@ impl SocketOptions {
             fastopen_no_cookie: false,
             defer_accept: 0,
             save_syn: false,
-            rto_min_us: 0,
-            rto_max_ms: 0,
+            rto_min_us: sysctl.tcp_rto_min_us,
+            rto_max_ms: sysctl.tcp_rto_max_ms,
             delack_max_us: 0,
             congestion: sysctl.tcp_congestion_control,
+            rmem: sysctl.tcp_rmem.default,
+            wmem: sysctl.tcp_wmem.default,
+            reordering: sysctl.tcp_reordering,
             rcvlowat: 0,
             rcvlowat_room: 0,
             tos: 0,

@@ -8,8 +8,8 @@ use super::scoreboard::Flight;
 use super::seq::Seq;
 use super::tx_queue::{HeadInfo, Pushed, flag};
 use super::usage::Usage;
+use crate::base::Cx;
 use crate::base::time::{Duration, Instant};
-use crate::base::{Cx, Sysctl};
 use crate::path::Path;
 use crate::path::congestion::{CaEvent, CaState, Window};
 use crate::path::rate::Sampler;
@@ -177,21 +177,21 @@ pub struct Sender {
 impl Sender {
     /// The sending side of an active open: the SYN is offset 0 and yet to be sent.
     #[must_use]
-    pub fn new(sysctl: &Sysctl, iss: Seq, mss: u16) -> Self {
-        Self::starting_at(sysctl, iss, mss, 0)
+    pub fn new(reordering: u32, iss: Seq, mss: u16) -> Self {
+        Self::starting_at(reordering, iss, mss, 0)
     }
 
     /// The sending side of a connection whose SYN is already acknowledged (passive open).
     #[must_use]
-    pub fn established(sysctl: &Sysctl, iss: Seq, mss: u16) -> Self {
-        Self::starting_at(sysctl, iss, mss, 1)
+    pub fn established(reordering: u32, iss: Seq, mss: u16) -> Self {
+        Self::starting_at(reordering, iss, mss, 1)
     }
 
-    fn starting_at(sysctl: &Sysctl, iss: Seq, mss: u16, start: u64) -> Self {
+    fn starting_at(reordering: u32, iss: Seq, mss: u16, start: u64) -> Self {
         Self {
             iss,
             flight: Flight::new(start, mss),
-            recovery: Recovery::new(sysctl.tcp_reordering),
+            recovery: Recovery::new(reordering),
             timer: XmitTimer::default(),
             usage: Usage::new(),
             max_window: 0,

@@ -26,12 +26,11 @@ pub struct RcvBuf {
 impl RcvBuf {
     /// The buffer of a socket with these options.
     #[must_use]
-    pub fn of(sysctl: &Sysctl, options: &SocketOptions) -> Self {
+    pub fn of(options: &SocketOptions) -> Self {
         Self {
-            bytes: options.rcvbuf.map_or_else(
-                || sysctl.tcp_rmem.default.max(options.rcvlowat_room),
-                |bytes| bytes.max(MIN_RCVBUF),
-            ),
+            bytes: options
+                .rcvbuf
+                .map_or_else(|| options.rmem.max(options.rcvlowat_room), |bytes| bytes.max(MIN_RCVBUF)),
             clamp: options.window_clamp,
             locked: options.rcvbuf.is_some(),
         }
@@ -92,7 +91,7 @@ pub struct InitialWindow {
 /// The first window of a socket with these options (see [`initial_window`]).
 #[must_use]
 pub fn initial(sysctl: &Sysctl, options: &SocketOptions, mss: u16, scaling: bool) -> InitialWindow {
-    initial_window(sysctl, RcvBuf::of(sysctl, options), u32::from(mss), scaling)
+    initial_window(sysctl, RcvBuf::of(options), u32::from(mss), scaling)
 }
 
 /// Chooses the first window and the scale (`tcp_select_initial_window`). `mss` is the payload of a full segment from the

@@ -205,6 +205,31 @@ fn a_socket_may_have_bounds_of_its_own_for_timeouts() {
 }
 
 #[test]
+fn a_listener_hands_on_what_settings_said_when_it_was_made() {
+    let mut p = Peer::listening(Shape::default(), 1);
+    let later = [
+        ("tcp_rmem", "4096 20000 6291456"),
+        ("tcp_wmem", "4096 8000 4194304"),
+        ("tcp_reordering", "10"),
+        ("tcp_rto_min_us", "50000"),
+        ("tcp_rto_max_ms", "1000"),
+    ];
+    for (name, value) in later {
+        p.stack.set_sysctl(name, value).expect("a setting");
+    }
+    let memory = p.stack.memory(p.listener).expect("a listener");
+    assert_eq!((memory.rcvbuf, memory.sndbuf), (131_072, 16_384));
+    p.inject("S 0 win 65535 mss 1460 sackOK");
+    assert_eq!(p.expect("S. 0 ack 1").win, Some(64_240));
+    p.at(50);
+    p.inject(". 1 ack 1");
+    p.accept();
+    let (info, memory) = (p.info(), p.stack.memory(p.sock).expect("a connection"));
+    assert_eq!((info.reordering, info.rto, memory.rcvbuf), (3, 250_000, 131_072));
+    assert_eq!(SocketOptions::new(p.stack.sysctl()).rmem, 20_000, "the next one has the new");
+}
+
+#[test]
 fn what_a_kernel_reserves_for_headers_sizes_send_buffers() {
     for (max_tcp_header, sndbuf) in [(320, 87_040), (256, 46_080)] {
         let shape = with(|s| s.max_tcp_header = max_tcp_header);

@@ -179,9 +179,8 @@ impl Host {
 
     /// Options of a UDP socket that has just got its port.
     pub(crate) fn apply_udp_options(&mut self, sock: &Sock, id: SocketId) {
-        let sysctl = self.stack.sysctl();
-        let rcvbuf = sock.options.rcvbuf.unwrap_or(sysctl.rmem_default);
-        let sndbuf = sock.options.sndbuf.unwrap_or(sysctl.wmem_default);
+        let rcvbuf = sock.options.rcvbuf.unwrap_or(sock.options.rmem);
+        let sndbuf = sock.options.sndbuf.unwrap_or(sock.options.wmem);
         let buffers = self.stack.udp_set_buffers(id, rcvbuf, sndbuf);
         let whole = self.stack.udp_set_dont_fragment(id, ip::never_fragments(&sock.options, sock.v6));
         let o = &sock.options;

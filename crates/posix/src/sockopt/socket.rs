@@ -106,13 +106,10 @@ impl Host {
             // A listener's buffers are those that it hands on.
             Kind::Fresh | Kind::Listener(_) => None,
         };
-        let (options, sysctl) = (self.options_of(sock), self.stack.sysctl());
+        let options = self.options_of(sock);
         let (rcv, snd) = match &sock.sctp {
             Some(sctp) => (sctp.options.rcvbuf, sctp.options.sndbuf),
-            None if sock.stream => {
-                (sysctl.tcp_rmem.default.max(options.rcvlowat_room), sysctl.tcp_wmem.default)
-            }
-            None => (sysctl.rmem_default, sysctl.wmem_default),
+            None => (options.rmem.max(options.rcvlowat_room), options.wmem),
         };
         live.unwrap_or(Memory {
             rcvbuf: options.rcvbuf.unwrap_or(rcv),

@@ -125,7 +125,8 @@ impl Host {
 
     /// TCP_INFO of a socket in any state.
     fn info(&mut self, fd: Fd) -> Result<TcpInfo, Errno> {
-        let kind = self.files.sock(fd)?.kind;
+        let sock = self.files.sock(fd)?;
+        let (kind, reordering) = (sock.kind, self.options_of(sock).reordering);
         let mut info = match kind {
             Kind::Conn(id) => {
                 let info = self.stack.tcp_info(id)?;
@@ -134,11 +135,11 @@ impl Host {
             Kind::Listener(id) => {
                 // Of a listener: connections that wait to be accepted, and the backlog.
                 let (unacked, sacked) = self.stack.tcp_backlog(id)?;
-                TcpInfo { state: State::Listen as u8, unacked, sacked, ..self.info_at_rest(0) }
+                TcpInfo { state: State::Listen as u8, unacked, sacked, ..Self::info_at_rest(0, reordering) }
             }
             Kind::Fresh | Kind::Udp(_) => match &self.files.sock(fd)?.knobs.residue {
                 Some(residue) => self.after(residue),
-                None => self.unused(),
+                None => self.unused(reordering),
             },
         };
         // Who holds a connection in TIME-WAIT sees a closed one (`tcp_time_wait`).
@@ -149,7 +150,7 @@ impl Host {
     }
 
     /// What `tcp_init_sock` leaves.
-    pub(crate) fn unused(&self) -> TcpInfo {
+    pub(crate) fn unused(&self, reordering: u32) -> TcpInfo {
         TcpInfo {
             state: State::Close as u8,
             delivery_rate_app_limited: 1,
@@ -159,7 +160,7 @@ impl Host {
             snd_ssthresh: i32::MAX as u32,
             min_rtt: u32::MAX,
             // Nothing has ever happened: that is as long ago as the clock is old.
-            ..self.info_at_rest(u32::try_from(self.now.as_millis()).unwrap_or(u32::MAX))
+            ..Self::info_at_rest(u32::try_from(self.now.as_millis()).unwrap_or(u32::MAX), reordering)
         }
     }
 
@@ -200,19 +201,19 @@ impl Host {
             min_rtt: old.min_rtt,
             last_data_sent: old.last_data_sent.saturating_add(passed as u32),
             last_ack_recv: old.last_ack_recv.saturating_add(passed as u32),
-            ..self.unused()
+            ..self.unused(old.reordering)
         }
     }
 
-    /// What TCP_INFO tells of a socket without a connection: the initial window and what the sysctls say.
+    /// What TCP_INFO tells of a socket without a connection: the initial window and what it began with.
     /// `ever`: milliseconds since anything happened.
-    fn info_at_rest(&self, ever: u32) -> TcpInfo {
+    fn info_at_rest(ever: u32, reordering: u32) -> TcpInfo {
         TcpInfo {
             last_data_sent: ever,
             last_data_recv: ever,
             last_ack_recv: ever,
             snd_cwnd: Window::INITIAL,
-            reordering: self.stack.sysctl().tcp_reordering,
+            reordering,
             pacing_rate: u64::MAX,
             max_pacing_rate: u64::MAX,
             ..TcpInfo::default()

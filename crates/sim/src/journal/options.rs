@@ -38,6 +38,9 @@ pub(super) fn put_options(e: &mut Encoder, o: &SocketOptions) {
         rto_max_ms,
         delack_max_us,
         congestion,
+        rmem,
+        wmem,
+        reordering,
         rcvlowat,
         rcvlowat_room,
         tos,
@@ -62,19 +65,16 @@ pub(super) fn put_options(e: &mut Encoder, o: &SocketOptions) {
         e.flag(*on);
     }
     recverr.iter().for_each(|on| e.flag(*on));
-    let bounds = [rto_min_us, rto_max_ms, delack_max_us];
     let plain = [keepidle, keepintvl, keepcnt, user_timeout_ms, notsent_lowat, window_clamp, fastopen];
-    for n in plain.into_iter().chain(bounds) {
-        e.number(u64::from(*n));
-    }
+    plain.into_iter().for_each(|n| e.number(u64::from(*n)));
+    [rto_min_us, rto_max_ms, delack_max_us].into_iter().for_each(|n| e.number(u64::from(*n)));
     e.duration(*linger);
     e.number(u64::from(linger2.cast_unsigned()));
     [sndbuf, rcvbuf].into_iter().for_each(|n| e.optional(n.map(u64::from)));
-    e.number(*max_pacing_rate);
-    e.number(u64::from(*maxseg));
+    [*max_pacing_rate, u64::from(*maxseg)].into_iter().for_each(|n| e.number(n));
     e.slice(&[*syncnt, *tos, *ttl, *defer_accept, *mtu_discover, *tclass, *mtu_discover_v6]);
     [hops.map(u64::from), priority.map(u64::from)].into_iter().for_each(|n| e.optional(n));
-    [rcvlowat, rcvlowat_room].into_iter().for_each(|n| e.number(u64::from(*n)));
+    [rcvlowat, rcvlowat_room, rmem, wmem, reordering].into_iter().for_each(|n| e.number(u64::from(*n)));
     e.slice(&fastopen_key.map_or(Vec::new(), |keys| keys.to_bytes()));
     e.slice(congestion.name().as_bytes());
 }
@@ -99,6 +99,7 @@ pub(super) fn get_options(d: &mut Decoder<'_>) -> Option<SocketOptions> {
     let hops = d.optional()?.and_then(|n| u8::try_from(n).ok());
     let priority = d.optional()?.and_then(|n| u32::try_from(n).ok());
     let (rcvlowat, rcvlowat_room) = (d.small()?, d.small()?);
+    let (rmem, wmem, reordering) = (d.small()?, d.small()?, d.small()?);
     let fastopen_key = FastOpenKeys::from_bytes(d.slice()?);
     let name = d.slice()?;
     let congestion = CongestionKind::ALL.into_iter().find(|k| k.name().as_bytes() == name)?;
@@ -131,6 +132,9 @@ pub(super) fn get_options(d: &mut Decoder<'_>) -> Option<SocketOptions> {
         rto_max_ms,
         delack_max_us,
         congestion,
+        rmem,
+        wmem,
+        reordering,
         rcvlowat,
         rcvlowat_room,
         tos,

@@ -107,6 +107,20 @@ fn the_minimum_lasts_five_minutes() {
     assert_eq!(rtt.min_rtt(), Some(20 * MS));
 }
 
+#[test]
+fn bounds_of_a_socket_may_be_those_of_any_setting() {
+    let sysctl = World::new().sysctl;
+    for (min_us, told) in [(1, 4), (500, 500), (200_000, 200_000), (262_140, 262_140), (400_000, 400_000)] {
+        let mut rtt = Rtt::new();
+        rtt.set_bounds(RtoBounds::new(min_us, 120_000));
+        assert_eq!((rtt.rto_min_us(&sysctl), rtt.rto_max(&sysctl)), (told, Duration::from_secs(120)));
+    }
+    // Beyond a quarter of a second in whole units of 4 ms, up to what no timeout reaches.
+    let mut rtt = Rtt::new();
+    rtt.set_bounds(RtoBounds::new(i32::MAX as u32, 0));
+    assert_eq!((rtt.rto_min_us(&sysctl), rtt.rto_max(&sysctl)), (262_140_000, Duration::from_secs(120)));
+}
+
 proptest! {
     #[test]
     fn the_timeout_is_always_within_its_bounds(

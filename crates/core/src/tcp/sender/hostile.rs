@@ -94,7 +94,7 @@ fn nothing_that_a_peer_says_breaks_the_counters() {
         let mut world = World::new();
         world.sysctl.tcp_recovery = (seed % 3 != 0).into();
         let mut path = Path::new(&world.cx(Instant::ZERO), Pmtu::new(1_500, false));
-        let mut s = Sender::established(&world.sysctl, Seq(rng.next_u32()), MSS);
+        let mut s = Sender::established(world.sysctl.tcp_reordering, Seq(rng.next_u32()), MSS);
         s.set_sack(seed % 5 != 0);
         s.note_window(20_000);
         let mut now = Instant::from_millis(10);

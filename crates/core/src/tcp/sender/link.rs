@@ -47,7 +47,7 @@ impl Net {
     fn new(seed: u64, total: u64, weather: Weather) -> Self {
         let mut world = World::new();
         let path = Path::new(&world.cx(Instant::ZERO), Pmtu::new(1_500, false));
-        let mut s = Sender::established(&world.sysctl, ISS, MSS);
+        let mut s = Sender::established(world.sysctl.tcp_reordering, ISS, MSS);
         s.set_sack(weather.sack);
         s.note_window(1 << 20);
         let data = vec![1; total as usize];

@@ -20,7 +20,7 @@ impl Rig {
         let mut world = World::new();
         world.sysctl.tcp_congestion_control = crate::base::sysctl::CongestionKind::Reno;
         let path = Path::new(&world.cx(Instant::ZERO), Pmtu::new(1_500, false));
-        let mut s = Sender::established(&world.sysctl, Seq(u32::MAX - 5_000), MSS);
+        let mut s = Sender::established(world.sysctl.tcp_reordering, Seq(u32::MAX - 5_000), MSS);
         s.set_sack(true);
         s.note_window(1 << 20);
         Self { world, path, s, ms: 1_000 }
@@ -704,7 +704,7 @@ fn an_idle_flow_starts_with_a_smaller_window() {
 fn syn_and_fin_take_sequence_space() {
     let mut world = World::new();
     let mut path = Path::new(&world.cx(Instant::ZERO), Pmtu::new(1_500, false));
-    let mut s = Sender::new(&world.sysctl, Seq(10), MSS);
+    let mut s = Sender::new(world.sysctl.tcp_reordering, Seq(10), MSS);
     let mut cx = world.cx(Instant::from_millis(5));
     let plan = s.commit_syn(&mut cx, &mut path);
     assert!(plan.syn && plan.seq == Seq(10) && s.snd_nxt() == Seq(11));
