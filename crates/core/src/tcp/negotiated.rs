@@ -146,6 +146,14 @@ impl Negotiated {
         }
     }
 
+    /// What the sysctls say now counts for the SYN that goes again and for its answer, whatever the first one offered
+    /// (`tcp_syn_options`, `tcp_parse_options`).
+    pub(crate) const fn reconsider(&mut self, sysctl: &Sysctl) {
+        self.ts = sysctl.tcp_timestamps != 0;
+        self.sack = sysctl.tcp_sack;
+        self.wscale = sysctl.tcp_window_scaling;
+    }
+
     /// Keeps of the offer what the peer's SYN or SYN-ACK also carries.
     pub(crate) fn accept(&mut self, seg: &Segment, user_mss: u16) {
         let o = &seg.options;

@@ -16,6 +16,7 @@ const DELACK_MAX: Duration = Duration::from_millis(200);
 
 impl Conn {
     pub(super) fn input_syn_sent(&mut self, cx: &mut Cx<'_>, seg: &Segment) -> Disposition {
+        self.peer.reconsider(cx.sysctl);
         if seg.has(TcpFlags::ACK) {
             if !self.acks_our_syn(cx, seg) {
                 return reset_for(&self.tuple, seg)

@@ -148,10 +148,13 @@ impl Conn {
             self.peer.advmss = by_path;
             self.rx.lower_advmss(by_path);
         }
-        let mut options = TcpOptions { fastopen: cookie, ..self.peer.syn_options(cx.now) };
-        let mut flags = TcpFlags::SYN;
         // Unacknowledged it goes again after a close, too.
         let crossed = self.state != State::SynSent;
+        if !crossed {
+            self.peer.reconsider(cx.sysctl);
+        }
+        let mut options = TcpOptions { fastopen: cookie, ..self.peer.syn_options(cx.now) };
+        let mut flags = TcpFlags::SYN;
         if crossed {
             // What was offered is offered again, whether or not the crossing SYN has it (`tcp_syn_options`).
             options.timestamps = (cx.sysctl.tcp_timestamps != 0).then(|| self.peer.stamps.option(cx.now));
