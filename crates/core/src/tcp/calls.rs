@@ -33,7 +33,7 @@ impl Conn {
     /// sending direction was closed. The connection's error, once, if it failed.
     pub fn send(&mut self, cx: &mut Cx<'_>, data: &[u8], flags: SendFlags) -> Result<usize, Error> {
         if self.is_deferred() {
-            return self.send_with_syn(data);
+            return self.send_with_syn(cx, data);
         }
         self.may_send()?;
         let goal = self.size_goal(flags);
@@ -101,7 +101,7 @@ impl Conn {
         flags: SendFlags,
     ) -> Result<usize, Error> {
         if self.is_deferred() {
-            let taken = self.send_with_syn(data)?;
+            let taken = self.send_with_syn(cx, data)?;
             data.advance(taken);
             return Ok(taken);
         }

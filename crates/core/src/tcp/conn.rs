@@ -3,7 +3,7 @@ use super::Setup;
 use super::chrono::{Chrono, Held};
 use super::fastopen::{FastOpen, Open, fact};
 use super::lowat::Level;
-use super::negotiated::{Negotiated, TS_OPTION_BYTES};
+use super::negotiated::Negotiated;
 use super::options::{OptionSets, SocketOptions};
 use super::output::Followed;
 use super::output::nagle::Hold;
@@ -149,11 +149,20 @@ impl Conn {
     pub fn follow(&mut self, sysctl: &Sysctl, old: Option<&Reusable>) {
         let Some(old) = old else { return };
         (self.peer.stamps.recent, self.peer.stamps.recent_at) = (old.recent, Some(old.recent_at));
-        if sysctl.tcp_timestamps != 0 {
-            let payload = self.peer.advmss.saturating_sub(TS_OPTION_BYTES);
-            let window = window::initial(sysctl, &self.options, payload, self.peer.wscale);
-            self.rx.reoffer(window, self.peer.advmss);
-        }
+        self.prepare_syn(sysctl);
+    }
+
+    /// What the SYN offers, by the settings and options of now (`tcp_connect_init`).
+    pub(super) fn prepare_syn(&mut self, sysctl: &Sysctl) {
+        let (mtu, stamps) = (self.path.pmtu.mtu(), self.peer.stamps.clone());
+        let offer = Negotiated::offer(sysctl, &self.tuple, mtu, &self.options, stamps.offset);
+        self.peer = Negotiated { stamps, ..offer };
+        let known = self.peer.stamps.recent_at.map_or(0, |_| self.peer.data_option_bytes());
+        let (buf, payload) = (self.rx.window().buf(), self.peer.advmss.saturating_sub(known));
+        let window = window::initial_window(sysctl, buf, payload.into(), self.peer.wscale);
+        self.peer.rcv_wscale = window.wscale;
+        self.rx.reoffer(window, self.peer.advmss);
+        self.tx.set_mss(self.peer.mss(mtu, self.tuple.is_v6()));
     }
 
     /// What answers in TIME-WAIT while the application still holds the connection.

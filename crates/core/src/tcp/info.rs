@@ -393,6 +393,10 @@ impl Conn {
             let mss = whole - if self.peer.ts { TS_OPTION_BYTES } else { 0 };
             let probing = cx.sysctl.tcp_mtu_probing > 1;
             info.snd_mss = if probing { mss.min(cx.sysctl.tcp_base_mss) } else { mss };
+        } else if self.options.maxseg != 0 {
+            // Data with the SYN is cut by TCP_MAXSEG, too (`tcp_send_syn_data`).
+            let mss = self.options.maxseg.saturating_sub(self.peer.data_option_bytes());
+            info.snd_mss = info.snd_mss.min(mss.into());
         }
         info.rcv_mss = MIN_MSS;
     }

@@ -23,12 +23,10 @@ impl Conn {
         let mtu = setup.mtu;
         let mut conn = Self::connect(cx, setup);
         let clamp = if plan.mss == 0 { conn.peer.advmss } else { plan.mss };
-        let user = conn.options.maxseg;
-        let clamp = if user == 0 { clamp } else { clamp.min(user) };
-        let mss = mss_of_mtu(mtu, conn.tuple.is_v6()).min(clamp).max(TCP_MIN_SND_MSS);
+        let mss = mss_of_mtu(mtu, conn.tuple.is_v6()).min(clamp);
         let deferred = deferred && plan.data;
-        let space = if plan.data { mss - OPTION_SPACE } else { 0 };
-        let syn = Syn { option: plan.option, space, deferred, data: Bytes::new() };
+        let mss = if plan.data { mss } else { 0 };
+        let syn = Syn { option: plan.option, mss, deferred, data: Bytes::new() };
         conn.rest.stats.fast.facts |= if plan.trial { fact::TRIAL } else { 0 };
         conn.rest.stats.fast.fail = plan.fail;
         conn.rest.fast = Some(Box::new(Open::Syn(syn)));
@@ -49,12 +47,22 @@ impl Conn {
     ///
     /// # Errors
     /// [`Error::WouldBlock`] when the SYN takes no data, or has left.
-    pub fn send_with_syn(&mut self, data: &[u8]) -> Result<usize, Error> {
+    pub fn send_with_syn(&mut self, cx: &Cx<'_>, data: &[u8]) -> Result<usize, Error> {
+        if self.is_deferred() {
+            // Options may have been set since connect(), and settings.
+            self.prepare_syn(cx.sysctl);
+        }
+        let user = self.options.maxseg;
         let Some(Open::Syn(syn)) = self.rest.fast.as_deref_mut() else { return Err(Error::WouldBlock) };
         if self.state != State::SynSent || !syn.data.is_empty() || self.tx.queue_ref().nxt() > 0 {
             return Err(Error::WouldBlock);
         }
-        let taken = data.len().min(usize::from(syn.space));
+        let space = match syn.mss {
+            0 => 0,
+            mss if user == 0 => mss.max(TCP_MIN_SND_MSS) - OPTION_SPACE,
+            mss => mss.min(user).max(TCP_MIN_SND_MSS) - OPTION_SPACE,
+        };
+        let taken = data.len().min(usize::from(space));
         syn.data = Bytes::copy_from_slice(&data[..taken]);
         syn.deferred = false;
         self.out.try_send(Hold::Push);
@@ -72,7 +80,7 @@ impl Conn {
     pub(in crate::tcp) fn first_syn(&mut self, cx: &mut Cx<'_>) -> Outgoing {
         let syn = match self.rest.fast.take().map(|open| *open) {
             Some(Open::Syn(syn)) => syn,
-            _ => Syn { option: None, space: 0, deferred: false, data: Bytes::new() },
+            _ => Syn { option: None, mss: 0, deferred: false, data: Bytes::new() },
         };
         let plan = self.tx.commit_syn(cx, &mut self.path);
         if let Some(option) = &syn.option {

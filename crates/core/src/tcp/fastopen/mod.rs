@@ -107,8 +107,8 @@ pub(super) enum Open {
 pub(super) struct Syn {
     /// The option.
     pub(super) option: Option<FastOpenCookie>,
-    /// Bytes that may go with it.
-    pub(super) space: u16,
+    /// Bytes of the largest segment that the server is thought to take, TCP_MAXSEG aside; 0 where no data may go with it.
+    pub(super) mss: u16,
     /// The SYN waits for the application's first write (TCP_FASTOPEN_CONNECT).
     pub(super) deferred: bool,
     /// What goes with it.
