@@ -366,7 +366,7 @@ impl Stack {
         }
         let Socket::Tcp(conn) = &mut entry.socket else { return false };
         if dst.mtu != conn.path_mtu() {
-            conn.follow_route_mtu(dst.mtu);
+            conn.follow_route_mtu(&self.env.cx(self.now, Some(id)), dst.mtu);
         }
         true
     }

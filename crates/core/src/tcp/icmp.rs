@@ -87,7 +87,7 @@ impl Conn {
         if !lowered {
             return true;
         }
-        self.settle_mss();
+        self.settle_mss(cx);
         let with_data = self.state == State::SynSent && self.rest.stats.fast.has(fact::DATA);
         if self.tx.on_mss_reduced(cx, &mut self.path, with_data) {
             // And nothing new, which waits for the next acknowledgement or write.
@@ -117,13 +117,14 @@ impl Conn {
 
     /// The route has another MTU: an error about another connection to the same host lowered it, or what was learnt grew too old
     /// (RFC 1191 section 6.3). What leaves from now on has its size; what is in flight stays (`tcp_current_mss`).
-    pub fn follow_route_mtu(&mut self, mtu: u16) {
+    pub fn follow_route_mtu(&mut self, cx: &Cx<'_>, mtu: u16) {
         self.path.pmtu.reset(mtu);
-        self.settle_mss();
+        self.settle_mss(cx);
     }
 
-    /// The size of segments follows what is known of the path (`tcp_sync_mss`).
-    pub(in crate::tcp) fn settle_mss(&mut self) {
+    /// The size of segments follows what is known of the path, and the floor that the sysctl is by now (`tcp_sync_mss`).
+    pub(in crate::tcp) fn settle_mss(&mut self, cx: &Cx<'_>) {
+        self.path.pmtu.set_min_mss(cx.sysctl.tcp_min_snd_mss);
         self.path.settle_mtu();
         let mss = self.mss();
         self.tx.set_mss(mss);

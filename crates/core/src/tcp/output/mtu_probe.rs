@@ -48,6 +48,6 @@ impl Conn {
             Some(search) => search.shrink(cx.sysctl, &self.path.pmtu),
             None => self.path.search_mtu(cx, self.peer.data_option_bytes()),
         }
-        self.settle_mss();
+        self.settle_mss(cx);
     }
 }
