@@ -60,7 +60,7 @@ impl Path {
 
     /// Begins the search for the MTU; segments carry `options` bytes of options each.
     pub fn search_mtu(&mut self, cx: &Cx<'_>, options: u16) {
-        self.plpmtud = Some(Box::new(Plpmtud::new(cx.sysctl, cx.now, &self.pmtu, options)));
+        self.plpmtud = Some(Box::new(Plpmtud::new(cx.now, &self.pmtu, options)));
     }
 
     /// The path's MTU changed, or what is known of it did: a search settles the size of segments anew.

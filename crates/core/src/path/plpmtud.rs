@@ -30,12 +30,11 @@ struct Probe {
 }
 
 impl Plpmtud {
-    /// A search between `tcp_base_mss` and what the peer takes (`tcp_mtup_init`). Segments keep the size that they have until
+    /// A search between what tcp_base_mss said after the handshake and what the peer takes (`tcp_mtup_init`). Segments keep the size that they have until
     /// [`Self::settle`].
     #[must_use]
-    pub fn new(sysctl: &Sysctl, now: Instant, pmtu: &Pmtu, options: u16) -> Self {
-        let base = u16::try_from(sysctl.tcp_base_mss).unwrap_or(u16::MAX);
-        let (low, high) = (pmtu.mtu_of(base, options), pmtu.peer_mtu());
+    pub fn new(now: Instant, pmtu: &Pmtu, options: u16) -> Self {
+        let (low, high) = (pmtu.mtu_of(pmtu.base_mss(), options), pmtu.peer_mtu());
         Self { low, high, settled: u16::MAX, options, since: now, probe: None }
     }
 
@@ -138,7 +137,7 @@ mod tests {
     #[test]
     fn successes_and_failures_halve_the_range_until_it_is_narrow() {
         let (sysctl, pmtu) = (Sysctl::default(), path());
-        let mut p = Plpmtud::new(&sysctl, Instant::ZERO, &pmtu, 12);
+        let mut p = Plpmtud::new(Instant::ZERO, &pmtu, 12);
         assert_eq!(p.mss(&pmtu), 1_448);
         // 1,024 + 52 bytes pass for certain.
         p.settle(&pmtu);
@@ -166,7 +165,7 @@ mod tests {
     #[test]
     fn black_holes_halve_the_size_down_to_the_floor() {
         let (sysctl, pmtu) = (Sysctl::default(), path());
-        let mut p = Plpmtud::new(&sysctl, Instant::ZERO, &pmtu, 0);
+        let mut p = Plpmtud::new(Instant::ZERO, &pmtu, 0);
         p.settle(&pmtu);
         for want in [512, 256, 128, 64, 48, 48] {
             p.shrink(&sysctl, &pmtu);
@@ -181,8 +180,8 @@ mod tests {
 
     #[test]
     fn a_probe_in_the_middle_of_the_window_is_not_blamed() {
-        let (sysctl, mut pmtu) = (Sysctl::default(), path());
-        let mut p = Plpmtud::new(&sysctl, Instant::ZERO, &pmtu, 0);
+        let mut pmtu = path();
+        let mut p = Plpmtud::new(Instant::ZERO, &pmtu, 0);
         p.sent(&pmtu, 1_200, 100..1_300);
         assert!(!p.lost(99) && p.lost(100) && !p.lost(100));
         pmtu.reset(1_100);

@@ -5,6 +5,8 @@ use crate::base::limits::{MIN_PMTU_V4, MIN_PMTU_V6, TCP_MIN_SND_MSS};
 
 /// MSS of a peer that offers none (RFC 9293 section 3.7.1; Linux uses the IPv4 value for both versions).
 pub const TCP_MSS_DEFAULT: u16 = 536;
+/// Payload with which searches begin, until somebody says another (`TCP_BASE_MSS`).
+const TCP_BASE_MSS: u16 = 1_024;
 /// A TCP header without options.
 const TCP_HEADER: u16 = 20;
 /// A window so small that segments shrink below this does not shrink them further (a header's worth of room per packet).
@@ -17,6 +19,8 @@ pub struct Pmtu {
     peer_mss: u16,
     /// Least payload of a segment, options included (`tcp_min_snd_mss`).
     min_mss: u16,
+    /// Payload of segments that surely pass, options excluded: tcp_base_mss when the handshake was over (`tcp_mtup_init`).
+    base_mss: u16,
     v6: bool,
 }
 
@@ -24,7 +28,24 @@ impl Pmtu {
     /// A path whose first link carries `mtu` bytes per packet; the peer has offered nothing yet.
     #[must_use]
     pub fn new(mtu: u16, v6: bool) -> Self {
-        Self { mtu: mtu.max(Self::header(v6) + TCP_HEADER), peer_mss: u16::MAX, min_mss: TCP_MIN_SND_MSS, v6 }
+        Self {
+            mtu: mtu.max(Self::header(v6) + TCP_HEADER),
+            peer_mss: u16::MAX,
+            min_mss: TCP_MIN_SND_MSS,
+            base_mss: TCP_BASE_MSS,
+            v6,
+        }
+    }
+
+    /// tcp_base_mss.
+    pub fn set_base_mss(&mut self, bytes: u32) {
+        self.base_mss = u16::try_from(bytes).unwrap_or(u16::MAX);
+    }
+
+    /// Payload with which a search for the path MTU begins, options excluded.
+    #[must_use]
+    pub const fn base_mss(&self) -> u16 {
+        self.base_mss
     }
 
     /// tcp_min_snd_mss.

@@ -136,6 +136,7 @@ impl Conn {
     pub(super) fn establish(&mut self, cx: &mut Cx<'_>, asked: Option<u16>) {
         let mss = self.peer.mss(self.path.pmtu.mtu(), self.tuple.is_v6());
         self.path.pmtu.set_peer_mss(Some(self.peer.mss_clamp));
+        self.path.pmtu.set_base_mss(cx.sysctl.tcp_base_mss);
         self.path.ecn.set_negotiated(self.peer.ecn);
         if cx.sysctl.tcp_mtu_probing > 1 {
             self.path.search_mtu(cx, self.peer.data_option_bytes());
