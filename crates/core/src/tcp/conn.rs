@@ -184,8 +184,10 @@ impl Conn {
 
     /// A passive open: the connection of a request whose handshake is complete but for the segment at hand.
     pub(super) fn accept(cx: &mut Cx<'_>, from: Accepted) -> Self {
-        let Accepted { setup, peer, window, irs, snd_wnd, sent } = from;
+        let Accepted { setup, mut peer, window, irs, snd_wnd, sent } = from;
         let Setup { tuple, mtu, isn, options, saved_syn, .. } = setup;
+        // By what TCP_MAXSEG says by now, whatever the SYN-ACK said (`tcp_v4_syn_recv_sock`).
+        peer.advmss = Negotiated::advertise(&tuple, mtu, &options);
         let mut conn = Self {
             state: State::SynRecv,
             snd: SendWindow::new(u32::from(snd_wnd), irs, isn + 1),

@@ -125,10 +125,6 @@ impl Negotiated {
         options: &SocketOptions,
         ts_offset: u32,
     ) -> Self {
-        let mut advmss = mss_of_mtu(mtu, tuple.is_v6());
-        if options.maxseg != 0 {
-            advmss = advmss.min(options.maxseg);
-        }
         Self {
             ts: sysctl.tcp_timestamps != 0,
             sack: sysctl.tcp_sack,
@@ -137,13 +133,20 @@ impl Negotiated {
             rcv_wscale: 0,
             ecn: false,
             mss_clamp: default_mss(tuple),
-            advmss: advmss.max(TCP_MIN_SND_MSS),
+            advmss: Self::advertise(tuple, mtu, options),
             stamps: Stamps {
                 offset: if sysctl.tcp_timestamps == 1 { ts_offset } else { 0 },
                 recent: 0,
                 recent_at: None,
             },
         }
+    }
+
+    /// The MSS that we announce.
+    pub(crate) fn advertise(tuple: &Tuple, mtu: u16, options: &SocketOptions) -> u16 {
+        let by_path = mss_of_mtu(mtu, tuple.is_v6());
+        let advmss = if options.maxseg != 0 { by_path.min(options.maxseg) } else { by_path };
+        advmss.max(TCP_MIN_SND_MSS)
     }
 
     /// What the sysctls say now counts for the SYN that goes again and for its answer, whatever the first one offered
