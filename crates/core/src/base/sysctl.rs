@@ -387,6 +387,8 @@ sysctls! {
     tcp_reordering: u32 = 3, "tcp_reordering", "a number", 1 ..= 300;
     /// Bound for the measured reordering.
     tcp_max_reordering: u32 = 300, "tcp_max_reordering", "a number", 1 ..= 2147483647;
+    /// Seconds over which the least round trip is remembered.
+    tcp_min_rtt_wlen: u32 = 300, "tcp_min_rtt_wlen", "seconds", 0 ..= 86400;
     /// Bits: 2 static reordering window, 4 no dupack threshold. 1 has no effect: RACK is always on.
     tcp_recovery: u32 = 1, "tcp_recovery", "bits 2 and 4, a number", 0 ..= 255;
     /// 0 no tail loss probe, 3 or 4 with (RFC 8985 section 7).

@@ -12,8 +12,6 @@ use crate::base::time::{Duration, nanos};
 pub const RTO_INITIAL: Duration = Duration::from_secs(1);
 /// Timeout when data begins after a handshake whose SYN had to be repeated (RFC 6298 section 5.7, `TCP_TIMEOUT_FALLBACK`).
 pub const RTO_FALLBACK: Duration = Duration::from_secs(3);
-/// Window of the minimum in milliseconds (`tcp_min_rtt_wlen`, 300 s).
-pub const MIN_RTT_WINDOW_MS: u32 = 300_000;
 /// Longest sample that counts, in microseconds: what still fits the fixed point with room for its deviation.
 const SAMPLE_MAX_US: u64 = 200_000_000;
 /// Doublings beyond which the timeout is at its bound in any case.
@@ -157,7 +155,8 @@ impl Rtt {
 
     /// A sample for the minimum: also from selective acknowledgements (`tcp_update_rtt_min`).
     pub fn sample_min(&mut self, cx: &Cx<'_>, rtt: Duration) {
-        self.min.update(cx.now.as_millis() as u32, MIN_RTT_WINDOW_MS, sample_us(cx.sysctl, rtt));
+        let window_ms = cx.sysctl.tcp_min_rtt_wlen.saturating_mul(1_000);
+        self.min.update(cx.now.as_millis() as u32, window_ms, sample_us(cx.sysctl, rtt));
     }
 
     /// Data begins, and the handshake gave no sample because its SYN was repeated (RFC 6298 section 5.7).
@@ -261,7 +260,7 @@ impl Rtt {
         Duration::from_micros(self.rttvar as u64)
     }
 
-    /// Smallest RTT of the last five minutes (`tcpi_min_rtt`).
+    /// Smallest RTT of the last seconds, as many as tcp_min_rtt_wlen says (`tcpi_min_rtt`).
     #[must_use]
     pub fn min_rtt(&self) -> Option<Duration> {
         self.min.get().map(|us| Duration::from_micros(u64::from(us)))

@@ -108,6 +108,17 @@ fn the_minimum_lasts_five_minutes() {
 }
 
 #[test]
+fn the_minimum_lasts_as_long_as_the_setting_says() {
+    let (mut world, mut rtt) = (World::new(), Rtt::new());
+    world.sysctl.tcp_min_rtt_wlen = 1;
+    rtt.sample_min(&world.cx(Instant::from_millis(0)), 10 * MS);
+    rtt.sample_min(&world.cx(Instant::from_millis(900)), 20 * MS);
+    assert_eq!(rtt.min_rtt(), Some(10 * MS));
+    rtt.sample_min(&world.cx(Instant::from_millis(2_000)), 30 * MS);
+    assert_eq!(rtt.min_rtt(), Some(30 * MS));
+}
+
+#[test]
 fn bounds_of_a_socket_may_be_those_of_any_setting() {
     let sysctl = World::new().sysctl;
     for (min_us, told) in [(1, 4), (500, 500), (200_000, 200_000), (262_140, 262_140), (400_000, 400_000)] {
