@@ -250,6 +250,8 @@ impl Host {
         let mark = lowat.unsigned_abs();
         if let Some(id) = self.conn(fd)? {
             self.stack.tcp_set_rcvlowat(self.now, id, mark)?;
+            // For the connection that may follow this one (`tcp_disconnect` keeps it).
+            self.change(fd, |o| o.rcvlowat = mark)?;
         } else {
             // The buffer grows for it at once, and does not shrink again (`tcp_set_rcvlowat`).
             let room = Ratio::initial(self.stack.sysctl()).space_from_win(mark.into());
