@@ -199,6 +199,8 @@ impl Host {
             rcv_wnd: old.rcv_wnd,
             busy_time: old.busy_time,
             min_rtt: old.min_rtt,
+            delivery_rate: old.delivery_rate,
+            max_pacing_rate: old.max_pacing_rate,
             last_data_sent: old.last_data_sent.saturating_add(passed as u32),
             last_ack_recv: old.last_ack_recv.saturating_add(passed as u32),
             ..self.unused(old.reordering)
