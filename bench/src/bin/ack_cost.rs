@@ -42,7 +42,7 @@ impl World {
             socket: None,
         };
         let mut path = Path::new(&cx, Pmtu::new(1500, false));
-        let mut sender = Sender::established(&sysctl, Seq(0), MSS);
+        let mut sender = Sender::established(sysctl.tcp_reordering, Seq(0), MSS);
         sender.set_sack(true);
         sender.note_window(u32::MAX >> 2);
         sender.init_transfer(&mut cx, &mut path, 10);
