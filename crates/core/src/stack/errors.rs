@@ -5,6 +5,7 @@ use crate::base::{DropWhy, Error, SocketId, Tuple};
 use crate::ip::{IcmpError, IcmpKind, IcmpMessage, Unreachable};
 use crate::socket::{Holder, IcmpHeard, Pending, RequestId, Socket, Turn};
 use crate::tcp::{Heard, Notice, Seq};
+use crate::udp::MtuDiscovery;
 use lowwater_wire::protocol;
 
 /// What the application hears (RFC 1122 section 4.2.3.9 and RFC 4443 section 3, by Linux's table `icmp_err_convert`).
@@ -134,10 +135,14 @@ impl Stack {
         let Socket::Udp(udp) = &mut entry.socket else { return false };
         match error.kind {
             IcmpKind::TooBig(mtu) => {
-                if udp.dont_fragment {
-                    udp.on_icmp(Error::MessageTooLong, true, tuple.is_v6());
+                if udp.discovery != MtuDiscovery::Dont {
+                    if udp.on_icmp(Error::MessageTooLong, true, tuple.is_v6())
+                        && entry.holder == Holder::Owner
+                    {
+                        self.events.push_notice(&mut entry.pending, id, Notice::READABLE);
+                    }
+                    self.tell_udp_message(id, error);
                 }
-                self.tell_udp_message(id, error);
                 self.ip.lower_path_mtu(tuple.remote_ip, mtu, self.now);
             }
             // It may end nothing (`udpv6_err`).

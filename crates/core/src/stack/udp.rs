@@ -7,7 +7,7 @@ use crate::base::{DropWhy, Error, FlowId, Instant, SocketId, Tuple};
 use crate::ip::{Dst, OutputParams};
 use crate::packet::{Csum, Head, Offload, Owner, Packet};
 use crate::socket::{Entry, Holder, Socket, Turn};
-use crate::udp::{Datagram, Marks, UdpSocket};
+use crate::udp::{Datagram, Marks, MtuDiscovery, UdpSocket};
 use bytes::Bytes;
 use core::net::{IpAddr, SocketAddr};
 use lowwater_wire::protocol;
@@ -116,12 +116,12 @@ impl Stack {
         Ok(())
     }
 
-    /// Refuses datagrams beyond the path MTU instead of fragmenting them (IP_MTU_DISCOVER).
+    /// What becomes of datagrams beyond the path MTU (IP_MTU_DISCOVER).
     ///
     /// # Errors
     /// [`Error::NoSuchSocket`], [`Error::Unsupported`].
-    pub fn udp_set_dont_fragment(&mut self, id: SocketId, on: bool) -> Result<(), Error> {
-        self.udp(id)?.dont_fragment = on;
+    pub fn udp_set_mtu_discovery(&mut self, id: SocketId, discovery: MtuDiscovery) -> Result<(), Error> {
+        self.udp(id)?.discovery = discovery;
         Ok(())
     }
 
@@ -145,7 +145,7 @@ impl Stack {
         let udp = self.udp(id)?;
         let local = udp.local;
         let overhead = wire::HEADER_LEN + if remote.is_ipv4() { 20 } else { 40 };
-        if udp.dont_fragment && data.len() + overhead > usize::from(dst.mtu) {
+        if udp.discovery == MtuDiscovery::Do && data.len() + overhead > usize::from(dst.mtu) {
             return Err(Error::MessageTooLong);
         }
         let sent =
@@ -238,7 +238,7 @@ impl Stack {
         for sent in 0..budget {
             let Some(entry) = self.sockets.get_mut(id) else { return sent };
             let Socket::Udp(udp) = &mut entry.socket else { return sent };
-            let dont_fragment = udp.dont_fragment;
+            let dont_fragment = udp.discovery == MtuDiscovery::Do;
             let Some(datagram) = udp.next_unsent() else { return sent };
             let marks = udp.marks[usize::from(datagram.peer.is_ipv6())];
             self.send_datagram(id, datagram, dont_fragment, marks);

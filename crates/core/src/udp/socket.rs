@@ -50,6 +50,18 @@ pub struct Errors {
     pub asked: [bool; 2],
 }
 
+/// IP_MTU_DISCOVER of a datagram socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum MtuDiscovery {
+    /// Routers may fragment, and what they say of sizes is no error (IP_PMTUDISC_DONT).
+    Dont,
+    /// Datagrams beyond the path MTU are fragmented here, and a smaller one is told as an error (IP_PMTUDISC_WANT).
+    #[default]
+    Want,
+    /// They are refused (IP_PMTUDISC_DO).
+    Do,
+}
+
 /// A UDP socket.
 #[derive(Debug)]
 pub struct UdpSocket {
@@ -59,8 +71,8 @@ pub struct UdpSocket {
     pub bound: IpAddr,
     /// Connected peer.
     pub remote: Option<SocketAddr>,
-    /// Never fragment here and set DF: datagrams beyond the path MTU are refused (IP_PMTUDISC_DO).
-    pub dont_fragment: bool,
+    /// How it learns what size the path takes.
+    pub discovery: MtuDiscovery,
     /// What the headers of IPv4 and those of IPv6 get.
     pub marks: [Marks; 2],
     /// What went wrong.
@@ -82,7 +94,7 @@ impl UdpSocket {
             local,
             bound: local.ip(),
             remote: None,
-            dont_fragment: false,
+            discovery: MtuDiscovery::Want,
             marks: [Marks { tos: 0, ttl: None, priority: None }; 2],
             errors: Errors { pending: None, asked: [false; 2] },
             buffers: (sysctl.rmem_default, sysctl.wmem_default),

@@ -8,11 +8,16 @@ use crate::host::Host;
 use bytes::Bytes;
 use lowwater_core::qdisc::of_tos;
 use lowwater_core::tcp::SocketOptions;
+use lowwater_core::udp::MtuDiscovery;
 
 /// IP_PMTUDISC_DO and IP_PMTUDISC_PROBE refuse what the path does not carry whole.
-pub(super) fn never_fragments(options: &SocketOptions, v6: bool) -> bool {
+pub(super) fn discovery(options: &SocketOptions, v6: bool) -> MtuDiscovery {
     let discover = if v6 { options.mtu_discover_v6 } else { options.mtu_discover };
-    matches!(i32::from(discover), IP_PMTUDISC_DO | IP_PMTUDISC_PROBE)
+    match i32::from(discover) {
+        IP_PMTUDISC_DO | IP_PMTUDISC_PROBE => MtuDiscovery::Do,
+        IP_PMTUDISC_DONT => MtuDiscovery::Dont,
+        _ => MtuDiscovery::Want,
+    }
 }
 
 /// A value of IP_MTU_DISCOVER or IPV6_MTU_DISCOVER, from IP_PMTUDISC_DONT to IP_PMTUDISC_OMIT.
