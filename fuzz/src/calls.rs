@@ -6,6 +6,7 @@ use lowwater_core::base::sysctl::CongestionKind;
 use lowwater_core::base::{Duration, Instant, Rng, SocketId, Sysctl};
 use lowwater_core::socket::{Decision, ListenAddr, ListenOptions};
 use lowwater_core::tcp::{How, SendFlags, SocketOptions};
+use lowwater_core::udp::MtuDiscovery;
 use std::net::{IpAddr, SocketAddr};
 
 /// Most that one call sends.
@@ -158,11 +159,15 @@ fn random_options(sysctl: &Sysctl, rng: &mut Rng) -> SocketOptions {
     o
 }
 
+fn discovery(rng: &mut Rng) -> MtuDiscovery {
+    [MtuDiscovery::Dont, MtuDiscovery::Want, MtuDiscovery::Do][rng.below(3) as usize]
+}
+
 /// Calls that only ask, and those of UDP that connect.
 fn look(side: &mut Side, id: SocketId, now: Instant, remote: SocketAddr, rng: &mut Rng) {
     match rng.below(6) {
         0 => ignore(side.stack.udp_connect(now, id, remote)),
-        1 => ignore(side.stack.udp_set_dont_fragment(id, rng.below(2) == 0)),
+        1 => ignore(side.stack.udp_set_mtu_discovery(id, [discovery(rng), discovery(rng)])),
         2 => ignore(side.stack.report()),
         3 => ignore(side.stack.tcp_info(id)),
         4 => ignore(side.stack.take_error(id)),

@@ -135,7 +135,7 @@ impl Stack {
         let Socket::Udp(udp) = &mut entry.socket else { return false };
         match error.kind {
             IcmpKind::TooBig(mtu) => {
-                if udp.discovery != MtuDiscovery::Dont {
+                if udp.discovery[usize::from(tuple.is_v6())] != MtuDiscovery::Dont {
                     if udp.on_icmp(Error::MessageTooLong, true, tuple.is_v6())
                         && entry.holder == Holder::Owner
                     {

@@ -116,11 +116,11 @@ impl Stack {
         Ok(())
     }
 
-    /// What becomes of datagrams beyond the path MTU (IP_MTU_DISCOVER).
+    /// What becomes of datagrams beyond the path MTU, over IPv4 and over IPv6 (IP_MTU_DISCOVER, IPV6_MTU_DISCOVER).
     ///
     /// # Errors
     /// [`Error::NoSuchSocket`], [`Error::Unsupported`].
-    pub fn udp_set_mtu_discovery(&mut self, id: SocketId, discovery: MtuDiscovery) -> Result<(), Error> {
+    pub fn udp_set_mtu_discovery(&mut self, id: SocketId, discovery: [MtuDiscovery; 2]) -> Result<(), Error> {
         self.udp(id)?.discovery = discovery;
         Ok(())
     }
@@ -145,7 +145,7 @@ impl Stack {
         let udp = self.udp(id)?;
         let local = udp.local;
         let overhead = wire::HEADER_LEN + if remote.is_ipv4() { 20 } else { 40 };
-        if udp.discovery == MtuDiscovery::Do && data.len() + overhead > usize::from(dst.mtu) {
+        if udp.never_fragments(remote.ip()) && data.len() + overhead > usize::from(dst.mtu) {
             return Err(Error::MessageTooLong);
         }
         let sent =
@@ -238,8 +238,8 @@ impl Stack {
         for sent in 0..budget {
             let Some(entry) = self.sockets.get_mut(id) else { return sent };
             let Socket::Udp(udp) = &mut entry.socket else { return sent };
-            let dont_fragment = udp.discovery == MtuDiscovery::Do;
             let Some(datagram) = udp.next_unsent() else { return sent };
+            let dont_fragment = udp.never_fragments(datagram.peer.ip());
             let marks = udp.marks[usize::from(datagram.peer.is_ipv6())];
             self.send_datagram(id, datagram, dont_fragment, marks);
         }

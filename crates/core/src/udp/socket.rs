@@ -71,8 +71,8 @@ pub struct UdpSocket {
     pub bound: IpAddr,
     /// Connected peer.
     pub remote: Option<SocketAddr>,
-    /// How it learns what size the path takes.
-    pub discovery: MtuDiscovery,
+    /// How it learns what size a path of IPv4 takes, and one of IPv6.
+    pub discovery: [MtuDiscovery; 2],
     /// What the headers of IPv4 and those of IPv6 get.
     pub marks: [Marks; 2],
     /// What went wrong.
@@ -94,7 +94,7 @@ impl UdpSocket {
             local,
             bound: local.ip(),
             remote: None,
-            discovery: MtuDiscovery::Want,
+            discovery: [MtuDiscovery::Want; 2],
             marks: [Marks { tos: 0, ttl: None, priority: None }; 2],
             errors: Errors { pending: None, asked: [false; 2] },
             buffers: (sysctl.rmem_default, sysctl.wmem_default),
@@ -206,6 +206,12 @@ impl UdpSocket {
     pub fn charge_below(&self) -> u64 {
         let above: u64 = self.unsent.iter().map(|d| u64::from(d.charge())).sum();
         u64::from(self.sent_charge).saturating_sub(above)
+    }
+
+    /// What is too long for the path to `peer` is refused.
+    #[must_use]
+    pub fn never_fragments(&self, peer: IpAddr) -> bool {
+        self.discovery[usize::from(peer.is_ipv6())] == MtuDiscovery::Do
     }
 
     /// An ICMP error about this socket's flow, of this family; true when the application must be told. Without IP_RECVERR that is only

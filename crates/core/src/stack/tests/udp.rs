@@ -3,6 +3,7 @@ use super::world::{World, at, v4, v6};
 use crate::base::{Duration, Error};
 use crate::device::DeviceCaps;
 use crate::stack::Event;
+use crate::udp::MtuDiscovery;
 use bytes::Bytes;
 use core::net::SocketAddr;
 
@@ -39,7 +40,7 @@ fn large_datagrams_are_fragmented_and_reassembled_unless_forbidden() {
         w.stacks[0].udp_send_to(w.now, client, big.clone(), at(b, 9)).expect("room");
         w.run(SECOND);
         assert_eq!(w.stacks[1].udp_recv_from(w.now, server).map(|(d, _)| d), Ok(big.clone()));
-        w.stacks[0].udp_set_dont_fragment(client, true).expect("a socket");
+        w.stacks[0].udp_set_mtu_discovery(client, [MtuDiscovery::Do; 2]).expect("a socket");
         assert_eq!(w.stacks[0].udp_send_to(w.now, client, big, at(b, 9)), Err(Error::MessageTooLong));
         let huge = Bytes::from(vec![0; 65_530]);
         assert_eq!(w.stacks[0].udp_send_to(w.now, client, huge, at(b, 9)), Err(Error::MessageTooLong));
