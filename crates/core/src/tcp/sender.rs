@@ -479,14 +479,14 @@ impl Sender {
                 room => room,
             };
         }
-        if sent.payload.len() > limit && !self.flight.split_to_resend(start, limit) {
-            return None;
-        }
-        if self.flight.tx.get(start)?.mss != self.flight.mss {
-            self.flight.recount(start);
-        }
-        // Of what is only proposed nobody knows yet what fits the window.
+        // Of what is only proposed nobody knows yet what fits the window: it is cut once, when that is known.
         if wnd_end != u64::MAX {
+            if sent.payload.len() > limit && !self.flight.split_to_resend(start, limit) {
+                return None;
+            }
+            if self.flight.tx.get(start)?.mss != self.flight.mss {
+                self.flight.recount(start);
+            }
             self.flight.collapse(start, mss.min(room));
         }
         let sent = self.flight.tx.get(start)?;
