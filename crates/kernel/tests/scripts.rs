@@ -186,7 +186,7 @@ fn tc_puts_a_discipline_before_the_device_of_the_namespace() {
     let text = "`tc qdisc add dev tun0 root pfifo limit 100`\n0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n\
         +0 `tc qdisc del dev tun0 root`\n";
     in_file("tc", text, |script| {
-        let outcome = lowwater_kernel::drill_file(script, Overrides::default(), 1).unwrap();
+        let outcome = lowwater_kernel::drill_file(script, Overrides::default(), ATTEMPTS).unwrap();
         assert!(outcome.failure.is_none(), "{}", outcome.failure.unwrap());
     });
     in_file("tc-none", "`tc qdisc add dev tun0 root nosuchthing`\n", |script| {
