@@ -43,6 +43,17 @@ pub fn number(name: &str, default: u64, least: u64, most: u64) -> u64 {
     }
 }
 
+/// The numbers after `name`, with commas; none without it. Ends the process (code 2) when one is outside of `least..=most` or no number.
+#[must_use]
+pub fn numbers(name: &str, least: u64, most: u64) -> Option<Vec<u64>> {
+    let words = word(name)?;
+    let number = |word: &str| word.parse().ok().filter(|number| (least..=most).contains(number));
+    match words.split(',').map(number).collect() {
+        Some(numbers) => Some(numbers),
+        None => refuse(name, &format_args!("whole numbers from {least} to {most}, with commas"), &words),
+    }
+}
+
 /// The word after `name`.
 #[must_use]
 pub fn word(name: &str) -> Option<String> {

@@ -7,4 +7,5 @@ pub mod hash;
 pub mod messages;
 pub mod paced;
 pub mod pattern;
+pub mod rounds;
 pub mod single;

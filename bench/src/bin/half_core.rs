@@ -2,7 +2,7 @@
 //!
 //! `half_core [--seconds S] [--pairs N]`: needs root. One thread runs the stack, its device and the writers; the kernel reads.
 #![forbid(unsafe_code)]
-use lowwater_bench::{args, paced::Paced, single::Single};
+use lowwater_bench::{args, paced::Paced, rounds::median, single::Single};
 use lowwater_os::KernelWork;
 use lowwater_os::netns::NetNs;
 use rustix::event::{Timespec, epoll};
@@ -133,10 +133,4 @@ fn read(sinks: &[TcpStream], from: Instant, until: Instant) -> f64 {
             _ => {}
         }
     }
-}
-
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }

@@ -1,9 +1,10 @@
 //! Request and response of one byte, and connect with close: the stack and the kernel over TUN, beside kernel and kernel over veth.
 //!
-//! `rr [--seconds S] [--pairs N] [--what W] [--only ROW] [--busy-poll US] [--place same|apart] [--work W]`: needs root and iproute2. Every side is one thread that sleeps while it waits;
-//! TCP_NODELAY is set; rounds interleave the rows, and of each row the median counts.
+//! `rr [--seconds S] [--pairs N] [--what W] [--only ROW,...] [--busy-poll US] [--place same|apart] [--work W]`: needs root and iproute2. Every side is one thread that sleeps while it waits;
+//! TCP_NODELAY is set; rounds interleave the rows, of each row the median counts, and a ratio is one within its round (`rounds`).
 #![forbid(unsafe_code)]
 use lowwater_bench::args;
+use lowwater_bench::rounds::{Quartiles, median};
 use lowwater_bench::single::{Asker, Echo, Single, Used};
 use lowwater_os::TunOptions;
 use lowwater_os::netns::NetNs;
@@ -43,6 +44,14 @@ impl Rate {
     }
 }
 
+/// What one run of a row gave.
+#[derive(Clone, Copy)]
+struct Measured {
+    per_second: f64,
+    /// Processor time of one of them.
+    cpu_us: f64,
+}
+
 type Run = fn(What, Duration, Duration) -> Rate;
 
 struct Row {
@@ -63,7 +72,7 @@ const ROWS: [Row; 6] = [
 
 fn main() {
     args::check(
-        "rr [--seconds S] [--pairs N] [--what ask|connect] [--only 0|1|2|3|4|5] [--busy-poll US] [--place same|apart] \
+        "rr [--seconds S] [--pairs N] [--what ask|connect] [--only ROW,...] [--busy-poll US] [--place same|apart] \
          [--work auto|inline|spread|thread]",
     );
     if let Err(why) = lowwater_os::netns::can_net_admin() {
@@ -72,7 +81,7 @@ fn main() {
     }
     let seconds = Duration::from_secs(args::number("--seconds", 2, 1, 3_600));
     let busy = lowwater_bench::single::busy_poll();
-    let only = args::word("--only").map(|_| args::number("--only", 0, 0, 5));
+    let only = args::numbers("--only", 0, 5);
     let what = args::word("--what");
     for (what, unit) in match what.as_deref() {
         Some("ask") => &[(What::Ask, "round trips")][..],
@@ -80,42 +89,42 @@ fn main() {
         None => &[(What::Ask, "round trips"), (What::Connect, "connections")],
         Some(other) => args::refuse("--what", &"ask or connect", other),
     } {
-        let rows: Vec<_> = (0..).zip(&ROWS).filter(|(row, _)| only.is_none_or(|only| only == *row)).collect();
+        let rows: Vec<_> =
+            (0..).zip(&ROWS).filter(|(row, _)| only.as_ref().is_none_or(|only| only.contains(row))).collect();
         // Connections end a run early, so that more of them take as long.
         let pairs = args::number("--pairs", if *what == What::Ask { 5 } else { 15 }, 1, 1_000);
-        let mut runs: Vec<Vec<(f64, f64)>> = vec![Vec::new(); rows.len()];
+        let mut runs: Vec<Vec<Measured>> = vec![Vec::new(); rows.len()];
         for _ in 0..pairs {
             for ((_, row), runs) in rows.iter().zip(&mut runs) {
                 let cpu = cpu_us();
                 let rate = (row.run)(*what, seconds, if row.busy { busy } else { Duration::ZERO });
-                runs.push((rate.per_second, (cpu_us() - cpu) / rate.done));
+                runs.push(Measured { per_second: rate.per_second, cpu_us: (cpu_us() - cpu) / rate.done });
             }
         }
-        let mut base = None;
-        for ((_, row), runs) in rows.iter().zip(&runs) {
-            let rate = median(runs.iter().map(|run| run.0));
-            let cpu = median(runs.iter().map(|run| run.1));
-            let &mut (base_rate, base_cpu) = base.get_or_insert((rate, cpu));
-            println!(
-                "{}: {rate:.0} {unit}/s, ratio {:.2}; {cpu:.2} us of processor time each, ratio {:.2}",
-                row.name,
-                rate / base_rate,
-                base_cpu / cpu
-            );
+        for ((_, row), of_row) in rows.iter().zip(&runs) {
+            report(row.name, unit, of_row, &runs[0]);
         }
     }
+}
+
+/// One row: medians, and its ratios to the first row that runs.
+fn report(name: &str, unit: &str, runs: &[Measured], yardstick: &[Measured]) {
+    let rate = |run: &Measured| run.per_second;
+    let per_cpu = |run: &Measured| 1.0 / run.cpu_us;
+    let ratio =
+        |of: fn(&Measured) -> f64| Quartiles::of_ratios(runs.iter().map(of), yardstick.iter().map(of));
+    let (Some(by_time), Some(by_cpu)) = (ratio(rate), ratio(per_cpu)) else { return };
+    println!(
+        "{name}: {:.0} {unit}/s, ratio {by_time}; {:.2} us of processor time each, ratio {by_cpu}",
+        median(runs.iter().map(rate)),
+        median(runs.iter().map(|run| run.cpu_us)),
+    );
 }
 
 /// Processor time of this process, all threads and what the kernel does in them.
 fn cpu_us() -> f64 {
     let t = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     t.tv_sec as f64 * 1e6 + t.tv_nsec as f64 / 1e3
-}
-
-fn median(v: impl Iterator<Item = f64>) -> f64 {
-    let mut v: Vec<f64> = v.collect();
-    v.sort_by(f64::total_cmp);
-    v[v.len() / 2]
 }
 
 /// The kernel's server: it serves one connection after the other until a client that says nothing has come and gone.

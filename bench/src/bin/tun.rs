@@ -7,6 +7,7 @@
 use lowwater_bench::args;
 use lowwater_bench::counting::{INSTRUMENTED_SYSTEM, StatsAlloc, System};
 use lowwater_bench::pattern::{Sink, Source, WRITE_MAX};
+use lowwater_bench::rounds::{Quartiles, median};
 use lowwater_bench::single::{self, Bulk, Role, Single};
 use lowwater_os::netns::NetNs;
 use lowwater_os::poll::Interest;
@@ -72,18 +73,23 @@ fn main() {
         "kernel -> kernel, veth, this program",
     ];
     let yardstick = format!("kernel to kernel, veth, iperf3 -P {}", flows.min(IPERF_FLOWS_MAX));
-    let mut base = None;
     let all = [(yardstick.as_str(), &kernel)].into_iter().chain(names.into_iter().zip(&rows));
-    for (name, runs) in all.filter(|(_, runs)| !runs.is_empty()) {
-        let gbits = median(runs.iter().map(|run| run.gbits));
-        let cpu = median(runs.iter().map(|run| run.cpu_ms_per_gb));
-        let &mut (base_gbits, base_cpu) = base.get_or_insert((gbits, cpu));
-        println!(
-            "{name}: {gbits:.1} Gbit/s, ratio {:.2}; {cpu:.0} ms of processor time per GB, ratio {:.2}",
-            gbits / base_gbits,
-            base_cpu / cpu
-        );
+    let shown: Vec<_> = all.filter(|(_, runs)| !runs.is_empty()).collect();
+    for (name, runs) in &shown {
+        report(name, runs, shown[0].1);
     }
+}
+
+/// One row: medians, and its ratios to the first row that runs.
+fn report(name: &str, runs: &[Figures], yardstick: &[Figures]) {
+    let per_cpu = |run: &Figures| 1.0 / run.cpu_ms_per_gb;
+    let ratio = |of: fn(&Figures) -> f64| Quartiles::of_ratios(runs.iter().map(of), yardstick.iter().map(of));
+    let (Some(by_time), Some(by_cpu)) = (ratio(|run| run.gbits), ratio(per_cpu)) else { return };
+    println!(
+        "{name}: {:.1} Gbit/s, ratio {by_time}; {:.0} ms of processor time per GB, ratio {by_cpu}",
+        median(runs.iter().map(|run| run.gbits)),
+        median(runs.iter().map(|run| run.cpu_ms_per_gb)),
+    );
 }
 
 /// What one run left.
@@ -119,12 +125,6 @@ struct Figures {
 fn process_cpu_s() -> f64 {
     let t = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     t.tv_sec as f64 + t.tv_nsec as f64 / 1e9
-}
-
-fn median(v: impl Iterator<Item = f64>) -> f64 {
-    let mut v: Vec<f64> = v.collect();
-    v.sort_by(f64::total_cmp);
-    v[v.len() / 2]
 }
 
 /// iperf3 between two namespaces over veth with TSO; its processor time is what both of its ends say.
