@@ -390,7 +390,8 @@ fn modes(text: &str) -> Result<Modes, String> {
     if text == "all" {
         return Ok(Modes(Family::ALL.to_vec()));
     }
-    text.split(',').map(|word| word.trim().parse()).collect::<Result<_, String>>().map(Modes)
+    let known = text.split(',').map(|word| word.trim().parse().ok()).collect::<Option<_>>();
+    known.map(Modes).ok_or_else(|| "it takes all, or ipv4, ipv4-mapped-ipv6 and ipv6 with commas".to_owned())
 }
 
 /// How long a device is looked at before sleeping, unless the command line says otherwise.

@@ -79,11 +79,23 @@ impl Ip {
         let Some((protocol, message)) = compose(from, about, report) else { return };
         let mut params = OutputParams::new(from, about.src, protocol);
         params.ttl = cx.sysctl.default_ttl(about.src.is_ipv6());
+        params.tos = tos_of_error(about.quote);
         if self.send(cx, &params, message_packet(cx, message), out).is_ok() {
             cx.count.icmp.out_msgs += 1;
             cx.count.icmp.out_errors += 1;
             cx.count.icmp.out_dest_unreachs += u64::from(matches!(report, Report::Unreachable(_)));
         }
+    }
+}
+
+/// TOS of an error about `packet`: over IPv4 precedence 6, internetwork control, and below it the bits of the packet that has
+/// caused it (RFC 1812 section 4.3.2.5; Linux's RT_TOS() and IPTOS_PREC_INTERNETCONTROL); over IPv6 nothing.
+fn tos_of_error(packet: &Packet) -> u8 {
+    const INTERNETWORK_CONTROL: u8 = 0xc0;
+    const BELOW_PRECEDENCE: u8 = 0x1e;
+    match quote(packet, 2)[..] {
+        [version, tos] if version >> 4 == 4 => INTERNETWORK_CONTROL | (tos & BELOW_PRECEDENCE),
+        _ => 0,
     }
 }
 
