@@ -410,11 +410,6 @@ impl Receiver {
             marked: arrival.marked,
         };
         if seq.after(self.intake.nxt()) {
-            if !self.sack_ok {
-                // A single segment says no size.
-                let size = if gso_size > 0 { gso_size } else { payload_bytes.max(1) };
-                self.ack.owe_duplicates(payload_bytes.div_ceil(size).max(1));
-            }
             self.queue_held(cx, seq, chunks, fin, &facts)
         } else {
             self.queue_in_order(cx, seq, chunks, fin, (&facts, rtt, arrival.predicted))
@@ -488,7 +483,7 @@ impl Receiver {
         }
         self.foreseen = false;
         self.measure_rcv_mss(facts);
-        self.ack.schedule();
+        self.owe_duplicates(facts);
         cx.count.tcp_ext.tcp_ofo_queue += 1;
         let done = self.intake.enqueue(seq, chunks, fin);
         self.note_duplicate(cx, &done);
@@ -510,6 +505,17 @@ impl Receiver {
             self.intake.grow_for_hole(cx);
         }
         Received { out_of_order: true, ..Received::default() }
+    }
+
+    /// What lies beyond a hole is acknowledged at once, without SACK each segment by itself (RFC 5681 section 4.2); not what was refused
+    /// for want of room, of which nothing is said (`tcp_data_queue_ofo`).
+    fn owe_duplicates(&mut self, facts: &SegmentFacts) {
+        self.ack.schedule();
+        if !self.sack_ok {
+            // A single segment says no size.
+            let size = if facts.gso_size > 0 { facts.gso_size } else { facts.payload_bytes.max(1) };
+            self.ack.owe_duplicates(facts.payload_bytes.div_ceil(size).max(1));
+        }
     }
 
     /// Everything that a segment in order teaches (`tcp_event_data_recv`).

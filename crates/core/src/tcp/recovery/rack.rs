@@ -255,7 +255,8 @@ impl Rack {
         self.sent_at
     }
 
-    /// The same for retransmissions.
+    /// The same for retransmissions. Pieces of one that a SACK block has cut left at one time, so that their ends tell which of them the
+    /// piece that arrived leaves behind.
     fn judge_resent(&mut self, e: &mut Env<'_, '_>, now: Instant, patience: Duration) -> Option<Instant> {
         while let Some(&resent) = self.resent.as_ref()?.0.front() {
             if let Some((start, end)) = piece(e.flight, &resent, resent.start) {
@@ -265,12 +266,9 @@ impl Rack {
                 if resent.left.at + patience > now {
                     return Some(self.last_resent(e.flight));
                 }
-                let mut next = Some(start);
-                while let Some(at) = next {
-                    e.flight.mark_lost(e.cx, at);
-                    next = piece(e.flight, &resent, at + 1).map(|(start, _)| start);
-                }
-                self.resent.as_mut()?.0.pop_front();
+                e.flight.mark_lost(e.cx, start);
+                // What is judged here stays judged, also if the mark is taken back.
+                self.resent.as_mut()?.0.front_mut()?.start = end;
             } else {
                 let queue = self.resent.as_mut()?;
                 queue.0.pop_front();
@@ -282,12 +280,17 @@ impl Rack {
         None
     }
 
-    /// When the last of those before `sent_at` left that are undecided; what is decided is forgotten on the way.
+    /// When the last of those before `sent_at` left that are undecided; what is decided is forgotten on the way. A piece of the same packet,
+    /// before what arrived, is the last there can be.
     fn last_resent(&mut self, flight: &Flight) -> Instant {
-        let sent = self.sent();
+        let (sent, sent_end) = (self.sent(), self.end_seq);
         let Some(queue) = self.resent.as_deref_mut() else { return sent.at };
         let resent = &mut queue.0;
         let before = resent.partition_point(|r| sent.is_after(r.left));
+        let beside = resent.get(before).filter(|r| r.left == sent);
+        if beside.and_then(|r| piece(flight, r, r.start)).is_some_and(|(_, end)| end < sent_end) {
+            return sent.at;
+        }
         let holds = |r: &Resent| piece(flight, r, r.start).is_some();
         let stale = resent.range(..before).rev().take_while(|r| !holds(r)).count();
         let decided: Vec<_> = resent.drain(before - stale..before).collect();
