@@ -81,7 +81,9 @@ impl Driver {
         devices.read(at);
         loop {
             let next = self.process(at, &mut devices, &mut wakes);
-            wakes.drain(..).for_each(Waker::wake);
+            if !matches!(next, Next::Sleep(_)) {
+                wakes.drain(..).for_each(Waker::wake);
+            }
             let wrote = devices.write(at);
             match next {
                 Next::Stop => return,
@@ -89,6 +91,8 @@ impl Driver {
                     let until = until.min(devices.wake_at(at));
                     devices.asleep_until = until;
                     drop(devices);
+                    // Only now: whoever is woken and sends finds the devices free, and need not wake the driver for it.
+                    wakes.drain(..).for_each(Waker::wake);
                     if let Some((now, looked)) = self.look_around(&shared, until) {
                         (at, devices) = (now, looked);
                         continue;
@@ -98,7 +102,8 @@ impl Driver {
                     }
                     devices = shared.devices();
                 }
-                Next::Go | Next::Sleep(_) => {}
+                Next::Go => {}
+                Next::Sleep(_) => wakes.drain(..).for_each(Waker::wake),
             }
             at = shared.clock.now();
             self.busy_poll.on_something(at);
