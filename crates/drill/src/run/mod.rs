@@ -17,6 +17,7 @@ mod sctp_args;
 mod sctp_info;
 mod snippet;
 mod stack;
+mod stats;
 mod told;
 
 use crate::config::{Config, Family};
