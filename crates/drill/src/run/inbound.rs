@@ -164,7 +164,8 @@ impl Runner<'_> {
             protocol: protocol::UDP,
             seq: 0,
             len: len.into(),
-            kept: 8,
+            // As in packetdrill: the whole datagram, of zeros.
+            kept: 8 + u32::from(len),
         };
         let (quoted, len) = match spec.quoted {
             Quoted::Any => (None, 8),
