@@ -313,6 +313,9 @@ impl Config {
             // Lines say which packets stand in UDP, and those of the stack show it.
             "udp_encaps" if flag.value.as_deref() == Some("sctp") => {}
             "udp_encaps" => return flag.refuse("it takes sctp: TCP stands in IP alone"),
+            "code_format" if flag.value.as_deref() != Some("python") => {
+                return flag.refuse("snippets are programs of Python: it takes python");
+            }
             "code_format" | "code_sockopt" | "speed" | "send_omit_free" | "debug" | "verbose" | "dry_run" => {
             }
             "wire_client" | "wire_server" | "wire_server_ip" | "wire_server_at" | "wire_server_port"
@@ -531,6 +534,7 @@ mod tests {
             ("wire_client", "", "second machine"),
             ("non_fatal", "packets", "packet, syscall"),
             ("code_command", "", "needs a value"),
+            ("code_format", "perl", "takes python"),
             ("nonsense", "1", "no such option"),
             ("gso", "70000", "65535"),
         ] {

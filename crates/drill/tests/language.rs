@@ -34,6 +34,16 @@ const CHANGES: &[Change] = &[
     ("lang/nplab.pkt", "R 17:17(0)! win 0", "R 1:1(0) win 0", "another result"),
     ("lang/nplab.pkt", "ecr 12345!", "ecr 12345", "no packet with this TS val"),
     ("lang/unheard.pkt", "> R 1:1(0)", "> R 2:2(0)", "another sequence number"),
+    ("lang/joined.pkt", "> P. 1:1001(1000)", "> P. 1:1002(1001)", "differ in size"),
+    ("lang/joined.pkt", "[noecn, flowlabel 0x0, ttl 0]", "[noecn, flowlabel 0x0, ttl 1]", "another TTL"),
+    ("tcp/timestamping/attributes.pkt", "DELIVERED=3", "DELIVERED=4", "another control message"),
+    ("tcp/timestamping/attributes.pkt", "BUSY=100000", "BUSY=90000", "another control message"),
+    (
+        "tcp/timestamping/attributes.pkt",
+        "scm_sec=0,scm_nsec=0",
+        "scm_sec=0,scm_nsec=1",
+        "another control message",
+    ),
     // UDP and ICMP.
     ("udp/echo.pkt", "> udp (50)", "> udp (51)", "another length"),
     ("udp/echo.pkt", "8080 > 8080 (30)", "8080 > 8081 (30)", "is not sent"),
