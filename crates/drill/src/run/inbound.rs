@@ -34,7 +34,8 @@ impl Runner<'_> {
             src: src.ip(),
             dst: dst.ip(),
             tos: spec.ip.tos.map_or(0, |tos| tos.byte()),
-            ttl: spec.ip.ttl.unwrap_or(TTL),
+            // 0 says nothing, as in packetdrill.
+            ttl: spec.ip.ttl.filter(|ttl| *ttl != 0).unwrap_or(TTL),
             flow_label: spec.ip.flow_label.unwrap_or_default(),
         };
         let live = Wire { at: self.host.now(), ip, body, handed: Handed::default() };
@@ -133,9 +134,10 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// What comes to a socket that has neither listened nor connected comes from a new port, as in nplab's packetdrill. False without a socket.
+    /// What comes to a socket that has neither listened nor connected comes from a new port, as in nplab's packetdrill, and so does what comes
+    /// before there is any socket. False after other sockets.
     pub(super) fn out_of_the_blue(&mut self) -> bool {
-        if !self.fds.had_stream() {
+        if !self.fds.unasked() {
             return false;
         }
         let name = self.fds.latest().map(|fd| self.host.call(Call::Getsockname { fd }));
