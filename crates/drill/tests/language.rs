@@ -36,6 +36,9 @@ const CHANGES: &[Change] = &[
     ("lang/unheard.pkt", "> R 1:1(0)", "> R 2:2(0)", "another sequence number"),
     ("lang/joined.pkt", "> P. 1:1001(1000)", "> P. 1:1002(1001)", "differ in size"),
     ("lang/joined.pkt", "[noecn, flowlabel 0x0, ttl 0]", "[noecn, flowlabel 0x0, ttl 1]", "another TTL"),
+    ("lang/runner.pkt", "FO TFO_COOKIE,", "FO TFO_COOKIE_ZERO,", "other options"),
+    ("lang/runner.pkt", "cmsg_type=CMSG_TYPE_RECVERR", "cmsg_type=IP_TTL", "another control message"),
+    ("lang/no_socket.pkt", "> R 5:5(0)", "> R 6:6(0)", "another sequence number"),
     ("tcp/timestamping/attributes.pkt", "DELIVERED=3", "DELIVERED=4", "another control message"),
     ("tcp/timestamping/attributes.pkt", "BUSY=100000", "BUSY=90000", "another control message"),
     (

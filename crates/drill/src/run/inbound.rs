@@ -217,7 +217,7 @@ impl Runner<'_> {
         }
         let world = self.config.ends;
         let (local, remote) = self.datagram_socket().unwrap_or((world.bind_port, None));
-        let remote = remote.unwrap_or(REMOTE_PORT);
+        let remote = remote.unwrap_or(if self.config.anyip { world.connect_port } else { REMOTE_PORT });
         (SocketAddr::new(world.remote, remote), SocketAddr::new(world.local, local))
     }
 
