@@ -160,6 +160,8 @@ pub(crate) struct Config {
     pub(crate) mtu: u16,
     pub(crate) judge: Judge,
     pub(crate) device: DeviceConfig,
+    /// The script is read, and that is all.
+    pub(crate) dry_run: bool,
     /// What comes before any datagram was sent comes from the peer's usual port.
     pub(crate) anyip: bool,
     /// `--define=NAME=value`.
@@ -229,6 +231,7 @@ impl Default for Config {
             mtu: 1_500,
             judge,
             device: DeviceConfig::default(),
+            dry_run: false,
             anyip: false,
             defines: BTreeMap::new(),
             python: Some(vec![PYTHON.to_owned()]),
@@ -324,6 +327,10 @@ impl Config {
             }
             // It is about packets that a TUN joins.
             "mss" => _ = flag.number(1, i32::MAX)?,
+            "dry_run" => {
+                flag.bare()?;
+                self.dry_run = true;
+            }
             "is_anyip" => {
                 flag.bare()?;
                 self.anyip = true;
@@ -352,8 +359,7 @@ impl Config {
             "code_format" if flag.value.as_deref() != Some("python") => {
                 return flag.refuse("snippets are programs of Python: it takes python");
             }
-            "code_format" | "code_sockopt" | "speed" | "send_omit_free" | "debug" | "verbose" | "dry_run" => {
-            }
+            "code_format" | "code_sockopt" | "speed" | "send_omit_free" | "debug" | "verbose" => {}
             "wire_client" | "wire_server" | "wire_server_ip" | "wire_server_at" | "wire_server_port"
             | "wire_client_dev" | "wire_server_dev" => return flag.refuse("there is no second machine here"),
             "so_filename" | "so_flags" => return flag.refuse("the stack is built in"),

@@ -47,6 +47,13 @@ fn a_script_with_everything_is_read() {
 }
 
 #[test]
+fn a_command_may_hold_its_mark_behind_a_backslash() {
+    let script = read("0 `echo '\\`' > /dev/null`\n+0 close(3) = 0").expect("both");
+    assert_eq!(script.events.len(), 2);
+    assert!(read("0 `echo \\`").expect_err("no end").what.contains("no '`' ends"));
+}
+
+#[test]
 fn what_a_line_says_of_the_ip_header_and_of_the_ends_is_read() {
     let p = packet("", "+0 > [tos 0x28, ttl 64] 8080 > 5 . 1:1(0) ack 1");
     assert_eq!((p.ip.tos, p.ip.ttl, p.ip.flow_label), (Some(TosSpec::Tos(0x28)), Some(64), None));
