@@ -4,7 +4,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 /// Where `--help` shows them.
 const HEADING: &str = "Options of packetdrill, over those in front of a script";
 /// Name, what its value is (nothing for one that has none), meaning.
-const OPTIONS: [(&str, &str, &str); 14] = [
+const OPTIONS: [(&str, &str, &str); 24] = [
     ("define", "NAME=VALUE", "A word, \"string\" or `command` that NAME stands for; may be repeated"),
     ("local_ip", "ADDRESS", "The stack's address"),
     ("remote_ip", "ADDRESS", "The peer's address"),
@@ -23,7 +23,20 @@ const OPTIONS: [(&str, &str, &str); 14] = [
         "A packet that differs is told, and the script goes on; syscall: nothing, as there",
     ),
     ("code_command", "PYTHON", "Which Python 3 runs the snippets that cannot be read here; none: they fail"),
+    ("init_scripts", "FILE,FILE", "Files of commands that run first, from each script's folder"),
+    ("is_anyip", "", "A datagram of the peer that comes before any of ours is from its usual port"),
+    ("dry_run", "", "Read the scripts, and that is all"),
+    // packetdrill's own ways: checked as in front of a script, otherwise without effect.
+    ("send_omit_free", "", NOTHING),
+    ("verbose", "", NOTHING),
+    ("debug", "", NOTHING),
+    ("mss", "N", NOTHING),
+    ("speed", "N", NOTHING),
+    ("code_format", "python", NOTHING),
+    ("code_sockopt", "NAME", NOTHING),
 ];
+/// The meaning of those that `--help` does not show.
+const NOTHING: &str = "";
 
 /// Those that were given, with their values. A command line lives as long as the process, and so do they.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +46,12 @@ impl Args for ScriptOptions {
     fn augment_args(command: Command) -> Command {
         let with = |command: Command, (name, value, help): &(&'static str, &'static str, &'static str)| {
             let arg = Arg::new(*name).long(*name).help(*help).help_heading(HEADING);
-            let arg = if *name == "define" { arg.short('D') } else { arg };
+            let arg = match *name {
+                "define" => arg.short('D'),
+                "verbose" => arg.short('v'),
+                _ => arg,
+            };
+            let arg = arg.hide(*help == NOTHING);
             command.arg(match *value {
                 "" => arg.action(ArgAction::SetTrue),
                 value => arg.value_name(value).action(ArgAction::Append),

@@ -1197,6 +1197,11 @@ fn drill_takes_packetdrills_options() {
     assert_eq!(ended.code(), Some(1));
     let alone = "drill --define=NAME=TCP_NODELAY --define=RESULT=0 --local_ip=10.0.0.2 --strict_segments ";
     assert!(ended.stdout.contains(alone), "{}", ended.stdout);
+    // Those of its runner, and what has no effect, are taken too.
+    let other = ["drill", "--send_omit_free", "-v", "--mss=1000", "--code_format=python"];
+    say(&[other.as_slice(), &["-DNAME=TCP_NODELAY", "-DRESULT=0", "--local_ip=10.0.0.1", &script]].concat())
+        .ok();
+    say(&["drill", "--dry_run", "--is_anyip", "-DNAME=TCP_NODELAY", "-DRESULT=7", &script]).ok();
     // What fits no script is told before any runs.
     for (wrong, why) in [
         (["drill", "--bind_port=0"].as_slice(), "--bind_port=0: it takes a number"),

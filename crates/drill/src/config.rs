@@ -34,6 +34,34 @@ impl Family {
     /// The three that packetdrill's runner goes through.
     pub const ALL: [Self; 3] = [Self::V4, Self::Mapped, Self::V6];
 
+    /// What packetdrill's runner defines in this mode: level and type of a socket's errors, Fast Open's cookies by the key of its scripts and
+    /// by one of zeros, and a code of what cannot be reached.
+    pub(crate) const fn defines(self) -> &'static [(&'static str, &'static str)] {
+        const ERRORS_V6: [(&str, &str); 2] =
+            [("CMSG_LEVEL_IP", "SOL_IPV6"), ("CMSG_TYPE_RECVERR", "IPV6_RECVERR")];
+        const OF_V4: [(&str, &str); 3] = [
+            ("TFO_COOKIE", "3021b9d889017eeb"),
+            ("TFO_COOKIE_ZERO", "b7c12350a90dc8f5"),
+            ("CODE", "host_unreachable"),
+        ];
+        match self {
+            Self::V4 => &[
+                ("CMSG_LEVEL_IP", "SOL_IP"),
+                ("CMSG_TYPE_RECVERR", "IP_RECVERR"),
+                OF_V4[0],
+                OF_V4[1],
+                OF_V4[2],
+            ],
+            Self::Mapped => &[ERRORS_V6[0], ERRORS_V6[1], OF_V4[0], OF_V4[1], OF_V4[2]],
+            Self::V6 => &[
+                ERRORS_V6[0],
+                ERRORS_V6[1],
+                ("TFO_COOKIE", "c1d1e9742a47a9bc"),
+                ("TFO_COOKIE_ZERO", "82af1a8f9a205c34"),
+            ],
+        }
+    }
+
     /// The word behind `--ip_version`.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -132,6 +160,10 @@ pub(crate) struct Config {
     pub(crate) mtu: u16,
     pub(crate) judge: Judge,
     pub(crate) device: DeviceConfig,
+    /// The script is read, and that is all.
+    pub(crate) dry_run: bool,
+    /// What comes before any datagram was sent comes from the peer's usual port.
+    pub(crate) anyip: bool,
     /// `--define=NAME=value`.
     pub(crate) defines: BTreeMap<String, String>,
     /// The Python that reads the snippets which our own evaluator cannot, if any may.
@@ -199,6 +231,8 @@ impl Default for Config {
             mtu: 1_500,
             judge,
             device: DeviceConfig::default(),
+            dry_run: false,
+            anyip: false,
             defines: BTreeMap::new(),
             python: Some(vec![PYTHON.to_owned()]),
             init_scripts: Vec::new(),
@@ -248,6 +282,8 @@ impl Config {
             // The IPv6 header is 20 bytes longer: with 1520 the segments are as long as over IPv4.
             config.mtu = if config.family == Family::V6 { 1_520 } else { 1_500 };
         }
+        let names = config.family.defines().iter();
+        config.defines.extend(names.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
         for flag in &flags {
             config.set(flag)?;
         }
@@ -289,9 +325,16 @@ impl Config {
                 }
                 self.judge.forgiving |= words.any(|word| word == "packet");
             }
-            // The first is about packets that a TUN joins, the second about datagrams that come before any was sent.
+            // It is about packets that a TUN joins.
             "mss" => _ = flag.number(1, i32::MAX)?,
-            "is_anyip" => flag.bare()?,
+            "dry_run" => {
+                flag.bare()?;
+                self.dry_run = true;
+            }
+            "is_anyip" => {
+                flag.bare()?;
+                self.anyip = true;
+            }
             "gso" => self.device.gso = flag.number(GSO_RANGE.0, GSO_RANGE.1)?,
             "device_queue" => self.device.queue = Some(flag.number(1, DEVICE_QUEUE_MAX)?),
             "define" => {
@@ -313,8 +356,10 @@ impl Config {
             // Lines say which packets stand in UDP, and those of the stack show it.
             "udp_encaps" if flag.value.as_deref() == Some("sctp") => {}
             "udp_encaps" => return flag.refuse("it takes sctp: TCP stands in IP alone"),
-            "code_format" | "code_sockopt" | "speed" | "send_omit_free" | "debug" | "verbose" | "dry_run" => {
+            "code_format" if flag.value.as_deref() != Some("python") => {
+                return flag.refuse("snippets are programs of Python: it takes python");
             }
+            "code_format" | "code_sockopt" | "speed" | "send_omit_free" | "debug" | "verbose" => {}
             "wire_client" | "wire_server" | "wire_server_ip" | "wire_server_at" | "wire_server_port"
             | "wire_client_dev" | "wire_server_dev" => return flag.refuse("there is no second machine here"),
             "so_filename" | "so_flags" => return flag.refuse("the stack is built in"),
@@ -531,6 +576,7 @@ mod tests {
             ("wire_client", "", "second machine"),
             ("non_fatal", "packets", "packet, syscall"),
             ("code_command", "", "needs a value"),
+            ("code_format", "perl", "takes python"),
             ("nonsense", "1", "no such option"),
             ("gso", "70000", "65535"),
         ] {

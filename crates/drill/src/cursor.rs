@@ -159,6 +159,24 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// Takes everything up to a mark that has no backslash before it, and the mark.
+    pub(crate) fn until_bare(&mut self, mark: char) -> Result<&'a str, Box<Failure>> {
+        let mut escaped = false;
+        let ends = |c: char| {
+            let bare = c == mark && !escaped;
+            escaped = c == '\\' && !escaped;
+            bare
+        };
+        match self.rest().find(ends) {
+            Some(n) => {
+                let taken = self.skip(n);
+                self.skip(mark.len_utf8());
+                Ok(taken)
+            }
+            None => self.fail(format!("no '{mark}' ends what begins here")),
+        }
+    }
+
     /// True when something that is not a blank follows before the line ends.
     pub(crate) fn more_on_line(&mut self) -> bool {
         let line = self.line;

@@ -141,7 +141,8 @@ pub fn in_modes(
 ) -> io::Result<Vec<Outcome>> {
     let text = read(path)?;
     let one = |&family: &Family| {
-        let outcome = match modes::left_out(&text, family) {
+        let by_name = || modes::left_out_by_name(path, &text, family);
+        let outcome = match modes::left_out(&text, family).map(|why| why.or_else(by_name)) {
             Ok(None) => run(path, family.into())?,
             Ok(left_out) => Outcome { left_out, ..Outcome::of(path, &text, Ok(Vec::new())) },
             Err(failure) => {

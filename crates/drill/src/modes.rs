@@ -8,6 +8,7 @@ use crate::failure::Failure;
 use crate::files::head;
 use crate::parse;
 use core::net::Ipv4Addr;
+use std::path::Path;
 
 /// So begins the line that names the modes.
 const MARK: &str = "modes:";
@@ -33,6 +34,16 @@ pub fn left_out(text: &str, family: Family) -> Result<Option<String>, Box<Failur
     let modes = modes.map_err(|_| wrong())?;
     let why = why.trim().to_owned();
     if why.is_empty() { Err(wrong()) } else { Ok((!modes.contains(&family)).then_some(why)) }
+}
+
+/// packetdrill's runner takes `..v4.pkt` through no mode of IPv6's packets, and `..v6.pkt` through that alone; why not in this mode. What a
+/// script says itself counts more.
+pub(crate) fn left_out_by_name(path: &Path, text: &str, family: Family) -> Option<String> {
+    let says = parse::options(text).is_ok_and(|all| all.iter().any(|option| option.name == "ip_version"))
+        || head(text).any(|line| line.starts_with(MARK));
+    let name = path.file_name()?.to_str()?;
+    let others = if family == Family::V6 { "v4.pkt" } else { "v6.pkt" };
+    (!says && name.ends_with(others)).then(|| format!("its name ends with {others}"))
 }
 
 /// The words of a script that only IPv4 has, for a mode that does not have them.
@@ -105,6 +116,18 @@ mod tests {
         }
         // Behind the first line that is no comment it is no head.
         assert_eq!(reasons("0 x\n// modes: ipv4: why\n"), [None, None, None]);
+    }
+
+    #[test]
+    fn a_name_leaves_out_the_modes_that_packetdrills_runner_leaves_out() {
+        let out = |name: &str, text: &str| {
+            Family::ALL.map(|family| left_out_by_name(Path::new(name), text, family).is_some())
+        };
+        assert_eq!(out("a/b-v4.pkt", "0 x\n"), [false, false, true]);
+        assert_eq!(out("a/b_v6.pkt", "0 x\n"), [true, true, false]);
+        assert_eq!(out("v6.pkt/b.pkt", "0 x\n"), [false; 3]);
+        assert_eq!(out("b-v6.pkt", "--ip_version=ipv4\n0 x\n"), [false; 3]);
+        assert_eq!(out("b-v6.pkt", "// modes: ipv4: why\n0 x\n"), [false; 3]);
     }
 
     #[test]

@@ -51,9 +51,9 @@ const SCTP: &[(&str, i64)] = &[
     ("SCTP_ADAPTION_INDICATION", 0x8007),
 ];
 
-/// The rest of packetdrill's table: what no call here knows, so that a script is refused for what it asks and not for a name.
+/// Attributes of SCM_TIMESTAMPING_OPT_STATS.
 #[rustfmt::skip]
-const FOREIGN: &[(&str, i64)] = &[
+const ATTRIBUTES: &[(&str, i64)] = &[
     ("TCP_NLA_PAD", 0), ("TCP_NLA_BUSY", 1), ("TCP_NLA_RWND_LIMITED", 2), ("TCP_NLA_SNDBUF_LIMITED", 3),
     ("TCP_NLA_DATA_SEGS_OUT", 4), ("TCP_NLA_TOTAL_RETRANS", 5), ("TCP_NLA_PACING_RATE", 6),
     ("TCP_NLA_DELIVERY_RATE", 7), ("TCP_NLA_SND_CWND", 8), ("TCP_NLA_REORDERING", 9), ("TCP_NLA_MIN_RTT", 10),
@@ -61,7 +61,13 @@ const FOREIGN: &[(&str, i64)] = &[
     ("TCP_NLA_CA_STATE", 14), ("TCP_NLA_SND_SSTHRESH", 15), ("TCP_NLA_DELIVERED", 16), ("TCP_NLA_DELIVERED_CE", 17),
     ("TCP_NLA_BYTES_SENT", 18), ("TCP_NLA_BYTES_RETRANS", 19), ("TCP_NLA_DSACK_DUPS", 20), ("TCP_NLA_REORD_SEEN", 21),
     ("TCP_NLA_SRTT", 22), ("TCP_NLA_TIMEOUT_REHASH", 23), ("TCP_NLA_BYTES_NOTSENT", 24), ("TCP_NLA_EDT", 25),
-    ("TCP_NLA_TTL", 26), ("TCP_NLA_REHASH", 27), ("O_ACCMODE", 3), ("O_CREAT", 64), ("O_EXCL", 128), ("O_NOCTTY", 256), ("O_TRUNC", 512),
+    ("TCP_NLA_TTL", 26), ("TCP_NLA_REHASH", 27),
+];
+
+/// The rest of packetdrill's table: what no call here knows, so that a script is refused for what it asks and not for a name.
+#[rustfmt::skip]
+const FOREIGN: &[(&str, i64)] = &[
+    ("O_ACCMODE", 3), ("O_CREAT", 64), ("O_EXCL", 128), ("O_NOCTTY", 256), ("O_TRUNC", 512),
     ("F_GETLK", 5), ("F_SETLK", 6), ("F_SETLKW", 7), ("F_SETSIG", 10), ("F_GETSIG", 11), ("F_GETLK64", 5),
     ("F_SETLK64", 6), ("F_SETLKW64", 7), ("F_SETLEASE", 1024), ("F_GETLEASE", 1025), ("F_NOTIFY", 1026),
     ("LOCK_SH", 1), ("LOCK_EX", 2), ("LOCK_NB", 4), ("LOCK_UN", 8), ("F_RDLCK", 0), ("F_WRLCK", 1), ("F_UNLCK", 2),
@@ -78,7 +84,7 @@ const FOREIGN: &[(&str, i64)] = &[
     ("EUSERS", 87), ("EPFNOSUPPORT", 96), ("ENETRESET", 102), ("ESHUTDOWN", 108), ("ETOOMANYREFS", 109),
     ("EHOSTDOWN", 112), ("ESTALE", 116), ("EUCLEAN", 117), ("EREMOTEIO", 121), ("EDQUOT", 122), ("ECANCELED", 125),
     ("ENOKEY", 126), ("EKEYEXPIRED", 127), ("EKEYREVOKED", 128), ("EKEYREJECTED", 129), ("EOWNERDEAD", 130),
-    ("ENOTRECOVERABLE", 131), ("ERFKILL", 132),
+    ("ENOTRECOVERABLE", 131), ("ERFKILL", 132), ("EHWPOISON", 133), ("IPPROTO_RAW", 255), ("SOL_MPTCP", 284), ("SCM_TS_OPT_ID", 81),
     ("EDEADLOCK", 35), ("EL2NSYNC", 45), ("EL3HLT", 46), ("EL3RST", 47), ("ELNRNG", 48), ("EUNATCH", 49),
     ("ENOCSI", 50), ("EL2HLT", 51), ("EBADE", 52), ("EBADR", 53), ("EXFULL", 54), ("ENOANO", 55), ("EBADRQC", 56),
     ("EBADSLT", 57), ("EBFONT", 59), ("ELIBACC", 79), ("ELIBBAD", 80), ("ELIBSCN", 81), ("ELIBMAX", 82),
@@ -104,9 +110,20 @@ const PRIVILEGES: &[(&str, i64)] = &[
 /// The value of a name in a call.
 pub(crate) fn constant(name: &str) -> Option<i64> {
     let more = || {
-        MORE.iter().chain(SCTP).chain(FOREIGN).chain(PRIVILEGES).find(|(n, _)| *n == name).map(|(_, v)| *v)
+        MORE.iter()
+            .chain(SCTP)
+            .chain(ATTRIBUTES)
+            .chain(FOREIGN)
+            .chain(PRIVILEGES)
+            .find(|(n, _)| *n == name)
+            .map(|(_, v)| *v)
     };
     abi::constant(name).or_else(more).or_else(|| errno(name))
+}
+
+/// The name of an attribute of SCM_TIMESTAMPING_OPT_STATS.
+pub(crate) fn attribute(number: u16) -> Option<&'static str> {
+    ATTRIBUTES.iter().find(|(_, n)| *n == i64::from(number)).map(|(name, _)| *name)
 }
 
 /// The number of an error, also of one that no call here answers with.
@@ -149,7 +166,7 @@ pub(crate) fn near<'n>(name: &str, all: &[&'n str]) -> Vec<&'n str> {
 
 /// The names of values that a wrong one may have been meant for, the nearest first: a quarter of its letters may be others.
 pub(crate) fn near_constants(name: &str) -> Vec<&'static str> {
-    let tables = [abi::NAMES, MORE, SCTP, FOREIGN, PRIVILEGES];
+    let tables = [abi::NAMES, MORE, SCTP, ATTRIBUTES, FOREIGN, PRIVILEGES];
     let all: Vec<&str> = tables.iter().flat_map(|table| table.iter().map(|(known, _)| *known)).collect();
     let upper = name.to_ascii_uppercase();
     let mut near = near(&upper, &all);

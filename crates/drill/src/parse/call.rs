@@ -132,6 +132,9 @@ fn escape(c: &mut Cursor<'_>) -> Result<u8, Box<Failure>> {
 
 fn fields(c: &mut Cursor<'_>, scope: &Scope<'_>, depth: usize) -> Result<Value, Box<Failure>> {
     let mut list = Vec::new();
+    if let Some(what) = tunnel(c) {
+        return c.fail(format!("{what} as a value: packets within packets do not exist here"));
+    }
     while !c.eat("}") {
         let (name, room) = field_name(c)?;
         list.extend(room.map(|n| ("msg_controllen".to_owned(), Value::Int(n))));
@@ -152,6 +155,18 @@ fn fields(c: &mut Cursor<'_>, scope: &Scope<'_>, depth: usize) -> Result<Value, 
         }
     }
     Ok(Value::Struct(list))
+}
+
+/// What of packetdrill's tunnels stands here: `{(label 0, ...)}` or `{flags [none], ...}`.
+fn tunnel(c: &mut Cursor<'_>) -> Option<&'static str> {
+    c.blank();
+    let rest = c.rest();
+    let gre = rest.strip_prefix("flags").or_else(|| rest.strip_prefix("Flags"));
+    let named = |after: &str| after.starts_with([' ', '[']) && !after.trim_start().starts_with('=');
+    match c.peek() {
+        '(' => Some("a stack of MPLS labels"),
+        _ => gre.is_some_and(named).then_some("a header of GRE"),
+    }
 }
 
 /// `name=`, or `name(n)=` as in `msg_iov(2)=`, whose number says again what the list says; or nothing. That of `msg_control(100)=` is the room.

@@ -148,6 +148,9 @@ fn quoted(c: &mut Cursor<'_>) -> Result<Quoted, Box<Failure>> {
     }
     let len: u16 = c.number()?;
     c.expect(")")?;
+    if word == "udp" && u32::from(len) > tcp::INBOUND_MAX {
+        return c.fail(format!("{len} bytes do not fit an IP packet"));
+    }
     if word == "udp" {
         return Ok(Quoted::Udp(len));
     }

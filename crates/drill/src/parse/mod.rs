@@ -217,7 +217,7 @@ fn when(c: &mut Cursor<'_>) -> Result<When, Box<Failure>> {
 fn command(c: &mut Cursor<'_>) -> Result<Vec<Shell>, Box<Failure>> {
     c.eat("`");
     let first = c.line();
-    commands(c.until("`")?, first)
+    commands(c.until_bare('`')?, first)
 }
 
 fn commands(text: &str, first: usize) -> Result<Vec<Shell>, Box<Failure>> {

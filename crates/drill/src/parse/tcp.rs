@@ -16,6 +16,9 @@ const OUTBOUND_MAX: u32 = 1 << 24;
 /// Longest Fast Open cookie (RFC 7413 section 4.1.1); longer ones are for scripts that break the rule.
 const COOKIE_MAX: usize = 36;
 
+/// What names of options of MPTCP begin with.
+const MULTIPATH: [&str; 6] = ["mp_", "dss", "add_addr", "remove_addr", "mpcapable", "mptcp"];
+
 /// The flag of each letter.
 pub(crate) const LETTERS: [(char, TcpFlags); 9] = [
     ('S', TcpFlags::SYN),
@@ -89,6 +92,10 @@ fn bytes(c: &mut Cursor<'_>) -> Result<u32, Box<Failure>> {
 fn flags(c: &mut Cursor<'_>, scope: &Scope<'_>) -> Result<TcpFlags, Box<Failure>> {
     let word = c.take_while(|ch| ch.is_ascii_alphanumeric() || ch == '.' || ch == '-' || ch == '_');
     let word = scope.word(word);
+    let digits = word.chars().filter(char::is_ascii_digit).count();
+    if digits > 1 || (digits == 1 && word.contains(['E', 'W', 'A'])) {
+        return c.fail(format!("'{word}': one digit, or E, W and A, but not both: they are the same bits"));
+    }
     let mut flags = TcpFlags::EMPTY;
     for letter in word.chars().filter(|l| *l != '-') {
         // A digit is AccECN's counter in the three bits AE, CWR and ECE.
@@ -183,6 +190,9 @@ fn option(c: &mut Cursor<'_>, scope: &Scope<'_>, inbound: bool) -> Result<TcpOpt
         }
         // To be dropped: the stack signs nothing.
         "md5" => TcpOption::Other(MD5, hex(c, scope)?),
+        other if MULTIPATH.iter().any(|name| other.starts_with(name)) => {
+            return c.fail(format!("'{other}': MPTCP does not exist here"));
+        }
         other => {
             let names = "mss, wscale, sackOK, sack, TS, nop, eol, FO, FOEXP, ECN, opt KIND HEX";
             return c.fail(format!("'{other}' is no TCP option; there are {names}"));

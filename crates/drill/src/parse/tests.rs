@@ -47,6 +47,13 @@ fn a_script_with_everything_is_read() {
 }
 
 #[test]
+fn a_command_may_hold_its_mark_behind_a_backslash() {
+    let script = read("0 `echo '\\`' > /dev/null`\n+0 close(3) = 0").expect("both");
+    assert_eq!(script.events.len(), 2);
+    assert!(read("0 `echo \\`").expect_err("no end").what.contains("no '`' ends"));
+}
+
+#[test]
 fn what_a_line_says_of_the_ip_header_and_of_the_ends_is_read() {
     let p = packet("", "+0 > [tos 0x28, ttl 64] 8080 > 5 . 1:1(0) ack 1");
     assert_eq!((p.ip.tos, p.ip.ttl, p.ip.flow_label), (Some(TosSpec::Tos(0x28)), Some(64), None));
@@ -127,6 +134,19 @@ fn segments_with_rare_parts_are_read() {
     assert_eq!(options[2], ecn(254, &[0xf9, 0x89, 0x00, 0x11]));
     let p = tcp("--define=SYNACK=S.", "+0 < SYNACK 0:0(0) ack 1 win 1");
     assert_eq!(p.flags, TcpFlags::SYN | TcpFlags::ACK);
+    for (line, why) in [
+        ("+0 < E.5 1:1(0) ack 1 win 1", "not both"),
+        ("+0 < .55 1:1(0) ack 1 win 1", "not both"),
+        ("+0 < .8 1:1(0) ack 1 win 1", "'8' in '.8'"),
+        ("+0 < S 0:0(0) win 1 <mp_capable nokey>", "MPTCP"),
+        ("+0 < ipv4 192.0.2.1 > 192.0.2.2: gre: . 1:1(0) ack 1 win 1", "packets within packets"),
+        ("+0 setsockopt(3, SOL_IP, IP_TOS, {(label 5, tc 0, [S], ttl 64)}, 4) = 0", "MPLS"),
+        ("+0 setsockopt(3, SOL_IP, IP_TOS, {flags [none], sum 0, off 0, key 0, seq 0}, 16) = 0", "GRE"),
+        ("+0 < icmp unreachable [udp (65500)]", "do not fit"),
+    ] {
+        let e = read(line).expect_err(line);
+        assert!(e.what.contains(why), "{line}: {}", e.what);
+    }
     let p = tcp("", "+0 < FP.5 1:1(0) ack 1 win 1 urg 9");
     let accecn = TcpFlags::FIN | TcpFlags::PSH | TcpFlags::ACK | TcpFlags::AE | TcpFlags::ECE;
     assert_eq!((p.flags, p.urgent), (accecn, 9));

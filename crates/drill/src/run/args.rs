@@ -319,6 +319,7 @@ impl Runner<'_> {
             "pipe" => Call::Pipe { flags: 0 },
             "pipe2" => Call::Pipe { flags: a.int(1)? },
             "splice" => self.splice(&a)?,
+            name if name.starts_with("psp_") => return a.fail(format!("'{name}': PSP does not exist here")),
             name => match self.sctp_call(&a)? {
                 Some(call) => call,
                 None => {

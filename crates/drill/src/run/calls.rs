@@ -139,12 +139,9 @@ impl Runner<'_> {
         let actual = reply.errno.map(|errno| i64::from(errno.number()));
         if !same || (spec.errno.is_some() && wanted != actual) {
             let actual = reply.errno.map_or_else(|| reply.ret.to_string(), |e| format!("-1 {e}"));
-            return Err(Failure::differs(
-                line,
-                format!("{} has another result", spec.name),
-                told(spec),
-                actual,
-            ));
+            let what = missing(spec).filter(|_| reply.errno == Some(Errno::EPROTONOSUPPORT));
+            let what = what.unwrap_or_else(|| format!("{} has another result", spec.name));
+            return Err(Failure::differs(line, what, told(spec), actual));
         }
         let still = [Errno::EINPROGRESS, Errno::EALREADY, Errno::EISCONN];
         if ["connect", "sctp_connectx"].contains(&spec.name.as_str())
@@ -248,6 +245,14 @@ impl Runner<'_> {
 /// An address without a family: 0 in its place, as packetdrill has it, or a structure.
 fn is_unspec(value: Option<&Value>) -> bool {
     value.is_some_and(|v| *v == Value::Int(0) || v.field("sa_family").and_then(Value::int) == Some(0))
+}
+
+/// Sockets that packetdrill's scripts may ask for and that do not exist here.
+fn missing(spec: &CallSpec) -> Option<String> {
+    const PROTOCOLS: [(i64, &str); 4] = [(1, "ICMP"), (58, "ICMPv6"), (136, "UDP-Lite"), (262, "MPTCP")];
+    let asked = spec.args.get(2).filter(|_| spec.name == "socket")?.int()?;
+    let (_, name) = PROTOCOLS.iter().find(|(number, _)| *number == asked)?;
+    Some(format!("sockets of {name} do not exist here"))
 }
 
 /// What a script says a call returns.

@@ -1,13 +1,13 @@
 //! Compares what a call has written with what the script says: data, addresses, options, events, control messages.
 use super::Runner;
 use super::args::{Args, CMSGHDR, epoll_event, option_name};
-use super::{info, sctp_args, sctp_info};
+use super::{info, sctp_args, sctp_info, stats};
 use crate::failure::Failure;
 use crate::names;
 use crate::script::{CallSpec, Value};
 use core::net::SocketAddr;
 use lowwater_core::base::Instant;
-use lowwater_posix::abi::{IPPROTO_SCTP, SCTP_SNDRCV};
+use lowwater_posix::abi::{IPPROTO_SCTP, SCM_TIMESTAMPING_OPT_STATS, SCTP_SNDRCV, SOL_SOCKET};
 use lowwater_posix::{Control, EpollEvent, Reply};
 use std::fmt;
 
@@ -122,6 +122,9 @@ impl Runner<'_> {
             Some(Value::Struct(fields)) if fields.iter().any(|(n, _)| n == "scm_sec") => {
                 self.same_time(fields, data)
             }
+            Some(Value::Struct(fields)) if stats::told_by(fields) => {
+                stats::same(fields, data, self.tolerance(0))
+            }
             Some(Value::Struct(fields)) if fields.iter().any(|(n, _)| !n.is_empty()) => {
                 fields.iter().all(|(name, value)| {
                     let known = EXTENDED_ERR.iter().find(|(n, ..)| n == name);
@@ -141,7 +144,9 @@ impl Runner<'_> {
         let since = seconds.saturating_mul(1_000_000_000).saturating_add(nanos);
         let at = self.micros(Instant::from_nanos(since.saturating_sub(self.host.epoch_ns())));
         let said = |name: &str| fields.iter().find(|(n, _)| n == name).and_then(|(_, value)| value.int());
-        let Some((seconds, nanos)) = said("scm_sec").zip(said("scm_nsec")) else { return true };
+        // As in packetdrill a time of zero is any.
+        let said = said("scm_sec").zip(said("scm_nsec")).filter(|said| *said != (0, 0));
+        let Some((seconds, nanos)) = said else { return true };
         let said =
             u64::try_from(seconds.saturating_mul(1_000_000).saturating_add(nanos / 1_000)).unwrap_or(0);
         at.abs_diff(said) <= self.tolerance(0)
@@ -345,6 +350,9 @@ fn same_events(a: &Args<'_>, value: Option<&Value>, reply: &Reply) -> Result<(),
 
 fn control_shown(control: &Control) -> String {
     let data = match <[u8; 4]>::try_from(control.data.as_ref()) {
+        _ if (control.level, control.ty) == (SOL_SOCKET, SCM_TIMESTAMPING_OPT_STATS) => {
+            stats::shown(&control.data)
+        }
         Ok(bytes) => i32::from_ne_bytes(bytes).to_string(),
         Err(_) => format!("{:?}", control.data.as_ref()),
     };

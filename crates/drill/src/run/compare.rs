@@ -105,7 +105,8 @@ impl Runner<'_> {
     }
 
     /// Joins segments that follow one another, as packetdrill does without --strict_segments: a stack without TSO sends in
-    /// several packets what a script writes as one. It waits for them as for the first; the line's time is that of the last.
+    /// several packets what a script writes as one. It waits for them as for the first; the line's time is that of the last. An
+    /// acknowledgment without data before them is one of them.
     fn glue(
         &mut self,
         (whose, limit, line): (Whose, Instant, usize),
@@ -113,14 +114,14 @@ impl Runner<'_> {
         spec: &TcpSpec,
     ) -> Result<(), Box<Failure>> {
         let mut size = packet.tcp().map_or(0, |tcp| tcp.len);
-        let short = |tcp: &&mut Tcp| tcp.len > 0 && tcp.len < spec.len && has_number(spec, tcp);
-        while let Some(tcp) = packet.tcp_mut().filter(short) {
+        let short = |tcp: &&mut Tcp| tcp.len < spec.len && may_go_on(tcp) && has_number(spec, tcp);
+        loop {
+            let before = steady(packet);
+            let Some(tcp) = packet.tcp_mut().filter(short) else { return Ok(()) };
             let (next, room) = (tcp.seq.wrapping_add(tcp.len), spec.len - tcp.len);
-            let (ack, window) = (tcp.ack, tcp.window);
             let more = self.sniff_if(whose, limit, line, |p| {
-                p.tcp().is_some_and(|t| {
-                    t.seq == next && t.len > 0 && t.len <= room && (t.ack, t.window) == (ack, window)
-                })
+                let fits = |t: &Tcp| t.seq == next && (t.len > 0 || size == 0) && t.len <= room;
+                p.tcp().is_some_and(fits) && steady(p) == before
             })?;
             let Some((last, more)) = more.and_then(|p| Some((p.clone(), p.tcp()?.clone()))) else {
                 return Ok(());
@@ -137,7 +138,6 @@ impl Runner<'_> {
             tcp.options = more.options;
             (packet.at, packet.ip.tos) = (last.at, last.ip.tos);
         }
-        Ok(())
     }
 
     /// A timestamp or a verification tag that is not what it should be.
@@ -149,9 +149,9 @@ impl Runner<'_> {
         wrong.map(str::to_owned)
     }
 
-    /// The script has labels of its own for those of the stack, which are random.
+    /// The script has labels of its own for those of the stack, which are random; IPv4 has none, whatever a line says.
     fn wrong_label(&mut self, spec: &PacketSpec, packet: &Wire) -> Option<&'static str> {
-        let script = spec.ip.flow_label.filter(|label| *label != 0)?;
+        let script = spec.ip.flow_label.filter(|label| *label != 0 && packet.ip.src.is_ipv6())?;
         let live = packet.ip.flow_label;
         let (local, remote) = packet.ends();
         let same = match self.flows.find(local, remote) {
@@ -219,6 +219,23 @@ impl Runner<'_> {
         };
         Wire { at: Instant::ZERO, ip, body, handed }
     }
+}
+
+/// What segments of one line must have in common: acknowledgment, window, urgent pointer, flags, bytes of options, TTL.
+type Steady = (u32, u16, u16, TcpFlags, usize, u8);
+
+fn steady(packet: &Wire) -> Option<Steady> {
+    packet.tcp().map(|tcp| {
+        let mut flags = tcp.flags;
+        [TcpFlags::FIN, TcpFlags::PSH, TcpFlags::CWR].into_iter().for_each(|flag| flags.remove(flag));
+        let options = options::encode(&tcp.options).len();
+        (tcp.ack, tcp.window, tcp.urgent, flags, options, packet.ip.ttl)
+    })
+}
+
+/// More of the line may follow this segment.
+const fn may_go_on(tcp: &Tcp) -> bool {
+    tcp.len > 0 || !(tcp.flags.syn() || tcp.flags.fin() || tcp.flags.rst())
 }
 
 fn without_cwr(mut flags: TcpFlags) -> TcpFlags {
@@ -302,7 +319,8 @@ fn around(spec: &PacketSpec, p: &Wire) -> Option<&'static str> {
         }
         _ => {}
     }
-    if spec.ip.ttl.is_some_and(|ttl| ttl != p.ip.ttl) {
+    // 0 is any, as in packetdrill.
+    if spec.ip.ttl.is_some_and(|ttl| ttl != 0 && ttl != p.ip.ttl) {
         return Some("another TTL");
     }
     marks(&spec.marks, p)
@@ -323,7 +341,7 @@ fn segment(spec: &TcpSpec, p: &Tcp) -> Option<&'static str> {
     if spec.len != p.len {
         return Some("another length");
     }
-    if spec.flags.ack() && spec.ack != p.ack {
+    if spec.ack != p.ack {
         return Some("another acknowledgment number");
     }
     if spec.window.is_some_and(|window| window != p.window) {

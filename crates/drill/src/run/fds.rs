@@ -22,6 +22,8 @@ pub(super) struct Fds {
     /// The stream socket that was made or accepted last.
     latest: Option<i64>,
     listening: BTreeSet<i64>,
+    /// The script has made a socket.
+    made: bool,
     /// Files of the machine.
     files: BTreeMap<i64, File>,
 }
@@ -37,6 +39,7 @@ impl Fds {
         if kind == Kind::Stream {
             self.latest = Some(script);
         }
+        self.made |= kind != Kind::Other;
         self.by_script.insert(script, (live, kind)).is_none()
     }
 
@@ -87,9 +90,10 @@ impl Fds {
         streams.map(|(script, (live, _))| (*script, *live)).collect()
     }
 
-    /// The script has made a stream socket, and no connection came after it.
-    pub(super) const fn had_stream(&self) -> bool {
-        self.latest.is_some()
+    /// What the peer sends may come without being asked for: the script has made a stream socket and no connection came after it, or it has
+    /// made no socket at all.
+    pub(super) const fn unasked(&self) -> bool {
+        self.latest.is_some() || !self.made
     }
 
     /// The socket of the connection under test.

@@ -34,7 +34,8 @@ impl Runner<'_> {
             src: src.ip(),
             dst: dst.ip(),
             tos: spec.ip.tos.map_or(0, |tos| tos.byte()),
-            ttl: spec.ip.ttl.unwrap_or(TTL),
+            // 0 says nothing, as in packetdrill.
+            ttl: spec.ip.ttl.filter(|ttl| *ttl != 0).unwrap_or(TTL),
             flow_label: spec.ip.flow_label.unwrap_or_default(),
         };
         let live = Wire { at: self.host.now(), ip, body, handed: Handed::default() };
@@ -133,9 +134,10 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// What comes to a socket that has neither listened nor connected comes from a new port, as in nplab's packetdrill. False without a socket.
+    /// What comes to a socket that has neither listened nor connected comes from a new port, as in nplab's packetdrill, and so does what comes
+    /// before there is any socket. False after other sockets.
     pub(super) fn out_of_the_blue(&mut self) -> bool {
-        if !self.fds.had_stream() {
+        if !self.fds.unasked() {
             return false;
         }
         let name = self.fds.latest().map(|fd| self.host.call(Call::Getsockname { fd }));
@@ -164,7 +166,8 @@ impl Runner<'_> {
             protocol: protocol::UDP,
             seq: 0,
             len: len.into(),
-            kept: 8,
+            // As in packetdrill: the whole datagram, of zeros.
+            kept: 8 + u32::from(len),
         };
         let (quoted, len) = match spec.quoted {
             Quoted::Any => (None, 8),
@@ -214,7 +217,7 @@ impl Runner<'_> {
         }
         let world = self.config.ends;
         let (local, remote) = self.datagram_socket().unwrap_or((world.bind_port, None));
-        let remote = remote.unwrap_or(REMOTE_PORT);
+        let remote = remote.unwrap_or(if self.config.anyip { world.connect_port } else { REMOTE_PORT });
         (SocketAddr::new(world.remote, remote), SocketAddr::new(world.local, local))
     }
 

@@ -17,6 +17,7 @@ mod sctp_args;
 mod sctp_info;
 mod snippet;
 mod stack;
+mod stats;
 mod told;
 
 use crate::config::{Config, Family};
@@ -124,6 +125,9 @@ impl<'a> Runner<'a> {
     }
 
     fn events(&mut self, script: &Script) -> Result<(), Box<Failure>> {
+        if script.config.dry_run {
+            return Ok(());
+        }
         for (line, file) in &script.config.init_scripts {
             self.file(*line, file, &[]).map_err(|what| Failure::new(*line, what))?;
         }

@@ -9,8 +9,8 @@ use std::path::Path;
 #[cfg(target_os = "linux")]
 use std::process::Command;
 
-/// What packetdrill's program begins with stands for nothing here: a failure names the file and the line by these two.
-const HEAD: &str = "_file, _line = None, 0\n";
+/// What packetdrill's program begins with: modules that snippets need not import, and the two by which a failure names the file and the line.
+const HEAD: &str = "import sys, traceback\n_file, _line = None, 0\n";
 /// How the program names the line in the script of what follows.
 const LINE: &str = "_line = ";
 /// What it exits with when the program has failed, as the last lines of stderr say then.
