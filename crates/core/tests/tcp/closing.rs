@@ -29,7 +29,7 @@ fn active_close_goes_through_fin_wait_1_and_2_to_time_wait() {
 fn passive_close_goes_through_close_wait_and_last_ack_to_nothing() {
     let mut p = Peer::server(Shape::default());
     p.inject("F. 1 ack 1");
-    p.expect_at(0, ". 1 ack 2");
+    p.expect_at(1, ". 1 ack 2");
     assert_eq!(p.state(), State::CloseWait);
     assert_eq!(p.try_read(1), Ok(0));
     p.write(100);
@@ -136,7 +136,7 @@ fn data_after_a_fin_is_ignored() {
     // RFC 9293 section 3.10.7.4, seventh step: this should not occur.
     let mut p = Peer::server(Shape::default());
     p.inject("F. 1 ack 1");
-    p.expect_at(0, ". 1 ack 2");
+    p.expect_at(1, ". 1 ack 2");
     p.inject("P. 2:12 ack 1");
     assert_eq!(p.try_read(1), Ok(0));
 }
@@ -145,7 +145,7 @@ fn data_after_a_fin_is_ignored() {
 fn a_repeated_fin_is_acknowledged_again() {
     let mut p = Peer::server(Shape::default());
     p.inject("F. 1 ack 1");
-    p.expect_at(0, ". 1 ack 2");
+    p.expect_at(1, ". 1 ack 2");
     p.at(300);
     p.inject("F. 1 ack 1");
     p.expect(". 1 ack 2 sack 1:2");
@@ -178,7 +178,7 @@ fn closing_after_reading_everything_does_not_reset() {
 fn an_unread_fin_is_no_unread_data() {
     let mut p = Peer::server(Shape::default());
     p.inject("F. 1 ack 1");
-    p.expect_at(0, ". 1 ack 2");
+    p.expect_at(1, ". 1 ack 2");
     p.close();
     p.expect("F. 1 ack 2");
     p.inject(". 2 ack 2");
@@ -314,7 +314,7 @@ fn the_application_hears_that_the_connection_is_over() {
     p.inject("F. 1 ack 1");
     assert!(p.events.contains(&Event::Readable(p.sock)));
     assert!(!p.events.contains(&Event::Closed(p.sock)));
-    p.expect_at(0, ". 1 ack 2");
+    p.expect_at(1, ". 1 ack 2");
     p.shutdown(How::Write);
     p.expect("F. 1 ack 2");
     p.inject(". 2 ack 2");
