@@ -12,11 +12,9 @@ pub const ATO_MIN: Duration = Duration::from_millis(40);
 /// Longest delay while data comes in bulk, before the sysctl's maximum is applied.
 const ATO_BULK_MAX: u64 = 500_000_000;
 const ATO_MIN_NS: u64 = 40_000_000;
-/// Delay of an ACK before any data has set one, as of a first FIN: the tick at which Linux's timer then expires, of 1 ms with HZ = 1000.
-/// An application that closes in answer so acknowledges the FIN with its own.
-const ATO_UNKNOWN_NS: u64 = 1_000_000;
 /// Linux's jiffy, by which a delay is shorter than the smallest timeout.
 const TICK_US: u32 = 1_000;
+const TICK_NS: u64 = 1_000_000;
 /// Duplicate ACKs that are never compressed, since the sender's fast retransmit counts them (`TCP_FASTRETRANS_THRESH`).
 const FAST_RETRANS_DUPACKS: u8 = 3;
 /// `TCP_MSS_DEFAULT`, `TCP_MIN_MSS` and the bare TCP header.
@@ -404,10 +402,16 @@ impl AckPolicy {
             }
             ato = ato.min(bound);
         }
-        ato = if ato == 0 { ATO_UNKNOWN_NS } else { ato }.min(max);
+        ato = ato.min(max);
+        let mut soon = ato / 4;
+        if ato == 0 {
+            // No data has set a delay yet: the timer runs out with the next tick, and what the application says until then, as a close
+            // that answers a FIN, carries the ACK.
+            (ato, soon) = (TICK_NS, TICK_NS);
+        }
         let mut at = cx.now.plus_nanos(ato);
         if self.pending & TIMER != 0 {
-            if self.deadline <= cx.now.plus_nanos(ato / 4) {
+            if self.deadline <= cx.now.plus_nanos(soon) {
                 return self.send_now();
             }
             at = at.min(self.deadline);

@@ -78,7 +78,7 @@ fn a_fin_with_the_last_segment_of_the_handshake_leads_to_close_wait() {
     p.expect("S. 0 ack 1");
     p.inject("F. 1 ack 1");
     p.accept();
-    // No data has come yet, so the estimated delay is zero.
+    // No data has come yet, so the estimated delay is zero: the next tick.
     p.expect_at(1, ". 1 ack 2");
     assert_eq!(p.state(), State::CloseWait);
     assert_eq!(p.try_read(10), Ok(0));
