@@ -188,7 +188,9 @@ impl<'a, T: Target> End<'a, T> {
                 self.watch(reply.ret as i32);
                 "fd".to_owned()
             }
-            Act::Error | Act::Ioctl(_) | Act::Get(_) => reply.int().map_or_else(String::new, |value| value.to_string()),
+            Act::Error | Act::Ioctl(_) | Act::Get(_) => {
+                reply.int().map_or_else(String::new, |value| value.to_string())
+            }
             _ => reply.ret.to_string(),
         }
     }

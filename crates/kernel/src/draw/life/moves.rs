@@ -385,7 +385,8 @@ fn peer(author: &mut Author, what: Move) -> Option<Segment> {
 fn router(author: &mut Author) -> Act {
     let (acked, high) = (author.peer.acked, author.peer.high);
     let dice = &mut author.dice;
-    let seq = dice.pick(&[acked, acked, acked, high, high.saturating_sub(1), acked.wrapping_sub(1), high + 1_000]);
+    let seq =
+        dice.pick(&[acked, acked, acked, high, high.saturating_sub(1), acked.wrapping_sub(1), high + 1_000]);
     let (kind, code, mtu) = dice.pick(MESSAGES);
     Act::Icmp(kind, code, mtu, seq)
 }
