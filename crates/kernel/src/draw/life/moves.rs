@@ -176,7 +176,7 @@ const OPTIONS: &[(&str, &str, &[i32])] = &[
     ("close", "TCP_LINGER2", &[-1, 1, 5]),
     ("calls", "TCP_RTO_MIN_US", &[20_000, 100_000, 400_000]),
     ("calls", "TCP_RTO_MAX_MS", &[1_000, 2_000]),
-    ("calls", "TCP_DELACK_MAX_US", &[8_000, 60_000, 150_000]),
+    ("calls", "TCP_DELACK_MAX_US", &[8_000, 60_000, 152_000]),
     ("calls", "TCP_THIN_LINEAR_TIMEOUTS", &[0, 1]),
     ("calls", "TCP_MAXSEG", &[100, 536, 1_000]),
     ("calls", "TCP_SYNCNT", &[1, 3]),
