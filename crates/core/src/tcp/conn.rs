@@ -457,15 +457,19 @@ impl Conn {
     pub(super) fn finish(&mut self, cx: &mut Cx<'_>, error: Option<Error>) {
         self.judge_fast_open();
         self.release(false);
+        // In Linux the socket has been closed since TIME-WAIT began, and is told nothing of the end of that.
+        let told = self.state == State::TimeWait;
         if self.state != State::Close {
             self.set_state(cx, State::Close);
         }
         self.app.error = self.app.error.or(error);
         self.app.rcv_shutdown = true;
         self.app.snd_shutdown = true;
-        self.app.notice.insert(Notice::CLOSED);
-        self.app.notice.insert(Notice::READABLE);
-        self.app.notice.insert(Notice::WRITABLE);
+        if !told {
+            self.app.notice.insert(Notice::CLOSED);
+            self.app.notice.insert(Notice::READABLE);
+            self.app.notice.insert(Notice::WRITABLE);
+        }
         // What reports still tell of the end.
         self.timers = Timers { probes_out: self.timers.probes_out, ..Timers::default() };
         self.rest.stats.chrono.stop(cx.now, Held::Busy, self.tx.is_empty());

@@ -689,6 +689,11 @@ impl Receiver {
         self.sacks.count()
     }
 
+    /// Nothing is told of what came twice.
+    pub fn forget_duplicate(&mut self) {
+        self.sacks.clear_dsack();
+    }
+
     /// A segment with ACK went out with the current window and blocks.
     pub fn on_ack_sent(&mut self, cx: &mut Cx<'_>) {
         self.sacks.clear_dsack();

@@ -88,8 +88,8 @@ impl SynCookies {
     /// A reason to drop the segment when it is no SYN.
     pub fn answer(&self, cx: &mut Cx<'_>, mut setup: Setup, syn: &Segment) -> Result<Outgoing, DropWhy> {
         let mut syn = syn.clone();
-        if syn.options.timestamps.is_none() {
-            // Without timestamps there is no room for any other option, nor for ECN.
+        if syn.options.timestamps.is_none() || cx.sysctl.tcp_timestamps == 0 {
+            // Where timestamps are not agreed on there is no room for any other option, nor for ECN.
             syn.options = TcpOptions { mss: syn.options.mss, ..TcpOptions::EMPTY };
             syn.flags.remove(TcpFlags::ECE);
         }

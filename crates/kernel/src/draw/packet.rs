@@ -3,6 +3,8 @@ use super::pace::Timed;
 use super::stack::{LOCAL, REMOTE};
 use bytes::Bytes;
 use core::fmt;
+use core::net::Ipv4Addr;
+use lowwater_wire::icmp4::{Icmp4Repr, TIME_EXCEEDED, UNREACHABLE};
 use lowwater_wire::ipv4::{Ipv4Repr, Ipv4View};
 use lowwater_wire::tcp::{TcpFlags, TcpRepr, TcpView, fill_checksum};
 use lowwater_wire::{checksum, protocol};
@@ -86,27 +88,54 @@ impl fmt::Display for Seen {
     }
 }
 
-/// A packet from the peer with `len` zeros of payload.
-pub(super) fn build(repr: &TcpRepr, len: usize) -> Bytes {
-    let header = repr.buffer_len();
-    let ip = Ipv4Repr {
-        src: REMOTE,
-        dst: LOCAL,
-        protocol: protocol::TCP,
+const fn header(src: Ipv4Addr, dst: Ipv4Addr, protocol: u8, tos: u8, len: usize) -> Ipv4Repr {
+    Ipv4Repr {
+        src,
+        dst,
+        protocol,
         ttl: 64,
-        tos: 0,
+        tos,
         ident: 0,
         dont_fragment: false,
         more_fragments: false,
         fragment_offset: 0,
-        payload_len: (header + len) as u16,
-    };
+        payload_len: len as u16,
+    }
+}
+
+/// What somebody says of a segment of ours that has this number: type, code and MTU of the message, and the ports of the segment.
+pub(super) fn icmp((kind, code, mtu): (u8, u8, u16), (src, dst): (u16, u16), seq: u32) -> Bytes {
+    const TCP_LEN: usize = 20;
+    let ip = header(LOCAL, REMOTE, protocol::TCP, 0, TCP_LEN);
+    let mut quoted = vec![0; ip.buffer_len() + 8];
+    ip.emit(&mut quoted);
     let start = ip.buffer_len();
-    let mut packet = vec![0; start + header + len];
+    quoted[start..start + 2].copy_from_slice(&src.to_be_bytes());
+    quoted[start + 2..start + 4].copy_from_slice(&dst.to_be_bytes());
+    quoted[start + 4..].copy_from_slice(&seq.to_be_bytes());
+    let quoted = quoted.as_slice();
+    let message = match kind {
+        UNREACHABLE => Icmp4Repr::Unreachable { code, mtu, quoted },
+        TIME_EXCEEDED => Icmp4Repr::TimeExceeded { code, quoted },
+        _ => Icmp4Repr::ParameterProblem { code, pointer: 0, quoted },
+    };
+    let ip = header(REMOTE, LOCAL, protocol::ICMP, 0, message.buffer_len());
+    let mut packet = vec![0; ip.buffer_len() + message.buffer_len()];
+    ip.emit(&mut packet);
+    message.emit(&mut packet[ip.buffer_len()..]);
+    packet.into()
+}
+
+/// A packet from the peer with `len` zeros of payload.
+pub(super) fn build(repr: &TcpRepr, tos: u8, len: usize) -> Bytes {
+    let head_len = repr.buffer_len();
+    let ip = header(REMOTE, LOCAL, protocol::TCP, tos, head_len + len);
+    let start = ip.buffer_len();
+    let mut packet = vec![0; start + head_len + len];
     ip.emit(&mut packet[..start]);
-    let (head, payload) = packet[start..].split_at_mut(header);
+    let (head, payload) = packet[start..].split_at_mut(head_len);
     repr.emit(head);
-    let pseudo = checksum::pseudo_v4(REMOTE, LOCAL, protocol::TCP, header + len);
+    let pseudo = checksum::pseudo_v4(REMOTE, LOCAL, protocol::TCP, head_len + len);
     fill_checksum(head, pseudo, &[payload]);
     packet.into()
 }

@@ -35,6 +35,10 @@ pub const LIVES: &[(&str, &str)] = &[
     ("options", "SYNs with all kinds of options, or without"),
     ("simultaneous", "both ends open, and close, at once"),
     ("listen", "passive opens that are disturbed, TCP_DEFER_ACCEPT, Fast Open, SYN cookies"),
+    ("settings", "sysctls that change what is compared"),
+    ("icmp", "what routers and hosts say of our segments"),
+    ("marks", "ECN of both ends, and congestion marks"),
+    ("calls", "rarer flags and options, and connect to nobody"),
 ];
 
 /// What is asked of drawn connections: words of [`FLAVOURS`], or of [`LIVES`].

@@ -78,6 +78,8 @@ impl Conn {
             State::Established | State::SynRecv => {
                 self.set_state(cx, State::CloseWait);
                 self.rx.ack.set_pingpong(true);
+                // Its acknowledgement waits, and what SACK had to tell does not wait with it (`tcp_fin`, `tcp_sack_reset`).
+                self.rx.forget_duplicate();
                 None
             }
             State::FinWait1 => {

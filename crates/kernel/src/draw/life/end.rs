@@ -188,7 +188,9 @@ impl<'a, T: Target> End<'a, T> {
                 self.watch(reply.ret as i32);
                 "fd".to_owned()
             }
-            Act::Error | Act::Ioctl(_) => reply.int().map_or_else(String::new, |value| value.to_string()),
+            Act::Error | Act::Ioctl(_) | Act::Get(_) => {
+                reply.int().map_or_else(String::new, |value| value.to_string())
+            }
             _ => reply.ret.to_string(),
         }
     }
@@ -229,6 +231,16 @@ impl<'a, T: Target> End<'a, T> {
             Act::Packet(segment) => {
                 self.inject(segment);
                 return None;
+            }
+            Act::Icmp(kind, code, mtu, seq) => {
+                let seq = self.isn.wrapping_add(*seq);
+                self.target.inject(packet::icmp((*kind, *code, *mtu), PORTS, seq));
+                return None;
+            }
+            Act::Disconnect => Call::Connect { fd, addr: Name::Unspec },
+            Act::Get(name) => {
+                let (level, number) = option(name);
+                Call::Getsockopt { fd, level, name: number, len: 4 }
             }
             Act::Listen => Call::Listen { fd: first, backlog: 5 },
             Act::Connect => {
@@ -282,7 +294,7 @@ impl<'a, T: Target> End<'a, T> {
         let (src_port, dst_port) = (PORTS.1, PORTS.0);
         let (seq, flags, window, urgent) = (s.seq, s.flags, s.window, s.urgent);
         let repr = TcpRepr { src_port, dst_port, seq, ack, flags, window, urgent, options };
-        self.target.inject(packet::build(&repr, s.len.into()));
+        self.target.inject(packet::build(&repr, s.ecn, s.len.into()));
     }
 
     /// The call that waited has come back.

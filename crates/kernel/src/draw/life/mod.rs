@@ -27,6 +27,9 @@ pub(super) struct Life {
 /// which the kernel counts silences.
 const MOMENTS: [i64; 5] = [0, -6_000, -3_000, 3_000, 6_000];
 
+/// For how many steps an estimate may remember a moment.
+const REMEMBERED: usize = 16;
+
 /// A run on the kernel.
 pub(super) struct Run(trace::Trace);
 
@@ -66,14 +69,17 @@ impl Life {
     }
 
     /// Whether the moment of a step decides what it does: the stack does as that run did where pauses are as long as they were there, since
-    /// its timers were late, and the step comes a little earlier or later; or a timer that was late let another one go first.
+    /// its timers were late, and the step, or one before it, comes a little earlier or later (what the kernel estimates in jiffies shows
+    /// later); or a timer that was late let another one go first.
     fn is_border(&self, step: usize, run: &Run) -> bool {
         let alike = |moved: Run| {
             let other = trace::difference(&self.program, &moved.0, &run.0);
             other.is_none_or(|other| other.step > step)
         };
+        let from = step.saturating_sub(REMEMBERED);
+        let mut moved = (from..=step).rev().flat_map(|at| MOMENTS.iter().map(move |by| (at, *by)));
         trace::crossed(&self.stack, &run.0, step)
-            || MOMENTS.iter().any(|by| self.moved(step, *by, Some(run)).is_ok_and(alike))
+            || moved.any(|(at, by)| self.moved(at, by, Some(run)).is_ok_and(alike))
     }
 
     /// What the stack does where a step and all behind it come earlier or later by so many microseconds, and pauses are as in another run.

@@ -33,6 +33,8 @@ enum Move {
     Late,
     Unstamped,
     Urgent,
+    Marked,
+    Router,
     // The application.
     Accept,
     Write,
@@ -47,6 +49,7 @@ enum Move {
     CloseListener,
     Look,
     Option,
+    Rare,
 }
 
 /// What each flavour makes likelier.
@@ -132,6 +135,10 @@ const LIKELY: &[(&str, &[(u64, Move)])] = &[
             (2, Move::OddFlags),
         ],
     ),
+    ("settings", &[(3, Move::Write), (3, Move::Data), (2, Move::Hole), (2, Move::Window)]),
+    ("icmp", &[(12, Move::Router), (6, Move::Write)]),
+    ("marks", &[(14, Move::Marked), (6, Move::Write), (4, Move::Hole)]),
+    ("calls", &[(12, Move::Rare), (4, Move::Option), (6, Move::Write), (6, Move::Data)]),
 ];
 /// What every connection does, and what ends it, which comes late.
 const COMMON: &[(u64, Move)] = &[
@@ -167,6 +174,53 @@ const OPTIONS: &[(&str, &str, &[i32])] = &[
     ("poll", "SO_SNDBUF", &[4_608, 20_000]),
     ("urgent", "SO_OOBINLINE", &[0, 1]),
     ("close", "TCP_LINGER2", &[-1, 1, 5]),
+    ("calls", "TCP_RTO_MIN_US", &[20_000, 100_000, 400_000]),
+    ("calls", "TCP_RTO_MAX_MS", &[1_000, 2_000]),
+    ("calls", "TCP_DELACK_MAX_US", &[8_000, 60_000, 152_000]),
+    ("calls", "TCP_THIN_LINEAR_TIMEOUTS", &[0, 1]),
+    ("calls", "TCP_MAXSEG", &[100, 536, 1_000]),
+    ("calls", "TCP_SYNCNT", &[1, 3]),
+    ("calls", "TCP_INQ", &[0, 1]),
+    ("calls", "SO_RCVLOWAT", &[1, 2_000, 100_000]),
+    ("icmp", "TCP_NODELAY", &[0, 1]),
+];
+/// Options whose values are asked for.
+const ASKED: &[&str] = &[
+    "SO_RCVBUF",
+    "SO_SNDBUF",
+    "SO_RCVLOWAT",
+    "TCP_MAXSEG",
+    "TCP_WINDOW_CLAMP",
+    "TCP_NODELAY",
+    "TCP_CORK",
+    "TCP_QUICKACK",
+    "TCP_KEEPIDLE",
+    "TCP_USER_TIMEOUT",
+    "TCP_LINGER2",
+    "TCP_SYNCNT",
+    "TCP_DEFER_ACCEPT",
+    "TCP_RTO_MIN_US",
+    "TCP_RTO_MAX_MS",
+    "TCP_DELACK_MAX_US",
+    "SO_ACCEPTCONN",
+    "SO_TYPE",
+];
+/// Types, codes and MTUs of messages.
+const MESSAGES: &[(u8, u8, u16)] = &[
+    (3, 0, 0),
+    (3, 1, 0),
+    (3, 2, 0),
+    (3, 3, 0),
+    (3, 4, 1_400),
+    (3, 4, 1_000),
+    (3, 4, 600),
+    (3, 4, 100),
+    (3, 4, 0),
+    (3, 4, 1_500),
+    (3, 5, 0),
+    (3, 13, 0),
+    (11, 0, 0),
+    (12, 0, 0),
 ];
 
 /// Draws what happens next; `None` where nothing can.
@@ -193,6 +247,7 @@ pub(super) fn draw(author: &mut Author, end: &End<'_, Stack>) -> Option<Act> {
         let act = match found?.1 {
             what @ (Move::Accept | Move::CloseListener) => listener(what, end),
             what if what as u8 > Move::Accept as u8 => application(author, what, end),
+            Move::Router => Some(router(author)),
             what => peer(author, what).map(Act::Packet),
         };
         if act.is_some() {
@@ -240,6 +295,16 @@ fn application(author: &mut Author, what: Move, end: &End<'_, Stack>) -> Option<
         Move::Look => match dice.range(0, 4) {
             0 => Act::Error,
             other => Act::Ioctl(["SIOCINQ", "SIOCOUTQ", "SIOCOUTQNSD", "SIOCATMARK"][other as usize - 1]),
+        },
+        Move::Rare => match dice.range(0, 11) {
+            0..6 => Act::Get(dice.pick(ASKED)),
+            6 | 7 => Act::Write(len.min(8_000), dice.pick(&[abi::MSG_EOR, abi::MSG_EOR | abi::MSG_MORE])),
+            8 | 9 => Act::Read(
+                dice.pick(&[10, 3_000]),
+                dice.pick(&[abi::MSG_WAITALL, abi::MSG_DONTWAIT, abi::MSG_PEEK | abi::MSG_TRUNC]),
+            ),
+            10 => Act::Disconnect,
+            _ => Act::Shutdown(dice.pick(&[1, 3])),
         },
         _ => {
             let known: Vec<_> = OPTIONS.iter().filter(|(word, ..)| author.words.has(word)).collect();
@@ -290,6 +355,17 @@ fn peer(author: &mut Author, what: Move) -> Option<Segment> {
             author.peer.window = author.dice.range(0, most) as u16;
             Segment { window: author.peer.window, ..ack }
         }
+        Move::Marked => {
+            let len = length(author).min(author.peer.room(next));
+            let data = author.peer.data(at, next, len);
+            let mut flags = data.flags;
+            let flag = author.dice.pick(&[None, None, Some(TcpFlags::ECE), Some(TcpFlags::CWR)]);
+            if let Some(flag) = flag {
+                flags.insert(flag);
+            }
+            let data = if author.dice.percent(60) { data } else { Segment { len: 0, ..data } };
+            Segment { flags, ecn: author.dice.pick(&[0, 1, 2, 2, 3, 3]), ..data }
+        }
         Move::Urgent => {
             let len = length(author).min(author.peer.room(next));
             let data = author.peer.data(at, next, len);
@@ -303,6 +379,16 @@ fn peer(author: &mut Author, what: Move) -> Option<Segment> {
         Move::Late | Move::Unstamped => late(author, what)?,
         _ => odd(author, what)?,
     })
+}
+
+/// What somebody says of a segment that is out, or was, or never.
+fn router(author: &mut Author) -> Act {
+    let (acked, high) = (author.peer.acked, author.peer.high);
+    let dice = &mut author.dice;
+    let seq =
+        dice.pick(&[acked, acked, acked, high, high.saturating_sub(1), acked.wrapping_sub(1), high + 1_000]);
+    let (kind, code, mtu) = dice.pick(MESSAGES);
+    Act::Icmp(kind, code, mtu, seq)
 }
 
 fn fin(author: &mut Author, what: Move) -> Option<Segment> {

@@ -53,6 +53,7 @@ pub(super) struct Opening {
 
 pub(super) fn draw(dice: &mut Dice, words: &Flavours) -> Opening {
     let (offer, stamps) = offer(dice, words);
+    let ecn = words.has("marks") && dice.percent(80);
     let window = match () {
         () if words.has("buffers") => dice.pick(&[0, 100, 1_000, 3_000, 20_000, 65_535]),
         () if words.has("listen") || words.has("options") => dice.pick(&[0, 1_000, 65_535]),
@@ -67,7 +68,7 @@ pub(super) fn draw(dice: &mut Dice, words: &Flavours) -> Opening {
         1 => active(dice, words, &mut acts),
         _ => simultaneous(dice, &mut acts),
     }
-    Opening { sysctls, peer: Peer::new(offer, stamps, window), acts }
+    Opening { sysctls, peer: Peer::new(offer, stamps, window).asking(ecn), acts }
 }
 
 fn offer(dice: &mut Dice, words: &Flavours) -> (Offer, bool) {
@@ -122,6 +123,12 @@ fn sysctls(dice: &mut Dice, words: &Flavours) -> Vec<(&'static str, u64)> {
             all.push(("tcp_rfc1337", 1));
         }
     }
+    if words.has("settings") {
+        draw_settings(dice, &mut all);
+    }
+    if words.has("marks") {
+        all.push(("tcp_ecn", dice.pick(&[1, 1, 2])));
+    }
     if words.has("listen") {
         if dice.percent(50) {
             all.push(("tcp_fastopen", 0x603));
@@ -134,6 +141,46 @@ fn sysctls(dice: &mut Dice, words: &Flavours) -> Vec<(&'static str, u64)> {
         }
     }
     all
+}
+
+/// Settings with the values that are drawn, each in so many of a hundred lives.
+const SETTINGS: &[(&str, u64, &[u64])] = &[
+    ("tcp_shrink_window", 25, &[1]),
+    ("tcp_moderate_rcvbuf", 15, &[0]),
+    ("tcp_stdurg", 15, &[1]),
+    ("tcp_autocorking", 15, &[0]),
+    ("tcp_comp_sack_nr", 15, &[0, 1, 200]),
+    ("tcp_invalid_ratelimit", 20, &[0, 50, 2_000]),
+    ("tcp_challenge_ack_limit", 10, &[1]),
+    ("tcp_retries2", 20, &[1, 2, 4]),
+    ("tcp_orphan_retries", 20, &[1, 2]),
+    ("tcp_syn_retries", 15, &[1]),
+    ("tcp_synack_retries", 15, &[1]),
+    ("tcp_app_win", 15, &[0, 3, 8]),
+    ("tcp_slow_start_after_idle", 20, &[0]),
+    ("tcp_early_retrans", 20, &[0]),
+    ("tcp_recovery", 15, &[0]),
+    ("tcp_frto", 15, &[0]),
+    ("tcp_pingpong_thresh", 15, &[2, 5]),
+    ("tcp_rto_min_us", 15, &[20_000, 400_000]),
+    ("tcp_rto_max_ms", 15, &[1_000, 2_000]),
+    ("tcp_keepalive_time", 10, &[1]),
+    ("tcp_keepalive_intvl", 10, &[1]),
+    ("tcp_keepalive_probes", 10, &[1, 2]),
+    ("tcp_retrans_collapse", 15, &[0]),
+    ("tcp_min_snd_mss", 10, &[500]),
+    ("tcp_notsent_lowat", 10, &[1_000]),
+    ("tcp_thin_linear_timeouts", 15, &[1]),
+    ("tcp_mtu_probing", 15, &[1, 2]),
+    ("tcp_syn_linear_timeouts", 10, &[0, 2]),
+];
+
+fn draw_settings(dice: &mut Dice, all: &mut Vec<(&'static str, u64)>) {
+    for (name, percent, values) in SETTINGS {
+        if dice.percent(*percent) {
+            all.push((name, dice.pick(values)));
+        }
+    }
 }
 
 /// Options that are set before the handshake.

@@ -34,6 +34,8 @@ pub(super) struct Peer {
     pub(super) window: u16,
     /// The largest window so far.
     pub(super) most: u32,
+    /// Its SYN has the flags of ECN.
+    ecn: bool,
 }
 
 impl Peer {
@@ -51,7 +53,13 @@ impl Peer {
             acked: 1,
             window,
             most: 0,
+            ecn: false,
         }
+    }
+
+    /// It asks for ECN, or agrees to it.
+    pub(super) fn asking(self, ecn: bool) -> Self {
+        Self { ecn, ..self }
     }
 
     /// A segment of the stack arrives.
@@ -126,6 +134,7 @@ impl Peer {
             ack: self.high,
             window: self.window,
             urgent: 0,
+            ecn: 0,
             stamp: self.stamp(at),
             sacks: Vec::new(),
             offer: None,
@@ -134,7 +143,10 @@ impl Peer {
 
     /// The SYN, or with `ack` the SYN-ACK.
     pub(super) fn syn(&self, at: u64, ack: bool) -> Segment {
-        let flags = if ack { TcpFlags::SYN.union(TcpFlags::ACK) } else { TcpFlags::SYN };
+        let mut flags = if ack { TcpFlags::SYN.union(TcpFlags::ACK) } else { TcpFlags::SYN };
+        if self.ecn {
+            flags.insert(if ack { TcpFlags::ECE } else { TcpFlags::ECE.union(TcpFlags::CWR) });
+        }
         let stamp = self.stamps.then_some((CLOCK + (at / 1_000) as u32, 0));
         let ack = if ack { 1 } else { 0 };
         let window = self.window;
@@ -145,6 +157,7 @@ impl Peer {
             ack,
             window,
             urgent: 0,
+            ecn: 0,
             stamp,
             sacks: vec![],
             offer: Some(self.offer),

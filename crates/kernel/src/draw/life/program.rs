@@ -30,6 +30,8 @@ pub(super) struct Segment {
     pub(super) ack: u32,
     pub(super) window: u16,
     pub(super) urgent: u16,
+    /// The ECN field of its IP header.
+    pub(super) ecn: u8,
     /// The timestamp, and how many milliseconds before the last one that it saw the one it echoes is.
     pub(super) stamp: Option<(u32, u32)>,
     pub(super) sacks: Vec<(u32, u32)>,
@@ -53,12 +55,21 @@ pub(super) enum Act {
     /// SO_ERROR is read, which clears it.
     Error,
     Ioctl(&'static str),
+    /// The value of an option.
+    Get(&'static str),
+    /// connect to AF_UNSPEC.
+    Disconnect,
     Packet(Segment),
+    /// Type, code and MTU of a message, and the number of the segment that it quotes.
+    Icmp(u8, u8, u16, u32),
 }
 
 /// Flags of the calls that send and receive, as scripts name them.
 pub(super) fn msg_flags(flags: i32) -> String {
-    const NAMES: [(i32, &str); 4] = [
+    const NAMES: [(i32, &str); 7] = [
+        (abi::MSG_EOR, "MSG_EOR"),
+        (abi::MSG_DONTWAIT, "MSG_DONTWAIT"),
+        (abi::MSG_WAITALL, "MSG_WAITALL"),
         (abi::MSG_OOB, "MSG_OOB"),
         (abi::MSG_PEEK, "MSG_PEEK"),
         (abi::MSG_MORE, "MSG_MORE"),
@@ -99,7 +110,9 @@ impl fmt::Display for Act {
             Self::Close => f.write_str("close"),
             Self::CloseListener => f.write_str("close the listener"),
             Self::Error => f.write_str("SO_ERROR"),
-            Self::Ioctl(name) => f.write_str(name),
+            Self::Ioctl(name) | Self::Get(name) => f.write_str(name),
+            Self::Disconnect => f.write_str("disconnect"),
+            Self::Icmp(kind, code, mtu, seq) => write!(f, "< icmp {kind} {code} mtu {mtu} [{seq}]"),
             Self::Packet(s) => write!(
                 f,
                 "< {} {}:{}({}) ack {} win {}",

@@ -122,6 +122,14 @@ impl Script {
             Act::CloseListener => format!("close(3) = {ret}"),
             Act::Error => format!("getsockopt({fd}, SOL_SOCKET, SO_ERROR, [{ret}], [4]) = 0"),
             Act::Ioctl(name) => format!("ioctl({fd}, {name}, [{ret}]) = 0"),
+            Act::Get(name) => {
+                let level = if name.starts_with("TCP_") { "SOL_TCP" } else { "SOL_SOCKET" };
+                format!("getsockopt({fd}, {level}, {name}, [{ret}], [4]) = 0")
+            }
+            Act::Disconnect => format!("connect({fd}, AF_UNSPEC, ...) = {ret}"),
+            Act::Icmp(kind, code, mtu, seq) => {
+                format!("< icmp type_{kind} code_{code} mtu {mtu} [{seq}:{seq}(0)]")
+            }
             Act::Packet(segment) => self.packet(segment),
         }
     }
@@ -152,7 +160,8 @@ impl Script {
         let options = if words.is_empty() { String::new() } else { format!(" <{}>", words.join(",")) };
         let end = s.seq.wrapping_add(s.len.into());
         let flags = letters(s.flags);
-        format!("< {flags} {}:{end}({}){ack} win {}{urgent}{options}", s.seq, s.len, s.window)
+        let mark = ["", "[ect1] ", "[ect0] ", "[ce] "].get(usize::from(s.ecn)).unwrap_or(&"");
+        format!("< {mark}{flags} {}:{end}({}){ack} win {}{urgent}{options}", s.seq, s.len, s.window)
     }
 
     fn out(&mut self, out: &Out) {
