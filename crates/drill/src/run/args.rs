@@ -323,8 +323,11 @@ impl Runner<'_> {
             name => match self.sctp_call(&a)? {
                 Some(call) => call,
                 None => {
-                    let near = names::near(name, CALLS).join(", ");
-                    return a.fail(format!("there is no call '{name}'; near it are {near}"));
+                    let near = match &names::near(name, CALLS)[..] {
+                        [] => String::new(),
+                        near => format!("; near it are {}", near.join(", ")),
+                    };
+                    return a.fail(format!("there is no call '{name}'{near}"));
                 }
             },
         })
