@@ -110,13 +110,24 @@ pub(crate) fn decode(mut bytes: &[u8]) -> Vec<TcpOption> {
     list
 }
 
-/// True when `actual` is what `expected` asks for; the values of timestamps are not compared, as in packetdrill.
-pub(crate) fn same(expected: &[TcpOption], actual: &[TcpOption]) -> bool {
+/// The first option that is not what `expected` asks for; the values of timestamps are not compared, as in packetdrill.
+pub(crate) fn difference(expected: &[TcpOption], actual: &[TcpOption]) -> Option<String> {
     let alike = |(e, a): (&TcpOption, &TcpOption)| match (e, a) {
         (TcpOption::Ts { .. } | TcpOption::AnyTs, TcpOption::Ts { .. }) => true,
         (e, a) => e == a,
     };
-    expected.len() == actual.len() && expected.iter().zip(actual).all(alike)
+    let at = expected.iter().zip(actual).take_while(|both| alike(*both)).count();
+    match (&expected[at..], &actual[at..]) {
+        ([], []) => None,
+        ([e, ..], [a, ..]) => Some(format!("other options: {a} where the line has {e}")),
+        (missing, []) => Some(format!("other options: {} is missing", telling(missing)?)),
+        ([], extra) => Some(format!("other options: {} is too many", telling(extra)?)),
+    }
+}
+
+/// The first that is not only there to fill, if there is one.
+fn telling(options: &[TcpOption]) -> Option<&TcpOption> {
+    options.iter().find(|option| **option != TcpOption::Nop).or(options.first())
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -80,7 +80,12 @@ const CHANGES: &[Change] = &[
     ("lang/strict.pkt", "+0 > . 1:989", "+.002 > . 1:989", "wrong time"),
     ("lang/gro.pkt", "ack 10001\n+0 read", "ack 9001\n+0 read", "another acknowledgment"),
     ("lang/gro.pkt", "urg 50", "urg 500", "another result"),
-    ("lang/gro.pkt", "ack 1 <mss 1460>", "ack 1 <mss 1460,opt 30 01,nop>", "other options"),
+    (
+        "lang/gro.pkt",
+        "ack 1 <mss 1460>",
+        "ack 1 <mss 1460,opt 30 01,nop>",
+        "other options: opt 30 01 is missing",
+    ),
     // Messages and data.
     ("lang/messages.pkt", "\"xy\", 5", "\"xy\", 6", "another result"),
     ("lang/messages.pkt", "cmsg_data=70", "cmsg_data=71", "another control message"),
@@ -151,7 +156,7 @@ const CHANGES: &[Change] = &[
         "`tc qdisc add; sysctl -q net.ipv4.tcp_slow",
         "tc qdisc replace dev DEVICE root DISCIPLINE",
     ),
-    ("lang/defaults.pkt", "wscale 8>", "wscale 7>", "other options"),
+    ("lang/defaults.pkt", "wscale 8>", "wscale 7>", "other options: wscale 8 where the line has wscale 7"),
     // How packets leave.
     ("tcp/autosize/far.pkt", "{segs 2, gso 1460, departs +0}", "{segs 3}", "another number of segments"),
     ("tcp/autosize/far.pkt", "{segs 2, gso 1460, departs +0}", "{gso 1448}", "another GSO size"),

@@ -154,7 +154,7 @@ fn packets_are_compared_in_all_that_the_script_says() {
         ("+0 > P. 2:12(10) ack 1", "another sequence number"),
         ("+0 > P. 1:12(11) ack 1", "another length"),
         ("+0 > P. 1:11(10) ack 2", "another acknowledgment number"),
-        ("+0 > P. 1:11(10) ack 1 <nop,nop,TS val 1 ecr 1>", "other options"),
+        ("+0 > P. 1:11(10) ack 1 <nop,nop,TS val 1 ecr 1>", "other options: TS val 1 ecr 1 is missing"),
         ("+0 > [ect0] P. 1:11(10) ack 1", "another ECN mark"),
         ("+.005 > P. 1:11(10) ack 1", "the wrong time"),
         ("+.1 > P. 1:11(10) ack 1", "the wrong time"),
@@ -206,7 +206,7 @@ fn commands_of_scripts_work_or_have_no_effect() {
         assert_eq!(lowwater_drill::drill("x.pkt", &text), Ok(vec![]), "{commands}");
         let wrong = text.replace("<...>", "<mss 1460,sackOK,TS val 0 ecr 0,nop,wscale 7>");
         let failure = lowwater_drill::drill("x.pkt", &wrong).expect_err(commands);
-        assert_eq!(failure.what, "the packet has other options", "{failure}");
+        assert!(failure.what.starts_with("the packet has other options: "), "{failure}");
     }
     let idle = "`sysctl -q net.ipv4.tcp_no_metrics_save=1; sysctl -q net.ipv4.conf.all.rp_filter=0`\n";
     let notes = lowwater_drill::drill("x.pkt", &format!("{idle}{OPENED}")).expect(idle);
