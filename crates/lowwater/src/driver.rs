@@ -252,14 +252,15 @@ fn stopped(inner: &mut Inner, now: Instant) -> bool {
 mod tests {
     use super::*;
     use crate::port::Port;
+    use crate::registry::Side;
     use lowwater_core::base::{DeviceId, SocketId, Wait};
     use lowwater_core::device::{Device, DeviceCaps, Submit};
     use lowwater_core::packet::Packet;
     use lowwater_core::stack::{Config, ListenAddr, ListenOptions, Stack as Core};
     use lowwater_core::tcp::{SendFlags, SocketOptions};
     use std::io;
-    use std::sync::atomic::AtomicUsize;
     use std::sync::atomic::Ordering::Relaxed;
+    use std::sync::atomic::{AtomicBool, AtomicUsize};
 
     #[test]
     fn looking_around_is_looking() {
@@ -277,6 +278,10 @@ mod tests {
         caps: DeviceCaps,
         peer: Core,
         packets: Arc<AtomicUsize>,
+        /// The host's connection.
+        theirs: Option<SocketId>,
+        /// The host is to reset it.
+        resets: Arc<AtomicBool>,
     }
 
     impl Device for Written {
@@ -302,9 +307,15 @@ mod tests {
                     Readable(id) => Some(id),
                     _ => None,
                 };
+                self.theirs = self.theirs.or(read);
                 while let Some(id) = read
                     && let Ok(Some(_)) = self.peer.tcp_read_chunk(at, id, usize::MAX)
                 {}
+            }
+            if let Some(id) = self.theirs
+                && self.resets.swap(false, Relaxed)
+            {
+                self.peer.abort(at, id).expect("it is open");
             }
             let mut answer = |_, packet: Packet| {
                 into.push(Packet::received(packet.to_bytes(), packet.offload, at));
@@ -327,7 +338,8 @@ mod tests {
         id: SocketId,
         at: Instant,
         packets: Arc<AtomicUsize>,
-        _stack: crate::Stack,
+        resets: Arc<AtomicBool>,
+        stack: crate::Stack,
     }
 
     impl Turns {
@@ -339,8 +351,14 @@ mod tests {
             let options = SocketOptions::new(peer.sysctl());
             let listen = ListenOptions::new(options.clone());
             peer.tcp_listen(Instant::ZERO, ListenAddr::port(80), listen).unwrap();
-            let packets = Arc::default();
-            let port = Written { caps, peer, packets: Arc::clone(&packets) };
+            let (packets, resets) = (Arc::default(), Arc::default());
+            let port = Written {
+                caps,
+                peer,
+                packets: Arc::clone(&packets),
+                theirs: None,
+                resets: Arc::clone(&resets),
+            };
             let aware = if aware { "1" } else { "0" };
             let builder = crate::Stack::builder().device(port).address("10.0.0.1/24");
             let (stack, driver) = builder.sysctl("tcp_queue_aware", aware).build_driver().unwrap();
@@ -348,7 +366,7 @@ mod tests {
             let mut inner = driver.shared.lock();
             let id = inner.core.tcp_connect(at, ([10, 0, 0, 2], 80).into(), None, &options).unwrap();
             drop(inner);
-            Self { driver, id, at, packets, _stack: stack }
+            Self { driver, id, at, packets, resets, stack }
         }
 
         /// A turn of a driver that has other work; true when it would sleep now.
@@ -443,6 +461,39 @@ mod tests {
         turns.byte_from_beside(true);
         turns.until_it_sleeps();
         assert_eq!(turns.byte_from_beside(true), (1, false));
+    }
+
+    /// Whoever is woken, and may send in answer.
+    struct Woken {
+        shared: Arc<Shared>,
+        told: std::sync::mpsc::Sender<bool>,
+    }
+
+    impl std::task::Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            let free = self.shared.devices.try_lock().is_ok();
+            let _ = self.told.send(free);
+        }
+    }
+
+    #[test]
+    fn who_is_woken_before_the_driver_sleeps_finds_the_devices_free() {
+        let mut turns = Turns::new(false, false);
+        turns.until_it_sleeps();
+        let shared = turns.driver.shared.clone();
+        let (told, hears) = std::sync::mpsc::channel();
+        let waker = Waker::from(Arc::new(Woken { shared: shared.clone(), told }));
+        let mut inner = shared.lock();
+        inner.registry.insert(turns.id);
+        inner.registry.wait(turns.id, Side::Read, &waker, &mut Wakes::new());
+        drop(inner);
+        // A reset is answered by nothing.
+        turns.resets.store(true, Relaxed);
+        std::thread::scope(|scope| {
+            scope.spawn(|| turns.driver.run());
+            assert_eq!(hears.recv(), Ok(true));
+            turns.stack.shutdown_blocking(core::time::Duration::ZERO);
+        });
     }
 
     /// A thread finds the driver asleep, and is so slow that this wakes, does the work and sleeps again.

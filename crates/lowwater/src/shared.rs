@@ -206,7 +206,7 @@ impl Inner {
 pub(crate) struct Shared {
     inner: Mutex<Inner>,
     /// Held by whoever serves them; taken before `inner` where both are.
-    devices: Mutex<Devices>,
+    pub(crate) devices: Mutex<Devices>,
     pub(crate) clock: Clock,
     pub(crate) bell: Bell,
     handles: AtomicUsize,
