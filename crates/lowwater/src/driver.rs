@@ -489,11 +489,13 @@ mod tests {
         drop(inner);
         // A reset is answered by nothing.
         turns.resets.store(true, Relaxed);
-        std::thread::scope(|scope| {
+        let free = std::thread::scope(|scope| {
             scope.spawn(|| turns.driver.run());
-            assert_eq!(hears.recv(), Ok(true));
+            let free = hears.recv();
             turns.stack.shutdown_blocking(core::time::Duration::ZERO);
+            free
         });
+        assert_eq!(free, Ok(true));
     }
 
     /// A thread finds the driver asleep, and is so slow that this wakes, does the work and sleeps again.
