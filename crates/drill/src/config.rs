@@ -346,24 +346,7 @@ impl Config {
                 self.init_scripts.extend(files);
             }
             "code_command" => self.interpreter(flag)?,
-            // They speak of packetdrill's own ways; a script means the same without them.
-            "no_cleanup"
-            | "tun_dev"
-            | "persistent_tun_dev"
-            | "local_linklocal_ip"
-            | "gateway_linklocal_ip" => {}
-            "tcp_md5_secret" => return flag.refuse("the stack signs no segments"),
-            // Lines say which packets stand in UDP, and those of the stack show it.
-            "udp_encaps" if flag.value.as_deref() == Some("sctp") => {}
-            "udp_encaps" => return flag.refuse("it takes sctp: TCP stands in IP alone"),
-            "code_format" if flag.value.as_deref() != Some("python") => {
-                return flag.refuse("snippets are programs of Python: it takes python");
-            }
-            "code_format" | "code_sockopt" | "speed" | "send_omit_free" | "debug" | "verbose" => {}
-            "wire_client" | "wire_server" | "wire_server_ip" | "wire_server_at" | "wire_server_port"
-            | "wire_client_dev" | "wire_server_dev" => return flag.refuse("there is no second machine here"),
-            "so_filename" | "so_flags" => return flag.refuse("the stack is built in"),
-            _ => return flag.refuse("there is no such option"),
+            _ => elsewhere(flag)?,
         }
         Ok(())
     }
@@ -455,6 +438,27 @@ impl Flag {
         });
         pair.map_or_else(|| self.refuse("it takes NAME=value"), Ok)
     }
+}
+
+/// Options that mean nothing here: what speaks of packetdrill's own ways is let through, since a script means the same without; the rest is
+/// refused by name.
+fn elsewhere(flag: &Flag) -> Result<(), Box<Failure>> {
+    match flag.name.as_str() {
+        "no_cleanup" | "tun_dev" | "persistent_tun_dev" | "local_linklocal_ip" | "gateway_linklocal_ip" => {}
+        "tcp_md5_secret" => return flag.refuse("the stack signs no segments"),
+        // Lines say which packets stand in UDP, and those of the stack show it.
+        "udp_encaps" if flag.value.as_deref() == Some("sctp") => {}
+        "udp_encaps" => return flag.refuse("it takes sctp: TCP stands in IP alone"),
+        "code_format" if flag.value.as_deref() != Some("python") => {
+            return flag.refuse("snippets are programs of Python: it takes python");
+        }
+        "code_format" | "code_sockopt" | "speed" | "send_omit_free" | "debug" | "verbose" => {}
+        "wire_client" | "wire_server" | "wire_server_ip" | "wire_server_at" | "wire_server_port"
+        | "wire_client_dev" | "wire_server_dev" => return flag.refuse("there is no second machine here"),
+        "so_filename" | "so_flags" => return flag.refuse("the stack is built in"),
+        _ => return flag.refuse("there is no such option"),
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -10,16 +10,21 @@ const CLOCK: u32 = 10_000;
 /// Payload of a packet that the device takes, at most.
 pub(super) const MSS: u32 = 1_400;
 
+/// What both SYNs have.
+#[derive(Debug)]
+struct Agreed {
+    stamps: bool,
+    /// What the stack's windows are scaled by.
+    scale: u8,
+}
+
 /// The peer.
 #[derive(Debug)]
 pub(super) struct Peer {
     pub(super) offer: Offer,
     /// The SYN carries timestamps.
     pub(super) stamps: bool,
-    /// Both ends have them.
-    agreed: bool,
-    /// What the stack's windows are scaled by.
-    scale: u8,
+    agreed: Agreed,
     /// What was sent: first numbers and ends.
     sent: BTreeMap<u32, u32>,
     pub(super) fin_at: Option<u32>,
@@ -43,8 +48,7 @@ impl Peer {
         Self {
             offer,
             stamps,
-            agreed: stamps,
-            scale: 0,
+            agreed: Agreed { stamps, scale: 0 },
             sent: BTreeMap::new(),
             fin_at: None,
             high: 1,
@@ -69,13 +73,13 @@ impl Peer {
             return;
         }
         if repr.flags.syn() {
-            self.agreed = self.stamps && repr.options.timestamps.is_some();
-            self.scale = self.offer.scale.and(repr.options.window_scale).unwrap_or(0);
+            self.agreed.stamps = self.stamps && repr.options.timestamps.is_some();
+            self.agreed.scale = self.offer.scale.and(repr.options.window_scale).unwrap_or(0);
         }
         self.high = self.high.max(out.end());
         if repr.flags.ack() {
             self.una = self.una.max(repr.ack);
-            let shift = if repr.flags.syn() { 0 } else { self.scale };
+            let shift = if repr.flags.syn() { 0 } else { self.agreed.scale };
             self.edge = self.edge.max(repr.ack.saturating_add(u32::from(repr.window) << shift));
         }
     }
@@ -121,7 +125,7 @@ impl Peer {
 
     /// The timestamp option at `at`, in microseconds.
     pub(super) fn stamp(&self, at: u64) -> Option<(u32, u32)> {
-        self.agreed.then_some((CLOCK + (at / 1_000) as u32, 0))
+        self.agreed.stamps.then_some((CLOCK + (at / 1_000) as u32, 0))
     }
 
     /// An acknowledgement of everything.
