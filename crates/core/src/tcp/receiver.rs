@@ -46,6 +46,8 @@ pub struct Arrival {
     pub ip_header_bytes: u32,
     /// Header prediction holds for it, so that Linux does not look at the limit of the buffer.
     pub predicted: bool,
+    /// What Linux would charge for what is to be sent, in bytes (`sk_wmem_queued`).
+    pub sending: u32,
     /// The codepoint of its IP header is news that the peer waits for (`tcp_data_ecn_check`).
     pub marked: bool,
 }
@@ -251,6 +253,11 @@ impl Receiver {
         self.intake.queue.set_aside(sending)
     }
 
+    /// Something that was sent has been acknowledged, and its buffer freed (`tcp_wmem_free_skb`).
+    pub const fn uncharge(&mut self) {
+        self.intake.queue.uncharge();
+    }
+
     /// Memory that really waits here, in bytes.
     #[must_use]
     pub const fn charge(&self) -> u32 {
@@ -410,9 +417,9 @@ impl Receiver {
             marked: arrival.marked,
         };
         if seq.after(self.intake.nxt()) {
-            self.queue_held(cx, seq, chunks, fin, &facts)
+            self.queue_held(cx, seq, chunks, fin, (&facts, arrival.sending))
         } else {
-            self.queue_in_order(cx, seq, chunks, fin, (&facts, rtt, arrival.predicted))
+            self.queue_in_order(cx, seq, chunks, fin, (&facts, rtt, arrival.predicted, arrival.sending))
         }
     }
 
@@ -429,7 +436,7 @@ impl Receiver {
         seq: Seq,
         chunks: Pieces,
         fin: bool,
-        (facts, rtt, predicted): (&SegmentFacts, RttFacts, bool),
+        (facts, rtt, predicted, sending): (&SegmentFacts, RttFacts, bool, u32),
     ) -> Received {
         let granted = predicted && self.intake.granted(cx, false);
         if !granted && !self.make_room(cx, self.intake.nxt()) {
@@ -442,6 +449,9 @@ impl Receiver {
                 cx.count.tcp_ext.tcp_rcv_q_drop += 1;
                 return Received { dropped: true, readable: true, ..Received::default() };
             }
+        }
+        if !predicted {
+            self.intake.queue.schedule(facts.truesize, sending);
         }
         // A FIN fills no hole: it ends the stream before it, and what lay beyond is forgotten (`tcp_fin`).
         let had_hole = self.intake.queue.has_hole() && !fin;
@@ -474,13 +484,14 @@ impl Receiver {
         seq: Seq,
         chunks: Pieces,
         fin: bool,
-        facts: &SegmentFacts,
+        (facts, sending): (&SegmentFacts, u32),
     ) -> Received {
         self.hurry_mark(facts);
         if !self.make_room(cx, seq) {
             cx.count.tcp_ext.tcp_ofo_drop += 1;
             return Received { dropped: true, readable: true, ..Received::default() };
         }
+        self.intake.queue.schedule(facts.truesize, sending);
         self.foreseen = false;
         self.measure_rcv_mss(facts);
         self.owe_duplicates(facts);

@@ -1,6 +1,7 @@
 //! Received bytes: in order for the application, out of order for reassembly, charged with the memory they pin.
 mod chunk;
 mod collapse;
+mod pages;
 mod ready;
 mod squeeze;
 
@@ -9,6 +10,7 @@ use chunk::Feed;
 pub use chunk::{CHUNK_OVERHEAD, Chunk, Pieces};
 pub use collapse::Collapsed;
 use core::ops::Range;
+use pages::Pages;
 use ready::Ready;
 use std::collections::BTreeMap;
 #[cfg(test)]
@@ -16,8 +18,6 @@ mod tests;
 
 /// No FIN seen yet.
 const NO_FIN: u64 = u64::MAX;
-/// Linux accounts memory of sockets in pages.
-const PAGE: u32 = 4_096;
 
 /// What became of one segment. Ranges are stream offsets; a FIN counts as one byte, as in sequence space.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -76,6 +76,8 @@ pub struct RxQueue {
     unsqueezed: u32,
     /// The first buffer of what can be read was read in part.
     part_read: bool,
+    /// Pages that Linux would have taken before a segment found its place.
+    pages: Pages,
 }
 
 /// Data out of order.
@@ -107,6 +109,7 @@ impl RxQueue {
             floor: 0,
             unsqueezed: 0,
             part_read: false,
+            pages: Pages::NONE,
         }
     }
 
@@ -143,8 +146,17 @@ impl RxQueue {
     /// What is left of the pages that Linux would have taken for that and for `beside` bytes to be sent (`sk_forward_alloc`).
     #[must_use]
     pub const fn set_aside(&self, beside: u32) -> u32 {
-        // Whole pages are taken as they are needed, and given back.
-        self.truesize.wrapping_add(beside).wrapping_neg() % PAGE
+        self.pages.left(self.truesize as u64 + beside as u64)
+    }
+
+    /// Room is found for a segment of `truesize`, wherever it will lie (`sk_rmem_schedule`); `beside` as in [`Self::set_aside`].
+    pub fn schedule(&mut self, truesize: u32, beside: u32) {
+        self.pages.schedule(u64::from(self.truesize) + u64::from(beside) + u64::from(truesize));
+    }
+
+    /// A buffer of the socket has been freed: what is not needed goes back with it (`sk_mem_uncharge`).
+    pub const fn uncharge(&mut self) {
+        self.pages = Pages::NONE;
     }
 
     /// Memory that both queues really pin, metadata included, in bytes.
@@ -263,10 +275,14 @@ impl RxQueue {
                     chunk.trim_front(known as usize);
                     self.charge += chunk.charge();
                     self.next += chunk.len() as u64;
-                    let whole = !chunk.truesize.is_cut();
+                    let (whole, before) = (!chunk.truesize.is_cut(), self.truesize);
                     self.push_ready(chunk, whole);
+                    if self.truesize < before {
+                        self.uncharge();
+                    }
                 } else {
                     self.truesize -= chunk.truesize();
+                    self.uncharge();
                 }
             }
             self.next = self.next.max(end.min(self.fin_at));
@@ -308,7 +324,12 @@ impl RxQueue {
         out.charged = self.truesize;
         while let Some((at, chunk)) = feed.next_piece(new.start, data_end) {
             let own = if joins { 0 } else { chunk.truesize() };
+            let before = held.chunks.len();
             let taken = held.add(at, chunk, (&mut self.charge, &mut self.truesize));
+            if held.chunks.len() < before + usize::from(taken) {
+                // What lay within it is gone.
+                self.pages = Pages::NONE;
+            }
             if taken && !out.held {
                 out.charged = self.truesize.saturating_sub(own);
             }
@@ -331,6 +352,7 @@ impl RxQueue {
     /// Forgets everything beyond the hole.
     fn discard_held(&mut self) {
         if let Some(held) = self.held.take() {
+            self.uncharge();
             self.truesize -= held.fin;
             for chunk in held.chunks.values() {
                 self.charge -= chunk.charge();
@@ -373,6 +395,7 @@ impl RxQueue {
             self.held = None;
         }
         self.truesize -= freed;
+        self.uncharge();
         self.sink_floor();
         Some(cut)
     }
@@ -442,6 +465,7 @@ impl RxQueue {
             self.truesize -= chunk.truesize();
         }
         self.ready = Ready::new();
+        self.uncharge();
         self.ready_bytes = 0;
         self.part_read = false;
         self.sink_floor();
@@ -453,6 +477,9 @@ impl RxQueue {
             self.charge -= chunk.charge();
             self.truesize -= chunk.truesize();
             self.part_read = chunk.truesize() == 0;
+            if !self.part_read {
+                self.uncharge();
+            }
         }
     }
 

@@ -71,6 +71,7 @@ impl World {
             header_bytes: 32,
             ip_header_bytes: 20,
             predicted: false,
+            sending: 0,
             marked: false,
         };
         self.with(|rx, cx| {

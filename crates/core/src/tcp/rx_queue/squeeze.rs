@@ -155,6 +155,9 @@ impl RxQueue {
             self.truesize += chunk.truesize();
             self.charge += chunk.charge();
         }
+        if gone > 0 {
+            self.uncharge();
+        }
         gone
     }
 

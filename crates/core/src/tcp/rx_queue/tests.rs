@@ -67,7 +67,8 @@ fn assert_same(q: &RxQueue, m: &Model, fin_at: u64) {
     assert_eq!(q.charge(), charge);
     let truesize: u32 = q.ready.iter().chain(held().map(|(_, chunk)| chunk)).map(Chunk::truesize).sum();
     assert_eq!(q.truesize(), truesize);
-    assert!((q.truesize() + q.set_aside(0)).is_multiple_of(PAGE) && q.set_aside(0) < PAGE, "whole pages");
+    let page = pages::PAGE as u32;
+    assert!((q.truesize() + q.set_aside(0)).is_multiple_of(page) && q.set_aside(0) < page, "whole pages");
     assert_eq!(q.held_bytes(), held().map(|(_, c)| c.len() as u32).sum::<u32>());
     assert_eq!(q.has_hole(), !m.ranges().is_empty());
     let mut end = q.next_offset();
