@@ -47,6 +47,8 @@ pub mod flag {
     pub(super) const SHARED: u16 = 256;
     /// Its last transmission counts as earlier than it was.
     pub const LATE: u16 = 512;
+    /// Its first transmission was judged lost by RACK, which does not judge that one again, not even if the mark is taken back.
+    pub const JUDGED: u16 = 1_024;
 }
 
 /// One transmitted piece of the stream that is not yet cumulatively acknowledged; a super-packet or a part of one.

@@ -220,7 +220,7 @@ impl Rack {
     fn judge_first(&mut self, e: &mut Env<'_, '_>, now: Instant, patience: Duration) -> Option<Instant> {
         while let Some((start, sent)) = e.flight.tx.at_or_after(self.cursor) {
             let end = start + sent.span();
-            if !sent.has(flag::SACKED | flag::EVER_RETRANS | flag::LOST) {
+            if !sent.has(flag::SACKED | flag::EVER_RETRANS | flag::LOST | flag::JUDGED) {
                 if !sent_after((self.sent(), self.end_seq), (sent.departure(), end)) {
                     return None;
                 }
@@ -229,6 +229,10 @@ impl Rack {
                     return Some(self.last_first(e.flight));
                 }
                 e.flight.mark_lost(e.cx, start);
+                // The cursor may come back for what a timeout has marked beside it.
+                if let Some(sent) = e.flight.tx.get_mut(start) {
+                    sent.flags |= flag::JUDGED;
+                }
             }
             self.cursor = end;
         }
@@ -247,7 +251,9 @@ impl Rack {
         let mut bound = self.firsts_end.min(flight.tx.nxt());
         for _ in 0..WALK_MAX {
             let Some((start, sent)) = flight.last_unsacked_below(bound) else { break };
-            if !sent.has(flag::EVER_RETRANS | flag::LOST) && !sent.departure().is_after(self.sent()) {
+            if !sent.has(flag::EVER_RETRANS | flag::LOST | flag::JUDGED)
+                && !sent.departure().is_after(self.sent())
+            {
                 return sent.sent_at;
             }
             bound = start;
