@@ -291,9 +291,11 @@ impl Flight {
         }
     }
 
-    /// Nothing is sacked any more: what was one buffer has one time and PSH at its end. Its records stay apart, since it is cut into
-    /// the same segments; but for the one whose front is acknowledged, which is cut from there on.
+    /// Nothing is sacked any more: what was one buffer is one record, with one time, as far as the queue can afford the copies. Its
+    /// segments count from its start, and where an acknowledgement ends within it from there. What stays apart has that time, and PSH
+    /// at its end.
     pub(super) fn part_buffers(&mut self) {
+        let mut copied = 0;
         for (start, joined) in self.buffers.take().map(|buffers| buffers.joined).unwrap_or_default() {
             let mut push = 0;
             let mut last = None;
@@ -306,7 +308,7 @@ impl Flight {
             if let Some(last) = last {
                 last.flags |= push;
             }
-            let delta = self.tx.join_cut(start, joined.end);
+            let delta = self.tx.join_range(start, joined.end, &mut copied);
             self.packets_out = self.packets_out.saturating_add_signed(delta);
         }
     }
