@@ -220,7 +220,7 @@ impl Rack {
     fn judge_first(&mut self, e: &mut Env<'_, '_>, now: Instant, patience: Duration) -> Option<Instant> {
         while let Some((start, sent)) = e.flight.tx.at_or_after(self.cursor) {
             let end = start + sent.span();
-            if !sent.has(flag::SACKED | flag::EVER_RETRANS | flag::LOST) {
+            if !sent.has(flag::SACKED | flag::RENEGED | flag::EVER_RETRANS | flag::LOST) {
                 if !sent_after((self.sent(), self.end_seq), (sent.departure(), end)) {
                     return None;
                 }
@@ -247,7 +247,9 @@ impl Rack {
         let mut bound = self.firsts_end.min(flight.tx.nxt());
         for _ in 0..WALK_MAX {
             let Some((start, sent)) = flight.last_unsacked_below(bound) else { break };
-            if !sent.has(flag::EVER_RETRANS | flag::LOST) && !sent.departure().is_after(self.sent()) {
+            if !sent.has(flag::RENEGED | flag::EVER_RETRANS | flag::LOST)
+                && !sent.departure().is_after(self.sent())
+            {
                 return sent.sent_at;
             }
             bound = start;
@@ -405,7 +407,8 @@ fn piece(flight: &Flight, resent: &Resent, from: u64) -> Option<(u64, u64)> {
 /// A record of that retransmission is lost and not sent again yet.
 fn waits(flight: &Flight, resent: &Resent) -> bool {
     let mut records = flight.tx.range(resent.start, resent.end);
-    let lost = |sent: &Sent| sent.flags & (flag::LOST | flag::RETRANS | flag::SACKED) == flag::LOST;
+    let marks = flag::LOST | flag::RETRANS | flag::SACKED | flag::RENEGED;
+    let lost = |sent: &Sent| sent.flags & marks == flag::LOST;
     records.any(|(_, sent)| sent.departure() == resent.left && sent.has(flag::EVER_RETRANS) && lost(sent))
 }
 
@@ -413,6 +416,6 @@ fn waits(flight: &Flight, resent: &Resent) -> bool {
 fn holds(sent: &Sent, resent: &Resent) -> bool {
     sent.departure() == resent.left
         && sent.has(flag::EVER_RETRANS)
-        && !sent.has(flag::SACKED)
+        && !sent.has(flag::SACKED | flag::RENEGED)
         && sent.flags & (flag::LOST | flag::RETRANS) != flag::LOST
 }
