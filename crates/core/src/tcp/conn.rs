@@ -288,7 +288,7 @@ impl Conn {
             cx.sysctl.tcp_notsent_lowat
         };
         Level {
-            queued_charge: self.tx.queue_ref().wmem_queued() as u64,
+            queued_charge: self.tx.flight().wmem_queued() as u64,
             sndbuf: u64::from(self.app.sndbuf.min(self.allowance(cx))),
             unsent: self.tx.queue_ref().unsent_bytes(),
             lowat: u64::from(lowat),
@@ -322,7 +322,7 @@ impl Conn {
     /// The send queue holds more than the least buffer (`tcp_out_of_memory`).
     #[must_use]
     pub fn queues_much(&self) -> bool {
-        self.tx.queue_ref().wmem_queued() > SOCK_MIN_SNDBUF
+        self.tx.flight().wmem_queued() > SOCK_MIN_SNDBUF
     }
 
     /// Grows the send buffer with the window: room for what is in flight and as much again (`tcp_sndbuf_expand`). What a segment is
@@ -348,7 +348,7 @@ impl Conn {
         if cx.share == u64::MAX {
             return bytes;
         }
-        let queued = self.tx.queue_ref().wmem_queued();
+        let queued = self.tx.flight().wmem_queued();
         let held = self.tx.queue_ref().queued_charge() as u64 + u64::from(self.rx.charge());
         let least = cx.sysctl.tcp_wmem.min as usize;
         let granted = cx.pressure < Pressure::Exhausted && queued < least;

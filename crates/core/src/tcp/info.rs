@@ -319,7 +319,7 @@ impl Conn {
         Memory {
             received: self.rx.truesize(),
             rcvbuf: self.rx.window().buf().bytes,
-            queued: u32::try_from(self.tx.queue_ref().wmem_queued()).unwrap_or(u32::MAX),
+            queued: u32::try_from(self.tx.flight().wmem_queued()).unwrap_or(u32::MAX),
             sndbuf: self.app.sndbuf,
             held: u32::try_from(self.tx.queue_ref().queued_charge()).unwrap_or(u32::MAX),
         }

@@ -233,7 +233,7 @@ impl Flight {
         let Some(sent) = self.tx.get_mut(start) else { return };
         sent.count_as(Departure { at, number, late });
         sent.stamp = stamp;
-        sent.flags |= flag::EVER_RETRANS;
+        sent.flags = sent.flags & !flag::RENEGED | flag::EVER_RETRANS;
         let end = start + sent.span();
         if counted {
             if !sent.has(flag::RETRANS) {
@@ -361,7 +361,7 @@ impl Flight {
             self.retrans_out -= segs;
         }
         if self.buffers.is_some() {
-            self.cut_buffer(acked.start, acked.end.min(ack));
+            self.cut_buffer(acked.start, acked.end.min(ack), acked.end);
         }
         Some(acked)
     }
@@ -379,8 +379,8 @@ impl Flight {
 
     /// Forgets every SACK: the peer reneged.
     pub fn forget_sacks(&mut self) {
-        for (_, sent) in self.tx.range_mut(0, u64::MAX) {
-            sent.flags &= !flag::SACKED;
+        for (_, sent) in self.tx.range_mut(0, u64::MAX).filter(|(_, sent)| sent.has(flag::SACKED)) {
+            sent.flags = sent.flags & !flag::SACKED | flag::RENEGED;
         }
         self.sacked_out = 0;
         self.part_buffers();

@@ -465,8 +465,10 @@ impl Sender {
     /// Prepares the record at `start` for retransmission: at most `segs` segments at the present MSS, within the window.
     fn resend(&mut self, start: u64, segs: u16, wnd_end: u64) -> Option<Resend> {
         let mss = usize::from(self.flight.mss);
-        // What is acknowledged of a segment is not sent again.
-        let start = self.flight.tx.drop_acked_front().unwrap_or(start).max(start);
+        // What is acknowledged of a segment is not sent again. A head that is sacked stays as it is when another segment is.
+        let begins_below = start < self.flight.tx.una();
+        let front = begins_below.then(|| self.flight.tx.drop_acked_front()).flatten();
+        let start = front.unwrap_or(start);
         let sent = self.flight.tx.get(start)?;
         let mut limit = mss * usize::from(segs);
         let room = wnd_end.saturating_sub(start) as usize;

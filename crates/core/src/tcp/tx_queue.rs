@@ -48,7 +48,9 @@ pub mod flag {
     /// Its last transmission counts as earlier than it was.
     pub const LATE: u16 = 512;
     /// Its first transmission was judged lost by RACK, which does not judge that one again, not even if the mark is taken back.
-    pub const JUDGED: u16 = 1_024;
+    pub const JUDGED: u16 = 2_048;
+    /// Was sacked, and the peer took that back: RACK does not judge it before it is sent again.
+    pub const RENEGED: u16 = 1_024;
 }
 
 /// One transmitted piece of the stream that is not yet cumulatively acknowledged; a super-packet or a part of one.
@@ -217,8 +219,7 @@ impl TxQueue {
         self.unsent.is_empty() && self.sent.is_empty()
     }
 
-    /// What Linux would charge the send buffer with: payload, and the metadata of each element and record (`sk_wmem_queued`).
-    /// SO_SNDBUF and the buffer's growth are reckoned in it, so that an application may write as much as there.
+    /// What Linux would charge the send buffer with if each record were a buffer: payload, and the metadata of each element and record.
     #[must_use]
     pub fn wmem_queued(&self) -> usize {
         if self.is_empty() {

@@ -49,7 +49,7 @@ impl Conn {
         let headers = seg.header_bytes() + self.ip_header_bytes();
         let truesize = |len| Truesize::of_packet(len as u32 + headers).bytes();
         let needed: u32 = seg.payload.iter().map(|piece| truesize(piece.len())).sum();
-        needed == 0 || needed <= self.rx.set_aside(self.tx.queue_ref().wmem_queued() as u32)
+        needed == 0 || needed <= self.rx.set_aside(self.tx.flight().wmem_queued() as u32)
     }
 }
 

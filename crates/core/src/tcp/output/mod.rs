@@ -215,10 +215,7 @@ impl Conn {
             // The acknowledgement of all may have come since, or one that shut the window. New data keeps to the pace and to small
             // queues.
             Probe::New if self.has_in_flight() && self.head_fits_window(mss) => {
-                let len = self.probe_len(cx, mss, max_segs);
-                let may = self.pacing_gate(cx.now).is_ok()
-                    && self.credit_gate(cx, len as u32 + PACKET_CHARGE, false).is_ok();
-                (may.then(|| self.commit_new(cx, len)).flatten(), false)
+                (self.new_probe(cx, mss, max_segs), false)
             }
             Probe::New | Probe::Nothing => (None, false),
         };
@@ -300,6 +297,19 @@ impl Conn {
             return Err(why);
         }
         self.commit_new(cx, len).ok_or(Wait::Empty)
+    }
+
+    /// A tail loss probe of new data. Where its packet, which takes what it lacks from the next element, no longer fits the window, none
+    /// leaves, and the timeout is due (`tcp_grow_skb` before `tcp_snd_wnd_test`).
+    fn new_probe(&mut self, cx: &mut Cx<'_>, mss: u16, max_segs: u16) -> Option<Outgoing> {
+        self.pacing_gate(cx.now).ok()?;
+        let len = self.probe_len(cx, mss, max_segs);
+        if !self.head_fits_window(mss) {
+            self.rest.stats.chrono.start(cx.now, Held::RecvWindow);
+            return None;
+        }
+        self.credit_gate(cx, len as u32 + PACKET_CHARGE, false).ok()?;
+        self.commit_new(cx, len)
     }
 
     /// Bytes of new data in a tail loss probe: a packet as any other, of one segment where the congestion window is full

@@ -105,6 +105,9 @@ fn sent_after(a: (Departure, u64), b: (Departure, u64)) -> bool {
     if a.0 == b.0 || (a.0.at == b.0.at && (a.0.late || b.0.late)) { a.1 > b.1 } else { a.0.is_after(b.0) }
 }
 
+/// First transmissions with one of these are decided (in Linux: no longer on the list by time of sending).
+const OFF_THE_LIST: u16 = flag::SACKED | flag::RENEGED | flag::EVER_RETRANS | flag::LOST | flag::JUDGED;
+
 impl Rack {
     pub(super) const fn new() -> Self {
         Self {
@@ -220,7 +223,7 @@ impl Rack {
     fn judge_first(&mut self, e: &mut Env<'_, '_>, now: Instant, patience: Duration) -> Option<Instant> {
         while let Some((start, sent)) = e.flight.tx.at_or_after(self.cursor) {
             let end = start + sent.span();
-            if !sent.has(flag::SACKED | flag::EVER_RETRANS | flag::LOST | flag::JUDGED) {
+            if !sent.has(OFF_THE_LIST) {
                 if !sent_after((self.sent(), self.end_seq), (sent.departure(), end)) {
                     return None;
                 }
@@ -251,9 +254,7 @@ impl Rack {
         let mut bound = self.firsts_end.min(flight.tx.nxt());
         for _ in 0..WALK_MAX {
             let Some((start, sent)) = flight.last_unsacked_below(bound) else { break };
-            if !sent.has(flag::EVER_RETRANS | flag::LOST | flag::JUDGED)
-                && !sent.departure().is_after(self.sent())
-            {
+            if !sent.has(OFF_THE_LIST) && !sent.departure().is_after(self.sent()) {
                 return sent.sent_at;
             }
             bound = start;
@@ -411,7 +412,8 @@ fn piece(flight: &Flight, resent: &Resent, from: u64) -> Option<(u64, u64)> {
 /// A record of that retransmission is lost and not sent again yet.
 fn waits(flight: &Flight, resent: &Resent) -> bool {
     let mut records = flight.tx.range(resent.start, resent.end);
-    let lost = |sent: &Sent| sent.flags & (flag::LOST | flag::RETRANS | flag::SACKED) == flag::LOST;
+    let marks = flag::LOST | flag::RETRANS | flag::SACKED | flag::RENEGED;
+    let lost = |sent: &Sent| sent.flags & marks == flag::LOST;
     records.any(|(_, sent)| sent.departure() == resent.left && sent.has(flag::EVER_RETRANS) && lost(sent))
 }
 
@@ -419,6 +421,6 @@ fn waits(flight: &Flight, resent: &Resent) -> bool {
 fn holds(sent: &Sent, resent: &Resent) -> bool {
     sent.departure() == resent.left
         && sent.has(flag::EVER_RETRANS)
-        && !sent.has(flag::SACKED)
+        && !sent.has(flag::SACKED | flag::RENEGED)
         && sent.flags & (flag::LOST | flag::RETRANS) != flag::LOST
 }

@@ -6,7 +6,7 @@ use super::Flight;
 use crate::base::time::Instant;
 use crate::ranges::RangeSet;
 use crate::tcp::below::Departure;
-use crate::tcp::tx_queue::{Sent, flag};
+use crate::tcp::tx_queue::{BUFFER_CHARGE, Sent, flag};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
@@ -25,6 +25,8 @@ pub(super) struct Buffers {
     pub(super) sacked: RangeSet,
     /// Those that hold several records, or what was cut off from such a one, by where they start.
     joined: BTreeMap<u64, Joined>,
+    /// Records in them that are no buffer of their own.
+    inner: u32,
     /// The blocks that are worked through already (`recv_sack_cache`).
     seen: Blocks,
     /// One past the highest sacked offset, also when it is acknowledged and about to go.
@@ -124,6 +126,14 @@ pub enum Join {
 }
 
 impl Flight {
+    /// What Linux would charge the send buffer with (`sk_wmem_queued`). SO_SNDBUF and the buffer's growth are reckoned in it, so that an
+    /// application may write as much as there. Buffers that were joined gave back what they were charged beside their payload.
+    #[must_use]
+    pub fn wmem_queued(&self) -> usize {
+        let inner = self.buffers.as_ref().map_or(0, |b| b.inner as usize);
+        self.tx.wmem_queued().saturating_sub(inner * BUFFER_CHARGE)
+    }
+
     /// The buffer that holds `at`.
     #[must_use]
     pub fn buffer_at(&self, at: u64) -> Option<Buffer> {
@@ -199,12 +209,14 @@ impl Flight {
         let Some(whole) = joined else { return self.split(buffer.start, len as usize) };
         let Some((start, _)) = self.tx.covering(at) else { return false };
         // Records of several lengths: the cut is where segments of the first one's length end.
-        if start < at && (self.tx.splits_exhausted() || !self.split(start, (at - start) as usize)) {
+        let apart = start == at;
+        if !apart && (self.tx.splits_exhausted() || !self.split(start, (at - start) as usize)) {
             return false;
         }
-        let joined = &mut self.buffers.get_or_insert_default().joined;
-        joined.insert(buffer.start, Joined { end: at, ..whole });
-        joined.insert(at, whole);
+        let buffers = self.buffers.get_or_insert_default();
+        buffers.inner = buffers.inner.saturating_sub(u32::from(apart));
+        buffers.joined.insert(buffer.start, Joined { end: at, ..whole });
+        buffers.joined.insert(at, whole);
         true
     }
 
@@ -256,12 +268,13 @@ impl Flight {
             }
             whole.flags |= flag::EVER_RETRANS;
         }
-        let joined = &mut self.buffers.get_or_insert_default().joined;
+        let buffers = self.buffers.get_or_insert_default();
         // One that has just been sacked was alone.
         if buffer.has(flag::SACKED) {
-            joined.remove(&buffer.start);
+            buffers.joined.remove(&buffer.start);
         }
-        joined.insert(before.start, Joined { end: buffer.end, left: before.left });
+        buffers.joined.insert(before.start, Joined { end: buffer.end, left: before.left });
+        buffers.inner += 1;
         whole
     }
 
@@ -291,9 +304,11 @@ impl Flight {
         }
     }
 
-    /// Nothing is sacked any more: what was one buffer has one time and PSH at its end. Its records stay apart, since it is cut into
-    /// the same segments; but for the one whose front is acknowledged, which is cut from there on.
+    /// Nothing is sacked any more: what was one buffer is one record, with one time, as far as the queue can afford the copies. Its
+    /// segments count from its start, and where an acknowledgement ends within it from there. What stays apart has that time, and PSH
+    /// at its end.
     pub(super) fn part_buffers(&mut self) {
+        let mut copied = 0;
         for (start, joined) in self.buffers.take().map(|buffers| buffers.joined).unwrap_or_default() {
             let mut push = 0;
             let mut last = None;
@@ -306,13 +321,13 @@ impl Flight {
             if let Some(last) = last {
                 last.flags |= push;
             }
-            let delta = self.tx.join_cut(start, joined.end);
+            let delta = self.tx.join_range(start, joined.end, &mut copied);
             self.packets_out = self.packets_out.saturating_add_signed(delta);
         }
     }
 
-    /// The front of a buffer, up to `to`, is acknowledged.
-    pub(super) fn cut_buffer(&mut self, start: u64, to: u64) {
+    /// The front of a buffer, up to `to`, is acknowledged: a record of it, or a part of one, which ends at `end`.
+    pub(super) fn cut_buffer(&mut self, start: u64, to: u64, end: u64) {
         if self.sacked_out == 0 {
             self.buffers = None;
         }
@@ -321,6 +336,7 @@ impl Flight {
             && to < joined.end
         {
             buffers.joined.insert(to, joined);
+            buffers.inner = buffers.inner.saturating_sub(u32::from(to == end));
         }
     }
 }

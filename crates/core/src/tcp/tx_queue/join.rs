@@ -44,16 +44,22 @@ impl TxQueue {
         self.on_changed(start, end);
     }
 
-    /// Joins all records from the first, at `start`, to `end`, where that one is acknowledged in its middle: what is sent again are
-    /// segments counted from there. The change in the number of segments. What the queue cannot afford to copy stays apart.
-    pub fn join_cut(&mut self, start: u64, end: u64) -> i32 {
-        let Some((first, record)) = self.sent.first_key_value() else { return 0 };
-        let (mss, stands) = (record.mss, start.max(self.una));
-        let cut = *first < self.una || record.payload.len() % usize::from(mss.max(1)) != 0;
-        if *first != start || !cut || !self.affords_copy((end - stands) as usize) {
+    /// Joins the records from the one at `start` to `end` to one of as many segments; what of the first is acknowledged is left out, and
+    /// the segments are counted from there. The change in their number. What the queue cannot afford to copy, beside the `copied` bytes of
+    /// earlier calls, stays apart.
+    pub fn join_range(&mut self, start: u64, end: u64, copied: &mut usize) -> i32 {
+        let stands = start.max(self.una);
+        let Some(first) = self.sent.get(&start) else { return 0 };
+        // An acknowledgement that ended within a segment of a longer packet has cut it already.
+        let cut = stands > start
+            || (stands == self.una && first.payload.len() % usize::from(first.mss.max(1)) != 0);
+        let len = end.saturating_sub(stands) as usize;
+        let alone = !cut && start + first.span() >= end;
+        if alone || !self.affords_copy(*copied + len) {
             return 0;
         }
-        let mut whole = BytesMut::with_capacity((end - stands) as usize);
+        *copied += len;
+        let mut whole = BytesMut::with_capacity(len);
         let (mut segs, mut flags, mut at) = (0, 0, start);
         let mut head = None;
         while let Some(next) = (at < end).then(|| self.sent.remove(&at)).flatten() {
@@ -66,9 +72,14 @@ impl TxQueue {
         }
         let Some(mut head) = head else { return 0 };
         (head.payload, head.flags) = (whole.freeze(), flags);
-        head.count(mss);
+        head.segs = u16::try_from(segs).unwrap_or(u16::MAX);
+        if cut {
+            let mss = head.mss;
+            head.count(mss);
+        }
         let delta = i32::from(head.segs) - segs;
         self.sent.insert(stands, head);
+        self.on_changed(stands, end);
         delta
     }
 }
