@@ -47,10 +47,10 @@ pub mod flag {
     pub(super) const SHARED: u16 = 256;
     /// Its last transmission counts as earlier than it was.
     pub const LATE: u16 = 512;
-    /// Its first transmission was judged lost by RACK, which does not judge that one again, not even if the mark is taken back.
-    pub const JUDGED: u16 = 2_048;
     /// Was sacked, and the peer took that back: RACK does not judge it before it is sent again.
     pub const RENEGED: u16 = 1_024;
+    /// Its first transmission was judged lost by RACK, which does not judge that one again, not even if the mark is taken back.
+    pub const JUDGED: u16 = 2_048;
 }
 
 /// One transmitted piece of the stream that is not yet cumulatively acknowledged; a super-packet or a part of one.
