@@ -149,14 +149,15 @@ impl<'a> Cursor<'a> {
 
     /// Takes everything up to `end` and `end` itself.
     pub(crate) fn until(&mut self, end: &str) -> Result<&'a str, Box<Failure>> {
-        match self.rest().find(end) {
-            Some(n) => {
-                let taken = self.skip(n);
-                self.skip(end.len());
-                Ok(taken)
-            }
-            None => self.fail(format!("no '{end}' ends what begins here")),
-        }
+        self.take_up_to(self.rest().find(end), end)
+    }
+
+    /// Takes what stands in front of `end`, which was found so far on, and `end` itself.
+    fn take_up_to(&mut self, found: Option<usize>, end: &str) -> Result<&'a str, Box<Failure>> {
+        let Some(n) = found else { return self.fail(format!("no '{end}' ends what begins here")) };
+        let taken = self.skip(n);
+        self.skip(end.len());
+        Ok(taken)
     }
 
     /// Takes everything up to a mark that has no backslash before it, and the mark.
@@ -167,14 +168,7 @@ impl<'a> Cursor<'a> {
             escaped = c == '\\' && !escaped;
             bare
         };
-        match self.rest().find(ends) {
-            Some(n) => {
-                let taken = self.skip(n);
-                self.skip(mark.len_utf8());
-                Ok(taken)
-            }
-            None => self.fail(format!("no '{mark}' ends what begins here")),
-        }
+        self.take_up_to(self.rest().find(ends), mark.encode_utf8(&mut [0; 4]))
     }
 
     /// True when something that is not a blank follows before the line ends.
