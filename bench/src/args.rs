@@ -4,8 +4,9 @@ use std::fmt::Display;
 use std::process::exit;
 
 /// Options of all benchmarks: each lets those of the others through, since `cargo xtask bench` hands its own to both of its programs.
-const NAMES: [&str; 11] = [
+const NAMES: [&str; 12] = [
     "--busy-poll",
+    "--congestion",
     "--flows",
     "--gb",
     "--message",

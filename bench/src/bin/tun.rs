@@ -1,6 +1,6 @@
 //! Bulk transfer between the stack and the kernel over TUN, beside kernel to kernel over veth in the same minute.
 //!
-//! `tun [--seconds S] [--pairs N] [--flows N] [--busy-poll US]`: needs root and iperf3. Rows: one thread that runs the stack, its device and the
+//! `tun [--seconds S] [--pairs N] [--flows N] [--busy-poll US] [--congestion NAME]`: needs root and iperf3. Rows: one thread that runs the stack, its device and the
 //! application; the facade (the stack's thread and the application's). Whoever reads hashes, iperf3 does not; what came is compared with what
 //! was sent once the clock has stopped.
 #![forbid(unsafe_code)]
@@ -22,6 +22,9 @@ static COUNTING: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const OURS: &str = "10.77.0.2";
 const HOST: &str = "10.77.0.1";
+/// Of the namespace of whoever reads or writes it.
+const CONGESTION_CONTROL: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
+const CONGESTION_CONTROLS: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 /// More parallel flows iperf3 does not take.
 const IPERF_FLOWS_MAX: usize = 128;
 
@@ -36,12 +39,13 @@ const RUNS: [(Run, Role); 5] = [
 
 fn main() {
     args::check(
-        "tun [--seconds S] [--pairs N] [--flows N] [--only ROW] [--busy-poll US] [--work auto|inline|spread|thread]",
+        "tun [--seconds S] [--pairs N] [--flows N] [--only ROW] [--busy-poll US] [--work auto|inline|spread|thread] [--congestion NAME]",
     );
     if let Err(why) = lowwater_os::netns::can_net_admin() {
         eprintln!("skipped: needs {why}");
         std::process::exit(77);
     }
+    println!("the kernel's ends send by {}", namespace().run(congestion_control));
     let seconds = Duration::from_secs(args::number("--seconds", 3, 1, 3_600));
     let only = args::number("--only", 0, 1, RUNS.len() as u64);
     let (pairs, flows) =
@@ -78,6 +82,22 @@ fn main() {
     for (name, runs) in &shown {
         report(name, runs, shown[0].1);
     }
+}
+
+/// A namespace whose TCP sends by `--congestion`, or as those of this machine do.
+fn namespace() -> NetNs {
+    let ns = NetNs::new().expect("a namespace");
+    if let Some(name) = args::word("--congestion") {
+        let set = ns.run(|| std::fs::write(CONGESTION_CONTROL, &name));
+        let has = std::fs::read_to_string(CONGESTION_CONTROLS).unwrap_or_default();
+        set.unwrap_or_else(|_| args::refuse("--congestion", &has.trim().replace(' ', ", "), &name));
+    }
+    ns
+}
+
+/// What the kernel's senders do where this thread is.
+fn congestion_control() -> String {
+    std::fs::read_to_string(CONGESTION_CONTROL).map_or_else(|e| e.to_string(), |name| name.trim().to_owned())
 }
 
 /// One row: medians, and its ratios to the first row that runs.
@@ -138,7 +158,7 @@ fn veth(seconds: Duration, flows: usize) -> Figures {
          iperf3 -c 10.78.0.2 -t {} -P {flows} -J; wait",
         seconds.as_secs()
     );
-    let ns = NetNs::new().expect("a namespace");
+    let ns = namespace();
     let out = ns.run(|| {
         Command::new("bash").args(["-c", &script]).stderr(Stdio::inherit()).output().expect("bash runs")
     });
@@ -238,7 +258,7 @@ fn serve_flows(streams: &[TcpStream], seconds: Duration, role: Role) -> Vec<End>
 
 /// The same kernel's end with the kernel on the other side, read and hashed by one thread: what this program's method costs.
 fn kernel_pair(seconds: Duration, flows: usize, role: Role) -> Ran {
-    let (near, far) = (NetNs::new().expect("a namespace"), NetNs::new().expect("a namespace"));
+    let (near, far) = (namespace(), namespace());
     let mut holder = far.run(|| Command::new("sleep").arg("60").spawn()).expect("sleep runs");
     near.run(|| {
         ip(&format!("link add lwa type veth peer name lwb netns {}", holder.id()));
@@ -274,7 +294,7 @@ fn ip(args: &str) {
 }
 
 fn one_thread(seconds: Duration, flows: usize, role: Role) -> Ran {
-    let ns = NetNs::new().expect("a namespace");
+    let ns = namespace();
     ns.run(|| {
         let mut single = Single::open("lw0", OURS, HOST, single::work()).busy_poll(single::busy_poll());
         let stop = single.stopper();
@@ -304,7 +324,7 @@ fn one_thread(seconds: Duration, flows: usize, role: Role) -> Ran {
 }
 
 fn facade(seconds: Duration, flows: usize, role: Role) -> Ran {
-    let ns = NetNs::new().expect("a namespace");
+    let ns = namespace();
     ns.run(|| {
         let (own, host) = (format!("{OURS}/24"), format!("{HOST}/24"));
         let options = TunOptions { work: single::work(), ..TunOptions::new("lw0") };
