@@ -164,6 +164,12 @@ pub(crate) fn near<'n>(name: &str, all: &[&'n str]) -> Vec<&'n str> {
     all.into_iter().take(NEAR_MAX).map(|(_, known)| known).collect()
 }
 
+/// What a message says after `wrong`, of names that may have been meant; nothing where there are none.
+pub(crate) fn told(near: &[impl AsRef<str>]) -> String {
+    let names: Vec<&str> = near.iter().map(AsRef::as_ref).collect();
+    if names.is_empty() { String::new() } else { format!("; near it: {}", names.join(", ")) }
+}
+
 /// The names of values that a wrong one may have been meant for, the nearest first: a quarter of its letters may be others.
 pub(crate) fn near_constants(name: &str) -> Vec<&'static str> {
     let tables = [abi::NAMES, MORE, SCTP, ATTRIBUTES, FOREIGN, PRIVILEGES];
@@ -177,10 +183,7 @@ pub(crate) fn near_constants(name: &str) -> Vec<&'static str> {
 
 /// What a message says of a name that has no value.
 pub(crate) fn unknown(name: &str) -> String {
-    match &near_constants(name)[..] {
-        [] => format!("the name '{name}' is not known"),
-        near => format!("the name '{name}' is not known; near it: {}", near.join(", ")),
-    }
+    format!("the name '{name}' is not known{}", told(&near_constants(name)))
 }
 
 /// Bits under the names that begin with `prefix`, as `EPOLLIN|EPOLLOUT`; what has no name stands at the end.

@@ -186,7 +186,7 @@ const CHANGES: &[Change] = &[
         "lang/snippets.pkt",
         "tcpi_bytes_sent ==",
         "tcpi_bytes_snt ==",
-        "TCP_INFO has no 'tcpi_bytes_snt'; near it are tcpi_bytes_sent, ",
+        "TCP_INFO has no 'tcpi_bytes_snt'; near it: tcpi_bytes_sent, ",
     ),
     // SCTP: numbers, structures, calls of libsctp.
     ("sctp/handshake/init_twice.pkt", "tsn=2, sid=0", "tsn=3, sid=0", "DATA with other tsn"),
@@ -416,5 +416,5 @@ fn a_bracket_that_nothing_closes_is_missed_in_its_line() {
 #[test]
 fn a_wrong_call_gets_those_near_to_it() {
     let wrong = failure("0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0 lisen(3, 1) = 0\n");
-    assert!(wrong.line == 2 && wrong.what.contains("no call 'lisen'; near it are listen"), "{wrong}");
+    assert!(wrong.line == 2 && wrong.what.contains("no call 'lisen'; near it: listen"), "{wrong}");
 }

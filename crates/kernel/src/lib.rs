@@ -300,7 +300,12 @@ pub fn compare_file(path: &Path, over: Overrides, attempts: usize) -> io::Result
             best = Some((outcome, differences));
         }
     }
-    best.ok_or_else(|| io::ErrorKind::Other.into())
+    let (mut outcome, differences) = best.ok_or(io::ErrorKind::Other)?;
+    if let (Some(failure), Some(_)) = (&mut outcome.failure, &stack) {
+        failure.what = format!("the kernel fails it: {} (the stack passes it)", failure.what);
+        failure.compared = true;
+    }
+    Ok((outcome, differences))
 }
 
 fn failed_by_the_stack(mut outcome: Outcome, kernel: &Outcome) -> Outcome {

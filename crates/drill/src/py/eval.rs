@@ -1,6 +1,7 @@
 //! Carries snippets out: names, operators, functions, and what an assertion says when it fails.
 use super::parse::{Do, Expr, Program, Stmt};
 use super::value::Val;
+use crate::names;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -134,10 +135,7 @@ impl Run<'_> {
                 true => format!("TCP_INFO has no '{name}'"),
                 false => format!("the name '{name}' is not known"),
             };
-            match &self.facts.near(name)[..] {
-                [] => wrong,
-                near => format!("{wrong}; near it are {}", near.join(", ")),
-            }
+            wrong + &names::told(&self.facts.near(name))
         })
     }
 

@@ -323,10 +323,7 @@ impl Runner<'_> {
             name => match self.sctp_call(&a)? {
                 Some(call) => call,
                 None => {
-                    let near = match &names::near(name, CALLS)[..] {
-                        [] => String::new(),
-                        near => format!("; near it are {}", near.join(", ")),
-                    };
+                    let near = names::told(&names::near(name, CALLS));
                     return a.fail(format!("there is no call '{name}'{near}"));
                 }
             },

@@ -1,6 +1,7 @@
 //! The stack in virtual time as what a script runs against.
 use crate::config::{Config, Family};
 use crate::failure::Failure;
+use crate::names;
 use crate::steps::Steps;
 use crate::target::{ORIGIN, Target};
 use bytes::Bytes;
@@ -89,10 +90,7 @@ impl Target for Stack {
         if Sysctl::knows(name) {
             return None;
         }
-        let near = match &Sysctl::near(name)[..] {
-            [] => String::new(),
-            near => format!("; near it: {}", near.join(", ")),
-        };
+        let near = names::told(&Sysctl::near(name));
         Some(format!("the stack has no setting '{name}'{near} (docs/sysctl.md lists all)"))
     }
 
