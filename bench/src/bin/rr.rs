@@ -13,6 +13,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const OURS: &str = "10.77.0.2";
 const HOST: &str = "10.77.0.1";
@@ -61,13 +62,14 @@ struct Row {
     busy: bool,
 }
 
-const ROWS: [Row; 6] = [
+const ROWS: [Row; 7] = [
     Row { name: "kernel <-> kernel, veth", run: veth, busy: false },
     Row { name: "kernel -> stack, TUN", run: server, busy: true },
     Row { name: "stack -> kernel, TUN", run: client, busy: true },
     Row { name: "kernel -> stack, TUN, never busy polling", run: server, busy: false },
     Row { name: "stack -> kernel, TUN, never busy polling", run: client, busy: false },
     Row { name: "kernel -> stack, TUN, facade", run: facade_server, busy: true },
+    Row { name: "kernel -> stack, TUN, task of tokio", run: task_server, busy: false },
 ];
 
 fn main() {
@@ -81,7 +83,7 @@ fn main() {
     }
     let seconds = Duration::from_secs(args::number("--seconds", 2, 1, 3_600));
     let busy = lowwater_bench::single::busy_poll();
-    let only = args::numbers("--only", 0, 5);
+    let only = args::numbers("--only", 0, ROWS.len() as u64 - 1);
     let what = args::word("--what");
     for (what, unit) in match what.as_deref() {
         Some("ask") => &[(What::Ask, "round trips")][..],
@@ -273,6 +275,48 @@ fn facade_server(what: What, time: Duration, busy: Duration) -> Rate {
             rate
         })
     })
+}
+
+/// The same with the stack and the server as tasks of one thread.
+fn task_server(what: What, time: Duration, _: Duration) -> Rate {
+    namespace().run(|| {
+        let (own, host) = (format!("{OURS}/24"), format!("{HOST}/24"));
+        let options = TunOptions { work: lowwater_bench::single::work(), ..TunOptions::new("lw0") };
+        let builder = lowwater::Stack::builder().tun_with(options).address(&own).host_address(&host);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().expect("a runtime");
+        let within = runtime.enter();
+        let stack = builder.spawn().expect("a stack");
+        drop(within);
+        std::thread::scope(|scope| {
+            let server = scope.spawn(|| {
+                place(false);
+                runtime.block_on(async {
+                    let listener =
+                        lowwater::TcpListener::bind(&stack, (OURS, 9)).await.expect("the port is free");
+                    while let Ok((stream, _)) = listener.accept().await {
+                        if echo_by_task(stream).await == Echoed::Enough || what == What::Ask {
+                            break;
+                        }
+                    }
+                    stack.shutdown(Duration::ZERO).await;
+                });
+            });
+            let rate = kernel_client(SocketAddr::new(OURS.parse().expect("an address"), 9), what, time);
+            server.join().expect("the server ends");
+            rate
+        })
+    })
+}
+
+async fn echo_by_task(mut stream: lowwater::TcpStream) -> Echoed {
+    let mut byte = [0; 64];
+    stream.set_nodelay(true).expect("a socket takes the option");
+    while let Ok(n @ 1..) = AsyncReadExt::read(&mut stream, &mut byte).await {
+        if byte[0] == b'q' || stream.write_all(&byte[..n]).await.is_err() {
+            return Echoed::Enough;
+        }
+    }
+    Echoed::All
 }
 
 #[derive(PartialEq, Eq)]

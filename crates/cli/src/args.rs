@@ -247,8 +247,9 @@ pub(crate) struct Net {
     /// Single segments and finished checksums on the device instead of super-packets
     #[arg(long)]
     pub(crate) no_offload: bool,
-    /// Look at the device for up to US microseconds before sleeping, while that pays: faster answers for processor time; 0: never
-    #[arg(long, value_name = "US", default_value_t = BUSY_POLL_US, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
+    /// Give the stack a thread of its own, which looks at the device for up to US microseconds before it sleeps, while that pays:
+    /// faster answers where a processor is free for it; 0: the stack is served between the other work of one thread
+    #[arg(long, value_name = "US", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     pub(crate) busy_poll: u32,
     #[command(flatten)]
     pub(crate) front: Front,
@@ -393,9 +394,6 @@ fn modes(text: &str) -> Result<Modes, String> {
     let known = text.split(',').map(|word| word.trim().parse().ok()).collect::<Option<_>>();
     known.map(Modes).ok_or_else(|| "it takes all, or ipv4, ipv4-mapped-ipv6 and ipv6 with commas".to_owned())
 }
-
-/// How long a device is looked at before sleeping, unless the command line says otherwise.
-const BUSY_POLL_US: u32 = lowwater_os::BUSY_POLL.as_micros() as u32;
 
 /// One seed, or those from the first up to the second, which is left out.
 fn seeds(text: &str) -> Result<Range<u64>, String> {

@@ -37,11 +37,8 @@ struct Target {
 /// Runs the command.
 pub(crate) fn run(args: &Get) -> Result<ExitCode, Failure> {
     let target = target(&args.url)?;
-    let opened = net::open(&args.net)?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|e| Failure::io("starting the runtime", &e))?;
+    let runtime = net::runtime()?;
+    let opened = net::open(&args.net, &runtime)?;
     let outcome = runtime.block_on(async {
         tokio::select! {
             done = fetch(args, &opened, &target) => done.map(|()| ExitCode::SUCCESS),
@@ -51,7 +48,7 @@ pub(crate) fn run(args: &Get) -> Result<ExitCode, Failure> {
             }
         }
     });
-    opened.stack.shutdown_blocking(CLOSE);
+    runtime.block_on(opened.stack.shutdown(CLOSE));
     runtime.shutdown_background();
     opened.finish()?;
     outcome

@@ -217,6 +217,24 @@ impl Builder {
         Ok(stack)
     }
 
+    /// As [`Builder::build`], but a task of the tokio runtime serves the stack ([`Driver::run_on_tokio`]) instead of a thread: small
+    /// requests are answered sooner where threads would share a processor, and the stack shares the runtime's threads with
+    /// the application.
+    ///
+    /// # Errors
+    /// Those of [`Builder::build`], and [`io::ErrorKind::NotConnected`] outside of a runtime.
+    ///
+    /// # Panics
+    /// Where the runtime's I/O is not enabled, as sockets of tokio do, in the task.
+    #[cfg(feature = "tokio")]
+    pub fn spawn(self) -> io::Result<Stack> {
+        let runtime = tokio::runtime::Handle::try_current()
+            .map_err(|why| io::Error::new(io::ErrorKind::NotConnected, why))?;
+        let (stack, driver) = self.build_driver()?;
+        runtime.spawn(driver.run_on_tokio());
+        Ok(stack)
+    }
+
     /// As [`Builder::build`], but leaves it to the caller to [run](Driver::run) the stack on a thread.
     ///
     /// # Errors

@@ -48,6 +48,35 @@ enum Next {
     Stop,
 }
 
+/// What a stint of the driver left.
+pub(crate) enum Rest {
+    /// There is more to do.
+    More,
+    /// Nothing until then.
+    Until(Instant),
+    /// The stack has ended.
+    Over,
+}
+
+/// How long the driver works before others may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stint {
+    /// Until there is nothing to do: the thread is its own.
+    Whole,
+    #[cfg_attr(not(feature = "tokio"), expect(dead_code, reason = "only a task shares its thread"))]
+    /// For so many turns, or to the end of one that wakes somebody: whoever is woken may be waiting for this very thread.
+    Shared(u32),
+}
+
+impl Stint {
+    /// After a turn; true when it is over.
+    fn ends(&mut self, woke: bool) -> bool {
+        let Self::Shared(turns) = self else { return false };
+        *turns = turns.saturating_sub(1);
+        woke || *turns == 0
+    }
+}
+
 /// The loop that serves one stack. [`crate::Builder::build`] runs it on a thread of its own;
 /// [`crate::Builder::build_driver`] hands it out.
 pub struct Driver {
@@ -74,38 +103,64 @@ impl Driver {
         let shared = self.shared.clone();
         let mut ready = Vec::new();
         let mut wakes = Wakes::new();
-        // Its own while it is awake.
-        let mut devices = shared.devices();
-        // The one look at the clock of each turn: timers see the time before the devices were read.
-        let mut at = shared.clock.now();
-        devices.read(at);
+        let mut looked = None;
         loop {
-            let next = self.process(at, &mut devices, &mut wakes);
+            let (at, devices) = looked.take().unwrap_or_else(|| self.look(&shared));
+            match self.work(at, devices, &mut wakes, Stint::Whole) {
+                Rest::Over => return,
+                Rest::More => {}
+                Rest::Until(until) => {
+                    looked = self.look_around(&shared, until);
+                    if looked.is_none() && self.poller.wait(&shared.clock, Some(until), &mut ready).is_err() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// The devices after a sleep, read, and the one look at the clock of a turn: timers see the time before the devices were read.
+    pub(crate) fn look<'a>(&mut self, shared: &'a Shared) -> (Instant, MutexGuard<'a, Devices>) {
+        let mut devices = shared.devices();
+        let at = shared.clock.now();
+        self.busy_poll.on_something(at);
+        self.looked = true;
+        devices.read(at);
+        (at, devices)
+    }
+
+    /// Turns with devices that were just read, until there is nothing to do or the stint is over.
+    pub(crate) fn work(
+        &mut self,
+        mut at: Instant,
+        mut devices: MutexGuard<'_, Devices>,
+        wakes: &mut Wakes,
+        mut stint: Stint,
+    ) -> Rest {
+        loop {
+            let next = self.process(at, &mut devices, wakes);
+            let woke = !wakes.is_empty();
             if !matches!(next, Next::Sleep(_)) {
                 wakes.drain(..).for_each(Waker::wake);
             }
             let wrote = devices.write(at);
             match next {
-                Next::Stop => return,
+                Next::Stop => return Rest::Over,
                 Next::Sleep(until) if !wrote => {
                     let until = until.min(devices.wake_at(at));
                     devices.asleep_until = until;
                     drop(devices);
                     // Only now: whoever is woken and sends finds the devices free, and need not wake the driver for it.
                     wakes.drain(..).for_each(Waker::wake);
-                    if let Some((now, looked)) = self.look_around(&shared, until) {
-                        (at, devices) = (now, looked);
-                        continue;
-                    }
-                    if self.poller.wait(&shared.clock, Some(until), &mut ready).is_err() {
-                        return;
-                    }
-                    devices = shared.devices();
+                    return Rest::Until(until);
                 }
                 Next::Go => {}
                 Next::Sleep(_) => wakes.drain(..).for_each(Waker::wake),
             }
-            at = shared.clock.now();
+            if stint.ends(woke) {
+                return Rest::More;
+            }
+            at = self.shared.clock.now();
             self.busy_poll.on_something(at);
             self.looked = !wrote || devices.have_more_input() || self.answers.asks();
             if self.looked {

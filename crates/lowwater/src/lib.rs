@@ -42,14 +42,14 @@
 //! One thread owns a stack's devices: it reads packets in batches, gives them to the core, runs timers, takes what the core
 //! wants to send and writes it ([`Driver`]); while it sleeps, a short answer leaves in the thread that writes it. Sockets share the core with it under one lock that is never held across a
 //! system call: a read or a write is a function call, not a message to another thread. Wakers do the rest, so the futures
-//! run on any runtime. Nothing is global; a process may have as many stacks as it likes.
+//! run on any runtime. With [`Builder::spawn`] a task of tokio stands in that thread's place. Nothing is global; a process may have as many stacks as it likes.
 //!
 //! # Ends
 //! Dropping a socket closes it in the background. [`Stack::shutdown`] waits for that, with a limit; a program that just
 //! returns from `main` cuts off what has not been sent by then, since the stack ends with the process.
 //!
 //! # Features
-//! `tokio` (default): tokio's `AsyncRead` and `AsyncWrite`. `futures-io`: those of the futures crates.
+//! `tokio` (default): tokio's `AsyncRead` and `AsyncWrite`, and stacks that are tasks. `futures-io`: those of the futures crates.
 #![forbid(unsafe_code)]
 
 mod asks;
@@ -68,6 +68,8 @@ pub mod shard;
 mod shared;
 mod sock;
 mod stack;
+#[cfg(feature = "tokio")]
+mod task;
 pub mod tcp;
 mod udp;
 mod waiters;

@@ -131,7 +131,10 @@ impl Sock {
         if data.is_empty() {
             return Poll::Ready(Ok(0));
         }
-        self.poll(cx, Side::Write, |core, now, id| core.tcp_send_bytes(now, id, data, SendFlags::default()))
+        self.poll_side(cx, Side::Write, |inner, now| {
+            note_brief(inner, self.id, data.len());
+            inner.core.tcp_send_bytes(now, self.id, data, SendFlags::default())
+        })
     }
 
     pub(crate) fn poll_chunk(&self, cx: &mut Context<'_>, max: usize) -> Poll<io::Result<Option<Bytes>>> {
@@ -220,8 +223,12 @@ fn recv(core: &mut Core, now: Instant, id: SocketId, buf: &mut [u8], peek: bool)
 }
 
 /// What follows something unacknowledged is a stream: the driver makes larger packets of it, beside whoever writes.
+fn note_brief(inner: &mut Inner, id: SocketId, len: usize) {
+    inner.brief = len <= BRIEF_BYTES && inner.core.queues(id).is_ok_and(|queues| queues.send == 0);
+}
+
 fn send(inner: &mut Inner, now: Instant, id: SocketId, data: &[u8]) -> Result<usize, Error> {
-    inner.brief = data.len() <= BRIEF_BYTES && inner.core.queues(id).is_ok_and(|queues| queues.send == 0);
+    note_brief(inner, id, data.len());
     inner.core.tcp_send(now, id, &data[..data.len().min(COPY_MAX)], SendFlags::default())
 }
 

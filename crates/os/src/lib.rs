@@ -17,7 +17,7 @@ mod pool;
 pub mod program;
 #[allow(
     unsafe_code,
-    reason = "the ioctls of TUN, unshare, options as bytes, rings shared with the kernel and reading into fresh memory have no safe wrapper"
+    reason = "the ioctls of TUN, unshare, options as bytes, rings shared with the kernel, tokio's descriptors and reading into fresh memory have no safe wrapper"
 )]
 mod sys;
 mod sysfs;
@@ -29,6 +29,8 @@ pub use clock::Clock;
 pub use error::SetupError;
 pub use netlink::{Link, SockDiag};
 pub use packet::{PacketDevice, PacketOptions};
+#[cfg(feature = "tokio")]
+pub use poll::TokioWait;
 pub use poll::{Interest, Poller, Ready, Waker};
 pub use sys::socket;
 pub use tun::{KernelWork, Layer, Tun, TunOptions};

@@ -152,8 +152,7 @@ impl Poller {
     /// Whether [`Waker::wake`] was called since the last wait or the last question; the next wait does not count it again.
     /// For those who look around before they sleep.
     pub fn take_wake(&mut self) -> bool {
-        self.bell.0.state.load(Ordering::Relaxed) == NOTIFIED
-            && self.bell.0.state.swap(AWAKE, Ordering::AcqRel) == NOTIFIED
+        self.is_rung() && self.wakes_up()
     }
 
     /// Waits until `deadline` by `clock` (`None`: without end), a wake, or a ready descriptor; fills `ready` anew.
@@ -169,10 +168,8 @@ impl Poller {
     ) -> io::Result<bool> {
         let deadline = deadline.filter(|at| *at != Instant::FAR_FUTURE);
         loop {
-            if let Some(at) = deadline
-                && self.armed.is_none_or(|armed| at < armed)
-            {
-                self.arm(clock, at)?;
+            if let Some(at) = deadline {
+                self.arm_for(clock, at)?;
             }
             let woke = self.sleep(None, ready)?;
             // The timer alone may have fired, and for a deadline that has moved since.
@@ -192,6 +189,29 @@ impl Poller {
         Ok(self.sleep(timeout, ready)?.bell)
     }
 
+    /// Sets the timer where it is set for later.
+    fn arm_for(&mut self, clock: &Clock, deadline: Instant) -> io::Result<()> {
+        match deadline != Instant::FAR_FUTURE && self.armed.is_none_or(|armed| deadline < armed) {
+            true => self.arm(clock, deadline),
+            false => Ok(()),
+        }
+    }
+
+    /// From here on a wake is one of the eventfd; false where it was woken before and must not sleep.
+    fn falls_asleep(&self) -> bool {
+        let state = &self.bell.0.state;
+        state.compare_exchange(AWAKE, ASLEEP, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    fn is_rung(&self) -> bool {
+        self.bell.0.state.load(Ordering::Relaxed) == NOTIFIED
+    }
+
+    /// From here on a wake is none of the eventfd; true where there was one.
+    fn wakes_up(&self) -> bool {
+        self.bell.0.state.swap(AWAKE, Ordering::AcqRel) == NOTIFIED
+    }
+
     /// A time that has passed fires at once.
     fn arm(&mut self, clock: &Clock, at: Instant) -> io::Result<()> {
         let ns = clock.monotonic_nanos(at);
@@ -208,12 +228,10 @@ impl Poller {
 
     fn sleep(&mut self, timeout: Option<Duration>, ready: &mut Vec<Ready>) -> io::Result<Woke> {
         ready.clear();
-        let state = &self.bell.0.state;
-        let sleeps = timeout != Some(Duration::ZERO)
-            && state.compare_exchange(AWAKE, ASLEEP, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        let sleeps = timeout != Some(Duration::ZERO) && self.falls_asleep();
         let timeout = if sleeps { timeout } else { Some(Duration::ZERO) };
         let timer = self.collect(timeout, ready);
-        let bell = self.bell.0.state.swap(AWAKE, Ordering::AcqRel) == NOTIFIED;
+        let bell = self.wakes_up();
         Ok(Woke { bell, timer: timer? })
     }
 
@@ -272,5 +290,10 @@ pub fn precise_timers() -> io::Result<()> {
     Ok(rustix::thread::set_current_timer_slack(NonZeroU64::new(1_000))?)
 }
 
+#[cfg(feature = "tokio")]
+mod elsewhere;
 #[cfg(test)]
 mod tests;
+
+#[cfg(feature = "tokio")]
+pub use elsewhere::TokioWait;

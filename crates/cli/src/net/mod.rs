@@ -13,8 +13,10 @@ use lowwater::{Builder, PacketOptions, Stack, TunOptions};
 use lowwater_core::base::Rng;
 use lowwater_core::ip::Cidr;
 use lowwater_os::{PacketDevice, Tun};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
+use tokio::runtime::Runtime;
 
 /// MTU of a TUN.
 const DEFAULT_MTU: u16 = 1_500;
@@ -36,8 +38,14 @@ pub(crate) struct Opened {
     capture: Option<Capture>,
 }
 
+/// The one thread of these commands: their tasks and the stack's.
+pub(crate) fn runtime() -> Result<Runtime, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|e| Failure::io("starting the runtime", &e))
+}
+
 /// Opens the device, configures the kernel's side of a TUN and starts the stack.
-pub(crate) fn open(net: &Net) -> Result<Opened, Failure> {
+pub(crate) fn open(net: &Net, runtime: &Runtime) -> Result<Opened, Failure> {
     let sides = sides(net)?;
     let mut warnings = conflict::check(net, &sides)?;
     warnings.extend(net.front.qdisc.as_ref().and_then(|words| rates::slow("--qdisc", words)));
@@ -45,7 +53,7 @@ pub(crate) fn open(net: &Net) -> Result<Opened, Failure> {
         eprintln!("lowwater: warning: {warning}");
     }
     let capture = net.pcap.as_deref().map(Capture::create).transpose()?;
-    let (builder, device) = match &net.iface.packet {
+    let (mut builder, device) = match &net.iface.packet {
         Some(interface) => attach(net, packet(net, interface)?, interface.clone()),
         None => {
             let tun = tun(net, &sides)?;
@@ -53,7 +61,6 @@ pub(crate) fn open(net: &Net) -> Result<Opened, Failure> {
             attach(net, tun, name)
         }
     };
-    let mut builder = builder.busy_poll(Duration::from_micros(net.busy_poll.into()));
     for side in &sides {
         builder = builder.address(&side.own.to_string());
     }
@@ -72,10 +79,19 @@ pub(crate) fn open(net: &Net) -> Result<Opened, Failure> {
     if let Some(capture) = &capture {
         builder = builder.observe(capture.observer());
     }
-    let stack = builder.build().map_err(|e| Failure::io("starting the stack", &e))?;
+    let stack = start(builder, net, runtime).map_err(|e| Failure::io("starting the stack", &e))?;
     let addresses = sides.iter().map(|side| side.own.addr()).collect();
     let hosts = sides.iter().filter_map(|side| side.host).collect();
     Ok(Opened { stack, device, addresses, hosts, warnings, capture })
+}
+
+/// As a task, or on a thread that looks at the device before it sleeps.
+fn start(builder: Builder, net: &Net, runtime: &Runtime) -> io::Result<Stack> {
+    let _in_runtime = runtime.enter();
+    match net.busy_poll {
+        0 => builder.spawn(),
+        us => builder.busy_poll(Duration::from_micros(us.into())).build(),
+    }
 }
 
 /// An address of the stack, and the host beside it: the kernel's side of a TUN, or a gateway.

@@ -64,13 +64,10 @@ fn acknowledged(info: &AssocInfo) -> bool {
 /// Runs the command.
 pub(crate) fn run(args: &SctpSend) -> Result<ExitCode, Failure> {
     check(args)?;
-    let opened = net::open(&args.net)?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|e| Failure::io("starting the runtime", &e))?;
+    let runtime = net::runtime()?;
+    let opened = net::open(&args.net, &runtime)?;
     let outcome = runtime.block_on(transfer(args, &opened));
-    opened.stack.shutdown_blocking(BACKGROUND);
+    runtime.block_on(opened.stack.shutdown(BACKGROUND));
     runtime.shutdown_background();
     opened.finish()?;
     let Some(outcome) = outcome? else { return Ok(ExitCode::from(INTERRUPTED)) };

@@ -43,13 +43,10 @@ pub(crate) fn run(args: &Serve) -> Result<ExitCode, Failure> {
     let stats = args.stats.as_deref().map(Stats::new);
     let control = args.control.as_deref().map(Control::open).transpose()?;
     allow_open_files();
-    let opened = net::open(&args.net)?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|e| Failure::io("starting the runtime", &e))?;
+    let runtime = net::runtime()?;
+    let opened = net::open(&args.net, &runtime)?;
     let served = runtime.block_on(serve(args, &opened, (&Arc::new(root), control), stats.as_ref()));
-    let drained = opened.stack.shutdown_blocking(CONNECTIONS_CLOSE);
+    let drained = runtime.block_on(opened.stack.shutdown(CONNECTIONS_CLOSE));
     if let Some(stats) = &stats {
         stats.write(&opened.stack)?;
     }

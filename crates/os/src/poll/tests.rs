@@ -80,6 +80,45 @@ fn descriptors_report_their_token_until_served() {
     }
 }
 
+/// A runtime is told of edges; what was left unread before is there all the same.
+#[cfg(feature = "tokio")]
+#[test]
+fn what_was_left_unread_ends_a_wait_in_a_runtime() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+    let (clock, mut poller, mut ready) = (Clock::start(), Poller::new().unwrap(), Vec::new());
+    let (a, b) = UnixStream::pair().unwrap();
+    poller.add(&a, 7, Interest::Read).unwrap();
+    runtime.block_on(async {
+        let place = TokioWait::of(&poller).unwrap();
+        let writer = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(20));
+            rustix::io::write(&b, b"four").unwrap();
+            b
+        });
+        for left in (1..=4).rev() {
+            // The first may be the edge, which says nothing of what is there.
+            while ready.is_empty() {
+                assert!(!poller.wait_in(&place, &clock, None, &mut ready).await.unwrap());
+            }
+            assert_eq!(ready[0].token, 7, "{left} bytes are left");
+            rustix::io::read(&a, &mut [0u8; 1]).unwrap();
+            ready.clear();
+        }
+        let _open = writer.join().unwrap();
+        let waker = poller.waker();
+        let ringer = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(20));
+            waker.wake();
+        });
+        while !poller.wait_in(&place, &clock, None, &mut ready).await.unwrap() {}
+        ringer.join().unwrap();
+        let deadline = clock.now() + Duration::from_millis(20);
+        while clock.now() < deadline {
+            assert!(!poller.wait_in(&place, &clock, Some(deadline), &mut ready).await.unwrap());
+        }
+    });
+}
+
 #[test]
 fn a_wake_before_the_wait_is_not_lost() {
     let (mut poller, mut ready) = (Poller::new().unwrap(), Vec::new());

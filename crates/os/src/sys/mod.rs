@@ -3,11 +3,15 @@ mod io;
 mod ns;
 mod ring;
 pub mod socket;
+#[cfg(feature = "tokio")]
+mod tokio;
 mod tun;
 
 pub(crate) use io::read_into;
 pub(crate) use ns::unshare_net;
 pub(crate) use ring::{RingSize, SlotState, TxRing};
+#[cfg(feature = "tokio")]
+pub(crate) use tokio::watch;
 pub(crate) use tun::{
     TunFlags, attach, interface, set_little_endian, set_offload, set_sndbuf, set_vnet_hdr_len,
 };

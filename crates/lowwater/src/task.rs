@@ -1,0 +1,60 @@
+//! The driver as a task of tokio, beside those of the application: a round trip then changes no threads.
+use crate::driver::{Driver, Rest, Stint};
+use crate::registry::Wakes;
+use core::future::poll_fn;
+use core::task::Poll;
+use lowwater_os::TokioWait;
+use std::io;
+
+/// Turns in a row before the other tasks of the thread have theirs.
+const TURNS_PER_STINT: u32 = 16;
+
+impl Driver {
+    /// Serves the stack as a task, until [`crate::Stack::shutdown`] has ended, or until all handles are gone and what they had
+    /// opened has closed. When the task is dropped, the stack has ended.
+    ///
+    /// The devices and the stack's timer are in the runtime's own wait, to the nanosecond; it does not busy poll. What blocks
+    /// this thread of the runtime blocks the stack.
+    ///
+    /// # Errors
+    /// When the process is out of descriptors.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime, or where its I/O is not enabled, as sockets of tokio do.
+    pub async fn run_on_tokio(mut self) -> io::Result<()> {
+        let ended = self.serve_as_task().await;
+        if let Err(why) = &ended {
+            self.shared.lock().failure.get_or_insert_with(|| format!("the stack's task: {why}"));
+        }
+        ended
+    }
+
+    async fn serve_as_task(&mut self) -> io::Result<()> {
+        let shared = self.shared.clone();
+        let place = TokioWait::of(&self.poller)?;
+        let (mut ready, mut wakes) = (Vec::new(), Wakes::new());
+        loop {
+            let (at, devices) = self.look(&shared);
+            match self.work(at, devices, &mut wakes, Stint::Shared(TURNS_PER_STINT)) {
+                Rest::Over => return Ok(()),
+                Rest::More => others_first().await,
+                Rest::Until(until) => {
+                    self.poller.wait_in(&place, &shared.clock, Some(until), &mut ready).await?;
+                }
+            }
+        }
+    }
+}
+
+/// Lets the tasks run that are ready now; the runtime looks at its I/O when it does between tasks anyway.
+async fn others_first() {
+    let mut yielded = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
