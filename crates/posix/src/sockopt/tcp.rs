@@ -56,8 +56,8 @@ impl Host {
             TCP_FASTOPEN_CONNECT => Told::Int(o.fastopen_connect.into()),
             TCP_FASTOPEN_NO_COOKIE => Told::Int(o.fastopen_no_cookie.into()),
             TCP_FASTOPEN_KEY => {
-                let keys = o.fastopen_key.or(sysctl.tcp_fastopen_key);
-                Told::Bytes(keys.map_or_else(Bytes::new, |keys| Bytes::from(keys.to_bytes())))
+                // Those of the system are told by the sysctl alone (`tcp_fastopen_get_cipher`).
+                Told::Bytes(o.fastopen_key.map_or_else(Bytes::new, |keys| Bytes::from(keys.to_bytes())))
             }
             TCP_THIN_DUPACK => Told::Int(0),
             TCP_THIN_LINEAR_TIMEOUTS => Told::Int(o.thin_linear_timeouts.into()),
