@@ -124,7 +124,7 @@ impl Host {
         if to.is_none() && self.stack.peer_addr(id).is_err() {
             return Err(Errno::EDESTADDRREQ);
         }
-        if write.strange {
+        if write.is_strange_to(sock) {
             return Err(Errno::EINVAL);
         }
         if shut || write.bad {

@@ -102,6 +102,8 @@ pub(crate) struct Knobs {
     /// SO_RCVTIMEO and SO_SNDTIMEO.
     pub(crate) rcvtimeo: Option<Duration>,
     pub(crate) sndtimeo: Option<Duration>,
+    /// SO_TXTIME: a clock and flags.
+    pub(crate) txtime: Option<[i32; 2]>,
     /// Options that are one number, by level and name, where they were set.
     pub(crate) plain: BTreeMap<(i32, i32), i32>,
     /// What TCP_INFO still tells of a connection that was dissolved.

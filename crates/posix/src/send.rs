@@ -1,7 +1,7 @@
 //! Writing to a TCP socket: write, writev, send, sendto, sendmsg (`tcp_sendmsg_locked`).
 use crate::abi::{
     MSG_DONTWAIT, MSG_EOR, MSG_FASTOPEN, MSG_MORE, MSG_NOSIGNAL, MSG_OOB, MSG_ZEROCOPY, SCM_CREDENTIALS,
-    SCM_RIGHTS, SO_MARK, SO_PRIORITY, SO_TIMESTAMPING, SO_TIMESTAMPING_NEW, SOL_SOCKET,
+    SCM_RIGHTS, SO_MARK, SO_PRIORITY, SO_TIMESTAMPING, SO_TIMESTAMPING_NEW, SO_TXTIME, SOL_SOCKET,
 };
 use crate::block::Progress;
 use crate::call::{Call, Control, Name, Piece, Reply, SendKind};
@@ -23,6 +23,8 @@ pub(crate) struct Write {
     pub(crate) bad: bool,
     /// A control message that no such socket takes.
     pub(crate) strange: bool,
+    /// Some control message names a time at which to leave, for which the socket needs SO_TXTIME.
+    timed: bool,
     pub(crate) flags: i32,
     pub(crate) to: Option<Name>,
     /// SOF_TIMESTAMPING_TX_* of this call alone, by a control message.
@@ -57,13 +59,20 @@ impl Write {
         let plain = matches!(kind, SendKind::Write | SendKind::Writev);
         let data = joined.slice(..joined.len().min(BYTES_MAX));
         let strange = *kind == SendKind::Sendmsg && control.iter().any(is_strange);
+        let timed = *kind == SendKind::Sendmsg && control.iter().any(is_txtime);
         let stamps = control.iter().filter(|c| is_stamps(c)).filter_map(word).next_back();
         let cuts = if *flags & MSG_ZEROCOPY != 0 { cuts(pieces) } else { Vec::new() };
-        Ok(Self { fd: *fd, data, bad, strange, flags: if plain { 0 } else { *flags }, to: *to, stamps, cuts })
+        let flags = if plain { 0 } else { *flags };
+        Ok(Self { fd: *fd, data, bad, strange, timed, flags, to: *to, stamps, cuts })
     }
 
     pub(crate) const fn has(&self, flag: i32) -> bool {
         self.flags & flag != 0
+    }
+
+    /// It has a control message that this socket does not take (`sock_cmsg_send`).
+    pub(crate) const fn is_strange_to(&self, sock: &Sock) -> bool {
+        self.strange || (self.timed && sock.knobs.txtime.is_none())
     }
 
     /// It must not wait.
@@ -90,6 +99,8 @@ fn is_strange(control: &Control) -> bool {
         _ if control.level != SOL_SOCKET => false,
         SO_MARK | SO_PRIORITY => !int,
         SCM_RIGHTS | SCM_CREDENTIALS => false,
+        // Streams leave by their pace all the same, and datagrams by none.
+        SO_TXTIME => control.data.len() != 8,
         SO_TIMESTAMPING | SO_TIMESTAMPING_NEW => word(control).is_none_or(|flags| flags & !TX_RECORD != 0),
         _ => true,
     }
@@ -105,6 +116,10 @@ fn cuts(pieces: &[Piece]) -> Vec<usize> {
         end
     });
     ends.skip(FRAGS_MAX - 1).step_by(FRAGS_MAX).collect()
+}
+
+const fn is_txtime(control: &Control) -> bool {
+    control.level == SOL_SOCKET && control.ty == SO_TXTIME
 }
 
 /// A control message with the times that a call asks for.
@@ -158,7 +173,7 @@ impl Host {
         let sock = self.files.sock(write.fd)?;
         let (patient, timeout) = (!write.impatient(sock), sock.knobs.sndtimeo);
         // After the handshake and before anything else (`sock_cmsg_send`).
-        if write.strange && !self.waits_to_connect(id) {
+        if write.is_strange_to(sock) && !self.waits_to_connect(id) {
             return Err(Errno::EINVAL);
         }
         match self.send_some(id, write, p) {

@@ -1,7 +1,7 @@
 //! The life of a TCP socket: bind, listen, accept, connect, shutdown, close.
 use crate::abi::{
-    SHUT_RD, SHUT_RDWR, SHUT_WR, SO_REUSEADDR, SO_REUSEPORT, SOCK_CLOEXEC, SOCK_NONBLOCK, SOL_IP, SOL_SOCKET,
-    SOL_TCP, TCP_QUICKACK,
+    IPV6_V6ONLY, SHUT_RD, SHUT_RDWR, SHUT_WR, SO_REUSEADDR, SO_REUSEPORT, SOCK_CLOEXEC, SOCK_NONBLOCK,
+    SOL_IP, SOL_IPV6, SOL_SOCKET, SOL_TCP, TCP_QUICKACK,
 };
 use crate::block::Progress;
 use crate::call::{Fd, Name, Reply};
@@ -74,6 +74,10 @@ impl Host {
             self.files.sock_mut(fd)?.bound = Some(addr);
         } else {
             self.take_port(fd, addr)?;
+        }
+        // An address of IPv6 is for nothing else (`__inet6_bind`).
+        if addr.is_ipv6() && !addr.ip().is_unspecified() {
+            self.files.sock_mut(fd)?.knobs.plain.insert((SOL_IPV6, IPV6_V6ONLY), 1);
         }
         Ok(Reply::ok(0))
     }

@@ -3,7 +3,7 @@ mod support;
 
 use lowwater_core::base::Duration;
 use lowwater_posix::abi::*;
-use lowwater_posix::{Call, CallId, Errno, Fd, Host, Name, Piece, Reply, SendKind};
+use lowwater_posix::{Call, CallId, Errno, Fd, Host, Name, Optval, Piece, Reply, SendKind};
 use support::*;
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
@@ -111,6 +111,17 @@ fn without_the_sysctl_or_an_address_nothing_is_fast() {
     host.set_sysctl("tcp_fastopen", "0").expect("off");
     assert_eq!(fails(&mut host, fast(a, b"x", 0)), Errno::EOPNOTSUPP);
     assert_eq!(fails(&mut host, setint(a, SOL_TCP, TCP_FASTOPEN_CONNECT, 1)), Errno::EOPNOTSUPP);
+}
+
+#[test]
+fn a_listener_tells_its_own_keys_and_not_the_system_s() {
+    let mut host = host(A, A6);
+    host.set_sysctl("tcp_fastopen_key", "a1a1a1a1-b2b2b2b2-c3c3c3c3-d4d4d4d4").expect("a key");
+    let fd = listener(&mut host, 80);
+    assert_eq!(done(&mut host, get(fd, SOL_TCP, TCP_FASTOPEN_KEY, 32)).value, "");
+    let value = Optval::Bytes(bytes::Bytes::from_static(b"0123456789abcdef"));
+    ok(&mut host, Call::Setsockopt { fd, level: SOL_TCP, name: TCP_FASTOPEN_KEY, value });
+    assert_eq!(done(&mut host, get(fd, SOL_TCP, TCP_FASTOPEN_KEY, 32)).value, "0123456789abcdef");
 }
 
 #[test]

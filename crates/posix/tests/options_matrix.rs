@@ -13,7 +13,6 @@ const KERNEL: &str = include_str!("matrix/options.txt");
 /// Options that are not there, or not as in the kernel: level, name, why.
 const DIFFERENT: &[(i32, i32, &str)] = &[
     (SOL_SOCKET, SO_RCVLOWAT, "bounded by the machine's tcp_rmem"),
-    (SOL_SOCKET, SO_TXTIME, "no departure times from applications"),
     (SOL_SOCKET, SO_PEEK_OFF, "of TCP alone"),
     (SOL_SOCKET, SO_ATTACH_BPF, "no programs in sockets"),
     (SOL_SOCKET, SO_ATTACH_REUSEPORT_EBPF, "the same"),

@@ -86,7 +86,7 @@ impl Stack {
     }
 
     /// What a request has of its listener's options, and of its SYN where `tcp_reflect_tos` says so.
-    fn options_for_request(
+    pub(super) fn options_for_request(
         sets: &mut OptionSets,
         options: &SocketOptions,
         tos: Option<(bool, u8)>,

@@ -86,7 +86,9 @@ impl Stack {
             return false;
         };
         self.env.count.tcp_ext.syncookies_recv += 1;
-        let options = self.env.option_sets.share(options);
+        // The SYN is forgotten, so that the last ACK says what is reflected (`cookie_tcp_reqsk_init`).
+        let tos = self.env.sysctl.tcp_reflect_tos.then(|| (tuple.is_v6(), seg.tos & !3));
+        let options = Self::options_for_request(&mut self.env.option_sets, options, tos);
         let Ok(dst) = self.route(Some(tuple.local_ip), tuple.remote_ip) else { return true };
         let ts_offset = self.env.secrets.ts_offset(tuple);
         let setup = Setup { tuple: *tuple, mtu: dst.mtu, isn: seg.ack, ts_offset, options, saved_syn: None };

@@ -155,10 +155,7 @@ impl Conn {
         if self.app.snd_shutdown {
             return Err(Error::BrokenPipe);
         }
-        if child {
-            return Ok(());
-        }
-        if !self.state.can_send() {
+        if !child && !self.state.can_send() {
             return Err(Error::BrokenPipe);
         }
         self.mark_app_limited();

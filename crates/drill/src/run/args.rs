@@ -5,7 +5,7 @@ use crate::names;
 use crate::script::{CallSpec, Value};
 use bytes::Bytes;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use lowwater_posix::abi::{IPPROTO_SCTP, SO_TIMESTAMP, SO_TIMESTAMPNS};
+use lowwater_posix::abi::{IPPROTO_SCTP, SO_TIMESTAMP, SO_TIMESTAMPNS, SO_TXTIME, SOL_SOCKET};
 use lowwater_posix::{Call, Control, EpollEvent, Fd, Name, Optval, Piece, PollFd, RecvKind, Room, SendKind};
 
 /// Most bytes of the buffers of one call.
@@ -213,6 +213,10 @@ impl Args<'_> {
             let (level, ty) = (self.field_int(item, "cmsg_level")?, self.field_int(item, "cmsg_type")?);
             let data = match self.field(item, "cmsg_data")? {
                 Value::Text(text) => Bytes::copy_from_slice(text),
+                // SCM_TXTIME has nanoseconds of 64 bits.
+                value if (level, ty) == (SOL_SOCKET.into(), SO_TXTIME.into()) => {
+                    Bytes::from(self.layout(value, 8)?)
+                }
                 value => Bytes::from(self.layout(value, 4)?),
             };
             all.push(Control { level: level as i32, ty: ty as i32, data });

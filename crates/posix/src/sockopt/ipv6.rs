@@ -7,6 +7,9 @@ use crate::errno::Errno;
 use crate::host::Host;
 use lowwater_core::base::sysctl::HOP_LIMIT;
 
+/// RFC 8200 section 5.
+const LEAST_MTU: i32 = 1_280;
+
 impl Host {
     pub(super) fn get_ipv6(&mut self, fd: Fd, name: i32) -> Result<Told, Errno> {
         let sock = self.files.sock(fd)?;
@@ -52,9 +55,11 @@ impl Host {
                 Ok(())
             }
             IPV6_MTU if n == 0 && !short => Ok(()),
+            // How long fragments may be, and TCP makes none.
+            IPV6_MTU if n >= LEAST_MTU && self.files.sock(fd)?.stream => Ok(()),
             IPV6_MTU => Err(Errno::EINVAL),
             IPV6_MTU_DISCOVER if short => Err(Errno::EINVAL),
-            IPV6_DONTFRAG | IPV6_AUTOFLOWLABEL => self.set_plain(fd, SOL_IPV6, name, n),
+            IPV6_DONTFRAG | IPV6_AUTOFLOWLABEL | IPV6_RECVFRAGSIZE => self.set_plain(fd, SOL_IPV6, name, n),
             _ if short => Self::may_set_plain(SOL_IPV6, name).and(Err(Errno::EINVAL)),
             IPV6_MTU_DISCOVER => {
                 let n = pmtudisc(n)?;

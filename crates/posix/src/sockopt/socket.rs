@@ -87,6 +87,7 @@ impl Host {
             SO_MAX_PACING_RATE => {
                 Told::Int(u32::try_from(options.max_pacing_rate).unwrap_or(u32::MAX) as i32)
             }
+            SO_TXTIME => Told::copy(&sock.knobs.txtime.unwrap_or_default().map(i32::to_ne_bytes).concat()),
             SO_TXREHASH | SO_PEEK_OFF if !sock.is_tcp() => return Err(Errno::EOPNOTSUPP),
             SO_MEMINFO => meminfo(self.memory_of(sock)),
             SO_COOKIE if len < 8 => return Err(Errno::EINVAL),
@@ -181,6 +182,7 @@ impl Host {
                 };
                 self.change(fd, |o| o.max_pacing_rate = rate)
             }
+            SO_TXTIME => self.set_txtime(fd, value),
             SO_TXREHASH | SO_PEEK_OFF if !self.files.sock(fd)?.is_tcp() => Err(Errno::EOPNOTSUPP),
             SO_ZEROCOPY if self.is_sctp(fd) => Err(Errno::EOPNOTSUPP),
             SO_TIMESTAMP | SO_TIMESTAMPNS | SO_TIMESTAMP_NEW | SO_TIMESTAMPNS_NEW | SO_TIMESTAMPING
@@ -197,6 +199,18 @@ impl Host {
             SO_BINDTOIFINDEX if n > 0 => Err(Errno::ENODEV),
             _ => self.set_plain_int(fd, SOL_SOCKET, name, value),
         }
+    }
+
+    /// A clock that may be CLOCK_REALTIME, CLOCK_MONOTONIC or CLOCK_TAI, and two flags.
+    fn set_txtime(&mut self, fd: Fd, value: &Value<'_>) -> Result<(), Errno> {
+        let two: [u8; 8] = value.bytes()?.try_into().map_err(|_| Errno::EINVAL)?;
+        let [c0, c1, c2, c3, f0, f1, f2, f3] = two;
+        let (clock, flags) = (i32::from_ne_bytes([c0, c1, c2, c3]), i32::from_ne_bytes([f0, f1, f2, f3]));
+        if !matches!(clock, 0 | 1 | 11) || flags & !3 != 0 {
+            return Err(Errno::EINVAL);
+        }
+        self.files.sock_mut(fd)?.knobs.txtime = Some([clock, flags]);
+        Ok(())
     }
 
     fn set_buffer(&mut self, fd: Fd, rcvbuf: Option<u32>, sndbuf: Option<u32>) -> Result<(), Errno> {

@@ -56,8 +56,8 @@ impl Host {
             TCP_FASTOPEN_CONNECT => Told::Int(o.fastopen_connect.into()),
             TCP_FASTOPEN_NO_COOKIE => Told::Int(o.fastopen_no_cookie.into()),
             TCP_FASTOPEN_KEY => {
-                let keys = o.fastopen_key.or(sysctl.tcp_fastopen_key);
-                Told::Bytes(keys.map_or_else(Bytes::new, |keys| Bytes::from(keys.to_bytes())))
+                // Those of the system are told by the sysctl alone (`tcp_fastopen_get_cipher`).
+                Told::Bytes(o.fastopen_key.map_or_else(Bytes::new, |keys| Bytes::from(keys.to_bytes())))
             }
             TCP_THIN_DUPACK => Told::Int(0),
             TCP_THIN_LINEAR_TIMEOUTS => Told::Int(o.thin_linear_timeouts.into()),
@@ -126,7 +126,8 @@ impl Host {
     /// TCP_INFO of a socket in any state.
     fn info(&mut self, fd: Fd) -> Result<TcpInfo, Errno> {
         let sock = self.files.sock(fd)?;
-        let (kind, reordering) = (sock.kind, self.options_of(sock).reordering);
+        let options = self.options_of(sock);
+        let (kind, reordering, fastest) = (sock.kind, options.reordering, options.max_pacing_rate);
         let mut info = match kind {
             Kind::Conn(id) => {
                 let info = self.stack.tcp_info(id)?;
@@ -142,6 +143,11 @@ impl Host {
                 None => self.unused(reordering),
             },
         };
+        // SO_MAX_PACING_RATE bounds the rate before there is one (`sk_setsockopt`).
+        if !matches!(kind, Kind::Conn(_)) {
+            info.max_pacing_rate = fastest;
+            info.pacing_rate = info.pacing_rate.min(fastest);
+        }
         // Who holds a connection in TIME-WAIT sees a closed one (`tcp_time_wait`).
         if info.state == State::TimeWait as u8 {
             info.state = State::Close as u8;
