@@ -10,6 +10,11 @@ use lowwater_drill::{ORIGIN, Target};
 /// How late a timer of the kernel may be, in nanoseconds, beyond a share of its time: two ticks at 250 Hz.
 const TICKS: u64 = 8_000_000;
 
+/// How late a timer of the kernel may be that runs for so many nanoseconds.
+pub(super) const fn lateness(ns: u64) -> u64 {
+    TICKS + ns / 7
+}
+
 /// Fields of TCP_INFO that must be equal after each step: name, offset and length.
 pub(super) const FIELDS: &[Field] = &[
     ("state", 0, 1),
@@ -140,7 +145,7 @@ pub(super) fn replay(program: &Program, like: &Trace) -> Result<Trace, String> {
         done.info = values(&peer.info(), FIELDS);
         for out in &like_step.later {
             let at = peer.base + Duration::from_micros(out.at);
-            let most = TICKS + at.nanos_since(begun).saturating_sub(like_step.at_ns) / 7;
+            let most = lateness(at.nanos_since(begun).saturating_sub(like_step.at_ns));
             while let Some(due) = peer.target.next_deadline().filter(|due| due.plus_nanos(most) < at) {
                 peer.target.advance_until(due);
             }
