@@ -4,6 +4,9 @@ use super::packet::Seen;
 use super::program::Program;
 use super::trace::{Done, FIELDS, TIMES, Trace, Values, lateness};
 
+/// Timers of the kernel that are due within so many microseconds may fire at once.
+const TICK: u64 = 10_000;
+
 /// A step and what differs after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Difference {
@@ -18,7 +21,8 @@ pub(super) fn difference(program: &Program, stack: &Trace, run: &Trace) -> Optio
     let pairs = stack.steps.iter().zip(&run.steps).zip(&program.steps);
     pairs.enumerate().find_map(|(number, ((stack, kernel), step))| {
         let now = at_once(stack, kernel);
-        let border = now.is_none() && may_be_late(stack, kernel, next_ns(run, number));
+        let border = now.is_none()
+            && (may_be_late(stack, kernel, next_ns(run, number)) || crossed(&stack.later, &kernel.later));
         let what = now.or_else(|| later(step.at, stack, kernel))?;
         Some(Difference { step: number, what: format!("{}: {what}", step.act), border })
     })
@@ -38,6 +42,20 @@ fn may_be_late(stack: &Done, kernel: &Done, next_ns: u64) -> bool {
     };
     let due_ns = (kernel.late + out.at) * 1_000;
     due_ns + lateness(due_ns.saturating_sub(kernel.at_ns)) >= next_ns
+}
+
+/// Two timers were due one after the other, and the kernel's first was as late as the second: an acknowledgement left by itself there which
+/// on the stack went with what the first timer sent.
+fn crossed(stack: &[Seen], kernel: &[Seen]) -> bool {
+    let bare = |seen: &Seen| !seen.is_data() && !seen.flags.rst();
+    let alone =
+        kernel.iter().position(bare).filter(|at| kernel.len() == stack.len() + 1 && *at < stack.len());
+    alone.is_some_and(|at| {
+        kernel[at].ack == stack[at].ack
+            && kernel[at + 1].at.saturating_sub(kernel[at].at) <= TICK
+            && same(&stack[..at], &kernel[..at])
+            && same(&stack[at..], &kernel[at + 1..])
+    })
 }
 
 fn at_once(stack: &Done, kernel: &Done) -> Option<String> {
@@ -118,6 +136,13 @@ mod tests {
             let found = difference(&program, &trace, &other).expect("a difference");
             assert_eq!((found.step, found.border), (late, border), "{found:?}");
         }
+        let ours = &trace.steps[late].later;
+        let mut other = ours.clone();
+        assert!(!crossed(ours, &other));
+        other.insert(0, Seen { len: 0, ..other[0].clone() });
+        assert!(crossed(ours, &other));
+        other[0].at = other[0].at.saturating_sub(TICK + 1);
+        assert!(!crossed(ours, &other));
         let mut other = run();
         other.steps[0].ret += 1;
         assert_eq!(difference(&program, &trace, &other).map(|d| d.step), Some(0));
