@@ -21,6 +21,7 @@ use lowwater_os::netns::NetNs;
 use lowwater_os::{Clock, SockDiag};
 use lowwater_posix::{Call, CallId, Reply, Sent, Started};
 use namespace::Namespace;
+use rustix::time::{ClockId, clock_getres};
 use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
@@ -102,9 +103,19 @@ impl Kernel {
         self.gather();
     }
 
-    /// By how much the kernel's clock was ahead of a whole millisecond at `at`: its timestamps change there.
-    fn tick_ns(&self, at: Instant) -> u64 {
-        self.clock.monotonic_nanos(self.begun.plus_nanos(at.nanos_since(ORIGIN))) % 1_000_000
+    /// Between two ticks of the kernel's clock, in nanoseconds (`TICK_NSEC`): the coarse clocks move by it.
+    fn tick_ns() -> u64 {
+        let res = clock_getres(ClockId::MonotonicCoarse);
+        u64::try_from(res.tv_nsec)
+            .ok()
+            .filter(|ns| (1_000_000..=10_000_000).contains(ns))
+            .unwrap_or(4_000_000)
+    }
+
+    /// By how much the kernel's clock was ahead of a tick at `at`: its jiffies change there (ticks of 6.18 are whole multiples), and at each
+    /// whole millisecond its timestamps.
+    fn past_tick_ns(&self, at: Instant) -> u64 {
+        self.clock.monotonic_nanos(self.begun.plus_nanos(at.nanos_since(ORIGIN))) % Self::tick_ns()
     }
 
     fn gather(&mut self) {

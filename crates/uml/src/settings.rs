@@ -18,7 +18,7 @@ const UNKNOWN: [&str; 11] = [
     "tcp_tw_reuse_delay",
 ];
 /// Settings by which this stack follows one kernel or another: the guest is one of them, whatever they say.
-const KERNEL: [&str; 2] = ["tcp_grow_packet", "max_tcp_header"];
+const KERNEL: [&str; 3] = ["tcp_grow_packet", "max_tcp_header", "cubic_tick_us"];
 /// Those that a kernel has once, with what all experiments have where nothing else is said: Linux chooses by the machine's memory.
 const FOR_ALL: [(&str, &str, &str); 4] = [
     ("tcp_mem", "ipv4/tcp_mem", "95325 127100 190650"),

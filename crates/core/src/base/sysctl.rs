@@ -487,6 +487,8 @@ sysctls! {
     wmem_default: u32 = 212_992, "wmem_default", "bytes", 4608 ..= 2147483647;
     /// Which slow-start exit cubic uses: 0 none, 1 HyStart as Linux has it, 2 HyStart++ (RFC 9406). Ours.
     hystart: u32 = 1, "hystart", "a number", 0 ..= 2;
+    /// Tick of the clock by which CUBIC counts time (`jiffies`): 1,000 as a kernel of 1,000 Hz, 4,000 as one of 250 Hz. Ours.
+    cubic_tick_us: u32 = 1_000, "cubic_tick_us", "microseconds", 1000 ..= 10000;
     /// Writers are woken under half of TCP_NOTSENT_LOWAT, as in Linux since 4.20; 0: under the whole, for comparison. Ours.
     notsent_lowat_half: bool = true, "notsent_lowat_half", "a number", 0 ..= 1;
     /// What a kernel reserves for headers (`MAX_TCP_HEADER`), by which send buffers grow: 320, or 256 where it is built without radio. Ours.

@@ -60,6 +60,7 @@ impl Work<'_, '_> {
             return;
         }
         let cleaned = self.clean(fack);
+        let mut sample = self.told(&cleaned, prior_in_flight);
         let delivered = self.e.path.rate.delivered().wrapping_add(self.ack.delivered);
         let prior_delivered = self.ack.sampler.prior_delivered();
         self.recovery.rack.update_reo_wnd(self.e.cx.sysctl, prior_delivered, delivered);
@@ -71,18 +72,10 @@ impl Work<'_, '_> {
             self.recovery.set_xmit_timer(&mut self.e);
         }
         self.out.progress = self.ack.has(fact::FORWARD_PROGRESS);
-        let mut sample = AckSample {
-            delivered: self.ack.delivered,
-            acked: cleaned.acked,
-            lost: self.e.flight.lost.wrapping_sub(lost),
-            prior_in_flight,
-            delayed: self.maybe_delayed(&cleaned),
-            rtt: cleaned.last_rtt,
-            ece: delivered_ce,
-            state: self.recovery.ca,
-            una: self.e.flight.tx.una(),
-            ..AckSample::default()
-        };
+        sample.delivered = self.ack.delivered;
+        sample.lost = self.e.flight.lost.wrapping_sub(lost);
+        sample.state = self.recovery.ca;
+        sample.ece = delivered_ce;
         self.sample_rate(&mut sample, reneged);
         self.control(&sample);
     }
@@ -257,19 +250,37 @@ impl Work<'_, '_> {
         self.out.rtt_sampled = true;
     }
 
+    /// What the removal told the controller, which hears of it before the machine moves: the window that HyStart sees is still that of
+    /// a recovery that this acknowledgement may undo (`pkts_acked` at the end of `tcp_clean_rtx_queue`).
+    fn told(&mut self, cleaned: &Cleaned, prior_in_flight: u32) -> AckSample {
+        let mut sample = AckSample {
+            delivered: self.ack.delivered,
+            acked: cleaned.acked,
+            prior_in_flight,
+            delayed: self.maybe_delayed(cleaned),
+            rtt: cleaned.last_rtt,
+            state: self.recovery.ca,
+            una: self.e.flight.tx.una(),
+            cwnd_limited: self.usage.is_limited(self.e.path),
+            paced: self.e.path.pacing.is_paced(),
+            burst_delay: self.e.path.pacing.burst_delay(GSO_MAX_SIZE as u32),
+            ..AckSample::default()
+        };
+        if sample.rtt.is_some() || sample.acked > 0 {
+            let e = &mut self.e;
+            sample.flow = e.flow();
+            e.path.congestion.on_ack(e.cx, &mut e.path.window, &sample);
+        }
+        sample
+    }
+
     fn sample_rate(&mut self, sample: &mut AckSample, reneged: bool) {
-        let e = &mut self.e;
-        sample.cwnd_limited = self.usage.is_limited(e.path);
-        sample.paced = e.path.pacing.is_paced();
-        sample.burst_delay = e.path.pacing.burst_delay(GSO_MAX_SIZE as u32);
+        sample.cwnd_limited = self.usage.is_limited(self.e.path);
         self.count_segments(sample.delivered);
         let e = &mut self.e;
         let min_rtt = e.path.rtt.min_rtt();
         sample.rate = e.path.rate.on_ack(self.ack.at, sample.delivered, &self.ack.sampler, min_rtt, reneged);
         sample.flow = e.flow();
-        if sample.rtt.is_some() || sample.acked > 0 {
-            e.path.congestion.on_ack(e.cx, &mut e.path.window, sample);
-        }
     }
 
     /// Moves the window (`tcp_cong_control`).

@@ -2,7 +2,10 @@
 use super::pace::{Field, SLACK, is_off};
 use super::packet::Seen;
 use super::program::Program;
-use super::trace::{Done, FIELDS, TIMES, Trace, Values};
+use super::trace::{Done, FIELDS, TIMES, Trace, Values, lateness};
+
+/// Timers of the kernel that are due within so many microseconds may fire at once.
+const TICK: u64 = 10_000;
 
 /// A step and what differs after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,12 +16,45 @@ pub(super) struct Difference {
     pub(super) border: bool,
 }
 
-/// Where `kernel` first does something else than `stack`.
-pub(super) fn difference(program: &Program, stack: &Trace, kernel: &Trace) -> Option<Difference> {
-    let pairs = stack.steps.iter().zip(&kernel.steps).zip(&program.steps);
+/// Where a run on the kernel first does something else than `stack`.
+pub(super) fn difference(program: &Program, stack: &Trace, run: &Trace) -> Option<Difference> {
+    let pairs = stack.steps.iter().zip(&run.steps).zip(&program.steps);
     pairs.enumerate().find_map(|(number, ((stack, kernel), step))| {
-        let what = at_once(stack, kernel).or_else(|| later(step.at, stack, kernel))?;
-        Some(Difference { step: number, what: format!("{}: {what}", step.act), border: false })
+        let now = at_once(stack, kernel);
+        let border = now.is_none()
+            && (may_be_late(stack, kernel, next_ns(run, number)) || crossed(&stack.later, &kernel.later));
+        let what = now.or_else(|| later(step.at, stack, kernel))?;
+        Some(Difference { step: number, what: format!("{}: {what}", step.act), border })
+    })
+}
+
+/// When the step behind `number` came, in nanoseconds.
+fn next_ns(run: &Trace, number: usize) -> u64 {
+    run.steps.get(number + 1).map_or(run.end_ns, |next| next.at_ns)
+}
+
+/// The kernel has sent less until the next step, but what a timer of the stack made leave is so near to that step that the kernel's timer,
+/// which may be late, can have come behind it.
+fn may_be_late(stack: &Done, kernel: &Done, next_ns: u64) -> bool {
+    let all = kernel.later.len();
+    let Some(out) = stack.later.get(all).filter(|_| same(&stack.later[..all], &kernel.later)) else {
+        return false;
+    };
+    let due_ns = (kernel.late + out.at) * 1_000;
+    due_ns + lateness(due_ns.saturating_sub(kernel.at_ns)) >= next_ns
+}
+
+/// Two timers were due one after the other, and the kernel's first was as late as the second: an acknowledgement left by itself there which
+/// on the stack went with what the first timer sent.
+fn crossed(stack: &[Seen], kernel: &[Seen]) -> bool {
+    let bare = |seen: &Seen| !seen.is_data() && !seen.flags.rst();
+    let alone =
+        kernel.iter().position(bare).filter(|at| kernel.len() == stack.len() + 1 && *at < stack.len());
+    alone.is_some_and(|at| {
+        kernel[at].ack == stack[at].ack
+            && kernel[at + 1].at.saturating_sub(kernel[at].at) <= TICK
+            && same(&stack[..at], &kernel[..at])
+            && same(&stack[at..], &kernel[at + 1..])
     })
 }
 
@@ -77,7 +113,8 @@ mod tests {
 
     #[test]
     fn a_run_equals_itself_and_what_is_changed_shows() {
-        let program = crate::draw::author::program(3, &Flavours::default()).expect("a program");
+        let program =
+            crate::draw::author::program(3, &Flavours::parse("spike").expect("a word")).expect("a program");
         let run = || {
             let mut stack = crate::draw::stack::Stack::new().expect("a stack");
             crate::draw::trace::run(&mut stack, &program, None).expect("a run")
@@ -88,6 +125,24 @@ mod tests {
         other.steps[1].info[cwnd] += 1;
         let found = difference(&program, &trace, &other).expect("a difference");
         assert!(found.step == 1 && found.what.contains("snd_cwnd"), "{found:?}");
+        let mut other = run();
+        let late = other.steps.iter().rposition(|step| !step.later.is_empty()).expect("a timer");
+        let due_ns = other.steps[late].later.pop().expect("what it sent").at * 1_000;
+        for (next_ns, border) in [(due_ns + 8_000_000, true), (due_ns + 8_000_000_000, false)] {
+            other.end_ns = next_ns;
+            if let Some(next) = other.steps.get_mut(late + 1) {
+                next.at_ns = next_ns;
+            }
+            let found = difference(&program, &trace, &other).expect("a difference");
+            assert_eq!((found.step, found.border), (late, border), "{found:?}");
+        }
+        let ours = &trace.steps[late].later;
+        let mut other = ours.clone();
+        assert!(!crossed(ours, &other));
+        other.insert(0, Seen { len: 0, ..other[0].clone() });
+        assert!(crossed(ours, &other));
+        other[0].at = other[0].at.saturating_sub(TICK + 1);
+        assert!(!crossed(ours, &other));
         let mut other = run();
         other.steps[0].ret += 1;
         assert_eq!(difference(&program, &trace, &other).map(|d| d.step), Some(0));

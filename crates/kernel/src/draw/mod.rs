@@ -65,7 +65,7 @@ pub fn draw(seed: u64, flavours: &Flavours, attempts: usize) -> Result<Drawn, St
     let stack = trace::run(&mut stack::Stack::new()?, &program, None)?;
     let run = |kernel: &mut Kernel| {
         let mut run = trace::run(kernel, &program, Some(&stack))?;
-        run.tick_ns = kernel.tick_ns(run.begun);
+        (run.tick_ns, run.past_tick_ns) = (Kernel::tick_ns(), kernel.past_tick_ns(run.begun));
         let disturbed = run.disturbed;
         Ok((run, disturbed))
     };

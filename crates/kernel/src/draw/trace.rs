@@ -10,6 +10,11 @@ use lowwater_drill::{ORIGIN, Target};
 /// How late a timer of the kernel may be, in nanoseconds, beyond a share of its time: two ticks at 250 Hz.
 const TICKS: u64 = 8_000_000;
 
+/// How late a timer of the kernel may be that runs for so many nanoseconds.
+pub(super) const fn lateness(ns: u64) -> u64 {
+    TICKS + ns / 7
+}
+
 /// Fields of TCP_INFO that must be equal after each step: name, offset and length.
 pub(super) const FIELDS: &[Field] = &[
     ("state", 0, 1),
@@ -70,9 +75,10 @@ pub(super) struct Trace {
     pub(super) steps: Vec<Done>,
     /// The first step that came late, since the machine was busy: what follows shows nothing.
     pub(super) disturbed: Option<usize>,
-    /// When the SYN left, and by how much the target's clock was ahead of a tick of its timestamps then.
+    /// When the SYN left, what is between two ticks of the target's clock, and how far behind one the SYN was.
     pub(super) begun: Instant,
     pub(super) tick_ns: u64,
+    pub(super) past_tick_ns: u64,
     /// By how many microseconds the end of the handshake was late.
     pub(super) opened_late: u64,
     /// When it was over, in nanoseconds since the SYN.
@@ -118,9 +124,11 @@ pub(super) fn run<T: Target>(
 
 /// Runs a program on the stack at the times at which another run came: steps that were some microseconds early or late against each
 /// other, and timers that fired late, decide what is a reordering, how old the head is when a packet may be deferred, or which
-/// millisecond a timestamp says.
+/// millisecond a timestamp says and which tick CUBIC counts.
 pub(super) fn replay(program: &Program, like: &Trace) -> Result<Trace, String> {
-    let mut stack = Stack::starting(ORIGIN.plus_nanos(like.tick_ns))?;
+    let mut stack = Stack::starting(ORIGIN.plus_nanos(like.past_tick_ns))?;
+    // CUBIC looks at its curve once per tick, which is a millisecond where the other run was the stack's.
+    stack.set_sysctl("cubic_tick_us", &(like.tick_ns / 1_000).max(1_000).to_string())?;
     let mut setup = program.setup.clone();
     setup.rtt += like.opened_late;
     let mut peer = Peer::open(&mut stack, &setup)?;
@@ -137,7 +145,7 @@ pub(super) fn replay(program: &Program, like: &Trace) -> Result<Trace, String> {
         done.info = values(&peer.info(), FIELDS);
         for out in &like_step.later {
             let at = peer.base + Duration::from_micros(out.at);
-            let most = TICKS + at.nanos_since(begun).saturating_sub(like_step.at_ns) / 7;
+            let most = lateness(at.nanos_since(begun).saturating_sub(like_step.at_ns));
             while let Some(due) = peer.target.next_deadline().filter(|due| due.plus_nanos(most) < at) {
                 peer.target.advance_until(due);
             }

@@ -1,6 +1,7 @@
 //! CUBIC: the window as a cubic function of the time since the last congestion (RFC 9438), with Linux's parameters.
 //!
-//! Time runs in units of 1/1024 s and windows in segments, as in Linux's `tcp_cubic`; beta is 717/1024 and C is 410/1024.
+//! Time runs in units of 1/1024 s, read off a clock of whole ticks, and windows in segments, as in Linux's `tcp_cubic`; beta is 717/1024
+//! and C is 410/1024.
 //! The window is not set to the cubic's value: the controller derives after how many acknowledged segments it grows by one.
 use super::hystart::HyStart;
 use super::hystart_pp::HyStartPp;
@@ -21,8 +22,8 @@ const RENO_SCALE: u64 = 8 * (SCALE + BETA) / 3 / (SCALE - BETA);
 const FLAT: u64 = 100;
 /// Segments per increase before the first congestion: at least five per cent per round trip.
 const FIRST_EPOCH_MAX: u32 = 20;
-/// Between two computations for an unchanged window (`HZ / 32`).
-const RECOMPUTE_MS: u32 = 31;
+/// Between two computations for an unchanged window, in whole ticks (`HZ / 32`).
+const RECOMPUTE_NS: u64 = 1_000_000_000 / 32;
 /// After recovery, delay samples are left out for this long: they still show the old queue.
 const DELAY_SETTLE_NS: u64 = 1_000_000_000;
 
@@ -33,9 +34,9 @@ struct Curve {
     cnt: u32,
     /// Window before the last reduction, less with fast convergence (W_max).
     last_max: u32,
-    /// Window and time in milliseconds of the last computation.
+    /// Window and time of the last computation.
     last_cwnd: u32,
-    last_ms: u32,
+    last: Option<Instant>,
     /// Plateau of the cubic, and the time from the start of the epoch to it, in 1/1024 s (K).
     origin: u32,
     k: u32,
@@ -46,6 +47,27 @@ struct Curve {
     reno_cwnd: u32,
     /// When this epoch of congestion avoidance began.
     epoch: Option<Instant>,
+}
+
+/// The controller's unit of time in nanoseconds: it looks at the curve once in each (`jiffies`, sysctl `cubic_tick_us`).
+#[derive(Clone, Copy, Debug)]
+struct Tick(u64);
+
+impl Tick {
+    fn of(cx: &Cx<'_>) -> Self {
+        Self(u64::from(cx.sysctl.cubic_tick_us.max(1)) * 1_000)
+    }
+
+    /// The beginning of the tick that `at` is in.
+    const fn floor(self, at: Instant) -> Instant {
+        let ns = at.as_nanos();
+        Instant::from_nanos(ns - ns % self.0)
+    }
+
+    /// Ticks within which `ns` nanoseconds pass, in nanoseconds.
+    const fn ceil(self, ns: u64) -> u64 {
+        ns.div_ceil(self.0).saturating_mul(self.0)
+    }
 }
 
 /// The way out of slow start before the first loss (sysctl `hystart`).
@@ -78,7 +100,7 @@ impl Cubic {
             cnt: 0,
             last_max: 0,
             last_cwnd: 0,
-            last_ms: 0,
+            last: None,
             origin: 0,
             k: 0,
             delay_min_us: 0,
@@ -103,21 +125,22 @@ impl Cubic {
 
 impl Curve {
     /// Acknowledged segments per increase at `now` (`bictcp_update`).
-    fn update(&mut self, now: Instant, cwnd: u32, acked: u32) {
+    fn update(&mut self, now: Instant, tick: Tick, cwnd: u32, acked: u32) {
         self.ack_cnt = self.ack_cnt.saturating_add(acked);
-        let now_ms = now.as_millis() as u32;
-        let age_ms = now_ms.wrapping_sub(self.last_ms);
-        if self.epoch.is_some() && self.last_cwnd == cwnd && age_ms <= RECOMPUTE_MS {
+        let now = tick.floor(now);
+        let age_ns = self.last.map_or(u64::MAX, |last| now.nanos_since(last));
+        // After a reduction that was undone at once this is still the rate of before.
+        if self.last_cwnd == cwnd && age_ns <= RECOMPUTE_NS / tick.0 * tick.0 {
             return;
         }
-        // The cubic moves once per millisecond; Reno's estimate with every acknowledgement.
-        if self.epoch.is_none() || age_ms != 0 {
-            (self.last_cwnd, self.last_ms) = (cwnd, now_ms);
+        // The cubic moves once per tick; Reno's estimate with every acknowledgement.
+        if self.epoch.is_none() || age_ns != 0 {
+            (self.last_cwnd, self.last) = (cwnd, Some(now));
             if self.epoch.is_none() {
                 self.begin_epoch(cwnd, acked);
             }
             let epoch = *self.epoch.get_or_insert(now);
-            self.cnt = self.cubic_cnt(now.nanos_since(epoch), cwnd);
+            self.cnt = self.cubic_cnt(now.nanos_since(epoch), tick, cwnd);
         }
         self.cnt = self.cnt.min(self.reno_cnt(cwnd)).max(2);
     }
@@ -135,8 +158,9 @@ impl Curve {
     }
 
     /// Segments per increase so that the window is on the cubic one RTT from now (RFC 9438 equation 1, section 4.4).
-    fn cubic_cnt(&self, epoch_age_ns: u64, cwnd: u32) -> u32 {
-        let t_ns = u128::from(epoch_age_ns) + u128::from(self.delay_min_us) * 1_000;
+    fn cubic_cnt(&self, epoch_age_ns: u64, tick: Tick, cwnd: u32) -> u32 {
+        let ahead_ns = tick.ceil(u64::from(self.delay_min_us) * 1_000);
+        let t_ns = u128::from(epoch_age_ns) + u128::from(ahead_ns);
         let t = t_ns * u128::from(SCALE) / 1_000_000_000;
         let k = u128::from(self.k);
         // Beyond 2^25 (nine hours) every window is reached: the bound keeps the cube in its type.
@@ -198,7 +222,7 @@ impl Congestion for Cubic {
             acked = window.slow_start(cx, acked);
         }
         if acked > 0 {
-            self.curve.update(cx.now, window.cwnd, acked);
+            self.curve.update(cx.now, Tick::of(cx), window.cwnd, acked);
             window.additive_increase(cx, self.curve.cnt, acked);
         }
     }
@@ -206,7 +230,8 @@ impl Congestion for Cubic {
     /// Delay samples, for the cubic's look-ahead and for HyStart (`cubictcp_acked`).
     fn on_ack(&mut self, cx: &mut Cx<'_>, window: &mut Window, sample: &AckSample) {
         let Some(rtt) = sample.rtt else { return };
-        if self.curve.epoch.is_some_and(|epoch| cx.now.nanos_since(epoch) < DELAY_SETTLE_NS) {
+        let now = Tick::of(cx).floor(cx.now);
+        if self.curve.epoch.is_some_and(|epoch| now.nanos_since(epoch) < DELAY_SETTLE_NS) {
             return;
         }
         let delay_us = u32::try_from(nanos(rtt) / 1_000).unwrap_or(u32::MAX).max(1);
@@ -242,7 +267,9 @@ impl Congestion for Cubic {
     /// Idle time does not count as time on the curve, or the window would jump after it (RFC 9438 section 5.8).
     fn on_event(&mut self, cx: &mut Cx<'_>, _window: &mut Window, event: CaEvent, _flow: &Flow) {
         if let (CaEvent::TxStart { last_sent }, Some(epoch)) = (event, &mut self.curve.epoch) {
-            *epoch = epoch.plus_nanos(cx.now.nanos_since(last_sent)).min(cx.now);
+            let tick = Tick::of(cx);
+            let now = tick.floor(cx.now);
+            *epoch = epoch.plus_nanos(now.nanos_since(tick.floor(last_sent))).min(now);
         }
     }
 

@@ -244,7 +244,8 @@ pub trait Congestion {
     /// Moves the window for an acknowledgement. Called after [`Congestion::on_ack`] of the same acknowledgement: outside recovery
     /// and if [`AckSample::cwnd_limited`] says that the window was used, or for each where [`Wishes::governs`].
     fn cong_avoid(&mut self, cx: &mut Cx<'_>, window: &mut Window, sample: &AckSample);
-    /// Learns from every acknowledgement, whether or not the window may grow (HyStart's delay samples; `pkts_acked`).
+    /// Learns from every acknowledgement, whether or not the window may grow (HyStart's delay samples; `pkts_acked`). TCP calls it
+    /// before its machine moves: what the acknowledgement loses or undoes, and the rate, are told by [`Congestion::cong_avoid`].
     fn on_ack(&mut self, cx: &mut Cx<'_>, window: &mut Window, sample: &AckSample);
     /// The machine is in `state` from now on; Loss is told at every timeout.
     fn on_state(&mut self, cx: &mut Cx<'_>, window: &Window, state: CaState, flow: &Flow);

@@ -4,6 +4,8 @@ use crate::base::testing::World;
 use crate::base::time::Duration;
 use proptest::prelude::*;
 
+const MS: Tick = Tick(1_000_000);
+
 /// One round trip: as many acknowledgements of one segment as the window has, evenly spread.
 fn round(cubic: &mut Cubic, window: &mut Window, now: &mut Instant, rtt: Duration) {
     let segments = window.cwnd;
@@ -105,7 +107,7 @@ fn a_second_reduction_begins_a_new_epoch() {
     window.cwnd = window.ssthresh;
     let start = now;
     round(&mut cubic, &mut window, &mut now, rtt);
-    assert!(cubic.curve.epoch.is_some_and(|epoch| epoch > start), "{:?}", cubic.curve);
+    assert!(cubic.curve.epoch.is_some_and(|epoch| epoch > MS.floor(start)), "{:?}", cubic.curve);
 }
 
 /// The target is where the cubic will be one RTT from now (RFC 9438 section 4.2).
@@ -113,10 +115,50 @@ fn a_second_reduction_begins_a_new_epoch() {
 fn the_curve_is_read_one_round_trip_ahead() {
     let (mut cubic, window) = reduced(1_000);
     cubic.curve.begin_epoch(window.cwnd, 1);
-    let without = cubic.curve.cubic_cnt(1_000_000_000, window.cwnd);
+    let without = cubic.curve.cubic_cnt(1_000_000_000, MS, window.cwnd);
     cubic.curve.delay_min_us = 1_000_000;
     // 8.08 s before the plateau: 1,000 - 0.4 x 8.08^3 = 789; another second on 844.
-    assert_eq!((without, cubic.curve.cubic_cnt(1_000_000_000, window.cwnd)), (700 / 89, 700 / 144));
+    assert_eq!((without, cubic.curve.cubic_cnt(1_000_000_000, MS, window.cwnd)), (700 / 89, 700 / 144));
+}
+
+/// With windows of 9 the plateau of 11 asks for nothing yet, so that the rate of before, one in three, shows that nobody has looked.
+#[test]
+fn the_curve_is_looked_at_once_a_tick() {
+    for (tick, looked) in [(MS, 4_103), (Tick(4_000_000), 4_104)] {
+        let mut curve = Curve { last_max: 11, delay_min_us: 100_000, ..Curve::default() };
+        curve.update(Instant::from_millis(4_000), tick, 7, 1);
+        curve.update(Instant::from_millis(4_102), tick, 7, 1);
+        assert_eq!(curve.cnt, 3);
+        for ms in 4_102..4_108 {
+            curve.update(Instant::from_millis(ms), tick, 9, 1);
+            assert_eq!(curve.cnt, if ms < looked { 3 } else { 900 }, "{tick:?} at {ms} ms");
+        }
+    }
+}
+
+#[test]
+fn a_rate_stays_for_a_thirty_second_of_a_second_in_whole_ticks() {
+    for (tick, last) in [(MS, 31), (Tick(4_000_000), 28)] {
+        let mut curve = Curve::default();
+        for (ms, seen) in [(0, 0), (28, 0), (last, 0), (32, 32)] {
+            curve.update(Instant::from_millis(ms), tick, 10, 1);
+            assert_eq!(curve.last, Some(Instant::from_millis(seen)), "{tick:?} at {ms} ms");
+        }
+    }
+}
+
+/// Linux looks at the window alone, which a reduction that is undone leaves as it was.
+#[test]
+fn a_rate_outlives_a_reduction_that_is_undone_at_once() {
+    let (mut cubic, _) = reduced(100);
+    let (at, mut world) = (Instant::from_millis, World::new());
+    cubic.curve.update(at(1_000), MS, 70, 1);
+    let before = cubic.curve;
+    cubic.ssthresh(&mut world.cx(at(1_001)), &Window { cwnd: 70, ..Window::new() });
+    cubic.curve.update(at(1_010), MS, 70, 1);
+    assert_eq!((cubic.curve.cnt, cubic.curve.epoch), (before.cnt, None));
+    cubic.curve.update(at(1_032), MS, 70, 1);
+    assert_eq!(cubic.curve.epoch, Some(at(1_032)));
 }
 
 #[test]
@@ -144,7 +186,7 @@ fn idle_time_is_not_time_on_the_curve() {
         CaEvent::TxStart { last_sent: Instant::ZERO },
         &Flow::default(),
     );
-    assert_eq!(cubic.curve.epoch, Some(now));
+    assert_eq!(cubic.curve.epoch, Some(MS.floor(now)));
 }
 
 #[test]
