@@ -380,24 +380,20 @@ impl Conn {
     fn unanswered(&self, info: &mut TcpInfo, cx: &Cx<'_>) {
         info.options = if self.out.ecn_asked { OPT_ECN } else { 0 };
         (info.snd_wscale, info.rcv_wscale) = (0, 0);
-        if !self.rest.stats.fast.has(fact::DATA) {
-            let maxseg = self.options.maxseg;
-            let clamp = match maxseg {
-                // Nothing is settled before the SYN (`tcp_init_sock`).
-                _ if self.is_deferred() => MSS_DEFAULT,
-                0 => default_mss(&self.tuple),
-                maxseg => maxseg,
-            };
-            let path = mss_of_mtu(self.path.pmtu.mtu(), self.tuple.is_v6());
-            let whole = u32::from(clamp.min(path)).max(cx.sysctl.tcp_min_snd_mss);
-            let mss = whole - if self.peer.ts { TS_OPTION_BYTES } else { 0 };
-            let probing = cx.sysctl.tcp_mtu_probing > 1;
-            info.snd_mss = if probing { mss.min(cx.sysctl.tcp_base_mss) } else { mss };
-        } else if self.options.maxseg != 0 {
-            // Data with the SYN is cut by TCP_MAXSEG, too (`tcp_send_syn_data`).
-            let mss = self.options.maxseg.saturating_sub(self.peer.data_option_bytes());
-            info.snd_mss = info.snd_mss.min(mss.into());
-        }
+        let syn_mss = self.rest.seldom.as_ref().map_or(0, |seldom| seldom.syn_mss);
+        let clamp = match (syn_mss, self.options.maxseg) {
+            // Nothing is settled before the SYN (`tcp_init_sock`).
+            _ if self.is_deferred() => MSS_DEFAULT,
+            (0, 0) => default_mss(&self.tuple),
+            // What was remembered of the server, since the SYN may have carried data (`tcp_send_syn_data`).
+            (mss, 0) | (0, mss) => mss,
+            (mss, maxseg) => mss.min(maxseg),
+        };
+        let path = mss_of_mtu(self.path.pmtu.mtu(), self.tuple.is_v6());
+        let whole = u32::from(clamp.min(path)).max(cx.sysctl.tcp_min_snd_mss);
+        let mss = whole - if self.peer.ts { TS_OPTION_BYTES } else { 0 };
+        let probing = cx.sysctl.tcp_mtu_probing > 1;
+        info.snd_mss = if probing { mss.min(cx.sysctl.tcp_base_mss) } else { mss };
         info.rcv_mss = MIN_MSS;
     }
 

@@ -1,8 +1,8 @@
 //! The first step after which two runs of a program differ.
-use super::pace::{Field, SLACK, is_off};
+use super::pace::{Field, SLACK, is_off, most_late};
 use super::packet::Seen;
 use super::program::Program;
-use super::trace::{Done, FIELDS, TIMES, Trace, Values, lateness};
+use super::trace::{Done, FIELDS, TIMES, Trace, Values};
 
 /// Timers of the kernel that are due within so many microseconds may fire at once.
 const TICK: u64 = 10_000;
@@ -40,8 +40,8 @@ fn may_be_late(stack: &Done, kernel: &Done, next_ns: u64) -> bool {
     let Some(out) = stack.later.get(all).filter(|_| same(&stack.later[..all], &kernel.later)) else {
         return false;
     };
-    let due_ns = (kernel.late + out.at) * 1_000;
-    due_ns + lateness(due_ns.saturating_sub(kernel.at_ns)) >= next_ns
+    let due = kernel.late + out.at;
+    (due + most_late(due.saturating_sub(kernel.at_ns / 1_000))) * 1_000 >= next_ns
 }
 
 /// Two timers were due one after the other, and the kernel's first was as late as the second: an acknowledgement left by itself there which

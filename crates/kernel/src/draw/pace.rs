@@ -12,6 +12,9 @@ pub(super) const SLACK: u64 = 12_000;
 /// A timer of the kernel may be so late, in microseconds, beyond an eighth.
 const TIMER_SLACK: u64 = 60_000;
 
+/// How late a timer of the kernel may be, in microseconds, beyond a share of its time: two ticks at 250 Hz.
+const TICKS: u64 = 8_000;
+
 /// Packets that one step may make leave: more is a storm.
 const STORM: usize = 5_000;
 
@@ -85,6 +88,16 @@ pub(super) fn linger<P: Paced>(on: &mut P, next: u64, late: u64) -> Vec<P::Out> 
 pub(super) fn is_off(since: u64, stack: &impl Timed, kernel: &impl Timed) -> bool {
     let (s, k) = (stack.at(), kernel.at());
     k + SLACK < s || k > s + s.saturating_sub(since) / 7 + TIMER_SLACK
+}
+
+/// How much later than due, in microseconds, the kernel's timer may have sent what left so many microseconds after a step.
+pub(super) const fn most_late(since: u64) -> u64 {
+    TICKS + since / 7
+}
+
+/// How late, in microseconds, a timer of the kernel usually is that was so far away: its wheel rounds up to a tick, or an eighth.
+pub(super) const fn usual_delay(away: u64) -> u64 {
+    TICKS / 2 + away / 16
 }
 
 /// A field of a structure: name, offset and length.

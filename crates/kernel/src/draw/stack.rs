@@ -1,4 +1,5 @@
 //! The stack in virtual time, behind the device that the kernel gets.
+use super::pace::usual_delay;
 use bytes::Bytes;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use lowwater_core::base::Instant;
@@ -45,9 +46,24 @@ impl Stack {
         self.0.next_deadline()
     }
 
-    /// Moves time to `t`; timers that are due by then are late.
-    pub(super) fn oversleep(&mut self, t: Instant) {
-        self.0.oversleep(t);
+    /// Moves time to `at`, when a timer of another run made something leave: what is due up to `late` microseconds before that is as late.
+    pub(super) fn follow(&mut self, at: Instant, late: u64) {
+        while let Some(due) = self.0.next_deadline().filter(|due| due.plus_nanos(late * 1_000) < at) {
+            self.0.advance_until(due);
+        }
+        // Not everything that leaves is a timer's, and what has left already is no reason to wait.
+        match self.0.next_deadline().is_some_and(|due| due < at) {
+            true => self.0.oversleep(at),
+            false => self.0.advance_until(at),
+        }
+    }
+
+    /// Moves time on towards `end`, with timers that are late as the kernel's are.
+    pub(super) fn drowse(&mut self, end: Instant) {
+        while let Some(due) = self.0.next_deadline().filter(|due| *due < end) {
+            let late = usual_delay(due.nanos_since(self.0.now()) / 1_000);
+            self.0.oversleep(due.plus_nanos(late * 1_000).min(end));
+        }
     }
 }
 

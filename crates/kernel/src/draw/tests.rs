@@ -111,6 +111,20 @@ fn what_a_moment_decides_counts_for_nothing() {
 }
 
 #[test]
+fn a_timer_that_was_late_is_as_late_again() {
+    // What a tail loss probe carries is an answer to what came 39 ms before it, which makes the traffic interactive, or 44 ms, and is none: the
+    // acknowledgement of much later data shows it.
+    let (life, probe) = (life::Life::draw(134_543, &flavours("calls")).expect("a life"), 14);
+    let on_time = life.moved(0, 0, None).expect("a run");
+    assert_eq!(life.difference(&life.replayed(0, 0, &on_time).expect("a run")), None);
+    let mut late = life.moved(0, 0, None).expect("a run");
+    late.put_off(probe, 5_000);
+    let late = life.replayed(0, 0, &late).expect("a run");
+    let found = life.difference(&late).expect("another life");
+    assert!(found.border && found.step > probe + 10, "{found:?}");
+}
+
+#[test]
 fn kinds_of_connections_do_not_mix() {
     let why = Flavours::parse("ecn,close").expect_err("two kinds");
     assert!(why.contains("close") && why.contains("listen"), "{why}");

@@ -7,14 +7,6 @@ use super::stack::Stack;
 use lowwater_core::base::{Duration, Instant};
 use lowwater_drill::{ORIGIN, Target};
 
-/// How late a timer of the kernel may be, in nanoseconds, beyond a share of its time: two ticks at 250 Hz.
-const TICKS: u64 = 8_000_000;
-
-/// How late a timer of the kernel may be that runs for so many nanoseconds.
-pub(super) const fn lateness(ns: u64) -> u64 {
-    TICKS + ns / 7
-}
-
 /// Fields of TCP_INFO that must be equal after each step: name, offset and length.
 pub(super) const FIELDS: &[Field] = &[
     ("state", 0, 1),
@@ -145,15 +137,8 @@ pub(super) fn replay(program: &Program, like: &Trace) -> Result<Trace, String> {
         done.info = values(&peer.info(), FIELDS);
         for out in &like_step.later {
             let at = peer.base + Duration::from_micros(out.at);
-            let most = lateness(at.nanos_since(begun).saturating_sub(like_step.at_ns));
-            while let Some(due) = peer.target.next_deadline().filter(|due| due.plus_nanos(most) < at) {
-                peer.target.advance_until(due);
-            }
-            // Not everything that leaves is a timer's, and what was collected already is no reason to wait.
-            match peer.target.next_deadline().is_some_and(|due| due < at) {
-                true => peer.target.oversleep(at),
-                false => peer.target.advance_until(at),
-            }
+            let since = at.nanos_since(begun).saturating_sub(like_step.at_ns);
+            peer.target.follow(at, pace::most_late(since / 1_000));
             done.later.extend(peer.collect());
         }
         let end = like.steps.get(i + 1).map_or(like.end_ns, |next| next.at_ns);

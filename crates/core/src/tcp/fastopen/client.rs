@@ -82,6 +82,9 @@ impl Conn {
             Some(Open::Syn(syn)) => syn,
             _ => Syn { option: None, mss: 0, deferred: false, data: Bytes::new() },
         };
+        if syn.mss != 0 {
+            self.rest.seldom().syn_mss = syn.mss;
+        }
         let plan = self.tx.commit_syn(cx, &mut self.path);
         if let Some(option) = &syn.option {
             self.rest.stats.fast.facts |= fact::OPTION;

@@ -39,6 +39,12 @@ impl Run {
     pub(super) fn delay(&mut self, step: usize, us: u64) {
         self.0.steps[step].late = us;
     }
+
+    /// The same with what they made leave, which came as much later.
+    pub(super) fn put_off(&mut self, step: usize, us: u64) {
+        self.0.steps[step].later.iter_mut().for_each(|out| out.at += us);
+        self.delay(step, us);
+    }
 }
 
 impl Life {
@@ -69,8 +75,8 @@ impl Life {
     }
 
     /// Whether the moment of a step decides what it does: the stack does as that run did where pauses are as long as they were there, since
-    /// its timers were late, and the step, or one before it, comes a little earlier or later (what the kernel estimates in jiffies shows
-    /// later); or a timer that was late let another one go first.
+    /// its timers were late, or its timers are as late, and the step, or one before it, comes a little earlier or later (what the kernel
+    /// estimates in jiffies shows later); or a timer that was late let another one go first.
     fn is_border(&self, step: usize, run: &Run) -> bool {
         let alike = |moved: Run| {
             let other = trace::difference(&self.program, &moved.0, &run.0);
@@ -79,13 +85,20 @@ impl Life {
         let from = step.saturating_sub(REMEMBERED);
         let mut moved = (from..=step).rev().flat_map(|at| MOMENTS.iter().map(move |by| (at, *by)));
         trace::crossed(&self.stack, &run.0, step)
-            || moved.any(|(at, by)| self.moved(at, by, Some(run)).is_ok_and(alike))
+            || moved.any(|(at, by)| {
+                self.moved(at, by, Some(run)).is_ok_and(alike) || self.replayed(at, by, run).is_ok_and(alike)
+            })
     }
 
     /// What the stack does where a step and all behind it come earlier or later by so many microseconds, and pauses are as in another run.
     pub(super) fn moved(&self, step: usize, by: i64, late: Option<&Run>) -> Result<Run, String> {
         let program = self.program.moved(step, by);
         trace::run(&mut Stack::new()?, &program, None, late.map(|late| &late.0)).map(Run)
+    }
+
+    /// What the stack does at the times of another run, where a step and all behind it come earlier or later than there by so many microseconds.
+    pub(super) fn replayed(&self, step: usize, by: i64, like: &Run) -> Result<Run, String> {
+        trace::replay(&self.program, &like.0, (step, by)).map(Run)
     }
 
     /// What was done up to a step, as a script.

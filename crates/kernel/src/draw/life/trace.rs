@@ -1,6 +1,7 @@
 //! What a drawn life made its target do, and where two runs of it differ first.
 use super::super::compare::Difference;
 use super::super::pace::{self, Field, Paced as _, SLACK, value};
+use super::super::stack::Stack;
 use super::end::{End, Look, Out};
 use super::program::Program;
 use lowwater_drill::Target;
@@ -52,6 +53,8 @@ const TIMES: &[Field] = &[("rto", 8, 4), ("rtt", 68, 4), ("rttvar", 72, 4)];
 /// What one step did.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Done {
+    /// When it came, in microseconds since the beginning.
+    pub(super) at: u64,
     /// What its call came to.
     pub(super) ret: String,
     /// What left at once.
@@ -88,8 +91,9 @@ pub(super) fn run<T: Target>(
         if pace::reach(&mut end, step.at) {
             trace.disturbed.get_or_insert(i);
         }
+        let at = end.at(end.target.now());
         let ret = end.act(&step.act);
-        let mut done = Done { ret, at_once: end.collect(), ..Done::default() };
+        let mut done = Done { at, ret, at_once: end.collect(), ..Done::default() };
         done.look = end.look();
         let next = program.steps.get(i + 1).map_or(program.end, |next| next.at);
         let expected = like.and_then(|like| like.steps.get(i)).map_or(&[][..], |like| &like.later);
@@ -99,6 +103,39 @@ pub(super) fn run<T: Target>(
             done.later.extend(pace::linger(&mut end, next, late));
         }
         done.late = end.base.nanos_since(base) / 1_000;
+        done.woken = end.woken();
+        done.look_later = end.look();
+        trace.steps.push(done);
+    }
+    Ok(trace)
+}
+
+/// Runs a program on the stack at the times at which another run came, with timers that are as late: those that made something leave, as they
+/// were there, and those that show nothing else, as one that gives up, as the kernel's commonly are. A step and all behind it come by so many microseconds later or, below 0, earlier.
+pub(super) fn replay(program: &Program, like: &Trace, (from, by): (usize, i64)) -> Result<Trace, String> {
+    let mut stack = Stack::new()?;
+    let mut end = End::open(&mut stack, program)?;
+    let mut trace = Trace::default();
+    for (i, (step, like_step)) in program.steps.iter().zip(&like.steps).enumerate() {
+        let shift = |i: usize, at: u64| at.saturating_add_signed(if i < from { 0 } else { by });
+        // A run whose step came later than this counts for nothing.
+        let came = like_step.at.min(step.at + pace::DISTURBED);
+        end.target.advance_until(end.instant(shift(i, came)));
+        let at = end.at(end.target.now());
+        let ret = end.act(&step.act);
+        let mut done = Done { at, ret, at_once: end.collect(), ..Done::default() };
+        done.look = end.look();
+        for out in &like_step.later {
+            let late = pace::most_late(out.at.saturating_sub(like_step.at));
+            // A part of a microsecond was cut off.
+            let at = end.instant(shift(i, out.at) + 1);
+            end.target.follow(at, late);
+            done.later.extend(end.collect());
+        }
+        let next = program.steps.get(i + 1).map_or(program.end, |next| next.at);
+        let rest = end.instant(shift(i + 1, next) + like_step.late);
+        end.target.drowse(rest);
+        done.later.extend(pace::linger(&mut end, shift(i + 1, next), like_step.late));
         done.woken = end.woken();
         done.look_later = end.look();
         trace.steps.push(done);
