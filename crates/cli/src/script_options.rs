@@ -4,7 +4,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 /// Where `--help` shows them.
 const HEADING: &str = "Options of packetdrill, over those in front of a script";
 /// Name, what its value is (nothing for one that has none), meaning.
-const OPTIONS: [(&str, &str, &str); 24] = [
+const OPTIONS: [(&str, &str, &str); 25] = [
     ("define", "NAME=VALUE", "A word, \"string\" or `command` that NAME stands for; may be repeated"),
     ("local_ip", "ADDRESS", "The stack's address"),
     ("remote_ip", "ADDRESS", "The peer's address"),
@@ -16,6 +16,7 @@ const OPTIONS: [(&str, &str, &str); 24] = [
     ("tolerance_percent", "N", "The same in percent of the time since the event before"),
     ("tcp_ts_tick_usecs", "N", "Compare timestamps of the stack, N microseconds per tick"),
     ("tcp_ts_ecr_scaled", "", "Echoed timestamps need not have gone out"),
+    ("tcp_ts_ecr_exact", "", "Compare the timestamps that the stack echoes (ours)"),
     ("strict_segments", "", "Do not join segments"),
     (
         "non_fatal",

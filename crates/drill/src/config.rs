@@ -195,6 +195,8 @@ pub(crate) struct Judge {
     pub(crate) strict_segments: bool,
     /// An echoed timestamp need not have gone out.
     pub(crate) ts_ecr_scaled: bool,
+    /// Timestamps that the stack echoes are compared: ours.
+    pub(crate) ts_ecr_exact: bool,
     /// A packet that differs is told, and the script goes on.
     pub(crate) forgiving: bool,
 }
@@ -223,6 +225,7 @@ impl Default for Config {
             ts_tick_us: 0,
             strict_segments: false,
             ts_ecr_scaled: false,
+            ts_ecr_exact: false,
             forgiving: false,
         };
         Self {
@@ -316,6 +319,10 @@ impl Config {
             "tcp_ts_ecr_scaled" => {
                 flag.bare()?;
                 self.judge.ts_ecr_scaled = true;
+            }
+            "tcp_ts_ecr_exact" => {
+                flag.bare()?;
+                self.judge.ts_ecr_exact = true;
             }
             // Results of calls count in packetdrill all the same.
             "non_fatal" => {

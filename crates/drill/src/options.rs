@@ -110,7 +110,7 @@ pub(crate) fn decode(mut bytes: &[u8]) -> Vec<TcpOption> {
     list
 }
 
-/// The first option that is not what `expected` asks for; the values of timestamps are not compared, as in packetdrill.
+/// The first option that is not what `expected` asks for; neither values nor echoes of timestamps are compared, as in packetdrill (the runner has options for both).
 pub(crate) fn difference(expected: &[TcpOption], actual: &[TcpOption]) -> Option<String> {
     let alike = |(e, a): (&TcpOption, &TcpOption)| match (e, a) {
         (TcpOption::Ts { .. } | TcpOption::AnyTs, TcpOption::Ts { .. }) => true,

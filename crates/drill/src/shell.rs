@@ -17,6 +17,8 @@ pub(crate) struct Shell {
     pub(crate) variable: bool,
     /// Nobody waits for it.
     pub(crate) background: bool,
+    /// It may fail: `|| true` stands behind it.
+    pub(crate) may_fail: bool,
 }
 
 /// Cuts a shell script into commands. What stands behind `||` is left out: here either a command is carried out or the script is refused;
@@ -67,6 +69,8 @@ fn end(all: &mut Vec<Shell>, command: &mut Shell, left_out: bool) {
     let whole = std::mem::take(command);
     if !left_out && !whole.words.is_empty() {
         all.push(whole);
+    } else if let (Some(before), [nothing]) = (all.last_mut(), &whole.words[..]) {
+        before.may_fail |= nothing == "true" || nothing == ":";
     }
 }
 
@@ -311,6 +315,13 @@ mod tests {
         let cut: Vec<_> = all.iter().map(|c| (c.line, c.text())).collect();
         let wanted = [(6, "a x;y"), (6, "b"), (8, "d e"), (9, "g 1\n2"), (11, "h#i"), (11, "k")];
         assert_eq!(cut, wanted.map(|(line, text)| (line, text.to_owned())));
+    }
+
+    #[test]
+    fn what_may_fail_has_true_behind_it() {
+        let all = commands_of("a || true; b || : ; c || exit 1; d; true", 1).expect("a script");
+        let may_fail: Vec<bool> = all.iter().map(|c| c.may_fail).collect();
+        assert_eq!(may_fail, [true, true, false, false, false]);
     }
 
     #[test]

@@ -418,3 +418,31 @@ fn a_wrong_call_gets_those_near_to_it() {
     let wrong = failure("0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0 lisen(3, 1) = 0\n");
     assert!(wrong.line == 2 && wrong.what.contains("no call 'lisen'; near it: listen"), "{wrong}");
 }
+
+#[test]
+fn what_cannot_be_read_is_told_in_its_own_line() {
+    let socket = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3";
+    for (text, line, what) in [
+        (format!("\u{feff}{socket}\n"), 1, "a byte order mark (U+FEFF)"),
+        (format!("{socket};\n"), 1, "and not with ';'"),
+        (format!("`true`\n`true`\n{socket}\n"), 2, "a command without a time"),
+        (format!("`sysctl -q net.ipv4.tcp_sack 0`\n{socket}\n"), 1, "'0' is no NAME=VALUE"),
+        (format!("`sysctl -q net.ipv4.tcp_sack = 0`\n{socket}\n"), 1, "NAME=VALUE without blanks"),
+        (format!("`sysctl -q net.ipv4.tcp_sak`\n{socket}\n"), 1, "no setting 'net.ipv4.tcp_sak'"),
+    ] {
+        let wrong = failure(&text);
+        assert!(wrong.line == line && wrong.what.contains(what), "{wrong}");
+    }
+}
+
+#[test]
+fn what_is_echoed_counts_where_a_script_asks_for_it() {
+    let open = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0 bind(3, ..., ...) = 0\n+0 listen(3, 1) = 0\n\
+        +0 < S 0:0(0) win 32792 <mss 1460,sackOK,TS val 700 ecr 0,nop,wscale 7>\n\
+        +0 > S. 0:0(0) ack 1 <mss 1460,sackOK,TS val 100 ecr 701,nop,wscale 7>\n";
+    let exact = failure(&format!("--tcp_ts_ecr_exact\n{open}"));
+    assert!(exact.line == 6 && exact.what.contains("another TS ecr"), "{exact}");
+    let passes = |text: &str| lowwater_drill::Invocation::new("echo.pkt", text).run().is_ok();
+    assert!(passes(open), "packetdrill does not look at it");
+    assert!(passes(&format!("--tcp_ts_ecr_exact\n{}", open.replace("701", "700"))));
+}

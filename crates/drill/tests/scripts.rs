@@ -41,6 +41,21 @@ fn all_scripts_pass_in_all_modes() {
     }
 }
 
+/// packetdrill does not compare what a packet of the stack echoes, so neither does the runner unless it is asked to.
+#[test]
+fn every_timestamp_that_a_script_has_the_stack_echo_is_the_right_one() {
+    let over =
+        Overrides { options: vec![("tcp_ts_ecr_exact".to_owned(), None)].leak(), ..Overrides::default() };
+    let mut wrong = String::new();
+    for script in lowwater_drill::collect(&[folder()]).expect("the folder of scripts") {
+        let done = lowwater_drill::drill_file(&script, over).expect("a readable script");
+        if let (Some(failure), true) = (&done.failure, done.fails_because.is_none()) {
+            wrong.push_str(&format!("{failure}\n\n"));
+        }
+    }
+    assert!(wrong.is_empty(), "\n{wrong}");
+}
+
 #[test]
 fn what_is_left_out_of_a_mode_would_fail_there() {
     let mut wrong = String::new();

@@ -140,7 +140,7 @@ fn fields(c: &mut Cursor<'_>, scope: &Scope<'_>, depth: usize) -> Result<Value, 
         list.extend(room.map(|n| ("msg_controllen".to_owned(), Value::Int(n))));
         let known = if name == "sauth_chunk" { sctp::chunk_kind(c.peek_word()) } else { None };
         list.push((
-            name,
+            common(name),
             match known {
                 Some(kind) => {
                     c.word();
@@ -155,6 +155,17 @@ fn fields(c: &mut Cursor<'_>, scope: &Scope<'_>, depth: usize) -> Result<Value, 
         }
     }
     Ok(Value::Struct(list))
+}
+
+/// The field of `sockaddr_in` for that of `sockaddr_in6`: which of them an address is its family says.
+fn common(name: String) -> String {
+    let name = match name.as_str() {
+        "sin_family" | "sin6_family" => "sa_family",
+        "sin6_port" => "sin_port",
+        "sin6_addr" => "sin_addr",
+        _ => return name,
+    };
+    name.to_owned()
 }
 
 /// What of packetdrill's tunnels stands here: `{(label 0, ...)}` or `{flags [none], ...}`.

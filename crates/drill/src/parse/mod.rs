@@ -32,9 +32,15 @@ impl Scope<'_> {
     }
 }
 
+/// Characters that a message quotes.
+const TOLD_MAX: usize = 40;
+
 /// Reads the text of a script, with what the command line says over its options.
 pub(crate) fn script(text: &str, over: Overrides) -> Result<Script, Box<Failure>> {
     let mut c = Cursor::new(text, 1);
+    if text.starts_with('\u{feff}') {
+        return c.fail("a byte order mark (U+FEFF) stands in front of the script: it is none of its text");
+    }
     let config = Config::new(flags(&mut c)?, over)?;
     let mut events = Vec::new();
     let scope = Scope { v6: config.family == Family::V6, defines: &config.defines };
@@ -50,7 +56,9 @@ pub(crate) fn script(text: &str, over: Overrides) -> Result<Script, Box<Failure>
         if let Some(cleanup) = bare_command(&mut c, &scope)? {
             c.blank();
             if !c.rest().is_empty() {
-                return c.fail("a command without a time is either the first or the last thing in a script");
+                let what = "a command without a time is either the first or the last thing in a script; several go \
+                            between one pair of backticks";
+                return Err(Failure::new(cleanup.line, what));
             }
             events.push(cleanup);
             break;
@@ -198,7 +206,11 @@ fn when(c: &mut Cursor<'_>) -> Result<When, Box<Failure>> {
     }
     let relative = c.eat("+");
     if !relative && !c.peek().is_ascii_digit() && c.peek() != '.' {
-        return c.fail("an event begins with its time: 0.1, +0.1 or *");
+        let stands: String = c.rest().chars().take_while(|ch| *ch != '\n').take(TOLD_MAX).collect();
+        return c.fail(format!(
+            "an event begins with its time, 0.1, +0.1 or *, and not with '{}'; or does that belong to what stands before it?",
+            stands.trim_end()
+        ));
     }
     let from = c.seconds()?;
     let mut to = from;

@@ -288,8 +288,7 @@ fn same_option(a: &Args<'_>, reply: &Reply) -> Result<(), Box<Failure>> {
             for (field, expected) in fields {
                 let actual = info::field(actual, field);
                 if expected.int().map(i128::from) != actual && *expected != Value::Any {
-                    let near = || format!("no such field{}", names::told(&info::near(field)));
-                    let told = actual.map_or_else(near, |n| n.to_string());
+                    let told = actual.map_or_else(|| info::lacking(field), |n| n.to_string());
                     return differs(a.line, format!("{field} has another value"), expected, told);
                 }
             }

@@ -109,7 +109,17 @@ pub(super) enum Then {
 impl Runner<'_> {
     pub(super) fn commands(&mut self, commands: &[Shell]) -> Result<(), Box<Failure>> {
         for command in commands {
-            let then = self.command(command.line, command);
+            let then = match self.command(command.line, command) {
+                Err(what) if command.may_fail && !command.background => {
+                    self.notes.push(format!(
+                        "line {}: `{}` failed, as it may: {what}",
+                        command.line,
+                        command.text()
+                    ));
+                    Ok(Then::On)
+                }
+                then => then,
+            };
             if then.map_err(|what| Failure::new(command.line, what))? != Then::On {
                 break;
             }
@@ -196,14 +206,28 @@ impl Runner<'_> {
         }
         for word in words.iter().filter(|word| !is_flag(word)) {
             match word.split_once('=') {
+                Some(("", _)) => return Err("sysctl takes NAME=VALUE without blanks".to_owned()),
                 Some((name, value)) => self.set(line, name, value, forgiving)?,
                 None if flags.iter().any(|f| f.contains('w')) => {
                     return Err(format!("'{word}' is no NAME=VALUE"));
                 }
-                None => {}
+                None if forgiving => {}
+                None => self.may_be_read(word)?,
             }
         }
         Ok(())
+    }
+
+    /// `sysctl NAME` reads, which means nothing here, but the name must be one.
+    fn may_be_read(&self, name: &str) -> Result<(), String> {
+        let name = name.replace('/', ".");
+        if !name.contains('.') {
+            return Err(format!("'{name}' is no NAME=VALUE"));
+        }
+        match self.host.lacks_sysctl(&name) {
+            Some(what) if name.starts_with("net.ipv") && !has_no_effect(&name) => Err(what),
+            _ => Ok(()),
+        }
     }
 
     /// A file of settings as sysctl.conf(5) has them, looked for from the folder of the script: `NAME = VALUE` lines, comments behind `#` or

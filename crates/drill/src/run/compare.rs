@@ -161,15 +161,24 @@ impl Runner<'_> {
         (!same).then_some(if live == 0 { "no flow label" } else { "another flow label" })
     }
 
-    /// With --tcp_ts_tick_usecs the stack's timestamps must advance as the script's do.
+    /// With --tcp_ts_tick_usecs the stack's timestamps must advance as the script's do; with --tcp_ts_ecr_exact what it echoes is the
+    /// peer's, whose timestamps go out as they stand.
     fn wrong_stamp(&mut self, spec: &PacketSpec, window: Window, packet: &Wire) -> Option<&'static str> {
         let judge = self.config.judge;
-        let (BodySpec::Tcp(spec), true) = (&spec.body, judge.ts_tick_us > 0) else { return None };
+        let BodySpec::Tcp(spec) = &spec.body else { return None };
         let stamp = |options: &[TcpOption]| {
-            options.iter().find_map(|o| if let TcpOption::Ts { val, .. } = o { Some(*val) } else { None })
+            options
+                .iter()
+                .find_map(|o| if let TcpOption::Ts { val, ecr } = o { Some((*val, *ecr)) } else { None })
         };
-        let expected = stamp(spec.options.as_deref()?)?;
-        let actual = stamp(&packet.tcp()?.options)?;
+        let (expected, expected_ecr) = stamp(spec.options.as_deref()?)?;
+        let (actual, actual_ecr) = stamp(&packet.tcp()?.options)?;
+        if judge.ts_ecr_exact && actual_ecr != expected_ecr {
+            return Some("another TS ecr");
+        }
+        if judge.ts_tick_us == 0 {
+            return None;
+        }
         let (local, remote) = packet.ends();
         let drift = self.flows.find(local, remote)?.drift(expected, actual);
         // As in packetdrill the share counts from the beginning of the script, not from the event before.

@@ -155,6 +155,14 @@ pub(super) fn near(name: &str) -> Vec<String> {
     names::near(short, &all).into_iter().map(|near| format!("tcpi_{near}")).collect()
 }
 
+/// Why a field cannot be told.
+pub(super) fn lacking(name: &str) -> String {
+    match name.strip_prefix("tcpi_").is_some_and(|short| tcp_names().any(|known| known == short)) {
+        true => "it lies behind the bytes that came back".to_owned(),
+        false => format!("no such field{}", names::told(&near(name))),
+    }
+}
+
 /// All names of values.
 pub(super) fn names() -> impl Iterator<Item = String> {
     let fields = tcp_names().map(|name| format!("tcpi_{name}"));
