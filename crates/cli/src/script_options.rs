@@ -4,7 +4,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 /// Where `--help` shows them.
 const HEADING: &str = "Options of packetdrill, over those in front of a script";
 /// Name, what its value is (nothing for one that has none), meaning.
-const OPTIONS: [(&str, &str, &str); 25] = [
+const OPTIONS: [(&str, &str, &str); 40] = [
     ("define", "NAME=VALUE", "A word, \"string\" or `command` that NAME stands for; may be repeated"),
     ("local_ip", "ADDRESS", "The stack's address"),
     ("remote_ip", "ADDRESS", "The peer's address"),
@@ -35,6 +35,22 @@ const OPTIONS: [(&str, &str, &str); 25] = [
     ("speed", "N", NOTHING),
     ("code_format", "python", NOTHING),
     ("code_sockopt", "NAME", NOTHING),
+    ("no_cleanup", "", NOTHING),
+    ("tun_dev", "DEVICE", NOTHING),
+    ("persistent_tun_dev", "", NOTHING),
+    ("local_linklocal_ip", "ADDRESS", NOTHING),
+    ("gateway_linklocal_ip", "ADDRESS", NOTHING),
+    ("udp_encaps", "PROTOCOL", NOTHING),
+    // Refused with a reason, as in front of a script.
+    ("tcp_md5_secret", "TEXT", NOTHING),
+    ("wire_client", "", NOTHING),
+    ("wire_server", "", NOTHING),
+    ("wire_server_ip", "ADDRESS", NOTHING),
+    ("wire_server_port", "PORT", NOTHING),
+    ("wire_client_dev", "DEVICE", NOTHING),
+    ("wire_server_dev", "DEVICE", NOTHING),
+    ("so_filename", "FILE", NOTHING),
+    ("so_flags", "FLAGS", NOTHING),
 ];
 /// The meaning of those that `--help` does not show.
 const NOTHING: &str = "";

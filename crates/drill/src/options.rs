@@ -161,7 +161,7 @@ impl fmt::Display for TcpOption {
             Self::WireTs { val, ecr } => write!(f, "TS val {val} ecr {ecr}!"),
             Self::Other(FAST_OPEN, cookie) => write!(f, "FO {}", hex(cookie)),
             Self::Other(EXPERIMENT, data) if data.starts_with(&FAST_OPEN_MAGIC) => {
-                write!(f, "FOEXP {}", hex(&data[2..]))
+                f.write_str(format!("FOEXP {}", hex(&data[2..])).trim_end())
             }
             Self::Other(kind, data)
                 if ACCECN.contains(kind) && data.len() <= 9 && data.len().is_multiple_of(3) =>
