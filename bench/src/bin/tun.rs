@@ -29,12 +29,14 @@ const CONGESTION_CONTROLS: &str = "/proc/sys/net/ipv4/tcp_available_congestion_c
 const IPERF_FLOWS_MAX: usize = 128;
 
 type Run = fn(Duration, usize, Role) -> Ran;
-const RUNS: [(Run, Role); 5] = [
+const RUNS: [(Run, Role); 7] = [
     (one_thread, Role::Discard),
     (one_thread, Role::Generate),
     (facade, Role::Discard),
     (facade, Role::Generate),
     (kernel_pair, Role::Discard),
+    (task, Role::Discard),
+    (task, Role::Generate),
 ];
 
 fn main() {
@@ -51,7 +53,7 @@ fn main() {
     let (pairs, flows) =
         (args::number("--pairs", 5, 1, 1_000), args::number("--flows", 1, 1, 10_000) as usize);
     let mut kernel = Vec::new();
-    let mut rows: [Vec<Figures>; 5] = Default::default();
+    let mut rows: [Vec<Figures>; RUNS.len()] = Default::default();
     for round in 0..pairs {
         if std::env::var_os("ALONE").is_none() {
             kernel.push(veth(seconds, flows.min(IPERF_FLOWS_MAX)));
@@ -75,6 +77,8 @@ fn main() {
         "kernel -> stack, facade",
         "stack -> kernel, facade",
         "kernel -> kernel, veth, this program",
+        "kernel -> stack, task of tokio",
+        "stack -> kernel, task of tokio",
     ];
     let yardstick = format!("kernel to kernel, veth, iperf3 -P {}", flows.min(IPERF_FLOWS_MAX));
     let all = [(yardstick.as_str(), &kernel)].into_iter().chain(names.into_iter().zip(&rows));
@@ -350,6 +354,67 @@ fn facade(seconds: Duration, flows: usize, role: Role) -> Ran {
             ran
         })
     })
+}
+
+/// Stack and application as tasks of one thread.
+fn task(seconds: Duration, flows: usize, role: Role) -> Ran {
+    let ns = namespace();
+    ns.run(|| {
+        let (own, host) = (format!("{OURS}/24"), format!("{HOST}/24"));
+        let options = TunOptions { work: single::work(), ..TunOptions::new("lw0") };
+        let builder = lowwater::Stack::builder().tun_with(options).address(&own).host_address(&host);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().expect("a runtime");
+        let within = runtime.enter();
+        let stack = builder.spawn().expect("a stack");
+        drop(within);
+        let (stop, mut stopped) = tokio::sync::oneshot::channel::<()>();
+        std::thread::scope(|scope| {
+            let programs = scope.spawn(|| {
+                runtime.block_on(async {
+                    let listener =
+                        lowwater::TcpListener::bind(&stack, (OURS, 9)).await.expect("the port is free");
+                    let mut programs = Vec::new();
+                    for _ in 0..flows {
+                        let (stream, _) = listener.accept().await.expect("a client comes");
+                        programs.push(tokio::spawn(async move {
+                            match role {
+                                Role::Discard => discard_by_task(&stream).await,
+                                Role::Generate => generate_by_task(&stream).await,
+                            }
+                        }));
+                    }
+                    let _ = (&mut stopped).await;
+                    stack.shutdown(Duration::ZERO).await;
+                    let mut sinks = Vec::new();
+                    for program in programs {
+                        sinks.push(program.await.expect("a program ends"));
+                    }
+                    sinks
+                })
+            });
+            let mut ran =
+                kernel_end(SocketAddr::new(OURS.parse().expect("an address"), 9), seconds, flows, role);
+            let _ = stop.send(());
+            ran.sinks.extend(programs.join().expect("a thread ends"));
+            ran
+        })
+    })
+}
+
+async fn discard_by_task(stream: &lowwater::TcpStream) -> Sink {
+    let mut sink = Sink::default();
+    while let Ok(Some(piece)) = stream.read_chunk().await {
+        sink.read(&piece);
+    }
+    sink
+}
+
+async fn generate_by_task(stream: &lowwater::TcpStream) -> Sink {
+    let mut source = Source::default();
+    while stream.write_bytes(source.piece()).await.is_ok() {
+        source.wrote(WRITE_MAX);
+    }
+    Sink::default()
 }
 
 fn discard(stream: &lowwater::blocking::TcpStream) -> Sink {
