@@ -123,10 +123,10 @@ impl Work<'_, '_> {
         let prior_sacked = self.e.flight.sacked_out;
         let mut reord = self.e.flight.tx.nxt();
         while let Some(record) = self.e.flight.take_acked(self.e.cx.pool, self.ack.ack) {
-            if record.segs == 0 {
+            let partial = record.end > self.ack.ack;
+            if partial && record.segs == 0 {
                 break;
             }
-            let partial = record.end > self.ack.ack;
             self.acknowledged(&mut cleaned, &mut reord, record);
             if partial {
                 break;

@@ -347,7 +347,10 @@ impl Flight {
     pub fn take_acked(&mut self, pool: &mut Pool, ack: u64) -> Option<super::tx_queue::Acked> {
         let acked = match self.tx.pop_acked(pool, ack) {
             Some(acked) => acked,
-            None => self.tx.trim_acked(ack)?,
+            None => match self.left_of_joined(ack) {
+                Some(left) => self.tx.trim_acked_to(ack, left)?,
+                None => self.tx.trim_acked(ack)?,
+            },
         };
         let segs = u32::from(acked.segs);
         self.packets_out -= segs;
@@ -361,7 +364,7 @@ impl Flight {
             self.retrans_out -= segs;
         }
         if self.buffers.is_some() {
-            self.cut_buffer(acked.start, acked.end.min(ack), acked.end);
+            self.cut_buffer(acked.start, acked.end, ack);
         }
         Some(acked)
     }

@@ -345,7 +345,7 @@ impl TxQueue {
     }
 
     /// Records that start in `from..to`, in order, for changing flags.
-    pub fn range_mut(&mut self, from: u64, to: u64) -> impl Iterator<Item = (u64, &mut Sent)> {
+    pub fn range_mut(&mut self, from: u64, to: u64) -> impl DoubleEndedIterator<Item = (u64, &mut Sent)> {
         self.sent.range_mut(from..to.max(from)).map(|(k, v)| (*k, v))
     }
 
@@ -397,17 +397,24 @@ impl TxQueue {
 
     /// Cuts what is below `ack` off the first record, if that has several segments and ends above `ack` (`tcp_tso_acked`).
     pub fn trim_acked(&mut self, ack: u64) -> Option<Acked> {
+        let (start, sent) = self.sent.first_key_value().filter(|(_, sent)| sent.segs >= 2)?;
+        let len = sent.payload.len().saturating_sub(ack.saturating_sub(*start) as usize);
+        let left = segs_of(len, sent.mss);
+        self.trim_acked_to(ack, left)
+    }
+
+    /// The same whatever its segments, of which no more than `left` are left.
+    pub fn trim_acked_to(&mut self, ack: u64, left: u16) -> Option<Acked> {
         let (start, sent) = self.sent.first_key_value()?;
         let start = *start;
-        if sent.segs < 2 || ack <= start || ack >= start + sent.span() {
+        if ack <= start || ack >= start + sent.span() {
             return None;
         }
         let mut rest = self.sent.remove(&start)?;
         let mut acked = Acked::of(start, &rest, rest.segs);
         rest.payload.advance(((ack - start) as usize).min(rest.payload.len()));
-        let mss = rest.mss;
-        rest.count(mss);
-        acked.segs -= rest.segs.min(acked.segs);
+        rest.segs = left.min(rest.segs);
+        acked.segs -= rest.segs;
         self.on_changed(ack, ack + rest.span());
         self.sent.insert(ack, rest);
         Some(acked)

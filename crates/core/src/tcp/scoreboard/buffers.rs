@@ -1,7 +1,8 @@
 //! What is one buffer in Linux: a record, or several that were sacked one beside the other and joined (`tcp_shift_skb_data`).
 //!
 //! Here records stay as they are, since their payload is shared and cannot be joined. What can be seen of a joined buffer is that
-//! all of it counts as sent again where a part of it was, and that blocks are laid over it, and cut it, as a whole.
+//! all of it counts as sent again where a part of it was, that blocks are laid over it, and cut it, as a whole, and that segments count
+//! from where it starts: a record in it may be none.
 use super::Flight;
 use crate::base::time::Instant;
 use crate::ranges::RangeSet;
@@ -14,6 +15,9 @@ use std::collections::BTreeMap;
 const BUFFER_MAX: u64 = 65_535 * 8;
 /// The marks that one buffer must share with the next (`TCPCB_TAGBITS`).
 const TAGS: u16 = flag::SACKED | flag::LOST | flag::RETRANS;
+
+/// Records at one end of a buffer that are counted anew. Only those that end within a segment of it may count otherwise.
+const RECOUNTED_MAX: usize = 64;
 
 /// Blocks of an acknowledgement, ascending.
 pub type Blocks = SmallVec<[(u64, u64); 4]>;
@@ -47,6 +51,20 @@ struct Joined {
     end: u64,
     /// The last transmission of the first of them, which all of it counts as.
     left: Departure,
+    /// Bytes per segment.
+    mss: u64,
+    /// Where it starts; where it did before, while an acknowledgement takes its front record by record.
+    from: u64,
+    /// One that joined it starts within a segment: what is left of it may be fewer than the segments that its parts had.
+    uneven: bool,
+}
+
+/// Segments of a buffer of `mss` bytes each that end within `from..to`. Those of a buffer that was cut are counted from where it starts
+/// (`tcp_set_skb_tso_segs`), so what is left of it at any place is what can be counted up to its `end`.
+const fn segs_between(from: u64, to: u64, end: u64, mss: u64) -> u64 {
+    let mss = if mss == 0 { 1 } else { mss };
+    let from = end.saturating_sub(from).div_ceil(mss);
+    from.saturating_sub(end.saturating_sub(to).div_ceil(mss))
 }
 
 /// One buffer.
@@ -79,10 +97,12 @@ impl Buffer {
         }
     }
 
-    /// One that goes on to `end`, where a record with the marks `last` stands.
-    fn grown_to(self, end: u64, last: u16) -> Self {
-        let segs = (end - self.start).div_ceil(self.seglen.max(1)) as u32;
-        Self { end, flags: self.flags | last & (flag::EOR | flag::FIN), segs, ..self }
+    /// One that goes on to `end` in segments of `mss` bytes, where a record with the marks `last` stands.
+    fn grown_to(self, end: u64, last: u16, mss: u64) -> Self {
+        let len = end - self.start - u64::from(last & flag::FIN != 0);
+        let segs = len.div_ceil(mss.max(1)).max(1) as u32;
+        let seglen = if segs == 1 { len } else { mss };
+        Self { end, flags: self.flags | last & (flag::EOR | flag::FIN), segs, seglen, ..self }
     }
 
     /// Sacked, and nothing of it is on its way.
@@ -144,14 +164,15 @@ impl Flight {
             return Some(alone);
         }
         let joined = self.buffers.as_ref().and_then(|b| b.joined.range(..=at).next_back());
-        let Some((&start, &Joined { end, left })) = joined.filter(|(_, joined)| at < joined.end) else {
+        let Some((&start, &Joined { end, left, mss, .. })) = joined.filter(|(_, joined)| at < joined.end)
+        else {
             return Some(alone);
         };
         let first = if alone.start == start { alone } else { Buffer::of(start, self.tx.get(start)?) };
         let first = Buffer { left, ..first };
         // The last of it says whether something may be joined behind.
         let last = self.tx.covering(end - 1).map_or(0, |(_, last)| last.flags);
-        Some(first.grown_to(end, last))
+        Some(first.grown_to(end, last, mss))
     }
 
     /// When the first buffer in flight was last sent.
@@ -215,9 +236,37 @@ impl Flight {
         }
         let buffers = self.buffers.get_or_insert_default();
         buffers.inner = buffers.inner.saturating_sub(u32::from(apart));
-        buffers.joined.insert(buffer.start, Joined { end: at, ..whole });
-        buffers.joined.insert(at, whole);
+        buffers.joined.insert(buffer.start, Joined { end: at, uneven: false, ..whole });
+        buffers.joined.insert(at, Joined { from: at, uneven: false, ..whole });
+        // Each part counts as many segments as its length makes (`tcp_fragment`).
+        self.recount_joined((buffer.start, at), whole.mss, true);
+        self.recount_joined((at, buffer.end), whole.mss, false);
         true
+    }
+
+    /// Counts the segments of a buffer of several records anew: of its last ones, or of its first.
+    fn recount_joined(&mut self, (start, end): (u64, u64), mss: u64, last: bool) {
+        let data_end = self.data_end(end);
+        let mut delta = 0;
+        let mut count = |(from, sent): (u64, &mut Sent)| {
+            let segs = segs_between(from, from + sent.payload.len() as u64, data_end, mss);
+            let segs = u16::try_from(segs).unwrap_or(u16::MAX);
+            delta += i32::from(segs) - i32::from(sent.segs);
+            sent.segs = segs;
+        };
+        let mut records = self.tx.range_mut(start, end);
+        for _ in 0..RECOUNTED_MAX {
+            let Some(record) = (if last { records.next_back() } else { records.next() }) else { break };
+            count(record);
+        }
+        drop(records);
+        self.adjust(start, delta);
+    }
+
+    /// Where the payload of a buffer that ends at `end` does.
+    fn data_end(&self, end: u64) -> u64 {
+        let fin = self.tx.covering(end.saturating_sub(1)).is_some_and(|(_, last)| last.has(flag::FIN));
+        end - u64::from(fin)
     }
 
     /// The buffer that ends where `buffer` starts.
@@ -259,7 +308,7 @@ impl Flight {
 
     /// The sacked `buffer` becomes one with the buffer `before` it; the whole.
     pub fn join(&mut self, before: &Buffer, buffer: &Buffer) -> Buffer {
-        let mut whole = before.grown_to(buffer.end, buffer.flags);
+        let mut whole = before.grown_to(buffer.end, buffer.flags, before.seglen);
         // What one part has been through, all of it has.
         if before.has(flag::EVER_RETRANS) != buffer.has(flag::EVER_RETRANS) {
             let side = if buffer.has(flag::EVER_RETRANS) { before } else { buffer };
@@ -269,11 +318,14 @@ impl Flight {
             whole.flags |= flag::EVER_RETRANS;
         }
         let buffers = self.buffers.get_or_insert_default();
+        let (end, left, mss, from) = (buffer.end, before.left, before.seglen, before.start);
+        let mut uneven = !(buffer.start - from).is_multiple_of(mss.max(1))
+            || buffers.joined.get(&from).is_some_and(|j| j.uneven);
         // One that has just been sacked was alone.
         if buffer.has(flag::SACKED) {
-            buffers.joined.remove(&buffer.start);
+            uneven |= buffers.joined.remove(&buffer.start).is_some_and(|j| j.uneven);
         }
-        buffers.joined.insert(before.start, Joined { end: buffer.end, left: before.left });
+        buffers.joined.insert(from, Joined { end, left, mss, from, uneven });
         buffers.inner += 1;
         whole
     }
@@ -321,13 +373,32 @@ impl Flight {
             if let Some(last) = last {
                 last.flags |= push;
             }
-            let delta = self.tx.join_range(start, joined.end, &mut copied);
+            let mut delta = self.tx.join_range(start, joined.end, &mut copied);
+            // What stays apart is sent by itself.
+            for (_, sent) in self.tx.range_mut(start, joined.end).filter(|(_, sent)| sent.segs == 0) {
+                sent.segs = 1;
+                delta += 1;
+            }
             self.packets_out = self.packets_out.saturating_add_signed(delta);
         }
     }
 
-    /// The front of a buffer, up to `to`, is acknowledged: a record of it, or a part of one, which ends at `end`.
-    pub(super) fn cut_buffer(&mut self, start: u64, to: u64, end: u64) {
+    /// Segments that are left of the first record when `ack` ends within it, where it stands in a buffer of several that is cut there
+    /// (`tcp_tso_acked`). One of a single segment is not.
+    pub(super) fn left_of_joined(&self, ack: u64) -> Option<u16> {
+        let (start, sent) = self.tx.first()?;
+        let joined = self.buffers.as_ref()?.joined.get(&start)?;
+        let end = self.data_end(joined.end);
+        if end - joined.from <= joined.mss {
+            return None;
+        }
+        let left = segs_between(ack, start + sent.span(), end, joined.mss);
+        Some(sent.segs.min(u16::try_from(left).unwrap_or(u16::MAX)))
+    }
+
+    /// `ack` takes the front of a buffer: the record at `start`, which ends at `end`, or a part of it.
+    pub(super) fn cut_buffer(&mut self, start: u64, end: u64, ack: u64) {
+        let to = end.min(ack);
         if self.sacked_out == 0 {
             self.buffers = None;
         }
@@ -335,8 +406,13 @@ impl Flight {
             && let Some(joined) = buffers.joined.remove(&start)
             && to < joined.end
         {
-            buffers.joined.insert(to, joined);
+            let cut = to == ack;
+            let (from, uneven) = if cut { (ack, false) } else { (joined.from, joined.uneven) };
+            buffers.joined.insert(to, Joined { from, uneven, ..joined });
             buffers.inner = buffers.inner.saturating_sub(u32::from(to == end));
+            if cut && joined.uneven {
+                self.recount_joined((to, joined.end), joined.mss, false);
+            }
         }
     }
 }

@@ -59,6 +59,8 @@ enum Op {
     Unmark,
     Renege,
     Mss(u16),
+    Join(u16),
+    Cut(u16, u16),
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -71,6 +73,8 @@ fn op() -> impl Strategy<Value = Op> {
         1 => Just(Op::Unmark),
         1 => Just(Op::Renege),
         1 => (100..900u16).prop_map(Op::Mss),
+        4 => (0..12_000u16).prop_map(Op::Join),
+        3 => (0..12_000u16, 1..4_000u16).prop_map(|(s, n)| Op::Cut(s, n)),
     ]
 }
 
@@ -132,6 +136,23 @@ fn step(world: &mut World, f: &mut Flight, m: &mut Model, op: &Op, clock: u64) {
             m.covered.clear();
         }
         Op::Mss(mss) => f.mss = mss,
+        Op::Join(s) => {
+            let Some(buffer) = f.buffer_at(una + u64::from(s)).filter(|b| b.has(flag::SACKED)) else {
+                return;
+            };
+            if let Some(before) = f.buffer_before(&buffer)
+                && f.joins(Some(&before), &buffer, (buffer.start, buffer.end), false)
+                    == Join::Front(buffer.end - buffer.start)
+            {
+                f.join(&before, &buffer);
+            }
+        }
+        Op::Cut(s, n) => {
+            let start = una + u64::from(s);
+            if let Some(buffer) = f.buffer_at(start).filter(|b| b.has(flag::SACKED)) {
+                f.fit(&buffer, (start, start + u64::from(n)));
+            }
+        }
     }
 }
 
