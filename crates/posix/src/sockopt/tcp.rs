@@ -353,10 +353,12 @@ impl Host {
                 Kind::Conn(id) => self.is_over(id),
                 kind => kind == Kind::Fresh,
             };
-            return if closed { self.change(fd, |o| o.window_clamp = 0) } else { Err(Errno::EINVAL) };
+            if !closed {
+                return Err(Errno::EINVAL);
+            }
         }
         // Below zero is below the smallest.
-        let clamp = u32::try_from(n).unwrap_or(0).max(CLAMP_MIN);
+        let clamp = if n == 0 { 0 } else { u32::try_from(n).unwrap_or(0).max(CLAMP_MIN) };
         self.change(fd, |o| o.window_clamp = clamp)?;
         match self.conn(fd)? {
             Some(id) => Ok(self.stack.tcp_clamp_window(self.now, id)?),
