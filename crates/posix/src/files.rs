@@ -104,6 +104,9 @@ pub(crate) struct Knobs {
     pub(crate) sndtimeo: Option<Duration>,
     /// SO_TXTIME: a clock and flags.
     pub(crate) txtime: Option<[i32; 2]>,
+    /// The rate that the socket paces by until a connection has one of its own (`sk_pacing_rate`): the least that
+    /// SO_MAX_PACING_RATE has been, or what the last connection left.
+    pub(crate) pace: Option<u64>,
     /// Options that are one number, by level and name, where they were set.
     pub(crate) plain: BTreeMap<(i32, i32), i32>,
     /// What TCP_INFO still tells of a connection that was dissolved.

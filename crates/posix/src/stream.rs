@@ -446,6 +446,10 @@ impl Host {
                     self.stack.abort(self.now, id)?;
                 }
                 let sock = self.files.sock_mut(fd)?;
+                // What it paced by stays, one that never came to anything left it as it was.
+                if !Self::has_come_to_nothing(&residue.info) {
+                    sock.knobs.pace = Some(residue.info.pacing_rate);
+                }
                 if let Ok(options) = options {
                     sock.options = options;
                 }

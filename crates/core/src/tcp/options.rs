@@ -305,7 +305,7 @@ mod tests {
         let o = SocketOptions { tos: 4, tclass: 8, ttl: 9, hops: Some(0), mtu_discover_v6: 4, ..plain };
         assert_eq!([false, true].map(|v6| (o.tos_of(v6), o.ttl_of(v6))), [(4, Some(9)), (8, Some(0))]);
         assert_eq!((o.pmtu_belief(false), o.pmtu_belief(true)), (PmtuBelief::Route, PmtuBelief::None));
-        let far = SocketOptions { min_ttl: [255, 9], ..o.clone() };
+        let far = SocketOptions { min_ttl: [255, 9], ..o };
         assert_eq!(
             [254, 255].map(|ttl| (o.too_far(false, ttl), far.too_far(false, ttl))),
             [(false, true), (false, false)]
