@@ -231,7 +231,7 @@ impl Host {
         let child = sock.child(id, flags & SOCK_NONBLOCK != 0);
         let addr = Some(child.shown(peer));
         self.files.sock_mut(fd)?.knobs.heirs.remove(&id);
-        match self.files.add(File::Socket(Box::new(child))) {
+        match self.files.add_with(File::Socket(Box::new(child)), flags & SOCK_CLOEXEC != 0) {
             Ok(new) => {
                 self.apply_late_options(new);
                 // The bound is of the listener's queue, and a child has none (`inet_csk_clone_lock`).
