@@ -6,6 +6,7 @@ use lowwater_posix::{
     Call, Control, EpollEvent, Errno, Fd, Name, Optval, Piece, PollFd, RecvKind, Reply, Room, SendKind,
     sockaddr,
 };
+use rustix::io::FdFlags;
 use rustix::pipe::{PipeFlags, SpliceFlags};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -19,7 +20,9 @@ const SOL_TCP: i32 = 6;
 const TCP_CONGESTION: i32 = 13;
 /// Bytes of a sockaddr_in, and of a sockaddr_in6.
 const SOCKADDR: [usize; 2] = [16, 28];
-/// F_SETFL; the other command that works is F_GETFL.
+/// The commands of fcntl() that work.
+const F_GETFD: i32 = 1;
+const F_SETFD: i32 = 2;
 const F_GETFL: i32 = 3;
 const F_SETFL: i32 = 4;
 /// Bytes of one buffer that a script may ask for.
@@ -113,17 +116,24 @@ impl Sockets {
                 }
                 None => Ok(Reply::fail(Errno::EBADF)),
             },
-            Call::Fcntl { fd, cmd, arg } => match cmd {
-                F_GETFL => socket::status_flags(self.fd(fd), None).map(number),
-                F_SETFL => socket::status_flags(self.fd(fd), Some(arg as i32)).map(number),
-                _ => Ok(Reply::fail(Errno::EINVAL)),
-            },
+            Call::Fcntl { fd, cmd, arg } => self.fcntl(fd, cmd, arg),
             Call::Ioctl { fd, request, arg } => {
                 let mut value = arg.unwrap_or_default();
                 let ret = socket::ioctl_int(self.fd(fd), request, arg.is_some().then_some(&mut value))?;
                 Ok(Reply { value: Bytes::copy_from_slice(&value.to_ne_bytes()), ..Reply::ok(ret as i64) })
             }
             call => self.options_and_events(call),
+        }
+    }
+
+    fn fcntl(&self, fd: Fd, cmd: i32, arg: i64) -> Answer {
+        let Some(open) = self.fd(fd) else { return Ok(Reply::fail(Errno::EBADF)) };
+        match cmd {
+            F_GETFD => Ok(Reply::ok(rustix::io::fcntl_getfd(open)?.bits().into())),
+            F_SETFD => Ok(done(rustix::io::fcntl_setfd(open, FdFlags::from_bits_retain(arg as u32))?)),
+            F_GETFL => socket::status_flags(Some(open), None).map(number),
+            F_SETFL => socket::status_flags(Some(open), Some(arg as i32)).map(number),
+            _ => Ok(Reply::fail(Errno::EINVAL)),
         }
     }
 

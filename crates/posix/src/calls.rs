@@ -1,8 +1,8 @@
 //! From a call to the function that carries it out.
 use crate::abi::{
-    AF_INET, AF_INET6, AF_UNIX, F_GETFD, F_GETFL, F_GETPIPE_SZ, F_SETFD, F_SETFL, FIONBIO, FIONREAD,
-    IPPROTO_SCTP, IPPROTO_TCP, IPPROTO_UDP, O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY, SIOCATMARK, SIOCOUTQ,
-    SIOCOUTQNSD, SOCK_CLOEXEC, SOCK_DGRAM, SOCK_NONBLOCK, SOCK_RAW, SOCK_SEQPACKET, SOCK_STREAM,
+    AF_INET, AF_INET6, AF_UNIX, F_GETFD, F_GETFL, F_GETPIPE_SZ, F_SETFD, F_SETFL, FD_CLOEXEC, FIONBIO,
+    FIONREAD, IPPROTO_SCTP, IPPROTO_TCP, IPPROTO_UDP, O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY, SIOCATMARK,
+    SIOCOUTQ, SIOCOUTQNSD, SOCK_CLOEXEC, SOCK_DGRAM, SOCK_NONBLOCK, SOCK_RAW, SOCK_SEQPACKET, SOCK_STREAM,
 };
 use crate::block::Progress;
 use crate::call::{Call, Fd, Name, RecvKind, Reply, SendKind};
@@ -107,7 +107,7 @@ impl Host {
             return Err(Errno::EINVAL);
         }
         if let (SOCK_STREAM | SOCK_SEQPACKET, IPPROTO_SCTP) = (kind, protocol) {
-            return self.sctp_socket(kind == SOCK_SEQPACKET, v6, flags & SOCK_NONBLOCK != 0);
+            return self.sctp_socket(kind == SOCK_SEQPACKET, v6, flags);
         }
         let stream = match (kind, protocol) {
             (SOCK_STREAM, 0 | IPPROTO_TCP) => true,
@@ -121,7 +121,8 @@ impl Host {
                 (self.stack.sysctl().rmem_default, self.stack.sysctl().wmem_default);
         }
         let sock = Sock::new(stream, v6, flags & SOCK_NONBLOCK != 0, options);
-        Ok(Reply::ok(self.files.add(File::Socket(Box::new(sock)))?.into()))
+        let file = File::Socket(Box::new(sock));
+        Ok(Reply::ok(self.files.add_with(file, flags & SOCK_CLOEXEC != 0)?.into()))
     }
 
     /// fcntl(2) on what is here; descriptors are not duplicated.
@@ -148,8 +149,12 @@ impl Host {
                 }
                 Ok(Reply::ok(0))
             }
-            // No program is ever executed here, so FD_CLOEXEC has nothing to do.
-            F_GETFD | F_SETFD => Ok(Reply::ok(0)),
+            F_GETFD => Ok(Reply::ok(if self.files.cloexec(fd) { FD_CLOEXEC.into() } else { 0 })),
+            // No other flag is looked at (`do_fcntl`).
+            F_SETFD => {
+                self.files.set_cloexec(fd, arg & i64::from(FD_CLOEXEC) != 0);
+                Ok(Reply::ok(0))
+            }
             F_GETPIPE_SZ if matches!(file, File::Pipe(..)) => Ok(Reply::ok(PIPE_BYTES as i64)),
             F_GETPIPE_SZ => Err(Errno::EBADF),
             _ => Err(Errno::EINVAL),

@@ -38,7 +38,7 @@ impl Host {
         if size <= 0 || flags & !EPOLL_CLOEXEC != 0 {
             return Err(Errno::EINVAL);
         }
-        Ok(Reply::ok(self.files.add(File::Epoll(Epoll::default()))?.into()))
+        Ok(Reply::ok(self.files.add_with(File::Epoll(Epoll::default()), flags & EPOLL_CLOEXEC != 0)?.into()))
     }
 
     fn set(&mut self, epfd: Fd) -> Result<&mut Epoll, Errno> {

@@ -104,6 +104,9 @@ pub(crate) struct Knobs {
     pub(crate) sndtimeo: Option<Duration>,
     /// SO_TXTIME: a clock and flags.
     pub(crate) txtime: Option<[i32; 2]>,
+    /// The rate that the socket paces by until a connection has one of its own (`sk_pacing_rate`): the least that
+    /// SO_MAX_PACING_RATE has been, or what the last connection left.
+    pub(crate) pace: Option<u64>,
     /// Options that are one number, by level and name, where they were set.
     pub(crate) plain: BTreeMap<(i32, i32), i32>,
     /// What TCP_INFO still tells of a connection that was dissolved.
@@ -239,6 +242,8 @@ pub(crate) struct Files {
     /// Which file each descriptor is, counted from the first that was ever opened.
     serials: BTreeMap<Fd, u64>,
     opened: u64,
+    /// Those that FD_CLOEXEC is set of. Nothing is ever executed here: it is read back and does nothing.
+    cloexec: BTreeSet<Fd>,
 }
 
 impl Files {
@@ -251,6 +256,7 @@ impl Files {
             sets: BTreeSet::new(),
             serials: BTreeMap::new(),
             opened: 0,
+            cloexec: BTreeSet::new(),
         }
     }
 
@@ -276,6 +282,27 @@ impl Files {
         Ok(fd)
     }
 
+    /// As [`Self::add`], with FD_CLOEXEC set or not.
+    pub(crate) fn add_with(&mut self, file: File, cloexec: bool) -> Result<Fd, Errno> {
+        let fd = self.add(file)?;
+        self.set_cloexec(fd, cloexec);
+        Ok(fd)
+    }
+
+    /// FD_CLOEXEC of an open descriptor.
+    pub(crate) fn set_cloexec(&mut self, fd: Fd, on: bool) {
+        if on {
+            self.cloexec.insert(fd);
+        } else {
+            self.cloexec.remove(&fd);
+        }
+    }
+
+    /// FD_CLOEXEC is set of this descriptor.
+    pub(crate) fn cloexec(&self, fd: Fd) -> bool {
+        self.cloexec.contains(&fd)
+    }
+
     /// No descriptor is left.
     pub(crate) fn is_full(&self) -> bool {
         self.table.len() >= FDS_MAX
@@ -285,6 +312,7 @@ impl Files {
         let file = self.table.remove(&fd);
         self.serials.remove(&fd);
         self.sets.remove(&fd);
+        self.cloexec.remove(&fd);
         self.index(fd);
         file
     }

@@ -112,6 +112,8 @@ impl Host {
                 return Err(errno);
             }
         };
+        let cloexec = flags & O_CLOEXEC != 0;
+        [read, write].into_iter().for_each(|fd| self.files.set_cloexec(fd, cloexec));
         self.pipes.next += 1;
         let nonblocking = flags & O_NONBLOCK != 0;
         let pipe = Pipe { data: BytesMut::new(), open: [true; 2], nonblocking: [nonblocking; 2] };

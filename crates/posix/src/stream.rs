@@ -231,7 +231,7 @@ impl Host {
         let child = sock.child(id, flags & SOCK_NONBLOCK != 0);
         let addr = Some(child.shown(peer));
         self.files.sock_mut(fd)?.knobs.heirs.remove(&id);
-        match self.files.add(File::Socket(Box::new(child))) {
+        match self.files.add_with(File::Socket(Box::new(child)), flags & SOCK_CLOEXEC != 0) {
             Ok(new) => {
                 self.apply_late_options(new);
                 // The bound is of the listener's queue, and a child has none (`inet_csk_clone_lock`).
@@ -446,6 +446,10 @@ impl Host {
                     self.stack.abort(self.now, id)?;
                 }
                 let sock = self.files.sock_mut(fd)?;
+                // What it paced by stays, one that never came to anything left it as it was.
+                if !Self::has_come_to_nothing(&residue.info) {
+                    sock.knobs.pace = Some(residue.info.pacing_rate);
+                }
                 if let Ok(options) = options {
                     sock.options = options;
                 }

@@ -94,7 +94,7 @@ counter_group! {
         tcp_dsack_ignored_old = "TCPDSACKIgnoredOld", tcp_dsack_ignored_no_undo = "TCPDSACKIgnoredNoUndo",
         tcp_dsack_ignored_dubious = "TCPDSACKIgnoredDubious", tcp_dsack_recv_segs = "TCPDSACKRecvSegs", tcp_sack_discard = "TCPSACKDiscard",
         tcp_spurious_rtos = "TCPSpuriousRTOs", tcp_spurious_rtx_host_queues = "TCPSpuriousRtxHostQueues",
-        tcp_ofo_queue = "TCPOFOQueue", tcp_ofo_drop = "TCPOFODrop", tcp_md5_unexpected = "TCPMD5Unexpected", tcp_ofo_merge = "TCPOFOMerge",
+        tcp_ofo_queue = "TCPOFOQueue", tcp_ofo_drop = "TCPOFODrop", tcp_md5_unexpected = "TCPMD5Unexpected", tcp_min_ttl_drop = "TCPMinTTLDrop", tcp_ofo_merge = "TCPOFOMerge",
         tcp_challenge_ack = "TCPChallengeACK", tcp_syn_challenge = "TCPSYNChallenge",
         tcp_from_zero_window_adv = "TCPFromZeroWindowAdv", tcp_to_zero_window_adv = "TCPToZeroWindowAdv", tcp_want_zero_window_adv = "TCPWantZeroWindowAdv",
         tcp_syn_retrans = "TCPSynRetrans", tcp_retrans_fail = "TCPRetransFail", tcp_orig_data_sent = "TCPOrigDataSent",

@@ -156,6 +156,8 @@ drop_reasons! {
     TcpBadAck = "tcp_bad_ack",
     /// A segment with a signature, which nobody here has a key for (RFC 2385, RFC 5925).
     TcpSigned = "tcp_signed",
+    /// It has come further than the socket allows by IP_MINTTL or IPV6_MINHOPCOUNT (RFC 5082).
+    TcpMinTtl = "tcp_min_ttl",
     /// Data after the application closed for receiving.
     TcpClosed = "tcp_closed",
     /// The accept backlog or the SYN queue is full.

@@ -1,5 +1,6 @@
 //! ICMP errors as values: what happened, and about which packet of ours.
 use crate::base::Error;
+use crate::base::sysctl::HOP_LIMIT;
 use crate::packet::Packet;
 use bytes::Bytes;
 use core::net::IpAddr;
@@ -119,8 +120,16 @@ pub struct IcmpError {
     pub from: IpAddr,
     /// About which packet.
     pub embedded: Embedded,
+    /// What IP_MINTTL and IPV6_MINHOPCOUNT look at: what the quoted packet has left over IPv4, what the message has over IPv6
+    /// (`tcp_v4_err`, `tcp_v6_err`).
+    pub ttl: u8,
     /// As it came; empty where nobody sent one.
     pub message: IcmpMessage,
+}
+
+/// TTL of a packet of IPv4.
+pub(super) fn quoted_ttl(packet: &[u8]) -> Option<u8> {
+    Ipv4View::parse_quoted(packet).ok().map(|view| view.ttl())
 }
 
 impl IcmpError {
@@ -129,7 +138,9 @@ impl IcmpError {
     #[must_use]
     pub fn local(packet: &Packet, link_len: usize, kind: IcmpKind) -> Option<Self> {
         let bytes = if packet.head.is_empty() { &packet.payload } else { packet.head.as_slice() };
-        let embedded = Embedded::parse(bytes.get(link_len..)?)?;
-        Some(Self { kind, from: embedded.src, embedded, message: IcmpMessage::default() })
+        let bytes = bytes.get(link_len..)?;
+        let embedded = Embedded::parse(bytes)?;
+        let ttl = quoted_ttl(bytes).unwrap_or(HOP_LIMIT);
+        Some(Self { kind, from: embedded.src, embedded, ttl, message: IcmpMessage::default() })
     }
 }

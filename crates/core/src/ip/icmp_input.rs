@@ -1,5 +1,5 @@
 //! Incoming ICMP: answers echo requests, and turns errors into [`IcmpError`]s for the flows they concern.
-use super::icmp::{Embedded, IcmpError, IcmpKind, IcmpMessage, Unreachable};
+use super::icmp::{Embedded, IcmpError, IcmpKind, IcmpMessage, Unreachable, quoted_ttl};
 use super::icmp_output::message_packet;
 use super::{Ingress, Input, Ip, Outbox, OutputParams};
 use crate::base::limits::MIN_PMTU_V6;
@@ -202,6 +202,7 @@ impl Ip {
             }
             kind => kind,
         };
-        Input::Error(IcmpError { kind, from, embedded, message })
+        let ttl = quoted_ttl(&message.quoted).unwrap_or(ingress.ttl);
+        Input::Error(IcmpError { kind, from, embedded, ttl, message })
     }
 }

@@ -86,6 +86,10 @@ impl Stack {
         };
         let Some(entry) = self.sockets.get_mut(id) else { return false };
         let Socket::Tcp(conn) = &mut entry.socket else { return false };
+        if conn.drops_from_afar(tuple.is_v6(), error.ttl) {
+            self.come_too_far();
+            return true;
+        }
         let mut cx = self.env.cx(self.now, Some(id));
         let seq = error.embedded.seq.map(Seq);
         match error.kind {

@@ -23,6 +23,11 @@ impl Stack {
     /// A segment for which there is no flow (RFC 9293 section 3.10.7.1 and .2).
     pub(super) fn segment_without_flow(&mut self, tuple: &Tuple, seg: &Segment, isn: Option<Seq>) {
         let listener = self.demux.listener(tuple.local());
+        if let Some(Socket::Listener(l)) = listener.and_then(|id| self.sockets.get(id)).map(|e| &e.socket)
+            && l.options.options.too_far(tuple.is_v6(), seg.ttl)
+        {
+            return self.come_too_far();
+        }
         if let Some(listener) = listener.filter(|_| seg.has(TcpFlags::ACK))
             && self.accept_cookie(listener, tuple, seg)
         {
@@ -295,7 +300,8 @@ impl Stack {
         let path = self.path(Some(tuple.local_ip), tuple).ok();
         let child = self.insert_conn(conn, path, Holder::Backlog);
         self.queue_child(listener, child);
-        self.conn_input(child, tuple, seg);
+        // A request asks nobody how far its last ACK has come (`tcp_v4_rcv`).
+        self.conn_input(child, tuple, Segment { ttl: u8::MAX, ..seg });
     }
 
     /// Puts a connection into its listener's backlog.
@@ -327,6 +333,9 @@ impl Stack {
     pub(super) fn conn_input(&mut self, id: SocketId, tuple: &Tuple, seg: Segment) {
         let Some(entry) = self.sockets.get_mut(id) else { return };
         let Socket::Tcp(conn) = &mut entry.socket else { return };
+        if conn.drops_from_afar(tuple.is_v6(), seg.ttl) {
+            return self.come_too_far();
+        }
         let syn = (conn.state() == State::TimeWait && seg.has(TcpFlags::SYN)).then(|| seg.clone());
         let disposition = conn.input(&mut self.env.cx(self.now, Some(id)), seg);
         if let (Disposition::Done, Some(path)) = (&disposition, &entry.path) {

@@ -15,7 +15,7 @@ use crate::ip::{FrameInput, Ingress, Input, Unreachable};
 use crate::offload::Coalesced;
 use crate::packet::{Csum, Packet};
 use crate::socket::{Holder, Socket};
-use crate::tcp::{Chunks, Ecn, Notice, Segment, Seq};
+use crate::tcp::{Chunks, Notice, Segment, Seq};
 use crate::udp::Datagram;
 use core::net::SocketAddr;
 use lowwater_wire::protocol;
@@ -116,8 +116,8 @@ impl Stack {
             window: view.window(),
             urgent: view.urgent(),
             options: view.options(),
-            ecn: Ecn::of_tos(ingress.tos),
             tos: ingress.tos,
+            ttl: ingress.ttl,
             gso_size: segment_size(ingress, &payload),
             pinned_bytes: ingress.packet.payload.len() as u32,
             payload,
@@ -143,6 +143,12 @@ impl Stack {
             Some(Flow::TimeWait(id)) => self.time_wait_input(id, tuple, &seg),
             None => self.segment_without_flow(tuple, &seg, None),
         }
+    }
+
+    /// A segment or an error has come further than its socket allows (RFC 5082).
+    pub(super) fn come_too_far(&mut self) {
+        self.env.count.tcp_ext.tcp_min_ttl_drop += 1;
+        self.env.count.dropped(DropWhy::TcpMinTtl);
     }
 
     fn udp_input(&mut self, ingress: &Ingress) {

@@ -416,7 +416,7 @@ impl Conn {
             self.rx.set_rcvbuf(bytes);
         }
         if old.window_clamp != self.options.window_clamp {
-            self.rx.set_window_clamp(self.options.window_clamp);
+            self.clamp_window();
         }
         self.rx.set_oob_inline(self.options.oobinline);
         self.path.rtt.set_bounds(self.options.rto_bounds());
@@ -451,10 +451,13 @@ impl Conn {
         self.wake_writer(cx);
     }
 
-    /// TCP_WINDOW_CLAMP said again: segments may have raised the bound since (`tcp_set_window_clamp`).
+    /// TCP_WINDOW_CLAMP said again: segments may have raised the bound since. One of zero takes it off what is over, and cannot off
+    /// what lives (`tcp_set_window_clamp`).
     pub fn clamp_window(&mut self) {
-        if self.options.window_clamp > 0 {
-            self.rx.set_window_clamp(self.options.window_clamp);
+        match self.options.window_clamp {
+            0 if self.state == State::Close => self.rx.lift_window_clamp(),
+            0 => {}
+            bytes => self.rx.set_window_clamp(bytes),
         }
     }
 

@@ -243,6 +243,13 @@ impl Conn {
         &self.options
     }
 
+    /// What has come with this TTL or hop limit is not for it (IP_MINTTL, IPV6_MINHOPCOUNT). Linux does not ask in TIME-WAIT
+    /// (`tcp_v4_rcv`, `tcp_v4_err`).
+    #[must_use]
+    pub fn drops_from_afar(&self, v6: bool, ttl: u8) -> bool {
+        self.options.too_far(v6, ttl) && self.state != State::TimeWait
+    }
+
     /// A listener's child has its options, but no priority (`sk_clone_lock`).
     pub fn forget_priority(&mut self, sets: &mut OptionSets) {
         self.options = sets.without_priority(&self.options);

@@ -94,6 +94,8 @@ pub struct SocketOptions {
     pub ttl: u8,
     /// IPV6_UNICAST_HOPS; `None` takes 64.
     pub hops: Option<u8>,
+    /// IP_MINTTL and IPV6_MINHOPCOUNT: what comes with less is dropped (RFC 5082); 0 drops nothing.
+    pub min_ttl: [u8; 2],
     /// SO_PRIORITY, of which queues look at the last four bits; `None` leaves it to the type of service.
     pub priority: Option<u32>,
 }
@@ -145,6 +147,7 @@ impl SocketOptions {
             recverr: [false; 2],
             ttl: 0,
             hops: None,
+            min_ttl: [0; 2],
         }
     }
 
@@ -209,6 +212,12 @@ impl SocketOptions {
             (false, 0) => None,
             (false, ttl) => Some(ttl),
         }
+    }
+
+    /// A packet of this family with this TTL or hop limit has come too far.
+    #[must_use]
+    pub const fn too_far(&self, v6: bool, ttl: u8) -> bool {
+        ttl < self.min_ttl[v6 as usize]
     }
 
     /// The same options with another type of service or traffic class.
@@ -296,6 +305,12 @@ mod tests {
         let o = SocketOptions { tos: 4, tclass: 8, ttl: 9, hops: Some(0), mtu_discover_v6: 4, ..plain };
         assert_eq!([false, true].map(|v6| (o.tos_of(v6), o.ttl_of(v6))), [(4, Some(9)), (8, Some(0))]);
         assert_eq!((o.pmtu_belief(false), o.pmtu_belief(true)), (PmtuBelief::Route, PmtuBelief::None));
+        let far = SocketOptions { min_ttl: [255, 9], ..o };
+        assert_eq!(
+            [254, 255].map(|ttl| (o.too_far(false, ttl), far.too_far(false, ttl))),
+            [(false, true), (false, false)]
+        );
+        assert_eq!([8, 9].map(|ttl| far.too_far(true, ttl)), [true, false]);
         let (four, six) = (o.with_tos(false, 12), o.with_tos(true, 12));
         assert_eq!((four.tos, four.tclass, six.tos, six.tclass), (12, 8, 4, 12));
     }

@@ -340,6 +340,11 @@ impl Receiver {
         self.intake.window.set_rcvbuf(bytes);
     }
 
+    /// The bound is off.
+    pub fn lift_window_clamp(&mut self) {
+        self.intake.window.lift_clamp();
+    }
+
     /// TCP_WINDOW_CLAMP.
     pub fn set_window_clamp(&mut self, bytes: u32) {
         self.intake.window.set_clamp(bytes);

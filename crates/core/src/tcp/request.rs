@@ -130,7 +130,7 @@ impl Request {
         peer.ecn = cx.sysctl.tcp_ecn != 0
             && syn.has(TcpFlags::ECE)
             && syn.has(TcpFlags::CWR)
-            && (syn.ecn == Ecn::NotEct || syn.has(TcpFlags::AE));
+            && (syn.ecn() == Ecn::NotEct || syn.has(TcpFlags::AE));
         let sent = SynAcks { first: cx.now, last: cx.now, again: 0, timeouts: 0, acked: false };
         Ok(Self {
             setup,
@@ -445,8 +445,8 @@ mod tests {
             window: 100,
             urgent: 0,
             options: TcpOptions::EMPTY,
-            ecn: Ecn::NotEct,
             tos: 0,
+            ttl: 64,
             gso_size: 0,
             pinned_bytes: 0,
             payload: Chunks::new(),

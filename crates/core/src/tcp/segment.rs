@@ -57,10 +57,10 @@ pub struct Segment {
     pub urgent: u16,
     /// Options.
     pub options: TcpOptions,
-    /// ECN codepoint of the packet.
-    pub ecn: Ecn,
     /// Type of service or traffic class, the ECN bits included.
     pub tos: u8,
+    /// TTL or hop limit of the packet.
+    pub ttl: u8,
     /// Payload bytes per segment where packets were coalesced; 0 for a single segment.
     pub gso_size: u16,
     /// Bytes that each piece of the payload pins where it is a slice of something larger; 0 for its own length.
@@ -70,6 +70,12 @@ pub struct Segment {
 }
 
 impl Segment {
+    /// ECN codepoint of the packet.
+    #[must_use]
+    pub const fn ecn(&self) -> Ecn {
+        Ecn::of_tos(self.tos)
+    }
+
     /// Payload bytes.
     #[must_use]
     pub fn payload_len(&self) -> u32 {

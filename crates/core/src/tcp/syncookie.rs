@@ -159,7 +159,7 @@ fn decode(peer: &mut Negotiated, seg: &Segment) -> Option<()> {
 mod tests {
     use super::*;
     use crate::base::Rng;
-    use crate::tcp::{Chunks, Ecn};
+    use crate::tcp::Chunks;
     use core::net::SocketAddr;
     use proptest::prelude::{prop, prop_assert, prop_assert_eq, proptest};
 
@@ -176,8 +176,8 @@ mod tests {
             window: 100,
             urgent: 0,
             options: TcpOptions::EMPTY,
-            ecn: Ecn::NotEct,
             tos: 0,
+            ttl: 64,
             gso_size: 0,
             pinned_bytes: 0,
             payload: Chunks::new(),

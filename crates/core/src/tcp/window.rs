@@ -407,6 +407,11 @@ impl RcvWindow {
         self.change_clamp(bytes);
     }
 
+    /// TCP_WINDOW_CLAMP of zero after the end: the next one is an increase, which leaves the threshold.
+    pub fn lift_clamp(&mut self) {
+        (self.buf.clamp, self.clamp) = (0, 0);
+    }
+
     /// A segment larger than any before tells how much of the buffer payload takes, and the bound follows, TCP_WINDOW_CLAMP or not
     /// (`tcp_measure_rcv_mss`). True when it changed.
     pub fn measure(&mut self, len: u32, truesize: u32) -> bool {

@@ -103,6 +103,20 @@ fn type_of_service_and_time_to_live_mark_every_packet() {
 }
 
 #[test]
+fn what_has_come_further_than_its_socket_allows_is_dropped() {
+    // RFC 5082; the peer's packets come with 64.
+    let mut p = Peer::server(Shape::default());
+    p.set(|o| o.min_ttl = [64, 255]);
+    p.inject("P. 1:11 ack 1");
+    p.expect(". 1 ack 11");
+    p.set(|o| o.min_ttl = [65, 0]);
+    p.inject("P. 11:21 ack 1");
+    p.inject("R 11");
+    p.quiet();
+    assert_eq!((p.state(), p.stack.counters().tcp_ext.tcp_min_ttl_drop), (State::Established, 2));
+}
+
+#[test]
 fn a_priority_is_the_listener_s_alone_and_outlives_its_connection_in_time_wait() {
     let options = |o: &mut SocketOptions| o.priority = Some(6);
     let mut p = Peer::listening(Shape { options, ..Shape::default() }, 1);

@@ -16,13 +16,15 @@ use lowwater_core::tcp::SocketOptions;
 
 impl Host {
     /// A new socket (`sctp_init_sock`).
-    pub(crate) fn sctp_socket(&mut self, many: bool, v6: bool, nonblocking: bool) -> Result<Reply, Errno> {
+    pub(crate) fn sctp_socket(&mut self, many: bool, v6: bool, flags: i32) -> Result<Reply, Errno> {
+        let nonblocking = flags & SOCK_NONBLOCK != 0;
         let mut sock = Sock::new(true, v6, nonblocking, SocketOptions::new(self.stack.sysctl()));
         let style = if many { Style::Many } else { Style::One };
         let options =
             SctpOptions { counts: true, arrivals: style.is_many(), ..SctpOptions::new(self.stack.sysctl()) };
         sock.sctp = Some(Box::new(Sctp::new(style, options)));
-        Ok(Reply::ok(self.files.add(File::Socket(Box::new(sock)))?.into()))
+        let file = File::Socket(Box::new(sock));
+        Ok(Reply::ok(self.files.add_with(file, flags & SOCK_CLOEXEC != 0)?.into()))
     }
 
     /// The options for an association to come.
@@ -96,7 +98,7 @@ impl Host {
         }
         self.sctp_forget_priority(id);
         let addr = Some(child.shown(peer));
-        match self.files.add(File::Socket(Box::new(child))) {
+        match self.files.add_with(File::Socket(Box::new(child)), flags & SOCK_CLOEXEC != 0) {
             Ok(new) => Ok(Some(Reply { addr, ..Reply::ok(new.into()) })),
             Err(errno) => {
                 self.stack.abort(self.now, id)?;

@@ -1,7 +1,7 @@
 //! One socket for many associations: who joins, who leaves, what they leave behind, who gets a socket of its own.
 use super::inbox::Held;
 use super::{Member, Style, WRITING};
-use crate::abi::SOCK_NONBLOCK;
+use crate::abi::{SOCK_CLOEXEC, SOCK_NONBLOCK};
 use crate::call::Fd;
 use crate::errno::Errno;
 use crate::files::File;
@@ -124,7 +124,7 @@ impl Host {
         }
         self.files.remove_id(id);
         self.sctp_forget_priority(id);
-        self.files.add(File::Socket(Box::new(child)))
+        self.files.add_with(File::Socket(Box::new(child)), flags & SOCK_CLOEXEC != 0)
     }
 
     /// A socket of its own begins with SO_PRIORITY 0, whatever the one that it comes from had (`sctp_copy_sock`).

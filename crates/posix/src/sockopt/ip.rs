@@ -43,6 +43,7 @@ impl Host {
             IP_MTU_DISCOVER => Told::Int(options.mtu_discover.into()),
             IP_TTL if options.ttl != 0 => Told::Int(options.ttl.into()),
             IP_TTL => Told::Int(self.stack.sysctl().ip_default_ttl as i32),
+            IP_MINTTL => Told::Int(options.min_ttl[0].into()),
             IP_MTU => Told::Int(self.path_mtu(sock).ok_or(Errno::ENOTCONN)?),
             IP_PKTOPTIONS if !sock.stream => return Err(Errno::ENOPROTOOPT),
             IP_OPTIONS | IP_PKTOPTIONS => Told::Bytes(Bytes::new()),
@@ -92,6 +93,10 @@ impl Host {
             IP_UNICAST_IF if n != 0 => Err(Errno::EADDRNOTAVAIL),
             IP_FREEBIND | IP_TRANSPARENT | IP_MINTTL | IP_MULTICAST_LOOP if value.len() == 0 => {
                 Err(Errno::EINVAL)
+            }
+            IP_MINTTL => {
+                let least = u8::try_from(n).map_err(|_| Errno::EINVAL)?;
+                self.change(fd, |o| o.min_ttl[0] = least)
             }
             IP_MTU_DISCOVER => {
                 let n = pmtudisc(n)?;

@@ -18,6 +18,7 @@ impl Host {
             IPV6_TCLASS => Told::Int(options.tclass.into()),
             IPV6_MTU_DISCOVER => Told::Int(options.mtu_discover_v6.into()),
             IPV6_UNICAST_HOPS => Told::Int(options.hops.unwrap_or(HOP_LIMIT).into()),
+            IPV6_MINHOPCOUNT => Told::Int(options.min_ttl[1].into()),
             IPV6_MULTICAST_HOPS => Told::Int(1),
             IPV6_MTU => Told::Int(self.path_mtu(sock).ok_or(Errno::ENOTCONN)?),
             IPV6_V6ONLY => Told::Int(sock.v6only().into()),
@@ -58,9 +59,13 @@ impl Host {
             // How long fragments may be, and TCP makes none.
             IPV6_MTU if n >= LEAST_MTU && self.files.sock(fd)?.stream => Ok(()),
             IPV6_MTU => Err(Errno::EINVAL),
-            IPV6_MTU_DISCOVER if short => Err(Errno::EINVAL),
+            IPV6_MTU_DISCOVER | IPV6_MINHOPCOUNT if short => Err(Errno::EINVAL),
             IPV6_DONTFRAG | IPV6_AUTOFLOWLABEL | IPV6_RECVFRAGSIZE => self.set_plain(fd, SOL_IPV6, name, n),
             _ if short => Self::may_set_plain(SOL_IPV6, name).and(Err(Errno::EINVAL)),
+            IPV6_MINHOPCOUNT => {
+                let least = u8::try_from(n).map_err(|_| Errno::EINVAL)?;
+                self.change(fd, |o| o.min_ttl[1] = least)
+            }
             IPV6_MTU_DISCOVER => {
                 let n = pmtudisc(n)?;
                 self.change(fd, |o| o.mtu_discover_v6 = n)?;

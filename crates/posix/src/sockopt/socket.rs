@@ -130,6 +130,12 @@ impl Host {
         Ok(error.map_or(0, |e| Errno::from(e).number()))
     }
 
+    fn set_max_pacing_rate(&mut self, fd: Fd, rate: u64) -> Result<(), Errno> {
+        let pace = &mut self.files.sock_mut(fd)?.knobs.pace;
+        *pace = Some(pace.map_or(rate, |pace| pace.min(rate)));
+        self.change(fd, |o| o.max_pacing_rate = rate)
+    }
+
     pub(super) fn set_socket(&mut self, fd: Fd, name: i32, value: &Value<'_>) -> Result<(), Errno> {
         if name == SO_BINDTODEVICE {
             // The empty name unbinds; there is no device that has one.
@@ -180,7 +186,7 @@ impl Host {
                     (_, -1) => u64::MAX,
                     (_, n) => u64::from(n as u32),
                 };
-                self.change(fd, |o| o.max_pacing_rate = rate)
+                self.set_max_pacing_rate(fd, rate)
             }
             SO_TXTIME => self.set_txtime(fd, value),
             SO_TXREHASH | SO_PEEK_OFF if !self.files.sock(fd)?.is_tcp() => Err(Errno::EOPNOTSUPP),

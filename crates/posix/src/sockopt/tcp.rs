@@ -143,16 +143,24 @@ impl Host {
                 None => self.unused(reordering),
             },
         };
-        // SO_MAX_PACING_RATE bounds the rate before there is one (`sk_setsockopt`).
+        // SO_MAX_PACING_RATE lowers the rate before there is one, and never raises it (`sk_setsockopt`).
+        let pace = self.files.sock(fd)?.knobs.pace.unwrap_or(u64::MAX);
         if !matches!(kind, Kind::Conn(_)) {
-            info.max_pacing_rate = fastest;
-            info.pacing_rate = info.pacing_rate.min(fastest);
+            (info.pacing_rate, info.max_pacing_rate) = (pace, fastest);
+        } else if Self::has_come_to_nothing(&info) {
+            info.pacing_rate = info.pacing_rate.min(pace);
         }
         // Who holds a connection in TIME-WAIT sees a closed one (`tcp_time_wait`).
         if info.state == State::TimeWait as u8 {
             info.state = State::Close as u8;
         }
         Ok(info)
+    }
+
+    /// No peer has answered, or not yet: there was no round trip that a rate could follow from.
+    pub(crate) fn has_come_to_nothing(info: &TcpInfo) -> bool {
+        let unanswered = info.state == State::SynSent as u8 || info.state == State::Close as u8;
+        unanswered && info.rtt == 0
     }
 
     /// What `tcp_init_sock` leaves.
@@ -353,10 +361,12 @@ impl Host {
                 Kind::Conn(id) => self.is_over(id),
                 kind => kind == Kind::Fresh,
             };
-            return if closed { self.change(fd, |o| o.window_clamp = 0) } else { Err(Errno::EINVAL) };
+            if !closed {
+                return Err(Errno::EINVAL);
+            }
         }
         // Below zero is below the smallest.
-        let clamp = u32::try_from(n).unwrap_or(0).max(CLAMP_MIN);
+        let clamp = if n == 0 { 0 } else { u32::try_from(n).unwrap_or(0).max(CLAMP_MIN) };
         self.change(fd, |o| o.window_clamp = clamp)?;
         match self.conn(fd)? {
             Some(id) => Ok(self.stack.tcp_clamp_window(self.now, id)?),

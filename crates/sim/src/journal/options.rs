@@ -50,21 +50,11 @@ pub(super) fn put_options(e: &mut Encoder, o: &SocketOptions) {
         recverr,
         ttl,
         hops,
+        min_ttl,
         priority,
     } = o;
-    for on in [
-        nodelay,
-        cork,
-        keepalive,
-        oobinline,
-        fastopen_connect,
-        fastopen_no_cookie,
-        thin_linear_timeouts,
-        save_syn,
-    ] {
-        e.flag(*on);
-    }
-    recverr.iter().for_each(|on| e.flag(*on));
+    let flags = [nodelay, cork, keepalive, oobinline, fastopen_connect, fastopen_no_cookie];
+    flags.into_iter().chain([thin_linear_timeouts, save_syn]).chain(recverr).for_each(|on| e.flag(*on));
     let plain = [keepidle, keepintvl, keepcnt, user_timeout_ms, notsent_lowat, window_clamp, fastopen];
     plain.into_iter().for_each(|n| e.number(u64::from(*n)));
     [rto_min_us, rto_max_ms, delack_max_us].into_iter().for_each(|n| e.number(u64::from(*n)));
@@ -73,6 +63,7 @@ pub(super) fn put_options(e: &mut Encoder, o: &SocketOptions) {
     [sndbuf, rcvbuf].into_iter().for_each(|n| e.optional(n.map(u64::from)));
     [*max_pacing_rate, u64::from(*maxseg)].into_iter().for_each(|n| e.number(n));
     e.slice(&[*syncnt, *tos, *ttl, *defer_accept, *mtu_discover, *tclass, *mtu_discover_v6]);
+    e.slice(min_ttl);
     [hops.map(u64::from), priority.map(u64::from)].into_iter().for_each(|n| e.optional(n));
     [rcvlowat, rcvlowat_room, rmem, wmem, reordering].into_iter().for_each(|n| e.number(u64::from(*n)));
     e.slice(&fastopen_key.map_or(Vec::new(), |keys| keys.to_bytes()));
@@ -96,6 +87,7 @@ pub(super) fn get_options(d: &mut Decoder<'_>) -> Option<SocketOptions> {
     let &[syncnt, tos, ttl, defer_accept, mtu_discover, tclass, mtu_discover_v6] = d.slice()? else {
         return None;
     };
+    let min_ttl = d.slice()?.try_into().ok()?;
     let hops = d.optional()?.and_then(|n| u8::try_from(n).ok());
     let priority = d.optional()?.and_then(|n| u32::try_from(n).ok());
     let (rcvlowat, rcvlowat_room) = (d.small()?, d.small()?);
@@ -144,6 +136,7 @@ pub(super) fn get_options(d: &mut Decoder<'_>) -> Option<SocketOptions> {
         recverr,
         ttl,
         hops,
+        min_ttl,
         priority,
     })
 }

@@ -22,28 +22,28 @@ impl Conn {
             return false;
         }
         let seen = self.path.ecn.ect_seen();
-        self.path.ecn.on_received(Codepoint::of(seg.ecn as u8));
-        if seg.ecn != Ecn::Ce {
+        self.path.ecn.on_received(Codepoint::of(seg.ecn() as u8));
+        if seg.ecn() != Ecn::Ce {
             // Other segments are capable, this one is not: probably a retransmission.
-            return seg.ecn == Ecn::NotEct && seen;
+            return seg.ecn() == Ecn::NotEct && seen;
         }
         !core::mem::replace(&mut self.out.ece, true)
     }
 
     /// What TCP_INFO tells of marks, whether ECN was agreed on or not (`tcp_ecn_received_counters`).
     pub(super) fn count_marks(&mut self, seg: &Segment) {
-        if seg.ecn == Ecn::NotEct {
+        if seg.ecn() == Ecn::NotEct {
             return;
         }
         let [e1, e0, ce] = &mut self.rest.seldom().received_marked;
-        let bytes = match seg.ecn {
+        let bytes = match seg.ecn() {
             Ecn::Ect1 => e1,
             Ecn::Ce => ce,
             Ecn::Ect0 | Ecn::NotEct => e0,
         };
         *bytes = bytes.wrapping_add(seg.payload_len());
         let stats = &mut self.rest.stats;
-        stats.received_ce = stats.received_ce.wrapping_add(if seg.ecn == Ecn::Ce { seg.segs() } else { 0 });
+        stats.received_ce = stats.received_ce.wrapping_add(if seg.ecn() == Ecn::Ce { seg.segs() } else { 0 });
         stats.fast.facts |= if self.peer.ecn { 0 } else { fact::MARKED };
     }
 
