@@ -250,10 +250,7 @@ fn server(what: What, time: Duration, busy: Duration) -> Rate {
 /// The same by the sockets of programs: the stack has a thread, the server another one.
 fn facade_server(what: What, time: Duration, busy: Duration) -> Rate {
     namespace().run(|| {
-        let (own, host) = (format!("{OURS}/24"), format!("{HOST}/24"));
-        let options = TunOptions { work: lowwater_bench::single::work(), ..TunOptions::new("lw0") };
-        let builder = lowwater::Stack::builder().tun_with(options).address(&own).host_address(&host);
-        let (stack, driver) = builder.busy_poll(busy).build_driver().expect("a stack");
+        let (stack, driver) = builder().busy_poll(busy).build_driver().expect("a stack");
         let listener = lowwater::blocking::TcpListener::bind(&stack, (OURS, 9)).expect("the port is free");
         std::thread::scope(|scope| {
             let ran = scope.spawn(move || {
@@ -280,12 +277,9 @@ fn facade_server(what: What, time: Duration, busy: Duration) -> Rate {
 /// The same with the stack and the server as tasks of one thread.
 fn task_server(what: What, time: Duration, _: Duration) -> Rate {
     namespace().run(|| {
-        let (own, host) = (format!("{OURS}/24"), format!("{HOST}/24"));
-        let options = TunOptions { work: lowwater_bench::single::work(), ..TunOptions::new("lw0") };
-        let builder = lowwater::Stack::builder().tun_with(options).address(&own).host_address(&host);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().expect("a runtime");
         let within = runtime.enter();
-        let stack = builder.spawn().expect("a stack");
+        let stack = builder().spawn().expect("a stack");
         drop(within);
         std::thread::scope(|scope| {
             let server = scope.spawn(|| {
@@ -369,4 +363,11 @@ fn say(used: &Used, times: f64) {
             used.packets as f64 / times
         );
     }
+}
+
+/// A stack for the sockets of programs, on its TUN.
+fn builder() -> lowwater::Builder {
+    let (own, host) = (format!("{OURS}/24"), format!("{HOST}/24"));
+    let options = TunOptions { work: lowwater_bench::single::work(), ..TunOptions::new("lw0") };
+    lowwater::Stack::builder().tun_with(options).address(&own).host_address(&host)
 }

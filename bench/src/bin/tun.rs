@@ -330,10 +330,7 @@ fn one_thread(seconds: Duration, flows: usize, role: Role) -> Ran {
 fn facade(seconds: Duration, flows: usize, role: Role) -> Ran {
     let ns = namespace();
     ns.run(|| {
-        let (own, host) = (format!("{OURS}/24"), format!("{HOST}/24"));
-        let options = TunOptions { work: single::work(), ..TunOptions::new("lw0") };
-        let builder = lowwater::Stack::builder().tun_with(options).address(&own).host_address(&host);
-        let stack = builder.busy_poll(single::busy_poll()).build().expect("a stack");
+        let stack = builder().busy_poll(single::busy_poll()).build().expect("a stack");
         let listener = lowwater::blocking::TcpListener::bind(&stack, (OURS, 9)).expect("the port is free");
         std::thread::scope(|scope| {
             let _end = Finally(|| _ = stack.shutdown_blocking(Duration::ZERO));
@@ -360,12 +357,9 @@ fn facade(seconds: Duration, flows: usize, role: Role) -> Ran {
 fn task(seconds: Duration, flows: usize, role: Role) -> Ran {
     let ns = namespace();
     ns.run(|| {
-        let (own, host) = (format!("{OURS}/24"), format!("{HOST}/24"));
-        let options = TunOptions { work: single::work(), ..TunOptions::new("lw0") };
-        let builder = lowwater::Stack::builder().tun_with(options).address(&own).host_address(&host);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().expect("a runtime");
         let within = runtime.enter();
-        let stack = builder.spawn().expect("a stack");
+        let stack = builder().spawn().expect("a stack");
         drop(within);
         let (stop, mut stopped) = tokio::sync::oneshot::channel::<()>();
         std::thread::scope(|scope| {
@@ -431,4 +425,11 @@ fn generate(stream: &lowwater::blocking::TcpStream) -> Sink {
         source.wrote(WRITE_MAX);
     }
     Sink::default()
+}
+
+/// A stack for the sockets of programs, on its TUN.
+fn builder() -> lowwater::Builder {
+    let (own, host) = (format!("{OURS}/24"), format!("{HOST}/24"));
+    let options = TunOptions { work: single::work(), ..TunOptions::new("lw0") };
+    lowwater::Stack::builder().tun_with(options).address(&own).host_address(&host)
 }
