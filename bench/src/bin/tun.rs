@@ -24,7 +24,7 @@ const OURS: &str = "10.77.0.2";
 const HOST: &str = "10.77.0.1";
 /// Of the namespace of whoever reads or writes it.
 const CONGESTION_CONTROL: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
-const CONGESTION_CONTROLS: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+const CONGESTION_CONTROLS: &str = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
 /// More parallel flows iperf3 does not take.
 const IPERF_FLOWS_MAX: usize = 128;
 
@@ -93,8 +93,10 @@ fn namespace() -> NetNs {
     let ns = NetNs::new().expect("a namespace");
     if let Some(name) = args::word("--congestion") {
         let set = ns.run(|| std::fs::write(CONGESTION_CONTROL, &name));
+        // Namespaces other than the first take no default that is not allowed to everybody (Linux's tcp_set_default_congestion_control).
         let has = std::fs::read_to_string(CONGESTION_CONTROLS).unwrap_or_default();
-        set.unwrap_or_else(|_| args::refuse("--congestion", &has.trim().replace(' ', ", "), &name));
+        let takes = format!("{} (what {CONGESTION_CONTROLS} allows)", has.trim().replace(' ', ", "));
+        set.unwrap_or_else(|e| args::refuse("--congestion", &takes, &format!("{name} ({e})")));
     }
     ns
 }

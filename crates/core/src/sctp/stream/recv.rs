@@ -1,30 +1,22 @@
 //! Reassembly, order within streams, and what waits to be read (RFC 9260 sections 6.5, 6.6, 6.9; partial delivery RFC 6458 8.1.21).
 //!
-//! Fragments of a message have consecutive TSNs: neighbours are kept as one run, so that each costs one search. A complete message
-//! waits for its turn in its stream, or is read at once; one that comes in order and in its turn is put where it is read (`ready.rs`). A message that is larger than the buffer is handed over in parts.
+//! What is incomplete is kept as runs of fragments (`runs.rs`). A complete message waits for its turn in its stream, or is read at once;
+//! one that comes in order and in its turn is put where it is read (`ready.rs`). A message that is larger than the buffer is handed over
+//! in parts.
+use super::notes::Notes;
 use super::numbers::Numbers;
 use super::pieces::{PIN_MAX, Pieces};
 use super::ready::{Data, Ready, same_message};
-use crate::base::limits::{SCTP_CHUNK_OVERHEAD, SCTP_NOTE_BYTES_MAX, SCTP_NOTES_MAX, SCTP_TSN_AHEAD_MAX};
+pub use super::runs::Inconsistent;
+use super::runs::{Joined, Load, Run, Runs};
+use crate::base::limits::{SCTP_CHUNK_OVERHEAD, SCTP_TSN_AHEAD_MAX};
 use crate::base::steps;
 use crate::sctp::message::{Received, RecvInfo};
-use crate::sctp::notification::{Notification, SendFailed, Subscriptions};
+use crate::sctp::notification::{Notification, SendFailed};
 use crate::sctp::tsn::Tsn;
 use bytes::Bytes;
 use lowwater_wire::sctp::{DataFlags, DataRepr, ForwardStream};
 use std::collections::{BTreeMap, VecDeque};
-
-/// Neighbouring fragments of one message.
-#[derive(Debug)]
-struct Run {
-    /// The TSN behind the last fragment.
-    end: u64,
-    info: RecvInfo,
-    begins: bool,
-    ends: bool,
-    pieces: Pieces,
-    bytes: usize,
-}
 
 /// A complete message.
 #[derive(Debug)]
@@ -32,6 +24,12 @@ struct Part {
     pieces: Pieces,
     bytes: usize,
     info: RecvInfo,
+}
+
+impl Part {
+    fn load(&self) -> Load {
+        Load { bytes: self.bytes, pieces: self.pieces.len() }
+    }
 }
 
 /// The message that is handed over in parts.
@@ -42,15 +40,11 @@ struct Partial {
     info: RecvInfo,
 }
 
-/// Fragments that cannot belong together: the peer has made a mistake.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Inconsistent;
-
 /// The receiving side of all streams.
 #[derive(Debug, Default)]
 pub struct RecvStreams {
-    /// Incomplete messages by the TSN of the first fragment that has come.
-    runs: BTreeMap<u64, Run>,
+    /// Incomplete messages.
+    runs: Runs,
     /// Complete messages that wait for others of their stream.
     waiting: BTreeMap<(u16, u16), Part>,
     /// The next number of each stream that has received an ordered message.
@@ -59,52 +53,11 @@ pub struct RecvStreams {
     partial: Option<Box<Partial>>,
     /// Complete messages that wait until the partial one is complete.
     held: VecDeque<Part>,
-    /// Bytes of user data in all of these.
-    bytes: usize,
-    /// Pieces in all of these, for what they cost beside their bytes.
-    pieces: usize,
+    /// How much is in all of these.
+    load: Load,
     /// What notifications cost that a peer may cause as often as it likes.
     notes: Notes,
     frame: Frame,
-}
-
-/// Notifications that a peer may cause as often as it likes.
-#[derive(Clone, Copy, Debug, Default)]
-struct Notes {
-    /// How many wait to be read.
-    waiting: u16,
-    /// How many were too many.
-    dropped: u16,
-    /// Bytes of causes in those that wait.
-    bytes: u32,
-    /// What the messages cost that failed and whose notifications wait.
-    failed: u32,
-    /// How many of those found no room.
-    failed_dropped: u32,
-}
-
-impl Notes {
-    fn charge(failed: &SendFailed) -> u32 {
-        (failed.data.len() + SCTP_CHUNK_OVERHEAD) as u32
-    }
-
-    /// Bytes of causes and lists.
-    fn bytes(note: &Notification) -> u32 {
-        match note {
-            Notification::RemoteError { causes, .. } => causes.len() as u32,
-            Notification::StreamReset { streams, .. } => 2 * streams.len() as u32,
-            _ => 0,
-        }
-    }
-
-    /// ERROR chunks, paths that come and go, messages that end in their middle, adaptation layers, streams that begin anew.
-    const fn has(note: &Notification) -> bool {
-        let kinds = Subscriptions::REMOTE_ERROR.with(Subscriptions::PATH);
-        let kinds = kinds.with(Subscriptions::PARTIAL_DELIVERY).with(Subscriptions::ADAPTATION);
-        let reconf =
-            Subscriptions::STREAM_RESET.with(Subscriptions::ASSOC_RESET).with(Subscriptions::STREAM_CHANGE);
-        kinds.with(reconf).contains(note.kind())
-    }
 }
 
 /// The packet that is read.
@@ -128,13 +81,13 @@ impl RecvStreams {
     /// Bytes of user data that are held.
     #[must_use]
     pub const fn bytes(&self) -> usize {
-        self.bytes
+        self.load.bytes
     }
 
     /// What is held costs so much memory.
     #[must_use]
     pub const fn charge(&self) -> usize {
-        self.bytes + self.pieces * SCTP_CHUNK_OVERHEAD
+        self.load.bytes + self.load.pieces * SCTP_CHUNK_OVERHEAD
     }
 
     /// The numbers of the streams that the peer has used cost so much. They stay.
@@ -193,43 +146,33 @@ impl RecvStreams {
 
     /// Notifications that were too many since the last call: those that a peer may cause, and those of messages that failed.
     pub fn take_dropped(&mut self) -> (u64, u64) {
-        let notes = &mut self.notes;
-        (core::mem::take(&mut notes.dropped).into(), core::mem::take(&mut notes.failed_dropped).into())
+        self.notes.take_dropped()
     }
 
     /// What messages cost that failed, and that are told with their data.
     #[must_use]
     pub const fn failed_charge(&self) -> usize {
-        self.notes.failed as usize
+        self.notes.failed_charge()
     }
 
     /// What a peer makes us keep beside messages costs so much: numbers of streams beyond the first ones, causes of errors.
     #[must_use]
     pub const fn peer_charge(&self) -> usize {
-        self.next_ssn.bytes().saturating_sub(Numbers::PAGE_BYTES) + self.notes.bytes as usize
+        self.next_ssn.bytes().saturating_sub(Numbers::PAGE_BYTES) + self.notes.bytes()
     }
 
     /// A message failed; its notification comes behind what is there, unless those that wait cost `most` bytes.
     pub fn notify_failed(&mut self, failed: SendFailed, most: usize) {
-        if self.notes.failed as usize >= most {
-            self.notes.failed_dropped = self.notes.failed_dropped.saturating_add(1);
-            return;
+        if self.notes.admit_failed(&failed, most) {
+            self.notify(Notification::SendFailed(failed));
         }
-        self.notes.failed += Notes::charge(&failed);
-        self.notify(Notification::SendFailed(failed));
     }
 
     /// A notification comes behind what is there. Of those that a peer may cause as often as it likes some wait, and of restarts
     /// behind each other one.
     pub fn notify(&mut self, note: Notification) {
-        if Notes::has(&note) {
-            let bytes = self.notes.bytes.saturating_add(Notes::bytes(&note));
-            let long = bytes > SCTP_NOTE_BYTES_MAX && self.notes.bytes > 0;
-            if usize::from(self.notes.waiting) >= SCTP_NOTES_MAX || long {
-                self.notes.dropped = self.notes.dropped.saturating_add(1);
-                return;
-            }
-            (self.notes.waiting, self.notes.bytes) = (self.notes.waiting + 1, bytes);
+        if !self.notes.admit(&note) {
+            return;
         }
         self.set_aside();
         self.ready.push_note(note);
@@ -242,10 +185,7 @@ impl RecvStreams {
     pub fn is_useless(&self, tsn: Tsn, header: &DataRepr, has: impl Fn(Tsn) -> bool) -> bool {
         let flags = header.flags;
         // What is asked most, and costs least, comes first.
-        let held = |at: u64| {
-            let run = || self.runs.range(..=at).next_back().is_some_and(|(_, run)| run.end > at);
-            self.ready.is_open_at(at) || run()
-        };
+        let held = |at: u64| self.ready.is_open_at(at) || self.runs.holds(at);
         let goes_on = || self.partial.as_ref().is_some_and(|partial| partial.next == tsn.0);
         let lone = (!flags.begin() && !held(tsn.0 - 1) && !goes_on() && has(tsn.prev()))
             || (!flags.end() && has(tsn.next()) && !held(tsn.0 + 1));
@@ -273,8 +213,7 @@ impl RecvStreams {
             tsn: header.tsn,
             unordered,
         };
-        self.bytes += data.len();
-        self.pieces += 1;
+        self.load += Load { bytes: data.len(), pieces: 1 };
         self.frame.charge += (data.len() + SCTP_CHUNK_OVERHEAD) as u32;
         if header.flags.contains(DataFlags::WHOLE) {
             self.set_aside();
@@ -316,7 +255,14 @@ impl RecvStreams {
         let (begins, ends, bytes) = (flags.begin(), flags.end(), data.len());
         let pieces = Pieces::one(data.into_bytes());
         let run = Run { end: tsn.0 + 1, info, begins, ends, pieces, bytes };
-        let Some((start, run)) = self.join(tsn.0, run)? else { return Ok(false) };
+        self.tear_beside(tsn.0, run.begins, run.ends);
+        let (start, run) = match self.runs.join(tsn.0, run)? {
+            Joined::Run(start, run) => (start, run),
+            Joined::Torn(load) => {
+                self.tear(load);
+                return Ok(false);
+            }
+        };
         if run.begins && run.ends {
             self.complete(Part { pieces: run.pieces, bytes: run.bytes, info: run.info });
             return Ok(true);
@@ -351,58 +297,16 @@ impl RecvStreams {
         self.runs.insert(open.start(), run);
     }
 
-    /// Joins a fragment with the runs beside it, which leave the map; none when it is torn itself, for its neighbour begins or ends
-    /// another message.
-    fn join(&mut self, tsn: u64, mut run: Run) -> Result<Option<(u64, Run)>, Inconsistent> {
-        self.tear_beside(tsn, run.begins, run.ends);
-        let (mut start, mut torn) = (tsn, false);
-        if !run.begins
-            && let Some((&at, left)) = self.runs.range(..tsn).next_back()
-            && left.end == tsn
-        {
-            torn = left.ends;
-            if !torn {
-                let left = self.runs.remove(&at).ok_or(Inconsistent)?;
-                run = left.with(run)?;
-                start = at;
-            }
-        }
-        if !run.ends
-            && let Some(right) = self.runs.get(&run.end)
-        {
-            torn |= right.begins;
-            if !right.begins {
-                let right = self.runs.remove(&run.end).ok_or(Inconsistent)?;
-                run = run.with(right)?;
-            }
-        }
-        if torn {
-            self.tear(&run);
-            return Ok(None);
-        }
-        Ok(Some((start, run)))
-    }
-
-    /// What goes on where a message begins, or has to begin before where one ends, will never be complete: its next TSN was another's.
+    /// What can never be complete beside this fragment goes.
     fn tear_beside(&mut self, tsn: u64, begins: bool, ends: bool) {
-        if begins
-            && let Some((&at, left)) = self.runs.range(..tsn).next_back()
-            && (left.end, left.ends) == (tsn, false)
-        {
-            let left = self.runs.remove(&at);
-            left.iter().for_each(|run| self.tear(run));
-        }
-        if ends && self.runs.get(&(tsn + 1)).is_some_and(|right| !right.begins) {
-            let right = self.runs.remove(&(tsn + 1));
-            right.iter().for_each(|run| self.tear(run));
-        }
+        let torn = self.runs.tear_beside(tsn, begins, ends);
+        self.tear(torn);
     }
 
-    /// Drops a run that is in no list any more.
-    fn tear(&mut self, run: &Run) {
-        self.bytes -= run.bytes;
-        self.pieces -= run.pieces.len();
-        self.frame.torn += run.pieces.len() as u32;
+    /// Parts of torn messages were dropped.
+    fn tear(&mut self, torn: Load) {
+        self.load -= torn;
+        self.frame.torn += torn.pieces as u32;
     }
 
     /// What goes on where the message does that is read in parts is a part of it. Another message may begin there: then nothing more
@@ -436,7 +340,7 @@ impl RecvStreams {
             self.frame.copied += part.pieces.spare(self.frame.buffer as usize, SCTP_CHUNK_OVERHEAD) as u32;
             if let Some(old) = self.waiting.insert((stream, ssn), part) {
                 // Two messages under one number: the peer is confused, the later one counts.
-                self.forget(&old);
+                self.load -= old.load();
             }
             return;
         }
@@ -462,11 +366,6 @@ impl RecvStreams {
         }
     }
 
-    fn forget(&mut self, part: &Part) {
-        self.bytes -= part.bytes;
-        self.pieces -= part.pieces.len();
-    }
-
     /// Begins to hand over an incomplete message whose beginning is there and whose turn it is: the buffer is full of it, or it
     /// has grown to the partial delivery point. True when something can be read now.
     pub fn begin_partial(&mut self, cum: Tsn, least: usize) -> bool {
@@ -476,8 +375,8 @@ impl RecvStreams {
         self.set_aside();
         // What is not acknowledged cumulatively might still be taken back. Where nothing is missing only the last message is incomplete.
         let fits = |r: &Run| r.begins && r.end <= cum.0 + 1 && r.bytes >= least && self.is_next(&r.info);
-        let last = self.runs.range(..=cum.0).rev().inspect(|_| steps::step()).next();
-        let Some((&start, run)) = last.filter(|(_, run)| fits(run)) else { return false };
+        let last = self.runs.last_up_to(cum.0);
+        let Some((start, run)) = last.filter(|(_, run)| fits(run)) else { return false };
         self.partial = Some(Box::new(Partial { next: start, info: run.info }));
         self.continue_partial();
         true
@@ -487,10 +386,10 @@ impl RecvStreams {
     fn continue_partial(&mut self) {
         let Some(partial) = &mut self.partial else { return };
         let another = |run: &Run| run.begins && run.info.tsn != partial.info.tsn;
-        if self.runs.get(&partial.next).is_none_or(another) {
+        if self.runs.at(partial.next).is_none_or(another) {
             return;
         }
-        let Some(run) = self.runs.remove(&partial.next) else { return };
+        let Some(run) = self.runs.remove(partial.next) else { return };
         let info = partial.info;
         partial.next = run.end;
         self.ready.push(run.pieces, info, run.ends);
@@ -520,14 +419,9 @@ impl RecvStreams {
     /// The next item, `max` bytes of a message at the most.
     pub fn recv(&mut self, max: usize) -> Option<Received> {
         let taken = self.ready.recv(max)?;
-        self.bytes -= taken.bytes;
-        self.pieces -= taken.pieces;
+        self.load -= Load { bytes: taken.bytes, pieces: taken.pieces };
         if let Received::Notification(note) = &taken.received {
-            self.notes.waiting -= u16::from(Notes::has(note));
-            self.notes.bytes -= Notes::bytes(note);
-            if let Notification::SendFailed(failed) = note {
-                self.notes.failed -= Notes::charge(failed);
-            }
+            self.notes.release(note);
         }
         Some(taken.received)
     }
@@ -535,23 +429,20 @@ impl RecvStreams {
     /// Shows what can be read to `see`, piece by piece as it came, with what came with its message and whether that ends with it, up to
     /// the next notification; how many bytes.
     pub fn read(&mut self, see: &mut impl FnMut(&[u8], &RecvInfo, bool)) -> usize {
-        let before = self.bytes;
-        while let Some(len) = self.ready.read(see) {
-            self.bytes -= len;
-            self.pieces -= 1;
+        let before = self.load.bytes;
+        while let Some(bytes) = self.ready.read(see) {
+            self.load -= Load { bytes, pieces: 1 };
         }
-        before - self.bytes
+        before - self.load.bytes
     }
 
     /// The peer has given up what is missing up to `point`, and `skipped` says up to which message of each stream. What is incomplete
     /// there is dropped, what has waited for it is delivered. `tell` of a message that ends in its middle.
     pub fn skip(&mut self, point: Tsn, skipped: &[ForwardStream], tell: bool) {
         self.set_aside();
-        while let Some(entry) = self.runs.first_entry().filter(|entry| *entry.key() <= point.0) {
+        while let Some(run) = self.runs.pop_up_to(point.0) {
             steps::step();
-            let run = entry.remove();
-            self.bytes -= run.bytes;
-            self.pieces -= run.pieces.len();
+            self.load -= run.load();
         }
         // A message is given up as a whole (RFC 3758 section 3.5 A3), so one that began there will not go on.
         let stopped = self.partial.take_if(|partial| point.near(partial.info.tsn) <= point);
@@ -628,7 +519,7 @@ impl RecvStreams {
             let start = cum.near(part.info.tsn).0;
             ((start, start + part.pieces.len() as u64), Some(*key))
         });
-        let parts = self.runs.iter().map(|(start, run)| ((*start, run.end), None));
+        let parts = self.runs.iter().map(|(start, run)| ((start, run.end), None));
         let mut above: Vec<_> = whole.chain(parts).filter(|((start, _), _)| *start > cum.0).collect();
         above.sort_unstable_by_key(|((start, _), _)| *start);
         let mut gone = Vec::new();
@@ -637,12 +528,10 @@ impl RecvStreams {
         {
             gone.push(tsns);
             let left = match key {
-                Some(key) => self.waiting.remove(&key).map(|part| (part.bytes, part.pieces.len())),
-                None => self.runs.remove(&tsns.0).map(|run| (run.bytes, run.pieces.len())),
+                Some(key) => self.waiting.remove(&key).map(|part| part.load()),
+                None => self.runs.remove(tsns.0).map(|run| run.load()),
             };
-            let (bytes, pieces) = left.unwrap_or_default();
-            self.bytes -= bytes;
-            self.pieces -= pieces;
+            self.load -= left.unwrap_or_default();
         }
         self.renege_held(cum, goal, &mut gone);
         gone
@@ -658,7 +547,7 @@ impl RecvStreams {
             if !part.info.unordered {
                 self.next_ssn.set(part.info.stream, part.info.ssn);
             }
-            self.forget(&part);
+            self.load -= part.load();
         }
     }
 
@@ -673,45 +562,21 @@ impl RecvStreams {
     /// Nobody waits for more: what can be read stays, what is incomplete or out of order goes.
     pub fn forget_incomplete(&mut self) {
         self.set_aside();
-        let (runs, waiting) = (core::mem::take(&mut self.runs), core::mem::take(&mut self.waiting));
-        for run in runs.values() {
-            self.bytes -= run.bytes;
-            self.pieces -= run.pieces.len();
-        }
-        for part in waiting.values().chain(core::mem::take(&mut self.held).iter()) {
-            self.forget(part);
-        }
+        self.load -= self.runs.clear();
+        let (waiting, held) = (core::mem::take(&mut self.waiting), core::mem::take(&mut self.held));
+        self.load -= waiting.values().chain(&held).map(Part::load).sum();
         self.partial = None;
     }
 
     /// All streams begin anew, as after a restart of the peer; what is ready stays. `tell` of a message that ends in its middle.
     pub fn restart(&mut self, tell: bool) {
         self.set_aside();
-        let runs = core::mem::take(&mut self.runs);
-        let waiting = core::mem::take(&mut self.waiting);
-        let (bytes, pieces) = runs.values().fold((0, 0), |(b, p), r| (b + r.bytes, p + r.pieces.len()));
-        self.bytes -= bytes;
-        self.pieces -= pieces;
-        for part in waiting.values() {
-            self.forget(part);
-        }
+        self.load -= self.runs.clear();
+        self.load -= core::mem::take(&mut self.waiting).values().map(Part::load).sum();
         self.next_ssn.clear();
         if let Some(partial) = self.partial.take() {
             self.stop_partial(&partial, tell);
         }
-    }
-}
-
-impl Run {
-    /// This run with the one behind it.
-    fn with(mut self, right: Self) -> Result<Self, Inconsistent> {
-        if !same_message(&self.info, &right.info) {
-            return Err(Inconsistent);
-        }
-        self.pieces = self.pieces.join(right.pieces);
-        self.bytes += right.bytes;
-        (self.end, self.ends) = (right.end, right.ends);
-        Ok(self)
     }
 }
 
