@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 pub mod args;
 pub mod counting;
+pub mod datagrams;
 pub mod duo;
 pub mod hash;
 pub mod messages;

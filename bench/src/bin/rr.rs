@@ -1,16 +1,17 @@
-//! Request and response of one byte, and connect with close: the stack and the kernel over TUN, beside kernel and kernel over veth.
+//! Request and response of one byte by TCP and by UDP, and connect with close: the stack and the kernel over TUN, beside kernel and kernel over veth.
 //!
 //! `rr [--seconds S] [--pairs N] [--what W] [--only ROW,...] [--busy-poll US] [--place same|apart] [--work W]`: needs root and iproute2. Every side is one thread that sleeps while it waits;
 //! TCP_NODELAY is set; rounds interleave the rows, of each row the median counts, and a ratio is one within its round (`rounds`).
 #![forbid(unsafe_code)]
 use lowwater_bench::args;
+use lowwater_bench::datagrams;
 use lowwater_bench::rounds::{Quartiles, median};
 use lowwater_bench::single::{Asker, Echo, Single, Used};
 use lowwater_os::TunOptions;
 use lowwater_os::netns::NetNs;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -30,6 +31,8 @@ enum What {
     Ask,
     /// A connection opened and closed.
     Connect,
+    /// One byte there and back by UDP.
+    Datagram,
 }
 
 /// What one run gave.
@@ -60,21 +63,23 @@ struct Row {
     run: Run,
     /// The stack's thread looks at its device before it sleeps, as `--busy-poll` says.
     busy: bool,
+    /// It can serve datagrams too.
+    udp: bool,
 }
 
 const ROWS: [Row; 7] = [
-    Row { name: "kernel <-> kernel, veth", run: veth, busy: false },
-    Row { name: "kernel -> stack, TUN", run: server, busy: true },
-    Row { name: "stack -> kernel, TUN", run: client, busy: true },
-    Row { name: "kernel -> stack, TUN, never busy polling", run: server, busy: false },
-    Row { name: "stack -> kernel, TUN, never busy polling", run: client, busy: false },
-    Row { name: "kernel -> stack, TUN, facade", run: facade_server, busy: true },
-    Row { name: "kernel -> stack, TUN, task of tokio", run: task_server, busy: false },
+    Row { name: "kernel <-> kernel, veth", run: veth, busy: false, udp: true },
+    Row { name: "kernel -> stack, TUN", run: server, busy: true, udp: false },
+    Row { name: "stack -> kernel, TUN", run: client, busy: true, udp: false },
+    Row { name: "kernel -> stack, TUN, never busy polling", run: server, busy: false, udp: false },
+    Row { name: "stack -> kernel, TUN, never busy polling", run: client, busy: false, udp: false },
+    Row { name: "kernel -> stack, TUN, facade", run: facade_server, busy: true, udp: true },
+    Row { name: "kernel -> stack, TUN, task of tokio", run: task_server, busy: false, udp: true },
 ];
 
 fn main() {
     args::check(
-        "rr [--seconds S] [--pairs N] [--what ask|connect] [--only ROW,...] [--busy-poll US] [--place same|apart] \
+        "rr [--seconds S] [--pairs N] [--what ask|connect|datagram] [--only ROW,...] [--busy-poll US] [--place same|apart] \
          [--work auto|inline|spread|thread]",
     );
     if let Err(why) = lowwater_os::netns::can_net_admin() {
@@ -88,13 +93,20 @@ fn main() {
     for (what, unit) in match what.as_deref() {
         Some("ask") => &[(What::Ask, "round trips")][..],
         Some("connect") => &[(What::Connect, "connections")],
-        None => &[(What::Ask, "round trips"), (What::Connect, "connections")],
-        Some(other) => args::refuse("--what", &"ask or connect", other),
+        Some("datagram") => &[(What::Datagram, "datagrams there and back")],
+        None => &[
+            (What::Ask, "round trips"),
+            (What::Connect, "connections"),
+            (What::Datagram, "datagrams there and back"),
+        ],
+        Some(other) => args::refuse("--what", &"ask, connect or datagram", other),
     } {
-        let rows: Vec<_> =
-            (0..).zip(&ROWS).filter(|(row, _)| only.as_ref().is_none_or(|only| only.contains(row))).collect();
+        let runs = |(at, row): &(u64, &Row)| {
+            only.as_ref().is_none_or(|only| only.contains(at)) && (row.udp || *what != What::Datagram)
+        };
+        let rows: Vec<_> = (0..).zip(&ROWS).filter(runs).collect();
         // Connections end a run early, so that more of them take as long.
-        let pairs = args::number("--pairs", if *what == What::Ask { 5 } else { 15 }, 1, 1_000);
+        let pairs = args::number("--pairs", if *what == What::Connect { 15 } else { 5 }, 1, 1_000);
         let mut runs: Vec<Vec<Measured>> = vec![Vec::new(); rows.len()];
         for _ in 0..pairs {
             for ((_, row), runs) in rows.iter().zip(&mut runs) {
@@ -129,9 +141,31 @@ fn cpu_us() -> f64 {
     t.tv_sec as f64 * 1e6 + t.tv_nsec as f64 / 1e3
 }
 
+/// The kernel's end that answers.
+enum KernelServer {
+    Stream(TcpListener),
+    Datagram(UdpSocket),
+}
+
+impl KernelServer {
+    fn bind(addr: SocketAddr, what: What) -> Self {
+        match what {
+            What::Datagram => Self::Datagram(UdpSocket::bind(addr).expect("the port is free")),
+            What::Ask | What::Connect => Self::Stream(TcpListener::bind(addr).expect("the port is free")),
+        }
+    }
+
+    fn serve(&self, what: What) {
+        place(false);
+        match self {
+            Self::Stream(listener) => kernel_server(listener, what),
+            Self::Datagram(socket) => datagrams::answer(socket),
+        }
+    }
+}
+
 /// The kernel's server: it serves one connection after the other until a client that says nothing has come and gone.
 fn kernel_server(listener: &TcpListener, what: What) {
-    place(false);
     let mut byte = [0; 64];
     for _ in 0..if what == What::Ask { 1 } else { u64::MAX } {
         let Ok((mut stream, _)) = listener.accept() else { return };
@@ -147,6 +181,10 @@ fn kernel_server(listener: &TcpListener, what: What) {
 /// The kernel's client; how often it succeeded.
 fn kernel_client(addr: SocketAddr, what: What, time: Duration) -> Rate {
     place(true);
+    if what == What::Datagram {
+        let (done, took) = datagrams::ask(addr, time).expect("the server answers");
+        return Rate::over(done, took);
+    }
     let connect = || {
         let stream = TcpStream::connect(addr).expect("the server answers");
         stream.set_nodelay(true).expect("a socket takes the option");
@@ -167,6 +205,7 @@ fn kernel_client(addr: SocketAddr, what: What, time: Duration) -> Rate {
                 assert_eq!(stream.read(&mut byte).expect("the server closes"), 0);
                 stream = connect();
             }
+            What::Datagram => unreachable!("asked above"),
         }
         done += 1;
     }
@@ -202,8 +241,8 @@ fn veth(what: What, time: Duration, _: Duration) -> Rate {
     let _ = holder.wait();
     let addr: SocketAddr = "10.78.0.2:9".parse().expect("an address");
     std::thread::scope(|scope| {
-        let listener = b.run(|| TcpListener::bind(addr)).expect("the port is free");
-        let server = scope.spawn(move || kernel_server(&listener, what));
+        let server = b.run(|| KernelServer::bind(addr, what));
+        let server = scope.spawn(move || server.serve(what));
         let rate = a.run(|| kernel_client(addr, what, time));
         server.join().expect("the server ends");
         rate
@@ -251,7 +290,7 @@ fn server(what: What, time: Duration, busy: Duration) -> Rate {
 fn facade_server(what: What, time: Duration, busy: Duration) -> Rate {
     namespace().run(|| {
         let (stack, driver) = builder().busy_poll(busy).build_driver().expect("a stack");
-        let listener = lowwater::blocking::TcpListener::bind(&stack, (OURS, 9)).expect("the port is free");
+        let serve = facade_end(&stack, what);
         std::thread::scope(|scope| {
             let ran = scope.spawn(move || {
                 place(false);
@@ -259,11 +298,7 @@ fn facade_server(what: What, time: Duration, busy: Duration) -> Rate {
             });
             let server = scope.spawn(move || {
                 place(false);
-                while let Ok((stream, _)) = listener.accept() {
-                    if echo(&stream) == Echoed::Enough || what == What::Ask {
-                        break;
-                    }
-                }
+                serve();
             });
             let rate = kernel_client(SocketAddr::new(OURS.parse().expect("an address"), 9), what, time);
             server.join().expect("the server ends");
@@ -271,6 +306,22 @@ fn facade_server(what: What, time: Duration, busy: Duration) -> Rate {
             ran.join().expect("the stack's thread ends");
             rate
         })
+    })
+}
+
+/// What the server does, once its port is its own.
+fn facade_end(stack: &lowwater::Stack, what: What) -> Box<dyn FnOnce() + Send> {
+    if what == What::Datagram {
+        let socket = lowwater::blocking::UdpSocket::bind(stack, (OURS, 9)).expect("the port is free");
+        return Box::new(move || datagrams::answer_blocking(&socket));
+    }
+    let listener = lowwater::blocking::TcpListener::bind(stack, (OURS, 9)).expect("the port is free");
+    Box::new(move || {
+        while let Ok((stream, _)) = listener.accept() {
+            if echo(&stream) == Echoed::Enough || what == What::Ask {
+                break;
+            }
+        }
     })
 }
 
@@ -285,12 +336,12 @@ fn task_server(what: What, time: Duration, _: Duration) -> Rate {
             let server = scope.spawn(|| {
                 place(false);
                 runtime.block_on(async {
-                    let listener =
-                        lowwater::TcpListener::bind(&stack, (OURS, 9)).await.expect("the port is free");
-                    while let Ok((stream, _)) = listener.accept().await {
-                        if echo_by_task(stream).await == Echoed::Enough || what == What::Ask {
-                            break;
+                    match what {
+                        What::Datagram => {
+                            let socket = lowwater::UdpSocket::bind(&stack, (OURS, 9)).await;
+                            datagrams::answer_by_task(&socket.expect("the port is free")).await;
                         }
+                        What::Ask | What::Connect => streams_by_task(&stack, what).await,
                     }
                     stack.shutdown(Duration::ZERO).await;
                 });
@@ -300,6 +351,15 @@ fn task_server(what: What, time: Duration, _: Duration) -> Rate {
             rate
         })
     })
+}
+
+async fn streams_by_task(stack: &lowwater::Stack, what: What) {
+    let listener = lowwater::TcpListener::bind(stack, (OURS, 9)).await.expect("the port is free");
+    while let Ok((stream, _)) = listener.accept().await {
+        if echo_by_task(stream).await == Echoed::Enough || what == What::Ask {
+            break;
+        }
+    }
 }
 
 async fn echo_by_task(mut stream: lowwater::TcpStream) -> Echoed {
@@ -335,9 +395,9 @@ fn client(what: What, time: Duration, busy: Duration) -> Rate {
     namespace().run(|| {
         let mut single = Single::open("lw0", OURS, HOST, lowwater_bench::single::work()).busy_poll(busy);
         let addr: SocketAddr = SocketAddr::new(HOST.parse().expect("an address"), 9);
-        let listener = TcpListener::bind(addr).expect("the port is free");
+        let server = KernelServer::bind(addr, what);
         std::thread::scope(|scope| {
-            let server = scope.spawn(move || kernel_server(&listener, what));
+            let server = scope.spawn(move || server.serve(what));
             let (start, limit) = (Instant::now(), if what == What::Ask { u64::MAX } else { CONNECTIONS_MAX });
             let mut asker = Asker::new(addr, what == What::Connect, start + time, limit);
             place(true);

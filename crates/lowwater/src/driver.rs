@@ -501,6 +501,22 @@ mod tests {
     }
 
     #[test]
+    fn a_datagram_leaves_in_the_thread_that_sends_it() {
+        let mut turns = Turns::new(false, false);
+        let socket = crate::UdpSocket::bind_first(&turns.stack, "10.0.0.1:0").expect("a free port");
+        let to = ([10, 0, 0, 2], 9).into();
+        turns.until_it_sleeps();
+        let mut send = |data: &[u8]| {
+            let before = turns.packets();
+            assert_eq!(socket.try_send_to(data, to).ok(), Some(data.len()));
+            (turns.packets() - before, turns.driver.poller.take_wake())
+        };
+        assert_eq!(send(b"x"), (1, false));
+        assert_eq!(send(&[0; 60_000]), (0, true), "more than a little is the driver's");
+        assert_eq!(send(b"x"), (0, false), "it was woken for what waits before this one");
+    }
+
+    #[test]
     fn what_the_application_sees_is_sent_by_the_driver() {
         let mut turns = Turns::new(false, false);
         let shared = turns.driver.shared.clone();

@@ -50,6 +50,31 @@ impl Sock {
         self.handle.enter_live(|inner, now, _| f(&mut inner.core, now, self.id).map_err(io_error))
     }
 
+    /// Calls the core to send a message of `len` bytes.
+    pub(crate) fn send_message<R>(
+        &self,
+        len: usize,
+        f: impl FnOnce(&mut Core, Instant, SocketId) -> Result<R, Error>,
+    ) -> io::Result<R> {
+        self.handle.enter_live(|inner, now, _| {
+            note_brief(inner, self.id, len);
+            f(&mut inner.core, now, self.id).map_err(io_error)
+        })
+    }
+
+    /// Calls the core to send a message of `len` bytes; when it would block, the task waits.
+    pub(crate) fn poll_send_message<R>(
+        &self,
+        cx: &mut Context<'_>,
+        len: usize,
+        f: impl FnOnce(&mut Core, Instant, SocketId) -> Result<R, Error>,
+    ) -> Poll<io::Result<R>> {
+        self.poll_side(cx, Side::Write, |inner, now| {
+            note_brief(inner, self.id, len);
+            f(&mut inner.core, now, self.id)
+        })
+    }
+
     /// Calls the core; when it would block, the task waits.
     pub(crate) fn poll<R>(
         &self,
@@ -223,7 +248,7 @@ fn recv(core: &mut Core, now: Instant, id: SocketId, buf: &mut [u8], peek: bool)
 }
 
 /// What follows something unacknowledged is a stream: the driver makes larger packets of it, beside whoever writes.
-fn note_brief(inner: &mut Inner, id: SocketId, len: usize) {
+pub(crate) fn note_brief(inner: &mut Inner, id: SocketId, len: usize) {
     inner.brief = len <= BRIEF_BYTES && inner.core.queues(id).is_ok_and(|queues| queues.send == 0);
 }
 

@@ -5,6 +5,7 @@ use crate::sock::Sock;
 use crate::stack::Stack;
 use bytes::Bytes;
 use lowwater_core::base::Error;
+use lowwater_core::stack::Stack as Core;
 use std::future::poll_fn;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -121,7 +122,7 @@ impl UdpSocket {
         data: &Bytes,
         to: Option<SocketAddr>,
     ) -> Poll<io::Result<usize>> {
-        self.sock.poll(cx, Side::Write, |core, now, id| match to {
+        self.sock.poll_send_message(cx, data.len(), |core, now, id| match to {
             Some(to) => core.udp_send_to(now, id, data.clone(), to),
             None => core.udp_send(now, id, data.clone()),
         })
@@ -140,7 +141,8 @@ impl UdpSocket {
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`], and those of [`UdpSocket::send_to`].
     pub fn try_send_to(&self, data: &[u8], to: SocketAddr) -> io::Result<usize> {
-        self.sock.call(|core, now, id| core.udp_send_to(now, id, Bytes::copy_from_slice(data), to))
+        let send = |core: &mut Core, now, id| core.udp_send_to(now, id, Bytes::copy_from_slice(data), to);
+        self.sock.send_message(data.len(), send)
     }
 
     /// [`UdpSocket::recv_from`] if a datagram waits.

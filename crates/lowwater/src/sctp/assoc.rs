@@ -99,7 +99,8 @@ impl SctpAssociation {
     /// # Errors
     /// Those of [`send`](Self::send).
     pub fn poll_send(&self, cx: &mut Context<'_>, data: &Bytes, info: SendInfo) -> Poll<io::Result<()>> {
-        self.sock.poll(cx, Side::Write, |core, now, id| core.sctp_send(now, id, data.clone(), info).map(drop))
+        let send = |core: &mut Core, now, id| core.sctp_send(now, id, data.clone(), info).map(drop);
+        self.sock.poll_send_message(cx, data.len(), send)
     }
 
     /// [`send_bytes`](Self::send_bytes) if there is room now.
@@ -107,7 +108,8 @@ impl SctpAssociation {
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`], and those of [`send`](Self::send).
     pub fn try_send(&self, data: Bytes, info: SendInfo) -> io::Result<()> {
-        self.call(|core, now, id| core.sctp_send(now, id, data, info).map(drop))
+        let len = data.len();
+        self.sock.send_message(len, |core, now, id| core.sctp_send(now, id, data, info).map(drop))
     }
 
     /// The next message or notification, in order; `None` when the peer sends nothing more (the notification that all is over may

@@ -5,7 +5,7 @@ use super::{AssocId, ListenOptions, all, bound};
 use crate::error::{io_error, stopped};
 use crate::registry::Side;
 use crate::shared::{Inner, Phase};
-use crate::sock::Sock;
+use crate::sock::{Sock, note_brief};
 use crate::stack::Stack;
 use bytes::Bytes;
 use lowwater_core::base::{Error, Instant, SocketId};
@@ -298,6 +298,7 @@ impl SctpSocket {
 }
 
 fn send(inner: &mut Inner, now: Instant, to: AssocId, data: &Bytes, info: SendInfo) -> Result<(), Error> {
+    note_brief(inner, to.0, data.len());
     let sent = inner.core.sctp_send(now, to.0, data.clone(), info);
     inner.endpoints.set_full(to.0, sent == Err(Error::WouldBlock));
     sent.map(drop)
