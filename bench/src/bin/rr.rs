@@ -67,7 +67,7 @@ struct Row {
     udp: bool,
 }
 
-const ROWS: [Row; 7] = [
+const ROWS: [Row; 8] = [
     Row { name: "kernel <-> kernel, veth", run: veth, busy: false, udp: true },
     Row { name: "kernel -> stack, TUN", run: server, busy: true, udp: false },
     Row { name: "stack -> kernel, TUN", run: client, busy: true, udp: false },
@@ -75,6 +75,7 @@ const ROWS: [Row; 7] = [
     Row { name: "stack -> kernel, TUN, never busy polling", run: client, busy: false, udp: false },
     Row { name: "kernel -> stack, TUN, facade", run: facade_server, busy: true, udp: true },
     Row { name: "kernel -> stack, TUN, task of tokio", run: task_server, busy: false, udp: true },
+    Row { name: "kernel -> stack, TUN, task that busy polls", run: task_server, busy: true, udp: true },
 ];
 
 fn main() {
@@ -326,11 +327,11 @@ fn facade_end(stack: &lowwater::Stack, what: What) -> Box<dyn FnOnce() + Send> {
 }
 
 /// The same with the stack and the server as tasks of one thread.
-fn task_server(what: What, time: Duration, _: Duration) -> Rate {
+fn task_server(what: What, time: Duration, busy: Duration) -> Rate {
     namespace().run(|| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().expect("a runtime");
         let within = runtime.enter();
-        let stack = builder().spawn().expect("a stack");
+        let stack = builder().busy_poll(busy).spawn().expect("a stack");
         drop(within);
         std::thread::scope(|scope| {
             let server = scope.spawn(|| {

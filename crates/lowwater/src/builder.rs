@@ -60,19 +60,18 @@ pub struct Builder {
     seeded: bool,
     devices: Vec<Planned>,
     observer: Option<Observer>,
-    busy_poll: BusyPoll,
+    busy_poll: Option<Duration>,
     mistake: Option<String>,
 }
 
 impl Builder {
     pub(crate) fn new() -> Self {
-        let busy_poll = BusyPoll::new(BUSY_POLL);
         Self {
             config: Config::default(),
             seeded: false,
             devices: Vec::new(),
             observer: None,
-            busy_poll,
+            busy_poll: None,
             mistake: None,
         }
     }
@@ -200,9 +199,11 @@ impl Builder {
 
     /// Lets the stack's thread look at its devices for up to `limit` before it sleeps (as `net.core.busy_poll` does, in whole
     /// microseconds there): a round trip is spared the time to wake up, for processor time. It gives way to other threads
-    /// all the while, and stops while waits are longer than that. 50 us by default; zero: never.
+    /// all the while, and stops while waits are longer than that. 50 us by default; zero: never. A stack that is a task
+    /// ([`Builder::spawn`]) looks only where this is called: between two looks the other tasks run that are ready, but its thread
+    /// of the runtime is busy.
     pub fn busy_poll(mut self, limit: Duration) -> Self {
-        self.busy_poll = BusyPoll::new(limit);
+        self.busy_poll = Some(limit);
         self
     }
 
@@ -273,8 +274,16 @@ impl Builder {
             Devices { ports, observer: self.observer, sent_beside: false, asleep_until: Instant::ZERO };
         let shared = Shared::new(inner, devices, clock, poller.waker());
         let stack = Stack { handle: Handle::new(&shared) };
-        let (busy_poll, answers) = (self.busy_poll, Answers::default());
-        let driver = Driver { shared, poller, input_first: 0, busy_poll, answers, looked: true };
+        let (busy_poll, told_to_poll) = (self.busy_poll.unwrap_or(BUSY_POLL), self.busy_poll.is_some());
+        let driver = Driver {
+            shared,
+            poller,
+            input_first: 0,
+            busy_poll: BusyPoll::new(busy_poll),
+            told_to_poll,
+            answers: Answers::default(),
+            looked: true,
+        };
         Ok((stack, driver))
     }
 }

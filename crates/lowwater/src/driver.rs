@@ -84,6 +84,9 @@ pub struct Driver {
     pub(crate) poller: Poller,
     pub(crate) input_first: u32,
     pub(crate) busy_poll: BusyPoll,
+    /// The builder was told how long to look; a thread looks without being told, a task does not.
+    #[cfg_attr(not(feature = "tokio"), expect(dead_code, reason = "only tasks ask"))]
+    pub(crate) told_to_poll: bool,
     pub(crate) answers: Answers,
     /// The devices were read in this turn: timers come after what has arrived.
     pub(crate) looked: bool,
@@ -185,21 +188,34 @@ impl Driver {
         let mut now = shared.clock.now();
         while self.busy_poll.on_nothing(now) == Idle::Look {
             std::thread::yield_now();
-            let mut devices = shared.devices();
-            // After what another thread has sent meanwhile.
-            now = shared.clock.now();
-            if devices.read(now) || self.poller.take_wake() || now >= until {
-                // Every device was read: what is due comes after that.
-                self.looked = true;
-                self.busy_poll.on_something(now);
-                return Some((now, devices));
-            }
-            if core::mem::take(&mut devices.sent_beside) {
-                // As if it had been sent here: a new wait begins.
-                self.busy_poll.on_something(now);
+            match self.glance(shared, until) {
+                Ok(looked) => return Some(looked),
+                Err(at) => now = at,
             }
         }
         None
+    }
+
+    /// One look at the devices: the time and what has come by then, if there is something to do; else only the time.
+    pub(crate) fn glance<'a>(
+        &mut self,
+        shared: &'a Shared,
+        until: Instant,
+    ) -> Result<(Instant, MutexGuard<'a, Devices>), Instant> {
+        let mut devices = shared.devices();
+        // After what another thread has sent meanwhile.
+        let now = shared.clock.now();
+        if devices.read(now) || self.poller.take_wake() || now >= until {
+            // Every device was read: what is due comes after that.
+            self.looked = true;
+            self.busy_poll.on_something(now);
+            return Ok((now, devices));
+        }
+        if core::mem::take(&mut devices.sent_beside) {
+            // As if it had been sent here: a new wait begins.
+            self.busy_poll.on_something(now);
+        }
+        Err(now)
     }
 
     /// The part under the lock: what came in, what is due, what goes out, who is woken.

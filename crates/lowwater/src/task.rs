@@ -1,9 +1,11 @@
 //! The driver as a task of tokio, beside those of the application: a round trip then changes no threads.
 use crate::driver::{Driver, Rest, Stint};
 use crate::registry::Wakes;
+use crate::shared::Shared;
 use core::future::poll_fn;
 use core::task::Poll;
-use lowwater_os::TokioWait;
+use lowwater_core::base::Instant;
+use lowwater_os::{BusyPoll, Idle, TokioWait};
 use std::io;
 
 /// Turns in a row before the other tasks of the thread have theirs.
@@ -13,8 +15,8 @@ impl Driver {
     /// Serves the stack as a task, until [`crate::Stack::shutdown`] has ended, or until all handles are gone and what they had
     /// opened has closed. When the task is dropped, the stack has ended.
     ///
-    /// The devices and the stack's timer are in the runtime's own wait, to the nanosecond; it does not busy poll. What blocks
-    /// this thread of the runtime blocks the stack.
+    /// The devices and the stack's timer are in the runtime's own wait, to the nanosecond; it busy polls only if
+    /// [`crate::Builder::busy_poll`] said so. What blocks this thread of the runtime blocks the stack.
     ///
     /// # Errors
     /// When the process is out of descriptors.
@@ -33,16 +35,56 @@ impl Driver {
         let shared = self.shared.clone();
         let place = TokioWait::of(&self.poller)?;
         let (mut ready, mut wakes) = (Vec::new(), Wakes::new());
+        if !self.told_to_poll {
+            self.busy_poll = BusyPoll::default();
+        }
+        let mut rest = self.stint(&shared, &mut wakes);
         loop {
-            let (at, devices) = self.look(&shared);
-            match self.work(at, devices, &mut wakes, Stint::Shared(TURNS_PER_STINT)) {
+            rest = match rest {
                 Rest::Over => return Ok(()),
-                Rest::More => others_first().await,
-                Rest::Until(until) => {
-                    self.poller.wait_in(&place, &shared.clock, Some(until), &mut ready).await?;
+                Rest::More => {
+                    others_first().await;
+                    self.stint(&shared, &mut wakes)
                 }
+                Rest::Until(until) => match self.look_between_others(&shared, until, &mut wakes).await {
+                    Some(rest) => rest,
+                    None => {
+                        self.poller.wait_in(&place, &shared.clock, Some(until), &mut ready).await?;
+                        self.stint(&shared, &mut wakes)
+                    }
+                },
+            };
+        }
+    }
+
+    fn stint(&mut self, shared: &Shared, wakes: &mut Wakes) -> Rest {
+        let (at, devices) = self.look(shared);
+        self.work(at, devices, wakes, Stint::Shared(TURNS_PER_STINT))
+    }
+
+    /// Busy polling among tasks: what is left to do once there was something, `None` when it is time to sleep. At each look the
+    /// runtime looks at its own I/O, the tasks run that are ready, and other threads that want this processor.
+    async fn look_between_others(
+        &mut self,
+        shared: &Shared,
+        until: Instant,
+        wakes: &mut Wakes,
+    ) -> Option<Rest> {
+        if !self.busy_poll.is_on() {
+            return None;
+        }
+        let mut now = shared.clock.now();
+        while self.busy_poll.on_nothing(now) == Idle::Look {
+            std::thread::yield_now();
+            tokio::task::yield_now().await;
+            match self.glance(shared, until) {
+                Ok((at, devices)) => {
+                    return Some(self.work(at, devices, wakes, Stint::Shared(TURNS_PER_STINT)));
+                }
+                Err(at) => now = at,
             }
         }
+        None
     }
 }
 

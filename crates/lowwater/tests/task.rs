@@ -10,10 +10,11 @@ fn one_thread() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// Two stacks of this runtime.
-fn two() -> (Stack, Stack) {
+/// Two stacks of this runtime that busy poll for so long.
+fn two(busy_poll: Duration) -> (Stack, Stack) {
     let (a, b) = link::pair(1500);
-    let stack = |port, address| Stack::builder().device(port).address(address).spawn().unwrap();
+    let stack =
+        |port, address| Stack::builder().device(port).address(address).busy_poll(busy_poll).spawn().unwrap();
     (stack(a, "10.0.0.1/24"), stack(b, "10.0.0.2/24"))
 }
 
@@ -25,8 +26,7 @@ async fn connection(server: &Stack, client: &Stack) -> (TcpStream, TcpStream) {
 }
 
 /// Bytes in both directions at once, the stacks and both ends of the connection as tasks.
-async fn much_and_little() {
-    let (a, b) = two();
+async fn much_and_little((a, b): (Stack, Stack)) {
     let (mut client, mut server) = connection(&a, &b).await;
     for round in 0..100 {
         client.write_all(&[round]).await.unwrap();
@@ -49,13 +49,26 @@ async fn much_and_little() {
 
 #[test]
 fn one_thread_is_enough_for_both_stacks_and_both_programs() {
-    one_thread().block_on(much_and_little());
+    one_thread().block_on(async { much_and_little(two(Duration::ZERO)).await });
+}
+
+#[test]
+fn stacks_that_never_sleep_leave_the_thread_to_others_and_the_runtime_to_its_timers() {
+    one_thread().block_on(async {
+        let stacks = two(Duration::from_secs(3_600));
+        for _ in 0..10 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        much_and_little(stacks).await;
+    });
 }
 
 #[test]
 fn threads_may_pass_the_stack_from_one_to_another() {
     let runtime = Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
-    runtime.block_on(async { tokio::spawn(much_and_little()).await.unwrap() });
+    runtime.block_on(async {
+        tokio::spawn(async { much_and_little(two(Duration::ZERO)).await }).await.unwrap()
+    });
 }
 
 #[test]
