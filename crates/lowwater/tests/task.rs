@@ -67,7 +67,7 @@ fn stacks_that_never_sleep_leave_the_thread_to_others_and_the_runtime_to_its_tim
 fn threads_may_pass_the_stack_from_one_to_another() {
     let runtime = Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
     runtime.block_on(async {
-        tokio::spawn(async { much_and_little(two(Duration::ZERO)).await }).await.unwrap()
+        tokio::spawn(async { much_and_little(two(Duration::ZERO)).await }).await.unwrap();
     });
 }
 
