@@ -3,6 +3,7 @@ use super::super::window::initial_window;
 use super::*;
 use crate::base::trace::Trace;
 use crate::base::{Counters, Rng};
+use bytes::Bytes;
 use smallvec::smallvec;
 
 struct World {

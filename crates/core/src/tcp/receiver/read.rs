@@ -1,0 +1,71 @@
+//! The application reads, and the peer hears of the room (`tcp_recvmsg`, `tcp_cleanup_rbuf`).
+use super::{Reader, Receiver};
+use crate::base::Cx;
+use bytes::Bytes;
+
+impl Receiver {
+    /// Copies received bytes; with `peek` they stay. Returns how many. May make an ACK due.
+    pub fn recv(&mut self, cx: &mut Cx<'_>, buf: &mut [u8], peek: bool) -> usize {
+        let (step, max) = self.up_to_mark(buf.len());
+        let buf = &mut buf[..max];
+        if peek {
+            let n = self.intake.queue.peek(usize::from(step), buf);
+            cx.count.own.payload_copied_out += n as u64;
+            // What waits for a reader leaves after a peek too.
+            self.cleanup(cx, n > 0, self.is_shut());
+            return n;
+        }
+        self.intake.queue.skip(usize::from(step));
+        let n = self.intake.queue.recv(buf);
+        cx.count.own.payload_copied_out += n as u64;
+        if n > 0 || step {
+            self.after_read(cx);
+        }
+        n
+    }
+
+    /// Takes the next piece without copying, at most `max` bytes. May make an ACK due.
+    pub fn read_chunk(&mut self, cx: &Cx<'_>, max: usize) -> Option<Bytes> {
+        let (step, max) = self.up_to_mark(max);
+        self.intake.queue.skip(usize::from(step));
+        let piece = self.intake.queue.read_chunk(max);
+        if step || piece.is_some() {
+            self.after_read(cx);
+        }
+        piece
+    }
+
+    /// Discards what waits to be read, not what is held beyond a hole; returns the bytes that nobody read.
+    pub fn discard(&mut self) -> u32 {
+        self.intake.queue.clear()
+    }
+
+    fn after_read(&mut self, cx: &Cx<'_>) {
+        self.leave_mark();
+        self.intake.grow_for_reader(cx);
+        self.cleanup(cx, true, self.is_shut());
+    }
+
+    /// Nothing more will be read than what is there (`RCV_SHUTDOWN`).
+    fn is_shut(&self) -> bool {
+        self.reader == Reader::Gone || self.intake.queue.fin_reached()
+    }
+
+    /// After a read: acknowledges what waited for it, or tells of a window that opened widely (`tcp_cleanup_rbuf`).
+    pub(super) fn cleanup(&mut self, cx: &Cx<'_>, copied: bool, shut: bool) {
+        let unacked = self.intake.nxt().since(self.intake.window.wup());
+        if self.ack.wants_ack_after_read(unacked, copied, self.intake.queue.charge() == 0) {
+            return self.ack.send_now();
+        }
+        if !copied || shut {
+            return;
+        }
+        let open = self.intake.open_window();
+        if 2 * open <= self.intake.window.clamp() {
+            let offer = self.offer(cx);
+            if offer > 0 && offer >= 2 * open {
+                self.ack.send_now();
+            }
+        }
+    }
+}
