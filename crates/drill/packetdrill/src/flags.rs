@@ -10,6 +10,19 @@ const MTU_MIN: [u16; 2] = [68, 1_280];
 /// The keys, for messages.
 const KEYS: &str = "ip_version, local_ip, remote_ip, gateway_ip, prefix_len, mtu";
 
+/// packetdrill's options that take no value.
+const ALONE: &[&str] = &[
+    "wire_client",
+    "wire_server",
+    "tcp_ts_ecr_scaled",
+    "strict_segments",
+    "dry_run",
+    "is_anyip",
+    "send_omit_free",
+    "debug",
+    "verbose",
+];
+
 /// What the sockets of the script are made with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) enum IpVersion {
@@ -60,19 +73,20 @@ impl Flags {
     }
 
     /// The same with what packetdrill's own options say, which it does not tell: those of the script over the text's, those of packetdrill's
-    /// command line over both. `read` gives the text of a file.
+    /// command line over both. The run is so many of those that the process has begun; `read` gives the text of a file.
     ///
     /// # Errors
     /// As [`Self::parse`].
     pub(crate) fn of_run(
         text: &str,
         args: &[String],
+        run: usize,
         read: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, String> {
-        let script = args.iter().rev().find(|arg| !arg.starts_with('-')).and_then(|path| read(path));
-        let mut own: BTreeMap<String, String> =
-            options(head(script.as_deref().unwrap_or_default())).collect();
-        own.extend(options(args.iter().map(String::as_str)));
+        let line = CommandLine::of(args);
+        let script = line.scripts.get(run).and_then(|path| read(path)).unwrap_or_default();
+        let mut own: BTreeMap<String, String> = options(head(&script)).collect();
+        own.extend(line.options);
         if own.is_empty() {
             return Self::parse(text);
         }
@@ -97,6 +111,17 @@ impl Flags {
             (None, IpVersion::V4 | IpVersion::Mapped) => vec![(LOCAL_V4, prefix(16))],
             (None, IpVersion::V6) => vec![(LOCAL_V6, prefix(48))],
             (None, IpVersion::Unknown) => vec![(LOCAL_V4, 16), (LOCAL_V6, 48)],
+        }
+    }
+
+    /// The families, IPv4 and IPv6, of which nobody told the stack's address, with the length of its prefix: there packetdrill draws one.
+    pub(crate) fn unknown(&self) -> [Option<u8>; 2] {
+        let prefix = |default: u8| self.prefix.unwrap_or(default);
+        match (self.local, self.version) {
+            (Some(_), _) => [None, None],
+            (None, IpVersion::V4 | IpVersion::Mapped) => [Some(prefix(16)), None],
+            (None, IpVersion::V6) => [None, Some(prefix(48))],
+            (None, IpVersion::Unknown) => [Some(16), Some(48)],
         }
     }
 
@@ -143,23 +168,53 @@ fn head(script: &str) -> impl Iterator<Item = &str> {
     lines.take_while(|line| line.starts_with("--")).flat_map(str::split_whitespace)
 }
 
+/// packetdrill's command line, as getopt_long() reads it: options and scripts in any order, values behind `=` or as the next word.
+struct CommandLine {
+    options: BTreeMap<String, String>,
+    scripts: Vec<String>,
+}
+
+impl CommandLine {
+    fn of(args: &[String]) -> Self {
+        let mut line = Self { options: BTreeMap::new(), scripts: Vec::new() };
+        let mut words = args.iter().skip(1);
+        while let Some(word) = words.next() {
+            match word.strip_prefix("--") {
+                // What follows is scripts, whatever it looks like.
+                Some("") => line.scripts.extend(words.by_ref().cloned()),
+                Some(name) if name.contains('=') || ALONE.contains(&name) => {
+                    line.options.extend(option(word))
+                }
+                Some(_) => {
+                    let value = words.next().map_or("", String::as_str);
+                    line.options.extend(option(&format!("{word}={value}")));
+                }
+                // -D takes a word, -v does not; a dash alone is a file.
+                None if word.len() > 1 && word.starts_with('-') => _ = (word == "-D").then(|| words.next()),
+                None => line.scripts.push(word.clone()),
+            }
+        }
+        line
+    }
+}
+
 /// Those of packetdrill's options that are flags here, under the flags' names.
 fn options<'a>(words: impl Iterator<Item = &'a str>) -> impl Iterator<Item = (String, String)> {
-    words.filter_map(|word| {
-        let (name, value) = word.strip_prefix("--")?.split_once('=')?;
-        // An address may have its prefix with it.
-        let value = value.split('/').next().unwrap_or(value);
-        match name {
-            "ip_version" | "local_ip" | "remote_ip" | "gateway_ip" | "mtu" => {
-                Some((name.into(), value.into()))
-            }
-            "netmask_ip" => {
-                let mask: Ipv4Addr = value.parse().ok()?;
-                Some(("prefix_len".into(), mask.to_bits().leading_ones().to_string()))
-            }
-            _ => None,
+    words.filter_map(option)
+}
+
+fn option(word: &str) -> Option<(String, String)> {
+    let (name, value) = word.strip_prefix("--")?.split_once('=')?;
+    // An address may have its prefix with it.
+    let value = value.split('/').next().unwrap_or(value);
+    match name {
+        "ip_version" | "local_ip" | "remote_ip" | "gateway_ip" | "mtu" => Some((name.into(), value.into())),
+        "netmask_ip" => {
+            let mask: Ipv4Addr = value.parse().ok()?;
+            Some(("prefix_len".into(), mask.to_bits().leading_ones().to_string()))
         }
-    })
+        _ => None,
+    }
 }
 
 /// Where packetdrill puts the host under test.
@@ -211,7 +266,7 @@ mod tests {
         };
         let of = |text: &str, args: &[&str]| {
             let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
-            Flags::of_run(text, &args, script).unwrap()
+            Flags::of_run(text, &args, 0, script).unwrap()
         };
         let flags = of("ip_version=ipv4,local_ip=192.168.0.1,mtu=1500", &["packetdrill", "-v", "x.pkt"]);
         assert_eq!((flags.mtu(), flags.addresses()), (1_300, vec![("10.0.0.1".parse().unwrap(), 16)]));
@@ -225,6 +280,32 @@ mod tests {
             "what is of IPv4 does not count"
         );
         assert_eq!(of("mtu=1400", &["driver", "lib.so", "passive"]), Flags::parse("mtu=1400").unwrap());
+        let args = ["packetdrill", "--mtu", "1400", "-v", "-D", "TFO_COOKIE=1", "--dry_run", "--", "x.pkt"];
+        let flags = of("", &args);
+        assert_eq!(
+            (flags.mtu(), flags.addresses()),
+            (1_400, vec![("10.0.0.1".parse().unwrap(), 16)]),
+            "values may be words of their own, and a definition is no script"
+        );
+    }
+
+    #[test]
+    fn each_run_of_a_process_has_its_own_script() {
+        let args = ["packetdrill", "1.pkt", "--mtu=1300", "2.pkt"].map(str::to_owned);
+        let script = |path: &str| Some(format!("--local_ip=10.0.0.{}", &path[..1]));
+        let of = |run| Flags::of_run("", &args, run, script).unwrap().addresses();
+        assert_eq!(of(0), [("10.0.0.1".parse().unwrap(), 16)]);
+        assert_eq!(of(1), [("10.0.0.2".parse().unwrap(), 16)]);
+        assert_eq!(of(2), Flags::default().addresses(), "more runs than scripts");
+    }
+
+    #[test]
+    fn an_address_that_nobody_told_is_unknown() {
+        let of = |text: &str| Flags::parse(text).unwrap().unknown();
+        assert_eq!(of(""), [Some(16), Some(48)]);
+        assert_eq!(of("ip_version=ipv4-mapped-ipv6,prefix_len=24"), [Some(24), None]);
+        assert_eq!(of("ip_version=ipv6,mtu=1500"), [None, Some(48)]);
+        assert_eq!(of("local_ip=10.0.0.1"), [None, None]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use lowwater_core::base::Instant;
 use lowwater_core::device::DeviceCaps;
 use lowwater_posix::abi::{F_DUPFD, F_DUPFD_CLOEXEC, MSG_FASTOPEN, SCTP_SOCKOPT_PEELOFF, SOL_SCTP};
-use lowwater_posix::{Call, CallId, Errno, Fd, Host, Reply, Settings, Started};
+use lowwater_posix::{Call, CallId, Errno, Fd, Host, Name, Reply, Settings, Started};
 use std::time::Duration;
 
 /// Microseconds since 1970 at the origin of the host's time. A constant, so that every run is the same.
@@ -39,6 +39,8 @@ pub(crate) struct Machine {
     count_children: fn() -> u64,
     /// It was said that no packet will ever come.
     said_end: bool,
+    /// What [`Flags::unknown`] was, less what [`Machine::learn`] has found.
+    unknown: [Option<u8>; 2],
     /// Where [`Machine::next_packet`] gives up once: scripts that tests run know when they have waited enough.
     #[cfg(test)]
     horizon: Option<Instant>,
@@ -96,6 +98,7 @@ impl Machine {
             children: None,
             count_children,
             said_end: false,
+            unknown: flags.unknown(),
             #[cfg(test)]
             horizon: None,
         })
@@ -105,6 +108,9 @@ impl Machine {
     /// after a command: reading them takes a while, and packetdrill watches whether its second thread sleeps.
     pub(crate) fn call(&mut self, mut call: Call, prompt: bool) -> Outcome {
         self.settings(!prompt && consults_settings(&call));
+        if let Call::Bind { addr: Name::Inet(addr), .. } = &call {
+            self.learn(addr.ip().to_canonical());
+        }
         let gives_fd = match &call {
             Call::Socket { .. } | Call::Accept { .. } | Call::EpollCreate { .. } => true,
             Call::GetsockoptIn { level, name, .. } => (*level, *name) == (SOL_SCTP, SCTP_SOCKOPT_PEELOFF),
@@ -175,6 +181,7 @@ impl Machine {
     /// A packet comes in.
     pub(crate) fn inject(&mut self, packet: Bytes) {
         self.settings(is_syn(&packet));
+        destination(&packet).into_iter().for_each(|ip| self.learn(ip));
         self.host.inject(packet);
     }
 
@@ -214,9 +221,9 @@ impl Machine {
         shown.iter().map(|r| format!("{} {}", seconds(r.at), r.event)).collect()
     }
 
-    /// The end, after which packetdrill's process ends too.
+    /// The end, after which packetdrill's process ends too, or runs its next script.
     pub(crate) fn end(self) {
-        self.fds.abandon();
+        self.fds.end();
     }
 
     /// The next packet is waited for until `limit` only.
@@ -246,6 +253,17 @@ impl Machine {
     /// The descriptor is the host's.
     pub(crate) fn has(&self, fd: Fd) -> bool {
         self.fds.has(fd)
+    }
+
+    /// Where it is not told where the stack is, packetdrill draws an address, and the interface has no word for it: it is the one that the script's
+    /// first bind() has, or its first packet. The stack takes it, once in each family.
+    fn learn(&mut self, ip: IpAddr) {
+        let family = usize::from(ip.is_ipv6());
+        let Some(prefix) = self.unknown[family].filter(|_| !ip.is_unspecified()) else { return };
+        // What it has already or cannot have is not what is looked for.
+        if self.host.add_address(ip, prefix).is_ok() {
+            self.unknown[family] = None;
+        }
     }
 
     fn patience(&self) -> Instant {
@@ -329,6 +347,15 @@ fn consults_settings(call: &Call) -> bool {
         Call::Socket { .. } | Call::Listen { .. } | Call::Connect { .. } => true,
         Call::Send { flags, .. } => flags & MSG_FASTOPEN != 0,
         _ => false,
+    }
+}
+
+/// Where a packet goes, as far as it is long enough to tell.
+fn destination(packet: &[u8]) -> Option<IpAddr> {
+    match packet.first()? >> 4 {
+        4 => Some(IpAddr::from(<[u8; 4]>::try_from(packet.get(16..20)?).ok()?)),
+        6 => Some(IpAddr::from(<[u8; 16]>::try_from(packet.get(24..40)?).ok()?)),
+        _ => None,
     }
 }
 
