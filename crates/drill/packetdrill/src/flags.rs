@@ -46,6 +46,8 @@ pub(crate) struct Flags {
     gateway: Option<IpAddr>,
     prefix: Option<u8>,
     mtu: Option<u16>,
+    /// No command of the script sleeps.
+    awake: bool,
 }
 
 impl Flags {
@@ -87,8 +89,10 @@ impl Flags {
         let script = line.scripts.get(run).and_then(|path| read(path)).unwrap_or_default();
         let mut own: BTreeMap<String, String> = options(head(&script)).collect();
         own.extend(line.options);
+        // A script that cannot be read may have anything.
+        let awake = !script.is_empty() && !script.contains("sleep");
         if own.is_empty() {
-            return Self::parse(text);
+            return Ok(Self { awake, ..Self::parse(text)? });
         }
         let of = |key: &str| own.get(key).map(|value| version(value)).transpose();
         let given = Self::parse(text)?.version;
@@ -99,7 +103,13 @@ impl Flags {
             !(other && !matches!(key, "ip_version") || own.contains_key(key))
         });
         let own = own.iter().map(|(key, value)| format!("{key}={value}"));
-        Self::parse(&kept.map(str::to_owned).chain(own).collect::<Vec<_>>().join(","))
+        let text = kept.map(str::to_owned).chain(own).collect::<Vec<_>>().join(",");
+        Ok(Self { awake, ..Self::parse(&text)? })
+    }
+
+    /// No command of the script sleeps, as far as its text tells: one that takes long is slow.
+    pub(crate) const fn awake(&self) -> bool {
+        self.awake
     }
 
     /// Addresses of the stack with the lengths of their prefixes.
@@ -183,7 +193,7 @@ impl CommandLine {
                 // What follows is scripts, whatever it looks like.
                 Some("") => line.scripts.extend(words.by_ref().cloned()),
                 Some(name) if name.contains('=') || ALONE.contains(&name) => {
-                    line.options.extend(option(word))
+                    line.options.extend(option(word));
                 }
                 Some(_) => {
                     let value = words.next().map_or("", String::as_str);
@@ -297,6 +307,17 @@ mod tests {
         assert_eq!(of(0), [("10.0.0.1".parse().unwrap(), 16)]);
         assert_eq!(of(1), [("10.0.0.2".parse().unwrap(), 16)]);
         assert_eq!(of(2), Flags::default().addresses(), "more runs than scripts");
+    }
+
+    #[test]
+    fn a_script_that_sleeps_is_known_by_its_text() {
+        let of = |script: Option<&str>| {
+            let args = ["packetdrill", "x.pkt"].map(str::to_owned);
+            Flags::of_run("", &args, 0, |_| script.map(str::to_owned)).unwrap().awake()
+        };
+        assert!(of(Some("+0 `sysctl -q net.ipv4.tcp_sack=0`")));
+        assert!(!of(Some("+0 `sleep 1`")));
+        assert!(!of(None), "nobody knows");
     }
 
     #[test]

@@ -39,6 +39,8 @@ pub(crate) struct Machine {
     count_children: fn() -> u64,
     /// It was said that no packet will ever come.
     said_end: bool,
+    /// See [`Flags::awake`].
+    awake: bool,
     /// What [`Flags::unknown`] was, less what [`Machine::learn`] has found.
     unknown: [Option<u8>; 2],
     /// Where [`Machine::next_packet`] gives up once: scripts that tests run know when they have waited enough.
@@ -98,6 +100,7 @@ impl Machine {
             children: None,
             count_children,
             said_end: false,
+            awake: flags.awake(),
             unknown: flags.unknown(),
             #[cfg(test)]
             horizon: None,
@@ -163,9 +166,10 @@ impl Machine {
     }
 
     /// The driving thread was away so long, by the real clock. A command of the script that slept is time for a kernel, too; shorter ones are none,
-    /// since a busy machine makes all of them slow.
+    /// since a busy machine makes all of them slow, and so are those of a script that has none that sleeps.
     pub(crate) fn slept(&mut self, away: Duration) {
-        let slept = away >= SLEPT && self.children.is_some_and(|seen| seen != (self.count_children)());
+        let slept =
+            !self.awake && away >= SLEPT && self.children.is_some_and(|seen| seen != (self.count_children)());
         if slept {
             let tenths = u64::try_from(away.as_millis() / 100).unwrap_or(u64::MAX);
             self.sleep(tenths.saturating_mul(100_000));
@@ -373,6 +377,22 @@ fn is_syn(packet: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::sync::atomic::{AtomicU64, Ordering};
+
+    #[test]
+    fn commands_that_are_slow_take_no_time_where_none_sleeps() {
+        static CHILDREN: AtomicU64 = AtomicU64::new(0);
+        for (script, passes) in [("`sleep 2`", 2_000_000), ("`true`", 0)] {
+            let args = ["packetdrill", "x.pkt"].map(str::to_owned);
+            let flags = Flags::of_run("", &args, 0, |_| Some(script.to_owned())).unwrap();
+            let mut machine = Machine::new(&flags, || CHILDREN.load(Ordering::Relaxed)).unwrap();
+            machine.sleep(0);
+            let before = machine.now();
+            CHILDREN.fetch_add(1, Ordering::Relaxed);
+            machine.slept(Duration::from_secs(2));
+            assert_eq!(machine.now() - before, passes, "{script}");
+        }
+    }
 
     #[test]
     fn syns_are_known_by_their_first_bytes() {
