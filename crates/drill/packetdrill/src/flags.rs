@@ -46,6 +46,8 @@ pub(crate) struct Flags {
     gateway: Option<IpAddr>,
     prefix: Option<u8>,
     mtu: Option<u16>,
+    /// packetdrill's own options tell the stack's address.
+    agreed: bool,
     /// No command of the script sleeps.
     awake: bool,
 }
@@ -94,6 +96,7 @@ impl Flags {
         if own.is_empty() {
             return Ok(Self { awake, ..Self::parse(text)? });
         }
+        let agreed = own.contains_key("local_ip");
         let of = |key: &str| own.get(key).map(|value| version(value)).transpose();
         let given = Self::parse(text)?.version;
         // Addresses of another family than the one that counts do not.
@@ -104,7 +107,7 @@ impl Flags {
         });
         let own = own.iter().map(|(key, value)| format!("{key}={value}"));
         let text = kept.map(str::to_owned).chain(own).collect::<Vec<_>>().join(",");
-        Ok(Self { awake, ..Self::parse(&text)? })
+        Ok(Self { agreed, awake, ..Self::parse(&text)? })
     }
 
     /// No command of the script sleeps, as far as its text tells: one that takes long is slow.
@@ -124,15 +127,22 @@ impl Flags {
         }
     }
 
-    /// The families, IPv4 and IPv6, of which nobody told the stack's address, with the length of its prefix: there packetdrill draws one.
-    pub(crate) fn unknown(&self) -> [Option<u8>; 2] {
+    /// The families, IPv4 and IPv6, in which packetdrill was not told the stack's address and draws one, with the length of its prefix.
+    pub(crate) fn drawn(&self) -> [Option<u8>; 2] {
         let prefix = |default: u8| self.prefix.unwrap_or(default);
-        match (self.local, self.version) {
-            (Some(_), _) => [None, None],
-            (None, IpVersion::V4 | IpVersion::Mapped) => [Some(prefix(16)), None],
-            (None, IpVersion::V6) => [None, Some(prefix(48))],
-            (None, IpVersion::Unknown) => [Some(16), Some(48)],
+        match (self.agreed, self.local, self.version) {
+            (true, ..) => [None, None],
+            (_, _, IpVersion::V4 | IpVersion::Mapped) | (_, Some(IpAddr::V4(_)), _) => {
+                [Some(prefix(16)), None]
+            }
+            (_, _, IpVersion::V6) | (_, Some(IpAddr::V6(_)), _) => [None, Some(prefix(48))],
+            (_, None, IpVersion::Unknown) => [Some(16), Some(48)],
         }
+    }
+
+    /// Nobody has told the stack's address.
+    pub(crate) const fn untold(&self) -> bool {
+        self.local.is_none()
     }
 
     /// Bytes of the largest packet.
@@ -321,12 +331,20 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_nobody_told_is_unknown() {
-        let of = |text: &str| Flags::parse(text).unwrap().unknown();
-        assert_eq!(of(""), [Some(16), Some(48)]);
-        assert_eq!(of("ip_version=ipv4-mapped-ipv6,prefix_len=24"), [Some(24), None]);
-        assert_eq!(of("ip_version=ipv6,mtu=1500"), [None, Some(48)]);
-        assert_eq!(of("local_ip=10.0.0.1"), [None, None]);
+    fn an_address_that_packetdrill_was_not_told_is_drawn() {
+        let of = |text: &str, args: &[&str]| {
+            let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
+            Flags::of_run(text, &args, 0, |_| None).unwrap().drawn()
+        };
+        assert_eq!(of("", &[]), [Some(16), Some(48)]);
+        assert_eq!(of("ip_version=ipv4-mapped-ipv6,prefix_len=24", &[]), [Some(24), None]);
+        assert_eq!(of("ip_version=ipv6,mtu=1500", &[]), [None, Some(48)]);
+        assert_eq!(
+            of("local_ip=10.0.0.1", &["p", "--mtu=1400"]),
+            [Some(16), None],
+            "the stack alone knows it"
+        );
+        assert_eq!(of("local_ip=10.0.0.1", &["p", "--local_ip=10.0.0.1"]), [None, None]);
     }
 
     #[test]

@@ -41,8 +41,10 @@ pub(crate) struct Machine {
     said_end: bool,
     /// See [`Flags::awake`].
     awake: bool,
-    /// What [`Flags::unknown`] was, less what [`Machine::learn`] has found.
-    unknown: [Option<u8>; 2],
+    /// See [`Flags::untold`].
+    untold: bool,
+    /// What [`Flags::drawn`] was, less what [`Machine::learn`] has found.
+    drawn: [Option<u8>; 2],
     /// Where [`Machine::next_packet`] gives up once: scripts that tests run know when they have waited enough.
     #[cfg(test)]
     horizon: Option<Instant>,
@@ -101,7 +103,8 @@ impl Machine {
             count_children,
             said_end: false,
             awake: flags.awake(),
-            unknown: flags.unknown(),
+            untold: flags.untold(),
+            drawn: flags.drawn(),
             #[cfg(test)]
             horizon: None,
         })
@@ -185,7 +188,9 @@ impl Machine {
     /// A packet comes in.
     pub(crate) fn inject(&mut self, packet: Bytes) {
         self.settings(is_syn(&packet));
-        destination(&packet).into_iter().for_each(|ip| self.learn(ip));
+        if self.untold {
+            destination(&packet).into_iter().for_each(|ip| self.learn(ip));
+        }
         self.host.inject(packet);
     }
 
@@ -260,13 +265,13 @@ impl Machine {
     }
 
     /// Where it is not told where the stack is, packetdrill draws an address, and the interface has no word for it: it is the one that the script's
-    /// first bind() has, or its first packet. The stack takes it, once in each family.
+    /// first bind() has, or where nobody knows it its first packet. The stack takes it, once in each family.
     fn learn(&mut self, ip: IpAddr) {
         let family = usize::from(ip.is_ipv6());
-        let Some(prefix) = self.unknown[family].filter(|_| !ip.is_unspecified()) else { return };
+        let Some(prefix) = self.drawn[family].filter(|_| !ip.is_unspecified()) else { return };
         // What it has already or cannot have is not what is looked for.
         if self.host.add_address(ip, prefix).is_ok() {
-            self.unknown[family] = None;
+            self.drawn[family] = None;
         }
     }
 

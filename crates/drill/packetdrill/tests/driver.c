@@ -941,10 +941,11 @@ static void drawn_address(void)
 	struct sockaddr_storage addr;
 	int v6 = world.v6;
 
-	for (int bound = 0; bound < 2; bound++) {
+	for (int bound = 0; bound < 3; bound++) {
 		so.free(U);
 		put_world(v6, v6 ? "fd3d:fa7b:d17d::8bad:f00d" : "192.168.203.77", v6 ? "2001:db8::1" : "192.0.2.1");
-		init(NULL);
+		/* Also where the stack was told one and packetdrill was not. */
+		init(bound < 2 ? NULL : v6 ? "ip_version=ipv6,local_ip=fd3d:a0b:17d6::1" : "local_ip=192.168.0.1");
 		int fd = so.socket(U, domain, SOCK_STREAM, IPPROTO_TCP);
 		if (bound)
 			EQ(so.bind(U, fd, (void *)&addr, address(&addr, world.local, PORT)), 0);
