@@ -2,12 +2,15 @@
 use lowwater_posix::Fd;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsRawFd as _, IntoRawFd as _, OwnedFd};
+use rustix::io::fcntl_dupfd_cloexec;
 use std::collections::BTreeMap;
 use std::fs;
 
 /// What the host is asked for a descriptor that it does not have: no host's table is so long.
 const UNKNOWN: Fd = Fd::MAX;
 
+/// The first number that is no standard stream's.
+const FIRST: Fd = 3;
 /// What the kernel calls a reserved descriptor.
 const RESERVED: &str = "anon_inode:[eventfd]";
 
@@ -27,7 +30,11 @@ struct Entry {
 impl Fds {
     /// Gives a descriptor of the host a number of the kernel; `None` when the process may not have more.
     pub(crate) fn adopt(&mut self, host: Fd) -> Option<Fd> {
-        let reserved = eventfd(0, EventfdFlags::CLOEXEC).ok()?;
+        let mut reserved = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok()?;
+        // Where a standard stream is closed, what is written to it must not come here.
+        if reserved.as_raw_fd() < FIRST {
+            reserved = fcntl_dupfd_cloexec(&reserved, FIRST).ok()?;
+        }
         let kernel = reserved.as_raw_fd();
         self.by_kernel.insert(kernel, Entry { host, reserved });
         Some(kernel)

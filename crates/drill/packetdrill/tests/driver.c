@@ -1117,6 +1117,19 @@ static void end_of_script(void)
 	ERR(close(fd), EBADF);
 }
 
+/* A caller without standard streams: no socket takes their numbers. */
+static void no_streams(void)
+{
+	int p[2];
+
+	EQ(close(0), 0);
+	EQ(close(1), 0);
+	int fd = listener(), conn = established(fd), fds[] = {conn, fd};
+	EQ(so.pipe(U, p), 0);
+	CHECK(fd > 2 && conn > 2 && p[0] > 2 && p[1] > 2);
+	teardown(fds, 2, 1, 1);
+}
+
 /* --- what ends the process with 1 and a reason --- */
 
 static void bad_flag(void) { init("ip_version=ipv4,tso=1"); }
@@ -1145,7 +1158,7 @@ static const struct {
 	{"messages", messages}, {"error_queue", error_queue}, {"large", large},   {"epoll", epoll},         {"snippets", snippets},   {"pipes", pipes}, {"second_belt", second_belt},
 	{"blocking", blocking}, {"awaited", awaited},   {"calibration", calibration}, {"end_of_script", end_of_script}, {"end", end_of_time},     {"timing", timing},       {"settings", settings},
 	{"datagrams", datagrams}, {"footprint", footprint}, {"no_flags", no_flags},   {"bad_flag", bad_flag}, {"bad_text", bad_text},   {"deadlock", deadlock}, {"failure", failure},
-	{"noise", noise},       {"drawn_address", drawn_address}, {"runner_v4", runner_v4}, {"runner_v6", runner_v6}, {"after_free", after_free},
+	{"noise", noise},       {"drawn_address", drawn_address}, {"runner_v4", runner_v4}, {"runner_v6", runner_v6}, {"after_free", after_free}, {"no_streams", no_streams},
 };
 
 int main(int argc, char **argv)

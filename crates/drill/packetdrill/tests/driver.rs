@@ -288,6 +288,11 @@ fn several_scripts_in_one_process_leave_nothing_behind() {
 }
 
 #[test]
+fn sockets_take_no_standard_streams_numbers() {
+    passes("no_streams");
+}
+
+#[test]
 fn calls_without_a_machine_are_refused() {
     passes("after_free");
 }
