@@ -129,7 +129,12 @@ fn walk(dir: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
 pub fn drill_file(path: &Path, over: Overrides) -> io::Result<Outcome> {
     let text = read(path)?;
     let name = path.display().to_string();
-    Ok(Outcome::of(path, &text, Invocation::new(&name, &text).over(over).run()))
+    let mut outcome = Outcome::of(path, &text, Invocation::new(&name, &text).over(over).run());
+    // A script that fails when it runs does not where nothing runs.
+    if outcome.failure.is_none() && over.options.iter().any(|(name, _)| name == "dry_run") {
+        outcome.fails_because = None;
+    }
+    Ok(outcome)
 }
 
 /// Has `run` run the script in a file in each of these modes; where it cannot be so, an outcome says why.
