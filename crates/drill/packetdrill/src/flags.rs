@@ -250,9 +250,11 @@ fn version(value: &str) -> Result<IpVersion, String> {
     }
 }
 
-/// An address; one that is mapped from IPv4 is the IPv4 address that the wire has.
+/// An address, perhaps with the length of a prefix behind it, as packetdrill's own have; one that is mapped from IPv4 is the IPv4 address that
+/// the wire has.
 fn address(key: &str, value: &str) -> Result<IpAddr, String> {
-    let ip = IpAddr::from_str(value).map_err(|_| format!("{key}={value} is no IP address"))?;
+    let ip = IpAddr::from_str(value.split('/').next().unwrap_or(value))
+        .map_err(|_| format!("{key}={value} is no IP address"))?;
     Ok(ip.to_canonical())
 }
 
@@ -275,6 +277,8 @@ mod tests {
         let flags = Flags::parse(text).unwrap();
         assert_eq!(flags.addresses(), [(LOCAL_V4, 16)], "mapped addresses are IPv4 on the wire");
         assert_eq!(flags.mtu(), 1_400);
+        let flags = Flags::parse("local_ip=10.0.0.1/24,remote_ip=192.0.2.1/24,prefix_len=20").unwrap();
+        assert_eq!(flags.addresses(), [("10.0.0.1".parse().unwrap(), 20)]);
     }
 
     #[test]
