@@ -1142,6 +1142,31 @@ static void failure(void)
 	exit(1);
 }
 
+/* The same while a call of the second thread blocks, and from within that thread. */
+static void abandoned(void)
+{
+	job_fd = listener();
+	start_blocking(job_accept_any);
+	exit(1);
+}
+
+static void *gives_up(void *unused)
+{
+	so.usleep(U, 1000);
+	exit(1);
+	return unused;
+}
+
+static void abandoned_by_the_second(void)
+{
+	pthread_t second;
+
+	established(listener());
+	EQ(pthread_create(&second, NULL, gives_up, NULL), 0);
+	for (;;)
+		now_us();
+}
+
 static void deadlock(void)
 {
 	char byte;
@@ -1157,7 +1182,7 @@ static const struct {
 	{"options", options},     {"passive", passive},     {"active", active},       {"errors", errors},
 	{"messages", messages}, {"error_queue", error_queue}, {"large", large},   {"epoll", epoll},         {"snippets", snippets},   {"pipes", pipes}, {"second_belt", second_belt},
 	{"blocking", blocking}, {"awaited", awaited},   {"calibration", calibration}, {"end_of_script", end_of_script}, {"end", end_of_time},     {"timing", timing},       {"settings", settings},
-	{"datagrams", datagrams}, {"footprint", footprint}, {"no_flags", no_flags},   {"bad_flag", bad_flag}, {"bad_text", bad_text},   {"deadlock", deadlock}, {"failure", failure},
+	{"datagrams", datagrams}, {"footprint", footprint}, {"no_flags", no_flags},   {"bad_flag", bad_flag}, {"bad_text", bad_text},   {"deadlock", deadlock}, {"failure", failure}, {"abandoned", abandoned}, {"abandoned_by_the_second", abandoned_by_the_second},
 	{"noise", noise},       {"drawn_address", drawn_address}, {"runner_v4", runner_v4}, {"runner_v6", runner_v6}, {"after_free", after_free}, {"no_streams", no_streams},
 };
 
