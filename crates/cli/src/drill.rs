@@ -243,6 +243,10 @@ fn words(outcome: &Outcome) -> String {
         return format!("left out {script}{mode}: {why}");
     }
     match &outcome.failure {
+        None if outcome.by_chance => {
+            let why = outcome.fails_because.as_deref().unwrap_or_default();
+            format!("ok {script}{mode}, by chance: {why}")
+        }
         None if outcome.fails_because.is_some() => {
             format!("FAILED {script}{mode}: passes, though its head says that it fails")
         }
@@ -251,7 +255,10 @@ fn words(outcome: &Outcome) -> String {
             format!("ok {script}{mode}{printed}")
         }
         Some(failure) => match &outcome.fails_because {
-            Some(why) => format!("fails, as expected, {}:{}: {why}", failure.script, failure.line),
+            Some(why) => {
+                let how = if outcome.by_chance { "as it may" } else { "as expected" };
+                format!("fails, {how}, {}:{}: {why}", failure.script, failure.line)
+            }
             None => format!("FAILED {failure}"),
         },
     }
@@ -260,11 +267,14 @@ fn words(outcome: &Outcome) -> String {
 fn object(outcome: &Outcome) -> String {
     let script = outcome.script.display().to_string();
     let mut object = match &outcome.failure {
-        None => json!({ "script": script, "ok": outcome.as_expected(), "printed": outcome.printed }),
+        None => json!({
+            "script": script, "ok": outcome.as_expected(), "printed": outcome.printed, "by_chance": outcome.by_chance,
+        }),
         Some(f) => json!({
             "script": script, "ok": outcome.as_expected(), "line": (f.line > 0).then_some(f.line), "source": f.source, "what": f.what,
             "expected": f.expected, "actual": f.actual, "packets": f.packets, "trace": f.trace,
             "printed": f.printed, "alone": f.alone(), "fails_because": outcome.fails_because,
+            "by_chance": outcome.by_chance,
         }),
     };
     if let (Some(mode), Some(object)) = (outcome.mode, object.as_object_mut()) {

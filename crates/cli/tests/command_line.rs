@@ -1202,6 +1202,18 @@ fn drill_takes_packetdrills_options() {
     say(&[other.as_slice(), &["-DNAME=TCP_NODELAY", "-DRESULT=0", "--local_ip=10.0.0.1", &script]].concat())
         .ok();
     say(&["drill", "--dry_run", "--is_anyip", "-DNAME=TCP_NODELAY", "-DRESULT=7", &script]).ok();
+    let fails = dir.join("fails.pkt").display().to_string();
+    std::fs::write(&fails, "// fails: a reason\n0 close(3) = 0\n").expect("writable");
+    say(&["drill", "--dry_run", &fails]).ok();
+    // What the command line says stands in no line of the script.
+    let ended = say(&["drill", "--init_scripts=gone.sh", "-DNAME=TCP_NODELAY", &script]);
+    assert!(
+        ended.stdout.contains("x.pkt: --init_scripts: ")
+            && ended.stdout.contains("gone.sh: No such file")
+            && !ended.stdout.contains("line:"),
+        "{}",
+        ended.stdout
+    );
     // What fits no script is told before any runs.
     for (wrong, why) in [
         (["drill", "--bind_port=0"].as_slice(), "--bind_port=0: it takes a number"),

@@ -106,7 +106,8 @@ impl Overrides {
         let version = self.ip_version.map(|family| ("ip_version", Some(family.name().to_owned())));
         let mtu = self.mtu.map(|mtu| ("mtu", Some(mtu.to_string())));
         let others = self.options.iter().map(|(name, value)| (name.as_str(), value.clone()));
-        let flag = |(name, value): (&str, _)| Flag { line: 1, name: name.to_owned(), value };
+        // No line of the script says it.
+        let flag = |(name, value): (&str, _)| Flag { line: 0, name: name.to_owned(), value };
         version.into_iter().chain(mtu).chain(others).map(flag)
     }
 }

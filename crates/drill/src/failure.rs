@@ -53,7 +53,7 @@ impl Failure {
     /// Says where it happened.
     pub(crate) fn in_script(mut self: Box<Self>, name: &str, text: &str) -> Box<Self> {
         name.clone_into(&mut self.script);
-        let source = text.lines().nth(self.line.saturating_sub(1)).unwrap_or_default();
+        let source = self.line.checked_sub(1).and_then(|at| text.lines().nth(at)).unwrap_or_default();
         source.trim().clone_into(&mut self.source);
         self
     }

@@ -24,6 +24,8 @@ pub struct Outcome {
     pub shows: String,
     /// Why it is expected to fail: `// fails: WHY` in its head.
     pub fails_because: Option<String>,
+    /// Whether it fails for that reason is chance.
+    pub by_chance: bool,
     /// The mode that it was run in; `None` for a script that ran as it says itself.
     pub mode: Option<Family>,
     /// Why it was not run in this mode.
@@ -41,14 +43,14 @@ impl Outcome {
         let shows = head(text).next().unwrap_or_default().to_owned();
         let fails_because =
             head(text).find_map(|line| line.strip_prefix("fails:")).map(|why| why.trim().to_owned());
-        let (mode, left_out) = (None, None);
-        Self { script: script.to_owned(), failure, printed, shows, fails_because, mode, left_out }
+        let (by_chance, mode, left_out) = (false, None, None);
+        Self { script: script.to_owned(), failure, printed, shows, fails_because, by_chance, mode, left_out }
     }
 
-    /// It passed, or failed and its head says so, or was left out.
+    /// It passed, or failed and its head says so, or its head leaves that to chance, or it was left out.
     #[must_use]
     pub const fn as_expected(&self) -> bool {
-        self.left_out.is_some() || self.failure.is_some() == self.fails_because.is_some()
+        self.left_out.is_some() || self.by_chance || self.failure.is_some() == self.fails_because.is_some()
     }
 }
 
@@ -127,7 +129,12 @@ fn walk(dir: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
 pub fn drill_file(path: &Path, over: Overrides) -> io::Result<Outcome> {
     let text = read(path)?;
     let name = path.display().to_string();
-    Ok(Outcome::of(path, &text, Invocation::new(&name, &text).over(over).run()))
+    let mut outcome = Outcome::of(path, &text, Invocation::new(&name, &text).over(over).run());
+    // A script that fails when it runs does not where nothing runs.
+    if outcome.failure.is_none() && over.options.iter().any(|(name, _)| name == "dry_run") {
+        outcome.fails_because = None;
+    }
+    Ok(outcome)
 }
 
 /// Has `run` run the script in a file in each of these modes; where it cannot be so, an outcome says why.

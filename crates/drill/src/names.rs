@@ -151,13 +151,13 @@ const NEAR_MAX: usize = 3;
 /// Letters of a word that stands for names that contain it.
 const WORD_MIN: usize = 3;
 
-/// Those of `all` that contain `name` or are the least letters away from it, the nearest first; where more than half of its letters would
-/// have to be others, something else was meant.
+/// Those of `all` that contain `name` or are the least letters away from it, the nearest first; where more than a third of its letters would
+/// have to be others, something else was meant (`select` is no misspelt `splice`).
 pub(crate) fn near<'n>(name: &str, all: &[&'n str]) -> Vec<&'n str> {
     let contains = |known: &str| name.len() >= WORD_MIN && known.contains(name);
     let letters = |known: &str| if contains(known) { 0 } else { distance(name, known) };
     let mut all: Vec<(usize, &str)> = all.iter().map(|known| (letters(known), *known)).collect();
-    all.retain(|(letters, _)| *letters <= name.len().div_ceil(2));
+    all.retain(|(letters, _)| *letters <= (name.len() / 3).max(1));
     all.sort_unstable();
     all.into_iter().take(NEAR_MAX).map(|(_, known)| known).collect()
 }
@@ -211,6 +211,7 @@ mod tests {
     fn a_misspelt_name_is_told_the_nearest() {
         assert_eq!(near_constants("TCP_NOTSENT_LOWATER")[0], "TCP_NOTSENT_LOWAT");
         assert_eq!(near_constants("so_sndbuff")[0], "SO_SNDBUF");
+        assert!(near("select", &["splice", "socket"]).is_empty());
         assert_eq!(near("cwnd", &["snd_cwnd", "rto", "rcv_wnd"])[0], "snd_cwnd", "a word of it");
         assert!(unknown("TCP_NODELAYED").contains("; near it: TCP_NODELAY"));
         assert_eq!(unknown("QUUX_OF_NOTHING"), "the name 'QUUX_OF_NOTHING' is not known");

@@ -19,6 +19,7 @@ const CHANGES: &[Change] = &[
         "another address",
     ),
     ("lang/ports.pkt", "...}, [16]", "...}, [8]", "another length"),
+    ("lang/ports.pkt", "...}, [16]", "...}, [128]", "another length"),
     ("lang/mapped.pkt", "AF_INET6, sin_port = htons(7)", "AF_INET, sin_port = htons(7)", "another address"),
     ("lang/mapped.pkt", "[tos 0x28]", "[tos 0x20]", "another TOS"),
     ("lang/mapped.pkt", "> [ttl 9]", "> [ttl 8]", "another TTL"),
@@ -186,7 +187,7 @@ const CHANGES: &[Change] = &[
         "lang/snippets.pkt",
         "tcpi_bytes_sent ==",
         "tcpi_bytes_snt ==",
-        "TCP_INFO has no 'tcpi_bytes_snt'; near it: tcpi_bytes_sent, ",
+        "TCP_INFO has no 'tcpi_bytes_snt'; near it: tcpi_bytes_sent",
     ),
     // SCTP: numbers, structures, calls of libsctp.
     ("sctp/handshake/init_twice.pkt", "tsn=2, sid=0", "tsn=3, sid=0", "DATA with other tsn"),
@@ -417,6 +418,38 @@ fn a_bracket_that_nothing_closes_is_missed_in_its_line() {
 fn a_wrong_call_gets_those_near_to_it() {
     let wrong = failure("0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0 lisen(3, 1) = 0\n");
     assert!(wrong.line == 2 && wrong.what.contains("no call 'lisen'; near it: listen"), "{wrong}");
+    let other =
+        failure("0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0 select(4, ..., ..., ..., ...) = 0\n");
+    assert!(other.what.ends_with("there is no call 'select'"), "nothing is near it: {other}");
+}
+
+#[test]
+fn a_dry_run_tells_wrong_names_and_runs_nothing() {
+    let socket = "--dry_run\n0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3";
+    let asked = "getsockopt(3, SOL_TCP, TCP_INFO";
+    for (text, line, what) in [
+        ("+0 lisen(3, 1) = 0".to_owned(), 3, "no call 'lisen'; near it: listen"),
+        ("+0 listen(3, \"a\") = 0".to_owned(), 3, "argument 2 of listen must be a number"),
+        (
+            format!("+0 {asked}, {{tcpi_rtt=..., tcpi_cwnd=10}}, ...) = 0"),
+            3,
+            "'tcpi_cwnd'; near it: tcpi_snd_cwnd",
+        ),
+        ("+0 `sysctl -q net.ipv4.tcp_sak=1`".to_owned(), 3, "'net.ipv4.tcp_sak'; near it: tcp_sack"),
+        ("+0 `./gone.sh`".to_owned(), 3, "gone.sh: No such file"),
+        ("+0 %{ mine = 1\nassert tcpi_unackd == 0 }%".to_owned(), 4, "'tcpi_unackd'; near it: tcpi_unacked"),
+        (
+            "+0 %{ import this\nassert tcpi_unackd == 0 }%".to_owned(),
+            4,
+            "'tcpi_unackd'; near it: tcpi_unacked",
+        ),
+    ] {
+        let wrong = failure(&format!("{socket}\n{text}\n"));
+        assert!(wrong.line == line && wrong.what.contains(what), "{wrong}");
+    }
+    // What only a run can tell is not told.
+    let right = "+0 listen(7, 1) = 5\n+0 > S 7:7(0)\n+0 %{ tcpi_mine = 1 }%\n+0 %{ assert tcpi_mine == 2, 'tcpi_x' }%";
+    lowwater_drill::drill("x.pkt", &format!("{socket}\n{right}\n")).expect("nothing runs");
 }
 
 #[test]

@@ -232,6 +232,12 @@ fn commands_of_scripts_work_or_have_no_effect() {
             "line 1: net.ipv4.conf.all.rp_filter has no effect here"
         ]
     );
+    let looks = "`ss -tni > /nowhere/ss.txt`\n";
+    let notes = lowwater_drill::drill("x.pkt", &format!("{looks}{OPENED}")).expect(looks);
+    let told = "line 1: `ss -tni` writes nothing into /nowhere/ss.txt: sockets are seen through %{ }%";
+    assert_eq!(notes, [told]);
+    lowwater_drill::drill("x.pkt", &format!("`ss -tni | grep cubic`\n{OPENED}"))
+        .expect_err("somebody reads it");
     // Time passes while a script sleeps, and what follows counts from there.
     let text = format!(
         "{OPENED}+0...1.5 poll([{{fd=4, events=POLLIN, revents=0}}], 1, 1500) = 0\n+0 `sleep 2`\n+1 close(4) = 0\n3.01 close(3) = 0"

@@ -34,6 +34,8 @@ const SLACK_US: u64 = 40_000;
 const PATIENCE_US: u64 = 1_000_000;
 /// A line of a script that begins so tells why the kernel cannot pass it.
 const MARK: &str = "// kernel: ";
+/// The same for one that the kernel passes once and fails another time.
+const CHANCE: &str = "// kernel by chance: ";
 /// So begins a line that tells why the stack sends something else here than the kernel, though both pass the script.
 const UNLIKE: &str = "// unlike the kernel: ";
 /// In front of differences that a clock explains.
@@ -225,14 +227,14 @@ impl Target for Kernel {
     }
 }
 
-/// Why the kernel cannot pass a script, where the script says so in a line `// kernel: ...`.
+/// Why the kernel cannot pass a script, or not each time, where the script says so in a line `// kernel: ...` or `// kernel by chance: ...`.
 #[must_use]
 pub fn excuse(text: &str) -> Option<&str> {
     let own = |line: &str| DEVICE.iter().any(|option| line.trim_start().starts_with(option));
     if text.lines().any(own) {
         return Some("the device is the script's own");
     }
-    text.lines().find_map(|line| line.strip_prefix(MARK))
+    text.lines().find_map(|line| line.strip_prefix(MARK).or_else(|| line.strip_prefix(CHANCE)))
 }
 
 /// Runs the script in a file against the kernel, with what the command line says over it, up to `attempts` times until it passes.
@@ -263,7 +265,8 @@ fn outcome(path: &Path, text: &str, done: Result<Vec<String>, Box<Failure>>) -> 
         failure.on_kernel = true;
         failure
     });
-    Outcome { fails_because, ..Outcome::of(path, text, done) }
+    let by_chance = text.lines().any(|line| line.starts_with(CHANCE));
+    Outcome { fails_because, by_chance, ..Outcome::of(path, text, done) }
 }
 
 /// Runs the script in a file against the kernel and against the stack, with what the command line says over it, up to `attempts` times

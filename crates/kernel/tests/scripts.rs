@@ -92,6 +92,26 @@ fn the_kernel_passes_what_the_stack_passes() {
     assert!(passed >= 20, "{passed} passed, {} are excused", excused.len());
 }
 
+#[test]
+fn a_script_may_pass_by_chance() {
+    if !lowwater_os::netns::net_admin() {
+        return;
+    }
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("chance.pkt");
+    let outcome = |mark: &str, result: &str| {
+        fs::write(&path, format!("// Shows nothing.\n{mark}: a reason\n0 close(3) = {result}\n")).unwrap();
+        lowwater_kernel::drill_file(&path, Overrides::default(), 1).unwrap()
+    };
+    for result in ["-1 EBADF", "0"] {
+        let chance = outcome("// kernel by chance", result);
+        assert!(chance.as_expected() && chance.by_chance, "{chance:?}");
+        assert_eq!(chance.fails_because.as_deref(), Some("a reason"));
+    }
+    assert!(outcome("// kernel", "0").as_expected());
+    assert!(!outcome("// kernel", "-1 EBADF").as_expected(), "it passes");
+    fs::remove_file(&path).unwrap();
+}
+
 fn excused(script: &PathBuf) -> bool {
     lowwater_kernel::excuse(&fs::read_to_string(script).unwrap()).is_some()
 }

@@ -173,6 +173,14 @@ impl Host {
         self.settle();
     }
 
+    /// Gives the device one more address, with a route to the subnet around it.
+    ///
+    /// # Errors
+    /// [`Error::AddressInUse`] where it has it already; [`Error::Invalid`] for what no host may have.
+    pub fn add_address(&mut self, addr: IpAddr, prefix: u8) -> Result<(), Error> {
+        self.stack.add_address(self.dev, addr, prefix)
+    }
+
     /// A packet comes in, now, from the IP header on.
     pub fn inject(&mut self, packet: Bytes) {
         let packet = Packet::received(packet, Offload::default(), self.now);

@@ -10,6 +10,19 @@ const MTU_MIN: [u16; 2] = [68, 1_280];
 /// The keys, for messages.
 const KEYS: &str = "ip_version, local_ip, remote_ip, gateway_ip, prefix_len, mtu";
 
+/// packetdrill's options that take no value.
+const ALONE: &[&str] = &[
+    "wire_client",
+    "wire_server",
+    "tcp_ts_ecr_scaled",
+    "strict_segments",
+    "dry_run",
+    "is_anyip",
+    "send_omit_free",
+    "debug",
+    "verbose",
+];
+
 /// What the sockets of the script are made with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) enum IpVersion {
@@ -33,6 +46,10 @@ pub(crate) struct Flags {
     gateway: Option<IpAddr>,
     prefix: Option<u8>,
     mtu: Option<u16>,
+    /// packetdrill's own options tell the stack's address.
+    agreed: bool,
+    /// No command of the script sleeps.
+    awake: bool,
 }
 
 impl Flags {
@@ -60,22 +77,26 @@ impl Flags {
     }
 
     /// The same with what packetdrill's own options say, which it does not tell: those of the script over the text's, those of packetdrill's
-    /// command line over both. `read` gives the text of a file.
+    /// command line over both. The run is so many of those that the process has begun; `read` gives the text of a file.
     ///
     /// # Errors
     /// As [`Self::parse`].
     pub(crate) fn of_run(
         text: &str,
         args: &[String],
+        run: usize,
         read: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, String> {
-        let script = args.iter().rev().find(|arg| !arg.starts_with('-')).and_then(|path| read(path));
-        let mut own: BTreeMap<String, String> =
-            options(head(script.as_deref().unwrap_or_default())).collect();
-        own.extend(options(args.iter().map(String::as_str)));
+        let line = CommandLine::of(args);
+        let script = line.scripts.get(run).and_then(|path| read(path)).unwrap_or_default();
+        let mut own: BTreeMap<String, String> = options(head(&script)).collect();
+        own.extend(line.options);
+        // A script that cannot be read may have anything.
+        let awake = !script.is_empty() && !script.contains("sleep");
         if own.is_empty() {
-            return Self::parse(text);
+            return Ok(Self { awake, ..Self::parse(text)? });
         }
+        let agreed = own.contains_key("local_ip");
         let of = |key: &str| own.get(key).map(|value| version(value)).transpose();
         let given = Self::parse(text)?.version;
         // Addresses of another family than the one that counts do not.
@@ -85,7 +106,13 @@ impl Flags {
             !(other && !matches!(key, "ip_version") || own.contains_key(key))
         });
         let own = own.iter().map(|(key, value)| format!("{key}={value}"));
-        Self::parse(&kept.map(str::to_owned).chain(own).collect::<Vec<_>>().join(","))
+        let text = kept.map(str::to_owned).chain(own).collect::<Vec<_>>().join(",");
+        Ok(Self { agreed, awake, ..Self::parse(&text)? })
+    }
+
+    /// No command of the script sleeps, as far as its text tells: one that takes long is slow.
+    pub(crate) const fn awake(&self) -> bool {
+        self.awake
     }
 
     /// Addresses of the stack with the lengths of their prefixes.
@@ -98,6 +125,24 @@ impl Flags {
             (None, IpVersion::V6) => vec![(LOCAL_V6, prefix(48))],
             (None, IpVersion::Unknown) => vec![(LOCAL_V4, 16), (LOCAL_V6, 48)],
         }
+    }
+
+    /// The families, IPv4 and IPv6, in which packetdrill was not told the stack's address and draws one, with the length of its prefix.
+    pub(crate) fn drawn(&self) -> [Option<u8>; 2] {
+        let prefix = |default: u8| self.prefix.unwrap_or(default);
+        match (self.agreed, self.local, self.version) {
+            (true, ..) => [None, None],
+            (_, _, IpVersion::V4 | IpVersion::Mapped) | (_, Some(IpAddr::V4(_)), _) => {
+                [Some(prefix(16)), None]
+            }
+            (_, _, IpVersion::V6) | (_, Some(IpAddr::V6(_)), _) => [None, Some(prefix(48))],
+            (_, None, IpVersion::Unknown) => [Some(16), Some(48)],
+        }
+    }
+
+    /// Nobody has told the stack's address.
+    pub(crate) const fn untold(&self) -> bool {
+        self.local.is_none()
     }
 
     /// Bytes of the largest packet.
@@ -143,23 +188,53 @@ fn head(script: &str) -> impl Iterator<Item = &str> {
     lines.take_while(|line| line.starts_with("--")).flat_map(str::split_whitespace)
 }
 
+/// packetdrill's command line, as getopt_long() reads it: options and scripts in any order, values behind `=` or as the next word.
+struct CommandLine {
+    options: BTreeMap<String, String>,
+    scripts: Vec<String>,
+}
+
+impl CommandLine {
+    fn of(args: &[String]) -> Self {
+        let mut line = Self { options: BTreeMap::new(), scripts: Vec::new() };
+        let mut words = args.iter().skip(1);
+        while let Some(word) = words.next() {
+            match word.strip_prefix("--") {
+                // What follows is scripts, whatever it looks like.
+                Some("") => line.scripts.extend(words.by_ref().cloned()),
+                Some(name) if name.contains('=') || ALONE.contains(&name) => {
+                    line.options.extend(option(word));
+                }
+                Some(_) => {
+                    let value = words.next().map_or("", String::as_str);
+                    line.options.extend(option(&format!("{word}={value}")));
+                }
+                // -D takes a word, -v does not; a dash alone is a file.
+                None if word.len() > 1 && word.starts_with('-') => _ = (word == "-D").then(|| words.next()),
+                None => line.scripts.push(word.clone()),
+            }
+        }
+        line
+    }
+}
+
 /// Those of packetdrill's options that are flags here, under the flags' names.
 fn options<'a>(words: impl Iterator<Item = &'a str>) -> impl Iterator<Item = (String, String)> {
-    words.filter_map(|word| {
-        let (name, value) = word.strip_prefix("--")?.split_once('=')?;
-        // An address may have its prefix with it.
-        let value = value.split('/').next().unwrap_or(value);
-        match name {
-            "ip_version" | "local_ip" | "remote_ip" | "gateway_ip" | "mtu" => {
-                Some((name.into(), value.into()))
-            }
-            "netmask_ip" => {
-                let mask: Ipv4Addr = value.parse().ok()?;
-                Some(("prefix_len".into(), mask.to_bits().leading_ones().to_string()))
-            }
-            _ => None,
+    words.filter_map(option)
+}
+
+fn option(word: &str) -> Option<(String, String)> {
+    let (name, value) = word.strip_prefix("--")?.split_once('=')?;
+    // An address may have its prefix with it.
+    let value = value.split('/').next().unwrap_or(value);
+    match name {
+        "ip_version" | "local_ip" | "remote_ip" | "gateway_ip" | "mtu" => Some((name.into(), value.into())),
+        "netmask_ip" => {
+            let mask: Ipv4Addr = value.parse().ok()?;
+            Some(("prefix_len".into(), mask.to_bits().leading_ones().to_string()))
         }
-    })
+        _ => None,
+    }
 }
 
 /// Where packetdrill puts the host under test.
@@ -175,9 +250,11 @@ fn version(value: &str) -> Result<IpVersion, String> {
     }
 }
 
-/// An address; one that is mapped from IPv4 is the IPv4 address that the wire has.
+/// An address, perhaps with the length of a prefix behind it, as packetdrill's own have; one that is mapped from IPv4 is the IPv4 address that
+/// the wire has.
 fn address(key: &str, value: &str) -> Result<IpAddr, String> {
-    let ip = IpAddr::from_str(value).map_err(|_| format!("{key}={value} is no IP address"))?;
+    let ip = IpAddr::from_str(value.split('/').next().unwrap_or(value))
+        .map_err(|_| format!("{key}={value} is no IP address"))?;
     Ok(ip.to_canonical())
 }
 
@@ -200,6 +277,8 @@ mod tests {
         let flags = Flags::parse(text).unwrap();
         assert_eq!(flags.addresses(), [(LOCAL_V4, 16)], "mapped addresses are IPv4 on the wire");
         assert_eq!(flags.mtu(), 1_400);
+        let flags = Flags::parse("local_ip=10.0.0.1/24,remote_ip=192.0.2.1/24,prefix_len=20").unwrap();
+        assert_eq!(flags.addresses(), [("10.0.0.1".parse().unwrap(), 20)]);
     }
 
     #[test]
@@ -211,7 +290,7 @@ mod tests {
         };
         let of = |text: &str, args: &[&str]| {
             let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
-            Flags::of_run(text, &args, script).unwrap()
+            Flags::of_run(text, &args, 0, script).unwrap()
         };
         let flags = of("ip_version=ipv4,local_ip=192.168.0.1,mtu=1500", &["packetdrill", "-v", "x.pkt"]);
         assert_eq!((flags.mtu(), flags.addresses()), (1_300, vec![("10.0.0.1".parse().unwrap(), 16)]));
@@ -225,6 +304,51 @@ mod tests {
             "what is of IPv4 does not count"
         );
         assert_eq!(of("mtu=1400", &["driver", "lib.so", "passive"]), Flags::parse("mtu=1400").unwrap());
+        let args = ["packetdrill", "--mtu", "1400", "-v", "-D", "TFO_COOKIE=1", "--dry_run", "--", "x.pkt"];
+        let flags = of("", &args);
+        assert_eq!(
+            (flags.mtu(), flags.addresses()),
+            (1_400, vec![("10.0.0.1".parse().unwrap(), 16)]),
+            "values may be words of their own, and a definition is no script"
+        );
+    }
+
+    #[test]
+    fn each_run_of_a_process_has_its_own_script() {
+        let args = ["packetdrill", "1.pkt", "--mtu=1300", "2.pkt"].map(str::to_owned);
+        let script = |path: &str| Some(format!("--local_ip=10.0.0.{}", &path[..1]));
+        let of = |run| Flags::of_run("", &args, run, script).unwrap().addresses();
+        assert_eq!(of(0), [("10.0.0.1".parse().unwrap(), 16)]);
+        assert_eq!(of(1), [("10.0.0.2".parse().unwrap(), 16)]);
+        assert_eq!(of(2), Flags::default().addresses(), "more runs than scripts");
+    }
+
+    #[test]
+    fn a_script_that_sleeps_is_known_by_its_text() {
+        let of = |script: Option<&str>| {
+            let args = ["packetdrill", "x.pkt"].map(str::to_owned);
+            Flags::of_run("", &args, 0, |_| script.map(str::to_owned)).unwrap().awake()
+        };
+        assert!(of(Some("+0 `sysctl -q net.ipv4.tcp_sack=0`")));
+        assert!(!of(Some("+0 `sleep 1`")));
+        assert!(!of(None), "nobody knows");
+    }
+
+    #[test]
+    fn an_address_that_packetdrill_was_not_told_is_drawn() {
+        let of = |text: &str, args: &[&str]| {
+            let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
+            Flags::of_run(text, &args, 0, |_| None).unwrap().drawn()
+        };
+        assert_eq!(of("", &[]), [Some(16), Some(48)]);
+        assert_eq!(of("ip_version=ipv4-mapped-ipv6,prefix_len=24", &[]), [Some(24), None]);
+        assert_eq!(of("ip_version=ipv6,mtu=1500", &[]), [None, Some(48)]);
+        assert_eq!(
+            of("local_ip=10.0.0.1", &["p", "--mtu=1400"]),
+            [Some(16), None],
+            "the stack alone knows it"
+        );
+        assert_eq!(of("local_ip=10.0.0.1", &["p", "--local_ip=10.0.0.1"]), [None, None]);
     }
 
     #[test]

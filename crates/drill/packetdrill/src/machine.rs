@@ -9,7 +9,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use lowwater_core::base::Instant;
 use lowwater_core::device::DeviceCaps;
 use lowwater_posix::abi::{F_DUPFD, F_DUPFD_CLOEXEC, MSG_FASTOPEN, SCTP_SOCKOPT_PEELOFF, SOL_SCTP};
-use lowwater_posix::{Call, CallId, Errno, Fd, Host, Reply, Settings, Started};
+use lowwater_posix::{Call, CallId, Errno, Fd, Host, Name, Reply, Settings, Started};
 use std::time::Duration;
 
 /// Microseconds since 1970 at the origin of the host's time. A constant, so that every run is the same.
@@ -39,6 +39,12 @@ pub(crate) struct Machine {
     count_children: fn() -> u64,
     /// It was said that no packet will ever come.
     said_end: bool,
+    /// See [`Flags::awake`].
+    awake: bool,
+    /// See [`Flags::untold`].
+    untold: bool,
+    /// What [`Flags::drawn`] was, less what [`Machine::learn`] has found.
+    drawn: [Option<u8>; 2],
     /// Where [`Machine::next_packet`] gives up once: scripts that tests run know when they have waited enough.
     #[cfg(test)]
     horizon: Option<Instant>,
@@ -96,6 +102,9 @@ impl Machine {
             children: None,
             count_children,
             said_end: false,
+            awake: flags.awake(),
+            untold: flags.untold(),
+            drawn: flags.drawn(),
             #[cfg(test)]
             horizon: None,
         })
@@ -105,6 +114,9 @@ impl Machine {
     /// after a command: reading them takes a while, and packetdrill watches whether its second thread sleeps.
     pub(crate) fn call(&mut self, mut call: Call, prompt: bool) -> Outcome {
         self.settings(!prompt && consults_settings(&call));
+        if let Call::Bind { addr: Name::Inet(addr), .. } = &call {
+            self.learn(addr.ip().to_canonical());
+        }
         let gives_fd = match &call {
             Call::Socket { .. } | Call::Accept { .. } | Call::EpollCreate { .. } => true,
             Call::GetsockoptIn { level, name, .. } => (*level, *name) == (SOL_SCTP, SCTP_SOCKOPT_PEELOFF),
@@ -157,9 +169,10 @@ impl Machine {
     }
 
     /// The driving thread was away so long, by the real clock. A command of the script that slept is time for a kernel, too; shorter ones are none,
-    /// since a busy machine makes all of them slow.
+    /// since a busy machine makes all of them slow, and so are those of a script that has none that sleeps.
     pub(crate) fn slept(&mut self, away: Duration) {
-        let slept = away >= SLEPT && self.children.is_some_and(|seen| seen != (self.count_children)());
+        let slept =
+            !self.awake && away >= SLEPT && self.children.is_some_and(|seen| seen != (self.count_children)());
         if slept {
             let tenths = u64::try_from(away.as_millis() / 100).unwrap_or(u64::MAX);
             self.sleep(tenths.saturating_mul(100_000));
@@ -175,6 +188,9 @@ impl Machine {
     /// A packet comes in.
     pub(crate) fn inject(&mut self, packet: Bytes) {
         self.settings(is_syn(&packet));
+        if self.untold {
+            destination(&packet).into_iter().for_each(|ip| self.learn(ip));
+        }
         self.host.inject(packet);
     }
 
@@ -214,9 +230,9 @@ impl Machine {
         shown.iter().map(|r| format!("{} {}", seconds(r.at), r.event)).collect()
     }
 
-    /// The end, after which packetdrill's process ends too.
+    /// The end, after which packetdrill's process ends too, or runs its next script.
     pub(crate) fn end(self) {
-        self.fds.abandon();
+        self.fds.end();
     }
 
     /// The next packet is waited for until `limit` only.
@@ -246,6 +262,17 @@ impl Machine {
     /// The descriptor is the host's.
     pub(crate) fn has(&self, fd: Fd) -> bool {
         self.fds.has(fd)
+    }
+
+    /// Where it is not told where the stack is, packetdrill draws an address, and the interface has no word for it: it is the one that the script's
+    /// first bind() has, or where nobody knows it its first packet. The stack takes it, once in each family.
+    fn learn(&mut self, ip: IpAddr) {
+        let family = usize::from(ip.is_ipv6());
+        let Some(prefix) = self.drawn[family].filter(|_| !ip.is_unspecified()) else { return };
+        // What it has already or cannot have is not what is looked for.
+        if self.host.add_address(ip, prefix).is_ok() {
+            self.drawn[family] = None;
+        }
     }
 
     fn patience(&self) -> Instant {
@@ -332,6 +359,15 @@ fn consults_settings(call: &Call) -> bool {
     }
 }
 
+/// Where a packet goes, as far as it is long enough to tell.
+fn destination(packet: &[u8]) -> Option<IpAddr> {
+    match packet.first()? >> 4 {
+        4 => Some(IpAddr::from(<[u8; 4]>::try_from(packet.get(16..20)?).ok()?)),
+        6 => Some(IpAddr::from(<[u8; 16]>::try_from(packet.get(24..40)?).ok()?)),
+        _ => None,
+    }
+}
+
 /// True for a TCP packet with SYN and without ACK, as far as it is long enough to tell.
 fn is_syn(packet: &[u8]) -> bool {
     let (protocol, header) = match packet.first().map(|b| (b >> 4, usize::from(b & 0xf) * 4)) {
@@ -346,6 +382,22 @@ fn is_syn(packet: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::sync::atomic::{AtomicU64, Ordering};
+
+    #[test]
+    fn commands_that_are_slow_take_no_time_where_none_sleeps() {
+        static CHILDREN: AtomicU64 = AtomicU64::new(0);
+        for (script, passes) in [("`sleep 2`", 2_000_000), ("`true`", 0)] {
+            let args = ["packetdrill", "x.pkt"].map(str::to_owned);
+            let flags = Flags::of_run("", &args, 0, |_| Some(script.to_owned())).unwrap();
+            let mut machine = Machine::new(&flags, || CHILDREN.load(Ordering::Relaxed)).unwrap();
+            machine.sleep(0);
+            let before = machine.now();
+            CHILDREN.fetch_add(1, Ordering::Relaxed);
+            machine.slept(Duration::from_secs(2));
+            assert_eq!(machine.now() - before, passes, "{script}");
+        }
+    }
 
     #[test]
     fn syns_are_known_by_their_first_bytes() {

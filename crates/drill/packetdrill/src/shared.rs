@@ -5,6 +5,7 @@ use crate::flags::Flags;
 use crate::machine::{Blocked, Machine, Outcome, Sniffed};
 use bytes::Bytes;
 use core::cell::Cell;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use lowwater_posix::{Call, Errno, Fd, Reply};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -31,21 +32,28 @@ pub(crate) struct Shared {
     over: Condvar,
     /// Who drives the clock.
     driver: Driver,
+    /// Machines that this process has had: packetdrill runs every script of its command line with one of its own.
+    runs: AtomicUsize,
 }
 
 /// What the C functions work on: packetdrill's calls of libc that are redirected bring no pointer with them.
-pub(crate) static SHARED: Shared =
-    Shared { machine: Mutex::new(None), over: Condvar::new(), driver: Driver::new() };
+pub(crate) static SHARED: Shared = Shared {
+    machine: Mutex::new(None),
+    over: Condvar::new(),
+    driver: Driver::new(),
+    runs: AtomicUsize::new(0),
+};
 
 impl Shared {
     /// Makes the machine; the calling thread drives its clock. Flags that do not fit end the process: the interface has no other way to
     /// refuse.
     pub(crate) fn start(&self, flags: &str, count_children: fn() -> u64) {
         let args: Vec<String> = env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
-        let flags = Flags::of_run(flags, &args, |path| fs::read_to_string(path).ok());
+        let run = self.runs.fetch_add(1, Ordering::Relaxed);
+        let flags = Flags::of_run(flags, &args, run, |path| fs::read_to_string(path).ok());
         match flags.and_then(|flags| Machine::new(&flags, count_children)) {
             Ok(machine) => *self.lock() = Some(machine),
-            Err(what) => die(&format!("--so_flags: {what}")),
+            Err(what) => die(&format!("--so_flags, or packetdrill's own options: {what}")),
         }
         DRIVES.set(true);
         self.driver.is_this();
@@ -55,9 +63,7 @@ impl Shared {
     pub(crate) fn end(&self) {
         let machine = self.lock().take();
         self.over.notify_all();
-        if let Some(machine) = machine {
-            machine.end();
-        }
+        machine.into_iter().for_each(Machine::end);
     }
 
     /// What the stack did last, for a process that ends before [`Shared::end`]. Nothing where somebody holds the lock for good.

@@ -59,7 +59,7 @@ struct interface {
 	int (*epoll_ctl)(void *, int, int, int, struct epoll_event *);
 	int (*epoll_wait)(void *, int, struct epoll_event *, int, int);
 	int (*pipe)(void *, int[2]);
-	ssize_t (*splice)(void *, int, loff_t *, int, loff_t *, size_t, unsigned);
+	int (*splice)(void *, int, loff_t *, int, loff_t *, size_t, unsigned);
 };
 
 static struct interface so;

@@ -420,6 +420,11 @@ static void snippets(void)
 	EQ(u.info.tcpi_snd_cwnd, 10);
 	EQ(u.info.tcpi_unacked, 1);
 	EQ(u.info.tcpi_ca_state, 0);
+	/* packetdrill's room is that of the structure that it knows, which may be shorter. */
+	memset(&u, 0xff, sizeof u), len = 280;
+	EQ(getsockopt(conn, IPPROTO_TCP, TCP_INFO, &u, &len), 0);
+	EQ(len, 280);
+	EQ(u.bytes[len], -1);
 	/* Reno tells nothing. */
 	len = sizeof u;
 	EQ(getsockopt(conn, IPPROTO_TCP, TCP_CC_INFO, &u, &len), 0);
@@ -637,6 +642,7 @@ static ssize_t job_poll(void)
 	EQ(p.revents, 0);
 	return n;
 }
+static ssize_t job_accept_any(void) { return so.accept(U, job_fd, NULL, NULL); }
 static ssize_t job_connect(void)
 {
 	struct sockaddr_storage remote;
@@ -913,6 +919,196 @@ static void no_flags(void)
 	teardown(fds, 2, 1, 1);
 }
 
+static int open_files(void)
+{
+	int n = 0;
+
+	for (int fd = 0; fd < 1024; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+static void put_world(int v6, const char *local, const char *remote)
+{
+	world.v6 = v6, domain = v6 || mapped ? AF_INET6 : AF_INET;
+	EQ(inet_pton(v6 ? AF_INET6 : AF_INET, local, world.local), 1);
+	EQ(inet_pton(v6 ? AF_INET6 : AF_INET, remote, world.remote), 1);
+}
+
+/* Told nothing, packetdrill draws its local address: the stack takes the one that is bound, or the one that a packet goes to. */
+static void drawn_address(void)
+{
+	struct sockaddr_storage addr;
+	int v6 = world.v6;
+
+	for (int bound = 0; bound < 3; bound++) {
+		so.free(U);
+		put_world(v6, v6 ? "fd3d:fa7b:d17d::8bad:f00d" : "192.168.203.77", v6 ? "2001:db8::1" : "192.0.2.1");
+		/* Also where the stack was told one and packetdrill was not. */
+		init(bound < 2 ? NULL : v6 ? "ip_version=ipv6,local_ip=fd3d:a0b:17d6::1" : "local_ip=192.168.0.1");
+		int fd = so.socket(U, domain, SOCK_STREAM, IPPROTO_TCP);
+		if (bound)
+			EQ(so.bind(U, fd, (void *)&addr, address(&addr, world.local, PORT)), 0);
+		else if (v6)
+			EQ(so.bind(U, fd, (void *)&addr, address(&addr, (uint8_t[16]){0}, PORT)), 0);
+		else
+			EQ(so.bind(U, fd, (void *)&addr, address(&addr, (uint8_t[4]){0}, PORT)), 0);
+		EQ(so.listen(U, fd, 8), 0);
+		int conn = established(fd), fds[] = {conn, fd};
+		/* It is one address: others stay strangers. */
+		world.local[3] ^= 1, world.local[15] ^= 1;
+		int other = so.socket(U, domain, SOCK_STREAM, IPPROTO_TCP);
+		ERR(so.bind(U, other, (void *)&addr, address(&addr, world.local, PORT)), EADDRNOTAVAIL);
+		world.local[3] ^= 1, world.local[15] ^= 1;
+		EQ(close(other), 0);
+		for (int i = 0; i < 2; i++)
+			EQ(close(fds[i]), 0);
+		inject_plain(RST | ACK, 1, 1, 0);
+	}
+	so.free(U);
+}
+
+/* The addresses and the MTU of packetdrill's own runner, which are on its command line alone, and a cookie of Fast Open that it knows. */
+static void runner(const char *cookie)
+{
+	/* mss 1460, sackOK, wscale and a request for a cookie */
+	static const char request[] = "\2\4\5\264\1\1\4\2\1\3\3\7\42\2\1\1";
+	char expected[17] = "";
+
+	so.free(U);
+	put_world(world.v6, world.v6 ? "fd3d:fa7b:d17d::" : "192.168.0.2", world.v6 ? "2001:db8::1" : "192.0.2.1");
+	init(NULL);
+	/* What common/defaults.sh sets, as far as the kernel lets it; the stack refuses none of it, which it would say. */
+	EQ(system("cd /proc/sys/net/ipv4 && "
+		  "for s in tcp_rmem='4096 540000 15728640' tcp_wmem='4096 262144 4194304' tcp_timestamps=1 tcp_syn_retries=5 "
+		  "tcp_synack_retries=5 tcp_frto=2 tcp_sack=1 tcp_dsack=1 tcp_fack=0 tcp_reordering=3 tcp_congestion_control=cubic "
+		  "tcp_slow_start_after_idle=0 tcp_early_retrans=4 tcp_recovery=1 tcp_tso_win_divisor=3 tcp_ecn=0 "
+		  "tcp_pacing_ss_ratio=200 tcp_pacing_ca_ratio=120 tcp_notsent_lowat=4294967295 tcp_fastopen=0x70403 "
+		  "tcp_fastopen_key=a1a1a1a1-b2b2b2b2-c3c3c3c3-d4d4d4d4 tcp_syncookies=1; "
+		  "do echo \"${s#*=}\" > ${s%%=*}; done 2>/dev/null; true"), 0);
+	int fd = listener();
+	EQ(so.setsockopt(U, fd, IPPROTO_TCP, TCP_FASTOPEN, &(int){8}, sizeof(int)), 0);
+	inject(SYN, 0, 0, request, 16, 0);
+	expect(SYN | ACK, 0, 1, 0);
+	/* 1460 bytes in every mode. */
+	EQ(get32(got.options), 0x020405b4);
+	for (int i = 0; i + 10 <= got.options_len; i++) {
+		if (got.options[i] != 34 || got.options[i + 1] != 10)
+			continue;
+		for (int j = 0; j < 8; j++)
+			sprintf(expected + 2 * j, "%02x", got.options[i + 2 + j]);
+	}
+	if (strcmp(expected, cookie) != 0)
+		FAIL("the cookie is '%s', not '%s'", expected, cookie);
+	inject_plain(ACK, 1, 1, 0);
+	int fds[] = {accept_one(fd), fd};
+	teardown(fds, 2, 1, 1);
+}
+
+static void runner_v4(void) { runner("de4f234f0f433a55"); }
+static void runner_v6(void) { runner("6aa6ae70c288023b"); }
+
+/* packetdrill's second thread is there before the shared object is. */
+static sem_t asked, answered;
+
+static void *early_thread(void *unused)
+{
+	while (sem_wait(&asked) == 0 && job) {
+		job_ret = job();
+		job_end = now_us();
+		sem_post(&answered);
+	}
+	return unused;
+}
+
+/* Several scripts in one process, as when packetdrill's command line has several: a machine for each, and nothing is left of it. */
+static void scripts(const char *path, const char *mode)
+{
+	int p[2], before = 0;
+
+	so.free(U);
+	EQ(dlclose(library), 0);
+	sem_init(&asked, 0, 0), sem_init(&answered, 0, 0);
+	EQ(pthread_create(&thread, NULL, early_thread, NULL), 0);
+	for (int i = 0; i < 5; i++) {
+		open_library(path);
+		load(mode);
+		EQ(system("true"), 0);
+		long long start = now_us();
+		wait_until(start + 250);
+		int fd = listener(), ep = so.epoll_create(U, 1);
+		CHECK(ep >= 0);
+		EQ(so.pipe(U, p), 0);
+		job = job_accept_any, job_fd = fd;
+		sem_post(&asked);
+		inject_syn(SYN, 0);
+		expect(SYN | ACK, 0, 1, 0);
+		inject_plain(ACK, 1, 1, 0);
+		sem_wait(&answered);
+		CHECK(job_end >= start + 250);
+		int conn = (int)job_ret, fds[] = {conn, fd};
+		CHECK(conn >= 0);
+		EQ(so.write(U, conn, "abc", 3), 3);
+		expect_bytes(1, 1, "abc", 3);
+		EQ(system("true"), 0);
+		teardown(fds, 2, 1, 4);
+		/* Epoll sets and pipes are those that packetdrill leaves open. */
+		ERR(fcntl(ep, F_GETFD), EBADF);
+		ERR(fcntl(p[0], F_GETFD), EBADF);
+		if (i == 0)
+			before = open_files();
+		EQ(open_files(), before);
+		peer_port++;
+	}
+	job = NULL;
+	sem_post(&asked);
+	EQ(pthread_join(thread, NULL), 0);
+	open_library(path);
+	load(mode);
+}
+
+/* What is called without a machine, as by a second thread when a run that has failed frees it, is refused. */
+static void after_free(void)
+{
+	struct sockaddr_storage addr;
+	socklen_t len = sizeof addr;
+	struct epoll_event e = {0};
+	struct pollfd poll_fd = {0, POLLIN, 0};
+	struct timeval tv;
+	struct msghdr m = {0};
+	char buf[100];
+	size_t n = sizeof buf;
+	long long at;
+	int p[2], fd = listener();
+
+	job_fd = fd;
+	start_blocking(job_accept_any);
+	so.free(U);
+	sem_wait(&returned), sem_post(&go_on);
+	EQ(pthread_join(thread, NULL), 0);
+	EQ(job_ret, -1);
+	EQ(job_errno, EBADF);
+	so.free(U);
+	ERR(so.socket(U, domain, SOCK_STREAM, IPPROTO_TCP), EBADF);
+	ERR(so.bind(U, fd, (void *)&addr, address(&addr, world.local, PORT)), EBADF);
+	ERR(so.accept(U, fd, (void *)&addr, &len), EBADF);
+	ERR(so.recvmsg(U, fd, &m, 0), EBADF);
+	ERR(so.read(U, fd, buf, 1), EBADF);
+	ERR(so.send(U, fd, buf, 1, 0), EBADF);
+	ERR(so.getsockopt(U, fd, SOL_SOCKET, SO_ERROR, buf, &len), EBADF);
+	ERR(so.poll(U, &poll_fd, 1, 100), EBADF);
+	ERR(so.epoll_create(U, 1), EBADF);
+	ERR(so.epoll_wait(U, fd, &e, 1, 100), EBADF);
+	ERR(so.pipe(U, p), EBADF);
+	ERR(so.fcntl(U, fd, F_GETFL), EBADF);
+	ERR(so.close(U, fd), EBADF);
+	EQ(so.usleep(U, 1000), 0);
+	EQ(so.gettimeofday(U, &tv, NULL), 0);
+	inject_syn(SYN, 0);
+	EQ(so.netdev_receive(U, buf, &n, &at), 0);
+	EQ(n, 0);
+}
+
 /* packetdrill's end: for each socket, the youngest first, libc's close() unless the script has closed it, and then an RST. */
 static void end_of_script(void)
 {
@@ -948,15 +1144,54 @@ static void end_of_script(void)
 	ERR(close(fd), EBADF);
 }
 
+/* A caller without standard streams: no socket takes their numbers. */
+static void no_streams(void)
+{
+	int p[2];
+
+	EQ(close(0), 0);
+	EQ(close(1), 0);
+	int fd = listener(), conn = established(fd), fds[] = {conn, fd};
+	EQ(so.pipe(U, p), 0);
+	CHECK(fd > 2 && conn > 2 && p[0] > 2 && p[1] > 2);
+	teardown(fds, 2, 1, 1);
+}
+
 /* --- what ends the process with 1 and a reason --- */
 
 static void bad_flag(void) { init("ip_version=ipv4,tso=1"); }
+static void bad_text(void) { init("ip_version=ipv4,\xff"); }
 
 /* packetdrill's way to end after a failure: exit() without free(). */
 static void failure(void)
 {
 	established(listener());
 	exit(1);
+}
+
+/* The same while a call of the second thread blocks, and from within that thread. */
+static void abandoned(void)
+{
+	job_fd = listener();
+	start_blocking(job_accept_any);
+	exit(1);
+}
+
+static void *gives_up(void *unused)
+{
+	so.usleep(U, 1000);
+	exit(1);
+	return unused;
+}
+
+static void abandoned_by_the_second(void)
+{
+	pthread_t second;
+
+	established(listener());
+	EQ(pthread_create(&second, NULL, gives_up, NULL), 0);
+	for (;;)
+		now_us();
 }
 
 static void deadlock(void)
@@ -974,8 +1209,8 @@ static const struct {
 	{"options", options},     {"passive", passive},     {"active", active},       {"errors", errors},
 	{"messages", messages}, {"error_queue", error_queue}, {"large", large},   {"epoll", epoll},         {"snippets", snippets},   {"pipes", pipes}, {"second_belt", second_belt},
 	{"blocking", blocking}, {"awaited", awaited},   {"calibration", calibration}, {"end_of_script", end_of_script}, {"end", end_of_time},     {"timing", timing},       {"settings", settings},
-	{"datagrams", datagrams}, {"footprint", footprint}, {"no_flags", no_flags},   {"bad_flag", bad_flag},   {"deadlock", deadlock}, {"failure", failure},
-	{"noise", noise},
+	{"datagrams", datagrams}, {"footprint", footprint}, {"no_flags", no_flags},   {"bad_flag", bad_flag}, {"bad_text", bad_text},   {"deadlock", deadlock}, {"failure", failure}, {"abandoned", abandoned}, {"abandoned_by_the_second", abandoned_by_the_second},
+	{"noise", noise},       {"drawn_address", drawn_address}, {"runner_v4", runner_v4}, {"runner_v6", runner_v6}, {"after_free", after_free}, {"no_streams", no_streams},
 };
 
 int main(int argc, char **argv)
@@ -984,7 +1219,7 @@ int main(int argc, char **argv)
 		FAIL("usage: driver LIBRARY SCENARIO [ipv4|mapped|ipv6]");
 	/* A namespace of its own has the kernel's default settings, whatever this machine's are. */
 	bool alone = unshare(CLONE_NEWNET) == 0;
-	if (!alone && strcmp(argv[2], "settings") == 0) {
+	if (!alone && (strcmp(argv[2], "settings") == 0 || strncmp(argv[2], "runner", 6) == 0)) {
 		fprintf(stderr, "root (a network namespace)\n");
 		return 77;
 	}
@@ -1001,6 +1236,10 @@ int main(int argc, char **argv)
 	}
 	open_library(argv[1]);
 	load(argc > 3 ? argv[3] : "ipv4");
+	if (strcmp(argv[2], "scripts") == 0) {
+		scripts(argv[1], argc > 3 ? argv[3] : "ipv4");
+		return 0;
+	}
 	for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++) {
 		if (strcmp(scenarios[i].name, argv[2]) == 0) {
 			scenarios[i].run();

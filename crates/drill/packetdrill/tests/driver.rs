@@ -15,6 +15,8 @@ const LACKS: i32 = 77;
 const HANGS: Duration = Duration::from_secs(120);
 /// What a failed run begins its last words with.
 const LAST_WORDS: &str = "the run failed";
+/// What is said where a script waits for a packet in vain.
+const NOTHING_LEFT: &str = "lowwater: nothing is left that could ever send a packet";
 /// A program at any address whose table is read-only (how distributions build), and one at a fixed address that binds late.
 const PIE: &[&str] = &["-fPIE", "-pie", "-Wl,-z,relro,-z,now"];
 const FIXED: &[&str] = &["-fno-pie", "-no-pie", "-Wl,-z,lazy"];
@@ -24,6 +26,31 @@ const DIRECT: &[&str] = &["-fPIE", "-pie", "-fno-plt", "-Wl,-z,relro,-z,now"];
 const BARE: &[&str] = &["-fPIE", "-pie", "-Wl,-z,norelro,-z,lazy"];
 /// The three worlds of packetdrill's usual runner.
 const MODES: [&str; 3] = ["ipv4", "mapped", "ipv6"];
+
+/// packetdrill's command line as its own runner writes it, over IPv4 and over IPv6.
+const RUNNER: [&[&str]; 2] = [
+    &[
+        "--send_omit_free",
+        "--local_ip=192.168.0.2",
+        "--gateway_ip=192.168.0.1",
+        "--netmask_ip=255.255.0.0",
+        "--remote_ip=192.0.2.1",
+        "-D",
+        "TFO_COOKIE=de4f234f0f433a55",
+        "script.pkt",
+    ],
+    &[
+        "--send_omit_free",
+        "--ip_version=ipv6",
+        "--mtu=1520",
+        "--local_ip=fd3d:fa7b:d17d::0",
+        "--gateway_ip=fd3d:fa7b:d17d:8888::0",
+        "--remote_ip=2001:DB8::1",
+        "-D",
+        "TFO_COOKIE=6aa6ae70c288023b",
+        "script.pkt",
+    ],
+];
 
 /// The shared object, which cargo puts beside the tests that belong to it.
 fn library() -> PathBuf {
@@ -63,9 +90,11 @@ fn skip(lack: &str) {
 }
 
 fn run(driver: &Path, scenario: &str, mode: &str, seed: u32) -> Output {
+    let runner = scenario.starts_with("runner").then(|| RUNNER[usize::from(mode == "ipv6")]);
     let child = Command::new(driver)
         .arg(library())
         .args([scenario, mode])
+        .args(runner.into_iter().flatten())
         .env("SEED", seed.to_string())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -104,6 +133,9 @@ fn passes_with(driver: &Path, scenario: &str, mode: &str, seed: u32) {
     let how = format!("SEED={seed} {} {} {scenario} {mode}", driver.display(), library().display());
     assert!(done.status.success(), "{how}: {}\n{said}", done.status);
     assert!(!said.contains(LAST_WORDS), "{how}: nothing has failed\n{said}");
+    assert!(done.stdout.is_empty(), "{how}: standard output is packetdrill's own");
+    let known = |line: &str| line == NOTHING_LEFT || scenario == "noise";
+    assert!(said.lines().all(known), "{how}: there is nothing to tell\n{said}");
 }
 
 fn passes(scenario: &str) {
@@ -238,6 +270,34 @@ fn without_flags_both_families_work() {
 }
 
 #[test]
+fn an_address_that_nobody_told_is_learnt() {
+    passes_in_every_mode("drawn_address");
+}
+
+#[test]
+fn the_addresses_and_the_cookies_of_packetdrills_runner() {
+    let Some(driver) = driver() else { return };
+    for (scenario, mode) in [("runner_v4", "ipv4"), ("runner_v4", "mapped"), ("runner_v6", "ipv6")] {
+        passes_in(driver, scenario, mode);
+    }
+}
+
+#[test]
+fn several_scripts_in_one_process_leave_nothing_behind() {
+    passes_in_every_mode("scripts");
+}
+
+#[test]
+fn sockets_take_no_standard_streams_numbers() {
+    passes("no_streams");
+}
+
+#[test]
+fn calls_without_a_machine_are_refused() {
+    passes("after_free");
+}
+
+#[test]
 fn calls_and_packets_that_nobody_should_make_harm_nobody() {
     let Some(driver) = driver() else { return };
     for seed in 1..=4 {
@@ -246,14 +306,28 @@ fn calls_and_packets_that_nobody_should_make_harm_nobody() {
 }
 
 #[test]
+fn one_name_is_exported() {
+    let names = match Command::new("nm").args(["-D", "--defined-only"]).arg(library()).output() {
+        Ok(done) => String::from_utf8(done.stdout).unwrap(),
+        Err(_) => return skip("nm"),
+    };
+    let names: Vec<_> = names.lines().filter_map(|line| line.split_whitespace().last()).collect();
+    assert_eq!(names, ["packetdrill_interface_init"]);
+}
+
+#[test]
 fn an_unknown_flag_ends_the_process() {
     refuses("bad_flag", "no flag 'tso'");
+    refuses("bad_text", "no UTF-8");
 }
 
 #[test]
 fn a_failed_run_tells_what_the_stack_did_last() {
     refuses("failure", LAST_WORDS);
     refuses("failure", "state SYN-RECV -> ESTAB");
+    // Another thread may have the stack just then, which is no reason to wait for it.
+    refuses("abandoned", "");
+    refuses("abandoned_by_the_second", "");
 }
 
 #[test]

@@ -163,6 +163,12 @@ impl Runner<'_> {
             "modprobe" if rest.iter().all(|word| word.starts_with('-') || word == "sctp") => Ok(Then::On),
             // What they print nobody reads.
             "nstat" | "ss" if shell.is_silent() => Ok(Then::On),
+            // What they write is for whoever looks for what went wrong: the script does not change by it.
+            "nstat" | "ss" => {
+                let (file, why) = (shell.into.as_deref().unwrap_or_default(), known.unwrap_or_default());
+                self.notes.push(format!("line {line}: `{}` writes nothing into {file}: {why}", shell.text()));
+                Ok(Then::On)
+            }
             "ip" if rest.iter().any(|w| w == "tcp_metrics") && rest.iter().any(|w| w == "flush") => {
                 if self.shell.begun { self.host.forget_servers().map(|()| Then::On) } else { Ok(Then::On) }
             }

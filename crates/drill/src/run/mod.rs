@@ -5,6 +5,7 @@ mod calls;
 mod check;
 mod commands;
 mod compare;
+mod dry;
 mod fds;
 mod flow;
 mod inbound;
@@ -126,11 +127,9 @@ impl<'a> Runner<'a> {
 
     fn events(&mut self, script: &Script) -> Result<(), Box<Failure>> {
         if script.config.dry_run {
-            return Ok(());
+            return self.dry(script);
         }
-        for (line, file) in &script.config.init_scripts {
-            self.file(*line, file, &[]).map_err(|what| Failure::new(*line, what))?;
-        }
+        self.init_scripts(script)?;
         let mut events = script.events.iter().peekable();
         while let Some(event) = events.next() {
             self.event(event)?;
@@ -142,6 +141,14 @@ impl<'a> Runner<'a> {
         }
         self.last_call()?;
         self.hand_over()
+    }
+
+    fn init_scripts(&mut self, script: &Script) -> Result<(), Box<Failure>> {
+        for (line, file) in &script.config.init_scripts {
+            self.file(*line, file, &[])
+                .map_err(|what| Failure::new(*line, format!("--init_scripts: {what}")))?;
+        }
+        Ok(())
     }
 
     fn event(&mut self, event: &Event) -> Result<(), Box<Failure>> {

@@ -5,6 +5,7 @@ use crate::shared::SHARED;
 use core::ffi::c_int;
 use core::mem::zeroed;
 use std::io;
+use std::sync::Once;
 
 /// libc's errno as a number.
 pub(super) type Number = c_int;
@@ -44,8 +45,12 @@ pub(super) fn speak_at_exit() {
     extern "C" fn last_words() {
         guard(|| SHARED.last_words());
     }
-    // SAFETY: the function takes and gives nothing, and stays loaded: packetdrill passes RTLD_NODELETE.
-    unsafe { libc::atexit(last_words) };
+    static ONCE: Once = Once::new();
+    // A process that runs several scripts comes here with each.
+    ONCE.call_once(|| {
+        // SAFETY: the function takes and gives nothing, and stays loaded: packetdrill passes RTLD_NODELETE.
+        unsafe { libc::atexit(last_words) };
+    });
 }
 
 /// The end of a run. packetdrill does not call it after a failure.
