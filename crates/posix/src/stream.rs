@@ -203,6 +203,8 @@ impl Host {
         let id = self.stack.tcp_listen(self.now, addr, options)?;
         let sock = self.files.sock_mut(fd)?;
         (sock.kind, sock.shut) = (Kind::Listener(id), 0);
+        // How acknowledgements go begins anew (`inet_csk_listen_start`); what a listener is told later its children have.
+        sock.knobs.plain.remove(&(SOL_TCP, TCP_QUICKACK));
         self.files.index(fd);
         Ok(Reply::ok(0))
     }

@@ -169,8 +169,10 @@ impl Work<'_, '_> {
         let Some(search) = &mut e.path.plpmtud else { return };
         let before = search.packet(&e.path.pmtu, e.flight.mss);
         let Some(size) = search.acknowledged(&e.path.pmtu, e.flight.tx.una()) else { return };
-        // The pace is set by the larger segments at once (`tcp_sync_mss`).
-        e.flight.mss += size.saturating_sub(before);
+        // The pace is set by the segments of now at once (`tcp_sync_mss`): larger ones, or smaller where a child, whose segments
+        // are as large as its route's until something tells their size anew, probed for less.
+        let mss = (u32::from(e.flight.mss) + u32::from(size)).saturating_sub(u32::from(before));
+        e.flight.mss = u16::try_from(mss).unwrap_or(u16::MAX);
         e.cx.count.tcp_ext.tcp_mtup_success += 1;
         self.recovery.undo.prior_ssthresh = self.recovery.current_ssthresh(e.path);
         let cwnd = u64::from(e.path.window.cwnd) * u64::from(before) / u64::from(size.max(1));

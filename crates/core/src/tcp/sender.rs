@@ -640,6 +640,12 @@ impl Sender {
         true
     }
 
+    /// The pace or small queues let the flow go on: what is lost goes again, whatever the last acknowledgement asked for
+    /// (`tcp_tsq_write`).
+    pub const fn goes_on(&mut self) {
+        self.recovery.frto.hold = false;
+    }
+
     /// True when retransmissions have gone on for too long: `retries` as in tcp_retries2 or tcp_syn_retries (`syn`), or
     /// TCP_USER_TIMEOUT where it is set.
     #[must_use]

@@ -217,8 +217,9 @@ pub struct Wishes {
     /// Pacing rate in bytes per second where the controller sets it itself, and wants the flow paced; `None` lets the transport
     /// derive a rate from the window.
     pub pacing_rate: Option<u64>,
-    /// Least number of segments per packet instead of `tcp_min_tso_segs` (`min_tso_segs`).
-    pub min_tso_segs: Option<u32>,
+    /// Pacing rate in bytes per second from which on a packet has two segments at least, and below it one, instead of
+    /// `tcp_min_tso_segs` (`bbr_min_tso_segs`).
+    pub two_segments_from: Option<u64>,
     /// Multiple of the window that the send buffer grows to (2; 3 for BBR).
     pub sndbuf_expand: u32,
     /// The controller keeps the flow slow on purpose: what is in flight says nothing about the path's rate.
@@ -227,8 +228,13 @@ pub struct Wishes {
 
 impl Wishes {
     /// Those of a controller that leaves everything but the window to the transport.
-    pub const NONE: Self =
-        Self { governs: false, pacing_rate: None, min_tso_segs: None, sndbuf_expand: 2, app_limited: false };
+    pub const NONE: Self = Self {
+        governs: false,
+        pacing_rate: None,
+        two_segments_from: None,
+        sndbuf_expand: 2,
+        app_limited: false,
+    };
 }
 
 /// A congestion controller. The laws in `law.rs` hold for every implementation.

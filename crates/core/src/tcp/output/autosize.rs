@@ -19,7 +19,11 @@ pub(in crate::tcp) fn segments(sysctl: &Sysctl, path: &Path, caps: &PathCaps, ms
         return 1;
     }
     let bytes = path.pacing.autosize_bytes(sysctl, max, path.rtt.min_rtt());
-    let least = path.congestion.wishes().min_tso_segs.unwrap_or(sysctl.tcp_min_tso_segs);
+    let least = match path.congestion.wishes().two_segments_from {
+        Some(rate) if path.pacing.rate() < rate => 1,
+        Some(_) => 2,
+        None => sysctl.tcp_min_tso_segs,
+    };
     let segments = (bytes / u32::from(mss)).max(least).min(max / u32::from(mss));
     segments.clamp(1, u32::from(caps.gso_max_segs.max(1))) as u16
 }

@@ -587,6 +587,7 @@ impl Conn {
     pub(super) fn refund(&mut self, charge: u32) {
         if self.out.credit.refund(charge) {
             let mss = self.out.burst.mss;
+            self.tx.goes_on();
             self.out.try_send(self.default_hold());
             self.out.burst.mss = mss;
         }

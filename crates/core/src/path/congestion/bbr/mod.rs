@@ -154,6 +154,8 @@ impl Bbr {
         if !self.out.has_seen_rtt && flow.srtt.is_some() {
             self.rate_from_rtt(window, flow);
         }
+        // A bound that was set since took effect at once (`sk_setsockopt`).
+        self.out.rate = self.out.rate.min(flow.max_pacing_rate);
         if self.pipe.reached || rate > self.out.rate {
             self.out.rate = rate;
         }
@@ -249,7 +251,7 @@ impl Congestion for Bbr {
         Wishes {
             governs: true,
             pacing_rate: (self.out.rate > 0).then_some(self.out.rate),
-            min_tso_segs: (self.out.rate > 0).then(|| self.min_tso_segs()),
+            two_segments_from: Some(MIN_TSO_RATE),
             // It may send a window per round trip even in recovery.
             sndbuf_expand: 3,
             app_limited: self.out.app_limited,
