@@ -38,7 +38,7 @@ fn a_replay_does_the_same_at_the_same_times_and_follows_late_ones() {
     for (seed, words) in [(2, "cubic"), (5, "even,spike"), (8, "defer"), (11, "weird")] {
         let program = author::program(seed, &flavours(words)).expect("a program");
         let mut run = trace::run(&mut stack::Stack::new().expect("a stack"), &program, None).expect("a run");
-        let replay = |run: &Trace| trace::replay(&program, run).expect("a replay");
+        let replay = |run: &Trace| trace::replay(&program, run, (0, 0)).expect("a replay");
         assert_eq!(compare::difference(&program, &replay(&run), &run), None, "seed {seed} {words}");
         // What a timer sends follows the run by a tick, and not by more.
         let Some(step) = run.steps.iter().position(|step| !step.later.is_empty()) else { continue };
@@ -48,6 +48,36 @@ fn a_replay_does_the_same_at_the_same_times_and_follows_late_ones() {
         run.steps[step].later[0].at = due + 20_000 + due.saturating_sub(program.steps[step].at) / 3;
         assert_eq!(replay(&run).steps[step].later[0].at, due, "seed {seed} {words}");
     }
+}
+
+#[test]
+fn microseconds_that_code_takes_count_for_nothing() {
+    // A retransmission whose round trip is the least one or some microseconds less (141100), and a reordering window of microseconds, after a
+    // SACK of what had just left (140008).
+    let drawn = |seed, words| {
+        let program = author::program(seed, &flavours(words)).expect("a program");
+        let stack = trace::run(&mut stack::Stack::new().expect("a stack"), &program, None).expect("a run");
+        (program, stack)
+    };
+    let (program, stack) = drawn(141_100, "cubic,even,weird");
+    let moved = |by: u64| {
+        let all = (1..stack.steps.len()).filter_map(|from| {
+            let mut program = program.clone();
+            program.steps[from..].iter_mut().for_each(|step| step.at += by);
+            let run = trace::run(&mut stack::Stack::new().expect("a stack"), &program, None).expect("a run");
+            different(&program, &stack, &run)
+        });
+        all.collect::<Vec<_>>()
+    };
+    let found = moved(300);
+    assert!(found.iter().all(|found| found.border), "{found:?}");
+    let (program, stack) = drawn(140_008, "weird,ecn,cubic");
+    let mut run = stack.clone();
+    run.steps[8].info[10] -= 1;
+    assert!(different(&program, &stack, &run).is_some_and(|found| found.step == 8 && found.border));
+    let mut run = stack.clone();
+    run.steps[3].info[10] += 1;
+    assert!(different(&program, &stack, &run).is_some_and(|found| found.step == 3 && !found.border));
 }
 
 #[test]

@@ -36,7 +36,7 @@ pub(super) const FIELDS: &[Field] = &[
     ("total_rto", 240, 2),
     ("total_rto_recoveries", 242, 2),
 ];
-/// Times in TCP_INFO, which are compared roughly: rttvar, the third, most.
+/// Times in TCP_INFO, which are compared roughly: rttvar, the third, most. The least round trip is the last.
 pub(super) const TIMES: &[Field] = &[("rto", 8, 4), ("rtt", 68, 4), ("rttvar", 72, 4), ("min_rtt", 148, 4)];
 /// Values in the order of [`FIELDS`] or [`TIMES`].
 pub(super) type Values = Vec<u64>;
@@ -59,6 +59,13 @@ pub(super) struct Done {
     /// TCP_INFO then, and its times.
     pub(super) info_later: Values,
     pub(super) times: Values,
+}
+
+impl Done {
+    /// The least round trip so far in microseconds, more than any where none is known.
+    pub(super) fn min_rtt(&self) -> u64 {
+        self.times.last().copied().unwrap_or(u64::MAX)
+    }
 }
 
 /// All steps.
@@ -116,8 +123,8 @@ pub(super) fn run<T: Target>(
 
 /// Runs a program on the stack at the times at which another run came: steps that were some microseconds early or late against each
 /// other, and timers that fired late, decide what is a reordering, how old the head is when a packet may be deferred, or which
-/// millisecond a timestamp says and which tick CUBIC counts.
-pub(super) fn replay(program: &Program, like: &Trace) -> Result<Trace, String> {
+/// millisecond a timestamp says and which tick CUBIC counts. A step and all behind it come by so many microseconds later or, below 0, earlier.
+pub(super) fn replay(program: &Program, like: &Trace, (from, by): (usize, i64)) -> Result<Trace, String> {
     let mut stack = Stack::starting(ORIGIN.plus_nanos(like.past_tick_ns))?;
     // CUBIC looks at its curve once per tick, which is a millisecond where the other run was the stack's.
     stack.set_sysctl("cubic_tick_us", &(like.tick_ns / 1_000).max(1_000).to_string())?;
@@ -127,8 +134,9 @@ pub(super) fn replay(program: &Program, like: &Trace) -> Result<Trace, String> {
     let begun = peer.base;
     let mut trace = Trace { begun, ..Trace::default() };
     for (i, (step, like_step)) in program.steps.iter().zip(&like.steps).enumerate() {
+        let moved = |i: usize, at_ns: u64| at_ns.saturating_add_signed(if i < from { 0 } else { by * 1_000 });
         peer.base = begun + Duration::from_micros(like_step.late);
-        peer.target.advance_until(begun.plus_nanos(like_step.at_ns));
+        peer.target.advance_until(begun.plus_nanos(moved(i, like_step.at_ns)));
         if i == 0 {
             peer.collect();
         }
@@ -136,13 +144,13 @@ pub(super) fn replay(program: &Program, like: &Trace) -> Result<Trace, String> {
         let mut done = Done { ret, at_once: peer.collect(), ..Done::default() };
         done.info = values(&peer.info(), FIELDS);
         for out in &like_step.later {
-            let at = peer.base + Duration::from_micros(out.at);
-            let since = at.nanos_since(begun).saturating_sub(like_step.at_ns);
-            peer.target.follow(at, pace::most_late(since / 1_000));
+            let at_ns = (peer.base + Duration::from_micros(out.at)).nanos_since(begun);
+            let late = pace::most_late(at_ns.saturating_sub(like_step.at_ns) / 1_000);
+            peer.target.follow(begun.plus_nanos(moved(i, at_ns)), late);
             done.later.extend(peer.collect());
         }
         let end = like.steps.get(i + 1).map_or(like.end_ns, |next| next.at_ns);
-        peer.target.advance_until(begun.plus_nanos(end));
+        peer.target.advance_until(begun.plus_nanos(moved(i + 1, end)));
         done.later.extend(peer.collect());
         let info = peer.info();
         (done.info_later, done.times) = (values(&info, FIELDS), values(&info, TIMES));
