@@ -50,7 +50,10 @@ impl Shared {
     pub(crate) fn start(&self, flags: &str, count_children: fn() -> u64) {
         let args: Vec<String> = env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
         let run = self.runs.fetch_add(1, Ordering::Relaxed);
-        let flags = Flags::of_run(flags, &args, run, |path| fs::read_to_string(path).ok());
+        // packetdrill has read the script already, and what came through a pipe comes no second time.
+        let text =
+            |path: &str| fs::metadata(path).is_ok_and(|is| is.is_file()).then(|| fs::read_to_string(path));
+        let flags = Flags::of_run(flags, &args, run, |path| text(path)?.ok());
         match flags.and_then(|flags| Machine::new(&flags, count_children)) {
             Ok(machine) => *self.lock() = Some(machine),
             Err(what) => die(&format!("--so_flags, or packetdrill's own options: {what}")),

@@ -1,11 +1,11 @@
 //! Compiles `driver.c`, which loads the shared object as packetdrill does, and runs its scenarios, each in a process of its own.
-use std::env;
 use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::thread;
 use std::time::Duration;
+use std::{env, fs};
 
 /// Set to 1 where tests must not skip what needs programs or privileges.
 const REQUIRE: &str = "LOWWATER_REQUIRE_NET";
@@ -280,6 +280,26 @@ fn the_addresses_and_the_cookies_of_packetdrills_runner() {
     for (scenario, mode) in [("runner_v4", "ipv4"), ("runner_v4", "mapped"), ("runner_v6", "ipv6")] {
         passes_in(driver, scenario, mode);
     }
+}
+
+#[test]
+fn a_script_that_came_through_a_pipe_is_not_read_again() {
+    let Some(driver) = driver() else { return };
+    // The second run of a process has the second word that is no option for its script: here the name of the scenario.
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("pipe-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    assert!(Command::new("mkfifo").arg(folder.join("no_flags")).status().unwrap().success());
+    let child = Command::new(driver)
+        .arg(library())
+        .args(["no_flags", "ipv4"])
+        .current_dir(&folder)
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let done = finish(child, "no_flags beside a pipe of that name");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]
