@@ -155,6 +155,11 @@ impl Conn {
                 (answer, _) => answer,
             };
         }
+        if self.out.early.take().is_some() {
+            // New data comes after the peer's, and with what that is owed (`tcp_data_snd_check`).
+            self.out.burst.mss = 0;
+            return self.next_data(cx, caps, hold);
+        }
         self.new_data(cx, mss, packet_segs, hold)
     }
 
@@ -559,9 +564,11 @@ impl Conn {
         }
     }
 
-    /// MSS less what selective acknowledgements take of each segment at the moment (`tcp_current_mss`).
+    /// MSS less what selective acknowledgements take of each segment at the moment (`tcp_current_mss`), or did when what is sent now
+    /// left in Linux.
     pub(in crate::tcp) fn mss_now(&self) -> u16 {
-        let blocks = self.rx.sack_count();
+        let blocks =
+            self.out.early.as_ref().map_or_else(|| self.rx.sack_count(), |e| e.repr.options.sack.len());
         let sack_bytes = if blocks == 0 { 0 } else { 4 + 8 * blocks.min(self.sack_room()) as u16 };
         self.mss().saturating_sub(sack_bytes).max(1)
     }
