@@ -170,6 +170,10 @@ impl Conn {
         self.pacing_gate(resend.clock.unwrap_or(cx.now))?;
         self.credit_gate(cx, resend.len + PACKET_CHARGE, true)?;
         let plan = self.tx.commit_retransmit(cx, &mut self.path, &resend).ok_or(Wait::Empty)?;
+        if (resend.seq + resend.len).before(self.tx.snd_nxt()) {
+            // The walk goes on behind it and asks the pace first, whose timer has the flow go on (`tcp_xmit_retransmit_queue`).
+            self.timers.pace = self.path.pacing.not_before(cx.now).or(self.timers.pace);
+        }
         Ok(self.again(cx, &plan))
     }
 
@@ -521,7 +525,10 @@ impl Conn {
         self.tx.queue().unsent.forget_pushed();
         self.offer_space(cx);
         let sent = self.out.burst.segs;
-        let starved = self.tx.after_write(cx, &mut self.path, sent, why == Wait::Cwnd, self.app.nospace);
+        // With nothing to send nobody else looks at the window.
+        let full = self.out.burst.goes_on && self.tx.cwnd_room(&self.path) == 0;
+        let limited = why == Wait::Cwnd || full;
+        let starved = self.tx.after_write(cx, &mut self.path, sent, limited, self.app.nospace);
         self.keep_time(cx, why, starved);
         if matches!(
             why,
@@ -543,7 +550,7 @@ impl Conn {
         let chrono = &mut self.rest.stats.chrono;
         if why == Wait::RecvWindow {
             chrono.start(cx.now, Held::RecvWindow);
-        } else if why != Wait::Empty || self.out.burst.segs > 0 {
+        } else if why != Wait::Empty || self.out.burst.segs > 0 || self.out.burst.goes_on {
             chrono.stop(cx.now, Held::RecvWindow, self.tx.is_empty());
         }
         let all_sent = self.tx.queue_ref().unsent_bytes() == 0;
@@ -591,11 +598,17 @@ impl Conn {
         self.out.credit.charge(more);
     }
 
+    /// The pace or small queues let the flow go on (`tcp_tsq_write`).
+    pub(super) fn goes_on(&mut self) {
+        self.tx.goes_on();
+        self.out.try_send(self.default_hold());
+        self.out.burst.goes_on = true;
+    }
+
     pub(super) fn refund(&mut self, charge: u32) {
         if self.out.credit.refund(charge) {
             let mss = self.out.burst.mss;
-            self.tx.goes_on();
-            self.out.try_send(self.default_hold());
+            self.goes_on();
             self.out.burst.mss = mss;
         }
         self.settle_below();
