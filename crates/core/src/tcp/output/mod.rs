@@ -232,6 +232,8 @@ impl Conn {
         let new = core::mem::take(&mut self.out.burst.segs);
         if new > 0 {
             self.tx.after_new_probe(cx, &mut self.path, new, self.app.nospace);
+            // The peer's window has let it leave (the end of `tcp_write_xmit`).
+            self.rest.stats.chrono.stop(cx.now, Held::RecvWindow, self.tx.is_empty());
         }
         let sent = segment.is_some().then_some(retransmitted);
         self.tx.tlp_done(cx, &mut self.path, sent);
