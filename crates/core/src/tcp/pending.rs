@@ -58,6 +58,8 @@ pub(super) struct Burst {
     pub(super) held: bool,
     /// The end of a write that has pushed out the rest waits where that, once it has gone down, is still below (autocorking).
     pub(super) corks_behind: bool,
+    /// The pace or small queues let the flow go on, and it is looked at whether or not anything waits (`tcp_tsq_write`).
+    pub(super) goes_on: bool,
 }
 
 /// What to look for.

@@ -73,8 +73,7 @@ impl Conn {
         self.tx.set_mss(self.mss_now());
         if self.timers.pace.is_some_and(|at| at <= cx.now) {
             self.timers.pace = None;
-            self.tx.goes_on();
-            self.out.try_send(self.default_hold());
+            self.goes_on();
         }
         if self.rx.ack.deadline().is_some_and(|at| at <= cx.now) {
             let rto = self.path.rtt.rto(cx.sysctl);

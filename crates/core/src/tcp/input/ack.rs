@@ -56,7 +56,6 @@ impl Conn {
         if update.changed && self.tx.note_window(self.snd.wnd) {
             // Half of the window bounds segments, so their size is looked at (`tcp_ack_update_window`), before the pace is set by it.
             self.path.settle_mtu();
-            self.tx.set_mss(self.mss());
         }
         if update.changed {
             // A full buffer has what follows looked at (`tcp_ack_update_window`, `tcp_fast_path_check`).
@@ -126,6 +125,8 @@ impl Conn {
         } else {
             SmallVec::new()
         };
+        // What left with SACK blocks was shorter than the segments by which all of this counts (`mss_cache`).
+        self.tx.set_mss(self.mss());
         let (tsecr, child) = (self.echo_of(seg), self.is_child());
         let crossed = self.state != State::SynSent && self.tx.una_offset() == 0;
         let queued = self.tx.queue_ref().wmem_queued();

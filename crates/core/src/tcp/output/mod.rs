@@ -155,6 +155,11 @@ impl Conn {
                 (answer, _) => answer,
             };
         }
+        if self.out.early.take().is_some() {
+            // New data comes after the peer's, and with what that is owed (`tcp_data_snd_check`).
+            self.out.burst.mss = 0;
+            return self.next_data(cx, caps, hold);
+        }
         self.new_data(cx, mss, packet_segs, hold)
     }
 
@@ -165,6 +170,10 @@ impl Conn {
         self.pacing_gate(resend.clock.unwrap_or(cx.now))?;
         self.credit_gate(cx, resend.len + PACKET_CHARGE, true)?;
         let plan = self.tx.commit_retransmit(cx, &mut self.path, &resend).ok_or(Wait::Empty)?;
+        if (resend.seq + resend.len).before(self.tx.snd_nxt()) {
+            // The walk goes on behind it and asks the pace first, whose timer has the flow go on (`tcp_xmit_retransmit_queue`).
+            self.timers.pace = self.path.pacing.not_before(cx.now).or(self.timers.pace);
+        }
         Ok(self.again(cx, &plan))
     }
 
@@ -223,6 +232,8 @@ impl Conn {
         let new = core::mem::take(&mut self.out.burst.segs);
         if new > 0 {
             self.tx.after_new_probe(cx, &mut self.path, new, self.app.nospace);
+            // The peer's window has let it leave (the end of `tcp_write_xmit`).
+            self.rest.stats.chrono.stop(cx.now, Held::RecvWindow, self.tx.is_empty());
         }
         let sent = segment.is_some().then_some(retransmitted);
         self.tx.tlp_done(cx, &mut self.path, sent);
@@ -516,7 +527,10 @@ impl Conn {
         self.tx.queue().unsent.forget_pushed();
         self.offer_space(cx);
         let sent = self.out.burst.segs;
-        let starved = self.tx.after_write(cx, &mut self.path, sent, why == Wait::Cwnd, self.app.nospace);
+        // With nothing to send nobody else looks at the window.
+        let full = self.out.burst.goes_on && self.tx.cwnd_room(&self.path) == 0;
+        let limited = why == Wait::Cwnd || full;
+        let starved = self.tx.after_write(cx, &mut self.path, sent, limited, self.app.nospace);
         self.keep_time(cx, why, starved);
         if matches!(
             why,
@@ -538,7 +552,7 @@ impl Conn {
         let chrono = &mut self.rest.stats.chrono;
         if why == Wait::RecvWindow {
             chrono.start(cx.now, Held::RecvWindow);
-        } else if why != Wait::Empty || self.out.burst.segs > 0 {
+        } else if why != Wait::Empty || self.out.burst.segs > 0 || self.out.burst.goes_on {
             chrono.stop(cx.now, Held::RecvWindow, self.tx.is_empty());
         }
         let all_sent = self.tx.queue_ref().unsent_bytes() == 0;
@@ -559,9 +573,11 @@ impl Conn {
         }
     }
 
-    /// MSS less what selective acknowledgements take of each segment at the moment (`tcp_current_mss`).
+    /// MSS less what selective acknowledgements take of each segment at the moment (`tcp_current_mss`), or did when what is sent now
+    /// left in Linux.
     pub(in crate::tcp) fn mss_now(&self) -> u16 {
-        let blocks = self.rx.sack_count();
+        let blocks =
+            self.out.early.as_ref().map_or_else(|| self.rx.sack_count(), |e| e.repr.options.sack.len());
         let sack_bytes = if blocks == 0 { 0 } else { 4 + 8 * blocks.min(self.sack_room()) as u16 };
         self.mss().saturating_sub(sack_bytes).max(1)
     }
@@ -584,11 +600,17 @@ impl Conn {
         self.out.credit.charge(more);
     }
 
+    /// The pace or small queues let the flow go on (`tcp_tsq_write`).
+    pub(super) fn goes_on(&mut self) {
+        self.tx.goes_on();
+        self.out.try_send(self.default_hold());
+        self.out.burst.goes_on = true;
+    }
+
     pub(super) fn refund(&mut self, charge: u32) {
         if self.out.credit.refund(charge) {
             let mss = self.out.burst.mss;
-            self.tx.goes_on();
-            self.out.try_send(self.default_hold());
+            self.goes_on();
             self.out.burst.mss = mss;
         }
         self.settle_below();
