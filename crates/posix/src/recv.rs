@@ -97,7 +97,11 @@ impl Host {
         }
         // What waits in front of a peek's place is none of its business.
         let max = if waiting == self.queues(id).recv { usize::MAX } else { 0 };
-        let nothing = self.stack.tcp_recv_with(self.now, id, max, &mut |_| {});
+        let nothing = match read.has(MSG_PEEK) {
+            // A look leaves the end, too.
+            true => self.stack.tcp_recv(self.now, id, &mut [0], true),
+            false => self.stack.tcp_recv_with(self.now, id, max, &mut |_| {}),
+        };
         match if max == 0 && !over { Err(Error::WouldBlock) } else { nothing } {
             Ok(_) => self.received(&read, id, 0, p).map(Some),
             // Shut down before the connection began.

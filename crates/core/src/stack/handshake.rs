@@ -28,6 +28,13 @@ impl Stack {
         {
             return self.come_too_far();
         }
+        if seg.options.signed {
+            return match listener {
+                Some(_) => self.signed(),
+                // No reset, which would have to be signed (`tcp_v4_send_reset`).
+                None => self.env.count.dropped(DropWhy::NoSocket),
+            };
+        }
         if let Some(listener) = listener.filter(|_| seg.has(TcpFlags::ACK))
             && self.accept_cookie(listener, tuple, seg)
         {
@@ -335,6 +342,9 @@ impl Stack {
         let Socket::Tcp(conn) = &mut entry.socket else { return };
         if conn.drops_from_afar(tuple.is_v6(), seg.ttl) {
             return self.come_too_far();
+        }
+        if seg.options.signed {
+            return self.signed();
         }
         let syn = (conn.state() == State::TimeWait && seg.has(TcpFlags::SYN)).then(|| seg.clone());
         let disposition = conn.input(&mut self.env.cx(self.now, Some(id)), seg);

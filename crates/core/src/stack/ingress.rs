@@ -131,18 +131,19 @@ impl Stack {
 
     /// The one place that decides whose segment it is.
     fn tcp_segment(&mut self, tuple: &Tuple, seg: Segment) {
-        let flow = self.flow(tuple);
-        // Dropped without a word, and before anything else is looked at: there are no keys (`tcp_inbound_hash`).
-        if seg.options.signed && !matches!(flow, Some(Flow::TimeWait(_))) {
-            self.env.count.tcp_ext.tcp_md5_unexpected += 1;
-            return self.env.count.dropped(DropWhy::TcpSigned);
-        }
-        match flow {
+        match self.flow(tuple) {
             Some(Flow::Conn(id)) => self.conn_input(id, tuple, seg),
+            Some(Flow::Request(_)) if seg.options.signed => self.signed(),
             Some(Flow::Request(id)) => self.request_input(id, tuple, seg),
             Some(Flow::TimeWait(id)) => self.time_wait_input(id, tuple, &seg),
             None => self.segment_without_flow(tuple, &seg, None),
         }
+    }
+
+    /// A signed segment is dropped without a word, and before anything but its way is looked at: there are no keys (`tcp_inbound_hash`).
+    pub(super) fn signed(&mut self) {
+        self.env.count.tcp_ext.tcp_md5_unexpected += 1;
+        self.env.count.dropped(DropWhy::TcpSigned);
     }
 
     /// A segment or an error has come further than its socket allows (RFC 5082).

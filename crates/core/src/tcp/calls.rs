@@ -455,7 +455,7 @@ impl Conn {
     /// what lives (`tcp_set_window_clamp`).
     pub fn clamp_window(&mut self) {
         match self.options.window_clamp {
-            0 if self.state == State::Close => self.rx.lift_window_clamp(),
+            0 if matches!(self.state, State::Close | State::TimeWait) => self.rx.lift_window_clamp(),
             0 => {}
             bytes => self.rx.set_window_clamp(bytes),
         }

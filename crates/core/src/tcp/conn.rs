@@ -524,5 +524,8 @@ fn new_path(cx: &Cx<'_>, mtu: u16, tuple: &Tuple, options: &SocketOptions) -> Pa
     if options.max_pacing_rate != u64::MAX {
         path.pacing.set_max_rate(options.max_pacing_rate);
     }
+    if options.paced {
+        path.pacing.need();
+    }
     path
 }

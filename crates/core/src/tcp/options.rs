@@ -44,6 +44,8 @@ pub struct SocketOptions {
     pub rcvbuf: Option<u32>,
     /// SO_MAX_PACING_RATE in bytes per second; `u64::MAX` for none.
     pub max_pacing_rate: u64,
+    /// Paced at its own rate, too, where there is no bound: as a socket stays that once had one (`sk_pacing_status`).
+    pub paced: bool,
     /// TCP_MAXSEG; 0 takes the path's.
     pub maxseg: u16,
     /// TCP_SYNCNT; 0 takes tcp_syn_retries.
@@ -121,6 +123,7 @@ impl SocketOptions {
             sndbuf: None,
             rcvbuf: None,
             max_pacing_rate: u64::MAX,
+            paced: false,
             maxseg: 0,
             syncnt: 0,
             window_clamp: 0,

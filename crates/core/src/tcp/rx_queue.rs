@@ -211,7 +211,12 @@ impl RxQueue {
             return out;
         }
         self.unsqueezed = self.unsqueezed.saturating_add(chunks.len() as u32);
-        let bare = if len == 0 { chunks.iter().map(Chunk::truesize).sum() } else { 0 };
+        let alone = len == 0 || data_end <= self.next;
+        let bare: u32 = if alone { chunks.iter().map(Chunk::truesize).sum() } else { 0 };
+        if offset < self.next || (offset == self.next && self.ready_bytes == 0) {
+            // A FIN without anything new has a buffer of its own, unless it begins where one ends: until the end is read.
+            self.truesize += bare;
+        }
         let feed = Feed::new(offset, chunks);
         if offset <= self.next {
             self.enqueue_in_order(feed, offset..end, data_end, &mut out);
@@ -413,8 +418,19 @@ impl RxQueue {
                 self.pop_ready();
             }
         }
+        if done < buf.len() {
+            self.read_fin();
+        }
         self.after_read(done);
         done
+    }
+
+    /// The end was read where it is next: the buffer of its FIN goes, the last there is (`tcp_eat_recv_skb`).
+    const fn read_fin(&mut self) {
+        if self.at_eof() && self.truesize > 0 {
+            self.truesize = 0;
+            self.uncharge();
+        }
     }
 
     /// Copies readable bytes into `buf` from the `skip`-th on; they stay. Returns how many.
@@ -445,7 +461,12 @@ impl RxQueue {
 
     /// Takes the next contiguous piece, at most `max` bytes, without copying.
     pub fn read_chunk(&mut self, max: usize) -> Option<Bytes> {
-        let chunk = self.ready.front_mut().filter(|_| max > 0)?;
+        let Some(chunk) = self.ready.front_mut().filter(|_| max > 0) else {
+            if max > 0 {
+                self.read_fin();
+            }
+            return None;
+        };
         let n = chunk.len().min(max);
         let piece = chunk.bytes_mut().split_to(n);
         self.part_read = !chunk.is_empty();
@@ -467,6 +488,7 @@ impl RxQueue {
         self.ready = Ready::new();
         self.uncharge();
         self.ready_bytes = 0;
+        self.read_fin();
         self.part_read = false;
         self.sink_floor();
         bytes

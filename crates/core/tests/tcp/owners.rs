@@ -134,6 +134,21 @@ fn a_pacing_rate_spreads_packets() {
     p.expect_data(10_001, 30_001, 1_000);
 }
 
+#[test]
+fn a_flow_may_be_paced_without_a_bound() {
+    // Twenty segments of 1,000 bytes, at twice that per round trip of 100 ms: one in 2.5 ms after the first ten.
+    let options = |o: &mut SocketOptions| (o.paced, o.sndbuf) = (true, Some(1 << 20));
+    let mut p = Peer::server(Shape { syn: SYN, options, ..Shape::default() });
+    p.write(30_000);
+    p.expect_data(1, 10_001, 1_000);
+    p.run_to(100);
+    p.inject_more(". 1 ack 10001");
+    let sent = p.run_to(120);
+    let bytes: u32 = sent.iter().map(|(_, s)| s.len).sum();
+    assert!((2_000..=12_000).contains(&bytes), "{bytes}: {sent:?}");
+    assert_eq!(p.stack.tcp_info(p.sock).expect("a connection").max_pacing_rate, u64::MAX);
+}
+
 /// Why the connection that is not the listener does not send.
 fn wait_of(p: &mut Peer) -> (WaitReport, u64) {
     let sockets = p.stack.report().sockets;

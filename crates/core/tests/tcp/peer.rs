@@ -527,6 +527,32 @@ impl Peer {
         self.pump();
     }
 
+    /// A segment with a signature (RFC 2385) that nobody has a key for arrives, for any port.
+    pub fn inject_signed(&mut self, text: &str, port: u16) {
+        let seg = Seg::parse(text);
+        let flags = seg.tcp_flags();
+        let repr = TcpRepr {
+            src_port: self.ports.1,
+            dst_port: port,
+            seq: seg.seq.expect("a sequence number").wrapping_add(PEER_ISN),
+            ack: seg.ack.map_or(0, |ack| ack.wrapping_add(self.iss.unwrap_or(0))),
+            flags,
+            window: self.win,
+            urgent: 0,
+            options: TcpOptions::default(),
+        };
+        let mut tcp = vec![0; repr.buffer_len()];
+        repr.emit(&mut tcp);
+        tcp.extend_from_slice(&[1, 1, 19, 18]);
+        tcp.resize(tcp.len() + 16, 7);
+        tcp[12] += 5 << 4;
+        let len = tcp.len();
+        fill_checksum(&mut tcp, checksum::pseudo_v4(PEER, US, protocol::TCP, len), &[]);
+        let packet = Packet::received(self.ip(protocol::TCP, self.tos, &tcp), Offload::default(), self.now);
+        self.stack.receive(self.now, self.dev, packet);
+        self.pump();
+    }
+
     fn build(&self, seg: &Seg) -> Bytes {
         let (iss, flags) = (self.iss.unwrap_or(0), seg.tcp_flags());
         let mut options = TcpOptions {

@@ -117,6 +117,25 @@ fn what_has_come_further_than_its_socket_allows_is_dropped() {
 }
 
 #[test]
+fn a_signed_segment_that_has_come_too_far_counts_as_that() {
+    // Linux looks at the way of a segment before it looks for keys (`tcp_v4_rcv`); requests are excepted from the first.
+    let counted = |p: &Peer| {
+        let ext = &p.stack.counters().tcp_ext;
+        (ext.tcp_min_ttl_drop, ext.tcp_md5_unexpected)
+    };
+    let mut p = Peer::server(Shape::default());
+    p.inject_signed("P. 1 ack 1", 80);
+    assert_eq!(counted(&p), (0, 1));
+    p.set(|o| o.min_ttl = [65, 0]);
+    p.inject_signed("P. 1 ack 1", 80);
+    assert_eq!(counted(&p), (1, 1));
+    // A port at which nobody listens has no keys to lack, and answers nothing.
+    p.inject_signed("S 1", 81);
+    p.quiet();
+    assert_eq!(counted(&p), (1, 1));
+}
+
+#[test]
 fn a_priority_is_the_listener_s_alone_and_outlives_its_connection_in_time_wait() {
     let options = |o: &mut SocketOptions| o.priority = Some(6);
     let mut p = Peer::listening(Shape { options, ..Shape::default() }, 1);

@@ -133,7 +133,11 @@ impl Host {
     fn set_max_pacing_rate(&mut self, fd: Fd, rate: u64) -> Result<(), Errno> {
         let pace = &mut self.files.sock_mut(fd)?.knobs.pace;
         *pace = Some(pace.map_or(rate, |pace| pace.min(rate)));
-        self.change(fd, |o| o.max_pacing_rate = rate)
+        self.change(fd, |o| {
+            o.max_pacing_rate = rate;
+            // Nothing takes that back (`sk_setsockopt`).
+            o.paced |= rate != u64::MAX;
+        })
     }
 
     pub(super) fn set_socket(&mut self, fd: Fd, name: i32, value: &Value<'_>) -> Result<(), Errno> {

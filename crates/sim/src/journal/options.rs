@@ -25,6 +25,7 @@ pub(super) fn put_options(e: &mut Encoder, o: &SocketOptions) {
         sndbuf,
         rcvbuf,
         max_pacing_rate,
+        paced,
         maxseg,
         syncnt,
         window_clamp,
@@ -54,7 +55,11 @@ pub(super) fn put_options(e: &mut Encoder, o: &SocketOptions) {
         priority,
     } = o;
     let flags = [nodelay, cork, keepalive, oobinline, fastopen_connect, fastopen_no_cookie];
-    flags.into_iter().chain([thin_linear_timeouts, save_syn]).chain(recverr).for_each(|on| e.flag(*on));
+    flags
+        .into_iter()
+        .chain([thin_linear_timeouts, save_syn, paced])
+        .chain(recverr)
+        .for_each(|on| e.flag(*on));
     let plain = [keepidle, keepintvl, keepcnt, user_timeout_ms, notsent_lowat, window_clamp, fastopen];
     plain.into_iter().for_each(|n| e.number(u64::from(*n)));
     [rto_min_us, rto_max_ms, delack_max_us].into_iter().for_each(|n| e.number(u64::from(*n)));
@@ -73,7 +78,7 @@ pub(super) fn put_options(e: &mut Encoder, o: &SocketOptions) {
 pub(super) fn get_options(d: &mut Decoder<'_>) -> Option<SocketOptions> {
     let (nodelay, cork, keepalive, oobinline) = (d.flag()?, d.flag()?, d.flag()?, d.flag()?);
     let (fastopen_connect, fastopen_no_cookie) = (d.flag()?, d.flag()?);
-    let (thin_linear_timeouts, save_syn) = (d.flag()?, d.flag()?);
+    let (thin_linear_timeouts, save_syn, paced) = (d.flag()?, d.flag()?, d.flag()?);
     let recverr = [d.flag()?, d.flag()?];
     let (keepidle, keepintvl, keepcnt) = (d.small()?, d.small()?, d.small()?);
     let (user_timeout_ms, notsent_lowat, window_clamp) = (d.small()?, d.small()?, d.small()?);
@@ -92,8 +97,7 @@ pub(super) fn get_options(d: &mut Decoder<'_>) -> Option<SocketOptions> {
     let priority = d.optional()?.and_then(|n| u32::try_from(n).ok());
     let (rcvlowat, rcvlowat_room) = (d.small()?, d.small()?);
     let (rmem, wmem, reordering) = (d.small()?, d.small()?, d.small()?);
-    let fastopen_key = FastOpenKeys::from_bytes(d.slice()?);
-    let name = d.slice()?;
+    let (fastopen_key, name) = (FastOpenKeys::from_bytes(d.slice()?), d.slice()?);
     let congestion = CongestionKind::ALL.into_iter().find(|k| k.name().as_bytes() == name)?;
     Some(SocketOptions {
         nodelay,
@@ -111,6 +115,7 @@ pub(super) fn get_options(d: &mut Decoder<'_>) -> Option<SocketOptions> {
         sndbuf,
         rcvbuf,
         max_pacing_rate,
+        paced,
         maxseg,
         syncnt,
         window_clamp,

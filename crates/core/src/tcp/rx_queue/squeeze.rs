@@ -149,7 +149,7 @@ impl RxQueue {
         }
         let held = self.held.iter().flat_map(|held| held.chunks.values());
         let fin = self.held.as_ref().map_or(0, |held| held.fin);
-        self.truesize = fin;
+        self.truesize = if self.at_eof() { self.truesize } else { fin };
         self.charge = 0;
         for chunk in self.ready.iter().chain(held) {
             self.truesize += chunk.truesize();
