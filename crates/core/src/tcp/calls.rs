@@ -208,7 +208,8 @@ impl Conn {
             (true, false) => self.default_hold(),
         };
         self.out.try_send(hold);
-        self.out.burst.corks_behind = pushed && self.corked_tail(cx, flags).is_some();
+        let behind = pushed && self.corked_tail(cx, flags).is_some();
+        self.out.burst.cork_behind(behind);
         Ok(taken)
     }
 
@@ -229,12 +230,14 @@ impl Conn {
     /// The next answer depends on what of the last packets is still below.
     #[must_use]
     pub const fn asks_what_is_below(&self) -> bool {
-        self.out.burst.corks_behind
+        self.out.burst.corks_behind()
     }
 
     /// What a write has pushed out has gone down: its end waits for that, as any small write does.
     pub(super) fn autocork_behind(&mut self, cx: &mut Cx<'_>) -> Result<(), Wait> {
-        if !core::mem::take(&mut self.out.burst.corks_behind) || !self.autocorks(cx, SendFlags::default()) {
+        let behind = self.out.burst.corks_behind();
+        self.out.burst.cork_behind(false);
+        if !behind || !self.autocorks(cx, SendFlags::default()) {
             return Ok(());
         }
         cx.count.tcp_ext.tcp_auto_corking += u64::from(self.out.credit.throttle());

@@ -56,10 +56,36 @@ pub(super) struct Burst {
     pub(super) mss: u16,
     /// A retransmission was held back, since a copy has not left this host.
     pub(super) held: bool,
-    /// The end of a write that has pushed out the rest waits where that, once it has gone down, is still below (autocorking).
-    pub(super) corks_behind: bool,
-    /// The pace or small queues let the flow go on, and it is looked at whether or not anything waits (`tcp_tsq_write`).
-    pub(super) goes_on: bool,
+    /// Who asked for it.
+    pub(super) round: Round,
+}
+
+/// What has the flow looked at, where that makes a difference.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Round {
+    /// Whatever else it was.
+    #[default]
+    Usual,
+    /// A write that has pushed out all but its end, which waits where that, once it has gone down, is still below (autocorking).
+    CorksBehind,
+    /// The pace or small queues let it go on, and it is looked at whether or not anything waits (`tcp_tsq_write`).
+    GoesOn,
+}
+
+impl Burst {
+    /// The end of a write waits behind what it has pushed out.
+    pub(super) const fn corks_behind(&self) -> bool {
+        matches!(self.round, Round::CorksBehind)
+    }
+
+    /// It does, or not any more.
+    pub(super) fn cork_behind(&mut self, on: bool) {
+        if on {
+            self.round = Round::CorksBehind;
+        } else if self.round == Round::CorksBehind {
+            self.round = Round::Usual;
+        }
+    }
 }
 
 /// What to look for.
@@ -115,7 +141,7 @@ impl Pending {
     pub(super) fn try_send(&mut self, hold: Hold) {
         self.look = Some(Look::Send(self.hold().map_or(hold, |h| h.min(hold))));
         // Who asks after the write does not wait for what is below.
-        self.burst.corks_behind = false;
+        self.burst.cork_behind(false);
         self.burst.mss = 0;
     }
 

@@ -16,6 +16,7 @@ use super::PathCaps;
 use super::chrono::Held;
 use super::conn::Conn;
 use super::fastopen::fact;
+use super::pending::Round;
 use super::segment::Outgoing;
 use super::send_window::Gso;
 use super::sender::{Before, Probe, Resend, Rexmit, SendPlan};
@@ -528,7 +529,7 @@ impl Conn {
         self.offer_space(cx);
         let sent = self.out.burst.segs;
         // With nothing to send nobody else looks at the window.
-        let full = self.out.burst.goes_on && self.tx.cwnd_room(&self.path) == 0;
+        let full = self.out.burst.round == Round::GoesOn && self.tx.cwnd_room(&self.path) == 0;
         let limited = why == Wait::Cwnd || full;
         let starved = self.tx.after_write(cx, &mut self.path, sent, limited, self.app.nospace);
         self.keep_time(cx, why, starved);
@@ -552,7 +553,7 @@ impl Conn {
         let chrono = &mut self.rest.stats.chrono;
         if why == Wait::RecvWindow {
             chrono.start(cx.now, Held::RecvWindow);
-        } else if why != Wait::Empty || self.out.burst.segs > 0 || self.out.burst.goes_on {
+        } else if why != Wait::Empty || self.out.burst.segs > 0 || self.out.burst.round == Round::GoesOn {
             chrono.stop(cx.now, Held::RecvWindow, self.tx.is_empty());
         }
         let all_sent = self.tx.queue_ref().unsent_bytes() == 0;
@@ -604,7 +605,7 @@ impl Conn {
     pub(super) fn goes_on(&mut self) {
         self.tx.goes_on();
         self.out.try_send(self.default_hold());
-        self.out.burst.goes_on = true;
+        self.out.burst.round = Round::GoesOn;
     }
 
     pub(super) fn refund(&mut self, charge: u32) {
