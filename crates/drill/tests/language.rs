@@ -202,7 +202,7 @@ const CHANGES: &[Change] = &[
     ("sctp/handshake/over_udp.pkt", "> sctp: DATA", "> sctp/udp(9899>9901): DATA", "no UDP around it"),
     ("sctp/errors/nr_sack.pkt", "NR_SACK[flgs=0, cum_tsn=1", "SACK[flgs=0, cum_tsn=1", "'nr_gaps'"),
     ("qdisc/default.pkt", "default_qdisc=fq_codel`", "default_qdisc=fq`", "another length"),
-    ("tcp/routes/no_route.pkt", "`ip route del default`", "`true`", "the assertion is wrong"),
+    ("tcp/routes/no_route.pkt", "`ip route del default`", "`true`", "the assertion does not hold"),
     ("sctp/handshake/connectx.pkt", "tsn=7, sid=0", "tsn=1, sid=0", "DATA with other tsn"),
     ("sctp/handshake/connectx.pkt", "[...], 1, [0]", "[...], 2, [0]", "says 2 addresses and lists 1"),
     (

@@ -103,7 +103,7 @@ fn what_our_evaluator_cannot_read_python_runs() {
         Ok(vec![])
     );
     let wrong = asked("", &["import sys", "assert tcpi_snd_cwnd == 11, 'no'"]).unwrap_err();
-    assert_eq!(wrong, (3, "the assertion is wrong: no".to_owned(), "tcpi_snd_cwnd = 10".to_owned()));
+    assert_eq!(wrong, (3, "the assertion does not hold: no".to_owned(), "tcpi_snd_cwnd = 10".to_owned()));
     let wrong = asked("", &["import sys", "\nimport sys\nx = 1 / 0"]).unwrap_err();
     assert!(wrong.0 == 5 && wrong.1.starts_with("Python says ZeroDivisionError"), "{wrong:?}");
     let wrong = asked("", &["import sys", "assert (1"]).unwrap_err();
@@ -120,15 +120,15 @@ fn what_snippets_say_and_start_has_its_bounds() {
     }
     // Values are cut to what one can read, so that the assertion is what is told.
     let wrong = asked("", &["import json", "x = list(range(20000))", "assert len(x) == 5"]).unwrap_err();
-    assert_eq!((wrong.0, wrong.1.as_str()), (4, "the assertion is wrong"));
+    assert_eq!((wrong.0, wrong.1.as_str()), (4, "the assertion does not hold"));
     assert!(wrong.2.starts_with("x = [0, 1, 2,") && wrong.2.len() < 300, "{wrong:?}");
     let wrong = asked("", &["x = 10 ** 5000; import json", "assert x == 5, 'y' * 9999"]).unwrap_err();
-    assert!(wrong.1.starts_with("the assertion is wrong: yyy") && wrong.1.len() < 3_000, "{wrong:?}");
+    assert!(wrong.1.starts_with("the assertion does not hold: yyy") && wrong.1.len() < 3_000, "{wrong:?}");
     // What goes to stderr is no report.
     let to_stderr = "import sys; print('x' * 100000, end='', file=sys.stderr); print('a')";
     assert_eq!(asked("", &[to_stderr]), Ok(vec!["a".to_owned()]));
     let wrong = asked("", &[to_stderr, "assert tcpi_snd_cwnd == 11, 'no'"]).unwrap_err();
-    assert_eq!((wrong.0, wrong.1.as_str()), (3, "the assertion is wrong: no"));
+    assert_eq!((wrong.0, wrong.1.as_str()), (3, "the assertion does not hold: no"));
     // Whoever is still there is not waited for.
     let child = "import subprocess; subprocess.Popen(['sleep', '9999']); print('b')";
     assert_eq!(asked("", &[child]), Ok(vec!["b".to_owned()]));
@@ -165,7 +165,7 @@ fn the_command_of_python_may_have_words_of_its_own() {
     // After such a character a line of Python's is none of splitlines().
     let odd = ["import sys", "a, b = 'x\u{b}y\u{85}z', 5\nassert b == 6"];
     let wrong = asked("", &odd).unwrap_err();
-    assert_eq!((wrong.1.as_str(), wrong.2.as_str()), ("the assertion is wrong", "b = 5"));
+    assert_eq!((wrong.1.as_str(), wrong.2.as_str()), ("the assertion does not hold", "b = 5"));
 }
 
 #[test]

@@ -79,7 +79,7 @@ impl Run<'_> {
                     return Ok(());
                 }
                 let message = message.as_ref().map(|m| self.value(m)).transpose().map_err(wrong)?;
-                let mut what = "the assertion is wrong".to_owned();
+                let mut what = "the assertion does not hold".to_owned();
                 if let Some(message) = message {
                     what = format!("{what}: {message}");
                 }

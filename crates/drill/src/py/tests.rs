@@ -55,12 +55,12 @@ fn a_wrong_assertion_tells_its_condition_and_the_values_in_it() {
     let wrong =
         run("x = 3\nassert tcpi_snd_cwnd == 11 and x < 4, 'cwnd %d' % tcpi_snd_cwnd").expect_err("11");
     assert_eq!(wrong.line, 2);
-    assert_eq!(wrong.what, "the assertion is wrong: cwnd 10");
+    assert_eq!(wrong.what, "the assertion does not hold: cwnd 10");
     assert_eq!(wrong.expected, "tcpi_snd_cwnd == 11 and x < 4");
     assert_eq!(wrong.actual, "tcpi_snd_cwnd = 10, x = 3");
     for text in ["1 == 2", "3 < 2 < 5", "1 < 3 < 2", "tcpi_unacked in (1, 2)", "not tcpi_unacked", "''", "()"]
     {
-        assert_eq!(run(&format!("assert {text}")).expect_err(text).what, "the assertion is wrong", "{text}");
+        assert_eq!(run(&format!("assert {text}")).expect_err(text).what, "the assertion does not hold", "{text}");
     }
 }
 

@@ -143,8 +143,8 @@ impl Runner<'_> {
         self.snippets.env.printed = said.printed.lines().map(str::to_owned).collect();
         let Some((at, kind, message, values)) = said.wrong() else { return Ok(()) };
         let what = match (kind, message) {
-            ("AssertionError", "") => "the assertion is wrong".to_owned(),
-            ("AssertionError", message) => format!("the assertion is wrong: {message}"),
+            ("AssertionError", "") => "the assertion does not hold".to_owned(),
+            ("AssertionError", message) => format!("the assertion does not hold: {message}"),
             // What went wrong here as well is told in our own words.
             _ if ours.is_read && ours.failure.line == script_line(&program, at) => return Err(ours.failure),
             _ => format!("Python says {kind}: {message}"),
