@@ -178,11 +178,16 @@ const CHANGES: &[Change] = &[
     ("tcp/tsq/busy.pkt", "device busy", "device ready", "wrong time"),
     ("tcp/pacing/rate.pkt", "+.005 >", "+.004 >", "wrong time"),
     // Snippets.
-    ("lang/snippets.pkt", "0 < tcpi_unacked <= 2", "0 < tcpi_unacked < 2", "assertion is wrong"),
-    ("lang/snippets.pkt", "expected = 2000", "expected = 1999", "assertion is wrong: sent 2000"),
-    ("lang/snippets.pkt", "cwnd == cwnd, tcpi", "cwnd == cwnd + 3, tcpi", "assertion is wrong: 10"),
-    ("lang/snippets.pkt", "in (TCP_CA_Open, TCP_CA_Disorder)", "in (TCP_CA_Disorder,)", "assertion is wrong"),
-    ("lang/snippets.pkt", "WMEM_QUEUED >= 2000", "WMEM_QUEUED >= 200000", "assertion is wrong"),
+    ("lang/snippets.pkt", "0 < tcpi_unacked <= 2", "0 < tcpi_unacked < 2", "assertion does not hold"),
+    ("lang/snippets.pkt", "expected = 2000", "expected = 1999", "assertion does not hold: sent 2000"),
+    ("lang/snippets.pkt", "cwnd == cwnd, tcpi", "cwnd == cwnd + 3, tcpi", "assertion does not hold: 10"),
+    (
+        "lang/snippets.pkt",
+        "in (TCP_CA_Open, TCP_CA_Disorder)",
+        "in (TCP_CA_Disorder,)",
+        "assertion does not hold",
+    ),
+    ("lang/snippets.pkt", "WMEM_QUEUED >= 2000", "WMEM_QUEUED >= 200000", "assertion does not hold"),
     (
         "lang/snippets.pkt",
         "tcpi_bytes_sent ==",

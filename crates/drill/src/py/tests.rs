@@ -60,7 +60,11 @@ fn a_wrong_assertion_tells_its_condition_and_the_values_in_it() {
     assert_eq!(wrong.actual, "tcpi_snd_cwnd = 10, x = 3");
     for text in ["1 == 2", "3 < 2 < 5", "1 < 3 < 2", "tcpi_unacked in (1, 2)", "not tcpi_unacked", "''", "()"]
     {
-        assert_eq!(run(&format!("assert {text}")).expect_err(text).what, "the assertion does not hold", "{text}");
+        assert_eq!(
+            run(&format!("assert {text}")).expect_err(text).what,
+            "the assertion does not hold",
+            "{text}"
+        );
     }
 }
 
