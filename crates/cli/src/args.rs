@@ -247,8 +247,8 @@ pub(crate) struct Net {
     /// Single segments and finished checksums on the device instead of super-packets
     #[arg(long)]
     pub(crate) no_offload: bool,
-    /// Give the stack a thread of its own, which looks at the device for up to US microseconds before it sleeps, while that pays:
-    /// faster answers where a processor is free for it; 0: the stack is served between the other work of one thread
+    /// Look at the device for up to US microseconds before sleeping, while that pays: faster answers where a processor is free for
+    /// it; 0: never
     #[arg(long, value_name = "US", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     pub(crate) busy_poll: u32,
     #[command(flatten)]

@@ -85,13 +85,10 @@ pub(crate) fn open(net: &Net, runtime: &Runtime) -> Result<Opened, Failure> {
     Ok(Opened { stack, device, addresses, hosts, warnings, capture })
 }
 
-/// As a task, or on a thread that looks at the device before it sleeps.
+/// As a task of the command's one thread.
 fn start(builder: Builder, net: &Net, runtime: &Runtime) -> io::Result<Stack> {
     let _in_runtime = runtime.enter();
-    match net.busy_poll {
-        0 => builder.spawn(),
-        us => builder.busy_poll(Duration::from_micros(us.into())).build(),
-    }
+    builder.busy_poll(Duration::from_micros(net.busy_poll.into())).spawn()
 }
 
 /// An address of the stack, and the host beside it: the kernel's side of a TUN, or a gateway.
