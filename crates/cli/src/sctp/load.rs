@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 /// Messages where neither a count nor a time is given.
 const COUNT: u64 = 1_000;
+/// What is sent so shortly before the time is over may be the last.
+const NEAR_END: Duration = Duration::from_millis(10);
 /// Different beginnings of messages in the block.
 const BEGINNINGS: usize = 4_099;
 
@@ -45,8 +47,12 @@ impl Load {
     /// Sends until the count or the time is reached. Cancel-safe: what was sent was counted.
     pub(super) async fn send(&mut self, assoc: &SctpAssociation, bar: &ProgressBar) -> io::Result<()> {
         let end = self.messages.duration.and_then(|d| Instant::now().checked_add(d));
-        while self.sent < self.messages.count() && end.is_none_or(|end| Instant::now() < end) {
-            let (data, info) = self.next();
+        loop {
+            let left = end.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()));
+            if self.sent >= self.messages.count() || left.is_zero() {
+                return Ok(());
+            }
+            let (data, info) = self.next(left);
             let sending = assoc.send_bytes(data.clone(), info);
             match end {
                 // A peer that takes nothing does not make it longer.
@@ -59,10 +65,10 @@ impl Load {
             self.count(&data, info);
             bar.inc(data.len() as u64);
         }
-        Ok(())
     }
 
-    fn next(&self) -> (Bytes, SendInfo) {
+    /// The next message, where so much time is left.
+    fn next(&self, left: Duration) -> (Bytes, SendInfo) {
         let Messages { streams, ppid, unordered, lifetime, .. } = self.messages;
         let from = (self.sent % BEGINNINGS as u64) as usize;
         let data = self.block.slice(from..from + self.messages.size as usize);
@@ -71,7 +77,10 @@ impl Load {
         let stream = (self.sent % u64::from(streams)) as u16;
         // The message's number, by which the fragments of one that is given up are known.
         let context = self.sent as u32;
-        (data, SendInfo { stream, ppid, unordered, reliability, context, ..SendInfo::default() })
+        // Nothing follows that would end the wait of a delayed SACK, which would be all that the end tells of the path (RFC 7053
+        // section 4.1).
+        let immediate = self.sent + 1 == self.messages.count() || left < NEAR_END;
+        (data, SendInfo { stream, ppid, unordered, immediate, reliability, context, ..SendInfo::default() })
     }
 
     fn count(&mut self, data: &Bytes, info: SendInfo) {
