@@ -1,4 +1,5 @@
 //! What the report shows as pictures: which figures and samples of an experiment's runs, over what.
+use super::catalog::Experiment;
 use super::runs::Done;
 use core::mem::discriminant;
 use lowwater_sim::check::Departure;
@@ -69,8 +70,25 @@ struct Line {
     at: Vec<(f64, f64)>,
 }
 
+/// The pictures of an experiment's runs as the page takes them. Those of a grid have pictures for each of its cells, which may differ by much.
+pub(super) fn all(experiment: &Experiment, done: &[&Done]) -> Vec<Value> {
+    let cell = |d: &Done| d.plan.name.rsplit_once('/').map(|(_, cell)| cell.to_owned());
+    let mut groups: Vec<(Option<String>, Vec<&Done>)> = Vec::new();
+    for run in done {
+        let of = experiment.grid.as_ref().and_then(|_| cell(run));
+        match groups.iter_mut().find(|(cell, _)| *cell == of) {
+            Some((_, group)) => group.push(run),
+            None => groups.push((of, vec![run])),
+        }
+    }
+    groups
+        .iter()
+        .flat_map(|(_, group)| experiment.pictures.iter().filter_map(|picture| draw(picture, group)))
+        .collect()
+}
+
 /// A picture of these runs as the page takes it; `None` where nothing of them is to be seen.
-pub(super) fn draw(picture: &Picture, done: &[&Done]) -> Option<Value> {
+fn draw(picture: &Picture, done: &[&Done]) -> Option<Value> {
     let own = |d: &&&Done| is_of(picture, d);
     let runs: Vec<&Done> = done.iter().filter(own).filter(|d| d.figures.is_some()).copied().collect();
     let of_each = |line: &dyn Fn(&Done) -> Vec<(f64, f64)>| {

@@ -37,7 +37,7 @@ fn section(experiment: &Experiment, done: &[&Done]) -> Value {
     let heads: Vec<_> = experiment.columns.iter().map(|c| c.head.replace('\n', " ")).collect();
     let rows: Vec<_> = done.iter().map(|d| row(experiment, d)).collect();
     let verdicts = bounds::lines(done).map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>());
-    let pictures: Vec<_> = experiment.pictures.iter().filter_map(|p| picture::draw(p, done)).collect();
+    let pictures = picture::all(experiment, done);
     let plan = &done[0].plan;
     let mut section = json!({
         "name": experiment.name,

@@ -12,7 +12,7 @@ enum Sign {
 use Sign::{Full, OfLinux, Word};
 
 /// Signs, and what is said where they appear.
-const TOLD: [(Sign, &str); 10] = [
+const TOLD: [(Sign, &str); 14] = [
     (OfLinux, "Linux: measured on Linux 6.1 by the host's clock, before"),
     (
         Word("Linux still"),
@@ -33,6 +33,16 @@ const TOLD: [(Sign, &str); 10] = [
         Word("unsent"),
         "unsent may be more than the limit: what is written is filled up to elements of up to 64 KiB, the last of which begins below the limit",
     ),
+    (
+        Word("bound B"),
+        "queue, bound: bytes of the worst flow that stand below the transport, mean, and the most that docs/queue-aware.md allows; Linux's: by Linux's rule in the same world",
+    ),
+    (
+        Word("estimated"),
+        "holds: 1 where mean and 99th percentile are within their bounds and the line idles for 1 % at most while a flow has something to send; estimated: looks at which a flow knew its queue's speed",
+    ),
+    (Word("draws"), "draws/packet: jitters of heartbeats that were drawn, per packet sent"),
+    (Word("twice"), "twice: messages that came twice; lost: that never came"),
     (Word("out of bounds: "), "out of bounds: docs/lab.md says of each figure that is known to be why"),
     (Word("KiB"), "KiB: 1,024 bytes; MB and Mbit are decimal"),
 ];

@@ -52,16 +52,17 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     pairs: &[],
     pictures: &[
         Picture {
-            title: "Congestion window",
+            title: "Congestion window, {loss_percent} % lost",
             of: Of::OverTime(|p| f64::from(p.cwnd)),
             unit: "segments",
             log: true,
             ..Picture::PLAIN
         },
         Picture {
-            title: "Acknowledged",
+            title: "Acknowledged, {loss_percent} % lost",
             of: Of::OverTime(|p| p.acked_bytes as f64),
-            unit: "bytes",
+            unit: "MB",
+            per: 1e6,
             ..Picture::PLAIN
         },
     ],
