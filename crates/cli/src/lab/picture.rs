@@ -100,7 +100,7 @@ fn draw(picture: &Picture, done: &[&Done]) -> Option<Value> {
         Of::PacketSizes => ("points", "s", of_each(&packet_sizes)),
         Of::Leaving => ("lines", "ms from the end", of_each(&leaving)),
         Of::Gaps => ("curve", "us", of_each(&gaps)),
-        Of::Curve { key, figure, axis } => ("curve", *axis, curve(&runs, key, figure)),
+        Of::Curve { key, figure, axis } => ("curve", *axis, curve(&runs, key, figure, picture.title)),
         Of::Bars { figure, beside } => return bars(picture, &runs, figure, *beside),
     };
     if lines.is_empty() {
@@ -227,7 +227,7 @@ fn parameter(done: &Done, key: &str) -> Option<f64> {
     }
 }
 
-fn curve(runs: &[&Done], key: &str, figure: &str) -> Vec<Line> {
+fn curve(runs: &[&Done], key: &str, figure: &str, title: &str) -> Vec<Line> {
     let mut at: Vec<_> = runs
         .iter()
         .filter_map(|d| Some((parameter(d, key)?, d.figures.as_ref()?.get(figure)?)))
@@ -236,7 +236,7 @@ fn curve(runs: &[&Done], key: &str, figure: &str) -> Vec<Line> {
     at.sort_by(|a, b| a.0.total_cmp(&b.0));
     at.dedup_by_key(|(x, _)| *x);
     // Two points are no curve.
-    if at.len() < 3 { Vec::new() } else { vec![Line { name: figure.to_owned(), at }] }
+    if at.len() < 3 { Vec::new() } else { vec![Line { name: title.to_owned(), at }] }
 }
 
 fn bars(picture: &Picture, runs: &[&Done], figure: &str, beside: Option<(&str, &str)>) -> Option<Value> {

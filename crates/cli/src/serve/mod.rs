@@ -55,6 +55,8 @@ pub(crate) fn run(args: &Serve) -> Result<ExitCode, Failure> {
     served?;
     if args.json {
         out::tell(&json!({"event": "ended", "aborted_connections": drained.aborted}).to_string())?;
+    } else {
+        eprintln!("lowwater: ended; connections that were cut off: {}", drained.aborted);
     }
     Ok(ExitCode::SUCCESS)
 }
