@@ -1,9 +1,9 @@
 //! The stack in virtual time, behind the device that the kernel gets.
-use super::pace::usual_delay;
+use super::pace::{most_late, usual_delay};
 use bytes::Bytes;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use lowwater_core::base::Instant;
-use lowwater_core::base::trace::Record;
+use lowwater_core::base::trace::{Ev, Record};
 use lowwater_core::device::DeviceCaps;
 use lowwater_drill::{ORIGIN, Steps, Target, World};
 use lowwater_posix::{Call, CallId, Host, Reply, Sent, Settings, Started};
@@ -14,6 +14,8 @@ pub(super) const LOCAL: Ipv4Addr = Ipv4Addr::new(192, 168, 0, 1);
 pub(super) const REMOTE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const PREFIX: u8 = 16;
 const MTU: u16 = 1_500;
+/// By so many nanoseconds a deadline may be told differently: to a microsecond.
+const ROUNDED: u64 = 1_000;
 
 /// The world of drawn connections.
 pub(super) const fn world() -> World {
@@ -38,7 +40,9 @@ impl Stack {
             start,
             ..Settings::default()
         };
-        Host::new(settings).map(|host| Self(Steps::new(host))).map_err(|e| format!("the stack: {e}"))
+        let mut host = Host::new(settings).map_err(|e| format!("the stack: {e}"))?;
+        host.stack().set_trace(true);
+        Ok(Self(Steps::new(host)))
     }
 
     /// When its next timer is due.
@@ -46,9 +50,20 @@ impl Stack {
         self.0.next_deadline()
     }
 
-    /// Moves time to `at`, when a timer of another run made something leave: what is due up to `late` microseconds before that is as late.
-    pub(super) fn follow(&mut self, at: Instant, late: u64) {
-        while let Some(due) = self.0.next_deadline().filter(|due| due.plus_nanos(late * 1_000) < at) {
+    /// When the transmission timer was set that is due then.
+    fn set_at(&mut self, due: Instant) -> Option<Instant> {
+        let is_due = |record: &Record| matches!(record.event, Ev::Timer(_, at) if due.nanos_since(at).max(at.nanos_since(due)) <= ROUNDED);
+        self.0.trace(usize::MAX).iter().rfind(|record| is_due(record)).map(|record| record.at)
+    }
+
+    /// Moves time to `at`, when a timer of another run made something leave after a step at `step`: what is due before that by no more than a
+    /// timer of the kernel's can be late is as late. That grows with the time since it was set, which may have been long before the step.
+    pub(super) fn follow(&mut self, at: Instant, step: Instant) {
+        while let Some(due) = self.0.next_deadline().filter(|due| *due < at) {
+            let set = self.set_at(due).map_or(step, |set| set.min(step));
+            if due.plus_nanos(most_late(at.nanos_since(set) / 1_000) * 1_000) >= at {
+                break;
+            }
             self.0.advance_until(due);
         }
         // Not everything that leaves is a timer's, and what has left already is no reason to wait.

@@ -51,6 +51,21 @@ fn a_replay_does_the_same_at_the_same_times_and_follows_late_ones() {
 }
 
 #[test]
+fn a_timer_that_was_set_long_before_a_step_is_followed_for_as_long() {
+    // A timeout of a second comes 21 ms behind the step, 40 ms later on a kernel: what was sent again at the step has then left by more than the
+    // reordering window before what that sends, and is lost.
+    let (program, step) = (author::program(151_320, &flavours("sack,ecn")).expect("a program"), 32);
+    let mut run = trace::run(&mut stack::Stack::new().expect("a stack"), &program, None).expect("a run");
+    let due = run.steps[step].later[0].at;
+    assert!(due - program.steps[step].at < 30_000, "{:?}", run.steps[step].later);
+    run.steps[step].later[0].at = due + 40_000;
+    let again = trace::replay(&program, &run, (0, 0)).expect("a replay");
+    assert_eq!(again.steps[step].later[0].at, due + 40_000);
+    let seqs = |trace: &Trace| trace.steps[step + 1].at_once.iter().map(|seen| seen.seq).collect::<Vec<_>>();
+    assert_eq!((seqs(&run), seqs(&again)), (vec![33_001], vec![31_001]));
+}
+
+#[test]
 fn microseconds_that_code_takes_count_for_nothing() {
     // A retransmission whose round trip is the least one or some microseconds less (141100), and a reordering window of microseconds, after a
     // SACK of what had just left (140008).

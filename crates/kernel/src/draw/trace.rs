@@ -145,8 +145,8 @@ pub(super) fn replay(program: &Program, like: &Trace, (from, by): (usize, i64)) 
         done.info = values(&peer.info(), FIELDS);
         for out in &like_step.later {
             let at_ns = (peer.base + Duration::from_micros(out.at)).nanos_since(begun);
-            let late = pace::most_late(at_ns.saturating_sub(like_step.at_ns) / 1_000);
-            peer.target.follow(begun.plus_nanos(moved(i, at_ns)), late);
+            let [at, step] = [at_ns, like_step.at_ns].map(|ns| begun.plus_nanos(moved(i, ns)));
+            peer.target.follow(at, step);
             done.later.extend(peer.collect());
         }
         let end = like.steps.get(i + 1).map_or(like.end_ns, |next| next.at_ns);

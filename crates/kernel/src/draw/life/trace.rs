@@ -126,10 +126,10 @@ pub(super) fn replay(program: &Program, like: &Trace, (from, by): (usize, i64)) 
         let mut done = Done { at, ret, at_once: end.collect(), ..Done::default() };
         done.look = end.look();
         for out in &like_step.later {
-            let late = pace::most_late(out.at.saturating_sub(like_step.at));
             // A part of a microsecond was cut off.
             let at = end.instant(shift(i, out.at) + 1);
-            end.target.follow(at, late);
+            let step = end.instant(shift(i, like_step.at));
+            end.target.follow(at, step);
             done.later.extend(end.collect());
         }
         let next = program.steps.get(i + 1).map_or(program.end, |next| next.at);
