@@ -2,7 +2,6 @@
 use super::chrono::Chrono;
 use super::conn::Conn;
 use super::fastopen::fact;
-use super::negotiated::{default_mss, mss_of_mtu};
 use super::state::State;
 use crate::base::Cx;
 use crate::base::time::Duration;
@@ -20,9 +19,8 @@ const OPT_ECN: u8 = 8;
 const OPT_ECN_SEEN: u8 = 16;
 const OPT_SYN_DATA: u8 = 32;
 const OPT_TFO_CHILD: u8 = 128;
-/// What Linux tells before it knows the peer: TCP_MSS_DEFAULT of a new socket, TCP_MIN_MSS, and the option of timestamps.
+/// What Linux tells before it knows the peer: TCP_MSS_DEFAULT of a new socket, and TCP_MIN_MSS.
 const MSS_DEFAULT: u16 = 536;
-const TS_OPTION_BYTES: u32 = 12;
 const MIN_MSS: u32 = 88;
 
 /// Fills a buffer from the front in little endian.
@@ -357,7 +355,7 @@ impl Conn {
         self.receiving(&mut info, cx);
         self.path_info(&mut info, cx);
         if !self.rest.stats.fast.has(fact::HANDSHAKE) && self.rest.stats.fast.has(fact::ACTIVE) {
-            self.unanswered(&mut info, cx);
+            self.unanswered(&mut info);
         }
         info.ecn_mode = u8::from(info.options & OPT_ECN != 0);
         info
@@ -377,23 +375,13 @@ impl Conn {
     }
 
     /// Nothing of what our SYN offers is agreed on (`tcp_connect_init`).
-    fn unanswered(&self, info: &mut TcpInfo, cx: &Cx<'_>) {
+    fn unanswered(&self, info: &mut TcpInfo) {
         info.options = if self.out.ecn_asked { OPT_ECN } else { 0 };
         (info.snd_wscale, info.rcv_wscale) = (0, 0);
-        let syn_mss = self.rest.seldom.as_ref().map_or(0, |seldom| seldom.syn_mss);
-        let clamp = match (syn_mss, self.options.maxseg) {
-            // Nothing is settled before the SYN (`tcp_init_sock`).
-            _ if self.is_deferred() => MSS_DEFAULT,
-            (0, 0) => default_mss(&self.tuple),
-            // What was remembered of the server, since the SYN may have carried data (`tcp_send_syn_data`).
-            (mss, 0) | (0, mss) => mss,
-            (mss, maxseg) => mss.min(maxseg),
-        };
-        let path = mss_of_mtu(self.path.pmtu.mtu(), self.tuple.is_v6());
-        let whole = u32::from(clamp.min(path)).max(cx.sysctl.tcp_min_snd_mss);
-        let mss = whole - if self.peer.ts { TS_OPTION_BYTES } else { 0 };
-        let probing = cx.sysctl.tcp_mtu_probing > 1;
-        info.snd_mss = if probing { mss.min(cx.sysctl.tcp_base_mss) } else { mss };
+        // Nothing is settled before the SYN (`tcp_init_sock`).
+        let settled = self.tx.queue_ref().nxt() > 0;
+        let mss = if settled { self.path.pmtu.mss(self.syn_option_bytes()) } else { MSS_DEFAULT };
+        info.snd_mss = mss.into();
         info.rcv_mss = MIN_MSS;
     }
 

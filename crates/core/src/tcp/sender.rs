@@ -472,8 +472,9 @@ impl Sender {
         let sent = self.flight.tx.get(start)?;
         let mut limit = mss * usize::from(segs);
         let room = wnd_end.saturating_sub(start) as usize;
-        if room < limit && room < sent.payload.len() {
-            // A shut window still takes the head: that is the probe (RFC 9293 section 3.8.6.1).
+        if room < limit && !sent.payload.is_empty() {
+            // A shut window still takes the head: that is the probe (RFC 9293 section 3.8.6.1). Of an open one whole segments are taken, and
+            // what is behind them is a buffer of its own though it fits, which is charged (`__tcp_retransmit_skb`).
             limit = match room {
                 0 if start != self.flight.tx.una() => return None,
                 0 => mss,

@@ -32,8 +32,6 @@ pub(super) struct Seldom {
     counts: WaitCounts,
     /// Headers of the SYN that began the connection, until they were read (TCP_SAVED_SYN).
     pub(super) saved_syn: Option<Box<[u8]>>,
-    /// What the server was thought to take when our SYN left, which might carry data; 0 where it might not.
-    pub(super) syn_mss: u16,
 }
 
 impl Conn {

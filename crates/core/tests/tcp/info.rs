@@ -90,7 +90,9 @@ fn a_full_send_buffer_counts_once_all_is_sent() {
     let options = |o: &mut lowwater_core::tcp::SocketOptions| o.sndbuf = Some(4_100);
     let mut p =
         Peer::server(Shape { syn: "win 5000 mss 1000 sackOK", options, win: 5_000, ..Shape::default() });
+    p.inject(". 1 ack 1 win 0");
     assert_eq!(p.try_write(60_000, SendFlags::default()), Ok(4_000));
+    p.inject(". 1 ack 1 win 5000");
     p.expect_data(1, 4_001, 1_000);
     assert_eq!(p.try_write(1, SendFlags::default()), Err(Error::WouldBlock));
     p.at(40);
@@ -103,6 +105,18 @@ fn a_full_send_buffer_counts_once_all_is_sent() {
     p.expect("P. 4001:5001");
     p.at(250);
     assert_eq!(times(&mut p), (150, 0, 100), "a write that fits is only busy");
+}
+
+#[test]
+fn what_leaves_before_the_buffer_is_found_full_is_not_held_by_it() {
+    let options = |o: &mut lowwater_core::tcp::SocketOptions| o.sndbuf = Some(4_100);
+    let mut p =
+        Peer::server(Shape { syn: "win 5000 mss 1000 sackOK", options, win: 5_000, ..Shape::default() });
+    assert_eq!(p.try_write(60_000, SendFlags::default()), Ok(4_000));
+    p.expect_data(1, 4_001, 1_000);
+    assert_eq!(p.try_write(1, SendFlags::default()), Err(Error::WouldBlock));
+    p.at(40);
+    assert_eq!(times(&mut p), (40, 0, 0));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::base::{Cx, Error};
 use crate::tcp::Setup;
 use crate::tcp::chrono::Held;
 use crate::tcp::conn::Conn;
-use crate::tcp::negotiated::{default_mss, mss_of_mtu};
+use crate::tcp::negotiated::{Negotiated, TS_OPTION_BYTES, default_mss, mss_of_mtu};
 use crate::tcp::output::nagle::Hold;
 use crate::tcp::segment::{Outgoing, Segment};
 use crate::tcp::state::State;
@@ -82,9 +82,7 @@ impl Conn {
             Some(Open::Syn(syn)) => syn,
             _ => Syn { option: None, mss: 0, deferred: false, data: Bytes::new() },
         };
-        if syn.mss != 0 {
-            self.rest.seldom().syn_mss = syn.mss;
-        }
+        self.settle_syn(cx, syn.mss);
         let plan = self.tx.commit_syn(cx, &mut self.path);
         if let Some(option) = &syn.option {
             self.rest.stats.fast.facts |= fact::OPTION;
@@ -96,6 +94,27 @@ impl Conn {
             out.payload = self.commit_syn_data(cx, syn.data);
         }
         out
+    }
+
+    /// The size that segments are counted on to have until the SYN is answered. What is set later changes nothing of it
+    /// (`tcp_connect_init`). `remembered` is what the server took before, where the SYN may carry data (`tcp_send_syn_data`), or 0.
+    fn settle_syn(&mut self, cx: &Cx<'_>, remembered: u16) {
+        let clamp = match (remembered, self.options.maxseg) {
+            (0, 0) => default_mss(&self.tuple),
+            (mss, 0) | (0, mss) => mss,
+            (mss, maxseg) => mss.min(maxseg),
+        };
+        let options = Negotiated::asked_option_bytes(cx.sysctl);
+        self.rest.stats.fast.facts |= if options > 0 { fact::STAMPED } else { 0 };
+        let probing = cx.sysctl.tcp_mtu_probing > 1;
+        let searched = u16::try_from(cx.sysctl.tcp_base_mss).unwrap_or(u16::MAX).saturating_add(options);
+        self.path.pmtu.set_peer_mss(Some(if probing { clamp.min(searched) } else { clamp }));
+        self.path.pmtu.set_min_mss(cx.sysctl.tcp_min_snd_mss);
+    }
+
+    /// Bytes of options in segments as our first SYN counted on them.
+    pub(in crate::tcp) const fn syn_option_bytes(&self) -> u16 {
+        if self.rest.stats.fast.has(fact::STAMPED) { TS_OPTION_BYTES } else { 0 }
     }
 
     fn commit_syn_data(&mut self, cx: &mut Cx<'_>, data: Bytes) -> Bytes {

@@ -75,6 +75,8 @@ pub(super) mod fact {
     pub(crate) const MARKED: u16 = 256;
     /// The peer's SYN came: what is agreed on is known.
     pub(crate) const HANDSHAKE: u16 = 512;
+    /// Our first SYN offered timestamps: until the answer segments are counted on to have them.
+    pub(crate) const STAMPED: u16 = 1_024;
 }
 
 /// What a connection remembers of Fast Open for as long as it lives.

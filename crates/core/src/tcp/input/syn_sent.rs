@@ -3,7 +3,6 @@ use crate::base::{Cx, DropWhy, Duration, Error};
 use crate::tcp::ack_policy::MAX_QUICKACKS;
 use crate::tcp::conn::Conn;
 use crate::tcp::fastopen::fact;
-use crate::tcp::negotiated::Negotiated;
 use crate::tcp::output::nagle::Hold;
 use crate::tcp::ready::Notice;
 use crate::tcp::segment::Segment;
@@ -60,8 +59,10 @@ impl Conn {
         ours
     }
 
-    fn settle(&mut self, seg: &Segment) {
+    fn settle(&mut self, cx: &Cx<'_>, seg: &Segment) {
         self.peer.accept(seg, self.options.maxseg);
+        // The floor is the one of now (`tcp_sync_mss`).
+        self.path.pmtu.set_min_mss(cx.sysctl.tcp_min_snd_mss);
         self.rest.stats.fast.facts |= fact::HANDSHAKE;
         self.rx.synchronize(seg.seq);
         self.snd.wl1 = seg.seq;
@@ -69,7 +70,7 @@ impl Conn {
     }
 
     fn complete_active_open(&mut self, cx: &mut Cx<'_>, seg: &Segment) {
-        self.settle(seg);
+        self.settle(cx, seg);
         self.rest.stats.last_ack_recv = cx.now;
         // RFC 3168 section 6.1.1: the answer to an ECN-setup SYN carries ECE and not CWR.
         let asked = self.out.ecn_asked;
@@ -83,7 +84,7 @@ impl Conn {
         self.note_idle(cx);
         self.snd.up = self.tx.snd_una();
         self.set_state(cx, State::Established);
-        self.establish(cx, Some(Negotiated::asked_option_bytes(cx.sysctl)));
+        self.establish(cx, Some(self.syn_option_bytes()));
         // The window of a SYN is not scaled, that of what follows may be (`tcp_finish_connect`).
         self.rx.set_foreseen(self.peer.snd_wscale == 0);
         let refused = self.fast_syn_answered(cx, seg);
@@ -107,7 +108,7 @@ impl Conn {
 
     /// Simultaneous open: the peer's SYN crossed ours (RFC 9293 section 3.5, figure 8).
     fn cross(&mut self, cx: &mut Cx<'_>, seg: &Segment) {
-        self.settle(seg);
+        self.settle(cx, seg);
         // Only what we asked for ourselves (`tcp_ecn_rcv_syn`).
         self.peer.ecn = self.out.ecn_asked && seg.has(TcpFlags::ECE) && seg.has(TcpFlags::CWR);
         // What comes before our SYN is acknowledged is answered, and probed for, by what both sides have agreed on already.

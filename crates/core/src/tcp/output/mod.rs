@@ -556,7 +556,9 @@ impl Conn {
         } else if why != Wait::Empty || self.out.burst.segs > 0 || self.out.burst.round == Round::GoesOn {
             chrono.stop(cx.now, Held::RecvWindow, self.tx.is_empty());
         }
-        let all_sent = self.tx.queue_ref().unsent_bytes() == 0;
+        // What a write pushed out before it found the buffer full did not leave for lack of buffer.
+        let queue = self.tx.queue_ref();
+        let all_sent = queue.unsent_bytes() == 0 && queue.nxt() > self.snd.full_from;
         if starved && all_sent && self.app.nospace && self.state.can_send() {
             chrono.start(cx.now, Held::SendBuffer);
         }
