@@ -14,7 +14,7 @@ const CONNECTIONS: usize = 8_192;
 /// From here on what a stack costs by itself counts for little.
 const MEASURED_FROM: usize = 1_000;
 /// So many at a time exchange something: the table of timers grows with those armed at once, not with idle connections.
-const BUSY_AT_ONCE: usize = 1_024;
+const BUSY_AT_ONCE: usize = 2_048;
 /// Delayed ACKs and their timers pass within it, on a busy machine too.
 const SETTLED: Duration = Duration::from_secs(1);
 /// Bound per end (issue: at most 1.5 KiB).
