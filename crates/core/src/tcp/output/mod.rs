@@ -166,7 +166,7 @@ impl Conn {
 
     fn retransmit(&mut self, cx: &mut Cx<'_>, resend: &Resend) -> Result<Outgoing, Wait> {
         self.path_gate()?;
-        let resend = Resend { clock: self.late_clock(), ..*resend };
+        let resend = resend.counted_from(self.late_clock());
         self.host_queue_gate(cx, &resend)?;
         self.pacing_gate(resend.clock.unwrap_or(cx.now))?;
         self.credit_gate(cx, resend.len + PACKET_CHARGE, true)?;

@@ -2,7 +2,9 @@
 use super::*;
 use crate::base::Rng;
 use crate::base::testing::World;
+use crate::base::time::Duration;
 use crate::path::pmtu::Pmtu;
+use crate::tcp::recovery::rto::Timeout;
 
 const MSS: u16 = 500;
 

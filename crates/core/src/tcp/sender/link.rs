@@ -2,8 +2,10 @@
 use super::*;
 use crate::base::Rng;
 use crate::base::testing::World;
+use crate::base::time::Duration;
 use crate::path::pmtu::Pmtu;
 use crate::ranges::RangeSet;
+use crate::tcp::recovery::rto::Timeout;
 use std::collections::BTreeMap;
 
 const MSS: u16 = 1_000;

@@ -1,8 +1,10 @@
 //! Scripts against the sending side: each algorithm where it acts and where it must not.
 use super::*;
 use crate::base::testing::World;
+use crate::base::time::Duration;
 use crate::path::congestion::Window;
 use crate::path::pmtu::Pmtu;
+use crate::tcp::recovery::rto::{Patience, Timeout};
 
 const MSS: u16 = 1_000;
 const RTT: u64 = 100;

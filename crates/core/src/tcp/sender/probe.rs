@@ -1,0 +1,48 @@
+//! Tail loss probes (RFC 8985 section 7) as the sender makes them.
+use super::Sender;
+use super::resend::{Resend, Share};
+use crate::base::Cx;
+use crate::path::Path;
+use crate::tcp::recovery::Env;
+
+/// What a tail loss probe should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Probe {
+    /// One segment of new data, if the peer's window takes it; else nothing. Then [`Sender::tlp_done`].
+    New,
+    /// This retransmission. Then [`Sender::tlp_done`].
+    Resend(Resend),
+    /// None now; the timer is set anew.
+    Nothing,
+}
+
+impl Sender {
+    /// The TLP timer fired: what to send. New data if the peer's window takes a segment (`window_room`), else the last segment
+    /// again. Report with [`Self::tlp_done`] or send it with [`Self::commit_tlp`].
+    pub fn on_tlp(&mut self, window_room: bool) -> Probe {
+        self.timer.clear();
+        if self.recovery.tlp.high_seq.is_some() || self.flight.packets_out == 0 {
+            return Probe::Nothing;
+        }
+        self.recovery.tlp.retrans = false;
+        if window_room && self.flight.tx.unsent.head().is_some() {
+            return Probe::New;
+        }
+        let Some((start, last)) = self.flight.tx.last() else { return Probe::Nothing };
+        let mut start = start;
+        if last.segs > 1 {
+            // By the MSS of now, though it was counted by another (`tcp_send_loss_probe`).
+            let front = usize::from(last.segs - 1) * usize::from(self.flight.mss);
+            if self.flight.split_to_resend(start, front) {
+                start += front as u64;
+            }
+        }
+        self.resend(start, Share::Proposed).map_or(Probe::Nothing, Probe::Resend)
+    }
+
+    /// The end of a probe: `sent` says whether one left, and whether it was a retransmission. Sets the RTO timer.
+    pub fn tlp_done(&mut self, cx: &mut Cx<'_>, path: &mut Path, sent: Option<bool>) {
+        let mut e = Env { cx, path, flight: &mut self.flight, timer: &mut self.timer };
+        self.recovery.on_probe(&mut e, sent);
+    }
+}

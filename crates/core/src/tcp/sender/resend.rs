@@ -1,0 +1,154 @@
+//! What is sent again: which record, and how much of it fits.
+use super::Sender;
+use crate::base::Instant;
+use crate::path::Path;
+use crate::tcp::scoreboard::Flight;
+use crate::tcp::seq::Seq;
+
+/// A retransmission that is due; give it back to [`Sender::commit_retransmit`] to send it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resend {
+    /// Its offset.
+    pub(super) start: u64,
+    /// Sequence number of its first byte.
+    pub seq: Seq,
+    /// Sequence space it takes.
+    pub len: u32,
+    /// Segments it takes.
+    pub segs: u16,
+    /// When it was last sent.
+    pub last_sent: Instant,
+    /// That transmission has not left this host.
+    pub below: bool,
+    /// When it counts as sent this time, where that is not now.
+    pub clock: Option<Instant>,
+    /// It is the SYN of a simultaneous open, as a SYN-ACK now: no retransmission (`tcp_send_synack`).
+    pub crossing: bool,
+}
+
+impl Resend {
+    /// The same, that counts as sent at `clock` where there is one, and otherwise when it leaves.
+    #[must_use]
+    pub const fn counted_from(self, clock: Option<Instant>) -> Self {
+        Self { clock, ..self }
+    }
+}
+
+/// How much of a record goes again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Share {
+    /// It is only proposed: nobody knows yet what fits. It is cut once, when that is known ([`Sender::refit`]).
+    Proposed,
+    /// At most so many segments of the present MSS, and none beyond the peer's window.
+    Fitting {
+        /// Segments.
+        segs: u16,
+        /// Offset at which the window ends.
+        wnd_end: u64,
+    },
+}
+
+impl Flight {
+    /// Where the record at `start` begins without what is acknowledged of it, which is not sent again. A head that is sacked stays as it is
+    /// when another segment is.
+    fn without_acked(&mut self, start: u64) -> u64 {
+        let begins_below = start < self.tx.una();
+        begins_below.then(|| self.tx.drop_acked_front()).flatten().unwrap_or(start)
+    }
+
+    /// Makes the record at `start` what may be sent again of it: cut to the window and to `segs` segments, counted at the present MSS, with
+    /// small ones behind it. None where that is nothing.
+    fn cut_to_resend(&mut self, start: u64, segs: u16, wnd_end: u64) -> Option<()> {
+        let mss = usize::from(self.mss);
+        let room = wnd_end.saturating_sub(start) as usize;
+        let len = self.tx.get(start)?.payload.len();
+        let mut limit = mss * usize::from(segs);
+        if room < limit && len > 0 {
+            // A shut window still takes the head: that is the probe (RFC 9293 section 3.8.6.1). Of an open one whole segments are taken, and
+            // what is behind them is a buffer of its own though it fits, which is charged (`__tcp_retransmit_skb`).
+            limit = match room {
+                0 if start != self.tx.una() => return None,
+                0 => mss,
+                room if room >= mss => room / mss * mss,
+                room => room,
+            };
+        }
+        if len > limit && !self.split_to_resend(start, limit) {
+            return None;
+        }
+        if self.tx.get(start)?.mss != self.mss {
+            self.recount(start);
+        }
+        self.collapse(start, mss.min(room));
+        Some(())
+    }
+}
+
+impl Sender {
+    /// The next retransmission that recovery wants and the window allows: lost segments in order, at most `max_segs` of them,
+    /// none beyond the peer's window. Nothing changes until [`Self::commit_retransmit`].
+    pub fn next_retransmit(&mut self, path: &Path, max_segs: u16, wnd_end: Seq) -> Option<Resend> {
+        if !self.may_resend(path) {
+            return None;
+        }
+        let room = self.cwnd_room(path).min(u32::from(max_segs.max(1))) as u16;
+        let (start, _) = self.flight.next_lost()?;
+        self.resend(start, Share::Fitting { segs: room, wnd_end: self.offset(wnd_end) })
+    }
+
+    /// Recovery wants retransmissions, and the congestion window allows them. What was sent again and is not lost any more counts as
+    /// well (`tcp_xmit_retransmit_queue`).
+    #[must_use]
+    pub fn may_resend(&self, path: &Path) -> bool {
+        self.cwnd_room(path) > 0 && self.flight.retrans_out < self.flight.lost_out && !self.recovery.frto.hold
+    }
+
+    /// True when [`Self::next_retransmit`] has something that has left this host.
+    #[must_use]
+    pub fn resends_now(&self, path: &Path) -> bool {
+        self.may_resend(path)
+            && self.flight.next_lost().is_some_and(|(_, sent)| !self.flight.tx.below.holds(sent.number))
+    }
+
+    /// True when what [`Self::next_retransmit`] has is a FIN by itself.
+    #[must_use]
+    pub fn resends_only_fin(&self) -> bool {
+        self.flight.retrans_out < self.flight.lost_out
+            && self.flight.next_lost().is_some_and(|(_, sent)| sent.payload.is_empty())
+    }
+
+    /// The record at `start` as a retransmission, of which `share` goes; none where it has been acknowledged or none of it may go.
+    pub(super) fn resend(&mut self, start: u64, share: Share) -> Option<Resend> {
+        let start = self.flight.without_acked(start);
+        if let Share::Fitting { segs, wnd_end } = share {
+            self.flight.cut_to_resend(start, segs, wnd_end)?;
+        }
+        let sent = self.flight.tx.get(start)?;
+        Some(Resend {
+            start,
+            seq: self.seq(start),
+            len: sent.span() as u32,
+            segs: sent.segs,
+            last_sent: sent.sent_at,
+            below: self.flight.tx.below.holds(sent.number),
+            clock: None,
+            crossing: false,
+        })
+    }
+
+    /// A retransmission that was proposed before the present MSS was known: SACK blocks of the receiving side may have come
+    /// since, and a segment that was full before them would not pass the path. None when it has been acknowledged since.
+    /// Nor does it pass a window that has shrunk: what fits of it goes, and of a shut one the head as a probe (`__tcp_retransmit_skb`).
+    pub fn refit(&mut self, proposed: Resend, wnd_end: Seq) -> Option<Resend> {
+        if proposed.crossing {
+            return Some(proposed);
+        }
+        self.resend(proposed.start, Share::Fitting { segs: 1, wnd_end: self.offset(wnd_end) })
+    }
+
+    /// The SYN of a simultaneous open, to be sent as a SYN-ACK with [`Self::commit_rto`].
+    pub fn cross_syn(&mut self) -> Option<Resend> {
+        let (start, _) = self.flight.tx.first()?;
+        self.resend(start, Share::Proposed).map(|resend| Resend { crossing: true, ..resend })
+    }
+}
