@@ -44,6 +44,7 @@ pub(crate) fn run(args: &Drill) -> Result<ExitCode, Failure> {
         Ok(ExitCode::from(INTERRUPTED))
     };
     let mut outcomes = Vec::new();
+    let mut told_last = Told::default();
     for (script, wrong) in &scripts {
         progress.begin(script);
         let runs = match wrong {
@@ -60,7 +61,7 @@ pub(crate) fn run(args: &Drill) -> Result<ExitCode, Failure> {
                 outcomes.push(outcome);
                 continue;
             }
-            let text = if args.json { object(&outcome) } else { words(&outcome) };
+            let text = if args.json { object(&outcome) } else { told_last.words(&outcome) };
             if !out::tell(&text)? {
                 return Ok(ExitCode::FAILURE);
             }
@@ -234,6 +235,25 @@ fn unreadable(script: &Path, e: &io::Error) -> Outcome {
     let failure =
         lowwater_drill::Failure { script: script.display().to_string(), line: 0, what, ..Default::default() };
     Outcome::of(script, "", Err(Box::new(failure)))
+}
+
+/// What was said last: a mistake that a script shows in each mode is told once.
+#[derive(Debug, Default)]
+struct Told {
+    failure: Option<Box<lowwater_drill::Failure>>,
+}
+
+impl Told {
+    fn words(&mut self, outcome: &Outcome) -> String {
+        let again = match (&self.failure, &outcome.failure, outcome.mode) {
+            (Some(last), Some(now), Some(mode)) if !outcome.as_expected() && last.says_the_same(now) => {
+                Some(format!("FAILED {}:{} as {}: in the same way", now.script, now.line, mode.name()))
+            }
+            _ => None,
+        };
+        self.failure = outcome.failure.clone();
+        again.unwrap_or_else(|| words(outcome))
+    }
 }
 
 fn words(outcome: &Outcome) -> String {

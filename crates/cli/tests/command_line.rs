@@ -1181,6 +1181,10 @@ fn drill_says_which_line_failed() {
         (&failed["ok"], &failed["line"], &failed["actual"]),
         (&false.into(), &2.into(), &"-1 EBADF".into())
     );
+    let ended = say(&["drill", "--modes", "all", &bad.display().to_string()]);
+    let told: Vec<_> = ended.stdout.lines().filter(|line| line.starts_with("FAILED ")).collect();
+    assert!(told.len() == 3 && ended.stdout.matches("EBADF").count() == 1, "{}", ended.stdout);
+    assert!(told[2].ends_with("bad.pkt:2 as ipv6: in the same way"), "{}", ended.stdout);
 }
 
 #[test]

@@ -37,6 +37,16 @@ impl Failure {
         Box::new(Self { line, what: what.into(), ..Self::default() })
     }
 
+    /// Both are of one line and have the same words; packets, times and addresses aside.
+    #[must_use]
+    pub fn says_the_same(&self, other: &Self) -> bool {
+        self.line == other.line
+            && self.script == other.script
+            && self.what == other.what
+            && self.expected == other.expected
+            && self.actual == other.actual
+    }
+
     /// A difference between what the script says and what happened.
     pub(crate) fn differs(
         line: usize,
