@@ -238,7 +238,8 @@ impl Counters {
     }
 }
 
-/// A line for each counter that is not 0, in the columns of `nstat`: group and name, value.
+/// A line for each counter that is not 0, in the columns of `nstat`: group and name, value. Reasons, whose names are words and not Linux's, stand
+/// behind a dot: `Wait.cwnd`.
 impl fmt::Display for Counters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut done = Ok(());
@@ -246,7 +247,8 @@ impl fmt::Display for Counters {
         self.each(&mut |group, name, value| {
             if value > 0 && done.is_ok() {
                 let begin = if core::mem::take(&mut first) { "" } else { "\n" };
-                done = write!(f, "{begin}{:<32}{value}", format!("{group}{name}"));
+                let dot = if name.starts_with(char::is_lowercase) { "." } else { "" };
+                done = write!(f, "{begin}{:<32}{value}", format!("{group}{dot}{name}"));
             }
         });
         done
@@ -265,7 +267,7 @@ mod tests {
         counters.wait(Wait::Cwnd);
         let text = counters.to_string();
         let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
-        assert_eq!(lines, [["IpInReceives", "3"], ["Waitcwnd", "1"]]);
+        assert_eq!(lines, [["IpInReceives", "3"], ["Wait.cwnd", "1"]]);
         assert_eq!(text.lines().next().map(str::len), Some(33), "values stand below each other");
     }
 }
