@@ -1,0 +1,308 @@
+//! The lab: what runs, what is printed and written.
+use super::*;
+
+#[test]
+fn the_lab_lists_what_it_can_do() {
+    let text = say(&["lab", "list"]).ok().stdout;
+    for wanted in
+        ["bulk", "cubic-hystart++", "reno", "rtt_ms", "loss_percent", "notsent-lowat", "tso-autosize"]
+    {
+        assert!(text.contains(wanted), "{text}");
+    }
+    let json = say(&["lab", "list", "--json"]).ok().stdout;
+    let listed: Vec<Value> = json.lines().map(|l| serde_json::from_str(l).expect("JSON")).collect();
+    let names: Vec<_> = listed.iter().map(|e| e["experiment"].as_str().unwrap_or_default()).collect();
+    let all = [
+        "notsent-lowat",
+        "small-queues",
+        "tso-autosize",
+        "pacing",
+        "queue-aware",
+        "sctp-heartbeat",
+        "sctp-failover",
+        "bulk",
+    ];
+    assert_eq!(names, all);
+}
+
+#[test]
+fn all_experiments_run_in_time_and_print_a_table() {
+    let began = Instant::now();
+    let dir = Dir::new();
+    let ended = run(lowwater(["lab"]).current_dir(dir.path()), Duration::from_secs(60)).ok();
+    assert!(began.elapsed() < Duration::from_secs(60));
+    let rows = |of: &str| ended.stdout.lines().filter(|l| l.starts_with(&format!("│ {of}"))).count();
+    assert_eq!((rows("cubic"), rows("reno")), (12 + 3 + 3, 3), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains("Linux full 725") && ended.stdout.contains("commit 232"),
+        "{}",
+        ended.stdout
+    );
+    let said: Vec<_> = ended.stderr.lines().collect();
+    assert_eq!(
+        said,
+        ["lowwater: tables and pictures for a browser: report.html"],
+        "no bar without a terminal"
+    );
+    let (data, _) = report(&std::fs::read_to_string(dir.join("report.html")).expect("it was written"));
+    assert!(data["experiments"].as_array().is_some_and(|all| all.iter().all(has_pictures)), "{data}");
+}
+
+#[test]
+fn json_has_one_object_per_run_and_the_same_seed_gives_the_same_figures() {
+    let args = ["lab", "run", "bulk", "--json", "--set", "bytes=3000000", "--seed", "7"];
+    let (first, second) = (runs(&say(&args).ok()), runs(&say(&args).ok()));
+    assert_eq!(first.len(), 15);
+    assert_eq!(first, second);
+    for run in &first {
+        assert_eq!(
+            (&run["experiment"], &run["seed"], &run["complete"]),
+            (&"bulk".into(), &7.into(), &true.into())
+        );
+        assert_eq!(run["params"]["bytes"], 3_000_000);
+        assert!(run["virtual_s"].as_f64() > Some(0.2), "{run}");
+        for figure in
+            ["goodput_mbps", "retrans_segs", "srtt_ms", "backlog_bytes_max", "segs_per_packet", "elapsed_s"]
+        {
+            assert!(run["figures"][figure].is_number(), "{figure}: {run}");
+        }
+    }
+    let other = runs(&say(&[&args[..7], &["8"]].concat()).ok());
+    let lossy = |runs: &[Value]| {
+        runs.iter().filter(|r| r["params"]["loss_percent"] != 0.0).cloned().collect::<Vec<_>>()
+    };
+    assert_ne!(lossy(&first)[0]["figures"], lossy(&other)[0]["figures"]);
+}
+
+#[test]
+fn variants_and_settings_act() {
+    let ended = say(&[
+        "lab",
+        "run",
+        "bulk",
+        "--json",
+        "--variant",
+        "cubic",
+        "--variant",
+        "cubic-no-sack",
+        "--set",
+        "loss_percent=0.5",
+        "--set",
+        "bytes=3000000",
+    ]);
+    let runs = runs(&ended.ok());
+    let names: Vec<_> = runs.iter().map(|r| r["variant"].as_str().unwrap_or_default()).collect();
+    assert_eq!(names, ["cubic", "cubic-no-sack"]);
+    assert_eq!(runs[1]["params"]["tcp_sack"], "0");
+    assert!(runs[0]["params"].get("tcp_sack").is_none(), "only what differs from the defaults is listed");
+    assert_ne!(runs[0]["figures"], runs[1]["figures"]);
+}
+
+#[test]
+fn a_probe_that_never_comes_back_has_no_time() {
+    // A packet takes 0.6 s, and it is looked for 0.1 s.
+    let run = |more: &[&str]| {
+        let asked = ["lab", "run", "small-queues", "--variant", "tsq-100mbit"];
+        say(&[&asked[..], &["--set", "rate_mbps=0.02", "--set", "measure_s=0.1"], more].concat()).ok()
+    };
+    let object = &runs(&run(&["--json"]))[0];
+    for figure in ["probe_rtt_ms_min", "probe_rtt_ms_mean", "probe_rtt_ms_max"] {
+        assert_eq!(object["figures"].get(figure), Some(&Value::Null), "{object}");
+    }
+    let table = run(&[]).stdout;
+    let row = table.lines().find(|line| line.contains("tsq-100mbit  ")).expect("a row");
+    assert_eq!(row.split_whitespace().filter(|cell| *cell == "-").count(), 3, "{table}");
+}
+
+#[test]
+fn a_parameter_of_another_experiment_is_told_whose_it_is() {
+    let ended = say(&["lab", "run", "bulk", "--set", "lowat=1"]);
+    assert_eq!(ended.code(), Some(2), "{ended:?}");
+    assert!(ended.stderr.contains("no parameter of bulk: notsent-lowat has it"), "{ended:?}");
+}
+
+#[test]
+fn files_have_the_runs_and_the_samples() {
+    let dir = Dir::new();
+    let mut command = lowwater(["lab", "--variant", "reno/0%", "--set", "bytes=1000000", "--out"]);
+    run(command.arg(dir.path()), SOON).ok();
+    let lines = std::fs::read_to_string(dir.join("runs.jsonl")).unwrap();
+    assert_eq!(lines.lines().count(), 1);
+    let csv = std::fs::read_to_string(dir.join(Path::new("bulk-reno-0pct.csv"))).unwrap();
+    assert!(csv.starts_with("at_s,flow,cwnd") && csv.lines().count() > 10, "{csv}");
+}
+
+/// Words after `lab run`, shortened.
+fn shortened(words: &[&str]) -> Ended {
+    let times = ["--set", "warmup_s=0.5", "--set", "measure_s=0.5"];
+    say(&[&["lab", "run"], words, &times].concat()).ok()
+}
+
+#[test]
+fn what_was_changed_stands_in_the_heading_and_pictures_have_what_was_asked_for() {
+    let dir = Dir::new();
+    let file = dir.join("page.html").display().to_string();
+    let asked = ["notsent-lowat", "--variant", "cubic-unset", "--variant", "cubic-16384"];
+    let set = ["--set", "flows=8", "--set", "rate_mbps=50", "--set", "rtt_ms=80", "--report", &file];
+    let ended = shortened(&[&asked[..], &set].concat());
+    let changed = "changed by --set: flows=8, rate_mbps=50, rtt_ms=80, warmup_s=0.5, measure_s=0.5";
+    let heading: Vec<_> = ended.stdout.lines().take(2).collect();
+    assert!(
+        heading[0].ends_with("TCP_NOTSENT_LOWAT, 50 Mbit/s and 80 ms") && heading[1] == changed,
+        "{heading:?}"
+    );
+    let (data, _) = report(&std::fs::read_to_string(&file).expect("it was written"));
+    let section = &data["experiments"][0];
+    assert_eq!(section["changed"], changed);
+    assert_eq!(
+        section["command"],
+        "lowwater lab run notsent-lowat --variant cubic-unset --variant cubic-16384 --set flows=8 --set rate_mbps=50 \
+         --set rtt_ms=80 --set warmup_s=0.5 --set measure_s=0.5"
+    );
+    assert_eq!(section["rows"][0]["about"], "8 flows by cubic, SO_SNDBUF 4,000,000, limit none");
+    let pictures = section["pictures"].as_array().expect("a list");
+    for of in pictures {
+        let drawn = of["lines"].as_array().or(of["rows"].as_array()).expect("a list");
+        let names: Vec<_> = drawn.iter().map(|l| l["name"].as_str().unwrap_or_default()).collect();
+        assert_eq!(names, ["cubic-unset", "cubic-16384"], "{}", of["title"]);
+    }
+    // One unit: what the table says the picture says too.
+    let (bar, cell) =
+        (&pictures[1]["rows"][0]["values"][0]["value"], &section["rows"][0]["cells"][0]["value"]);
+    assert_eq!(
+        (pictures[1]["unit"].as_str(), section["heads"][0].as_str()),
+        (Some("KiB"), Some("queued KiB/flow"))
+    );
+    assert_eq!(
+        bar.as_f64().map(f64::round),
+        cell.as_str().and_then(|text| text.parse().ok()),
+        "{bar} {cell}"
+    );
+    let words = section["words"].to_string();
+    assert!(
+        words.contains("wakes/MB: how often") && words.contains("unsent may be more than the limit"),
+        "{words}"
+    );
+    assert!(
+        ended.stdout.contains("wakes/MB: how often") && !ended.stdout.contains("Linux still:"),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn variants_that_set_makes_equal_run_once_and_are_named() {
+    let ended = shortened(&[
+        "notsent-lowat",
+        "--variant",
+        "cubic-unset",
+        "--variant",
+        "cubic-262144",
+        "--set",
+        "lowat=262144",
+    ]);
+    assert!(
+        ended
+            .stderr
+            .contains("the same experiment as cubic-262144, which runs once for all of them: cubic-unset"),
+        "{ended:?}"
+    );
+    assert!(
+        !ended.stdout.contains("before and after") && !ended.stdout.contains("│ cubic-unset"),
+        "{ended:?}"
+    );
+    // What is left but has another name than it should is said too.
+    let ended = shortened(&["notsent-lowat", "--variant", "cubic-262144", "--set", "lowat=16384"]);
+    assert!(
+        ended.stderr.contains(
+            "lowat=16384 takes the place of what these variants set themselves: cubic-262144 (262144)"
+        ),
+        "{ended:?}"
+    );
+    let bulk = ["lab", "run", "bulk", "--set", "tcp_sack=0", "--set", "bytes=100000", "--json"];
+    let ended = say(&[&bulk[..], &["--variant", "cubic", "--variant", "cubic-no-sack"]].concat()).ok();
+    let names: Vec<_> =
+        runs(&ended).iter().map(|r| r["run"].as_str().unwrap_or_default().to_owned()).collect();
+    assert_eq!(
+        names,
+        ["cubic/0%", "cubic-no-sack/0.1%", "cubic-no-sack/1%"].map(|n| n.replace("cubic/", "cubic-no-sack/"))
+    );
+    assert_eq!(ended.stderr.matches("the same experiment as").count(), 3, "{ended:?}");
+}
+
+#[test]
+fn what_set_does_not_do_is_said() {
+    let asked = ["notsent-lowat", "--variant", "cubic-unset", "--variant", "cubic-262144"];
+    let ended = shortened(&[&asked[..], &["--set", "tcp_notsent_lowat=16384"]].concat());
+    assert!(ended.stderr.contains("TCP_NOTSENT_LOWAT themselves (lowat): cubic-262144\n"), "{ended:?}");
+    let ended = shortened(&["notsent-lowat", "--variant", "cubic-unset", "--set", "qdisc=fq maxrate 48"]);
+    assert!(ended.stderr.contains("qdisc: maxrate 48 is 48 bit/s"), "{ended:?}");
+}
+
+#[test]
+fn a_narrow_terminal_has_two_tables_and_a_pipe_one() {
+    let asked = [
+        "lab",
+        "run",
+        "pacing",
+        "--variant",
+        "80-internal",
+        "--set",
+        "warmup_s=0.2",
+        "--set",
+        "measure_s=0.2",
+    ];
+    let tables = |command: &mut Command| {
+        let text = run(command, SOON).ok().stdout;
+        let drawn = text.lines().filter(|line| line.starts_with(['│', '┌', '╞', '└']));
+        (text.matches('┌').count(), drawn.map(|line| line.chars().count()).max().unwrap_or(0))
+    };
+    let (count, widest) = tables(lowwater(asked).env("COLUMNS", "80"));
+    assert!(count >= 2 && widest <= 80, "{count} {widest}");
+    let (count, widest) = tables(lowwater(asked).env_remove("COLUMNS"));
+    assert!(count == 1 && widest > 80, "{count} {widest}");
+}
+
+/// The data of a report, and the page around it.
+fn report(page: &str) -> (serde_json::Value, String) {
+    let (before, rest) = page.split_once(r#"<script type="application/json" id="data">"#).expect("data");
+    let (data, after) = rest.split_once("</script>").expect("its end");
+    (serde_json::from_str(data).expect("JSON"), format!("{before}{after}"))
+}
+
+fn has_pictures(section: &serde_json::Value) -> bool {
+    section["pictures"].as_array().is_some_and(|pictures| !pictures.is_empty())
+}
+
+#[test]
+fn the_report_is_one_page_with_every_run() {
+    let dir = Dir::new();
+    let file = dir.join("page.html");
+    let write = || {
+        let mut command = lowwater(["lab", "run", "tso-autosize", "sctp-failover", "--report"]);
+        run(command.arg(&file), SOON).ok();
+        std::fs::read_to_string(&file).expect("it was written")
+    };
+    let page = write();
+    let (data, around) = report(&page);
+    let sections = data["experiments"].as_array().expect("a list");
+    let names: Vec<_> = sections.iter().map(|s| s["name"].as_str().unwrap_or_default()).collect();
+    assert_eq!(names, ["tso-autosize", "sctp-failover"]);
+    assert_eq!(sections[0]["rows"].as_array().map(Vec::len), Some(6));
+    let sizes = &sections[0]["pictures"][0]["lines"];
+    assert_eq!(sizes[1]["name"], "2-mss");
+    let segments = sizes[1]["y"].as_array().expect("a list");
+    assert!(segments.len() > 600 && segments.iter().all(|y| y.as_f64() <= Some(2.0)), "{sizes}");
+    assert!(sections[1]["pictures"].as_array().is_some_and(|p| p.iter().all(|p| p["rows"].is_array())));
+    // It asks nobody for anything: the only addresses are those in the library's own comment.
+    let asks = ["src=", "href=\"http", "@import", "url(", "fetch("];
+    assert!(asks.iter().all(|ask| !around.contains(ask)), "the page wants something from outside");
+    assert!(["page.css */", "page.js */", "uplot.js */", "data */"].iter().all(|p| !around.contains(p)));
+    assert_eq!(page, write(), "the same command, the same page");
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_said_before_the_runs() {
+    let ended = say(&["lab", "run", "bulk", "--report", "/nowhere/page.html"]);
+    assert_eq!(ended.code(), Some(1));
+    assert!(ended.stderr.contains("/nowhere/page.html") && ended.stdout.is_empty(), "{ended:?}");
+}
