@@ -264,6 +264,16 @@ sysctls! {
     tcp_tw_reuse_delay: u32 = 1_000, "tcp_tw_reuse_delay", "milliseconds", 1 ..= 60000;
     /// TTL of what we send over IPv4; over IPv6 it is 64, or IPV6_UNICAST_HOPS.
     ip_default_ttl: u32 = 64, "ip_default_ttl", "a number", 1 ..= 255;
+    /// Milliseconds between ICMP errors to one receiver over IPv4, of which six may go at once (RFC 1812 section 4.3.2.8); 0 sets no limit.
+    icmp_ratelimit: u32 = 1_000, "icmp_ratelimit", "milliseconds", 0 ..= 2147483647;
+    /// Types of ICMP messages over IPv4 that are limited, a bit each; 6168 are those of errors.
+    icmp_ratemask: u32 = 6_168, "icmp_ratemask", "bits by the types of messages, a number", 0 ..= 2147483647;
+    /// ICMP errors in a second to all receivers together; 0 sends none.
+    icmp_msgs_per_sec: u32 = 1_000, "icmp_msgs_per_sec", "a number", 0 ..= 2147483647;
+    /// How many of those may go at once.
+    icmp_msgs_burst: u32 = 50, "icmp_msgs_burst", "a number", 0 ..= 2147483647;
+    /// Milliseconds between ICMP errors to one receiver over IPv6, of which six may go at once (RFC 4443 section 2.4 f); 0 sets no limit.
+    icmp6_ratelimit: u32 = 100, "ipv6.icmp.ratelimit", "milliseconds", 0 ..= 2147483647;
     /// Do not learn path MTUs: 0 learn, 1 never set DF.
     ip_no_pmtu_disc: u32 = 0, "ip_no_pmtu_disc", "a number", 0 ..= 1;
     /// Bytes that waiting fragments may hold.

@@ -33,6 +33,17 @@ pub(super) enum Report {
     },
 }
 
+impl Report {
+    /// The type of its message over IPv4, by which the limits know it.
+    const fn kind_v4(self) -> u8 {
+        match self {
+            Self::Unreachable(_) => icmp4::UNREACHABLE,
+            Self::ReassemblyTimeExceeded => icmp4::TIME_EXCEEDED,
+            Self::Problem { .. } => icmp4::PARAMETER_PROBLEM,
+        }
+    }
+}
+
 impl Ip {
     /// Answers `ingress` with "destination unreachable" (for an unknown protocol over IPv6: "unrecognized next header"),
     /// within the limits of RFC 1812 section 4.3.2 and RFC 4443 section 2.4.
@@ -72,7 +83,7 @@ impl Ip {
             Some(about.dst)
         };
         let Some(from) = from else { return };
-        if !self.limiter.allow(cx, about.src) {
+        if !self.limiter.allow(cx, about.src, report.kind_v4()) {
             cx.count.dropped(DropWhy::RateLimited);
             return;
         }

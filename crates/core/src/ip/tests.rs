@@ -213,8 +213,11 @@ fn errors_reach_the_flow_that_caused_them_and_are_limited() {
             .count();
         assert_eq!(more, 3, "six at once");
         assert_eq!(w.count.icmp.out_rate_limit_host, 17);
-        w.sleep(1_000);
-        assert!(unreachable(&mut w, &mut hosts, src, dst, Unreachable::Port).is_some(), "then one a second");
+        let ms = if src.contains(':') { w.sysctl.icmp6_ratelimit } else { w.sysctl.icmp_ratelimit };
+        w.sleep(u64::from(ms) - 1);
+        assert!(unreachable(&mut w, &mut hosts, src, dst, Unreachable::Port).is_none(), "not yet");
+        w.sleep(1);
+        assert!(unreachable(&mut w, &mut hosts, src, dst, Unreachable::Port).is_some(), "then one by one");
     }
 }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const ROOT: &str = "/proc/sys/net";
 /// Bytes of the longest value that is read.
 const VALUE_MAX: usize = 256;
-/// Names outside of `ipv4/` and `sctp/` (which is there with the kernel's module alone) that every namespace has of its own. Bounds such as `core/rmem_max` are the host's, and keep Linux's defaults.
+/// Names outside of `ipv4/`, `ipv6/` and `sctp/` (which is there with the kernel's module alone) that every namespace has of its own. Bounds such as `core/rmem_max` are the host's, and keep Linux's defaults.
 const CORE: &[&str] = &["somaxconn"];
 /// What a congestion controller that does not exist here becomes.
 const FALLBACK: (&str, &str) = ("tcp_congestion_control", "cubic");
@@ -37,12 +37,12 @@ impl Sysctls {
 
     fn under(root: &Path) -> Self {
         let entry = |name: &'static str| {
-            let (folder, file) = match name.strip_prefix("sctp.") {
-                Some(file) => ("sctp", file),
-                None if CORE.contains(&name) => ("core", name),
-                None => ("ipv4", name),
+            let folder = match name {
+                _ if name.contains('.') => "",
+                _ if CORE.contains(&name) => "core",
+                _ => "ipv4",
             };
-            Known { name, path: root.join(folder).join(file), seen: None }
+            Known { name, path: root.join(folder).join(name.replace('.', "/")), seen: None }
         };
         let known = Sysctl::NAMES.iter().map(|(name, _)| entry(name)).filter(|k| k.path.exists()).collect();
         Self { known, said: BTreeSet::new() }
