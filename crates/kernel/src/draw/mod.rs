@@ -21,7 +21,7 @@ pub use program::{FLAVOURS, Flavours, LIVES};
 
 use crate::Kernel;
 use compare::Difference;
-use program::Program;
+use program::{Act, Program};
 use trace::{Moved, Trace};
 
 /// Runs on the kernel that may be disturbed for each that counts.
@@ -98,9 +98,18 @@ fn is_border(program: &Program, plain: &Trace, run: &Trace, step: usize) -> bool
             compare::difference(program, &moved, run).is_none_or(|other| other.step > step)
         })
     };
-    let apart = APART.map(|apart| Moved { apart, ..Moved::default() });
-    let all = (0..=step).rev().flat_map(|from| MOMENTS.map(|by| Moved { from, by, apart: 0 }));
-    apart.into_iter().chain(all).any(alike)
+    let apart = |apart, only| Moved { apart, only, ..Moved::default() };
+    let moved = |from| MOMENTS.map(|by| Moved { from, by, ..Moved::default() });
+    let pushes = pushes(program, plain, step).flat_map(|only| APART.map(|us| apart(us, Some(only))));
+    let all = APART.map(|us| apart(us, None)).into_iter().chain((0..=step).rev().flat_map(moved));
+    all.chain(pushes).any(alike)
+}
+
+/// Each packet behind the first of each write up to a step: a push may have begun there (`tcp_sendmsg_locked`).
+fn pushes(program: &Program, plain: &Trace, step: usize) -> impl Iterator<Item = (usize, usize)> {
+    let steps = program.steps.iter().zip(&plain.steps).enumerate().take(step + 1);
+    let writes = steps.filter(|(_, (step, _))| matches!(step.act, Act::Write(_)));
+    writes.flat_map(|(number, (_, done))| (1..done.parts.0).map(move |packet| (number, packet)))
 }
 
 /// What runs on the kernel came to.

@@ -1,5 +1,4 @@
 //! Seeds make programs, and scripts of them that pass.
-use super::program::{self, Act};
 use super::*;
 
 fn flavours(text: &str) -> Flavours {
@@ -88,6 +87,27 @@ fn drawn(seed: u64, words: &str) -> (program::Program, Trace) {
     (program, stack)
 }
 
+/// What stands for a kernel that does as the stack does with other times.
+fn moved(program: &program::Program, stack: &Trace, moment: Moved) -> Trace {
+    let plain = trace::replay(program, stack, Moved::default(), None).expect("a replay");
+    let mut run = trace::replay(program, stack, moment, Some(&plain)).expect("a replay");
+    (run.end_ns, run.tick_ns) = (stack.end_ns, stack.tick_ns);
+    for (done, plain) in run.steps.iter_mut().zip(&stack.steps) {
+        (done.at_ns, done.late) = (plain.at_ns, plain.late);
+    }
+    run
+}
+
+#[test]
+fn a_write_pushes_when_it_likes() {
+    // Its last packet is a push by itself, 30 us behind those before it, and so too young to be lost by the round trip of the first of them; what
+    // was pushed with that is lost.
+    let (program, stack) = drawn(152_353, "sysctl,smallwin,weird");
+    let run = moved(&program, &stack, Moved { apart: 30, only: Some((0, 3)), ..Moved::default() });
+    let found = different(&program, &stack, &run).expect("another outcome");
+    assert!(found.border && found.step == 4, "{found:?}");
+}
+
 #[test]
 fn what_one_acknowledgement_lets_out_may_lie_microseconds_apart_and_that_excuses_nothing_else() {
     // A SACK of what had just left makes a reordering window of 60 us: what went again 80 us before new data is lost when that arrives, and
@@ -95,12 +115,7 @@ fn what_one_acknowledgement_lets_out_may_lie_microseconds_apart_and_that_excuses
     let (program, stack) = drawn(140_008, "weird,ecn,cubic");
     let plain = trace::replay(&program, &stack, Moved::default(), None).expect("a replay");
     assert!(plain.steps.iter().any(|done| done.parts == (2, 1)), "one again, one new");
-    let moment = Moved { apart: 80, ..Moved::default() };
-    let mut run = trace::replay(&program, &stack, moment, Some(&plain)).expect("a replay");
-    (run.end_ns, run.tick_ns) = (stack.end_ns, stack.tick_ns);
-    for (done, plain) in run.steps.iter_mut().zip(&stack.steps) {
-        (done.at_ns, done.late) = (plain.at_ns, plain.late);
-    }
+    let run = moved(&program, &stack, Moved { apart: 80, ..Moved::default() });
     let found = different(&program, &stack, &run).expect("another outcome");
     assert!(found.border && found.what.contains("retrans"), "{found:?}");
     // Behind the same SACK something else is a difference.

@@ -72,8 +72,10 @@ pub(super) struct Moved {
     /// This step and all behind it come by so many microseconds later or, below 0, earlier.
     pub(super) from: usize,
     pub(super) by: i64,
-    /// So many microseconds pass between packets of one step that the kernel stamps by two looks at the clock.
+    /// So many microseconds pass between packets of one step that the kernel may stamp by two looks at the clock.
     pub(super) apart: u64,
+    /// They pass only before this packet of this step.
+    pub(super) only: Option<(usize, usize)>,
 }
 
 /// All steps.
@@ -157,7 +159,7 @@ pub(super) fn replay(
             peer.collect();
         }
         let parts = plain.and_then(|plain| plain.steps.get(i)).map_or((0, 0), |done| done.parts);
-        peer.target.set_pauses(pauses(&step.act, parts, moment.apart));
+        peer.target.set_pauses(pauses(&step.act, parts, moment.between(i)));
         let ret = peer.act(&step.act);
         let mut done = Done { ret, at_once: peer.collect(), ..Done::default() };
         done.parts = peer.parts(&mut nxt);
@@ -180,14 +182,24 @@ pub(super) fn replay(
     Ok(trace)
 }
 
+impl Moved {
+    /// Microseconds between packets of a step, and the only packet that they pass before.
+    fn between(&self, step: usize) -> (u64, Option<usize>) {
+        let here = self.only.is_none_or(|(only, _)| only == step);
+        (if here { self.apart } else { 0 }, self.only.map(|(_, packet)| packet))
+    }
+}
+
 /// Time before each packet of a step. The kernel stamps what an acknowledgement has sent again with when that came, and new data behind it with
-/// when that is sent (`tcp_mstamp_refresh` in `tcp_write_xmit`); a write looks at the clock for each packet that it pushes.
-fn pauses(act: &Act, (all, again): (usize, usize), apart: u64) -> Vec<Duration> {
+/// when that is sent (`tcp_mstamp_refresh` in `tcp_write_xmit`); a write looks at the clock for each push, of one packet or of several.
+fn pauses(act: &Act, (all, again): (usize, usize), (apart, only): (u64, Option<usize>)) -> Vec<Duration> {
     let apart = Duration::from_micros(apart);
-    match act {
+    let before = |packet| vec![Duration::ZERO; packet].into_iter().chain([apart]).collect();
+    match (act, only) {
         _ if apart == Duration::ZERO => Vec::new(),
-        Act::Answer(_) => vec![Duration::ZERO; again].into_iter().chain([apart]).collect(),
-        Act::Write(_) | Act::Shutdown => vec![apart; all],
+        (_, Some(packet)) => before(packet),
+        (Act::Answer(_), None) => before(again),
+        (Act::Write(_) | Act::Shutdown, None) => vec![apart; all],
     }
 }
 
