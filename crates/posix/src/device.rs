@@ -2,7 +2,7 @@
 use crate::host::Host;
 use bytes::Bytes;
 use core::net::IpAddr;
-use lowwater_core::base::Instant;
+use lowwater_core::base::{Duration, Instant};
 use lowwater_core::device::Submit;
 use lowwater_core::offload::csum;
 use lowwater_core::packet::{Owner, Packet};
@@ -42,6 +42,8 @@ pub(crate) struct Device {
     drops: usize,
     /// It is full, or said "not now", and has not said "ready" since.
     refused: bool,
+    /// How much time passes before each of the flows' next packets.
+    pub(crate) pauses: VecDeque<Duration>,
 }
 
 impl Device {
@@ -159,6 +161,13 @@ impl Host {
         self.device.drops = packets;
     }
 
+    /// From now on so much time passes before each of the flows' next packets, super-packets whole, as it does where code takes time:
+    /// they leave one after the other. Behind the last of these all that may leave does so at one instant again.
+    pub fn set_pauses(&mut self, pauses: impl IntoIterator<Item = Duration>) {
+        self.device.pauses.clear();
+        self.device.pauses.extend(pauses);
+    }
+
     /// It has room again, unless it is full however it is: then completions say so.
     fn ready(&mut self) {
         if !self.device.is_full() && std::mem::take(&mut self.device.refused) {
@@ -256,5 +265,23 @@ mod tests {
         assert_eq!(taken(&mut host), [(1, 128), (1, 128)]);
         host.set_drops(2);
         assert_eq!(send(&mut host, fd, 3), [(1, 128)], "two are lost");
+    }
+
+    #[test]
+    fn pauses_part_packets_and_end() {
+        let mut host = host(None);
+        let fd = socket(&mut host);
+        let begun = host.now();
+        host.set_busy(true);
+        assert_eq!(send(&mut host, fd, 4), []);
+        host.set_pauses([0, 7].map(Duration::from_micros));
+        host.set_busy(false);
+        let times = |host: &mut Host| -> Vec<u64> {
+            let now = host.now();
+            std::iter::from_fn(|| host.next_packet(now))
+                .map(|sent| sent.at.nanos_since(begun) / 1_000)
+                .collect()
+        };
+        assert_eq!(times(&mut host), [0, 7, 7, 7]);
     }
 }

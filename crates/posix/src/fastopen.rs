@@ -30,7 +30,8 @@ impl Host {
                 self.after_syn(write, id, nonblocking, p)
             }
             Kind::Conn(id) if self.stack.tcp_is_deferred(id) => {
-                p.done = match self.stack.tcp_send(self.now, id, &write.data, write.send_flags()) {
+                p.done = match self.stack.tcp_send(self.now, id, &write.data, write.send_flags(!nonblocking))
+                {
                     Ok(taken) => taken,
                     Err(Error::WouldBlock) => 0,
                     Err(e) => return Err(e.into()),

@@ -294,6 +294,8 @@ impl Host {
         if !self.stack.needs_transmit(self.dev) {
             return false;
         }
+        let pause = self.device.pauses.pop_front();
+        self.now += pause.unwrap_or(Duration::ZERO);
         let watching = !self.watched.is_empty();
         let device = &mut self.device;
         let mut submit = |now: Instant, packet: Packet| {
@@ -304,7 +306,8 @@ impl Host {
             left.extend(owner.zip(sent));
             submitted
         };
-        let done = self.stack.transmit(self.now, self.dev, BUDGET, &mut submit);
+        let budget = if pause.is_some() { 1 } else { BUDGET };
+        let done = self.stack.transmit(self.now, self.dev, budget, &mut submit);
         done.packets + done.dropped > 0
     }
 

@@ -80,8 +80,8 @@ impl Write {
         sock.nonblocking || self.has(MSG_DONTWAIT) || sock.knobs.sndtimeo.is_some_and(|t| t.is_zero())
     }
 
-    pub(crate) const fn send_flags(&self) -> SendFlags {
-        SendFlags { more: self.has(MSG_MORE), eor: self.has(MSG_EOR), oob: self.has(MSG_OOB) }
+    pub(crate) const fn send_flags(&self, waits: bool) -> SendFlags {
+        SendFlags { more: self.has(MSG_MORE), eor: self.has(MSG_EOR), oob: self.has(MSG_OOB), waits }
     }
 
     /// The failure of a writing call: EPIPE comes with SIGPIPE unless the caller does not want it.
@@ -176,7 +176,7 @@ impl Host {
         if write.is_strange_to(sock) && !self.waits_to_connect(id) {
             return Err(Errno::EINVAL);
         }
-        match self.send_some(id, write, p) {
+        match self.send_some(id, (write, patient), p) {
             Ok(_) if write.bad => return Err(Errno::EFAULT),
             Ok(n) => p.done += n,
             Err(Error::WouldBlock) if p.done < write.data.len() || write.data.is_empty() => {}
@@ -203,16 +203,21 @@ impl Host {
         matches!(self.stack.tcp_state(id), Ok(State::SynSent))
     }
 
-    fn send_some(&mut self, id: SocketId, write: &Write, p: &Progress) -> Result<usize, Error> {
+    fn send_some(
+        &mut self,
+        id: SocketId,
+        (write, patient): (&Write, bool),
+        p: &Progress,
+    ) -> Result<usize, Error> {
         let rest = write.data.get(p.done..).unwrap_or_default();
         // What cannot be read fails as a whole, and who has waited long enough does not try again, though there may be room by now; the state of
         // the connection comes first (`sk_stream_wait_memory`).
         let rest = if write.bad || p.over() { &[] } else { rest };
         let cuts = if p.zerocopy.is_some() { write.cuts.as_slice() } else { &[] };
-        let mut done = 0;
+        let (mut done, flags) = (0, write.send_flags(patient));
         for cut in cuts.iter().filter(|cut| **cut > p.done && **cut < write.data.len()) {
             let part = rest.get(done..cut - p.done).unwrap_or_default();
-            let ends = SendFlags { more: false, eor: true, ..write.send_flags() };
+            let ends = SendFlags { more: false, eor: true, ..flags };
             match self.stack.tcp_send(self.now, id, part, ends) {
                 Ok(n) if n == part.len() => done += n,
                 Ok(n) => return Ok(done + n),
@@ -220,7 +225,7 @@ impl Host {
                 Err(e) => return Err(e),
             }
         }
-        match self.stack.tcp_send(self.now, id, rest.get(done..).unwrap_or_default(), write.send_flags()) {
+        match self.stack.tcp_send(self.now, id, rest.get(done..).unwrap_or_default(), flags) {
             Err(_) if done > 0 => Ok(done),
             sent => sent.map(|n| done + n),
         }

@@ -41,7 +41,7 @@ impl Conn {
         while !rest.is_empty() {
             let taken = self.fill_or_begin(cx, rest, goal);
             if taken == 0 {
-                self.found_full();
+                self.found_full(cx, rest.len() < data.len(), flags);
                 break;
             }
             if rest.len() == data.len() {
@@ -72,11 +72,16 @@ impl Conn {
         self.tx.queue().unsent.begin_element(cx.pool, &data[..may], data.len(), goal)
     }
 
-    /// The writer has to wait for room.
-    fn found_full(&mut self) {
+    /// The writer has to wait for room. What it has handed over is pushed before it does; who does not wait pushes it again at the end of the
+    /// call (`tcp_sendmsg_locked`), which this is the first of.
+    fn found_full(&mut self, cx: &mut Cx<'_>, some: bool, flags: SendFlags) {
         let queue = self.tx.queue_ref();
         self.snd.full_from = queue.nxt() + u64::from(queue.unsent.pushed().bytes);
         self.app.nospace = true;
+        if some && !flags.waits && !self.autocorks(cx, flags) {
+            self.mark_push();
+            self.push_all_within(cx);
+        }
     }
 
     /// An element begins: only here Linux looks at the pause before it, and forgets a push (`tcp_skb_entail`).
@@ -110,13 +115,13 @@ impl Conn {
         let before = data.len();
         while !data.is_empty() {
             if !self.level_within(cx).memory_free(false) {
-                self.found_full();
+                self.found_full(cx, data.len() < before, flags);
                 break;
             }
             self.begin(cx);
             let may = self.schedule(cx, data.len().min(goal));
             if may == 0 {
-                self.found_full();
+                self.found_full(cx, data.len() < before, flags);
                 break;
             }
             let piece = data.split_to(may);

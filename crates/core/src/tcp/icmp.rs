@@ -88,6 +88,9 @@ impl Conn {
             return true;
         }
         self.settle_mss(cx);
+        // What the SACK blocks of now leave of a segment (`tcp_current_mss`).
+        let mss = self.mss_now();
+        self.tx.set_mss(mss);
         let with_data = self.state == State::SynSent && self.rest.stats.fast.has(fact::DATA);
         if self.tx.on_mss_reduced(cx, &mut self.path, with_data) {
             // And nothing new, which waits for the next acknowledgement or write.

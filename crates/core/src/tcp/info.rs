@@ -376,7 +376,7 @@ impl Conn {
 
     /// Nothing of what our SYN offers is agreed on (`tcp_connect_init`).
     fn unanswered(&self, info: &mut TcpInfo) {
-        info.options = if self.out.ecn_asked { OPT_ECN } else { 0 };
+        info.options = if self.out.ecn_asked.ever() { OPT_ECN } else { 0 };
         (info.snd_wscale, info.rcv_wscale) = (0, 0);
         // Nothing is settled before the SYN (`tcp_init_sock`).
         let settled = self.tx.queue_ref().nxt() > 0;

@@ -29,10 +29,29 @@ pub(super) struct Pending {
     pub(super) credit: Credit,
     /// ECN: the peer must hear of a congestion mark until it answers with CWR.
     pub(super) ece: bool,
-    /// ECN: our SYN asked for it.
-    pub(super) ecn_asked: bool,
+    /// ECN: whether our SYN asked for it.
+    pub(super) ecn_asked: Asked,
     /// There was no route when something was last tried.
     pub(super) no_path: bool,
+}
+
+/// Whether a SYN asked for ECN.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// None did.
+    #[default]
+    Never,
+    /// One did, but the last one did not (RFC 3168 section 6.1.1.1).
+    Before,
+    /// The last one did.
+    Last,
+}
+
+impl Asked {
+    /// One of them did.
+    pub(super) const fn ever(self) -> bool {
+        !matches!(self, Self::Never)
+    }
 }
 
 /// What is sent again as if the data that came with its acknowledgement were not there yet.
@@ -185,7 +204,11 @@ impl Pending {
     pub(super) const fn ecn_syn(&mut self, sysctl: &Sysctl, retransmits: u8) -> bool {
         // What the first SYN asked for may still be granted after the fallback (`tcp_ecn_clear_syn`).
         let ask = sysctl.tcp_ecn == 1 && !(retransmits > 0 && sysctl.tcp_ecn_fallback);
-        self.ecn_asked |= ask;
+        self.ecn_asked = match (ask, self.ecn_asked) {
+            (true, _) => Asked::Last,
+            (false, Asked::Never) => Asked::Never,
+            (false, _) => Asked::Before,
+        };
         ask
     }
 

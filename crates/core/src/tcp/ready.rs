@@ -109,4 +109,6 @@ pub struct SendFlags {
     pub eor: bool,
     /// MSG_OOB: the last byte is urgent.
     pub oob: bool,
+    /// The caller waits for room where not everything fits, and goes on then.
+    pub waits: bool,
 }

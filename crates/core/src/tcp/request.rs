@@ -291,9 +291,9 @@ impl Request {
     }
 
     /// Answers a repeated SYN with the SYN-ACK (`seq` is none) and anything else out of place with an ACK. What carries data is
-    /// always answered, anything else at most once per tcp_invalid_ratelimit (`tcp_oow_rate_limited`).
+    /// always answered, anything else, and a reset with whatever it carries, at most once per tcp_invalid_ratelimit (`tcp_oow_rate_limited`).
     fn answer(&mut self, cx: &mut Cx<'_>, seg: &Segment, seq: Option<Seq>) -> RequestVerdict {
-        let limited = seg.has(TcpFlags::SYN) || seg.seq_len() == 0;
+        let limited = seg.flags.intersects(TcpFlags::SYN.union(TcpFlags::RST)) || seg.seq_len() == 0;
         if limited && !cx.sysctl.answers_out_of_place(cx.now, &mut self.last_answer) {
             cx.count.tcp_ext.tcp_ack_skipped_syn_recv += 1;
             return RequestVerdict::Drop(DropWhy::RateLimited);

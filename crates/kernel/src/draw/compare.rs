@@ -34,14 +34,14 @@ fn next_ns(run: &Trace, number: usize) -> u64 {
 }
 
 /// The kernel has sent less until the next step, but what a timer of the stack made leave is so near to that step that the kernel's timer,
-/// which may be late, can have come behind it.
+/// which may be late by its share of the time that it was set for, can have come behind it.
 fn may_be_late(stack: &Done, kernel: &Done, next_ns: u64) -> bool {
     let all = kernel.later.len();
     let Some(out) = stack.later.get(all).filter(|_| same(&stack.later[..all], &kernel.later)) else {
         return false;
     };
-    let due = kernel.late + out.at;
-    (due + most_late(due.saturating_sub(kernel.at_ns / 1_000))) * 1_000 >= next_ns
+    let waited = stack.waited.get(all).copied().unwrap_or_default();
+    (kernel.late + out.at + most_late(waited)) * 1_000 >= next_ns
 }
 
 /// Two timers were due one after the other, and the kernel's first was as late as the second: an acknowledgement left by itself there which
@@ -146,5 +146,35 @@ mod tests {
         let mut other = run();
         other.steps[0].ret += 1;
         assert_eq!(difference(&program, &trace, &other).map(|d| d.step), Some(0));
+    }
+
+    /// Whether a timer of a step is told as perhaps late, whose packet the kernel has not sent when the next step comes so many microseconds
+    /// after it was due.
+    fn late(seed: u64, words: &str, (step, timer): (usize, usize), us: u64) -> bool {
+        let program = crate::draw::author::program(seed, &Flavours::parse(words).expect("words"));
+        let program = program.expect("a program");
+        let mut stack = crate::draw::stack::Stack::new().expect("a stack");
+        let trace = crate::draw::trace::run(&mut stack, &program, None).expect("a run");
+        let mut other = trace.clone();
+        let due = other.steps[step].later[timer].at;
+        other.steps[step].later.truncate(timer);
+        let next = (due + us) * 1_000;
+        match other.steps.get_mut(step + 1) {
+            Some(next_step) => next_step.at_ns = next,
+            None => other.end_ns = next,
+        }
+        let found = difference(&program, &trace, &other).expect("a difference");
+        assert_eq!(found.step, step, "{found:?}");
+        found.border
+    }
+
+    #[test]
+    fn a_timer_is_late_by_its_share_of_the_time_that_it_was_set_for() {
+        // A timeout of a second that was set long before the step, 21 ms before it was due.
+        assert!(late(151_320, "sack,ecn", (32, 0), 100_000));
+        assert!(!late(151_320, "sack,ecn", (32, 0), 400_000));
+        // The third in a row is due 4.8 s behind the step, and was set for 2.75 s.
+        assert!(late(36, "even,spike", (4, 2), 350_000));
+        assert!(!late(36, "even,spike", (4, 2), 500_000));
     }
 }

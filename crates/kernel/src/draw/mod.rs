@@ -21,16 +21,16 @@ pub use program::{FLAVOURS, Flavours, LIVES};
 
 use crate::Kernel;
 use compare::Difference;
-use program::Program;
-use trace::Trace;
+use program::{Act, Program};
+use trace::{Moved, Trace};
 
 /// Runs on the kernel that may be disturbed for each that counts.
 const DISTURBED_MAX: usize = 4;
 
 /// By how much a step may be earlier or later on the kernel than it was seen to be, in microseconds.
 const MOMENTS: [i64; 4] = [-300, -100, 100, 300];
-/// A least round trip that is shorter, in microseconds, makes a reordering window (a quarter of it) in which the kernel sends what leaves together.
-const SHORT: u64 = 1_000;
+/// How far apart, in microseconds, what one step lets out may leave on the kernel.
+const APART: [u64; 5] = [5, 15, 40, 100, 200];
 
 /// What a seed showed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,25 +83,33 @@ pub fn draw(seed: u64, flavours: &Flavours, attempts: usize) -> Result<Drawn, St
 /// came.
 fn different(program: &Program, stack: &Trace, run: &Trace) -> Option<Difference> {
     let found = compare::difference(program, stack, run)?;
-    let Ok(again) = trace::replay(program, run, (0, 0)) else { return Some(found) };
+    let Ok(again) = trace::replay(program, run, Moved::default(), None) else { return Some(found) };
     let found = compare::difference(program, &again, run)?;
-    let border = found.border || is_border(program, run, found.step);
+    let border = found.border || is_border(program, &again, run, found.step);
     Some(Difference { border, ..found })
 }
 
 /// Whether the time that code takes decides what a step does: the stack does as that run did where the step, or one before it, comes by that
-/// much earlier or later (RACK compares the round trip of a retransmission with the least one); or RACK's reordering window is so short, after
-/// a SACK of what had just left, that it matters how far what one acknowledgement let out lies apart.
-fn is_border(program: &Program, run: &Trace, step: usize) -> bool {
-    if step.checked_sub(1).is_some_and(|last| run.steps[last].min_rtt() < SHORT) {
-        return true;
-    }
-    let alike = |from, by| {
-        trace::replay(program, run, (from, by)).is_ok_and(|moved| {
+/// much earlier or later (RACK compares the round trip of a retransmission with the least one); or what a step let out leaves some microseconds
+/// apart, as on the kernel (RACK's reordering window is as short after a SACK of what had just left). `plain` is the replay without either.
+fn is_border(program: &Program, plain: &Trace, run: &Trace, step: usize) -> bool {
+    let alike = |moment| {
+        trace::replay(program, run, moment, Some(plain)).is_ok_and(|moved| {
             compare::difference(program, &moved, run).is_none_or(|other| other.step > step)
         })
     };
-    (0..=step).rev().any(|from| MOMENTS.iter().any(|by| alike(from, *by)))
+    let apart = |apart, only| Moved { apart, only, ..Moved::default() };
+    let moved = |from| MOMENTS.map(|by| Moved { from, by, ..Moved::default() });
+    let pushes = pushes(program, plain, step).flat_map(|only| APART.map(|us| apart(us, Some(only))));
+    let all = APART.map(|us| apart(us, None)).into_iter().chain((0..=step).rev().flat_map(moved));
+    all.chain(pushes).any(alike)
+}
+
+/// Each packet behind the first of each write up to a step: a push may have begun there (`tcp_sendmsg_locked`).
+fn pushes(program: &Program, plain: &Trace, step: usize) -> impl Iterator<Item = (usize, usize)> {
+    let steps = program.steps.iter().zip(&plain.steps).enumerate().take(step + 1);
+    let writes = steps.filter(|(_, (step, _))| matches!(step.act, Act::Write(_)));
+    writes.flat_map(|(number, (_, done))| (1..done.parts.0).map(move |packet| (number, packet)))
 }
 
 /// What runs on the kernel came to.

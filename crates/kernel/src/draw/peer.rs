@@ -2,7 +2,7 @@
 use super::pace::Paced;
 use super::packet::{self, Seen};
 use super::program::{Act, Answer, Setup};
-use super::stack::LOCAL;
+use super::stack::{LOCAL, Stack};
 use core::net::SocketAddr;
 use lowwater_core::base::{Duration, Instant};
 use lowwater_drill::Target;
@@ -192,6 +192,18 @@ impl<'a, T: Target> Peer<'a, T> {
     pub(super) fn info(&mut self) -> Vec<u8> {
         let (fd, level, name, len) = (self.fd, TCP, abi::TCP_INFO, 280);
         self.call(Call::Getsockopt { fd, level, name, len }).map_or(Vec::new(), |reply| reply.value.to_vec())
+    }
+}
+
+impl Peer<'_, Stack> {
+    /// How many packets of data the last event made leave, and how many of them went again before the first new ones; `nxt` is what comes after
+    /// all that had left.
+    pub(super) fn parts(&mut self, nxt: &mut u32) -> (usize, usize) {
+        let outs: Vec<_> =
+            self.target.outs().iter().map(|(seq, len)| (seq.wrapping_sub(self.isn), *len)).collect();
+        let again = outs.iter().take_while(|(seq, _)| seq < nxt).count();
+        *nxt = outs.iter().map(|(seq, len)| seq.wrapping_add(*len)).fold(*nxt, u32::max);
+        (outs.len(), again)
     }
 }
 

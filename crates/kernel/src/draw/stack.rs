@@ -2,8 +2,8 @@
 use super::pace::{most_late, usual_delay};
 use bytes::Bytes;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
-use lowwater_core::base::Instant;
 use lowwater_core::base::trace::{Ev, Record};
+use lowwater_core::base::{Duration, Instant};
 use lowwater_core::device::DeviceCaps;
 use lowwater_drill::{ORIGIN, Steps, Target, World};
 use lowwater_posix::{Call, CallId, Host, Reply, Sent, Settings, Started};
@@ -50,17 +50,26 @@ impl Stack {
         self.0.next_deadline()
     }
 
-    /// When the transmission timer was set that is due then.
-    fn set_at(&mut self, due: Instant) -> Option<Instant> {
-        let is_due = |record: &Record| matches!(record.event, Ev::Timer(_, at) if due.nanos_since(at).max(at.nanos_since(due)) <= ROUNDED);
-        self.0.trace(usize::MAX).iter().rfind(|record| is_due(record)).map(|record| record.at)
+    /// Data that the last event made leave, packet by packet: number and length.
+    pub(super) fn outs(&mut self) -> Vec<(u32, u32)> {
+        let now = self.0.now();
+        let out = |record: &Record| match record.event {
+            Ev::Out(seq, len, _) if len > 0 && record.at >= now => Some((seq, len)),
+            _ => None,
+        };
+        self.0.trace(usize::MAX).iter().filter_map(out).collect()
+    }
+
+    /// [`lowwater_posix::Host::set_pauses`].
+    pub(super) fn set_pauses(&mut self, pauses: Vec<Duration>) {
+        self.0.host().set_pauses(pauses);
     }
 
     /// Moves time to `at`, when a timer of another run made something leave after a step at `step`: what is due before that by no more than a
     /// timer of the kernel's can be late is as late. That grows with the time since it was set, which may have been long before the step.
     pub(super) fn follow(&mut self, at: Instant, step: Instant) {
         while let Some(due) = self.0.next_deadline().filter(|due| *due < at) {
-            let set = self.set_at(due).map_or(step, |set| set.min(step));
+            let set = set_at(&self.0.trace(usize::MAX), due).map_or(step, |set| set.min(step));
             if due.plus_nanos(most_late(at.nanos_since(set) / 1_000) * 1_000) >= at {
                 break;
             }
@@ -115,7 +124,13 @@ impl Target for Stack {
         None
     }
 
-    fn trace(&mut self, _: usize) -> Vec<Record> {
-        Vec::new()
+    fn trace(&mut self, max: usize) -> Vec<Record> {
+        self.0.trace(max)
     }
+}
+
+/// When the transmission timer was set that was due then, as far as a flight recorder remembers.
+pub(super) fn set_at(records: &[Record], due: Instant) -> Option<Instant> {
+    let is_due = |record: &Record| matches!(record.event, Ev::Timer(_, at) if due.nanos_since(at).max(at.nanos_since(due)) <= ROUNDED);
+    records.iter().rfind(|record| is_due(record)).map(|record| record.at)
 }

@@ -2,8 +2,8 @@
 use super::pace::{self, DISTURBED, Field, Paced as _};
 use super::packet::Seen;
 use super::peer::Peer;
-use super::program::Program;
-use super::stack::Stack;
+use super::program::{Act, Program};
+use super::stack::{self, Stack};
 use lowwater_core::base::{Duration, Instant};
 use lowwater_drill::{ORIGIN, Target};
 
@@ -36,7 +36,7 @@ pub(super) const FIELDS: &[Field] = &[
     ("total_rto", 240, 2),
     ("total_rto_recoveries", 242, 2),
 ];
-/// Times in TCP_INFO, which are compared roughly: rttvar, the third, most. The least round trip is the last.
+/// Times in TCP_INFO, which are compared roughly: rttvar, the third, most.
 pub(super) const TIMES: &[Field] = &[("rto", 8, 4), ("rtt", 68, 4), ("rttvar", 72, 4), ("min_rtt", 148, 4)];
 /// Values in the order of [`FIELDS`] or [`TIMES`].
 pub(super) type Values = Vec<u64>;
@@ -56,16 +56,26 @@ pub(super) struct Done {
     pub(super) info: Values,
     /// What timers made leave up to the next step.
     pub(super) later: Vec<Seen>,
+    /// For how many microseconds the timer of each had been set, or since the step where that is unknown.
+    pub(super) waited: Vec<u64>,
     /// TCP_INFO then, and its times.
     pub(super) info_later: Values,
     pub(super) times: Values,
+    /// Packets that left at once, super-packets whole: those that the time between them is put before, and how many of them went again in front of
+    /// new data. Of a replay.
+    pub(super) parts: (usize, usize),
 }
 
-impl Done {
-    /// The least round trip so far in microseconds, more than any where none is known.
-    pub(super) fn min_rtt(&self) -> u64 {
-        self.times.last().copied().unwrap_or(u64::MAX)
-    }
+/// How the times of a replay are other than those of the run that it follows.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Moved {
+    /// This step and all behind it come by so many microseconds later or, below 0, earlier.
+    pub(super) from: usize,
+    pub(super) by: i64,
+    /// So many microseconds pass between packets of one step that the kernel may stamp by two looks at the clock.
+    pub(super) apart: u64,
+    /// They pass only before this packet of this step.
+    pub(super) only: Option<(usize, usize)>,
 }
 
 /// All steps.
@@ -113,6 +123,7 @@ pub(super) fn run<T: Target>(
         let next = program.steps.get(i + 1).map_or(program.end, |next| next.at);
         let expected = like.and_then(|like| like.steps.get(i)).map_or(&[][..], |like| &like.later);
         done.later = pace::pass(&mut peer, (step.at, next), expected);
+        done.waited = waited(&mut peer, &done.later, step.at);
         let info = peer.info();
         (done.info_later, done.times) = (values(&info, FIELDS), values(&info, TIMES));
         trace.steps.push(done);
@@ -123,8 +134,13 @@ pub(super) fn run<T: Target>(
 
 /// Runs a program on the stack at the times at which another run came: steps that were some microseconds early or late against each
 /// other, and timers that fired late, decide what is a reordering, how old the head is when a packet may be deferred, or which
-/// millisecond a timestamp says and which tick CUBIC counts. A step and all behind it come by so many microseconds later or, below 0, earlier.
-pub(super) fn replay(program: &Program, like: &Trace, (from, by): (usize, i64)) -> Result<Trace, String> {
+/// millisecond a timestamp says and which tick CUBIC counts. Where packets are to lie apart, `plain` is the replay in which they do not.
+pub(super) fn replay(
+    program: &Program,
+    like: &Trace,
+    moment: Moved,
+    plain: Option<&Trace>,
+) -> Result<Trace, String> {
     let mut stack = Stack::starting(ORIGIN.plus_nanos(like.past_tick_ns))?;
     // CUBIC looks at its curve once per tick, which is a millisecond where the other run was the stack's.
     stack.set_sysctl("cubic_tick_us", &(like.tick_ns / 1_000).max(1_000).to_string())?;
@@ -132,16 +148,22 @@ pub(super) fn replay(program: &Program, like: &Trace, (from, by): (usize, i64)) 
     setup.rtt += like.opened_late;
     let mut peer = Peer::open(&mut stack, &setup)?;
     let begun = peer.base;
-    let mut trace = Trace { begun, ..Trace::default() };
+    let (mut trace, mut nxt) = (Trace { begun, ..Trace::default() }, 1);
     for (i, (step, like_step)) in program.steps.iter().zip(&like.steps).enumerate() {
-        let moved = |i: usize, at_ns: u64| at_ns.saturating_add_signed(if i < from { 0 } else { by * 1_000 });
+        let moved = |i: usize, at_ns: u64| {
+            at_ns.saturating_add_signed(if i < moment.from { 0 } else { moment.by * 1_000 })
+        };
         peer.base = begun + Duration::from_micros(like_step.late);
         peer.target.advance_until(begun.plus_nanos(moved(i, like_step.at_ns)));
         if i == 0 {
             peer.collect();
         }
+        let parts = plain.and_then(|plain| plain.steps.get(i)).map_or((0, 0), |done| done.parts);
+        peer.target.set_pauses(pauses(&step.act, parts, moment.between(i)));
         let ret = peer.act(&step.act);
         let mut done = Done { ret, at_once: peer.collect(), ..Done::default() };
+        done.parts = peer.parts(&mut nxt);
+        peer.target.set_pauses(Vec::new());
         done.info = values(&peer.info(), FIELDS);
         for out in &like_step.later {
             let at_ns = (peer.base + Duration::from_micros(out.at)).nanos_since(begun);
@@ -152,11 +174,46 @@ pub(super) fn replay(program: &Program, like: &Trace, (from, by): (usize, i64)) 
         let end = like.steps.get(i + 1).map_or(like.end_ns, |next| next.at_ns);
         peer.target.advance_until(begun.plus_nanos(moved(i + 1, end)));
         done.later.extend(peer.collect());
+        done.waited = waited(&mut peer, &done.later, step.at);
         let info = peer.info();
         (done.info_later, done.times) = (values(&info, FIELDS), values(&info, TIMES));
         trace.steps.push(done);
     }
     Ok(trace)
+}
+
+impl Moved {
+    /// Microseconds between packets of a step, and the only packet that they pass before.
+    fn between(&self, step: usize) -> (u64, Option<usize>) {
+        let here = self.only.is_none_or(|(only, _)| only == step);
+        (if here { self.apart } else { 0 }, self.only.map(|(_, packet)| packet))
+    }
+}
+
+/// Time before each packet of a step. The kernel stamps what an acknowledgement has sent again with when that came, and new data behind it with
+/// when that is sent (`tcp_mstamp_refresh` in `tcp_write_xmit`); a write looks at the clock for each push, of one packet or of several.
+fn pauses(act: &Act, (all, again): (usize, usize), (apart, only): (u64, Option<usize>)) -> Vec<Duration> {
+    let apart = Duration::from_micros(apart);
+    let before = |packet| vec![Duration::ZERO; packet].into_iter().chain([apart]).collect();
+    match (act, only) {
+        _ if apart == Duration::ZERO => Vec::new(),
+        (_, Some(packet)) => before(packet),
+        (Act::Answer(_), None) => before(again),
+        (Act::Write(_) | Act::Shutdown, None) => vec![apart; all],
+    }
+}
+
+/// For how long timers had been set that made something leave after a step.
+fn waited<T: Target>(peer: &mut Peer<'_, T>, later: &[Seen], step: u64) -> Vec<u64> {
+    if later.is_empty() {
+        return Vec::new();
+    }
+    let records = peer.target.trace(usize::MAX);
+    let since = |out: &Seen| {
+        let due = peer.base + Duration::from_micros(out.at);
+        stack::set_at(&records, due).map_or(out.at.saturating_sub(step), |set| due.nanos_since(set) / 1_000)
+    };
+    later.iter().map(since).collect()
 }
 
 fn values(info: &[u8], fields: &[Field]) -> Values {

@@ -118,7 +118,11 @@ impl Scramble {
                     now,
                     id,
                     &vec![3; len],
-                    SendFlags { more: len.is_multiple_of(3), eor: false, oob: len.is_multiple_of(7) },
+                    SendFlags {
+                        more: len.is_multiple_of(3),
+                        oob: len.is_multiple_of(7),
+                        ..SendFlags::default()
+                    },
                 );
                 None
             }

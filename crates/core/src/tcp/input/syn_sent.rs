@@ -73,7 +73,7 @@ impl Conn {
         self.settle(cx, seg);
         self.rest.stats.last_ack_recv = cx.now;
         // RFC 3168 section 6.1.1: the answer to an ECN-setup SYN carries ECE and not CWR.
-        let asked = self.out.ecn_asked;
+        let asked = self.out.ecn_asked.ever();
         self.peer.ecn = asked && seg.has(TcpFlags::ECE) && !seg.has(TcpFlags::CWR);
         // The answer to the first SYN: only patience was lacking (`tcp_try_undo_spurious_syn`).
         let echo = seg.options.timestamps.filter(|_| self.peer.ts).map(|ts| ts.echo);
@@ -110,7 +110,7 @@ impl Conn {
     fn cross(&mut self, cx: &mut Cx<'_>, seg: &Segment) {
         self.settle(cx, seg);
         // Only what we asked for ourselves (`tcp_ecn_rcv_syn`).
-        self.peer.ecn = self.out.ecn_asked && seg.has(TcpFlags::ECE) && seg.has(TcpFlags::CWR);
+        self.peer.ecn = self.out.ecn_asked.ever() && seg.has(TcpFlags::ECE) && seg.has(TcpFlags::CWR);
         // What comes before our SYN is acknowledged is answered, and probed for, by what both sides have agreed on already.
         self.tx.set_sack(self.peer.sack);
         self.rx.set_sack(self.peer.sack);

@@ -4,7 +4,7 @@ use crate::base::{Cx, Instant};
 use crate::credit::PACKET_CHARGE;
 use crate::tcp::conn::Conn;
 use crate::tcp::negotiated::mss_of_mtu;
-use crate::tcp::pending::Early;
+use crate::tcp::pending::{Asked, Early};
 use crate::tcp::segment::{Ecn, Outgoing};
 use crate::tcp::sender::{Rexmit, SendPlan};
 use crate::tcp::seq::Seq;
@@ -161,7 +161,8 @@ impl Conn {
             options.sack_permitted = cx.sysctl.tcp_sack;
             options.window_scale = cx.sysctl.tcp_window_scaling.then(|| self.rx.window().scale());
             flags.insert(TcpFlags::ACK);
-            if self.peer.ecn {
+            // It is the SYN that went last, with ACK (`tcp_ecn_send_synack`).
+            if self.peer.ecn && self.out.ecn_asked == Asked::Last {
                 flags.insert(TcpFlags::ECE);
             }
         } else {

@@ -17,12 +17,20 @@ use crate::tcp::tx_queue::segs_of;
 impl Conn {
     /// An element is full and the call goes on: the push that is due.
     pub(in crate::tcp) fn push_within(&mut self, cx: &mut Cx<'_>) {
-        let all = self.push_is_forced();
-        if all {
+        if self.push_is_forced() {
             self.mark_push();
-        } else if !self.tx.queue_ref().unsent.head_behind().is_some_and(|head| head.is_last) {
-            return;
+            self.push_all_within(cx);
+        } else if self.tx.queue_ref().unsent.head_behind().is_some_and(|head| head.is_last) {
+            self.push_out_within(cx, false);
         }
+    }
+
+    /// Everything that the windows allow (`__tcp_push_pending_frames`).
+    pub(in crate::tcp) fn push_all_within(&mut self, cx: &mut Cx<'_>) {
+        self.push_out_within(cx, true);
+    }
+
+    fn push_out_within(&mut self, cx: &mut Cx<'_>, all: bool) {
         let mss = self.mss_now();
         let max_segs = self.max_segs_within(cx, mss);
         let before = self.tx.queue_ref().unsent.pushed().segs;
