@@ -60,3 +60,19 @@ fn a_packet_at_another_time_is_a_difference_beyond_what_clocks_allow() {
     // From the write; the packets were sent by a timer, the events before which are nanoseconds apart.
     assert!(told[0].starts_with("-   +0.210000 ") && told[1].starts_with("+   +0.310000 "), "{told:?}");
 }
+
+#[test]
+fn what_a_call_answers_whose_line_leaves_that_open_is_compared() {
+    let of = |keepidle: u32, result: &str| {
+        format!(
+            "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
++0 setsockopt(3, SOL_TCP, TCP_KEEPIDLE, [{keepidle}], 4) = 0
++0 getsockopt(3, SOL_TCP, TCP_KEEPIDLE, ..., [4]) = {result}
++0 read(3, ..., {keepidle}) = ...
+"
+        )
+    };
+    assert_eq!(differences(&of(7, "..."), &of(7, "...")), Vec::<String>::new());
+    assert_eq!(differences(&of(7, "..."), &of(8, "...")), ["- 0 value 7", "+ 0 value 8"]);
+    assert_eq!(differences(&of(7, "0"), &of(8, "0")), Vec::<String>::new(), "the line says what it expects");
+}

@@ -1,8 +1,9 @@
 //! From a call to the function that carries it out.
 use crate::abi::{
     AF_INET, AF_INET6, AF_UNIX, F_GETFD, F_GETFL, F_GETPIPE_SZ, F_SETFD, F_SETFL, FD_CLOEXEC, FIONBIO,
-    FIONREAD, IPPROTO_SCTP, IPPROTO_TCP, IPPROTO_UDP, O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY, SIOCATMARK,
-    SIOCOUTQ, SIOCOUTQNSD, SOCK_CLOEXEC, SOCK_DGRAM, SOCK_NONBLOCK, SOCK_RAW, SOCK_SEQPACKET, SOCK_STREAM,
+    FIONREAD, IPPROTO_SCTP, IPPROTO_TCP, IPPROTO_UDP, MSG_CMSG_CLOEXEC, O_NONBLOCK, O_RDONLY, O_RDWR,
+    O_WRONLY, SIOCATMARK, SIOCOUTQ, SIOCOUTQNSD, SOCK_CLOEXEC, SOCK_DGRAM, SOCK_NONBLOCK, SOCK_RAW,
+    SOCK_SEQPACKET, SOCK_STREAM,
 };
 use crate::block::Progress;
 use crate::call::{Call, Fd, Name, RecvKind, Reply, SendKind};
@@ -42,8 +43,8 @@ impl Host {
             Call::Connect { fd, addr } => return self.connect(*fd, *addr, p),
             Call::Recv { fd, kind, .. } => {
                 return match (self.files.get(*fd)?, kind) {
-                    (File::Socket(sock), _) if sock.stream => self.tcp_recv(call, p),
-                    (File::Socket(_), _) => self.udp_recv(call, p),
+                    (File::Socket(sock), _) if sock.stream => echoed(call, self.tcp_recv(call, p)),
+                    (File::Socket(_), _) => echoed(call, self.udp_recv(call, p)),
                     (File::Pipe(id, side), RecvKind::Read | RecvKind::Readv) => {
                         let (id, side) = (*id, *side);
                         self.pipe_read(id, side, call, p)
@@ -249,4 +250,13 @@ impl Host {
         let addr = addr.map_err(|_| Errno::ENOTCONN)?;
         Ok(Reply { addr: Some(sock.shown(addr)), ..Reply::ok(0) })
     }
+}
+
+/// recvmsg() shows the MSG_CMSG_CLOEXEC that it was called with (`____sys_recvmsg`).
+fn echoed(call: &Call, answer: Answer) -> Answer {
+    let shown = match call {
+        Call::Recv { kind: RecvKind::Recvmsg, flags, .. } => flags & MSG_CMSG_CLOEXEC,
+        _ => 0,
+    };
+    answer.map(|reply| reply.map(|reply| Reply { msg_flags: reply.msg_flags | shown, ..reply }))
 }

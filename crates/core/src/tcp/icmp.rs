@@ -88,9 +88,8 @@ impl Conn {
             return true;
         }
         self.settle_mss(cx);
-        // What the SACK blocks of now leave of a segment (`tcp_current_mss`).
-        let mss = self.mss_now();
-        self.tx.set_mss(mss);
+        // What is too long beside the SACK blocks of now is lost, too (`tcp_simple_retransmit` asks `tcp_current_mss`).
+        self.tx.set_mss(self.mss_now());
         let with_data = self.state == State::SynSent && self.rest.stats.fast.has(fact::DATA);
         if self.tx.on_mss_reduced(cx, &mut self.path, with_data) {
             // And nothing new, which waits for the next acknowledgement or write.

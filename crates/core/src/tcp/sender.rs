@@ -279,13 +279,14 @@ impl Sender {
     /// Throws everything away (reset, abort).
     pub fn clear(&mut self) {
         let fresh = Flight::new(0, self.flight.mss);
-        let Flight { mut tx, sack_ok, lost_out, retrans_out, .. } =
+        let Flight { mut tx, sack_ok, lost_out, retrans_out, sacked_out, .. } =
             core::mem::replace(&mut self.flight, fresh);
         tx.clear();
         // Reports still tell how it was at the end (`tcp_write_queue_purge`).
         self.flight.tx = tx;
         (self.flight.sack_ok, self.flight.lost_out, self.flight.retrans_out) =
             (sack_ok, lost_out, retrans_out);
+        self.flight.sacked_out = sacked_out;
         self.timer.clear();
     }
 

@@ -1,5 +1,6 @@
 //! Makes the calls of a script: those that block, those that make descriptors, and when they come back.
 use super::fds::Kind;
+use super::replied::Replied;
 use super::{Runner, at, seconds};
 use crate::failure::Failure;
 use crate::names;
@@ -143,6 +144,8 @@ impl Runner<'_> {
             let what = what.unwrap_or_else(|| format!("{} has another result", spec.name));
             return Err(Failure::differs(line, what, told(spec), actual));
         }
+        let record = self.record.iter_mut();
+        record.for_each(|record| record.replied.extend(Replied::of(line, spec, reply)));
         let still = [Errno::EINPROGRESS, Errno::EALREADY, Errno::EISCONN];
         if ["connect", "sctp_connectx"].contains(&spec.name.as_str())
             && reply.errno.is_some_and(|errno| !still.contains(&errno))

@@ -14,6 +14,7 @@ mod local;
 mod net;
 mod python;
 mod record;
+mod replied;
 mod sctp_args;
 mod sctp_info;
 mod snippet;

@@ -1,5 +1,6 @@
 //! What was sent while a script ran, and how two such transcripts differ.
 use super::flow::Flow;
+use super::replied::{self, Replied};
 use super::seconds;
 use super::told::{self, Told};
 use crate::options::TcpOption;
@@ -30,6 +31,8 @@ pub struct Transcript {
     talks: Vec<Flow>,
     /// What TCP_INFO said after each line.
     pub(super) told: Vec<Told>,
+    /// What calls answered whose lines leave that open.
+    pub(super) replied: Vec<Replied>,
 }
 
 #[derive(Debug)]
@@ -118,7 +121,9 @@ impl Transcript {
     /// explains the rest of [`Self::differences`].
     #[must_use]
     pub fn differ_in_time_alone(&self, other: &Self, text: &str) -> bool {
-        self.same_packets(other) && told::differences_beyond_time(&self.told, &other.told, text).is_empty()
+        self.same_packets(other)
+            && replied::differences(&self.replied, &other.replied, text).is_empty()
+            && told::differences_beyond_time(&self.told, &other.told, text).is_empty()
     }
 
     /// Both sent the same packets in the same order, whenever that was.
@@ -146,7 +151,9 @@ impl Transcript {
         let mut steps = steps(&self.entries, &other.entries);
         forgive(&mut steps, &self.entries, &other.entries);
         if steps.iter().all(|s| matches!(s, Step::Both(_))) {
-            return told::differences(&self.told, &other.told, text);
+            let mut lines = replied::differences(&self.replied, &other.replied, text);
+            lines.append(&mut told::differences(&self.told, &other.told, text));
+            return lines;
         }
         let show = |mark: char, e: &Entry| format!("{mark} {}", e.shown(text));
         steps

@@ -16,6 +16,8 @@ use lowwater_core::tcp::{SocketOptions, State, TcpInfo};
 pub(crate) const NAME_MAX: usize = 16;
 /// Smallest and largest TCP_MAXSEG (`TCP_MIN_MSS`, `MAX_TCP_WINDOW`).
 const MSS_RANGE: (u32, u32) = (88, 32_767);
+/// Bits of `tcpi_options`: TCPI_OPT_ECN and TCPI_OPT_ECN_SEEN.
+const ECN_BITS: u8 = 8 | 16;
 /// Shortest and longest TCP_RTO_MIN_US and TCP_DELACK_MAX_US: more than one jiffy of a millisecond (`TCP_TIMEOUT_MIN`), 200 ms at
 /// most (`TCP_RTO_MIN`, `TCP_DELACK_MAX`).
 const TIMER_US: (u32, u32) = (1_001, 200_000);
@@ -201,6 +203,8 @@ impl Host {
     fn after(&self, residue: &Residue) -> TcpInfo {
         let (old, passed) = (&residue.info, self.now.since(residue.at).as_millis());
         TcpInfo {
+            // What was agreed on about ECN is forgotten by the next SYN (`tcp_ecn_send_syn`).
+            options: old.options & ECN_BITS,
             retransmits: old.retransmits,
             snd_mss: old.snd_mss,
             rcv_mss: MSS_RANGE.0,

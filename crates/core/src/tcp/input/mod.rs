@@ -134,7 +134,6 @@ impl Conn {
     /// The handshake is complete: the parts learn what it settled. `asked` where a SYN of ours began it: bytes of options that
     /// segments were to have when the search for the MTU began.
     pub(super) fn establish(&mut self, cx: &mut Cx<'_>, asked: Option<u16>) {
-        let mss = self.peer.mss(self.path.pmtu.mtu(), self.tuple.is_v6());
         self.path.pmtu.set_peer_mss(Some(self.peer.mss_clamp));
         self.path.pmtu.set_base_mss(cx.sysctl.tcp_base_mss);
         self.path.ecn.set_negotiated(self.peer.ecn);
@@ -144,20 +143,20 @@ impl Conn {
         if let (Some(search), Some(asked)) = (&mut self.path.plpmtud, asked) {
             search.begun_with_syn(asked);
         }
-        self.tx.set_mss(mss);
         self.tx.set_sack(self.peer.sack);
         if self.tx.max_window() == 0 {
             self.tx.note_window(self.snd.wnd);
         }
         // Many connections are opened long before they are used.
         self.tx.queue().rest();
-        // The rate is that of the window in which our SYN was acknowledged.
-        let before = asked.map(|_| self.path.window.cwnd);
-        self.tx.init_transfer(cx, &mut self.path, Window::INITIAL);
-        // As [`Conn::mss`] has it once the child is known for one.
+        // As [`Conn::mss`] has it once the child is known for one. A controller that paces from now on does so by this size (`bbr_init`).
         let fast = self.rest.stats.fast.has(fact::CHILD);
         let scale = if fast { self.peer.snd_wscale } else { 0 };
         let mss = self.mss_within(self.tx.max_window() << scale);
+        self.tx.set_mss(mss);
+        // The rate is that of the window in which our SYN was acknowledged.
+        let before = asked.map(|_| self.path.window.cwnd);
+        self.tx.init_transfer(cx, &mut self.path, Window::INITIAL);
         self.rx.establish(
             cx,
             Receiving {

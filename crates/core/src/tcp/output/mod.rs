@@ -548,8 +548,11 @@ impl Conn {
     }
 
     /// What held the sender at the end of a round (`tcp_write_xmit`, `tcp_cwnd_validate`). A round that found nothing to send and
-    /// sent nothing says nothing.
+    /// sent nothing says nothing, and neither does one that a probe of the path's MTU waits in.
     fn keep_time(&mut self, cx: &Cx<'_>, why: Wait, starved: bool) {
+        if why == Wait::MtuProbe {
+            return;
+        }
         let chrono = &mut self.rest.stats.chrono;
         if why == Wait::RecvWindow {
             chrono.start(cx.now, Held::RecvWindow);
