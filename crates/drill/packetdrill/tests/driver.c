@@ -1210,7 +1210,7 @@ static const struct {
 	{"messages", messages}, {"error_queue", error_queue}, {"large", large},   {"epoll", epoll},         {"snippets", snippets},   {"pipes", pipes}, {"second_belt", second_belt},
 	{"blocking", blocking}, {"awaited", awaited},   {"calibration", calibration}, {"end_of_script", end_of_script}, {"end", end_of_time},     {"timing", timing},       {"settings", settings},
 	{"datagrams", datagrams}, {"footprint", footprint}, {"no_flags", no_flags},   {"bad_flag", bad_flag}, {"bad_text", bad_text},   {"deadlock", deadlock}, {"failure", failure}, {"abandoned", abandoned}, {"abandoned_by_the_second", abandoned_by_the_second},
-	{"noise", noise},       {"drawn_address", drawn_address}, {"runner_v4", runner_v4}, {"runner_v6", runner_v6}, {"after_free", after_free}, {"no_streams", no_streams},
+	{"noise", noise},       {"busy", busy}, {"drawn_address", drawn_address}, {"runner_v4", runner_v4}, {"runner_v6", runner_v6}, {"after_free", after_free}, {"no_streams", no_streams},
 };
 
 int main(int argc, char **argv)
