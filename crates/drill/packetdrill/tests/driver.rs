@@ -220,6 +220,11 @@ fn datagrams_with_their_senders() {
 }
 
 #[test]
+fn what_routers_say_with_no_more_quoted_than_packetdrill_does() {
+    passes_in_every_mode("icmp");
+}
+
+#[test]
 fn pipes_and_splice() {
     passes("pipes");
 }
