@@ -9,6 +9,24 @@ pub(crate) struct Cursor<'a> {
     line: usize,
 }
 
+/// What stands behind the blanks and comments that `text` begins with.
+pub(crate) fn past_blanks(mut text: &str) -> &str {
+    loop {
+        let spaces = text.len() - text.trim_start().len();
+        let n = if spaces > 0 {
+            spaces
+        } else if text.starts_with("//") || text.starts_with('#') {
+            text.find('\n').unwrap_or(text.len())
+        } else if let Some(end) = text.strip_prefix("/*").and_then(|inside| inside.find("*/")) {
+            end + 4
+        } else {
+            // A comment that never ends is none: whoever comes upon it says so.
+            return text;
+        };
+        text = &text[n..];
+    }
+}
+
 impl<'a> Cursor<'a> {
     pub(crate) const fn new(text: &'a str, line: usize) -> Self {
         Self { text, at: 0, line }
@@ -45,21 +63,8 @@ impl<'a> Cursor<'a> {
 
     /// Skips blanks and comments.
     pub(crate) fn blank(&mut self) {
-        loop {
-            let rest = self.rest();
-            let spaces = rest.len() - rest.trim_start().len();
-            let n = if spaces > 0 {
-                spaces
-            } else if rest.starts_with("//") || rest.starts_with('#') {
-                rest.find('\n').unwrap_or(rest.len())
-            } else if let Some(end) = rest.strip_prefix("/*").and_then(|inside| inside.find("*/")) {
-                end + 4
-            } else {
-                // A comment that never ends is none: whoever comes upon it says so.
-                return;
-            };
-            self.skip(n);
-        }
+        let n = self.rest().len() - past_blanks(self.rest()).len();
+        self.skip(n);
     }
 
     /// Takes `token`, blanks before it skipped, if it is next.
@@ -121,7 +126,7 @@ impl<'a> Cursor<'a> {
 
     /// The name that comes next, left in place; empty if there is none.
     pub(crate) fn peek_word(&self) -> &'a str {
-        let rest = self.rest().trim_start();
+        let rest = past_blanks(self.rest());
         let n = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
         if rest.starts_with(|c: char| c.is_ascii_digit()) { "" } else { &rest[..n] }
     }

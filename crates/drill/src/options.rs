@@ -27,6 +27,8 @@ pub(crate) enum TcpOption {
     Nop,
     Mss(u16),
     Wscale(u8),
+    /// Of the stack, whatever it says: `wscale *`.
+    AnyWscale,
     SackOk,
     Sack(Vec<(u32, u32)>),
     Ts {
@@ -55,6 +57,7 @@ pub(crate) fn encode(options: &[TcpOption]) -> Vec<u8> {
                 out.extend(mss.to_be_bytes());
             }
             TcpOption::Wscale(shift) => out.extend([3, 3, *shift]),
+            TcpOption::AnyWscale => out.extend([3, 3, 0]),
             TcpOption::SackOk => out.extend([4, 2]),
             TcpOption::Sack(blocks) => {
                 out.extend([5, (2 + 8 * blocks.len()) as u8]);
@@ -113,7 +116,8 @@ pub(crate) fn decode(mut bytes: &[u8]) -> Vec<TcpOption> {
 /// The first option that is not what `expected` asks for; neither values nor echoes of timestamps are compared, as in packetdrill (the runner has options for both).
 pub(crate) fn difference(expected: &[TcpOption], actual: &[TcpOption]) -> Option<String> {
     let alike = |(e, a): (&TcpOption, &TcpOption)| match (e, a) {
-        (TcpOption::Ts { .. } | TcpOption::AnyTs, TcpOption::Ts { .. }) => true,
+        (TcpOption::Ts { .. } | TcpOption::AnyTs, TcpOption::Ts { .. })
+        | (TcpOption::AnyWscale, TcpOption::Wscale(_)) => true,
         (e, a) => e == a,
     };
     let at = expected.iter().zip(actual).take_while(|both| alike(*both)).count();
@@ -151,6 +155,7 @@ impl fmt::Display for TcpOption {
             Self::Nop => f.write_str("nop"),
             Self::Mss(mss) => write!(f, "mss {mss}"),
             Self::Wscale(shift) => write!(f, "wscale {shift}"),
+            Self::AnyWscale => f.write_str("wscale *"),
             Self::SackOk => f.write_str("sackOK"),
             Self::Sack(blocks) => {
                 f.write_str("sack")?;

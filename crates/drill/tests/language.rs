@@ -40,6 +40,8 @@ const CHANGES: &[Change] = &[
     ("lang/runner.pkt", "FO TFO_COOKIE,", "FO TFO_COOKIE_ZERO,", "other options"),
     ("lang/runner.pkt", "cmsg_type=CMSG_TYPE_RECVERR", "cmsg_type=IP_TTL", "another control message"),
     ("lang/no_socket.pkt", "> R 5:5(0)", "> R 6:6(0)", "another sequence number"),
+    ("lang/wildcard.pkt", "sackOK,nop,wscale *", "nop,sackOK,wscale *", "other options"),
+    ("lang/wildcard.pkt", "nop,nop,nop,wscale 7>", "nop,nop,nop,wscale *>", "a number should stand here"),
     ("tcp/timestamping/attributes.pkt", "DELIVERED=3", "DELIVERED=4", "another control message"),
     ("tcp/timestamping/attributes.pkt", "BUSY=100000", "BUSY=90000", "another control message"),
     (

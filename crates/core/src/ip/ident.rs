@@ -7,7 +7,7 @@ use core::net::IpAddr;
 /// Buckets of ID counters for packets that no flow numbers (`ip_idents`).
 const BUCKETS: usize = 2_048;
 
-/// A flow's own identification: an IPv4 ID counter and an IPv6 flow label that never changes (RFC 6437).
+/// A flow's own identification: an IPv4 ID counter and an IPv6 flow label (RFC 6437), which another one follows where the flow fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct FlowIds {
     /// The next IPv4 ID.
@@ -22,6 +22,15 @@ impl FlowIds {
         let first = self.ident;
         self.ident = self.ident.wrapping_add(if segments == 0 { 1 } else { segments });
         first
+    }
+
+    /// The flow label after so many changes of it: routers that choose among ways by labels send the flow another one (RFC 6438;
+    /// `sk_rethink_txhash`).
+    #[must_use]
+    pub const fn label(&self, turn: u16) -> u32 {
+        // The upper bits of an odd multiple: two in a row are never the same.
+        let label = self.flow_label ^ ((turn as u32).wrapping_mul(0x9e37_79b1) >> 12);
+        if label == 0 { 1 } else { label }
     }
 }
 
@@ -75,6 +84,11 @@ mod tests {
         let first = ids.next(a, b, 17, &mut rng, 4);
         let second = ids.next(a, b, 17, &mut rng, 1);
         assert!((4..12).contains(&second.wrapping_sub(first)));
+        for turn in 0..u16::MAX {
+            let (label, next) = (f.label(turn), f.label(turn + 1));
+            assert!(label != next && label > 0 && label < 1 << 20);
+        }
+        assert_eq!(f.label(0), f.flow_label);
         let mut f = FlowIds { ident: 0xffff, flow_label: 1 };
         assert_eq!((f.take(2), f.take(0), f.take(1)), (0xffff, 1, 2));
     }

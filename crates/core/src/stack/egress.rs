@@ -88,13 +88,13 @@ impl Stack {
             };
             let owner = (out.charge > 0).then(|| Owner::new(FlowId::of(id), out.charge));
             let tuple = *conn.tuple();
-            let asks_below = conn.asks_what_is_below();
+            let (label, asks_below) = (conn.label(), conn.asks_what_is_below());
             let handed = Handed::of(&out);
             let failed = match entry.path.as_mut().filter(|_| reachable) {
                 Some(path) => {
                     let dst = path.dst;
                     let ident = path.ids.take(out.segs);
-                    let numbers = (Some(ident), path.ids.flow_label);
+                    let numbers = (Some(ident), path.ids.label(label));
                     self.down.handing = Some(Handing { owner, refused: false });
                     self.send_tcp(&tuple, &dst, numbers, owner, out);
                     self.down.handing.take().is_some_and(|handing| handing.refused).then_some(true)
@@ -127,6 +127,11 @@ impl Stack {
 
     /// A segment that no flow pays for: SYN-ACKs of requests, answers of TIME-WAIT, resets.
     pub(super) fn send_control(&mut self, tuple: &Tuple, out: Outgoing) {
+        self.send_labelled(tuple, 0, out);
+    }
+
+    /// The same with the label in use, after so many others.
+    pub(super) fn send_labelled(&mut self, tuple: &Tuple, label: u16, out: Outgoing) {
         self.env.count.tcp.out_segs += 1;
         self.env.count.tcp.out_rsts += u64::from(out.repr.flags.contains(TcpFlags::RST));
         match self.path(Some(tuple.local_ip), tuple) {
@@ -134,7 +139,7 @@ impl Stack {
                 // Never fragmented, such a packet needs no number, and zero tells nothing (RFC 6864 section 4.1; Linux too).
                 let atomic = self.env.sysctl.ip_no_pmtu_disc == 0;
                 let ident = if atomic { 0 } else { path.ids.take(1) };
-                self.send_tcp(tuple, &path.dst, (Some(ident), path.ids.flow_label), None, out);
+                self.send_tcp(tuple, &path.dst, (Some(ident), path.ids.label(label)), None, out);
             }
             Err(_) => {
                 self.env.count.ip.out_no_routes += 1;

@@ -74,9 +74,9 @@ impl Stack {
         listener.young = listener.young.saturating_sub(u32::from(young && !request.is_young()));
         match verdict {
             RequestTimeout::Resend(out) => {
-                let tuple = *request.tuple();
+                let (tuple, label) = (*request.tuple(), request.label());
                 self.schedule_request(id);
-                self.send_control(&tuple, out);
+                self.send_labelled(&tuple, label, out);
             }
             RequestTimeout::Expired => self.fail_request(id),
             RequestTimeout::NotYet => self.schedule_request(id),

@@ -269,11 +269,13 @@ impl Stack {
             // The peer repeats its SYN while the application thinks, or has given up: then the decision finds nobody.
             return self.env.count.dropped(DropWhy::ListenFilter);
         };
-        match request.input(&mut self.env.cx(self.now, Some(listener)), &seg) {
+        let verdict = request.input(&mut self.env.cx(self.now, Some(listener)), &seg);
+        let label = request.label();
+        match verdict {
             RequestVerdict::Drop(why) => self.env.count.dropped(why),
             RequestVerdict::Reply(out) | RequestVerdict::Reset(out) => {
                 self.schedule_request(id);
-                self.send_control(tuple, out);
+                self.send_labelled(tuple, label, out);
             }
             RequestVerdict::Gone(answer) => {
                 self.fail_request(id);
@@ -382,11 +384,11 @@ impl Stack {
         let Some(entry) = self.small.time_waits.get_mut(id) else { return };
         let mut cx = self.env.cx(self.now, None);
         let verdict = entry.time_wait.input(&mut cx, seg);
-        let deadline = entry.time_wait.deadline();
+        let (deadline, label) = (entry.time_wait.deadline(), entry.time_wait.label());
         entry.timer.set(&mut cx, &mut self.wheel, TimerKey::TimeWait(id), Some(deadline));
         match verdict {
             TimeWaitVerdict::Drop(why) => cx.count.dropped(why),
-            TimeWaitVerdict::Reply(out) => self.send_control(tuple, out),
+            TimeWaitVerdict::Reply(out) => self.send_labelled(tuple, label, out),
             TimeWaitVerdict::Reset(out) => {
                 self.remove_time_wait(id);
                 self.send_control(tuple, out);
@@ -395,7 +397,7 @@ impl Stack {
             // Without anybody who listens the SYN gets the last acknowledgement, as an old one would (`tcp_v4_rcv`).
             TimeWaitVerdict::Reopen { .. } if self.demux.listener(tuple.local()).is_none() => {
                 let out = entry.time_wait.last_ack(&cx);
-                self.send_control(tuple, out);
+                self.send_labelled(tuple, label, out);
             }
             TimeWaitVerdict::Reopen { isn } => {
                 self.remove_time_wait(id);

@@ -232,6 +232,12 @@ impl Conn {
         tail.filter(|&(len, sealed)| !sealed && len < self.size_goal(flags)).map(|(len, _)| len)
     }
 
+    /// The flow label in use, after so many others.
+    #[must_use]
+    pub const fn label(&self) -> u16 {
+        self.tx.timeouts().label
+    }
+
     /// The next answer depends on what of the last packets is still below.
     #[must_use]
     pub const fn asks_what_is_below(&self) -> bool {

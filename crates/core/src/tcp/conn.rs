@@ -442,6 +442,7 @@ impl Conn {
                 rcv_wnd: self.rx.open_window(),
                 tos: self.options.tos_of(self.tuple.is_v6()),
                 priority: self.options.queue_priority(),
+                label: self.label(),
                 peer: self.peer.clone(),
             },
             fin_wait2,

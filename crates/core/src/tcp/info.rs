@@ -203,7 +203,7 @@ tcp_info! {
         snd_wnd: u32,
         /// The window that we offered last, in bytes.
         rcv_wnd: u32,
-        /// Changes of the flow's hash. Always 0: no flow changes its path by itself here.
+        /// Timeouts that gave the flow another label.
         rehash: u32,
         /// Retransmission timeouts ever.
         total_rto: u16,
@@ -399,6 +399,7 @@ impl Conn {
         info.total_retrans = self.tx.total_retrans();
         info.dsack_dups = self.tx.dsack_dups();
         let timeouts = self.tx.timeouts();
+        info.rehash = timeouts.rehashes.into();
         info.total_rto = timeouts.total;
         info.total_rto_recoveries = timeouts.recoveries;
         info.total_rto_time = timeouts.time_ms(cx.now);

@@ -168,6 +168,12 @@ impl Request {
         self.deadline
     }
 
+    /// The label in use, after so many others: each repeated SYN-ACK has a new one (`tcp_rtx_synack`).
+    #[must_use]
+    pub fn label(&self) -> u16 {
+        self.sent.again.into()
+    }
+
     /// No SYN-ACK was repeated by the timer yet.
     #[must_use]
     pub const fn is_young(&self) -> bool {

@@ -161,6 +161,11 @@ impl Sender {
         &self.recovery.timeouts
     }
 
+    /// A timeout that the flow survives: see [`super::recovery::rto::Timeouts::relabel`].
+    pub(in crate::tcp) const fn relabel(&mut self) {
+        self.recovery.timeouts.relabel();
+    }
+
     /// Measured reordering (`tcpi_reordering`, `tcpi_reord_seen`).
     #[must_use]
     pub const fn reordering(&self) -> super::recovery::Reorder {

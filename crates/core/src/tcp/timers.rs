@@ -132,6 +132,8 @@ impl Conn {
                 self.give_up(cx);
                 return;
             }
+            self.tx.relabel();
+            cx.count.tcp_ext.tcp_timeout_rehash += 1;
         }
         if self.tx.head_is_below() {
             cx.count.tcp_ext.tcp_spurious_rtx_host_queues += 1;

@@ -26,6 +26,8 @@ pub struct TimeWait {
     last_ack: Option<Instant>,
     tos: u8,
     priority: Option<u8>,
+    /// The label in use, after so many others.
+    label: u16,
 }
 
 /// What to do with a segment for an object in TIME-WAIT.
@@ -67,6 +69,7 @@ pub(super) struct Remains {
     pub(super) rcv_wnd: u32,
     pub(super) tos: u8,
     pub(super) priority: Option<u8>,
+    pub(super) label: u16,
 }
 
 impl TimeWait {
@@ -74,7 +77,7 @@ impl TimeWait {
     /// waits for the peer's FIN.
     /// `times`: now, and when it ends.
     pub(super) fn new(remains: Remains, fin_wait2: bool, times: (Instant, Instant)) -> Self {
-        let Remains { tuple, peer, snd_nxt, rcv_nxt, rcv_wnd, tos, priority } = remains;
+        let Remains { tuple, peer, snd_nxt, rcv_nxt, rcv_wnd, tos, priority, label } = remains;
         let (entered, deadline) = times;
         Self {
             tuple,
@@ -88,6 +91,7 @@ impl TimeWait {
             last_ack: None,
             tos,
             priority,
+            label,
         }
     }
 
@@ -109,6 +113,12 @@ impl TimeWait {
     #[must_use]
     pub fn last_ack(&self, cx: &Cx<'_>) -> Outgoing {
         self.ack(cx)
+    }
+
+    /// The label in use, after so many others (`tw_txhash`).
+    #[must_use]
+    pub const fn label(&self) -> u16 {
+        self.label
     }
 
     /// When the object may be forgotten.

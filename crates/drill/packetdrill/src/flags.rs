@@ -1,4 +1,5 @@
 //! `--so_flags`: what packetdrill knows of addresses and the device and its interface does not tell.
+use core::iter;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::str::FromStr;
 use std::collections::BTreeMap;
@@ -89,7 +90,7 @@ impl Flags {
     ) -> Result<Self, String> {
         let line = CommandLine::of(args);
         let script = line.scripts.get(run).and_then(|path| read(path)).unwrap_or_default();
-        let mut own: BTreeMap<String, String> = options(head(&script)).collect();
+        let mut own: BTreeMap<String, String> = head(&script).filter_map(option).collect();
         own.extend(line.options);
         // A script that cannot be read may have anything.
         let awake = !script.is_empty() && !script.contains("sleep");
@@ -179,13 +180,28 @@ impl Flags {
 
 /// The words in front of a script's first event, without comments.
 fn head(script: &str) -> impl Iterator<Item = &str> {
-    let mut comment = false;
-    let lines = script.lines().map(str::trim).filter(move |line| {
-        let inside = comment || line.starts_with("/*");
-        comment = inside && !line.contains("*/");
-        !(inside || line.is_empty() || line.starts_with("//") || line.starts_with('#'))
-    });
-    lines.take_while(|line| line.starts_with("--")).flat_map(str::split_whitespace)
+    let mut rest = script;
+    iter::from_fn(move || {
+        loop {
+            rest = rest.trim_start();
+            rest = if rest.starts_with("//") || rest.starts_with('#') {
+                rest.split_once('\n')?.1
+            } else if let Some(inside) = rest.strip_prefix("/*") {
+                inside.split_once("*/")?.1
+            } else {
+                break;
+            };
+        }
+        // Quotation marks hold blanks together.
+        let mut quoted = false;
+        let ends = |c: char| {
+            quoted ^= matches!(c, '"' | '`');
+            c.is_whitespace() && !quoted
+        };
+        let word;
+        (word, rest) = rest.split_at(rest.find(ends).unwrap_or(rest.len()));
+        word.starts_with("--").then_some(word)
+    })
 }
 
 /// packetdrill's command line, as getopt_long() reads it: options and scripts in any order, values behind `=` or as the next word.
@@ -218,15 +234,11 @@ impl CommandLine {
     }
 }
 
-/// Those of packetdrill's options that are flags here, under the flags' names.
-fn options<'a>(words: impl Iterator<Item = &'a str>) -> impl Iterator<Item = (String, String)> {
-    words.filter_map(option)
-}
-
+/// One of packetdrill's options that is a flag here, under the flag's name.
 fn option(word: &str) -> Option<(String, String)> {
     let (name, value) = word.strip_prefix("--")?.split_once('=')?;
-    // An address may have its prefix with it.
-    let value = value.split('/').next().unwrap_or(value);
+    // An address may have its prefix with it, and any value its quotation marks.
+    let value = value.trim_matches('"').split('/').next().unwrap_or(value);
     match name {
         "ip_version" | "local_ip" | "remote_ip" | "gateway_ip" | "mtu" => Some((name.into(), value.into())),
         "netmask_ip" => {
@@ -285,7 +297,9 @@ mod tests {
     fn what_the_script_and_the_command_line_say_counts_for_more() {
         let script = |path: &str| {
             (path == "x.pkt").then(|| {
-                "// --mtu=1\n/* of\n --mtu=2 */\n--mtu=1300 --tolerance_usecs=5\n--local_ip=10.0.0.1\n+0 `x --mtu=3`".to_owned()
+                "// --mtu=1\n/* of\n --mtu=2 */\n/* a */ --mtu=1300 --tolerance_usecs=5 // not --mtu=1400\n\
+                 --define=X=\"a --mtu=4\"\n--local_ip=\"10.0.0.1\"\n+0 `x --mtu=3`"
+                    .to_owned()
             })
         };
         let of = |text: &str, args: &[&str]| {

@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <semaphore.h>
 #include <stdbool.h>
 #include <stddef.h>

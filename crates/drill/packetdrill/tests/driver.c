@@ -563,6 +563,62 @@ static void datagrams(void)
 	so.free(U);
 }
 
+/* A message about a packet of ours. */
+static void inject_error(int type, int code, uint32_t rest, int protocol, uint32_t seq, int len)
+{
+	static uint8_t quote[MAX_PACKET], packet[MAX_PACKET];
+	int n = build_quote(&world, protocol, local_port, peer_port, isn + seq, len, quote);
+
+	EQ(so.netdev_send(U, packet, build_icmp(&world, type, code, rest, quote, n, packet)), 0);
+}
+
+/* What routers say, with no more of our packets in it than packetdrill quotes; an echo. */
+static void icmp(void)
+{
+	static uint8_t packet[MAX_PACKET], zeros[56];
+	static char buf[1460];
+	struct sockaddr_storage remote;
+	int v6 = world.v6, mtu = v6 ? 1300 : 1000, mss = mtu - (v6 ? 60 : 40), error = -1, fd = listener(), conn = established(fd);
+	socklen_t len = sizeof error;
+	size_t n = sizeof packet;
+	long long at;
+
+	EQ(so.write(U, conn, buf, 1460), 1460);
+	expect(PSH | ACK, 1, 1, 1460);
+	inject_error(v6 ? 2 : 3, v6 ? 0 : 4, (uint32_t)mtu, 6, 1, 1460);
+	expect(ACK, 1, 1, mss);
+	expect(PSH | ACK, 1 + (uint32_t)mss, 1, 1460 - mss);
+	inject_plain(ACK, 1, 1461, 0);
+
+	EQ(so.netdev_send(U, packet, build_icmp(&world, v6 ? 128 : 8, 0, 7 << 16, zeros, sizeof zeros, packet)), 0);
+	EQ(so.netdev_receive(U, packet, &n, &at), 0);
+	int ip = check_ip(&world, v6 ? 58 : 1, packet, n);
+	EQ(n, (size_t)ip + 8 + sizeof zeros);
+	EQ(packet[ip], v6 ? 129 : 0);
+	EQ(get16(packet + ip + 4), 7);
+
+	/* A connect() that is told that there is no such host, and a datagram that nobody wants. */
+	int other = so.socket(U, domain, SOCK_STREAM, 0);
+	peer_port = PORT;
+	EQ(so.fcntl(U, other, F_SETFL, O_RDWR | O_NONBLOCK), 0);
+	ERR(so.connect(U, other, (void *)&remote, address(&remote, world.remote, PORT)), EINPROGRESS);
+	expect(SYN, 0, 0, 0);
+	inject_error(v6 ? 1 : 3, v6 ? 3 : 1, 0, 6, 0, 0);
+	EQ(so.getsockopt(U, other, SOL_SOCKET, SO_ERROR, &error, &len), 0);
+	EQ(error, EHOSTUNREACH);
+	EQ(so.close(U, other), 0);
+	other = so.socket(U, domain, SOCK_DGRAM, IPPROTO_UDP);
+	EQ(so.connect(U, other, (void *)&remote, address(&remote, world.remote, PORT)), 0);
+	EQ(so.write(U, other, buf, 100), 100);
+	n = sizeof packet;
+	EQ(so.netdev_receive(U, packet, &n, &at), 0);
+	local_port = get16(packet + check_ip(&world, 17, packet, n));
+	inject_error(v6 ? 1 : 3, v6 ? 4 : 3, 0, 17, 0, 100);
+	ERR(so.read(U, other, buf, 1), ECONNREFUSED);
+	EQ(so.close(U, other), 0);
+	so.free(U);
+}
+
 /* --- two threads --- */
 
 static ssize_t (*job)(void);
@@ -1209,8 +1265,8 @@ static const struct {
 	{"options", options},     {"passive", passive},     {"active", active},       {"errors", errors},
 	{"messages", messages}, {"error_queue", error_queue}, {"large", large},   {"epoll", epoll},         {"snippets", snippets},   {"pipes", pipes}, {"second_belt", second_belt},
 	{"blocking", blocking}, {"awaited", awaited},   {"calibration", calibration}, {"end_of_script", end_of_script}, {"end", end_of_time},     {"timing", timing},       {"settings", settings},
-	{"datagrams", datagrams}, {"footprint", footprint}, {"no_flags", no_flags},   {"bad_flag", bad_flag}, {"bad_text", bad_text},   {"deadlock", deadlock}, {"failure", failure}, {"abandoned", abandoned}, {"abandoned_by_the_second", abandoned_by_the_second},
-	{"noise", noise},       {"drawn_address", drawn_address}, {"runner_v4", runner_v4}, {"runner_v6", runner_v6}, {"after_free", after_free}, {"no_streams", no_streams},
+	{"datagrams", datagrams}, {"icmp", icmp}, {"footprint", footprint}, {"no_flags", no_flags},   {"bad_flag", bad_flag}, {"bad_text", bad_text},   {"deadlock", deadlock}, {"failure", failure}, {"abandoned", abandoned}, {"abandoned_by_the_second", abandoned_by_the_second},
+	{"noise", noise},       {"busy", busy}, {"drawn_address", drawn_address}, {"runner_v4", runner_v4}, {"runner_v6", runner_v6}, {"after_free", after_free}, {"no_streams", no_streams},
 };
 
 int main(int argc, char **argv)

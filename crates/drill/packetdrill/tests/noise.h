@@ -5,7 +5,8 @@
 
 enum { FDS = 16, ROUNDS = 20000 };
 
-static uint64_t noise_state;
+/* Each thread draws for itself. */
+static _Thread_local uint64_t noise_state;
 static int noise_fds[FDS];
 
 static uint32_t draw(uint32_t below)
@@ -226,5 +227,140 @@ static void noise(void)
 		}
 	}
 	so.free(U);
+}
+
+/* --- two threads: packetdrill's second one makes calls that block, the first one everything else --- */
+
+enum { BUSY_ROUNDS = 3000 };
+
+static _Atomic int busy_fds[FDS];
+static _Atomic bool busy_over;
+static _Atomic long busy_blocked;
+
+static int busy_fd(void) { return busy_fds[draw(FDS)]; }
+
+static void busy_keep(int fd)
+{
+	/* Most calls end by themselves. */
+	struct timeval patience = {0, 1 + (int)draw(100000)};
+	int old;
+
+	if (fd < 0)
+		return;
+	if (draw(9)) {
+		so.setsockopt(U, fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+		so.setsockopt(U, fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+	}
+	old = atomic_exchange(&busy_fds[draw(FDS)], fd);
+	if (old >= 0)
+		so.close(U, old);
+}
+
+/* What a thread reads never goes back; after a call that had blocked, that call's end comes first. */
+static void busy_clock(long long *last)
+{
+	struct timeval tv;
+
+	EQ(so.gettimeofday(U, &tv, NULL), 0);
+	long long at = (long long)tv.tv_sec * 1000000 + tv.tv_usec;
+	/* Without a machine there is no clock. */
+	if (at == 0)
+		return;
+	if (at < *last)
+		FAIL("the clock went back by %lld us", *last - at);
+	*last = at;
+}
+
+static void *busy_second(void *seed)
+{
+	static char buf[100000];
+	struct sockaddr_storage addr;
+	struct epoll_event event;
+	struct iovec iov[2] = {{buf, 1000}, {buf, sizeof buf}};
+	struct msghdr m = {.msg_iov = iov, .msg_iovlen = 2};
+	long long last = 0;
+
+	noise_state = (uint64_t)(uintptr_t)seed;
+	while (!busy_over) {
+		struct pollfd p[2] = {{busy_fd(), POLLIN, 0}, {busy_fd(), POLLIN | POLLOUT, 0}};
+		int fd = busy_fd();
+
+		switch (draw(9)) {
+		case 0: so.read(U, fd, buf, 1 + draw(5000)); break;
+		case 1: so.recv(U, fd, buf, 1 + draw(5000), (int)draw(2) * MSG_WAITALL); break;
+		case 2: so.write(U, fd, buf, 1 + draw(sizeof buf)); break;
+		case 3: so.sendmsg(U, fd, &m, MSG_NOSIGNAL); break;
+		case 4: busy_keep(so.accept(U, fd, NULL, NULL)); break;
+		case 5: so.connect(U, fd, (void *)&addr, address(&addr, world.remote, (uint16_t)ONE_OF(PORT, 9))); break;
+		case 6: so.poll(U, p, 2, draw(99) ? ONE_OF(0, 10, 3000) : -1); break;
+		case 7: so.epoll_wait(U, fd, &event, 1, draw(99) ? ONE_OF(0, 10, 3000) : -1); break;
+		default: so.sendto(U, fd, buf, 1 + draw(3000), MSG_FASTOPEN, (void *)&addr, address(&addr, world.remote, PORT)); break;
+		}
+		busy_blocked++;
+		busy_clock(&last);
+	}
+	return NULL;
+}
+
+/* A call of the first thread: none that blocks, since it would move the clock by itself. */
+static void busy_call(void)
+{
+	static char buf[70000];
+	struct pollfd p[2] = {{busy_fd(), POLLIN, 0}, {busy_fd(), POLLOUT, 0}};
+	struct epoll_event event = {EPOLLIN | EPOLLOUT | (draw(2) ? EPOLLET : 0), {.u64 = 7}};
+	struct tcp_info info;
+	socklen_t len = sizeof info;
+	int fd = busy_fd(), number = (int)draw(100000);
+
+	switch (draw(12)) {
+	case 0: case 1: busy_keep(so.socket(U, domain, ONE_OF(SOCK_STREAM, SOCK_STREAM, SOCK_DGRAM), 0)); break;
+	case 2: busy_keep(so.epoll_create(U, 1)); break;
+	case 3: case 4: so.epoll_ctl(U, busy_fd(), ONE_OF(EPOLL_CTL_ADD, EPOLL_CTL_MOD, EPOLL_CTL_DEL), fd, &event); break;
+	case 5: so.recv(U, fd, buf, draw(sizeof buf), MSG_DONTWAIT); break;
+	case 6: so.send(U, fd, buf, draw(3000), MSG_DONTWAIT | MSG_NOSIGNAL); break;
+	case 7: getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len); break;
+	case 8: so.setsockopt(U, fd, SOL_SOCKET, ONE_OF(SO_RCVBUF, SO_SNDBUF, SO_RCVLOWAT), &number, sizeof number); break;
+	case 9: so.poll(U, p, 2, 0); break;
+	case 10: so.shutdown(U, fd, (int)draw(3)); break;
+	default: if (draw(3) == 0 && (fd = atomic_exchange(&busy_fds[draw(FDS)], -1)) >= 0) close(fd); break;
+	}
+}
+
+/* Somebody connects; which thread accepts is chance. */
+static void busy_open(void)
+{
+	peer_port = (uint16_t)(1024 + draw(60000)), local_port = PORT;
+	inject_syn(SYN, 0);
+	for (int i = 0; i < 3; i++)
+		noise_sniff();
+}
+
+/* A stack that is freed below a call, as after a failure, must let it go. */
+static void busy(void)
+{
+	const char *env = getenv("SEED");
+	uint64_t seed = env ? strtoull(env, NULL, 10) : 1;
+	long long last = 0;
+	pthread_t second;
+	int fd = listener();
+
+	noise_state = 0x9e3779b97f4a7c15 ^ seed;
+	for (int i = 0; i < FDS; i++)
+		busy_fds[i] = i < 2 ? so.fcntl(U, fd, F_DUPFD, 0) : -1;
+	EQ(pthread_create(&second, NULL, busy_second, (void *)(uintptr_t)(0xdeadbeefcafe ^ seed)), 0);
+	for (int i = 0; i < BUSY_ROUNDS; i++) {
+		switch (draw(8)) {
+		case 0: case 1: busy_call(); break;
+		case 2: busy_open(); break;
+		case 3: case 4: noise_sniff(); break;
+		case 5: so.usleep(U, draw(100) ? draw(1000) : draw(10000000)); break;
+		case 6: busy_clock(&last); break;
+		default: draw(4) ? (void)sched_yield() : noise_packet(); break;
+		}
+	}
+	busy_over = true;
+	so.free(U);
+	EQ(pthread_join(second, NULL), 0);
+	CHECK(busy_blocked > 0);
 }
 #endif

@@ -114,6 +114,39 @@ static size_t build_udp(const struct world *w, uint16_t from, uint16_t to, const
 	return (size_t)(ip + 8 + len);
 }
 
+/* Writes an ICMP message from the peer with so many bytes behind its first eight; returns the packet's length. */
+static size_t build_icmp(const struct world *w, int type, int code, uint32_t rest, const uint8_t *behind, int len, uint8_t *p)
+{
+	int protocol = w->v6 ? 58 : 1, ip = build_ip(w, protocol, 8 + len, p);
+	uint8_t *icmp = p + ip;
+
+	memset(icmp, 0, 8);
+	icmp[0] = (uint8_t)type, icmp[1] = (uint8_t)code;
+	put32(icmp + 4, rest);
+	memcpy(icmp + 8, behind, (size_t)len);
+	put16(icmp + 2, w->v6 ? checksum(w, p, protocol, icmp, 8 + len) : fold(sum16(icmp, 8 + (size_t)len, 0)));
+	return (size_t)(ip + 8 + len);
+}
+
+/* What packetdrill quotes of a packet of ours: an IP header without checksum or identification, of all that follows only the ports and TCP's
+ * sequence number, and as many zeros as the packet had data. Returns its length. */
+static int build_quote(const struct world *w, int protocol, uint16_t from, uint16_t to, uint32_t seq, int len, uint8_t *p)
+{
+	int ip = w->v6 ? 40 : 20, l4 = protocol == 6 ? 20 : 8;
+	size_t addr = w->v6 ? 16 : 4;
+
+	memset(p, 0, (size_t)(ip + 8 + len));
+	if (w->v6)
+		p[0] = 0x60, put16(p + 4, (uint32_t)(l4 + len)), p[6] = (uint8_t)protocol, p[7] = 255;
+	else
+		p[0] = 0x45, put16(p + 2, (uint32_t)(ip + l4 + len)), p[8] = 255, p[9] = (uint8_t)protocol;
+	memcpy(p + (w->v6 ? 8 : 12), w->local, addr), memcpy(p + (w->v6 ? 8 : 12) + addr, w->remote, addr);
+	put16(p + ip, from), put16(p + ip + 2, to);
+	if (protocol == 6)
+		put32(p + ip + 4, seq);
+	return ip + 8 + len;
+}
+
 /* Writes the packet of a segment from the peer; returns its length. */
 static size_t build(const struct world *w, const struct segment *s, uint8_t *p)
 {
@@ -148,7 +181,7 @@ static int check_ip(const struct world *w, int protocol, const uint8_t *p, size_
 	}
 	if (memcmp(src, w->local, addr) != 0 || memcmp(src + addr, w->remote, addr) != 0)
 		FAIL("a packet with other addresses");
-	if (checksum(w, p, protocol, p + ip, (int)n - ip) != 0)
+	if (protocol == 1 ? fold(sum16(p + ip, n - (size_t)ip, 0)) : checksum(w, p, protocol, p + ip, (int)n - ip))
 		FAIL("a wrong checksum of protocol %d", protocol);
 	return ip;
 }

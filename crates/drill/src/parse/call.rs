@@ -1,6 +1,6 @@
 //! Reads a system call: `name(args) = result ERRNO (note)`.
 use super::Scope;
-use crate::cursor::Cursor;
+use crate::cursor::{Cursor, past_blanks};
 use crate::failure::Failure;
 use crate::names;
 use crate::script::{CallSpec, Value};
@@ -184,7 +184,7 @@ fn tunnel(c: &mut Cursor<'_>) -> Option<&'static str> {
 fn field_name(c: &mut Cursor<'_>) -> Result<(String, Option<i64>), Box<Failure>> {
     c.blank();
     let word = c.peek_word();
-    let after = c.rest().get(word.len()..).unwrap_or_default().trim_start();
+    let after = past_blanks(c.rest().get(word.len()..).unwrap_or_default());
     let counted = matches!(word, "msg_name" | "msg_iov" | "msg_control") && after.starts_with('(');
     if word.is_empty() || !(after.starts_with('=') || counted) {
         return Ok((String::new(), None));

@@ -153,6 +153,7 @@ fn option(c: &mut Cursor<'_>, scope: &Scope<'_>, inbound: bool) -> Result<TcpOpt
         "nop" => TcpOption::Nop,
         "eol" => TcpOption::Eol,
         "mss" => TcpOption::Mss(c.number()?),
+        "wscale" if !inbound && c.eat("*") => TcpOption::AnyWscale,
         "wscale" => TcpOption::Wscale(c.number()?),
         "sackOK" => TcpOption::SackOk,
         "TS" => timestamp(c, inbound)?,

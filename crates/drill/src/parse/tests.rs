@@ -47,6 +47,27 @@ fn a_script_with_everything_is_read() {
 }
 
 #[test]
+fn a_comment_may_stand_wherever_a_blank_may() {
+    let text = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n\
+        +0 epoll_wait(5, {events=EPOLLOUT, u32=4}, 1, 0) = 1\n\
+        +0 recvmsg(4, {msg_name (...) = ..., msg_iov (1) = [{..., 100}], msg_flags = 0}, 0) = 0 (a note)\n\
+        +.1 < [ect0, flowlabel 0x1] P. 1:2(1) ack 1 win 257 urg 1 <nop,nop,sack 1:2 4:5,mss 9,wscale 7,eol>\n\
+        +0 < icmp unreachable frag_needed mtu 1000 [1:1461(1460)]\n\
+        +0 > icmp unreachable port_unreachable [udp (100)]\n\
+        +0~+.1 > udp (5)\n";
+    let plain = read(text).expect("without comments");
+    for comment in ["/* of */", " // of\n"] {
+        // Words that stand together are one.
+        let commented =
+            text.replace(' ', &format!(" {comment} ")).replace("=4", &format!("{comment}={comment}4"));
+        let commented = read(&commented).expect(comment);
+        let actions =
+            |s: &Script| s.events.iter().map(|e| format!("{:?} {:?}", e.when, e.action)).collect::<Vec<_>>();
+        assert_eq!(actions(&commented), actions(&plain), "{comment}");
+    }
+}
+
+#[test]
 fn a_command_may_hold_its_mark_behind_a_backslash() {
     let script = read("0 `echo '\\`' > /dev/null`\n+0 close(3) = 0").expect("both");
     assert_eq!(script.events.len(), 2);

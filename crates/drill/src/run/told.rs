@@ -25,8 +25,8 @@ const TIMES: &[(&str, i128)] = &[
 /// Times that count from the beginning of the clock, which is long ago, while nothing has happened.
 const SINCE: [&str; 3] = ["last_data_sent", "last_data_recv", "last_ack_recv"];
 const LONG_MS: i128 = 5_000;
-/// The first differs on purpose in every script with a timeout (docs/linux-differences.md), the second is newer than Linux 6.18.
-const NEVER_COMPARED: [&str; 2] = ["rehash", "ecn_mode"];
+/// Newer than Linux 6.18.
+const NEVER_COMPARED: [&str; 1] = ["ecn_mode"];
 /// What two times may be apart, in microseconds, and the share of them that comes on top.
 const APART_US: i128 = 12_000;
 const APART_SHARE: i128 = 8;

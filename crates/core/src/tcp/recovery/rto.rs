@@ -52,6 +52,10 @@ pub struct Timeouts {
     pub total: u16,
     /// Rows of them, modulo 2^16 (`tcpi_total_rto_recoveries`).
     pub recoveries: u16,
+    /// Those that gave the flow another label, modulo 2^16 (`tcpi_rehash`).
+    pub rehashes: u16,
+    /// The label in use: how many there were before it, those of a passive open's SYN-ACKs included.
+    pub label: u16,
     spent_ms: u32,
     /// When the present row began, in milliseconds of the stack's clock modulo 2^32.
     since_ms: Option<NonZeroU32>,
@@ -65,6 +69,12 @@ impl Timeouts {
         }
         self.retransmits = self.retransmits.saturating_add(1);
         self.total = self.total.wrapping_add(1);
+    }
+
+    /// The flow may be lost on its way: it gets another label (`tcp_write_timeout`).
+    pub(in crate::tcp) const fn relabel(&mut self) {
+        self.rehashes = self.rehashes.wrapping_add(1);
+        self.label = self.label.wrapping_add(1);
     }
 
     /// The SYN-ACK of a passive open timed out so often, first sent `since` ago (`tcp_create_openreq_child`).
