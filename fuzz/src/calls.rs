@@ -78,7 +78,12 @@ fn open(side: &mut Side, n: usize, now: Instant, remote: SocketAddr, rng: &mut R
 
 fn send(side: &mut Side, id: SocketId, now: Instant, rng: &mut Rng) {
     let len = if rng.below(2) == 0 { rng.below(100) } else { rng.below(CHUNK) } as usize;
-    let flags = SendFlags { more: rng.below(4) == 0, eor: rng.below(8) == 0, oob: rng.below(8) == 0 };
+    let flags = SendFlags {
+        more: rng.below(4) == 0,
+        eor: rng.below(8) == 0,
+        oob: rng.below(8) == 0,
+        waits: rng.below(4) == 0,
+    };
     let mut data = Bytes::from(vec![0x5a; len]);
     match rng.below(4) {
         0 => ignore(side.stack.tcp_send(now, id, &data, flags)),
