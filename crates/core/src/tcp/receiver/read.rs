@@ -19,7 +19,7 @@ impl Receiver {
         let n = self.intake.queue.recv(buf);
         cx.count.own.payload_copied_out += n as u64;
         if n > 0 || step {
-            self.after_read(cx);
+            self.after_read(cx, n > 0);
         }
         n
     }
@@ -30,7 +30,7 @@ impl Receiver {
         self.intake.queue.skip(usize::from(step));
         let piece = self.intake.queue.read_chunk(max);
         if step || piece.is_some() {
-            self.after_read(cx);
+            self.after_read(cx, piece.is_some());
         }
         piece
     }
@@ -40,10 +40,13 @@ impl Receiver {
         self.intake.queue.clear()
     }
 
-    fn after_read(&mut self, cx: &Cx<'_>) {
+    /// Who has stepped over the urgent byte and found nothing behind it has `copied` nothing, of which the peer does not hear.
+    fn after_read(&mut self, cx: &Cx<'_>, copied: bool) {
         self.leave_mark();
-        self.intake.grow_for_reader(cx);
-        self.cleanup(cx, true, self.is_shut());
+        if copied {
+            self.intake.grow_for_reader(cx);
+        }
+        self.cleanup(cx, copied, self.is_shut());
     }
 
     /// Nothing more will be read than what is there (`RCV_SHUTDOWN`).
