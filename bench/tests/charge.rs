@@ -2,7 +2,7 @@
 use bytes::Bytes;
 use lowwater_bench::counting::{INSTRUMENTED_SYSTEM, StatsAlloc, System, live_bytes};
 use lowwater_bench::duo::Duo;
-use lowwater_core::base::{SocketId, Sysctl};
+use lowwater_core::base::{Instant, SocketId, Sysctl};
 use lowwater_core::device::Submit;
 use lowwater_core::packet::Packet;
 use lowwater_core::tcp::{SendFlags, SocketOptions};
@@ -94,7 +94,7 @@ fn charge_over_memory(write: Write, sent: Sent) -> f64 {
             });
         }
         assert!(!matches!(sent, Sent::Small) || packets > 50, "{packets} packets");
-        let flight = duo.stacks[0].tcp_info(client).expect("a socket").unacked;
+        let flight = duo.stacks[0].tcp_info(Instant::ZERO, client).expect("a socket").unacked;
         assert!(flight > 100, "{flight} segments in flight");
     }
     let held = live_bytes() - before;

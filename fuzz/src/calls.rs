@@ -173,8 +173,8 @@ fn look(side: &mut Side, id: SocketId, now: Instant, remote: SocketAddr, rng: &m
     match rng.below(6) {
         0 => ignore(side.stack.udp_connect(now, id, remote)),
         1 => ignore(side.stack.udp_set_mtu_discovery(id, [discovery(rng), discovery(rng)])),
-        2 => ignore(side.stack.report()),
-        3 => ignore(side.stack.tcp_info(id)),
+        2 => ignore(side.stack.report(now)),
+        3 => ignore(side.stack.tcp_info(now, id)),
         4 => ignore(side.stack.take_error(id)),
         _ => {
             side.stack.poll(now, id);

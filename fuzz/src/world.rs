@@ -234,7 +234,7 @@ impl World {
             }
         }
         let side = &mut self.sides[n];
-        let sockets = side.stack.report().sockets;
+        let sockets = side.stack.report(side.stack.now()).sockets;
         let sockets: Vec<_> = sockets.iter().filter(|s| s.remote.is_some()).collect();
         Err(format!(
             "side {n} finds no rest: deadline {:?} at {now:?}, needs transmit {}, sockets {:?}",
@@ -283,7 +283,7 @@ impl World {
             side.stack.small_objects(),
             side.stack.next_deadline(),
             self.now,
-            side.stack.report().sockets.first()
+            side.stack.report(side.stack.now()).sockets.first()
         ))
     }
 }

@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use lowwater_bench::duo::Duo;
 use lowwater_core::base::sysctl::Triple;
-use lowwater_core::base::{Duration, SocketId, Sysctl};
+use lowwater_core::base::{Duration, Instant, SocketId, Sysctl};
 use lowwater_core::qdisc::Any;
 use lowwater_core::tcp::{SendFlags, SocketOptions};
 
@@ -38,7 +38,10 @@ fn main() {
     }
     run(&mut duo, &ends, WARM_UP);
     let sent = |duo: &mut Duo| -> u64 {
-        ends.iter().filter_map(|(id, _)| duo.stacks[0].tcp_info(*id).ok()).map(|i| i.bytes_sent).sum()
+        ends.iter()
+            .filter_map(|(id, _)| duo.stacks[0].tcp_info(Instant::ZERO, *id).ok())
+            .map(|i| i.bytes_sent)
+            .sum()
     };
     let before = sent(&mut duo);
     measured(&mut duo, &ends, Duration::from_millis(ms));

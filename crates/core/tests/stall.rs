@@ -57,7 +57,7 @@ fn input_before_timers_and_nothing_was_lost() {
         (count.tcp_ext.tcp_timeouts, count.tcp_ext.tcp_loss_probes, count.tcp.retrans_segs),
         (0, 0, 0)
     );
-    let info = world.a().tcp_info(client).unwrap();
+    let info = world.a().tcp_info(Instant::ZERO, client).unwrap();
     assert_eq!(info.unacked, 0);
     assert!(info.rtt < 25_000, "the stall is no part of the round trip: {} us", info.rtt);
 }

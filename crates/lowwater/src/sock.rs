@@ -233,7 +233,7 @@ impl Sock {
     }
 
     pub(crate) fn info(&self) -> io::Result<TcpInfo> {
-        self.call(|core, _, id| core.tcp_info(id))
+        self.call(|core, now, id| core.tcp_info(now, id))
     }
 
     /// Resets the connection; the handle is good for nothing afterwards but to be dropped.

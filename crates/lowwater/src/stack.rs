@@ -44,7 +44,7 @@ impl Stack {
     /// All sockets, as `ss` lists them.
     #[must_use]
     pub fn sockets(&self) -> Report {
-        self.handle.enter(|inner, _, _| inner.core.report())
+        self.handle.enter(|inner, now, _| inner.core.report(now))
     }
 
     /// How many sockets there are and what they hold, as /proc/net/sockstat.

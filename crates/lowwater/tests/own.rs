@@ -403,6 +403,35 @@ async fn what_a_device_drops_is_counted_and_its_flow_hears_of_it() {
 }
 
 #[tokio::test]
+async fn what_is_asked_of_a_silent_stack_counts_to_now() {
+    let (server, client) = two();
+    let (mut client_end, server_end) = connection(&server, &client).await;
+    let full = async {
+        loop {
+            if client_end.write(&[1; 65_536]).await.is_err() {
+                break;
+            }
+        }
+    };
+    // Nobody reads: in the end nothing happens any more but probes of the window.
+    tokio::time::timeout(Duration::from_millis(100), full).await.expect_err("it waits");
+    let asked = |stack: &Stack| {
+        let sockets = stack.sockets().sockets;
+        let line = sockets.into_iter().find(|line| line.info.is_some()).expect("a connection");
+        let wait = line.wait.expect("of a connection");
+        (line.info.expect("of a connection"), wait.why.is_some())
+    };
+    let (before, waits) = asked(&client);
+    assert!(waits);
+    tokio::time::sleep(Duration::from_millis(60)).await;
+    let (after, _) = asked(&client);
+    assert!(after.rwnd_limited >= before.rwnd_limited + 60_000, "{before:?} {after:?}");
+    let own = client_end.info().unwrap();
+    assert!(own.rwnd_limited >= after.rwnd_limited, "{own:?} {after:?}");
+    drop(server_end);
+}
+
+#[tokio::test]
 async fn observers_see_both_directions_and_reports_name_sockets() {
     let (a, b) = link::pair(1500);
     let seen = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);

@@ -378,7 +378,7 @@ impl Host {
     /// reordering (`tcp_disconnect`).
     fn options_after(&mut self, id: SocketId) -> Result<SocketOptions, Error> {
         let mut options = self.stack.options(id)?.clone();
-        if let (Ok(info), Ok(memory)) = (self.stack.tcp_info(id), self.stack.memory(id)) {
+        if let (Ok(info), Ok(memory)) = (self.stack.tcp_info(self.now, id), self.stack.memory(id)) {
             options.reordering = info.reordering;
             (options.rmem, options.wmem) = (memory.rcvbuf, memory.sndbuf);
         }
@@ -388,7 +388,7 @@ impl Host {
     /// What TCP_INFO will tell of what a socket was.
     fn residue(&mut self, id: SocketId) -> Residue {
         let reordering = self.stack.options(id).map_or(0, |o| o.reordering);
-        let info = self.stack.tcp_info(id).unwrap_or_else(|_| self.unused(reordering));
+        let info = self.stack.tcp_info(self.now, id).unwrap_or_else(|_| self.unused(reordering));
         let max_window = self.stack.tcp_max_window(id).unwrap_or(0);
         Residue { info, max_window, at: self.now }
     }

@@ -285,7 +285,7 @@ impl Host {
 
     /// The attributes of SCM_TIMESTAMPING_OPT_STATS (`tcp_get_timestamping_opt_stats`).
     fn stats_of(&mut self, id: Option<SocketId>, what: i32) -> Bytes {
-        let info = id.and_then(|id| self.stack.tcp_info(id).ok()).unwrap_or_default();
+        let info = id.and_then(|id| self.stack.tcp_info(self.now, id).ok()).unwrap_or_default();
         let queued = id.map_or(0, |id| self.queues(id).send);
         stats(&info, queued, what == SCM_TSTAMP_ACK)
     }

@@ -32,20 +32,20 @@ impl Stack {
         }
     }
 
-    /// How a connection's queue below it moves; `None` while nobody follows it (`tcp_queue_aware`), and for what is no connection.
+    /// How a connection's queue below it moves as of `now`; `None` while nobody follows it (`tcp_queue_aware`), and for what is no connection.
     #[must_use]
-    pub fn own_queue(&self, id: SocketId) -> Option<OwnQueue> {
+    pub fn own_queue(&self, now: Instant, id: SocketId) -> Option<OwnQueue> {
         match &self.sockets.get(id)?.socket {
-            Socket::Tcp(conn) => conn.own_queue(self.now),
+            Socket::Tcp(conn) => conn.own_queue(now.max(self.now)),
             _ => None,
         }
     }
 
-    /// Why a connection does not send; `None` for what is no connection.
+    /// Why a connection does not send, and for how long by `now`; `None` for what is no connection.
     #[must_use]
-    pub fn wait_report(&self, id: SocketId) -> Option<WaitReport> {
+    pub fn wait_report(&self, now: Instant, id: SocketId) -> Option<WaitReport> {
         match &self.sockets.get(id)?.socket {
-            Socket::Tcp(conn) => Some(conn.wait_report(self.now)),
+            Socket::Tcp(conn) => Some(conn.wait_report(now.max(self.now))),
             _ => None,
         }
     }

@@ -2,7 +2,7 @@
 use super::Stack;
 use crate::base::sysctl::CongestionKind;
 use crate::base::trace::Trace;
-use crate::base::{Counters, SocketId, Tuple};
+use crate::base::{Counters, Instant, SocketId, Tuple};
 use crate::path::congestion::bbr::BbrInfo;
 use crate::sctp::AssocInfo;
 use crate::socket::{Holder, Pending, Socket};
@@ -90,8 +90,9 @@ impl Stack {
         (self.small.requests.len(), self.small.time_waits.len(), self.small.orphans as usize)
     }
 
-    /// A list of all sockets.
-    pub fn report(&mut self) -> Report {
+    /// A list of all sockets, whose times are as of `now`.
+    pub fn report(&mut self, now: Instant) -> Report {
+        let now = now.max(self.now);
         let mut sockets = Vec::with_capacity(self.sockets.len());
         for (id, entry) in self.sockets.iter() {
             let mut line = SocketReport {
@@ -112,7 +113,7 @@ impl Stack {
             };
             match &entry.socket {
                 Socket::Tcp(conn) => {
-                    let info = conn.info(&self.env.cx(self.now, Some(id)));
+                    let info = conn.info(&self.env.cx(now, Some(id)));
                     line.state = conn.state();
                     (line.recv_queue, line.send_queue) = conn.queues();
                     (line.local, line.remote) = (Some(conn.tuple().local()), Some(conn.tuple().remote()));
@@ -120,7 +121,7 @@ impl Stack {
                     line.congestion = Some(conn.options().congestion);
                     line.bbr = conn.bbr_info();
                     line.below = u64::from(conn.charge_below());
-                    line.wait = Some(conn.wait_report(self.now));
+                    line.wait = Some(conn.wait_report(now));
                 }
                 Socket::Listener(l) => {
                     line.kind = SocketKind::TcpListener;

@@ -461,13 +461,13 @@ impl Stack {
         Ok(())
     }
 
-    /// TCP_INFO.
+    /// TCP_INFO as of `now`: asking changes nothing, and times go on where nothing else happens.
     ///
     /// # Errors
     /// [`Error::NoSuchSocket`]; [`Error::Unsupported`] on anything but a connection.
-    pub fn tcp_info(&mut self, id: SocketId) -> Result<TcpInfo, Error> {
+    pub fn tcp_info(&mut self, now: Instant, id: SocketId) -> Result<TcpInfo, Error> {
         match &self.sockets.get(id).ok_or(Error::NoSuchSocket)?.socket {
-            Socket::Tcp(conn) => Ok(conn.info(&self.env.cx(self.now, Some(id)))),
+            Socket::Tcp(conn) => Ok(conn.info(&self.env.cx(now.max(self.now), Some(id)))),
             _ => Err(Error::Unsupported),
         }
     }

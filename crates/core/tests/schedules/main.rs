@@ -272,7 +272,7 @@ impl Schedule {
     /// The account of a flow's own queue is empty exactly when nothing of it is below.
     fn balances(&mut self) {
         for flow in &self.flows {
-            let Some(queue) = self.stacks[0].own_queue(flow.id) else { continue };
+            let Some(queue) = self.stacks[0].own_queue(Instant::ZERO, flow.id) else { continue };
             let below = self.below(flow.id);
             // What went down before the limit was switched on is nobody's, and told from what came after by the order in which a device
             // tells: not by one that answers out of turn.
@@ -301,11 +301,11 @@ impl Schedule {
     fn transmit_so_many(&mut self, budget: usize) {
         let (mut facts, mut rates) = (BTreeMap::<SocketId, Facts>::new(), BTreeMap::new());
         for flow in &self.flows {
-            let Ok(info) = self.stacks[0].tcp_info(flow.id) else { continue };
+            let Ok(info) = self.stacks[0].tcp_info(Instant::ZERO, flow.id) else { continue };
             let sysctl = self.stacks[0].sysctl();
             let capped = !flow.paced || sysctl.tcp_limit_output_all;
             let cap = if capped { u64::from(sysctl.tcp_limit_output_bytes) } else { u64::MAX };
-            let own = self.stacks[0].own_queue(flow.id);
+            let own = self.stacks[0].own_queue(Instant::ZERO, flow.id);
             let own_queue = own.map(|q| (q.bytes, q.limit));
             rates.insert(flow.id, own.and_then(|q| q.rate));
             let late = Duration::ZERO;
@@ -322,7 +322,7 @@ impl Schedule {
         self.hand_down(0, budget);
         self.window_stays(&windows);
         for (id, facts) in &mut facts {
-            let Some(own) = self.stacks[0].own_queue(*id) else { continue };
+            let Some(own) = self.stacks[0].own_queue(Instant::ZERO, *id) else { continue };
             // Where it came or went on the way, nobody can say which of the packets it judged. Where it changed, one of them may have been
             // judged by the rate before and the time after.
             let limit = |limit: Option<u64>| {
@@ -360,7 +360,7 @@ impl Schedule {
         let own = &stacks[0].counters().own;
         let dropped = own.packets_dropped_below + own.lost_in_queue;
         let window = |flow: &Flow| {
-            let info = stacks[0].tcp_info(flow.id).ok()?;
+            let info = stacks[0].tcp_info(Instant::ZERO, flow.id).ok()?;
             let just_now = info.unacked > 0 && info.last_data_sent < 1;
             let (cwnd, ssthresh, ca_state) = (info.snd_cwnd, info.snd_ssthresh, info.ca_state);
             just_now.then_some(Window { cwnd, ssthresh, ca_state, dropped })
@@ -471,7 +471,8 @@ impl Schedule {
             let gone = self.stacks[0].tcp_state(owner.flow.socket).is_err();
             self.reached.lost += u64::from(gone);
         }
-        let why = self.stacks[from].wait_report(owner.flow.socket).and_then(|report| report.why);
+        let why =
+            self.stacks[from].wait_report(Instant::ZERO, owner.flow.socket).and_then(|report| report.why);
         self.stacks[from].complete(self.now, self.dev, owner);
         if let Some(Wait::Credit | Wait::QueueAware | Wait::HostQueue) = why {
             // Not by the next acknowledgement, and not by a timer.
@@ -551,10 +552,11 @@ impl Schedule {
         let id = self.flows[f].id;
         let stack = &mut self.stacks[0];
         let alive = matches!(stack.tcp_state(id), Ok(State::Established)) && !self.flows[f].aborted;
-        let (memory, unsent) = (stack.memory(id).ok()?, stack.tcp_info(id).ok()?.notsent_bytes);
+        let (memory, unsent) =
+            (stack.memory(id).ok()?, stack.tcp_info(Instant::ZERO, id).ok()?.notsent_bytes);
         let sysctl = (stack.sysctl().tcp_notsent_lowat, u32::from(stack.sysctl().notsent_lowat_half));
         let lowat = stack.options(id).ok().map(|o| o.notsent_lowat).filter(|&l| l != 0).unwrap_or(sysctl.0);
-        let cut = each * u64::from(stack.tcp_info(id).ok()?.unacked);
+        let cut = each * u64::from(stack.tcp_info(Instant::ZERO, id).ok()?.unacked);
         let (queued, sndbuf) = (u64::from(memory.queued).saturating_sub(cut), u64::from(memory.sndbuf));
         let memory_free = queued < sndbuf && u64::from(unsent) << sysctl.1 < u64::from(lowat);
         alive.then_some(sndbuf.saturating_sub(queued) >= queued / 2 && memory_free)
@@ -633,7 +635,7 @@ impl Schedule {
         let living = self.flows.iter().filter(|f| !f.aborted && !f.paced);
         let living: Vec<SocketId> = living.map(|f| f.id).collect();
         for id in living {
-            let Ok(info) = self.stacks[0].tcp_info(id) else { continue };
+            let Ok(info) = self.stacks[0].tcp_info(Instant::ZERO, id) else { continue };
             let open = matches!(self.stacks[0].tcp_state(id), Ok(State::Established));
             let idle = info.unacked == 0 && self.below(id) == 0;
             let could = info.notsent_bytes >= 2 * 1_460 && info.snd_wnd >= 2 * 1_460;

@@ -152,7 +152,7 @@ fn windows(time: Duration, lose: &[u64], tcp: bool) -> Vec<Vec<u32>> {
             if let Some(b) = b {
                 while w.stacks[B].tcp_recv(now, b, &mut [0; 65_536], false).is_ok_and(|n| n > 0) {}
             }
-            sample(now, w.stacks[A].tcp_info(a).unwrap().snd_cwnd);
+            sample(now, w.stacks[A].tcp_info(Instant::ZERO, a).unwrap().snd_cwnd);
             false
         });
     } else {

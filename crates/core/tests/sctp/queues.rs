@@ -2,7 +2,7 @@
 use crate::world::*;
 use bytes::Bytes;
 use lowwater_core::base::sysctl::Triple;
-use lowwater_core::base::{Duration, Error, Sysctl, Wait};
+use lowwater_core::base::{Duration, Error, Instant, Sysctl, Wait};
 use lowwater_core::sctp::{SctpOptions, SendInfo};
 use lowwater_core::stack::Event;
 use lowwater_core::tcp::Ready;
@@ -102,7 +102,7 @@ fn a_bulk_flow_keeps_little_below_itself() {
         let now = w.now;
         while w.stacks[A].sctp_send(now, a, Bytes::from_static(&[0; 1_400]), SendInfo::default()).is_ok() {}
         w.read(B, b);
-        let report = w.stacks[A].report();
+        let report = w.stacks[A].report(Instant::ZERO);
         most = most.max(report.sockets.iter().map(|s| s.below).max().unwrap_or(0));
         flight = flight.max(w.info(A, a).paths[0].flight);
         false

@@ -146,12 +146,12 @@ fn a_flow_may_be_paced_without_a_bound() {
     let sent = p.run_to(120);
     let bytes: u32 = sent.iter().map(|(_, s)| s.len).sum();
     assert!((2_000..=12_000).contains(&bytes), "{bytes}: {sent:?}");
-    assert_eq!(p.stack.tcp_info(p.sock).expect("a connection").max_pacing_rate, u64::MAX);
+    assert_eq!(p.stack.tcp_info(p.stack.now(), p.sock).expect("a connection").max_pacing_rate, u64::MAX);
 }
 
 /// Why the connection that is not the listener does not send.
 fn wait_of(p: &mut Peer) -> (WaitReport, u64) {
-    let sockets = p.stack.report().sockets;
+    let sockets = p.stack.report(p.stack.now()).sockets;
     let line = sockets.into_iter().find(|s| s.wait.is_some()).expect("a connection");
     (line.wait.expect("just seen"), line.below)
 }

@@ -28,18 +28,18 @@ fn segments_sent(p: &mut Peer) -> usize {
 }
 
 fn queue_bytes(p: &Peer) -> Option<u64> {
-    p.stack.own_queue(p.sock).map(|queue| queue.bytes)
+    p.stack.own_queue(p.stack.now(), p.sock).map(|queue| queue.bytes)
 }
 
 #[test]
 fn a_slow_line_has_two_segments_below_it() {
     let mut p = bulk(true, 7);
-    let queue = p.stack.own_queue(p.sock).expect("followed");
+    let queue = p.stack.own_queue(p.stack.now(), p.sock).expect("followed");
     assert_eq!((queue.bytes, queue.rate), (2 * 2_080, None), "as small queues have it: two packets");
     segments_sent(&mut p);
     p.at(STEP_MS * 8);
     p.complete(1);
-    let queue = p.stack.own_queue(p.sock).expect("followed");
+    let queue = p.stack.own_queue(p.stack.now(), p.sock).expect("followed");
     // 2,080 bytes in 50 ms.
     assert_eq!((queue.rate, queue.limit), (Some(41_600), Some(2_080)));
     assert_eq!(segments_sent(&mut p), 0, "a packet stands, which is all that may");
@@ -47,7 +47,7 @@ fn a_slow_line_has_two_segments_below_it() {
     assert_eq!((segments_sent(&mut p), queue_bytes(&p)), (2, Some(2_080)), "now packets are segments");
     let waits = p.stack.counters().waits(Wait::QueueAware);
     assert!(waits >= 2, "{waits}");
-    assert_eq!(p.stack.wait_report(p.sock).and_then(|w| w.why), Some(Wait::QueueAware));
+    assert_eq!(p.stack.wait_report(p.stack.now(), p.sock).and_then(|w| w.why), Some(Wait::QueueAware));
     for i in 1..10 {
         p.at(STEP_MS * (8 + i));
         p.complete(1);
@@ -99,7 +99,7 @@ fn finish(p: &mut Peer) {
             p.complete(1);
         }
         segments_sent(p);
-        let nxt = 40_001 - p.stack.tcp_info(p.sock).expect("open").notsent_bytes;
+        let nxt = 40_001 - p.stack.tcp_info(p.stack.now(), p.sock).expect("open").notsent_bytes;
         p.inject(&format!(". 1 ack {nxt}"));
         if p.stack.queues(p.sock).expect("open").send == 0 && p.stack.credits().is_empty() {
             break;
@@ -150,7 +150,7 @@ fn what_leaves_at_once_is_no_queue() {
     for i in 0..20 {
         p.write(5_000);
         assert_eq!(segments_sent(&mut p), 5);
-        let rate = p.stack.own_queue(p.sock).and_then(|queue| queue.rate);
+        let rate = p.stack.own_queue(p.stack.now(), p.sock).and_then(|queue| queue.rate);
         assert_eq!(rate, None, "nothing was below for any time");
         p.at(100 * (i + 1));
         p.inject(&format!(". 1 ack {}", 5_001 + 5_000 * i));

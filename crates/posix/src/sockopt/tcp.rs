@@ -95,7 +95,7 @@ impl Host {
 
     fn maxseg(&mut self, fd: Fd, o: &SocketOptions) -> Result<i32, Errno> {
         if let Some(id) = self.conn(fd)?
-            && let Ok(info) = self.stack.tcp_info(id)
+            && let Ok(info) = self.stack.tcp_info(self.now, id)
             && (info.state != State::Close as u8 || o.maxseg == 0)
         {
             return Ok(info.snd_mss as i32);
@@ -132,7 +132,7 @@ impl Host {
         let (kind, reordering, fastest) = (sock.kind, options.reordering, options.max_pacing_rate);
         let mut info = match kind {
             Kind::Conn(id) => {
-                let info = self.stack.tcp_info(id)?;
+                let info = self.stack.tcp_info(self.now, id)?;
                 self.connecting(fd, info)?
             }
             Kind::Listener(id) => {

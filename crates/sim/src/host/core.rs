@@ -299,9 +299,9 @@ impl Core {
         journaled!(self, now, Input::TakeError(id), self.stack.take_error(id))
     }
 
-    /// TCP_INFO, which is no input.
+    /// TCP_INFO as of the last event, which is no input.
     pub fn tcp_info(&mut self, id: SocketId) -> Option<TcpInfo> {
-        self.stack.tcp_info(id).ok()
+        self.stack.tcp_info(self.stack.now(), id).ok()
     }
 
     /// Binds a UDP socket.

@@ -345,8 +345,8 @@ fn sample(world: &mut World, m: &mut Measured) {
         if q > 0 || info.notsent_bytes > 0 {
             seen.below.push(q);
         }
-        seen.rates.extend(core.stack().own_queue(id).and_then(|queue| queue.rate));
-        let why = core.stack().wait_report(id).and_then(|report| report.why);
+        seen.rates.extend(core.stack().own_queue(core.stack().now(), id).and_then(|queue| queue.rate));
+        let why = core.stack().wait_report(core.stack().now(), id).and_then(|report| report.why);
         able |= info.notsent_bytes >= info.snd_mss && !why.is_some_and(waits_elsewhere);
     }
     m.able.0 += u64::from(able);

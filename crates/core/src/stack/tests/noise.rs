@@ -133,7 +133,7 @@ impl Scramble {
             _ => {
                 let nodelay =
                     SocketOptions { nodelay: len.is_multiple_of(2), cork: len.is_multiple_of(3), ..options };
-                let _ = (stack.set_options(now, id, nodelay), stack.tcp_info(id), stack.report());
+                let _ = (stack.set_options(now, id, nodelay), stack.tcp_info(now, id), stack.report(now));
                 None
             }
         };
@@ -247,7 +247,7 @@ impl Scramble {
             }
         }
         for stack in &mut self.stacks {
-            let left = stack.report();
+            let left = stack.report(Instant::ZERO);
             assert_eq!((stack.open_sockets(), stack.small_objects()), (0, (0, 0, 0)), "{:?}", left.sockets);
             assert!(stack.wheel.is_empty());
         }

@@ -143,7 +143,7 @@ fn not_now_never_moves_the_window() {
             w.stacks[0].set_options(w.now, client, options).expect("open");
             let (mut sent, mut got, total) = (0, 0, 400_000);
             let window = |w: &mut World| {
-                let info = w.stacks[0].tcp_info(client).expect("open");
+                let info = w.stacks[0].tcp_info(w.now, client).expect("open");
                 (info.snd_cwnd, info.snd_ssthresh, info.lost, info.ca_state)
             };
             w.until("all", |w| {

@@ -82,7 +82,7 @@ fn a_discipline_is_replaced_while_a_flow_runs_and_nothing_is_lost() {
     }
     assert!(total > 0 && packets > 900, "{packets}");
     assert_eq!(w.stacks[0].counters().tcp.retrans_segs, 0);
-    assert_eq!(w.stacks[0].tcp_info(client).map(|i| (i.retransmits, i.lost)), Ok((0, 0)));
+    assert_eq!(w.stacks[0].tcp_info(w.now, client).map(|i| (i.retransmits, i.lost)), Ok((0, 0)));
     close_both(&mut w, client, server);
 }
 
@@ -277,7 +277,7 @@ fn what_a_bucket_cuts_is_charged_for_each_piece_and_comes_back_with_each() {
     // A segment every 12 ms.
     qdisc(&mut w, "tbf rate 1mbit burst 1600 limit 1mb");
     let (client, _) = paced(&mut w, u64::MAX);
-    let segment = u64::from(w.stacks[0].tcp_info(client).expect("open").snd_mss);
+    let segment = u64::from(w.stacks[0].tcp_info(w.now, client).expect("open").snd_mss);
     w.stacks[0].tcp_send(w.now, client, &vec![0; 10 * segment as usize], super::tcp::NO_FLAGS).expect("room");
     let mut seen = Vec::new();
     w.until("all have left", |w| {

@@ -72,7 +72,7 @@ pub(super) fn transfer(w: &mut World, from: (usize, SocketId), to: (usize, Socke
 pub(super) fn close_both(w: &mut World, client: SocketId, server: SocketId) {
     w.stacks[0].close(w.now, client).expect("open");
     w.run(SECOND);
-    let state = |w: &mut World| w.stacks[0].report().sockets.last().map(|line| line.state);
+    let state = |w: &mut World| w.stacks[0].report(w.now).sockets.last().map(|line| line.state);
     assert_eq!(state(w), Some(State::FinWait2), "a small object already, but it waits for the peer's FIN");
     assert_eq!(w.stacks[1].tcp_recv(w.now, server, &mut [0; 8], false), Ok(0));
     w.stacks[1].close(w.now, server).expect("open");
@@ -415,12 +415,12 @@ fn a_router_that_says_too_big_lowers_the_path_mtu() {
     let (client, server) = pair(&mut w, v4(2));
     w.path_mtu = Some(1_000);
     transfer(&mut w, (0, client), (1, server), 200_000);
-    assert_eq!(w.stacks[0].tcp_info(client).map(|i| i.pmtu), Ok(1_000));
+    assert_eq!(w.stacks[0].tcp_info(w.now, client).map(|i| i.pmtu), Ok(1_000));
     let listener = listen(&mut w, ListenAddr::port(81));
     let next = connect(&mut w, v4(2), 81);
     w.until("connected", |w| w.saw(0, Event::Connected(next)));
     w.until("accepted", |w| w.saw(1, Event::Accepted(listener)));
-    assert_eq!(w.stacks[0].tcp_info(next).map(|i| i.pmtu), Ok(1_000), "the next connection knows");
+    assert_eq!(w.stacks[0].tcp_info(w.now, next).map(|i| i.pmtu), Ok(1_000), "the next connection knows");
 }
 
 #[test]
@@ -440,7 +440,7 @@ fn what_is_written_becomes_packets_that_the_device_takes() {
         let mut w = World::new([caps; 2]);
         let (client, server) = pair(&mut w, v4(2));
         for (side, id) in [(0, client), (1, server)] {
-            let mss = w.stacks[side].tcp_info(id).expect("open").snd_mss as usize;
+            let mss = w.stacks[side].tcp_info(w.now, id).expect("open").snd_mss as usize;
             let sent = w.stacks[side].tcp_send(w.now, id, &vec![0; 10 * mss], NO_FLAGS);
             assert_eq!(sent, Ok(10 * mss));
             // 832 bytes are what an element costs beside its payload.

@@ -86,7 +86,7 @@ impl Peer {
     }
 
     pub fn info(&mut self) -> TcpInfo {
-        self.stack.tcp_info(self.sock).unwrap()
+        self.stack.tcp_info(self.now, self.sock).unwrap()
     }
 
     pub fn error(&mut self) -> Option<Error> {

@@ -217,7 +217,7 @@ impl Target for Interface {
     fn early_info(&mut self, local: SocketAddr, remote: SocketAddr) -> Option<Vec<u8>> {
         SHARED.with(|machine| {
             let id = machine.host().lookup(local, remote)?;
-            machine.host().stack().tcp_info(id).ok().map(|info| info.emit().to_vec())
+            machine.host().stack().tcp_info(Instant::ZERO, id).ok().map(|info| info.emit().to_vec())
         })?
     }
 
