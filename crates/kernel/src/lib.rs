@@ -331,7 +331,7 @@ fn failed_by_the_stack(mut outcome: Outcome, kernel: &Outcome) -> Outcome {
         return outcome;
     }
     let told = match &kernel.failure {
-        None => "the kernel passes it".to_owned(),
+        None => format!("the kernel passes it, which may be late or early by {} ms more", SLACK_US / 1_000),
         Some(failure) => format!("the kernel fails it in line {}: {}", failure.line, failure.what),
     };
     if let Some(failure) = &mut outcome.failure {

@@ -94,7 +94,8 @@ impl Render {
             print(&table::all(&self.done, table::width()))?;
         }
         if let Some((path, mut file)) = self.report {
-            file.write_all(page::page(&self.done).as_bytes()).map_err(|e| writing(&path, &e))?;
+            file.write_all(page::page(&self.done, stopped.then_some(planned)).as_bytes())
+                .map_err(|e| writing(&path, &e))?;
             eprintln!("lowwater: tables and pictures for a browser: {}", path.display());
         }
         if stopped {

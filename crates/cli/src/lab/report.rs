@@ -13,15 +13,15 @@ const PARTS: [(&str, &str); 5] = [
     ("/* page.js */", include_str!("report/page.js")),
 ];
 
-/// The page. The same runs make the same bytes.
-pub(super) fn page(done: &[Done]) -> String {
+/// The page; `partial` says of how many runs these are all that there are, where somebody stopped them. The same runs make the same bytes.
+pub(super) fn page(done: &[Done], partial: Option<usize>) -> String {
     let page = PARTS.iter().fold(PAGE.to_owned(), |page, (place, part)| page.replacen(place, part, 1));
     // Nothing in it may end the element that it stands in.
-    let data = data(done).to_string().replace("</", "<\\/");
+    let data = data(done, partial).to_string().replace("</", "<\\/");
     page.replacen("/* data */", &data, 1)
 }
 
-fn data(done: &[Done]) -> Value {
+fn data(done: &[Done], partial: Option<usize>) -> Value {
     let experiments = EXPERIMENTS.iter().filter_map(|experiment| {
         let own: Vec<_> = done.iter().filter(|d| d.plan.experiment.name == experiment.name).collect();
         (!own.is_empty()).then(|| section(experiment, &own))
@@ -29,6 +29,7 @@ fn data(done: &[Done]) -> Value {
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "seed": done.first().map(|d| d.plan.seed),
+        "partial": partial.map(|planned| format!("Stopped: this is partial, {} of {planned} runs.", done.len())),
         "experiments": experiments.collect::<Vec<_>>(),
     })
 }
