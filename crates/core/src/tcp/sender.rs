@@ -490,7 +490,7 @@ impl Sender {
             if self.flight.tx.get(start)?.mss != self.flight.mss {
                 self.flight.recount(start);
             }
-            self.flight.collapse(start, mss.min(room));
+            self.flight.collapse(start, mss.min(room), wnd_end);
         }
         let sent = self.flight.tx.get(start)?;
         Some(Resend {
