@@ -268,14 +268,14 @@ impl Flight {
         self.adjust(start, delta);
     }
 
-    /// Small segments behind the record at `start` are sent again with it, up to `space` bytes in all
+    /// Small segments behind the record at `start` are sent again with it, up to `space` bytes in all and to `edge`, the end of the window
     /// (`tcp_retrans_try_collapse`).
-    pub fn collapse(&mut self, start: u64, space: usize) {
+    pub fn collapse(&mut self, start: u64, space: usize, edge: u64) {
         if !self.collapses {
             return;
         }
         let mut joined: SmallVec<[(u64, u16); 8]> = SmallVec::new();
-        self.tx.join_following(start, space, &mut |_, to, flags| joined.push((to, flags)));
+        self.tx.join_following(start, (space, edge), &mut |_, to, flags| joined.push((to, flags)));
         let Some(&(end, _)) = joined.last() else { return };
         for (_, flags) in joined {
             self.adjust_marked(flags, -1);

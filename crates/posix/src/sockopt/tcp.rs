@@ -212,6 +212,7 @@ impl Host {
             rcv_ssthresh: old.rcv_ssthresh,
             advmss: old.advmss,
             rcv_space: old.rcv_space,
+            rehash: old.rehash,
             notsent_bytes: residue.max_window.saturating_add(UNSENT_AFTER),
             snd_wnd: old.snd_wnd,
             rcv_wnd: old.rcv_wnd,

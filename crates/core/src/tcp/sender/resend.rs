@@ -79,7 +79,7 @@ impl Flight {
         if self.tx.get(start)?.mss != self.mss {
             self.recount(start);
         }
-        self.collapse(start, mss.min(room));
+        self.collapse(start, mss.min(room), wnd_end);
         Some(())
     }
 }

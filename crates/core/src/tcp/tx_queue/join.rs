@@ -1,22 +1,29 @@
 //! Small segments that are sent again as one.
-use super::{TxQueue, flag};
+use super::{Sent, TxQueue, flag};
 use bytes::BytesMut;
 
 impl TxQueue {
-    /// Joins to the record at `start` those behind it that are single segments as it is, up to `space` bytes in all, and tells `each`
-    /// where one started and ended and its marks. Nothing is joined behind a FIN or the end of a record of the application, nor what
-    /// is sacked (`tcp_retrans_try_collapse`). Every byte is copied once, however many there are.
-    pub fn join_following(&mut self, start: u64, space: usize, each: &mut dyn FnMut(u64, u64, u16)) {
-        let Some(record) = self.sent.get(&start).filter(|record| record.segs == 1) else { return };
+    /// Joins to the record at `start`, where it is shorter than `space` bytes, those behind it that are single segments as it is, up to
+    /// `space` bytes in all and to `edge`, the end of the window, and tells `each` where one started and ended and its marks. Nothing is
+    /// joined behind a FIN or the end of a record of the application, nor what is sacked; a FIN, which takes no space, goes along with
+    /// what fills it (`tcp_retrans_try_collapse`). Every byte is copied once, however many there are.
+    pub fn join_following(
+        &mut self,
+        start: u64,
+        (space, edge): (usize, u64),
+        each: &mut dyn FnMut(u64, u64, u16),
+    ) {
+        let short = |record: &&Sent| record.segs == 1 && record.payload.len() < space;
+        let Some(record) = self.sent.get(&start).filter(short) else { return };
         let (mut len, mut flags, mut end) = (record.payload.len(), record.flags, start + record.span());
         let first_behind = end;
         for next in self.sent.range(end..).map(|(_, next)| next) {
             let closed = flags & (flag::SYN | flag::FIN | flag::EOR) != 0;
             if closed
-                || len >= space
                 || next.has(flag::SACKED)
                 || next.segs > 1
                 || len + next.payload.len() > space
+                || end + next.span() > edge
             {
                 break;
             }

@@ -53,7 +53,7 @@ fn who_asks_hears_of_the_records_that_have_changed_and_of_no_other() {
     q.split_record(1_001, 500, 1_000);
     assert_eq!(changed(&mut q), [(1_001, 2_001)]);
     q.split_record(3_001, 500, 1_000);
-    q.join_following(1_001, 1_000, &mut |_, _, _| ());
+    q.join_following(1_001, (1_000, u64::MAX), &mut |_, _, _| ());
     assert_eq!(changed(&mut q), [(1_001, 2_001), (3_001, 4_001)]);
     q.split_record(1, 500, 1_000);
     q.on_changed(4_001, 5_001);
