@@ -309,9 +309,10 @@ mod tests {
     fn what_is_crafted_reaches_associations() {
         let run = |seed| attempt(&Case { seed, only: None, trace: false }).expect("a case that passes");
         let mut reach = Reach::default();
-        (0..60).for_each(|seed| reach += run(seed));
-        assert!(reach.associations >= 100, "{reach:?}");
-        assert!(reach.chunks >= 1_000 && reach.blue < 2 * reach.chunks, "{reach:?}");
+        // So many that what chance gives to some seeds and takes from others counts for little: sixty in a row have 140 to 560 associations.
+        (0..240).for_each(|seed| reach += run(seed));
+        assert!(reach.associations >= 400, "{reach:?}");
+        assert!(reach.chunks >= 4_000 && reach.blue < 2 * reach.chunks, "{reach:?}");
         // The same seed does the same.
         assert_eq!(format!("{:?}", run(3)), format!("{:?}", run(3)));
     }

@@ -82,7 +82,7 @@ fn send(side: &mut Side, id: SocketId, now: Instant, rng: &mut Rng) {
         more: rng.below(4) == 0,
         eor: rng.below(8) == 0,
         oob: rng.below(8) == 0,
-        waits: rng.below(4) == 0,
+        waits: len.is_multiple_of(2),
     };
     let mut data = Bytes::from(vec![0x5a; len]);
     match rng.below(4) {
