@@ -326,8 +326,12 @@ fn failed_by_the_stack(mut outcome: Outcome, kernel: &Outcome) -> Outcome {
     if let (Some(failure), Some(theirs)) = (&mut outcome.failure, &kernel.failure)
         && (failure.line, &failure.what, &failure.actual) == (theirs.line, &theirs.what, &theirs.actual)
     {
-        failure.what = format!("the stack and the kernel both fail it, in the same way: {}", failure.what);
         (failure.on_kernel, failure.compared) = (true, true);
+        // A script that cannot be read, or asks for what there is not, has shown nothing of either.
+        if !failure.actual.is_empty() || !failure.packets.is_empty() {
+            failure.what =
+                format!("the stack and the kernel both fail it, in the same way: {}", failure.what);
+        }
         return outcome;
     }
     let told = match &kernel.failure {

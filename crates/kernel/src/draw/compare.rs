@@ -14,6 +14,8 @@ pub(super) struct Difference {
     pub(super) what: String,
     /// Moments decide it: where the step comes a few milliseconds earlier or later, or a timer is as late as the kernel's, both do the same.
     pub(super) border: bool,
+    /// The kernel has sent less: it was waited for in vain, which made the next step late.
+    pub(super) in_vain: bool,
 }
 
 /// Where a run on the kernel first does something else than `stack`.
@@ -24,7 +26,9 @@ pub(super) fn difference(program: &Program, stack: &Trace, run: &Trace) -> Optio
         let border = now.is_none()
             && (may_be_late(stack, kernel, next_ns(run, number)) || crossed(&stack.later, &kernel.later));
         let what = now.or_else(|| later(step.at, stack, kernel))?;
-        Some(Difference { step: number, what: format!("{}: {what}", step.act), border })
+        let all = kernel.later.len();
+        let in_vain = stack.later.len() > all && same(&stack.later[..all], &kernel.later);
+        Some(Difference { step: number, what: format!("{}: {what}", step.act), border, in_vain })
     })
 }
 

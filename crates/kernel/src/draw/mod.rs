@@ -134,7 +134,8 @@ fn search<R: Send>(
         let Some(found) = difference(&kernel) else {
             return Ok(Best::Alike);
         };
-        if found.border || disturbed.is_some_and(|from| from <= found.step + 1) {
+        let needed = if found.in_vain { found.step } else { found.step + 1 };
+        if found.border || disturbed.is_some_and(|from| from <= needed) {
             continue;
         }
         counted += 1;

@@ -149,7 +149,12 @@ pub(super) fn difference(program: &Program, stack: &Trace, kernel: &Trace) -> Op
     pairs.enumerate().find_map(|(number, ((stack, kernel), step))| {
         let what = differ(step.at, stack, kernel)?;
         let memory = memory(&stack.look_later.memory, &kernel.look_later.memory);
-        Some(Difference { step: number, what: format!("{}: {what}{memory}", step.act), border: false })
+        Some(Difference {
+            step: number,
+            what: format!("{}: {what}{memory}", step.act),
+            border: false,
+            in_vain: false,
+        })
     })
 }
 
