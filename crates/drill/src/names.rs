@@ -130,6 +130,12 @@ pub(crate) fn errno(name: &str) -> Option<i64> {
     Errno::from_name(name).map(|e| e.number().into()).or_else(|| foreign().map(|(_, number)| *number))
 }
 
+/// What a message calls the value of SO_ERROR.
+pub(crate) fn error(number: i64) -> String {
+    let known = i32::try_from(number).ok().and_then(Errno::from_number);
+    known.map_or_else(|| number.to_string(), |errno| format!("{errno} ({number})"))
+}
+
 /// What a message calls a socket option.
 pub(crate) fn option(level: i64, number: i64) -> String {
     let prefix = match level {

@@ -81,6 +81,12 @@ const CHANGES: &[Change] = &[
     ("lang/strict.pkt", "S. 5000:5000(0) ack 10", "S. 5000:5000(0) ack 1", "another acknowledgment number"),
     ("lang/strict.pkt", "ecr 250>", "ecr 251>", "no packet with this TS val"),
     ("lang/strict.pkt", "+0 > . 1:989", "+.002 > . 1:989", "wrong time"),
+    (
+        "lang/strict.pkt",
+        "+0 > . 1:989",
+        "+.05 < . 1:1(0) ack 1 win 65535 <nop,nop,TS val 800 ecr 100>\n+0 > . 1:989",
+        "wrong time: it left before the script's packet of 0.200000 came",
+    ),
     ("lang/gro.pkt", "ack 10001\n+0 read", "ack 9001\n+0 read", "another acknowledgment"),
     ("lang/gro.pkt", "urg 50", "urg 500", "another result"),
     (
@@ -297,6 +303,16 @@ fn one_changed_word_fails_in_its_line() {
         wrong.push_str(&format!("{file}: '{from}' -> '{to}' should say '{wanted}', but:\n{told}\n\n"));
     }
     assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+#[test]
+fn errors_have_their_names() {
+    let front = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0 getsockopt(3, SOL_SOCKET, SO_ERROR, ";
+    let told =
+        |value: &str| lowwater_drill::drill("made.pkt", &format!("{front}{value}, [4]) = 0")).unwrap_err();
+    let failure = told("[ECONNREFUSED]").to_string();
+    assert!(failure.contains("expected: ECONNREFUSED (111)\n  actual:   0\n"), "{failure}");
+    assert!(told("[4000]").to_string().contains("expected: 4000\n"));
 }
 
 #[test]

@@ -4,7 +4,6 @@ use rustix::io::Errno;
 use std::io;
 
 /// A failure of set-up.
-#[derive(Debug)]
 #[non_exhaustive]
 pub enum SetupError {
     /// The process may not do this. (EPERM, EACCES)
@@ -94,6 +93,13 @@ impl fmt::Display for SetupError {
             ),
             Self::Os { doing, source } => write!(f, "{doing} failed: {source}"),
         }
+    }
+}
+
+/// As displayed: a program whose `main` returns this prints it so, and its user needs the advice.
+impl fmt::Debug for SetupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -130,7 +130,7 @@ fn others(done: &[&Done]) -> Vec<String> {
     let mut lines = Vec::new();
     let (another, shorter) = (names(Given::More), names(Given::Times));
     if !another.is_empty() {
-        lines.push(format!("not compared: {another}: --set made another experiment of it than Linux's"));
+        lines.push(format!("not compared: {another}: Linux was measured without this --set"));
     }
     if !shorter.is_empty() && done.iter().any(|d| !d.plan.experiment.shows.is_empty()) {
         let name = done[0].plan.experiment.name;

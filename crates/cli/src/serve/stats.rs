@@ -150,12 +150,8 @@ fn value(value: &qdisc::Value) -> Value {
 /// One connection: what waits in it, and why it does not send.
 fn connection(socket: &SocketReport) -> Option<Value> {
     let (wait, local, remote) = (socket.wait.as_ref()?, socket.local?, socket.remote?);
-    let counts: Map<_, _> = Wait::ALL
-        .iter()
-        .zip(wait.counts)
-        .filter(|(_, n)| *n > 0)
-        .map(|(why, n)| (why.name().to_owned(), json!(n)))
-        .collect();
+    let met = wait.counts.each().filter(|(_, times)| *times > 0);
+    let counts: Map<_, _> = met.map(|(why, times)| (why.name().to_owned(), json!(times))).collect();
     Some(json!({
         "local": local.to_string(), "remote": remote.to_string(), "state": format!("{:?}", socket.state),
         "recv_queue_bytes": socket.recv_queue, "send_queue_bytes": socket.send_queue, "below_bytes": socket.below,

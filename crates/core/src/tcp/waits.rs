@@ -3,9 +3,33 @@ use super::conn::{Conn, Rest};
 use crate::base::Cx;
 use crate::base::time::{Duration, Instant};
 use crate::base::why::{WAIT_REASONS, Wait};
+use core::fmt;
+use core::ops::Index;
 
-/// How often each reason was met, in the order of [`Wait::ALL`].
-pub type WaitCounts = [u32; WAIT_REASONS];
+/// How often each reason was met; printed, those that were.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct WaitCounts([u32; WAIT_REASONS]);
+
+impl WaitCounts {
+    /// Each reason and how often it was met, in the order of [`Wait::ALL`].
+    pub fn each(&self) -> impl Iterator<Item = (Wait, u32)> + '_ {
+        Wait::ALL.into_iter().zip(self.0)
+    }
+}
+
+impl Index<Wait> for WaitCounts {
+    type Output = u32;
+
+    fn index(&self, why: Wait) -> &u32 {
+        &self.0[why as usize]
+    }
+}
+
+impl fmt::Debug for WaitCounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.each().filter(|(_, times)| *times > 0)).finish()
+    }
+}
 
 /// The answer to "why is it not sending?".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,7 +38,7 @@ pub struct WaitReport {
     pub why: Option<Wait>,
     /// For how long the reason has been this one; `None` for a connection that never had to wait with data in hand.
     pub since: Option<Duration>,
-    /// How often each reason was met, in the order of [`Wait::ALL`].
+    /// How often each reason was met.
     pub counts: WaitCounts,
 }
 
@@ -81,7 +105,7 @@ fn note(wait: &mut Option<Wait>, rest: &mut Rest, now: Instant, why: Wait) {
         seldom.since = now;
     }
     seldom.last_event = now;
-    let count = &mut seldom.counts[why as usize];
+    let count = &mut seldom.counts.0[why as usize];
     *count = count.saturating_add(1);
 }
 
@@ -90,7 +114,7 @@ fn report(why: Option<Wait>, rest: &Rest, now: Instant) -> WaitReport {
     WaitReport {
         why,
         since: seldom.filter(|_| why.is_some()).map(|s| now.since(s.since)),
-        counts: seldom.map_or([0; WAIT_REASONS], |s| s.counts),
+        counts: seldom.map(|s| s.counts).unwrap_or_default(),
     }
 }
 
@@ -113,7 +137,8 @@ mod tests {
         wait = None;
         let told = report(wait, &rest, at(30));
         assert_eq!((told.why, told.since), (None, None));
-        assert_eq!((told.counts[Wait::Cwnd as usize], told.counts[Wait::Credit as usize]), (2, 1));
+        assert_eq!((told.counts[Wait::Cwnd], told.counts[Wait::Credit]), (2, 1));
+        assert_eq!(format!("{:?}", told.counts), "{Cwnd: 2, Credit: 1}");
     }
 
     #[test]

@@ -171,8 +171,8 @@ fn a_connection_says_why_it_does_not_send_and_what_is_below_it() {
     p.drain();
     let (wait, _) = wait_of(&mut p);
     assert_eq!((wait.why, wait.since), (Some(Wait::RecvWindow), Some(Duration::ZERO)));
-    assert!(wait.counts[Wait::Cwnd as usize] > 0 && wait.counts[Wait::RecvWindow as usize] > 0);
-    assert_eq!(wait.counts[Wait::Nagle as usize], 0, "what did not happen is not counted");
+    assert!(wait.counts[Wait::Cwnd] > 0 && wait.counts[Wait::RecvWindow] > 0);
+    assert_eq!(wait.counts[Wait::Nagle], 0, "what did not happen is not counted");
     p.slow_device();
     p.inject(". 1 ack 11001 win 20000");
     p.drain();

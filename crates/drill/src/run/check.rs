@@ -270,8 +270,10 @@ fn same_option(a: &Args<'_>, reply: &Reply) -> Result<(), Box<Failure>> {
     let wrong = |expected: &Value, actual: String| {
         differs(a.line, format!("{name} has another value"), expected, actual)
     };
+    let error = name == "SO_ERROR";
+    let number = |n: i64| if error { names::error(n) } else { n.to_string() };
     let shown = || match reply.int() {
-        Some(n) => n.to_string(),
+        Some(n) => number(n.into()),
         None => format!("\"{}\"", actual.escape_ascii()),
     };
     match a.spec.args.get(3) {
@@ -301,8 +303,8 @@ fn same_option(a: &Args<'_>, reply: &Reply) -> Result<(), Box<Failure>> {
                     let mut wide = [0; 8];
                     wide[..actual.len()].copy_from_slice(actual);
                     let unsigned = u64::from_le_bytes(wide);
-                    let shown = reply.int().map_or_else(|| unsigned.to_string(), |n| n.to_string());
-                    return differs(a.line, format!("{name} has another value"), n, shown);
+                    let shown = reply.int().map_or_else(|| unsigned.to_string(), |n| number(n.into()));
+                    return differs(a.line, format!("{name} has another value"), number(n), shown);
                 } else {
                     format!("{actual:?}")
                 };

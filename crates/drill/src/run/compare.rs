@@ -78,9 +78,20 @@ impl Runner<'_> {
         if when < window.early || when > window.late {
             let (from, to) = (seconds(window.from), seconds(window.to));
             let wanted = if window.from == window.to { from } else { format!("{from} to {to}") };
-            return Err(Failure::differs(line, "the packet has the wrong time", wanted, seconds(when)));
+            let what = format!("the packet has the wrong time{}", self.early(window, when));
+            return Err(Failure::differs(line, what, wanted, seconds(when)));
         }
         Ok(())
+    }
+
+    /// Says that a packet left before the script's last one came: its line stands too low.
+    fn early(&self, window: Window, left: u64) -> String {
+        match self.sniffed.came {
+            Some(came) if left < window.early && left < came => {
+                format!(": it left before the script's packet of {} came", seconds(came))
+            }
+            _ => String::new(),
+        }
     }
 
     /// Says that a packet, which is another one, came too late to be the one that was due: that one never came.

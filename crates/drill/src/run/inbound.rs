@@ -39,11 +39,12 @@ impl Runner<'_> {
             flow_label: spec.ip.flow_label.unwrap_or_default(),
         };
         let live = Wire { at: self.host.now(), ip, body, handed: Handed::default() };
-        let now = seconds(self.now());
+        let now = self.now();
+        self.sniffed.came = Some(now);
         let bytes = live.write();
         let script = Wire { body: shown, ..live };
         let shown = Shown { window: true, ..Shown::of(&spec.ip) };
-        self.sniffed.note(format!("{now} < {}", Line(&script, shown)));
+        self.sniffed.note(format!("{} < {}", seconds(now), Line(&script, shown)));
         self.host.inject(bytes);
         Ok(())
     }

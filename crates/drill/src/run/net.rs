@@ -18,6 +18,8 @@ pub(super) struct Sniffed {
     pub(super) waiting: VecDeque<Wire>,
     /// The last packets in both directions, for messages.
     pub(super) log: VecDeque<String>,
+    /// When the script's last packet came, in microseconds.
+    pub(super) came: Option<u64>,
     /// A call has written something else than zeros.
     pub(super) written: bool,
     /// Connections that a first packet to a listener began.
