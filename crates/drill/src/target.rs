@@ -75,12 +75,19 @@ pub trait Target {
     fn set_qdisc(&mut self, words: &str) -> Result<(), String> {
         Err(format!("the queueing discipline '{words}' is the stack's: it cannot be had here"))
     }
-    /// Everything of a prefix leaves by the device from now on, or nothing does any more.
+    /// Everything of a prefix leaves by the device from now on; `metrics` are the words of `ip route` behind that.
     ///
     /// # Errors
     /// Why not, in a sentence.
-    fn set_route(&mut self, dest: IpAddr, prefix: u8, there: bool) -> Result<(), String> {
-        let _ = there;
+    fn set_route(&mut self, dest: IpAddr, prefix: u8, metrics: &str) -> Result<(), String> {
+        let _ = metrics;
+        Err(format!("the route to {dest}/{prefix} is the stack's: it cannot be changed here"))
+    }
+    /// Nothing of a prefix leaves by the device any more.
+    ///
+    /// # Errors
+    /// Why not, in a sentence.
+    fn remove_route(&mut self, dest: IpAddr, prefix: u8) -> Result<(), String> {
         Err(format!("the route to {dest}/{prefix} is the stack's: it cannot be changed here"))
     }
     /// The first commands have run: the device is made, as their settings say.

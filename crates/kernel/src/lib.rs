@@ -206,8 +206,12 @@ impl Target for Kernel {
         namespace::set_qdisc(words)
     }
 
-    fn set_route(&mut self, dest: IpAddr, prefix: u8, there: bool) -> Result<(), String> {
-        namespace::set_route(dest, prefix, there)
+    fn set_route(&mut self, dest: IpAddr, prefix: u8, metrics: &str) -> Result<(), String> {
+        namespace::set_route(dest, prefix, metrics)
+    }
+
+    fn remove_route(&mut self, dest: IpAddr, prefix: u8) -> Result<(), String> {
+        namespace::remove_route(dest, prefix)
     }
 
     fn early_info(&mut self, local: SocketAddr, remote: SocketAddr) -> Option<Vec<u8>> {

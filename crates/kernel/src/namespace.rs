@@ -95,9 +95,17 @@ pub(crate) fn forget_servers() -> Result<(), String> {
     ip(&["tcp_metrics", "flush", "all"])
 }
 
-/// Everything of a prefix leaves by the device, or nothing does any more.
-pub(crate) fn set_route(dest: IpAddr, prefix: u8, there: bool) -> Result<(), String> {
-    ip(&["route", if there { "add" } else { "del" }, &format!("{dest}/{prefix}"), "dev", "tun0"])
+/// Everything of a prefix leaves by the device.
+pub(crate) fn set_route(dest: IpAddr, prefix: u8, metrics: &str) -> Result<(), String> {
+    let to = format!("{dest}/{prefix}");
+    let words: Vec<&str> =
+        ["route", "replace", &to, "dev", "tun0"].into_iter().chain(metrics.split_whitespace()).collect();
+    ip(&words)
+}
+
+/// Nothing of a prefix leaves by the device any more.
+pub(crate) fn remove_route(dest: IpAddr, prefix: u8) -> Result<(), String> {
+    ip(&["route", "del", &format!("{dest}/{prefix}"), "dev", "tun0"])
 }
 
 /// A discipline stands in front of the device from now on, in the words of `tc`.

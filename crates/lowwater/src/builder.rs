@@ -11,7 +11,8 @@ use crate::sctp::Endpoints;
 use crate::shared::{Handle, Inner, Phase, Shared};
 use crate::stack::Stack;
 use lowwater_core::base::Instant;
-use lowwater_core::ip::Cidr;
+use lowwater_core::base::RouteMetrics;
+use lowwater_core::ip::{Cidr, Route};
 use lowwater_core::qdisc::Any;
 use lowwater_core::stack::{Config, Stack as Core};
 use lowwater_os::{BUSY_POLL, BusyPoll, Clock, Layer, PacketDevice, PacketOptions, Poller, Tun, TunOptions};
@@ -33,7 +34,7 @@ struct Planned {
     open: Open,
     addresses: Vec<Cidr>,
     host_addresses: Vec<Cidr>,
-    routes: Vec<(Cidr, Option<IpAddr>)>,
+    routes: Vec<(Cidr, Option<IpAddr>, RouteMetrics)>,
     any_address: bool,
     qdisc: Option<Any>,
 }
@@ -150,7 +151,22 @@ impl Builder {
 
     /// Adds a route, as "0.0.0.0/0", on the link or by a gateway on it.
     pub fn route(self, to: &str, via: Option<IpAddr>) -> Self {
-        self.with_cidr(to, |device, to| device.routes.push((to, via)))
+        self.with_cidr(to, |device, to| device.routes.push((to, via, RouteMetrics::NONE)))
+    }
+
+    /// What the route that was added last says of itself and asks of connections, in the words of `ip route`: "mtu 1400 initcwnd 20 rto_min 50ms".
+    /// docs/ip.md has them all.
+    pub fn route_metrics(mut self, words: &str) -> Self {
+        match (words.parse(), self.devices.last_mut().and_then(|device| device.routes.last_mut())) {
+            (Ok(metrics), Some((_, _, of_route))) => *of_route = metrics,
+            (Err(why), _) => {
+                self.mistake.get_or_insert(why);
+            }
+            (_, None) => {
+                self.mistake.get_or_insert("route_metrics() is for the route() before it".to_owned());
+            }
+        }
+        self
     }
 
     /// Accepts packets to any unicast address, for proxies ([`crate::TcpListener::bind_any`]).
@@ -304,7 +320,7 @@ fn mistake(planned: &Planned) -> Option<String> {
             return Some(format!("{} is the stack's own address: the kernel's side needs another one", host.addr()));
         }
         let meets = |own: &Cidr| own.contains(host.addr()) && host.contains(own.addr());
-        let leads = |(to, _): &(Cidr, Option<IpAddr>)| to.contains(host.addr());
+        let leads = |(to, ..): &(Cidr, Option<IpAddr>, RouteMetrics)| to.contains(host.addr());
         let apart = !any_address && !addresses.iter().any(meets) && !routes.iter().any(leads);
         apart.then(|| {
             format!("{host} of the kernel's side is in no subnet of the stack's addresses: neither would reach the other")
@@ -337,8 +353,9 @@ fn attach(core: &mut Core, planned: Planned) -> io::Result<Attached> {
     for cidr in planned.addresses {
         core.add_address(id, cidr.addr(), cidr.len()).map_err(io_error)?;
     }
-    for (to, via) in planned.routes {
-        core.add_route(to.addr(), to.len(), via, id).map_err(io_error)?;
+    for (to, gateway, metrics) in planned.routes {
+        let route = Route { gateway, metrics, ..Route::on_link(to, id) };
+        core.replace_route(route).map_err(io_error)?;
     }
     if planned.any_address {
         core.set_any_address(id, true).map_err(io_error)?;

@@ -509,6 +509,12 @@ fn mistakes_of_the_builder_are_told_in_words() {
     assert!(told(tun("10.0.0.2/24")).contains("own address"));
     assert!(told(tun("10.0.1.1/24")).contains("in no subnet"));
     assert!(told(tun("10.0.0.255/24")).contains("broadcast"));
+    let addressed = || device().address("10.0.0.1/24");
+    assert!(told(addressed().route_metrics("initcwnd 20")).contains("the route() before it"));
+    assert!(
+        told(addressed().route("0.0.0.0/0", None).route_metrics("initcwn 20"))
+            .contains("there are mtu, initcwnd")
+    );
     let stack = Stack::builder().build().unwrap();
     assert_eq!(stack.set_sysctl("tcp_sack", "256").unwrap_err().kind(), ErrorKind::InvalidInput);
 }

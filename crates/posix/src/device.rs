@@ -2,8 +2,9 @@
 use crate::host::Host;
 use bytes::Bytes;
 use core::net::IpAddr;
-use lowwater_core::base::{Duration, Instant};
+use lowwater_core::base::{Duration, Instant, RouteMetrics};
 use lowwater_core::device::Submit;
+use lowwater_core::ip::{Cidr, Route};
 use lowwater_core::offload::csum;
 use lowwater_core::packet::{Owner, Packet};
 use lowwater_core::qdisc::Any;
@@ -132,15 +133,24 @@ impl Host {
         set
     }
 
-    /// Everything of a prefix leaves by the device from now on, or nothing does any more.
+    /// Everything of a prefix leaves by the device from now on, with what the route asks of connections.
     ///
     /// # Errors
-    /// Why not, in a sentence: a route that is there already, or is not there, or has bits beyond its prefix.
-    pub fn set_route(&mut self, dest: IpAddr, prefix: u8, there: bool) -> Result<(), String> {
-        let dev = self.dev;
-        if there {
-            self.stack.add_route(dest, prefix, None, dev).map_err(|e| format!("{dest}/{prefix}: {e}"))?;
-        } else if !self.stack.remove_route(dest, prefix, None, dev) {
+    /// Why not, in a sentence: bits beyond the prefix.
+    pub fn set_route(&mut self, dest: IpAddr, prefix: u8, metrics: RouteMetrics) -> Result<(), String> {
+        let cidr = Cidr::new(dest, prefix).ok_or_else(|| format!("{dest}/{prefix} is no prefix"))?;
+        let route = Route { metrics, ..Route::on_link(cidr, self.dev) };
+        self.stack.replace_route(route).map_err(|e| format!("{dest}/{prefix}: {e}"))?;
+        self.settle();
+        Ok(())
+    }
+
+    /// Nothing of a prefix leaves by the device any more.
+    ///
+    /// # Errors
+    /// There is no such route.
+    pub fn remove_route(&mut self, dest: IpAddr, prefix: u8) -> Result<(), String> {
+        if !self.stack.remove_route(dest, prefix, None, self.dev) {
             return Err(format!("there is no route to {dest}/{prefix}"));
         }
         self.settle();

@@ -1,7 +1,7 @@
 //! Control operations on the IP layer: devices, addresses, routes.
 use super::iface::{Iface, Link, link_local};
 use super::{Cidr, Ip, Route};
-use crate::base::{DeviceId, Error};
+use crate::base::{DeviceId, Error, RouteMetrics};
 use core::net::IpAddr;
 
 impl Ip {
@@ -72,6 +72,7 @@ impl Ip {
             return Err(Error::NoSuchSocket);
         }
         self.generation += 1;
+        self.asks |= route.metrics != RouteMetrics::NONE;
         self.routes.add(route)
     }
 

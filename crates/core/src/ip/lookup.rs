@@ -2,7 +2,7 @@
 use super::pmtu::Learnt;
 use super::{Dst, Ip, Route, source};
 use crate::base::limits::{MIN_PMTU_V4, MIN_PMTU_V6};
-use crate::base::{Error, Instant};
+use crate::base::{Error, Instant, RouteMetrics};
 use core::net::IpAddr;
 
 impl Ip {
@@ -25,7 +25,10 @@ impl Ip {
                 .or_else(|| source::select(self.ifaces.candidates(), dst, route.device))
                 .ok_or(Error::AddressNotAvailable)?,
         };
-        let mut mtu = iface.mtu.min(route.mtu.unwrap_or(u16::MAX));
+        let mut mtu = match route.metrics.mtu {
+            0 => iface.mtu,
+            of_route => iface.mtu.min(of_route),
+        };
         let learnt = self.pmtu.get(dst, now);
         mtu = mtu.min(learnt.map_or(u16::MAX, |learnt| learnt.mtu));
         Ok(Dst {
@@ -37,6 +40,15 @@ impl Ip {
             generation: self.generation,
             local: self.ifaces.owner_of(dst).is_some(),
         })
+    }
+
+    /// What the route to `dst` from `src` asks of connections.
+    #[must_use]
+    pub fn metrics(&self, src: Option<IpAddr>, dst: IpAddr) -> RouteMetrics {
+        if !self.asks {
+            return RouteMetrics::NONE;
+        }
+        self.best_route(src, dst).map_or(RouteMetrics::NONE, |route| route.metrics)
     }
 
     /// Our own addresses are reached over loopback where there is one. Link-local destinations leave by the device that the

@@ -65,6 +65,8 @@ pub struct Ip {
     limiter: limiter::Limiter,
     idents: ident::Idents,
     generation: u64,
+    /// Some route has had metrics: they are looked for.
+    asks: bool,
 }
 
 impl Ip {
@@ -80,6 +82,7 @@ impl Ip {
             limiter: limiter::Limiter::new(rng),
             idents: ident::Idents::new(rng),
             generation: 1,
+            asks: false,
         }
     }
 

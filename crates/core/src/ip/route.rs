@@ -1,7 +1,7 @@
 //! Routes: longest prefix match over both families, bounded, with a generation that tells flows when to ask again.
 use super::cidr::{Cidr, bits, masked};
 use crate::base::limits::ROUTES_MAX;
-use crate::base::{DeviceId, Error};
+use crate::base::{DeviceId, Error, RouteMetrics};
 use core::net::IpAddr;
 use std::collections::BTreeMap;
 
@@ -18,15 +18,15 @@ pub struct Route {
     pub metric: u32,
     /// Preferred source address.
     pub src: Option<IpAddr>,
-    /// MTU below the device's, in bytes of IP packet.
-    pub mtu: Option<u16>,
+    /// Its MTU, and what it asks of connections.
+    pub metrics: RouteMetrics,
 }
 
 impl Route {
     /// Destinations that `device` reaches directly.
     #[must_use]
     pub const fn on_link(dst: Cidr, device: DeviceId) -> Self {
-        Self { dst, gateway: None, device, metric: 0, src: None, mtu: None }
+        Self { dst, gateway: None, device, metric: 0, src: None, metrics: RouteMetrics::NONE }
     }
 
     /// Destinations that `device` reaches through `gateway`.

@@ -1,8 +1,8 @@
 //! Tests of the whole layer: two hosts that talk, ICMP both ways, path MTU, neighbours on a wire.
 use super::testing::{DEV, World, cidr, flat, host, ip, send_udp};
 use super::*;
-use crate::base::Error;
 use crate::base::limits::{MIN_PMTU_V4, MIN_PMTU_V6};
+use crate::base::{Error, RouteMetrics};
 use crate::packet::Offload;
 use bytes::Bytes;
 use core::net::IpAddr;
@@ -32,6 +32,25 @@ fn talk(w: &mut World, hosts: &mut [Ip; 2], first: Outbox) -> Vec<(usize, Input)
         queue.extend(out.frames.into_iter().map(|(_, p)| (1 - to, p)));
     }
     panic!("the hosts never fall silent");
+}
+
+#[test]
+fn the_longest_prefix_says_what_connections_are_asked_for() {
+    let mut w = World::new(7);
+    let mut host = host(&mut w, 2, Link::Ip);
+    let of = |host: &Ip, to| host.metrics(None, ip(to));
+    assert_eq!(of(&host, "192.0.2.1"), RouteMetrics::NONE);
+    let metrics = RouteMetrics { mtu: 1_300, initcwnd: 20, ..RouteMetrics::NONE };
+    let mut route = Route { metrics, ..Route::on_link(cidr("192.0.2.0/24"), DEV) };
+    host.add_route(route).expect("room");
+    assert_eq!((of(&host, "192.0.2.1"), of(&host, "192.0.3.1")), (metrics, RouteMetrics::NONE));
+    assert_eq!(host.lookup(None, ip("192.0.2.1"), w.now).map(|dst| dst.mtu), Ok(1_300));
+    // Of a device that carries less the device's counts; and the route can be taken back.
+    route.metrics.mtu = 9_000;
+    host.add_route(route).expect("room");
+    assert_eq!(host.lookup(None, ip("192.0.2.1"), w.now).map(|dst| dst.mtu), Ok(1_500));
+    assert!(host.remove_route(&route));
+    assert_eq!(of(&host, "192.0.2.1"), RouteMetrics::NONE);
 }
 
 fn ethernet_pair(w: &mut World) -> [Ip; 2] {

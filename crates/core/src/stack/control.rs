@@ -75,6 +75,15 @@ impl Stack {
         self.ip.add_route(Route { gateway: via, ..Route::on_link(dst, dev) })
     }
 
+    /// Adds a route with its MTU and what it asks of connections, or replaces the one with the same prefix, metric and device.
+    /// Connections that have the route hear of it when they next send.
+    ///
+    /// # Errors
+    /// As [`Stack::add_route`].
+    pub fn replace_route(&mut self, route: Route) -> Result<(), Error> {
+        self.ip.add_route(route)
+    }
+
     /// Takes a route away; connections that have no other wait for one ([`Wait::NoPath`](crate::base::Wait::NoPath)) and ask
     /// again when their timers run out. False when there is no such route.
     pub fn remove_route(&mut self, dest: IpAddr, prefix: u8, via: Option<IpAddr>, dev: DeviceId) -> bool {

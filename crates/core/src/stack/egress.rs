@@ -19,7 +19,7 @@ use crate::offload::{self, Coalesced};
 use crate::packet::{Csum, GsoKind, Head, Offload, Owner, Packet};
 use crate::qdisc::{Dequeued, Qdisc as _};
 use crate::socket::{Path, Socket, Turn};
-use crate::tcp::{Handed, Outgoing, PathCaps};
+use crate::tcp::{Handed, Outgoing, PathCaps, SocketOptions};
 use core::net::IpAddr;
 use lowwater_wire::protocol;
 use lowwater_wire::tcp::{CHECKSUM_OFFSET, TcpFlags};
@@ -365,11 +365,16 @@ impl Stack {
         }
         let tuple = *conn.tuple();
         let Ok(dst) = self.route(Some(tuple.local_ip), tuple.remote_ip) else { return false };
+        let metrics = self.ip.metrics(Some(tuple.local_ip), tuple.remote_ip);
         let Some(entry) = self.sockets.get_mut(id) else { return false };
         if let Some(path) = &mut entry.path {
             path.dst = dst;
         }
         let Socket::Tcp(conn) = &mut entry.socket else { return false };
+        if metrics != conn.options().route {
+            let options = SocketOptions { route: metrics, ..conn.options().clone() };
+            conn.follow_route(self.env.option_sets.share(&options));
+        }
         if dst.mtu != conn.path_mtu() {
             conn.follow_route_mtu(&self.env.cx(self.now, Some(id)), dst.mtu);
         }

@@ -56,7 +56,7 @@ impl Stack {
         }
         let (setup, path, old) = self.prepare_connect(remote, local, options)?;
         let cx = self.env.cx(self.now, None);
-        let plan = self.openers.fastopen.cache.plan(&cx, &setup.tuple, options.fastopen_no_cookie);
+        let plan = self.openers.fastopen.cache.plan(&cx, &setup.tuple, setup.options.no_cookie());
         let mut conn = Conn::connect_fast(&mut self.env.cx(self.now, None), setup, &plan, false);
         conn.follow(&self.env.sysctl, old.as_ref());
         let taken = conn.send_with_syn(&self.env.cx(self.now, None), data).unwrap_or(0);
@@ -79,12 +79,13 @@ impl Stack {
     /// What the listener does with a SYN that is about to be answered.
     pub(super) fn fast_open_grant(&mut self, listener: SocketId, tuple: &Tuple, syn: &Segment) -> Grant {
         let drawn = self.openers.fastopen.drawn;
+        let metrics = self.ip.metrics(Some(tuple.local_ip), tuple.remote_ip);
         let Some(Socket::Listener(l)) = self.sockets.get_mut(listener).map(|e| &mut e.socket) else {
             return Grant::default();
         };
         let options = &l.options.options;
         let keys = options.fastopen_key.or(self.env.sysctl.tcp_fastopen_key).unwrap_or(drawn);
-        let no_cookie = options.fastopen_no_cookie;
+        let no_cookie = options.fastopen_no_cookie || metrics.fastopen_no_cookie;
         let mut cx = self.env.cx(self.now, Some(listener));
         server::judge(&mut cx, tuple, &keys, no_cookie, &mut l.fastopen, syn)
     }

@@ -86,6 +86,7 @@ impl Stack {
         let isn = isn.unwrap_or_else(|| self.env.secrets.isn(tuple, self.now));
         let ts_offset = self.env.secrets.ts_offset(tuple);
         let saved_syn = options.save_syn.then(|| self.openers.syn_head.as_slice().into());
+        let options = self.over_route(&options, tuple);
         let setup = Setup { tuple: *tuple, mtu: dst.mtu, isn, ts_offset, options, saved_syn };
         if admission == Admission::Cookie {
             return self.send_cookie(listener, setup, syn);
@@ -95,6 +96,12 @@ impl Stack {
             return Ok(());
         }
         self.begin_request(listener, setup, syn, Told::Never)
+    }
+
+    /// These options over the route that the flow takes.
+    pub(super) fn over_route(&mut self, options: &Arc<SocketOptions>, tuple: &Tuple) -> Arc<SocketOptions> {
+        let route = self.ip.metrics(Some(tuple.local_ip), tuple.remote_ip);
+        self.env.option_sets.over(options, route)
     }
 
     /// What a request has of its listener's options, and of its SYN where `tcp_reflect_tos` says so.
@@ -117,7 +124,9 @@ impl Stack {
         let Some(Socket::Listener(l)) = self.sockets.get(entry.listener).map(|e| &e.socket) else { return };
         let v6 = request.tuple().is_v6();
         let tos = self.env.sysctl.tcp_reflect_tos.then(|| (v6, request.options().tos_of(v6)));
-        request.renew(Self::options_for_request(&mut self.env.option_sets, &l.options.options, tos));
+        let route = request.options().route;
+        let options = Self::options_for_request(&mut self.env.option_sets, &l.options.options, tos);
+        request.renew(self.env.option_sets.over(&options, route));
     }
 
     /// Answers a SYN: with a connection where Fast Open allows it, else with a request.

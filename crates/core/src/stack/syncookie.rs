@@ -91,6 +91,7 @@ impl Stack {
         let options = Self::options_for_request(&mut self.env.option_sets, options, tos);
         let Ok(dst) = self.route(Some(tuple.local_ip), tuple.remote_ip) else { return true };
         let ts_offset = self.env.secrets.ts_offset(tuple);
+        let options = self.over_route(&options, tuple);
         let setup = Setup { tuple: *tuple, mtu: dst.mtu, isn: seg.ack, ts_offset, options, saved_syn: None };
         if accept_full {
             self.env.count.tcp_ext.listen_overflows += 1;

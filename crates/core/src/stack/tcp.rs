@@ -32,7 +32,7 @@ impl Stack {
         let (setup, path, old) = self.prepare_connect(remote, local, options)?;
         let mut conn = if options.fastopen_connect {
             let cx = self.env.cx(self.now, None);
-            let plan = self.openers.fastopen.cache.plan(&cx, &setup.tuple, options.fastopen_no_cookie);
+            let plan = self.openers.fastopen.cache.plan(&cx, &setup.tuple, setup.options.no_cookie());
             Conn::connect_fast(&mut self.env.cx(self.now, None), setup, &plan, true)
         } else {
             Conn::connect(&mut self.env.cx(self.now, None), setup)
@@ -62,12 +62,13 @@ impl Stack {
         let tuple = Tuple::new(SocketAddr::new(src, port), remote);
         let path = self.path(Some(src), &tuple)?;
         let old = self.take_time_wait(&tuple);
+        let options = self.env.option_sets.share(options);
         let setup = Setup {
             tuple,
             mtu: path.dst.mtu,
             isn: old.as_ref().map_or_else(|| self.env.secrets.isn(&tuple, self.now), |old| old.isn),
             ts_offset: self.env.secrets.ts_offset(&tuple),
-            options: self.env.option_sets.share(options),
+            options: self.over_route(&options, &tuple),
             saved_syn: None,
         };
         Ok((setup, path, old))
@@ -451,6 +452,7 @@ impl Stack {
         let entry = self.sockets.get_mut(id).ok_or(Error::NoSuchSocket)?;
         match &mut entry.socket {
             Socket::Tcp(conn) => {
+                let options = SocketOptions { route: conn.options().route, ..options };
                 let options = self.env.option_sets.share(&options);
                 conn.set_options(&mut self.env.cx(self.now, Some(id)), options);
             }

@@ -34,15 +34,17 @@ const DEMANDED: u8 = 16;
 /// The decision has fallen: send it with the next run of the output.
 const DUE: u8 = 32;
 
-/// What the policy needs to know about the round trip.
+/// What the policy needs to know about the path.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct RttFacts {
+pub struct PathFacts {
     /// Smoothed round-trip time; zero when unknown.
     pub srtt: Duration,
     /// Retransmission timeout.
     pub rto: Duration,
     /// The smallest that it can be, in microseconds.
     pub rto_min_us: u32,
+    /// The route wants every segment acknowledged at once (`RTAX_QUICKACK`).
+    pub quickack: bool,
 }
 
 /// One data segment: sizes for the estimate of the peer's MSS, and what its sender waits for.
@@ -287,12 +289,12 @@ impl AckPolicy {
     }
 
     /// Data arrived in order: adapts the delay to the time since the data before (`tcp_event_data_recv`).
-    pub fn on_data(&mut self, now: Instant, rtt: RttFacts, rcv_wnd: u32) {
-        self.measure_ato(now, rtt, rcv_wnd);
+    pub fn on_data(&mut self, now: Instant, path: PathFacts, rcv_wnd: u32) {
+        self.measure_ato(now, path, rcv_wnd);
         self.last_data_at = now;
     }
 
-    fn measure_ato(&mut self, now: Instant, rtt: RttFacts, rcv_wnd: u32) {
+    fn measure_ato(&mut self, now: Instant, path: PathFacts, rcv_wnd: u32) {
         if self.ato == 0 {
             self.raise_quick(rcv_wnd, MAX_QUICKACKS);
             self.ato = ATO_MIN_NS as u32;
@@ -300,7 +302,7 @@ impl AckPolicy {
         }
         let gap = now.nanos_since(self.last_data_at);
         let ato = u64::from(self.ato);
-        let rto = nanos(rtt.rto);
+        let rto = nanos(path.rto);
         if gap <= ATO_MIN_NS / 2 {
             self.set_ato(ato / 2 + ATO_MIN_NS / 2);
         } else if gap < ato {
@@ -347,22 +349,23 @@ impl AckPolicy {
     }
 
     /// After a segment has been processed: now, later, or not at all (`__tcp_ack_snd_check`).
-    pub fn check(&mut self, cx: &Cx<'_>, rtt: RttFacts, facts: &AckFacts) {
+    pub fn check(&mut self, cx: &Cx<'_>, path: PathFacts, facts: &AckFacts) {
         if self.pending & OWED == 0 || self.due() {
             return;
         }
         let two_segments = facts.unacked_bytes > self.rcv_mss() && facts.window_moves;
-        if two_segments || (self.quick > 0 && !self.pingpong) || self.pending & DEMANDED != 0 {
+        let quick = path.quickack || (self.quick > 0 && !self.pingpong);
+        if two_segments || quick || self.pending & DEMANDED != 0 {
             self.send_now();
         } else if facts.hole {
-            self.compress(cx, rtt, facts);
+            self.compress(cx, path, facts);
         } else {
-            self.delay(cx, rtt);
+            self.delay(cx, path);
         }
     }
 
     /// Duplicate ACKs beyond the third wait a little, so that one carries the news of many (`tcp_comp_sack_*`).
-    fn compress(&mut self, cx: &Cx<'_>, rtt: RttFacts, facts: &AckFacts) {
+    fn compress(&mut self, cx: &Cx<'_>, path: PathFacts, facts: &AckFacts) {
         if !facts.sack || u32::from(self.comp.held) >= cx.sysctl.tcp_comp_sack_nr.min(255) {
             return self.send_now();
         }
@@ -379,8 +382,8 @@ impl AckPolicy {
             return;
         }
         let mut round_trip = facts.rcv_rtt;
-        if !rtt.srtt.is_zero() && rtt.srtt < round_trip {
-            round_trip = rtt.srtt;
+        if !path.srtt.is_zero() && path.srtt < round_trip {
+            round_trip = path.srtt;
         }
         let delay = (nanos(round_trip) / 20).min(u64::from(cx.sysctl.tcp_comp_sack_delay_ns));
         self.comp.deadline = cx.now.plus_nanos(delay);
@@ -392,13 +395,13 @@ impl AckPolicy {
         self.comp.held > FAST_RETRANS_DUPACKS
     }
 
-    fn delay(&mut self, cx: &Cx<'_>, rtt: RttFacts) {
+    fn delay(&mut self, cx: &Cx<'_>, path: PathFacts) {
         let mut ato = u64::from(self.ato);
-        let max = u64::from(self.delay_max_us(cx.sysctl, rtt.rto_min_us)) * 1_000;
+        let max = u64::from(self.delay_max_us(cx.sysctl, path.rto_min_us)) * 1_000;
         if ato > ATO_MIN_NS {
             let mut bound = if self.pingpong || self.pending & PUSHED != 0 { max } else { ATO_BULK_MAX };
-            if !rtt.srtt.is_zero() {
-                bound = bound.min(nanos(rtt.srtt).max(ATO_MIN_NS));
+            if !path.srtt.is_zero() {
+                bound = bound.min(nanos(path.srtt).max(ATO_MIN_NS));
             }
             ato = ato.min(bound);
         }

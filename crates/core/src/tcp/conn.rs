@@ -159,7 +159,8 @@ impl Conn {
         self.peer = Negotiated { stamps, ..offer };
         let known = self.peer.stamps.recent_at.map_or(0, |_| self.peer.data_option_bytes());
         let (buf, payload) = (self.rx.window().buf(), self.peer.advmss.saturating_sub(known));
-        let window = window::initial_window(sysctl, buf, payload.into(), self.peer.wscale);
+        let window = window::initial_window(sysctl, buf, payload.into(), self.peer.wscale)
+            .at_most(self.options.route.initrwnd, payload);
         self.peer.rcv_wscale = window.wscale;
         self.rx.reoffer(window, self.peer.advmss);
         self.tx.set_mss(self.peer.mss(mtu, self.tuple.is_v6()));

@@ -1,12 +1,13 @@
 //! ICMP errors about a connection (RFC 5461, RFC 5927 section 4, RFC 1191; `tcp_v4_err`).
 use super::conn::Conn;
 use super::fastopen::fact;
-use super::options::PmtuBelief;
+use super::options::{PmtuBelief, SocketOptions};
 use super::ready::Notice;
 use super::segment::Whole;
 use super::seq::Seq;
 use super::state::State;
 use crate::base::{Cx, Error, Instant};
+use std::sync::Arc;
 
 /// What the application hears of an ICMP error at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,6 +123,13 @@ impl Conn {
     pub fn follow_route_mtu(&mut self, cx: &Cx<'_>, mtu: u16) {
         self.path.pmtu.reset(mtu);
         self.settle_mss(cx);
+    }
+
+    /// The route asks for something else by now: the same options with that. Its controller is for connections to come (`tcp_ca_dst_init`).
+    pub fn follow_route(&mut self, options: Arc<SocketOptions>) {
+        self.options = options;
+        self.path.rtt.set_bounds(self.options.rto_bounds());
+        self.tx.set_initial_cwnd(self.options.initial_cwnd());
     }
 
     /// The size of segments follows what is known of the path, and the floor that the sysctl is by now (`tcp_sync_mss`).

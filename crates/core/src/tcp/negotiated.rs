@@ -142,9 +142,14 @@ impl Negotiated {
         }
     }
 
+    /// What the route says the MSS may be (`dst_metric_advmss`).
+    pub(crate) const fn route_advmss(tuple: &Tuple, mtu: u16, options: &SocketOptions) -> u16 {
+        if options.route.advmss != 0 { options.route.advmss } else { mss_of_mtu(mtu, tuple.is_v6()) }
+    }
+
     /// The MSS that we announce.
     pub(crate) fn advertise(tuple: &Tuple, mtu: u16, options: &SocketOptions) -> u16 {
-        let by_path = mss_of_mtu(mtu, tuple.is_v6());
+        let by_path = Self::route_advmss(tuple, mtu, options);
         let advmss = if options.maxseg != 0 { by_path.min(options.maxseg) } else { by_path };
         advmss.max(TCP_MIN_SND_MSS)
     }

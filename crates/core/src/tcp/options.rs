@@ -2,7 +2,8 @@
 use super::segment::Whole;
 use crate::base::sysctl::CongestionKind;
 use crate::base::time::Duration;
-use crate::base::{FastOpenKeys, Sysctl};
+use crate::base::{FastOpenKeys, RouteMetrics, Sysctl};
+use crate::path::congestion::Window;
 use crate::path::rtt::RtoBounds;
 use std::sync::Arc;
 
@@ -100,6 +101,8 @@ pub struct SocketOptions {
     pub min_ttl: [u8; 2],
     /// SO_PRIORITY, of which queues look at the last four bits; `None` leaves it to the type of service.
     pub priority: Option<u32>,
+    /// What the route asks of a connection; the stack sets it, whatever is given here.
+    pub route: RouteMetrics,
 }
 
 impl SocketOptions {
@@ -151,12 +154,41 @@ impl SocketOptions {
             ttl: 0,
             hops: None,
             min_ttl: [0; 2],
+            route: RouteMetrics::NONE,
         }
     }
 
-    /// Bounds of the retransmission timeout.
+    /// These options on a route that asks for this; the controller that it names takes the place of the socket's (`tcp_ca_dst_init`).
+    #[must_use]
+    pub fn over(&self, route: RouteMetrics) -> Self {
+        Self { route, congestion: route.congestion.unwrap_or(self.congestion), ..self.clone() }
+    }
+
+    /// Bounds of the retransmission timeout (`tcp_rto_min`).
     pub(super) const fn rto_bounds(&self) -> RtoBounds {
-        RtoBounds::new(self.rto_min_us, self.rto_max_ms)
+        let min_us = if self.route.rto_min_us != 0 { self.route.rto_min_us } else { self.rto_min_us };
+        RtoBounds::new(min_us, self.rto_max_ms)
+    }
+
+    /// The window that a connection begins with and comes back to, in segments (`tcp_init_cwnd`).
+    pub(super) const fn initial_cwnd(&self) -> u32 {
+        if self.route.initcwnd != 0 { self.route.initcwnd } else { Window::INITIAL }
+    }
+
+    /// Fast Open needs no cookie (`tcp_fastopen_no_cookie`).
+    #[must_use]
+    pub const fn no_cookie(&self) -> bool {
+        self.fastopen_no_cookie || self.route.fastopen_no_cookie
+    }
+
+    /// ECN is granted to who asks (`tcp_ecn_create_request`).
+    pub(super) const fn grants_ecn(&self, sysctl: &Sysctl) -> bool {
+        sysctl.tcp_ecn != 0 || self.route.ecn
+    }
+
+    /// ECN is asked for (`tcp_ecn_send_syn`).
+    pub(super) const fn asks_for_ecn(&self, sysctl: &Sysctl) -> bool {
+        sysctl.tcp_ecn == 1 || self.route.ecn
     }
 
     /// What routers say about the path's MTU counts so far (`tcp_v4_mtu_reduced`, `tcp_v6_mtu_reduced`).
@@ -207,13 +239,13 @@ impl SocketOptions {
         if v6 { self.tclass } else { self.tos }
     }
 
-    /// Time to live or hop limit of the family, where it was set.
+    /// Time to live or hop limit of the family, where it was set, or the route has one.
     #[must_use]
     pub const fn ttl_of(&self, v6: bool) -> Option<u8> {
-        match (v6, self.ttl) {
-            (true, _) => self.hops,
-            (false, 0) => None,
-            (false, ttl) => Some(ttl),
+        match (v6, self.hops, self.ttl, self.route.hoplimit) {
+            (true, Some(own), ..) | (false, _, own @ 1.., _) => Some(own),
+            (.., 0) => None,
+            (.., of_route) => Some(of_route),
         }
     }
 
@@ -287,6 +319,11 @@ impl OptionSets {
         new
     }
 
+    /// The same options over a route that asks for `route`.
+    pub fn over(&mut self, options: &Arc<SocketOptions>, route: RouteMetrics) -> Arc<SocketOptions> {
+        if options.route == route { options.clone() } else { self.share(&options.over(route)) }
+    }
+
     /// The same options without a priority of their own: an accepted connection does not inherit its listener's (`sk_clone_lock`).
     pub fn without_priority(&mut self, options: &Arc<SocketOptions>) -> Arc<SocketOptions> {
         match options.priority {
@@ -316,6 +353,29 @@ mod tests {
         assert_eq!([8, 9].map(|ttl| far.too_far(true, ttl)), [true, false]);
         let (four, six) = (o.with_tos(false, 12), o.with_tos(true, 12));
         assert_eq!((four.tos, four.tclass, six.tos, six.tclass), (12, 8, 4, 12));
+    }
+
+    #[test]
+    fn what_the_route_asks_for_counts_where_the_socket_leaves_it() {
+        let sysctl = Sysctl { tcp_ecn: 0, ..Sysctl::default() };
+        let plain = SocketOptions::new(&sysctl);
+        let route =
+            "initcwnd 20 rto_min 50ms congctl reno features ecn fastopen_no_cookie 1 hoplimit 9".parse();
+        let over = plain.over(route.expect("words"));
+        let seen = |o: &SocketOptions| {
+            (o.initial_cwnd(), o.no_cookie(), o.grants_ecn(&sysctl), o.asks_for_ecn(&sysctl))
+        };
+        assert_eq!([seen(&plain), seen(&over)], [(10, false, false, false), (20, true, true, true)]);
+        assert_eq!((plain.congestion, over.congestion), (CongestionKind::Cubic, CongestionKind::Reno));
+        assert_eq!([false, true].map(|v6| (plain.ttl_of(v6), over.ttl_of(v6))), [(None, Some(9)); 2]);
+        let own = SocketOptions { ttl: 33, hops: Some(44), rto_min_us: 90_000, ..over };
+        assert_eq!([false, true].map(|v6| own.ttl_of(v6)), [Some(33), Some(44)]);
+        assert_eq!(
+            format!("{:?}", own.rto_bounds()),
+            format!("{:?}", over.rto_bounds()),
+            "the route's is first"
+        );
+        assert_ne!(format!("{:?}", plain.rto_bounds()), format!("{:?}", over.rto_bounds()));
     }
 
     #[test]

@@ -201,9 +201,9 @@ impl Pending {
     }
 
     /// Whether the SYN asks for ECN (RFC 3168 section 6.1.1); a retransmitted one does not insist (section 6.1.1.1).
-    pub(super) const fn ecn_syn(&mut self, sysctl: &Sysctl, retransmits: u8) -> bool {
+    pub(super) const fn ecn_syn(&mut self, sysctl: &Sysctl, asks: bool, retransmits: u8) -> bool {
         // What the first SYN asked for may still be granted after the fallback (`tcp_ecn_clear_syn`).
-        let ask = sysctl.tcp_ecn == 1 && !(retransmits > 0 && sysctl.tcp_ecn_fallback);
+        let ask = asks && !(retransmits > 0 && sysctl.tcp_ecn_fallback);
         self.ecn_asked = match (ask, self.ecn_asked) {
             (true, _) => Asked::Last,
             (false, Asked::Never) => Asked::Never,

@@ -1,5 +1,5 @@
 //! The receiving half of a connection: ties queue, window, SACK and acknowledgement policy together (`tcp_data_queue`).
-use super::ack_policy::{AckFacts, AckPolicy, RttFacts, initial_rcv_mss};
+use super::ack_policy::{AckFacts, AckPolicy, PathFacts, initial_rcv_mss};
 use super::options::SocketOptions;
 use super::sack_out::SackOut;
 use super::seq::Seq;
@@ -306,7 +306,7 @@ impl Receiver {
     }
 
     /// After each segment, once all its effects are known: decides about the owed ACK (`tcp_ack_snd_check`).
-    pub fn check_ack(&mut self, cx: &Cx<'_>, rtt: RttFacts) {
+    pub fn check_ack(&mut self, cx: &Cx<'_>, path: PathFacts) {
         let unacked_bytes = self.intake.nxt().since(self.intake.window.wup());
         // Asking for the window ends quick mode when memory is short: only where the answer counts.
         let window_moves = unacked_bytes > self.ack.rcv_mss()
@@ -320,7 +320,7 @@ impl Receiver {
             sack: self.sack_ok,
             rcv_rtt: self.intake.space.rtt(),
         };
-        self.ack.check(cx, rtt, &facts);
+        self.ack.check(cx, path, &facts);
     }
 
     fn offer(&mut self, cx: &Cx<'_>) -> u32 {

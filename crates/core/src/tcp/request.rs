@@ -127,7 +127,7 @@ impl Request {
         peer.rcv_wscale = if peer.wscale { window.wscale } else { 0 };
         // RFC 3168 section 6.1.1: an ECN-setup SYN carries ECE and CWR, and its packet is not ECN-capable; one that asks for accurate ECN may be (RFC
         // 9768 section 3.1.1) and gets the classic one.
-        peer.ecn = cx.sysctl.tcp_ecn != 0
+        peer.ecn = options.grants_ecn(cx.sysctl)
             && syn.has(TcpFlags::ECE)
             && syn.has(TcpFlags::CWR)
             && (syn.ecn() == Ecn::NotEct || syn.has(TcpFlags::AE));

@@ -264,13 +264,19 @@ impl Sender {
     /// forgotten, unless the SYN was lost twice (`tcp_init_transfer`).
     pub fn init_transfer(&mut self, cx: &mut Cx<'_>, path: &mut Path, initial_cwnd: u32) {
         let lost_syn = self.recovery.undo.total_retrans > 1 && self.recovery.undo.marker.is_some();
-        path.window.set_cwnd(cx, if lost_syn { 1 } else { initial_cwnd });
+        self.set_initial_cwnd(initial_cwnd);
+        path.window.set_cwnd(cx, if lost_syn { 1 } else { self.usage.initial.into() });
         // No sign of congestion has been seen by data (`tcp_init_metrics`).
         path.window.set_ssthresh(cx, Window::INFINITE_SSTHRESH);
         path.window.stamp = cx.now;
         self.usage.last_sent = cx.now;
         self.usage.round_end = self.flight.tx.nxt();
         self.start_congestion(cx, path);
+    }
+
+    /// The window that a pause leads back to, in segments.
+    pub fn set_initial_cwnd(&mut self, segments: u32) {
+        self.usage.initial = u16::try_from(segments).unwrap_or(u16::MAX);
     }
 
     /// The controller's work begins (`tcp_init_congestion_control`). Reductions of one before it are not undone.

@@ -115,7 +115,7 @@ impl SynCookies {
         let mut peer = Negotiated::offer(cx.sysctl, &setup.tuple, setup.mtu, options, setup.ts_offset);
         decode(&mut peer, seg)?;
         peer.mss_clamp = mss;
-        peer.ecn &= cx.sysctl.tcp_ecn != 0;
+        peer.ecn &= options.grants_ecn(cx.sysctl);
         let window = window::initial(cx.sysctl, options, mss, peer.wscale);
         peer.rcv_wscale = if peer.wscale { window.wscale } else { 0 };
         let (irs, isn) = (seg.seq - 1, seg.ack - 1);

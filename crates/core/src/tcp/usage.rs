@@ -16,13 +16,22 @@ pub(super) struct Usage {
     pub(super) round_end: u64,
     /// The window, not the application, was the limit in this round.
     limited: bool,
+    /// The window that the connection began with.
+    pub(super) initial: u16,
     /// When data was last sent (`lsndtime`).
     pub(super) last_sent: Instant,
 }
 
 impl Usage {
     pub(super) const fn new() -> Self {
-        Self { max_packets_out: 0, cwnd_used: 0, round_end: 0, limited: false, last_sent: Instant::ZERO }
+        Self {
+            max_packets_out: 0,
+            cwnd_used: 0,
+            round_end: 0,
+            limited: false,
+            initial: Window::INITIAL as u16,
+            last_sent: Instant::ZERO,
+        }
     }
 
     /// `tcp_is_cwnd_limited`: in slow start a window half used may still grow.
@@ -64,7 +73,7 @@ impl Usage {
     /// The application has not used the window for an RTO: it shrinks halfway to what was used (RFC 2861 section 3.2).
     fn application_limited(&mut self, recovery: &Recovery, e: &mut Env<'_, '_>, sndbuf_wait: bool) {
         if recovery.ca == CaState::Open && !sndbuf_wait {
-            let used = self.cwnd_used.max(Window::INITIAL);
+            let used = self.cwnd_used.max(self.initial.into());
             let cwnd = e.path.window.cwnd;
             if used < cwnd {
                 let ssthresh = recovery.current_ssthresh(e.path);
@@ -95,7 +104,7 @@ impl Usage {
         let ssthresh = recovery.current_ssthresh(path);
         path.window.set_ssthresh(cx, ssthresh);
         let mut cwnd = path.window.cwnd;
-        let floor = Window::INITIAL.min(cwnd);
+        let floor = u32::from(self.initial).min(cwnd);
         while cwnd > floor && idle > rto {
             idle -= rto;
             cwnd >>= 1;

@@ -31,7 +31,7 @@ impl RcvBuf {
             bytes: options
                 .rcvbuf
                 .map_or_else(|| options.rmem.max(options.rcvlowat_room), |bytes| bytes.max(MIN_RCVBUF)),
-            clamp: options.window_clamp,
+            clamp: if options.window_clamp != 0 { options.window_clamp } else { options.route.window },
             locked: options.rcvbuf.is_some(),
         }
     }
@@ -88,10 +88,21 @@ pub struct InitialWindow {
     pub wscale: u8,
 }
 
+impl InitialWindow {
+    /// No more than so many segments; 0 for as many as fit.
+    #[must_use]
+    pub fn at_most(self, segments: u32, mss: u16) -> Self {
+        match segments {
+            0 => self,
+            _ => Self { rcv_wnd: self.rcv_wnd.min(segments.saturating_mul(mss.into())), ..self },
+        }
+    }
+}
+
 /// The first window of a socket with these options (see [`initial_window`]).
 #[must_use]
 pub fn initial(sysctl: &Sysctl, options: &SocketOptions, mss: u16, scaling: bool) -> InitialWindow {
-    initial_window(sysctl, RcvBuf::of(options), u32::from(mss), scaling)
+    initial_window(sysctl, RcvBuf::of(options), u32::from(mss), scaling).at_most(options.route.initrwnd, mss)
 }
 
 /// Chooses the first window and the scale (`tcp_select_initial_window`). `mss` is the payload of a full segment from the

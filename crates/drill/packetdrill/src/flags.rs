@@ -141,6 +141,16 @@ impl Flags {
         }
     }
 
+    /// The peers that scripts may have: the one that was told, or packetdrill's own of the families that there are.
+    pub(crate) fn peers(&self) -> Vec<IpAddr> {
+        match (self.remote, self.version) {
+            (Some(remote), _) => vec![remote],
+            (None, IpVersion::V4 | IpVersion::Mapped) => vec![REMOTE_V4],
+            (None, IpVersion::V6) => vec![REMOTE_V6],
+            (None, IpVersion::Unknown) => vec![REMOTE_V4, REMOTE_V6],
+        }
+    }
+
     /// Nobody has told the stack's address.
     pub(crate) const fn untold(&self) -> bool {
         self.local.is_none()
@@ -252,6 +262,10 @@ fn option(word: &str) -> Option<(String, String)> {
 /// Where packetdrill puts the host under test.
 const LOCAL_V4: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 168, 0, 1));
 const LOCAL_V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd3d, 0x0a0b, 0x17d6, 0, 0, 0, 0, 1));
+
+/// Where it puts the peer.
+const REMOTE_V4: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+const REMOTE_V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1));
 
 fn version(value: &str) -> Result<IpVersion, String> {
     match value {

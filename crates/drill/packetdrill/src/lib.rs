@@ -15,6 +15,7 @@ mod fds;
 mod ffi;
 mod flags;
 mod machine;
+mod routes;
 mod shared;
 mod sysctls;
 

@@ -2,6 +2,7 @@
 use crate::failure::say;
 use crate::fds::Fds;
 use crate::flags::Flags;
+use crate::routes::Routes;
 use crate::sysctls::Sysctls;
 use bytes::Bytes;
 use core::mem;
@@ -33,6 +34,7 @@ pub(crate) struct Machine {
     host: Host,
     fds: Fds,
     sysctls: Sysctls,
+    routes: Routes,
     /// What [`Machine::children`] was when the settings were read last.
     children: Option<u64>,
     /// Tells whether a child process has ended since: a script's shell command.
@@ -99,6 +101,7 @@ impl Machine {
             host,
             fds,
             sysctls,
+            routes: Routes::to(flags.peers()),
             children: None,
             count_children,
             said_end: false,
@@ -282,11 +285,16 @@ impl Machine {
     /// Reads the namespace's settings: always where the stack is about to look at many of them, else when a command has run.
     fn settings(&mut self, always: bool) {
         let children = (self.count_children)();
-        if !always && self.children == Some(children) {
+        let commanded = self.children != Some(children);
+        if !always && !commanded {
             return;
         }
         self.children = Some(children);
         let host = &mut self.host;
+        if commanded {
+            let set = |any, metrics| host.set_route(any, 0, metrics);
+            self.routes.refresh(set).into_iter().for_each(|line| say(&line));
+        }
         for line in self.sysctls.refresh(|name, value| host.set_sysctl(name, value)) {
             say(&line);
         }

@@ -930,6 +930,38 @@ static void settings(void)
 	teardown(fds, 3, 1, 1);
 }
 
+/* What the namespace's route to the peer asks of connections counts for those that begin behind the command. */
+static void routes(void)
+{
+	char name[16] = "";
+	socklen_t len = sizeof name;
+
+	EQ(system("ip link set lo up && ip tuntap add dev tun0 mode tun && ip address add 192.168.0.1/16 dev tun0 && ip link set tun0 up"), 0);
+	EQ(system("ip route add 192.0.2.0/24 via 192.168.0.2 advmss 900 initcwnd 3 congctl reno"), 0);
+	int fd = listener();
+	inject_syn(SYN, 0);
+	expect(SYN | ACK, 0, 1, 0);
+	EQ(got.options[2] << 8 | got.options[3], 900);
+	inject_plain(ACK, 1, 1, 0);
+	int conn = accept_one(fd);
+	EQ(so.getsockopt(U, conn, IPPROTO_TCP, TCP_CONGESTION, name, &len), 0);
+	EQ(strcmp(name, "reno"), 0);
+	static char data[8000];
+	EQ(so.write(U, conn, data, sizeof data), sizeof data);
+	for (int i = 0; i < 3; i++)
+		expect(ACK, 1 + i * 1460, 1, 1460);
+	inject_plain(RST | ACK, 1, 4381, 0);
+
+	/* A command takes it back. */
+	EQ(system("ip route replace 192.0.2.0/24 via 192.168.0.2"), 0);
+	peer_port++;
+	inject_syn(SYN, 0);
+	expect(SYN | ACK, 0, 1, 0);
+	EQ(got.options[2] << 8 | got.options[3], 1460);
+	int fds[] = {fd, conn};
+	teardown(fds, 2, 1, 1);
+}
+
 /* After mlockall() and with SCHED_RR, as packetdrill runs: no thread of ours, no big arena. */
 static void footprint(void)
 {
@@ -1264,7 +1296,7 @@ static const struct {
 } scenarios[] = {
 	{"options", options},     {"passive", passive},     {"active", active},       {"errors", errors},
 	{"messages", messages}, {"error_queue", error_queue}, {"large", large},   {"epoll", epoll},         {"snippets", snippets},   {"pipes", pipes}, {"second_belt", second_belt},
-	{"blocking", blocking}, {"awaited", awaited},   {"calibration", calibration}, {"end_of_script", end_of_script}, {"end", end_of_time},     {"timing", timing},       {"settings", settings},
+	{"blocking", blocking}, {"awaited", awaited},   {"calibration", calibration}, {"end_of_script", end_of_script}, {"end", end_of_time},     {"timing", timing},       {"settings", settings}, {"routes", routes},
 	{"datagrams", datagrams}, {"icmp", icmp}, {"footprint", footprint}, {"no_flags", no_flags},   {"bad_flag", bad_flag}, {"bad_text", bad_text},   {"deadlock", deadlock}, {"failure", failure}, {"abandoned", abandoned}, {"abandoned_by_the_second", abandoned_by_the_second},
 	{"noise", noise},       {"busy", busy}, {"drawn_address", drawn_address}, {"runner_v4", runner_v4}, {"runner_v6", runner_v6}, {"after_free", after_free}, {"no_streams", no_streams},
 };
@@ -1275,7 +1307,7 @@ int main(int argc, char **argv)
 		FAIL("usage: driver LIBRARY SCENARIO [ipv4|mapped|ipv6]");
 	/* A namespace of its own has the kernel's default settings, whatever this machine's are. */
 	bool alone = unshare(CLONE_NEWNET) == 0;
-	if (!alone && (strcmp(argv[2], "settings") == 0 || strncmp(argv[2], "runner", 6) == 0)) {
+	if (!alone && (strcmp(argv[2], "settings") == 0 || strcmp(argv[2], "routes") == 0 || strncmp(argv[2], "runner", 6) == 0)) {
 		fprintf(stderr, "root (a network namespace)\n");
 		return 77;
 	}

@@ -265,6 +265,11 @@ fn settings_are_those_of_the_namespace_at_that_time() {
 }
 
 #[test]
+fn routes_are_those_of_the_namespace_at_that_time() {
+    passes("routes");
+}
+
+#[test]
 fn no_thread_and_little_memory() {
     passes("footprint");
 }

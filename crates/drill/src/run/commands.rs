@@ -16,6 +16,8 @@ const PROGRAMS: [&str; 4] = ["/sbin", "/usr/sbin", "/bin", "/usr/bin"];
 /// The file that packetdrill's own scripts set many settings by, and the beginning of the name of the one that it leaves to take them back.
 const SET_SYSCTLS: &str = "set_sysctls.py";
 const RESTORE: &str = "sysctl_restore";
+/// Words of `ip route` that say which way, each with a value; there is one here.
+const WAY: [&str; 6] = ["via", "dev", "src", "metric", "proto", "scope"];
 /// Commands that scripts have and that nothing here can do, with the reason.
 const REFUSED: &[(&str, &str)] = &[
     (
@@ -307,10 +309,11 @@ impl Runner<'_> {
         }
     }
 
-    /// `ip route add PREFIX`, `replace`, `del`, with `via` and `dev` or without: everything is behind the one device of the script. `show` prints nothing.
+    /// `ip route add PREFIX`, `replace`, `del`, with `via` and `dev` or without: everything is behind the one device of the script. What
+    /// stands behind these is the route's own. `show` prints nothing.
     fn route(&mut self, words: &[String]) -> Result<(), String> {
         let words: Vec<&str> = words.iter().map(String::as_str).filter(|w| !w.starts_with('-')).collect();
-        let form = "of ip there is 'ip route add PREFIX [via ADDRESS] [dev DEVICE]', 'del' and 'replace' with the same words";
+        let form = "of ip there is 'ip route add PREFIX [via ADDRESS] [dev DEVICE] [initcwnd N ...]', 'del' and 'replace' with the same words";
         let ["route", verb, prefix, ref rest @ ..] = words[..] else {
             return if matches!(words[..], ["route"] | ["route", "show"]) {
                 Ok(())
@@ -318,16 +321,16 @@ impl Runner<'_> {
                 Err(form.to_owned())
             };
         };
-        let pairs = rest.chunks(2).all(|pair| {
-            pair.len() == 2 && ["via", "dev", "src", "metric", "proto", "scope"].contains(&pair[0])
-        });
-        if !pairs {
-            return Err(form.to_owned());
-        }
         let (dest, len) = self.prefix(prefix)?;
+        let mut metrics = rest;
+        while let [word, _, behind @ ..] = metrics
+            && WAY.contains(word)
+        {
+            metrics = behind;
+        }
         match verb {
-            "add" | "append" | "replace" | "change" => self.host.set_route(dest, len, true),
-            "del" | "delete" => self.host.set_route(dest, len, false),
+            "add" | "append" | "replace" | "change" => self.host.set_route(dest, len, &metrics.join(" ")),
+            "del" | "delete" => self.host.remove_route(dest, len),
             "show" | "get" | "list" => Ok(()),
             _ => Err(form.to_owned()),
         }

@@ -103,8 +103,12 @@ impl Target for Stack {
         self.steps.host().set_qdisc(words)
     }
 
-    fn set_route(&mut self, dest: IpAddr, prefix: u8, there: bool) -> Result<(), String> {
-        self.steps.host().set_route(dest, prefix, there)
+    fn set_route(&mut self, dest: IpAddr, prefix: u8, metrics: &str) -> Result<(), String> {
+        self.steps.host().set_route(dest, prefix, metrics.parse()?)
+    }
+
+    fn remove_route(&mut self, dest: IpAddr, prefix: u8) -> Result<(), String> {
+        self.steps.host().remove_route(dest, prefix)
     }
 
     fn begin(&mut self) {

@@ -2,9 +2,11 @@
 mod addresses;
 mod diag;
 mod msg;
+mod routes;
 
 pub use addresses::{Held, addresses};
 pub use diag::SockDiag;
+pub use routes::route_metrics;
 
 use crate::error::SetupError;
 use core::time::Duration;

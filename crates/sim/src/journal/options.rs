@@ -2,7 +2,7 @@
 use super::codec::{Decoder, Encoder};
 use bytes::Bytes;
 use lowwater_core::base::sysctl::CongestionKind;
-use lowwater_core::base::{Carrier, FastOpenKeys, FlowId, Instant};
+use lowwater_core::base::{Carrier, FastOpenKeys, FlowId, Instant, RouteMetrics};
 use lowwater_core::device::DeviceCaps;
 use lowwater_core::packet::{Csum, GsoKind, Head, Offload, Owner, Packet};
 use lowwater_core::tcp::SocketOptions;
@@ -53,6 +53,8 @@ pub(super) fn put_options(e: &mut Encoder, o: &SocketOptions) {
         hops,
         min_ttl,
         priority,
+        // The stack finds it by the routes.
+        route: _,
     } = o;
     let flags = [nodelay, cork, keepalive, oobinline, fastopen_connect, fastopen_no_cookie];
     flags
@@ -81,11 +83,10 @@ pub(super) fn get_options(d: &mut Decoder<'_>) -> Option<SocketOptions> {
     let (thin_linear_timeouts, save_syn, paced) = (d.flag()?, d.flag()?, d.flag()?);
     let recverr = [d.flag()?, d.flag()?];
     let (keepidle, keepintvl, keepcnt) = (d.small()?, d.small()?, d.small()?);
-    let (user_timeout_ms, notsent_lowat, window_clamp) = (d.small()?, d.small()?, d.small()?);
-    let fastopen = d.small()?;
+    let (user_timeout_ms, notsent_lowat) = (d.small()?, d.small()?);
+    let (window_clamp, fastopen) = (d.small()?, d.small()?);
     let (rto_min_us, rto_max_ms, delack_max_us) = (d.small()?, d.small()?, d.small()?);
-    let linger = d.duration()?;
-    let linger2 = d.small::<u32>()?.cast_signed();
+    let (linger, linger2) = (d.duration()?, d.small::<u32>()?.cast_signed());
     let buffer = |n: Option<u64>| n.and_then(|n| u32::try_from(n).ok());
     let (sndbuf, rcvbuf) = (buffer(d.optional()?), buffer(d.optional()?));
     let (max_pacing_rate, maxseg) = (d.number()?, d.small()?);
@@ -143,6 +144,7 @@ pub(super) fn get_options(d: &mut Decoder<'_>) -> Option<SocketOptions> {
         hops,
         min_ttl,
         priority,
+        route: RouteMetrics::NONE,
     })
 }
 

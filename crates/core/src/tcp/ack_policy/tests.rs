@@ -14,8 +14,12 @@ struct World {
     hole: bool,
 }
 
-const RTT: RttFacts =
-    RttFacts { srtt: Duration::from_millis(50), rto: Duration::from_millis(250), rto_min_us: 200_000 };
+const RTT: PathFacts = PathFacts {
+    srtt: Duration::from_millis(50),
+    rto: Duration::from_millis(250),
+    rto_min_us: 200_000,
+    quickack: false,
+};
 
 impl World {
     fn new() -> Self {
@@ -161,7 +165,7 @@ fn long_estimates_are_bounded_by_the_round_trip_and_the_sysctl() {
         rcv_rtt: Duration::ZERO,
     };
     w.ack.schedule();
-    let unknown = |rto_min_us| RttFacts { rto_min_us, ..RttFacts::default() };
+    let unknown = |rto_min_us| PathFacts { rto_min_us, ..PathFacts::default() };
     w.with(|a, cx| a.check(cx, unknown(200_000), &facts));
     let longest = Duration::from_millis(199);
     assert_eq!(w.ack.deadline(), Some(w.now + longest), "shorter than the smallest timeout");

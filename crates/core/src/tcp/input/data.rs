@@ -42,7 +42,7 @@ impl Conn {
         }
         let marked = self.input_ecn_mark(&seg);
         let segs = seg.segs();
-        let rtt = self.rtt_facts(cx);
+        let rtt = self.path_facts(cx);
         let received = self.rx.on_data(
             cx,
             Arrival {

@@ -7,7 +7,7 @@ mod predicted;
 mod syn_sent;
 
 use super::Disposition;
-use super::ack_policy::RttFacts;
+use super::ack_policy::PathFacts;
 use super::conn::Conn;
 use super::fastopen::fact;
 use super::ready::Notice;
@@ -17,7 +17,6 @@ use super::state::State;
 use super::timewait::TimeWaitVerdict;
 use crate::base::trace::Ev;
 use crate::base::{Cx, DropWhy, Duration};
-use crate::path::congestion::Window;
 use lowwater_wire::tcp::TcpFlags;
 
 impl Conn {
@@ -84,7 +83,7 @@ impl Conn {
         }
         if seg.has(TcpFlags::SYN) {
             self.rx.on_syn_again(cx, seg.seq);
-            let rtt = self.rtt_facts(cx);
+            let rtt = self.path_facts(cx);
             self.rx.check_ack(cx, rtt);
         }
         if seg.payload_len() > 0 || seg.has(TcpFlags::FIN) {
@@ -94,11 +93,11 @@ impl Conn {
             if let Some(answer) = self.input_data(cx, seg, predicted) {
                 return answer;
             }
-            let rtt = self.rtt_facts(cx);
+            let rtt = self.path_facts(cx);
             self.rx.check_ack(cx, rtt);
         } else if !known {
             // What is owed may be due by now, whatever came (`tcp_ack_snd_check`).
-            let rtt = self.rtt_facts(cx);
+            let rtt = self.path_facts(cx);
             self.rx.check_ack(cx, rtt);
         }
         // Where nothing but data came, Linux does not look for something to send (`tcp_rcv_established`).
@@ -156,7 +155,7 @@ impl Conn {
         self.tx.set_mss(mss);
         // The rate is that of the window in which our SYN was acknowledged.
         let before = asked.map(|_| self.path.window.cwnd);
-        self.tx.init_transfer(cx, &mut self.path, Window::INITIAL);
+        self.tx.init_transfer(cx, &mut self.path, self.options.initial_cwnd());
         self.rx.establish(
             cx,
             Receiving {
@@ -178,12 +177,13 @@ impl Conn {
         self.arm_keepalive(cx);
     }
 
-    pub(super) fn rtt_facts(&self, cx: &Cx<'_>) -> RttFacts {
+    pub(super) fn path_facts(&self, cx: &Cx<'_>) -> PathFacts {
         let rtt = &self.path.rtt;
-        RttFacts {
+        PathFacts {
             srtt: rtt.srtt().unwrap_or(Duration::ZERO),
             rto: rtt.rto(cx.sysctl),
             rto_min_us: rtt.rto_min_us(cx.sysctl),
+            quickack: self.options.route.quickack,
         }
     }
 }

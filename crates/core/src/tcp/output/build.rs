@@ -3,7 +3,7 @@ use crate::base::trace::Ev;
 use crate::base::{Cx, Instant};
 use crate::credit::PACKET_CHARGE;
 use crate::tcp::conn::Conn;
-use crate::tcp::negotiated::mss_of_mtu;
+use crate::tcp::negotiated::Negotiated;
 use crate::tcp::pending::{Asked, Early};
 use crate::tcp::segment::{Ecn, Outgoing};
 use crate::tcp::sender::{Rexmit, SendPlan};
@@ -143,7 +143,7 @@ impl Conn {
         cookie: Option<FastOpenCookie>,
     ) -> Outgoing {
         // What the path has turned out to carry since (`tcp_advertise_mss`).
-        let by_path = mss_of_mtu(self.path.pmtu.mtu(), self.tuple.is_v6());
+        let by_path = Negotiated::route_advmss(&self.tuple, self.path.pmtu.mtu(), &self.options);
         if by_path < self.peer.advmss {
             self.peer.advmss = by_path;
             self.rx.lower_advmss(by_path);
@@ -166,7 +166,7 @@ impl Conn {
                 flags.insert(TcpFlags::ECE);
             }
         } else {
-            if self.out.ecn_syn(cx.sysctl, self.tx.retransmits()) {
+            if self.out.ecn_syn(cx.sysctl, self.options.asks_for_ecn(cx.sysctl), self.tx.retransmits()) {
                 flags = flags | TcpFlags::ECE | TcpFlags::CWR;
             }
         }

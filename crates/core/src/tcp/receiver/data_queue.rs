@@ -1,7 +1,7 @@
 //! Data as it comes in (`tcp_data_queue`): in order, beyond a hole, old, or without room, and what each teaches.
 use super::{Reader, Receiver};
 use crate::base::Cx;
-use crate::tcp::ack_policy::{MAX_QUICKACKS, RttFacts, SegmentFacts};
+use crate::tcp::ack_policy::{MAX_QUICKACKS, PathFacts, SegmentFacts};
 use crate::tcp::rx_queue::{Chunk, Enqueued, Pieces};
 use crate::tcp::segment::Chunks;
 use crate::tcp::seq::Seq;
@@ -106,7 +106,7 @@ impl Receiver {
     }
 
     /// A segment with data or FIN that passed the acceptability test (`tcp_data_queue`).
-    pub fn on_data(&mut self, cx: &mut Cx<'_>, arrival: Arrival, rtt: RttFacts) -> Received {
+    pub fn on_data(&mut self, cx: &mut Cx<'_>, arrival: Arrival, path: PathFacts) -> Received {
         let taken = Taken::of(arrival, &mut cx.count.own.payload_copied_inside);
         let (seq, end) = (taken.seq, taken.end());
         if end == seq {
@@ -141,7 +141,7 @@ impl Receiver {
         if seq.after(self.intake.nxt()) {
             self.queue_held(cx, taken)
         } else {
-            self.queue_in_order(cx, taken, rtt)
+            self.queue_in_order(cx, taken, path)
         }
     }
 
@@ -152,7 +152,7 @@ impl Receiver {
         Received { dropped: true, ..Received::default() }
     }
 
-    fn queue_in_order(&mut self, cx: &mut Cx<'_>, taken: Taken, rtt: RttFacts) -> Received {
+    fn queue_in_order(&mut self, cx: &mut Cx<'_>, taken: Taken, path: PathFacts) -> Received {
         let Taken { seq, chunks, fin, facts, predicted, sending } = taken;
         let granted = predicted && self.intake.granted(cx, false);
         if !granted && !self.make_room(cx, self.intake.nxt()) {
@@ -174,7 +174,7 @@ impl Receiver {
         let done = self.intake.enqueue(seq, chunks, fin);
         self.ack.forget_duplicates();
         if facts.payload_bytes > 0 {
-            self.event_data_recv(cx, done.charged, &facts, rtt);
+            self.event_data_recv(cx, done.charged, &facts, path);
         }
         self.note_duplicate(cx, &done);
         self.sacks.delivered(self.intake.nxt());
@@ -239,11 +239,11 @@ impl Receiver {
     }
 
     /// Everything that a segment in order teaches (`tcp_event_data_recv`).
-    fn event_data_recv(&mut self, cx: &Cx<'_>, queued: u32, facts: &SegmentFacts, rtt: RttFacts) {
+    fn event_data_recv(&mut self, cx: &Cx<'_>, queued: u32, facts: &SegmentFacts, path: PathFacts) {
         self.ack.schedule();
         self.measure_rcv_mss(facts);
         self.intake.measure_rtt(cx.now);
-        self.ack.on_data(cx.now, rtt, self.intake.window.wnd());
+        self.ack.on_data(cx.now, path, self.intake.window.wnd());
         self.hurry_mark(facts);
         if facts.payload_bytes >= GROW_MIN_BYTES {
             self.grow_window(cx, queued, facts);

@@ -16,8 +16,12 @@ struct World {
 }
 
 const IRS: Seq = Seq(u32::MAX - 20_000);
-const RTT: RttFacts =
-    RttFacts { srtt: Duration::from_millis(20), rto: Duration::from_millis(220), rto_min_us: 200_000 };
+const RTT: PathFacts = PathFacts {
+    srtt: Duration::from_millis(20),
+    rto: Duration::from_millis(220),
+    rto_min_us: 200_000,
+    quickack: false,
+};
 
 impl World {
     fn new(seed: u64, rcvbuf: u32, scaling: bool, sack: bool) -> Self {

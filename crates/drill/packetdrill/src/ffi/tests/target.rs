@@ -177,8 +177,13 @@ impl Target for Interface {
         SHARED.with(|machine| machine.host().set_qdisc(words)).unwrap_or(Ok(()))
     }
 
-    fn set_route(&mut self, dest: IpAddr, prefix: u8, there: bool) -> Result<(), String> {
-        SHARED.with(|machine| machine.host().set_route(dest, prefix, there)).unwrap_or(Ok(()))
+    fn set_route(&mut self, dest: IpAddr, prefix: u8, metrics: &str) -> Result<(), String> {
+        let metrics = metrics.parse()?;
+        SHARED.with(|machine| machine.host().set_route(dest, prefix, metrics)).unwrap_or(Ok(()))
+    }
+
+    fn remove_route(&mut self, dest: IpAddr, prefix: u8) -> Result<(), String> {
+        SHARED.with(|machine| machine.host().remove_route(dest, prefix)).unwrap_or(Ok(()))
     }
 
     fn set_sysctl(&mut self, name: &str, value: &str) -> Result<(), String> {
