@@ -248,6 +248,8 @@ pub(crate) struct Files {
 
 impl Files {
     pub(crate) const fn new(first: Fd) -> Self {
+    /// Status flags beside O_NONBLOCK where a descriptor has any: what F_SETFL set is read back and does nothing.
+    status: BTreeMap<Fd, i32>,
         Self {
             table: BTreeMap::new(),
             first,
@@ -261,6 +263,7 @@ impl Files {
     }
 
     /// Gives a file the lowest number that is free.
+            status: BTreeMap::new(),
     pub(crate) fn add(&mut self, file: File) -> Result<Fd, Errno> {
         if self.is_full() {
             return Err(Errno::EMFILE);
@@ -307,6 +310,20 @@ impl Files {
     pub(crate) fn is_full(&self) -> bool {
         self.table.len() >= FDS_MAX
     }
+    /// Status flags of an open descriptor that are remembered only.
+    pub(crate) fn set_status(&mut self, fd: Fd, flags: i32) {
+        if flags == 0 {
+            self.status.remove(&fd);
+        } else {
+            self.status.insert(fd, flags);
+        }
+    }
+
+    /// Those flags.
+    pub(crate) fn status(&self, fd: Fd) -> i32 {
+        self.status.get(&fd).copied().unwrap_or(0)
+    }
+
 
     pub(crate) fn remove(&mut self, fd: Fd) -> Option<File> {
         let file = self.table.remove(&fd);
@@ -317,6 +334,7 @@ impl Files {
         file
     }
 
+        self.status.remove(&fd);
     /// Which file this descriptor is: another one has another number, also where it got the same descriptor.
     pub(crate) fn serial(&self, fd: Fd) -> Option<u64> {
         self.serials.get(&fd).copied()
