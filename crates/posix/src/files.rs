@@ -117,6 +117,10 @@ pub(crate) struct Knobs {
     pub(crate) stamping: Stamping,
     /// The error queue and what is awaited for it; `None` of a socket that has never had anything to tell.
     pub(crate) feedback: Option<Box<Feedback>>,
+    /// What ICMP said of a connection that was dissolved, for SO_ERROR alone (`sk_err_soft`).
+    pub(crate) soft: Option<Errno>,
+    /// Whoever waits has heard of the peer's FIN.
+    pub(crate) fin_told: bool,
 }
 
 impl Sock {
@@ -143,7 +147,7 @@ impl Sock {
     pub(crate) fn child(&self, id: SocketId, nonblocking: bool) -> Self {
         let (kind, attempt) = (Kind::Conn(id), Attempt::None);
         let mine = self.knobs.heirs.get(&id).unwrap_or(&self.knobs).clone();
-        let knobs = Knobs { heirs: BTreeMap::new(), feedback: None, ..mine };
+        let knobs = Knobs { heirs: BTreeMap::new(), feedback: None, soft: None, fin_told: false, ..mine };
         // The port is the listener's: a connection that is over has none (`sk_clone_lock`).
         let options = SocketOptions { priority: Some(0), ..self.options.clone() };
         Self {
@@ -244,12 +248,12 @@ pub(crate) struct Files {
     opened: u64,
     /// Those that FD_CLOEXEC is set of. Nothing is ever executed here: it is read back and does nothing.
     cloexec: BTreeSet<Fd>,
+    /// Status flags beside O_NONBLOCK where a descriptor has any: what F_SETFL set is read back and does nothing.
+    status: BTreeMap<Fd, i32>,
 }
 
 impl Files {
     pub(crate) const fn new(first: Fd) -> Self {
-    /// Status flags beside O_NONBLOCK where a descriptor has any: what F_SETFL set is read back and does nothing.
-    status: BTreeMap<Fd, i32>,
         Self {
             table: BTreeMap::new(),
             first,
@@ -259,11 +263,11 @@ impl Files {
             serials: BTreeMap::new(),
             opened: 0,
             cloexec: BTreeSet::new(),
+            status: BTreeMap::new(),
         }
     }
 
     /// Gives a file the lowest number that is free.
-            status: BTreeMap::new(),
     pub(crate) fn add(&mut self, file: File) -> Result<Fd, Errno> {
         if self.is_full() {
             return Err(Errno::EMFILE);
@@ -306,10 +310,6 @@ impl Files {
         self.cloexec.contains(&fd)
     }
 
-    /// No descriptor is left.
-    pub(crate) fn is_full(&self) -> bool {
-        self.table.len() >= FDS_MAX
-    }
     /// Status flags of an open descriptor that are remembered only.
     pub(crate) fn set_status(&mut self, fd: Fd, flags: i32) {
         if flags == 0 {
@@ -324,17 +324,21 @@ impl Files {
         self.status.get(&fd).copied().unwrap_or(0)
     }
 
+    /// No descriptor is left.
+    pub(crate) fn is_full(&self) -> bool {
+        self.table.len() >= FDS_MAX
+    }
 
     pub(crate) fn remove(&mut self, fd: Fd) -> Option<File> {
         let file = self.table.remove(&fd);
         self.serials.remove(&fd);
         self.sets.remove(&fd);
         self.cloexec.remove(&fd);
+        self.status.remove(&fd);
         self.index(fd);
         file
     }
 
-        self.status.remove(&fd);
     /// Which file this descriptor is: another one has another number, also where it got the same descriptor.
     pub(crate) fn serial(&self, fd: Fd) -> Option<u64> {
         self.serials.get(&fd).copied()
