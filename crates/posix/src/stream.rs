@@ -497,9 +497,13 @@ impl Host {
                     self.wake_blocked(&[]);
                     return Err(Errno::ENOTCONN);
                 }
-                Ok(_) => {
-                    // Nobody need ask for the result any more.
-                    self.files.sock_mut(fd)?.attempt = Attempt::None;
+                Ok(state) => {
+                    // Nobody need ask for the result any more, and before there is one nobody can.
+                    let attempt = &mut self.files.sock_mut(fd)?.attempt;
+                    *attempt = match (state, *attempt) {
+                        (State::SynRecv, Attempt::Open | Attempt::Spoilt) => Attempt::Spoilt,
+                        _ => Attempt::None,
+                    };
                     self.stack.shutdown(self.now, id, how)?;
                     // Whoever watches for edges is told, also of what was there before (`inet_shutdown`).
                     self.wake_fd(fd, ANY);

@@ -57,6 +57,20 @@ impl Conn {
         self.sent_by_call(cx, taken, data.len(), flags)
     }
 
+    /// What a write with these flags comes to before it has read any of its data.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`] when there is no room for any. Those of [`Conn::send`].
+    pub fn find_room(&mut self, cx: &mut Cx<'_>, flags: SendFlags) -> Result<(), Error> {
+        self.may_send()?;
+        let goal = self.size_goal(flags);
+        if self.tx.queue_ref().unsent.tail_room(goal) > 0 || self.level_within(cx).memory_free(false) {
+            return Ok(());
+        }
+        self.found_full(cx, false, flags);
+        Err(Error::WouldBlock)
+    }
+
     /// Copies the front of `data` into the tail element, or begins another with it where there is room; the number of bytes taken.
     fn fill_or_begin(&mut self, cx: &mut Cx<'_>, data: &[u8], goal: usize) -> usize {
         let room = self.tx.queue_ref().unsent.tail_room(goal);
