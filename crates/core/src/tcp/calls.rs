@@ -282,13 +282,14 @@ impl Conn {
         (segments * mss) as usize
     }
 
-    /// Copies received bytes into `buf`; with `peek` they stay. `Ok(0)` is the end of the stream.
+    /// Copies received bytes into `buf`; with `peek` they stay. `Ok(0)` is the end of the stream. Who asks for nothing is a reader, too, and lets
+    /// an acknowledgement go that waits for one.
     ///
     /// # Errors
     /// [`Error::WouldBlock`] when nothing waits. The connection's error, once, if it failed.
     pub fn recv(&mut self, cx: &mut Cx<'_>, buf: &mut [u8], peek: bool) -> Result<usize, Error> {
         if buf.is_empty() {
-            return Ok(0);
+            return Ok(self.rx.recv(cx, buf, true));
         }
         match self.rx.recv(cx, buf, peek) {
             // A look steps over the urgent byte as a read does, and sees the end behind it (`tcp_recvmsg_locked`).
