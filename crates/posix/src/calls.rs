@@ -1,9 +1,9 @@
 //! From a call to the function that carries it out.
 use crate::abi::{
     AF_INET, AF_INET6, AF_UNIX, F_GETFD, F_GETFL, F_GETPIPE_SZ, F_SETFD, F_SETFL, FD_CLOEXEC, FIONBIO,
-    FIONREAD, IPPROTO_SCTP, IPPROTO_TCP, IPPROTO_UDP, MSG_CMSG_CLOEXEC, O_NONBLOCK, O_RDONLY, O_RDWR,
-    O_WRONLY, SIOCATMARK, SIOCOUTQ, SIOCOUTQNSD, SOCK_CLOEXEC, SOCK_DGRAM, SOCK_NONBLOCK, SOCK_RAW,
-    SOCK_SEQPACKET, SOCK_STREAM,
+    FIONREAD, IPPROTO_SCTP, IPPROTO_TCP, IPPROTO_UDP, MSG_CMSG_CLOEXEC, O_APPEND, O_ASYNC, O_DIRECT,
+    O_NOATIME, O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY, SIOCATMARK, SIOCOUTQ, SIOCOUTQNSD, SOCK_CLOEXEC,
+    SOCK_DGRAM, SOCK_NONBLOCK, SOCK_RAW, SOCK_SEQPACKET, SOCK_STREAM,
 };
 use crate::block::Progress;
 use crate::call::{Call, Fd, Name, RecvKind, Reply, SendKind};
@@ -128,10 +128,11 @@ impl Host {
 
     /// fcntl(2) on what is here; descriptors are not duplicated.
     fn fcntl(&mut self, fd: Fd, cmd: i32, arg: i64) -> Result<Reply, Errno> {
+        let status = self.files.status(fd);
         let file = self.files.get_mut(fd)?;
         let nonblocking = match file {
             File::Socket(sock) => sock.nonblocking,
-            File::Epoll(_) => false,
+            File::Epoll(_) => status & O_NONBLOCK != 0,
             File::Pipe(id, side) => self.pipes.nonblocking(*id, *side),
         };
         let mode = match file {
@@ -140,16 +141,11 @@ impl Host {
             _ => O_RDWR,
         };
         match cmd {
-            F_GETFL => Ok(Reply::ok((mode | if nonblocking { O_NONBLOCK } else { 0 }).into())),
-            F_SETFL => {
-                let on = arg & i64::from(O_NONBLOCK) != 0;
-                match file {
-                    File::Socket(sock) => sock.nonblocking = on,
-                    File::Epoll(_) => {}
-                    File::Pipe(id, side) => self.pipes.set_nonblocking(*id, *side, on),
-                }
-                Ok(Reply::ok(0))
+            F_GETFL => {
+                let nonblocking = if nonblocking { O_NONBLOCK } else { 0 };
+                Ok(Reply::ok((mode | status | nonblocking).into()))
             }
+            F_SETFL => self.set_status(fd, arg as i32),
             F_GETFD => Ok(Reply::ok(if self.files.cloexec(fd) { FD_CLOEXEC.into() } else { 0 })),
             // No other flag is looked at (`do_fcntl`).
             F_SETFD => {
@@ -162,14 +158,36 @@ impl Host {
         }
     }
 
+    /// F_SETFL: what else than O_NONBLOCK there is, is read back and does nothing (`setfl`).
+    fn set_status(&mut self, fd: Fd, flags: i32) -> Result<Reply, Errno> {
+        const REMEMBERED: i32 = O_APPEND | O_DIRECT | O_NOATIME;
+        let on = flags & O_NONBLOCK != 0;
+        let kept = match self.files.get_mut(fd)? {
+            File::Socket(_) | File::Epoll(_) if flags & O_DIRECT != 0 => return Err(Errno::EINVAL),
+            File::Socket(sock) => {
+                sock.nonblocking = on;
+                REMEMBERED | O_ASYNC
+            }
+            // A set has nobody to signal, and its waiting is bounded by its calls alone.
+            File::Epoll(_) => REMEMBERED | O_NONBLOCK,
+            File::Pipe(id, side) => {
+                let (id, side) = (*id, *side);
+                self.pipes.set_nonblocking(id, side, on);
+                REMEMBERED | O_ASYNC
+            }
+        };
+        self.files.set_status(fd, flags & kept);
+        Ok(Reply::ok(0))
+    }
+
     /// ioctl(2): `tcp_ioctl`, `udp_ioctl`, `pipe_ioctl`.
     fn ioctl(&mut self, fd: Fd, request: u64, arg: Option<i32>) -> Result<Reply, Errno> {
         let request = i32::try_from(request).unwrap_or(0);
         self.files.get(fd)?;
         if request == FIONBIO {
             let on = arg.ok_or(Errno::EFAULT)? != 0;
-            self.fcntl(fd, F_SETFL, if on { i64::from(O_NONBLOCK) } else { 0 })?;
-            return Ok(Reply::ok(0));
+            let kept = self.files.status(fd) & !O_NONBLOCK;
+            return self.set_status(fd, kept | if on { O_NONBLOCK } else { 0 });
         }
         if let Some(told) = self.sctp_ioctl(fd, request) {
             return told.and_then(|told| arg.map(|_| told).ok_or(Errno::EFAULT));

@@ -117,6 +117,10 @@ pub(crate) struct Knobs {
     pub(crate) stamping: Stamping,
     /// The error queue and what is awaited for it; `None` of a socket that has never had anything to tell.
     pub(crate) feedback: Option<Box<Feedback>>,
+    /// What ICMP said of a connection that was dissolved, for SO_ERROR alone (`sk_err_soft`).
+    pub(crate) soft: Option<Errno>,
+    /// Whoever waits has heard of the peer's FIN.
+    pub(crate) fin_told: bool,
 }
 
 impl Sock {
@@ -143,7 +147,7 @@ impl Sock {
     pub(crate) fn child(&self, id: SocketId, nonblocking: bool) -> Self {
         let (kind, attempt) = (Kind::Conn(id), Attempt::None);
         let mine = self.knobs.heirs.get(&id).unwrap_or(&self.knobs).clone();
-        let knobs = Knobs { heirs: BTreeMap::new(), feedback: None, ..mine };
+        let knobs = Knobs { heirs: BTreeMap::new(), feedback: None, soft: None, fin_told: false, ..mine };
         // The port is the listener's: a connection that is over has none (`sk_clone_lock`).
         let options = SocketOptions { priority: Some(0), ..self.options.clone() };
         Self {
@@ -244,6 +248,8 @@ pub(crate) struct Files {
     opened: u64,
     /// Those that FD_CLOEXEC is set of. Nothing is ever executed here: it is read back and does nothing.
     cloexec: BTreeSet<Fd>,
+    /// Status flags beside O_NONBLOCK where a descriptor has any: what F_SETFL set is read back and does nothing.
+    status: BTreeMap<Fd, i32>,
 }
 
 impl Files {
@@ -257,6 +263,7 @@ impl Files {
             serials: BTreeMap::new(),
             opened: 0,
             cloexec: BTreeSet::new(),
+            status: BTreeMap::new(),
         }
     }
 
@@ -303,6 +310,20 @@ impl Files {
         self.cloexec.contains(&fd)
     }
 
+    /// Status flags of an open descriptor that are remembered only.
+    pub(crate) fn set_status(&mut self, fd: Fd, flags: i32) {
+        if flags == 0 {
+            self.status.remove(&fd);
+        } else {
+            self.status.insert(fd, flags);
+        }
+    }
+
+    /// Those flags.
+    pub(crate) fn status(&self, fd: Fd) -> i32 {
+        self.status.get(&fd).copied().unwrap_or(0)
+    }
+
     /// No descriptor is left.
     pub(crate) fn is_full(&self) -> bool {
         self.table.len() >= FDS_MAX
@@ -313,6 +334,7 @@ impl Files {
         self.serials.remove(&fd);
         self.sets.remove(&fd);
         self.cloexec.remove(&fd);
+        self.status.remove(&fd);
         self.index(fd);
         file
     }

@@ -316,8 +316,8 @@ impl Host {
         let (mut woken, mut over) = (Vec::new(), Vec::new());
         while let Some(event) = self.stack.next_event() {
             let (id, key) = match event {
-                // A change of state wakes whoever waits for anything (`sock_def_wakeup`), a FIN among them (`tcp_fin`).
-                Event::Readable(id) if self.has_peer_closed(id) => (id, ANY),
+                // A change of state wakes whoever waits for anything (`sock_def_wakeup`), a FIN among them (`tcp_fin`), but not what comes later.
+                Event::Readable(id) if self.has_just_closed(id) => (id, ANY),
                 Event::Readable(id) | Event::Accepted(id) => (id, EPOLLIN | EPOLLPRI | EPOLLRDNORM),
                 Event::Writable(id) => (id, EPOLLOUT | EPOLLWRNORM),
                 Event::Connected(id) | Event::Closed(id) | Event::Gone(id) => (id, ANY),
@@ -350,9 +350,18 @@ impl Host {
     }
 
     /// The peer's FIN has come in its place.
-    fn has_peer_closed(&self, id: SocketId) -> bool {
+    pub(crate) fn has_peer_closed(&self, id: SocketId) -> bool {
         let state = self.stack.tcp_state(id);
         matches!(state, Ok(State::CloseWait | State::LastAck | State::Closing | State::TimeWait))
+    }
+
+    /// The same, and nobody has been told so far.
+    fn has_just_closed(&mut self, id: SocketId) -> bool {
+        if !self.has_peer_closed(id) {
+            return false;
+        }
+        let sock = self.files.fd_of(id).and_then(|fd| self.files.sock_mut(fd).ok());
+        sock.is_none_or(|sock| !core::mem::replace(&mut sock.knobs.fin_told, true))
     }
 }
 

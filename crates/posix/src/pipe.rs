@@ -114,6 +114,8 @@ impl Host {
         };
         let cloexec = flags & O_CLOEXEC != 0;
         [read, write].into_iter().for_each(|fd| self.files.set_cloexec(fd, cloexec));
+        // Of its ends the one to write alone keeps it (`create_pipe_files`).
+        self.files.set_status(write, flags & O_DIRECT);
         self.pipes.next += 1;
         let nonblocking = flags & O_NONBLOCK != 0;
         let pipe = Pipe { data: BytesMut::new(), open: [true; 2], nonblocking: [nonblocking; 2] };

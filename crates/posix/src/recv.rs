@@ -78,6 +78,9 @@ impl Host {
         let waiting = self.queues(id).recv.saturating_sub(self.peek_from(&read)?);
         // The urgent mark ends what is read in one go.
         let mark = taken > 0 && self.stack.tcp_inq(id).is_ok_and(|inq| inq.at_mark);
+        if read.want == 0 {
+            self.stack.tcp_recv(self.now, id, &mut [], true)?;
+        }
         if taken >= target || mark || (read.want == 0 && waiting > 0) {
             return self.received(&read, id, taken, p).map(Some);
         }
@@ -159,6 +162,7 @@ impl Host {
         let waiting = usize::try_from(self.queues(id).recv).unwrap_or(usize::MAX);
         let there = waiting.saturating_sub(from).min(read.want);
         if there > read.good && !read.has(MSG_TRUNC) {
+            self.stack.tcp_recv(self.now, id, &mut [], true)?;
             return Err(Errno::EFAULT);
         }
         if there == 0 {
@@ -183,6 +187,8 @@ impl Host {
         }
         let keep = !read.has(MSG_TRUNC);
         if keep && p.done + max > read.good {
+            // Who can take nothing has been a reader all the same (`tcp_cleanup_rbuf`).
+            self.stack.tcp_recv(self.now, id, &mut [], true)?;
             return if p.done > 0 { Ok(p.done) } else { Err(Errno::EFAULT) };
         }
         let data = &mut p.data;

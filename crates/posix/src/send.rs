@@ -4,10 +4,10 @@ use crate::abi::{
     SCM_RIGHTS, SO_MARK, SO_PRIORITY, SO_TIMESTAMPING, SO_TIMESTAMPING_NEW, SO_TXTIME, SOL_SOCKET,
 };
 use crate::block::Progress;
-use crate::call::{Call, Control, Name, Piece, Reply, SendKind};
+use crate::call::{Call, Control, Fd, Name, Piece, Reply, SendKind};
 use crate::calls::{Answer, BYTES_MAX, IOVECS_MAX};
 use crate::errno::Errno;
-use crate::files::{Kind, Sock};
+use crate::files::{Attempt, Kind, Sock};
 use crate::host::Host;
 use crate::timestamping::TX_RECORD;
 use bytes::{Bytes, BytesMut};
@@ -118,6 +118,11 @@ fn cuts(pieces: &[Piece]) -> Vec<usize> {
     ends.skip(FRAGS_MAX - 1).step_by(FRAGS_MAX).collect()
 }
 
+/// Data may still be written in this state.
+const fn may_send(state: State) -> bool {
+    matches!(state, State::SynRecv | State::Established | State::CloseWait)
+}
+
 const fn is_txtime(control: &Control) -> bool {
     control.level == SOL_SOCKET && control.ty == SO_TXTIME
 }
@@ -165,42 +170,49 @@ impl Host {
             let errno = sock.take_error().unwrap_or(Errno::EPIPE);
             return Ok(Some(write.fail(errno)));
         };
-        // What was shut down before the connection began is shut down in it, too.
-        if sock.shut & 2 != 0 && !self.waits_to_connect(id) {
-            let errno = self.stack.take_error(id).map_or(Errno::EPIPE, Errno::from);
-            return Ok(Some(write.fail(errno)));
-        }
+        let (shut, waits) = (sock.shut & 2 != 0, self.waits_to_connect(write.fd, id));
         let sock = self.files.sock(write.fd)?;
         let (patient, timeout) = (!write.impatient(sock), sock.knobs.sndtimeo);
         // After the handshake and before anything else (`sock_cmsg_send`).
-        if write.is_strange_to(sock) && !self.waits_to_connect(id) {
+        let open = !waits && self.stack.tcp_state(id).is_ok_and(may_send);
+        if open && write.is_strange_to(sock) {
             return Err(Errno::EINVAL);
         }
+        // What was shut down before the connection began is shut down in it, too.
+        if shut && !waits {
+            let errno = self.stack.take_error(id).map_or(Errno::EPIPE, Errno::from);
+            return Ok(Some(write.fail(errno)));
+        }
         match self.send_some(id, (write, patient), p) {
-            Ok(_) if write.bad => return Err(Errno::EFAULT),
+            Ok(_) if write.bad && !p.over() => return Err(Errno::EFAULT),
             Ok(n) => p.done += n,
-            Err(Error::WouldBlock) if p.done < write.data.len() || write.data.is_empty() => {}
+            Err(Error::WouldBlock) if p.done < write.data.len() || write.data.is_empty() || write.bad => {}
             Err(Error::WouldBlock) => return Ok(Some(Reply::ok(p.done as i64))),
             Err(_) if p.done > 0 => return Ok(Some(Reply::ok(p.done as i64))),
             Err(e) => return Ok(Some(write.fail(e.into()))),
         }
-        if p.done >= write.data.len() && !self.waits_to_connect(id) {
+        if p.done >= write.data.len() && !waits && !write.bad {
             return Ok(Some(Reply::ok(p.done as i64)));
         }
         if !patient || p.over() {
             let nothing = if p.interrupted { Errno::EINTR } else { Errno::EAGAIN };
             return if p.done > 0 { Ok(Some(Reply::ok(p.done as i64))) } else { Err(nothing) };
         }
-        if self.waits_to_connect(id) {
+        if waits {
             // The last ACK of the handshake may ride on what waits here.
             self.stack.tcp_expect_write(self.now, id)?;
         }
         p.wait(self.now, timeout)
     }
 
-    /// Nothing can be written before the handshake is through.
-    fn waits_to_connect(&self, id: SocketId) -> bool {
-        matches!(self.stack.tcp_state(id), Ok(State::SynSent))
+    /// Nothing can be written before the handshake that connect() began is through, by whichever way (`sk_stream_wait_connect`); a child of
+    /// Fast Open need not wait.
+    fn waits_to_connect(&self, fd: Fd, id: SocketId) -> bool {
+        match self.stack.tcp_state(id) {
+            Ok(State::SynSent) => true,
+            Ok(State::SynRecv) => self.files.sock(fd).is_ok_and(|sock| sock.attempt != Attempt::None),
+            _ => false,
+        }
     }
 
     fn send_some(
@@ -210,9 +222,13 @@ impl Host {
         p: &Progress,
     ) -> Result<usize, Error> {
         let rest = write.data.get(p.done..).unwrap_or_default();
-        // What cannot be read fails as a whole, and who has waited long enough does not try again, though there may be room by now; the state of
-        // the connection comes first (`sk_stream_wait_memory`).
-        let rest = if write.bad || p.over() { &[] } else { rest };
+        // What cannot be read fails as a whole once there is room for it.
+        if write.bad && !p.over() {
+            return self.stack.tcp_find_room(self.now, id, write.send_flags(patient)).map(|()| 0);
+        }
+        // Who has waited long enough does not try again, though there may be room by now; the state of the connection comes first
+        // (`sk_stream_wait_memory`).
+        let rest = if p.over() { &[] } else { rest };
         let cuts = if p.zerocopy.is_some() { write.cuts.as_slice() } else { &[] };
         let (mut done, flags) = (0, write.send_flags(patient));
         for cut in cuts.iter().filter(|cut| **cut > p.done && **cut < write.data.len()) {

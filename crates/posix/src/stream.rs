@@ -230,7 +230,8 @@ impl Host {
             Err(Error::WouldBlock) => return p.wait(self.now, sock.knobs.rcvtimeo),
             Err(e) => return Err(e.into()),
         };
-        let child = sock.child(id, flags & SOCK_NONBLOCK != 0);
+        let mut child = sock.child(id, flags & SOCK_NONBLOCK != 0);
+        child.knobs.fin_told = self.has_peer_closed(id);
         let addr = Some(child.shown(peer));
         self.files.sock_mut(fd)?.knobs.heirs.remove(&id);
         match self.files.add_with(File::Socket(Box::new(child)), flags & SOCK_CLOEXEC != 0) {
@@ -314,6 +315,7 @@ impl Host {
         })?;
         let local = self.stack.local_addr(id).ok();
         let sock = self.files.sock_mut(fd)?;
+        (sock.knobs.soft, sock.knobs.fin_told) = (None, false);
         (sock.kind, sock.attempt, sock.error) = (Kind::Conn(id), Attempt::Open, None);
         sock.bound = sock.bound.or_else(|| local.map(|l| SocketAddr::new(unspecified(l.ip()), 0)));
         self.files.index(fd);
@@ -442,6 +444,7 @@ impl Host {
                 let residue = self.residue(id);
                 // What nobody has asked for yet can still be asked for.
                 let error = self.stack.take_error(id).map(Errno::from);
+                let soft = self.stack.take_any_error(id).map(Errno::from);
                 if matches!(state, Ok(State::Close | State::TimeWait | State::SynSent) | Err(_)) {
                     self.stack.close(self.now, id)?;
                 } else {
@@ -457,6 +460,7 @@ impl Host {
                 }
                 let told = resets || matches!(state, Ok(State::SynSent));
                 sock.error = if told { Some(Errno::ECONNRESET) } else { error };
+                sock.knobs.soft = soft;
                 sock.shut = 0;
                 self.forget(fd, None)?;
                 self.files.sock_mut(fd)?.knobs.residue = Some(Box::new(residue));
@@ -493,9 +497,13 @@ impl Host {
                     self.wake_blocked(&[]);
                     return Err(Errno::ENOTCONN);
                 }
-                Ok(_) => {
-                    // Nobody need ask for the result any more.
-                    self.files.sock_mut(fd)?.attempt = Attempt::None;
+                Ok(state) => {
+                    // Nobody need ask for the result any more, and before there is one nobody can.
+                    let attempt = &mut self.files.sock_mut(fd)?.attempt;
+                    *attempt = match (state, *attempt) {
+                        (State::SynRecv, Attempt::Open | Attempt::Spoilt) => Attempt::Spoilt,
+                        _ => Attempt::None,
+                    };
                     self.stack.shutdown(self.now, id, how)?;
                     // Whoever watches for edges is told, also of what was there before (`inet_shutdown`).
                     self.wake_fd(fd, ANY);

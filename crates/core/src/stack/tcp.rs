@@ -205,6 +205,14 @@ impl Stack {
         self.with_conn(now, id, |conn, cx| conn.send(cx, data, flags))
     }
 
+    /// Whether a write with these flags finds room.
+    ///
+    /// # Errors
+    /// Those of [`Stack::tcp_send`].
+    pub fn tcp_find_room(&mut self, now: Instant, id: SocketId, flags: SendFlags) -> Result<(), Error> {
+        self.with_conn(now, id, |conn, cx| conn.find_room(cx, flags))
+    }
+
     /// Queues the front of `data` for sending without a copy and takes it off.
     ///
     /// # Errors

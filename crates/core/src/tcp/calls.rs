@@ -57,6 +57,20 @@ impl Conn {
         self.sent_by_call(cx, taken, data.len(), flags)
     }
 
+    /// What a write with these flags comes to before it has read any of its data.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`] when there is no room for any. Those of [`Conn::send`].
+    pub fn find_room(&mut self, cx: &mut Cx<'_>, flags: SendFlags) -> Result<(), Error> {
+        self.may_send()?;
+        let goal = self.size_goal(flags);
+        if self.tx.queue_ref().unsent.tail_room(goal) > 0 || self.level_within(cx).memory_free(false) {
+            return Ok(());
+        }
+        self.found_full(cx, false, flags);
+        Err(Error::WouldBlock)
+    }
+
     /// Copies the front of `data` into the tail element, or begins another with it where there is room; the number of bytes taken.
     fn fill_or_begin(&mut self, cx: &mut Cx<'_>, data: &[u8], goal: usize) -> usize {
         let room = self.tx.queue_ref().unsent.tail_room(goal);
@@ -268,13 +282,14 @@ impl Conn {
         (segments * mss) as usize
     }
 
-    /// Copies received bytes into `buf`; with `peek` they stay. `Ok(0)` is the end of the stream.
+    /// Copies received bytes into `buf`; with `peek` they stay. `Ok(0)` is the end of the stream. Who asks for nothing is a reader, too, and lets
+    /// an acknowledgement go that waits for one.
     ///
     /// # Errors
     /// [`Error::WouldBlock`] when nothing waits. The connection's error, once, if it failed.
     pub fn recv(&mut self, cx: &mut Cx<'_>, buf: &mut [u8], peek: bool) -> Result<usize, Error> {
         if buf.is_empty() {
-            return Ok(0);
+            return Ok(self.rx.recv(cx, buf, true));
         }
         match self.rx.recv(cx, buf, peek) {
             // A look steps over the urgent byte as a read does, and sees the end behind it (`tcp_recvmsg_locked`).

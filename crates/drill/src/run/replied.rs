@@ -25,7 +25,8 @@ impl Replied {
         }
         let mut said = reply.ret.to_string();
         let _ = reply.errno.map(|errno| write!(said, " {errno}"));
-        if reply.msg_flags != 0 {
+        // Only recvmsg() tells them.
+        if reply.msg_flags != 0 && spec.name == "recvmsg" {
             let _ = write!(said, " msg_flags {:#x}", reply.msg_flags);
         }
         for control in &reply.control {
@@ -39,6 +40,11 @@ impl Replied {
             (_, Some(int)) => write!(said, " value {int}"),
             (value, None) => write!(said, " value {value:?}"),
         };
+        // A port may be by chance; that there is one is not.
+        if let Some(addr) = reply.addr {
+            let port = if addr.port() == 0 { "0" } else { "..." };
+            let _ = write!(said, " of {} port {port}", addr.ip());
+        }
         for revents in &reply.revents {
             let _ = write!(said, " revents {revents:#x}");
         }

@@ -126,8 +126,9 @@ impl Host {
         if let Some(errno) = sock.take_error() {
             return Ok(errno.number());
         }
+        let soft = sock.knobs.soft.take();
         let error = kind.id().and_then(|id| self.stack.take_any_error(id));
-        Ok(error.map_or(0, |e| Errno::from(e).number()))
+        Ok(error.map(Errno::from).or(soft).map_or(0, Errno::number))
     }
 
     fn set_max_pacing_rate(&mut self, fd: Fd, rate: u64) -> Result<(), Errno> {

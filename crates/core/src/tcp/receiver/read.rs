@@ -18,9 +18,7 @@ impl Receiver {
         self.intake.queue.skip(usize::from(step));
         let n = self.intake.queue.recv(buf);
         cx.count.own.payload_copied_out += n as u64;
-        if n > 0 || step {
-            self.after_read(cx, n > 0);
-        }
+        self.after_read(cx, n > 0, step);
         n
     }
 
@@ -29,9 +27,7 @@ impl Receiver {
         let (step, max) = self.up_to_mark(max);
         self.intake.queue.skip(usize::from(step));
         let piece = self.intake.queue.read_chunk(max);
-        if step || piece.is_some() {
-            self.after_read(cx, piece.is_some());
-        }
+        self.after_read(cx, piece.is_some(), step);
         piece
     }
 
@@ -40,9 +36,12 @@ impl Receiver {
         self.intake.queue.clear()
     }
 
-    /// Who has stepped over the urgent byte and found nothing behind it has `copied` nothing, of which the peer does not hear.
-    fn after_read(&mut self, cx: &Cx<'_>, copied: bool) {
-        self.leave_mark();
+    /// Who has stepped over the urgent byte and found nothing behind it has `copied` nothing, of which the peer does not hear; an
+    /// acknowledgement that waits for a reader leaves all the same.
+    fn after_read(&mut self, cx: &Cx<'_>, copied: bool, step: bool) {
+        if copied || step {
+            self.leave_mark();
+        }
         if copied {
             self.intake.grow_for_reader(cx);
         }
