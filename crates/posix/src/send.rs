@@ -12,7 +12,7 @@ use crate::host::Host;
 use crate::timestamping::TX_RECORD;
 use bytes::{Bytes, BytesMut};
 use lowwater_core::base::{Error, SocketId};
-use lowwater_core::tcp::{SendFlags, State};
+use lowwater_core::tcp::{Ready, SendFlags, State};
 
 /// A writing call, taken apart.
 #[derive(Clone, Debug)]
@@ -175,6 +175,10 @@ impl Host {
         // After the handshake and before anything else (`sock_cmsg_send`).
         if write.is_strange_to(sock) && !self.waits_to_connect(id) {
             return Err(Errno::EINVAL);
+        }
+        if p.done > 0 && self.stack.poll(self.now, id).contains(Ready::ERR) {
+            // The error stays for whoever asks next (`sk_stream_wait_memory`).
+            return Ok(Some(Reply::ok(p.done as i64)));
         }
         match self.send_some(id, (write, patient), p) {
             Ok(_) if write.bad => return Err(Errno::EFAULT),

@@ -469,7 +469,8 @@ impl Conn {
         if self.state != State::Close {
             self.set_state(cx, State::Close);
         }
-        self.app.error = self.app.error.or(error);
+        // What ends it is told in the place of what was told before and nobody has asked for (`tcp_reset`).
+        self.app.error = error.or(self.app.error);
         self.app.rcv_shutdown = true;
         self.app.snd_shutdown = true;
         if !told {
