@@ -181,12 +181,13 @@ impl Host {
     /// Takes what waits, as much as is still asked for; how much the call has altogether.
     fn take_data(&mut self, id: SocketId, read: &Read, p: &mut Progress) -> Result<usize, Errno> {
         let there = usize::try_from(self.queues(id).recv).unwrap_or(usize::MAX);
-        let max = there.min(read.want - p.done.min(read.want));
-        if max == 0 {
+        let max = read.want - p.done.min(read.want);
+        let some = there.min(max);
+        if some == 0 {
             return Ok(p.done);
         }
         let keep = !read.has(MSG_TRUNC);
-        if keep && p.done + max > read.good {
+        if keep && p.done + some > read.good {
             // Who can take nothing has been a reader all the same (`tcp_cleanup_rbuf`).
             self.stack.tcp_recv(self.now, id, &mut [], true)?;
             return if p.done > 0 { Ok(p.done) } else { Err(Errno::EFAULT) };
@@ -197,7 +198,12 @@ impl Host {
                 data.extend_from_slice(piece);
             }
         };
-        let taken = self.stack.tcp_recv_with(self.now, id, max, &mut take)?;
+        // Who asks for more than is there also takes the end, where that has come.
+        let taken = match self.stack.tcp_recv_with(self.now, id, max, &mut take) {
+            // There was the urgent byte alone, which has been stepped over: whoever may wait does.
+            Err(Error::WouldBlock) => 0,
+            taken => taken?,
+        };
         self.move_peek(read, -(taken as i64))?;
         p.done += taken;
         Ok(p.done)

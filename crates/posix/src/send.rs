@@ -12,7 +12,7 @@ use crate::host::Host;
 use crate::timestamping::TX_RECORD;
 use bytes::{Bytes, BytesMut};
 use lowwater_core::base::{Error, SocketId};
-use lowwater_core::tcp::{SendFlags, State};
+use lowwater_core::tcp::{Ready, SendFlags, State};
 
 /// A writing call, taken apart.
 #[derive(Clone, Debug)]
@@ -177,6 +177,10 @@ impl Host {
         let open = !waits && self.stack.tcp_state(id).is_ok_and(may_send);
         if open && write.is_strange_to(sock) {
             return Err(Errno::EINVAL);
+        }
+        if p.done > 0 && self.stack.poll(self.now, id).contains(Ready::ERR) {
+            // The error stays for whoever asks next (`sk_stream_wait_memory`).
+            return Ok(Some(Reply::ok(p.done as i64)));
         }
         // What was shut down before the connection began is shut down in it, too.
         if shut && !waits {

@@ -92,7 +92,9 @@ impl Conn {
         let queue = self.tx.queue_ref();
         self.snd.full_from = queue.nxt() + u64::from(queue.unsent.pushed().bytes);
         self.app.nospace = true;
-        if some && !flags.waits && !self.autocorks(cx, flags) {
+        // Where all of it has left there is nothing to mark (`tcp_push`).
+        let waits = !self.tx.queue_ref().unsent.is_pushed_out();
+        if some && waits && !flags.waits && !self.autocorks(cx, flags) {
             self.mark_push();
             self.push_all_within(cx);
         }

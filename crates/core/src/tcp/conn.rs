@@ -258,8 +258,7 @@ impl Conn {
 
     /// Payload bytes of a full segment, options taken off, and at most half of the largest window that the peer ever offered.
     pub(super) fn mss(&self) -> u16 {
-        // Accepted with its SYN, it takes the window there for a scaled one until the next (`tcp_create_openreq_child`).
-        let scale = if self.is_child() { self.peer.snd_wscale } else { 0 };
+        let scale = if self.takes_window_for_scaled() { self.peer.snd_wscale } else { 0 };
         self.mss_within(self.tx.max_window() << scale)
     }
 
@@ -471,7 +470,8 @@ impl Conn {
         if self.state != State::Close {
             self.set_state(cx, State::Close);
         }
-        self.app.error = self.app.error.or(error);
+        // What ends it is told in the place of what was told before and nobody has asked for (`tcp_reset`).
+        self.app.error = error.or(self.app.error);
         self.app.rcv_shutdown = true;
         self.app.snd_shutdown = true;
         if !told {

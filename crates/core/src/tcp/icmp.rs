@@ -136,6 +136,7 @@ impl Conn {
     pub(in crate::tcp) fn settle_mss(&mut self, cx: &Cx<'_>) {
         self.path.pmtu.set_min_mss(cx.sysctl.tcp_min_snd_mss);
         self.path.settle_mtu();
+        self.child_settled();
         let mss = self.mss();
         self.tx.set_mss(mss);
     }

@@ -12,9 +12,11 @@ use bytes::{Buf, Bytes};
 use core::fmt;
 use lowwater_wire::tcp::MAX_OPTIONS_LEN;
 use std::collections::BTreeMap;
+use trimmed::Trimmed;
 use unsent::Unsent;
 pub use unsent::{HeadInfo, Pushed};
 mod join;
+mod trimmed;
 mod unsent;
 
 /// What Linux 6.18 charges for a buffer beside its payload where pointers have 64 bits: the descriptor and the room for headers
@@ -172,8 +174,16 @@ pub struct TxQueue {
     una: u64,
     /// What of it has not left this host.
     pub below: Below,
+    /// What few connections need.
+    rare: Option<Box<Rare>>,
+}
+
+#[derive(Debug, Default)]
+struct Rare {
     /// Where records were made, sent again, cut or joined since somebody asked; `None` while nobody does.
-    changed: Option<Box<RangeSet>>,
+    changed: Option<RangeSet>,
+    /// What probes of the path's MTU were taken from.
+    trimmed: Trimmed,
 }
 
 impl TxQueue {
@@ -185,7 +195,7 @@ impl TxQueue {
             sent: BTreeMap::new(),
             una: start,
             below: Below::new(),
-            changed: None,
+            rare: None,
         }
     }
 
@@ -232,7 +242,9 @@ impl TxQueue {
         let fin = fin.unwrap_or_else(|| last.is_some_and(|(_, sent)| sent.has(flag::FIN)));
         let payload =
             ((self.write_seq() - begin) as usize).saturating_sub(usize::from(syn) + usize::from(fin));
-        payload + (self.unsent.len() + self.sent.len()) * BUFFER_CHARGE
+        let there = |at| self.sent.contains_key(&at) || at == self.nxt();
+        let trimmed = self.rare.as_ref().map_or(0, |rare| rare.trimmed.bytes(there));
+        payload + trimmed + (self.unsent.len() + self.sent.len()) * BUFFER_CHARGE
     }
 
     /// Memory that the queue pins: buffers whole, and its own bookkeeping.
@@ -269,9 +281,13 @@ impl TxQueue {
     /// `None` when there are fewer.
     pub fn send_gathered(&mut self, len: usize, at: Instant, stamp: TxStamp) -> Option<u64> {
         let mss = u16::try_from(len).ok()?;
-        let (payload, flags) = self.unsent.gather(len)?;
+        let (payload, flags, trimmed) = self.unsent.gather(len)?;
         let number = self.below.hand_down();
-        Some(self.record(Sent { payload, sent_at: at, stamp, segs: 1, mss, flags, number }))
+        let start = self.record(Sent { payload, sent_at: at, stamp, segs: 1, mss, flags, number });
+        if trimmed > 0 || self.rare.is_some() {
+            self.rare.get_or_insert_default().trimmed.note(start, len, trimmed);
+        }
+        Some(start)
     }
 
     /// Puts a SYN into flight: the first thing sent by an active open.
@@ -415,7 +431,7 @@ impl TxQueue {
         rest.payload.advance(((ack - start) as usize).min(rest.payload.len()));
         rest.segs = left.min(rest.segs);
         acked.segs -= rest.segs;
-        self.on_changed(ack, ack + rest.span());
+        self.on_trimmed(start, ack, rest.span());
         self.sent.insert(ack, rest);
         Some(acked)
     }
@@ -429,36 +445,51 @@ impl TxQueue {
         }
         let mut rest = self.sent.remove(&start)?;
         rest.payload.advance(((self.una - start) as usize).min(rest.payload.len()));
-        self.on_changed(self.una, self.una + rest.span());
+        self.on_trimmed(start, self.una, rest.span());
         self.sent.insert(self.una, rest);
         Some(self.una)
     }
 
     /// Everything before `ack` is acknowledged: gives buffers free.
     pub fn advance_una(&mut self, ack: u64) {
-        self.una = self.una.max(ack.min(self.nxt()));
-        self.unsent.release(self.una);
-        if let Some(changed) = &mut self.changed {
-            changed.remove_below(self.una);
+        let una = self.una.max(ack.min(self.nxt()));
+        self.una = una;
+        self.unsent.release(una);
+        if let Some(changed) = self.changed() {
+            changed.remove_below(una);
         }
     }
 
     /// Something became of what is at `start..end` that [`Self::take_changed`] is to tell.
     pub fn on_changed(&mut self, start: u64, end: u64) {
-        if let Some(changed) = &mut self.changed {
+        if let Some(changed) = self.changed() {
             changed.insert(start, end);
+        }
+    }
+
+    fn changed(&mut self) -> Option<&mut RangeSet> {
+        self.rare.as_mut().and_then(|rare| rare.changed.as_mut())
+    }
+
+    /// The record at `start` begins at `ack` now and spans so many.
+    fn on_trimmed(&mut self, start: u64, ack: u64, span: u64) {
+        self.on_changed(ack, ack + span);
+        if let Some(rare) = &mut self.rare {
+            rare.trimmed.moved(start, ack);
         }
     }
 
     /// Where records were made, sent again, cut or joined since the last call, in order: no more of them than there are records. `None`
     /// tells nothing, for the first time: from then on changes are kept.
     pub fn take_changed(&mut self) -> Option<RangeSet> {
-        self.changed.replace(Box::default()).map(|changed| *changed)
+        self.rare.get_or_insert_default().changed.replace(RangeSet::new())
     }
 
     /// Nobody asks for changes any more.
     pub fn forget_changed(&mut self) {
-        self.changed = None;
+        if let Some(rare) = &mut self.rare {
+            rare.changed = None;
+        }
     }
 
     /// An emptied B-tree keeps a leaf, and the rings their buffers: for who asks and is answered that saves taking them anew each time,
@@ -466,6 +497,7 @@ impl TxQueue {
     pub fn rest(&mut self) {
         if self.is_empty() {
             self.sent = BTreeMap::new();
+            self.rare = self.rare.take().filter(|rare| rare.changed.is_some());
             self.unsent.rest();
         }
     }

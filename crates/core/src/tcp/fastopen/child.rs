@@ -20,7 +20,7 @@ impl Conn {
         conn.establish(cx, None);
         conn.rest.stats.data_segs_in = u32::from(syn.payload_len() > 0);
         conn.take_syn_data(cx, syn);
-        let child = Child { request, listener };
+        let child = Child { request, listener, settled: false };
         conn.rest.fast = Some(Box::new(Open::Child(Box::new(child))));
         conn
     }
@@ -29,6 +29,19 @@ impl Conn {
         match self.rest.fast.as_deref() {
             Some(Open::Child(child)) => Some(child),
             _ => None,
+        }
+    }
+
+    /// Accepted with its SYN, it takes the window there for a scaled one until the size of segments is settled anew
+    /// (`tcp_create_openreq_child`).
+    pub(in crate::tcp) fn takes_window_for_scaled(&self) -> bool {
+        self.child().is_some_and(|child| !child.settled)
+    }
+
+    /// The size of segments is settled anew.
+    pub(in crate::tcp) fn child_settled(&mut self) {
+        if let Some(Open::Child(child)) = self.rest.fast.as_deref_mut() {
+            child.settled = true;
         }
     }
 

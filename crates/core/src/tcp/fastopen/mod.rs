@@ -122,6 +122,8 @@ pub(super) struct Syn {
 pub(super) struct Child {
     pub(super) request: Request,
     pub(super) listener: SocketId,
+    /// The size of its segments was settled anew, by the window as the SYN has it (`tcp_sync_mss`).
+    pub(super) settled: bool,
 }
 
 /// What the stack has to hear of a connection.

@@ -129,7 +129,7 @@ impl Conn {
         self.tx.set_mss(self.mss());
         let (tsecr, child) = (self.echo_of(seg), self.is_child());
         let crossed = self.state != State::SynSent && self.tx.una_offset() == 0;
-        let queued = self.tx.queue_ref().wmem_queued();
+        let queued = self.tx.flight().wmem_queued();
         let out = self.tx.on_ack(
             cx,
             &mut self.path,
@@ -146,7 +146,7 @@ impl Conn {
                 wnd_end: self.tx.snd_una().max(seg.ack) + self.snd.wnd,
             },
         );
-        if self.tx.queue_ref().wmem_queued() < queued {
+        if self.tx.flight().wmem_queued() < queued {
             self.rx.uncharge();
         }
         // What an earlier one asked for stays asked for.

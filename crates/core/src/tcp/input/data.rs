@@ -54,7 +54,7 @@ impl Conn {
                 header_bytes: seg.header_bytes(),
                 ip_header_bytes: self.ip_header_bytes(),
                 predicted,
-                sending: self.tx.queue_ref().wmem_queued() as u32,
+                sending: self.tx.flight().wmem_queued() as u32,
                 marked,
                 pinned_bytes: seg.pinned_bytes as usize,
                 chunks: seg.payload,

@@ -153,8 +153,6 @@ impl Conn {
         let scale = if fast { self.peer.snd_wscale } else { 0 };
         let mss = self.mss_within(self.tx.max_window() << scale);
         self.tx.set_mss(mss);
-        // The rate is that of the window in which our SYN was acknowledged.
-        let before = asked.map(|_| self.path.window.cwnd);
         self.tx.init_transfer(cx, &mut self.path, self.options.initial_cwnd());
         self.rx.establish(
             cx,
@@ -169,10 +167,7 @@ impl Conn {
         // RFC 6298 section 5.7, where the handshake gave no sample.
         self.path.rtt.fall_back();
         // The first packets have the size for the rate that the handshake showed (`tcp_rcv_state_process`).
-        let cwnd = self.path.window.cwnd;
-        self.path.window.cwnd = before.map_or(cwnd, |before| before.min(cwnd));
         self.path.update_pacing_rate(cx, mss, 0);
-        self.path.window.cwnd = cwnd;
         self.expand_sndbuf(cx);
         self.arm_keepalive(cx);
     }

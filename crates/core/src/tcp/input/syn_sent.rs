@@ -84,7 +84,9 @@ impl Conn {
         self.note_idle(cx);
         self.snd.up = self.tx.snd_una();
         self.set_state(cx, State::Established);
+        let (cwnd, settled) = (self.path.window.cwnd, self.path.pmtu.mss(self.syn_option_bytes()));
         self.establish(cx, Some(self.syn_option_bytes()));
+        self.rate_of_answer(cx, cwnd, settled);
         // The window of a SYN is not scaled, that of what follows may be (`tcp_finish_connect`).
         self.rx.set_foreseen(self.peer.snd_wscale == 0);
         let refused = self.fast_syn_answered(cx, seg);
@@ -104,6 +106,21 @@ impl Conn {
         self.app.notice.insert(Notice::CONNECTED);
         self.app.notice.insert(Notice::WRITABLE);
         self.out.try_send(self.default_hold());
+    }
+
+    /// The rate is that of the window `cwnd` in which our SYN was acknowledged, and of segments with the options that it asked for: what
+    /// the peer takes of these is looked at later. As long as its window is shut, segments are still the `settled` ones
+    /// (`tcp_ack_update_window`).
+    fn rate_of_answer(&mut self, cx: &Cx<'_>, cwnd: u32, settled: u16) {
+        let (asked, max_window) = (self.syn_option_bytes(), self.tx.max_window());
+        let unused = asked.saturating_sub(self.peer.data_option_bytes());
+        let mss = if max_window == 0 { settled } else { self.path.pmtu.mss_within(asked, max_window) };
+        let probing =
+            self.path.plpmtud.as_ref().map(|search| search.mss(&self.path.pmtu).saturating_sub(unused));
+        let now = self.path.window.cwnd;
+        self.path.window.cwnd = cwnd.min(now);
+        self.path.update_pacing_rate(cx, probing.map_or(mss, |probing| mss.min(probing)), 0);
+        self.path.window.cwnd = now;
     }
 
     /// Simultaneous open: the peer's SYN crossed ours (RFC 9293 section 3.5, figure 8).

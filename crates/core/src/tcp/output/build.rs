@@ -49,11 +49,11 @@ impl Conn {
         }
     }
 
-    /// F-RTO sends new data in the place of a retransmission, and at the same time (`tcp_xmit_recovery`).
+    /// F-RTO sends new data in the place of a retransmission, and at the same time, or that after all where the new data does not fit the
+    /// peer's window (`tcp_xmit_recovery`).
     fn sends_instead(&self) -> bool {
-        self.out.rexmit == Rexmit::New
-            && self.tx.cwnd_room(&self.path) > 0
-            && self.head_fits_window(self.mss())
+        let fits = || self.tx.cwnd_room(&self.path) > 0 && self.head_fits_window(self.mss());
+        self.out.rexmit == Rexmit::New && (fits() || self.tx.resends_without_new(&self.path))
     }
 
     /// The header of data: with what stood before other data came, where that is what lets this one be sent again.

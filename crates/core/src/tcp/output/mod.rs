@@ -120,8 +120,11 @@ impl Conn {
             return Ok(segment);
         }
         if self.is_child() {
-            // Nothing is sent again before the SYN-ACK is acknowledged.
-            return self.new_data(cx, mss, packet_segs, hold);
+            // Before the SYN-ACK is acknowledged nothing is sent again but what is too long for a router (`tcp_simple_retransmit`).
+            return match self.tx.next_retransmit(&self.path, max_segs, end) {
+                Some(resend) => self.retransmit(cx, &resend),
+                None => self.new_data(cx, mss, packet_segs, hold),
+            };
         }
         if self.state == State::SynSent && self.rest.stats.fast.has(fact::DATA) {
             // Together with its data the SYN was too long for a router: it goes alone; the window is shut for the rest.

@@ -100,13 +100,24 @@ impl Sender {
     /// well (`tcp_xmit_retransmit_queue`).
     #[must_use]
     pub fn may_resend(&self, path: &Path) -> bool {
-        self.cwnd_room(path) > 0 && self.flight.retrans_out < self.flight.lost_out && !self.recovery.frto.hold
+        self.has_lost(path) && !self.recovery.frto.hold
+    }
+
+    /// The congestion window allows retransmissions, and there are some.
+    fn has_lost(&self, path: &Path) -> bool {
+        self.cwnd_room(path) > 0 && self.flight.retrans_out < self.flight.lost_out
     }
 
     /// True when [`Self::next_retransmit`] has something that has left this host.
     #[must_use]
     pub fn resends_now(&self, path: &Path) -> bool {
-        self.may_resend(path)
+        !self.recovery.frto.hold && self.resends_without_new(path)
+    }
+
+    /// The same where F-RTO finds no new data to send in its place.
+    #[must_use]
+    pub fn resends_without_new(&self, path: &Path) -> bool {
+        self.has_lost(path)
             && self.flight.next_lost().is_some_and(|(_, sent)| !self.flight.tx.below.holds(sent.number))
     }
 

@@ -392,16 +392,17 @@ impl Unsent {
         Some((payload, flags & (flag::PUSH | flag::FIN | flag::EOR)))
     }
 
-    /// Takes the first `len` bytes, copied together where they are apart; with the flags that go along.
-    pub(super) fn gather(&mut self, len: usize) -> Option<(Bytes, u16)> {
+    /// Takes the first `len` bytes, copied together where they are apart; with the flags that go along, and how many of them came from an
+    /// element of which a rest waits.
+    pub(super) fn gather(&mut self, len: usize) -> Option<(Bytes, u16, usize)> {
         self.forget_pushed();
         if self.elements.front()?.len() > len {
-            return self.take_head(len, u16::MAX);
+            return self.take_head(len, u16::MAX).map(|(payload, flags)| (payload, flags, len));
         }
         if self.bytes() < len as u64 {
             return None;
         }
-        let (mut whole, mut flags) = (BytesMut::with_capacity(len), 0);
+        let (mut whole, mut flags, mut trimmed) = (BytesMut::with_capacity(len), 0, 0);
         while whole.len() < len {
             let head = self.elements.front_mut()?;
             let part = (len - whole.len()).min(head.len());
@@ -409,6 +410,8 @@ impl Unsent {
             if head.len() == 0 {
                 flags |= head.flags & (flag::PUSH | flag::EOR | flag::FIN);
                 self.elements.pop_front();
+            } else {
+                trimmed = part;
             }
         }
         // The copy stays as long as the buffer that holds its end.
@@ -417,7 +420,7 @@ impl Unsent {
             pin.charge += whole.capacity();
             self.pinned += whole.capacity();
         }
-        Some((whole.freeze(), flags))
+        Some((whole.freeze(), flags, trimmed))
     }
 
     /// What was taken last did not leave: it begins at `start` again, as an element of its own.
