@@ -109,6 +109,18 @@ fn a_write_pushes_when_it_likes() {
 }
 
 #[test]
+fn what_leaves_a_moment_later_is_cut_as_before() {
+    // The window's half is reached with the fifth of six packets, which is pushed with the four before it, and so lost with them; the sixth is
+    // too young (152555). A pause of whole packets must not count segments, or small queues hold the fourth and the last two are one.
+    let (program, stack) = drawn(152_555, "sysctl,smallwin,weird");
+    let run = moved(&program, &stack, Moved { apart: 40, only: Some((0, 5)), ..Moved::default() });
+    let found = different(&program, &stack, &run).expect("another outcome");
+    assert!(found.border && found.step == 4, "{found:?}");
+    let seqs: Vec<u32> = run.steps[4].at_once.iter().map(|seen| seen.seq).collect();
+    assert_eq!(seqs, [7_905]);
+}
+
+#[test]
 fn what_one_acknowledgement_lets_out_may_lie_microseconds_apart_and_that_excuses_nothing_else() {
     // A SACK of what had just left makes a reordering window of 60 us: what went again 80 us before new data is lost when that arrives, and
     // what left with it is not.

@@ -419,7 +419,7 @@ fn place(author: &mut Author, what: Move) -> Option<Segment> {
     let dice = &mut author.dice;
     let (seq, len) = match what {
         Move::Hole => {
-            let seq = top.max(next) + dice.pick(&[1, 500, 1_000, 3_000]);
+            let seq = top.max(next).saturating_add(dice.pick(&[1, 500, 1_000, 3_000]));
             (seq, len.min(edge.saturating_sub(seq)))
         }
         Move::Overlap => {
