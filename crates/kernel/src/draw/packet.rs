@@ -20,6 +20,8 @@ pub(super) struct Seen {
     pub(super) ack: u32,
     pub(super) stamp: Option<u32>,
     pub(super) sacks: Vec<(u32, u32)>,
+    /// [`Timed::waited`].
+    pub(super) waited: Option<u64>,
 }
 
 impl Seen {
@@ -36,6 +38,7 @@ impl Seen {
             ack: tcp.ack(),
             stamp: options.timestamps.map(|stamp| stamp.value),
             sacks: options.sack.iter().collect(),
+            waited: None,
         })
     }
 
@@ -63,13 +66,21 @@ impl Seen {
     }
 }
 
-/// As packetdrill writes it.
 impl Timed for Seen {
     fn at(&self) -> u64 {
         self.at
     }
+
+    fn waited(&self) -> Option<u64> {
+        self.waited
+    }
+
+    fn note(&mut self, waited: Option<u64>) {
+        self.waited = waited;
+    }
 }
 
+/// As packetdrill writes it.
 impl fmt::Display for Seen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const LETTERS: [(TcpFlags, char); 7] = [

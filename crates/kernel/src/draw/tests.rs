@@ -201,6 +201,21 @@ fn what_a_moment_decides_counts_for_nothing() {
 }
 
 #[test]
+fn a_moment_is_a_jiffy_and_no_more() {
+    // What decides lies 9 ms off: no silence that is counted in jiffies of 4 ms is as wrong, though a step that came 4 ms late as well as 6 ms for
+    // the moment would reach it.
+    let life = life::Life::draw(9_119, &flavours("options")).expect("a life");
+    let step = 21;
+    let from = |by: i64| life.difference(&life.moved(step, by, None).expect("a run"));
+    let decides = (1..400).map(|n| n * 250).find(|by| from(*by).is_some()).expect("a moment that decides");
+    for (off, border) in [(2_000, true), (9_000, false)] {
+        let near = life.shifted(step, decides - off);
+        let found = near.difference(&near.moved(step, off, None).expect("a run")).expect("another life");
+        assert_eq!(found.border, border, "{off} us: {found:?}");
+    }
+}
+
+#[test]
 fn a_timer_that_was_late_is_as_late_again() {
     // What a tail loss probe carries is an answer to what came 39 ms before it, which makes the traffic interactive, or 44 ms, and is none: the
     // acknowledgement of much later data shows it.
@@ -212,6 +227,15 @@ fn a_timer_that_was_late_is_as_late_again() {
     let late = life.replayed(0, 0, &late).expect("a run");
     let found = life.difference(&late).expect("another life");
     assert!(found.border && found.step > probe + 10, "{found:?}");
+}
+
+#[test]
+fn what_a_kernel_leaves_out_of_a_life_is_waited_for_in_vain() {
+    let life = life::Life::draw(134_543, &flavours("calls")).expect("a life");
+    let mut run = life.moved(0, 0, None).expect("a run");
+    let step = run.leave_out().expect("something that a timer sent");
+    let found = life.difference(&run).expect("a difference");
+    assert!(found.in_vain && found.step == step, "{found:?}");
 }
 
 #[test]

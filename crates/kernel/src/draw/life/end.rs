@@ -34,6 +34,8 @@ pub(super) struct Out {
     pub(super) at: u64,
     pub(super) repr: TcpRepr,
     pub(super) len: u32,
+    /// [`Timed::waited`].
+    pub(super) waited: Option<u64>,
 }
 
 impl Out {
@@ -384,7 +386,8 @@ impl<T: Target> Paced for End<'_, T> {
             if let Some(cookie) = &mut repr.options.fastopen {
                 *cookie = FastOpenCookie::REQUEST;
             }
-            return Some(Out { at: self.at(sent.at), repr, len: tcp.payload().len() as u32 });
+            let (at, len) = (self.at(sent.at), tcp.payload().len() as u32);
+            return Some(Out { at, repr, len, waited: None });
         }
         None
     }
@@ -393,5 +396,13 @@ impl<T: Target> Paced for End<'_, T> {
 impl Timed for Out {
     fn at(&self) -> u64 {
         self.at
+    }
+
+    fn waited(&self) -> Option<u64> {
+        self.waited
+    }
+
+    fn note(&mut self, waited: Option<u64>) {
+        self.waited = waited;
     }
 }
