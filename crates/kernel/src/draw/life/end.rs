@@ -20,6 +20,9 @@ const PORTS: (u16, u16) = (8_080, 40_000);
 const CONGESTION: &str = "reno";
 /// Send buffers do not grow: by how much they would depends on how the kernel is built.
 pub(super) const WMEM: &str = "4096 262144 262144";
+/// A SYN cookie's timestamp says in its last six bits what was agreed on, and so is up to 64 ms old (`cookie_init_timestamp`): the first round trip
+/// follows the clock.
+const COOKIE_CLOCK: Duration = Duration::from_millis(64);
 /// What poll(2) is asked for.
 const EVENTS: i16 = (abi::POLLIN | abi::POLLOUT | abi::POLLPRI | abi::POLLRDHUP) as i16;
 /// Bytes of TCP_INFO.
@@ -142,6 +145,7 @@ impl<'a, T: Target> End<'a, T> {
         if end.wants_epoll {
             end.epoll = Some(end.must(Call::EpollCreate { size: 1, flags: 0 })?.ret as i32);
         }
+        end.target.align(COOKIE_CLOCK);
         end.base = end.target.now();
         Ok(end)
     }
