@@ -2,8 +2,8 @@
 use crate::config::{Config, DeviceConfig};
 use bytes::Bytes;
 use core::net::{IpAddr, SocketAddr};
-use lowwater_core::base::Instant;
 use lowwater_core::base::trace::Record;
+use lowwater_core::base::{Duration, Instant};
 use lowwater_posix::{Call, CallId, Reply, Sent, Started};
 
 /// When a script's time begins, on the clock of its [`Target`].
@@ -45,6 +45,11 @@ pub trait Target {
     fn inject(&mut self, packet: Bytes);
     /// Lets time pass until `t`.
     fn advance_until(&mut self, t: Instant);
+    /// Waits until its clock stands where one in virtual time stands at its beginning, as far as a part of `period` tells: what is drawn from
+    /// clocks is alike then.
+    fn align(&mut self, period: Duration) {
+        let _ = period;
+    }
     /// The next packet that was or will be sent until `limit`.
     fn next_packet(&mut self, limit: Instant) -> Option<Sent>;
     /// Sets a sysctl by its Linux name.

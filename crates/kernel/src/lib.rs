@@ -176,6 +176,15 @@ impl Target for Kernel {
         self.gather();
     }
 
+    fn align(&mut self, period: Duration) {
+        let ns = period.as_nanos().max(1) as u64;
+        let past = self.clock.monotonic_nanos(self.clock.now()) % ns;
+        let wanted = ORIGIN.as_nanos() % ns;
+        let left = if past > wanted { ns - (past - wanted) } else { wanted - past };
+        let at = self.now().plus_nanos(left);
+        self.advance_until(at);
+    }
+
     fn next_packet(&mut self, limit: Instant) -> Option<Sent> {
         self.gather();
         while self.sent.is_empty() && self.now() < limit {

@@ -306,8 +306,10 @@ impl Host {
             left.extend(owner.zip(sent));
             submitted
         };
-        let budget = if pause.is_some() { 1 } else { BUDGET };
-        let done = self.stack.transmit(self.now, self.dev, budget, &mut submit);
+        let done = match pause {
+            Some(_) => self.stack.transmit_one(self.now, self.dev, &mut submit),
+            None => self.stack.transmit(self.now, self.dev, BUDGET, &mut submit),
+        };
         done.packets + done.dropped > 0
     }
 

@@ -27,6 +27,8 @@ use smallvec::SmallVec;
 
 /// Packets that a flow may send before the next flow has its turn.
 const TURN_PACKETS: usize = 4;
+/// Segments that one packet may have (the most of `gso_max_segs`).
+const SEGMENTS_MAX: usize = 65_535;
 /// Packets that go round the loopback device in one call.
 const LOOPBACK_BUDGET: usize = 64;
 
@@ -51,11 +53,25 @@ impl Stack {
                 break;
             }
         }
-        let mut done = door.done;
-        let link = &self.links[usize::from(dev.0)];
-        done.stopped = link.stopped;
-        done.more = link.wants_transmit(self.now);
-        done
+        self.finish(&door)
+    }
+
+    /// One packet of the next flow with all its segments; where no flow waits, one of the queue.
+    pub(super) fn run_one(&mut self, dev: DeviceId, device: &mut dyn Device) -> Transmitted {
+        if usize::from(dev.0) >= self.links.len() {
+            return Transmitted::default();
+        }
+        let mut door = Door { dev, budget: SEGMENTS_MAX, device, done: Transmitted::default() };
+        if self.turn(&mut door, 1) == 0 {
+            door.budget = 1;
+        }
+        self.drain(&mut door);
+        self.finish(&door)
+    }
+
+    fn finish(&self, door: &Door<'_>) -> Transmitted {
+        let link = &self.links[usize::from(door.dev.0)];
+        Transmitted { stopped: link.stopped, more: link.wants_transmit(self.now), ..door.done }
     }
 
     /// The next flow's turn; what it used of `budget`, 0 when no flow waits.

@@ -233,6 +233,14 @@ impl Stack {
         done
     }
 
+    /// The same for one packet of one flow, which leaves whole though a device without offload counts its segments; where no flow waits, for
+    /// one of the queueing discipline. For whoever lets time pass between packets.
+    pub fn transmit_one(&mut self, now: Instant, dev: DeviceId, device: &mut dyn Device) -> Transmitted {
+        self.enter(now);
+        self.run_loopback();
+        self.run_one(dev, device)
+    }
+
     /// When [`Stack::handle_timeout`] or, for packets with a departure time, [`Stack::transmit`] must be called at the
     /// latest. A time that has passed means "now".
     #[must_use]

@@ -471,9 +471,7 @@ impl Conn {
         // Nodelay pushes even what a cork holds, until another element begins.
         let (corked, nodelay) = (self.options.cork, self.options.nodelay);
         self.app.push |= nodelay && (!old.nodelay || (old.cork && !corked));
-        if !old.nodelay && nodelay {
-            self.out.try_send(Hold::Push);
-        } else if old.cork && !self.options.cork {
+        if (!old.nodelay && nodelay) || (old.cork && !corked) {
             self.out.try_send(self.default_hold());
         }
         // Linux wakes writers when a limit is set, also those that have not seen "full" (`sk_stream_write_space`).

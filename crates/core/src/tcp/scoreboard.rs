@@ -116,10 +116,15 @@ impl Flight {
         self.sacked_out + self.lost_out
     }
 
-    /// One past the highest sacked offset, `una` when none is (`tcp_highest_sack_seq`).
+    /// One past the highest sacked offset, `una` when none is (`tcp_highest_sack_seq`). Where duplicates are counted as such, Linux's mark stands
+    /// at the head, of which a segment may be acknowledged in part.
     #[must_use]
     pub fn highest_sack(&self) -> u64 {
-        self.buffers.as_ref().filter(|_| self.sacked_out > 0).map_or(self.tx.una(), |b| b.highest)
+        match &self.buffers {
+            _ if self.sacked_out == 0 => self.tx.una(),
+            Some(buffers) => buffers.highest,
+            None => self.tx.first().map_or(self.tx.una(), |(start, _)| start),
+        }
     }
 
     /// True when a retransmission may still be in flight (`tcp_any_retrans_done`).

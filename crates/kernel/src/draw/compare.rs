@@ -1,5 +1,5 @@
 //! The first step after which two runs of a program differ.
-use super::pace::{Field, SLACK, is_off, most_late};
+use super::pace::{self, Field, SLACK, most_late};
 use super::packet::Seen;
 use super::program::Program;
 use super::trace::{Done, FIELDS, TIMES, Trace, Values};
@@ -24,7 +24,8 @@ pub(super) fn difference(program: &Program, stack: &Trace, run: &Trace) -> Optio
     pairs.enumerate().find_map(|(number, ((stack, kernel), step))| {
         let now = at_once(stack, kernel);
         let border = now.is_none()
-            && (may_be_late(stack, kernel, next_ns(run, number)) || crossed(&stack.later, &kernel.later));
+            && (may_be_late(step.at, stack, kernel, next_ns(run, number))
+                || crossed(&stack.later, &kernel.later));
         let what = now.or_else(|| later(step.at, stack, kernel))?;
         let all = kernel.later.len();
         let in_vain = stack.later.len() > all && same(&stack.later[..all], &kernel.later);
@@ -39,12 +40,12 @@ fn next_ns(run: &Trace, number: usize) -> u64 {
 
 /// The kernel has sent less until the next step, but what a timer of the stack made leave is so near to that step that the kernel's timer,
 /// which may be late by its share of the time that it was set for, can have come behind it.
-fn may_be_late(stack: &Done, kernel: &Done, next_ns: u64) -> bool {
+fn may_be_late(step: u64, stack: &Done, kernel: &Done, next_ns: u64) -> bool {
     let all = kernel.later.len();
     let Some(out) = stack.later.get(all).filter(|_| same(&stack.later[..all], &kernel.later)) else {
         return false;
     };
-    let waited = stack.waited.get(all).copied().unwrap_or_default();
+    let waited = out.waited.unwrap_or(out.at.saturating_sub(step));
     (kernel.late + out.at + most_late(waited)) * 1_000 >= next_ns
 }
 
@@ -76,14 +77,12 @@ fn later(at: u64, stack: &Done, kernel: &Done) -> Option<String> {
     if !same(&stack.later, &kernel.later) {
         return Some(format!("later: stack {}, kernel {}", list(&stack.later), list(&kernel.later)));
     }
-    let off = |(s, k): (&Seen, &Seen)| {
-        is_off(at, s, k).then(|| format!("{s}: stack {} us, kernel {} us", s.at, k.at))
-    };
-    stack.later.iter().zip(&kernel.later).find_map(off).or_else(|| {
-        fields(&stack.info_later, &kernel.info_later)
-            .map(|what| format!("later: {what}"))
-            .or_else(|| times(&stack.times, &kernel.times))
-    })
+    if let Some((s, k)) = pace::off(at, &stack.later, &kernel.later) {
+        return Some(format!("{s}: stack {} us, kernel {} us", s.at, k.at));
+    }
+    fields(&stack.info_later, &kernel.info_later)
+        .map(|what| format!("later: {what}"))
+        .or_else(|| times(&stack.times, &kernel.times))
 }
 
 fn same(stack: &[Seen], kernel: &[Seen]) -> bool {
@@ -180,5 +179,33 @@ mod tests {
         // The third in a row is due 4.8 s behind the step, and was set for 2.75 s.
         assert!(late(36, "even,spike", (4, 2), 350_000));
         assert!(!late(36, "even,spike", (4, 2), 500_000));
+    }
+
+    #[test]
+    fn a_timer_that_was_set_at_a_step_is_not_excused_for_what_was_set_before() {
+        // The share of its own time and no more: 60 ms for whatever may have been set long before passed what no wheel explains.
+        let program = crate::draw::author::program(36, &Flavours::parse("even,spike").expect("words"));
+        let program = program.expect("a program");
+        let mut stack = crate::draw::stack::Stack::new().expect("a stack");
+        let trace = crate::draw::trace::run(&mut stack, &program, None).expect("a run");
+        let own = |(step, done): (usize, &Done)| {
+            let out = done.later.first()?;
+            let since = out.at - program.steps[step].at;
+            (out.waited? <= since && since < 250_000 && done.later.len() == 1).then_some(step)
+        };
+        let step = trace.steps.iter().enumerate().find_map(own).expect("a timer");
+        let late = |us| {
+            let mut other = trace.clone();
+            other.steps[step].later[0].at += us;
+            difference(&program, &trace, &other)
+        };
+        assert_eq!(late(30_000), None);
+        let found = late(60_000).expect("a difference");
+        assert!(found.step == step && found.what.contains(" us, kernel "), "{found:?}");
+        // What one timer is late by, the next one may be as well.
+        let many = trace.steps.iter().position(|done| done.later.len() > 1).expect("timers");
+        let mut other = trace.clone();
+        other.steps[many].later.iter_mut().for_each(|out| out.at += 20_000);
+        assert_eq!(difference(&program, &trace, &other), None);
     }
 }

@@ -5,11 +5,11 @@ use lowwater_drill::Target;
 /// A step that comes later than this, in microseconds, comes to something else than the program meant: acknowledgements leave too
 /// little between them, and the reordering timer is as near.
 pub(super) const DISTURBED: u64 = 4_000;
-/// How late the kernel's timer may be, in microseconds, beyond a sixth of its time.
-const LATE: u64 = 100_000;
+/// For how much longer than a timer of the kernel may take it is waited for, in microseconds, so that one that is too late shows as that.
+const PATIENCE: u64 = 40_000;
 /// The kernel may be so early or late, in microseconds, beyond a share of the time.
 pub(super) const SLACK: u64 = 12_000;
-/// A timer of the kernel may be so late, in microseconds, beyond an eighth.
+/// A timer of which nobody knows when it was set may be so late, in microseconds, beyond a seventh of the time since the step.
 const TIMER_SLACK: u64 = 60_000;
 
 /// How late a timer of the kernel may be, in microseconds, beyond a share of its time: two ticks at 250 Hz.
@@ -29,6 +29,12 @@ pub(super) struct Step<A> {
 pub(super) trait Timed {
     /// Microseconds since the beginning.
     fn at(&self) -> u64;
+
+    /// For how many microseconds the timer had been set that sent it, where that is known.
+    fn waited(&self) -> Option<u64>;
+
+    /// The timer that sent it had been set for so long.
+    fn note(&mut self, waited: Option<u64>);
 }
 
 /// A target on which steps run.
@@ -60,11 +66,11 @@ pub(super) fn reach(on: &mut impl Paced, at: u64) -> bool {
 /// for, and everything behind it is as late as that was.
 pub(super) fn pass<P: Paced>(on: &mut P, (step, next): (u64, u64), expected: &[P::Out]) -> Vec<P::Out> {
     let (mut late, mut got) = (0, Vec::new());
-    for like in expected.iter().map(Timed::at) {
-        let patience = like + late + like.saturating_sub(step) / 6 + LATE;
+    for like in expected {
+        let patience = like.at() + late + allowance(step, like) + PATIENCE;
         let limit = *on.parts().1 + Duration::from_micros(patience);
         if let Some(out) = on.next_until(limit) {
-            late = out.at().saturating_sub(like);
+            late = out.at().saturating_sub(like.at());
             got.push(out);
         }
     }
@@ -84,10 +90,23 @@ pub(super) fn linger<P: Paced>(on: &mut P, next: u64, late: u64) -> Vec<P::Out> 
     got
 }
 
-/// The kernel's came at another time after the step at `since` than timers that are late explain.
-pub(super) fn is_off(since: u64, stack: &impl Timed, kernel: &impl Timed) -> bool {
-    let (s, k) = (stack.at(), kernel.at());
-    k + SLACK < s || k > s + s.saturating_sub(since) / 7 + TIMER_SLACK
+/// How late the kernel may send what a timer of the stack's has sent after a step, in microseconds: a share of the time for which that was set.
+fn allowance(step: u64, out: &impl Timed) -> u64 {
+    match out.waited() {
+        Some(waited) => most_late(waited) + SLACK,
+        None => out.at().saturating_sub(step) / 7 + TIMER_SLACK,
+    }
+}
+
+/// The first of what both sent after a step that the kernel sent at another time than timers that are late explain; what is late makes
+/// everything behind it as late.
+pub(super) fn off<'a, O: Timed>(step: u64, stack: &'a [O], kernel: &'a [O]) -> Option<(&'a O, &'a O)> {
+    let mut late = 0;
+    stack.iter().zip(kernel).find(|(s, k)| {
+        let most = late + allowance(step, *s);
+        late = k.at().saturating_sub(s.at());
+        k.at() + SLACK < s.at() || late > most
+    })
 }
 
 /// How much later than due, in microseconds, the kernel's timer may have sent what left so many microseconds after a step.

@@ -1,5 +1,5 @@
 //! The stack in virtual time, behind the device that the kernel gets.
-use super::pace::{most_late, usual_delay};
+use super::pace::{Timed, most_late, usual_delay};
 use bytes::Bytes;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use lowwater_core::base::trace::{Ev, Record};
@@ -69,7 +69,7 @@ impl Stack {
     /// timer of the kernel's can be late is as late. That grows with the time since it was set, which may have been long before the step.
     pub(super) fn follow(&mut self, at: Instant, step: Instant) {
         while let Some(due) = self.0.next_deadline().filter(|due| *due < at) {
-            let set = set_at(&self.0.trace(usize::MAX), due).map_or(step, |set| set.min(step));
+            let set = set_at(&self.0.trace(usize::MAX), due).unwrap_or(step);
             if due.plus_nanos(most_late(at.nanos_since(set) / 1_000) * 1_000) >= at {
                 break;
             }
@@ -126,6 +126,19 @@ impl Target for Stack {
 
     fn trace(&mut self, max: usize) -> Vec<Record> {
         self.0.trace(max)
+    }
+}
+
+/// Notes for how long the timers had been set that made these leave; times are counted from `base`. A target without a flight recorder
+/// tells nothing.
+pub(super) fn note_waits<O: Timed>(target: &mut impl Target, base: Instant, outs: &mut [O]) {
+    if outs.is_empty() {
+        return;
+    }
+    let records = target.trace(usize::MAX);
+    for out in outs {
+        let due = base + Duration::from_micros(out.at());
+        out.note(set_at(&records, due).map(|set| due.nanos_since(set) / 1_000));
     }
 }
 

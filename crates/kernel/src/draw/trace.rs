@@ -56,8 +56,6 @@ pub(super) struct Done {
     pub(super) info: Values,
     /// What timers made leave up to the next step.
     pub(super) later: Vec<Seen>,
-    /// For how many microseconds the timer of each had been set, or since the step where that is unknown.
-    pub(super) waited: Vec<u64>,
     /// TCP_INFO then, and its times.
     pub(super) info_later: Values,
     pub(super) times: Values,
@@ -123,7 +121,7 @@ pub(super) fn run<T: Target>(
         let next = program.steps.get(i + 1).map_or(program.end, |next| next.at);
         let expected = like.and_then(|like| like.steps.get(i)).map_or(&[][..], |like| &like.later);
         done.later = pace::pass(&mut peer, (step.at, next), expected);
-        done.waited = waited(&mut peer, &done.later, step.at);
+        stack::note_waits(peer.target, peer.base, &mut done.later);
         let info = peer.info();
         (done.info_later, done.times) = (values(&info, FIELDS), values(&info, TIMES));
         trace.steps.push(done);
@@ -174,7 +172,7 @@ pub(super) fn replay(
         let end = like.steps.get(i + 1).map_or(like.end_ns, |next| next.at_ns);
         peer.target.advance_until(begun.plus_nanos(moved(i + 1, end)));
         done.later.extend(peer.collect());
-        done.waited = waited(&mut peer, &done.later, step.at);
+        stack::note_waits(peer.target, peer.base, &mut done.later);
         let info = peer.info();
         (done.info_later, done.times) = (values(&info, FIELDS), values(&info, TIMES));
         trace.steps.push(done);
@@ -201,19 +199,6 @@ fn pauses(act: &Act, (all, again): (usize, usize), (apart, only): (u64, Option<u
         (Act::Answer(_), None) => before(again),
         (Act::Write(_) | Act::Shutdown, None) => vec![apart; all],
     }
-}
-
-/// For how long timers had been set that made something leave after a step.
-fn waited<T: Target>(peer: &mut Peer<'_, T>, later: &[Seen], step: u64) -> Vec<u64> {
-    if later.is_empty() {
-        return Vec::new();
-    }
-    let records = peer.target.trace(usize::MAX);
-    let since = |out: &Seen| {
-        let due = peer.base + Duration::from_micros(out.at);
-        stack::set_at(&records, due).map_or(out.at.saturating_sub(step), |set| due.nanos_since(set) / 1_000)
-    };
-    later.iter().map(since).collect()
 }
 
 fn values(info: &[u8], fields: &[Field]) -> Values {

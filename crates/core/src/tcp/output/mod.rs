@@ -88,10 +88,11 @@ impl Conn {
 
     /// Nagle's answer for pushes that no flag of a call overrides.
     pub(super) fn default_hold(&self) -> Hold {
-        match (self.options.cork && !self.app.push, self.options.nodelay || self.app.push) {
-            (true, _) => Hold::Cork,
-            (false, true) => Hold::Push,
-            (false, false) => Hold::Nagle,
+        match (self.options.cork, self.app.push) {
+            (true, true) => Hold::PushCorked,
+            (true, false) => Hold::Cork,
+            (false, push) if push || self.options.nodelay => Hold::Push,
+            (false, _) => Hold::Nagle,
         }
     }
 
@@ -522,7 +523,7 @@ impl Conn {
         let partial = needed % mss;
         // Neither FIN nor urgent data counts here, only for a segment by itself (`tcp_nagle_check`, `tcp_nagle_test`).
         let facts = nagle::Facts { fin: false, ..self.nagle_facts(head, partial != 0) };
-        if needed > mss && nagle::check(hold, facts).is_some() { needed - partial } else { needed }
+        if needed > mss && nagle::check(hold.of_rest(), facts).is_some() { needed - partial } else { needed }
     }
 
     /// What each reason for silence needs: nothing, or the one timer that would otherwise be missing.

@@ -6,10 +6,20 @@ use crate::base::Wait;
 pub(in crate::tcp) enum Hold {
     /// Send it at once: TCP_NODELAY, a timer's push, or the element is not the last one.
     Push,
+    /// TCP_NODELAY was set on a cork: a segment by itself is sent at once, but not the rest of a longer packet.
+    PushCorked,
     /// Nagle's algorithm.
     Nagle,
     /// TCP_CORK or MSG_MORE: until the segment is full.
     Cork,
+}
+
+impl Hold {
+    /// For what is left of a packet behind its whole segments: Linux asks for the cork there before any push (`tcp_nagle_check` in
+    /// `tcp_mss_split_point`, where `tcp_nagle_test` asks for the push first).
+    pub(in crate::tcp) const fn of_rest(self) -> Self {
+        if matches!(self, Self::PushCorked) { Self::Cork } else { self }
+    }
 }
 
 /// Facts about the element at the head of the queue.
@@ -31,7 +41,7 @@ pub(in crate::tcp) const fn check(hold: Hold, facts: Facts) -> Option<Wait> {
         return None;
     }
     match hold {
-        Hold::Push => None,
+        Hold::Push | Hold::PushCorked => None,
         Hold::Cork => Some(Wait::Cork),
         Hold::Nagle if facts.in_flight && facts.small_in_flight => Some(Wait::Nagle),
         Hold::Nagle => None,

@@ -23,9 +23,9 @@ pub(super) struct Life {
     stack: trace::Trace,
 }
 
-/// By how much a step may be earlier or later than meant, in microseconds: less than programs keep away from timers, more than a jiffy, in
-/// which the kernel counts silences.
-const MOMENTS: [i64; 5] = [0, -6_000, -3_000, 3_000, 6_000];
+/// By how much a step may be earlier or later than meant, in microseconds: a little more than a jiffy of 4 ms, in which the kernel counts
+/// silences.
+const MOMENTS: [i64; 5] = [0, -4_200, -2_000, 2_000, 4_200];
 
 /// For how many steps an estimate may remember a moment.
 const REMEMBERED: usize = 16;
@@ -38,6 +38,19 @@ impl Run {
     /// What stands for a kernel whose timers were late by so many microseconds after a step.
     pub(super) fn delay(&mut self, step: usize, us: u64) {
         self.0.steps[step].late = us;
+    }
+
+    /// What stands for a kernel that does not send what the last timer sent here; the step that it came after.
+    pub(super) fn leave_out(&mut self) -> Option<usize> {
+        let step = self.0.steps.iter().rposition(|done| !done.later.is_empty())?;
+        self.0.steps[step].later.pop().map(|_| step)
+    }
+
+    /// The first that was sent has this TOS and TTL; the step that sent it.
+    pub(super) fn mark(&mut self, header: (u8, u8)) -> Option<usize> {
+        let step = self.0.steps.iter().position(|done| !done.at_once.is_empty())?;
+        self.0.steps[step].at_once.first_mut()?.header = header;
+        Some(step)
     }
 
     /// The same with what they made leave, which came as much later.
@@ -84,7 +97,7 @@ impl Life {
         };
         let from = step.saturating_sub(REMEMBERED);
         let mut moved = (from..=step).rev().flat_map(|at| MOMENTS.iter().map(move |by| (at, *by)));
-        trace::crossed(&self.stack, &run.0, step)
+        trace::crossed(&self.program, &self.stack, &run.0, step)
             || moved.any(|(at, by)| {
                 self.moved(at, by, Some(run)).is_ok_and(alike) || self.replayed(at, by, run).is_ok_and(alike)
             })
@@ -94,6 +107,14 @@ impl Life {
     pub(super) fn moved(&self, step: usize, by: i64, late: Option<&Run>) -> Result<Run, String> {
         let program = self.program.moved(step, by);
         trace::run(&mut Stack::new()?, &program, None, late.map(|late| &late.0)).map(Run)
+    }
+
+    /// The same life with a step and all behind it earlier or later by so many microseconds.
+    #[cfg(test)]
+    pub(super) fn shifted(&self, step: usize, by: i64) -> Self {
+        let program = self.program.moved(step, by);
+        let stack = trace::run(&mut Stack::new().expect("a stack"), &program, None, None).expect("a run");
+        Self { program, stack }
     }
 
     /// What the stack does at the times of another run, where a step and all behind it come earlier or later than there by so many microseconds.

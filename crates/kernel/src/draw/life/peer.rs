@@ -14,6 +14,7 @@ pub(super) const MSS: u32 = 1_400;
 #[derive(Debug)]
 struct Agreed {
     stamps: bool,
+    sack: bool,
     /// What the stack's windows are scaled by.
     scale: u8,
 }
@@ -41,6 +42,8 @@ pub(super) struct Peer {
     pub(super) most: u32,
     /// Its SYN has the flags of ECN.
     ecn: bool,
+    /// The TOS of what it sends.
+    pub(super) tos: u8,
 }
 
 impl Peer {
@@ -48,7 +51,7 @@ impl Peer {
         Self {
             offer,
             stamps,
-            agreed: Agreed { stamps, scale: 0 },
+            agreed: Agreed { stamps, sack: false, scale: 0 },
             sent: BTreeMap::new(),
             fin_at: None,
             high: 1,
@@ -58,12 +61,18 @@ impl Peer {
             window,
             most: 0,
             ecn: false,
+            tos: 0,
         }
     }
 
-    /// It asks for ECN, or agrees to it.
-    pub(super) fn asking(self, ecn: bool) -> Self {
-        Self { ecn, ..self }
+    /// It asks for ECN, or agrees to it, and sends with this TOS.
+    pub(super) fn asking(self, ecn: bool, tos: u8) -> Self {
+        Self { ecn, tos, ..self }
+    }
+
+    /// Both SYNs allowed SACK blocks.
+    pub(super) const fn may_sack(&self) -> bool {
+        self.agreed.sack
     }
 
     /// A segment of the stack arrives.
@@ -74,6 +83,7 @@ impl Peer {
         }
         if repr.flags.syn() {
             self.agreed.stamps = self.stamps && repr.options.timestamps.is_some();
+            self.agreed.sack = self.offer.sack && repr.options.sack_permitted;
             self.agreed.scale = self.offer.scale.and(repr.options.window_scale).unwrap_or(0);
         }
         self.high = self.high.max(out.end());
@@ -138,7 +148,7 @@ impl Peer {
             ack: self.high,
             window: self.window,
             urgent: 0,
-            ecn: 0,
+            tos: self.tos,
             stamp: self.stamp(at),
             sacks: Vec::new(),
             offer: None,
@@ -161,11 +171,17 @@ impl Peer {
             ack,
             window,
             urgent: 0,
-            ecn: 0,
+            tos: self.tos,
             stamp,
             sacks: vec![],
             offer: Some(self.offer),
         }
+    }
+
+    /// Payload of the stack's full segments, as far as the peer knows.
+    pub(super) fn segment(&self) -> u32 {
+        let options = if self.agreed.stamps { 12 } else { 0 };
+        u32::from(self.offer.mss.unwrap_or(536).clamp(48, 1_460)) - options
     }
 
     /// Data from `seq` on, which stays before a FIN that was sent.

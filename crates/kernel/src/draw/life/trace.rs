@@ -1,7 +1,7 @@
 //! What a drawn life made its target do, and where two runs of it differ first.
 use super::super::compare::Difference;
 use super::super::pace::{self, Field, Paced as _, SLACK, value};
-use super::super::stack::Stack;
+use super::super::stack::{Stack, note_waits};
 use super::end::{End, Look, Out};
 use super::program::Program;
 use lowwater_drill::Target;
@@ -102,6 +102,7 @@ pub(super) fn run<T: Target>(
         if let Some(late) = late.and_then(|late| late.steps.get(i)).map(|done| done.late) {
             done.later.extend(pace::linger(&mut end, next, late));
         }
+        note_waits(end.target, base, &mut done.later);
         done.late = end.base.nanos_since(base) / 1_000;
         done.woken = end.woken();
         done.look_later = end.look();
@@ -135,7 +136,9 @@ pub(super) fn replay(program: &Program, like: &Trace, (from, by): (usize, i64)) 
         let next = program.steps.get(i + 1).map_or(program.end, |next| next.at);
         let rest = end.instant(shift(i + 1, next) + like_step.late);
         end.target.drowse(rest);
+        let base = end.base;
         done.later.extend(pace::linger(&mut end, shift(i + 1, next), like_step.late));
+        note_waits(end.target, base, &mut done.later);
         done.woken = end.woken();
         done.look_later = end.look();
         trace.steps.push(done);
@@ -149,33 +152,35 @@ pub(super) fn difference(program: &Program, stack: &Trace, kernel: &Trace) -> Op
     pairs.enumerate().find_map(|(number, ((stack, kernel), step))| {
         let what = differ(step.at, stack, kernel)?;
         let memory = memory(&stack.look_later.memory, &kernel.look_later.memory);
-        Some(Difference {
-            step: number,
-            what: format!("{}: {what}{memory}", step.act),
-            border: false,
-            in_vain: false,
-        })
+        let all = kernel.later.len();
+        let in_vain = stack.later.len() > all && same(&stack.later[..all], &kernel.later);
+        let what = format!("{}: {what}{memory}", step.act);
+        Some(Difference { step: number, what, border: false, in_vain })
     })
 }
 
 /// A timer of the kernel was so late after a step that acknowledgements left by themselves which on the stack had gone with what that timer
 /// sent: two timers were due, one after the other.
-pub(super) fn crossed(stack: &Trace, kernel: &Trace, step: usize) -> bool {
+pub(super) fn crossed(program: &Program, stack: &Trace, kernel: &Trace, step: usize) -> bool {
     let (Some(stack), Some(kernel)) = (stack.steps.get(step), kernel.steps.get(step)) else { return false };
-    same(&stack.at_once, &kernel.at_once) && went_before(&stack.later, &kernel.later)
+    let at = program.steps.get(step).map_or(0, |step| step.at);
+    same(&stack.at_once, &kernel.at_once) && went_before(at, &stack.later, &kernel.later)
 }
 
-/// The kernel sent what the stack did, with bare acknowledgements in front of what had left on the stack by then.
-fn went_before(stack: &[Out], kernel: &[Out]) -> bool {
-    let mut left = stack.iter().peekable();
+/// The kernel sent what the stack did, no later than its timers explain, with bare acknowledgements in front of what had left on the stack by then.
+fn went_before(at: u64, stack: &[Out], kernel: &[Out]) -> bool {
+    let (mut left, mut both) = (stack.iter().peekable(), Vec::new());
     for out in kernel {
         match left.peek() {
-            Some(next) if next.same(out) => _ = left.next(),
+            Some(next) if next.same(out) => {
+                both.push(out.clone());
+                left.next();
+            }
             Some(next) if out.is_bare() && next.repr.ack == out.repr.ack && next.at <= out.at => {}
             _ => return false,
         }
     }
-    left.peek().is_none() && stack.len() < kernel.len()
+    left.peek().is_none() && stack.len() < kernel.len() && pace::off(at, stack, &both).is_none()
 }
 
 /// Where what is held differs, too.
@@ -198,11 +203,8 @@ fn differ(at: u64, stack: &Done, kernel: &Done) -> Option<String> {
         let part = if in_step && same(&stack.at_once, &kernel.at_once) { "later" } else { "sent" };
         return Some(format!("{part}: stack {}, kernel {}", list(&ours), list(&theirs)));
     }
-    let off = |(s, k): (&Out, &Out)| {
-        pace::is_off(at, s, k).then(|| format!("{s}: stack {} us, kernel {} us", s.at, k.at))
-    };
-    if let Some(what) = ours.iter().zip(&theirs).find_map(off) {
-        return Some(what);
+    if let Some((s, k)) = pace::off(at, &ours, &theirs) {
+        return Some(format!("{s}: stack {} us, kernel {} us", s.at, k.at));
     }
     if in_step && let Some(what) = looks(&stack.look, &kernel.look) {
         return Some(what);
@@ -255,4 +257,34 @@ fn times(stack: &Look, kernel: &Look) -> Option<String> {
         let share = if field.0 == "rttvar" { 3 } else { 8 };
         (s.abs_diff(k) > s / share + SLACK).then(|| format!("{}: stack {s} us, kernel {k} us", field.0))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lowwater_wire::tcp::{TcpFlags, TcpOptions, TcpRepr};
+
+    fn out(at: u64, len: u32) -> Out {
+        let repr = TcpRepr {
+            src_port: 1,
+            dst_port: 2,
+            seq: 1,
+            ack: 1,
+            flags: TcpFlags::ACK,
+            window: 10,
+            urgent: 0,
+            options: TcpOptions::default(),
+        };
+        Out { at, repr, len, header: (0, 64), waited: Some(40_000) }
+    }
+
+    #[test]
+    fn timers_cross_only_where_the_first_is_as_late_as_it_may_be() {
+        let stack = [out(100_000, 100)];
+        let kernel = |late: u64| [out(100_500, 0), out(100_000 + late, 100)];
+        assert!(went_before(60_000, &stack, &kernel(9_000)));
+        // Whatever came later than that passed before.
+        assert!(!went_before(60_000, &stack, &kernel(60_000)));
+        assert!(!went_before(60_000, &stack, &stack), "nothing left by itself");
+    }
 }
