@@ -100,7 +100,12 @@ impl Host {
         {
             return Ok(info.snd_mss as i32);
         }
-        Ok(if o.maxseg > 0 { o.maxseg.into() } else { MSS_DEFAULT })
+        if o.maxseg > 0 {
+            return Ok(o.maxseg.into());
+        }
+        // That of the connection that there was (`mss_cache`).
+        let residue = self.files.sock(fd)?.knobs.residue.as_ref();
+        Ok(residue.map_or(MSS_DEFAULT, |residue| residue.info.snd_mss as i32))
     }
 
     /// TCP_CC_INFO: `struct tcp_bbr_info` where BBR is at work, nothing for controllers that tell nothing.
