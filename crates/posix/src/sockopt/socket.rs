@@ -63,8 +63,10 @@ impl Host {
             SO_RCVLOWAT => Told::Int(sock.plain(SOL_SOCKET, SO_RCVLOWAT).max(1)),
             SO_BSDCOMPAT => Told::Int(0),
             SO_LINGER => {
-                let seconds = options.linger.map_or(0, |l| i32::try_from(l.as_secs()).unwrap_or(i32::MAX));
                 let on = i32::from(options.linger.is_some());
+                // The time stays when lingering is switched off.
+                let last = sock.plain(SOL_SOCKET, SO_LINGER);
+                let seconds = options.linger.map_or(last, |l| i32::try_from(l.as_secs()).unwrap_or(i32::MAX));
                 Told::copy(&[on.to_ne_bytes(), seconds.to_ne_bytes()].concat())
             }
             SO_RCVTIMEO | SO_RCVTIMEO_NEW => timeval(sock.knobs.rcvtimeo),
@@ -150,6 +152,22 @@ impl Host {
         })
     }
 
+    fn set_linger(&mut self, fd: Fd, on: bool, value: &Value<'_>) -> Result<(), Errno> {
+        if value.len() < 8 {
+            return Err(Errno::EINVAL);
+        }
+        let word = value.bytes()?.get(4..8).and_then(|b| b.try_into().ok()).map(i32::from_ne_bytes);
+        let seconds = word.ok_or(Errno::EINVAL)?;
+        if on {
+            // Below zero is for ever.
+            let told = if seconds < 0 { i32::MAX } else { seconds };
+            self.files.sock_mut(fd)?.knobs.plain.insert((SOL_SOCKET, SO_LINGER), told);
+        }
+        // A number below zero is one of 32 bits without a sign: more years than anybody waits.
+        let linger = on.then(|| Duration::from_secs(u64::from(seconds as u32)));
+        self.change(fd, |o| o.linger = linger)
+    }
+
     pub(super) fn set_socket(&mut self, fd: Fd, name: i32, value: &Value<'_>) -> Result<(), Errno> {
         if name == SO_BINDTODEVICE {
             // The empty name unbinds; there is no device that has one.
@@ -176,16 +194,7 @@ impl Host {
             SO_BSDCOMPAT | SO_CNX_ADVICE => Ok(()),
             SO_BUSY_POLL_BUDGET if (0..=0xffff).contains(&n) => Ok(()),
             SO_BUSY_POLL_BUDGET => Err(Errno::EINVAL),
-            SO_LINGER => {
-                if value.len() < 8 {
-                    return Err(Errno::EINVAL);
-                }
-                let word = value.bytes()?.get(4..8).and_then(|b| b.try_into().ok()).map(i32::from_ne_bytes);
-                let seconds = word.ok_or(Errno::EINVAL)?;
-                // A number below zero is one of 32 bits without a sign, as in the kernel.
-                let linger = (n != 0).then(|| Duration::from_secs(u64::from(seconds as u32)));
-                self.change(fd, |o| o.linger = linger)
-            }
+            SO_LINGER => self.set_linger(fd, n != 0, value),
             SO_RCVTIMEO | SO_RCVTIMEO_NEW => {
                 self.files.sock_mut(fd)?.knobs.rcvtimeo = read_timeval(value)?;
                 Ok(())
