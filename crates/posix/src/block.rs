@@ -210,8 +210,11 @@ impl Host {
             let sent = self.transmit(&mut left);
             self.tell_progress(&left);
             // Before events, by which a socket may lose its connection.
-            let heard = self.hear_icmp();
+            let (heard, woken) = self.hear_icmp();
             let events = self.gather_events() || heard;
+            if !woken.is_empty() {
+                self.wake_blocked(&woken);
+            }
             // What goes over loopback asks for more turns without leaving a trace here.
             let more = self.stack.needs_transmit(self.dev) && !self.device.is_stopped();
             if !events && !sent && !more {

@@ -8,12 +8,14 @@ use crate::files::{Kind, Sock, take_addr};
 use crate::host::Host;
 use crate::recv::Read;
 use crate::send::Write;
-use crate::stream::may_reach;
 use core::net::{Ipv4Addr, SocketAddr};
 use lowwater_core::base::{Error, SocketId};
 
 /// The longest datagram that anybody may ask for (`udp_sendmsg`).
 const LEN_MAX: usize = 0xffff;
+/// The longest that packets of each family carry.
+const LEN_MAX_V4: usize = LEN_MAX - 20 - 8;
+const LEN_MAX_V6: usize = LEN_MAX - 8;
 
 impl Host {
     /// Makes the stack's socket for one that was bound.
@@ -39,7 +41,7 @@ impl Host {
         let id = self.udp_id(fd)?;
         let sock = self.files.sock(fd)?;
         let remote = Self::stack_remote(udp_addr(sock, name)?, sock.bound);
-        may_reach(sock.bound, remote)?;
+        self.may_reach(sock.bound, remote)?;
         self.stack.udp_connect(self.now, id, remote)?;
         Ok(Reply::ok(0))
     }
@@ -73,7 +75,10 @@ impl Host {
         let sock = self.files.sock(read.fd)?;
         let patient = !(sock.nonblocking || read.has(MSG_DONTWAIT));
         let (timeout, shut) = (sock.knobs.rcvtimeo, sock.shut & 1 != 0);
-        let got = match sock.kind {
+        if let Some(errno) = self.files.sock_mut(read.fd)?.take_error() {
+            return Err(errno);
+        }
+        let got = match self.files.sock(read.fd)?.kind {
             Kind::Udp(id) if read.has(MSG_PEEK) => self.stack.udp_peek_from(self.now, id),
             Kind::Udp(id) => self.stack.udp_recv_from(self.now, id),
             _ => Err(Error::WouldBlock),
@@ -126,6 +131,17 @@ impl Host {
         }
         if write.is_strange_to(sock) {
             return Err(Errno::EINVAL);
+        }
+        if let Some(to) = to {
+            self.may_reach(sock.bound, to)?;
+        }
+        // Before a pending error and what was shut down (`__ip_append_data`).
+        let to_v4 = to.or_else(|| self.stack.peer_addr(id).ok()).is_none_or(|to| to.is_ipv4());
+        if write.data.len() > if to_v4 { LEN_MAX_V4 } else { LEN_MAX_V6 } {
+            return Err(Errno::EMSGSIZE);
+        }
+        if let Some(errno) = self.files.sock_mut(write.fd)?.take_error() {
+            return Err(errno);
         }
         if shut || write.bad {
             // EPIPE without SIGPIPE: that is for streams.

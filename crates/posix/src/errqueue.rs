@@ -14,7 +14,7 @@ use crate::timestamping::TxStamps;
 use crate::zerocopy::ZeroCopy;
 use bytes::{BufMut as _, Bytes, BytesMut};
 use core::net::{IpAddr, SocketAddr};
-use lowwater_core::base::Instant;
+use lowwater_core::base::{Instant, SocketId};
 use lowwater_core::stack::IcmpHeard;
 use std::collections::VecDeque;
 
@@ -201,13 +201,18 @@ impl Host {
 
     /// Adds an entry where the receive buffer has room, and tells who waits for errors.
     pub(crate) fn queue_error(&mut self, fd: Fd, entry: Entry) {
-        let Ok(sock) = self.files.sock(fd) else { return };
-        let memory = self.memory_of(sock);
-        let Ok(sock) = self.files.sock_mut(fd) else { return };
-        let feedback = sock.knobs.feedback.get_or_insert_default();
-        if feedback.push(entry, memory.received as usize, memory.rcvbuf as usize) {
+        if self.push_error(fd, entry) {
             self.report_error(fd);
         }
+    }
+
+    /// Adds an entry; false where there is no room.
+    fn push_error(&mut self, fd: Fd, entry: Entry) -> bool {
+        let Ok(sock) = self.files.sock(fd) else { return false };
+        let memory = self.memory_of(sock);
+        let Ok(sock) = self.files.sock_mut(fd) else { return false };
+        let feedback = sock.knobs.feedback.get_or_insert_default();
+        feedback.push(entry, memory.received as usize, memory.rcvbuf as usize)
     }
 
     /// Wakes whoever waits for errors (`sk_error_report`).
@@ -225,18 +230,19 @@ impl Host {
         Ok(())
     }
 
-    /// Takes from the stack what ICMP has said about sockets; true when it had something.
-    pub(crate) fn hear_icmp(&mut self) -> bool {
-        let mut any = false;
+    /// Takes from the stack what ICMP has said about sockets, and says whether it had something. Calls that wait for these sockets are the
+    /// caller's to go on with: they run when the message has done all that it does, the end of a connection among it.
+    pub(crate) fn hear_icmp(&mut self) -> (bool, Vec<SocketId>) {
+        let (mut any, mut woken) = (false, Vec::new());
         while let Some(heard) = self.stack.next_icmp() {
             any = true;
             let Some(fd) = self.files.fd_of(heard.id) else { continue };
-            match icmp_entry(&heard) {
-                Some(entry) => self.queue_error(fd, entry),
-                None => self.report_error(fd),
+            if icmp_entry(&heard).is_none_or(|entry| self.push_error(fd, entry)) {
+                self.wake_fd(fd, EPOLLERR);
+                woken.push(heard.id);
             }
         }
-        any
+        (any, woken)
     }
 }
 

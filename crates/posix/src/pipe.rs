@@ -1,7 +1,7 @@
 //! Pipes in memory, and splice(2) between them and sockets.
 use crate::abi::{
-    EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLRDNORM, EPOLLWRNORM, O_CLOEXEC, O_DIRECT, O_NONBLOCK,
-    SPLICE_F_MORE, SPLICE_F_NONBLOCK,
+    EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLRDNORM, EPOLLWRNORM, MSG_PEEK, O_CLOEXEC, O_DIRECT,
+    O_NONBLOCK, SPLICE_F_MORE, SPLICE_F_NONBLOCK,
 };
 use crate::block::Progress;
 use crate::call::{Call, Fd, Piece, RecvKind, Reply, Room, SendKind};
@@ -13,7 +13,7 @@ use crate::recv::Read;
 use crate::send::Write;
 use bytes::{Buf as _, Bytes, BytesMut};
 use lowwater_core::base::{Error, SocketId};
-use lowwater_core::tcp::SendFlags;
+use lowwater_core::tcp::{Ready, SendFlags};
 use std::collections::BTreeMap;
 
 /// Bytes that a pipe holds (pipe(7)).
@@ -286,14 +286,42 @@ impl Host {
         if room == 0 {
             return if patient { p.wait(self.now, None) } else { Err(Errno::EAGAIN) };
         }
-        let rooms = vec![Room::new(len.min(room))];
-        let call = Call::Recv { fd, kind: RecvKind::Recv, rooms, flags: 0, control_len: 0 };
+        // What is there is enough, whatever SO_RCVLOWAT says; where there is nothing, whoever waits looks again.
+        let sock = self.files.sock(fd)?;
+        let conn = sock.kind.id().filter(|_| sock.is_tcp());
+        let there = conn.map(|id| self.queues(id).recv);
+        // Nothing is spliced from an urgent byte on (`tcp_read_sock`).
+        if let Some(id) = conn.filter(|_| there > Some(0))
+            && self.stack.tcp_inq(id).is_ok_and(|inq| inq.at_mark)
+        {
+            return self.splice_nothing(fd, id).map(Some);
+        }
+        let (want, flags) = match there.map(|n| usize::try_from(n).unwrap_or(usize::MAX)) {
+            Some(0) => (len.min(1), MSG_PEEK),
+            Some(there) => (len.min(room).min(there), 0),
+            None => (len.min(room), 0),
+        };
+        let rooms = vec![Room::new(want)];
+        let call = Call::Recv { fd, kind: RecvKind::Recv, rooms, flags, control_len: 0 };
         let answer =
             if self.files.sock(fd)?.stream { self.tcp_recv(&call, p) } else { self.udp_recv(&call, p) };
         let Some(reply) = answer? else { return Ok(None) };
         self.pipes.get(to)?.data.extend_from_slice(&reply.data);
         self.wake_pipe(to);
         Ok(Some(Reply::ok(reply.data.len() as i64)))
+    }
+
+    /// A socket from which nothing can be taken though something waits: `tcp_splice_read` does not wait then.
+    fn splice_nothing(&mut self, fd: Fd, id: SocketId) -> Result<Reply, Errno> {
+        if let Some(error) = self.stack.take_error(id) {
+            return Err(error.into());
+        }
+        let ready = self.stack.poll(self.now, id);
+        let over = ready.contains(Ready::HUP) || ready.contains(Ready::RDHUP);
+        if !over && self.files.sock(fd)?.nonblocking {
+            return Err(Errno::EAGAIN);
+        }
+        Ok(Reply::ok(0))
     }
 
     /// To a socket (`splice_to_socket`).
@@ -313,6 +341,10 @@ impl Host {
         let Kind::Conn(id) = kind else {
             return self.splice_unconnected(from, fd, n, p);
         };
+        // What comes after a part was written is the next call's to tell.
+        if p.done > 0 && self.stack.poll(self.now, id).contains(Ready::ERR) {
+            return Ok(Some(Reply::ok(p.done as i64)));
+        }
         match self.splice_send(from, id, n, flags & SPLICE_F_MORE as u32 != 0) {
             Ok(sent) => p.done += sent,
             Err(Error::WouldBlock) if p.done == 0 && nonblocking => return Err(Errno::EAGAIN),
@@ -324,7 +356,13 @@ impl Host {
             }
         }
         let done = p.done == len || self.pipes.waiting(from) == 0;
-        if done || nonblocking { Ok(Some(Reply::ok(p.done as i64))) } else { p.wait(self.now, timeout) }
+        if done || nonblocking {
+            return Ok(Some(Reply::ok(p.done as i64)));
+        }
+        if self.waits_to_connect(fd, id) {
+            self.stack.tcp_expect_write(self.now, id)?;
+        }
+        p.wait(self.now, timeout)
     }
 
     /// To what is no connection: a datagram, or an error.

@@ -80,6 +80,10 @@ impl Host {
         let mark = taken > 0 && self.stack.tcp_inq(id).is_ok_and(|inq| inq.at_mark);
         if read.want == 0 {
             self.stack.tcp_recv(self.now, id, &mut [], true)?;
+            // Who has waited for nothing has it, whatever has come (`tcp_recvmsg_locked`).
+            if p.begun {
+                return Ok(Some(Reply::ok(0)));
+            }
         }
         if taken >= target || mark || (read.want == 0 && waiting > 0) {
             return self.received(&read, id, taken, p).map(Some);

@@ -187,6 +187,10 @@ impl Host {
             let errno = self.stack.take_error(id).map_or(Errno::EPIPE, Errno::from);
             return Ok(Some(write.fail(errno)));
         }
+        // What comes after a part was written is the next call's to tell.
+        if p.done > 0 && self.stack.poll(self.now, id).contains(Ready::ERR) {
+            return Ok(Some(Reply::ok(p.done as i64)));
+        }
         match self.send_some(id, (write, patient), p) {
             Ok(_) if write.bad && !p.over() => return Err(Errno::EFAULT),
             Ok(n) => p.done += n,
@@ -211,7 +215,7 @@ impl Host {
 
     /// Nothing can be written before the handshake that connect() began is through, by whichever way (`sk_stream_wait_connect`); a child of
     /// Fast Open need not wait.
-    fn waits_to_connect(&self, fd: Fd, id: SocketId) -> bool {
+    pub(crate) fn waits_to_connect(&self, fd: Fd, id: SocketId) -> bool {
         match self.stack.tcp_state(id) {
             Ok(State::SynSent) => true,
             Ok(State::SynRecv) => self.files.sock(fd).is_ok_and(|sock| sock.attempt != Attempt::None),

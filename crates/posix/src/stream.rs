@@ -302,7 +302,7 @@ impl Host {
             return Err(Errno::ENETUNREACH);
         }
         let remote = Self::stack_remote(remote, sock.bound);
-        may_reach(sock.bound, remote)?;
+        self.may_reach(sock.bound, remote)?;
         let (bound, options) = (sock.bound, sock.options.clone());
         let opened = match data {
             Some(data) => self.stack.tcp_connect_with_data(self.now, remote, bound, &options, data),
@@ -315,12 +315,23 @@ impl Host {
         })?;
         let local = self.stack.local_addr(id).ok();
         let sock = self.files.sock_mut(fd)?;
-        (sock.knobs.soft, sock.knobs.fin_told) = (None, false);
+        sock.knobs.fin_told = false;
         (sock.kind, sock.attempt, sock.error) = (Kind::Conn(id), Attempt::Open, None);
         sock.bound = sock.bound.or_else(|| local.map(|l| SocketAddr::new(unspecified(l.ip()), 0)));
         self.files.index(fd);
         self.apply_late_options(fd);
         Ok((id, taken))
+    }
+
+    /// Nobody of one family is reached from an address of the other that was asked for, and from 127.0.0.1 only this host
+    /// (`__mkroute_output`).
+    pub(crate) fn may_reach(&self, bound: Option<SocketAddr>, remote: SocketAddr) -> Result<(), Errno> {
+        match bound.filter(|b| !b.ip().is_unspecified()).map(|b| (b.ip(), remote.ip())) {
+            Some((IpAddr::V6(_), IpAddr::V4(_))) => Err(Errno::ENETUNREACH),
+            Some((IpAddr::V4(_), IpAddr::V6(_))) => Err(Errno::EAFNOSUPPORT),
+            Some((IpAddr::V4(from), to)) if from.is_loopback() && !self.is_ours(to) => Err(Errno::EINVAL),
+            _ => Ok(()),
+        }
     }
 
     /// The unspecified address means this host, in the family of the address that the socket has.
@@ -557,15 +568,6 @@ impl Host {
             }
         }
         Ok(Some(Reply::ok(0)))
-    }
-}
-
-/// Nobody of one family is reached from an address of the other that was asked for.
-pub(crate) fn may_reach(bound: Option<SocketAddr>, remote: SocketAddr) -> Result<(), Errno> {
-    match bound.filter(|b| !b.ip().is_unspecified()).map(|b| (b.ip(), remote.ip())) {
-        Some((IpAddr::V6(_), IpAddr::V4(_))) => Err(Errno::ENETUNREACH),
-        Some((IpAddr::V4(_), IpAddr::V6(_))) => Err(Errno::EAFNOSUPPORT),
-        _ => Ok(()),
     }
 }
 

@@ -108,11 +108,12 @@ impl UdpSocket {
 
     /// Takes in a datagram; false when the receive buffer is full and the datagram is dropped. (`RcvbufErrors`)
     pub fn deliver(&mut self, datagram: Datagram) -> bool {
-        // Linux's rule: what is queued already decides, so one datagram of any size fits an empty buffer.
-        if self.received_charge > self.buffers.0 {
+        // Linux's rule: one datagram of any size fits an empty buffer (`__udp_enqueue_schedule_skb`).
+        let charge = self.received_charge.saturating_add(datagram.charge());
+        if self.received_charge > 0 && charge > self.buffers.0 {
             return false;
         }
-        self.received_charge += datagram.charge();
+        self.received_charge = charge;
         self.received.push_back(datagram);
         true
     }

@@ -5,6 +5,8 @@ use lowwater_posix::Reply;
 
 /// Calls that give back a number which a process has by chance.
 const MAKES: [&str; 6] = ["socket", "accept", "accept4", "epoll_create", "epoll_create1", "sctp_peeloff"];
+/// Calls that tell an address.
+const NAMES: [&str; 4] = ["recvfrom", "recvmsg", "getsockname", "getpeername"];
 /// Options whose value is by chance or has a clock in it, by level and number: SO_INCOMING_CPU, SO_MEMINFO, SO_INCOMING_NAPI_ID, SO_COOKIE,
 /// SO_NETNS_COOKIE, TCP_TIMESTAMP, TCP_CC_INFO, TCP_INFO (which is
 /// compared by itself).
@@ -41,7 +43,7 @@ impl Replied {
             (value, None) => write!(said, " value {value:?}"),
         };
         // A port may be by chance; that there is one is not.
-        if let Some(addr) = reply.addr {
+        if let Some(addr) = reply.addr.filter(|_| NAMES.contains(&spec.name.as_str())) {
             let port = if addr.port() == 0 { "0" } else { "..." };
             let _ = write!(said, " of {} port {port}", addr.ip());
         }

@@ -47,6 +47,10 @@ impl Host {
             IP_MTU => Told::Int(self.path_mtu(sock).ok_or(Errno::ENOTCONN)?),
             IP_PKTOPTIONS if !sock.stream => return Err(Errno::ENOPROTOOPT),
             IP_OPTIONS | IP_PKTOPTIONS => Told::Bytes(Bytes::new()),
+            // A struct in_addr, of which as much is told as there is room for.
+            IP_MULTICAST_IF => Told::copy(&[0; 4]),
+            // Of any but raw sockets the port (`inet_num`).
+            IP_PROTOCOL => Told::Int(self.port_of(sock).into()),
             IP_MULTICAST_TTL => Told::Int(1),
             _ => self.get_plain(fd, SOL_IP, name)?,
         })
@@ -61,7 +65,12 @@ impl Host {
     }
 
     pub(super) fn set_ip(&mut self, fd: Fd, name: i32, value: &Value<'_>) -> Result<(), Errno> {
-        let n = number(value)?;
+        let n = number(value).map_err(|errno| {
+            // What does not exist is not read (`do_ip_setsockopt`).
+            let own = [IP_TOS, IP_TTL, IP_OPTIONS, IP_MINTTL, IP_MTU_DISCOVER, IP_MULTICAST_TTL];
+            let known = own.contains(&name) || Self::knows_plain(SOL_IP, name);
+            if known { errno } else { Errno::ENOPROTOOPT }
+        })?;
         match name {
             IP_TOS => {
                 // TCP keeps the ECN bits to itself (`__ip_sock_set_tos`).
@@ -113,6 +122,15 @@ impl Host {
             }
             _ => self.set_plain(fd, SOL_IP, name, n),
         }
+    }
+
+    /// The port that a socket has, 0 where it has given it back.
+    fn port_of(&self, sock: &Sock) -> u16 {
+        if !self.has_port(sock) {
+            return 0;
+        }
+        let live = sock.kind.id().and_then(|id| self.stack.local_addr(id).ok());
+        live.or(sock.bound).map_or(0, |addr| addr.port())
     }
 
     /// Hands a UDP socket's options to the stack again.

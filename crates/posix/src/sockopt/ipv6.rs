@@ -28,7 +28,8 @@ impl Host {
 
     pub(super) fn set_ipv6(&mut self, fd: Fd, name: i32, value: &Value<'_>) -> Result<(), Errno> {
         let short = value.len() < 4;
-        let n = if short { 0 } else { value.int()? };
+        // What a null pointer leads to is 0 (`do_ipv6_setsockopt`).
+        let n = if short { 0 } else { value.int().unwrap_or(0) };
         // -1 asks for the default.
         let in_byte = || match n {
             -1 if !short => Ok(None),

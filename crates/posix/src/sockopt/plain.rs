@@ -10,6 +10,8 @@ use crate::host::Host;
 enum Rule {
     /// Anything; not 0 reads back as 1.
     Bool,
+    /// The same, and what is set stays: EPERM.
+    Latch,
     /// Any int.
     Any,
     /// These ints, else EINVAL.
@@ -37,13 +39,14 @@ const ROWS: &[Row] = &[
     (SOL_SOCKET, SO_PASSCRED, None, Rule::Refused(Errno::EOPNOTSUPP)),
     (SOL_SOCKET, SO_PASSSEC, None, Rule::Refused(Errno::EOPNOTSUPP)),
     (SOL_SOCKET, SO_PASSPIDFD, None, Rule::Refused(Errno::EOPNOTSUPP)),
+    (SOL_SOCKET, SO_PASSRIGHTS, None, Rule::Refused(Errno::EOPNOTSUPP)),
     (SOL_SOCKET, SO_PEEK_OFF, Some(-1), Rule::Any),
     (SOL_SOCKET, SO_MARK, Some(0), Rule::Any),
     (SOL_SOCKET, SO_RXQ_OVFL, Some(0), Rule::Bool),
     (SOL_SOCKET, SO_WIFI_STATUS, Some(0), Rule::Bool),
     (SOL_SOCKET, SO_ZEROCOPY, Some(0), Rule::Range(0, 1)),
     (SOL_SOCKET, SO_NOFCS, Some(0), Rule::Bool),
-    (SOL_SOCKET, SO_LOCK_FILTER, Some(0), Rule::Bool),
+    (SOL_SOCKET, SO_LOCK_FILTER, Some(0), Rule::Latch),
     (SOL_SOCKET, SO_SELECT_ERR_QUEUE, Some(0), Rule::Bool),
     (SOL_SOCKET, SO_BUSY_POLL, Some(0), Rule::Range(0, i32::MAX)),
     (SOL_SOCKET, SO_PREFER_BUSY_POLL, Some(0), Rule::Bool),
@@ -115,6 +118,11 @@ fn row(level: i32, name: i32) -> Result<&'static Row, Errno> {
 }
 
 impl Host {
+    /// There is such an option, whether it can be written or not.
+    pub(super) fn knows_plain(level: i32, name: i32) -> bool {
+        row(level, name).is_ok()
+    }
+
     /// Such an option exists and can be written.
     pub(super) fn may_set_plain(level: i32, name: i32) -> Result<(), Errno> {
         match row(level, name)?.3 {
@@ -140,7 +148,10 @@ impl Host {
     pub(super) fn set_plain(&mut self, fd: Fd, level: i32, name: i32, n: i32) -> Result<(), Errno> {
         let (.., rule) = row(level, name)?;
         let value = match *rule {
-            Rule::Bool => i32::from(n != 0),
+            Rule::Latch if n == 0 && self.files.sock(fd)?.plain(level, name) != 0 => {
+                return Err(Errno::EPERM);
+            }
+            Rule::Bool | Rule::Latch => i32::from(n != 0),
             Rule::Any => n,
             Rule::Range(low, high) if (low..=high).contains(&n) => n,
             Rule::Range(..) => return Err(Errno::EINVAL),

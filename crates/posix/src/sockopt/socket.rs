@@ -8,8 +8,8 @@ use crate::host::Host;
 use crate::poll::WRITING;
 use bytes::{BufMut as _, Bytes, BytesMut};
 use lowwater_core::base::Duration;
-use lowwater_core::tcp::Memory;
 use lowwater_core::tcp::window::Ratio;
+use lowwater_core::tcp::{Memory, State};
 
 /// Smallest SO_SNDBUF and SO_RCVBUF as they read back (`SOCK_MIN_SNDBUF`, `SOCK_MIN_RCVBUF`).
 const SNDBUF_MIN: u32 = 4_608;
@@ -63,8 +63,10 @@ impl Host {
             SO_RCVLOWAT => Told::Int(sock.plain(SOL_SOCKET, SO_RCVLOWAT).max(1)),
             SO_BSDCOMPAT => Told::Int(0),
             SO_LINGER => {
-                let seconds = options.linger.map_or(0, |l| i32::try_from(l.as_secs()).unwrap_or(i32::MAX));
                 let on = i32::from(options.linger.is_some());
+                // The time stays when lingering is switched off.
+                let last = sock.plain(SOL_SOCKET, SO_LINGER);
+                let seconds = options.linger.map_or(last, |l| i32::try_from(l.as_secs()).unwrap_or(i32::MAX));
                 Told::copy(&[on.to_ne_bytes(), seconds.to_ne_bytes()].concat())
             }
             SO_RCVTIMEO | SO_RCVTIMEO_NEW => timeval(sock.knobs.rcvtimeo),
@@ -119,6 +121,14 @@ impl Host {
         })
     }
 
+    /// There is no connection, or nothing has been acknowledged on it.
+    fn stack_is_silent(&self, kind: Kind) -> bool {
+        match kind.id().map(|id| self.stack.tcp_state(id)) {
+            None | Some(Ok(State::SynSent | State::Close)) => true,
+            Some(_) => false,
+        }
+    }
+
     /// The pending error, once.
     fn take_error(&mut self, fd: Fd) -> Result<i32, Errno> {
         let sock = self.files.sock_mut(fd)?;
@@ -126,7 +136,8 @@ impl Host {
         if let Some(errno) = sock.take_error() {
             return Ok(errno.number());
         }
-        let soft = sock.knobs.soft.take();
+        // What an old connection was told goes with the first acknowledgement of a new one.
+        let soft = sock.knobs.soft.take().filter(|_| self.stack_is_silent(kind));
         let error = kind.id().and_then(|id| self.stack.take_any_error(id));
         Ok(error.map(Errno::from).or(soft).map_or(0, Errno::number))
     }
@@ -139,6 +150,22 @@ impl Host {
             // Nothing takes that back (`sk_setsockopt`).
             o.paced |= rate != u64::MAX;
         })
+    }
+
+    fn set_linger(&mut self, fd: Fd, on: bool, value: &Value<'_>) -> Result<(), Errno> {
+        if value.len() < 8 {
+            return Err(Errno::EINVAL);
+        }
+        let word = value.bytes()?.get(4..8).and_then(|b| b.try_into().ok()).map(i32::from_ne_bytes);
+        let seconds = word.ok_or(Errno::EINVAL)?;
+        if on {
+            // Below zero is for ever.
+            let told = if seconds < 0 { i32::MAX } else { seconds };
+            self.files.sock_mut(fd)?.knobs.plain.insert((SOL_SOCKET, SO_LINGER), told);
+        }
+        // A number below zero is one of 32 bits without a sign: more years than anybody waits.
+        let linger = on.then(|| Duration::from_secs(u64::from(seconds as u32)));
+        self.change(fd, |o| o.linger = linger)
     }
 
     pub(super) fn set_socket(&mut self, fd: Fd, name: i32, value: &Value<'_>) -> Result<(), Errno> {
@@ -167,16 +194,7 @@ impl Host {
             SO_BSDCOMPAT | SO_CNX_ADVICE => Ok(()),
             SO_BUSY_POLL_BUDGET if (0..=0xffff).contains(&n) => Ok(()),
             SO_BUSY_POLL_BUDGET => Err(Errno::EINVAL),
-            SO_LINGER => {
-                if value.len() < 8 {
-                    return Err(Errno::EINVAL);
-                }
-                let word = value.bytes()?.get(4..8).and_then(|b| b.try_into().ok()).map(i32::from_ne_bytes);
-                let seconds = word.ok_or(Errno::EINVAL)?;
-                // A number below zero is one of 32 bits without a sign, as in the kernel.
-                let linger = (n != 0).then(|| Duration::from_secs(u64::from(seconds as u32)));
-                self.change(fd, |o| o.linger = linger)
-            }
+            SO_LINGER => self.set_linger(fd, n != 0, value),
             SO_RCVTIMEO | SO_RCVTIMEO_NEW => {
                 self.files.sock_mut(fd)?.knobs.rcvtimeo = read_timeval(value)?;
                 Ok(())

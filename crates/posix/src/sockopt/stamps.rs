@@ -6,7 +6,6 @@ use crate::errno::Errno;
 use crate::files::Kind;
 use crate::host::Host;
 use crate::timestamping::Stamping;
-use lowwater_core::tcp::State;
 
 /// What such an option reads back.
 pub(super) fn get(s: Stamping, name: i32) -> Told {
@@ -66,7 +65,7 @@ impl Host {
             return Ok(());
         }
         let Kind::Conn(id) = sock.kind else { return Err(Errno::EINVAL) };
-        if matches!(self.stack.tcp_state(id), Ok(State::Close) | Err(_)) {
+        if self.is_over(id) {
             return Err(Errno::EINVAL);
         }
         let base = self.stack.tcp_progress(id).map_or(0, |p| if written { p.end } else { p.una });

@@ -103,7 +103,7 @@ impl Host {
         if o.maxseg > 0 {
             return Ok(o.maxseg.into());
         }
-        // `tcp_disconnect` leaves the MSS of the last connection (mss_cache).
+        // That of the connection that there was (`mss_cache`).
         let residue = self.files.sock(fd)?.knobs.residue.as_ref();
         Ok(residue.map_or(MSS_DEFAULT, |residue| residue.info.snd_mss as i32))
     }

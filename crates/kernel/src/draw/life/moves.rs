@@ -385,7 +385,7 @@ fn peer(author: &mut Author, what: Move) -> Option<Segment> {
             flags.insert(TcpFlags::URG);
             Segment { flags, urgent, ..data }
         }
-        Move::Sacked => sacked(author, ack)?,
+        Move::Sacked => sacked(author)?,
         Move::Hole | Move::Overlap | Move::Fill | Move::Beyond | Move::Probe => place(author, what)?,
         Move::Late | Move::Unstamped => late(author, what)?,
         _ => odd(author, what)?,
@@ -393,7 +393,7 @@ fn peer(author: &mut Author, what: Move) -> Option<Segment> {
 }
 
 /// Blocks of what is out, which begin and end at whole segments more often than not; or a D-SACK of what was acknowledged.
-fn sacked(author: &mut Author, ack: Segment) -> Option<Segment> {
+fn sacked(author: &mut Author) -> Option<Segment> {
     let (acked, high, mss) = (author.peer.acked, author.peer.high, author.peer.segment());
     let span = high.checked_sub(acked).filter(|span| *span > 1 && author.peer.may_sack())?;
     let dice = &mut author.dice;
@@ -413,6 +413,7 @@ fn sacked(author: &mut Author, ack: Segment) -> Option<Segment> {
         sacks.truncate(3);
     }
     sacks.retain(|(from, to)| from < to);
+    let ack = author.peer.ack(author.at);
     (!sacks.is_empty()).then_some(Segment { ack: acked, sacks, ..ack })
 }
 

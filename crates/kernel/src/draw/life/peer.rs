@@ -40,10 +40,8 @@ pub(super) struct Peer {
     pub(super) window: u16,
     /// The largest window so far.
     pub(super) most: u32,
-    /// Its SYN has the flags of ECN.
-    ecn: bool,
-    /// The TOS of what it sends.
-    pub(super) tos: u8,
+    /// Its SYN has the flags of ECN, and the TOS of what it sends.
+    marks: (bool, u8),
 }
 
 impl Peer {
@@ -60,14 +58,13 @@ impl Peer {
             acked: 1,
             window,
             most: 0,
-            ecn: false,
-            tos: 0,
+            marks: (false, 0),
         }
     }
 
     /// It asks for ECN, or agrees to it, and sends with this TOS.
     pub(super) fn asking(self, ecn: bool, tos: u8) -> Self {
-        Self { ecn, tos, ..self }
+        Self { marks: (ecn, tos), ..self }
     }
 
     /// Both SYNs allowed SACK blocks.
@@ -148,7 +145,7 @@ impl Peer {
             ack: self.high,
             window: self.window,
             urgent: 0,
-            tos: self.tos,
+            tos: self.marks.1,
             stamp: self.stamp(at),
             sacks: Vec::new(),
             offer: None,
@@ -158,7 +155,7 @@ impl Peer {
     /// The SYN, or with `ack` the SYN-ACK.
     pub(super) fn syn(&self, at: u64, ack: bool) -> Segment {
         let mut flags = if ack { TcpFlags::SYN.union(TcpFlags::ACK) } else { TcpFlags::SYN };
-        if self.ecn {
+        if self.marks.0 {
             flags.insert(if ack { TcpFlags::ECE } else { TcpFlags::ECE.union(TcpFlags::CWR) });
         }
         let stamp = self.stamps.then_some((CLOCK + (at / 1_000) as u32, 0));
@@ -171,7 +168,7 @@ impl Peer {
             ack,
             window,
             urgent: 0,
-            tos: self.tos,
+            tos: self.marks.1,
             stamp,
             sacks: vec![],
             offer: Some(self.offer),
