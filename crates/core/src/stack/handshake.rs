@@ -330,7 +330,7 @@ impl Stack {
             conn.stand_above(&link.path_caps());
         }
         if holder == Holder::Backlog {
-            conn.forget_priority(&mut self.env.option_sets);
+            conn.inherit(&mut self.env.option_sets);
         }
         let id = self.sockets.insert(Entry::new(Socket::Tcp(Box::new(conn)), path, holder));
         self.env.memory.open();

@@ -250,9 +250,9 @@ impl Conn {
         self.options.too_far(v6, ttl) && self.state != State::TimeWait
     }
 
-    /// A listener's child has its options, but no priority (`sk_clone_lock`).
-    pub fn forget_priority(&mut self, sets: &mut OptionSets) {
-        self.options = sets.without_priority(&self.options);
+    /// A listener's child has its options, but for some ([`OptionSets::of_child`]).
+    pub fn inherit(&mut self, sets: &mut OptionSets) {
+        self.options = sets.of_child(&self.options);
     }
 
     /// Payload bytes of a full segment, options taken off, and at most half of the largest window that the peer ever offered.

@@ -287,12 +287,13 @@ impl OptionSets {
         new
     }
 
-    /// The same options without a priority of their own: an accepted connection does not inherit its listener's (`sk_clone_lock`).
-    pub fn without_priority(&mut self, options: &Arc<SocketOptions>) -> Arc<SocketOptions> {
-        match options.priority {
-            None | Some(0) => options.clone(),
-            Some(_) => self.share(&SocketOptions { priority: Some(0), ..(**options).clone() }),
+    /// The options of a listener's child: without a priority of its own (`sk_clone_lock`), nor TCP_DEFER_ACCEPT (`inet_csk_clone_lock`).
+    pub fn of_child(&mut self, options: &Arc<SocketOptions>) -> Arc<SocketOptions> {
+        let priority = options.priority.map(|_| 0);
+        if options.priority == priority && options.defer_accept == 0 {
+            return options.clone();
         }
+        self.share(&SocketOptions { priority, defer_accept: 0, ..(**options).clone() })
     }
 }
 
@@ -337,10 +338,10 @@ mod tests {
     fn children_of_a_listener_with_a_priority_share_what_it_leaves_them() {
         let (mut sets, plain) = (OptionSets::default(), SocketOptions::new(&Sysctl::default()));
         let listener = sets.share(&SocketOptions { priority: Some(6), tos: 16, ..plain.clone() });
-        let (a, b) = (sets.without_priority(&listener), sets.without_priority(&listener));
+        let (a, b) = (sets.of_child(&listener), sets.of_child(&listener));
         assert_eq!(*a, SocketOptions { priority: Some(0), tos: 16, ..plain.clone() });
-        assert!(Arc::ptr_eq(&a, &b) && Arc::ptr_eq(&a, &sets.without_priority(&a)));
+        assert!(Arc::ptr_eq(&a, &b) && Arc::ptr_eq(&a, &sets.of_child(&a)));
         let plain = sets.share(&plain);
-        assert!(Arc::ptr_eq(&plain, &sets.without_priority(&plain)), "one without stays as it is");
+        assert!(Arc::ptr_eq(&plain, &sets.of_child(&plain)), "one without stays as it is");
     }
 }

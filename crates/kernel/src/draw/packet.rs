@@ -20,6 +20,9 @@ pub(super) struct Seen {
     pub(super) ack: u32,
     pub(super) stamp: Option<u32>,
     pub(super) sacks: Vec<(u32, u32)>,
+    /// The window field, and the TOS of its IP header.
+    pub(super) window: u16,
+    pub(super) tos: u8,
     /// [`Timed::waited`].
     pub(super) waited: Option<u64>,
 }
@@ -38,6 +41,8 @@ impl Seen {
             ack: tcp.ack(),
             stamp: options.timestamps.map(|stamp| stamp.value),
             sacks: options.sack.iter().collect(),
+            window: tcp.window(),
+            tos: ip.tos(),
             waited: None,
         })
     }
@@ -61,7 +66,7 @@ impl Seen {
 
     /// Alike but for time and timestamp, and for PSH, which shows where packets were cut below TCP.
     pub(super) fn same(&self, other: &Self) -> bool {
-        let facts = |s: &Self| (s.seq, s.len, s.flags.union(TcpFlags::PSH), s.ack);
+        let facts = |s: &Self| (s.seq, s.len, s.flags.union(TcpFlags::PSH), s.ack, s.window, s.tos);
         facts(self) == facts(other) && self.sacks == other.sacks
     }
 }
@@ -92,10 +97,14 @@ impl fmt::Display for Seen {
             (TcpFlags::CWR, 'W'),
             (TcpFlags::ACK, '.'),
         ];
+        if self.tos != 0 {
+            write!(f, "[tos {:#x}] ", self.tos)?;
+        }
         for (_, letter) in LETTERS.iter().filter(|(flag, _)| self.flags.contains(*flag)) {
             write!(f, "{letter}")?;
         }
-        write!(f, " {}:{}({}) ack {}", self.seq, self.seq + self.len, self.len, self.ack)
+        let (end, len) = (self.seq + self.len, self.len);
+        write!(f, " {}:{end}({len}) ack {} win {}", self.seq, self.ack, self.window)
     }
 }
 

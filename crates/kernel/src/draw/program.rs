@@ -39,6 +39,8 @@ pub const LIVES: &[(&str, &str)] = &[
     ("icmp", "what routers and hosts say of our segments"),
     ("marks", "ECN of both ends, and congestion marks"),
     ("calls", "rarer flags and options, and connect to nobody"),
+    ("blocks", "SACK blocks and D-SACKs of the peer"),
+    ("header", "IP_TOS, IP_TTL and a peer's TOS that may be reflected"),
 ];
 
 /// What is asked of drawn connections: words of [`FLAVOURS`], or of [`LIVES`].

@@ -179,6 +179,31 @@ fn a_seed_makes_one_life() {
 }
 
 #[test]
+fn blocks_and_headers_are_drawn_and_seen() {
+    let script = |seed, words| {
+        let life = life::Life::draw(seed, &flavours(words)).expect("a life");
+        let run = life.run(&mut stack::Stack::new().expect("a stack")).expect("a run").0;
+        life.script(&run, usize::MAX)
+    };
+    let all = |words, what: &str| (0..20).filter(|seed| script(*seed, words).contains(what)).count();
+    assert!(all("blocks", "sack ") > 10 && all("life", "sack ") == 0);
+    assert!(
+        all("header", "> [tos 0xb8, ttl 64]") > 0 && all("header", "ttl 33]") > 0 && all("life", "ttl ") == 0
+    );
+}
+
+#[test]
+fn another_tos_or_ttl_is_a_difference() {
+    let life = life::Life::draw(0, &flavours("life")).expect("a life");
+    for header in [(3, 64), (0, 63)] {
+        let mut run = life.moved(0, 0, None).expect("a run");
+        let step = run.mark(header).expect("something that was sent");
+        let found = life.difference(&run).expect("a difference");
+        assert!(found.step == step && found.what.contains("[tos "), "{found:?}");
+    }
+}
+
+#[test]
 fn what_a_moment_decides_counts_for_nothing() {
     // A stack whose timers were late stands for a kernel: a segment comes after a silence of a timeout, or not yet (9045), and a SYN when half a
     // second has passed since the last one that was answered, or not yet (9119).

@@ -2,7 +2,7 @@
 use super::super::pace::{Paced, Timed};
 use super::super::packet;
 use super::super::stack::{LOCAL, REMOTE};
-use super::program::{Act, Cookie, Offer, Program, Segment, letters};
+use super::program::{Act, Cookie, Offer, Program, Segment, letters, level};
 use core::fmt;
 use core::net::SocketAddr;
 use lowwater_core::base::{Duration, Instant};
@@ -23,6 +23,8 @@ pub(super) const WMEM: &str = "4096 262144 262144";
 /// A SYN cookie's timestamp says in its last six bits what was agreed on, and so is up to 64 ms old (`cookie_init_timestamp`): the first round trip
 /// follows the clock.
 const COOKIE_CLOCK: Duration = Duration::from_millis(64);
+/// The TTL of what is sent, where nobody says otherwise.
+pub(super) const TTL: u8 = 64;
 /// What poll(2) is asked for.
 const EVENTS: i16 = (abi::POLLIN | abi::POLLOUT | abi::POLLPRI | abi::POLLRDHUP) as i16;
 /// Bytes of TCP_INFO.
@@ -37,6 +39,8 @@ pub(super) struct Out {
     pub(super) at: u64,
     pub(super) repr: TcpRepr,
     pub(super) len: u32,
+    /// TOS and TTL of its IP header.
+    pub(super) header: (u8, u8),
     /// [`Timed::waited`].
     pub(super) waited: Option<u64>,
 }
@@ -58,7 +62,7 @@ impl Out {
         let facts = |out: &Self| {
             let mut repr = out.repr;
             repr.flags.insert(TcpFlags::PSH);
-            (repr, out.len)
+            (repr, out.len, out.header)
         };
         facts(self) == facts(other)
     }
@@ -67,6 +71,10 @@ impl Out {
 impl fmt::Display for Out {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let r = &self.repr;
+        let (tos, ttl) = self.header;
+        if (tos, ttl) != (0, TTL) {
+            write!(f, "[tos {tos:#x}, ttl {ttl}] ")?;
+        }
         write!(f, "{} {}:{}({})", letters(r.flags), r.seq, r.seq.wrapping_add(self.len), self.len)?;
         if r.flags.ack() {
             write!(f, " ack {}", r.ack)?;
@@ -300,7 +308,7 @@ impl<'a, T: Target> End<'a, T> {
         let (src_port, dst_port) = (PORTS.1, PORTS.0);
         let (seq, flags, window, urgent) = (s.seq, s.flags, s.window, s.urgent);
         let repr = TcpRepr { src_port, dst_port, seq, ack, flags, window, urgent, options };
-        self.target.inject(packet::build(&repr, s.ecn, s.len.into()));
+        self.target.inject(packet::build(&repr, s.tos, s.len.into()));
     }
 
     /// The call that waited has come back.
@@ -345,8 +353,7 @@ impl<'a, T: Target> End<'a, T> {
 
 /// Level and number of an option.
 fn option(name: &str) -> (i32, i32) {
-    let level = if name.starts_with("TCP_") { abi::SOL_TCP } else { abi::SOL_SOCKET };
-    (level, number(name) as i32)
+    (level(name).0, number(name) as i32)
 }
 
 fn number(name: &str) -> i64 {
@@ -391,7 +398,8 @@ impl<T: Target> Paced for End<'_, T> {
                 *cookie = FastOpenCookie::REQUEST;
             }
             let (at, len) = (self.at(sent.at), tcp.payload().len() as u32);
-            return Some(Out { at, repr, len, waited: None });
+            let header = ip.as_ref().map_or((0, TTL), |ip| (ip.tos(), ip.ttl()));
+            return Some(Out { at, repr, len, header, waited: None });
         }
         None
     }

@@ -46,6 +46,13 @@ impl Run {
         self.0.steps[step].later.pop().map(|_| step)
     }
 
+    /// The first that was sent has this TOS and TTL; the step that sent it.
+    pub(super) fn mark(&mut self, header: (u8, u8)) -> Option<usize> {
+        let step = self.0.steps.iter().position(|done| !done.at_once.is_empty())?;
+        self.0.steps[step].at_once.first_mut()?.header = header;
+        Some(step)
+    }
+
     /// The same with what they made leave, which came as much later.
     pub(super) fn put_off(&mut self, step: usize, us: u64) {
         self.0.steps[step].later.iter_mut().for_each(|out| out.at += us);

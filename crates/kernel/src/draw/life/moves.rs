@@ -34,6 +34,7 @@ enum Move {
     Unstamped,
     Urgent,
     Marked,
+    Sacked,
     Router,
     // The application.
     Accept,
@@ -139,6 +140,8 @@ const LIKELY: &[(&str, &[(u64, Move)])] = &[
     ("icmp", &[(12, Move::Router), (6, Move::Write)]),
     ("marks", &[(14, Move::Marked), (6, Move::Write), (4, Move::Hole)]),
     ("calls", &[(12, Move::Rare), (4, Move::Option), (6, Move::Write), (6, Move::Data)]),
+    ("blocks", &[(12, Move::Sacked), (8, Move::Write), (4, Move::AckSome)]),
+    ("header", &[(8, Move::Option), (6, Move::Write), (6, Move::Data)]),
 ];
 /// What every connection does, and what ends it, which comes late.
 const COMMON: &[(u64, Move)] = &[
@@ -183,6 +186,10 @@ const OPTIONS: &[(&str, &str, &[i32])] = &[
     ("calls", "TCP_INQ", &[0, 1]),
     ("calls", "SO_RCVLOWAT", &[1, 2_000, 100_000]),
     ("icmp", "TCP_NODELAY", &[0, 1]),
+    ("icmp", "IP_RECVERR", &[0, 1]),
+    ("icmp", "IP_MTU_DISCOVER", &[1, 2, 3]),
+    ("header", "IP_TOS", &[0, 0x10, 0xb8, 3, 0xff]),
+    ("header", "IP_TTL", &[1, 33, 64, 255]),
 ];
 /// Options whose values are asked for.
 const ASKED: &[&str] = &[
@@ -202,6 +209,9 @@ const ASKED: &[&str] = &[
     "TCP_RTO_MIN_US",
     "TCP_RTO_MAX_MS",
     "TCP_DELACK_MAX_US",
+    "IP_TOS",
+    "IP_TTL",
+    "IP_MTU_DISCOVER",
     "SO_ACCEPTCONN",
     "SO_TYPE",
 ];
@@ -364,7 +374,7 @@ fn peer(author: &mut Author, what: Move) -> Option<Segment> {
                 flags.insert(flag);
             }
             let data = if author.dice.percent(60) { data } else { Segment { len: 0, ..data } };
-            Segment { flags, ecn: author.dice.pick(&[0, 1, 2, 2, 3, 3]), ..data }
+            Segment { flags, tos: data.tos & !3 | author.dice.pick(&[0, 1, 2, 2, 3, 3]), ..data }
         }
         Move::Urgent => {
             let len = length(author).min(author.peer.room(next));
@@ -375,10 +385,36 @@ fn peer(author: &mut Author, what: Move) -> Option<Segment> {
             flags.insert(TcpFlags::URG);
             Segment { flags, urgent, ..data }
         }
+        Move::Sacked => sacked(author)?,
         Move::Hole | Move::Overlap | Move::Fill | Move::Beyond | Move::Probe => place(author, what)?,
         Move::Late | Move::Unstamped => late(author, what)?,
         _ => odd(author, what)?,
     })
+}
+
+/// Blocks of what is out, which begin and end at whole segments more often than not; or a D-SACK of what was acknowledged.
+fn sacked(author: &mut Author) -> Option<Segment> {
+    let (acked, high, mss) = (author.peer.acked, author.peer.high, author.peer.segment());
+    let span = high.checked_sub(acked).filter(|span| *span > 1 && author.peer.may_sack())?;
+    let dice = &mut author.dice;
+    let mut sacks = Vec::new();
+    for _ in 0..dice.pick(&[1, 1, 2, 3]) {
+        let whole = dice.percent(70) && span > mss;
+        let from = match whole {
+            true => acked + mss * dice.range(1, u64::from((span - 1) / mss)) as u32,
+            false => acked + dice.range(1, u64::from(span - 1)) as u32,
+        };
+        let len = if whole { mss * dice.range(1, 4) as u32 } else { dice.range(1, 3_000) as u32 };
+        sacks.push((from, from.saturating_add(len).min(high)));
+    }
+    if dice.percent(20) {
+        let back = dice.pick(&[1, mss, 2 * mss]).min(acked.saturating_sub(1));
+        sacks.insert(0, (acked - back, acked));
+        sacks.truncate(3);
+    }
+    sacks.retain(|(from, to)| from < to);
+    let ack = author.peer.ack(author.at);
+    (!sacks.is_empty()).then_some(Segment { ack: acked, sacks, ..ack })
 }
 
 /// What somebody says of a segment that is out, or was, or never.

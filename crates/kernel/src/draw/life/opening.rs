@@ -54,6 +54,7 @@ pub(super) struct Opening {
 pub(super) fn draw(dice: &mut Dice, words: &Flavours) -> Opening {
     let (offer, stamps) = offer(dice, words);
     let ecn = words.has("marks") && dice.percent(80);
+    let tos = if words.has("header") { dice.pick(&[0, 0x10, 0x28, 0xb8]) } else { 0 };
     let window = match () {
         () if words.has("buffers") => dice.pick(&[0, 100, 1_000, 3_000, 20_000, 65_535]),
         () if words.has("listen") || words.has("options") => dice.pick(&[0, 1_000, 65_535]),
@@ -68,7 +69,7 @@ pub(super) fn draw(dice: &mut Dice, words: &Flavours) -> Opening {
         1 => active(dice, words, &mut acts),
         _ => simultaneous(dice, &mut acts),
     }
-    Opening { sysctls, peer: Peer::new(offer, stamps, window).asking(ecn), acts }
+    Opening { sysctls, peer: Peer::new(offer, stamps, window).asking(ecn, tos), acts }
 }
 
 fn offer(dice: &mut Dice, words: &Flavours) -> (Offer, bool) {
@@ -94,10 +95,8 @@ fn offer(dice: &mut Dice, words: &Flavours) -> (Offer, bool) {
         scale = dice.pick(&[None, Some(0)]);
     }
     let stamps = words.has("paws") || dice.percent(50);
-    (
-        Offer { mss, scale, sack: dice.percent(60) || words.has("disorder") && dice.percent(50), cookie },
-        stamps,
-    )
+    let sack = dice.percent(60) || words.has("disorder") && dice.percent(50) || words.has("blocks");
+    (Offer { mss, scale, sack, cookie }, stamps)
 }
 
 fn sysctls(dice: &mut Dice, words: &Flavours) -> Vec<(&'static str, u64)> {
@@ -128,6 +127,9 @@ fn sysctls(dice: &mut Dice, words: &Flavours) -> Vec<(&'static str, u64)> {
     }
     if words.has("marks") {
         all.push(("tcp_ecn", dice.pick(&[1, 1, 2])));
+    }
+    if words.has("header") && dice.percent(50) {
+        all.push(("tcp_reflect_tos", 1));
     }
     if words.has("listen") {
         if dice.percent(50) {
@@ -209,6 +211,10 @@ fn before(dice: &mut Dice, words: &Flavours) -> Vec<Act> {
     }
     if words.has("urgent") {
         maybe(dice, 30, "SO_OOBINLINE", &[1]);
+    }
+    if words.has("header") {
+        maybe(dice, 40, "IP_TOS", &[0x10, 0xb8, 0xff]);
+        maybe(dice, 30, "IP_TTL", &[33, 255]);
     }
     if words.has("keepalive") {
         maybe(dice, 90, "SO_KEEPALIVE", &[1]);

@@ -14,6 +14,7 @@ pub(super) const MSS: u32 = 1_400;
 #[derive(Debug)]
 struct Agreed {
     stamps: bool,
+    sack: bool,
     /// What the stack's windows are scaled by.
     scale: u8,
 }
@@ -39,8 +40,8 @@ pub(super) struct Peer {
     pub(super) window: u16,
     /// The largest window so far.
     pub(super) most: u32,
-    /// Its SYN has the flags of ECN.
-    ecn: bool,
+    /// Its SYN has the flags of ECN, and the TOS of what it sends.
+    marks: (bool, u8),
 }
 
 impl Peer {
@@ -48,7 +49,7 @@ impl Peer {
         Self {
             offer,
             stamps,
-            agreed: Agreed { stamps, scale: 0 },
+            agreed: Agreed { stamps, sack: false, scale: 0 },
             sent: BTreeMap::new(),
             fin_at: None,
             high: 1,
@@ -57,13 +58,18 @@ impl Peer {
             acked: 1,
             window,
             most: 0,
-            ecn: false,
+            marks: (false, 0),
         }
     }
 
-    /// It asks for ECN, or agrees to it.
-    pub(super) fn asking(self, ecn: bool) -> Self {
-        Self { ecn, ..self }
+    /// It asks for ECN, or agrees to it, and sends with this TOS.
+    pub(super) fn asking(self, ecn: bool, tos: u8) -> Self {
+        Self { marks: (ecn, tos), ..self }
+    }
+
+    /// Both SYNs allowed SACK blocks.
+    pub(super) const fn may_sack(&self) -> bool {
+        self.agreed.sack
     }
 
     /// A segment of the stack arrives.
@@ -74,6 +80,7 @@ impl Peer {
         }
         if repr.flags.syn() {
             self.agreed.stamps = self.stamps && repr.options.timestamps.is_some();
+            self.agreed.sack = self.offer.sack && repr.options.sack_permitted;
             self.agreed.scale = self.offer.scale.and(repr.options.window_scale).unwrap_or(0);
         }
         self.high = self.high.max(out.end());
@@ -138,7 +145,7 @@ impl Peer {
             ack: self.high,
             window: self.window,
             urgent: 0,
-            ecn: 0,
+            tos: self.marks.1,
             stamp: self.stamp(at),
             sacks: Vec::new(),
             offer: None,
@@ -148,7 +155,7 @@ impl Peer {
     /// The SYN, or with `ack` the SYN-ACK.
     pub(super) fn syn(&self, at: u64, ack: bool) -> Segment {
         let mut flags = if ack { TcpFlags::SYN.union(TcpFlags::ACK) } else { TcpFlags::SYN };
-        if self.ecn {
+        if self.marks.0 {
             flags.insert(if ack { TcpFlags::ECE } else { TcpFlags::ECE.union(TcpFlags::CWR) });
         }
         let stamp = self.stamps.then_some((CLOCK + (at / 1_000) as u32, 0));
@@ -161,11 +168,17 @@ impl Peer {
             ack,
             window,
             urgent: 0,
-            ecn: 0,
+            tos: self.marks.1,
             stamp,
             sacks: vec![],
             offer: Some(self.offer),
         }
+    }
+
+    /// Payload of the stack's full segments, as far as the peer knows.
+    pub(super) fn segment(&self) -> u32 {
+        let options = if self.agreed.stamps { 12 } else { 0 };
+        u32::from(self.offer.mss.unwrap_or(536).clamp(48, 1_460)) - options
     }
 
     /// Data from `seq` on, which stays before a FIN that was sent.

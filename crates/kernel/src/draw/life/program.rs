@@ -30,8 +30,8 @@ pub(super) struct Segment {
     pub(super) ack: u32,
     pub(super) window: u16,
     pub(super) urgent: u16,
-    /// The ECN field of its IP header.
-    pub(super) ecn: u8,
+    /// The TOS of its IP header, with the two bits of ECN.
+    pub(super) tos: u8,
     /// The timestamp, and how many milliseconds before the last one that it saw the one it echoes is.
     pub(super) stamp: Option<(u32, u32)>,
     pub(super) sacks: Vec<(u32, u32)>,
@@ -62,6 +62,15 @@ pub(super) enum Act {
     Packet(Segment),
     /// Type, code and MTU of a message, and the number of the segment that it quotes.
     Icmp(u8, u8, u16, u32),
+}
+
+/// Number and name of the level of an option.
+pub(super) fn level(option: &str) -> (i32, &'static str) {
+    match option {
+        name if name.starts_with("TCP_") => (abi::SOL_TCP, "SOL_TCP"),
+        name if name.starts_with("IP_") => (abi::SOL_IP, "SOL_IP"),
+        _ => (abi::SOL_SOCKET, "SOL_SOCKET"),
+    }
 }
 
 /// Flags of the calls that send and receive, as scripts name them.

@@ -1,7 +1,7 @@
 //! A run of a drawn life as a script in packetdrill's language.
 use super::super::pace::value;
-use super::end::{Look, Out, WMEM};
-use super::program::{Act, Cookie, Offer, Program, Segment, letters, msg_flags};
+use super::end::{Look, Out, TTL, WMEM};
+use super::program::{Act, Cookie, Offer, Program, Segment, letters, level, msg_flags};
 use super::trace::{Done, FIELDS, Trace};
 use core::fmt::Write as _;
 use lowwater_posix::abi;
@@ -33,8 +33,15 @@ const STAMP: u64 = 1_000;
 
 /// The first `steps` steps of a run.
 pub(super) fn text(program: &Program, run: &Trace, steps: usize) -> String {
-    let mut script =
-        Script { text: String::new(), last: 0, conn: None, last_stamp: 0, said: None, ready: vec![] };
+    let mut script = Script {
+        text: String::new(),
+        last: 0,
+        conn: None,
+        last_stamp: 0,
+        said: None,
+        ready: vec![],
+        marked: false,
+    };
     script.head(program);
     for (step, done) in program.steps.iter().zip(&run.steps).take(steps) {
         script.step(step.at, &step.act, done);
@@ -53,6 +60,8 @@ struct Script {
     /// What the last assertion knew.
     said: Option<Vec<u8>>,
     ready: Vec<i16>,
+    /// TOS and TTL are said.
+    marked: bool,
 }
 
 impl Script {
@@ -106,7 +115,7 @@ impl Script {
                 time.max(&0)
             ),
             Act::Set(name, value) => {
-                let level = if name.starts_with("TCP_") { "SOL_TCP" } else { "SOL_SOCKET" };
+                let level = level(name).1;
                 format!("setsockopt({fd}, {level}, {name}, [{value}], 4) = {ret}")
             }
             Act::Write(len, flags) => format!("send({fd}, ..., {len}, {}) = {ret}", msg_flags(*flags)),
@@ -123,7 +132,7 @@ impl Script {
             Act::Error => format!("getsockopt({fd}, SOL_SOCKET, SO_ERROR, [{ret}], [4]) = 0"),
             Act::Ioctl(name) => format!("ioctl({fd}, {name}, [{ret}]) = 0"),
             Act::Get(name) => {
-                let level = if name.starts_with("TCP_") { "SOL_TCP" } else { "SOL_SOCKET" };
+                let level = level(name).1;
                 format!("getsockopt({fd}, {level}, {name}, [{ret}], [4]) = 0")
             }
             Act::Disconnect => format!("connect({fd}, AF_UNSPEC, ...) = {ret}"),
@@ -160,7 +169,10 @@ impl Script {
         let options = if words.is_empty() { String::new() } else { format!(" <{}>", words.join(",")) };
         let end = s.seq.wrapping_add(s.len.into());
         let flags = letters(s.flags);
-        let mark = ["", "[ect1] ", "[ect0] ", "[ce] "].get(usize::from(s.ecn)).unwrap_or(&"");
+        let mark = match ["", "[ect1] ", "[ect0] ", "[ce] "].get(usize::from(s.tos)) {
+            Some(mark) => (*mark).to_owned(),
+            None => format!("[tos {:#x}] ", s.tos),
+        };
         format!("< {mark}{flags} {}:{end}({}){ack} win {}{urgent}{options}", s.seq, s.len, s.window)
     }
 
@@ -192,8 +204,12 @@ impl Script {
             if r.flags.contains(TcpFlags::URG) { format!(" urg {}", r.urgent) } else { String::new() };
         let (flags, end) = (letters(r.flags), r.seq.wrapping_add(out.len));
         let (seq, len, window) = (r.seq, out.len, r.window);
+        let (tos, ttl) = out.header;
+        // Said of all from the first that is not as usual.
+        self.marked |= (tos, ttl) != (0, TTL);
+        let mark = if self.marked { format!("[tos {tos:#x}, ttl {ttl}] ") } else { String::new() };
         self.line(&format!(
-            "+{} > {flags} {seq}:{end}({len}){ack} win {window}{urgent}{options}",
+            "+{} > {mark}{flags} {seq}:{end}({len}){ack} win {window}{urgent}{options}",
             seconds(pause)
         ));
     }

@@ -275,7 +275,7 @@ mod tests {
             urgent: 0,
             options: TcpOptions::default(),
         };
-        Out { at, repr, len, waited: Some(40_000) }
+        Out { at, repr, len, header: (0, 64), waited: Some(40_000) }
     }
 
     #[test]
