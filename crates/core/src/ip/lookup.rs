@@ -5,6 +5,9 @@ use crate::base::limits::{MIN_PMTU_V4, MIN_PMTU_V6};
 use crate::base::{Error, Instant, RouteMetrics};
 use core::net::IpAddr;
 
+/// Least MTU that a route may have, as a device (RFC 791).
+const MIN_MTU: u16 = 68;
+
 impl Ip {
     /// The way to `dst`, from `src` where the caller is bound to one.
     ///
@@ -27,7 +30,7 @@ impl Ip {
         };
         let mut mtu = match route.metrics.mtu {
             0 => iface.mtu,
-            of_route => iface.mtu.min(of_route),
+            of_route => iface.mtu.min(of_route.max(MIN_MTU)),
         };
         let learnt = self.pmtu.get(dst, now);
         mtu = mtu.min(learnt.map_or(u16::MAX, |learnt| learnt.mtu));

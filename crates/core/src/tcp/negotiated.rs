@@ -143,8 +143,11 @@ impl Negotiated {
     }
 
     /// What the route says the MSS may be (`dst_metric_advmss`).
-    pub(crate) const fn route_advmss(tuple: &Tuple, mtu: u16, options: &SocketOptions) -> u16 {
-        if options.route.advmss != 0 { options.route.advmss } else { mss_of_mtu(mtu, tuple.is_v6()) }
+    pub(crate) fn route_advmss(tuple: &Tuple, mtu: u16, options: &SocketOptions) -> u16 {
+        match options.route.advmss {
+            0 => mss_of_mtu(mtu, tuple.is_v6()),
+            of_route => of_route.max(TCP_MIN_SND_MSS),
+        }
     }
 
     /// The MSS that we announce.
