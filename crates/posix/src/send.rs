@@ -176,8 +176,8 @@ impl Host {
         if write.is_strange_to(sock) && !self.waits_to_connect(id) {
             return Err(Errno::EINVAL);
         }
-        if p.done > 0 && self.stack.poll(self.now, id).contains(Ready::ERR) {
-            // The error stays for whoever asks next (`sk_stream_wait_memory`).
+        if p.done > 0 && (p.over() || self.stack.poll(self.now, id).contains(Ready::ERR)) {
+            // An error stays for whoever asks next (`sk_stream_wait_memory`).
             return Ok(Some(Reply::ok(p.done as i64)));
         }
         match self.send_some(id, (write, patient), p) {
