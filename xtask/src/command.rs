@@ -5,9 +5,11 @@ use std::process::{Command, Stdio};
 /// What a chore answers: nothing, or one sentence that says why it failed.
 pub(crate) type Outcome = Result<(), String>;
 
-/// The root of the workspace: the parent of this crate.
+/// The root of the workspace: the parent of this crate, where cargo runs it, else where it was built.
 pub(crate) fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace").to_path_buf()
+    let own = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    let own = own.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")));
+    own.parent().expect("xtask lies in the workspace").to_path_buf()
 }
 
 /// `cargo` with these arguments at the root.

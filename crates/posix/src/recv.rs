@@ -76,8 +76,10 @@ impl Host {
         let target = if read.has(MSG_WAITALL) { read.want } else { lowat.min(read.want) }.max(1);
         let taken = if read.has(MSG_PEEK) { self.peek(id, &read, p)? } else { self.take_data(id, &read, p)? };
         let waiting = self.queues(id).recv.saturating_sub(self.peek_from(&read)?);
-        // The urgent mark ends what is read in one go.
-        let mark = taken > 0 && self.stack.tcp_inq(id).is_ok_and(|inq| inq.at_mark);
+        // The urgent mark ends what is read in one go; a peek stands where what it has seen ends.
+        let peeked = if read.has(MSG_PEEK) { taken as u64 + self.peek_from(&read)? } else { 0 };
+        let mark = taken > 0
+            && self.stack.tcp_inq(id).is_ok_and(|inq| inq.to_mark.is_some_and(|to| u64::from(to) == peeked));
         if read.want == 0 {
             self.stack.tcp_recv(self.now, id, &mut [], true)?;
             // Who has waited for nothing has it, whatever has come (`tcp_recvmsg_locked`).

@@ -178,8 +178,8 @@ impl Host {
         if open && write.is_strange_to(sock) {
             return Err(Errno::EINVAL);
         }
-        if p.done > 0 && self.stack.poll(self.now, id).contains(Ready::ERR) {
-            // The error stays for whoever asks next (`sk_stream_wait_memory`).
+        if p.done > 0 && (p.over() || self.stack.poll(self.now, id).contains(Ready::ERR)) {
+            // An error stays for whoever asks next (`sk_stream_wait_memory`).
             return Ok(Some(Reply::ok(p.done as i64)));
         }
         // What was shut down before the connection began is shut down in it, too.

@@ -20,6 +20,8 @@ pub struct Inq {
     pub hint: u32,
     /// SIOCATMARK.
     pub at_mark: bool,
+    /// Bytes before the urgent mark: there a read ends, and a peek.
+    pub to_mark: Option<u32>,
 }
 
 impl Conn {
@@ -363,6 +365,7 @@ impl Conn {
             bytes: if handshake { 0 } else { self.rx.inq() },
             hint: self.rx.readable_bytes() + fin,
             at_mark: self.rx.at_mark(),
+            to_mark: self.rx.to_mark(),
         }
     }
 

@@ -45,9 +45,9 @@ fn a_read_ends_before_the_byte_and_the_next_steps_over_it() {
     p.inject("PU. 1:201 ack 1 urg 100");
     p.drain();
     assert!(ready(&mut p, Ready::PRI));
-    assert_eq!(inq(&p), Inq { bytes: 99, hint: 200, at_mark: false });
+    assert_eq!(inq(&p), Inq { bytes: 99, hint: 200, at_mark: false, to_mark: Some(99) });
     assert_eq!(read(&mut p, 1_000), Ok(bytes(0, 99)));
-    assert_eq!(inq(&p), Inq { bytes: 0, hint: 101, at_mark: true });
+    assert_eq!(inq(&p), Inq { bytes: 0, hint: 101, at_mark: true, to_mark: Some(0) });
     assert_eq!(oob(&mut p, true), Ok(Some(pattern(99))));
     assert_eq!(oob(&mut p, false), Ok(Some(pattern(99))));
     assert_eq!(oob(&mut p, false), Err(Error::Invalid), "only once");

@@ -133,6 +133,13 @@ impl Receiver {
         if marked && ahead < 1 << 31 { ahead } else { self.intake.queue.readable_bytes() }
     }
 
+    /// Bytes that wait before the urgent mark, where that has not been passed, or will come.
+    #[must_use]
+    pub fn to_mark(&self) -> Option<u32> {
+        let ahead = self.urgent.seq.since(self.intake.copied_seq());
+        Some(ahead).filter(|ahead| self.urgent.is_set() && *ahead < 1 << 31)
+    }
+
     /// How far a read may go that wants `max` bytes: whether it must step over the urgent byte first, and how many bytes follow.
     /// A read ends before the mark, so that the mark can be noticed (`tcp_recvmsg_locked`).
     pub(super) fn up_to_mark(&self, max: usize) -> (bool, usize) {
