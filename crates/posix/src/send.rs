@@ -187,9 +187,9 @@ impl Host {
             let errno = self.stack.take_error(id).map_or(Errno::EPIPE, Errno::from);
             return Ok(Some(write.fail(errno)));
         }
-        // What comes after a part was written is the next call's to tell.
-        if p.done > 0 && self.stack.poll(self.now, id).contains(Ready::ERR) {
-            return Ok(Some(Reply::ok(p.done as i64)));
+        if p.begun && patient && !waits && !p.over() && self.stack.tcp_ends_wait_for_room(id) == Some(false) {
+            // Woken by something else: the tail of the queue takes no more, either.
+            return p.wait(self.now, timeout);
         }
         match self.send_some(id, (write, patient), p) {
             Ok(_) if write.bad && !p.over() => return Err(Errno::EFAULT),

@@ -162,6 +162,15 @@ impl Stack {
         }
     }
 
+    /// A write that waits for room goes on now (`sk_stream_wait_memory`); `None` where there is no connection.
+    pub fn tcp_ends_wait_for_room(&mut self, id: SocketId) -> Option<bool> {
+        let cx = self.env.cx(self.now, Some(id));
+        match &self.sockets.get(id)?.socket {
+            Socket::Tcp(conn) => Some(conn.ends_wait_for_room(&cx)),
+            _ => None,
+        }
+    }
+
     /// SO_ERROR as Linux has it: the pending error, else what ICMP said that did not end the connection; once.
     pub fn take_any_error(&mut self, id: SocketId) -> Option<Error> {
         let error = self.take_error(id);

@@ -388,6 +388,13 @@ impl Conn {
         self.level(cx).writable()
     }
 
+    /// A write that waits for room goes on: there is some, if less than wakes it, or nothing to wait for (`sk_stream_wait_memory`).
+    #[must_use]
+    pub fn ends_wait_for_room(&self, cx: &Cx<'_>) -> bool {
+        let may_send = matches!(self.state, State::SynRecv | State::Established | State::CloseWait);
+        !may_send || self.app.snd_shutdown || self.app.error.is_some() || self.level(cx).memory_free(false)
+    }
+
     /// Level readiness. Asking while it is not writable counts as having seen "full": a wake-up will follow.
     pub fn poll(&mut self, cx: &Cx<'_>) -> Ready {
         let mut ready = Ready::NONE;
