@@ -35,7 +35,7 @@ pub struct BulkParams {
     pub rate: u64,
     /// Where it is.
     pub bottleneck: Bottleneck,
-    /// Random loss of packets towards B, in 10^-6.
+    /// Random loss of segments towards B, in 10^-6.
     pub loss_ppm: u32,
     /// The bottleneck's queue in bytes; 0 is unlimited.
     pub queue_bytes: u64,
@@ -86,7 +86,7 @@ const KNOBS: &[Knob<BulkParams>] = &[
         |p| ms(p.rtt), |p, v| p.rtt = from_ms(v)),
     knob!("rate_mbps", "10^6 bit/s of the bottleneck", real 0.001, 400_000,
         |p| p.rate as f64 / 1e6, |p, v| p.rate = (v * 1e6) as u64),
-    knob!("loss_percent", "random loss of data packets", real 0, 100,
+    knob!("loss_percent", "random loss of data segments", real 0, 100,
         |p| f64::from(p.loss_ppm) / 1e4, |p, v| p.loss_ppm = (v * 1e4).round() as u32),
     knob!("queue_bytes", "queue of the bottleneck, 0 without a limit", whole 0, u32::MAX,
         |p| p.queue_bytes as f64, |p, v| p.queue_bytes = v as u64),
@@ -154,7 +154,9 @@ fn build(params: &BulkParams) -> World {
     let words = (params.common.qdisc != NO_QDISC).then(|| params.common.qdisc.clone());
     let sender = HostSpec { qdisc: words.clone().filter(|_| own).unwrap_or_default(), ..host(A) };
     let (a, b) = (world.add_host(sender), world.add_host(host(B)));
-    let nic = |rate, bytes| Some(NicSpec { rate, bytes, carry: params.carry, ..NicSpec::default() });
+    // What a line loses is a segment, not what offloads have left whole.
+    let carry = if params.loss_ppm > 0 { Carry::Segments } else { params.carry };
+    let nic = |rate, bytes| Some(NicSpec { rate, bytes, carry, ..NicSpec::default() });
     let queue = QueueSpec { rate: params.rate, bytes: params.queue_bytes, ..QueueSpec::default() };
     let forward = PipeSpec {
         nic: if own { nic(params.rate, params.queue_bytes) } else { nic(FAST, 0) },
