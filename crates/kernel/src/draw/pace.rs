@@ -90,12 +90,16 @@ pub(super) fn linger<P: Paced>(on: &mut P, next: u64, late: u64) -> Vec<P::Out> 
     got
 }
 
-/// How late the kernel may send what a timer of the stack's has sent after a step, in microseconds: a share of the time for which that was set.
+/// How late the kernel may send what a timer of the stack's has sent after a step, in microseconds: a share of the time for which that was set,
+/// and no more than for one of which nobody knows that.
 fn allowance(step: u64, out: &impl Timed) -> u64 {
-    match out.waited() {
-        Some(waited) => most_late(waited) + SLACK,
-        None => out.at().saturating_sub(step) / 7 + TIMER_SLACK,
-    }
+    let most = most(step, out);
+    out.waited().map_or(most, |waited| (most_late(waited) + SLACK).min(most))
+}
+
+/// However late others were before.
+fn most(step: u64, out: &impl Timed) -> u64 {
+    out.at().saturating_sub(step) / 7 + TIMER_SLACK
 }
 
 /// The first of what both sent after a step that the kernel sent at another time than timers that are late explain; what is late makes
@@ -103,7 +107,7 @@ fn allowance(step: u64, out: &impl Timed) -> u64 {
 pub(super) fn off<'a, O: Timed>(step: u64, stack: &'a [O], kernel: &'a [O]) -> Option<(&'a O, &'a O)> {
     let mut late = 0;
     stack.iter().zip(kernel).find(|(s, k)| {
-        let most = late + allowance(step, *s);
+        let most = (late + allowance(step, *s)).min(most(step, *s));
         late = k.at().saturating_sub(s.at());
         k.at() + SLACK < s.at() || late > most
     })
