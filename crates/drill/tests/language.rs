@@ -333,6 +333,30 @@ fn with(front: &str, behind: &str) -> Result<Vec<String>, String> {
 }
 
 #[test]
+fn wrong_words_of_ip_route_are_told() {
+    let told = |command: &str| with(&format!("`{command}`"), "").unwrap_err();
+    for (words, why) in [
+        ("dev eth9", "no device 'eth9'"),
+        ("via 1.2.3.999", "via: '1.2.3.999' is no address"),
+        ("via fd00::1", "via: 'fd00::1' is no address"),
+        ("metric five", "metric: 'five' is no number"),
+        ("dev tun0 initcwn 4", "no 'initcwn' here; there are mtu, initcwnd"),
+        ("dev tun0 initcwnd", "initcwnd of a route wants a value"),
+    ] {
+        let what = told(&format!("ip route replace default {words}"));
+        assert!(what.contains(why), "{words}: {what}");
+    }
+    let what = told("ip route replace default dev tun0 mtu 1400 | true");
+    assert!(what.contains("what another command makes of its output"), "{what}");
+    assert!(told("ip link set dev tun0 mtu 1400").contains("`ip route add`, `replace` and `del`"));
+    // Of the other family nothing is changed, which is told.
+    let other =
+        "`ip -6 route replace default dev tun0 advmss 900`\n0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3";
+    let notes = lowwater_drill::drill("made.pkt", other).unwrap();
+    assert!(notes.iter().any(|note| note.contains("changes nothing: all is IPv4 here")), "{notes:?}");
+}
+
+#[test]
 fn what_packetdrill_refuses_is_refused() {
     let open = "+.01 < . 1:1(0) ack 1 win 65535 <nop,nop,TS val 210 ecr 100>\n+0 accept(3, ..., ...) = 4\n";
     assert_eq!(with("", open), Ok(vec![]), "the ecr of a SYN means nothing");

@@ -155,16 +155,17 @@ impl Builder {
     }
 
     /// What the route that was added last says of itself and asks of connections, in the words of `ip route`: "mtu 1400 initcwnd 20 rto_min 50ms".
-    /// docs/ip.md has them all.
+    /// A second call adds to the first. docs/ip.md has all words. A peer in the subnet of an address takes that subnet's route: name it by
+    /// [`Builder::route`], too.
     pub fn route_metrics(mut self, words: &str) -> Self {
-        match (words.parse(), self.devices.last_mut().and_then(|device| device.routes.last_mut())) {
-            (Ok(metrics), Some((_, _, of_route))) => *of_route = metrics,
-            (Err(why), _) => {
-                self.mistake.get_or_insert(why);
+        let told = match self.devices.last_mut().and_then(|device| device.routes.last_mut()) {
+            Some((_, _, metrics)) => metrics.apply(words),
+            None => {
+                Err("route_metrics() is about the route() before it, and this device has none".to_owned())
             }
-            (_, None) => {
-                self.mistake.get_or_insert("route_metrics() is for the route() before it".to_owned());
-            }
+        };
+        if let Err(why) = told {
+            self.mistake.get_or_insert(why);
         }
         self
     }

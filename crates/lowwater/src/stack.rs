@@ -5,6 +5,7 @@ use crate::observe::Observer;
 use crate::shared::{Handle, Phase};
 use crate::waiters::same_task;
 use lowwater_core::base::{Counters, Sysctl};
+use lowwater_core::ip::{Cidr, Route};
 use lowwater_core::qdisc::{self, Any};
 use lowwater_core::stack::{Report, Sockstat};
 use std::future::poll_fn;
@@ -67,7 +68,8 @@ impl Stack {
         self.handle.enter(|inner, _, _| inner.core.set_sysctl(name, value)).map_err(invalid)
     }
 
-    /// Adds a route by the stack's `device`-th device, counted from 0 in order of the builder's calls.
+    /// Adds a route by the stack's `device`-th device, counted from 0 in order of the builder's calls; one to the same prefix is replaced, with
+    /// what it asked of connections.
     ///
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] for a device that is not there, a bad prefix or a gateway that cannot be.
@@ -75,6 +77,27 @@ impl Stack {
         self.handle.enter_live(|inner, _, _| {
             let &dev = inner.devices.get(device).ok_or_else(|| invalid("the stack has no such device"))?;
             inner.core.add_route(to, prefix, via, dev).map_err(io_error)
+        })
+    }
+
+    /// The same with what the route says of itself and asks of connections, in the words of `ip route` ("mtu 1400 initcwnd 20"; docs/ip.md). A
+    /// route to the same prefix by this device is replaced, its words with it; connections follow with their next packet.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] as [`Stack::add_route`], or with a sentence that names the wrong word and what is allowed.
+    pub fn replace_route(
+        &self,
+        to: IpAddr,
+        prefix: u8,
+        gateway: Option<IpAddr>,
+        device: usize,
+        words: &str,
+    ) -> io::Result<()> {
+        let metrics = words.parse().map_err(|why: String| invalid(why))?;
+        let to = Cidr::new(to, prefix).ok_or_else(|| invalid(format!("{to}/{prefix} is no prefix")))?;
+        self.handle.enter_live(|inner, _, _| {
+            let &dev = inner.devices.get(device).ok_or_else(|| invalid("the stack has no such device"))?;
+            inner.core.replace_route(Route { gateway, metrics, ..Route::on_link(to, dev) }).map_err(io_error)
         })
     }
 

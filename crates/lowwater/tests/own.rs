@@ -91,6 +91,31 @@ async fn no_copy_on_either_side() {
 }
 
 #[tokio::test]
+async fn what_a_route_asks_for_counts_for_peers_behind_it() {
+    let (a, b) = link::pair(1500);
+    let server = Stack::builder().device(a).address("10.0.0.1/24").address("10.9.0.1/24").build().unwrap();
+    let client = Stack::builder().device(b).address("10.0.0.2/24");
+    let words = |client: lowwater::Builder| client.route_metrics("initcwnd 20").route_metrics("advmss 900");
+    let client = words(client.route("10.9.0.0/24", None)).build().unwrap();
+    let listener = TcpListener::bind(&server, "0.0.0.0:80").await.unwrap();
+    let seen = async |to: &str| {
+        let info = soon(TcpStream::connect(&client, to)).await.unwrap().info().unwrap();
+        (info.snd_cwnd, info.advmss)
+    };
+    assert_eq!(seen("10.9.0.1:80").await, (20, 888), "a second call adds to the first");
+    assert_eq!(seen("10.0.0.1:80").await, (10, 1_448), "the subnet's own route asks for nothing");
+    let net = "10.9.0.0".parse().unwrap();
+    client.replace_route(net, 24, None, 0, "initcwnd 30").unwrap();
+    assert_eq!(seen("10.9.0.1:80").await, (30, 1_448));
+    let told = client.replace_route(net, 24, None, 0, "initcwnd").unwrap_err();
+    assert!(told.kind() == ErrorKind::InvalidInput && told.to_string().contains("wants a value"), "{told}");
+    assert_eq!(client.replace_route(net, 33, None, 0, "").unwrap_err().kind(), ErrorKind::InvalidInput);
+    client.add_route(net, 24, None, 0).unwrap();
+    assert_eq!(seen("10.9.0.1:80").await, (10, 1_448), "replaced with its words");
+    drop(listener);
+}
+
+#[tokio::test]
 async fn a_listener_asks_before_the_handshake() {
     let (a, b) = two();
     b.add_route("0.0.0.0".parse().unwrap(), 0, None, 0).unwrap();
@@ -510,7 +535,10 @@ fn mistakes_of_the_builder_are_told_in_words() {
     assert!(told(tun("10.0.1.1/24")).contains("in no subnet"));
     assert!(told(tun("10.0.0.255/24")).contains("broadcast"));
     let addressed = || device().address("10.0.0.1/24");
-    assert!(told(addressed().route_metrics("initcwnd 20")).contains("the route() before it"));
+    assert!(
+        told(addressed().route_metrics("initcwnd 20"))
+            .contains("the route() before it, and this device has none")
+    );
     assert!(
         told(addressed().route("0.0.0.0/0", None).route_metrics("initcwn 20"))
             .contains("there are mtu, initcwnd")

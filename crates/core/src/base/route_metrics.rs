@@ -2,6 +2,9 @@
 use super::sysctl::CongestionKind;
 use core::str::FromStr;
 
+/// Least MTU of a route.
+const MIN_MTU: u16 = 68;
+
 /// Settings of a route. Zero and off leave it to the stack's and the socket's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RouteMetrics {
@@ -68,15 +71,18 @@ impl RouteMetrics {
 
     fn set(&mut self, word: &str, value: &str) -> Result<(), String> {
         match word {
-            "mtu" => self.mtu = number(word, value)?,
+            "mtu" => match number(word, value)? {
+                mtu @ MIN_MTU.. => self.mtu = mtu,
+                mtu => return Err(format!("mtu: {mtu} is less than the {MIN_MTU} of IPv4 (RFC 791)")),
+            },
             "initcwnd" => self.initcwnd = number(word, value)?,
             "initrwnd" => self.initrwnd = number(word, value)?,
             "advmss" => self.advmss = number(word, value)?,
             "window" => self.window = number(word, value)?,
             "hoplimit" => self.hoplimit = number(word, value)?,
             "rto_min" => self.rto_min_us = micros(value)?,
-            "quickack" => self.quickack = number::<u32>(word, value)? != 0,
-            "fastopen_no_cookie" => self.fastopen_no_cookie = number::<u32>(word, value)? != 0,
+            "quickack" => self.quickack = switch(word, value)?,
+            "fastopen_no_cookie" => self.fastopen_no_cookie = switch(word, value)?,
             "features" if value == "ecn" => self.ecn = true,
             "features" => return Err(format!("features: there is 'ecn', not '{value}'")),
             "congctl" => {
@@ -84,28 +90,53 @@ impl RouteMetrics {
                 self.congestion =
                     Some(known.ok_or_else(|| format!("congctl: no controller is called '{value}'"))?);
             }
-            _ => return Err(format!("a route has no '{word}' here; there are {}", Self::WORDS.join(", "))),
+            _ => return Err(unknown(word)),
         }
         Ok(())
     }
-}
 
-/// Words of `ip route add`, each with its value: "initcwnd 20 rto_min 50ms". `lock` between them changes nothing, and is refused for the MTU,
-/// which routers may lower.
-impl FromStr for RouteMetrics {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (mut metrics, mut words) = (Self::NONE, text.split_whitespace());
+    /// Sets what these words say and leaves the rest: those of `ip route add`, each with its value, "initcwnd 20 rto_min 50ms". `lock`
+    /// between them changes nothing, and is refused for the MTU, which routers may lower.
+    ///
+    /// # Errors
+    /// What is wrong with which word; those before it have been set.
+    pub fn apply(&mut self, text: &str) -> Result<(), String> {
+        let mut words = text.split_whitespace();
         while let Some(word) = words.next() {
+            if !Self::WORDS.contains(&word) {
+                return Err(unknown(word));
+            }
             let value = match words.next() {
                 Some("lock") if word == "mtu" => return Err("mtu lock: routers may lower any MTU".to_owned()),
                 Some("lock") => words.next(),
                 value => value,
             };
-            metrics.set(word, value.ok_or_else(|| format!("{word} of a route wants a value"))?)?;
+            self.set(word, value.ok_or_else(|| format!("{word} of a route wants a value"))?)?;
         }
+        Ok(())
+    }
+}
+
+/// The words of [`RouteMetrics::apply`].
+impl FromStr for RouteMetrics {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut metrics = Self::NONE;
+        metrics.apply(text)?;
         Ok(metrics)
+    }
+}
+
+fn unknown(word: &str) -> String {
+    format!("a route has no '{word}' here; there are {}", RouteMetrics::WORDS.join(", "))
+}
+
+fn switch(word: &str, value: &str) -> Result<bool, String> {
+    match value {
+        "0" => Ok(false),
+        "1" => Ok(true),
+        _ => Err(format!("{word}: '{value}' is neither 0 nor 1")),
     }
 }
 
@@ -116,13 +147,14 @@ fn number<T: FromStr>(word: &str, value: &str) -> Result<T, String> {
 /// A time as `ip route` has it: milliseconds, or with `s`, `ms` or `us` behind it.
 fn micros(value: &str) -> Result<u32, String> {
     let digits = value.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let wrong = || format!("rto_min: '{value}' is no whole number of s, ms or us, such as 50ms");
     let scale = match &value[digits.len()..] {
         "us" => 1,
         "" | "ms" => 1_000,
         "s" => 1_000_000,
-        _ => return Err(format!("rto_min: '{value}' is no time such as 50ms")),
+        _ => return Err(wrong()),
     };
-    let n: u32 = number("rto_min", digits)?;
+    let n: u32 = digits.parse().map_err(|_| wrong())?;
     n.checked_mul(scale).ok_or_else(|| format!("rto_min: '{value}' is too long"))
 }
 
@@ -173,10 +205,13 @@ mod tests {
         let told = |word, value| RouteMetrics::default().set(word, value).unwrap_err();
         assert!(told("initcwnd", "many").contains("'many' is no number"));
         assert!(told("hoplimit", "256").contains("'256' is no number that fits"));
-        assert!(told("rto_min", "5 parsecs").contains("no time such as 50ms"));
+        assert!(told("rto_min", "5 parsecs").contains("'5 parsecs' is no whole number of s, ms or us"));
         assert!(told("rto_min", "5000s").contains("too long"));
         assert!(told("congctl", "vegas").contains("'vegas'"));
         assert!(told("features", "sack").contains("'ecn'"));
+        assert!(told("rto_min", "0.05s").contains("'0.05s' is no whole number"));
+        assert!(told("quickack", "7").contains("neither 0 nor 1"));
+        assert!(told("mtu", "20").contains("20 is less than the 68"));
         assert!(told("realm", "1").contains("there are mtu, initcwnd"));
     }
 
@@ -193,5 +228,12 @@ mod tests {
         let told = |words: &str| words.parse::<RouteMetrics>().unwrap_err();
         assert!(told("mtu lock 1400").contains("routers may lower"));
         assert!(told("quickack 1 initcwnd").contains("initcwnd of a route wants a value"));
+        assert!(
+            told("initcwnd=20").contains("no 'initcwnd=20' here")
+                && told("rto_min 50 ms").contains("no 'ms' here")
+        );
+        let mut metrics = expected;
+        assert_eq!(metrics.apply("initcwnd 30 quickack 1"), Ok(()));
+        assert_eq!(metrics, RouteMetrics { initcwnd: 30, quickack: true, ..expected });
     }
 }

@@ -22,7 +22,7 @@ const WAY: [&str; 6] = ["via", "dev", "src", "metric", "proto", "scope"];
 const REFUSED: &[(&str, &str)] = &[
     (
         "ip",
-        "addresses and links are those of --local_ip, --remote_ip and --mtu; there is `ip route add` and `ip route del`",
+        "addresses and links are those of --local_ip, --remote_ip and --mtu; there is `ip route add`, `replace` and `del`",
     ),
     ("ifconfig", "addresses are those of --local_ip and --remote_ip"),
     ("ethtool", "what the device can do is set by --mtu, --gso and --device_queue"),
@@ -168,6 +168,7 @@ impl Runner<'_> {
         }
         // What is refused by itself has the better reason, and so has echo.
         if shell.piped && name != "echo" {
+            let known = known.filter(|_| name != "ip" || !rest.iter().any(|word| word == "route"));
             return refuse(known.unwrap_or("what another command makes of its output is not known here"));
         }
         if last {
@@ -192,7 +193,7 @@ impl Runner<'_> {
             "ip" if rest.iter().any(|w| w == "tcp_metrics") && rest.iter().any(|w| w == "flush") => {
                 if self.shell.begun { self.host.forget_servers().map(|()| Then::On) } else { Ok(Then::On) }
             }
-            "ip" if rest.iter().any(|w| w == "route") => self.route(rest).map(|()| Then::On),
+            "ip" if rest.iter().any(|w| w == "route") => self.route(line, rest).map(|()| Then::On),
             // The device of a script has no offloads.
             "ethtool" if is_off(rest) && self.config.device.gso == 0 => Ok(Then::On),
             "." | "source" if rest.first().is_some_and(|f| f.contains('/')) => {
@@ -311,7 +312,14 @@ impl Runner<'_> {
 
     /// `ip route add PREFIX`, `replace`, `del`, with `via` and `dev` or without: everything is behind the one device of the script. What
     /// stands behind these is the route's own. `show` prints nothing.
-    fn route(&mut self, words: &[String]) -> Result<(), String> {
+    fn route(&mut self, line: usize, words: &[String]) -> Result<(), String> {
+        let v4 = self.config.ends.local.is_ipv4();
+        if words.iter().any(|word| word == if v4 { "-6" } else { "-4" }) {
+            let family = if v4 { "IPv4" } else { "IPv6" };
+            self.notes
+                .push(format!("line {line}: `ip {}` changes nothing: all is {family} here", words.join(" ")));
+            return Ok(());
+        }
         let words: Vec<&str> = words.iter().map(String::as_str).filter(|w| !w.starts_with('-')).collect();
         let form = "of ip there is 'ip route add PREFIX [via ADDRESS] [dev DEVICE] [initcwnd N ...]', 'del' and 'replace' with the same words";
         let ["route", verb, prefix, ref rest @ ..] = words[..] else {
@@ -323,9 +331,10 @@ impl Runner<'_> {
         };
         let (dest, len) = self.prefix(prefix)?;
         let mut metrics = rest;
-        while let [word, _, behind @ ..] = metrics
+        while let [word, value, behind @ ..] = metrics
             && WAY.contains(word)
         {
+            self.way(word, value)?;
             metrics = behind;
         }
         match verb {
@@ -333,6 +342,19 @@ impl Runner<'_> {
             "del" | "delete" => self.host.remove_route(dest, len),
             "show" | "get" | "list" => Ok(()),
             _ => Err(form.to_owned()),
+        }
+    }
+
+    /// A word of `ip route` that says which way: there is one, but what is wrong with a word is told.
+    fn way(&self, word: &str, value: &str) -> Result<(), String> {
+        let ours = |ip: IpAddr| ip.is_ipv4() == self.config.ends.local.is_ipv4();
+        match word {
+            "dev" if value != "tun0" => Err(format!("there is no device '{value}' here, a script has tun0")),
+            "via" | "src" if !value.parse().is_ok_and(ours) => {
+                Err(format!("{word}: '{value}' is no address of the script's kind"))
+            }
+            "metric" if value.parse::<u32>().is_err() => Err(format!("metric: '{value}' is no number")),
+            _ => Ok(()),
         }
     }
 
