@@ -16,6 +16,7 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use core::net::{IpAddr, SocketAddr};
 use lowwater_core::base::{Instant, SocketId};
 use lowwater_core::stack::IcmpHeard;
+use lowwater_core::tcp::truesize::Truesize;
 use std::collections::VecDeque;
 
 /// What Linux 6.18 charges for an entry beside its data (`skb->truesize` of an empty buffer): to the receive buffer, or to the memory for
@@ -61,13 +62,11 @@ pub(crate) struct Entry {
     pub(crate) at: Option<Instant>,
     /// What is read.
     pub(crate) data: Bytes,
+    /// What it is charged: of a message of ICMP the packet that it came in.
+    pub(crate) charge: usize,
 }
 
 impl Entry {
-    fn charge(&self) -> usize {
-        ENTRY_CHARGE + self.data.len()
-    }
-
     /// The message of IP_RECVERR or IPV6_RECVERR, as an AF_INET or an AF_INET6 socket has it.
     fn control(&self, sock: &Sock) -> Control {
         let mut data = BytesMut::new();
@@ -93,6 +92,11 @@ pub(crate) struct Feedback {
 }
 
 impl Feedback {
+    /// Bytes of the receive buffer that entries hold.
+    pub(crate) const fn held(&self) -> usize {
+        self.charge
+    }
+
     /// Something waits to be read.
     pub(crate) fn has_entries(&self) -> bool {
         !self.entries.is_empty()
@@ -110,10 +114,10 @@ impl Feedback {
 
     /// Adds an entry; false where the receive buffer, `taken` bytes of whose `rcvbuf` hold data, has no room (`sock_queue_err_skb`).
     fn push(&mut self, entry: Entry, taken: usize, rcvbuf: usize) -> bool {
-        if self.charge + taken + entry.charge() >= rcvbuf {
+        if self.charge + taken + entry.charge >= rcvbuf {
             return false;
         }
-        self.charge += entry.charge();
+        self.charge += entry.charge;
         self.entries.push_back(entry);
         true
     }
@@ -138,13 +142,20 @@ impl Feedback {
             info: low,
             data: high,
         };
-        self.entries.push_back(Entry { err, offender: None, name: None, at: None, data: Bytes::new() });
+        self.entries.push_back(Entry {
+            err,
+            offender: None,
+            name: None,
+            at: None,
+            data: Bytes::new(),
+            charge: 0,
+        });
     }
 
     fn pop(&mut self) -> Option<Entry> {
         let entry = self.entries.pop_front()?;
         if entry.err.origin != SO_EE_ORIGIN_ZEROCOPY {
-            self.charge -= entry.charge();
+            self.charge -= entry.charge;
         }
         Some(entry)
     }
@@ -154,7 +165,7 @@ impl Feedback {
         let is_kept = |e: &Entry| matches!(e.err.origin, SO_EE_ORIGIN_ZEROCOPY | SO_EE_ORIGIN_TIMESTAMPING);
         self.entries.retain(is_kept);
         let counted = self.entries.iter().filter(|e| e.err.origin != SO_EE_ORIGIN_ZEROCOPY);
-        self.charge = counted.map(Entry::charge).sum();
+        self.charge = counted.map(|entry| entry.charge).sum();
     }
 }
 
@@ -251,11 +262,15 @@ fn icmp_entry(heard: &IcmpHeard) -> Option<Entry> {
     /// Of the transports that have sockets here.
     const UDP: u8 = 17;
     const UDP_HEADER: usize = 8;
+    const ICMP_HEADER: usize = 8;
+    /// Of IPv4 and IPv6, without options.
+    const IP_HEADER: [usize; 2] = [20, 40];
     let error = heard.message.as_ref()?;
     let (message, embedded) = (&error.message, &error.embedded);
     let v6 = error.from.is_ipv6();
     let behind = if embedded.protocol == UDP { UDP_HEADER } else { 0 };
     let from = (embedded.l4_offset + behind).min(message.quoted.len());
+    let packet = IP_HEADER[usize::from(v6)] + ICMP_HEADER + message.quoted.len();
     Some(Entry {
         err: ExtendedErr {
             errno: Errno::from(heard.error).number(),
@@ -269,6 +284,7 @@ fn icmp_entry(heard: &IcmpHeard) -> Option<Entry> {
         name: Some(SocketAddr::new(embedded.dst, embedded.dst_port)),
         at: None,
         data: message.quoted.slice(from..),
+        charge: Truesize::of_packet(u32::try_from(packet).unwrap_or(u32::MAX)).bytes() as usize,
     })
 }
 

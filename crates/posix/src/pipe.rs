@@ -306,6 +306,10 @@ impl Host {
         let answer =
             if self.files.sock(fd)?.stream { self.tcp_recv(&call, p) } else { self.udp_recv(&call, p) };
         let Some(reply) = answer? else { return Ok(None) };
+        if let Some(id) = conn.filter(|_| reply.data.is_empty()) {
+            // The end was only looked at, and is read now (`tcp_read_sock`). There are no bytes that this could take.
+            self.stack.tcp_recv_with(self.now, id, 1, &mut |_| {})?;
+        }
         self.pipes.get(to)?.data.extend_from_slice(&reply.data);
         self.wake_pipe(to);
         Ok(Some(Reply::ok(reply.data.len() as i64)))

@@ -9,7 +9,7 @@ use crate::abi::{
     SOF_TIMESTAMPING_TX_HARDWARE, SOF_TIMESTAMPING_TX_SCHED, SOF_TIMESTAMPING_TX_SOFTWARE, SOL_SOCKET,
 };
 use crate::call::{Control, Fd};
-use crate::errqueue::{Entry, ExtendedErr};
+use crate::errqueue::{ENTRY_CHARGE, Entry, ExtendedErr};
 use crate::files::{Kind, Sock};
 use crate::host::Host;
 use crate::send::Write;
@@ -247,7 +247,14 @@ impl Host {
             data: id,
         };
         let offender = source.filter(|_| stamping.has(SOF_TIMESTAMPING_OPT_CMSG));
-        self.queue_error(fd, Entry { err, offender, name: None, at: Some(self.now), data });
+        // Headers and statistics take no more than the smallest buffer has.
+        let payload = match (stamping.has(SOF_TIMESTAMPING_OPT_TSONLY), happened.packet) {
+            (true, _) => 0,
+            (false, true) => data.len().saturating_sub(headers_of(&data).unwrap_or(0)),
+            (false, false) => data.len(),
+        };
+        let charge = ENTRY_CHARGE + payload;
+        self.queue_error(fd, Entry { err, offender, name: None, at: Some(self.now), data, charge });
     }
 
     /// The wall clock's time, as the host's settings have it.
@@ -384,6 +391,15 @@ fn source_of(packet: &[u8]) -> Option<IpAddr> {
         4 => Some(IpAddr::from(<[u8; 4]>::try_from(packet.get(12..16)?).ok()?)),
         _ => Some(IpAddr::from(<[u8; 16]>::try_from(packet.get(8..24)?).ok()?)),
     }
+}
+
+/// Bytes of a packet in front of the payload of TCP.
+fn headers_of(packet: &[u8]) -> Option<usize> {
+    let ip = match packet.first()? {
+        v4 if v4 >> 4 == 4 => usize::from(v4 & 0xf) * 4,
+        _ => 40,
+    };
+    Some(ip + usize::from(packet.get(ip + 12)? >> 4) * 4)
 }
 
 /// Attributes of netlink with the numbers of TCP_NLA_*, in Linux's order.

@@ -111,7 +111,7 @@ impl Runner<'_> {
         self.host.early_info(local, remote)
     }
 
-    /// Writes down what TCP_INFO says of every stream socket, and of the connection that nobody has accepted.
+    /// Writes down what TCP_INFO and SO_MEMINFO say of every stream socket, and of the connection that nobody has accepted.
     pub(super) fn note_info(&mut self, line: usize) {
         // A call that blocks keeps whoever could ask.
         if self.record.is_none() || self.blocked.is_some() {
@@ -119,13 +119,14 @@ impl Runner<'_> {
         }
         let mut told: Vec<_> = Vec::new();
         for (script, fd) in self.fds.streams() {
-            told.extend(self.ask(fd, TCP_INFO).map(|info| (script, info)));
+            let memory = self.ask(fd, SO_MEMINFO).unwrap_or_default();
+            told.extend(self.ask(fd, TCP_INFO).map(|info| (script, info, memory)));
         }
         if self.fds.latest().is_none() {
-            told.extend(self.early_info().map(|info| (told::NOBODYS, info)));
+            told.extend(self.early_info().map(|info| (told::NOBODYS, info, Vec::new())));
         }
         let at = self.host.now().nanos_since(ORIGIN) / 1_000;
-        let tell = |(fd, info)| Told { line, fd, at, info };
+        let tell = |(fd, info, memory)| Told { line, fd, at, info, memory };
         self.record.iter_mut().for_each(|record| record.told.extend(told.drain(..).map(tell)));
     }
 

@@ -1,4 +1,4 @@
-//! What TCP_INFO said after each line of a script, and how two runs of it differ there.
+//! What TCP_INFO and SO_MEMINFO said after each line of a script, and how two runs of it differ there.
 use super::info;
 use core::fmt::Write as _;
 
@@ -27,6 +27,11 @@ const SINCE: [&str; 3] = ["last_data_sent", "last_data_recv", "last_ack_recv"];
 const LONG_MS: i128 = 5_000;
 /// Newer than Linux 6.18.
 const NEVER_COMPARED: [&str; 1] = ["ecn_mode"];
+/// Of SO_MEMINFO; the others are what a device and the kernel's allocator hold at the moment.
+const MEMORY: [&str; 4] = ["SK_MEMINFO_RMEM_ALLOC", "SK_MEMINFO_RCVBUF", SNDBUF, "SK_MEMINFO_WMEM_QUEUED"];
+const SNDBUF: &str = "SK_MEMINFO_SNDBUF";
+/// What each element of the send queue costs beside its payload (`SKB_TRUESIZE`).
+const ELEMENT_OVERHEAD: i128 = 256;
 /// What two times may be apart, in microseconds, and the share of them that comes on top.
 const APART_US: i128 = 12_000;
 const APART_SHARE: i128 = 8;
@@ -37,7 +42,7 @@ const OF_SAMPLE: &str = "delivery_rate_app_limited";
 const RATE_SHARE: i128 = 4;
 const ROUND_TRIP_MIN: i128 = 30_000;
 
-/// TCP_INFO of one socket, after a line.
+/// TCP_INFO and SO_MEMINFO of one socket, after a line.
 #[derive(Debug)]
 pub(super) struct Told {
     pub(super) line: usize,
@@ -46,6 +51,8 @@ pub(super) struct Told {
     /// Microseconds since the script began.
     pub(super) at: u64,
     pub(super) info: Vec<u8>,
+    /// Empty before a program has the socket.
+    pub(super) memory: Vec<u8>,
 }
 
 /// Lines that name what differs, `-` only in `a` and `+` only in `b`. Empty when nothing does.
@@ -74,7 +81,7 @@ fn differences_in(a: &[Told], b: &[Told], text: &str, asked: impl Fn(&str) -> bo
         };
         let source = text.lines().nth(x.line.saturating_sub(1)).unwrap_or_default().trim();
         let socket = if x.fd == NOBODYS { "not accepted".to_owned() } else { format!("descriptor {}", x.fd) };
-        out.push(format!("  TCP_INFO after line {}: {source}", x.line));
+        out.push(format!("  TCP_INFO and SO_MEMINFO after line {}: {source}", x.line));
         out.push(format!("- {socket}:{mine}"));
         out.push(format!("+ {socket}:{theirs}"));
     }
@@ -84,6 +91,10 @@ fn differences_in(a: &[Told], b: &[Told], text: &str, asked: impl Fn(&str) -> bo
 /// The fields in which two differ, of those that are asked for.
 fn fields(a: &Told, b: &Told, asked: impl Fn(&str) -> bool) -> Option<(String, String)> {
     let (mut mine, mut theirs) = (String::new(), String::new());
+    let mut tell = |name: &str, x: i128, y: i128| {
+        let _ = write!(mine, " {name} {x}");
+        let _ = write!(theirs, " {name} {y}");
+    };
     for name in info::tcp_names() {
         let value = |told: &Told| info::field(&told.info, &format!("tcpi_{name}"));
         let ever = |told: &Told, v: i128| {
@@ -97,10 +108,29 @@ fn fields(a: &Told, b: &Told, asked: impl Fn(&str) -> bool) -> Option<(String, S
         if NEVER_COMPARED.contains(&name) || !asked(name) || alike(name, x, y, rtt) {
             continue;
         }
-        let _ = write!(mine, " {name} {x}");
-        let _ = write!(theirs, " {name} {y}");
+        tell(name, x, y);
+    }
+    for name in MEMORY.into_iter().filter(|name| asked(name)) {
+        let value = |told: &Told| info::memory(&told.memory, name);
+        let differs = value(a).zip(value(b)).filter(|(x, y)| x != y && !grown_by_headers(name, *x, *y));
+        differs.into_iter().for_each(|(x, y)| tell(name, x, y));
     }
     (!mine.is_empty()).then_some((mine, theirs))
+}
+
+/// A send buffer that tunes itself grows by segments, and what one is reckoned at is a power of two with an element's overhead on top: the
+/// kernel's configuration (`MAX_TCP_HEADER`) decides which of two.
+fn grown_by_headers(name: &str, x: i128, y: i128) -> bool {
+    let (less, more) = (x.min(y), x.max(y));
+    let segments = |bytes: i128, payload: i128| {
+        let per_mss = payload + ELEMENT_OVERHEAD;
+        (bytes % per_mss == 0).then_some(bytes / per_mss)
+    };
+    name == SNDBUF
+        && (8..=16).any(|bits| {
+            let least = segments(less, 1 << bits);
+            least.is_some() && least == segments(more, 2 << bits)
+        })
 }
 
 /// As far as a real clock can tell.
@@ -124,7 +154,7 @@ mod tests {
     fn told(line: usize, at: usize, value: u8) -> Told {
         let mut info = vec![0; 280];
         info[at] = value;
-        Told { line, fd: 3, at: 0, info }
+        Told { line, fd: 3, at: 0, info, memory: Vec::new() }
     }
 
     #[test]
@@ -133,7 +163,11 @@ mod tests {
         let text = "one\ntwo\n";
         assert_eq!(
             differences(&a, &b, text),
-            ["  TCP_INFO after line 2: two", "- descriptor 3: snd_cwnd 10", "+ descriptor 3: snd_cwnd 11"]
+            [
+                "  TCP_INFO and SO_MEMINFO after line 2: two",
+                "- descriptor 3: snd_cwnd 10",
+                "+ descriptor 3: snd_cwnd 11"
+            ]
         );
         assert!(differences(&a, &[told(2, 80, 10)], text).is_empty());
         let excused = "one\n// unlike the kernel in rtt, snd_cwnd: because\n";
@@ -162,6 +196,35 @@ mod tests {
         assert!(alike("pacing_rate", 100, 120, 50_000) && !alike("pacing_rate", 100, 150, 50_000));
         assert!(alike("pacing_rate", 100, 150, 1_000) && !alike("pacing_rate", 0, 150, 1_000));
         assert!(!alike("segs_in", 1, 2, 0));
+    }
+
+    #[test]
+    fn memory_that_differs_is_named_where_both_could_be_asked() {
+        let queued = |bytes: u8| {
+            let mut told = told(1, 0, 0);
+            told.memory = vec![0; 36];
+            told.memory[20] = bytes;
+            [told]
+        };
+        let lines = differences(&queued(1), &queued(2), "one\n");
+        assert_eq!(
+            lines[1..],
+            ["- descriptor 3: SK_MEMINFO_WMEM_QUEUED 1", "+ descriptor 3: SK_MEMINFO_WMEM_QUEUED 2"]
+        );
+        assert!(differences(&queued(1), &[told(1, 0, 0)], "one\n").is_empty());
+        assert!(
+            differences(&queued(1), &queued(2), "// unlike the kernel in SK_MEMINFO_WMEM_QUEUED: so\n")
+                .is_empty()
+        );
+    }
+
+    #[test]
+    fn a_send_buffer_may_have_grown_by_larger_headers() {
+        assert!(grown_by_headers(SNDBUF, 87_040, 46_080) && grown_by_headers(SNDBUF, 46_080, 87_040));
+        assert!(
+            !grown_by_headers(SNDBUF, 87_040, 48_384)
+                && !grown_by_headers("SK_MEMINFO_RCVBUF", 87_040, 46_080)
+        );
     }
 
     #[test]

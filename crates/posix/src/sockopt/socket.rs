@@ -91,7 +91,10 @@ impl Host {
             }
             SO_TXTIME => Told::copy(&sock.knobs.txtime.unwrap_or_default().map(i32::to_ne_bytes).concat()),
             SO_TXREHASH | SO_PEEK_OFF if !sock.is_tcp() => return Err(Errno::EOPNOTSUPP),
-            SO_MEMINFO => meminfo(self.memory_of(sock)),
+            SO_MEMINFO => {
+                let errors = sock.knobs.feedback.as_ref().map_or(0, |feedback| feedback.held() as u32);
+                meminfo(self.memory_of(sock), errors)
+            }
             SO_COOKIE if len < 8 => return Err(Errno::EINVAL),
             SO_NETNS_COOKIE if len != 8 => return Err(Errno::EINVAL),
             // Descriptors are unique, and there is one network.
@@ -310,11 +313,11 @@ impl Host {
     }
 }
 
-/// The nine numbers of SO_MEMINFO: what the stack does not count is 0.
-fn meminfo(m: Memory) -> Told {
+/// The nine numbers of SO_MEMINFO, `errors` bytes of the receive buffer being the error queue's: what the stack does not count is 0.
+fn meminfo(m: Memory, errors: u32) -> Told {
     let (forward, optmem, backlog, drops, wmem_alloc) = (0, 0, 0, 0, 0);
     let words: [u32; 9] =
-        [m.received, m.rcvbuf, wmem_alloc, m.sndbuf, forward, m.queued, optmem, backlog, drops];
+        [m.received + errors, m.rcvbuf, wmem_alloc, m.sndbuf, forward, m.queued, optmem, backlog, drops];
     Told::copy(&words.map(u32::to_ne_bytes).concat())
 }
 
