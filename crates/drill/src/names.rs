@@ -130,6 +130,11 @@ pub(crate) fn errno(name: &str) -> Option<i64> {
     Errno::from_name(name).map(|e| e.number().into()).or_else(|| foreign().map(|(_, number)| *number))
 }
 
+/// Names of errors that a wrong one may have been meant for, the nearest first.
+pub(crate) fn near_errnos(name: &str) -> Vec<&'static str> {
+    near(name, &Errno::ALL.iter().map(|errno| errno.name()).collect::<Vec<_>>())
+}
+
 /// What a message calls the value of SO_ERROR.
 pub(crate) fn error(number: i64) -> String {
     let known = i32::try_from(number).ok().and_then(Errno::from_number);
@@ -219,6 +224,7 @@ mod tests {
         assert_eq!(near_constants("so_sndbuff")[0], "SO_SNDBUF");
         assert!(near("select", &["splice", "socket"]).is_empty());
         assert_eq!(near("cwnd", &["snd_cwnd", "rto", "rcv_wnd"])[0], "snd_cwnd", "a word of it");
+        assert_eq!(near_errnos("ECONREFUSED"), ["ECONNREFUSED"]);
         assert!(unknown("TCP_NODELAYED").contains("; near it: TCP_NODELAY"));
         assert_eq!(unknown("QUUX_OF_NOTHING"), "the name 'QUUX_OF_NOTHING' is not known");
     }

@@ -149,8 +149,13 @@ impl Builder {
         self.with_cidr(cidr, |device, cidr| device.host_addresses.push(cidr))
     }
 
-    /// Adds a route, as "0.0.0.0/0", on the link or by a gateway on it.
+    /// Adds a route, as "10.8.0.0/16", on the link or by a gateway on it. "default" is 0.0.0.0/0, by a gateway of IPv6 ::/0.
     pub fn route(self, to: &str, via: Option<IpAddr>) -> Self {
+        let to = match (to, via) {
+            ("default", Some(IpAddr::V6(_))) => "::/0",
+            ("default", _) => "0.0.0.0/0",
+            _ => to,
+        };
         self.with_cidr(to, |device, to| device.routes.push((to, via, RouteMetrics::NONE)))
     }
 

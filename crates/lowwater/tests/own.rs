@@ -543,6 +543,10 @@ fn mistakes_of_the_builder_are_told_in_words() {
         told(addressed().route("0.0.0.0/0", None).route_metrics("initcwn 20"))
             .contains("there are mtu, initcwnd")
     );
+    assert!(addressed().route("default", Some("10.0.0.2".parse().unwrap())).build().is_ok());
+    assert!(
+        device().address("fd00::1/64").route("default", Some("fd00::2".parse().unwrap())).build().is_ok()
+    );
     let stack = Stack::builder().build().unwrap();
     assert_eq!(stack.set_sysctl("tcp_sack", "256").unwrap_err().kind(), ErrorKind::InvalidInput);
 }

@@ -29,7 +29,8 @@ pub(super) fn call(
     let word = scope.word(c.peek_word());
     if word.starts_with('E') {
         if names::errno(word).is_none() {
-            return c.fail(format!("'{word}' is no error that Linux knows"));
+            let near = names::told(&names::near_errnos(word));
+            return c.fail(format!("'{word}' is no error that Linux knows{near}"));
         }
         errno = Some(word.to_owned());
         c.word();
