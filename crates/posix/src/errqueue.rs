@@ -14,9 +14,9 @@ use crate::timestamping::TxStamps;
 use crate::zerocopy::ZeroCopy;
 use bytes::{BufMut as _, Bytes, BytesMut};
 use core::net::{IpAddr, SocketAddr};
+use lowwater_core::base::truesize::Truesize;
 use lowwater_core::base::{Instant, SocketId};
 use lowwater_core::stack::IcmpHeard;
-use lowwater_core::tcp::truesize::Truesize;
 use std::collections::VecDeque;
 
 /// What Linux 6.18 charges for an entry beside its data (`skb->truesize` of an empty buffer): to the receive buffer, or to the memory for

@@ -19,6 +19,7 @@ pub mod sysctl;
 pub(crate) mod testing;
 pub mod time;
 pub mod trace;
+pub mod truesize;
 pub mod tuple;
 pub mod why;
 

@@ -34,7 +34,6 @@ pub mod state;
 pub mod syncookie;
 mod timers;
 pub mod timewait;
-pub mod truesize;
 pub mod tx_queue;
 mod usage;
 mod waits;

@@ -1,4 +1,5 @@
 //! One UDP socket: datagrams received and not yet read, datagrams written and not yet sent.
+use crate::base::truesize::Truesize;
 use crate::base::{Error, Sysctl};
 use bytes::Bytes;
 use core::net::{IpAddr, SocketAddr};
@@ -8,8 +9,10 @@ use std::collections::VecDeque;
 const MAX_PAYLOAD_V4: usize = 65_535 - 20 - 8;
 /// Largest payload over IPv6 without a jumbogram: the payload length counts the UDP header.
 const MAX_PAYLOAD_V6: usize = 65_535 - 8;
-/// What a queued datagram costs beside its bytes, so that empty datagrams are bounded too.
+/// What a datagram costs beside its bytes until it has left, so that empty ones are bounded too.
 const OVERHEAD: u32 = 512;
+/// Bytes of a packet in front of the payload, over IPv4 and IPv6.
+const HEADERS: [u32; 2] = [20 + 8, 40 + 8];
 
 /// A datagram with the other end's address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,10 +26,16 @@ pub struct Datagram {
 }
 
 impl Datagram {
-    /// What it is charged to a buffer.
+    /// What it is charged to the send buffer.
     #[must_use]
     pub fn charge(&self) -> u32 {
         OVERHEAD + self.data.len() as u32
+    }
+
+    /// What it is charged to the receive buffer: as Linux charges the packet that it came in.
+    fn truesize(&self) -> u32 {
+        let headers = HEADERS[usize::from(self.peer.is_ipv6())];
+        Truesize::of_packet(headers + self.data.len() as u32).bytes()
     }
 }
 
@@ -109,7 +118,7 @@ impl UdpSocket {
     /// Takes in a datagram; false when the receive buffer is full and the datagram is dropped. (`RcvbufErrors`)
     pub fn deliver(&mut self, datagram: Datagram) -> bool {
         // Linux's rule: one datagram of any size fits an empty buffer (`__udp_enqueue_schedule_skb`).
-        let charge = self.received_charge.saturating_add(datagram.charge());
+        let charge = self.received_charge.saturating_add(datagram.truesize());
         if self.received_charge > 0 && charge > self.buffers.0 {
             return false;
         }
@@ -150,7 +159,7 @@ impl UdpSocket {
             return Err(error);
         }
         let datagram = self.received.pop_front().ok_or(Error::WouldBlock)?;
-        self.received_charge -= datagram.charge();
+        self.received_charge -= datagram.truesize();
         Ok(datagram)
     }
 

@@ -90,6 +90,12 @@ impl Fds {
         streams.map(|(script, (live, _))| (*script, *live)).collect()
     }
 
+    /// All datagram sockets, by the script's numbers.
+    pub(super) fn datagrams(&self) -> Vec<(i64, Fd)> {
+        let datagrams = self.by_script.iter().filter(|(_, (_, kind))| *kind == Kind::Datagram);
+        datagrams.map(|(script, (live, _))| (*script, *live)).collect()
+    }
+
     /// What the peer sends may come without being asked for: the script has made a stream socket and no connection came after it, or it has
     /// made no socket at all.
     pub(super) const fn unasked(&self) -> bool {

@@ -122,6 +122,9 @@ impl Runner<'_> {
             let memory = self.ask(fd, SO_MEMINFO).unwrap_or_default();
             told.extend(self.ask(fd, TCP_INFO).map(|info| (script, info, memory)));
         }
+        for (script, fd) in self.fds.datagrams() {
+            told.extend(self.ask(fd, SO_MEMINFO).map(|memory| (script, Vec::new(), memory)));
+        }
         if self.fds.latest().is_none() {
             told.extend(self.early_info().map(|info| (told::NOBODYS, info, Vec::new())));
         }

@@ -3,11 +3,11 @@
 //! There is no second path here: these counters tell how regular the traffic is, as they do there. What is seen of it elsewhere is that
 //! a predicted segment is taken into a buffer that is full, lets a duplicate be told of again, and is taken before anything is sent again for its acknowledgement.
 use crate::base::Cx;
+use crate::base::truesize::Truesize;
 use crate::tcp::conn::Conn;
 use crate::tcp::segment::Segment;
 use crate::tcp::seq::Seq;
 use crate::tcp::state::State;
-use crate::tcp::truesize::Truesize;
 use lowwater_wire::tcp::{TcpFlags, TcpOptions};
 
 /// What was known before a segment was processed.

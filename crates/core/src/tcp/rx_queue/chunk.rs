@@ -1,5 +1,5 @@
 //! One contiguous piece of received payload and what it costs in memory.
-use crate::tcp::truesize::Truesize;
+use crate::base::truesize::Truesize;
 use bytes::{Buf as _, Bytes};
 use smallvec::SmallVec;
 

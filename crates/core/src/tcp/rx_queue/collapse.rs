@@ -1,7 +1,7 @@
 //! Squeezing many small chunks into few large ones when the receive buffer is over its limit (`tcp_collapse`).
 use super::ready::Ready;
 use super::{CHUNK_OVERHEAD, Chunk, RxQueue};
-use crate::tcp::truesize::Truesize;
+use crate::base::truesize::Truesize;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 

@@ -4,7 +4,7 @@
 //! It walks over what waits. A peer that goes on filling a full buffer must not make that happen for each of its segments, so a
 //! long queue is walked again only after it has grown by a part of itself.
 use super::{Chunk, RxQueue};
-use crate::tcp::truesize::{SQUEEZED_MAX, Truesize};
+use crate::base::truesize::{SQUEEZED_MAX, Truesize};
 use crate::tcp::window::Ratio;
 use core::ops::Range;
 use std::collections::BTreeMap;
