@@ -37,7 +37,7 @@ impl Conn {
         if self.is_deferred() {
             return self.send_with_syn(cx, data);
         }
-        self.may_send()?;
+        self.may_send(flags)?;
         let goal = self.size_goal(flags);
         let mut rest = data;
         while !rest.is_empty() {
@@ -64,7 +64,7 @@ impl Conn {
     /// # Errors
     /// [`Error::WouldBlock`] when there is no room for any. Those of [`Conn::send`].
     pub fn find_room(&mut self, cx: &mut Cx<'_>, flags: SendFlags) -> Result<(), Error> {
-        self.may_send()?;
+        self.may_send(flags)?;
         let goal = self.size_goal(flags);
         if self.tx.queue_ref().unsent.tail_room(goal) > 0 || self.level_within(cx).memory_free(false) {
             return Ok(());
@@ -128,7 +128,7 @@ impl Conn {
             data.advance(taken);
             return Ok(taken);
         }
-        self.may_send()?;
+        self.may_send(flags)?;
         let goal = self.size_goal(flags);
         let before = data.len();
         while !data.is_empty() {
@@ -165,7 +165,11 @@ impl Conn {
         self.snd.pushed = self.tx.write_seq();
     }
 
-    fn may_send(&mut self) -> Result<(), Error> {
+    fn may_send(&mut self, flags: SendFlags) -> Result<(), Error> {
+        if !flags.resumed {
+            // A call looks once, before whatever it waits for (`tcp_sendmsg_locked`).
+            self.mark_app_limited();
+        }
         if let Some(error) = self.app.error.take() {
             return Err(error);
         }
@@ -181,7 +185,6 @@ impl Conn {
         if !child && !self.state.can_send() {
             return Err(Error::BrokenPipe);
         }
-        self.mark_app_limited();
         Ok(())
     }
 
