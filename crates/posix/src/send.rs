@@ -182,6 +182,7 @@ impl Host {
         }
         if p.done > 0 && (p.over() || self.stack.poll(self.now, id).contains(Ready::ERR)) {
             // An error stays for whoever asks next (`sk_stream_wait_memory`).
+            self.stack.tcp_end_write(self.now, id, write.send_flags(patient, true))?;
             return Ok(Some(Reply::ok(p.done as i64)));
         }
         // What was shut down before the connection began is shut down in it, too.
