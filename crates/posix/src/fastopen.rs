@@ -30,8 +30,12 @@ impl Host {
                 self.after_syn(write, id, nonblocking, p)
             }
             Kind::Conn(id) if self.stack.tcp_is_deferred(id) => {
-                p.done = match self.stack.tcp_send(self.now, id, &write.data, write.send_flags(!nonblocking))
-                {
+                p.done = match self.stack.tcp_send(
+                    self.now,
+                    id,
+                    &write.data,
+                    write.send_flags(!nonblocking, p.begun),
+                ) {
                     Ok(taken) => taken,
                     Err(Error::WouldBlock) => 0,
                     Err(e) => return Err(e.into()),

@@ -213,6 +213,17 @@ impl Stack {
         self.with_conn(now, id, |conn, cx| conn.find_room(cx, flags))
     }
 
+    /// A write that waited for room comes back with what it has taken in, which is pushed once more.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`]; [`Error::Unsupported`] where it is no connection.
+    pub fn tcp_end_write(&mut self, now: Instant, id: SocketId, flags: SendFlags) -> Result<(), Error> {
+        self.with_conn(now, id, |conn, cx| {
+            conn.end_write(cx, flags);
+            Ok(())
+        })
+    }
+
     /// Queues the front of `data` for sending without a copy and takes it off.
     ///
     /// # Errors

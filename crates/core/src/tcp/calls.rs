@@ -37,7 +37,7 @@ impl Conn {
         if self.is_deferred() {
             return self.send_with_syn(cx, data);
         }
-        self.may_send()?;
+        self.may_send(flags)?;
         let goal = self.size_goal(flags);
         let mut rest = data;
         while !rest.is_empty() {
@@ -64,7 +64,7 @@ impl Conn {
     /// # Errors
     /// [`Error::WouldBlock`] when there is no room for any. Those of [`Conn::send`].
     pub fn find_room(&mut self, cx: &mut Cx<'_>, flags: SendFlags) -> Result<(), Error> {
-        self.may_send()?;
+        self.may_send(flags)?;
         let goal = self.size_goal(flags);
         if self.tx.queue_ref().unsent.tail_room(goal) > 0 || self.level_within(cx).memory_free(false) {
             return Ok(());
@@ -128,7 +128,7 @@ impl Conn {
             data.advance(taken);
             return Ok(taken);
         }
-        self.may_send()?;
+        self.may_send(flags)?;
         let goal = self.size_goal(flags);
         let before = data.len();
         while !data.is_empty() {
@@ -165,7 +165,11 @@ impl Conn {
         self.snd.pushed = self.tx.write_seq();
     }
 
-    fn may_send(&mut self) -> Result<(), Error> {
+    fn may_send(&mut self, flags: SendFlags) -> Result<(), Error> {
+        if !flags.resumed {
+            // A call looks once, before whatever it waits for (`tcp_sendmsg_locked`).
+            self.mark_app_limited();
+        }
         if let Some(error) = self.app.error.take() {
             return Err(error);
         }
@@ -181,7 +185,6 @@ impl Conn {
         if !child && !self.state.can_send() {
             return Err(Error::BrokenPipe);
         }
-        self.mark_app_limited();
         Ok(())
     }
 
@@ -203,10 +206,23 @@ impl Conn {
         if flags.eor && all {
             self.tx.queue().unsent.mark_eor();
         }
+        self.push_end(cx, flags, all);
+        Ok(taken)
+    }
+
+    /// A write whose wait is over comes back with what it has: that is pushed as at the end of any (`out` of `tcp_sendmsg_locked`).
+    pub fn end_write(&mut self, cx: &mut Cx<'_>, flags: SendFlags) {
+        if self.state.can_send() && self.tx.queue_ref().unsent_bytes() > 0 {
+            self.push_end(cx, flags, true);
+        }
+    }
+
+    /// The push at the end of a write (`tcp_push`), or where there is no room for all of it.
+    fn push_end(&mut self, cx: &mut Cx<'_>, flags: SendFlags, all: bool) {
         if self.tx.queue_ref().unsent.is_pushed_out() {
-            // Nothing is left for a push at the end (`tcp_push`).
+            // Nothing is left to mark.
             self.out.try_send(Hold::Push);
-            return Ok(taken);
+            return;
         }
         // A push ends what the application has handed over, or each half of the largest window.
         let forced = self.push_is_forced();
@@ -222,7 +238,7 @@ impl Conn {
             if pushed {
                 self.out.try_resend();
             }
-            return Ok(taken);
+            return;
         }
         // What stops for lack of room is pushed whatever Nagle says: the writer may wait for its acknowledgement.
         let hold = match (all, flags.more) {
@@ -233,7 +249,6 @@ impl Conn {
         self.out.try_send(hold);
         let behind = pushed && self.corked_tail(cx, flags).is_some();
         self.out.burst.cork_behind(behind);
-        Ok(taken)
     }
 
     /// A small write waits for more while something of the flow sits below: its completion sends both (`tcp_should_autocork`).

@@ -111,4 +111,6 @@ pub struct SendFlags {
     pub oob: bool,
     /// The caller waits for room where not everything fits, and goes on then.
     pub waits: bool,
+    /// The caller has waited in this same call, which goes on.
+    pub resumed: bool,
 }

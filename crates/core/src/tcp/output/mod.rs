@@ -236,9 +236,10 @@ impl Conn {
         // A probe is no part of a burst: after one the RTO timer runs, not the next probe's (`tcp_write_xmit`, push_one = 2).
         let new = core::mem::take(&mut self.out.burst.segs);
         if new > 0 {
-            self.tx.after_new_probe(cx, &mut self.path, new, self.app.nospace);
+            let starved = self.tx.after_new_probe(cx, &mut self.path, new, self.app.nospace);
             // The peer's window has let it leave (the end of `tcp_write_xmit`).
             self.rest.stats.chrono.stop(cx.now, Held::RecvWindow, self.tx.is_empty());
+            self.keep_starved_time(cx, starved);
         }
         let sent = segment.is_some().then_some(retransmitted);
         self.tx.tlp_done(cx, &mut self.path, sent);
@@ -563,11 +564,16 @@ impl Conn {
         } else if why != Wait::Empty || self.out.burst.segs > 0 || self.out.burst.round == Round::GoesOn {
             chrono.stop(cx.now, Held::RecvWindow, self.tx.is_empty());
         }
+        self.keep_starved_time(cx, starved);
+    }
+
+    /// A round that the congestion window did not limit has sent all there is, and the writer waits for room (`tcp_cwnd_validate`).
+    fn keep_starved_time(&mut self, cx: &Cx<'_>, starved: bool) {
         // What a write pushed out before it found the buffer full did not leave for lack of buffer.
         let queue = self.tx.queue_ref();
         let all_sent = queue.unsent_bytes() == 0 && queue.nxt() > self.snd.full_from;
         if starved && all_sent && self.app.nospace && self.state.can_send() {
-            chrono.start(cx.now, Held::SendBuffer);
+            self.rest.stats.chrono.start(cx.now, Held::SendBuffer);
         }
     }
 

@@ -31,11 +31,18 @@ impl Sender {
     }
 
     /// A tail loss probe of new data left: as [`Self::after_write`], but the RTO timer stays.
-    pub fn after_new_probe(&mut self, cx: &mut Cx<'_>, path: &mut Path, segs: u32, sndbuf_wait: bool) {
+    pub fn after_new_probe(
+        &mut self,
+        cx: &mut Cx<'_>,
+        path: &mut Path,
+        segs: u32,
+        sndbuf_wait: bool,
+    ) -> bool {
         let limited = self.flight.in_flight() >= path.window.cwnd;
         let mut e = Env { cx, path, flight: &mut self.flight, timer: &mut self.timer };
-        self.usage.validate(&self.recovery, &mut e, Pushed::NONE, limited, sndbuf_wait);
+        let starved = self.usage.validate(&self.recovery, &mut e, Pushed::NONE, limited, sndbuf_wait);
         self.recovery.count_new(segs);
+        starved
     }
 
     /// A write has pushed packets out and goes on: the end of a round for Linux, which has sent them.
