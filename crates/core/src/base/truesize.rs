@@ -14,6 +14,8 @@ const SIZES: [u32; 4] = [576, 1_024, 2_048, PAGE];
 const PAGE: u32 = 4_096;
 /// Bytes of a packet that the largest buffer holds.
 const LINEAR_MAX: u32 = PAGE - FRONT - BEHIND;
+/// A packet that fits a page with the room in front, but not with the metadata behind it, gets one buffer of two pages (`tun_get_user`).
+const SINGLE_MAX: u32 = PAGE - FRONT - 1;
 /// Payload bytes of the buffers into which a full queue is squeezed (`SKB_MAX_ORDER(0, 0)`).
 pub const SQUEEZED_MAX: u32 = PAGE - BEHIND;
 
@@ -38,6 +40,9 @@ impl Truesize {
     /// A packet of `bytes`, IP header included.
     #[must_use]
     pub fn of_packet(bytes: u32) -> Self {
+        if (LINEAR_MAX + 1..=SINGLE_MAX).contains(&bytes) {
+            return Self::new(DESCRIPTOR + 2 * PAGE, 2 * PAGE - BEHIND - FRONT - bytes);
+        }
         let linear = bytes.min(LINEAR_MAX);
         let size = buffer(FRONT + linear);
         let tailroom = if bytes > linear { 0 } else { size - BEHIND - FRONT - linear };
@@ -123,6 +128,8 @@ mod tests {
     fn what_is_left_of_a_buffer_is_known() {
         let left = [1_500, 192, 40, 5_000].map(|bytes| Truesize::of_packet(bytes).tailroom());
         assert_eq!(left, [164, 0, 152, 0]);
+        let of_two_pages = [3_712, 3_713, 4_031, 4_032].map(|bytes| Truesize::of_packet(bytes).tailroom());
+        assert_eq!(of_two_pages, [0, 4_095, 3_777, 0]);
         let squeezed = [SQUEEZED_MAX, 1_000].map(Truesize::squeezed).map(|t| (t.bytes(), t.tailroom()));
         assert_eq!(squeezed, [(4_352, 0), (2_304, 728)]);
         let more = Truesize::of_packet(1_500).with_tail(164).expect("room");

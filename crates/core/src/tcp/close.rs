@@ -106,13 +106,15 @@ impl Conn {
         }
     }
 
-    /// Closed when our side was done: a small object waits for the peer's (see [`Conn::fate`]), or with TCP_LINGER2 below zero
-    /// nobody at all.
+    /// Closed when our side was done: a small object waits for the peer's (see [`Conn::fate`]), the connection itself in front of it where that
+    /// is for longer than TIME-WAIT, or with TCP_LINGER2 below zero nobody at all.
     fn orphan_in_fin_wait2(&mut self, cx: &mut Cx<'_>) {
         if self.options.linger2 < 0 {
             cx.count.tcp_ext.tcp_abort_on_linger += 1;
             self.send_reset(cx);
             self.finish(cx, None);
+            return;
         }
+        self.arm_fin_wait2(cx);
     }
 }

@@ -409,6 +409,7 @@ impl Conn {
         match (self.state, self.app.orphan) {
             (State::Close, true) => Fate::Dead,
             (State::Close, false) => Fate::Detached,
+            (State::FinWait2, true) if self.timers.keepalive.is_some() => Fate::Alive,
             (State::TimeWait | State::FinWait2, true) => Fate::TimeWait,
             _ => Fate::Alive,
         }
@@ -429,7 +430,7 @@ impl Conn {
             // What the acknowledgement of the FIN says is what later ones repeat (`tcp_fin` sends before `tcp_time_wait`).
             self.rx.select_window(cx);
         }
-        let length = if fin_wait2 { self.fin_timeout(cx) } else { TIME_WAIT };
+        let length = if fin_wait2 { self.small_fin_wait2(cx) } else { TIME_WAIT };
         // Those that end soon are counted apart (`__inet_twsk_schedule`).
         let soon = length <= Duration::from_secs(4);
         cx.count.tcp_ext.tw_killed += u64::from(soon);
@@ -456,9 +457,25 @@ impl Conn {
             0 => cx.sysctl.tcp_fin_timeout,
             n => n.max(0).unsigned_abs().min(FIN_TIMEOUT_MAX),
         };
-        // At least 3.5 RTO, so that a lost FIN can be sent again (`tcp_fin_time`).
-        let rto = self.path.rtt.base_rto(cx.sysctl);
-        Duration::from_secs(u64::from(seconds)).max(rto * 7 / 2)
+        Duration::from_secs(u64::from(seconds)).max(self.fin_timeout_min(cx))
+    }
+
+    /// At least 3.5 RTO, so that a lost FIN can be sent again (`tcp_fin_time`).
+    fn fin_timeout_min(&self, cx: &Cx<'_>) -> Duration {
+        self.path.rtt.base_rto(cx.sysctl) * 7 / 2
+    }
+
+    /// How long of that the small object stays: what is longer than TIME-WAIT begins as a whole connection, and when that has waited for the rest, the
+    /// rest begins anew (`tcp_keepalive_timer`, `tcp_time_wait`).
+    fn small_fin_wait2(&self, cx: &Cx<'_>) -> Duration {
+        let all = self.fin_timeout(cx);
+        if all > TIME_WAIT { (all - TIME_WAIT).max(self.fin_timeout_min(cx)) } else { all }
+    }
+
+    /// Nobody owns the connection in FIN-WAIT-2: how long it stays whole (`__tcp_close`, `tcp_rcv_state_process`).
+    pub(super) fn arm_fin_wait2(&mut self, cx: &Cx<'_>) {
+        let all = self.fin_timeout(cx);
+        self.timers.keepalive = (all > TIME_WAIT).then(|| cx.now + (all - TIME_WAIT));
     }
 
     /// The connection is over: tells the application why and lets the stack remove the object (`tcp_done`).

@@ -2,6 +2,7 @@
 use super::conn::Conn;
 use super::recovery::rto::{Patience, Timeout, TimerKind};
 use super::state::State;
+use super::timewait::TIME_WAIT;
 use crate::base::time::{Duration, Instant, nanos};
 use crate::base::{Cx, Error, Wait};
 
@@ -298,6 +299,10 @@ impl Conn {
             }
             return;
         }
+        if self.state == State::FinWait2 && self.app.orphan {
+            self.end_whole_fin_wait2(cx);
+            return;
+        }
         if !self.may_keep_alive() {
             return;
         }
@@ -327,6 +332,14 @@ impl Conn {
         self.out.keepalive = true;
         self.timers.probes_out = self.timers.probes_out.saturating_add(1);
         self.timers.keepalive = Some(cx.now + own_or(self.options.keepintvl, sysctl.tcp_keepalive_intvl));
+    }
+
+    /// A small object waits from here on ([`Conn::fate`]), unless the time is shorter by now than it was (`tcp_keepalive_timer`).
+    fn end_whole_fin_wait2(&mut self, cx: &mut Cx<'_>) {
+        if self.fin_timeout(cx) <= TIME_WAIT {
+            self.send_reset(cx);
+            self.finish(cx, None);
+        }
     }
 
     /// Silence is questioned: also that of a peer whose SYN brought data and whose acknowledgement of ours is missing (`tcp_keepalive_timer`).

@@ -63,7 +63,7 @@ pub fn draw(seed: u64, flavours: &Flavours, attempts: usize) -> Result<Drawn, St
     if flavours.is_life() {
         let life = life::Life::draw(seed, flavours)?;
         let run = |kernel: &mut Kernel| life.run(kernel);
-        let best = search(attempts, run, |run| life.difference(run))?;
+        let best = search(life.place(), attempts, run, |run| life.difference(run))?;
         let script = |run: &life::Run, steps| life.script(run, steps);
         return Ok(drawn(life.steps(), best, script));
     }
@@ -75,7 +75,7 @@ pub fn draw(seed: u64, flavours: &Flavours, attempts: usize) -> Result<Drawn, St
         let disturbed = run.disturbed;
         Ok((run, disturbed))
     };
-    let best = search(attempts, run, |run| different(&program, &stack, run))?;
+    let best = search(stack::Place::default(), attempts, run, |run| different(&program, &stack, run))?;
     Ok(drawn(program.steps.len(), best, |run, steps| script::text(&program, run, steps)))
 }
 
@@ -122,6 +122,7 @@ enum Best<R> {
 
 /// Runs on the kernel until one does the same; each tells from which step on it came late.
 fn search<R: Send>(
+    place: stack::Place,
     attempts: usize,
     run: impl Fn(&mut Kernel) -> Result<(R, Option<usize>), String> + Sync,
     difference: impl Fn(&R) -> Option<Difference>,
@@ -130,7 +131,7 @@ fn search<R: Send>(
     let (mut left, mut counted) = (attempts.max(1) * DISTURBED_MAX, 0);
     while left > 0 && counted < attempts.max(1) {
         left -= 1;
-        let (kernel, disturbed) = on_kernel(&run)?;
+        let (kernel, disturbed) = on_kernel(place, &run)?;
         let Some(found) = difference(&kernel) else {
             return Ok(Best::Alike);
         };
@@ -158,8 +159,11 @@ fn drawn<R>(steps: usize, best: Best<R>, script: impl Fn(&R, usize) -> String) -
 }
 
 /// On a thread of its own, since that moves into a namespace.
-fn on_kernel<R: Send>(run: impl Fn(&mut Kernel) -> Result<R, String> + Sync) -> Result<R, String> {
-    let run = || run(&mut Kernel::new(&stack::world())?);
+fn on_kernel<R: Send>(
+    place: stack::Place,
+    run: impl Fn(&mut Kernel) -> Result<R, String> + Sync,
+) -> Result<R, String> {
+    let run = || run(&mut Kernel::new(&place.world())?);
     std::thread::scope(|s| match s.spawn(run).join() {
         Ok(result) => result,
         Err(panic) => std::panic::resume_unwind(panic),

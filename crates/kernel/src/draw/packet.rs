@@ -1,11 +1,13 @@
 //! Packets of the peer, and what is read of those sent to it.
 use super::pace::Timed;
-use super::stack::{LOCAL, REMOTE};
+use super::stack::{LOCAL, LOCAL_V6, REMOTE, REMOTE_V6};
 use bytes::Bytes;
 use core::fmt;
-use core::net::Ipv4Addr;
+use core::net::{Ipv4Addr, Ipv6Addr};
 use lowwater_wire::icmp4::{Icmp4Repr, TIME_EXCEEDED, UNREACHABLE};
+use lowwater_wire::icmp6::{self, Icmp6Repr};
 use lowwater_wire::ipv4::{Ipv4Repr, Ipv4View};
+use lowwater_wire::ipv6::{Ipv6Repr, Ipv6View};
 use lowwater_wire::tcp::{TcpFlags, TcpRepr, TcpView, fill_checksum};
 use lowwater_wire::{checksum, protocol};
 
@@ -108,6 +110,30 @@ impl fmt::Display for Seen {
     }
 }
 
+/// What stands in the header of a packet of either IP: the protocol behind it, TOS and TTL, and what is behind it.
+pub(super) struct Ip<'a> {
+    pub(super) protocol: u8,
+    pub(super) tos: u8,
+    pub(super) ttl: u8,
+    pub(super) payload: &'a [u8],
+}
+
+impl<'a> Ip<'a> {
+    pub(super) fn parse(packet: &'a [u8]) -> Option<Self> {
+        if let Ok(ip) = Ipv4View::parse(packet) {
+            return Some(Self {
+                protocol: ip.protocol(),
+                tos: ip.tos(),
+                ttl: ip.ttl(),
+                payload: ip.payload(),
+            });
+        }
+        let ip = Ipv6View::parse(packet).ok()?;
+        let (protocol, tos, ttl) = (ip.next_header(), ip.traffic_class(), ip.hop_limit());
+        Some(Self { protocol, tos, ttl, payload: ip.payload() })
+    }
+}
+
 const fn header(src: Ipv4Addr, dst: Ipv4Addr, protocol: u8, tos: u8, len: usize) -> Ipv4Repr {
     Ipv4Repr {
         src,
@@ -123,39 +149,83 @@ const fn header(src: Ipv4Addr, dst: Ipv4Addr, protocol: u8, tos: u8, len: usize)
     }
 }
 
+const fn header_v6(src: Ipv6Addr, dst: Ipv6Addr, next_header: u8, tos: u8, len: usize) -> Ipv6Repr {
+    Ipv6Repr {
+        src,
+        dst,
+        next_header,
+        hop_limit: 64,
+        traffic_class: tos,
+        flow_label: 0,
+        payload_len: len as u16,
+    }
+}
+
+/// A header from the peer in front of this.
+fn wrap(v6: bool, protocol: u8, tos: u8, payload: &[u8]) -> Bytes {
+    if v6 {
+        return headed_v6(&header_v6(REMOTE_V6, LOCAL_V6, protocol, tos, payload.len()), payload).into();
+    }
+    headed(&header(REMOTE, LOCAL, protocol, tos, payload.len()), payload).into()
+}
+
+fn headed(ip: &Ipv4Repr, payload: &[u8]) -> Vec<u8> {
+    let mut packet = vec![0; ip.buffer_len()];
+    ip.emit(&mut packet);
+    packet.extend_from_slice(payload);
+    packet
+}
+
+fn headed_v6(ip: &Ipv6Repr, payload: &[u8]) -> Vec<u8> {
+    let mut packet = vec![0; ip.buffer_len()];
+    ip.emit(&mut packet);
+    packet.extend_from_slice(payload);
+    packet
+}
+
 /// What somebody says of a segment of ours that has this number: type, code and MTU of the message, and the ports of the segment.
-pub(super) fn icmp((kind, code, mtu): (u8, u8, u16), (src, dst): (u16, u16), seq: u32) -> Bytes {
+pub(super) fn icmp(v6: bool, (kind, code, mtu): (u8, u8, u16), (src, dst): (u16, u16), seq: u32) -> Bytes {
     const TCP_LEN: usize = 20;
-    let ip = header(LOCAL, REMOTE, protocol::TCP, 0, TCP_LEN);
-    let mut quoted = vec![0; ip.buffer_len() + 8];
-    ip.emit(&mut quoted);
-    let start = ip.buffer_len();
-    quoted[start..start + 2].copy_from_slice(&src.to_be_bytes());
-    quoted[start + 2..start + 4].copy_from_slice(&dst.to_be_bytes());
-    quoted[start + 4..].copy_from_slice(&seq.to_be_bytes());
+    let mut segment = [0; TCP_LEN];
+    segment[..2].copy_from_slice(&src.to_be_bytes());
+    segment[2..4].copy_from_slice(&dst.to_be_bytes());
+    segment[4..8].copy_from_slice(&seq.to_be_bytes());
+    if v6 {
+        let quoted = headed_v6(&header_v6(LOCAL_V6, REMOTE_V6, protocol::TCP, 0, TCP_LEN), &segment);
+        let quoted = quoted.as_slice();
+        let message = match kind {
+            icmp6::UNREACHABLE => Icmp6Repr::Unreachable { code, quoted },
+            icmp6::PACKET_TOO_BIG => Icmp6Repr::PacketTooBig { mtu: mtu.into(), quoted },
+            icmp6::TIME_EXCEEDED => Icmp6Repr::TimeExceeded { code, quoted },
+            _ => Icmp6Repr::ParameterProblem { code, pointer: 0, quoted },
+        };
+        let mut bytes = vec![0; message.buffer_len()];
+        message.emit(REMOTE_V6, LOCAL_V6, &mut bytes);
+        return wrap(v6, protocol::ICMPV6, 0, &bytes);
+    }
+    // As little as must be quoted (RFC 792).
+    let quoted = headed(&header(LOCAL, REMOTE, protocol::TCP, 0, TCP_LEN), &segment[..8]);
     let quoted = quoted.as_slice();
     let message = match kind {
         UNREACHABLE => Icmp4Repr::Unreachable { code, mtu, quoted },
         TIME_EXCEEDED => Icmp4Repr::TimeExceeded { code, quoted },
         _ => Icmp4Repr::ParameterProblem { code, pointer: 0, quoted },
     };
-    let ip = header(REMOTE, LOCAL, protocol::ICMP, 0, message.buffer_len());
-    let mut packet = vec![0; ip.buffer_len() + message.buffer_len()];
-    ip.emit(&mut packet);
-    message.emit(&mut packet[ip.buffer_len()..]);
-    packet.into()
+    let mut bytes = vec![0; message.buffer_len()];
+    message.emit(&mut bytes);
+    wrap(v6, protocol::ICMP, 0, &bytes)
 }
 
 /// A packet from the peer with `len` zeros of payload.
-pub(super) fn build(repr: &TcpRepr, tos: u8, len: usize) -> Bytes {
+pub(super) fn build(v6: bool, repr: &TcpRepr, tos: u8, len: usize) -> Bytes {
     let head_len = repr.buffer_len();
-    let ip = header(REMOTE, LOCAL, protocol::TCP, tos, head_len + len);
-    let start = ip.buffer_len();
-    let mut packet = vec![0; start + head_len + len];
-    ip.emit(&mut packet[..start]);
-    let (head, payload) = packet[start..].split_at_mut(head_len);
+    let mut segment = vec![0; head_len + len];
+    let pseudo = match v6 {
+        true => checksum::pseudo_v6(REMOTE_V6, LOCAL_V6, protocol::TCP, segment.len()),
+        false => checksum::pseudo_v4(REMOTE, LOCAL, protocol::TCP, segment.len()),
+    };
+    let (head, payload) = segment.split_at_mut(head_len);
     repr.emit(head);
-    let pseudo = checksum::pseudo_v4(REMOTE, LOCAL, protocol::TCP, head_len + len);
     fill_checksum(head, pseudo, &[payload]);
-    packet.into()
+    wrap(v6, protocol::TCP, tos, &segment)
 }

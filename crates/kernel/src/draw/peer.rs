@@ -132,7 +132,7 @@ impl<'a, T: Target> Peer<'a, T> {
             flags.insert(TcpFlags::ECE);
             flags.insert(TcpFlags::CWR);
         }
-        let packet = packet::build(&self.repr(flags, options), 0, 0);
+        let packet = packet::build(false, &self.repr(flags, options), 0, 0);
         self.target.inject(packet);
     }
 
@@ -156,7 +156,7 @@ impl<'a, T: Target> Peer<'a, T> {
         let window = answer.window.unwrap_or(self.setup.window);
         let repr = TcpRepr { seq, ack, window, ..self.repr(flags, options) };
         self.next += u32::from(answer.len);
-        let packet = packet::build(&repr, 0, answer.len.into());
+        let packet = packet::build(false, &repr, 0, answer.len.into());
         self.target.inject(packet);
     }
 

@@ -40,6 +40,9 @@ pub const LIVES: &[(&str, &str)] = &[
     ("marks", "ECN of both ends, and congestion marks"),
     ("calls", "rarer flags and options, and connect to nobody"),
     ("blocks", "SACK blocks and D-SACKs of the peer"),
+    ("ipv6", "IPv6, and ICMPv6"),
+    ("mtu", "devices of other MTUs, and an MSS of the peer to match"),
+    ("vectors", "readv, writev, recvmsg and sendmsg with several pieces"),
     ("header", "IP_TOS, IP_TTL and a peer's TOS that may be reflected"),
 ];
 

@@ -1,7 +1,7 @@
 //! The stack in virtual time, behind the device that the kernel gets.
 use super::pace::{Timed, most_late, usual_delay};
 use bytes::Bytes;
-use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use lowwater_core::base::trace::{Ev, Record};
 use lowwater_core::base::{Duration, Instant};
 use lowwater_core::device::DeviceCaps;
@@ -12,15 +12,49 @@ use lowwater_posix::{Call, CallId, Host, Reply, Sent, Settings, Started};
 pub(super) const LOCAL: Ipv4Addr = Ipv4Addr::new(192, 168, 0, 1);
 /// Its peer.
 pub(super) const REMOTE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+/// The same over IPv6.
+pub(super) const LOCAL_V6: Ipv6Addr = Ipv6Addr::new(0xfd3d, 0xa0b, 0x17d6, 0, 0, 0, 0, 1);
+pub(super) const REMOTE_V6: Ipv6Addr = Ipv6Addr::new(0xfd3d, 0xfa7b, 0xd17d, 0, 0, 0, 0, 1);
 const PREFIX: u8 = 16;
+const PREFIX_V6: u8 = 48;
 const MTU: u16 = 1_500;
 /// By so many nanoseconds a deadline may be told differently: to a microsecond.
 const ROUNDED: u64 = 1_000;
 
-/// The world of drawn connections.
-pub(super) const fn world() -> World {
-    let (local, remote) = (IpAddr::V4(LOCAL), IpAddr::V4(REMOTE));
-    World { local, prefix: PREFIX, remote, mtu: MTU, special_device: false }
+/// Where a drawn connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Over IPv6.
+    pub(super) v6: bool,
+    /// MTU of the device.
+    pub(super) mtu: u16,
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Self { v6: false, mtu: MTU }
+    }
+}
+
+impl Place {
+    pub(super) const fn world(self) -> World {
+        let (local, remote) = self.ends();
+        let prefix = if self.v6 { PREFIX_V6 } else { PREFIX };
+        World { local, prefix, remote, mtu: self.mtu, special_device: false }
+    }
+
+    /// What is tested, and its peer.
+    pub(super) const fn ends(self) -> (IpAddr, IpAddr) {
+        match self.v6 {
+            true => (IpAddr::V6(LOCAL_V6), IpAddr::V6(REMOTE_V6)),
+            false => (IpAddr::V4(LOCAL), IpAddr::V4(REMOTE)),
+        }
+    }
+
+    /// Bytes behind the headers of a packet that fills the device.
+    pub(super) fn payload(self) -> u32 {
+        u32::from(self.mtu) - if self.v6 { 60 } else { 40 }
+    }
 }
 
 /// A host in virtual time.
@@ -31,12 +65,23 @@ impl Stack {
         Self::starting(ORIGIN)
     }
 
+    /// The same elsewhere.
+    pub(super) fn at(place: Place) -> Result<Self, String> {
+        Self::made(place, ORIGIN)
+    }
+
     /// The same with another time of its clock at the beginning.
     pub(super) fn starting(start: Instant) -> Result<Self, String> {
+        Self::made(Place::default(), start)
+    }
+
+    fn made(place: Place, start: Instant) -> Result<Self, String> {
+        let world = place.world();
+        let any = if place.v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
         let settings = Settings {
-            caps: DeviceCaps::plain(MTU),
-            addresses: vec![(IpAddr::V4(LOCAL), PREFIX)],
-            routes: vec![(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0, None)],
+            caps: DeviceCaps::plain(place.mtu),
+            addresses: vec![(world.local, world.prefix)],
+            routes: vec![(any, 0, None)],
             start,
             ..Settings::default()
         };

@@ -169,8 +169,9 @@ fn a_seed_makes_one_life() {
             let life = life::Life::draw(seed, &words).expect("a life");
             let again = life::Life::draw(seed, &words).expect("a life");
             assert!(life.steps() > 1, "seed {seed} {word}");
-            let run =
-                |life: &life::Life| life.run(&mut stack::Stack::new().expect("a stack")).expect("a run").0;
+            let run = |life: &life::Life| {
+                life.run(&mut stack::Stack::at(life.place()).expect("a stack")).expect("a run").0
+            };
             let (one, other) = (run(&life), run(&again));
             assert_eq!(life.difference(&other), None, "seed {seed} {word}");
             assert_eq!(life.script(&one, usize::MAX), again.script(&other, usize::MAX), "seed {seed} {word}");
@@ -179,14 +180,18 @@ fn a_seed_makes_one_life() {
 }
 
 #[test]
-fn blocks_and_headers_are_drawn_and_seen() {
+fn what_words_ask_for_is_drawn_and_seen() {
     let script = |seed, words| {
         let life = life::Life::draw(seed, &flavours(words)).expect("a life");
-        let run = life.run(&mut stack::Stack::new().expect("a stack")).expect("a run").0;
+        let run = life.run(&mut stack::Stack::at(life.place()).expect("a stack")).expect("a run").0;
         life.script(&run, usize::MAX)
     };
     let all = |words, what: &str| (0..20).filter(|seed| script(*seed, words).contains(what)).count();
     assert!(all("blocks", "sack ") > 10 && all("life", "sack ") == 0);
+    assert!(all("ipv6", "--ip_version=ipv6") == 20 && all("life", "--") == 0);
+    assert!(all("mtu", "--mtu=") == 20 && all("mtu,icmp,ipv6", "icmp type_2 code_0") > 0);
+    assert!(all("vectors", "readv(") > 0 && all("vectors", "recvmsg(") > 0 && all("vectors", "writev(") > 0);
+    assert!(all("header,ipv6", "IPV6_TCLASS") > 0 && all("header,ipv6", " IP_") == 0);
     assert!(
         all("header", "> [tos 0xb8, ttl 64]") > 0 && all("header", "ttl 33]") > 0 && all("life", "ttl ") == 0
     );

@@ -295,6 +295,9 @@ impl Conn {
                     self.finish(cx, None);
                     return reset_for(&self.tuple, seg).map(Disposition::Reset);
                 }
+                if self.app.orphan {
+                    self.arm_fin_wait2(cx);
+                }
                 self.leaves_small_object(cx, seg).then_some(Disposition::Done)
             }
             State::Closing => {

@@ -32,9 +32,9 @@ const CLOSED: u8 = 7;
 pub(super) fn program(seed: u64, words: &Flavours) -> Result<Program, String> {
     let mut dice = Dice::new(seed);
     let opening = opening::draw(&mut dice, words);
-    let mut program =
-        Program { sysctls: opening.sysctls, epoll: words.has("poll"), steps: Vec::new(), end: 0 };
-    let mut stack = Stack::new()?;
+    let (place, sysctls) = (opening.place, opening.sysctls);
+    let mut program = Program { place, sysctls, epoll: words.has("poll"), steps: Vec::new(), end: 0 };
+    let mut stack = Stack::at(place)?;
     let mut end = End::open(&mut stack, &program)?;
     let most = dice.range(STEPS.0, STEPS.1) as usize;
     let mut author = Author {

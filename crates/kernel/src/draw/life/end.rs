@@ -1,7 +1,7 @@
 //! Both ends of a drawn life: the application's calls, the peer's packets, and what can be seen of the socket.
 use super::super::pace::{Paced, Timed};
-use super::super::packet;
-use super::super::stack::{LOCAL, REMOTE};
+use super::super::packet::{self, Ip};
+use super::super::stack::Place;
 use super::program::{Act, Cookie, Offer, Program, Segment, letters, level};
 use core::fmt;
 use core::net::SocketAddr;
@@ -10,7 +10,6 @@ use lowwater_drill::Target;
 use lowwater_posix::{
     Call, CallId, EpollEvent, Name, Optval, Piece, PollFd, RecvKind, Reply, Room, SendKind, Started, abi,
 };
-use lowwater_wire::ipv4::Ipv4View;
 use lowwater_wire::protocol;
 use lowwater_wire::tcp::{FastOpenCookie, TcpFlags, TcpOptions, TcpRepr, TcpView, Timestamps};
 
@@ -111,6 +110,7 @@ pub(super) struct Look {
 /// Both ends.
 pub(super) struct End<'a, T: Target> {
     pub(super) target: &'a mut T,
+    place: Place,
     pub(super) base: Instant,
     /// The first socket, which listens or connects.
     pub(super) first: Option<i32>,
@@ -134,6 +134,7 @@ impl<'a, T: Target> End<'a, T> {
         let base = target.now();
         let mut end = Self {
             target,
+            place: program.place,
             base,
             first: None,
             conn: None,
@@ -144,12 +145,13 @@ impl<'a, T: Target> End<'a, T> {
             blocked: None,
         };
         let ty = abi::SOCK_STREAM | abi::SOCK_NONBLOCK;
-        let fd = end.must(Call::Socket { domain: abi::AF_INET, ty, protocol: abi::IPPROTO_TCP })?.ret as i32;
+        let domain = if end.place.v6 { abi::AF_INET6 } else { abi::AF_INET };
+        let fd = end.must(Call::Socket { domain, ty, protocol: abi::IPPROTO_TCP })?.ret as i32;
         end.first = Some(fd);
         let reuse =
             Call::Setsockopt { fd, level: abi::SOL_SOCKET, name: abi::SO_REUSEADDR, value: Optval::int(1) };
         end.must(reuse)?;
-        end.must(Call::Bind { fd, addr: Name::Inet(SocketAddr::from((LOCAL, PORTS.0))) })?;
+        end.must(Call::Bind { fd, addr: Name::Inet(SocketAddr::from((end.place.ends().0, PORTS.0))) })?;
         if end.wants_epoll {
             end.epoll = Some(end.must(Call::EpollCreate { size: 1, flags: 0 })?.ret as i32);
         }
@@ -248,7 +250,7 @@ impl<'a, T: Target> End<'a, T> {
             }
             Act::Icmp(kind, code, mtu, seq) => {
                 let seq = self.isn.wrapping_add(*seq);
-                self.target.inject(packet::icmp((*kind, *code, *mtu), PORTS, seq));
+                self.target.inject(packet::icmp(self.place.v6, (*kind, *code, *mtu), PORTS, seq));
                 return None;
             }
             Act::Disconnect => Call::Connect { fd, addr: Name::Unspec },
@@ -257,9 +259,10 @@ impl<'a, T: Target> End<'a, T> {
                 Call::Getsockopt { fd, level, name: number, len: 4 }
             }
             Act::Listen => Call::Listen { fd: first, backlog: 5 },
-            Act::Connect => {
-                Call::Connect { fd: first, addr: Name::Inet(SocketAddr::from((REMOTE, PORTS.1))) }
-            }
+            Act::Connect => Call::Connect {
+                fd: first,
+                addr: Name::Inet(SocketAddr::from((self.place.ends().1, PORTS.1))),
+            },
             Act::Accept => Call::Accept { fd: first, flags: abi::SOCK_NONBLOCK },
             Act::Set(name, value) => {
                 let (level, number) = option(name);
@@ -277,6 +280,21 @@ impl<'a, T: Target> End<'a, T> {
                 fd,
                 kind: RecvKind::Recv,
                 rooms: vec![Room::new(*len)],
+                flags: *flags,
+                control_len: 0,
+            },
+            Act::Gather(lens, flags) => Call::Send {
+                fd,
+                kind: if *flags == 0 { SendKind::Writev } else { SendKind::Sendmsg },
+                data: lens.iter().map(|len| Piece::zeros(*len)).collect(),
+                flags: *flags,
+                to: None,
+                control: vec![],
+            },
+            Act::Scatter(lens, flags) => Call::Recv {
+                fd,
+                kind: if *flags == 0 { RecvKind::Readv } else { RecvKind::Recvmsg },
+                rooms: lens.iter().map(|len| Room::new(*len)).collect(),
                 flags: *flags,
                 control_len: 0,
             },
@@ -308,7 +326,7 @@ impl<'a, T: Target> End<'a, T> {
         let (src_port, dst_port) = (PORTS.1, PORTS.0);
         let (seq, flags, window, urgent) = (s.seq, s.flags, s.window, s.urgent);
         let repr = TcpRepr { src_port, dst_port, seq, ack, flags, window, urgent, options };
-        self.target.inject(packet::build(&repr, s.tos, s.len.into()));
+        self.target.inject(packet::build(self.place.v6, &repr, s.tos, s.len.into()));
     }
 
     /// The call that waited has come back.
@@ -379,8 +397,8 @@ impl<T: Target> Paced for End<'_, T> {
 
     fn next_until(&mut self, limit: Instant) -> Option<Out> {
         while let Some(sent) = self.target.next_packet(limit) {
-            let ip = Ipv4View::parse(&sent.bytes).ok().filter(|ip| ip.protocol() == protocol::TCP);
-            let Some(tcp) = ip.as_ref().and_then(|ip| TcpView::parse(ip.payload()).ok()) else { continue };
+            let ip = Ip::parse(&sent.bytes).filter(|ip| ip.protocol == protocol::TCP);
+            let Some(tcp) = ip.as_ref().and_then(|ip| TcpView::parse(ip.payload).ok()) else { continue };
             let mut repr = TcpRepr::parse(&tcp);
             if repr.flags.syn() {
                 self.isn = repr.seq;
@@ -398,7 +416,7 @@ impl<T: Target> Paced for End<'_, T> {
                 *cookie = FastOpenCookie::REQUEST;
             }
             let (at, len) = (self.at(sent.at), tcp.payload().len() as u32);
-            let header = ip.as_ref().map_or((0, TTL), |ip| (ip.tos(), ip.ttl()));
+            let header = ip.as_ref().map_or((0, TTL), |ip| (ip.tos, ip.ttl));
             return Some(Out { at, repr, len, header, waited: None });
         }
         None

@@ -14,7 +14,7 @@ mod trace;
 
 use super::compare::Difference;
 use super::program::Flavours;
-use super::stack::Stack;
+use super::stack::{Place, Stack};
 use lowwater_drill::Target;
 
 /// A drawn life, and what the stack does.
@@ -64,8 +64,13 @@ impl Life {
     /// The life of a seed.
     pub(super) fn draw(seed: u64, words: &Flavours) -> Result<Self, String> {
         let program = author::program(seed, words)?;
-        let stack = trace::run(&mut Stack::new()?, &program, None, None)?;
+        let stack = trace::run(&mut Stack::at(program.place)?, &program, None, None)?;
         Ok(Self { program, stack })
+    }
+
+    /// Where it is.
+    pub(super) const fn place(&self) -> Place {
+        self.program.place
     }
 
     /// How many steps it has.
@@ -106,14 +111,15 @@ impl Life {
     /// What the stack does where a step and all behind it come earlier or later by so many microseconds, and pauses are as in another run.
     pub(super) fn moved(&self, step: usize, by: i64, late: Option<&Run>) -> Result<Run, String> {
         let program = self.program.moved(step, by);
-        trace::run(&mut Stack::new()?, &program, None, late.map(|late| &late.0)).map(Run)
+        trace::run(&mut Stack::at(program.place)?, &program, None, late.map(|late| &late.0)).map(Run)
     }
 
     /// The same life with a step and all behind it earlier or later by so many microseconds.
     #[cfg(test)]
     pub(super) fn shifted(&self, step: usize, by: i64) -> Self {
         let program = self.program.moved(step, by);
-        let stack = trace::run(&mut Stack::new().expect("a stack"), &program, None, None).expect("a run");
+        let stack =
+            trace::run(&mut Stack::at(program.place).expect("a stack"), &program, None, None).expect("a run");
         Self { program, stack }
     }
 

@@ -1,9 +1,9 @@
 //! What happens next in a drawn life: the peer's segments and the application's calls, each likelier where a flavour asks for it.
+use super::super::network::Dice;
 use super::super::stack::Stack;
 use super::author::Author;
 use super::end::End;
-use super::peer::MSS;
-use super::program::{Act, Segment};
+use super::program::{Act, Segment, named};
 use lowwater_posix::abi;
 use lowwater_wire::tcp::TcpFlags;
 
@@ -51,6 +51,8 @@ enum Move {
     Look,
     Option,
     Rare,
+    Gather,
+    Scatter,
 }
 
 /// What each flavour makes likelier.
@@ -141,6 +143,9 @@ const LIKELY: &[(&str, &[(u64, Move)])] = &[
     ("marks", &[(14, Move::Marked), (6, Move::Write), (4, Move::Hole)]),
     ("calls", &[(12, Move::Rare), (4, Move::Option), (6, Move::Write), (6, Move::Data)]),
     ("blocks", &[(12, Move::Sacked), (8, Move::Write), (4, Move::AckSome)]),
+    ("ipv6", &[(4, Move::Router), (4, Move::Write), (4, Move::Data)]),
+    ("mtu", &[(8, Move::Write), (6, Move::Data), (2, Move::Router), (3, Move::AckSome)]),
+    ("vectors", &[(12, Move::Gather), (14, Move::Scatter), (10, Move::Data), (2, Move::Urgent)]),
     ("header", &[(8, Move::Option), (6, Move::Write), (6, Move::Data)]),
 ];
 /// What every connection does, and what ends it, which comes late.
@@ -232,6 +237,26 @@ const MESSAGES: &[(u8, u8, u16)] = &[
     (11, 0, 0),
     (12, 0, 0),
 ];
+/// The same of ICMPv6.
+const MESSAGES_V6: &[(u8, u8, u16)] = &[
+    (1, 0, 0),
+    (1, 1, 0),
+    (1, 2, 0),
+    (1, 3, 0),
+    (1, 4, 0),
+    (1, 5, 0),
+    (1, 6, 0),
+    (2, 0, 1_400),
+    (2, 0, 1_280),
+    (2, 0, 1_000),
+    (2, 0, 0),
+    (2, 0, 1_500),
+    (3, 0, 0),
+    (3, 1, 0),
+    (4, 0, 0),
+    (4, 1, 0),
+    (4, 2, 0),
+];
 
 /// Draws what happens next; `None` where nothing can.
 pub(super) fn draw(author: &mut Author, end: &End<'_, Stack>) -> Option<Act> {
@@ -306,8 +331,24 @@ fn application(author: &mut Author, what: Move, end: &End<'_, Stack>) -> Option<
             0 => Act::Error,
             other => Act::Ioctl(["SIOCINQ", "SIOCOUTQ", "SIOCOUTQNSD", "SIOCATMARK"][other as usize - 1]),
         },
+        Move::Gather => {
+            let flags = dice.pick(&[0, 0, abi::MSG_MORE, abi::MSG_EOR, abi::MSG_DONTWAIT, abi::MSG_OOB]);
+            Act::Gather(parts(dice), flags)
+        }
+        Move::Scatter => {
+            let flags = dice.pick(&[
+                0,
+                0,
+                abi::MSG_PEEK,
+                abi::MSG_WAITALL,
+                abi::MSG_DONTWAIT,
+                abi::MSG_TRUNC,
+                abi::MSG_OOB,
+            ]);
+            Act::Scatter(parts(dice), flags)
+        }
         Move::Rare => match dice.range(0, 11) {
-            0..6 => Act::Get(dice.pick(ASKED)),
+            0..6 => Act::Get(named(&author.words, dice.pick(ASKED))),
             6 | 7 => Act::Write(len.min(8_000), dice.pick(&[abi::MSG_EOR, abi::MSG_EOR | abi::MSG_MORE])),
             8 | 9 => Act::Read(
                 dice.pick(&[10, 3_000]),
@@ -322,9 +363,14 @@ fn application(author: &mut Author, what: Move, end: &End<'_, Stack>) -> Option<
                 return None;
             }
             let (_, name, values) = dice.pick(&known);
-            Act::Set(name, dice.pick(values))
+            Act::Set(named(&author.words, name), dice.pick(values))
         }
     })
+}
+
+/// Lengths of the pieces of one call.
+fn parts(dice: &mut Dice) -> Vec<usize> {
+    (0..dice.pick(&[0, 1, 2, 2, 3, 5])).map(|_| dice.pick(&[0, 1, 10, 500, 1_448, 3_000, 20_000])).collect()
 }
 
 /// Bytes that the peer sends at a time.
@@ -333,7 +379,7 @@ fn length(author: &mut Author) -> u32 {
         0 => author.dice.range(1, 100) as u32,
         1 => author.dice.range(100, 1_000) as u32,
         2 => 1_000,
-        _ => MSS,
+        _ => author.peer.longest(),
     }
 }
 
@@ -423,7 +469,8 @@ fn router(author: &mut Author) -> Act {
     let dice = &mut author.dice;
     let seq =
         dice.pick(&[acked, acked, acked, high, high.saturating_sub(1), acked.wrapping_sub(1), high + 1_000]);
-    let (kind, code, mtu) = dice.pick(MESSAGES);
+    let v6 = author.words.has("ipv6");
+    let (kind, code, mtu) = dice.pick(if v6 { MESSAGES_V6 } else { MESSAGES });
     Act::Icmp(kind, code, mtu, seq)
 }
 

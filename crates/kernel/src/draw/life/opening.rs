@@ -1,8 +1,9 @@
 //! How a drawn life begins: settings, options before the handshake, and the handshake with what disturbs it.
 use super::super::network::Dice;
 use super::super::program::Flavours;
+use super::super::stack::Place;
 use super::peer::Peer;
-use super::program::{Act, Cookie, Offer, Segment};
+use super::program::{Act, Cookie, Offer, Segment, named};
 use lowwater_wire::tcp::TcpFlags;
 
 /// Acknowledgments of disturbing segments.
@@ -45,6 +46,7 @@ impl Plan {
 /// Everything up to the end of the handshake.
 #[derive(Debug)]
 pub(super) struct Opening {
+    pub(super) place: Place,
     pub(super) sysctls: Vec<(&'static str, u64)>,
     pub(super) peer: Peer,
     /// Pauses in microseconds, and what comes behind them.
@@ -52,7 +54,11 @@ pub(super) struct Opening {
 }
 
 pub(super) fn draw(dice: &mut Dice, words: &Flavours) -> Opening {
-    let (offer, stamps) = offer(dice, words);
+    let place = place(dice, words);
+    let (mut offer, stamps) = offer(dice, words);
+    if words.has("mtu") && dice.percent(60) {
+        offer.mss = Some(dice.pick(&[536, 1_000, place.payload() as u16, u16::MAX]));
+    }
     let ecn = words.has("marks") && dice.percent(80);
     let tos = if words.has("header") { dice.pick(&[0, 0x10, 0x28, 0xb8]) } else { 0 };
     let window = match () {
@@ -69,7 +75,22 @@ pub(super) fn draw(dice: &mut Dice, words: &Flavours) -> Opening {
         1 => active(dice, words, &mut acts),
         _ => simultaneous(dice, &mut acts),
     }
-    Opening { sysctls, peer: Peer::new(offer, stamps, window).asking(ecn, tos), acts }
+    let peer = Peer::new(offer, stamps, window).asking(ecn, tos);
+    let peer = if words.has("mtu") { peer.behind(place.payload()) } else { peer };
+    Opening { place, sysctls, peer, acts }
+}
+
+/// MTUs of devices; two segments of the longest are no more than an element carries (linux-differences.md).
+const MTUS: [u16; 7] = [576, 1_000, 1_280, 1_492, 4_000, 9_000, 30_000];
+/// Those that carry IPv6 (RFC 8200 section 5).
+const MTUS_V6: [u16; 5] = [1_280, 1_492, 4_000, 9_000, 30_000];
+
+fn place(dice: &mut Dice, words: &Flavours) -> Place {
+    let v6 = words.has("ipv6");
+    match words.has("mtu") {
+        true => Place { v6, mtu: if v6 { dice.pick(&MTUS_V6) } else { dice.pick(&MTUS) } },
+        false => Place { v6, ..Place::default() },
+    }
 }
 
 fn offer(dice: &mut Dice, words: &Flavours) -> (Offer, bool) {
@@ -190,7 +211,7 @@ fn before(dice: &mut Dice, words: &Flavours) -> Vec<Act> {
     let mut all = Vec::new();
     let mut maybe = |dice: &mut Dice, percent, name, values: &[i32]| {
         if dice.percent(percent) {
-            all.push(Act::Set(name, dice.pick(values)));
+            all.push(Act::Set(named(words, name), dice.pick(values)));
         }
     };
     if words.has("buffers") {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// The peer's clock at the beginning, in milliseconds.
 const CLOCK: u32 = 10_000;
 /// Payload of a packet that the device takes, at most.
-pub(super) const MSS: u32 = 1_400;
+const MSS: u32 = 1_400;
 
 /// What both SYNs have.
 #[derive(Debug)]
@@ -40,8 +40,18 @@ pub(super) struct Peer {
     pub(super) window: u16,
     /// The largest window so far.
     pub(super) most: u32,
-    /// Its SYN has the flags of ECN, and the TOS of what it sends.
-    marks: (bool, u8),
+    habits: Habits,
+}
+
+/// What it keeps to.
+#[derive(Clone, Copy, Debug)]
+struct Habits {
+    /// Its SYN has the flags of ECN.
+    ecn: bool,
+    /// The TOS of what it sends.
+    tos: u8,
+    /// Payload of what it sends at most, and of what the stack sends.
+    longest: (u32, u32),
 }
 
 impl Peer {
@@ -58,13 +68,23 @@ impl Peer {
             acked: 1,
             window,
             most: 0,
-            marks: (false, 0),
+            habits: Habits { ecn: false, tos: 0, longest: (MSS, 1_460) },
         }
     }
 
     /// It asks for ECN, or agrees to it, and sends with this TOS.
     pub(super) fn asking(self, ecn: bool, tos: u8) -> Self {
-        Self { marks: (ecn, tos), ..self }
+        Self { habits: Habits { ecn, tos, ..self.habits }, ..self }
+    }
+
+    /// A packet takes so many bytes behind its headers, of which options need some.
+    pub(super) fn behind(self, payload: u32) -> Self {
+        Self { habits: Habits { longest: (payload - 60, payload), ..self.habits }, ..self }
+    }
+
+    /// Payload of what it sends, at most.
+    pub(super) const fn longest(&self) -> u32 {
+        self.habits.longest.0
     }
 
     /// Both SYNs allowed SACK blocks.
@@ -145,7 +165,7 @@ impl Peer {
             ack: self.high,
             window: self.window,
             urgent: 0,
-            tos: self.marks.1,
+            tos: self.habits.tos,
             stamp: self.stamp(at),
             sacks: Vec::new(),
             offer: None,
@@ -155,7 +175,7 @@ impl Peer {
     /// The SYN, or with `ack` the SYN-ACK.
     pub(super) fn syn(&self, at: u64, ack: bool) -> Segment {
         let mut flags = if ack { TcpFlags::SYN.union(TcpFlags::ACK) } else { TcpFlags::SYN };
-        if self.marks.0 {
+        if self.habits.ecn {
             flags.insert(if ack { TcpFlags::ECE } else { TcpFlags::ECE.union(TcpFlags::CWR) });
         }
         let stamp = self.stamps.then_some((CLOCK + (at / 1_000) as u32, 0));
@@ -168,7 +188,7 @@ impl Peer {
             ack,
             window,
             urgent: 0,
-            tos: self.marks.1,
+            tos: self.habits.tos,
             stamp,
             sacks: vec![],
             offer: Some(self.offer),
@@ -178,13 +198,13 @@ impl Peer {
     /// Payload of the stack's full segments, as far as the peer knows.
     pub(super) fn segment(&self) -> u32 {
         let options = if self.agreed.stamps { 12 } else { 0 };
-        u32::from(self.offer.mss.unwrap_or(536).clamp(48, 1_460)) - options
+        u32::from(self.offer.mss.unwrap_or(536).clamp(48, self.habits.longest.1 as u16)) - options
     }
 
     /// Data from `seq` on, which stays before a FIN that was sent.
     pub(super) fn data(&self, at: u64, seq: u32, len: u32) -> Segment {
         let room = self.fin_at.map_or(u32::MAX, |fin| fin.saturating_sub(seq));
-        let len = len.min(room).min(MSS) as u16;
+        let len = len.min(room).min(self.longest()) as u16;
         let flags = if len > 0 { TcpFlags::PSH.union(TcpFlags::ACK) } else { TcpFlags::ACK };
         Segment { flags, seq, len, ..self.ack(at) }
     }

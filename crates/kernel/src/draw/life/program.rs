@@ -1,5 +1,7 @@
 //! A drawn life of a connection as a value.
 use super::super::pace;
+use super::super::program::Flavours;
+use super::super::stack::Place;
 use core::fmt;
 use lowwater_posix::abi;
 use lowwater_wire::tcp::TcpFlags;
@@ -49,6 +51,9 @@ pub(super) enum Act {
     Set(&'static str, i32),
     Write(usize, i32),
     Read(usize, i32),
+    /// writev, or with flags sendmsg, of pieces; readv, or with flags recvmsg, into rooms.
+    Gather(Vec<usize>, i32),
+    Scatter(Vec<usize>, i32),
     Shutdown(i32),
     Close,
     CloseListener,
@@ -68,9 +73,22 @@ pub(super) enum Act {
 pub(super) fn level(option: &str) -> (i32, &'static str) {
     match option {
         name if name.starts_with("TCP_") => (abi::SOL_TCP, "SOL_TCP"),
+        name if name.starts_with("IPV6_") => (abi::SOL_IPV6, "SOL_IPV6"),
         name if name.starts_with("IP_") => (abi::SOL_IP, "SOL_IP"),
         _ => (abi::SOL_SOCKET, "SOL_SOCKET"),
     }
+}
+
+/// What an option of IPv4 is called over the IP that is asked for.
+pub(super) fn named(words: &Flavours, name: &'static str) -> &'static str {
+    const NAMES: [(&str, &str); 4] = [
+        ("IP_TOS", "IPV6_TCLASS"),
+        ("IP_TTL", "IPV6_UNICAST_HOPS"),
+        ("IP_RECVERR", "IPV6_RECVERR"),
+        ("IP_MTU_DISCOVER", "IPV6_MTU_DISCOVER"),
+    ];
+    let other = NAMES.iter().find(|(known, _)| words.has("ipv6") && *known == name);
+    other.map_or(name, |(_, other)| other)
 }
 
 /// Flags of the calls that send and receive, as scripts name them.
@@ -115,6 +133,8 @@ impl fmt::Display for Act {
             Self::Set(name, value) => write!(f, "{name} {value}"),
             Self::Write(len, flags) => write!(f, "write {len} {}", msg_flags(*flags)),
             Self::Read(len, flags) => write!(f, "read {len} {}", msg_flags(*flags)),
+            Self::Gather(lens, flags) => write!(f, "write {lens:?} {}", msg_flags(*flags)),
+            Self::Scatter(lens, flags) => write!(f, "read {lens:?} {}", msg_flags(*flags)),
             Self::Shutdown(how) => write!(f, "shutdown {how}"),
             Self::Close => f.write_str("close"),
             Self::CloseListener => f.write_str("close the listener"),
@@ -142,6 +162,7 @@ pub(super) type Step = pace::Step<Act>;
 /// A drawn life.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Program {
+    pub(super) place: Place,
     /// Names behind `net.ipv4.`, with values.
     pub(super) sysctls: Vec<(&'static str, u64)>,
     /// Readiness is also asked of an edge-triggered epoll set.

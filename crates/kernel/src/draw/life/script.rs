@@ -1,5 +1,6 @@
 //! A run of a drawn life as a script in packetdrill's language.
 use super::super::pace::value;
+use super::super::stack::Place;
 use super::end::{Look, Out, TTL, WMEM};
 use super::program::{Act, Cookie, Offer, Program, Segment, letters, level, msg_flags};
 use super::trace::{Done, FIELDS, Trace};
@@ -71,6 +72,13 @@ impl Script {
     }
 
     fn head(&mut self, program: &Program) {
+        let (place, usual) = (program.place, Place::default());
+        if place.v6 {
+            self.line("--ip_version=ipv6");
+        }
+        if place.v6 || place.mtu != usual.mtu {
+            self.line(&format!("--mtu={}", place.mtu));
+        }
         let mut set = vec!["net.ipv4.tcp_congestion_control=reno".to_owned()];
         set.extend(program.sysctls.iter().map(|(name, value)| format!("net.ipv4.{name}={value}")));
         set.push(format!("net.ipv4.tcp_wmem='{WMEM}'"));
@@ -120,6 +128,14 @@ impl Script {
             }
             Act::Write(len, flags) => format!("send({fd}, ..., {len}, {}) = {ret}", msg_flags(*flags)),
             Act::Read(len, flags) => format!("recv({fd}, ..., {len}, {}) = {ret}", msg_flags(*flags)),
+            Act::Gather(lens, 0) => format!("writev({fd}, {}, {}) = {ret}", pieces(lens), lens.len()),
+            Act::Scatter(lens, 0) => format!("readv({fd}, {}, {}) = {ret}", pieces(lens), lens.len()),
+            Act::Gather(lens, flags) => {
+                format!("sendmsg({fd}, {}, {}) = {ret}", header(lens, "0"), msg_flags(*flags))
+            }
+            Act::Scatter(lens, flags) => {
+                format!("recvmsg({fd}, {}, {}) = {ret}", header(lens, "..."), msg_flags(*flags))
+            }
             Act::Shutdown(how) => {
                 let how = ["SHUT_RD", "SHUT_WR", "SHUT_RDWR"].get(*how as usize).unwrap_or(&"3");
                 format!("shutdown({fd}, {how}) = {ret}")
@@ -256,6 +272,16 @@ impl Script {
         }
         self.said = Some(info.clone());
     }
+}
+
+fn pieces(lens: &[usize]) -> String {
+    let all: Vec<String> = lens.iter().map(|len| format!("{{..., {len}}}")).collect();
+    format!("[{}]", all.join(", "))
+}
+
+/// A message header with these pieces.
+fn header(lens: &[usize], flags: &str) -> String {
+    format!("{{msg_name(...)=NULL, msg_iov({})={}, msg_flags={flags}}}", lens.len(), pieces(lens))
 }
 
 fn poll_words(events: i16) -> String {

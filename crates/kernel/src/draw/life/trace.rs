@@ -114,7 +114,7 @@ pub(super) fn run<T: Target>(
 /// Runs a program on the stack at the times at which another run came, with timers that are as late: those that made something leave, as they
 /// were there, and those that show nothing else, as one that gives up, as the kernel's commonly are. A step and all behind it come by so many microseconds later or, below 0, earlier.
 pub(super) fn replay(program: &Program, like: &Trace, (from, by): (usize, i64)) -> Result<Trace, String> {
-    let mut stack = Stack::new()?;
+    let mut stack = Stack::at(program.place)?;
     let mut end = End::open(&mut stack, program)?;
     let mut trace = Trace::default();
     for (i, (step, like_step)) in program.steps.iter().zip(&like.steps).enumerate() {
