@@ -72,8 +72,10 @@ impl Host {
         if addr.port() == 0 && sock.plain(SOL_IP, crate::abi::IP_BIND_ADDRESS_NO_PORT) != 0 {
             // connect() chooses the port, which then needs to be free for its peer only.
             self.files.sock_mut(fd)?.bound = Some(addr);
-        } else {
-            self.take_port(fd, addr)?;
+        } else if let Err(errno) = self.take_port(fd, addr) {
+            // The address of before is forgotten, too (`inet_reset_saddr`).
+            self.files.sock_mut(fd)?.bound = None;
+            return Err(errno);
         }
         // An address of IPv6 is for nothing else (`__inet6_bind`).
         if addr.is_ipv6() && !addr.ip().is_unspecified() {
