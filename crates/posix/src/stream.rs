@@ -390,11 +390,12 @@ impl Host {
     }
 
     /// The options that a connection or listener leaves: buffers stay as large as they have become, and so does what was seen of
-    /// reordering (`tcp_disconnect`).
+    /// reordering and of how much of a buffer payload takes (`tcp_disconnect`).
     fn options_after(&mut self, id: SocketId) -> Result<SocketOptions, Error> {
         let mut options = self.stack.options(id)?.clone();
         if let (Ok(info), Ok(memory)) = (self.stack.tcp_info(self.now, id), self.stack.memory(id)) {
             options.reordering = info.reordering;
+            options.rcv_ratio = self.stack.tcp_rcv_ratio(id).unwrap_or(options.rcv_ratio);
             (options.rmem, options.wmem) = (memory.rcvbuf, memory.sndbuf);
         }
         Ok(options)

@@ -232,7 +232,9 @@ impl Host {
             SO_BINDTOIFINDEX if n > 0 => Err(Errno::ENODEV),
             // Memory of a device, of which there is none to give back (`sock_devmem_dontneed`).
             SO_DEVMEM_DONTNEED if !self.files.sock(fd)?.is_tcp() => Err(Errno::EBADF),
-            SO_DEVMEM_DONTNEED if value.len() % DMABUF_TOKEN != 0 || value.len() > DMABUF_TOKENS_MAX => {
+            SO_DEVMEM_DONTNEED
+                if !value.len().is_multiple_of(DMABUF_TOKEN) || value.len() > DMABUF_TOKENS_MAX =>
+            {
                 Err(Errno::EINVAL)
             }
             SO_DEVMEM_DONTNEED => Ok(()),

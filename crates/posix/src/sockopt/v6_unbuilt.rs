@@ -72,7 +72,7 @@ fn sticky_header(name: i32, value: &Value<'_>) -> Result<(), Errno> {
     }
     let header = value.bytes().map_err(|_| Errno::EINVAL)?;
     let own = header.get(1).map_or(usize::MAX, |units| (usize::from(*units) + 1) * 8);
-    if name == IPV6_RTHDR || len % 8 != 0 || len > 8 * 255 || own > len {
+    if name == IPV6_RTHDR || !len.is_multiple_of(8) || len > 8 * 255 || own > len {
         Err(Errno::EINVAL)
     } else {
         Err(Errno::EPERM)
