@@ -27,7 +27,8 @@ fn collide(a: &Sock, b: &Sock) -> bool {
     {
         return false;
     }
-    let families = |s: &Sock, ip: IpAddr| (!s.v6 || (!ip.is_unspecified() && ip.is_ipv4()), s.v6only());
+    // ::ffff:0.0.0.0 is any address of IPv4, as `::` is any at all (`ipv6_rcv_saddr_equal`).
+    let families = |s: &Sock, ip: IpAddr| (ip.is_ipv4(), s.v6only());
     // One for IPv6 alone does not meet one for IPv4.
     let ((x_v4, x_only), (y_v4, y_only)) = (families(a, x.ip()), families(b, y.ip()));
     let six_alone = if x_v4 { y_only || !y_any } else { x_only || !x_any };
