@@ -243,13 +243,17 @@ impl Host {
     /// getsockname(2).
     fn getsockname(&mut self, fd: Fd) -> Result<Reply, Errno> {
         let sock = self.files.sock(fd)?;
+        let any: IpAddr = if sock.v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
         let addr = match sock.kind {
             // What was bound anew after the connection was over.
             Kind::Conn(id) if self.is_over(id) && sock.bound.is_some_and(|b| b.port() != 0) => sock.bound,
+            // A bind() that failed has taken the address of a connection that is over (`inet_reset_saddr`), not its port.
+            Kind::Conn(id) if sock.bound.is_none() => {
+                self.stack.local_addr(id).ok().map(|a| SocketAddr::new(any, a.port()))
+            }
             Kind::Conn(id) | Kind::Udp(id) => self.stack.local_addr(id).ok().or(sock.bound),
             Kind::Fresh | Kind::Listener(_) => sock.bound,
         };
-        let any: IpAddr = if sock.v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
         let any = SocketAddr::new(any, 0);
         Ok(Reply { addr: Some(sock.shown(addr.unwrap_or(any))), ..Reply::ok(0) })
     }

@@ -328,8 +328,17 @@ impl Host {
         Ok(Reply::ok(0))
     }
 
-    /// To a socket (`splice_to_socket`).
+    /// To a socket: what has been written has its times, as any write (`tcp_sendmsg_locked`).
     fn splice_out(&mut self, from: PipeId, fd: Fd, len: usize, flags: u32, p: &mut Progress) -> Answer {
+        let answer = self.splice_out_now(from, fd, len, flags, p);
+        if p.done > 0 && !matches!(answer, Ok(None)) {
+            self.mark_write(fd, None);
+        }
+        answer
+    }
+
+    /// To a socket (`splice_to_socket`).
+    fn splice_out_now(&mut self, from: PipeId, fd: Fd, len: usize, flags: u32, p: &mut Progress) -> Answer {
         let sock = self.files.sock(fd)?;
         let (nonblocking, timeout, kind) = (sock.nonblocking, sock.knobs.sndtimeo, sock.kind);
         let waiting = self.pipes.waiting(from);

@@ -150,7 +150,7 @@ impl Host {
             Err(_) => 0,
         };
         if written > 0 {
-            self.mark_write(&write);
+            self.mark_write(write.fd, write.stamps);
         }
         self.end_zerocopy(write.fd, p, written);
         answer

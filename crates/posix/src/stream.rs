@@ -27,7 +27,8 @@ fn collide(a: &Sock, b: &Sock) -> bool {
     {
         return false;
     }
-    let families = |s: &Sock, ip: IpAddr| (!s.v6 || (!ip.is_unspecified() && ip.is_ipv4()), s.v6only());
+    // ::ffff:0.0.0.0 is any address of IPv4, as `::` is any at all (`ipv6_rcv_saddr_equal`).
+    let families = |s: &Sock, ip: IpAddr| (ip.is_ipv4(), s.v6only());
     // One for IPv6 alone does not meet one for IPv4.
     let ((x_v4, x_only), (y_v4, y_only)) = (families(a, x.ip()), families(b, y.ip()));
     let six_alone = if x_v4 { y_only || !y_any } else { x_only || !x_any };
@@ -72,8 +73,10 @@ impl Host {
         if addr.port() == 0 && sock.plain(SOL_IP, crate::abi::IP_BIND_ADDRESS_NO_PORT) != 0 {
             // connect() chooses the port, which then needs to be free for its peer only.
             self.files.sock_mut(fd)?.bound = Some(addr);
-        } else {
-            self.take_port(fd, addr)?;
+        } else if let Err(errno) = self.take_port(fd, addr) {
+            // The address of before is forgotten, too (`inet_reset_saddr`).
+            self.files.sock_mut(fd)?.bound = None;
+            return Err(errno);
         }
         // An address of IPv6 is for nothing else (`__inet6_bind`).
         if addr.is_ipv6() && !addr.ip().is_unspecified() {
@@ -388,11 +391,12 @@ impl Host {
     }
 
     /// The options that a connection or listener leaves: buffers stay as large as they have become, and so does what was seen of
-    /// reordering (`tcp_disconnect`).
+    /// reordering and of how much of a buffer payload takes (`tcp_disconnect`).
     fn options_after(&mut self, id: SocketId) -> Result<SocketOptions, Error> {
         let mut options = self.stack.options(id)?.clone();
         if let (Ok(info), Ok(memory)) = (self.stack.tcp_info(self.now, id), self.stack.memory(id)) {
             options.reordering = info.reordering;
+            options.rcv_ratio = self.stack.tcp_rcv_ratio(id).unwrap_or(options.rcv_ratio);
             (options.rmem, options.wmem) = (memory.rcvbuf, memory.sndbuf);
         }
         Ok(options)

@@ -12,7 +12,6 @@ use crate::call::{Control, Fd};
 use crate::errqueue::{ENTRY_CHARGE, Entry, ExtendedErr};
 use crate::files::{Kind, Sock};
 use crate::host::Host;
-use crate::send::Write;
 use crate::zerocopy::Freed;
 use bytes::{BufMut as _, Bytes, BytesMut};
 use core::net::IpAddr;
@@ -141,20 +140,21 @@ struct Happened {
 }
 
 impl Host {
-    /// The call has written something: the times of its last byte are awaited if somebody wants them (`tcp_tx_timestamp`).
-    pub(crate) fn mark_write(&mut self, write: &Write) {
-        let Ok(sock) = self.files.sock(write.fd) else { return };
+    /// A call has written something: the times of its last byte are awaited if somebody wants them, by its own wish or the socket's
+    /// (`tcp_tx_timestamp`).
+    pub(crate) fn mark_write(&mut self, fd: Fd, stamps: Option<i32>) {
+        let Ok(sock) = self.files.sock(fd) else { return };
         let (kind, flags) = (sock.kind, sock.knobs.stamping.flags);
-        let wants = write.stamps.unwrap_or(flags) & TX_RECORD;
+        let wants = stamps.unwrap_or(flags) & TX_RECORD;
         let Kind::Conn(id) = kind else { return };
         // What a SYN takes along has no times.
         if wants == 0 || matches!(self.stack.tcp_state(id), Ok(State::SynSent)) {
             return;
         }
         let Some((start, end)) = self.unsent_tail(id) else { return };
-        let Ok(sock) = self.files.sock_mut(write.fd) else { return };
+        let Ok(sock) = self.files.sock_mut(fd) else { return };
         sock.knobs.feedback.get_or_insert_default().stamps.mark(end - 1, start, wants);
-        self.watched.insert(write.fd);
+        self.watched.insert(fd);
     }
 
     /// Looks how far each socket's writes are that somebody is to hear of, after packets came in and `left` went out.

@@ -28,9 +28,6 @@ const DIFFERENT: &[(i32, i32, &str)] = &[
     (SOL_TCP, TCP_TX_DELAY, "no such delay"),
     (SOL_IP, IP_MULTICAST_IF, "no multicast"),
     (SOL_IP, IP_MULTICAST_TTL, "no multicast"),
-    (SOL_IPV6, IPV6_PKTINFO, "source addresses are the stack's"),
-    (SOL_IPV6, IPV6_FLOWLABEL_MGR, "flow labels are the stack's"),
-    (SOL_IPV6, IPV6_ADDR_PREFERENCES, "source addresses are the stack's"),
 ];
 
 fn text(host: &mut Host, fd: Fd, level: i32, name: i32) -> String {

@@ -153,6 +153,17 @@ impl Stack {
         }
     }
 
+    /// What a connection that follows on the same socket takes as [`SocketOptions::rcv_ratio`](crate::tcp::SocketOptions::rcv_ratio).
+    ///
+    /// # Errors
+    /// As of [`Stack::tcp_max_window`].
+    pub fn tcp_rcv_ratio(&self, id: SocketId) -> Result<u8, Error> {
+        match &self.sockets.get(id).ok_or(Error::NoSuchSocket)?.socket {
+            Socket::Tcp(conn) => Ok(conn.rcv_ratio(self.sysctl())),
+            _ => Err(Error::Unsupported),
+        }
+    }
+
     /// A connection's buffer has room by the rule that wakes writers, whatever its state; `None` of what is no connection.
     pub fn tcp_has_room(&mut self, id: SocketId) -> Option<bool> {
         let cx = self.env.cx(self.now, Some(id));

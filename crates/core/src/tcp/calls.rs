@@ -96,6 +96,10 @@ impl Conn {
         self.app.nospace = true;
         // Where all of it has left there is nothing to mark (`tcp_push`).
         let waits = !self.tx.queue_ref().unsent.is_pushed_out();
+        if some && waits && flags.oob {
+            // Before the push, which cuts by segments then (`tcp_mark_urg`).
+            self.snd.up = self.tx.write_seq();
+        }
         if some && waits && !flags.waits && !self.autocorks(cx, flags) {
             self.mark_push();
             self.push_all_within(cx);

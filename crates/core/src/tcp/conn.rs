@@ -274,6 +274,12 @@ impl Conn {
         self.tx.max_window()
     }
 
+    /// What a connection that follows on the same socket takes as [`SocketOptions::rcv_ratio`].
+    #[must_use]
+    pub fn rcv_ratio(&self, sysctl: &Sysctl) -> u8 {
+        self.rx.window().ratio_after(sysctl)
+    }
+
     /// MTU of the path as the connection knows it.
     #[must_use]
     pub const fn path_mtu(&self) -> u16 {

@@ -83,6 +83,8 @@ pub struct SocketOptions {
     pub rcvlowat: u32,
     /// Receive buffer that low-water marks have asked for so far, in bytes (`tcp_set_rcvlowat`).
     pub rcvlowat_room: u32,
+    /// Payload that 256 bytes of receive buffer hold, as an earlier connection of the socket found it; 0 takes tcp_adv_win_scale.
+    pub rcv_ratio: u8,
     /// IP_TOS without the ECN bits: what packets of IPv4 carry.
     pub tos: u8,
     /// IPV6_TCLASS without the ECN bits: what packets of IPv6 carry.
@@ -145,6 +147,7 @@ impl SocketOptions {
             reordering: sysctl.tcp_reordering,
             rcvlowat: 0,
             rcvlowat_room: 0,
+            rcv_ratio: 0,
             tos: 0,
             priority: None,
             tclass: 0,

@@ -21,6 +21,8 @@ pub struct RcvBuf {
     pub clamp: u32,
     /// Set by SO_RCVBUF: autotuning keeps its hands off.
     pub locked: bool,
+    /// What an earlier connection of the socket has found about its payload ([`Ratio`]); 0 for none.
+    pub ratio: u8,
 }
 
 impl RcvBuf {
@@ -33,7 +35,13 @@ impl RcvBuf {
                 .map_or_else(|| options.rmem.max(options.rcvlowat_room), |bytes| bytes.max(MIN_RCVBUF)),
             clamp: if options.window_clamp != 0 { options.window_clamp } else { options.route.window },
             locked: options.rcvbuf.is_some(),
+            ratio: options.rcv_ratio,
         }
+    }
+
+    /// Share of the buffer that payload takes at the start.
+    fn first_ratio(self, sysctl: &Sysctl) -> Ratio {
+        if self.ratio == 0 { Ratio::initial(sysctl) } else { Ratio(self.ratio) }
     }
 
     /// What SO_RCVBUF reads back after `bytes` were asked for: doubled for metadata and kept within `rmem_max`.
@@ -109,7 +117,7 @@ pub fn initial(sysctl: &Sysctl, options: &SocketOptions, mss: u16, scaling: bool
 /// peer: the MSS we offer, less 12 when timestamps are known to be on.
 #[must_use]
 pub fn initial_window(sysctl: &Sysctl, buf: RcvBuf, mss: u32, scaling: bool) -> InitialWindow {
-    let full = Ratio::initial(sysctl).win_from_space(buf.bytes);
+    let full = buf.first_ratio(sysctl).win_from_space(buf.bytes);
     let mut clamp = if buf.clamp == 0 { U16_MAX << MAX_WSCALE } else { buf.clamp };
     if buf.locked {
         clamp = clamp.min(full);
@@ -241,7 +249,7 @@ impl RcvWindow {
 
     /// The handshake is over: fits the bounds to the buffer (`tcp_init_buffer_space`).
     pub fn establish(&mut self, sysctl: &Sysctl) {
-        self.ratio = Ratio::initial(sysctl);
+        self.ratio = self.buf.first_ratio(sysctl);
         let full = self.ratio.win_from_space(self.buf.bytes);
         let advmss = self.advmss();
         let share = sysctl.tcp_app_win;
@@ -433,6 +441,13 @@ impl RcvWindow {
         self.ratio = ratio;
         self.change_clamp(ratio.win_from_space(self.buf.bytes));
         true
+    }
+
+    /// What a connection that follows on the same socket begins with, as [`RcvBuf::ratio`]: only what was measured stays
+    /// (`tcp_disconnect`).
+    #[must_use]
+    pub fn ratio_after(&self, sysctl: &Sysctl) -> u8 {
+        if self.ratio == self.buf.first_ratio(sysctl) { self.buf.ratio } else { self.ratio.0 }
     }
 
     /// Share of the buffer that payload takes.

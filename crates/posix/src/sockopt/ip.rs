@@ -65,10 +65,14 @@ impl Host {
     }
 
     pub(super) fn set_ip(&mut self, fd: Fd, name: i32, value: &Value<'_>) -> Result<(), Errno> {
+        // It asks before it reads (`do_ip_setsockopt`).
+        if name == IP_MULTICAST_IF && self.files.sock(fd)?.stream {
+            return Err(Errno::EINVAL);
+        }
         let n = number(value).map_err(|errno| {
             // What does not exist is not read (`do_ip_setsockopt`).
             let own = [IP_TOS, IP_TTL, IP_OPTIONS, IP_MINTTL, IP_MTU_DISCOVER, IP_MULTICAST_TTL];
-            let known = own.contains(&name) || Self::knows_plain(SOL_IP, name);
+            let known = own.contains(&name) || (name != IP_PROTOCOL && Self::knows_plain(SOL_IP, name));
             if known { errno } else { Errno::ENOPROTOOPT }
         })?;
         match name {
@@ -95,9 +99,7 @@ impl Host {
             }
             IP_OPTIONS if value.len() == 0 => Ok(()),
             IP_MTU | IP_OPTIONS | IP_PKTOPTIONS => Err(Errno::ENOPROTOOPT),
-            IP_RECVFRAGSIZE | IP_MULTICAST_TTL | IP_MULTICAST_IF if self.files.sock(fd)?.stream => {
-                Err(Errno::EINVAL)
-            }
+            IP_RECVFRAGSIZE | IP_MULTICAST_TTL if self.files.sock(fd)?.stream => Err(Errno::EINVAL),
             IP_UNICAST_IF if value.len() < 4 => Err(Errno::EINVAL),
             IP_UNICAST_IF if n != 0 => Err(Errno::EADDRNOTAVAIL),
             IP_FREEBIND | IP_TRANSPARENT | IP_MINTTL | IP_MULTICAST_LOOP if value.len() == 0 => {

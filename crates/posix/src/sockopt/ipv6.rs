@@ -11,7 +11,7 @@ use lowwater_core::base::sysctl::HOP_LIMIT;
 const LEAST_MTU: i32 = 1_280;
 
 impl Host {
-    pub(super) fn get_ipv6(&mut self, fd: Fd, name: i32) -> Result<Told, Errno> {
+    pub(super) fn get_ipv6(&mut self, fd: Fd, name: i32, len: usize) -> Result<Told, Errno> {
         let sock = self.files.sock(fd)?;
         let options = self.options_of(sock);
         Ok(match name {
@@ -22,11 +22,17 @@ impl Host {
             IPV6_MULTICAST_HOPS => Told::Int(1),
             IPV6_MTU => Told::Int(self.path_mtu(sock).ok_or(Errno::ENOTCONN)?),
             IPV6_V6ONLY => Told::Int(sock.v6only().into()),
-            _ => self.get_plain(fd, SOL_IPV6, name)?,
+            _ => match self.get_v6_unbuilt(sock, name, len) {
+                Some(told) => told?,
+                None => self.get_plain(fd, SOL_IPV6, name)?,
+            },
         })
     }
 
     pub(super) fn set_ipv6(&mut self, fd: Fd, name: i32, value: &Value<'_>) -> Result<(), Errno> {
+        if let Some(done) = self.set_v6_unbuilt(fd, name, value) {
+            return done;
+        }
         let short = value.len() < 4;
         // What a null pointer leads to is 0 (`do_ipv6_setsockopt`).
         let n = if short { 0 } else { value.int().unwrap_or(0) };

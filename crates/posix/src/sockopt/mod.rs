@@ -5,6 +5,7 @@ mod plain;
 mod socket;
 mod stamps;
 mod tcp;
+mod v6_unbuilt;
 
 pub(crate) use tcp::NAME_MAX;
 
@@ -79,7 +80,7 @@ impl Host {
         let told = match level {
             SOL_SOCKET => self.get_socket(fd, name, len)?,
             SOL_IP => self.get_ip(fd, name)?,
-            SOL_IPV6 if self.files.sock(fd)?.v6 => self.get_ipv6(fd, name)?,
+            SOL_IPV6 if self.files.sock(fd)?.v6 => self.get_ipv6(fd, name, len)?,
             IPPROTO_TCP if stream && !self.is_sctp(fd) => self.get_tcp(fd, name, len)?,
             // IPv4 and IPv6 differ here (`do_ip_getsockopt`, `ipv6_getsockopt`).
             _ if self.files.sock(fd)?.v6 => return Err(Errno::ENOPROTOOPT),

@@ -1,4 +1,5 @@
 //! Options that are one number: how they are checked and what they are before they are set.
+use super::v6_unbuilt::PREFER_NOTHING;
 use super::{Told, Value};
 use crate::abi::*;
 use crate::call::Fd;
@@ -102,6 +103,14 @@ const ROWS: &[Row] = &[
     (SOL_IPV6, IPV6_RECVPATHMTU, Some(0), Rule::Bool),
     (SOL_IPV6, IPV6_RECVORIGDSTADDR, Some(0), Rule::Bool),
     (SOL_IPV6, IPV6_RECVFRAGSIZE, Some(0), Rule::Bool),
+    (SOL_IPV6, IPV6_2292PKTINFO, Some(0), Rule::Bool),
+    (SOL_IPV6, IPV6_2292HOPOPTS, Some(0), Rule::Bool),
+    (SOL_IPV6, IPV6_2292DSTOPTS, Some(0), Rule::Bool),
+    (SOL_IPV6, IPV6_2292RTHDR, Some(0), Rule::Bool),
+    (SOL_IPV6, IPV6_ROUTER_ALERT, Some(0), Rule::Read),
+    (SOL_IPV6, IPV6_ROUTER_ALERT_ISOLATE, Some(0), Rule::Bool),
+    (SOL_IPV6, IPV6_UNICAST_IF, Some(0), Rule::Range(0, 0)),
+    (SOL_IPV6, IPV6_ADDR_PREFERENCES, Some(PREFER_NOTHING), Rule::Any),
     (SOL_TCP, TCP_SAVE_SYN, Some(0), Rule::Range(0, 2)),
     (SOL_TCP, TCP_INQ, Some(0), Rule::Range(0, 1)),
     (SOL_TCP, TCP_IS_MPTCP, Some(0), Rule::Read),

@@ -17,6 +17,10 @@ const RCVBUF_MIN: u32 = 2_304;
 /// Bytes of struct ucred: no process, nobody, no group.
 const NO_PEER: [i32; 3] = [0, -1, -1];
 
+/// Bytes of a `struct dmabuf_token`, and of as many as one call takes (`MAX_DONTNEED_TOKENS`).
+const DMABUF_TOKEN: usize = 8;
+const DMABUF_TOKENS_MAX: usize = 128 * DMABUF_TOKEN;
+
 /// struct timeval of a timeout; zero for none.
 fn timeval(timeout: Option<Duration>) -> Told {
     let mut out = BytesMut::new();
@@ -229,6 +233,14 @@ impl Host {
             | SO_ATTACH_REUSEPORT_EBPF
             | SO_DETACH_REUSEPORT_BPF => Err(Errno::EINVAL),
             SO_BINDTOIFINDEX if n > 0 => Err(Errno::ENODEV),
+            // Memory of a device, of which there is none to give back (`sock_devmem_dontneed`).
+            SO_DEVMEM_DONTNEED if !self.files.sock(fd)?.is_tcp() => Err(Errno::EBADF),
+            SO_DEVMEM_DONTNEED
+                if !value.len().is_multiple_of(DMABUF_TOKEN) || value.len() > DMABUF_TOKENS_MAX =>
+            {
+                Err(Errno::EINVAL)
+            }
+            SO_DEVMEM_DONTNEED => Ok(()),
             _ => self.set_plain_int(fd, SOL_SOCKET, name, value),
         }
     }

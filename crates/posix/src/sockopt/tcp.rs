@@ -80,7 +80,7 @@ impl Host {
             TCP_RTO_MAX_MS => or(o.rto_max_ms, sysctl.tcp_rto_max_ms),
             TCP_RTO_MIN_US => or(o.rto_min_us, sysctl.tcp_rto_min_us),
             TCP_DELACK_MAX_US => or(o.delack_max_us, sysctl.tcp_delack_max_us),
-            TCP_ZEROCOPY_RECEIVE if len > 0 => return Err(Errno::EINVAL),
+            TCP_ZEROCOPY_RECEIVE => return Err(Errno::EINVAL),
             _ => self.get_plain(fd, SOL_TCP, name)?,
         })
     }

@@ -44,6 +44,7 @@ pub(super) fn put_options(e: &mut Encoder, o: &SocketOptions) {
         reordering,
         rcvlowat,
         rcvlowat_room,
+        rcv_ratio,
         tos,
         tclass,
         mtu_discover,
@@ -69,7 +70,7 @@ pub(super) fn put_options(e: &mut Encoder, o: &SocketOptions) {
     e.number(u64::from(linger2.cast_unsigned()));
     [sndbuf, rcvbuf].into_iter().for_each(|n| e.optional(n.map(u64::from)));
     [*max_pacing_rate, u64::from(*maxseg)].into_iter().for_each(|n| e.number(n));
-    e.slice(&[*syncnt, *tos, *ttl, *defer_accept, *mtu_discover, *tclass, *mtu_discover_v6]);
+    e.slice(&[*syncnt, *tos, *ttl, *defer_accept, *mtu_discover, *tclass, *mtu_discover_v6, *rcv_ratio]);
     e.slice(min_ttl);
     [hops.map(u64::from), priority.map(u64::from)].into_iter().for_each(|n| e.optional(n));
     [rcvlowat, rcvlowat_room, rmem, wmem, reordering].into_iter().for_each(|n| e.number(u64::from(*n)));
@@ -83,21 +84,19 @@ pub(super) fn get_options(d: &mut Decoder<'_>) -> Option<SocketOptions> {
     let (thin_linear_timeouts, save_syn, paced) = (d.flag()?, d.flag()?, d.flag()?);
     let recverr = [d.flag()?, d.flag()?];
     let (keepidle, keepintvl, keepcnt) = (d.small()?, d.small()?, d.small()?);
-    let (user_timeout_ms, notsent_lowat) = (d.small()?, d.small()?);
-    let (window_clamp, fastopen) = (d.small()?, d.small()?);
-    let (rto_min_us, rto_max_ms, delack_max_us) = (d.small()?, d.small()?, d.small()?);
-    let (linger, linger2) = (d.duration()?, d.small::<u32>()?.cast_signed());
+    let (user_timeout_ms, notsent_lowat, window_clamp) = (d.small()?, d.small()?, d.small()?);
+    let (fastopen, rto_min_us, rto_max_ms) = (d.small()?, d.small()?, d.small()?);
+    let (delack_max_us, linger, linger2) = (d.small()?, d.duration()?, d.small::<u32>()?.cast_signed());
     let buffer = |n: Option<u64>| n.and_then(|n| u32::try_from(n).ok());
     let (sndbuf, rcvbuf) = (buffer(d.optional()?), buffer(d.optional()?));
     let (max_pacing_rate, maxseg) = (d.number()?, d.small()?);
-    let &[syncnt, tos, ttl, defer_accept, mtu_discover, tclass, mtu_discover_v6] = d.slice()? else {
-        return None;
-    };
+    let bytes: [u8; 8] = d.slice()?.try_into().ok()?;
+    let [syncnt, tos, ttl, defer_accept, mtu_discover, tclass, mtu_discover_v6, rcv_ratio] = bytes;
     let min_ttl = d.slice()?.try_into().ok()?;
     let hops = d.optional()?.and_then(|n| u8::try_from(n).ok());
     let priority = d.optional()?.and_then(|n| u32::try_from(n).ok());
-    let (rcvlowat, rcvlowat_room) = (d.small()?, d.small()?);
-    let (rmem, wmem, reordering) = (d.small()?, d.small()?, d.small()?);
+    let (rcvlowat, rcvlowat_room, rmem) = (d.small()?, d.small()?, d.small()?);
+    let (wmem, reordering) = (d.small()?, d.small()?);
     let (fastopen_key, name) = (FastOpenKeys::from_bytes(d.slice()?), d.slice()?);
     let congestion = CongestionKind::ALL.into_iter().find(|k| k.name().as_bytes() == name)?;
     Some(SocketOptions {
@@ -135,6 +134,7 @@ pub(super) fn get_options(d: &mut Decoder<'_>) -> Option<SocketOptions> {
         reordering,
         rcvlowat,
         rcvlowat_room,
+        rcv_ratio,
         tos,
         tclass,
         mtu_discover,

@@ -26,7 +26,7 @@ const RTT: PathFacts = PathFacts {
 impl World {
     fn new(seed: u64, rcvbuf: u32, scaling: bool, sack: bool) -> Self {
         let sysctl = Sysctl::default();
-        let buf = RcvBuf { bytes: rcvbuf, clamp: 0, locked: seed % 2 == 1 };
+        let buf = RcvBuf { bytes: rcvbuf, clamp: 0, locked: seed % 2 == 1, ratio: 0 };
         let mut rx = Receiver::new(initial_window(&sysctl, buf, 1_460, scaling), buf, 1_460);
         rx.synchronize(IRS);
         let mut w = Self {

@@ -4,7 +4,7 @@ use crate::base::trace::Trace;
 use crate::base::{Counters, Instant, Rng};
 
 fn buf(bytes: u32) -> RcvBuf {
-    RcvBuf { bytes, clamp: 0, locked: false }
+    RcvBuf { bytes, clamp: 0, locked: false, ratio: 0 }
 }
 
 fn default_window() -> (Sysctl, RcvWindow) {
@@ -49,9 +49,25 @@ fn the_first_window_is_half_the_buffer_in_whole_segments() {
 }
 
 #[test]
+fn the_first_window_follows_what_an_earlier_connection_found() {
+    let sysctl = Sysctl::default();
+    let found = RcvBuf { ratio: 111, ..buf(131_072) };
+    // 131072 * 111 / 256 = 56832: 38 segments of 1460.
+    let first = initial_window(&sysctl, found, 1_460, true);
+    assert_eq!(first.rcv_wnd, 55_480);
+    let mut w = RcvWindow::new(first, found, 1_460);
+    w.establish(&sysctl);
+    assert_eq!(w.ratio_after(&sysctl), 111);
+    // What was not measured is not handed on: it follows the sysctl.
+    assert_eq!(default_window().1.ratio_after(&sysctl), 0);
+    assert!(w.measure(1_460, 2_304));
+    assert_eq!(w.ratio_after(&sysctl), 162);
+}
+
+#[test]
 fn a_locked_buffer_bounds_the_window_and_its_scale() {
     let sysctl = Sysctl::default();
-    let locked = RcvBuf { bytes: 20_000, clamp: 0, locked: true };
+    let locked = RcvBuf { bytes: 20_000, clamp: 0, locked: true, ratio: 0 };
     // 10000 bytes of window: 6 segments, and no scale is needed.
     let first = initial_window(&sysctl, locked, 1_460, true);
     assert_eq!(first, InitialWindow { rcv_wnd: 8_760, clamp: 10_000, wscale: 0 });
@@ -115,7 +131,7 @@ fn what_was_promised_is_kept() {
 #[test]
 fn unscaled_windows_move_by_whole_segments_or_half_the_buffer() {
     let sysctl = Sysctl::default();
-    let small = RcvBuf { bytes: 20_000, clamp: 0, locked: true };
+    let small = RcvBuf { bytes: 20_000, clamp: 0, locked: true, ratio: 0 };
     let mut w = RcvWindow::new(initial_window(&sysctl, small, 1_460, false), small, 1_460);
     w.establish(&sysctl);
     w.synchronize(Seq(0));
