@@ -226,8 +226,15 @@ impl Sockets {
     fn socket(&mut self, domain: i32, ty: i32, protocol: i32) -> Answer {
         let fd = socket::socket(domain, ty, protocol)?;
         if ty & 0xf == SOCK_STREAM {
-            // Root may choose what the namespace may not have as its default.
-            let _ = socket::setsockopt(Some(fd.as_fd()), SOL_TCP, TCP_CONGESTION, Some(&self.congestion), 0);
+            // Root may choose what the namespace may not have as its default; what the kernel does not have fails the call, so that nobody takes
+            // another controller for it.
+            let chosen =
+                socket::setsockopt(Some(fd.as_fd()), SOL_TCP, TCP_CONGESTION, Some(&self.congestion), 0);
+            if let Err(error) = chosen
+                && error.kind() == io::ErrorKind::NotFound
+            {
+                return Err(error);
+            }
         }
         Ok(self.made(fd))
     }

@@ -35,7 +35,7 @@ pub(crate) struct Machine {
     fds: Fds,
     sysctls: Sysctls,
     routes: Routes,
-    /// What [`Machine::children`] was when the settings were read last.
+    /// What `count_children` told when the settings were read last.
     children: Option<u64>,
     /// Tells whether a child process has ended since: a script's shell command.
     count_children: fn() -> u64,

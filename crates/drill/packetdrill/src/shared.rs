@@ -7,7 +7,7 @@ use bytes::Bytes;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use lowwater_posix::{Call, Errno, Fd, Reply};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 use std::{env, fs};
 
@@ -71,7 +71,12 @@ impl Shared {
 
     /// What the stack did last, for a process that ends before [`Shared::end`]. Nothing where somebody holds the lock for good.
     pub(crate) fn last_words(&self) {
-        let Ok(mut guard) = self.machine.try_lock() else { return };
+        let mut guard = match self.machine.try_lock() {
+            Ok(guard) => guard,
+            // The stack panicked in this very call: its records are what is asked for.
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
         let records = guard.as_mut().map(Machine::last_records).unwrap_or_default();
         if !records.is_empty() {
             say("the run failed; what the stack did last, by its own clock:");

@@ -66,9 +66,11 @@ impl Seen {
         self.len > 0 || self.flags.fin()
     }
 
-    /// Alike but for time and timestamp, and for PSH, which shows where packets were cut below TCP.
+    /// Alike but for time and what timestamps say, and for PSH, which shows where packets were cut below TCP.
     pub(super) fn same(&self, other: &Self) -> bool {
-        let facts = |s: &Self| (s.seq, s.len, s.flags.union(TcpFlags::PSH), s.ack, s.window, s.tos);
+        let facts = |s: &Self| {
+            (s.seq, s.len, s.flags.union(TcpFlags::PSH), s.ack, s.window, s.tos, s.stamp.is_some())
+        };
         facts(self) == facts(other) && self.sacks == other.sacks
     }
 }

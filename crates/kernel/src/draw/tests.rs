@@ -34,6 +34,7 @@ fn the_script_of_a_run_passes_where_it_ran() {
 
 #[test]
 fn a_replay_does_the_same_at_the_same_times_and_follows_late_ones() {
+    let mut with_timer = 0;
     for (seed, words) in [(2, "cubic"), (5, "even,spike"), (8, "defer"), (11, "weird")] {
         let program = author::program(seed, &flavours(words)).expect("a program");
         let mut run = trace::run(&mut stack::Stack::new().expect("a stack"), &program, None).expect("a run");
@@ -41,12 +42,14 @@ fn a_replay_does_the_same_at_the_same_times_and_follows_late_ones() {
         assert_eq!(compare::difference(&program, &replay(&run), &run), None, "seed {seed} {words}");
         // What a timer sends follows the run by a tick, and not by more.
         let Some(step) = run.steps.iter().position(|step| !step.later.is_empty()) else { continue };
+        with_timer += 1;
         let due = run.steps[step].later[0].at;
         run.steps[step].later[0].at = due + 5_000;
         assert_eq!(replay(&run).steps[step].later[0].at, due + 5_000, "seed {seed} {words}");
         run.steps[step].later[0].at = due + 20_000 + due.saturating_sub(program.steps[step].at) / 3;
         assert_eq!(replay(&run).steps[step].later[0].at, due, "seed {seed} {words}");
     }
+    assert!(with_timer >= 2, "timers sent something in {with_timer} connections");
 }
 
 #[test]
@@ -78,7 +81,7 @@ fn microseconds_that_code_takes_count_for_nothing() {
         all.collect::<Vec<_>>()
     };
     let found = moved(300);
-    assert!(found.iter().all(|found| found.border), "{found:?}");
+    assert!(!found.is_empty() && found.iter().all(|found| found.border), "{found:?}");
 }
 
 fn drawn(seed: u64, words: &str) -> (program::Program, Trace) {

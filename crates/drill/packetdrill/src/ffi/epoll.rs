@@ -6,6 +6,7 @@ use super::system::give;
 use core::ffi::c_int;
 use core::ptr::addr_of_mut;
 use libc::{epoll_event, nfds_t, pollfd};
+use lowwater_posix::abi::EPOLL_CTL_DEL;
 use lowwater_posix::{Call, EpollEvent, PollFd};
 
 /// Entries of one poll(): above, Linux refuses as beyond the usual RLIMIT_NOFILE.
@@ -39,8 +40,11 @@ pub(super) unsafe extern "C" fn epoll_ctl(
     event: *const epoll_event,
 ) -> c_int {
     give(|| {
-        // SAFETY: epoll_ctl(2) demands an event, which EPOLL_CTL_DEL does not look at.
-        let event = unsafe { memory::value(event) }.ok();
+        let event = match op {
+            EPOLL_CTL_DEL => None,
+            // SAFETY: epoll_ctl(2) demands an event of everything but EPOLL_CTL_DEL.
+            _ => unsafe { memory::value(event) }.ok(),
+        };
         let event = event.map(|e| EpollEvent { events: e.events, data: e.u64 });
         simple(Call::EpollCtl { epfd, op, fd, event })
     })

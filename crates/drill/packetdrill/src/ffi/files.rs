@@ -10,7 +10,7 @@ use libc::{iovec, loff_t, size_t, ssize_t};
 use lowwater_posix::abi::{F_GETPIPE_SZ, FIONBIO};
 use lowwater_posix::{Call, Piece, RecvKind, Room, SendKind};
 
-/// Bytes that one splice() or sendfile() moves between a file and us; less than was asked for is a result that callers expect.
+/// Bytes that splice() and sendfile() move between a file and us at a time.
 const MOVE_MAX: usize = 1 << 20;
 
 pub(super) unsafe extern "C" fn read(_: User, fd: c_int, buf: *mut c_void, len: size_t) -> ssize_t {
@@ -158,10 +158,28 @@ unsafe fn offset(at: *const loff_t) -> Option<i64> {
     unsafe { memory::value(at) }.ok().filter(|offset| *offset != 0)
 }
 
-/// Writes what a file has, from `offset` or from where the file stands, to one of our descriptors. The file stands behind the last
-/// byte that was taken.
+/// Writes what a file has, from `offset` or from where the file stands, to one of our descriptors, up to its end or until no more is taken.
+/// The file stands behind the last byte that was taken.
 pub(super) fn move_in(file: c_int, offset: Option<i64>, fd: c_int, len: usize) -> Result<i64, Number> {
-    let mut buffer = vec![0; len.min(MOVE_MAX)];
+    // SAFETY: no memory is involved.
+    let has_end = unsafe { libc::lseek(file, 0, libc::SEEK_CUR) } >= 0;
+    let mut done = 0;
+    loop {
+        let most = len.saturating_sub(usize::try_from(done).unwrap_or(0)).min(MOVE_MAX);
+        match move_some(file, offset.map(|offset| offset + done), fd, most) {
+            // A pipe gives what it has, and may have no more for long.
+            Ok(n) if n < most as i64 || !has_end => return Ok(done + n),
+            Ok(n) => done += n,
+            Err(number) => return if done > 0 { Ok(done) } else { Err(number) },
+        }
+        if done as usize == len {
+            return Ok(done);
+        }
+    }
+}
+
+fn move_some(file: c_int, offset: Option<i64>, fd: c_int, len: usize) -> Result<i64, Number> {
+    let mut buffer = vec![0; len];
     let (at, room) = (buffer.as_mut_ptr().cast(), buffer.len());
     let got = match offset {
         // SAFETY: the buffer has this room.
