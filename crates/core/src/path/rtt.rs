@@ -206,6 +206,13 @@ impl Rtt {
         self.backoff = self.backoff.saturating_sub(1);
     }
 
+    /// One doubling less than have been counted, those of window probes among them, whatever the timeout was (RFC 6069 section 4.2;
+    /// `tcp_ld_RTO_revert`).
+    pub fn revert_backoff(&mut self) {
+        self.backoff = self.backoff.saturating_sub(1);
+        self.shift = self.backoff.min(BACKOFF_MAX);
+    }
+
     /// The timeout returns to what the estimate says.
     pub const fn reset_backoff(&mut self) {
         (self.shift, self.backoff) = (0, 0);

@@ -290,6 +290,9 @@ impl Conn {
     pub(super) fn set_state(&mut self, cx: &mut Cx<'_>, next: State) {
         debug_assert!(self.state.may_become(next), "{} -> {}", self.state.name(), next.name());
         cx.trace(Ev::State(self.state.name(), next.name()));
+        // Whoever ends it (`tcp_set_state`).
+        let open = matches!(self.state, State::Established | State::CloseWait);
+        cx.count.tcp.estab_resets += u64::from(open && next == State::Close);
         self.state = next;
     }
 
@@ -466,9 +469,9 @@ impl Conn {
         Duration::from_secs(u64::from(seconds)).max(self.fin_timeout_min(cx))
     }
 
-    /// At least 3.5 RTO, so that a lost FIN can be sent again (`tcp_fin_time`).
+    /// At least 3.5 RTO with the doublings in force, so that a lost FIN can be sent again (`tcp_fin_time`).
     fn fin_timeout_min(&self, cx: &Cx<'_>) -> Duration {
-        self.path.rtt.base_rto(cx.sysctl) * 7 / 2
+        self.path.rtt.rto(cx.sysctl) * 7 / 2
     }
 
     /// How long of that the small object stays: what is longer than TIME-WAIT begins as a whole connection, and when that has waited for the rest, the

@@ -183,10 +183,10 @@ impl Receiver {
         self.intake.queue.has_hole()
     }
 
-    /// End of the furthest data held beyond a hole: the highest number that SACK has told the peer.
+    /// The highest number that the blocks of the next acknowledgement tell the peer.
     #[must_use]
-    pub fn highest_held(&self) -> Option<Seq> {
-        self.intake.furthest()
+    pub fn highest_told(&self) -> Option<Seq> {
+        self.sacks.highest()
     }
 
     /// What Linux would charge for what waits here, in bytes (`sk_rmem_alloc`).

@@ -96,6 +96,13 @@ impl SackOut {
         self.report.as_ref()?.dsack
     }
 
+    /// The highest number that a block tells the peer, duplicates aside (`tcp_reset_check`: `selective_acks`).
+    #[must_use]
+    pub fn highest(&self) -> Option<Seq> {
+        let ends = self.report.as_ref()?.blocks.iter().map(|(_, end)| *end);
+        ends.reduce(|highest, end| if end.after(highest) { end } else { highest })
+    }
+
     /// Number of blocks that [`Self::blocks`] can give.
     #[must_use]
     pub fn count(&self) -> usize {

@@ -130,6 +130,8 @@ impl Conn {
             let expired = self.retries_spent(cx);
             self.suspect_path(cx, expired);
             if expired {
+                // The sender, which counts the others, does not hear of it.
+                cx.count.tcp_ext.tcp_timeouts += 1;
                 self.give_up(cx);
                 return;
             }
@@ -142,7 +144,11 @@ impl Conn {
             self.tx.on_rto_below(cx, &mut self.path);
             return self.clamp_rto(cx);
         }
-        let kind = if zero_window { Timeout::Probe } else { self.timeout_kind(cx) };
+        let kind = match (zero_window, self.timeout_kind(cx)) {
+            (true, Timeout::Thin) => Timeout::ThinProbe,
+            (true, _) => Timeout::Probe,
+            (false, kind) => kind,
+        };
         let resend = self.tx.on_rto(cx, &mut self.path, kind);
         self.out.set_timeout(resend);
         self.clamp_rto(cx);
@@ -224,7 +230,10 @@ impl Conn {
         if !self.app.orphan {
             return Some(cx.sysctl.tcp_retries2);
         }
-        let alive = self.probe_delay(cx) < self.path.rtt.rto_max(cx.sysctl);
+        // Whatever TCP_USER_TIMEOUT leaves of the wait (`inet_csk_rto_backoff`).
+        let rtt = &self.path.rtt;
+        let doubled = nanos(rtt.rto(cx.sysctl)).saturating_mul(1 << rtt.backoff().min(20));
+        let alive = Duration::from_nanos(doubled) < rtt.rto_max(cx.sysctl);
         let retries = self.orphan_retries(cx, alive);
         (alive || u32::from(self.path.rtt.backoff()) < retries).then_some(retries)
     }

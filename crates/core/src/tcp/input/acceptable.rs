@@ -94,7 +94,7 @@ impl Conn {
     /// name the end of what was selectively acknowledged, since that is all that a peer without state for us can know.
     fn input_reset(&mut self, cx: &mut Cx<'_>, seg: &Segment) -> Disposition {
         let nxt = self.rx.nxt();
-        let told = self.peer.sack && self.rx.highest_held() == Some(seg.seq);
+        let told = self.peer.sack && self.rx.highest_told() == Some(seg.seq);
         if seg.seq == nxt || self.resets_after_fin(seg) || told {
             return self.reset_by_peer(cx);
         }
@@ -115,11 +115,7 @@ impl Conn {
             State::CloseWait => Error::BrokenPipe,
             _ => Error::Reset,
         };
-        match self.state {
-            State::SynRecv => cx.count.tcp.attempt_fails += 1,
-            State::Established | State::CloseWait => cx.count.tcp.estab_resets += 1,
-            _ => {}
-        }
+        cx.count.tcp.attempt_fails += u64::from(self.state == State::SynRecv);
         self.finish(cx, Some(error));
         Disposition::Done
     }

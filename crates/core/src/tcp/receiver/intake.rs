@@ -70,11 +70,6 @@ impl Intake {
         self.nxt - self.queue.readable_bytes() - u32::from(self.queue.fin_reached())
     }
 
-    /// End of the furthest data held beyond a hole.
-    pub(super) fn furthest(&self) -> Option<Seq> {
-        self.queue.furthest().map(|end| self.seq(end))
-    }
-
     /// From RCV.NXT to there.
     fn held_span(&self) -> u64 {
         self.queue.furthest().map_or(0, |end| end - self.queue.next_offset())

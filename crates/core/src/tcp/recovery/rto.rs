@@ -3,6 +3,7 @@ use super::{Ack, Env, Recovery, fact};
 use crate::base::Cx;
 use crate::base::time::{Duration, Instant};
 use crate::base::trace::Ev;
+use crate::path::congestion::Window;
 use crate::path::congestion::{CaEvent, CaState, Congestion as _};
 use crate::path::rtt::RTO_INITIAL;
 use crate::tcp::tx_queue::flag;
@@ -30,6 +31,8 @@ pub enum Timeout {
     Thin,
     /// The peer's window is shut: it doubles, and the retransmission is a probe that does not count as a failure.
     Probe,
+    /// As [`Self::Probe`] of a thin stream: it stays.
+    ThinProbe,
 }
 
 /// What the transmission timer is set for (`icsk_pending`).
@@ -259,7 +262,7 @@ impl Recovery {
 
     /// The RTO timer fired: counts, enters Loss, backs off, and sets the timer again (`tcp_retransmit_timer`).
     pub(in crate::tcp) fn on_rto(&mut self, e: &mut Env<'_, '_>, kind: Timeout) {
-        let probe = kind == Timeout::Probe;
+        let probe = matches!(kind, Timeout::Probe | Timeout::ThinProbe);
         if !probe {
             self.count_timeout(e);
         }
@@ -271,8 +274,11 @@ impl Recovery {
         }
         match kind {
             Timeout::Linear => {}
-            Timeout::Thin => e.path.rtt.reset_backoff(),
-            Timeout::Backoff | Timeout::Probe => e.path.rtt.back_off(),
+            // A stream is not thin in its first slow start (`tcp_stream_is_thin`), where controllers without a threshold stay.
+            Timeout::Thin | Timeout::ThinProbe if e.path.window.ssthresh < Window::INFINITE_SSTHRESH => {
+                e.path.rtt.reset_backoff();
+            }
+            _ => e.path.rtt.back_off(),
         }
         e.timer.clear();
         e.rearm_rto();

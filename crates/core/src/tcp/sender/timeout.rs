@@ -42,7 +42,7 @@ impl Sender {
         if self.retransmits() == 0 || path.rtt.backoff() == 0 {
             return false;
         }
-        path.rtt.take_back_backoff();
+        path.rtt.revert_backoff();
         let at = head.sent_at + path.rtt.rto(cx.sysctl);
         let over = at <= cx.now;
         if !over {
