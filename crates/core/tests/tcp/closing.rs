@@ -161,7 +161,8 @@ fn closing_with_unread_data_resets() {
     p.expect("R. 1 ack 11");
     p.quiet();
     assert_eq!((p.sockets(), p.stack.small_objects()), (1, (0, 0, 0)));
-    assert_eq!(p.stack.counters().tcp_ext.tcp_abort_on_close, 1);
+    let count = p.stack.counters();
+    assert_eq!((count.tcp_ext.tcp_abort_on_close, count.tcp.estab_resets), (1, 1));
 }
 
 #[test]
@@ -172,6 +173,7 @@ fn closing_after_reading_everything_does_not_reset() {
     p.read(10);
     p.close();
     p.expect("F. 1 ack 11");
+    assert_eq!(p.stack.counters().tcp.estab_resets, 0);
 }
 
 #[test]
@@ -194,7 +196,7 @@ fn lingering_for_zero_seconds_resets() {
     p.close();
     p.expect("R. 101 ack 1");
     p.quiet();
-    assert_eq!(p.sockets(), 1);
+    assert_eq!((p.sockets(), p.stack.counters().tcp.estab_resets), (1, 1));
     // With a time the close itself is graceful; waiting is the facade's business.
     let options = |o: &mut lowwater_core::tcp::SocketOptions| o.linger = Some(Duration::from_secs(5));
     let mut p = Peer::server(Shape { options, ..Shape::default() });

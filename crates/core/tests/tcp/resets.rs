@@ -10,6 +10,7 @@ fn a_reset_with_the_next_number_ends_the_connection() {
     p.inject("R 1");
     p.quiet();
     assert_eq!((p.state(), p.error()), (State::Close, Some(Error::Reset)));
+    assert_eq!(p.stack.counters().tcp.estab_resets, 1);
     assert!(p.events.contains(&Event::Closed(p.sock)));
     assert_eq!(p.try_read(1), Ok(0), "the error was taken, what remains is the end");
 }
