@@ -306,7 +306,7 @@ impl Host {
         let answer =
             if self.files.sock(fd)?.stream { self.tcp_recv(&call, p) } else { self.udp_recv(&call, p) };
         let Some(reply) = answer? else { return Ok(None) };
-        if let Some(id) = conn.filter(|_| reply.data.is_empty()) {
+        if let Some(id) = conn.filter(|_| there == Some(0) && reply.data.is_empty()) {
             // The end was only looked at, and is read now (`tcp_read_sock`). There are no bytes that this could take.
             self.stack.tcp_recv_with(self.now, id, 1, &mut |_| {})?;
         }

@@ -1,4 +1,5 @@
-//! What Linux charges a receive buffer for a packet: `truesize`. Windows are reckoned from it, whatever a packet really pins here.
+//! What Linux charges a receive buffer for a packet: `truesize`. Windows of TCP and the room of UDP are reckoned from it, whatever a packet
+//! really pins here.
 //!
 //! It depends on the driver that received the packet. This is what a TUN device without offloads gives, as found by SO_MEMINFO on
 //! Linux 6.18: a buffer of the next larger size with room in front and metadata behind, and whole pages for what that cannot hold.

@@ -328,8 +328,17 @@ impl Host {
 /// The nine numbers of SO_MEMINFO, `errors` bytes of the receive buffer being the error queue's: what the stack does not count is 0.
 fn meminfo(m: Memory, errors: u32) -> Told {
     let (forward, optmem, backlog, drops, wmem_alloc) = (0, 0, 0, 0, 0);
-    let words: [u32; 9] =
-        [m.received + errors, m.rcvbuf, wmem_alloc, m.sndbuf, forward, m.queued, optmem, backlog, drops];
+    let words: [u32; 9] = [
+        m.received.saturating_add(errors),
+        m.rcvbuf,
+        wmem_alloc,
+        m.sndbuf,
+        forward,
+        m.queued,
+        optmem,
+        backlog,
+        drops,
+    ];
     Told::copy(&words.map(u32::to_ne_bytes).concat())
 }
 
