@@ -43,7 +43,10 @@ const TOLD: [(Sign, &str); 14] = [
     ),
     (Word("draws"), "draws/packet: jitters of heartbeats that were drawn, per packet sent"),
     (Word("twice"), "twice: messages that came twice; lost: that never came"),
-    (Word("out of bounds: "), "out of bounds: docs/lab-linux.md says of each figure that is known to be why"),
+    (
+        Word("out of bounds: "),
+        "out of bounds: docs/lab-linux.md says why, of each figure of which that is known",
+    ),
     (Word("KiB"), "KiB: 1,024 bytes; MB and Mbit are decimal"),
 ];
 
