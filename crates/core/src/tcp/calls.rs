@@ -1,6 +1,6 @@
 //! What the application calls on a connection: send, recv, poll, options (`tcp_sendmsg`, `tcp_recvmsg`, `tcp_poll`).
 use super::chrono::Held;
-use super::conn::Conn;
+use super::conn::{Conn, NoSpace};
 use super::options::SocketOptions;
 use super::output::nagle::Hold;
 use super::ready::{Notice, Ready, SendFlags};
@@ -93,7 +93,7 @@ impl Conn {
     fn found_full(&mut self, cx: &mut Cx<'_>, some: bool, flags: SendFlags) {
         let queue = self.tx.queue_ref();
         self.snd.full_from = queue.nxt() + u64::from(queue.unsent.pushed().bytes);
-        self.app.nospace = true;
+        self.app.nospace = if some && !flags.waits { NoSpace::Writes } else { NoSpace::Waits };
         // Where all of it has left there is nothing to mark (`tcp_push`).
         let waits = !self.tx.queue_ref().unsent.is_pushed_out();
         if some && waits && flags.oob {
@@ -180,7 +180,7 @@ impl Conn {
         // The handshake comes first, whatever may be written after it (`tcp_sendmsg_locked`).
         let child = self.is_child() && self.state == State::SynRecv;
         if matches!(self.state, State::SynSent | State::SynRecv) && !child {
-            self.app.nospace = true;
+            self.app.nospace = NoSpace::Waits;
             return Err(Error::WouldBlock);
         }
         if self.app.snd_shutdown {
@@ -235,6 +235,7 @@ impl Conn {
         }
         let pushed = self.tx.queue_ref().unsent.pushed().packets > 0;
         if self.autocorks(cx, flags) {
+            self.app.nospace = self.app.nospace.call_over();
             if self.out.credit.throttle() {
                 cx.count.tcp_ext.tcp_auto_corking += 1;
                 self.count_wait(cx, Wait::Autocork);
@@ -444,7 +445,7 @@ impl Conn {
         if self.app.snd_shutdown || self.level(cx).writable() {
             ready.insert(Ready::OUT);
         } else {
-            self.app.nospace = true;
+            self.app.nospace = NoSpace::Waits;
         }
         ready
     }
@@ -505,7 +506,9 @@ impl Conn {
         }
         // Linux wakes writers when a limit is set, also those that have not seen "full" (`sk_stream_write_space`).
         let limits = |o: &SocketOptions| (o.notsent_lowat, o.sndbuf);
-        self.app.nospace |= limits(&old) != limits(&self.options) && self.level(cx).writable();
+        if limits(&old) != limits(&self.options) && self.level(cx).writable() {
+            self.app.nospace = NoSpace::Waits;
+        }
         self.wake_writer(cx);
     }
 

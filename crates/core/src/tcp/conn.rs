@@ -55,8 +55,8 @@ pub struct Conn {
 pub(super) struct App {
     /// Edges that it has not taken yet.
     pub(super) notice: Notice,
-    /// It saw "full" and waits for room (SOCK_NOSPACE).
-    pub(super) nospace: bool,
+    /// Whether it saw "full" and waits for room (SOCK_NOSPACE).
+    pub(super) nospace: NoSpace,
     /// Something was acknowledged since the last round of output.
     pub(super) acked: bool,
     /// What it has queued goes whatever a cork says, until another element begins (`TCP_NAGLE_PUSH`).
@@ -77,6 +77,37 @@ pub(super) struct App {
     pub(super) accounted: u32,
     /// Why what it wrote is not sent; `None` while it is.
     pub(super) wait: Option<Wait>,
+}
+
+/// Whether a writer waits for room (SOCK_NOSPACE).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum NoSpace {
+    /// None does.
+    #[default]
+    No,
+    /// One does.
+    Waits,
+    /// One does, and its call has not come back: what it handed over is pushed first.
+    Writes,
+    /// That push has made room and the writer was told, but its call comes back without it and waits again (`do_eagain` of
+    /// `sk_stream_wait_memory`).
+    Told,
+}
+
+impl NoSpace {
+    pub(super) const fn is_set(self) -> bool {
+        matches!(self, Self::Waits | Self::Writes)
+    }
+
+    /// The writer is told of room.
+    const fn told(self) -> Self {
+        if matches!(self, Self::Writes) { Self::Told } else { Self::No }
+    }
+
+    /// The call that found no room is back, its push done.
+    pub(super) const fn call_over(self) -> Self {
+        if matches!(self, Self::No) { Self::No } else { Self::Waits }
+    }
 }
 
 /// What is seldom needed.
@@ -392,7 +423,7 @@ impl Conn {
     /// the writer is told once the rule turns true (`tcp_check_space`, `tcp_new_space`). Called after each packet too
     /// (`tcp_event_new_data_sent`).
     pub(super) fn check_space(&mut self, cx: &Cx<'_>) {
-        if self.app.nospace && self.tx.in_flight() < self.path.window.cwnd {
+        if self.app.nospace.is_set() && self.tx.in_flight() < self.path.window.cwnd {
             self.expand_sndbuf(cx);
             self.path.window.stamp = cx.now;
         }
@@ -402,8 +433,8 @@ impl Conn {
     /// A waiter that saw "full" is told once the rule turns true. Called after every event that lowers the unsent part or the
     /// charge, or raises a limit.
     pub(super) fn wake_writer(&mut self, cx: &Cx<'_>) {
-        if self.app.nospace && self.level(cx).writable() {
-            self.app.nospace = false;
+        if self.app.nospace.is_set() && self.level(cx).writable() {
+            self.app.nospace = self.app.nospace.told();
             self.app.notice.insert(Notice::WRITABLE);
             self.rest.stats.chrono.stop(cx.now, Held::SendBuffer, self.tx.is_empty());
         }

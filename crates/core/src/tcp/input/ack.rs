@@ -196,7 +196,7 @@ impl Conn {
             self.app.acked = true;
             // Linux sends first: what the next packet leaves of the window lets the buffer grow, before the writer is told
             // (`tcp_data_snd_check`, `tcp_new_space`).
-            if self.app.nospace && !self.next_packet_fills_window(cx) {
+            if self.app.nospace.is_set() && !self.next_packet_fills_window(cx) {
                 self.expand_sndbuf(cx);
             }
             self.wake_writer(cx);

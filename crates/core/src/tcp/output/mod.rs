@@ -236,7 +236,7 @@ impl Conn {
         // A probe is no part of a burst: after one the RTO timer runs, not the next probe's (`tcp_write_xmit`, push_one = 2).
         let new = core::mem::take(&mut self.out.burst.segs);
         if new > 0 {
-            let starved = self.tx.after_new_probe(cx, &mut self.path, new, self.app.nospace);
+            let starved = self.tx.after_new_probe(cx, &mut self.path, new, self.app.nospace.is_set());
             // The peer's window has let it leave (the end of `tcp_write_xmit`).
             self.rest.stats.chrono.stop(cx.now, Held::RecvWindow, self.tx.is_empty());
             self.keep_starved_time(cx, starved);
@@ -536,8 +536,9 @@ impl Conn {
         // With nothing to send nobody else looks at the window.
         let full = self.out.burst.round == Round::GoesOn && self.tx.cwnd_room(&self.path) == 0;
         let limited = why == Wait::Cwnd || full;
-        let starved = self.tx.after_write(cx, &mut self.path, sent, limited, self.app.nospace);
+        let starved = self.tx.after_write(cx, &mut self.path, sent, limited, self.app.nospace.is_set());
         self.keep_time(cx, why, starved);
+        self.app.nospace = self.app.nospace.call_over();
         if matches!(
             why,
             Wait::RecvWindow | Wait::Nagle | Wait::Cork | Wait::Defer | Wait::NoPath | Wait::Refused
@@ -572,7 +573,7 @@ impl Conn {
         // What a write pushed out before it found the buffer full did not leave for lack of buffer.
         let queue = self.tx.queue_ref();
         let all_sent = queue.unsent_bytes() == 0 && queue.nxt() > self.snd.full_from;
-        if starved && all_sent && self.app.nospace && self.state.can_send() {
+        if starved && all_sent && self.app.nospace.is_set() && self.state.can_send() {
             self.rest.stats.chrono.start(cx.now, Held::SendBuffer);
         }
     }
