@@ -5,7 +5,7 @@ use lowwater_core::packet::Packet;
 use lowwater_core::stack::{Config, Event, ListenAddr, ListenOptions, Stack};
 use lowwater_core::tcp::{How, SendFlags, SocketOptions};
 use lowwater_os::poll::Interest;
-use lowwater_os::{BUSY_POLL, BusyPoll, Clock, Idle, KernelWork, Poller, Tun, TunOptions};
+use lowwater_os::{BusyPoll, Clock, Idle, KernelWork, Poller, Tun, TunOptions};
 use slotmap::SecondaryMap;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -29,10 +29,20 @@ pub fn work() -> KernelWork {
     }
 }
 
-/// How long the stack's thread looks at its device before it sleeps: `--busy-poll US`.
+/// How long the stack's thread looks at its device before it sleeps: `--busy-poll US`; `None`: it learns that.
 #[must_use]
-pub fn busy_poll() -> Duration {
-    Duration::from_micros(crate::args::number("--busy-poll", BUSY_POLL.as_micros() as u64, 0, 1_000_000))
+pub fn busy_poll() -> Option<Duration> {
+    crate::args::word("--busy-poll")?;
+    Some(Duration::from_micros(crate::args::number("--busy-poll", 0, 0, 1_000_000)))
+}
+
+/// A stack that looks at its device for so long.
+#[must_use]
+pub fn polling(builder: lowwater::Builder, limit: Option<Duration>) -> lowwater::Builder {
+    match limit {
+        Some(limit) => builder.busy_poll(limit),
+        None => builder,
+    }
 }
 
 /// What serving took.
@@ -130,10 +140,10 @@ impl Single {
         core::mem::take(&mut self.late_ns)
     }
 
-    /// Looks at the device for up to `limit` before it sleeps.
+    /// Looks at the device for up to `limit` before it sleeps, or for as long as it has learned.
     #[must_use]
-    pub fn busy_poll(mut self, limit: Duration) -> Self {
-        self.busy_poll = BusyPoll::new(limit);
+    pub fn busy_poll(mut self, limit: Option<Duration>) -> Self {
+        self.busy_poll = limit.map_or_else(BusyPoll::learning, BusyPoll::new);
         self
     }
 

@@ -6,7 +6,7 @@
 use lowwater_bench::args;
 use lowwater_bench::datagrams;
 use lowwater_bench::rounds::{Quartiles, median};
-use lowwater_bench::single::{Asker, Echo, Single, Used};
+use lowwater_bench::single::{self, Asker, Echo, Single, Used};
 use lowwater_os::TunOptions;
 use lowwater_os::netns::NetNs;
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -56,7 +56,7 @@ struct Measured {
     cpu_us: f64,
 }
 
-type Run = fn(What, Duration, Duration) -> Rate;
+type Run = fn(What, Duration, Option<Duration>) -> Rate;
 
 struct Row {
     name: &'static str,
@@ -88,7 +88,7 @@ fn main() {
         std::process::exit(77);
     }
     let seconds = Duration::from_secs(args::number("--seconds", 2, 1, 3_600));
-    let busy = lowwater_bench::single::busy_poll();
+    let busy = single::busy_poll();
     let only = args::numbers("--only", 0, ROWS.len() as u64 - 1);
     let what = args::word("--what");
     for (what, unit) in match what.as_deref() {
@@ -112,7 +112,7 @@ fn main() {
         for _ in 0..pairs {
             for ((_, row), runs) in rows.iter().zip(&mut runs) {
                 let cpu = cpu_us();
-                let rate = (row.run)(*what, seconds, if row.busy { busy } else { Duration::ZERO });
+                let rate = (row.run)(*what, seconds, if row.busy { busy } else { Some(Duration::ZERO) });
                 runs.push(Measured { per_second: rate.per_second, cpu_us: (cpu_us() - cpu) / rate.done });
             }
         }
@@ -226,7 +226,7 @@ fn namespace() -> NetNs {
     namespace
 }
 
-fn veth(what: What, time: Duration, _: Duration) -> Rate {
+fn veth(what: What, time: Duration, _: Option<Duration>) -> Rate {
     let (a, b) = (namespace(), namespace());
     let mut holder = b.run(|| Command::new("sleep").arg("60").spawn()).expect("sleep runs");
     a.run(|| {
@@ -270,9 +270,9 @@ fn ip(args: &str) {
 }
 
 /// The stack as server of a kernel's client.
-fn server(what: What, time: Duration, busy: Duration) -> Rate {
+fn server(what: What, time: Duration, busy: Option<Duration>) -> Rate {
     namespace().run(|| {
-        let mut single = Single::open("lw0", OURS, HOST, lowwater_bench::single::work()).busy_poll(busy);
+        let mut single = Single::open("lw0", OURS, HOST, single::work()).busy_poll(busy);
         let stop = single.stopper();
         std::thread::scope(|scope| {
             let stack = scope.spawn(move || {
@@ -288,9 +288,9 @@ fn server(what: What, time: Duration, busy: Duration) -> Rate {
 }
 
 /// The same by the sockets of programs: the stack has a thread, the server another one.
-fn facade_server(what: What, time: Duration, busy: Duration) -> Rate {
+fn facade_server(what: What, time: Duration, busy: Option<Duration>) -> Rate {
     namespace().run(|| {
-        let (stack, driver) = builder().busy_poll(busy).build_driver().expect("a stack");
+        let (stack, driver) = single::polling(builder(), busy).build_driver().expect("a stack");
         let serve = facade_end(&stack, what);
         std::thread::scope(|scope| {
             let ran = scope.spawn(move || {
@@ -327,11 +327,12 @@ fn facade_end(stack: &lowwater::Stack, what: What) -> Box<dyn FnOnce() + Send> {
 }
 
 /// The same with the stack and the server as tasks of one thread.
-fn task_server(what: What, time: Duration, busy: Duration) -> Rate {
+fn task_server(what: What, time: Duration, busy: Option<Duration>) -> Rate {
     namespace().run(|| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().expect("a runtime");
         let within = runtime.enter();
-        let stack = builder().busy_poll(busy).spawn().expect("a stack");
+        // A task does not look unless it is told for how long.
+        let stack = builder().busy_poll(busy.unwrap_or(lowwater_os::BUSY_POLL)).spawn().expect("a stack");
         drop(within);
         std::thread::scope(|scope| {
             let server = scope.spawn(|| {
@@ -392,9 +393,9 @@ fn echo(mut stream: &lowwater::blocking::TcpStream) -> Echoed {
 }
 
 /// The stack as client of a kernel's server.
-fn client(what: What, time: Duration, busy: Duration) -> Rate {
+fn client(what: What, time: Duration, busy: Option<Duration>) -> Rate {
     namespace().run(|| {
-        let mut single = Single::open("lw0", OURS, HOST, lowwater_bench::single::work()).busy_poll(busy);
+        let mut single = Single::open("lw0", OURS, HOST, single::work()).busy_poll(busy);
         let addr: SocketAddr = SocketAddr::new(HOST.parse().expect("an address"), 9);
         let server = KernelServer::bind(addr, what);
         std::thread::scope(|scope| {
@@ -429,6 +430,6 @@ fn say(used: &Used, times: f64) {
 /// A stack for the sockets of programs, on its TUN.
 fn builder() -> lowwater::Builder {
     let (own, host) = (format!("{OURS}/24"), format!("{HOST}/24"));
-    let options = TunOptions { work: lowwater_bench::single::work(), ..TunOptions::new("lw0") };
+    let options = TunOptions { work: single::work(), ..TunOptions::new("lw0") };
     lowwater::Stack::builder().tun_with(options).address(&own).host_address(&host)
 }

@@ -332,7 +332,7 @@ fn one_thread(seconds: Duration, flows: usize, role: Role) -> Ran {
 fn facade(seconds: Duration, flows: usize, role: Role) -> Ran {
     let ns = namespace();
     ns.run(|| {
-        let stack = builder().busy_poll(single::busy_poll()).build().expect("a stack");
+        let stack = single::polling(builder(), single::busy_poll()).build().expect("a stack");
         let listener = lowwater::blocking::TcpListener::bind(&stack, (OURS, 9)).expect("the port is free");
         std::thread::scope(|scope| {
             let _end = Finally(|| _ = stack.shutdown_blocking(Duration::ZERO));

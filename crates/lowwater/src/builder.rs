@@ -15,7 +15,7 @@ use lowwater_core::base::RouteMetrics;
 use lowwater_core::ip::{Cidr, Route};
 use lowwater_core::qdisc::Any;
 use lowwater_core::stack::{Config, Stack as Core};
-use lowwater_os::{BUSY_POLL, BusyPoll, Clock, Layer, PacketDevice, PacketOptions, Poller, Tun, TunOptions};
+use lowwater_os::{BusyPoll, Clock, Layer, PacketDevice, PacketOptions, Poller, Tun, TunOptions};
 use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -221,7 +221,8 @@ impl Builder {
 
     /// Lets the stack's thread look at its devices for up to `limit` before it sleeps (as `net.core.busy_poll` does, in whole
     /// microseconds there): a round trip is spared the time to wake up, for processor time. It gives way to other threads
-    /// all the while, and stops while waits are longer than that. 50 us by default; zero: never. A stack that is a task
+    /// all the while, and stops while waits are longer than that. By default it looks for 50 us, and for up to 200 where that pays;
+    /// zero: never. A stack that is a task
     /// ([`Builder::spawn`]) looks only where this is called: between two looks the other tasks run that are ready, but its thread
     /// of the runtime is busy.
     pub fn busy_poll(mut self, limit: Duration) -> Self {
@@ -296,13 +297,12 @@ impl Builder {
             Devices { ports, observer: self.observer, sent_beside: false, asleep_until: Instant::ZERO };
         let shared = Shared::new(inner, devices, clock, poller.waker());
         let stack = Stack { handle: Handle::new(&shared) };
-        let (busy_poll, told_to_poll) = (self.busy_poll.unwrap_or(BUSY_POLL), self.busy_poll.is_some());
         let driver = Driver {
             shared,
             poller,
             input_first: 0,
-            busy_poll: BusyPoll::new(busy_poll),
-            told_to_poll,
+            busy_poll: self.busy_poll.map_or_else(BusyPoll::learning, BusyPoll::new),
+            told_to_poll: self.busy_poll.is_some(),
             answers: Answers::default(),
             looked: true,
         };

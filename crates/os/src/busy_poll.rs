@@ -2,7 +2,8 @@
 //!
 //! Linux spins whenever it is told to. Here it is worth the processor only while it pays (as the halt polling of Linux's
 //! haltpoll governor does): a spin in vain is followed by sleep until enough waits were shorter than a spin, one after the first,
-//! twice as many after each that follows; a spin that paid halves that number. And who looks gives way to whoever else wants the
+//! twice as many after each that follows; a spin that paid halves that number. Unless told how long to spin it learns it as that
+//! governor does: what came after a spin in vain, and within the longest one, makes the next twice as long. And who looks gives way to whoever else wants the
 //! processor: where that took a whole slice of time, dearer than all that spins can save, nobody looks for ten times as long, and
 //! for twice as many times after each loss that follows soon, up to a hundred: somebody who computes comes back, an interrupt or a
 //! hypervisor that was elsewhere for a moment does not.
@@ -18,10 +19,13 @@ pub enum Idle {
     Sleep,
 }
 
-/// How long a stack's thread looks before it sleeps unless told otherwise: what Linux's documentation recommends for
-/// `net.core.busy_poll` and a few sockets, and a peer's wake-up on a virtual machine's other processor. Who sends more seldom
-/// finds it asleep.
+/// How long a stack's thread looks before it sleeps at first, unless told otherwise: what Linux's documentation recommends for
+/// `net.core.busy_poll` and a few sockets, and a peer's wake-up on a virtual machine's other processor.
 pub const BUSY_POLL: Duration = Duration::from_micros(50);
+
+/// How long it looks where that has shown to pay: on some virtual machines a wake-up takes longer (`guest_halt_poll_ns`). Who
+/// sends more seldom finds it asleep.
+pub const BUSY_POLL_MOST: Duration = Duration::from_micros(200);
 
 /// Most short waits that are slept through before the next spin, after spins in vain.
 const MOST_SHORT_WAITS: u16 = 1 << 10;
@@ -35,7 +39,10 @@ const REGRET_MAX: Duration = Duration::from_secs(1);
 /// Decides between looking again and sleeping. It does neither itself and knows no clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BusyPoll {
+    /// How long the next spin lasts, within these two.
     limit: Duration,
+    least: Duration,
+    most: Duration,
     wait: Option<Wait>,
     /// Short waits to come before it spins again.
     short_waits_left: u16,
@@ -51,15 +58,38 @@ pub struct BusyPoll {
 #[derive(Clone, Copy, Debug)]
 struct Wait {
     since: Instant,
-    spins: bool,
+    spin: Spin,
+}
+
+/// What becomes of the time of a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Spin {
+    /// It is slept through.
+    No,
+    /// It is spent looking.
+    Goes,
+    /// It was, in vain, and the rest of it is slept through.
+    Over,
 }
 
 impl BusyPoll {
     /// Spins for at most `limit` per wait; zero: never.
     #[must_use]
     pub const fn new(limit: Duration) -> Self {
+        Self::within(limit, limit)
+    }
+
+    /// Learns how long to spin, from [`BUSY_POLL`] to [`BUSY_POLL_MOST`] per wait.
+    #[must_use]
+    pub const fn learning() -> Self {
+        Self::within(BUSY_POLL, BUSY_POLL_MOST)
+    }
+
+    const fn within(least: Duration, most: Duration) -> Self {
         Self {
-            limit,
+            limit: least,
+            least,
+            most,
             wait: None,
             short_waits_left: 0,
             short_waits: 0,
@@ -77,15 +107,16 @@ impl BusyPoll {
     /// There is nothing to do `now`.
     pub fn on_nothing(&mut self, now: Instant) -> Idle {
         let spins = self.is_on() && self.short_waits_left == 0 && now >= self.shared_until;
-        let wait = self.wait.get_or_insert(Wait { since: now, spins });
-        if !wait.spins {
+        let spin = if spins { Spin::Goes } else { Spin::No };
+        let wait = self.wait.get_or_insert(Wait { since: now, spin });
+        if wait.spin != Spin::Goes {
             return Idle::Sleep;
         }
         let spun = now.since(wait.since);
         if spun < self.limit {
             return Idle::Look;
         }
-        wait.spins = false;
+        wait.spin = Spin::Over;
         self.spun_in_vain(now, spun);
         Idle::Sleep
     }
@@ -106,13 +137,28 @@ impl BusyPoll {
             return;
         };
         let waited = now.since(wait.since);
-        match (waited < self.limit, wait.spins) {
-            (true, true) => self.short_waits /= 2,
-            (true, false) => self.short_waits_left = self.short_waits_left.saturating_sub(1),
+        match wait.spin {
+            Spin::Goes if waited < self.limit => self.short_waits /= 2,
             // One look took longer than all of them may together.
-            (false, true) => self.spun_in_vain(now, waited),
-            (false, false) => self.short_waits_left = self.short_waits.max(1),
+            Spin::Goes => self.spun_in_vain(now, waited),
+            Spin::Over => self.learn(waited),
+            Spin::No => {}
         }
+        if wait.spin == Spin::Goes {
+            return;
+        }
+        // Who sleeps wakes later than who looks, so that the longest spin is what a wait is held against.
+        self.short_waits_left = if waited < self.most {
+            self.short_waits_left.saturating_sub(1)
+        } else {
+            self.short_waits.max(1)
+        };
+    }
+
+    /// What a spin in vain waited for came after `waited`, the time to wake up included.
+    fn learn(&mut self, waited: Duration) {
+        let worth_more = waited < self.most && self.limit < self.most;
+        self.limit = if worth_more { (self.limit * 2).min(self.most) } else { self.least };
     }
 }
 
@@ -232,6 +278,63 @@ mod tests {
             waits += 1;
         }
         assert_eq!(waits, 20_000 / 25);
+    }
+
+    /// Spins of a wait that something ends after so long; who sleeps learns of it later.
+    fn wait(busy: &mut BusyPoll, now: &mut u64, came: u64, wake: u64) -> u64 {
+        let began = *now;
+        while busy.on_nothing(us(*now)) == Look && *now < began + came {
+            *now += 10;
+        }
+        let spun = *now - began;
+        if spun < came {
+            *now = began + came + wake;
+        }
+        busy.on_something(us(*now));
+        *now += 10;
+        spun
+    }
+
+    #[test]
+    fn where_wake_ups_take_long_it_learns_to_look_for_longer() {
+        let mut busy = BusyPoll::learning();
+        let mut now = 1_000;
+        assert_eq!(wait(&mut busy, &mut now, 80, 50), 50, "in vain");
+        for _ in 0..10 {
+            assert_eq!(wait(&mut busy, &mut now, 80, 50), 80);
+        }
+        assert_eq!(wait(&mut busy, &mut now, 5_000, 50), 100);
+        assert_eq!(wait(&mut busy, &mut now, 80, 50), 0, "one wait was long");
+        assert_eq!(wait(&mut busy, &mut now, 40, 0), 40);
+        assert_eq!(wait(&mut busy, &mut now, 5_000, 50), 50, "what it learned is forgotten");
+    }
+
+    #[test]
+    fn what_it_was_told_it_keeps_to() {
+        let mut busy = fifty();
+        let mut now = 1_000;
+        assert_eq!(wait(&mut busy, &mut now, 80, 50), 50);
+        for _ in 0..10 {
+            assert_eq!(wait(&mut busy, &mut now, 80, 50), 0);
+        }
+    }
+
+    /// As long as it looks nothing comes: those who wait for each other share one processor.
+    #[test]
+    fn looking_for_longer_in_vain_costs_little() {
+        let mut busy = BusyPoll::learning();
+        let (mut now, mut spun) = (1_000, 0);
+        for _ in 0..100_000 {
+            let began = now;
+            while busy.on_nothing(us(now)) == Look {
+                now += 10;
+            }
+            spun += now - began;
+            now += 5;
+            busy.on_something(us(now));
+            now += 1;
+        }
+        assert!(spun > 0 && spun < now / 40, "{spun} of {now}");
     }
 
     #[test]

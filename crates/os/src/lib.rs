@@ -24,7 +24,7 @@ mod sysfs;
 pub mod tun;
 mod vnet;
 
-pub use busy_poll::{BUSY_POLL, BusyPoll, Idle};
+pub use busy_poll::{BUSY_POLL, BUSY_POLL_MOST, BusyPoll, Idle};
 pub use clock::Clock;
 pub use error::SetupError;
 pub use netlink::{Link, SockDiag};
