@@ -483,11 +483,12 @@ mod tests {
         }
     }
 
-    /// Packets that a megabyte takes over such a device, and how often the queue-aware limit held it back.
-    fn a_megabyte_written(aware: bool, keeps: bool) -> (usize, u64) {
+    /// Packets that eight megabytes take over such a device, always with more to send than a turn carries, and how often the queue-aware
+    /// limit held them back.
+    fn megabytes_written(aware: bool, keeps: bool) -> (usize, u64) {
         let mut turns = Turns::new(aware, keeps);
-        let mut left = 1_000_000;
-        let block = vec![0; 64 << 10];
+        let mut left = 8_000_000;
+        let block = vec![0; 256 << 10];
         while left > 0 || turns.send_queue() > 0 {
             left -= turns.send(&block[..left.min(block.len())]);
             turns.turn();
@@ -602,10 +603,10 @@ mod tests {
 
     #[test]
     fn what_is_written_at_once_is_no_queue_though_it_is_told_of_a_turn_later() {
-        let (linux, waits) = a_megabyte_written(false, false);
+        let (linux, waits) = megabytes_written(false, false);
         assert_eq!(waits, 0);
-        assert_eq!(a_megabyte_written(true, false), (linux, 0));
+        assert_eq!(megabytes_written(true, false), (linux, 0));
         // A device that said that packets wait in it would be believed.
-        assert!(a_megabyte_written(true, true).1 > 0);
+        assert!(megabytes_written(true, true).1 > 0);
     }
 }
