@@ -57,7 +57,7 @@ pub(super) struct App {
     pub(super) notice: Notice,
     /// Whether it saw "full" and waits for room (SOCK_NOSPACE).
     pub(super) nospace: NoSpace,
-    /// Something was acknowledged since the last round of output.
+    /// Something came since the last round of output that may let a writer go on.
     pub(super) acked: bool,
     /// What it has queued goes whatever a cork says, until another element begins (`TCP_NAGLE_PUSH`).
     pub(super) push: bool,
@@ -77,6 +77,14 @@ pub(super) struct App {
     pub(super) accounted: u32,
     /// Why what it wrote is not sent; `None` while it is.
     pub(super) wait: Option<Wait>,
+}
+
+impl App {
+    /// That the window is not used says nothing of it: a writer waits for room, or nobody owns the connection, so that Linux finds no
+    /// socket to ask (`tcp_cwnd_application_limited`).
+    pub(super) const fn keeps_window(&self) -> bool {
+        self.nospace.is_set() || self.orphan
+    }
 }
 
 /// Whether a writer waits for room (SOCK_NOSPACE).

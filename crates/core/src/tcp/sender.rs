@@ -249,15 +249,14 @@ impl Sender {
         if self.flight.tx.nxt() > self.recovery.high_seq {
             return false;
         }
-        self.recovery.frto.on = false;
-        self.recovery.frto.hold = false;
+        self.recovery.frto = super::recovery::frto::Frto { on: false, hold: false, walks: true };
         true
     }
 
     /// The pace or small queues let the flow go on: what is lost goes again, whatever the last acknowledgement asked for
     /// (`tcp_tsq_write`).
     pub const fn goes_on(&mut self) {
-        self.recovery.frto.hold = false;
+        (self.recovery.frto.hold, self.recovery.frto.walks) = (false, true);
     }
 
     /// The connection is established and its first window begins: what the handshake's retransmissions did to the window is

@@ -371,11 +371,12 @@ impl TxQueue {
         self.sent.len() * RECORD_CHARGE > 2 * self.unsent.pinned() + SPLIT_ALLOWANCE
     }
 
-    /// Splits the record at `start` after `len` bytes; both parts keep marks and times, and are counted at `mss`. The change in the
-    /// number of segments, or `None` when there is no such record or nothing to split.
+    /// Splits the record at `start` after `len` bytes; both parts keep marks and times, and are counted at `mss`. Behind all bytes a FIN is
+    /// split off. The change in the number of segments, or `None` when there is no such record or nothing to split.
     pub fn split_record(&mut self, start: u64, len: usize, mss: u16) -> Option<i32> {
         let record = self.sent.get_mut(&start)?;
-        if len == 0 || len >= record.payload.len() || record.has(flag::SYN) {
+        let most = record.payload.len() + usize::from(record.has(flag::FIN));
+        if len == 0 || len >= most || record.has(flag::SYN) {
             return None;
         }
         let before = i32::from(record.segs);

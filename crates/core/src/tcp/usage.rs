@@ -47,7 +47,7 @@ impl Usage {
         e: &mut Env<'_, '_>,
         pushed: Pushed,
         limited: bool,
-        sndbuf_wait: bool,
+        kept: bool,
     ) -> bool {
         let out = e.flight.packets_out + u32::from(pushed.segs);
         if e.flight.tx.una() >= self.round_end || limited || (!self.limited && out > self.max_packets_out) {
@@ -65,14 +65,14 @@ impl Usage {
             && e.cx.now.since(e.path.window.stamp) >= e.path.rtt.rto(e.cx.sysctl)
             && !e.path.congestion.wishes().governs
         {
-            self.application_limited(recovery, e, sndbuf_wait);
+            self.application_limited(recovery, e, kept);
         }
         true
     }
 
     /// The application has not used the window for an RTO: it shrinks halfway to what was used (RFC 2861 section 3.2).
-    fn application_limited(&mut self, recovery: &Recovery, e: &mut Env<'_, '_>, sndbuf_wait: bool) {
-        if recovery.ca == CaState::Open && !sndbuf_wait {
+    fn application_limited(&mut self, recovery: &Recovery, e: &mut Env<'_, '_>, kept: bool) {
+        if recovery.ca == CaState::Open && !kept {
             let used = self.cwnd_used.max(self.initial.into());
             let cwnd = e.path.window.cwnd;
             if used < cwnd {

@@ -274,8 +274,9 @@ impl Host {
 
     /// Whoever watches for edges is told of room, also of what was there before (`sk_stream_write_space`).
     pub(super) fn tell_of_room(&mut self, fd: Fd, sock: &Sock) {
-        let writable = self.readiness(fd).is_some_and(|ready| ready & EPOLLOUT != 0);
-        if writable && self.has_room(sock) {
+        // In this order: who asks a full socket waits for room from then on, and nobody has asked.
+        let writable = self.has_room(sock) && self.readiness(fd).is_some_and(|ready| ready & EPOLLOUT != 0);
+        if writable {
             self.wake_fd(fd, WRITING);
             self.wake_blocked(&[]);
         }

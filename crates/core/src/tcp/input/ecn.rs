@@ -6,12 +6,13 @@ use crate::tcp::segment::{Ecn, Segment};
 use lowwater_wire::tcp::TcpFlags;
 
 impl Conn {
-    /// CWR from the peer ends our echo; its window may be a single segment now, so it hears from us at once.
+    /// CWR from the peer ends our echo; its window may be a single segment now, so it hears from us at once, also if that was a FIN
+    /// (`tcp_ecn_accept_cwr`).
     pub(super) fn input_ecn_flags(&mut self, seg: &Segment) {
         if self.peer.ecn && seg.has(TcpFlags::CWR) {
             self.out.ece = false;
-            if seg.payload_len() > 0 {
-                self.rx.ack.send_now();
+            if seg.seq_len() > 0 {
+                self.rx.ack.demand();
             }
         }
     }

@@ -102,6 +102,9 @@ impl Conn {
         }
         // Where nothing but data came, Linux does not look for something to send (`tcp_rcv_established`).
         if !data_alone {
+            // Whoever waits for room is looked after at the end, whatever was acknowledged: buffers that SACK joins give room back
+            // (`tcp_data_snd_check`).
+            self.app.acked |= self.app.nospace.is_set();
             self.out.try_send(self.default_hold());
         }
         Disposition::Done

@@ -236,7 +236,7 @@ impl Conn {
         // A probe is no part of a burst: after one the RTO timer runs, not the next probe's (`tcp_write_xmit`, push_one = 2).
         let new = core::mem::take(&mut self.out.burst.segs);
         if new > 0 {
-            let starved = self.tx.after_new_probe(cx, &mut self.path, new, self.app.nospace.is_set());
+            let starved = self.tx.after_new_probe(cx, &mut self.path, new, self.app.keeps_window());
             // The peer's window has let it leave (the end of `tcp_write_xmit`).
             self.rest.stats.chrono.stop(cx.now, Held::RecvWindow, self.tx.is_empty());
             self.keep_starved_time(cx, starved);
@@ -536,7 +536,7 @@ impl Conn {
         // With nothing to send nobody else looks at the window.
         let full = self.out.burst.round == Round::GoesOn && self.tx.cwnd_room(&self.path) == 0;
         let limited = why == Wait::Cwnd || full;
-        let starved = self.tx.after_write(cx, &mut self.path, sent, limited, self.app.nospace.is_set());
+        let starved = self.tx.after_write(cx, &mut self.path, sent, limited, self.app.keeps_window());
         self.keep_time(cx, why, starved);
         self.app.nospace = self.app.nospace.call_over();
         if matches!(

@@ -9,6 +9,8 @@ pub struct Frto {
     pub(in crate::tcp) on: bool,
     /// The last acknowledgement asked for new data, or for nothing: retransmissions wait for the next one.
     pub(in crate::tcp) hold: bool,
+    /// What is lost is walked over for the first time since something asked for it (`tcp_xmit_retransmit_queue`).
+    pub(in crate::tcp) walks: bool,
 }
 
 impl Recovery {

@@ -195,6 +195,7 @@ impl Recovery {
     pub(super) fn alert(&mut self, e: &mut Env<'_, '_>, ack: &mut Ack) -> Rexmit {
         let rexmit = self.fast_retrans_alert(e, ack);
         self.frto.hold = self.ca >= CaState::Recovery && rexmit != Rexmit::Lost;
+        self.frto.walks = rexmit == Rexmit::Lost;
         rexmit
     }
 

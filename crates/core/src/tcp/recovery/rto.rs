@@ -306,6 +306,7 @@ impl Recovery {
         self.rack.detect(e, self.ca, &self.reorder, e.cx.now);
         self.frto.hold = false;
         let found = prior != e.flight.in_flight();
+        self.frto.walks = found;
         if found && self.ca != CaState::Recovery {
             self.enter_recovery(e, false);
             if !e.path.congestion.wishes().governs {
@@ -349,7 +350,7 @@ impl Recovery {
             self.undo.marker = None;
             self.set_ca(e, CaState::Loss);
         }
-        self.frto.hold = false;
+        (self.frto.hold, self.frto.walks) = (false, true);
     }
 
     /// True when retransmissions have gone on for longer than so many of them would take at exponential backoff, or for

@@ -250,6 +250,8 @@ impl Flight {
         let mut delta = 0;
         let mut count = |(from, sent): (u64, &mut Sent)| {
             let segs = segs_between(from, from + sent.payload.len() as u64, data_end, mss);
+            // A FIN that was cut off is one by itself.
+            let segs = segs.max(u64::from(from >= data_end));
             let segs = u16::try_from(segs).unwrap_or(u16::MAX);
             delta += i32::from(segs) - i32::from(sent.segs);
             sent.segs = segs;
@@ -294,7 +296,10 @@ impl Flight {
         } else if buffer.start < start {
             return Join::Alone;
         } else {
-            (end - buffer.start) / buffer.seglen * buffer.seglen
+            let len = (end - buffer.start) / buffer.seglen * buffer.seglen;
+            // With its last byte goes a FIN, which the block does not report (`tcp_shifted_skb`).
+            let fin = buffer.has(flag::FIN) && buffer.start + len + 1 == buffer.end;
+            len + u64::from(fin)
         };
         if buffer.seglen != before.seglen {
             return Join::Alone;
@@ -392,7 +397,8 @@ impl Flight {
         if end - joined.from <= joined.mss {
             return None;
         }
-        let left = segs_between(ack, start + sent.span(), end, joined.mss);
+        // A FIN of which all data is acknowledged is one by itself.
+        let left = segs_between(ack, start + sent.span(), end, joined.mss).max(u64::from(ack >= end));
         Some(sent.segs.min(u16::try_from(left).unwrap_or(u16::MAX)))
     }
 

@@ -12,15 +12,22 @@ impl Sender {
     /// Sends `len` payload bytes of the head element (all of it when `len` is larger); `None` when nothing is unsent.
     pub fn commit_send(&mut self, cx: &mut Cx<'_>, path: &mut Path, len: usize) -> Option<SendPlan> {
         let prior = self.flight.packets_out;
-        if self.flight.in_flight() == 0 {
-            let last_sent = self.usage.last_sent;
-            let flow = path.flow(self.flight.mss, 0, self.flight.lost, self.flight.tx.nxt());
-            path.tell(cx, CaEvent::TxStart { last_sent }, &flow);
+        if self.flight.tx.unsent.head().is_some_and(|head| head.len > 0) {
+            self.tell_start(cx, path);
         }
         let departure = path.pacing.departure(cx.now);
         let stamp = path.rate.on_sent(departure, prior == 0);
         let start = self.flight.tx.send_head(len, self.flight.mss, departure, stamp)?;
         self.first_sent(cx, path, self.attempt(path, Errand::New, start), prior)
+    }
+
+    /// Data leaves, the first time or again: the controller hears of it where nothing is in flight (`tcp_event_data_sent`).
+    fn tell_start(&self, cx: &mut Cx<'_>, path: &mut Path) {
+        if self.flight.in_flight() == 0 {
+            let last_sent = self.usage.last_sent;
+            let flow = path.flow(self.flight.mss, 0, self.flight.lost, self.flight.tx.nxt());
+            path.tell(cx, CaEvent::TxStart { last_sent }, &flow);
+        }
     }
 
     /// Sends `size` payload bytes as one segment, gathered from the queue whatever the MSS; where it lies in the stream. `None`
@@ -123,6 +130,9 @@ impl Sender {
     fn send_again(&mut self, cx: &mut Cx<'_>, path: &mut Path, resend: &Resend, counted: bool) {
         if let Some(search) = &mut path.plpmtud {
             search.forget();
+        }
+        if self.flight.tx.get(resend.start).is_some_and(|sent| !sent.payload.is_empty()) {
+            self.tell_start(cx, path);
         }
         let departure = path.pacing.departure(resend.clock.unwrap_or(cx.now));
         let stamp = path.rate.on_sent(departure, false);

@@ -30,12 +30,10 @@ impl Sender {
         }
         let Some((start, last)) = self.flight.tx.last() else { return Probe::Nothing };
         let mut start = start;
-        if last.segs > 1 {
-            // By the MSS of now, though it was counted by another (`tcp_send_loss_probe`).
-            let front = usize::from(last.segs - 1) * usize::from(self.flight.mss);
-            if self.flight.split_to_resend(start, front) {
-                start += front as u64;
-            }
+        // By the MSS of now, though it was counted by another (`tcp_send_loss_probe`).
+        let front = usize::from(last.segs.saturating_sub(1)) * usize::from(self.flight.mss);
+        if front < last.payload.len() && self.flight.split_to_resend(start, front) {
+            start += front as u64;
         }
         self.resend(start, Share::Proposed).map_or(Probe::Nothing, Probe::Resend)
     }

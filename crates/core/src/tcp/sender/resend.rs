@@ -62,17 +62,15 @@ impl Flight {
         let mss = usize::from(self.mss);
         let room = wnd_end.saturating_sub(start) as usize;
         let len = self.tx.get(start)?.payload.len();
-        let mut limit = mss * usize::from(segs);
-        if room < limit && len > 0 {
-            // A shut window still takes the head: that is the probe (RFC 9293 section 3.8.6.1). Of an open one whole segments are taken, and
-            // what is behind them is a buffer of its own though it fits, which is charged (`__tcp_retransmit_skb`).
-            limit = match room {
-                0 if start != self.tx.una() => return None,
-                0 => mss,
-                room if room >= mss => room / mss * mss,
-                room => room,
-            };
-        }
+        let limit = match (room, mss * usize::from(segs)) {
+            (room, most) if room >= most => most,
+            // A shut window still takes the head: that is the probe (RFC 9293 section 3.8.6.1). Nothing else, not even a FIN. Of an open one
+            // whole segments are taken, and what is behind them is a buffer of its own though it fits, which is charged (`__tcp_retransmit_skb`).
+            (0, _) if start != self.tx.una() => return None,
+            (0, _) => mss,
+            (room, _) if room >= mss => room / mss * mss,
+            (room, _) => room,
+        };
         if len > limit && !self.split_to_resend(start, limit) {
             return None;
         }
@@ -93,7 +91,21 @@ impl Sender {
         }
         let room = self.cwnd_room(path).min(u32::from(max_segs.max(1))) as u16;
         let (start, _) = self.flight.next_lost()?;
-        self.resend(start, Share::Fitting { segs: room, wnd_end: self.offset(wnd_end) })
+        let resend = self.resend(start, Share::Fitting { segs: room, wnd_end: self.offset(wnd_end) });
+        if resend.is_none() {
+            self.note_barred();
+        }
+        resend
+    }
+
+    /// What is lost does not fit the peer's window, and the walk over it ends. Linux counts the attempt all the same, once in a walk: no D-SACK
+    /// can then show that all was sent again in vain, nor an echo that nothing was (`tcp_retransmit_skb`).
+    fn note_barred(&mut self) {
+        if core::mem::take(&mut self.recovery.frto.walks)
+            && let Some((_, lost)) = self.flight.next_lost()
+        {
+            self.recovery.undo.on_retransmit(lost.segs, lost.sent_at);
+        }
     }
 
     /// Recovery wants retransmissions, and the congestion window allows them. What was sent again and is not lost any more counts as

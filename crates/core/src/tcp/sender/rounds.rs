@@ -7,7 +7,7 @@ use crate::tcp::tx_queue::Pushed;
 
 impl Sender {
     /// The end of a round of sending new data: `segs` segments left, and the window was or was not what stopped it
-    /// (`tcp_write_xmit`'s end). `sndbuf_wait` says that the application waits for room, so it is not what limits the flow. True
+    /// (`tcp_write_xmit`'s end). `kept` says that the window stays though it is not used: the application waits for room, or is gone. True
     /// when something was sent and the window was not the limit.
     pub fn after_write(
         &mut self,
@@ -15,14 +15,14 @@ impl Sender {
         path: &mut Path,
         segs: u32,
         cwnd_limited: bool,
-        sndbuf_wait: bool,
+        kept: bool,
     ) -> bool {
         // With nothing to send nobody looks at the window.
         let asked = segs > 0 || self.flight.tx.unsent.head().is_some();
         let limited = cwnd_limited || (asked && self.flight.in_flight() >= path.window.cwnd);
         let mut e = Env { cx, path, flight: &mut self.flight, timer: &mut self.timer };
-        let starved = (segs > 0 || limited)
-            && self.usage.validate(&self.recovery, &mut e, Pushed::NONE, limited, sndbuf_wait);
+        let starved =
+            (segs > 0 || limited) && self.usage.validate(&self.recovery, &mut e, Pushed::NONE, limited, kept);
         if segs > 0 {
             self.recovery.count_new(segs);
             self.recovery.schedule_probe(&mut e, false);
@@ -31,26 +31,20 @@ impl Sender {
     }
 
     /// A tail loss probe of new data left: as [`Self::after_write`], but the RTO timer stays.
-    pub fn after_new_probe(
-        &mut self,
-        cx: &mut Cx<'_>,
-        path: &mut Path,
-        segs: u32,
-        sndbuf_wait: bool,
-    ) -> bool {
+    pub fn after_new_probe(&mut self, cx: &mut Cx<'_>, path: &mut Path, segs: u32, kept: bool) -> bool {
         let limited = self.flight.in_flight() >= path.window.cwnd;
         let mut e = Env { cx, path, flight: &mut self.flight, timer: &mut self.timer };
-        let starved = self.usage.validate(&self.recovery, &mut e, Pushed::NONE, limited, sndbuf_wait);
+        let starved = self.usage.validate(&self.recovery, &mut e, Pushed::NONE, limited, kept);
         self.recovery.count_new(segs);
         starved
     }
 
     /// A write has pushed packets out and goes on: the end of a round for Linux, which has sent them.
-    pub fn after_push_within(&mut self, cx: &mut Cx<'_>, path: &mut Path, sndbuf_wait: bool) {
+    pub fn after_push_within(&mut self, cx: &mut Cx<'_>, path: &mut Path, kept: bool) {
         let pushed = self.flight.tx.unsent.pushed();
         let limited = self.flight.in_flight() + u32::from(pushed.segs) >= path.window.cwnd;
         let mut e = Env { cx, path, flight: &mut self.flight, timer: &mut self.timer };
-        self.usage.validate(&self.recovery, &mut e, pushed, limited, sndbuf_wait);
+        self.usage.validate(&self.recovery, &mut e, pushed, limited, kept);
     }
 
     /// Data leaves, the first time or again (`tcp_event_data_sent`).
