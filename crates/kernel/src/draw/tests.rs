@@ -287,3 +287,18 @@ fn a_life_does_the_same_on_the_kernel() {
         assert!(drawn.finding.is_none() && drawn.steps > 1, "seed {seed}: {drawn:?}");
     }
 }
+
+#[test]
+fn calls_that_wait_and_syns_with_data_are_drawn() {
+    let script = |seed, words| {
+        let life = life::Life::draw(seed, &flavours(words)).expect("a life");
+        let run = life.run(&mut stack::Stack::at(life.place()).expect("a stack")).expect("a run").0;
+        life.script(&run, usize::MAX)
+    };
+    let all = |words, what: &str| (0..30).filter(|seed| script(*seed, words).contains(what)).count();
+    assert!(all("blocking", "...") == 30 && all("blocking", "SOCK_NONBLOCK") == 0);
+    assert!(all("blocking", "MSG_WAITALL") > 5 && all("blocking", "SO_SNDTIMEO") > 5);
+    assert!(all("fastopen", "MSG_FASTOPEN") > 10 && all("fastopen", "TCP_FASTOPEN_CONNECT") > 5);
+    // A cookie is learnt, and another connection begins with it.
+    assert!(all("fastopen", "< S. 0:0(0) ack 1 ") > 10 && all("fastopen", "FO abababab") > 10);
+}

@@ -4,6 +4,7 @@
 //! what no peer should send. After every step what was sent is compared with its window and options, readiness, and 32 fields of
 //! TCP_INFO.
 mod author;
+mod client;
 mod end;
 mod moves;
 mod opening;
