@@ -302,3 +302,22 @@ fn calls_that_wait_and_syns_with_data_are_drawn() {
     // A cookie is learnt, and another connection begins with it.
     assert!(all("fastopen", "< S. 0:0(0) ack 1 ") > 10 && all("fastopen", "FO abababab") > 10);
 }
+
+#[test]
+fn when_a_call_comes_back_and_with_what_is_compared() {
+    let drawn = |seed| life::Life::draw(seed, &flavours("blocking")).expect("a life");
+    let woken = |life: &life::Life, later, with| {
+        let mut run = life.moved(0, 0, None).expect("a run");
+        run.wake(later, with).map(|step| (step, life.difference(&run)))
+    };
+    let all: Vec<_> = (0..12).map(drawn).filter(|life| woken(life, 0, None).is_some()).collect();
+    assert!(all.len() > 6, "calls come back in {} of 12", all.len());
+    for life in all {
+        assert!(woken(&life, 10_000, None).is_some_and(|(_, found)| found.is_none()));
+        for (later, with) in [(0, Some("-1 EIO")), (150_000, None)] {
+            let (step, found) = woken(&life, later, with).expect("a call");
+            let found = found.expect("a difference");
+            assert!(found.step == step && found.what.contains("came back"), "{found:?}");
+        }
+    }
+}

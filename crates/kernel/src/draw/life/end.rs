@@ -306,49 +306,18 @@ impl<'a, T: Target> End<'a, T> {
                 let (level, number) = option(name);
                 Call::Setsockopt { fd, level, name: number, value: value_of(name, *value) }
             }
-            Act::Write(len, flags) => Call::Send {
-                fd,
-                kind: SendKind::Send,
-                data: vec![Piece::zeros(*len)],
-                flags: *flags,
-                to: None,
-                control: vec![],
-            },
-            Act::Fast(len, flags) => Call::Send {
-                fd: first,
-                kind: SendKind::Sendto,
-                data: vec![Piece::zeros(*len)],
-                flags: *flags,
-                to: Some(self.remote()),
-                control: vec![],
-            },
-            Act::Read(len, flags) => Call::Recv {
-                fd,
-                kind: RecvKind::Recv,
-                rooms: vec![Room::new(*len)],
-                flags: *flags,
-                control_len: 0,
-            },
-            Act::Gather(lens, flags) => Call::Send {
-                fd,
-                kind: if *flags == 0 { SendKind::Writev } else { SendKind::Sendmsg },
-                data: lens.iter().map(|len| Piece::zeros(*len)).collect(),
-                flags: *flags,
-                to: None,
-                control: vec![],
-            },
-            Act::Scatter(lens, flags) => Call::Recv {
-                fd,
-                kind: if *flags == 0 { RecvKind::Readv } else { RecvKind::Recvmsg },
-                rooms: lens.iter().map(|len| Room::new(*len)).collect(),
-                flags: *flags,
-                control_len: 0,
-            },
             Act::Shutdown(how) => Call::Shutdown { fd, how: *how },
             Act::Close => Call::Close { fd },
             Act::CloseListener => Call::Close { fd: first },
             Act::Error => Call::Getsockopt { fd, level: abi::SOL_SOCKET, name: abi::SO_ERROR, len: 4 },
             Act::Ioctl(name) => Call::Ioctl { fd, request: number(name) as u64, arg: Some(0) },
+            Act::Fast(len, flags) => send(first, SendKind::Sendto, &[*len], *flags, Some(self.remote())),
+            Act::Write(len, flags) => send(fd, SendKind::Send, &[*len], *flags, None),
+            Act::Gather(lens, 0) => send(fd, SendKind::Writev, lens, 0, None),
+            Act::Gather(lens, flags) => send(fd, SendKind::Sendmsg, lens, *flags, None),
+            Act::Read(len, flags) => recv(fd, RecvKind::Recv, &[*len], *flags),
+            Act::Scatter(lens, 0) => recv(fd, RecvKind::Readv, lens, 0),
+            Act::Scatter(lens, flags) => recv(fd, RecvKind::Recvmsg, lens, *flags),
         })
     }
 
@@ -428,6 +397,16 @@ impl<'a, T: Target> End<'a, T> {
             Started::Blocked(_) => Reply::default(),
         }
     }
+}
+
+fn send(fd: i32, kind: SendKind, lens: &[usize], flags: i32, to: Option<Name>) -> Call {
+    let data = lens.iter().map(|len| Piece::zeros(*len)).collect();
+    Call::Send { fd, kind, data, flags, to, control: vec![] }
+}
+
+fn recv(fd: i32, kind: RecvKind, lens: &[usize], flags: i32) -> Call {
+    let rooms = lens.iter().map(|len| Room::new(*len)).collect();
+    Call::Recv { fd, kind, rooms, flags, control_len: 0 }
 }
 
 /// Level and number of an option.

@@ -54,6 +54,15 @@ impl Run {
         Some(step)
     }
 
+    /// The first call that waited came back so many microseconds later, and with this, where something is said; the step.
+    pub(super) fn wake(&mut self, later: u64, with: Option<&str>) -> Option<usize> {
+        let step = self.0.steps.iter().position(|done| done.woken.is_some())?;
+        let (at, what) = self.0.steps[step].woken.as_mut()?;
+        *at += later;
+        *what = with.map_or_else(|| what.clone(), str::to_owned);
+        Some(step)
+    }
+
     /// The same with what they made leave, which came as much later.
     pub(super) fn put_off(&mut self, step: usize, us: u64) {
         self.0.steps[step].later.iter_mut().for_each(|out| out.at += us);

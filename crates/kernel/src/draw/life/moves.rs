@@ -1,5 +1,6 @@
 //! What happens next in a drawn life: the peer's segments and the application's calls, each likelier where a flavour asks for it.
 use super::super::network::Dice;
+use super::super::program::Flavours;
 use super::super::stack::Stack;
 use super::author::Author;
 use super::end::End;
@@ -384,23 +385,8 @@ fn application(author: &mut Author, what: Move, end: &End<'_, Stack>) -> Option<
             ]);
             Act::Scatter(parts(dice), flags)
         }
-        Move::Long => match dice.range(0, 5) {
-            0..3 => Act::Write(dice.range(5_000, 200_000) as usize, dice.pick(&[0, 0, 0, abi::MSG_MORE])),
-            _ => Act::Read(
-                dice.pick(&[1, 2_000, 5_000, 20_000]),
-                dice.pick(&[0, abi::MSG_WAITALL, abi::MSG_WAITALL, abi::MSG_PEEK, abi::MSG_DONTWAIT]),
-            ),
-        },
-        Move::Rare => match dice.range(0, 11) {
-            0..6 => Act::Get(named(&author.words, dice.pick(ASKED))),
-            6 | 7 => Act::Write(len.min(8_000), dice.pick(&[abi::MSG_EOR, abi::MSG_EOR | abi::MSG_MORE])),
-            8 | 9 => Act::Read(
-                dice.pick(&[10, 3_000]),
-                dice.pick(&[abi::MSG_WAITALL, abi::MSG_DONTWAIT, abi::MSG_PEEK | abi::MSG_TRUNC]),
-            ),
-            10 => Act::Disconnect,
-            _ => Act::Shutdown(dice.pick(&[1, 3])),
-        },
+        Move::Long => long(dice),
+        Move::Rare => rare(dice, &author.words, len),
         _ => {
             let known: Vec<_> = OPTIONS.iter().filter(|(word, ..)| author.words.has(word)).collect();
             if known.is_empty() {
@@ -410,6 +396,31 @@ fn application(author: &mut Author, what: Move, end: &End<'_, Stack>) -> Option<
             Act::Set(named(&author.words, name), dice.pick(values))
         }
     })
+}
+
+/// A call that waits, more often than not.
+fn long(dice: &mut Dice) -> Act {
+    match dice.range(0, 5) {
+        0..3 => Act::Write(dice.range(5_000, 200_000) as usize, dice.pick(&[0, 0, 0, abi::MSG_MORE])),
+        _ => Act::Read(
+            dice.pick(&[1, 2_000, 5_000, 20_000]),
+            dice.pick(&[0, abi::MSG_WAITALL, abi::MSG_WAITALL, abi::MSG_PEEK, abi::MSG_DONTWAIT]),
+        ),
+    }
+}
+
+/// Flags and options that are rarely used.
+fn rare(dice: &mut Dice, words: &Flavours, len: usize) -> Act {
+    match dice.range(0, 11) {
+        0..6 => Act::Get(named(words, dice.pick(ASKED))),
+        6 | 7 => Act::Write(len.min(8_000), dice.pick(&[abi::MSG_EOR, abi::MSG_EOR | abi::MSG_MORE])),
+        8 | 9 => Act::Read(
+            dice.pick(&[10, 3_000]),
+            dice.pick(&[abi::MSG_WAITALL, abi::MSG_DONTWAIT, abi::MSG_PEEK | abi::MSG_TRUNC]),
+        ),
+        10 => Act::Disconnect,
+        _ => Act::Shutdown(dice.pick(&[1, 3])),
+    }
 }
 
 /// Lengths of the pieces of one call.

@@ -17,6 +17,8 @@ struct Agreed {
     sack: bool,
     /// What the stack's windows are scaled by.
     scale: u8,
+    /// A SYN of the stack's has come.
+    heard: bool,
 }
 
 /// The peer.
@@ -41,8 +43,6 @@ pub(super) struct Peer {
     /// The largest window so far.
     pub(super) most: u32,
     habits: Habits,
-    /// A SYN of the stack's has come.
-    heard: bool,
 }
 
 /// What it keeps to.
@@ -61,7 +61,7 @@ impl Peer {
         Self {
             offer,
             stamps,
-            agreed: Agreed { stamps, sack: false, scale: 0 },
+            agreed: Agreed { stamps, sack: false, scale: 0, heard: false },
             sent: BTreeMap::new(),
             fin_at: None,
             high: 1,
@@ -70,7 +70,6 @@ impl Peer {
             acked: 1,
             window,
             most: 0,
-            heard: false,
             habits: Habits { ecn: false, tos: 0, longest: (MSS, 1_460) },
         }
     }
@@ -86,7 +85,7 @@ impl Peer {
 
     /// How far its handshake is: what it sends next for it.
     pub(super) fn knock(&self, at: u64) -> Segment {
-        match self.heard {
+        match self.agreed.heard {
             true => self.ack(at),
             false => self.syn(at, false),
         }
@@ -125,7 +124,7 @@ impl Peer {
             return;
         }
         if repr.flags.syn() {
-            self.heard = true;
+            self.agreed.heard = true;
             self.agreed.stamps = self.stamps && repr.options.timestamps.is_some();
             self.agreed.sack = self.offer.sack && repr.options.sack_permitted;
             self.agreed.scale = self.offer.scale.and(repr.options.window_scale).unwrap_or(0);

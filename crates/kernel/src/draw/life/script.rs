@@ -162,21 +162,7 @@ impl Script {
                 }
                 said
             }
-            Act::Set("SO_LINGER", time) => format!(
-                "setsockopt({fd}, SOL_SOCKET, SO_LINGER, {{onoff={}, linger={}}}, 8) = {ret}",
-                i32::from(*time >= 0),
-                time.max(&0)
-            ),
-            Act::Set(name @ ("SO_RCVTIMEO" | "SO_SNDTIMEO"), ms) => {
-                let (seconds, micros) = timeval(*ms);
-                format!(
-                    "setsockopt({fd}, SOL_SOCKET, {name}, {{tv_sec={seconds}, tv_usec={micros}}}, 16) = {ret}"
-                )
-            }
-            Act::Set(name, value) => {
-                let level = level(name).1;
-                format!("setsockopt({fd}, {level}, {name}, [{value}], 4) = {ret}")
-            }
+            Act::Set(name, value) => set(fd, name, *value, ret),
             Act::Write(len, flags) => format!("send({fd}, ..., {len}, {}) = {ret}", msg_flags(*flags)),
             Act::Fast(len, flags) => {
                 self.conn = Some(3);
@@ -325,6 +311,18 @@ impl Script {
         }
         self.said = Some(info.clone());
     }
+}
+
+fn set(fd: i32, name: &str, value: i32, ret: &str) -> String {
+    let (value, len) = match name {
+        "SO_LINGER" => (format!("{{onoff={}, linger={}}}", i32::from(value >= 0), value.max(0)), 8),
+        "SO_RCVTIMEO" | "SO_SNDTIMEO" => {
+            let (seconds, micros) = timeval(value);
+            (format!("{{tv_sec={seconds}, tv_usec={micros}}}"), 16)
+        }
+        _ => (format!("[{value}]"), 4),
+    };
+    format!("setsockopt({fd}, {}, {name}, {value}, {len}) = {ret}", level(name).1)
 }
 
 /// The option of Fast Open, filled up to whole words.
